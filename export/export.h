@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The door between libspanprof.so and libspanprof-export.so. The core hands over sp_core_ops; the
+ * exporter's one entry point sp_export_run() runs on the background thread (all signals blocked,
+ * never sampled, hooked calls made by it pass straight through) until wait() says stop.
+ */
+#ifndef SP_EXPORT_H
+#define SP_EXPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sampler/config.h"
+#include "sampler/counters.h"
+#include "sampler/log.h"
+#include "sampler/sample.h"
+
+#define SP_EXPORT_ABI 1U
+#define SP_EXPORT_ENTRY "sp_export_run"
+
+/* Bits returned by sp_core_ops.wait */
+#define SP_WAIT_FLUSH 1U /* the process is about to end or exec: send what there is, within the
+                            time left_ms() gives, then call flushed() */
+#define SP_WAIT_STOP 2U  /* return from sp_export_run as soon as possible */
+
+/* Every function is callable from the background thread only, except where noted. */
+struct sp_core_ops {
+	uint32_t abi; /* SP_EXPORT_ABI of the core; the exporter refuses another one */
+
+	const struct sp_config *config; /* constant, valid until exit */
+	uint32_t pid;
+	const char *version; /* "0.1.0" */
+
+	/*
+	 * Calls put for each sample in the ring, at most max, and removes it. The sample is only
+	 * valid during the call. Returns how many there were.
+	 */
+	unsigned (*drain)(void (*put)(const struct sp_sample *s, void *arg), void *arg,
+			  unsigned max);
+
+	/* Text of a span name id (label.h). Valid until exit. */
+	const char *(*label_text)(uint32_t id, size_t *len);
+
+	uint64_t (*counter_read)(enum sp_counter c);
+	void (*counter_add)(enum sp_counter c, uint64_t n); /* any thread of the exporter */
+
+	/* The message is complete, without prefix or newline. */
+	void (*log)(enum sp_log_level level, const char *message);
+
+	/*
+	 * Does the core's housekeeping (thread scan, counters) and sleeps up to timeout_ms or until
+	 * a flush or stop is asked for. Returns SP_WAIT_ bits, 0 on time-out. Call it at least once
+	 * a second and drain after each return.
+	 */
+	unsigned (*wait)(uint32_t timeout_ms);
+
+	/* Milliseconds left of the flush in progress; 0 = no flush in progress or out of time. A
+	 * transfer in progress polls it together with flush_pending(). Any thread. */
+	uint32_t (*flush_left_ms)(void);
+
+	/* 1 while a flush or stop was asked for and not yet answered. Any thread. */
+	int (*flush_pending)(void);
+
+	/* Answers SP_WAIT_FLUSH; the host's exit goes on. */
+	void (*flushed)(void);
+};
+
+/*
+ * Runs until told to stop. 0, or a negative errno when it could not start (then nothing was kept:
+ * the core logs one line and stops sampling). ready is called once when the exporter is initialised
+ * (libcurl included), before the first wait.
+ */
+int sp_export_run(const struct sp_core_ops *ops, void (*ready)(void));
+
+#endif

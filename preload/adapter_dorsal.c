@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Adapter for the C wrapper dorsal-lab/opentelemetry-c (SONAME libopentelemetry-c.so.1): start makes
+ * the span current on the calling thread, end ends and frees it. APP context. ABI: its header
+ * include/opentelemetry_c/opentelemetry_c.h at a09fa39; it has no version query, so the object that
+ * defines the functions must also define two more of its names before any argument is interpreted.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "preload/elf_walk.h"
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "preload/resolve.h"
+#include "preload/span_attr.h"
+#include "preload/traceparent.h"
+#include "sampler/compiler.h"
+#include "sampler/span.h"
+
+void *otelc_start_span(void *tracer, const char *name, int kind, const char *remote_context);
+void otelc_end_span(void *span);
+char *otelc_extract_context_from_current_span(void *span);
+void *otelc_create_attr_map(void);
+void otelc_set_str_attr(void *map, const char *key, const char *value);
+void otelc_set_span_attrs(void *span, void *map);
+void otelc_destroy_attr_map(void *map);
+
+/* The SDK really is this one: decided once per process, again while it is not there. */
+static bool known_sdk(void)
+{
+	static const char *const together[] = {"otelc_init_tracer_provider",
+					       "otelc_extract_context_from_current_span", NULL};
+	static _Atomic bool known;
+
+	if (atomic_load_explicit(&known, memory_order_relaxed))
+		return true;
+	void *p = sp_elf_find("otelc_start_span", together);
+
+	if (p == NULL || p != sp_next(SP_NEXT_otelc_start_span))
+		return false;
+	atomic_store_explicit(&known, true, memory_order_relaxed);
+	return true;
+}
+
+/* "N <klen> <key> <vlen> <value> ..." with W3C's traceparent among the pairs. */
+static bool context_ids(const char *context, struct sp_traceparent *out)
+{
+	const char *at = context != NULL ? strstr(context, "00-") : NULL;
+
+	for (; at != NULL; at = strstr(at + 1, "00-")) {
+		if (sp_traceparent_parse(at, out))
+			return true;
+	}
+	return false;
+}
+
+static bool span_ids(void *span, struct sp_traceparent *out)
+{
+	__typeof__(&otelc_extract_context_from_current_span) extract =
+		SP_NEXT(otelc_extract_context_from_current_span);
+	char *context = extract != NULL ? extract(span) : NULL;
+	bool ok = context_ids(context, out);
+
+	/* made with new char[]; the SDK's own examples give it to free() */
+	free(context);
+	return ok;
+}
+
+static void started(void *span, const char *name, const char *remote_context)
+{
+	struct sp_traceparent own;
+	struct sp_traceparent parent;
+	struct sp_span_start s;
+
+	if (!sp_life_wanted() || !known_sdk() || !span_ids(span, &own) || !own.sampled ||
+	    !sp_life_start())
+		return;
+	memset(&s, 0, sizeof(s));
+	s.handle = span;
+	s.name = name != NULL ? name : "";
+	s.name_len = strlen(s.name);
+	memcpy(s.span_id, own.span_id, sizeof(s.span_id));
+	memcpy(s.trace_id, own.trace_id, sizeof(s.trace_id));
+	if (remote_context != NULL && context_ids(remote_context, &parent)) {
+		s.has_parent = true;
+		memcpy(s.parent_id, parent.span_id, sizeof(s.parent_id));
+	}
+	(void)sp_span_started(&s);
+}
+
+static void set_attribute(void *span, const char *key, const char *value)
+{
+	__typeof__(&otelc_create_attr_map) create = SP_NEXT(otelc_create_attr_map);
+	__typeof__(&otelc_set_str_attr) set = SP_NEXT(otelc_set_str_attr);
+	__typeof__(&otelc_set_span_attrs) apply = SP_NEXT(otelc_set_span_attrs);
+	__typeof__(&otelc_destroy_attr_map) destroy = SP_NEXT(otelc_destroy_attr_map);
+	void *map;
+
+	if (create == NULL || set == NULL || apply == NULL || destroy == NULL)
+		return;
+	map = create();
+	if (map == NULL)
+		return;
+	/* the map keeps the pointer to the value until it is applied, which copies it */
+	set(map, key, value);
+	apply(span, map);
+	destroy(map);
+}
+
+static void ending(void *span)
+{
+	struct sp_span_record r;
+
+	if (!sp_life_active() || !sp_span_of(span, &r))
+		return;
+	sp_span_attr_apply(&r, set_attribute, span);
+	/* before the real end frees the handle, which another thread may get at once */
+	(void)sp_span_ended(span);
+}
+
+SP_EXPORT void *otelc_start_span(void *tracer, const char *name, int kind,
+				 const char *remote_context)
+{
+	__typeof__(&otelc_start_span) next = SP_NEXT(otelc_start_span);
+	struct sp_guard g = sp_guard_enter();
+	void *span = next != NULL ? next(tracer, name, kind, remote_context) : NULL;
+
+	if (g.outermost && span != NULL) {
+		int saved = errno;
+
+		started(span, name, remote_context);
+		errno = saved;
+	}
+	sp_guard_leave(g);
+	return span;
+}
+
+SP_EXPORT void otelc_end_span(void *span)
+{
+	__typeof__(&otelc_end_span) next = SP_NEXT(otelc_end_span);
+	struct sp_guard g = sp_guard_enter();
+
+	if (g.outermost && span != NULL) {
+		int saved = errno;
+
+		ending(span);
+		errno = saved;
+	}
+	if (next != NULL)
+		next(span);
+	sp_guard_leave(g);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The background thread and its side of export/export.h. BG context, except start (APP), flush
+ * (APP, waits on a futex with a bound) and forked (INIT).
+ */
+#include "preload/background.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "export/export.h"
+#include "preload/exporter_path.h"
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "preload/resolve.h"
+#include "sampler/counters.h"
+#include "sampler/handler.h"
+#include "sampler/label.h"
+#include "sampler/signals.h"
+#include "sampler/tasks.h"
+#include "sampler/thread.h"
+#include "sampler/timer.h"
+
+#define SCAN_NS (1 * SP_NS_PER_S)
+/* Once the initial thread has ended we must not keep a finished process alive: look often. */
+#define SCAN_LAST_NS (20 * SP_NS_PER_MS)
+/* A program that enters by a _start of its own never tells that start-up is over. */
+#define LOAD_WAIT_NS (5 * SP_NS_PER_S)
+
+typedef int (*export_entry_t)(const struct sp_core_ops *ops, void (*ready)(void));
+
+static const struct sp_config *config;
+static export_entry_t export_entry; /* stays mapped; a forked child uses it again */
+static bool exit_registered;
+
+static _Atomic uint32_t flush_asked; /* futex the background thread sleeps on */
+static _Atomic uint32_t flush_done;  /* futex the flushing thread sleeps on */
+static _Atomic uint64_t flush_deadline_ns;
+static _Atomic bool running;
+static _Atomic uint32_t may_load; /* futex: 1 once start-up is over */
+static _Atomic bool main_ended;
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts = {0, 0};
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
+{
+	struct timespec ts = {.tv_sec = (time_t)(ns / SP_NS_PER_S),
+			      .tv_nsec = (long)(ns % SP_NS_PER_S)};
+
+	(void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &ts, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+	(void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+static unsigned ops_drain(void (*put)(const struct sp_sample *s, void *arg), void *arg,
+			  unsigned max)
+{
+	unsigned n = sp_ring_drain(&sp_handler_setup.ring, put, arg, max);
+
+	sp_count_add(SP_COUNT_SAMPLES_DRAINED, n);
+	return n;
+}
+
+static void ops_log(enum sp_log_level level, const char *message)
+{
+	sp_log(level, "%s", message);
+}
+
+static int ops_flush_pending(void)
+{
+	return atomic_load_explicit(&flush_asked, memory_order_acquire) !=
+	       atomic_load_explicit(&flush_done, memory_order_relaxed);
+}
+
+static uint32_t ops_flush_left_ms(void)
+{
+	uint64_t end = atomic_load_explicit(&flush_deadline_ns, memory_order_relaxed);
+	uint64_t now = now_ns();
+
+	if (!ops_flush_pending() || end <= now)
+		return 0;
+	return (uint32_t)((end - now) / SP_NS_PER_MS);
+}
+
+static void ops_flushed(void)
+{
+	atomic_store_explicit(&flush_done,
+			      atomic_load_explicit(&flush_asked, memory_order_acquire),
+			      memory_order_release);
+	futex_wake(&flush_done);
+}
+
+static void check_signal(void)
+{
+	static bool told;
+
+	if (told || sp_signals_owned())
+		return;
+	told = true;
+	sp_count(SP_COUNT_SIGNAL_TAKEN);
+	sp_log(SP_LOG_WARN,
+	       "the program took signal %d, which sampling uses: profiling stops in this process "
+	       "(set SPANPROF_SIGNAL to another one)",
+	       sp_signals_number());
+	sp_life_fail();
+}
+
+/* The threads of the host have all ended: end too, so that the C library ends the process. */
+static bool last_one(uint64_t *next_scan)
+{
+	bool often = atomic_load_explicit(&main_ended, memory_order_relaxed);
+	int others;
+
+	if (often && *next_scan > now_ns() + SCAN_LAST_NS)
+		*next_scan = 0;
+	if (now_ns() < *next_scan)
+		return false;
+	if (sp_life_active())
+		check_signal();
+	others = sp_tasks_scan((uint32_t)syscall(SYS_gettid));
+	*next_scan = now_ns() + (often ? SCAN_LAST_NS : SCAN_NS);
+	return others == 0;
+}
+
+static unsigned ops_wait(uint32_t timeout_ms)
+{
+	static uint64_t next_scan;
+	uint64_t end = now_ns() + timeout_ms * SP_NS_PER_MS;
+
+	for (;;) {
+		if (last_one(&next_scan)) {
+			atomic_store_explicit(&flush_deadline_ns,
+					      now_ns() + config->flush_timeout_ms * SP_NS_PER_MS,
+					      memory_order_relaxed);
+			atomic_fetch_add_explicit(&flush_asked, 1, memory_order_release);
+			return SP_WAIT_FLUSH | SP_WAIT_STOP;
+		}
+		if (ops_flush_pending())
+			return SP_WAIT_FLUSH;
+		uint64_t now = now_ns();
+
+		if (now >= end)
+			return 0;
+		uint64_t until = next_scan < end ? next_scan : end;
+
+		futex_wait(&flush_asked,
+			   atomic_load_explicit(&flush_done, memory_order_relaxed),
+			   until > now ? until - now : 0);
+	}
+}
+
+static void at_exit(void)
+{
+	sp_life_end();
+}
+
+/*
+ * Registered after the exporter's libraries registered their own handlers, so that it runs before
+ * them: OpenSSL frees its state in one.
+ */
+static void exporter_ready(void)
+{
+	if (!exit_registered)
+		exit_registered = atexit(at_exit) == 0;
+}
+
+static export_entry_t load_exporter(void)
+{
+	char path[SP_EXPORTER_PATH_MAX];
+	__typeof__(&dlopen) open_object = SP_NEXT(dlopen);
+	__typeof__(&dlsym) find = SP_NEXT(dlsym);
+	__typeof__(&dlerror) why = SP_NEXT(dlerror);
+	void *object;
+
+	if (open_object == NULL || find == NULL || why == NULL) {
+		sp_log(SP_LOG_WARN, "this program has no dlopen: not profiling this process");
+		return NULL;
+	}
+	if (!sp_exporter_path(path)) {
+		sp_log(SP_LOG_WARN, "cannot tell where libspanprof.so was loaded from: "
+				    "not profiling this process");
+		return NULL;
+	}
+	object = open_object(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (object == NULL) {
+		sp_log(SP_LOG_WARN, "cannot load the exporter: %s: not profiling this process",
+		       why());
+		return NULL;
+	}
+	return (export_entry_t)find(object, SP_EXPORT_ENTRY);
+}
+
+static void wait_for_main(void)
+{
+	uint64_t end = now_ns() + LOAD_WAIT_NS;
+	uint64_t now;
+
+	while (atomic_load_explicit(&may_load, memory_order_acquire) == 0 &&
+	       !ops_flush_pending() && (now = now_ns()) < end)
+		futex_wait(&may_load, 0, end - now);
+}
+
+static void *background(void *arg SP_UNUSED)
+{
+	struct sp_core_ops ops = {
+		.abi = SP_EXPORT_ABI,
+		.config = config,
+		.pid = (uint32_t)getpid(),
+		.version = SP_VERSION,
+		.drain = ops_drain,
+		.label_text = sp_label_text,
+		.counter_read = sp_count_read,
+		.counter_add = sp_count_add,
+		.log = ops_log,
+		.wait = ops_wait,
+		.flush_left_ms = ops_flush_left_ms,
+		.flush_pending = ops_flush_pending,
+		.flushed = ops_flushed,
+	};
+
+	sp_guard_own_thread();
+	sp_thread_excluded = true;
+	wait_for_main();
+	if (export_entry == NULL)
+		export_entry = load_exporter();
+	if (export_entry == NULL || export_entry(&ops, exporter_ready) != 0)
+		sp_life_fail();
+	atomic_store_explicit(&running, false, memory_order_release);
+	ops_flushed();
+	return NULL;
+}
+
+static int create_thread(void)
+{
+	__typeof__(&pthread_create) create = SP_NEXT(pthread_create);
+	uint64_t all = ~UINT64_C(0);
+	uint64_t before = 0;
+	pthread_t thread;
+	int rc;
+
+	if (create == NULL)
+		return -ENOSYS;
+	/* The thread inherits the mask: no signal of the host is ever handled on it. */
+	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
+	rc = create(&thread, NULL, background, NULL);
+	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
+	if (rc == 0) {
+		__typeof__(&pthread_detach) detach =
+			(__typeof__(&pthread_detach))sp_resolve("pthread_detach");
+
+		if (detach != NULL)
+			(void)detach(thread);
+	}
+	return -rc;
+}
+
+int sp_background_start(const struct sp_config *cfg)
+{
+	int rc;
+
+	config = cfg;
+	atomic_store_explicit(&running, true, memory_order_release);
+	rc = create_thread();
+	if (rc != 0)
+		atomic_store_explicit(&running, false, memory_order_relaxed);
+	return rc;
+}
+
+void sp_background_may_load(void)
+{
+	atomic_store_explicit(&may_load, 1, memory_order_release);
+	if (atomic_load_explicit(&running, memory_order_relaxed))
+		futex_wake(&may_load);
+}
+
+void sp_background_main_ended(void)
+{
+	atomic_store_explicit(&main_ended, true, memory_order_relaxed);
+	futex_wake(&flush_asked);
+}
+
+void sp_background_forked(void)
+{
+	atomic_store_explicit(&flush_asked, 0, memory_order_relaxed);
+	atomic_store_explicit(&flush_done, 0, memory_order_relaxed);
+	atomic_store_explicit(&running, false, memory_order_relaxed);
+}
+
+void sp_background_flush(uint32_t timeout_ms)
+{
+	uint64_t end = now_ns() + timeout_ms * SP_NS_PER_MS;
+	uint32_t mine;
+
+	if (timeout_ms == 0 || !atomic_load_explicit(&running, memory_order_acquire))
+		return;
+	atomic_store_explicit(&flush_deadline_ns, end, memory_order_relaxed);
+	mine = atomic_fetch_add_explicit(&flush_asked, 1, memory_order_release) + 1;
+	futex_wake(&flush_asked);
+	futex_wake(&may_load);
+	while (atomic_load_explicit(&running, memory_order_acquire)) {
+		uint32_t done = atomic_load_explicit(&flush_done, memory_order_acquire);
+		uint64_t now = now_ns();
+
+		if ((int32_t)(done - mine) >= 0 || now >= end)
+			return;
+		futex_wait(&flush_done, done, end - now);
+	}
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding our own folder. BG context: reads /proc/self/maps at most once per process. */
+#include "preload/exporter_path.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "preload/elf_walk.h"
+
+#define EXPORTER "libspanprof-export.so"
+
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+
+static bool beside(const char *own, char out[SP_EXPORTER_PATH_MAX])
+{
+	const char *slash = strrchr(own, '/');
+	size_t dir;
+
+	if (own[0] != '/' || slash == NULL)
+		return false;
+	dir = (size_t)(slash - own) + 1;
+	if (dir + sizeof(EXPORTER) > SP_EXPORTER_PATH_MAX)
+		return false;
+	memcpy(out, own, dir);
+	memcpy(out + dir, EXPORTER, sizeof(EXPORTER));
+	return true;
+}
+
+/* The path of "start-end perms offset dev inode   path" when start is where we are loaded. */
+static const char *path_if_ours(const char *line)
+{
+	uintptr_t start = 0;
+
+	for (; *line != '-' && *line != '\0'; line++) {
+		unsigned c = (unsigned char)*line;
+
+		start = start * 16 + (c <= '9' ? c - '0' : c - 'a' + 10);
+	}
+	return start == (uintptr_t)__ehdr_start ? strchr(line, '/') : NULL;
+}
+
+/* One line at a time through a window; lines longer than it cannot be ours. */
+static bool from_maps(char out[SP_EXPORTER_PATH_MAX])
+{
+	char buf[2 * SP_EXPORTER_PATH_MAX];
+	size_t have = 0;
+	bool found = false;
+	ssize_t got;
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	while (!found && (got = read(fd, buf + have, sizeof(buf) - 1 - have)) > 0) {
+		char *line = buf;
+		char *end;
+
+		have += (size_t)got;
+		buf[have] = '\0';
+		while (!found && (end = strchr(line, '\n')) != NULL) {
+			*end = '\0';
+			const char *path = path_if_ours(line);
+
+			found = path != NULL && beside(path, out);
+			line = end + 1;
+		}
+		have -= (size_t)(line - buf);
+		if (have == sizeof(buf) - 1)
+			have = 0;
+		memmove(buf, line, have);
+	}
+	(void)close(fd);
+	return found;
+}
+
+bool sp_exporter_path(char out[SP_EXPORTER_PATH_MAX])
+{
+	return beside(sp_elf_own_path(), out) || from_maps(out);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The nesting guard of hooked calls, per thread. Wrappers over another SDK fire two hooks for one
+ * span: only the outermost counts. Our own background thread is inside for its whole life.
+ *
+ * A host may leave a hooked call by longjmp or an exception, past our leave: the guard remembers
+ * where on the stack it was taken, and a later entry from an older frame knows that it is stale.
+ */
+#ifndef SP_GUARD_H
+#define SP_GUARD_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sampler/compiler.h"
+
+/* Frame address of the outermost entry; 0 = not inside. UINTPTR_MAX = for ever. */
+extern SP_TLS uintptr_t sp_guard_frame;
+
+struct sp_guard {
+	bool outermost;
+};
+
+static inline bool sp_guard_inside(uintptr_t here)
+{
+	/* the stack grows down: a live outer frame has the higher address */
+	return sp_guard_frame != 0 && here < sp_guard_frame;
+}
+
+static inline __attribute__((always_inline)) struct sp_guard sp_guard_enter(void)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	struct sp_guard g = {.outermost = !sp_guard_inside(here)};
+
+	if (g.outermost)
+		sp_guard_frame = here;
+	return g;
+}
+
+static inline void sp_guard_leave(struct sp_guard g)
+{
+	if (g.outermost)
+		sp_guard_frame = 0;
+}
+
+/* The calling thread is ours: every hook passes straight through from now on. */
+static inline void sp_guard_own_thread(void)
+{
+	sp_guard_frame = UINTPTR_MAX;
+}
+
+#endif

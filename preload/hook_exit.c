@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ends of the process that run no destructors: flush, then the real function. APP context; the host
+ * may call these from signal handlers, and after a flush that is switched off or done they cost one
+ * load.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/life.h"
+#include "preload/resolve.h"
+#include "sampler/compiler.h"
+
+static _Noreturn void leave(int status)
+{
+	for (;;)
+		(void)syscall(SYS_exit_group, status);
+}
+
+SP_EXPORT _Noreturn void _exit(int status)
+{
+	sp_life_flush();
+	__typeof__(&_exit) next = SP_NEXT(_exit);
+
+	if (next != NULL)
+		next(status);
+	leave(status);
+}
+
+SP_EXPORT _Noreturn void _Exit(int status)
+{
+	sp_life_flush();
+	__typeof__(&_Exit) next = SP_NEXT(_Exit);
+
+	if (next != NULL)
+		next(status);
+	leave(status);
+}
+
+SP_EXPORT _Noreturn void quick_exit(int status)
+{
+	__typeof__(&quick_exit) next = SP_NEXT(quick_exit);
+
+	sp_life_flush();
+	if (next != NULL)
+		next(status);
+	leave(status);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The moment before main(): every shared object's constructors have run. SPANPROF_PROFILE=always
+ * starts here, and the background thread loads nothing before it, because a dlopen in parallel with
+ * start-up could run another object's constructors under the feet of the main thread. INIT context.
+ *
+ * glibc: csu/libc-start.c. Seven arguments in every version; passed on unread.
+ */
+#include <stddef.h>
+
+#include "preload/background.h"
+#include "preload/life.h"
+#include "preload/resolve.h"
+#include "sampler/compiler.h"
+
+int __libc_start_main(int (*host_main)(int, char **, char **), int argc, char **argv,
+		      void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),
+		      void *stack_end);
+
+SP_EXPORT int __libc_start_main(int (*host_main)(int, char **, char **), int argc, char **argv,
+				void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),
+				void *stack_end)
+{
+	__typeof__(&__libc_start_main) next = SP_NEXT(__libc_start_main);
+
+	sp_background_may_load();
+	sp_life_main();
+	if (next == NULL)
+		__builtin_trap(); /* no C library: there is nothing to return to */
+	return next(host_main, argc, argv, init, fini, rtld_fini, stack_end);
+}

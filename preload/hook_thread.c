@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Births and deaths of threads. APP context. A thread born while sampling is on gets its block and
+ * timer before the host's start routine runs; before that the real function is called untouched.
+ * Threads that end by pthread_exit or cancellation are noticed by the background thread, which also
+ * ends when it is the last one: the C library ends a process with its last thread.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <threads.h>
+#include <unistd.h>
+
+#include "preload/background.h"
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "preload/resolve.h"
+#include "sampler/compiler.h"
+#include "sampler/thread.h"
+
+static struct sp_thread *claim(void)
+{
+	if (!sp_life_active() || sp_guard_inside((uintptr_t)__builtin_frame_address(0)))
+		return NULL;
+	return sp_thread_claim();
+}
+
+static void *run_pthread(void *arg)
+{
+	struct sp_thread *t = arg;
+	void *(*start)(void *) = t->start;
+	void *start_arg = t->start_arg;
+	void *result;
+
+	sp_thread_born(t);
+	result = start(start_arg);
+	sp_thread_ended();
+	return result;
+}
+
+SP_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
+			     void *arg)
+{
+	__typeof__(&pthread_create) next = SP_NEXT(pthread_create);
+	struct sp_thread *t;
+	int rc;
+
+	if (next == NULL)
+		return EAGAIN;
+	t = claim();
+	if (t == NULL)
+		return next(thread, attr, start, arg);
+	t->start = start;
+	t->start_arg = arg;
+	rc = next(thread, attr, run_pthread, t);
+	if (rc != 0)
+		sp_thread_unclaim(t);
+	return rc;
+}
+
+static int run_thrd(void *arg)
+{
+	struct sp_thread *t = arg;
+	thrd_start_t start = (thrd_start_t)(uintptr_t)t->start;
+	void *start_arg = t->start_arg;
+	int result;
+
+	sp_thread_born(t);
+	result = start(start_arg);
+	sp_thread_ended();
+	return result;
+}
+
+SP_EXPORT _Noreturn void pthread_exit(void *result)
+{
+	__typeof__(&pthread_exit) next = SP_NEXT(pthread_exit);
+
+	if (sp_life_active() && syscall(SYS_gettid) == getpid())
+		sp_background_main_ended();
+	if (next != NULL)
+		next(result);
+	for (;;)
+		(void)syscall(SYS_exit, 0);
+}
+
+SP_EXPORT int thrd_create(thrd_t *thread, thrd_start_t start, void *arg)
+{
+	__typeof__(&thrd_create) next = SP_NEXT(thrd_create);
+	struct sp_thread *t;
+	int rc;
+
+	if (next == NULL)
+		return thrd_error;
+	t = claim();
+	if (t == NULL)
+		return next(thread, start, arg);
+	t->start = (void *(*)(void *))(uintptr_t)start;
+	t->start_arg = arg;
+	rc = next(thread, run_thrd, t);
+	if (rc != thrd_success)
+		sp_thread_unclaim(t);
+	return rc;
+}

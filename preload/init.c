@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What runs when the loader brings us in and when the process ends. INIT context: does nothing but
+ * look at the kill switches and copy our part of the environment.
+ */
+#include <stddef.h>
+#include <sys/auxv.h>
+
+#include "preload/life.h"
+#include "sampler/compiler.h"
+
+/*
+ * glibc passes argc, argv and envp to constructors (elf/dl-init.c); other C libraries do not, and
+ * there the loader's own variables are all we could trust: stay inert.
+ */
+static __attribute__((constructor)) void load(int argc, char **argv, char **envp)
+{
+	if (getauxval(AT_SECURE) != 0)
+		return;
+	if (argc < 0 || argv == NULL || envp == NULL || envp != argv + argc + 1)
+		return;
+	sp_life_load(envp);
+}
+
+static __attribute__((destructor)) void unload(void)
+{
+	sp_life_end();
+}

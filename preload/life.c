@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starting, forking and ending. Contexts: INIT (load, fork handlers), APP (start, flush). The first
+ * thread that records a span does the start; others that come while it runs go unlabelled.
+ */
+#include "preload/life.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "preload/background.h"
+#include "preload/guard.h"
+#include "preload/resolve.h"
+#include "sampler/counters.h"
+#include "sampler/log.h"
+#include "sampler/sampler.h"
+#include "sampler/thread.h"
+
+enum state {
+	LIFE_OFF,	/* kill switch, AT_SECURE, or before our constructor */
+	LIFE_ASLEEP,	/* waiting for the first recorded span */
+	LIFE_STARTING,	/* one thread is setting up */
+	LIFE_ACTIVE,
+	LIFE_FAILED,
+};
+
+static _Atomic int state = LIFE_OFF;
+static pid_t active_pid;
+static struct sp_config config;
+static bool prepared;
+static _Atomic bool ended; /* what the exporter stands on may be torn down from now on */
+
+/* glibc: nptl/register-atfork.c; what pthread_atfork() calls. Absent from other C libraries. */
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
+	__attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+
+bool sp_life_active(void)
+{
+	return atomic_load_explicit(&state, memory_order_relaxed) == LIFE_ACTIVE;
+}
+
+bool sp_life_wanted(void)
+{
+	int now = atomic_load_explicit(&state, memory_order_relaxed);
+
+	return now != LIFE_OFF && now != LIFE_FAILED;
+}
+
+const struct sp_config *sp_life_config(void)
+{
+	return &config;
+}
+
+void sp_life_fail(void)
+{
+	atomic_store_explicit(&state, LIFE_FAILED, memory_order_relaxed);
+	sp_thread_disarm_all();
+}
+
+static void after_fork_in_child(void);
+
+static int prepare(void)
+{
+	int err;
+
+	if (prepared)
+		return 0;
+	sp_config_parse(&config);
+	sp_log_set_level(config.log_level);
+	err = sp_sampler_prepare(&config, sp_resolve);
+	if (err == -ENOSYS) {
+		sp_log(SP_LOG_WARN, "this C library has no _dl_find_object (glibc 2.35 and newer "
+				    "have it): not profiling this process");
+		return err;
+	}
+	if (err != 0) {
+		sp_log(SP_LOG_WARN, "cannot set up sampling (%s): not profiling this process",
+		       err == -ENOMEM ? "out of address space" : "system call refused");
+		return err;
+	}
+	if (__register_atfork != NULL)
+		(void)__register_atfork(NULL, NULL, after_fork_in_child, &__dso_handle);
+	prepared = true;
+	return 0;
+}
+
+static bool start_by_winner(void)
+{
+	int err = prepare();
+
+	active_pid = getpid();
+	if (err == 0) {
+		err = sp_background_start(&config);
+		if (err != 0)
+			sp_log(SP_LOG_WARN, "cannot create the background thread: "
+					    "not profiling this process");
+	}
+	if (err != 0) {
+		atomic_store_explicit(&state, LIFE_FAILED, memory_order_relaxed);
+		return false;
+	}
+	sp_thread_rearm();
+	/* pairs with the acquire in sp_life_start(): tables before "active" */
+	atomic_store_explicit(&state, LIFE_ACTIVE, memory_order_release);
+	return true;
+}
+
+bool sp_life_start(void)
+{
+	int now = atomic_load_explicit(&state, memory_order_acquire);
+	int saved = errno;
+	bool ok;
+
+	if (now == LIFE_ACTIVE)
+		return true;
+	if (now != LIFE_ASLEEP)
+		return false;
+	if (!atomic_compare_exchange_strong_explicit(&state, &now, LIFE_STARTING,
+						     memory_order_acq_rel, memory_order_acquire))
+		return now == LIFE_ACTIVE;
+	ok = start_by_winner();
+	errno = saved;
+	return ok;
+}
+
+static void after_fork_in_child(void)
+{
+	int was = atomic_load_explicit(&state, memory_order_relaxed);
+	int saved = errno;
+	bool has_span;
+
+	if (was == LIFE_OFF || was == LIFE_FAILED || was == LIFE_ASLEEP)
+		return;
+	/* Without the guard our own thread creation would be taken for the host's. */
+	struct sp_guard g = sp_guard_enter();
+
+	sp_background_forked();
+	has_span = sp_sampler_forked();
+	atomic_store_explicit(&state, LIFE_ASLEEP, memory_order_relaxed);
+	if (has_span || config.profile == SP_PROFILE_ALWAYS)
+		(void)sp_life_start();
+	sp_guard_leave(g);
+	errno = saved;
+}
+
+void sp_life_flush(void)
+{
+	int saved = errno;
+
+	if (!sp_life_active() || sp_guard_frame == UINTPTR_MAX || getpid() != active_pid ||
+	    atomic_load_explicit(&ended, memory_order_relaxed))
+		return;
+	sp_background_flush(config.flush_timeout_ms);
+	errno = saved;
+}
+
+void sp_life_end(void)
+{
+	sp_life_flush();
+	if (getpid() == active_pid)
+		atomic_store_explicit(&ended, true, memory_order_relaxed);
+}
+
+void sp_life_load(char *const *envp)
+{
+	sp_config_capture(envp);
+	if (sp_config_disabled())
+		return;
+	atomic_store_explicit(&state, LIFE_ASLEEP, memory_order_relaxed);
+}
+
+void sp_life_main(void)
+{
+	if (atomic_load_explicit(&state, memory_order_relaxed) != LIFE_ASLEEP ||
+	    !sp_config_wants_start())
+		return;
+	struct sp_guard g = sp_guard_enter();
+
+	(void)sp_life_start();
+	sp_guard_leave(g);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of the profiler in one process: asleep until the first recorded span, then active until
+ * exit; a forked child starts over.
+ */
+#ifndef SP_LIFE_H
+#define SP_LIFE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sampler/config.h"
+
+/* INIT. Reads kill switches and remembers the environment. */
+void sp_life_load(char *const *envp);
+
+/* INIT, just before the host's main(). Starts when SPANPROF_PROFILE=always. */
+void sp_life_main(void);
+
+/*
+ * APP, inside the guard, at a recorded span. True when sampling is on; starts it at the first call.
+ * False for ever when switched off or broken.
+ */
+bool sp_life_start(void);
+
+/* Not switched off and not broken: a recorded span would start or find us. APP; one load. */
+bool sp_life_wanted(void);
+
+/* Sampling is on. One relaxed load; any context. */
+bool sp_life_active(void);
+
+/* Parsed configuration; valid once sp_life_start() returned true. */
+const struct sp_config *sp_life_config(void);
+
+/*
+ * The process is about to end: sends what there is, waiting at most the configured flush time. No-op
+ * when not active, on our own thread, and in a vfork child that shares our memory. APP.
+ */
+void sp_life_flush(void);
+
+/* The last flush: as sp_life_flush(), which does nothing from then on. At exit. */
+void sp_life_end(void);
+
+/* BG. Turns sampling off for good; the host runs on. */
+void sp_life_fail(void);
+
+#endif

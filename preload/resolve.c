@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding real functions once. Contexts: APP, BG. */
+#include "preload/resolve.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "preload/elf_walk.h"
+
+#define NAME_(sym) #sym,
+static const char *const names[SP_NEXT_N] = {SP_FOR_EACH_NEXT(NAME_)};
+static void *_Atomic cache[SP_NEXT_N];
+
+void *sp_resolve(const char *name)
+{
+	return sp_elf_find(name, NULL);
+}
+
+void *sp_next(enum sp_next which)
+{
+	/* Two threads may both look; they find the same. */
+	void *p = atomic_load_explicit(&cache[which], memory_order_relaxed);
+
+	if (p == NULL) {
+		p = sp_resolve(names[which]);
+		atomic_store_explicit(&cache[which], p, memory_order_relaxed);
+	}
+	return p;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The real functions behind our hooks, and the few libc functions that older glibc keeps outside
+ * libc.so.6. One row per symbol; a found address is cached, a failure never is. APP and BG.
+ */
+#ifndef SP_RESOLVE_H
+#define SP_RESOLVE_H
+
+// clang-format off
+#define SP_FOR_EACH_NEXT(X) \
+	X(otelc_start_span) \
+	X(otelc_end_span) \
+	X(otelc_extract_context_from_current_span) \
+	X(otelc_create_attr_map) \
+	X(otelc_set_str_attr) \
+	X(otelc_set_span_attrs) \
+	X(otelc_destroy_attr_map) \
+	X(__libc_start_main) \
+	X(pthread_create) \
+	X(pthread_exit) \
+	X(thrd_create) \
+	X(_exit) \
+	X(_Exit) \
+	X(quick_exit) \
+	X(sigaction) \
+	X(signal) \
+	X(dlopen) \
+	X(dlerror) \
+	X(dlsym)
+// clang-format on
+
+#define SP_NEXT_ENUM_(sym) SP_NEXT_##sym,
+enum sp_next { SP_FOR_EACH_NEXT(SP_NEXT_ENUM_) SP_NEXT_N };
+
+/* The address, or NULL when no loaded object after ours defines the symbol (yet). */
+void *sp_next(enum sp_next which);
+
+/* As a typed function pointer; sym must be declared. */
+#define SP_NEXT(sym) ((__typeof__(&(sym)))sp_next(SP_NEXT_##sym))
+
+/* Look-up by name for symbols that no hook needs. NULL if absent. */
+void *sp_resolve(const char *name);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The attributes that lead from a span to its profile, the same for every SDK. APP context. */
+#ifndef SP_SPAN_ATTR_H
+#define SP_SPAN_ATTR_H
+
+#include "sampler/span_table.h"
+
+/*
+ * Calls set once per attribute that this span gets: pyroscope.profile.id on every span whose id can
+ * be a sample's label, pyroscope.profile.url when a URL is configured. Key and value are
+ * NUL-terminated and live only during the call. To be called before the real end, so that the time
+ * range is the span's.
+ */
+void sp_span_attr_apply(const struct sp_span_record *r,
+			void (*set)(void *span, const char *key, const char *value), void *span);
+
+#endif

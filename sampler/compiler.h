@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one home of attributes and of the few macros every file may use. */
+#ifndef SP_COMPILER_H
+#define SP_COMPILER_H
+
+/* Visible to the dynamic loader; everything else is hidden by -fvisibility=hidden. */
+#define SP_EXPORT __attribute__((visibility("default")))
+
+/*
+ * Thread-local storage of the preloaded object. Initial-exec because we are loaded at program
+ * start: reads are one instruction, never allocate, and are safe inside a signal handler. Static
+ * TLS comes out of every thread's stack, so the whole object may use at most 256 bytes of it.
+ */
+#define SP_TLS __thread __attribute__((tls_model("initial-exec")))
+
+/* Marks a function that may run inside the sampling signal handler; the linker gate proves it. */
+#define SP_SIGSAFE
+
+#define SP_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#define SP_UNUSED __attribute__((unused))
+#define SP_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+#define SP_VERSION "0.1.0"
+
+#define SP_NS_PER_S UINT64_C(1000000000)
+#define SP_NS_PER_MS UINT64_C(1000000)
+
+#endif

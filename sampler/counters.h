@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every place that can lose something, and a few totals, as process-wide atomic counters.
+ * Written from every context, SIG included (relaxed atomic add). Read by the exporter, which logs
+ * the ones that grew, and by a debugger (symbol sp_counters).
+ */
+#ifndef SP_COUNTERS_H
+#define SP_COUNTERS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "sampler/compiler.h"
+
+/* X(enum suffix, name in logs and pprof comments, 1 if it counts a loss) */
+// clang-format off
+#define SP_FOR_EACH_COUNTER(X) \
+	X(SPANS_STARTED, "spans_started", 0) \
+	X(SPANS_ENDED, "spans_ended", 0) \
+	X(SIGNALS, "signals", 0) \
+	X(SAMPLES_PUT, "samples_put", 0) \
+	X(SAMPLES_DRAINED, "samples_drained", 0) \
+	X(UPLOADS, "uploads", 0) \
+	X(FILES_WRITTEN, "files_written", 0) \
+	X(DROP_RING_FULL, "dropped_ring_full", 1) \
+	X(DROP_REENTERED, "dropped_handler_reentered", 1) \
+	X(UNWIND_FAILED, "unwind_failed", 1) \
+	X(UNWIND_TRUNCATED, "unwind_truncated", 1) \
+	X(OFF_STACK, "off_stack", 1) \
+	X(SPAN_STACK_FULL, "span_stack_overflowed", 1) \
+	X(SPAN_TABLE_FULL, "span_table_full", 1) \
+	X(SPAN_NO_THREAD, "span_without_thread_block", 1) \
+	X(NAMES_OTHER, "span_names_over_limit", 1) \
+	X(THREADS_UNARMED, "threads_unarmed", 1) \
+	X(SIGNAL_TAKEN, "signal_taken_by_host", 1) \
+	X(STACKS_OTHER, "stacks_over_limit", 1) \
+	X(SPANS_OTHER, "span_labels_over_limit", 1) \
+	X(BATCH_QUEUE_FULL, "batches_dropped_queue_full", 1) \
+	X(BATCH_TOO_OLD, "batches_dropped_too_old", 1) \
+	X(BATCH_REJECTED, "batches_rejected_by_server", 1) \
+	X(BATCH_UNSENT, "batches_unsent_at_exit", 1) \
+	X(SAMPLES_UNSENT, "samples_in_lost_batches", 1) \
+	X(PUSH_RETRIED, "push_retries", 0) \
+	X(FILE_FAILED, "files_failed", 1) \
+	X(EXPORT_NOMEM, "export_out_of_memory", 1)
+// clang-format on
+
+#define SP_COUNTER_ENUM_(id, name, loss) SP_COUNT_##id,
+enum sp_counter { SP_FOR_EACH_COUNTER(SP_COUNTER_ENUM_) SP_COUNTER_N };
+
+extern _Atomic uint64_t sp_counters[SP_COUNTER_N];
+
+static inline SP_SIGSAFE void sp_count_add(enum sp_counter c, uint64_t n)
+{
+	atomic_fetch_add_explicit(&sp_counters[c], n, memory_order_relaxed);
+}
+
+static inline SP_SIGSAFE void sp_count(enum sp_counter c)
+{
+	sp_count_add(c, 1);
+}
+
+static inline uint64_t sp_count_read(enum sp_counter c)
+{
+	return atomic_load_explicit(&sp_counters[c], memory_order_relaxed);
+}
+
+/* Static text, e.g. "dropped_ring_full". */
+const char *sp_counter_name(enum sp_counter c);
+/* 1 when a growth of this counter means that something was lost. */
+int sp_counter_is_loss(enum sp_counter c);
+/* Every counter back to 0, for a forked child. */
+void sp_counters_reset(void);
+
+#endif

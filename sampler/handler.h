@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sampling signal handler. */
+#ifndef SP_HANDLER_H
+#define SP_HANDLER_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sampler/compiler.h"
+#include "sampler/config.h"
+#include "sampler/ring.h"
+
+/* What the handler works with; written at activation before the first timer is armed. */
+struct sp_handler_setup {
+	struct sp_ring ring;
+	uint32_t cookie; /* upper half of our timers' si_value */
+	uint32_t depth;	 /* frames kept per sample */
+	enum sp_label_scope id_scope;
+	enum sp_label_scope name_scope;
+	bool trace_id;
+};
+extern struct sp_handler_setup sp_handler_setup;
+
+SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext);
+
+#endif

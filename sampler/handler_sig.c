@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sampling signal handler: runs on the sampled thread, between any two of its instructions.
+ * No locks, no heap, no stdio, no lazy TLS, errno as it was.
+ */
+#include "sampler/handler.h"
+
+#include <errno.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "sampler/counters.h"
+#include "sampler/signals.h"
+#include "sampler/thread.h"
+#include "sampler/unwind_sig.h"
+
+#pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
+
+struct sp_handler_setup sp_handler_setup;
+
+/* The block our timer was armed for, or NULL for a signal that is not from our timers. */
+static struct sp_thread *timer_thread(const siginfo_t *si)
+{
+	uint64_t value = (uint64_t)(uintptr_t)si->si_value.sival_ptr;
+
+	if (si->si_code != SI_TIMER || (uint32_t)(value >> 32) != sp_handler_setup.cookie)
+		return NULL;
+	return sp_thread_at((uint32_t)value);
+}
+
+static void label(struct sp_sample *s, const struct sp_thread *t)
+{
+	struct sp_span_entry e;
+
+	s->span_id = 0;
+	s->name_id = 0;
+	memset(s->trace_id, 0, sizeof(s->trace_id));
+	if (!sp_span_stack_peek(&t->spans, &e))
+		return;
+	if (sp_handler_setup.id_scope != SP_SCOPE_NONE)
+		s->span_id =
+			sp_handler_setup.id_scope == SP_SCOPE_ROOT ? e.root_id : e.span_id;
+	if (sp_handler_setup.name_scope != SP_SCOPE_NONE)
+		s->name_id = sp_handler_setup.name_scope == SP_SCOPE_ROOT ? e.root_name_id
+									  : e.name_id;
+	if (sp_handler_setup.trace_id)
+		memcpy(s->trace_id, e.trace_id, sizeof(s->trace_id));
+}
+
+static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext)
+{
+	struct sp_sample *s = &t->scratch;
+	uint16_t flags = 0;
+
+	label(s, t);
+	s->tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
+	s->weight = 1U + (si->si_overrun > 0 ? (uint32_t)si->si_overrun : 0U);
+	s->depth = (uint16_t)sp_unwind_walk(ucontext, &t->bounds, s->pc, sp_handler_setup.depth,
+					    &flags);
+	s->flags = flags;
+	if (flags & SP_SAMPLE_TRUNCATED)
+		sp_count(SP_COUNT_UNWIND_TRUNCATED);
+	if (flags & SP_SAMPLE_OFF_STACK)
+		sp_count(SP_COUNT_OFF_STACK);
+	if (sp_ring_put(&sp_handler_setup.ring, s) == 0)
+		sp_count(SP_COUNT_SAMPLES_PUT);
+	else
+		sp_count(SP_COUNT_DROP_RING_FULL);
+}
+
+SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
+{
+	int saved = errno;
+	struct sp_thread *t = timer_thread(si);
+
+	if (t == NULL) {
+		sp_signals_chain(signo, si, ucontext);
+		errno = saved;
+		return;
+	}
+	/* A timer signal sent before the thread left us may still arrive after. */
+	if (!sp_thread_excluded) {
+		sp_count(SP_COUNT_SIGNALS);
+		if (sp_thread_own == NULL)
+			sp_thread_own = t;
+		if (t->in_handler) {
+			sp_count(SP_COUNT_DROP_REENTERED);
+		} else {
+			t->in_handler = true;
+			atomic_signal_fence(memory_order_seq_cst);
+			sample(t, si, ucontext);
+			atomic_signal_fence(memory_order_seq_cst);
+			t->in_handler = false;
+		}
+	}
+	errno = saved;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One CPU sample, as the signal handler wrote it into the ring. Self-contained: no pointers. */
+#ifndef SP_SAMPLE_H
+#define SP_SAMPLE_H
+
+#include <stdint.h>
+
+#define SP_FRAMES_MAX 496U
+
+/* struct sp_sample.flags */
+#define SP_SAMPLE_ROOTED 1U    /* the walk reached the thread's outermost frame */
+#define SP_SAMPLE_TRUNCATED 2U /* the depth limit cut root-most frames */
+#define SP_SAMPLE_OFF_STACK 4U /* sp was outside the thread's stack (coroutine, alternate stack) */
+
+struct sp_sample {
+	uint64_t span_id;     /* the 8 bytes of the label's span id as they are in memory, big-endian
+	                         on the wire; 0 = no span was active */
+	uint8_t trace_id[16]; /* W3C byte order; all zero = none */
+	uint32_t name_id;     /* span name, see label.h; 0 = none */
+	uint32_t tid;         /* kernel thread id */
+	uint32_t weight;      /* how many sampling periods this sample stands for (1 + overruns) */
+	uint16_t depth;       /* valid entries of pc[] */
+	uint16_t flags;
+	/*
+	 * Leaf first. Each value lies inside the instruction that was executing: for callers it is
+	 * the return address minus one, so that a symbol or line lookup needs no correction.
+	 */
+	uint64_t pc[SP_FRAMES_MAX];
+};
+
+_Static_assert(sizeof(struct sp_sample) <= 4096, "a sample must fit one page");
+
+#endif

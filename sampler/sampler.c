@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Setting up the sampler. Contexts: APP (activation), INIT (forked child). */
+#include "sampler/sampler.h"
+
+#include <errno.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sampler/counters.h"
+#include "sampler/handler.h"
+#include "sampler/label.h"
+#include "sampler/signals.h"
+#include "sampler/span_table.h"
+#include "sampler/thread.h"
+#include "sampler/timer.h"
+#include "sampler/unwind_sig.h"
+
+#define RING_MIN (UINT64_C(1) << 20)
+#define RING_MAX (UINT64_C(1) << 24)
+/* One busy CPU at 100 Hz writes about 40 KiB a second; the consumer comes at least once a second. */
+#define RING_PER_CPU (UINT64_C(1) << 17)
+
+static uint64_t ring_size(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t want = RING_PER_CPU * (uint64_t)(cpus > 0 ? cpus : 1);
+	uint64_t size = RING_MIN;
+
+	while (size < want && size < RING_MAX)
+		size *= 2;
+	return size;
+}
+
+/* Not a secret: it only tells our timers' signals from others that a host might send itself. */
+static uint32_t make_cookie(void)
+{
+	struct timespec ts = {0, 0};
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint32_t)ts.tv_nsec * 2654435761U ^ (uint32_t)getpid() ^ 0x5350524fU;
+}
+
+int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *name))
+{
+	struct sp_handler_setup *h = &sp_handler_setup;
+	int err;
+
+	if (sp_label_init(cfg->max_span_names) != 0 || sp_thread_init() != 0 ||
+	    sp_span_table_init() != 0)
+		return -ENOMEM;
+	if (h->ring.word == NULL && sp_ring_init(&h->ring, ring_size()) != 0)
+		return -ENOMEM;
+	err = sp_unwind_init(lookup);
+	if (err != 0)
+		return err;
+	h->cookie = make_cookie();
+	h->depth = cfg->stack_depth;
+	h->id_scope = cfg->span_id_scope;
+	h->name_scope = cfg->span_name_scope;
+	h->trace_id = cfg->trace_id;
+	err = sp_signals_install(cfg->signal_number, sp_handler);
+	if (err != 0)
+		return err;
+	sp_timer_set(cfg->signal_number, SP_NS_PER_S / cfg->sample_rate_hz, h->cookie);
+	return 0;
+}
+
+bool sp_sampler_forked(void)
+{
+	struct sp_span_entry e;
+
+	sp_counters_reset();
+	if (sp_handler_setup.ring.word == NULL)
+		return false;
+	sp_ring_reset(&sp_handler_setup.ring);
+	sp_thread_forked();
+	sp_span_table_forked(sp_thread_own != NULL ? sp_thread_own->index : SP_SPAN_NO_THREAD - 1);
+	return sp_thread_own != NULL && sp_span_stack_peek(&sp_thread_own->spans, &e);
+}

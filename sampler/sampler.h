@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sampler as a whole: set up once, taken apart in a forked child. */
+#ifndef SP_SAMPLER_H
+#define SP_SAMPLER_H
+
+#include <stdbool.h>
+
+#include "sampler/config.h"
+
+/*
+ * APP, at activation, one caller at a time. Reserves the tables, finds the unwinder's helper
+ * through lookup(name), installs the handler and fixes period and scopes. Arms nothing. Every step
+ * is idempotent. 0 or a negative errno; then nothing will be sampled.
+ */
+int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *name));
+
+/*
+ * Forked child, its only thread: no samples, timers or threads of the parent are left; open spans
+ * of the calling thread stay. Returns whether it has one.
+ */
+bool sp_sampler_forked(void);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeping and calling the host's disposition of the sampling signal. Runs in the signal handler
+ * (chain) and in hooked sigaction calls, which a host may make from its own handlers.
+ *
+ * Calling the host's handler is one of the two calls through a pointer in handler context: it is
+ * the call the kernel would have made without us. The other one is _dl_find_object (unwind_sig.c).
+ */
+#include "sampler/signals.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
+
+/*
+ * Two copies and a version: readers take copy[version & 1]. Writers are hosts that call sigaction
+ * for our signal, which is rare; the last one wins as in the kernel.
+ */
+static struct sigaction host_copy[2];
+static _Atomic unsigned host_version;
+static _Atomic int our_signo;
+
+/* Bytes of the kernel's signal set. */
+#define KERNEL_SIGSET_SIZE 8U
+
+SP_SIGSAFE int sp_signals_number(void)
+{
+	return atomic_load_explicit(&our_signo, memory_order_relaxed);
+}
+
+static struct sigaction host_now(void)
+{
+	unsigned v = atomic_load_explicit(&host_version, memory_order_acquire);
+
+	return host_copy[v & 1];
+}
+
+static void host_set(const struct sigaction *act)
+{
+	unsigned v = atomic_load_explicit(&host_version, memory_order_relaxed);
+
+	host_copy[(v + 1) & 1] = *act;
+	/* pairs with host_now() */
+	atomic_store_explicit(&host_version, v + 1, memory_order_release);
+}
+
+int sp_signals_virtual(const struct sigaction *act, struct sigaction *old)
+{
+	struct sigaction was = host_now();
+
+	if (act != NULL)
+		host_set(act);
+	if (old != NULL)
+		*old = was;
+	return 0;
+}
+
+void sp_signals_adopt(int signo, const struct sigaction *was)
+{
+	host_set(was);
+	atomic_store_explicit(&our_signo, signo, memory_order_release);
+}
+
+static bool ignored_by_default(int signo)
+{
+	return signo == SIGURG || signo == SIGCHLD || signo == SIGWINCH || signo == SIGCONT;
+}
+
+/* The host left the default action to a signal that ends the process: let it. */
+static void default_action(int signo)
+{
+	/* The kernel's layout (x86-64 and arm64): handler, flags, restorer, mask. All 0 is SIG_DFL. */
+	uint64_t dfl[4] = {0, 0, 0, 0};
+
+	if (ignored_by_default(signo))
+		return;
+	(void)syscall(SYS_rt_sigaction, signo, dfl, NULL, KERNEL_SIGSET_SIZE);
+	(void)syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), signo);
+}
+
+SP_SIGSAFE void sp_signals_chain(int signo, siginfo_t *si, void *ucontext)
+{
+	struct sigaction host = host_now();
+	uint64_t saved_mask = 0;
+
+	if (!(host.sa_flags & SA_SIGINFO) && host.sa_handler == SIG_IGN)
+		return;
+	if (!(host.sa_flags & SA_SIGINFO) && host.sa_handler == SIG_DFL) {
+		default_action(signo);
+		return;
+	}
+	if (host.sa_flags & (int)SA_RESETHAND) {
+		struct sigaction dfl;
+
+		memset(&dfl, 0, sizeof(dfl));
+		dfl.sa_handler = SIG_DFL;
+		host_set(&dfl);
+	}
+	/* Our handler runs with everything blocked; the host's asked for its own mask only. */
+	ucontext_t *uc = ucontext;
+	uint64_t mask;
+	uint64_t add;
+
+	memcpy(&mask, &uc->uc_sigmask, sizeof(mask));
+	memcpy(&add, &host.sa_mask, sizeof(add));
+	mask |= add;
+	if (!(host.sa_flags & (int)SA_NODEFER))
+		mask |= UINT64_C(1) << (signo - 1);
+	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &saved_mask, KERNEL_SIGSET_SIZE);
+	if (host.sa_flags & SA_SIGINFO)
+		host.sa_sigaction(signo, si, ucontext);
+	else
+		host.sa_handler(signo);
+	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &saved_mask, NULL, KERNEL_SIGSET_SIZE);
+}

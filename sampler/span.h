@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Span semantics, the same for every SDK: which span labels a thread's samples, what its local root
+ * is. APP context, called by the adapters inside the guard; bounded, lock-free, errno untouched by
+ * contract of the guard.
+ */
+#ifndef SP_SPAN_H
+#define SP_SPAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sampler/span_table.h"
+
+struct sp_span_start {
+	const void *handle; /* the SDK's span object, unique while the span is open */
+	uint8_t span_id[8];
+	uint8_t trace_id[16];
+	bool has_parent;       /* an explicit parent was given: parent_id decides */
+	uint8_t parent_id[8];  /* otherwise the span that is active on this thread is the parent */
+	const char *name;
+	size_t name_len;
+};
+
+/*
+ * A valid, sampled, recording span has started and is active on the calling thread until it ends.
+ * Returns false when it could not be tracked (counted).
+ */
+bool sp_span_started(const struct sp_span_start *s);
+
+/* The open span of that object, for attributes before the real end. False if it is not ours. */
+bool sp_span_of(const void *handle, struct sp_span_record *out);
+
+/*
+ * The span of that object ends, on whatever thread. Idempotent: false if there is no open span of
+ * that object.
+ */
+bool sp_span_ended(const void *handle);
+
+static inline bool sp_span_is_root(const struct sp_span_record *r)
+{
+	return r->span_id == r->root_id;
+}
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Push and pop of the active span stack. APP context, owner thread, except strike(). The owner's
+ * signal handler may run between any two instructions here, so every change becomes visible by one
+ * store: the depth for a push, the span id for a pop.
+ */
+#include "sampler/span_stack.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void reap(struct sp_span_stack *s)
+{
+	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+
+	while (d > 0 &&
+	       atomic_load_explicit(&s->frame[d - 1].span_id, memory_order_relaxed) == 0)
+		d--;
+	atomic_store_explicit(&s->depth, d, memory_order_relaxed);
+}
+
+int sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e)
+{
+	reap(s);
+	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+
+	if (d == SP_SPAN_DEPTH_MAX)
+		return -ENOSPC;
+	struct sp_span_frame *f = &s->frame[d];
+
+	f->root_id = e->root_id;
+	f->name_id = e->name_id;
+	f->root_name_id = e->root_name_id;
+	memcpy(f->trace_id, e->trace_id, sizeof(f->trace_id));
+	f->handle = e->handle;
+	/* pairs with strike() of another thread, which must not see the id of a half-made frame */
+	atomic_store_explicit(&f->span_id, e->span_id, memory_order_release);
+	/* slot before depth: our handler may run between the two */
+	atomic_signal_fence(memory_order_release);
+	atomic_store_explicit(&s->depth, d + 1, memory_order_relaxed);
+	return (int)d;
+}
+
+bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t span_id)
+{
+	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+
+	while (d > 0) {
+		if (sp_span_stack_strike(s, d - 1, span_id)) {
+			atomic_signal_fence(memory_order_release);
+			reap(s);
+			return true;
+		}
+		d--;
+	}
+	reap(s);
+	return false;
+}
+
+uint64_t sp_span_stack_find(const struct sp_span_stack *s, const void *handle)
+{
+	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+
+	while (d > 0) {
+		const struct sp_span_frame *f = &s->frame[--d];
+		uint64_t id = atomic_load_explicit(&f->span_id, memory_order_relaxed);
+
+		if (id != 0 && f->handle == handle)
+			return id;
+	}
+	return 0;
+}
+
+bool sp_span_stack_strike(struct sp_span_stack *s, uint32_t slot, uint64_t span_id)
+{
+	uint64_t want = span_id;
+
+	if (slot >= SP_SPAN_DEPTH_MAX || span_id == 0)
+		return false;
+	return atomic_compare_exchange_strong_explicit(&s->frame[slot].span_id, &want, 0,
+						       memory_order_acq_rel, memory_order_relaxed);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stack of active spans of one thread. Pushed and popped by the owning thread (APP), read by
+ * its own signal handler (SIG) between any two instructions, and struck out by other threads that
+ * end one of its spans: they may only turn a frame's `span_id` to 0, the owner reaps it later.
+ */
+#ifndef SP_SPAN_STACK_H
+#define SP_SPAN_STACK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sampler/compiler.h"
+
+#define SP_SPAN_DEPTH_MAX 48U
+
+/* Span ids are the 8 bytes of the id as they lie in memory; 0 never names a span. */
+struct sp_span_frame {
+	_Atomic uint64_t span_id; /* 0 = ended; the last word written by push */
+	uint64_t root_id;	  /* the local root's span id */
+	uint32_t name_id;	  /* label.h: this span's name */
+	uint32_t root_name_id;	  /* label.h: the local root's name */
+	uint8_t trace_id[16];
+	const void *handle; /* the SDK's span object */
+};
+
+struct sp_span_stack {
+	_Atomic uint32_t depth;
+	struct sp_span_frame frame[SP_SPAN_DEPTH_MAX];
+};
+
+/* What push copies; a plain struct so that callers need no atomics. */
+struct sp_span_entry {
+	uint64_t span_id;
+	uint64_t root_id;
+	uint32_t name_id;
+	uint32_t root_name_id;
+	uint8_t trace_id[16];
+	const void *handle;
+};
+
+/* Owner only. The slot the span went to, or -ENOSPC when the stack is full (nothing changed). */
+int sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e);
+
+/* Owner only. Strikes the span out wherever it lies, and drops ended frames from the top. */
+bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t span_id);
+
+/* Owner only. The topmost live frame of that SDK object; 0 if there is none. */
+uint64_t sp_span_stack_find(const struct sp_span_stack *s, const void *handle);
+
+/* Any thread. Marks the span in that slot as ended. False if the slot holds something else. */
+bool sp_span_stack_strike(struct sp_span_stack *s, uint32_t slot, uint64_t span_id);
+
+/* Owner or its handler. The topmost live span; false when there is none. */
+SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span_entry *out);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading the active span, inside the sampling signal handler or on the owning thread. */
+#include "sampler/span_stack.h"
+
+#include <string.h>
+
+#pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
+
+SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span_entry *out)
+{
+	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+
+	atomic_signal_fence(memory_order_acquire);
+	if (d > SP_SPAN_DEPTH_MAX)
+		return false;
+	while (d > 0) {
+		const struct sp_span_frame *f = &s->frame[--d];
+		uint64_t id = atomic_load_explicit(&f->span_id, memory_order_acquire);
+
+		if (id == 0)
+			continue;
+		out->span_id = id;
+		out->root_id = f->root_id;
+		out->name_id = f->name_id;
+		out->root_name_id = f->root_name_id;
+		memcpy(out->trace_id, f->trace_id, sizeof(out->trace_id));
+		out->handle = f->handle;
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of open spans. APP context, any number of threads, no locks. An entry belongs to
+ * whoever took it from the free stack until its two index words are published; it is freed by the
+ * one caller that turns its id index word back to 0. Readers copy and check the key again.
+ */
+#include "sampler/span_table.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "sampler/arena.h"
+
+#define INDEX_SIZE (SP_SPANS_MAX * 4U)
+#define WORDS (sizeof(struct sp_span_record) / sizeof(uint64_t))
+
+/* The record as words, so that a reader racing with reuse reads stale values, not torn ones. */
+struct entry {
+	_Atomic uint64_t word[WORDS];
+};
+_Static_assert(sizeof(struct sp_span_record) == 64, "one cache line");
+_Static_assert(offsetof(struct sp_span_record, span_id) == 0, "word 0 is the id");
+_Static_assert(offsetof(struct sp_span_record, handle) == 16, "word 2 is the handle");
+
+enum { KEY_ID = 0, KEY_HANDLE = 2 };
+
+struct table {
+	struct entry *entry;
+	_Atomic uint32_t *by_id;     /* entry number + 1 */
+	_Atomic uint32_t *by_handle; /* entry number + 1 */
+	_Atomic uint32_t *next;	     /* free stack links */
+	_Atomic uint64_t free;	     /* change count << 32 | entry number + 1 */
+	_Atomic uint32_t fresh;	     /* entries never used yet start here */
+	_Atomic uint32_t open;
+};
+static struct table table;
+
+int sp_span_table_init(void)
+{
+	if (table.next != NULL)
+		return 0;
+	table.entry = sp_arena_map(SP_SPANS_MAX * sizeof(*table.entry));
+	table.by_id = sp_arena_map(INDEX_SIZE * sizeof(*table.by_id));
+	table.by_handle = sp_arena_map(INDEX_SIZE * sizeof(*table.by_handle));
+	table.next = sp_arena_map(SP_SPANS_MAX * sizeof(*table.next));
+	if (table.entry == NULL || table.by_id == NULL || table.by_handle == NULL ||
+	    table.next == NULL)
+		return -ENOMEM;
+	return 0;
+}
+
+static uint32_t hash(uint64_t key)
+{
+	return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
+}
+
+static _Atomic uint32_t *cell(_Atomic uint32_t *index, uint64_t key, uint32_t i)
+{
+	return &index[(hash(key) + i) % INDEX_SIZE];
+}
+
+static uint32_t take_entry(void)
+{
+	uint64_t top = atomic_load_explicit(&table.free, memory_order_acquire);
+
+	for (int tries = 0; tries < 1000 && (uint32_t)top != 0; tries++) {
+		uint32_t e = (uint32_t)top;
+		uint32_t below = atomic_load_explicit(&table.next[e - 1], memory_order_relaxed);
+
+		if (atomic_compare_exchange_weak_explicit(&table.free, &top,
+							  ((top >> 32) + 1) << 32 | below,
+							  memory_order_acq_rel,
+							  memory_order_acquire))
+			return e;
+	}
+	uint32_t e = atomic_load_explicit(&table.fresh, memory_order_relaxed);
+
+	do {
+		if (e >= SP_SPANS_MAX)
+			return 0;
+	} while (!atomic_compare_exchange_weak_explicit(&table.fresh, &e, e + 1,
+							memory_order_relaxed,
+							memory_order_relaxed));
+	return e + 1;
+}
+
+static void give_entry(uint32_t e)
+{
+	uint64_t top = atomic_load_explicit(&table.free, memory_order_relaxed);
+
+	do {
+		atomic_store_explicit(&table.next[e - 1], (uint32_t)top, memory_order_relaxed);
+	} while (!atomic_compare_exchange_weak_explicit(
+		&table.free, &top, ((top >> 32) + 1) << 32 | e, memory_order_acq_rel,
+		memory_order_relaxed));
+}
+
+static bool publish(_Atomic uint32_t *index, uint64_t key, uint32_t e)
+{
+	for (uint32_t i = 0; i < SP_SPAN_WINDOW; i++) {
+		uint32_t none = 0;
+
+		/* pairs with the acquire in find() */
+		if (atomic_compare_exchange_strong_explicit(cell(index, key, i), &none, e,
+							    memory_order_release,
+							    memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
+/* Takes the key out of the index; true for the one caller that really did. */
+static bool unpublish(_Atomic uint32_t *index, uint64_t key, uint32_t e)
+{
+	for (uint32_t i = 0; i < SP_SPAN_WINDOW; i++) {
+		uint32_t mine = e;
+
+		if (atomic_compare_exchange_strong_explicit(cell(index, key, i), &mine, 0,
+							    memory_order_acq_rel,
+							    memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
+static void store(uint32_t e, const struct sp_span_record *r)
+{
+	for (size_t i = 0; i < WORDS; i++) {
+		uint64_t w;
+
+		memcpy(&w, (const char *)r + i * sizeof(w), sizeof(w));
+		atomic_store_explicit(&table.entry[e - 1].word[i], w, memory_order_relaxed);
+	}
+}
+
+static void load(uint32_t e, struct sp_span_record *r)
+{
+	for (size_t i = 0; i < WORDS; i++) {
+		uint64_t w = atomic_load_explicit(&table.entry[e - 1].word[i],
+						  memory_order_relaxed);
+
+		memcpy((char *)r + i * sizeof(w), &w, sizeof(w));
+	}
+}
+
+int sp_span_table_add(const struct sp_span_record *r)
+{
+	if (table.next == NULL)
+		return -ENOSPC;
+	uint32_t e = take_entry();
+
+	if (e == 0)
+		return -ENOSPC;
+	store(e, r);
+	if (!publish(table.by_id, r->span_id, e)) {
+		give_entry(e);
+		return -ENOSPC;
+	}
+	atomic_fetch_add_explicit(&table.open, 1, memory_order_relaxed);
+	/* Without a handle entry the end comes by id from the owner's stack, or never. */
+	if (publish(table.by_handle, r->handle, e))
+		return 0;
+	struct sp_span_record gone;
+
+	(void)sp_span_table_remove(r->span_id, &gone);
+	return -ENOSPC;
+}
+
+static uint32_t find(_Atomic uint32_t *index, uint64_t key, int word, struct sp_span_record *out)
+{
+	if (table.next == NULL || key == 0)
+		return 0;
+	for (uint32_t i = 0; i < SP_SPAN_WINDOW; i++) {
+		_Atomic uint32_t *c = cell(index, key, i);
+		uint32_t e = atomic_load_explicit(c, memory_order_acquire);
+
+		if (e == 0 ||
+		    atomic_load_explicit(&table.entry[e - 1].word[word], memory_order_relaxed) !=
+			    key)
+			continue;
+		load(e, out);
+		/* still the same span after the copy? Its cell is cleared before reuse. */
+		atomic_thread_fence(memory_order_acquire);
+		if (atomic_load_explicit(c, memory_order_relaxed) == e &&
+		    atomic_load_explicit(&table.entry[e - 1].word[word], memory_order_relaxed) ==
+			    key)
+			return e;
+	}
+	return 0;
+}
+
+bool sp_span_table_by_id(uint64_t span_id, struct sp_span_record *out)
+{
+	return find(table.by_id, span_id, KEY_ID, out) != 0;
+}
+
+bool sp_span_table_by_handle(uint64_t handle, struct sp_span_record *out)
+{
+	return find(table.by_handle, handle, KEY_HANDLE, out) != 0;
+}
+
+bool sp_span_table_remove(uint64_t span_id, struct sp_span_record *out)
+{
+	uint32_t e = find(table.by_id, span_id, KEY_ID, out);
+
+	if (e == 0 || !unpublish(table.by_id, span_id, e))
+		return false;
+	(void)unpublish(table.by_handle, out->handle, e);
+	give_entry(e);
+	atomic_fetch_sub_explicit(&table.open, 1, memory_order_relaxed);
+	return true;
+}
+
+uint32_t sp_span_table_count(void)
+{
+	return atomic_load_explicit(&table.open, memory_order_relaxed);
+}
+
+void sp_span_table_forked(uint32_t keep_thread)
+{
+	struct sp_span_record r;
+	struct sp_span_record gone;
+
+	if (table.next == NULL)
+		return;
+	for (uint32_t i = 0; i < INDEX_SIZE; i++) {
+		uint32_t e = atomic_load_explicit(&table.by_id[i], memory_order_relaxed);
+
+		if (e == 0)
+			continue;
+		load(e, &r);
+		if (r.thread != keep_thread)
+			(void)sp_span_table_remove(r.span_id, &gone);
+	}
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All open recorded spans of the process, found by span id (a child asks for its parent's root) and
+ * by the SDK's handle (an end may come on any thread). Bounded, lock-free; APP context.
+ *
+ * Two open-addressed indexes of 32-bit slots with a fixed probe window point into one array of
+ * entries: no tombstones, a lookup reads at most SP_SPAN_WINDOW words whatever came before.
+ */
+#ifndef SP_SPAN_TABLE_H
+#define SP_SPAN_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SP_SPANS_MAX 16384U
+#define SP_SPAN_WINDOW 32U
+
+struct sp_span_record {
+	uint64_t span_id;
+	uint64_t root_id;
+	uint64_t handle;
+	uint64_t trace[2]; /* 16 bytes in W3C order */
+	uint64_t start_ns; /* CLOCK_REALTIME */
+	uint32_t name_id;
+	uint32_t root_name_id;
+	uint32_t thread; /* block index of the thread whose stack holds it; SP_SPAN_NO_THREAD */
+	uint32_t slot;	 /* and where there */
+};
+#define SP_SPAN_NO_THREAD UINT32_MAX
+
+/* APP, at activation. Idempotent. 0 or -ENOMEM. */
+int sp_span_table_init(void);
+
+/* 0, or -ENOSPC. */
+int sp_span_table_add(const struct sp_span_record *r);
+
+/* Copies the open span with that id. */
+bool sp_span_table_by_id(uint64_t span_id, struct sp_span_record *out);
+
+/* Copies the open span of that SDK object. */
+bool sp_span_table_by_handle(uint64_t handle, struct sp_span_record *out);
+
+/* Removes it; true for exactly one of several concurrent callers. */
+bool sp_span_table_remove(uint64_t span_id, struct sp_span_record *out);
+
+/* Open spans right now. */
+uint32_t sp_span_table_count(void);
+
+/* Forked child, only thread: forgets all but the spans on the stack of block `keep_thread`. */
+void sp_span_table_forked(uint32_t keep_thread);
+
+#endif

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handing out, enrolling and freeing thread blocks. Contexts: APP (the thread itself, or the one
+ * that creates it) and BG. Lock-free: a thread must never wait for another one inside a hooked
+ * call. sampler/thread.h tells who may do what.
+ */
+#include "sampler/thread.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sampler/arena.h"
+#include "sampler/counters.h"
+#include "sampler/thread_table.h"
+#include "sampler/timer.h"
+
+#define TABLE (&sp_thread_table)
+
+static uint32_t own_tid(void)
+{
+	return (uint32_t)syscall(SYS_gettid);
+}
+
+static bool reserve_blocks(void)
+{
+	/* A host with a tight address space limit gets fewer sampled threads, not none. */
+	for (uint32_t n = SP_THREADS_MAX; n >= 64; n /= 2) {
+		char *p = sp_arena_map((size_t)n * SP_THREAD_STRIDE);
+
+		if (p == NULL)
+			continue;
+		TABLE->limit = n;
+		/* pairs with the acquire in sp_thread_at() */
+		atomic_store_explicit(&TABLE->blocks, p, memory_order_release);
+		return true;
+	}
+	return false;
+}
+
+int sp_thread_init(void)
+{
+	struct rlimit pending = {0, 0};
+	int saved = errno;
+
+	if (atomic_load_explicit(&TABLE->blocks, memory_order_relaxed) != NULL)
+		return 0;
+	TABLE->by_tid = sp_arena_map(SP_TID_MAX * sizeof(TABLE->by_tid[0]));
+	if (TABLE->by_tid == NULL || !reserve_blocks())
+		return -ENOMEM;
+	TABLE->armed_max = SP_THREADS_MAX;
+	if (getrlimit(RLIMIT_SIGPENDING, &pending) == 0 && pending.rlim_cur / 2 < SP_THREADS_MAX)
+		TABLE->armed_max = (uint32_t)(pending.rlim_cur / 2);
+	errno = saved;
+	return 0;
+}
+
+static struct sp_thread *pop_free(void)
+{
+	/* pairs with push_free() */
+	uint64_t top = atomic_load_explicit(&TABLE->free, memory_order_acquire);
+
+	for (int i = 0; i < 1000 && (uint32_t)top != 0; i++) {
+		struct sp_thread *t = sp_thread_at((uint32_t)top - 1);
+		uint64_t next = ((top >> 32) + 1) << 32 | t->next_free;
+
+		if (atomic_compare_exchange_weak_explicit(&TABLE->free, &top, next,
+							  memory_order_acq_rel,
+							  memory_order_acquire))
+			return t;
+	}
+	return NULL;
+}
+
+static void push_free(struct sp_thread *t)
+{
+	uint64_t top = atomic_load_explicit(&TABLE->free, memory_order_relaxed);
+	uint64_t next;
+
+	do {
+		t->next_free = (uint32_t)top;
+		next = ((top >> 32) + 1) << 32 | (t->index + 1);
+	} while (!atomic_compare_exchange_weak_explicit(&TABLE->free, &top, next,
+							memory_order_acq_rel,
+							memory_order_relaxed));
+}
+
+static void clean(struct sp_thread *t)
+{
+	atomic_store_explicit(&t->timer, SP_TIMER_NONE, memory_order_relaxed);
+	atomic_store_explicit(&t->spans.depth, 0, memory_order_relaxed);
+	for (unsigned i = 0; i < SP_SPAN_DEPTH_MAX; i++)
+		atomic_store_explicit(&t->spans.frame[i].span_id, 0, memory_order_relaxed);
+	t->bounds = (struct sp_stack_bounds){0, 0};
+	t->in_handler = false;
+	t->start = NULL;
+	t->start_arg = NULL;
+}
+
+struct sp_thread *sp_thread_claim(void)
+{
+	struct sp_thread *t;
+
+	if (atomic_load_explicit(&TABLE->blocks, memory_order_relaxed) == NULL)
+		return NULL;
+	t = pop_free();
+	if (t == NULL) {
+		uint32_t i = atomic_load_explicit(&TABLE->used, memory_order_relaxed);
+
+		do {
+			if (i >= TABLE->limit) {
+				sp_count(SP_COUNT_THREADS_UNARMED);
+				return NULL;
+			}
+		} while (!atomic_compare_exchange_weak_explicit(&TABLE->used, &i, i + 1,
+								memory_order_acq_rel,
+								memory_order_relaxed));
+		t = sp_thread_at(i);
+		t->index = i;
+	}
+	clean(t);
+	return t;
+}
+
+void sp_thread_unclaim(struct sp_thread *t)
+{
+	atomic_store_explicit(&t->tid, 0, memory_order_relaxed);
+	push_free(t);
+}
+
+static void arm(struct sp_thread *t, uint32_t tid)
+{
+	uint32_t armed = atomic_fetch_add_explicit(&TABLE->armed, 1, memory_order_relaxed);
+	int id = -EAGAIN;
+
+	if (sp_timer_period_ns() != 0 && armed < TABLE->armed_max)
+		id = sp_timer_arm(tid, t->index);
+	if (id < 0) {
+		atomic_fetch_sub_explicit(&TABLE->armed, 1, memory_order_relaxed);
+		sp_count(SP_COUNT_THREADS_UNARMED);
+		return;
+	}
+	atomic_store_explicit(&t->timer, id, memory_order_release);
+}
+
+static void disarm(struct sp_thread *t)
+{
+	/* pairs with arm(); the exchange makes one of two disarming threads the one */
+	int id = atomic_exchange_explicit(&t->timer, SP_TIMER_NONE, memory_order_acq_rel);
+
+	if (id == SP_TIMER_NONE)
+		return;
+	sp_timer_delete(id);
+	atomic_fetch_sub_explicit(&TABLE->armed, 1, memory_order_relaxed);
+}
+
+/* Binds a claimed block to a thread id; the loser of the race gets the winner's block. */
+static struct sp_thread *bind(struct sp_thread *t, uint32_t tid)
+{
+	uint16_t none = 0;
+
+	atomic_store_explicit(&t->tid, tid, memory_order_relaxed);
+	if (atomic_compare_exchange_strong_explicit(&TABLE->by_tid[tid], &none,
+						    (uint16_t)(t->index + 1), memory_order_acq_rel,
+						    memory_order_acquire)) {
+		arm(t, tid);
+		return t;
+	}
+	sp_thread_unclaim(t);
+	return sp_thread_at(none - 1U);
+}
+
+static struct sp_thread *enrol(uint32_t tid)
+{
+	if (tid == 0 || tid >= SP_TID_MAX || TABLE->by_tid == NULL)
+		return NULL;
+	uint16_t have = atomic_load_explicit(&TABLE->by_tid[tid], memory_order_acquire);
+
+	if (have != 0)
+		return sp_thread_at(have - 1U);
+	struct sp_thread *t = sp_thread_claim();
+
+	return t == NULL ? NULL : bind(t, tid);
+}
+
+struct sp_thread *sp_thread_self(void)
+{
+	if (sp_thread_own != NULL || sp_thread_excluded)
+		return sp_thread_own;
+	sp_thread_own = enrol(own_tid());
+	return sp_thread_own;
+}
+
+static void release(struct sp_thread *t)
+{
+	uint32_t tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
+	uint16_t mine = (uint16_t)(t->index + 1);
+
+	/* The map entry is the right to free: the thread itself and the reaper may both try. */
+	if (!atomic_compare_exchange_strong_explicit(&TABLE->by_tid[tid], &mine, 0,
+						     memory_order_acq_rel, memory_order_relaxed))
+		return;
+	disarm(t);
+	sp_thread_unclaim(t);
+}
+
+void sp_thread_born(struct sp_thread *t)
+{
+	uint32_t tid = own_tid();
+
+	if (tid >= SP_TID_MAX) {
+		sp_thread_unclaim(t);
+		sp_thread_excluded = true;
+		return;
+	}
+	uint16_t have = atomic_load_explicit(&TABLE->by_tid[tid], memory_order_acquire);
+
+	/*
+	 * Either the background thread was faster than we are, or the kernel gave us the id of a
+	 * thread that ended without telling. A new timer and an empty stack are right for both.
+	 */
+	if (have != 0)
+		release(sp_thread_at(have - 1U));
+	sp_thread_own = bind(t, tid);
+}
+
+void sp_thread_ended(void)
+{
+	struct sp_thread *t = sp_thread_own;
+
+	sp_thread_excluded = true;
+	sp_thread_own = NULL;
+	/* our handler may still run once: it must see "excluded" before the block is reused */
+	atomic_signal_fence(memory_order_seq_cst);
+	if (t != NULL)
+		release(t);
+}
+
+void sp_thread_enrol(uint32_t tid)
+{
+	(void)enrol(tid);
+}
+
+void sp_thread_reap(void)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+	pid_t pid = getpid();
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct sp_thread *t = sp_thread_at(i);
+		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
+
+		if (tid != 0 && syscall(SYS_tgkill, pid, tid, 0) != 0 && errno == ESRCH)
+			release(t);
+	}
+}
+
+void sp_thread_disarm_all(void)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+
+	for (uint32_t i = 0; i < n; i++)
+		disarm(sp_thread_at(i));
+}
+
+void sp_thread_forked(void)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_relaxed);
+	struct sp_thread *own = sp_thread_own;
+
+	if (atomic_load_explicit(&TABLE->blocks, memory_order_relaxed) == NULL)
+		return;
+	/* Timers are not inherited: forget the numbers, they may soon be somebody else's. */
+	sp_arena_wipe((void *)(uintptr_t)TABLE->by_tid, SP_TID_MAX * sizeof(TABLE->by_tid[0]));
+	atomic_store_explicit(&TABLE->free, 0, memory_order_relaxed);
+	atomic_store_explicit(&TABLE->armed, 0, memory_order_relaxed);
+	for (uint32_t i = 0; i < n; i++) {
+		struct sp_thread *t = sp_thread_at(i);
+
+		atomic_store_explicit(&t->timer, SP_TIMER_NONE, memory_order_relaxed);
+		if (t != own)
+			sp_thread_unclaim(t);
+	}
+	if (own == NULL)
+		return;
+	uint32_t tid = own_tid();
+
+	own->in_handler = false;
+	atomic_store_explicit(&own->tid, tid, memory_order_relaxed);
+	atomic_store_explicit(&TABLE->by_tid[tid], (uint16_t)(own->index + 1),
+			      memory_order_relaxed);
+}
+
+/* Arms the calling thread again after a fork or a late start. */
+void sp_thread_rearm(void)
+{
+	struct sp_thread *t = sp_thread_self();
+
+	if (t != NULL && atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_TIMER_NONE)
+		arm(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
+}
+
+uint32_t sp_thread_armed(void)
+{
+	return atomic_load_explicit(&TABLE->armed, memory_order_relaxed);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What we keep per sampled thread: one 8 KiB block outside TLS, found by the thread through one
+ * initial-exec pointer and by the signal handler through the timer's cookie. Blocks come from one
+ * reserved range and are reused; a block's timer is deleted before the block is.
+ *
+ * Who writes: the owning thread, its handler, and for a thread that never called us the background
+ * thread, which may enrol it. A map from kernel thread id to block decides races by one CAS.
+ */
+#ifndef SP_THREAD_H
+#define SP_THREAD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sampler/compiler.h"
+#include "sampler/sample.h"
+#include "sampler/span_stack.h"
+#include "sampler/unwind_sig.h"
+
+#define SP_THREADS_MAX 16384U
+/* PID_MAX_LIMIT of 64-bit Linux (include/linux/threads.h). */
+#define SP_TID_MAX 4194304U
+
+#define SP_TIMER_NONE (-1)
+
+struct sp_thread {
+	_Atomic uint32_t tid; /* 0 = free, or claimed and not yet enrolled */
+	uint32_t index;
+	uint32_t next_free; /* index + 1; only while free */
+	_Atomic int timer;  /* kernel timer id, SP_TIMER_NONE if there is none */
+	bool in_handler;    /* own handler only */
+	struct sp_stack_bounds bounds;
+	struct sp_span_stack spans;
+	void *(*start)(void *); /* birth: what the host asked pthread_create to run */
+	void *start_arg;
+	struct sp_sample scratch; /* own handler only */
+};
+
+_Static_assert(sizeof(struct sp_thread) <= 8192, "a block is two pages");
+
+/* The calling thread's block; NULL before it was enrolled. Read by the handler. */
+extern SP_TLS struct sp_thread *sp_thread_own;
+/* Set when the calling thread has ended for us (or is our own): never enrolled again. */
+extern SP_TLS bool sp_thread_excluded;
+
+/* APP, at activation. Reserves blocks and map. Idempotent. 0 or -ENOMEM. */
+int sp_thread_init(void);
+
+/* APP. The calling thread's block, enrolling and arming it at first need. NULL = cannot. */
+struct sp_thread *sp_thread_self(void);
+
+/* APP. A block for a thread about to be born; give it back with sp_thread_unclaim on failure. */
+struct sp_thread *sp_thread_claim(void);
+void sp_thread_unclaim(struct sp_thread *t);
+/* First thing in the new thread. Replaces a stale entry of an earlier thread with the same id. */
+void sp_thread_born(struct sp_thread *t);
+/* Last thing in a thread: timer deleted, block freed, no enrolment any more. */
+void sp_thread_ended(void);
+
+/* BG. Enrols a thread that never called us; no-op if it is enrolled. */
+void sp_thread_enrol(uint32_t tid);
+/* BG. Frees the blocks of threads that no longer exist. */
+void sp_thread_reap(void);
+/* BG or exit. Deletes every timer; blocks and stacks stay usable. */
+void sp_thread_disarm_all(void);
+/* Forked child, only thread: forgets all others and their timers; keeps the caller's span stack. */
+void sp_thread_forked(void);
+/* APP, calling thread: enrols it, and arms it if it has no timer (after a fork). */
+void sp_thread_rearm(void);
+/* BG: how many blocks have a timer. */
+uint32_t sp_thread_armed(void);
+
+/* Any context. The block of an index, NULL if it was never handed out. */
+SP_SIGSAFE struct sp_thread *sp_thread_at(uint32_t index);
+
+#endif

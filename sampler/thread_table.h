@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table behind thread.h; for thread*.c alone. */
+#ifndef SP_THREAD_TABLE_H
+#define SP_THREAD_TABLE_H
+
+#include "sampler/thread.h"
+
+#define SP_THREAD_STRIDE 8192U
+
+struct sp_thread_table {
+	char *_Atomic blocks;
+	_Atomic uint16_t *by_tid; /* index + 1 of the block of each kernel thread id */
+	_Atomic uint32_t used;	  /* blocks ever handed out */
+	uint32_t limit;		  /* blocks reserved */
+	_Atomic uint64_t free;	  /* top of the free stack: change count << 32 | index + 1 */
+	_Atomic uint32_t armed;
+	uint32_t armed_max; /* half of RLIMIT_SIGPENDING: every timer holds one entry of it */
+};
+
+extern struct sp_thread_table sp_thread_table;
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stack unwinding inside the signal handler: call frame information (.eh_frame) run in place, found
+ * through glibc's _dl_find_object (>= 2.35, documented async-signal-safe). No lock, no heap; the
+ * only system call is a readability probe of stack pages that were not proven readable before.
+ */
+#ifndef SP_UNWIND_SIG_H
+#define SP_UNWIND_SIG_H
+
+#include <stdint.h>
+
+#include "sampler/compiler.h"
+
+/*
+ * What is known of the sampled thread's stack. Lives in the thread's block; zero it at first use.
+ * Only the owning thread's handler writes it.
+ */
+struct sp_stack_bounds {
+	uintptr_t lo; /* [lo, hi) was proven readable and belongs to this thread's own stack */
+	uintptr_t hi; /* first address past the thread's outermost frame */
+};
+
+/* APP context, at activation: finds _dl_find_object through lookup(name), remembers the initial
+ * thread's stack end. 0, or -ENOSYS when the C library has no _dl_find_object. Idempotent. */
+int sp_unwind_init(void *(*lookup)(const char *name));
+
+/*
+ * Walks from the interrupted context `ucontext` (the handler's third argument). Writes at most
+ * max entries of pc[] (sample.h's convention: leaf exact, callers minus one, except callers of a
+ * signal frame, which are exact). Returns the number written (0 only if max is 0) and sets *flags
+ * to SP_SAMPLE_ bits. When CFI is missing, falls back to one frame-pointer step at a time.
+ */
+SP_SIGSAFE unsigned sp_unwind_walk(const void *ucontext, struct sp_stack_bounds *bounds,
+				   uint64_t *pc, unsigned max, uint16_t *flags);
+
+#endif
