@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+# Builds, tests and checks spanprof. "make help" lists the targets; sources are found by wildcard,
+# and a folder with special needs brings its own rules in test/<folder>/module.mk.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+.DEFAULT_GOAL := all
+
+# One job per processor unless the caller chose a number.
+ifeq ($(MAKELEVEL),0)
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
+endif
+
+B := build
+PREFIX ?= /usr/local
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+ifeq ($(origin CXX),default)
+CXX := g++
+endif
+ifeq ($(origin AR),default)
+AR := $(if $(filter aarch64-linux-gnu-%,$(CC)),aarch64-linux-gnu-ar,ar)
+endif
+PKG_CONFIG ?= pkg-config
+PROTOC_C ?= protoc-c
+CLANG ?= clang-14
+CLANG_FORMAT ?= clang-format-14
+CLANG_TIDY ?= clang-tidy-14
+
+Q := $(if $(V),,@)
+say = @printf '  %-6s %s\n' '$(1)' '$(2)'
+
+# --- Flags ---------------------------------------------------------------------------------------
+
+IS_CLANG := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
+
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+	-Wold-style-definition -Wpointer-arith -Wcast-qual -Wcast-align -Wwrite-strings -Wundef -Wvla \
+	-Wformat=2 -Wconversion -Wsign-conversion -Wimplicit-fallthrough -Wswitch-enum \
+	-Wdouble-promotion -Wnull-dereference
+ifeq ($(IS_CLANG),)
+WARNINGS += -Wlogical-op -Wduplicated-cond -Wduplicated-branches -Wjump-misses-init
+endif
+ifneq ($(DEV)$(CI),)
+WARNINGS += -Werror
+endif
+
+# _GNU_SOURCE is empty, as a file that defines it itself would write it. The prefix map keeps build
+# paths out of the objects.
+CPPFLAGS_ALL = -I. -I$(B)/gen -D_GNU_SOURCE= $(CPPFLAGS)
+CFLAGS_ALL = -std=gnu11 -g -fPIC -fvisibility=hidden -fno-omit-frame-pointer \
+	-ffile-prefix-map=$(CURDIR)=. $(WARNINGS)
+
+CFLAGS_release = -O2
+CFLAGS_asan = -O1 -fsanitize=address,undefined -fno-sanitize-recover=all
+CFLAGS_tsan = -O1 -fsanitize=thread
+
+# The preloaded object runs in every process of a container, so it may not pull in symbols of new
+# glibc versions (fortify) nor abort its host (stack protector), and its thread-local storage must
+# be readable inside a signal handler. The exporter is loaded late and gets the usual hardening.
+CFLAGS_core = -ftls-model=initial-exec -fno-stack-protector -U_FORTIFY_SOURCE
+CFLAGS_export = -fstack-protector-strong
+# Handlers may run on small stacks. Without jump tables every indirect jump is a call through a
+# pointer, which check-sigsafe.sh then sees.
+CFLAGS_sig = -fno-jump-tables
+# Host threads may have small stacks too; our own background thread has one we chose.
+CFLAGS_release_core = $(if $(filter $(BACKGROUND_SRCS),$(2)),,-Wframe-larger-than=4096)
+CFLAGS_release_sig = $(if $(IS_CLANG),,-Wstack-usage=2048)
+CFLAGS_release_export = -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+
+# $(call source_flags,flavour,source)
+source_flags = $(CFLAGS_$(1)) \
+	$(if $(filter sampler/% preload/%,$(2)),$(CFLAGS_core) $(call CFLAGS_$(1)_core,$(1),$(2))) \
+	$(if $(filter export/%,$(2)),$(CFLAGS_export) $(CFLAGS_$(1)_export)) \
+	$(if $(filter %_sig.c,$(2)),$(CFLAGS_sig) $(CFLAGS_$(1)_sig)) $(CFLAGS)
+
+LDFLAGS_shared = -shared -Wl,-z,defs,-z,now,-z,relro,-z,noexecstack,-z,nodelete \
+	-Wl,--exclude-libs,ALL -Wl,--build-id=sha1 -Wl,--as-needed -static-libgcc
+
+# Looked up at first use, and only once: the packages may be installed by this very make.
+lazy = $(eval $(1) := $(2))$($(1))
+EXPORT_PKGS = libcurl libprotobuf-c jansson libdw libelf zlib \
+	$(if $(shell grep -l '<libunwind' export/*.c 2>/dev/null),libunwind-generic)
+EXPORT_LIBS = $(call lazy,EXPORT_LIBS,$(shell $(PKG_CONFIG) --libs $(EXPORT_PKGS)) -l:libiberty.a)
+CRITERION_LIBS = $(call lazy,CRITERION_LIBS,$(shell $(PKG_CONFIG) --libs criterion))
+
+# --- Sources -------------------------------------------------------------------------------------
+
+SAMPLER_SRCS := $(wildcard sampler/*.c)
+PRELOAD_SRCS := $(wildcard preload/*.c)
+EXPORT_SRCS := $(wildcard export/*.c)
+# These run on our own background thread only.
+BACKGROUND_SRCS := preload/background.c preload/exporter_path.c sampler/tasks.c sampler/threads.c
+REPORT_SRCS := $(wildcard export/report/*.c)
+PROTOS := $(wildcard export/proto/*.proto)
+GEN_SRCS := $(PROTOS:export/proto/%.proto=$(B)/gen/%.pb-c.c)
+GEN_HDRS := $(GEN_SRCS:.c=.h)
+PRODUCT_SRCS := $(SAMPLER_SRCS) $(PRELOAD_SRCS) $(EXPORT_SRCS) $(REPORT_SRCS)
+
+# A unit test program is one test_<noun>.c; other .c files of its folder are linked into it too.
+UNIT_SRCS := $(wildcard test/unit/*/test_*.c)
+UNIT_HELPER_SRCS := $(filter-out $(UNIT_SRCS),$(wildcard test/unit/*/*.c))
+STRESS_SRCS := $(wildcard test/stress/*.c)
+HOST_SRCS := $(wildcard test/hosts/*.c)
+C_SRCS := $(PRODUCT_SRCS) $(UNIT_SRCS) $(UNIT_HELPER_SRCS) $(STRESS_SRCS)
+
+CORE_SO := $(B)/libspanprof.so
+EXPORT_SO := $(B)/libspanprof-export.so
+REPORT := $(B)/spanprof-report
+PRODUCTS := $(CORE_SO) $(EXPORT_SO) $(REPORT)
+
+# Appended to by test/*/module.mk: programs to build for tests or demo, and tests to run.
+TEST_PROGRAMS := $(HOST_SRCS:test/hosts/%.c=$(B)/test/hosts/%)
+DEMO_PROGRAMS :=
+E2E_TESTS := $(sort $(wildcard test/e2e/*.sh))
+GATE_TESTS := $(sort $(wildcard test/gates/*.sh))
+UNIT_TESTS = $(UNIT_SRCS:%.c=$(B)/release/%)
+STRESS_TESTS = $(STRESS_SRCS:%.c=$(B)/release/%)
+ASAN_TESTS = $(UNIT_SRCS:%.c=$(B)/asan/%)
+TSAN_TESTS = $(STRESS_SRCS:%.c=$(B)/tsan/%)
+
+include $(wildcard test/*/module.mk)
+
+RUN := test/run.sh
+as = $(addprefix $(1)=,$(2))
+
+.PHONY: FORCE
+FORCE:
+
+## Build
+.PHONY: all deps install clean
+all: $(PRODUCTS) ## both objects and the tools, in build/ (V=1 prints commands, DEV=1 adds -Werror)
+
+deps: ## install the Debian packages of every group (SPANPROF_SKIP_DEPS=1 skips this everywhere)
+	$(call install_deps,build demo test lint bench)
+
+install: all ## copy into $(DESTDIR)$(PREFIX)/lib/spanprof and $(DESTDIR)$(PREFIX)/bin
+	install -d '$(DESTDIR)$(PREFIX)/lib/spanprof' '$(DESTDIR)$(PREFIX)/bin'
+	install -m 0644 $(CORE_SO) $(EXPORT_SO) '$(DESTDIR)$(PREFIX)/lib/spanprof'
+	install -m 0755 $(REPORT) $(wildcard scripts/spanprof-*) '$(DESTDIR)$(PREFIX)/bin'
+
+clean: ## remove build/
+	rm -rf $(B)
+
+install_deps = $(if $(SPANPROF_SKIP_DEPS),@true,@scripts/install-deps.sh $(1))
+
+## Try
+.PHONY: demo demo-programs
+demo: ## build and run the ride-sharing demo (installs its packages first)
+	$(call install_deps,build demo)
+	@$(MAKE) --no-print-directory all demo-programs
+	@test/rideshare/demo.sh
+
+## Test
+.PHONY: test test-all test-programs unit stress e2e gates san tsan bench
+test: ## everything below, then one line of counts (installs the packages it needs first)
+	$(call install_deps,build demo test)
+	@$(MAKE) --no-print-directory test-all
+
+unit: $(UNIT_TESTS) ## unit tests (Criterion)
+	@$(RUN) $(call as,unit,$(UNIT_TESTS))
+
+gates: all ## exports, NEEDED, symbol versions, TLS, signal safety, layers; and that each gate bites
+	@$(RUN) $(call as,gate,$(GATE_TESTS))
+
+stress: $(STRESS_TESTS) ## stress programs: threads against ring, table and hooks
+	@$(RUN) $(call as,stress,$(STRESS_TESTS))
+
+e2e: all test-programs ## host programs run under the preloaded object
+	@$(RUN) $(call as,e2e,$(E2E_TESTS))
+
+san: $(ASAN_TESTS) ## unit tests under the address and undefined-behaviour sanitizers
+	@$(RUN) $(call as,unit,$(ASAN_TESTS))
+
+tsan: $(TSAN_TESTS) ## stress programs under the thread sanitizer
+	@$(RUN) $(call as,stress,$(TSAN_TESTS))
+
+bench: all test-programs ## measure the overhead (installs its packages first)
+	$(call install_deps,build bench)
+	@test/bench/run.sh
+
+test-all: all test-programs $(UNIT_TESTS) $(STRESS_TESTS) $(ASAN_TESTS) $(TSAN_TESTS)
+	@$(RUN) $(call as,gate,$(GATE_TESTS)) $(call as,unit,$(UNIT_TESTS) $(ASAN_TESTS)) \
+		$(call as,stress,$(STRESS_TESTS) $(TSAN_TESTS)) $(call as,e2e,$(E2E_TESTS))
+
+## Check
+.PHONY: lint lint-all lint-gates compile compile-gcc compile-clang format format-check tidy shellcheck layers
+lint: ## all static checks below (installs the packages they need first)
+	$(call install_deps,build demo test lint)
+	@$(MAKE) --no-print-directory --keep-going lint-all
+
+lint-all: format-check shellcheck layers lint-gates compile-gcc compile-clang tidy
+	@echo 'lint: clean'
+
+lint-gates: all
+	@for gate in exports deps symver tls sigsafe; do scripts/check-$$gate.sh || exit 1; done
+
+compile-gcc: ## compile everything with warnings as errors
+compile-clang: ## the same with the other compiler
+compile-gcc compile-clang: compile-%:
+	@$(MAKE) --no-print-directory DEV=1 CC=$(if $(filter clang,$*),$(CLANG),gcc) B=$(B)/lint-$* compile
+
+compile: $(C_SRCS:%.c=$(B)/release/%.o)
+
+format: ## rewrite the C files the way .clang-format says
+	$(Q)$(CLANG_FORMAT) -i $(FORMAT_SRCS)
+
+format-check: ## fail if "make format" would change something
+	$(call say,FORMAT,$(words $(FORMAT_SRCS)) files)
+	$(Q)status=0; for file in $(FORMAT_SRCS); do \
+		$(CLANG_FORMAT) "$$file" | cmp -s - "$$file" || { echo "  not formatted: $$file"; status=1; }; \
+	done; exit $$status
+
+tidy: $(PRODUCT_SRCS:%=$(B)/tidy/%.ok) ## clang-tidy on the shipped sources
+
+shellcheck: ## shell scripts
+	$(call say,SHELL,$(words $(SHELL_SRCS)) files)
+	$(Q)shellcheck -x -P . -S style -e SC2016 $(SHELL_SRCS)
+
+layers: ## who includes whom
+	@scripts/check-layers.sh
+
+FORMAT_SRCS = $(sort $(shell find sampler preload export test -name '*.[ch]' -o -name '*.cc'))
+SHELL_SRCS = .ci/run $(sort $(shell find scripts test -name '*.sh' -o -name '*.bash') $(wildcard scripts/spanprof-*))
+HEADERS := $(wildcard sampler/*.h export/*.h export/report/*.h preload/*.h)
+
+## Help
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN { FS = ":[^#]*## " } /^## / { printf "\n%s\n", substr($$0, 4) } \
+		/^[a-z][a-z0-9 -]*:[^=].*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+# --- Rules ---------------------------------------------------------------------------------------
+
+# Each flavour has its own tree of objects; .flags changes when the compiler or its flags do.
+define flavour_rules
+.PRECIOUS: $(B)/$(1)/%.o
+$(B)/$(1)/.flags: FORCE
+	@mkdir -p $$(@D)
+	@echo '$$(CC) $$(CPPFLAGS_ALL) $$(CFLAGS_ALL) $$(call source_flags,$(1),sampler/ export/ _sig.c)' \
+		| cmp -s - $$@ || echo '$$(CC) $$(CPPFLAGS_ALL) $$(CFLAGS_ALL) \
+		$$(call source_flags,$(1),sampler/ export/ _sig.c)' >$$@
+
+$(B)/$(1)/%.o: %.c $(B)/$(1)/.flags | $(GEN_HDRS)
+	@mkdir -p $$(@D)
+	$$(call say,CC,$$(@:$(B)/release/%=%))
+	$$(Q)$$(CC) $$(CPPFLAGS_ALL) $$(CFLAGS_ALL) $$(call source_flags,$(1),$$<) -MMD -MP -c -o $$@ $$<
+
+$(B)/$(1)/gen/%.o: $(B)/gen/%.c $(B)/$(1)/.flags
+	@mkdir -p $$(@D)
+	$$(call say,CC,$$@)
+	$$(Q)$$(CC) $$(CPPFLAGS_ALL) $$(CFLAGS_ALL) -w $$(CFLAGS_$(1)) -c -o $$@ $$<
+
+$(B)/$(1)/sampler.a: $(SAMPLER_SRCS:%.c=$(B)/$(1)/%.o)
+	$$(call archive)
+$(B)/$(1)/export.a: $(EXPORT_SRCS:%.c=$(B)/$(1)/%.o) $(GEN_SRCS:$(B)/gen/%.c=$(B)/$(1)/gen/%.o)
+	$$(call archive)
+
+$(UNIT_SRCS:%.c=$(B)/$(1)/%): $(B)/$(1)/%: $(B)/$(1)/%.o $(B)/$(1)/export.a $(B)/$(1)/sampler.a
+	$$(call link_program,$(1),$$(CRITERION_LIBS))
+$(foreach src,$(UNIT_SRCS),$(eval $(B)/$(1)/$(src:.c=): \
+	$(patsubst %.c,$(B)/$(1)/%.o,$(filter $(dir $(src))%,$(UNIT_HELPER_SRCS)))))
+$(STRESS_SRCS:%.c=$(B)/$(1)/%): $(B)/$(1)/%: $(B)/$(1)/%.o $(B)/$(1)/export.a $(B)/$(1)/sampler.a
+	$$(call link_program,$(1))
+endef
+
+define archive
+$(call say,AR,$@)
+@rm -f $@
+$(Q)$(AR) rcsD $@ $^
+endef
+
+# $(call link_program,flavour,libraries): the archives of export and sampler may need each other.
+define link_program
+$(call say,LD,$@)
+$(Q)$(CC) $(CFLAGS_$(1)) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) \
+	-Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(2) $(EXPORT_LIBS)
+endef
+
+$(foreach flavour,release asan tsan,$(eval $(call flavour_rules,$(flavour))))
+
+$(B)/gen/%.pb-c.c $(B)/gen/%.pb-c.h: export/proto/%.proto
+	@mkdir -p $(@D)
+	$(call say,PROTO,$<)
+	$(Q)$(PROTOC_C) --proto_path=export/proto --c_out=$(B)/gen $<
+
+.SECONDARY: $(GEN_SRCS) $(GEN_HDRS)
+
+CORE_OBJS := $(patsubst %.c,$(B)/release/%.o,$(PRELOAD_SRCS) $(SAMPLER_SRCS))
+EXPORT_OBJS := $(EXPORT_SRCS:%.c=$(B)/release/%.o) $(GEN_SRCS:$(B)/gen/%.c=$(B)/release/gen/%.o)
+
+$(CORE_SO): $(CORE_OBJS) scripts/exports.map
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LDFLAGS_shared) -Wl,-soname,$(@F) \
+		-Wl,--version-script=scripts/exports.map -o $@ $(CORE_OBJS)
+
+$(EXPORT_SO): $(EXPORT_OBJS) scripts/export-exports.map
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LDFLAGS_shared) -Wl,-soname,$(@F) \
+		-Wl,--version-script=scripts/export-exports.map -o $@ $(EXPORT_OBJS) $(EXPORT_LIBS)
+
+$(REPORT): $(REPORT_SRCS:%.c=$(B)/release/%.o) $(B)/release/export.a $(B)/release/sampler.a
+	$(call link_program,release,-Wl$(comma)--as-needed)
+
+comma := ,
+
+$(B)/tidy/%.ok: % .clang-tidy $(HEADERS) | $(GEN_HDRS)
+	@mkdir -p $(@D)
+	$(call say,TIDY,$<)
+	$(Q)$(CLANG_TIDY) --quiet $< -- -std=gnu11 $(CPPFLAGS_ALL) 2>$@.err || \
+		{ cat $@.err >&2; exit 1; }
+	@touch $@
+
+# Host programs stand for anybody's programs, so they get ordinary flags.
+$(B)/test/hosts/%: test/hosts/%.c
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. $(HOST_CFLAGS_$*) -MMD -MP -MF $@.d -o $@ $< $(HOST_LIBS_$*)
+
+test-programs: $(TEST_PROGRAMS)
+demo-programs: $(DEMO_PROGRAMS)
+
+-include $(foreach f,release asan tsan,$(C_SRCS:%.c=$(B)/$(f)/%.d)) $(TEST_PROGRAMS:%=%.d)

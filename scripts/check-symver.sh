@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Fails if an object needs a symbol version newer than the oldest C library we promise to run on: a
+# version the host's libc lacks is fatal to every process that preloads us. Weak references count
+# too, because the loader checks versions and not symbols. Versions other than GLIBC_ fail as well.
+# Usage: check-symver.sh [OBJECT VERSION]; default build/libspanprof.so and 2.17.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly OBJECT=${1:-build/libspanprof.so}
+readonly NEWEST=${2:-2.17}
+
+[[ -e $OBJECT ]] || { echo "check-symver: no $OBJECT; run make" >&2; exit 1; }
+
+needed_versions()
+{
+	readelf -VW "$OBJECT" | awk '/Version needs section/ { on = 1 }
+		on && match($0, /Name: [^ ]+/) { print substr($0, RSTART + 6, RLENGTH - 6) }' | sort -u
+}
+
+bad=0
+while read -r version; do
+	number=${version#GLIBC_}
+	if [[ $version == GLIBC_[0-9]* &&
+		$(printf '%s\n' "$number" "$NEWEST" | sort -V | tail -n 1) == "$NEWEST" ]]; then
+		continue
+	fi
+	((bad)) || echo "check-symver: $OBJECT needs versions newer than GLIBC_$NEWEST:"
+	bad=1
+	nm -D --undefined-only "$OBJECT" | grep -F "@$version" | sed 's/^ */  /' ||
+		echo "  $version, without a symbol"
+done < <(needed_versions)
+exit "$bad"

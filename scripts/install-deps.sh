@@ -1,0 +1,119 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian 12 packages of the groups named on the command line: build demo test lint
+# bench. This is the one list of packages. Does nothing, quickly, when all are there.
+set -euo pipefail
+
+# "package=program": nothing to install where that program is already on the PATH.
+declare -A GROUP=(
+	[build]="gcc make pkg-config libc6-dev binutils libunwind-dev libprotobuf-c-dev
+		protobuf-c-compiler libcurl4-openssl-dev libjansson-dev libdw-dev libelf-dev zlib1g-dev
+		libiberty-dev"
+	[demo]="g++ libmicrohttpd-dev libcurl4-openssl-dev curl opentelemetry-cpp-dev
+		libabsl-dev"
+	[test]="libcriterion-dev clang strace golang-go=go gdb python3 perl git curl sed gawk tar gzip
+		findutils diffutils procps util-linux libmicrohttpd-dev"
+	[lint]="clang clang-format clang-tidy shellcheck libcriterion-dev"
+	[bench]="g++ python3 curl procps"
+)
+# Not in bookworm itself. Only these come from backports, so that nothing else gets newer.
+readonly -A BACKPORTED=([opentelemetry-cpp-dev]="opentelemetry-cpp")
+readonly SUITE=bookworm-backports
+readonly SUITE_LIST=/etc/apt/sources.list.d/$SUITE.list
+
+die()
+{
+	echo "install-deps: $*" >&2
+	exit 1
+}
+
+wanted()
+{
+	local group
+
+	for group in "$@"; do
+		[[ -v GROUP[$group] ]] || die "no such group: $group (groups: ${!GROUP[*]})"
+		tr -s '[:space:]' '\n' <<<"${GROUP[$group]}"
+	done | sort -u
+}
+
+# installed PACKAGE[=PROGRAM]
+installed()
+{
+	[[ $(dpkg-query -W -f '${db:Status-Status}' "${1%=*}" 2>/dev/null) == installed ]] ||
+		{ [[ $1 == *=* ]] && command -v "${1#*=}" >/dev/null; }
+}
+
+as_root()
+{
+	if ((EUID == 0)); then
+		"$@"
+	else
+		sudo -n "$@"
+	fi
+}
+
+apt()
+{
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o DPkg::Lock::Timeout=300 \
+		-o Acquire::Retries=3 "$@" </dev/null
+}
+
+# Prints "release mirror" of every binary package list apt knows; the $(names) are apt's own.
+apt_lists()
+{
+	apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
+		awk '$2 == "main" { print $1, $3 }'
+}
+
+# The suite is taken from the mirror that this machine already uses for bookworm.
+suite_add()
+{
+	local mirror
+
+	mirror=$(apt_lists | awk '$1 == "bookworm" { print $2; exit }')
+	[[ -n $mirror ]] || die "no apt source for bookworm to derive $SUITE from; add $SUITE by hand"
+	echo "install-deps: adding suite $SUITE from $mirror in $SUITE_LIST"
+	as_root tee "$SUITE_LIST" >/dev/null <<<"deb $mirror $SUITE main"
+}
+
+update()
+{
+	apt update && return
+	# A suite the mirror does not have must not break this machine's apt for good.
+	if [[ -v suite_added ]]; then
+		as_root rm -f "$SUITE_LIST"
+	fi
+	die "apt-get update failed"
+}
+
+main()
+{
+	local pkg missing=() install=()
+
+	(($# > 0)) || die "usage: scripts/install-deps.sh GROUP... (groups: ${!GROUP[*]})"
+	for pkg in $(wanted "$@"); do
+		installed "$pkg" || missing+=("${pkg%=*}")
+	done
+	((${#missing[@]} > 0)) || return 0
+
+	command -v apt-get >/dev/null || die "no apt-get here; install by hand: ${missing[*]}"
+	((EUID == 0)) || sudo -n true 2>/dev/null ||
+		die "needs root or password-less sudo to install: ${missing[*]}"
+	echo "install-deps: installing ${missing[*]}"
+	for pkg in "${missing[@]}"; do
+		if [[ -v BACKPORTED[$pkg] ]]; then
+			if ! apt_lists | grep -q "^$SUITE "; then
+				suite_add
+				suite_added=1
+			fi
+			install+=("$pkg/$SUITE" "${BACKPORTED[$pkg]}/$SUITE")
+		else
+			install+=("$pkg")
+		fi
+	done
+	update
+	apt install --no-install-recommends "${install[@]}"
+}
+
+main "$@"

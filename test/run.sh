@@ -1,0 +1,165 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The one test runner: test/run.sh KIND=PATH... with the kinds
+#   unit    a Criterion program; each of its tests counts
+#   stress  a program, exit 0 passes
+#   gate    a script in test/gates, exit 0 passes
+#   e2e     a script in test/e2e, exit 0 passes, 77 skips with its last line as the reason
+# Prints one line per test and at the end one line of counts, which is all of stdout's last line.
+# Each test gets its own session, whose leftovers are killed; logs stay in build/test/logs.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+readonly LOGS=${SPANPROF_TEST_LOGS:-build/test/logs}
+readonly SKIP_STATUS=77
+declare -A LIMIT_S=([unit]=300 [stress]=180 [gate]=120 [e2e]=300)
+declare -i passed=0 failed=0 skipped=0
+
+# report STATUS KIND NAME SECONDS [REASON]
+report()
+{
+	case $1 in
+	ok) passed+=1 ;;
+	skip) skipped+=1 ;;
+	*) failed+=1 ;;
+	esac
+	printf '%-6s  %-6s  %s (%s s)%s\n' "$1" "$2" "$3" "$4" "${5:+: $5}"
+}
+
+show_log()
+{
+	sed -e 's/^/        | /' "$1" | tail -n "${SPANPROF_TEST_LOG_LINES:-60}"
+	echo "        log: $1"
+}
+
+# Runs "$@" in a session of its own with a time limit, then ends what it left behind.
+run_limited()
+{
+	local limit=$1 log=$2 pid status
+
+	shift 2
+	setsid timeout --kill-after=10 "$limit" "$@" </dev/null >"$log" 2>&1 &
+	pid=$!
+	wait "$pid"
+	status=$?
+	pkill -KILL -s "$pid" 2>/dev/null
+	if ((status == 124)); then
+		echo "timed out after $limit s" >>"$log"
+	fi
+	return "$status"
+}
+
+elapsed()
+{
+	awk -v from="$1" -v to="$EPOCHREALTIME" 'BEGIN { printf "%.2f", to - from }'
+}
+
+# Turns Criterion's TAP into "status|seconds|name|reason" lines.
+tap_results()
+{
+	awk '
+	/^(not )?ok - / {
+		status = /^not/ ? "not ok" : "ok"
+		sub(/^(not )?ok - /, "")
+		name = $1
+		sub(/^[^ ]+ */, "")
+		reason = ""
+		if (sub(/^# SKIP */, "")) {
+			status = "skip"
+			reason = $0
+		} else if (status == "not ok" && $0 !~ /^\(/) {
+			reason = $0
+		}
+		seconds = match($0, /\([0-9.]+s\)/) ? substr($0, RSTART + 1, RLENGTH - 3) : "0.00"
+		sub(/ *\([0-9.]+s\)/, "", reason)
+		print status "|" seconds "|" name "|" reason
+	}' "$1"
+}
+
+# Criterion prints its plan first, so a runner that died half way is noticed.
+run_unit()
+{
+	local program=$1 name=$2 log=$3 tap=$3.tap status seconds test reason planned seen=0 bad=0 rc
+
+	rm -f "$tap"
+	run_limited "${LIMIT_S[unit]}" "$log" "$program" --tap="$tap" --jobs "$(nproc)"
+	rc=$?
+	[[ -e $tap ]] || : >"$tap"
+	while IFS='|' read -r status seconds test reason; do
+		report "$status" unit "$name $test" "$seconds" "$reason"
+		seen=$((seen + 1))
+		[[ $status == "not ok" ]] && bad=$((bad + 1))
+	done < <(tap_results "$tap")
+	planned=$(sed -n 's/^1\.\.\([0-9]*\)$/\1/p' "$tap")
+	if ((seen == 0 || seen != ${planned:-0} || (rc != 0 && bad == 0))); then
+		report "not ok" unit "$name" 0 "exit $rc, $seen of ${planned:-no} tests reported"
+		bad=1
+	fi
+	if ((bad > 0)); then
+		cat "$tap" >>"$log"
+		show_log "$log"
+	fi
+}
+
+run_plain()
+{
+	local kind=$1 program=$2 name=$3 log=$4 start=$EPOCHREALTIME rc
+
+	run_limited "${LIMIT_S[$kind]}" "$log" "${PLAIN_PREFIX[@]}" "$program"
+	rc=$?
+	if ((rc == 0)); then
+		report ok "$kind" "$name" "$(elapsed "$start")"
+	elif ((rc == SKIP_STATUS)); then
+		report skip "$kind" "$name" "$(elapsed "$start")" "$(tail -n 1 "$log")"
+	else
+		report "not ok" "$kind" "$name" "$(elapsed "$start")" "exit $rc"
+		show_log "$log"
+	fi
+}
+
+run_one()
+{
+	local kind=${1%%=*} program=${1#*=} name log
+
+	name=${program#build/}
+	name=${name%.sh}
+	name=${name/release\/test/test}
+	log=$LOGS/$kind-${name//\//-}.log
+	PLAIN_PREFIX=()
+	case $kind in
+	unit)
+		run_unit "$program" "$name" "$log"
+		;;
+	stress)
+		# ThreadSanitizer of gcc 12 cannot map its shadow under high-entropy address
+		# randomisation.
+		if [[ $program == */tsan/* ]] && setarch -R true 2>/dev/null; then
+			PLAIN_PREFIX=(setarch -R)
+		fi
+		run_plain stress "$program" "$name" "$log"
+		;;
+	gate | e2e)
+		PLAIN_PREFIX=(bash)
+		run_plain "$kind" "$program" "$name" "$log"
+		;;
+	*)
+		report "not ok" "$kind" "$program" 0 "no such kind of test"
+		;;
+	esac
+}
+
+# Criterion's SIGSEGV tests need the signal that AddressSanitizer would take.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-handle_segv=0:handle_sigbus=0:abort_on_error=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
+
+if (($# == 0)); then
+	echo "test/run.sh: no tests given" >&2
+	exit 2
+fi
+mkdir -p "$LOGS"
+for item in "$@"; do
+	run_one "$item"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+((failed == 0))
