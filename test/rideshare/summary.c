@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compares a profile of the ride-sharing server with what the server measured itself and with the
+ * spans it exported. Who calls: demo.sh, in three steps, because the functions of the slowest span
+ * come from a second report that is limited to that span:
+ *
+ *   summary table   --report R --truth T --spans S   prints the table and the checks; exit 1 if one
+ * fails summary slowest --report R --spans S             prints the id of the slowest span with
+ * samples summary span    --report R --spans S --id ID     prints that span; R is the report of
+ * this span
+ */
+#include <err.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/rideshare/input.h"
+
+#define MAX_SHARE_DIFFERENCE 3.0
+#define MIN_LABELLED_PERCENT 95.0
+#define FUNCTIONS_SHOWN 10
+
+struct shares {
+	double profile_ns; /* of all spans the truth knows */
+	double truth_ns;
+};
+
+static int failures;
+
+static void __attribute__((format(printf, 2, 3))) check(int passed, const char *format, ...)
+{
+	va_list args;
+
+	printf("  %-4s ", passed ? "ok" : "FAIL");
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	printf("\n");
+	failures += !passed;
+}
+
+static double percent(double part, double whole)
+{
+	return whole > 0 ? 100 * part / whole : 0;
+}
+
+/* What the profile says about a span name; NULL if it never saw it. */
+static const json_t *profiled(const struct input *in, const json_t *vehicle)
+{
+	return input_find(json_object_get(in->report, "span_names"), "span_name",
+			  input_text(vehicle, "span_name"));
+}
+
+static struct shares add_up(const struct input *in)
+{
+	struct shares sum = {0, 0};
+	const json_t *vehicle;
+	size_t i;
+
+	json_array_foreach(json_object_get(in->truth, "vehicles"), i, vehicle)
+	{
+		sum.profile_ns += input_number(profiled(in, vehicle), "ns");
+		sum.truth_ns += input_number(vehicle, "cpu_ns");
+	}
+	return sum;
+}
+
+/* Difference in points between the profile's share of a vehicle and the true one. */
+static double difference(const struct input *in, const json_t *vehicle, const struct shares *sum)
+{
+	return percent(input_number(profiled(in, vehicle), "ns"), sum->profile_ns) -
+	       percent(input_number(vehicle, "cpu_ns"), sum->truth_ns);
+}
+
+static void print_vehicle(const struct input *in, const json_t *vehicle, const struct shares *sum)
+{
+	const json_t *row = profiled(in, vehicle);
+
+	printf("%-24s %7.0f %7.0f %8.0f %8.2f %7.1f%% %7.1f%% %+7.1f\n",
+	       input_text(vehicle, "span_name"), input_number(vehicle, "orders"),
+	       input_number(row, "spans"), input_number(row, "samples"),
+	       input_number(row, "ns") / 1e9,
+	       percent(input_number(row, "ns"), sum->profile_ns),
+	       percent(input_number(vehicle, "cpu_ns"), sum->truth_ns),
+	       difference(in, vehicle, sum));
+}
+
+static void print_table(const struct input *in)
+{
+	const json_t *vehicles = json_object_get(in->truth, "vehicles");
+	struct shares sum = add_up(in);
+	const json_t *element;
+	size_t i;
+
+	printf("%-24s %7s %7s %8s %8s %8s %8s %7s\n", "span_name", "orders", "spans", "samples",
+	       "CPU s", "share", "truth", "diff");
+	json_array_foreach(vehicles, i, element) print_vehicle(in, element, &sum);
+	/* Names that the server gives to no local root would be a wrong label: show them. */
+	json_array_foreach(
+		json_object_get(in->report, "span_names"), i,
+		element) if (input_find(vehicles, "span_name", input_text(element, "span_name")) == NULL)
+		printf("%-24s %7s %7.0f %8.0f %8.2f\n", input_text(element, "span_name"), "-",
+		       input_number(element, "spans"), input_number(element, "samples"),
+		       input_number(element, "ns") / 1e9);
+	printf("%-24s %7s %7s %8.0f %8.2f\n", "(outside any span)", "", "",
+	       input_nested(in->report, "total", "samples") -
+		       input_nested(in->report, "labelled", "samples"),
+	       (input_nested(in->report, "total", "ns") - input_nested(in->report, "labelled", "ns")) /
+		       1e9);
+	printf("%-24s %7s %7s %8.0f %8.2f   (the process used %.2f s from its start to its "
+	       "end)\n\n",
+	       "total", "", "", input_nested(in->report, "total", "samples"),
+	       input_nested(in->report, "total", "ns") / 1e9,
+	       input_number(in->truth, "process_cpu_ns") / 1e9);
+}
+
+static void check_shares(const struct input *in)
+{
+	const json_t *vehicles = json_object_get(in->truth, "vehicles");
+	struct shares sum = add_up(in);
+	const json_t *vehicle;
+	double largest = 0;
+	const char *which = "none";
+	size_t i;
+
+	json_array_foreach(vehicles, i, vehicle)
+	{
+		double d = difference(in, vehicle, &sum);
+
+		if (fabs(d) >= fabs(largest)) {
+			largest = d;
+			which = input_text(vehicle, "span_name");
+		}
+	}
+	check(sum.profile_ns > 0 && sum.truth_ns > 0 && fabs(largest) <= MAX_SHARE_DIFFERENCE,
+	      "every span name's share of CPU is within %.0f points of the truth (largest: %+.1f, "
+	      "%s)",
+	      MAX_SHARE_DIFFERENCE, largest, which);
+}
+
+static void check_labelled(const struct input *in)
+{
+	double labelled = percent(input_nested(in->report, "labelled", "ns"),
+				  input_nested(in->report, "total", "ns"));
+
+	check(labelled >= MIN_LABELLED_PERCENT,
+	      "at least %.0f %% of the sampled CPU time carries a span id (%.1f %%)",
+	      MIN_LABELLED_PERCENT, labelled);
+}
+
+static void check_spans(const struct input *in)
+{
+	const json_t *labelled = json_object_get(in->report, "spans");
+	const json_t *element;
+	const char *bad = "none";
+	size_t unknown = 0;
+	size_t unlike = 0;
+	size_t i;
+
+	json_array_foreach(labelled, i, element)
+	{
+		const char *id = input_text(element, "span_id");
+		const json_t *span = json_object_get(in->spans, id);
+		const json_t *attributes = json_object_get(span, "attributes");
+
+		if (span != NULL && strcmp(input_text(attributes, "pyroscope.profile.id"), id) == 0)
+			continue;
+		unknown += span == NULL;
+		unlike += span != NULL;
+		bad = id;
+	}
+	check(json_array_size(labelled) > 0 && unknown == 0,
+	      "every labelled span id is an exported span (%zu ids, %zu unknown, last bad: %s)",
+	      json_array_size(labelled), unknown, bad);
+	check(json_array_size(labelled) > 0 && unlike == 0,
+	      "... whose pyroscope.profile.id is that id (%zu are not, last bad: %s)", unlike, bad);
+}
+
+static double duration_ms(const json_t *span)
+{
+	return (input_number(span, "end_ns") - input_number(span, "start_ns")) / 1e6;
+}
+
+static int print_slowest(const struct input *in)
+{
+	const char *slowest = NULL;
+	double longest = -1;
+	const json_t *element;
+	size_t i;
+
+	json_array_foreach(json_object_get(in->report, "spans"), i, element)
+	{
+		const char *id = input_text(element, "span_id");
+		const json_t *span = json_object_get(in->spans, id);
+
+		if (span != NULL && duration_ms(span) > longest) {
+			longest = duration_ms(span);
+			slowest = id;
+		}
+	}
+	if (slowest == NULL)
+		errx(1, "no span has both samples and an exported record");
+	printf("%s\n", slowest);
+	return 0;
+}
+
+static int by_flat_time(const void *left, const void *right)
+{
+	double l = input_number(*(json_t *const *)left, "self_ns");
+	double r = input_number(*(json_t *const *)right, "self_ns");
+
+	return (l < r) - (l > r);
+}
+
+static void print_functions(const json_t *functions)
+{
+	size_t count = json_array_size(functions);
+	json_t **sorted = calloc(count + 1, sizeof(*sorted));
+
+	if (sorted == NULL)
+		err(1, "functions");
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = json_array_get(functions, i);
+	qsort(sorted, count, sizeof(*sorted), by_flat_time);
+	printf("  %8s %8s  %s\n", "flat ms", "cum ms", "function");
+	for (size_t i = 0; i < count && i < FUNCTIONS_SHOWN; i++)
+		printf("  %8.1f %8.1f  %s\n", input_number(sorted[i], "self_ns") / 1e6,
+		       input_number(sorted[i], "total_ns") / 1e6, input_text(sorted[i], "function"));
+	free(sorted);
+}
+
+static int print_span(const struct input *in, const char *id)
+{
+	const json_t *span = json_object_get(in->spans, id);
+	const json_t *attributes = json_object_get(span, "attributes");
+
+	if (span == NULL)
+		errx(1, "%s: not among the exported spans", id);
+	printf("Slowest span: %s (%s, %s), %.1f ms, of which %.1f ms on the CPU\n", id,
+	       input_text(span, "name"), input_text(attributes, "region"), duration_ms(span),
+	       input_nested(in->report, "total", "ns") / 1e6);
+	print_functions(json_object_get(in->report, "functions"));
+	printf("  pyroscope.profile.url: %s\n", input_text(attributes, "pyroscope.profile.url"));
+	check(json_array_size(json_object_get(in->report, "functions")) > 0,
+	      "the span's samples have functions");
+	check(input_text(attributes, "pyroscope.profile.url")[0] != '\0',
+	      "the span links to its profile");
+	return failures != 0;
+}
+
+static int table(const struct input *in)
+{
+	print_table(in);
+	check_shares(in);
+	check_labelled(in);
+	check_spans(in);
+	printf("\n");
+	return failures != 0;
+}
+
+static void usage(void)
+{
+	errx(2, "usage: summary table|slowest|span --report FILE --spans FILE [--truth FILE] [--id "
+		"ID]");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option LONG[] = {
+		{"report", required_argument, NULL, 'r'},
+		{"truth", required_argument, NULL, 't'},
+		{"spans", required_argument, NULL, 's'},
+		{"id", required_argument, NULL, 'i'},
+		{NULL, 0, NULL, 0},
+	};
+	const char *value[128] = {NULL};
+	struct input in;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", LONG, NULL)) != -1) {
+		if (c == '?')
+			usage();
+		value[c] = optarg;
+	}
+	if (optind + 1 != argc || value['r'] == NULL || value['s'] == NULL)
+		usage();
+	input_read(&in, value['r'], value['t'], value['s']);
+	if (strcmp(argv[optind], "table") == 0 && in.truth != NULL)
+		return table(&in);
+	if (strcmp(argv[optind], "slowest") == 0)
+		return print_slowest(&in);
+	if (strcmp(argv[optind], "span") == 0 && value['i'] != NULL)
+		return print_span(&in, value['i']);
+	usage();
+}

@@ -1,0 +1,83 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Proves that the demo's checks bite: a profile that agrees with the server passes, and each kind of
+# disagreement, put in one at a time, fails with the line that names it.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+readonly SUMMARY=$PWD/${SPANPROF_DEMO_BUILD:-build}/test/rideshare/summary
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+
+die()
+{
+	echo "FAIL: $*" >&2
+	cat out >&2
+	exit 1
+}
+
+# Two vehicles, 60 and 40 percent, one span each; 2 percent of the profile is outside any span.
+good_input()
+{
+	cat >truth.json <<-END
+		{"process_cpu_ns": 1100, "vehicles": [
+		 {"span_name": "car", "orders": 1, "cpu_ns": 600},
+		 {"span_name": "bike", "orders": 1, "cpu_ns": 400}]}
+	END
+	cat >report.json <<-END
+		{"total": {"samples": 100, "ns": 1000}, "labelled": {"samples": 98, "ns": 980},
+		 "span_names": [{"span_name": "car", "spans": 1, "samples": 59, "ns": 590},
+		                {"span_name": "bike", "spans": 1, "samples": 39, "ns": 390}],
+		 "spans": [{"span_id": "00000000000000a1", "span_name": "car", "samples": 59, "ns": 590},
+		           {"span_id": "00000000000000b2", "span_name": "bike", "samples": 39, "ns": 390}],
+		 "functions": [{"function": "slow", "self_ns": 1, "total_ns": 2},
+		               {"function": "hot", "self_ns": 3000000, "total_ns": 3000000}]}
+	END
+	cat >spans.json <<-END
+		{"name":"car","span_id":"00000000000000a1","start_ns":1000000,"end_ns":2000000,"attributes":{"pyroscope.profile.id":"00000000000000a1","pyroscope.profile.url":"http://a"}}
+		{"name":"bike","span_id":"00000000000000b2","start_ns":1000000,"end_ns":4000000,"attributes":{"pyroscope.profile.id":"00000000000000b2"}}
+	END
+}
+
+table()
+{
+	"$SUMMARY" table --report report.json --truth truth.json --spans spans.json >out 2>&1
+}
+
+# fault FILE SED_EXPRESSION EXPECTED_LINE
+fault()
+{
+	good_input
+	sed -i "$2" "$1"
+	! table || die "passed although $1 had: $2"
+	grep -q -- "$3" out || die "no line \"$3\" although $1 had: $2"
+}
+
+good_input
+table || die "rejected a profile that agrees"
+
+fault report.json 's/"ns": 590}/"ns": 790}/' 'FAIL every span name'
+fault report.json 's/"span_name": "car", "spans"/"span_name": "cab", "spans"/' 'FAIL every span name'
+fault truth.json 's/"cpu_ns": 600/"cpu_ns": 500/' 'FAIL every span name'
+fault report.json 's/"ns": 980/"ns": 949/' 'FAIL at least 95 %'
+fault report.json 's/"span_id": "00000000000000a1"/"span_id": "00000000000000a3"/' 'FAIL every labelled span id'
+fault report.json '/"spans": \[/s/\[.*/[],/; /00000000000000b2/d' 'FAIL every labelled span id'
+fault spans.json 's/profile.id":"00000000000000b2/profile.id":"00000000000000a1/' 'FAIL ... whose'
+fault spans.json 's/pyroscope.profile.id/profile.id/' 'FAIL ... whose'
+fault spans.json '2s/}}/}/' 'not a span'
+fault report.json 's/"functions"/"function"/' 'no "functions"'
+
+good_input
+[[ $("$SUMMARY" slowest --report report.json --spans spans.json) == 00000000000000b2 ]] ||
+	die "the slowest span is not the longest one"
+"$SUMMARY" span --report report.json --spans spans.json --id 00000000000000a1 >out ||
+	die "rejected a span with a link"
+[[ $(grep -A1 'flat ms' out) == *3.0*hot ]] || die "the hottest function is not the first"
+! "$SUMMARY" span --report report.json --spans spans.json --id 00000000000000b2 >out ||
+	die "accepted a span without a link"
+sed -i '/"hot"/d; s/"functions": .*/"functions": []}/' report.json
+! "$SUMMARY" span --report report.json --spans spans.json --id 00000000000000a1 >out ||
+	die "accepted a span without functions"
+grep -q "FAIL the span's samples have functions" out || die "no line about missing functions"
+echo "10 faults found, 4 questions answered"

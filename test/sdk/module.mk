@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The test SDK: libopentelemetry-c.so.1, the C interface that test hosts and the demo are
+# instrumented with, over the distribution's opentelemetry-cpp. Programs that use it link with
+# $(TEST_SDK_LDLIBS) and depend on $(B)/test/libopentelemetry-c.so, spelled out, because prerequisites
+# of a module that is read before this one cannot use the variable.
+
+TEST_SDK_LIB := $(B)/test/libopentelemetry-c.so.1
+TEST_SDK_DEV := $(B)/test/libopentelemetry-c.so
+
+# For programs in a folder directly below $(B)/test; the rpath keeps them running from anywhere.
+TEST_SDK_LDLIBS := -L$(B)/test -lopentelemetry-c -Wl,-rpath,'$$ORIGIN/..'
+
+# Debian builds opentelemetry-cpp with its Abseil, and the variant type is part of the ABI.
+TEST_SDK_CXXFLAGS := -std=gnu++17 -O2 -g -fPIC -fno-omit-frame-pointer -Wall -Wextra -Wshadow \
+	-I. -DHAVE_ABSEIL -DOPENTELEMETRY_ABI_VERSION_NO=1 -MMD -MP
+TEST_SDK_OTEL := -lopentelemetry_trace -lopentelemetry_resources -lopentelemetry_common \
+	-lopentelemetry_exporter_ostream_span -lopentelemetry_exporter_otlp_http \
+	-labsl_bad_variant_access
+
+TEST_SDK_OBJECTS := $(patsubst test/sdk/%.cc,$(B)/test/sdk/%.o,$(wildcard test/sdk/*.cc))
+
+$(TEST_SDK_OBJECTS): $(B)/test/sdk/%.o: test/sdk/%.cc
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)
+	$(Q)$(CXX) $(TEST_SDK_CXXFLAGS) $(CXXFLAGS) -c -o $@ $<
+
+$(TEST_SDK_LIB): $(TEST_SDK_OBJECTS)
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -shared -Wl,-z,defs \
+		-Wl,-soname,libopentelemetry-c.so.1 -o $@ $^ $(TEST_SDK_OTEL)
+
+$(TEST_SDK_DEV): $(TEST_SDK_LIB)
+	$(Q)ln -sf libopentelemetry-c.so.1 $@
+
+$(B)/test/sdk/selftest: test/sdk/selftest.c test/sdk/opentelemetry_c.h $(TEST_SDK_DEV)
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) \
+		-o $@ $< $(TEST_SDK_LDLIBS) -ljansson -lpthread
+
+TEST_PROGRAMS += $(B)/test/sdk/selftest
+STRESS_TESTS += $(B)/test/sdk/selftest
+stress: $(B)/test/sdk/selftest
+
+-include $(TEST_SDK_OBJECTS:.o=.d)
