@@ -17,6 +17,9 @@ endif
 endif
 
 B := build
+
+# For this make alone: programs under test would take it for a misspelt variable of the profiler.
+unexport SPANPROF_SKIP_DEPS
 PREFIX ?= /usr/local
 ifeq ($(origin CC),default)
 CC := gcc

@@ -80,6 +80,7 @@ static void started(void *span, const char *name, const char *remote_context)
 		return;
 	memset(&s, 0, sizeof(s));
 	s.handle = span;
+	s.how = SP_ACTIVATION_START;
 	s.name = name != NULL ? name : "";
 	s.name_len = strlen(s.name);
 	memcpy(s.span_id, own.span_id, sizeof(s.span_id));

@@ -40,7 +40,8 @@ extern void *__dso_handle __attribute__((visibility("hidden")));
 
 bool sp_life_active(void)
 {
-	return atomic_load_explicit(&state, memory_order_relaxed) == LIFE_ACTIVE;
+	/* pairs with start_by_winner(): the tables before "active" */
+	return atomic_load_explicit(&state, memory_order_acquire) == LIFE_ACTIVE;
 }
 
 bool sp_life_wanted(void)
@@ -91,6 +92,7 @@ static int prepare(void)
 static bool start_by_winner(void)
 {
 	int err = prepare();
+	int starting = LIFE_STARTING;
 
 	active_pid = getpid();
 	if (err == 0) {
@@ -104,9 +106,12 @@ static bool start_by_winner(void)
 		return false;
 	}
 	sp_thread_rearm();
-	/* pairs with the acquire in sp_life_start(): tables before "active" */
-	atomic_store_explicit(&state, LIFE_ACTIVE, memory_order_release);
-	return true;
+	/*
+	 * pairs with the acquire in sp_life_start(): tables before "active". Not when the background
+	 * thread has failed meanwhile.
+	 */
+	return atomic_compare_exchange_strong_explicit(&state, &starting, LIFE_ACTIVE,
+						       memory_order_release, memory_order_relaxed);
 }
 
 bool sp_life_start(void)

@@ -26,7 +26,7 @@ bool sp_life_start(void);
 /* Not switched off and not broken: a recorded span would start or find us. APP; one load. */
 bool sp_life_wanted(void);
 
-/* Sampling is on. One relaxed load; any context. */
+/* Sampling is on. One load; any context. */
 bool sp_life_active(void);
 
 /* Parsed configuration; valid once sp_life_start() returned true. */

@@ -14,12 +14,17 @@
 
 #include "sampler/log.h"
 
+/* SIGURG is ignored by default, so a host that resets every handler loses samples, not its life. */
+#define SP_CONFIG_SIGNAL_DEFAULT "SIGURG"
+#define SP_PROFILE_URL_DEFAULT "grafana-drilldown"
+
 enum sp_profile_mode { SP_PROFILE_ON_SPAN, SP_PROFILE_ALWAYS };
 enum sp_label_scope { SP_SCOPE_ROOT, SP_SCOPE_ALL, SP_SCOPE_NONE };
 enum sp_attributes_mode { SP_ATTRIBUTES_ALWAYS, SP_ATTRIBUTES_NEVER };
 
 /* Strings point into the captured copy, NUL-terminated, valid until exit; NULL = not set. */
 struct sp_config {
+	bool disabled;                    /* sp_config_disabled() */
 	enum sp_profile_mode profile;     /* SPANPROF_PROFILE */
 	uint32_t sample_rate_hz;          /* SPANPROF_SAMPLE_RATE, PYROSCOPE_PROFILING_INTERVAL (inverse) */
 	uint32_t upload_interval_ms;      /* SPANPROF_UPLOAD_INTERVAL, PYROSCOPE_UPLOAD_INTERVAL */
@@ -45,7 +50,12 @@ struct sp_config {
 	                                     OTEL_SERVICE_NAME, service.name of
 	                                     OTEL_RESOURCE_ATTRIBUTES, "unknown_service:<exe>" */
 	const char *service_namespace;    /* from OTEL_RESOURCE_ATTRIBUTES */
-	const char *profile_url;          /* SPANPROF_PROFILE_URL: template or preset name */
+	bool add_profile_url;             /* OTEL_PYROSCOPE_ADD_PROFILE_URL; false makes profile_url NULL */
+	/*
+	 * SPANPROF_PROFILE_URL: template or preset name. With a base URL alone it is
+	 * SP_PROFILE_URL_DEFAULT.
+	 */
+	const char *profile_url;
 	const char *profile_base_url;     /* SPANPROF_PROFILE_BASE_URL: what the presets start with */
 	const char *basic_auth_user;      /* SPANPROF_BASIC_AUTH_USER, PYROSCOPE_BASIC_AUTH_USER */
 	const char *basic_auth_password;  /* ..._PASSWORD; secret: never logged */
@@ -53,6 +63,13 @@ struct sp_config {
 	const char *tenant_id;            /* SPANPROF_TENANT_ID, PYROSCOPE_TENANT_ID */
 	const char *http_headers;         /* SPANPROF_HTTP_HEADERS, PYROSCOPE_HTTP_HEADERS: JSON object of
 	                                     strings; parsed by the exporter; secret */
+	/*
+	 * Absolute paths of files that hold the secret (Kubernetes secret mounts, systemd
+	 * credentials). The exporter reads them; a file wins over the value above it.
+	 */
+	const char *basic_auth_password_file; /* SPANPROF_BASIC_AUTH_PASSWORD_FILE */
+	const char *auth_token_file;          /* SPANPROF_AUTH_TOKEN_FILE */
+	const char *http_headers_file;        /* SPANPROF_HTTP_HEADERS_FILE */
 	const char *labels;               /* SPANPROF_LABELS, PYROSCOPE_LABELS: k=v,k=v (k:v accepted) */
 	const char *resource_attributes;  /* OTEL_RESOURCE_ATTRIBUTES as given (validated) */
 };
@@ -63,8 +80,10 @@ struct sp_config {
  */
 void sp_config_capture(char *const *envp);
 
-/* INIT context, after capture: a kill switch is set (SPANPROF_DISABLED=true, OTEL_SDK_DISABLED=true,
- * PYROSCOPE_AGENT_ENABLED=false). */
+/*
+ * INIT context, after capture: a kill switch is set (SPANPROF_DISABLED=true, OTEL_SDK_DISABLED=true,
+ * PYROSCOPE_AGENT_ENABLED=false, OTEL_PYROSCOPE_START_PROFILING=false). Each of them suffices.
+ */
 bool sp_config_disabled(void);
 
 /* INIT context, after capture: SPANPROF_PROFILE=always. Cheap, logs nothing. */
@@ -72,15 +91,20 @@ bool sp_config_wants_start(void);
 
 /*
  * APP or BG context. Parses the copy into *cfg: each bad value gets one warning that names the
- * variable and what is wrong with it (never a secret's value) and falls to its default. The first
- * call decides; cfg is complete whatever the input.
+ * variable and what is wrong with it (never a secret's value) and falls to its default, not to the
+ * next source, so that what applies can be read off the message. Sets the log level first. cfg is
+ * complete whatever the input. Called at activation by one thread; a later call gives the same
+ * values and repeats no warning.
  */
 void sp_config_parse(struct sp_config *cfg);
 
-/* Calls fn once per variable, in table order, for help output. No context: tools only. */
+/*
+ * Calls fn once per variable, in table order, for help output; *h is valid during the call. Tools
+ * only, never inside a host.
+ */
 struct sp_config_help {
 	const char *name;
-	const char *aliases; /* comma-separated, may be "" */
+	const char *aliases; /* comma-separated in the order they are asked, may be "" */
 	const char *type;    /* "bool", "enum: a|b", "duration", "integer 1..1000", "string", "secret" */
 	const char *fallback; /* the default in words */
 	const char *help;

@@ -81,8 +81,10 @@ SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
 	/* A timer signal sent before the thread left us may still arrive after. */
 	if (!sp_thread_excluded) {
 		sp_count(SP_COUNT_SIGNALS);
+		/* A deleted timer's last signal names a block that may be another thread's by now. */
 		if (sp_thread_own == NULL)
 			sp_thread_own = t;
+		t = sp_thread_own;
 		if (t->in_handler) {
 			sp_count(SP_COUNT_DROP_REENTERED);
 		} else {

@@ -20,6 +20,11 @@ static int reserve(struct sp_ring *r, uint64_t need, uint64_t *at, uint64_t *ski
 		uint64_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
 		uint64_t end = r->size - (head & (r->size - 1));
 
+		/* The consumer has passed what we read as head: it is stale, the ring is not full. */
+		if ((int64_t)(head - tail) < 0) {
+			head = atomic_load_explicit(&r->head, memory_order_relaxed);
+			continue;
+		}
 		*skip = end < need ? end : 0;
 		if (head - tail + *skip + need > r->size)
 			return -ENOSPC;

@@ -37,7 +37,8 @@ static uint32_t make_cookie(void)
 	struct timespec ts = {0, 0};
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint32_t)ts.tv_nsec * 2654435761U ^ (uint32_t)getpid() ^ 0x5350524fU;
+	/* no pointer of user space has the top bit, and a host's si_value is often a pointer */
+	return ((uint32_t)ts.tv_nsec * 2654435761U ^ (uint32_t)getpid()) | UINT32_C(1) << 31;
 }
 
 int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *name))
@@ -53,7 +54,8 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 	err = sp_unwind_init(lookup);
 	if (err != 0)
 		return err;
-	h->cookie = make_cookie();
+	if (h->cookie == 0)
+		h->cookie = make_cookie();
 	h->depth = cfg->stack_depth;
 	h->id_scope = cfg->span_id_scope;
 	h->name_scope = cfg->span_name_scope;

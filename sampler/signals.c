@@ -41,6 +41,7 @@ int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *))
 	if (__sigaction(signo, &sa, NULL) != 0) {
 		int err = errno;
 
+		sp_signals_adopt(0, &was);
 		errno = saved;
 		return -err;
 	}

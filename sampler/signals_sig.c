@@ -87,9 +87,10 @@ SP_SIGSAFE void sp_signals_chain(int signo, siginfo_t *si, void *ucontext)
 	struct sigaction host = host_now();
 	uint64_t saved_mask = 0;
 
-	if (!(host.sa_flags & SA_SIGINFO) && host.sa_handler == SIG_IGN)
+	/* As in the kernel the two special values mean the same with SA_SIGINFO. */
+	if (host.sa_handler == SIG_IGN)
 		return;
-	if (!(host.sa_flags & SA_SIGINFO) && host.sa_handler == SIG_DFL) {
+	if (host.sa_handler == SIG_DFL) {
 		default_action(signo);
 		return;
 	}

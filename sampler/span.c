@@ -8,6 +8,7 @@
 #include "sampler/compiler.h"
 #include "sampler/counters.h"
 #include "sampler/label.h"
+#include "sampler/scope.h"
 #include "sampler/span_stack.h"
 #include "sampler/thread.h"
 
@@ -55,12 +56,9 @@ static void activate(struct sp_thread *t, struct sp_span_record *r)
 		.root_id = r->root_id,
 		.name_id = r->name_id,
 		.root_name_id = r->root_name_id,
-		.handle = (const void *)(uintptr_t)r->handle,
 	};
 	int slot;
 
-	r->thread = SP_SPAN_NO_THREAD;
-	r->slot = 0;
 	if (t == NULL) {
 		sp_count(SP_COUNT_SPAN_NO_THREAD);
 		return;
@@ -75,23 +73,23 @@ static void activate(struct sp_thread *t, struct sp_span_record *r)
 	r->slot = (uint32_t)slot;
 }
 
+/* An ended span labels nothing any more; where another thread has it attached, until its detach. */
 static void deactivate(const struct sp_span_record *r)
 {
 	struct sp_thread *own = sp_thread_own;
-	struct sp_thread *t;
+	struct sp_thread *t = r->thread != SP_SPAN_NO_THREAD ? sp_thread_at(r->thread) : NULL;
 
-	if (r->thread == SP_SPAN_NO_THREAD)
-		return;
-	t = sp_thread_at(r->thread);
-	if (t != NULL && t == own)
-		(void)sp_span_stack_pop(&t->spans, r->span_id);
-	else if (t != NULL)
+	if (t != NULL && t != own)
 		(void)sp_span_stack_strike(&t->spans, r->slot, r->span_id);
+	/* it may be there twice: started before the process ever attached anything, then attached */
+	while (own != NULL && sp_span_stack_pop(&own->spans, r->span_id))
+		continue;
 }
 
 bool sp_span_started(const struct sp_span_start *s)
 {
 	struct sp_span_record r;
+	struct sp_span_record other;
 	struct sp_thread *t = sp_thread_self();
 
 	memset(&r, 0, sizeof(r));
@@ -100,13 +98,18 @@ bool sp_span_started(const struct sp_span_start *s)
 	memcpy(r.trace, s->trace_id, sizeof(r.trace));
 	if (r.span_id == 0)
 		return false;
+	/* One span once, however many calls or objects stand for it; the first object ends it. */
+	if (sp_span_table_by_id(r.span_id, &other))
+		return other.handle == r.handle;
 	/* The SDK reuses an object only after its span has gone: we missed that end. */
 	(void)sp_span_ended(s->handle);
 	sp_count(SP_COUNT_SPANS_STARTED);
 	r.start_ns = realtime_ns();
 	r.name_id = sp_label_intern(s->name, s->name_len);
 	find_root(s, t, &r);
-	activate(t, &r);
+	r.thread = SP_SPAN_NO_THREAD;
+	if (sp_scope_start_activates(s->how))
+		activate(t, &r);
 	if (sp_span_table_add(&r) == 0)
 		return true;
 	/* Nobody could find it at its end, and a label that stays would be wrong. */

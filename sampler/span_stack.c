@@ -32,7 +32,7 @@ int sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e)
 	f->name_id = e->name_id;
 	f->root_name_id = e->root_name_id;
 	memcpy(f->trace_id, e->trace_id, sizeof(f->trace_id));
-	f->handle = e->handle;
+	f->token = e->token;
 	/* pairs with strike() of another thread, which must not see the id of a half-made frame */
 	atomic_store_explicit(&f->span_id, e->span_id, memory_order_release);
 	/* slot before depth: our handler may run between the two */
@@ -57,18 +57,33 @@ bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t span_id)
 	return false;
 }
 
-uint64_t sp_span_stack_find(const struct sp_span_stack *s, const void *handle)
+/* Ends the frame in that slot whatever span it holds. */
+static void end_slot(struct sp_span_stack *s, uint32_t slot)
+{
+	atomic_store_explicit(&s->frame[slot].span_id, 0, memory_order_relaxed);
+	atomic_signal_fence(memory_order_release);
+}
+
+bool sp_span_stack_pop_token(struct sp_span_stack *s, uint64_t token, bool through)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+	uint32_t at = d;
 
-	while (d > 0) {
-		const struct sp_span_frame *f = &s->frame[--d];
-		uint64_t id = atomic_load_explicit(&f->span_id, memory_order_relaxed);
+	while (at > 0) {
+		const struct sp_span_frame *f = &s->frame[at - 1];
 
-		if (id != 0 && f->handle == handle)
-			return id;
+		if (f->token == token &&
+		    atomic_load_explicit(&f->span_id, memory_order_relaxed) != 0)
+			break;
+		at--;
 	}
-	return 0;
+	if (at == 0 || token == 0)
+		return false;
+	for (uint32_t i = d; through && i > at; i--)
+		end_slot(s, i - 1);
+	end_slot(s, at - 1);
+	reap(s);
+	return true;
 }
 
 bool sp_span_stack_strike(struct sp_span_stack *s, uint32_t slot, uint64_t span_id)

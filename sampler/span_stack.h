@@ -15,14 +15,19 @@
 
 #define SP_SPAN_DEPTH_MAX 48U
 
-/* Span ids are the 8 bytes of the id as they lie in memory; 0 never names a span. */
+/*
+ * Span ids are the 8 bytes of the id as they lie in memory; 0 never names a span. A frame with this
+ * id stands for "no span": an attached context without a recorded one hides what is below it.
+ */
+#define SP_SPAN_BLANK UINT64_MAX
+
 struct sp_span_frame {
 	_Atomic uint64_t span_id; /* 0 = ended; the last word written by push */
 	uint64_t root_id;	  /* the local root's span id */
 	uint32_t name_id;	  /* label.h: this span's name */
 	uint32_t root_name_id;	  /* label.h: the local root's name */
 	uint8_t trace_id[16];
-	const void *handle; /* the SDK's span object */
+	uint64_t token; /* of the scope that attached it; 0 = active by being started */
 };
 
 struct sp_span_stack {
@@ -37,7 +42,7 @@ struct sp_span_entry {
 	uint32_t name_id;
 	uint32_t root_name_id;
 	uint8_t trace_id[16];
-	const void *handle;
+	uint64_t token;
 };
 
 /* Owner only. The slot the span went to, or -ENOSPC when the stack is full (nothing changed). */
@@ -46,13 +51,16 @@ int sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e);
 /* Owner only. Strikes the span out wherever it lies, and drops ended frames from the top. */
 bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t span_id);
 
-/* Owner only. The topmost live frame of that SDK object; 0 if there is none. */
-uint64_t sp_span_stack_find(const struct sp_span_stack *s, const void *handle);
+/*
+ * Owner only. Strikes out the topmost frame with that token; with through, all above it too. False,
+ * and nothing changed, if there is none.
+ */
+bool sp_span_stack_pop_token(struct sp_span_stack *s, uint64_t token, bool through);
 
 /* Any thread. Marks the span in that slot as ended. False if the slot holds something else. */
 bool sp_span_stack_strike(struct sp_span_stack *s, uint32_t slot, uint64_t span_id);
 
-/* Owner or its handler. The topmost live span; false when there is none. */
+/* Owner or its handler. The topmost live span; false when there is none or it is blank. */
 SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span_entry *out);
 
 #endif

@@ -19,12 +19,14 @@ SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span
 
 		if (id == 0)
 			continue;
+		if (id == SP_SPAN_BLANK)
+			return false;
 		out->span_id = id;
 		out->root_id = f->root_id;
 		out->name_id = f->name_id;
 		out->root_name_id = f->root_name_id;
 		memcpy(out->trace_id, f->trace_id, sizeof(out->trace_id));
-		out->handle = f->handle;
+		out->token = f->token;
 		return true;
 	}
 	return false;

@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "sampler/arena.h"
+#include "sampler/compiler.h"
+#include "sampler/span_stack.h"
 
 #define INDEX_SIZE (SP_SPANS_MAX * 4U)
 #define WORDS (sizeof(struct sp_span_record) / sizeof(uint64_t))
@@ -26,11 +28,19 @@ _Static_assert(offsetof(struct sp_span_record, handle) == 16, "word 2 is the han
 
 enum { KEY_ID = 0, KEY_HANDLE = 2 };
 
+/*
+ * A reference to an entry: its number + 1, and above it how often the entry was used before. The
+ * count keeps a slow caller from taking what was freed and reused meanwhile for what it had found.
+ */
+#define NUMBER_BITS 15U
+#define NUMBER_MASK ((1U << NUMBER_BITS) - 1)
+_Static_assert(SP_SPANS_MAX <= NUMBER_MASK, "a number and its 1 fit");
+
 struct table {
 	struct entry *entry;
-	_Atomic uint32_t *by_id;     /* entry number + 1 */
-	_Atomic uint32_t *by_handle; /* entry number + 1 */
-	_Atomic uint32_t *next;	     /* free stack links */
+	_Atomic uint32_t *by_id;     /* references; 0 = none */
+	_Atomic uint32_t *by_handle; /* references; 0 = none */
+	_Atomic uint32_t *link;	     /* use count << NUMBER_BITS | next free entry's number + 1 */
 	_Atomic uint64_t free;	     /* change count << 32 | entry number + 1 */
 	_Atomic uint32_t fresh;	     /* entries never used yet start here */
 	_Atomic uint32_t open;
@@ -39,14 +49,14 @@ static struct table table;
 
 int sp_span_table_init(void)
 {
-	if (table.next != NULL)
+	if (table.link != NULL)
 		return 0;
 	table.entry = sp_arena_map(SP_SPANS_MAX * sizeof(*table.entry));
 	table.by_id = sp_arena_map(INDEX_SIZE * sizeof(*table.by_id));
 	table.by_handle = sp_arena_map(INDEX_SIZE * sizeof(*table.by_handle));
-	table.next = sp_arena_map(SP_SPANS_MAX * sizeof(*table.next));
+	table.link = sp_arena_map(SP_SPANS_MAX * sizeof(*table.link));
 	if (table.entry == NULL || table.by_id == NULL || table.by_handle == NULL ||
-	    table.next == NULL)
+	    table.link == NULL)
 		return -ENOMEM;
 	return 0;
 }
@@ -61,19 +71,26 @@ static _Atomic uint32_t *cell(_Atomic uint32_t *index, uint64_t key, uint32_t i)
 	return &index[(hash(key) + i) % INDEX_SIZE];
 }
 
+static struct entry *entry_of(uint32_t ref)
+{
+	return &table.entry[(ref & NUMBER_MASK) - 1];
+}
+
+/* A reference to an entry that is the caller's alone; 0 = all are taken. */
 static uint32_t take_entry(void)
 {
 	uint64_t top = atomic_load_explicit(&table.free, memory_order_acquire);
 
 	for (int tries = 0; tries < 1000 && (uint32_t)top != 0; tries++) {
-		uint32_t e = (uint32_t)top;
-		uint32_t below = atomic_load_explicit(&table.next[e - 1], memory_order_relaxed);
+		uint32_t n = (uint32_t)top;
+		uint32_t link = atomic_load_explicit(&table.link[n - 1], memory_order_relaxed);
+		uint64_t below = link & NUMBER_MASK;
 
 		if (atomic_compare_exchange_weak_explicit(&table.free, &top,
 							  ((top >> 32) + 1) << 32 | below,
 							  memory_order_acq_rel,
 							  memory_order_acquire))
-			return e;
+			return (link & ~NUMBER_MASK) | n;
 	}
 	uint32_t e = atomic_load_explicit(&table.fresh, memory_order_relaxed);
 
@@ -86,24 +103,27 @@ static uint32_t take_entry(void)
 	return e + 1;
 }
 
-static void give_entry(uint32_t e)
+static void give_entry(uint32_t ref)
 {
 	uint64_t top = atomic_load_explicit(&table.free, memory_order_relaxed);
+	uint32_t n = ref & NUMBER_MASK;
+	uint32_t used = (ref & ~NUMBER_MASK) + NUMBER_MASK + 1;
 
 	do {
-		atomic_store_explicit(&table.next[e - 1], (uint32_t)top, memory_order_relaxed);
+		atomic_store_explicit(&table.link[n - 1], used | (uint32_t)top,
+				      memory_order_relaxed);
 	} while (!atomic_compare_exchange_weak_explicit(
-		&table.free, &top, ((top >> 32) + 1) << 32 | e, memory_order_acq_rel,
+		&table.free, &top, ((top >> 32) + 1) << 32 | n, memory_order_acq_rel,
 		memory_order_relaxed));
 }
 
-static bool publish(_Atomic uint32_t *index, uint64_t key, uint32_t e)
+static bool publish(_Atomic uint32_t *index, uint64_t key, uint32_t ref)
 {
 	for (uint32_t i = 0; i < SP_SPAN_WINDOW; i++) {
 		uint32_t none = 0;
 
 		/* pairs with the acquire in find() */
-		if (atomic_compare_exchange_strong_explicit(cell(index, key, i), &none, e,
+		if (atomic_compare_exchange_strong_explicit(cell(index, key, i), &none, ref,
 							    memory_order_release,
 							    memory_order_relaxed))
 			return true;
@@ -112,10 +132,10 @@ static bool publish(_Atomic uint32_t *index, uint64_t key, uint32_t e)
 }
 
 /* Takes the key out of the index; true for the one caller that really did. */
-static bool unpublish(_Atomic uint32_t *index, uint64_t key, uint32_t e)
+static bool unpublish(_Atomic uint32_t *index, uint64_t key, uint32_t ref)
 {
 	for (uint32_t i = 0; i < SP_SPAN_WINDOW; i++) {
-		uint32_t mine = e;
+		uint32_t mine = ref;
 
 		if (atomic_compare_exchange_strong_explicit(cell(index, key, i), &mine, 0,
 							    memory_order_acq_rel,
@@ -125,21 +145,21 @@ static bool unpublish(_Atomic uint32_t *index, uint64_t key, uint32_t e)
 	return false;
 }
 
-static void store(uint32_t e, const struct sp_span_record *r)
+static void store(struct entry *e, const struct sp_span_record *r)
 {
 	for (size_t i = 0; i < WORDS; i++) {
 		uint64_t w;
 
 		memcpy(&w, (const char *)r + i * sizeof(w), sizeof(w));
-		atomic_store_explicit(&table.entry[e - 1].word[i], w, memory_order_relaxed);
+		/* pairs with load(): whoever reads a new word finds the old reference gone */
+		atomic_store_explicit(&e->word[i], w, memory_order_release);
 	}
 }
 
-static void load(uint32_t e, struct sp_span_record *r)
+static void load(const struct entry *e, struct sp_span_record *r)
 {
 	for (size_t i = 0; i < WORDS; i++) {
-		uint64_t w = atomic_load_explicit(&table.entry[e - 1].word[i],
-						  memory_order_relaxed);
+		uint64_t w = atomic_load_explicit(&e->word[i], memory_order_acquire);
 
 		memcpy((char *)r + i * sizeof(w), &w, sizeof(w));
 	}
@@ -147,13 +167,13 @@ static void load(uint32_t e, struct sp_span_record *r)
 
 int sp_span_table_add(const struct sp_span_record *r)
 {
-	if (table.next == NULL)
+	if (table.link == NULL)
 		return -ENOSPC;
 	uint32_t e = take_entry();
 
 	if (e == 0)
 		return -ENOSPC;
-	store(e, r);
+	store(entry_of(e), r);
 	if (!publish(table.by_id, r->span_id, e)) {
 		give_entry(e);
 		return -ENOSPC;
@@ -168,25 +188,26 @@ int sp_span_table_add(const struct sp_span_record *r)
 	return -ENOSPC;
 }
 
+static bool has_key(uint32_t ref, int word, uint64_t key)
+{
+	return atomic_load_explicit(&entry_of(ref)->word[word], memory_order_relaxed) == key;
+}
+
 static uint32_t find(_Atomic uint32_t *index, uint64_t key, int word, struct sp_span_record *out)
 {
-	if (table.next == NULL || key == 0)
+	if (table.link == NULL || key == 0)
 		return 0;
 	for (uint32_t i = 0; i < SP_SPAN_WINDOW; i++) {
 		_Atomic uint32_t *c = cell(index, key, i);
-		uint32_t e = atomic_load_explicit(c, memory_order_acquire);
+		/* pairs with publish(): the record before its reference */
+		uint32_t ref = atomic_load_explicit(c, memory_order_acquire);
 
-		if (e == 0 ||
-		    atomic_load_explicit(&table.entry[e - 1].word[word], memory_order_relaxed) !=
-			    key)
+		if (ref == 0 || !has_key(ref, word, key))
 			continue;
-		load(e, out);
+		load(entry_of(ref), out);
 		/* still the same span after the copy? Its cell is cleared before reuse. */
-		atomic_thread_fence(memory_order_acquire);
-		if (atomic_load_explicit(c, memory_order_relaxed) == e &&
-		    atomic_load_explicit(&table.entry[e - 1].word[word], memory_order_relaxed) ==
-			    key)
-			return e;
+		if (atomic_load_explicit(c, memory_order_relaxed) == ref)
+			return ref;
 	}
 	return 0;
 }
@@ -220,18 +241,27 @@ uint32_t sp_span_table_count(void)
 
 void sp_span_table_forked(uint32_t keep_thread)
 {
-	struct sp_span_record r;
-	struct sp_span_record gone;
+	struct sp_span_record kept[SP_SPAN_DEPTH_MAX];
+	size_t n = 0;
 
-	if (table.next == NULL)
+	if (table.link == NULL)
 		return;
-	for (uint32_t i = 0; i < INDEX_SIZE; i++) {
-		uint32_t e = atomic_load_explicit(&table.by_id[i], memory_order_relaxed);
+	for (uint32_t i = 0; i < INDEX_SIZE && n < SP_ARRAY_LEN(kept); i++) {
+		uint32_t ref = atomic_load_explicit(&table.by_id[i], memory_order_relaxed);
 
-		if (e == 0)
+		if (ref == 0)
 			continue;
-		load(e, &r);
-		if (r.thread != keep_thread)
-			(void)sp_span_table_remove(r.span_id, &gone);
+		load(entry_of(ref), &kept[n]);
+		if (kept[n].thread == keep_thread)
+			n++;
 	}
+	/* Other threads may have been anywhere in here at the fork: start from an empty table. */
+	sp_arena_wipe((void *)(uintptr_t)table.by_id, INDEX_SIZE * sizeof(*table.by_id));
+	sp_arena_wipe((void *)(uintptr_t)table.by_handle, INDEX_SIZE * sizeof(*table.by_handle));
+	sp_arena_wipe((void *)(uintptr_t)table.link, SP_SPANS_MAX * sizeof(*table.link));
+	atomic_store_explicit(&table.free, 0, memory_order_relaxed);
+	atomic_store_explicit(&table.fresh, 0, memory_order_relaxed);
+	atomic_store_explicit(&table.open, 0, memory_order_relaxed);
+	for (size_t i = 0; i < n; i++)
+		(void)sp_span_table_add(&kept[i]);
 }

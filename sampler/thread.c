@@ -50,9 +50,11 @@ int sp_thread_init(void)
 	TABLE->by_tid = sp_arena_map(SP_TID_MAX * sizeof(TABLE->by_tid[0]));
 	if (TABLE->by_tid == NULL || !reserve_blocks())
 		return -ENOMEM;
-	TABLE->armed_max = SP_THREADS_MAX;
+	uint32_t armed_max = SP_THREADS_MAX;
+
 	if (getrlimit(RLIMIT_SIGPENDING, &pending) == 0 && pending.rlim_cur / 2 < SP_THREADS_MAX)
-		TABLE->armed_max = (uint32_t)(pending.rlim_cur / 2);
+		armed_max = (uint32_t)(pending.rlim_cur / 2);
+	atomic_store_explicit(&TABLE->armed_max, armed_max, memory_order_relaxed);
 	errno = saved;
 	return 0;
 }
@@ -64,7 +66,8 @@ static struct sp_thread *pop_free(void)
 
 	for (int i = 0; i < 1000 && (uint32_t)top != 0; i++) {
 		struct sp_thread *t = sp_thread_at((uint32_t)top - 1);
-		uint64_t next = ((top >> 32) + 1) << 32 | t->next_free;
+		uint32_t below = atomic_load_explicit(&t->next_free, memory_order_relaxed);
+		uint64_t next = ((top >> 32) + 1) << 32 | below;
 
 		if (atomic_compare_exchange_weak_explicit(&TABLE->free, &top, next,
 							  memory_order_acq_rel,
@@ -80,7 +83,7 @@ static void push_free(struct sp_thread *t)
 	uint64_t next;
 
 	do {
-		t->next_free = (uint32_t)top;
+		atomic_store_explicit(&t->next_free, (uint32_t)top, memory_order_relaxed);
 		next = ((top >> 32) + 1) << 32 | (t->index + 1);
 	} while (!atomic_compare_exchange_weak_explicit(&TABLE->free, &top, next,
 							memory_order_acq_rel,
@@ -130,30 +133,34 @@ void sp_thread_unclaim(struct sp_thread *t)
 	push_free(t);
 }
 
+static void disarm(struct sp_thread *t)
+{
+	/* pairs with arm(); the exchange makes one of two disarming threads the one */
+	int timer = atomic_exchange_explicit(&t->timer, SP_TIMER_NONE, memory_order_seq_cst);
+
+	if (timer == SP_TIMER_NONE)
+		return;
+	sp_timer_delete(timer - 1);
+	atomic_fetch_sub_explicit(&TABLE->armed, 1, memory_order_relaxed);
+}
+
 static void arm(struct sp_thread *t, uint32_t tid)
 {
 	uint32_t armed = atomic_fetch_add_explicit(&TABLE->armed, 1, memory_order_relaxed);
 	int id = -EAGAIN;
 
-	if (sp_timer_period_ns() != 0 && armed < TABLE->armed_max)
+	if (sp_timer_period_ns() != 0 &&
+	    armed < atomic_load_explicit(&TABLE->armed_max, memory_order_relaxed))
 		id = sp_timer_arm(tid, t->index);
 	if (id < 0) {
 		atomic_fetch_sub_explicit(&TABLE->armed, 1, memory_order_relaxed);
 		sp_count(SP_COUNT_THREADS_UNARMED);
 		return;
 	}
-	atomic_store_explicit(&t->timer, id, memory_order_release);
-}
-
-static void disarm(struct sp_thread *t)
-{
-	/* pairs with arm(); the exchange makes one of two disarming threads the one */
-	int id = atomic_exchange_explicit(&t->timer, SP_TIMER_NONE, memory_order_acq_rel);
-
-	if (id == SP_TIMER_NONE)
-		return;
-	sp_timer_delete(id);
-	atomic_fetch_sub_explicit(&TABLE->armed, 1, memory_order_relaxed);
+	atomic_store_explicit(&t->timer, id + 1, memory_order_seq_cst);
+	/* pairs with disarm_all(): either it sees this timer or we see its 0 */
+	if (atomic_load_explicit(&TABLE->armed_max, memory_order_seq_cst) == 0)
+		disarm(t);
 }
 
 /* Binds a claimed block to a thread id; the loser of the race gets the winner's block. */
@@ -161,7 +168,8 @@ static struct sp_thread *bind(struct sp_thread *t, uint32_t tid)
 {
 	uint16_t none = 0;
 
-	atomic_store_explicit(&t->tid, tid, memory_order_relaxed);
+	/* pairs with reap(): the index before the id */
+	atomic_store_explicit(&t->tid, tid, memory_order_release);
 	if (atomic_compare_exchange_strong_explicit(&TABLE->by_tid[tid], &none,
 						    (uint16_t)(t->index + 1), memory_order_acq_rel,
 						    memory_order_acquire)) {
@@ -193,12 +201,14 @@ struct sp_thread *sp_thread_self(void)
 	return sp_thread_own;
 }
 
-static void release(struct sp_thread *t)
+/*
+ * Frees the block of thread tid. The map entry of that id is the right to free: the thread itself
+ * and the reaper may both try, and the block may already belong to another thread.
+ */
+static void release(struct sp_thread *t, uint32_t tid)
 {
-	uint32_t tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
 	uint16_t mine = (uint16_t)(t->index + 1);
 
-	/* The map entry is the right to free: the thread itself and the reaper may both try. */
 	if (!atomic_compare_exchange_strong_explicit(&TABLE->by_tid[tid], &mine, 0,
 						     memory_order_acq_rel, memory_order_relaxed))
 		return;
@@ -220,10 +230,15 @@ void sp_thread_born(struct sp_thread *t)
 	/*
 	 * Either the background thread was faster than we are, or the kernel gave us the id of a
 	 * thread that ended without telling. A new timer and an empty stack are right for both.
+	 * Our handler must not adopt the block that goes.
 	 */
+	sp_thread_excluded = true;
+	atomic_signal_fence(memory_order_seq_cst);
 	if (have != 0)
-		release(sp_thread_at(have - 1U));
+		release(sp_thread_at(have - 1U), tid);
 	sp_thread_own = bind(t, tid);
+	atomic_signal_fence(memory_order_seq_cst);
+	sp_thread_excluded = false;
 }
 
 void sp_thread_ended(void)
@@ -235,7 +250,7 @@ void sp_thread_ended(void)
 	/* our handler may still run once: it must see "excluded" before the block is reused */
 	atomic_signal_fence(memory_order_seq_cst);
 	if (t != NULL)
-		release(t);
+		release(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
 }
 
 void sp_thread_enrol(uint32_t tid)
@@ -250,10 +265,10 @@ void sp_thread_reap(void)
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct sp_thread *t = sp_thread_at(i);
-		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
+		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
 
 		if (tid != 0 && syscall(SYS_tgkill, pid, tid, 0) != 0 && errno == ESRCH)
-			release(t);
+			release(t, tid);
 	}
 }
 
@@ -261,6 +276,7 @@ void sp_thread_disarm_all(void)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
 
+	atomic_store_explicit(&TABLE->armed_max, 0, memory_order_seq_cst);
 	for (uint32_t i = 0; i < n; i++)
 		disarm(sp_thread_at(i));
 }
@@ -279,6 +295,8 @@ void sp_thread_forked(void)
 	for (uint32_t i = 0; i < n; i++) {
 		struct sp_thread *t = sp_thread_at(i);
 
+		/* another thread may have been between taking the block and writing into it */
+		t->index = i;
 		atomic_store_explicit(&t->timer, SP_TIMER_NONE, memory_order_relaxed);
 		if (t != own)
 			sp_thread_unclaim(t);

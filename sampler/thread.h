@@ -24,14 +24,15 @@
 /* PID_MAX_LIMIT of 64-bit Linux (include/linux/threads.h). */
 #define SP_TID_MAX 4194304U
 
-#define SP_TIMER_NONE (-1)
+/* A block is zero before its first use, and 0 is a kernel timer id: hence id + 1. */
+#define SP_TIMER_NONE 0
 
 struct sp_thread {
 	_Atomic uint32_t tid; /* 0 = free, or claimed and not yet enrolled */
 	uint32_t index;
-	uint32_t next_free; /* index + 1; only while free */
-	_Atomic int timer;  /* kernel timer id, SP_TIMER_NONE if there is none */
-	bool in_handler;    /* own handler only */
+	_Atomic uint32_t next_free; /* index + 1; only while free */
+	_Atomic int timer; /* kernel timer id + 1, SP_TIMER_NONE if there is none */
+	bool in_handler;   /* own handler only */
 	struct sp_stack_bounds bounds;
 	struct sp_span_stack spans;
 	void *(*start)(void *); /* birth: what the host asked pthread_create to run */
@@ -64,7 +65,7 @@ void sp_thread_ended(void);
 void sp_thread_enrol(uint32_t tid);
 /* BG. Frees the blocks of threads that no longer exist. */
 void sp_thread_reap(void);
-/* BG or exit. Deletes every timer; blocks and stacks stay usable. */
+/* BG or exit. Deletes every timer and arms none from now on; blocks and stacks stay usable. */
 void sp_thread_disarm_all(void);
 /* Forked child, only thread: forgets all others and their timers; keeps the caller's span stack. */
 void sp_thread_forked(void);

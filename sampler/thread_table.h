@@ -14,7 +14,8 @@ struct sp_thread_table {
 	uint32_t limit;		  /* blocks reserved */
 	_Atomic uint64_t free;	  /* top of the free stack: change count << 32 | index + 1 */
 	_Atomic uint32_t armed;
-	uint32_t armed_max; /* half of RLIMIT_SIGPENDING: every timer holds one entry of it */
+	/* Half of RLIMIT_SIGPENDING, as every timer holds one entry of it; 0 = arm no more. */
+	_Atomic uint32_t armed_max;
 };
 
 extern struct sp_thread_table sp_thread_table;
