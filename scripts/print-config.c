@@ -50,7 +50,8 @@ static void print_row(const struct sp_config_help *h, void *arg)
 
 int main(void)
 {
-	puts("| Variable, then other names in the order they are asked | Type | Default | Meaning |");
+	puts("| Variable, then other names in the order they are asked | Type | Default | Meaning "
+	     "|");
 	puts("|---|---|---|---|");
 	sp_config_each(print_row, NULL);
 	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies our variables out of the environment before the host can wipe or rewrite it. INIT context:
+ * no heap, no log, no system call; runs in every process of a container, so a foreign variable
+ * costs one comparison of a prefix.
+ */
+#include "sampler/config_copy.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+struct copied {
+	unsigned char
+		seen; /* also of an empty value: the first occurrence decides, as for getenv */
+	unsigned char state;
+	unsigned short offset;
+};
+
+static struct copied copied[SP_VAR_N][SP_CONFIG_SOURCES];
+static char values[SP_CONFIG_COPY_MAX];
+static size_t used;
+static char unknown[SP_CONFIG_UNKNOWN_MAX][SP_CONFIG_NAME_MAX];
+static unsigned unknown_names;
+static unsigned unknown_more;
+static atomic_bool looked_at;
+
+_Static_assert(SP_CONFIG_COPY_MAX <= 65536, "an offset is 16 bits");
+
+static bool has_prefix(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static struct copied *find(const char *name, size_t len)
+{
+	for (unsigned id = 0; id < SP_VAR_N; id++) {
+		for (unsigned i = 0; i < SP_CONFIG_SOURCES; i++) {
+			const char *known = sp_config_vars[id].source[i].name;
+
+			if (known != NULL && strncmp(known, name, len) == 0 && known[len] == '\0')
+				return &copied[id][i];
+		}
+	}
+	return NULL;
+}
+
+static void keep_value(struct copied *c, const char *value)
+{
+	size_t len = strnlen(value, SP_CONFIG_VALUE_MAX + 1);
+
+	if (c->seen)
+		return;
+	c->seen = 1;
+	if (len == 0) {
+		c->state = SP_STATE_UNSET;
+	} else if (len > SP_CONFIG_VALUE_MAX) {
+		c->state = SP_STATE_TOO_LONG;
+	} else if (len >= sizeof(values) - used) {
+		c->state = SP_STATE_NO_ROOM;
+	} else {
+		c->state = SP_STATE_SET;
+		c->offset = (unsigned short)used;
+		memcpy(values + used, value, len);
+		values[used + len] = '\0';
+		used += len + 1;
+	}
+}
+
+static void keep_unknown(const char *name, size_t len)
+{
+	if (len > SP_CONFIG_NAME_MAX - 1)
+		len = SP_CONFIG_NAME_MAX - 1;
+	for (unsigned i = 0; i < unknown_names; i++)
+		if (strncmp(unknown[i], name, len) == 0 && unknown[i][len] == '\0')
+			return;
+	if (unknown_names == SP_CONFIG_UNKNOWN_MAX) {
+		unknown_more++;
+		return;
+	}
+	memcpy(unknown[unknown_names], name, len);
+	unknown[unknown_names++][len] = '\0';
+}
+
+static void keep(const char *entry)
+{
+	bool ours = has_prefix(entry, "SPANPROF_");
+	const char *equals;
+	struct copied *c;
+	size_t len;
+
+	if (!ours && !has_prefix(entry, "PYROSCOPE_") && !has_prefix(entry, "OTEL_"))
+		return;
+	equals = strchr(entry, '=');
+	if (equals == NULL)
+		return;
+	len = (size_t)(equals - entry);
+	c = find(entry, len);
+	if (c != NULL)
+		keep_value(c, equals + 1);
+	else if (ours)
+		keep_unknown(entry, len);
+}
+
+void sp_config_capture(char *const *envp)
+{
+	memset(copied, 0, sizeof(copied));
+	memset(unknown, 0, sizeof(unknown));
+	used = 0;
+	unknown_names = 0;
+	unknown_more = 0;
+	atomic_store_explicit(&looked_at, false, memory_order_relaxed);
+	for (; envp != NULL && *envp != NULL; envp++)
+		keep(*envp);
+}
+
+enum sp_config_state sp_config_copy_get(enum sp_config_id id, unsigned source, const char **text)
+{
+	const struct copied *c = &copied[id][source];
+
+	*text = c->state == SP_STATE_SET ? values + c->offset : "";
+	return (enum sp_config_state)c->state;
+}
+
+const char *sp_config_copy_unknown(unsigned i)
+{
+	return i < unknown_names ? unknown[i] : NULL;
+}
+
+unsigned sp_config_copy_unknown_more(void)
+{
+	return unknown_more;
+}
+
+bool sp_config_copy_first_look(void)
+{
+	return !atomic_exchange_explicit(&looked_at, true, memory_order_relaxed);
+}

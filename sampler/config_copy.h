@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The copy of our variables that sp_config_capture() takes. Written once in INIT context by the
+ * only thread there is, read-only afterwards.
+ */
+#ifndef SP_CONFIG_COPY_H
+#define SP_CONFIG_COPY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "sampler/config_table.h"
+
+#define SP_CONFIG_VALUE_MAX 8192U
+#define SP_CONFIG_COPY_MAX 32768U
+#define SP_CONFIG_UNKNOWN_MAX 8U
+#define SP_CONFIG_NAME_MAX 64U
+
+enum sp_config_state {
+	SP_STATE_UNSET, /* absent or empty: the same, as OTel demands */
+	SP_STATE_SET,
+	SP_STATE_TOO_LONG, /* more than SP_CONFIG_VALUE_MAX bytes */
+	SP_STATE_NO_ROOM,  /* the copy was full */
+};
+
+/* The value of one name of a variable; *text is "" unless SP_STATE_SET. */
+enum sp_config_state sp_config_copy_get(enum sp_config_id id, unsigned source, const char **text);
+
+/* The i-th SPANPROF_ name that is in no table (cut at SP_CONFIG_NAME_MAX - 1), or NULL. */
+const char *sp_config_copy_unknown(unsigned i);
+
+/* How many more there were than are kept. */
+unsigned sp_config_copy_unknown_more(void);
+
+/* True once after each capture, for whoever reports what is wrong with it. */
+bool sp_config_copy_first_look(void);
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks of the values that stay text. Contexts INIT, APP and BG; called by config_parse.c and
+ * config.c. A value that passes can be put into an HTTP header, a profile or a message of its own
+ * without splitting it. Reasons are constant texts: no part of a value can get into a message.
+ */
+#include "sampler/config_text.h"
+
+#include <string.h>
+
+#include "sampler/fmt.h"
+#include "sampler/text.h"
+
+#define PATH_BYTES_MAX 4095U
+
+static const char has_control[] = "contains a control character";
+static const char not_utf8[] = "is not valid UTF-8";
+
+static bool control(char c)
+{
+	return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
+static const char *check_plain(const char *s)
+{
+	for (size_t i = 0; s[i] != '\0'; i++)
+		if (control(s[i]))
+			return has_control;
+	return sp_text_valid(s, strlen(s)) ? NULL : not_utf8;
+}
+
+/* File names need not be UTF-8. */
+static const char *check_path(const char *s)
+{
+	if (s[0] != '/')
+		return "is not an absolute path";
+	if (strlen(s) > PATH_BYTES_MAX)
+		return "is too long for a path";
+	for (size_t i = 0; s[i] != '\0'; i++)
+		if (control(s[i]))
+			return has_control;
+	return NULL;
+}
+
+/* Compares the front of s with a lower-case scheme; its length, or 0. */
+static size_t scheme(const char *s, const char *wanted)
+{
+	size_t i;
+
+	for (i = 0; wanted[i] != '\0'; i++) {
+		char c = s[i] >= 'A' && s[i] <= 'Z' ? (char)(s[i] - 'A' + 'a') : s[i];
+
+		if (c != wanted[i])
+			return 0;
+	}
+	return i;
+}
+
+static bool port_good(const char *s, size_t len)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		if (s[i] < '0' || s[i] > '9' || n > 65535)
+			return false;
+		n = n * 10 + (unsigned)(s[i] - '0');
+	}
+	return n >= 1 && n <= 65535;
+}
+
+/* host, host:port, [ipv6] or [ipv6]:port */
+static bool host_good(const char *s, size_t len)
+{
+	size_t host = 0;
+
+	if (len > 0 && s[0] == '[') {
+		const char *end = memchr(s, ']', len);
+
+		host = end != NULL ? (size_t)(end - s) + 1 : 0;
+		if (host <= 2)
+			return false;
+	} else {
+		while (host < len && s[host] != ':')
+			host++;
+	}
+	if (host == 0)
+		return false;
+	return host == len || (s[host] == ':' && port_good(s + host + 1, len - host - 1));
+}
+
+static const char *check_url(enum sp_config_type type, const char *s)
+{
+	size_t at;
+	size_t len;
+	size_t host = 0;
+
+	for (size_t i = 0; s[i] != '\0'; i++)
+		if ((unsigned char)s[i] <= 0x20 || (unsigned char)s[i] >= 0x7f)
+			return "contains a character that a URL cannot hold";
+	if (type == SP_TYPE_ADDRESS && (at = scheme(s, "unix://")) != 0)
+		return s[at] == '/' ? NULL : "does not name an absolute socket path after unix://";
+	at = scheme(s, "http://");
+	if (at == 0)
+		at = scheme(s, "https://");
+	if (at == 0)
+		return type == SP_TYPE_ADDRESS ? "does not begin with http://, https:// or unix://"
+					       : "does not begin with http:// or https://";
+	len = strcspn(s + at, "/?#");
+	for (size_t i = 0; i < len; i++)
+		if (s[at + i] == '@')
+			host = i + 1;
+	if (host != 0 && type != SP_TYPE_ADDRESS)
+		return "contains user information, which must not get into spans";
+	return host_good(s + at + host, len - host) ? NULL : "has no valid host and port";
+}
+
+/* The exporter parses it; here only what could hurt before. Strings may hold braces. */
+static const char *check_headers(const char *s)
+{
+	bool in_string = false;
+	long depth = 0;
+	size_t end = 0;
+
+	for (size_t i = 0; s[i] != '\0'; i++) {
+		bool space = s[i] == ' ' || s[i] == '\t' || s[i] == '\r' || s[i] == '\n';
+
+		if (control(s[i]) && (in_string || !space))
+			return has_control;
+		if (in_string && s[i] == '\\' && s[i + 1] != '\0' && !control(s[i + 1]))
+			i++;
+		else if (s[i] == '"')
+			in_string = !in_string;
+		else if (!in_string && s[i] == '{')
+			depth++;
+		else if (!in_string && s[i] == '}' && --depth == 0)
+			end = i + 1;
+		else if (!in_string && !space && depth == 0)
+			return "is not a JSON object";
+		if (depth < 0 || (end != 0 && depth > 0))
+			return "is not a JSON object";
+	}
+	if (depth != 0 || end == 0 || in_string)
+		return "is not a JSON object";
+	return sp_text_valid(s, strlen(s)) ? NULL : not_utf8;
+}
+
+static bool blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static void trim(const char **s, size_t *len)
+{
+	while (*len > 0 && blank((*s)[*len - 1]))
+		(*len)--;
+	for (; *len > 0 && blank(**s); (*s)++)
+		(*len)--;
+}
+
+/* The next item of a comma-separated list, trimmed; empty items are passed over. */
+static bool next_item(const char **rest, const char **item, size_t *len)
+{
+	while (**rest != '\0') {
+		*item = *rest;
+		*len = strcspn(*rest, ",");
+		*rest += *len;
+		if (**rest == ',')
+			(*rest)++;
+		trim(item, len);
+		if (*len > 0)
+			return true;
+	}
+	return false;
+}
+
+/* Splits at the first separator; false without one or with an empty key. */
+static bool split(const char *item, size_t len, char separator, size_t *key_len)
+{
+	const char *at = memchr(item, separator, len);
+
+	*key_len = at != NULL ? (size_t)(at - item) : 0;
+	return *key_len > 0;
+}
+
+static const char *check_pairs(const char *s)
+{
+	const char *why = check_plain(s);
+	const char *item;
+	size_t key_len;
+	size_t len;
+
+	while (why == NULL && next_item(&s, &item, &len))
+		if (!split(item, len, '=', &key_len) && !split(item, len, ':', &key_len))
+			why = "has an item that is not key=value";
+	return why;
+}
+
+static int hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Decodes into out, which holds len + 1 bytes, with a NUL. NULL or the reason. */
+static const char *decode(const char *s, size_t len, char *out, size_t *out_len)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		char c = s[i];
+
+		if (c == '%') {
+			if (i + 2 >= len || hex(s[i + 1]) < 0 || hex(s[i + 2]) < 0)
+				return "has a % that is not followed by two hex digits";
+			c = (char)(hex(s[i + 1]) << 4 | hex(s[i + 2]));
+			i += 2;
+		}
+		if (control(c))
+			return has_control;
+		out[n++] = c;
+	}
+	out[n] = '\0';
+	*out_len = n;
+	return sp_text_valid(out, n) ? NULL : not_utf8;
+}
+
+/* One item: the key is decoded where the value then goes, and *used grows by a value we keep. */
+static const char *read_attribute(const char *item, size_t len, char *buf, size_t *used,
+				  struct sp_config_resource *r)
+{
+	const char **keep = NULL;
+	const char *value;
+	const char *why;
+	size_t value_len;
+	size_t key_len;
+	size_t n;
+
+	if (!split(item, len, '=', &key_len))
+		return "has an item that is not key=value";
+	value = item + key_len + 1;
+	value_len = len - key_len - 1;
+	trim(&item, &key_len);
+	trim(&value, &value_len);
+	why = decode(item, key_len, buf + *used, &n);
+	if (why != NULL)
+		return why;
+	if (n == 0)
+		return "has an empty key";
+	if (strcmp(buf + *used, "service.name") == 0)
+		keep = &r->service_name;
+	else if (strcmp(buf + *used, "service.namespace") == 0)
+		keep = &r->service_namespace;
+	why = decode(value, value_len, buf + *used, &n);
+	if (why != NULL || keep == NULL)
+		return why;
+	*keep = n > 0 ? buf + *used : NULL;
+	*used += n + 1;
+	return NULL;
+}
+
+const char *sp_config_resource_read(const char *text, char *buf, struct sp_config_resource *r)
+{
+	const char *why = NULL;
+	const char *item;
+	size_t used = 0;
+	size_t len;
+
+	memset(r, 0, sizeof(*r));
+	while (why == NULL && next_item(&text, &item, &len))
+		why = read_attribute(item, len, buf, &used, r);
+	if (why != NULL)
+		memset(r, 0, sizeof(*r));
+	return why;
+}
+
+const char *sp_config_check_text(enum sp_config_type type, const char *text)
+{
+	if (type == SP_TYPE_PATH || type == SP_TYPE_SECRET_FILE)
+		return check_path(text);
+	if (type == SP_TYPE_ADDRESS || type == SP_TYPE_BASE_URL || type == SP_TYPE_LINK)
+		return check_url(type, text);
+	if (type == SP_TYPE_PAIRS)
+		return check_pairs(text);
+	if (type == SP_TYPE_HEADERS)
+		return check_headers(text);
+	return check_plain(text);
+}
+
+const char *sp_config_duration(uint32_t ms, char buf[16])
+{
+	if (ms == 0)
+		(void)sp_fmt_snprintf(buf, 16, "0");
+	else if (ms % 60000 == 0)
+		(void)sp_fmt_snprintf(buf, 16, "%um", ms / 60000);
+	else if (ms % 1000 == 0)
+		(void)sp_fmt_snprintf(buf, 16, "%us", ms / 1000);
+	else
+		(void)sp_fmt_snprintf(buf, 16, "%ums", ms);
+	return buf;
+}

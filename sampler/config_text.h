@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks of the values that stay text, and the OTel resource. INIT, APP and BG; no state. */
+#ifndef SP_CONFIG_TEXT_H
+#define SP_CONFIG_TEXT_H
+
+#include "sampler/config_table.h"
+
+/* NULL if text is good for a type that stays text, else what is wrong, without the value. */
+const char *sp_config_check_text(enum sp_config_type type, const char *text);
+
+struct sp_config_resource {
+	const char *service_name; /* decoded, in the caller's buffer; NULL = not given or empty */
+	const char *service_namespace;
+};
+
+/*
+ * Reads OTEL_RESOURCE_ATTRIBUTES: percent-decoded, the last of equal keys wins. NULL, or what is
+ * wrong, and then *r is empty: OTel discards the whole value for one error. buf needs
+ * strlen(text) + 2 bytes.
+ */
+const char *sp_config_resource_read(const char *text, char *buf, struct sp_config_resource *r);
+
+/* 1500 -> "1500ms", 15000 -> "15s", 600000 -> "10m". Returns buf. */
+const char *sp_config_duration(uint32_t ms, char buf[16]);
+
+#endif

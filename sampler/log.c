@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages on the host's stderr. Contexts INIT, APP and BG, called from everywhere but SIG code.
+ *
+ * A message must never hurt the host. It is one write(2), so lines of threads do not mix. It does
+ * not wait for a reader that has stopped reading. The signals that a write can raise are held back
+ * in this thread meanwhile: SIGPIPE (reader gone), SIGXFSZ (file at its limit) and SIGTTOU
+ * (background job on a terminal) would otherwise end or stop a program that never wrote there
+ * itself. System calls go through syscall(2), past any wrapper of the host.
+ */
+#include "sampler/log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sampler/fmt.h"
+#include "sampler/text.h"
+
+#define TEXT_MAX 1000U
+#define PREFIX_MAX 32U /* "spanprof[4294967295]: " */
+#define SUFFIX_MAX 40U /* " (4294967295 more held back)" */
+#define WRITE_TRIES 4
+#define LIMIT_NS ((int64_t)(60 * SP_NS_PER_S))
+
+#define SIG_BIT(n) (UINT64_C(1) << ((n)-1)) /* the kernel's signal set is one 64-bit word */
+#define WRITE_SIGNALS (SIG_BIT(SIGPIPE) | SIG_BIT(SIGXFSZ) | SIG_BIT(SIGTTOU))
+
+static _Atomic int max_level = SP_LOG_WARN;
+
+struct line {
+	size_t len;
+	char text[PREFIX_MAX + TEXT_MAX + SUFFIX_MAX];
+};
+
+void sp_log_set_level(enum sp_log_level level)
+{
+	atomic_store_explicit(&max_level, (int)level, memory_order_relaxed);
+}
+
+static bool silent(enum sp_log_level level)
+{
+	return level == SP_LOG_NONE ||
+	       (int)level > atomic_load_explicit(&max_level, memory_order_relaxed);
+}
+
+/* Takes back the signal that a failed write raised, unless the host had one waiting already. */
+static void take_back(int error, uint64_t pending_before)
+{
+	static const struct timespec no_wait;
+	uint64_t raised = 0;
+
+	if (error == EPIPE)
+		raised = SIG_BIT(SIGPIPE);
+	else if (error == EFBIG)
+		raised = SIG_BIT(SIGXFSZ);
+	if (raised != 0 && (pending_before & raised) == 0)
+		(void)syscall(SYS_rt_sigtimedwait, &raised, NULL, &no_wait, sizeof(raised));
+}
+
+static void write_guarded(const char *text, size_t len)
+{
+	uint64_t block = WRITE_SIGNALS;
+	uint64_t old;
+	uint64_t pending = 0;
+	int tries = 0;
+
+	if (syscall(SYS_rt_sigprocmask, SIG_BLOCK, &block, &old, sizeof(old)) != 0)
+		return;
+	(void)syscall(SYS_rt_sigpending, &pending, sizeof(pending));
+	while (syscall(SYS_write, STDERR_FILENO, text, len) < 0) {
+		if (errno == EINTR && ++tries < WRITE_TRIES)
+			continue;
+		take_back(errno, pending);
+		break;
+	}
+	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
+}
+
+/* A pipe that polls writable has PIPE_BUF bytes of room, so the write of a line does not block. */
+static bool stderr_takes_a_line(void)
+{
+	static const struct timespec no_wait;
+	struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+	return syscall(SYS_ppoll, &fd, 1, &no_wait, NULL, sizeof(uint64_t)) == 1 &&
+	       fd.revents == POLLOUT;
+}
+
+static void line_open(struct line *l)
+{
+	l->len = sp_fmt_snprintf(l->text, PREFIX_MAX, "spanprof[%d]: ", (int)syscall(SYS_getpid));
+}
+
+SP_PRINTF(2, 0) static void line_add(struct line *l, const char *fmt, va_list args)
+{
+	size_t start = l->len;
+
+	l->len += sp_fmt_vsnprintf(l->text + start, TEXT_MAX + 1, fmt, args);
+	if (l->len - start == TEXT_MAX)
+		l->len = start + sp_text_boundary(l->text + start, TEXT_MAX);
+}
+
+static void line_write(struct line *l)
+{
+	if (!stderr_takes_a_line())
+		return;
+	for (size_t i = 0; i < l->len; i++) {
+		unsigned char c = (unsigned char)l->text[i];
+		unsigned char before = i > 0 ? (unsigned char)l->text[i - 1] : 0;
+
+		/* C0, DEL, and C1 in UTF-8 (c2 80 .. c2 9f): terminals obey all three. */
+		if (c < 0x20 || c == 0x7f)
+			l->text[i] = '?';
+		else if (before == 0xc2 && c >= 0x80 && c < 0xa0)
+			l->text[i - 1] = l->text[i] = '?';
+	}
+	l->text[l->len++] = '\n';
+	write_guarded(l->text, l->len);
+}
+
+void sp_log(enum sp_log_level level, const char *fmt, ...)
+{
+	int saved = errno;
+	struct line l;
+	va_list args;
+
+	if (silent(level))
+		return;
+	line_open(&l);
+	va_start(args, fmt);
+	line_add(&l, fmt, args);
+	va_end(args);
+	line_write(&l);
+	errno = saved;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t = {.tv_sec = 0};
+
+	(void)syscall(SYS_clock_gettime, CLOCK_MONOTONIC_COARSE, &t);
+	return (uint64_t)t.tv_sec * SP_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* One thread at a time wins the minute; the others' lines are counted. */
+static bool limit_passes(struct sp_log_site *site)
+{
+	uint64_t last = atomic_load_explicit(&site->last_ns, memory_order_relaxed);
+	uint64_t now = now_ns();
+
+	if ((last == 0 || (int64_t)(now - last) >= LIMIT_NS) &&
+	    atomic_compare_exchange_strong_explicit(&site->last_ns, &last, now,
+						    memory_order_relaxed, memory_order_relaxed))
+		return true;
+	atomic_fetch_add_explicit(&site->held, 1, memory_order_relaxed);
+	return false;
+}
+
+void sp_log_limited(struct sp_log_site *site, enum sp_log_level level, const char *fmt, ...)
+{
+	int saved = errno;
+	struct line l;
+	unsigned held;
+	va_list args;
+
+	if (silent(level))
+		return;
+	if (!limit_passes(site)) {
+		errno = saved;
+		return;
+	}
+	held = atomic_exchange_explicit(&site->held, 0, memory_order_relaxed);
+	line_open(&l);
+	va_start(args, fmt);
+	line_add(&l, fmt, args);
+	va_end(args);
+	if (held > 0)
+		l.len += sp_fmt_snprintf(l.text + l.len, SUFFIX_MAX, " (%u more held back)", held);
+	line_write(&l);
+	errno = saved;
+}

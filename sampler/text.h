@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Text is UTF-8 as RFC 3629 defines it: no overlong forms, no surrogates, at most U+10FFFF. */
+#ifndef SP_TEXT_H
+#define SP_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+bool sp_text_valid(const char *text, size_t len);
+
+/*
+ * Copies text into dst, which holds cap bytes: each maximal invalid part becomes one U+FFFD, and
+ * the copy ends before the first character that does not fit. No NUL is added. Returns its length.
+ */
+size_t sp_text_clean(char *dst, size_t cap, const char *text, size_t len);
+
+/* The largest length <= len at which valid UTF-8 text may be cut without splitting a character. */
+size_t sp_text_boundary(const char *text, size_t len);
+
+#endif

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of sampler/config_parse.c and config_text.c: good and bad values of every variable. */
+#include "sampler/config_parse.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "config_env.h"
+
+#define HUSH "hush-hush"
+
+/* Values that a type must refuse. HUSH must never be seen again where the value is not shown. */
+static const char *const bad_bool[] = {"1", "yes", "on", "tru", "truefalse", "-", NULL};
+static const char *const bad_enum[] = {"bogus", "root ,all", "0", "1", "alway", NULL};
+static const char *const bad_integer[] = {"abc",
+					  "-1",
+					  "0",
+					  "1.5",
+					  "1e2",
+					  "0x10",
+					  "+7",
+					  "7 7",
+					  "100001",
+					  "4294967297",
+					  "99999999999999999999999",
+					  NULL};
+static const char *const bad_duration[] = {"15",
+					   "fast",
+					   "-5s",
+					   "5 s",
+					   "s",
+					   "1.5s",
+					   "1m30s",
+					   "25h",
+					   "99999999999999999999s",
+					   "307445734561825861h",
+					   NULL};
+static const char *const bad_period[] = {"10", "0", "0ms", "999us", "2s", "ten", "-10ms", NULL};
+static const char *const bad_signal[] = {"SIGKILL",  "stop",    "SEGV",      "SIGBUS",  "SIGFPE",
+					 "SIGILL",   "SIGTRAP", "ABRT",      "SIGCHLD", "9",
+					 "11",       "32",      "33",        "0",       "65",
+					 "-1",       "SIG",     "SIGBOGUS",  "RTMIN-1", "RTMIN+",
+					 "RTMIN+99", "RTMAX+1", "SIGSIGURG", "1 0",     NULL};
+static const char *const bad_path[] = {"relative/path", "./x", "~/" HUSH, "/a\nb", HUSH, NULL};
+static const char *const bad_address[] = {HUSH,
+					  "localhost:4040",
+					  "ftp://" HUSH "@h/",
+					  "http:///" HUSH,
+					  "http://u:" HUSH "@:80/",
+					  "http://u:" HUSH "@h:99999",
+					  "http://u:" HUSH,
+					  "http://h:0/",
+					  "http://h/\r\nX: " HUSH,
+					  "http://h h/",
+					  "http://[::1/",
+					  "http://[]/",
+					  "http://h:80x/?" HUSH,
+					  "unix://" HUSH,
+					  "unix://",
+					  "http://",
+					  "https://\xc3\xa9/",
+					  NULL};
+static const char *const bad_base_url[] = {"http://u:" HUSH "@h/", "unix:///s", HUSH, "https://",
+					   "http://h/ x",          NULL};
+static const char *const bad_text[] = {HUSH "\n", "\x01" HUSH, "a\x7f", HUSH "\xff", NULL};
+static const char *const bad_pairs[] = {"=v",           "k",      "a=b,c", "a=b,=c", ":v",
+					"a=" HUSH "\n", "k=\xc3", NULL};
+static const char *const bad_resource[] = {"k",
+					   "=v",
+					   "a=b,c",
+					   "a=%",
+					   "a=%4",
+					   "a=%zz",
+					   "a=%0a",
+					   "a=%ff",
+					   "a=%00",
+					   "%20=v,%=x",
+					   "service.name=x,broken",
+					   NULL};
+static const char *const bad_headers[] = {HUSH,
+					  "{",
+					  "}",
+					  "[\"a\"]",
+					  "{\"a\":\"" HUSH "\"",
+					  "{}{}",
+					  "{} x",
+					  "{\"a\":\"" HUSH "\n\"}",
+					  "{\"a\":\"\\",
+					  "{\"a\":\"}",
+					  "}{",
+					  "{\x01}",
+					  "{\"\xff\":\"\"}",
+					  " ",
+					  NULL};
+
+static const char *const *bad_values(const struct sp_config_var *var, enum sp_config_form form)
+{
+	static const char *const *const by_type[] = {
+		[SP_TYPE_SWITCH] = bad_bool,       [SP_TYPE_BOOL] = bad_bool,
+		[SP_TYPE_ENUM] = bad_enum,         [SP_TYPE_INTEGER] = bad_integer,
+		[SP_TYPE_DURATION] = bad_duration, [SP_TYPE_SIGNAL] = bad_signal,
+		[SP_TYPE_PATH] = bad_path,         [SP_TYPE_SECRET_FILE] = bad_path,
+		[SP_TYPE_ADDRESS] = bad_address,   [SP_TYPE_BASE_URL] = bad_base_url,
+		[SP_TYPE_LINK] = bad_base_url,     [SP_TYPE_TEXT] = bad_text,
+		[SP_TYPE_PAIRS] = bad_pairs,       [SP_TYPE_RESOURCE] = bad_resource,
+		[SP_TYPE_SECRET] = bad_text,       [SP_TYPE_HEADERS] = bad_headers,
+	};
+
+	if (form == SP_FORM_PERIOD)
+		return bad_period;
+	return form != SP_FORM_OWN ? bad_bool : by_type[var->type];
+}
+
+static bool is_shown(const struct sp_config_var *var)
+{
+	return var->type <= SP_TYPE_PATH;
+}
+
+static void expect_refused(const struct sp_config_var *var, const char *name, const char *value,
+			   const struct sp_config *defaults)
+{
+	char entry[256];
+	char start[128];
+
+	(void)snprintf(entry, sizeof(entry), "%s=%s", name, value);
+	(void)snprintf(start, sizeof(start), "spanprof[%d]: %s: ", (int)getpid(), name);
+	cr_expect_eq(PARSE(entry), 1, "%s: got: %s", entry, stderr_text);
+	cr_expect_eq(strncmp(stderr_text, start, strlen(start)), 0, "got: %s", stderr_text);
+	cr_expect(is_shown(var) || !stderr_has(HUSH), "shown: %s", stderr_text);
+	if (var->type != SP_TYPE_SWITCH)
+		cr_expect_eq(memcmp(&cfg, defaults, sizeof(cfg)), 0, "%s left a trace", entry);
+}
+
+Test(config_values, refuses_each_bad_value_with_one_warning_and_the_default, .timeout = 60)
+{
+	struct sp_config defaults;
+
+	cr_assert_eq(PARSE("HOME=/"), 0);
+	defaults = cfg;
+	for (unsigned id = 0; id < SP_VAR_N; id++) {
+		const struct sp_config_var *var = &sp_config_vars[id];
+
+		for (unsigned i = 0; i < SP_CONFIG_SOURCES && var->source[i].name != NULL; i++) {
+			const char *const *bad = bad_values(var, var->source[i].form);
+
+			for (; *bad != NULL; bad++)
+				expect_refused(var, var->source[i].name, *bad, &defaults);
+		}
+	}
+}
+
+Test(config_values, says_what_is_wrong_and_what_applies, .timeout = 20)
+{
+	static const char *const cases[][2] = {
+		{"SPANPROF_SAMPLE_RATE=abc",
+		 "SPANPROF_SAMPLE_RATE: \"abc\" is not a number from 1 to 1000; using 100\n"},
+		{"PYROSCOPE_PROFILING_INTERVAL=10",
+		 "\"10\" is not a duration from 1ms to 1s with a unit (us, ms, s); using "
+		 "SPANPROF_SAMPLE_RATE=100\n"},
+		{"SPANPROF_UPLOAD_INTERVAL=1h",
+		 "\"1h\" is not a duration from 200ms to 10m with a unit (ms, s, m); using 15s\n"},
+		{"SPANPROF_SIGNAL=SIGKILL",
+		 "\"SIGKILL\" is a signal that cannot be used for sampling; using SIGURG\n"},
+		{"SPANPROF_SIGNAL=SIGFOO", "\"SIGFOO\" is not a signal; using SIGURG\n"},
+		{"SPANPROF_LOG_LEVEL=loud",
+		 "\"loud\" is not one of none, error, warn, info, debug; using warn\n"},
+		{"SPANPROF_OUTPUT_DIR=profiles",
+		 "SPANPROF_OUTPUT_DIR: \"profiles\" is not an absolute path; ignored\n"},
+		{"SPANPROF_AUTH_TOKEN=a\nb",
+		 "SPANPROF_AUTH_TOKEN: contains a control character; ignored\n"},
+		{"OTEL_RESOURCE_ATTRIBUTES=a", "has an item that is not key=value; ignored\n"},
+		{"SPANPROF_PROFILE_URL=grafana", "SPANPROF_PROFILE_URL: is not one of "
+						 "grafana-drilldown, grafana-explore; using no"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		cr_expect_eq(PARSE(cases[i][0]), 1);
+		cr_expect(stderr_has(cases[i][1]), "got: %s", stderr_text);
+	}
+}
+
+struct number_case {
+	const char *entry;
+	size_t field;
+	uint32_t want;
+};
+
+#define NUMBER(entry, field, want)                                                                 \
+	{                                                                                          \
+		entry, offsetof(struct sp_config, field), want                                     \
+	}
+
+Test(config_values, reads_good_numbers, .timeout = 20)
+{
+	static const struct number_case cases[] = {
+		NUMBER("SPANPROF_SAMPLE_RATE=1", sample_rate_hz, 1),
+		NUMBER("SPANPROF_SAMPLE_RATE=1000", sample_rate_hz, 1000),
+		NUMBER("SPANPROF_SAMPLE_RATE= 099\n", sample_rate_hz, 99),
+		NUMBER("PYROSCOPE_PROFILING_INTERVAL=10ms", sample_rate_hz, 100),
+		NUMBER("PYROSCOPE_PROFILING_INTERVAL=1s", sample_rate_hz, 1),
+		NUMBER("PYROSCOPE_PROFILING_INTERVAL=1ms", sample_rate_hz, 1000),
+		NUMBER("PYROSCOPE_PROFILING_INTERVAL=9ms", sample_rate_hz, 111),
+		NUMBER("PYROSCOPE_PROFILING_INTERVAL=10000us", sample_rate_hz, 100),
+		NUMBER("PYROSCOPE_PROFILING_INTERVAL=20000000ns", sample_rate_hz, 50),
+		NUMBER("SPANPROF_UPLOAD_INTERVAL=200ms", upload_interval_ms, 200),
+		NUMBER("SPANPROF_UPLOAD_INTERVAL=10m", upload_interval_ms, 600000),
+		NUMBER("PYROSCOPE_UPLOAD_INTERVAL=10S", upload_interval_ms, 10000),
+		NUMBER("SPANPROF_FLUSH_TIMEOUT=0", flush_timeout_ms, 0),
+		NUMBER("SPANPROF_FLUSH_TIMEOUT=0s", flush_timeout_ms, 0),
+		NUMBER("SPANPROF_FLUSH_TIMEOUT=1ns", flush_timeout_ms, 1),
+		NUMBER("SPANPROF_FLUSH_TIMEOUT=1m", flush_timeout_ms, 60000),
+		NUMBER("SPANPROF_PUSH_TIMEOUT=100ms", push_timeout_ms, 100),
+		NUMBER("PYROSCOPE_PROFILE_EXPORT_TIMEOUT=30s", push_timeout_ms, 30000),
+		NUMBER("PYROSCOPE_PUSH_QUEUE_CAPACITY=128", push_queue_capacity, 128),
+		NUMBER("SPANPROF_PUSH_QUEUE_CAPACITY=1", push_queue_capacity, 1),
+		NUMBER("PYROSCOPE_INGEST_MAX_TRIES=3", push_max_tries, 3),
+		NUMBER("SPANPROF_PUSH_MAX_TRIES=100", push_max_tries, 100),
+		NUMBER("SPANPROF_MAX_SPAN_NAMES=100000", max_span_names, 100000),
+		NUMBER("SPANPROF_STACK_DEPTH=496", stack_depth, SP_FRAMES_MAX),
+		NUMBER("SPANPROF_PROFILE=ALWAYS", profile, SP_PROFILE_ALWAYS),
+		NUMBER("SPANPROF_SPAN_ID_SCOPE=all", span_id_scope, SP_SCOPE_ALL),
+		NUMBER("SPANPROF_SPAN_ID_SCOPE=none", span_id_scope, SP_SCOPE_NONE),
+		NUMBER("OTEL_PYROSCOPE_ROOT_SPAN_ONLY=false", span_id_scope, SP_SCOPE_ALL),
+		NUMBER("OTEL_PYROSCOPE_ROOT_SPAN_ONLY=true", span_id_scope, SP_SCOPE_ROOT),
+		NUMBER("SPANPROF_SPAN_NAME_SCOPE=all", span_name_scope, SP_SCOPE_ALL),
+		NUMBER("OTEL_PYROSCOPE_ADD_SPAN_NAME=False", span_name_scope, SP_SCOPE_NONE),
+		NUMBER("OTEL_PYROSCOPE_ADD_SPAN_NAME=true", span_name_scope, SP_SCOPE_ROOT),
+		NUMBER("SPANPROF_ATTRIBUTES=never", attributes, SP_ATTRIBUTES_NEVER),
+		NUMBER("SPANPROF_LOG_LEVEL=debug", log_level, SP_LOG_DEBUG),
+		NUMBER("PYROSCOPE_LOG_LEVEL=WARNING", log_level, SP_LOG_WARN),
+		NUMBER("OTEL_LOG_LEVEL=off", log_level, SP_LOG_NONE),
+		NUMBER("SPANPROF_SIGNAL=SIGPROF", signal_number, SIGPROF),
+		NUMBER("SPANPROF_SIGNAL=urg", signal_number, SIGURG),
+		NUMBER("SPANPROF_SIGNAL=sigusr2", signal_number, SIGUSR2),
+		NUMBER("SPANPROF_SIGNAL=27", signal_number, 27),
+		NUMBER("SPANPROF_SIGNAL=35", signal_number, 35),
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint32_t got;
+
+		cr_expect_eq(PARSE(cases[i].entry), 0, "got: %s", stderr_text);
+		memcpy(&got, (const char *)&cfg + cases[i].field, sizeof(got));
+		cr_expect_eq(got, cases[i].want, "%s: %u", cases[i].entry, got);
+	}
+}
+
+Test(config_values, reads_real_time_signals_by_name, .timeout = 20)
+{
+	PARSE("SPANPROF_SIGNAL=SIGRTMIN+3");
+	cr_expect_eq(cfg.signal_number, SIGRTMIN + 3);
+	PARSE("SPANPROF_SIGNAL=rtmin");
+	cr_expect_eq(cfg.signal_number, SIGRTMIN);
+	PARSE("SPANPROF_SIGNAL=RTMAX-1");
+	cr_expect_eq(cfg.signal_number, SIGRTMAX - 1);
+}
+
+struct text_case {
+	const char *name;
+	size_t field;
+	const char *value;
+};
+
+#define TEXT(name, field, value)                                                                   \
+	{                                                                                          \
+		name, offsetof(struct sp_config, field), value                                     \
+	}
+
+Test(config_values, keeps_good_texts_as_they_are, .timeout = 20)
+{
+	static const struct text_case cases[] = {
+		TEXT("SPANPROF_SERVER_ADDRESS", server_address, "https://u:p@h.example:443/base?x"),
+		TEXT("PYROSCOPE_SERVER_ADDRESS", server_address, "HTTP://[::1]:4040"),
+		TEXT("PYROSCOPE_ADHOC_SERVER_ADDRESS", server_address, "unix:///run/p.sock"),
+		TEXT("SPANPROF_OUTPUT_DIR", output_dir, "/var/tmp/caf\xe9 x"),
+		TEXT("SPANPROF_APPLICATION_NAME", service_name, "caf\xc3\xa9 100%"),
+		TEXT("PYROSCOPE_APPLICATION_NAME", service_name, "a=b,c"),
+		TEXT("SPANPROF_LABELS", labels, "env=prod, region = eu ,"),
+		TEXT("PYROSCOPE_LABELS", labels, "env:prod,url=http://x"),
+		TEXT("SPANPROF_PROFILE_BASE_URL", profile_base_url, "https://g.example/sub"),
+		TEXT("SPANPROF_BASIC_AUTH_USER", basic_auth_user, "1234"),
+		TEXT("PYROSCOPE_BASIC_AUTH_USER", basic_auth_user, "user"),
+		TEXT("SPANPROF_BASIC_AUTH_PASSWORD", basic_auth_password, HUSH),
+		TEXT("PYROSCOPE_BASIC_AUTH_PASSWORD", basic_auth_password, HUSH),
+		TEXT("SPANPROF_BASIC_AUTH_PASSWORD_FILE", basic_auth_password_file, "/run/s/p"),
+		TEXT("SPANPROF_AUTH_TOKEN", auth_token, HUSH),
+		TEXT("PYROSCOPE_AUTH_TOKEN", auth_token, HUSH),
+		TEXT("SPANPROF_AUTH_TOKEN_FILE", auth_token_file, "/run/s/t"),
+		TEXT("SPANPROF_TENANT_ID", tenant_id, "team-a"),
+		TEXT("PYROSCOPE_TENANT_ID", tenant_id, "team-b"),
+		TEXT("SPANPROF_HTTP_HEADERS", http_headers, "{\"X-A\":\"b}\\\"{\"}"),
+		TEXT("PYROSCOPE_HTTP_HEADERS", http_headers, "\n{\n\t\"X\": \"y\"\n}\n"),
+		TEXT("SPANPROF_HTTP_HEADERS_FILE", http_headers_file, "/run/s/h"),
+		TEXT("OTEL_RESOURCE_ATTRIBUTES", resource_attributes, "a=b, c%3D=d%2Ce=f,"),
+	};
+	char entry[256];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *got;
+
+		(void)snprintf(entry, sizeof(entry), "%s=%s", cases[i].name, cases[i].value);
+		cr_expect_eq(PARSE(entry), 0, "got: %s", stderr_text);
+		memcpy(&got, (const char *)&cfg + cases[i].field, sizeof(got));
+		cr_expect(got != NULL && strcmp(got, cases[i].value) == 0, "%s: %s", entry,
+			  got != NULL ? got : "NULL");
+	}
+}
+
+Test(config_values, reads_bools, .timeout = 20)
+{
+	PARSE("SPANPROF_TRACE_ID=FALSE", "OTEL_PYROSCOPE_ADD_PROFILE_URL=false");
+	cr_expect_eq(cfg.trace_id, false);
+	cr_expect_eq(cfg.add_profile_url, false);
+	PARSE("SPANPROF_TRACE_ID= True ");
+	cr_expect_eq(cfg.trace_id, true);
+}
+
+Test(config_values, decodes_the_resource, .timeout = 20)
+{
+	cr_expect_eq(PARSE("OTEL_RESOURCE_ATTRIBUTES=service.namespace=shop, service%2ename = "
+			   "cart%20%C3%A9%2C%3d+ ,k=v"),
+		     0, "got: %s", stderr_text);
+	cr_expect_str_eq(cfg.service_name, "cart \xc3\xa9,=+");
+	cr_expect_str_eq(cfg.service_namespace, "shop");
+
+	PARSE("OTEL_RESOURCE_ATTRIBUTES=service.name=one,service.name=two=2");
+	cr_expect_str_eq(cfg.service_name, "two=2", "the last wins, the first = splits");
+	PARSE("OTEL_RESOURCE_ATTRIBUTES=service.name=", "OTEL_SERVICE_NAME=");
+	cr_expect_eq(strncmp(cfg.service_name, "unknown_service", 15), 0);
+
+	cr_expect_eq(PARSE("OTEL_RESOURCE_ATTRIBUTES=service.name=n,service.namespace=m,bad"), 1);
+	cr_expect_eq(strncmp(cfg.service_name, "unknown_service", 15), 0, "one error discards all");
+	cr_expect_null(cfg.service_namespace);
+	cr_expect_null(cfg.resource_attributes);
+}

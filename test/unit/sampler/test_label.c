@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of sampler/label.c. Each test is its own process, so each starts without a table. */
+#include "sampler/label.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sampler/counters.h"
+
+#define FFFD "\xef\xbf\xbd"
+
+static uint32_t intern(const char *name)
+{
+	return sp_label_intern(name, strlen(name));
+}
+
+static const char *text(uint32_t id)
+{
+	size_t len;
+	const char *s = sp_label_text(id, &len);
+
+	cr_assert_eq(len, strlen(s));
+	return s;
+}
+
+static uint32_t intern_number(unsigned i)
+{
+	char name[32];
+
+	(void)snprintf(name, sizeof(name), "operation-%u", i);
+	return intern(name);
+}
+
+static uint64_t over_limit(void)
+{
+	return sp_count_read(SP_COUNT_NAMES_OTHER);
+}
+
+Test(label, gives_nothing_before_init, .timeout = 20)
+{
+	size_t len = 99;
+
+	cr_expect_eq(intern("early"), 0);
+	cr_expect_str_eq(sp_label_text(1, &len), "");
+	cr_expect_eq(len, 0);
+}
+
+Test(label, returns_the_same_id_for_the_same_name, .timeout = 20)
+{
+	cr_assert_eq(sp_label_init(10), 0);
+	uint32_t a = intern("GET /users");
+	uint32_t b = intern("GET /orders");
+
+	cr_expect_neq(a, 0);
+	cr_expect_neq(a, b);
+	cr_expect_eq(intern("GET /users"), a);
+	cr_expect_eq(intern("GET /orders"), b);
+	cr_expect_str_eq(text(a), "GET /users");
+	cr_expect_str_eq(text(b), "GET /orders");
+	cr_expect_neq(intern("GET /user"), a, "a prefix is another name");
+}
+
+Test(label, tells_names_apart_at_every_length, .timeout = 20)
+{
+	uint32_t ids[70];
+	char name[70];
+
+	cr_assert_eq(sp_label_init(100), 0);
+	memset(name, 'a', sizeof(name));
+	for (size_t len = 1; len < 70; len++)
+		ids[len] = sp_label_intern(name, len);
+
+	for (size_t len = 1; len < 70; len++) {
+		size_t got;
+
+		cr_expect_eq(sp_label_intern(name, len), ids[len]);
+		cr_expect_eq(memcmp(sp_label_text(ids[len], &got), name, len), 0);
+		cr_expect_eq(got, len);
+	}
+	cr_expect_eq(over_limit(), 0);
+}
+
+Test(label, keeps_the_copy_when_the_caller_reuses_its_buffer, .timeout = 20)
+{
+	char name[] = "first";
+
+	cr_assert_eq(sp_label_init(10), 0);
+	uint32_t id = intern(name);
+	memcpy(name, "other", 5);
+
+	cr_expect_str_eq(text(id), "first");
+	cr_expect_neq(intern(name), id);
+}
+
+Test(label, names_the_nameless, .timeout = 20)
+{
+	cr_assert_eq(sp_label_init(10), 0);
+
+	cr_expect_str_eq(text(sp_label_intern("", 0)), "(unnamed)");
+	cr_expect_str_eq(text(sp_label_intern(NULL, 0)), "(unnamed)");
+	cr_expect_eq(intern("(unnamed)"), sp_label_intern("", 0));
+}
+
+Test(label, knows_no_text_for_ids_it_never_gave, .timeout = 20)
+{
+	cr_assert_eq(sp_label_init(10), 0);
+	uint32_t id = intern("only");
+	unsigned texts = 0;
+
+	for (uint32_t i = 0; i < 100000; i++)
+		texts += text(i)[0] != '\0';
+	cr_expect_eq(texts, 3, "only, (other) and (unnamed)");
+	cr_expect_str_eq(text(id), "only");
+	cr_expect_str_eq(text(UINT32_MAX), "");
+}
+
+Test(label, stores_up_to_the_limit_and_counts_what_is_over_it, .timeout = 20)
+{
+	char want[32];
+
+	cr_assert_eq(sp_label_init(1000), 0);
+	for (unsigned i = 0; i < 999; i++)
+		intern_number(i);
+	cr_expect_str_eq(text(intern_number(999)), "operation-999", "the last one that fits");
+	cr_expect_eq(over_limit(), 0);
+
+	cr_expect_str_eq(text(intern_number(1000)), "(other)");
+	cr_expect_eq(over_limit(), 1);
+	cr_expect_str_eq(text(intern_number(1000)), "(other)");
+	cr_expect_eq(over_limit(), 2, "every use of a name over the limit counts");
+
+	for (unsigned i = 0; i < 1000; i++) {
+		(void)snprintf(want, sizeof(want), "operation-%u", i);
+		cr_expect_str_eq(text(intern_number(i)), want);
+	}
+	cr_expect_str_eq(text(sp_label_intern("", 0)), "(unnamed)");
+	cr_expect_eq(over_limit(), 2, "known names stay known");
+}
+
+Test(label, holds_the_largest_limit, .timeout = 20)
+{
+	cr_assert_eq(sp_label_init(UINT32_MAX), 0);
+	for (unsigned i = 0; i < SP_LABEL_MAX_NAMES; i++)
+		intern_number(i);
+	cr_expect_eq(over_limit(), 0);
+
+	intern_number(SP_LABEL_MAX_NAMES);
+	cr_expect_eq(over_limit(), 1);
+	cr_expect_str_eq(text(intern_number(77777)), "operation-77777");
+}
+
+Test(label, becomes_other_when_the_texts_are_full, .timeout = 20)
+{
+	char name[SP_LABEL_MAX_BYTES];
+	unsigned stored = 0;
+
+	cr_assert_eq(sp_label_init(SP_LABEL_MAX_NAMES), 0);
+	memset(name, 'n', sizeof(name));
+	for (unsigned i = 0; i < 10000; i++) {
+		(void)snprintf(name, 16, "%08u", i);
+		name[8] = '-';
+		stored += strcmp(text(sp_label_intern(name, sizeof(name))), "(other)") != 0;
+	}
+
+	cr_expect_gt(stored, 8000);
+	cr_expect_lt(stored, 10000);
+	cr_expect_eq(over_limit(), 10000 - stored);
+}
+
+Test(label, cuts_at_2048_bytes_and_never_inside_a_character, .timeout = 20)
+{
+	char name[2100];
+	size_t len;
+
+	cr_assert_eq(sp_label_init(10), 0);
+	memset(name, 'x', sizeof(name));
+	for (size_t n = 2047; n <= 2049; n++) {
+		(void)sp_label_text(sp_label_intern(name, n), &len);
+		cr_expect_eq(len, n < 2048 ? n : 2048, "length %zu", n);
+	}
+	cr_expect_eq(sp_label_intern(name, 2048), sp_label_intern(name, 2100));
+
+	memcpy(name + 2047, "\xc3\xa9", 2);
+	(void)sp_label_text(sp_label_intern(name, 2049), &len);
+	cr_expect_eq(len, 2047);
+	memcpy(name + 2046, "\xc3\xa9", 2);
+	(void)sp_label_text(sp_label_intern(name, 2049), &len);
+	cr_expect_eq(len, 2048);
+}
+
+Test(label, repairs_invalid_utf8_to_one_and_the_same_name, .timeout = 20)
+{
+	cr_assert_eq(sp_label_init(10), 0);
+	uint32_t id = intern("caf\xe9");
+
+	cr_expect_str_eq(text(id), "caf" FFFD);
+	cr_expect_eq(intern("caf\xe9"), id);
+	cr_expect_eq(intern("caf" FFFD), id);
+	cr_expect_eq(over_limit(), 0);
+}
+
+Test(label, init_is_idempotent, .timeout = 20)
+{
+	cr_assert_eq(sp_label_init(10), 0);
+	uint32_t id = intern("kept");
+
+	cr_assert_eq(sp_label_init(99), 0);
+	cr_expect_eq(intern("kept"), id);
+}
+
+Test(label, leaves_errno_alone, .timeout = 20)
+{
+	errno = 1234;
+	cr_expect_eq(sp_label_init(10), 0);
+	cr_expect_neq(intern("caf\xe9"), 0);
+	cr_expect_eq(errno, 1234);
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of sampler/log.c: what a line looks like, and that it cannot hurt the program around it. */
+#include "sampler/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "stderr_pipe.h"
+
+#define MINUTE_NS (60 * SP_NS_PER_S)
+
+static char prefix[32];
+
+static const char *own_prefix(void)
+{
+	(void)snprintf(prefix, sizeof(prefix), "spanprof[%d]: ", (int)getpid());
+	return prefix;
+}
+
+/* The text of the only line, without prefix and newline. */
+static const char *only_line(void)
+{
+	size_t skip = strlen(own_prefix());
+
+	cr_assert_eq(stderr_end(), 1);
+	cr_assert_eq(strncmp(stderr_text, prefix, skip), 0, "got: %s", stderr_text);
+	stderr_text[strlen(stderr_text) - 1] = '\0';
+	return stderr_text + skip;
+}
+
+static int pending(int number)
+{
+	sigset_t set;
+
+	cr_assert_eq(sigpending(&set), 0);
+	return sigismember(&set, number);
+}
+
+static int blocked(int number)
+{
+	sigset_t set;
+
+	cr_assert_eq(pthread_sigmask(SIG_BLOCK, NULL, &set), 0);
+	return sigismember(&set, number);
+}
+
+static void block(int number)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, number);
+	cr_assert_eq(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+}
+
+/* A socket that polls writable and answers a write with EPIPE and SIGPIPE. */
+static void stderr_to_broken_socket(int *kept)
+{
+	int ends[2];
+
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	cr_assert_eq(shutdown(ends[0], SHUT_WR), 0);
+	*kept = dup(STDERR_FILENO);
+	cr_assert_geq(dup2(ends[0], STDERR_FILENO), 0);
+}
+
+Test(log, writes_prefix_text_and_newline, .timeout = 20)
+{
+	stderr_begin();
+	sp_log(SP_LOG_WARN, "ring full, %u samples dropped", 7U);
+
+	cr_assert_str_eq(only_line(), "ring full, 7 samples dropped");
+}
+
+Test(log, makes_each_line_one_write, .timeout = 20)
+{
+	char got[256];
+	int kept = dup(STDERR_FILENO);
+	int ends[2];
+
+	/* A packet socket keeps the writes apart. */
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+	cr_assert_geq(dup2(ends[0], STDERR_FILENO), 0);
+	sp_log(SP_LOG_WARN, "one %s", "line");
+	sp_log(SP_LOG_WARN, "two");
+	cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
+
+	ssize_t n = recv(ends[1], got, sizeof(got), MSG_DONTWAIT);
+	cr_assert_eq((size_t)n, strlen(own_prefix()) + strlen("one line\n"));
+	n = recv(ends[1], got, sizeof(got), MSG_DONTWAIT);
+	cr_assert_eq((size_t)n, strlen(own_prefix()) + strlen("two\n"));
+	cr_assert_lt(recv(ends[1], got, sizeof(got), MSG_DONTWAIT), 0);
+}
+
+Test(log, prints_up_to_the_level_and_nothing_when_off, .timeout = 20)
+{
+	stderr_begin();
+	sp_log(SP_LOG_INFO, "hidden by default");
+	sp_log_set_level(SP_LOG_DEBUG);
+	sp_log(SP_LOG_DEBUG, "debug");
+	sp_log_set_level(SP_LOG_ERROR);
+	sp_log(SP_LOG_WARN, "hidden");
+	sp_log(SP_LOG_ERROR, "error");
+	sp_log_set_level(SP_LOG_NONE);
+	sp_log(SP_LOG_ERROR, "hidden");
+	sp_log(SP_LOG_NONE, "hidden");
+
+	cr_expect_eq(stderr_end(), 2);
+	cr_expect(!stderr_has("hidden"), "got: %s", stderr_text);
+}
+
+Test(log, replaces_control_characters_and_keeps_utf8, .timeout = 20)
+{
+	stderr_begin();
+	sp_log(SP_LOG_WARN, "%s",
+	       "a\nb\r\x1b[31m\x7f caf\xc3\xa9 \xc2\x9b"
+	       "2J");
+
+	cr_assert_str_eq(only_line(), "a?b??[31m? caf\xc3\xa9 ??2J");
+}
+
+Test(log, cuts_long_text_between_characters, .timeout = 20)
+{
+	char text[1200];
+	const char *line;
+
+	memset(text, 'x', sizeof(text));
+	memcpy(text + 999, "\xc3\xa9", 2);
+	text[sizeof(text) - 1] = '\0';
+	stderr_begin();
+	sp_log(SP_LOG_WARN, "%s", text);
+	line = only_line();
+	cr_expect_eq(strlen(line), 999, "got %zu", strlen(line));
+
+	text[1000] = '\0';
+	text[999] = 'x';
+	stderr_begin();
+	sp_log(SP_LOG_WARN, "%s", text);
+	cr_expect_eq(strlen(only_line()), 1000);
+}
+
+Test(log, leaves_errno_alone, .timeout = 20)
+{
+	struct sp_log_site site = {0, 0};
+	int kept = dup(STDERR_FILENO);
+
+	close(STDERR_FILENO);
+	errno = 1234;
+	sp_log(SP_LOG_WARN, "nobody hears this");
+	sp_log_limited(&site, SP_LOG_WARN, "nor this");
+	sp_log_limited(&site, SP_LOG_WARN, "nor this");
+	int after = errno;
+	cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
+
+	cr_assert_eq(after, 1234);
+}
+
+Test(log, survives_a_reader_that_is_gone, .timeout = 20)
+{
+	int kept;
+
+	stderr_to_broken_socket(&kept);
+	sp_log(SP_LOG_WARN, "into the void");
+	cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
+
+	cr_expect_eq(pending(SIGPIPE), 0);
+	cr_expect_eq(blocked(SIGPIPE), 0);
+}
+
+Test(log, leaves_no_signal_behind_in_a_host_that_blocks_it, .timeout = 20)
+{
+	int kept;
+
+	block(SIGPIPE);
+	stderr_to_broken_socket(&kept);
+	sp_log(SP_LOG_WARN, "into the void");
+	cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
+
+	cr_expect_eq(pending(SIGPIPE), 0);
+	cr_expect_eq(blocked(SIGPIPE), 1);
+}
+
+Test(log, leaves_the_hosts_pending_sigpipe_to_it, .timeout = 20)
+{
+	int kept;
+
+	block(SIGPIPE);
+	cr_assert_eq(raise(SIGPIPE), 0);
+	stderr_to_broken_socket(&kept);
+	sp_log(SP_LOG_WARN, "into the void");
+	cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
+
+	cr_expect_eq(pending(SIGPIPE), 1);
+}
+
+Test(log, survives_a_file_at_its_limit, .timeout = 20)
+{
+	struct rlimit none = {0, RLIM_INFINITY};
+	struct rlimit old;
+	FILE *file = tmpfile();
+	int kept = dup(STDERR_FILENO);
+
+	cr_assert_not_null(file);
+	cr_assert_eq(getrlimit(RLIMIT_FSIZE, &old), 0);
+	none.rlim_max = old.rlim_max;
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &none), 0);
+	cr_assert_geq(dup2(fileno(file), STDERR_FILENO), 0);
+	sp_log(SP_LOG_WARN, "does not fit");
+	cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &old), 0);
+
+	cr_expect_eq(pending(SIGXFSZ), 0);
+	cr_expect_eq(blocked(SIGXFSZ), 0);
+}
+
+Test(log, does_not_wait_for_a_reader_that_stopped, .timeout = 20)
+{
+	char chunk[4096];
+	int kept = dup(STDERR_FILENO);
+	size_t filled = 0;
+	size_t found = 0;
+	ssize_t n;
+	int ends[2];
+
+	memset(chunk, '.', sizeof(chunk));
+	cr_assert_eq(pipe(ends), 0);
+	cr_assert_eq(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+	while ((n = write(ends[1], chunk, sizeof(chunk))) > 0)
+		filled += (size_t)n;
+	cr_assert_eq(fcntl(ends[1], F_SETFL, 0), 0);
+	cr_assert_geq(dup2(ends[1], STDERR_FILENO), 0);
+	sp_log(SP_LOG_WARN, "dropped");
+	cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
+
+	cr_assert_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+	while ((n = read(ends[0], chunk, sizeof(chunk))) > 0)
+		found += (size_t)n;
+	cr_assert_eq(found, filled);
+}
+
+Test(log, limits_a_site_to_one_line_a_minute_and_tells_what_it_held, .timeout = 20)
+{
+	static struct sp_log_site site;
+	static struct sp_log_site other;
+
+	stderr_begin();
+	for (int i = 0; i < 100; i++)
+		sp_log_limited(&site, SP_LOG_WARN, "line %d", i);
+	cr_expect_str_eq(only_line(), "line 0");
+
+	stderr_begin();
+	sp_log_limited(&other, SP_LOG_WARN, "another site");
+	cr_expect_str_eq(only_line(), "another site");
+
+	atomic_fetch_sub(&site.last_ns, MINUTE_NS - 5 * SP_NS_PER_S);
+	stderr_begin();
+	sp_log_limited(&site, SP_LOG_WARN, "too early");
+	cr_expect_eq(stderr_end(), 0);
+
+	atomic_fetch_sub(&site.last_ns, 5 * SP_NS_PER_S);
+	stderr_begin();
+	sp_log_limited(&site, SP_LOG_WARN, "again");
+	cr_expect_str_eq(only_line(), "again (100 more held back)");
+}
+
+Test(log, holds_back_when_another_thread_read_a_later_clock, .timeout = 20)
+{
+	struct sp_log_site site = {0, 0};
+
+	stderr_begin();
+	sp_log_limited(&site, SP_LOG_WARN, "first");
+	atomic_fetch_add(&site.last_ns, SP_NS_PER_S);
+	sp_log_limited(&site, SP_LOG_WARN, "second");
+
+	cr_expect_str_eq(only_line(), "first");
+}
+
+Test(log, counts_nothing_at_a_site_whose_level_is_off, .timeout = 20)
+{
+	struct sp_log_site site = {0, 0};
+
+	stderr_begin();
+	sp_log_limited(&site, SP_LOG_DEBUG, "hidden");
+
+	cr_expect_eq(stderr_end(), 0);
+	cr_expect_eq(site.last_ns, 0);
+	cr_expect_eq(site.held, 0);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of sampler/text.c. */
+#include "sampler/text.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define FFFD "\xef\xbf\xbd"
+
+static const char *clean(const char *text, size_t len, size_t cap)
+{
+	static char out[256];
+	size_t n = sp_text_clean(out, cap, text, len);
+
+	cr_assert_leq(n, cap);
+	cr_assert(sp_text_valid(out, n));
+	out[n] = '\0';
+	return out;
+}
+
+Test(text, accepts_every_length_of_utf8, .timeout = 20)
+{
+	static const char *const good[] = {"",
+					   "plain",
+					   "\x7f",
+					   "\xc2\x80",
+					   "\xdf\xbf",
+					   "\xe0\xa0\x80",
+					   "\xed\x9f\xbf",
+					   "\xee\x80\x80",
+					   "\xef\xbf\xbf",
+					   "\xf0\x90\x80\x80",
+					   "\xf4\x8f\xbf\xbf"};
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		cr_expect(sp_text_valid(good[i], strlen(good[i])), "case %zu", i);
+		cr_expect_str_eq(clean(good[i], strlen(good[i]), 200), good[i]);
+	}
+}
+
+Test(text, replaces_each_maximal_invalid_part_once, .timeout = 20)
+{
+	/* The table of Unicode's section 3.9 and its neighbours. */
+	static const struct {
+		const char *in;
+		const char *out;
+	} cases[] = {
+		{"\x80", FFFD},
+		{"\xff", FFFD},
+		{"\xc0\xaf", FFFD FFFD},
+		{"\xe0\x80\xaf", FFFD FFFD FFFD},
+		{"\xed\xa0\x80", FFFD FFFD FFFD},
+		{"\xf4\x90\x80\x80", FFFD FFFD FFFD FFFD},
+		{"\xe1\x80\xe2\xf0\x91\x92\xf1\xbf\x41", FFFD FFFD FFFD FFFD "A"},
+		{"a\xc3", "a" FFFD},
+		{"a\xf0\x9f\x98", "a" FFFD},
+		{"a\xc3(b", "a" FFFD "(b"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		cr_expect(!sp_text_valid(cases[i].in, strlen(cases[i].in)), "case %zu", i);
+		cr_expect_str_eq(clean(cases[i].in, strlen(cases[i].in), 200), cases[i].out,
+				 "case %zu", i);
+	}
+}
+
+Test(text, never_splits_a_character_when_it_cuts, .timeout = 20)
+{
+	cr_expect_str_eq(clean("ab\xc3\xa9", 4, 3), "ab");
+	cr_expect_str_eq(clean("ab\xc3\xa9", 4, 4), "ab\xc3\xa9");
+	cr_expect_str_eq(clean("ab\xff", 3, 4), "ab", "the replacement does not fit either");
+	cr_expect_str_eq(clean("abc", 3, 0), "");
+}
+
+Test(text, finds_the_boundary_before_a_split_character, .timeout = 20)
+{
+	static const char s[] = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80";
+	static const size_t want[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10};
+
+	for (size_t len = 0; len < sizeof(want) / sizeof(want[0]); len++)
+		cr_expect_eq(sp_text_boundary(s, len), want[len], "cut at %zu", len);
+}
