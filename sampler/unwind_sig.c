@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The walk: pc -> object -> call frame information -> caller, until the outermost frame. Called by
+ * the sampling handler; sp_unwind_init by activation.
+ * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
+ *
+ * Object data is read where it is mapped. If another thread unmaps an object (dlclose) while one
+ * of its return addresses is still on this stack, the host is already broken; we read nothing of
+ * an object that _dl_find_object no longer reports.
+ */
+#include "sampler/unwind_sig.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "sampler/arch_sig.h"
+#include "sampler/cfi_sig.h"
+#include "sampler/counters.h"
+#include "sampler/ehframe_sig.h"
+#include "sampler/sample.h"
+#include "sampler/stack_bounds_sig.h"
+
+#pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
+
+/*
+ * struct dl_find_object of <dlfcn.h>, glibc 2.35 and later (checked: 2.36, x86-64; aarch64 has the
+ * same layout, DLFO_STRUCT_HAS_EH_DBASE and _COUNT being 0 on both). Our own copy, because the
+ * header of an older C library that we are built against lacks it.
+ */
+struct find_object_result {
+	unsigned long long flags;
+	void *map_start;
+	void *map_end;
+	void *link_map;
+	void *eh_frame; /* the PT_GNU_EH_FRAME segment, that is .eh_frame_hdr; NULL if none */
+	unsigned long long reserved[7];
+};
+
+typedef int find_object_fn(void *address, struct find_object_result *result);
+
+/* Set once, before the first timer exists. Looked up so that we load into older C libraries too. */
+static find_object_fn *find_object;
+
+/* The first page is never code, so it marks pointers that are none. */
+#define CODE_START 4096U
+
+enum step {
+	STEP_CALLER,
+	STEP_INTERRUPTED, /* through a signal frame: the new pc is exact */
+	STEP_OUTERMOST,
+	STEP_FORGED, /* outermost, and entered by a return to its first instruction */
+	STEP_FAILED,
+};
+
+struct walk {
+	struct sp_regs regs;
+	struct sp_stack_view stack;
+	bool interrupted; /* regs.pc is the next instruction to run, not a return address */
+};
+
+int sp_unwind_init(void *(*lookup)(const char *name))
+{
+	void *symbol = lookup("_dl_find_object");
+
+	sp_stack_init();
+	if (symbol == NULL)
+		return -ENOSYS;
+	find_object = (find_object_fn *)symbol;
+	return 0;
+}
+
+/* Not inlined, so that the gate for calls through pointers can name it. */
+__attribute__((noinline)) static bool object_of(uintptr_t pc, struct sp_object *object)
+{
+	struct find_object_result found;
+
+	/* The one call through a pointer in a signal handler: glibc documents it as safe there. */
+	if (find_object == NULL || find_object((void *)pc, &found) != 0)
+		return false;
+	object->start = (uintptr_t)found.map_start;
+	object->end = (uintptr_t)found.map_end;
+	object->eh_frame_hdr = (uintptr_t)found.eh_frame;
+	return true;
+}
+
+/* 0, -ENOENT if no call frame information covers pc, -EINVAL if it cannot be understood. */
+static int row_of(uintptr_t pc, struct sp_cfi_row *row)
+{
+	struct sp_object object;
+	struct sp_fde fde;
+	int rc;
+
+	if (!object_of(pc, &object) || object.eh_frame_hdr == 0)
+		return -ENOENT;
+	rc = sp_ehframe_find(&object, pc, &fde);
+	return rc != 0 ? rc : sp_cfi_decode(&object, &fde, pc, row);
+}
+
+/* Whether the code at pc is rt_sigreturn, wherever it is: vDSO, C library or a host's own. */
+static bool at_sigreturn(struct walk *w)
+{
+	uintptr_t pc = w->regs.pc;
+
+	return sp_stack_probe(&w->stack, pc, SP_ARCH_SIGRETURN_BYTES) &&
+	       sp_arch_is_sigreturn((const uint8_t *)pc);
+}
+
+/* Takes the interrupted registers out of the frame that the kernel built. */
+static enum step step_kernel_frame(struct walk *w)
+{
+	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
+	struct sp_regs saved = {.known = 0};
+
+	for (unsigned reg = 0; reg < SP_ARCH_REGS; reg++) {
+		uintptr_t value;
+
+		if (!sp_stack_read(&w->stack, sp_arch_saved_reg(sp, reg), sizeof(value), &value))
+			return STEP_FAILED;
+		sp_regs_set(&saved, reg, value);
+	}
+	saved.pc = saved.r[SP_ARCH_REG_PC];
+	w->regs = saved;
+	return STEP_INTERRUPTED;
+}
+
+/* The last resort, for code without call frame information that keeps frame pointers (JIT). */
+static enum step step_frame_pointer(struct walk *w)
+{
+	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
+	uintptr_t fp = w->regs.r[SP_ARCH_REG_FP];
+	struct sp_regs caller = {.known = 0};
+	uintptr_t saved_fp;
+	uintptr_t pc;
+
+	if (!sp_regs_known(&w->regs, SP_ARCH_REG_FP) || fp % sizeof(fp) != 0 || fp < sp)
+		return STEP_FAILED;
+	if (!sp_stack_read(&w->stack, fp, sizeof(saved_fp), &saved_fp) ||
+	    !sp_stack_read(&w->stack, fp + sizeof(fp), sizeof(pc), &pc))
+		return STEP_FAILED;
+	pc = sp_arch_strip(pc);
+	if (pc == 0)
+		return STEP_OUTERMOST;
+	if (pc < CODE_START || pc >= SP_ARCH_ADDRESS_END)
+		return STEP_FAILED;
+	sp_regs_set(&caller, SP_ARCH_REG_SP, fp + 2 * sizeof(fp));
+	sp_regs_set(&caller, SP_ARCH_REG_FP, saved_fp);
+	sp_regs_set_pc(&caller, pc);
+	w->regs = caller;
+	return STEP_CALLER;
+}
+
+/*
+ * No call leaves a function's first instruction as the place to return to; code that builds a
+ * stack does. So does glibc's makecontext with __start_context, which has no rule that ends a walk.
+ */
+static bool at_function_start(uintptr_t pc)
+{
+	struct sp_object object;
+	struct sp_fde fde;
+
+	return object_of(pc, &object) && object.eh_frame_hdr != 0 &&
+	       sp_ehframe_find(&object, pc, &fde) == 0 && fde.pc_begin == pc;
+}
+
+static enum step step_row(struct walk *w, const struct sp_cfi_row *row)
+{
+	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
+	uintptr_t pc = w->regs.pc;
+	int rc = sp_cfi_apply(row, &w->regs, &w->stack);
+
+	if (rc <= 0)
+		return rc == 0 ? STEP_OUTERMOST : STEP_FAILED;
+	if (row->signal_frame)
+		return STEP_INTERRUPTED;
+	/* Callers are further up; only a leaf without a frame of its own leaves sp as it is. */
+	if (w->regs.r[SP_ARCH_REG_SP] < sp || (w->regs.r[SP_ARCH_REG_SP] == sp && w->regs.pc == pc))
+		return STEP_FAILED;
+	return STEP_CALLER;
+}
+
+/* Replaces w->regs by the caller's. A return address may be the first byte after its function. */
+static enum step step(struct walk *w)
+{
+	struct sp_cfi_row row;
+	int rc = row_of(w->interrupted ? w->regs.pc : w->regs.pc - 1, &row);
+
+	if (rc == 0)
+		return row.signal_frame && at_sigreturn(w) ? step_kernel_frame(w)
+							   : step_row(w, &row);
+	if (rc == -EINVAL)
+		return STEP_FAILED;
+	if (at_sigreturn(w))
+		return step_kernel_frame(w);
+	if (!w->interrupted && at_function_start(w->regs.pc))
+		return STEP_FORGED;
+	return step_frame_pointer(w);
+}
+
+static void begin(struct walk *w, const void *ucontext, struct sp_stack_bounds *bounds,
+		  uint16_t *flags)
+{
+	sp_regs_load(&w->regs, ucontext);
+	w->interrupted = true;
+	sp_stack_begin(&w->stack);
+	*flags = 0;
+	if (!sp_stack_anchor(&w->stack, bounds, w->regs.r[SP_ARCH_REG_SP]))
+		*flags |= SP_SAMPLE_OFF_STACK;
+}
+
+unsigned sp_unwind_walk(const void *ucontext, struct sp_stack_bounds *bounds, uint64_t *pc,
+			unsigned max, uint16_t *flags)
+{
+	struct walk w;
+	unsigned n = 0;
+
+	begin(&w, ucontext, bounds, flags);
+	while (n < max) {
+		uintptr_t here = w.regs.pc;
+		enum step taken;
+
+		pc[n++] = w.interrupted ? here : here - 1;
+		taken = step(&w);
+		/* Nothing called into a signal trampoline or a forged frame: its pc is exact. */
+		if (taken == STEP_INTERRUPTED || taken == STEP_FORGED)
+			pc[n - 1] = here;
+		if (taken == STEP_OUTERMOST || taken == STEP_FORGED) {
+			*flags |= SP_SAMPLE_ROOTED;
+			return n;
+		}
+		if (taken == STEP_FAILED) {
+			sp_count(SP_COUNT_UNWIND_FAILED);
+			return n;
+		}
+		w.interrupted = taken == STEP_INTERRUPTED;
+		if (w.interrupted)
+			(void)sp_stack_anchor(&w.stack, bounds, w.regs.r[SP_ARCH_REG_SP]);
+	}
+	*flags |= SP_SAMPLE_TRUNCATED;
+	return n;
+}
