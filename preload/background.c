@@ -102,8 +102,7 @@ static uint32_t ops_flush_left_ms(void)
 
 static void ops_flushed(void)
 {
-	atomic_store_explicit(&flush_done,
-			      atomic_load_explicit(&flush_asked, memory_order_acquire),
+	atomic_store_explicit(&flush_done, atomic_load_explicit(&flush_asked, memory_order_acquire),
 			      memory_order_release);
 	futex_wake(&flush_done);
 }
@@ -161,8 +160,7 @@ static unsigned ops_wait(uint32_t timeout_ms)
 			return 0;
 		uint64_t until = next_scan < end ? next_scan : end;
 
-		futex_wait(&flush_asked,
-			   atomic_load_explicit(&flush_done, memory_order_relaxed),
+		futex_wait(&flush_asked, atomic_load_explicit(&flush_done, memory_order_relaxed),
 			   until > now ? until - now : 0);
 	}
 }
@@ -213,8 +211,8 @@ static void wait_for_main(void)
 	uint64_t end = now_ns() + LOAD_WAIT_NS;
 	uint64_t now;
 
-	while (atomic_load_explicit(&may_load, memory_order_acquire) == 0 &&
-	       !ops_flush_pending() && (now = now_ns()) < end)
+	while (atomic_load_explicit(&may_load, memory_order_acquire) == 0 && !ops_flush_pending() &&
+	       (now = now_ns()) < end)
 		futex_wait(&may_load, 0, end - now);
 }
 

@@ -21,7 +21,7 @@ extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
 struct object {
 	uintptr_t base;
-	const ElfW(Sym) *sym;
+	const ElfW(Sym) * sym;
 	const char *str;
 	const uint32_t *gnu_hash;
 	const uint32_t *sysv_hash;
@@ -41,7 +41,7 @@ static const void *dyn_ptr(uintptr_t base, ElfW(Addr) p)
 	return (const void *)(p < base ? base + p : p);
 }
 
-static bool read_dynamic(uintptr_t base, const ElfW(Dyn) *d, struct object *o)
+static bool read_dynamic(uintptr_t base, const ElfW(Dyn) * d, struct object *o)
 {
 	memset(o, 0, sizeof(*o));
 	o->base = base;
@@ -168,7 +168,7 @@ static void *lookup(const struct object *o, const char *name)
 	return o->gnu_hash != NULL ? lookup_gnu(o, name) : lookup_sysv(o, name);
 }
 
-static const ElfW(Dyn) *dynamic_of(const struct dl_phdr_info *info)
+static const ElfW(Dyn) * dynamic_of(const struct dl_phdr_info *info)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
@@ -187,7 +187,7 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
 	struct query *q = arg;
 	struct object o;
-	const ElfW(Dyn) *d;
+	const ElfW(Dyn) * d;
 
 	if (is_ours(info)) {
 		q->past_ours = true;

@@ -17,6 +17,8 @@ int __libc_start_main(int (*host_main)(int, char **, char **), int argc, char **
 		      void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),
 		      void *stack_end);
 
+/* The C library decides how many parameters this has. */
+// NOLINTNEXTLINE(readability-function-size)
 SP_EXPORT int __libc_start_main(int (*host_main)(int, char **, char **), int argc, char **argv,
 				void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),
 				void *stack_end)

@@ -20,9 +20,9 @@
 #include "sampler/thread.h"
 
 enum state {
-	LIFE_OFF,	/* kill switch, AT_SECURE, or before our constructor */
-	LIFE_ASLEEP,	/* waiting for the first recorded span */
-	LIFE_STARTING,	/* one thread is setting up */
+	LIFE_OFF,      /* kill switch, AT_SECURE, or before our constructor */
+	LIFE_ASLEEP,   /* waiting for the first recorded span */
+	LIFE_STARTING, /* one thread is setting up */
 	LIFE_ACTIVE,
 	LIFE_FAILED,
 };

@@ -21,7 +21,8 @@ struct preset {
 
 static const struct preset presets[] = {
 	{"grafana-drilldown", "http://localhost:3000",
-	 "/a/grafana-pyroscope-app/explore?var-serviceName={service}&var-profileMetricId=" CPU_PROFILE
+	 "/a/grafana-pyroscope-app/"
+	 "explore?var-serviceName={service}&var-profileMetricId=" CPU_PROFILE
 	 "&explorationType=flame-graph&from={from_ms}&to={until_ms}&var-spanSelector={span_id}"},
 	{"grafana-explore", "http://localhost:3000",
 	 "/explore?left=%7B%22range%22%3A%7B%22from%22%3A%22{from_ms}%22%2C%22to%22%3A%22{until_ms}"

@@ -15,7 +15,7 @@
 struct sp_handler_setup {
 	struct sp_ring ring;
 	uint32_t cookie; /* upper half of our timers' si_value */
-	uint32_t depth;	 /* frames kept per sample */
+	uint32_t depth;  /* frames kept per sample */
 	enum sp_label_scope id_scope;
 	enum sp_label_scope name_scope;
 	bool trace_id;

@@ -38,11 +38,10 @@ static void label(struct sp_sample *s, const struct sp_thread *t)
 	if (!sp_span_stack_peek(&t->spans, &e))
 		return;
 	if (sp_handler_setup.id_scope != SP_SCOPE_NONE)
-		s->span_id =
-			sp_handler_setup.id_scope == SP_SCOPE_ROOT ? e.root_id : e.span_id;
+		s->span_id = sp_handler_setup.id_scope == SP_SCOPE_ROOT ? e.root_id : e.span_id;
 	if (sp_handler_setup.name_scope != SP_SCOPE_NONE)
-		s->name_id = sp_handler_setup.name_scope == SP_SCOPE_ROOT ? e.root_name_id
-									  : e.name_id;
+		s->name_id =
+			sp_handler_setup.name_scope == SP_SCOPE_ROOT ? e.root_name_id : e.name_id;
 	if (sp_handler_setup.trace_id)
 		memcpy(s->trace_id, e.trace_id, sizeof(s->trace_id));
 }

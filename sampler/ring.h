@@ -19,9 +19,9 @@
 
 struct sp_ring {
 	_Atomic uint64_t head; /* producers reserve here */
-	char pad[56];	       /* head and tail on cache lines of their own */
+	char pad[56];          /* head and tail on cache lines of their own */
 	_Atomic uint64_t tail; /* consumer; everything before it is free and zero */
-	uint64_t size;	       /* bytes, a power of two */
+	uint64_t size;         /* bytes, a power of two */
 	_Atomic uint64_t *word;
 };
 

@@ -18,8 +18,8 @@ struct sp_span_start {
 	const void *handle; /* the SDK's span object, unique while the span is open */
 	uint8_t span_id[8];
 	uint8_t trace_id[16];
-	bool has_parent;       /* an explicit parent was given: parent_id decides */
-	uint8_t parent_id[8];  /* otherwise the span that is active on this thread is the parent */
+	bool has_parent;      /* an explicit parent was given: parent_id decides */
+	uint8_t parent_id[8]; /* otherwise the span that is active on this thread is the parent */
 	enum sp_activation how;
 	const char *name;
 	size_t name_len;

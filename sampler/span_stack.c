@@ -13,8 +13,7 @@ static void reap(struct sp_span_stack *s)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
 
-	while (d > 0 &&
-	       atomic_load_explicit(&s->frame[d - 1].span_id, memory_order_relaxed) == 0)
+	while (d > 0 && atomic_load_explicit(&s->frame[d - 1].span_id, memory_order_relaxed) == 0)
 		d--;
 	atomic_store_explicit(&s->depth, d, memory_order_relaxed);
 }

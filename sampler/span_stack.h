@@ -23,9 +23,9 @@
 
 struct sp_span_frame {
 	_Atomic uint64_t span_id; /* 0 = ended; the last word written by push */
-	uint64_t root_id;	  /* the local root's span id */
-	uint32_t name_id;	  /* label.h: this span's name */
-	uint32_t root_name_id;	  /* label.h: the local root's name */
+	uint64_t root_id;         /* the local root's span id */
+	uint32_t name_id;         /* label.h: this span's name */
+	uint32_t root_name_id;    /* label.h: the local root's name */
 	uint8_t trace_id[16];
 	uint64_t token; /* of the scope that attached it; 0 = active by being started */
 };

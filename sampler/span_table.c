@@ -40,9 +40,9 @@ struct table {
 	struct entry *entry;
 	_Atomic uint32_t *by_id;     /* references; 0 = none */
 	_Atomic uint32_t *by_handle; /* references; 0 = none */
-	_Atomic uint32_t *link;	     /* use count << NUMBER_BITS | next free entry's number + 1 */
-	_Atomic uint64_t free;	     /* change count << 32 | entry number + 1 */
-	_Atomic uint32_t fresh;	     /* entries never used yet start here */
+	_Atomic uint32_t *link;      /* use count << NUMBER_BITS | next free entry's number + 1 */
+	_Atomic uint64_t free;       /* change count << 32 | entry number + 1 */
+	_Atomic uint32_t fresh;      /* entries never used yet start here */
 	_Atomic uint32_t open;
 };
 static struct table table;
@@ -86,10 +86,9 @@ static uint32_t take_entry(void)
 		uint32_t link = atomic_load_explicit(&table.link[n - 1], memory_order_relaxed);
 		uint64_t below = link & NUMBER_MASK;
 
-		if (atomic_compare_exchange_weak_explicit(&table.free, &top,
-							  ((top >> 32) + 1) << 32 | below,
-							  memory_order_acq_rel,
-							  memory_order_acquire))
+		if (atomic_compare_exchange_weak_explicit(
+			    &table.free, &top, ((top >> 32) + 1) << 32 | below,
+			    memory_order_acq_rel, memory_order_acquire))
 			return (link & ~NUMBER_MASK) | n;
 	}
 	uint32_t e = atomic_load_explicit(&table.fresh, memory_order_relaxed);
@@ -97,9 +96,8 @@ static uint32_t take_entry(void)
 	do {
 		if (e >= SP_SPANS_MAX)
 			return 0;
-	} while (!atomic_compare_exchange_weak_explicit(&table.fresh, &e, e + 1,
-							memory_order_relaxed,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		&table.fresh, &e, e + 1, memory_order_relaxed, memory_order_relaxed));
 	return e + 1;
 }
 

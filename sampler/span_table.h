@@ -24,7 +24,7 @@ struct sp_span_record {
 	uint32_t name_id;
 	uint32_t root_name_id;
 	uint32_t thread; /* block index of the thread whose stack holds it; SP_SPAN_NO_THREAD */
-	uint32_t slot;	 /* and where there */
+	uint32_t slot;   /* and where there */
 };
 #define SP_SPAN_NO_THREAD UINT32_MAX
 

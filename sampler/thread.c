@@ -69,9 +69,8 @@ static struct sp_thread *pop_free(void)
 		uint32_t below = atomic_load_explicit(&t->next_free, memory_order_relaxed);
 		uint64_t next = ((top >> 32) + 1) << 32 | below;
 
-		if (atomic_compare_exchange_weak_explicit(&TABLE->free, &top, next,
-							  memory_order_acq_rel,
-							  memory_order_acquire))
+		if (atomic_compare_exchange_weak_explicit(
+			    &TABLE->free, &top, next, memory_order_acq_rel, memory_order_acquire))
 			return t;
 	}
 	return NULL;
@@ -85,9 +84,8 @@ static void push_free(struct sp_thread *t)
 	do {
 		atomic_store_explicit(&t->next_free, (uint32_t)top, memory_order_relaxed);
 		next = ((top >> 32) + 1) << 32 | (t->index + 1);
-	} while (!atomic_compare_exchange_weak_explicit(&TABLE->free, &top, next,
-							memory_order_acq_rel,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		&TABLE->free, &top, next, memory_order_acq_rel, memory_order_relaxed));
 }
 
 static void clean(struct sp_thread *t)
@@ -117,9 +115,8 @@ struct sp_thread *sp_thread_claim(void)
 				sp_count(SP_COUNT_THREADS_UNARMED);
 				return NULL;
 			}
-		} while (!atomic_compare_exchange_weak_explicit(&TABLE->used, &i, i + 1,
-								memory_order_acq_rel,
-								memory_order_relaxed));
+		} while (!atomic_compare_exchange_weak_explicit(
+			&TABLE->used, &i, i + 1, memory_order_acq_rel, memory_order_relaxed));
 		t = sp_thread_at(i);
 		t->index = i;
 	}

@@ -10,9 +10,9 @@
 struct sp_thread_table {
 	char *_Atomic blocks;
 	_Atomic uint16_t *by_tid; /* index + 1 of the block of each kernel thread id */
-	_Atomic uint32_t used;	  /* blocks ever handed out */
-	uint32_t limit;		  /* blocks reserved */
-	_Atomic uint64_t free;	  /* top of the free stack: change count << 32 | index + 1 */
+	_Atomic uint32_t used;    /* blocks ever handed out */
+	uint32_t limit;           /* blocks reserved */
+	_Atomic uint64_t free;    /* top of the free stack: change count << 32 | index + 1 */
 	_Atomic uint32_t armed;
 	/* Half of RLIMIT_SIGPENDING, as every timer holds one entry of it; 0 = arm no more. */
 	_Atomic uint32_t armed_max;
