@@ -118,8 +118,11 @@ EXPORT_SO := $(B)/libspanprof-export.so
 REPORT := $(B)/spanprof-report
 PRODUCTS := $(CORE_SO) $(EXPORT_SO) $(REPORT)
 
+# Prints the configuration table of README.md.
+PRINT_CONFIG := $(B)/print-config
+
 # Appended to by test/*/module.mk: programs to build for tests or demo, and tests to run.
-TEST_PROGRAMS := $(HOST_SRCS:test/hosts/%.c=$(B)/test/hosts/%)
+TEST_PROGRAMS := $(PRINT_CONFIG) $(HOST_SRCS:test/hosts/%.c=$(B)/test/hosts/%)
 DEMO_PROGRAMS :=
 E2E_TESTS := $(sort $(wildcard test/e2e/*.sh))
 GATE_TESTS := $(sort $(wildcard test/gates/*.sh))
@@ -169,7 +172,7 @@ test: ## everything below, then one line of counts (installs the packages it nee
 unit: $(UNIT_TESTS) ## unit tests (Criterion)
 	@$(RUN) $(call as,unit,$(UNIT_TESTS))
 
-gates: all ## exports, NEEDED, symbol versions, TLS, signal safety, layers; and that each gate bites
+gates: all $(PRINT_CONFIG) ## exports, NEEDED, symbol versions, TLS, signal safety, layers; and that each gate bites
 	@$(RUN) $(call as,gate,$(GATE_TESTS))
 
 stress: $(STRESS_TESTS) ## stress programs: threads against ring, table and hooks
@@ -193,7 +196,8 @@ test-all: all test-programs $(UNIT_TESTS) $(STRESS_TESTS) $(ASAN_TESTS) $(TSAN_T
 		$(call as,stress,$(STRESS_TESTS) $(TSAN_TESTS)) $(call as,e2e,$(E2E_TESTS))
 
 ## Check
-.PHONY: lint lint-all lint-gates compile compile-gcc compile-clang format format-check tidy shellcheck layers
+.PHONY: lint lint-all lint-gates compile compile-gcc compile-clang
+.PHONY: format format-check tidy shellcheck layers
 lint: ## all static checks below (installs the packages they need first)
 	$(call install_deps,build demo test lint)
 	@$(MAKE) --no-print-directory --keep-going lint-all
@@ -309,6 +313,9 @@ $(EXPORT_SO): $(EXPORT_OBJS) scripts/export-exports.map
 		-Wl,--version-script=scripts/export-exports.map -o $@ $(EXPORT_OBJS) $(EXPORT_LIBS)
 
 $(REPORT): $(REPORT_SRCS:%.c=$(B)/release/%.o) $(B)/release/export.a $(B)/release/sampler.a
+	$(call link_program,release,-Wl$(comma)--as-needed)
+
+$(PRINT_CONFIG): $(B)/release/scripts/print-config.o $(B)/release/sampler.a
 	$(call link_program,release,-Wl$(comma)--as-needed)
 
 comma := ,

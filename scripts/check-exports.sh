@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fails unless an object exports exactly the global names of its version script, both ways: a name
 # too many would capture calls of the host, a name too few is a hook that never runs.
-# Usage: check-exports.sh [OBJECT MAP]; without arguments both shipped objects are checked.
+# A symbol that the parts make visible (SP_EXPORT) but the map makes local again is such a hook too.
+# Usage: check-exports.sh [OBJECT MAP [PART.o...]]; without arguments both shipped objects are checked.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,22 +20,46 @@ exported()
 		LC_ALL=C sort -u
 }
 
+visible()
+{
+	readelf -sW "$@" | awk '$5 == "GLOBAL" && $6 == "DEFAULT" && $7 != "UND" {
+		sub(/@.*/, "", $8); print $8 }' | LC_ALL=C sort -u
+}
+
 check()
 {
-	local object=$1 map=$2 difference
+	local object=$1 map=$2 difference forgotten
 
+	shift 2
 	[[ -e $object ]] || { echo "check-exports: no $object; run make" >&2; return 1; }
 	difference=$(diff --label "$map" --label "$object" -U0 <(listed "$map") <(exported "$object") |
 		sed -n '/^[-+][^-+]/p') || true
-	[[ -n $difference ]] || return 0
-	echo "check-exports: $object (-: only in $map, +: only in the object)"
-	echo "$difference"
-	return 1
+	if [[ -n $difference ]]; then
+		echo "check-exports: $object (-: only in $map, +: only in the object)"
+		echo "$difference"
+	fi
+	forgotten=
+	if (($# > 0)); then
+		forgotten=$(comm -13 <(listed "$map") <(visible "$@"))
+	fi
+	if [[ -n $forgotten ]]; then
+		echo "check-exports: marked for export, but not in $map:"
+		echo "$forgotten"
+	fi
+	[[ -z $difference$forgotten ]]
 }
 
-if (($# == 2)); then
-	check "$1" "$2"
+# parts DIR...: the objects of today's sources, not of removed ones.
+parts()
+{
+	find "$@" -maxdepth 1 -name '*.c' | sed 's|^\(.*\)\.c$|build/release/\1.o|'
+}
+
+if (($# >= 2)); then
+	check "$@"
 else
-	check build/libspanprof.so scripts/exports.map
-	check build/libspanprof-export.so scripts/export-exports.map
+	mapfile -t core < <(parts sampler preload)
+	mapfile -t export < <(parts export)
+	check build/libspanprof.so scripts/exports.map "${core[@]}"
+	check build/libspanprof-export.so scripts/export-exports.map "${export[@]}"
 fi

@@ -25,4 +25,10 @@ expect_fail "-two" scripts/check-exports.sh "$work/few.so" "$work/map"
 seed_shared many <<<'int one(void) { return 1; } int two(void) { return 2; } int malloc_too;'
 expect_fail "+malloc_too" scripts/check-exports.sh "$work/many.so" "$work/map"
 
+# A part that means to export what the map forgot.
+seed_object hook <<<'__attribute__((visibility("default"))) int three(void) { return 3; }'
+expect_fail three scripts/check-exports.sh "$work/both.so" "$work/map" "$work/hook.o"
+seed_object inner <<<'int three(void) { return 3; }'
+expect_pass scripts/check-exports.sh "$work/both.so" "$work/map" "$work/inner.o"
+
 expect_fail "no $work/absent.so" scripts/check-exports.sh "$work/absent.so" "$work/map"

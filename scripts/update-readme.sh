@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Puts what the code prints into README.md: the configuration table, and with --demo the end of a
+# demo run, which it makes. With --check it changes nothing and fails if the table is out of date.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# replace MARKER FILE: README.md with FILE between the markers, on stdout
+replace()
+{
+	awk -v marker="$1" -v file="$2" '
+		$0 == "<!-- " marker ":end -->" { inside = 0 }
+		!inside { print }
+		$0 == "<!-- " marker ":begin -->" {
+			inside = 1
+			while ((getline line < file) > 0)
+				print line
+		}' README.md
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+build/print-config >"$work/config"
+case ${1-} in
+--check)
+	replace config "$work/config" | diff -u README.md - >"$work/diff" || {
+		echo 'update-readme: README.md differs from what build/print-config prints:' >&2
+		cat "$work/diff" >&2
+		exit 1
+	}
+	exit 0
+	;;
+--demo)
+	{
+		echo '```text'
+		test/rideshare/demo.sh 2>/dev/null | sed -n '/^span_name/,$p'
+		echo '```'
+	} >"$work/demo"
+	replace demo "$work/demo" >"$work/README.md"
+	cp "$work/README.md" README.md
+	;;
+esac
+replace config "$work/config" >"$work/README.md"
+cp "$work/README.md" README.md
