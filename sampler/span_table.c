@@ -15,7 +15,7 @@
 #include "sampler/compiler.h"
 #include "sampler/span_stack.h"
 
-#define INDEX_SIZE (SP_SPANS_MAX * 4U)
+#define INDEX_SIZE ((size_t)SP_SPANS_MAX * 4)
 #define WORDS (sizeof(struct sp_span_record) / sizeof(uint64_t))
 
 /* The record as words, so that a reader racing with reuse reads stale values, not torn ones. */
@@ -51,10 +51,10 @@ int sp_span_table_init(void)
 {
 	if (table.link != NULL)
 		return 0;
-	table.entry = sp_arena_map(SP_SPANS_MAX * sizeof(*table.entry));
+	table.entry = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*table.entry));
 	table.by_id = sp_arena_map(INDEX_SIZE * sizeof(*table.by_id));
 	table.by_handle = sp_arena_map(INDEX_SIZE * sizeof(*table.by_handle));
-	table.link = sp_arena_map(SP_SPANS_MAX * sizeof(*table.link));
+	table.link = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*table.link));
 	if (table.entry == NULL || table.by_id == NULL || table.by_handle == NULL ||
 	    table.link == NULL)
 		return -ENOMEM;
@@ -256,7 +256,7 @@ void sp_span_table_forked(uint32_t keep_thread)
 	/* Other threads may have been anywhere in here at the fork: start from an empty table. */
 	sp_arena_wipe((void *)(uintptr_t)table.by_id, INDEX_SIZE * sizeof(*table.by_id));
 	sp_arena_wipe((void *)(uintptr_t)table.by_handle, INDEX_SIZE * sizeof(*table.by_handle));
-	sp_arena_wipe((void *)(uintptr_t)table.link, SP_SPANS_MAX * sizeof(*table.link));
+	sp_arena_wipe((void *)(uintptr_t)table.link, (size_t)SP_SPANS_MAX * sizeof(*table.link));
 	atomic_store_explicit(&table.free, 0, memory_order_relaxed);
 	atomic_store_explicit(&table.fresh, 0, memory_order_relaxed);
 	atomic_store_explicit(&table.open, 0, memory_order_relaxed);

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sampler/fmt.h"
 #include "sampler/thread.h"
 
 /* linux/dirent.h: struct linux_dirent64 up to its name. */
@@ -41,14 +42,10 @@ static bool is_zombie(int dir, const char *tid)
 {
 	char path[32];
 	char buf[128];
-	size_t len = strlen(tid);
 	ssize_t got;
 	int fd;
 
-	if (len > sizeof(path) - sizeof("/stat"))
-		return false;
-	memcpy(path, tid, len);
-	memcpy(path + len, "/stat", sizeof("/stat"));
+	(void)sp_fmt_snprintf(path, sizeof(path), "%s/stat", tid);
 	fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
