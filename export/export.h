@@ -19,9 +19,10 @@
 #define SP_EXPORT_ENTRY "sp_export_run"
 
 /* Bits returned by sp_core_ops.wait */
-#define SP_WAIT_FLUSH 1U /* the process is about to end or exec: send what there is, within the
+#define SP_WAIT_FLUSH                                                                              \
+	1U              /* the process is about to end or exec: send what there is, within the
                             time left_ms() gives, then call flushed() */
-#define SP_WAIT_STOP 2U  /* return from sp_export_run as soon as possible */
+#define SP_WAIT_STOP 2U /* return from sp_export_run as soon as possible */
 
 /* Every function is callable from the background thread only, except where noted. */
 struct sp_core_ops {

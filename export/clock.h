@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Clocks and cheap randomness of the exporter. */
+#ifndef SP_CLOCK_H
+#define SP_CLOCK_H
+
+#include <stdint.h>
+
+uint64_t sp_clock_mono_ns(void);
+int64_t sp_clock_real_ns(void);
+
+/* Not for secrets: spreads uploads and retries of many processes. */
+uint64_t sp_clock_seed(uint32_t pid);
+uint64_t sp_clock_random(uint64_t *state);
+
+#endif

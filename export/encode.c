@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks the stack map, names every frame and fills profiles; closes a profile when the next sample
+ * would take it over a limit. Context: BG. Caller: main.c.
+ */
+#include "export/encode.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/elf_notes.h"
+
+/* A marker frame may come on top of the deepest stack. */
+#define SP_ENCODE_FRAMES (SP_FRAMES_MAX + 1)
+#define SP_MARKERS 4
+
+/* Location ids of addresses seen in this profile. */
+struct address {
+	uint64_t pc;
+	uint32_t epoch;
+	uint32_t id; /* 0 = free */
+};
+
+struct place_id {
+	uint64_t key;
+	uint64_t id;
+};
+
+struct run {
+	const struct sp_encoder *e;
+	const struct sp_stack_map *map;
+	struct sp_pprof *profile;
+	struct address *address;
+	uint32_t addresses, address_slots;
+	struct place_id *place;
+	uint32_t places, place_cap;
+	uint64_t marker[SP_MARKERS]; /* location ids */
+	uint64_t samples;
+};
+
+static const char *const marker_text[SP_MARKERS] = {
+	"(other)",     /* stacks over the limit */
+	"[unknown]",   /* a sample without a single frame */
+	"[truncated]", /* the depth limit cut the outermost frames */
+	"[incomplete]" /* the walk stopped before the outermost frame */
+};
+
+enum { MARK_OTHER, MARK_UNKNOWN, MARK_TRUNCATED, MARK_INCOMPLETE };
+
+static int place_id(struct run *r, const struct sp_place *place, uint64_t *id)
+{
+	char hex[(size_t)2 * SP_BUILD_ID_MAX + 1];
+	struct sp_pprof_mapping m = {place->start, place->limit, place->offset, place->file, hex};
+
+	for (uint32_t i = r->places; i-- != 0;) {
+		if (r->place[i].key == place->key) {
+			*id = r->place[i].id;
+			return 0;
+		}
+	}
+	if (r->places == r->place_cap) {
+		uint32_t cap = r->place_cap != 0 ? r->place_cap * 2 : 64;
+		struct place_id *more = realloc(r->place, cap * sizeof(*more));
+
+		if (more == NULL)
+			return -ENOMEM;
+		r->place = more;
+		r->place_cap = cap;
+	}
+	sp_elf_hex(hex, place->build_id, place->build_id_len);
+	if (sp_pprof_mapping(r->profile, &m, id) != 0)
+		return -ENOMEM;
+	r->place[r->places++] = (struct place_id){place->key, *id};
+	return 0;
+}
+
+/*
+ * The address goes in as it was at run time, with the mapping's start, limit and offset: that is
+ * what "go tool pprof" computes with. The server zeroes it, because the mapping says that all its
+ * functions are known; an ELF address would only help its own symbolizer, which then never runs.
+ */
+static int add_location(struct run *r, const struct sp_frame *f, uint64_t *id)
+{
+	uint64_t mapping, function;
+
+	if (place_id(r, &f->place, &mapping) != 0 ||
+	    sp_pprof_function(r->profile, f->name, f->system_name, &function) != 0)
+		return -ENOMEM;
+	return sp_pprof_location(r->profile, mapping, f->address, function, id);
+}
+
+static int marker_id(struct run *r, unsigned which, uint64_t *id)
+{
+	struct sp_frame f;
+	int err = 0;
+
+	if (r->marker[which] == 0) {
+		sp_symbolize_marker(marker_text[which], &f);
+		err = add_location(r, &f, &r->marker[which]);
+	}
+	*id = r->marker[which];
+	return err;
+}
+
+static struct address *address_slot(const struct run *r, uint64_t pc, uint32_t epoch)
+{
+	uint64_t h = (pc ^ (uint64_t)epoch << 48) * UINT64_C(0x9e3779b97f4a7c15);
+	uint32_t at = (uint32_t)(h >> 32) & (r->address_slots - 1);
+
+	while (r->address[at].id != 0 && (r->address[at].pc != pc || r->address[at].epoch != epoch))
+		at = (at + 1) & (r->address_slots - 1);
+	return &r->address[at];
+}
+
+static int grow_addresses(struct run *r)
+{
+	struct run old = *r;
+
+	if ((r->addresses + 1) * 2 <= r->address_slots)
+		return 0;
+	r->address_slots = old.address_slots != 0 ? old.address_slots * 2 : 1024;
+	r->address = calloc(r->address_slots, sizeof(*r->address));
+	if (r->address == NULL) {
+		*r = old;
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < old.address_slots; i++)
+		if (old.address[i].id != 0)
+			*address_slot(r, old.address[i].pc, old.address[i].epoch) = old.address[i];
+	free(old.address);
+	return 0;
+}
+
+static int address_id(struct run *r, uint64_t pc, uint32_t epoch, uint64_t *id)
+{
+	struct address *a;
+	struct sp_frame f;
+
+	if (grow_addresses(r) != 0)
+		return -ENOMEM;
+	a = address_slot(r, pc, epoch);
+	if (a->id == 0) {
+		sp_symbolize(r->e->symbolizer, pc, epoch, &f);
+		if (add_location(r, &f, id) != 0)
+			return -ENOMEM;
+		*a = (struct address){pc, epoch, (uint32_t)*id};
+		r->addresses++;
+	}
+	*id = a->id;
+	return 0;
+}
+
+/* Location ids of a stack, leaf first. Never empty. */
+static int locate(struct run *r, uint32_t stack, uint64_t id[SP_ENCODE_FRAMES], size_t *n)
+{
+	struct sp_stack s;
+
+	*n = 0;
+	if (stack == SP_STACK_OTHER)
+		return marker_id(r, MARK_OTHER, &id[(*n)++]);
+	sp_stack_map_stack(r->map, stack, &s);
+	for (unsigned i = 0; i < s.depth; i++)
+		if (address_id(r, s.pc[i], s.epoch, &id[(*n)++]) != 0)
+			return -ENOMEM;
+	if (s.depth == 0 && marker_id(r, MARK_UNKNOWN, &id[(*n)++]) != 0)
+		return -ENOMEM;
+	if ((s.flags & SP_SAMPLE_TRUNCATED) != 0)
+		return marker_id(r, MARK_TRUNCATED, &id[(*n)++]);
+	if (s.depth != 0 && (s.flags & SP_SAMPLE_ROOTED) == 0)
+		return marker_id(r, MARK_INCOMPLETE, &id[(*n)++]);
+	return 0;
+}
+
+/* -E2BIG: does not fit any more. */
+static int add_entry(struct run *r, const struct sp_stack_entry *entry, uint32_t stack)
+{
+	static const uint8_t no_trace[16];
+	const struct sp_stack_labels *l = &entry->labels;
+	uint64_t id[SP_ENCODE_FRAMES];
+	struct sp_pprof_sample s = {
+		.location = id,
+		.count = (int64_t)entry->count,
+		.ns = (int64_t)entry->weight * r->e->times.period_ns,
+	};
+	char span_id[2 * sizeof(l->span_id) + 1];
+	char trace_id[2 * sizeof(l->trace_id) + 1];
+	uint8_t bytes[sizeof(l->span_id)];
+
+	if (locate(r, stack, id, &s.locations) != 0)
+		return -ENOMEM;
+	if (l->span_id != 0) {
+		memcpy(bytes, &l->span_id, sizeof(bytes));
+		sp_elf_hex(span_id, bytes, sizeof(bytes));
+		s.span_id = span_id;
+	}
+	if (memcmp(l->trace_id, no_trace, sizeof(no_trace)) != 0) {
+		sp_elf_hex(trace_id, l->trace_id, sizeof(l->trace_id));
+		s.trace_id = trace_id;
+	}
+	if (l->name_id != 0)
+		s.span_name = r->e->ops->label_text(l->name_id, &s.span_name_len);
+	return sp_pprof_sample(r->profile, &s);
+}
+
+/* What was lost so far travels with every profile. */
+static int add_comments(const struct run *r)
+{
+	static const struct {
+		enum sp_counter counter;
+		const char *name;
+		int loss;
+	} all[] = {
+#define SP_COMMENT_(id, text, is_loss) {SP_COUNT_##id, text, is_loss},
+		SP_FOR_EACH_COUNTER(SP_COMMENT_)
+#undef SP_COMMENT_
+	};
+	char text[96];
+	int err;
+
+	(void)snprintf(text, sizeof(text), "spanprof %s", r->e->ops->version);
+	err = sp_pprof_comment(r->profile, text);
+	for (size_t i = 0; err == 0 && i < sizeof(all) / sizeof(all[0]); i++) {
+		uint64_t n = r->e->ops->counter_read(all[i].counter);
+
+		if (!all[i].loss || n == 0)
+			continue;
+		(void)snprintf(text, sizeof(text), "%s=%" PRIu64, all[i].name, n);
+		err = sp_pprof_comment(r->profile, text);
+	}
+	return err;
+}
+
+static void close_profile(struct run *r)
+{
+	sp_pprof_free(r->profile);
+	r->profile = NULL;
+	r->samples = 0;
+	r->places = 0;
+	r->addresses = 0;
+	memset(r->marker, 0, sizeof(r->marker));
+	if (r->address != NULL)
+		memset(r->address, 0, r->address_slots * sizeof(*r->address));
+}
+
+static int open_profile(struct run *r)
+{
+	struct sp_place main_place;
+	uint64_t id;
+
+	r->profile = sp_pprof_new(&r->e->limits, &r->e->times);
+	if (r->profile == NULL || add_comments(r) != 0)
+		return -ENOMEM;
+	/* Tools take the first mapping for the program. */
+	return sp_symbolize_main(r->e->symbolizer, &main_place) ? place_id(r, &main_place, &id) : 0;
+}
+
+static void drop_profile(struct run *r, uint64_t more)
+{
+	const struct sp_core_ops *ops = r->e->ops;
+
+	ops->counter_add(SP_COUNT_EXPORT_NOMEM, 1);
+	ops->counter_add(SP_COUNT_SAMPLES_UNSENT, r->samples + more);
+	close_profile(r);
+}
+
+static void finish_profile(struct run *r, sp_encoded put, void *arg)
+{
+	struct sp_bytes packed;
+
+	if (r->profile == NULL || sp_pprof_samples(r->profile) == 0) {
+		close_profile(r);
+		return;
+	}
+	if (sp_pprof_pack(r->profile, &packed) != 0) {
+		drop_profile(r, 0);
+		return;
+	}
+	put(arg, &packed, r->samples);
+	free(packed.data);
+	close_profile(r);
+}
+
+/* Adds one entry to the open profile. 0, -ENOMEM, or -E2BIG with the profile as it was before. */
+static int try_entry(struct run *r, const struct sp_stack_entry *entry, uint32_t stack)
+{
+	struct sp_pprof_mark mark;
+	int err = r->profile == NULL ? open_profile(r) : 0;
+
+	if (err != 0)
+		return err;
+	sp_pprof_mark(r->profile, &mark);
+	err = add_entry(r, entry, stack);
+	if (err == 0)
+		r->samples += entry->count;
+	else if (err == -E2BIG)
+		sp_pprof_rewind(r->profile, &mark);
+	return err;
+}
+
+void sp_encode(const struct sp_encoder *e, const struct sp_stack_map *map, sp_encoded put,
+	       void *arg)
+{
+	struct run r = {.e = e, .map = map};
+
+	sp_symbolizer_begin(e->symbolizer);
+	for (uint32_t i = 0; i < sp_stack_map_entries(map); i++) {
+		const struct sp_stack_entry *entry = sp_stack_map_entry(map, i);
+		int err;
+
+		if (entry->count == 0)
+			continue;
+		err = try_entry(&r, entry, entry->stack);
+		if (err == -E2BIG) {
+			finish_profile(&r, put, arg);
+			err = try_entry(&r, entry, entry->stack);
+		}
+		/* A single stack that is too large for a whole profile keeps its time, not its
+		 * frames. */
+		if (err == -E2BIG) {
+			close_profile(&r);
+			e->ops->counter_add(SP_COUNT_STACKS_OTHER, entry->count);
+			err = try_entry(&r, entry, SP_STACK_OTHER);
+		}
+		if (err != 0)
+			drop_profile(&r, entry->count);
+	}
+	finish_profile(&r, put, arg);
+	free(r.address);
+	free(r.place);
+}

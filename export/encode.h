@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Turns one interval's samples into as many profiles as the server's limits need. */
+#ifndef SP_ENCODE_H
+#define SP_ENCODE_H
+
+#include <stdint.h>
+
+#include "export/export.h"
+#include "export/pprof.h"
+#include "export/stack_map.h"
+#include "export/symbolize.h"
+
+/*
+ * What a default server takes in one push: 16,000 samples, and 2 MiB uncompressed together with
+ * the labels, because its rate limiter never lets more than one burst through.
+ */
+#define SP_ENCODE_SAMPLES 16000U
+#define SP_ENCODE_BYTES (((size_t)2 << 20) - ((size_t)96 << 10))
+
+struct sp_encoder {
+	const struct sp_core_ops *ops;
+	struct sp_symbolizer *symbolizer;
+	struct sp_pprof_limits limits;
+	struct sp_pprof_times times;
+};
+
+/* Takes one packed profile and how many samples were taken for it; not the memory. */
+typedef void (*sp_encoded)(void *arg, const struct sp_bytes *profile, uint64_t samples);
+
+/*
+ * Every sample of the map ends up in exactly one profile. When memory runs out, the profile in the
+ * making is dropped and counted, and encoding goes on with the next.
+ */
+void sp_encode(const struct sp_encoder *e, const struct sp_stack_map *map, sp_encoded put,
+	       void *arg);
+
+#endif

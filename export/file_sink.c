@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Profiles as files, for hosts without a server and for tests. A file appears under its name by
+ * rename, so a reader never sees half of one. Context: BG. Caller: upload.c.
+ */
+#define _GNU_SOURCE
+#include "export/file_sink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "export/say.h"
+
+struct sp_file_sink {
+	const struct sp_core_ops *ops;
+	const char *dir;
+	char service[64]; /* safe in a file name */
+	uint32_t seq;
+	struct sp_say_site said;
+};
+
+static void safe_name(char *out, size_t cap, const char *s)
+{
+	size_t n = 0;
+
+	for (; s != NULL && *s != '\0' && n < cap - 1; s++) {
+		char c = *s;
+		bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+			    (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+
+		out[n++] = safe ? c : '_';
+	}
+	if (n == 0)
+		out[n++] = '_';
+	out[n] = '\0';
+}
+
+struct sp_file_sink *sp_file_sink_new(const struct sp_core_ops *ops)
+{
+	struct sp_file_sink *f = calloc(1, sizeof(*f));
+
+	if (f == NULL)
+		return NULL;
+	f->ops = ops;
+	f->dir = ops->config->output_dir;
+	safe_name(f->service, sizeof(f->service), ops->config->service_name);
+	return f;
+}
+
+void sp_file_sink_free(struct sp_file_sink *f)
+{
+	free(f);
+}
+
+static int write_all(int fd, const uint8_t *data, size_t len)
+{
+	while (len != 0) {
+		ssize_t n = write(fd, data, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		data += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Writes dirfd/temp and renames it; leaves nothing behind when that fails. */
+static int write_file(int dirfd, const char *temp, const char *name, const struct sp_bytes *b)
+{
+	int fd = openat(dirfd, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	err = write_all(fd, b->data, b->len);
+	if (close(fd) != 0 && err == 0)
+		err = -errno;
+	if (err == 0 && renameat(dirfd, temp, dirfd, name) != 0)
+		err = -errno;
+	if (err != 0)
+		(void)unlinkat(dirfd, temp, 0);
+	return err;
+}
+
+static int open_dir(const char *dir)
+{
+	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+	int fd = open(dir, flags);
+
+	if (fd < 0 && errno == ENOENT && (mkdir(dir, 0755) == 0 || errno == EEXIST))
+		fd = open(dir, flags);
+	return fd >= 0 ? fd : -errno;
+}
+
+static void make_name(const struct sp_file_sink *f, int64_t time_ns, char *out, size_t cap)
+{
+	time_t t = (time_t)(time_ns / (int64_t)SP_NS_PER_S);
+	char stamp[32] = "0";
+	struct tm tm;
+
+	if (gmtime_r(&t, &tm) != NULL)
+		(void)strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm);
+	(void)snprintf(out, cap, "spanprof-%s-%" PRIu32 "-%s-%06" PRIu32 ".pb.gz", f->service,
+		       f->ops->pid, stamp, f->seq);
+}
+
+int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile, int64_t time_ns,
+		       uint64_t now_ns)
+{
+	char name[NAME_MAX - 8];
+	char temp[NAME_MAX];
+	int dirfd = open_dir(f->dir);
+	int err = dirfd < 0 ? dirfd : 0;
+
+	f->seq++;
+	if (err == 0) {
+		make_name(f, time_ns, name, sizeof(name));
+		(void)snprintf(temp, sizeof(temp), ".%s.tmp", name);
+		err = write_file(dirfd, temp, name, profile);
+		close(dirfd);
+	}
+	if (err == 0) {
+		f->ops->counter_add(SP_COUNT_FILES_WRITTEN, 1);
+		return 0;
+	}
+	f->ops->counter_add(SP_COUNT_FILE_FAILED, 1);
+	sp_say_limited(f->ops, &f->said, now_ns, "cannot write a profile into %s: %s", f->dir,
+		       strerrordesc_np(-err));
+	return err;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The exporter's life on the background thread: drain, aggregate, and at every upload interval
+ * encode and send. All state hangs on one object made by sp_export_run(): a forked child runs it
+ * again in the same image and must find nothing of its parent's. Context: BG. Caller: the core,
+ * through dlsym.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/clock.h"
+#include "export/encode.h"
+#include "export/export.h"
+#include "export/modules.h"
+#include "export/say.h"
+#include "export/stack_map.h"
+#include "export/symbolize.h"
+#include "export/upload.h"
+
+#define SP_DRAIN_MAX 4096U /* samples per call */
+#define SP_DRAIN_ROUNDS 16U
+#define SP_WAIT_ACTIVE_MS 250U
+#define SP_WAIT_IDLE_MS 1000U
+#define SP_WAIT_SENDING_MS 10
+
+struct exporter {
+	const struct sp_core_ops *ops;
+	struct sp_modules *modules;
+	struct sp_symbolizer *symbolizer;
+	struct sp_stack_map *map;
+	struct sp_upload *upload;
+	unsigned asked; /* SP_WAIT_ bits that wait() returned and nobody has served yet */
+	bool active;    /* the last drain found samples */
+	bool flushing;
+	uint64_t tick_ns;
+	uint64_t batch_mono_ns;
+	int64_t batch_real_ns;
+	uint32_t batch_epoch;
+	uint64_t counted[SP_COUNTER_N]; /* at the last report of losses */
+};
+
+struct put_arg {
+	struct exporter *x;
+	uint32_t epoch;
+};
+
+static void put_sample(const struct sp_sample *s, void *arg)
+{
+	const struct put_arg *p = arg;
+	const struct sp_core_ops *ops = p->x->ops;
+	unsigned loss = sp_stack_map_put(p->x->map, s, p->epoch);
+
+	if ((loss & SP_STACK_LOST) != 0)
+		ops->counter_add(SP_COUNT_STACKS_OTHER, 1);
+	if ((loss & SP_LABELS_LOST) != 0)
+		ops->counter_add(SP_COUNT_SPANS_OTHER, 1);
+	if ((loss & SP_STACK_NOMEM) != 0)
+		ops->counter_add(SP_COUNT_EXPORT_NOMEM, 1);
+}
+
+static void drain(struct exporter *x)
+{
+	struct put_arg arg = {.x = x};
+
+	/* Looking first gives the samples the epoch in which they were taken, or the one before it
+	 * ended: objects that vanished are still remembered. */
+	(void)sp_modules_refresh(x->modules);
+	arg.epoch = sp_modules_epoch(x->modules);
+	x->active = false;
+	/* Bounded, because the threads that fill the ring may be faster than we are. */
+	for (unsigned round = 0; round < SP_DRAIN_ROUNDS; round++) {
+		unsigned n = x->ops->drain(put_sample, &arg, SP_DRAIN_MAX);
+
+		x->active = x->active || n != 0;
+		if (n < SP_DRAIN_MAX)
+			break;
+	}
+}
+
+/*
+ * While a request is on its way: keep draining, and notice that the process wants to end. The core
+ * lets a host fork only while we are in wait(), so the time is spent there and not in libcurl; at
+ * the end of the process, when wait() returns at once, libcurl sleeps.
+ */
+static int while_sending(void *arg)
+{
+	struct exporter *x = arg;
+	bool ending = x->ops->flush_pending() != 0;
+	uint32_t left;
+
+	x->asked |= x->ops->wait(ending ? 0 : SP_WAIT_SENDING_MS);
+	drain(x);
+	if (!x->ops->flush_pending())
+		return 0;
+	/* A flush has newer samples to send as well: an upload that was under way when it began
+	 * gets half of its time. */
+	left = x->ops->flush_left_ms();
+	if (left == 0 || (!x->flushing && left < x->ops->config->flush_timeout_ms / 2))
+		return -1;
+	return SP_WAIT_SENDING_MS;
+}
+
+static void put_profile(void *arg, const struct sp_bytes *profile, uint64_t samples)
+{
+	struct exporter *x = arg;
+
+	sp_upload_put(x->upload, profile, x->batch_real_ns, samples);
+}
+
+static void begin_batch(struct exporter *x)
+{
+	/* What was gone before the batch that was just encoded is of no use to anyone. */
+	sp_modules_forget(x->modules, x->batch_epoch);
+	x->batch_epoch = sp_modules_epoch(x->modules);
+	x->batch_mono_ns = sp_clock_mono_ns();
+	x->batch_real_ns = sp_clock_real_ns();
+	sp_stack_map_clear(x->map);
+}
+
+static void encode_batch(struct exporter *x)
+{
+	const struct sp_config *c = x->ops->config;
+	uint32_t hz = c->sample_rate_hz != 0 ? c->sample_rate_hz : 1;
+	struct sp_encoder e = {
+		.ops = x->ops,
+		.symbolizer = x->symbolizer,
+		.limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES},
+		.times =
+			{
+				.period_ns = (int64_t)(SP_NS_PER_S / hz),
+				.time_ns = x->batch_real_ns,
+				.duration_ns = (int64_t)(sp_clock_mono_ns() - x->batch_mono_ns),
+			},
+	};
+
+	if (sp_stack_map_samples(x->map) != 0)
+		sp_encode(&e, x->map, put_profile, x);
+	begin_batch(x);
+}
+
+/* One line per interval that lost something. */
+static void report_losses(struct exporter *x)
+{
+	static const char *const name[] = {
+#define SP_NAME_(id, text, is_loss) [SP_COUNT_##id] = (is_loss) ? (text) : NULL,
+		SP_FOR_EACH_COUNTER(SP_NAME_)
+#undef SP_NAME_
+	};
+	char text[800];
+	size_t used = 0;
+
+	for (unsigned i = 0; i < SP_COUNTER_N; i++) {
+		uint64_t n = x->ops->counter_read((enum sp_counter)i);
+		uint64_t grown = n - x->counted[i];
+
+		x->counted[i] = n;
+		if (name[i] == NULL || grown == 0 || used >= sizeof(text))
+			continue;
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s +%" PRIu64,
+					 used != 0 ? ", " : "", name[i], grown);
+	}
+	if (used != 0)
+		sp_say(x->ops, SP_LOG_WARN, "lost since the last upload: %s", text);
+}
+
+static void tick(struct exporter *x)
+{
+	uint64_t interval = x->ops->config->upload_interval_ms * SP_NS_PER_MS;
+	uint64_t now = sp_clock_mono_ns();
+
+	encode_batch(x);
+	sp_upload_run(x->upload);
+	report_losses(x);
+	/* In step with the first tick, whatever the upload took, but never two at once. */
+	x->tick_ns += interval;
+	if (x->tick_ns <= now)
+		x->tick_ns = now + interval;
+}
+
+static void flush(struct exporter *x)
+{
+	x->flushing = true;
+	drain(x);
+	encode_batch(x);
+	sp_upload_flush(x->upload);
+	report_losses(x);
+	x->flushing = false;
+	/* The request may have been seen a second time while sending. */
+	x->asked &= ~SP_WAIT_FLUSH;
+	x->ops->flushed();
+}
+
+/* Stopped without a flush: what is left is lost, but not in silence. */
+static void abandon(struct exporter *x)
+{
+	sp_upload_abandon(x->upload);
+	x->ops->counter_add(SP_COUNT_SAMPLES_UNSENT, sp_stack_map_samples(x->map));
+}
+
+static uint32_t wait_ms(const struct exporter *x)
+{
+	uint64_t now = sp_clock_mono_ns();
+	uint64_t ms = x->tick_ns > now ? (x->tick_ns - now) / SP_NS_PER_MS + 1 : 0;
+	uint32_t most = x->active ? SP_WAIT_ACTIVE_MS : SP_WAIT_IDLE_MS;
+	uint32_t due = sp_upload_due_ms(x->upload);
+
+	if (ms > most)
+		ms = most;
+	return due < ms ? due : (uint32_t)ms;
+}
+
+static void loop(struct exporter *x)
+{
+	for (;;) {
+		unsigned bits = x->asked | x->ops->wait(x->asked != 0 ? 0 : wait_ms(x));
+
+		x->asked = 0;
+		drain(x);
+		if ((bits & SP_WAIT_FLUSH) != 0)
+			flush(x);
+		if ((bits & SP_WAIT_STOP) != 0) {
+			abandon(x);
+			return;
+		}
+		if (sp_clock_mono_ns() >= x->tick_ns)
+			tick(x);
+		else if (sp_upload_due_ms(x->upload) == 0)
+			sp_upload_run(x->upload);
+	}
+}
+
+static void destroy(struct exporter *x)
+{
+	sp_upload_free(x->upload);
+	sp_symbolizer_free(x->symbolizer);
+	sp_modules_free(x->modules);
+	sp_stack_map_free(x->map);
+	free(x);
+}
+
+static int create(const struct sp_core_ops *ops, struct exporter **out)
+{
+	struct exporter *x = calloc(1, sizeof(*x));
+	uint64_t interval, random;
+	int err;
+
+	if (x == NULL)
+		return -ENOMEM;
+	*out = x;
+	x->ops = ops;
+	x->modules = sp_modules_new(dl_iterate_phdr);
+	x->map = sp_stack_map_new(&sp_stack_limits_default);
+	if (x->modules == NULL || x->map == NULL)
+		return -ENOMEM;
+	x->symbolizer = sp_symbolizer_new(x->modules, &sp_symbolizer_limits_default);
+	if (x->symbolizer == NULL)
+		return -ENOMEM;
+	err = sp_upload_new(ops, while_sending, x, &x->upload);
+	if (err != 0)
+		return err;
+	(void)sp_modules_refresh(x->modules);
+	begin_batch(x);
+	/* Processes that start together must not upload together. */
+	interval = ops->config->upload_interval_ms * SP_NS_PER_MS;
+	random = sp_clock_seed(ops->pid);
+	x->tick_ns =
+		x->batch_mono_ns + interval / 2 + sp_clock_random(&random) % (interval / 2 + 1);
+	return 0;
+}
+
+SP_EXPORT int sp_export_run(const struct sp_core_ops *ops, void (*ready)(void))
+{
+	struct exporter *x = NULL;
+	int err;
+
+	if (ops->abi != SP_EXPORT_ABI)
+		return -ENOTSUP;
+	err = create(ops, &x);
+	if (err == 0) {
+		ready();
+		loop(x);
+	}
+	if (x != NULL)
+		destroy(x);
+	return err;
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Watches the loader's list of objects. Everything taken from a mapped object is read inside the
+ * dl_iterate_phdr callback: the loader's lock keeps it mapped. The callbacks allocate nothing,
+ * because a host's allocator may call the loader with its own lock held. Context: BG. Callers:
+ * main.c refreshes, symbolize.c asks.
+ */
+#define _GNU_SOURCE
+#include "export/modules.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "export/elf_notes.h"
+
+#define SP_SIGHTINGS 32U /* new objects per pass over the list */
+#define SP_PATH_BYTES 1024U
+
+struct item {
+	struct sp_module mod;
+	bool seen;
+	char text[2 * SP_PATH_BYTES]; /* path, then the path to show */
+};
+
+struct sighting {
+	struct sp_module mod;
+	char path[SP_PATH_BYTES];
+};
+
+struct sp_modules {
+	sp_phdr_iterate iterate;
+	struct item **alive; /* sorted by mod.lo */
+	uint32_t alive_n, alive_cap;
+	struct item **dead; /* in order of death */
+	uint32_t dead_n, dead_cap;
+	struct sighting *fresh;
+	uint32_t fresh_n;
+	bool more; /* the list has more new objects than fresh[] holds */
+	bool stale;
+	unsigned long long adds, subs;
+	uint32_t epoch;
+	uint32_t serials;
+};
+
+static uint64_t page_down(uint64_t a)
+{
+	return a & ~(uint64_t)4095;
+}
+
+static uint64_t page_up(uint64_t a)
+{
+	return page_down(a + 4095);
+}
+
+static void read_load(struct sp_module *mod, const ElfW(Phdr) * ph)
+{
+	uint64_t start = mod->bias + ph->p_vaddr;
+
+	if (start < mod->lo)
+		mod->lo = start;
+	if (start + ph->p_memsz > mod->hi)
+		mod->hi = start + ph->p_memsz;
+	if ((ph->p_flags & PF_X) != 0 && mod->segments < SP_MODULE_SEGMENTS)
+		mod->segment[mod->segments++] = (struct sp_segment){
+			.start = page_down(start),
+			.end = page_up(start + ph->p_memsz),
+			.offset = page_down(ph->p_offset),
+		};
+}
+
+/* What the loader shows of one object; runs under its lock. */
+static void read_info(struct sp_module *mod, const struct dl_phdr_info *info)
+{
+	uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
+
+	memset(mod, 0, sizeof(*mod));
+	mod->bias = info->dlpi_addr;
+	mod->phdr = (uintptr_t)info->dlpi_phdr;
+	mod->lo = UINT64_MAX;
+	mod->vdso = vdso != 0 && mod->phdr >= vdso && mod->phdr < vdso + 4096;
+	mod->main = !mod->vdso && (info->dlpi_name == NULL || info->dlpi_name[0] == '\0');
+	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+		const void *at = (const void *)(uintptr_t)(mod->bias + ph->p_vaddr);
+
+		if (ph->p_type == PT_LOAD)
+			read_load(mod, ph);
+		else if (ph->p_type == PT_NOTE && mod->build_id_len == 0)
+			mod->build_id_len = (uint8_t)sp_elf_build_id(at, ph->p_memsz, mod->build_id,
+								     sizeof(mod->build_id));
+	}
+}
+
+static bool same_object(const struct sp_module *a, const struct sp_module *b)
+{
+	return a->bias == b->bias && a->phdr == b->phdr && a->hi == b->hi &&
+	       a->build_id_len == b->build_id_len &&
+	       memcmp(a->build_id, b->build_id, sizeof(a->build_id)) == 0;
+}
+
+/* Number of alive modules that begin at or below addr. */
+static uint32_t alive_upto(const struct sp_modules *m, uint64_t addr)
+{
+	uint32_t low = 0;
+
+	for (uint32_t high = m->alive_n; low < high;) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (m->alive[mid]->mod.lo <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static int see(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct sp_modules *m = arg;
+	struct sp_module mod;
+	uint32_t n;
+
+	(void)size;
+	read_info(&mod, info);
+	if (mod.lo >= mod.hi)
+		return 0;
+	n = alive_upto(m, mod.lo);
+	if (n != 0 && same_object(&m->alive[n - 1]->mod, &mod)) {
+		m->alive[n - 1]->seen = true;
+		return 0;
+	}
+	if (m->fresh_n >= SP_SIGHTINGS) {
+		m->more = true;
+		return 1;
+	}
+	m->fresh[m->fresh_n].mod = mod;
+	m->fresh[m->fresh_n].path[0] = '\0';
+	if (info->dlpi_name != NULL)
+		strncat(m->fresh[m->fresh_n].path, info->dlpi_name, SP_PATH_BYTES - 1);
+	m->fresh_n++;
+	return 0;
+}
+
+/* The program's own path; /proc/self/exe opens it even when it was replaced or deleted. */
+static void name_main(struct item *it, char *shown)
+{
+	static const char deleted[] = " (deleted)";
+	const size_t tail = sizeof(deleted) - 1;
+	ssize_t n;
+
+	(void)snprintf(it->text, SP_PATH_BYTES, "/proc/self/exe");
+	n = readlink(it->text, shown, SP_PATH_BYTES - 1);
+	if (n <= 0) {
+		(void)snprintf(shown, SP_PATH_BYTES, "[main]");
+		return;
+	}
+	shown[n] = '\0';
+	if ((size_t)n > tail && strcmp(shown + (size_t)n - tail, deleted) == 0)
+		shown[(size_t)n - tail] = '\0';
+}
+
+/* A relative name means the working directory of dlopen: resolve it while it is likely still that
+ * one. */
+static void name_library(struct item *it, char *shown, const char *path)
+{
+	char resolved[PATH_MAX];
+
+	if (path[0] != '/' && realpath(path, resolved) != NULL)
+		path = resolved;
+	memcpy(it->text, path, strnlen(path, SP_PATH_BYTES - 1));
+	memcpy(shown, it->text, SP_PATH_BYTES);
+}
+
+/* The path to open and the path to show. */
+static void name_item(struct item *it, const char *path)
+{
+	char *shown = it->text + SP_PATH_BYTES;
+
+	if (it->mod.vdso)
+		(void)snprintf(shown, SP_PATH_BYTES, "[vdso]");
+	else if (it->mod.main)
+		name_main(it, shown);
+	else
+		name_library(it, shown, path);
+	it->mod.path = it->text;
+	it->mod.shown = shown;
+	it->mod.name = strrchr(shown, '/') != NULL ? strrchr(shown, '/') + 1 : shown;
+}
+
+static bool reserve(struct item ***list, uint32_t *cap, uint32_t want)
+{
+	struct item **more;
+
+	if (want <= *cap)
+		return true;
+	more = realloc(*list, (size_t)(want + 64) * sizeof(struct item *));
+	if (more == NULL)
+		return false;
+	*list = more;
+	*cap = want + 64;
+	return true;
+}
+
+static int add_fresh(struct sp_modules *m, const struct sighting *s)
+{
+	struct item *it;
+	uint32_t at;
+
+	if (m->alive_n >= SP_MODULES_MAX || !reserve(&m->alive, &m->alive_cap, m->alive_n + 1))
+		return -ENOMEM;
+	it = calloc(1, sizeof(*it));
+	if (it == NULL)
+		return -ENOMEM;
+	it->mod = s->mod;
+	it->mod.serial = ++m->serials;
+	it->mod.born = m->epoch;
+	it->mod.died = SP_EPOCH_ALIVE;
+	it->seen = true;
+	name_item(it, s->path);
+	at = alive_upto(m, it->mod.lo);
+	memmove(m->alive + at + 1, m->alive + at, (m->alive_n - at) * sizeof(struct item *));
+	m->alive[at] = it;
+	m->alive_n++;
+	return 0;
+}
+
+/* Moves what the last complete pass did not see to the tombstones, under a new epoch. */
+static int bury_unseen(struct sp_modules *m)
+{
+	uint32_t kept = 0, dead = 0;
+
+	for (uint32_t i = 0; i < m->alive_n; i++)
+		dead += !m->alive[i]->seen;
+	if (dead == 0)
+		return 0;
+	if (!reserve(&m->dead, &m->dead_cap, m->dead_n + dead))
+		return -ENOMEM;
+	m->epoch++;
+	for (uint32_t i = 0; i < m->alive_n; i++) {
+		struct item *it = m->alive[i];
+
+		if (it->seen) {
+			m->alive[kept++] = it;
+			continue;
+		}
+		it->mod.died = m->epoch;
+		m->dead[m->dead_n++] = it;
+	}
+	m->alive_n = kept;
+	return 0;
+}
+
+static int read_generation(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct sp_modules *m = arg;
+
+	(void)size;
+	m->stale = m->stale || info->dlpi_adds != m->adds || info->dlpi_subs != m->subs;
+	m->adds = info->dlpi_adds;
+	m->subs = info->dlpi_subs;
+	return 1;
+}
+
+/* One pass; new objects go to fresh[]. */
+static void look(struct sp_modules *m)
+{
+	for (uint32_t i = 0; i < m->alive_n; i++)
+		m->alive[i]->seen = false;
+	m->fresh_n = 0;
+	m->more = false;
+	m->iterate(see, m);
+}
+
+int sp_modules_refresh(struct sp_modules *m)
+{
+	int err = 0;
+
+	m->iterate(read_generation, m);
+	if (!m->stale)
+		return 0;
+	do {
+		look(m);
+		/* Buried first, an object at a reused address is born after its predecessor died. */
+		if (!m->more)
+			err = bury_unseen(m);
+		for (uint32_t i = 0; i < m->fresh_n && err == 0; i++)
+			err = add_fresh(m, &m->fresh[i]);
+	} while (m->more && err == 0);
+	m->stale = err != 0;
+	return err;
+}
+
+struct sp_modules *sp_modules_new(sp_phdr_iterate iterate)
+{
+	struct sp_modules *m = calloc(1, sizeof(*m));
+
+	if (m == NULL)
+		return NULL;
+	m->iterate = iterate;
+	m->stale = true;
+	m->fresh = calloc(SP_SIGHTINGS, sizeof(*m->fresh));
+	if (m->fresh == NULL) {
+		free(m);
+		return NULL;
+	}
+	return m;
+}
+
+void sp_modules_free(struct sp_modules *m)
+{
+	if (m == NULL)
+		return;
+	for (uint32_t i = 0; i < m->alive_n; i++)
+		free(m->alive[i]);
+	for (uint32_t i = 0; i < m->dead_n; i++)
+		free(m->dead[i]);
+	free(m->alive);
+	free(m->dead);
+	free(m->fresh);
+	free(m);
+}
+
+sp_phdr_iterate sp_modules_iterate(const struct sp_modules *m)
+{
+	return m->iterate;
+}
+
+uint32_t sp_modules_epoch(const struct sp_modules *m)
+{
+	return m->epoch;
+}
+
+void sp_modules_forget(struct sp_modules *m, uint32_t epoch)
+{
+	uint32_t n = 0;
+
+	while (n < m->dead_n && m->dead[n]->mod.died < epoch)
+		free(m->dead[n++]);
+	if (n == 0)
+		return;
+	memmove(m->dead, m->dead + n, (m->dead_n - n) * sizeof(struct item *));
+	m->dead_n -= n;
+}
+
+const struct sp_module *sp_modules_find(const struct sp_modules *m, uint64_t pc, uint32_t epoch)
+{
+	uint32_t n = alive_upto(m, pc);
+	const struct sp_module *now = n != 0 ? &m->alive[n - 1]->mod : NULL;
+
+	if (now != NULL && pc >= now->hi)
+		now = NULL;
+	if (now != NULL && now->born <= epoch)
+		return now;
+	for (uint32_t i = m->dead_n; i-- != 0;) {
+		const struct sp_module *d = &m->dead[i]->mod;
+
+		if (pc < d->lo || pc >= d->hi)
+			continue;
+		if (d->born <= epoch && (epoch < d->died || now == NULL))
+			return d;
+	}
+	return now;
+}
+
+const struct sp_module *sp_modules_main(const struct sp_modules *m)
+{
+	for (uint32_t i = 0; i < m->alive_n; i++)
+		if (m->alive[i]->mod.main)
+			return &m->alive[i]->mod;
+	return NULL;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is mapped where: one entry per loaded object, and for a while the ones that were unloaded.
+ * An epoch is a stretch of time in which nothing was unloaded; an address has one meaning in it.
+ */
+#ifndef SP_MODULES_H
+#define SP_MODULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SP_MODULE_SEGMENTS 4U
+#define SP_MODULES_MAX 4096U
+#define SP_BUILD_ID_MAX 32U
+#define SP_EPOCH_ALIVE UINT32_MAX
+
+/* An executable PT_LOAD, in runtime addresses rounded out to pages, as /proc/self/maps shows it. */
+struct sp_segment {
+	uint64_t start;
+	uint64_t end;
+	uint64_t offset; /* in the file */
+};
+
+struct sp_module {
+	uint32_t serial; /* never used twice */
+	uint32_t born;   /* first epoch it was seen in */
+	uint32_t died;   /* first epoch it was gone, or SP_EPOCH_ALIVE */
+	uint64_t bias;   /* runtime address minus ELF virtual address */
+	uint64_t lo;     /* of all its PT_LOADs */
+	uint64_t hi;
+	uint64_t phdr; /* where its program headers are: with bias, its identity */
+	uint8_t build_id[SP_BUILD_ID_MAX];
+	uint8_t build_id_len; /* 0 = none */
+	uint8_t segments;
+	bool main; /* the program itself */
+	bool vdso; /* has no file */
+	struct sp_segment segment[SP_MODULE_SEGMENTS];
+	const char *path;  /* to open; "/proc/self/exe" works for the main program */
+	const char *name;  /* last part of the path to show */
+	const char *shown; /* the path to show */
+};
+
+struct dl_phdr_info;
+
+typedef int (*sp_phdr_callback)(struct dl_phdr_info *info, size_t size, void *arg);
+/* dl_iterate_phdr, or a test's stand-in. */
+typedef int (*sp_phdr_iterate)(sp_phdr_callback fn, void *arg);
+
+struct sp_modules;
+
+/* NULL when out of memory. Nothing is known before the first refresh. */
+struct sp_modules *sp_modules_new(sp_phdr_iterate iterate);
+void sp_modules_free(struct sp_modules *m);
+
+/* Looks what was loaded and unloaded; cheap when nothing was. 0 or -ENOMEM (then some modules stay
+ * unknown until the next refresh). */
+int sp_modules_refresh(struct sp_modules *m);
+
+/* The function given to sp_modules_new(). */
+sp_phdr_iterate sp_modules_iterate(const struct sp_modules *m);
+
+/* Number for samples drained now. */
+uint32_t sp_modules_epoch(const struct sp_modules *m);
+
+/* Forgets modules that were gone before `epoch`. Pointers to them die. */
+void sp_modules_forget(struct sp_modules *m, uint32_t epoch);
+
+/* The object that held pc during the epoch; else the last one that ever did; else NULL. */
+const struct sp_module *sp_modules_find(const struct sp_modules *m, uint64_t pc, uint32_t epoch);
+
+/* The program itself, or NULL. */
+const struct sp_module *sp_modules_main(const struct sp_modules *m);
+
+/*
+ * Start of the function around pc by the module's call frame information, as ELF virtual address.
+ * Reads the mapped object under the loader's lock, so a dlclose meanwhile does no harm. False when
+ * the module is gone or nothing covers pc.
+ */
+bool sp_modules_function(const struct sp_modules *m, const struct sp_module *mod, uint64_t pc,
+			 uint64_t *start);
+
+/* A copy of the mapped vDSO for libelf; the caller frees it. NULL when there is none. */
+void *sp_modules_vdso_copy(const struct sp_module *mod, size_t *size);
+
+#endif

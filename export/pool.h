@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A bump allocator: many small zeroed pieces with stable addresses, freed together. */
+#ifndef SP_POOL_H
+#define SP_POOL_H
+
+#include <stddef.h>
+
+struct sp_pool_chunk;
+
+/* Zero it at first use. */
+struct sp_pool {
+	struct sp_pool_chunk *top;
+	size_t bytes; /* taken from malloc so far */
+};
+
+/* Zeroed memory, aligned for any type; NULL when out of memory. */
+void *sp_pool_get(struct sp_pool *p, size_t size);
+
+/* A NUL-terminated copy of len bytes of s. */
+char *sp_pool_text(struct sp_pool *p, const char *s, size_t len);
+
+void sp_pool_fini(struct sp_pool *p);
+
+#endif

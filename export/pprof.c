@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The profile under construction, as protobuf-c messages in one pool, with its packed size kept
+ * up to date so that a profile can be closed before it is too large for the server. With
+ * pprof_request.c the only user of protobuf-c in the exporter. Context: BG. Caller: encode.c.
+ */
+#include "export/pprof.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/pool.h"
+#include "export/strtab.h"
+#include "export/utf8.h"
+#include "profile.pb-c.h"
+
+/* The server refuses label values longer than this; no other string needs more. */
+#define SP_PPROF_STRING_MAX 2048U
+#define SP_PPROF_COMMENTS_MAX 64U
+#define SP_PPROF_LABELS 3U
+
+typedef Spanprof__Pprof__Profile pb_profile;
+typedef Spanprof__Pprof__Sample pb_sample;
+typedef Spanprof__Pprof__Label pb_label;
+typedef Spanprof__Pprof__Mapping pb_mapping;
+typedef Spanprof__Pprof__Location pb_location;
+typedef Spanprof__Pprof__Line pb_line;
+typedef Spanprof__Pprof__Function pb_function;
+typedef Spanprof__Pprof__ValueType pb_value_type;
+
+/* Pointers to messages in the pool, in the shape protobuf-c wants them. */
+struct list {
+	void **item;
+	uint32_t n;
+	uint32_t cap;
+};
+
+struct sp_pprof {
+	struct sp_pprof_limits limits;
+	struct sp_pprof_times times;
+	struct sp_strtab strings;
+	struct sp_pool pool;
+	struct list samples, mappings, locations, functions;
+	uint32_t *function_slot; /* open addressing by names, id */
+	uint32_t function_slots;
+	int64_t comment[SP_PPROF_COMMENTS_MAX];
+	size_t comments;
+	pb_value_type type[3]; /* samples/count, cpu/nanoseconds, and the period's */
+	int64_t key_span_id, key_trace_id, key_span_name;
+	size_t bytes;
+};
+
+/* Bytes of a field of n bytes whose number is below 16. */
+static size_t framed(size_t n)
+{
+	size_t digits = 1;
+
+	for (size_t v = n; v >= 128; v >>= 7)
+		digits++;
+	return 1 + digits + n;
+}
+
+static int append(struct list *l, void *item)
+{
+	if (l->n == l->cap) {
+		uint32_t cap = l->cap != 0 ? l->cap * 2 : 256;
+		void **more = realloc(l->item, cap * sizeof(*more));
+
+		if (more == NULL)
+			return -ENOMEM;
+		l->item = more;
+		l->cap = cap;
+	}
+	l->item[l->n++] = item;
+	return 0;
+}
+
+static int put_string(struct sp_pprof *p, const char *s, size_t len, int64_t *id)
+{
+	char clean[SP_PPROF_STRING_MAX];
+	size_t n = sp_utf8_clean(clean, sizeof(clean), s, len);
+	uint32_t before = p->strings.n;
+	uint32_t at;
+
+	if (sp_strtab_put(&p->strings, clean, n, &at) != 0)
+		return -ENOMEM;
+	if (p->strings.n != before)
+		p->bytes += framed(n);
+	*id = at;
+	return 0;
+}
+
+static int put_text(struct sp_pprof *p, const char *s, int64_t *id)
+{
+	return put_string(p, s, strlen(s), id);
+}
+
+static int put_type(struct sp_pprof *p, unsigned i, const char *type, const char *unit)
+{
+	spanprof__pprof__value_type__init(&p->type[i]);
+	if (put_text(p, type, &p->type[i].type) != 0 || put_text(p, unit, &p->type[i].unit) != 0)
+		return -ENOMEM;
+	p->bytes += framed(spanprof__pprof__value_type__get_packed_size(&p->type[i]));
+	return 0;
+}
+
+/* The label keys are there from the start: each may be in the table only once, also when some
+ * function has the same name. */
+static int put_keys(struct sp_pprof *p)
+{
+	if (put_text(p, "span_id", &p->key_span_id) != 0 ||
+	    put_text(p, "span_name", &p->key_span_name) != 0 ||
+	    put_text(p, "trace_id", &p->key_trace_id) != 0)
+		return -ENOMEM;
+	return 0;
+}
+
+struct sp_pprof *sp_pprof_new(const struct sp_pprof_limits *limits,
+			      const struct sp_pprof_times *times)
+{
+	struct sp_pprof *p = calloc(1, sizeof(*p));
+	pb_profile head = SPANPROF__PPROF__PROFILE__INIT;
+
+	if (p == NULL)
+		return NULL;
+	p->limits = *limits;
+	p->times = *times;
+	head.time_nanos = times->time_ns;
+	head.duration_nanos = times->duration_ns;
+	head.period = times->period_ns;
+	/* 2 for the empty string, 2 for the frame of the comments. */
+	p->bytes = spanprof__pprof__profile__get_packed_size(&head) + 2 + 2;
+	p->function_slots = 1024;
+	p->function_slot = calloc(p->function_slots, sizeof(*p->function_slot));
+	if (p->function_slot == NULL || sp_strtab_init(&p->strings) != 0 ||
+	    put_type(p, 0, "samples", "count") != 0 || put_type(p, 1, "cpu", "nanoseconds") != 0 ||
+	    put_type(p, 2, "cpu", "nanoseconds") != 0 || put_keys(p) != 0) {
+		sp_pprof_free(p);
+		return NULL;
+	}
+	return p;
+}
+
+void sp_pprof_free(struct sp_pprof *p)
+{
+	if (p == NULL)
+		return;
+	free(p->samples.item);
+	free(p->mappings.item);
+	free(p->locations.item);
+	free(p->functions.item);
+	free(p->function_slot);
+	sp_strtab_fini(&p->strings);
+	sp_pool_fini(&p->pool);
+	free(p);
+}
+
+int sp_pprof_comment(struct sp_pprof *p, const char *text)
+{
+	if (p->comments == SP_PPROF_COMMENTS_MAX)
+		return 0;
+	if (put_text(p, text, &p->comment[p->comments]) != 0)
+		return -ENOMEM;
+	p->comments++;
+	p->bytes += 2; /* an index below 16384 */
+	return 0;
+}
+
+int sp_pprof_mapping(struct sp_pprof *p, const struct sp_pprof_mapping *m, uint64_t *id)
+{
+	pb_mapping *pb = sp_pool_get(&p->pool, sizeof(*pb));
+
+	if (pb == NULL)
+		return -ENOMEM;
+	spanprof__pprof__mapping__init(pb);
+	pb->id = p->mappings.n + 1;
+	pb->memory_start = m->start;
+	pb->memory_limit = m->limit;
+	pb->file_offset = m->offset;
+	/* True for every mapping, because every frame carries a name: with false the server would
+	 * mark the block as not symbolized and look the addresses up at query time. */
+	pb->has_functions = 1;
+	if (put_text(p, m->file, &pb->filename) != 0 ||
+	    put_text(p, m->build_id, &pb->build_id) != 0 || append(&p->mappings, pb) != 0)
+		return -ENOMEM;
+	p->bytes += framed(spanprof__pprof__mapping__get_packed_size(pb));
+	*id = pb->id;
+	return 0;
+}
+
+static uint32_t *function_slot(const struct sp_pprof *p, int64_t name, int64_t system_name)
+{
+	uint64_t h = ((uint64_t)name << 32 ^ (uint64_t)system_name) * UINT64_C(0x9e3779b97f4a7c15);
+	uint32_t at = (uint32_t)(h >> 32) & (p->function_slots - 1);
+
+	for (; p->function_slot[at] != 0; at = (at + 1) & (p->function_slots - 1)) {
+		const pb_function *f = p->functions.item[p->function_slot[at] - 1];
+
+		if (f->name == name && f->system_name == system_name)
+			break;
+	}
+	return &p->function_slot[at];
+}
+
+static int grow_function_slots(struct sp_pprof *p)
+{
+	uint32_t *bigger = calloc((size_t)p->function_slots * 2, sizeof(*bigger));
+
+	if (bigger == NULL)
+		return -ENOMEM;
+	free(p->function_slot);
+	p->function_slot = bigger;
+	p->function_slots *= 2;
+	for (uint32_t i = 0; i < p->functions.n; i++) {
+		const pb_function *f = p->functions.item[i];
+
+		*function_slot(p, f->name, f->system_name) = i + 1;
+	}
+	return 0;
+}
+
+int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_name, uint64_t *id)
+{
+	int64_t name_id, system_id;
+	pb_function *pb;
+	uint32_t *slot;
+
+	if (put_text(p, name, &name_id) != 0 || put_text(p, system_name, &system_id) != 0)
+		return -ENOMEM;
+	slot = function_slot(p, name_id, system_id);
+	if (*slot != 0) {
+		*id = *slot;
+		return 0;
+	}
+	pb = sp_pool_get(&p->pool, sizeof(*pb));
+	if (pb == NULL)
+		return -ENOMEM;
+	spanprof__pprof__function__init(pb);
+	pb->id = p->functions.n + 1;
+	pb->name = name_id;
+	pb->system_name = system_id;
+	if (append(&p->functions, pb) != 0)
+		return -ENOMEM;
+	*slot = p->functions.n;
+	p->bytes += framed(spanprof__pprof__function__get_packed_size(pb));
+	*id = pb->id;
+	return p->functions.n * 2 > p->function_slots ? grow_function_slots(p) : 0;
+}
+
+int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address, uint64_t function,
+		      uint64_t *id)
+{
+	struct {
+		pb_location location;
+		pb_line line;
+		pb_line *lines[1];
+	} *pb = sp_pool_get(&p->pool, sizeof(*pb));
+
+	if (pb == NULL)
+		return -ENOMEM;
+	spanprof__pprof__location__init(&pb->location);
+	spanprof__pprof__line__init(&pb->line);
+	pb->line.function_id = function;
+	pb->lines[0] = &pb->line;
+	pb->location.id = p->locations.n + 1;
+	pb->location.mapping_id = mapping;
+	pb->location.address = address;
+	pb->location.n_line = 1;
+	pb->location.line = pb->lines;
+	if (append(&p->locations, &pb->location) != 0)
+		return -ENOMEM;
+	p->bytes += framed(spanprof__pprof__location__get_packed_size(&pb->location));
+	*id = pb->location.id;
+	return 0;
+}
+
+static int put_label(struct sp_pprof *p, pb_sample *pb, int64_t key, const char *s, size_t len)
+{
+	pb_label *l = sp_pool_get(&p->pool, sizeof(*l));
+
+	if (l == NULL)
+		return -ENOMEM;
+	spanprof__pprof__label__init(l);
+	l->key = key;
+	if (put_string(p, s, len, &l->str) != 0)
+		return -ENOMEM;
+	/* A label without text would be a label with the number 0. */
+	if (l->str != 0)
+		pb->label[pb->n_label++] = l;
+	return 0;
+}
+
+static int put_labels(struct sp_pprof *p, pb_sample *pb, const struct sp_pprof_sample *s)
+{
+	int err = 0;
+
+	if (s->span_id != NULL)
+		err = put_label(p, pb, p->key_span_id, s->span_id, strlen(s->span_id));
+	if (err == 0 && s->span_name != NULL)
+		err = put_label(p, pb, p->key_span_name, s->span_name, s->span_name_len);
+	if (err == 0 && s->trace_id != NULL)
+		err = put_label(p, pb, p->key_trace_id, s->trace_id, strlen(s->trace_id));
+	return err;
+}
+
+int sp_pprof_sample(struct sp_pprof *p, const struct sp_pprof_sample *s)
+{
+	struct {
+		pb_sample sample;
+		pb_label *labels[SP_PPROF_LABELS];
+		int64_t values[2];
+		uint64_t locations[];
+	} *pb = sp_pool_get(&p->pool, sizeof(*pb) + s->locations * sizeof(uint64_t));
+
+	if (pb == NULL)
+		return -ENOMEM;
+	spanprof__pprof__sample__init(&pb->sample);
+	pb->values[0] = s->count;
+	pb->values[1] = s->ns;
+	memcpy(pb->locations, s->location, s->locations * sizeof(uint64_t));
+	pb->sample.n_location_id = s->locations;
+	pb->sample.location_id = pb->locations;
+	pb->sample.n_value = 2;
+	pb->sample.value = pb->values;
+	pb->sample.label = pb->labels;
+	if (put_labels(p, &pb->sample, s) != 0 || append(&p->samples, &pb->sample) != 0)
+		return -ENOMEM;
+	p->bytes += framed(spanprof__pprof__sample__get_packed_size(&pb->sample));
+	return p->samples.n > p->limits.samples || p->bytes > p->limits.bytes ? -E2BIG : 0;
+}
+
+void sp_pprof_mark(const struct sp_pprof *p, struct sp_pprof_mark *mark)
+{
+	*mark = (struct sp_pprof_mark){p->mappings.n, p->functions.n, p->locations.n,
+				       p->samples.n,  p->strings.n,   p->bytes};
+}
+
+void sp_pprof_rewind(struct sp_pprof *p, const struct sp_pprof_mark *mark)
+{
+	p->mappings.n = mark->mappings;
+	p->functions.n = mark->functions;
+	p->locations.n = mark->locations;
+	p->samples.n = mark->samples;
+	sp_strtab_cut(&p->strings, mark->strings);
+	p->bytes = mark->bytes;
+}
+
+uint32_t sp_pprof_samples(const struct sp_pprof *p)
+{
+	return p->samples.n;
+}
+
+int sp_pprof_pack(struct sp_pprof *p, struct sp_bytes *out)
+{
+	pb_profile pb = SPANPROF__PPROF__PROFILE__INIT;
+	pb_value_type *types[] = {&p->type[0], &p->type[1]};
+	char **strings = calloc(p->strings.n, sizeof(*strings));
+	size_t len;
+
+	out->data = NULL;
+	if (strings == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < p->strings.n; i++)
+		strings[i] = p->strings.bytes + p->strings.offset[i];
+	pb.n_sample_type = 2;
+	pb.sample_type = types;
+	pb.n_sample = p->samples.n;
+	pb.sample = (pb_sample **)p->samples.item;
+	pb.n_mapping = p->mappings.n;
+	pb.mapping = (pb_mapping **)p->mappings.item;
+	pb.n_location = p->locations.n;
+	pb.location = (pb_location **)p->locations.item;
+	pb.n_function = p->functions.n;
+	pb.function = (pb_function **)p->functions.item;
+	pb.n_string_table = p->strings.n;
+	pb.string_table = strings;
+	pb.time_nanos = p->times.time_ns;
+	pb.duration_nanos = p->times.duration_ns;
+	pb.period_type = &p->type[2];
+	pb.period = p->times.period_ns;
+	pb.n_comment = p->comments;
+	pb.comment = p->comment;
+	len = spanprof__pprof__profile__get_packed_size(&pb);
+	out->data = malloc(len);
+	if (out->data != NULL)
+		out->len = spanprof__pprof__profile__pack(&pb, out->data);
+	free(strings);
+	return out->data != NULL ? 0 : -ENOMEM;
+}

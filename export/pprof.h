@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Builds one pprof profile within limits. */
+#ifndef SP_PPROF_H
+#define SP_PPROF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sp_bytes {
+	uint8_t *data; /* malloc'ed */
+	size_t len;
+};
+
+struct sp_pprof_limits {
+	uint32_t samples;
+	size_t bytes; /* of the packed, uncompressed profile */
+};
+
+struct sp_pprof_times {
+	int64_t period_ns;
+	int64_t time_ns;     /* since the epoch, begin of the interval */
+	int64_t duration_ns; /* of the interval */
+};
+
+struct sp_pprof_mapping {
+	uint64_t start;
+	uint64_t limit;
+	uint64_t offset;
+	const char *file;
+	const char *build_id; /* hex, "" = none */
+};
+
+struct sp_pprof_sample {
+	const uint64_t *location; /* ids, leaf first */
+	size_t locations;
+	int64_t count;
+	int64_t ns;
+	const char *span_id; /* hex; NULL = none */
+	const char *trace_id;
+	const char *span_name; /* span_name_len bytes */
+	size_t span_name_len;
+};
+
+/* A point to go back to. */
+struct sp_pprof_mark {
+	uint32_t mappings, functions, locations, samples, strings;
+	size_t bytes;
+};
+
+struct sp_pprof;
+
+/* NULL when out of memory. Comments are added first, then mappings and so on in any order. */
+struct sp_pprof *sp_pprof_new(const struct sp_pprof_limits *limits,
+			      const struct sp_pprof_times *times);
+void sp_pprof_free(struct sp_pprof *p);
+
+/* These return 0 or -ENOMEM, and ids from 1. Equal functions get equal ids; the caller asks only
+ * once for each mapping and location. Strings are cleaned and cut. */
+int sp_pprof_comment(struct sp_pprof *p, const char *text);
+int sp_pprof_mapping(struct sp_pprof *p, const struct sp_pprof_mapping *m, uint64_t *id);
+int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_name, uint64_t *id);
+int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address, uint64_t function,
+		      uint64_t *id);
+
+/* As above, and -E2BIG when the profile with this sample would exceed a limit. */
+int sp_pprof_sample(struct sp_pprof *p, const struct sp_pprof_sample *s);
+
+/* Undoes everything since the mark; afterwards the profile may only be packed. */
+void sp_pprof_mark(const struct sp_pprof *p, struct sp_pprof_mark *mark);
+void sp_pprof_rewind(struct sp_pprof *p, const struct sp_pprof_mark *mark);
+
+uint32_t sp_pprof_samples(const struct sp_pprof *p);
+
+/* The profile as protobuf. Equal calls give equal bytes. 0 or -ENOMEM. */
+int sp_pprof_pack(struct sp_pprof *p, struct sp_bytes *out);
+
+#endif

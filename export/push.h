@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A bounded queue of requests and the rules by which they are sent again or given up. */
+#ifndef SP_PUSH_H
+#define SP_PUSH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "export/export.h"
+#include "export/pprof.h"
+
+#define SP_REPLY_BODY 4096U
+
+enum sp_reply_kind {
+	SP_REPLY_STATUS,      /* the server answered: see status */
+	SP_REPLY_UNREACHABLE, /* no answer: see text */
+	SP_REPLY_ABORTED,     /* stopped by us; says nothing about the server */
+};
+
+struct sp_reply {
+	enum sp_reply_kind kind;
+	int status;                   /* HTTP */
+	uint32_t retry_after_s;       /* 0 = not given */
+	char text[SP_REPLY_BODY + 1]; /* begin of the body, or what went wrong */
+	size_t text_len;
+};
+
+/* Everything time and the network could do to the queue, so that tests can stand in for them. */
+struct sp_push_env {
+	void (*post)(void *arg, const struct sp_bytes *body, uint32_t timeout_ms,
+		     struct sp_reply *reply);
+	void *post_arg;
+	uint64_t (*now_ns)(void *arg); /* monotonic */
+	void *now_arg;
+	uint64_t (*random)(void *arg); /* uniform */
+	void *random_arg;
+};
+
+struct sp_push_limits {
+	uint32_t capacity;
+	uint32_t max_tries;
+	uint32_t timeout_ms;
+};
+
+struct sp_push;
+
+/* NULL when out of memory. */
+struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_env *env,
+			    const struct sp_push_limits *limits);
+/* Frees what is left without counting it. */
+void sp_push_free(struct sp_push *p);
+
+/* Takes over the body; the oldest goes when the queue is full. */
+void sp_push_put(struct sp_push *p, const struct sp_bytes *body, uint64_t samples);
+
+/* Sends what is due, oldest first, until the queue is empty or the server is not in the mood. */
+void sp_push_run(struct sp_push *p);
+
+/* One try for each, whatever was due when, within ops->flush_left_ms(); the rest is given up. */
+void sp_push_flush(struct sp_push *p);
+
+/* Gives up on everything that is queued. */
+void sp_push_abandon(struct sp_push *p);
+
+/* Milliseconds until sp_push_run() has something to do; UINT32_MAX = nothing is queued. */
+uint32_t sp_push_due_ms(const struct sp_push *p);
+
+uint32_t sp_push_queued(const struct sp_push *p);
+
+#endif

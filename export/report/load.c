@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading and checking of profiles: every index is proven before the first sample is handed on.
+ * Context: the report tool. Caller: report/main.c.
+ */
+#define _GNU_SOURCE
+#include "export/report/load.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/gzip.h"
+#include "profile.pb-c.h"
+
+#define SP_REPORT_FILE_MAX ((size_t)64 << 20)
+#define SP_REPORT_PLAIN_MAX ((size_t)256 << 20)
+
+typedef Spanprof__Pprof__Profile pb_profile;
+typedef Spanprof__Pprof__Sample pb_sample;
+typedef Spanprof__Pprof__Location pb_location;
+
+struct reader {
+	const pb_profile *p;
+	size_t ns_type;
+	size_t count_type; /* n_sample_type = there is none */
+	const char **frame;
+	size_t frames, frame_cap;
+	char **made; /* names of frames without function */
+	char *why;
+};
+
+static int refuse(const struct reader *r, const char *why)
+{
+	(void)snprintf(r->why, SP_REPORT_ERROR, "%s", why);
+	return -1;
+}
+
+static bool text_ok(const pb_profile *p, int64_t id)
+{
+	return id >= 0 && (uint64_t)id < p->n_string_table;
+}
+
+static const char *text(const pb_profile *p, int64_t id)
+{
+	return p->string_table[id];
+}
+
+/* Index of the location with this id, or SIZE_MAX. Ids are 1, 2, 3 ... in nearly every file. */
+static size_t find_location(const pb_profile *p, uint64_t id)
+{
+	if (id >= 1 && id <= p->n_location && p->location[id - 1]->id == id)
+		return (size_t)id - 1;
+	for (size_t i = 0; i < p->n_location; i++)
+		if (p->location[i]->id == id)
+			return i;
+	return SIZE_MAX;
+}
+
+static size_t find_function(const pb_profile *p, uint64_t id)
+{
+	if (id >= 1 && id <= p->n_function && p->function[id - 1]->id == id)
+		return (size_t)id - 1;
+	for (size_t i = 0; i < p->n_function; i++)
+		if (p->function[i]->id == id)
+			return i;
+	return SIZE_MAX;
+}
+
+static size_t find_mapping(const pb_profile *p, uint64_t id)
+{
+	if (id >= 1 && id <= p->n_mapping && p->mapping[id - 1]->id == id)
+		return (size_t)id - 1;
+	for (size_t i = 0; i < p->n_mapping; i++)
+		if (p->mapping[i]->id == id)
+			return i;
+	return SIZE_MAX;
+}
+
+static int check_sample(const struct reader *r, const pb_sample *s)
+{
+	const pb_profile *p = r->p;
+
+	if (s->n_value != p->n_sample_type)
+		return refuse(r, "a sample has the wrong number of values");
+	for (size_t i = 0; i < s->n_value; i++)
+		if (s->value[i] < 0)
+			return refuse(r, "a sample has a negative value");
+	for (size_t i = 0; i < s->n_location_id; i++)
+		if (find_location(p, s->location_id[i]) == SIZE_MAX)
+			return refuse(r, "a sample refers to a location that is not there");
+	for (size_t i = 0; i < s->n_label; i++)
+		if (!text_ok(p, s->label[i]->key) || !text_ok(p, s->label[i]->str))
+			return refuse(r, "a label refers to a string that is not there");
+	return 0;
+}
+
+static int check_location(const struct reader *r, const pb_location *l)
+{
+	if (l->id == 0)
+		return refuse(r, "a location has the id 0");
+	if (l->mapping_id != 0 && find_mapping(r->p, l->mapping_id) == SIZE_MAX)
+		return refuse(r, "a location refers to a mapping that is not there");
+	for (size_t i = 0; i < l->n_line; i++)
+		if (find_function(r->p, l->line[i]->function_id) == SIZE_MAX)
+			return refuse(r, "a location refers to a function that is not there");
+	return 0;
+}
+
+static int check(const struct reader *r)
+{
+	const pb_profile *p = r->p;
+
+	if (p->n_string_table == 0 || p->string_table[0][0] != '\0')
+		return refuse(r, "the string table does not begin with an empty string");
+	if (p->n_sample_type == 0)
+		return refuse(r, "it has no sample types");
+	for (size_t i = 0; i < p->n_sample_type; i++)
+		if (!text_ok(p, p->sample_type[i]->type) || !text_ok(p, p->sample_type[i]->unit))
+			return refuse(r, "a sample type refers to a string that is not there");
+	for (size_t i = 0; i < p->n_mapping; i++)
+		if (!text_ok(p, p->mapping[i]->filename))
+			return refuse(r, "a mapping refers to a string that is not there");
+	for (size_t i = 0; i < p->n_function; i++)
+		if (!text_ok(p, p->function[i]->name))
+			return refuse(r, "a function refers to a string that is not there");
+	for (size_t i = 0; i < p->n_location; i++)
+		if (check_location(r, p->location[i]) != 0)
+			return -1;
+	for (size_t i = 0; i < p->n_sample; i++)
+		if (check_sample(r, p->sample[i]) != 0)
+			return -1;
+	return 0;
+}
+
+/* CPU time by name, else the last type in nanoseconds, else the last type. */
+static void choose_types(struct reader *r)
+{
+	const pb_profile *p = r->p;
+	bool cpu = false;
+
+	r->ns_type = p->n_sample_type - 1;
+	r->count_type = p->n_sample_type;
+	for (size_t i = 0; i < p->n_sample_type; i++) {
+		const char *unit = text(p, p->sample_type[i]->unit);
+
+		if (strcmp(unit, "count") == 0 && r->count_type == p->n_sample_type)
+			r->count_type = i;
+		if (strcmp(unit, "nanoseconds") != 0 || cpu)
+			continue;
+		r->ns_type = i;
+		cpu = strcmp(text(p, p->sample_type[i]->type), "cpu") == 0;
+	}
+}
+
+static int add_frame(struct reader *r, const char *name)
+{
+	if (r->frames == r->frame_cap) {
+		size_t cap = r->frame_cap != 0 ? r->frame_cap * 2 : 512;
+		const char **more = realloc(r->frame, cap * sizeof(*more));
+
+		if (more == NULL)
+			return refuse(r, "out of memory");
+		r->frame = more;
+		r->frame_cap = cap;
+	}
+	r->frame[r->frames++] = name;
+	return 0;
+}
+
+/* The name of a location that has no function: "file!0xaddress", made once. */
+static const char *bare_name(struct reader *r, size_t at)
+{
+	const pb_location *l = r->p->location[at];
+	size_t m = l->mapping_id != 0 ? find_mapping(r->p, l->mapping_id) : SIZE_MAX;
+	const char *file = m != SIZE_MAX ? text(r->p, r->p->mapping[m]->filename) : "";
+	const char *slash = strrchr(file, '/');
+
+	if (slash != NULL)
+		file = slash + 1;
+	if (r->made[at] == NULL && asprintf(&r->made[at], "%s!0x%" PRIx64,
+					    file[0] != '\0' ? file : "unknown", l->address) < 0)
+		r->made[at] = NULL;
+	return r->made[at] != NULL ? r->made[at] : "unknown";
+}
+
+static int read_frames(struct reader *r, const pb_sample *s)
+{
+	const pb_profile *p = r->p;
+
+	r->frames = 0;
+	for (size_t i = 0; i < s->n_location_id; i++) {
+		size_t at = find_location(p, s->location_id[i]);
+		const pb_location *l = p->location[at];
+
+		/* Inlined functions come first. */
+		for (size_t k = 0; k < l->n_line; k++) {
+			size_t f = find_function(p, l->line[k]->function_id);
+
+			if (add_frame(r, text(p, p->function[f]->name)) != 0)
+				return -1;
+		}
+		if (l->n_line == 0 && add_frame(r, bare_name(r, at)) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void read_labels(const pb_profile *p, const pb_sample *s, struct sp_report_sample *out)
+{
+	for (size_t i = 0; i < s->n_label; i++) {
+		const char *key = text(p, s->label[i]->key);
+		const char *value = text(p, s->label[i]->str);
+
+		/* profile_id is what span_id was called in the beginning. */
+		if (strcmp(key, "span_id") == 0 || strcmp(key, "profile_id") == 0)
+			out->span_id = value;
+		else if (strcmp(key, "span_name") == 0)
+			out->span_name = value;
+		else if (strcmp(key, "trace_id") == 0)
+			out->trace_id = value;
+	}
+}
+
+static int visit(struct reader *r, const struct sp_report_sink *sink)
+{
+	const pb_profile *p = r->p;
+	uint64_t period = p->period > 0 ? (uint64_t)p->period : 0;
+
+	for (size_t i = 0; i < p->n_sample; i++) {
+		const pb_sample *s = p->sample[i];
+		struct sp_report_sample out = {.span_id = "", .span_name = "", .trace_id = ""};
+
+		if (read_frames(r, s) != 0)
+			return -1;
+		out.frame = r->frame;
+		out.frames = r->frames;
+		out.ns = (uint64_t)s->value[r->ns_type];
+		if (r->count_type != p->n_sample_type)
+			out.samples = (uint64_t)s->value[r->count_type];
+		else
+			out.samples = period != 0 ? out.ns / period : 1;
+		read_labels(p, s, &out);
+		sink->sample(sink->arg, &out);
+	}
+	return 0;
+}
+
+/* Makes room for more of the file. 0 or an errno. */
+static int more_room(struct sp_bytes *b, size_t *cap)
+{
+	size_t bigger = *cap != 0 ? *cap * 2 : 65536;
+	uint8_t *more;
+
+	if (bigger > SP_REPORT_FILE_MAX)
+		return EFBIG;
+	more = realloc(b->data, bigger);
+	if (more == NULL)
+		return ENOMEM;
+	b->data = more;
+	*cap = bigger;
+	return 0;
+}
+
+static int read_all(const char *path, struct sp_bytes *out, char *why)
+{
+	FILE *f = fopen(path, "rbe");
+	size_t cap = 0;
+	int err = f != NULL ? 0 : errno;
+
+	*out = (struct sp_bytes){0};
+	while (err == 0 && !feof(f)) {
+		if (out->len == cap) {
+			err = more_room(out, &cap);
+			continue;
+		}
+		out->len += fread(out->data + out->len, 1, cap - out->len, f);
+		err = ferror(f) ? errno : 0;
+	}
+	if (f != NULL)
+		(void)fclose(f);
+	if (err != 0)
+		(void)snprintf(why, SP_REPORT_ERROR, "%s", strerror(err));
+	return err != 0 ? -1 : 0;
+}
+
+/* why is written through the reader. */
+static int parse(const struct sp_bytes *plain, const struct sp_report_sink *sink,
+		 char why[SP_REPORT_ERROR]) // NOLINT(readability-non-const-parameter)
+{
+	pb_profile *p = spanprof__pprof__profile__unpack(NULL, plain->len, plain->data);
+	struct reader r = {.p = p, .why = why};
+	int err;
+
+	if (p == NULL)
+		return refuse(&r, "not a pprof profile");
+	err = check(&r);
+	if (err == 0) {
+		r.made = calloc(p->n_location + 1, sizeof(*r.made));
+		err = r.made != NULL ? 0 : refuse(&r, "out of memory");
+	}
+	if (err == 0) {
+		choose_types(&r);
+		err = visit(&r, sink);
+	}
+	for (size_t i = 0; r.made != NULL && i < p->n_location; i++)
+		free(r.made[i]);
+	free(r.made);
+	free(r.frame);
+	spanprof__pprof__profile__free_unpacked(p, NULL);
+	return err;
+}
+
+int sp_report_load(const char *path, const struct sp_report_sink *sink, char why[SP_REPORT_ERROR])
+{
+	struct sp_bytes raw, plain;
+	int err = read_all(path, &raw, why);
+
+	if (err == 0 && sp_gzip_is(raw.data, raw.len)) {
+		err = sp_gzip_unpack(raw.data, raw.len, SP_REPORT_PLAIN_MAX, &plain);
+		free(raw.data);
+		raw = plain;
+		if (err != 0)
+			(void)snprintf(why, SP_REPORT_ERROR, "%s",
+				       err == -E2BIG    ? "it is too large"
+				       : err == -ENOMEM ? "out of memory"
+							: "the compressed data is damaged");
+	}
+	if (err == 0)
+		err = parse(&raw, sink, why);
+	free(raw.data);
+	return err != 0 ? -1 : 0;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads a profile that anybody may have written. */
+#ifndef SP_REPORT_LOAD_H
+#define SP_REPORT_LOAD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* One sample with everything looked up. Pointers live during the call. */
+struct sp_report_sample {
+	uint64_t samples;
+	uint64_t ns;
+	const char *span_id; /* "" = not labelled */
+	const char *span_name;
+	const char *trace_id;
+	const char *const *frame; /* function names, leaf first */
+	size_t frames;
+};
+
+struct sp_report_sink {
+	void (*sample)(void *arg, const struct sp_report_sample *s);
+	void *arg;
+};
+
+#define SP_REPORT_ERROR 256
+
+/*
+ * Reads a file, gzip or plain, and calls the sink once per sample. 0, or -1 with a reason in why;
+ * a damaged file gives no samples at all.
+ */
+int sp_report_load(const char *path, const struct sp_report_sink *sink, char why[SP_REPORT_ERROR]);
+
+#endif

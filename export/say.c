@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the exporter tells the user. The core owns stderr; here messages are formatted, repeated
+ * warnings are held back and foreign text is made printable. Context: BG. Callers: all of export/.
+ */
+#include "export/say.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "export/utf8.h"
+
+#define SP_SAY_BYTES 1000
+
+void sp_say(const struct sp_core_ops *ops, enum sp_log_level level, const char *fmt, ...)
+{
+	char text[SP_SAY_BYTES];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	ops->log(level, text);
+}
+
+void sp_say_limited(const struct sp_core_ops *ops, struct sp_say_site *site, uint64_t now_ns,
+		    const char *fmt, ...)
+{
+	char text[SP_SAY_BYTES];
+	va_list ap;
+
+	if (site->last_ns != 0 && now_ns - site->last_ns < 60 * SP_NS_PER_S) {
+		site->held++;
+		return;
+	}
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (site->held != 0)
+		sp_say(ops, SP_LOG_WARN, "%.900s (%u more such messages held back)", text,
+		       site->held);
+	else
+		ops->log(SP_LOG_WARN, text);
+	site->last_ns = now_ns != 0 ? now_ns : 1;
+	site->held = 0;
+}
+
+void sp_say_clean(char *out, size_t cap, const char *text, size_t len)
+{
+	size_t n = sp_utf8_clean(out, cap - 1, text, len);
+
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)out[i] < ' ' || out[i] == '\x7f')
+			out[i] = ' ';
+	out[n] = '\0';
+}

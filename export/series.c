@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Series labels. One bad label makes the server refuse every profile, so they are checked here,
+ * once. Context: BG, at start. Caller: upload.c.
+ */
+#include "export/series.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/utf8.h"
+
+#define SP_LABEL_NAME_MAX 1024U
+#define SP_LABEL_VALUE_MAX 2048U
+
+/* Set by us or per sample: a fixed label of this name would hide or replace it. */
+static const char *const reserved[] = {
+	"service_name", "pyroscope_spy", "span_id", "span_name", "trace_id", "profile_id",
+};
+
+/* Older servers refuse everything but [a-zA-Z_][a-zA-Z0-9_]*. */
+static size_t clean_name(char *out, const char *name, size_t len)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len && n < SP_LABEL_NAME_MAX - 1; i++) {
+		char c = name[i];
+		bool digit = c >= '0' && c <= '9';
+		bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+
+		if (n == 0 && digit)
+			out[n++] = '_';
+		out[n++] = letter || digit ? c : '_';
+	}
+	out[n] = '\0';
+	return n;
+}
+
+static int add(struct sp_series *s, const char *name, const char *value, size_t len)
+{
+	size_t name_len = strlen(name);
+	char *at = s->text + s->used;
+	size_t n;
+
+	/* cap was computed from the configuration, with room for the worst cleaning does. */
+	if (s->n == SP_SERIES_MAX || s->cap - s->used < name_len + SP_LABEL_VALUE_MAX + 2)
+		return -E2BIG;
+	memcpy(at, name, name_len + 1);
+	n = sp_utf8_clean(at + name_len + 1, SP_LABEL_VALUE_MAX, value, len);
+	at[name_len + 1 + n] = '\0';
+	s->label[s->n++] = (struct sp_label){at, at + name_len + 1};
+	s->used += name_len + n + 2;
+	return 0;
+}
+
+static const char *refusal(const struct sp_series *s, const char *name)
+{
+	if (strncmp(name, "__", 2) == 0)
+		return "names that begin with __ belong to the server";
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
+		if (strcmp(name, reserved[i]) == 0)
+			return "this name has a fixed meaning";
+	for (size_t i = 0; i < s->n; i++)
+		if (strcmp(s->label[i].name, name) == 0)
+			return "the name is already taken";
+	return s->n == SP_SERIES_MAX ? "there are too many labels" : NULL;
+}
+
+static void trim(const char **s, size_t *len)
+{
+	while (*len != 0 && (**s == ' ' || **s == '\t')) {
+		(*s)++;
+		(*len)--;
+	}
+	while (*len != 0 && ((*s)[*len - 1] == ' ' || (*s)[*len - 1] == '\t'))
+		(*len)--;
+}
+
+/* One "name=value"; "name:value" is what the .NET profiler's users write. */
+static void add_pair(struct sp_series *s, const char *pair, size_t len, sp_series_refused refused,
+		     void *arg)
+{
+	const char *sep = memchr(pair, '=', len);
+	char name[SP_LABEL_NAME_MAX];
+	const char *value, *reason;
+	size_t name_len, value_len;
+
+	if (sep == NULL)
+		sep = memchr(pair, ':', len);
+	name_len = sep != NULL ? (size_t)(sep - pair) : len;
+	value = sep != NULL ? sep + 1 : "";
+	value_len = sep != NULL ? len - name_len - 1 : 0;
+	trim(&pair, &name_len);
+	trim(&value, &value_len);
+	if (name_len == 0 && value_len == 0 && sep == NULL)
+		return;
+	if (clean_name(name, pair, name_len) == 0)
+		reason = "it has no name";
+	else if (value_len == 0)
+		reason = "it has no value";
+	else
+		reason = refusal(s, name);
+	if (reason == NULL && add(s, name, value, value_len) != 0)
+		reason = "there are too many labels";
+	if (reason != NULL)
+		refused(arg, pair, name_len, reason);
+}
+
+static void add_pairs(struct sp_series *s, const char *list, sp_series_refused refused, void *arg)
+{
+	for (;;) {
+		size_t len = strcspn(list, ",");
+
+		add_pair(s, list, len, refused, arg);
+		if (list[len] == '\0')
+			return;
+		list += len + 1;
+	}
+}
+
+int sp_series_init(struct sp_series *s, const struct sp_config *config, uint32_t pid,
+		   sp_series_refused refused, void *arg)
+{
+	const char *service = config->service_name;
+	const char *ns = config->service_namespace;
+	char number[16];
+
+	memset(s, 0, sizeof(*s));
+	if (service == NULL || service[0] == '\0')
+		service = "unknown_service";
+	s->cap = SP_SERIES_MAX * (size_t)(SP_LABEL_NAME_MAX + SP_LABEL_VALUE_MAX + 2);
+	s->text = malloc(s->cap);
+	if (s->text == NULL)
+		return -ENOMEM;
+	/* The server names the profile type after __name__ and the sample types. */
+	(void)add(s, "__name__", "process_cpu", strlen("process_cpu"));
+	(void)add(s, "pyroscope_spy", "spanprof", strlen("spanprof"));
+	(void)add(s, "service_name", service, strlen(service));
+	/* A forked child is told from its parent by it. */
+	(void)snprintf(number, sizeof(number), "%" PRIu32, pid);
+	(void)add(s, "pid", number, strlen(number));
+	if (ns != NULL && ns[0] != '\0')
+		(void)add(s, "service_namespace", ns, strlen(ns));
+	if (config->labels != NULL)
+		add_pairs(s, config->labels, refused, arg);
+	return 0;
+}
+
+void sp_series_fini(struct sp_series *s)
+{
+	free(s->text);
+	memset(s, 0, sizeof(*s));
+}

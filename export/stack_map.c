@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Aggregation of samples between two uploads. Two tables: stacks (distinct lists of program
+ * counters, their words in one array) and entries (stack x labels). Context: BG. Callers: main.c
+ * puts, encode.c reads.
+ */
+#include "export/stack_map.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* 15 s of 20 fully used processors at 100 Hz stay below these; memory at the limit is 25 MiB. */
+const struct sp_stack_limits sp_stack_limits_default = {
+	.stacks = 32768,
+	.entries = 49152,
+	.pc_words = 2U << 20,
+};
+
+struct stack {
+	uint32_t first; /* in pc[] */
+	uint32_t epoch;
+	uint32_t hash;
+	uint16_t depth;
+	uint16_t flags;
+};
+
+/* A table of indexes (+ 1) into an array elsewhere; power of two, at most half full. */
+struct index {
+	uint32_t *slot;
+	uint32_t slots;
+};
+
+struct sp_stack_map {
+	struct sp_stack_limits limits;
+	struct stack *stack;
+	struct sp_stack_entry *entry;
+	uint64_t *pc;
+	uint32_t stacks, stack_cap;
+	uint32_t entries, entry_cap;
+	uint32_t words, word_cap;
+	struct index by_stack;
+	struct index by_entry;
+	uint64_t samples;
+};
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+	return h ^ h >> 29;
+}
+
+static uint32_t hash_stack(const uint64_t *pc, uint16_t depth, uint16_t flags, uint32_t epoch)
+{
+	uint64_t h = mix((uint64_t)epoch << 32 | (uint32_t)flags << 16 | depth, 1);
+
+	for (unsigned i = 0; i < depth; i++)
+		h = mix(h, pc[i]);
+	return (uint32_t)(h >> 32);
+}
+
+static uint32_t hash_entry(const struct sp_stack_labels *l, uint32_t stack)
+{
+	uint64_t trace[2];
+	uint64_t h;
+
+	memcpy(trace, l->trace_id, sizeof(trace));
+	h = mix(mix(l->span_id, trace[0]), trace[1]);
+	return (uint32_t)(mix(h, (uint64_t)l->name_id << 32 | stack) >> 32);
+}
+
+/* Makes room for `want` items of an array that may hold at most `limit`. */
+static bool reserve(void **array, uint32_t *cap, uint32_t want, uint32_t limit, size_t size)
+{
+	uint64_t bigger = *cap != 0 ? *cap : 256;
+	void *more;
+
+	if (want <= *cap)
+		return true;
+	while (bigger < want)
+		bigger *= 2;
+	if (bigger > limit)
+		bigger = limit;
+	more = realloc(*array, (size_t)bigger * size);
+	if (more == NULL)
+		return false;
+	*array = more;
+	*cap = (uint32_t)bigger;
+	return true;
+}
+
+static uint32_t stored_hash(const struct sp_stack_map *m, const struct index *x, uint32_t i)
+{
+	return x == &m->by_stack ? m->stack[i].hash
+				 : hash_entry(&m->entry[i].labels, m->entry[i].stack);
+}
+
+static bool index_grow(const struct sp_stack_map *m, struct index *x, uint32_t n)
+{
+	uint32_t slots = x->slots != 0 ? x->slots * 2 : 1024;
+	uint32_t *slot;
+
+	if ((n + 1) * 2 <= x->slots)
+		return true;
+	slot = calloc(slots, sizeof(*slot));
+	if (slot == NULL)
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t at = stored_hash(m, x, i) & (slots - 1);
+
+		while (slot[at] != 0)
+			at = (at + 1) & (slots - 1);
+		slot[at] = i + 1;
+	}
+	free(x->slot);
+	x->slot = slot;
+	x->slots = slots;
+	return true;
+}
+
+/* Stack index, or SP_STACK_OTHER with *loss set. */
+static uint32_t intern_stack(struct sp_stack_map *m, const struct sp_sample *s, uint32_t epoch,
+			     unsigned *loss)
+{
+	uint16_t depth = s->depth <= SP_FRAMES_MAX ? s->depth : SP_FRAMES_MAX;
+	uint16_t flags = s->flags;
+	uint32_t hash = hash_stack(s->pc, depth, flags, epoch);
+	uint32_t at = hash & (m->by_stack.slots - 1);
+
+	for (; m->by_stack.slot[at] != 0; at = (at + 1) & (m->by_stack.slots - 1)) {
+		uint32_t i = m->by_stack.slot[at] - 1;
+		const struct stack *k = &m->stack[i];
+
+		if (k->hash == hash && k->depth == depth && k->flags == flags &&
+		    k->epoch == epoch && i != SP_STACK_OTHER &&
+		    memcmp(m->pc + k->first, s->pc, depth * sizeof(*s->pc)) == 0)
+			return i;
+	}
+	*loss |= SP_STACK_LOST;
+	if (m->stacks >= m->limits.stacks || m->limits.pc_words - m->words < depth)
+		return SP_STACK_OTHER;
+	if (!reserve((void **)&m->stack, &m->stack_cap, m->stacks + 1, m->limits.stacks,
+		     sizeof(*m->stack)) ||
+	    !reserve((void **)&m->pc, &m->word_cap, m->words + depth, m->limits.pc_words,
+		     sizeof(*m->pc)) ||
+	    !index_grow(m, &m->by_stack, m->stacks)) {
+		*loss |= SP_STACK_NOMEM;
+		return SP_STACK_OTHER;
+	}
+	*loss &= ~(unsigned)SP_STACK_LOST;
+	for (at = hash & (m->by_stack.slots - 1); m->by_stack.slot[at] != 0;)
+		at = (at + 1) & (m->by_stack.slots - 1);
+	m->stack[m->stacks] = (struct stack){m->words, epoch, hash, depth, flags};
+	memcpy(m->pc + m->words, s->pc, depth * sizeof(*s->pc));
+	m->words += depth;
+	m->by_stack.slot[at] = m->stacks + 1;
+	return m->stacks++;
+}
+
+/* The entry of stack x labels, made if need be; NULL when there is no room. */
+static struct sp_stack_entry *intern_entry(struct sp_stack_map *m, uint32_t stack,
+					   const struct sp_stack_labels *l, unsigned *loss)
+{
+	uint32_t hash = hash_entry(l, stack);
+	uint32_t at = hash & (m->by_entry.slots - 1);
+
+	for (; m->by_entry.slot[at] != 0; at = (at + 1) & (m->by_entry.slots - 1)) {
+		struct sp_stack_entry *e = &m->entry[m->by_entry.slot[at] - 1];
+
+		if (e->stack == stack && memcmp(&e->labels, l, sizeof(*l)) == 0)
+			return e;
+	}
+	if (m->entries >= m->limits.entries)
+		return NULL;
+	if (!reserve((void **)&m->entry, &m->entry_cap, m->entries + 1, m->limits.entries,
+		     sizeof(*m->entry)) ||
+	    !index_grow(m, &m->by_entry, m->entries)) {
+		*loss |= SP_STACK_NOMEM;
+		return NULL;
+	}
+	for (at = hash & (m->by_entry.slots - 1); m->by_entry.slot[at] != 0;)
+		at = (at + 1) & (m->by_entry.slots - 1);
+	m->entry[m->entries] = (struct sp_stack_entry){.labels = *l, .stack = stack};
+	m->by_entry.slot[at] = m->entries + 1;
+	return &m->entry[m->entries++];
+}
+
+unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uint32_t epoch)
+{
+	struct sp_stack_labels labels = {.span_id = s->span_id, .name_id = s->name_id};
+	unsigned loss = SP_STACK_KEPT;
+	uint32_t stack = intern_stack(m, s, epoch, &loss);
+	struct sp_stack_entry *e;
+
+	memcpy(labels.trace_id, s->trace_id, sizeof(labels.trace_id));
+	e = intern_entry(m, stack, &labels, &loss);
+	if (e == NULL) {
+		/* Entry 0 is "(other)" without labels: clear() made it, so it always exists. */
+		loss |= SP_STACK_LOST;
+		if (s->span_id != 0 || s->name_id != 0)
+			loss |= SP_LABELS_LOST;
+		e = &m->entry[0];
+	}
+	e->count++;
+	e->weight += s->weight;
+	m->samples++;
+	return loss;
+}
+
+void sp_stack_map_clear(struct sp_stack_map *m)
+{
+	static const struct sp_stack_labels none;
+	unsigned loss = 0;
+
+	memset(m->by_stack.slot, 0, m->by_stack.slots * sizeof(*m->by_stack.slot));
+	memset(m->by_entry.slot, 0, m->by_entry.slots * sizeof(*m->by_entry.slot));
+	m->entries = 0;
+	m->words = 0;
+	m->samples = 0;
+	/* "(other)" is not in the index: only its number leads to it. */
+	m->stack[SP_STACK_OTHER] = (struct stack){0};
+	m->stacks = 1;
+	(void)intern_entry(m, SP_STACK_OTHER, &none, &loss);
+}
+
+struct sp_stack_map *sp_stack_map_new(const struct sp_stack_limits *limits)
+{
+	struct sp_stack_map *m = calloc(1, sizeof(*m));
+
+	if (m == NULL)
+		return NULL;
+	m->limits = *limits;
+	/* One word even for stacks that need none: a table is never NULL. */
+	if (!reserve((void **)&m->pc, &m->word_cap, 1, limits->pc_words, sizeof(*m->pc)) ||
+	    !reserve((void **)&m->stack, &m->stack_cap, 1, limits->stacks, sizeof(*m->stack)) ||
+	    !reserve((void **)&m->entry, &m->entry_cap, 1, limits->entries, sizeof(*m->entry)) ||
+	    !index_grow(m, &m->by_stack, 0) || !index_grow(m, &m->by_entry, 0)) {
+		sp_stack_map_free(m);
+		return NULL;
+	}
+	sp_stack_map_clear(m);
+	return m;
+}
+
+void sp_stack_map_free(struct sp_stack_map *m)
+{
+	if (m == NULL)
+		return;
+	free(m->stack);
+	free(m->entry);
+	free(m->pc);
+	free(m->by_stack.slot);
+	free(m->by_entry.slot);
+	free(m);
+}
+
+uint32_t sp_stack_map_entries(const struct sp_stack_map *m)
+{
+	return m->entries;
+}
+
+const struct sp_stack_entry *sp_stack_map_entry(const struct sp_stack_map *m, uint32_t i)
+{
+	return &m->entry[i];
+}
+
+void sp_stack_map_stack(const struct sp_stack_map *m, uint32_t stack, struct sp_stack *out)
+{
+	const struct stack *k = &m->stack[stack];
+
+	out->pc = k->depth != 0 ? m->pc + k->first : NULL;
+	out->epoch = k->epoch;
+	out->depth = k->depth;
+	out->flags = k->flags;
+}
+
+uint64_t sp_stack_map_samples(const struct sp_stack_map *m)
+{
+	return m->samples;
+}

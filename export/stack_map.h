@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One upload interval's samples: stack x labels -> count and weight. Bounded; what does not fit is
+ * kept under one visible "(other)" stack, so the totals stay true.
+ */
+#ifndef SP_STACK_MAP_H
+#define SP_STACK_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sampler/sample.h"
+
+/* Stack 0 of every map is "(other)": it has no frames. */
+#define SP_STACK_OTHER 0U
+
+struct sp_stack_limits {
+	uint32_t stacks;   /* distinct stacks, "(other)" included; at least 1 */
+	uint32_t entries;  /* distinct stack x labels; at least 1 */
+	uint32_t pc_words; /* program counters of all stacks together */
+};
+
+extern const struct sp_stack_limits sp_stack_limits_default;
+
+struct sp_stack_labels {
+	uint64_t span_id;
+	uint8_t trace_id[16];
+	uint32_t name_id;
+	uint32_t reserved; /* 0: labels are compared as bytes */
+};
+
+struct sp_stack_entry {
+	struct sp_stack_labels labels;
+	uint64_t count;  /* samples taken */
+	uint64_t weight; /* sampling periods they stand for */
+	uint32_t stack;
+};
+
+struct sp_stack {
+	const uint64_t *pc; /* leaf first; valid until the next put */
+	uint32_t epoch;     /* which modules were mapped, see modules.h */
+	uint16_t depth;
+	uint16_t flags; /* SP_SAMPLE_ bits */
+};
+
+/* What one put could not keep apart. */
+enum sp_stack_loss {
+	SP_STACK_KEPT = 0,
+	SP_STACK_LOST = 1,  /* counted under "(other)" */
+	SP_LABELS_LOST = 2, /* ... and without its labels */
+	SP_STACK_NOMEM = 4, /* because of memory, not of a limit */
+};
+
+struct sp_stack_map;
+
+/* NULL when out of memory. */
+struct sp_stack_map *sp_stack_map_new(const struct sp_stack_limits *limits);
+void sp_stack_map_free(struct sp_stack_map *m);
+
+/* Adds one sample. Returns sp_stack_loss bits. Never fails to count. */
+unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uint32_t epoch);
+
+/* Entries in order of first sight. */
+uint32_t sp_stack_map_entries(const struct sp_stack_map *m);
+const struct sp_stack_entry *sp_stack_map_entry(const struct sp_stack_map *m, uint32_t i);
+void sp_stack_map_stack(const struct sp_stack_map *m, uint32_t stack, struct sp_stack *out);
+
+/* Samples put since the last clear. */
+uint64_t sp_stack_map_samples(const struct sp_stack_map *m);
+
+void sp_stack_map_clear(struct sp_stack_map *m);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Interned strings with dense ids in order of first sight; id 0 is always "". */
+#ifndef SP_STRTAB_H
+#define SP_STRTAB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sp_strtab {
+	char *bytes; /* NUL-terminated texts, one after the other */
+	size_t used;
+	size_t cap;
+	size_t *offset; /* of each text; n + 1 entries are valid */
+	uint32_t n;
+	uint32_t offset_cap;
+	uint32_t *slot; /* open addressing, id + 1 */
+	uint32_t slots;
+};
+
+/* 0 or -ENOMEM; sp_strtab_fini() is right after either. */
+int sp_strtab_init(struct sp_strtab *t);
+void sp_strtab_fini(struct sp_strtab *t);
+
+/* The id of a text that must hold no NUL. 0 or -ENOMEM. */
+int sp_strtab_put(struct sp_strtab *t, const char *s, size_t len, uint32_t *id);
+
+/* Forgets every id >= n. Only legal when nothing is put afterwards. */
+void sp_strtab_cut(struct sp_strtab *t, uint32_t n);
+
+const char *sp_strtab_get(const struct sp_strtab *t, uint32_t id, size_t *len);
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Joins the sinks: compression, the request around a profile, the queue and its transport, the
+ * folder. Context: BG. Caller: main.c.
+ */
+#define _GNU_SOURCE
+#include "export/upload.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/clock.h"
+#include "export/file_sink.h"
+#include "export/gzip.h"
+#include "export/http.h"
+#include "export/pprof_request.h"
+#include "export/push.h"
+#include "export/say.h"
+#include "export/series.h"
+
+struct sp_upload {
+	const struct sp_core_ops *ops;
+	sp_upload_idle idle;
+	void *idle_arg;
+	struct sp_series series;
+	struct sp_http *http; /* NULL = no server */
+	struct sp_push *push;
+	struct sp_file_sink *files; /* NULL = no folder */
+	uint64_t random_state;
+	uint32_t requests;
+};
+
+static uint64_t now_ns(void *arg)
+{
+	(void)arg;
+	return sp_clock_mono_ns();
+}
+
+static uint64_t next_random(void *arg)
+{
+	struct sp_upload *u = arg;
+
+	return sp_clock_random(&u->random_state);
+}
+
+static int while_waiting(void *arg)
+{
+	struct sp_upload *u = arg;
+
+	return u->idle(u->idle_arg);
+}
+
+static void warn(void *arg, const char *text)
+{
+	struct sp_upload *u = arg;
+
+	u->ops->log(SP_LOG_WARN, text);
+}
+
+static void label_refused(void *arg, const char *name, size_t len, const char *reason)
+{
+	struct sp_upload *u = arg;
+	char clean[64];
+
+	sp_say_clean(clean, sizeof(clean), name, len);
+	sp_say(u->ops, SP_LOG_WARN, "label \"%s\" is left out: %s", clean, reason);
+}
+
+static int open_server(struct sp_upload *u)
+{
+	const struct sp_config *c = u->ops->config;
+	const struct sp_http_hooks hooks = {while_waiting, warn, u};
+	const struct sp_push_limits limits = {
+		.capacity = c->push_queue_capacity,
+		.max_tries = c->push_max_tries,
+		.timeout_ms = c->push_timeout_ms,
+	};
+	struct sp_push_env env = {.now_ns = now_ns, .random = next_random, .random_arg = u};
+	int err = sp_http_new(c, u->ops->version, &hooks, &u->http);
+
+	if (err != 0)
+		return err;
+	env.post = sp_http_post;
+	env.post_arg = u->http;
+	u->push = sp_push_new(u->ops, &env, &limits);
+	if (u->push == NULL)
+		return -ENOMEM;
+	return sp_series_init(&u->series, c, u->ops->pid, label_refused, u);
+}
+
+int sp_upload_new(const struct sp_core_ops *ops, sp_upload_idle idle, void *arg,
+		  struct sp_upload **out)
+{
+	struct sp_upload *u = calloc(1, sizeof(*u));
+	int err = u != NULL ? 0 : -ENOMEM;
+
+	*out = NULL;
+	if (u == NULL)
+		return err;
+	u->ops = ops;
+	u->idle = idle;
+	u->idle_arg = arg;
+	u->random_state = sp_clock_seed(ops->pid);
+	if (ops->config->output_dir != NULL) {
+		u->files = sp_file_sink_new(ops);
+		err = u->files != NULL ? 0 : -ENOMEM;
+	}
+	if (err == 0 && ops->config->server_address != NULL) {
+		err = open_server(u);
+		/* Files are still worth having when the address is wrong. */
+		if (err == -EINVAL && u->files != NULL)
+			err = 0;
+	}
+	if (err == 0 && u->files == NULL && u->push == NULL)
+		err = -EINVAL;
+	if (err != 0)
+		sp_upload_free(u);
+	else
+		*out = u;
+	return err;
+}
+
+void sp_upload_free(struct sp_upload *u)
+{
+	if (u == NULL)
+		return;
+	sp_push_free(u->push);
+	sp_http_free(u->http);
+	sp_file_sink_free(u->files);
+	sp_series_fini(&u->series);
+	free(u);
+}
+
+/* The profile stays plain inside the compressed request: compressing twice gains nothing. */
+static int queue(struct sp_upload *u, const struct sp_bytes *profile, int64_t time_ns,
+		 uint64_t samples)
+{
+	struct sp_bytes request, body;
+	char id[64];
+	int err;
+
+	(void)snprintf(id, sizeof(id), "%" PRIu32 "-%" PRId64 "-%" PRIu32, u->ops->pid, time_ns,
+		       ++u->requests);
+	err = sp_pprof_request(u->series.label, u->series.n, id, profile, &request);
+	if (err != 0)
+		return err;
+	err = sp_gzip_pack(&request, &body);
+	free(request.data);
+	if (err == 0)
+		sp_push_put(u->push, &body, samples);
+	return err;
+}
+
+static int write_file(struct sp_upload *u, const struct sp_bytes *profile, int64_t time_ns)
+{
+	struct sp_bytes packed;
+	int err = sp_gzip_pack(profile, &packed);
+
+	if (err != 0)
+		return err;
+	/* Its failures are counted there. */
+	(void)sp_file_sink_write(u->files, &packed, time_ns, sp_clock_mono_ns());
+	free(packed.data);
+	return 0;
+}
+
+void sp_upload_put(struct sp_upload *u, const struct sp_bytes *profile, int64_t time_ns,
+		   uint64_t samples)
+{
+	if (u->files != NULL && write_file(u, profile, time_ns) != 0)
+		u->ops->counter_add(SP_COUNT_EXPORT_NOMEM, 1);
+	if (u->push != NULL && queue(u, profile, time_ns, samples) != 0) {
+		u->ops->counter_add(SP_COUNT_EXPORT_NOMEM, 1);
+		u->ops->counter_add(SP_COUNT_SAMPLES_UNSENT, samples);
+	}
+}
+
+void sp_upload_run(struct sp_upload *u)
+{
+	if (u->push != NULL)
+		sp_push_run(u->push);
+}
+
+void sp_upload_flush(struct sp_upload *u)
+{
+	if (u->push != NULL)
+		sp_push_flush(u->push);
+}
+
+void sp_upload_abandon(struct sp_upload *u)
+{
+	if (u->push != NULL)
+		sp_push_abandon(u->push);
+}
+
+uint32_t sp_upload_due_ms(const struct sp_upload *u)
+{
+	return u->push != NULL ? sp_push_due_ms(u->push) : UINT32_MAX;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where profiles go: the server's queue, the folder, or both. */
+#ifndef SP_UPLOAD_H
+#define SP_UPLOAD_H
+
+#include <stdint.h>
+
+#include "export/export.h"
+#include "export/pprof.h"
+
+struct sp_upload;
+
+/* Called while a request is on its way, as sp_http_hooks.idle. */
+typedef int (*sp_upload_idle)(void *arg);
+
+/* 0 or a negative errno: nothing can be sent anywhere. */
+int sp_upload_new(const struct sp_core_ops *ops, sp_upload_idle idle, void *arg,
+		  struct sp_upload **out);
+void sp_upload_free(struct sp_upload *u);
+
+/* Packs and queues or writes one profile. Copies what it needs. */
+void sp_upload_put(struct sp_upload *u, const struct sp_bytes *profile, int64_t time_ns,
+		   uint64_t samples);
+
+void sp_upload_run(struct sp_upload *u);     /* sends what is due */
+void sp_upload_flush(struct sp_upload *u);   /* last chance, within the flush's time */
+void sp_upload_abandon(struct sp_upload *u); /* no chance at all */
+uint32_t sp_upload_due_ms(const struct sp_upload *u);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stand-in for libspanprof.so. Context: tests. Callers: test/unit/export/. */
+#include "core_double.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+struct core_double core;
+
+static unsigned drain(void (*put)(const struct sp_sample *s, void *arg), void *arg, unsigned max)
+{
+	unsigned n = 0;
+
+	while (core.samples != 0 && n < max) {
+		put(&core.sample[0], arg);
+		core.samples--;
+		memmove(core.sample, core.sample + 1, core.samples * sizeof(core.sample[0]));
+		n++;
+	}
+	core.drained += n;
+	return n;
+}
+
+static const char *label_text(uint32_t id, size_t *len)
+{
+	const char *text =
+		id != 0 && id <= 8 && core.label[id - 1] != NULL ? core.label[id - 1] : "";
+
+	*len = strlen(text);
+	return text;
+}
+
+static uint64_t counter_read(enum sp_counter c)
+{
+	return core.counter[c];
+}
+
+static void counter_add(enum sp_counter c, uint64_t n)
+{
+	core.counter[c] += n;
+}
+
+static void keep_log(enum sp_log_level level, const char *message)
+{
+	(void)level;
+	strncat(core.log, message, sizeof(core.log) - strlen(core.log) - 2);
+	strcat(core.log, "\n");
+}
+
+static unsigned wait_(uint32_t timeout_ms)
+{
+	unsigned bits;
+
+	(void)timeout_ms;
+	bits = core.script != NULL ? core.script(core.waits) : SP_WAIT_STOP;
+	core.waits++;
+	if (bits != 0)
+		core.pending = true;
+	return bits;
+}
+
+static uint32_t flush_left_ms(void)
+{
+	uint32_t left = core.pending ? core.flush_left : 0;
+
+	core.flush_left -= left < core.flush_step ? left : core.flush_step;
+	return left;
+}
+
+static int flush_pending(void)
+{
+	return core.pending;
+}
+
+static void flushed(void)
+{
+	core.flushed++;
+	core.pending = false;
+}
+
+void core_reset(void)
+{
+	memset(&core, 0, sizeof(core));
+	core.config.sample_rate_hz = 100;
+	core.config.upload_interval_ms = 15000;
+	core.config.flush_timeout_ms = 2000;
+	core.config.push_timeout_ms = 10000;
+	core.config.push_queue_capacity = 8;
+	core.config.push_max_tries = 8;
+	core.config.service_name = "shop";
+	core.flush_left = 2000;
+	core.ops = (struct sp_core_ops){
+		.abi = SP_EXPORT_ABI,
+		.config = &core.config,
+		.pid = 4711,
+		.version = "0.1.0",
+		.drain = drain,
+		.label_text = label_text,
+		.counter_read = counter_read,
+		.counter_add = counter_add,
+		.log = keep_log,
+		.wait = wait_,
+		.flush_left_ms = flush_left_ms,
+		.flush_pending = flush_pending,
+		.flushed = flushed,
+	};
+}
+
+struct sp_sample *core_sample(uint64_t span_id, uint32_t name_id, ...)
+{
+	struct sp_sample *s = &core.sample[core.samples++];
+	const void *pc;
+	va_list ap;
+
+	memset(s, 0, sizeof(*s));
+	s->span_id = span_id;
+	s->name_id = name_id;
+	s->weight = 1;
+	s->flags = SP_SAMPLE_ROOTED;
+	va_start(ap, name_id);
+	while ((pc = va_arg(ap, const void *)) != NULL)
+		s->pc[s->depth++] = (uintptr_t)pc;
+	va_end(ap);
+	return s;
+}
+
+bool core_logged(const char *part)
+{
+	return strstr(core.log, part) != NULL;
+}

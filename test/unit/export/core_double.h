@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A core for the exporter to talk to: samples are put into a list, wait() follows a script, logs
+ * and counters are kept for the test to look at. One per process, as Criterion runs each test in
+ * its own.
+ */
+#ifndef SP_CORE_DOUBLE_H
+#define SP_CORE_DOUBLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "export/export.h"
+
+#define CORE_SAMPLES 64
+#define CORE_LOG_BYTES 16384
+
+struct core_double {
+	struct sp_core_ops ops;
+	struct sp_config config;
+	uint64_t counter[SP_COUNTER_N];
+	char log[CORE_LOG_BYTES]; /* all messages, one per line */
+	struct sp_sample sample[CORE_SAMPLES];
+	unsigned samples; /* still in the ring */
+	unsigned drained;
+	const char *label[8]; /* text of label id 1, 2, ... */
+	uint32_t flush_left;
+	uint32_t flush_step; /* taken off flush_left each time it is asked for */
+	bool pending;
+	unsigned flushed;
+	/* What wait() returns; called with how often it was called before. */
+	unsigned (*script)(unsigned call);
+	unsigned waits;
+};
+
+extern struct core_double core;
+
+/* Everything back to the defaults: no samples, no sinks, wait() says stop at once. */
+void core_reset(void);
+
+/* Adds a sample with the given frames (NULL-terminated list of addresses, leaf first). */
+struct sp_sample *core_sample(uint64_t span_id, uint32_t name_id, ...);
+
+bool core_logged(const char *part);
+
+#endif

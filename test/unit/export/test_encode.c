@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the stack map to profiles: markers, labels, splitting. */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core_double.h"
+#include "export/encode.h"
+#include "profile_reader.h"
+
+static struct sp_modules *modules;
+static struct sp_encoder encoder;
+static struct sp_stack_map *map;
+
+/* What came out. */
+static profile *out[4096];
+static uint64_t out_samples[4096];
+static size_t out_bytes[4096];
+static unsigned outs;
+
+static void keep(void *arg, const struct sp_bytes *packed, uint64_t samples)
+{
+	(void)arg;
+	cr_assert_lt(outs, 4096);
+	out[outs] = profile_read(packed->data, packed->len);
+	out_bytes[outs] = packed->len;
+	out_samples[outs++] = samples;
+}
+
+static void set_up(void)
+{
+	core_reset();
+	modules = sp_modules_new(dl_iterate_phdr);
+	cr_assert_eq(sp_modules_refresh(modules), 0);
+	map = sp_stack_map_new(&sp_stack_limits_default);
+	encoder = (struct sp_encoder){
+		.ops = &core.ops,
+		.symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_limits_default),
+		.limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES},
+		.times = {10000000, 1700000000000000000, 15000000000},
+	};
+}
+
+static void forget(void)
+{
+	while (outs != 0)
+		profile_done(out[--outs]);
+}
+
+static void tear_down(void)
+{
+	forget();
+	sp_symbolizer_free(encoder.symbolizer);
+	sp_modules_free(modules);
+	sp_stack_map_free(map);
+}
+
+TestSuite(encode, .init = set_up, .fini = tear_down);
+
+/* Moves the samples of core into the map and encodes. */
+static void encode(void)
+{
+	for (unsigned i = 0; i < core.samples; i++)
+		(void)sp_stack_map_put(map, &core.sample[i], 0);
+	core.samples = 0;
+	sp_encode(&encoder, map, keep, NULL);
+}
+
+static uint64_t kept_samples(void)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < outs; i++) {
+		cr_expect_eq(out_samples[i], (uint64_t)profile_total(out[i], 0));
+		sum += out_samples[i];
+	}
+	return sum;
+}
+
+Test(encode, writes_ids_in_memory_order, .timeout = 20)
+{
+	struct sp_sample *s = core_sample(0, 1, (void *)core_reset, NULL);
+
+	core.label[0] = "GET /";
+	memcpy(&s->span_id, "\x0a\x00\x00\x00\x00\x00\x00\x0b", 8);
+	memcpy(s->trace_id, "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\xf0", 16);
+	encode();
+
+	cr_assert_eq(outs, 1);
+	cr_expect_str_eq(profile_label(out[0], out[0]->sample[0], "span_id"), "0a0000000000000b");
+	cr_expect_str_eq(profile_label(out[0], out[0]->sample[0], "trace_id"),
+			 "0102030405060708090a0b0c0d0e0ff0");
+}
+
+Test(encode, begins_with_the_program_and_shares_locations, .timeout = 20)
+{
+	void *getenv_ = dlsym(RTLD_DEFAULT, "getenv");
+
+	core_sample(1, 0, getenv_, (void *)core_reset, NULL);
+	core_sample(2, 0, getenv_, (void *)core_logged, NULL);
+	encode();
+
+	cr_assert_eq(outs, 1);
+	cr_expect_str_eq(strrchr(profile_string(out[0], out[0]->mapping[0]->filename), '/'),
+			 "/test_encode");
+	cr_expect_eq(out[0]->n_mapping, 2);
+	cr_expect_eq(out[0]->n_location, 3);
+	cr_expect_eq(out[0]->sample[0]->location_id[0], out[0]->sample[1]->location_id[0]);
+	for (size_t i = 0; i < out[0]->n_location; i++) {
+		const Spanprof__Pprof__Location *l = out[0]->location[i];
+		const Spanprof__Pprof__Mapping *m = out[0]->mapping[l->mapping_id - 1];
+
+		cr_expect(l->address >= m->memory_start && l->address < m->memory_limit);
+	}
+}
+
+Test(encode, marks_what_is_missing_of_a_stack, .timeout = 20)
+{
+	core_sample(1, 0, NULL);
+	core_sample(2, 0, (void *)core_reset, NULL)->flags = 0;
+	core_sample(3, 0, (void *)core_reset, NULL)->flags = SP_SAMPLE_TRUNCATED;
+	core_sample(4, 0, (void *)core_reset, NULL);
+	encode();
+
+	cr_assert_eq(outs, 1);
+	cr_assert_eq(out[0]->n_sample, 4);
+	cr_expect_str_eq(profile_frame(out[0], out[0]->sample[0], 0), "[unknown]");
+	cr_expect_str_eq(profile_frame(out[0], out[0]->sample[1], 1), "[incomplete]");
+	cr_expect_str_eq(profile_frame(out[0], out[0]->sample[2], 1), "[truncated]");
+	cr_expect_eq(out[0]->sample[3]->n_location_id, 1);
+}
+
+Test(encode, shows_other_for_stacks_over_the_limit, .timeout = 20)
+{
+	static const struct sp_stack_limits one = {2, 100, 100};
+
+	sp_stack_map_free(map);
+	map = sp_stack_map_new(&one);
+	core_sample(1, 0, (void *)core_reset, NULL);
+	core_sample(1, 0, (void *)core_logged, NULL)->weight = 5;
+	encode();
+
+	cr_assert_eq(outs, 1);
+	cr_assert_eq(out[0]->n_sample, 2);
+	cr_expect_str_eq(profile_frame(out[0], out[0]->sample[1], 0), "(other)");
+	cr_expect_not_null(profile_label(out[0], out[0]->sample[1], "span_id"));
+	cr_expect_eq(profile_total(out[0], 1), 60000000, "the time must stay");
+}
+
+Test(encode, sends_losses_as_comments, .timeout = 20)
+{
+	bool found = false;
+
+	core.counter[SP_COUNT_DROP_RING_FULL] = 12;
+	core.counter[SP_COUNT_SIGNALS] = 99;
+	core_sample(1, 0, (void *)core_reset, NULL);
+	encode();
+
+	cr_assert_eq(outs, 1);
+	cr_expect_str_eq(profile_string(out[0], out[0]->comment[0]), "spanprof 0.1.0");
+	for (size_t i = 0; i < out[0]->n_comment; i++) {
+		const char *text = profile_string(out[0], out[0]->comment[i]);
+
+		found = found || strcmp(text, "dropped_ring_full=12") == 0;
+		cr_expect_null(strstr(text, "signals="));
+	}
+	cr_expect(found);
+}
+
+/* n distinct samples of one frame each. */
+static void put_distinct(unsigned n)
+{
+	struct sp_sample s = {.weight = 1, .depth = 1, .flags = SP_SAMPLE_ROOTED};
+
+	for (unsigned i = 0; i < n; i++) {
+		s.span_id = i + 1;
+		s.pc[0] = (uintptr_t)core_reset;
+		(void)sp_stack_map_put(map, &s, 0);
+	}
+}
+
+Test(encode, fills_a_profile_to_the_sample_limit_and_not_beyond, .timeout = 60)
+{
+	static const unsigned n[] = {SP_ENCODE_SAMPLES - 1, SP_ENCODE_SAMPLES,
+				     SP_ENCODE_SAMPLES + 1};
+	static const unsigned profiles[] = {1, 1, 2};
+
+	for (size_t i = 0; i < 3; i++) {
+		forget();
+		sp_stack_map_clear(map);
+		put_distinct(n[i]);
+		sp_encode(&encoder, map, keep, NULL);
+		cr_expect_eq(outs, profiles[i], "%u samples in %u profiles", n[i], outs);
+		cr_expect_eq(kept_samples(), n[i]);
+	}
+}
+
+Test(encode, splits_at_the_byte_limit_without_losing_a_sample, .timeout = 60)
+{
+	encoder.limits.bytes = 20000;
+	put_distinct(3000);
+	sp_encode(&encoder, map, keep, NULL);
+
+	cr_expect_gt(outs, 5);
+	for (unsigned i = 0; i < outs; i++) {
+		cr_expect_leq(out_bytes[i], 20000);
+		cr_expect(i + 1 == outs || out_bytes[i] > 19000, "%zu bytes are a poor fill",
+			  out_bytes[i]);
+		cr_expect_eq(out[i]->time_nanos, 1700000000000000000);
+	}
+	cr_expect_eq(kept_samples(), 3000);
+}
+
+Test(encode, keeps_the_time_of_a_stack_that_fits_no_profile, .timeout = 60)
+{
+	struct sp_sample s = {.span_id = 1, .weight = 1, .flags = SP_SAMPLE_ROOTED};
+
+	s.depth = SP_FRAMES_MAX;
+	for (unsigned i = 0; i < s.depth; i++)
+		s.pc[i] = (uintptr_t)core_reset + i;
+	(void)sp_stack_map_put(map, &s, 0);
+	core_sample(2, 0, (void *)core_reset, NULL);
+	encoder.limits.bytes = 1500;
+	encode();
+
+	cr_expect_eq(kept_samples(), 2);
+	cr_expect_eq(core.counter[SP_COUNT_STACKS_OTHER], 1);
+	cr_expect_str_eq(profile_frame(out[0], out[0]->sample[0], 0), "(other)");
+}
+
+Test(encode, gives_the_same_bytes_for_the_same_samples, .timeout = 20)
+{
+	size_t first;
+
+	put_distinct(100);
+	sp_encode(&encoder, map, keep, NULL);
+	first = out_bytes[0];
+	sp_encode(&encoder, map, keep, NULL);
+
+	cr_assert_eq(outs, 2);
+	cr_expect_eq(out_bytes[1], first);
+	cr_expect_eq(out[0]->n_sample, out[1]->n_sample);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compression both ways, and damaged input. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/gzip.h"
+
+static uint8_t *pattern(size_t len)
+{
+	uint8_t *data = malloc(len + 1);
+
+	for (size_t i = 0; i < len; i++)
+		data[i] = (uint8_t)(i * i >> 7);
+	return data;
+}
+
+Test(gzip, gives_back_what_it_took, .timeout = 20)
+{
+	static const size_t len[] = {0, 1, 1000, 65536, 3000000};
+
+	for (size_t i = 0; i < sizeof(len) / sizeof(len[0]); i++) {
+		const struct sp_bytes in = {pattern(len[i]), len[i]};
+		struct sp_bytes packed, out;
+
+		cr_assert_eq(sp_gzip_pack(&in, &packed), 0);
+		cr_expect(sp_gzip_is(packed.data, packed.len));
+		cr_assert_eq(sp_gzip_unpack(packed.data, packed.len, len[i], &out), 0);
+		cr_assert_eq(out.len, len[i]);
+		cr_expect_eq(memcmp(out.data, in.data, len[i]), 0);
+		free(in.data);
+		free(packed.data);
+		free(out.data);
+	}
+}
+
+Test(gzip, stops_at_the_bound, .timeout = 20)
+{
+	const struct sp_bytes in = {pattern(100000), 100000};
+	struct sp_bytes packed, out;
+
+	cr_assert_eq(sp_gzip_pack(&in, &packed), 0);
+	cr_expect_eq(sp_gzip_unpack(packed.data, packed.len, 99999, &out), -E2BIG);
+	cr_expect_null(out.data);
+	cr_expect_eq(sp_gzip_unpack(packed.data, packed.len, 100000, &out), 0);
+	free(out.data);
+	free(packed.data);
+	free(in.data);
+}
+
+Test(gzip, refuses_damage, .timeout = 20)
+{
+	const struct sp_bytes in = {pattern(5000), 5000};
+	struct sp_bytes packed, out;
+
+	cr_assert_eq(sp_gzip_pack(&in, &packed), 0);
+	for (size_t len = 0; len < packed.len; len++)
+		cr_assert_eq(sp_gzip_unpack(packed.data, len, 10000, &out), -EINVAL, "%zu", len);
+	packed.data[packed.len - 6] ^= 1; /* in the checksum */
+	cr_expect_eq(sp_gzip_unpack(packed.data, packed.len, 10000, &out), -EINVAL);
+	cr_expect_not(sp_gzip_is((const uint8_t *)"\x1f", 1));
+	free(packed.data);
+	free(in.data);
+}

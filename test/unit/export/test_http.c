@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests to a server of our own, which answers what the test wants. */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core_double.h"
+#include "export/http.h"
+
+static char address[64];
+static int listener;
+static pthread_t thread;
+static const char *response; /* NULL = never answer */
+static size_t padding;       /* bytes of 'x' sent after it */
+static char request[65536];
+static size_t request_len;
+
+static struct sp_http *http;
+static struct sp_reply reply;
+static char warnings[1024];
+static unsigned idles, abort_after; /* 0 = never */
+
+/* Reads head and body of one request. */
+static void read_request(int fd)
+{
+	const char *length, *end;
+
+	request_len = 0;
+	for (;;) {
+		ssize_t n = recv(fd, request + request_len, sizeof(request) - 1 - request_len, 0);
+
+		if (n <= 0)
+			return;
+		request_len += (size_t)n;
+		request[request_len] = '\0';
+		end = strstr(request, "\r\n\r\n");
+		length = strcasestr(request, "Content-Length: ");
+		if (end != NULL && length != NULL &&
+		    request_len >= (size_t)(end + 4 - request) + strtoul(length + 16, NULL, 10))
+			return;
+	}
+}
+
+static void *serve(void *arg)
+{
+	static const char x[4096] = {'x'};
+	int fd = accept(listener, NULL, NULL);
+	char end;
+
+	read_request(fd);
+	if (response != NULL) {
+		(void)send(fd, response, strlen(response), MSG_NOSIGNAL);
+		for (size_t left = padding; left != 0; left -= left < sizeof(x) ? left : sizeof(x))
+			if (send(fd, x, left < sizeof(x) ? left : sizeof(x), MSG_NOSIGNAL) < 0)
+				break;
+	} else {
+		/* Until the client hangs up. */
+		(void)recv(fd, &end, 1, 0);
+	}
+	shutdown(fd, SHUT_WR);
+	while (recv(fd, &end, 1, 0) > 0)
+		;
+	close(fd);
+	return arg;
+}
+
+static int idle(void *arg)
+{
+	(void)arg;
+	idles++;
+	return abort_after != 0 && idles >= abort_after ? -1 : 20;
+}
+
+static void warn(void *arg, const char *text)
+{
+	(void)arg;
+	strcat(strcat(warnings, text), "\n");
+}
+
+static const struct sp_http_hooks hooks = {idle, warn, NULL};
+
+static void set_up(void)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(a);
+
+	core_reset();
+	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(bind(listener, (struct sockaddr *)&a, len), 0);
+	cr_assert_eq(listen(listener, 4), 0);
+	cr_assert_eq(getsockname(listener, (struct sockaddr *)&a, &len), 0);
+	(void)snprintf(address, sizeof(address), "http://127.0.0.1:%u", ntohs(a.sin_port));
+	core.config.server_address = address;
+}
+
+TestSuite(http, .init = set_up);
+
+static void post(const char *answer, uint32_t timeout_ms)
+{
+	static uint8_t body[] = "the body";
+	const struct sp_bytes b = {body, 8};
+
+	response = answer;
+	cr_assert_eq(sp_http_new(&core.config, "1.2.3", &hooks, &http), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
+	sp_http_post(http, &b, timeout_ms, &reply);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+	sp_http_free(http);
+}
+
+static const char ok[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+Test(http, posts_what_the_server_expects, .timeout = 20)
+{
+	post(ok, 5000);
+
+	cr_expect_eq(reply.kind, SP_REPLY_STATUS);
+	cr_expect_eq(reply.status, 200);
+	cr_expect_eq(strncmp(request, "POST /push.v1.PusherService/Push HTTP/1.1\r\n", 43), 0, "%s",
+		     request);
+	cr_expect_not_null(strstr(request, "\r\nContent-Type: application/proto\r\n"));
+	cr_expect_not_null(strstr(request, "\r\nContent-Encoding: gzip\r\n"));
+	cr_expect_not_null(strstr(request, "\r\nUser-Agent: libspanprof/1.2.3\r\n"));
+	cr_expect_not_null(strstr(request, "\r\nContent-Length: 8\r\n"));
+	cr_expect_null(strcasestr(request, "\r\nExpect:"));
+	cr_expect_null(strcasestr(request, "\r\nAuthorization:"));
+	cr_expect_null(strcasestr(request, "\r\nX-Scope-OrgID:"));
+	cr_expect_not_null(strstr(request, "\r\n\r\nthe body"));
+	cr_expect_str_eq(warnings, "");
+}
+
+Test(http, keeps_the_path_of_the_address, .timeout = 20)
+{
+	strcat(address, "/pre/fix//");
+	post(ok, 5000);
+
+	cr_expect_eq(strncmp(request, "POST /pre/fix/push.v1.PusherService/Push ", 41), 0, "%s",
+		     request);
+}
+
+Test(http, adds_the_scheme, .timeout = 20)
+{
+	core.config.server_address = address + strlen("http://");
+	post(ok, 5000);
+
+	cr_expect_eq(reply.status, 200);
+}
+
+Test(http, sends_credentials_and_extra_headers, .timeout = 20)
+{
+	core.config.auth_token = "t0ken";
+	core.config.tenant_id = "team-a";
+	core.config.http_headers = "{\"X-Extra\": \"yes\", \"bad name\": \"no\"}";
+	post(ok, 5000);
+
+	cr_expect_not_null(strstr(request, "\r\nAuthorization: Bearer t0ken\r\n"));
+	cr_expect_not_null(strstr(request, "\r\nX-Scope-OrgID: team-a\r\n"));
+	cr_expect_not_null(strstr(request, "\r\nX-Extra: yes\r\n"));
+	cr_expect_null(strstr(request, "bad name"));
+	cr_expect_str_eq(warnings, "some HTTP headers cannot be sent and were left out\n");
+}
+
+Test(http, prefers_basic_over_bearer, .timeout = 20)
+{
+	core.config.auth_token = "t0ken";
+	core.config.basic_auth_user = "user";
+	core.config.basic_auth_password = "pass:word";
+	post(ok, 5000);
+
+	/* base64 of user:pass:word */
+	cr_expect_not_null(strstr(request, "\r\nAuthorization: Basic dXNlcjpwYXNzOndvcmQ=\r\n"));
+	cr_expect_null(strstr(request, "t0ken"));
+}
+
+Test(http, keeps_the_begin_of_the_answer, .timeout = 20)
+{
+	padding = 100000;
+	post("HTTP/1.1 429 Slow\r\nRetry-After: 17\r\nContent-Length: 100009\r\n\r\n{\"code\":1",
+	     5000);
+
+	cr_expect_eq(reply.kind, SP_REPLY_STATUS);
+	cr_expect_eq(reply.status, 429);
+	cr_expect_eq(reply.retry_after_s, 17);
+	cr_expect_eq(reply.text_len, SP_REPLY_BODY);
+	cr_expect_eq(strncmp(reply.text, "{\"code\":1", 9), 0);
+}
+
+Test(http, gives_up_on_an_endless_answer, .timeout = 20)
+{
+	padding = (size_t)64 << 20;
+	post("HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n", 15000);
+
+	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
+}
+
+Test(http, does_not_follow_redirects, .timeout = 20)
+{
+	char redirect[256];
+
+	(void)snprintf(redirect, sizeof(redirect),
+		       "HTTP/1.1 302 Found\r\nLocation: %s/elsewhere\r\nContent-Length: 0\r\n\r\n",
+		       address);
+	post(redirect, 5000);
+
+	cr_expect_eq(reply.kind, SP_REPLY_STATUS);
+	cr_expect_eq(reply.status, 302);
+}
+
+Test(http, stops_when_the_time_is_up, .timeout = 20)
+{
+	post(NULL, 200);
+
+	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
+	cr_expect_not_null(strcasestr(reply.text, "timed out"), "%s", reply.text);
+	cr_expect_geq(idles, 1, "nobody drained the ring meanwhile");
+}
+
+Test(http, stops_at_once_when_asked_to, .timeout = 20)
+{
+	abort_after = 2;
+	post(NULL, 60000);
+
+	cr_expect_eq(reply.kind, SP_REPLY_ABORTED);
+	cr_expect_eq(idles, 2);
+}
+
+Test(http, says_why_nobody_answers, .timeout = 20)
+{
+	static uint8_t body[] = "x";
+	const struct sp_bytes b = {body, 1};
+
+	close(listener);
+	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
+	sp_http_post(http, &b, 5000, &reply);
+
+	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
+	cr_expect_gt(reply.text_len, 0);
+	cr_expect_not_null(strstr(reply.text, "127.0.0.1"), "%s", reply.text);
+	sp_http_free(http);
+}
+
+Test(http, survives_an_answer_that_is_no_http, .timeout = 20)
+{
+	post("SSH-2.0-OpenSSH\r\n", 5000);
+
+	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
+}
+
+static unsigned open_descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n;
+}
+
+Test(http, holds_no_descriptor_between_requests, .timeout = 20)
+{
+	unsigned before = open_descriptors();
+	static uint8_t body[] = "x";
+	const struct sp_bytes b = {body, 1};
+
+	response = ok;
+	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
+		sp_http_post(http, &b, 5000, &reply);
+		cr_assert_eq(pthread_join(thread, NULL), 0);
+		cr_expect_eq(reply.status, 200);
+		cr_expect_eq(open_descriptors(), before);
+	}
+	sp_http_free(http);
+}
+
+Test(http, refuses_addresses_it_cannot_use, .timeout = 20)
+{
+	static const char *const bad[] = {"ftp://x",       "file:///etc/passwd",
+					  "http://x/?a=b", "http://x y",
+					  "http://x#f",    "http://x\r\nEvil: 1"};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		warnings[0] = '\0';
+		core.config.server_address = bad[i];
+		cr_expect_eq(sp_http_new(&core.config, "1", &hooks, &http), -EINVAL, "%s", bad[i]);
+		cr_expect_not_null(strstr(warnings, "the server address cannot be used"));
+	}
+}
+
+Test(http, sends_no_header_with_a_line_break, .timeout = 20)
+{
+	core.config.tenant_id = "a\r\nEvil: 1";
+	core.config.http_headers = "not json";
+	post(ok, 5000);
+
+	cr_expect_null(strstr(request, "Evil"));
+	cr_expect_not_null(strstr(warnings, "line break"));
+	cr_expect_not_null(strstr(warnings, "not a JSON object"));
+}

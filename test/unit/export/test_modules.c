@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of loaded objects: the real one, and a made-up one for reused addresses. */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "export/elf_notes.h"
+#include "export/modules.h"
+
+/* Ships with libc and is loaded by nobody. */
+#define RARE_LIB "libBrokenLocale.so.1"
+
+static uint64_t address(const void *p)
+{
+	return (uintptr_t)p;
+}
+
+Test(modules, knows_the_program_and_libc, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(dl_iterate_phdr);
+	const struct sp_module *self, *libc;
+
+	cr_assert_eq(sp_modules_refresh(m), 0);
+
+	self = sp_modules_find(m, address((void *)sp_modules_new), 0);
+	libc = sp_modules_find(m, address(dlsym(RTLD_DEFAULT, "getenv")), 0);
+	cr_assert_not_null(self);
+	cr_expect(self->main);
+	cr_expect_eq(self, sp_modules_main(m));
+	cr_expect_str_eq(self->name, "test_modules");
+	cr_expect_str_eq(self->path, "/proc/self/exe");
+	cr_expect_gt(self->build_id_len, 0);
+	cr_assert_not_null(libc);
+	cr_expect_str_eq(libc->name, "libc.so.6");
+	cr_expect_neq(memcmp(libc->build_id, self->build_id, sizeof(self->build_id)), 0);
+	cr_expect_null(sp_modules_find(m, 16, 0));
+	cr_expect_null(sp_modules_find(m, UINT64_MAX, 0));
+	sp_modules_free(m);
+}
+
+Test(modules, reads_the_build_id_that_readelf_reads, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(dl_iterate_phdr);
+	char hex[2 * SP_BUILD_ID_MAX + 1], line[256] = "";
+	FILE *p = popen("readelf -n /proc/$PPID/exe | sed -n 's/.*Build ID: //p'", "r");
+
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	cr_assert_not_null(fgets(line, sizeof(line), p), "readelf said nothing");
+	pclose(p);
+
+	sp_elf_hex(hex, sp_modules_main(m)->build_id, sp_modules_main(m)->build_id_len);
+	line[strcspn(line, "\n")] = '\0';
+	cr_expect_str_eq(hex, line);
+	sp_modules_free(m);
+}
+
+Test(modules, knows_the_vdso, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(dl_iterate_phdr);
+	const struct sp_module *vdso;
+	size_t size = 0;
+	void *copy;
+
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	vdso = sp_modules_find(m, getauxval(AT_SYSINFO_EHDR) + 0x100, 0);
+
+	cr_assert_not_null(vdso);
+	cr_expect(vdso->vdso);
+	cr_expect_str_eq(vdso->name, "[vdso]");
+	copy = sp_modules_vdso_copy(vdso, &size);
+	cr_assert_not_null(copy);
+	cr_expect_eq(memcmp(copy, "\177ELF", 4), 0);
+	free(copy);
+	sp_modules_free(m);
+}
+
+Test(modules, places_code_as_proc_maps_does, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(dl_iterate_phdr);
+	uint64_t pc = address(dlsym(RTLD_DEFAULT, "getenv"));
+	unsigned long long start, end, offset;
+	const struct sp_module *libc;
+	bool found = false;
+	char line[512], perms[8];
+	FILE *maps = fopen("/proc/self/maps", "r");
+
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	libc = sp_modules_find(m, pc, 0);
+	while (fgets(line, sizeof(line), maps) != NULL) {
+		cr_assert_eq(sscanf(line, "%llx-%llx %7s %llx", &start, &end, perms, &offset), 4);
+		if (pc < start || pc >= end)
+			continue;
+		found = true;
+		cr_expect_eq(libc->segment[0].start, start);
+		cr_expect_eq(libc->segment[0].end, end);
+		cr_expect_eq(libc->segment[0].offset, offset);
+	}
+	fclose(maps);
+	cr_expect(found);
+	sp_modules_free(m);
+}
+
+Test(modules, notices_dlopen_and_remembers_what_was_closed, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(dl_iterate_phdr);
+	const struct sp_module *mod;
+	uint32_t before;
+	uint64_t pc;
+	void *lib;
+
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	before = sp_modules_epoch(m);
+	lib = dlopen(RARE_LIB, RTLD_NOW);
+	cr_assert_not_null(lib);
+	pc = ((struct link_map *)lib)->l_addr + 0x1000;
+	cr_expect_null(sp_modules_find(m, pc, before), "not looked yet");
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	mod = sp_modules_find(m, pc, before);
+	cr_assert_not_null(mod);
+	cr_expect_str_eq(mod->name, RARE_LIB);
+	cr_expect_eq(sp_modules_epoch(m), before, "loading ends no epoch");
+
+	dlclose(lib);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+
+	cr_expect_eq(sp_modules_epoch(m), before + 1);
+	mod = sp_modules_find(m, pc, before);
+	cr_assert_not_null(mod, "the tombstone is gone");
+	cr_expect_eq(mod->died, before + 1);
+	sp_modules_forget(m, before + 2);
+	cr_expect_null(sp_modules_find(m, pc, before));
+	sp_modules_free(m);
+}
+
+/* A loader of our own: the lists below, with real bytes behind their program headers. */
+static ElfW(Phdr) fake_phdr[3][1];
+static struct dl_phdr_info fake[40];
+static unsigned fakes;
+
+static int iterate_fakes(sp_phdr_callback fn, void *arg)
+{
+	int stop = 0;
+
+	for (unsigned i = 0; i < fakes && stop == 0; i++)
+		stop = fn(&fake[i], sizeof(fake[i]), arg);
+	return stop;
+}
+
+static void set_fake(unsigned i, const char *name, uint64_t base, unsigned phdr)
+{
+	fake_phdr[phdr][0] = (ElfW(Phdr)){.p_type = PT_LOAD,
+					  .p_flags = PF_R | PF_X,
+					  .p_memsz = 0x1000 + phdr * 0x1000U,
+					  .p_filesz = 0x1000};
+	fake[i].dlpi_addr = base;
+	fake[i].dlpi_name = name;
+	fake[i].dlpi_phdr = fake_phdr[phdr];
+	fake[i].dlpi_phnum = 1;
+}
+
+static void set_generation(unsigned long long adds, unsigned long long subs)
+{
+	for (unsigned i = 0; i < fakes; i++) {
+		fake[i].dlpi_adds = adds;
+		fake[i].dlpi_subs = subs;
+	}
+}
+
+Test(modules, tells_two_objects_at_one_address_apart_by_epoch, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(iterate_fakes);
+
+	fakes = 1;
+	set_fake(0, "/lib/first.so", 0x10000, 0);
+	set_generation(1, 0);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	cr_assert_eq(sp_modules_epoch(m), 0);
+	set_fake(0, "/lib/second.so", 0x10000, 1);
+	set_generation(2, 1);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+
+	cr_expect_eq(sp_modules_epoch(m), 1);
+	cr_expect_str_eq(sp_modules_find(m, 0x10010, 0)->name, "first.so");
+	cr_expect_str_eq(sp_modules_find(m, 0x10010, 1)->name, "second.so");
+	sp_modules_forget(m, 2);
+	cr_expect_str_eq(sp_modules_find(m, 0x10010, 0)->name, "second.so");
+	sp_modules_free(m);
+}
+
+Test(modules, takes_in_more_objects_than_one_pass_can_note, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(iterate_fakes);
+	char name[40][24];
+
+	fakes = 40;
+	for (unsigned i = 0; i < fakes; i++) {
+		(void)snprintf(name[i], sizeof(name[i]), "/lib/%u.so", i);
+		/* From high to low, so that every insertion goes to the front. */
+		set_fake(i, name[i], 0x100000 - i * 0x1000U, 0);
+	}
+	set_generation(40, 0);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+
+	for (unsigned i = 0; i < fakes; i++) {
+		const struct sp_module *mod = sp_modules_find(m, fake[i].dlpi_addr + 5, 0);
+
+		cr_assert_not_null(mod, "object %u is missing", i);
+		cr_expect_str_eq(mod->shown, name[i]);
+	}
+	fakes = 0;
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	cr_expect_not_null(sp_modules_find(m, 0x100005, 0), "nothing was said to be unloaded");
+	fakes = 1;
+	set_generation(40, 39);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	cr_expect_eq(sp_modules_epoch(m), 1);
+	sp_modules_forget(m, 2);
+	cr_expect_null(sp_modules_find(m, fake[1].dlpi_addr + 5, 1));
+	cr_expect_not_null(sp_modules_find(m, fake[0].dlpi_addr + 5, 1));
+	sp_modules_free(m);
+}
+
+Test(modules, finds_the_function_around_an_address_without_symbols, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(dl_iterate_phdr);
+	const char *const known[] = {"getenv", "nl_langinfo", "wordexp", "getservbyname"};
+	const struct sp_module *libc;
+	uint64_t start = 0;
+
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		uint64_t pc = address(dlsym(RTLD_DEFAULT, known[i]));
+
+		libc = sp_modules_find(m, pc, 0);
+		cr_assert(sp_modules_function(m, libc, pc + 1, &start), "%s", known[i]);
+		cr_expect_eq(start + libc->bias, pc, "%s", known[i]);
+	}
+	libc = sp_modules_find(m, address(dlsym(RTLD_DEFAULT, "getenv")), 0);
+	cr_expect_not(sp_modules_function(m, libc, libc->lo, &start), "that is the ELF header");
+	sp_modules_free(m);
+}
+
+Test(modules, agrees_with_the_symbol_table_on_every_function_of_this_program, .timeout = 60)
+{
+	struct sp_modules *m = sp_modules_new(dl_iterate_phdr);
+	const struct sp_module *self;
+	unsigned long long vaddr, size;
+	unsigned checked = 0;
+	char type, name[256];
+	FILE *nm = popen("nm -S --defined-only /proc/$PPID/exe | grep -w '[tT] sp_.*'", "r");
+	char line[512];
+
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	self = sp_modules_main(m);
+	while (fgets(line, sizeof(line), nm) != NULL) {
+		uint64_t start = 0;
+
+		if (sscanf(line, "%llx %llx %c %255s", &vaddr, &size, &type, name) != 4 ||
+		    size == 0 || strchr(name, '.') != NULL)
+			continue;
+		cr_expect(sp_modules_function(m, self, self->bias + vaddr + size - 1, &start));
+		cr_expect_eq(start, vaddr, "%s", name);
+		checked++;
+	}
+	pclose(nm);
+	cr_expect_gt(checked, 20);
+	sp_modules_free(m);
+}
+
+Test(modules, build_id_survives_damaged_notes, .timeout = 20)
+{
+	const struct {
+		Elf64_Nhdr n;
+		char name[4];
+		uint8_t id[4];
+	} note = {{4, 4, NT_GNU_BUILD_ID}, "GNU", {1, 2, 3, 4}};
+	uint8_t id[SP_BUILD_ID_MAX];
+	uint8_t copy[sizeof(note)];
+
+	cr_expect_eq(sp_elf_build_id(&note, sizeof(note), id, sizeof(id)), 4);
+	cr_expect_eq(memcmp(id, note.id, 4), 0);
+	for (size_t len = 0; len < sizeof(note); len++)
+		cr_expect_eq(sp_elf_build_id(&note, len, id, sizeof(id)), 0, "%zu bytes", len);
+	cr_expect_eq(sp_elf_build_id(&note, sizeof(note), id, 3), 0, "too long for the caller");
+	memcpy(copy, &note, sizeof(copy));
+	memset(copy, 0xff, 8);
+	cr_expect_eq(sp_elf_build_id(copy, sizeof(copy), id, sizeof(id)), 0);
+}

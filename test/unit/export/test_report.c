@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spanprof-report from its command line: sums, filters, other people's files, damaged files. */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "export/gzip.h"
+#include "export/pprof.h"
+#include "profile.pb-c.h"
+#include "report_unit.h"
+
+static char dir[64];
+static char output[65536];
+
+static void set_up(void)
+{
+	strcpy(dir, "/tmp/spanprof-test-XXXXXX");
+	cr_assert_not_null(mkdtemp(dir));
+}
+
+static void tear_down(void)
+{
+	char cmd[128];
+
+	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
+	cr_assert_eq(system(cmd), 0);
+}
+
+TestSuite(report, .init = set_up, .fini = tear_down);
+
+static const char *path_of(const char *name)
+{
+	static char path[200];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return path;
+}
+
+static void write_bytes(const char *name, const void *data, size_t len)
+{
+	FILE *f = fopen(path_of(name), "wb");
+
+	cr_assert_not_null(f);
+	cr_assert_eq(fwrite(data, 1, len, f), len);
+	fclose(f);
+}
+
+static void add(struct sp_pprof *p, const char *leaf, const char *span_id, const char *span_name,
+		int64_t samples)
+{
+	static const struct sp_pprof_mapping m = {0x1000, 0x2000, 0, "/bin/x", ""};
+	const char *const stack[] = {leaf, "handle", "main", "main"};
+	uint64_t mapping, function, id[4];
+	struct sp_pprof_sample s = {.location = id, .locations = 4, .count = samples};
+
+	cr_assert_eq(sp_pprof_mapping(p, &m, &mapping), 0);
+	for (unsigned i = 0; i < 4; i++) {
+		cr_assert_eq(sp_pprof_function(p, stack[i], stack[i], &function), 0);
+		cr_assert_eq(sp_pprof_location(p, mapping, 0x1000 + i, function, &id[i]), 0);
+	}
+	s.ns = samples * 10000000;
+	s.span_id = span_id;
+	s.span_name = span_name;
+	s.span_name_len = span_name != NULL ? strlen(span_name) : 0;
+	s.trace_id = span_id != NULL ? "0102030405060708090a0b0c0d0e0f10" : NULL;
+	cr_assert_eq(sp_pprof_sample(p, &s), 0);
+}
+
+/* Spans a (x 2 names) and b, and 4 samples outside of any. */
+static struct sp_bytes make_profile(void)
+{
+	static const struct sp_pprof_limits limits = {1000, 1 << 20};
+	static const struct sp_pprof_times times = {10000000, 1, 1};
+	struct sp_pprof *p = sp_pprof_new(&limits, &times);
+	struct sp_bytes b;
+
+	add(p, "parse", "00000000000000aa", "GET /", 3);
+	add(p, "render", "00000000000000aa", "GET /", 2);
+	add(p, "parse", "00000000000000bb", "GET /", 1);
+	add(p, "parse", "00000000000000cc", "POST /", 10);
+	add(p, "main", NULL, NULL, 4);
+	cr_assert_eq(sp_pprof_pack(p, &b), 0);
+	sp_pprof_free(p);
+	return b;
+}
+
+static void write_profile(const char *name, bool packed)
+{
+	struct sp_bytes b = make_profile(), z;
+
+	if (packed) {
+		cr_assert_eq(sp_gzip_pack(&b, &z), 0);
+		free(b.data);
+		b = z;
+	}
+	write_bytes(name, b.data, b.len);
+	free(b.data);
+}
+
+/* Runs the tool; what it printed is in output (both streams). */
+static int run(const char *a, const char *b, const char *c)
+{
+	char *copy[] = {strdup("spanprof-report"), strdup(a != NULL ? a : ""),
+			strdup(b != NULL ? b : ""), strdup(c != NULL ? c : "")};
+	/* getopt reorders what it is given. */
+	char *argv[] = {copy[0], copy[1], copy[2], copy[3], NULL};
+	int argc = 1 + (a != NULL) + (b != NULL) + (c != NULL);
+	FILE *f = tmpfile();
+	int out = dup(1), err = dup(2), rc;
+	size_t n;
+
+	fflush(NULL);
+	dup2(fileno(f), 1);
+	dup2(fileno(f), 2);
+	optind = 0;
+	argv[argc] = NULL;
+	rc = sp_report_main(argc, argv);
+	fflush(NULL);
+	dup2(out, 1);
+	dup2(err, 2);
+	close(out);
+	close(err);
+	rewind(f);
+	n = fread(output, 1, sizeof(output) - 1, f);
+	output[n] = '\0';
+	fclose(f);
+	for (size_t i = 0; i < 4; i++)
+		free(copy[i]);
+	return rc;
+}
+
+static bool printed(const char *part)
+{
+	return strstr(output, part) != NULL;
+}
+
+static json_t *json(void)
+{
+	json_t *j = json_loads(output, 0, NULL);
+
+	cr_assert_not_null(j, "%s", output);
+	return j;
+}
+
+static json_int_t number(json_t *j, const char *a, const char *b)
+{
+	return json_integer_value(json_object_get(json_object_get(j, a), b));
+}
+
+Test(report, prints_a_row_per_span_name, .timeout = 20)
+{
+	write_profile("a.pb.gz", true);
+
+	cr_assert_eq(run(dir, NULL, NULL), 0, "%s", output);
+
+	cr_expect(printed("1 profile, 20 samples, 0.20 s CPU; in spans: 16 samples, 0.16 s CPU "
+			  "(80.0 %), 3 spans\n"),
+		  "%s", output);
+	cr_expect(printed("        1        10       0.10   62.5%  POST /\n"), "%s", output);
+	cr_expect(printed("        2         6       0.06   37.5%  GET /\n"), "%s", output);
+	cr_expect(strstr(output, "POST /") < strstr(output, "GET /"), "largest first");
+	cr_expect(printed("      0.14   70.0%       0.14   70.0%  parse\n"), "%s", output);
+	cr_expect(printed("      0.04   20.0%       0.20  100.0%  main\n"),
+		  "recursion counts once");
+}
+
+Test(report, adds_files_of_a_folder_up_and_leaves_others_alone, .timeout = 20)
+{
+	write_profile("a.pb.gz", true);
+	write_profile("b.pb", false);
+	write_profile(".hidden.pb.gz", true);
+	write_bytes("notes.txt", "hello", 5);
+
+	cr_assert_eq(run(dir, NULL, NULL), 0, "%s", output);
+
+	cr_expect(printed("2 profiles, 40 samples"), "%s", output);
+}
+
+Test(report, json_has_the_promised_keys, .timeout = 20)
+{
+	json_t *j, *row;
+
+	write_profile("a.pb.gz", true);
+	cr_assert_eq(run("--json", dir, NULL), 0, "%s", output);
+	j = json();
+
+	cr_expect_eq(json_integer_value(json_object_get(j, "profiles")), 1);
+	cr_expect_eq(number(j, "total", "samples"), 20);
+	cr_expect_eq(number(j, "total", "ns"), 200000000);
+	cr_expect_eq(number(j, "labelled", "samples"), 16);
+	cr_expect_eq(number(j, "labelled", "ns"), 160000000);
+	cr_expect_eq(number(j, "labelled", "spans"), 3);
+	row = json_array_get(json_object_get(j, "span_names"), 1);
+	cr_expect_str_eq(json_string_value(json_object_get(row, "span_name")), "GET /");
+	cr_expect_eq(json_integer_value(json_object_get(row, "spans")), 2);
+	cr_expect_eq(json_integer_value(json_object_get(row, "ns")), 60000000);
+	cr_expect_float_eq(json_real_value(json_object_get(row, "share")), 0.375, 1e-9);
+	cr_expect_eq(json_array_size(json_object_get(j, "spans")), 3);
+	row = json_array_get(json_object_get(j, "spans"), 1);
+	cr_expect_str_eq(json_string_value(json_object_get(row, "span_id")), "00000000000000aa");
+	cr_expect_str_eq(json_string_value(json_object_get(row, "span_name")), "GET /");
+	cr_expect_str_eq(json_string_value(json_object_get(row, "trace_id")),
+			 "0102030405060708090a0b0c0d0e0f10");
+	cr_expect_eq(json_integer_value(json_object_get(row, "samples")), 5);
+	cr_expect_eq(json_integer_value(json_object_get(row, "ns")), 50000000);
+	cr_expect_eq(json_array_size(json_object_get(j, "functions")), 4);
+	row = json_array_get(json_object_get(j, "functions"), 0);
+	cr_expect_str_eq(json_string_value(json_object_get(row, "function")), "parse");
+	cr_expect_eq(json_integer_value(json_object_get(row, "self_ns")), 140000000);
+	cr_expect_eq(json_integer_value(json_object_get(row, "total_ns")), 140000000);
+	json_decref(j);
+}
+
+Test(report, filters, .timeout = 20)
+{
+	json_t *j;
+
+	write_profile("a.pb.gz", true);
+	cr_assert_eq(run("--json", "--span=00000000000000AA", dir), 0, "%s", output);
+	j = json();
+	cr_expect_eq(number(j, "total", "samples"), 5);
+	cr_expect_eq(json_array_size(json_object_get(j, "spans")), 1);
+	json_decref(j);
+	cr_assert_eq(run("--json", "--span-name=POST /", dir), 0, "%s", output);
+	j = json();
+	cr_expect_eq(number(j, "total", "samples"), 10);
+	json_decref(j);
+	cr_assert_eq(run("--json", "--trace=0102030405060708090a0b0c0d0e0f10", dir), 0);
+	j = json();
+	cr_expect_eq(number(j, "total", "samples"), 16);
+	json_decref(j);
+	cr_assert_eq(run("--json", "--span=ffffffffffffffff", dir), 0);
+	j = json();
+	cr_expect_eq(number(j, "total", "samples"), 0);
+	json_decref(j);
+}
+
+Test(report, limits_the_functions, .timeout = 20)
+{
+	write_profile("a.pb.gz", true);
+
+	cr_assert_eq(run("--top=1", dir, NULL), 0);
+
+	cr_expect(printed("parse"));
+	cr_expect_not(printed("render"));
+	cr_expect_eq(run("--top=x", dir, NULL), 1);
+	cr_expect_eq(run("--top=0", dir, NULL), 1);
+	cr_expect_eq(run("--top=-1", dir, NULL), 1);
+}
+
+Test(report, explains_itself, .timeout = 20)
+{
+	cr_expect_eq(run("--help", NULL, NULL), 0);
+	cr_expect(printed("--span-name NAME"));
+	cr_expect_eq(run("--version", NULL, NULL), 0);
+	cr_expect(printed("spanprof-report 0."));
+	cr_expect_eq(run(NULL, NULL, NULL), 1);
+	cr_expect_eq(run("--nonsense", NULL, NULL), 1);
+	cr_expect_eq(run(dir, NULL, NULL), 1);
+	cr_expect(printed("no profiles found"));
+}
+
+Test(report, says_in_one_line_which_file_is_damaged, .timeout = 60)
+{
+	struct sp_bytes b = make_profile(), z;
+
+	cr_assert_eq(sp_gzip_pack(&b, &z), 0);
+	/* Every way of being cut short: never a crash, never a half report. */
+	for (size_t len = 0; len < z.len; len += 1 + z.len / 50) {
+		write_bytes("cut.pb.gz", z.data, len);
+		if (len == 0)
+			continue;
+		cr_expect_eq(run(dir, NULL, NULL), 2, "%zu bytes", len);
+		cr_expect_eq(strchr(output, '\n'), output + strlen(output) - 1, "%s", output);
+		cr_expect(printed("cut.pb.gz: "));
+	}
+	free(b.data);
+	free(z.data);
+	write_bytes("cut.pb.gz", "no profile at all", 17);
+	cr_expect_eq(run(dir, NULL, NULL), 2);
+	cr_expect_eq(run("/nonexistent.pb", NULL, NULL), 2);
+	cr_expect(printed("/nonexistent.pb: No such file or directory"));
+}
+
+Test(report, survives_every_flipped_bit_of_a_plain_profile, .timeout = 120)
+{
+	struct sp_bytes b = make_profile();
+
+	for (size_t i = 0; i < b.len; i++) {
+		int rc;
+
+		b.data[i] ^= (uint8_t)(1U << i % 8);
+		write_bytes("flip.pb", b.data, b.len);
+		rc = run(path_of("flip.pb"), NULL, NULL);
+		cr_assert(rc == 0 || rc == 2, "byte %zu: %d", i, rc);
+		b.data[i] ^= (uint8_t)(1U << i % 8);
+	}
+	free(b.data);
+}
+
+static void write_message(const char *name, const Spanprof__Pprof__Profile *p)
+{
+	size_t len = spanprof__pprof__profile__get_packed_size(p);
+	uint8_t *data = malloc(len);
+
+	spanprof__pprof__profile__pack(p, data);
+	write_bytes(name, data, len);
+	free(data);
+}
+
+Test(report, proves_every_index, .timeout = 20)
+{
+	struct sp_bytes b = make_profile();
+	Spanprof__Pprof__Profile *p = spanprof__pprof__profile__unpack(NULL, b.len, b.data);
+	int64_t *const text[] = {&p->sample[0]->label[0]->key, &p->sample[0]->label[0]->str,
+				 &p->function[0]->name,        &p->mapping[0]->filename,
+				 &p->sample_type[0]->type,     &p->sample_type[1]->unit};
+	uint64_t *const id[] = {&p->sample[0]->location_id[0],
+				&p->location[0]->line[0]->function_id, &p->location[0]->mapping_id};
+
+	for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++) {
+		const int64_t bad[] = {-1, (int64_t)p->n_string_table, INT64_MAX};
+		int64_t good = *text[i];
+
+		for (size_t k = 0; k < 3; k++) {
+			*text[i] = bad[k];
+			write_message("bad.pb", p);
+			cr_expect_eq(run(path_of("bad.pb"), NULL, NULL), 2, "text %zu", i);
+			cr_expect(printed("a string that is not there"), "%s", output);
+		}
+		*text[i] = good;
+	}
+	for (size_t i = 0; i < sizeof(id) / sizeof(id[0]); i++) {
+		uint64_t good = *id[i];
+
+		*id[i] = 4000;
+		write_message("bad.pb", p);
+		cr_expect_eq(run(path_of("bad.pb"), NULL, NULL), 2, "id %zu", i);
+		cr_expect(printed("that is not there"), "%s", output);
+		*id[i] = good;
+	}
+	p->sample[0]->n_value = 1;
+	write_message("bad.pb", p);
+	cr_expect_eq(run(path_of("bad.pb"), NULL, NULL), 2);
+	cr_expect(printed("wrong number of values"), "%s", output);
+	p->sample[0]->n_value = 2;
+	write_message("bad.pb", p);
+	cr_expect_eq(run(path_of("bad.pb"), NULL, NULL), 0, "%s", output);
+	spanprof__pprof__profile__free_unpacked(p, NULL);
+	free(b.data);
+}
+
+Test(report, reads_profiles_of_other_writers, .timeout = 20)
+{
+	/* Ids that do not start at 1, inlined lines, no count type, an old label key, a location
+	 * without function, a numeric label. */
+	static char s0[] = "", s1[] = "cpu", s2[] = "nanoseconds", s3[] = "profile_id",
+		    s4[] = "00000000000000aa", s5[] = "inlined", s6[] = "outer",
+		    s7[] = "/lib/libx.so", s8[] = "bytes";
+	char *strings[] = {s0, s1, s2, s3, s4, s5, s6, s7, s8};
+	Spanprof__Pprof__ValueType type = SPANPROF__PPROF__VALUE_TYPE__INIT;
+	Spanprof__Pprof__ValueType *types[] = {&type};
+	Spanprof__Pprof__Function f[2] = {SPANPROF__PPROF__FUNCTION__INIT,
+					  SPANPROF__PPROF__FUNCTION__INIT};
+	Spanprof__Pprof__Function *fs[] = {&f[0], &f[1]};
+	Spanprof__Pprof__Line l[2] = {SPANPROF__PPROF__LINE__INIT, SPANPROF__PPROF__LINE__INIT};
+	Spanprof__Pprof__Line *ls[] = {&l[0], &l[1]};
+	Spanprof__Pprof__Mapping m = SPANPROF__PPROF__MAPPING__INIT;
+	Spanprof__Pprof__Mapping *ms[] = {&m};
+	Spanprof__Pprof__Location loc[2] = {SPANPROF__PPROF__LOCATION__INIT,
+					    SPANPROF__PPROF__LOCATION__INIT};
+	Spanprof__Pprof__Location *locs[] = {&loc[0], &loc[1]};
+	Spanprof__Pprof__Label label[2] = {SPANPROF__PPROF__LABEL__INIT,
+					   SPANPROF__PPROF__LABEL__INIT};
+	Spanprof__Pprof__Label *labels[] = {&label[0], &label[1]};
+	Spanprof__Pprof__Sample s = SPANPROF__PPROF__SAMPLE__INIT;
+	Spanprof__Pprof__Sample *ss[] = {&s};
+	Spanprof__Pprof__Profile p = SPANPROF__PPROF__PROFILE__INIT;
+	uint64_t ids[] = {500, 600};
+	int64_t values[] = {30000000};
+
+	type.type = 1;
+	type.unit = 2;
+	f[0].id = 70;
+	f[0].name = 5;
+	f[1].id = 80;
+	f[1].name = 6;
+	l[0].function_id = 70;
+	l[1].function_id = 80;
+	m.id = 9;
+	m.filename = 7;
+	loc[0].id = 600;
+	loc[0].mapping_id = 9;
+	loc[0].address = 0xabc;
+	loc[1].id = 500;
+	loc[1].n_line = 2;
+	loc[1].line = ls;
+	label[0].key = 8;
+	label[0].num = 512;
+	label[1].key = 3;
+	label[1].str = 4;
+	s.n_location_id = 2;
+	s.location_id = ids;
+	s.n_value = 1;
+	s.value = values;
+	s.n_label = 2;
+	s.label = labels;
+	p.n_string_table = 9;
+	p.string_table = strings;
+	p.n_sample_type = 1;
+	p.sample_type = types;
+	p.n_function = 2;
+	p.function = fs;
+	p.n_mapping = 1;
+	p.mapping = ms;
+	p.n_location = 2;
+	p.location = locs;
+	p.n_sample = 1;
+	p.sample = ss;
+	p.period = 10000000;
+	write_message("other.pprof", &p);
+
+	cr_assert_eq(run(dir, NULL, NULL), 0, "%s", output);
+
+	cr_expect(printed("1 profile, 3 samples, 0.03 s CPU"), "%s", output);
+	cr_expect(printed("(no span_name)"), "%s", output);
+	cr_expect(printed("      0.03  100.0%       0.03  100.0%  inlined\n"), "%s", output);
+	cr_expect(printed("      0.00    0.0%       0.03  100.0%  outer\n"), "%s", output);
+	cr_expect(printed("      0.00    0.0%       0.03  100.0%  libx.so!0xabc\n"), "%s", output);
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sp_export_run() from the outside: samples in, files out. */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <glob.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core_double.h"
+#include "export/export.h"
+#include "export/gzip.h"
+#include "profile_reader.h"
+
+static char dir[64];
+static unsigned readies;
+
+static void ready(void)
+{
+	readies++;
+}
+
+static void set_up(void)
+{
+	core_reset();
+	strcpy(dir, "/tmp/spanprof-test-XXXXXX");
+	cr_assert_not_null(mkdtemp(dir));
+	core.config.output_dir = dir;
+}
+
+static void tear_down(void)
+{
+	char cmd[128];
+
+	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
+	cr_assert_eq(system(cmd), 0);
+}
+
+TestSuite(run, .init = set_up, .fini = tear_down);
+
+static unsigned flush_then_stop(unsigned call)
+{
+	return call == 0 ? SP_WAIT_FLUSH : SP_WAIT_STOP;
+}
+
+static unsigned open_descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* The only profile that was written. */
+static profile *read_only_profile(void)
+{
+	struct sp_bytes plain;
+	char pattern[128];
+	uint8_t *data;
+	profile *p;
+	FILE *f;
+	glob_t g;
+	long len;
+
+	(void)snprintf(pattern, sizeof(pattern), "%s/*.pb.gz", dir);
+	cr_assert_eq(glob(pattern, 0, NULL, &g), 0, "no profile");
+	cr_assert_eq(g.gl_pathc, 1);
+	f = fopen(g.gl_pathv[0], "rb");
+	cr_assert_not_null(f);
+	fseek(f, 0, SEEK_END);
+	len = ftell(f);
+	rewind(f);
+	data = malloc((size_t)len);
+	cr_assert_eq(fread(data, 1, (size_t)len, f), (size_t)len);
+	fclose(f);
+	cr_assert_eq(sp_gzip_unpack(data, (size_t)len, 1 << 24, &plain), 0);
+	p = profile_read(plain.data, plain.len);
+	free(plain.data);
+	free(data);
+	globfree(&g);
+	return p;
+}
+
+Test(run, writes_what_a_flush_finds, .timeout = 20)
+{
+	unsigned fds = open_descriptors();
+	struct sp_sample *s;
+	profile *p;
+
+	core.script = flush_then_stop;
+	core.label[0] = "GET /";
+	s = core_sample(0, 1, (void *)core_reset, dlsym(RTLD_DEFAULT, "malloc"), NULL);
+	memcpy(&s->span_id, "\x01\x02\x03\x04\x05\x06\x07\xff", 8);
+	memset(s->trace_id, 0xab, 16);
+	s->weight = 3;
+	core_sample(0, 0, (void *)core_logged, NULL);
+
+	cr_assert_eq(sp_export_run(&core.ops, ready), 0);
+
+	p = read_only_profile();
+	cr_expect_eq(p->n_sample, 2);
+	cr_expect_str_eq(profile_label(p, p->sample[0], "span_id"), "01020304050607ff");
+	cr_expect_str_eq(profile_label(p, p->sample[0], "span_name"), "GET /");
+	cr_expect_str_eq(profile_label(p, p->sample[0], "trace_id"),
+			 "abababababababababababababababab");
+	cr_expect_str_eq(profile_frame(p, p->sample[0], 0), "core_reset");
+	cr_expect_eq(p->sample[0]->value[0], 1);
+	cr_expect_eq(p->sample[0]->value[1], 30000000);
+	cr_expect_eq(p->sample[1]->n_label, 0);
+	cr_expect_str_eq(profile_frame(p, p->sample[1], 0), "core_logged");
+	cr_expect_eq(p->period, 10000000);
+	cr_expect_eq(core.flushed, 1);
+	cr_expect_eq(readies, 1);
+	cr_expect_eq(core.counter[SP_COUNT_FILES_WRITTEN], 1);
+	cr_expect_eq(open_descriptors(), fds, "a descriptor is still open");
+	profile_done(p);
+}
+
+Test(run, starts_afresh_when_run_again, .timeout = 20)
+{
+	profile *p;
+
+	core.script = flush_then_stop;
+	core_sample(1, 0, (void *)core_reset, NULL);
+	cr_assert_eq(sp_export_run(&core.ops, ready), 0);
+	p = read_only_profile();
+	profile_done(p);
+	tear_down();
+	core.waits = 0;
+	core.pending = false;
+	core_sample(2, 0, (void *)core_logged, NULL);
+
+	cr_assert_eq(sp_export_run(&core.ops, ready), 0);
+
+	p = read_only_profile();
+	cr_expect_eq(p->n_sample, 1, "the first run's sample is back");
+	cr_expect_str_eq(profile_frame(p, p->sample[0], 0), "core_logged");
+	cr_expect_eq(readies, 2);
+	profile_done(p);
+}
+
+Test(run, writes_nothing_without_samples, .timeout = 20)
+{
+	core.script = flush_then_stop;
+
+	cr_assert_eq(sp_export_run(&core.ops, ready), 0);
+
+	cr_expect_eq(core.counter[SP_COUNT_FILES_WRITTEN], 0);
+	cr_expect_eq(core.flushed, 1);
+	cr_expect_eq(rmdir(dir), 0, "the folder is not empty");
+	cr_assert_not_null(mkdtemp(strcpy(dir, "/tmp/spanprof-test-XXXXXX")));
+}
+
+Test(run, names_each_loss_once_with_its_growth, .timeout = 20)
+{
+	core.script = flush_then_stop;
+	core.counter[SP_COUNT_DROP_RING_FULL] = 7;
+	core.counter[SP_COUNT_SIGNALS] = 9;
+
+	cr_assert_eq(sp_export_run(&core.ops, ready), 0);
+
+	cr_expect(core_logged("dropped_ring_full +7"), "%s", core.log);
+	cr_expect_not(core_logged("signals +9"), "signals are no loss");
+}
+
+Test(run, refuses_a_core_of_another_version, .timeout = 20)
+{
+	core.ops.abi = SP_EXPORT_ABI + 1;
+
+	cr_expect_eq(sp_export_run(&core.ops, ready), -ENOTSUP);
+	cr_expect_eq(readies, 0);
+	cr_expect_eq(core.waits, 0);
+}
+
+Test(run, fails_when_there_is_nowhere_to_send_to, .timeout = 20)
+{
+	core.config.output_dir = NULL;
+	core.config.server_address = "ftp://example.org";
+
+	cr_expect_lt(sp_export_run(&core.ops, ready), 0);
+	cr_expect(core_logged("only http:// and https:// are possible"));
+	cr_expect_eq(readies, 0);
+}
+
+static unsigned wait_until_written(unsigned call)
+{
+	(void)call;
+	return core.counter[SP_COUNT_FILES_WRITTEN] != 0 ? SP_WAIT_STOP : 0;
+}
+
+Test(run, ticks_by_itself_after_the_upload_interval, .timeout = 20)
+{
+	profile *p;
+
+	core.config.upload_interval_ms = 5;
+	core.script = wait_until_written;
+	core_sample(1, 0, (void *)core_reset, NULL);
+
+	cr_assert_eq(sp_export_run(&core.ops, ready), 0);
+
+	p = read_only_profile();
+	cr_expect_eq(profile_total(p, 0), 1);
+	cr_expect_gt(p->duration_nanos, 0);
+	cr_expect_lt(p->duration_nanos, 20000000000);
+	cr_expect_eq(core.flushed, 0);
+	profile_done(p);
+}
+
+/* A server that takes connections and never says a word. */
+static char silent_address[64];
+static int silent;
+
+static void listen_in_silence(void)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(a);
+
+	silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	cr_assert_eq(bind(silent, (struct sockaddr *)&a, len), 0);
+	cr_assert_eq(listen(silent, 8), 0);
+	cr_assert_eq(getsockname(silent, (struct sockaddr *)&a, &len), 0);
+	(void)snprintf(silent_address, sizeof(silent_address), "http://127.0.0.1:%u",
+		       ntohs(a.sin_port));
+	core.config.output_dir = NULL;
+	core.config.server_address = silent_address;
+	core.config.upload_interval_ms = 1;
+	/* Longer than the test's time limit: nothing but the core ends a transfer. */
+	core.config.push_timeout_ms = 60000;
+}
+
+/* How often wait() was called since the upload began, this call included; 0 = not yet. */
+static unsigned calls_in_upload(void)
+{
+	static unsigned n;
+
+	if (n != 0 || accept(silent, NULL, NULL) >= 0)
+		n++;
+	return n;
+}
+
+static unsigned flush_during_upload(unsigned call)
+{
+	(void)call;
+	if (core.flushed != 0)
+		return SP_WAIT_STOP;
+	return calls_in_upload() == 3 ? SP_WAIT_FLUSH : 0;
+}
+
+Test(run, a_flush_ends_an_upload_that_hangs_and_itself_in_time, .timeout = 20)
+{
+	listen_in_silence();
+	core.script = flush_during_upload;
+	core.flush_step = 300;
+	core_sample(1, 0, (void *)core_reset, NULL);
+
+	cr_assert_eq(sp_export_run(&core.ops, ready), 0);
+
+	cr_expect_eq(core.flushed, 1);
+	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 0);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 1);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1);
+	cr_expect(core_logged("1 batches could not be sent before the process ended"), "%s",
+		  core.log);
+}
+
+static unsigned stop_during_upload(unsigned call)
+{
+	(void)call;
+	return calls_in_upload() == 3 ? SP_WAIT_STOP : 0;
+}
+
+Test(run, a_stop_ends_an_upload_that_hangs, .timeout = 20)
+{
+	listen_in_silence();
+	core.script = stop_during_upload;
+	core_sample(1, 0, (void *)core_reset, NULL);
+	core.flush_left = 0;
+
+	cr_assert_eq(sp_export_run(&core.ops, ready), 0);
+
+	cr_expect_eq(core.flushed, 0);
+	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 0);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 1);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1);
+}
+
+static unsigned sample_during_upload(unsigned call)
+{
+	unsigned n = calls_in_upload();
+
+	(void)call;
+	if (n == 2)
+		core_sample(2, 0, (void *)core_logged, NULL);
+	return n > 2 && core.samples == 0 ? SP_WAIT_STOP : 0;
+}
+
+Test(run, drains_the_ring_while_an_upload_waits, .timeout = 20)
+{
+	listen_in_silence();
+	core.script = sample_during_upload;
+	core_sample(1, 0, (void *)core_reset, NULL);
+	core.flush_left = 0;
+
+	cr_assert_eq(sp_export_run(&core.ops, ready), 0);
+
+	cr_expect_eq(core.drained, 2);
+	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 0, "the first transfer was to hang");
+}

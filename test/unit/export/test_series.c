@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Series labels and extra headers out of the configuration. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "export/headers_json.h"
+#include "export/series.h"
+
+static struct sp_config config;
+static struct sp_series series;
+static char refusals[4096];
+
+static void refused(void *arg, const char *name, size_t len, const char *reason)
+{
+	(void)arg;
+	(void)snprintf(refusals + strlen(refusals), sizeof(refusals) - strlen(refusals),
+		       "%.*s: %s\n", (int)len, name, reason);
+}
+
+static void init(const char *labels)
+{
+	memset(&config, 0, sizeof(config));
+	config.service_name = "shop";
+	config.labels = labels;
+	refusals[0] = '\0';
+	cr_assert_eq(sp_series_init(&series, &config, 4711, refused, NULL), 0);
+}
+
+static const char *value(const char *name)
+{
+	for (size_t i = 0; i < series.n; i++)
+		if (strcmp(series.label[i].name, name) == 0)
+			return series.label[i].value;
+	return NULL;
+}
+
+Test(series, has_what_the_server_needs, .timeout = 20)
+{
+	init(NULL);
+
+	cr_expect_eq(series.n, 4);
+	cr_expect_str_eq(value("__name__"), "process_cpu");
+	cr_expect_str_eq(value("service_name"), "shop");
+	cr_expect_str_eq(value("pyroscope_spy"), "spanprof");
+	cr_expect_str_eq(value("pid"), "4711");
+	sp_series_fini(&series);
+}
+
+Test(series, takes_the_namespace, .timeout = 20)
+{
+	memset(&config, 0, sizeof(config));
+	config.service_namespace = "eu";
+	cr_assert_eq(sp_series_init(&series, &config, 4711, refused, NULL), 0);
+
+	cr_expect_str_eq(value("service_namespace"), "eu");
+	cr_expect_str_eq(value("service_name"), "unknown_service");
+	sp_series_fini(&series);
+}
+
+Test(series, takes_both_forms_of_labels, .timeout = 20)
+{
+	init("region=eu-west, zone : a ,url=http://x/?a=b,,tail=1");
+
+	cr_expect_str_eq(value("region"), "eu-west");
+	cr_expect_str_eq(value("zone"), "a");
+	cr_expect_str_eq(value("url"), "http://x/?a=b");
+	cr_expect_str_eq(value("tail"), "1");
+	cr_expect_str_eq(refusals, "");
+	sp_series_fini(&series);
+}
+
+Test(series, makes_names_safe, .timeout = 20)
+{
+	init("k8s.pod-name=p1,9lives=cat,gr\xc3\xb6\xc3\x9f"
+	     "e=2");
+
+	cr_expect_str_eq(value("k8s_pod_name"), "p1");
+	cr_expect_str_eq(value("_9lives"), "cat");
+	cr_expect_str_eq(value("gr____e"), "2");
+	sp_series_fini(&series);
+}
+
+Test(series, refuses_what_would_spoil_the_series, .timeout = 20)
+{
+	init("__x=1,span_id=1,service_name=other,a.b=1,a_b=2,=3,empty=,bare");
+
+	cr_expect_eq(series.n, 5);
+	cr_expect_str_eq(value("a_b"), "1");
+	cr_expect_str_eq(value("service_name"), "shop");
+	cr_expect_not_null(strstr(refusals, "__x: "));
+	cr_expect_not_null(strstr(refusals, "span_id: "));
+	cr_expect_not_null(strstr(refusals, "a_b: the name is already taken"));
+	cr_expect_not_null(strstr(refusals, ": it has no name"));
+	cr_expect_not_null(strstr(refusals, "empty: it has no value"));
+	cr_expect_not_null(strstr(refusals, "bare: it has no value"));
+	sp_series_fini(&series);
+}
+
+Test(series, cuts_and_cleans_values, .timeout = 20)
+{
+	char labels[4000] = "long=";
+
+	memset(labels + 5, 'x', 2100);
+	strcpy(labels + 2105, ",bad=a\xff");
+	init(labels);
+
+	cr_expect_eq(strlen(value("long")), 2048);
+	cr_expect_str_eq(value("bad"), "a\xef\xbf\xbd");
+	sp_series_fini(&series);
+}
+
+Test(series, stops_at_its_limit, .timeout = 20)
+{
+	char labels[2000] = "";
+
+	for (unsigned i = 0; i < 40; i++)
+		(void)snprintf(labels + strlen(labels), sizeof(labels) - strlen(labels), "l%u=%u,",
+			       i, i);
+	init(labels);
+
+	cr_expect_eq(series.n, SP_SERIES_MAX);
+	cr_expect_not_null(strstr(refusals, "l39: there are too many labels"));
+	sp_series_fini(&series);
+}
+
+static char headers[1024];
+
+static void header(void *arg, const char *text)
+{
+	(void)arg;
+	strcat(strcat(headers, text), "\n");
+}
+
+static int parse(const char *json, unsigned *bad)
+{
+	headers[0] = '\0';
+	return sp_headers_parse(json, header, NULL, bad);
+}
+
+Test(headers, reads_an_object_of_strings, .timeout = 20)
+{
+	unsigned bad;
+
+	cr_expect_eq(parse("{\"X-A\": \"1\", \"X-B\": \"two words\", \"X-C\": \"\"}", &bad), 0);
+	cr_expect_eq(bad, 0);
+	cr_expect_str_eq(headers, "X-A: 1\nX-B: two words\nX-C;\n");
+}
+
+Test(headers, lets_no_line_break_through, .timeout = 20)
+{
+	unsigned bad;
+
+	cr_expect_eq(parse("{\"X-A\": \"1\\r\\nEvil: 1\", \"X B\": \"1\", \"\": \"1\", "
+			   "\"X-C\": 3, \"X:D\": \"1\", \"X-E\": \"ok\"}",
+			   &bad),
+		     0);
+	cr_expect_eq(bad, 5);
+	cr_expect_str_eq(headers, "X-E: ok\n");
+}
+
+Test(headers, refuses_what_is_no_object, .timeout = 20)
+{
+	static const char *const no[] = {
+		"", "[]", "\"x\"", "{", "{\"a\":\"1\"} x", "{\"a\":\"1\",\"a\":\"2\"}"};
+	unsigned bad;
+
+	for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++)
+		cr_expect_eq(parse(no[i], &bad), -EINVAL, "%s", no[i]);
+	cr_expect_str_eq(headers, "");
+}

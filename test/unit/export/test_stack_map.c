@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Aggregation and what happens at its limits. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "export/stack_map.h"
+
+static const struct sp_stack_limits roomy = {.stacks = 1000, .entries = 1000, .pc_words = 10000};
+
+static struct sp_sample sample(uint64_t pc, uint16_t depth, uint64_t span_id)
+{
+	struct sp_sample s = {.span_id = span_id, .weight = 1, .depth = depth};
+
+	for (unsigned i = 0; i < depth; i++)
+		s.pc[i] = pc + i;
+	return s;
+}
+
+static unsigned put(struct sp_stack_map *m, uint64_t pc, uint16_t depth, uint64_t span_id)
+{
+	struct sp_sample s = sample(pc, depth, span_id);
+
+	return sp_stack_map_put(m, &s, 0);
+}
+
+/* Sums over all entries. */
+static uint64_t total(const struct sp_stack_map *m)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < sp_stack_map_entries(m); i++)
+		sum += sp_stack_map_entry(m, i)->count;
+	return sum;
+}
+
+/* Entries that hold something. */
+static uint32_t used(const struct sp_stack_map *m)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < sp_stack_map_entries(m); i++)
+		n += sp_stack_map_entry(m, i)->count != 0;
+	return n;
+}
+
+Test(stack_map, adds_equal_samples_up, .timeout = 20)
+{
+	struct sp_stack_map *m = sp_stack_map_new(&roomy);
+	struct sp_sample s = sample(100, 3, 7);
+	const struct sp_stack_entry *e;
+	struct sp_stack stack;
+
+	s.weight = 2;
+	cr_expect_eq(sp_stack_map_put(m, &s, 5), SP_STACK_KEPT);
+	s.weight = 5;
+	cr_expect_eq(sp_stack_map_put(m, &s, 5), SP_STACK_KEPT);
+
+	cr_assert_eq(used(m), 1);
+	e = sp_stack_map_entry(m, sp_stack_map_entries(m) - 1);
+	cr_expect_eq(e->count, 2);
+	cr_expect_eq(e->weight, 7);
+	cr_expect_eq(e->labels.span_id, 7);
+	sp_stack_map_stack(m, e->stack, &stack);
+	cr_expect_eq(stack.depth, 3);
+	cr_expect_eq(stack.epoch, 5);
+	cr_expect_eq(stack.pc[0], 100);
+	cr_expect_eq(stack.pc[2], 102);
+	sp_stack_map_free(m);
+}
+
+Test(stack_map, keeps_apart_what_differs_in_anything, .timeout = 20)
+{
+	struct sp_stack_map *m = sp_stack_map_new(&roomy);
+	struct sp_sample s = sample(100, 3, 7);
+
+	(void)sp_stack_map_put(m, &s, 0);
+	s.span_id = 8;
+	(void)sp_stack_map_put(m, &s, 0);
+	s.name_id = 1;
+	(void)sp_stack_map_put(m, &s, 0);
+	s.trace_id[15] = 1;
+	(void)sp_stack_map_put(m, &s, 0);
+	s.pc[2]++;
+	(void)sp_stack_map_put(m, &s, 0);
+	s.depth = 2;
+	(void)sp_stack_map_put(m, &s, 0);
+	s.flags = SP_SAMPLE_TRUNCATED;
+	(void)sp_stack_map_put(m, &s, 0);
+	(void)sp_stack_map_put(m, &s, 1);
+
+	cr_expect_eq(used(m), 8);
+	cr_expect_eq(total(m), 8);
+	sp_stack_map_free(m);
+}
+
+Test(stack_map, finds_every_stack_again_after_growing, .timeout = 20)
+{
+	static const struct sp_stack_limits limits = {20000, 20000, 100000};
+	struct sp_stack_map *m = sp_stack_map_new(&limits);
+
+	for (unsigned round = 0; round < 2; round++)
+		for (uint64_t i = 0; i < 10000; i++)
+			cr_assert_eq(put(m, i * 1000, 4, i % 10), SP_STACK_KEPT);
+
+	cr_expect_eq(used(m), 10000);
+	cr_expect_eq(total(m), 20000);
+	sp_stack_map_free(m);
+}
+
+Test(stack_map, puts_stacks_over_the_limit_under_other_with_their_labels, .timeout = 20)
+{
+	/* "(other)" counts, so there is room for two. */
+	static const struct sp_stack_limits limits = {3, 1000, 1000};
+	struct sp_stack_map *m = sp_stack_map_new(&limits);
+	const struct sp_stack_entry *e;
+
+	cr_expect_eq(put(m, 100, 1, 7), SP_STACK_KEPT);
+	cr_expect_eq(put(m, 200, 1, 7), SP_STACK_KEPT);
+	cr_expect_eq(put(m, 300, 1, 7), SP_STACK_LOST);
+	cr_expect_eq(put(m, 400, 1, 7), SP_STACK_LOST);
+	cr_expect_eq(put(m, 200, 1, 7), SP_STACK_KEPT);
+
+	e = sp_stack_map_entry(m, sp_stack_map_entries(m) - 1);
+	cr_expect_eq(e->stack, SP_STACK_OTHER);
+	cr_expect_eq(e->labels.span_id, 7);
+	cr_expect_eq(e->count, 2);
+	cr_expect_eq(total(m), 5);
+	sp_stack_map_free(m);
+}
+
+Test(stack_map, counts_frames_against_the_limit_exactly, .timeout = 20)
+{
+	static const struct sp_stack_limits limits = {1000, 1000, 10};
+	struct sp_stack_map *m = sp_stack_map_new(&limits);
+
+	cr_expect_eq(put(m, 100, 9, 1), SP_STACK_KEPT);
+	cr_expect_eq(put(m, 200, 2, 1), SP_STACK_LOST, "11 words");
+	cr_expect_eq(put(m, 300, 1, 1), SP_STACK_KEPT, "10 words");
+	cr_expect_eq(put(m, 400, 1, 1), SP_STACK_LOST);
+	cr_expect_eq(put(m, 400, 0, 1), SP_STACK_KEPT, "an empty stack needs none");
+	sp_stack_map_free(m);
+}
+
+Test(stack_map, drops_labels_when_entries_run_out, .timeout = 20)
+{
+	/* Entry 0 is "(other)" without labels, so there is room for two. */
+	static const struct sp_stack_limits limits = {1000, 3, 1000};
+	struct sp_stack_map *m = sp_stack_map_new(&limits);
+
+	cr_expect_eq(put(m, 100, 1, 1), SP_STACK_KEPT);
+	cr_expect_eq(put(m, 100, 1, 2), SP_STACK_KEPT);
+	cr_expect_eq(put(m, 100, 1, 3), (unsigned)SP_STACK_LOST | SP_LABELS_LOST);
+	cr_expect_eq(put(m, 100, 1, 0), SP_STACK_LOST, "it had no labels to lose");
+
+	cr_expect_eq(sp_stack_map_entry(m, 0)->count, 2);
+	cr_expect_eq(sp_stack_map_entry(m, 0)->stack, SP_STACK_OTHER);
+	cr_expect_eq(sp_stack_map_entry(m, 0)->labels.span_id, 0);
+	cr_expect_eq(total(m), 4);
+	sp_stack_map_free(m);
+}
+
+Test(stack_map, is_empty_after_clear, .timeout = 20)
+{
+	struct sp_stack_map *m = sp_stack_map_new(&roomy);
+
+	(void)put(m, 100, 3, 7);
+	sp_stack_map_clear(m);
+
+	cr_expect_eq(used(m), 0);
+	cr_expect_eq(sp_stack_map_samples(m), 0);
+	cr_expect_eq(put(m, 100, 3, 7), SP_STACK_KEPT);
+	cr_expect_eq(used(m), 1);
+	sp_stack_map_free(m);
+}
+
+Test(stack_map, survives_a_depth_that_is_too_large, .timeout = 20)
+{
+	struct sp_stack_map *m = sp_stack_map_new(&roomy);
+	struct sp_sample s = sample(100, SP_FRAMES_MAX, 7);
+	struct sp_stack stack;
+
+	s.depth = UINT16_MAX;
+	cr_expect_eq(sp_stack_map_put(m, &s, 0), SP_STACK_KEPT);
+
+	sp_stack_map_stack(m, 1, &stack);
+	cr_expect_eq(stack.depth, SP_FRAMES_MAX);
+	sp_stack_map_free(m);
+}

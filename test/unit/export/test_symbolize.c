@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of addresses: symbol tables, stripped code, code of no file. */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "export/demangle.h"
+#include "export/maps.h"
+#include "export/symbolize.h"
+#include "export/symtab.h"
+
+static struct sp_modules *modules;
+static struct sp_symbolizer *symbolizer;
+
+static void set_up(void)
+{
+	modules = sp_modules_new(dl_iterate_phdr);
+	cr_assert_eq(sp_modules_refresh(modules), 0);
+	symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_limits_default);
+	cr_assert_not_null(symbolizer);
+}
+
+static void tear_down(void)
+{
+	sp_symbolizer_free(symbolizer);
+	sp_modules_free(modules);
+}
+
+TestSuite(symbolize, .init = set_up, .fini = tear_down);
+
+static struct sp_frame name_of(uint64_t pc)
+{
+	struct sp_frame f;
+
+	sp_symbolize(symbolizer, pc, sp_modules_epoch(modules), &f);
+	cr_assert_not_null(f.name);
+	cr_assert_neq(f.name[0], '\0');
+	cr_assert_not_null(f.system_name);
+	cr_assert_not_null(f.place.file);
+	cr_assert_neq(f.place.file[0], '\0');
+	cr_assert_neq(f.place.key, 0);
+	return f;
+}
+
+static uint64_t libc_address(const char *symbol)
+{
+	return (uintptr_t)dlsym(RTLD_DEFAULT, symbol);
+}
+
+static int static_function(int x)
+{
+	return x * 3 + 1;
+}
+
+Test(symbolize, names_static_and_exported_functions, .timeout = 20)
+{
+	struct sp_frame f = name_of((uintptr_t)static_function + 1);
+
+	cr_expect_str_eq(f.name, "static_function");
+	cr_expect_eq(f.address, (uintptr_t)static_function + 1);
+	cr_expect_leq(f.place.start, f.address);
+	cr_expect_gt(f.place.limit, f.address);
+	f = name_of(libc_address("getenv") + 3);
+	cr_expect_str_eq(f.name, "getenv");
+	cr_expect_str_eq(strrchr(f.place.file, '/'), "/libc.so.6");
+}
+
+Test(symbolize, agrees_with_nm_on_this_program, .timeout = 60)
+{
+	const struct sp_module *self = sp_modules_main(modules);
+	FILE *nm = popen("nm -S --defined-only /proc/$PPID/exe", "r");
+	unsigned long long vaddr, size;
+	unsigned checked = 0;
+	char line[512], type, name[256];
+
+	while (fgets(line, sizeof(line), nm) != NULL) {
+		struct sp_frame f;
+
+		if (sscanf(line, "%llx %llx %c %255s", &vaddr, &size, &type, name) != 4 ||
+		    (type != 't' && type != 'T') || size == 0 || strncmp(name, "sp_", 3) != 0 ||
+		    strchr(name, '.') != NULL)
+			continue;
+		f = name_of(self->bias + vaddr);
+		cr_expect_str_eq(f.name, name);
+		f = name_of(self->bias + vaddr + size - 1);
+		cr_expect_str_eq(f.name, name);
+		checked++;
+	}
+	pclose(nm);
+	cr_expect_gt(checked, 20);
+}
+
+Test(symbolize, gives_stripped_functions_one_name_each, .timeout = 20)
+{
+	/* A stripped library: few of its functions are exported, all have frame information. */
+	void *lib = dlopen("libjansson.so.4", RTLD_NOW);
+	const struct sp_module *mod;
+	struct sp_frame f = {0};
+	char want[64], first[64] = "";
+	uint64_t start = 0, vaddr = 0;
+
+	cr_assert_not_null(lib);
+	cr_assert_eq(sp_modules_refresh(modules), 0);
+	mod = sp_modules_find(modules, (uintptr_t)dlsym(lib, "json_loads"), 0);
+	/* Walk until an address inside a function that no symbol names. */
+	for (uint64_t at = mod->segment[0].start; at < mod->segment[0].end && vaddr == 0;
+	     at += 16) {
+		f = name_of(at);
+		if (strncmp(f.name, "libjansson.so.4", 15) == 0 &&
+		    sp_modules_function(modules, mod, at, &start) && start + 32 < at - mod->bias)
+			vaddr = at - mod->bias;
+	}
+	cr_assert_neq(vaddr, 0, "no stripped function found");
+	(void)snprintf(want, sizeof(want), "%s+0x%llx", mod->name, (unsigned long long)start);
+	cr_expect_str_eq(f.name, want);
+	strcpy(first, f.name);
+	f = name_of(mod->bias + start);
+	cr_expect_str_eq(f.name, first, "its first instruction has another name");
+}
+
+Test(symbolize, names_vdso_functions, .timeout = 20)
+{
+	uint64_t base = getauxval(AT_SYSINFO_EHDR);
+	bool found = false;
+
+	for (uint64_t at = base; at < base + 8192 && !found; at += 16)
+		found = strstr(name_of(at).name, "clock_gettime") != NULL;
+	cr_expect(found);
+}
+
+Test(symbolize, tells_generated_code_from_nonsense, .timeout = 20)
+{
+	char *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_neq(code, MAP_FAILED);
+	sp_symbolizer_begin(symbolizer);
+
+	cr_expect_str_eq(name_of((uintptr_t)code + 10).name, "[anon]");
+	cr_expect_str_eq(name_of(0x10).name, "[unknown]");
+	cr_expect_str_eq(name_of(UINT64_MAX).name, "[unknown]");
+	cr_expect_neq(name_of((uintptr_t)code).place.key, name_of(0x10).place.key);
+}
+
+Test(symbolize, names_code_that_was_mapped_by_hand_after_its_file, .timeout = 20)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	char *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+
+	cr_assert_neq(code, MAP_FAILED);
+	sp_symbolizer_begin(symbolizer);
+
+	cr_expect_str_eq(name_of((uintptr_t)code + 0x123).name, "test_symbolize+0x123");
+	close(fd);
+}
+
+Test(symbolize, reads_each_file_once, .timeout = 20)
+{
+	unsigned loads;
+
+	name_of(libc_address("getenv"));
+	loads = sp_symbolizer_loads(symbolizer);
+	for (unsigned i = 0; i < 100; i++) {
+		sp_symbolizer_begin(symbolizer);
+		name_of(libc_address("getenv") + i % 4);
+		name_of(libc_address("nl_langinfo") + i % 4);
+	}
+
+	cr_expect_eq(loads, 1);
+	cr_expect_eq(sp_symbolizer_loads(symbolizer), 1);
+}
+
+Test(symbolize, still_works_when_no_table_fits, .timeout = 20)
+{
+	static const struct sp_symbolizer_limits tiny = {.symtab_bytes = 1, .name_bytes = 1};
+
+	sp_symbolizer_free(symbolizer);
+	symbolizer = sp_symbolizer_new(modules, &tiny);
+	for (unsigned i = 0; i < 3; i++) {
+		cr_expect_str_eq(name_of(libc_address("getenv")).name, "getenv");
+		cr_expect_str_eq(name_of((uintptr_t)static_function).name, "static_function");
+	}
+	cr_expect_eq(sp_symbolizer_loads(symbolizer), 6, "kept more than allowed");
+}
+
+Test(symbolize, does_not_trust_a_file_with_another_build_id, .timeout = 20)
+{
+	const struct sp_module *self = sp_modules_main(modules);
+	uint8_t id[SP_BUILD_ID_MAX];
+	struct sp_symtab *t;
+
+	memcpy(id, self->build_id, sizeof(id));
+	cr_assert_eq(sp_symtab_read_file("/proc/self/exe", id, self->build_id_len, &t), 0);
+	cr_expect(sp_symtab_full(t));
+	sp_symtab_free(t);
+	id[0] ^= 1;
+	cr_expect_eq(sp_symtab_read_file("/proc/self/exe", id, self->build_id_len, &t), -ESTALE);
+	cr_expect_null(t);
+	cr_expect_eq(sp_symtab_read_file("/proc/self/exe", id, 0, &t), -ESTALE);
+}
+
+Test(symbolize, refuses_files_that_are_no_elf, .timeout = 20)
+{
+	char path[] = "/tmp/spanprof-elf-XXXXXX";
+	int fd = mkstemp(path);
+	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	const uint8_t id[20] = {1};
+	struct sp_symbol symbol;
+	struct sp_symtab *t;
+	char *bytes = malloc(65536);
+
+	cr_expect_eq(sp_symtab_read_file("/nonexistent", NULL, 0, &t), -ENOENT);
+	cr_expect_lt(sp_symtab_read_file(path, NULL, 0, &t), 0, "empty");
+	cr_expect_lt(sp_symtab_read_file("/proc/self/cmdline", NULL, 0, &t), 0);
+	cr_expect_lt(sp_symtab_read_file("/tmp", NULL, 0, &t), 0);
+	/* The head of a real one: its section headers lie past the end. */
+	cr_assert_eq(read(self, bytes, 4096), 4096);
+	cr_assert_eq(write(fd, bytes, 4096), 4096);
+	cr_expect_eq(sp_symtab_read_file(path, id, sizeof(id), &t), -ESTALE);
+	cr_expect_eq(sp_symtab_read_file(path, NULL, 0, &t), 0, "nothing to find, nothing to fear");
+	cr_expect_not(sp_symtab_find(t, 0x1000, &symbol));
+	sp_symtab_free(t);
+	close(self);
+	free(bytes);
+	close(fd);
+	unlink(path);
+}
+
+Test(demangle, makes_cpp_readable_and_leaves_the_rest, .timeout = 20)
+{
+	static const char *const pair[][2] = {
+		{"main", "main"},
+		{"_ZN4shop4Cart3addEi", "shop::Cart::add"},
+		{"_ZNSt6vectorIiSaIiEE9push_backEOi",
+		 "std::vector<int, std::allocator<int> >::push_back"},
+		{"_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"},
+		{"_Znonsense", "_Znonsense"},
+		{"_Z", "_Z"},
+		{"a\xff", "a\xef\xbf\xbd"},
+	};
+	char out[SP_FUNCTION_NAME_MAX + 1];
+
+	for (size_t i = 0; i < sizeof(pair) / sizeof(pair[0]); i++) {
+		cr_expect_eq(sp_demangle(pair[i][0], out), strlen(pair[i][1]));
+		cr_expect_str_eq(out, pair[i][1]);
+	}
+}
+
+Test(demangle, cuts_long_names, .timeout = 20)
+{
+	char symbol[5000], out[SP_FUNCTION_NAME_MAX + 1];
+
+	memset(symbol, 'x', sizeof(symbol));
+	symbol[sizeof(symbol) - 1] = '\0';
+	cr_expect_eq(sp_demangle(symbol, out), SP_FUNCTION_NAME_MAX);
+	/* Nested substitutions: a short symbol whose readable form is long. */
+	strcpy(symbol, "_Z1fSt4pairIS_IS_IS_IiiES0_ES1_ES2_E");
+	cr_expect_leq(sp_demangle(symbol, out), SP_FUNCTION_NAME_MAX);
+}
+
+Test(maps, reads_executable_lines, .timeout = 20)
+{
+	struct sp_maps m = {0};
+	const struct sp_map *map;
+
+	cr_assert_eq(sp_maps_read(&m, "/proc/self/maps"), 0);
+	map = sp_maps_find(&m, (uintptr_t)static_function);
+	cr_assert_not_null(map);
+	cr_expect_str_eq(map->name, "test_symbolize");
+	cr_expect_null(sp_maps_find(&m, (uintptr_t)&m), "the stack is not executable");
+	cr_expect_eq(sp_maps_read(&m, "/nonexistent"), -ENOENT);
+	cr_expect_null(sp_maps_find(&m, (uintptr_t)static_function), "a stale snapshot");
+	sp_maps_fini(&m);
+}
