@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * POST /push.v1.PusherService/Push: connect's unary call with a PushRequest, in protobuf or JSON,
+ * gzipped or plain. Called by routes.c.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "test/pyroscope/codec.h"
+#include "test/pyroscope/routes.h"
+#include "test/pyroscope/wire.h"
+
+/* One RawSample of the request with its series' labels. */
+struct sample {
+	struct pd_labels labels;
+	struct pd_bytes raw;
+	struct pd_bytes id;
+};
+
+struct envelope {
+	struct pd_arena arena;
+	struct sample *sample;
+	size_t samples;
+	size_t cap;
+};
+
+static struct sample *add_sample(struct envelope *env, struct pd_labels labels)
+{
+	if (env->samples == env->cap) {
+		size_t cap = env->cap > 0 ? 2 * env->cap : 8;
+		struct sample *more = pd_arena_calloc(&env->arena, cap, sizeof(*more));
+
+		if (env->samples > 0)
+			memcpy(more, env->sample, env->samples * sizeof(*more));
+		env->sample = more;
+		env->cap = cap;
+	}
+	env->sample[env->samples] = (struct sample){.labels = labels};
+	return &env->sample[env->samples++];
+}
+
+/* LabelPair and RawSample are both two fields of bytes. */
+static int read_two(struct pd_bytes in, struct pd_bytes *one, struct pd_bytes *two)
+{
+	struct pd_field f;
+	int rc;
+
+	while ((rc = pd_wire_next(&in, &f)) > 0) {
+		if (f.number > 2)
+			continue;
+		if (f.type != PD_WIRE_BYTES)
+			return -EBADMSG;
+		*(f.number == 1 ? one : two) = f.bytes;
+	}
+	return rc;
+}
+
+static int read_labels(struct pd_arena *a, struct pd_bytes in, struct pd_labels *labels)
+{
+	int64_t n = pd_wire_count(in, 1);
+	struct pd_field f;
+
+	if (n < 0)
+		return -EBADMSG;
+	labels->at = pd_arena_calloc(a, (size_t)n, sizeof(*labels->at));
+	while (pd_wire_next(&in, &f) > 0) {
+		struct pd_pair *p = &labels->at[labels->len];
+
+		if (f.number != 1)
+			continue;
+		if (f.type != PD_WIRE_BYTES || read_two(f.bytes, &p->name, &p->value) != 0)
+			return -EBADMSG;
+		labels->len++;
+	}
+	return 0;
+}
+
+static int read_series(struct envelope *env, struct pd_bytes in)
+{
+	struct pd_labels labels = {0};
+	struct pd_field f;
+
+	if (read_labels(&env->arena, in, &labels) != 0)
+		return -EBADMSG;
+	while (pd_wire_next(&in, &f) > 0) {
+		struct sample *s = NULL;
+
+		if (f.number != 2)
+			continue;
+		s = add_sample(env, labels);
+		if (f.type != PD_WIRE_BYTES || read_two(f.bytes, &s->raw, &s->id) != 0)
+			return -EBADMSG;
+	}
+	return 0;
+}
+
+static int read_proto(struct envelope *env, struct pd_bytes in)
+{
+	struct pd_field f;
+	int rc;
+
+	while ((rc = pd_wire_next(&in, &f)) > 0)
+		if (f.number == 1 && (f.type != PD_WIRE_BYTES || read_series(env, f.bytes) != 0))
+			return -EBADMSG;
+	return rc;
+}
+
+/* protojson takes a field's JSON name and its name in the .proto file; null is absent. */
+static json_t *json_field(const json_t *object, const char *name, const char *proto_name)
+{
+	json_t *j = json_object_get(object, name);
+
+	if (j == NULL)
+		j = json_object_get(object, proto_name);
+	return json_is_null(j) ? NULL : j;
+}
+
+static int json_text(struct pd_arena *a, const json_t *j, struct pd_bytes *out)
+{
+	if (j == NULL)
+		return 0;
+	if (!json_is_string(j))
+		return -EBADMSG;
+	*out = pd_arena_copy(
+		a, (struct pd_bytes){(const uint8_t *)json_string_value(j), json_string_length(j)});
+	return 0;
+}
+
+static int json_labels(struct pd_arena *a, const json_t *list, struct pd_labels *labels)
+{
+	size_t n = json_array_size(list);
+
+	if (list != NULL && !json_is_array(list))
+		return -EBADMSG;
+	labels->at = pd_arena_calloc(a, n, sizeof(*labels->at));
+	for (; labels->len < n; labels->len++) {
+		const json_t *pair = json_array_get(list, labels->len);
+		struct pd_pair *p = &labels->at[labels->len];
+
+		if (!json_is_object(pair) ||
+		    json_text(a, json_field(pair, "name", "name"), &p->name) != 0 ||
+		    json_text(a, json_field(pair, "value", "value"), &p->value) != 0)
+			return -EBADMSG;
+	}
+	return 0;
+}
+
+static int json_sample(struct envelope *env, struct pd_labels labels, const json_t *j)
+{
+	struct sample *s = add_sample(env, labels);
+	struct pd_bytes base64 = {0};
+	struct pd_text raw = {0};
+	int rc = -EBADMSG;
+
+	if (json_is_object(j) && json_text(&env->arena, json_field(j, "ID", "ID"), &s->id) == 0 &&
+	    json_text(&env->arena, json_field(j, "rawProfile", "raw_profile"), &base64) == 0)
+		rc = pd_base64_decode(base64, &raw);
+	s->raw = pd_arena_copy(&env->arena, pd_text_bytes(&raw));
+	pd_text_fini(&raw);
+	return rc;
+}
+
+static int json_series(struct envelope *env, const json_t *series)
+{
+	const json_t *samples = json_field(series, "samples", "samples");
+	struct pd_labels labels = {0};
+
+	if (!json_is_object(series) || (samples != NULL && !json_is_array(samples)) ||
+	    json_labels(&env->arena, json_field(series, "labels", "labels"), &labels) != 0)
+		return -EBADMSG;
+	for (size_t i = 0; i < json_array_size(samples); i++)
+		if (json_sample(env, labels, json_array_get(samples, i)) != 0)
+			return -EBADMSG;
+	return 0;
+}
+
+static int read_json(struct envelope *env, struct pd_bytes in)
+{
+	json_t *root = json_loadb((const char *)in.at, in.len,
+				  JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+	const json_t *list = json_field(root, "series", "series");
+	int rc = json_is_object(root) && (list == NULL || json_is_array(list)) ? 0 : -EBADMSG;
+
+	for (size_t i = 0; rc == 0 && i < json_array_size(list); i++)
+		rc = json_series(env, json_array_get(list, i));
+	json_decref(root);
+	return rc;
+}
+
+/* Every sample is tried; the answer is an error when one failed, though others are stored. */
+static void push_all(struct pd_double *d, const struct envelope *env, struct pd_delivery *in,
+		     struct pd_error *all)
+{
+	struct pd_text joined = {0};
+	unsigned failed = 0;
+
+	for (size_t i = 0; i < env->samples; i++) {
+		struct pd_error e = {0};
+
+		in->labels = env->sample[i].labels;
+		in->raw = env->sample[i].raw;
+		in->id = env->sample[i].id;
+		if (pd_push(d, in, &e) != 0) {
+			pd_text_adds(&joined, failed++ > 0 ? "; " : "");
+			pd_text_addf(&joined, "push series with index %zu and id %.*s failed: ", i,
+				     (int)in->id.len, (const char *)in->id.at);
+			pd_text_addf(&joined, "%s: %s", pd_code_name(e.code), e.message.at);
+			all->code = all->code == PD_OK ? e.code : all->code;
+			all->reason = all->reason == NULL ? e.reason : all->reason;
+		}
+		pd_error_fini(&e);
+	}
+	if (failed > 1)
+		pd_text_addf(&all->message, "%u errors: ", failed);
+	pd_text_add(&all->message, joined.at, joined.len);
+	pd_text_fini(&joined);
+}
+
+static int read_body(const struct pd_double *d, const struct pd_request *in, struct pd_text *plain,
+		     struct pd_error *e)
+{
+	const char *encoding = pd_request_header(in, "content-encoding");
+
+	if (in->body_too_large)
+		return pd_error_set(e, PD_INVALID_ARGUMENT, "body_limit",
+				    "request body too large: limit %zu", d->limits.body_bytes);
+	if (encoding[0] == '\0' || strcmp(encoding, "identity") == 0) {
+		pd_text_add(plain, in->body.at, in->body.len);
+		return 0;
+	}
+	if (strcmp(encoding, "gzip") != 0)
+		return pd_error_set(e, PD_UNIMPLEMENTED, "content_encoding",
+				    "unknown compression \"%s\": supported encodings are gzip",
+				    encoding);
+	if (pd_gunzip(in->body, d->limits.body_bytes, plain) != 0)
+		return pd_error_set(e, PD_INVALID_ARGUMENT, "content_encoding",
+				    "decompress: invalid gzip body or more than %zu bytes",
+				    d->limits.body_bytes);
+	return 0;
+}
+
+static void handle(struct pd_double *d, const struct pd_request *in, bool json, const char *tenant,
+		   struct pd_error *e)
+{
+	struct pd_delivery delivery = {.tenant = tenant, .headers = in->headers};
+	struct envelope env = {0};
+	struct pd_text plain = {0};
+	bool refused = read_body(d, in, &plain, e) != 0;
+
+	if (!refused && (json ? read_json : read_proto)(&env, pd_text_bytes(&plain)) != 0)
+		refused = pd_error_set(e, PD_INVALID_ARGUMENT, "envelope",
+				       "unmarshal message: not a push.v1.PushRequest") != 0;
+	if (!refused && env.samples == 0)
+		refused = pd_error_set(e, PD_INVALID_ARGUMENT, "no_profiles",
+				       "no profiles received") != 0;
+	if (refused)
+		pd_stats_reject(&d->stats, e);
+	else
+		push_all(d, &env, &delivery, e);
+	pd_text_fini(&plain);
+	pd_arena_fini(&env.arena);
+}
+
+void pd_route_push(struct pd_double *d, const struct pd_request *in, struct pd_response *out)
+{
+	const char *type = pd_request_header(in, "content-type");
+	const char *version = pd_request_header(in, "connect-protocol-version");
+	bool json = strcmp(type, "application/json") == 0 ||
+		    strcmp(type, "application/json; charset=utf-8") == 0;
+	const char *tenant = NULL;
+	struct pd_error e = {0};
+
+	if (!json && strcmp(type, "application/proto") != 0) {
+		out->status = 415;
+		pd_response_header(out, "Accept-Post", "application/json, application/proto");
+		return;
+	}
+	tenant = pd_request_tenant(d, in, out);
+	if (tenant == NULL)
+		return;
+	if (version[0] != '\0' && strcmp(version, "1") != 0)
+		pd_error_set(&e, PD_INVALID_ARGUMENT, "protocol_version",
+			     "connect-protocol-version must be \"1\": got \"%s\"", version);
+	else
+		handle(d, in, json, tenant, &e);
+	if (e.code != PD_OK) {
+		pd_response_error(out, &e);
+	} else {
+		out->status = 200;
+		out->type = json ? "application/json" : "application/proto";
+		pd_text_adds(&out->body, json ? "{}" : "");
+	}
+	pd_error_fini(&e);
+}

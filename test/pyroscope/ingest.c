@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * POST /ingest: the older way in, labels in the query's name, pprof raw or as a part of a form.
+ * Called by routes.c.
+ */
+#include <string.h>
+
+#include "test/pyroscope/codec.h"
+#include "test/pyroscope/labelset.h"
+#include "test/pyroscope/multipart.h"
+#include "test/pyroscope/routes.h"
+
+static const char *parameter(const struct pd_request *in, const char *name)
+{
+	const char *value = json_string_value(json_object_get(in->query, name));
+
+	return value != NULL ? value : "";
+}
+
+static int refuse(struct pd_error *e, const char *reason, const char *what)
+{
+	return pd_error_set(e, PD_INVALID_ARGUMENT, reason, "%s", what);
+}
+
+/* The part "profile" of the form; empty when there is none that is a file. */
+static int read_form(const struct pd_request *in, struct pd_bytes boundary, struct pd_bytes *raw,
+		     struct pd_error *e)
+{
+	struct pd_bytes body = in->body;
+	struct pd_part part;
+	int rc;
+
+	while ((rc = pd_multipart_next(&body, boundary, &part)) > 0) {
+		if (!part.is_file)
+			continue;
+		if (pd_bytes_is(part.name, "prev_profile"))
+			return refuse(e, "prev_profile", "unsupported client version");
+		if (pd_bytes_is(part.name, "profile"))
+			*raw = part.data;
+		if (pd_bytes_is(part.name, "sample_type_config")) {
+			json_t *j = json_loadb((const char *)part.data.at, part.data.len, 0, NULL);
+
+			json_decref(j);
+			if (j == NULL)
+				return refuse(e, "form", "sample_type_config is not JSON");
+		}
+	}
+	return rc == 0 ? 0 : refuse(e, "form", "multipart: NextPart: EOF");
+}
+
+static int read_profile(const struct pd_request *in, struct pd_bytes *raw, struct pd_error *e)
+{
+	const char *format = parameter(in, "format");
+	struct pd_bytes boundary = pd_multipart_boundary(pd_request_header(in, "content-type"));
+
+	if (strcmp(format, "pprof") == 0) {
+		*raw = in->body;
+		return 0;
+	}
+	if (format[0] == '\0' && boundary.len > 0)
+		return read_form(in, boundary, raw, e);
+	return pd_error_set(e, PD_UNIMPLEMENTED, "format",
+			    "the double reads pprof only, not format '%s'", format);
+}
+
+static bool contains(struct pd_bytes text, const char *word)
+{
+	return text.len > 0 && memmem(text.at, text.len, word, strlen(word)) != NULL;
+}
+
+/* What the server would call the metric, by the sample types. */
+static const char *metric_name(const struct pd_profile *p, struct pd_arena *a)
+{
+	static const struct {
+		const char *part;
+		const char *metric;
+	} known[] = {
+		{"wall", "wall"},     {"cpu", "process_cpu"}, {"alloc_", "memory"},
+		{"inuse_", "memory"}, {"space", "memory"},    {"objects", "memory"},
+		{"mutex_", "mutex"},  {"block_", "block"},    {"goroutines", "goroutines"},
+	};
+
+	for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+		for (size_t i = 0; i < p->sample_types; i++)
+			if (contains(pd_profile_string(p, p->sample_type[i].type), known[k].part))
+				return known[k].metric;
+	if (p->sample_types == 0)
+		return "";
+	return pd_arena_string(a, pd_profile_string(p, p->sample_type[p->sample_types - 1].type));
+}
+
+/* The profile must be read for its metric name; what is wrong with it pd_push() will say. */
+static const char *guess_metric(const struct pd_double *d, struct pd_bytes raw, struct pd_arena *a)
+{
+	struct pd_profile p = {0};
+	struct pd_text plain = {0};
+
+	if (pd_gzip_is(raw)) {
+		pd_gunzip(raw, d->limits.profile_bytes, &plain);
+		raw = pd_arena_copy(a, pd_text_bytes(&plain));
+		pd_text_fini(&plain);
+	}
+	if (pd_profile_decode(a, raw, &p) != 0)
+		return "";
+	return metric_name(&p, a);
+}
+
+static void make_labels(const struct pd_request *in, const char *metric, struct pd_labels *labels)
+{
+	const char *spy = parameter(in, "spyName");
+	struct pd_bytes app = pd_labels_get(*labels, "__name__");
+	size_t kept = 0;
+
+	for (size_t i = 0; i < labels->len; i++) {
+		struct pd_bytes name = labels->at[i].name;
+		bool private = name.len >= 2 && memcmp(name.at, "__", 2) == 0;
+
+		if (!private || pd_bytes_is(name, "__session_id__"))
+			labels->at[kept++] = labels->at[i];
+	}
+	labels->len = kept;
+	pd_labels_add(labels, "__name__", pd_bytes_of(metric));
+	pd_labels_add(labels, "__delta__", pd_bytes_of("false"));
+	pd_labels_add(labels, "pyroscope_spy", pd_bytes_of(spy[0] != '\0' ? spy : "unknown"));
+	if (pd_labels_get(*labels, "service_name").len == 0)
+		pd_labels_add(labels, "service_name", app);
+}
+
+static void ingest(struct pd_double *d, const struct pd_request *in, struct pd_delivery *delivery,
+		   struct pd_error *e)
+{
+	struct pd_arena a = {0};
+	struct pd_labels named = {0};
+	const char *metric = NULL;
+
+	if (pd_labelset_parse(&a, pd_bytes_of(parameter(in, "name")), &named, e) != 0 ||
+	    read_profile(in, &delivery->raw, e) != 0) {
+		pd_stats_reject(&d->stats, e);
+	} else if (delivery->raw.len == 0) {
+		/* The server answers 200 and says so at debug level only. */
+		d->stats.losses.empty_ingests++;
+	} else {
+		metric = guess_metric(d, delivery->raw, &a);
+		delivery->labels = pd_labels_copy(&a, named, 4);
+		make_labels(in, metric, &delivery->labels);
+		pd_push(d, delivery, e);
+	}
+	pd_arena_fini(&a);
+}
+
+void pd_route_ingest(struct pd_double *d, const struct pd_request *in, struct pd_response *out)
+{
+	struct pd_delivery delivery = {.headers = in->headers};
+	struct pd_error e = {0};
+
+	delivery.tenant = pd_request_tenant(d, in, out);
+	if (delivery.tenant == NULL)
+		return;
+	if (in->body_too_large) {
+		pd_error_set(&e, PD_INVALID_ARGUMENT, "body_limit",
+			     "request body too large: limit %zu", d->limits.body_bytes);
+		pd_stats_reject(&d->stats, &e);
+	} else {
+		ingest(d, in, &delivery, &e);
+	}
+	out->status = 200;
+	if (e.code != PD_OK) {
+		pd_response_error(out, &e);
+		/* Only a bad name is 400 here; whatever is wrong with the profile is 422. */
+		if (in->body_too_large)
+			out->status = 413;
+		else if ((e.code == PD_INVALID_ARGUMENT && strcmp(e.reason, "bad_name") != 0) ||
+			 e.code == PD_UNKNOWN)
+			out->status = 422;
+	}
+	pd_error_fini(&e);
+}

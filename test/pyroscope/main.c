@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pyroscope-double: options, files, signals and the loop. Run by test scripts; ends on SIGTERM.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "test/pyroscope/http.h"
+
+struct command {
+	struct pd_options options;
+	uint16_t port;
+	const char *port_file;
+	const char *log;
+	const char *fault[PD_FAULTS_MAX];
+	size_t faults;
+	size_t body_limit;
+};
+
+static const char usage[] =
+	"usage: pyroscope-double [--port N] [--port-file F] [--store DIR] [--log F]\n"
+	"        [--multitenancy] [--basic USER:PASSWORD] [--token T] [--fault SPEC]...\n"
+	"        [--now-offset SECONDS] [--body-limit BYTES] [--rate-limit] [--no-strict]\n";
+
+static int fail(const char *what)
+{
+	fprintf(stderr, "pyroscope-double: %s: %s\n", what, strerror(errno));
+	return -1;
+}
+
+static bool number(const char *text, long long min, long long max, long long *out)
+{
+	char *end = NULL;
+
+	errno = 0;
+	*out = strtoll(text, &end, 10);
+	return errno == 0 && end != text && *end == '\0' && *out >= min && *out <= max;
+}
+
+enum {
+	OPT_PORT,
+	OPT_PORT_FILE,
+	OPT_STORE,
+	OPT_LOG,
+	OPT_MULTITENANCY,
+	OPT_BASIC,
+	OPT_TOKEN,
+	OPT_FAULT,
+	OPT_NOW_OFFSET,
+	OPT_BODY_LIMIT,
+	OPT_RATE_LIMIT,
+	OPT_STRICT,
+	OPT_NO_STRICT,
+};
+
+static const struct option options[] = {
+	{"port", required_argument, NULL, OPT_PORT},
+	{"port-file", required_argument, NULL, OPT_PORT_FILE},
+	{"store", required_argument, NULL, OPT_STORE},
+	{"log", required_argument, NULL, OPT_LOG},
+	{"multitenancy", no_argument, NULL, OPT_MULTITENANCY},
+	{"basic", required_argument, NULL, OPT_BASIC},
+	{"token", required_argument, NULL, OPT_TOKEN},
+	{"fault", required_argument, NULL, OPT_FAULT},
+	{"now-offset", required_argument, NULL, OPT_NOW_OFFSET},
+	{"body-limit", required_argument, NULL, OPT_BODY_LIMIT},
+	{"rate-limit", no_argument, NULL, OPT_RATE_LIMIT},
+	{"strict", no_argument, NULL, OPT_STRICT},
+	{"no-strict", no_argument, NULL, OPT_NO_STRICT},
+	{NULL, 0, NULL, 0},
+};
+
+static bool take_number(struct command *c, int option, const char *value)
+{
+	long long n = 0;
+
+	switch (option) {
+	case OPT_PORT:
+		if (!number(value, 0, UINT16_MAX, &n))
+			return false;
+		c->port = (uint16_t)n;
+		return true;
+	case OPT_NOW_OFFSET:
+		if (!number(value, -4000000000LL, 4000000000LL, &n))
+			return false;
+		c->options.now_offset_s = n;
+		return true;
+	case OPT_BODY_LIMIT:
+		if (!number(value, 1, INT64_C(1) << 30, &n))
+			return false;
+		c->body_limit = (size_t)n;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool take_option(struct command *c, int option, const char *value)
+{
+	switch (option) {
+	case OPT_PORT_FILE:
+		c->port_file = value;
+		return true;
+	case OPT_STORE:
+		c->options.store = value;
+		return true;
+	case OPT_LOG:
+		c->log = value;
+		return true;
+	case OPT_MULTITENANCY:
+		c->options.multitenancy = true;
+		return true;
+	case OPT_BASIC:
+		c->options.basic = value;
+		return true;
+	case OPT_TOKEN:
+		c->options.token = value;
+		return true;
+	case OPT_FAULT:
+		if (c->faults == PD_FAULTS_MAX)
+			return false;
+		c->fault[c->faults++] = value;
+		return true;
+	case OPT_RATE_LIMIT:
+		c->options.rate_limit = true;
+		return true;
+	case OPT_STRICT:
+	case OPT_NO_STRICT:
+		c->options.lenient = option == OPT_NO_STRICT;
+		return true;
+	default:
+		return take_number(c, option, value);
+	}
+}
+
+/* Renamed into place: a script that sees the file can read a whole port from it. */
+static int write_port(const char *path, uint16_t port)
+{
+	struct pd_text partial = {0};
+	FILE *f = NULL;
+	int rc = -1;
+
+	pd_text_addf(&partial, "%s.partial", path);
+	f = fopen(partial.at, "we");
+	if (f != NULL && fprintf(f, "%u\n", port) > 0 && fclose(f) == 0 &&
+	    rename(partial.at, path) == 0)
+		rc = 0;
+	pd_text_fini(&partial);
+	return rc;
+}
+
+static int add_faults(struct pd_double *d, const struct command *c)
+{
+	struct pd_error e = {0};
+
+	for (size_t i = 0; i < c->faults; i++)
+		if (pd_faults_add_spec(&d->faults, c->fault[i], &e) != 0) {
+			fprintf(stderr, "pyroscope-double: %s\n", e.message.at);
+			pd_error_fini(&e);
+			return -1;
+		}
+	return 0;
+}
+
+static int open_files(struct pd_double *d, const struct command *c)
+{
+	if (c->options.store != NULL && mkdir(c->options.store, 0777) != 0 && errno != EEXIST)
+		return fail(c->options.store);
+	if (c->log != NULL) {
+		d->log = fopen(c->log, "ae");
+		if (d->log == NULL)
+			return fail(c->log);
+	}
+	return add_faults(d, c);
+}
+
+static int block_signals(void)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+		return -1;
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int loop(struct pd_http *h, int signals)
+{
+	struct pollfd fds[] = {
+		{.fd = pd_http_fd(h), .events = POLLIN},
+		{.fd = signals, .events = POLLIN},
+	};
+
+	while ((fds[1].revents & POLLIN) == 0) {
+		if (poll(fds, 2, pd_http_timeout(h)) < 0 && errno != EINTR)
+			return fail("poll");
+		pd_http_run(h);
+	}
+	return 0;
+}
+
+static int serve(struct pd_double *d, const struct command *c)
+{
+	int signals = block_signals();
+	struct pd_http h;
+	int rc = -1;
+
+	if (signals < 0)
+		return fail("signalfd");
+	if (pd_http_start(&h, d, c->port) != 0)
+		return fail("listen");
+	if (c->port_file == NULL) {
+		printf("%u\n", pd_http_port(&h));
+		fflush(stdout);
+		rc = 0;
+	} else if (write_port(c->port_file, pd_http_port(&h)) == 0) {
+		rc = 0;
+	} else {
+		fail(c->port_file);
+	}
+	if (rc == 0)
+		rc = loop(&h, signals);
+	pd_http_stop(&h);
+	close(signals);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct command c = {0};
+	struct pd_double d;
+	int option;
+	int rc = -1;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
+		if (option == '?' || !take_option(&c, option, optarg)) {
+			fputs(usage, stderr);
+			return 2;
+		}
+	if (optind != argc) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	pd_double_init(&d, &c.options);
+	if (c.body_limit != 0)
+		d.limits.body_bytes = c.body_limit;
+	if (open_files(&d, &c) == 0)
+		rc = serve(&d, &c);
+	if (d.log != NULL)
+		fclose(d.log);
+	pd_double_fini(&d);
+	return rc == 0 ? 0 : 1;
+}
