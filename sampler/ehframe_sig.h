@@ -13,11 +13,11 @@
 #include "sampler/compiler.h"
 #include "sampler/cursor_sig.h"
 
-/* A loaded object, as _dl_find_object describes it. */
+/* The unwind data of a loaded object. */
 struct sp_object {
-	uintptr_t start; /* [start, end): its mapping; nothing outside is ever read */
+	uintptr_t start; /* [start, end): the mapping that holds it; nothing outside is ever read */
 	uintptr_t end;
-	uintptr_t eh_frame_hdr; /* 0 = it has none */
+	uintptr_t eh_frame_hdr;
 };
 
 /* One function's call frame information. */

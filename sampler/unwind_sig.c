@@ -71,17 +71,39 @@ int sp_unwind_init(void *(*lookup)(const char *name))
 }
 
 /* Not inlined, so that the gate for calls through pointers can name it. */
-__attribute__((noinline)) static bool object_of(uintptr_t pc, struct sp_object *object)
+__attribute__((noinline)) static bool loader_find(uintptr_t address,
+						  struct find_object_result *found)
+{
+	/* The one call through a pointer in a signal handler: glibc documents it as safe there. */
+	return find_object != NULL && find_object((void *)address, found) == 0;
+}
+
+static bool contains(const struct sp_object *object, uintptr_t address)
+{
+	return object->start <= address && address < object->end;
+}
+
+/*
+ * The call frame information for pc and the mapping that holds it. For a program whose segments
+ * do not follow each other without gaps (node), _dl_find_object answers with the one segment that
+ * holds the address it was asked for, so the data's own segment takes a second question.
+ */
+static bool object_of(uintptr_t pc, struct sp_object *object)
 {
 	struct find_object_result found;
 
-	/* The one call through a pointer in a signal handler: glibc documents it as safe there. */
-	if (find_object == NULL || find_object((void *)pc, &found) != 0)
+	if (!loader_find(pc, &found) || found.eh_frame == NULL)
+		return false;
+	object->eh_frame_hdr = (uintptr_t)found.eh_frame;
+	object->start = (uintptr_t)found.map_start;
+	object->end = (uintptr_t)found.map_end;
+	if (contains(object, object->eh_frame_hdr))
+		return true;
+	if (!loader_find(object->eh_frame_hdr, &found))
 		return false;
 	object->start = (uintptr_t)found.map_start;
 	object->end = (uintptr_t)found.map_end;
-	object->eh_frame_hdr = (uintptr_t)found.eh_frame;
-	return true;
+	return contains(object, object->eh_frame_hdr);
 }
 
 /* 0, -ENOENT if no call frame information covers pc, -EINVAL if it cannot be understood. */
@@ -91,7 +113,7 @@ static int row_of(uintptr_t pc, struct sp_cfi_row *row)
 	struct sp_fde fde;
 	int rc;
 
-	if (!object_of(pc, &object) || object.eh_frame_hdr == 0)
+	if (!object_of(pc, &object))
 		return -ENOENT;
 	rc = sp_ehframe_find(&object, pc, &fde);
 	return rc != 0 ? rc : sp_cfi_decode(&object, &fde, pc, row);
@@ -159,8 +181,8 @@ static bool at_function_start(uintptr_t pc)
 	struct sp_object object;
 	struct sp_fde fde;
 
-	return object_of(pc, &object) && object.eh_frame_hdr != 0 &&
-	       sp_ehframe_find(&object, pc, &fde) == 0 && fde.pc_begin == pc;
+	return object_of(pc, &object) && sp_ehframe_find(&object, pc, &fde) == 0 &&
+	       fde.pc_begin == pc;
 }
 
 static enum step step_row(struct walk *w, const struct sp_cfi_row *row)

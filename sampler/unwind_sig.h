@@ -27,7 +27,7 @@ int sp_unwind_init(void *(*lookup)(const char *name));
 /*
  * Walks from the interrupted context `ucontext` (the handler's third argument). Writes at most
  * max entries of pc[] (sample.h's convention: leaf exact, callers minus one, except callers of a
- * signal frame, which are exact). Returns the number written (0 only if max is 0) and sets *flags
+ * signal frame and the signal trampoline itself, which are exact). Returns the number written (0 only if max is 0) and sets *flags
  * to SP_SAMPLE_ bits. When CFI is missing, falls back to one frame-pointer step at a time.
  */
 SP_SIGSAFE unsigned sp_unwind_walk(const void *ucontext, struct sp_stack_bounds *bounds,

@@ -140,7 +140,14 @@ static void expect_same(uint16_t flags)
 	cr_assert_eq(walk.failed, 0);
 }
 
-/* How many frames lie inside the function that starts at fn; its code must be under `bytes`. */
+/*
+ * A function that frames_in can recognize: alone in its first CALLBACK_BYTES, because only others
+ * of its kind follow it.
+ */
+#define CALLBACK_BYTES 128
+#define CALLBACK __attribute__((noinline, section(".text.callbacks"), aligned(CALLBACK_BYTES)))
+
+/* How many frames lie inside the code that starts at fn and has fewer bytes than that. */
 static unsigned frames_in(const void *fn, unsigned bytes)
 {
 	unsigned n = 0;
@@ -172,7 +179,7 @@ Test(unwind, equals_libunwind_below_a_system_call)
 
 #if defined(__x86_64__)
 /* An interruption inside the function itself, which has no frame of its own. */
-static __attribute__((noinline)) int leaf(int x)
+CALLBACK static int leaf(int x)
 {
 	__asm__ volatile("int3");
 	return x + 1;
@@ -185,7 +192,7 @@ Test(unwind, equals_libunwind_in_a_leaf_function)
 	cr_assert_eq(leaf(1), 2);
 
 	expect_same(SP_SAMPLE_ROOTED);
-	cr_assert_eq(frames_in((const void *)(uintptr_t)leaf, 64), 1);
+	cr_assert_eq(frames_in((const void *)(uintptr_t)leaf, CALLBACK_BYTES), 1);
 }
 #endif
 
@@ -238,7 +245,7 @@ Test(unwind, writes_nothing_for_a_limit_of_zero)
 	cr_assert_eq(walk.depth, 0);
 }
 
-static int compare_and_raise(const void *a, const void *b)
+CALLBACK static int compare_and_raise(const void *a, const void *b)
 {
 	raise(SIGUSR1);
 	return *(const char *)a - *(const char *)b;
@@ -251,10 +258,10 @@ Test(unwind, equals_libunwind_in_a_callback_of_the_c_library)
 	qsort(v, 4, 1, compare_and_raise);
 
 	expect_same(SP_SAMPLE_ROOTED);
-	cr_assert_eq(frames_in((const void *)(uintptr_t)compare_and_raise, 128), 1);
+	cr_assert_eq(frames_in((const void *)(uintptr_t)compare_and_raise, CALLBACK_BYTES), 1);
 }
 
-static void raise_again(int sig, siginfo_t *si, void *context)
+CALLBACK static void raise_again(int sig, siginfo_t *si, void *context)
 {
 	(void)sig;
 	(void)si;
@@ -270,7 +277,7 @@ Test(unwind, equals_libunwind_through_a_signal_frame)
 	raise(SIGUSR2);
 
 	expect_same(SP_SAMPLE_ROOTED);
-	cr_assert_eq(frames_in((const void *)(uintptr_t)raise_again, 64), 1);
+	cr_assert_eq(frames_in((const void *)(uintptr_t)raise_again, CALLBACK_BYTES), 1);
 }
 
 Test(unwind, equals_libunwind_from_an_alternate_stack_to_the_threads_own)
@@ -287,11 +294,11 @@ Test(unwind, equals_libunwind_from_an_alternate_stack_to_the_threads_own)
 	raise(SIGUSR2);
 
 	expect_same(SP_SAMPLE_ROOTED | SP_SAMPLE_OFF_STACK);
-	cr_assert_eq(frames_in((const void *)(uintptr_t)raise_again, 64), 1);
+	cr_assert_eq(frames_in((const void *)(uintptr_t)raise_again, CALLBACK_BYTES), 1);
 	cr_assert_eq(bounds.hi, before.hi);
 }
 
-static void *thread_main(void *arg)
+CALLBACK static void *thread_main(void *arg)
 {
 	raise(SIGUSR1);
 	return arg;
@@ -305,7 +312,7 @@ Test(unwind, equals_libunwind_in_a_thread)
 	cr_assert_eq(pthread_join(t, NULL), 0);
 
 	expect_same(SP_SAMPLE_ROOTED);
-	cr_assert_eq(frames_in((const void *)(uintptr_t)thread_main, 64), 1);
+	cr_assert_eq(frames_in((const void *)(uintptr_t)thread_main, CALLBACK_BYTES), 1);
 }
 
 static void *thread_deep(void *arg)
@@ -343,7 +350,7 @@ Test(unwind, proves_a_very_deep_stack_over_several_walks)
 static ucontext_t main_context;
 static ucontext_t coroutine_context;
 
-static __attribute__((noinline)) void coroutine(void)
+CALLBACK static void coroutine(void)
 {
 	raise(SIGUSR1);
 	/* Its caller was never called: ours is exact there, where libunwind has no rule for it. */
@@ -366,7 +373,7 @@ Test(unwind, equals_libunwind_in_a_coroutine)
 	cr_assert_eq(swapcontext(&main_context, &coroutine_context), 0);
 
 	expect_same(SP_SAMPLE_ROOTED | SP_SAMPLE_OFF_STACK);
-	cr_assert_eq(frames_in((const void *)(uintptr_t)coroutine, 64), 1);
+	cr_assert_eq(frames_in((const void *)(uintptr_t)coroutine, CALLBACK_BYTES), 1);
 	cr_assert_eq(memcmp(&bounds, &before, sizeof(bounds)), 0);
 }
 
@@ -413,7 +420,7 @@ Test(unwind, finds_the_stack_again_in_a_forked_child)
 /* --- Code without call frame information ------------------------------------------------------- */
 
 #if defined(__x86_64__)
-static __attribute__((noinline)) void call_raise(void)
+CALLBACK static void call_raise(void)
 {
 	raise(SIGUSR1);
 	__asm__ volatile(""); /* no tail call */
@@ -434,7 +441,7 @@ Test(unwind, follows_frame_pointers_where_there_is_no_cfi)
 	jitted(call_raise);
 
 	cr_assert_eq(frames_in(jit, sizeof(code)), 1);
-	cr_assert_eq(frames_in((const void *)(uintptr_t)call_raise, 64), 1);
+	cr_assert_eq(frames_in((const void *)(uintptr_t)call_raise, CALLBACK_BYTES), 1);
 	cr_assert_eq(walk.failed + ((walk.flags & SP_SAMPLE_ROOTED) != 0), 1);
 	/* The caller of the code is this test, built with frame pointers or not. */
 	for (unsigned i = 0; i + 1 < walk.depth; i++) {

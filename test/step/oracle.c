@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The single-step oracle. After every instruction of every workload the backtrace of sp_unwind_walk
+ * must equal the true one, kept by stepper.c, wherever that of libunwind does. Prints a table;
+ * exit 1 if it ever did not. Usage: oracle [workload name [steps at most]]
+ */
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "sampler/sample.h"
+#include "sampler/unwind_sig.h"
+#include "test/step/reference.h"
+#include "test/step/stepper.h"
+#include "test/step/workloads.h"
+
+/*
+ * libunwind is 20 times slower than a step. It is asked at every step where we are wrong, and at
+ * every 97th, right or wrong, for its figure in the table. A prime, so that loops do not line up.
+ */
+#define REFERENCE_EVERY 97
+#define STEPS_DEFAULT 150000UL
+#define REPORTED_MAX 8
+
+struct miss {
+	uint64_t pc;
+	unsigned want_depth;
+	unsigned got_depth;
+	unsigned first_difference;
+	uint64_t want;
+	uint64_t got;
+	uint16_t flags;
+};
+
+static struct {
+	unsigned long steps;
+	unsigned long steps_max;
+	unsigned long exact;
+	unsigned long reference; /* every 97th step */
+	unsigned long reference_exact;
+	unsigned long worse; /* libunwind was right and we were not */
+	struct miss miss[REPORTED_MAX];
+} tally;
+
+static struct sp_stack_bounds bounds;
+static uint64_t got[SP_FRAMES_MAX];
+
+/* sample.h's convention: callers are inside their call instruction. */
+static unsigned first_difference(const struct stepper_truth *truth, unsigned depth)
+{
+	unsigned i;
+
+	for (i = 0; i < depth && i < truth->depth; i++) {
+		if (got[i] != truth->pc[i] - (i > 0))
+			break;
+	}
+	return i;
+}
+
+static bool reference_is_exact(const void *ucontext, const struct stepper_truth *truth)
+{
+	static uint64_t pc[STEPPER_DEPTH];
+	unsigned depth = reference_walk(ucontext, pc, STEPPER_DEPTH);
+
+	return depth == truth->depth && memcmp(pc, truth->pc, depth * sizeof(pc[0])) == 0;
+}
+
+static void record(const struct stepper_truth *truth, unsigned depth, unsigned at, uint16_t flags)
+{
+	if (tally.worse < REPORTED_MAX) {
+		tally.miss[tally.worse] = (struct miss){
+			.pc = truth->pc[0],
+			.want_depth = truth->depth,
+			.got_depth = depth,
+			.first_difference = at,
+			.want = at < truth->depth ? truth->pc[at] : 0,
+			.got = at < depth ? got[at] : 0,
+			.flags = flags,
+		};
+	}
+	tally.worse++;
+}
+
+static int check(const void *ucontext, const struct stepper_truth *truth)
+{
+	uint16_t flags = 0;
+	unsigned depth = sp_unwind_walk(ucontext, &bounds, got, SP_FRAMES_MAX, &flags);
+	unsigned at = first_difference(truth, depth);
+	bool exact = at == truth->depth && depth == truth->depth && flags == SP_SAMPLE_ROOTED;
+	bool due = ++tally.steps % REFERENCE_EVERY == 0;
+	bool reference = (due || !exact) && reference_is_exact(ucontext, truth);
+
+	tally.exact += exact;
+	tally.reference += due;
+	tally.reference_exact += due && reference;
+	if (!exact && reference)
+		record(truth, depth, at, flags);
+	return tally.steps == tally.steps_max;
+}
+
+static void print_address(const char *what, uint64_t pc)
+{
+	Dl_info info;
+
+	printf("    %s %#" PRIx64, what, pc);
+	if (dladdr((void *)pc, &info) != 0 && info.dli_fname != NULL)
+		printf(" %s+%#" PRIx64 " (%s)", info.dli_fname,
+		       pc - (uint64_t)(uintptr_t)info.dli_fbase,
+		       info.dli_sname != NULL ? info.dli_sname : "?");
+	putchar('\n');
+}
+
+static void print_misses(void)
+{
+	for (unsigned i = 0; i < REPORTED_MAX && i < tally.worse; i++) {
+		const struct miss *m = &tally.miss[i];
+
+		printf("  wrong: depth %u of %u, flags %#x, first difference at frame %u\n",
+		       m->got_depth, m->want_depth, m->flags, m->first_difference);
+		print_address("at", m->pc);
+		print_address("want", m->want);
+		print_address("got", m->got);
+	}
+}
+
+static void *find_symbol(const char *name)
+{
+	return dlsym(RTLD_DEFAULT, name);
+}
+
+static double percent(unsigned long part, unsigned long whole)
+{
+	return whole == 0 ? 0.0 : 100.0 * (double)part / (double)whole;
+}
+
+/* What is above this function libunwind knows reliably, since this is an ordinary call site. */
+static __attribute__((noinline)) void run_one(const struct workload *w)
+{
+	static uint64_t pc[STEPPER_DEPTH];
+	ucontext_t here;
+	unsigned depth;
+
+	getcontext(&here);
+	depth = reference_walk(&here, pc, STEPPER_DEPTH);
+	stepper_run(w->run, pc + 1, depth - 1);
+	/* No tail call: this frame must be there. */
+	__asm__ volatile("");
+}
+
+static unsigned long run_workload(const struct workload *w, unsigned long steps_max)
+{
+	memset(&tally, 0, sizeof(tally));
+	tally.steps_max = steps_max;
+	if (w->warm)
+		w->run();
+	run_one(w);
+	printf("%-14s %8lu%c ours %8.4f %%  libunwind %8.4f %%  worse than libunwind %lu\n",
+	       w->name, tally.steps, tally.steps == steps_max ? '+' : ' ',
+	       percent(tally.exact, tally.steps), percent(tally.reference_exact, tally.reference),
+	       tally.worse);
+	print_misses();
+	fflush(stdout);
+	/* A workload that was not stepped proved nothing. */
+	return tally.worse + (tally.steps == 0);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long steps_max = argc > 2 ? strtoul(argv[2], NULL, 10) : STEPS_DEFAULT;
+	unsigned long worse = 0;
+	unsigned ran = 0;
+
+	if (reference_init() != 0 || sp_unwind_init(find_symbol) != 0)
+		return 1;
+	stepper_init(check);
+	for (unsigned i = 0; i < workloads_n; i++) {
+		if (argc > 1 && strcmp(argv[1], workloads[i].name) != 0)
+			continue;
+		worse += run_workload(&workloads[i], steps_max);
+		ran++;
+	}
+	return ran == 0 || worse != 0 || stepper_overflows() != 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the single-step oracle runs: code of the C and C++ libraries and of the dynamic loader. */
+#ifndef STEP_WORKLOADS_H
+#define STEP_WORKLOADS_H
+
+#include <stdbool.h>
+
+struct workload {
+	const char *name;
+	void (*run)(void);
+	bool warm; /* run once at full speed first: its set-up is long and of no interest */
+};
+
+extern const struct workload workloads[];
+extern const unsigned workloads_n;
+
+/* In crypto.c: hash and cipher kernels of libcrypto, if it is there. */
+void workload_crypto(void);
+/* In throw.cc: throws, catches and rethrows through frames with destructors. */
+void workload_throw(void);
+/* In throw.cc: containers and strings. */
+void workload_stl(void);
+
+#endif
