@@ -148,7 +148,7 @@ static void encode_batch(struct exporter *x)
 static void report_losses(struct exporter *x)
 {
 	static const char *const name[] = {
-#define SP_NAME_(id, text, is_loss) [SP_COUNT_##id] = (is_loss) ? (text) : NULL,
+#define SP_NAME_(id, text, is_loss) [SP_COUNT_##id] = (is_loss) == 1 ? (text) : NULL,
 		SP_FOR_EACH_COUNTER(SP_NAME_)
 #undef SP_NAME_
 	};

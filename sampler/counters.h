@@ -12,7 +12,10 @@
 
 #include "sampler/compiler.h"
 
-/* X(enum suffix, name in logs and pprof comments, 1 if it counts a loss) */
+/*
+ * X(enum suffix, name in logs and pprof comments, kind): 0 counts work, 1 a loss, which is also
+ * logged, 2 samples that are there but incomplete.
+ */
 // clang-format off
 #define SP_FOR_EACH_COUNTER(X) \
 	X(SPANS_STARTED, "spans_started", 0) \
@@ -24,9 +27,9 @@
 	X(FILES_WRITTEN, "files_written", 0) \
 	X(DROP_RING_FULL, "dropped_ring_full", 1) \
 	X(DROP_REENTERED, "dropped_handler_reentered", 1) \
-	X(UNWIND_FAILED, "unwind_failed", 1) \
-	X(UNWIND_TRUNCATED, "unwind_truncated", 1) \
-	X(OFF_STACK, "off_stack", 1) \
+	X(UNWIND_FAILED, "unwind_failed", 2) \
+	X(UNWIND_TRUNCATED, "unwind_truncated", 2) \
+	X(OFF_STACK, "off_stack", 2) \
 	X(SPAN_STACK_FULL, "span_stack_overflowed", 1) \
 	X(SPAN_TABLE_FULL, "span_table_full", 1) \
 	X(SPAN_NO_THREAD, "span_without_thread_block", 1) \
@@ -67,7 +70,7 @@ static inline uint64_t sp_count_read(enum sp_counter c)
 
 /* Static text, e.g. "dropped_ring_full". */
 const char *sp_counter_name(enum sp_counter c);
-/* 1 when a growth of this counter means that something was lost. */
+/* The kind above: 0 work, 1 lost, 2 incomplete. */
 int sp_counter_is_loss(enum sp_counter c);
 /* Every counter back to 0, for a forked child. */
 void sp_counters_reset(void);

@@ -13,8 +13,8 @@
 #define SP_SAMPLE_OFF_STACK 4U /* sp was outside the thread's stack (coroutine, alternate stack) */
 
 struct sp_sample {
-	uint64_t span_id;     /* the 8 bytes of the label's span id as they are in memory, big-endian
-	                         on the wire; 0 = no span was active */
+	/* The 8 bytes of the label's span id as they lie in memory; 0 = no span was active. */
+	uint64_t span_id;
 	uint8_t trace_id[16]; /* W3C byte order; all zero = none */
 	uint32_t name_id;     /* span name, see label.h; 0 = none */
 	uint32_t tid;         /* kernel thread id */
