@@ -129,7 +129,8 @@ GATE_TESTS := $(sort $(wildcard test/gates/*.sh))
 UNIT_TESTS = $(UNIT_SRCS:%.c=$(B)/release/%)
 STRESS_TESTS = $(STRESS_SRCS:%.c=$(B)/release/%)
 ASAN_TESTS = $(UNIT_SRCS:%.c=$(B)/asan/%)
-TSAN_TESTS = $(STRESS_SRCS:%.c=$(B)/tsan/%)
+# Single-stepping and the thread sanitizer exclude each other.
+TSAN_TESTS = $(patsubst %.c,$(B)/tsan/%,$(filter-out %_step.c,$(STRESS_SRCS)))
 
 include $(wildcard test/*/module.mk)
 
@@ -268,7 +269,11 @@ $(B)/$(1)/sampler.a: $(SAMPLER_SRCS:%.c=$(B)/$(1)/%.o)
 	$$(call archive)
 $(B)/$(1)/export.a: $(EXPORT_SRCS:%.c=$(B)/$(1)/%.o) $(GEN_SRCS:$(B)/gen/%.c=$(B)/$(1)/gen/%.o)
 	$$(call archive)
+# Without the hooks: a test program is to start and end by the C library's own functions.
+$(B)/$(1)/preload.a: $(patsubst %.c,$(B)/$(1)/%.o,$(filter-out preload/hook_% preload/init.c,$(PRELOAD_SRCS)))
+	$$(call archive)
 
+$(filter $(B)/$(1)/test/unit/preload/%,$(UNIT_SRCS:%.c=$(B)/$(1)/%)): $(B)/$(1)/preload.a
 $(UNIT_SRCS:%.c=$(B)/$(1)/%): $(B)/$(1)/%: $(B)/$(1)/%.o $(B)/$(1)/export.a $(B)/$(1)/sampler.a
 	$$(call link_program,$(1),$$(CRITERION_LIBS))
 $(foreach src,$(UNIT_SRCS),$(eval $(B)/$(1)/$(src:.c=): \

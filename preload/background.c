@@ -18,7 +18,9 @@
 #include <unistd.h>
 
 #include "export/export.h"
+#include "preload/descriptors.h"
 #include "preload/exporter_path.h"
+#include "preload/fork_gate.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
@@ -134,6 +136,7 @@ static bool last_one(uint64_t *next_scan)
 		return false;
 	if (sp_life_active())
 		check_signal();
+	sp_descriptors_check_stderr();
 	others = sp_tasks_scan((uint32_t)syscall(SYS_gettid));
 	*next_scan = now_ns() + (often ? SCAN_LAST_NS : SCAN_NS);
 	return others == 0;
@@ -144,6 +147,7 @@ static unsigned ops_wait(uint32_t timeout_ms)
 	static uint64_t next_scan;
 	uint64_t end = now_ns() + timeout_ms * SP_NS_PER_MS;
 
+	sp_fork_gate_yield();
 	for (;;) {
 		if (last_one(&next_scan)) {
 			atomic_store_explicit(&flush_deadline_ns,
@@ -160,8 +164,10 @@ static unsigned ops_wait(uint32_t timeout_ms)
 			return 0;
 		uint64_t until = next_scan < end ? next_scan : end;
 
+		sp_fork_gate_leave();
 		futex_wait(&flush_asked, atomic_load_explicit(&flush_done, memory_order_relaxed),
 			   until > now ? until - now : 0);
+		sp_fork_gate_enter();
 	}
 }
 
@@ -236,11 +242,14 @@ static void *background(void *arg SP_UNUSED)
 
 	sp_guard_own_thread();
 	sp_thread_excluded = true;
+	sp_descriptors_detach();
 	wait_for_main();
+	sp_fork_gate_enter();
 	if (export_entry == NULL)
 		export_entry = load_exporter();
 	if (export_entry == NULL || export_entry(&ops, exporter_ready) != 0)
 		sp_life_fail();
+	sp_fork_gate_leave();
 	atomic_store_explicit(&running, false, memory_order_release);
 	ops_flushed();
 	return NULL;
@@ -248,6 +257,8 @@ static void *background(void *arg SP_UNUSED)
 
 static int create_thread(void)
 {
+	/* Kept: in a forked child another thread of the host may have left the loader locked. */
+	static __typeof__(&pthread_detach) detach;
 	__typeof__(&pthread_create) create = SP_NEXT(pthread_create);
 	uint64_t all = ~UINT64_C(0);
 	uint64_t before = 0;
@@ -256,17 +267,14 @@ static int create_thread(void)
 
 	if (create == NULL)
 		return -ENOSYS;
+	if (detach == NULL)
+		detach = (__typeof__(&pthread_detach))sp_resolve("pthread_detach");
 	/* The thread inherits the mask: no signal of the host is ever handled on it. */
 	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
 	rc = create(&thread, NULL, background, NULL);
 	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
-	if (rc == 0) {
-		__typeof__(&pthread_detach) detach =
-			(__typeof__(&pthread_detach))sp_resolve("pthread_detach");
-
-		if (detach != NULL)
-			(void)detach(thread);
-	}
+	if (rc == 0 && detach != NULL)
+		(void)detach(thread);
 	return -rc;
 }
 

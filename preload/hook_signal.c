@@ -19,13 +19,25 @@ static int is_ours(int signo)
 	return signo != 0 && signo == sp_signals_number();
 }
 
+static int set_virtual(const struct sigaction *act, struct sigaction *old)
+{
+	struct sigaction wanted;
+
+	if (act == NULL)
+		return sp_signals_virtual(NULL, old);
+	/* A host may read the old one into the same place. */
+	wanted = *act;
+	sp_signals_follow(&wanted);
+	return sp_signals_virtual(&wanted, old);
+}
+
 SP_EXPORT int sigaction(int signo, const struct sigaction *restrict act,
 			struct sigaction *restrict old)
 {
 	__typeof__(&sigaction) next = SP_NEXT(sigaction);
 
 	if (is_ours(signo))
-		return sp_signals_virtual(act, old);
+		return set_virtual(act, old);
 	if (next != NULL)
 		return next(signo, act, old);
 	errno = ENOSYS;
@@ -44,7 +56,8 @@ SP_EXPORT __sighandler_t signal(int signo, __sighandler_t handler)
 		act.sa_handler = handler;
 		/* glibc's signal() has BSD semantics (sysdeps/posix/signal.c) */
 		act.sa_flags = SA_RESTART;
-		(void)sp_signals_virtual(&act, &old);
+		(void)sigaddset(&act.sa_mask, signo);
+		(void)set_virtual(&act, &old);
 		return old.sa_handler;
 	}
 	if (next != NULL)

@@ -7,6 +7,7 @@
 #include <sys/auxv.h>
 
 #include "preload/life.h"
+#include "preload/resolve.h"
 #include "sampler/compiler.h"
 
 /*
@@ -15,6 +16,7 @@
  */
 static __attribute__((constructor)) void load(int argc, char **argv, char **envp)
 {
+	sp_next_early();
 	if (getauxval(AT_SECURE) != 0)
 		return;
 	if (argc < 0 || argv == NULL || envp == NULL || envp != argv + argc + 1)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "preload/background.h"
+#include "preload/fork_gate.h"
 #include "preload/guard.h"
 #include "preload/resolve.h"
 #include "sampler/counters.h"
@@ -84,7 +85,8 @@ static int prepare(void)
 		return err;
 	}
 	if (__register_atfork != NULL)
-		(void)__register_atfork(NULL, NULL, after_fork_in_child, &__dso_handle);
+		(void)__register_atfork(sp_fork_gate_close, sp_fork_gate_open, after_fork_in_child,
+					&__dso_handle);
 	prepared = true;
 	return 0;
 }
@@ -135,6 +137,7 @@ bool sp_life_start(void)
 static void after_fork_in_child(void)
 {
 	int was = atomic_load_explicit(&state, memory_order_relaxed);
+	bool clean = sp_fork_gate_forked();
 	int saved = errno;
 	bool has_span;
 
@@ -145,7 +148,8 @@ static void after_fork_in_child(void)
 
 	sp_background_forked();
 	has_span = sp_sampler_forked();
-	atomic_store_explicit(&state, LIFE_ASLEEP, memory_order_relaxed);
+	/* Rather an unprofiled child than one that waits for a lock which nobody holds any more. */
+	atomic_store_explicit(&state, clean ? LIFE_ASLEEP : LIFE_FAILED, memory_order_relaxed);
 	if (has_span || config.profile == SP_PROFILE_ALWAYS)
 		(void)sp_life_start();
 	sp_guard_leave(g);
@@ -165,6 +169,8 @@ void sp_life_flush(void)
 
 void sp_life_end(void)
 {
+	if (!sp_life_active())
+		return;
 	sp_life_flush();
 	if (getpid() == active_pid)
 		atomic_store_explicit(&ended, true, memory_order_relaxed);

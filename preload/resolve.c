@@ -27,3 +27,9 @@ void *sp_next(enum sp_next which)
 	}
 	return p;
 }
+
+void sp_next_early(void)
+{
+	for (int i = SP_NEXT___libc_start_main; i < SP_NEXT_N; i++)
+		(void)sp_next((enum sp_next)i);
+}

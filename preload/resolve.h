@@ -15,6 +15,25 @@
 	X(otelc_set_str_attr) \
 	X(otelc_set_span_attrs) \
 	X(otelc_destroy_attr_map) \
+	X(otel_tracer_start_span) \
+	X(otel_tracer_start_span_with_context) \
+	X(otel_tracer_start_span_ex) \
+	X(otel_span_end) \
+	X(otel_span_destroy) \
+	X(otel_span_get_context) \
+	X(otel_span_context_trace_id) \
+	X(otel_span_context_span_id) \
+	X(otel_span_context_trace_flags) \
+	X(otel_span_context_destroy) \
+	X(otel_span_set_string_attribute) \
+	X(otel_context_attach) \
+	X(otel_context_scope_detach) \
+	X(otel_context_current) \
+	X(otel_context_span_context) \
+	X(otel_context_destroy) \
+	X(otel_last_error_message) \
+	X(otel_api_set_last_error) \
+	X(otel_api_clear_last_error) \
 	X(__libc_start_main) \
 	X(pthread_create) \
 	X(pthread_exit) \
@@ -22,6 +41,8 @@
 	X(_exit) \
 	X(_Exit) \
 	X(quick_exit) \
+	X(pthread_sigmask) \
+	X(sigprocmask) \
 	X(sigaction) \
 	X(signal) \
 	X(dlopen) \
@@ -37,6 +58,12 @@ void *sp_next(enum sp_next which);
 
 /* As a typed function pointer; sym must be declared. */
 #define SP_NEXT(sym) ((__typeof__(&(sym)))sp_next(SP_NEXT_##sym))
+
+/*
+ * INIT. Finds the C library's functions among them, so that a hook called in a forked child never
+ * waits for the loader's lock, which another thread of the host may have held at the fork.
+ */
+void sp_next_early(void);
 
 /* Look-up by name for symbols that no hook needs. NULL if absent. */
 void *sp_resolve(const char *name);

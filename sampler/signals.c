@@ -14,6 +14,35 @@ int __sigaction(int signo, const struct sigaction *act, struct sigaction *old)
 
 static void (*our_handler)(int, siginfo_t *, void *);
 
+/*
+ * A call that the host's handler is meant to interrupt has to fail with EINTR, and its handler runs
+ * on the stack that it asked for: what the host wants in these two respects our handler gets, for
+ * the kernel looks at ours. With no handler of the host: nothing is interrupted, and the alternate
+ * stack is used if the thread has one, because coroutine stacks may be small.
+ */
+static struct sigaction our_action(const struct sigaction *host)
+{
+	struct sigaction sa;
+
+	memset(&sa, 0, sizeof(sa));
+	sa.sa_sigaction = our_handler;
+	sa.sa_flags = SA_RESTART | SA_ONSTACK;
+	if (host->sa_handler != SIG_DFL && host->sa_handler != SIG_IGN)
+		sa.sa_flags &= host->sa_flags;
+	sa.sa_flags |= SA_SIGINFO;
+	(void)sigfillset(&sa.sa_mask);
+	return sa;
+}
+
+void sp_signals_follow(const struct sigaction *host)
+{
+	struct sigaction sa = our_action(host);
+	int saved = errno;
+
+	(void)__sigaction(sp_signals_number(), &sa, NULL);
+	errno = saved;
+}
+
 int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *))
 {
 	struct sigaction sa;
@@ -24,11 +53,6 @@ int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *))
 		return 0;
 	if (__sigaction == NULL)
 		return -ENOSYS;
-	memset(&sa, 0, sizeof(sa));
-	sa.sa_sigaction = handler;
-	/* On an alternate stack if the thread has one: coroutine stacks may be small. */
-	sa.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
-	(void)sigfillset(&sa.sa_mask);
 	our_handler = handler;
 	if (__sigaction(signo, NULL, &was) != 0) {
 		int err = errno;
@@ -36,6 +60,7 @@ int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *))
 		errno = saved;
 		return -err;
 	}
+	sa = our_action(&was);
 	/* before the switch, so that no foreign signal finds nothing to chain to */
 	sp_signals_adopt(signo, &was);
 	if (__sigaction(signo, &sa, NULL) != 0) {

@@ -27,6 +27,12 @@ bool sp_signals_owned(void);
  */
 int sp_signals_virtual(const struct sigaction *act, struct sigaction *old);
 
+/*
+ * The host sets a disposition: takes over the flags of it that the kernel obeys. To be called with
+ * sp_signals_virtual(). Async-signal-safe.
+ */
+void sp_signals_follow(const struct sigaction *host);
+
 /* For signals.c: remembers the number and what the host had installed. */
 void sp_signals_adopt(int signo, const struct sigaction *was);
 

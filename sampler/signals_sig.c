@@ -95,9 +95,9 @@ SP_SIGSAFE void sp_signals_chain(int signo, siginfo_t *si, void *ucontext)
 		return;
 	}
 	if (host.sa_flags & (int)SA_RESETHAND) {
-		struct sigaction dfl;
+		struct sigaction dfl = host;
 
-		memset(&dfl, 0, sizeof(dfl));
+		/* Flags and mask stay, as in the kernel. */
 		dfl.sa_handler = SIG_DFL;
 		host_set(&dfl);
 	}

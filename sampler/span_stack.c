@@ -40,12 +40,24 @@ int sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e)
 	return (int)d;
 }
 
+/* An attached frame keeps its place, and its token, until the detach: it only labels nothing. */
+static bool end_frame(struct sp_span_stack *s, uint32_t slot, uint64_t span_id)
+{
+	uint64_t want = span_id;
+
+	if (s->frame[slot].token == 0)
+		return sp_span_stack_strike(s, slot, span_id);
+	return atomic_compare_exchange_strong_explicit(&s->frame[slot].span_id, &want,
+						       SP_SPAN_BLANK, memory_order_acq_rel,
+						       memory_order_relaxed);
+}
+
 bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t span_id)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
 
 	while (d > 0) {
-		if (sp_span_stack_strike(s, d - 1, span_id)) {
+		if (end_frame(s, d - 1, span_id)) {
 			atomic_signal_fence(memory_order_release);
 			reap(s);
 			return true;

@@ -13,7 +13,7 @@
 
 #include "sampler/compiler.h"
 
-#define SP_SPAN_DEPTH_MAX 48U
+#define SP_SPAN_DEPTH_MAX 64U
 
 /*
  * Span ids are the 8 bytes of the id as they lie in memory; 0 never names a span. A frame with this

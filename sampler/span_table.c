@@ -239,7 +239,7 @@ uint32_t sp_span_table_count(void)
 
 void sp_span_table_forked(uint32_t keep_thread)
 {
-	struct sp_span_record kept[SP_SPAN_DEPTH_MAX];
+	static struct sp_span_record kept[SP_SPAN_DEPTH_MAX]; /* too much for a small stack */
 	size_t n = 0;
 
 	if (table.link == NULL)

@@ -14,6 +14,7 @@
 
 #include "sampler/arena.h"
 #include "sampler/counters.h"
+#include "sampler/mask.h"
 #include "sampler/thread_table.h"
 #include "sampler/timer.h"
 
@@ -130,20 +131,40 @@ void sp_thread_unclaim(struct sp_thread *t)
 	push_free(t);
 }
 
+static void drop_timer(int id)
+{
+	sp_timer_delete(id);
+	atomic_fetch_sub_explicit(&TABLE->armed, 1, memory_order_relaxed);
+}
+
 static void disarm(struct sp_thread *t)
 {
 	/* pairs with arm(); the exchange makes one of two disarming threads the one */
 	int timer = atomic_exchange_explicit(&t->timer, SP_TIMER_NONE, memory_order_seq_cst);
 
-	if (timer == SP_TIMER_NONE)
-		return;
-	sp_timer_delete(timer - 1);
-	atomic_fetch_sub_explicit(&TABLE->armed, 1, memory_order_relaxed);
+	if (timer != SP_TIMER_NONE)
+		drop_timer(timer - 1);
 }
 
+/* pairs with disarm_all() and release(): either they see the new timer or this sees their store */
+static bool may_stay_armed(const struct sp_thread *t, uint32_t tid)
+{
+	return atomic_load_explicit(&TABLE->armed_max, memory_order_seq_cst) != 0 &&
+	       atomic_load_explicit(&TABLE->by_tid[tid], memory_order_seq_cst) == t->index + 1;
+}
+
+/*
+ * The block is bound to tid, but another thread may release it, and reuse it, at any time.
+ *
+ * A thread that blocks our signal gets no timer: the signal would stay pending, and a sigwait, a
+ * signalfd or a ppoll of the host would meet it.
+ */
 static void arm(struct sp_thread *t, uint32_t tid)
 {
+	if (sp_mask_blocks(tid))
+		return;
 	uint32_t armed = atomic_fetch_add_explicit(&TABLE->armed, 1, memory_order_relaxed);
+	int none = SP_TIMER_NONE;
 	int id = -EAGAIN;
 
 	if (sp_timer_period_ns() != 0 &&
@@ -154,10 +175,14 @@ static void arm(struct sp_thread *t, uint32_t tid)
 		sp_count(SP_COUNT_THREADS_UNARMED);
 		return;
 	}
-	atomic_store_explicit(&t->timer, id + 1, memory_order_seq_cst);
-	/* pairs with disarm_all(): either it sees this timer or we see its 0 */
-	if (atomic_load_explicit(&TABLE->armed_max, memory_order_seq_cst) == 0)
-		disarm(t);
+	int mine = id + 1;
+
+	if (!atomic_compare_exchange_strong_explicit(&t->timer, &none, mine, memory_order_seq_cst,
+						     memory_order_relaxed) ||
+	    (!may_stay_armed(t, tid) &&
+	     atomic_compare_exchange_strong_explicit(&t->timer, &mine, SP_TIMER_NONE,
+						     memory_order_seq_cst, memory_order_relaxed)))
+		drop_timer(id);
 }
 
 /* Binds a claimed block to a thread id; the loser of the race gets the winner's block. */
@@ -190,6 +215,13 @@ static struct sp_thread *enrol(uint32_t tid)
 	return t == NULL ? NULL : bind(t, tid);
 }
 
+static void arm_if_unarmed(struct sp_thread *t)
+{
+	if (atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_TIMER_NONE &&
+	    sp_thread_armed() < atomic_load_explicit(&TABLE->armed_max, memory_order_relaxed))
+		arm(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
+}
+
 struct sp_thread *sp_thread_self(void)
 {
 	if (sp_thread_own != NULL || sp_thread_excluded)
@@ -207,7 +239,7 @@ static void release(struct sp_thread *t, uint32_t tid)
 	uint16_t mine = (uint16_t)(t->index + 1);
 
 	if (!atomic_compare_exchange_strong_explicit(&TABLE->by_tid[tid], &mine, 0,
-						     memory_order_acq_rel, memory_order_relaxed))
+						     memory_order_seq_cst, memory_order_relaxed))
 		return;
 	disarm(t);
 	sp_thread_unclaim(t);
@@ -252,7 +284,11 @@ void sp_thread_ended(void)
 
 void sp_thread_enrol(uint32_t tid)
 {
-	(void)enrol(tid);
+	struct sp_thread *t = enrol(tid);
+
+	/* It may have unblocked our signal in a way that no hook sees. */
+	if (t != NULL)
+		arm_if_unarmed(t);
 }
 
 void sp_thread_reap(void)
@@ -313,8 +349,14 @@ void sp_thread_rearm(void)
 {
 	struct sp_thread *t = sp_thread_self();
 
-	if (t != NULL && atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_TIMER_NONE)
-		arm(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
+	if (t != NULL)
+		arm_if_unarmed(t);
+}
+
+void sp_thread_rest(void)
+{
+	if (sp_thread_own != NULL)
+		disarm(sp_thread_own);
 }
 
 uint32_t sp_thread_armed(void)

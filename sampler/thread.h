@@ -71,6 +71,8 @@ void sp_thread_disarm_all(void);
 void sp_thread_forked(void);
 /* APP, calling thread: enrols it, and arms it if it has no timer (after a fork). */
 void sp_thread_rearm(void);
+/* APP, calling thread, before it blocks our signal: its timer goes. Async-signal-safe. */
+void sp_thread_rest(void);
 /* BG: how many blocks have a timer. */
 uint32_t sp_thread_armed(void);
 

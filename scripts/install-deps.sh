@@ -11,7 +11,7 @@ declare -A GROUP=(
 		libiberty-dev"
 	[demo]="g++ libmicrohttpd-dev libcurl4-openssl-dev curl opentelemetry-cpp-dev
 		libabsl-dev"
-	[test]="libcriterion-dev clang strace golang-go=go gdb python3 perl git curl sed gawk tar gzip
+	[test]="libcriterion-dev clang strace valgrind golang-go=go gdb python3 perl git curl sed gawk tar gzip
 		findutils diffutils procps util-linux libmicrohttpd-dev"
 	[lint]="clang clang-format clang-tidy shellcheck libcriterion-dev"
 	[bench]="g++ python3 curl procps"

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Adapter for otap-labs/opentelemetry-c (libopentelemetry_c_api.so): a start makes nothing current,
+ * attached contexts do. APP context. Unrelated libraries export some of the same names, so nothing
+ * is interpreted before the object that defines the hooked function proved to be this SDK.
+ * otel_span_update_name() is not hooked: a span keeps the name it was started with.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "preload/elf_walk.h"
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "preload/otelc_abi.h"
+#include "preload/resolve.h"
+#include "preload/span_attr.h"
+#include "sampler/compiler.h"
+#include "sampler/log.h"
+#include "sampler/scope.h"
+#include "sampler/span.h"
+
+/*
+ * Hooks take and hand on every argument register and return the whole result register, so that a
+ * function of that name with other parameters gets exactly what its caller gave it.
+ */
+#define WORDS uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f
+typedef uintptr_t hooked(WORDS);
+
+hooked otel_tracer_start_span;
+hooked otel_tracer_start_span_with_context;
+hooked otel_tracer_start_span_ex;
+hooked otel_span_end;
+hooked otel_span_destroy;
+hooked otel_context_attach;
+hooked otel_context_scope_detach;
+
+enum verdict {
+	UNDECIDED,
+	FOREIGN, /* another library's function */
+	OLD,     /* this SDK, from before spans could be asked for their ids */
+	KNOWN,
+};
+
+/* A hooked function whose arguments we read. */
+struct hook {
+	enum sp_next next;
+	const char *name;
+	_Atomic int verdict; /* final as soon as it is decided: the real function stays the same */
+};
+
+#define HOOK(sym)                                                                                  \
+	{                                                                                          \
+		.next = SP_NEXT_##sym, .name = #sym                                                \
+	}
+
+struct ids {
+	uint8_t trace_id[16];
+	uint8_t span_id[8];
+	uint8_t flags;
+};
+
+static enum verdict decide(const struct hook *h)
+{
+	static const char *const old[] = {"otel_api_register_global_provider",
+					  "otel_tracer_provider_get_tracer", "otel_version_string",
+					  NULL};
+	static const char *const known[] = {"otel_api_register_global_provider",
+					    "otel_tracer_provider_get_tracer",
+					    "otel_version_string",
+					    "otel_span_get_context",
+					    "otel_span_context_trace_id",
+					    "otel_span_context_span_id",
+					    "otel_span_context_trace_flags",
+					    "otel_span_context_destroy",
+					    "otel_span_set_string_attribute",
+					    NULL};
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+	const void *real = sp_next(h->next);
+
+	if (sp_elf_find(h->name, known) == real)
+		return KNOWN;
+	if (sp_elf_find(h->name, old) != real)
+		return FOREIGN;
+	if (!atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
+		sp_log(SP_LOG_WARN, "this libopentelemetry_c_api.so cannot tell the ids of a span "
+				    "(releases since August 2026 can): not labelling its spans");
+	return OLD;
+}
+
+/* To be asked only where the real function exists. */
+static bool is_known(struct hook *h)
+{
+	int verdict = atomic_load_explicit(&h->verdict, memory_order_relaxed);
+
+	if (verdict == UNDECIDED) {
+		verdict = (int)decide(h);
+		atomic_store_explicit(&h->verdict, verdict, memory_order_relaxed);
+	}
+	return verdict == KNOWN;
+}
+
+/* A successful start or attach leaves no last error, and neither may what we ask after it. */
+static void clear_error(void)
+{
+	__typeof__(&otel_api_clear_last_error) clear = SP_NEXT(otel_api_clear_last_error);
+
+	if (clear != NULL)
+		clear();
+}
+
+static bool context_ids(const void *context, struct ids *out)
+{
+	return SP_NEXT(otel_span_context_trace_id)(context, out->trace_id) == SP_OTELC_OK &&
+	       SP_NEXT(otel_span_context_span_id)(context, out->span_id) == SP_OTELC_OK &&
+	       SP_NEXT(otel_span_context_trace_flags)(context, &out->flags) == SP_OTELC_OK;
+}
+
+/* False for spans that do nothing: no SDK installed, or one that was shut down. */
+static bool span_ids(const void *span, struct ids *out)
+{
+	void *context = NULL;
+	bool ok = SP_NEXT(otel_span_get_context)(span, &context) == SP_OTELC_OK &&
+		  context != NULL && context_ids(context, out);
+
+	if (context != NULL)
+		SP_NEXT(otel_span_context_destroy)(context);
+	if (!ok)
+		clear_error();
+	return ok;
+}
+
+/* The id of the span of an attached or attachable context; false if it has none. */
+static bool attached_id(const void *context, uint8_t id[8])
+{
+	__typeof__(&otel_context_span_context) get = SP_NEXT(otel_context_span_context);
+	void *span = get != NULL ? get(context) : NULL;
+	bool ok = span != NULL && SP_NEXT(otel_span_context_span_id)(span, id) == SP_OTELC_OK;
+
+	if (span != NULL)
+		SP_NEXT(otel_span_context_destroy)(span);
+	return ok;
+}
+
+static void ambient_id(uint8_t id[8])
+{
+	__typeof__(&otel_context_current) current = SP_NEXT(otel_context_current);
+	__typeof__(&otel_context_destroy) destroy = SP_NEXT(otel_context_destroy);
+	void *context = current != NULL && destroy != NULL ? current() : NULL;
+
+	if (context == NULL)
+		return;
+	(void)attached_id(context, id);
+	destroy(context);
+}
+
+/* A span we do not know may be of another SDK instance, which makes the new span a root. */
+static void handle_id(const void *parent, uint8_t id[8])
+{
+	struct sp_span_record r;
+
+	if (parent != NULL && sp_span_of(parent, &r))
+		memcpy(id, &r.span_id, sizeof(r.span_id));
+}
+
+/* The parents of the three starts; an id of zeros stays where there is none. */
+typedef void parent_fn(const uintptr_t *word, uint8_t id[8]);
+
+static void parent_in_options(const uintptr_t *word, uint8_t id[8])
+{
+	const struct sp_otelc_options *o = (const struct sp_otelc_options *)word[3];
+
+	if (o != NULL)
+		handle_id(o->parent, id);
+}
+
+static void parent_in_context(const uintptr_t *word, uint8_t id[8])
+{
+	(void)SP_NEXT(otel_span_context_span_id)((const void *)word[4], id);
+}
+
+static void parent_in_options_ex(const uintptr_t *word, uint8_t id[8])
+{
+	/* the SDK has accepted them, so they are not NULL and at least as long as the first release */
+	const struct sp_otelc_options_ex *o = (const struct sp_otelc_options_ex *)word[3];
+
+	if (o->parent != NULL)
+		handle_id(o->parent, id);
+	else if (o->parent_context != NULL)
+		(void)SP_NEXT(otel_span_context_span_id)(o->parent_context, id);
+	else if (o->struct_size >= sizeof(*o) && o->parent_mode == SP_OTELC_PARENT_AMBIENT)
+		ambient_id(id);
+}
+
+static void started(struct hook *h, parent_fn *parent, const void *span, const uintptr_t *word)
+{
+	struct ids own;
+	struct sp_span_start s;
+
+	if (!sp_life_wanted() || !is_known(h) || !span_ids(span, &own) ||
+	    (own.flags & SP_OTELC_FLAG_SAMPLED) == 0 || !sp_life_start())
+		return;
+	memset(&s, 0, sizeof(s));
+	s.handle = span;
+	s.how = SP_ACTIVATION_SCOPE;
+	s.name = word[1] != 0 ? (const char *)word[1] : "";
+	s.name_len = word[1] != 0 ? word[2] : 0;
+	memcpy(s.span_id, own.span_id, sizeof(s.span_id));
+	memcpy(s.trace_id, own.trace_id, sizeof(s.trace_id));
+	/* Whatever is active here: without a parent among its arguments the span is a root. */
+	s.has_parent = true;
+	parent(word, s.parent_id);
+	(void)sp_span_started(&s);
+}
+
+static void set_attribute(void *span, const char *key, const char *value)
+{
+	struct sp_otelc_view k = {.ptr = key, .len = strlen(key)};
+	struct sp_otelc_view v = {.ptr = value, .len = strlen(value)};
+
+	(void)SP_NEXT(otel_span_set_string_attribute)(span, k, v);
+}
+
+/* By an end, a destroy without one, or both; the span is ours only until the first. */
+static void ending(void *span)
+{
+	struct sp_span_record r;
+
+	if (!sp_life_active() || !sp_span_of(span, &r))
+		return;
+	sp_span_attr_apply(&r, set_attribute, span);
+	/* before the real one: from then on another thread may get the object */
+	(void)sp_span_ended(span);
+}
+
+/* A destroy leaves the last error alone, unlike the attributes we set before it. */
+static void ending_quietly(void *span)
+{
+	__typeof__(&otel_last_error_message) get = SP_NEXT(otel_last_error_message);
+	__typeof__(&otel_api_set_last_error) set = SP_NEXT(otel_api_set_last_error);
+	struct sp_otelc_view error = {NULL, 0};
+	char text[256];
+
+	if (get != NULL && set != NULL)
+		error = get();
+	if (error.len > sizeof(text))
+		error.len = sizeof(text);
+	if (error.ptr != NULL)
+		memcpy(text, error.ptr, error.len);
+	ending(span);
+	if (error.ptr != NULL)
+		set(text, error.len);
+	else
+		clear_error();
+}
+
+static uintptr_t hook_start(struct hook *h, parent_fn *parent, const uintptr_t *w)
+{
+	hooked *next = (hooked *)sp_next(h->next);
+	struct sp_guard g = sp_guard_enter();
+	uintptr_t span = next != NULL ? next(w[0], w[1], w[2], w[3], w[4], w[5]) : 0;
+
+	if (g.outermost && span != 0) {
+		int saved = errno;
+
+		started(h, parent, (const void *)span, w);
+		errno = saved;
+	}
+	sp_guard_leave(g);
+	return span;
+}
+
+SP_EXPORT uintptr_t otel_tracer_start_span(WORDS)
+{
+	static struct hook h = HOOK(otel_tracer_start_span);
+	const uintptr_t word[] = {a, b, c, d, e, f};
+
+	return hook_start(&h, parent_in_options, word);
+}
+
+SP_EXPORT uintptr_t otel_tracer_start_span_with_context(WORDS)
+{
+	static struct hook h = HOOK(otel_tracer_start_span_with_context);
+	const uintptr_t word[] = {a, b, c, d, e, f};
+
+	return hook_start(&h, parent_in_context, word);
+}
+
+SP_EXPORT uintptr_t otel_tracer_start_span_ex(WORDS)
+{
+	static struct hook h = HOOK(otel_tracer_start_span_ex);
+	const uintptr_t word[] = {a, b, c, d, e, f};
+
+	return hook_start(&h, parent_in_options_ex, word);
+}
+
+SP_EXPORT uintptr_t otel_span_end(WORDS)
+{
+	hooked *next = SP_NEXT(otel_span_end);
+	struct sp_guard g = sp_guard_enter();
+	uintptr_t status = SP_OTELC_INTERNAL_ERROR;
+
+	if (g.outermost && a != 0) {
+		int saved = errno;
+
+		ending((void *)a);
+		errno = saved;
+	}
+	if (next != NULL)
+		status = next(a, b, c, d, e, f);
+	sp_guard_leave(g);
+	return status;
+}
+
+SP_EXPORT uintptr_t otel_span_destroy(WORDS)
+{
+	hooked *next = SP_NEXT(otel_span_destroy);
+	struct sp_guard g = sp_guard_enter();
+	struct sp_span_record r;
+	uintptr_t nothing = 0;
+
+	if (g.outermost && a != 0 && sp_life_active() && sp_span_of((const void *)a, &r)) {
+		int saved = errno;
+
+		ending_quietly((void *)a);
+		errno = saved;
+	}
+	if (next != NULL)
+		nothing = next(a, b, c, d, e, f);
+	sp_guard_leave(g);
+	return nothing;
+}
+
+static bool succeeded(uintptr_t status)
+{
+	/* the upper half of the register is anything */
+	return (uint32_t)status == SP_OTELC_OK;
+}
+
+SP_EXPORT uintptr_t otel_context_attach(WORDS)
+{
+	static struct hook h = HOOK(otel_context_attach);
+	hooked *next = SP_NEXT(otel_context_attach);
+	struct sp_guard g = sp_guard_enter();
+	uintptr_t status = next != NULL ? next(a, b, c, d, e, f) : SP_OTELC_INTERNAL_ERROR;
+
+	if (g.outermost && succeeded(status) && sp_life_active() && is_known(&h)) {
+		const struct sp_otelc_scope *scope = (const struct sp_otelc_scope *)b;
+		int saved = errno;
+		uint8_t id[8];
+		bool has_span = attached_id((const void *)a, id);
+
+		sp_scope_attached(scope->generation, has_span ? id : NULL);
+		errno = saved;
+	}
+	sp_guard_leave(g);
+	return status;
+}
+
+/* The scope's token, which a successful detach wipes; 0 when there is nothing to detach. */
+static uint64_t scope_token(struct hook *h, const struct sp_otelc_scope *scope)
+{
+	if (scope == NULL || !sp_life_active() || !is_known(h) ||
+	    scope->struct_size < sizeof(*scope))
+		return 0;
+	return scope->generation;
+}
+
+SP_EXPORT uintptr_t otel_context_scope_detach(WORDS)
+{
+	static struct hook h = HOOK(otel_context_scope_detach);
+	hooked *next = SP_NEXT(otel_context_scope_detach);
+	struct sp_guard g = sp_guard_enter();
+	uintptr_t status = SP_OTELC_INTERNAL_ERROR;
+	uint64_t token = 0;
+
+	if (g.outermost && next != NULL) {
+		int saved = errno;
+
+		token = scope_token(&h, (const struct sp_otelc_scope *)a);
+		errno = saved;
+	}
+	if (next != NULL)
+		status = next(a, b, c, d, e, f);
+	/* it refuses other threads, copies and all but the innermost scope, and changes nothing then */
+	if (token != 0 && succeeded(status))
+		sp_scope_detached(token, false);
+	sp_guard_leave(g);
+	return status;
+}

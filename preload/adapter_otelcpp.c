@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Adapter for opentelemetry-cpp: start, end and destruction of sdk::trace::Span, interposed by
+ * their mangled names. The SDK's vtables refer to the functions by name, so virtual calls come here
+ * too. APP context.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "preload/adapter_otelcpp_call.h"
+#include "preload/adapter_otelcpp_scope.h"
+#include "preload/adapter_otelcpp_sdk.h"
+#include "preload/adapter_otelcpp_vtable.h"
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "preload/otelcpp_abi.h"
+#include "preload/span_attr.h"
+#include "sampler/compiler.h"
+#include "sampler/span.h"
+
+#define PARAMETERS                                                                                 \
+	void *result, void *tracer, size_t len, const char *name, const void *attributes,          \
+		const void *links, const void *options
+#define ARGUMENTS result, tracer, len, name, attributes, links, options
+
+typedef void *start_fn(PARAMETERS);
+typedef void end_fn(void *span, const void *options);
+typedef void destroy_fn(void *span);
+
+/* Data of the SDK: NULL where no SDK is loaded at program start. */
+#define LINKED(id, symbol)                                                                         \
+	extern const char(id)[] __asm__(symbol) __attribute__((weak, visibility("default")))
+
+/* One set of functions per ABI version, under the SDK's names. */
+#define DECLARE(n, V)                                                                              \
+	SP_OTELCPP_ENTRY(sp_otelcpp_v##n##_start_nostd, start_fn, SP_OTELCPP_START_NOSTD(V));      \
+	SP_OTELCPP_ENTRY(sp_otelcpp_v##n##_start_stl, start_fn, SP_OTELCPP_START_STL(V));          \
+	SP_EXPORT end_fn sp_otelcpp_v##n##_end __asm__(SP_OTELCPP_END(V));                         \
+	SP_EXPORT destroy_fn sp_otelcpp_v##n##_d1 __asm__(SP_OTELCPP_D1(V));                       \
+	SP_EXPORT destroy_fn sp_otelcpp_v##n##_d0 __asm__(SP_OTELCPP_D0(V));                       \
+	LINKED(storage_v##n, SP_OTELCPP_STORAGE(V));                                               \
+	LINKED(span_vtable_v##n, SP_OTELCPP_SPAN_VTABLE(V));                                       \
+	LINKED(tracer_vtable_v##n, SP_OTELCPP_TRACER_VTABLE(V));                                   \
+	static const struct sp_otelcpp_names names_v##n = {                                        \
+		.real = {SP_OTELCPP_START_NOSTD(V), SP_OTELCPP_START_STL(V), SP_OTELCPP_END(V),    \
+			 SP_OTELCPP_D1(V), SP_OTELCPP_D0(V)},                                      \
+		.span_vtable = SP_OTELCPP_SPAN_VTABLE(V),                                          \
+		.storage = SP_OTELCPP_STORAGE(V),                                                  \
+		.slot_end = SP_OTELCPP_SLOT_END_V##n,                                              \
+	};                                                                                         \
+	static struct sp_otelcpp sdk_v##n = {                                                      \
+		.names = &names_v##n,                                                              \
+		.hook = {SP_OTELCPP_ENTRY_OF(sp_otelcpp_v##n##_start_nostd),                       \
+			 SP_OTELCPP_ENTRY_OF(sp_otelcpp_v##n##_start_stl),                         \
+			 (const void *)sp_otelcpp_v##n##_end, (const void *)sp_otelcpp_v##n##_d1,  \
+			 (const void *)sp_otelcpp_v##n##_d0},                                      \
+		.linked_storage = storage_v##n,                                                    \
+		.linked_span_vtable = span_vtable_v##n,                                            \
+		.linked_tracer_vtable = tracer_vtable_v##n,                                        \
+	}
+
+DECLARE(1, "1");
+DECLARE(2, "2");
+
+static void started(struct sp_otelcpp *sdk, const void *result, const char *name, size_t len,
+		    const void *options)
+{
+	struct sp_otelcpp_ids ids;
+	struct sp_span_start s;
+	void *span;
+
+	if (!sp_life_wanted() || !sp_otelcpp_known(sdk))
+		return;
+	/* unsampled and no-op spans are of other classes */
+	span = sp_otelcpp_returned(sdk, result);
+	if (span == NULL || !sp_otelcpp_is_recording(sdk, span))
+		return;
+	sp_otelcpp_ids(sdk, span, &ids);
+	if ((ids.flags & SP_OTELCPP_FLAG_SAMPLED) == 0 || !sp_life_start())
+		return;
+	sp_otelcpp_scope_watch(sdk);
+	memset(&s, 0, sizeof(s));
+	s.handle = span;
+	s.name = name != NULL ? name : "";
+	s.name_len = name != NULL ? len : 0;
+	memcpy(s.span_id, ids.span_id, sizeof(s.span_id));
+	memcpy(s.trace_id, ids.trace_id, sizeof(s.trace_id));
+	s.has_parent = sp_otelcpp_parent(sdk, options, s.parent_id);
+	s.how = SP_ACTIVATION_SCOPE;
+	(void)sp_span_started(&s);
+}
+
+/* Also for a span that is destroyed without an end, which ends it. */
+static void ending(const struct sp_otelcpp *sdk, void *span)
+{
+	struct sp_span_record r;
+
+	if (!sp_life_active() || !sp_span_of(span, &r))
+		return;
+	if (sp_otelcpp_is_recording(sdk, span))
+		sp_span_attr_apply(&r, sp_otelcpp_set_string, span);
+	/* before the real end: from then on another thread may get the object */
+	(void)sp_span_ended(span);
+}
+
+/* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters, and whose they are */
+static void *hook_start(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, PARAMETERS)
+{
+	start_fn *next = (start_fn *)sp_otelcpp_real(sdk, which);
+	struct sp_guard g = sp_guard_enter();
+
+	if (next != NULL)
+		SP_OTELCPP_CALL(next, ARGUMENTS);
+	if (g.outermost && next != NULL) {
+		int saved = errno;
+
+		started(sdk, result, name, len, options);
+		errno = saved;
+	}
+	sp_guard_leave(g);
+	return result;
+}
+
+/*
+ * The real end and the real destructor run outside the guard: the last reference to another span
+ * may go with this one.
+ */
+static void hook_ending(const struct sp_otelcpp *sdk, void *span)
+{
+	struct sp_guard g = sp_guard_enter();
+
+	if (g.outermost) {
+		int saved = errno;
+
+		ending(sdk, span);
+		errno = saved;
+	}
+	sp_guard_leave(g);
+}
+
+static void hook_end(struct sp_otelcpp *sdk, void *span, const void *options)
+{
+	end_fn *next = (end_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END);
+
+	hook_ending(sdk, span);
+	if (next != NULL)
+		next(span, options);
+}
+
+static void hook_destroy(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void *span)
+{
+	destroy_fn *next = (destroy_fn *)sp_otelcpp_real(sdk, which);
+
+	hook_ending(sdk, span);
+	if (next != NULL)
+		next(span);
+}
+
+#define DEFINE(n)                                                                                  \
+	void *sp_otelcpp_v##n##_start_nostd(PARAMETERS)                                            \
+	{                                                                                          \
+		return hook_start(&sdk_v##n, SP_OTELCPP_REAL_START_NOSTD, ARGUMENTS);              \
+	}                                                                                          \
+	void *sp_otelcpp_v##n##_start_stl(PARAMETERS)                                              \
+	{                                                                                          \
+		return hook_start(&sdk_v##n, SP_OTELCPP_REAL_START_STL, ARGUMENTS);                \
+	}                                                                                          \
+	void sp_otelcpp_v##n##_end(void *span, const void *options)                                \
+	{                                                                                          \
+		hook_end(&sdk_v##n, span, options);                                                \
+	}                                                                                          \
+	void sp_otelcpp_v##n##_d1(void *span)                                                      \
+	{                                                                                          \
+		hook_destroy(&sdk_v##n, SP_OTELCPP_REAL_D1, span);                                 \
+	}                                                                                          \
+	void sp_otelcpp_v##n##_d0(void *span)                                                      \
+	{                                                                                          \
+		hook_destroy(&sdk_v##n, SP_OTELCPP_REAL_D0, span);                                 \
+	}
+
+DEFINE(1) /* NOLINT(readability-function-size): the SDK's own seven parameters */
+DEFINE(2) /* NOLINT(readability-function-size) */
+
+/* INIT. The loader has filled in all vtables by now; without an SDK these are two comparisons. */
+__attribute__((constructor)) static void patch_vtables(void)
+{
+	sp_otelcpp_vtable_patch(&sdk_v1);
+	sp_otelcpp_vtable_patch(&sdk_v2);
+}

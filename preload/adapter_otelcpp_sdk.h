@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One ABI version of opentelemetry-cpp as it is loaded in this process: its real functions, and
+ * reading its objects without a line of C++. APP context, inside the guard.
+ */
+#ifndef SP_OTELCPP_SDK_H
+#define SP_OTELCPP_SDK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "preload/otelcpp_abi.h"
+
+/* The functions that we stand in for. */
+enum sp_otelcpp_real {
+	SP_OTELCPP_REAL_START_NOSTD,
+	SP_OTELCPP_REAL_START_STL,
+	SP_OTELCPP_REAL_END,
+	SP_OTELCPP_REAL_D1,
+	SP_OTELCPP_REAL_D0,
+	SP_OTELCPP_REAL_N
+};
+
+struct sp_otelcpp_names {
+	const char *real[SP_OTELCPP_REAL_N];
+	const char *span_vtable;
+	const char *storage;
+	unsigned slot_end;
+};
+
+struct sp_otelcpp {
+	const struct sp_otelcpp_names *names;
+	const void *hook[SP_OTELCPP_REAL_N]; /* ours, as they may stand in the SDK's vtables */
+	/* Where the loader bound these names at program start; NULL if the SDK was not there. */
+	const void *linked_storage;
+	const void *linked_span_vtable;
+	const void *linked_tracer_vtable;
+	void *_Atomic real[SP_OTELCPP_REAL_N];
+	_Atomic int state;
+	const void *span_vptr; /* of the SDK's own spans; valid once known */
+	const char *storage;   /* smart pointer to the RuntimeContextStorage; NULL = out of reach */
+	const struct sp_otelcpp_flavour *_Atomic flavour; /* NULL until a span was seen */
+};
+
+struct sp_otelcpp_ids {
+	uint8_t trace_id[16];
+	uint8_t span_id[8];
+	uint8_t flags;
+};
+
+/* The SDK's own function, or NULL. Valid without the SDK being known. */
+void *sp_otelcpp_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which);
+
+/*
+ * The loaded SDK is one whose objects we can read: decided at the first call, for good, so it must
+ * come after one of the SDK's functions was called.
+ */
+bool sp_otelcpp_known(struct sp_otelcpp *sdk);
+
+/* The SDK's own span in the smart pointer that StartSpan returned; NULL if it is another class. */
+void *sp_otelcpp_returned(struct sp_otelcpp *sdk, const void *pointer);
+
+/* Calls of span methods, through the vtable. */
+bool sp_otelcpp_is_recording(const struct sp_otelcpp *sdk, void *span);
+void sp_otelcpp_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out);
+void sp_otelcpp_set_string(void *span, const char *key, const char *value);
+
+/* Identity of a context, as the SDK compares them; never 0. */
+uint64_t sp_otelcpp_context_key(struct sp_otelcpp *sdk, const void *context);
+
+/* The id of the valid span in a context. False if there is none. */
+bool sp_otelcpp_context_span(struct sp_otelcpp *sdk, const void *context, uint8_t span_id[8]);
+
+/*
+ * The parent that StartSpan gave a span on the calling thread, all zero if it has none. False if it
+ * cannot be told.
+ */
+bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options, uint8_t parent_id[8]);
+
+/* The object that keeps the threads' current contexts; NULL if it is out of reach. */
+void *sp_otelcpp_storage(const struct sp_otelcpp *sdk);
+
+/* Loads a pointer-sized member. */
+void *sp_otelcpp_member(const void *object, unsigned long offset);
+
+#endif

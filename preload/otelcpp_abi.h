@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What of opentelemetry-cpp's C++ ABI the adapter relies on: mangled names, vtable slots and member
+ * offsets, the same from 1.0.0 on. The ABI version is a part of the names (v1, v2). A build uses
+ * either smart pointers of its own (nostd, 32 bytes, type-erased) or the standard library's (16
+ * bytes); only a returned object shows which. test/otelcpp proves them with the real headers.
+ */
+#ifndef SP_OTELCPP_ABI_H
+#define SP_OTELCPP_ABI_H
+
+/* Mangled names; V is 1 or 2 as a string literal. */
+#define SP_OTELCPP_NAME(V, rest) "_ZN13opentelemetry2v" V rest
+#define SP_OTELCPP_START_NOSTD(V)                                                                  \
+	SP_OTELCPP_NAME(V, "3sdk5trace6Tracer9StartSpanENS0_5nostd11string_viewE"                  \
+			   "RKNS0_6common16KeyValueIterableE"                                      \
+			   "RKNS0_5trace27SpanContextKeyValueIterableE"                            \
+			   "RKNSA_16StartSpanOptionsE")
+#define SP_OTELCPP_START_STL(V)                                                                    \
+	SP_OTELCPP_NAME(V,                                                                         \
+			"3sdk5trace6Tracer9StartSpanESt17basic_string_viewIcSt11char_traitsIcEE"   \
+			"RKNS0_6common16KeyValueIterableE"                                         \
+			"RKNS0_5trace27SpanContextKeyValueIterableE"                               \
+			"RKNSC_16StartSpanOptionsE")
+#define SP_OTELCPP_END(V) SP_OTELCPP_NAME(V, "3sdk5trace4Span3EndERKNS0_5trace14EndSpanOptionsE")
+#define SP_OTELCPP_D1(V) SP_OTELCPP_NAME(V, "3sdk5trace4SpanD1Ev")
+#define SP_OTELCPP_D0(V) SP_OTELCPP_NAME(V, "3sdk5trace4SpanD0Ev")
+#define SP_OTELCPP_SPAN_VTABLE(V) "_ZTVN13opentelemetry2v" V "3sdk5trace4SpanE"
+#define SP_OTELCPP_TRACER_VTABLE(V) "_ZTVN13opentelemetry2v" V "3sdk5trace6TracerE"
+#define SP_OTELCPP_STORAGE(V)                                                                      \
+	"_ZZN13opentelemetry2v" V "7context14RuntimeContext10GetStorageEvE7context"
+
+/* An object's vptr points behind offset-to-top and typeinfo. */
+#define SP_OTELCPP_VTABLE_HEAD 2U
+
+/* Slots of trace::Span that both versions share; AddLink and AddLinks shift the rest in v2. */
+#define SP_OTELCPP_SLOT_D1 0U
+#define SP_OTELCPP_SLOT_D0 1U
+#define SP_OTELCPP_SLOT_SET_ATTRIBUTE 2U
+#define SP_OTELCPP_SLOT_END_V1 9U
+#define SP_OTELCPP_SLOT_END_V2 11U
+/* These follow End. */
+#define SP_OTELCPP_SLOT_GET_CONTEXT_AFTER_END 1U
+#define SP_OTELCPP_SLOT_IS_RECORDING_AFTER_END 2U
+
+/* Slot of trace::Tracer. */
+#define SP_OTELCPP_SLOT_START 2U
+
+/* Slots of context::RuntimeContextStorage. */
+#define SP_OTELCPP_SLOT_GET_CURRENT 0U
+#define SP_OTELCPP_SLOT_ATTACH 1U
+#define SP_OTELCPP_SLOT_DETACH 2U
+
+/* SpanContext: trace id at 0. Its trace state, a smart pointer, is the last member. */
+#define SP_OTELCPP_CONTEXT_SPAN_ID 16U
+#define SP_OTELCPP_CONTEXT_FLAGS 24U
+#define SP_OTELCPP_CONTEXT_STATE 32U
+#define SP_OTELCPP_FLAG_SAMPLED 1U
+
+/* StartSpanOptions::parent, a variant of SpanContext and Context. */
+#define SP_OTELCPP_OPTIONS_PARENT 16U
+#define SP_OTELCPP_PARENT_IS_SPAN_CONTEXT 0U
+#define SP_OTELCPP_PARENT_IS_CONTEXT 1U
+
+/* Alternatives of a context's values. */
+#define SP_OTELCPP_VALUE_IS_BOOL 1U
+#define SP_OTELCPP_VALUE_IS_SPAN 5U
+#define SP_OTELCPP_KEY_SPAN "active_span"
+#define SP_OTELCPP_KEY_IS_ROOT "is_root_span"
+
+/* common::AttributeValue: alternative 5 is const char *. Little-endian: the index may be a byte. */
+#define SP_OTELCPP_ATTRIBUTE_IS_STRING 5U
+struct sp_otelcpp_attribute {
+	const char *string;
+	void *rest;
+	unsigned long index;
+};
+
+/*
+ * Where the two kinds of build differ. A context is one smart pointer to the head of a list of
+ * nodes {key, smart pointer to the next, key length, value}; a variant's index follows its storage.
+ */
+struct sp_otelcpp_flavour {
+	unsigned char pointee;      /* in a smart pointer: the object it points to */
+	unsigned char parent_index; /* in StartSpanOptions: the index of parent */
+	unsigned char node_next;    /* in a node: the smart pointer to the next one */
+	unsigned char node_key_len;
+	unsigned char node_value;
+	unsigned char node_index; /* in a node: the index of the value */
+};
+#define SP_OTELCPP_FLAVOUR_NOSTD                                                                   \
+	{                                                                                          \
+		.pointee = 8, .parent_index = 80, .node_next = 8, .node_key_len = 40,              \
+		.node_value = 48, .node_index = 80                                                 \
+	}
+#define SP_OTELCPP_FLAVOUR_STD                                                                     \
+	{                                                                                          \
+		.pointee = 0, .parent_index = 64, .node_next = 8, .node_key_len = 24,              \
+		.node_value = 32, .node_index = 48                                                 \
+	}
+#define SP_OTELCPP_NODE_KEY 0U
+
+/* A standard smart pointer's control block (libstdc++): vptr, use count, weak count. */
+#define SP_OTELCPP_STD_CONTROL 8U
+#define SP_OTELCPP_CONTROL_USES 8U
+#define SP_OTELCPP_CONTROL_WEAK 12U
+#define SP_OTELCPP_CONTROL_SLOT_DISPOSE 2U
+#define SP_OTELCPP_CONTROL_SLOT_DESTROY 3U
+
+/* Enough for any object that the SDK returns in memory: SpanContext has 64 bytes, Context 32. */
+struct sp_otelcpp_object {
+	_Alignas(16) unsigned char bytes[128];
+};
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading signal masks. Contexts: APP (own mask), BG (masks of others, opens /proc). */
+#include "sampler/mask.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sampler/fmt.h"
+#include "sampler/signals.h"
+
+static uint64_t own_mask(void)
+{
+	uint64_t mask = 0;
+
+	(void)syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &mask, sizeof(mask));
+	return mask;
+}
+
+/* The hexadecimal number after "SigBlk:" (fs/proc/array.c, task_sig). */
+static uint64_t parse_blocked(const char *status)
+{
+	const char *at = strstr(status, "SigBlk:");
+	uint64_t mask = 0;
+
+	if (at == NULL)
+		return ~UINT64_C(0);
+	for (at += strlen("SigBlk:"); *at == '\t' || *at == ' '; at++)
+		;
+	for (;; at++) {
+		if (*at >= '0' && *at <= '9')
+			mask = mask << 4 | (uint64_t)(*at - '0');
+		else if (*at >= 'a' && *at <= 'f')
+			mask = mask << 4 | (uint64_t)(*at - 'a' + 10);
+		else
+			return mask;
+	}
+}
+
+/* Reads a file of thread tid below /proc; an empty text if that fails. */
+static void read_task_file(uint32_t tid, const char *name, char *text, size_t cap)
+{
+	char path[48];
+	ssize_t got = -1;
+	int fd;
+
+	(void)sp_fmt_snprintf(path, sizeof(path), "/proc/self/task/%u/%s", tid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		got = read(fd, text, cap - 1);
+		(void)close(fd);
+	}
+	text[got > 0 ? got : 0] = '\0';
+}
+
+/* System calls that replace the caller's mask while they wait, and where the new one is given. */
+struct masking_call {
+	long number;
+	int mask_argument; /* counted from 1; 0 = always */
+};
+
+static const struct masking_call masking_calls[] = {
+	{SYS_rt_sigtimedwait, 0}, {SYS_rt_sigsuspend, 0}, {SYS_ppoll, 4},
+	{SYS_pselect6, 6},        {SYS_epoll_pwait, 5},
+};
+
+/* The n-th word of "number 0xarg 0xarg ...", counted from 0, is there and is not zero. */
+static bool word_is_set(const char *line, int n)
+{
+	while (n-- > 0) {
+		line = strchr(line, ' ');
+		if (line == NULL)
+			return false;
+		line++;
+	}
+	return strncmp(line, "0x0 ", 4) != 0;
+}
+
+/* What the kernel shows as the thread's mask is that of the call it waits in. */
+static bool waits_with_other_mask(uint32_t tid)
+{
+	char line[256];
+	long number = 0;
+
+	read_task_file(tid, "syscall", line, sizeof(line));
+	if (line[0] < '0' || line[0] > '9')
+		return false;
+	for (const char *c = line; *c >= '0' && *c <= '9'; c++)
+		number = number * 10 + (*c - '0');
+	for (size_t i = 0; i < SP_ARRAY_LEN(masking_calls); i++) {
+		if (masking_calls[i].number == number)
+			return masking_calls[i].mask_argument == 0 ||
+			       word_is_set(line, masking_calls[i].mask_argument);
+	}
+	return false;
+}
+
+static uint64_t mask_of(uint32_t tid)
+{
+	char status[2048];
+
+	/* before and after: it may have been on its way into or out of such a call */
+	if (waits_with_other_mask(tid))
+		return ~UINT64_C(0);
+	read_task_file(tid, "status", status, sizeof(status));
+	if (waits_with_other_mask(tid))
+		return ~UINT64_C(0);
+	return parse_blocked(status);
+}
+
+bool sp_mask_blocks(uint32_t tid)
+{
+	int saved = errno;
+	int signo = sp_signals_number();
+	uint64_t mask = (uint32_t)syscall(SYS_gettid) == tid ? own_mask() : mask_of(tid);
+
+	errno = saved;
+	return signo > 0 && (mask >> (signo - 1) & 1) != 0;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether a thread blocks the sampling signal. APP for the calling thread, BG for any. */
+#ifndef SP_MASK_H
+#define SP_MASK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Asks the kernel: for the calling thread by one system call, for another one through /proc, which
+ * only the background thread may do. True when it cannot tell: then the thread is asked for again
+ * at the next scan. errno preserved.
+ */
+bool sp_mask_blocks(uint32_t tid);
+
+#endif

@@ -1,0 +1,51 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2119
+# A host that closes every descriptor and opens its own files as 0, 1 and 2 finds in them what it
+# wrote and nothing else, even when there would be something to complain about; its profile arrives.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3 curl
+
+# own_files FOLDER: exactly the host's lines.
+own_files()
+{
+	local fd
+
+	for fd in 0 1 2; do
+		seq -f "file $fd line %.0f" 0 29 | cmp - "$1/own$fd" || {
+			grep -v '^file' "$1/own$fd" | head -3 >&2
+			fail "somebody else wrote to descriptor $fd"
+		}
+	done
+}
+
+mkdir "$WORK"/{plain,file,push,trouble,profiles}
+run plain "$HOSTS/close_fds" "$WORK/plain"
+expect_rc plain 11
+own_files "$WORK/plain"
+
+run_under file SPANPROF_UPLOAD_INTERVAL=200ms SPANPROF_OUTPUT_DIR="$WORK/profiles" \
+	FIXTURE_SPANS="$WORK/spans" "$HOSTS/close_fds" "$WORK/file"
+expect_same plain file out rc
+own_files "$WORK/file"
+report "$WORK/profiles" "$WORK/report.json"
+# The host's 150 ms before and 1200 ms after it closed everything.
+expect "$WORK/report.json" 'd["labelled"]["ns"] > 1.1e9'
+
+double_start
+run_under push SPANPROF_UPLOAD_INTERVAL=200ms SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" \
+	"$HOSTS/close_fds" "$WORK/push"
+expect_same plain push out rc
+own_files "$WORK/push"
+expect_clean_double
+double_get /double/spans "$WORK/spans.json"
+expect "$WORK/spans.json" 'd["with_span"]["ns"] > 1.1e9'
+
+# Uploads that fail are worth a message, but not in a file that is no longer stderr.
+run_under trouble SPANPROF_UPLOAD_INTERVAL=200ms \
+	SPANPROF_SERVER_ADDRESS="http://127.0.0.1:$(refused_port)" \
+	"$HOSTS/close_fds" "$WORK/trouble"
+expect_same plain trouble out rc
+own_files "$WORK/trouble"

@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# However a process ends, it ends promptly and with its own status; where it could be asked to wait,
+# what was sampled is there.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+readonly WORK_MS=1000 # what the host itself takes, on a busy machine
+
+# ending HOW STATUS arrives|lost [VARIABLE=VALUE]...
+ending()
+{
+	local how=$1 status=$2 arrives=$3 limit=$((WORK_MS + 1000 * EXIT_LIMIT_S))
+
+	shift 3
+	mkdir -p "$WORK/profiles.$how"
+	run "$how.plain" "$HOSTS/ending" "$how"
+	expect_rc "$how.plain" "$status"
+	run_under "$how" SPANPROF_OUTPUT_DIR="$WORK/profiles.$how" "$@" "$HOSTS/ending" "$how"
+	expect_same "$how.plain" "$how" out err rc
+	(($(result "$how.ms") <= $(result "$how.plain.ms") + limit)) ||
+		fail "$how: took $(result "$how.ms") ms, $(result "$how.plain.ms") ms without us"
+	if [[ $arrives == arrives ]]; then
+		report "$WORK/profiles.$how" "$WORK/$how.json"
+		expect "$WORK/$how.json" 'any(n["span_name"] == "ending" and n["ns"] > 150e6 for n in d["span_names"])'
+	fi
+}
+
+ending return 40 arrives
+ending exit 41 arrives
+ending _exit 42 arrives
+ending _Exit 43 arrives
+ending quick_exit 44 arrives
+ending thread_exit 45 arrives
+ending handler_exit 46 arrives
+ending open_span 40 arrives
+ending main_thread_first 0 arrives
+ending last_thread 0 arrives
+# Nobody is asked before these.
+ending exit_group 47 lost
+ending abort 134 lost
+ending sigterm 143 lost
+ending exec 48 lost
+
+# A host that wants to go at once may: no flush, no wait for a server that does not answer.
+double_start --fault blackhole=1,count=0
+mkdir "$WORK/hurry"
+run_under hurry SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_FLUSH_TIMEOUT=0 \
+	"$HOSTS/ending" return
+expect_rc hurry 40
+(($(result hurry.ms) <= $(result return.plain.ms) + 1500)) || fail "FLUSH_TIMEOUT=0 waits"

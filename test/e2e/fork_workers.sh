@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# In a prefork server each process profiles itself: every worker's span arrives from the worker that
+# ran it, whether the master had a span open when it forked, later, or never. A span that was open at
+# the fork is the root of the workers' spans, as it is in the trace.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+export OTELC_PROCESSOR=simple SPANPROF_SAMPLE_RATE=250
+
+# names FILE NAME...: the report has samples of these span names and of no others.
+names()
+{
+	local file=$1
+
+	shift
+	expect "$file" "{n['span_name'] for n in d['span_names']} - {''} == set('$*'.split())"
+}
+
+# workers WHEN SCOPE
+workers()
+{
+	local when=$1 scope=$2 run=$1.$2 name pid workers=0 files
+
+	mkdir "$WORK/$run"
+	run_under "$run" SPANPROF_OUTPUT_DIR="$WORK/$run" OTELC_SPANS_JSON="$WORK/$run.spans" \
+		SPANPROF_SPAN_ID_SCOPE="$scope" SPANPROF_SPAN_NAME_SCOPE="$scope" \
+		"$HOSTS/prefork" "$when"
+	expect_rc "$run" 12
+	expect_silent "$run"
+	while read -r name pid; do
+		files=("$WORK/$run"/*-"$pid"-*.pb.gz)
+		[[ -e ${files[0]} ]] || fail "$run: no profile of $name, process $pid"
+		build/spanprof-report --json "${files[@]}" >"$WORK/one.json"
+		# 400 ms of CPU time; what a process used after its last tick, which may be long ago
+		# when five share two processors, is not seen.
+		expect "$WORK/one.json" "250e6 < d['labelled']['ns'] < 480e6"
+		case $name.$when.$scope in
+		worker-*.before.root) names "$WORK/one.json" master ;;
+		# Between the fork and its own span a worker is inside the master's.
+		worker-*.before.all)
+			expect "$WORK/one.json" "{n['span_name'] for n in d['span_names']} - {'', 'master'} == {'$name'}"
+			;;
+		*) names "$WORK/one.json" "$name" ;;
+		esac
+		workers=$((workers + 1))
+	done <"$WORK/$run.out"
+	[[ $workers == $([[ $when == never ]] && echo 4 || echo 5) ]] || fail "$run: $workers processes with a profile"
+	# Nobody reports a span that was not exported.
+	report "$WORK/$run" "$WORK/all.json"
+	python3 "$CHECK" spans "$WORK/all.json" "$WORK/$run.spans" "$scope"
+}
+
+workers before root
+workers before all
+workers after root
+workers never root

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2034
+# What the scripts of this folder share; sourced from the top of the repository. Gives each script a
+# folder of its own that is removed at the end ($WORK), an environment without any of our variables,
+# and every program it runs a time limit.
+set -euo pipefail
+
+readonly ROOT=$PWD
+# Another build's objects, such as sanitized ones, are tried with this variable.
+readonly SO=${TEST_OBJECTS:-$ROOT/build}/libspanprof.so
+readonly HOSTS=$ROOT/build/test/hosts
+readonly TEST_LIBS=$ROOT/build/test
+readonly CHECK=$ROOT/test/e2e/check.py
+readonly RUN_LIMIT_S=60
+# The default of SPANPROF_FLUSH_TIMEOUT and a second, as README promises.
+readonly EXIT_LIMIT_S=3
+
+WORK=$(mktemp -d "${TMPDIR:-/tmp}/spanprof-e2e.XXXXXX")
+readonly WORK
+declare -a STARTED=()
+
+cleanup()
+{
+	local pid
+
+	for pid in "${STARTED[@]}"; do
+		kill "$pid" 2>/dev/null || true
+	done
+	rm -rf "$WORK"
+}
+trap cleanup EXIT
+
+# Whoever runs the tests may have set some for other programs.
+for variable in $(compgen -e); do
+	case $variable in
+	SPANPROF_* | PYROSCOPE_* | OTEL_* | OTELC_* | FIXTURE_* | LD_PRELOAD | *_proxy | *_PROXY)
+		unset "$variable"
+		;;
+	esac
+done
+unset variable
+export LC_ALL=C TZ=UTC
+# A host that says nothing about its spans must not leave files in the repository.
+export OTELC_SPANS_FILE=/dev/null
+
+skip()
+{
+	echo "$*"
+	exit 77
+}
+
+fail()
+{
+	echo "FAIL: $*" >&2
+	exit 1
+}
+
+need()
+{
+	local program
+
+	for program in "$@"; do
+		command -v "$program" >/dev/null || skip "$program is not installed"
+	done
+}
+
+# poll_until SECONDS COMMAND...: true as soon as the command is.
+poll_until()
+{
+	local end=$((SECONDS + $1))
+
+	shift
+	until "$@"; do
+		((SECONDS < end)) || return 1
+		sleep 0.05
+	done
+}
+
+now_ms()
+{
+	echo $((${EPOCHREALTIME/./} / 1000))
+}
+
+# run NAME [VARIABLE=VALUE]... COMMAND...: leaves NAME.out, NAME.err, NAME.rc and NAME.ms in $WORK.
+run()
+{
+	local name=$1 rc=0 began
+
+	shift
+	began=$(now_ms)
+	# In a subshell, whose remarks on hosts that abort nobody wants to read.
+	(timeout --kill-after=5 "$RUN_LIMIT_S" env "$@" >"$WORK/$name.out" 2>"$WORK/$name.err" \
+		</dev/null; exit $?) 2>/dev/null || rc=$?
+	echo $(($(now_ms) - began)) >"$WORK/$name.ms"
+	echo "$rc" >"$WORK/$name.rc"
+	((rc != 124 && rc != 137)) || fail "$name: did not end within $RUN_LIMIT_S s"
+}
+
+# The same with the profiler.
+run_under()
+{
+	local name=$1
+
+	shift
+	run "$name" LD_PRELOAD="$SO" "$@"
+}
+
+result()
+{
+	cat "$WORK/$1"
+}
+
+expect_rc()
+{
+	[[ $(result "$1.rc") == "$2" ]] || {
+		cat "$WORK/$1.err" >&2
+		fail "$1: exit status $(result "$1.rc"), not $2"
+	}
+}
+
+# expect_same A B KIND...: two runs left the same out, err or rc.
+expect_same()
+{
+	local a=$1 b=$2 kind
+
+	shift 2
+	for kind in "$@"; do
+		cmp -s "$WORK/$a.$kind" "$WORK/$b.$kind" || {
+			diff "$WORK/$a.$kind" "$WORK/$b.$kind" | head -40 >&2 || true
+			fail "$b.$kind is not what $a.$kind is"
+		}
+	done
+}
+
+# Nothing of ours on stderr.
+expect_silent()
+{
+	if grep 'spanprof\[' "$WORK/$1.err" >&2; then
+		fail "$1: messages on stderr"
+	fi
+}
+
+profiles_in()
+{
+	find "$1" -maxdepth 1 -name '*.pb.gz' | sort
+}
+
+# report FOLDER FILE: what spanprof-report says of the folder's profiles, as JSON.
+report()
+{
+	[[ -n $(profiles_in "$1") ]] || fail "no profile in $1"
+	build/spanprof-report --json "$1" >"$2"
+}
+
+# ask FILE EXPRESSION: a Python expression over the JSON document d.
+ask()
+{
+	python3 "$CHECK" ask "$@"
+}
+
+# expect FILE EXPRESSION: it must be true.
+expect()
+{
+	[[ $(ask "$1" "$2") == True ]] || {
+		head -c 4000 "$1" >&2
+		fail "not so: $2"
+	}
+}
+
+# double_start [OPTION]...: sets DOUBLE_URL and DOUBLE_PID; the port is any free one.
+double_start()
+{
+	local port_file
+
+	port_file=$(mktemp -u "$WORK/port.XXXXXX")
+	"$TEST_LIBS/pyroscope-double" --port-file "$port_file" "$@" 2>"$port_file.err" &
+	DOUBLE_PID=$!
+	STARTED+=("$DOUBLE_PID")
+	# Not a job of the shell: it would report how it ended.
+	disown "$DOUBLE_PID"
+	poll_until 10 test -s "$port_file" || fail "the double does not start: $(cat "$port_file.err")"
+	DOUBLE_URL=http://127.0.0.1:$(<"$port_file")
+}
+
+# double_get PATH FILE [CURL OPTION]...
+double_get()
+{
+	local path=$1 file=$2
+
+	shift 2
+	curl -sS --fail --max-time 10 -o "$file" "$@" "$DOUBLE_URL$path"
+}
+
+# double_query CALL BODY FILE [CURL OPTION]...
+double_query()
+{
+	local call=$1 body=$2 file=$3
+
+	shift 3
+	double_get "/querier.v1.QuerierService/$call" "$file" -H 'Content-Type: application/json' \
+		--data "$body" "$@"
+}
+
+# All that was accepted is there, nothing was refused, and nothing was accepted only to be dropped.
+expect_clean_double()
+{
+	double_get /double/stats "$WORK/stats.json" "$@"
+	expect "$WORK/stats.json" 'd["accepted"]["profiles"] > 0'
+	expect "$WORK/stats.json" 'd["rejected"] == {}'
+	expect "$WORK/stats.json" 'd["silently_dropped"]["total"] == 0'
+}
+
+# A port that nobody listens on: bound once, and free again.
+refused_port()
+{
+	python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}

@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The other builds of opentelemetry-cpp: ABI version 2, the standard library's smart pointers, and
+# libraries that do not let their functions be interposed. And one that we cannot know.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+readonly CHECK_STORY=$ROOT/test/otelcpp/check.py
+readonly PIECE_MS=80
+export SPANPROF_SAMPLE_RATE=250 SPANPROF_SPAN_ID_SCOPE=all SPANPROF_SPAN_NAME_SCOPE=all
+
+for build in v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic; do
+	for story in parents remote destroyed own_storage; do
+		name=$build.$story
+		mkdir "$WORK/$name"
+		run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" \
+			OTELC_SPANS_JSON="$WORK/$name.spans" \
+			"$TEST_LIBS/otelcpp/$build/stories" "$story" "$PIECE_MS"
+		expect_rc "$name" 0
+		expect_silent "$name"
+		echo "$name"
+		python3 "$CHECK_STORY" spans "$WORK/$name.out" "$WORK/$name.spans" all
+		report "$WORK/$name" "$WORK/$name.json"
+		python3 "$CHECK_STORY" cpu "$WORK/$name.out" "$WORK/$name.spans" \
+			"$WORK/$name.json" all
+	done
+	# what is not recorded is passed through
+	run_under "$build.unsampled" SPANPROF_OUTPUT_DIR="$WORK" \
+		"$TEST_LIBS/otelcpp/$build/stories" unsampled 1
+	expect_rc "$build.unsampled" 0
+	[[ -z $(profiles_in "$WORK") ]] || fail "$build: a profile without a recorded span"
+done
+
+# Objects that are not laid out as we know them are left alone, and every call arrives as it was made.
+run stranger "$TEST_LIBS/otelcpp/stranger"
+run_under stranger.under SPANPROF_OUTPUT_DIR="$WORK" "$TEST_LIBS/otelcpp/stranger"
+expect_rc stranger.under 0
+expect_same stranger stranger.under out err
+grep -q '^start 1 name 1 1 1$' "$WORK/stranger.out" || fail "the host tells nothing"
+[[ -z $(profiles_in "$WORK") ]] || fail "an unknown SDK was profiled"

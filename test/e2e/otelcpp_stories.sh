@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Programs that use opentelemetry-cpp itself: the right span has the CPU time at any moment, whatever
+# the host does with spans and scopes, and the SDK exports what it exports without us.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+readonly STORIES=$TEST_LIBS/otelcpp/debian/stories
+readonly CHECK_STORY=$ROOT/test/otelcpp/check.py
+# Long enough that a wrong label cannot hide in the slack of the comparison.
+readonly PIECE_MS=120
+export SPANPROF_SAMPLE_RATE=250
+
+# tell STORY SCOPE
+tell()
+{
+	local story=$1 scope=$2 name=$1.$2
+
+	mkdir "$WORK/$name"
+	run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" SPANPROF_SPAN_ID_SCOPE="$scope" \
+		SPANPROF_SPAN_NAME_SCOPE="$scope" OTELC_SPANS_JSON="$WORK/$name.spans" \
+		"$STORIES" "$story" "$PIECE_MS"
+	expect_rc "$name" 0
+	expect_silent "$name"
+	echo "$name"
+	python3 "$CHECK_STORY" spans "$WORK/$name.out" "$WORK/$name.spans" "$scope"
+	report "$WORK/$name" "$WORK/$name.json"
+	python3 "$CHECK_STORY" cpu "$WORK/$name.out" "$WORK/$name.spans" "$WORK/$name.json" "$scope"
+}
+
+# Without us the host's own words about its spans are true; with us it says the same.
+for story in $("$STORIES"); do
+	run "$story" OTELC_SPANS_JSON="$WORK/$story.spans" "$STORIES" "$story"
+	expect_rc "$story" 0
+	touch "$WORK/$story.spans"
+	python3 "$CHECK_STORY" spans "$WORK/$story.out" "$WORK/$story.spans" off
+done
+
+for story in single nested unattached scopes_decide handed_over async remote parents out_of_order \
+	double_end destroyed tokens own_storage many; do
+	tell "$story" all
+	diff <(grep '^span' "$WORK/$story.out" | sort) <(grep '^span' "$WORK/$story.all.out" | sort)
+done
+tell nested root
+tell parents root
+tell remote root
+
+# What is not recorded is never profiled.
+for story in unsampled noop; do
+	run_under "$story.under" SPANPROF_OUTPUT_DIR="$WORK" "$STORIES" "$story" "$PIECE_MS"
+	expect_rc "$story.under" 0
+	[[ -z $(profiles_in "$WORK") ]] || fail "$story: a profile without a recorded span"
+done

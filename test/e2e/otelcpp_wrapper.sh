@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A C wrapper over opentelemetry-cpp fires the hooks of both for each span: each span counts once,
+# and it is the wrapper that decides what is active, not the scopes inside it.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need gdb
+mkdir "$WORK/profiles"
+# Already on when the first spans of two threads start at the same moment.
+export SPANPROF_PROFILE=always
+
+# counted NAME PROGRAM [ARGUMENT]...: runs it under a debugger that counts calls; sets STARTED_CALLS,
+# ATTACHED_CALLS and HOOK_CALLS.
+counted()
+{
+	local name=$1
+
+	shift
+	run "$name" OTELC_SPANS_JSON="$WORK/$name.spans" gdb -nx -batch \
+		-ex 'set confirm off' -ex 'set breakpoint pending on' -ex 'set print thread-events off' \
+		-ex 'handle all nostop noprint pass' \
+		-ex "set exec-wrapper env LD_PRELOAD=$SO SPANPROF_OUTPUT_DIR=$WORK/profiles" \
+		-ex 'break sp_span_started' -ex 'break sp_scope_attached' -ex 'break hook_start' \
+		-ex 'ignore 1 1000000' -ex 'ignore 2 1000000' -ex 'ignore 3 1000000' \
+		-ex run -ex 'info breakpoints' --args "$@"
+	expect_rc "$name" 0
+	if grep -q 'ptrace: Operation not permitted' "$WORK/$name.err"; then
+		skip "no permission to trace"
+	fi
+	STARTED_CALLS=$(hits "$name" 1)
+	ATTACHED_CALLS=$(hits "$name" 2)
+	HOOK_CALLS=$(hits "$name" 3)
+	SPANS=$(wc -l <"$WORK/$name.spans")
+	echo "$name: $SPANS spans, $STARTED_CALLS started, $ATTACHED_CALLS attached, $HOOK_CALLS hooks"
+	((SPANS > 0)) || fail "$name: no spans"
+}
+
+# hits NAME NUMBER: how often that breakpoint was hit.
+hits()
+{
+	awk -v n="$2" '$1 ~ /^[0-9]+(\.[0-9]+)?$/ { on = ($1 == n) }
+		on && /already hit/ { print $4; found = 1; exit }
+		END { if (!found) print 0 }' "$WORK/$1.out"
+}
+
+counted wrapper "$HOSTS/spans" 300
+((STARTED_CALLS == SPANS)) || fail "a span of the wrapper was not counted once"
+((HOOK_CALLS == SPANS)) || fail "the wrapped SDK's hook was not called once per span"
+((ATTACHED_CALLS == 0)) || fail "a scope inside the wrapper counted"
+
+counted itself "$TEST_LIBS/otelcpp/debian/stories" many 1
+((STARTED_CALLS == SPANS && HOOK_CALLS == SPANS)) || fail "a span was not counted once"
+((ATTACHED_CALLS == SPANS)) || fail "a scope was not counted once"

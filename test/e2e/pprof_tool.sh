@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The pprof tool of Go reads every profile we write and finds the labels and the functions in it.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need go
+export GOFLAGS=-mod=mod GOTOOLCHAIN=local GOPROXY=off PPROF_TMPDIR=$WORK
+timeout 120 go tool pprof -h >/dev/null 2>&1 || [[ $? == 2 ]] || skip "go has no pprof tool here"
+
+mkdir "$WORK/profiles"
+run_under spans SPANPROF_OUTPUT_DIR="$WORK/profiles" SPANPROF_UPLOAD_INTERVAL=500ms \
+	SPANPROF_SAMPLE_RATE=250 OTELC_SPANS_JSON="$WORK/spans" "$HOSTS/spans" 1500
+expect_rc spans 0
+
+n=0
+while read -r profile; do
+	timeout 60 go tool pprof -raw -symbolize=none "$profile" >"$WORK/raw" 2>"$WORK/raw.err" || {
+		cat "$WORK/raw.err" >&2
+		fail "pprof refuses $profile"
+	}
+	grep -q '^Samples:' "$WORK/raw" || fail "no samples in $profile"
+	cat "$WORK/raw" >>"$WORK/all.raw"
+	n=$((n + 1))
+done < <(profiles_in "$WORK/profiles")
+((n >= 2)) || fail "$n profiles in three intervals"
+
+for label in 'span_id:\[[0-9a-f]{16}\]' 'span_name:\[(checkout|search)\]' 'trace_id:\[[0-9a-f]{32}\]'; do
+	grep -Eq "$label" "$WORK/all.raw" || fail "no label like $label"
+done
+# The program's own, the C library's, and libstdc++'s.
+for function in work_checkout work_charge work_search host_burn_ms burn_tree run_checkouts \
+	qsort 'std::_Rb_tree_insert_and_rebalance'; do
+	grep -Fq " $function" "$WORK/all.raw" || {
+		grep -E '^ +[0-9]+: 0x' "$WORK/all.raw" | awk '{ print $4 }' | sort | uniq -c |
+			sort -rn | head -40 >&2
+		fail "no function $function"
+	}
+done

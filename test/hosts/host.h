@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What several host programs share: burning a known amount of CPU time, and giving up loudly. Host
+ * programs stand for anybody's programs, so nothing here knows of the profiler.
+ */
+#ifndef TEST_HOSTS_HOST_H
+#define TEST_HOSTS_HOST_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define HOST_CHECK(condition)                                                                      \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition,        \
+				strerror(errno));                                                  \
+			exit(99);                                                                  \
+		}                                                                                  \
+	} while (0)
+
+static inline int64_t host_clock_ns(clockid_t clock)
+{
+	struct timespec ts = {0, 0};
+
+	clock_gettime(clock, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static inline int64_t host_cpu_ns(void)
+{
+	return host_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static inline int64_t host_wall_ms(void)
+{
+	return host_clock_ns(CLOCK_MONOTONIC) / 1000000;
+}
+
+/* Uses that much CPU time of the calling thread, however busy the machine is. */
+__attribute__((noinline, unused)) static void host_burn_ms(int ms)
+{
+	int64_t end = host_cpu_ns() + (int64_t)ms * 1000000;
+	volatile unsigned sum = 0;
+
+	while (host_cpu_ns() < end)
+		for (unsigned i = 0; i < 20000; i++)
+			sum += i;
+}
+
+/* Waits in small steps for at most that long: 1 as soon as *flag is not 0. */
+__attribute__((unused)) static int host_wait_for(const volatile int *flag, int ms)
+{
+	int64_t end = host_wall_ms() + ms;
+	struct timespec step = {0, 1000000};
+
+	while (*flag == 0 && host_wall_ms() < end)
+		nanosleep(&step, NULL);
+	return *flag != 0;
+}
+
+#endif

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What host programs need beyond test/hosts/<name>.c: the libraries of test/hosts/lib and the test
+# SDK. Hosts that only need some span link with the stand-in, which costs nothing to load.
+
+HOST_FIXTURE := $(B)/test/libfixture-otelc.so
+HOST_BURN := $(B)/test/libburn.so
+HOST_PLUGIN := $(B)/test/libplugin.so
+HOST_RPATH := -L$(B)/test -Wl,-rpath,'$$ORIGIN/..' -lpthread
+
+HOSTS_WITH_FIXTURE := blocked calls close_fds ending handlers itimer requests spawn spend threads
+HOSTS_WITH_SDK := prefork spans
+
+$(foreach h,$(HOSTS_WITH_FIXTURE),$(eval HOST_LIBS_$(h) = -lfixture-otelc $$(HOST_RPATH)))
+$(foreach h,$(HOSTS_WITH_SDK),$(eval HOST_LIBS_$(h) = $$(TEST_SDK_LDLIBS) $$(HOST_RPATH)))
+HOST_LIBS_spans += -lburn
+HOST_LIBS_plugin_host = -ldl
+
+$(HOSTS_WITH_FIXTURE:%=$(B)/test/hosts/%): $(HOST_FIXTURE)
+$(HOSTS_WITH_SDK:%=$(B)/test/hosts/%): $(B)/test/libopentelemetry-c.so
+$(B)/test/hosts/spans: $(HOST_BURN)
+$(B)/test/hosts/plugin_host: | $(HOST_PLUGIN)
+
+$(HOST_FIXTURE): test/hosts/lib/fixture_otelc.c test/sdk/opentelemetry_c.h
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -shared -Wl,-soname,$(@F) -o $@ $<
+
+$(HOST_BURN): test/hosts/lib/burn.cc
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CXX) -O2 -g -fPIC -Wall -Wextra -shared -Wl,-soname,$(@F) -o $@ $<
+
+$(HOST_PLUGIN): test/hosts/lib/plugin.c test/hosts/host.h $(B)/test/libopentelemetry-c.so
+	$(call say,HOST,$@)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -shared -Wl,-soname,$(@F) -o $@ $< \
+		-L$(B)/test -lopentelemetry-c -Wl,-rpath,'$$ORIGIN'
+
+# The same program, out of the loader's reach.
+$(B)/test/hosts/static: test/hosts/plain.c test/hosts/host.h
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. -static -o $@ $<
+
+TEST_PROGRAMS += $(HOST_FIXTURE) $(HOST_BURN) $(HOST_PLUGIN) $(B)/test/hosts/static
+
+# Lists the variables that test/e2e/bad_config.sh has to try.
+$(B)/test/print-config: $(B)/release/scripts/print-config.o $(B)/release/sampler.a
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
+
+TEST_PROGRAMS += $(B)/test/print-config

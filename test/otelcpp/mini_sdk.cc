@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An SDK of two classes, with the names and the interface of the real ones, over the real API
+ * headers: for the ABI version and the smart pointers that the distribution's build does not have.
+ * It is a shared library of its own, as the real one.
+ */
+#include "test/otelcpp/provider.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <opentelemetry/context/runtime_context.h>
+#include <opentelemetry/trace/context.h>
+#include <opentelemetry/trace/default_span.h>
+#include <opentelemetry/trace/noop.h>
+#include <opentelemetry/trace/provider.h>
+
+OPENTELEMETRY_BEGIN_NAMESPACE
+namespace sdk
+{
+namespace trace
+{
+
+namespace api = opentelemetry::trace;
+
+class Span final : public api::Span
+{
+      public:
+	Span(nostd::string_view name, api::SpanContext own, api::SpanContext parent);
+	~Span() override;
+	void SetAttribute(nostd::string_view key,
+			  const common::AttributeValue &value) noexcept override;
+	void AddEvent(nostd::string_view) noexcept override
+	{
+	}
+	void AddEvent(nostd::string_view, common::SystemTimestamp) noexcept override
+	{
+	}
+	void AddEvent(nostd::string_view, common::SystemTimestamp,
+		      const common::KeyValueIterable &) noexcept override
+	{
+	}
+	void AddEvent(nostd::string_view, const common::KeyValueIterable &) noexcept override
+	{
+	}
+#if OPENTELEMETRY_ABI_VERSION_NO >= 2
+	void AddLink(const api::SpanContext &, const common::KeyValueIterable &) noexcept override
+	{
+	}
+	void AddLinks(const api::SpanContextKeyValueIterable &) noexcept override
+	{
+	}
+#endif
+	void SetStatus(api::StatusCode, nostd::string_view) noexcept override
+	{
+	}
+	void UpdateName(nostd::string_view) noexcept override
+	{
+	}
+	void End(const api::EndSpanOptions &options) noexcept override;
+	api::SpanContext GetContext() const noexcept override;
+	bool IsRecording() const noexcept override;
+
+      private:
+	mutable std::mutex lock;
+	std::string name;
+	api::SpanContext own;
+	api::SpanContext parent;
+	std::map<std::string, std::string> attributes;
+	bool ended = false;
+};
+
+class Tracer final : public api::Tracer
+{
+      public:
+	nostd::shared_ptr<api::Span>
+	StartSpan(nostd::string_view name, const common::KeyValueIterable &attributes,
+		  const api::SpanContextKeyValueIterable &links,
+		  const api::StartSpanOptions &options) noexcept override;
+#if OPENTELEMETRY_ABI_VERSION_NO == 1
+	void ForceFlushWithMicroseconds(uint64_t) noexcept override
+	{
+	}
+	void CloseWithMicroseconds(uint64_t) noexcept override
+	{
+	}
+#endif
+	bool sampled = true;
+};
+
+template <class Id> static std::string hex(const Id &id)
+{
+	std::string text(2 * Id::kSize, '0');
+
+	id.ToLowerBase16(nostd::span<char, 2 * Id::kSize>(&text[0], text.size()));
+	return id.IsValid() ? text : "";
+}
+
+Span::Span(nostd::string_view span_name, api::SpanContext own_context,
+	   api::SpanContext parent_context)
+	: name(span_name.data(), span_name.size()), own(own_context), parent(parent_context)
+{
+}
+
+Span::~Span()
+{
+	End({});
+}
+
+void Span::SetAttribute(nostd::string_view key, const common::AttributeValue &value) noexcept
+{
+	std::lock_guard<std::mutex> guard(lock);
+
+	if (!ended && nostd::holds_alternative<const char *>(value))
+		attributes[std::string(key.data(), key.size())] = nostd::get<const char *>(value);
+}
+
+void Span::End(const api::EndSpanOptions &) noexcept
+{
+	const char *path = std::getenv("OTELC_SPANS_JSON");
+	std::lock_guard<std::mutex> guard(lock);
+	std::string text;
+
+	if (ended)
+		return;
+	ended = true;
+	for (const auto &a : attributes)
+		text += (text.empty() ? "\"" : ", \"") + a.first + "\": \"" + a.second + "\"";
+	FILE *file = std::fopen(path != nullptr ? path : "/dev/null", "a");
+
+	if (file == nullptr)
+		std::abort();
+	std::fprintf(file,
+		     "{\"name\": \"%s\", \"trace_id\": \"%s\", \"span_id\": \"%s\", "
+		     "\"parent_span_id\": \"%s\", \"attributes\": {%s}}\n",
+		     name.c_str(), hex(own.trace_id()).c_str(), hex(own.span_id()).c_str(),
+		     hex(parent.span_id()).c_str(), text.c_str());
+	std::fclose(file);
+}
+
+api::SpanContext Span::GetContext() const noexcept
+{
+	return own;
+}
+
+bool Span::IsRecording() const noexcept
+{
+	std::lock_guard<std::mutex> guard(lock);
+
+	return !ended;
+}
+
+static api::SpanContext parent_of(const api::StartSpanOptions &options)
+{
+	auto current = api::Tracer::GetCurrentSpan()->GetContext();
+
+	if (nostd::holds_alternative<api::SpanContext>(options.parent)) {
+		auto given = nostd::get<api::SpanContext>(options.parent);
+
+		return given.IsValid() ? given : current;
+	}
+	const auto &context = nostd::get<context::Context>(options.parent);
+	auto given = api::GetSpan(context)->GetContext();
+
+	if (given.IsValid())
+		return given;
+	return api::IsRootSpan(context) ? api::SpanContext::GetInvalid() : current;
+}
+
+nostd::shared_ptr<api::Span> Tracer::StartSpan(nostd::string_view name,
+					       const common::KeyValueIterable &,
+					       const api::SpanContextKeyValueIterable &,
+					       const api::StartSpanOptions &options) noexcept
+{
+	static std::atomic<uint64_t> next{1};
+	auto parent = parent_of(options);
+	uint8_t trace_id[16] = {0xaa};
+	uint8_t span_id[8];
+	uint64_t number = next++;
+	auto flags = api::TraceFlags(sampled ? api::TraceFlags::kIsSampled : 0);
+
+	std::memcpy(trace_id + 8, &number, sizeof(number));
+	std::memcpy(span_id, &number, sizeof(number));
+	api::SpanContext own(parent.IsValid() ? parent.trace_id() : api::TraceId(trace_id),
+			     api::SpanId(span_id), flags, false);
+
+	if (!sampled)
+		return nostd::shared_ptr<api::Span>(new api::DefaultSpan(own));
+	return nostd::shared_ptr<api::Span>(new Span(name, own, parent));
+}
+
+class Provider final : public api::TracerProvider
+{
+      public:
+	explicit Provider(nostd::shared_ptr<api::Tracer> only) : tracer(only)
+	{
+	}
+#if OPENTELEMETRY_ABI_VERSION_NO >= 2
+	nostd::shared_ptr<api::Tracer> GetTracer(nostd::string_view, nostd::string_view,
+						 nostd::string_view,
+						 const common::KeyValueIterable *) noexcept override
+#else
+	nostd::shared_ptr<api::Tracer> GetTracer(nostd::string_view, nostd::string_view,
+						 nostd::string_view) noexcept override
+#endif
+	{
+		return tracer;
+	}
+
+      private:
+	nostd::shared_ptr<api::Tracer> tracer;
+};
+
+} // namespace trace
+} // namespace sdk
+OPENTELEMETRY_END_NAMESPACE
+
+void set_provider(bool sampled)
+{
+	namespace api = opentelemetry::trace;
+	namespace mini = opentelemetry::sdk::trace;
+	namespace nostd = opentelemetry::nostd;
+	auto *tracer = new mini::Tracer;
+
+	tracer->sampled = sampled;
+	api::Provider::SetTracerProvider(nostd::shared_ptr<api::TracerProvider>(
+		new mini::Provider(nostd::shared_ptr<api::Tracer>(tracer))));
+}

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Programs instrumented with opentelemetry-cpp itself, once with the distribution's SDK and, for the
+# builds of it that the distribution does not have, with a small SDK of the same ABI.
+
+OTELCPP_DIR := $(B)/test/otelcpp
+# ABI version 2; smart pointers and strings of the standard library, or the former only; functions
+# bound inside the library.
+OTELCPP_MINI := v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic
+
+OTELCPP_CXXFLAGS = -std=gnu++17 -O2 -g -fPIC -fno-omit-frame-pointer -Wall -Wextra -I. -MMD -MP \
+	$(CXXFLAGS)
+OTELCPP_FLAGS_debian := -DHAVE_ABSEIL -DOPENTELEMETRY_ABI_VERSION_NO=1
+OTELCPP_FLAGS_v1_stl17 := -DOPENTELEMETRY_ABI_VERSION_NO=1 -DOPENTELEMETRY_STL_VERSION=2017
+OTELCPP_FLAGS_v1_stl14 := -DOPENTELEMETRY_ABI_VERSION_NO=1 -DOPENTELEMETRY_STL_VERSION=2014
+OTELCPP_FLAGS_v2_nostd := -DOPENTELEMETRY_ABI_VERSION_NO=2
+OTELCPP_FLAGS_bsymbolic := -DOPENTELEMETRY_ABI_VERSION_NO=1
+OTELCPP_FLAGS_v2_stl17 := -DOPENTELEMETRY_ABI_VERSION_NO=2 -DOPENTELEMETRY_STL_VERSION=2017
+
+OTELCPP_LDFLAGS_bsymbolic := -Wl,-Bsymbolic-functions
+
+# $(call otelcpp_rules,build)
+define otelcpp_rules
+$(OTELCPP_DIR)/$(1)/%.o: test/otelcpp/%.cc
+	@mkdir -p $$(@D)
+	$$(call say,CXX,$$@)
+	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) -c -o $$@ $$<
+-include $(wildcard $(OTELCPP_DIR)/$(1)/*.d)
+endef
+$(foreach build,debian $(OTELCPP_MINI),$(eval $(call otelcpp_rules,$(build))))
+
+$(OTELCPP_DIR)/debian/stories: $(OTELCPP_DIR)/debian/stories.o $(OTELCPP_DIR)/debian/provider.o \
+		$(B)/test/sdk/json_exporter.o
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^ $(TEST_SDK_OTEL) -lpthread
+
+$(OTELCPP_MINI:%=$(OTELCPP_DIR)/%/libmini.so): %/libmini.so: %/mini_sdk.o
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -shared $(OTELCPP_LDFLAGS_$(*F)) -Wl,-soname,libmini.so -o $@ $^
+
+$(OTELCPP_MINI:%=$(OTELCPP_DIR)/%/stories): %/stories: %/stories.o %/libmini.so
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $< -L$(@D) -lmini -Wl,-rpath,'$$ORIGIN' -lpthread
+
+TEST_PROGRAMS += $(patsubst %,$(OTELCPP_DIR)/%/stories,debian $(OTELCPP_MINI))
+
+$(OTELCPP_DIR)/libstranger.so: test/otelcpp/stranger_sdk.c test/otelcpp/stranger.h
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -fvisibility=default -O2 $(CFLAGS) -shared \
+		-Wl,-soname,$(@F) -o $@ $<
+
+$(OTELCPP_DIR)/stranger: test/otelcpp/stranger.c test/otelcpp/stranger.h $(OTELCPP_DIR)/libstranger.so
+	$(call say,HOST,$@)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $< -L$(@D) -lstranger \
+		-Wl,-rpath,'$$ORIGIN'
+
+TEST_PROGRAMS += $(OTELCPP_DIR)/stranger

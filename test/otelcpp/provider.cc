@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stories' tracer provider, of the distribution's SDK. */
+#include "test/otelcpp/provider.h"
+
+#include <cstdlib>
+#include <memory>
+
+#include <opentelemetry/sdk/trace/samplers/always_off_factory.h>
+#include <opentelemetry/sdk/trace/samplers/always_on_factory.h>
+#include <opentelemetry/sdk/trace/simple_processor_factory.h>
+#include <opentelemetry/sdk/trace/tracer_provider_factory.h>
+#include <opentelemetry/trace/provider.h>
+
+#include "test/sdk/exporters.h"
+
+namespace nostd = opentelemetry::nostd;
+namespace sdk = opentelemetry::sdk;
+namespace trace = opentelemetry::trace;
+
+void set_provider(bool sampled)
+{
+	const char *path = std::getenv("OTELC_SPANS_JSON");
+	auto sampler = sampled ? sdk::trace::AlwaysOnSamplerFactory::Create()
+			       : sdk::trace::AlwaysOffSamplerFactory::Create();
+	auto processor = sdk::trace::SimpleSpanProcessorFactory::Create(
+		new_json_exporter(path != nullptr ? path : "/dev/null"));
+	std::shared_ptr<trace::TracerProvider> provider = sdk::trace::TracerProviderFactory::Create(
+		std::move(processor), sdk::resource::Resource::Create({}), std::move(sampler));
+
+	trace::Provider::SetTracerProvider(nostd::shared_ptr<trace::TracerProvider>(provider));
+}

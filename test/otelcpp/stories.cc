@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program instrumented with opentelemetry-cpp, which tells one story per run. It says what it
+ * does: a line "span NAME ROOT" per span that the SDK exports, ROOT being its local root, and a
+ * line "cpu NAME ROOT NANOSECONDS" for work that belongs to a span ("- -" for work that belongs to
+ * none), as measured by the thread's own clock. Usage: stories NAME MILLISECONDS-PER-PIECE-OF-WORK
+ */
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <opentelemetry/context/runtime_context.h>
+#include <opentelemetry/trace/context.h>
+#include <opentelemetry/trace/default_span.h>
+#include <opentelemetry/trace/provider.h>
+#include <opentelemetry/trace/scope.h>
+
+#include "test/otelcpp/provider.h"
+
+namespace context = opentelemetry::context;
+namespace nostd = opentelemetry::nostd;
+namespace trace = opentelemetry::trace;
+
+using SpanPtr = nostd::shared_ptr<trace::Span>;
+
+static int piece_ms;
+
+static long long cpu_ns()
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
+}
+
+static void work(const char *name, const char *root)
+{
+	long long began = cpu_ns();
+	volatile unsigned sum = 0;
+
+	do {
+		for (unsigned i = 0; i < 20000; i++)
+			sum = sum + i;
+	} while (cpu_ns() < began + piece_ms * 1000000LL);
+	std::printf("cpu %s %s %lld\n", name, root, cpu_ns() - began);
+}
+
+static void work_alone()
+{
+	work("-", "-");
+}
+
+static nostd::shared_ptr<trace::Tracer> tracer()
+{
+	return trace::Provider::GetTracerProvider()->GetTracer("stories");
+}
+
+static SpanPtr start(const char *name, const char *root,
+		     const trace::StartSpanOptions &options = {})
+{
+	std::printf("span %s %s\n", name, root);
+	return tracer()->StartSpan(name, options);
+}
+
+/* Its trace state is of its own, so that a reference too many would be a leak. */
+static trace::SpanContext remote_parent()
+{
+	const uint8_t trace_id[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+	const uint8_t span_id[8] = {17, 18, 19, 20, 21, 22, 23, 24};
+
+	return trace::SpanContext(trace::TraceId(trace_id), trace::SpanId(span_id),
+				  trace::TraceFlags(trace::TraceFlags::kIsSampled), true,
+				  trace::TraceState::FromHeader("vendor=1"));
+}
+
+static void single()
+{
+	auto span = start("one", "one");
+
+	work("one", "one");
+	span->End();
+	work_alone();
+}
+
+static void nested()
+{
+	auto outer = start("outer", "outer");
+	{
+		trace::Scope outer_scope(outer);
+
+		work("outer", "outer");
+		auto inner = start("inner", "outer");
+		{
+			trace::Scope inner_scope(inner);
+
+			work("inner", "outer");
+		}
+		inner->End();
+		work("outer", "outer");
+	}
+	work_alone();
+	outer->End();
+}
+
+/* Nothing is ever attached: the SDK sees two roots. */
+static void unattached()
+{
+	auto first = start("first", "first");
+
+	work("first", "first");
+	auto second = start("second", "second");
+
+	work("second", "second");
+	second->End();
+	work("first", "first");
+	first->End();
+	work_alone();
+}
+
+/* Once something was attached, a start alone says nothing about the thread. */
+static void scopes_decide()
+{
+	auto attached = start("attached", "attached");
+	auto idle = start("idle", "idle");
+	{
+		trace::Scope scope(attached);
+		auto child = start("child", "attached");
+
+		work("attached", "attached");
+		child->End();
+	}
+	attached->End();
+	auto late = start("late", "late");
+
+	work_alone();
+	late->End();
+	idle->End();
+}
+
+static void handed_over()
+{
+	auto span = start("job", "job");
+
+	std::thread([&] {
+		work_alone();
+		{
+			trace::Scope scope(span);
+			work("job", "job");
+		}
+		work_alone();
+	}).join();
+	work_alone();
+	span->End();
+}
+
+/* Started here, attached elsewhere, ended here while it is still attached there. */
+static void async()
+{
+	std::promise<void> attached;
+	std::promise<void> ended;
+	auto span = start("async", "async");
+	auto child = SpanPtr{};
+	std::thread worker([&] {
+		trace::Scope scope(span);
+
+		child = start("step", "async");
+		{
+			trace::Scope inner(child);
+
+			work("step", "async");
+			attached.set_value();
+			ended.get_future().wait();
+		}
+	});
+
+	attached.get_future().wait();
+	child->End();
+	span->End();
+	ended.set_value();
+	worker.join();
+	work_alone();
+}
+
+static void remote()
+{
+	trace::StartSpanOptions options;
+
+	options.parent = remote_parent();
+	auto by_span_context = start("served", "served", options);
+	{
+		trace::Scope scope(by_span_context);
+		auto child = start("part", "served");
+		trace::Scope inner(child);
+
+		work("part", "served");
+		child->End();
+	}
+	by_span_context->End();
+
+	context::Context extracted;
+
+	extracted = trace::SetSpan(extracted, SpanPtr(new trace::DefaultSpan(remote_parent())));
+	options.parent = extracted;
+	auto by_context = start("again", "again", options);
+	{
+		trace::Scope scope(by_context);
+
+		work("again", "again");
+	}
+	by_context->End();
+	{
+		/* what a server framework does: the remote span is current, not an option */
+		auto token = context::RuntimeContext::Attach(extracted);
+		auto current = start("third", "third");
+
+		work_alone();
+		trace::Scope scope(current);
+
+		work("third", "third");
+		current->End();
+	}
+}
+
+/* Parents that are given, and given up, explicitly. */
+static void parents()
+{
+	trace::StartSpanOptions options;
+	auto top = start("top", "top");
+	trace::Scope scope(top);
+
+	options.parent = top->GetContext();
+	std::thread([&] {
+		auto by_id = start("by_id", "top", options);
+		trace::Scope inner(by_id);
+
+		work("by_id", "top");
+		by_id->End();
+	}).join();
+	options.parent = context::RuntimeContext::GetCurrent();
+	std::thread([&] {
+		auto by_context = start("by_context", "top", options);
+		trace::Scope inner(by_context);
+
+		work("by_context", "top");
+		by_context->End();
+	}).join();
+
+	context::Context root;
+
+	options.parent = root.SetValue(trace::kIsRootSpanKey, true);
+	auto fresh = start("fresh", "fresh", options);
+	{
+		trace::Scope inner(fresh);
+
+		work("fresh", "fresh");
+	}
+	fresh->End();
+	options.parent = root.SetValue("colour", int64_t{5});
+	start("fallback", "top", options)->End();
+	work("top", "top");
+	top->End();
+}
+
+static void out_of_order()
+{
+	auto outer = start("outer", "outer");
+	auto outer_scope = std::make_unique<trace::Scope>(outer);
+	auto inner = start("inner", "outer");
+	auto inner_scope = std::make_unique<trace::Scope>(inner);
+
+	outer->End();
+	work("inner", "outer");
+	/* takes the inner one along */
+	outer_scope.reset();
+	work_alone();
+	inner_scope.reset();
+	work_alone();
+	inner->End();
+}
+
+static void double_end()
+{
+	auto span = start("twice", "twice");
+
+	work("twice", "twice");
+	span->End();
+	span->End();
+	work_alone();
+	/* may get the memory of the one before */
+	span = SpanPtr{};
+	auto next = start("next", "next");
+
+	work("next", "next");
+	next->End();
+	next->End();
+}
+
+static void destroyed()
+{
+	{
+		auto span = start("dropped", "dropped");
+		trace::Scope scope(span);
+
+		work("dropped", "dropped");
+	}
+	work_alone();
+	{
+		/* the context holds the last reference, and goes with the token */
+		auto token = context::RuntimeContext::Attach(trace::SetSpan(
+			*std::make_unique<context::Context>(), start("held", "held")));
+
+		work("held", "held");
+	}
+	work_alone();
+}
+
+/* The same context twice, and a token that is given back on the wrong thread. */
+static void tokens()
+{
+	auto span = start("same", "same");
+	context::Context empty;
+	auto with_span = trace::SetSpan(empty, span);
+	auto first = context::RuntimeContext::Attach(with_span);
+	auto second = context::RuntimeContext::Attach(with_span);
+
+	first.reset();
+	work("same", "same");
+	std::thread([&] {
+		if (context::RuntimeContext::Detach(*second))
+			std::abort();
+	}).join();
+	work("same", "same");
+	{
+		auto hidden = context::RuntimeContext::Attach(empty);
+
+		work_alone();
+	}
+	work("same", "same");
+	second.reset();
+	work_alone();
+	span->End();
+}
+
+/* A host's own storage, with virtual functions that the interface does not have. */
+class OwnStorage : public context::ThreadLocalContextStorage
+{
+      public:
+	nostd::unique_ptr<context::Token> Attach(const context::Context &c) noexcept override
+	{
+		attached++;
+		return ThreadLocalContextStorage::Attach(c);
+	}
+	virtual int Count()
+	{
+		return attached;
+	}
+
+      private:
+	int attached = 0;
+};
+
+static void own_storage()
+{
+	auto *own = new OwnStorage;
+	auto storage = nostd::shared_ptr<context::RuntimeContextStorage>(own);
+	auto before = start("before", "before");
+	{
+		trace::Scope scope(before);
+
+		work("before", "before");
+	}
+	before->End();
+	context::RuntimeContext::SetRuntimeContextStorage(storage);
+	auto after = start("after", "after");
+	{
+		trace::Scope scope(after);
+
+		work("after", "after");
+	}
+	after->End();
+	work_alone();
+
+	/* not to be known by its static type */
+	context::RuntimeContextStorage *volatile seen = own;
+	auto *known = dynamic_cast<OwnStorage *>(seen);
+
+	if (known == nullptr || known->Count() != 1 ||
+	    std::strstr(typeid(*seen).name(), "Own") == nullptr)
+		std::abort();
+}
+
+/* No span is exported here, so none is announced. */
+static void not_recorded()
+{
+	auto span = tracer()->StartSpan("nothing");
+	{
+		trace::Scope scope(span);
+		auto child = tracer()->StartSpan("nothing either");
+
+		work_alone();
+		child->End();
+	}
+	span->End();
+}
+
+/* Several hundred spans on several threads, for counting. */
+static void many()
+{
+	std::thread threads[4];
+
+	for (auto &t : threads)
+		t = std::thread([] {
+			for (int i = 0; i < 50; i++) {
+				auto outer = start("outer", "outer");
+				trace::Scope outer_scope(outer);
+				auto inner = start("inner", "outer");
+				trace::Scope inner_scope(inner);
+
+				inner->SetAttribute("turn", i);
+				if (i % 2 != 0)
+					inner->End();
+				outer->End();
+			}
+		});
+	for (auto &t : threads)
+		t.join();
+	/* so that there is a profile */
+	auto last = start("last", "last");
+	trace::Scope scope(last);
+
+	work("last", "last");
+	last->End();
+}
+
+/* The program's first scope; from then on scopes decide which span a thread works for. */
+static void use_scopes()
+{
+	auto span = start("prologue", "prologue");
+	trace::Scope scope(span);
+
+	span->End();
+}
+
+struct Story {
+	const char *name;
+	void (*tell)();
+	bool with_scopes;
+};
+
+static const Story stories[] = {
+	{"single", single, false},
+	{"nested", nested, true},
+	{"unattached", unattached, false},
+	{"scopes_decide", scopes_decide, true},
+	{"handed_over", handed_over, true},
+	{"async", async, true},
+	{"remote", remote, true},
+	{"parents", parents, true},
+	{"out_of_order", out_of_order, true},
+	{"double_end", double_end, false},
+	{"destroyed", destroyed, true},
+	{"tokens", tokens, true},
+	{"own_storage", own_storage, true},
+	{"unsampled", not_recorded, false},
+	{"noop", not_recorded, false},
+	{"many", many, true},
+};
+
+int main(int argc, char **argv)
+{
+	const std::string name = argc > 1 ? argv[1] : "";
+
+	piece_ms = argc > 2 ? std::atoi(argv[2]) : 0;
+	if (name.empty()) {
+		for (const Story &s : stories)
+			std::puts(s.name);
+		return 0;
+	}
+	if (name != "noop")
+		set_provider(name != "unsampled");
+	for (const Story &s : stories) {
+		if (name == s.name) {
+			if (s.with_scopes)
+				use_scopes();
+			s.tell();
+			return 0;
+		}
+	}
+	std::fprintf(stderr, "no story %s\n", name.c_str());
+	return 2;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A library with opentelemetry-cpp's function names, whose objects are nothing like its: what a
+ * future version may be. Records what it is called with. Linked by stranger.c.
+ */
+#include <stdio.h>
+
+#include "test/otelcpp/stranger.h"
+
+void stranger_start(void **result, void *tracer, size_t len, const char *name,
+		    const void *attributes, const void *links, const void *options)
+{
+	/* small numbers where a known build has pointers, which nobody may follow */
+	result[0] = &stranger_words;
+	result[1] = NULL;
+	printf("start %d %.*s %d %d %d\n", tracer == &stranger_words[1], (int)len, name,
+	       attributes == &stranger_words[2], links == &stranger_words[3],
+	       options == &stranger_words[4]);
+}
+
+void stranger_end(void *span, const void *options)
+{
+	printf("end %d %d\n", span == &stranger_words, options == &stranger_words[5]);
+}
+
+void stranger_destroy(void *span)
+{
+	printf("destroy %d\n", span == &stranger_words);
+}
+
+long stranger_words[6] = {1, 2, 3, 4, 5, 6};

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Threads that start, nest, hand over and end spans; enders that race for the same span; and forks
+ * in the middle of it. At the end the table is empty, started = ended, and each span was ended by
+ * exactly one caller.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sampler/counters.h"
+#include "sampler/label.h"
+#include "sampler/span.h"
+#include "sampler/span_table.h"
+#include "sampler/thread.h"
+
+#ifdef __SANITIZE_THREAD__
+#define SPANS_PER_THREAD 1600U
+#define RACES 20000U
+#else
+#define SPANS_PER_THREAD 15625U /* a million in all */
+#define RACES 1000000U
+#endif
+#define THREADS 64U
+#define NESTED 4U
+#define FORKS 20U
+
+static _Atomic unsigned failures;
+
+#define EXPECT(cond)                                                                               \
+	do {                                                                                       \
+		if (!(cond) && atomic_fetch_add(&failures, 1) < 10)                                \
+			printf("line %d: not %s\n", __LINE__, #cond);                              \
+	} while (0)
+
+/* Objects of the spans that wait for another thread to end them; 0 = a free place. */
+static _Atomic uint64_t handed_over[16];
+
+static uint64_t mix(uint64_t n)
+{
+	n *= UINT64_C(0x9e3779b97f4a7c15);
+	n = (n ^ (n >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	return n ^ (n >> 27);
+}
+
+static const void *object(uint64_t handle)
+{
+	return (const void *)(uintptr_t)handle;
+}
+
+static void begin(uint64_t handle, uint64_t id)
+{
+	struct sp_span_start s;
+
+	memset(&s, 0, sizeof(s));
+	s.handle = object(handle);
+	memcpy(s.span_id, &id, sizeof(id));
+	s.trace_id[0] = 1;
+	s.name = "span";
+	s.name_len = 4;
+	EXPECT(sp_span_started(&s));
+}
+
+/* Leaves the span to whoever comes to the same place next, and ends what lay there. */
+static void hand_over(uint64_t handle, uint64_t n)
+{
+	uint64_t other = atomic_exchange(&handed_over[n % SP_ARRAY_LEN(handed_over)], handle);
+
+	if (other != 0)
+		EXPECT(sp_span_ended(object(other)));
+}
+
+static void *work(void *arg)
+{
+	uint64_t number = (uint64_t)(uintptr_t)arg;
+	struct sp_span_record r;
+	struct sp_span_entry e;
+
+	for (uint64_t n = 0; n + NESTED < SPANS_PER_THREAD + 1; n += NESTED) {
+		uint64_t first = (number * SPANS_PER_THREAD + n + 1) * 64;
+
+		for (uint64_t i = 0; i < NESTED; i++)
+			begin(first + i * 64, mix(first + i * 64));
+		for (uint64_t i = 0; i < NESTED; i++) {
+			uint64_t handle = first + i * 64;
+
+			EXPECT(sp_span_of(object(handle), &r) && r.span_id == mix(handle) &&
+			       r.handle == handle);
+			/* spans that others have yet to end may have used up the stack */
+			EXPECT(r.thread == sp_thread_own->index || r.thread == SP_SPAN_NO_THREAD);
+			EXPECT(sp_span_table_by_id(mix(handle), &r) && r.handle == handle);
+		}
+		if (r.thread != SP_SPAN_NO_THREAD)
+			EXPECT(sp_span_stack_peek(&sp_thread_own->spans, &e) &&
+			       e.span_id == mix(first + (NESTED - 1) * 64));
+		EXPECT(sp_span_ended(object(first + 1 * 64)));
+		hand_over(first + 2 * 64, mix(n) + number);
+		EXPECT(sp_span_ended(object(first + 3 * 64)));
+		EXPECT(sp_span_ended(object(first)));
+		EXPECT(!sp_span_ended(object(first)));
+	}
+	sp_thread_ended();
+	return NULL;
+}
+
+static void run_all(void *(*fn)(void *), unsigned n)
+{
+	pthread_t thread[THREADS];
+
+	for (unsigned i = 0; i < n; i++) {
+		if (pthread_create(&thread[i], NULL, fn, (void *)(uintptr_t)i) != 0)
+			abort();
+	}
+	for (unsigned i = 0; i < n; i++)
+		(void)pthread_join(thread[i], NULL);
+}
+
+static void million_spans(void)
+{
+	uint64_t started;
+
+	run_all(work, THREADS);
+	for (size_t i = 0; i < SP_ARRAY_LEN(handed_over); i++) {
+		uint64_t last = atomic_exchange(&handed_over[i], 0);
+
+		if (last != 0)
+			EXPECT(sp_span_ended(object(last)));
+	}
+	started = sp_count_read(SP_COUNT_SPANS_STARTED);
+	printf("%lu spans started, %lu ended, %u open\n", (unsigned long)started,
+	       (unsigned long)sp_count_read(SP_COUNT_SPANS_ENDED), sp_span_table_count());
+	EXPECT(started == THREADS * (SPANS_PER_THREAD / NESTED * NESTED));
+	EXPECT(started == sp_count_read(SP_COUNT_SPANS_ENDED));
+	EXPECT(sp_span_table_count() == 0);
+}
+
+/*
+ * All keys fall into one window (the hash takes bits 40 to 55 of the product with its factor), so
+ * that a freed entry comes back where a slow remover still looks for it.
+ */
+static uint64_t crowded_key(uint64_t n)
+{
+	const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t inverse = factor;
+
+	for (int i = 0; i < 6; i++)
+		inverse *= 2 - factor * inverse;
+	return (UINT64_C(9) << 40 | n) * inverse;
+}
+
+#define RACERS 4U
+static _Atomic uint64_t contested = 1;
+static _Atomic uint64_t removed_total;
+static _Atomic uint64_t added_total;
+
+/* Everybody removes the span that is the current one; who did adds the next, and one of its own. */
+static void *race(void *arg)
+{
+	uint64_t own = ((uint64_t)(uintptr_t)arg + 1) << 32;
+	struct sp_span_record r;
+
+	/* A span that got lost would stay the current one for ever. */
+	for (uint64_t tries = 0; tries < UINT64_C(100) * RACES; tries++) {
+		uint64_t now = atomic_load(&contested);
+		struct sp_span_record mine = {.span_id = crowded_key(own + 1), .handle = own + 1};
+
+		if (now > RACES)
+			return NULL;
+		own++;
+		EXPECT(sp_span_table_add(&mine) == 0);
+		if (sp_span_table_remove(crowded_key(now), &r)) {
+			struct sp_span_record next = {.span_id = crowded_key(now + 1),
+						      .handle = now + 1};
+
+			EXPECT(r.handle == now);
+			atomic_fetch_add(&removed_total, 1);
+			EXPECT(sp_span_table_add(&next) == 0);
+			atomic_fetch_add(&added_total, 1);
+			atomic_store(&contested, now + 1);
+		}
+		EXPECT(sp_span_table_by_id(mine.span_id, &r) && r.handle == own);
+		EXPECT(sp_span_table_by_handle(own, &r) && r.span_id == mine.span_id);
+		EXPECT(sp_span_table_remove(mine.span_id, &r));
+		if (atomic_load(&failures) != 0)
+			return NULL;
+	}
+	EXPECT(atomic_load(&contested) > RACES);
+	return NULL;
+}
+
+static void races_for_one_span(void)
+{
+	struct sp_span_record r = {.span_id = crowded_key(1), .handle = 1};
+
+	EXPECT(sp_span_table_add(&r) == 0);
+	atomic_store(&added_total, 1);
+	run_all(race, RACERS);
+	printf("%lu spans contested by %u threads, %lu removed\n",
+	       (unsigned long)atomic_load(&added_total), RACERS,
+	       (unsigned long)atomic_load(&removed_total));
+	EXPECT(sp_span_table_remove(crowded_key(RACES + 1), &r));
+	EXPECT(atomic_load(&removed_total) + 1 == atomic_load(&added_total));
+	EXPECT(sp_span_table_count() == 0);
+}
+
+static _Atomic bool churning = true;
+
+static void *churn(void *arg)
+{
+	uint64_t n = ((uint64_t)(uintptr_t)arg + 1) << 32;
+	struct sp_span_record r = {.thread = 7};
+
+	while (atomic_load(&churning)) {
+		n++;
+		r.span_id = mix(n);
+		r.handle = n * 64;
+		EXPECT(sp_span_table_add(&r) == 0);
+		EXPECT(sp_span_table_remove(mix(n), &r));
+	}
+	return NULL;
+}
+
+/* In the child: what the forking thread had open is there, and nothing else takes a place. */
+static void check_child(void)
+{
+	struct sp_span_record r;
+	uint32_t n;
+
+	sp_span_table_forked(1);
+	EXPECT(sp_span_table_count() == 2);
+	for (uint64_t id = 1; id <= 2; id++)
+		EXPECT(sp_span_table_by_id(id, &r) && sp_span_table_by_handle(id * 64, &r));
+	for (n = 2; n < SP_SPANS_MAX; n++) {
+		struct sp_span_record more = {.span_id = mix(n), .handle = n * 64};
+
+		if (sp_span_table_add(&more) != 0)
+			break;
+	}
+	EXPECT(n == SP_SPANS_MAX);
+}
+
+static void forks_in_the_middle(void)
+{
+	pthread_t thread[3];
+	int status;
+
+	for (uint64_t id = 1; id <= 2; id++) {
+		struct sp_span_record r = {.span_id = id, .handle = id * 64, .thread = 1};
+
+		EXPECT(sp_span_table_add(&r) == 0);
+	}
+	for (uintptr_t i = 0; i < SP_ARRAY_LEN(thread); i++) {
+		if (pthread_create(&thread[i], NULL, churn, (void *)i) != 0)
+			abort();
+	}
+	fflush(NULL);
+	for (unsigned i = 0; i < FORKS; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			check_child();
+			fflush(NULL);
+			_exit(atomic_load(&failures) != 0);
+		}
+		EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
+	}
+	atomic_store(&churning, false);
+	for (unsigned i = 0; i < SP_ARRAY_LEN(thread); i++)
+		(void)pthread_join(thread[i], NULL);
+}
+
+int main(void)
+{
+	if (sp_label_init(100) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
+		return 1;
+	million_spans();
+	races_for_one_span();
+	forks_in_the_middle();
+	printf("%u failures\n", atomic_load(&failures));
+	return atomic_load(&failures) != 0;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Threads that are born, start spans and die in every way, while another thread does what the
+ * background thread does: scan, reap, drain. No two threads ever have the same block, nobody loses
+ * its own, and at the end no kernel timer is left.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sampler/counters.h"
+#include "sampler/handler.h"
+#include "sampler/sampler.h"
+#include "sampler/span.h"
+#include "sampler/tasks.h"
+#include "sampler/thread.h"
+#include "sampler/thread_table.h"
+
+#define SPAWNERS 3U
+#define THREADS 300U /* by each spawner */
+#define ROUNDS 3U
+/*
+ * That the kernel knows a thread no more orders nothing in the eyes of the thread sanitizer, and a
+ * handler that it does not know of may not interrupt its own code: the signal stays blocked there.
+ */
+#ifdef __SANITIZE_THREAD__
+#define SANITIZED true
+#define STAYING 2U /* the initial thread, and one of the sanitizer's */
+#else
+#define SANITIZED false
+#define STAYING 1U
+#endif
+
+static _Atomic unsigned failures;
+static _Atomic bool stopping;
+static unsigned long drained;
+static unsigned long broken;
+
+#define EXPECT(cond)                                                                               \
+	do {                                                                                       \
+		if (!(cond) && atomic_fetch_add(&failures, 1) < 10)                                \
+			printf("line %d: not %s\n", __LINE__, #cond);                              \
+	} while (0)
+
+static void *find(const char *name)
+{
+	return dlsym(RTLD_DEFAULT, name);
+}
+
+/* Long enough for a sample: the kernel looks at CPU timers at its tick. */
+static void burn(void)
+{
+	struct timespec ts;
+
+	do {
+		(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	} while (ts.tv_sec == 0 && ts.tv_nsec < 10 * (long)SP_NS_PER_MS);
+}
+
+static void one_span(uint64_t id)
+{
+	struct sp_span_start s;
+
+	memset(&s, 0, sizeof(s));
+	s.handle = (const void *)(uintptr_t)(id * 64);
+	memcpy(s.span_id, &id, sizeof(id));
+	s.trace_id[0] = 1;
+	s.name = "churn";
+	s.name_len = 5;
+	EXPECT(sp_span_started(&s));
+	if (id % 32 == 0)
+		burn();
+	EXPECT(sp_span_ended(s.handle));
+}
+
+static bool own_block_is_ours(void)
+{
+	struct sp_thread *t = sp_thread_own;
+	uint32_t tid = (uint32_t)syscall(SYS_gettid);
+
+	return t != NULL && atomic_load(&t->tid) == tid &&
+	       atomic_load(&sp_thread_table.by_tid[tid]) == t->index + 1;
+}
+
+struct birth {
+	struct sp_thread *block; /* NULL: this thread's birth goes unnoticed */
+	uint64_t id;
+	bool says_goodbye;
+};
+
+static void *live(void *arg)
+{
+	struct birth b = *(struct birth *)arg;
+
+	free(arg);
+	if (b.block != NULL) {
+		sp_thread_born(b.block);
+		EXPECT(own_block_is_ours());
+	}
+	one_span(b.id);
+	EXPECT(own_block_is_ours());
+	(void)sched_yield();
+	EXPECT(own_block_is_ours());
+	if (b.says_goodbye) {
+		sp_thread_ended();
+		EXPECT(sp_thread_self() == NULL);
+	}
+	return NULL;
+}
+
+static void *spawn(void *arg)
+{
+	uint64_t base = ((uint64_t)(uintptr_t)arg + 1) << 32;
+
+	for (unsigned i = 0; i < THREADS; i++) {
+		struct birth *b = malloc(sizeof(*b));
+		pthread_t thread;
+
+		if (b == NULL)
+			abort();
+		*b = (struct birth){.id = base + i + 1, .says_goodbye = SANITIZED || i % 3 != 0};
+		if (i % 4 != 0)
+			b->block = sp_thread_claim();
+		if (pthread_create(&thread, NULL, live, b) != 0)
+			abort();
+		(void)pthread_join(thread, NULL);
+	}
+	sp_thread_ended();
+	return NULL;
+}
+
+static void check(const struct sp_sample *s, void *arg)
+{
+	(void)arg;
+	drained++;
+	broken += s->tid == 0 || s->weight == 0 || s->depth > SP_FRAMES_MAX;
+}
+
+static void block(int signo)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, signo);
+	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+static void *background(void *arg)
+{
+	(void)arg;
+	sp_thread_excluded = true;
+	block(SIGURG);
+	while (!atomic_load(&stopping)) {
+		EXPECT(sp_tasks_scan((uint32_t)syscall(SYS_gettid)) >= 1);
+		(void)sp_ring_drain(&sp_handler_setup.ring, check, NULL, 1000);
+	}
+	return NULL;
+}
+
+/* Lines "ID: n" of /proc/self/timers; -1 where the kernel does not show them. */
+static int kernel_timers(void)
+{
+	FILE *f = fopen("/proc/self/timers", "re");
+	char line[128];
+	int n = 0;
+
+	if (f == NULL)
+		return -1;
+	while (fgets(line, sizeof(line), f) != NULL)
+		n += strncmp(line, "ID:", 3) == 0;
+	(void)fclose(f);
+	return n;
+}
+
+/* Each block is either free, once, or bound to a thread that exists. */
+static void check_blocks(void)
+{
+	uint32_t used = atomic_load(&sp_thread_table.used);
+	char *taken = calloc(used, 1);
+	uint32_t free_blocks = 0;
+
+	if (taken == NULL)
+		abort();
+	for (uint32_t next = (uint32_t)atomic_load(&sp_thread_table.free); next != 0;) {
+		EXPECT(next <= used && taken[next - 1] == 0);
+		if (next > used || taken[next - 1]++ != 0)
+			break;
+		free_blocks++;
+		next = atomic_load(&sp_thread_at(next - 1)->next_free);
+	}
+	EXPECT(free_blocks + STAYING == used);
+	free(taken);
+}
+
+static void round_of(unsigned n)
+{
+	pthread_t spawner[SPAWNERS];
+
+	for (uintptr_t i = 0; i < SPAWNERS; i++) {
+		if (pthread_create(&spawner[i], NULL, spawn, (void *)(n * SPAWNERS + i)) != 0)
+			abort();
+	}
+	for (unsigned i = 0; i < SPAWNERS; i++)
+		(void)pthread_join(spawner[i], NULL);
+}
+
+int main(void)
+{
+	struct sp_config config = {
+		.sample_rate_hz = 1000,
+		.max_span_names = 100,
+		.stack_depth = 64,
+		.signal_number = SIGURG,
+	};
+	pthread_t thread;
+
+	if (sp_sampler_prepare(&config, find) != 0) {
+		puts("this C library has no _dl_find_object");
+		return 77;
+	}
+	if (SANITIZED)
+		block(SIGURG);
+	if (sp_thread_self() == NULL || pthread_create(&thread, NULL, background, NULL) != 0)
+		return 1;
+	for (unsigned n = 0; n < ROUNDS; n++)
+		round_of(n);
+	atomic_store(&stopping, true);
+	(void)pthread_join(thread, NULL);
+	/* a joined thread may still be visible for a moment */
+	while (sp_tasks_scan((uint32_t)syscall(SYS_gettid)) >= (int)STAYING)
+		(void)sched_yield();
+	(void)sp_ring_drain(&sp_handler_setup.ring, check, NULL, UINT32_MAX);
+
+	printf("%u threads, %u blocks, %lu samples, %u timers left\n", SPAWNERS * THREADS * ROUNDS,
+	       atomic_load(&sp_thread_table.used), drained, sp_thread_armed());
+	EXPECT(sp_thread_armed() == STAYING);
+	EXPECT(kernel_timers() == (int)STAYING || kernel_timers() == -1);
+	sp_thread_disarm_all();
+	EXPECT(kernel_timers() <= 0);
+	check_blocks();
+	EXPECT(sp_span_table_count() == 0);
+	EXPECT(broken == 0 && (drained > 0 || SANITIZED));
+	EXPECT(drained == sp_count_read(SP_COUNT_SAMPLES_PUT));
+	EXPECT(sp_count_read(SP_COUNT_SIGNALS) == drained + sp_count_read(SP_COUNT_DROP_RING_FULL) +
+							  sp_count_read(SP_COUNT_DROP_REENTERED));
+	printf("%u failures\n", atomic_load(&failures));
+	return atomic_load(&failures) != 0;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The system calls that threads and timers are made of, as a test wants them: it stands for the
+ * calling thread, says who is alive, and may step in at any call, which is how races become
+ * ordinary tests. While `on` is false everything goes to the kernel.
+ */
+#ifndef TEST_KERNEL_DOUBLE_H
+#define TEST_KERNEL_DOUBLE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#define KERNEL_TIMERS 64
+
+struct kernel_timer {
+	bool alive;
+	clockid_t clock;
+	struct sigevent event;
+	struct itimerspec spec;
+};
+
+struct kernel {
+	bool on;
+	uint32_t tid;      /* of the calling thread */
+	uint32_t dead[4];  /* threads that tgkill does not find */
+	int refuse_create; /* errno of timer_create, 0 = it works */
+	int refuse_settime;
+	unsigned signals_sent;
+	void (*at_tgkill)(uint32_t tid);          /* before it answers; called once, then cleared */
+	void (*at_create)(uint32_t tid);          /* the same for timer_create */
+	struct kernel_timer timer[KERNEL_TIMERS]; /* the id is the index */
+};
+extern struct kernel kernel;
+
+/* How many timers there are for that thread. */
+unsigned kernel_timers_of(uint32_t tid);
+unsigned kernel_timers(void);
+
+#endif

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Facts about the sampling handler and about the sampler as a whole, in one process and without
+ * the preloaded object. Signals are the kernel's; those with a value of our choice come through
+ * rt_tgsigqueueinfo(2), which lets a process send itself what a timer would send.
+ */
+#include "sampler/handler.h"
+
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sampler/counters.h"
+#include "sampler/sampler.h"
+#include "sampler/signals.h"
+#include "sampler/span.h"
+#include "sampler/tasks.h"
+#include "sampler/thread.h"
+#include "sampler/timer.h"
+
+#define SIGNO SIGUSR2
+#define RATE_HZ 100U
+
+static struct sp_config config = {
+	.sample_rate_hz = RATE_HZ,
+	.max_span_names = 1000,
+	.stack_depth = 128,
+	.signal_number = SIGNO,
+	.trace_id = true,
+};
+
+static struct sp_sample last;
+static struct {
+	unsigned samples;
+	unsigned rooted;
+	unsigned labelled;
+	uint64_t weight;
+	uint32_t tid;
+} seen;
+
+static void *find(const char *name)
+{
+	return dlsym(RTLD_DEFAULT, name);
+}
+
+static void *find_nothing(const char *name)
+{
+	(void)name;
+	return NULL;
+}
+
+static void prepare(void)
+{
+	cr_assert_eq(sp_sampler_prepare(&config, find), 0);
+}
+
+static struct sp_thread *enrol_without_timer(void)
+{
+	uint64_t period = sp_timer_period_ns();
+	struct sp_thread *t;
+
+	sp_timer_set(SIGNO, 0, sp_handler_setup.cookie);
+	t = sp_thread_self();
+	sp_timer_set(SIGNO, period, sp_handler_setup.cookie);
+	cr_assert_not_null(t);
+	return t;
+}
+
+/* As a timer's signal to this thread, delivered before the call returns. */
+static void send(int code, uint64_t value, int overrun)
+{
+	siginfo_t si;
+
+	memset(&si, 0, sizeof(si));
+	si.si_signo = SIGNO;
+	si.si_code = code;
+	si.si_value.sival_ptr = (void *)(uintptr_t)value;
+	si.si_overrun = overrun;
+	cr_assert_eq(syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), SIGNO, &si), 0);
+}
+
+static uint64_t our_value(uint32_t index)
+{
+	return (uint64_t)sp_handler_setup.cookie << 32 | index;
+}
+
+static void expire(void)
+{
+	send(SI_TIMER, our_value(sp_thread_own->index), 0);
+}
+
+static void take(const struct sp_sample *s, void *arg)
+{
+	(void)arg;
+	last = *s;
+	seen.samples++;
+	seen.weight += s->weight;
+	seen.rooted += (s->flags & SP_SAMPLE_ROOTED) != 0;
+	seen.labelled += s->span_id != 0;
+	seen.tid = s->tid;
+}
+
+static unsigned drain(void)
+{
+	return sp_ring_drain(&sp_handler_setup.ring, take, NULL, UINT32_MAX);
+}
+
+static void start_span(uint64_t id)
+{
+	struct sp_span_start s;
+
+	memset(&s, 0, sizeof(s));
+	s.handle = (const void *)(uintptr_t)(id * 64);
+	memcpy(s.span_id, &id, sizeof(id));
+	memset(s.trace_id, 0x5a, sizeof(s.trace_id));
+	s.name = id == 1 ? "root" : "child";
+	s.name_len = strlen(s.name);
+	cr_assert(sp_span_started(&s));
+}
+
+static struct sp_span_record span(uint64_t id)
+{
+	struct sp_span_record r;
+
+	cr_assert(sp_span_of((const void *)(uintptr_t)(id * 64), &r));
+	return r;
+}
+
+static volatile sig_atomic_t host_calls;
+
+static void host_handler(int signo)
+{
+	(void)signo;
+	host_calls++;
+	errno = EDOM;
+}
+
+TestSuite(handler, .init = prepare, .timeout = 20);
+
+Test(handler, puts_one_sample_per_expiry)
+{
+	struct sp_thread *t = enrol_without_timer();
+
+	expire();
+
+	cr_assert_eq(drain(), 1);
+	cr_assert_eq(last.tid, (uint32_t)syscall(SYS_gettid));
+	cr_assert_eq(last.weight, 1);
+	cr_assert_gt(last.depth, 2);
+	cr_assert(last.flags & SP_SAMPLE_ROOTED);
+	cr_assert_eq(last.span_id, 0);
+	cr_assert_eq(last.name_id, 0);
+	cr_assert_not(t->in_handler);
+	cr_assert_eq(sp_count_read(SP_COUNT_SIGNALS), 1);
+	cr_assert_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), 1);
+}
+
+Test(handler, counts_the_expiries_that_were_merged)
+{
+	(void)enrol_without_timer();
+
+	send(SI_TIMER, our_value(sp_thread_own->index), 4);
+
+	cr_assert_eq(drain(), 1);
+	cr_assert_eq(last.weight, 5);
+}
+
+Test(handler, adopts_the_block_that_the_scan_gave_the_thread)
+{
+	sp_timer_set(SIGNO, 0, sp_handler_setup.cookie);
+	sp_thread_enrol((uint32_t)syscall(SYS_gettid));
+	cr_assert_null(sp_thread_own);
+
+	send(SI_TIMER, our_value(0), 0);
+
+	cr_assert_eq(sp_thread_own, sp_thread_at(0));
+	cr_assert_eq(drain(), 1);
+}
+
+Test(handler, takes_the_threads_own_block_whatever_a_late_signal_names)
+{
+	struct sp_thread *own = enrol_without_timer();
+	struct sp_thread *other = sp_thread_claim();
+	struct sp_span_entry e = {.span_id = 77, .root_id = 77};
+
+	/* the other block is another thread's, which is in its own handler right now */
+	atomic_store(&other->tid, 4242);
+	sp_span_stack_push(&other->spans, &e);
+	other->in_handler = true;
+	other->scratch.tid = 4242;
+	send(SI_TIMER, our_value(other->index), 0);
+
+	cr_assert_eq(drain(), 1);
+	cr_assert_eq(last.tid, atomic_load(&own->tid));
+	cr_assert_eq(last.span_id, 0);
+	cr_assert_eq(other->scratch.tid, 4242, "nothing of the other thread was touched");
+}
+
+Test(handler, is_silent_in_a_thread_that_has_ended_for_us)
+{
+	struct sp_thread *t = enrol_without_timer();
+	uint32_t index = t->index;
+
+	sp_thread_ended();
+	send(SI_TIMER, our_value(index), 0);
+
+	cr_assert_eq(drain(), 0);
+	cr_assert_eq(sp_count_read(SP_COUNT_SIGNALS), 0);
+	cr_assert_null(sp_thread_own);
+}
+
+Test(handler, drops_and_counts_when_it_is_entered_again)
+{
+	struct sp_thread *t = enrol_without_timer();
+
+	t->in_handler = true;
+	expire();
+
+	cr_assert_eq(drain(), 0);
+	cr_assert_eq(sp_count_read(SP_COUNT_DROP_REENTERED), 1);
+	cr_assert(t->in_handler);
+}
+
+Test(handler, counts_what_the_ring_has_no_room_for)
+{
+	(void)enrol_without_timer();
+	uint64_t tries = 0;
+
+	while (sp_count_read(SP_COUNT_DROP_RING_FULL) == 0) {
+		expire();
+		tries++;
+	}
+
+	cr_assert_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), tries - 1);
+	cr_assert_eq(drain(), tries - 1);
+	expire();
+	cr_assert_eq(drain(), 1);
+}
+
+Test(handler, leaves_errno_alone)
+{
+	struct sigaction sa = {.sa_handler = host_handler};
+
+	(void)enrol_without_timer();
+	cr_assert_eq(sp_signals_virtual(&sa, NULL), 0);
+	errno = 4711;
+	expire();
+	send(SI_QUEUE, 1, 0);
+
+	cr_assert_eq(errno, 4711);
+	cr_assert_eq(host_calls, 1);
+}
+
+Test(handler, gives_the_host_what_is_not_from_our_timers)
+{
+	struct sigaction sa = {.sa_handler = host_handler};
+	struct sp_thread *t = enrol_without_timer();
+
+	cr_assert_eq(sp_signals_virtual(&sa, NULL), 0);
+	send(SI_QUEUE, our_value(t->index), 0);
+	send(SI_TIMER, t->index, 0);
+	send(SI_TIMER, our_value(t->index) ^ UINT64_C(1) << 32, 0);
+	send(SI_TIMER, our_value(SP_THREADS_MAX), 0);
+	raise(SIGNO);
+
+	cr_assert_eq(host_calls, 5);
+	cr_assert_eq(drain(), 0);
+	cr_assert_eq(sp_count_read(SP_COUNT_SIGNALS), 0);
+}
+
+Test(handler, labels_with_the_local_root_by_default)
+{
+	(void)enrol_without_timer();
+	start_span(1);
+	start_span(2);
+	expire();
+
+	cr_assert_eq(drain(), 1);
+	cr_assert_eq(last.span_id, 1);
+	cr_assert_eq(last.name_id, span(1).name_id);
+	cr_assert_eq(last.trace_id[0], 0x5a);
+	cr_assert_eq(last.trace_id[15], 0x5a);
+}
+
+Test(handler, labels_with_the_active_span_on_request)
+{
+	config.span_id_scope = SP_SCOPE_ALL;
+	config.span_name_scope = SP_SCOPE_ALL;
+	prepare();
+	(void)enrol_without_timer();
+	start_span(1);
+	start_span(2);
+	expire();
+
+	cr_assert_eq(drain(), 1);
+	cr_assert_eq(last.span_id, 2);
+	cr_assert_eq(last.name_id, span(2).name_id);
+	cr_assert_neq(span(2).name_id, span(1).name_id);
+}
+
+Test(handler, leaves_out_the_labels_that_were_switched_off)
+{
+	config.span_id_scope = SP_SCOPE_NONE;
+	config.span_name_scope = SP_SCOPE_NONE;
+	config.trace_id = false;
+	prepare();
+	(void)enrol_without_timer();
+	start_span(1);
+	expire();
+
+	cr_assert_eq(drain(), 1);
+	cr_assert_eq(last.span_id, 0);
+	cr_assert_eq(last.name_id, 0);
+	cr_assert_eq(last.trace_id[0], 0);
+}
+
+Test(handler, labels_nothing_after_the_end)
+{
+	(void)enrol_without_timer();
+	start_span(1);
+	cr_assert(sp_span_ended((const void *)(uintptr_t)64));
+	expire();
+
+	cr_assert_eq(drain(), 1);
+	cr_assert_eq(last.span_id, 0);
+	cr_assert_eq(last.trace_id[0], 0);
+}
+
+Test(handler, cuts_at_the_configured_depth_and_counts_it)
+{
+	config.stack_depth = 2;
+	prepare();
+	(void)enrol_without_timer();
+	expire();
+
+	cr_assert_eq(drain(), 1);
+	cr_assert_eq(last.depth, 2);
+	cr_assert(last.flags & SP_SAMPLE_TRUNCATED);
+	cr_assert_eq(sp_count_read(SP_COUNT_UNWIND_TRUNCATED), 1);
+}
+
+TestSuite(sampler, .timeout = 20);
+
+Test(sampler, without_the_unwinders_helper_is_refused)
+{
+	struct sigaction now;
+
+	cr_assert_eq(sp_sampler_prepare(&config, find_nothing), -ENOSYS);
+	cr_assert_eq(sigaction(SIGNO, NULL, &now), 0);
+	cr_assert_eq(now.sa_handler, SIG_DFL, "and nothing is installed");
+}
+
+Test(sampler, prepared_again_keeps_the_cookie_of_the_armed_timers)
+{
+	prepare();
+	uint32_t cookie = sp_handler_setup.cookie;
+
+	prepare();
+
+	cr_assert_eq(sp_handler_setup.cookie, cookie);
+	cr_assert(cookie >> 31, "no pointer that a host passes looks like ours");
+}
+
+Test(sampler, forked_before_it_was_prepared_has_nothing)
+{
+	cr_assert_not(sp_sampler_forked());
+}
+
+static bool child_is_clean(void)
+{
+	return sp_sampler_forked() && drain() == 0 && sp_thread_armed() == 0 &&
+	       sp_count_read(SP_COUNT_SAMPLES_PUT) == 0 && sp_span_table_count() == 1;
+}
+
+Test(sampler, a_forked_child_has_the_open_span_and_no_samples)
+{
+	int status;
+
+	prepare();
+	(void)sp_thread_self();
+	start_span(1);
+	expire();
+	fflush(NULL);
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(child_is_clean() ? 0 : 1);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert_eq(status, 0);
+	cr_assert_geq(drain(), 1, "the parent's sample is still the parent's");
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	cr_assert_eq(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts), 0);
+	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+static __attribute__((noinline)) uint64_t burn(uint64_t ns)
+{
+	uint64_t end = cpu_ns() + ns;
+	volatile uint64_t sum = 0;
+
+	while (cpu_ns() < end) {
+		for (unsigned i = 0; i < 20000; i++)
+			sum += i * i;
+	}
+	return sum;
+}
+
+/* A sanity bound, not a timed test: what is compared is CPU time with CPU time. */
+Test(sampler, weighs_what_the_thread_has_used, .timeout = 60)
+{
+	uint64_t used;
+
+	prepare();
+	used = cpu_ns();
+	cr_assert_not_null(sp_thread_self());
+	start_span(1);
+	(void)burn(SP_NS_PER_S);
+	used = cpu_ns() - used;
+	sp_thread_disarm_all();
+	unsigned n = drain();
+
+	cr_assert_eq(n, sp_count_read(SP_COUNT_SAMPLES_PUT));
+	cr_assert_float_eq((double)(seen.weight * SP_NS_PER_S / RATE_HZ), (double)used,
+			   0.1 * (double)used);
+	cr_assert_eq(seen.rooted, n, "%u of %u samples reach main", seen.rooted, n);
+	cr_assert_geq(seen.labelled, n - 1, "all but a first one before the span");
+	cr_assert_eq(seen.tid, (uint32_t)syscall(SYS_gettid));
+}
+
+static _Atomic bool stop;
+static _Atomic uint32_t idle_tid;
+
+static void *work(void *arg)
+{
+	(void)arg;
+	atomic_store(&idle_tid, (uint32_t)syscall(SYS_gettid));
+	while (!atomic_load(&stop))
+		continue;
+	return NULL;
+}
+
+/* The thread never calls us: the scan finds it, and its timer samples it. */
+Test(sampler, samples_a_thread_that_the_scan_found)
+{
+	pthread_t thread;
+	uint32_t self = (uint32_t)syscall(SYS_gettid);
+
+	prepare();
+	cr_assert_eq(pthread_create(&thread, NULL, work, NULL), 0);
+	while (atomic_load(&idle_tid) == 0)
+		continue;
+	int others = sp_tasks_scan(self); /* the test framework may have threads too */
+
+	cr_assert_geq(others, 1);
+	cr_assert_eq(sp_thread_armed(), (uint32_t)others, "all but the one that scans");
+
+	while (seen.tid != atomic_load(&idle_tid))
+		(void)drain();
+	atomic_store(&stop, true);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+	while (sp_tasks_scan(self) >= others) /* join returns before the kernel has let go of it */
+		continue;
+	cr_assert_eq(sp_thread_armed(), (uint32_t)others - 1, "who is gone has no timer");
+}

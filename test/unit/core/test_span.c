@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts about span semantics: roots, activation, ends, what a forked child keeps. */
+#include "sampler/span.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sampler/counters.h"
+#include "sampler/label.h"
+#include "sampler/scope.h"
+#include "sampler/thread.h"
+
+static const void *handle_of(uint64_t id)
+{
+	return (const void *)(uintptr_t)(0x10000 + id * 64);
+}
+
+static struct sp_span_start start_of(uint64_t id)
+{
+	struct sp_span_start s;
+
+	memset(&s, 0, sizeof(s));
+	s.handle = handle_of(id);
+	memcpy(s.span_id, &id, sizeof(id));
+	memset(s.trace_id, 0x5a, sizeof(s.trace_id));
+	s.name = "span";
+	s.name_len = 4;
+	return s;
+}
+
+static bool begin(uint64_t id)
+{
+	struct sp_span_start s = start_of(id);
+
+	return sp_span_started(&s);
+}
+
+static bool begin_under(uint64_t id, uint64_t parent)
+{
+	struct sp_span_start s = start_of(id);
+
+	s.has_parent = true;
+	memcpy(s.parent_id, &parent, sizeof(parent));
+	return sp_span_started(&s);
+}
+
+static bool begin_scoped(uint64_t id)
+{
+	struct sp_span_start s = start_of(id);
+
+	s.how = SP_ACTIVATION_SCOPE;
+	return sp_span_started(&s);
+}
+
+static bool end(uint64_t id)
+{
+	return sp_span_ended(handle_of(id));
+}
+
+static uint64_t root_of(uint64_t id)
+{
+	struct sp_span_record r;
+
+	cr_assert(sp_span_of(handle_of(id), &r), "span %lu is not open", id);
+	return r.root_id;
+}
+
+static uint64_t active(void)
+{
+	struct sp_span_entry e;
+
+	return sp_thread_own != NULL && sp_span_stack_peek(&sp_thread_own->spans, &e) ? e.span_id
+										      : 0;
+}
+
+static void run(void *(*fn)(void *))
+{
+	pthread_t thread;
+
+	cr_assert_eq(pthread_create(&thread, NULL, fn, NULL), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+}
+
+static void set_up(void)
+{
+	cr_assert_eq(sp_label_init(1000), 0);
+	cr_assert_eq(sp_thread_init(), 0);
+	cr_assert_eq(sp_span_table_init(), 0);
+}
+
+TestSuite(span, .init = set_up, .timeout = 20);
+
+Test(span, without_a_parent_is_its_own_root)
+{
+	struct sp_span_record r;
+
+	cr_assert(begin(1));
+
+	cr_assert(sp_span_of(handle_of(1), &r));
+	cr_assert_eq(r.root_id, 1);
+	cr_assert(sp_span_is_root(&r));
+	cr_assert_eq(r.root_name_id, r.name_id);
+	cr_assert_gt(r.start_ns, UINT64_C(1700000000) * SP_NS_PER_S, "wall-clock time");
+	cr_assert_eq(active(), 1);
+}
+
+Test(span, started_under_an_active_one_has_its_root)
+{
+	struct sp_span_record r;
+
+	begin(1);
+	begin(2);
+	begin(3);
+
+	cr_assert_eq(root_of(2), 1);
+	cr_assert_eq(root_of(3), 1);
+	cr_assert(sp_span_of(handle_of(3), &r));
+	cr_assert_not(sp_span_is_root(&r));
+}
+
+Test(span, an_explicit_parent_decides_over_the_active_span)
+{
+	begin(1);
+	begin(2);
+	end(2);
+	begin_under(10, 77); /* remote: another service's */
+	cr_assert_eq(root_of(10), 10);
+
+	begin_under(11, 1);
+	cr_assert_eq(root_of(11), 1);
+}
+
+Test(span, a_parent_that_is_not_recorded_makes_a_root)
+{
+	begin(1);
+	end(1);
+
+	begin_under(2, 1);
+	cr_assert_eq(root_of(2), 2);
+}
+
+static void *child_of_1(void *arg)
+{
+	(void)arg;
+	cr_assert(begin_under(2, 1));
+	cr_assert_eq(root_of(2), 1);
+	cr_assert_eq(active(), 2);
+	cr_assert(begin(3));
+	cr_assert_eq(root_of(3), 1, "the root goes on through the active span");
+	return NULL;
+}
+
+Test(span, a_child_on_another_thread_belongs_to_its_parents_root)
+{
+	begin(1);
+
+	run(child_of_1);
+
+	cr_assert_eq(active(), 1, "this thread still works for span 1");
+}
+
+static void *end_1(void *arg)
+{
+	(void)arg;
+	cr_assert(end(1));
+	return NULL;
+}
+
+Test(span, ended_on_another_thread_is_active_nowhere)
+{
+	begin(1);
+
+	run(end_1);
+
+	cr_assert_eq(active(), 0);
+	cr_assert_not(end(1));
+	begin(2);
+	cr_assert_eq(root_of(2), 2);
+}
+
+static void *begin_5(void *arg)
+{
+	(void)arg;
+	cr_assert(begin(5));
+	sp_thread_ended();
+	return NULL;
+}
+
+Test(span, outlives_its_thread)
+{
+	begin(1);
+	run(begin_5);
+	/* whoever has the block of that thread now is not touched by the end */
+	cr_assert_not_null(sp_thread_claim());
+
+	cr_assert(end(5));
+	cr_assert_eq(active(), 1);
+	cr_assert_eq(sp_span_table_count(), 1);
+}
+
+Test(span, ends_once)
+{
+	begin(1);
+
+	cr_assert(end(1));
+	cr_assert_not(end(1));
+	cr_assert_not(end(2));
+	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 1);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 1);
+}
+
+Test(span, without_an_id_is_refused)
+{
+	cr_assert_not(begin(0));
+	cr_assert_eq(sp_span_table_count(), 0);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 0);
+}
+
+/* Two hooks may fire for one span. */
+Test(span, reported_twice_counts_once)
+{
+	cr_assert(begin(1));
+	cr_assert(begin(1));
+
+	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 1);
+	cr_assert(end(1));
+	cr_assert_eq(active(), 0);
+	cr_assert_eq(sp_span_table_count(), 0);
+}
+
+Test(span, reported_under_two_objects_counts_once)
+{
+	struct sp_span_start again = start_of(1);
+
+	begin(1);
+	again.handle = handle_of(99);
+
+	cr_assert_not(sp_span_started(&again));
+	cr_assert_eq(sp_span_table_count(), 1);
+	cr_assert_not(end(99));
+	cr_assert(end(1));
+	cr_assert_eq(active(), 0);
+	cr_assert_eq(sp_span_table_count(), 0);
+}
+
+Test(span, whose_end_was_missed_ends_when_its_object_is_used_again)
+{
+	struct sp_span_start next = start_of(2);
+
+	begin(1);
+	next.handle = handle_of(1);
+
+	cr_assert(sp_span_started(&next));
+	cr_assert_eq(active(), 2);
+	cr_assert(sp_span_ended(handle_of(1)));
+	cr_assert_eq(active(), 0);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 2);
+}
+
+Test(span, past_the_stacks_depth_is_tracked_without_a_label)
+{
+	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)
+		cr_assert(begin(id));
+
+	cr_assert(begin(99));
+	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_STACK_FULL), 1);
+	cr_assert_eq(active(), SP_SPAN_DEPTH_MAX);
+	cr_assert_eq(root_of(99), 1);
+	cr_assert(end(99));
+	cr_assert_eq(active(), SP_SPAN_DEPTH_MAX);
+}
+
+Test(span, that_the_table_cannot_hold_labels_nothing)
+{
+	for (uint64_t i = 0; i < SP_SPANS_MAX; i++) {
+		struct sp_span_record r = {.span_id = 1000 + i, .handle = 1 + i};
+
+		cr_assert_eq(sp_span_table_add(&r), 0);
+	}
+
+	cr_assert_not(begin(1));
+	cr_assert_eq(active(), 0);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_TABLE_FULL), 1);
+}
+
+static void *after_the_end(void *arg)
+{
+	(void)arg;
+	sp_thread_ended();
+	cr_assert(begin(1), "a destructor of thread-local data may start spans");
+	cr_assert_eq(active(), 0);
+	cr_assert(end(1));
+	return NULL;
+}
+
+Test(span, in_a_thread_that_has_ended_for_us_is_tracked_without_a_label)
+{
+	run(after_the_end);
+
+	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_NO_THREAD), 1);
+}
+
+Test(span, starts_and_ends_leave_errno_alone)
+{
+	errno = 4711;
+
+	begin(1);
+	end(1);
+
+	cr_assert_eq(errno, 4711);
+}
+
+Test(span, of_an_sdk_with_scopes_is_active_by_its_start_until_the_first_attach)
+{
+	const uint64_t three = 3;
+
+	begin_scoped(1);
+	cr_assert_eq(active(), 1);
+	end(1);
+
+	begin_scoped(2);
+	begin_scoped(3);
+	sp_scope_attached(30, (const uint8_t *)&three);
+	begin_scoped(4);
+	cr_assert_eq(active(), 3, "attached, and a mere start no longer decides");
+}
+
+Test(span, is_active_while_it_is_attached)
+{
+	const uint64_t ids[2] = {1, 2};
+
+	sp_scope_attached(99, NULL);
+	begin_scoped(1);
+	begin_scoped(2);
+	cr_assert_eq(active(), 0);
+
+	sp_scope_attached(10, (const uint8_t *)&ids[0]);
+	sp_scope_attached(20, (const uint8_t *)&ids[1]);
+	cr_assert_eq(active(), 2);
+	sp_scope_detached(20, false);
+	cr_assert_eq(active(), 1);
+	sp_scope_detached(10, false);
+	cr_assert_eq(active(), 0);
+}
+
+/* The usual order in C++: End() first, then the scope object is destroyed. */
+Test(span, attached_and_ended_before_the_detach_leaves_nothing_behind)
+{
+	const uint64_t one = 1;
+
+	begin_scoped(1); /* the first span of the process: active by its start */
+	sp_scope_attached(10, (const uint8_t *)&one);
+	end(1);
+	sp_scope_detached(10, false);
+
+	cr_assert_eq(active(), 0);
+	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), 0);
+}
+
+Test(span, a_forked_child_keeps_the_spans_of_the_forking_thread)
+{
+	int status;
+
+	begin(1);
+	run(child_of_1);
+	begin(4);
+	fflush(NULL);
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		struct sp_span_record r;
+
+		sp_thread_forked();
+		sp_span_table_forked(sp_thread_own->index);
+		bool right = sp_span_table_count() == 2 && active() == 4 && end(4) &&
+			     active() == 1 && !sp_span_of(handle_of(2), &r) && end(1) &&
+			     active() == 0 && sp_span_table_count() == 0;
+
+		_exit(right ? 0 : 1);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert_eq(status, 0);
+}

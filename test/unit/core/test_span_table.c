@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts about the table of open spans with one thread; test/stress/span_table.c has the threads. */
+#include "sampler/span_table.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#define HANDLES UINT64_C(0x7f3a10000000)
+
+static struct sp_span_record record_of(uint64_t id, uint64_t handle)
+{
+	struct sp_span_record r = {
+		.span_id = id,
+		.root_id = id ^ 1,
+		.handle = handle,
+		.trace = {id * 3, id * 5},
+		.start_ns = id * 7,
+		.name_id = (uint32_t)id * 11,
+		.root_name_id = (uint32_t)id * 13,
+		.thread = (uint32_t)id % 5,
+		.slot = (uint32_t)id % 7,
+	};
+
+	return r;
+}
+
+static int add(uint64_t id, uint64_t handle)
+{
+	struct sp_span_record r = record_of(id, handle);
+
+	return sp_span_table_add(&r);
+}
+
+static bool is(const struct sp_span_record *r, uint64_t id, uint64_t handle)
+{
+	struct sp_span_record want = record_of(id, handle);
+
+	return memcmp(r, &want, sizeof(want)) == 0;
+}
+
+/* Span ids are random. */
+static uint64_t random_id(uint64_t n)
+{
+	n = (n + 1) * UINT64_C(0x9e3779b97f4a7c15);
+	n = (n ^ (n >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	n = (n ^ (n >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return n ^ (n >> 31);
+}
+
+static void start(void)
+{
+	cr_assert_eq(sp_span_table_init(), 0);
+}
+
+TestSuite(span_table, .init = start, .timeout = 20);
+
+TestSuite(span_table_before_init, .timeout = 20);
+
+Test(span_table_before_init, is_empty_and_refuses)
+{
+	struct sp_span_record r;
+
+	cr_assert_eq(add(1, 2), -ENOSPC);
+	cr_assert_not(sp_span_table_by_id(1, &r));
+	cr_assert_not(sp_span_table_by_handle(2, &r));
+	cr_assert_not(sp_span_table_remove(1, &r));
+	sp_span_table_forked(0);
+	cr_assert_eq(sp_span_table_count(), 0);
+}
+
+Test(span_table, finds_by_id_and_by_handle)
+{
+	struct sp_span_record r;
+
+	cr_assert_eq(add(1, 100), 0);
+	cr_assert_eq(add(2, 200), 0);
+
+	cr_assert(sp_span_table_by_id(1, &r));
+	cr_assert(is(&r, 1, 100));
+	cr_assert(sp_span_table_by_handle(200, &r));
+	cr_assert(is(&r, 2, 200));
+	cr_assert_not(sp_span_table_by_id(100, &r));
+	cr_assert_not(sp_span_table_by_handle(1, &r));
+	cr_assert_eq(sp_span_table_count(), 2);
+}
+
+Test(span_table, init_again_keeps_what_is_there)
+{
+	struct sp_span_record r;
+
+	add(1, 100);
+
+	cr_assert_eq(sp_span_table_init(), 0);
+	cr_assert(sp_span_table_by_id(1, &r));
+}
+
+Test(span_table, zero_is_no_key)
+{
+	struct sp_span_record r;
+
+	cr_assert_not(sp_span_table_by_id(0, &r));
+	cr_assert_not(sp_span_table_by_handle(0, &r));
+	cr_assert_not(sp_span_table_remove(0, &r));
+}
+
+Test(span_table, removes_once_and_tells_what_it_was)
+{
+	struct sp_span_record r;
+
+	add(1, 100);
+	add(2, 200);
+
+	cr_assert(sp_span_table_remove(1, &r));
+	cr_assert(is(&r, 1, 100));
+	cr_assert_not(sp_span_table_remove(1, &r));
+	cr_assert_not(sp_span_table_by_id(1, &r));
+	cr_assert_not(sp_span_table_by_handle(100, &r));
+	cr_assert(sp_span_table_by_handle(200, &r));
+	cr_assert_eq(sp_span_table_count(), 1);
+}
+
+Test(span_table, an_sdk_may_reuse_a_handle_at_once)
+{
+	struct sp_span_record r;
+
+	for (uint64_t i = 0; i < 100000; i++) {
+		cr_assert_eq(add(random_id(i), HANDLES), 0);
+		cr_assert(sp_span_table_by_handle(HANDLES, &r));
+		cr_assert(is(&r, random_id(i), HANDLES));
+		cr_assert(sp_span_table_remove(random_id(i), &r));
+	}
+	cr_assert_eq(sp_span_table_count(), 0);
+}
+
+static void fill_up(uint64_t stride)
+{
+	for (uint64_t i = 0; i < SP_SPANS_MAX - 1; i++)
+		cr_assert_eq(add(random_id(i), HANDLES + i * stride), 0, "span %lu", i);
+}
+
+Test(span_table, holds_exactly_its_limit)
+{
+	struct sp_span_record r;
+
+	fill_up(64);
+	cr_assert_eq(sp_span_table_count(), SP_SPANS_MAX - 1);
+	cr_assert_eq(add(random_id(SP_SPANS_MAX), 1), 0, "the last one fits");
+	cr_assert_eq(add(random_id(SP_SPANS_MAX + 1), 2), -ENOSPC, "one more does not");
+	cr_assert_eq(sp_span_table_count(), SP_SPANS_MAX);
+
+	for (uint64_t i = 0; i < SP_SPANS_MAX - 1; i++) {
+		cr_assert(sp_span_table_by_id(random_id(i), &r));
+		cr_assert(is(&r, random_id(i), HANDLES + i * 64));
+		cr_assert(sp_span_table_by_handle(HANDLES + i * 64, &r));
+	}
+	cr_assert(sp_span_table_remove(random_id(0), &r));
+	cr_assert_eq(add(random_id(SP_SPANS_MAX + 1), 2), 0, "a freed place is used again");
+}
+
+/* Handles are heap addresses; whatever their spacing, the limit is the table's and not a window's. */
+Test(span_table, spreads_evenly_spaced_handles)
+{
+	const uint64_t strides[] = {1, 8, 16, 24, 32, 48, 64, 96, 112, 128, 256, 1024, 4096, 65536};
+	struct sp_span_record r;
+
+	for (size_t s = 0; s < sizeof(strides) / sizeof(strides[0]); s++) {
+		fill_up(strides[s]);
+		for (uint64_t i = 0; i < SP_SPANS_MAX - 1; i++)
+			cr_assert(sp_span_table_remove(random_id(i), &r));
+		cr_assert_eq(sp_span_table_count(), 0, "stride %lu", strides[s]);
+	}
+}
+
+/*
+ * Keys of one window: multiplying by the inverse of the hash's factor gives the product that is
+ * wanted, and the hash takes bits 40 to 55 of it.
+ */
+static uint64_t key_hashing_to(uint64_t place, uint64_t n)
+{
+	const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t inverse = factor;
+
+	for (int i = 0; i < 6; i++)
+		inverse *= 2 - factor * inverse;
+	return (place << 40 | (n + 1)) * inverse;
+}
+
+Test(span_table, refuses_when_the_window_of_an_id_is_full)
+{
+	struct sp_span_record r;
+
+	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
+		cr_assert_eq(add(key_hashing_to(9, n), HANDLES + n * 64), 0);
+
+	cr_assert_eq(add(key_hashing_to(9, SP_SPAN_WINDOW), 1), -ENOSPC);
+	cr_assert_not(sp_span_table_by_handle(1, &r));
+	cr_assert_eq(sp_span_table_count(), SP_SPAN_WINDOW);
+	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
+		cr_assert(sp_span_table_remove(key_hashing_to(9, n), &r));
+	cr_assert_eq(add(key_hashing_to(9, SP_SPAN_WINDOW), 1), 0);
+}
+
+Test(span_table, refuses_whole_when_the_window_of_a_handle_is_full)
+{
+	struct sp_span_record r;
+
+	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
+		cr_assert_eq(add(random_id(n), key_hashing_to(9, n)), 0);
+
+	cr_assert_eq(add(random_id(99), key_hashing_to(9, SP_SPAN_WINDOW)), -ENOSPC);
+	cr_assert_not(sp_span_table_by_id(random_id(99), &r));
+	cr_assert_eq(sp_span_table_count(), SP_SPAN_WINDOW);
+}
+
+Test(span_table, a_refused_span_costs_no_place)
+{
+	struct sp_span_record r;
+
+	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
+		add(random_id(n), key_hashing_to(9, n));
+	for (uint64_t n = 0; n < SP_SPANS_MAX; n++)
+		cr_assert_eq(add(random_id(99), key_hashing_to(9, SP_SPAN_WINDOW)), -ENOSPC);
+	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
+		cr_assert(sp_span_table_remove(random_id(n), &r));
+
+	fill_up(64);
+}
+
+Test(span_table, a_window_goes_on_at_the_start_of_the_table)
+{
+	struct sp_span_record r;
+
+	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
+		cr_assert_eq(add(key_hashing_to(65535, n), HANDLES + n * 64), 0);
+	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
+		cr_assert(sp_span_table_by_id(key_hashing_to(65535, n), &r));
+}
+
+/* thread is id % 5, see record_of() */
+Test(span_table, a_forked_child_keeps_the_spans_of_one_thread)
+{
+	struct sp_span_record r;
+
+	for (uint64_t id = 1; id <= 100; id++)
+		add(id, id * 64);
+
+	sp_span_table_forked(3);
+
+	cr_assert_eq(sp_span_table_count(), 20);
+	for (uint64_t id = 1; id <= 100; id++) {
+		cr_assert_eq(sp_span_table_by_id(id, &r), id % 5 == 3, "id %lu", id);
+		cr_assert_eq(sp_span_table_by_handle(id * 64, &r), id % 5 == 3, "id %lu", id);
+	}
+	for (uint64_t id = 3; id <= 100; id += 5)
+		cr_assert(sp_span_table_remove(id, &r));
+	fill_up(64);
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Facts about thread blocks: who owns one, when its timer goes, and what each race ends in. The
+ * test thread stands for all threads in turn (kernel_double.h); test/stress/thread_churn.c has real
+ * ones.
+ */
+#include "sampler/thread.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kernel_double.h"
+#include "sampler/counters.h"
+#include "sampler/thread_table.h"
+#include "sampler/timer.h"
+
+#define PERIOD_NS (10 * SP_NS_PER_MS)
+
+static void set_up(void)
+{
+	kernel.on = true;
+	kernel.tid = 100;
+	cr_assert_eq(sp_thread_init(), 0);
+	sp_timer_set(SIGURG, PERIOD_NS, 0x80000001U);
+}
+
+/* From here on the calling thread is another one. */
+static void become(uint32_t tid, struct sp_thread *own)
+{
+	kernel.tid = tid;
+	sp_thread_own = own;
+	sp_thread_excluded = false;
+}
+
+static struct sp_thread *block_of(uint32_t tid)
+{
+	unsigned have = atomic_load(&sp_thread_table.by_tid[tid]);
+
+	return have != 0 ? sp_thread_at(have - 1U) : NULL;
+}
+
+TestSuite(thread, .init = set_up, .timeout = 20);
+
+TestSuite(thread_before_init, .timeout = 20);
+
+Test(thread_before_init, has_no_block)
+{
+	cr_assert_null(sp_thread_at(0));
+	cr_assert_null(sp_thread_claim());
+	cr_assert_null(sp_thread_self());
+	sp_thread_enrol(100);
+	sp_thread_reap();
+	sp_thread_disarm_all();
+	sp_thread_forked();
+	sp_thread_ended();
+}
+
+Test(thread, enrols_itself_at_first_need)
+{
+	struct sp_thread *t = sp_thread_self();
+
+	cr_assert_not_null(t);
+	cr_assert_eq(sp_thread_self(), t);
+	cr_assert_eq(atomic_load(&t->tid), 100);
+	cr_assert_eq(block_of(100), t);
+	cr_assert_eq(kernel_timers_of(100), 1);
+	cr_assert_eq(sp_thread_armed(), 1);
+}
+
+Test(thread, its_timer_carries_cookie_and_index)
+{
+	(void)sp_thread_claim();
+	struct sp_thread *t = sp_thread_self();
+	const struct kernel_timer *timer = &kernel.timer[0];
+
+	cr_assert_eq(t->index, 1);
+	cr_assert_eq((uintptr_t)timer->event.sigev_value.sival_ptr, UINT64_C(0x80000001) << 32 | 1);
+	cr_assert_eq(timer->event.sigev_notify, SIGEV_THREAD_ID);
+	cr_assert_eq(timer->event.sigev_signo, SIGURG);
+}
+
+Test(thread, enrolled_by_the_scan_gets_the_same_block)
+{
+	sp_thread_enrol(100);
+	sp_thread_enrol(100);
+
+	cr_assert_eq(sp_thread_self(), block_of(100));
+	cr_assert_eq(kernel_timers(), 1);
+}
+
+Test(thread, ids_that_no_thread_has_are_ignored)
+{
+	sp_thread_enrol(0);
+	sp_thread_enrol(SP_TID_MAX);
+	sp_thread_enrol(UINT32_MAX);
+
+	cr_assert_eq(sp_thread_armed(), 0);
+}
+
+Test(thread, born_owns_the_block_that_was_claimed_for_it)
+{
+	struct sp_thread *t = sp_thread_claim();
+
+	become(200, NULL);
+	sp_thread_born(t);
+
+	cr_assert_eq(sp_thread_own, t);
+	cr_assert_eq(sp_thread_self(), t);
+	cr_assert_not(sp_thread_excluded);
+	cr_assert_eq(kernel_timers_of(200), 1);
+}
+
+Test(thread, a_birth_that_failed_gives_its_block_back)
+{
+	struct sp_thread *t = sp_thread_claim();
+
+	sp_thread_unclaim(t);
+
+	cr_assert_eq(sp_thread_claim(), t);
+}
+
+Test(thread, born_after_the_scan_saw_it_has_one_block_and_one_timer)
+{
+	struct sp_thread *t = sp_thread_claim();
+
+	sp_thread_enrol(200);
+	struct sp_thread *scanned = block_of(200);
+
+	become(200, scanned); /* our handler has run */
+	sp_thread_born(t);
+
+	cr_assert_eq(sp_thread_own, t);
+	cr_assert_eq(block_of(200), t);
+	cr_assert_eq(kernel_timers_of(200), 1);
+	cr_assert_eq(sp_thread_claim(), scanned, "the other block is free");
+}
+
+static void be_born(uint32_t tid)
+{
+	struct sp_thread *t = sp_thread_claim();
+
+	become(tid, NULL);
+	sp_thread_born(t);
+}
+
+/* The scan has bound a block and is about to arm it when the thread itself comes. */
+Test(thread, born_while_the_scan_arms_it_has_one_timer)
+{
+	kernel.at_create = be_born;
+
+	sp_thread_enrol(200);
+
+	cr_assert_eq(block_of(200), sp_thread_own);
+	cr_assert_eq(kernel_timers_of(200), 1);
+	cr_assert_eq(sp_thread_armed(), 1);
+	sp_thread_ended();
+	cr_assert_eq(kernel_timers(), 0);
+	cr_assert_eq(sp_thread_armed(), 0);
+}
+
+static void be_born_and_followed(uint32_t tid)
+{
+	be_born(tid);
+	be_born(300); /* gets the block that the scan still works on */
+}
+
+Test(thread, a_late_timer_does_not_replace_that_of_the_blocks_next_owner)
+{
+	kernel.at_create = be_born_and_followed;
+
+	sp_thread_enrol(200);
+
+	cr_assert_eq(kernel_timers_of(200), 1);
+	cr_assert_eq(kernel_timers_of(300), 1);
+	sp_thread_disarm_all();
+	cr_assert_eq(kernel_timers(), 0);
+}
+
+Test(thread, ended_has_neither_block_nor_timer_nor_returns)
+{
+	struct sp_thread *t = sp_thread_self();
+
+	sp_thread_ended();
+
+	cr_assert_null(sp_thread_own);
+	cr_assert(sp_thread_excluded);
+	cr_assert_null(sp_thread_self());
+	cr_assert_null(block_of(100));
+	cr_assert_eq(kernel_timers(), 0);
+	cr_assert_eq(sp_thread_armed(), 0);
+	cr_assert_eq(sp_thread_claim(), t, "the block is free");
+}
+
+Test(thread, a_reused_block_is_as_new)
+{
+	struct sp_thread *t = sp_thread_self();
+	struct sp_span_entry e = {.span_id = 7};
+
+	sp_span_stack_push(&t->spans, &e);
+	t->bounds = (struct sp_stack_bounds){1, 2};
+	t->in_handler = true;
+	sp_thread_ended();
+
+	cr_assert_eq(sp_thread_claim(), t);
+	cr_assert_not(sp_span_stack_peek(&t->spans, &e));
+	cr_assert_not(sp_span_stack_strike(&t->spans, 0, 7));
+	cr_assert_eq(t->bounds.hi, 0);
+	cr_assert_not(t->in_handler);
+}
+
+Test(thread, a_thread_that_is_gone_is_reaped)
+{
+	sp_thread_enrol(200);
+	sp_thread_enrol(201);
+	struct sp_thread *gone = block_of(200);
+
+	kernel.dead[0] = 200;
+	sp_thread_reap();
+
+	cr_assert_null(block_of(200));
+	cr_assert_not_null(block_of(201));
+	cr_assert_eq(kernel_timers_of(200), 0);
+	cr_assert_eq(kernel_timers_of(201), 1);
+	cr_assert_eq(sp_thread_claim(), gone);
+}
+
+/* Between the reaper's question and its answer the thread ends, and its block finds a new owner. */
+static void end_and_be_followed(uint32_t tid)
+{
+	become(tid, block_of(tid));
+	sp_thread_ended();
+	be_born(300);
+}
+
+Test(thread, reaping_takes_no_block_from_its_next_owner)
+{
+	sp_thread_enrol(200);
+	struct sp_thread *t = block_of(200);
+
+	kernel.dead[0] = 200;
+	kernel.at_tgkill = end_and_be_followed;
+	sp_thread_reap();
+
+	cr_assert_eq(sp_thread_own, t);
+	cr_assert_eq(block_of(300), t);
+	cr_assert_eq(kernel_timers_of(300), 1);
+	cr_assert_neq(sp_thread_claim(), t, "the block is in use");
+}
+
+Test(thread, disarmed_all_at_once_none_is_armed_again)
+{
+	(void)sp_thread_self();
+	sp_thread_enrol(200);
+	sp_thread_disarm_all();
+	cr_assert_eq(kernel_timers(), 0);
+
+	sp_thread_enrol(201);
+	sp_thread_rearm();
+	be_born(202);
+
+	cr_assert_eq(kernel_timers(), 0);
+	cr_assert_eq(sp_thread_armed(), 0);
+}
+
+static void disarm_all(uint32_t tid)
+{
+	(void)tid;
+	sp_thread_disarm_all();
+}
+
+Test(thread, disarmed_all_while_one_is_being_armed_leaves_none)
+{
+	kernel.at_create = disarm_all;
+
+	sp_thread_enrol(200);
+
+	cr_assert_eq(kernel_timers(), 0);
+	cr_assert_eq(sp_thread_armed(), 0);
+}
+
+/* A block that another thread has just taken and not yet written to. 0 is a timer id of the host. */
+Test(thread, disarming_all_leaves_the_hosts_timers)
+{
+	kernel.timer[0].alive = true;
+	atomic_fetch_add(&sp_thread_table.used, 1);
+
+	sp_thread_disarm_all();
+
+	cr_assert(kernel.timer[0].alive);
+	cr_assert_eq(sp_thread_armed(), 0);
+}
+
+Test(thread, without_a_timer_it_still_has_a_block)
+{
+	kernel.refuse_create = EAGAIN;
+
+	cr_assert_not_null(sp_thread_self());
+	cr_assert_eq(sp_thread_armed(), 0);
+	cr_assert_eq(sp_count_read(SP_COUNT_THREADS_UNARMED), 1);
+	sp_thread_ended();
+	cr_assert_eq(kernel_timers(), 0);
+}
+
+Test(thread, a_timer_that_cannot_be_set_is_deleted)
+{
+	kernel.refuse_settime = EINVAL;
+
+	cr_assert_not_null(sp_thread_self());
+	cr_assert_eq(kernel_timers(), 0);
+	cr_assert_eq(sp_thread_armed(), 0);
+}
+
+TestSuite(thread_limit, .timeout = 20);
+
+Test(thread_limit, half_of_the_pending_signals_stay_the_hosts)
+{
+	struct rlimit limit = {0, 0};
+
+	cr_assert_eq(getrlimit(RLIMIT_SIGPENDING, &limit), 0);
+	limit.rlim_cur = 8;
+	cr_assert_eq(setrlimit(RLIMIT_SIGPENDING, &limit), 0);
+	set_up();
+
+	for (uint32_t tid = 200; tid < 206; tid++)
+		sp_thread_enrol(tid);
+
+	cr_assert_eq(kernel_timers(), 4);
+	cr_assert_eq(sp_thread_armed(), 4);
+	cr_assert_eq(sp_count_read(SP_COUNT_THREADS_UNARMED), 2);
+	kernel.dead[0] = 200;
+	sp_thread_reap();
+	sp_thread_enrol(206);
+	cr_assert_eq(kernel_timers_of(206), 1, "a timer that went makes room");
+}
+
+Test(thread, past_the_last_block_is_counted)
+{
+	atomic_store(&sp_thread_table.used, sp_thread_table.limit);
+
+	cr_assert_null(sp_thread_claim());
+	cr_assert_eq(sp_count_read(SP_COUNT_THREADS_UNARMED), 1);
+}
+
+Test(thread, without_a_period_is_not_armed)
+{
+	sp_timer_set(SIGURG, 0, 1);
+
+	cr_assert_not_null(sp_thread_self());
+	cr_assert_eq(kernel_timers(), 0);
+	sp_timer_set(SIGURG, PERIOD_NS, 1);
+	sp_thread_rearm();
+	cr_assert_eq(kernel_timers_of(100), 1);
+	sp_thread_rearm();
+	cr_assert_eq(kernel_timers_of(100), 1);
+}
+
+static bool child_is_right(struct sp_thread *own)
+{
+	struct sp_span_entry e;
+
+	kernel.tid = 500;
+	for (int i = 0; i < KERNEL_TIMERS; i++)
+		kernel.timer[i].alive = false; /* timers are not inherited */
+	sp_thread_forked();
+	if (sp_thread_own != own || block_of(500) != own || block_of(100) != NULL ||
+	    block_of(200) != NULL || sp_thread_armed() != 0)
+		return false;
+	if (!sp_span_stack_peek(&own->spans, &e) || e.span_id != 7)
+		return false;
+	sp_thread_rearm();
+	if (kernel_timers_of(500) != 1 || kernel_timers() != 1)
+		return false;
+	/* every other block is free, each once */
+	for (uint32_t n = 0; n < 3; n++) {
+		struct sp_thread *t = sp_thread_claim();
+
+		if (t == NULL || t == own || t->index == own->index)
+			return false;
+	}
+	return atomic_load(&sp_thread_table.used) == 4;
+}
+
+Test(thread, a_forked_child_keeps_the_callers_block_alone)
+{
+	struct sp_thread *own = sp_thread_self();
+	struct sp_span_entry e = {.span_id = 7};
+	int status;
+
+	sp_span_stack_push(&own->spans, &e);
+	sp_thread_enrol(200);
+	(void)sp_thread_claim();
+	/* and one that another thread has taken and not yet written to */
+	atomic_fetch_add(&sp_thread_table.used, 1);
+	fflush(NULL);
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(child_is_right(own) ? 0 : 1);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert_eq(status, 0);
+}
+
+Test(thread, arming_leaves_errno_alone)
+{
+	kernel.refuse_create = EAGAIN;
+	errno = 4711;
+
+	(void)sp_thread_self();
+	sp_thread_ended();
+
+	cr_assert_eq(errno, 4711);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Facts about finding symbols in loaded objects. "Our" object is this program, so everything after
+ * it in load order counts; dlsym() is the witness. The C library's own libthread_db.so.1 is an
+ * object that nothing links with.
+ */
+#include "preload/elf_walk.h"
+
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/exporter_path.h"
+#include "preload/resolve.h"
+#include "sampler/compiler.h"
+
+#define PRIVATE_OBJECT "libthread_db.so.1"
+
+/* Ours, and the C library has one too. */
+SP_EXPORT int getpagesize(void)
+{
+	return 4711;
+}
+
+static void *open_private(void)
+{
+	void *object = dlopen(PRIVATE_OBJECT, RTLD_LAZY | RTLD_LOCAL);
+
+	cr_assert_not_null(object, "%s", dlerror());
+	return object;
+}
+
+TestSuite(elf_walk, .timeout = 20);
+
+Test(elf_walk, finds_what_dlsym_finds)
+{
+	const char *const names[] = {
+		"malloc",          "pthread_create",      "sigaction",         "_exit",
+		"dlopen",          "quick_exit",          "__libc_start_main", "environ",
+		"_dl_find_object", "criterion_initialize"};
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(names); i++) {
+		void *want = dlsym(RTLD_NEXT, names[i]);
+
+		cr_assert_not_null(want, "%s", names[i]);
+		cr_assert_eq(sp_elf_find(names[i], NULL), want, "%s", names[i]);
+	}
+}
+
+/*
+ * Of these the C library has old versions with code of their own too (x86-64), which its table
+ * lists before the default one or after it.
+ */
+Test(elf_walk, prefers_the_default_version)
+{
+	const char *const names[] = {"pthread_cond_wait", "realpath",     "regexec",
+				     "posix_spawn",       "timer_delete", "sched_setaffinity",
+				     "lio_listio64",      "sem_init"};
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(names); i++)
+		cr_assert_eq(sp_elf_find(names[i], NULL), dlsym(RTLD_NEXT, names[i]), "%s",
+			     names[i]);
+#if defined(__x86_64__)
+	cr_assert_neq(sp_elf_find("realpath", NULL), dlvsym(RTLD_NEXT, "realpath", "GLIBC_2.2.5"),
+		      "the witness must tell versions apart");
+#endif
+}
+
+Test(elf_walk, finds_nothing_where_there_is_nothing)
+{
+	cr_assert_null(sp_elf_find("", NULL));
+	cr_assert_null(sp_elf_find("sp_no_such_symbol_anywhere", NULL));
+	cr_assert_null(sp_elf_find("mallo", NULL));
+	cr_assert_null(sp_elf_find("mallocx", NULL));
+}
+
+Test(elf_walk, passes_over_our_own_object)
+{
+	void *found = sp_elf_find("getpagesize", NULL);
+
+	cr_assert_eq(getpagesize(), 4711);
+	cr_assert_not_null(found);
+	cr_assert_neq(found, (void *)(uintptr_t)getpagesize);
+	cr_assert_eq(found, dlsym(RTLD_NEXT, "getpagesize"));
+}
+
+Test(elf_walk, finds_an_object_that_was_opened_privately)
+{
+	cr_assert_null(sp_elf_find("td_init", NULL));
+	void *object = open_private();
+
+	cr_assert_null(dlsym(RTLD_DEFAULT, "td_init"), "dlsym does not");
+	cr_assert_eq(sp_elf_find("td_init", NULL), dlsym(object, "td_init"));
+	cr_assert_eq(dlclose(object), 0);
+	cr_assert_null(sp_elf_find("td_init", NULL));
+}
+
+Test(elf_walk, leaves_the_hosts_dlerror_alone)
+{
+	(void)dlsym(RTLD_DEFAULT, "sp_no_such_symbol_anywhere");
+	cr_assert_null(sp_elf_find("another_that_is_missing", NULL));
+
+	const char *why = dlerror();
+
+	cr_assert_not_null(why);
+	cr_assert_not_null(strstr(why, "sp_no_such_symbol_anywhere"));
+}
+
+Test(elf_walk, asks_for_names_that_belong_together)
+{
+	static const char *const all[] = {"td_ta_new", "td_thr_get_info", NULL};
+	static const char *const one_missing[] = {"td_ta_new", "sp_no_such_symbol", NULL};
+	static const char *const elsewhere[] = {"malloc", NULL};
+	static const char *const none[] = {NULL};
+	void *object = open_private();
+	void *want = dlsym(object, "td_init");
+
+	cr_assert_eq(sp_elf_find("td_init", all), want);
+	cr_assert_eq(sp_elf_find("td_init", none), want);
+	cr_assert_null(sp_elf_find("td_init", one_missing));
+	cr_assert_null(sp_elf_find("td_init", elsewhere), "in another object is not together");
+}
+
+/* Its addresses are not relocated in place, and some kernels give it the old hash table only. */
+Test(elf_walk, reads_the_kernels_own_object)
+{
+#if defined(__x86_64__)
+	const char *name = "__vdso_clock_gettime";
+#else
+	const char *name = "__kernel_clock_gettime";
+#endif
+	int (*gettime)(clockid_t, struct timespec *) =
+		(int (*)(clockid_t, struct timespec *))sp_elf_find(name, NULL);
+	struct timespec ts = {0, 0};
+
+	if (gettime == NULL)
+		cr_skip_test("no vDSO here");
+	cr_assert_eq(gettime(CLOCK_REALTIME, &ts), 0);
+	cr_assert_gt(ts.tv_sec, 1700000000);
+}
+
+Test(elf_walk, knows_our_own_object)
+{
+	cr_assert_str_eq(sp_elf_own_path(), "", "the loader has no name for the program itself");
+}
+
+/* So the folder comes from the kernel's view of the mapping. */
+Test(exporter_path, lies_beside_our_own_object, .timeout = 20)
+{
+	char own[SP_EXPORTER_PATH_MAX] = "";
+	char path[SP_EXPORTER_PATH_MAX];
+
+	cr_assert_gt(readlink("/proc/self/exe", own, sizeof(own) - 1), 0);
+	strcpy(strrchr(own, '/') + 1, "libspanprof-export.so");
+
+	cr_assert_eq(chdir("/"), 0);
+	cr_assert(sp_exporter_path(path));
+	cr_assert_str_eq(path, own);
+}
+
+Test(resolve, finds_the_real_function_again_and_again, .timeout = 20)
+{
+	void *want = dlsym(RTLD_NEXT, "sigaction");
+
+	cr_assert_eq(sp_next(SP_NEXT_sigaction), want);
+	cr_assert_eq(sp_next(SP_NEXT_sigaction), want);
+	cr_assert_eq(sp_resolve("sigaction"), want);
+}
+
+Test(resolve, a_miss_is_asked_again, .timeout = 20)
+{
+	cr_assert_null(sp_next(SP_NEXT_otelc_start_span));
+	cr_assert_null(sp_next(SP_NEXT_otelc_start_span));
+	cr_assert_null(sp_resolve("td_init"));
+	(void)open_private();
+	cr_assert_not_null(sp_resolve("td_init"));
+}

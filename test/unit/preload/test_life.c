@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Facts about starting: once, on demand, and never when it was switched off or has failed. The
+ * background thread is stood in for; all else is the real thing.
+ */
+#include "preload/life.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "preload/background.h"
+#include "preload/guard.h"
+#include "sampler/signals.h"
+#include "sampler/thread.h"
+
+static struct {
+	int started;
+	int refuse;         /* errno of the start, 0 = it works */
+	bool fails_at_once; /* it cannot load the exporter */
+	unsigned flushes;
+	uint32_t flush_ms;
+} background;
+
+int sp_background_start(const struct sp_config *cfg)
+{
+	cr_assert_eq(cfg, sp_life_config());
+	background.started++;
+	if (background.fails_at_once)
+		sp_life_fail();
+	return -background.refuse;
+}
+
+void sp_background_forked(void)
+{
+}
+
+void sp_background_flush(uint32_t timeout_ms)
+{
+	background.flushes++;
+	background.flush_ms = timeout_ms;
+}
+
+void sp_background_may_load(void)
+{
+}
+
+void sp_background_main_ended(void)
+{
+}
+
+static void load_with(const char *one, const char *two)
+{
+	char *envp[] = {(char *)(uintptr_t) "SPANPROF_LOG_LEVEL=none", (char *)(uintptr_t)one,
+			(char *)(uintptr_t)two, NULL};
+
+	sp_life_load(envp);
+}
+
+static void end(void)
+{
+	sp_thread_disarm_all();
+}
+
+TestSuite(life, .fini = end, .timeout = 20);
+
+Test(life, is_off_before_it_was_loaded)
+{
+	cr_assert_not(sp_life_wanted());
+	cr_assert_not(sp_life_start());
+	sp_life_main();
+	sp_life_flush();
+	sp_life_end();
+
+	cr_assert_eq(background.started, 0);
+	cr_assert_eq(background.flushes, 0);
+}
+
+Test(life, loaded_it_only_waits)
+{
+	load_with(NULL, NULL);
+	sp_life_main();
+
+	cr_assert(sp_life_wanted());
+	cr_assert_not(sp_life_active());
+	cr_assert_eq(background.started, 0);
+	cr_assert_eq(sp_signals_number(), 0);
+}
+
+Test(life, starts_once_at_the_first_span)
+{
+	load_with(NULL, NULL);
+	errno = 4711;
+
+	cr_assert(sp_life_start());
+	cr_assert(sp_life_start());
+
+	cr_assert(sp_life_active());
+	cr_assert_eq(background.started, 1);
+	cr_assert_neq(sp_signals_number(), 0);
+	cr_assert_eq(sp_thread_armed(), 1, "the thread that started it");
+	cr_assert_eq(errno, 4711);
+}
+
+Test(life, starts_before_main_on_request)
+{
+	load_with("SPANPROF_PROFILE=always", NULL);
+	sp_life_main();
+
+	cr_assert(sp_life_active());
+	cr_assert_eq(sp_guard_frame, 0, "the guard was left");
+}
+
+Test(life, a_kill_switch_keeps_it_off)
+{
+	load_with("SPANPROF_DISABLED=true", "SPANPROF_PROFILE=always");
+	sp_life_main();
+
+	cr_assert_not(sp_life_wanted());
+	cr_assert_not(sp_life_start());
+	cr_assert_eq(background.started, 0);
+	cr_assert_eq(sp_signals_number(), 0);
+}
+
+Test(life, without_a_background_thread_it_has_failed_for_good)
+{
+	background.refuse = EAGAIN;
+	load_with(NULL, NULL);
+
+	cr_assert_not(sp_life_start());
+	background.refuse = 0;
+	cr_assert_not(sp_life_start());
+	cr_assert_not(sp_life_wanted());
+	cr_assert_not(sp_life_active());
+	cr_assert_eq(sp_thread_armed(), 0);
+	cr_assert_eq(background.started, 1);
+}
+
+/* The exporter is missing, and the thread finds out before the start has ended. */
+Test(life, a_background_thread_that_fails_at_once_wins_over_the_start)
+{
+	background.fails_at_once = true;
+	load_with(NULL, NULL);
+
+	cr_assert_not(sp_life_start());
+	cr_assert_not(sp_life_active());
+	cr_assert_not(sp_life_start());
+	cr_assert_eq(sp_thread_armed(), 0, "nobody would drain the samples");
+}
+
+Test(life, failed_it_samples_nothing_any_more)
+{
+	load_with(NULL, NULL);
+	cr_assert(sp_life_start());
+
+	sp_life_fail();
+
+	cr_assert_not(sp_life_active());
+	cr_assert_not(sp_life_wanted());
+	cr_assert_eq(sp_thread_armed(), 0);
+	sp_life_flush();
+	cr_assert_eq(background.flushes, 0);
+}
+
+Test(life, flushes_for_as_long_as_configured)
+{
+	load_with("SPANPROF_FLUSH_TIMEOUT=1500ms", NULL);
+	sp_life_flush();
+	cr_assert_eq(background.flushes, 0, "nothing to send before the start");
+	cr_assert(sp_life_start());
+	sp_life_flush();
+
+	cr_assert_eq(background.flushes, 1);
+	cr_assert_eq(background.flush_ms, 1500);
+}
+
+Test(life, on_our_own_thread_nothing_waits_for_a_flush)
+{
+	load_with(NULL, NULL);
+	cr_assert(sp_life_start());
+	sp_guard_own_thread();
+	sp_life_flush();
+
+	cr_assert_eq(background.flushes, 0);
+}
+
+Test(life, after_the_end_there_is_no_second_flush)
+{
+	load_with(NULL, NULL);
+	cr_assert(sp_life_start());
+	sp_life_end();
+	sp_life_flush();
+	sp_life_end();
+
+	cr_assert_eq(background.flushes, 1);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts about profile URLs: placeholders, presets, encoding, limits. */
+#include "preload/link.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct sp_link sample = {
+	.form = "",
+	.service = "shop",
+	.span_name = "GET /cart",
+	.span_name_len = 9,
+	.span_id = "00f067aa0ba902b7",
+	.trace_id = "4bf92f3577b34da6a3ce929d0e0e4736",
+	.from_ns = UINT64_C(1700000000123456789),
+	.until_ns = UINT64_C(1700000010999999999),
+};
+
+static char url[SP_LINK_MAX + 1];
+
+static size_t format(const char *form)
+{
+	sample.form = form;
+	memset(url, '!', sizeof(url));
+	size_t n = sp_link_format(&sample, url);
+
+	cr_assert_eq(url[SP_LINK_MAX], '!', "wrote past the end");
+	cr_assert_eq(strlen(url), n);
+	return n;
+}
+
+TestSuite(link, .timeout = 20);
+
+struct row {
+	const char *form;
+	const char *url;
+};
+
+Test(link, fills_in_placeholders)
+{
+	const struct row rows[] = {
+		{"", ""},
+		{"http://host/path", "http://host/path"},
+		{"{span_id}", "00f067aa0ba902b7"},
+		{"{trace_id}", "4bf92f3577b34da6a3ce929d0e0e4736"},
+		{"{service}", "shop"},
+		{"{span_name}", "GET%20%2Fcart"},
+		{"{from_ns}/{until_ns}", "1700000000123456789/1700000010999999999"},
+		{"{from_ms}/{until_ms}", "1700000000123/1700000010999"},
+		{"{from_s}/{until_s}", "1700000000/1700000010"},
+		{"a{service}b{service}c", "ashopbshopc"},
+		{"{service}{service}", "shopshop"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		cr_assert_eq(format(rows[i].form), strlen(rows[i].url));
+		cr_assert_str_eq(url, rows[i].url);
+	}
+}
+
+Test(link, keeps_what_is_no_placeholder_as_written)
+{
+	const char *const forms[] = {"{",          "}",        "{}",         "{unknown}",
+				     "{span_id",   "span_id}", "{ span_id}", "{SPAN_ID}",
+				     "{span_idx}", "{span_i}", "{from_mss}", "%7Bspan_id%7D",
+				     "{{}}{",      "a{b{c",    "{service\n"};
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		format(forms[i]);
+		cr_assert_str_eq(url, forms[i]);
+	}
+}
+
+Test(link, finds_a_placeholder_inside_other_braces)
+{
+	format("{{span_id}}");
+	cr_assert_str_eq(url, "{00f067aa0ba902b7}");
+	format("{x{service}");
+	cr_assert_str_eq(url, "{xshop");
+}
+
+Test(link, encodes_every_byte_but_the_unreserved)
+{
+	char name[256];
+	size_t at = 0;
+
+	for (int c = 1; c < 256; c++)
+		name[c - 1] = (char)c;
+	sample.span_name = name;
+	sample.span_name_len = 255;
+	cr_assert_gt(format("{span_name}"), 255);
+
+	for (int c = 1; c < 256; c++) {
+		char want[4];
+
+		if (c < 128 && strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				      "0123456789-._~",
+				      c) != NULL)
+			snprintf(want, sizeof(want), "%c", c);
+		else
+			snprintf(want, sizeof(want), "%%%02X", c);
+		cr_assert_eq(strncmp(url + at, want, strlen(want)), 0, "byte %d", c);
+		at += strlen(want);
+	}
+	cr_assert_eq(url[at], '\0');
+}
+
+Test(link, a_name_may_hold_any_byte_and_be_empty)
+{
+	sample.span_name = "a\0b";
+	sample.span_name_len = 3;
+	format("{span_name}");
+	cr_assert_str_eq(url, "a%00b");
+
+	sample.span_name = NULL;
+	sample.span_name_len = 0;
+	cr_assert_eq(format("{span_name}"), 0);
+}
+
+Test(link, a_value_is_not_read_as_a_template)
+{
+	sample.service = "{span_id}";
+	format("{service}");
+	cr_assert_str_eq(url, "%7Bspan_id%7D");
+}
+
+Test(link, without_a_service_leaves_it_empty)
+{
+	sample.service = NULL;
+	format("[{service}]");
+	cr_assert_str_eq(url, "[]");
+}
+
+Test(link, formats_the_smallest_and_the_largest_number)
+{
+	sample.from_ns = 0;
+	sample.until_ns = UINT64_MAX;
+	format("{from_ns} {from_ms} {from_s} {until_ns}");
+	cr_assert_str_eq(url, "0 0 0 18446744073709551615");
+}
+
+Test(link, knows_drilldown_by_its_name_in_any_case)
+{
+	cr_assert_gt(format("grafana-drilldown"), 0);
+	cr_assert_str_eq(url, "http://localhost:3000/a/grafana-pyroscope-app/explore"
+			      "?var-serviceName=shop&var-profileMetricId=process_cpu%3Acpu%3A"
+			      "nanoseconds%3Acpu%3Ananoseconds&explorationType=flame-graph"
+			      "&from=1700000000123&to=1700000010999"
+			      "&var-spanSelector=00f067aa0ba902b7");
+	char first[SP_LINK_MAX];
+
+	memcpy(first, url, sizeof(first));
+	cr_assert_gt(format("Grafana-DrillDown"), 0);
+	cr_assert_str_eq(url, first);
+}
+
+Test(link, a_preset_starts_with_the_given_base)
+{
+	sample.base = "https://grafana.example/sub/";
+	format("grafana-explore");
+	cr_assert_eq(strncmp(url, "https://grafana.example/sub/explore?left=%7B", 44), 0, "%s",
+		     url);
+	sample.base = "https://grafana.example";
+	format("grafana-explore");
+	cr_assert_eq(strncmp(url, "https://grafana.example/explore?left=%7B", 40), 0, "%s", url);
+}
+
+static int hex(char c)
+{
+	return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
+}
+
+/* As a browser does. */
+static void decode(char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from != '\0'; from++) {
+		if (*from == '%') {
+			*to++ = (char)(hex(from[1]) << 4 | hex(from[2]));
+			from += 2;
+		} else {
+			*to++ = *from;
+		}
+	}
+	*to = '\0';
+}
+
+Test(link, explore_decodes_to_the_panes_json)
+{
+	format("grafana-explore");
+	decode(url);
+
+	cr_assert_str_eq(
+		url, "http://localhost:3000/explore?left={\"range\":{\"from\":\"1700000000123\","
+		     "\"to\":\"1700000010999\"},\"queries\":[{\"refId\":\"profile\","
+		     "\"queryType\":\"profile\",\"profileTypeId\":\"process_cpu:cpu:nanoseconds:"
+		     "cpu:nanoseconds\",\"groupBy\":[],\"labelSelector\":"
+		     "\"{service_name=\\\"shop\\\"}\",\"spanSelector\":[\"00f067aa0ba902b7\"]}]}");
+}
+
+static void fill(char *form, size_t n, const char *end)
+{
+	memset(form, 'x', n);
+	strcpy(form + n, end);
+}
+
+Test(link, fits_up_to_the_limit_and_not_beyond)
+{
+	char form[SP_LINK_MAX + 32];
+
+	fill(form, SP_LINK_MAX - 2, "");
+	cr_assert_eq(format(form), SP_LINK_MAX - 2);
+	fill(form, SP_LINK_MAX - 1, "");
+	cr_assert_eq(format(form), SP_LINK_MAX - 1, "the NUL is the last byte");
+	fill(form, SP_LINK_MAX, "");
+	cr_assert_eq(format(form), 0);
+	cr_assert_str_eq(url, "");
+}
+
+/* Every kind of value at the edge: as it just fits, and one byte later. */
+Test(link, is_whole_or_nothing_whatever_comes_last)
+{
+	const struct row rows[] = {{"{span_id}", "00f067aa0ba902b7"},
+				   {"{span_name}", "GET%20%2Fcart"},
+				   {"{from_ms}", "1700000000123"},
+				   {"{unknown}", "{unknown}"},
+				   {"{service}/", "shop/"}};
+	char form[SP_LINK_MAX + 32];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		size_t len = strlen(rows[i].url);
+
+		fill(form, SP_LINK_MAX - 1 - len, rows[i].form);
+		cr_assert_eq(format(form), SP_LINK_MAX - 1, "%s", rows[i].form);
+		cr_assert_str_eq(url + SP_LINK_MAX - 1 - len, rows[i].url);
+		for (size_t over = 1; over <= len; over++) {
+			fill(form, SP_LINK_MAX - 1 - len + over, rows[i].form);
+			cr_assert_eq(format(form), 0, "%s", rows[i].form);
+		}
+	}
+}
+
+Test(link, writes_ids_in_lower_case_hex)
+{
+	const uint8_t bytes[] = {0x00, 0x0f, 0xf0, 0xab, 0xff};
+	char out[11];
+
+	sp_link_hex(bytes, sizeof(bytes), out);
+	cr_assert_str_eq(out, "000ff0abff");
+	sp_link_hex(bytes, 0, out);
+	cr_assert_str_eq(out, "");
+}

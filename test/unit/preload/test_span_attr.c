@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts about which attributes a span gets, and with what in them. */
+#include "preload/span_attr.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "preload/life.h"
+#include "sampler/compiler.h"
+#include "sampler/label.h"
+
+static struct sp_config config = {
+	.upload_interval_ms = 10000,
+	.service_name = "shop",
+};
+
+/* In place of life.c's. */
+const struct sp_config *sp_life_config(void)
+{
+	return &config;
+}
+
+static struct {
+	unsigned n;
+	const void *span;
+	char key[2][64];
+	char value[2][4096];
+} seen;
+
+static void set(void *span, const char *key, const char *value)
+{
+	cr_assert_lt(seen.n, 2);
+	seen.span = span;
+	strcpy(seen.key[seen.n], key);
+	strcpy(seen.value[seen.n], value);
+	seen.n++;
+}
+
+static struct sp_span_record record(bool root)
+{
+	const uint8_t id[8] = {0x00, 0xf0, 0x67, 0xaa, 0x0b, 0xa9, 0x02, 0xb7};
+	struct sp_span_record r;
+
+	memset(&r, 0, sizeof(r));
+	memcpy(&r.span_id, id, sizeof(id));
+	r.root_id = root ? r.span_id : 1;
+	memset(r.trace, 0xab, sizeof(r.trace));
+	r.start_ns = UINT64_C(1700000000) * SP_NS_PER_S;
+	cr_assert_eq(sp_label_init(100), 0);
+	r.name_id = sp_label_intern("GET /", 5);
+	return r;
+}
+
+static void apply(bool root)
+{
+	static int span;
+	struct sp_span_record r = record(root);
+
+	seen.n = 0;
+	sp_span_attr_apply(&r, set, &span);
+	if (seen.n > 0)
+		cr_assert_eq(seen.span, &span);
+}
+
+TestSuite(span_attr, .timeout = 20);
+
+Test(span_attr, a_root_gets_the_id_of_its_profile)
+{
+	apply(true);
+
+	cr_assert_eq(seen.n, 1);
+	cr_assert_str_eq(seen.key[0], "pyroscope.profile.id");
+	cr_assert_str_eq(seen.value[0], "00f067aa0ba902b7");
+}
+
+Test(span_attr, only_spans_whose_id_can_be_a_label_get_any)
+{
+	const struct {
+		enum sp_label_scope scope;
+		bool root;
+		unsigned n;
+	} rows[] = {{SP_SCOPE_ROOT, true, 1}, {SP_SCOPE_ROOT, false, 0}, {SP_SCOPE_ALL, true, 1},
+		    {SP_SCOPE_ALL, false, 1}, {SP_SCOPE_NONE, true, 0},  {SP_SCOPE_NONE, false, 0}};
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(rows); i++) {
+		config.span_id_scope = rows[i].scope;
+		apply(rows[i].root);
+		cr_assert_eq(seen.n, rows[i].n, "row %zu", i);
+	}
+}
+
+Test(span_attr, switched_off_there_are_none)
+{
+	config.attributes = SP_ATTRIBUTES_NEVER;
+	config.profile_url = "{span_id}";
+	apply(true);
+
+	cr_assert_eq(seen.n, 0);
+}
+
+Test(span_attr, the_url_is_the_spans_and_its_range_reaches_one_interval_further)
+{
+	unsigned long long from;
+	unsigned long long until;
+	char rest[4096];
+
+	config.profile_url = "{from_s} {until_s} {trace_id}/{span_id}/{service}/{span_name}";
+	time_t before = time(NULL);
+	apply(true);
+	time_t after = time(NULL);
+
+	cr_assert_eq(seen.n, 2);
+	cr_assert_str_eq(seen.key[1], "pyroscope.profile.url");
+	cr_assert_eq(sscanf(seen.value[1], "%llu %llu %4095s", &from, &until, rest), 3);
+	cr_assert_eq(from, 1700000000 - 10);
+	cr_assert_geq(until, (unsigned long long)before + 10);
+	cr_assert_leq(until, (unsigned long long)after + 10);
+	cr_assert_str_eq(rest, "abababababababababababababababab/00f067aa0ba902b7/shop/GET%20%2F");
+}
+
+Test(span_attr, a_url_that_is_too_long_is_left_out)
+{
+	char form[3000];
+
+	memset(form, 'x', sizeof(form) - 1);
+	form[sizeof(form) - 1] = '\0';
+	config.profile_url = form;
+	apply(true);
+
+	cr_assert_eq(seen.n, 1);
+	cr_assert_str_eq(seen.key[0], "pyroscope.profile.id");
+}
