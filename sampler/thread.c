@@ -89,9 +89,25 @@ static void push_free(struct sp_thread *t)
 		&TABLE->free, &top, next, memory_order_acq_rel, memory_order_relaxed));
 }
 
+static void drop_timer(int id)
+{
+	sp_timer_delete(id);
+	atomic_fetch_sub_explicit(&TABLE->armed, 1, memory_order_relaxed);
+}
+
+static void disarm(struct sp_thread *t)
+{
+	/* pairs with arm(); the exchange makes one of two disarming threads the one */
+	int timer = atomic_exchange_explicit(&t->timer, SP_TIMER_NONE, memory_order_seq_cst);
+
+	if (timer != SP_TIMER_NONE)
+		drop_timer(timer - 1);
+}
+
 static void clean(struct sp_thread *t)
 {
-	atomic_store_explicit(&t->timer, SP_TIMER_NONE, memory_order_relaxed);
+	/* The scan may have armed the block for its last thread after that one had let it go. */
+	disarm(t);
 	atomic_store_explicit(&t->spans.depth, 0, memory_order_relaxed);
 	for (unsigned i = 0; i < SP_SPAN_DEPTH_MAX; i++)
 		atomic_store_explicit(&t->spans.frame[i].span_id, 0, memory_order_relaxed);
@@ -129,21 +145,6 @@ void sp_thread_unclaim(struct sp_thread *t)
 {
 	atomic_store_explicit(&t->tid, 0, memory_order_relaxed);
 	push_free(t);
-}
-
-static void drop_timer(int id)
-{
-	sp_timer_delete(id);
-	atomic_fetch_sub_explicit(&TABLE->armed, 1, memory_order_relaxed);
-}
-
-static void disarm(struct sp_thread *t)
-{
-	/* pairs with arm(); the exchange makes one of two disarming threads the one */
-	int timer = atomic_exchange_explicit(&t->timer, SP_TIMER_NONE, memory_order_seq_cst);
-
-	if (timer != SP_TIMER_NONE)
-		drop_timer(timer - 1);
 }
 
 /* pairs with disarm_all() and release(): either they see the new timer or this sees their store */
@@ -215,11 +216,11 @@ static struct sp_thread *enrol(uint32_t tid)
 	return t == NULL ? NULL : bind(t, tid);
 }
 
-static void arm_if_unarmed(struct sp_thread *t)
+static void arm_if_unarmed(struct sp_thread *t, uint32_t tid)
 {
 	if (atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_TIMER_NONE &&
 	    sp_thread_armed() < atomic_load_explicit(&TABLE->armed_max, memory_order_relaxed))
-		arm(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
+		arm(t, tid);
 }
 
 struct sp_thread *sp_thread_self(void)
@@ -288,7 +289,7 @@ void sp_thread_enrol(uint32_t tid)
 
 	/* It may have unblocked our signal in a way that no hook sees. */
 	if (t != NULL)
-		arm_if_unarmed(t);
+		arm_if_unarmed(t, tid);
 }
 
 void sp_thread_reap(void)
@@ -350,7 +351,7 @@ void sp_thread_rearm(void)
 	struct sp_thread *t = sp_thread_self();
 
 	if (t != NULL)
-		arm_if_unarmed(t);
+		arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
 }
 
 void sp_thread_rest(void)

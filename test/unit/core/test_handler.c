@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "sampler/counters.h"
+#include "sampler/mask.h"
 #include "sampler/sampler.h"
 #include "sampler/signals.h"
 #include "sampler/span.h"
@@ -464,7 +465,10 @@ Test(sampler, samples_a_thread_that_the_scan_found)
 	int others = sp_tasks_scan(self); /* the test framework may have threads too */
 
 	cr_assert_geq(others, 1);
-	cr_assert_eq(sp_thread_armed(), (uint32_t)others, "all but the one that scans");
+	uint32_t armed = sp_thread_armed();
+
+	/* A thread of the test framework that blocks every signal gets no timer. */
+	cr_assert(armed >= 1 && armed <= (uint32_t)others, "all but the one that scans");
 
 	while (seen.tid != atomic_load(&idle_tid))
 		(void)drain();
@@ -472,5 +476,57 @@ Test(sampler, samples_a_thread_that_the_scan_found)
 	cr_assert_eq(pthread_join(thread, NULL), 0);
 	while (sp_tasks_scan(self) >= others) /* join returns before the kernel has let go of it */
 		continue;
-	cr_assert_eq(sp_thread_armed(), (uint32_t)others - 1, "who is gone has no timer");
+	cr_assert_eq(sp_thread_armed(), armed - 1, "who is gone has no timer");
+}
+
+static void mask_ours(int how)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, sp_signals_number());
+	cr_assert_eq(pthread_sigmask(how, &set, NULL), 0);
+}
+
+Test(sampler, arms_no_thread_that_blocks_the_signal)
+{
+	prepare();
+	mask_ours(SIG_BLOCK);
+
+	cr_assert_not_null(sp_thread_self());
+	cr_assert_eq(sp_thread_armed(), 0);
+
+	mask_ours(SIG_UNBLOCK);
+	sp_thread_rearm();
+	cr_assert_eq(sp_thread_armed(), 1);
+	sp_thread_rest();
+	cr_assert_eq(sp_thread_armed(), 0);
+}
+
+static void *wait_for_our_signal(void *arg)
+{
+	sigset_t set;
+	int signo;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, sp_signals_number());
+	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+	atomic_store(&idle_tid, (uint32_t)syscall(SYS_gettid));
+	(void)sigwait(&set, &signo);
+	return arg;
+}
+
+/* While it waits, the kernel shows the mask without the signals waited for. */
+Test(sampler, arms_no_thread_that_waits_for_the_signal)
+{
+	pthread_t thread;
+
+	prepare();
+	cr_assert_eq(pthread_create(&thread, NULL, wait_for_our_signal, NULL), 0);
+	while (atomic_load(&idle_tid) == 0)
+		continue;
+	for (int i = 0; i < 2000; i++)
+		cr_assert(sp_mask_blocks(atomic_load(&idle_tid)));
+	cr_assert_eq(pthread_kill(thread, sp_signals_number()), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
 }
