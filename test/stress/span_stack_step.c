@@ -14,6 +14,8 @@
 #include "test/stress/trap_step.h"
 
 #define NO_SPAN 0U
+/* Spans from this id on are attached under a token; those before are active by being started. */
+#define FIRST_ATTACHED 10U
 
 typedef int push_fn(struct sp_span_stack *s, const struct sp_span_entry *e);
 
@@ -37,7 +39,7 @@ static struct sp_span_entry entry_of(uint64_t id)
 		.root_id = id * 3,
 		.name_id = (uint32_t)id * 5,
 		.root_name_id = (uint32_t)id * 7,
-		.token = id * 11,
+		.token = id >= FIRST_ATTACHED ? id * 11 : 0,
 	};
 
 	memset(e.trace_id, (int)id, sizeof(e.trace_id));
@@ -176,6 +178,7 @@ static void run_orders(push_fn *fn)
 	push(fn, 11);
 	push(fn, 12);
 	detach(11, false, 12);
+	pop(12, NO_SPAN); /* ended while attached: hides what is below until its detach */
 	detach(12, true, 10);
 	detach(11, true, 10);
 	detach(10, false, NO_SPAN);
