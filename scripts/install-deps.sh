@@ -77,6 +77,11 @@ suite_add()
 	as_root tee "$SUITE_LIST" >/dev/null <<<"deb $mirror $SUITE main"
 }
 
+backport_version()
+{
+	apt-cache madison "$1" | awk -F ' *[|] *' -v suite="$SUITE/" 'index($3, suite) { print $2; exit }'
+}
+
 update()
 {
 	apt update && return
@@ -89,7 +94,7 @@ update()
 
 main()
 {
-	local pkg missing=() install=()
+	local pkg missing=() install=() backported=()
 
 	(($# > 0)) || die "usage: scripts/install-deps.sh GROUP... (groups: ${!GROUP[*]})"
 	for pkg in $(wanted "$@"); do
@@ -107,12 +112,16 @@ main()
 				suite_add
 				suite_added=1
 			fi
-			install+=("$pkg/$SUITE" "${BACKPORTED[$pkg]}/$SUITE")
+			backported+=("$pkg" "${BACKPORTED[$pkg]}")
 		else
 			install+=("$pkg")
 		fi
 	done
 	update
+	# By version, not by suite: a suite would count for what these packages depend on too.
+	for pkg in "${backported[@]}"; do
+		install+=("$pkg=$(backport_version "$pkg")")
+	done
 	apt install --no-install-recommends "${install[@]}"
 }
 
