@@ -82,8 +82,7 @@ static void print_vehicle(const struct input *in, const json_t *vehicle, const s
 	printf("%-24s %7.0f %7.0f %8.0f %8.2f %7.1f%% %7.1f%% %+7.1f\n",
 	       input_text(vehicle, "span_name"), input_number(vehicle, "orders"),
 	       input_number(row, "spans"), input_number(row, "samples"),
-	       input_number(row, "ns") / 1e9,
-	       percent(input_number(row, "ns"), sum->profile_ns),
+	       input_number(row, "ns") / 1e9, percent(input_number(row, "ns"), sum->profile_ns),
 	       percent(input_number(vehicle, "cpu_ns"), sum->truth_ns),
 	       difference(in, vehicle, sum));
 }
@@ -99,16 +98,17 @@ static void print_table(const struct input *in)
 	       "CPU s", "share", "truth", "diff");
 	json_array_foreach(vehicles, i, element) print_vehicle(in, element, &sum);
 	/* Names that the server gives to no local root would be a wrong label: show them. */
-	json_array_foreach(
-		json_object_get(in->report, "span_names"), i,
-		element) if (input_find(vehicles, "span_name", input_text(element, "span_name")) == NULL)
+	json_array_foreach(json_object_get(in->report, "span_names"), i,
+			   element) if (input_find(vehicles, "span_name",
+						   input_text(element, "span_name")) == NULL)
 		printf("%-24s %7s %7.0f %8.0f %8.2f\n", input_text(element, "span_name"), "-",
 		       input_number(element, "spans"), input_number(element, "samples"),
 		       input_number(element, "ns") / 1e9);
 	printf("%-24s %7s %7s %8.0f %8.2f\n", "(outside any span)", "", "",
 	       input_nested(in->report, "total", "samples") -
 		       input_nested(in->report, "labelled", "samples"),
-	       (input_nested(in->report, "total", "ns") - input_nested(in->report, "labelled", "ns")) /
+	       (input_nested(in->report, "total", "ns") -
+		input_nested(in->report, "labelled", "ns")) /
 		       1e9);
 	printf("%-24s %7s %7s %8.0f %8.2f   (the process used %.2f s from its start to its "
 	       "end)\n\n",
@@ -228,7 +228,8 @@ static void print_functions(const json_t *functions)
 	printf("  %8s %8s  %s\n", "flat ms", "cum ms", "function");
 	for (size_t i = 0; i < count && i < FUNCTIONS_SHOWN; i++)
 		printf("  %8.1f %8.1f  %s\n", input_number(sorted[i], "self_ns") / 1e6,
-		       input_number(sorted[i], "total_ns") / 1e6, input_text(sorted[i], "function"));
+		       input_number(sorted[i], "total_ns") / 1e6,
+		       input_text(sorted[i], "function"));
 	free(sorted);
 }
 
