@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Starting, forking and ending. Contexts: INIT (load, fork handlers), APP (start, flush). The first
- * thread that records a span does the start; others that come while it runs go unlabelled.
+ * thread that records a span does the start; others that come while it runs wait for it, shortly.
  */
 #include "preload/life.h"
 
@@ -9,6 +9,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "preload/background.h"
@@ -27,6 +29,9 @@ enum state {
 	LIFE_ACTIVE,
 	LIFE_FAILED,
 };
+
+/* The start takes well under a millisecond of CPU time; on a busy machine it may be preempted. */
+#define START_WAIT_MS 50
 
 static _Atomic int state = LIFE_OFF;
 static pid_t active_pid;
@@ -116,6 +121,29 @@ static bool start_by_winner(void)
 						       memory_order_release, memory_order_relaxed);
 }
 
+/*
+ * Another thread is starting: short work, once in a process. Without the wait the first spans of all
+ * other threads would go unrecorded where a program starts its threads together.
+ */
+static bool wait_for_winner(void)
+{
+	struct timespec now = {0, 0};
+	struct timespec since = {0, 0};
+	int state_now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &since);
+	do {
+		(void)syscall(SYS_sched_yield);
+		state_now = atomic_load_explicit(&state, memory_order_acquire);
+		(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (state_now == LIFE_STARTING &&
+		 (now.tv_sec - since.tv_sec) * 1000 + (now.tv_nsec - since.tv_nsec) / 1000000 <
+			 START_WAIT_MS);
+	if (state_now == LIFE_STARTING)
+		sp_count(SP_COUNT_SPAN_NO_THREAD);
+	return state_now == LIFE_ACTIVE;
+}
+
 bool sp_life_start(void)
 {
 	int now = atomic_load_explicit(&state, memory_order_acquire);
@@ -124,11 +152,15 @@ bool sp_life_start(void)
 
 	if (now == LIFE_ACTIVE)
 		return true;
-	if (now != LIFE_ASLEEP)
+	if (now != LIFE_ASLEEP && now != LIFE_STARTING)
 		return false;
-	if (!atomic_compare_exchange_strong_explicit(&state, &now, LIFE_STARTING,
-						     memory_order_acq_rel, memory_order_acquire))
-		return now == LIFE_ACTIVE;
+	if (now == LIFE_STARTING ||
+	    !atomic_compare_exchange_strong_explicit(&state, &now, LIFE_STARTING,
+						     memory_order_acq_rel, memory_order_acquire)) {
+		ok = wait_for_winner();
+		errno = saved;
+		return ok;
+	}
 	ok = start_by_winner();
 	errno = saved;
 	return ok;

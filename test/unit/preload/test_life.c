@@ -7,25 +7,57 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "preload/background.h"
 #include "preload/guard.h"
 #include "sampler/signals.h"
 #include "sampler/thread.h"
 
+static _Atomic int early_result; /* of a thread that comes while another one starts; 0 = none yet */
+
 static struct {
 	int started;
+	bool meets_another;
 	int refuse;         /* errno of the start, 0 = it works */
 	bool fails_at_once; /* it cannot load the exporter */
 	unsigned flushes;
 	uint32_t flush_ms;
 } background;
 
+static void *come_early(void *arg)
+{
+	atomic_store(&early_result, sp_life_start() ? 1 : -1);
+	return arg;
+}
+
+/* Time enough for the other thread to be refused, if that is what happens to it. */
+static void meet_another(void)
+{
+	struct timespec began;
+	struct timespec now;
+	pthread_t thread;
+
+	cr_assert_eq(pthread_create(&thread, NULL, come_early, NULL), 0);
+	cr_assert_eq(pthread_detach(thread), 0);
+	(void)clock_gettime(CLOCK_MONOTONIC, &began);
+	do {
+		(void)sched_yield();
+		(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (atomic_load(&early_result) == 0 &&
+		 (now.tv_sec - began.tv_sec) * 1000000000 + now.tv_nsec - began.tv_nsec < 5000000);
+}
+
 int sp_background_start(const struct sp_config *cfg)
 {
 	cr_assert_eq(cfg, sp_life_config());
 	background.started++;
+	if (background.meets_another)
+		meet_another();
 	if (background.fails_at_once)
 		sp_life_fail();
 	return -background.refuse;
@@ -63,6 +95,18 @@ static void end(void)
 }
 
 TestSuite(life, .fini = end, .timeout = 20);
+
+Test(life, a_thread_that_comes_while_another_one_starts_is_not_turned_away)
+{
+	background.meets_another = true;
+	load_with("SPANPROF_OUTPUT_DIR=/nowhere", "SPANPROF_FLUSH_TIMEOUT=0");
+
+	cr_assert(sp_life_start());
+	while (atomic_load(&early_result) == 0)
+		(void)sched_yield();
+	cr_assert_eq(atomic_load(&early_result), 1);
+	cr_assert_eq(background.started, 1);
+}
 
 Test(life, is_off_before_it_was_loaded)
 {
