@@ -27,6 +27,7 @@
 #include "sampler/counters.h"
 #include "sampler/handler.h"
 #include "sampler/label.h"
+#include "sampler/monotonic.h"
 #include "sampler/signals.h"
 #include "sampler/tasks.h"
 #include "sampler/thread.h"
@@ -50,14 +51,6 @@ static _Atomic uint64_t flush_deadline_ns;
 static _Atomic bool running;
 static _Atomic uint32_t may_load; /* futex: 1 once start-up is over */
 static _Atomic bool main_ended;
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts = {0, 0};
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
-}
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
 {
@@ -95,7 +88,7 @@ static int ops_flush_pending(void)
 static uint32_t ops_flush_left_ms(void)
 {
 	uint64_t end = atomic_load_explicit(&flush_deadline_ns, memory_order_relaxed);
-	uint64_t now = now_ns();
+	uint64_t now = sp_monotonic_ns();
 
 	if (!ops_flush_pending() || end <= now)
 		return 0;
@@ -130,35 +123,36 @@ static bool last_one(uint64_t *next_scan)
 	bool often = atomic_load_explicit(&main_ended, memory_order_relaxed);
 	int others;
 
-	if (often && *next_scan > now_ns() + SCAN_LAST_NS)
+	if (often && *next_scan > sp_monotonic_ns() + SCAN_LAST_NS)
 		*next_scan = 0;
-	if (now_ns() < *next_scan)
+	if (sp_monotonic_ns() < *next_scan)
 		return false;
 	if (sp_life_active())
 		check_signal();
 	sp_descriptors_check_stderr();
 	others = sp_tasks_scan((uint32_t)syscall(SYS_gettid));
-	*next_scan = now_ns() + (often ? SCAN_LAST_NS : SCAN_NS);
+	*next_scan = sp_monotonic_ns() + (often ? SCAN_LAST_NS : SCAN_NS);
 	return others == 0;
 }
 
 static unsigned ops_wait(uint32_t timeout_ms)
 {
 	static uint64_t next_scan;
-	uint64_t end = now_ns() + timeout_ms * SP_NS_PER_MS;
+	uint64_t end = sp_monotonic_ns() + timeout_ms * SP_NS_PER_MS;
 
 	sp_fork_gate_yield();
 	for (;;) {
 		if (last_one(&next_scan)) {
 			atomic_store_explicit(&flush_deadline_ns,
-					      now_ns() + config->flush_timeout_ms * SP_NS_PER_MS,
+					      sp_monotonic_ns() +
+						      config->flush_timeout_ms * SP_NS_PER_MS,
 					      memory_order_relaxed);
 			atomic_fetch_add_explicit(&flush_asked, 1, memory_order_release);
 			return SP_WAIT_FLUSH | SP_WAIT_STOP;
 		}
 		if (ops_flush_pending())
 			return SP_WAIT_FLUSH;
-		uint64_t now = now_ns();
+		uint64_t now = sp_monotonic_ns();
 
 		if (now >= end)
 			return 0;
@@ -214,11 +208,11 @@ static export_entry_t load_exporter(void)
 
 static void wait_for_main(void)
 {
-	uint64_t end = now_ns() + LOAD_WAIT_NS;
+	uint64_t end = sp_monotonic_ns() + LOAD_WAIT_NS;
 	uint64_t now;
 
 	while (atomic_load_explicit(&may_load, memory_order_acquire) == 0 && !ops_flush_pending() &&
-	       (now = now_ns()) < end)
+	       (now = sp_monotonic_ns()) < end)
 		futex_wait(&may_load, 0, end - now);
 }
 
@@ -257,8 +251,7 @@ static void *background(void *arg SP_UNUSED)
 
 static int create_thread(void)
 {
-	/* Kept: in a forked child another thread of the host may have left the loader locked. */
-	static __typeof__(&pthread_detach) detach;
+	__typeof__(&pthread_detach) detach = SP_NEXT(pthread_detach);
 	__typeof__(&pthread_create) create = SP_NEXT(pthread_create);
 	uint64_t all = ~UINT64_C(0);
 	uint64_t before = 0;
@@ -267,8 +260,6 @@ static int create_thread(void)
 
 	if (create == NULL)
 		return -ENOSYS;
-	if (detach == NULL)
-		detach = (__typeof__(&pthread_detach))sp_resolve("pthread_detach");
 	/* The thread inherits the mask: no signal of the host is ever handled on it. */
 	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
 	rc = create(&thread, NULL, background, NULL);
@@ -312,7 +303,7 @@ void sp_background_forked(void)
 
 void sp_background_flush(uint32_t timeout_ms)
 {
-	uint64_t end = now_ns() + timeout_ms * SP_NS_PER_MS;
+	uint64_t end = sp_monotonic_ns() + timeout_ms * SP_NS_PER_MS;
 	uint32_t mine;
 
 	if (timeout_ms == 0 || !atomic_load_explicit(&running, memory_order_acquire))
@@ -323,7 +314,7 @@ void sp_background_flush(uint32_t timeout_ms)
 	futex_wake(&may_load);
 	while (atomic_load_explicit(&running, memory_order_acquire)) {
 		uint32_t done = atomic_load_explicit(&flush_done, memory_order_acquire);
-		uint64_t now = now_ns();
+		uint64_t now = sp_monotonic_ns();
 
 		if ((int32_t)(done - mine) >= 0 || now >= end)
 			return;

@@ -16,20 +16,13 @@
 #include <unistd.h>
 
 #include "sampler/compiler.h"
+#include "sampler/monotonic.h"
 
 /* Loading the exporter takes 5 to 20 ms; the symbols of a large object take longer at times. */
 #define CLOSE_WAIT_NS (500 * SP_NS_PER_MS)
 
 static _Atomic uint32_t working; /* futex of forking threads */
 static _Atomic uint32_t forking; /* how many; futex of the background thread */
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts = {0, 0};
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
-}
 
 static void wait_while(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
 {
@@ -77,11 +70,12 @@ void sp_fork_gate_yield(void)
 void sp_fork_gate_close(void)
 {
 	int saved = errno;
-	uint64_t end = now_ns() + CLOSE_WAIT_NS;
+	uint64_t end = sp_monotonic_ns() + CLOSE_WAIT_NS;
 	uint64_t now;
 
 	atomic_fetch_add_explicit(&forking, 1, memory_order_seq_cst);
-	while (atomic_load_explicit(&working, memory_order_seq_cst) != 0 && (now = now_ns()) < end)
+	while (atomic_load_explicit(&working, memory_order_seq_cst) != 0 &&
+	       (now = sp_monotonic_ns()) < end)
 		wait_while(&working, 1, end - now);
 	errno = saved;
 }

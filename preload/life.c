@@ -10,7 +10,6 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "preload/background.h"
@@ -19,6 +18,7 @@
 #include "preload/resolve.h"
 #include "sampler/counters.h"
 #include "sampler/log.h"
+#include "sampler/monotonic.h"
 #include "sampler/sampler.h"
 #include "sampler/thread.h"
 
@@ -31,7 +31,7 @@ enum state {
 };
 
 /* The start takes well under a millisecond of CPU time; on a busy machine it may be preempted. */
-#define START_WAIT_MS 50
+#define START_WAIT_NS (50 * SP_NS_PER_MS)
 
 static _Atomic int state = LIFE_OFF;
 static pid_t active_pid;
@@ -77,7 +77,6 @@ static int prepare(void)
 	if (prepared)
 		return 0;
 	sp_config_parse(&config);
-	sp_log_set_level(config.log_level);
 	err = sp_sampler_prepare(&config, sp_resolve);
 	if (err == -ENOSYS) {
 		sp_log(SP_LOG_WARN, "this C library has no _dl_find_object (glibc 2.35 and newer "
@@ -127,18 +126,13 @@ static bool start_by_winner(void)
  */
 static bool wait_for_winner(void)
 {
-	struct timespec now = {0, 0};
-	struct timespec since = {0, 0};
+	uint64_t end = sp_monotonic_ns() + START_WAIT_NS;
 	int state_now;
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &since);
 	do {
 		(void)syscall(SYS_sched_yield);
 		state_now = atomic_load_explicit(&state, memory_order_acquire);
-		(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	} while (state_now == LIFE_STARTING &&
-		 (now.tv_sec - since.tv_sec) * 1000 + (now.tv_nsec - since.tv_nsec) / 1000000 <
-			 START_WAIT_MS);
+	} while (state_now == LIFE_STARTING && sp_monotonic_ns() < end);
 	if (state_now == LIFE_STARTING)
 		sp_count(SP_COUNT_SPAN_NO_THREAD);
 	return state_now == LIFE_ACTIVE;

@@ -36,6 +36,7 @@
 	X(otel_api_clear_last_error) \
 	X(__libc_start_main) \
 	X(pthread_create) \
+	X(pthread_detach) \
 	X(pthread_exit) \
 	X(thrd_create) \
 	X(_exit) \
