@@ -87,7 +87,8 @@ static void write_guarded(const char *text, size_t len)
 /* A pipe that polls writable has PIPE_BUF bytes of room, so the write of a line does not block. */
 static bool stderr_takes_a_line(void)
 {
-	static const struct timespec no_wait;
+	/* The system call writes back how much is left. */
+	struct timespec no_wait = {0, 0};
 	struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
 
 	return syscall(SYS_ppoll, &fd, 1, &no_wait, NULL, sizeof(uint64_t)) == 1 &&
