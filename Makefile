@@ -145,7 +145,7 @@ FORCE:
 all: $(PRODUCTS) ## both objects and the tools, in build/ (V=1 prints commands, DEV=1 adds -Werror)
 
 deps: ## install the Debian packages of every group (SPANPROF_SKIP_DEPS=1 skips this everywhere)
-	$(call install_deps,build demo test lint bench)
+	$(call install_deps,build demo test lint bench cross)
 
 install: all ## copy into $(DESTDIR)$(PREFIX)/lib/spanprof and $(DESTDIR)$(PREFIX)/bin
 	install -d '$(DESTDIR)$(PREFIX)/lib/spanprof' '$(DESTDIR)$(PREFIX)/bin'
@@ -167,7 +167,7 @@ demo: ## build and run the ride-sharing demo (installs its packages first)
 ## Test
 .PHONY: test test-all test-programs unit stress e2e gates san tsan bench
 test: ## everything below, then one line of counts (installs the packages it needs first)
-	$(call install_deps,build demo test)
+	$(call install_deps,build demo test cross)
 	@$(MAKE) --no-print-directory test-all
 
 unit: $(UNIT_TESTS) ## unit tests (Criterion)
@@ -192,9 +192,9 @@ bench: all test-programs ## measure the overhead (installs its packages first)
 	$(call install_deps,build bench)
 	@test/bench/run.sh
 
-test-all: all test-programs $(UNIT_TESTS) $(STRESS_TESTS) $(ASAN_TESTS) $(TSAN_TESTS)
+test-all: all test-programs $(UNIT_TESTS) $(STRESS_TESTS) $(ASAN_TESTS) $(TSAN_TESTS) aarch64-build
 	@$(RUN) $(call as,gate,$(GATE_TESTS)) $(call as,unit,$(UNIT_TESTS) $(ASAN_TESTS)) \
-		$(call as,stress,$(STRESS_TESTS) $(TSAN_TESTS)) $(call as,e2e,$(E2E_TESTS))
+		$(call as,stress,$(STRESS_TESTS) $(TSAN_TESTS)) $(call as,e2e,$(E2E_TESTS)) $(arm_short)
 
 ## Check
 .PHONY: lint lint-all lint-gates compile compile-gcc compile-clang

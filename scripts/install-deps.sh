@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian 12 packages of the groups named on the command line: build demo test lint
-# bench. This is the one list of packages. Does nothing, quickly, when all are there.
+# bench cross. This is the one list of packages. Does nothing, quickly, when all are there.
 set -euo pipefail
 
 # "package=program": nothing to install where that program is already on the PATH.
@@ -15,6 +15,7 @@ declare -A GROUP=(
 		findutils diffutils procps util-linux libmicrohttpd-dev"
 	[lint]="clang clang-format clang-tidy shellcheck libcriterion-dev"
 	[bench]="g++ python3 curl procps"
+	[cross]="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user"
 )
 # Not in bookworm itself. Only these come from backports, so that nothing else gets newer.
 readonly -A BACKPORTED=([opentelemetry-cpp-dev]="opentelemetry-cpp")

@@ -5,6 +5,9 @@
 #   stress  a program, exit 0 passes
 #   gate    a script in test/gates, exit 0 passes
 #   e2e     a script in test/e2e, exit 0 passes, 77 skips with its last line as the reason
+#   cross   the same with the programs for aarch64, which an emulator runs
+#   skip    no path, but the reason why a group of tests is not run
+# Programs below build/aarch64 are run by the emulator as well.
 # Prints one line per test and at the end one line of counts, which is all of stdout's last line.
 # Each test gets its own session, whose leftovers are killed; logs stay in build/test/logs.
 set -uo pipefail
@@ -12,7 +15,7 @@ cd "$(dirname "$0")/.." || exit 1
 
 readonly LOGS=${SPANPROF_TEST_LOGS:-build/test/logs}
 readonly SKIP_STATUS=77
-declare -A LIMIT_S=([unit]=300 [stress]=180 [gate]=120 [e2e]=300)
+declare -A LIMIT_S=([unit]=300 [stress]=180 [gate]=120 [e2e]=300 [cross]=300)
 declare -i passed=0 failed=0 skipped=0
 
 # report STATUS KIND NAME SECONDS [REASON]
@@ -24,6 +27,17 @@ report()
 	*) failed+=1 ;;
 	esac
 	printf '%-6s  %-6s  %s (%s s)%s\n' "$1" "$2" "$3" "$4" "${5:+: $5}"
+}
+
+# Sets EMULATOR for a program of that path; test/aarch64/module.mk wrote what is needed.
+emulate()
+{
+	EMULATOR=()
+	[[ $1 == build/aarch64/* ]] || return 0
+	# shellcheck source=/dev/null
+	source build/aarch64/emulator
+	export TEST_BUILD TEST_EMULATOR TEST_EMULATOR_ROOT
+	read -ra EMULATOR <<<"$TEST_EMULATOR -E LD_PRELOAD=$TEST_EMULATOR_EXEC"
 }
 
 show_log()
@@ -82,7 +96,8 @@ run_unit()
 	local program=$1 name=$2 log=$3 tap=$3.tap status seconds test reason planned seen=0 bad=0 rc
 
 	rm -f "$tap"
-	run_limited "${LIMIT_S[unit]}" "$log" "$program" --tap="$tap" --jobs "$(nproc)"
+	run_limited "${LIMIT_S[unit]}" "$log" "${EMULATOR[@]}" "$program" --tap="$tap" \
+		--jobs "$(nproc)"
 	rc=$?
 	[[ -e $tap ]] || : >"$tap"
 	while IFS='|' read -r status seconds test reason; do
@@ -126,6 +141,8 @@ run_one()
 	name=${name/release\/test/test}
 	log=$LOGS/$kind-${name//\//-}.log
 	PLAIN_PREFIX=()
+	unset TEST_BUILD TEST_EMULATOR TEST_EMULATOR_ROOT
+	emulate "$program"
 	case $kind in
 	unit)
 		run_unit "$program" "$name" "$log"
@@ -136,11 +153,20 @@ run_one()
 		if [[ $program == */tsan/* ]] && setarch -R true 2>/dev/null; then
 			PLAIN_PREFIX=(setarch -R)
 		fi
+		PLAIN_PREFIX+=("${EMULATOR[@]}")
 		run_plain stress "$program" "$name" "$log"
 		;;
 	gate | e2e)
 		PLAIN_PREFIX=(bash)
 		run_plain "$kind" "$program" "$name" "$log"
+		;;
+	cross)
+		emulate build/aarch64/
+		PLAIN_PREFIX=(bash)
+		run_plain "$kind" "$program" "$name" "$log"
+		;;
+	skip)
+		report skip "$kind" "" 0 "$program"
 		;;
 	*)
 		report "not ok" "$kind" "$program" 0 "no such kind of test"

@@ -7,9 +7,10 @@ set -euo pipefail
 
 readonly ROOT=$PWD
 # Another build's objects, such as sanitized ones, are tried with this variable.
-readonly SO=${TEST_OBJECTS:-$ROOT/build}/libspanprof.so
-readonly HOSTS=$ROOT/build/test/hosts
-readonly TEST_LIBS=$ROOT/build/test
+readonly TEST_BUILD=${TEST_BUILD:-$ROOT/build}
+readonly SO=${TEST_OBJECTS:-$TEST_BUILD}/libspanprof.so
+readonly HOSTS=$TEST_BUILD/test/hosts
+readonly TEST_LIBS=$TEST_BUILD/test
 readonly CHECK=$ROOT/test/e2e/check.py
 readonly RUN_LIMIT_S=60
 # The default of SPANPROF_FLUSH_TIMEOUT and a second, as README promises.
@@ -81,6 +82,27 @@ now_ms()
 	echo $((${EPOCHREALTIME/./} / 1000))
 }
 
+# An emulator (see test/aarch64) takes the variables of the program as options.
+emulate()
+{
+	local -a command=()
+
+	read -ra command <<<"$TEST_EMULATOR"
+	while [[ ${1%%=*} =~ ^[A-Za-z_][A-Za-z0-9_]*$ && $1 == *=* ]]; do
+		command+=(-E "$1")
+		shift
+	done
+	exec "${command[@]}" "$@"
+}
+
+# Runs a program of the tests with the variables before it.
+LAUNCH=(env)
+if [[ -n ${TEST_EMULATOR:-} ]]; then
+	export -f emulate
+	LAUNCH=(bash -c 'emulate "$@"' emulate)
+fi
+readonly -a LAUNCH
+
 # run NAME [VARIABLE=VALUE]... COMMAND...: leaves NAME.out, NAME.err, NAME.rc and NAME.ms in $WORK.
 run()
 {
@@ -89,8 +111,8 @@ run()
 	shift
 	began=$(now_ms)
 	# In a subshell, whose remarks on hosts that abort nobody wants to read.
-	(timeout --kill-after=5 "$RUN_LIMIT_S" env "$@" >"$WORK/$name.out" 2>"$WORK/$name.err" \
-		</dev/null; exit $?) 2>/dev/null || rc=$?
+	(timeout --kill-after=5 "$RUN_LIMIT_S" "${LAUNCH[@]}" "$@" >"$WORK/$name.out" \
+		2>"$WORK/$name.err" </dev/null; exit $?) 2>/dev/null || rc=$?
 	echo $(($(now_ms) - began)) >"$WORK/$name.ms"
 	echo "$rc" >"$WORK/$name.rc"
 	((rc != 124 && rc != 137)) || fail "$name: did not end within $RUN_LIMIT_S s"

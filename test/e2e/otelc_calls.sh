@@ -68,7 +68,7 @@ same()
 		fail "$name: an ambient context was not given back"
 }
 
-mapfile -t STORIES < <("$OTELC/lazy")
+mapfile -t STORIES < <("${LAUNCH[@]}" "$OTELC/lazy")
 ((${#STORIES[@]} >= 10)) || fail "no stories"
 for story in "${STORIES[@]}"; do
 	# Losing a label to the depth of our own stack is worth a message otherwise.

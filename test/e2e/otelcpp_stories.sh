@@ -30,7 +30,7 @@ tell()
 }
 
 # Without us the host's own words about its spans are true; with us it says the same.
-for story in $("$STORIES"); do
+for story in $("${LAUNCH[@]}" "$STORIES"); do
 	run "$story" OTELC_SPANS_JSON="$WORK/$story.spans" "$STORIES" "$story"
 	expect_rc "$story" 0
 	touch "$WORK/$story.spans"

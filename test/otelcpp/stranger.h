@@ -7,8 +7,14 @@
 
 #define STRANGER(rest) __asm__("_ZN13opentelemetry2v13sdk5trace" rest)
 
-void stranger_start(void **result, void *tracer, size_t len, const char *name,
-		    const void *attributes, const void *links, const void *options)
+/* Returned in memory, as a C++ object with a destructor is. */
+struct stranger_result {
+	void *word[4];
+};
+
+struct stranger_result stranger_start(void *tracer, size_t len, const char *name,
+				      const void *attributes, const void *links,
+				      const void *options)
 	STRANGER("6Tracer9StartSpanENS0_5nostd11string_viewERKNS0_6common16KeyValueIterableE"
 		 "RKNS0_5trace27SpanContextKeyValueIterableERKNSA_16StartSpanOptionsE");
 void stranger_end(void *span, const void *options)

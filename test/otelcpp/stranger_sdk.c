@@ -7,15 +7,17 @@
 
 #include "test/otelcpp/stranger.h"
 
-void stranger_start(void **result, void *tracer, size_t len, const char *name,
-		    const void *attributes, const void *links, const void *options)
+struct stranger_result stranger_start(void *tracer, size_t len, const char *name,
+				      const void *attributes, const void *links,
+				      const void *options)
 {
-	/* small numbers where a known build has pointers, which nobody may follow */
-	result[0] = &stranger_words;
-	result[1] = NULL;
+	struct stranger_result result = {{&stranger_words, NULL, NULL, NULL}};
+
 	printf("start %d %.*s %d %d %d\n", tracer == &stranger_words[1], (int)len, name,
 	       attributes == &stranger_words[2], links == &stranger_words[3],
 	       options == &stranger_words[4]);
+	/* small numbers where a known build has pointers, which nobody may follow */
+	return result;
 }
 
 void stranger_end(void *span, const void *options)

@@ -30,7 +30,7 @@ $(STEP_DIR)/gaps: $(STEP_DIR)/gaps.o $(B)/release/sampler.a
 	$(call say,LD,$@)
 	$(Q)$(CC) -Wl,-z,max-page-size=0x200000,-z,separate-code -o $@ $^
 
-ifeq ($(shell uname -m),x86_64)
+ifneq ($(findstring x86_64,$(shell $(CC) -dumpmachine 2>/dev/null)),)
 TEST_PROGRAMS += $(STEP_PROGRAMS)
 STRESS_TESTS += $(STEP_PROGRAMS)
 stress: $(STEP_PROGRAMS)

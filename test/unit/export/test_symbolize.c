@@ -17,6 +17,7 @@
 #include "export/maps.h"
 #include "export/symbolize.h"
 #include "export/symtab.h"
+#include "test/unit/emulated.h"
 
 static struct sp_modules *modules;
 static struct sp_symbolizer *symbolizer;
@@ -77,7 +78,7 @@ Test(symbolize, names_static_and_exported_functions, .timeout = 20)
 Test(symbolize, agrees_with_nm_on_this_program, .timeout = 60)
 {
 	const struct sp_module *self = sp_modules_main(modules);
-	FILE *nm = popen("nm -S --defined-only /proc/$PPID/exe", "r");
+	FILE *nm = ask_shell("nm -S --defined-only \"$SELF\"");
 	unsigned long long vaddr, size;
 	unsigned checked = 0;
 	char line[512], type, name[256];
@@ -132,6 +133,8 @@ Test(symbolize, names_vdso_functions, .timeout = 20)
 	uint64_t base = getauxval(AT_SYSINFO_EHDR);
 	bool found = false;
 
+	if (base == 0)
+		cr_skip_test("this kernel has no vdso");
 	for (uint64_t at = base; at < base + 8192 && !found; at += 16)
 		found = strstr(name_of(at).name, "clock_gettime") != NULL;
 	cr_expect(found);

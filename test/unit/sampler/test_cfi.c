@@ -213,14 +213,18 @@ static int apply(const uint8_t *code, size_t n, struct sp_regs *regs)
 
 #define DEF_CFA_SP_16 0x0c, SP_ARCH_REG_SP, 16
 #define RA_AT_MINUS_8 0x80 | SP_ARCH_REG_PC, 1
+/* Without bits that a processor could take for an authentication code. */
+#define CODE_ADDRESS 0x7654321098U
 
 Test(cfi_apply, makes_the_callers_registers, .timeout = 20)
 {
 	struct sp_regs regs;
+	int rc;
+
+	memory[1] = CODE_ADDRESS;
 	/* r3 at CFA-16, r5 = CFA-8, r0 = r1, r2 undefined */
-	int rc =
-		apply(BYTES(DEF_CFA_SP_16, RA_AT_MINUS_8, 0x83, 2, 0x14, 5, 1, 0x09, 0, 1, 0x07, 2),
-		      &regs);
+	rc = apply(BYTES(DEF_CFA_SP_16, RA_AT_MINUS_8, 0x83, 2, 0x14, 5, 1, 0x09, 0, 1, 0x07, 2),
+		   &regs);
 
 	cr_assert_eq(rc, 1);
 	cr_assert_eq(regs.pc, memory[1]);
@@ -275,7 +279,10 @@ Test(cfi_apply, fails_where_the_rules_lead_nowhere, .timeout = 20)
 Test(cfi_apply, forgets_a_register_that_it_cannot_read, .timeout = 20)
 {
 	struct sp_regs regs;
-	int rc = apply(BYTES(DEF_CFA_SP_16, RA_AT_MINUS_8, 0x83, 9), &regs);
+	int rc;
+
+	memory[1] = CODE_ADDRESS;
+	rc = apply(BYTES(DEF_CFA_SP_16, RA_AT_MINUS_8, 0x83, 9), &regs);
 
 	cr_assert_eq(rc, 1);
 	cr_assert_not(sp_regs_known(&regs, 3));

@@ -26,6 +26,7 @@
 #include "sampler/counters.h"
 #include "sampler/sample.h"
 #include "sampler/unwind_sig.h"
+#include "test/unit/emulated.h"
 
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
@@ -138,6 +139,12 @@ static void expect_same(uint16_t flags)
 	cr_assert_eq(walk.depth, walk.want_depth);
 	cr_assert_eq(walk.flags, flags, "flags %#x", walk.flags);
 	cr_assert_eq(walk.failed, 0);
+}
+
+/* An emulator may put the initial stack right above the program, where everything seems near. */
+static uint16_t off_stack(void)
+{
+	return emulated() ? SP_SAMPLE_ROOTED : SP_SAMPLE_ROOTED | SP_SAMPLE_OFF_STACK;
 }
 
 /*
@@ -293,7 +300,7 @@ Test(unwind, equals_libunwind_from_an_alternate_stack_to_the_threads_own)
 
 	raise(SIGUSR2);
 
-	expect_same(SP_SAMPLE_ROOTED | SP_SAMPLE_OFF_STACK);
+	expect_same(off_stack());
 	cr_assert_eq(frames_in((const void *)(uintptr_t)raise_again, CALLBACK_BYTES), 1);
 	cr_assert_eq(bounds.hi, before.hi);
 }
@@ -353,7 +360,12 @@ static ucontext_t coroutine_context;
 CALLBACK static void coroutine(void)
 {
 	raise(SIGUSR1);
-	/* Its caller was never called: ours is exact there, where libunwind has no rule for it. */
+	/*
+	 * Its caller was never called: ours is exact there, where libunwind has no rule for it and
+	 * may go on by the frame pointer.
+	 */
+	cr_assert_geq(walk.want_depth, walk.depth);
+	walk.want_depth = walk.depth;
 	walk.want[walk.want_depth - 1]++;
 }
 
@@ -372,9 +384,9 @@ Test(unwind, equals_libunwind_in_a_coroutine)
 
 	cr_assert_eq(swapcontext(&main_context, &coroutine_context), 0);
 
-	expect_same(SP_SAMPLE_ROOTED | SP_SAMPLE_OFF_STACK);
+	expect_same(off_stack());
 	cr_assert_eq(frames_in((const void *)(uintptr_t)coroutine, CALLBACK_BYTES), 1);
-	cr_assert_eq(memcmp(&bounds, &before, sizeof(bounds)), 0);
+	cr_assert(emulated() || memcmp(&bounds, &before, sizeof(bounds)) == 0);
 }
 
 Test(unwind, walks_a_coroutine_whose_stack_ends_at_an_unreadable_page)

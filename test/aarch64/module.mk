@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Everything again for aarch64: built by the cross compiler against Debian's arm64 packages, which are
+# unpacked into a folder, and run by qemu's user emulation. What only one processor or a kernel of its
+# own can show says so and is skipped.
+
+ARM_ROOT := $(B)/aarch64-root
+ARM_SYSROOT := $(abspath $(ARM_ROOT))/root
+ARM_B := $(B)/aarch64
+ARM_EXEC := $(ARM_B)/test/exec.so
+ARM_TRIPLET := aarch64-linux-gnu
+ARM_PKG := $(ARM_SYSROOT)/usr/lib/$(ARM_TRIPLET)/pkgconfig:$(ARM_SYSROOT)/usr/share/pkgconfig
+
+ARM_E2E := calls otelc_calls otelc_stories otelcpp_builds otelcpp_stories
+ARM_UNIT_TESTS := $(UNIT_SRCS:%.c=$(ARM_B)/release/%)
+# An emulator has threads of its own, which would be counted, and cannot single-step.
+ARM_STRESS_TESTS := $(patsubst %.c,$(ARM_B)/release/%, \
+	$(filter-out %_step.c %/thread_churn.c,$(STRESS_SRCS)))
+
+arm_make = env PKG_CONFIG_SYSROOT_DIR='$(ARM_SYSROOT)' PKG_CONFIG_LIBDIR='$(ARM_PKG)' \
+	$(MAKE) --no-print-directory B=$(ARM_B) CC='$(ARM_TRIPLET)-gcc --sysroot=$(ARM_SYSROOT)' \
+	CXX='$(ARM_TRIPLET)-g++ --sysroot=$(ARM_SYSROOT)'
+
+# What the test runner and the scripts need to know of the emulator.
+define ARM_EMULATOR
+TEST_BUILD='$(abspath $(ARM_B))'
+TEST_EMULATOR='qemu-aarch64 -L $(ARM_SYSROOT)'
+TEST_EMULATOR_ROOT='$(ARM_SYSROOT)'
+TEST_EMULATOR_EXEC='$(abspath $(ARM_EXEC))'
+endef
+export ARM_EMULATOR
+
+# The mirror of this machine may have no arm64 packages; evaluated once the build has been tried.
+arm_there = $(shell test -e $(ARM_ROOT)/.done && echo there)
+arm_items = $(if $(arm_there),$(call as,unit,$(1)) $(call as,stress,$(2)) \
+	$(call as,cross,$(ARM_E2E:%=test/e2e/%.sh)),'skip=aarch64: no arm64 packages to be had')
+# The short form: what depends on the processor.
+arm_short = $(call arm_items,$(filter-out $(ARM_B)/release/test/unit/export/%,$(ARM_UNIT_TESTS)),)
+
+.PHONY: aarch64 aarch64-all aarch64-build
+aarch64: ## cross-compile everything and run all that can run under qemu's user emulation
+	$(call install_deps,build demo test cross)
+	@$(MAKE) --no-print-directory aarch64-all
+
+aarch64-all: all aarch64-build
+	@$(RUN) $(call arm_items,$(ARM_UNIT_TESTS),$(ARM_STRESS_TESTS))
+
+aarch64-build: $(ARM_ROOT)/.tried
+	+@[[ ! -e $(ARM_ROOT)/.done ]] || $(arm_make) all test-programs $(ARM_EXEC) \
+		$(ARM_UNIT_TESTS) $(ARM_STRESS_TESTS)
+	@[[ ! -e $(ARM_ROOT)/.done ]] || echo "$$ARM_EMULATOR" >$(ARM_B)/emulator
+
+$(ARM_ROOT)/.tried: scripts/arm64-root.sh
+	@mkdir -p $(@D)
+	$(call say,ROOT,$(ARM_ROOT))
+	$(Q)scripts/arm64-root.sh $(ARM_ROOT) >$(ARM_ROOT)/log 2>&1 && touch $(ARM_ROOT)/.done \
+		|| { rm -f $(ARM_ROOT)/.done; tail -n 3 $(ARM_ROOT)/log; }
+	@touch $@
+
+$(B)/test/exec.so: test/aarch64/exec.c
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(CC) -std=gnu11 -O2 -Wall -Wextra -fPIC -shared -o $@ $<

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an emulator of another processor (test/aarch64) does not show: its /proc is that of the
+ * emulator, and its address space has not the layout that the kernel gives a program.
+ */
+#ifndef SP_TEST_EMULATED_H
+#define SP_TEST_EMULATED_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+__attribute__((unused)) static bool emulated(void)
+{
+	return getenv("TEST_EMULATOR") != NULL;
+}
+
+/* Runs a shell command in which $SELF is this program's file. Its end is the caller's pclose. */
+__attribute__((unused)) static FILE *ask_shell(const char *command)
+{
+	char self[4096];
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (length < 0)
+		return NULL;
+	self[length] = '\0';
+	return setenv("SELF", self, 1) == 0 ? popen(command, "r") : NULL;
+}
+
+#endif
