@@ -80,7 +80,7 @@ CFLAGS_release_export = -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 # $(call source_flags,flavour,source)
 source_flags = $(CFLAGS_$(1)) \
 	$(if $(filter sampler/% preload/%,$(2)),$(CFLAGS_core) $(call CFLAGS_$(1)_core,$(1),$(2))) \
-	$(if $(filter export/%,$(2)),$(CFLAGS_export) $(CFLAGS_$(1)_export)) \
+	$(if $(filter export/% scripts/run/%,$(2)),$(CFLAGS_export) $(CFLAGS_$(1)_export)) \
 	$(if $(filter %_sig.c,$(2)),$(CFLAGS_sig) $(CFLAGS_$(1)_sig)) $(CFLAGS)
 
 LDFLAGS_shared = -shared -Wl,-z,defs,-z,now,-z,relro,-z,noexecstack,-z,nodelete \
@@ -101,10 +101,11 @@ EXPORT_SRCS := $(wildcard export/*.c)
 # These run on our own background thread only.
 BACKGROUND_SRCS := preload/background.c preload/exporter_path.c sampler/tasks.c sampler/threads.c
 REPORT_SRCS := $(wildcard export/report/*.c)
+RUNNER_SRCS := $(wildcard scripts/run/*.c)
 PROTOS := $(wildcard export/proto/*.proto)
 GEN_SRCS := $(PROTOS:export/proto/%.proto=$(B)/gen/%.pb-c.c)
 GEN_HDRS := $(GEN_SRCS:.c=.h)
-PRODUCT_SRCS := $(SAMPLER_SRCS) $(PRELOAD_SRCS) $(EXPORT_SRCS) $(REPORT_SRCS)
+PRODUCT_SRCS := $(SAMPLER_SRCS) $(PRELOAD_SRCS) $(EXPORT_SRCS) $(REPORT_SRCS) $(RUNNER_SRCS)
 
 # A unit test program is one test_<noun>.c; other .c files of its folder are linked into it too.
 UNIT_SRCS := $(wildcard test/unit/*/test_*.c)
@@ -116,7 +117,8 @@ C_SRCS := $(PRODUCT_SRCS) $(UNIT_SRCS) $(UNIT_HELPER_SRCS) $(STRESS_SRCS)
 CORE_SO := $(B)/libspanprof.so
 EXPORT_SO := $(B)/libspanprof-export.so
 REPORT := $(B)/spanprof-report
-PRODUCTS := $(CORE_SO) $(EXPORT_SO) $(REPORT)
+RUNNER := $(B)/spanprof-run
+PRODUCTS := $(CORE_SO) $(EXPORT_SO) $(REPORT) $(RUNNER)
 
 # Prints the configuration table of README.md.
 PRINT_CONFIG := $(B)/print-config
@@ -150,7 +152,7 @@ deps: ## install the Debian packages of every group (SPANPROF_SKIP_DEPS=1 skips 
 install: all ## copy into $(DESTDIR)$(PREFIX)/lib/spanprof and $(DESTDIR)$(PREFIX)/bin
 	install -d '$(DESTDIR)$(PREFIX)/lib/spanprof' '$(DESTDIR)$(PREFIX)/bin'
 	install -m 0644 $(CORE_SO) $(EXPORT_SO) '$(DESTDIR)$(PREFIX)/lib/spanprof'
-	install -m 0755 $(REPORT) $(wildcard scripts/spanprof-*) '$(DESTDIR)$(PREFIX)/bin'
+	install -m 0755 $(REPORT) $(RUNNER) $(wildcard scripts/spanprof-*) '$(DESTDIR)$(PREFIX)/bin'
 
 clean: ## remove build/
 	rm -rf $(B)
@@ -234,9 +236,9 @@ shellcheck: ## shell scripts
 layers: ## who includes whom
 	@scripts/check-layers.sh
 
-FORMAT_SRCS = $(sort $(shell find sampler preload export test -name '*.[ch]' -o -name '*.cc'))
+FORMAT_SRCS = $(sort $(shell find sampler preload export scripts test -name '*.[ch]' -o -name '*.cc'))
 SHELL_SRCS = .ci/run $(sort $(shell find scripts test -name '*.sh' -o -name '*.bash') $(wildcard scripts/spanprof-*))
-HEADERS := $(wildcard sampler/*.h export/*.h export/report/*.h preload/*.h)
+HEADERS := $(wildcard sampler/*.h export/*.h export/report/*.h preload/*.h scripts/run/*.h)
 
 ## Help
 .PHONY: help
@@ -319,6 +321,11 @@ $(EXPORT_SO): $(EXPORT_OBJS) scripts/export-exports.map
 
 $(REPORT): $(REPORT_SRCS:%.c=$(B)/release/%.o) $(B)/release/export.a $(B)/release/sampler.a
 	$(call link_program,release,-Wl$(comma)--as-needed)
+
+# For images with any C library, or none.
+$(RUNNER): $(RUNNER_SRCS:%.c=$(B)/release/%.o) $(B)/release/sampler.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -static-pie -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $^
 
 $(PRINT_CONFIG): $(B)/release/scripts/print-config.o $(B)/release/sampler.a
 	$(call link_program,release,-Wl$(comma)--as-needed)

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading ELF files that nobody vouches for: everything is read with pread() into memory of ours and
+ * checked against the size of the file. Other word sizes and byte orders are recognised, not read.
+ */
+#ifndef SP_ELF_FILE_H
+#define SP_ELF_FILE_H
+
+#include <elf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SP_ELF_INTERP_MAX 512U
+
+struct sp_elf {
+	int fd;
+	uint64_t size;
+	unsigned char word_size; /* ELFCLASS32 or ELFCLASS64 */
+	uint16_t type;
+	uint16_t machine;
+	bool readable; /* 64 bits, little-endian: all that follows is filled in */
+	bool dynamic;  /* has a dynamic section */
+	Elf64_Phdr *phdr;
+	unsigned phdrs;
+	Elf64_Shdr *shdr;
+	unsigned shdrs;
+	char interp[SP_ELF_INTERP_MAX]; /* the loader it asks for, "" = none */
+};
+
+/* 0, -ENOEXEC when it is not ELF or damaged, or why it cannot be read. sp_elf_close() after 0. */
+int sp_elf_open(const char *path, struct sp_elf *f);
+void sp_elf_close(struct sp_elf *f);
+
+/* All of it or nothing. */
+bool sp_elf_read(const struct sp_elf *f, uint64_t offset, void *out, size_t len);
+
+/* A copy with a NUL behind it, at most max bytes long; NULL when that is not possible. free(). */
+char *sp_elf_copy(const struct sp_elf *f, uint64_t offset, uint64_t len, uint64_t max);
+
+/* Where an address of the loaded file lies in it. */
+bool sp_elf_offset(const struct sp_elf *f, uint64_t address, uint64_t *offset);
+
+/* What the loader reads of the dynamic section. Strings live until sp_elf_links_free(). */
+#define SP_ELF_NEEDED_MAX 256U
+struct sp_elf_links {
+	char *strings;
+	const char *needed[SP_ELF_NEEDED_MAX];
+	unsigned needs;
+	const char *rpath;   /* NULL = none */
+	const char *runpath; /* NULL = none */
+	bool pie;            /* marked as a program */
+};
+
+bool sp_elf_links(const struct sp_elf *f, struct sp_elf_links *out);
+void sp_elf_links_free(struct sp_elf_links *l);
+
+/* Called for every named symbol of a table. */
+typedef void (*sp_elf_symbol)(void *arg, const char *name, const Elf64_Sym *symbol, size_t index);
+
+/* table is SHT_DYNSYM or SHT_SYMTAB. False when there is none that can be read. */
+bool sp_elf_symbols(const struct sp_elf *f, uint32_t table, sp_elf_symbol fn, void *arg);
+
+/* A relocation refers to that dynamic symbol by name, so the loader binds it. */
+bool sp_elf_relocated(const struct sp_elf *f, size_t index);
+
+/* The file holds that string, on its own between two NULs; at most 125 bytes. */
+bool sp_elf_has_string(const struct sp_elf *f, const char *text);
+
+/* The file has a section of that name. */
+bool sp_elf_has_section(const struct sp_elf *f, const char *name);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Symbol tables, relocations and sections. Runs in spanprof-run only. Caller: sdk.c, target.c. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+
+#include "scripts/run/elf_file.h"
+
+#define STRINGS_MAX ((uint64_t)1 << 30)
+#define NAMES_MAX ((uint64_t)1 << 20)
+/* Entries per read: tables of large programs have a million. */
+#define CHUNK 4096U
+/* Enough to find a name in any real program; the rest of a larger file is not looked at. */
+#define CONTENT_MAX ((uint64_t)2 << 30)
+#define WINDOW ((size_t)256 << 10)
+
+static const Elf64_Shdr *section_of_type(const struct sp_elf *f, uint32_t type)
+{
+	for (unsigned i = 0; i < f->shdrs; i++)
+		if (f->shdr[i].sh_type == type)
+			return &f->shdr[i];
+	return NULL;
+}
+
+bool sp_elf_symbols(const struct sp_elf *f, uint32_t table, sp_elf_symbol fn, void *arg)
+{
+	const Elf64_Shdr *s = section_of_type(f, table);
+	const Elf64_Shdr *names = s != NULL && s->sh_link < f->shdrs ? &f->shdr[s->sh_link] : NULL;
+	char *strings;
+	Elf64_Sym *chunk;
+	uint64_t n;
+
+	if (names == NULL || s->sh_entsize != sizeof(Elf64_Sym))
+		return false;
+	strings = sp_elf_copy(f, names->sh_offset, names->sh_size, STRINGS_MAX);
+	chunk = malloc(CHUNK * sizeof(*chunk));
+	n = strings != NULL && chunk != NULL ? s->sh_size / sizeof(*chunk) : 0;
+	for (uint64_t i = 0; i < n; i += CHUNK) {
+		size_t some = n - i < CHUNK ? (size_t)(n - i) : CHUNK;
+
+		if (!sp_elf_read(f, s->sh_offset + i * sizeof(*chunk), chunk,
+				 some * sizeof(*chunk)))
+			break;
+		for (size_t k = 0; k < some; k++)
+			if (chunk[k].st_name != 0 && chunk[k].st_name < names->sh_size)
+				fn(arg, strings + chunk[k].st_name, &chunk[k], (size_t)i + k);
+	}
+	free(strings);
+	free(chunk);
+	return n != 0;
+}
+
+static bool relocated_by(const struct sp_elf *f, const Elf64_Shdr *s, size_t index)
+{
+	Elf64_Rela *chunk = malloc(CHUNK * sizeof(*chunk));
+	uint64_t n = chunk != NULL ? s->sh_size / sizeof(*chunk) : 0;
+	bool found = false;
+
+	for (uint64_t i = 0; i < n && !found; i += CHUNK) {
+		size_t some = n - i < CHUNK ? (size_t)(n - i) : CHUNK;
+
+		if (!sp_elf_read(f, s->sh_offset + i * sizeof(*chunk), chunk,
+				 some * sizeof(*chunk)))
+			break;
+		for (size_t k = 0; k < some && !found; k++)
+			found = ELF64_R_SYM(chunk[k].r_info) == index;
+	}
+	free(chunk);
+	return found;
+}
+
+bool sp_elf_relocated(const struct sp_elf *f, size_t index)
+{
+	for (unsigned i = 0; i < f->shdrs; i++)
+		if (f->shdr[i].sh_type == SHT_RELA && (f->shdr[i].sh_flags & SHF_ALLOC) != 0 &&
+		    relocated_by(f, &f->shdr[i], index))
+			return true;
+	return false;
+}
+
+bool sp_elf_has_string(const struct sp_elf *f, const char *text)
+{
+	char needle[128] = "";
+	size_t len = strlen(text) + 2;
+	uint64_t end = f->size < CONTENT_MAX ? f->size : CONTENT_MAX;
+	char *window = malloc(WINDOW + sizeof(needle));
+	bool found = false;
+
+	if (window == NULL || len >= sizeof(needle)) {
+		free(window);
+		return false;
+	}
+	memcpy(needle + 1, text, len - 2);
+	for (uint64_t at = 0; at < end && !found; at += WINDOW) {
+		uint64_t left = end - at;
+		size_t some = left < WINDOW + len ? (size_t)left : WINDOW + len;
+
+		if (!sp_elf_read(f, at, window, some))
+			break;
+		found = memmem(window, some, needle, len) != NULL;
+	}
+	free(window);
+	return found;
+}
+
+bool sp_elf_has_section(const struct sp_elf *f, const char *name)
+{
+	Elf64_Ehdr h;
+	const Elf64_Shdr *s;
+	char *names;
+	bool found = false;
+
+	if (f->shdrs == 0 || !sp_elf_read(f, 0, &h, sizeof(h)) || h.e_shstrndx >= f->shdrs)
+		return false;
+	s = &f->shdr[h.e_shstrndx];
+	names = sp_elf_copy(f, s->sh_offset, s->sh_size, NAMES_MAX);
+	for (unsigned i = 0; names != NULL && i < f->shdrs && !found; i++)
+		found = f->shdr[i].sh_name < s->sh_size &&
+			strcmp(names + f->shdr[i].sh_name, name) == 0;
+	free(names);
+	return found;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spanprof-run: sets the environment of the profiler and becomes the program. Static, so that it
+ * runs in images without a shell or with another C library. Exit status as env(1): 125 its own
+ * failure, 126 the program cannot be run, 127 there is no such program.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sampler/compiler.h"
+#include "sampler/config.h"
+#include "scripts/run/check.h"
+#include "scripts/run/object.h"
+#include "scripts/run/target.h"
+
+enum { FAILED = 125, NOT_RUNNABLE = 126, NOT_FOUND = 127 };
+
+enum { OPT_CHECK = 256, OPT_HELP_ENV, OPT_VERSION, OPT_PID, OPT_HELP };
+
+static const char usage[] =
+	"Usage: spanprof-run [OPTION]... [--] COMMAND [ARGUMENT]...\n"
+	"       spanprof-run --check [--] COMMAND | --check --pid PID\n"
+	"Runs COMMAND with libspanprof.so preloaded.\n"
+	"\n"
+	"  --service NAME   the service's name, equal to that of its spans\n"
+	"  --server URL     where profiles are pushed to\n"
+	"  --output DIR     write pprof files into this folder\n"
+	"  --label K=V      one more series label; repeatable\n"
+	"  --rate HZ        samples per second of CPU time\n"
+	"  --check          say whether COMMAND can be profiled: exit 0 its SDK will be hooked,\n"
+	"                   1 it has none that can be, 2 it cannot be profiled\n"
+	"  --pid PID        with --check: look at a running process\n"
+	"  --help-env       the environment variables of the profiler\n"
+	"  --version, --help\n";
+
+static __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	fputs("spanprof-run: ", stderr);
+	vfprintf(stderr, fmt, args);
+	fputc('\n', stderr);
+	va_end(args);
+}
+
+static __attribute__((noreturn)) void out_of_memory(void)
+{
+	complain("out of memory");
+	exit(FAILED);
+}
+
+static void set(const char *name, const char *value)
+{
+	if (setenv(name, value, 1) != 0)
+		out_of_memory();
+}
+
+static void print_row(const struct sp_config_help *h, void *arg)
+{
+	(void)arg;
+	printf("%s%s%s\n    %s Type: %s. Default: %s.\n", h->name,
+	       h->aliases[0] != '\0' ? ", or " : "", h->aliases, h->help, h->type, h->fallback);
+}
+
+/* The exporter wants an absolute path, whoever types it does not. */
+static void set_output(const char *dir)
+{
+	char cwd[PATH_MAX];
+	char *path = NULL;
+
+	if (dir[0] == '/') {
+		set("SPANPROF_OUTPUT_DIR", dir);
+		return;
+	}
+	if (getcwd(cwd, sizeof(cwd)) == NULL) {
+		complain("--output %s: cannot tell the current folder: %s", dir, strerror(errno));
+		exit(FAILED);
+	}
+	if (asprintf(&path, "%s/%s", cwd, dir) < 0)
+		out_of_memory();
+	set("SPANPROF_OUTPUT_DIR", path);
+	free(path);
+}
+
+/* Adds to what the environment says already, which it would otherwise hide. */
+static void add_label(const char *pair)
+{
+	const char *have = getenv("SPANPROF_LABELS");
+	char *all = NULL;
+
+	if (strchr(pair, '=') == NULL || pair[0] == '=' || strchr(pair, ',') != NULL) {
+		complain("--label %s: not of the form k=v", pair);
+		exit(FAILED);
+	}
+	if (have == NULL || have[0] == '\0')
+		have = getenv("PYROSCOPE_LABELS");
+	if (have == NULL || have[0] == '\0') {
+		set("SPANPROF_LABELS", pair);
+		return;
+	}
+	if (asprintf(&all, "%s,%s", have, pair) < 0)
+		out_of_memory();
+	set("SPANPROF_LABELS", all);
+	free(all);
+}
+
+static void set_rate(const char *hz)
+{
+	char *end;
+	long n = strtol(hz, &end, 10);
+
+	if (*hz == '\0' || *end != '\0' || n < 1 || n > 1000) {
+		complain("--rate %s: not a number from 1 to 1000", hz);
+		exit(FAILED);
+	}
+	set("SPANPROF_SAMPLE_RATE", hz);
+}
+
+struct choice {
+	bool check;
+	pid_t pid; /* 0 = none */
+};
+
+static void take_pid(struct choice *choice, const char *text)
+{
+	char *end;
+	long n = strtol(text, &end, 10);
+
+	if (*end != '\0' || n < 1 || n > INT_MAX) {
+		complain("--pid %s: not a process id", text);
+		exit(FAILED);
+	}
+	choice->pid = (pid_t)n;
+}
+
+static void finish(const char *text)
+{
+	fputs(text, stdout);
+	exit(fflush(stdout) == 0 ? 0 : FAILED);
+}
+
+static void take_option(int option, const char *value, struct choice *choice)
+{
+	switch (option) {
+	case 's':
+		set("SPANPROF_APPLICATION_NAME", value);
+		break;
+	case 'u':
+		set("SPANPROF_SERVER_ADDRESS", value);
+		break;
+	case 'o':
+		set_output(value);
+		break;
+	case 'l':
+		add_label(value);
+		break;
+	case 'r':
+		set_rate(value);
+		break;
+	case OPT_CHECK:
+		choice->check = true;
+		break;
+	case OPT_PID:
+		take_pid(choice, value);
+		break;
+	case OPT_HELP_ENV:
+		sp_config_each(print_row, NULL);
+		finish("");
+		break;
+	case OPT_VERSION:
+		finish("spanprof-run " SP_VERSION "\n");
+		break;
+	case OPT_HELP:
+		finish(usage);
+		break;
+	default: /* getopt has said what is wrong */
+		exit(FAILED);
+	}
+}
+
+static void take_options(int argc, char **argv, struct choice *choice)
+{
+	static const struct option options[] = {
+		{"service", required_argument, NULL, 's'},
+		{"server", required_argument, NULL, 'u'},
+		{"output", required_argument, NULL, 'o'},
+		{"label", required_argument, NULL, 'l'},
+		{"rate", required_argument, NULL, 'r'},
+		{"check", no_argument, NULL, OPT_CHECK},
+		{"pid", required_argument, NULL, OPT_PID},
+		{"help-env", no_argument, NULL, OPT_HELP_ENV},
+		{"version", no_argument, NULL, OPT_VERSION},
+		{"help", no_argument, NULL, OPT_HELP},
+		{NULL, 0, NULL, 0},
+	};
+	int option;
+
+	/* The plus: options behind the command are the command's. */
+	while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1)
+		take_option(option, optarg, choice);
+}
+
+/* Where we cannot be of use the program runs as ever, and one line says why. */
+static void preload_for(const char *path)
+{
+	static struct sp_target t;
+	struct sp_elf object;
+	char so[PATH_MAX];
+	char buf[SP_ELF_INTERP_MAX + 128];
+	const char *why;
+	char *list;
+
+	sp_target_read(path, &t);
+	if (!sp_object_find(so, &why)) {
+		complain("%s: %s; running %s unprofiled", so, why, path);
+		return;
+	}
+	if (sp_elf_open(so, &object) != 0) {
+		complain("%s: not an ELF file; running %s unprofiled", so, path);
+		return;
+	}
+	why = sp_target_obstacle(&t, &object, buf, sizeof(buf));
+	sp_elf_close(&object);
+	if (why != NULL) {
+		complain("%s: %s; running it unprofiled", t.path, why);
+		return;
+	}
+	/* These can start others that are not so. */
+	if (t.error == 0 && t.is_static)
+		complain("%s: statically linked, it cannot be profiled; what it starts can",
+			 t.path);
+	else if (t.secure != NULL)
+		complain("%s: %s, it cannot be profiled", t.path, t.secure);
+	list = sp_object_chain(so, getenv("LD_PRELOAD"));
+	if (list == NULL)
+		out_of_memory();
+	set("LD_PRELOAD", list);
+	free(list);
+}
+
+static int cannot_run(const char *name, int err)
+{
+	complain("%s: %s", name, strerror(err));
+	return err == ENOENT ? NOT_FOUND : NOT_RUNNABLE;
+}
+
+static bool is_elf(const char *path)
+{
+	struct sp_elf f;
+
+	if (sp_elf_open(path, &f) != 0)
+		return false;
+	sp_elf_close(&f);
+	return true;
+}
+
+static int check_pid(pid_t pid)
+{
+	int result = sp_check_process(pid);
+
+	if (result >= 0)
+		return result;
+	complain("process %d: %s", (int)pid, strerror(-result));
+	return FAILED;
+}
+
+int main(int argc, char **argv)
+{
+	struct choice choice = {.check = false};
+	char path[PATH_MAX];
+	int err;
+
+	take_options(argc, argv, &choice);
+	if (choice.check && choice.pid != 0 && optind == argc)
+		return check_pid(choice.pid);
+	if (optind >= argc || choice.pid != 0) {
+		fputs(usage, stderr);
+		return FAILED;
+	}
+	err = sp_target_find(argv[optind], path);
+	if (err != 0)
+		return cannot_run(argv[optind], -err);
+	if (choice.check)
+		return (int)sp_check_program(path);
+	sp_config_capture(environ);
+	if (!sp_config_disabled())
+		preload_for(path);
+	(void)execv(path, argv + optind);
+	/* As a shell would: a script without a first line. */
+	if (errno == ENOEXEC && !is_elf(path))
+		(void)execvp(argv[optind], argv + optind);
+	return cannot_run(argv[optind], errno);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One row per SDK and version of its ABI. A row's names are those its adapter asks for before it
+ * touches anything: preload/adapter_dorsal.c, adapter_otelc.c, otelcpp_abi.h. Runs in spanprof-run
+ * only. Caller: check.c.
+ */
+#include "scripts/run/sdk.h"
+
+#include <string.h>
+
+#include "preload/otelcpp_abi.h"
+
+#define NAMES_MAX 12U
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+struct row {
+	const char *name;
+	const char *start[3];        /* one of these starts a span */
+	const char *with[NAMES_MAX]; /* and all of these are there */
+	const char *vtable;          /* of its span class; NULL = a C interface */
+	const char *method;          /* what is hooked */
+	const char *type;            /* C++: the name of the class that even stripped files keep */
+	const char *obstacle;        /* NULL = there is an adapter */
+};
+
+#define CPP_ROW(V)                                                                                 \
+	{                                                                                          \
+		.name = "opentelemetry-cpp 1.x, ABI v" V,                                          \
+		.start = {SP_OTELCPP_START_NOSTD(V), SP_OTELCPP_START_STL(V)},                     \
+		.with = {SP_OTELCPP_END(V), SP_OTELCPP_D1(V), SP_OTELCPP_D0(V),                    \
+			 SP_OTELCPP_SPAN_VTABLE(V)},                                               \
+		.vtable = SP_OTELCPP_SPAN_VTABLE(V), .method = "its virtual methods, by name",     \
+		.type = "N13opentelemetry2v" V "3sdk5trace4SpanE",                                 \
+	}
+
+static const struct row rows[] = {
+	CPP_ROW("1"),
+	CPP_ROW("2"),
+	{
+		.name = "dorsal-lab/opentelemetry-c",
+		.start = {"otelc_start_span"},
+		.with = {"otelc_end_span", "otelc_init_tracer_provider",
+			 "otelc_extract_context_from_current_span"},
+		.method = "its functions, by name",
+	},
+	{
+		.name = "otap-labs/opentelemetry-c",
+		.start = {"otel_tracer_start_span", "otel_tracer_start_span_ex",
+			  "otel_tracer_start_span_with_context"},
+		.with = {"otel_api_register_global_provider", "otel_tracer_provider_get_tracer",
+			 "otel_version_string", "otel_span_get_context",
+			 "otel_span_context_trace_id", "otel_span_context_span_id",
+			 "otel_span_context_trace_flags", "otel_span_context_destroy",
+			 "otel_span_set_string_attribute"},
+		.method = "its functions, by name",
+	},
+	{
+		.name = "otap-labs/opentelemetry-c from before August 2026",
+		.start = {"otel_tracer_start_span"},
+		.with = {"otel_api_register_global_provider", "otel_tracer_provider_get_tracer",
+			 "otel_version_string"},
+		.obstacle = "it cannot tell the ids of a span; newer releases can",
+	},
+	{
+		.name = "haproxytech/opentelemetry-c-wrapper",
+		.start = {"otelc_tracer_create"},
+		.with = {"otelc_version", "otelc_init", "otelc_deinit"},
+		.obstacle = "there is no adapter for it",
+	},
+};
+
+/* What of a row one symbol table has; bit NAMES_MAX stands for any of the starts. */
+struct seen {
+	uint32_t exported[ROWS];
+	uint32_t local[ROWS];
+	size_t index_of_end[ROWS]; /* of the first name in with[] */
+};
+
+#define STARTS (1U << NAMES_MAX)
+
+static uint32_t wanted(const struct row *r)
+{
+	uint32_t bits = STARTS;
+
+	for (unsigned i = 0; i < NAMES_MAX && r->with[i] != NULL; i++)
+		bits |= 1U << i;
+	return bits;
+}
+
+static uint32_t bits_of(const struct row *r, const char *name)
+{
+	for (unsigned i = 0; i < sizeof(r->start) / sizeof(r->start[0]); i++)
+		if (r->start[i] != NULL && strcmp(r->start[i], name) == 0)
+			return STARTS;
+	for (unsigned i = 0; i < NAMES_MAX && r->with[i] != NULL; i++)
+		if (strcmp(r->with[i], name) == 0)
+			return 1U << i;
+	return 0;
+}
+
+static bool exported(const Elf64_Sym *s)
+{
+	unsigned char binding = ELF64_ST_BIND(s->st_info);
+	unsigned char visibility = ELF64_ST_VISIBILITY(s->st_other);
+
+	return (binding == STB_GLOBAL || binding == STB_WEAK) &&
+	       (visibility == STV_DEFAULT || visibility == STV_PROTECTED);
+}
+
+static void look_at(struct seen *seen, const char *name, const Elf64_Sym *s, size_t index,
+		    bool in_dynsym)
+{
+	/* All our names begin so; a table may have a million others. */
+	if (s->st_shndx == SHN_UNDEF || (strncmp(name, "otel", 4) != 0 && name[0] != '_'))
+		return;
+	for (size_t i = 0; i < ROWS; i++) {
+		uint32_t bits = bits_of(&rows[i], name);
+
+		if (in_dynsym && exported(s))
+			seen->exported[i] |= bits;
+		else
+			seen->local[i] |= bits;
+		if (in_dynsym && (bits & 1U) != 0)
+			seen->index_of_end[i] = index;
+	}
+}
+
+static void in_dynsym(void *arg, const char *name, const Elf64_Sym *s, size_t index)
+{
+	look_at(arg, name, s, index, true);
+}
+
+static void in_symtab(void *arg, const char *name, const Elf64_Sym *s, size_t index)
+{
+	look_at(arg, name, s, index, false);
+}
+
+static bool complete(uint32_t bits, const struct row *r)
+{
+	return (bits & wanted(r)) == wanted(r);
+}
+
+/* How the calls of an exported SDK come by our hooks. False when they do not. */
+static bool method(const struct sp_elf *f, bool is_program, const struct row *r, size_t end,
+		   const char **how)
+{
+	*how = r->method;
+	if (r->obstacle != NULL) {
+		*how = r->obstacle;
+		return false;
+	}
+	if (is_program) {
+		*how = "it is linked into the program, whose calls are bound inside it";
+		return false;
+	}
+	/* As of -Bsymbolic builds. */
+	if (r->vtable != NULL && !sp_elf_relocated(f, end))
+		*how = "the slots of its vtables";
+	return true;
+}
+
+size_t sp_sdk_look(const struct sp_elf *f, bool is_program, struct sp_sdk_found *found, size_t max)
+{
+	struct seen seen;
+	size_t n = 0;
+
+	memset(&seen, 0, sizeof(seen));
+	(void)sp_elf_symbols(f, SHT_DYNSYM, in_dynsym, &seen);
+	(void)sp_elf_symbols(f, SHT_SYMTAB, in_symtab, &seen);
+	for (size_t i = 0; i < ROWS && n < max; i++) {
+		const struct row *r = &rows[i];
+		struct sp_sdk_found *out = &found[n];
+
+		out->name = r->name;
+		out->state = SP_SDK_KNOWN;
+		if (complete(seen.exported[i], r)) {
+			if (method(f, is_program, r, seen.index_of_end[i], &out->how))
+				out->state = SP_SDK_HOOKED;
+			/* An older release is a part of a newer one. */
+			if (r->obstacle == NULL || n == 0)
+				n++;
+		} else if (complete(seen.exported[i] | seen.local[i], r) ||
+			   (r->type != NULL && sp_elf_has_string(f, r->type))) {
+			out->how = "it is linked in with hidden symbols: there is nothing to hook";
+			n += r->obstacle == NULL || n == 0;
+		}
+	}
+	return n;
+}

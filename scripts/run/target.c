@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a command to its program. Runs in spanprof-run only. Callers: main.c, check.c. */
+#define _GNU_SOURCE
+#include "scripts/run/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+/* What the kernel reads of a script's first line, and how often it follows one (fs/exec.c). */
+#define SCRIPT_LINE 256
+#define SCRIPTS_MAX 5
+/* glibc's execvp() when PATH is not set. */
+#define DEFAULT_PATH "/bin:/usr/bin"
+
+static bool runnable(const char *path, int *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0)
+		return false;
+	if (S_ISREG(st.st_mode) && access(path, X_OK) == 0)
+		return true;
+	*err = -EACCES;
+	return false;
+}
+
+static int make_absolute(const char *path, char out[PATH_MAX])
+{
+	char cwd[PATH_MAX];
+	int n;
+
+	if (path[0] == '/')
+		n = snprintf(out, PATH_MAX, "%s", path);
+	else if (getcwd(cwd, sizeof(cwd)) != NULL)
+		n = snprintf(out, PATH_MAX, "%s/%s", cwd, path);
+	else
+		return -errno;
+	return n < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+int sp_target_find(const char *name, char path[PATH_MAX])
+{
+	const char *dirs = getenv("PATH");
+	char candidate[PATH_MAX];
+	int err = -ENOENT;
+	size_t len;
+
+	if (name[0] == '\0')
+		return err;
+	if (strchr(name, '/') != NULL) {
+		if (runnable(name, &err))
+			return make_absolute(name, path);
+		return err == -EACCES ? err : -errno;
+	}
+	for (dirs = dirs != NULL ? dirs : DEFAULT_PATH;; dirs += len + 1) {
+		len = strcspn(dirs, ":");
+		int n = snprintf(candidate, sizeof(candidate), "%.*s/%s", (int)len,
+				 len != 0 ? dirs : ".", name);
+
+		if (len == 0)
+			n = snprintf(candidate, sizeof(candidate), "./%s", name);
+		if (n < PATH_MAX && runnable(candidate, &err))
+			return make_absolute(candidate, path);
+		if (dirs[len] == '\0')
+			return err;
+	}
+}
+
+/* "#! /bin/sh -e": the word behind the mark. False when it is no script. */
+static bool script_interpreter(const char *path, char out[SCRIPT_LINE], bool *env, char *word)
+{
+	char line[SCRIPT_LINE] = "";
+	char *at;
+	char *rest;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	ssize_t got = fd >= 0 ? read(fd, line, sizeof(line) - 1) : -1;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (got < 3 || line[0] != '#' || line[1] != '!')
+		return false;
+	line[strcspn(line, "\n")] = '\0';
+	at = line + 2 + strspn(line + 2, " \t");
+	rest = at + strcspn(at, " \t");
+	if (*rest != '\0')
+		*rest++ = '\0';
+	(void)snprintf(out, SCRIPT_LINE, "%s", at);
+	rest += strspn(rest, " \t");
+	rest[strcspn(rest, " \t")] = '\0';
+	(void)snprintf(word, SCRIPT_LINE, "%s", rest);
+	at = strrchr(out, '/');
+	*env = strcmp(at != NULL ? at + 1 : out, "env") == 0 && word[0] != '\0' && word[0] != '-' &&
+	       strchr(word, '=') == NULL;
+	return out[0] != '\0';
+}
+
+static enum sp_libc libc_of_name(const char *interp)
+{
+	const char *name = strrchr(interp, '/');
+
+	name = name != NULL ? name + 1 : interp;
+	if (strncmp(name, "ld-musl-", 8) == 0 || strstr(name, "gcompat") != NULL)
+		return SP_LIBC_MUSL;
+	if (strncmp(name, "ld-linux", 8) == 0 || strncmp(name, "ld64.so", 7) == 0 ||
+	    strncmp(name, "ld.so", 5) == 0)
+		return SP_LIBC_GLIBC;
+	return SP_LIBC_OTHER;
+}
+
+static void read_libc(struct sp_target *t)
+{
+	char real[PATH_MAX];
+
+	if (t->interp[0] == '\0')
+		return;
+	t->libc = libc_of_name(t->interp);
+	t->no_interp = access(t->interp, F_OK) != 0;
+	/* Alpine's gcompat puts a loader of glibc's name over musl's. */
+	if (t->libc == SP_LIBC_GLIBC && realpath(t->interp, real) != NULL &&
+	    libc_of_name(real) == SP_LIBC_MUSL)
+		t->libc = SP_LIBC_MUSL;
+}
+
+/* AT_SECURE, as the kernel decides it for whoever runs us (security/commoncap.c). */
+static const char *secure_reason(const char *path)
+{
+	struct stat st;
+
+	/* Rights of files do not count then. */
+	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 || stat(path, &st) != 0)
+		return NULL;
+	if ((st.st_mode & S_ISUID) != 0 && st.st_uid != getuid())
+		return "it is set-user-id";
+	if ((st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && st.st_gid != getgid())
+		return "it is set-group-id";
+	if (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
+		return "it has file capabilities";
+	return NULL;
+}
+
+static void read_elf(struct sp_target *t)
+{
+	struct sp_elf f;
+	struct sp_elf_links l;
+
+	t->error = sp_elf_open(t->path, &f);
+	if (t->error != 0)
+		return;
+	t->machine = f.machine;
+	t->word_size = f.word_size;
+	t->readable = f.readable;
+	(void)snprintf(t->interp, sizeof(t->interp), "%s", f.interp);
+	read_libc(t);
+	t->is_static = f.readable && f.interp[0] == '\0';
+	if (t->is_static && f.type == ET_DYN && sp_elf_links(&f, &l)) {
+		t->is_library = !l.pie;
+		sp_elf_links_free(&l);
+	}
+	t->is_go = sp_elf_has_section(&f, ".go.buildinfo") ||
+		   sp_elf_has_section(&f, ".note.go.buildid");
+	sp_elf_close(&f);
+}
+
+void sp_target_read(const char *path, struct sp_target *t)
+{
+	char interpreter[SCRIPT_LINE];
+	char word[SCRIPT_LINE];
+	char found[PATH_MAX];
+	bool env = false;
+
+	memset(t, 0, sizeof(*t));
+	(void)snprintf(t->path, sizeof(t->path), "%s", path);
+	for (int i = 0; i < SCRIPTS_MAX; i++) {
+		if (!script_interpreter(t->path, interpreter, &env, word))
+			break;
+		if (t->script[0] == '\0')
+			memcpy(t->script, t->path, sizeof(t->script));
+		if (env && sp_target_find(word, found) == 0)
+			memcpy(t->path, found, sizeof(t->path));
+		else
+			(void)snprintf(t->path, sizeof(t->path), "%s", interpreter);
+	}
+	t->secure = secure_reason(t->path);
+	read_elf(t);
+}
+
+const char *sp_target_machine(uint16_t machine, char buf[24])
+{
+	switch (machine) {
+	case EM_X86_64:
+		return "x86-64";
+	case EM_AARCH64:
+		return "aarch64";
+	case EM_386:
+		return "i386";
+	case EM_ARM:
+		return "arm";
+	case EM_RISCV:
+		return "riscv";
+	default:
+		(void)snprintf(buf, 24, "machine %u", (unsigned)machine);
+		return buf;
+	}
+}
+
+const char *sp_target_libc(enum sp_libc libc)
+{
+	static const char *const name[] = {
+		[SP_LIBC_NONE] = "no C library",
+		[SP_LIBC_GLIBC] = "glibc",
+		[SP_LIBC_MUSL] = "musl",
+		[SP_LIBC_OTHER] = "an unknown C library",
+	};
+
+	return name[libc];
+}
+
+const char *sp_target_obstacle(const struct sp_target *t, const struct sp_elf *object, char *buf,
+			       size_t len)
+{
+	char a[24];
+	char b[24];
+
+	/* What we cannot read may still be run, and then the loader decides. */
+	if (t->error != 0)
+		return NULL;
+	if (object != NULL && (t->machine != object->machine || t->word_size != object->word_size))
+		(void)snprintf(buf, len, "it is built for %s%s, libspanprof.so for %s",
+			       sp_target_machine(t->machine, a),
+			       t->word_size == ELFCLASS32 ? " (32 bits)" : "",
+			       sp_target_machine(object->machine, b));
+	else if (t->libc == SP_LIBC_MUSL || t->libc == SP_LIBC_OTHER)
+		(void)snprintf(buf, len, "it is built for %s (%s), libspanprof.so for glibc",
+			       sp_target_libc(t->libc), t->interp);
+	else
+		return NULL;
+	return buf;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shared objects that the loader will bring into a program, or has brought into a process. */
+#ifndef SP_TREE_H
+#define SP_TREE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define SP_TREE_MAX 512U
+
+struct sp_tree_object {
+	char *path;
+	char *rpath;   /* NULL when it has a runpath: then it does not count */
+	char *runpath; /* NULL = none */
+	unsigned parent;
+	dev_t dev;
+	ino_t ino;
+};
+
+struct sp_tree {
+	struct sp_tree_object object[SP_TREE_MAX]; /* in load order; the program is the first */
+	unsigned n;
+	uint16_t machine;
+	char *missing; /* names that are nowhere, separated by spaces; NULL = none */
+	bool full;
+};
+
+/* By DT_NEEDED, breadth first, as ld.so(8) searches. False when out of memory. */
+bool sp_tree_of_program(const char *program, struct sp_tree *t);
+
+/* What is mapped into a running process. False when that cannot be read. */
+bool sp_tree_of_process(pid_t pid, struct sp_tree *t);
+
+void sp_tree_free(struct sp_tree *t);
+
+#endif

@@ -1,0 +1,211 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# spanprof-run: the command gets what it was given and the profiler's variables besides, errors are
+# those of env(1), and --check tells what will become of a program before it runs.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+readonly RUNNER=$ROOT/build/spanprof-run
+readonly SANITIZED=$ROOT/build/test/install/spanprof-run-asan
+readonly OTELCPP=$TEST_LIBS/otelcpp
+
+# with NAME [ARGUMENT]...: what the command's environment holds.
+with()
+{
+	local name=$1
+
+	shift
+	run "$name" "$RUNNER" "$@" env
+	expect_rc "$name" 0
+}
+
+has()
+{
+	grep -Fqx -e "$2" "$WORK/$1.out" || fail "$1: not in the environment: $2"
+}
+
+# says NAME STATUS TEXT COMMAND...: --check ends so, and one of its lines has the text.
+says()
+{
+	local name=$1 status=$2 text=$3
+
+	shift 3
+	run "$name" "$RUNNER" --check "$@"
+	expect_rc "$name" "$status"
+	grep -Fq -e "$text" "$WORK/$name.out" || {
+		cat "$WORK/$name.out" >&2
+		fail "$name: --check does not say: $text"
+	}
+}
+
+# The command's own arguments, output and status; ours is in it.
+run args "$RUNNER" -- "$HOSTS/entry" 'two words' '' '*' --version -- '$HOME'
+expect_rc args 42
+cat >"$WORK/args.wanted" <<-END
+	preload $ROOT/build/libspanprof.so
+	[two words]
+	[]
+	[*]
+	[--version]
+	[--]
+	[\$HOME]
+END
+sed 1d "$WORK/args.out" | diff "$WORK/args.wanted" - >&2 || fail "not what was given"
+[[ ! -s $WORK/args.err ]] || fail "$(<"$WORK/args.err")"
+
+with options --service 'shop, front' --server http://127.0.0.1:1 --label zone=eu --label tier=1 --rate 50
+has options 'SPANPROF_APPLICATION_NAME=shop, front'
+has options SPANPROF_SERVER_ADDRESS=http://127.0.0.1:1
+has options SPANPROF_LABELS=zone=eu,tier=1
+has options SPANPROF_SAMPLE_RATE=50
+PYROSCOPE_LABELS=a=b with labels --label zone=eu
+has labels SPANPROF_LABELS=a=b,zone=eu
+(
+	cd "$WORK"
+	with output --output profiles
+	has output "SPANPROF_OUTPUT_DIR=$WORK/profiles"
+)
+env --chdir="$WORK" 'odd.name=kept' "$RUNNER" env >"$WORK/odd.out"
+has odd odd.name=kept
+
+# In front of what is there already, and only once.
+LD_PRELOAD=libc.so.6 with chained
+has chained "LD_PRELOAD=$ROOT/build/libspanprof.so:libc.so.6"
+LD_PRELOAD=$ROOT/build/libspanprof.so with twice
+has twice "LD_PRELOAD=$ROOT/build/libspanprof.so"
+LD_PRELOAD="libc.so.6 /elsewhere/libspanprof.so" with elsewhere
+has elsewhere 'LD_PRELOAD=libc.so.6 /elsewhere/libspanprof.so'
+run nested "$RUNNER" "$RUNNER" "$RUNNER" "$HOSTS/entry"
+has nested "preload $ROOT/build/libspanprof.so"
+for off in SPANPROF_DISABLED=true OTEL_SDK_DISABLED=True PYROSCOPE_AGENT_ENABLED=false; do
+	run off "$off" "$RUNNER" "$HOSTS/entry"
+	has off 'preload -'
+done
+
+# As env(1).
+for given in nonexistent ./nonexistent /etc/passwd/x "$WORK" /etc/passwd; do
+	run env.error env "$given"
+	run our.error "$RUNNER" "$given"
+	expect_same env.error our.error rc
+	[[ $(wc -l <"$WORK/our.error.err") == 1 ]] || fail "not one line for $given"
+done
+for wrong in '' --nonsense '--rate 0' '--rate x' '--label x' '--label =x' --service '--pid 0 --check'; do
+	# shellcheck disable=SC2086
+	run wrong "$RUNNER" $wrong
+	expect_rc wrong 125
+done
+printf 'echo no first line; exit 3\n' >"$WORK/bare"
+chmod +x "$WORK/bare"
+run bare "$RUNNER" "$WORK/bare"
+expect_rc bare 3
+
+run version "$RUNNER" --version
+grep -Eqx 'spanprof-run [0-9]+\.[0-9]+\.[0-9]+' "$WORK/version.out" || fail "$(<"$WORK/version.out")"
+run help_env "$RUNNER" --help-env
+while read -r variable; do
+	grep -q "^$variable" "$WORK/help_env.out" || fail "--help-env lacks $variable"
+done < <(build/print-config | sed -n 's/^| `\([A-Z_]*\)`.*/\1/p')
+
+# What will be hooked, and by which method.
+says hooked 0 'dorsal-lab/opentelemetry-c' "$HOSTS/spend"
+says otelc 0 'otap-labs/opentelemetry-c' "$TEST_LIBS/otelc/lazy"
+says debian 0 'ABI v1 in' "$OTELCPP/debian/stories"
+says v2 0 'ABI v2 in' "$OTELCPP/v2_nostd/stories"
+says virtual 0 'its virtual methods, by name' "$OTELCPP/v1_stl17/stories"
+says slots 0 'the slots of its vtables' "$OTELCPP/bsymbolic/stories"
+says foreign 1 'none of its libraries is an SDK' "$OTELCPP/stranger"
+says plain 1 'can be loaded' "$HOSTS/plain"
+says static 2 'statically linked' "$HOSTS/static"
+says library 2 'a shared library' "$SO"
+printf '#!/bin/sh\nexec true\n' >"$WORK/script"
+printf '#! /usr/bin/env sh\nexec true\n' >"$WORK/env_script"
+chmod +x "$WORK/script" "$WORK/env_script"
+says script 1 "$WORK/script, run by" "$WORK/script"
+says env_script 1 'the script'\''s interpreter has no SDK' "$WORK/env_script"
+grep -q '^program .*/sh$' "$WORK/env_script.out" || fail "#! env was not followed"
+
+# An SDK inside the program, with its symbols and without.
+objects=("$OTELCPP/v1_stl17/stories.o" "$OTELCPP/v1_stl17/mini_sdk.o")
+g++ -o "$WORK/inside" "${objects[@]}" -lpthread
+strip -o "$WORK/stripped" "$WORK/inside"
+says inside 1 'linked in with hidden symbols' "$WORK/inside"
+says stripped 1 'linked in with hidden symbols' "$WORK/stripped"
+g++ -rdynamic -o "$WORK/exported" "${objects[@]}" -lpthread
+says exported 1 'linked into the program' "$WORK/exported"
+
+# The loader's search: each place is tried, in its order.
+mkdir "$WORK/lib" "$WORK/deep" "$WORK/bin"
+cp "$TEST_LIBS/libfixture-otelc.so" "$WORK/lib"
+printf 'int middle(void) { return 1; }\n' |
+	gcc -x c -shared -o "$WORK/deep/libmiddle.so" - -Wl,--no-as-needed -L"$WORK/lib" -lfixture-otelc
+build_host()
+{
+	printf 'int main(void) { return 0; }\n' |
+		gcc -x c -o "$WORK/bin/$1" - -Wl,--no-as-needed -L"$WORK/deep" -lmiddle \
+			-Wl,--allow-shlib-undefined "${@:2}"
+}
+build_host rpath -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../deep:${ORIGIN}/../lib'
+build_host runpath -Wl,--enable-new-dtags,-rpath,'$ORIGIN/../deep:$ORIGIN/../lib'
+# The program's RPATH counts for the libraries of its libraries, its RUNPATH does not.
+says rpath 0 "in $WORK/bin/../lib/libfixture-otelc.so" "$WORK/bin/rpath"
+says runpath 1 'libfixture-otelc.so (nowhere' "$WORK/bin/runpath"
+export LD_LIBRARY_PATH="/nonexistent:$WORK/lib"
+says library_path 0 "in $WORK/lib/libfixture-otelc.so" "$WORK/bin/runpath"
+unset LD_LIBRARY_PATH
+for host in "$WORK/bin/rpath" "$OTELCPP/debian/stories" /bin/bash; do
+	run ldd ldd "$host"
+	missing=$(grep -c 'not found' "$WORK/ldd.out" || true)
+	run check "$RUNNER" --check "$host"
+	[[ $(grep -c '^missing' "$WORK/check.out" || true) == "$missing" ]] ||
+		fail "ldd and --check disagree on $host"
+done
+
+# A running process: what is mapped, also what came later.
+"$HOSTS/entry" wait >"$WORK/waiting" &
+pid=$!
+STARTED+=("$pid")
+poll_until 10 test -s "$WORK/waiting" || fail "the host does not start"
+run pid "$RUNNER" --check --pid "$pid"
+expect_rc pid 1
+kill "$pid"
+wait "$pid" || true
+run gone "$RUNNER" --check --pid "$pid"
+expect_rc gone 125
+
+# Files from nowhere: cut, and with damaged headers. Never a crash, never long.
+mkdir "$WORK/odd"
+python3 - "$OTELCPP/bsymbolic/libmini.so" "$HOSTS/entry" "$WORK/odd" <<'END'
+import random, struct, sys
+random.seed(7)
+for which, path in enumerate(sys.argv[1:3]):
+    whole = open(path, "rb").read()
+    for n in range(40):
+        data = bytearray(whole)
+        if n < 8:
+            data = data[:(0, 3, 4, 20, 63, 64, 500, len(data) // 2)[n]]
+        else:
+            # the headers, the dynamic section, the section headers
+            areas = [(0, 64 + 13 * 56), (struct.unpack_from("<Q", data, 40)[0], len(data))]
+            low, high = areas[n % 2]
+            for _ in range(1 + n % 7):
+                at = random.randrange(low + (4 if low == 0 else 0), high)
+                data[at] = random.choice([0, 1, 127, 128, 255, random.randrange(256)])
+        with open(f"{sys.argv[3]}/{which}.{n}", "wb") as f:
+            f.write(data)
+END
+chmod +x "$WORK"/odd/*
+tried=0
+for file in "$WORK"/odd/*; do
+	run odd "$SANITIZED" --check "$file"
+	(($(result odd.rc) <= 2)) || {
+		cat "$WORK/odd.err" >&2
+		cp "$file" "$TEST_LIBS/odd.elf"
+		fail "status $(result odd.rc) for build/test/odd.elf"
+	}
+	tried=$((tried + 1))
+done
+((tried == 80)) || fail "only $tried odd files"
+mkfifo "$WORK/fifo"
+chmod +x "$WORK/fifo"
+run fifo "$RUNNER" --check "$WORK/fifo"
+expect_rc fifo 126

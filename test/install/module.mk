@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# How the profiler gets into containers: programs of the tests in test/e2e/{entrypoint,run,
+# container,musl,doctor}.sh, and a target for the long ones.
+
+INSTALL_DIR := $(B)/test/install
+
+# The same program with the sanitizers, for the hostile files of run.sh.
+RUNNER_ASAN := $(INSTALL_DIR)/spanprof-run-asan
+$(RUNNER_ASAN): $(RUNNER_SRCS:%.c=$(B)/asan/%.o) $(B)/asan/sampler.a
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS_asan) $(CFLAGS) $(LDFLAGS) -o $@ $^
+
+TEST_PROGRAMS += $(RUNNER_ASAN)
+
+## Install
+.PHONY: roots
+roots: all test-programs ## the objects in Debian 11 and 13, made by debootstrap (needs root, network and minutes)
+	@$(RUN) $(call as,e2e,test/install/roots.sh)
