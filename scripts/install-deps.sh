@@ -12,7 +12,8 @@ declare -A GROUP=(
 	[demo]="g++ libmicrohttpd-dev libcurl4-openssl-dev curl opentelemetry-cpp-dev
 		libabsl-dev"
 	[test]="libcriterion-dev clang strace valgrind golang-go=go gdb python3 perl git curl sed gawk tar gzip
-		findutils diffutils procps util-linux libmicrohttpd-dev"
+		findutils diffutils procps util-linux libmicrohttpd-dev busybox-static=busybox
+		bubblewrap musl-tools libcap2-bin dash coreutils"
 	[lint]="clang clang-format clang-tidy shellcheck libcriterion-dev"
 	[bench]="g++ python3 curl procps"
 	[cross]="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user"
