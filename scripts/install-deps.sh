@@ -13,7 +13,7 @@ declare -A GROUP=(
 		libabsl-dev"
 	[test]="libcriterion-dev clang strace valgrind golang-go=go gdb python3 perl git curl sed gawk tar gzip
 		findutils diffutils procps util-linux libmicrohttpd-dev busybox-static=busybox
-		bubblewrap musl-tools libcap2-bin dash coreutils"
+		bubblewrap musl-tools libcap2-bin dash coreutils debootstrap"
 	[lint]="clang clang-format clang-tidy shellcheck libcriterion-dev"
 	[bench]="g++ python3 curl procps"
 	[cross]="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user"

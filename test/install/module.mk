@@ -17,4 +17,4 @@ TEST_PROGRAMS += $(RUNNER_ASAN)
 ## Install
 .PHONY: roots
 roots: all test-programs ## the objects in Debian 11 and 13, made by debootstrap (needs root, network and minutes)
-	@$(RUN) $(call as,e2e,test/install/roots.sh)
+	@bash test/install/roots.sh || test $$? = 77

@@ -1,0 +1,168 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# In containers of every kind the program runs as it would without us, as process 1 with its own
+# signals and status, and is profiled wherever that is possible: read-only root, other users, no
+# /tmp, no /proc, no shell, parts of the profiler missing.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+# shellcheck source=test/install/root.bash
+source test/install/root.bash
+
+need busybox
+need_containers
+readonly NOBODY=65532
+readonly BIN=$PRODUCT/bin LIB=$PRODUCT/lib/spanprof
+readonly SLIM=$WORK/slim IMAGE=$WORK/image
+root_make "$SLIM"
+cp -a "$SLIM" "$IMAGE"
+root_add "$IMAGE" "$(command -v dash)" /bin/sh
+root_add "$IMAGE" "$(command -v busybox)" /bin/busybox
+chmod -R a+rX "$IMAGE"
+
+# fresh NAME: an empty folder that every user may write to.
+fresh()
+{
+	rm -rf "${WORK:?}/$1"
+	mkdir -m 777 "$WORK/$1"
+}
+
+# spend NAME ROOT COMMAND... [--] : a host with a span, profiled into /out.
+spend()
+{
+	local name=$1 root=$2
+
+	shift 2
+	fresh "$name.d"
+	inside "$name" "$NOBODY" "$root" --bind "$WORK/$name.d" /out \
+		--setenv SPANPROF_OUTPUT_DIR /out "${OPTIONS[@]}" -- "$@"
+	expect_rc "$name" 7
+	grep -qx 'done' "$WORK/$name.out" || fail "$name: $(<"$WORK/$name.err")"
+}
+
+profiled()
+{
+	[[ -n $(profiles_in "$WORK/$1.d") ]] || fail "$1: no profile; $(<"$WORK/$1.err")"
+	[[ ! -s $WORK/$1.err ]] || fail "$1: $(<"$WORK/$1.err")"
+}
+
+# unprofiled NAME TEXT: one line of ours, and it says why.
+unprofiled()
+{
+	[[ -z $(profiles_in "$WORK/$1.d") ]] || fail "$1: a profile"
+	[[ $(grep -c '^spanprof' "$WORK/$1.err") == 1 ]] || fail "$1: not one line: $(<"$WORK/$1.err")"
+	grep -q "$2" "$WORK/$1.err" || fail "$1: not \"$2\": $(<"$WORK/$1.err")"
+}
+
+# Process 1: it gets SIGTERM, and its status is the container's.
+for start in "$BIN/spanprof-entrypoint" "$BIN/spanprof-run"; do
+	name=first.${start##*/}
+	(contained "$NOBODY" "$IMAGE" -- "$start" /app/entry wait 'a b') >"$WORK/$name.out" \
+		2>"$WORK/$name.err" &
+	pid=$!
+	STARTED+=("$pid")
+	poll_until 20 grep -q 'a b' "$WORK/$name.out" || fail "$name: $(<"$WORK/$name.err")"
+	# timeout, bubblewrap, process 1
+	inner=$(pgrep -P "$(pgrep -P "$pid")")
+	kill -TERM "$inner"
+	rc=0
+	wait "$pid" || rc=$?
+	((rc == 42)) || fail "$name: status $rc"
+	printf '%s\n' 'pid 1' "preload $LIB/libspanprof.so" '[wait]' '[a b]' 'signal 15' |
+		diff - "$WORK/$name.out" >&2 || fail "$name: another process"
+	[[ ! -s $WORK/$name.err ]] || fail "$name: $(<"$WORK/$name.err")"
+done
+
+OPTIONS=()
+# No shell, no /tmp, another user, a read-only root: what "restricted" pods have.
+spend distroless "$SLIM" "$BIN/spanprof-run" /app/test/spend 50
+profiled distroless
+spend entrypoint "$IMAGE" "$BIN/spanprof-entrypoint" /app/test/spend 50
+profiled entrypoint
+spend shells "$IMAGE" "$BIN/spanprof-entrypoint" /bin/sh -c '/bin/sh -c "/app/test/spend 50"; exit $?'
+profiled shells
+OPTIONS=(--setenv LD_PRELOAD "$LIB/libspanprof.so")
+spend variable "$SLIM" /app/test/spend 50
+profiled variable
+OPTIONS=()
+
+# A static program cannot be profiled, what it starts can.
+spend static "$IMAGE" "$BIN/spanprof-run" /bin/busybox sh -c '/app/test/spend 50; exit $?'
+[[ -n $(profiles_in "$WORK/static.d") ]] || fail "static: no profile of what it starts"
+grep -q '/bin/busybox: statically linked' "$WORK/static.err" || fail "static: $(<"$WORK/static.err")"
+inside wiped "$NOBODY" "$IMAGE" -- "$BIN/spanprof-entrypoint" /bin/busybox env -i /app/entry
+expect_rc wiped 42
+grep -qx 'preload -' "$WORK/wiped.out" || fail "env -i leaves something"
+
+# Without /proc: works, or one line and the program as ever.
+NO_PROC=1 spend no_proc "$SLIM" "$BIN/spanprof-run" /app/test/spend 50
+if [[ -s $WORK/no_proc.err ]]; then
+	unprofiled no_proc 'spanprof'
+	echo "without /proc: $(<"$WORK/no_proc.err")"
+else
+	profiled no_proc
+	echo 'without /proc: profiled'
+fi
+
+# Parts that are missing.
+without()
+{
+	local name=$1 file=$2
+
+	cp -a "$SLIM" "$WORK/$name"
+	[[ -e $WORK/$name$file ]] || fail "$file is not in the root"
+	rm "$WORK/$name$file"
+	spend "$name.run" "$WORK/$name" "$BIN/spanprof-run" /app/test/spend 50
+}
+without exporter "$LIB/libspanprof-export.so"
+unprofiled exporter.run 'libspanprof-export.so'
+without curl "$(libraries_of "${SO%.so}-export.so" | grep -m 1 '/libcurl\.so')"
+unprofiled curl.run 'libcurl.so.4'
+without object "$LIB/libspanprof.so"
+unprofiled object.run 'libspanprof.so: it is not there'
+cp -a "$IMAGE" "$WORK/other"
+printf '\xb7\x00' | dd of="$WORK/other$LIB/libspanprof.so" bs=1 seek=18 conv=notrunc status=none
+for start in run entrypoint; do
+	spend "other.$start" "$WORK/other" "$BIN/spanprof-$start" /app/test/spend 50
+	unprofiled "other.$start" 'built for'
+done
+# Somebody set the variable himself: then it is the loader that says something.
+OPTIONS=(--setenv LD_PRELOAD "$LIB/libspanprof.so")
+spend loader "$WORK/other" /app/test/spend 50
+grep -q 'cannot be preloaded' "$WORK/loader.err" || fail "loader: $(<"$WORK/loader.err")"
+OPTIONS=()
+
+((EUID == 0)) || skip "passed as far as it goes without root: noexec, set-user-id"
+# A volume that nothing may be executed from.
+cp -a "$IMAGE" "$WORK/noexec"
+cat >"$WORK/noexec.sh" <<-END
+	set -e
+	mount --make-rprivate /
+	mount -t tmpfs -o noexec tmpfs "$WORK/noexec$PRODUCT"
+	cp -a "$IMAGE$PRODUCT/." "$WORK/noexec$PRODUCT"
+	exec chroot --userspec=$NOBODY:$NOBODY "$WORK/noexec" /bin/busybox env \
+		LD_PRELOAD=$LIB/libspanprof.so /app/test/spend 50
+END
+run noexec unshare --mount bash "$WORK/noexec.sh"
+expect_rc noexec 7
+grep -q 'cannot be preloaded.*failed to map' "$WORK/noexec.err" || fail "noexec: $(<"$WORK/noexec.err")"
+
+# In ld.so.preload, which only this root has: an ordinary program is profiled, one with more rights
+# than its caller has us mapped and does nothing.
+cp -a "$IMAGE" "$WORK/forced"
+echo "$LIB/libspanprof.so" >"$WORK/forced/etc/ld.so.preload"
+chmod 644 "$WORK/forced/etc/ld.so.preload"
+cp "$WORK/forced/app/test/spend" "$WORK/forced/app/test/raised"
+chown 65533:65533 "$WORK/forced/app/test/raised"
+chmod 4755 "$WORK/forced/app/test/raised"
+chmod 777 "$WORK/forced/out"
+forced()
+{
+	run "$1" SPANPROF_OUTPUT_DIR=/out chroot --userspec="$NOBODY:$NOBODY" "$WORK/forced" "/app/test/$1" 50
+	expect_rc "$1" 7
+}
+forced spend
+[[ -n $(profiles_in "$WORK/forced/out") ]] || fail "ld.so.preload: not profiled"
+rm "$WORK"/forced/out/*
+forced raised
+[[ -z $(profiles_in "$WORK/forced/out") ]] || fail "a set-user-id program was profiled"
+[[ ! -s $WORK/raised.err ]] || fail "$(<"$WORK/raised.err")"

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Small file systems and containers for the tests of this folder; sourced after test/e2e/lib.bash.
+# No container engine: bubblewrap makes the namespaces, as whoever runs the tests or as another user.
+
+readonly PRODUCT=/opt/spanprof
+
+# The libraries of programs or objects, and their loader.
+libraries_of()
+{
+	ldd "$@" 2>/dev/null | grep -oE '/[^ ):]+' | grep '\.so' | sort -u
+}
+
+# root_add ROOT FILE [PATH]: the file at that path of the root, or at its own, and its libraries.
+root_add()
+{
+	local root=$1 file=$2 path=${3:-$2} library
+
+	mkdir -p "$root$(dirname "$path")"
+	cp -L "$file" "$root$path"
+	while read -r library; do
+		[[ -e $root$library ]] || {
+			mkdir -p "$root$(dirname "$library")"
+			cp -L "$library" "$root$library"
+		}
+	done < <(libraries_of "$file")
+}
+
+# root_make ROOT: our product, a program with spans, and nothing else, not even a shell.
+root_make()
+{
+	local root=$1
+
+	mkdir -p "$root"/{app,proc,dev,out,volume,etc} "$root$PRODUCT"/{bin,lib/spanprof}
+	root_add "$root" "$HOSTS/entry" /app/entry
+	root_add "$root" "$HOSTS/spend" /app/test/spend
+	# In a default folder: $ORIGIN means nothing to the loader where there is no /proc.
+	root_add "$root" "$TEST_LIBS/libfixture-otelc.so" \
+		"$(libraries_of "$HOSTS/spend" | grep -m 1 '/libc\.so\.6$' | xargs dirname)/libfixture-otelc.so"
+	root_add "$root" "$SO" "$PRODUCT/lib/spanprof/libspanprof.so"
+	root_add "$root" "${SO%.so}-export.so" "$PRODUCT/lib/spanprof/libspanprof-export.so"
+	cp build/spanprof-run scripts/spanprof-entrypoint "$root$PRODUCT/bin"
+	chmod -R a+rX "$root"
+}
+
+# contained UID ROOT [BWRAP OPTION]... -- COMMAND...: the root is read-only; network and time are
+# shared, processes are not; the command is process 1. Without /proc when NO_PROC is set.
+contained()
+{
+	local uid=$1 root=$2 as=() options=()
+
+	shift 2
+	while [[ $1 != -- ]]; do
+		options+=("$1")
+		shift
+	done
+	if ((EUID == 0)); then
+		as=(setpriv --reuid "$uid" --regid "$uid" --clear-groups)
+	else
+		options+=(--uid "$uid" --gid "$uid")
+	fi
+	[[ -n ${NO_PROC-} ]] || options+=(--proc /proc)
+	exec "${as[@]}" timeout --foreground --kill-after=5 "$RUN_LIMIT_S" \
+		bwrap --unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try \
+		--die-with-parent --as-pid-1 --new-session --ro-bind "$root" / --dev /dev \
+		"${options[@]}" -- "${@:2}"
+}
+
+# inside NAME UID ROOT [BWRAP OPTION]... -- COMMAND...: leaves what run() leaves.
+inside()
+{
+	local name=$1 rc=0
+
+	shift
+	(contained "$@") >"$WORK/$name.out" 2>"$WORK/$name.err" </dev/null || rc=$?
+	echo "$rc" >"$WORK/$name.rc"
+	((rc != 124 && rc != 137)) || fail "$name: did not end within $RUN_LIMIT_S s"
+}
+
+# Skips the test where the kernel does not allow any of this.
+need_containers()
+{
+	need bwrap
+	mkdir -p "$WORK/empty"
+	root_add "$WORK/empty" "$(type -P true)" /true
+	chmod 755 "$WORK"
+	mkdir -p "$WORK"/empty/{dev,proc}
+	chmod -R a+rX "$WORK/empty"
+	inside probe 65532 "$WORK/empty" -- /true
+	[[ $(result probe.rc) == 0 ]] || skip "no containers here: $(tail -n 1 "$WORK/probe.err")"
+}

@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Our objects, as built here, in an older and a newer Debian: a host that is built there, by the
+# compiler of that release, ends as without us; and either it is profiled, or one line says why not.
+# Downloads some hundred megabytes: "make roots" runs it, "make test" does not.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+((EUID == 0)) || skip "needs root for debootstrap and chroot"
+need debootstrap chroot python3
+mirror=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
+	awk '$1 == "bookworm" && $2 == "main" { print $3; exit }')
+[[ -n $mirror ]] || skip "no apt source for bookworm to take the mirror from"
+
+# What the exporter needs has another name in each release.
+declare -A EXPORT_LIBS=(
+	[bullseye]="libcurl4 libprotobuf-c1 libjansson4 libelf1 libdw1"
+	[trixie]="libcurl4t64 libprotobuf-c1 libjansson4 libelf1t64 libdw1t64"
+)
+
+host_in()
+{
+	local root=$1 name=$2
+
+	shift 2
+	rm -rf "$root/profiles"
+	mkdir "$root/profiles"
+	run "$name" chroot "$root" env -i PATH=/usr/bin:/bin LC_ALL=C "$@"
+	expect_rc "$name" 7
+	grep -qx 'done' "$WORK/$name.out" || fail "$name: $(<"$WORK/$name.out")"
+}
+
+# verdict NAME ROOT
+verdict()
+{
+	local lines
+
+	lines=$(grep -c . "$WORK/$1.err" || true)
+	if [[ -n $(profiles_in "$2/profiles") ]]; then
+		((lines == 0)) || fail "$1: profiled, but: $(<"$WORK/$1.err")"
+		report "$2/profiles" "$WORK/$1.json"
+		expect "$WORK/$1.json" 'd["labelled"]["ns"] >= 100e6'
+		echo "$1: profiled"
+	else
+		[[ $lines == 1 && $(<"$WORK/$1.err") == 'spanprof['* ]] ||
+			fail "$1: neither a profile nor one line: $(<"$WORK/$1.err")"
+		echo "$1: $(<"$WORK/$1.err")"
+	fi
+}
+
+for suite in bullseye trixie; do
+	root=$WORK/$suite
+	if ! debootstrap --variant=minbase --include="gcc,libc6-dev,${EXPORT_LIBS[$suite]// /,}" "$suite" \
+		"$root" "$mirror" >"$WORK/$suite.log" 2>&1; then
+		tail -n 3 "$WORK/$suite.log"
+		skip "$suite cannot be made from $mirror"
+	fi
+	mkdir -p "$root/src/test"
+	cp -r test/hosts test/sdk "$root/src/test"
+	cp build/libspanprof*.so build/spanprof-run scripts/spanprof-entrypoint "$root/src"
+	chroot "$root" sh -ec 'cd /src
+		gcc -O2 -I. -fPIC -shared -o /usr/lib/libfixture-otelc.so test/hosts/lib/fixture_otelc.c -lpthread
+		gcc -O2 -I. -o spend test/hosts/spend.c -lfixture-otelc -lpthread
+		gcc -O2 -I. -static -o static test/hosts/plain.c'
+	host_in "$root" "$suite.plain" /src/spend 200
+	for start in LD_PRELOAD=/src/libspanprof.so /src/spanprof-run /src/spanprof-entrypoint; do
+		name=$suite.${start##*/}
+		host_in "$root" "$name" SPANPROF_OUTPUT_DIR=/profiles "$start" /src/spend 200
+		verdict "$name" "$root"
+	done
+	# Asleep in programs of that release.
+	chroot "$root" env LD_PRELOAD=/src/libspanprof.so sh -c 'ls -l / && perl -e "print 1"' \
+		>"$WORK/asleep.out" 2>"$WORK/asleep.err"
+	[[ ! -s $WORK/asleep.err ]] || fail "$suite: $(<"$WORK/asleep.err")"
+	run check chroot "$root" /src/spanprof-run --check /src/spend
+	expect_rc check 0
+	run check.static chroot "$root" /src/spanprof-run --check /src/static
+	expect_rc check.static 2
+done
