@@ -80,7 +80,7 @@ CFLAGS_release_export = -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 # $(call source_flags,flavour,source)
 source_flags = $(CFLAGS_$(1)) \
 	$(if $(filter sampler/% preload/%,$(2)),$(CFLAGS_core) $(call CFLAGS_$(1)_core,$(1),$(2))) \
-	$(if $(filter export/% scripts/run/%,$(2)),$(CFLAGS_export) $(CFLAGS_$(1)_export)) \
+	$(if $(filter export/% scripts/%,$(2)),$(CFLAGS_export) $(CFLAGS_$(1)_export)) \
 	$(if $(filter %_sig.c,$(2)),$(CFLAGS_sig) $(CFLAGS_$(1)_sig)) $(CFLAGS)
 
 LDFLAGS_shared = -shared -Wl,-z,defs,-z,now,-z,relro,-z,noexecstack,-z,nodelete \
@@ -102,10 +102,11 @@ EXPORT_SRCS := $(wildcard export/*.c)
 BACKGROUND_SRCS := preload/background.c preload/exporter_path.c sampler/tasks.c sampler/threads.c
 REPORT_SRCS := $(wildcard export/report/*.c)
 RUNNER_SRCS := $(wildcard scripts/run/*.c)
+PROBE_SRCS := $(wildcard scripts/probe/*.c)
 PROTOS := $(wildcard export/proto/*.proto)
 GEN_SRCS := $(PROTOS:export/proto/%.proto=$(B)/gen/%.pb-c.c)
 GEN_HDRS := $(GEN_SRCS:.c=.h)
-PRODUCT_SRCS := $(SAMPLER_SRCS) $(PRELOAD_SRCS) $(EXPORT_SRCS) $(REPORT_SRCS) $(RUNNER_SRCS)
+PRODUCT_SRCS := $(SAMPLER_SRCS) $(PRELOAD_SRCS) $(EXPORT_SRCS) $(REPORT_SRCS) $(RUNNER_SRCS) $(PROBE_SRCS)
 
 # A unit test program is one test_<noun>.c; other .c files of its folder are linked into it too.
 UNIT_SRCS := $(wildcard test/unit/*/test_*.c)
@@ -118,7 +119,8 @@ CORE_SO := $(B)/libspanprof.so
 EXPORT_SO := $(B)/libspanprof-export.so
 REPORT := $(B)/spanprof-report
 RUNNER := $(B)/spanprof-run
-PRODUCTS := $(CORE_SO) $(EXPORT_SO) $(REPORT) $(RUNNER)
+PROBE := $(B)/spanprof-probe
+PRODUCTS := $(CORE_SO) $(EXPORT_SO) $(REPORT) $(RUNNER) $(PROBE)
 
 # Prints the configuration table of README.md.
 PRINT_CONFIG := $(B)/print-config
@@ -152,7 +154,7 @@ deps: ## install the Debian packages of every group (SPANPROF_SKIP_DEPS=1 skips 
 install: all ## copy into $(DESTDIR)$(PREFIX)/lib/spanprof and $(DESTDIR)$(PREFIX)/bin
 	install -d '$(DESTDIR)$(PREFIX)/lib/spanprof' '$(DESTDIR)$(PREFIX)/bin'
 	install -m 0644 $(CORE_SO) $(EXPORT_SO) '$(DESTDIR)$(PREFIX)/lib/spanprof'
-	install -m 0755 $(REPORT) $(RUNNER) $(wildcard scripts/spanprof-*) '$(DESTDIR)$(PREFIX)/bin'
+	install -m 0755 $(REPORT) $(RUNNER) $(PROBE) $(wildcard scripts/spanprof-*) '$(DESTDIR)$(PREFIX)/bin'
 
 clean: ## remove build/
 	rm -rf $(B)
@@ -238,7 +240,7 @@ layers: ## who includes whom
 
 FORMAT_SRCS = $(sort $(shell find sampler preload export scripts test -name '*.[ch]' -o -name '*.cc'))
 SHELL_SRCS = .ci/run $(sort $(shell find scripts test -name '*.sh' -o -name '*.bash') $(wildcard scripts/spanprof-*))
-HEADERS := $(wildcard sampler/*.h export/*.h export/report/*.h preload/*.h scripts/run/*.h)
+HEADERS := $(wildcard sampler/*.h export/*.h export/report/*.h preload/*.h scripts/*/*.h)
 
 ## Help
 .PHONY: help
@@ -320,6 +322,9 @@ $(EXPORT_SO): $(EXPORT_OBJS) scripts/export-exports.map
 		-Wl,--version-script=scripts/export-exports.map -o $@ $(EXPORT_OBJS) $(EXPORT_LIBS)
 
 $(REPORT): $(REPORT_SRCS:%.c=$(B)/release/%.o) $(B)/release/export.a $(B)/release/sampler.a
+	$(call link_program,release,-Wl$(comma)--as-needed)
+
+$(PROBE): $(PROBE_SRCS:%.c=$(B)/release/%.o) $(B)/release/export.a $(B)/release/sampler.a
 	$(call link_program,release,-Wl$(comma)--as-needed)
 
 # For images with any C library, or none.
