@@ -23,8 +23,12 @@ static bool runnable(const char *path, int *err)
 {
 	struct stat st;
 
-	if (stat(path, &st) != 0)
+	if (stat(path, &st) != 0) {
+		/* As execvp(): a folder that may not be searched is remembered. */
+		if (errno == EACCES)
+			*err = -EACCES;
 		return false;
+	}
 	if (S_ISREG(st.st_mode) && access(path, X_OK) == 0)
 		return true;
 	*err = -EACCES;

@@ -83,10 +83,13 @@ check_handing_on()
 	has empty "preload $OURS"
 	enter none --
 	expect_rc none 64
-	enter missing -- nonexistent
-	expect_rc missing 127
-	enter forbidden -- /etc/passwd
-	expect_rc forbidden 126
+	# As the shell has it: 127 and 126.
+	for given in nonexistent /nonexistent /etc/passwd; do
+		run shell.error "${SHELL_FILE[@]}" -c 'exec "$1"' sh "$given"
+		enter our.error -- "$given"
+		expect_same shell.error our.error rc
+		(($(result our.error.rc) >= 126)) || fail "$given: status $(result our.error.rc)"
+	done
 }
 
 check_chaining()

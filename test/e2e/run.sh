@@ -117,6 +117,8 @@ says foreign 1 'none of its libraries is an SDK' "$OTELCPP/stranger"
 says plain 1 'can be loaded' "$HOSTS/plain"
 says static 2 'statically linked' "$HOSTS/static"
 says library 2 'a shared library' "$SO"
+# For images with any C library, or none.
+says itself 2 'statically linked' "$RUNNER"
 printf '#!/bin/sh\nexec true\n' >"$WORK/script"
 printf '#! /usr/bin/env sh\nexec true\n' >"$WORK/env_script"
 chmod +x "$WORK/script" "$WORK/env_script"
