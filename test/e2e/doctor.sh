@@ -45,7 +45,7 @@ host_start()
 	HOST_PID=$!
 	STARTED+=("$HOST_PID")
 	disown "$HOST_PID"
-	poll_until 20 has_mapped "$part" || fail "$part is not mapped: $(<"$WORK/host.err")"
+	poll_until 60 has_mapped "$part" || fail "$part is not mapped: $(<"$WORK/host.err")"
 }
 
 # examine NAME STATUS TEXT PART [VARIABLE=VALUE]... COMMAND...: the doctor visits a running process.
@@ -61,7 +61,7 @@ examine()
 }
 
 # The program whose profiles are missed, started as it should be.
-readonly REQUESTS=("LD_PRELOAD=$SO" SPANPROF_UPLOAD_INTERVAL=1s "$HOSTS/requests" 60000)
+readonly REQUESTS=("LD_PRELOAD=$SO" SPANPROF_UPLOAD_INTERVAL=1s "$HOSTS/requests" 120000)
 readonly ACTIVE=libspanprof-export.so
 
 double_start
@@ -125,20 +125,20 @@ for offset in 7200 -7200; do
 		"PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL" "${REQUESTS[@]}"
 done
 # 9. The program takes the signal for itself.
-run taken "$SERVICE" "$SERVER" SPANPROF_SIGNAL=SIGPROF "$DOCTOR" -- "$HOSTS/taker" "$SIGPROF" 2000
+run taken "$SERVICE" "$SERVER" SPANPROF_SIGNAL=SIGPROF "$DOCTOR" -- "$HOSTS/taker" "$SIGPROF" 30000
 diagnosis taken 1 "took signal $SIGPROF"
 host_start "$ACTIVE" "$SERVICE" "$SERVER" SPANPROF_SIGNAL=SIGPROF "LD_PRELOAD=$SO" \
-	"$HOSTS/taker" "$SIGPROF" 60000
+	"$HOSTS/taker" "$SIGPROF" 120000 stay
 if [[ -r /proc/$HOST_PID/timers ]]; then
-	poll_until 20 grep -q 'took signal' "$WORK/host.err" || fail "the signal was not taken"
+	poll_until 60 grep -q 'took signal' "$WORK/host.err" || fail "the signal was not taken"
 	run taken.pid "$DOCTOR" "$HOST_PID"
 	diagnosis taken.pid 1 "took signal $SIGPROF"
 fi
 kill "$HOST_PID"
 # 10. Somebody else's list, or none.
 examine overwritten 1 'LD_PRELOAD was overwritten' fixture "$SERVICE" "$SERVER" \
-	LD_PRELOAD=libm.so.6 "$HOSTS/requests" 60000
-examine unset 1 'LD_PRELOAD is not set' fixture "$SERVICE" "$SERVER" "$HOSTS/requests" 60000
+	LD_PRELOAD=libm.so.6 "$HOSTS/requests" 120000
+examine unset 1 'LD_PRELOAD is not set' fixture "$SERVICE" "$SERVER" "$HOSTS/requests" 120000
 printf '#!/bin/sh\nLD_PRELOAD=libm.so.6 exec "%s" 10\n' "$HOSTS/spend" >"$WORK/start.sh"
 chmod +x "$WORK/start.sh"
 run script "$SERVICE" "$SERVER" "$DOCTOR" -- "$WORK/start.sh"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program that takes a signal for itself by a system call of its own, below the C library, in the
- * middle of its work. Usage: taker <signal number> <milliseconds>
+ * middle of its work, and goes on until no timer sends that signal any more, or with "stay" to the
+ * end of its time. Usage: taker <signal number> <milliseconds> [stay]
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -25,6 +26,23 @@ static void spend(void *tracer)
 	otelc_end_span(span);
 }
 
+/* 0 when the kernel does not tell. */
+static int timers_ended(int signo)
+{
+	char wanted[32];
+	char line[128];
+	int found = 0;
+	FILE *file = fopen("/proc/self/timers", "re");
+
+	if (file == NULL)
+		return 0;
+	snprintf(wanted, sizeof(wanted), "signal: %d/", signo);
+	while (fgets(line, sizeof(line), file) != NULL)
+		found |= strncmp(line, wanted, strlen(wanted)) == 0;
+	fclose(file);
+	return !found;
+}
+
 int main(int argc, char **argv)
 {
 	const struct kernel_action ignore = {.handler = SIG_IGN};
@@ -39,7 +57,7 @@ int main(int argc, char **argv)
 	printf("taken\n");
 	fflush(stdout);
 	end = host_wall_ms() + atoi(argv[2]);
-	while (host_wall_ms() < end)
+	while (host_wall_ms() < end && (argc > 3 || !timers_ended(atoi(argv[1]))))
 		spend(tracer);
 	return 7;
 }
