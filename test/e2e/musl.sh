@@ -4,6 +4,8 @@
 # notice, whatever it is told by our variables; and both starters step aside with one line.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
+# shellcheck source=test/install/root.bash
+source test/install/root.bash
 
 need musl-gcc
 readonly HOST=$WORK/host
@@ -87,3 +89,30 @@ for start in build/spanprof-run scripts/spanprof-entrypoint; do
 	grep -q 'built for musl.*unprofiled' "$WORK/aside.err" || fail "$start: $(<"$WORK/aside.err")"
 	grep -qx 'mapped 0' "$WORK/aside.err" || fail "$start preloads all the same"
 done
+
+# An image that has musl and nothing else: our own program needs none of glibc's files.
+need_containers
+readonly IMAGE=$WORK/image
+
+# The loader that a program asks for.
+loader_of()
+{
+	{ build/spanprof-run --check "$1" || true; } | sed -n 's/^kind.*(\(.*\))$/\1/p'
+}
+
+loader=$(loader_of "$HOST")
+named=$(loader_of "$HOSTS/entry")
+mkdir -p "$IMAGE"/{app,dev,proc} "$IMAGE"{"${loader%/*}","${named%/*}","$PRODUCT/bin","$PRODUCT/lib/spanprof"}
+cp -L "$loader" "$IMAGE$loader"
+cp "$HOST" "$HOSTS/entry" "$IMAGE/app"
+cp build/spanprof-run "$IMAGE$PRODUCT/bin"
+cp "$SO" "$IMAGE$PRODUCT/lib/spanprof"
+# As gcompat does it: a loader by glibc's name that is musl's.
+ln -s "$loader" "$IMAGE$named"
+chmod -R a+rX "$IMAGE"
+inside image 65532 "$IMAGE" -- "$PRODUCT/bin/spanprof-run" /app/host 'a b'
+expect_same plain image out rc
+grep -q 'built for musl.*unprofiled' "$WORK/image.err" || fail "image: $(<"$WORK/image.err")"
+inside gcompat 65532 "$IMAGE" -- "$PRODUCT/bin/spanprof-run" --check /app/entry
+expect_rc gcompat 2
+grep -q '^verdict .*musl' "$WORK/gcompat.out" || fail "gcompat: $(<"$WORK/gcompat.out")"
