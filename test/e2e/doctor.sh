@@ -148,6 +148,12 @@ grep -q '^  WRONG .*start.sh sets LD_PRELOAD itself' "$WORK/script.out" || fail 
 examine disabled 1 'a kill switch' fixture "$SERVICE" "$SERVER" OTEL_SDK_DISABLED=true "${REQUESTS[@]}"
 examine typo 1 'SPANPROF_SERVER_ADRESS' "$ACTIVE" "$SERVICE" "$SERVER" SPANPROF_SERVER_ADRESS=x \
 	"${REQUESTS[@]}"
+# As installed, and without the exporter.
+mkdir -p "$WORK"/opt/{bin,lib/spanprof}
+cp build/spanprof-{run,probe,report} "$DOCTOR" "$WORK/opt/bin"
+cp "$SO" "$WORK/opt/lib/spanprof"
+run exporter "$SERVICE" "$SERVER" "$WORK/opt/bin/spanprof-doctor" -- "$HOSTS/spend" 50
+diagnosis exporter 1 'cannot load the exporter'
 run plain "$SERVICE" "$SERVER" "$DOCTOR" -- "$HOSTS/plain" 10 x
 diagnosis plain 1 'no OpenTelemetry SDK'
 for bad in '' nonsense 1x --; do

@@ -126,6 +126,30 @@ says script 1 "$WORK/script, run by" "$WORK/script"
 says env_script 1 'the script'\''s interpreter has no SDK' "$WORK/env_script"
 grep -q '^program .*/sh$' "$WORK/env_script.out" || fail "#! env was not followed"
 
+# More rights than the caller's, told to the caller; root has none to gain from root's.
+if ((EUID == 0)); then
+	chmod 755 "$WORK"
+	cp "$SO" "$RUNNER" "$WORK"
+	for kind in user group capable; do
+		cp "$HOSTS/entry" "$WORK/$kind"
+	done
+	chown 65533:65533 "$WORK/user" "$WORK/group"
+	chmod 4755 "$WORK/user"
+	chmod 2755 "$WORK/group"
+	as_nobody=(setpriv --reuid 65532 --regid 65532 --clear-groups)
+	rights=(user:set-user-id group:set-group-id)
+	if command -v setcap >/dev/null && setcap cap_net_bind_service+ep "$WORK/capable"; then
+		rights+=('capable:file capabilities')
+	fi
+	for kind in "${rights[@]}"; do
+		run secure "${as_nobody[@]}" "$WORK/spanprof-run" --check "$WORK/${kind%%:*}"
+		expect_rc secure 2
+		grep -q "^verdict .*${kind#*:}" "$WORK/secure.out" || fail "$(<"$WORK/secure.out")"
+		run insecure "${as_nobody[@]}" --no-new-privs "$WORK/spanprof-run" --check "$WORK/${kind%%:*}"
+		expect_rc insecure 1
+	done
+fi
+
 # An SDK inside the program, with its symbols and without.
 objects=("$OTELCPP/v1_stl17/stories.o" "$OTELCPP/v1_stl17/mini_sdk.o")
 g++ -o "$WORK/inside" "${objects[@]}" -lpthread
