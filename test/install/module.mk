@@ -14,7 +14,6 @@ $(RUNNER_ASAN): $(RUNNER_SRCS:%.c=$(B)/asan/%.o) $(B)/asan/sampler.a
 
 TEST_PROGRAMS += $(RUNNER_ASAN)
 
-## Install
 .PHONY: roots
 roots: all test-programs ## the objects in Debian 11 and 13, made by debootstrap (needs root, network and minutes)
 	@bash test/install/roots.sh || test $$? = 77
