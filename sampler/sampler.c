@@ -10,6 +10,7 @@
 #include "sampler/handler.h"
 #include "sampler/label.h"
 #include "sampler/signals.h"
+#include "sampler/span.h"
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
 #include "sampler/timer.h"
@@ -76,6 +77,6 @@ bool sp_sampler_forked(void)
 		return false;
 	sp_ring_reset(&sp_handler_setup.ring);
 	sp_thread_forked();
-	sp_span_table_forked(sp_thread_own != NULL ? sp_thread_own->index : SP_SPAN_NO_THREAD - 1);
+	sp_span_forked();
 	return sp_thread_own != NULL && sp_span_stack_peek(&sp_thread_own->spans, &e);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "sampler/counters.h"
+#include "sampler/span.h"
 #include "sampler/span_stack.h"
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
@@ -33,13 +34,8 @@ void sp_scope_attached(uint64_t token, const uint8_t *span_id)
 	}
 	if (span_id != NULL)
 		memcpy(&id, span_id, sizeof(id));
-	if (sp_span_table_by_id(id, &r)) {
-		e.span_id = r.span_id;
-		e.root_id = r.root_id;
-		e.name_id = r.name_id;
-		e.root_name_id = r.root_name_id;
-		memcpy(e.trace_id, r.trace, sizeof(e.trace_id));
-	}
+	if (sp_span_table_by_id(id, &r))
+		sp_span_entry_of(&r, token, &e);
 	if (sp_span_stack_push(&t->spans, &e) < 0)
 		sp_count(SP_COUNT_SPAN_STACK_FULL);
 }

@@ -28,6 +28,14 @@ static uint64_t realtime_ns(void)
 	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
+static void take_root(struct sp_span_record *r, uint64_t root_id, uint32_t root_ref,
+		      uint32_t root_name_id)
+{
+	r->root_id = root_id;
+	r->root_ref = root_ref;
+	r->root_name_id = root_name_id;
+}
+
 /* The first recorded span without a recorded local parent is the root of what follows. */
 static void find_root(const struct sp_span_start *s, const struct sp_thread *t,
 		      struct sp_span_record *r)
@@ -35,42 +43,59 @@ static void find_root(const struct sp_span_start *s, const struct sp_thread *t,
 	struct sp_span_record parent;
 	struct sp_span_entry active;
 
-	r->root_id = r->span_id;
-	r->root_name_id = r->name_id;
+	take_root(r, r->span_id, 0, r->name_id);
 	if (s->has_parent) {
-		if (sp_span_table_by_id(id_word(s->parent_id), &parent)) {
-			r->root_id = parent.root_id;
-			r->root_name_id = parent.root_name_id;
-		}
+		if (sp_span_table_by_id(id_word(s->parent_id), &parent))
+			take_root(r, parent.root_id, parent.root_ref, sp_span_root_name(&parent));
 	} else if (t != NULL && sp_span_stack_peek(&t->spans, &active)) {
-		r->root_id = active.root_id;
-		r->root_name_id = active.root_name_id;
+		take_root(r, active.root_id, active.root_ref, active.root_name_id);
 	}
 }
 
-/* Puts the span on the calling thread's stack; without a place there it goes unlabelled. */
-static void activate(struct sp_thread *t, struct sp_span_record *r)
+uint32_t sp_span_root_name(const struct sp_span_record *r)
 {
-	struct sp_span_entry e = {
-		.span_id = r->span_id,
-		.root_id = r->root_id,
-		.name_id = r->name_id,
-		.root_name_id = r->root_name_id,
-	};
+	struct sp_span_names root;
+
+	return sp_span_table_names(r->root_ref, r->root_id, &root) ? root.name_id : r->root_name_id;
+}
+
+void sp_span_entry_of(const struct sp_span_record *r, uint64_t token, struct sp_span_entry *e)
+{
+	e->span_id = r->span_id;
+	e->root_id = r->root_id;
+	e->name_id = r->name_id;
+	e->root_name_id = sp_span_root_name(r);
+	memcpy(e->trace_id, r->trace, sizeof(e->trace_id));
+	e->token = token;
+	e->ref = r->ref;
+	e->root_ref = r->root_ref;
+}
+
+/* Finds the span a place on the calling thread's stack; without one it goes unlabelled. */
+static bool place(struct sp_thread *t, struct sp_span_record *r)
+{
 	int slot;
 
 	if (t == NULL) {
 		sp_count(SP_COUNT_SPAN_NO_THREAD);
-		return;
+		return false;
 	}
-	memcpy(e.trace_id, r->trace, sizeof(e.trace_id));
-	slot = sp_span_stack_push(&t->spans, &e);
+	slot = sp_span_stack_room(&t->spans);
 	if (slot < 0) {
 		sp_count(SP_COUNT_SPAN_STACK_FULL);
-		return;
+		return false;
 	}
-	r->thread = t->index;
-	r->slot = (uint32_t)slot;
+	r->thread = (uint16_t)t->index;
+	r->slot = (uint8_t)slot;
+	return true;
+}
+
+static void activate(struct sp_thread *t, const struct sp_span_record *r)
+{
+	struct sp_span_entry e;
+
+	sp_span_entry_of(r, 0, &e);
+	(void)sp_span_stack_push(&t->spans, &e);
 }
 
 /* An ended span labels nothing any more; where another thread has it attached, until its detach. */
@@ -91,6 +116,7 @@ bool sp_span_started(const struct sp_span_start *s)
 	struct sp_span_record r;
 	struct sp_span_record other;
 	struct sp_thread *t = sp_thread_self();
+	bool activates;
 
 	memset(&r, 0, sizeof(r));
 	r.span_id = id_word(s->span_id);
@@ -108,14 +134,15 @@ bool sp_span_started(const struct sp_span_start *s)
 	r.name_id = sp_label_intern(s->name, s->name_len);
 	find_root(s, t, &r);
 	r.thread = SP_SPAN_NO_THREAD;
-	if (sp_scope_start_activates(s->how))
+	activates = sp_scope_start_activates(s->how) && place(t, &r);
+	/* Without a record nobody could find it at its end, and a label that stays would be wrong. */
+	if (sp_span_table_add(&r) != 0) {
+		sp_count(SP_COUNT_SPAN_TABLE_FULL);
+		return false;
+	}
+	if (activates)
 		activate(t, &r);
-	if (sp_span_table_add(&r) == 0)
-		return true;
-	/* Nobody could find it at its end, and a label that stays would be wrong. */
-	deactivate(&r);
-	sp_count(SP_COUNT_SPAN_TABLE_FULL);
-	return false;
+	return true;
 }
 
 bool sp_span_of(const void *handle, struct sp_span_record *out)
@@ -133,4 +160,44 @@ bool sp_span_ended(const void *handle)
 	deactivate(&gone);
 	sp_count(SP_COUNT_SPANS_ENDED);
 	return true;
+}
+
+bool sp_span_renamed(const void *handle, const char *name, size_t len)
+{
+	struct sp_span_record r;
+
+	if (!sp_span_of(handle, &r))
+		return false;
+	sp_span_table_rename(&r, sp_label_intern(name, len));
+	return true;
+}
+
+static uint32_t ref_of(uint64_t span_id)
+{
+	struct sp_span_record r;
+
+	return sp_span_table_by_id(span_id, &r) ? r.ref : 0;
+}
+
+void sp_span_forked(void)
+{
+	uint64_t ids[SP_SPAN_DEPTH_MAX];
+	struct sp_span_stack *s;
+	uint32_t depth;
+	unsigned n;
+
+	if (sp_thread_own == NULL) {
+		sp_span_table_forked(SP_SPAN_NO_THREAD - 1U, NULL, 0);
+		return;
+	}
+	s = &sp_thread_own->spans;
+	n = sp_span_stack_ids(s, ids);
+	sp_span_table_forked(sp_thread_own->index, ids, n);
+	depth = atomic_load_explicit(&s->depth, memory_order_relaxed);
+	for (uint32_t i = 0; i < depth; i++) {
+		struct sp_span_frame *f = &s->frame[i];
+
+		f->ref = ref_of(atomic_load_explicit(&f->span_id, memory_order_relaxed));
+		f->root_ref = ref_of(f->root_id);
+	}
 }

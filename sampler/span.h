@@ -41,6 +41,25 @@ bool sp_span_of(const void *handle, struct sp_span_record *out);
  */
 bool sp_span_ended(const void *handle);
 
+/*
+ * The open span of that object has a new name, on whatever thread. Samples taken from now on show
+ * it, on every thread, for the span and, if it is a root, for all spans below it. Bounded: one look-up
+ * and one store, as stacks refer to the record. False if there is no open span of that object.
+ *
+ * Not reached: samples already taken, and those of children that outlive their root.
+ */
+bool sp_span_renamed(const void *handle, const char *name, size_t len);
+
+/* Forked child, only thread: of all open spans those remain that are on the calling thread's stack. */
+void sp_span_forked(void);
+
+/* The name of the span's root as it is now. */
+uint32_t sp_span_root_name(const struct sp_span_record *r);
+
+/* What goes onto a stack for that span. */
+struct sp_span_entry;
+void sp_span_entry_of(const struct sp_span_record *r, uint64_t token, struct sp_span_entry *e);
+
 static inline bool sp_span_is_root(const struct sp_span_record *r)
 {
 	return r->span_id == r->root_id;

@@ -18,13 +18,21 @@ static void reap(struct sp_span_stack *s)
 	atomic_store_explicit(&s->depth, d, memory_order_relaxed);
 }
 
+int sp_span_stack_room(struct sp_span_stack *s)
+{
+	uint32_t d;
+
+	reap(s);
+	d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+	return d < SP_SPAN_DEPTH_MAX ? (int)d : -ENOSPC;
+}
+
 int sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e)
 {
-	reap(s);
-	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+	int d = sp_span_stack_room(s);
 
-	if (d == SP_SPAN_DEPTH_MAX)
-		return -ENOSPC;
+	if (d < 0)
+		return d;
 	struct sp_span_frame *f = &s->frame[d];
 
 	f->root_id = e->root_id;
@@ -32,12 +40,14 @@ int sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e)
 	f->root_name_id = e->root_name_id;
 	memcpy(f->trace_id, e->trace_id, sizeof(f->trace_id));
 	f->token = e->token;
+	f->ref = e->ref;
+	f->root_ref = e->root_ref;
 	/* pairs with strike() of another thread, which must not see the id of a half-made frame */
 	atomic_store_explicit(&f->span_id, e->span_id, memory_order_release);
 	/* slot before depth: our handler may run between the two */
 	atomic_signal_fence(memory_order_release);
-	atomic_store_explicit(&s->depth, d + 1, memory_order_relaxed);
-	return (int)d;
+	atomic_store_explicit(&s->depth, (uint32_t)d + 1, memory_order_relaxed);
+	return d;
 }
 
 /* An attached frame keeps its place, and its token, until the detach: it only labels nothing. */
@@ -105,4 +115,18 @@ bool sp_span_stack_strike(struct sp_span_stack *s, uint32_t slot, uint64_t span_
 		return false;
 	return atomic_compare_exchange_strong_explicit(&s->frame[slot].span_id, &want, 0,
 						       memory_order_acq_rel, memory_order_relaxed);
+}
+
+unsigned sp_span_stack_ids(const struct sp_span_stack *s, uint64_t ids[SP_SPAN_DEPTH_MAX])
+{
+	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < d; i++) {
+		uint64_t id = atomic_load_explicit(&s->frame[i].span_id, memory_order_relaxed);
+
+		if (id != 0 && id != SP_SPAN_BLANK)
+			ids[n++] = id;
+	}
+	return n;
 }

@@ -28,6 +28,9 @@ struct sp_span_frame {
 	uint32_t root_name_id;    /* label.h: the local root's name */
 	uint8_t trace_id[16];
 	uint64_t token; /* of the scope that attached it; 0 = active by being started */
+	/* span_table.h: the records of both, as long as these are open; 0 = unknown there */
+	uint32_t ref;
+	uint32_t root_ref;
 };
 
 struct sp_span_stack {
@@ -43,7 +46,12 @@ struct sp_span_entry {
 	uint32_t root_name_id;
 	uint8_t trace_id[16];
 	uint64_t token;
+	uint32_t ref;
+	uint32_t root_ref;
 };
+
+/* Owner only. The slot the next push will take, or -ENOSPC when the stack is full. */
+int sp_span_stack_room(struct sp_span_stack *s);
 
 /* Owner only. The slot the span went to, or -ENOSPC when the stack is full (nothing changed). */
 int sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e);
@@ -57,10 +65,18 @@ bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t span_id);
  */
 bool sp_span_stack_pop_token(struct sp_span_stack *s, uint64_t token, bool through);
 
+/* Owner, no handler running. The ids of the open spans on it; returns how many. */
+unsigned sp_span_stack_ids(const struct sp_span_stack *s, uint64_t ids[SP_SPAN_DEPTH_MAX]);
+
 /* Any thread. Marks the span in that slot as ended. False if the slot holds something else. */
 bool sp_span_stack_strike(struct sp_span_stack *s, uint32_t slot, uint64_t span_id);
 
-/* Owner or its handler. The topmost live span; false when there is none or it is blank. */
+/*
+ * Owner or its handler. The topmost open span, with the names that it and its root have now; false
+ * when there is none or it is blank. A span that has ended, on whatever thread, is as one struck
+ * out, or blank where it is attached. A root that ended before its child keeps the name it had when
+ * the child was pushed.
+ */
 SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span_entry *out);
 
 #endif

@@ -4,7 +4,29 @@
 
 #include <string.h>
 
+#include "sampler/span_table.h"
+
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
+
+static bool attached(const struct sp_span_frame *f)
+{
+	return f->token != 0;
+}
+
+/* The names as they are now. False if the span is no longer open. */
+static bool refresh(struct sp_span_entry *e)
+{
+	struct sp_span_names now;
+
+	if (e->ref != 0) {
+		if (!sp_span_table_names(e->ref, e->span_id, &now))
+			return false;
+		e->name_id = now.name_id;
+	}
+	if (e->root_ref != 0 && sp_span_table_names(e->root_ref, e->root_id, &now))
+		e->root_name_id = now.name_id;
+	return true;
+}
 
 SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span_entry *out)
 {
@@ -27,7 +49,12 @@ SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span
 		out->root_name_id = f->root_name_id;
 		memcpy(out->trace_id, f->trace_id, sizeof(out->trace_id));
 		out->token = f->token;
-		return true;
+		out->ref = f->ref;
+		out->root_ref = f->root_ref;
+		if (refresh(out))
+			return true;
+		if (attached(f))
+			return false;
 	}
 	return false;
 }

@@ -8,56 +8,39 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "sampler/arena.h"
 #include "sampler/compiler.h"
 #include "sampler/span_stack.h"
+#include "sampler/span_table_sig.h"
 
 #define INDEX_SIZE ((size_t)SP_SPANS_MAX * 4)
-#define WORDS (sizeof(struct sp_span_record) / sizeof(uint64_t))
-
-/* The record as words, so that a reader racing with reuse reads stale values, not torn ones. */
-struct entry {
-	_Atomic uint64_t word[WORDS];
-};
-_Static_assert(sizeof(struct sp_span_record) == 64, "one cache line");
-_Static_assert(offsetof(struct sp_span_record, span_id) == 0, "word 0 is the id");
-_Static_assert(offsetof(struct sp_span_record, handle) == 16, "word 2 is the handle");
-
-enum { KEY_ID = 0, KEY_HANDLE = 2 };
-
-/*
- * A reference to an entry: its number + 1, and above it how often the entry was used before. The
- * count keeps a slow caller from taking what was freed and reused meanwhile for what it had found.
- */
-#define NUMBER_BITS 15U
-#define NUMBER_MASK ((1U << NUMBER_BITS) - 1)
-_Static_assert(SP_SPANS_MAX <= NUMBER_MASK, "a number and its 1 fit");
-
 struct table {
-	struct entry *entry;
 	_Atomic uint32_t *by_id;     /* references; 0 = none */
 	_Atomic uint32_t *by_handle; /* references; 0 = none */
-	_Atomic uint32_t *link;      /* use count << NUMBER_BITS | next free entry's number + 1 */
-	_Atomic uint64_t free;       /* change count << 32 | entry number + 1 */
-	_Atomic uint32_t fresh;      /* entries never used yet start here */
+	_Atomic uint32_t
+		*link;         /* use count << SP_SPAN_NUMBER_BITS | next free entry's number + 1 */
+	_Atomic uint64_t free; /* change count << 32 | entry number + 1 */
+	_Atomic uint32_t fresh; /* entries never used yet start here */
 	_Atomic uint32_t open;
 };
 static struct table table;
 
 int sp_span_table_init(void)
 {
+	struct sp_span_words *words;
+
 	if (table.link != NULL)
 		return 0;
-	table.entry = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*table.entry));
+	words = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*words));
 	table.by_id = sp_arena_map(INDEX_SIZE * sizeof(*table.by_id));
 	table.by_handle = sp_arena_map(INDEX_SIZE * sizeof(*table.by_handle));
 	table.link = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*table.link));
-	if (table.entry == NULL || table.by_id == NULL || table.by_handle == NULL ||
-	    table.link == NULL)
+	if (words == NULL || table.by_id == NULL || table.by_handle == NULL || table.link == NULL)
 		return -ENOMEM;
+	/* pairs with entry_of() in span_table_sig.c */
+	atomic_store_explicit(&sp_span_words, words, memory_order_release);
 	return 0;
 }
 
@@ -71,9 +54,10 @@ static _Atomic uint32_t *cell(_Atomic uint32_t *index, uint64_t key, uint32_t i)
 	return &index[(hash(key) + i) % INDEX_SIZE];
 }
 
-static struct entry *entry_of(uint32_t ref)
+static struct sp_span_words *entry_of(uint32_t ref)
 {
-	return &table.entry[(ref & NUMBER_MASK) - 1];
+	return &atomic_load_explicit(&sp_span_words,
+				     memory_order_relaxed)[(ref & SP_SPAN_NUMBER_MASK) - 1];
 }
 
 /* A reference to an entry that is the caller's alone; 0 = all are taken. */
@@ -84,12 +68,12 @@ static uint32_t take_entry(void)
 	for (int tries = 0; tries < 1000 && (uint32_t)top != 0; tries++) {
 		uint32_t n = (uint32_t)top;
 		uint32_t link = atomic_load_explicit(&table.link[n - 1], memory_order_relaxed);
-		uint64_t below = link & NUMBER_MASK;
+		uint64_t below = link & SP_SPAN_NUMBER_MASK;
 
 		if (atomic_compare_exchange_weak_explicit(
 			    &table.free, &top, ((top >> 32) + 1) << 32 | below,
 			    memory_order_acq_rel, memory_order_acquire))
-			return (link & ~NUMBER_MASK) | n;
+			return (link & ~SP_SPAN_NUMBER_MASK) | n;
 	}
 	uint32_t e = atomic_load_explicit(&table.fresh, memory_order_relaxed);
 
@@ -104,8 +88,8 @@ static uint32_t take_entry(void)
 static void give_entry(uint32_t ref)
 {
 	uint64_t top = atomic_load_explicit(&table.free, memory_order_relaxed);
-	uint32_t n = ref & NUMBER_MASK;
-	uint32_t used = (ref & ~NUMBER_MASK) + NUMBER_MASK + 1;
+	uint32_t n = ref & SP_SPAN_NUMBER_MASK;
+	uint32_t used = (ref & ~SP_SPAN_NUMBER_MASK) + SP_SPAN_NUMBER_MASK + 1;
 
 	do {
 		atomic_store_explicit(&table.link[n - 1], used | (uint32_t)top,
@@ -143,9 +127,9 @@ static bool unpublish(_Atomic uint32_t *index, uint64_t key, uint32_t ref)
 	return false;
 }
 
-static void store(struct entry *e, const struct sp_span_record *r)
+static void store(struct sp_span_words *e, const struct sp_span_record *r)
 {
-	for (size_t i = 0; i < WORDS; i++) {
+	for (size_t i = 0; i < SP_SPAN_WORDS; i++) {
 		uint64_t w;
 
 		memcpy(&w, (const char *)r + i * sizeof(w), sizeof(w));
@@ -154,16 +138,24 @@ static void store(struct entry *e, const struct sp_span_record *r)
 	}
 }
 
-static void load(const struct entry *e, struct sp_span_record *r)
+static void load(const struct sp_span_words *e, struct sp_span_record *r)
 {
-	for (size_t i = 0; i < WORDS; i++) {
+	for (size_t i = 0; i < SP_SPAN_WORDS; i++) {
 		uint64_t w = atomic_load_explicit(&e->word[i], memory_order_acquire);
 
 		memcpy((char *)r + i * sizeof(w), &w, sizeof(w));
 	}
 }
 
-int sp_span_table_add(const struct sp_span_record *r)
+/* The span of that entry is no longer open, for readers by reference too. */
+static void forget(uint32_t ref)
+{
+	/* relaxed: the words that follow it in the next store() carry a release */
+	atomic_store_explicit(&entry_of(ref)->word[SP_SPAN_WORD_ID], 0, memory_order_relaxed);
+	give_entry(ref);
+}
+
+int sp_span_table_add(struct sp_span_record *r)
 {
 	if (table.link == NULL)
 		return -ENOSPC;
@@ -171,9 +163,12 @@ int sp_span_table_add(const struct sp_span_record *r)
 
 	if (e == 0)
 		return -ENOSPC;
+	r->ref = e;
+	if (r->root_id == r->span_id)
+		r->root_ref = e;
 	store(entry_of(e), r);
 	if (!publish(table.by_id, r->span_id, e)) {
-		give_entry(e);
+		forget(e);
 		return -ENOSPC;
 	}
 	atomic_fetch_add_explicit(&table.open, 1, memory_order_relaxed);
@@ -204,32 +199,56 @@ static uint32_t find(_Atomic uint32_t *index, uint64_t key, int word, struct sp_
 			continue;
 		load(entry_of(ref), out);
 		/* still the same span after the copy? Its cell is cleared before reuse. */
-		if (atomic_load_explicit(c, memory_order_relaxed) == ref)
+		if (atomic_load_explicit(c, memory_order_relaxed) == ref) {
+			out->ref = ref;
 			return ref;
+		}
 	}
 	return 0;
 }
 
 bool sp_span_table_by_id(uint64_t span_id, struct sp_span_record *out)
 {
-	return find(table.by_id, span_id, KEY_ID, out) != 0;
+	return find(table.by_id, span_id, SP_SPAN_WORD_ID, out) != 0;
 }
 
 bool sp_span_table_by_handle(uint64_t handle, struct sp_span_record *out)
 {
-	return find(table.by_handle, handle, KEY_HANDLE, out) != 0;
+	return find(table.by_handle, handle, SP_SPAN_WORD_HANDLE, out) != 0;
 }
 
 bool sp_span_table_remove(uint64_t span_id, struct sp_span_record *out)
 {
-	uint32_t e = find(table.by_id, span_id, KEY_ID, out);
+	uint32_t e = find(table.by_id, span_id, SP_SPAN_WORD_ID, out);
 
 	if (e == 0 || !unpublish(table.by_id, span_id, e))
 		return false;
 	(void)unpublish(table.by_handle, out->handle, e);
-	give_entry(e);
+	forget(e);
 	atomic_fetch_sub_explicit(&table.open, 1, memory_order_relaxed);
 	return true;
+}
+
+/*
+ * A store that comes late, because the span ended meanwhile on another thread, must not reach the
+ * entry's next span. What may still slip through is a next span with the very same two names.
+ */
+void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id)
+{
+	struct sp_span_names old;
+	struct sp_span_names new;
+	uint64_t from;
+	uint64_t to;
+
+	if (!sp_span_table_names(r->ref, r->span_id, &old))
+		return;
+	new.name_id = name_id;
+	new.root_name_id = r->span_id == r->root_id ? name_id : old.root_name_id;
+	memcpy(&from, &old, sizeof(from));
+	memcpy(&to, &new, sizeof(to));
+	(void)atomic_compare_exchange_strong_explicit(&entry_of(r->ref)->word[SP_SPAN_WORD_NAMES],
+						      &from, to, memory_order_release,
+						      memory_order_relaxed);
 }
 
 uint32_t sp_span_table_count(void)
@@ -237,9 +256,32 @@ uint32_t sp_span_table_count(void)
 	return atomic_load_explicit(&table.open, memory_order_relaxed);
 }
 
-void sp_span_table_forked(uint32_t keep_thread)
+static bool among(uint64_t id, const uint64_t *ids, unsigned n)
 {
-	static struct sp_span_record kept[SP_SPAN_DEPTH_MAX]; /* too much for a small stack */
+	for (unsigned i = 0; i < n; i++) {
+		if (ids[i] == id)
+			return true;
+	}
+	return false;
+}
+
+/* Other threads may have been anywhere in here at the fork: the child starts from an empty table. */
+static void wipe(void)
+{
+	sp_arena_wipe((void *)(uintptr_t)table.by_id, INDEX_SIZE * sizeof(*table.by_id));
+	sp_arena_wipe((void *)(uintptr_t)table.by_handle, INDEX_SIZE * sizeof(*table.by_handle));
+	sp_arena_wipe((void *)(uintptr_t)table.link, (size_t)SP_SPANS_MAX * sizeof(*table.link));
+	sp_arena_wipe((void *)(uintptr_t)atomic_load_explicit(&sp_span_words, memory_order_relaxed),
+		      (size_t)SP_SPANS_MAX * sizeof(struct sp_span_words));
+	atomic_store_explicit(&table.free, 0, memory_order_relaxed);
+	atomic_store_explicit(&table.fresh, 0, memory_order_relaxed);
+	atomic_store_explicit(&table.open, 0, memory_order_relaxed);
+}
+
+void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n_ids)
+{
+	static struct sp_span_record kept[2 * SP_SPAN_DEPTH_MAX]; /* too much for a small stack */
+	struct sp_span_record root;
 	size_t n = 0;
 
 	if (table.link == NULL)
@@ -250,16 +292,14 @@ void sp_span_table_forked(uint32_t keep_thread)
 		if (ref == 0)
 			continue;
 		load(entry_of(ref), &kept[n]);
-		if (kept[n].thread == keep_thread)
+		if (kept[n].thread == keep_thread || among(kept[n].span_id, ids, n_ids))
 			n++;
 	}
-	/* Other threads may have been anywhere in here at the fork: start from an empty table. */
-	sp_arena_wipe((void *)(uintptr_t)table.by_id, INDEX_SIZE * sizeof(*table.by_id));
-	sp_arena_wipe((void *)(uintptr_t)table.by_handle, INDEX_SIZE * sizeof(*table.by_handle));
-	sp_arena_wipe((void *)(uintptr_t)table.link, (size_t)SP_SPANS_MAX * sizeof(*table.link));
-	atomic_store_explicit(&table.free, 0, memory_order_relaxed);
-	atomic_store_explicit(&table.fresh, 0, memory_order_relaxed);
-	atomic_store_explicit(&table.open, 0, memory_order_relaxed);
+	wipe();
 	for (size_t i = 0; i < n; i++)
 		(void)sp_span_table_add(&kept[i]);
+	for (size_t i = 0; i < n; i++) {
+		kept[i].root_ref = sp_span_table_by_id(kept[i].root_id, &root) ? root.ref : 0;
+		store(entry_of(kept[i].ref), &kept[i]);
+	}
 }

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sampler/compiler.h"
+
 #define SP_SPANS_MAX 16384U
 #define SP_SPAN_WINDOW 32U
 
@@ -22,17 +24,25 @@ struct sp_span_record {
 	uint64_t trace[2]; /* 16 bytes in W3C order */
 	uint64_t start_ns; /* CLOCK_REALTIME */
 	uint32_t name_id;
-	uint32_t root_name_id;
-	uint32_t thread; /* block index of the thread whose stack holds it; SP_SPAN_NO_THREAD */
-	uint32_t slot;   /* and where there */
+	uint32_t root_name_id; /* as it was at the start; sp_span_table_names() follows a rename */
+	uint32_t root_ref;     /* the local root's reference, its own one's for a root; 0 = none */
+	uint16_t thread; /* block index of the thread whose stack holds it; SP_SPAN_NO_THREAD */
+	uint8_t slot;    /* and where there */
+	uint8_t unused;
+	uint32_t ref; /* written by the table: finds this record, and never another span's */
 };
-#define SP_SPAN_NO_THREAD UINT32_MAX
+#define SP_SPAN_NO_THREAD UINT16_MAX
+
+struct sp_span_names {
+	uint32_t name_id;
+	uint32_t root_name_id;
+};
 
 /* APP, at activation. Idempotent. 0 or -ENOMEM. */
 int sp_span_table_init(void);
 
-/* 0, or -ENOSPC. */
-int sp_span_table_add(const struct sp_span_record *r);
+/* 0, with r->ref, or -ENOSPC. A root, whose two ids are equal, gets itself as root_ref. */
+int sp_span_table_add(struct sp_span_record *r);
 
 /* Copies the open span with that id. */
 bool sp_span_table_by_id(uint64_t span_id, struct sp_span_record *out);
@@ -43,10 +53,19 @@ bool sp_span_table_by_handle(uint64_t handle, struct sp_span_record *out);
 /* Removes it; true for exactly one of several concurrent callers. */
 bool sp_span_table_remove(uint64_t span_id, struct sp_span_record *out);
 
+/* Gives the open span a new name; if it is a root, its root_name_id changes with it. */
+void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id);
+
+/* The names of that span as they are now. False if it is no longer open. */
+SP_SIGSAFE bool sp_span_table_names(uint32_t ref, uint64_t span_id, struct sp_span_names *out);
+
 /* Open spans right now. */
 uint32_t sp_span_table_count(void);
 
-/* Forked child, only thread: forgets all but the spans on the stack of block `keep_thread`. */
-void sp_span_table_forked(uint32_t keep_thread);
+/*
+ * Forked child, only thread: forgets all but the spans that were started on the stack of block
+ * `keep_thread` and those with the given ids, at most SP_SPAN_DEPTH_MAX. References are new then.
+ */
+void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n);
 
 #endif

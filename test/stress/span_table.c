@@ -229,7 +229,7 @@ static void check_child(void)
 	struct sp_span_record r;
 	uint32_t n;
 
-	sp_span_table_forked(1);
+	sp_span_table_forked(1, NULL, 0);
 	EXPECT(sp_span_table_count() == 2);
 	for (uint64_t id = 1; id <= 2; id++)
 		EXPECT(sp_span_table_by_id(id, &r) && sp_span_table_by_handle(id * 64, &r));

@@ -376,10 +376,132 @@ Test(span, a_forked_child_keeps_the_spans_of_the_forking_thread)
 		struct sp_span_record r;
 
 		sp_thread_forked();
-		sp_span_table_forked(sp_thread_own->index);
+		sp_span_forked();
 		bool right = sp_span_table_count() == 2 && active() == 4 && end(4) &&
 			     active() == 1 && !sp_span_of(handle_of(2), &r) && end(1) &&
 			     active() == 0 && sp_span_table_count() == 0;
+
+		_exit(right ? 0 : 1);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert_eq(status, 0);
+}
+
+static void rename_to(uint64_t id, const char *name)
+{
+	cr_assert(sp_span_renamed(handle_of(id), name, strlen(name)));
+}
+
+/* The names on the frame that a sample of this thread would show: of the span and of its root. */
+static bool shows(const char *name, const char *root_name)
+{
+	struct sp_span_entry e;
+	size_t len;
+
+	return sp_span_stack_peek(&sp_thread_own->spans, &e) &&
+	       strcmp(sp_label_text(e.name_id, &len), name) == 0 &&
+	       strcmp(sp_label_text(e.root_name_id, &len), root_name) == 0;
+}
+
+Test(span, shows_the_name_it_was_given_last)
+{
+	struct sp_span_record r;
+
+	begin(1);
+	rename_to(1, "first");
+	cr_assert(shows("first", "first"));
+	rename_to(1, "second");
+	cr_assert(shows("second", "second"));
+
+	cr_assert(sp_span_of(handle_of(1), &r));
+	cr_assert_eq(r.name_id, sp_label_intern("second", 6));
+	cr_assert_eq(r.root_name_id, r.name_id);
+}
+
+Test(span, a_renamed_root_renames_its_children_and_not_the_reverse)
+{
+	begin(1);
+	begin(2);
+	rename_to(1, "root");
+	rename_to(2, "child");
+	cr_assert(shows("child", "root"));
+	rename_to(1, "other root");
+	cr_assert(shows("child", "other root"));
+
+	begin(3);
+	rename_to(3, "grandchild");
+	cr_assert(shows("grandchild", "other root"), "also where it was renamed before the start");
+	end(3);
+	end(2);
+	cr_assert(shows("other root", "other root"));
+}
+
+static void *rename_1_and_2(void *arg)
+{
+	(void)arg;
+	rename_to(1, "elsewhere");
+	rename_to(2, "child");
+	return NULL;
+}
+
+Test(span, renamed_on_another_thread_shows_it_on_its_own)
+{
+	begin(1);
+	begin(2);
+
+	run(rename_1_and_2);
+
+	cr_assert(shows("child", "elsewhere"));
+}
+
+Test(span, keeps_its_roots_last_name_only_while_the_root_is_open)
+{
+	struct sp_span_entry e;
+
+	begin(1);
+	begin(2);
+	end(1);
+
+	cr_assert_not(sp_span_renamed(handle_of(1), "late", 4));
+	cr_assert(sp_span_stack_peek(&sp_thread_own->spans, &e));
+	cr_assert_eq(e.root_id, 1);
+	cr_assert_not(shows("late", "late"));
+}
+
+Test(span, ended_elsewhere_labels_nothing_where_it_is_attached)
+{
+	const uint64_t ids[2] = {1, 2};
+
+	sp_scope_attached(99, NULL);
+	begin_scoped(1);
+	begin_scoped(2);
+	sp_scope_attached(10, (const uint8_t *)&ids[1]);
+	sp_scope_attached(20, (const uint8_t *)&ids[0]);
+
+	run(end_1);
+
+	cr_assert_eq(active(), 0, "and span 2 below stays hidden until the detach");
+	sp_scope_detached(20, false);
+	cr_assert_eq(active(), 2);
+}
+
+Test(span, attached_in_a_forked_child_goes_on_under_its_root)
+{
+	const uint64_t two = 2;
+	int status;
+
+	sp_scope_attached(99, NULL);
+	begin_scoped(1);
+	run(child_of_1);
+	sp_scope_attached(20, (const uint8_t *)&two);
+	fflush(NULL);
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		sp_thread_forked();
+		sp_span_forked();
+		rename_to(2, "renamed");
+		bool right = sp_span_table_count() == 1 && active() == 2 && end(2) && active() == 0;
 
 		_exit(right ? 0 : 1);
 	}

@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #define HANDLES UINT64_C(0x7f3a10000000)
@@ -18,8 +19,9 @@ static struct sp_span_record record_of(uint64_t id, uint64_t handle)
 		.start_ns = id * 7,
 		.name_id = (uint32_t)id * 11,
 		.root_name_id = (uint32_t)id * 13,
-		.thread = (uint32_t)id % 5,
-		.slot = (uint32_t)id % 7,
+		.root_ref = (uint32_t)id * 17,
+		.thread = (uint16_t)(id % 5),
+		.slot = (uint8_t)(id % 7),
 	};
 
 	return r;
@@ -36,7 +38,7 @@ static bool is(const struct sp_span_record *r, uint64_t id, uint64_t handle)
 {
 	struct sp_span_record want = record_of(id, handle);
 
-	return memcmp(r, &want, sizeof(want)) == 0;
+	return memcmp(r, &want, offsetof(struct sp_span_record, ref)) == 0 && r->ref != 0;
 }
 
 /* Span ids are random. */
@@ -65,7 +67,7 @@ Test(span_table_before_init, is_empty_and_refuses)
 	cr_assert_not(sp_span_table_by_id(1, &r));
 	cr_assert_not(sp_span_table_by_handle(2, &r));
 	cr_assert_not(sp_span_table_remove(1, &r));
-	sp_span_table_forked(0);
+	sp_span_table_forked(0, NULL, 0);
 	cr_assert_eq(sp_span_table_count(), 0);
 }
 
@@ -238,21 +240,56 @@ Test(span_table, a_window_goes_on_at_the_start_of_the_table)
 }
 
 /* thread is id % 5, see record_of() */
-Test(span_table, a_forked_child_keeps_the_spans_of_one_thread)
+Test(span_table, a_forked_child_keeps_the_spans_of_one_thread_and_those_named)
 {
+	const uint64_t named[2] = {20, 21};
+	struct sp_span_names names;
 	struct sp_span_record r;
 
 	for (uint64_t id = 1; id <= 100; id++)
 		add(id, id * 64);
 
-	sp_span_table_forked(3);
+	sp_span_table_forked(3, named, 2);
 
-	cr_assert_eq(sp_span_table_count(), 20);
+	cr_assert_eq(sp_span_table_count(), 22);
 	for (uint64_t id = 1; id <= 100; id++) {
-		cr_assert_eq(sp_span_table_by_id(id, &r), id % 5 == 3, "id %lu", id);
-		cr_assert_eq(sp_span_table_by_handle(id * 64, &r), id % 5 == 3, "id %lu", id);
+		bool kept = id % 5 == 3 || id == 20 || id == 21;
+
+		cr_assert_eq(sp_span_table_by_id(id, &r), kept, "id %lu", id);
+		cr_assert_eq(sp_span_table_by_handle(id * 64, &r), kept, "id %lu", id);
 	}
-	for (uint64_t id = 3; id <= 100; id += 5)
-		cr_assert(sp_span_table_remove(id, &r));
+	/* the roots of 20 and 21 are each other */
+	cr_assert(sp_span_table_by_id(20, &r));
+	cr_assert(sp_span_table_names(r.root_ref, 21, &names));
+	for (uint64_t id = 1; id <= 100; id++)
+		cr_assert_eq(sp_span_table_remove(id, &r), id % 5 == 3 || id == 20 || id == 21);
 	fill_up(64);
+}
+
+Test(span_table, tells_the_names_of_an_open_span_by_its_reference)
+{
+	struct sp_span_record r;
+	struct sp_span_record next;
+	struct sp_span_names names;
+
+	add(1, 100);
+	cr_assert(sp_span_table_by_id(1, &r));
+	cr_assert(sp_span_table_names(r.ref, 1, &names));
+	cr_assert_eq(names.name_id, 11);
+	cr_assert_eq(names.root_name_id, 13);
+	cr_assert_not(sp_span_table_names(r.ref, 2, &names));
+	cr_assert_not(sp_span_table_names(0, 1, &names));
+	cr_assert_not(sp_span_table_names(r.ref, 0, &names));
+
+	sp_span_table_rename(&r, 4711);
+	cr_assert(sp_span_table_names(r.ref, 1, &names));
+	cr_assert_eq(names.name_id, 4711);
+	cr_assert_eq(names.root_name_id, 13, "it is not a root");
+
+	cr_assert(sp_span_table_remove(1, &next));
+	cr_assert_not(sp_span_table_names(r.ref, 1, &names));
+	add(2, 200);
+	sp_span_table_rename(&r, 4712);
+	cr_assert(sp_span_table_by_id(2, &next));
+	cr_assert(is(&next, 2, 200), "a late rename does not reach the next span of the entry");
 }

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading an open span by its reference, inside the sampling signal handler or in APP context. */
+#include "sampler/span_table_sig.h"
+
+#include <string.h>
+
+#pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
+
+struct sp_span_words *_Atomic sp_span_words;
+
+/* The entry while it holds that span, otherwise NULL. */
+static struct sp_span_words *entry_of(uint32_t ref, uint64_t span_id)
+{
+	/* pairs with the release in sp_span_table_init() */
+	struct sp_span_words *all = atomic_load_explicit(&sp_span_words, memory_order_acquire);
+	uint32_t n = (ref & SP_SPAN_NUMBER_MASK) - 1;
+
+	if (all == NULL || n >= SP_SPANS_MAX || span_id == 0)
+		return NULL;
+	/* pairs with the releases in store(): the words that belong to this id, or newer ones */
+	if (atomic_load_explicit(&all[n].word[SP_SPAN_WORD_ID], memory_order_acquire) != span_id)
+		return NULL;
+	return &all[n];
+}
+
+SP_SIGSAFE bool sp_span_table_names(uint32_t ref, uint64_t span_id, struct sp_span_names *out)
+{
+	struct sp_span_words *e = entry_of(ref, span_id);
+	uint64_t names;
+
+	if (e == NULL)
+		return false;
+	/* acquire: a word of the entry's next span shows that the id has gone, below */
+	names = atomic_load_explicit(&e->word[SP_SPAN_WORD_NAMES], memory_order_acquire);
+	if (entry_of(ref, span_id) == NULL)
+		return false;
+	memcpy(out, &names, sizeof(*out));
+	return true;
+}
