@@ -3,7 +3,6 @@
  * Adapter for otap-labs/opentelemetry-c (libopentelemetry_c_api.so): a start makes nothing current,
  * attached contexts do. APP context. Unrelated libraries export some of the same names, so nothing
  * is interpreted before the object that defines the hooked function proved to be this SDK.
- * otel_span_update_name() is not hooked: a span keeps the name it was started with.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -32,6 +31,7 @@ typedef uintptr_t hooked(WORDS);
 hooked otel_tracer_start_span;
 hooked otel_tracer_start_span_with_context;
 hooked otel_tracer_start_span_ex;
+hooked otel_span_update_name;
 hooked otel_span_end;
 hooked otel_span_destroy;
 hooked otel_context_attach;
@@ -337,6 +337,23 @@ static bool succeeded(uintptr_t status)
 {
 	/* the upper half of the register is anything */
 	return (uint32_t)status == SP_OTELC_OK;
+}
+
+SP_EXPORT uintptr_t otel_span_update_name(WORDS)
+{
+	static struct hook h = HOOK(otel_span_update_name);
+	hooked *next = SP_NEXT(otel_span_update_name);
+	struct sp_guard g = sp_guard_enter();
+	uintptr_t status = next != NULL ? next(a, b, c, d, e, f) : SP_OTELC_INTERNAL_ERROR;
+
+	if (g.outermost && succeeded(status) && sp_life_active() && is_known(&h)) {
+		int saved = errno;
+
+		(void)sp_span_renamed((const void *)a, (const char *)b, c);
+		errno = saved;
+	}
+	sp_guard_leave(g);
+	return status;
 }
 
 SP_EXPORT uintptr_t otel_context_attach(WORDS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adapter for opentelemetry-cpp: start, end and destruction of sdk::trace::Span, interposed by
- * their mangled names. The SDK's vtables refer to the functions by name, so virtual calls come here
+ * Adapter for opentelemetry-cpp: start, new names, end and destruction of sdk::trace::Span,
+ * interposed by their mangled names. The SDK's vtables refer to the functions by name, so virtual calls come here
  * too. APP context.
  */
 #include <errno.h>
@@ -27,6 +27,7 @@
 typedef void *start_fn(PARAMETERS);
 typedef void end_fn(void *span, const void *options);
 typedef void destroy_fn(void *span);
+typedef void rename_fn(void *span, size_t len, const char *name);
 
 /* Data of the SDK: NULL where no SDK is loaded at program start. */
 #define LINKED(id, symbol)                                                                         \
@@ -39,12 +40,15 @@ typedef void destroy_fn(void *span);
 	SP_EXPORT end_fn sp_otelcpp_v##n##_end __asm__(SP_OTELCPP_END(V));                         \
 	SP_EXPORT destroy_fn sp_otelcpp_v##n##_d1 __asm__(SP_OTELCPP_D1(V));                       \
 	SP_EXPORT destroy_fn sp_otelcpp_v##n##_d0 __asm__(SP_OTELCPP_D0(V));                       \
+	SP_EXPORT rename_fn sp_otelcpp_v##n##_rename_nostd __asm__(SP_OTELCPP_RENAME_NOSTD(V));    \
+	SP_EXPORT rename_fn sp_otelcpp_v##n##_rename_stl __asm__(SP_OTELCPP_RENAME_STL(V));        \
 	LINKED(storage_v##n, SP_OTELCPP_STORAGE(V));                                               \
 	LINKED(span_vtable_v##n, SP_OTELCPP_SPAN_VTABLE(V));                                       \
 	LINKED(tracer_vtable_v##n, SP_OTELCPP_TRACER_VTABLE(V));                                   \
 	static const struct sp_otelcpp_names names_v##n = {                                        \
 		.real = {SP_OTELCPP_START_NOSTD(V), SP_OTELCPP_START_STL(V), SP_OTELCPP_END(V),    \
-			 SP_OTELCPP_D1(V), SP_OTELCPP_D0(V)},                                      \
+			 SP_OTELCPP_D1(V), SP_OTELCPP_D0(V), SP_OTELCPP_RENAME_NOSTD(V),           \
+			 SP_OTELCPP_RENAME_STL(V)},                                                \
 		.span_vtable = SP_OTELCPP_SPAN_VTABLE(V),                                          \
 		.storage = SP_OTELCPP_STORAGE(V),                                                  \
 		.slot_end = SP_OTELCPP_SLOT_END_V##n,                                              \
@@ -54,7 +58,9 @@ typedef void destroy_fn(void *span);
 		.hook = {SP_OTELCPP_ENTRY_OF(sp_otelcpp_v##n##_start_nostd),                       \
 			 SP_OTELCPP_ENTRY_OF(sp_otelcpp_v##n##_start_stl),                         \
 			 (const void *)sp_otelcpp_v##n##_end, (const void *)sp_otelcpp_v##n##_d1,  \
-			 (const void *)sp_otelcpp_v##n##_d0},                                      \
+			 (const void *)sp_otelcpp_v##n##_d0,                                       \
+			 (const void *)sp_otelcpp_v##n##_rename_nostd,                             \
+			 (const void *)sp_otelcpp_v##n##_rename_stl},                              \
 		.linked_storage = storage_v##n,                                                    \
 		.linked_span_vtable = span_vtable_v##n,                                            \
 		.linked_tracer_vtable = tracer_vtable_v##n,                                        \
@@ -157,6 +163,23 @@ static void hook_destroy(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, voi
 		next(span);
 }
 
+static void hook_rename(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void *span, size_t len,
+			const char *name)
+{
+	rename_fn *next = (rename_fn *)sp_otelcpp_real(sdk, which);
+	struct sp_guard g = sp_guard_enter();
+
+	if (next != NULL)
+		next(span, len, name);
+	if (g.outermost && next != NULL && sp_life_active()) {
+		int saved = errno;
+
+		(void)sp_span_renamed(span, name, len);
+		errno = saved;
+	}
+	sp_guard_leave(g);
+}
+
 #define DEFINE(n)                                                                                  \
 	void *sp_otelcpp_v##n##_start_nostd(PARAMETERS)                                            \
 	{                                                                                          \
@@ -177,6 +200,14 @@ static void hook_destroy(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, voi
 	void sp_otelcpp_v##n##_d0(void *span)                                                      \
 	{                                                                                          \
 		hook_destroy(&sdk_v##n, SP_OTELCPP_REAL_D0, span);                                 \
+	}                                                                                          \
+	void sp_otelcpp_v##n##_rename_nostd(void *span, size_t len, const char *name)              \
+	{                                                                                          \
+		hook_rename(&sdk_v##n, SP_OTELCPP_REAL_RENAME_NOSTD, span, len, name);             \
+	}                                                                                          \
+	void sp_otelcpp_v##n##_rename_stl(void *span, size_t len, const char *name)                \
+	{                                                                                          \
+		hook_rename(&sdk_v##n, SP_OTELCPP_REAL_RENAME_STL, span, len, name);               \
 	}
 
 DEFINE(1) /* NOLINT(readability-function-size): the SDK's own seven parameters */

@@ -73,6 +73,11 @@ void sp_otelcpp_vtable_patch(struct sp_otelcpp *sdk)
 	patch(sdk, sdk->linked_tracer_vtable, SP_OTELCPP_SLOT_START, SP_OTELCPP_REAL_START_NOSTD);
 	patch(sdk, sdk->linked_tracer_vtable, SP_OTELCPP_SLOT_START, SP_OTELCPP_REAL_START_STL);
 	patch(sdk, sdk->linked_span_vtable, sdk->names->slot_end, SP_OTELCPP_REAL_END);
+	patch(sdk, sdk->linked_span_vtable,
+	      sdk->names->slot_end - SP_OTELCPP_SLOT_RENAME_BEFORE_END,
+	      SP_OTELCPP_REAL_RENAME_NOSTD);
+	patch(sdk, sdk->linked_span_vtable,
+	      sdk->names->slot_end - SP_OTELCPP_SLOT_RENAME_BEFORE_END, SP_OTELCPP_REAL_RENAME_STL);
 	patch(sdk, sdk->linked_span_vtable, SP_OTELCPP_SLOT_D1, SP_OTELCPP_REAL_D1);
 	patch(sdk, sdk->linked_span_vtable, SP_OTELCPP_SLOT_D0, SP_OTELCPP_REAL_D0);
 }

@@ -22,6 +22,11 @@
 			"RKNS0_5trace27SpanContextKeyValueIterableE"                               \
 			"RKNSC_16StartSpanOptionsE")
 #define SP_OTELCPP_END(V) SP_OTELCPP_NAME(V, "3sdk5trace4Span3EndERKNS0_5trace14EndSpanOptionsE")
+#define SP_OTELCPP_RENAME_NOSTD(V)                                                                 \
+	SP_OTELCPP_NAME(V, "3sdk5trace4Span10UpdateNameENS0_5nostd11string_viewE")
+#define SP_OTELCPP_RENAME_STL(V)                                                                   \
+	SP_OTELCPP_NAME(V, "3sdk5trace4Span10UpdateNameESt17basic_string_viewIcSt11char_"          \
+			   "traitsIcEE")
 #define SP_OTELCPP_D1(V) SP_OTELCPP_NAME(V, "3sdk5trace4SpanD1Ev")
 #define SP_OTELCPP_D0(V) SP_OTELCPP_NAME(V, "3sdk5trace4SpanD0Ev")
 #define SP_OTELCPP_SPAN_VTABLE(V) "_ZTVN13opentelemetry2v" V "3sdk5trace4SpanE"
@@ -38,6 +43,7 @@
 #define SP_OTELCPP_SLOT_SET_ATTRIBUTE 2U
 #define SP_OTELCPP_SLOT_END_V1 9U
 #define SP_OTELCPP_SLOT_END_V2 11U
+#define SP_OTELCPP_SLOT_RENAME_BEFORE_END 1U
 /* These follow End. */
 #define SP_OTELCPP_SLOT_GET_CONTEXT_AFTER_END 1U
 #define SP_OTELCPP_SLOT_IS_RECORDING_AFTER_END 2U

@@ -18,6 +18,7 @@
 	X(otel_tracer_start_span) \
 	X(otel_tracer_start_span_with_context) \
 	X(otel_tracer_start_span_ex) \
+	X(otel_span_update_name) \
 	X(otel_span_end) \
 	X(otel_span_destroy) \
 	X(otel_span_get_context) \

@@ -29,13 +29,13 @@ tell()
 }
 
 for story in single nested unrelated elsewhere handed_over remote ambient scopes ends refused \
-	shutdown_between; do
+	renamed shutdown_between; do
 	tell "$story" all "$OTELC/lazy" "$story" "$PIECE_MS"
 	expect_silent "$story"
 done
 # Deeper than our own stack is; the innermost that fits stands for those that do not.
 tell full_stack all "$OTELC/lazy" full_stack "$PIECE_MS"
-for story in nested elsewhere remote ambient; do
+for story in nested elsewhere remote ambient renamed; do
 	tell "$story.root" root "$OTELC/lazy" "$story" "$PIECE_MS"
 done
 

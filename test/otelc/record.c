@@ -16,9 +16,13 @@
 
 /* What the preloaded object takes over: it hands these on from the host. */
 static const char *const handed_on[] = {
-	"otel_tracer_start_span",    "otel_tracer_start_span_with_context",
-	"otel_tracer_start_span_ex", "otel_span_end",
-	"otel_span_destroy",         "otel_context_attach",
+	"otel_tracer_start_span",
+	"otel_tracer_start_span_with_context",
+	"otel_tracer_start_span_ex",
+	"otel_span_update_name",
+	"otel_span_end",
+	"otel_span_destroy",
+	"otel_context_attach",
 	"otel_context_scope_detach",
 };
 

@@ -310,6 +310,24 @@ static void refused(void)
 	tell_finish(a);
 }
 
+/* As a server does that knows the route only after it has begun. */
+static void renamed(void)
+{
+	otel_span_t *a = tell_start("draft", NULL, NULL);
+	otel_span_t *b;
+
+	tell_rename(a, "a", "a");
+	tell_burn("a", "a");
+	b = tell_start("draft", NULL, a);
+	tell_rename(b, "b", "a");
+	tell_burn("b", "a");
+	tell_finish(b);
+	tell_burn("a", "a");
+	tell_end(a);
+	tell_status("update_name", otel_span_update_name(a, tell_view("a")));
+	tell_destroy(a);
+}
+
 /* Names that no label can be made of. */
 static void unnamed(void)
 {
@@ -364,6 +382,7 @@ static const struct story {
 	{"full_stack", full_stack},
 	{"ends", ends},
 	{"refused", refused},
+	{"renamed", renamed},
 	{"unnamed", unnamed},
 	{"silent", silent},
 	{"shutdown_first", shutdown_first},

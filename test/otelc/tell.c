@@ -67,6 +67,12 @@ otel_span_t *tell_start_ex(const char *name, const char *root,
 		       otel_tracer_start_span_ex(tell_tracer, tell_view(name), options));
 }
 
+void tell_rename(otel_span_t *span, const char *name, const char *root)
+{
+	tell_status("update_name", otel_span_update_name(span, tell_view(name)));
+	printf("span %s %s\n", name, root);
+}
+
 void tell_end(otel_span_t *span)
 {
 	tell_status("end", otel_span_end(span));

@@ -27,6 +27,8 @@ otel_span_t *tell_start(const char *name, const char *root, const otel_span_t *p
 otel_span_t *tell_start_from(const char *name, const char *root, const otel_span_context_t *parent);
 otel_span_t *tell_start_ex(const char *name, const char *root,
 			   const otel_span_start_options_ex_t *options);
+/* A started span's final name: start it with root NULL. */
+void tell_rename(otel_span_t *span, const char *name, const char *root);
 void tell_end(otel_span_t *span);
 void tell_destroy(otel_span_t *span);
 /* Both. */

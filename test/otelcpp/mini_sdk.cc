@@ -60,9 +60,7 @@ class Span final : public api::Span
 	void SetStatus(api::StatusCode, nostd::string_view) noexcept override
 	{
 	}
-	void UpdateName(nostd::string_view) noexcept override
-	{
-	}
+	void UpdateName(nostd::string_view) noexcept override;
 	void End(const api::EndSpanOptions &options) noexcept override;
 	api::SpanContext GetContext() const noexcept override;
 	bool IsRecording() const noexcept override;
@@ -100,6 +98,14 @@ template <class Id> static std::string hex(const Id &id)
 
 	id.ToLowerBase16(nostd::span<char, 2 * Id::kSize>(&text[0], text.size()));
 	return id.IsValid() ? text : "";
+}
+
+void Span::UpdateName(nostd::string_view new_name) noexcept
+{
+	const std::lock_guard<std::mutex> guard(lock);
+
+	if (!ended)
+		name.assign(new_name.data(), new_name.size());
 }
 
 Span::Span(nostd::string_view span_name, api::SpanContext own_context,

@@ -437,6 +437,35 @@ static void many()
 	last->End();
 }
 
+static SpanPtr start_and_rename(const char *name, const char *root)
+{
+	std::printf("span %s %s\n", name, root);
+	auto span = tracer()->StartSpan("draft");
+
+	span->UpdateName(name);
+	return span;
+}
+
+/* As a server does that knows the route only after it has begun. */
+static void renamed()
+{
+	auto route = start_and_rename("route", "route");
+	{
+		trace::Scope route_scope(route);
+
+		work("route", "route");
+		auto query = start_and_rename("query", "route");
+		{
+			trace::Scope query_scope(query);
+
+			work("query", "route");
+		}
+		query->End();
+	}
+	route->End();
+	route->UpdateName("late");
+}
+
 /* The program's first scope; from then on scopes decide which span a thread works for. */
 static void use_scopes()
 {
@@ -466,6 +495,7 @@ static const Story stories[] = {
 	{"destroyed", destroyed, true},
 	{"tokens", tokens, true},
 	{"own_storage", own_storage, true},
+	{"renamed", renamed, true},
 	{"unsampled", not_recorded, false},
 	{"noop", not_recorded, false},
 	{"many", many, true},
