@@ -15,6 +15,7 @@
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
+#include "preload/sdk.h"
 #include "preload/span_attr.h"
 #include "preload/traceparent.h"
 #include "sampler/compiler.h"
@@ -81,6 +82,7 @@ static void started(void *span, const char *name, const char *remote_context)
 	memset(&s, 0, sizeof(s));
 	s.handle = span;
 	s.how = SP_ACTIVATION_START;
+	s.sdk = SP_SDK_DORSAL;
 	s.name = name != NULL ? name : "";
 	s.name_len = strlen(s.name);
 	memcpy(s.span_id, own.span_id, sizeof(s.span_id));

@@ -15,6 +15,7 @@
 #include "preload/life.h"
 #include "preload/otelc_abi.h"
 #include "preload/resolve.h"
+#include "preload/sdk.h"
 #include "preload/span_attr.h"
 #include "sampler/compiler.h"
 #include "sampler/log.h"
@@ -205,6 +206,7 @@ static void started(struct hook *h, parent_fn *parent, const void *span, const u
 	memset(&s, 0, sizeof(s));
 	s.handle = span;
 	s.how = SP_ACTIVATION_SCOPE;
+	s.sdk = SP_SDK_OTELC;
 	s.name = word[1] != 0 ? (const char *)word[1] : "";
 	s.name_len = word[1] != 0 ? word[2] : 0;
 	memcpy(s.span_id, own.span_id, sizeof(s.span_id));

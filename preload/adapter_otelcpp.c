@@ -15,6 +15,7 @@
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/otelcpp_abi.h"
+#include "preload/sdk.h"
 #include "preload/span_attr.h"
 #include "sampler/compiler.h"
 #include "sampler/span.h"
@@ -94,6 +95,7 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 	memcpy(s.trace_id, ids.trace_id, sizeof(s.trace_id));
 	s.has_parent = sp_otelcpp_parent(sdk, options, s.parent_id);
 	s.how = SP_ACTIVATION_SCOPE;
+	s.sdk = SP_SDK_OTELCPP;
 	(void)sp_span_started(&s);
 }
 

@@ -20,6 +20,8 @@
 
 enum sp_profile_mode { SP_PROFILE_ON_SPAN, SP_PROFILE_ALWAYS };
 enum sp_label_scope { SP_SCOPE_ROOT, SP_SCOPE_ALL, SP_SCOPE_NONE };
+/* What tells which span a thread works for; see sampler/scope.h. */
+enum sp_active_span { SP_ACTIVE_AUTO, SP_ACTIVE_SCOPE, SP_ACTIVE_START };
 enum sp_attributes_mode { SP_ATTRIBUTES_ALWAYS, SP_ATTRIBUTES_NEVER };
 
 /*
@@ -40,6 +42,7 @@ struct sp_config {
 	int signal_number;
 	enum sp_label_scope span_id_scope;
 	enum sp_label_scope span_name_scope;
+	enum sp_active_span active_span;
 	bool trace_id; /* label samples with trace_id */
 	enum sp_attributes_mode attributes;
 	enum sp_log_level log_level;

@@ -15,6 +15,13 @@ static const struct sp_config_choice sp_config_scope_choices[] = {
 	{NULL, 0},
 };
 
+static const struct sp_config_choice sp_config_active_choices[] = {
+	{"auto", SP_ACTIVE_AUTO},
+	{"scope", SP_ACTIVE_SCOPE},
+	{"start", SP_ACTIVE_START},
+	{NULL, 0},
+};
+
 static const struct sp_config_choice sp_config_attributes_choices[] = {
 	{"always", SP_ATTRIBUTES_ALWAYS},
 	{"never", SP_ATTRIBUTES_NEVER},

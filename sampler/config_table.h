@@ -112,6 +112,11 @@ struct sp_config_var {
 		     {"OTEL_PYROSCOPE_ADD_SPAN_NAME", SP_FORM_ADD}}, \
 	  .choices = sp_config_scope_choices, .fallback = "root", \
 	  .help = "The same for the label span_name.") \
+	X(ACTIVE_SPAN, ENUM, active_span, \
+	  .source = {{"SPANPROF_ACTIVE_SPAN", SP_FORM_OWN}}, \
+	  .choices = sp_config_active_choices, .fallback = "auto", \
+	  .help = "What makes a span active on a thread: only the SDK's scopes, only start and end, or " \
+		  "`auto`: scopes once the program uses them, until then start and end while they nest.") \
 	X(TRACE_ID, BOOL, trace_id, \
 	  .source = {{"SPANPROF_TRACE_ID", SP_FORM_OWN}}, .fallback = "true", \
 	  .help = "Label samples with trace_id.") \

@@ -9,6 +9,7 @@
 #include "sampler/counters.h"
 #include "sampler/handler.h"
 #include "sampler/label.h"
+#include "sampler/scope.h"
 #include "sampler/signals.h"
 #include "sampler/span.h"
 #include "sampler/span_table.h"
@@ -57,6 +58,7 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 		return err;
 	if (h->cookie == 0)
 		h->cookie = make_cookie();
+	sp_scope_set_source(cfg->active_span);
 	h->depth = cfg->stack_depth;
 	h->id_scope = cfg->span_id_scope;
 	h->name_scope = cfg->span_name_scope;

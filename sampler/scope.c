@@ -11,12 +11,41 @@
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
 
+static enum sp_active_span source;
+
+void sp_scope_set_source(enum sp_active_span which)
+{
+	source = which;
+}
+
 /* Some thread has attached something: starts of SDKs with scopes no longer activate. */
-static _Atomic bool used;
+static bool used(void)
+{
+	return atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
+}
 
 bool sp_scope_start_activates(enum sp_activation how)
 {
-	return how != SP_ACTIVATION_SCOPE || !atomic_load_explicit(&used, memory_order_relaxed);
+	switch (source) {
+	case SP_ACTIVE_START:
+		return true;
+	case SP_ACTIVE_SCOPE:
+		return how == SP_ACTIVATION_START;
+	case SP_ACTIVE_AUTO:
+		break;
+	}
+	return how != SP_ACTIVATION_SCOPE || !used();
+}
+
+bool sp_scope_starts_may_interleave(void)
+{
+	return source == SP_ACTIVE_AUTO;
+}
+
+uint64_t sp_scope_start_token(enum sp_activation how)
+{
+	return how == SP_ACTIVATION_SCOPE && source == SP_ACTIVE_AUTO ? SP_SPAN_YIELDS
+								      : SP_SPAN_STARTED;
 }
 
 void sp_scope_attached(uint64_t token, const uint8_t *span_id)
@@ -26,8 +55,10 @@ void sp_scope_attached(uint64_t token, const uint8_t *span_id)
 	struct sp_span_record r;
 	uint64_t id = 0;
 
-	if (!atomic_load_explicit(&used, memory_order_relaxed))
-		atomic_store_explicit(&used, true, memory_order_relaxed);
+	if (source == SP_ACTIVE_START)
+		return;
+	if (!used())
+		atomic_store_explicit(&sp_span_stack_scoped, true, memory_order_relaxed);
 	if (t == NULL) {
 		sp_count(SP_COUNT_SPAN_NO_THREAD);
 		return;

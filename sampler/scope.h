@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sampler/config.h"
+
 /* How an SDK says that a span is active on a thread. */
 enum sp_activation {
 	SP_ACTIVATION_START, /* starting it makes it active there until it ends */
@@ -26,7 +28,20 @@ void sp_scope_attached(uint64_t token, const uint8_t *span_id);
 /* The calling thread detached that scope. With through, every scope attached after it goes too. */
 void sp_scope_detached(uint64_t token, bool through);
 
+/* INIT. Which of the two decides; SP_ACTIVE_AUTO until then. */
+void sp_scope_set_source(enum sp_active_span source);
+
 /* A span of an SDK with this activation becomes active by being started, as things are now. */
 bool sp_scope_start_activates(enum sp_activation how);
+
+/* Whether starts that interleave lose their say; not where they were asked for. */
+bool sp_scope_starts_may_interleave(void);
+
+/*
+ * The token of such a span's frame. Where an SDK with scopes has attached nothing yet, it yields to
+ * the first attach: main() may start its span before it attaches it, and must not keep it after the
+ * detach.
+ */
+uint64_t sp_scope_start_token(enum sp_activation how);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "sampler/compiler.h"
 #include "sampler/counters.h"
+#include "sampler/interleave.h"
 #include "sampler/label.h"
 #include "sampler/scope.h"
 #include "sampler/span_stack.h"
@@ -76,6 +77,10 @@ static bool place(struct sp_thread *t, struct sp_span_record *r)
 {
 	int slot;
 
+	if (sp_interleave_proven(t, r->stand_in)) {
+		sp_count(SP_COUNT_SPANS_INTERLEAVED);
+		return false;
+	}
 	if (t == NULL) {
 		sp_count(SP_COUNT_SPAN_NO_THREAD);
 		return false;
@@ -90,11 +95,11 @@ static bool place(struct sp_thread *t, struct sp_span_record *r)
 	return true;
 }
 
-static void activate(struct sp_thread *t, const struct sp_span_record *r)
+static void activate(struct sp_thread *t, const struct sp_span_record *r, uint64_t token)
 {
 	struct sp_span_entry e;
 
-	sp_span_entry_of(r, 0, &e);
+	sp_span_entry_of(r, token, &e);
 	(void)sp_span_stack_push(&t->spans, &e);
 }
 
@@ -109,6 +114,21 @@ static void deactivate(const struct sp_span_record *r)
 	/* it may be there twice: started before the process ever attached anything, then attached */
 	while (own != NULL && sp_span_stack_pop(&own->spans, r->span_id))
 		continue;
+}
+
+/* seen: the host ended it now. Otherwise it ended at some time before, which proves nothing. */
+static bool finish(const void *handle, bool seen)
+{
+	struct sp_span_record r;
+	struct sp_span_record gone;
+
+	if (!sp_span_of(handle, &r) || !sp_span_table_remove(r.span_id, &gone))
+		return false;
+	if (seen)
+		sp_interleave_ended(&gone);
+	deactivate(&gone);
+	sp_count(SP_COUNT_SPANS_ENDED);
+	return true;
 }
 
 bool sp_span_started(const struct sp_span_start *s)
@@ -128,12 +148,13 @@ bool sp_span_started(const struct sp_span_start *s)
 	if (sp_span_table_by_id(r.span_id, &other))
 		return other.handle == r.handle;
 	/* The SDK reuses an object only after its span has gone: we missed that end. */
-	(void)sp_span_ended(s->handle);
+	(void)finish(s->handle, false);
 	sp_count(SP_COUNT_SPANS_STARTED);
 	r.start_ns = realtime_ns();
 	r.name_id = sp_label_intern(s->name, s->name_len);
 	find_root(s, t, &r);
 	r.thread = SP_SPAN_NO_THREAD;
+	r.stand_in = sp_interleave_stand_in(s->how, s->sdk);
 	activates = sp_scope_start_activates(s->how) && place(t, &r);
 	/* Without a record nobody could find it at its end, and a label that stays would be wrong. */
 	if (sp_span_table_add(&r) != 0) {
@@ -141,7 +162,7 @@ bool sp_span_started(const struct sp_span_start *s)
 		return false;
 	}
 	if (activates)
-		activate(t, &r);
+		activate(t, &r, sp_scope_start_token(s->how));
 	return true;
 }
 
@@ -152,14 +173,7 @@ bool sp_span_of(const void *handle, struct sp_span_record *out)
 
 bool sp_span_ended(const void *handle)
 {
-	struct sp_span_record r;
-	struct sp_span_record gone;
-
-	if (!sp_span_of(handle, &r) || !sp_span_table_remove(r.span_id, &gone))
-		return false;
-	deactivate(&gone);
-	sp_count(SP_COUNT_SPANS_ENDED);
-	return true;
+	return finish(handle, true);
 }
 
 bool sp_span_renamed(const void *handle, const char *name, size_t len)

@@ -21,6 +21,7 @@ struct sp_span_start {
 	bool has_parent;      /* an explicit parent was given: parent_id decides */
 	uint8_t parent_id[8]; /* otherwise the span that is active on this thread is the parent */
 	enum sp_activation how;
+	uint8_t sdk; /* the adapter's number, below SP_INTERLEAVE_SDKS */
 	const char *name;
 	size_t name_len;
 };

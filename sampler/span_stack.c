@@ -55,7 +55,7 @@ static bool end_frame(struct sp_span_stack *s, uint32_t slot, uint64_t span_id)
 {
 	uint64_t want = span_id;
 
-	if (s->frame[slot].token == 0)
+	if (!sp_span_token_attached(s->frame[slot].token))
 		return sp_span_stack_strike(s, slot, span_id);
 	return atomic_compare_exchange_strong_explicit(&s->frame[slot].span_id, &want,
 						       SP_SPAN_BLANK, memory_order_acq_rel,
@@ -98,7 +98,7 @@ bool sp_span_stack_pop_token(struct sp_span_stack *s, uint64_t token, bool throu
 			break;
 		at--;
 	}
-	if (at == 0 || token == 0)
+	if (at == 0 || !sp_span_token_attached(token))
 		return false;
 	for (uint32_t i = d; through && i > at; i--)
 		end_slot(s, i - 1);

@@ -21,13 +21,28 @@
  */
 #define SP_SPAN_BLANK UINT64_MAX
 
+/*
+ * A frame's token is that of the scope that attached it, or one of these two for a span that is
+ * active by being started. A frame that yields counts only until the process attaches something.
+ */
+#define SP_SPAN_STARTED UINT64_C(0)
+#define SP_SPAN_YIELDS UINT64_MAX
+
+static inline bool sp_span_token_attached(uint64_t token)
+{
+	return token != SP_SPAN_STARTED && token != SP_SPAN_YIELDS;
+}
+
+/* Something was attached: frames that yield label nothing any more, on any thread. */
+extern _Atomic bool sp_span_stack_scoped;
+
 struct sp_span_frame {
 	_Atomic uint64_t span_id; /* 0 = ended; the last word written by push */
 	uint64_t root_id;         /* the local root's span id */
 	uint32_t name_id;         /* label.h: this span's name */
 	uint32_t root_name_id;    /* label.h: the local root's name */
 	uint8_t trace_id[16];
-	uint64_t token; /* of the scope that attached it; 0 = active by being started */
+	uint64_t token;
 	/* span_table.h: the records of both, as long as these are open; 0 = unknown there */
 	uint32_t ref;
 	uint32_t root_ref;

@@ -8,9 +8,12 @@
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
-static bool attached(const struct sp_span_frame *f)
+_Atomic bool sp_span_stack_scoped;
+
+static bool yields(const struct sp_span_frame *f)
 {
-	return f->token != 0;
+	return f->token == SP_SPAN_YIELDS &&
+	       atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
 }
 
 /* The names as they are now. False if the span is no longer open. */
@@ -39,7 +42,7 @@ SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span
 		const struct sp_span_frame *f = &s->frame[--d];
 		uint64_t id = atomic_load_explicit(&f->span_id, memory_order_acquire);
 
-		if (id == 0)
+		if (id == 0 || yields(f))
 			continue;
 		if (id == SP_SPAN_BLANK)
 			return false;
@@ -53,7 +56,7 @@ SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span
 		out->root_ref = f->root_ref;
 		if (refresh(out))
 			return true;
-		if (attached(f))
+		if (sp_span_token_attached(f->token))
 			return false;
 	}
 	return false;

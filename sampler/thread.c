@@ -112,6 +112,7 @@ static void clean(struct sp_thread *t)
 	for (unsigned i = 0; i < SP_SPAN_DEPTH_MAX; i++)
 		atomic_store_explicit(&t->spans.frame[i].span_id, 0, memory_order_relaxed);
 	t->bounds = (struct sp_stack_bounds){0, 0};
+	atomic_store_explicit(&t->interleaved, 0, memory_order_relaxed);
 	t->in_handler = false;
 	t->start = NULL;
 	t->start_arg = NULL;

@@ -30,9 +30,10 @@
 struct sp_thread {
 	_Atomic uint32_t tid; /* 0 = free, or claimed and not yet enrolled */
 	uint32_t index;
-	_Atomic uint32_t next_free; /* index + 1; only while free */
-	_Atomic int timer;          /* kernel timer id + 1, SP_TIMER_NONE if there is none */
-	bool in_handler;            /* own handler only */
+	_Atomic uint32_t next_free;   /* index + 1; only while free */
+	_Atomic int timer;            /* kernel timer id + 1, SP_TIMER_NONE if there is none */
+	bool in_handler;              /* own handler only */
+	_Atomic uint32_t interleaved; /* interleave.h: SDKs whose starts do not label this thread */
 	struct sp_stack_bounds bounds;
 	struct sp_span_stack spans;
 	void *(*start)(void *); /* birth: what the host asked pthread_create to run */

@@ -11,87 +11,7 @@
 #include <unistd.h>
 
 #include "sampler/counters.h"
-#include "sampler/label.h"
-#include "sampler/scope.h"
-#include "sampler/thread.h"
-
-static const void *handle_of(uint64_t id)
-{
-	return (const void *)(uintptr_t)(0x10000 + id * 64);
-}
-
-static struct sp_span_start start_of(uint64_t id)
-{
-	struct sp_span_start s;
-
-	memset(&s, 0, sizeof(s));
-	s.handle = handle_of(id);
-	memcpy(s.span_id, &id, sizeof(id));
-	memset(s.trace_id, 0x5a, sizeof(s.trace_id));
-	s.name = "span";
-	s.name_len = 4;
-	return s;
-}
-
-static bool begin(uint64_t id)
-{
-	struct sp_span_start s = start_of(id);
-
-	return sp_span_started(&s);
-}
-
-static bool begin_under(uint64_t id, uint64_t parent)
-{
-	struct sp_span_start s = start_of(id);
-
-	s.has_parent = true;
-	memcpy(s.parent_id, &parent, sizeof(parent));
-	return sp_span_started(&s);
-}
-
-static bool begin_scoped(uint64_t id)
-{
-	struct sp_span_start s = start_of(id);
-
-	s.how = SP_ACTIVATION_SCOPE;
-	return sp_span_started(&s);
-}
-
-static bool end(uint64_t id)
-{
-	return sp_span_ended(handle_of(id));
-}
-
-static uint64_t root_of(uint64_t id)
-{
-	struct sp_span_record r;
-
-	cr_assert(sp_span_of(handle_of(id), &r), "span %lu is not open", id);
-	return r.root_id;
-}
-
-static uint64_t active(void)
-{
-	struct sp_span_entry e;
-
-	return sp_thread_own != NULL && sp_span_stack_peek(&sp_thread_own->spans, &e) ? e.span_id
-										      : 0;
-}
-
-static void run(void *(*fn)(void *))
-{
-	pthread_t thread;
-
-	cr_assert_eq(pthread_create(&thread, NULL, fn, NULL), 0);
-	cr_assert_eq(pthread_join(thread, NULL), 0);
-}
-
-static void set_up(void)
-{
-	cr_assert_eq(sp_label_init(1000), 0);
-	cr_assert_eq(sp_thread_init(), 0);
-	cr_assert_eq(sp_span_table_init(), 0);
-}
+#include "test/unit/core/span_host.h"
 
 TestSuite(span, .init = set_up, .timeout = 20);
 
@@ -164,18 +84,11 @@ Test(span, a_child_on_another_thread_belongs_to_its_parents_root)
 	cr_assert_eq(active(), 1, "this thread still works for span 1");
 }
 
-static void *end_1(void *arg)
-{
-	(void)arg;
-	cr_assert(end(1));
-	return NULL;
-}
-
 Test(span, ended_on_another_thread_is_active_nowhere)
 {
 	begin(1);
 
-	run(end_1);
+	end_elsewhere(1);
 
 	cr_assert_eq(active(), 0);
 	cr_assert_not(end(1));
@@ -315,53 +228,6 @@ Test(span, starts_and_ends_leave_errno_alone)
 	cr_assert_eq(errno, 4711);
 }
 
-Test(span, of_an_sdk_with_scopes_is_active_by_its_start_until_the_first_attach)
-{
-	const uint64_t three = 3;
-
-	begin_scoped(1);
-	cr_assert_eq(active(), 1);
-	end(1);
-
-	begin_scoped(2);
-	begin_scoped(3);
-	sp_scope_attached(30, (const uint8_t *)&three);
-	begin_scoped(4);
-	cr_assert_eq(active(), 3, "attached, and a mere start no longer decides");
-}
-
-Test(span, is_active_while_it_is_attached)
-{
-	const uint64_t ids[2] = {1, 2};
-
-	sp_scope_attached(99, NULL);
-	begin_scoped(1);
-	begin_scoped(2);
-	cr_assert_eq(active(), 0);
-
-	sp_scope_attached(10, (const uint8_t *)&ids[0]);
-	sp_scope_attached(20, (const uint8_t *)&ids[1]);
-	cr_assert_eq(active(), 2);
-	sp_scope_detached(20, false);
-	cr_assert_eq(active(), 1);
-	sp_scope_detached(10, false);
-	cr_assert_eq(active(), 0);
-}
-
-/* The usual order in C++: End() first, then the scope object is destroyed. */
-Test(span, attached_and_ended_before_the_detach_leaves_nothing_behind)
-{
-	const uint64_t one = 1;
-
-	begin_scoped(1); /* the first span of the process: active by its start */
-	sp_scope_attached(10, (const uint8_t *)&one);
-	end(1);
-	sp_scope_detached(10, false);
-
-	cr_assert_eq(active(), 0);
-	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), 0);
-}
-
 Test(span, a_forked_child_keeps_the_spans_of_the_forking_thread)
 {
 	int status;
@@ -385,104 +251,6 @@ Test(span, a_forked_child_keeps_the_spans_of_the_forking_thread)
 	}
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_assert_eq(status, 0);
-}
-
-static void rename_to(uint64_t id, const char *name)
-{
-	cr_assert(sp_span_renamed(handle_of(id), name, strlen(name)));
-}
-
-/* The names on the frame that a sample of this thread would show: of the span and of its root. */
-static bool shows(const char *name, const char *root_name)
-{
-	struct sp_span_entry e;
-	size_t len;
-
-	return sp_span_stack_peek(&sp_thread_own->spans, &e) &&
-	       strcmp(sp_label_text(e.name_id, &len), name) == 0 &&
-	       strcmp(sp_label_text(e.root_name_id, &len), root_name) == 0;
-}
-
-Test(span, shows_the_name_it_was_given_last)
-{
-	struct sp_span_record r;
-
-	begin(1);
-	rename_to(1, "first");
-	cr_assert(shows("first", "first"));
-	rename_to(1, "second");
-	cr_assert(shows("second", "second"));
-
-	cr_assert(sp_span_of(handle_of(1), &r));
-	cr_assert_eq(r.name_id, sp_label_intern("second", 6));
-	cr_assert_eq(r.root_name_id, r.name_id);
-}
-
-Test(span, a_renamed_root_renames_its_children_and_not_the_reverse)
-{
-	begin(1);
-	begin(2);
-	rename_to(1, "root");
-	rename_to(2, "child");
-	cr_assert(shows("child", "root"));
-	rename_to(1, "other root");
-	cr_assert(shows("child", "other root"));
-
-	begin(3);
-	rename_to(3, "grandchild");
-	cr_assert(shows("grandchild", "other root"), "also where it was renamed before the start");
-	end(3);
-	end(2);
-	cr_assert(shows("other root", "other root"));
-}
-
-static void *rename_1_and_2(void *arg)
-{
-	(void)arg;
-	rename_to(1, "elsewhere");
-	rename_to(2, "child");
-	return NULL;
-}
-
-Test(span, renamed_on_another_thread_shows_it_on_its_own)
-{
-	begin(1);
-	begin(2);
-
-	run(rename_1_and_2);
-
-	cr_assert(shows("child", "elsewhere"));
-}
-
-Test(span, keeps_its_roots_last_name_only_while_the_root_is_open)
-{
-	struct sp_span_entry e;
-
-	begin(1);
-	begin(2);
-	end(1);
-
-	cr_assert_not(sp_span_renamed(handle_of(1), "late", 4));
-	cr_assert(sp_span_stack_peek(&sp_thread_own->spans, &e));
-	cr_assert_eq(e.root_id, 1);
-	cr_assert_not(shows("late", "late"));
-}
-
-Test(span, ended_elsewhere_labels_nothing_where_it_is_attached)
-{
-	const uint64_t ids[2] = {1, 2};
-
-	sp_scope_attached(99, NULL);
-	begin_scoped(1);
-	begin_scoped(2);
-	sp_scope_attached(10, (const uint8_t *)&ids[1]);
-	sp_scope_attached(20, (const uint8_t *)&ids[0]);
-
-	run(end_1);
-
-	cr_assert_eq(active(), 0, "and span 2 below stays hidden until the detach");
-	sp_scope_detached(20, false);
-	cr_assert_eq(active(), 2);
 }
 
 Test(span, attached_in_a_forked_child_goes_on_under_its_root)

@@ -41,6 +41,7 @@ Test(config, has_the_documented_defaults, .timeout = 20)
 	cr_expect_eq(cfg.span_name_scope, SP_SCOPE_ROOT);
 	cr_expect_eq(cfg.trace_id, true);
 	cr_expect_eq(cfg.attributes, SP_ATTRIBUTES_ALWAYS);
+	cr_expect_eq(cfg.active_span, SP_ACTIVE_AUTO);
 	cr_expect_eq(cfg.log_level, SP_LOG_WARN);
 	cr_expect_eq(cfg.add_profile_url, true);
 	cr_expect_str_eq(cfg.server_address, "http://localhost:4040");

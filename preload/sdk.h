@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The SDKs by number, for struct sp_span_start: what one of them proves says nothing of another. */
+#ifndef SP_SDK_H
+#define SP_SDK_H
+
+enum sp_sdk {
+	SP_SDK_UNNAMED,
+	SP_SDK_DORSAL,
+	SP_SDK_OTELC,
+	SP_SDK_OTELCPP,
+	SP_SDK_HAPROXY,
+};
+
+#endif

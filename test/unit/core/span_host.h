@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A host with spans, for the tests of span semantics: the span with id n has the object of n. */
+#ifndef SP_TEST_SPAN_HOST_H
+#define SP_TEST_SPAN_HOST_H
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "sampler/label.h"
+#include "sampler/scope.h"
+#include "sampler/span.h"
+#include "sampler/span_stack.h"
+#include "sampler/thread.h"
+
+static inline const void *handle_of(uint64_t id)
+{
+	return (const void *)(uintptr_t)(0x10000 + id * 64);
+}
+
+static inline struct sp_span_start start_of(uint64_t id)
+{
+	struct sp_span_start s;
+
+	memset(&s, 0, sizeof(s));
+	s.handle = handle_of(id);
+	memcpy(s.span_id, &id, sizeof(id));
+	memset(s.trace_id, 0x5a, sizeof(s.trace_id));
+	s.name = "span";
+	s.name_len = 4;
+	return s;
+}
+
+static inline bool begin(uint64_t id)
+{
+	struct sp_span_start s = start_of(id);
+
+	return sp_span_started(&s);
+}
+
+static inline bool begin_under(uint64_t id, uint64_t parent)
+{
+	struct sp_span_start s = start_of(id);
+
+	s.has_parent = true;
+	memcpy(s.parent_id, &parent, sizeof(parent));
+	return sp_span_started(&s);
+}
+
+static inline bool begin_scoped(uint64_t id)
+{
+	struct sp_span_start s = start_of(id);
+
+	s.how = SP_ACTIVATION_SCOPE;
+	return sp_span_started(&s);
+}
+
+static inline bool end(uint64_t id)
+{
+	return sp_span_ended(handle_of(id));
+}
+
+static inline uint64_t root_of(uint64_t id)
+{
+	struct sp_span_record r;
+
+	cr_assert(sp_span_of(handle_of(id), &r), "span %lu is not open", id);
+	return r.root_id;
+}
+
+static inline uint64_t active(void)
+{
+	struct sp_span_entry e;
+
+	return sp_thread_own != NULL && sp_span_stack_peek(&sp_thread_own->spans, &e) ? e.span_id
+										      : 0;
+}
+
+static inline void run(void *(*fn)(void *))
+{
+	pthread_t thread;
+
+	cr_assert_eq(pthread_create(&thread, NULL, fn, NULL), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+}
+
+static inline void set_up(void)
+{
+	cr_assert_eq(sp_label_init(1000), 0);
+	cr_assert_eq(sp_thread_init(), 0);
+	cr_assert_eq(sp_span_table_init(), 0);
+}
+
+static inline void *end_in_thread(void *id)
+{
+	cr_assert(end((uint64_t)(uintptr_t)id));
+	return NULL;
+}
+
+static inline void end_elsewhere(uint64_t id)
+{
+	pthread_t thread;
+
+	cr_assert_eq(pthread_create(&thread, NULL, end_in_thread, (void *)(uintptr_t)id), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+}
+
+/* The names on the frame that a sample of this thread would show: of the span and of its root. */
+static inline bool shows(const char *name, const char *root_name)
+{
+	struct sp_span_entry e;
+	size_t len;
+
+	return sp_span_stack_peek(&sp_thread_own->spans, &e) &&
+	       strcmp(sp_label_text(e.name_id, &len), name) == 0 &&
+	       strcmp(sp_label_text(e.root_name_id, &len), root_name) == 0;
+}
+
+static inline void rename_to(uint64_t id, const char *name)
+{
+	cr_assert(sp_span_renamed(handle_of(id), name, strlen(name)));
+}
+
+#endif

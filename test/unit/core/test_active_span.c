@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts about which span is active on a thread: scopes, starts that stand in, interleaving. */
+#include <criterion/criterion.h>
+
+#include "sampler/counters.h"
+#include "sampler/interleave.h"
+#include "test/unit/core/span_host.h"
+#include "test/unit/sampler/stderr_pipe.h"
+
+static bool begin_of(uint64_t id, enum sp_activation how, uint8_t sdk)
+{
+	struct sp_span_start s = start_of(id);
+
+	s.how = how;
+	s.sdk = sdk;
+	return sp_span_started(&s);
+}
+
+/* As SDKs do whose spans say by their arguments that they have no parent. */
+static bool begin_root_of(uint64_t id, enum sp_activation how, uint8_t sdk)
+{
+	struct sp_span_start s = start_of(id);
+
+	s.how = how;
+	s.sdk = sdk;
+	s.has_parent = true;
+	return sp_span_started(&s);
+}
+
+static void attach(uint64_t token, uint64_t id)
+{
+	uint8_t bytes[8];
+
+	memcpy(bytes, &id, sizeof(bytes));
+	sp_scope_attached(token, bytes);
+}
+
+TestSuite(active_span, .init = set_up, .timeout = 20);
+
+Test(active_span, of_an_sdk_with_scopes_is_active_by_its_start_until_the_first_attach)
+{
+	const uint64_t three = 3;
+
+	begin_scoped(1);
+	cr_assert_eq(active(), 1);
+	end(1);
+
+	begin_scoped(2);
+	begin_scoped(3);
+	sp_scope_attached(30, (const uint8_t *)&three);
+	begin_scoped(4);
+	cr_assert_eq(active(), 3, "attached, and a mere start no longer decides");
+}
+
+Test(active_span, is_active_while_it_is_attached)
+{
+	const uint64_t ids[2] = {1, 2};
+
+	sp_scope_attached(99, NULL);
+	begin_scoped(1);
+	begin_scoped(2);
+	cr_assert_eq(active(), 0);
+
+	sp_scope_attached(10, (const uint8_t *)&ids[0]);
+	sp_scope_attached(20, (const uint8_t *)&ids[1]);
+	cr_assert_eq(active(), 2);
+	sp_scope_detached(20, false);
+	cr_assert_eq(active(), 1);
+	sp_scope_detached(10, false);
+	cr_assert_eq(active(), 0);
+}
+
+/* The usual order in C++: End() first, then the scope object is destroyed. */
+Test(active_span, attached_and_ended_before_the_detach_leaves_nothing_behind)
+{
+	const uint64_t one = 1;
+
+	begin_scoped(1); /* the first span of the process: active by its start */
+	sp_scope_attached(10, (const uint8_t *)&one);
+	end(1);
+	sp_scope_detached(10, false);
+
+	cr_assert_eq(active(), 0);
+	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), 0);
+}
+
+Test(active_span, ended_elsewhere_labels_nothing_where_it_is_attached)
+{
+	const uint64_t ids[2] = {1, 2};
+
+	sp_scope_attached(99, NULL);
+	begin_scoped(1);
+	begin_scoped(2);
+	sp_scope_attached(10, (const uint8_t *)&ids[1]);
+	sp_scope_attached(20, (const uint8_t *)&ids[0]);
+
+	end_elsewhere(1);
+
+	cr_assert_eq(active(), 0, "and span 2 below stays hidden until the detach");
+	sp_scope_detached(20, false);
+	cr_assert_eq(active(), 2);
+}
+
+/* As main() does with its server span: started, then attached, then detached. */
+Test(active_span, started_before_the_first_attach_gives_way_to_it)
+{
+	begin_scoped(1);
+	cr_assert_eq(active(), 1);
+
+	attach(10, 1);
+	cr_assert_eq(active(), 1);
+	sp_scope_detached(10, false);
+	cr_assert_eq(active(), 0, "detached is not active, whatever it was before");
+
+	begin_scoped(2);
+	cr_assert_eq(root_of(2), 2, "nor is it a parent");
+	cr_assert(end(2));
+	cr_assert(end(1));
+	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 2);
+}
+
+static void *attach_nothing(void *arg)
+{
+	(void)arg;
+	sp_scope_attached(10, NULL);
+	return NULL;
+}
+
+Test(active_span, gives_way_on_every_thread)
+{
+	begin_scoped(1);
+	begin(2);
+	begin_scoped(3);
+
+	run(attach_nothing);
+
+	cr_assert_eq(active(), 2, "a start that is a scope stays");
+	end(2);
+	cr_assert_eq(active(), 0);
+}
+
+Test(active_span, by_scope_alone_when_asked_for)
+{
+	sp_scope_set_source(SP_ACTIVE_SCOPE);
+
+	begin_scoped(1);
+	begin_of(2, SP_ACTIVATION_NONE, 1);
+	cr_assert_eq(active(), 0);
+	attach(10, 1);
+	cr_assert_eq(active(), 1);
+	sp_scope_detached(10, false);
+	begin(3);
+	cr_assert_eq(active(), 3, "the start of an SDK that attaches by it is a scope");
+}
+
+Test(active_span, by_start_alone_when_asked_for)
+{
+	sp_scope_set_source(SP_ACTIVE_START);
+
+	begin_scoped(1);
+	attach(10, 1);
+	begin_scoped(2);
+	cr_assert_eq(active(), 2);
+	sp_scope_detached(10, true);
+	cr_assert_eq(active(), 2);
+	end(2);
+	cr_assert_eq(active(), 1);
+	end(1);
+
+	begin_root_of(3, SP_ACTIVATION_NONE, 1);
+	begin_root_of(4, SP_ACTIVATION_NONE, 1);
+	end(3);
+	cr_assert_eq(active(), 4, "nor does interleaving change what was asked for");
+	cr_assert_not(
+		sp_interleave_proven(sp_thread_own, sp_interleave_stand_in(SP_ACTIVATION_NONE, 1)));
+}
+
+/* An event loop: request 3 begins before request 2 ends. */
+static void interleave(enum sp_activation how, uint8_t sdk)
+{
+	begin_root_of(2, how, sdk);
+	begin_root_of(3, how, sdk);
+	end(2);
+}
+
+Test(active_span, is_nobodys_once_starts_have_interleaved)
+{
+	stderr_begin();
+	begin_of(1, SP_ACTIVATION_NONE, 1);
+	interleave(SP_ACTIVATION_NONE, 1);
+
+	cr_assert_eq(active(), 0, "neither span 3 nor span 1, which was open before");
+	begin_of(4, SP_ACTIVATION_NONE, 1);
+	cr_assert_eq(active(), 0);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_INTERLEAVED), 1);
+	/* their attributes go on: they are tracked */
+	cr_assert_eq(root_of(4), 4);
+	cr_assert(end(1) && end(3) && end(4));
+	interleave(SP_ACTIVATION_NONE, 1);
+	cr_assert_eq(stderr_end(), 1);
+	cr_assert(stderr_has("SPANPROF_ACTIVE_SPAN"));
+}
+
+Test(active_span, interleaves_too_where_an_sdk_has_scopes_and_does_not_use_them)
+{
+	stderr_begin();
+	interleave(SP_ACTIVATION_SCOPE, 1);
+	cr_assert_eq(stderr_end(), 1);
+
+	cr_assert_eq(active(), 0);
+	attach(10, 3);
+	cr_assert_eq(active(), 3, "what is attached is active");
+}
+
+Test(active_span, does_not_interleave_once_scopes_are_in_use)
+{
+	stderr_begin();
+	begin_root_of(1, SP_ACTIVATION_SCOPE, 1);
+	begin_root_of(2, SP_ACTIVATION_SCOPE, 1);
+	attach(10, 2);
+	end(1);
+	cr_assert_eq(stderr_end(), 0);
+
+	cr_assert_eq(active(), 2);
+}
+
+/* Some hosts start the next span before they end the one before, by an SDK whose start attaches. */
+Test(active_span, of_an_sdk_whose_start_attaches_does_not_interleave)
+{
+	stderr_begin();
+	interleave(SP_ACTIVATION_START, 1);
+	cr_assert_eq(stderr_end(), 0);
+
+	cr_assert_eq(active(), 3);
+	begin_of(4, SP_ACTIVATION_START, 1);
+	cr_assert_eq(active(), 4);
+}
+
+Test(active_span, does_not_interleave_with_its_own_children)
+{
+	stderr_begin();
+	begin_of(1, SP_ACTIVATION_NONE, 1);
+	begin_of(2, SP_ACTIVATION_NONE, 1);
+	end(1);
+	cr_assert_eq(stderr_end(), 0);
+
+	cr_assert_eq(active(), 2);
+}
+
+Test(active_span, interleaves_with_the_same_sdk_only)
+{
+	stderr_begin();
+	begin_root_of(1, SP_ACTIVATION_NONE, 1);
+	begin_root_of(2, SP_ACTIVATION_NONE, 2);
+	end(1);
+	cr_assert_eq(stderr_end(), 0);
+	cr_assert_eq(active(), 2);
+
+	stderr_begin();
+	begin_root_of(3, SP_ACTIVATION_NONE, 2);
+	begin_root_of(4, SP_ACTIVATION_NONE, 1);
+	end(2);
+	cr_assert_eq(stderr_end(), 1);
+	cr_assert_eq(active(), 4, "the other SDK's spans stay");
+	begin_root_of(5, SP_ACTIVATION_NONE, 1);
+	cr_assert_eq(active(), 5);
+}
+
+static void *nest_here(void *arg)
+{
+	(void)arg;
+	begin_root_of(21, SP_ACTIVATION_NONE, 1);
+	cr_assert_eq(active(), 21);
+	return NULL;
+}
+
+Test(active_span, interleaves_on_one_thread_and_not_on_the_others)
+{
+	stderr_begin();
+	begin_root_of(1, SP_ACTIVATION_NONE, 1);
+	begin_root_of(2, SP_ACTIVATION_NONE, 1);
+	end(1);
+	cr_assert_eq(stderr_end(), 1);
+
+	cr_assert_eq(active(), 0);
+	run(nest_here);
+}
+
+Test(active_span, interleaves_also_when_another_thread_ends_it)
+{
+	stderr_begin();
+	begin_root_of(1, SP_ACTIVATION_NONE, 1);
+	begin_root_of(2, SP_ACTIVATION_NONE, 1);
+	end_elsewhere(1);
+	cr_assert_eq(stderr_end(), 1);
+
+	cr_assert_eq(active(), 0);
+	begin_root_of(3, SP_ACTIVATION_NONE, 1);
+	cr_assert_eq(active(), 0);
+}
+
+/* The SDK gave the object of span 1 to span 3: span 1 has ended, but nobody knows when. */
+Test(active_span, whose_end_was_missed_proves_nothing)
+{
+	struct sp_span_start next = start_of(3);
+
+	stderr_begin();
+	begin_root_of(1, SP_ACTIVATION_NONE, 1);
+	begin_root_of(2, SP_ACTIVATION_NONE, 1);
+	next.handle = handle_of(1);
+	next.how = SP_ACTIVATION_NONE;
+	next.sdk = 1;
+	cr_assert(sp_span_started(&next));
+	cr_assert_eq(stderr_end(), 0);
+
+	cr_assert_eq(active(), 3);
+}
+
+Test(active_span, of_a_new_thread_starts_afresh)
+{
+	struct sp_thread *t = sp_thread_claim();
+
+	atomic_store(&t->interleaved, UINT32_MAX);
+	sp_thread_unclaim(t);
+
+	cr_assert_eq(sp_thread_claim(), t);
+	cr_assert_eq(atomic_load(&t->interleaved), 0);
+}
