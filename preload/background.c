@@ -29,11 +29,13 @@
 #include "sampler/label.h"
 #include "sampler/monotonic.h"
 #include "sampler/signals.h"
+#include "sampler/span_age.h"
 #include "sampler/tasks.h"
 #include "sampler/thread.h"
 #include "sampler/timer.h"
 
 #define SCAN_NS (1 * SP_NS_PER_S)
+#define SWEEP_NS (30 * SP_NS_PER_S)
 /* Once the initial thread has ended we must not keep a finished process alive: look often. */
 #define SCAN_LAST_NS (20 * SP_NS_PER_MS)
 /* A program that enters by a _start of its own never tells that start-up is over. */
@@ -117,6 +119,19 @@ static void check_signal(void)
 	sp_life_fail();
 }
 
+/* Spans that never end, at least eight times in the longest age. */
+static void sweep_spans(void)
+{
+	static uint64_t next;
+	uint64_t max_age = config->max_span_age_ms * SP_NS_PER_MS;
+	uint64_t now = sp_monotonic_ns();
+
+	if (now < next)
+		return;
+	sp_span_age_sweep(now, max_age);
+	next = now + (max_age / 8 < SWEEP_NS ? max_age / 8 : SWEEP_NS);
+}
+
 /* The threads of the host have all ended: end too, so that the C library ends the process. */
 static bool last_one(uint64_t *next_scan)
 {
@@ -130,6 +145,7 @@ static bool last_one(uint64_t *next_scan)
 	if (sp_life_active())
 		check_signal();
 	sp_descriptors_check_stderr();
+	sweep_spans();
 	others = sp_tasks_scan((uint32_t)syscall(SYS_gettid));
 	*next_scan = sp_monotonic_ns() + (often ? SCAN_LAST_NS : SCAN_NS);
 	return others == 0;

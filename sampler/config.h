@@ -38,6 +38,7 @@ struct sp_config {
 	uint32_t push_queue_capacity;
 	uint32_t push_max_tries;
 	uint32_t max_span_names;
+	uint32_t max_span_age_ms;
 	uint32_t stack_depth; /* 1..SP_FRAMES_MAX */
 	int signal_number;
 	enum sp_label_scope span_id_scope;

@@ -124,6 +124,11 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_MAX_SPAN_NAMES", SP_FORM_OWN}}, \
 	  .min = 1, .max = SP_LABEL_MAX_NAMES, .fallback = "1000", \
 	  .help = "More different span names than this become `(other)`.") \
+	X(MAX_SPAN_AGE, DURATION, max_span_age_ms, \
+	  .source = {{"SPANPROF_MAX_SPAN_AGE", SP_FORM_OWN}}, \
+	  .min = 1000, .max = 86400000, .fallback = "1h", \
+	  .help = "A span still open after this time loses its labels and attributes: its end may never " \
+		  "come.") \
 	X(ATTRIBUTES, ENUM, attributes, \
 	  .source = {{"SPANPROF_ATTRIBUTES", SP_FORM_OWN}}, \
 	  .choices = sp_config_attributes_choices, .fallback = "always", \

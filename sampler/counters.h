@@ -20,6 +20,7 @@
 #define SP_FOR_EACH_COUNTER(X) \
 	X(SPANS_STARTED, "spans_started", 0) \
 	X(SPANS_ENDED, "spans_ended", 0) \
+	X(SPANS_AGED, "spans_aged", 1) \
 	X(SPANS_INTERLEAVED, "spans_unlabelled_interleaved", 2) \
 	X(SIGNALS, "signals", 0) \
 	X(SAMPLES_PUT, "samples_put", 0) \

@@ -10,6 +10,7 @@
 #include "sampler/interleave.h"
 #include "sampler/label.h"
 #include "sampler/scope.h"
+#include "sampler/span_age.h"
 #include "sampler/span_stack.h"
 #include "sampler/thread.h"
 
@@ -131,6 +132,14 @@ static bool finish(const void *handle, bool seen)
 	return true;
 }
 
+/* Enters the span into the table, if need be in the place of one that is too old. */
+static bool record(struct sp_span_record *r)
+{
+	return sp_span_table_add(r) == 0 ||
+	       (sp_span_age_make_room(r, false) && sp_span_table_add(r) == 0) ||
+	       (sp_span_age_make_room(r, true) && sp_span_table_add(r) == 0);
+}
+
 bool sp_span_started(const struct sp_span_start *s)
 {
 	struct sp_span_record r;
@@ -157,7 +166,7 @@ bool sp_span_started(const struct sp_span_start *s)
 	r.stand_in = sp_interleave_stand_in(s->how, s->sdk);
 	activates = sp_scope_start_activates(s->how) && place(t, &r);
 	/* Without a record nobody could find it at its end, and a label that stays would be wrong. */
-	if (sp_span_table_add(&r) != 0) {
+	if (!record(&r)) {
 		sp_count(SP_COUNT_SPAN_TABLE_FULL);
 		return false;
 	}
@@ -174,6 +183,17 @@ bool sp_span_of(const void *handle, struct sp_span_record *out)
 bool sp_span_ended(const void *handle)
 {
 	return finish(handle, true);
+}
+
+bool sp_span_aged(const struct sp_span_record *r)
+{
+	struct sp_span_record gone;
+
+	if (!sp_span_table_remove(r->span_id, &gone))
+		return false;
+	deactivate(&gone);
+	sp_count(SP_COUNT_SPANS_AGED);
+	return true;
 }
 
 bool sp_span_renamed(const void *handle, const char *name, size_t len)
@@ -205,6 +225,7 @@ void sp_span_forked(void)
 		return;
 	}
 	s = &sp_thread_own->spans;
+	sp_span_age_forked();
 	n = sp_span_stack_ids(s, ids);
 	sp_span_table_forked(sp_thread_own->index, ids, n);
 	depth = atomic_load_explicit(&s->depth, memory_order_relaxed);

@@ -43,6 +43,12 @@ bool sp_span_of(const void *handle, struct sp_span_record *out);
 bool sp_span_ended(const void *handle);
 
 /*
+ * That open span is given up, as old as it is: it labels nothing any more, and its end, should it
+ * come, is unknown. APP or BG. False if it ended meanwhile.
+ */
+bool sp_span_aged(const struct sp_span_record *r);
+
+/*
  * The open span of that object has a new name, on whatever thread. Samples taken from now on show
  * it, on every thread, for the span and, if it is a root, for all spans below it. Bounded: one look-up
  * and one store, as stacks refer to the record. False if there is no open span of that object.

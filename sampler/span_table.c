@@ -251,6 +251,45 @@ void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id)
 						      memory_order_relaxed);
 }
 
+/* The record behind a word of an index. False if there is none, or no longer. */
+static bool load_cell(const _Atomic uint32_t *c, struct sp_span_record *out)
+{
+	/* pairs with publish() */
+	uint32_t ref = atomic_load_explicit(c, memory_order_acquire);
+
+	if (ref == 0)
+		return false;
+	load(entry_of(ref), out);
+	out->ref = ref;
+	return atomic_load_explicit(c, memory_order_relaxed) == ref;
+}
+
+bool sp_span_table_next(uint32_t *at, struct sp_span_record *out)
+{
+	while (table.link != NULL && *at < INDEX_SIZE) {
+		if (load_cell(&table.by_id[(*at)++], out))
+			return true;
+	}
+	return false;
+}
+
+bool sp_span_table_oldest(const struct sp_span_record *r, bool by_handle,
+			  struct sp_span_record *out)
+{
+	_Atomic uint32_t *index = by_handle ? table.by_handle : table.by_id;
+	struct sp_span_record other;
+	bool found = false;
+
+	for (uint32_t i = 0; table.link != NULL && i < SP_SPAN_WINDOW; i++) {
+		if (!load_cell(cell(index, by_handle ? r->handle : r->span_id, i), &other) ||
+		    (found && other.start_ns >= out->start_ns))
+			continue;
+		*out = other;
+		found = true;
+	}
+	return found;
+}
+
 uint32_t sp_span_table_count(void)
 {
 	return atomic_load_explicit(&table.open, memory_order_relaxed);

@@ -59,6 +59,19 @@ void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id);
 /* The names of that span as they are now. False if it is no longer open. */
 SP_SIGSAFE bool sp_span_table_names(uint32_t ref, uint64_t span_id, struct sp_span_names *out);
 
+/*
+ * Walks all open spans, for as long as it returns true; *at is 0 at first. Spans that start or end
+ * meanwhile may be met or not.
+ */
+bool sp_span_table_next(uint32_t *at, struct sp_span_record *out);
+
+/*
+ * The open span with the earliest start among those that keep the given one from its place: in the
+ * window of its id, or with by_handle of its handle. False if there is none.
+ */
+bool sp_span_table_oldest(const struct sp_span_record *r, bool by_handle,
+			  struct sp_span_record *out);
+
 /* Open spans right now. */
 uint32_t sp_span_table_count(void);
 

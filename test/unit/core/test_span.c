@@ -191,7 +191,8 @@ Test(span, past_the_stacks_depth_is_tracked_without_a_label)
 Test(span, that_the_table_cannot_hold_labels_nothing)
 {
 	for (uint64_t i = 0; i < SP_SPANS_MAX; i++) {
-		struct sp_span_record r = {.span_id = 1000 + i, .handle = 1 + i};
+		struct sp_span_record r = {
+			.span_id = 1000 + i, .handle = 1 + i, .start_ns = UINT64_MAX / 2};
 
 		cr_assert_eq(sp_span_table_add(&r), 0);
 	}

@@ -35,6 +35,7 @@ Test(config, has_the_documented_defaults, .timeout = 20)
 	cr_expect_eq(cfg.push_queue_capacity, 8);
 	cr_expect_eq(cfg.push_max_tries, 8);
 	cr_expect_eq(cfg.max_span_names, 1000);
+	cr_expect_eq(cfg.max_span_age_ms, 3600000);
 	cr_expect_eq(cfg.stack_depth, 128);
 	cr_expect_eq(cfg.signal_number, SIGURG);
 	cr_expect_eq(cfg.span_id_scope, SP_SCOPE_ROOT);

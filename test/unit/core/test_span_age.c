@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts about spans whose end never comes. */
+#include "sampler/span_age.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sampler/counters.h"
+#include "test/unit/core/span_host.h"
+
+#define SECOND SP_NS_PER_S
+
+static void sweep(uint64_t second)
+{
+	sp_span_age_sweep(second * SECOND, 10 * SECOND);
+}
+
+static void expect_counts(uint64_t started, uint64_t ended, uint64_t aged)
+{
+	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_STARTED), started);
+	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_ENDED), ended);
+	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_AGED), aged);
+	cr_expect_eq(sp_span_table_count(), started - ended - aged);
+}
+
+TestSuite(span_age, .init = set_up, .timeout = 20);
+
+TestSuite(span_age_before_init, .timeout = 20);
+
+Test(span_age_before_init, has_nothing_to_sweep)
+{
+	struct sp_span_record r = {.span_id = 1};
+
+	sweep(1);
+	cr_assert_not(sp_span_age_make_room(&r, false));
+}
+
+Test(span_age, over_the_limit_is_given_up)
+{
+	begin(1);
+	sweep(100);
+	begin(2);
+	sweep(109);
+	cr_assert_eq(active(), 2);
+	sweep(110);
+
+	expect_counts(2, 0, 1);
+	cr_assert_not(end(1), "its end comes too late");
+	cr_assert_eq(active(), 2);
+	end(2);
+	cr_assert_eq(active(), 0);
+	expect_counts(2, 1, 1);
+}
+
+static void *sweep_twice(void *arg)
+{
+	(void)arg;
+	sp_thread_excluded = true; /* as on our background thread */
+	sweep(100);
+	sweep(110);
+	return NULL;
+}
+
+Test(span_age, is_swept_from_a_thread_of_its_own)
+{
+	begin(1);
+	begin(2);
+
+	run(sweep_twice);
+
+	cr_assert_eq(active(), 0);
+	begin(3);
+	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), 1, "the frames are gone too");
+	expect_counts(3, 0, 2);
+}
+
+Test(span_age, labels_nothing_where_it_is_attached)
+{
+	const uint64_t one = 1;
+
+	sp_scope_attached(99, NULL);
+	begin_scoped(1);
+	sp_scope_attached(10, (const uint8_t *)&one);
+
+	run(sweep_twice);
+
+	cr_assert_eq(active(), 0);
+	sp_scope_detached(10, false);
+	expect_counts(1, 0, 1);
+}
+
+Test(span_age, is_that_of_the_span_and_not_of_its_place)
+{
+	begin(1);
+	sweep(100);
+	end(1);
+	begin(2);
+	sweep(105);
+	sweep(114);
+
+	cr_assert_eq(active(), 2);
+	sweep(115);
+	cr_assert_eq(active(), 0);
+}
+
+Test(span_age, starts_afresh_in_a_forked_child)
+{
+	int status;
+
+	begin(1);
+	sweep(100);
+	fflush(NULL);
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		sp_thread_forked();
+		sp_span_forked();
+		sweep(110);
+		bool there = active() == 1;
+
+		sweep(120);
+		_exit(there && active() == 0 ? 0 : 1);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert_eq(status, 0);
+}
+
+static uint64_t wall_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * SECOND + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t fill(uint64_t age_ns)
+{
+	uint64_t n = 0;
+	int err = 0;
+
+	while (err == 0) {
+		struct sp_span_record r = {.span_id = (n + 1000) * UINT64_C(0x9e3779b97f4a7c15),
+					   .handle = 1 + n,
+					   .start_ns = wall_ns() - age_ns,
+					   .thread = SP_SPAN_NO_THREAD};
+
+		err = sp_span_table_add(&r);
+		n += err == 0;
+	}
+	return n;
+}
+
+Test(span_age, of_a_full_table_makes_room_for_new_ones)
+{
+	uint64_t held = fill(SP_SPAN_AGE_CROWDED_NS + SECOND);
+
+	cr_assert_eq(held, SP_SPANS_MAX);
+	cr_assert(begin(1));
+
+	cr_assert_eq(active(), 1);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_AGED), 1);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_TABLE_FULL), 0);
+	cr_assert_eq(sp_span_table_count(), SP_SPANS_MAX);
+}
+
+Test(span_age, of_a_full_table_spares_what_is_young)
+{
+	(void)fill(SP_SPAN_AGE_CROWDED_NS - 20 * SECOND);
+
+	cr_assert_not(begin(1));
+
+	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_AGED), 0);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_TABLE_FULL), 1);
+}
