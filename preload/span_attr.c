@@ -50,6 +50,8 @@ void sp_span_attr_apply(const struct sp_span_record *r,
 
 	if (cfg->attributes == SP_ATTRIBUTES_NEVER || !labelled(r, cfg))
 		return;
+	if (cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES && !sp_span_table_marked(r))
+		return;
 	memset(&l, 0, sizeof(l));
 	memcpy(bytes, &r->span_id, sizeof(r->span_id));
 	sp_link_hex(bytes, sizeof(r->span_id), l.span_id);

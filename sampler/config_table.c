@@ -24,6 +24,7 @@ static const struct sp_config_choice sp_config_active_choices[] = {
 
 static const struct sp_config_choice sp_config_attributes_choices[] = {
 	{"always", SP_ATTRIBUTES_ALWAYS},
+	{"with-samples", SP_ATTRIBUTES_WITH_SAMPLES},
 	{"never", SP_ATTRIBUTES_NEVER},
 	{NULL, 0},
 };

@@ -132,7 +132,8 @@ struct sp_config_var {
 	X(ATTRIBUTES, ENUM, attributes, \
 	  .source = {{"SPANPROF_ATTRIBUTES", SP_FORM_OWN}}, \
 	  .choices = sp_config_attributes_choices, .fallback = "always", \
-	  .help = "Whether spans get `pyroscope.profile.id` and the link.") \
+	  .help = "Which spans get `pyroscope.profile.id` and the links: all whose id can be a label, " \
+		  "those of them that have samples when they end, or none.") \
 	X(PROFILE_URL, LINK, profile_url, \
 	  .source = {{"SPANPROF_PROFILE_URL", SP_FORM_OWN}}, \
 	  .choices = sp_config_link_choices, \

@@ -11,6 +11,7 @@
 
 #include "sampler/counters.h"
 #include "sampler/signals.h"
+#include "sampler/span_table.h"
 #include "sampler/thread.h"
 #include "sampler/unwind_sig.h"
 
@@ -28,30 +29,33 @@ static struct sp_thread *timer_thread(const siginfo_t *si)
 	return sp_thread_at((uint32_t)value);
 }
 
-static void label(struct sp_sample *s, const struct sp_thread *t)
+/* Returns the table's reference to the span whose id is the label; 0 = no id, or unknown there. */
+static uint32_t label(struct sp_sample *s, const struct sp_thread *t)
 {
+	bool root = sp_handler_setup.id_scope == SP_SCOPE_ROOT;
 	struct sp_span_entry e;
 
 	s->span_id = 0;
 	s->name_id = 0;
 	memset(s->trace_id, 0, sizeof(s->trace_id));
 	if (!sp_span_stack_peek(&t->spans, &e))
-		return;
+		return 0;
 	if (sp_handler_setup.id_scope != SP_SCOPE_NONE)
-		s->span_id = sp_handler_setup.id_scope == SP_SCOPE_ROOT ? e.root_id : e.span_id;
+		s->span_id = root ? e.root_id : e.span_id;
 	if (sp_handler_setup.name_scope != SP_SCOPE_NONE)
 		s->name_id =
 			sp_handler_setup.name_scope == SP_SCOPE_ROOT ? e.root_name_id : e.name_id;
 	if (sp_handler_setup.trace_id)
 		memcpy(s->trace_id, e.trace_id, sizeof(s->trace_id));
+	return root ? e.root_ref : e.ref;
 }
 
 static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext)
 {
 	struct sp_sample *s = &t->scratch;
+	uint32_t span = label(s, t);
 	uint16_t flags = 0;
 
-	label(s, t);
 	s->tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
 	s->weight = 1U + (si->si_overrun > 0 ? (uint32_t)si->si_overrun : 0U);
 	s->depth = (uint16_t)sp_unwind_walk(ucontext, &t->bounds, s->pc, sp_handler_setup.depth,
@@ -61,10 +65,14 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 		sp_count(SP_COUNT_UNWIND_TRUNCATED);
 	if (flags & SP_SAMPLE_OFF_STACK)
 		sp_count(SP_COUNT_OFF_STACK);
-	if (sp_ring_put(&sp_handler_setup.ring, s) == 0)
-		sp_count(SP_COUNT_SAMPLES_PUT);
-	else
+	if (sp_ring_put(&sp_handler_setup.ring, s) != 0) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
+		return;
+	}
+	sp_count(SP_COUNT_SAMPLES_PUT);
+	/* only now: a span whose samples were lost has no profile to lead to */
+	if (sp_handler_setup.mark && s->span_id != 0)
+		sp_span_table_mark(span, s->span_id);
 }
 
 SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)

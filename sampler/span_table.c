@@ -30,6 +30,7 @@ static struct table table;
 int sp_span_table_init(void)
 {
 	struct sp_span_words *words;
+	_Atomic uint64_t *marks;
 
 	if (table.link != NULL)
 		return 0;
@@ -37,9 +38,12 @@ int sp_span_table_init(void)
 	table.by_id = sp_arena_map(INDEX_SIZE * sizeof(*table.by_id));
 	table.by_handle = sp_arena_map(INDEX_SIZE * sizeof(*table.by_handle));
 	table.link = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*table.link));
-	if (words == NULL || table.by_id == NULL || table.by_handle == NULL || table.link == NULL)
+	marks = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*marks));
+	if (words == NULL || marks == NULL || table.by_id == NULL || table.by_handle == NULL ||
+	    table.link == NULL)
 		return -ENOMEM;
-	/* pairs with entry_of() in span_table_sig.c */
+	/* both pair with the acquires in span_table_sig.c */
+	atomic_store_explicit(&sp_span_marks, marks, memory_order_release);
 	atomic_store_explicit(&sp_span_words, words, memory_order_release);
 	return 0;
 }
@@ -249,6 +253,15 @@ void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id)
 	(void)atomic_compare_exchange_strong_explicit(&entry_of(r->ref)->word[SP_SPAN_WORD_NAMES],
 						      &from, to, memory_order_release,
 						      memory_order_relaxed);
+}
+
+bool sp_span_table_marked(const struct sp_span_record *r)
+{
+	const _Atomic uint64_t *marks = atomic_load_explicit(&sp_span_marks, memory_order_relaxed);
+	uint32_t n = (r->ref & SP_SPAN_NUMBER_MASK) - 1;
+
+	return marks != NULL && n < SP_SPANS_MAX &&
+	       atomic_load_explicit(&marks[n], memory_order_relaxed) == r->span_id;
 }
 
 /* The record behind a word of an index. False if there is none, or no longer. */

@@ -7,6 +7,10 @@
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
 struct sp_span_words *_Atomic sp_span_words;
+_Atomic uint64_t *_Atomic sp_span_marks;
+
+/* Others that mark the same entry can make it fail; one of them is a handler of the same span. */
+#define MARK_TRIES 4
 
 /* The entry while it holds that span, otherwise NULL. */
 static struct sp_span_words *entry_of(uint32_t ref, uint64_t span_id)
@@ -36,4 +40,25 @@ SP_SIGSAFE bool sp_span_table_names(uint32_t ref, uint64_t span_id, struct sp_sp
 		return false;
 	memcpy(out, &names, sizeof(*out));
 	return true;
+}
+
+SP_SIGSAFE void sp_span_table_mark(uint32_t ref, uint64_t span_id)
+{
+	_Atomic uint64_t *mark = atomic_load_explicit(&sp_span_marks, memory_order_acquire);
+	uint64_t was;
+
+	if (mark == NULL || entry_of(ref, span_id) == NULL)
+		return;
+	mark = &mark[(ref & SP_SPAN_NUMBER_MASK) - 1];
+	for (int i = 0; i < MARK_TRIES && entry_of(ref, span_id) != NULL; i++) {
+		/*
+		 * Where the span ends between here and the exchange, and the entry's next span is
+		 * marked, the exchange fails; where it is not, its own mark replaces ours.
+		 */
+		was = atomic_load_explicit(mark, memory_order_relaxed);
+		if (was == span_id || atomic_compare_exchange_strong_explicit(mark, &was, span_id,
+									      memory_order_relaxed,
+									      memory_order_relaxed))
+			return;
+	}
 }

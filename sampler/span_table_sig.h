@@ -38,4 +38,10 @@ _Static_assert(SP_SPANS_MAX <= SP_SPAN_NUMBER_MASK, "a number and its 1 fit");
 /* NULL before sp_span_table_init(), and the same from then on. */
 extern struct sp_span_words *_Atomic sp_span_words;
 
+/*
+ * The id of the last span of each entry that was sampled. An id and not a flag: what a slow handler
+ * writes after the entry's reuse is then not taken for a sample of the next span.
+ */
+extern _Atomic uint64_t *_Atomic sp_span_marks;
+
 #endif

@@ -53,3 +53,15 @@ for story in unsampled noop; do
 	expect_rc "$story.under" 0
 	[[ -z $(profiles_in "$WORK") ]] || fail "$story: a profile without a recorded span"
 done
+
+# On request only spans that have samples lead to a profile: no dead links.
+for scope in root all; do
+	name=sampled.$scope
+	mkdir "$WORK/$name"
+	run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" SPANPROF_SPAN_ID_SCOPE="$scope" \
+		SPANPROF_ATTRIBUTES=with-samples OTELC_SPANS_JSON="$WORK/$name.spans" \
+		"$STORIES" many "$PIECE_MS"
+	expect_rc "$name" 0
+	report "$WORK/$name" "$WORK/$name.json"
+	python3 "$CHECK_STORY" sampled "$WORK/$name.spans" "$WORK/$name.json"
+done

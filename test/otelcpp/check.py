@@ -4,6 +4,8 @@
   spans HOST SPANS SCOPE        exactly the announced spans were exported, with the announced local
                                 roots; SCOPE all or root: and each span whose id can be a label
                                 carries it as attribute; SCOPE off: none has an attribute of ours
+  sampled SPANS REPORT          exactly the spans that the profile has samples of carry their id as
+                                attribute, and there are others
   cpu HOST SPANS REPORT SCOPE   the CPU time under each span name, and outside of spans, is what the
                                 host measured, and every label is that of an exported span
 """
@@ -52,6 +54,16 @@ def check_spans(host_path, spans_path, scope):
             fail("%s has the attributes %s" % (s, ours))
 
 
+def check_sampled(spans_path, report_path):
+    exported = exported_spans(spans_path)
+    with open(report_path, encoding="utf-8") as file:
+        sampled = {s["span_id"] for s in json.load(file)["spans"]} - {""}
+    marked = {i for i, s in exported.items() if "pyroscope.profile.id" in s["attributes"]}
+    print("%d spans, %d sampled, %d marked" % (len(exported), len(sampled), len(marked)))
+    if marked != sampled or len(marked) == 0 or len(marked) == len(exported):
+        fail("sampled %s, marked %s" % (sorted(sampled), sorted(marked)))
+
+
 def check_cpu(host_path, spans_path, report_path, scope):
     exported = exported_spans(spans_path)
     wanted = collections.Counter()
@@ -78,4 +90,4 @@ def check_cpu(host_path, spans_path, report_path, scope):
 
 
 if __name__ == "__main__":
-    {"spans": check_spans, "cpu": check_cpu}[sys.argv[1]](*sys.argv[2:])
+    {"spans": check_spans, "sampled": check_sampled, "cpu": check_cpu}[sys.argv[1]](*sys.argv[2:])

@@ -323,6 +323,87 @@ Test(handler, leaves_out_the_labels_that_were_switched_off)
 	cr_assert_eq(last.trace_id[0], 0);
 }
 
+static bool marked(uint64_t id)
+{
+	struct sp_span_record r = span(id);
+
+	return sp_span_table_marked(&r);
+}
+
+Test(handler, marks_the_root_that_its_childrens_samples_are_labelled_with)
+{
+	config.attributes = SP_ATTRIBUTES_WITH_SAMPLES;
+	prepare();
+	(void)enrol_without_timer();
+	start_span(1);
+	start_span(2);
+	cr_assert_not(marked(1));
+	expire();
+
+	cr_assert(marked(1));
+	cr_assert_not(marked(2), "no sample carries its id");
+}
+
+Test(handler, marks_the_span_itself_where_each_has_its_own_label)
+{
+	config.attributes = SP_ATTRIBUTES_WITH_SAMPLES;
+	config.span_id_scope = SP_SCOPE_ALL;
+	prepare();
+	(void)enrol_without_timer();
+	start_span(1);
+	start_span(2);
+	expire();
+
+	cr_assert_not(marked(1));
+	cr_assert(marked(2));
+}
+
+static void *sampled_child(void *arg)
+{
+	const uint64_t parent = 1;
+	const uint64_t id = 2;
+	struct sp_span_start s = {
+		.handle = arg, .has_parent = true, .name = "child", .name_len = 5};
+
+	memcpy(s.span_id, &id, sizeof(id));
+	memcpy(s.parent_id, &parent, sizeof(parent));
+	(void)enrol_without_timer();
+	cr_assert(sp_span_started(&s));
+	expire();
+	return NULL;
+}
+
+Test(handler, marks_the_root_from_another_thread)
+{
+	static char object;
+	pthread_t thread;
+
+	config.attributes = SP_ATTRIBUTES_WITH_SAMPLES;
+	prepare();
+	(void)enrol_without_timer();
+	start_span(1);
+	cr_assert_eq(pthread_create(&thread, NULL, sampled_child, &object), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+
+	cr_assert(marked(1));
+}
+
+Test(handler, marks_no_span_for_a_sample_that_was_lost)
+{
+	config.attributes = SP_ATTRIBUTES_WITH_SAMPLES;
+	prepare();
+	(void)enrol_without_timer();
+	while (sp_count_read(SP_COUNT_DROP_RING_FULL) == 0)
+		expire();
+	start_span(1);
+	expire();
+	cr_assert_not(marked(1));
+	(void)drain();
+	expire();
+
+	cr_assert(marked(1));
+}
+
 Test(handler, labels_nothing_after_the_end)
 {
 	(void)enrol_without_timer();

@@ -293,3 +293,25 @@ Test(span_table, tells_the_names_of_an_open_span_by_its_reference)
 	cr_assert(sp_span_table_by_id(2, &next));
 	cr_assert(is(&next, 2, 200), "a late rename does not reach the next span of the entry");
 }
+
+Test(span_table, a_late_mark_is_not_the_next_spans)
+{
+	struct sp_span_record first;
+	struct sp_span_record next;
+
+	add(1, 100);
+	cr_assert(sp_span_table_by_id(1, &first));
+	cr_assert_not(sp_span_table_marked(&first));
+	sp_span_table_mark(first.ref, 1);
+	cr_assert(sp_span_table_marked(&first));
+	cr_assert(sp_span_table_remove(1, &first));
+
+	add(2, 200);
+	cr_assert(sp_span_table_by_id(2, &next));
+	cr_assert_not(sp_span_table_marked(&next), "the mark of the entry's last span");
+	sp_span_table_mark(first.ref, 1);
+	sp_span_table_mark(0, 2);
+	cr_assert_not(sp_span_table_marked(&next));
+	sp_span_table_mark(next.ref, 2);
+	cr_assert(sp_span_table_marked(&next));
+}

@@ -100,6 +100,23 @@ Test(span_attr, switched_off_there_are_none)
 	cr_assert_eq(seen.n, 0);
 }
 
+Test(span_attr, on_request_only_a_span_with_samples_gets_any)
+{
+	struct sp_span_record r = record(true);
+
+	config.attributes = SP_ATTRIBUTES_WITH_SAMPLES;
+	config.profile_url = "{span_id}";
+	cr_assert_eq(sp_span_table_init(), 0);
+	r.handle = 1;
+	cr_assert_eq(sp_span_table_add(&r), 0);
+	sp_span_attr_apply(&r, set, NULL);
+	cr_assert_eq(seen.n, 0);
+
+	sp_span_table_mark(r.ref, r.span_id);
+	sp_span_attr_apply(&r, set, NULL);
+	cr_assert_eq(seen.n, 2);
+}
+
 Test(span_attr, the_url_is_the_spans_and_its_range_reaches_one_interval_further)
 {
 	unsigned long long from;
