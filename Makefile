@@ -169,7 +169,7 @@ demo: ## build and run the ride-sharing demo (installs its packages first)
 	@test/rideshare/demo.sh
 
 ## Test
-.PHONY: test test-all test-programs unit stress e2e gates san tsan bench
+.PHONY: test test-all test-programs unit stress stress-long e2e gates san tsan bench
 test: ## everything below, then one line of counts (installs the packages it needs first)
 	$(call install_deps,build demo test cross)
 	@$(MAKE) --no-print-directory test-all
@@ -188,6 +188,10 @@ e2e: all test-programs ## host programs run under the preloaded object
 
 san: $(ASAN_TESTS) ## unit tests under the address and undefined-behaviour sanitizers
 	@$(RUN) $(call as,unit,$(ASAN_TESTS))
+
+STRESS_LONG := 10000000
+stress-long: $(B)/release/test/stress/span_storm $(B)/tsan/test/stress/span_storm ## ten million spans on 64 threads, plain and under the thread sanitizer (minutes)
+	@for program in $^; do time "$$program" $(STRESS_LONG) || exit 1; done
 
 tsan: $(TSAN_TESTS) ## stress programs under the thread sanitizer
 	@$(RUN) $(call as,stress,$(TSAN_TESTS))

@@ -158,7 +158,6 @@ bool sp_span_started(const struct sp_span_start *s)
 		return other.handle == r.handle;
 	/* The SDK reuses an object only after its span has gone: we missed that end. */
 	(void)finish(s->handle, false);
-	sp_count(SP_COUNT_SPANS_STARTED);
 	r.start_ns = realtime_ns();
 	r.name_id = sp_label_intern(s->name, s->name_len);
 	find_root(s, t, &r);
@@ -170,6 +169,7 @@ bool sp_span_started(const struct sp_span_start *s)
 		sp_count(SP_COUNT_SPAN_TABLE_FULL);
 		return false;
 	}
+	sp_count(SP_COUNT_SPANS_STARTED);
 	if (activates)
 		activate(t, &r, sp_scope_start_token(s->how));
 	return true;

@@ -2,8 +2,9 @@
 /*
  * Pushes, pops and strikes one instruction at a time. After each instruction, where the sampling
  * handler could come, peek() must give the top as it was before the operation or as it is after it,
- * whole, and never the former again once it gave the latter. The same is run on a push that writes
- * in the wrong order, which must be noticed.
+ * whole, and never the former again once it gave the latter. Another thread's end and a new name may
+ * come between any two of them. The same is run on a push that writes in the wrong order, which must
+ * be noticed.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,11 +12,15 @@
 #include <string.h>
 
 #include "sampler/span_stack.h"
+#include "sampler/span_table.h"
 #include "test/stress/trap_step.h"
 
 #define NO_SPAN 0U
 /* Spans from this id on are attached under a token; those before are active by being started. */
 #define FIRST_ATTACHED 10U
+#define IDS (SP_SPAN_DEPTH_MAX + 2)
+#define ROOT_OF(id) ((id) + 1000U)
+#define NEW_NAME 4711U
 
 typedef int push_fn(struct sp_span_stack *s, const struct sp_span_entry *e);
 
@@ -29,21 +34,46 @@ static struct {
 	unsigned strike_at; /* the stop at which "another thread" strikes */
 	uint32_t strike_slot;
 	uint64_t strike_id;
+	bool by_table; /* it ends the span's record and leaves the frame alone */
+	bool renaming; /* the span on top may have either name */
 } seen;
+static uint32_t refs[IDS];
+static uint32_t root_refs[IDS];
 static unsigned long all_stops;
 
 static struct sp_span_entry entry_of(uint64_t id)
 {
 	struct sp_span_entry e = {
 		.span_id = id,
-		.root_id = id * 3,
+		.root_id = ROOT_OF(id),
 		.name_id = (uint32_t)id * 5,
 		.root_name_id = (uint32_t)id * 7,
 		.token = id >= FIRST_ATTACHED ? id * 11 : 0,
+		.ref = refs[id],
+		.root_ref = root_refs[id],
 	};
 
 	memset(e.trace_id, (int)id, sizeof(e.trace_id));
 	return e;
+}
+
+/* The record of an open span, and for the first time its root's. */
+static void open_record(uint64_t id)
+{
+	struct sp_span_record r = {
+		.span_id = id, .root_id = ROOT_OF(id), .handle = id, .name_id = (uint32_t)id * 5};
+	struct sp_span_record root = {.span_id = ROOT_OF(id),
+				      .root_id = ROOT_OF(id),
+				      .handle = ROOT_OF(id),
+				      .name_id = (uint32_t)id * 7};
+	struct sp_span_record gone;
+
+	if (root_refs[id] == 0 && sp_span_table_add(&root) == 0)
+		root_refs[id] = root.ref;
+	(void)sp_span_table_remove(id, &gone);
+	if (sp_span_table_add(&r) != 0)
+		abort();
+	refs[id] = r.ref;
 }
 
 /* The id on top; NO_SPAN for none, and -1 for a frame that no push ever wrote. */
@@ -54,23 +84,31 @@ static uint64_t top(void)
 	memset(&e, 0, sizeof(e));
 	if (!sp_span_stack_peek(&stack, &e))
 		return NO_SPAN;
+	if (e.span_id >= IDS)
+		return UINT64_MAX;
 	struct sp_span_entry want = entry_of(e.span_id);
 
+	if (seen.renaming && e.name_id == NEW_NAME)
+		want.name_id = NEW_NAME;
 	return memcmp(&e, &want, sizeof(e)) == 0 ? e.span_id : UINT64_MAX;
 }
 
 static void at_stop(int signo)
 {
+	struct sp_span_record gone;
 	uint64_t now;
 
 	(void)signo;
 	seen.stops++;
-	if (seen.stops == seen.strike_at)
+	if (seen.stops == seen.strike_at && seen.by_table)
+		(void)sp_span_table_remove(seen.strike_id, &gone);
+	else if (seen.stops == seen.strike_at)
 		(void)sp_span_stack_strike(&stack, seen.strike_slot, seen.strike_id);
 	now = top();
 	if (seen.strike_at != 0) {
-		/* two things change at once: only half-made frames are wrong */
-		seen.bad += now == UINT64_MAX;
+		/* two things change at once: only half-made frames and what has ended are wrong */
+		seen.bad += now == UINT64_MAX ||
+			    (seen.stops >= seen.strike_at && now == seen.strike_id);
 		return;
 	}
 	if (now == seen.after)
@@ -94,6 +132,8 @@ static __attribute__((noinline)) int push_in_wrong_order(struct sp_span_stack *s
 	f->root_name_id = e->root_name_id;
 	memcpy(f->trace_id, e->trace_id, sizeof(f->trace_id));
 	f->token = e->token;
+	f->ref = e->ref;
+	f->root_ref = e->root_ref;
 	return (int)d;
 }
 
@@ -214,6 +254,7 @@ static bool struck_at(unsigned n, uint64_t popped, uint64_t pushed, uint64_t str
 {
 	memset(&stack, 0, sizeof(stack));
 	for (uint64_t id = 1; id <= 3; id++) {
+		open_record(id);
 		struct sp_span_entry e = entry_of(id);
 
 		(void)sp_span_stack_push(&stack, &e);
@@ -229,13 +270,15 @@ static bool struck_at(unsigned n, uint64_t popped, uint64_t pushed, uint64_t str
 	if (seen.stops < n)
 		return false;
 	seen.bad += top() != remains(popped, pushed, struck);
-	seen.bad += sp_span_stack_strike(&stack, seen.strike_slot, struck); /* only once */
+	if (!seen.by_table)
+		seen.bad += sp_span_stack_strike(&stack, seen.strike_slot, struck); /* only once */
 	return true;
 }
 
-static void strike_everywhere(void)
+static void end_elsewhere_everywhere(bool by_table)
 {
 	memset(&seen, 0, sizeof(seen));
+	seen.by_table = by_table;
 	for (uint64_t popped = 0; popped <= 3; popped++) {
 		for (uint64_t struck = 1; struck <= 3; struck++) {
 			unsigned n = 1;
@@ -245,6 +288,30 @@ static void strike_everywhere(void)
 		}
 	}
 	seen.strike_at = 0;
+}
+
+/* The handler finds either name at any moment, and the new one at the end. */
+static void rename_on_top(void)
+{
+	struct sp_span_record r;
+	struct sp_span_entry e;
+
+	memset(&seen, 0, sizeof(seen));
+	memset(&stack, 0, sizeof(stack));
+	open_record(1);
+	open_record(2);
+	push(sp_span_stack_push, 1);
+	push(sp_span_stack_push, 2);
+	seen.bad += !sp_span_table_by_id(2, &r);
+	seen.renaming = true;
+	expect(2, 2);
+	trap_step_on();
+	sp_span_table_rename(&r, NEW_NAME);
+	trap_step_off();
+	finish();
+	seen.bad += !sp_span_stack_peek(&stack, &e) || e.name_id != NEW_NAME;
+	seen.renaming = false;
+	open_record(2);
 }
 
 static unsigned report(const char *what)
@@ -262,14 +329,20 @@ int main(void)
 		puts("single-stepping by the trap flag needs x86-64 without sanitizer");
 		return TRAP_STEP_SKIPPED;
 	}
-	if (trap_step_init(at_stop) != 0)
+	if (trap_step_init(at_stop) != 0 || sp_span_table_init() != 0)
 		return 1;
+	for (uint64_t id = 1; id < IDS; id++)
+		open_record(id);
 	run_orders(sp_span_stack_push);
 	bad += report("every order");
 	push_until_full();
 	bad += report("until full");
-	strike_everywhere();
+	end_elsewhere_everywhere(false);
 	bad += report("struck by another thread");
+	end_elsewhere_everywhere(true);
+	bad += report("ended by another thread, before its strike");
+	rename_on_top();
+	bad += report("renamed");
 	stops = all_stops;
 	run_orders(push_in_wrong_order);
 	printf("%lu stops in all; a push in the wrong order: %u bad\n", stops, seen.bad);

@@ -200,6 +200,7 @@ Test(span, that_the_table_cannot_hold_labels_nothing)
 	cr_assert_not(begin(1));
 	cr_assert_eq(active(), 0);
 	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_TABLE_FULL), 1);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 0, "it will never be ended");
 }
 
 static void *after_the_end(void *arg)
