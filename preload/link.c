@@ -7,29 +7,53 @@
 
 #include "sampler/compiler.h"
 
-/*
- * URLs that open one span today (Grafana Profiles Drilldown, Grafana Explore): both take
- * milliseconds and a span selector.
- */
 struct preset {
 	const char *name;
 	const char *base;
-	const char *form;
+	const char *form[SP_LINK_DIFF + 1]; /* NULL = has no such link */
+	bool finds_by_name;                 /* its baseline asks for the label span_name */
 };
 
 #define CPU_PROFILE "process_cpu%3Acpu%3Ananoseconds%3Acpu%3Ananoseconds"
+#define DRILLDOWN                                                                                  \
+	"/a/grafana-pyroscope-app/"                                                                \
+	"explore?var-serviceName={service}&var-profileMetricId=" CPU_PROFILE                       \
+	"&explorationType=flame-graph&from={from_ms}&to={until_ms}"
+#define EXPLORE                                                                                    \
+	"/explore?left=%7B%22range%22%3A%7B%22from%22%3A%22{from_ms}%22%2C%22to%22%3A%22"          \
+	"{until_ms}%22%7D%2C%22queries%22%3A%5B%7B%22refId%22%3A%22profile%22%2C%22queryType%22"   \
+	"%3A%22profile%22%2C%22profileTypeId%22%3A%22" CPU_PROFILE                                 \
+	"%22%2C%22groupBy%22%3A%5B%5D%2C%22labelSelector%22%3A%22%7Bservice_name%3D%5C%22"         \
+	"{service_selector}%5C%22"
+#define LEGACY_SPAN "{service_query}.cpu%7Bprofile_id%3D%22{span_id}%22%7D"
+#define LEGACY_USUAL "{service_query}.cpu%7B{labels_query}%7D"
+#define LEGACY_COMPARISON                                                                          \
+	"from={from_s}&leftFrom={from_s}&leftQuery=" LEGACY_USUAL                                  \
+	"&leftUntil={end_s}&query=" LEGACY_USUAL "&rightFrom={from_s}&rightQuery=" LEGACY_SPAN     \
+	"&rightUntil={end_s}&until={end_s}"
 
+/*
+ * The first two open what they say today (Grafana Profiles Drilldown, Grafana Explore): both take
+ * milliseconds and a span selector. A view of the difference cannot select a span in either. The
+ * last is what otel-profiling-go 0.4.0 wrote (otelpyroscope.go, setProfileURL and setBaselineURLs),
+ * for whoever still reads it: its keys sorted, seconds, and no padding.
+ */
 static const struct preset presets[] = {
-	{"grafana-drilldown", "http://localhost:3000",
-	 "/a/grafana-pyroscope-app/"
-	 "explore?var-serviceName={service}&var-profileMetricId=" CPU_PROFILE
-	 "&explorationType=flame-graph&from={from_ms}&to={until_ms}&var-spanSelector={span_id}"},
-	{"grafana-explore", "http://localhost:3000",
-	 "/explore?left=%7B%22range%22%3A%7B%22from%22%3A%22{from_ms}%22%2C%22to%22%3A%22{until_ms}"
-	 "%22%7D%2C%22queries%22%3A%5B%7B%22refId%22%3A%22profile%22%2C%22queryType%22%3A%22profile"
-	 "%22%2C%22profileTypeId%22%3A%22" CPU_PROFILE
-	 "%22%2C%22groupBy%22%3A%5B%5D%2C%22labelSelector%22%3A%22%7Bservice_name%3D%5C%22{service}"
-	 "%5C%22%7D%22%2C%22spanSelector%22%3A%5B%22{span_id}%22%5D%7D%5D%7D"},
+	{"grafana-drilldown",
+	 "http://localhost:3000",
+	 {DRILLDOWN "&var-spanSelector={span_id}",
+	  DRILLDOWN "&var-filters=span_name%7C%3D%7C{span_name}", NULL},
+	 true},
+	{"grafana-explore",
+	 "http://localhost:3000",
+	 {EXPLORE "%7D%22%2C%22spanSelector%22%3A%5B%22{span_id}%22%5D%7D%5D%7D",
+	  EXPLORE "%2Cspan_name%3D%5C%22{span_name_selector}%5C%22%7D%22%7D%5D%7D", NULL},
+	 true},
+	{"pyroscope-legacy",
+	 "http://localhost:4040",
+	 {"/?from={start_s}&query=" LEGACY_SPAN "&until={end_s}", "/comparison?" LEGACY_COMPARISON,
+	  "/comparison-diff?" LEGACY_COMPARISON},
+	 false},
 };
 
 struct writer {
@@ -66,18 +90,118 @@ static bool unreserved(unsigned char c)
 	       c == '-' || c == '.' || c == '_' || c == '~';
 }
 
-static void put_encoded(struct writer *w, const char *s, size_t n)
+static void put_byte(struct writer *w, unsigned char c)
 {
 	static const char digits[] = "0123456789ABCDEF";
+	char hex[3] = {'%', digits[c >> 4], digits[c & 15]};
+
+	if (unreserved(c))
+		put(w, (const char *)&c, 1);
+	else
+		put(w, hex, sizeof(hex));
+}
+
+static void put_encoded(struct writer *w, const char *s, size_t n)
+{
+	for (size_t i = 0; i < n && !w->full; i++)
+		put_byte(w, (unsigned char)s[i]);
+}
+
+/* As HTML forms encode a query, and Go's url.Values: a space is a plus. */
+static void put_query(struct writer *w, const char *s, size_t n)
+{
+	for (size_t i = 0; i < n && !w->full; i++) {
+		if (s[i] == ' ')
+			put(w, "+", 1);
+		else
+			put_byte(w, (unsigned char)s[i]);
+	}
+}
+
+/*
+ * The inside of a string of a label selector, which itself is the inside of a JSON string: what is
+ * special is escaped for the selector, and the backslashes and quotes of that for JSON.
+ */
+static void put_selector(struct writer *w, const char *s, size_t n)
+{
+	static const char digits[] = "0123456789abcdef";
 
 	for (size_t i = 0; i < n && !w->full; i++) {
 		unsigned char c = (unsigned char)s[i];
-		char hex[3] = {'%', digits[c >> 4], digits[c & 15]};
+		char control[5] = {'\\', '\\', 'x', digits[c >> 4], digits[c & 15]};
 
-		if (unreserved(c))
-			put(w, (const char *)&c, 1);
+		if (c == '"')
+			put_encoded(w, "\\\\\\\"", 4);
+		else if (c == '\\')
+			put_encoded(w, "\\\\\\\\", 4);
+		else if (c < 0x20)
+			put_encoded(w, control, sizeof(control));
 		else
-			put(w, hex, sizeof(hex));
+			put_byte(w, c);
+	}
+}
+
+struct pair {
+	const char *key;
+	size_t key_len;
+	const char *value;
+	size_t value_len;
+};
+
+/* The next item of k=v,k=v or k:v,k:v, whose form the configuration has checked. */
+static bool next_pair(const char **at, struct pair *p)
+{
+	size_t len;
+
+	*at += strspn(*at, ", ");
+	len = strcspn(*at, ",");
+	p->key = *at;
+	p->key_len = strcspn(*at, "=,");
+	if (p->key_len == len)
+		p->key_len = strcspn(*at, ":,");
+	if (p->key_len == len)
+		return false;
+	p->value = p->key + p->key_len + 1;
+	p->value_len = len - p->key_len - 1;
+	while (p->value_len > 0 && p->value[p->value_len - 1] == ' ')
+		p->value_len--;
+	*at += len;
+	return true;
+}
+
+static void put_label(struct writer *w, bool first, const struct pair *p)
+{
+	if (!first)
+		put_query(w, ",", 1);
+	put_query(w, p->key, p->key_len);
+	put_query(w, "=\"", 2);
+	put_query(w, p->value, p->value_len);
+	put_query(w, "\"", 1);
+}
+
+/* The label span_name, unless the configured ones have it, and those; an empty value drops one. */
+static void put_labels_query(struct writer *w, const struct sp_link *l)
+{
+	const struct pair own = {"span_name", 9, l->span_name, l->span_name_len};
+	const char *configured = l->baseline_labels != NULL ? l->baseline_labels : "";
+	const char *at = configured;
+	bool has_own = l->name_is_label;
+	bool first = true;
+	struct pair p;
+
+	while (next_pair(&at, &p)) {
+		if (p.key_len == own.key_len && memcmp(p.key, own.key, own.key_len) == 0)
+			has_own = false;
+	}
+	if (has_own) {
+		put_label(w, first, &own);
+		first = false;
+	}
+	for (at = configured; next_pair(&at, &p);) {
+		if (p.value_len == 0)
+			continue;
+		put_label(w, first, &p);
+		first = false;
 	}
 }
 
@@ -98,32 +222,58 @@ struct number {
 	uint64_t value;
 };
 
-static bool put_value(struct writer *w, const struct sp_link *l, const char *name, size_t n)
+static bool is(const char *word, const char *name, size_t n)
 {
-	const struct number numbers[] = {
-		{"from_ns", l->from_ns},
-		{"until_ns", l->until_ns},
-		{"from_ms", l->from_ns / SP_NS_PER_MS},
-		{"until_ms", l->until_ns / SP_NS_PER_MS},
-		{"from_s", l->from_ns / SP_NS_PER_S},
-		{"until_s", l->until_ns / SP_NS_PER_S},
-	};
-	const char *service = l->service != NULL ? l->service : "";
+	return strlen(word) == n && memcmp(word, name, n) == 0;
+}
 
-	for (size_t i = 0; i < SP_ARRAY_LEN(numbers); i++) {
-		if (strlen(numbers[i].name) == n && memcmp(numbers[i].name, name, n) == 0) {
-			put_number(w, numbers[i].value);
+static bool put_time(struct writer *w, const struct sp_link *l, const char *name, size_t n)
+{
+	const struct number times[] = {
+		{"from", l->from_ns},
+		{"until", l->until_ns},
+		{"start", l->start_ns},
+		{"end", l->end_ns},
+	};
+	const struct number units[] = {{"_ns", 1}, {"_ms", SP_NS_PER_MS}, {"_s", SP_NS_PER_S}};
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(times); i++) {
+		size_t len = strlen(times[i].name);
+
+		if (n < len || memcmp(times[i].name, name, len) != 0)
+			continue;
+		for (size_t u = 0; u < SP_ARRAY_LEN(units); u++) {
+			if (!is(units[u].name, name + len, n - len))
+				continue;
+			put_number(w, times[i].value / units[u].value);
 			return true;
 		}
 	}
-	if (n == 7 && memcmp(name, "span_id", n) == 0)
+	return false;
+}
+
+static bool put_value(struct writer *w, const struct sp_link *l, const char *name, size_t n)
+{
+	const char *service = l->service != NULL ? l->service : "";
+
+	if (put_time(w, l, name, n))
+		return true;
+	if (is("span_id", name, n))
 		put(w, l->span_id, strlen(l->span_id));
-	else if (n == 8 && memcmp(name, "trace_id", n) == 0)
+	else if (is("trace_id", name, n))
 		put(w, l->trace_id, strlen(l->trace_id));
-	else if (n == 7 && memcmp(name, "service", n) == 0)
+	else if (is("service", name, n))
 		put_encoded(w, service, strlen(service));
-	else if (n == 9 && memcmp(name, "span_name", n) == 0)
+	else if (is("service_query", name, n))
+		put_query(w, service, strlen(service));
+	else if (is("service_selector", name, n))
+		put_selector(w, service, strlen(service));
+	else if (is("span_name", name, n))
 		put_encoded(w, l->span_name, l->span_name_len);
+	else if (is("span_name_selector", name, n))
+		put_selector(w, l->span_name, l->span_name_len);
+	else if (is("labels_query", name, n))
+		put_labels_query(w, l);
 	else
 		return false;
 	return true;
@@ -149,22 +299,38 @@ static void put_form(struct writer *w, const struct sp_link *l, const char *form
 	}
 }
 
+static const struct preset *find_preset(const char *form)
+{
+	for (size_t i = 0; i < SP_ARRAY_LEN(presets); i++) {
+		if (strcasecmp(form, presets[i].name) == 0)
+			return &presets[i];
+	}
+	return NULL;
+}
+
+/* The template of a preset, after its base; NULL if it has none of that kind. */
+static const char *preset_form(struct writer *w, const struct sp_link *l, const struct preset *p)
+{
+	const char *base = l->base != NULL ? l->base : p->base;
+	size_t n = strlen(base);
+
+	if (p->form[l->kind] == NULL ||
+	    (l->kind == SP_LINK_BASELINE && p->finds_by_name && !l->name_is_label))
+		return NULL;
+	put(w, base, n > 0 && base[n - 1] == '/' ? n - 1 : n);
+	return p->form[l->kind];
+}
+
 size_t sp_link_format(const struct sp_link *l, char out[SP_LINK_MAX])
 {
 	struct writer w = {.out = out};
-	const char *form = l->form;
+	const struct preset *preset = find_preset(l->form);
+	const char *form = l->kind != SP_LINK_DIFF ? l->form : NULL;
 
-	for (size_t i = 0; i < SP_ARRAY_LEN(presets); i++) {
-		if (strcasecmp(form, presets[i].name) != 0)
-			continue;
-		const char *base = l->base != NULL ? l->base : presets[i].base;
-		size_t n = strlen(base);
-
-		put(&w, base, n > 0 && base[n - 1] == '/' ? n - 1 : n);
-		form = presets[i].form;
-		break;
-	}
-	put_form(&w, l, form);
+	if (preset != NULL)
+		form = preset_form(&w, l, preset);
+	if (form != NULL)
+		put_form(&w, l, form);
 	if (w.full)
 		w.len = 0;
 	out[w.len] = '\0';

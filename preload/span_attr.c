@@ -25,26 +25,75 @@ static bool labelled(const struct sp_span_record *r, const struct sp_config *cfg
 	return false;
 }
 
+#define HOUR_NS (3600 * SP_NS_PER_S)
+
+static uint64_t before(uint64_t ns, uint64_t by)
+{
+	return ns > by ? ns - by : 0;
+}
+
 /*
- * The server finds a batch by the one time it carries, so the range reaches one upload interval
- * beyond the span on both sides.
+ * The server finds a batch by the one time it carries, so the range of a profile reaches one upload
+ * interval beyond the span on both sides. That of the baseline is the hour before, without the span.
  */
-static void set_range(struct sp_link *l, const struct sp_span_record *r,
-		      const struct sp_config *cfg)
+static void set_range(struct sp_link *l, const struct sp_config *cfg)
 {
 	uint64_t pad = cfg->upload_interval_ms * SP_NS_PER_MS;
+
+	if (l->kind == SP_LINK_PROFILE) {
+		l->from_ns = before(l->start_ns, pad);
+		l->until_ns = l->end_ns + pad;
+	} else {
+		l->from_ns = before(l->start_ns, HOUR_NS);
+		l->until_ns = l->start_ns;
+	}
+}
+
+static uint64_t now_ns(void)
+{
 	struct timespec now = {0, 0};
 
 	(void)clock_gettime(CLOCK_REALTIME, &now);
-	l->from_ns = r->start_ns > pad ? r->start_ns - pad : 0;
-	l->until_ns = (uint64_t)now.tv_sec * SP_NS_PER_S + (uint64_t)now.tv_nsec + pad;
+	return (uint64_t)now.tv_sec * SP_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static uint32_t name_of(const struct sp_span_record *r, const struct sp_config *cfg,
+			enum sp_link_kind kind)
+{
+	/* the baseline is found by the label, which may be the root's name */
+	return kind != SP_LINK_PROFILE && cfg->span_name_scope == SP_SCOPE_ROOT
+		       ? sp_span_root_name(r)
+		       : r->name_id;
+}
+
+typedef void set_fn(void *span, const char *key, const char *value);
+
+static void set_links(const struct sp_span_record *r, struct sp_link *l, set_fn *set, void *span)
+{
+	static const char *const keys[] = {
+		[SP_LINK_PROFILE] = "pyroscope.profile.url",
+		[SP_LINK_BASELINE] = "pyroscope.profile.baseline.url",
+		[SP_LINK_DIFF] = "pyroscope.profile.diff.url",
+	};
+	const struct sp_config *cfg = sp_life_config();
+	char url[SP_LINK_MAX];
+
+	for (unsigned kind = SP_LINK_PROFILE; kind <= SP_LINK_DIFF; kind++) {
+		l->kind = (enum sp_link_kind)kind;
+		l->form = kind == SP_LINK_PROFILE ? cfg->profile_url : cfg->baseline_url;
+		if (l->form == NULL)
+			continue;
+		l->span_name = sp_label_text(name_of(r, cfg, l->kind), &l->span_name_len);
+		set_range(l, cfg);
+		if (sp_link_format(l, url) != 0)
+			set(span, keys[kind], url);
+	}
 }
 
 void sp_span_attr_apply(const struct sp_span_record *r,
 			void (*set)(void *span, const char *key, const char *value), void *span)
 {
 	const struct sp_config *cfg = sp_life_config();
-	char url[SP_LINK_MAX];
 	uint8_t bytes[16];
 	struct sp_link l;
 
@@ -56,15 +105,15 @@ void sp_span_attr_apply(const struct sp_span_record *r,
 	memcpy(bytes, &r->span_id, sizeof(r->span_id));
 	sp_link_hex(bytes, sizeof(r->span_id), l.span_id);
 	set(span, "pyroscope.profile.id", l.span_id);
-	if (cfg->profile_url == NULL)
+	if (cfg->profile_url == NULL && cfg->baseline_url == NULL)
 		return;
 	memcpy(bytes, r->trace, sizeof(r->trace));
 	sp_link_hex(bytes, sizeof(bytes), l.trace_id);
-	l.form = cfg->profile_url;
 	l.base = cfg->profile_base_url;
 	l.service = cfg->service_name;
-	l.span_name = sp_label_text(r->name_id, &l.span_name_len);
-	set_range(&l, r, cfg);
-	if (sp_link_format(&l, url) != 0)
-		set(span, "pyroscope.profile.url", url);
+	l.name_is_label = cfg->span_name_scope != SP_SCOPE_NONE;
+	l.baseline_labels = cfg->baseline_labels;
+	l.start_ns = r->start_ns;
+	l.end_ns = now_ns();
+	set_links(r, &l, set, span);
 }

@@ -7,7 +7,7 @@
 
 /*
  * Calls set once per attribute that this span gets: pyroscope.profile.id on every span whose id can
- * be a sample's label, pyroscope.profile.url when a URL is configured. Key and value are
+ * be a sample's label, pyroscope.profile.url and the others when URLs are configured. Key and value are
  * NUL-terminated and live only during the call. With SPANPROF_ATTRIBUTES=with-samples only spans
  * with a sample under their id get any; a sample that another thread is just taking comes too late.
  * To be called before the real end, so that the time

@@ -232,8 +232,13 @@ static void settle(struct sp_config *cfg)
 		cfg->server_address = "http://localhost:4040";
 	if (cfg->profile_url == NULL && cfg->profile_base_url != NULL)
 		cfg->profile_url = SP_PROFILE_URL_DEFAULT;
+	if (cfg->baseline_url == NULL && cfg->profile_url != NULL &&
+	    strstr(cfg->profile_url, "://") == NULL)
+		cfg->baseline_url = cfg->profile_url;
 	if (!cfg->add_profile_url)
 		cfg->profile_url = NULL;
+	if (!cfg->add_baseline_url)
+		cfg->baseline_url = NULL;
 }
 
 void sp_config_parse(struct sp_config *cfg)

@@ -54,6 +54,9 @@ struct sp_config {
 	const char *service_namespace; /* from OTEL_RESOURCE_ATTRIBUTES, decoded */
 	bool add_profile_url;          /* false: profile_url is NULL */
 	const char *profile_url;       /* template or preset name, spelled as in the table */
+	bool add_baseline_url;         /* false: baseline_url is NULL */
+	const char *baseline_url;      /* as profile_url */
+	const char *baseline_labels;   /* k=v,k=v; for one preset */
 	const char *profile_base_url;  /* what the presets start with */
 
 	const char *basic_auth_user;

@@ -33,6 +33,7 @@ static const struct sp_config_choice sp_config_attributes_choices[] = {
 static const struct sp_config_choice sp_config_link_choices[] = {
 	{SP_PROFILE_URL_DEFAULT, 0},
 	{"grafana-explore", 1},
+	{"pyroscope-legacy", 2},
 	{NULL, 0},
 };
 

@@ -140,12 +140,25 @@ struct sp_config_var {
 	  .words = "no link, or " SP_PROFILE_URL_DEFAULT " if SPANPROF_PROFILE_BASE_URL is set", \
 	  .help = "`pyroscope.profile.url` of a span: a preset, or a URL with {span_id}, {trace_id}, " \
 		  "{service}, {span_name}, {from_ms}, {until_ms}, {from_ns}, {until_ns}.") \
+	X(BASELINE_URL, LINK, baseline_url, \
+	  .source = {{"SPANPROF_BASELINE_URL", SP_FORM_OWN}}, \
+	  .choices = sp_config_link_choices, \
+	  .words = "that of SPANPROF_PROFILE_URL if it is a preset, else no link", \
+	  .help = "`pyroscope.profile.baseline.url` of a span: the same service and span name over the " \
+		  "hour before it. As SPANPROF_PROFILE_URL; {from_ms} to {until_ms} is that hour.") \
+	X(BASELINE_LABELS, PAIRS, baseline_labels, \
+	  .source = {{"SPANPROF_BASELINE_LABELS", SP_FORM_OWN}, \
+		     {"OTEL_PYROSCOPE_BASELINE_LABELS", SP_FORM_OWN}}, \
+	  .help = "Labels of the baseline of `pyroscope-legacy`; an empty value drops one.") \
 	X(PROFILE_BASE_URL, BASE_URL, profile_base_url, \
 	  .source = {{"SPANPROF_PROFILE_BASE_URL", SP_FORM_OWN}}, \
 	  .help = "What the presets of SPANPROF_PROFILE_URL start with: the address of Grafana.") \
 	X(ADD_PROFILE_URL, BOOL, add_profile_url, \
 	  .source = {{"OTEL_PYROSCOPE_ADD_PROFILE_URL", SP_FORM_OWN}}, .fallback = "true", \
 	  .help = "`false` turns the link off.") \
+	X(ADD_BASELINE_URL, BOOL, add_baseline_url, \
+	  .source = {{"OTEL_PYROSCOPE_ADD_PROFILE_BASELINE_URL", SP_FORM_OWN}}, .fallback = "true", \
+	  .help = "`false` turns the link to the baseline off.") \
 	X(SAMPLE_RATE, INTEGER, sample_rate_hz, \
 	  .source = {{"SPANPROF_SAMPLE_RATE", SP_FORM_OWN}, \
 		     {"PYROSCOPE_PROFILING_INTERVAL", SP_FORM_PERIOD}}, \

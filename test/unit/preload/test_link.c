@@ -11,10 +11,13 @@ static struct sp_link sample = {
 	.service = "shop",
 	.span_name = "GET /cart",
 	.span_name_len = 9,
+	.name_is_label = true,
 	.span_id = "00f067aa0ba902b7",
 	.trace_id = "4bf92f3577b34da6a3ce929d0e0e4736",
 	.from_ns = UINT64_C(1700000000123456789),
 	.until_ns = UINT64_C(1700000010999999999),
+	.start_ns = UINT64_C(1700000001222222222),
+	.end_ns = UINT64_C(1700000009999999999),
 };
 
 static char url[SP_LINK_MAX + 1];
@@ -49,6 +52,8 @@ Test(link, fills_in_placeholders)
 		{"{from_ns}/{until_ns}", "1700000000123456789/1700000010999999999"},
 		{"{from_ms}/{until_ms}", "1700000000123/1700000010999"},
 		{"{from_s}/{until_s}", "1700000000/1700000010"},
+		{"{start_ns}/{start_ms}/{start_s}", "1700000001222222222/1700000001222/1700000001"},
+		{"{end_ns}/{end_ms}/{end_s}", "1700000009999999999/1700000009999/1700000009"},
 		{"a{service}b{service}c", "ashopbshopc"},
 		{"{service}{service}", "shopshop"},
 	};
@@ -61,10 +66,11 @@ Test(link, fills_in_placeholders)
 
 Test(link, keeps_what_is_no_placeholder_as_written)
 {
-	const char *const forms[] = {"{",          "}",        "{}",         "{unknown}",
-				     "{span_id",   "span_id}", "{ span_id}", "{SPAN_ID}",
-				     "{span_idx}", "{span_i}", "{from_mss}", "%7Bspan_id%7D",
-				     "{{}}{",      "a{b{c",    "{service\n"};
+	const char *const forms[] = {
+		"{",          "}",          "{}",        "{unknown}",     "{span_id",
+		"span_id}",   "{ span_id}", "{SPAN_ID}", "{span_idx}",    "{span_i}",
+		"{from_mss}", "{from}",     "{froms}",   "%7Bspan_id%7D", "{{}}{",
+		"a{b{c",      "{service\n"};
 
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
 		format(forms[i]);
@@ -198,6 +204,122 @@ Test(link, explore_decodes_to_the_panes_json)
 		     "\"queryType\":\"profile\",\"profileTypeId\":\"process_cpu:cpu:nanoseconds:"
 		     "cpu:nanoseconds\",\"groupBy\":[],\"labelSelector\":"
 		     "\"{service_name=\\\"shop\\\"}\",\"spanSelector\":[\"00f067aa0ba902b7\"]}]}");
+}
+
+/* What a parser of JSON and then one of label selectors make of it must be the name again. */
+Test(link, explore_stays_json_whatever_the_names_hold)
+{
+	sample.service = "a\"b\\c";
+	sample.span_name = "\"\\\n\t{x}\xc3\xa4";
+	sample.span_name_len = strlen(sample.span_name);
+	format("grafana-explore");
+	decode(url);
+	cr_assert_not_null(strstr(
+		url, "\"labelSelector\":\"{service_name=\\\"a\\\\\\\"b\\\\\\\\c\\\"}\",\"spanSel"));
+
+	sample.kind = SP_LINK_BASELINE;
+	format("grafana-explore");
+	decode(url);
+	cr_assert_not_null(strstr(url, "span_name=\\\"\\\\\\\"\\\\\\\\\\\\x0a\\\\x09{x}\xc3\xa4"
+				       "\\\"}\"}]}"));
+}
+
+Test(link, the_baseline_is_found_by_name)
+{
+	sample.kind = SP_LINK_BASELINE;
+	format("grafana-drilldown");
+	cr_assert_str_eq(url, "http://localhost:3000/a/grafana-pyroscope-app/explore"
+			      "?var-serviceName=shop&var-profileMetricId=process_cpu%3Acpu%3A"
+			      "nanoseconds%3Acpu%3Ananoseconds&explorationType=flame-graph"
+			      "&from=1700000000123&to=1700000010999"
+			      "&var-filters=span_name%7C%3D%7CGET%20%2Fcart");
+	format("grafana-explore");
+	decode(url);
+	cr_assert_not_null(strstr(url, "\"labelSelector\":\"{service_name=\\\"shop\\\","
+				       "span_name=\\\"GET /cart\\\"}\"}]}"));
+	cr_assert_null(strstr(url, "spanSelector"));
+	format("http://host/{span_name}");
+	cr_assert_str_eq(url, "http://host/GET%20%2Fcart");
+
+	sample.name_is_label = false;
+	cr_assert_eq(format("grafana-drilldown"), 0);
+	cr_assert_eq(format("grafana-explore"), 0);
+	cr_assert_gt(format("pyroscope-legacy"), 0);
+}
+
+Test(link, only_the_legacy_preset_links_to_a_difference)
+{
+	sample.kind = SP_LINK_DIFF;
+	cr_assert_eq(format("grafana-drilldown"), 0);
+	cr_assert_eq(format("grafana-explore"), 0);
+	cr_assert_eq(format("http://host/{span_id}"), 0);
+	cr_assert_gt(format("pyroscope-legacy"), 0);
+}
+
+/* Written by hand after otel-profiling-go 0.4.0: url.Values.Encode() sorts, and a space is a plus. */
+Test(link, legacy_is_what_the_go_library_wrote)
+{
+	const char *comparison = "from=1700000000&leftFrom=1700000000"
+				 "&leftQuery=my+shop.cpu%7Bspan_name%3D%22GET+%2Fcart%22%7D"
+				 "&leftUntil=1700000009"
+				 "&query=my+shop.cpu%7Bspan_name%3D%22GET+%2Fcart%22%7D"
+				 "&rightFrom=1700000000"
+				 "&rightQuery=my+shop.cpu%7Bprofile_id%3D%2200f067aa0ba902b7%22%7D"
+				 "&rightUntil=1700000009&until=1700000009";
+	char want[SP_LINK_MAX];
+
+	sample.service = "my shop";
+	format("pyroscope-legacy");
+	cr_assert_str_eq(url, "http://localhost:4040/?from=1700000001"
+			      "&query=my+shop.cpu%7Bprofile_id%3D%2200f067aa0ba902b7%22%7D"
+			      "&until=1700000009");
+	sample.base = "https://pyroscope.example";
+	sample.kind = SP_LINK_BASELINE;
+	format("pyroscope-legacy");
+	snprintf(want, sizeof(want), "https://pyroscope.example/comparison?%s", comparison);
+	cr_assert_str_eq(url, want);
+	sample.kind = SP_LINK_DIFF;
+	format("pyroscope-legacy");
+	snprintf(want, sizeof(want), "https://pyroscope.example/comparison-diff?%s", comparison);
+	cr_assert_str_eq(url, want);
+}
+
+static const char *legacy_query(const char *labels)
+{
+	static char query[SP_LINK_MAX];
+	char *at;
+
+	sample.kind = SP_LINK_BASELINE;
+	sample.baseline_labels = labels;
+	format("pyroscope-legacy");
+	decode(url);
+	at = strstr(url, "&query=shop.cpu");
+	cr_assert_not_null(at);
+	snprintf(query, sizeof(query), "%s", at + strlen("&query=shop.cpu"));
+	*strchr(query, '&') = '\0';
+	return query;
+}
+
+Test(link, legacy_takes_the_labels_of_the_baseline)
+{
+	const struct {
+		const char *labels;
+		const char *query;
+	} rows[] = {
+		{NULL, "{span_name=\"GET+/cart\"}"},
+		{"", "{span_name=\"GET+/cart\"}"},
+		{"region=eu", "{span_name=\"GET+/cart\",region=\"eu\"}"},
+		{" region=eu , zone:1 ,,", "{span_name=\"GET+/cart\",region=\"eu\",zone=\"1\"}"},
+		{"span_name=,region=eu", "{region=\"eu\"}"},
+		{"span_name=all", "{span_name=\"all\"}"},
+		{"region=", "{span_name=\"GET+/cart\"}"},
+		{"a=b=c:d", "{span_name=\"GET+/cart\",a=\"b=c:d\"}"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		cr_assert_str_eq(legacy_query(rows[i].labels), rows[i].query);
+	sample.name_is_label = false;
+	cr_assert_str_eq(legacy_query(NULL), "{}");
 }
 
 static void fill(char *form, size_t n, const char *end)

@@ -25,13 +25,13 @@ const struct sp_config *sp_life_config(void)
 static struct {
 	unsigned n;
 	const void *span;
-	char key[2][64];
-	char value[2][4096];
+	char key[4][64];
+	char value[4][4096];
 } seen;
 
 static void set(void *span, const char *key, const char *value)
 {
-	cr_assert_lt(seen.n, 2);
+	cr_assert_lt(seen.n, 4);
 	seen.span = span;
 	strcpy(seen.key[seen.n], key);
 	strcpy(seen.value[seen.n], value);
@@ -50,6 +50,7 @@ static struct sp_span_record record(bool root)
 	r.start_ns = UINT64_C(1700000000) * SP_NS_PER_S;
 	cr_assert_eq(sp_label_init(100), 0);
 	r.name_id = sp_label_intern("GET /", 5);
+	r.root_name_id = r.name_id;
 	return r;
 }
 
@@ -135,6 +136,80 @@ Test(span_attr, the_url_is_the_spans_and_its_range_reaches_one_interval_further)
 	cr_assert_geq(until, (unsigned long long)before + 10);
 	cr_assert_leq(until, (unsigned long long)after + 10);
 	cr_assert_str_eq(rest, "abababababababababababababababab/00f067aa0ba902b7/shop/GET%20%2F");
+}
+
+Test(span_attr, the_baseline_is_the_hour_before_the_span)
+{
+	config.baseline_url = "{from_ms} {until_ms} {start_ms} {service}/{span_name}";
+	apply(true);
+
+	cr_assert_eq(seen.n, 2);
+	cr_assert_str_eq(seen.key[1], "pyroscope.profile.baseline.url");
+	cr_assert_str_eq(seen.value[1], "1699996400000 1700000000000 1700000000000 shop/GET%20%2F");
+}
+
+static void apply_to_child_of_renamed_root(void)
+{
+	struct sp_span_record root = record(true);
+	struct sp_span_record r = record(false);
+
+	cr_assert_eq(sp_span_table_init(), 0);
+	root.handle = 1;
+	cr_assert_eq(sp_span_table_add(&root), 0);
+	sp_span_table_rename(&root, sp_label_intern("renamed", 7));
+	r.root_id = root.span_id;
+	r.span_id = 2;
+	r.root_ref = root.ref;
+	seen.n = 0;
+	sp_span_attr_apply(&r, set, NULL);
+	cr_assert_eq(seen.n, 3);
+}
+
+Test(span_attr, the_baseline_asks_for_the_name_that_samples_carry)
+{
+	config.span_id_scope = SP_SCOPE_ALL;
+	config.profile_url = "{span_name}";
+	config.baseline_url = "{span_name}";
+	config.span_name_scope = SP_SCOPE_ROOT;
+	apply_to_child_of_renamed_root();
+	cr_assert_str_eq(seen.value[1], "GET%20%2F");
+	cr_assert_str_eq(seen.value[2], "renamed");
+}
+
+Test(span_attr, the_baseline_of_a_span_with_its_own_name_is_its_own)
+{
+	config.span_id_scope = SP_SCOPE_ALL;
+	config.profile_url = "{span_name}";
+	config.baseline_url = "{span_name}";
+	config.span_name_scope = SP_SCOPE_ALL;
+	apply_to_child_of_renamed_root();
+	cr_assert_str_eq(seen.value[2], "GET%20%2F");
+}
+
+Test(span_attr, the_legacy_preset_gives_all_there_ever_were)
+{
+	const char *const keys[] = {"pyroscope.profile.id", "pyroscope.profile.url",
+				    "pyroscope.profile.baseline.url", "pyroscope.profile.diff.url"};
+
+	config.profile_url = "pyroscope-legacy";
+	config.baseline_url = "pyroscope-legacy";
+	apply(true);
+
+	cr_assert_eq(seen.n, 4);
+	for (unsigned i = 0; i < seen.n; i++)
+		cr_assert_str_eq(seen.key[i], keys[i]);
+	cr_assert_eq(strncmp(seen.value[1], "http://localhost:4040/?from=1700000000&", 39), 0);
+}
+
+Test(span_attr, without_a_name_label_there_is_no_baseline_to_find)
+{
+	config.profile_url = "grafana-drilldown";
+	config.baseline_url = "grafana-drilldown";
+	apply(true);
+	cr_assert_eq(seen.n, 3);
+	config.span_name_scope = SP_SCOPE_NONE;
+	apply(true);
+	cr_assert_eq(seen.n, 2);
 }
 
 Test(span_attr, a_url_that_is_too_long_is_left_out)

@@ -48,6 +48,7 @@ Test(config, has_the_documented_defaults, .timeout = 20)
 	cr_expect_str_eq(cfg.server_address, "http://localhost:4040");
 	cr_expect_null(cfg.output_dir);
 	cr_expect_null(cfg.profile_url);
+	cr_expect_null(cfg.baseline_url);
 	cr_expect_null(cfg.auth_token);
 	cr_expect_null(cfg.http_headers_file);
 	cr_expect_null(cfg.service_namespace);
@@ -210,10 +211,21 @@ Test(config, links_spans_once_a_base_address_is_known, .timeout = 20)
 	cr_expect_str_eq(cfg.profile_url, SP_PROFILE_URL_DEFAULT);
 	PARSE("SPANPROF_PROFILE_URL=Grafana-Explore");
 	cr_expect_str_eq(cfg.profile_url, "grafana-explore", "in the spelling link.c compares");
+	cr_expect_str_eq(cfg.baseline_url, "grafana-explore", "a preset has both links");
 	PARSE("SPANPROF_PROFILE_URL=https://x.example/?id={span_id}&n={span_name}");
+	cr_expect_null(cfg.baseline_url, "a template stands for one");
 	cr_expect_str_eq(cfg.profile_url, "https://x.example/?id={span_id}&n={span_name}");
 	PARSE("SPANPROF_PROFILE_URL=grafana-explore", "OTEL_PYROSCOPE_ADD_PROFILE_URL=false");
 	cr_expect_null(cfg.profile_url);
+	cr_expect_str_eq(cfg.baseline_url, "grafana-explore");
+	PARSE("SPANPROF_PROFILE_URL=grafana-explore",
+	      "OTEL_PYROSCOPE_ADD_PROFILE_BASELINE_URL=false");
+	cr_expect_str_eq(cfg.profile_url, "grafana-explore");
+	cr_expect_null(cfg.baseline_url);
+	PARSE("SPANPROF_PROFILE_URL=grafana-explore", "SPANPROF_BASELINE_URL=http://x/{from_ms}",
+	      "OTEL_PYROSCOPE_BASELINE_LABELS=region=eu");
+	cr_expect_str_eq(cfg.baseline_url, "http://x/{from_ms}");
+	cr_expect_str_eq(cfg.baseline_labels, "region=eu");
 }
 
 Test(config, says_so_when_a_value_or_the_copy_is_too_long, .timeout = 20)

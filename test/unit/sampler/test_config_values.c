@@ -170,8 +170,9 @@ Test(config_values, says_what_is_wrong_and_what_applies, .timeout = 20)
 		{"SPANPROF_AUTH_TOKEN=a\nb",
 		 "SPANPROF_AUTH_TOKEN: contains a control character; ignored\n"},
 		{"OTEL_RESOURCE_ATTRIBUTES=a", "has an item that is not key=value; ignored\n"},
-		{"SPANPROF_PROFILE_URL=grafana", "SPANPROF_PROFILE_URL: is not one of "
-						 "grafana-drilldown, grafana-explore; using no"},
+		{"SPANPROF_PROFILE_URL=grafana",
+		 "SPANPROF_PROFILE_URL: is not one of "
+		 "grafana-drilldown, grafana-explore, pyroscope-legacy; using no"},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
