@@ -35,6 +35,10 @@ for story in single nested unrelated elsewhere handed_over remote ambient scopes
 done
 # Deeper than our own stack is; the innermost that fits stands for those that do not.
 tell full_stack all "$OTELC/lazy" full_stack "$PIECE_MS"
+# Nobody's from the moment on that proves it, and said once; the attributes go on.
+tell event_loop all "$OTELC/lazy" event_loop "$PIECE_MS"
+[[ $(grep -c 'spanprof\[.*SPANPROF_ACTIVE_SPAN' "$WORK/event_loop.err") == 1 ]] ||
+	fail "interleaving was not said once"
 for story in nested elsewhere remote ambient renamed; do
 	tell "$story.root" root "$OTELC/lazy" "$story" "$PIECE_MS"
 done

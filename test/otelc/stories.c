@@ -310,6 +310,25 @@ static void refused(void)
 	tell_finish(a);
 }
 
+/* Requests on one thread that overlap: a start does not tell which one it works for. */
+static void event_loop(void)
+{
+	otel_span_t *a = tell_start("a", "a", NULL);
+	otel_span_t *b;
+	otel_span_t *c;
+
+	tell_burn("a", "a");
+	b = tell_start("b", "b", NULL);
+	tell_burn("b", "b");
+	tell_finish(a);
+	tell_burn("-", "-");
+	c = tell_start("c", "c", NULL);
+	tell_burn("-", "-");
+	tell_finish(b);
+	tell_burn("-", "-");
+	tell_finish(c);
+}
+
 /* As a server does that knows the route only after it has begun. */
 static void renamed(void)
 {
@@ -382,6 +401,7 @@ static const struct story {
 	{"full_stack", full_stack},
 	{"ends", ends},
 	{"refused", refused},
+	{"event_loop", event_loop},
 	{"renamed", renamed},
 	{"unnamed", unnamed},
 	{"silent", silent},
