@@ -2,13 +2,30 @@
 #
 # Programs that "make bench" runs; built with the test programs so that they cannot rot.
 
-$(B)/test/bench/pairs: test/bench/pairs.c test/sdk/opentelemetry_c.h $(B)/test/libopentelemetry-c.so
+$(B)/test/bench/loop.o: test/bench/loop.c test/bench/loop.h
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $< -L$(B)/test -lopentelemetry-c \
-		-Wl,-rpath,'$$ORIGIN/..'
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -c -o $@ $<
+
+$(B)/test/bench/pairs: test/bench/pairs.c $(B)/test/bench/loop.o test/sdk/opentelemetry_c.h \
+		$(B)/test/libopentelemetry-c.so
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $< $(@D)/loop.o $(TEST_SDK_LDLIBS) \
+		-lpthread
+
+$(B)/test/bench/direct: test/bench/direct.cc $(B)/test/bench/loop.o test/sdk/exporters.h \
+		$(B)/test/sdk/drop_exporter.o
+	$(Q)$(CXX) $(TEST_SDK_CXXFLAGS) $(CXXFLAGS) $(LDFLAGS) -o $@ $< $(@D)/loop.o \
+		$(B)/test/sdk/drop_exporter.o $(TEST_SDK_OTEL) -lpthread
+
+$(B)/test/bench/ours: test/bench/ours.c $(B)/test/bench/loop.o $(B)/release/sampler.a
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) $(LDFLAGS) -o $@ $< $(@D)/loop.o \
+		$(B)/release/sampler.a -lpthread
+
+$(B)/test/bench/rounds: test/bench/rounds.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $<
 
 $(B)/test/bench/execs: test/bench/execs.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $<
 
-TEST_PROGRAMS += $(B)/test/bench/pairs $(B)/test/bench/execs
+TEST_PROGRAMS += $(addprefix $(B)/test/bench/,pairs direct ours rounds execs)

@@ -67,6 +67,10 @@ static Processors new_processors()
 	std::string text_file = env("OTELC_SPANS_FILE");
 	std::string json_file = env("OTELC_SPANS_JSON");
 
+	if (env("OTELC_PROCESSOR") == "drop") {
+		processors.push_back(new_processor(new_drop_exporter()));
+		return processors;
+	}
 	if (!json_file.empty())
 		processors.push_back(new_processor(new_json_exporter(json_file)));
 	if (!env("OTEL_EXPORTER_OTLP_ENDPOINT").empty() ||

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The common part of the bench hosts: worker threads that run a round whenever the driver asks for
+ * one. Knows nothing of the profiler.
+ */
+#ifndef SP_BENCH_LOOP_H
+#define SP_BENCH_LOOP_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct loop {
+	void (*pairs)(long n); /* starts and ends n spans, one after the other */
+	void (*open)(long n);  /* starts n spans that stay open; on a thread of its own */
+};
+
+/*
+ * main() of a host: HOST threads pairs open. For every line on stdin all threads run one round;
+ * one line on stdout tells the CPU time of their own clocks per pair, in nanoseconds.
+ */
+int loop_main(int argc, char **argv, const struct loop *loop);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
