@@ -53,6 +53,7 @@
 #define SP_COUNTER_ENUM_(id, name, loss) SP_COUNT_##id,
 enum sp_counter { SP_FOR_EACH_COUNTER(SP_COUNTER_ENUM_) SP_COUNTER_N };
 
+/* Without what threads count for themselves (thread.h). */
 extern _Atomic uint64_t sp_counters[SP_COUNTER_N];
 
 static inline SP_SIGSAFE void sp_count_add(enum sp_counter c, uint64_t n)
@@ -65,10 +66,8 @@ static inline SP_SIGSAFE void sp_count(enum sp_counter c)
 	sp_count_add(c, 1);
 }
 
-static inline uint64_t sp_count_read(enum sp_counter c)
-{
-	return atomic_load_explicit(&sp_counters[c], memory_order_relaxed);
-}
+/* The sum over all threads. BG. */
+uint64_t sp_count_read(enum sp_counter c);
 
 /* Static text, e.g. "dropped_ring_full". */
 const char *sp_counter_name(enum sp_counter c);

@@ -59,6 +59,23 @@ struct labels {
 
 static _Atomic(struct labels *) the_labels;
 
+/* Up to seven bytes as a number, by loads that overlap: a copy of unknown length is a call. */
+static uint64_t tail(const char *name, size_t len)
+{
+	uint32_t first;
+	uint32_t last;
+
+	if (len >= 4) {
+		memcpy(&first, name, 4);
+		memcpy(&last, name + len - 4, 4);
+		return (uint64_t)last << 32 | first;
+	}
+	if (len == 0)
+		return 0;
+	return (uint64_t)(uint8_t)name[0] << 16 | (uint64_t)(uint8_t)name[len / 2] << 8 |
+	       (uint8_t)name[len - 1];
+}
+
 /*
  * Eight bytes a step, because a byte a step would cost more than all the rest of a look-up. The
  * seed keeps the collisions unpredictable for whoever chooses the names.
@@ -74,9 +91,7 @@ static uint64_t hash(uint64_t seed, const char *name, size_t len)
 		h = (h ^ word) * k;
 		h ^= h >> 29;
 	}
-	word = 0;
-	memcpy(&word, name, len);
-	h = (h ^ word) * k;
+	h = (h ^ tail(name, len)) * k;
 	h ^= h >> 32;
 	h *= k;
 	return h ^ (h >> 29);
@@ -208,7 +223,23 @@ __attribute__((noinline)) static uint32_t intern_dirty(struct labels *t, const c
 	return id != 0 ? id : intern_clean(t, h, clean, len, at);
 }
 
-uint32_t sp_label_intern(const char *name, size_t len)
+/*
+ * The names that a thread used last, by where it had them: most come from string literals. A place
+ * may hold another name by now, so the bytes decide. Texts stay for ever.
+ */
+#define RECENT 4U
+struct recent {
+	const struct text *text;
+	uint32_t id;
+};
+static SP_TLS struct recent recent[RECENT];
+
+static struct recent *recent_of(const char *name)
+{
+	return &recent[((uintptr_t)name >> 4 ^ (uintptr_t)name >> 2) % RECENT];
+}
+
+static uint32_t look_up(const char *name, size_t len, struct recent *r)
 {
 	/* Pairs with the release in sp_label_init(). */
 	struct labels *t = atomic_load_explicit(&the_labels, memory_order_acquire);
@@ -225,11 +256,23 @@ uint32_t sp_label_intern(const char *name, size_t len)
 	/* Stored names are valid UTF-8, so bytes that equal one need no check of their own. */
 	h = hash(t->seed, name, len);
 	id = find(t, h, name, len, &at);
-	if (id != 0)
+	if (id != 0) {
+		r->text = text_of(t, atomic_load_explicit(&t->slot[id - 1], memory_order_relaxed));
+		r->id = id;
 		return id;
+	}
 	if (!sp_text_valid(name, len))
 		return intern_dirty(t, name, len);
 	return intern_clean(t, h, name, len, at);
+}
+
+uint32_t sp_label_intern(const char *name, size_t len)
+{
+	struct recent *r = recent_of(name);
+
+	if (r->text != NULL && r->text->len == len && memcmp(r->text->bytes, name, len) == 0)
+		return r->id;
+	return look_up(name, len, r);
 }
 
 const char *sp_label_text(uint32_t id, size_t *len)

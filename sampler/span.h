@@ -42,6 +42,9 @@ bool sp_span_of(const void *handle, struct sp_span_record *out);
  */
 bool sp_span_ended(const void *handle);
 
+/* The same for the record that sp_span_of() gave. */
+bool sp_span_close(const struct sp_span_record *r);
+
 /*
  * That open span is given up, as old as it is: it labels nothing any more, and its end, should it
  * come, is unknown. APP or BG. False if it ended meanwhile.

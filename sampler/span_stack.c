@@ -53,19 +53,22 @@ int sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e)
 /* An attached frame keeps its place, and its token, until the detach: it only labels nothing. */
 static bool end_frame(struct sp_span_stack *s, uint32_t slot, uint64_t span_id)
 {
-	uint64_t want = span_id;
+	struct sp_span_frame *f = &s->frame[slot];
 
-	if (!sp_span_token_attached(s->frame[slot].token))
-		return sp_span_stack_strike(s, slot, span_id);
-	return atomic_compare_exchange_strong_explicit(&s->frame[slot].span_id, &want,
-						       SP_SPAN_BLANK, memory_order_acq_rel,
-						       memory_order_relaxed);
+	if (atomic_load_explicit(&f->span_id, memory_order_relaxed) != span_id)
+		return false;
+	/* a plain store: all that another thread may do meanwhile is to strike the same span out */
+	atomic_store_explicit(&f->span_id, sp_span_token_attached(f->token) ? SP_SPAN_BLANK : 0,
+			      memory_order_relaxed);
+	return true;
 }
 
 bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t span_id)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
 
+	if (d == 0)
+		return false;
 	while (d > 0) {
 		if (end_frame(s, d - 1, span_id)) {
 			atomic_signal_fence(memory_order_release);

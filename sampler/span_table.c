@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of open spans. APP context, any number of threads, no locks. An entry belongs to
- * whoever took it from the free stack until its two index words are published; it is freed by the
+ * whoever took it from the free ones until its two index words are published; it is freed by the
  * one caller that turns its id index word back to 0. Readers copy and check the key again.
  */
 #include "sampler/span_table.h"
@@ -12,18 +12,20 @@
 
 #include "sampler/arena.h"
 #include "sampler/compiler.h"
+#include "sampler/span_index.h"
 #include "sampler/span_stack.h"
 #include "sampler/span_table_sig.h"
+#include "sampler/thread.h"
 
-#define INDEX_SIZE ((size_t)SP_SPANS_MAX * 4)
+#define INDEX_SIZE (SP_SPAN_INDEX_LINES * sizeof(struct sp_span_line))
+
 struct table {
-	_Atomic uint32_t *by_id;     /* references; 0 = none */
-	_Atomic uint32_t *by_handle; /* references; 0 = none */
-	_Atomic uint32_t
-		*link;         /* use count << SP_SPAN_NUMBER_BITS | next free entry's number + 1 */
-	_Atomic uint64_t free; /* change count << 32 | entry number + 1 */
+	struct sp_span_line *by_id;
+	struct sp_span_line *by_handle;
+	/* use count << SP_SPAN_NUMBER_BITS | next free entry's number + 1 */
+	_Atomic uint32_t *link;
+	_Atomic uint64_t free;  /* change count << 32 | entry number + 1 */
 	_Atomic uint32_t fresh; /* entries never used yet start here */
-	_Atomic uint32_t open;
 };
 static struct table table;
 
@@ -35,8 +37,8 @@ int sp_span_table_init(void)
 	if (table.link != NULL)
 		return 0;
 	words = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*words));
-	table.by_id = sp_arena_map(INDEX_SIZE * sizeof(*table.by_id));
-	table.by_handle = sp_arena_map(INDEX_SIZE * sizeof(*table.by_handle));
+	table.by_id = sp_arena_map(INDEX_SIZE);
+	table.by_handle = sp_arena_map(INDEX_SIZE);
 	table.link = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*table.link));
 	marks = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*marks));
 	if (words == NULL || marks == NULL || table.by_id == NULL || table.by_handle == NULL ||
@@ -48,24 +50,14 @@ int sp_span_table_init(void)
 	return 0;
 }
 
-static uint32_t hash(uint64_t key)
-{
-	return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
-}
-
-static _Atomic uint32_t *cell(_Atomic uint32_t *index, uint64_t key, uint32_t i)
-{
-	return &index[(hash(key) + i) % INDEX_SIZE];
-}
-
 static struct sp_span_words *entry_of(uint32_t ref)
 {
 	return &atomic_load_explicit(&sp_span_words,
 				     memory_order_relaxed)[(ref & SP_SPAN_NUMBER_MASK) - 1];
 }
 
-/* A reference to an entry that is the caller's alone; 0 = all are taken. */
-static uint32_t take_entry(void)
+/* Off the shared stack, or never used; 0 = there is none. */
+static uint32_t take_shared(void)
 {
 	uint64_t top = atomic_load_explicit(&table.free, memory_order_acquire);
 
@@ -89,46 +81,43 @@ static uint32_t take_entry(void)
 	return e + 1;
 }
 
-static void give_entry(uint32_t ref)
+static void give_shared(uint32_t ref)
 {
 	uint64_t top = atomic_load_explicit(&table.free, memory_order_relaxed);
 	uint32_t n = ref & SP_SPAN_NUMBER_MASK;
-	uint32_t used = (ref & ~SP_SPAN_NUMBER_MASK) + SP_SPAN_NUMBER_MASK + 1;
 
 	do {
-		atomic_store_explicit(&table.link[n - 1], used | (uint32_t)top,
+		atomic_store_explicit(&table.link[n - 1],
+				      (ref & ~SP_SPAN_NUMBER_MASK) | (uint32_t)top,
 				      memory_order_relaxed);
 	} while (!atomic_compare_exchange_weak_explicit(
 		&table.free, &top, ((top >> 32) + 1) << 32 | n, memory_order_acq_rel,
 		memory_order_relaxed));
 }
 
-static bool publish(_Atomic uint32_t *index, uint64_t key, uint32_t ref)
+/* A reference to an entry that is the caller's alone; 0 = all are taken. */
+static uint32_t take_entry(void)
 {
-	for (uint32_t i = 0; i < SP_SPAN_WINDOW; i++) {
-		uint32_t none = 0;
+	struct sp_thread *t = sp_thread_own;
 
-		/* pairs with the acquire in find() */
-		if (atomic_compare_exchange_strong_explicit(cell(index, key, i), &none, ref,
-							    memory_order_release,
-							    memory_order_relaxed))
-			return true;
-	}
-	return false;
+	return t != NULL && t->spare.n > 0 ? t->spare.ref[--t->spare.n] : take_shared();
 }
 
-/* Takes the key out of the index; true for the one caller that really did. */
-static bool unpublish(_Atomic uint32_t *index, uint64_t key, uint32_t ref)
+static void give_entry(uint32_t ref)
 {
-	for (uint32_t i = 0; i < SP_SPAN_WINDOW; i++) {
-		uint32_t mine = ref;
+	struct sp_thread *t = sp_thread_own;
+	uint32_t next_use = ref + SP_SPAN_NUMBER_MASK + 1;
 
-		if (atomic_compare_exchange_strong_explicit(cell(index, key, i), &mine, 0,
-							    memory_order_acq_rel,
-							    memory_order_relaxed))
-			return true;
-	}
-	return false;
+	if (t != NULL && t->spare.n < SP_SPAN_SPARE_MAX)
+		t->spare.ref[t->spare.n++] = next_use;
+	else
+		give_shared(next_use);
+}
+
+void sp_span_table_thread_ended(struct sp_thread *t)
+{
+	while (t->spare.n > 0)
+		give_shared(t->spare.ref[--t->spare.n]);
 }
 
 static void store(struct sp_span_words *e, const struct sp_span_record *r)
@@ -171,13 +160,12 @@ int sp_span_table_add(struct sp_span_record *r)
 	if (r->root_id == r->span_id)
 		r->root_ref = e;
 	store(entry_of(e), r);
-	if (!publish(table.by_id, r->span_id, e)) {
+	if (!sp_span_index_put(table.by_id, r->span_id, e)) {
 		forget(e);
 		return -ENOSPC;
 	}
-	atomic_fetch_add_explicit(&table.open, 1, memory_order_relaxed);
 	/* Without a handle entry the end comes by id from the owner's stack, or never. */
-	if (publish(table.by_handle, r->handle, e))
+	if (sp_span_index_put(table.by_handle, r->handle, e))
 		return 0;
 	struct sp_span_record gone;
 
@@ -190,47 +178,80 @@ static bool has_key(uint32_t ref, int word, uint64_t key)
 	return atomic_load_explicit(&entry_of(ref)->word[word], memory_order_relaxed) == key;
 }
 
-static uint32_t find(_Atomic uint32_t *index, uint64_t key, int word, struct sp_span_record *out)
+/* The record that a cell led to, if it has the key and is still the one that the cell leads to. */
+static inline bool take_copy(const _Atomic uint64_t *c, uint32_t ref, int word, uint64_t key,
+			     struct sp_span_record *out)
 {
-	if (table.link == NULL || key == 0)
-		return 0;
-	for (uint32_t i = 0; i < SP_SPAN_WINDOW; i++) {
-		_Atomic uint32_t *c = cell(index, key, i);
-		/* pairs with publish(): the record before its reference */
-		uint32_t ref = atomic_load_explicit(c, memory_order_acquire);
+	if (!has_key(ref, word, key))
+		return false;
+	load(entry_of(ref), out);
+	out->ref = ref;
+	/* still the same span after the copy? Its cell is cleared before reuse. */
+	return (uint32_t)atomic_load_explicit(c, memory_order_relaxed) == ref;
+}
 
-		if (ref == 0 || !has_key(ref, word, key))
-			continue;
-		load(entry_of(ref), out);
-		/* still the same span after the copy? Its cell is cleared before reuse. */
-		if (atomic_load_explicit(c, memory_order_relaxed) == ref) {
-			out->ref = ref;
-			return ref;
-		}
+/* noinline: the walk needs many registers, and most look-ups find nothing to walk over. */
+__attribute__((noinline)) static bool find_among(struct sp_span_line *index, struct sp_span_walk *w,
+						 uint64_t key, int word, struct sp_span_record *out)
+{
+	uint32_t ref;
+
+	while ((ref = sp_span_index_next(index, w)) != 0) {
+		if (take_copy(w->at, ref, word, key, out))
+			return true;
 	}
-	return 0;
+	return false;
+}
+
+static inline bool find(struct sp_span_line *index, uint64_t key, int word,
+			struct sp_span_record *out)
+{
+	struct sp_span_walk w;
+	_Atomic uint64_t *first;
+	uint32_t ref;
+
+	if (table.link == NULL || key == 0)
+		return false;
+	/* What is there is mostly in the first cell. */
+	first = &sp_span_index_line(index, sp_span_index_hash(key), 0)->cell[0];
+	ref = sp_span_index_ref(first, sp_span_index_hash(key));
+	if (ref != 0 && take_copy(first, ref, word, key, out))
+		return true;
+	w = sp_span_index_walk(index, key);
+	return !sp_span_index_over(&w) && find_among(index, &w, key, word, out);
+}
+
+void sp_span_table_expect(uint64_t span_id)
+{
+	if (table.link != NULL)
+		__builtin_prefetch(sp_span_index_line(table.by_id, sp_span_index_hash(span_id), 0),
+				   1);
 }
 
 bool sp_span_table_by_id(uint64_t span_id, struct sp_span_record *out)
 {
-	return find(table.by_id, span_id, SP_SPAN_WORD_ID, out) != 0;
+	return find(table.by_id, span_id, SP_SPAN_WORD_ID, out);
 }
 
 bool sp_span_table_by_handle(uint64_t handle, struct sp_span_record *out)
 {
-	return find(table.by_handle, handle, SP_SPAN_WORD_HANDLE, out) != 0;
+	return find(table.by_handle, handle, SP_SPAN_WORD_HANDLE, out);
+}
+
+/* Of several callers that found it, one takes it out. */
+bool sp_span_table_close(const struct sp_span_record *r)
+{
+	if (!sp_span_index_remove(table.by_id, r->span_id, r->ref))
+		return false;
+	/* nobody else got past the line above with this reference */
+	sp_span_index_clear(table.by_handle, r->handle, r->ref);
+	forget(r->ref);
+	return true;
 }
 
 bool sp_span_table_remove(uint64_t span_id, struct sp_span_record *out)
 {
-	uint32_t e = find(table.by_id, span_id, SP_SPAN_WORD_ID, out);
-
-	if (e == 0 || !unpublish(table.by_id, span_id, e))
-		return false;
-	(void)unpublish(table.by_handle, out->handle, e);
-	forget(e);
-	atomic_fetch_sub_explicit(&table.open, 1, memory_order_relaxed);
-	return true;
+	return find(table.by_id, span_id, SP_SPAN_WORD_ID, out) && sp_span_table_close(out);
 }
 
 /*
@@ -264,23 +285,30 @@ bool sp_span_table_marked(const struct sp_span_record *r)
 	       atomic_load_explicit(&marks[n], memory_order_relaxed) == r->span_id;
 }
 
-/* The record behind a word of an index. False if there is none, or no longer. */
-static bool load_cell(const _Atomic uint32_t *c, struct sp_span_record *out)
-{
-	/* pairs with publish() */
-	uint32_t ref = atomic_load_explicit(c, memory_order_acquire);
+#define CELLS (SP_SPAN_INDEX_LINES * SP_SPAN_INDEX_CELLS)
 
-	if (ref == 0)
+static _Atomic uint64_t *cell_at(struct sp_span_line *line, uint32_t i)
+{
+	return &line[i / SP_SPAN_INDEX_CELLS].cell[i % SP_SPAN_INDEX_CELLS];
+}
+
+/* The record behind a cell of an index. False if there is none, or no longer. */
+static bool load_cell(const _Atomic uint64_t *c, struct sp_span_record *out)
+{
+	/* pairs with sp_span_index_put() */
+	uint64_t word = atomic_load_explicit(c, memory_order_acquire);
+
+	if (word == 0)
 		return false;
-	load(entry_of(ref), out);
-	out->ref = ref;
-	return atomic_load_explicit(c, memory_order_relaxed) == ref;
+	out->ref = (uint32_t)word;
+	load(entry_of(out->ref), out);
+	return atomic_load_explicit(c, memory_order_relaxed) == word;
 }
 
 bool sp_span_table_next(uint32_t *at, struct sp_span_record *out)
 {
-	while (table.link != NULL && *at < INDEX_SIZE) {
-		if (load_cell(&table.by_id[(*at)++], out))
+	while (table.link != NULL && *at < CELLS) {
+		if (load_cell(cell_at(table.by_id, (*at)++), out))
 			return true;
 	}
 	return false;
@@ -289,12 +317,16 @@ bool sp_span_table_next(uint32_t *at, struct sp_span_record *out)
 bool sp_span_table_oldest(const struct sp_span_record *r, bool by_handle,
 			  struct sp_span_record *out)
 {
-	_Atomic uint32_t *index = by_handle ? table.by_handle : table.by_id;
+	struct sp_span_line *index = by_handle ? table.by_handle : table.by_id;
+	uint64_t hash = sp_span_index_hash(by_handle ? r->handle : r->span_id);
 	struct sp_span_record other;
 	bool found = false;
 
 	for (uint32_t i = 0; table.link != NULL && i < SP_SPAN_WINDOW; i++) {
-		if (!load_cell(cell(index, by_handle ? r->handle : r->span_id, i), &other) ||
+		struct sp_span_line *line =
+			sp_span_index_line(index, hash, i / SP_SPAN_INDEX_CELLS);
+
+		if (!load_cell(&line->cell[i % SP_SPAN_INDEX_CELLS], &other) ||
 		    (found && other.start_ns >= out->start_ns))
 			continue;
 		*out = other;
@@ -305,7 +337,14 @@ bool sp_span_table_oldest(const struct sp_span_record *r, bool by_handle,
 
 uint32_t sp_span_table_count(void)
 {
-	return atomic_load_explicit(&table.open, memory_order_relaxed);
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; table.link != NULL && i < SP_SPAN_INDEX_LINES; i++) {
+		for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++)
+			n += atomic_load_explicit(&table.by_id[i].cell[c], memory_order_relaxed) !=
+			     0;
+	}
+	return n;
 }
 
 static bool among(uint64_t id, const uint64_t *ids, unsigned n)
@@ -320,30 +359,29 @@ static bool among(uint64_t id, const uint64_t *ids, unsigned n)
 /* Other threads may have been anywhere in here at the fork: the child starts from an empty table. */
 static void wipe(void)
 {
-	sp_arena_wipe((void *)(uintptr_t)table.by_id, INDEX_SIZE * sizeof(*table.by_id));
-	sp_arena_wipe((void *)(uintptr_t)table.by_handle, INDEX_SIZE * sizeof(*table.by_handle));
+	struct sp_thread *t;
+
+	for (uint32_t i = 0; (t = sp_thread_at(i)) != NULL; i++)
+		t->spare.n = 0;
+	sp_arena_wipe(table.by_id, INDEX_SIZE);
+	sp_arena_wipe(table.by_handle, INDEX_SIZE);
 	sp_arena_wipe((void *)(uintptr_t)table.link, (size_t)SP_SPANS_MAX * sizeof(*table.link));
 	sp_arena_wipe((void *)(uintptr_t)atomic_load_explicit(&sp_span_words, memory_order_relaxed),
 		      (size_t)SP_SPANS_MAX * sizeof(struct sp_span_words));
 	atomic_store_explicit(&table.free, 0, memory_order_relaxed);
 	atomic_store_explicit(&table.fresh, 0, memory_order_relaxed);
-	atomic_store_explicit(&table.open, 0, memory_order_relaxed);
 }
 
 void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n_ids)
 {
 	static struct sp_span_record kept[2 * SP_SPAN_DEPTH_MAX]; /* too much for a small stack */
 	struct sp_span_record root;
+	uint32_t at = 0;
 	size_t n = 0;
 
 	if (table.link == NULL)
 		return;
-	for (uint32_t i = 0; i < INDEX_SIZE && n < SP_ARRAY_LEN(kept); i++) {
-		uint32_t ref = atomic_load_explicit(&table.by_id[i], memory_order_relaxed);
-
-		if (ref == 0)
-			continue;
-		load(entry_of(ref), &kept[n]);
+	while (n < SP_ARRAY_LEN(kept) && sp_span_table_next(&at, &kept[n])) {
 		if (kept[n].thread == keep_thread || among(kept[n].span_id, ids, n_ids))
 			n++;
 	}

@@ -3,8 +3,8 @@
  * All open recorded spans of the process, found by span id (a child asks for its parent's root) and
  * by the SDK's handle (an end may come on any thread). Bounded, lock-free; APP context.
  *
- * Two open-addressed indexes of 32-bit slots with a fixed probe window point into one array of
- * entries: no tombstones, a lookup reads at most SP_SPAN_WINDOW words whatever came before.
+ * Two indexes with a bounded reach (span_index.h) point into one array of entries: no tombstones, and
+ * a look-up costs the same whatever came before.
  */
 #ifndef SP_SPAN_TABLE_H
 #define SP_SPAN_TABLE_H
@@ -15,7 +15,8 @@
 #include "sampler/compiler.h"
 
 #define SP_SPANS_MAX 16384U
-#define SP_SPAN_WINDOW 32U
+/* Keys that hash alike and still find room. */
+#define SP_SPAN_WINDOW 35U
 
 struct sp_span_record {
 	uint64_t span_id;
@@ -44,6 +45,9 @@ int sp_span_table_init(void);
 /* 0, with r->ref, or -ENOSPC. A root, whose two ids are equal, gets itself as root_ref. */
 int sp_span_table_add(struct sp_span_record *r);
 
+/* A span of that id is about to be looked for and added: ids are random, so its place is far away. */
+void sp_span_table_expect(uint64_t span_id);
+
 /* Copies the open span with that id. */
 bool sp_span_table_by_id(uint64_t span_id, struct sp_span_record *out);
 
@@ -52,6 +56,9 @@ bool sp_span_table_by_handle(uint64_t handle, struct sp_span_record *out);
 
 /* Removes it; true for exactly one of several concurrent callers. */
 bool sp_span_table_remove(uint64_t span_id, struct sp_span_record *out);
+
+/* The same for a copy that the caller has of it. */
+bool sp_span_table_close(const struct sp_span_record *r);
 
 /* Gives the open span a new name; if it is a root, its root_name_id changes with it. */
 void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id);
@@ -81,8 +88,12 @@ bool sp_span_table_next(uint32_t *at, struct sp_span_record *out);
 bool sp_span_table_oldest(const struct sp_span_record *r, bool by_handle,
 			  struct sp_span_record *out);
 
-/* Open spans right now. */
+/* Open spans right now; walks the whole table. */
 uint32_t sp_span_table_count(void);
+
+/* Whoever frees the block of a thread that has ended: what it had at hand is everybody's again. */
+struct sp_thread;
+void sp_span_table_thread_ended(struct sp_thread *t);
 
 /*
  * Forked child, only thread: forgets all but the spans that were started on the stack of block

@@ -15,6 +15,7 @@
 #include "sampler/arena.h"
 #include "sampler/counters.h"
 #include "sampler/mask.h"
+#include "sampler/span_table.h"
 #include "sampler/thread_table.h"
 #include "sampler/timer.h"
 
@@ -244,6 +245,7 @@ static void release(struct sp_thread *t, uint32_t tid)
 						     memory_order_seq_cst, memory_order_relaxed))
 		return;
 	disarm(t);
+	sp_span_table_thread_ended(t);
 	sp_thread_unclaim(t);
 }
 

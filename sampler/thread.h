@@ -27,6 +27,22 @@
 /* A block is zero before its first use, and 0 is a kernel timer id: hence id + 1. */
 #define SP_TIMER_NONE 0
 
+/*
+ * What the owner counts for itself, because a counter that all threads add to would be fought over
+ * at every span. Never set back when the block changes hands: counters.c adds up all blocks.
+ */
+struct sp_thread_counts {
+	_Atomic uint64_t spans_started;
+	_Atomic uint64_t spans_ended;
+};
+
+/* Free entries of the table of open spans at hand; the owner's alone (span_table.c). */
+#define SP_SPAN_SPARE_MAX 16U
+struct sp_span_spare {
+	uint32_t n;
+	uint32_t ref[SP_SPAN_SPARE_MAX];
+};
+
 struct sp_thread {
 	_Atomic uint32_t tid; /* 0 = free, or claimed and not yet enrolled */
 	uint32_t index;
@@ -35,6 +51,8 @@ struct sp_thread {
 	bool in_handler;              /* own handler only */
 	_Atomic uint32_t interleaved; /* interleave.h: SDKs whose starts do not label this thread */
 	struct sp_stack_bounds bounds;
+	struct sp_thread_counts counts;
+	struct sp_span_spare spare;
 	struct sp_span_stack spans;
 	void *(*start)(void *); /* birth: what the host asked pthread_create to run */
 	void *start_arg;

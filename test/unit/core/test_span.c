@@ -278,3 +278,41 @@ Test(span, attached_in_a_forked_child_goes_on_under_its_root)
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_assert_eq(status, 0);
 }
+
+static void *some_spans(void *arg)
+{
+	for (uint64_t id = 1; id <= 40; id++)
+		cr_assert(begin_under(id, 0));
+	for (uint64_t id = 1; id <= 40; id++)
+		cr_assert(end(id));
+	sp_thread_ended();
+	return arg;
+}
+
+Test(span, a_thread_that_ends_leaves_all_places_to_others)
+{
+	uint64_t id;
+
+	run(some_spans);
+
+	for (id = 1; id <= SP_SPANS_MAX; id++) {
+		struct sp_span_record r = {.span_id = id, .root_id = id, .handle = id * 64};
+
+		if (sp_span_table_add(&r) != 0)
+			break;
+	}
+	cr_assert_eq(id, SP_SPANS_MAX + 1U);
+}
+
+Test(span, counts_the_spans_of_all_threads)
+{
+	cr_assert(begin(41));
+	run(some_spans);
+	cr_assert(end(41));
+
+	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 41);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 41);
+	sp_counters_reset();
+	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 0);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 0);
+}

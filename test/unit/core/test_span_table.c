@@ -215,6 +215,36 @@ Test(span_table, refuses_whole_when_the_window_of_a_handle_is_full)
 	cr_assert_eq(sp_span_table_count(), SP_SPAN_WINDOW);
 }
 
+Test(span_table, finds_and_frees_what_had_to_go_beyond_its_line)
+{
+	const uint64_t last = SP_SPAN_WINDOW - 1;
+	struct sp_span_record r;
+
+	for (uint64_t n = 0; n <= last; n++)
+		cr_assert_eq(add(key_hashing_to(9, n), HANDLES + n * 64), 0);
+	/* the places before it are empty again, and it has not moved */
+	for (uint64_t n = 0; n < last; n++)
+		cr_assert(sp_span_table_remove(key_hashing_to(9, n), &r));
+
+	cr_assert(sp_span_table_by_id(key_hashing_to(9, last), &r));
+	cr_assert(sp_span_table_remove(key_hashing_to(9, last), &r));
+	cr_assert_not(sp_span_table_by_id(key_hashing_to(9, last), &r));
+	cr_assert_eq(sp_span_table_count(), 0);
+}
+
+Test(span_table, closes_by_a_copy_once)
+{
+	struct sp_span_record r;
+
+	cr_assert_eq(add(random_id(1), HANDLES), 0);
+	cr_assert(sp_span_table_by_handle(HANDLES, &r));
+
+	cr_assert(sp_span_table_close(&r));
+	cr_assert_not(sp_span_table_close(&r));
+	cr_assert_eq(add(random_id(1), HANDLES), 0);
+	cr_assert_not(sp_span_table_close(&r), "the copy is of an earlier span");
+}
+
 Test(span_table, a_refused_span_costs_no_place)
 {
 	struct sp_span_record r;
