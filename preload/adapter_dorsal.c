@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "preload/adapter_otelcpp_inner.h"
 #include "preload/elf_walk.h"
 #include "preload/guard.h"
 #include "preload/life.h"
@@ -58,7 +59,8 @@ static bool context_ids(const char *context, struct sp_traceparent *out)
 	return false;
 }
 
-static bool span_ids(void *span, struct sp_traceparent *out)
+/* Asks the SDK's propagator. */
+static bool asked_ids(void *span, struct sp_traceparent *out)
 {
 	__typeof__(&otelc_extract_context_from_current_span) extract =
 		SP_NEXT(otelc_extract_context_from_current_span);
@@ -68,6 +70,35 @@ static bool span_ids(void *span, struct sp_traceparent *out)
 	/* made with new char[]; the SDK's own examples give it to free() */
 	free(context);
 	return ok;
+}
+
+/*
+ * Its handles are struct SpanAndContext {shared_ptr<Span> span; ...}, and the span's class is one that
+ * we know, where opentelemetry-cpp is a library of its own: then no propagator has to be asked.
+ */
+static struct sp_otelcpp_handles handles;
+
+static void inner_ids(struct sp_traceparent *out)
+{
+	struct sp_otelcpp_ids ids;
+
+	sp_otelcpp_own_ids(sp_otelcpp_inner.sdk, sp_otelcpp_inner.span, &ids);
+	memcpy(out->trace_id, ids.trace_id, sizeof(out->trace_id));
+	memcpy(out->span_id, ids.span_id, sizeof(out->span_id));
+	out->sampled = (ids.flags & SP_OTELCPP_FLAG_SAMPLED) != 0;
+}
+
+static bool span_ids(void *span, struct sp_traceparent *out)
+{
+	if (sp_otelcpp_inner.sdk != NULL) {
+		if (sp_otelcpp_inner.span == NULL)
+			return false;
+		if (sp_otelcpp_inner_proven(&handles, span)) {
+			inner_ids(out);
+			return true;
+		}
+	}
+	return asked_ids(span, out);
 }
 
 static void started(void *span, const char *name, const char *remote_context)
@@ -116,12 +147,17 @@ static void set_attribute(void *span, const char *key, const char *value)
 static void ending(void *span)
 {
 	struct sp_span_record r;
+	void *inner;
 
 	if (!sp_life_active() || !sp_span_of(span, &r))
 		return;
-	sp_span_attr_apply(&r, set_attribute, span);
+	inner = sp_otelcpp_inner_of(&handles, span);
+	if (inner != NULL)
+		sp_span_attr_apply(&r, sp_otelcpp_set_string, inner);
+	else
+		sp_span_attr_apply(&r, set_attribute, span);
 	/* before the real end frees the handle, which another thread may get at once */
-	(void)sp_span_ended(span);
+	(void)sp_span_close(&r);
 }
 
 SP_EXPORT void *otelc_start_span(void *tracer, const char *name, int kind,
@@ -129,6 +165,8 @@ SP_EXPORT void *otelc_start_span(void *tracer, const char *name, int kind,
 {
 	__typeof__(&otelc_start_span) next = SP_NEXT(otelc_start_span);
 	struct sp_guard g = sp_guard_enter();
+
+	sp_otelcpp_inner.sdk = NULL;
 	void *span = next != NULL ? next(tracer, name, kind, remote_context) : NULL;
 
 	if (g.outermost && span != NULL) {

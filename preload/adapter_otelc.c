@@ -234,7 +234,7 @@ static void ending(void *span)
 		return;
 	sp_span_attr_apply(&r, set_attribute, span);
 	/* before the real one: from then on another thread may get the object */
-	(void)sp_span_ended(span);
+	(void)sp_span_close(&r);
 }
 
 /* A destroy leaves the last error alone, unlike the attributes we set before it. */

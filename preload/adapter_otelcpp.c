@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "preload/adapter_otelcpp_call.h"
+#include "preload/adapter_otelcpp_inner.h"
 #include "preload/adapter_otelcpp_scope.h"
 #include "preload/adapter_otelcpp_sdk.h"
 #include "preload/adapter_otelcpp_vtable.h"
@@ -75,41 +76,48 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 {
 	struct sp_otelcpp_ids ids;
 	struct sp_span_start s;
+	bool nothing_current;
 	void *span;
 
-	if (!sp_life_wanted() || !sp_otelcpp_known(sdk))
+	if (!sp_otelcpp_known(sdk))
 		return;
-	/* unsampled and no-op spans are of other classes */
+	/* dropped and no-op spans are of other classes: one of this class has begun to record */
 	span = sp_otelcpp_returned(sdk, result);
-	if (span == NULL || !sp_otelcpp_is_recording(sdk, span))
+	if (span == NULL)
 		return;
-	sp_otelcpp_ids(sdk, span, &ids);
+	sp_otelcpp_own_ids(sdk, span, &ids);
 	if ((ids.flags & SP_OTELCPP_FLAG_SAMPLED) == 0 || !sp_life_start())
 		return;
-	sp_otelcpp_scope_watch(sdk);
+	nothing_current = sp_otelcpp_scope_watch(sdk);
 	memset(&s, 0, sizeof(s));
 	s.handle = span;
 	s.name = name != NULL ? name : "";
 	s.name_len = name != NULL ? len : 0;
 	memcpy(s.span_id, ids.span_id, sizeof(s.span_id));
 	memcpy(s.trace_id, ids.trace_id, sizeof(s.trace_id));
-	s.has_parent = sp_otelcpp_parent(sdk, options, s.parent_id);
+	s.has_parent = sp_otelcpp_parent(sdk, options, nothing_current, s.parent_id);
 	s.how = SP_ACTIVATION_SCOPE;
 	s.sdk = SP_SDK_OTELCPP;
 	(void)sp_span_started(&s);
 }
+
+/* The real destructors call each other and end their span, which we have seen to by then. */
+static SP_TLS const void *being_destroyed;
 
 /* Also for a span that is destroyed without an end, which ends it. */
 static void ending(const struct sp_otelcpp *sdk, void *span)
 {
 	struct sp_span_record r;
 
-	if (!sp_life_active() || !sp_span_of(span, &r))
+	if (!sp_span_of(span, &r))
 		return;
-	if (sp_otelcpp_is_recording(sdk, span))
+	int saved = errno;
+
+	if (sp_span_attr_wanted(&r) && sp_otelcpp_is_recording(sdk, span))
 		sp_span_attr_apply(&r, sp_otelcpp_set_string, span);
 	/* before the real end: from then on another thread may get the object */
-	(void)sp_span_ended(span);
+	(void)sp_span_close(&r);
+	errno = saved;
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters, and whose they are */
@@ -120,11 +128,13 @@ static void *hook_start(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, PARA
 
 	if (next != NULL)
 		SP_OTELCPP_CALL(next, ARGUMENTS);
-	if (g.outermost && next != NULL) {
+	if (g.outermost && next != NULL && sp_life_wanted()) {
 		int saved = errno;
 
 		started(sdk, result, name, len, options);
 		errno = saved;
+	} else if (!g.outermost && next != NULL) {
+		sp_otelcpp_inner_started(sdk, result);
 	}
 	sp_guard_leave(g);
 	return result;
@@ -136,14 +146,12 @@ static void *hook_start(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, PARA
  */
 static void hook_ending(const struct sp_otelcpp *sdk, void *span)
 {
+	if (!sp_life_active() || span == being_destroyed)
+		return;
 	struct sp_guard g = sp_guard_enter();
 
-	if (g.outermost) {
-		int saved = errno;
-
+	if (g.outermost)
 		ending(sdk, span);
-		errno = saved;
-	}
 	sp_guard_leave(g);
 }
 
@@ -159,10 +167,13 @@ static void hook_end(struct sp_otelcpp *sdk, void *span, const void *options)
 static void hook_destroy(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void *span)
 {
 	destroy_fn *next = (destroy_fn *)sp_otelcpp_real(sdk, which);
+	const void *outer = being_destroyed;
 
 	hook_ending(sdk, span);
+	being_destroyed = span;
 	if (next != NULL)
 		next(span);
+	being_destroyed = outer;
 }
 
 static void hook_rename(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void *span, size_t len,

@@ -51,6 +51,12 @@ static bool is_watched(const void *vptr)
 	return p >= (uintptr_t)copies && p < (uintptr_t)&copies[COPIES_MAX];
 }
 
+static void note_attached(struct sp_otelcpp *sdk)
+{
+	if (!atomic_load_explicit(&sdk->attached, memory_order_relaxed))
+		atomic_store_explicit(&sdk->attached, true, memory_order_relaxed);
+}
+
 typedef void *attach_fn(void *result, void *self, const void *context);
 
 SP_OTELCPP_LOCAL_ENTRY(sp_otelcpp_attach, attach_fn, "sp_otelcpp_attach_entry");
@@ -59,6 +65,8 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 {
 	const struct vtable_copy *c = copy_of(self);
 
+	/* also inside the guard: what a wrapper attaches is current all the same */
+	note_attached(c->sdk);
 	SP_OTELCPP_CALL(c->attach, result, self, context);
 	struct sp_guard g = sp_guard_enter();
 
@@ -121,22 +129,34 @@ static const struct vtable_copy *copy_vtable(struct sp_otelcpp *sdk, const void 
 	return c;
 }
 
-void sp_otelcpp_scope_watch(struct sp_otelcpp *sdk)
+static void watch(struct sp_otelcpp *sdk, const void *_Atomic *storage)
 {
-	const void *_Atomic *storage = sp_otelcpp_storage(sdk);
 	const struct vtable_copy *c;
 	const void *vptr;
 
-	if (storage == NULL || is_watched(atomic_load_explicit(storage, memory_order_relaxed)))
+	/* Another thread is at it, and ours may attach before it is done: the next start looks again. */
+	if (atomic_flag_test_and_set_explicit(&copies_busy, memory_order_acquire)) {
+		note_attached(sdk);
 		return;
-	/* Another thread is at it: the next start looks again. */
-	if (atomic_flag_test_and_set_explicit(&copies_busy, memory_order_acquire))
-		return;
+	}
 	vptr = atomic_load_explicit(storage, memory_order_relaxed);
 	c = is_watched(vptr) ? NULL : copy_vtable(sdk, vptr);
 	/* release: whoever comes by the new vptr finds the copy complete */
 	if (c != NULL)
 		atomic_store_explicit(storage, &c->word[SP_OTELCPP_VTABLE_HEAD],
 				      memory_order_release);
+	else if (!is_watched(vptr))
+		note_attached(sdk);
 	atomic_flag_clear_explicit(&copies_busy, memory_order_release);
+}
+
+bool sp_otelcpp_scope_watch(struct sp_otelcpp *sdk)
+{
+	const void *_Atomic *storage = sp_otelcpp_storage(sdk);
+
+	if (storage == NULL)
+		return false;
+	if (!is_watched(atomic_load_explicit(storage, memory_order_relaxed)))
+		watch(sdk, storage);
+	return !atomic_load_explicit(&sdk->attached, memory_order_relaxed);
 }

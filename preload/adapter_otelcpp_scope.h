@@ -11,7 +11,10 @@
 /*
  * Sees to it that attaching and detaching passes by us from now on. Cheap when it already does; to
  * be called again and again, as the host may bring a storage of its own. After a span was seen.
+ *
+ * True as long as no thread has attached anything since the first call, which came before the first
+ * recorded span: then none of the recorded spans can be current anywhere.
  */
-void sp_otelcpp_scope_watch(struct sp_otelcpp *sdk);
+bool sp_otelcpp_scope_watch(struct sp_otelcpp *sdk);
 
 #endif

@@ -2,19 +2,20 @@
 /* Reading opentelemetry-cpp's objects by their layout (otelcpp_abi.h). APP context. */
 #include "preload/adapter_otelcpp_sdk.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "preload/adapter_otelcpp_call.h"
 #include "preload/elf_walk.h"
 #include "preload/resolve.h"
+#include "sampler/arch_sig.h"
 #include "sampler/compiler.h"
 
 /* A context holds a handful of values; bounds the walk. */
 #define NODES_MAX 64U
-
-enum state { UNTRIED, KNOWN, REJECTED };
 
 static const struct sp_otelcpp_flavour nostd = SP_OTELCPP_FLAVOUR_NOSTD;
 static const struct sp_otelcpp_flavour std = SP_OTELCPP_FLAVOUR_STD;
@@ -48,14 +49,11 @@ static const struct sp_otelcpp_flavour *flavour_of(struct sp_otelcpp *sdk)
 	return atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
 }
 
-void *sp_otelcpp_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which)
+void *sp_otelcpp_find_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which)
 {
-	void *p = atomic_load_explicit(&sdk->real[which], memory_order_relaxed);
+	void *p = sp_resolve(sdk->names->real[which]);
 
-	if (p == NULL) {
-		p = sp_resolve(sdk->names->real[which]);
-		atomic_store_explicit(&sdk->real[which], p, memory_order_relaxed);
-	}
+	atomic_store_explicit(&sdk->real[which], p, memory_order_relaxed);
 	return p;
 }
 
@@ -87,19 +85,16 @@ static bool layout_fits(struct sp_otelcpp *sdk)
 	       slot_is(sdk, sdk->span_vptr, n->slot_end, SP_OTELCPP_REAL_END);
 }
 
-bool sp_otelcpp_known(struct sp_otelcpp *sdk)
+bool sp_otelcpp_decide(struct sp_otelcpp *sdk)
 {
-	/* pairs with the release below: what was found before the verdict */
-	int state = atomic_load_explicit(&sdk->state, memory_order_acquire);
+	/* Two threads may both try; they find and store the same. */
+	int state = layout_fits(sdk) ? SP_OTELCPP_KNOWN : SP_OTELCPP_REJECTED;
 
-	if (state == UNTRIED) {
-		/* Two threads may both try; they find and store the same. */
-		state = layout_fits(sdk) ? KNOWN : REJECTED;
-		sdk->storage = sdk->linked_storage != NULL ? sdk->linked_storage
-							   : sp_resolve(sdk->names->storage);
-		atomic_store_explicit(&sdk->state, state, memory_order_release);
-	}
-	return state == KNOWN;
+	sdk->storage =
+		sdk->linked_storage != NULL ? sdk->linked_storage : sp_resolve(sdk->names->storage);
+	/* pairs with sp_otelcpp_known() */
+	atomic_store_explicit(&sdk->state, state, memory_order_release);
+	return state == SP_OTELCPP_KNOWN;
 }
 
 static bool own_span(const struct sp_otelcpp *sdk, const void *span)
@@ -132,6 +127,11 @@ void *sp_otelcpp_returned(struct sp_otelcpp *sdk, const void *pointer)
 	}
 	atomic_store_explicit(&sdk->flavour, f, memory_order_relaxed);
 	return span;
+}
+
+void *sp_otelcpp_pointee(struct sp_otelcpp *sdk, const void *pointer)
+{
+	return sp_otelcpp_member(pointer, flavour_of(sdk)->pointee);
 }
 
 bool sp_otelcpp_is_recording(const struct sp_otelcpp *sdk, void *span)
@@ -190,6 +190,45 @@ void sp_otelcpp_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *o
 	release(sdk, context.bytes + SP_OTELCPP_CONTEXT_STATE);
 }
 
+/* Eight readable bytes: the kernel reads a mask before it refuses an unknown operation on it. */
+static bool readable(const void *p)
+{
+	return sp_arch_syscall(SYS_rt_sigprocmask, -1, (long)p, 0, 8) == -EINVAL;
+}
+
+/* The class keeps a pointer to its context there: this span's one leads to this span's ids. */
+static bool context_is_own(const void *span, const struct sp_otelcpp_ids *ids)
+{
+	const void *context = sp_otelcpp_member(span, SP_OTELCPP_SPAN_CONTEXT);
+
+	return (uintptr_t)context % sizeof(void *) == 0 && readable(context) &&
+	       readable(at(context, SP_OTELCPP_CONTEXT_FLAGS)) &&
+	       memcmp(context, ids->trace_id, sizeof(ids->trace_id)) == 0 &&
+	       memcmp(at(context, SP_OTELCPP_CONTEXT_SPAN_ID), ids->span_id,
+		      sizeof(ids->span_id)) == 0 &&
+	       byte(context, SP_OTELCPP_CONTEXT_FLAGS) == ids->flags;
+}
+
+void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out)
+{
+	int state = atomic_load_explicit(&sdk->own_context, memory_order_relaxed);
+	const void *context;
+
+	if (state != SP_OTELCPP_KNOWN) {
+		sp_otelcpp_ids(sdk, span, out);
+		if (state == SP_OTELCPP_UNTRIED)
+			atomic_store_explicit(&sdk->own_context,
+					      context_is_own(span, out) ? SP_OTELCPP_KNOWN
+									: SP_OTELCPP_REJECTED,
+					      memory_order_relaxed);
+		return;
+	}
+	context = sp_otelcpp_member(span, SP_OTELCPP_SPAN_CONTEXT);
+	memcpy(out->trace_id, context, sizeof(out->trace_id));
+	memcpy(out->span_id, at(context, SP_OTELCPP_CONTEXT_SPAN_ID), sizeof(out->span_id));
+	out->flags = byte(context, SP_OTELCPP_CONTEXT_FLAGS);
+}
+
 void sp_otelcpp_set_string(void *span, const char *key, const char *value)
 {
 	void (*set)(void *, size_t, const char *, const void *) =
@@ -229,11 +268,15 @@ static const void *find_node(struct sp_otelcpp *sdk, const void *context, const 
 	return NULL;
 }
 
+/* An id of 8 or 16 bytes. */
 static bool all_zero(const uint8_t *id, size_t n)
 {
-	while (n > 0 && id[n - 1] == 0)
-		n--;
-	return n == 0;
+	uint64_t first;
+	uint64_t last;
+
+	memcpy(&first, id, sizeof(first));
+	memcpy(&last, id + n - sizeof(last), sizeof(last));
+	return (first | last) == 0;
 }
 
 bool sp_otelcpp_context_span(struct sp_otelcpp *sdk, const void *context, uint8_t span_id[8])
@@ -289,7 +332,8 @@ static bool current_span(struct sp_otelcpp *sdk, uint8_t span_id[8])
 	return true;
 }
 
-bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options, uint8_t parent_id[8])
+bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options, bool nothing_current,
+		       uint8_t parent_id[8])
 {
 	const void *parent = at(options, SP_OTELCPP_OPTIONS_PARENT);
 
@@ -299,6 +343,7 @@ bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options, uint8_t pare
 		memcpy(parent_id, at(parent, SP_OTELCPP_CONTEXT_SPAN_ID), 8);
 		if (!all_zero(parent_id, 8) && !all_zero(parent, 16))
 			return true;
+		memset(parent_id, 0, 8);
 		break;
 	case SP_OTELCPP_PARENT_IS_CONTEXT:
 		if (sp_otelcpp_context_span(sdk, parent, parent_id))
@@ -310,5 +355,5 @@ bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options, uint8_t pare
 	default:
 		return false;
 	}
-	return current_span(sdk, parent_id);
+	return nothing_current || current_span(sdk, parent_id);
 }

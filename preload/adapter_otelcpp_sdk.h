@@ -6,6 +6,7 @@
 #ifndef SP_OTELCPP_SDK_H
 #define SP_OTELCPP_SDK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,6 +31,8 @@ struct sp_otelcpp_names {
 	unsigned slot_end;
 };
 
+enum sp_otelcpp_state { SP_OTELCPP_UNTRIED, SP_OTELCPP_KNOWN, SP_OTELCPP_REJECTED };
+
 struct sp_otelcpp {
 	const struct sp_otelcpp_names *names;
 	const void *hook[SP_OTELCPP_REAL_N]; /* ours, as they may stand in the SDK's vtables */
@@ -38,10 +41,12 @@ struct sp_otelcpp {
 	const void *linked_span_vtable;
 	const void *linked_tracer_vtable;
 	void *_Atomic real[SP_OTELCPP_REAL_N];
-	_Atomic int state;
+	_Atomic int state;     /* enum sp_otelcpp_state */
 	const void *span_vptr; /* of the SDK's own spans; valid once known */
 	const char *storage;   /* smart pointer to the RuntimeContextStorage; NULL = out of reach */
 	const struct sp_otelcpp_flavour *_Atomic flavour; /* NULL until a span was seen */
+	_Atomic bool attached;   /* a context may be current on some thread */
+	_Atomic int own_context; /* state: whether SP_OTELCPP_SPAN_CONTEXT holds */
 };
 
 struct sp_otelcpp_ids {
@@ -50,21 +55,41 @@ struct sp_otelcpp_ids {
 	uint8_t flags;
 };
 
+/* Looks the function up, resp. decides; for the two below. */
+void *sp_otelcpp_find_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which);
+bool sp_otelcpp_decide(struct sp_otelcpp *sdk);
+
 /* The SDK's own function, or NULL. Valid without the SDK being known. */
-void *sp_otelcpp_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which);
+static inline void *sp_otelcpp_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which)
+{
+	void *p = atomic_load_explicit(&sdk->real[which], memory_order_relaxed);
+
+	return p != NULL ? p : sp_otelcpp_find_real(sdk, which);
+}
 
 /*
  * The loaded SDK is one whose objects we can read: decided at the first call, for good, so it must
  * come after one of the SDK's functions was called.
  */
-bool sp_otelcpp_known(struct sp_otelcpp *sdk);
+static inline bool sp_otelcpp_known(struct sp_otelcpp *sdk)
+{
+	/* pairs with the release in decide(): what was found before the verdict */
+	int state = atomic_load_explicit(&sdk->state, memory_order_acquire);
+
+	return state == SP_OTELCPP_KNOWN || (state == SP_OTELCPP_UNTRIED && sp_otelcpp_decide(sdk));
+}
 
 /* The SDK's own span in the smart pointer that StartSpan returned; NULL if it is another class. */
 void *sp_otelcpp_returned(struct sp_otelcpp *sdk, const void *pointer);
 
+/* Where a smart pointer of the SDK leads; a span must have been seen. */
+void *sp_otelcpp_pointee(struct sp_otelcpp *sdk, const void *pointer);
+
 /* Calls of span methods, through the vtable. */
 bool sp_otelcpp_is_recording(const struct sp_otelcpp *sdk, void *span);
 void sp_otelcpp_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out);
+/* The same for one of the SDK's own spans: where its layout is what we expect, without a call. */
+void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out);
 void sp_otelcpp_set_string(void *span, const char *key, const char *value);
 
 /* Identity of a context, as the SDK compares them; never 0. */
@@ -74,10 +99,11 @@ uint64_t sp_otelcpp_context_key(struct sp_otelcpp *sdk, const void *context);
 bool sp_otelcpp_context_span(struct sp_otelcpp *sdk, const void *context, uint8_t span_id[8]);
 
 /*
- * The parent that StartSpan gave a span on the calling thread, all zero if it has none. False if it
- * cannot be told.
+ * The parent that StartSpan gave a span on the calling thread, all zero if it has none, or none that
+ * is recorded here. False if it cannot be told. nothing_current: sp_otelcpp_scope_watch().
  */
-bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options, uint8_t parent_id[8]);
+bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options, bool nothing_current,
+		       uint8_t parent_id[8]);
 
 /* The object that keeps the threads' current contexts; NULL if it is out of reach. */
 void *sp_otelcpp_storage(const struct sp_otelcpp *sdk);

@@ -22,18 +22,10 @@
 #include "sampler/sampler.h"
 #include "sampler/thread.h"
 
-enum state {
-	LIFE_OFF,      /* kill switch, AT_SECURE, or before our constructor */
-	LIFE_ASLEEP,   /* waiting for the first recorded span */
-	LIFE_STARTING, /* one thread is setting up */
-	LIFE_ACTIVE,
-	LIFE_FAILED,
-};
-
 /* The start takes well under a millisecond of CPU time; on a busy machine it may be preempted. */
 #define START_WAIT_NS (50 * SP_NS_PER_MS)
 
-static _Atomic int state = LIFE_OFF;
+_Atomic int sp_life_state = SP_LIFE_OFF;
 static pid_t active_pid;
 static struct sp_config config;
 static bool prepared;
@@ -44,19 +36,6 @@ int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
 	__attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
-bool sp_life_active(void)
-{
-	/* pairs with start_by_winner(): the tables before "active" */
-	return atomic_load_explicit(&state, memory_order_acquire) == LIFE_ACTIVE;
-}
-
-bool sp_life_wanted(void)
-{
-	int now = atomic_load_explicit(&state, memory_order_relaxed);
-
-	return now != LIFE_OFF && now != LIFE_FAILED;
-}
-
 const struct sp_config *sp_life_config(void)
 {
 	return &config;
@@ -64,7 +43,7 @@ const struct sp_config *sp_life_config(void)
 
 void sp_life_fail(void)
 {
-	atomic_store_explicit(&state, LIFE_FAILED, memory_order_relaxed);
+	atomic_store_explicit(&sp_life_state, SP_LIFE_FAILED, memory_order_relaxed);
 	sp_thread_disarm_all();
 }
 
@@ -98,7 +77,7 @@ static int prepare(void)
 static bool start_by_winner(void)
 {
 	int err = prepare();
-	int starting = LIFE_STARTING;
+	int starting = SP_LIFE_STARTING;
 
 	active_pid = getpid();
 	if (err == 0) {
@@ -108,7 +87,7 @@ static bool start_by_winner(void)
 					    "not profiling this process");
 	}
 	if (err != 0) {
-		atomic_store_explicit(&state, LIFE_FAILED, memory_order_relaxed);
+		atomic_store_explicit(&sp_life_state, SP_LIFE_FAILED, memory_order_relaxed);
 		return false;
 	}
 	sp_thread_rearm();
@@ -116,7 +95,7 @@ static bool start_by_winner(void)
 	 * pairs with the acquire in sp_life_start(): tables before "active". Not when the background
 	 * thread has failed meanwhile.
 	 */
-	return atomic_compare_exchange_strong_explicit(&state, &starting, LIFE_ACTIVE,
+	return atomic_compare_exchange_strong_explicit(&sp_life_state, &starting, SP_LIFE_ACTIVE,
 						       memory_order_release, memory_order_relaxed);
 }
 
@@ -131,25 +110,25 @@ static bool wait_for_winner(void)
 
 	do {
 		(void)syscall(SYS_sched_yield);
-		state_now = atomic_load_explicit(&state, memory_order_acquire);
-	} while (state_now == LIFE_STARTING && sp_monotonic_ns() < end);
-	if (state_now == LIFE_STARTING)
+		state_now = atomic_load_explicit(&sp_life_state, memory_order_acquire);
+	} while (state_now == SP_LIFE_STARTING && sp_monotonic_ns() < end);
+	if (state_now == SP_LIFE_STARTING)
 		sp_count(SP_COUNT_SPAN_NO_THREAD);
-	return state_now == LIFE_ACTIVE;
+	return state_now == SP_LIFE_ACTIVE;
 }
 
 bool sp_life_start(void)
 {
-	int now = atomic_load_explicit(&state, memory_order_acquire);
+	int now = atomic_load_explicit(&sp_life_state, memory_order_acquire);
 	int saved = errno;
 	bool ok;
 
-	if (now == LIFE_ACTIVE)
+	if (now == SP_LIFE_ACTIVE)
 		return true;
-	if (now != LIFE_ASLEEP && now != LIFE_STARTING)
+	if (now != SP_LIFE_ASLEEP && now != SP_LIFE_STARTING)
 		return false;
-	if (now == LIFE_STARTING ||
-	    !atomic_compare_exchange_strong_explicit(&state, &now, LIFE_STARTING,
+	if (now == SP_LIFE_STARTING ||
+	    !atomic_compare_exchange_strong_explicit(&sp_life_state, &now, SP_LIFE_STARTING,
 						     memory_order_acq_rel, memory_order_acquire)) {
 		ok = wait_for_winner();
 		errno = saved;
@@ -162,12 +141,12 @@ bool sp_life_start(void)
 
 static void after_fork_in_child(void)
 {
-	int was = atomic_load_explicit(&state, memory_order_relaxed);
+	int was = atomic_load_explicit(&sp_life_state, memory_order_relaxed);
 	bool clean = sp_fork_gate_forked();
 	int saved = errno;
 	bool has_span;
 
-	if (was == LIFE_OFF || was == LIFE_FAILED || was == LIFE_ASLEEP)
+	if (was == SP_LIFE_OFF || was == SP_LIFE_FAILED || was == SP_LIFE_ASLEEP)
 		return;
 	/* Without the guard our own thread creation would be taken for the host's. */
 	struct sp_guard g = sp_guard_enter();
@@ -175,7 +154,8 @@ static void after_fork_in_child(void)
 	sp_background_forked();
 	has_span = sp_sampler_forked();
 	/* Rather an unprofiled child than one that waits for a lock which nobody holds any more. */
-	atomic_store_explicit(&state, clean ? LIFE_ASLEEP : LIFE_FAILED, memory_order_relaxed);
+	atomic_store_explicit(&sp_life_state, clean ? SP_LIFE_ASLEEP : SP_LIFE_FAILED,
+			      memory_order_relaxed);
 	if (has_span || config.profile == SP_PROFILE_ALWAYS)
 		(void)sp_life_start();
 	sp_guard_leave(g);
@@ -207,12 +187,12 @@ void sp_life_load(char *const *envp)
 	sp_config_capture(envp);
 	if (sp_config_disabled())
 		return;
-	atomic_store_explicit(&state, LIFE_ASLEEP, memory_order_relaxed);
+	atomic_store_explicit(&sp_life_state, SP_LIFE_ASLEEP, memory_order_relaxed);
 }
 
 void sp_life_main(void)
 {
-	if (atomic_load_explicit(&state, memory_order_relaxed) != LIFE_ASLEEP ||
+	if (atomic_load_explicit(&sp_life_state, memory_order_relaxed) != SP_LIFE_ASLEEP ||
 	    !sp_config_wants_start())
 		return;
 	struct sp_guard g = sp_guard_enter();

@@ -6,6 +6,7 @@
 #ifndef SP_LIFE_H
 #define SP_LIFE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,11 +24,30 @@ void sp_life_main(void);
  */
 bool sp_life_start(void);
 
-/* Not switched off and not broken: a recorded span would start or find us. APP; one load. */
-bool sp_life_wanted(void);
+enum sp_life_state {
+	SP_LIFE_OFF,      /* kill switch, AT_SECURE, or before our constructor */
+	SP_LIFE_ASLEEP,   /* waiting for the first recorded span */
+	SP_LIFE_STARTING, /* one thread is setting up */
+	SP_LIFE_ACTIVE,
+	SP_LIFE_FAILED,
+};
+/* Written by life.c alone; every hooked call asks. */
+extern _Atomic int sp_life_state;
 
-/* Sampling is on. One load; any context. */
-bool sp_life_active(void);
+/* Not switched off and not broken: a recorded span would start or find us. APP. */
+static inline bool sp_life_wanted(void)
+{
+	int now = atomic_load_explicit(&sp_life_state, memory_order_relaxed);
+
+	return now != SP_LIFE_OFF && now != SP_LIFE_FAILED;
+}
+
+/* Sampling is on. Any context. */
+static inline bool sp_life_active(void)
+{
+	/* pairs with start_by_winner(): the tables before "active" */
+	return atomic_load_explicit(&sp_life_state, memory_order_acquire) == SP_LIFE_ACTIVE;
+}
 
 /* Parsed configuration; valid once sp_life_start() returned true. */
 const struct sp_config *sp_life_config(void);

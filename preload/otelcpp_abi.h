@@ -8,6 +8,8 @@
 #ifndef SP_OTELCPP_ABI_H
 #define SP_OTELCPP_ABI_H
 
+#include <pthread.h>
+
 /* Mangled names; V is 1 or 2 as a string literal. */
 #define SP_OTELCPP_NAME(V, rest) "_ZN13opentelemetry2v" V rest
 #define SP_OTELCPP_START_NOSTD(V)                                                                  \
@@ -61,6 +63,12 @@
 #define SP_OTELCPP_CONTEXT_FLAGS 24U
 #define SP_OTELCPP_CONTEXT_STATE 32U
 #define SP_OTELCPP_FLAG_SAMPLED 1U
+
+/*
+ * sdk::trace::Span, private: vptr, shared_ptr<Tracer>, mutex, unique_ptr<Recordable>, a time, and then
+ * unique_ptr<SpanContext>; so from 1.0.0 on, but no interface, so to be proved on a span.
+ */
+#define SP_OTELCPP_SPAN_CONTEXT (8U + 16U + sizeof(pthread_mutex_t) + 8U + 8U)
 
 /* StartSpanOptions::parent, a variant of SpanContext and Context. */
 #define SP_OTELCPP_OPTIONS_PARENT 16U

@@ -90,6 +90,15 @@ static void set_links(const struct sp_span_record *r, struct sp_link *l, set_fn 
 	}
 }
 
+bool sp_span_attr_wanted(const struct sp_span_record *r)
+{
+	const struct sp_config *cfg = sp_life_config();
+
+	if (cfg->attributes == SP_ATTRIBUTES_NEVER || !labelled(r, cfg))
+		return false;
+	return cfg->attributes != SP_ATTRIBUTES_WITH_SAMPLES || sp_span_table_marked(r);
+}
+
 void sp_span_attr_apply(const struct sp_span_record *r,
 			void (*set)(void *span, const char *key, const char *value), void *span)
 {
@@ -97,9 +106,7 @@ void sp_span_attr_apply(const struct sp_span_record *r,
 	uint8_t bytes[16];
 	struct sp_link l;
 
-	if (cfg->attributes == SP_ATTRIBUTES_NEVER || !labelled(r, cfg))
-		return;
-	if (cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES && !sp_span_table_marked(r))
+	if (!sp_span_attr_wanted(r))
 		return;
 	memset(&l, 0, sizeof(l));
 	memcpy(bytes, &r->span_id, sizeof(r->span_id));

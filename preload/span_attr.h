@@ -3,7 +3,12 @@
 #ifndef SP_SPAN_ATTR_H
 #define SP_SPAN_ATTR_H
 
+#include <stdbool.h>
+
 #include "sampler/span_table.h"
+
+/* The span gets any attribute at all. */
+bool sp_span_attr_wanted(const struct sp_span_record *r);
 
 /*
  * Calls set once per attribute that this span gets: pyroscope.profile.id on every span whose id can
