@@ -52,3 +52,11 @@ counted wrapper "$HOSTS/spans" 300
 counted itself "$TEST_LIBS/otelcpp/debian/stories" many 1
 ((STARTED_CALLS == SPANS && HOOK_CALLS == SPANS)) || fail "a span was not counted once"
 ((ATTACHED_CALLS == SPANS)) || fail "a scope was not counted once"
+
+# What the wrapper made current is the parent of the SDK's own span, so the root of its work.
+mkdir "$WORK/mixed"
+run_under mixed OTELC_SPANS_JSON="$WORK/mixed.spans" SPANPROF_OUTPUT_DIR="$WORK/mixed" \
+	"$TEST_LIBS/otelcpp/mixed"
+expect_rc mixed 0
+report "$WORK/mixed" "$WORK/mixed.json"
+expect "$WORK/mixed.json" "[n['span_name'] for n in d['span_names'] if n['ns'] > 250e6] == ['outer']"

@@ -56,3 +56,10 @@ $(OTELCPP_DIR)/stranger: test/otelcpp/stranger.c test/otelcpp/stranger.h $(OTELC
 		-Wl,-rpath,'$$ORIGIN'
 
 TEST_PROGRAMS += $(OTELCPP_DIR)/stranger
+
+$(OTELCPP_DIR)/mixed: $(OTELCPP_DIR)/debian/mixed.o $(B)/test/libopentelemetry-c.so
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $< -L$(B)/test -lopentelemetry-c $(TEST_SDK_OTEL) \
+		-Wl,-rpath,'$$ORIGIN/..'
+
+TEST_PROGRAMS += $(OTELCPP_DIR)/mixed

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A span of opentelemetry-cpp itself inside one of the C wrapper over it: it does all the work, and
+ * its parent is current only by what the wrapper did. The SDK's first own start comes late on purpose.
+ */
+#include <ctime>
+
+#include <opentelemetry/trace/provider.h>
+
+#include "test/sdk/opentelemetry_c.h"
+
+static void spend(double seconds)
+{
+	std::timespec now;
+
+	do {
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	} while (static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9 <
+		 seconds);
+}
+
+int main()
+{
+	otelc_init_tracer_provider("mixed", "1", "", "1");
+	void *tracer = otelc_get_tracer();
+	void *outer = otelc_start_span(tracer, "outer", OTELC_SPAN_KIND_INTERNAL, "");
+	auto inner =
+		opentelemetry::trace::Provider::GetTracerProvider()->GetTracer("mixed")->StartSpan(
+			"inner");
+
+	spend(0.5);
+	inner->End();
+	otelc_end_span(outer);
+	otelc_destroy_tracer_provider();
+	return 0;
+}
