@@ -15,6 +15,7 @@
 	X(otelc_set_str_attr) \
 	X(otelc_set_span_attrs) \
 	X(otelc_destroy_attr_map) \
+	X(otelc_tracer_create) \
 	X(otel_tracer_start_span) \
 	X(otel_tracer_start_span_with_context) \
 	X(otel_tracer_start_span_ex) \
