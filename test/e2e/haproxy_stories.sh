@@ -20,7 +20,7 @@ tell()
 	mkdir "$WORK/$name"
 	run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" SPANPROF_SPAN_ID_SCOPE="$scope" \
 		SPANPROF_SPAN_NAME_SCOPE="$scope" FIXTURE_SPANS="$WORK/$name.spans" \
-		"$host" "$story" "$PIECE_MS"
+		OTELC_SPANS_JSON="$WORK/$name.spans" "$host" "$story" "$PIECE_MS"
 	expect_rc "$name" 7
 	echo "$name"
 	python3 "$CHECK_STORY" spans "$WORK/$name.out" "$WORK/$name.spans" "$scope"
@@ -44,6 +44,14 @@ tell event_loop all 3.3 event_loop
 [[ $(grep -c 'spanprof\[.*spans interleave' "$WORK/event_loop.err") == 1 ]] || fail "not said once"
 # Only the child has something to profile, which begins with its first span.
 tell forked all 3.3 forked
+
+# Over a shared opentelemetry-cpp of its own, whose hooks are called too.
+export LD_LIBRARY_PATH=$HAPROXY/over_cpp
+for story in elsewhere ends renamed; do
+	tell "over_cpp.$story" all 3.3 "$story"
+	expect_silent "over_cpp.$story"
+done
+unset LD_LIBRARY_PATH
 
 # What is not recorded is never profiled.
 for mode in noop unsampled record_only; do

@@ -60,3 +60,9 @@ run_under mixed OTELC_SPANS_JSON="$WORK/mixed.spans" SPANPROF_OUTPUT_DIR="$WORK/
 expect_rc mixed 0
 report "$WORK/mixed" "$WORK/mixed.json"
 expect "$WORK/mixed.json" "[n['span_name'] for n in d['span_names'] if n['ns'] > 250e6] == ['outer']"
+
+# Over a library of the other ABI version, one more hook per span: the one that counts.
+export LD_LIBRARY_PATH=$TEST_LIBS/haproxy/over_cpp
+counted tables "$TEST_LIBS/haproxy/3.3/stories" tracers
+((STARTED_CALLS == SPANS)) || fail "a span of the wrapper was not counted once"
+((HOOK_CALLS >= SPANS)) || fail "the wrapped SDK's hook was not called"

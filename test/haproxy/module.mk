@@ -45,4 +45,16 @@ $(HAPROXY_DIR)/libforeign.so: test/haproxy/foreign.c
 $(HAPROXY_DIR)/foreign: test/haproxy/foreign.c $(HAPROXY_DIR)/libforeign.so
 	$(call haproxy_link,-DHOST $(HAPROXY_DIR)/libforeign.so -Wl$(comma)-rpath$(comma)'$$ORIGIN')
 
-TEST_PROGRAMS += $(HAPROXY_LIBS) $(HAPROXY_HOSTS) $(HAPROXY_DIR)/foreign
+# The host of 3.3 finds it by LD_LIBRARY_PATH.
+HAPROXY_OVER_CPP := $(HAPROXY_DIR)/over_cpp/$(HAPROXY_STEM).9
+HAPROXY_CPP_SDK := $(B)/test/otelcpp/v2_stl17/libmini.so
+
+$(HAPROXY_OVER_CPP): test/haproxy/over_cpp.cc test/haproxy/wrapper.h $(HAPROXY_CPP_SDK)
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)
+	$(Q)$(CXX) $(OTELCPP_CXXFLAGS) $(OTELCPP_FLAGS_v2_stl17) -fvisibility=hidden $(LDFLAGS) -shared \
+		-MF $(@D)/over_cpp.d -o $@ $< $(HAPROXY_CPP_SDK) -Wl,-soname,$(@F) \
+		-Wl,-rpath,'$$ORIGIN/../../otelcpp/v2_stl17'
+
+TEST_PROGRAMS += $(HAPROXY_LIBS) $(HAPROXY_HOSTS) $(HAPROXY_DIR)/foreign \
+	$(HAPROXY_OVER_CPP)
