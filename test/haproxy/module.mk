@@ -58,3 +58,9 @@ $(HAPROXY_OVER_CPP): test/haproxy/over_cpp.cc test/haproxy/wrapper.h $(HAPROXY_C
 
 TEST_PROGRAMS += $(HAPROXY_LIBS) $(HAPROXY_HOSTS) $(HAPROXY_DIR)/foreign \
 	$(HAPROXY_OVER_CPP)
+
+# test/stress/haproxy_table.c
+define haproxy_stress
+$(B)/$(1)/test/stress/haproxy_table: $(B)/$(1)/preload/haproxy_table.o $(B)/$(1)/preload/haproxy_gate.o
+endef
+$(foreach flavour,release tsan,$(eval $(call haproxy_stress,$(flavour))))
