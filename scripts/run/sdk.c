@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One row per SDK and version of its ABI. A row's names are those its adapter asks for before it
- * touches anything: preload/adapter_dorsal.c, adapter_otelc.c, otelcpp_abi.h. Runs in spanprof-run
- * only. Caller: check.c.
+ * touches anything: preload/adapter_dorsal.c, adapter_haproxy.c, adapter_otelc.c, otelcpp_abi.h. Runs
+ * in spanprof-run only. Caller: check.c.
  */
 #include "scripts/run/sdk.h"
 
@@ -64,8 +64,9 @@ static const struct row rows[] = {
 	{
 		.name = "haproxytech/opentelemetry-c-wrapper",
 		.start = {"otelc_tracer_create"},
-		.with = {"otelc_version", "otelc_init", "otelc_deinit"},
-		.obstacle = "there is no adapter for it",
+		.with = {"otelc_version", "otelc_init", "otelc_deinit",
+			 "otelc_span_context_create"},
+		.method = "its tables of functions, in releases 1.0.0 to 3.3.0",
 	},
 };
 

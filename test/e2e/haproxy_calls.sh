@@ -143,3 +143,8 @@ run plain "$HAPROXY/foreign"
 run_under foreign "$HAPROXY/foreign"
 expect_rc plain 4
 expect_same plain foreign out rc
+
+# What is told beforehand is what is done.
+run check build/spanprof-run --check "$HAPROXY/3.3/stories"
+expect_rc check 0
+grep -q 'opentelemetry-c-wrapper .*hooked: its tables' "$WORK/check.out" || fail "not foretold"
