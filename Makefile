@@ -151,8 +151,10 @@ all: $(PRODUCTS) ## both objects and the tools, in build/ (V=1 prints commands, 
 deps: ## install the Debian packages of every group (SPANPROF_SKIP_DEPS=1 skips this everywhere)
 	$(call install_deps,build demo test lint bench cross)
 
-install: all ## copy into $(DESTDIR)$(PREFIX)/lib/spanprof and $(DESTDIR)$(PREFIX)/bin
-	install -d '$(DESTDIR)$(PREFIX)/lib/spanprof' '$(DESTDIR)$(PREFIX)/bin'
+install: all ## copy into $(DESTDIR)$(PREFIX)/lib/spanprof, bin and include
+	install -d '$(DESTDIR)$(PREFIX)/lib/spanprof' '$(DESTDIR)$(PREFIX)/bin' \
+		'$(DESTDIR)$(PREFIX)/include'
+	install -m 0644 preload/spanprof.h '$(DESTDIR)$(PREFIX)/include'
 	install -m 0644 $(CORE_SO) $(EXPORT_SO) '$(DESTDIR)$(PREFIX)/lib/spanprof'
 	install -m 0755 $(REPORT) $(RUNNER) $(PROBE) $(wildcard scripts/spanprof-*) '$(DESTDIR)$(PREFIX)/bin'
 

@@ -9,6 +9,7 @@
 #include "sampler/counters.h"
 #include "sampler/interleave.h"
 #include "sampler/label.h"
+#include "sampler/mark.h"
 #include "sampler/scope.h"
 #include "sampler/span_age.h"
 #include "sampler/span_stack.h"
@@ -66,7 +67,11 @@ static void find_root(const struct sp_span_start *s, const struct sp_thread *t,
 		if (sp_span_table_by_id(id_word(s->parent_id), &parent))
 			take_root(r, parent.root_id, parent.root_ref, sp_span_root_name(&parent));
 	} else if (t != NULL && sp_span_stack_peek(&t->spans, &active)) {
-		take_root(r, active.root_id, active.root_ref, active.root_name_id);
+		/* a manual label is nobody's root */
+		if (!sp_mark_is(active.token))
+			take_root(r, active.root_id, active.root_ref, active.root_name_id);
+		else if (sp_span_table_by_id(sp_mark_enclosing(&t->spans), &parent))
+			take_root(r, parent.root_id, parent.root_ref, sp_span_root_name(&parent));
 	}
 }
 

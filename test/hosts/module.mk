@@ -8,13 +8,16 @@ HOST_BURN := $(B)/test/libburn.so
 HOST_PLUGIN := $(B)/test/libplugin.so
 HOST_RPATH := -L$(B)/test -Wl,-rpath,'$$ORIGIN/..' -lpthread
 
-HOSTS_WITH_FIXTURE := blocked calls close_fds ending handlers itimer requests spawn spend taker threads
+HOSTS_WITH_FIXTURE := blocked calls close_fds ending handlers itimer labels requests spawn spend taker \
+	threads
 HOSTS_WITH_SDK := prefork spans
 
 $(foreach h,$(HOSTS_WITH_FIXTURE),$(eval HOST_LIBS_$(h) = -lfixture-otelc $$(HOST_RPATH)))
 $(foreach h,$(HOSTS_WITH_SDK),$(eval HOST_LIBS_$(h) = $$(TEST_SDK_LDLIBS) $$(HOST_RPATH)))
 HOST_LIBS_spans += -lburn
 HOST_LIBS_plugin_host = -ldl
+HOST_LIBS_labels_opener = -ldl
+HOST_CFLAGS_labels = -DLABELS_WITH_SPANS
 
 $(HOSTS_WITH_FIXTURE:%=$(B)/test/hosts/%): $(HOST_FIXTURE)
 $(HOSTS_WITH_SDK:%=$(B)/test/hosts/%): $(B)/test/libopentelemetry-c.so
@@ -51,3 +54,20 @@ $(B)/test/print-config: $(B)/release/scripts/print-config.o $(B)/release/sampler
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
 
 TEST_PROGRAMS += $(B)/test/print-config
+
+# Programs that label their own work, in the forms a program can have; linked with nothing of ours.
+HOST_LABELS := $(addprefix $(B)/test/hosts/labels_,pie exec static cxx noplt libplugin.so)
+HOST_LABELS_FLAGS_pie := -std=c99 -fPIE -pie -D_GNU_SOURCE
+HOST_LABELS_FLAGS_exec := -std=gnu11 -fno-pic -no-pie
+HOST_LABELS_FLAGS_static := -std=gnu11 -static
+HOST_LABELS_FLAGS_cxx := -x c++ -std=c++11
+HOST_LABELS_FLAGS_noplt := -std=gnu11 -fno-plt
+HOST_LABELS_FLAGS_libplugin.so := -std=gnu11 -fPIC -shared -DLABELS_PLUGIN
+
+$(HOST_LABELS): $(B)/test/hosts/labels_%: test/hosts/labels.c test/hosts/host.h preload/spanprof.h
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(if $(filter cxx,$*),$(CXX),$(CC)) -O2 -g -Wall -Wextra -Werror -I. \
+		$(HOST_LABELS_FLAGS_$*) -o $@ $<
+
+TEST_PROGRAMS += $(HOST_LABELS)

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The functions behind spanprof.h, for programs that label their own work. APP context. Exported
+ * under names of their own version, so that the header may change what it calls.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "preload/spanprof.h"
+#include "sampler/compiler.h"
+#include "sampler/label.h"
+#include "sampler/mark.h"
+
+static int digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+/* 16 hex digits to the 8 bytes of a span id as they lie in memory; false for anything else. */
+static bool parse_id(const char *text, uint64_t *id)
+{
+	uint8_t byte[sizeof(*id)];
+
+	if (text == NULL)
+		return false;
+	for (unsigned i = 0; i < sizeof(byte); i++) {
+		int high = digit(text[2 * i]);
+		int low = high >= 0 ? digit(text[2 * i + 1]) : -1;
+
+		if (low < 0)
+			return false;
+		byte[i] = (uint8_t)(high << 4 | low);
+	}
+	memcpy(id, byte, sizeof(*id));
+	/* the two values that never name a span */
+	return text[2 * sizeof(byte)] == '\0' && *id != 0 && *id != SP_SPAN_BLANK;
+}
+
+static int push(const char *profile_id, const char *name)
+{
+	uint64_t id;
+
+	if (!parse_id(profile_id, &id))
+		return EINVAL;
+	if (!sp_life_start())
+		return ENOSYS;
+	return -sp_mark_show(
+		id, sp_label_intern(name != NULL ? name : "", name != NULL ? strlen(name) : 0));
+}
+
+SP_EXPORT int spanprof_v1_label_push(const char *profile_id, const char *name)
+{
+	struct sp_guard g = sp_guard_enter();
+	int saved = errno;
+	int err;
+
+	sp_mark_enter();
+	err = push(profile_id, name);
+	errno = saved;
+	sp_guard_leave(g);
+	return err;
+}
+
+SP_EXPORT void spanprof_v1_label_pop(void)
+{
+	struct sp_guard g = sp_guard_enter();
+
+	(void)sp_mark_leave();
+	sp_guard_leave(g);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Manual labels of the calling thread. APP context. */
+#include "sampler/mark.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "sampler/compiler.h"
+#include "sampler/counters.h"
+#include "sampler/thread.h"
+
+static SP_TLS uint32_t level;
+
+void sp_mark_enter(void)
+{
+	if (level < UINT32_MAX)
+		level++;
+}
+
+int sp_mark_show(uint64_t id, uint32_t name_id)
+{
+	struct sp_thread *t = sp_thread_self();
+	struct sp_span_entry e;
+	struct sp_span_entry around;
+
+	if (t == NULL) {
+		sp_count(SP_COUNT_SPAN_NO_THREAD);
+		return -ENOSPC;
+	}
+	memset(&e, 0, sizeof(e));
+	e.span_id = id;
+	e.root_id = id;
+	e.name_id = name_id;
+	e.root_name_id = name_id;
+	e.token = SP_MARK_TOKEN + level;
+	/* still work for the same trace */
+	if (sp_span_stack_peek(&t->spans, &around))
+		memcpy(e.trace_id, around.trace_id, sizeof(e.trace_id));
+	if (level > SP_MARK_DEPTH_MAX || sp_span_stack_push(&t->spans, &e) < 0) {
+		sp_count(SP_COUNT_SPAN_STACK_FULL);
+		return -ENOSPC;
+	}
+	return 0;
+}
+
+bool sp_mark_leave(void)
+{
+	struct sp_thread *t = sp_thread_own;
+
+	if (level == 0)
+		return false;
+	if (t != NULL && level <= SP_MARK_DEPTH_MAX)
+		(void)sp_span_stack_pop_token(&t->spans, SP_MARK_TOKEN + level, false);
+	level--;
+	return true;
+}
+
+uint64_t sp_mark_enclosing(const struct sp_span_stack *s)
+{
+	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+
+	while (d > 0) {
+		const struct sp_span_frame *f = &s->frame[--d];
+		uint64_t id = atomic_load_explicit(&f->span_id, memory_order_relaxed);
+
+		if (id == SP_SPAN_BLANK)
+			return 0;
+		if (id != 0 && !sp_mark_is(f->token))
+			return id;
+	}
+	return 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Manual labels on the calling thread's span stack: a profile id and a name of the program's own,
+ * innermost wins, each a root of its own and nobody's parent. APP context, inside the guard.
+ *
+ * Frames are told from those of SDKs by their token, which is the nesting depth: a pop ends the frame
+ * of its own push or nothing, whatever became of that in between.
+ */
+#ifndef SP_MARK_H
+#define SP_MARK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sampler/span_stack.h"
+
+/* Half a stack: labels that are never popped leave the other half to spans. */
+#define SP_MARK_DEPTH_MAX (SP_SPAN_DEPTH_MAX / 2)
+
+/* Above every address and every count an SDK could use as a token, below the reserved one. */
+#define SP_MARK_TOKEN (UINT64_MAX - 2 * SP_MARK_DEPTH_MAX)
+
+static inline bool sp_mark_is(uint64_t token)
+{
+	return token > SP_MARK_TOKEN && token <= SP_MARK_TOKEN + SP_MARK_DEPTH_MAX;
+}
+
+/* Goes one level down, without a label. To be called for every push, shown or not. */
+void sp_mark_enter(void);
+
+/* Shows a label on the level just entered. 0, -ENOSPC (counted). */
+int sp_mark_show(uint64_t id, uint32_t name_id);
+
+/* Leaves the level, and its label if it has one. False at the outermost: nothing to leave. */
+bool sp_mark_leave(void);
+
+/* The id of the innermost live span beneath the marks; 0 if there is none. */
+uint64_t sp_mark_enclosing(const struct sp_span_stack *s);
+
+#endif

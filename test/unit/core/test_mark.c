@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts about manual labels on a thread's span stack. */
+#include "sampler/mark.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "sampler/counters.h"
+#include "sampler/label.h"
+#include "sampler/span.h"
+#include "sampler/thread.h"
+
+static void set_up(void)
+{
+	cr_assert_eq(sp_span_table_init(), 0);
+	cr_assert_eq(sp_label_init(100), 0);
+	cr_assert_eq(sp_thread_init(), 0);
+}
+
+/* The id on top of the calling thread's stack; 0 if nothing labels it. */
+static uint64_t shown(void)
+{
+	struct sp_span_entry e;
+
+	return sp_span_stack_peek(&sp_thread_self()->spans, &e) ? e.span_id : 0;
+}
+
+static int push(uint64_t id)
+{
+	sp_mark_enter();
+	return sp_mark_show(id, 1);
+}
+
+static const void *begin(uint64_t id)
+{
+	struct sp_span_start s;
+	const void *handle = (const void *)(uintptr_t)(0x10000 + id * 64);
+
+	memset(&s, 0, sizeof(s));
+	s.handle = handle;
+	memcpy(s.span_id, &id, sizeof(id));
+	s.name = "span";
+	s.name_len = 4;
+	cr_assert(sp_span_started(&s));
+	return handle;
+}
+
+static uint64_t root_of(const void *handle)
+{
+	struct sp_span_record r;
+
+	cr_assert(sp_span_of(handle, &r));
+	return r.root_id;
+}
+
+TestSuite(mark, .timeout = 20, .init = set_up);
+
+Test(mark, the_innermost_label_counts)
+{
+	cr_assert_eq(push(11), 0);
+	cr_assert_eq(push(12), 0);
+
+	cr_assert_eq(shown(), 12);
+	cr_assert(sp_mark_leave());
+	cr_assert_eq(shown(), 11);
+	cr_assert(sp_mark_leave());
+	cr_assert_eq(shown(), 0);
+	cr_assert_not(sp_mark_leave(), "there is nothing to leave");
+}
+
+Test(mark, a_level_without_a_label_keeps_the_one_below)
+{
+	(void)push(11);
+	sp_mark_enter();
+
+	cr_assert(sp_mark_leave());
+	cr_assert_eq(shown(), 11);
+}
+
+Test(mark, leaving_ends_no_span)
+{
+	(void)push(11);
+	(void)begin(21);
+
+	cr_assert(sp_mark_leave());
+	cr_assert_eq(shown(), 21);
+	cr_assert_not(sp_mark_leave());
+	cr_assert_eq(shown(), 21);
+}
+
+Test(mark, an_ending_span_ends_no_label)
+{
+	const void *outer = begin(21);
+
+	(void)push(11);
+	cr_assert(sp_span_ended(outer));
+	cr_assert_eq(shown(), 11);
+}
+
+/* A scope may take everything above it along; the label's own pop then finds nothing. */
+Test(mark, a_label_that_a_scope_took_along_is_not_looked_for_below)
+{
+	(void)push(11);
+	sp_scope_attached(77, NULL);
+	(void)push(12);
+	sp_scope_detached(77, true);
+
+	cr_assert(sp_mark_leave());
+	cr_assert_eq(shown(), 11);
+}
+
+Test(mark, is_nobodys_root)
+{
+	const void *outer = begin(21);
+
+	(void)push(11);
+	cr_assert_eq(root_of(begin(22)), root_of(outer));
+}
+
+Test(mark, without_a_span_around_a_span_is_its_own_root)
+{
+	(void)push(11);
+	cr_assert_eq(root_of(begin(21)), 21);
+}
+
+Test(mark, leaves_room_for_spans_and_counts_what_was_not_shown)
+{
+	uint64_t before = sp_count_read(SP_COUNT_SPAN_STACK_FULL);
+	unsigned many = 3 * SP_SPAN_DEPTH_MAX;
+
+	for (unsigned i = 0; i < many; i++)
+		cr_assert_eq(push(100 + i), i < SP_MARK_DEPTH_MAX ? 0 : -ENOSPC);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_STACK_FULL), before + many - SP_MARK_DEPTH_MAX);
+	(void)begin(21);
+	cr_assert_eq(shown(), 21);
+
+	for (unsigned i = 0; i < many; i++)
+		cr_assert(sp_mark_leave());
+	cr_assert_not(sp_mark_leave());
+	cr_assert_eq(shown(), 21);
+}
