@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "preload/adapter_otelcpp_inner.h"
+#include "preload/copies.h"
 #include "preload/elf_walk.h"
 #include "preload/guard.h"
 #include "preload/life.h"
@@ -30,20 +31,28 @@ void otelc_set_str_attr(void *map, const char *key, const char *value);
 void otelc_set_span_attrs(void *span, void *map);
 void otelc_destroy_attr_map(void *map);
 
-/* The SDK really is this one: decided once per process, again while it is not there. */
+static struct sp_copies copies;
+/* The one that the current call belongs to. */
+static SP_TLS struct sp_copy *copy;
+
+#define REAL(sym) ((__typeof__(&(sym)))sp_copy_fn(copy, SP_NEXT_##sym))
+
+/* The SDK really is this one: decided once per copy, again while it is not. */
 static bool known_sdk(void)
 {
 	static const char *const together[] = {"otelc_init_tracer_provider",
 					       "otelc_extract_context_from_current_span", NULL};
-	static _Atomic bool known;
+	_Atomic int *known;
 
-	if (atomic_load_explicit(&known, memory_order_relaxed))
-		return true;
-	void *p = sp_elf_find("otelc_start_span", together);
-
-	if (p == NULL || p != sp_next(SP_NEXT_otelc_start_span))
+	if (copy == NULL)
 		return false;
-	atomic_store_explicit(&known, true, memory_order_relaxed);
+	known = &copy->verdict[SP_NEXT_otelc_start_span];
+	if (atomic_load_explicit(known, memory_order_relaxed) != 0)
+		return true;
+	if (!sp_elf_belongs("otelc_start_span", sp_copy_fn(copy, SP_NEXT_otelc_start_span),
+			    together))
+		return false;
+	atomic_store_explicit(known, 1, memory_order_relaxed);
 	return true;
 }
 
@@ -63,7 +72,7 @@ static bool context_ids(const char *context, struct sp_traceparent *out)
 static bool asked_ids(void *span, struct sp_traceparent *out)
 {
 	__typeof__(&otelc_extract_context_from_current_span) extract =
-		SP_NEXT(otelc_extract_context_from_current_span);
+		REAL(otelc_extract_context_from_current_span);
 	char *context = extract != NULL ? extract(span) : NULL;
 	bool ok = context_ids(context, out);
 
@@ -127,10 +136,10 @@ static void started(void *span, const char *name, const char *remote_context)
 
 static void set_attribute(void *span, const char *key, const char *value)
 {
-	__typeof__(&otelc_create_attr_map) create = SP_NEXT(otelc_create_attr_map);
-	__typeof__(&otelc_set_str_attr) set = SP_NEXT(otelc_set_str_attr);
-	__typeof__(&otelc_set_span_attrs) apply = SP_NEXT(otelc_set_span_attrs);
-	__typeof__(&otelc_destroy_attr_map) destroy = SP_NEXT(otelc_destroy_attr_map);
+	__typeof__(&otelc_create_attr_map) create = REAL(otelc_create_attr_map);
+	__typeof__(&otelc_set_str_attr) set = REAL(otelc_set_str_attr);
+	__typeof__(&otelc_set_span_attrs) apply = REAL(otelc_set_span_attrs);
+	__typeof__(&otelc_destroy_attr_map) destroy = REAL(otelc_destroy_attr_map);
 	void *map;
 
 	if (create == NULL || set == NULL || apply == NULL || destroy == NULL)
@@ -163,7 +172,10 @@ static void ending(void *span)
 SP_EXPORT void *otelc_start_span(void *tracer, const char *name, int kind,
 				 const char *remote_context)
 {
-	__typeof__(&otelc_start_span) next = SP_NEXT(otelc_start_span);
+	struct sp_copy *own =
+		sp_copy_of(&copies, SP_NEXT_otelc_start_span, __builtin_return_address(0), tracer);
+	__typeof__(&otelc_start_span) next =
+		(__typeof__(&otelc_start_span))sp_copy_fn(own, SP_NEXT_otelc_start_span);
 	struct sp_guard g = sp_guard_enter();
 
 	sp_otelcpp_inner.sdk = NULL;
@@ -172,6 +184,8 @@ SP_EXPORT void *otelc_start_span(void *tracer, const char *name, int kind,
 	if (g.outermost && span != NULL) {
 		int saved = errno;
 
+		copy = own;
+		sp_copy_made(&copies, copy, span);
 		started(span, name, remote_context);
 		errno = saved;
 	}
@@ -181,12 +195,16 @@ SP_EXPORT void *otelc_start_span(void *tracer, const char *name, int kind,
 
 SP_EXPORT void otelc_end_span(void *span)
 {
-	__typeof__(&otelc_end_span) next = SP_NEXT(otelc_end_span);
+	struct sp_copy *own =
+		sp_copy_of(&copies, SP_NEXT_otelc_end_span, __builtin_return_address(0), span);
+	__typeof__(&otelc_end_span) next =
+		(__typeof__(&otelc_end_span))sp_copy_fn(own, SP_NEXT_otelc_end_span);
 	struct sp_guard g = sp_guard_enter();
 
 	if (g.outermost && span != NULL) {
 		int saved = errno;
 
+		copy = own;
 		ending(span);
 		errno = saved;
 	}

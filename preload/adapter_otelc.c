@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "preload/copies.h"
 #include "preload/elf_walk.h"
 #include "preload/guard.h"
 #include "preload/life.h"
@@ -49,13 +50,26 @@ enum verdict {
 struct hook {
 	enum sp_next next;
 	const char *name;
-	_Atomic int verdict; /* final as soon as it is decided: the real function stays the same */
+	_Atomic int verdict;
+	const struct sp_copy
+		*_Atomic copy; /* whose verdict it is; the last one that was asked about */
 };
 
 #define HOOK(sym)                                                                                  \
 	{                                                                                          \
 		.next = SP_NEXT_##sym, .name = #sym                                                \
 	}
+
+static struct sp_copies copies;
+/* The one that the current call belongs to. */
+static SP_TLS struct sp_copy *copy;
+
+#define REAL(sym) ((__typeof__(&(sym)))sp_copy_fn(copy, SP_NEXT_##sym))
+
+/* Whose call this is, by its return address and the SDK's object that it was given. */
+#define COPY_OF(sym, object)                                                                       \
+	sp_copy_of(&copies, SP_NEXT_##sym, __builtin_return_address(0), (const void *)(object))
+#define REAL_OF(own, sym) ((hooked *)sp_copy_fn(own, SP_NEXT_##sym))
 
 struct ids {
 	uint8_t trace_id[16];
@@ -79,11 +93,11 @@ static enum verdict decide(const struct hook *h)
 					    "otel_span_set_string_attribute",
 					    NULL};
 	static atomic_flag told = ATOMIC_FLAG_INIT;
-	const void *real = sp_next(h->next);
+	const void *real = sp_copy_fn(copy, h->next);
 
-	if (sp_elf_find(h->name, known) == real)
+	if (sp_elf_belongs(h->name, real, known))
 		return KNOWN;
-	if (sp_elf_find(h->name, old) != real)
+	if (!sp_elf_belongs(h->name, real, old))
 		return FOREIGN;
 	if (!atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
 		sp_log(SP_LOG_WARN, "this libopentelemetry_c_api.so cannot tell the ids of a span "
@@ -94,11 +108,14 @@ static enum verdict decide(const struct hook *h)
 /* To be asked only where the real function exists. */
 static bool is_known(struct hook *h)
 {
-	int verdict = atomic_load_explicit(&h->verdict, memory_order_relaxed);
+	int verdict;
 
+	if (copy == NULL)
+		return false;
+	verdict = atomic_load_explicit(&copy->verdict[h->next], memory_order_relaxed);
 	if (verdict == UNDECIDED) {
 		verdict = (int)decide(h);
-		atomic_store_explicit(&h->verdict, verdict, memory_order_relaxed);
+		atomic_store_explicit(&copy->verdict[h->next], verdict, memory_order_relaxed);
 	}
 	return verdict == KNOWN;
 }
@@ -106,7 +123,7 @@ static bool is_known(struct hook *h)
 /* A successful start or attach leaves no last error, and neither may what we ask after it. */
 static void clear_error(void)
 {
-	__typeof__(&otel_api_clear_last_error) clear = SP_NEXT(otel_api_clear_last_error);
+	__typeof__(&otel_api_clear_last_error) clear = REAL(otel_api_clear_last_error);
 
 	if (clear != NULL)
 		clear();
@@ -114,20 +131,20 @@ static void clear_error(void)
 
 static bool context_ids(const void *context, struct ids *out)
 {
-	return SP_NEXT(otel_span_context_trace_id)(context, out->trace_id) == SP_OTELC_OK &&
-	       SP_NEXT(otel_span_context_span_id)(context, out->span_id) == SP_OTELC_OK &&
-	       SP_NEXT(otel_span_context_trace_flags)(context, &out->flags) == SP_OTELC_OK;
+	return REAL(otel_span_context_trace_id)(context, out->trace_id) == SP_OTELC_OK &&
+	       REAL(otel_span_context_span_id)(context, out->span_id) == SP_OTELC_OK &&
+	       REAL(otel_span_context_trace_flags)(context, &out->flags) == SP_OTELC_OK;
 }
 
 /* False for spans that do nothing: no SDK installed, or one that was shut down. */
 static bool span_ids(const void *span, struct ids *out)
 {
 	void *context = NULL;
-	bool ok = SP_NEXT(otel_span_get_context)(span, &context) == SP_OTELC_OK &&
-		  context != NULL && context_ids(context, out);
+	bool ok = REAL(otel_span_get_context)(span, &context) == SP_OTELC_OK && context != NULL &&
+		  context_ids(context, out);
 
 	if (context != NULL)
-		SP_NEXT(otel_span_context_destroy)(context);
+		REAL(otel_span_context_destroy)(context);
 	if (!ok)
 		clear_error();
 	return ok;
@@ -136,19 +153,19 @@ static bool span_ids(const void *span, struct ids *out)
 /* The id of the span of an attached or attachable context; false if it has none. */
 static bool attached_id(const void *context, uint8_t id[8])
 {
-	__typeof__(&otel_context_span_context) get = SP_NEXT(otel_context_span_context);
+	__typeof__(&otel_context_span_context) get = REAL(otel_context_span_context);
 	void *span = get != NULL ? get(context) : NULL;
-	bool ok = span != NULL && SP_NEXT(otel_span_context_span_id)(span, id) == SP_OTELC_OK;
+	bool ok = span != NULL && REAL(otel_span_context_span_id)(span, id) == SP_OTELC_OK;
 
 	if (span != NULL)
-		SP_NEXT(otel_span_context_destroy)(span);
+		REAL(otel_span_context_destroy)(span);
 	return ok;
 }
 
 static void ambient_id(uint8_t id[8])
 {
-	__typeof__(&otel_context_current) current = SP_NEXT(otel_context_current);
-	__typeof__(&otel_context_destroy) destroy = SP_NEXT(otel_context_destroy);
+	__typeof__(&otel_context_current) current = REAL(otel_context_current);
+	__typeof__(&otel_context_destroy) destroy = REAL(otel_context_destroy);
 	void *context = current != NULL && destroy != NULL ? current() : NULL;
 
 	if (context == NULL)
@@ -179,7 +196,7 @@ static void parent_in_options(const uintptr_t *word, uint8_t id[8])
 
 static void parent_in_context(const uintptr_t *word, uint8_t id[8])
 {
-	(void)SP_NEXT(otel_span_context_span_id)((const void *)word[4], id);
+	(void)REAL(otel_span_context_span_id)((const void *)word[4], id);
 }
 
 static void parent_in_options_ex(const uintptr_t *word, uint8_t id[8])
@@ -190,7 +207,7 @@ static void parent_in_options_ex(const uintptr_t *word, uint8_t id[8])
 	if (o->parent != NULL)
 		handle_id(o->parent, id);
 	else if (o->parent_context != NULL)
-		(void)SP_NEXT(otel_span_context_span_id)(o->parent_context, id);
+		(void)REAL(otel_span_context_span_id)(o->parent_context, id);
 	else if (o->struct_size >= sizeof(*o) && o->parent_mode == SP_OTELC_PARENT_AMBIENT)
 		ambient_id(id);
 }
@@ -222,7 +239,7 @@ static void set_attribute(void *span, const char *key, const char *value)
 	struct sp_otelc_view k = {.ptr = key, .len = strlen(key)};
 	struct sp_otelc_view v = {.ptr = value, .len = strlen(value)};
 
-	(void)SP_NEXT(otel_span_set_string_attribute)(span, k, v);
+	(void)REAL(otel_span_set_string_attribute)(span, k, v);
 }
 
 /* By an end, a destroy without one, or both; the span is ours only until the first. */
@@ -240,8 +257,8 @@ static void ending(void *span)
 /* A destroy leaves the last error alone, unlike the attributes we set before it. */
 static void ending_quietly(void *span)
 {
-	__typeof__(&otel_last_error_message) get = SP_NEXT(otel_last_error_message);
-	__typeof__(&otel_api_set_last_error) set = SP_NEXT(otel_api_set_last_error);
+	__typeof__(&otel_last_error_message) get = REAL(otel_last_error_message);
+	__typeof__(&otel_api_set_last_error) set = REAL(otel_api_set_last_error);
 	struct sp_otelc_view error = {NULL, 0};
 	char text[256];
 
@@ -258,15 +275,18 @@ static void ending_quietly(void *span)
 		clear_error();
 }
 
-static uintptr_t hook_start(struct hook *h, parent_fn *parent, const uintptr_t *w)
+static uintptr_t hook_start(struct hook *h, parent_fn *parent, const uintptr_t *w,
+			    struct sp_copy *own)
 {
-	hooked *next = (hooked *)sp_next(h->next);
+	hooked *next = (hooked *)sp_copy_fn(own, h->next);
 	struct sp_guard g = sp_guard_enter();
 	uintptr_t span = next != NULL ? next(w[0], w[1], w[2], w[3], w[4], w[5]) : 0;
 
 	if (g.outermost && span != 0) {
 		int saved = errno;
 
+		copy = own;
+		sp_copy_made(&copies, copy, (const void *)span);
 		started(h, parent, (const void *)span, w);
 		errno = saved;
 	}
@@ -279,7 +299,7 @@ SP_EXPORT uintptr_t otel_tracer_start_span(WORDS)
 	static struct hook h = HOOK(otel_tracer_start_span);
 	const uintptr_t word[] = {a, b, c, d, e, f};
 
-	return hook_start(&h, parent_in_options, word);
+	return hook_start(&h, parent_in_options, word, COPY_OF(otel_tracer_start_span, a));
 }
 
 SP_EXPORT uintptr_t otel_tracer_start_span_with_context(WORDS)
@@ -287,7 +307,8 @@ SP_EXPORT uintptr_t otel_tracer_start_span_with_context(WORDS)
 	static struct hook h = HOOK(otel_tracer_start_span_with_context);
 	const uintptr_t word[] = {a, b, c, d, e, f};
 
-	return hook_start(&h, parent_in_context, word);
+	return hook_start(&h, parent_in_context, word,
+			  COPY_OF(otel_tracer_start_span_with_context, a));
 }
 
 SP_EXPORT uintptr_t otel_tracer_start_span_ex(WORDS)
@@ -295,18 +316,20 @@ SP_EXPORT uintptr_t otel_tracer_start_span_ex(WORDS)
 	static struct hook h = HOOK(otel_tracer_start_span_ex);
 	const uintptr_t word[] = {a, b, c, d, e, f};
 
-	return hook_start(&h, parent_in_options_ex, word);
+	return hook_start(&h, parent_in_options_ex, word, COPY_OF(otel_tracer_start_span_ex, a));
 }
 
 SP_EXPORT uintptr_t otel_span_end(WORDS)
 {
-	hooked *next = SP_NEXT(otel_span_end);
+	struct sp_copy *own = COPY_OF(otel_span_end, a);
+	hooked *next = REAL_OF(own, otel_span_end);
 	struct sp_guard g = sp_guard_enter();
 	uintptr_t status = SP_OTELC_INTERNAL_ERROR;
 
 	if (g.outermost && a != 0) {
 		int saved = errno;
 
+		copy = own;
 		ending((void *)a);
 		errno = saved;
 	}
@@ -318,7 +341,8 @@ SP_EXPORT uintptr_t otel_span_end(WORDS)
 
 SP_EXPORT uintptr_t otel_span_destroy(WORDS)
 {
-	hooked *next = SP_NEXT(otel_span_destroy);
+	struct sp_copy *own = COPY_OF(otel_span_destroy, a);
+	hooked *next = REAL_OF(own, otel_span_destroy);
 	struct sp_guard g = sp_guard_enter();
 	struct sp_span_record r;
 	uintptr_t nothing = 0;
@@ -326,6 +350,7 @@ SP_EXPORT uintptr_t otel_span_destroy(WORDS)
 	if (g.outermost && a != 0 && sp_life_active() && sp_span_of((const void *)a, &r)) {
 		int saved = errno;
 
+		copy = own;
 		ending_quietly((void *)a);
 		errno = saved;
 	}
@@ -361,10 +386,12 @@ SP_EXPORT uintptr_t otel_span_update_name(WORDS)
 SP_EXPORT uintptr_t otel_context_attach(WORDS)
 {
 	static struct hook h = HOOK(otel_context_attach);
-	hooked *next = SP_NEXT(otel_context_attach);
+	struct sp_copy *own = COPY_OF(otel_context_attach, NULL);
+	hooked *next = REAL_OF(own, otel_context_attach);
 	struct sp_guard g = sp_guard_enter();
 	uintptr_t status = next != NULL ? next(a, b, c, d, e, f) : SP_OTELC_INTERNAL_ERROR;
 
+	copy = own;
 	if (g.outermost && succeeded(status) && sp_life_active() && is_known(&h)) {
 		const struct sp_otelc_scope *scope = (const struct sp_otelc_scope *)b;
 		int saved = errno;
@@ -390,7 +417,8 @@ static uint64_t scope_token(struct hook *h, const struct sp_otelc_scope *scope)
 SP_EXPORT uintptr_t otel_context_scope_detach(WORDS)
 {
 	static struct hook h = HOOK(otel_context_scope_detach);
-	hooked *next = SP_NEXT(otel_context_scope_detach);
+	struct sp_copy *own = COPY_OF(otel_context_scope_detach, NULL);
+	hooked *next = REAL_OF(own, otel_context_scope_detach);
 	struct sp_guard g = sp_guard_enter();
 	uintptr_t status = SP_OTELC_INTERNAL_ERROR;
 	uint64_t token = 0;
@@ -398,6 +426,7 @@ SP_EXPORT uintptr_t otel_context_scope_detach(WORDS)
 	if (g.outermost && next != NULL) {
 		int saved = errno;
 
+		copy = own;
 		token = scope_token(&h, (const struct sp_otelc_scope *)a);
 		errno = saved;
 	}

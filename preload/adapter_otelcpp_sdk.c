@@ -51,7 +51,7 @@ static const struct sp_otelcpp_flavour *flavour_of(struct sp_otelcpp *sdk)
 
 void *sp_otelcpp_find_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which)
 {
-	void *p = sp_resolve(sdk->names->real[which]);
+	void *p = sp_otelcpp_find(sdk, sdk->names->real[which]);
 
 	atomic_store_explicit(&sdk->real[which], p, memory_order_relaxed);
 	return p;
@@ -75,9 +75,11 @@ static bool layout_fits(struct sp_otelcpp *sdk)
 	const struct sp_otelcpp_names *n = sdk->names;
 	const char *const together[] = {n->real[SP_OTELCPP_REAL_END], n->real[SP_OTELCPP_REAL_D1],
 					n->real[SP_OTELCPP_REAL_D0], NULL};
-	const void *vtable = sp_elf_find(n->span_vtable, together);
+	bool found = atomic_load_explicit(&sdk->found, memory_order_acquire);
+	const void *vtable = found ? sp_otelcpp_find(sdk, n->span_vtable)
+				   : sp_elf_find(n->span_vtable, together);
 
-	if (vtable == NULL)
+	if (vtable == NULL || !sp_elf_belongs(n->span_vtable, vtable, together))
 		return false;
 	sdk->span_vptr = at(vtable, SP_OTELCPP_VTABLE_HEAD * sizeof(void *));
 	return slot_is(sdk, sdk->span_vptr, SP_OTELCPP_SLOT_D1, SP_OTELCPP_REAL_D1) &&
@@ -90,8 +92,8 @@ bool sp_otelcpp_decide(struct sp_otelcpp *sdk)
 	/* Two threads may both try; they find and store the same. */
 	int state = layout_fits(sdk) ? SP_OTELCPP_KNOWN : SP_OTELCPP_REJECTED;
 
-	sdk->storage =
-		sdk->linked_storage != NULL ? sdk->linked_storage : sp_resolve(sdk->names->storage);
+	sdk->storage = sdk->linked_storage != NULL ? sdk->linked_storage
+						   : sp_otelcpp_find(sdk, sdk->names->storage);
 	/* pairs with sp_otelcpp_known() */
 	atomic_store_explicit(&sdk->state, state, memory_order_release);
 	return state == SP_OTELCPP_KNOWN;

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "preload/elf_walk.h"
 #include "preload/otelcpp_abi.h"
 
 /* The functions that we stand in for. */
@@ -35,6 +36,9 @@ enum sp_otelcpp_state { SP_OTELCPP_UNTRIED, SP_OTELCPP_KNOWN, SP_OTELCPP_REJECTE
 
 struct sp_otelcpp {
 	const struct sp_otelcpp_names *names;
+	struct sp_elf_range object; /* which defines the functions; size 0 = not looked for yet */
+	_Atomic bool found;         /* object is valid */
+	const void *_Atomic elsewhere;       /* a vptr of objects of no copy's own */
 	const void *hook[SP_OTELCPP_REAL_N]; /* ours, as they may stand in the SDK's vtables */
 	/* Where the loader bound these names at program start; NULL if the SDK was not there. */
 	const void *linked_storage;
@@ -58,6 +62,15 @@ struct sp_otelcpp_ids {
 /* Looks the function up, resp. decides; for the two below. */
 void *sp_otelcpp_find_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which);
 bool sp_otelcpp_decide(struct sp_otelcpp *sdk);
+
+/*
+ * The copy of the SDK that made a tracer or span, by its class: each plugin may bring its own. The
+ * first one where that cannot be told.
+ */
+struct sp_otelcpp *sp_otelcpp_copy(struct sp_otelcpp *first, const void *object);
+
+/* What this copy defines under that name, or NULL. */
+void *sp_otelcpp_find(const struct sp_otelcpp *sdk, const char *name);
 
 /* The SDK's own function, or NULL. Valid without the SDK being known. */
 static inline void *sp_otelcpp_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which)

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "preload/elf_walk.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <stdbool.h>
@@ -10,6 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "preload/resolve.h"
 #include "sampler/compiler.h"
 
 /* No real table has chains this long: bounds the walk over a damaged or hostile object. */
@@ -32,7 +34,9 @@ struct query {
 	const char *name;
 	const char *const *together;
 	bool past_ours;
-	void *found;
+	unsigned max;
+	unsigned n;
+	void **found;
 };
 
 /* The loader relocates d_ptr in place for most objects, but not for the vDSO. */
@@ -200,16 +204,164 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 		if (lookup(&o, *t) == NULL)
 			return 0;
 	}
-	q->found = lookup(&o, q->name);
-	return q->found != NULL;
+	void *found = lookup(&o, q->name);
+
+	if (found == NULL)
+		return 0;
+	if (q->n < q->max)
+		q->found[q->n] = found;
+	q->n++;
+	return q->together != NULL || q->max == 1;
 }
 
 void *sp_elf_find(const char *name, const char *const *together)
 {
-	struct query q = {.name = name, .together = together};
+	void *found = NULL;
+	struct query q = {.name = name, .together = together, .max = 1, .found = &found};
 
 	(void)dl_iterate_phdr(visit, &q);
-	return q.found;
+	return found;
+}
+
+unsigned sp_elf_find_all(const char *name, void **found, unsigned max)
+{
+	struct query q = {.name = name, .max = max, .found = found};
+
+	(void)dl_iterate_phdr(visit, &q);
+	return q.n;
+}
+
+static unsigned startup_objects;
+
+struct spot {
+	uintptr_t address;
+	unsigned index;
+	struct sp_elf_range range;
+	const char *name;
+	void *found;
+};
+
+static struct sp_elf_range range_of(const struct dl_phdr_info *info)
+{
+	uintptr_t start = UINTPTR_MAX;
+	uintptr_t end = 0;
+
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		uintptr_t at = info->dlpi_addr + p->p_vaddr;
+
+		if (p->p_type != PT_LOAD)
+			continue;
+		start = at < start ? at : start;
+		end = at + p->p_memsz > end ? at + p->p_memsz : end;
+	}
+	return (struct sp_elf_range){.start = start, .size = end > start ? end - start : 0};
+}
+
+static int visit_spot(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct spot *spot = arg;
+	struct sp_elf_range range = range_of(info);
+	const ElfW(Dyn) *d = dynamic_of(info);
+	struct object o;
+	unsigned index = spot->index++;
+
+	if (!sp_elf_within(&range, (const void *)spot->address))
+		return 0;
+	range.permanent = index < startup_objects;
+	spot->range = range;
+	if (spot->name != NULL && d != NULL && read_dynamic(info->dlpi_addr, d, &o))
+		spot->found = lookup(&o, spot->name);
+	return 1;
+}
+
+/* glibc 2.35 and newer, <dlfcn.h>: asks without a lock. False where that does not exist. */
+static bool identify(const void *address, struct sp_elf_range *range)
+{
+	int (*find)(void *, struct dl_find_object *) =
+		(int (*)(void *, struct dl_find_object *))sp_next(SP_NEXT__dl_find_object);
+	struct dl_find_object o;
+
+	if (find == NULL)
+		return false;
+	if (find((void *)(uintptr_t)address, &o) == 0) {
+		range->map = o.dlfo_link_map;
+		range->eh_frame = o.dlfo_eh_frame;
+	}
+	return true;
+}
+
+struct sp_elf_range sp_elf_object_at(const void *address)
+{
+	struct spot spot = {.address = (uintptr_t)address};
+
+	(void)dl_iterate_phdr(visit_spot, &spot);
+	(void)identify(address, &spot.range);
+	return spot.range;
+}
+
+bool sp_elf_alive(const struct sp_elf_range *object)
+{
+	struct sp_elf_range now = {0};
+
+	if (object->permanent)
+		return true;
+	if (!identify((const void *)object->start, &now))
+		now = sp_elf_object_at((const void *)object->start);
+	else
+		now.size = object->size;
+	return object->size != 0 && now.size == object->size && now.map == object->map &&
+	       now.eh_frame == object->eh_frame;
+}
+
+static int visit_count(struct dl_phdr_info *info SP_UNUSED, size_t size SP_UNUSED, void *arg)
+{
+	++*(unsigned *)arg;
+	return 0;
+}
+
+static int visit_adds(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	*(unsigned long long *)arg = info->dlpi_adds;
+	return 1;
+}
+
+unsigned long long sp_elf_adds(void)
+{
+	unsigned long long adds = 0;
+
+	(void)dl_iterate_phdr(visit_adds, &adds);
+	return adds;
+}
+
+void sp_elf_startup(void)
+{
+	unsigned n = 0;
+
+	(void)dl_iterate_phdr(visit_count, &n);
+	startup_objects = n;
+}
+
+void *sp_elf_find_in(const struct sp_elf_range *object, const char *name)
+{
+	struct spot spot = {.address = object->start, .name = name};
+
+	if (object->size != 0)
+		(void)dl_iterate_phdr(visit_spot, &spot);
+	return spot.found;
+}
+
+bool sp_elf_belongs(const char *name, const void *address, const char *const *together)
+{
+	struct sp_elf_range object = sp_elf_object_at(address);
+
+	if (address == NULL || sp_elf_find_in(&object, name) != address)
+		return false;
+	for (; *together != NULL; together++) {
+		if (sp_elf_find_in(&object, *together) == NULL)
+			return false;
+	}
+	return true;
 }
 
 static int visit_own(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <sys/auxv.h>
 
+#include "preload/elf_walk.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
@@ -17,6 +18,7 @@
 static __attribute__((constructor)) void load(int argc, char **argv, char **envp)
 {
 	sp_next_early();
+	sp_elf_startup();
 	if (getauxval(AT_SECURE) != 0)
 		return;
 	if (argc < 0 || argv == NULL || envp == NULL || envp != argv + argc + 1)

@@ -11,6 +11,11 @@
 static const char *const names[SP_NEXT_N] = {SP_FOR_EACH_NEXT(NAME_)};
 static void *_Atomic cache[SP_NEXT_N];
 
+const char *sp_next_name(enum sp_next which)
+{
+	return names[which];
+}
+
 void *sp_resolve(const char *name)
 {
 	return sp_elf_find(name, NULL);

@@ -48,6 +48,7 @@
 	X(sigprocmask) \
 	X(sigaction) \
 	X(signal) \
+	X(_dl_find_object) \
 	X(dlopen) \
 	X(dlerror) \
 	X(dlsym)
@@ -55,6 +56,11 @@
 
 #define SP_NEXT_ENUM_(sym) SP_NEXT_##sym,
 enum sp_next { SP_FOR_EACH_NEXT(SP_NEXT_ENUM_) SP_NEXT_N };
+
+/* The C library's begin here; before it are the SDKs' functions. */
+#define SP_NEXT_SDK_N SP_NEXT___libc_start_main
+
+const char *sp_next_name(enum sp_next which);
 
 /* The address, or NULL when no loaded object after ours defines the symbol (yet). */
 void *sp_next(enum sp_next which);

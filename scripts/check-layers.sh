@@ -24,7 +24,7 @@ include  ^jansson\.h                         export/.*
 include  ^(elfutils/|dwarf\.h|libelf\.h|gelf\.h)  export/(symbolize|symtab|elf)[a-z_]*\.[ch]
 include  ^zlib\.h                            export/.*
 include  ^(pthread|threads)\.h               preload/.*|sampler/threads\.c|export/.*
-name     dlsym|dlvsym|__libc_dlsym           preload/(resolve\.[ch]|background\.c)
+name     dlsym|dlvsym|__libc_dlsym           preload/(resolve\.[ch]|background\.c|copies\.c|loading\.c)
 name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(main|modules|demangle)\.c
 name     execv[a-z]*|posix_spawnp?|popen|system|listen  preload/hook[a-z_]*\.c
 '

@@ -17,6 +17,7 @@ $(foreach h,$(HOSTS_WITH_SDK),$(eval HOST_LIBS_$(h) = $$(TEST_SDK_LDLIBS) $$(HOS
 HOST_LIBS_spans += -lburn
 HOST_LIBS_plugin_host = -ldl
 HOST_LIBS_labels_opener = -ldl
+HOST_LIBS_copies = -ldl
 HOST_CFLAGS_labels = -DLABELS_WITH_SPANS
 
 $(HOSTS_WITH_FIXTURE:%=$(B)/test/hosts/%): $(HOST_FIXTURE)
@@ -71,3 +72,15 @@ $(HOST_LABELS): $(B)/test/hosts/labels_%: test/hosts/labels.c test/hosts/host.h 
 		$(HOST_LABELS_FLAGS_$*) -o $@ $<
 
 TEST_PROGRAMS += $(HOST_LABELS)
+
+# Plugins that each have a copy of the SDK inside.
+HOST_COPIES := $(addprefix $(B)/test/libcopy_,a.so b.so)
+
+$(HOST_COPIES): $(B)/test/libcopy_%.so: test/hosts/lib/copy_plugin.c test/hosts/lib/fixture_otelc.c \
+		test/hosts/host.h test/sdk/opentelemetry_c.h
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) \
+		'-DFIXTURE_COPY="$* "' -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^)
+
+TEST_PROGRAMS += $(HOST_COPIES)

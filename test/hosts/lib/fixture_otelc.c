@@ -28,6 +28,11 @@
 
 #include "test/sdk/opentelemetry_c.h"
 
+/* Written before each call, where several copies of this are in one process. */
+#ifndef FIXTURE_COPY
+#define FIXTURE_COPY ""
+#endif
+
 #define ATTRIBUTES_MAX 8
 #define TEXT_MAX 512
 
@@ -79,8 +84,10 @@ __attribute__((format(printf, 1, 2))) static void record(const char *format, ...
 	va_list args;
 	int len;
 
+	int letters = snprintf(line, sizeof(line), "%s", FIXTURE_COPY);
+
 	va_start(args, format);
-	len = vsnprintf(line, sizeof(line), format, args);
+	len = letters + vsnprintf(line + letters, sizeof(line) - (size_t)letters, format, args);
 	va_end(args);
 	if (len < 0 || (size_t)len >= sizeof(line))
 		abort();

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The copies of opentelemetry-cpp in one process. Every tracer and span begins with the address of
+ * its class's vtable, which lies in the copy that made it. APP context.
+ */
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/adapter_otelcpp_sdk.h"
+#include "preload/elf_walk.h"
+#include "preload/resolve.h"
+
+/* Beside the first ones. */
+#define COPIES_MAX 8U
+#define LOCK_TRIES 1000U
+
+static struct sp_otelcpp copies[COPIES_MAX];
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+
+void *sp_otelcpp_find(const struct sp_otelcpp *sdk, const char *name)
+{
+	void *p = NULL;
+
+	/* pairs with take() */
+	if (atomic_load_explicit(&sdk->found, memory_order_acquire))
+		p = sp_elf_find_in(&sdk->object, name);
+	/* a copy may be spread over several objects */
+	return p != NULL ? p : sp_resolve(name);
+}
+
+static bool is_of(const struct sp_otelcpp *sdk, const void *vptr)
+{
+	return atomic_load_explicit(&sdk->found, memory_order_acquire) &&
+	       sp_elf_within(&sdk->object, vptr) && sp_elf_alive(&sdk->object);
+}
+
+static bool is_free(const struct sp_otelcpp *sdk)
+{
+	return !atomic_load_explicit(&sdk->found, memory_order_acquire) ||
+	       !sp_elf_alive(&sdk->object);
+}
+
+/* Bounded, for a signal handler that comes in between; held for a few stores. */
+static bool lock(void)
+{
+	for (unsigned n = 0; n < LOCK_TRIES; n++) {
+		if (!atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+			return true;
+		(void)syscall(SYS_sched_yield);
+	}
+	return false;
+}
+
+/* Under the lock: stands for that object from now on, with nothing known of it. */
+static void take(struct sp_otelcpp *sdk, const struct sp_otelcpp *first,
+		 const struct sp_elf_range *object)
+{
+	atomic_store_explicit(&sdk->found, false, memory_order_seq_cst);
+	for (unsigned i = 0; i < SP_OTELCPP_REAL_N; i++) {
+		sdk->hook[i] = first->hook[i];
+		atomic_store_explicit(&sdk->real[i], NULL, memory_order_relaxed);
+	}
+	sdk->names = first->names;
+	sdk->storage = NULL;
+	sdk->span_vptr = NULL;
+	atomic_store_explicit(&sdk->flavour, NULL, memory_order_relaxed);
+	atomic_store_explicit(&sdk->state, SP_OTELCPP_UNTRIED, memory_order_relaxed);
+	atomic_store_explicit(&sdk->own_context, SP_OTELCPP_UNTRIED, memory_order_relaxed);
+	atomic_store_explicit(&sdk->attached, false, memory_order_relaxed);
+	sdk->object = *object;
+	atomic_store_explicit(&sdk->found, true, memory_order_release);
+}
+
+/* Under the lock. NULL when more are alive than we can hold. */
+static struct sp_otelcpp *place(struct sp_otelcpp *first, const void *vptr)
+{
+	if (is_of(first, vptr) || is_free(first))
+		return first;
+	for (unsigned i = 0; i < COPIES_MAX; i++) {
+		if (copies[i].names == first->names && is_of(&copies[i], vptr))
+			return &copies[i];
+	}
+	for (unsigned i = 0; i < COPIES_MAX; i++) {
+		if (is_free(&copies[i]))
+			return &copies[i];
+	}
+	return NULL;
+}
+
+static struct sp_otelcpp *find(struct sp_otelcpp *first, const void *vptr)
+{
+	struct sp_elf_range object = sp_elf_object_at(vptr);
+	struct sp_otelcpp *sdk = NULL;
+
+	if (sp_elf_find_in(&object, first->names->real[SP_OTELCPP_REAL_END]) == NULL) {
+		if (object.permanent)
+			atomic_store_explicit(&first->elsewhere, vptr, memory_order_relaxed);
+		return first;
+	}
+	if (lock()) {
+		sdk = place(first, vptr);
+		if (sdk != NULL && !is_of(sdk, vptr))
+			take(sdk, first, &object);
+		atomic_flag_clear_explicit(&busy, memory_order_release);
+	}
+	return sdk != NULL ? sdk : first;
+}
+
+struct sp_otelcpp *sp_otelcpp_copy(struct sp_otelcpp *first, const void *object)
+{
+	const void *vptr = sp_otelcpp_member(object, 0);
+
+	if (is_of(first, vptr) ||
+	    vptr == atomic_load_explicit(&first->elsewhere, memory_order_relaxed))
+		return first;
+	for (unsigned i = 0; i < COPIES_MAX; i++) {
+		if (copies[i].names == first->names && is_of(&copies[i], vptr))
+			return &copies[i];
+	}
+	return find(first, vptr);
+}

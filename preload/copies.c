@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Telling the copies of an SDK apart. APP context. */
+#define _GNU_SOURCE
+#include "preload/copies.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define LOCK_TRIES 1000U
+#define TEXT_MAX 256U
+
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+
+static bool is_copy(const struct sp_copy *copy)
+{
+	return atomic_load_explicit(&copy->used, memory_order_acquire) &&
+	       sp_elf_alive(&copy->object);
+}
+
+static bool is_caller(const struct sp_copy_caller *k, const void *caller)
+{
+	return atomic_load_explicit(&k->used, memory_order_acquire) &&
+	       sp_elf_within(&k->object, caller) && sp_elf_alive(&k->object) && is_copy(k->copy) &&
+	       (k->guess == 0 || k->guess == sp_elf_adds());
+}
+
+static struct sp_copy_handle *place_of(struct sp_copies *c, const void *handle)
+{
+	return &c->handle[((uintptr_t)handle >> 4) % SP_COPY_HANDLES_MAX];
+}
+
+void sp_copy_made(struct sp_copies *c, struct sp_copy *copy, const void *handle)
+{
+	struct sp_copy_handle *place = place_of(c, handle);
+
+	/* a single copy needs no telling apart */
+	if (!atomic_load_explicit(&c->several, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&place->handle, NULL, memory_order_relaxed);
+	atomic_store_explicit(&place->copy, copy, memory_order_release);
+	atomic_store_explicit(&place->handle, handle, memory_order_release);
+}
+
+static struct sp_copy *maker_of(struct sp_copies *c, const void *handle)
+{
+	struct sp_copy_handle *place = place_of(c, handle);
+	struct sp_copy *copy;
+
+	/* pairs with sp_copy_made(): the copy before its handle, which stays while we look */
+	if (handle == NULL || atomic_load_explicit(&place->handle, memory_order_acquire) != handle)
+		return NULL;
+	copy = atomic_load_explicit(&place->copy, memory_order_acquire);
+	return atomic_load_explicit(&place->handle, memory_order_relaxed) == handle && is_copy(copy)
+		       ? copy
+		       : NULL;
+}
+
+/*
+ * Held for a few stores and never while the loader is asked, which may be waiting for a thread that is
+ * in one of our hooks. Bounded, for a signal handler that comes in between.
+ */
+static bool lock(void)
+{
+	for (unsigned n = 0; n < LOCK_TRIES; n++) {
+		if (!atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+			return true;
+		(void)syscall(SYS_sched_yield);
+	}
+	return false;
+}
+
+static void unlock(void)
+{
+	atomic_flag_clear_explicit(&busy, memory_order_release);
+}
+
+/* Under the lock. An object that is gone has no callers and no handles any more. */
+static void reset(struct sp_copies *c, struct sp_copy *copy, const struct sp_elf_range *object)
+{
+	atomic_store_explicit(&copy->used, false, memory_order_seq_cst);
+	for (unsigned i = 0; i < SP_COPY_HANDLES_MAX; i++) {
+		if (atomic_load_explicit(&c->handle[i].copy, memory_order_relaxed) == copy)
+			atomic_store_explicit(&c->handle[i].handle, NULL, memory_order_relaxed);
+	}
+	for (unsigned i = 0; i < SP_NEXT_SDK_N; i++) {
+		atomic_store_explicit(&copy->fn[i], NULL, memory_order_relaxed);
+		atomic_store_explicit(&copy->verdict[i], 0, memory_order_relaxed);
+	}
+	copy->object = *object;
+	atomic_store_explicit(&copy->used, true, memory_order_release);
+}
+
+/* The copy that this function belongs to; NULL only when more are alive than we can hold. */
+static struct sp_copy *copy_at(struct sp_copies *c, const void *function)
+{
+	struct sp_elf_range object = sp_elf_object_at(function);
+	struct sp_copy *copy = NULL;
+	bool locked = lock();
+
+	for (unsigned i = 0; i < SP_COPIES_MAX; i++) {
+		struct sp_copy *at = &c->copy[i];
+
+		if (is_copy(at) && sp_elf_within(&at->object, function)) {
+			copy = at;
+			break;
+		}
+	}
+	for (unsigned i = 0; copy == NULL && locked && i < SP_COPIES_MAX; i++) {
+		if (!is_copy(&c->copy[i])) {
+			copy = &c->copy[i];
+			reset(c, copy, &object);
+		}
+	}
+	if (locked)
+		unlock();
+	return copy;
+}
+
+/*
+ * What the global scope has after us. Only the loader can tell, and what it says of failures is the
+ * host's to ask for: an error that waits there is put back, as part of one of the same kind.
+ */
+static void *in_global_scope(const char *name)
+{
+	__typeof__(&dlsym) look = SP_NEXT(dlsym);
+	__typeof__(&dlerror) error = SP_NEXT(dlerror);
+	char text[TEXT_MAX] = "";
+	const char *waiting;
+	void *found;
+
+	if (look == NULL || error == NULL)
+		return NULL;
+	waiting = error();
+	if (waiting != NULL)
+		(void)strncpy(text, waiting, sizeof(text) - 1);
+	found = look(RTLD_NEXT, name);
+	(void)error();
+	if (waiting != NULL)
+		(void)look(RTLD_NEXT, text);
+	return found;
+}
+
+/* The loader's order without us: the global scope, then what the caller's object needs. */
+static void *reached_from(const char *name, const void *caller, void *const *found, unsigned n)
+{
+	const void *global = in_global_scope(name);
+
+	for (unsigned i = 0; i < n; i++) {
+		if (found[i] == global)
+			return found[i];
+	}
+	for (unsigned i = 0; i < n; i++) {
+		struct sp_elf_range object = sp_elf_object_at(found[i]);
+
+		if (sp_elf_needs(caller, &object))
+			return found[i];
+	}
+	return NULL;
+}
+
+/* A handle that is an object of the copy's own, or begins with a pointer to one (a vtable). */
+static void *reached_by(const void *handle, void *const *found, unsigned n)
+{
+	for (unsigned i = 0; handle != NULL && (uintptr_t)handle % sizeof(void *) == 0 && i < n;
+	     i++) {
+		struct sp_elf_range object = sp_elf_object_at(found[i]);
+		const void *first;
+
+		if (sp_elf_within(&object, handle))
+			return found[i];
+		memcpy(&first, handle, sizeof(first));
+		if (sp_elf_within(&object, first))
+			return found[i];
+	}
+	return NULL;
+}
+
+/* When there is no place the next call has to search again. */
+static void remember(struct sp_copies *c, const void *caller, struct sp_copy *copy,
+		     unsigned long long guess)
+{
+	struct sp_elf_range object = sp_elf_object_at(caller);
+	bool locked = object.size != 0 && copy != NULL && lock();
+
+	for (unsigned i = 0; locked && i < SP_COPY_CALLERS_MAX; i++) {
+		struct sp_copy_caller *k = &c->caller[i];
+
+		if (is_caller(k, (const void *)k->object.start) &&
+		    !sp_elf_within(&k->object, caller))
+			continue;
+		atomic_store_explicit(&k->used, false, memory_order_seq_cst);
+		k->object = object;
+		k->copy = copy;
+		k->guess = guess;
+		atomic_store_explicit(&k->used, true, memory_order_release);
+		atomic_store_explicit(&c->last, k, memory_order_release);
+		break;
+	}
+	if (locked)
+		unlock();
+}
+
+/* Whatever is loaded later: the global scope comes first, and what the caller needs. */
+static bool belongs_to(const void *caller, const struct sp_copy *copy)
+{
+	return copy->object.permanent || sp_elf_needs(caller, &copy->object);
+}
+
+static struct sp_copy *find(struct sp_copies *c, enum sp_next which, const void *caller,
+			    const void *handle)
+{
+	void *found[SP_COPIES_MAX];
+	const char *name = sp_next_name(which);
+	unsigned long long adds = sp_elf_adds();
+	unsigned n = sp_elf_find_all(name, found, SP_COPIES_MAX);
+	struct sp_copy *copy;
+	void *real;
+
+	if (n == 0)
+		return NULL;
+	if (n > SP_COPIES_MAX)
+		n = SP_COPIES_MAX;
+	if (n > 1)
+		atomic_store_explicit(&c->several, true, memory_order_relaxed);
+	if (n == 1) {
+		copy = copy_at(c, found[0]);
+		if (copy != NULL)
+			remember(c, caller, copy, belongs_to(caller, copy) ? 0 : adds);
+		return copy;
+	}
+	real = reached_from(name, caller, found, n);
+	if (real != NULL) {
+		copy = copy_at(c, real);
+		remember(c, caller, copy, 0);
+		return copy;
+	}
+	copy = maker_of(c, handle);
+	if (copy != NULL)
+		return copy;
+	real = reached_by(handle, found, n);
+	return copy_at(c, real != NULL ? real : found[0]);
+}
+
+static struct sp_copy *known_caller(struct sp_copies *c, const void *caller)
+{
+	for (unsigned i = 0; i < SP_COPY_CALLERS_MAX; i++) {
+		struct sp_copy_caller *k = &c->caller[i];
+
+		if (is_caller(k, caller)) {
+			atomic_store_explicit(&c->last, k, memory_order_relaxed);
+			return k->copy;
+		}
+	}
+	return NULL;
+}
+
+struct sp_copy *sp_copy_of(struct sp_copies *c, enum sp_next which, const void *caller,
+			   const void *handle)
+{
+	struct sp_copy_caller *last = atomic_load_explicit(&c->last, memory_order_acquire);
+	struct sp_copy *copy = NULL;
+
+	if (atomic_load_explicit(&c->several, memory_order_relaxed))
+		copy = maker_of(c, handle);
+	if (copy != NULL)
+		return copy;
+	if (last != NULL && is_caller(last, caller))
+		return last->copy;
+	copy = known_caller(c, caller);
+	return copy != NULL ? copy : find(c, which, caller, handle);
+}
+
+void *sp_copy_fn(struct sp_copy *copy, enum sp_next which)
+{
+	void *p;
+
+	if (copy == NULL)
+		return NULL;
+	p = atomic_load_explicit(&copy->fn[which], memory_order_relaxed);
+	if (p == NULL) {
+		p = sp_elf_find_in(&copy->object, sp_next_name(which));
+		/* a copy that is spread over several objects */
+		if (p == NULL)
+			p = sp_resolve(sp_next_name(which));
+		atomic_store_explicit(&copy->fn[which], p, memory_order_relaxed);
+	}
+	return p;
+}

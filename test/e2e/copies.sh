@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Two plugins with a copy each of the same SDK: every call reaches the copy it would have reached
+# without us, also when a plugin's call is a jump, and when plugins come, go and come back elsewhere.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+readonly PLUGINS=("$TEST_LIBS/libcopy_a.so" "$TEST_LIBS/libcopy_b.so")
+export FIXTURE_SEED=5
+
+of_host()
+{
+	grep -E '^[ab] (init|start|end)' "$WORK/$1.calls"
+}
+
+run plain FIXTURE_CALLS="$WORK/plain.calls" "$HOSTS/copies" "${PLUGINS[@]}"
+expect_rc plain 22
+if grep foreign "$WORK/plain.calls"; then
+	fail "the test itself mixes the copies up"
+fi
+mkdir "$WORK/profiles"
+run_under under SPANPROF_OUTPUT_DIR="$WORK/profiles" SPANPROF_SAMPLE_RATE=500 \
+	SPANPROF_SPAN_ID_SCOPE=all SPANPROF_SPAN_NAME_SCOPE=all \
+	FIXTURE_CALLS="$WORK/under.calls" "$HOSTS/copies" "${PLUGINS[@]}"
+expect_same plain under out err rc
+diff <(of_host plain) <(of_host under) || fail "calls at the wrong copy"
+# What we ask about a span goes where the span was made: each copy is asked as often as it starts.
+for copy in a b; do
+	[[ $(grep -c "^$copy extract" "$WORK/under.calls") == $(grep -c "^$copy start" "$WORK/under.calls") ]] ||
+		fail "not every span of $copy was looked at"
+done
+report "$WORK/profiles" "$WORK/report.json"
+expect "$WORK/report.json" \
+	'{n["span_name"] for n in d["span_names"]} >= {"of a", "of b"}'
+
+# Asleep it is the same.
+run_under off SPANPROF_DISABLED=true FIXTURE_CALLS="$WORK/off.calls" "$HOSTS/copies" "${PLUGINS[@]}"
+expect_same plain off out err rc calls
