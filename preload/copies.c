@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/loading.h"
+
 #define LOCK_TRIES 1000U
 #define TEXT_MAX 256U
 
@@ -147,7 +149,8 @@ static void *in_global_scope(const char *name)
 /* The loader's order without us: the global scope, then what the caller's object needs. */
 static void *reached_from(const char *name, const void *caller, void *const *found, unsigned n)
 {
-	const void *global = in_global_scope(name);
+	/* with RTLD_DEEPBIND the global scope comes last */
+	const void *global = sp_loading_is_deepbound(caller) ? NULL : in_global_scope(name);
 
 	for (unsigned i = 0; i < n; i++) {
 		if (found[i] == global)

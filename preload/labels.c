@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ static bool parse_id(const char *text, uint64_t *id)
 
 	if (text == NULL)
 		return false;
-	for (unsigned i = 0; i < sizeof(byte); i++) {
+	for (size_t i = 0; i < sizeof(byte); i++) {
 		int high = digit(text[2 * i]);
 		int low = high >= 0 ? digit(text[2 * i + 1]) : -1;
 

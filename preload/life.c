@@ -15,6 +15,7 @@
 #include "preload/background.h"
 #include "preload/fork_gate.h"
 #include "preload/guard.h"
+#include "preload/loading.h"
 #include "preload/resolve.h"
 #include "sampler/counters.h"
 #include "sampler/log.h"
@@ -187,6 +188,7 @@ void sp_life_load(char *const *envp)
 	sp_config_capture(envp);
 	if (sp_config_disabled())
 		return;
+	sp_loading_start(sp_config_wants_hook_dlsym(), sp_config_wants_deepbind());
 	atomic_store_explicit(&sp_life_state, SP_LIFE_ASLEEP, memory_order_relaxed);
 }
 

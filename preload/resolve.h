@@ -51,7 +51,8 @@
 	X(_dl_find_object) \
 	X(dlopen) \
 	X(dlerror) \
-	X(dlsym)
+	X(dlsym) \
+	X(dlvsym)
 // clang-format on
 
 #define SP_NEXT_ENUM_(sym) SP_NEXT_##sym,

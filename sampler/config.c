@@ -65,6 +65,24 @@ bool sp_config_wants_start(void)
 	return sp_config_is_word(text, "always");
 }
 
+static bool is_true(enum sp_config_id id)
+{
+	const char *text;
+
+	(void)sp_config_copy_get(id, 0, &text);
+	return sp_config_is_word(text, "true");
+}
+
+bool sp_config_wants_hook_dlsym(void)
+{
+	return is_true(SP_VAR_HOOK_DLSYM);
+}
+
+bool sp_config_wants_deepbind(void)
+{
+	return is_true(SP_VAR_DEEPBIND);
+}
+
 /* Types whose values are never secret, nor long, nor hold one by the usual mistakes. */
 static bool may_show(enum sp_config_type type)
 {

@@ -47,6 +47,8 @@ struct sp_config {
 	bool trace_id; /* label samples with trace_id */
 	enum sp_attributes_mode attributes;
 	enum sp_log_level log_level;
+	bool hook_dlsym; /* sp_config_wants_hook_dlsym() */
+	bool deepbind;   /* sp_config_wants_deepbind() */
 
 	const char *output_dir;        /* absolute */
 	const char *server_address;    /* http://, https:// or unix:///; NULL = do not push */
@@ -90,6 +92,10 @@ bool sp_config_disabled(void);
 
 /* INIT context, after capture: SPANPROF_PROFILE=always. Cheap, logs nothing. */
 bool sp_config_wants_start(void);
+
+/* INIT context, after capture: SPANPROF_HOOK_DLSYM=true, SPANPROF_DEEPBIND=true. */
+bool sp_config_wants_hook_dlsym(void);
+bool sp_config_wants_deepbind(void);
 
 /*
  * APP or BG context. Parses the copy into *cfg: each bad value gets one warning that names the

@@ -223,6 +223,13 @@ struct sp_config_var {
 	X(HTTP_HEADERS_FILE, SECRET_FILE, http_headers_file, \
 	  .source = {{"SPANPROF_HTTP_HEADERS_FILE", SP_FORM_OWN}}, \
 	  .help = "File that holds the headers; wins over the variable.") \
+	X(HOOK_DLSYM, BOOL, hook_dlsym, \
+	  .source = {{"SPANPROF_HOOK_DLSYM", SP_FORM_OWN}}, .fallback = "false", \
+	  .help = "Also hook SDK functions that the program asks `dlsym` for: Python's ctypes, " \
+		  "LuaJIT, cffi.") \
+	X(DEEPBIND, BOOL, deepbind, \
+	  .source = {{"SPANPROF_DEEPBIND", SP_FORM_OWN}}, .fallback = "false", \
+	  .help = "Also hook SDK calls of plugins that are opened with RTLD_DEEPBIND.") \
 	X(LOG_LEVEL, ENUM, log_level, \
 	  .source = {{"SPANPROF_LOG_LEVEL", SP_FORM_OWN}, {"PYROSCOPE_LOG_LEVEL", SP_FORM_OWN}, \
 		     {"OTEL_LOG_LEVEL", SP_FORM_OWN}}, \

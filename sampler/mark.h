@@ -18,7 +18,7 @@
 #define SP_MARK_DEPTH_MAX (SP_SPAN_DEPTH_MAX / 2)
 
 /* Above every address and every count an SDK could use as a token, below the reserved one. */
-#define SP_MARK_TOKEN (UINT64_MAX - 2 * SP_MARK_DEPTH_MAX)
+#define SP_MARK_TOKEN (UINT64_MAX - SP_SPAN_DEPTH_MAX)
 
 static inline bool sp_mark_is(uint64_t token)
 {

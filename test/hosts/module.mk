@@ -18,6 +18,7 @@ HOST_LIBS_spans += -lburn
 HOST_LIBS_plugin_host = -ldl
 HOST_LIBS_labels_opener = -ldl
 HOST_LIBS_copies = -ldl
+HOST_LIBS_loading = -ldl -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/..'
 HOST_CFLAGS_labels = -DLABELS_WITH_SPANS
 
 $(HOSTS_WITH_FIXTURE:%=$(B)/test/hosts/%): $(HOST_FIXTURE)
@@ -73,14 +74,16 @@ $(HOST_LABELS): $(B)/test/hosts/labels_%: test/hosts/labels.c test/hosts/host.h 
 
 TEST_PROGRAMS += $(HOST_LABELS)
 
-# Plugins that each have a copy of the SDK inside.
+# Plugins that each have a copy of the SDK inside, one with a lazy PLT and one with none.
 HOST_COPIES := $(addprefix $(B)/test/libcopy_,a.so b.so)
+HOST_COPY_FLAGS_a := -Wl,-z,lazy
+HOST_COPY_FLAGS_b := -fno-plt -Wl,-z,now
 
 $(HOST_COPIES): $(B)/test/libcopy_%.so: test/hosts/lib/copy_plugin.c test/hosts/lib/fixture_otelc.c \
 		test/hosts/host.h test/sdk/opentelemetry_c.h
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) \
-		'-DFIXTURE_COPY="$* "' -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^)
+		$(HOST_COPY_FLAGS_$*) '-DFIXTURE_COPY="$* "' -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^)
 
 TEST_PROGRAMS += $(HOST_COPIES)

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replacing functions in the tables through which loaded objects refer to other objects. Any thread
+ * but a signal handler; takes the loader's lock of dl_iterate_phdr. Nothing is allocated.
+ */
+#ifndef SP_GOT_H
+#define SP_GOT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "preload/elf_walk.h"
+
+/*
+ * What the importing object is to find under that name instead of now, NULL to leave it. now is an
+ * address in the importing object itself (lazy) while the loader has not looked the name up.
+ */
+typedef const void *sp_got_choose(const char *name, const void *now, bool lazy);
+
+/* An object in which something was replaced. Called under the loader's lock. */
+typedef void sp_got_changed(const struct sp_elf_range *importer, const char *name);
+
+/*
+ * Offers every function that an object imports, or refers to by name, to choose. False when an object
+ * was passed over because the loader is still at work on it.
+ */
+bool sp_got_visit(sp_got_choose *choose, sp_got_changed *changed);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps up with what is loaded while a switch is on. Contexts: INIT, APP.
+ *
+ * After a dlopen() by path all objects are looked through before the host gets the handle. By name
+ * alone, or with $ORIGIN, the caller decides which file that is, so the real function is jumped to
+ * and the look comes with the next dlsym() or dlopen(), that is before the host can call what it
+ * loaded. Not reached: spans that a plugin's own constructors start.
+ */
+#define _GNU_SOURCE
+#include "preload/loading.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "preload/elf_walk.h"
+#include "preload/got.h"
+#include "preload/loading_entry.h"
+#include "preload/resolve.h"
+#include "sampler/compiler.h"
+
+#define DEEPBOUND_MAX 64U
+
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+
+static bool dlsym_is_on;
+static bool deepbind_is_on;
+static struct sp_elf_range own;
+/* Objects loaded when all were looked through; 0 = look again. */
+static _Atomic unsigned long long looked_at;
+
+/* Under the loader's lock, read without it: the count is the last thing written. */
+static struct sp_elf_range deepbound[DEEPBOUND_MAX];
+static _Atomic unsigned deepbound_used;
+
+static bool is_sdk_name(const char *name)
+{
+	return strncmp(name, "otel", 4) == 0 || strncmp(name, "_ZN13opentelemetry", 18) == 0;
+}
+
+static const void *hook_of(const char *name)
+{
+	return is_sdk_name(name) ? sp_elf_find_in(&own, name) : NULL;
+}
+
+struct entry {
+	const char *name;
+	enum sp_next real;
+	const void *ours;
+};
+
+static const struct entry entries[] = {
+	{"dlopen", SP_NEXT_dlopen, (const void *)sp_loading_dlopen_entry},
+	{"dlsym", SP_NEXT_dlsym, (const void *)sp_loading_dlsym_entry},
+	{"dlvsym", SP_NEXT_dlvsym, (const void *)sp_loading_dlvsym_entry},
+};
+
+/* Only where nobody else stands before the real one. */
+static const void *entry_of(const char *name, const void *now, bool lazy)
+{
+	for (size_t i = 0; i < SP_ARRAY_LEN(entries); i++) {
+		if (strcmp(name, entries[i].name) == 0) {
+			const void *real = sp_next(entries[i].real);
+
+			return real != NULL && (lazy || now == real) ? entries[i].ours : NULL;
+		}
+	}
+	return NULL;
+}
+
+/* That address is what some object defines under the name. */
+static bool is_definition(const char *name, const void *address)
+{
+	struct sp_elf_range object = sp_elf_object_at(address);
+
+	return object.size != 0 && sp_elf_find_in(&object, name) == address;
+}
+
+static const void *choose(const char *name, const void *now, bool lazy)
+{
+	const void *hook;
+
+	if (sp_elf_within(&own, now))
+		return NULL;
+	if (name[0] == 'd')
+		return entry_of(name, now, lazy);
+	hook = deepbind_is_on ? hook_of(name) : NULL;
+	return hook != NULL && (lazy || is_definition(name, now)) ? hook : NULL;
+}
+
+static void changed(const struct sp_elf_range *importer, const char *name)
+{
+	unsigned used = atomic_load_explicit(&deepbound_used, memory_order_relaxed);
+
+	if (!is_sdk_name(name) || used == DEEPBOUND_MAX)
+		return;
+	if (used > 0 && deepbound[used - 1].start == importer->start)
+		return;
+	deepbound[used] = *importer;
+	atomic_store_explicit(&deepbound_used, used + 1, memory_order_release);
+}
+
+bool sp_loading_is_deepbound(const void *caller)
+{
+	unsigned used = atomic_load_explicit(&deepbound_used, memory_order_acquire);
+
+	for (unsigned i = 0; i < used; i++) {
+		if (sp_elf_within(&deepbound[i], caller) && sp_elf_alive(&deepbound[i]))
+			return true;
+	}
+	return false;
+}
+
+static void look_through(void)
+{
+	unsigned long long adds = sp_elf_adds();
+	bool complete = sp_got_visit(choose, changed);
+
+	atomic_store_explicit(&looked_at, complete ? adds : 0, memory_order_relaxed);
+}
+
+static void catch_up(void)
+{
+	int saved = errno;
+
+	if (atomic_load_explicit(&looked_at, memory_order_relaxed) != sp_elf_adds())
+		look_through();
+	errno = saved;
+}
+
+static void *open_and_look(const char *file, int mode)
+{
+	__typeof__(&dlopen) real = SP_NEXT(dlopen);
+	void *handle = real(file, mode);
+	int saved = errno;
+
+	if (handle != NULL)
+		look_through();
+	errno = saved;
+	return handle;
+}
+
+/* glibc asks for the caller only then: elf/dl-open.c, dl_open_worker_begin. */
+static bool depends_on_caller(const char *file)
+{
+	return strchr(file, '/') == NULL || strchr(file, '$') != NULL;
+}
+
+const void *sp_loading_dlopen_target(const char *file)
+{
+	catch_up();
+	if (file == NULL || depends_on_caller(file))
+		return sp_next(SP_NEXT_dlopen);
+	return (const void *)open_and_look;
+}
+
+static bool is_hooked(const void *handle, const char *name)
+{
+	catch_up();
+	return dlsym_is_on && handle != RTLD_DEFAULT && handle != RTLD_NEXT && name != NULL &&
+	       hook_of(name) != NULL;
+}
+
+static void *look_up(void *handle, const char *name)
+{
+	__typeof__(&dlsym) real = SP_NEXT(dlsym);
+
+	return real(handle, name) != NULL ? (void *)(uintptr_t)hook_of(name) : NULL;
+}
+
+static void *look_up_version(void *handle, const char *name, const char *version)
+{
+	__typeof__(&dlvsym) real = SP_NEXT(dlvsym);
+
+	return real(handle, name, version) != NULL ? (void *)(uintptr_t)hook_of(name) : NULL;
+}
+
+const void *sp_loading_dlsym_target(const void *handle, const char *name)
+{
+	return is_hooked(handle, name) ? (const void *)look_up : sp_next(SP_NEXT_dlsym);
+}
+
+const void *sp_loading_dlvsym_target(const void *handle, const char *name)
+{
+	return is_hooked(handle, name) ? (const void *)look_up_version : sp_next(SP_NEXT_dlvsym);
+}
+
+void sp_loading_start(bool hook_dlsym, bool deepbind)
+{
+	if (!hook_dlsym && !deepbind)
+		return;
+	dlsym_is_on = hook_dlsym;
+	deepbind_is_on = deepbind;
+	own = sp_elf_object_at(__ehdr_start);
+	look_through();
+}

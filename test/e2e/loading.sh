@@ -1,0 +1,89 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# SPANPROF_HOOK_DLSYM and SPANPROF_DEEPBIND: spans that reach the SDK by a pointer from dlsym(), and
+# those of plugins opened with RTLD_DEEPBIND, are seen with the switch and not without; and the loader
+# answers every question of the host as it does without us.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+export FIXTURE_SEED=9 SPANPROF_SAMPLE_RATE=250
+
+# names NAME: the span names in the profiles of a folder.
+names()
+{
+	if [[ -n $(profiles_in "$WORK/$1") ]]; then
+		report "$WORK/$1" "$WORK/$1.json"
+		ask "$WORK/$1.json" '" ".join(sorted({s["span_name"].replace(" ", "-") for s in d["spans"] if s["span_name"]}))'
+	fi
+}
+
+of_host()
+{
+	grep -E '^([ab] )?(init|start|end)' "$WORK/$1.calls"
+}
+
+# try NAME WANTED_NAMES [VARIABLE=VALUE]... -- COMMAND...: the same with and without us.
+try()
+{
+	local name=$1 wanted=$2 settings=() seen
+
+	shift 2
+	while [[ $1 != -- ]]; do
+		settings+=("$1")
+		shift
+	done
+	shift
+	mkdir "$WORK/$name"
+	run "$name.plain" FIXTURE_CALLS="$WORK/$name.plain.calls" "$@"
+	run_under "$name.under" FIXTURE_CALLS="$WORK/$name.under.calls" \
+		SPANPROF_OUTPUT_DIR="$WORK/$name" "${settings[@]}" "$@"
+	expect_same "$name.plain" "$name.under" out err rc
+	[[ $(result "$name.under.rc") == 2[23] ]] || fail "$name: $(result "$name.under.err")"
+	diff <(of_host "$name.plain") <(of_host "$name.under") || fail "$name: other calls"
+	seen=$(names "$name")
+	[[ $seen == "$wanted" ]] || fail "$name: spans '$seen', not '$wanted'"
+	echo "$name: ${seen:-none}"
+}
+
+readonly HOST=$HOSTS/loading
+readonly COPIES=("$HOSTS/copies" "$TEST_LIBS/libcopy_a.so" "$TEST_LIBS/libcopy_b.so")
+
+try dlsym.off 'by-plugin' -- "$HOST"
+try dlsym.on 'by-plugin by-pointer' SPANPROF_HOOK_DLSYM=true -- "$HOST"
+try deepbind.off '' -- "$HOST" deepbind
+try deepbind.on 'by-plugin' SPANPROF_DEEPBIND=true -- "$HOST" deepbind
+try deepbind.now 'by-plugin' SPANPROF_DEEPBIND=true LD_BIND_NOW=1 -- "$HOST" deepbind
+try both.on 'by-plugin by-pointer' SPANPROF_DEEPBIND=true SPANPROF_HOOK_DLSYM=true -- "$HOST" deepbind
+try both.disabled '' SPANPROF_DEEPBIND=true SPANPROF_HOOK_DLSYM=true SPANPROF_DISABLED=true \
+	-- "$HOST" deepbind
+
+# Plugins that come and go, each call at its own copy, with all that is on.
+SPANPROF_SPAN_ID_SCOPE=all SPANPROF_SPAN_NAME_SCOPE=all \
+	run_under copies SPANPROF_DEEPBIND=true SPANPROF_HOOK_DLSYM=true \
+	SPANPROF_OUTPUT_DIR="$WORK" FIXTURE_CALLS="$WORK/copies.calls" "${COPIES[@]}" deepbind
+run copies.plain FIXTURE_CALLS="$WORK/copies.plain.calls" "${COPIES[@]}" deepbind
+expect_same copies.plain copies out err rc
+diff <(of_host copies.plain) <(of_host copies) || fail "copies: calls at the wrong copy"
+[[ $(grep -c ' extract' "$WORK/copies.calls") == $(grep -c ' start' "$WORK/copies.calls") ]] ||
+	fail "copies: not every span was looked at"
+
+# A language that calls C functions by pointer.
+cat >"$WORK/spans.py" <<'P'
+import ctypes
+import sys
+import time
+
+sdk = ctypes.CDLL(sys.argv[1])
+sdk.otelc_get_tracer.restype = ctypes.c_void_p
+sdk.otelc_start_span.restype = ctypes.c_void_p
+span = sdk.otelc_start_span(ctypes.c_void_p(sdk.otelc_get_tracer()), b"of python", 1, None)
+end = time.process_time() + 0.1
+while time.process_time() < end:
+    pass
+sdk.otelc_end_span(ctypes.c_void_p(span))
+sys.exit(23)
+P
+try python.off '' -- python3 "$WORK/spans.py" "$TEST_LIBS/libfixture-otelc.so"
+try python.on 'of-python' SPANPROF_HOOK_DLSYM=true \
+	-- python3 "$WORK/spans.py" "$TEST_LIBS/libfixture-otelc.so"
