@@ -18,6 +18,7 @@ HOST_LIBS_spans += -lburn
 HOST_LIBS_plugin_host = -ldl
 HOST_LIBS_labels_opener = -ldl
 HOST_LIBS_copies = -ldl
+HOST_LIBS_absent = -ldl -Wl,--no-as-needed -labsent $(HOST_RPATH)
 HOST_LIBS_loading = -ldl -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/..'
 HOST_CFLAGS_labels = -DLABELS_WITH_SPANS
 
@@ -87,3 +88,11 @@ $(HOST_COPIES): $(B)/test/libcopy_%.so: test/hosts/lib/copy_plugin.c test/hosts/
 		$(HOST_COPY_FLAGS_$*) '-DFIXTURE_COPY="$* "' -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^)
 
 TEST_PROGRAMS += $(HOST_COPIES)
+
+$(B)/test/libabsent.so: test/hosts/absent.c test/hosts/host.h
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -DABSENT_LIBRARY -shared \
+		-Wl,-soname,$(@F) -o $@ $< -ldl
+
+$(B)/test/hosts/absent: $(B)/test/libabsent.so
