@@ -21,6 +21,11 @@
 #include <opentelemetry/trace/noop.h>
 #include <opentelemetry/trace/provider.h>
 
+/* Written before names, where several of these are in one process. */
+#ifndef MINI_COPY
+#define MINI_COPY ""
+#endif
+
 OPENTELEMETRY_BEGIN_NAMESPACE
 namespace sdk
 {
@@ -143,7 +148,7 @@ void Span::End(const api::EndSpanOptions &) noexcept
 	if (file == nullptr)
 		std::abort();
 	std::fprintf(file,
-		     "{\"name\": \"%s\", \"trace_id\": \"%s\", \"span_id\": \"%s\", "
+		     "{\"name\": \"" MINI_COPY "%s\", \"trace_id\": \"%s\", \"span_id\": \"%s\", "
 		     "\"parent_span_id\": \"%s\", \"attributes\": {%s}}\n",
 		     name.c_str(), hex(own.trace_id()).c_str(), hex(own.span_id()).c_str(),
 		     hex(parent.span_id()).c_str(), text.c_str());

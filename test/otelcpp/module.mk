@@ -17,6 +17,11 @@ OTELCPP_FLAGS_v2_nostd := -DOPENTELEMETRY_ABI_VERSION_NO=2
 OTELCPP_FLAGS_bsymbolic := -DOPENTELEMETRY_ABI_VERSION_NO=1
 OTELCPP_FLAGS_v2_stl17 := -DOPENTELEMETRY_ABI_VERSION_NO=2 -DOPENTELEMETRY_STL_VERSION=2017
 
+# In a plugin, with the stories; the API's singletons must not become one for the process.
+OTELCPP_COPIES := copy_a copy_b
+$(foreach copy,$(OTELCPP_COPIES),$(eval OTELCPP_FLAGS_$(copy) := -DOPENTELEMETRY_ABI_VERSION_NO=1 \
+	-Dmain=stories_main -fno-gnu-unique '-DMINI_COPY="$(copy:copy_%=%):"'))
+
 OTELCPP_LDFLAGS_bsymbolic := -Wl,-Bsymbolic-functions
 
 # $(call otelcpp_rules,build)
@@ -27,7 +32,7 @@ $(OTELCPP_DIR)/$(1)/%.o: test/otelcpp/%.cc
 	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) -c -o $$@ $$<
 -include $(wildcard $(OTELCPP_DIR)/$(1)/*.d)
 endef
-$(foreach build,debian $(OTELCPP_MINI),$(eval $(call otelcpp_rules,$(build))))
+$(foreach build,debian $(OTELCPP_MINI) $(OTELCPP_COPIES),$(eval $(call otelcpp_rules,$(build))))
 
 $(OTELCPP_DIR)/debian/stories: $(OTELCPP_DIR)/debian/stories.o $(OTELCPP_DIR)/debian/provider.o \
 		$(B)/test/sdk/json_exporter.o
@@ -63,3 +68,14 @@ $(OTELCPP_DIR)/mixed: $(OTELCPP_DIR)/debian/mixed.o $(B)/test/libopentelemetry-c
 		-Wl,-rpath,'$$ORIGIN/..'
 
 TEST_PROGRAMS += $(OTELCPP_DIR)/mixed
+
+$(OTELCPP_COPIES:%=$(OTELCPP_DIR)/%/libstories.so): %/libstories.so: %/stories.o %/mini_sdk.o
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -shared -Wl,-soname,libstories_$(*F).so -o $@ $^ -lpthread
+
+$(OTELCPP_DIR)/copies: test/otelcpp/copies.c test/hosts/host.h
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $< -ldl
+
+TEST_PROGRAMS += $(OTELCPP_DIR)/copies $(OTELCPP_COPIES:%=$(OTELCPP_DIR)/%/libstories.so)

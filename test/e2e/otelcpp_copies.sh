@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Two plugins with a copy each of opentelemetry-cpp inside: every span is ended by the copy that made
+# it, and the spans of both label their samples, also after one was loaded anew.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+readonly HOST=("$TEST_LIBS/otelcpp/copies" "$TEST_LIBS"/otelcpp/copy_{a,b}/libstories.so)
+export SPANPROF_SAMPLE_RATE=250 SPANPROF_SPAN_ID_SCOPE=all SPANPROF_SPAN_NAME_SCOPE=all
+
+# The names of ended spans, each behind the letter of the copy that ended it.
+names()
+{
+	python3 -c 'import json, sys
+for line in open(sys.argv[1]):
+    print(json.loads(line)["name"])' "$1"
+}
+
+for story in parents destroyed; do
+	run plain OTELC_SPANS_JSON="$WORK/$story.plain.spans" "${HOST[@]}" "$story" 20
+	expect_rc plain 25
+	mkdir "$WORK/$story"
+	run_under under SPANPROF_OUTPUT_DIR="$WORK/$story" \
+		OTELC_SPANS_JSON="$WORK/$story.under.spans" "${HOST[@]}" "$story" 20
+	expect_same plain under err rc
+	diff <(names "$WORK/$story.plain.spans") <(names "$WORK/$story.under.spans") ||
+		fail "$story: ended by the wrong copy"
+	report "$WORK/$story" "$WORK/$story.json"
+	python3 - "$WORK/$story.json" "$WORK/$story.under.spans" <<'P' || fail "$story: labels"
+import json
+import sys
+
+labelled = {s["span_id"] for s in json.load(open(sys.argv[1]))["spans"] if s["span_id"]}
+copy = {s["span_id"]: s["name"][0] for s in map(json.loads, open(sys.argv[2]))}
+print(len(labelled), "of", len(copy), "spans")
+if not labelled <= set(copy) or {copy[i] for i in labelled} != {"a", "b"}:
+    sys.exit(1)
+P
+done
