@@ -142,6 +142,82 @@ Test(elf_walk, reads_the_kernels_own_object)
 	cr_assert_gt(ts.tv_sec, 1700000000);
 }
 
+Test(elf_walk, tells_which_object_an_address_lies_in)
+{
+	void *object = open_private();
+	void *function = dlsym(object, "td_init");
+	struct sp_elf_range range = sp_elf_object_at(function);
+	int on_the_stack;
+
+	cr_assert_neq(range.size, 0);
+	cr_assert(sp_elf_within(&range, function));
+	cr_assert(sp_elf_within(&range, (const void *)range.start));
+	cr_assert_not(sp_elf_within(&range, (const void *)(range.start + range.size)));
+	cr_assert_not(sp_elf_within(&range, (void *)(uintptr_t)getpagesize));
+	cr_assert_eq(sp_elf_find_in(&range, "td_init"), function);
+	cr_assert_null(sp_elf_find_in(&range, "malloc"), "that is another object's");
+	cr_assert_eq(sp_elf_object_at(&on_the_stack).size, 0);
+}
+
+Test(elf_walk, an_object_is_alive_until_it_is_unloaded)
+{
+	void *object = open_private();
+	struct sp_elf_range range = sp_elf_object_at(dlsym(object, "td_init"));
+	unsigned long long adds = sp_elf_adds();
+
+	cr_assert(sp_elf_alive(&range));
+	cr_assert_not(range.permanent);
+	cr_assert_eq(dlclose(object), 0);
+	cr_assert_not(sp_elf_alive(&range));
+	(void)open_private();
+	cr_assert_gt(sp_elf_adds(), adds);
+}
+
+Test(elf_walk, what_is_here_at_startup_stays)
+{
+	struct sp_elf_range range;
+
+	sp_elf_startup();
+	range = sp_elf_object_at(dlsym(RTLD_NEXT, "malloc"));
+	cr_assert(range.permanent);
+	cr_assert_not(sp_elf_object_at(dlsym(open_private(), "td_init")).permanent);
+}
+
+Test(elf_walk, finds_every_definition)
+{
+	void *found[4] = {NULL, NULL, NULL, NULL};
+
+	cr_assert_eq(sp_elf_find_all("td_init", found, 4), 0);
+	(void)open_private();
+	cr_assert_eq(sp_elf_find_all("td_init", found, 4), 1);
+	cr_assert_eq(found[0], sp_elf_find("td_init", NULL));
+	cr_assert_eq(sp_elf_find_all("td_init", NULL, 0), 1, "counts what has no room");
+}
+
+Test(elf_walk, knows_what_an_object_needs)
+{
+	void *function = dlsym(open_private(), "td_init");
+	struct sp_elf_range private = sp_elf_object_at(function);
+	struct sp_elf_range library = sp_elf_object_at(dlsym(RTLD_NEXT, "malloc"));
+
+	cr_assert(sp_elf_needs(function, &library));
+	cr_assert(sp_elf_needs(function, &private), "an object itself counts");
+	cr_assert_not(sp_elf_needs((const void *)library.start, &private));
+	cr_assert_not(sp_elf_needs((void *)(uintptr_t)getpagesize, &private));
+}
+
+Test(elf_walk, tells_whether_names_belong_to_an_address)
+{
+	static const char *const all[] = {"td_ta_new", NULL};
+	static const char *const missing[] = {"sp_no_such_symbol", NULL};
+	void *function = dlsym(open_private(), "td_init");
+
+	cr_assert(sp_elf_belongs("td_init", function, all));
+	cr_assert_not(sp_elf_belongs("td_init", function, missing));
+	cr_assert_not(sp_elf_belongs("td_ta_new", function, all), "that is at another address");
+	cr_assert_not(sp_elf_belongs("td_init", NULL, all));
+}
+
 Test(elf_walk, knows_our_own_object)
 {
 	cr_assert_str_eq(sp_elf_own_path(), "", "the loader has no name for the program itself");
