@@ -30,13 +30,13 @@ void *sp_otelcpp_find(const struct sp_otelcpp *sdk, const char *name)
 	return p != NULL ? p : sp_resolve(name);
 }
 
-static bool is_of(const struct sp_otelcpp *sdk, const void *vptr)
+static bool is_of(struct sp_otelcpp *sdk, const void *vptr)
 {
 	return atomic_load_explicit(&sdk->found, memory_order_acquire) &&
 	       sp_elf_within(&sdk->object, vptr) && sp_elf_alive(&sdk->object);
 }
 
-static bool is_free(const struct sp_otelcpp *sdk)
+static bool is_free(struct sp_otelcpp *sdk)
 {
 	return !atomic_load_explicit(&sdk->found, memory_order_acquire) ||
 	       !sp_elf_alive(&sdk->object);

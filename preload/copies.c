@@ -17,13 +17,13 @@
 
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
-static bool is_copy(const struct sp_copy *copy)
+static bool is_copy(struct sp_copy *copy)
 {
 	return atomic_load_explicit(&copy->used, memory_order_acquire) &&
 	       sp_elf_alive(&copy->object);
 }
 
-static bool is_caller(const struct sp_copy_caller *k, const void *caller)
+static bool is_caller(struct sp_copy_caller *k, const void *caller)
 {
 	return atomic_load_explicit(&k->used, memory_order_acquire) &&
 	       sp_elf_within(&k->object, caller) && sp_elf_alive(&k->object) && is_copy(k->copy) &&

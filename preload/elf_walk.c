@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "preload/elf_walk.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <stdbool.h>
@@ -11,11 +10,11 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "preload/resolve.h"
 #include "sampler/compiler.h"
 
 /* No real table has chains this long: bounds the walk over a damaged or hostile object. */
 #define CHAIN_MAX 65536U
+#define PRINTED_MAX 4096U
 #define VERSYM_HIDDEN 0x8000U
 
 /* Where this very object is loaded (defined by the linker). */
@@ -258,6 +257,32 @@ static struct sp_elf_range range_of(const struct dl_phdr_info *info)
 	return (struct sp_elf_range){.start = start, .size = end > start ? end - start : 0};
 }
 
+static uint64_t mix(uint64_t print, const void *bytes, size_t n)
+{
+	/* FNV-1a */
+	for (size_t i = 0; i < n; i++)
+		print = (print ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
+	return print;
+}
+
+static uint64_t print_of(const struct dl_phdr_info *info, const ElfW(Dyn) * d)
+{
+	uint64_t print = UINT64_C(0xcbf29ce484222325);
+	struct object o;
+
+	if (info->dlpi_name != NULL)
+		print = mix(print, info->dlpi_name, strlen(info->dlpi_name));
+	if (d == NULL || !read_dynamic(info->dlpi_addr, d, &o))
+		return print;
+	/* linkers put the strings behind the symbols */
+	if ((uintptr_t)o.str > (uintptr_t)o.sym) {
+		size_t n = (uintptr_t)o.str - (uintptr_t)o.sym;
+
+		print = mix(print, o.sym, n < PRINTED_MAX ? n : PRINTED_MAX);
+	}
+	return print;
+}
+
 static int visit_spot(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
 	struct spot *spot = arg;
@@ -269,26 +294,12 @@ static int visit_spot(struct dl_phdr_info *info, size_t size SP_UNUSED, void *ar
 	if (!sp_elf_within(&range, (const void *)spot->address))
 		return 0;
 	range.permanent = index < startup_objects;
+	range.unloads = info->dlpi_subs;
+	range.print = print_of(info, d);
 	spot->range = range;
 	if (spot->name != NULL && d != NULL && read_dynamic(info->dlpi_addr, d, &o))
 		spot->found = lookup(&o, spot->name);
 	return 1;
-}
-
-/* glibc 2.35 and newer, <dlfcn.h>: asks without a lock. False where that does not exist. */
-static bool identify(const void *address, struct sp_elf_range *range)
-{
-	int (*find)(void *, struct dl_find_object *) =
-		(int (*)(void *, struct dl_find_object *))sp_next(SP_NEXT__dl_find_object);
-	struct dl_find_object o;
-
-	if (find == NULL)
-		return false;
-	if (find((void *)(uintptr_t)address, &o) == 0) {
-		range->map = o.dlfo_link_map;
-		range->eh_frame = o.dlfo_eh_frame;
-	}
-	return true;
 }
 
 struct sp_elf_range sp_elf_object_at(const void *address)
@@ -296,22 +307,30 @@ struct sp_elf_range sp_elf_object_at(const void *address)
 	struct spot spot = {.address = (uintptr_t)address};
 
 	(void)dl_iterate_phdr(visit_spot, &spot);
-	(void)identify(address, &spot.range);
 	return spot.range;
 }
 
-bool sp_elf_alive(const struct sp_elf_range *object)
+static int visit_subs(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
-	struct sp_elf_range now = {0};
+	*(unsigned long long *)arg = info->dlpi_subs;
+	return 1;
+}
+
+bool sp_elf_alive(struct sp_elf_range *object)
+{
+	unsigned long long unloads = 0;
+	struct sp_elf_range now;
 
 	if (object->permanent)
 		return true;
-	if (!identify((const void *)object->start, &now))
-		now = sp_elf_object_at((const void *)object->start);
-	else
-		now.size = object->size;
-	return object->size != 0 && now.size == object->size && now.map == object->map &&
-	       now.eh_frame == object->eh_frame;
+	(void)dl_iterate_phdr(visit_subs, &unloads);
+	if (atomic_load_explicit(&object->unloads, memory_order_relaxed) == unloads)
+		return object->size != 0;
+	now = sp_elf_object_at((const void *)object->start);
+	if (object->size == 0 || now.size != object->size || now.print != object->print)
+		return false;
+	atomic_store_explicit(&object->unloads, now.unloads, memory_order_relaxed);
+	return true;
 }
 
 static int visit_count(struct dl_phdr_info *info SP_UNUSED, size_t size SP_UNUSED, void *arg)

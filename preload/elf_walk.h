@@ -7,6 +7,7 @@
 #ifndef SP_ELF_WALK_H
 #define SP_ELF_WALK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,9 +25,9 @@ unsigned sp_elf_find_all(const char *name, void **found, unsigned max);
 struct sp_elf_range {
 	uintptr_t start;
 	uintptr_t size;
-	const void *map;      /* of the loader */
-	const void *eh_frame; /* differs from object to object, as code does */
-	bool permanent;       /* here since program start: never unloaded */
+	uint64_t print; /* of its path and its tables: the same place may hold another one later */
+	_Atomic unsigned long long unloads; /* when it was last seen */
+	bool permanent;                     /* here since program start: never unloaded */
 };
 
 static inline bool sp_elf_within(const struct sp_elf_range *r, const void *address)
@@ -37,8 +38,11 @@ static inline bool sp_elf_within(const struct sp_elf_range *r, const void *addre
 /* The object that address lies in, whichever it is. */
 struct sp_elf_range sp_elf_object_at(const void *address);
 
-/* It is still the same object. Without a lock where the C library allows that (glibc 2.35). */
-bool sp_elf_alive(const struct sp_elf_range *object);
+/*
+ * It is still the same object. Only the first question after something was unloaded takes a search;
+ * the others take a lock of the loader, shortly.
+ */
+bool sp_elf_alive(struct sp_elf_range *object);
 
 /* How many objects were ever loaded. Takes a lock of the loader, shortly. */
 unsigned long long sp_elf_adds(void);

@@ -48,7 +48,6 @@
 	X(sigprocmask) \
 	X(sigaction) \
 	X(signal) \
-	X(_dl_find_object) \
 	X(dlopen) \
 	X(dlerror) \
 	X(dlsym) \
