@@ -61,6 +61,19 @@ static struct sp_copy *maker_of(struct sp_copies *c, const void *handle)
 		       : NULL;
 }
 
+/* The copy of that caller; NULL if k is not about it, or is being replaced. */
+static struct sp_copy *copy_by(struct sp_copy_caller *k, const void *caller)
+{
+	unsigned writes = atomic_load_explicit(&k->writes, memory_order_acquire);
+	struct sp_copy *copy = k->copy;
+	bool fits = is_caller(k, caller);
+
+	/* pairs with remember() */
+	atomic_thread_fence(memory_order_acquire);
+	return fits && atomic_load_explicit(&k->writes, memory_order_relaxed) == writes ? copy
+											: NULL;
+}
+
 /*
  * Held for a few stores and never while the loader is asked, which may be waiting for a thread that is
  * in one of our hooks. Bounded, for a signal handler that comes in between.
@@ -195,7 +208,9 @@ static void remember(struct sp_copies *c, const void *caller, struct sp_copy *co
 		if (is_caller(k, (const void *)k->object.start) &&
 		    !sp_elf_within(&k->object, caller))
 			continue;
-		atomic_store_explicit(&k->used, false, memory_order_seq_cst);
+		atomic_store_explicit(&k->used, false, memory_order_relaxed);
+		atomic_fetch_add_explicit(&k->writes, 1, memory_order_relaxed);
+		atomic_thread_fence(memory_order_release);
 		k->object = object;
 		k->copy = copy;
 		k->guess = guess;
@@ -253,9 +268,11 @@ static struct sp_copy *known_caller(struct sp_copies *c, const void *caller)
 	for (unsigned i = 0; i < SP_COPY_CALLERS_MAX; i++) {
 		struct sp_copy_caller *k = &c->caller[i];
 
-		if (is_caller(k, caller)) {
+		struct sp_copy *copy = copy_by(k, caller);
+
+		if (copy != NULL) {
 			atomic_store_explicit(&c->last, k, memory_order_relaxed);
-			return k->copy;
+			return copy;
 		}
 	}
 	return NULL;
@@ -271,9 +288,10 @@ struct sp_copy *sp_copy_of(struct sp_copies *c, enum sp_next which, const void *
 		copy = maker_of(c, handle);
 	if (copy != NULL)
 		return copy;
-	if (last != NULL && is_caller(last, caller))
-		return last->copy;
-	copy = known_caller(c, caller);
+	if (last != NULL)
+		copy = copy_by(last, caller);
+	if (copy == NULL)
+		copy = known_caller(c, caller);
 	return copy != NULL ? copy : find(c, which, caller, handle);
 }
 

@@ -36,6 +36,7 @@ struct sp_copy {
 
 struct sp_copy_caller {
 	_Atomic bool used;
+	_Atomic unsigned writes; /* so that nobody takes what is being replaced for one thing */
 	struct sp_elf_range object;
 	struct sp_copy *copy;
 	unsigned long long guess; /* not 0: true while no more objects than these were loaded */
