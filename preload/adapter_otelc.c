@@ -369,10 +369,12 @@ static bool succeeded(uintptr_t status)
 SP_EXPORT uintptr_t otel_span_update_name(WORDS)
 {
 	static struct hook h = HOOK(otel_span_update_name);
-	hooked *next = SP_NEXT(otel_span_update_name);
+	struct sp_copy *own = COPY_OF(otel_span_update_name, a);
+	hooked *next = REAL_OF(own, otel_span_update_name);
 	struct sp_guard g = sp_guard_enter();
 	uintptr_t status = next != NULL ? next(a, b, c, d, e, f) : SP_OTELC_INTERNAL_ERROR;
 
+	copy = own;
 	if (g.outermost && succeeded(status) && sp_life_active() && is_known(&h)) {
 		int saved = errno;
 

@@ -67,7 +67,7 @@ struct sp_copy *sp_copy_of(struct sp_copies *c, enum sp_next which, const void *
 /* That copy made the handle. */
 void sp_copy_made(struct sp_copies *c, struct sp_copy *copy, const void *handle);
 
-/* A function of that copy; NULL if there is none, or for no copy. */
+/* A function of that copy, of any for no copy; NULL if there is none. */
 void *sp_copy_fn(struct sp_copy *copy, enum sp_next which);
 
 #endif
