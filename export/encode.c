@@ -16,7 +16,7 @@
 
 /* A marker frame may come on top of the deepest stack. */
 #define SP_ENCODE_FRAMES (SP_FRAMES_MAX + 1)
-#define SP_MARKERS 4
+#define SP_MARKERS 5
 
 /* Location ids of addresses seen in this profile. */
 struct address {
@@ -43,13 +43,14 @@ struct run {
 };
 
 static const char *const marker_text[SP_MARKERS] = {
-	"(other)",     /* stacks over the limit */
-	"[unknown]",   /* a sample without a single frame */
-	"[truncated]", /* the depth limit cut the outermost frames */
-	"[incomplete]" /* the walk stopped before the outermost frame */
+	"(other)",        /* stacks over the limit */
+	"[unknown]",      /* a sample without a single frame */
+	"[truncated]",    /* the depth limit cut the outermost frames */
+	"[incomplete]",   /* the walk stopped before the outermost frame */
+	"[unsampled cpu]" /* CPU time between samples, by the thread's clock */
 };
 
-enum { MARK_OTHER, MARK_UNKNOWN, MARK_TRUNCATED, MARK_INCOMPLETE };
+enum { MARK_OTHER, MARK_UNKNOWN, MARK_TRUNCATED, MARK_INCOMPLETE, MARK_UNSAMPLED };
 
 static int place_id(struct run *r, const struct sp_place *place, uint64_t *id)
 {
@@ -163,10 +164,12 @@ static int locate(struct run *r, uint32_t stack, uint64_t id[SP_ENCODE_FRAMES], 
 	if (stack == SP_STACK_OTHER)
 		return marker_id(r, MARK_OTHER, &id[(*n)++]);
 	sp_stack_map_stack(r->map, stack, &s);
+	if ((s.flags & SP_SAMPLE_RESIDUAL) != 0 && marker_id(r, MARK_UNSAMPLED, &id[(*n)++]) != 0)
+		return -ENOMEM;
 	for (unsigned i = 0; i < s.depth; i++)
 		if (address_id(r, s.pc[i], s.epoch, &id[(*n)++]) != 0)
 			return -ENOMEM;
-	if (s.depth == 0 && marker_id(r, MARK_UNKNOWN, &id[(*n)++]) != 0)
+	if (*n == 0 && marker_id(r, MARK_UNKNOWN, &id[(*n)++]) != 0)
 		return -ENOMEM;
 	if ((s.flags & SP_SAMPLE_TRUNCATED) != 0)
 		return marker_id(r, MARK_TRUNCATED, &id[(*n)++]);
@@ -184,7 +187,7 @@ static int add_entry(struct run *r, const struct sp_stack_entry *entry, uint32_t
 	struct sp_pprof_sample s = {
 		.location = id,
 		.count = (int64_t)entry->count,
-		.ns = (int64_t)entry->weight * r->e->times.period_ns,
+		.ns = (int64_t)entry->weight * r->e->times.period_ns + (int64_t)entry->residual_ns,
 	};
 	char span_id[2 * sizeof(l->span_id) + 1];
 	char trace_id[2 * sizeof(l->trace_id) + 1];
@@ -311,7 +314,7 @@ void sp_encode(const struct sp_encoder *e, const struct sp_stack_map *map, sp_en
 		const struct sp_stack_entry *entry = sp_stack_map_entry(map, i);
 		int err;
 
-		if (entry->count == 0)
+		if (entry->count == 0 && entry->residual_ns == 0)
 			continue;
 		err = try_entry(&r, entry, entry->stack);
 		if (err == -E2BIG) {

@@ -201,8 +201,12 @@ unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uin
 			loss |= SP_LABELS_LOST;
 		e = &m->entry[0];
 	}
-	e->count++;
-	e->weight += s->weight;
+	if ((s->flags & SP_SAMPLE_RESIDUAL) != 0) {
+		e->residual_ns += s->weight;
+	} else {
+		e->count++;
+		e->weight += s->weight;
+	}
 	m->samples++;
 	return loss;
 }

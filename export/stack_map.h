@@ -31,8 +31,9 @@ struct sp_stack_labels {
 
 struct sp_stack_entry {
 	struct sp_stack_labels labels;
-	uint64_t count;  /* samples taken */
-	uint64_t weight; /* sampling periods they stand for */
+	uint64_t count;       /* samples taken */
+	uint64_t weight;      /* sampling periods they stand for */
+	uint64_t residual_ns; /* CPU time between samples */
 	uint32_t stack;
 };
 

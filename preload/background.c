@@ -28,6 +28,7 @@
 #include "sampler/handler.h"
 #include "sampler/label.h"
 #include "sampler/monotonic.h"
+#include "sampler/residual.h"
 #include "sampler/signals.h"
 #include "sampler/span_age.h"
 #include "sampler/tasks.h"
@@ -147,6 +148,8 @@ static bool last_one(uint64_t *next_scan)
 	sp_descriptors_check_stderr();
 	sweep_spans();
 	others = sp_tasks_scan((uint32_t)syscall(SYS_gettid));
+	if (sp_life_active())
+		sp_residual_look();
 	*next_scan = sp_monotonic_ns() + (often ? SCAN_LAST_NS : SCAN_NS);
 	return others == 0;
 }
@@ -164,10 +167,13 @@ static unsigned ops_wait(uint32_t timeout_ms)
 						      config->flush_timeout_ms * SP_NS_PER_MS,
 					      memory_order_relaxed);
 			atomic_fetch_add_explicit(&flush_asked, 1, memory_order_release);
+			sp_residual_flush();
 			return SP_WAIT_FLUSH | SP_WAIT_STOP;
 		}
-		if (ops_flush_pending())
+		if (ops_flush_pending()) {
+			sp_residual_flush();
 			return SP_WAIT_FLUSH;
+		}
 		uint64_t now = sp_monotonic_ns();
 
 		if (now >= end)

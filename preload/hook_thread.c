@@ -79,6 +79,8 @@ SP_EXPORT _Noreturn void pthread_exit(void *result)
 
 	if (sp_life_active() && syscall(SYS_gettid) == getpid())
 		sp_background_main_ended();
+	else if (sp_life_active() && sp_thread_own != NULL)
+		sp_residual_end(sp_thread_own);
 	if (next != NULL)
 		next(result);
 	for (;;)

@@ -20,6 +20,7 @@
 #include "sampler/counters.h"
 #include "sampler/log.h"
 #include "sampler/monotonic.h"
+#include "sampler/residual.h"
 #include "sampler/sampler.h"
 #include "sampler/thread.h"
 
@@ -91,6 +92,7 @@ static bool start_by_winner(void)
 		atomic_store_explicit(&sp_life_state, SP_LIFE_FAILED, memory_order_relaxed);
 		return false;
 	}
+	sp_residual_start();
 	sp_thread_rearm();
 	/*
 	 * pairs with the acquire in sp_life_start(): tables before "active". Not when the background

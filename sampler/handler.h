@@ -4,6 +4,7 @@
 #define SP_HANDLER_H
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,6 +17,8 @@ struct sp_handler_setup {
 	struct sp_ring ring;
 	uint32_t cookie; /* upper half of our timers' si_value */
 	uint32_t depth;  /* frames kept per sample */
+	uint64_t period_ns;
+	_Atomic uint64_t accounted_ns; /* CPU time of everything that found room in the ring */
 	enum sp_label_scope id_scope;
 	enum sp_label_scope name_scope;
 	bool trace_id;

@@ -50,6 +50,12 @@ static uint32_t label(struct sp_sample *s, const struct sp_thread *t)
 	return root ? e.root_ref : e.ref;
 }
 
+static void account(struct sp_thread *t, uint64_t ns)
+{
+	atomic_fetch_add_explicit(&t->residual.settled_ns, ns, memory_order_relaxed);
+	atomic_fetch_add_explicit(&sp_handler_setup.accounted_ns, ns, memory_order_relaxed);
+}
+
 static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext)
 {
 	struct sp_sample *s = &t->scratch;
@@ -70,6 +76,7 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 		return;
 	}
 	sp_count(SP_COUNT_SAMPLES_PUT);
+	account(t, s->weight * sp_handler_setup.period_ns);
 	/* only now: a span whose samples were lost has no profile to lead to */
 	if (sp_handler_setup.mark && s->span_id != 0)
 		sp_span_table_mark(span, s->span_id);

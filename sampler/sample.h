@@ -11,6 +11,8 @@
 #define SP_SAMPLE_ROOTED 1U    /* the walk reached the thread's outermost frame */
 #define SP_SAMPLE_TRUNCATED 2U /* the depth limit cut root-most frames */
 #define SP_SAMPLE_OFF_STACK 4U /* sp was outside the thread's stack (coroutine, alternate stack) */
+/* No sample: CPU time that none stands for (residual.h). pc[] is the thread's start routine, if any. */
+#define SP_SAMPLE_RESIDUAL 8U
 
 struct sp_sample {
 	/* The 8 bytes of the label's span id as they lie in memory; 0 = no span was active. */
@@ -18,7 +20,7 @@ struct sp_sample {
 	uint8_t trace_id[16]; /* W3C byte order; all zero = none */
 	uint32_t name_id;     /* span name, see label.h; 0 = none */
 	uint32_t tid;         /* kernel thread id */
-	uint32_t weight;      /* how many sampling periods this sample stands for (1 + overruns) */
+	uint32_t weight;      /* sampling periods it stands for (1 + overruns); RESIDUAL: ns */
 	uint16_t depth;       /* valid entries of pc[] */
 	uint16_t flags;
 	/*

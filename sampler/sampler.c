@@ -60,6 +60,7 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 		h->cookie = make_cookie();
 	sp_scope_set_source(cfg->active_span);
 	h->depth = cfg->stack_depth;
+	h->period_ns = SP_NS_PER_S / cfg->sample_rate_hz;
 	h->id_scope = cfg->span_id_scope;
 	h->name_scope = cfg->span_name_scope;
 	h->trace_id = cfg->trace_id;
@@ -67,7 +68,7 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 	err = sp_signals_install(cfg->signal_number, sp_handler);
 	if (err != 0)
 		return err;
-	sp_timer_set(cfg->signal_number, SP_NS_PER_S / cfg->sample_rate_hz, h->cookie);
+	sp_timer_set(cfg->signal_number, h->period_ns, h->cookie);
 	return 0;
 }
 

@@ -198,6 +198,7 @@ static struct sp_thread *bind(struct sp_thread *t, uint32_t tid)
 	if (atomic_compare_exchange_strong_explicit(&TABLE->by_tid[tid], &none,
 						    (uint16_t)(t->index + 1), memory_order_acq_rel,
 						    memory_order_acquire)) {
+		sp_residual_begin(t, tid);
 		arm(t, tid);
 		return t;
 	}
@@ -282,8 +283,10 @@ void sp_thread_ended(void)
 	sp_thread_own = NULL;
 	/* our handler may still run once: it must see "excluded" before the block is reused */
 	atomic_signal_fence(memory_order_seq_cst);
-	if (t != NULL)
-		release(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
+	if (t == NULL)
+		return;
+	sp_residual_end(t);
+	release(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
 }
 
 void sp_thread_enrol(uint32_t tid)

@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "sampler/compiler.h"
+#include "sampler/residual.h"
 #include "sampler/sample.h"
 #include "sampler/span_stack.h"
 #include "sampler/unwind_sig.h"
@@ -53,6 +54,7 @@ struct sp_thread {
 	struct sp_stack_bounds bounds;
 	struct sp_thread_counts counts;
 	struct sp_span_spare spare;
+	struct sp_residual residual;
 	struct sp_span_stack spans;
 	void *(*start)(void *); /* birth: what the host asked pthread_create to run */
 	void *start_arg;

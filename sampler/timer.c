@@ -11,9 +11,6 @@
 
 #include "sampler/compiler.h"
 
-/* linux/posix-timers_types.h: CPUCLOCK_SCHED | CPUCLOCK_PERTHREAD_MASK in the low bits. */
-#define THREAD_CPU_CLOCK(tid) ((clockid_t)((~(uint32_t)(tid) << 3) | 6U))
-
 static int timer_signo;
 static uint64_t timer_period_ns;
 static uint64_t timer_cookie;
@@ -68,7 +65,7 @@ int sp_timer_arm(uint32_t tid, uint32_t index)
 	sev.sigev_signo = timer_signo;
 	sev.sigev_value.sival_ptr = (void *)(uintptr_t)(timer_cookie | index);
 	sev._sigev_un._tid = (pid_t)tid;
-	if (syscall(SYS_timer_create, THREAD_CPU_CLOCK(tid), &sev, &id) != 0) {
+	if (syscall(SYS_timer_create, SP_THREAD_CPU_CLOCK(tid), &sev, &id) != 0) {
 		id = -errno;
 	} else if (syscall(SYS_timer_settime, id, 0, &its, NULL) != 0) {
 		int err = errno;

@@ -9,6 +9,9 @@
 #include <stdint.h>
 
 /* Sampling period and signal of all timers armed from now on. APP, at activation. */
+/* linux/posix-timers_types.h: CPUCLOCK_SCHED | CPUCLOCK_PERTHREAD_MASK in the low bits. */
+#define SP_THREAD_CPU_CLOCK(tid) ((clockid_t)((~(uint32_t)(tid) << 3) | 6U))
+
 void sp_timer_set(int signo, uint64_t period_ns, uint32_t cookie);
 uint64_t sp_timer_period_ns(void);
 

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Settling CPU clocks against samples. Contexts: APP (a thread's own end) and BG (all others); two
+ * that settle the same thread decide by one CAS, and never wait.
+ *
+ * A sample stands for a whole period, so a thread that had one may be ahead of its clock by as much
+ * when it ends. Such a lead is remembered for the process and taken off later records: otherwise
+ * short threads would add up to more than the process used.
+ */
+#include "sampler/residual.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+
+#include "sampler/counters.h"
+#include "sampler/handler.h"
+#include "sampler/thread.h"
+#include "sampler/thread_table.h"
+#include "sampler/timer.h"
+
+#define TABLE (&sp_thread_table)
+/*
+ * A timer that missed expirations counts them with its next signal, which may come any time while
+ * the thread lives: what a live thread lacks is given up for lost late.
+ */
+#define LOOK_NS (250 * SP_NS_PER_MS)
+/* struct sp_sample.weight has 32 bits of nanoseconds. */
+#define RECORD_NS_MAX UINT64_C(4000000000)
+
+/* By how much ended threads' samples were ahead of their clocks. */
+static _Atomic uint64_t lead_ns;
+static uint64_t process_since_ns;
+static struct sp_sample background_scratch; /* BG */
+
+static bool clock_ns(clockid_t clock, uint64_t *ns)
+{
+	struct timespec ts = {0, 0};
+	int saved = errno;
+	bool ok = clock_gettime(clock, &ts) == 0;
+
+	errno = saved;
+	if (!ok)
+		return false;
+	*ns = (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
+	return true;
+}
+
+void sp_residual_begin(struct sp_thread *t, uint32_t tid)
+{
+	uint64_t now = 0;
+
+	(void)clock_ns(SP_THREAD_CPU_CLOCK(tid), &now);
+	atomic_store_explicit(&t->residual.since_ns, now, memory_order_relaxed);
+	atomic_store_explicit(&t->residual.settled_ns, 0, memory_order_relaxed);
+}
+
+void sp_residual_start(void)
+{
+	struct sp_thread *own = sp_thread_own;
+
+	(void)clock_ns(CLOCK_PROCESS_CPUTIME_ID, &process_since_ns);
+	atomic_store_explicit(&sp_handler_setup.accounted_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&lead_ns, 0, memory_order_relaxed);
+	if (own != NULL)
+		sp_residual_begin(own, atomic_load_explicit(&own->tid, memory_order_relaxed));
+}
+
+static void put(struct sp_sample *s, uint64_t ns)
+{
+	s->weight = (uint32_t)ns;
+	sp_count(SP_COUNT_RESIDUALS);
+	if (sp_ring_put(&sp_handler_setup.ring, s) != 0) {
+		sp_count(SP_COUNT_DROP_RING_FULL);
+		return;
+	}
+	sp_count(SP_COUNT_SAMPLES_PUT);
+	atomic_fetch_add_explicit(&sp_handler_setup.accounted_ns, ns, memory_order_relaxed);
+}
+
+static void emit(struct sp_sample *s, const struct sp_thread *t, uint32_t tid, uint64_t ns)
+{
+	memset(s, 0, offsetof(struct sp_sample, pc));
+	s->tid = tid;
+	s->flags = SP_SAMPLE_ROOTED | SP_SAMPLE_RESIDUAL;
+	if (t != NULL && t->start != NULL) {
+		s->pc[0] = (uintptr_t)t->start;
+		s->depth = 1;
+	}
+	for (; ns > RECORD_NS_MAX; ns -= RECORD_NS_MAX)
+		put(s, RECORD_NS_MAX);
+	put(s, ns);
+}
+
+/* What is left of ns after earlier leads were taken off. */
+static uint64_t less_lead(uint64_t ns)
+{
+	uint64_t lead = atomic_load_explicit(&lead_ns, memory_order_relaxed);
+	uint64_t off;
+
+	do {
+		off = lead < ns ? lead : ns;
+	} while (off != 0 && !atomic_compare_exchange_weak_explicit(&lead_ns, &lead, lead - off,
+								    memory_order_relaxed,
+								    memory_order_relaxed));
+	return ns - off;
+}
+
+/* Brings the thread's account to its clock, if it is behind by at least that, or always. */
+static void settle(struct sp_thread *t, uint64_t now, uint64_t at_least, struct sp_sample *scratch)
+{
+	uint32_t tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
+	uint64_t since = atomic_load_explicit(&t->residual.since_ns, memory_order_relaxed);
+	uint64_t settled = atomic_load_explicit(&t->residual.settled_ns, memory_order_relaxed);
+	uint64_t used = now > since ? now - since : 0;
+
+	if (at_least != 0 && (used < settled || used - settled < at_least))
+		return;
+	/* whoever is faster, a sample of the thread included, has settled it */
+	if (used == settled ||
+	    !atomic_compare_exchange_strong_explicit(&t->residual.settled_ns, &settled, used,
+						     memory_order_relaxed, memory_order_relaxed))
+		return;
+	if (used < settled) {
+		atomic_fetch_add_explicit(&lead_ns, settled - used, memory_order_relaxed);
+		return;
+	}
+	used = less_lead(used - settled);
+	if (used != 0)
+		emit(scratch, t, tid, used);
+}
+
+void sp_residual_end(struct sp_thread *t)
+{
+	uint64_t now;
+
+	bool busy = t->in_handler;
+
+	if (sp_timer_period_ns() == 0 || !clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
+		return;
+	/* The block's sample is the handler's: should it come now, it finds it taken. */
+	t->in_handler = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	settle(t, now, 0, &t->scratch);
+	atomic_signal_fence(memory_order_seq_cst);
+	t->in_handler = busy;
+}
+
+static void settle_all(uint64_t at_least)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct sp_thread *t = sp_thread_at(i);
+		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
+		uint64_t now;
+
+		if (tid != 0 && clock_ns(SP_THREAD_CPU_CLOCK(tid), &now))
+			settle(t, now, at_least, &background_scratch);
+	}
+}
+
+void sp_residual_look(void)
+{
+	if (sp_timer_period_ns() != 0)
+		settle_all(LOOK_NS + 2 * sp_timer_period_ns());
+}
+
+/* Threads that were cancelled, or lived between two scans, are in the process's clock alone. */
+static void settle_process(void)
+{
+	uint64_t accounted =
+		atomic_load_explicit(&sp_handler_setup.accounted_ns, memory_order_relaxed);
+	uint64_t own = 0;
+	uint64_t now = 0;
+
+	if (!clock_ns(CLOCK_THREAD_CPUTIME_ID, &own) || !clock_ns(CLOCK_PROCESS_CPUTIME_ID, &now) ||
+	    now <= process_since_ns + own + accounted)
+		return;
+	emit(&background_scratch, NULL, 0, now - process_since_ns - own - accounted);
+}
+
+void sp_residual_flush(void)
+{
+	if (sp_timer_period_ns() == 0)
+		return;
+	settle_all(0);
+	settle_process();
+}

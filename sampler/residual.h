@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CPU time that no sample stands for: a thread that lived between two samples, bursts in step with
+ * the kernel's tick, a thread that blocks our signal, a sample that was dropped. What a thread's CPU
+ * clock says and its samples do not goes into the ring as a record of its own, so that a profile's
+ * total is the process's CPU time. Contexts: APP for one's own thread, BG.
+ */
+#ifndef SP_RESIDUAL_H
+#define SP_RESIDUAL_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct sp_thread;
+
+/* Part of a thread's block. */
+struct sp_residual {
+	_Atomic uint64_t since_ns;   /* the thread's CPU clock when counting began */
+	_Atomic uint64_t settled_ns; /* what its samples and records stand for; also the handler */
+};
+
+/*
+ * APP, at activation, a forked child's included: the CPU time of the process and of the calling
+ * thread up to now is not ours to account for.
+ */
+void sp_residual_start(void);
+
+/* APP or BG: a block was bound to that thread. */
+void sp_residual_begin(struct sp_thread *t, uint32_t tid);
+
+/* APP, calling thread: it is about to end. */
+void sp_residual_end(struct sp_thread *t);
+
+/*
+ * BG, about once a second: threads whose samples have fallen behind by more than sampling's own
+ * uncertainty.
+ */
+void sp_residual_look(void);
+
+/* BG, before the last drain: everything, threads that ended without telling us included. */
+void sp_residual_flush(void);
+
+#endif

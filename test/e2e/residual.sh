@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A profile's total is the CPU time of the process, also where samples cannot be: threads that live
+# for two milliseconds, bursts in step with the kernel's tick, children of children.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+
+# equal NAME ARGUMENT...: runs the host, and compares its clocks with the profiles.
+equal()
+{
+	local name=$1
+
+	shift
+	mkdir "$WORK/$name"
+	run_under "$name" SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR="$WORK/$name" \
+		"$HOSTS/brief" "$@"
+	expect_rc "$name" 0
+	expect_silent "$name"
+	report "$WORK/$name" "$WORK/$name.json"
+	awk '{ sum += $2 } END { printf "%d\n", sum }' "$WORK/$name.out" >"$WORK/$name.ns"
+	echo "$name: the host says $(result "$name.ns") ns," \
+		"the profile $(ask "$WORK/$name.json" "d['total']['ns']") ns," \
+		"$(ask "$WORK/$name.json" "d['total']['samples']") samples"
+	# A thread's way out of the kernel is in no clock that it could read: some microseconds each.
+	expect "$WORK/$name.json" "abs(d['total']['ns'] - $(result "$name.ns")) <= \
+		$(result "$name.ns") * 0.01 + 8e6"
+}
+
+# unsampled NAME: what is shown as such, in nanoseconds.
+unsampled()
+{
+	ask "$WORK/$1.json" \
+		"sum(f['self_ns'] for f in d['functions'] if f['function'] == '[unsampled cpu]')"
+}
+
+equal threads threads 500 2
+equal exits exits 200 2
+equal cancel cancel 200 2
+equal bursts bursts 400
+equal fork fork 3 100
+equal long threads 8 150
+
+# Most of it is there for want of samples, under the routine that the threads ran.
+[[ $(unsampled threads) -gt 300000000 ]] || fail "two millisecond threads were sampled"
+expect "$WORK/threads.json" "any(f['function'] == 'ends' and f['total_ns'] > 3e8 \
+	for f in d['functions'])"
+# A thread that lives long is sampled.
+[[ $(unsampled long) -lt 120000000 ]] || fail "long threads were not sampled"
