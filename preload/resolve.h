@@ -44,6 +44,15 @@
 	X(_exit) \
 	X(_Exit) \
 	X(quick_exit) \
+	X(execve) \
+	X(execv) \
+	X(execvp) \
+	X(execvpe) \
+	X(execl) \
+	X(execle) \
+	X(execlp) \
+	X(fexecve) \
+	X(execveat) \
 	X(pthread_sigmask) \
 	X(sigprocmask) \
 	X(sigaction) \

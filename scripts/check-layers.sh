@@ -26,7 +26,7 @@ include  ^zlib\.h                            export/.*
 include  ^(pthread|threads)\.h               preload/.*|sampler/threads\.c|export/.*
 name     dlsym|dlvsym|__libc_dlsym           preload/(resolve\.[ch]|background\.c|copies\.c|loading\.c)
 name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(main|modules|demangle)\.c
-name     execv[a-z]*|posix_spawnp?|popen|system|listen  preload/hook[a-z_]*\.c
+name     f?exec[lv][a-z]*|posix_spawnp?|popen|system|listen  preload/(hook[a-z_]*\.c|resolve\.h)
 '
 bad=0
 
