@@ -9,6 +9,7 @@
 #include "sampler/counters.h"
 #include "sampler/handler.h"
 #include "sampler/label.h"
+#include "sampler/row_cache.h"
 #include "sampler/scope.h"
 #include "sampler/signals.h"
 #include "sampler/span.h"
@@ -53,6 +54,8 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 		return -ENOMEM;
 	if (h->ring.word == NULL && sp_ring_init(&h->ring, ring_size()) != 0)
 		return -ENOMEM;
+	/* Without it every frame is decoded anew, which is right and slow. */
+	(void)sp_row_cache_init();
 	err = sp_unwind_init(lookup);
 	if (err != 0)
 		return err;

@@ -181,9 +181,6 @@ static bool reach(struct sp_stack_view *view, uintptr_t addr, unsigned bytes)
 	return true;
 }
 
-/* The sanitizers know the frames of the host's code better than its return addresses' readers. */
-#define SP_RAW __attribute__((no_sanitize("address"), no_sanitize("thread")))
-
 SP_RAW static uintptr_t load(uintptr_t addr, unsigned bytes)
 {
 	const uint8_t *p = (const uint8_t *)addr;

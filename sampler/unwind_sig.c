@@ -13,12 +13,16 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/auxv.h>
 
 #include "sampler/arch_sig.h"
 #include "sampler/cfi_sig.h"
 #include "sampler/counters.h"
 #include "sampler/ehframe_sig.h"
+#include "sampler/object_id_sig.h"
+#include "sampler/row_cache.h"
 #include "sampler/sample.h"
+#include "sampler/short_row_sig.h"
 #include "sampler/stack_bounds_sig.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
@@ -53,11 +57,43 @@ enum step {
 	STEP_FAILED,
 };
 
+/* An object that this walk has met, asked for once: neither its frames nor it can go meanwhile. */
+struct met {
+	uintptr_t start; /* [start, end): the addresses that belong to it */
+	uintptr_t end;
+	struct sp_object object;
+	uint64_t identity; /* object_id_sig.h */
+};
+
+/* Stacks of more objects than that ask _dl_find_object more than once. */
+#define MET_MAX 4U
+
 struct walk {
 	struct sp_regs regs;
 	struct sp_stack_view stack;
 	bool interrupted; /* regs.pc is the next instruction to run, not a return address */
+	unsigned met_n;   /* objects met so far, and forgotten ones */
+	struct met met[MET_MAX];
 };
+
+/* The loader's name for the program itself, which it never unloads. */
+static const void *program_map;
+
+/* Not inlined, so that the gate for calls through pointers can name it. */
+__attribute__((noinline)) static bool loader_find(uintptr_t address,
+						  struct find_object_result *found)
+{
+	/* The one call through a pointer in a signal handler: glibc documents it as safe there. */
+	return find_object != NULL && find_object((void *)address, found) == 0;
+}
+
+static void note_program(void)
+{
+	struct find_object_result found;
+
+	if (loader_find(getauxval(AT_ENTRY), &found))
+		program_map = found.link_map;
+}
 
 int sp_unwind_init(void *(*lookup)(const char *name))
 {
@@ -67,15 +103,8 @@ int sp_unwind_init(void *(*lookup)(const char *name))
 	if (symbol == NULL)
 		return -ENOSYS;
 	find_object = (find_object_fn *)symbol;
+	note_program();
 	return 0;
-}
-
-/* Not inlined, so that the gate for calls through pointers can name it. */
-__attribute__((noinline)) static bool loader_find(uintptr_t address,
-						  struct find_object_result *found)
-{
-	/* The one call through a pointer in a signal handler: glibc documents it as safe there. */
-	return find_object != NULL && find_object((void *)address, found) == 0;
 }
 
 static bool contains(const struct sp_object *object, uintptr_t address)
@@ -88,35 +117,62 @@ static bool contains(const struct sp_object *object, uintptr_t address)
  * do not follow each other without gaps (node), _dl_find_object answers with the one segment that
  * holds the address it was asked for, so the data's own segment takes a second question.
  */
-static bool object_of(uintptr_t pc, struct sp_object *object)
+static bool meet(uintptr_t pc, struct met *met)
 {
 	struct find_object_result found;
+	struct sp_object *object = &met->object;
+	bool program;
 
 	if (!loader_find(pc, &found) || found.eh_frame == NULL)
 		return false;
+	program = found.link_map == program_map;
+	met->start = (uintptr_t)found.map_start;
+	met->end = (uintptr_t)found.map_end;
 	object->eh_frame_hdr = (uintptr_t)found.eh_frame;
-	object->start = (uintptr_t)found.map_start;
-	object->end = (uintptr_t)found.map_end;
-	if (contains(object, object->eh_frame_hdr))
-		return true;
-	if (!loader_find(object->eh_frame_hdr, &found))
-		return false;
-	object->start = (uintptr_t)found.map_start;
-	object->end = (uintptr_t)found.map_end;
-	return contains(object, object->eh_frame_hdr);
+	object->start = met->start;
+	object->end = met->end;
+	if (!contains(object, object->eh_frame_hdr)) {
+		if (!loader_find(object->eh_frame_hdr, &found))
+			return false;
+		object->start = (uintptr_t)found.map_start;
+		object->end = (uintptr_t)found.map_end;
+		if (!contains(object, object->eh_frame_hdr))
+			return false;
+	}
+	met->identity = sp_object_identity(object, program);
+	return true;
+}
+
+/* The object that pc is in, or NULL. */
+static const struct met *object_of(struct walk *w, uintptr_t pc)
+{
+	struct met *met;
+
+	for (unsigned i = 0; i < w->met_n && i < MET_MAX; i++) {
+		if (w->met[i].start <= pc && pc < w->met[i].end)
+			return &w->met[i];
+	}
+	met = &w->met[w->met_n % MET_MAX];
+	/* A slot that was filled but half must not be found. */
+	met->end = 0;
+	if (!meet(pc, met)) {
+		met->end = 0;
+		return NULL;
+	}
+	w->met_n++;
+	return met;
 }
 
 /* 0, -ENOENT if no call frame information covers pc, -EINVAL if it cannot be understood. */
-static int row_of(uintptr_t pc, struct sp_cfi_row *row)
+static int row_of(const struct met *met, uintptr_t pc, struct sp_cfi_row *row)
 {
-	struct sp_object object;
 	struct sp_fde fde;
 	int rc;
 
-	if (!object_of(pc, &object))
+	if (met == NULL)
 		return -ENOENT;
-	rc = sp_ehframe_find(&object, pc, &fde);
-	return rc != 0 ? rc : sp_cfi_decode(&object, &fde, pc, row);
+	rc = sp_ehframe_find(&met->object, pc, &fde);
+	return rc != 0 ? rc : sp_cfi_decode(&met->object, &fde, pc, row);
 }
 
 /* Whether the code at pc is rt_sigreturn, wherever it is: vDSO, C library or a host's own. */
@@ -176,47 +232,74 @@ static enum step step_frame_pointer(struct walk *w)
  * No call leaves a function's first instruction as the place to return to; code that builds a
  * stack does. So does glibc's makecontext with __start_context, which has no rule that ends a walk.
  */
-static bool at_function_start(uintptr_t pc)
+static bool at_function_start(struct walk *w)
 {
-	struct sp_object object;
+	uintptr_t pc = w->regs.pc;
+	const struct met *met = object_of(w, pc);
 	struct sp_fde fde;
 
-	return object_of(pc, &object) && sp_ehframe_find(&object, pc, &fde) == 0 &&
-	       fde.pc_begin == pc;
+	return met != NULL && sp_ehframe_find(&met->object, pc, &fde) == 0 && fde.pc_begin == pc;
 }
 
-static enum step step_row(struct walk *w, const struct sp_cfi_row *row)
+/* What applying a row said, for a frame that had this sp and pc. */
+static enum step judge(const struct walk *w, int rc, uintptr_t sp, uintptr_t pc)
 {
-	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
-	uintptr_t pc = w->regs.pc;
-	int rc = sp_cfi_apply(row, &w->regs, &w->stack);
-
 	if (rc <= 0)
 		return rc == 0 ? STEP_OUTERMOST : STEP_FAILED;
-	if (row->signal_frame)
-		return STEP_INTERRUPTED;
 	/* Callers are further up; only a leaf without a frame of its own leaves sp as it is. */
 	if (w->regs.r[SP_ARCH_REG_SP] < sp || (w->regs.r[SP_ARCH_REG_SP] == sp && w->regs.pc == pc))
 		return STEP_FAILED;
 	return STEP_CALLER;
 }
 
-/* Replaces w->regs by the caller's. A return address may be the first byte after its function. */
-static enum step step(struct walk *w)
+static enum step step_row(struct walk *w, const struct sp_cfi_row *row)
 {
-	struct sp_cfi_row row;
-	int rc = row_of(w->interrupted ? w->regs.pc : w->regs.pc - 1, &row);
+	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
+	uintptr_t pc = w->regs.pc;
+	int rc;
 
-	if (rc == 0)
-		return row.signal_frame && at_sigreturn(w) ? step_kernel_frame(w)
-							   : step_row(w, &row);
+	if (row->signal_frame && at_sigreturn(w))
+		return step_kernel_frame(w);
+	rc = sp_cfi_apply(row, &w->regs, &w->stack);
+	if (row->signal_frame && rc > 0)
+		return STEP_INTERRUPTED;
+	return judge(w, rc, sp, pc);
+}
+
+/* Not inlined: the row and its decoding need more stack than the rest of the walk. */
+__attribute__((noinline)) static enum step step_decoded(struct walk *w, const struct met *met,
+							uintptr_t pc)
+{
+	struct sp_short_row kept;
+	struct sp_cfi_row row;
+	int rc = row_of(met, pc, &row);
+
+	if (rc == 0) {
+		if (met->identity != 0 && sp_short_row_make(&row, &kept))
+			sp_row_cache_keep(pc, met->identity, &kept);
+		return step_row(w, &row);
+	}
 	if (rc == -EINVAL)
 		return STEP_FAILED;
 	if (at_sigreturn(w))
 		return step_kernel_frame(w);
-	if (!w->interrupted && at_function_start(w->regs.pc))
+	if (!w->interrupted && at_function_start(w))
 		return STEP_FORGED;
 	return step_frame_pointer(w);
+}
+
+/* Replaces w->regs by the caller's. A return address may be the first byte after its function. */
+static enum step step(struct walk *w)
+{
+	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
+	uintptr_t pc = w->regs.pc;
+	uintptr_t covered = w->interrupted ? pc : pc - 1;
+	const struct met *met = object_of(w, covered);
+	struct sp_short_row row;
+
+	if (met == NULL || met->identity == 0 || !sp_row_cache_find(covered, met->identity, &row))
+		return step_decoded(w, met, covered);
+	return judge(w, sp_short_row_apply(&row, &w->regs, &w->stack), sp, pc);
 }
 
 static void begin(struct walk *w, const void *ucontext, struct sp_stack_bounds *bounds,
@@ -224,6 +307,7 @@ static void begin(struct walk *w, const void *ucontext, struct sp_stack_bounds *
 {
 	sp_regs_load(&w->regs, ucontext);
 	w->interrupted = true;
+	w->met_n = 0;
 	sp_stack_begin(&w->stack);
 	*flags = 0;
 	if (!sp_stack_anchor(&w->stack, bounds, w->regs.r[SP_ARCH_REG_SP]))

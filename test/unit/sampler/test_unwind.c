@@ -24,6 +24,7 @@
 
 #include "sampler/arch_sig.h"
 #include "sampler/counters.h"
+#include "sampler/row_cache.h"
 #include "sampler/sample.h"
 #include "sampler/unwind_sig.h"
 #include "test/unit/emulated.h"
@@ -127,6 +128,7 @@ static void setup(void)
 	*(void **)&lib.step = must(STRING(unw_step));
 	*(void **)&lib.get_reg = must(STRING(unw_get_reg));
 	cr_assert_eq(sp_unwind_init(find_symbol), 0);
+	cr_assert_eq(sp_row_cache_init(), 0);
 	handle(SIGUSR1, on_signal, 0);
 }
 
@@ -202,6 +204,15 @@ Test(unwind, equals_libunwind_in_a_leaf_function)
 	cr_assert_eq(frames_in((const void *)(uintptr_t)leaf, CALLBACK_BYTES), 1);
 }
 #endif
+
+Test(unwind, gives_the_same_frames_from_remembered_rows)
+{
+	for (int i = 0; i < 3; i++) {
+		raise(SIGUSR1);
+
+		expect_same(SP_SAMPLE_ROOTED);
+	}
+}
 
 static __attribute__((noinline)) int recurse(int n, size_t bytes)
 {

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the build id where it is mapped: ELF header, program headers, notes.
+ * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS. The
+ * header is read only of a mapping that also holds .eh_frame_hdr, so it is readable data and not
+ * execute-only code, and everything else lies inside that mapping.
+ */
+#include "sampler/object_id_sig.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stddef.h>
+
+#include "sampler/cursor_sig.h"
+
+#pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
+
+#define NAME_BYTES 4U
+#define NOTES_MAX 8U
+/* Linkers put the headers first; what is in the page of the ELF header is as readable as that. */
+#define HEADERS_END 4096U
+#define ID_BYTES_MAX 64U
+
+static uint64_t mixed(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 29;
+}
+
+static struct sp_cursor bytes_at(const struct sp_object *object, uint64_t offset, uint64_t n)
+{
+	struct sp_cursor c = sp_cursor_over(object->start, object->end);
+
+	sp_cursor_skip(&c, offset);
+	if (n > sp_cursor_left(&c))
+		c.failed = true;
+	else
+		c.end = c.at + n;
+	return c;
+}
+
+/* The hash of the build id among these notes, or 0. Names and values are padded to 4 bytes. */
+static uint64_t hash_notes(struct sp_cursor c, uint64_t hash)
+{
+	for (unsigned n = 0; n < NOTES_MAX && sp_cursor_left(&c) > 0; n++) {
+		uint64_t name = sp_cursor_unsigned(&c, 4);
+		uint64_t bytes = sp_cursor_unsigned(&c, 4);
+		uint64_t type = sp_cursor_unsigned(&c, 4);
+
+		if (name == NAME_BYTES && type == NT_GNU_BUILD_ID && bytes != 0 &&
+		    bytes <= ID_BYTES_MAX) {
+			sp_cursor_skip(&c, NAME_BYTES);
+			for (uint64_t i = 0; i + 4 <= bytes; i += 4)
+				hash = mixed(hash, sp_cursor_unsigned(&c, 4));
+			for (uint64_t i = bytes & ~UINT64_C(3); i < bytes; i++)
+				hash = mixed(hash, sp_cursor_u8(&c));
+			return c.failed ? 0 : hash;
+		}
+		sp_cursor_skip(&c, (name + 3) & ~UINT64_C(3));
+		sp_cursor_skip(&c, (bytes + 3) & ~UINT64_C(3));
+	}
+	return 0;
+}
+
+/* Notes count only where the first segment, which is known to be there, holds them. */
+static uint64_t hash_headers(const struct sp_object *object, const ElfW(Ehdr) * elf, uint64_t hash)
+{
+	uint64_t end = elf->e_phoff + elf->e_phnum * sizeof(ElfW(Phdr));
+	uint64_t first = 0;
+
+	if (elf->e_phoff % _Alignof(ElfW(Phdr)) != 0 || elf->e_phoff > HEADERS_END ||
+	    end > HEADERS_END)
+		return 0;
+	for (unsigned i = 0; i < elf->e_phnum; i++) {
+		const ElfW(Phdr) *header =
+			(const void *)(object->start + elf->e_phoff + i * sizeof(*header));
+		uint64_t found;
+
+		if (header->p_type == PT_LOAD && header->p_offset == 0)
+			first = header->p_filesz;
+		if (header->p_type != PT_NOTE || header->p_offset > first ||
+		    header->p_filesz > first - header->p_offset)
+			continue;
+		found = hash_notes(bytes_at(object, header->p_offset, header->p_filesz), hash);
+		if (found != 0)
+			return found;
+	}
+	return 0;
+}
+
+SP_SIGSAFE uint64_t sp_object_identity(const struct sp_object *object, bool permanent)
+{
+	static const unsigned char magic[] = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64};
+	uint64_t hash = mixed(mixed(object->start, object->end), object->eh_frame_hdr);
+	const ElfW(Ehdr) *elf = (const void *)object->start;
+
+	if (permanent)
+		return hash | 1;
+	if (object->end - object->start < HEADERS_END)
+		return 0;
+	for (unsigned i = 0; i < sizeof(magic); i++) {
+		if (elf->e_ident[i] != magic[i])
+			return 0;
+	}
+	if (elf->e_phentsize != sizeof(ElfW(Phdr)))
+		return 0;
+	return hash_headers(object, elf, hash);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Threads keep and find rows of the same few pcs at once. Each row's words tell which pc and which
+ * identity it was kept under, so that a torn one is seen. Exit 0 if none was, and if some were found.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sampler/row_cache.h"
+
+#define THREADS 4
+#define ROUNDS 200000U
+#define PCS 7U
+#define IDENTITIES 3U
+
+static _Atomic unsigned long torn;
+static _Atomic unsigned long found;
+
+static struct sp_short_row row_of(uintptr_t pc, uint64_t identity)
+{
+	uint64_t word[SP_ROW_WORDS];
+	struct sp_short_row row;
+
+	for (unsigned i = 0; i < SP_ROW_WORDS; i++)
+		word[i] = (pc * 31 + identity) * (i + 1);
+	memcpy(&row, word, sizeof(row));
+	return row;
+}
+
+static void *work(void *arg)
+{
+	unsigned seed = (unsigned)(uintptr_t)arg;
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		seed = seed * 1103515245U + 12345U;
+		uintptr_t pc = 0x1000 + (seed >> 16) % PCS;
+		uint64_t identity = 1 + (seed >> 20) % IDENTITIES;
+		struct sp_short_row want = row_of(pc, identity);
+		struct sp_short_row got;
+
+		if (!sp_row_cache_find(pc, identity, &got)) {
+			sp_row_cache_keep(pc, identity, &want);
+			continue;
+		}
+		found++;
+		torn += memcmp(&got, &want, sizeof(got)) != 0;
+	}
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_t thread[THREADS];
+
+	if (sp_row_cache_init() != 0)
+		return 1;
+	for (uintptr_t i = 0; i < THREADS; i++) {
+		if (pthread_create(&thread[i], NULL, work, (void *)(i + 1)) != 0)
+			return 1;
+	}
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	printf("row_cache: %lu found, %lu torn\n", found, torn);
+	return torn == 0 && found > 0 ? 0 : 1;
+}

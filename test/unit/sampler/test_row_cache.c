@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Remembered rows, their short form, and the identity that decides whether they still hold. */
+#include <criterion/criterion.h>
+#include <link.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "sampler/object_id_sig.h"
+#include "sampler/row_cache.h"
+
+static const struct sp_short_row one = {.head = 1, .cfa_value = 16, .return_place = -1};
+static const struct sp_short_row two = {.head = 2, .cfa_value = 32, .return_place = -1};
+
+static void setup(void)
+{
+	cr_assert_eq(sp_row_cache_init(), 0);
+}
+
+TestSuite(row_cache, .init = setup, .timeout = 20);
+
+static bool finds(uintptr_t pc, uint64_t identity, const struct sp_short_row *want)
+{
+	struct sp_short_row row;
+
+	return sp_row_cache_find(pc, identity, &row) && memcmp(&row, want, sizeof(row)) == 0;
+}
+
+Test(row_cache_init, finds_nothing_without_memory, .timeout = 20)
+{
+	struct sp_short_row row;
+
+	sp_row_cache_keep(4096, 1, &one);
+
+	cr_assert(!sp_row_cache_find(4096, 1, &row));
+}
+
+Test(row_cache, finds_what_was_kept)
+{
+	sp_row_cache_keep(4096, 1, &one);
+	sp_row_cache_keep(4097, 1, &two);
+
+	cr_assert(finds(4096, 1, &one));
+	cr_assert(finds(4097, 1, &two));
+}
+
+Test(row_cache, finds_nothing_of_another_object)
+{
+	struct sp_short_row row;
+
+	sp_row_cache_keep(4096, 1, &one);
+
+	cr_assert(!sp_row_cache_find(4096, 2, &row));
+}
+
+Test(row_cache, replaces_the_row_of_an_object_that_is_gone)
+{
+	struct sp_short_row row;
+
+	sp_row_cache_keep(4096, 1, &one);
+	sp_row_cache_keep(4096, 2, &two);
+
+	cr_assert(finds(4096, 2, &two));
+	cr_assert(!sp_row_cache_find(4096, 1, &row));
+}
+
+Test(row_cache, keeps_working_when_more_is_kept_than_fits)
+{
+	unsigned found = 0;
+
+	for (uintptr_t pc = 1; pc <= 4 * SP_ROW_CACHE_SLOTS; pc++)
+		sp_row_cache_keep(pc, 1, &one);
+	for (uintptr_t pc = 1; pc <= 4 * SP_ROW_CACHE_SLOTS; pc++)
+		found += finds(pc, 1, &one);
+
+	cr_assert_leq(found, SP_ROW_CACHE_SLOTS);
+	cr_assert_gt(found, SP_ROW_CACHE_SLOTS / 2);
+}
+
+Test(row_cache, neither_reads_nor_writes_a_slot_that_a_writer_left)
+{
+	struct sp_short_row row;
+
+	sp_row_cache_keep(4096, 1, &one);
+	for (unsigned i = 0; i < SP_ROW_CACHE_WAYS; i++)
+		atomic_fetch_or(&sp_row_ways(4096)[i].version, 1);
+	sp_row_cache_keep(4096, 2, &two);
+
+	cr_assert(!sp_row_cache_find(4096, 1, &row));
+	cr_assert(!sp_row_cache_find(4096, 2, &row));
+}
+
+/* --- The short form ------------------------------------------------------------------------------ */
+
+static struct sp_cfi_row plain_row(void)
+{
+	struct sp_cfi_row row = {.return_reg = SP_ARCH_REG_PC};
+
+	row.rules.cfa_how = SP_CFI_REGISTER;
+	row.rules.cfa_reg = SP_ARCH_REG_SP;
+	row.rules.cfa_value = 32;
+	row.rules.how[SP_ARCH_REG_PC] = SP_CFI_OFFSET;
+	row.rules.value[SP_ARCH_REG_PC] = -8;
+	row.rules.how[SP_ARCH_REG_FP] = SP_CFI_OFFSET;
+	row.rules.value[SP_ARCH_REG_FP] = -16;
+	return row;
+}
+
+static uintptr_t frame[6] = {1, 2, 0xf0, 0x1000, 5, 6};
+
+/* Both forms, on a frame that the view proves from `proven` on. */
+static void apply_both(const struct sp_cfi_row *row, uintptr_t proven)
+{
+	struct sp_stack_view view = {
+		.floor = (uintptr_t)frame,
+		.ceiling = (uintptr_t)(frame + 6),
+		.lo = proven,
+		.probes_left = 8,
+	};
+	struct sp_regs by_long = {.pc = 7};
+	struct sp_regs by_short;
+	struct sp_short_row form;
+
+	sp_regs_set(&by_long, SP_ARCH_REG_SP, (uintptr_t)frame);
+	by_short = by_long;
+	cr_assert(sp_short_row_make(row, &form));
+	cr_assert_eq(sp_cfi_apply(row, &by_long, &view), 1);
+	cr_assert_eq(sp_short_row_apply(&form, &by_short, &view), 1);
+	cr_assert_eq(by_short.pc, 0x1000);
+	cr_assert_eq(by_short.r[SP_ARCH_REG_FP], 0xf0);
+	cr_assert_eq(memcmp(&by_short, &by_long, sizeof(by_long)), 0);
+}
+
+Test(short_row, gives_what_the_long_one_gives, .timeout = 20)
+{
+	struct sp_cfi_row row = plain_row();
+
+	apply_both(&row, (uintptr_t)frame);
+}
+
+Test(short_row, gives_the_same_where_pages_must_be_asked_for, .timeout = 20)
+{
+	struct sp_cfi_row row = plain_row();
+
+	apply_both(&row, (uintptr_t)(frame + 6));
+}
+
+Test(short_row, fails_outside_the_stack, .timeout = 20)
+{
+	struct sp_cfi_row row = plain_row();
+	struct sp_stack_view nothing = {.floor = 0};
+	struct sp_regs regs = {.pc = 7};
+	struct sp_short_row form;
+
+	sp_regs_set(&regs, SP_ARCH_REG_SP, (uintptr_t)frame);
+	cr_assert(sp_short_row_make(&row, &form));
+
+	cr_assert_lt(sp_short_row_apply(&form, &regs, &nothing), 0);
+}
+
+Test(short_row, fails_when_the_cfa_counts_from_a_lost_register, .timeout = 20)
+{
+	struct sp_cfi_row row = plain_row();
+	struct sp_stack_view view = {.ceiling = UINTPTR_MAX};
+	struct sp_regs regs = {.pc = 7};
+	struct sp_short_row form;
+
+	cr_assert(sp_short_row_make(&row, &form));
+
+	cr_assert_lt(sp_short_row_apply(&form, &regs, &view), 0);
+}
+
+Test(short_row, says_when_the_frame_is_the_outermost, .timeout = 20)
+{
+	struct sp_cfi_row row = plain_row();
+	struct sp_stack_view view = {.ceiling = 0};
+	struct sp_regs regs = {.pc = 7};
+	struct sp_short_row form;
+
+	row.rules.how[SP_ARCH_REG_PC] = SP_CFI_UNDEFINED;
+	cr_assert(sp_short_row_make(&row, &form));
+
+	cr_assert_eq(sp_short_row_apply(&form, &regs, &view), 0);
+}
+
+Test(short_row, leaves_all_other_rows_to_the_long_form, .timeout = 20)
+{
+	struct sp_short_row form;
+	struct sp_cfi_row row = plain_row();
+
+	row.signal_frame = true;
+	cr_assert(!sp_short_row_make(&row, &form));
+	row = plain_row();
+	row.rules.cfa_how = SP_CFI_VAL_EXPR;
+	cr_assert(!sp_short_row_make(&row, &form));
+	for (enum sp_cfi_how how = SP_CFI_UNDEFINED; how <= SP_CFI_VAL_EXPR; how++) {
+		row = plain_row();
+		row.rules.how[SP_ARCH_REG_FP] = (uint8_t)how;
+		cr_assert_eq(sp_short_row_make(&row, &form), how == SP_CFI_OFFSET);
+	}
+	row = plain_row();
+	row.rules.how[SP_ARCH_REG_SP] = SP_CFI_OFFSET;
+	row.rules.value[SP_ARCH_REG_SP] = -24;
+	cr_assert(!sp_short_row_make(&row, &form));
+	row = plain_row();
+	row.rules.value[SP_ARCH_REG_FP] = -12;
+	cr_assert(!sp_short_row_make(&row, &form));
+	row.rules.value[SP_ARCH_REG_FP] = 8;
+	cr_assert(!sp_short_row_make(&row, &form));
+	row.rules.value[SP_ARCH_REG_FP] = -8 * 40000;
+	cr_assert(!sp_short_row_make(&row, &form));
+	row = plain_row();
+	row.rules.how[SP_ARCH_REG_PC] = SP_CFI_SAME;
+	cr_assert(!sp_short_row_make(&row, &form));
+}
+
+/* --- Identity ------------------------------------------------------------------------------------ */
+
+/* An object as a linker lays it out: headers, then a note with a build id, in the first page. */
+static struct {
+	ElfW(Ehdr) elf;
+	ElfW(Phdr) header[2];
+	ElfW(Nhdr) note;
+	char name[4];
+	uint8_t id[20];
+	uint8_t rest[8192];
+} image __attribute__((aligned(4096)));
+
+static struct sp_object object;
+
+static void make_image(void)
+{
+	memcpy(image.elf.e_ident, ELFMAG, SELFMAG);
+	image.elf.e_ident[EI_CLASS] = ELFCLASS64;
+	image.elf.e_phoff = sizeof(image.elf);
+	image.elf.e_phentsize = sizeof(ElfW(Phdr));
+	image.elf.e_phnum = 2;
+	image.header[0].p_type = PT_LOAD;
+	image.header[0].p_filesz = sizeof(image);
+	image.header[1].p_type = PT_NOTE;
+	image.header[1].p_offset = (uintptr_t)&image.note - (uintptr_t)&image;
+	image.header[1].p_filesz = sizeof(image.note) + 4 + sizeof(image.id);
+	image.note = (ElfW(Nhdr)){4, sizeof(image.id), NT_GNU_BUILD_ID};
+	memcpy(image.name, "GNU", 4);
+	memset(image.id, 0x5a, sizeof(image.id));
+	object.start = (uintptr_t)&image;
+	object.end = object.start + sizeof(image);
+	object.eh_frame_hdr = (uintptr_t)image.rest;
+}
+
+TestSuite(object_id, .init = make_image, .timeout = 20);
+
+Test(object_id, stays_the_same)
+{
+	uint64_t id = sp_object_identity(&object, false);
+
+	cr_assert_neq(id, 0);
+	cr_assert_eq(sp_object_identity(&object, false), id);
+}
+
+Test(object_id, differs_in_every_byte_of_the_build_id)
+{
+	uint64_t id = sp_object_identity(&object, false);
+
+	for (unsigned i = 0; i < sizeof(image.id); i++) {
+		image.id[i] ^= 1;
+		cr_assert_neq(sp_object_identity(&object, false), id, "byte %u", i);
+		image.id[i] ^= 1;
+	}
+}
+
+Test(object_id, differs_by_place)
+{
+	uint64_t id = sp_object_identity(&object, false);
+
+	object.end -= 16;
+	cr_assert_neq(sp_object_identity(&object, false), id);
+	object.end += 16;
+	object.eh_frame_hdr += 4;
+	cr_assert_neq(sp_object_identity(&object, false), id);
+}
+
+Test(object_id, is_none_without_a_build_id)
+{
+	image.note.n_type = 0;
+	cr_assert_eq(sp_object_identity(&object, false), 0);
+	make_image();
+	image.elf.e_ident[0] = 0;
+	cr_assert_eq(sp_object_identity(&object, false), 0);
+}
+
+Test(object_id, of_the_program_needs_no_build_id)
+{
+	image.note.n_type = 0;
+
+	cr_assert_neq(sp_object_identity(&object, true), 0);
+}
+
+Test(object_id, never_reads_outside_the_first_segment)
+{
+	image.header[0].p_filesz = image.header[1].p_offset + 8;
+	cr_assert_eq(sp_object_identity(&object, false), 0);
+	make_image();
+	image.header[1].p_filesz = UINT64_MAX;
+	cr_assert_eq(sp_object_identity(&object, false), 0);
+	make_image();
+	image.header[1].p_offset = UINT64_MAX - 8;
+	cr_assert_eq(sp_object_identity(&object, false), 0);
+	make_image();
+	image.elf.e_phoff = UINT64_MAX - 7;
+	cr_assert_eq(sp_object_identity(&object, false), 0);
+	make_image();
+	image.elf.e_phnum = UINT16_MAX;
+	cr_assert_eq(sp_object_identity(&object, false), 0);
+	make_image();
+	image.note.n_descsz = UINT32_MAX;
+	cr_assert_eq(sp_object_identity(&object, false), 0);
+	make_image();
+	image.note.n_type = 0;
+	image.note.n_namesz = UINT32_MAX;
+	cr_assert_eq(sp_object_identity(&object, false), 0);
+}
