@@ -15,7 +15,7 @@ declare -A GROUP=(
 		findutils diffutils procps util-linux libmicrohttpd-dev busybox-static=busybox
 		bubblewrap musl-tools libcap2-bin dash coreutils debootstrap"
 	[lint]="clang clang-format clang-tidy shellcheck libcriterion-dev"
-	[bench]="g++ python3 curl procps"
+	[bench]="g++ python3 curl procps libunwind-dev libgoogle-perftools4"
 	[cross]="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user"
 )
 # Not in bookworm itself. Only these come from backports, so that nothing else gets newer.

@@ -28,4 +28,13 @@ $(B)/test/bench/execs: test/bench/execs.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $<
 
-TEST_PROGRAMS += $(addprefix $(B)/test/bench/,pairs direct ours rounds execs)
+# Once as most programs are built, and once with frame pointers.
+BENCH_HANDLERS := $(B)/test/bench/handler $(B)/test/bench/handler-fp
+$(B)/test/bench/handler-fp: BENCH_FRAMES := -fno-omit-frame-pointer
+$(B)/test/bench/handler: BENCH_FRAMES := -fomit-frame-pointer
+$(BENCH_HANDLERS): test/bench/handler.c $(B)/release/sampler.a
+	@mkdir -p $(@D)
+	$(call say,BENCH,$@)
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. -D_GNU_SOURCE= $(BENCH_FRAMES) -o $@ $^
+
+TEST_PROGRAMS += $(addprefix $(B)/test/bench/,pairs direct ours rounds execs) $(BENCH_HANDLERS)

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What one sample costs inside the signal handler: ours, gperftools', and handlers on libunwind,
+# by depth of the stack, in this very run. Usage: handler.sh [ROUNDS]
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+readonly ROUNDS=${1:-20000}
+
+# The walk by frame pointers is of the program that was built with them.
+measure()
+{
+	build/test/bench/handler "$ROUNDS" 2>/dev/null | grep -v -e '^nothing' -e '^frame-pointers'
+	build/test/bench/handler-fp "$ROUNDS" 2>/dev/null | grep '^frame-pointers'
+}
+
+echo 'one sample in the signal handler, ns of time: median / 90th percentile'
+measure | awk '
+BEGIN {
+	printf "  %-16s", "depth"
+	split("8 16 32 64 cold-64", head)
+	for (i = 1; i <= 5; i++)
+		printf " %16s", head[i]
+	print ""
+}
+$2 == "-" {
+	printf "  %-16s not installed\n", $1
+	next
+}
+{
+	printf "  %-16s", $1
+	for (i = 2; i <= NF; i += 2)
+		printf " %7s / %6s", $i, $(i + 1)
+	print ""
+	at32[$1] = $6
+	cold[$1] = $10
+}
+END {
+	for (name in at32) {
+		if (name != "spanprof" && at32["spanprof"] > 0 && cold["spanprof"] > 0)
+			printf "  %s / spanprof: %.2f at depth 32, %.2f cold\n", name,
+				at32[name] / at32["spanprof"], cold[name] / cold["spanprof"]
+	}
+}'
+echo '  unw_step and unw_backtrace may hang a program from a signal handler; frame pointers are a bound,'
+echo '  not a choice: most of Debian is built without them'
