@@ -90,7 +90,9 @@ LDFLAGS_shared = -shared -Wl,-z,defs,-z,now,-z,relro,-z,noexecstack,-z,nodelete 
 lazy = $(eval $(1) := $(2))$($(1))
 EXPORT_PKGS = libcurl libprotobuf-c jansson libdw libelf zlib \
 	$(if $(shell grep -l '<libunwind' export/*.c 2>/dev/null),libunwind-generic)
-EXPORT_LIBS = $(call lazy,EXPORT_LIBS,$(shell $(PKG_CONFIG) --libs $(EXPORT_PKGS)) -l:libiberty.a)
+# Not the local half of libunwind: it brings C++ exceptions of its own, slow ones that take locks.
+EXPORT_LIBS = $(call lazy,EXPORT_LIBS,$(filter-out -lunwind,$(shell $(PKG_CONFIG) --libs $(EXPORT_PKGS))) \
+	-l:libiberty.a)
 CRITERION_LIBS = $(call lazy,CRITERION_LIBS,$(shell $(PKG_CONFIG) --libs criterion))
 
 # --- Sources -------------------------------------------------------------------------------------

@@ -14,8 +14,9 @@
 #include "sampler/counters.h"
 #include "sampler/log.h"
 #include "sampler/sample.h"
+#include "sampler/snapshot.h"
 
-#define SP_EXPORT_ABI 1U
+#define SP_EXPORT_ABI 2U
 #define SP_EXPORT_ENTRY "sp_export_run"
 
 /* Bits returned by sp_core_ops.wait */
@@ -38,6 +39,10 @@ struct sp_core_ops {
 	 */
 	unsigned (*drain)(void (*put)(const struct sp_sample *s, void *arg), void *arg,
 			  unsigned max);
+
+	/* The same for samples whose stack is still to be walked (unwind_snapshot.h). */
+	unsigned (*drain_snapshots)(void (*put)(const struct sp_snapshot *s, void *arg), void *arg,
+				    unsigned max);
 
 	/* Text of a span name id (label.h). Valid until exit. */
 	const char *(*label_text)(uint32_t id, size_t *len);

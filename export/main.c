@@ -21,10 +21,12 @@
 #include "export/say.h"
 #include "export/stack_map.h"
 #include "export/symbolize.h"
+#include "export/unwind_snapshot.h"
 #include "export/upload.h"
 
 #define SP_DRAIN_MAX 4096U /* samples per call */
 #define SP_DRAIN_ROUNDS 16U
+#define SP_SNAPSHOTS_MAX 1024U /* per drain; 50 us each, as a rule */
 #define SP_WAIT_ACTIVE_MS 250U
 #define SP_WAIT_IDLE_MS 1000U
 #define SP_WAIT_SENDING_MS 10
@@ -33,6 +35,7 @@ struct exporter {
 	const struct sp_core_ops *ops;
 	struct sp_modules *modules;
 	struct sp_symbolizer *symbolizer;
+	struct sp_unwinder *unwinder;
 	struct sp_stack_map *map;
 	struct sp_upload *upload;
 	unsigned asked; /* SP_WAIT_ bits that wait() returned and nobody has served yet */
@@ -64,6 +67,19 @@ static void put_sample(const struct sp_sample *s, void *arg)
 		ops->counter_add(SP_COUNT_EXPORT_NOMEM, 1);
 }
 
+static void put_snapshot(const struct sp_snapshot *snap, void *arg)
+{
+	const struct put_arg *p = arg;
+	const struct sp_core_ops *ops = p->x->ops;
+	struct sp_sample s;
+
+	if (!sp_unwinder_walk(p->x->unwinder, snap, ops->config->stack_depth, &s))
+		ops->counter_add(SP_COUNT_UNWIND_FAILED, 1);
+	if ((s.flags & SP_SAMPLE_TRUNCATED) != 0)
+		ops->counter_add(SP_COUNT_UNWIND_TRUNCATED, 1);
+	put_sample(&s, arg);
+}
+
 static void drain(struct exporter *x)
 {
 	struct put_arg arg = {.x = x};
@@ -81,6 +97,10 @@ static void drain(struct exporter *x)
 		if (n < SP_DRAIN_MAX)
 			break;
 	}
+	if (x->ops->drain_snapshots(put_snapshot, &arg, SP_SNAPSHOTS_MAX) == 0)
+		return;
+	x->active = true;
+	sp_unwinder_forget(x->unwinder);
 }
 
 /*
@@ -239,6 +259,7 @@ static void destroy(struct exporter *x)
 {
 	sp_upload_free(x->upload);
 	sp_symbolizer_free(x->symbolizer);
+	sp_unwinder_free(x->unwinder);
 	sp_modules_free(x->modules);
 	sp_stack_map_free(x->map);
 	free(x);
@@ -256,7 +277,8 @@ static int create(const struct sp_core_ops *ops, struct exporter **out)
 	x->ops = ops;
 	x->modules = sp_modules_new(dl_iterate_phdr);
 	x->map = sp_stack_map_new(&sp_stack_limits_default);
-	if (x->modules == NULL || x->map == NULL)
+	x->unwinder = sp_unwinder_new(dl_iterate_phdr);
+	if (x->modules == NULL || x->map == NULL || x->unwinder == NULL)
 		return -ENOMEM;
 	x->symbolizer = sp_symbolizer_new(x->modules, &sp_symbolizer_limits_default);
 	if (x->symbolizer == NULL)

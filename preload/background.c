@@ -77,6 +77,15 @@ static unsigned ops_drain(void (*put)(const struct sp_sample *s, void *arg), voi
 	return n;
 }
 
+static unsigned ops_drain_snapshots(void (*put)(const struct sp_snapshot *s, void *arg), void *arg,
+				    unsigned max)
+{
+	unsigned n = sp_snapshot_drain(&sp_handler_setup.snapshots, put, arg, max);
+
+	sp_count_add(SP_COUNT_SAMPLES_DRAINED, n);
+	return n;
+}
+
 static void ops_log(enum sp_log_level level, const char *message)
 {
 	sp_log(level, "%s", message);
@@ -246,6 +255,7 @@ static void *background(void *arg SP_UNUSED)
 		.pid = (uint32_t)getpid(),
 		.version = SP_VERSION,
 		.drain = ops_drain,
+		.drain_snapshots = ops_drain_snapshots,
 		.label_text = sp_label_text,
 		.counter_read = sp_count_read,
 		.counter_add = sp_count_add,

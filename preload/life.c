@@ -60,8 +60,9 @@ static int prepare(void)
 	sp_config_parse(&config);
 	err = sp_sampler_prepare(&config, sp_resolve);
 	if (err == -ENOSYS) {
-		sp_log(SP_LOG_WARN, "this C library has no _dl_find_object (glibc 2.35 and newer "
-				    "have it): not profiling this process");
+		sp_log(SP_LOG_WARN,
+		       "SPANPROF_UNWIND=cfi needs _dl_find_object, which this C library "
+		       "does not have (glibc 2.35 does): not profiling this process");
 		return err;
 	}
 	if (err != 0) {

@@ -16,6 +16,9 @@
 /* Marks a function that may run inside the sampling signal handler; the linker gate proves it. */
 #define SP_SIGSAFE
 
+/* For readers of anybody's stack, whose frames and redzones the sanitizers have an opinion of. */
+#define SP_RAW __attribute__((no_sanitize("address"), no_sanitize("thread")))
+
 #define SP_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define SP_UNUSED __attribute__((unused))
 #define SP_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

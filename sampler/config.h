@@ -23,6 +23,8 @@ enum sp_label_scope { SP_SCOPE_ROOT, SP_SCOPE_ALL, SP_SCOPE_NONE };
 /* What tells which span a thread works for; see sampler/scope.h. */
 enum sp_active_span { SP_ACTIVE_AUTO, SP_ACTIVE_SCOPE, SP_ACTIVE_START };
 enum sp_attributes_mode { SP_ATTRIBUTES_ALWAYS, SP_ATTRIBUTES_WITH_SAMPLES, SP_ATTRIBUTES_NEVER };
+/* Who walks stacks: the handler, the exporter, or the handler with the exporter's help. */
+enum sp_unwind_mode { SP_UNWIND_AUTO, SP_UNWIND_CFI, SP_UNWIND_SNAPSHOT };
 
 /*
  * Which variables fill a field, in which order, is told by config_table.h and README. Strings are
@@ -40,6 +42,7 @@ struct sp_config {
 	uint32_t max_span_names;
 	uint32_t max_span_age_ms;
 	uint32_t stack_depth; /* 1..SP_FRAMES_MAX */
+	enum sp_unwind_mode unwind;
 	int signal_number;
 	enum sp_label_scope span_id_scope;
 	enum sp_label_scope span_name_scope;

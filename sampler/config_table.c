@@ -22,6 +22,13 @@ static const struct sp_config_choice sp_config_active_choices[] = {
 	{NULL, 0},
 };
 
+static const struct sp_config_choice sp_config_unwind_choices[] = {
+	{"auto", SP_UNWIND_AUTO},
+	{"cfi", SP_UNWIND_CFI},
+	{"snapshot", SP_UNWIND_SNAPSHOT},
+	{NULL, 0},
+};
+
 static const struct sp_config_choice sp_config_attributes_choices[] = {
 	{"always", SP_ATTRIBUTES_ALWAYS},
 	{"with-samples", SP_ATTRIBUTES_WITH_SAMPLES},

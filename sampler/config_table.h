@@ -169,6 +169,11 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_STACK_DEPTH", SP_FORM_OWN}}, \
 	  .min = 1, .max = SP_FRAMES_MAX, .fallback = "128", \
 	  .help = "Frames kept of a stack, from the leaf.") \
+	X(UNWIND, ENUM, unwind, \
+	  .source = {{"SPANPROF_UNWIND", SP_FORM_OWN}}, \
+	  .choices = sp_config_unwind_choices, .fallback = "auto", \
+	  .help = "Where stacks are walked: in the signal handler (`cfi`), from copies of the stack in " \
+		  "our own thread (`snapshot`), or in the handler wherever it can (`auto`).") \
 	X(SIGNAL, SIGNAL, signal_number, \
 	  .source = {{"SPANPROF_SIGNAL", SP_FORM_OWN}}, .fallback = SP_CONFIG_SIGNAL_DEFAULT, \
 	  .help = "The sampling signal, by name (`SIGURG`, `RTMIN+3`) or number.") \

@@ -26,10 +26,12 @@
 	X(SAMPLES_PUT, "samples_put", 0) \
 	X(RESIDUALS, "residual_records", 0) \
 	X(SAMPLES_DRAINED, "samples_drained", 0) \
+	X(SNAPSHOTS, "stack_snapshots", 0) \
 	X(UPLOADS, "uploads", 0) \
 	X(FILES_WRITTEN, "files_written", 0) \
 	X(DROP_RING_FULL, "dropped_ring_full", 1) \
 	X(DROP_REENTERED, "dropped_handler_reentered", 1) \
+	X(SNAPSHOTS_FULL, "stack_snapshots_ring_full", 2) \
 	X(UNWIND_FAILED, "unwind_failed", 2) \
 	X(UNWIND_TRUNCATED, "unwind_truncated", 2) \
 	X(OFF_STACK, "off_stack", 2) \

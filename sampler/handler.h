@@ -15,10 +15,12 @@
 /* What the handler works with; written at activation before the first timer is armed. */
 struct sp_handler_setup {
 	struct sp_ring ring;
-	uint32_t cookie; /* upper half of our timers' si_value */
-	uint32_t depth;  /* frames kept per sample */
+	struct sp_ring snapshots; /* has no memory if none are to be made */
+	bool always_snapshot;     /* no walk in the handler */
+	uint32_t cookie;          /* upper half of our timers' si_value */
+	uint32_t depth;           /* frames kept per sample */
 	uint64_t period_ns;
-	_Atomic uint64_t accounted_ns; /* CPU time of everything that found room in the ring */
+	_Atomic uint64_t accounted_ns; /* CPU time of everything that found room in a ring */
 	enum sp_label_scope id_scope;
 	enum sp_label_scope name_scope;
 	bool trace_id;

@@ -9,8 +9,10 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "sampler/arch_sig.h"
 #include "sampler/counters.h"
 #include "sampler/signals.h"
+#include "sampler/snapshot.h"
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
 #include "sampler/unwind_sig.h"
@@ -56,22 +58,57 @@ static void account(struct sp_thread *t, uint64_t ns)
 	atomic_fetch_add_explicit(&sp_handler_setup.accounted_ns, ns, memory_order_relaxed);
 }
 
+/*
+ * Fills in the frames. False if the exporter got a snapshot to find them in; what it could not be
+ * given for want of room goes on with the frames that are there.
+ */
+static bool walk(struct sp_thread *t, const void *ucontext)
+{
+	struct sp_handler_setup *h = &sp_handler_setup;
+	struct sp_sample *s = &t->scratch;
+	uint16_t flags = SP_SAMPLE_RETRY;
+
+	s->depth = 0;
+	s->flags = 0;
+	if (!h->always_snapshot)
+		s->depth = (uint16_t)sp_unwind_walk(ucontext, &t->bounds, s->pc, h->depth, &flags);
+	else
+		s->pc[s->depth++] = sp_arch_context_reg(ucontext, SP_ARCH_REG_PC);
+	s->flags = flags & (uint16_t)~SP_SAMPLE_RETRY;
+	if ((flags & SP_SAMPLE_RETRY) == 0)
+		return true;
+	if (sp_snapshot_put(&h->snapshots, s, ucontext, &t->bounds) == 0)
+		return false;
+	sp_count(SP_COUNT_UNWIND_FAILED);
+	if (h->snapshots.word != NULL)
+		sp_count(SP_COUNT_SNAPSHOTS_FULL);
+	return true;
+}
+
+/* False if the sample was lost. */
+static bool put(struct sp_thread *t, const void *ucontext)
+{
+	const struct sp_sample *s = &t->scratch;
+
+	if (!walk(t, ucontext)) {
+		sp_count(SP_COUNT_SNAPSHOTS);
+		return true;
+	}
+	if (s->flags & SP_SAMPLE_TRUNCATED)
+		sp_count(SP_COUNT_UNWIND_TRUNCATED);
+	if (s->flags & SP_SAMPLE_OFF_STACK)
+		sp_count(SP_COUNT_OFF_STACK);
+	return sp_ring_put(&sp_handler_setup.ring, s) == 0;
+}
+
 static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext)
 {
 	struct sp_sample *s = &t->scratch;
 	uint32_t span = label(s, t);
-	uint16_t flags = 0;
 
 	s->tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
 	s->weight = 1U + (si->si_overrun > 0 ? (uint32_t)si->si_overrun : 0U);
-	s->depth = (uint16_t)sp_unwind_walk(ucontext, &t->bounds, s->pc, sp_handler_setup.depth,
-					    &flags);
-	s->flags = flags;
-	if (flags & SP_SAMPLE_TRUNCATED)
-		sp_count(SP_COUNT_UNWIND_TRUNCATED);
-	if (flags & SP_SAMPLE_OFF_STACK)
-		sp_count(SP_COUNT_OFF_STACK);
-	if (sp_ring_put(&sp_handler_setup.ring, s) != 0) {
+	if (!put(t, ucontext)) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
 		return;
 	}

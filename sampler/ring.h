@@ -31,8 +31,23 @@ int sp_ring_init(struct sp_ring *r, uint64_t size);
 /* Forgets everything in it. Only while no producer and no consumer runs (forked child). */
 void sp_ring_reset(struct sp_ring *r);
 
+/* Whole words; the record is the parts one after the other. */
+struct sp_ring_part {
+	const void *at;
+	uint64_t bytes;
+};
+
+/* SIG. 0, or -ENOSPC (the caller counts). At least one word in all. */
+SP_SIGSAFE int sp_ring_put_parts(struct sp_ring *r, const struct sp_ring_part *part, unsigned n);
+
 /* SIG. Copies the used part of the sample. 0, or -ENOSPC (the caller counts). */
 SP_SIGSAFE int sp_ring_put(struct sp_ring *r, const struct sp_sample *s);
+
+/*
+ * BG. Copies the oldest record to out and removes it. Its bytes, or 0 if there is none. Records are
+ * not longer than size.
+ */
+uint64_t sp_ring_take(struct sp_ring *r, void *out, uint64_t size);
 
 /* BG. Hands out at most max samples in order; returns how many. */
 unsigned sp_ring_drain(struct sp_ring *r, void (*put)(const struct sp_sample *s, void *arg),

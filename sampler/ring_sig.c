@@ -3,7 +3,7 @@
 #include "sampler/ring.h"
 
 #include <errno.h>
-#include <string.h>
+#include <stddef.h>
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
@@ -16,7 +16,7 @@ static int reserve(struct sp_ring *r, uint64_t need, uint64_t *at, uint64_t *ski
 	uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
 
 	for (int i = 0; i < PUT_TRIES; i++) {
-		/* pairs with the release of tail in drain(): what it freed is zeroed */
+		/* pairs with the release of tail in sp_ring_take(): what it freed is zeroed */
 		uint64_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
 		uint64_t end = r->size - (head & (r->size - 1));
 
@@ -37,35 +37,52 @@ static int reserve(struct sp_ring *r, uint64_t need, uint64_t *at, uint64_t *ski
 	return -ENOSPC;
 }
 
-SP_SIGSAFE int sp_ring_put(struct sp_ring *r, const struct sp_sample *s)
+/* The parts may be anybody's stack, of which the sanitizers have an opinion. */
+SP_RAW static void copy(_Atomic uint64_t *to, const struct sp_ring_part *part)
 {
-	uint64_t len = offsetof(struct sp_sample, pc) + (uint64_t)s->depth * sizeof(s->pc[0]);
-	uint64_t need = len + sizeof(uint64_t);
-	uint64_t at;
+	const volatile uint64_t *from = part->at;
+
+	for (uint64_t i = 0; i < part->bytes / sizeof(*from); i++)
+		atomic_store_explicit(&to[i], from[i], memory_order_relaxed);
+}
+
+SP_SIGSAFE int sp_ring_put_parts(struct sp_ring *r, const struct sp_ring_part *part, unsigned n)
+{
+	_Atomic uint64_t *to;
+	uint64_t len = 0;
+	uint64_t mask;
 	uint64_t skip;
+	uint64_t at;
 
-	if (r->word == NULL || s->depth > SP_FRAMES_MAX || reserve(r, need, &at, &skip) != 0)
+	for (unsigned i = 0; i < n; i++)
+		len += part[i].bytes;
+	if (r->word == NULL || reserve(r, len + sizeof(uint64_t), &at, &skip) != 0)
 		return -ENOSPC;
-	uint64_t mask = r->size / sizeof(uint64_t) - 1;
-
+	mask = r->size / sizeof(uint64_t) - 1;
 	if (skip != 0) {
-		/* pairs with the acquire in drain() */
+		/* pairs with the acquire in sp_ring_take() */
 		atomic_store_explicit(&r->word[(at / 8) & mask], SP_RING_PAD | skip,
 				      memory_order_release);
 		at += skip;
 	}
-	const char *from = (const char *)s;
-	_Atomic uint64_t *to = &r->word[(at / 8) & mask];
-
-	for (uint64_t i = 0; i < len / 8; i++) {
-		uint64_t w;
-
-		memcpy(&w, from + i * sizeof(w), sizeof(w));
-		atomic_store_explicit(&to[1 + i], w, memory_order_relaxed);
+	to = &r->word[(at / 8) & mask] + 1;
+	for (unsigned i = 0; i < n; i++) {
+		copy(to, &part[i]);
+		to += part[i].bytes / sizeof(*to);
 	}
-	/* pairs with the acquire in drain(): the record before its header */
-	atomic_store_explicit(to, len, memory_order_release);
+	/* pairs with the acquire in sp_ring_take(): the record before its header */
+	atomic_store_explicit(&r->word[(at / 8) & mask], len, memory_order_release);
 	return 0;
+}
+
+SP_SIGSAFE int sp_ring_put(struct sp_ring *r, const struct sp_sample *s)
+{
+	struct sp_ring_part part = {
+		.at = s,
+		.bytes = offsetof(struct sp_sample, pc) + (uint64_t)s->depth * sizeof(s->pc[0]),
+	};
+
+	return s->depth > SP_FRAMES_MAX ? -ENOSPC : sp_ring_put_parts(r, &part, 1);
 }
 
 _Static_assert(offsetof(struct sp_sample, pc) % 8 == 0, "records are whole words");

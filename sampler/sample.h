@@ -13,6 +13,8 @@
 #define SP_SAMPLE_OFF_STACK 4U /* sp was outside the thread's stack (coroutine, alternate stack) */
 /* No sample: CPU time that none stands for (residual.h). pc[] is the thread's start routine, if any. */
 #define SP_SAMPLE_RESIDUAL 8U
+/* Inside the handler only: the call frame information is of a form that the exporter may read. */
+#define SP_SAMPLE_RETRY 16U
 
 struct sp_sample {
 	/* The 8 bytes of the label's span id as they lie in memory; 0 = no span was active. */

@@ -22,16 +22,42 @@
 #define RING_MAX (UINT64_C(1) << 24)
 /* One busy CPU at 100 Hz writes about 40 KiB a second; the consumer comes at least once a second. */
 #define RING_PER_CPU (UINT64_C(1) << 17)
+/* A snapshot of a deep stack takes 16 KiB, a sample as a rule less than one. */
+#define SNAPSHOT_RING_MIN (UINT64_C(1) << 21)
+#define SNAPSHOT_RING_MAX (UINT64_C(1) << 24)
+#define SNAPSHOT_RING_PER_CPU (UINT64_C(1) << 20)
 
-static uint64_t ring_size(void)
+static uint64_t ring_size(uint64_t per_cpu, uint64_t size, uint64_t max)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	uint64_t want = RING_PER_CPU * (uint64_t)(cpus > 0 ? cpus : 1);
-	uint64_t size = RING_MIN;
+	uint64_t want = per_cpu * (uint64_t)(cpus > 0 ? cpus : 1);
 
-	while (size < want && size < RING_MAX)
+	while (size < want && size < max)
 		size *= 2;
 	return size;
+}
+
+static int make_ring(struct sp_ring *r, uint64_t size)
+{
+	return r->word != NULL ? 0 : sp_ring_init(r, size);
+}
+
+/*
+ * How stacks will be walked. Snapshots need memory that is touched only when there are some; if
+ * there is no room for it, the handler goes on without them where it can.
+ */
+static int choose_unwinder(enum sp_unwind_mode mode, void *(*lookup)(const char *name))
+{
+	struct sp_handler_setup *h = &sp_handler_setup;
+	int err = sp_unwind_init(lookup);
+
+	if (mode == SP_UNWIND_CFI)
+		return err;
+	h->always_snapshot = err != 0 || mode == SP_UNWIND_SNAPSHOT;
+	if (make_ring(&h->snapshots,
+		      ring_size(SNAPSHOT_RING_PER_CPU, SNAPSHOT_RING_MIN, SNAPSHOT_RING_MAX)) == 0)
+		return 0;
+	return h->always_snapshot ? -ENOMEM : 0;
 }
 
 /* Not a secret: it only tells our timers' signals from others that a host might send itself. */
@@ -52,11 +78,11 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 	if (sp_label_init(cfg->max_span_names) != 0 || sp_thread_init() != 0 ||
 	    sp_span_table_init() != 0)
 		return -ENOMEM;
-	if (h->ring.word == NULL && sp_ring_init(&h->ring, ring_size()) != 0)
+	if (make_ring(&h->ring, ring_size(RING_PER_CPU, RING_MIN, RING_MAX)) != 0)
 		return -ENOMEM;
 	/* Without it every frame is decoded anew, which is right and slow. */
 	(void)sp_row_cache_init();
-	err = sp_unwind_init(lookup);
+	err = choose_unwinder(cfg->unwind, lookup);
 	if (err != 0)
 		return err;
 	if (h->cookie == 0)
@@ -83,6 +109,7 @@ bool sp_sampler_forked(void)
 	if (sp_handler_setup.ring.word == NULL)
 		return false;
 	sp_ring_reset(&sp_handler_setup.ring);
+	sp_ring_reset(&sp_handler_setup.snapshots);
 	sp_thread_forked();
 	sp_span_forked();
 	return sp_thread_own != NULL && sp_span_stack_peek(&sp_thread_own->spans, &e);

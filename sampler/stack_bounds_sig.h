@@ -54,9 +54,6 @@ SP_SIGSAFE bool sp_stack_anchor(struct sp_stack_view *view, struct sp_stack_boun
 SP_SIGSAFE bool sp_stack_read(struct sp_stack_view *view, uintptr_t addr, unsigned bytes,
 			      uintptr_t *value);
 
-/* The sanitizers know the frames of the host's code better than its return addresses' readers. */
-#define SP_RAW __attribute__((no_sanitize("address"), no_sanitize("thread")))
-
 /* True if all of [from, to), whole words, was proven before this walk needed it. */
 static inline SP_SIGSAFE bool sp_stack_proven(const struct sp_stack_view *view, uintptr_t from,
 					      uintptr_t to)

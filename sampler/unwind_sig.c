@@ -72,6 +72,7 @@ struct walk {
 	struct sp_regs regs;
 	struct sp_stack_view stack;
 	bool interrupted; /* regs.pc is the next instruction to run, not a return address */
+	bool unreadable;  /* there is call frame information, but not in a form that we read */
 	unsigned met_n;   /* objects met so far, and forgotten ones */
 	struct met met[MET_MAX];
 };
@@ -279,8 +280,10 @@ __attribute__((noinline)) static enum step step_decoded(struct walk *w, const st
 			sp_row_cache_keep(pc, met->identity, &kept);
 		return step_row(w, &row);
 	}
-	if (rc == -EINVAL)
+	if (rc == -EINVAL) {
+		w->unreadable = true;
 		return STEP_FAILED;
+	}
 	if (at_sigreturn(w))
 		return step_kernel_frame(w);
 	if (!w->interrupted && at_function_start(w))
@@ -307,6 +310,7 @@ static void begin(struct walk *w, const void *ucontext, struct sp_stack_bounds *
 {
 	sp_regs_load(&w->regs, ucontext);
 	w->interrupted = true;
+	w->unreadable = find_object == NULL;
 	w->met_n = 0;
 	sp_stack_begin(&w->stack);
 	*flags = 0;
@@ -335,7 +339,10 @@ unsigned sp_unwind_walk(const void *ucontext, struct sp_stack_bounds *bounds, ui
 			return n;
 		}
 		if (taken == STEP_FAILED) {
-			sp_count(SP_COUNT_UNWIND_FAILED);
+			if (w.unreadable)
+				*flags |= SP_SAMPLE_RETRY;
+			else
+				sp_count(SP_COUNT_UNWIND_FAILED);
 			return n;
 		}
 		w.interrupted = taken == STEP_INTERRUPTED;

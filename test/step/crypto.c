@@ -59,15 +59,79 @@ static void run_ciphers(void *lib)
 	context_free(context);
 }
 
-void workload_crypto(void)
+/* Stays loaded, so that the warm-up counts. */
+static void *open_crypto(void)
 {
 	static void *lib;
 
-	/* Stays loaded, so that the warm-up counts. */
 	if (lib == NULL)
 		lib = dlopen("libcrypto.so.3", RTLD_NOW | RTLD_LOCAL);
+	return lib;
+}
+
+void workload_crypto(void)
+{
+	void *lib = open_crypto();
+
 	if (lib == NULL)
 		return;
 	run_digests(lib);
 	run_ciphers(lib);
+}
+
+static void sign(void *lib, void *key)
+{
+	static const unsigned char data[32];
+	static unsigned char signature[512];
+	size_t n = sizeof(signature);
+	void *(*context_new)(void);
+	void (*context_free)(void *context);
+	int (*init)(void *context, void **pkey_context, const void *digest, void *engine,
+		    void *key);
+	int (*run)(void *context, unsigned char *signature, size_t *n, const unsigned char *data,
+		   size_t data_n);
+	const void *(*sha256)(void);
+	void *context;
+
+	*(void **)&context_new = dlsym(lib, "EVP_MD_CTX_new");
+	*(void **)&context_free = dlsym(lib, "EVP_MD_CTX_free");
+	*(void **)&init = dlsym(lib, "EVP_DigestSignInit");
+	*(void **)&run = dlsym(lib, "EVP_DigestSign");
+	*(void **)&sha256 = dlsym(lib, "EVP_sha256");
+	if (!context_new || !context_free || !init || !run || !sha256)
+		return;
+	context = context_new();
+	if (init(context, NULL, sha256(), NULL, key) == 1)
+		run(context, signature, &n, data, sizeof(data));
+	context_free(context);
+}
+
+void workload_rsa(void)
+{
+	static void *key;
+	void *lib = open_crypto();
+	void *(*keygen)(void *context, const char *properties, const char *type, size_t bits);
+
+	if (lib == NULL)
+		return;
+	*(void **)&keygen = dlsym(lib, "EVP_PKEY_Q_keygen");
+	if (keygen != NULL && key == NULL)
+		key = keygen(NULL, NULL, "RSA", 2048);
+	if (key != NULL)
+		sign(lib, key);
+}
+
+void workload_p256(void)
+{
+	static void *key;
+	void *lib = open_crypto();
+	void *(*keygen)(void *context, const char *properties, const char *type, const char *curve);
+
+	if (lib == NULL)
+		return;
+	*(void **)&keygen = dlsym(lib, "EVP_PKEY_Q_keygen");
+	if (keygen != NULL && key == NULL)
+		key = keygen(NULL, NULL, "EC", "P-256");
+	if (key != NULL)
+		sign(lib, key);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The single-step oracle. After every instruction of every workload the backtrace of sp_unwind_walk
- * must equal the true one, kept by stepper.c, wherever that of libunwind does. Prints a table;
- * exit 1 if it ever did not. Usage: oracle [workload name [steps at most]]
+ * must equal the true one, kept by stepper.c, wherever that of libunwind does, and so must those of
+ * the snapshots taken at some steps (second.c). Prints a table; exit 1 if one ever did not. Usage: oracle [workload name [steps at most]]
  */
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -16,6 +16,7 @@
 #include "sampler/sample.h"
 #include "sampler/unwind_sig.h"
 #include "test/step/reference.h"
+#include "test/step/second.h"
 #include "test/step/stepper.h"
 #include "test/step/workloads.h"
 
@@ -25,6 +26,8 @@
  */
 #define REFERENCE_EVERY 97
 #define STEPS_DEFAULT 150000UL
+/* Every third of those. */
+#define SNAPSHOT_EVERY (REFERENCE_EVERY * 3)
 #define REPORTED_MAX 8
 
 struct miss {
@@ -38,14 +41,22 @@ struct miss {
 };
 
 static struct {
+	unsigned long stops; /* steps, checked or not */
 	unsigned long steps;
 	unsigned long steps_max;
+	unsigned every; /* the workload's */
 	unsigned long exact;
 	unsigned long reference; /* every 97th step */
 	unsigned long reference_exact;
 	unsigned long worse; /* libunwind was right and we were not */
 	struct miss miss[REPORTED_MAX];
 } tally;
+
+static struct {
+	unsigned long stops;
+	unsigned long steps;
+	unsigned long snapshots;
+} total;
 
 static struct sp_stack_bounds bounds;
 static uint64_t got[SP_FRAMES_MAX];
@@ -89,12 +100,19 @@ static void record(const struct stepper_truth *truth, unsigned depth, unsigned a
 static int check(const void *ucontext, const struct stepper_truth *truth)
 {
 	uint16_t flags = 0;
-	unsigned depth = sp_unwind_walk(ucontext, &bounds, got, SP_FRAMES_MAX, &flags);
-	unsigned at = first_difference(truth, depth);
-	bool exact = at == truth->depth && depth == truth->depth && flags == SP_SAMPLE_ROOTED;
-	bool due = ++tally.steps % REFERENCE_EVERY == 0;
-	bool reference = (due || !exact) && reference_is_exact(ucontext, truth);
+	unsigned depth;
+	unsigned at;
+	bool exact, due, reference;
 
+	if (tally.stops++ % tally.every != 0)
+		return 0;
+	depth = sp_unwind_walk(ucontext, &bounds, got, SP_FRAMES_MAX, &flags);
+	at = first_difference(truth, depth);
+	exact = at == truth->depth && depth == truth->depth && flags == SP_SAMPLE_ROOTED;
+	due = ++tally.steps % REFERENCE_EVERY == 0;
+	reference = (due || !exact) && reference_is_exact(ucontext, truth);
+	if (tally.steps % SNAPSHOT_EVERY == 0)
+		second_take(ucontext, truth, reference);
 	tally.exact += exact;
 	tally.reference += due;
 	tally.reference_exact += due && reference;
@@ -154,19 +172,28 @@ static __attribute__((noinline)) void run_one(const struct workload *w)
 
 static unsigned long run_workload(const struct workload *w, unsigned long steps_max)
 {
+	struct second_result second;
+
 	memset(&tally, 0, sizeof(tally));
 	tally.steps_max = steps_max;
+	tally.every = w->every;
 	if (w->warm)
 		w->run();
 	run_one(w);
-	printf("%-14s %8lu%c ours %8.4f %%  libunwind %8.4f %%  worse than libunwind %lu\n",
-	       w->name, tally.steps, tally.steps == steps_max ? '+' : ' ',
+	second = second_judge();
+	printf("%-13s %7lu%c of %8lu  ours %8.4f %%  libunwind %8.4f %%  worse %lu  "
+	       "snapshots %4lu, %8.4f %%, worse %lu, gone %lu\n",
+	       w->name, tally.steps, tally.steps == steps_max ? '+' : ' ', tally.stops,
 	       percent(tally.exact, tally.steps), percent(tally.reference_exact, tally.reference),
-	       tally.worse);
+	       tally.worse, second.taken, percent(second.exact, second.taken), second.worse,
+	       second.gone);
+	total.stops += tally.stops;
+	total.steps += tally.steps;
+	total.snapshots += second.taken;
 	print_misses();
 	fflush(stdout);
 	/* A workload that was not stepped proved nothing. */
-	return tally.worse + (tally.steps == 0);
+	return tally.worse + second.worse + (tally.steps == 0);
 }
 
 int main(int argc, char **argv)
@@ -175,7 +202,8 @@ int main(int argc, char **argv)
 	unsigned long worse = 0;
 	unsigned ran = 0;
 
-	if (reference_init() != 0 || sp_unwind_init(find_symbol) != 0 || sp_row_cache_init() != 0)
+	if (reference_init() != 0 || sp_unwind_init(find_symbol) != 0 || sp_row_cache_init() != 0 ||
+	    second_init() != 0)
 		return 1;
 	stepper_init(check);
 	for (unsigned i = 0; i < workloads_n; i++) {
@@ -184,5 +212,9 @@ int main(int argc, char **argv)
 		worse += run_workload(&workloads[i], steps_max);
 		ran++;
 	}
+	printf("total: %lu instructions stepped, %lu walked in the handler, %lu from snapshots, "
+	       "%lu worse "
+	       "than libunwind\n",
+	       total.stops, total.steps, total.snapshots, worse);
 	return ran == 0 || worse != 0 || stepper_overflows() != 0;
 }

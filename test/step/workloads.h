@@ -8,7 +8,8 @@
 struct workload {
 	const char *name;
 	void (*run)(void);
-	bool warm; /* run once at full speed first: its set-up is long and of no interest */
+	bool warm;      /* run once at full speed first: its set-up is long and of no interest */
+	unsigned every; /* of this many steps one is checked */
 };
 
 extern const struct workload workloads[];
@@ -16,6 +17,9 @@ extern const unsigned workloads_n;
 
 /* In crypto.c: hash and cipher kernels of libcrypto, if it is there. */
 void workload_crypto(void);
+/* The same for its public keys: signatures by RSA and on P-256. */
+void workload_rsa(void);
+void workload_p256(void);
 /* In throw.cc: throws, catches and rethrows through frames with destructors. */
 void workload_throw(void);
 /* In throw.cc: containers and strings. */

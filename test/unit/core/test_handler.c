@@ -21,6 +21,7 @@
 #include "sampler/mask.h"
 #include "sampler/sampler.h"
 #include "sampler/signals.h"
+#include "sampler/snapshot.h"
 #include "sampler/span.h"
 #include "sampler/tasks.h"
 #include "sampler/thread.h"
@@ -430,12 +431,71 @@ Test(handler, cuts_at_the_configured_depth_and_counts_it)
 	cr_assert_eq(sp_count_read(SP_COUNT_UNWIND_TRUNCATED), 1);
 }
 
+static struct sp_snapshot snapshot;
+
+static void take_snapshot(const struct sp_snapshot *s, void *arg)
+{
+	(void)arg;
+	snapshot = *s;
+}
+
+Test(handler, copies_the_stack_when_it_is_not_to_walk_it)
+{
+	struct sp_sample head;
+
+	config.unwind = SP_UNWIND_SNAPSHOT;
+	prepare();
+	(void)enrol_without_timer();
+	expire();
+
+	cr_assert_eq(drain(), 0);
+	cr_assert_eq(sp_snapshot_drain(&sp_handler_setup.snapshots, take_snapshot, NULL, 9), 1);
+	memcpy(&head, snapshot.sample, sizeof(snapshot.sample));
+	cr_assert_eq(head.tid, (uint32_t)gettid());
+	cr_assert_eq(head.weight, 1);
+	cr_assert_gt(snapshot.stack_bytes, 512);
+	cr_assert_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), 1);
+	cr_assert_eq(sp_count_read(SP_COUNT_SNAPSHOTS), 1);
+	cr_assert_eq(sp_count_read(SP_COUNT_UNWIND_FAILED), 0);
+}
+
+Test(handler, keeps_the_leaf_when_there_is_no_room_for_a_copy)
+{
+	unsigned signals = 0;
+	unsigned long copies;
+
+	config.unwind = SP_UNWIND_SNAPSHOT;
+	prepare();
+	(void)enrol_without_timer();
+	while (sp_count_read(SP_COUNT_SNAPSHOTS_FULL) == 0 && signals++ < 100000)
+		expire();
+
+	copies = sp_count_read(SP_COUNT_SNAPSHOTS);
+	cr_assert_eq(drain(), 1);
+	cr_assert_eq(last.depth, 1);
+	cr_assert_eq(sp_count_read(SP_COUNT_UNWIND_FAILED), 1);
+	cr_assert_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), copies + 1);
+	cr_assert_eq(
+		sp_snapshot_drain(&sp_handler_setup.snapshots, take_snapshot, NULL, UINT32_MAX),
+		copies);
+	expire();
+	cr_assert_eq(sp_snapshot_drain(&sp_handler_setup.snapshots, take_snapshot, NULL, 9), 1);
+}
+
 TestSuite(sampler, .timeout = 20);
 
-Test(sampler, without_the_unwinders_helper_is_refused)
+Test(sampler, without_the_unwinders_helper_leaves_stacks_to_the_exporter)
+{
+	cr_assert_eq(sp_sampler_prepare(&config, find_nothing), 0);
+	cr_assert(sp_handler_setup.always_snapshot);
+	cr_assert_not_null(sp_handler_setup.snapshots.word);
+}
+
+Test(sampler, without_the_unwinders_helper_and_told_to_need_it_is_refused)
 {
 	struct sigaction now;
 
+	config.unwind = SP_UNWIND_CFI;
 	cr_assert_eq(sp_sampler_prepare(&config, find_nothing), -ENOSYS);
 	cr_assert_eq(sigaction(SIGNO, NULL, &now), 0);
 	cr_assert_eq(now.sa_handler, SIG_DFL, "and nothing is installed");

@@ -21,6 +21,17 @@ static unsigned drain(void (*put)(const struct sp_sample *s, void *arg), void *a
 	return n;
 }
 
+static unsigned drain_snapshots(void (*put)(const struct sp_snapshot *s, void *arg), void *arg,
+				unsigned max)
+{
+	if (core.snapshot == NULL || max == 0)
+		return 0;
+	put(core.snapshot, arg);
+	core.snapshot = NULL;
+	core.drained++;
+	return 1;
+}
+
 static const char *label_text(uint32_t id, size_t *len)
 {
 	const char *text =
@@ -95,6 +106,7 @@ void core_reset(void)
 		.pid = 4711,
 		.version = "0.1.0",
 		.drain = drain,
+		.drain_snapshots = drain_snapshots,
 		.label_text = label_text,
 		.counter_read = counter_read,
 		.counter_add = counter_add,

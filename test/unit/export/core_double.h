@@ -22,7 +22,8 @@ struct core_double {
 	uint64_t counter[SP_COUNTER_N];
 	char log[CORE_LOG_BYTES]; /* all messages, one per line */
 	struct sp_sample sample[CORE_SAMPLES];
-	unsigned samples; /* still in the ring */
+	unsigned samples;                   /* still in the ring */
+	const struct sp_snapshot *snapshot; /* still in its ring, or NULL */
 	unsigned drained;
 	const char *label[8]; /* text of label id 1, 2, ... */
 	uint32_t flush_left;

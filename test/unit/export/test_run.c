@@ -125,6 +125,28 @@ Test(run, writes_what_a_flush_finds, .timeout = 20)
 	profile_done(p);
 }
 
+Test(run, walks_the_stacks_that_come_as_snapshots, .timeout = 20)
+{
+	static struct sp_snapshot snap;
+	static const struct sp_sample head = {.weight = 5};
+	profile *p;
+
+	memcpy(snap.sample, &head, sizeof(snap.sample));
+	snap.reg[SP_ARCH_REG_PC] = (uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, "malloc");
+	snap.reg[SP_ARCH_REG_SP] = UINT64_C(0x7ffff0000000);
+	core.snapshot = &snap;
+	core.script = flush_then_stop;
+
+	cr_assert_eq(sp_export_run(&core.ops, ready), 0);
+	p = read_only_profile();
+	cr_assert_eq(core.drained, 1);
+	cr_assert_eq(core.counter[SP_COUNT_UNWIND_FAILED], 1, "its stack is empty");
+	cr_assert_eq(p->n_sample, 1);
+	cr_assert_eq(p->sample[0]->value[1], 50000000);
+	cr_assert_str_eq(profile_frame(p, p->sample[0], 0), "malloc");
+	profile_done(p);
+}
+
 Test(run, starts_afresh_when_run_again, .timeout = 20)
 {
 	profile *p;

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The second chance of a sample whose stack the handler cannot walk: the registers and the nearest
+ * part of the stack, copied as they were, for the background thread to walk at leisure. Snapshots
+ * have a ring of their own (ring.h), so that they cannot crowd out samples.
+ * Contexts: SIG (put), BG (drain).
+ */
+#ifndef SP_SNAPSHOT_H
+#define SP_SNAPSHOT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sampler/arch_sig.h"
+#include "sampler/compiler.h"
+#include "sampler/ring.h"
+#include "sampler/sample.h"
+#include "sampler/unwind_sig.h"
+
+/* Most stacks are shorter; deeper ones are cut at the root. */
+#define SP_SNAPSHOT_STACK_MAX 16384U
+
+struct sp_snapshot {
+	uint64_t sample[offsetof(struct sp_sample, pc) / 8]; /* all of it but the frames */
+	uint64_t stack_at;                                   /* the address that stack[0] had */
+	uint64_t stack_bytes;                                /* valid bytes of stack[] */
+	uint64_t reg[SP_ARCH_REGS];                          /* by DWARF number */
+	uint8_t stack[SP_SNAPSHOT_STACK_MAX];
+};
+
+/*
+ * SIG. Copies the context and what can be read of the stack above its sp, but not the frames of s.
+ * 0, or -ENOSPC (nothing was put).
+ */
+SP_SIGSAFE int sp_snapshot_put(struct sp_ring *r, const struct sp_sample *s, const void *ucontext,
+			       struct sp_stack_bounds *bounds);
+
+/* BG. Hands out at most max snapshots in order, valid during the call; returns how many. */
+unsigned sp_snapshot_drain(struct sp_ring *r, void (*put)(const struct sp_snapshot *s, void *arg),
+			   void *arg, unsigned max);
+
+#endif
