@@ -14,8 +14,8 @@ mirror=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Cr
 
 # What the exporter needs has another name in each release.
 declare -A EXPORT_LIBS=(
-	[bullseye]="libcurl4 libprotobuf-c1 libjansson4 libelf1 libdw1"
-	[trixie]="libcurl4t64 libprotobuf-c1 libjansson4 libelf1t64 libdw1t64"
+	[bullseye]="libcurl4 libprotobuf-c1 libjansson4 libelf1 libdw1 libunwind8"
+	[trixie]="libcurl4t64 libprotobuf-c1 libjansson4 libelf1t64 libdw1t64 libunwind8"
 )
 
 host_in()

@@ -2,7 +2,7 @@
 /*
  * The single-step oracle. After every instruction of every workload the backtrace of sp_unwind_walk
  * must equal the true one, kept by stepper.c, wherever that of libunwind does, and so must those of
- * the snapshots taken at some steps (second.c). Prints a table; exit 1 if one ever did not. Usage: oracle [workload name [steps at most]]
+ * the snapshots taken at some steps (second.c). Prints a table; exit 1 if one ever did not. Usage: oracle [workload name or "all" [steps at most]]
  */
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -198,6 +198,7 @@ static unsigned long run_workload(const struct workload *w, unsigned long steps_
 
 int main(int argc, char **argv)
 {
+	const char *name = argc > 1 ? argv[1] : "all";
 	unsigned long steps_max = argc > 2 ? strtoul(argv[2], NULL, 10) : STEPS_DEFAULT;
 	unsigned long worse = 0;
 	unsigned ran = 0;
@@ -207,7 +208,7 @@ int main(int argc, char **argv)
 		return 1;
 	stepper_init(check);
 	for (unsigned i = 0; i < workloads_n; i++) {
-		if (argc > 1 && strcmp(argv[1], workloads[i].name) != 0)
+		if (strcmp(name, "all") != 0 && strcmp(name, workloads[i].name) != 0)
 			continue;
 		worse += run_workload(&workloads[i], steps_max);
 		ran++;
