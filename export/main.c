@@ -26,7 +26,7 @@
 
 #define SP_DRAIN_MAX 4096U /* samples per call */
 #define SP_DRAIN_ROUNDS 16U
-#define SP_SNAPSHOTS_MAX 1024U /* per drain; 50 us each, as a rule */
+#define SP_SNAPSHOTS_MAX 1024U /* per drain; 3 us a frame, so 0.1 ms each as a rule */
 #define SP_WAIT_ACTIVE_MS 250U
 #define SP_WAIT_IDLE_MS 1000U
 #define SP_WAIT_SENDING_MS 10
