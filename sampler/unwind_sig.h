@@ -27,8 +27,9 @@ int sp_unwind_init(void *(*lookup)(const char *name));
 /*
  * Walks from the interrupted context `ucontext` (the handler's third argument). Writes at most
  * max entries of pc[] (sample.h's convention: leaf exact, callers minus one, except callers of a
- * signal frame and the signal trampoline itself, which are exact). Returns the number written (0 only if max is 0) and sets *flags
- * to SP_SAMPLE_ bits; a walk that ended too early is counted, or has SP_SAMPLE_RETRY. When CFI is missing, falls back to one frame-pointer step at a time.
+ * signal frame and the signal trampoline itself, which are exact). Returns the number written (0
+ * only if max is 0) and sets *flags to SP_SAMPLE_ bits. A walk that ended too early was counted, or
+ * has SP_SAMPLE_RETRY. When CFI is missing, falls back to one frame-pointer step at a time.
  */
 SP_SIGSAFE unsigned sp_unwind_walk(const void *ucontext, struct sp_stack_bounds *bounds,
 				   uint64_t *pc, unsigned max, uint16_t *flags);
