@@ -25,6 +25,7 @@ enum sp_active_span { SP_ACTIVE_AUTO, SP_ACTIVE_SCOPE, SP_ACTIVE_START };
 enum sp_attributes_mode { SP_ATTRIBUTES_ALWAYS, SP_ATTRIBUTES_WITH_SAMPLES, SP_ATTRIBUTES_NEVER };
 /* Who walks stacks: the handler, the exporter, or the handler with the exporter's help. */
 enum sp_unwind_mode { SP_UNWIND_AUTO, SP_UNWIND_CFI, SP_UNWIND_SNAPSHOT };
+enum sp_symbolize_mode { SP_SYMBOLIZE_FULL, SP_SYMBOLIZE_NAMES, SP_SYMBOLIZE_OFF };
 
 /*
  * Which variables fill a field, in which order, is told by config_table.h and README. Strings are
@@ -49,6 +50,8 @@ struct sp_config {
 	enum sp_active_span active_span;
 	bool trace_id; /* label samples with trace_id */
 	enum sp_attributes_mode attributes;
+	enum sp_symbolize_mode symbolize;
+	uint32_t symbol_cache_mb;
 	enum sp_log_level log_level;
 	bool hook_dlsym; /* sp_config_wants_hook_dlsym() */
 	bool deepbind;   /* sp_config_wants_deepbind() */
@@ -68,7 +71,8 @@ struct sp_config {
 	const char *basic_auth_password; /* secret: never logged */
 	const char *auth_token;          /* secret */
 	const char *tenant_id;
-	const char *http_headers; /* secret; JSON object of strings, parsed by the exporter */
+	const char *debuginfod_urls; /* NULL = no server is asked for debug information */
+	const char *http_headers;    /* secret; JSON object of strings, parsed by the exporter */
 	/*
 	 * Absolute paths of files that hold the secret (Kubernetes secret mounts, systemd
 	 * credentials). The exporter reads them; a file wins over the value above.

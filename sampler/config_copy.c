@@ -88,7 +88,8 @@ static void keep(const char *entry)
 	struct copied *c;
 	size_t len;
 
-	if (!ours && !has_prefix(entry, "PYROSCOPE_") && !has_prefix(entry, "OTEL_"))
+	if (!ours && !has_prefix(entry, "PYROSCOPE_") && !has_prefix(entry, "OTEL_") &&
+	    !has_prefix(entry, "DEBUGINFOD_URLS="))
 		return;
 	equals = strchr(entry, '=');
 	if (equals == NULL)

@@ -2,6 +2,12 @@
 /* The rows of config_table.h as data. Constant; read in INIT (capture), APP and BG (parse). */
 #include "sampler/config_table.h"
 
+static const struct sp_config_choice sp_config_symbolize_choices[] = {
+	{"full", SP_SYMBOLIZE_FULL},
+	{"names", SP_SYMBOLIZE_NAMES},
+	{"off", SP_SYMBOLIZE_OFF},
+	{NULL, 0},
+};
 static const struct sp_config_choice sp_config_profile_choices[] = {
 	{"on-span", SP_PROFILE_ON_SPAN},
 	{"always", SP_PROFILE_ALWAYS},

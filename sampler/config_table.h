@@ -174,6 +174,21 @@ struct sp_config_var {
 	  .choices = sp_config_unwind_choices, .fallback = "auto", \
 	  .help = "Where stacks are walked: in the signal handler (`cfi`), from copies of the stack in " \
 		  "our own thread (`snapshot`), or in the handler wherever it can (`auto`).") \
+	X(SYMBOLIZE, ENUM, symbolize, \
+	  .source = {{"SPANPROF_SYMBOLIZE", SP_FORM_OWN}}, \
+	  .choices = sp_config_symbolize_choices, .fallback = "full", \
+	  .help = "`full`: function names, files, lines and inlined functions; `names`: function " \
+		  "names; `off`: addresses and build IDs, for a server that symbolizes.") \
+	X(SYMBOL_CACHE_MB, INTEGER, symbol_cache_mb, \
+	  .source = {{"SPANPROF_SYMBOL_CACHE_MB", SP_FORM_OWN}}, \
+	  .min = 4, .max = 65536, .fallback = "64", \
+	  .help = "Most MiB for symbols. An object whose debug information needs more than half of " \
+		  "it gets names, not lines.") \
+	X(DEBUGINFOD_URLS, TEXT, debuginfod_urls, \
+	  .source = {{"DEBUGINFOD_URLS", SP_FORM_OWN}}, \
+	  .words = "no server is asked", \
+	  .help = "debuginfod servers for debug files that are not installed; needs " \
+		  "libdebuginfod.so.1.") \
 	X(SIGNAL, SIGNAL, signal_number, \
 	  .source = {{"SPANPROF_SIGNAL", SP_FORM_OWN}}, .fallback = SP_CONFIG_SIGNAL_DEFAULT, \
 	  .help = "The sampling signal, by name (`SIGURG`, `RTMIN+3`) or number.") \

@@ -48,6 +48,9 @@
 	X(BATCH_REJECTED, "batches_rejected_by_server", 1) \
 	X(BATCH_UNSENT, "batches_unsent_at_exit", 1) \
 	X(SAMPLES_UNSENT, "samples_in_lost_batches", 1) \
+	X(SYMBOLS_DROPPED, "symbol_tables_dropped", 0) \
+	X(LINES_OVER_LIMIT, "debug_info_over_limit", 2) \
+	X(LINES_LATE, "lines_not_in_time", 2) \
 	X(PUSH_RETRIED, "push_retries", 0) \
 	X(FILE_FAILED, "files_failed", 1) \
 	X(EXPORT_NOMEM, "export_out_of_memory", 1)
