@@ -88,7 +88,7 @@ LDFLAGS_shared = -shared -Wl,-z,defs,-z,now,-z,relro,-z,noexecstack,-z,nodelete 
 
 # Looked up at first use, and only once: the packages may be installed by this very make.
 lazy = $(eval $(1) := $(2))$($(1))
-EXPORT_PKGS = libcurl libprotobuf-c jansson libdw libelf zlib \
+EXPORT_PKGS = libcurl libprotobuf-c jansson libdw libelf liblzma zlib \
 	$(if $(shell grep -l '<libunwind' export/*.c 2>/dev/null),libunwind-generic)
 # Not the local half of libunwind: it brings C++ exceptions of its own, slow ones that take locks.
 EXPORT_LIBS = $(call lazy,EXPORT_LIBS,$(filter-out -lunwind,$(shell $(PKG_CONFIG) --libs $(EXPORT_PKGS))) \

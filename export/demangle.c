@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Demangling by libiberty's cp-demangle, linked statically: __cxa_demangle would make libstdc++ a
- * dependency of every host, and is not found in the global scope of a C host whose C++ plugin was
- * loaded with RTLD_LOCAL. Of the archive only cp-demangle.o is taken; it needs malloc and string
- * functions and never exits, and its licence permits linking without restriction. Context: BG.
- * Caller: symbolize.c.
+ * Demangling by libiberty, linked statically: __cxa_demangle would make libstdc++ a dependency of
+ * every host, and is not found in the global scope of a C host whose C++ plugin was loaded with
+ * RTLD_LOCAL. Of the archive only cp-demangle.o and rust-demangle.o are taken; they never exit, and
+ * their licence permits linking without restriction. Context: BG. Caller: symbolize.c.
  */
 #include "export/demangle.h"
 
 #include <libiberty/demangle.h>
-#include <stdlib.h>
+#include <setjmp.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "export/utf8.h"
@@ -17,32 +17,59 @@
 /* The demangler keeps several times the symbol's length on the stack. */
 #define SP_SYMBOL_DEMANGLED_MAX 1024U
 
-/* Legacy Rust symbols end in "::h" and 16 hex digits, which change with every build. */
-static size_t without_rust_hash(const char *name, size_t len)
-{
-	const size_t tail = 19;
+/* What came out so far. A few bytes of a mangled name can stand for gigabytes of readable one, so
+ * the demangler is left as soon as there is enough; its callback form holds no memory. */
+struct text {
+	jmp_buf enough;
+	size_t len;
+	char bytes[SP_FUNCTION_NAME_MAX + 64];
+};
 
-	if (len <= tail || strncmp(name + len - tail, "::h", 3) != 0)
-		return len;
-	return strspn(name + len - 16, "0123456789abcdef") == 16 ? len - tail : len;
+static void take(const char *part, size_t len, void *arg)
+{
+	struct text *t = arg;
+	size_t room = sizeof(t->bytes) - t->len;
+
+	memcpy(t->bytes + t->len, part, len < room ? len : room);
+	t->len += len < room ? len : room;
+	if (len >= room)
+		longjmp(t->enough, 1); // NOLINT(cert-err52-cpp)
+}
+
+/* "_R", or the older "_ZN ... 17h and 16 hex digits and E". */
+static bool looks_rust(const char *symbol, size_t len)
+{
+	return strncmp(symbol, "_R", 2) == 0 ||
+	       (len > 24 && symbol[len - 1] == 'E' && strncmp(symbol + len - 20, "17h", 3) == 0 &&
+		strspn(symbol + len - 17, "0123456789abcdef") == 16);
+}
+
+/* Template arguments stay, function parameters go: they only lengthen a flame graph, and the raw
+ * symbol tells overloads apart. */
+static void demangle(const char *symbol, size_t len, struct text *t)
+{
+	if (setjmp(t->enough) != 0) // NOLINT(cert-err52-cpp)
+		return;
+	if (looks_rust(symbol, len) && rust_demangle_callback(symbol, 0, take, t) != 0)
+		return;
+	t->len = 0;
+	if (strncmp(symbol, "_Z", 2) != 0 ||
+	    cplus_demangle_v3_callback(symbol, DMGL_ANSI, take, t) == 0)
+		t->len = 0;
 }
 
 size_t sp_demangle(const char *symbol, char out[SP_FUNCTION_NAME_MAX + 1])
 {
 	size_t len = strlen(symbol);
-	char *readable = NULL;
+	struct text t;
 	size_t n;
 
-	/* Template arguments stay, function parameters go: they only lengthen a flame graph, and
-	 * the raw symbol tells overloads apart. */
-	if (symbol[0] == '_' && symbol[1] == 'Z' && len <= SP_SYMBOL_DEMANGLED_MAX)
-		readable = cplus_demangle_v3(symbol, DMGL_ANSI);
-	if (readable != NULL) {
-		symbol = readable;
-		len = without_rust_hash(readable, strlen(readable));
-	}
-	n = sp_utf8_clean(out, SP_FUNCTION_NAME_MAX, symbol, len);
+	t.len = 0;
+	if (symbol[0] == '_' && (symbol[1] == 'Z' || symbol[1] == 'R') &&
+	    len <= SP_SYMBOL_DEMANGLED_MAX)
+		demangle(symbol, len, &t);
+	n = t.len != 0 ? sp_utf8_clean(out, SP_FUNCTION_NAME_MAX, t.bytes, t.len)
+		       : sp_utf8_clean(out, SP_FUNCTION_NAME_MAX, symbol, len);
 	out[n] = '\0';
-	free(readable);
 	return n;
 }

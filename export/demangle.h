@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readable names of C++ and (legacy mangled) Rust functions. */
+/* Readable names of C++ and Rust functions. */
 #ifndef SP_DEMANGLE_H
 #define SP_DEMANGLE_H
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "export/elf_notes.h"
+#include "export/lines.h"
 
 /* A marker frame may come on top of the deepest stack. */
 #define SP_ENCODE_FRAMES (SP_FRAMES_MAX + 1)
@@ -55,7 +56,15 @@ enum { MARK_OTHER, MARK_UNKNOWN, MARK_TRUNCATED, MARK_INCOMPLETE, MARK_UNSAMPLED
 static int place_id(struct run *r, const struct sp_place *place, uint64_t *id)
 {
 	char hex[(size_t)2 * SP_BUILD_ID_MAX + 1];
-	struct sp_pprof_mapping m = {place->start, place->limit, place->offset, place->file, hex};
+	const struct sp_pprof_mapping m = {
+		.start = place->start,
+		.limit = place->limit,
+		.offset = place->offset,
+		.file = place->file,
+		.build_id = hex,
+		.functions = !place->raw,
+		.lines = place->lines,
+	};
 
 	for (uint32_t i = r->places; i-- != 0;) {
 		if (r->place[i].key == place->key) {
@@ -82,25 +91,34 @@ static int place_id(struct run *r, const struct sp_place *place, uint64_t *id)
 /*
  * The address goes in as it was at run time, with the mapping's start, limit and offset: that is
  * what "go tool pprof" computes with. The server zeroes it, because the mapping says that all its
- * functions are known; an ELF address would only help its own symbolizer, which then never runs.
+ * functions are known. A frame that is left to the server goes in with its ELF address and without
+ * lines, which is what its symbolizer takes.
  */
 static int add_location(struct run *r, const struct sp_frame *f, uint64_t *id)
 {
-	uint64_t mapping, function;
+	struct sp_pprof_line line[SP_LINES_DEPTH];
+	size_t n = f->place.raw ? 0 : f->lines;
+	uint64_t mapping;
+	int err = place_id(r, &f->place, &mapping);
 
-	if (place_id(r, &f->place, &mapping) != 0 ||
-	    sp_pprof_function(r->profile, f->name, f->system_name, &function) != 0)
-		return -ENOMEM;
-	return sp_pprof_location(r->profile, mapping, f->address, function, id);
+	for (size_t i = 0; err == 0 && i < n; i++) {
+		const struct sp_line *from = &f->line[i];
+
+		line[i].line = from->line;
+		err = sp_pprof_function(r->profile, from->name, from->system_name, from->file,
+					&line[i].function);
+	}
+	return err == 0 ? sp_pprof_location(r->profile, mapping, f->address, line, n, id) : err;
 }
 
 static int marker_id(struct run *r, unsigned which, uint64_t *id)
 {
+	struct sp_line line;
 	struct sp_frame f;
 	int err = 0;
 
 	if (r->marker[which] == 0) {
-		sp_symbolize_marker(marker_text[which], &f);
+		sp_symbolize_marker(marker_text[which], &line, &f);
 		err = add_location(r, &f, &r->marker[which]);
 	}
 	*id = r->marker[which];
@@ -302,6 +320,20 @@ static int try_entry(struct run *r, const struct sp_stack_entry *entry, uint32_t
 	else if (err == -E2BIG)
 		sp_pprof_rewind(r->profile, &mark);
 	return err;
+}
+
+void sp_encode_want(struct sp_symbolizer *symbolizer, const struct sp_stack_map *map)
+{
+	for (uint32_t i = 0; i < sp_stack_map_entries(map); i++) {
+		uint32_t stack = sp_stack_map_entry(map, i)->stack;
+		struct sp_stack s;
+
+		if (stack == SP_STACK_OTHER)
+			continue;
+		sp_stack_map_stack(map, stack, &s);
+		for (unsigned k = 0; k < s.depth; k++)
+			sp_symbolizer_want(symbolizer, s.pc[k], s.epoch);
+	}
 }
 
 void sp_encode(const struct sp_encoder *e, const struct sp_stack_map *map, sp_encoded put,

@@ -27,6 +27,9 @@ struct sp_encoder {
 /* Takes one packed profile and how many samples were taken for it; not the memory. */
 typedef void (*sp_encoded)(void *arg, const struct sp_bytes *profile, uint64_t samples);
 
+/* Asks the symbolizer for every address of the map; symbolize.h says what follows. */
+void sp_encode_want(struct sp_symbolizer *symbolizer, const struct sp_stack_map *map);
+
 /*
  * Every sample of the map ends up in exactly one profile. When memory runs out, the profile in the
  * making is dropped and counted, and encoding goes on with the next.

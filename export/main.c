@@ -20,7 +20,7 @@
 #include "export/modules.h"
 #include "export/say.h"
 #include "export/stack_map.h"
-#include "export/symbolize.h"
+#include "export/symbols.h"
 #include "export/unwind_snapshot.h"
 #include "export/upload.h"
 
@@ -34,7 +34,7 @@
 struct exporter {
 	const struct sp_core_ops *ops;
 	struct sp_modules *modules;
-	struct sp_symbolizer *symbolizer;
+	struct sp_symbols *symbols;
 	struct sp_unwinder *unwinder;
 	struct sp_stack_map *map;
 	struct sp_upload *upload;
@@ -143,24 +143,36 @@ static void begin_batch(struct exporter *x)
 	sp_stack_map_clear(x->map);
 }
 
+/* Between two slices of symbolization. What was asked for is served after it. */
+static bool pause_symbols(void *arg, uint32_t ms)
+{
+	struct exporter *x = arg;
+
+	x->asked |= x->ops->wait(ms);
+	drain(x);
+	return x->asked == 0 && !x->ops->flush_pending();
+}
+
 static void encode_batch(struct exporter *x)
 {
 	const struct sp_config *c = x->ops->config;
 	uint32_t hz = c->sample_rate_hz != 0 ? c->sample_rate_hz : 1;
 	struct sp_encoder e = {
 		.ops = x->ops,
-		.symbolizer = x->symbolizer,
+		.symbolizer = sp_symbols_symbolizer(x->symbols),
 		.limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES},
 		.times =
 			{
 				.period_ns = (int64_t)(SP_NS_PER_S / hz),
 				.time_ns = x->batch_real_ns,
-				.duration_ns = (int64_t)(sp_clock_mono_ns() - x->batch_mono_ns),
 			},
 	};
 
-	if (sp_stack_map_samples(x->map) != 0)
+	if (sp_stack_map_samples(x->map) != 0) {
+		sp_symbols_prepare(x->symbols, x->map);
+		e.times.duration_ns = (int64_t)(sp_clock_mono_ns() - x->batch_mono_ns);
 		sp_encode(&e, x->map, put_profile, x);
+	}
 	begin_batch(x);
 }
 
@@ -258,7 +270,7 @@ static void loop(struct exporter *x)
 static void destroy(struct exporter *x)
 {
 	sp_upload_free(x->upload);
-	sp_symbolizer_free(x->symbolizer);
+	sp_symbols_free(x->symbols);
 	sp_unwinder_free(x->unwinder);
 	sp_modules_free(x->modules);
 	sp_stack_map_free(x->map);
@@ -280,8 +292,8 @@ static int create(const struct sp_core_ops *ops, struct exporter **out)
 	x->unwinder = sp_unwinder_new(dl_iterate_phdr);
 	if (x->modules == NULL || x->map == NULL || x->unwinder == NULL)
 		return -ENOMEM;
-	x->symbolizer = sp_symbolizer_new(x->modules, &sp_symbolizer_limits_default);
-	if (x->symbolizer == NULL)
+	x->symbols = sp_symbols_new(ops, x->modules, pause_symbols, x);
+	if (x->symbols == NULL)
 		return -ENOMEM;
 	err = sp_upload_new(ops, while_sending, x, &x->upload);
 	if (err != 0)

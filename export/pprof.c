@@ -42,7 +42,7 @@ struct sp_pprof {
 	struct sp_strtab strings;
 	struct sp_pool pool;
 	struct list samples, mappings, locations, functions;
-	uint32_t *function_slot; /* open addressing by names, id */
+	uint32_t *function_slot; /* open addressing by names and file, id */
 	uint32_t function_slots;
 	int64_t comment[SP_PPROF_COMMENTS_MAX];
 	size_t comments;
@@ -178,9 +178,12 @@ int sp_pprof_mapping(struct sp_pprof *p, const struct sp_pprof_mapping *m, uint6
 	pb->memory_start = m->start;
 	pb->memory_limit = m->limit;
 	pb->file_offset = m->offset;
-	/* True for every mapping, because every frame carries a name: with false the server would
-	 * mark the block as not symbolized and look the addresses up at query time. */
-	pb->has_functions = 1;
+	/* With false the server marks the block as not symbolized and looks the addresses of the
+	 * mapping up at query time. */
+	pb->has_functions = m->functions;
+	pb->has_filenames = m->lines;
+	pb->has_line_numbers = m->lines;
+	pb->has_inline_frames = m->lines;
 	if (put_text(p, m->file, &pb->filename) != 0 ||
 	    put_text(p, m->build_id, &pb->build_id) != 0 || append(&p->mappings, pb) != 0)
 		return -ENOMEM;
@@ -189,15 +192,18 @@ int sp_pprof_mapping(struct sp_pprof *p, const struct sp_pprof_mapping *m, uint6
 	return 0;
 }
 
-static uint32_t *function_slot(const struct sp_pprof *p, int64_t name, int64_t system_name)
+static uint32_t *function_slot(const struct sp_pprof *p, const pb_function *key)
 {
-	uint64_t h = ((uint64_t)name << 32 ^ (uint64_t)system_name) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t h = ((uint64_t)key->name << 42 ^ (uint64_t)key->system_name << 21 ^
+		      (uint64_t)key->filename) *
+		     UINT64_C(0x9e3779b97f4a7c15);
 	uint32_t at = (uint32_t)(h >> 32) & (p->function_slots - 1);
 
 	for (; p->function_slot[at] != 0; at = (at + 1) & (p->function_slots - 1)) {
 		const pb_function *f = p->functions.item[p->function_slot[at] - 1];
 
-		if (f->name == name && f->system_name == system_name)
+		if (f->name == key->name && f->system_name == key->system_name &&
+		    f->filename == key->filename)
 			break;
 	}
 	return &p->function_slot[at];
@@ -212,23 +218,22 @@ static int grow_function_slots(struct sp_pprof *p)
 	free(p->function_slot);
 	p->function_slot = bigger;
 	p->function_slots *= 2;
-	for (uint32_t i = 0; i < p->functions.n; i++) {
-		const pb_function *f = p->functions.item[i];
-
-		*function_slot(p, f->name, f->system_name) = i + 1;
-	}
+	for (uint32_t i = 0; i < p->functions.n; i++)
+		*function_slot(p, p->functions.item[i]) = i + 1;
 	return 0;
 }
 
-int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_name, uint64_t *id)
+int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_name,
+		      const char *file, uint64_t *id)
 {
-	int64_t name_id, system_id;
+	pb_function key = SPANPROF__PPROF__FUNCTION__INIT;
 	pb_function *pb;
 	uint32_t *slot;
 
-	if (put_text(p, name, &name_id) != 0 || put_text(p, system_name, &system_id) != 0)
+	if (put_text(p, name, &key.name) != 0 || put_text(p, system_name, &key.system_name) != 0 ||
+	    put_text(p, file, &key.filename) != 0)
 		return -ENOMEM;
-	slot = function_slot(p, name_id, system_id);
+	slot = function_slot(p, &key);
 	if (*slot != 0) {
 		*id = *slot;
 		return 0;
@@ -236,10 +241,8 @@ int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_n
 	pb = sp_pool_get(&p->pool, sizeof(*pb));
 	if (pb == NULL)
 		return -ENOMEM;
-	spanprof__pprof__function__init(pb);
+	*pb = key;
 	pb->id = p->functions.n + 1;
-	pb->name = name_id;
-	pb->system_name = system_id;
 	if (append(&p->functions, pb) != 0)
 		return -ENOMEM;
 	*slot = p->functions.n;
@@ -248,30 +251,36 @@ int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_n
 	return p->functions.n * 2 > p->function_slots ? grow_function_slots(p) : 0;
 }
 
-int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address, uint64_t function,
-		      uint64_t *id)
+static void fill_line(pb_line *pb, const struct sp_pprof_line *line)
 {
-	struct {
-		pb_location location;
-		pb_line line;
-		pb_line *lines[1];
-	} *pb = sp_pool_get(&p->pool, sizeof(*pb));
+	spanprof__pprof__line__init(pb);
+	pb->function_id = line->function;
+	pb->line = line->line;
+}
 
-	if (pb == NULL)
+int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address,
+		      const struct sp_pprof_line *line, size_t lines, uint64_t *id)
+{
+	pb_location *pb = sp_pool_get(&p->pool, sizeof(*pb));
+	pb_line **pointer = lines != 0 ? sp_pool_get(&p->pool, lines * sizeof(pb_line *)) : NULL;
+	pb_line *body = lines != 0 ? sp_pool_get(&p->pool, lines * sizeof(*body)) : NULL;
+
+	if (pb == NULL || (lines != 0 && (pointer == NULL || body == NULL)))
 		return -ENOMEM;
-	spanprof__pprof__location__init(&pb->location);
-	spanprof__pprof__line__init(&pb->line);
-	pb->line.function_id = function;
-	pb->lines[0] = &pb->line;
-	pb->location.id = p->locations.n + 1;
-	pb->location.mapping_id = mapping;
-	pb->location.address = address;
-	pb->location.n_line = 1;
-	pb->location.line = pb->lines;
-	if (append(&p->locations, &pb->location) != 0)
+	spanprof__pprof__location__init(pb);
+	for (size_t i = 0; i < lines; i++) {
+		fill_line(&body[i], &line[i]);
+		pointer[i] = &body[i];
+	}
+	pb->id = p->locations.n + 1;
+	pb->mapping_id = mapping;
+	pb->address = address;
+	pb->n_line = lines;
+	pb->line = pointer;
+	if (append(&p->locations, pb) != 0)
 		return -ENOMEM;
-	p->bytes += framed(spanprof__pprof__location__get_packed_size(&pb->location));
-	*id = pb->location.id;
+	p->bytes += framed(spanprof__pprof__location__get_packed_size(pb));
+	*id = pb->id;
 	return 0;
 }
 

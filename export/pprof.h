@@ -29,6 +29,14 @@ struct sp_pprof_mapping {
 	uint64_t offset;
 	const char *file;
 	const char *build_id; /* hex, "" = none */
+	bool functions;       /* its locations have functions */
+	bool lines;           /* ... with files, lines and inlined functions, as far as known */
+};
+
+/* One function of a location, innermost first. */
+struct sp_pprof_line {
+	uint64_t function;
+	int64_t line; /* 0 = unknown */
 };
 
 struct sp_pprof_sample {
@@ -59,9 +67,10 @@ void sp_pprof_free(struct sp_pprof *p);
  * once for each mapping and location. Strings are cleaned and cut. */
 int sp_pprof_comment(struct sp_pprof *p, const char *text);
 int sp_pprof_mapping(struct sp_pprof *p, const struct sp_pprof_mapping *m, uint64_t *id);
-int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_name, uint64_t *id);
-int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address, uint64_t function,
-		      uint64_t *id);
+int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_name,
+		      const char *file, uint64_t *id);
+int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address,
+		      const struct sp_pprof_line *line, size_t lines, uint64_t *id);
 
 /* As above, and -E2BIG when the profile with this sample would exceed a limit. */
 int sp_pprof_sample(struct sp_pprof *p, const struct sp_pprof_sample *s);

@@ -2,8 +2,8 @@
 /*
  * From an address to a name: symbol table of the file; failing that the start of the function by
  * the mapped object's call frame information, as "git+0x1a2b0": one name per function even in
- * stripped code; failing that the address itself. Tables and names are kept between uploads within
- * a bound. Context: BG. Caller: encode.c.
+ * stripped code; failing that the address itself. Lines and inlined functions where debug information is
+ * known and was looked up. All is kept between uploads within a bound. Context: BG. Caller: encode.c.
  */
 #include "export/symbolize.h"
 
@@ -12,149 +12,56 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/debug_file.h"
 #include "export/demangle.h"
-#include "export/elf_notes.h"
+#include "export/line_cache.h"
+#include "export/line_finder.h"
+#include "export/lines.h"
 #include "export/maps.h"
 #include "export/name_cache.h"
-#include "export/symtab.h"
-
-#define SP_TABLES_MAX 256U
+#include "export/symbol_tables.h"
 
 #define SP_KEY_MARKER UINT64_C(1)
 #define SP_KEY_UNKNOWN UINT64_C(2)
 #define SP_KEY_ANON UINT64_C(3)
 #define SP_KEY_MAP (UINT64_C(1) << 63)
 
-const struct sp_symbolizer_limits sp_symbolizer_limits_default = {
-	.symtab_bytes = (size_t)48 << 20,
-	.name_bytes = (size_t)16 << 20,
-};
-
-/* The symbols of one build, or the knowledge that there are none to be had. */
-struct table {
-	uint8_t id[SP_BUILD_ID_MAX];
-	uint8_t id_len;
-	uint32_t serial; /* tells objects without build id apart */
-	uint64_t used;
-	struct sp_symtab *symbols;
+const struct sp_symbolizer_options sp_symbolizer_options_default = {
+	.mode = SP_SYMBOLIZE_FULL,
+	.bytes = (size_t)64 << 20,
+	.debug_root = SP_DEBUG_ROOT,
 };
 
 struct sp_symbolizer {
 	struct sp_modules *modules;
-	struct sp_symbolizer_limits limits;
-	struct table table[SP_TABLES_MAX];
-	uint32_t tables;
-	size_t table_bytes;
-	uint64_t clock;
-	unsigned loads;
+	enum sp_symbolize_mode mode;
+	struct sp_symbol_tables *tables;
+	struct sp_line_finder *finder;
 	struct sp_name_cache names;
+	struct sp_line_cache line_cache;
 	struct sp_maps maps;
 	bool maps_fresh;
+	struct sp_line line[SP_LINES_DEPTH]; /* of the last frame */
 	char scratch[SP_FUNCTION_NAME_MAX + 1];
 	char file[sizeof(((struct sp_map *)NULL)->name)];
 };
 
-static void drop_table(struct sp_symbolizer *s, uint32_t i)
+/* The frame is one function, as named, and where in the source is not known. */
+static void set_function(struct sp_line *line, struct sp_frame *out)
 {
-	if (s->table[i].symbols != NULL)
-		s->table_bytes -= sp_symtab_bytes(s->table[i].symbols);
-	sp_symtab_free(s->table[i].symbols);
-	s->table[i] = s->table[--s->tables];
+	*line = (struct sp_line){out->name, out->system_name, "", 0};
+	out->line = line;
+	out->lines = 1;
 }
 
-static void drop_oldest(struct sp_symbolizer *s)
-{
-	uint32_t oldest = 0;
-
-	for (uint32_t i = 1; i < s->tables; i++)
-		if (s->table[i].used < s->table[oldest].used)
-			oldest = i;
-	drop_table(s, oldest);
-}
-
-/* Debian's -dbgsym packages put the full symbol table there. */
-static void add_debug_file(struct sp_symtab **t, const struct sp_module *mod)
-{
-	char hex[(size_t)2 * SP_BUILD_ID_MAX + 1];
-	char path[sizeof("/usr/lib/debug/.build-id//.debug") + sizeof(hex)];
-
-	if (mod->build_id_len < 2 || (*t != NULL && sp_symtab_full(*t)))
-		return;
-	sp_elf_hex(hex, mod->build_id, mod->build_id_len);
-	(void)snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug", hex, hex + 2);
-	if (*t == NULL)
-		(void)sp_symtab_read_file(path, mod->build_id, mod->build_id_len, t);
-	else
-		(void)sp_symtab_add_file(*t, path, mod->build_id, mod->build_id_len);
-}
-
-static struct sp_symtab *load(const struct sp_module *mod)
-{
-	struct sp_symtab *t = NULL;
-	size_t size;
-	void *image;
-
-	if (mod->vdso) {
-		image = sp_modules_vdso_copy(mod, &size);
-		if (image != NULL)
-			(void)sp_symtab_read_image(image, size, &t);
-		free(image);
-		return t;
-	}
-	(void)sp_symtab_read_file(mod->path, mod->build_id, mod->build_id_len, &t);
-	add_debug_file(&t, mod);
-	return t;
-}
-
-static bool table_is_of(const struct table *t, const struct sp_module *mod)
-{
-	if (t->id_len != mod->build_id_len)
-		return false;
-	return t->id_len != 0 ? memcmp(t->id, mod->build_id, t->id_len) == 0
-			      : t->serial == mod->serial;
-}
-
-/* NULL when the module has no symbols. */
-static const struct sp_symtab *symbols_of(struct sp_symbolizer *s, const struct sp_module *mod)
-{
-	struct table *t;
-
-	s->clock++;
-	for (uint32_t i = 0; i < s->tables; i++) {
-		if (table_is_of(&s->table[i], mod)) {
-			s->table[i].used = s->clock;
-			return s->table[i].symbols;
-		}
-	}
-	if (s->tables == SP_TABLES_MAX)
-		drop_oldest(s);
-	t = &s->table[s->tables++];
-	memset(t, 0, sizeof(*t));
-	memcpy(t->id, mod->build_id, mod->build_id_len);
-	t->id_len = mod->build_id_len;
-	t->serial = mod->serial;
-	t->used = s->clock;
-	t->symbols = load(mod);
-	s->loads++;
-	if (t->symbols == NULL)
-		return NULL;
-	s->table_bytes += sp_symtab_bytes(t->symbols);
-	/* The newest stays even when it alone is over the limit: without it nothing would work. */
-	while (s->table_bytes > s->limits.symtab_bytes && s->tables > 1)
-		drop_oldest(s);
-	for (uint32_t i = 0; i < s->tables; i++)
-		if (s->table[i].used == s->clock)
-			return s->table[i].symbols;
-	return NULL;
-}
-
-void sp_symbolize_marker(const char *text, struct sp_frame *out)
+void sp_symbolize_marker(const char *text, struct sp_line *line, struct sp_frame *out)
 {
 	*out = (struct sp_frame){
 		.place = {.key = SP_KEY_MARKER, .file = "[spanprof]"},
 		.name = text,
 		.system_name = text,
 	};
+	set_function(line, out);
 }
 
 /* Code outside every object the loader knows: generated at run time, or mapped by the program. */
@@ -189,17 +96,8 @@ static void name_foreign(struct sp_symbolizer *s, uint64_t pc, struct sp_frame *
 	out->system_name = out->name;
 }
 
-static void place_of(const struct sp_module *mod, uint64_t pc, struct sp_place *out)
+static void segment_of(const struct sp_module *mod, uint64_t pc, struct sp_place *out)
 {
-	uint64_t part = 0;
-
-	*out = (struct sp_place){
-		.start = mod->lo,
-		.limit = mod->hi,
-		.file = mod->shown,
-		.build_id = mod->build_id,
-		.build_id_len = mod->build_id_len,
-	};
 	for (unsigned i = 0; i < mod->segments; i++) {
 		const struct sp_segment *g = &mod->segment[i];
 
@@ -208,26 +106,66 @@ static void place_of(const struct sp_module *mod, uint64_t pc, struct sp_place *
 		out->start = g->start;
 		out->limit = g->end;
 		out->offset = g->offset;
-		part = i + 1;
+		out->key |= (uint64_t)(i + 1) << 4;
 	}
-	out->key = (uint64_t)mod->serial << 8 | part << 4;
 }
 
-static void name_in_module(struct sp_symbolizer *s, const struct sp_module *mod, uint64_t pc,
-			   struct sp_frame *out)
+/* The server looks addresses up as they are in the file, so the whole object is one mapping where
+ * the file wants to be. */
+static void elf_place(const struct sp_module *mod, struct sp_place *out)
 {
-	const struct sp_symtab *symbols = symbols_of(s, mod);
+	if (mod->segments != 0) {
+		out->start = mod->segment[0].start;
+		out->limit = mod->segment[mod->segments - 1].end;
+		out->offset = mod->segment[0].offset;
+	}
+	out->start -= mod->bias;
+	out->limit -= mod->bias;
+}
+
+static void place_of(const struct sp_symbolizer *s, const struct sp_module *mod, uint64_t pc,
+		     struct sp_place *out)
+{
+	*out = (struct sp_place){
+		.key = (uint64_t)mod->serial << 8,
+		.start = mod->lo,
+		.limit = mod->hi,
+		.file = mod->shown,
+		.build_id = mod->build_id,
+		.build_id_len = mod->build_id_len,
+		/* Without a build id no server can find the file. */
+		.raw = s->mode == SP_SYMBOLIZE_OFF && mod->build_id_len != 0 && !mod->vdso,
+	};
+	if (out->raw)
+		elf_place(mod, out);
+	else
+		segment_of(mod, pc, out);
+}
+
+static bool start_by_fde(struct sp_symbolizer *s, const struct sp_module *mod, uint64_t pc,
+			 uint64_t *start)
+{
+	if (mod->died == SP_EPOCH_ALIVE)
+		return sp_modules_function(s->modules, mod, pc, start);
+	return s->mode != SP_SYMBOLIZE_OFF &&
+	       sp_symbol_tables_function(s->tables, mod, pc - mod->bias, start);
+}
+
+/* Name of the function that is not inlined. True when a symbol gave it. */
+static bool name_in_module(struct sp_symbolizer *s, const struct sp_module *mod,
+			   const struct sp_symbol_table *table, uint64_t pc, struct sp_frame *out)
+{
 	uint64_t vaddr = pc - mod->bias;
 	struct sp_symbol sym = {.start = vaddr};
 	uint64_t function = 0;
-	bool known = symbols != NULL && sp_symtab_find(symbols, vaddr, &sym);
+	bool known = table != NULL && table->symbols != NULL &&
+		     sp_symtab_find(table->symbols, vaddr, &sym);
 	const struct sp_name *cached;
 
 	/* A symbol without size may end anywhere before the next one, so a function that begins
 	 * behind it has a better claim to the address. */
 	if (!known || sym.size == 0) {
-		if (sp_modules_function(s->modules, mod, pc, &function) &&
-		    (!known || function > sym.start)) {
+		if (start_by_fde(s, mod, pc, &function) && (!known || function > sym.start)) {
 			sym.start = function;
 			known = false;
 		}
@@ -236,7 +174,7 @@ static void name_in_module(struct sp_symbolizer *s, const struct sp_module *mod,
 	if (cached != NULL) {
 		out->name = cached->name;
 		out->system_name = cached->system_name;
-		return;
+		return known;
 	}
 	if (known) {
 		sp_demangle(sym.name, s->scratch);
@@ -248,51 +186,150 @@ static void name_in_module(struct sp_symbolizer *s, const struct sp_module *mod,
 	}
 	out->name = s->scratch;
 	sp_name_cache_put(&s->names, mod->serial, sym.start, out->name, out->system_name);
+	return known;
+}
+
+static const char *text(const struct sp_symbolizer *s, uint32_t id)
+{
+	size_t len;
+
+	return id != 0 ? sp_strtab_get(&s->line_cache.texts, id, &len) : "";
+}
+
+/* What the debug information says of the address, if it was looked up. The symbol names the
+ * function that is not inlined: debug information does not tell a part that the compiler split
+ * off, as "f.cold", from the function. */
+static void add_lines(struct sp_symbolizer *s, const struct sp_module *mod, uint64_t vaddr,
+		      bool known, struct sp_frame *out)
+{
+	const struct sp_cached_line *line;
+	struct sp_line *last;
+	unsigned n = 0;
+
+	if (!sp_line_cache_get(&s->line_cache, mod->serial, vaddr, &line, &n) || n == 0)
+		return;
+	for (unsigned i = 0; i < n; i++) {
+		s->line[i] = (struct sp_line){
+			.name = line[i].name != 0 ? text(s, line[i].name) : "[inlined]",
+			.system_name = text(s, line[i].system_name),
+			.file = text(s, line[i].file),
+			.line = line[i].line,
+		};
+	}
+	last = &s->line[n - 1];
+	if (known || line[n - 1].name == 0) {
+		last->name = out->name;
+		last->system_name = out->system_name;
+	} else {
+		out->name = last->name;
+		out->system_name = last->system_name;
+	}
+	out->lines = n;
 }
 
 void sp_symbolize(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch, struct sp_frame *out)
 {
 	const struct sp_module *mod = sp_modules_find(s->modules, pc, epoch);
+	const struct sp_symbol_table *table = NULL;
+	bool known;
 
 	if (mod == NULL) {
 		name_foreign(s, pc, out);
+		set_function(&s->line[0], out);
 		return;
 	}
-	place_of(mod, pc, &out->place);
-	out->address = pc;
-	name_in_module(s, mod, pc, out);
+	place_of(s, mod, pc, &out->place);
+	out->address = out->place.raw ? pc - mod->bias : pc;
+	if (s->mode != SP_SYMBOLIZE_OFF)
+		table = sp_symbol_tables_get(s->tables, mod);
+	known = name_in_module(s, mod, table, pc, out);
+	set_function(&s->line[0], out);
+	if (table == NULL || table->dwarf_path == NULL)
+		return;
+	out->place.lines = true;
+	add_lines(s, mod, pc - mod->bias, known, out);
 }
 
 bool sp_symbolize_main(const struct sp_symbolizer *s, struct sp_place *out)
 {
 	const struct sp_module *mod = sp_modules_main(s->modules);
+	const struct sp_symbol_table *table;
 
 	if (mod == NULL)
 		return false;
-	place_of(mod, mod->segments != 0 ? mod->segment[0].start : mod->lo, out);
+	place_of(s, mod, mod->segments != 0 ? mod->segment[0].start : mod->lo, out);
+	table = s->mode != SP_SYMBOLIZE_OFF ? sp_symbol_tables_get(s->tables, mod) : NULL;
+	out->lines = table != NULL && table->dwarf_path != NULL;
 	return true;
 }
 
 void sp_symbolizer_begin(struct sp_symbolizer *s)
 {
 	s->maps_fresh = false;
+	if (sp_line_cache_full(&s->line_cache))
+		sp_line_cache_clear(&s->line_cache);
+}
+
+void sp_symbolizer_want(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch)
+{
+	const struct sp_module *mod;
+
+	if (s->mode == SP_SYMBOLIZE_OFF)
+		return;
+	mod = sp_modules_find(s->modules, pc, epoch);
+	if (mod != NULL)
+		sp_line_finder_want(s->finder, mod, pc - mod->bias);
+}
+
+bool sp_symbolizer_step(struct sp_symbolizer *s, uint64_t ns)
+{
+	return sp_line_finder_step(s->finder, ns);
+}
+
+void sp_symbolizer_end(struct sp_symbolizer *s)
+{
+	sp_line_finder_end(s->finder);
+}
+
+void sp_symbolizer_losses(const struct sp_symbolizer *s, struct sp_symbolizer_losses *out)
+{
+	*out = (struct sp_symbolizer_losses){
+		.evicted = sp_symbol_tables_evictions(s->tables),
+		.over_limit = sp_line_finder_over_limit(s->finder),
+		.late = sp_line_finder_late(s->finder),
+	};
 }
 
 unsigned sp_symbolizer_loads(const struct sp_symbolizer *s)
 {
-	return s->loads;
+	return sp_symbol_tables_loads(s->tables);
 }
 
+/* Half of the memory is for the debug information of one object, while it is read. */
 struct sp_symbolizer *sp_symbolizer_new(struct sp_modules *modules,
-					const struct sp_symbolizer_limits *limits)
+					const struct sp_symbolizer_options *options)
 {
+	const struct sp_symbol_sources sources = {
+		.debug_root = options->debug_root,
+		.dwarf = options->mode == SP_SYMBOLIZE_FULL,
+		.fetch = options->fetch,
+		.fetch_arg = options->fetch_arg,
+	};
 	struct sp_symbolizer *s = calloc(1, sizeof(*s));
 
 	if (s == NULL)
 		return NULL;
 	s->modules = modules;
-	s->limits = *limits;
-	s->names.limit = limits->name_bytes;
+	s->mode = options->mode;
+	s->names.limit = options->bytes / 16;
+	s->line_cache.limit = options->bytes / 16;
+	s->tables = sp_symbol_tables_new(&sources, options->bytes / 8 * 3);
+	s->finder = sp_line_finder_new(s->tables, sources.dwarf ? &s->line_cache : NULL,
+				       options->bytes / 2);
+	if (s->tables == NULL || s->finder == NULL) {
+		sp_symbolizer_free(s);
+		return NULL;
+	}
 	return s;
 }
 
@@ -300,9 +337,10 @@ void sp_symbolizer_free(struct sp_symbolizer *s)
 {
 	if (s == NULL)
 		return;
-	while (s->tables != 0)
-		drop_table(s, 0);
+	sp_line_finder_free(s->finder);
+	sp_symbol_tables_free(s->tables);
 	sp_name_cache_clear(&s->names);
+	sp_line_cache_clear(&s->line_cache);
 	sp_maps_fini(&s->maps);
 	free(s);
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "export/modules.h"
+#include "sampler/config.h"
 
 /* A mapped file, as the mapping of a profile. */
 struct sp_place {
@@ -17,28 +18,60 @@ struct sp_place {
 	const char *file;
 	const uint8_t *build_id;
 	size_t build_id_len;
+	bool raw;   /* left to the server: frames have an ELF address and no name */
+	bool lines; /* the debug information is known */
+};
+
+/* One function at an address. */
+struct sp_line {
+	const char *name;
+	const char *system_name;
+	const char *file; /* "" = unknown */
+	uint32_t line;    /* 0 = unknown */
 };
 
 struct sp_frame {
 	struct sp_place place;
-	uint64_t address;        /* runtime address; 0 = this frame is no code */
-	const char *name;        /* for people */
-	const char *system_name; /* as in the symbol table */
+	uint64_t address;           /* runtime address, ELF address if place.raw; 0 = no code */
+	const char *name;           /* of the function that is not inlined, for people */
+	const char *system_name;    /* as in the symbol table */
+	const struct sp_line *line; /* innermost first; the last one is that function */
+	unsigned lines;             /* at least 1 */
 };
 
-struct sp_symbolizer_limits {
-	size_t symtab_bytes; /* of all symbol tables kept between uploads */
-	size_t name_bytes;   /* of all names kept */
+struct sp_symbolizer_options {
+	enum sp_symbolize_mode mode;
+	size_t bytes;           /* of memory, for tables, names, lines and debug information */
+	const char *debug_root; /* SP_DEBUG_ROOT, or a test's */
+	/* As in symbol_tables.h; called by sp_symbolizer_step() or sp_symbolize(). */
+	int (*fetch)(void *arg, const uint8_t *id, size_t id_len, char *path, size_t cap);
+	void *fetch_arg;
 };
 
-extern const struct sp_symbolizer_limits sp_symbolizer_limits_default;
+extern const struct sp_symbolizer_options sp_symbolizer_options_default;
+
+/* What could not be done so far. */
+struct sp_symbolizer_losses {
+	unsigned evicted;    /* symbol tables dropped to stay within the memory */
+	unsigned over_limit; /* objects whose debug information is too large for it */
+	unsigned late;       /* addresses whose lines were not looked up in time */
+};
 
 struct sp_symbolizer;
 
 /* NULL when out of memory. The modules must outlive it. */
 struct sp_symbolizer *sp_symbolizer_new(struct sp_modules *modules,
-					const struct sp_symbolizer_limits *limits);
+					const struct sp_symbolizer_options *options);
 void sp_symbolizer_free(struct sp_symbolizer *s);
+
+/*
+ * Preparing a profile: begin(), want() for every address, step() until it returns false or time is
+ * over, end(). What was not prepared is named by its symbol alone. step() works for about ns and
+ * then returns true when there is more to do; debug information is in memory until end().
+ */
+void sp_symbolizer_want(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch);
+bool sp_symbolizer_step(struct sp_symbolizer *s, uint64_t ns);
+void sp_symbolizer_end(struct sp_symbolizer *s);
 
 /* Call before each profile: what was read of /proc/self/maps is out of date. */
 void sp_symbolizer_begin(struct sp_symbolizer *s);
@@ -49,10 +82,13 @@ void sp_symbolize(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch, struct s
 /* The mapping of the program itself: it goes first. False when it is unknown. */
 bool sp_symbolize_main(const struct sp_symbolizer *s, struct sp_place *out);
 
-/* A frame that stands for no code, such as "(other)". text must be static. */
-void sp_symbolize_marker(const char *text, struct sp_frame *out);
+/* A frame that stands for no code, such as "(other)". text must be static; *line becomes part of
+ * the frame. */
+void sp_symbolize_marker(const char *text, struct sp_line *line, struct sp_frame *out);
 
-/* Symbol tables read from files so far. */
+void sp_symbolizer_losses(const struct sp_symbolizer *s, struct sp_symbolizer_losses *out);
+
+/* Builds whose files were read so far. */
 unsigned sp_symbolizer_loads(const struct sp_symbolizer *s);
 
 #endif

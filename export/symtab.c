@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Symbol tables through libelf. Files are read, not mapped: a file that is truncated while mapped
- * would kill the host with SIGBUS. No descriptor outlives the call. Context: BG. Caller:
- * symbolize.c.
+ * Symbol tables through libelf. No descriptor outlives the call. Context: BG. Caller:
+ * symbol_tables.c.
  */
-#define _GNU_SOURCE
 #include "export/symtab.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <gelf.h>
 #include <libelf.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "export/elf_notes.h"
+#include "export/plt.h"
+#include "export/xz.h"
 
 #define SP_SYMTAB_SECTION_MAX ((uint64_t)96 << 20) /* larger tables are left alone */
 #define SP_SYMTAB_NAME_MAX 4096U
+#define SP_MINI_PACKED_MAX ((uint64_t)16 << 20)
+#define SP_MINI_MAX ((size_t)64 << 20)
 #define SP_SYMTAB_WALK 16U /* symbols looked at behind the nearest one */
 
 struct symbol {
@@ -33,9 +32,11 @@ struct sp_symtab {
 	size_t n, cap;
 	size_t names_used, names_cap;
 	bool full;
+	bool dwarf;
+	struct sp_debug_link link;
 };
 
-static int add_symbol(struct sp_symtab *t, const GElf_Sym *sym, const char *name)
+static int add_symbol(struct sp_symtab *t, uint64_t start, uint64_t size, const char *name)
 {
 	size_t len = strnlen(name, SP_SYMTAB_NAME_MAX);
 
@@ -58,8 +59,8 @@ static int add_symbol(struct sp_symtab *t, const GElf_Sym *sym, const char *name
 		t->names_cap = cap;
 	}
 	t->symbol[t->n++] = (struct symbol){
-		.start = sym->st_value,
-		.size = sym->st_size < UINT32_MAX ? (uint32_t)sym->st_size : UINT32_MAX,
+		.start = start,
+		.size = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX,
 		.name = (uint32_t)t->names_used,
 	};
 	memcpy(t->names + t->names_used, name, len);
@@ -106,28 +107,10 @@ static int read_section(struct sp_symtab *t, Elf *elf, Elf_Scn *scn, const GElf_
 			break;
 		name = elf_strptr(elf, sh->sh_link, sym.st_name);
 		if (wanted(elf, &sym, name))
-			err = add_symbol(t, &sym, name);
+			err = add_symbol(t, sym.st_value, sym.st_size, name);
 	}
 	t->full = t->full || sh->sh_type == SHT_SYMTAB;
 	return err;
-}
-
-static size_t file_build_id(Elf *elf, uint8_t *id, size_t cap)
-{
-	Elf_Scn *scn = NULL;
-	size_t len = 0;
-
-	while (len == 0 && (scn = elf_nextscn(elf, scn)) != NULL) {
-		const Elf_Data *data;
-		GElf_Shdr sh;
-
-		if (gelf_getshdr(scn, &sh) == NULL || sh.sh_type != SHT_NOTE ||
-		    sh.sh_size > 65536 || (data = elf_rawdata(scn, NULL)) == NULL ||
-		    data->d_buf == NULL)
-			continue;
-		len = sp_elf_build_id(data->d_buf, data->d_size, id, cap);
-	}
-	return len;
 }
 
 static int by_address(const void *a, const void *b)
@@ -163,7 +146,7 @@ static void settle(struct sp_symtab *t)
 	}
 }
 
-static int read_elf(struct sp_symtab *t, Elf *elf)
+static int read_symbols(struct sp_symtab *t, Elf *elf)
 {
 	Elf_Scn *scn = NULL;
 	int err = 0;
@@ -175,45 +158,68 @@ static int read_elf(struct sp_symtab *t, Elf *elf)
 		    (sh.sh_type == SHT_SYMTAB || sh.sh_type == SHT_DYNSYM))
 			err = read_section(t, elf, scn, &sh);
 	}
+	return err;
+}
+
+/* MiniDebugInfo: a packed ELF file with the function symbols that stripping took away. Damaged, it
+ * is as good as none. */
+static int read_mini(struct sp_symtab *t, Elf *elf)
+{
+	Elf_Scn *scn = sp_elf_file_section(elf, ".gnu_debugdata");
+	const Elf_Data *packed = NULL;
+	uint8_t *image;
+	GElf_Shdr sh;
+	size_t size;
+	Elf *mini;
+	int err = 0;
+
+	if (scn != NULL && gelf_getshdr(scn, &sh) != NULL && sh.sh_size <= SP_MINI_PACKED_MAX)
+		packed = elf_rawdata(scn, NULL);
+	if (packed == NULL || packed->d_buf == NULL ||
+	    sp_xz_unpack(packed->d_buf, packed->d_size, SP_MINI_MAX, &image, &size) != 0)
+		return 0;
+	mini = elf_memory((char *)image, size);
+	if (mini != NULL)
+		err = read_symbols(t, mini);
+	elf_end(mini);
+	free(image);
+	return err;
+}
+
+static int put_stub(void *arg, uint64_t start, uint64_t size, const char *name)
+{
+	return add_symbol(arg, start, size, name);
+}
+
+static int read_elf(struct sp_symtab *t, Elf *elf)
+{
+	int err = read_symbols(t, elf);
+
+	if (err == 0 && !t->full)
+		err = read_mini(t, elf);
+	if (err == 0)
+		err = sp_plt_read(elf, put_stub, t);
+	t->dwarf = sp_elf_file_has_dwarf(elf);
+	sp_elf_file_debug_link(elf, &t->link);
 	settle(t);
 	return err;
 }
 
-static int add_checked(struct sp_symtab *t, Elf *elf, const uint8_t *id, size_t id_len)
+int sp_symtab_add(struct sp_symtab *t, Elf *elf)
 {
-	uint8_t have[64];
-	size_t n;
+	int err = read_symbols(t, elf);
 
-	if (elf == NULL || elf_kind(elf) != ELF_K_ELF)
-		return -EINVAL;
-	n = file_build_id(elf, have, sizeof(have));
-	if (n != id_len || (n != 0 && memcmp(have, id, n) != 0))
-		return -ESTALE;
-	return read_elf(t, elf);
-}
-
-int sp_symtab_add_file(struct sp_symtab *t, const char *path, const uint8_t *id, size_t id_len)
-{
-	/* Not blocking: the path may by now be a FIFO, which must not stop the thread. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	Elf *elf;
-	int err;
-
-	if (fd < 0)
-		return -ENOENT;
-	elf_version(EV_CURRENT);
-	elf = elf_begin(fd, ELF_C_READ, NULL);
-	err = add_checked(t, elf, id, id_len);
-	elf_end(elf);
-	close(fd);
+	settle(t);
 	return err;
 }
 
-int sp_symtab_read_file(const char *path, const uint8_t *id, size_t id_len, struct sp_symtab **out)
+struct sp_symtab *sp_symtab_new(void)
 {
-	struct sp_symtab *t = calloc(1, sizeof(*t));
-	int err = t != NULL ? sp_symtab_add_file(t, path, id, id_len) : -ENOMEM;
+	return calloc(1, sizeof(struct sp_symtab));
+}
 
+static int finish(int err, struct sp_symtab *t, struct sp_symtab **out)
+{
 	if (err != 0) {
 		sp_symtab_free(t);
 		t = NULL;
@@ -222,9 +228,22 @@ int sp_symtab_read_file(const char *path, const uint8_t *id, size_t id_len, stru
 	return err;
 }
 
+int sp_symtab_read_file(const char *path, const uint8_t *id, size_t id_len, struct sp_symtab **out)
+{
+	struct sp_symtab *t = sp_symtab_new();
+	struct sp_elf_file file;
+	int err = t != NULL ? sp_elf_file_open(path, id, id_len, &file) : -ENOMEM;
+
+	if (err == 0) {
+		err = read_elf(t, file.elf);
+		sp_elf_file_close(&file);
+	}
+	return finish(err, t, out);
+}
+
 int sp_symtab_read_image(void *image, size_t size, struct sp_symtab **out)
 {
-	struct sp_symtab *t = calloc(1, sizeof(*t));
+	struct sp_symtab *t = sp_symtab_new();
 	Elf *elf;
 	int err = -ENOMEM;
 
@@ -234,12 +253,7 @@ int sp_symtab_read_image(void *image, size_t size, struct sp_symtab **out)
 		err = elf != NULL ? read_elf(t, elf) : -EINVAL;
 		elf_end(elf);
 	}
-	if (err != 0) {
-		sp_symtab_free(t);
-		t = NULL;
-	}
-	*out = t;
-	return err;
+	return finish(err, t, out);
 }
 
 void sp_symtab_free(struct sp_symtab *t)
@@ -278,6 +292,16 @@ bool sp_symtab_find(const struct sp_symtab *t, uint64_t vaddr, struct sp_symbol 
 bool sp_symtab_full(const struct sp_symtab *t)
 {
 	return t->full;
+}
+
+bool sp_symtab_has_dwarf(const struct sp_symtab *t)
+{
+	return t->dwarf;
+}
+
+const struct sp_debug_link *sp_symtab_debug_link(const struct sp_symtab *t)
+{
+	return &t->link;
 }
 
 size_t sp_symtab_bytes(const struct sp_symtab *t)

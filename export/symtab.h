@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "export/elf_file.h"
+
 struct sp_symbol {
 	uint64_t start;   /* ELF virtual address */
 	uint64_t size;    /* 0 = unknown */
@@ -16,25 +18,32 @@ struct sp_symbol {
 struct sp_symtab;
 
 /*
- * Reads .symtab and .dynsym of a file whose build id must be the given one (id_len 0: must have
- * none). 0, -ENOENT no such file, -ESTALE another build id, -EINVAL no readable ELF, -ENOMEM. A
- * file without symbols gives an empty table.
+ * Reads .symtab, .dynsym, the symbols inside .gnu_debugdata, and the PLT stubs of a file whose build
+ * id must be the given one (id_len 0: must have none). 0, -ENOENT no such file, -ESTALE another
+ * build id, -EINVAL no readable ELF, -ENOMEM. A file without symbols gives an empty table.
  */
 int sp_symtab_read_file(const char *path, const uint8_t *id, size_t id_len, struct sp_symtab **out);
 
 /* The same for a whole ELF file in memory, which may be freed afterwards. */
 int sp_symtab_read_image(void *image, size_t size, struct sp_symtab **out);
 
-/* Adds the symbols of another file of the same build (separate debug information). */
-int sp_symtab_add_file(struct sp_symtab *t, const char *path, const uint8_t *id, size_t id_len);
+/* An empty one. NULL when out of memory. */
+struct sp_symtab *sp_symtab_new(void);
+
+/* Adds the symbols of another, checked file of the same build (separate debug information). */
+int sp_symtab_add(struct sp_symtab *t, Elf *elf);
 
 void sp_symtab_free(struct sp_symtab *t);
 
 /* The symbol that covers vaddr; a symbol without size covers everything up to the next one. */
 bool sp_symtab_find(const struct sp_symtab *t, uint64_t vaddr, struct sp_symbol *out);
 
-/* True when the file had a full symbol table, not only the dynamic one. */
+/* True when there was a full symbol table, not only the dynamic one. */
 bool sp_symtab_full(const struct sp_symtab *t);
+
+/* What else the file held that was read first. */
+bool sp_symtab_has_dwarf(const struct sp_symtab *t);
+const struct sp_debug_link *sp_symtab_debug_link(const struct sp_symtab *t);
 
 /* Memory it takes. */
 size_t sp_symtab_bytes(const struct sp_symtab *t);

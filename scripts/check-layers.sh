@@ -21,11 +21,13 @@ include  ^curl/                              export/http\.c
 include  ^protobuf-c/                        export/(pprof|push)\.c|export/report/.*
 own      \.pb-c\.h$                          export/(pprof|push)[a-z_]*\.c|export/report/.*
 include  ^jansson\.h                         export/.*
-include  ^(elfutils/|dwarf\.h|libelf\.h|gelf\.h)  export/(symbolize|symtab|elf)[a-z_]*\.[ch]
+include  ^(elfutils/|dwarf\.h)               export/(lines|dwarf_index)\.[ch]
+include  ^(libelf\.h|gelf\.h)               export/(elf_file|symtab|plt|lines|fde_file)\.[ch]
+include  ^lzma\.h                            export/xz\.c
 include  ^zlib\.h                            export/.*
 include  ^(pthread|threads)\.h               preload/.*|sampler/threads\.c|export/.*
-name     dlsym|dlvsym|__libc_dlsym           preload/(resolve\.[ch]|background\.c|copies\.c|loading\.c)
-name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(main|modules|demangle)\.c
+name     dlsym|dlvsym|__libc_dlsym           preload/(resolve\.[ch]|background\.c|copies\.c|loading\.c)|export/debuginfod\.c
+name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(main|modules|demangle|debuginfod)\.c
 name     f?exec[lv][a-z]*|posix_spawnp?|popen|system|listen  preload/(hook[a-z_]*\.c|resolve\.h)
 '
 bad=0

@@ -1,19 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian 12 packages of the groups named on the command line: build demo test lint
-# bench cross. This is the one list of packages. Does nothing, quickly, when all are there.
+# Installs the Debian 12 packages of the groups named on the command line: build demo test symbols
+# lint bench cross. This is the one list of packages. Does nothing, quickly, when all are there.
 set -euo pipefail
 
 # "package=program": nothing to install where that program is already on the PATH.
 declare -A GROUP=(
 	[build]="gcc make pkg-config libc6-dev binutils libunwind-dev libprotobuf-c-dev
-		protobuf-c-compiler libcurl4-openssl-dev libjansson-dev libdw-dev libelf-dev zlib1g-dev
-		libiberty-dev"
+		protobuf-c-compiler libcurl4-openssl-dev libjansson-dev libdw-dev libelf-dev liblzma-dev
+		zlib1g-dev libiberty-dev"
 	[demo]="g++ libmicrohttpd-dev libcurl4-openssl-dev curl opentelemetry-cpp-dev
 		libabsl-dev"
 	[test]="libcriterion-dev clang strace valgrind golang-go=go gdb python3 perl git curl sed gawk tar gzip
 		findutils diffutils procps util-linux libmicrohttpd-dev busybox-static=busybox
-		bubblewrap musl-tools libcap2-bin dash coreutils debootstrap"
+		bubblewrap musl-tools libcap2-bin dash coreutils debootstrap xz-utils dwz"
+	[symbols]="rustc=rustc"
 	[lint]="clang clang-format clang-tidy shellcheck libcriterion-dev"
 	[bench]="g++ python3 curl procps libunwind-dev libgoogle-perftools4"
 	[cross]="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user"

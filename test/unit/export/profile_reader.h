@@ -10,6 +10,7 @@
 
 typedef Spanprof__Pprof__Profile profile;
 typedef Spanprof__Pprof__Sample profile_sample;
+typedef Spanprof__Pprof__Location profile_location;
 
 /* Unpacks and asserts everything the server would check. Fails the test on damage. */
 profile *profile_read(const uint8_t *data, size_t len);

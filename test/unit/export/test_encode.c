@@ -38,7 +38,7 @@ static void set_up(void)
 	map = sp_stack_map_new(&sp_stack_limits_default);
 	encoder = (struct sp_encoder){
 		.ops = &core.ops,
-		.symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_limits_default),
+		.symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default),
 		.limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES},
 		.times = {10000000, 1700000000000000000, 15000000000},
 	};
@@ -243,4 +243,55 @@ Test(encode, gives_the_same_bytes_for_the_same_samples, .timeout = 20)
 	cr_assert_eq(outs, 2);
 	cr_expect_eq(out_bytes[1], first);
 	cr_expect_eq(out[0]->n_sample, out[1]->n_sample);
+}
+
+Test(encode, leaves_objects_to_the_server_when_symbolization_is_off, .timeout = 20)
+{
+	struct sp_symbolizer_options off = sp_symbolizer_options_default;
+	const struct sp_module *self = sp_modules_main(modules);
+	const profile_location *l;
+
+	off.mode = SP_SYMBOLIZE_OFF;
+	sp_symbolizer_free(encoder.symbolizer);
+	encoder.symbolizer = sp_symbolizer_new(modules, &off);
+	core_sample(0, 0, (void *)core_reset, (void *)core_logged, (void *)16, NULL);
+	encode();
+
+	cr_assert_eq(outs, 1);
+	cr_expect_eq(out[0]->n_mapping, 2, "one of the program, one of what nobody knows");
+	cr_assert_eq(out[0]->n_location, 3);
+	l = out[0]->location[0];
+	cr_expect_eq(l->address, (uintptr_t)core_reset - self->bias);
+	cr_expect_eq(l->mapping_id, out[0]->location[1]->mapping_id);
+	cr_expect_eq(l->n_line, 0);
+	cr_expect_not(out[0]->mapping[l->mapping_id - 1]->has_functions);
+	cr_expect_neq(out[0]->mapping[l->mapping_id - 1]->build_id, 0);
+	cr_expect_eq(out[0]->location[2]->n_line, 1);
+	cr_expect_str_eq(profile_frame(out[0], out[0]->sample[0], 2), "[unknown]");
+}
+
+Test(encode, writes_files_lines_and_inlined_functions, .timeout = 20)
+{
+	bool lines = false;
+
+	core_sample(0, 0, (void *)core_reset, NULL);
+	(void)sp_stack_map_put(map, &core.sample[0], 0);
+	core.samples = 0;
+	sp_symbolizer_begin(encoder.symbolizer);
+	sp_encode_want(encoder.symbolizer, map);
+	while (sp_symbolizer_step(encoder.symbolizer, 1000000))
+		;
+	sp_symbolizer_end(encoder.symbolizer);
+	encode();
+
+	cr_assert_eq(outs, 1);
+	for (size_t i = 0; i < out[0]->n_location; i++) {
+		const profile_location *l = out[0]->location[i];
+		const char *file = profile_string(
+			out[0], out[0]->function[l->line[0]->function_id - 1]->filename);
+
+		cr_expect(out[0]->mapping[l->mapping_id - 1]->has_line_numbers);
+		lines = lines || (l->line[0]->line > 50 && strstr(file, "core_double.c") != NULL);
+	}
+	cr_expect(lines);
 }

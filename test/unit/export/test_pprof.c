@@ -16,13 +16,15 @@ static const struct sp_pprof_times times = {10000000, 1700000000123456789, 15000
 
 static uint64_t location(struct sp_pprof *p, const char *function)
 {
-	static const struct sp_pprof_mapping m = {0x1000, 0x2000, 0x500, "/bin/x", "abcd"};
+	static const struct sp_pprof_mapping m = {0x1000, 0x2000, 0x500, "/bin/x",
+						  "abcd", true,   false};
 	uint64_t mapping = 1, f, id;
 
 	if (sp_pprof_samples(p) == 0)
 		cr_assert_eq(sp_pprof_mapping(p, &m, &mapping), 0);
-	cr_assert_eq(sp_pprof_function(p, function, function, &f), 0);
-	cr_assert_eq(sp_pprof_location(p, mapping, 0x1234, f, &id), 0);
+	cr_assert_eq(sp_pprof_function(p, function, function, "", &f), 0);
+	cr_assert_eq(sp_pprof_location(p, mapping, 0x1234, &(struct sp_pprof_line){f, 0}, 1, &id),
+		     0);
 	return id;
 }
 

@@ -54,15 +54,17 @@ static void write_bytes(const char *name, const void *data, size_t len)
 static void add(struct sp_pprof *p, const char *leaf, const char *span_id, const char *span_name,
 		int64_t samples)
 {
-	static const struct sp_pprof_mapping m = {0x1000, 0x2000, 0, "/bin/x", ""};
+	static const struct sp_pprof_mapping m = {0x1000, 0x2000, 0, "/bin/x", "", true, false};
 	const char *const stack[] = {leaf, "handle", "main", "main"};
 	uint64_t mapping, function, id[4];
 	struct sp_pprof_sample s = {.location = id, .locations = 4, .count = samples};
 
 	cr_assert_eq(sp_pprof_mapping(p, &m, &mapping), 0);
 	for (unsigned i = 0; i < 4; i++) {
-		cr_assert_eq(sp_pprof_function(p, stack[i], stack[i], &function), 0);
-		cr_assert_eq(sp_pprof_location(p, mapping, 0x1000 + i, function, &id[i]), 0);
+		cr_assert_eq(sp_pprof_function(p, stack[i], stack[i], "", &function), 0);
+		cr_assert_eq(sp_pprof_location(p, mapping, 0x1000 + i,
+					       &(struct sp_pprof_line){function, 0}, 1, &id[i]),
+			     0);
 	}
 	s.ns = samples * 10000000;
 	s.span_id = span_id;

@@ -337,3 +337,33 @@ Test(run, drains_the_ring_while_an_upload_waits, .timeout = 20)
 	cr_expect_eq(core.drained, 2);
 	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 0, "the first transfer was to hang");
 }
+
+/* Looks up every address of a function that the test is linked from, one sample each. */
+static void sample_many(void)
+{
+	for (unsigned i = 0; i < sizeof(core.sample) / sizeof(core.sample[0]); i++)
+		core_sample(1, 0, (void *)((uintptr_t)core_reset + i), NULL);
+}
+
+static unsigned stop_when_flushed(unsigned call)
+{
+	if (core.flushed != 0)
+		return SP_WAIT_STOP;
+	return call == 0 ? SP_WAIT_FLUSH : 0;
+}
+
+Test(run, a_flush_looks_lines_up_without_pauses, .timeout = 20)
+{
+	profile *p;
+
+	core.script = stop_when_flushed;
+	sample_many();
+
+	cr_assert_eq(sp_export_run(&core.ops, ready), 0);
+
+	p = read_only_profile();
+	cr_expect_eq(core.waits, 2, "the flush waited");
+	cr_expect_eq(core.counter[SP_COUNT_LINES_LATE], 0);
+	cr_expect(p->mapping[0]->has_line_numbers);
+	profile_done(p);
+}

@@ -26,7 +26,7 @@ static void set_up(void)
 {
 	modules = sp_modules_new(dl_iterate_phdr);
 	cr_assert_eq(sp_modules_refresh(modules), 0);
-	symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_limits_default);
+	symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default);
 	cr_assert_not_null(symbolizer);
 }
 
@@ -184,7 +184,7 @@ Test(symbolize, reads_each_file_once, .timeout = 20)
 
 Test(symbolize, still_works_when_no_table_fits, .timeout = 20)
 {
-	static const struct sp_symbolizer_limits tiny = {.symtab_bytes = 1, .name_bytes = 1};
+	static const struct sp_symbolizer_options tiny = {.bytes = 1, .debug_root = "/nonexistent"};
 
 	sp_symbolizer_free(symbolizer);
 	symbolizer = sp_symbolizer_new(modules, &tiny);
@@ -246,6 +246,11 @@ Test(demangle, makes_cpp_readable_and_leaves_the_rest, .timeout = 20)
 		{"_ZNSt6vectorIiSaIiEE9push_backEOi",
 		 "std::vector<int, std::allocator<int> >::push_back"},
 		{"_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"},
+		{"_ZN58_$LT$alloc..string..String$u20$as$u20$core..fmt..Debug$GT$"
+		 "3fmt17h0123456789abcdefE",
+		 "<alloc::string::String as core::fmt::Debug>::fmt"},
+		{"_RNvNtCs1234_4shop4cart5total", "shop::cart::total"},
+		{"_Rnonsense", "_Rnonsense"},
 		{"_Znonsense", "_Znonsense"},
 		{"_Z", "_Z"},
 		{"a\xff", "a\xef\xbf\xbd"},
@@ -265,9 +270,16 @@ Test(demangle, cuts_long_names, .timeout = 20)
 	memset(symbol, 'x', sizeof(symbol));
 	symbol[sizeof(symbol) - 1] = '\0';
 	cr_expect_eq(sp_demangle(symbol, out), SP_FUNCTION_NAME_MAX);
-	/* Nested substitutions: a short symbol whose readable form is long. */
-	strcpy(symbol, "_Z1fSt4pairIS_IS_IS_IiiES0_ES1_ES2_E");
-	cr_expect_leq(sp_demangle(symbol, out), SP_FUNCTION_NAME_MAX);
+	/* A short symbol that would be gigabytes long: each type is a pair of the one before. */
+	strcpy(symbol, "_Z1fISt4pairIiiE");
+	for (const char *digit = "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"; *digit != 0; digit++) {
+		char twice[16];
+
+		(void)snprintf(twice, sizeof(twice), "S0_IS%c_S%c_E", *digit, *digit);
+		strcat(symbol, twice);
+	}
+	strcat(symbol, "Evv");
+	cr_expect_eq(sp_demangle(symbol, out), SP_FUNCTION_NAME_MAX);
 }
 
 Test(maps, reads_executable_lines, .timeout = 20)

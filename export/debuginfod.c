@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * elfutils' client library, loaded when the user set DEBUGINFOD_URLS: it brings a cache on disk that
+ * is shared with other tools and bounded by its own settings. It reads the variable itself, so a
+ * host that wiped its environment asks nobody. No descriptor is open between two calls. Context:
+ * BG. Caller: symbols.c.
+ */
+#include "export/debuginfod.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/clock.h"
+#include "sampler/compiler.h"
+
+typedef struct debuginfod_client client;
+typedef int (*progress)(client *c, long done, long of);
+
+struct sp_debuginfod {
+	client *(*begin)(void);
+	void (*end)(client *c);
+	int (*find)(client *c, const unsigned char *id, int id_len, char **path);
+	void (*set_progress)(client *c, progress fn);
+	sp_debuginfod_go_on go_on;
+	void *arg;
+	uint64_t deadline_ns;
+};
+
+/* Whose download the library reports on. One thread fetches, one file at a time; a forked child
+ * sets it anew before it is read. */
+static const struct sp_debuginfod *fetching;
+
+static int on_progress(client *c, long done, long of)
+{
+	(void)c;
+	(void)done;
+	(void)of;
+	return sp_clock_mono_ns() < fetching->deadline_ns && fetching->go_on(fetching->arg) ? 0 : 1;
+}
+
+/* dlsym gives an object pointer; POSIX promises that it may be called. */
+static bool find_symbol(void *lib, const char *name, void *function)
+{
+	void *at = dlsym(lib, name);
+
+	memcpy(function, &at, sizeof(at));
+	return at != NULL;
+}
+
+struct sp_debuginfod *sp_debuginfod_new(sp_debuginfod_go_on go_on, void *arg)
+{
+	void *lib = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+	struct sp_debuginfod *d = lib != NULL ? calloc(1, sizeof(*d)) : NULL;
+
+	if (d == NULL)
+		return NULL;
+	d->go_on = go_on;
+	d->arg = arg;
+	if (find_symbol(lib, "debuginfod_begin", (void *)&d->begin) &&
+	    find_symbol(lib, "debuginfod_end", (void *)&d->end) &&
+	    find_symbol(lib, "debuginfod_find_debuginfo", (void *)&d->find) &&
+	    find_symbol(lib, "debuginfod_set_progressfn", (void *)&d->set_progress))
+		return d;
+	free(d);
+	return NULL;
+}
+
+/* The library stays loaded: what it made may not be gone when the thread ends. */
+void sp_debuginfod_free(struct sp_debuginfod *d)
+{
+	free(d);
+}
+
+int sp_debuginfod_fetch(struct sp_debuginfod *d, const uint8_t *id, size_t id_len, char *path,
+			size_t cap)
+{
+	client *c = d->begin();
+	char *found = NULL;
+	int fd;
+
+	if (c == NULL)
+		return -ENOMEM;
+	d->deadline_ns = sp_clock_mono_ns() + SP_DEBUGINFOD_MS * SP_NS_PER_MS;
+	fetching = d;
+	d->set_progress(c, on_progress);
+	fd = d->find(c, id, (int)id_len, &found);
+	d->end(c);
+	if (fd >= 0)
+		(void)snprintf(path, cap, "%s", found != NULL ? found : "");
+	free(found);
+	return fd;
+}

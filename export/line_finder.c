@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Addresses are collected, sorted by module, and looked up module by module, so that the debug
+ * information of one object is in memory at a time, and none between two uploads. Context: BG.
+ * Caller: symbolize.c.
+ */
+#include "export/line_finder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/clock.h"
+#include "export/demangle.h"
+#include "export/lines.h"
+
+#define SP_WANTED_MAX ((size_t)1 << 18)
+
+struct wanted {
+	const struct sp_module *mod;
+	uint64_t vaddr;
+};
+
+struct sp_line_finder {
+	struct sp_symbol_tables *tables;
+	struct sp_line_cache *cache;
+	uint64_t dwarf_max;
+	struct wanted *wanted;
+	size_t n, cap, next;
+	bool sorted;
+	const struct sp_module *open; /* whose debug information `lines` is; NULL = nobody's */
+	struct sp_lines *lines;
+	unsigned over_limit, late;
+	char scratch[SP_FUNCTION_NAME_MAX + 1];
+};
+
+struct sp_line_finder *sp_line_finder_new(struct sp_symbol_tables *tables,
+					  struct sp_line_cache *cache, uint64_t dwarf_max)
+{
+	struct sp_line_finder *f = calloc(1, sizeof(*f));
+
+	if (f == NULL)
+		return NULL;
+	f->tables = tables;
+	f->cache = cache;
+	f->dwarf_max = dwarf_max;
+	return f;
+}
+
+static void close_lines(struct sp_line_finder *f)
+{
+	sp_lines_free(f->lines);
+	f->lines = NULL;
+	f->open = NULL;
+}
+
+void sp_line_finder_end(struct sp_line_finder *f)
+{
+	close_lines(f);
+	f->late += (unsigned)(f->n - f->next);
+	free(f->wanted);
+	f->wanted = NULL;
+	f->n = f->cap = f->next = 0;
+	f->sorted = false;
+}
+
+void sp_line_finder_free(struct sp_line_finder *f)
+{
+	if (f == NULL)
+		return;
+	sp_line_finder_end(f);
+	free(f);
+}
+
+static bool known(const struct sp_line_finder *f, const struct sp_module *mod, uint64_t vaddr)
+{
+	const struct sp_symbol_table *t = sp_symbol_tables_peek(f->tables, mod);
+	const struct sp_cached_line *line;
+	unsigned n;
+
+	return t != NULL && (f->cache == NULL || t->dwarf_path == NULL ||
+			     sp_line_cache_get(f->cache, mod->serial, vaddr, &line, &n));
+}
+
+void sp_line_finder_want(struct sp_line_finder *f, const struct sp_module *mod, uint64_t vaddr)
+{
+	if (known(f, mod, vaddr))
+		return;
+	if (f->n == f->cap) {
+		size_t cap = f->cap != 0 ? f->cap * 2 : 256;
+		struct wanted *more =
+			cap <= SP_WANTED_MAX ? realloc(f->wanted, cap * sizeof(*more)) : NULL;
+
+		if (more == NULL) {
+			f->late++;
+			return;
+		}
+		f->wanted = more;
+		f->cap = cap;
+	}
+	f->wanted[f->n++] = (struct wanted){mod, vaddr};
+	f->sorted = false;
+}
+
+static int by_module(const void *a, const void *b)
+{
+	const struct wanted *x = a;
+	const struct wanted *y = b;
+
+	if (x->mod->serial != y->mod->serial)
+		return x->mod->serial < y->mod->serial ? -1 : 1;
+	return (x->vaddr > y->vaddr) - (x->vaddr < y->vaddr);
+}
+
+/* One address is asked for once for each stack that it is in. */
+static void sort(struct sp_line_finder *f)
+{
+	size_t n = f->next;
+
+	if (f->n > f->next)
+		qsort(f->wanted + f->next, f->n - f->next, sizeof(*f->wanted), by_module);
+	for (size_t i = f->next; i < f->n; i++)
+		if (n == f->next || by_module(&f->wanted[n - 1], &f->wanted[i]) != 0)
+			f->wanted[n++] = f->wanted[i];
+	f->n = n;
+	f->sorted = true;
+}
+
+static void open_lines(struct sp_line_finder *f, const struct sp_module *mod,
+		       struct sp_symbol_table *t)
+{
+	struct sp_elf_file file;
+
+	close_lines(f);
+	f->open = mod;
+	if (sp_elf_file_open(t->dwarf_path, t->id, t->dwarf_by_crc ? 0 : t->id_len, &file) != 0)
+		return;
+	if (sp_lines_need(file.elf) <= f->dwarf_max) {
+		(void)sp_lines_new(&file, &f->lines);
+		return;
+	}
+	sp_elf_file_close(&file);
+	f->over_limit++;
+	/* Not tried again as long as the table lives. */
+	free(t->dwarf_path);
+	t->dwarf_path = NULL;
+}
+
+static uint32_t file_text(struct sp_line_finder *f, const struct sp_source_line *line)
+{
+	if (line->dir == NULL)
+		return sp_line_cache_text(f->cache, line->file);
+	(void)snprintf(f->scratch, sizeof(f->scratch), "%s/%s", line->dir, line->file);
+	return sp_line_cache_text(f->cache, f->scratch);
+}
+
+static void look_up(struct sp_line_finder *f, const struct wanted *w)
+{
+	struct sp_source_line found[SP_LINES_DEPTH];
+	struct sp_cached_line line[SP_LINES_DEPTH];
+	unsigned n = f->lines != NULL ? sp_lines_find(f->lines, w->vaddr, found) : 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		line[i] = (struct sp_cached_line){
+			.system_name = sp_line_cache_text(f->cache, found[i].name),
+			.file = file_text(f, &found[i]),
+			.line = found[i].line,
+		};
+		if (found[i].name == NULL)
+			continue;
+		sp_demangle(found[i].name, f->scratch);
+		line[i].name = sp_line_cache_text(f->cache, f->scratch);
+	}
+	sp_line_cache_put(f->cache, w->mod->serial, w->vaddr, line, n);
+}
+
+static void serve(struct sp_line_finder *f, const struct wanted *w)
+{
+	struct sp_symbol_table *t = sp_symbol_tables_get(f->tables, w->mod);
+
+	if (t == NULL || f->cache == NULL || t->dwarf_path == NULL)
+		return;
+	if (f->open != w->mod)
+		open_lines(f, w->mod, t);
+	if (t->dwarf_path != NULL)
+		look_up(f, w);
+}
+
+bool sp_line_finder_step(struct sp_line_finder *f, uint64_t ns)
+{
+	uint64_t end = sp_clock_mono_ns() + ns;
+
+	if (!f->sorted)
+		sort(f);
+	while (f->next < f->n) {
+		const struct wanted *w = &f->wanted[f->next++];
+
+		/* What does not fit any more goes without lines in this upload. */
+		if (f->cache != NULL && sp_line_cache_full(f->cache))
+			f->late++;
+		else
+			serve(f, w);
+		if (sp_clock_mono_ns() >= end)
+			break;
+	}
+	return f->next < f->n;
+}
+
+unsigned sp_line_finder_over_limit(const struct sp_line_finder *f)
+{
+	return f->over_limit;
+}
+
+unsigned sp_line_finder_late(const struct sp_line_finder *f)
+{
+	return f->late;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads symbol tables and looks up source lines ahead of encoding, a slice of time at a time. */
+#ifndef SP_LINE_FINDER_H
+#define SP_LINE_FINDER_H
+
+#include "export/line_cache.h"
+#include "export/modules.h"
+#include "export/symbol_tables.h"
+
+struct sp_line_finder;
+
+/* cache NULL: tables are read, lines are not looked up. dwarf_max bounds the memory that the debug
+ * information of one object may take meanwhile. NULL when out of memory. */
+struct sp_line_finder *sp_line_finder_new(struct sp_symbol_tables *tables,
+					  struct sp_line_cache *cache, uint64_t dwarf_max);
+void sp_line_finder_free(struct sp_line_finder *f);
+
+/* Asks for an address, unless it is known. The module lives until sp_line_finder_end(). */
+void sp_line_finder_want(struct sp_line_finder *f, const struct sp_module *mod, uint64_t vaddr);
+
+/* Works on what was asked for until ns are over. True when there is more to do. */
+bool sp_line_finder_step(struct sp_line_finder *f, uint64_t ns);
+
+/* Closes what step() holds open, and forgets what is still to do. */
+void sp_line_finder_end(struct sp_line_finder *f);
+
+/* Objects whose debug information was too large; addresses given up. */
+unsigned sp_line_finder_over_limit(const struct sp_line_finder *f);
+unsigned sp_line_finder_late(const struct sp_line_finder *f);
+
+#endif

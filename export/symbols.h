@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The symbolizer as configured, and the time it may take. */
+#ifndef SP_SYMBOLS_H
+#define SP_SYMBOLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "export/export.h"
+#include "export/modules.h"
+#include "export/stack_map.h"
+#include "export/symbolize.h"
+
+/* Sleeps up to ms while the host goes on, and drains. False when something else is due. */
+typedef bool (*sp_symbols_pause)(void *arg, uint32_t ms);
+
+struct sp_symbols;
+
+/* NULL when out of memory. */
+struct sp_symbols *sp_symbols_new(const struct sp_core_ops *ops, struct sp_modules *modules,
+				  sp_symbols_pause pause, void *arg);
+void sp_symbols_free(struct sp_symbols *s);
+
+struct sp_symbolizer *sp_symbols_symbolizer(const struct sp_symbols *s);
+
+/*
+ * Reads symbols and looks up lines for everything in the map, in slices with pauses between them,
+ * for at most a quarter of the upload interval, or a quarter of what is left of a flush. What the
+ * pauses drain into the map is served as well.
+ */
+void sp_symbols_prepare(struct sp_symbols *s, const struct sp_stack_map *map);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Damaged ELF files: whatever comes out, nothing is read or written where it may not be, and it
+ * ends. Meant for the sanitizers. */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "export/fde_file.h"
+#include "export/lines.h"
+#include "export/symtab.h"
+#include "tiny_library.h"
+
+#define IMAGE_MAX ((size_t)256 << 10)
+#define FLIPS 3000U
+
+static uint8_t good[IMAGE_MAX], bad[IMAGE_MAX];
+static size_t good_len;
+static uint64_t seed = 88172645463325252U;
+
+static uint64_t next(uint64_t below)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed % below;
+}
+
+static void build(const char *flags)
+{
+	char path[TINY_PATH_MAX];
+	FILE *image;
+
+	tiny_library(flags, path);
+	image = fopen(path, "r");
+	cr_assert_not_null(image);
+	good_len = fread(good, 1, sizeof(good), image);
+	cr_assert_gt(good_len, 4096);
+	cr_assert_lt(good_len, sizeof(good));
+	fclose(image);
+	unlink(path);
+}
+
+/* Reads everything there is. Returns what was found, so that the undamaged file can be checked. */
+static unsigned read_all(uint8_t *image, size_t len)
+{
+	struct sp_source_line line[SP_LINES_DEPTH];
+	struct sp_elf_file file = {.fd = -1};
+	struct sp_symtab *symbols = NULL;
+	struct sp_fde_file *fde = NULL;
+	struct sp_lines *lines = NULL;
+	struct sp_symbol symbol;
+	unsigned found = 0;
+	uint64_t start;
+
+	(void)sp_symtab_read_image(image, len, &symbols);
+	elf_version(EV_CURRENT);
+	file.elf = elf_memory((char *)image, len);
+	if (file.elf != NULL) {
+		fde = sp_fde_file_read(file.elf);
+		if (sp_lines_need(file.elf) <= (uint64_t)16 << 20)
+			(void)sp_lines_new(&file, &lines);
+	}
+	for (uint64_t at = 0x1000; at < 0x1400; at += 3) {
+		if (symbols != NULL && sp_symtab_find(symbols, at, &symbol))
+			found |= strlen(symbol.name) != 0 ? 1 : 0;
+		if (fde != NULL && sp_fde_file_find(fde, at, &start))
+			found |= 2;
+		if (lines != NULL && sp_lines_find(lines, at, line) > 1 && line[0].line != 0)
+			found |= 4;
+	}
+	sp_symtab_free(symbols);
+	sp_fde_file_free(fde);
+	sp_lines_free(lines);
+	sp_elf_file_close(&file);
+	return found;
+}
+
+static void damage(void)
+{
+	unsigned n = 1 + (unsigned)next(6);
+
+	memcpy(bad, good, good_len);
+	while (n-- != 0) {
+		size_t at = next(good_len - 8);
+		/* Headers are a small part of the file and the most interesting one. */
+		size_t table = next(4) == 0 ? next(sizeof(Elf64_Ehdr) + 512) : at;
+
+		if (next(3) == 0)
+			memset(bad + table, (int)next(2) * 255, 1 + next(8));
+		else
+			bad[table] ^= (uint8_t)(1U << next(8));
+	}
+}
+
+static void try_all(const char *flags)
+{
+	uint8_t *copy;
+
+	build(flags);
+	copy = malloc(good_len);
+	memcpy(copy, good, good_len);
+	cr_expect_eq(read_all(copy, good_len), 7, "not all of the good file is read");
+	free(copy);
+	for (size_t len = 0; len < good_len; len += 61) {
+		/* Of exactly that size, so that a sanitizer sees one byte too many. */
+		copy = malloc(len != 0 ? len : 1);
+		memcpy(copy, good, len);
+		(void)read_all(copy, len);
+		free(copy);
+	}
+	for (unsigned i = 0; i < FLIPS; i++) {
+		damage();
+		copy = malloc(good_len);
+		memcpy(copy, bad, good_len);
+		(void)read_all(copy, good_len);
+		free(copy);
+	}
+}
+
+Test(elf_hostile, damaged_files_do_no_harm, .timeout = 120)
+{
+	try_all("-g");
+}
+
+Test(elf_hostile, damaged_old_forms_do_no_harm, .timeout = 120)
+{
+	try_all("-gdwarf-4 -gz -fdebug-types-section");
+}

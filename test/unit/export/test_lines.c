@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines and inlined functions, what is kept of them, and objects that went away or changed. */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "export/line_cache.h"
+#include "export/symbolize.h"
+#include "tiny_library.h"
+
+#define OUTER 96U /* bytes of outer(), at least */
+
+static struct sp_modules *modules;
+static struct sp_symbolizer *symbolizer;
+static char path[TINY_PATH_MAX];
+static void *library;
+static uint64_t outer;
+
+static void tear_down(void)
+{
+	sp_symbolizer_free(symbolizer);
+	sp_modules_free(modules);
+	if (library != NULL)
+		dlclose(library);
+	unlink(path);
+}
+
+TestSuite(lines, .fini = tear_down);
+
+static void start(const struct sp_symbolizer_options *options)
+{
+	modules = sp_modules_new(dl_iterate_phdr);
+	symbolizer = sp_symbolizer_new(modules, options);
+	cr_assert_not_null(symbolizer);
+}
+
+static void load(const char *flags)
+{
+	tiny_library(flags, path);
+	library = dlopen(path, RTLD_NOW);
+	cr_assert_not_null(library, "%s", dlerror());
+	outer = (uintptr_t)dlsym(library, "outer");
+	cr_assert_eq(sp_modules_refresh(modules), 0);
+}
+
+static void prepare(uint64_t from, uint64_t to)
+{
+	sp_symbolizer_begin(symbolizer);
+	for (uint64_t pc = from; pc < to; pc++)
+		sp_symbolizer_want(symbolizer, pc, sp_modules_epoch(modules));
+	while (sp_symbolizer_step(symbolizer, 1000000))
+		;
+	sp_symbolizer_end(symbolizer);
+}
+
+static struct sp_frame frame(uint64_t pc)
+{
+	struct sp_frame f;
+
+	sp_symbolize(symbolizer, pc, sp_modules_epoch(modules), &f);
+	cr_assert_geq(f.lines, 1);
+	for (unsigned i = 0; i < f.lines; i++) {
+		cr_assert_neq(f.line[i].name[0], '\0');
+		cr_assert_not_null(f.line[i].file);
+	}
+	cr_assert_str_eq(f.line[f.lines - 1].name, f.name);
+	return f;
+}
+
+static unsigned open_descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* How deep the inlined functions go anywhere in outer(). */
+static unsigned deepest(void)
+{
+	unsigned most = 0;
+
+	for (uint64_t pc = outer; pc < outer + OUTER; pc++) {
+		struct sp_frame f = frame(pc);
+
+		cr_expect_str_eq(f.name, "outer");
+		if (f.lines > most)
+			most = f.lines;
+	}
+	return most;
+}
+
+Test(lines, inlined_functions_come_innermost_first, .timeout = 20)
+{
+	bool seen = false;
+
+	start(&sp_symbolizer_options_default);
+	load("-g");
+	prepare(outer, outer + OUTER);
+
+	for (uint64_t pc = outer; pc < outer + OUTER; pc++) {
+		struct sp_frame f = frame(pc);
+
+		cr_expect(f.place.lines);
+		if (f.lines != 3)
+			continue;
+		seen = true;
+		cr_expect_str_eq(f.line[0].name, "twice");
+		cr_expect_eq(f.line[0].line, 1);
+		cr_expect_str_eq(f.line[1].name, "walk");
+		cr_expect_eq(f.line[1].line, 2);
+		cr_expect_str_eq(f.line[2].name, "outer");
+		cr_expect_eq(f.line[2].line, 4);
+		cr_expect_str_eq(strrchr(f.line[2].file, '/'), "/<stdin>");
+	}
+	cr_expect(seen, "nothing inlined twice");
+}
+
+Test(lines, what_was_not_prepared_has_a_name_all_the_same, .timeout = 20)
+{
+	start(&sp_symbolizer_options_default);
+	load("-g");
+
+	cr_expect_eq(deepest(), 1);
+	cr_expect_str_eq(frame(outer).line[0].file, "");
+}
+
+Test(lines, are_remembered_and_nothing_stays_open, .timeout = 20)
+{
+	unsigned before;
+
+	start(&sp_symbolizer_options_default);
+	load("-g");
+	before = open_descriptors();
+	sp_symbolizer_begin(symbolizer);
+	sp_symbolizer_want(symbolizer, outer, 0);
+	sp_symbolizer_want(symbolizer, outer + 1, 0);
+	cr_expect(sp_symbolizer_step(symbolizer, 0), "more than one address in no time");
+	cr_expect_eq(open_descriptors(), before, "a descriptor between two slices");
+	cr_expect_not(sp_symbolizer_step(symbolizer, 1000000000));
+	sp_symbolizer_end(symbolizer);
+
+	/* Asked again, nothing is left to do, even without the file. */
+	unlink(path);
+	sp_symbolizer_want(symbolizer, outer, 0);
+	cr_expect_not(sp_symbolizer_step(symbolizer, 0));
+	cr_expect_eq(frame(outer).line[0].line, 4);
+	cr_expect_eq(open_descriptors(), before);
+}
+
+Test(lines, given_up_in_time_are_counted, .timeout = 20)
+{
+	struct sp_symbolizer_losses lost;
+
+	start(&sp_symbolizer_options_default);
+	load("-g");
+	sp_symbolizer_begin(symbolizer);
+	for (unsigned i = 0; i < 10; i++)
+		sp_symbolizer_want(symbolizer, outer + i, 0);
+	cr_expect(sp_symbolizer_step(symbolizer, 0));
+	sp_symbolizer_end(symbolizer);
+
+	sp_symbolizer_losses(symbolizer, &lost);
+	cr_expect_eq(lost.late, 9);
+	cr_expect_eq(lost.over_limit, 0);
+}
+
+Test(lines, of_too_large_an_object_are_left_out_and_counted, .timeout = 20)
+{
+	struct sp_symbolizer_options small = sp_symbolizer_options_default;
+	struct sp_symbolizer_losses lost;
+
+	small.bytes = 1024;
+	start(&small);
+	load("-g");
+	prepare(outer, outer + OUTER);
+
+	cr_expect_eq(deepest(), 1);
+	sp_symbolizer_losses(symbolizer, &lost);
+	cr_expect_eq(lost.over_limit, 1);
+}
+
+Test(lines, are_not_read_when_names_are_asked_for, .timeout = 20)
+{
+	struct sp_symbolizer_options names = sp_symbolizer_options_default;
+
+	names.mode = SP_SYMBOLIZE_NAMES;
+	start(&names);
+	load("-g");
+	prepare(outer, outer + OUTER);
+
+	cr_expect_eq(deepest(), 1);
+	cr_expect_not(frame(outer).place.lines);
+	cr_expect_str_eq(frame(outer).line[0].file, "");
+}
+
+Test(lines, off_leaves_objects_to_the_server_and_names_the_rest, .timeout = 20)
+{
+	struct sp_symbolizer_options off = sp_symbolizer_options_default;
+	struct sp_frame f;
+	Dl_info info;
+
+	off.mode = SP_SYMBOLIZE_OFF;
+	start(&off);
+	load("-g -Wl,--build-id=sha1");
+	prepare(outer, outer + OUTER);
+	cr_assert_neq(dladdr((void *)(uintptr_t)outer, &info), 0); // NOLINT
+
+	f = frame(outer + 5);
+	cr_expect(f.place.raw);
+	cr_expect_eq(f.address, outer + 5 - (uintptr_t)info.dli_fbase);
+	cr_expect_leq(f.place.start, f.address);
+	cr_expect_gt(f.place.limit, f.address);
+	cr_expect_eq(f.place.build_id_len, 20);
+	cr_expect_eq(sp_symbolizer_loads(symbolizer), 0, "files were read");
+	f = frame(0x10);
+	cr_expect_not(f.place.raw);
+	cr_expect_str_eq(f.name, "[unknown]");
+}
+
+Test(lines, off_names_an_object_without_build_id, .timeout = 20)
+{
+	struct sp_symbolizer_options off = sp_symbolizer_options_default;
+	struct sp_frame f;
+
+	off.mode = SP_SYMBOLIZE_OFF;
+	start(&off);
+	load("-Wl,--build-id=none");
+
+	f = frame(outer + 5);
+	cr_expect_not(f.place.raw, "no server could find it");
+	cr_expect_eq(f.address, outer + 5);
+	cr_expect(strstr(f.name, "spanprof-tiny") != NULL && strstr(f.name, "+0x") != NULL, "%s",
+		  f.name);
+}
+
+Test(lines, an_unloaded_stripped_object_keeps_one_name_a_function, .timeout = 20)
+{
+	uint32_t epoch;
+	struct sp_frame f;
+	char name[256];
+	uint64_t hidden;
+
+	start(&sp_symbolizer_options_default);
+	load("-s -Wl,--build-id=sha1");
+	memcpy(&hidden, dlsym(library, "hidden_at"), sizeof(hidden));
+	epoch = sp_modules_epoch(modules);
+	sp_symbolize(symbolizer, hidden + 1, epoch, &f);
+	cr_assert(strstr(f.name, "+0x") != NULL, "%s", f.name);
+	(void)snprintf(name, sizeof(name), "%s", f.name);
+	dlclose(library);
+	library = NULL;
+	cr_assert_eq(sp_modules_refresh(modules), 0);
+	cr_assert_neq(sp_modules_epoch(modules), epoch, "still mapped");
+	/* Without what was remembered. */
+	sp_symbolizer_free(symbolizer);
+	symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default);
+
+	for (unsigned i = 0; i < 8; i++) {
+		sp_symbolize(symbolizer, hidden + i, epoch, &f);
+		cr_expect_str_eq(f.name, name);
+	}
+}
+
+Test(lines, a_file_replaced_on_disk_names_nothing, .timeout = 20)
+{
+	char other[TINY_PATH_MAX];
+
+	start(&sp_symbolizer_options_default);
+	load("-g -Wl,--build-id=sha1");
+	/* Other code under the same path: at this address another function begins. */
+	tiny_library("-O0 -g -Wl,--build-id=sha1", other);
+	cr_assert_eq(rename(other, path), 0);
+	prepare(outer, outer + OUTER);
+
+	cr_expect(strstr(frame(outer + 5).name, "+0x") != NULL, "%s", frame(outer + 5).name);
+	cr_expect_str_eq(frame(outer + 5).name, frame(outer + 9).name);
+	cr_expect_str_eq(frame(outer + 5).line[0].file, "");
+}
+
+Test(lines, a_replaced_file_without_build_id_is_told_by_its_segments, .timeout = 20)
+{
+	char other[TINY_PATH_MAX];
+
+	start(&sp_symbolizer_options_default);
+	load("-g -Wl,--build-id=none");
+	tiny_library("-g -Wl,--build-id=none -Wl,-z,noseparate-code", other);
+	cr_assert_eq(rename(other, path), 0);
+	prepare(outer, outer + OUTER);
+
+	cr_expect(strstr(frame(outer + 5).name, "+0x") != NULL, "%s", frame(outer + 5).name);
+}
+
+Test(lines, a_file_without_build_id_is_read_when_it_is_the_same, .timeout = 20)
+{
+	start(&sp_symbolizer_options_default);
+	load("-g -Wl,--build-id=none");
+	prepare(outer, outer + OUTER);
+
+	cr_expect_geq(deepest(), 2);
+}
+
+Test(lines, a_file_cut_after_it_was_mapped_names_nothing, .timeout = 20)
+{
+	start(&sp_symbolizer_options_default);
+	load("-g");
+	unlink(path);
+	fclose(fopen(path, "w"));
+	prepare(outer, outer + OUTER);
+
+	cr_expect(strstr(frame(outer + 5).name, "+0x") != NULL, "%s", frame(outer + 5).name);
+}
+
+Test(line_cache, keeps_what_was_put_until_it_is_cleared, .timeout = 20)
+{
+	struct sp_line_cache c = {.limit = 65536};
+	const struct sp_cached_line *line;
+	unsigned n;
+	size_t len;
+
+	cr_expect_not(sp_line_cache_get(&c, 1, 0, &line, &n));
+	for (uint32_t i = 0; i < 2000; i++) {
+		const struct sp_cached_line put[2] = {{
+			.file = sp_line_cache_text(&c, i % 2 != 0 ? "odd.c" : "even.c"),
+			.line = i,
+		}};
+
+		sp_line_cache_put(&c, 7, i * 16, put, i % 3);
+	}
+	for (uint32_t i = 0; i < 2000; i++) {
+		cr_assert(sp_line_cache_get(&c, 7, i * 16, &line, &n));
+		cr_assert_eq(n, i % 3);
+		if (n == 0)
+			continue;
+		cr_expect_eq(line->line, i);
+		cr_expect_str_eq(sp_strtab_get(&c.texts, line->file, &len),
+				 i % 2 != 0 ? "odd.c" : "even.c");
+	}
+	cr_expect_not(sp_line_cache_get(&c, 8, 0, &line, &n), "another module");
+	cr_expect(sp_line_cache_full(&c));
+	sp_line_cache_clear(&c);
+	cr_expect_not(sp_line_cache_full(&c));
+	cr_expect_not(sp_line_cache_get(&c, 7, 0, &line, &n));
+}
