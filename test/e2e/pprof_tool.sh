@@ -37,3 +37,33 @@ for function in work_checkout work_charge work_search host_burn_ms burn_tree run
 		fail "no function $function"
 	}
 done
+
+# Files and lines of the program, and functions that the compiler inlined into others.
+grep -Eq ' work_checkout .*/test/hosts/spans.c:[1-9][0-9]*:' "$WORK/all.raw" ||
+	fail "work_checkout has no line"
+grep -Eq '^ {12,}run_searches .*spans.c:[1-9]|^ {12,}burn_tree .*burn.cc:[1-9]' "$WORK/all.raw" ||
+	fail "nothing inlined into the functions of the program"
+grep -Eq '^1: .*/spans [0-9a-f]{40} \[FN\]\[FL\]\[LN\]\[IN\]' "$WORK/all.raw" ||
+	fail "the program's mapping does not say what it has"
+
+# Left to the server: ELF addresses, one mapping per object, no functions.
+mkdir "$WORK/off"
+run_under off SPANPROF_SYMBOLIZE=off SPANPROF_OUTPUT_DIR="$WORK/off" SPANPROF_UPLOAD_INTERVAL=30s \
+	SPANPROF_SAMPLE_RATE=250 OTELC_SPANS_JSON="$WORK/spans" "$HOSTS/spans" 500
+expect_rc off 0
+n=0
+while read -r profile; do
+	timeout 60 go tool pprof -raw -symbolize=none "$profile" >"$WORK/raw"
+	[[ $(grep -c '/spans ' "$WORK/raw") == 1 ]] || fail "not one mapping of the program"
+	if grep -q 'work_checkout' "$WORK/raw"; then
+		fail "a name with SPANPROF_SYMBOLIZE=off"
+	fi
+	start=$(nm "$HOSTS/spans" | awk '$3 == "work_checkout" { print $1 }')
+	size=$(nm -S "$HOSTS/spans" | awk '$4 == "work_checkout" { print $2 }')
+	while read -r address; do
+		if ((address >= 16#$start && address < 16#$start + 16#$size)); then
+			n=$((n + 1))
+		fi
+	done < <(sed -nE 's/^ +[0-9]+: (0x[0-9a-f]+) M=1 *$/\1/p' "$WORK/raw")
+done < <(profiles_in "$WORK/off")
+((n > 0)) || fail "no ELF address inside work_checkout"

@@ -1,0 +1,23 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Prints what naming costs: CPU time of the first name of a file, which reads its symbols, and of a
+# name after that. Targets: 60 ms for node's 85,000 symbols, 1 us a name.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+bench=build/test/symbols/bench
+[[ -x $bench ]] || { echo "$bench is not built; run make test-programs" >&2; exit 1; }
+
+for program in node git curl "$(ldd "$bench" | awk '$1 == "libc.so.6" { print $3 }')" \
+	"$(ldd build/test/symbols/templates | awk '$1 == "libstdc++.so.6" { print $3 }')" \
+	build/test/symbols/templates; do
+	path=$(PATH=/usr/bin:/bin type -P "$program" || true)
+	if [[ -z $path && -e $program ]]; then
+		path=$program
+	fi
+	if [[ -z $path ]]; then
+		echo "$program is not installed"
+	else
+		"$bench" "$path"
+	fi
+done

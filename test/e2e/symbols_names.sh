@@ -1,0 +1,77 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Names alone: as nm has them, stubs as objdump has them, and in stripped programs one name for all
+# addresses of a function.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3 nm readelf objdump objcopy strip xz gcc
+readonly COUNT=${SYMBOLS_ADDRESSES:-1000}
+readonly LOOKUP=$ROOT/build/test/symbols/lookup
+
+compare()
+{
+	python3 test/symbols/compare.py "$@" || fail "compare $*"
+}
+
+# library PROGRAM NAME: the file of a library that the program uses.
+library()
+{
+	ldd "$1" | awk -v name="$2" 'index($1, name) == 1 { print $3 }'
+}
+
+for object in "$(library "$LOOKUP" libc.so)" "$(library build/test/symbols/templates libstdc++.so)" \
+	"$(type -P node || true)"; do
+	if [[ -z $object ]]; then
+		echo "node is not installed"
+		continue
+	fi
+	# Not what debug packages of this machine add.
+	compare names "$(readlink -f "$object")" "$COUNT" --root /nonexistent
+done
+
+for program in git curl python3; do
+	# The distribution's own: what a version manager puts in front is not stripped.
+	path=$(PATH=/usr/bin:/bin type -P "$program" || true)
+	if [[ -z $path ]]; then
+		echo "$program is not installed"
+		continue
+	fi
+	path=$(readlink -f "$path")
+	compare fdes "$path" "$COUNT"
+	compare plt "$path"
+done
+
+# Stubs of each kind that linkers here write.
+for flags in -fcf-protection=none -fcf-protection=full '-fcf-protection=full -Wl,-z,now' \
+	'-fcf-protection=none -fno-plt'; do
+	read -ra list <<<"$flags"
+	gcc -O2 -I. "${list[@]}" -o "$WORK/stubs" test/hosts/plain.c
+	compare plt "$WORK/stubs"
+done
+
+# Those of the other processor, when there is a compiler for it.
+if command -v aarch64-linux-gnu-gcc >/dev/null; then
+	for flags in -mbranch-protection=none -mbranch-protection=standard \
+		'-mbranch-protection=standard -Wl,-z,force-bti'; do
+		read -ra list <<<"$flags"
+		aarch64-linux-gnu-gcc -O2 -I. "${list[@]}" -o "$WORK/stubs" test/hosts/plain.c
+		OBJDUMP=aarch64-linux-gnu-objdump compare plt "$WORK/stubs"
+	done
+else
+	echo "no compiler for aarch64"
+fi
+
+# MiniDebugInfo, as Fedora packages carry it: no symbol table, but a packed one inside a section.
+cp build/test/symbols/templates "$WORK/mini"
+nm "$WORK/mini" | awk '$2 ~ /[tTW]/ { print $3 }' >"$WORK/keep"
+objcopy -S --remove-section .gnu_debuglink --keep-symbols="$WORK/keep" "$WORK/mini" \
+	"$WORK/mini.symbols"
+xz -k "$WORK/mini.symbols"
+strip --strip-all "$WORK/mini"
+nm build/test/symbols/templates | awk '$3 == "main" { print $1 }' >"$WORK/main"
+"$LOOKUP" --root /nonexistent "$WORK/mini" <"$WORK/main" | grep '^mini+0x' >/dev/null ||
+	fail "a name for main without a symbol"
+objcopy --add-section .gnu_debugdata="$WORK/mini.symbols.xz" "$WORK/mini"
+"$LOOKUP" --root /nonexistent "$WORK/mini" <"$WORK/main" | grep '^main' >/dev/null ||
+	fail "no name from .gnu_debugdata"

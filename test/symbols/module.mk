@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Names and lines of addresses against binutils. "make test" asks about 1,000 addresses of each
+# program, "make symbols" about 10,000.
+
+SYMBOLS_DIR := $(B)/test/symbols
+SYMBOLS_LOOKUP := $(SYMBOLS_DIR)/lookup
+SYMBOLS_BENCH := $(SYMBOLS_DIR)/bench
+SYMBOLS_CC := $(addprefix $(SYMBOLS_DIR)/,templates templates-split templates-dwarf4 templates-clang)
+
+$(SYMBOLS_DIR)/%.o: test/symbols/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS_ALL) -Itest/symbols $(CFLAGS_ALL) -O2 $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(SYMBOLS_LOOKUP) $(SYMBOLS_BENCH): %: %.o $(SYMBOLS_DIR)/image.o $(B)/release/export.a \
+		$(B)/release/sampler.a
+	$(call link_program,release)
+
+# The same program with each kind of debug information. This binutils reads no inlined functions of
+# clang's DWARF 5.
+SYMBOLS_CXX_templates := $(CXX) -g
+SYMBOLS_CXX_templates-split := $(CXX) -g -gsplit-dwarf
+SYMBOLS_CXX_templates-dwarf4 := $(CXX) -gdwarf-4
+SYMBOLS_CXX_templates-clang := $(CLANG:clang%=clang++%) -gdwarf-4
+
+$(SYMBOLS_CC): test/symbols/templates.cc
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)
+	$(Q)$(SYMBOLS_CXX_$(@F)) -std=gnu++17 -O2 -Wall -Wextra -o $@ $<
+
+# Their questions are about files, so nothing is learnt from building them for another processor.
+ifeq ($(findstring --sysroot,$(CC)),)
+TEST_PROGRAMS += $(SYMBOLS_LOOKUP) $(SYMBOLS_BENCH) $(SYMBOLS_CC)
+endif
+
+.PHONY: symbols
+symbols: all test-programs ## names and lines of 10,000 addresses a program against binutils
+	$(call install_deps,build demo test symbols)
+	@$(MAKE) --no-print-directory demo-programs
+	@SYMBOLS_ADDRESSES=10000 $(RUN) $(call as,e2e,$(wildcard test/e2e/symbols*.sh))
+
+-include $(SYMBOLS_LOOKUP).d $(SYMBOLS_BENCH).d $(SYMBOLS_DIR)/image.d
