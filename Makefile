@@ -131,6 +131,7 @@ PRINT_CONFIG := $(B)/print-config
 TEST_PROGRAMS := $(PRINT_CONFIG) $(HOST_SRCS:test/hosts/%.c=$(B)/test/hosts/%)
 DEMO_PROGRAMS :=
 E2E_TESTS := $(sort $(wildcard test/e2e/*.sh))
+MATRIX_TESTS :=
 GATE_TESTS := $(sort $(wildcard test/gates/*.sh))
 UNIT_TESTS = $(UNIT_SRCS:%.c=$(B)/release/%)
 STRESS_TESTS = $(STRESS_SRCS:%.c=$(B)/release/%)
@@ -189,6 +190,9 @@ stress: $(STRESS_TESTS) ## stress programs: threads against ring, table and hook
 
 e2e: all test-programs ## host programs run under the preloaded object
 	@$(RUN) $(call as,e2e,$(E2E_TESTS))
+
+matrix: all test-programs ## stories x SDKs x ways of loading: each with its labels, without harm
+	@$(RUN) $(call as,matrix,$(MATRIX_TESTS))
 
 san: $(ASAN_TESTS) ## unit tests under the address and undefined-behaviour sanitizers
 	@$(RUN) $(call as,unit,$(ASAN_TESTS))

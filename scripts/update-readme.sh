@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Puts what the code prints into README.md: the configuration table, and with --demo the end of a
 # demo run, which it makes. With --check it changes nothing and fails if the table is out of date.
+# --matrix and --check-matrix do the same for the conformance matrix, as "make matrix" left it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,14 +22,34 @@ replace()
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-build/print-config >"$work/config"
-case ${1-} in
---check)
-	replace config "$work/config" | diff -u README.md - >"$work/diff" || {
-		echo 'update-readme: README.md differs from what build/print-config prints:' >&2
+# check MARKER SOURCE
+check()
+{
+	replace "$1" "$work/$1" | diff -u README.md - >"$work/diff" || {
+		echo "update-readme: README.md differs from what $2 prints:" >&2
 		cat "$work/diff" >&2
 		exit 1
 	}
+}
+
+case ${1-} in
+--matrix | --check-matrix)
+	python3 test/conformance/matrix.py readme build/test/conformance/matrix.json \
+		>"$work/matrix"
+	if [[ $1 == --check-matrix ]]; then
+		check matrix test/conformance/matrix.py
+		exit 0
+	fi
+	replace matrix "$work/matrix" >"$work/README.md"
+	cp "$work/README.md" README.md
+	exit 0
+	;;
+esac
+
+build/print-config >"$work/config"
+case ${1-} in
+--check)
+	check config build/print-config
 	exit 0
 	;;
 --demo)

@@ -5,6 +5,7 @@
 #   stress  a program, exit 0 passes
 #   gate    a script in test/gates, exit 0 passes
 #   e2e     a script in test/e2e, exit 0 passes, 77 skips with its last line as the reason
+#   matrix  the same, and what it prints is shown
 #   cross   the same with the programs for aarch64, which an emulator runs
 #   skip    no path, but the reason why a group of tests is not run
 # Programs below build/aarch64 are run by the emulator as well.
@@ -15,7 +16,7 @@ cd "$(dirname "$0")/.." || exit 1
 
 readonly LOGS=${SPANPROF_TEST_LOGS:-build/test/logs}
 readonly SKIP_STATUS=77
-declare -A LIMIT_S=([unit]=300 [stress]=180 [gate]=120 [e2e]=300 [cross]=300)
+declare -A LIMIT_S=([unit]=300 [stress]=180 [gate]=120 [e2e]=300 [cross]=300 [matrix]=300)
 declare -i passed=0 failed=0 skipped=0
 
 # report STATUS KIND NAME SECONDS [REASON]
@@ -122,6 +123,9 @@ run_plain()
 
 	run_limited "${LIMIT_S[$kind]}" "$log" "${PLAIN_PREFIX[@]}" "$program"
 	rc=$?
+	if [[ $kind == matrix ]]; then
+		cat "$log"
+	fi
 	if ((rc == 0)); then
 		report ok "$kind" "$name" "$(elapsed "$start")"
 	elif ((rc == SKIP_STATUS)); then
@@ -156,7 +160,7 @@ run_one()
 		PLAIN_PREFIX+=("${EMULATOR[@]}")
 		run_plain stress "$program" "$name" "$log"
 		;;
-	gate | e2e)
+	gate | e2e | matrix)
 		PLAIN_PREFIX=(bash)
 		run_plain "$kind" "$program" "$name" "$log"
 		;;

@@ -8,6 +8,7 @@
 #include <opentelemetry/sdk/trace/samplers/always_off_factory.h>
 #include <opentelemetry/sdk/trace/samplers/always_on_factory.h>
 #include <opentelemetry/sdk/trace/simple_processor_factory.h>
+#include <opentelemetry/sdk/trace/tracer_provider.h>
 #include <opentelemetry/sdk/trace/tracer_provider_factory.h>
 #include <opentelemetry/trace/provider.h>
 
@@ -17,6 +18,8 @@ namespace nostd = opentelemetry::nostd;
 namespace sdk = opentelemetry::sdk;
 namespace trace = opentelemetry::trace;
 
+static std::shared_ptr<sdk::trace::TracerProvider> installed;
+
 void set_provider(bool sampled)
 {
 	const char *path = std::getenv("OTELC_SPANS_JSON");
@@ -24,8 +27,14 @@ void set_provider(bool sampled)
 			       : sdk::trace::AlwaysOffSamplerFactory::Create();
 	auto processor = sdk::trace::SimpleSpanProcessorFactory::Create(
 		new_json_exporter(path != nullptr ? path : "/dev/null"));
-	std::shared_ptr<trace::TracerProvider> provider = sdk::trace::TracerProviderFactory::Create(
-		std::move(processor), sdk::resource::Resource::Create({}), std::move(sampler));
 
-	trace::Provider::SetTracerProvider(nostd::shared_ptr<trace::TracerProvider>(provider));
+	installed = sdk::trace::TracerProviderFactory::Create(
+		std::move(processor), sdk::resource::Resource::Create({}), std::move(sampler));
+	trace::Provider::SetTracerProvider(nostd::shared_ptr<trace::TracerProvider>(
+		std::shared_ptr<trace::TracerProvider>(installed)));
+}
+
+void shut_down_provider()
+{
+	installed->Shutdown();
 }

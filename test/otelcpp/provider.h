@@ -6,4 +6,7 @@
 /* Installs it; ended spans are appended to the file that OTELC_SPANS_JSON names, one per line. */
 void set_provider(bool sampled);
 
+/* Shuts it down, but leaves it installed; only the distribution's. */
+void shut_down_provider();
+
 #endif

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the conformance matrix that matrix.conf describes: every story with every SDK, loaded in
+every way, under the profiler and without it.
+
+  matrix.py run SO RESULTS    prints the matrix; fails if a cell does, or if the self-check does
+  matrix.py readme RESULTS    prints the same as the tables of README.md
+
+A cell is proven when each sample taken in the story carried what it has to, each exported span has
+the attribute it has to, and the host noticed nothing: same output, same end as without us.
+"""
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILD = os.path.join("build", "test", "conformance")
+LIMIT_S = 120
+
+# What the environment says, and what the stories are to expect from it. Own id and root's name, or
+# the other way round, so that one run shows both.
+OWN_IDS = ("ids=all names=root", {"SPANPROF_SPAN_ID_SCOPE": "all",
+                                  "SPANPROF_SPAN_NAME_SCOPE": "root"})
+ROOT_IDS = ("ids=root names=all", {"SPANPROF_SPAN_ID_SCOPE": "root",
+                                   "SPANPROF_SPAN_NAME_SCOPE": "all"})
+
+
+class Conf:
+    def __init__(self, path):
+        self.sdks, self.modes, self.second = {}, {}, {}
+        self.exception, self.reasons, self.lacks = {}, {}, {}
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                words = line.split("#")[0].split()
+                if words:
+                    getattr(self, "take_" + words[0])(*words[1:])
+
+    def take_sdk(self, key, *title):
+        self.sdks[key] = " ".join(title)
+
+    def take_mode(self, key, letter, *title):
+        self.modes[key] = (letter, " ".join(title))
+
+    def take_second(self, sdk, other):
+        self.second[sdk] = other
+
+    def take_unseen(self, mode, *words):
+        for sdk in words[:-1]:
+            self.exception[sdk, mode] = ("unseen", words[-1])
+
+    def take_absent(self, mode, *words):
+        for sdk in words[:-1]:
+            self.exception[sdk, mode] = ("absent", words[-1])
+
+    def take_lacks(self, mode, sdk, reason, *story):
+        self.lacks[" ".join(story), sdk, mode] = reason
+
+    def take_reason(self, key, *text):
+        self.reasons[key] = " ".join(text)
+
+
+def command(conf, sdk, mode):
+    """How the host of that SDK is started in that mode, and what the environment adds."""
+    def of(name, which=sdk):
+        return os.path.join(BUILD, which, name)
+
+    opener = os.path.join(BUILD, "opener")
+    first = [opener, "--open", "local", "--plugin", of("plugin.so")]
+    if conf.exception.get((sdk, "local"), ("seen",))[0] != "seen":
+        first = [of("lazy")]
+    return {
+        "lazy": [of("lazy")],
+        "now": [of("now")],
+        "noplt": [of("noplt")],
+        "root": [of("lazy")],
+        "local": [opener, "--open", "local", "--plugin", of("plugin.so")],
+        "global": [opener, "--open", "global", "--plugin", of("plugin.so")],
+        "inside": [opener, "--open", "local", "--plugin", of("inside.so")],
+        "hidden": [opener, "--open", "local", "--plugin", of("hidden.so")],
+        "deepbind": [opener, "--open", "deepbind", "--plugin", of("plugin.so")],
+        "dlsym": [opener, "--open", "local", "--plugin", of("byname.so")],
+        "late": [opener, "--late", "--open", "local", "--plugin", of("plugin.so")],
+        "second": first + ["--second", of("plugin.so", conf.second.get(sdk, sdk))],
+    }[mode]
+
+
+MODE_ENV = {"late": {"SPANPROF_PROFILE": "always"}}
+
+
+def clean_environment():
+    foreign = ("SPANPROF_", "PYROSCOPE_", "OTEL_", "OTELC_", "FIXTURE_", "LD_PRELOAD")
+    env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
+    env["LC_ALL"] = "C"
+    return env
+
+
+def run_host(argv, env):
+    """Every story once: what the host showed, and the verdicts."""
+    with tempfile.TemporaryDirectory(prefix="spanprof-matrix.") as folder:
+        if "LD_PRELOAD" in env:
+            env["SPANPROF_OUTPUT_DIR"] = folder
+        done = subprocess.run(["timeout", "--kill-after=5", str(LIMIT_S)] + argv + [folder],
+                              env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              errors="replace", check=False)
+        verdicts = {}
+        path = os.path.join(folder, "verdicts")
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                for line in file:
+                    kind, rest = line.rstrip("\n").split(" ", 1)
+                    story, detail = rest.split(":", 1)
+                    verdicts[story] = (kind, detail.strip())
+    # What the profiler says is its own; the rest is the host's.
+    stderr = [x for x in done.stderr.splitlines() if not x.startswith("spanprof[")]
+    return done.returncode, done.stdout, "\n".join(stderr), verdicts
+
+
+def sections(stdout):
+    """What each story showed."""
+    out, name = {}, None
+    for line in stdout.splitlines():
+        if line.startswith("== "):
+            name = line[3:]
+            out[name] = []
+        elif name is not None:
+            out[name].append(line)
+    return out
+
+
+def judge(with_us, without):
+    """One verdict per story from the two runs."""
+    _, out_with, err_with, verdicts = with_us
+    _, out_without, err_without, bare = without
+    shown, alone = sections(out_with), sections(out_without)
+    cells = {}
+    for story in alone:
+        kind, detail = verdicts.get(story, ("fail", "no verdict: " + err_with[-300:]))
+        if kind == "silent":
+            kind, detail = "fail", "the profiler was not there"
+        if bare.get(story, ("none",))[0] not in ("silent", "na"):
+            kind, detail = "fail", "without the profiler: " + err_without[-300:]
+        if shown.get(story) != alone[story]:
+            kind, detail = "fail", detail + " the host noticed: " + difference(
+                alone[story], shown.get(story, []))
+        cells[story] = (kind, detail)
+    if with_us[0] != without[0] or err_with != err_without:
+        cells = {s: ("fail", "the host ended %d, not %d: %s" % (
+            with_us[0], without[0], err_with[-300:])) for s in alone or ["(no story)"]}
+    return cells
+
+
+def difference(expected, found):
+    for i, line in enumerate(expected):
+        if i >= len(found) or found[i] != line:
+            return '"%s" for "%s"' % (found[i] if i < len(found) else "", line)
+    return "more lines"
+
+
+def run_cell(conf, so, sdk, mode, labels=None, more=None, preload=True):
+    """All stories of one SDK in one mode. labels, more and preload seed faults."""
+    expected, scopes = ROOT_IDS if mode == "root" else OWN_IDS
+    kind, _ = conf.exception.get((sdk, mode), ("seen", None))
+    argv = command(conf, sdk, mode)
+    env = clean_environment()
+    without = run_host(argv, dict(env))
+    env.update(scopes)
+    env.update(MODE_ENV.get(mode, {}))
+    env.update(more or {})
+    env["SPANPROF_FLUSH_TIMEOUT"] = "0"
+    env["CONFORMANCE_LABELS"] = labels or ("unseen" if kind == "unseen" else expected)
+    if preload:
+        env["LD_PRELOAD"] = so
+    return judge(run_host(argv, env), without)
+
+
+def self_check(conf, so):
+    """Each way in which a cell can fail does make cells fail."""
+    wrong = []
+
+    def must_fail(what, story, **fault):
+        sdk = fault.pop("sdk", "otelc")
+        cells = run_cell(conf, so, sdk, fault.pop("mode", "lazy"), **fault)
+        if cells[story][0] != "fail":
+            wrong.append(what)
+
+    must_fail("another span's id", "nested", more={"SPANPROF_SPAN_ID_SCOPE": "root"})
+    must_fail("another span's name", "nested", more={"SPANPROF_SPAN_NAME_SCOPE": "all"})
+    must_fail("no trace id", "single", more={"SPANPROF_TRACE_ID": "false"})
+    must_fail("no attribute", "single", more={"SPANPROF_ATTRIBUTES": "never"})
+    must_fail("a profiler that does nothing", "single", more={"SPANPROF_DISABLED": "true"})
+    must_fail("no profiler", "single", preload=False)
+    must_fail("a label where none is expected", "single", labels="unseen")
+    must_fail("spans that are not seen", "single", mode="hidden", labels=OWN_IDS[0])
+    told = (0, "== s\nstart a\nstatus 700\n", "", {"s": ("ok", "")})
+    for what, other in (("another line", "== s\nstart b\nstatus 700\n"),
+                        ("another end", "== s\nstart a\nstatus 6\n")):
+        if judge((0, other, "", {"s": ("ok", "")}),
+                 (0, told[1], "", {"s": ("silent", "")}))["s"][0] != "fail":
+            wrong.append(what)
+    return wrong
+
+
+SYMBOL = {"ok": "+", "unseen": "0", "na": ".", "absent": " ", "fail": "F"}
+
+
+def run(so):
+    conf = Conf(os.path.join(HERE, "matrix.conf"))
+    pairs = [(s, m) for s in conf.sdks for m in conf.modes
+             if conf.exception.get((s, m), ("",))[0] != "absent"]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        jobs = {p: pool.submit(run_cell, conf, so, *p) for p in pairs}
+        check = pool.submit(self_check, conf, so)
+        cells = {p: job.result() for p, job in jobs.items()}
+        wrong = check.result()
+    stories = list(cells[pairs[0]])
+    result = {}
+    for story in stories:
+        for sdk in conf.sdks:
+            for mode in conf.modes:
+                kind, why = conf.exception.get((sdk, mode), ("seen", ""))
+                verdict, detail = cells.get((sdk, mode), {}).get(story, ("fail", "not told"))
+                if kind == "absent":
+                    verdict, detail = "absent", why
+                elif (story, sdk, mode) in conf.lacks:
+                    verdict, detail = "na", conf.lacks[story, sdk, mode]
+                elif kind == "unseen" and verdict == "ok":
+                    verdict, detail = "unseen", why
+                result["%s|%s|%s" % (story, sdk, mode)] = [verdict, detail]
+    return conf, stories, result, wrong
+
+
+def show(conf, stories, result):
+    sdks = list(conf.sdks)
+    width = max(max(len(conf.sdks[s]) for s in sdks), len(conf.modes)) + 1
+    first = max(len(s) for s in stories) + 2
+    print("conformance: one character per way of loading")
+    for letter, title in conf.modes.values():
+        print("  %s  %s" % (letter, title))
+    print("  + labels and attributes proven   0 proven not to be seen, and unharmed   "
+          ". no such operation   F failed\n")
+    print(" " * first + "".join(conf.sdks[s].ljust(width) for s in sdks).rstrip())
+    letters = "".join(letter for letter, _ in conf.modes.values())
+    print(" " * first + "".join(letters.ljust(width) for _ in sdks).rstrip())
+    for story in stories:
+        row = ["".join(SYMBOL[result["%s|%s|%s" % (story, s, m)][0]] for m in conf.modes)
+               for s in sdks]
+        print(story.ljust(first) + "".join(r.ljust(width) for r in row).rstrip())
+
+
+def reason_numbers(conf, result):
+    used = {d for v, d in result.values() if v in ("na", "absent", "unseen")}
+    unknown = used - set(conf.reasons)
+    if unknown:
+        sys.exit("matrix.conf has no reason %s" % ", ".join(sorted(unknown)))
+    return {k: i + 1 for i, k in enumerate(k for k in conf.reasons if k in used)}
+
+
+def story_cell(conf, result, number, story, sdk):
+    """One SDK's modes taken together."""
+    got = [result["%s|%s|%s" % (story, sdk, m)] for m in conf.modes]
+    if any(v == "fail" for v, _ in got):
+        return "**fails**"
+    proven = sum(v == "ok" for v, _ in got)
+    lacks = {d for v, d in got if v == "na"}
+    return "%d" % proven if proven else "– " + ", ".join("[%d]" % number[d] for d in sorted(lacks))
+
+
+def mode_cell(conf, result, number, stories, sdk, mode):
+    """One SDK's stories taken together."""
+    got = [result["%s|%s|%s" % (s, sdk, mode)] for s in stories]
+    if any(v == "fail" for v, _ in got):
+        return "**fails**"
+    kind, why = conf.exception.get((sdk, mode), ("seen", ""))
+    if kind == "absent":
+        return "– [%d]" % number[why]
+    if kind == "unseen":
+        return "not seen [%d]" % number[why]
+    return "%d" % sum(v == "ok" for v, _ in got)
+
+
+def table(head, rows):
+    print("| " + " | ".join(head) + " |")
+    print("|---" * len(head) + "|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    print()
+
+
+def readme(conf, stories, result):
+    number = reason_numbers(conf, result)
+    sdks = list(conf.sdks)
+    head = [conf.sdks[s].replace("-B", "`-B").replace("lic", "lic`") for s in sdks]
+    print("Stories, and in how many ways of loading each is proven:\n")
+    table(["story"] + head,
+          [[story] + [story_cell(conf, result, number, story, s) for s in sdks]
+           for story in stories])
+    print("Ways of loading, and how many stories are proven in each:\n")
+    table(["way of loading"] + head,
+          [[letter + ": " + title] + [mode_cell(conf, result, number, stories, s, m) for s in sdks]
+           for m, (letter, title) in conf.modes.items()])
+    for key, i in number.items():
+        print("- [%d] %s" % (i, conf.reasons[key]))
+
+
+def main():
+    if sys.argv[1] == "readme":
+        with open(sys.argv[2], encoding="utf-8") as file:
+            saved = json.load(file)
+        readme(Conf(os.path.join(HERE, "matrix.conf")), saved["stories"], saved["result"])
+        return 0
+    conf, stories, result, wrong = run(sys.argv[2])
+    with open(sys.argv[3], "w", encoding="utf-8") as file:
+        json.dump({"stories": stories, "result": result}, file)
+    show(conf, stories, result)
+    count = {v: sum(r[0] == v for r in result.values()) for v in SYMBOL}
+    reason_numbers(conf, result)
+    print("\n%d cells proven, %d proven not to be seen, %d without the operation, %d failed"
+          % (count["ok"], count["unseen"], count["na"], count["fail"]))
+    for cell, (verdict, detail) in result.items():
+        if verdict == "fail":
+            print("FAIL %s: %s" % (cell, detail))
+    for what in wrong:
+        print("FAIL self-check: %s makes no cell fail" % what)
+    return 1 if count["fail"] or wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The conformance suite: one table of stories, a driver per SDK, and hosts for every way of linking
+# and loading them. What of it runs, and how, is in matrix.conf.
+
+CONFORMANCE_DIR := $(B)/test/conformance
+CONFORMANCE_HDRS := $(wildcard test/conformance/*.h) test/hosts/host.h
+CONFORMANCE_HOST_SRCS := $(addprefix test/conformance/,main.c probe.c second.c stories.c story.c)
+CONFORMANCE_DORSAL := $(B)/test/libopentelemetry-c.so.1
+CONFORMANCE_OTELC := $(B)/test/otelc/libopentelemetry_c_api.so
+# Spelled out, because the modules of these folders are read after this one.
+CONFORMANCE_OTELCPP := $(B)/test/otelcpp
+CONFORMANCE_MINI := v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic
+CONFORMANCE_RPATH := -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/../..',-rpath,'$$ORIGIN/../../otelc'
+
+# Of each C SDK: its library, how to link with it, and its sources for a plugin that has it inside.
+CONFORMANCE_C := otelc dorsal
+CONFORMANCE_LIB_otelc := $(CONFORMANCE_OTELC)
+CONFORMANCE_LIBS_otelc := -L$(B)/test/otelc -lopentelemetry_c_api
+CONFORMANCE_INSIDE_otelc := $(addprefix $(CONFORMANCE_DIR)/otelc/sdk-,context.o record.o trace.o)
+CONFORMANCE_LIB_dorsal := $(CONFORMANCE_DORSAL)
+CONFORMANCE_LIBS_dorsal := -L$(B)/test -lopentelemetry-c
+CONFORMANCE_INSIDE_dorsal := $(patsubst %.cc,$(B)/%.o,$(wildcard test/sdk/*.cc))
+CONFORMANCE_INSIDE_LIBS_dorsal = $(TEST_SDK_OTEL)
+
+CONFORMANCE_FLAGS_lazy := -Wl,-z,lazy
+CONFORMANCE_FLAGS_now := -Wl,-z,now
+CONFORMANCE_FLAGS_noplt := -fno-plt
+
+CONFORMANCE_CFLAGS = $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS)
+
+$(CONFORMANCE_DIR)/%.o: test/conformance/%.c $(CONFORMANCE_HDRS) $(wildcard sampler/*.h)
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CC) $(CONFORMANCE_CFLAGS) -c -o $@ $<
+
+$(CONFORMANCE_DIR)/otelc/sdk-%.o: test/otelc/%.c $(wildcard test/otelc/*.h)
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CC) $(CONFORMANCE_CFLAGS) -c -o $@ $<
+
+CONFORMANCE_HOST := $(CONFORMANCE_HOST_SRCS:test/conformance/%.c=$(CONFORMANCE_DIR)/%.o)
+
+$(CONFORMANCE_DIR)/opener: $(CONFORMANCE_HOST)
+	$(call say,HOST,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -ldl -lpthread
+
+CONFORMANCE_PROGRAMS := $(CONFORMANCE_DIR)/opener
+
+# $(call conformance_c,sdk)
+define conformance_c
+$(foreach mode,lazy now noplt,
+$(CONFORMANCE_DIR)/$(1)/$(mode): test/conformance/driver_$(1).c $(CONFORMANCE_HDRS) \
+		$(CONFORMANCE_HOST) $(CONFORMANCE_LIB_$(1))
+	@mkdir -p $$(@D)
+	$$(call say,HOST,$$@)
+	$$(Q)$$(CC) $$(CONFORMANCE_CFLAGS) $(CONFORMANCE_FLAGS_$(mode)) -o $$@ $$< $(CONFORMANCE_HOST) \
+		$(CONFORMANCE_LIBS_$(1)) $$(CONFORMANCE_RPATH) -ldl -lpthread $$(LDFLAGS)
+)
+$(CONFORMANCE_DIR)/$(1)/plugin.so: test/conformance/driver_$(1).c $(CONFORMANCE_HDRS) \
+		$(CONFORMANCE_LIB_$(1))
+	@mkdir -p $$(@D)
+	$$(call say,HOST,$$@)
+	$$(Q)$$(CC) $$(CONFORMANCE_CFLAGS) -shared -o $$@ $$< $(CONFORMANCE_LIBS_$(1)) $$(CONFORMANCE_RPATH) \
+		$$(LDFLAGS)
+$(CONFORMANCE_DIR)/$(1)/byname.so: test/conformance/driver_$(1).c $(CONFORMANCE_HDRS) \
+		$(CONFORMANCE_LIB_$(1))
+	@mkdir -p $$(@D)
+	$$(call say,HOST,$$@)
+	$$(Q)$$(CC) $$(CONFORMANCE_CFLAGS) -DBY_DLSYM='"$(notdir $(CONFORMANCE_LIB_$(1)))"' -shared -o $$@ $$< \
+		$$(CONFORMANCE_RPATH) -ldl $$(LDFLAGS)
+$(CONFORMANCE_DIR)/$(1)/driver.o: test/conformance/driver_$(1).c $(CONFORMANCE_HDRS)
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(CONFORMANCE_CFLAGS) -c -o $$@ $$<
+$(CONFORMANCE_DIR)/$(1)/inside.so: $(CONFORMANCE_DIR)/$(1)/driver.o $(CONFORMANCE_INSIDE_$(1))
+	$$(call say,HOST,$$@)
+	$$(Q)$$(CXX) $$(CXXFLAGS) -shared -o $$@ $$^ $$(CONFORMANCE_INSIDE_LIBS_$(1)) $$(LDFLAGS)
+$(CONFORMANCE_DIR)/$(1)/hidden.so: $(CONFORMANCE_DIR)/$(1)/driver.o $(CONFORMANCE_INSIDE_$(1)) \
+		test/conformance/hidden.map
+	$$(call say,HOST,$$@)
+	$$(Q)$$(CXX) $$(CXXFLAGS) -shared -Wl,--version-script=test/conformance/hidden.map \
+		-o $$@ $$(filter %.o,$$^) $$(CONFORMANCE_INSIDE_LIBS_$(1)) $$(LDFLAGS)
+CONFORMANCE_PROGRAMS += $(addprefix $(CONFORMANCE_DIR)/$(1)/,lazy now noplt plugin.so byname.so \
+	inside.so hidden.so)
+endef
+$(foreach sdk,$(CONFORMANCE_C),$(eval $(call conformance_c,$(sdk))))
+
+# $(call conformance_cpp,build)
+define conformance_cpp
+$(CONFORMANCE_DIR)/$(1)/driver.o: test/conformance/driver_otelcpp.cc $(CONFORMANCE_HDRS)
+	@mkdir -p $$(@D)
+	$$(call say,CXX,$$@)
+	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) \
+		$(if $(filter debian,$(1)),,-DDRIVER_MINI) -c -o $$@ $$<
+$(CONFORMANCE_DIR)/$(1)/driver-noplt.o: test/conformance/driver_otelcpp.cc $(CONFORMANCE_HDRS)
+	@mkdir -p $$(@D)
+	$$(call say,CXX,$$@)
+	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) -fno-plt \
+		$(if $(filter debian,$(1)),,-DDRIVER_MINI) -c -o $$@ $$<
+$(foreach mode,lazy now noplt,
+$(CONFORMANCE_DIR)/$(1)/$(mode): $(CONFORMANCE_DIR)/$(1)/driver$(if $(filter noplt,$(mode)),-noplt).o \
+		$(CONFORMANCE_HOST) $(CONFORMANCE_LIB_$(1))
+	$$(call say,HOST,$$@)
+	$$(Q)$$(CXX) $$(CXXFLAGS) $$(filter-out -fno-plt,$(CONFORMANCE_FLAGS_$(mode))) -o $$@ $$(filter %.o,$$^) \
+		$$(CONFORMANCE_LIBS_$(1)) -ldl -lpthread $$(LDFLAGS)
+)
+$(CONFORMANCE_DIR)/$(1)/plugin.so: $(CONFORMANCE_DIR)/$(1)/driver.o $(CONFORMANCE_LIB_$(1))
+	$$(call say,HOST,$$@)
+	$$(Q)$$(CXX) $$(CXXFLAGS) -shared -o $$@ $$(filter %.o,$$^) $$(CONFORMANCE_LIBS_$(1)) $$(LDFLAGS)
+CONFORMANCE_PROGRAMS += $(addprefix $(CONFORMANCE_DIR)/$(1)/,lazy now noplt plugin.so)
+endef
+
+CONFORMANCE_LIB_debian := $(CONFORMANCE_OTELCPP)/debian/provider.o $(B)/test/sdk/json_exporter.o
+CONFORMANCE_LIBS_debian = $(TEST_SDK_OTEL)
+$(foreach build,$(CONFORMANCE_MINI),\
+	$(eval CONFORMANCE_LIB_$(build) := $(CONFORMANCE_OTELCPP)/$(build)/libmini.so)\
+	$(eval CONFORMANCE_LIBS_$(build) := -L$(CONFORMANCE_OTELCPP)/$(build) -lmini \
+		-Wl,-rpath,'$$$$ORIGIN/../../otelcpp/$(build)'))
+$(foreach build,debian $(CONFORMANCE_MINI),$(eval $(call conformance_cpp,$(build))))
+
+# The small SDKs inside the plugin.
+define conformance_inside
+$(CONFORMANCE_DIR)/$(1)/inside.so: $(CONFORMANCE_DIR)/$(1)/driver.o $(CONFORMANCE_OTELCPP)/$(1)/mini_sdk.o
+	$$(call say,HOST,$$@)
+	$$(Q)$$(CXX) $$(CXXFLAGS) -shared $$(OTELCPP_LDFLAGS_$(1)) -o $$@ $$^ $$(LDFLAGS)
+$(CONFORMANCE_DIR)/$(1)/hidden.so: $(CONFORMANCE_DIR)/$(1)/driver.o $(CONFORMANCE_OTELCPP)/$(1)/mini_sdk.o \
+		test/conformance/hidden.map
+	$$(call say,HOST,$$@)
+	$$(Q)$$(CXX) $$(CXXFLAGS) -shared -Wl,--version-script=test/conformance/hidden.map \
+		-o $$@ $$(filter %.o,$$^) $$(LDFLAGS)
+CONFORMANCE_PROGRAMS += $(addprefix $(CONFORMANCE_DIR)/$(1)/,inside.so hidden.so)
+endef
+$(foreach build,$(CONFORMANCE_MINI),$(eval $(call conformance_inside,$(build))))
+
+TEST_PROGRAMS += $(CONFORMANCE_PROGRAMS)
+MATRIX_TESTS += test/conformance/matrix.sh
