@@ -27,6 +27,7 @@ enum driver_need {
 	NEED_RENAME,
 	NEED_SHUTDOWN,
 	NEED_NO_SCOPE, /* starting does not attach */
+	NEED_PROVIDER, /* a provider that does not sample, or none */
 	NEED_WRAPPER,  /* the SDK hands its spans on to another that is hooked too */
 	NEEDS
 };

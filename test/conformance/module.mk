@@ -6,7 +6,7 @@
 CONFORMANCE_DIR := $(B)/test/conformance
 CONFORMANCE_HDRS := $(wildcard test/conformance/*.h) test/hosts/host.h
 CONFORMANCE_HOST_SRCS := $(addprefix test/conformance/,main.c probe.c second.c stories.c story.c)
-CONFORMANCE_DORSAL := $(B)/test/libopentelemetry-c.so.1
+CONFORMANCE_DORSAL := $(B)/test/libopentelemetry-c.so
 CONFORMANCE_OTELC := $(B)/test/otelc/libopentelemetry_c_api.so
 # Spelled out, because the modules of these folders are read after this one.
 CONFORMANCE_OTELCPP := $(B)/test/otelcpp
@@ -14,7 +14,26 @@ CONFORMANCE_MINI := v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic
 CONFORMANCE_RPATH := -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/../..',-rpath,'$$ORIGIN/../../otelc'
 
 # Of each C SDK: its library, how to link with it, and its sources for a plugin that has it inside.
-CONFORMANCE_C := otelc dorsal
+CONFORMANCE_C := otelc dorsal haproxy22 haproxy33 haproxy_cpp
+CONFORMANCE_HAPROXY := $(B)/test/haproxy
+$(foreach sdk,haproxy22 haproxy33 haproxy_cpp,$(eval CONFORMANCE_DRIVER_$(sdk) := haproxy))
+CONFORMANCE_DEFS_haproxy22 := -DFIXTURE_API=9
+CONFORMANCE_DEFS_haproxy33 := -DFIXTURE_API=11
+CONFORMANCE_DEFS_haproxy_cpp := -DFIXTURE_API=11 -DDRIVER_OVER_CPP
+CONFORMANCE_LIB_haproxy22 := $(CONFORMANCE_HAPROXY)/2.2/libopentelemetry-c-wrapper.so.5
+CONFORMANCE_LIB_haproxy33 := $(CONFORMANCE_HAPROXY)/3.3/libopentelemetry-c-wrapper.so.9
+CONFORMANCE_LIB_haproxy_cpp := $(CONFORMANCE_HAPROXY)/over_cpp/libopentelemetry-c-wrapper.so.9
+CONFORMANCE_RPATH_haproxy22 := -Wl,-rpath,'$$ORIGIN/../../haproxy/2.2'
+CONFORMANCE_RPATH_haproxy33 := -Wl,-rpath,'$$ORIGIN/../../haproxy/3.3'
+CONFORMANCE_RPATH_haproxy_cpp := -Wl,-rpath,'$$ORIGIN/../../haproxy/over_cpp'
+$(foreach sdk,haproxy22 haproxy33 haproxy_cpp,$(eval \
+	CONFORMANCE_LIBS_$(sdk) := $(CONFORMANCE_LIB_$(sdk))))
+$(foreach sdk,haproxy22 haproxy33,$(eval \
+	CONFORMANCE_INSIDE_$(sdk) := $(addprefix $(CONFORMANCE_DIR)/$(sdk)/sdk-,record.o spans.o tracer.o)))
+CONFORMANCE_RELEASE_haproxy22 := 2.2.1-204
+CONFORMANCE_RELEASE_haproxy33 := 3.3.0-1234
+CONFORMANCE_DRIVER_otelc := otelc
+CONFORMANCE_DRIVER_dorsal := dorsal
 CONFORMANCE_LIB_otelc := $(CONFORMANCE_OTELC)
 CONFORMANCE_LIBS_otelc := -L$(B)/test/otelc -lopentelemetry_c_api
 CONFORMANCE_INSIDE_otelc := $(addprefix $(CONFORMANCE_DIR)/otelc/sdk-,context.o record.o trace.o)
@@ -39,6 +58,16 @@ $(CONFORMANCE_DIR)/otelc/sdk-%.o: test/otelc/%.c $(wildcard test/otelc/*.h)
 	$(call say,HOST,$@)
 	$(Q)$(CC) $(CONFORMANCE_CFLAGS) -c -o $@ $<
 
+# $(call conformance_haproxy,sdk)
+define conformance_haproxy
+$(CONFORMANCE_DIR)/$(1)/sdk-%.o: test/haproxy/%.c $(wildcard test/haproxy/*.h)
+	@mkdir -p $$(@D)
+	$$(call say,HOST,$$@)
+	$$(Q)$$(CC) $$(CONFORMANCE_CFLAGS) $(CONFORMANCE_DEFS_$(1)) \
+		'-DFIXTURE_RELEASE="$(CONFORMANCE_RELEASE_$(1))"' -c -o $$@ $$<
+endef
+$(foreach sdk,haproxy22 haproxy33,$(eval $(call conformance_haproxy,$(sdk))))
+
 CONFORMANCE_HOST := $(CONFORMANCE_HOST_SRCS:test/conformance/%.c=$(CONFORMANCE_DIR)/%.o)
 
 $(CONFORMANCE_DIR)/opener: $(CONFORMANCE_HOST)
@@ -50,28 +79,34 @@ CONFORMANCE_PROGRAMS := $(CONFORMANCE_DIR)/opener
 # $(call conformance_c,sdk)
 define conformance_c
 $(foreach mode,lazy now noplt,
-$(CONFORMANCE_DIR)/$(1)/$(mode): test/conformance/driver_$(1).c $(CONFORMANCE_HDRS) \
+$(CONFORMANCE_DIR)/$(1)/$(mode): test/conformance/driver_$(CONFORMANCE_DRIVER_$(1)).c $(CONFORMANCE_HDRS) \
 		$(CONFORMANCE_HOST) $(CONFORMANCE_LIB_$(1))
 	@mkdir -p $$(@D)
 	$$(call say,HOST,$$@)
-	$$(Q)$$(CC) $$(CONFORMANCE_CFLAGS) $(CONFORMANCE_FLAGS_$(mode)) -o $$@ $$< $(CONFORMANCE_HOST) \
-		$(CONFORMANCE_LIBS_$(1)) $$(CONFORMANCE_RPATH) -ldl -lpthread $$(LDFLAGS)
+	$$(Q)$$(CC) $$(CONFORMANCE_CFLAGS) $(CONFORMANCE_DEFS_$(1)) $(CONFORMANCE_FLAGS_$(mode)) -o $$@ $$< $(CONFORMANCE_HOST) \
+		$(CONFORMANCE_LIBS_$(1)) $$(CONFORMANCE_RPATH) $$(CONFORMANCE_RPATH_$(1)) -ldl -lpthread $$(LDFLAGS)
 )
-$(CONFORMANCE_DIR)/$(1)/plugin.so: test/conformance/driver_$(1).c $(CONFORMANCE_HDRS) \
+$(CONFORMANCE_DIR)/$(1)/plugin.so: test/conformance/driver_$(CONFORMANCE_DRIVER_$(1)).c $(CONFORMANCE_HDRS) \
 		$(CONFORMANCE_LIB_$(1))
 	@mkdir -p $$(@D)
 	$$(call say,HOST,$$@)
-	$$(Q)$$(CC) $$(CONFORMANCE_CFLAGS) -shared -o $$@ $$< $(CONFORMANCE_LIBS_$(1)) $$(CONFORMANCE_RPATH) \
+	$$(Q)$$(CC) $$(CONFORMANCE_CFLAGS) $(CONFORMANCE_DEFS_$(1)) -shared -o $$@ $$< $(CONFORMANCE_LIBS_$(1)) $$(CONFORMANCE_RPATH) $$(CONFORMANCE_RPATH_$(1)) \
 		$$(LDFLAGS)
-$(CONFORMANCE_DIR)/$(1)/byname.so: test/conformance/driver_$(1).c $(CONFORMANCE_HDRS) \
+$(CONFORMANCE_DIR)/$(1)/byname.so: test/conformance/driver_$(CONFORMANCE_DRIVER_$(1)).c $(CONFORMANCE_HDRS) \
 		$(CONFORMANCE_LIB_$(1))
 	@mkdir -p $$(@D)
 	$$(call say,HOST,$$@)
-	$$(Q)$$(CC) $$(CONFORMANCE_CFLAGS) -DBY_DLSYM='"$(notdir $(CONFORMANCE_LIB_$(1)))"' -shared -o $$@ $$< \
-		$$(CONFORMANCE_RPATH) -ldl $$(LDFLAGS)
-$(CONFORMANCE_DIR)/$(1)/driver.o: test/conformance/driver_$(1).c $(CONFORMANCE_HDRS)
+	$$(Q)$$(CC) $$(CONFORMANCE_CFLAGS) $(CONFORMANCE_DEFS_$(1)) -DBY_DLSYM='"$(notdir $(CONFORMANCE_LIB_$(1)))"' -shared -o $$@ $$< \
+		$$(CONFORMANCE_RPATH) $$(CONFORMANCE_RPATH_$(1)) -ldl $$(LDFLAGS)
+$(CONFORMANCE_DIR)/$(1)/driver.o: test/conformance/driver_$(CONFORMANCE_DRIVER_$(1)).c $(CONFORMANCE_HDRS)
 	@mkdir -p $$(@D)
-	$$(Q)$$(CC) $$(CONFORMANCE_CFLAGS) -c -o $$@ $$<
+	$$(Q)$$(CC) $$(CONFORMANCE_CFLAGS) $(CONFORMANCE_DEFS_$(1)) -c -o $$@ $$<
+CONFORMANCE_PROGRAMS += $(addprefix $(CONFORMANCE_DIR)/$(1)/,lazy now noplt plugin.so byname.so)
+endef
+$(foreach sdk,$(CONFORMANCE_C),$(eval $(call conformance_c,$(sdk))))
+
+# $(call conformance_c_inside,sdk): with the SDK's objects in the plugin.
+define conformance_c_inside
 $(CONFORMANCE_DIR)/$(1)/inside.so: $(CONFORMANCE_DIR)/$(1)/driver.o $(CONFORMANCE_INSIDE_$(1))
 	$$(call say,HOST,$$@)
 	$$(Q)$$(CXX) $$(CXXFLAGS) -shared -o $$@ $$^ $$(CONFORMANCE_INSIDE_LIBS_$(1)) $$(LDFLAGS)
@@ -80,10 +115,9 @@ $(CONFORMANCE_DIR)/$(1)/hidden.so: $(CONFORMANCE_DIR)/$(1)/driver.o $(CONFORMANC
 	$$(call say,HOST,$$@)
 	$$(Q)$$(CXX) $$(CXXFLAGS) -shared -Wl,--version-script=test/conformance/hidden.map \
 		-o $$@ $$(filter %.o,$$^) $$(CONFORMANCE_INSIDE_LIBS_$(1)) $$(LDFLAGS)
-CONFORMANCE_PROGRAMS += $(addprefix $(CONFORMANCE_DIR)/$(1)/,lazy now noplt plugin.so byname.so \
-	inside.so hidden.so)
+CONFORMANCE_PROGRAMS += $(addprefix $(CONFORMANCE_DIR)/$(1)/,inside.so hidden.so)
 endef
-$(foreach sdk,$(CONFORMANCE_C),$(eval $(call conformance_c,$(sdk))))
+$(foreach sdk,$(CONFORMANCE_C),$(if $(CONFORMANCE_INSIDE_$(sdk)),$(eval $(call conformance_c_inside,$(sdk)))))
 
 # $(call conformance_cpp,build)
 define conformance_cpp

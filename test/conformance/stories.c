@@ -380,7 +380,7 @@ static void deep(void)
 static void wrapped(void)
 {
 	struct span *a = story_start("a", NULL);
-	struct span *b = story_start_ambient("b", a);
+	struct span *b = story_start("b", a);
 
 	story_open(2);
 	story_finish(b);
@@ -410,8 +410,8 @@ const struct story stories[] = {
 	{"destroyed, not ended", NEED(DESTROY), PROVIDER_SAMPLED, destroy_only},
 	{"never ended", 0, PROVIDER_SAMPLED, never_ended},
 	{"renamed", NEED(RENAME), PROVIDER_SAMPLED, renamed},
-	{"unsampled", 0, PROVIDER_UNSAMPLED, silent},
-	{"no SDK installed", 0, PROVIDER_NONE, silent},
+	{"unsampled", NEED(PROVIDER), PROVIDER_UNSAMPLED, silent},
+	{"no SDK installed", NEED(PROVIDER), PROVIDER_NONE, silent},
 	{"started after shutdown", NEED(SHUTDOWN), PROVIDER_SAMPLED, after_shutdown},
 	{"interleaved roots", NEED(ROOT) | NEED(NO_SCOPE), PROVIDER_SAMPLED, interleaved},
 	{"80 deep", NEED(PARENT), PROVIDER_SAMPLED, deep},

@@ -12,7 +12,7 @@
 
 #include "test/haproxy/record.h"
 
-#define SPANS_MAX 64
+#define SPANS_MAX 128
 #define ATTRIBUTES_MAX 8
 #define TEXT_MAX 512
 
