@@ -79,6 +79,8 @@ def command(conf, sdk, mode):
         "global": [opener, "--open", "global", "--plugin", of("plugin.so")],
         "inside": [opener, "--open", "local", "--plugin", of("inside.so")],
         "hidden": [opener, "--open", "local", "--plugin", of("hidden.so")],
+        "deepbind_on": [opener, "--open", "deepbind", "--plugin", of("plugin.so")],
+        "dlsym_on": [opener, "--open", "local", "--plugin", of("byname.so")],
         "deepbind": [opener, "--open", "deepbind", "--plugin", of("plugin.so")],
         "dlsym": [opener, "--open", "local", "--plugin", of("byname.so")],
         "late": [opener, "--late", "--open", "local", "--plugin", of("plugin.so")],
@@ -86,7 +88,11 @@ def command(conf, sdk, mode):
     }[mode]
 
 
-MODE_ENV = {"late": {"SPANPROF_PROFILE": "always"}}
+MODE_ENV = {
+    "late": {"SPANPROF_PROFILE": "always"},
+    "deepbind_on": {"SPANPROF_DEEPBIND": "true"},
+    "dlsym_on": {"SPANPROF_HOOK_DLSYM": "true"},
+}
 
 
 def clean_environment():
