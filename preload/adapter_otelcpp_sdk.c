@@ -10,6 +10,7 @@
 
 #include "preload/adapter_otelcpp_call.h"
 #include "preload/elf_walk.h"
+#include "preload/got.h"
 #include "preload/resolve.h"
 #include "sampler/arch_sig.h"
 #include "sampler/compiler.h"
@@ -87,13 +88,25 @@ static bool layout_fits(struct sp_otelcpp *sdk)
 	       slot_is(sdk, sdk->span_vptr, n->slot_end, SP_OTELCPP_REAL_END);
 }
 
+/*
+ * A variable of an inline function: each object that was built with the headers defines it, a plugin
+ * as well as the library it brings, and the loader chose one of them.
+ */
+static const void *find_storage(const struct sp_otelcpp *sdk)
+{
+	const void *storage = sdk->linked_storage;
+
+	if (storage == NULL && atomic_load_explicit(&sdk->found, memory_order_acquire))
+		storage = sp_got_reference(&sdk->object, sdk->names->storage);
+	return storage != NULL ? storage : sp_otelcpp_find(sdk, sdk->names->storage);
+}
+
 bool sp_otelcpp_decide(struct sp_otelcpp *sdk)
 {
 	/* Two threads may both try; they find and store the same. */
 	int state = layout_fits(sdk) ? SP_OTELCPP_KNOWN : SP_OTELCPP_REJECTED;
 
-	sdk->storage = sdk->linked_storage != NULL ? sdk->linked_storage
-						   : sp_otelcpp_find(sdk, sdk->names->storage);
+	sdk->storage = find_storage(sdk);
 	/* pairs with sp_otelcpp_known() */
 	atomic_store_explicit(&sdk->state, state, memory_order_release);
 	return state == SP_OTELCPP_KNOWN;

@@ -195,3 +195,39 @@ bool sp_got_visit(sp_got_choose *choose, sp_got_changed *changed)
 	(void)dl_iterate_phdr(visit, &v);
 	return v.complete;
 }
+
+struct reference {
+	const struct sp_elf_range *object;
+	const char *name;
+	const void *found;
+};
+
+static int visit_reference(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct reference *want = arg;
+	struct importer m;
+
+	if (!read_importer(info, (uintptr_t)sysconf(_SC_PAGESIZE), &m) ||
+	    m.range.start != want->object->start)
+		return 0;
+	for (size_t i = 0; i < m.rela_size / sizeof(*m.rela); i++) {
+		const ElfW(Rela) *r = &m.rela[i];
+		const ElfW(Sym) *symbol = &m.sym[ELF64_R_SYM(r->r_info)];
+
+		if (ELF64_R_TYPE(r->r_info) == TYPE_GLOB_DAT && ELF64_R_SYM(r->r_info) != 0 &&
+		    strcmp(m.str + symbol->st_name, want->name) == 0) {
+			want->found = *(const void *const *)(m.base + r->r_offset);
+			break;
+		}
+	}
+	return 1;
+}
+
+const void *sp_got_reference(const struct sp_elf_range *object, const char *name)
+{
+	struct reference want = {.object = object, .name = name};
+
+	if (object->size != 0)
+		(void)dl_iterate_phdr(visit_reference, &want);
+	return want.found;
+}

@@ -26,4 +26,10 @@ typedef void sp_got_changed(const struct sp_elf_range *importer, const char *nam
  */
 bool sp_got_visit(sp_got_choose *choose, sp_got_changed *changed);
 
+/*
+ * Where the loader made that object look for the variable of that name, which several objects may
+ * define: the one that its own code uses. NULL if it refers to none by name.
+ */
+const void *sp_got_reference(const struct sp_elf_range *object, const char *name);
+
 #endif
