@@ -54,6 +54,7 @@ typedef void rename_fn(void *span, size_t len, const char *name);
 		.span_vtable = SP_OTELCPP_SPAN_VTABLE(V),                                          \
 		.storage = SP_OTELCPP_STORAGE(V),                                                  \
 		.slot_end = SP_OTELCPP_SLOT_END_V##n,                                              \
+		.sdk = SP_SDK_OTELCPP_V##n,                                                        \
 	};                                                                                         \
 	static struct sp_otelcpp sdk_v##n = {                                                      \
 		.names = &names_v##n,                                                              \
@@ -97,7 +98,7 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 	memcpy(s.trace_id, ids.trace_id, sizeof(s.trace_id));
 	s.has_parent = sp_otelcpp_parent(sdk, options, nothing_current, s.parent_id);
 	s.how = SP_ACTIVATION_SCOPE;
-	s.sdk = SP_SDK_OTELCPP;
+	s.sdk = sdk->names->sdk;
 	(void)sp_span_started(&s);
 }
 

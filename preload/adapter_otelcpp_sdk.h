@@ -12,6 +12,7 @@
 
 #include "preload/elf_walk.h"
 #include "preload/otelcpp_abi.h"
+#include "preload/sdk.h"
 
 /* The functions that we stand in for. */
 enum sp_otelcpp_real {
@@ -30,6 +31,7 @@ struct sp_otelcpp_names {
 	const char *span_vtable;
 	const char *storage;
 	unsigned slot_end;
+	enum sp_sdk sdk;
 };
 
 enum sp_otelcpp_state { SP_OTELCPP_UNTRIED, SP_OTELCPP_KNOWN, SP_OTELCPP_REJECTED };
