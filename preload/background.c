@@ -19,6 +19,7 @@
 
 #include "export/export.h"
 #include "preload/descriptors.h"
+#include "preload/end_gate.h"
 #include "preload/exporter_path.h"
 #include "preload/fork_gate.h"
 #include "preload/guard.h"
@@ -46,6 +47,7 @@ typedef int (*export_entry_t)(const struct sp_core_ops *ops, void (*ready)(void)
 
 static const struct sp_config *config;
 static export_entry_t export_entry; /* stays mapped; a forked child uses it again */
+static bool early_exit_registered;
 static bool exit_registered;
 
 static _Atomic uint32_t flush_asked; /* futex the background thread sleeps on */
@@ -170,6 +172,10 @@ static unsigned ops_wait(uint32_t timeout_ms)
 
 	sp_fork_gate_yield();
 	for (;;) {
+		if (!sp_end_gate_enter()) {
+			sp_fork_gate_leave();
+			sp_end_gate_park();
+		}
 		if (last_one(&next_scan)) {
 			atomic_store_explicit(&flush_deadline_ns,
 					      sp_monotonic_ns() +
@@ -189,6 +195,7 @@ static unsigned ops_wait(uint32_t timeout_ms)
 			return 0;
 		uint64_t until = next_scan < end ? next_scan : end;
 
+		sp_end_gate_leave();
 		sp_fork_gate_leave();
 		futex_wait(&flush_asked, atomic_load_explicit(&flush_done, memory_order_relaxed),
 			   until > now ? until - now : 0);
@@ -271,10 +278,13 @@ static void *background(void *arg SP_UNUSED)
 	sp_descriptors_detach();
 	wait_for_main();
 	sp_fork_gate_enter();
-	if (export_entry == NULL)
-		export_entry = load_exporter();
-	if (export_entry == NULL || export_entry(&ops, exporter_ready) != 0)
-		sp_life_fail();
+	if (sp_end_gate_enter()) {
+		if (export_entry == NULL)
+			export_entry = load_exporter();
+		if (export_entry == NULL || export_entry(&ops, exporter_ready) != 0)
+			sp_life_fail();
+		sp_end_gate_leave();
+	}
 	sp_fork_gate_leave();
 	atomic_store_explicit(&running, false, memory_order_release);
 	ops_flushed();
@@ -307,6 +317,9 @@ int sp_background_start(const struct sp_config *cfg)
 
 	config = cfg;
 	atomic_store_explicit(&running, true, memory_order_release);
+	/* For an end before the exporter is loaded; exporter_ready() has the one after. */
+	if (!early_exit_registered)
+		early_exit_registered = atexit(at_exit) == 0;
 	rc = create_thread();
 	if (rc != 0)
 		atomic_store_explicit(&running, false, memory_order_relaxed);
@@ -331,6 +344,7 @@ void sp_background_forked(void)
 	atomic_store_explicit(&flush_asked, 0, memory_order_relaxed);
 	atomic_store_explicit(&flush_done, 0, memory_order_relaxed);
 	atomic_store_explicit(&running, false, memory_order_relaxed);
+	sp_end_gate_forked();
 }
 
 void sp_background_flush(uint32_t timeout_ms)

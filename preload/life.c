@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "preload/background.h"
+#include "preload/end_gate.h"
 #include "preload/fork_gate.h"
 #include "preload/guard.h"
 #include "preload/loading.h"
@@ -182,8 +183,10 @@ void sp_life_end(void)
 	if (!sp_life_active())
 		return;
 	sp_life_flush();
-	if (getpid() == active_pid)
-		atomic_store_explicit(&ended, true, memory_order_relaxed);
+	if (getpid() != active_pid || sp_guard_frame == UINTPTR_MAX)
+		return;
+	atomic_store_explicit(&ended, true, memory_order_relaxed);
+	sp_end_gate_close();
 }
 
 void sp_life_load(char *const *envp)

@@ -8,7 +8,7 @@ HOST_BURN := $(B)/test/libburn.so
 HOST_PLUGIN := $(B)/test/libplugin.so
 HOST_RPATH := -L$(B)/test -Wl,-rpath,'$$ORIGIN/..' -lpthread
 
-HOSTS_WITH_FIXTURE := blocked calls close_fds ending forgetful handlers itimer labels requests spawn spend \
+HOSTS_WITH_FIXTURE := blocked calls close_fds ending forgetful handlers itimer labels leaves requests spawn spend \
 	taker threads
 HOSTS_WITH_SDK := prefork spans
 
@@ -41,6 +41,15 @@ $(HOST_PLUGIN): test/hosts/lib/plugin.c test/hosts/host.h $(B)/test/libopentelem
 	$(call say,HOST,$@)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -shared -Wl,-soname,$(@F) -o $@ $< \
 		-L$(B)/test -lopentelemetry-c -Wl,-rpath,'$$ORIGIN'
+
+HOST_SLOW_EXPORTER := $(B)/test/libslow_exporter.so
+
+$(HOST_SLOW_EXPORTER): test/hosts/lib/slow_exporter.c
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CC) -std=gnu11 -O2 -g -fPIC -Wall -Wextra -shared -Wl,-soname,$(@F) -o $@ $<
+
+TEST_PROGRAMS += $(HOST_SLOW_EXPORTER)
 
 # The same program, out of the loader's reach.
 $(B)/test/hosts/static: test/hosts/plain.c test/hosts/host.h

@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A process that ends while the exporter is being loaded, or before: its constructors are over when
+# the first destructor runs, and none begins after that, also where nothing is to be flushed. The
+# libraries it stands on may be the program's too, and destroyed by then.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+mkdir "$WORK/objects"
+cp "$SO" "$WORK/objects/libspanprof.so"
+cp "$TEST_LIBS/libslow_exporter.so" "$WORK/objects/libspanprof-export.so"
+
+# ends NAME FLUSH_TIMEOUT ARGUMENT: sets TOLD.
+ends()
+{
+	run "$1" LD_PRELOAD="$WORK/objects/libspanprof.so" SPANPROF_FLUSH_TIMEOUT="$2" \
+		SPANPROF_LOG_LEVEL=none "$HOSTS/leaves" "$3"
+	expect_rc "$1" 0
+	TOLD=$(result "$1.err")
+}
+
+for flush in 0 2s; do
+	ends "while.$flush" "$flush" "$WORK/while.$flush.err"
+	[[ $TOLD == $'loading\nloaded\ndestructors' ]] || fail "while, $flush: ${TOLD//$'\n'/, }"
+done
+# Who is first is up to the scheduler.
+for round in 1 2 3 4 5; do
+	ends "before.$round" 0 late
+	[[ $TOLD == destructors || $TOLD == $'loading\nloaded\ndestructors' ]] ||
+		fail "before: ${TOLD//$'\n'/, }"
+done
