@@ -134,6 +134,9 @@ Test(run, walks_the_stacks_that_come_as_snapshots, .timeout = 20)
 	memcpy(snap.sample, &head, sizeof(snap.sample));
 	snap.reg[SP_ARCH_REG_PC] = (uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, "malloc");
 	snap.reg[SP_ARCH_REG_SP] = UINT64_C(0x7ffff0000000);
+#ifdef __aarch64__
+	snap.reg[30] = 16; /* where the return address of a leaf is */
+#endif
 	core.snapshot = &snap;
 	core.script = flush_then_stop;
 
