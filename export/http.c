@@ -17,110 +17,72 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#include "export/headers_json.h"
+#include "export/address.h"
+#include "export/clock.h"
+#include "export/credentials.h"
+#include "sampler/compiler.h"
 
-#define SP_HTTP_PATH "/push.v1.PusherService/Push"
-#define SP_HTTP_BODY_MAX ((size_t)4 << 20) /* a reply longer than this is no reply */
+#define SP_HTTP_PUSH "/push.v1.PusherService/Push"
+#define SP_HTTP_INGEST "/ingest"
+#define SP_HTTP_BODY_MAX ((size_t)4 << 20) /* more than that is not read */
+#define SP_HTTP_DATE_HALF_MS 500           /* a Date is cut to whole seconds */
 
 struct sp_http {
 	const struct sp_config *config;
 	struct sp_http_hooks hooks;
-	char *url;
+	struct sp_address address;
+	struct sp_credentials credentials;
 	char agent[64];
-	struct curl_slist *headers;
-	bool nomem;
 };
 
 struct transfer {
 	struct sp_reply *reply;
+	char *url;
+	struct curl_slist *headers;
 	size_t received;
+	bool answered; /* the head of the answer is complete */
+	bool nomem;
+	char error[CURL_ERROR_SIZE];
 };
 
+/* A later header of the same name takes the place of an earlier one: the user's own win. */
 static void add_header(void *arg, const char *header)
 {
-	struct sp_http *h = arg;
-	struct curl_slist *more = curl_slist_append(h->headers, header);
+	struct transfer *t = arg;
+	size_t name = strcspn(header, ":;");
+	struct curl_slist *more;
+	char *copy;
 
-	if (more == NULL)
-		h->nomem = true;
-	else
-		h->headers = more;
-}
-
-static void add_named(struct sp_http *h, const char *name, const char *value)
-{
-	char *header = NULL;
-
-	if (strpbrk(value, "\r\n") != NULL) {
-		h->hooks.warn(h->hooks.arg, "a header value with a line break was left out");
+	for (struct curl_slist *h = t->headers; h != NULL; h = h->next) {
+		if (strcspn(h->data, ":;") != name || strncasecmp(h->data, header, name) != 0)
+			continue;
+		copy = strdup(header);
+		t->nomem = t->nomem || copy == NULL;
+		if (copy != NULL) {
+			free(h->data);
+			h->data = copy;
+		}
 		return;
 	}
-	if (asprintf(&header, "%s: %s", name, value) < 0) {
-		h->nomem = true;
-		return;
+	more = curl_slist_append(t->headers, header);
+	t->nomem = t->nomem || more == NULL;
+	if (more != NULL)
+		t->headers = more;
+}
+
+static void add_headers(struct sp_http *h, struct transfer *t)
+{
+	if (h->config->protocol == SP_PROTOCOL_PUSH) {
+		add_header(t, "Content-Type: application/proto");
+		add_header(t, "Content-Encoding: gzip");
+		add_header(t, "Connect-Protocol-Version: 1");
+	} else {
+		/* /ingest takes no Content-Encoding, but knows a compressed profile when it sees one. */
+		add_header(t, "Content-Type: application/octet-stream");
 	}
-	add_header(h, header);
-	free(header);
-}
-
-static bool is_set(const char *s)
-{
-	return s != NULL && s[0] != '\0';
-}
-
-static void add_headers(struct sp_http *h)
-{
-	const struct sp_config *c = h->config;
-	unsigned refused = 0;
-
-	add_header(h, "Content-Type: application/proto");
-	add_header(h, "Content-Encoding: gzip");
-	add_header(h, "Connect-Protocol-Version: 1");
 	/* Some servers and proxies never answer it, which costs a second per request. */
-	add_header(h, "Expect:");
-	if (is_set(c->auth_token) && !is_set(c->basic_auth_user)) {
-		char *bearer = NULL;
-
-		if (asprintf(&bearer, "Bearer %s", c->auth_token) < 0)
-			h->nomem = true;
-		else
-			add_named(h, "Authorization", bearer);
-		free(bearer);
-	}
-	if (is_set(c->tenant_id))
-		add_named(h, "X-Scope-OrgID", c->tenant_id);
-	if (!is_set(c->http_headers))
-		return;
-	if (sp_headers_parse(c->http_headers, add_header, h, &refused) != 0)
-		h->hooks.warn(h->hooks.arg, "the HTTP headers are not a JSON object of strings, "
-					    "none of them is sent");
-	else if (refused != 0)
-		h->hooks.warn(h->hooks.arg, "some HTTP headers cannot be sent and were left out");
-}
-
-/* Checks the address and appends the path. NULL: *why says what is wrong with it. */
-static char *make_url(const char *address, const char **why)
-{
-	const char *scheme = strstr(address, "://");
-	size_t len = strlen(address);
-	char *url = NULL;
-
-	if (scheme != NULL && strncasecmp(address, "http://", 7) != 0 &&
-	    strncasecmp(address, "https://", 8) != 0) {
-		*why = "only http:// and https:// are possible";
-		return NULL;
-	}
-	if (strpbrk(address, "?# \t\r\n") != NULL) {
-		*why = "it must not contain a query, a fragment or spaces";
-		return NULL;
-	}
-	while (len != 0 && address[len - 1] == '/')
-		len--;
-	*why = NULL;
-	if (asprintf(&url, "%s%.*s" SP_HTTP_PATH, scheme != NULL ? "" : "http://", (int)len,
-		     address) < 0)
-		return NULL;
-	return url;
+	add_header(t, "Expect:");
+	sp_credentials_headers(&h->credentials, add_header, t);
 }
 
 int sp_http_new(const struct sp_config *config, const char *version,
@@ -129,27 +91,27 @@ int sp_http_new(const struct sp_config *config, const char *version,
 	struct sp_http *h = calloc(1, sizeof(*h));
 	const char *why = NULL;
 	char text[160];
-	int err = 0;
+	int err;
 
 	*out = NULL;
 	if (h == NULL)
 		return -ENOMEM;
 	h->config = config;
 	h->hooks = *hooks;
+	sp_credentials_init(&h->credentials, config, hooks->warn, hooks->arg);
 	(void)snprintf(h->agent, sizeof(h->agent), "libspanprof/%s", version);
-	h->url = make_url(config->server_address, &why);
-	if (h->url == NULL && why != NULL) {
+	err = sp_address_parse(config->server_address, &h->address, &why);
+	if (err == -EINVAL) {
 		(void)snprintf(text, sizeof(text), "the server address cannot be used: %s", why);
 		hooks->warn(hooks->arg, text);
-		err = -EINVAL;
-		/* Counted by libcurl, so the host's own use of it is not disturbed; never undone. */
-	} else if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-		err = -EIO;
-	} else {
-		add_headers(h);
-		if (h->nomem || h->url == NULL)
-			err = -ENOMEM;
 	}
+	/* Counted by libcurl, so the host's own use of it is not disturbed; never undone. */
+	if (err == 0 && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+		err = -EIO;
+	if (err == 0 && h->address.tls && config->tls_insecure)
+		hooks->warn(hooks->arg,
+			    "SPANPROF_TLS_INSECURE_SKIP_VERIFY: whoever is in between can "
+			    "read the profiles and the credentials");
 	if (err != 0)
 		sp_http_free(h);
 	else
@@ -161,8 +123,8 @@ void sp_http_free(struct sp_http *h)
 {
 	if (h == NULL)
 		return;
-	curl_slist_free_all(h->headers);
-	free(h->url);
+	sp_credentials_fini(&h->credentials);
+	sp_address_fini(&h->address);
 	free(h);
 }
 
@@ -182,6 +144,15 @@ static size_t keep_body(char *data, size_t size, size_t n, void *arg)
 	return len;
 }
 
+/* The empty line behind the headers, also of "100 Continue", which the next status line corrects. */
+static size_t see_header(char *data, size_t size, size_t n, void *arg)
+{
+	struct transfer *t = arg;
+
+	t->answered = data[0] == '\r' || data[0] == '\n';
+	return size * n;
+}
+
 /* A program that the host starts meanwhile must not inherit the connection. */
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *addr)
 {
@@ -190,76 +161,155 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
 	return socket(addr->family, addr->socktype | SOCK_CLOEXEC, addr->protocol);
 }
 
-/* A proxy of the environment is for other hosts, and cannot reach this one's own server. */
-static bool is_local(const char *url)
+/* Always told, so that libcurl does not ask the environment. */
+static void set_proxy(const struct sp_http *h, CURL *c)
 {
-	static const char *const local[] = {"localhost", "127.", "[::1]"};
-	const char *host = strstr(url, "://") + 3;
-	const char *at = strchr(host, '@');
+	const struct sp_config *cfg = h->config;
+	const char *proxy = h->address.tls ? cfg->https_proxy : cfg->http_proxy;
 
-	if (at != NULL && at < host + strcspn(host, "/"))
-		host = at + 1;
-	for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++)
-		if (strncasecmp(host, local[i], strlen(local[i])) == 0)
-			return true;
-	return false;
+	if (proxy == NULL)
+		proxy = cfg->all_proxy;
+	curl_easy_setopt(c, CURLOPT_PROXY, proxy != NULL && !h->address.local ? proxy : "");
+	curl_easy_setopt(c, CURLOPT_NOPROXY, cfg->no_proxy != NULL ? cfg->no_proxy : "");
 }
 
-static void set_options(const struct sp_http *h, CURL *c, const struct sp_bytes *body,
-			uint32_t timeout_ms, struct transfer *t)
+static void set_tls(const struct sp_config *cfg, CURL *c)
+{
+	curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, cfg->tls_insecure ? 0L : 1L);
+	curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, cfg->tls_insecure ? 0L : 2L);
+	if (cfg->tls_ca_file != NULL) {
+		curl_easy_setopt(c, CURLOPT_CAINFO, cfg->tls_ca_file);
+		curl_easy_setopt(c, CURLOPT_CAPATH, NULL);
+	}
+	if (cfg->tls_cert_file == NULL)
+		return;
+	curl_easy_setopt(c, CURLOPT_SSLCERT, cfg->tls_cert_file);
+	curl_easy_setopt(c, CURLOPT_SSLKEY,
+			 cfg->tls_key_file != NULL ? cfg->tls_key_file : cfg->tls_cert_file);
+	/* Without one OpenSSL would ask for the pass phrase of a key on the host's terminal. */
+	curl_easy_setopt(c, CURLOPT_KEYPASSWD, "");
+}
+
+static void set_answer(CURL *c, struct transfer *t)
+{
+	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, keep_body);
+	curl_easy_setopt(c, CURLOPT_WRITEDATA, t);
+	curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, see_header);
+	curl_easy_setopt(c, CURLOPT_HEADERDATA, t);
+	curl_easy_setopt(c, CURLOPT_ERRORBUFFER, t->error);
+	/* What a proxy answers to CONNECT is no answer of the server. */
+	curl_easy_setopt(c, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+	/* Whoever is named by a redirect must not get the profile, nor the credentials. */
+	curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+}
+
+static void set_connection(const struct sp_http *h, CURL *c, uint32_t timeout_ms)
 {
 	long timeout = timeout_ms != 0 ? (long)timeout_ms : 1;
 
-	curl_easy_setopt(c, CURLOPT_URL, h->url);
 	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(c, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	curl_easy_setopt(c, CURLOPT_POST, 1L);
-	curl_easy_setopt(c, CURLOPT_POSTFIELDS, (const char *)body->data);
-	curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->len);
-	curl_easy_setopt(c, CURLOPT_HTTPHEADER, h->headers);
-	curl_easy_setopt(c, CURLOPT_USERAGENT, h->agent);
-	curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, timeout);
 	curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, timeout);
-	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, keep_body);
-	curl_easy_setopt(c, CURLOPT_WRITEDATA, t);
 	curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	curl_easy_setopt(c, CURLOPT_FORBID_REUSE, 1L);
-	if (is_local(h->url))
-		curl_easy_setopt(c, CURLOPT_PROXY, "");
+	if (h->address.socket != NULL)
+		curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, h->address.socket);
 	/* No alarm(), no SIGPIPE handler: signals are the host's. */
 	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
 	/* Do not wait for a name lookup that hangs when the time is up. */
 	curl_easy_setopt(c, CURLOPT_QUICK_EXIT, 1L);
-	if (is_set(h->config->basic_auth_user)) {
-		curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
-		curl_easy_setopt(c, CURLOPT_USERNAME, h->config->basic_auth_user);
-		curl_easy_setopt(c, CURLOPT_PASSWORD,
-				 h->config->basic_auth_password != NULL
-					 ? h->config->basic_auth_password
-					 : "");
-	}
+	set_proxy(h, c);
+	set_tls(h->config, c);
 }
 
-static void read_result(CURL *c, CURLcode rc, const char *error, struct sp_reply *reply)
+static void set_request(const struct sp_http *h, CURL *c, const struct sp_bytes *body,
+			struct transfer *t)
 {
-	long status = 0;
-	curl_off_t retry_after = 0;
+	const char *user = sp_credentials_user(&h->credentials);
 
-	if (rc != CURLE_OK) {
+	curl_easy_setopt(c, CURLOPT_URL, t->url);
+	curl_easy_setopt(c, CURLOPT_POST, 1L);
+	curl_easy_setopt(c, CURLOPT_POSTFIELDS, (const char *)body->data);
+	curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->len);
+	curl_easy_setopt(c, CURLOPT_HTTPHEADER, t->headers);
+	curl_easy_setopt(c, CURLOPT_USERAGENT, h->agent);
+	if (user == NULL)
+		return;
+	curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
+	curl_easy_setopt(c, CURLOPT_USERNAME, user);
+	curl_easy_setopt(c, CURLOPT_PASSWORD, sp_credentials_password(&h->credentials));
+}
+
+static void say(struct sp_reply *reply, const char *text)
+{
+	reply->text_len = (size_t)snprintf(reply->text, sizeof(reply->text), "%.255s", text);
+}
+
+static void read_date(CURL *c, struct sp_reply *reply)
+{
+	struct curl_header *date;
+	time_t server;
+
+	reply->answered_ms = sp_clock_real_ns() / (int64_t)SP_NS_PER_MS;
+	if (curl_easy_header(c, "Date", 0, CURLH_HEADER, -1, &date) != CURLHE_OK)
+		return;
+	server = curl_getdate(date->value, NULL);
+	if (server < 0)
+		return;
+	reply->has_skew = true;
+	reply->skew_ms = (int64_t)server * 1000 + SP_HTTP_DATE_HALF_MS - reply->answered_ms;
+}
+
+/* Without user information, which may be ours. */
+static void say_redirect(CURL *c, struct sp_reply *reply)
+{
+	char *url = NULL;
+	const char *host, *at;
+	char text[200];
+
+	curl_easy_getinfo(c, CURLINFO_REDIRECT_URL, &url);
+	if (url == NULL || (host = strstr(url, "://")) == NULL)
+		return;
+	at = strrchr(host, '@');
+	(void)snprintf(text, sizeof(text), "redirects are not followed, this one names %.*s%.120s",
+		       (int)(host + 3 - url < 16 ? host + 3 - url : 16), url,
+		       at != NULL ? at + 1 : host + 3);
+	say(reply, text);
+}
+
+/*
+ * The rest of an answer that never ends, or drips until the time is up, is of no interest: its head
+ * says what became of the profile, which must not be sent twice.
+ */
+static bool has_answer(const struct transfer *t, CURLcode rc, long status)
+{
+	return rc == CURLE_OK || (t->answered && status >= 200 &&
+				  (rc == CURLE_WRITE_ERROR || rc == CURLE_OPERATION_TIMEDOUT));
+}
+
+static void read_result(CURL *c, CURLcode rc, struct transfer *t)
+{
+	struct sp_reply *reply = t->reply;
+	curl_off_t retry_after = 0;
+	long status = 0;
+
+	if (c != NULL)
+		curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
+	if (!has_answer(t, rc, status)) {
 		reply->kind = SP_REPLY_UNREACHABLE;
-		reply->text_len =
-			(size_t)snprintf(reply->text, sizeof(reply->text), "%.255s",
-					 error[0] != '\0' ? error : curl_easy_strerror(rc));
+		say(reply, t->error[0] != '\0' ? t->error : curl_easy_strerror(rc));
 		return;
 	}
-	curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
 	curl_easy_getinfo(c, CURLINFO_RETRY_AFTER, &retry_after);
 	reply->kind = SP_REPLY_STATUS;
 	reply->status = (int)status;
 	reply->retry_after_s = retry_after < 0       ? 0
 			       : retry_after > 86400 ? 86400
 						     : (uint32_t)retry_after;
+	read_date(c, reply);
+	if (status >= 300 && status < 400)
+		say_redirect(c, reply);
 }
 
 /* Runs the transfer to its end. False when idle() aborted it. */
@@ -283,35 +333,47 @@ static bool drive(const struct sp_http *h, CURLM *multi, CURLcode *rc)
 	return true;
 }
 
-void sp_http_post(void *http, const struct sp_bytes *body, uint32_t timeout_ms,
-		  struct sp_reply *reply)
+static void transfer(const struct sp_http *h, const struct sp_bytes *body, uint32_t timeout_ms,
+		     struct transfer *t)
 {
-	const struct sp_http *h = http;
-	struct transfer t = {.reply = reply};
-	char error[CURL_ERROR_SIZE] = "";
 	CURLcode rc = CURLE_OUT_OF_MEMORY;
 	CURL *easy = curl_easy_init();
 	CURLM *multi = curl_multi_init();
 	bool finished = true;
 
-	reply->text_len = 0;
-	reply->retry_after_s = 0;
-	reply->status = 0;
-	if (easy != NULL && multi != NULL) {
-		set_options(h, easy, body, timeout_ms, &t);
-		curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error);
+	if (easy != NULL && multi != NULL && t->url != NULL && !t->nomem) {
+		set_connection(h, easy, timeout_ms);
+		set_request(h, easy, body, t);
+		set_answer(easy, t);
 		curl_multi_add_handle(multi, easy);
 		finished = drive(h, multi, &rc);
-		read_result(easy, rc, error, reply);
+		read_result(easy, rc, t);
 		curl_multi_remove_handle(multi, easy);
+		/* Buffers of ours must not be written to by what clean-up does. */
+		curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL);
 	} else {
-		read_result(easy, rc, error, reply);
+		read_result(easy, rc, t);
 	}
 	if (!finished)
-		reply->kind = SP_REPLY_ABORTED;
-	/* Buffers of ours must not be written to by what clean-up does. */
-	if (easy != NULL)
-		curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL);
+		t->reply->kind = SP_REPLY_ABORTED;
 	curl_easy_cleanup(easy);
 	curl_multi_cleanup(multi);
+}
+
+void sp_http_post(void *http, const struct sp_message *message, uint32_t timeout_ms,
+		  struct sp_reply *reply)
+{
+	struct sp_http *h = http;
+	struct transfer t = {.reply = reply};
+
+	memset(reply, 0, sizeof(*reply));
+	sp_credentials_refresh(&h->credentials);
+	add_headers(h, &t);
+	if (asprintf(&t.url, "%s%s%s", h->address.base,
+		     h->config->protocol == SP_PROTOCOL_PUSH ? SP_HTTP_PUSH : SP_HTTP_INGEST,
+		     message->query != NULL ? message->query : "") < 0)
+		t.url = NULL;
+	transfer(h, &message->body, timeout_ms, &t);
+	curl_slist_free_all(t.headers);
+	free(t.url);
 }

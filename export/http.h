@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "export/pprof.h"
 #include "export/push.h"
+#include "export/request.h"
 #include "sampler/config.h"
 
 struct sp_http_hooks {
@@ -32,7 +32,7 @@ int sp_http_new(const struct sp_config *config, const char *version,
 void sp_http_free(struct sp_http *h);
 
 /* The transport for push.h. Opens a connection and closes it again. */
-void sp_http_post(void *http, const struct sp_bytes *body, uint32_t timeout_ms,
+void sp_http_post(void *http, const struct sp_message *message, uint32_t timeout_ms,
 		  struct sp_reply *reply);
 
 #endif

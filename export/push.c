@@ -19,9 +19,12 @@
 /* The server refuses profiles that began more than an hour ago. */
 #define SP_PUSH_MAX_AGE_NS (UINT64_C(3600) * SP_NS_PER_S)
 #define SP_PUSH_TEXT 300
+/* The server refuses what began more than an hour ago by its clock. */
+#define SP_PUSH_SKEW_MAX_MS INT64_C(3600000)
+#define SP_PUSH_KINDS 8U
 
 struct batch {
-	struct sp_bytes body;
+	struct sp_message message;
 	uint64_t samples;
 	uint64_t born_ns;
 	uint32_t tries;
@@ -35,9 +38,16 @@ struct sp_push {
 	uint32_t first;
 	uint32_t n;
 	uint64_t not_before_ns;
-	bool flushing; /* there is no later */
+	uint32_t failures; /* since the last success */
+	bool flushing;     /* there is no later */
+	bool said_skew;
 	/* One per kind of trouble, so that one kind does not silence another. */
-	struct sp_say_site said_full, said_old, said_rejected, said_unreachable, said_retry;
+	struct sp_say_site said_full, said_old, said_unreachable;
+	struct {
+		int status;
+		struct sp_say_site site;
+	} said[SP_PUSH_KINDS];
+	struct sp_push_news news;
 };
 
 static uint64_t now(const struct sp_push *p)
@@ -52,7 +62,7 @@ static struct batch *head(const struct sp_push *p)
 
 static void pop(struct sp_push *p)
 {
-	free(head(p)->body.data);
+	sp_message_fini(&head(p)->message);
 	p->first = (p->first + 1) % p->limits.capacity;
 	p->n--;
 }
@@ -76,8 +86,6 @@ struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_
 	p->limits = *limits;
 	if (p->limits.capacity == 0)
 		p->limits.capacity = 1;
-	if (p->limits.max_tries == 0)
-		p->limits.max_tries = 1;
 	p->ring = calloc(p->limits.capacity, sizeof(*p->ring));
 	if (p->ring == NULL) {
 		free(p);
@@ -96,7 +104,7 @@ void sp_push_free(struct sp_push *p)
 	free(p);
 }
 
-void sp_push_put(struct sp_push *p, const struct sp_bytes *body, uint64_t samples)
+void sp_push_put(struct sp_push *p, const struct sp_message *message, uint64_t samples)
 {
 	if (p->n == p->limits.capacity) {
 		lose_head(p, SP_COUNT_BATCH_QUEUE_FULL);
@@ -105,7 +113,7 @@ void sp_push_put(struct sp_push *p, const struct sp_bytes *body, uint64_t sample
 			       p->limits.capacity);
 	}
 	p->ring[(p->first + p->n) % p->limits.capacity] =
-		(struct batch){.body = *body, .samples = samples, .born_ns = now(p)};
+		(struct batch){.message = *message, .samples = samples, .born_ns = now(p)};
 	p->n++;
 }
 
@@ -127,11 +135,25 @@ static void describe(const struct sp_reply *r, char *out, size_t cap)
 		(void)snprintf(out, cap, "%s", text);
 }
 
-/* Full jitter: anywhere between now and a bound that doubles, so that clients do not come back
- * together; never before the server said. */
-static void back_off(struct sp_push *p, const struct sp_reply *r, uint32_t tries)
+/* Where messages about this kind of answer are limited; the last place takes all further kinds. */
+static struct sp_say_site *site_of(struct sp_push *p, const struct sp_reply *r)
 {
-	uint64_t bound_ms = SP_PUSH_BASE_MS << (tries < 6 ? tries : 6);
+	unsigned i = 0;
+
+	if (r->kind != SP_REPLY_STATUS)
+		return &p->said_unreachable;
+	while (i < SP_PUSH_KINDS - 1 && p->said[i].status != 0 && p->said[i].status != r->status)
+		i++;
+	p->said[i].status = r->status;
+	return &p->said[i].site;
+}
+
+/* Full jitter: anywhere between now and a bound that doubles, so that clients do not come back
+ * together; never before the server said. The bound is the server's, not the batch's: when the
+ * oldest has made room, the next one is not asked for any sooner. */
+static void back_off(struct sp_push *p, const struct sp_reply *r)
+{
+	uint64_t bound_ms = SP_PUSH_BASE_MS << (p->failures < 6 ? p->failures : 6);
 	uint64_t floor_ms = (uint64_t)r->retry_after_s * 1000;
 	uint64_t wait_ms;
 
@@ -147,36 +169,63 @@ static void back_off(struct sp_push *p, const struct sp_reply *r, uint32_t tries
 
 static void refused(struct sp_push *p, const struct sp_reply *r)
 {
-	char why[SP_PUSH_TEXT + 32];
-
-	describe(r, why, sizeof(why));
-	sp_say_limited(p->ops, &p->said_rejected, now(p),
+	sp_say_limited(p->ops, site_of(p, r), now(p),
 		       "the server refused a batch of %" PRIu64 " samples, it is lost: %s",
-		       head(p)->samples, why);
+		       head(p)->samples, p->news.last_error);
 	lose_head(p, SP_COUNT_BATCH_REJECTED);
 }
 
 /* Never getting an answer counts as too old, an answer that stayed bad as rejected. */
 static void tried_too_often(struct sp_push *p, const struct sp_reply *r)
 {
-	char why[SP_PUSH_TEXT + 32];
-
-	describe(r, why, sizeof(why));
-	sp_say_limited(p->ops,
-		       r->kind == SP_REPLY_STATUS ? &p->said_rejected : &p->said_unreachable,
-		       now(p), "gave up on a batch of %" PRIu64 " samples after %u tries: %s",
-		       head(p)->samples, head(p)->tries, why);
+	sp_say_limited(p->ops, site_of(p, r), now(p),
+		       "gave up on a batch of %" PRIu64 " samples after %u tries: %s",
+		       head(p)->samples, head(p)->tries, p->news.last_error);
 	lose_head(p, r->kind == SP_REPLY_STATUS ? SP_COUNT_BATCH_REJECTED : SP_COUNT_BATCH_TOO_OLD);
 }
 
 static void retry_later(struct sp_push *p, const struct sp_reply *r)
 {
-	char why[SP_PUSH_TEXT + 32];
+	sp_say_limited(p->ops, site_of(p, r), now(p), "upload failed%s: %s",
+		       p->flushing ? "" : ", will try again", p->news.last_error);
+	back_off(p, r);
+}
 
-	describe(r, why, sizeof(why));
-	sp_say_limited(p->ops, &p->said_retry, now(p), "upload failed%s: %s",
-		       p->flushing ? "" : ", will try again", why);
-	back_off(p, r, head(p)->tries);
+static bool succeeded(const struct sp_reply *r)
+{
+	return r->kind == SP_REPLY_STATUS && r->status >= 200 && r->status < 300;
+}
+
+static void take_skew(struct sp_push *p, int64_t skew_ms)
+{
+	int64_t size = skew_ms < 0 ? -skew_ms : skew_ms;
+
+	p->news.has_skew = true;
+	p->news.skew_ms = skew_ms;
+	if (size <= SP_PUSH_SKEW_MAX_MS || p->said_skew)
+		return;
+	p->said_skew = true;
+	sp_say(p->ops, SP_LOG_WARN,
+	       "the server's clock is %" PRId64
+	       " s %s ours: profiles are refused or lie in the wrong "
+	       "place until the clocks are set",
+	       size / 1000, skew_ms < 0 ? "behind" : "ahead of");
+}
+
+static void take_news(struct sp_push *p, const struct sp_reply *r)
+{
+	p->news.attempts++;
+	p->news.last_status = r->kind == SP_REPLY_STATUS ? r->status : 0;
+	p->news.last_error[0] = '\0';
+	if (succeeded(r)) {
+		p->news.last_success_ms = r->answered_ms;
+		p->failures = 0;
+	} else {
+		describe(r, p->news.last_error, sizeof(p->news.last_error));
+		p->failures++;
+	}
+	if (r->has_skew)
+		take_skew(p, r->skew_ms);
 }
 
 /* Sends the oldest. True when the next one may follow at once. */
@@ -186,11 +235,12 @@ static bool send_head(struct sp_push *p, uint32_t timeout_ms)
 
 	if (head(p)->tries != 0)
 		p->ops->counter_add(SP_COUNT_PUSH_RETRIED, 1);
-	p->env.post(p->env.post_arg, &head(p)->body, timeout_ms, &reply);
+	p->env.post(p->env.post_arg, &head(p)->message, timeout_ms, &reply);
 	if (reply.kind == SP_REPLY_ABORTED)
 		return false;
 	head(p)->tries++;
-	if (reply.kind == SP_REPLY_STATUS && reply.status >= 200 && reply.status < 300) {
+	take_news(p, &reply);
+	if (succeeded(&reply)) {
 		p->ops->counter_add(SP_COUNT_UPLOADS, 1);
 		pop(p);
 		return true;
@@ -199,7 +249,7 @@ static bool send_head(struct sp_push *p, uint32_t timeout_ms)
 		refused(p, &reply);
 		return true;
 	}
-	if (head(p)->tries >= p->limits.max_tries)
+	if (p->limits.max_tries != 0 && head(p)->tries >= p->limits.max_tries)
 		tried_too_often(p, &reply);
 	else
 		retry_later(p, &reply);
@@ -267,4 +317,9 @@ uint32_t sp_push_due_ms(const struct sp_push *p)
 uint32_t sp_push_queued(const struct sp_push *p)
 {
 	return p->n;
+}
+
+const struct sp_push_news *sp_push_news(const struct sp_push *p)
+{
+	return &p->news;
 }

@@ -8,9 +8,10 @@
 #include <stdint.h>
 
 #include "export/export.h"
-#include "export/pprof.h"
+#include "export/request.h"
 
 #define SP_REPLY_BODY 4096U
+#define SP_PUSH_ERROR 332U
 
 enum sp_reply_kind {
 	SP_REPLY_STATUS,      /* the server answered: see status */
@@ -22,13 +23,16 @@ struct sp_reply {
 	enum sp_reply_kind kind;
 	int status;                   /* HTTP */
 	uint32_t retry_after_s;       /* 0 = not given */
+	int64_t answered_ms;          /* when, since the epoch, by our clock */
+	bool has_skew;                /* the server told its time */
+	int64_t skew_ms;              /* how much later it was there */
 	char text[SP_REPLY_BODY + 1]; /* begin of the body, or what went wrong */
 	size_t text_len;
 };
 
 /* Everything time and the network could do to the queue, so that tests can stand in for them. */
 struct sp_push_env {
-	void (*post)(void *arg, const struct sp_bytes *body, uint32_t timeout_ms,
+	void (*post)(void *arg, const struct sp_message *message, uint32_t timeout_ms,
 		     struct sp_reply *reply);
 	void *post_arg;
 	uint64_t (*now_ns)(void *arg); /* monotonic */
@@ -39,7 +43,7 @@ struct sp_push_env {
 
 struct sp_push_limits {
 	uint32_t capacity;
-	uint32_t max_tries;
+	uint32_t max_tries; /* 0 = until a batch is too old or displaced */
 	uint32_t timeout_ms;
 };
 
@@ -51,8 +55,8 @@ struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_
 /* Frees what is left without counting it. */
 void sp_push_free(struct sp_push *p);
 
-/* Takes over the body; the oldest goes when the queue is full. */
-void sp_push_put(struct sp_push *p, const struct sp_bytes *body, uint64_t samples);
+/* Takes over the message; the oldest goes when the queue is full. */
+void sp_push_put(struct sp_push *p, const struct sp_message *message, uint64_t samples);
 
 /* Sends what is due, oldest first, until the queue is empty or the server is not in the mood. */
 void sp_push_run(struct sp_push *p);
@@ -67,5 +71,16 @@ void sp_push_abandon(struct sp_push *p);
 uint32_t sp_push_due_ms(const struct sp_push *p);
 
 uint32_t sp_push_queued(const struct sp_push *p);
+
+/* How the last tries went. */
+struct sp_push_news {
+	uint64_t attempts;
+	int last_status;                /* HTTP; 0 = there was no answer, or no try yet */
+	char last_error[SP_PUSH_ERROR]; /* printable; "" after a success */
+	int64_t last_success_ms;        /* since the epoch; 0 = never */
+	bool has_skew;                  /* the server told its time */
+	int64_t skew_ms;                /* how much later it is there */
+};
+const struct sp_push_news *sp_push_news(const struct sp_push *p);
 
 #endif

@@ -16,8 +16,8 @@
 #include "export/file_sink.h"
 #include "export/gzip.h"
 #include "export/http.h"
-#include "export/pprof_request.h"
 #include "export/push.h"
+#include "export/request.h"
 #include "export/say.h"
 #include "export/series.h"
 
@@ -134,23 +134,27 @@ void sp_upload_free(struct sp_upload *u)
 	free(u);
 }
 
-/* The profile stays plain inside the compressed request: compressing twice gains nothing. */
 static int queue(struct sp_upload *u, const struct sp_bytes *profile, int64_t time_ns,
 		 uint64_t samples)
 {
-	struct sp_bytes request, body;
+	const struct sp_config *c = u->ops->config;
+	struct sp_message message;
 	char id[64];
+	const struct sp_request request = {
+		.protocol = c->protocol,
+		.series = &u->series,
+		.id = id,
+		.from_ns = time_ns,
+		.until_ns = sp_clock_real_ns(),
+		.rate_hz = c->sample_rate_hz,
+	};
 	int err;
 
 	(void)snprintf(id, sizeof(id), "%" PRIu32 "-%" PRId64 "-%" PRIu32, u->ops->pid, time_ns,
 		       ++u->requests);
-	err = sp_pprof_request(u->series.label, u->series.n, id, profile, &request);
-	if (err != 0)
-		return err;
-	err = sp_gzip_pack(&request, &body);
-	free(request.data);
+	err = sp_request_make(&request, profile, &message);
 	if (err == 0)
-		sp_push_put(u->push, &body, samples);
+		sp_push_put(u->push, &message, samples);
 	return err;
 }
 

@@ -26,6 +26,7 @@ enum sp_attributes_mode { SP_ATTRIBUTES_ALWAYS, SP_ATTRIBUTES_WITH_SAMPLES, SP_A
 /* Who walks stacks: the handler, the exporter, or the handler with the exporter's help. */
 enum sp_unwind_mode { SP_UNWIND_AUTO, SP_UNWIND_CFI, SP_UNWIND_SNAPSHOT };
 enum sp_symbolize_mode { SP_SYMBOLIZE_FULL, SP_SYMBOLIZE_NAMES, SP_SYMBOLIZE_OFF };
+enum sp_protocol { SP_PROTOCOL_PUSH, SP_PROTOCOL_INGEST };
 
 /*
  * Which variables fill a field, in which order, is told by config_table.h and README. Strings are
@@ -39,7 +40,8 @@ struct sp_config {
 	uint32_t flush_timeout_ms; /* 0 = no flush at exit */
 	uint32_t push_timeout_ms;
 	uint32_t push_queue_capacity;
-	uint32_t push_max_tries;
+	uint32_t push_max_tries; /* 0 = no limit */
+	enum sp_protocol protocol;
 	uint32_t max_span_names;
 	uint32_t max_span_age_ms;
 	uint32_t stack_depth; /* 1..SP_FRAMES_MAX */
@@ -80,6 +82,22 @@ struct sp_config {
 	const char *basic_auth_password_file;
 	const char *auth_token_file;
 	const char *http_headers_file;
+
+	/* Absolute paths of PEM files; libcurl reads them at each upload. */
+	const char *tls_ca_file;
+	const char *tls_cert_file;
+	const char *tls_key_file;
+	bool tls_insecure;
+	/*
+	 * Of the environment at start: libcurl would ask getenv() while the host may be changing it.
+	 * Secrets, as they may hold user and password; all but no_proxy.
+	 */
+	const char *http_proxy;
+	const char *https_proxy;
+	const char *all_proxy;
+	const char *no_proxy;
+
+	const char *status_file; /* absolute; %p is the process id */
 
 	const char *labels;              /* k=v,k=v; an item without = is k:v */
 	const char *resource_attributes; /* OTEL_RESOURCE_ATTRIBUTES as given, still encoded */

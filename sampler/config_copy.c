@@ -9,6 +9,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "sampler/compiler.h"
+
 struct copied {
 	unsigned char
 		seen; /* also of an empty value: the first occurrence decides, as for getenv */
@@ -81,6 +83,21 @@ static void keep_unknown(const char *name, size_t len)
 	unknown[unknown_names++][len] = '\0';
 }
 
+/* Names that everybody's HTTP clients know. Their first letters are rare, so this is quick. */
+static bool is_common(const char *entry)
+{
+	static const char *const names[] = {
+		"http_proxy=", "https_proxy=", "HTTPS_PROXY=", "all_proxy=",
+		"ALL_PROXY=",  "no_proxy=",    "NO_PROXY=",    "SSL_CERT_FILE=",
+		"DEBUGINFOD_URLS=",
+	};
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(names); i++)
+		if (entry[0] == names[i][0] && has_prefix(entry, names[i]))
+			return true;
+	return false;
+}
+
 static void keep(const char *entry)
 {
 	bool ours = has_prefix(entry, "SPANPROF_");
@@ -89,7 +106,7 @@ static void keep(const char *entry)
 	size_t len;
 
 	if (!ours && !has_prefix(entry, "PYROSCOPE_") && !has_prefix(entry, "OTEL_") &&
-	    !has_prefix(entry, "DEBUGINFOD_URLS="))
+	    !is_common(entry))
 		return;
 	equals = strchr(entry, '=');
 	if (equals == NULL)

@@ -14,6 +14,12 @@ static const struct sp_config_choice sp_config_profile_choices[] = {
 	{NULL, 0},
 };
 
+static const struct sp_config_choice sp_config_protocol_choices[] = {
+	{"push", SP_PROTOCOL_PUSH},
+	{"ingest", SP_PROTOCOL_INGEST},
+	{NULL, 0},
+};
+
 static const struct sp_config_choice sp_config_scope_choices[] = {
 	{"root", SP_SCOPE_ROOT},
 	{"all", SP_SCOPE_ALL},

@@ -84,7 +84,13 @@ struct sp_config_var {
 		     {"PYROSCOPE_ADHOC_SERVER_ADDRESS", SP_FORM_OWN}, \
 		     {"PYROSCOPE_SERVER_ADDRESS", SP_FORM_OWN}}, \
 	  .words = "http://localhost:4040; nothing is pushed if only SPANPROF_OUTPUT_DIR is set", \
-	  .help = "Where profiles are pushed to.") \
+	  .help = "Where profiles are pushed to. `unix:///run/pyroscope.sock` names a socket. " \
+		  "Redirects are not followed.") \
+	X(PROTOCOL, ENUM, protocol, \
+	  .source = {{"SPANPROF_PROTOCOL", SP_FORM_OWN}}, \
+	  .choices = sp_config_protocol_choices, .fallback = "push", \
+	  .help = "`push`: /push.v1.PusherService/Push; `ingest`: the older /ingest, for servers and " \
+		  "proxies that know no other.") \
 	X(OUTPUT_DIR, PATH, output_dir, \
 	  .source = {{"SPANPROF_OUTPUT_DIR", SP_FORM_OWN}}, \
 	  .help = "Write pprof files into this directory.") \
@@ -214,8 +220,8 @@ struct sp_config_var {
 	X(PUSH_MAX_TRIES, INTEGER, push_max_tries, \
 	  .source = {{"SPANPROF_PUSH_MAX_TRIES", SP_FORM_OWN}, \
 		     {"PYROSCOPE_INGEST_MAX_TRIES", SP_FORM_OWN}}, \
-	  .min = 1, .max = 100, .fallback = "8", \
-	  .help = "Tries per profile.") \
+	  .min = 0, .max = 100, .fallback = "0", \
+	  .help = "Tries per profile; `0` = until it is an hour old or the queue is full.") \
 	X(BASIC_AUTH_USER, TEXT, basic_auth_user, \
 	  .source = {{"SPANPROF_BASIC_AUTH_USER", SP_FORM_OWN}, \
 		     {"PYROSCOPE_BASIC_AUTH_USER", SP_FORM_OWN}}, \
@@ -250,6 +256,36 @@ struct sp_config_var {
 	X(DEEPBIND, BOOL, deepbind, \
 	  .source = {{"SPANPROF_DEEPBIND", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Also hook SDK calls of plugins that are opened with RTLD_DEEPBIND.") \
+	X(TLS_CA_FILE, PATH, tls_ca_file, \
+	  .source = {{"SPANPROF_TLS_CA_FILE", SP_FORM_OWN}, {"SSL_CERT_FILE", SP_FORM_OWN}}, \
+	  .words = "the system's", \
+	  .help = "Certificates (PEM) of those who may sign the server's.") \
+	X(TLS_CERT_FILE, PATH, tls_cert_file, \
+	  .source = {{"SPANPROF_TLS_CERT_FILE", SP_FORM_OWN}}, \
+	  .help = "Our own certificate (PEM), for servers that ask for one.") \
+	X(TLS_KEY_FILE, PATH, tls_key_file, \
+	  .source = {{"SPANPROF_TLS_KEY_FILE", SP_FORM_OWN}}, \
+	  .words = "SPANPROF_TLS_CERT_FILE", \
+	  .help = "Its key (PEM), without a pass phrase.") \
+	X(TLS_INSECURE_SKIP_VERIFY, BOOL, tls_insecure, \
+	  .source = {{"SPANPROF_TLS_INSECURE_SKIP_VERIFY", SP_FORM_OWN}}, .fallback = "false", \
+	  .help = "Talk to a server whoever it is. For trials only.") \
+	X(HTTP_PROXY, SECRET, http_proxy, \
+	  .source = {{"http_proxy", SP_FORM_OWN}}, \
+	  .help = "Proxy for http:// servers, as curl knows it.") \
+	X(HTTPS_PROXY, SECRET, https_proxy, \
+	  .source = {{"https_proxy", SP_FORM_OWN}, {"HTTPS_PROXY", SP_FORM_OWN}}, \
+	  .help = "Proxy for https:// servers.") \
+	X(ALL_PROXY, SECRET, all_proxy, \
+	  .source = {{"all_proxy", SP_FORM_OWN}, {"ALL_PROXY", SP_FORM_OWN}}, \
+	  .help = "Proxy where neither of the two above is set.") \
+	X(NO_PROXY, TEXT, no_proxy, \
+	  .source = {{"no_proxy", SP_FORM_OWN}, {"NO_PROXY", SP_FORM_OWN}}, \
+	  .help = "Hosts that are asked without a proxy. This host always is.") \
+	X(STATUS_FILE, PATH, status_file, \
+	  .source = {{"SPANPROF_STATUS_FILE", SP_FORM_OWN}}, \
+	  .help = "JSON file that tells what is sampled, sent and lost, rewritten at each upload; " \
+		  "`%p` in it is the process id. `spanprof-report --status` explains it.") \
 	X(LOG_LEVEL, ENUM, log_level, \
 	  .source = {{"SPANPROF_LOG_LEVEL", SP_FORM_OWN}, {"PYROSCOPE_LOG_LEVEL", SP_FORM_OWN}, \
 		     {"OTEL_LOG_LEVEL", SP_FORM_OWN}}, \

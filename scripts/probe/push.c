@@ -9,10 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "export/gzip.h"
 #include "export/http.h"
 #include "export/pprof.h"
-#include "export/pprof_request.h"
+#include "export/request.h"
 #include "export/say.h"
 #include "export/series.h"
 #include "sampler/compiler.h"
@@ -59,22 +58,27 @@ static int empty_profile(struct sp_bytes *out)
 	return err;
 }
 
-static int make_body(const struct sp_config *config, struct sp_bytes *body)
+static int make_message(const struct sp_config *config, struct sp_message *message)
 {
 	struct sp_bytes profile = {NULL, 0};
-	struct sp_bytes request = {NULL, 0};
 	struct sp_series series;
+	struct timespec now = {0, 0};
+	struct sp_request request = {
+		.protocol = config->protocol,
+		.series = &series,
+		.id = "spanprof-probe",
+		.rate_hz = config->sample_rate_hz,
+	};
 	int err = sp_series_init(&series, config, (uint32_t)getpid(), refused, NULL);
 
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	request.from_ns = (int64_t)now.tv_sec * (int64_t)SP_NS_PER_S;
+	request.until_ns = request.from_ns;
 	if (err == 0)
 		err = empty_profile(&profile);
 	if (err == 0)
-		err = sp_pprof_request(series.label, series.n, "spanprof-probe", &profile,
-				       &request);
-	if (err == 0)
-		err = sp_gzip_pack(&request, body);
+		err = sp_request_make(&request, &profile, message);
 	free(profile.data);
-	free(request.data);
 	sp_series_fini(&series);
 	return err;
 }
@@ -102,15 +106,15 @@ void sp_probe_push(const struct sp_config *config)
 	static struct sp_reply reply;
 	const struct sp_http_hooks hooks = {idle, warn, NULL};
 	struct sp_http *http = NULL;
-	struct sp_bytes body = {NULL, 0};
+	struct sp_message message = {.query = NULL};
 
-	if (make_body(config, &body) != 0 ||
+	if (make_message(config, &message) != 0 ||
 	    sp_http_new(config, SP_VERSION "-probe", &hooks, &http) != 0) {
 		sp_probe_say("push", "impossible");
 	} else {
-		sp_http_post(http, &body, config->push_timeout_ms, &reply);
+		sp_http_post(http, &message, config->push_timeout_ms, &reply);
 		say_reply(&reply);
 		sp_http_free(http);
 	}
-	free(body.data);
+	sp_message_fini(&message);
 }

@@ -6,23 +6,30 @@
 #include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core_double.h"
 #include "export/http.h"
 
-static char address[64];
+static char address[160];
 static int listener;
 static pthread_t thread;
 static const char *response; /* NULL = never answer */
 static size_t padding;       /* bytes of 'x' sent after it */
+static unsigned drip_ms;     /* between two of them */
+static size_t sent;
 static char request[65536];
 static size_t request_len;
+
+static char query[16];
 
 static struct sp_http *http;
 static struct sp_reply reply;
@@ -59,9 +66,18 @@ static void *serve(void *arg)
 	read_request(fd);
 	if (response != NULL) {
 		(void)send(fd, response, strlen(response), MSG_NOSIGNAL);
-		for (size_t left = padding; left != 0; left -= left < sizeof(x) ? left : sizeof(x))
-			if (send(fd, x, left < sizeof(x) ? left : sizeof(x), MSG_NOSIGNAL) < 0)
+		for (size_t n; sent < padding; sent += n) {
+			n = padding - sent < sizeof(x) ? padding - sent : sizeof(x);
+			if (drip_ms != 0) {
+				/* Until then the client must have hung up. */
+				n = 1;
+				if (poll(&(struct pollfd){.fd = fd, .events = POLLRDHUP}, 1,
+					 (int)drip_ms) != 0)
+					break;
+			}
+			if (send(fd, x, n, MSG_NOSIGNAL) < 0)
 				break;
+		}
 	} else {
 		/* Until the client hangs up. */
 		(void)recv(fd, &end, 1, 0);
@@ -107,12 +123,12 @@ TestSuite(http, .init = set_up);
 static void post(const char *answer, uint32_t timeout_ms)
 {
 	static uint8_t body[] = "the body";
-	const struct sp_bytes b = {body, 8};
+	const struct sp_message m = {{body, 8}, query[0] != '\0' ? query : NULL};
 
 	response = answer;
 	cr_assert_eq(sp_http_new(&core.config, "1.2.3", &hooks, &http), 0);
 	cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
-	sp_http_post(http, &b, timeout_ms, &reply);
+	sp_http_post(http, &m, timeout_ms, &reply);
 	cr_assert_eq(pthread_join(thread, NULL), 0);
 	sp_http_free(http);
 }
@@ -194,12 +210,15 @@ Test(http, keeps_the_begin_of_the_answer, .timeout = 20)
 	cr_expect_eq(strncmp(reply.text, "{\"code\":1", 9), 0);
 }
 
-Test(http, gives_up_on_an_endless_answer, .timeout = 20)
+Test(http, takes_the_head_of_an_endless_answer_for_the_answer, .timeout = 20)
 {
 	padding = (size_t)64 << 20;
-	post("HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n", 15000);
+	post("HTTP/1.1 200 OK\r\nContent-Length: 4294967296\r\n\r\n", 15000);
 
-	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
+	cr_expect_eq(reply.kind, SP_REPLY_STATUS);
+	cr_expect_eq(reply.status, 200);
+	cr_expect_leq(reply.text_len, SP_REPLY_BODY);
+	cr_expect_lt(sent, (size_t)16 << 20, "all of it was read");
 }
 
 Test(http, does_not_follow_redirects, .timeout = 20)
@@ -213,6 +232,242 @@ Test(http, does_not_follow_redirects, .timeout = 20)
 
 	cr_expect_eq(reply.kind, SP_REPLY_STATUS);
 	cr_expect_eq(reply.status, 302);
+	cr_expect_not_null(strstr(reply.text, "redirects are not followed, this one names http://"),
+			   "%s", reply.text);
+}
+
+Test(http, shows_no_secret_of_a_redirect, .timeout = 20)
+{
+	post("HTTP/1.1 301 Moved\r\nLocation: https://user:s3cret@example.org/x\r\n"
+	     "Content-Length: 0\r\n\r\n",
+	     5000);
+
+	cr_expect_not_null(strstr(reply.text, "https://example.org/x"), "%s", reply.text);
+	cr_expect_null(strstr(reply.text, "s3cret"));
+}
+
+Test(http, an_answer_that_drips_is_one_when_its_head_is_there, .timeout = 20)
+{
+	padding = 100000;
+	drip_ms = 50;
+	post("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", 500);
+
+	cr_expect_eq(reply.kind, SP_REPLY_STATUS, "it would be sent again: %s", reply.text);
+	cr_expect_eq(reply.status, 200);
+}
+
+Test(http, half_a_head_is_no_answer, .timeout = 20)
+{
+	padding = 100000;
+	drip_ms = 50;
+	post("HTTP/1.1 200 OK\r\nX-Slow: ", 500);
+
+	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
+}
+
+Test(http, a_compressed_answer_is_never_unpacked, .timeout = 20)
+{
+	/* gzip's magic number and nothing that could follow it */
+	post("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08x",
+	     5000);
+
+	cr_expect_eq(reply.status, 200);
+	cr_expect_eq(reply.text_len, 4);
+	cr_expect_null(strcasestr(request, "\r\nAccept-Encoding:"));
+}
+
+Test(http, learns_how_late_it_is_at_the_server, .timeout = 20)
+{
+	time_t now = time(NULL) + 7200;
+	char answer[128];
+	struct tm tm;
+	size_t n;
+
+	gmtime_r(&now, &tm);
+	n = strftime(answer, sizeof(answer), "HTTP/1.1 200 OK\r\nDate: %a, %d %b %Y %T GMT\r\n",
+		     &tm);
+	strcpy(answer + n, "Content-Length: 0\r\n\r\n");
+	post(answer, 5000);
+
+	cr_expect(reply.has_skew);
+	/* A machine that stutters shortens it. */
+	cr_expect_gt(reply.skew_ms, 7200000 - 10000);
+	cr_expect_leq(reply.skew_ms, 7200000 + 500);
+	cr_expect_gt(reply.answered_ms, (now - 7200 - 1) * 1000);
+}
+
+Test(http, knows_no_skew_without_a_date, .timeout = 20)
+{
+	post("HTTP/1.1 200 OK\r\nDate: yesterday\r\nContent-Length: 0\r\n\r\n", 5000);
+
+	cr_expect_not(reply.has_skew);
+}
+
+Test(http, the_users_own_header_takes_the_place_of_ours, .timeout = 20)
+{
+	core.config.auth_token = "t0ken";
+	core.config.http_headers = "{\"authorization\": \"Custom x\"}";
+	post(ok, 5000);
+
+	cr_expect_not_null(strstr(request, "\r\nauthorization: Custom x\r\n"));
+	cr_expect_null(strstr(request, "t0ken"));
+}
+
+Test(http, ingest_has_its_own_path_and_headers, .timeout = 20)
+{
+	core.config.protocol = SP_PROTOCOL_INGEST;
+	strcpy(query, "?name=a");
+	post(ok, 5000);
+
+	cr_expect_eq(strncmp(request, "POST /ingest?name=a HTTP/1.1\r\n", 30), 0, "%s", request);
+	cr_expect_null(strcasestr(request, "\r\nContent-Encoding:"));
+	cr_expect_null(strcasestr(request, "application/proto"));
+}
+
+static char folder[64];
+
+static void write_secret(const char *name, const char *content, char path[128])
+{
+	FILE *f;
+
+	if (folder[0] == '\0')
+		cr_assert_not_null(mkdtemp(strcpy(folder, "/tmp/spanprof-test-XXXXXX")));
+	(void)snprintf(path, 128, "%s/%s", folder, name);
+	f = fopen(path, "we");
+	cr_assert_not_null(f);
+	fputs(content, f);
+	fclose(f);
+}
+
+static void remove_folder(void)
+{
+	char command[128];
+
+	(void)snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+	cr_assert_eq(system(command), 0);
+}
+
+static void post_again(void)
+{
+	static uint8_t body[] = "x";
+	const struct sp_message m = {.body = {body, 1}};
+
+	cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
+	sp_http_post(http, &m, 5000, &reply);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+}
+
+Test(http, follows_secrets_that_rotate, .timeout = 20)
+{
+	char token[128], headers[128];
+
+	write_secret("token", "first\n", token);
+	write_secret("headers", "{\"X-Key\":\n \"one\"}\n", headers);
+	core.config.auth_token = "of-the-variable";
+	core.config.auth_token_file = token;
+	core.config.http_headers_file = headers;
+	response = ok;
+	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
+	post_again();
+	cr_expect_not_null(strstr(request, "Authorization: Bearer first\r\n"), "%s", request);
+	cr_expect_not_null(strstr(request, "X-Key: one\r\n"));
+
+	write_secret("token", "second", token);
+	write_secret("headers", "{\"X-Key\": \"two\"}", headers);
+	post_again();
+	cr_expect_not_null(strstr(request, "Authorization: Bearer second\r\n"), "%s", request);
+	cr_expect_not_null(strstr(request, "X-Key: two\r\n"));
+	cr_expect_str_eq(warnings, "");
+
+	cr_assert_eq(unlink(token), 0);
+	post_again();
+	post_again();
+	cr_expect_not_null(strstr(request, "Authorization: Bearer second\r\n"), "%s", request);
+	cr_expect_str_eq(warnings,
+			 "SPANPROF_AUTH_TOKEN_FILE: the file cannot be used: No such file or "
+			 "directory; what was last known goes on to be sent\n");
+
+	write_secret("token", "third", token);
+	post_again();
+	cr_expect_not_null(strstr(request, "Authorization: Bearer third\r\n"));
+	cr_assert_eq(unlink(token), 0);
+	post_again();
+	cr_expect_not_null(strstr(strchr(warnings, '\n'), "SPANPROF_AUTH_TOKEN_FILE"),
+			   "the second time it is gone was not told");
+	cr_expect_null(strstr(warnings, "third"));
+	sp_http_free(http);
+	remove_folder();
+}
+
+Test(http, says_once_what_is_wrong_with_headers_of_a_file, .timeout = 20)
+{
+	char headers[128];
+
+	write_secret("headers", "s3cret, no JSON", headers);
+	core.config.http_headers_file = headers;
+	response = ok;
+	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
+	post_again();
+	post_again();
+
+	cr_expect_str_eq(warnings,
+			 "the HTTP headers are not a JSON object of strings, none of them is "
+			 "sent\n");
+	sp_http_free(http);
+	remove_folder();
+}
+
+Test(http, talks_to_a_unix_socket, .timeout = 20)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	char path[128];
+
+	write_secret("socket", "", path);
+	cr_assert_eq(unlink(path), 0);
+	strcpy(a.sun_path, path);
+	close(listener);
+	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(bind(listener, (struct sockaddr *)&a, sizeof(a)), 0);
+	cr_assert_eq(listen(listener, 4), 0);
+	(void)snprintf(address, sizeof(address), "unix://%s", path);
+	core.config.http_proxy = "http://127.0.0.1:1";
+	post(ok, 5000);
+
+	cr_expect_eq(reply.status, 200, "%s", reply.text);
+	cr_expect_eq(strncmp(request, "POST /push.v1.PusherService/Push ", 33), 0, "%s", request);
+	cr_expect_not_null(strstr(request, "\r\nHost: localhost\r\n"));
+	remove_folder();
+}
+
+Test(http, uses_the_proxy_of_the_configuration_and_no_other, .timeout = 20)
+{
+	char proxy[64];
+
+	strcpy(proxy, address);
+	setenv("http_proxy", "http://127.0.0.1:1", 1);
+	core.config.server_address = "http://pyroscope.invalid:4040";
+	core.config.http_proxy = proxy;
+	post(ok, 5000);
+
+	cr_expect_eq(reply.status, 200, "%s", reply.text);
+	cr_expect_eq(strncmp(request, "POST http://pyroscope.invalid:4040/push.v1.", 43), 0, "%s",
+		     request);
+}
+
+Test(http, spares_hosts_of_no_proxy, .timeout = 20)
+{
+	static uint8_t body[] = "x";
+	const struct sp_message m = {.body = {body, 1}};
+
+	core.config.server_address = "http://pyroscope.invalid:4040";
+	core.config.all_proxy = address;
+	core.config.no_proxy = "other,.invalid";
+	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
+	sp_http_post(http, &m, 5000, &reply);
+
+	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
+	cr_expect_not_null(strstr(reply.text, "pyroscope.invalid"), "%s", reply.text);
+	sp_http_free(http);
 }
 
 Test(http, stops_when_the_time_is_up, .timeout = 20)
@@ -236,11 +491,11 @@ Test(http, stops_at_once_when_asked_to, .timeout = 20)
 Test(http, says_why_nobody_answers, .timeout = 20)
 {
 	static uint8_t body[] = "x";
-	const struct sp_bytes b = {body, 1};
+	const struct sp_message m = {.body = {body, 1}};
 
 	close(listener);
 	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
-	sp_http_post(http, &b, 5000, &reply);
+	sp_http_post(http, &m, 5000, &reply);
 
 	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
 	cr_expect_gt(reply.text_len, 0);
@@ -270,13 +525,13 @@ Test(http, holds_no_descriptor_between_requests, .timeout = 20)
 {
 	unsigned before = open_descriptors();
 	static uint8_t body[] = "x";
-	const struct sp_bytes b = {body, 1};
+	const struct sp_message m = {.body = {body, 1}};
 
 	response = ok;
 	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
-		sp_http_post(http, &b, 5000, &reply);
+		sp_http_post(http, &m, 5000, &reply);
 		cr_assert_eq(pthread_join(thread, NULL), 0);
 		cr_expect_eq(reply.status, 200);
 		cr_expect_eq(open_descriptors(), before);
@@ -286,9 +541,12 @@ Test(http, holds_no_descriptor_between_requests, .timeout = 20)
 
 Test(http, refuses_addresses_it_cannot_use, .timeout = 20)
 {
-	static const char *const bad[] = {"ftp://x",       "file:///etc/passwd",
-					  "http://x/?a=b", "http://x y",
-					  "http://x#f",    "http://x\r\nEvil: 1"};
+	static const char long_socket[] =
+		"unix:///123456789012345678901234567890123456789012345678901234567890"
+		"123456789012345678901234567890123456789012345678901234567890.sock";
+	static const char *const bad[] = {"ftp://x",    "file:///etc/passwd", "http://x/?a=b",
+					  "http://x y", "http://x#f",         "http://x\r\nEvil: 1",
+					  "unix://x",   long_socket};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		warnings[0] = '\0';

@@ -19,13 +19,13 @@ static unsigned posts;
 static uint32_t timeout_seen;
 static uint64_t post_takes_ns;
 
-static void post(void *arg, const struct sp_bytes *body, uint32_t timeout_ms,
+static void post(void *arg, const struct sp_message *message, uint32_t timeout_ms,
 		 struct sp_reply *reply)
 {
 	(void)arg;
 	cr_assert_gt(answers, 0);
 	*reply = answer[posts < answers ? posts : answers - 1];
-	sent[posts++] = (char)body->data[0];
+	sent[posts++] = (char)message->body.data[0];
 	timeout_seen = timeout_ms;
 	now += post_takes_ns;
 	core.flush_left -= core.flush_left < post_takes_ns / SP_NS_PER_MS
@@ -73,10 +73,10 @@ static void start(uint32_t capacity, uint32_t max_tries)
 
 static void put(char name, uint64_t samples)
 {
-	struct sp_bytes b = {malloc(1), 1};
+	struct sp_message m = {.body = {malloc(1), 1}};
 
-	b.data[0] = (uint8_t)name;
-	sp_push_put(push, &b, samples);
+	m.body.data[0] = (uint8_t)name;
+	sp_push_put(push, &m, samples);
 }
 
 static void finish(void)
@@ -141,6 +141,133 @@ Test(push, waits_before_it_tries_again, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_PUSH_RETRIED], 1);
 	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 2);
 	cr_expect(core_logged("upload failed, will try again: status 503: no because 503"));
+}
+
+Test(push, without_a_limit_of_tries_500_eight_times_is_no_loss, .timeout = 20)
+{
+	start(8, 0);
+	for (unsigned i = 0; i < 8; i++)
+		status(500);
+	status(200);
+	put('a', 3);
+	put('b', 4);
+	for (unsigned i = 0; i < 20; i++) {
+		sp_push_run(push);
+		now += 30 * SP_NS_PER_S;
+	}
+
+	cr_expect_str_eq(sent, "aaaaaaaaab");
+	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 2);
+	cr_expect_eq(core.counter[SP_COUNT_PUSH_RETRIED], 8);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
+}
+
+Test(push, a_server_that_is_back_after_ten_minutes_gets_what_the_queue_promised, .timeout = 20)
+{
+	char queued[9] = "";
+
+	start(8, 0);
+	unreachable();
+	/* A batch each 15 s, the upload whenever it is due. */
+	for (unsigned i = 0; i < 40; i++) {
+		put((char)('a' + i % 26), 1);
+		for (unsigned s = 0; s < 15; s++) {
+			dice += 7919;
+			sp_push_run(push);
+			now += SP_NS_PER_S;
+		}
+		posts = 0;
+	}
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_QUEUE_FULL], 32);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_TOO_OLD], 0);
+	answers = 0;
+	status(200);
+	memset(sent, 0, sizeof(sent));
+	now += 30 * SP_NS_PER_S;
+	sp_push_run(push);
+
+	for (unsigned i = 0; i < 8; i++)
+		queued[i] = (char)('a' + (32 + i) % 26);
+	cr_expect_str_eq(sent, queued, "the newest eight, oldest first");
+	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 8);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 32);
+	cr_expect_eq(sp_push_queued(push), 0);
+}
+
+Test(push, a_batch_that_was_displaced_does_not_shorten_the_wait, .timeout = 20)
+{
+	start(1, 0);
+	unreachable();
+	for (unsigned i = 0; i < 6; i++) {
+		put('a', 1);
+		dice = 60001;
+		sp_push_run(push);
+		now += 60 * SP_NS_PER_S;
+	}
+	now -= 60 * SP_NS_PER_S;
+
+	cr_expect_eq(sp_push_due_ms(push), 30000, "%u", sp_push_due_ms(push));
+}
+
+Test(push, knows_how_the_last_tries_went, .timeout = 20)
+{
+	const struct sp_push_news *news;
+
+	start(8, 0);
+	status(503);
+	status(200);
+	answer[1].answered_ms = 1234;
+	answer[1].has_skew = true;
+	answer[1].skew_ms = -2500;
+	put('a', 1);
+	news = sp_push_news(push);
+	cr_expect_eq(news->attempts, 0);
+	sp_push_run(push);
+	cr_expect_eq(news->attempts, 1);
+	cr_expect_eq(news->last_status, 503);
+	cr_expect_str_eq(news->last_error, "status 503: no because 503");
+	cr_expect_eq(news->last_success_ms, 0);
+	cr_expect_not(news->has_skew);
+	now += 60 * SP_NS_PER_S;
+	sp_push_run(push);
+
+	cr_expect_eq(news->attempts, 2);
+	cr_expect_eq(news->last_status, 200);
+	cr_expect_str_eq(news->last_error, "");
+	cr_expect_eq(news->last_success_ms, 1234);
+	cr_expect_eq(news->skew_ms, -2500);
+	cr_expect_not(core_logged("clock"), "%s", core.log);
+}
+
+Test(push, says_once_that_the_clocks_differ_by_more_than_an_hour, .timeout = 20)
+{
+	start(8, 0);
+	status(200);
+	answer[0].has_skew = true;
+	answer[0].skew_ms = 3600000;
+	put('a', 1);
+	sp_push_run(push);
+	cr_expect_str_eq(core.log, "");
+	answer[0].skew_ms = -3600001;
+	put('a', 1);
+	put('a', 1);
+	sp_push_run(push);
+
+	cr_expect(core_logged("the server's clock is 3600 s behind ours"), "%s", core.log);
+	cr_expect_null(strchr(strchr(core.log, '\n') + 1, '\n'), "%s", core.log);
+}
+
+Test(push, each_kind_of_refusal_is_said, .timeout = 20)
+{
+	start(8, 0);
+	status(400);
+	status(413);
+	for (unsigned i = 0; i < 3; i++)
+		put('a', 1);
+	sp_push_run(push);
+
+	cr_expect(core_logged("status 400: no because 400"), "%s", core.log);
+	cr_expect(core_logged("status 413: no because 413"), "%s", core.log);
 }
 
 Test(push, doubles_the_bound_up_to_30_s, .timeout = 20)

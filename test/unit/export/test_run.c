@@ -212,7 +212,7 @@ Test(run, fails_when_there_is_nowhere_to_send_to, .timeout = 20)
 	core.config.server_address = "ftp://example.org";
 
 	cr_expect_lt(sp_export_run(&core.ops, ready), 0);
-	cr_expect(core_logged("only http:// and https:// are possible"));
+	cr_expect(core_logged("only http://, https:// and unix:// are possible"));
 	cr_expect_eq(readies, 0);
 }
 

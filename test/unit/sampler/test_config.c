@@ -33,7 +33,10 @@ Test(config, has_the_documented_defaults, .timeout = 20)
 	cr_expect_eq(cfg.flush_timeout_ms, 2000);
 	cr_expect_eq(cfg.push_timeout_ms, 10000);
 	cr_expect_eq(cfg.push_queue_capacity, 8);
-	cr_expect_eq(cfg.push_max_tries, 8);
+	cr_expect_eq(cfg.push_max_tries, 0);
+	cr_expect_eq(cfg.protocol, SP_PROTOCOL_PUSH);
+	cr_expect_eq(cfg.tls_insecure, false);
+	cr_expect_null(cfg.status_file);
 	cr_expect_eq(cfg.max_span_names, 1000);
 	cr_expect_eq(cfg.max_span_age_ms, 3600000);
 	cr_expect_eq(cfg.stack_depth, 128);

@@ -132,6 +132,11 @@ static void expect_refused(const struct sp_config_var *var, const char *name, co
 		cr_expect_eq(memcmp(&cfg, defaults, sizeof(cfg)), 0, "%s left a trace", entry);
 }
 
+static bool may_be_zero(const struct sp_config_var *var, const char *value)
+{
+	return var->type == SP_TYPE_INTEGER && var->min == 0 && strcmp(value, "0") == 0;
+}
+
 Test(config_values, refuses_each_bad_value_with_one_warning_and_the_default, .timeout = 60)
 {
 	struct sp_config defaults;
@@ -145,7 +150,8 @@ Test(config_values, refuses_each_bad_value_with_one_warning_and_the_default, .ti
 			const char *const *bad = bad_values(var, var->source[i].form);
 
 			for (; *bad != NULL; bad++)
-				expect_refused(var, var->source[i].name, *bad, &defaults);
+				if (!may_be_zero(var, *bad))
+					expect_refused(var, var->source[i].name, *bad, &defaults);
 		}
 	}
 }
@@ -241,6 +247,8 @@ Test(config_values, reads_good_numbers, .timeout = 20)
 		NUMBER("SPANPROF_SYMBOLIZE=names", symbolize, SP_SYMBOLIZE_NAMES),
 		NUMBER("SPANPROF_SYMBOLIZE=off", symbolize, SP_SYMBOLIZE_OFF),
 		NUMBER("SPANPROF_SYMBOL_CACHE_MB=4", symbol_cache_mb, 4),
+		NUMBER("SPANPROF_PROTOCOL=Ingest", protocol, SP_PROTOCOL_INGEST),
+		NUMBER("SPANPROF_PUSH_MAX_TRIES=0", push_max_tries, 0),
 		NUMBER("SPANPROF_LOG_LEVEL=debug", log_level, SP_LOG_DEBUG),
 		NUMBER("PYROSCOPE_LOG_LEVEL=WARNING", log_level, SP_LOG_WARN),
 		NUMBER("OTEL_LOG_LEVEL=off", log_level, SP_LOG_NONE),
@@ -306,6 +314,18 @@ Test(config_values, keeps_good_texts_as_they_are, .timeout = 20)
 		TEXT("SPANPROF_HTTP_HEADERS", http_headers, "{\"X-A\":\"b}\\\"{\"}"),
 		TEXT("PYROSCOPE_HTTP_HEADERS", http_headers, "\n{\n\t\"X\": \"y\"\n}\n"),
 		TEXT("SPANPROF_HTTP_HEADERS_FILE", http_headers_file, "/run/s/h"),
+		TEXT("SPANPROF_TLS_CA_FILE", tls_ca_file, "/etc/ca.pem"),
+		TEXT("SSL_CERT_FILE", tls_ca_file, "/etc/ca.pem"),
+		TEXT("SPANPROF_TLS_CERT_FILE", tls_cert_file, "/run/s/cert"),
+		TEXT("SPANPROF_TLS_KEY_FILE", tls_key_file, "/run/s/key"),
+		TEXT("http_proxy", http_proxy, "http://u:" HUSH "@proxy:3128"),
+		TEXT("https_proxy", https_proxy, "proxy:3128"),
+		TEXT("HTTPS_PROXY", https_proxy, "socks5h://proxy"),
+		TEXT("all_proxy", all_proxy, "proxy"),
+		TEXT("ALL_PROXY", all_proxy, "proxy"),
+		TEXT("no_proxy", no_proxy, ".local,10.0.0.0/8"),
+		TEXT("NO_PROXY", no_proxy, "*"),
+		TEXT("SPANPROF_STATUS_FILE", status_file, "/run/spanprof.%p.json"),
 		TEXT("OTEL_RESOURCE_ATTRIBUTES", resource_attributes, "a=b, c%3D=d%2Ce=f,"),
 	};
 	char entry[256];
@@ -326,6 +346,8 @@ Test(config_values, reads_bools, .timeout = 20)
 	PARSE("SPANPROF_TRACE_ID=FALSE", "OTEL_PYROSCOPE_ADD_PROFILE_URL=false");
 	cr_expect_eq(cfg.trace_id, false);
 	cr_expect_eq(cfg.add_profile_url, false);
+	PARSE("SPANPROF_TLS_INSECURE_SKIP_VERIFY=true");
+	cr_expect_eq(cfg.tls_insecure, true);
 	PARSE("SPANPROF_TRACE_ID= True ");
 	cr_expect_eq(cfg.trace_id, true);
 }

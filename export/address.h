@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPANPROF_SERVER_ADDRESS taken apart. */
+#ifndef SP_ADDRESS_H
+#define SP_ADDRESS_H
+
+#include <stdbool.h>
+
+struct sp_address {
+	char *base;   /* http:// or https://, without slashes at its end; user information kept */
+	char *socket; /* path of a Unix socket to connect to, or NULL */
+	char *shown;  /* as it may be logged: without user information */
+	bool tls;
+	bool local; /* on this host */
+};
+
+/* 0, -ENOMEM, or -EINVAL with what is wrong with it in *why. */
+int sp_address_parse(const char *text, struct sp_address *out, const char **why);
+void sp_address_fini(struct sp_address *a);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The older way in. Its parameter "name" is "app{label=value,...}" without any escaping (Pyroscope
+ * api/model/labelset/labelset.go): the application may hold letters, digits and _.-/ only, and
+ * a comma or brace in a value would end it, so they become underscores. The full service name goes
+ * into the label service_name, which the server prefers. Context: BG. Caller: request.c.
+ */
+#define _GNU_SOURCE
+#include "export/ingest.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sampler/compiler.h"
+
+static bool is_plain(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_' || c == '-' || c == '.';
+}
+
+static void put_encoded(FILE *f, char c)
+{
+	if (is_plain(c))
+		(void)fputc(c, f);
+	else
+		(void)fprintf(f, "%%%02X", (unsigned char)c);
+}
+
+static const char *service_of(const struct sp_series *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (strcmp(s->label[i].name, "service_name") == 0)
+			return s->label[i].value;
+	return "unknown_service";
+}
+
+/* Spaces at the ends of a value would be trimmed, which changes nothing that we could keep. */
+static void put_label(FILE *f, const struct sp_label *l, bool first)
+{
+	put_encoded(f, first ? '{' : ',');
+	(void)fprintf(f, "%s%%3D", l->name);
+	for (const char *c = l->value; *c != '\0'; c++)
+		put_encoded(f, *c == ',' || *c == '}' ? '_' : *c);
+}
+
+static void put_name(FILE *f, const struct sp_series *s)
+{
+	bool first = true;
+
+	for (const char *c = service_of(s); *c != '\0'; c++)
+		(void)fputc(is_plain(*c) || *c == '/' ? *c : '_', f);
+	for (size_t i = 0; i < s->n; i++) {
+		/* The server makes these two itself, of the sample types and of spyName. */
+		if (strcmp(s->label[i].name, "__name__") == 0 ||
+		    strcmp(s->label[i].name, "pyroscope_spy") == 0)
+			continue;
+		put_label(f, &s->label[i], first);
+		first = false;
+	}
+	put_encoded(f, '}');
+}
+
+int sp_ingest_query(const struct sp_request *r, char **out)
+{
+	size_t len = 0;
+	FILE *f = open_memstream(out, &len);
+	bool bad;
+
+	if (f == NULL)
+		return -ENOMEM;
+	(void)fputs("?name=", f);
+	put_name(f, r->series);
+	/* Whole seconds: every server version reads ten digits as such. */
+	(void)fprintf(f,
+		      "&format=pprof&spyName=spanprof&sampleRate=%" PRIu32
+		      "&units=samples&aggregationType=sum&from=%" PRId64 "&until=%" PRId64,
+		      r->rate_hz, r->from_ns / (int64_t)SP_NS_PER_S,
+		      r->until_ns / (int64_t)SP_NS_PER_S);
+	bad = ferror(f) != 0;
+	if (fclose(f) != 0 || bad) {
+		free(*out);
+		*out = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}

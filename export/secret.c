@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Secrets out of files (Kubernetes secret mounts, systemd credentials), read anew for each upload
+ * because they rotate. Context: BG. Caller: credentials.c.
+ */
+#define _GNU_SOURCE
+#include "export/secret.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void sp_secret_init(struct sp_secret *s, const char *path, const char *before)
+{
+	memset(s, 0, sizeof(*s));
+	s->path = path;
+	s->latest = before;
+}
+
+static void forget(char *content)
+{
+	if (content != NULL)
+		explicit_bzero(content, strlen(content));
+	free(content);
+}
+
+void sp_secret_fini(struct sp_secret *s)
+{
+	forget(s->content);
+	s->content = NULL;
+	s->latest = NULL;
+}
+
+/* Never waits: a FIFO or a device at that place is refused. Returns bytes read or a negative errno. */
+static ssize_t read_file(const char *path, char *buf, size_t cap)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	size_t len = 0;
+	ssize_t n = 1;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+		close(fd);
+		return -EINVAL;
+	}
+	while (len < cap && n != 0) {
+		n = read(fd, buf + len, cap - len);
+		if (n < 0 && errno != EINTR) {
+			int err = -errno;
+
+			close(fd);
+			return err;
+		}
+		len += n > 0 ? (size_t)n : 0;
+	}
+	close(fd);
+	return (ssize_t)len;
+}
+
+/* What the file holds, without the line break that editors and echo leave at its end. */
+static int content_of(const char *path, char *buf, const char **why)
+{
+	ssize_t got = read_file(path, buf, SP_SECRET_MAX + 1);
+	size_t len = got > 0 ? (size_t)got : 0;
+
+	if (got < 0) {
+		*why = got == -EINVAL ? "it is not a regular file" : strerrordesc_np((int)-got);
+		return (int)got;
+	}
+	while (len != 0 && (buf[len - 1] == '\n' || buf[len - 1] == '\r'))
+		len--;
+	*why = NULL;
+	if (got > (ssize_t)SP_SECRET_MAX)
+		*why = "it is larger than 16 KiB";
+	else if (len == 0)
+		*why = "it is empty";
+	else if (memchr(buf, '\0', len) != NULL)
+		*why = "it is not text";
+	buf[len] = '\0';
+	return *why != NULL ? -EINVAL : 0;
+}
+
+int sp_secret_read(struct sp_secret *s, const char **why)
+{
+	char buf[SP_SECRET_MAX + 2];
+	char *content = NULL;
+	int rc;
+
+	if (s->path == NULL)
+		return 0;
+	rc = content_of(s->path, buf, why);
+	if (rc == 0 && (s->latest == NULL || strcmp(s->latest, buf) != 0)) {
+		content = strdup(buf);
+		rc = content != NULL ? 1 : -ENOMEM;
+		*why = "out of memory";
+	}
+	explicit_bzero(buf, sizeof(buf));
+	if (rc == 1) {
+		forget(s->content);
+		s->content = content;
+		s->latest = content;
+	}
+	return rc;
+}
