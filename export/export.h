@@ -7,6 +7,7 @@
 #ifndef SP_EXPORT_H
 #define SP_EXPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,21 @@
 	1U              /* the process is about to end or exec: send what there is, within the
                             time left_ms() gives, then call flushed() */
 #define SP_WAIT_STOP 2U /* return from sp_export_run as soon as possible */
+
+/* What only the core knows, for the status file. */
+#define SP_CORE_SDKS_MAX 8U
+struct sp_core_facts {
+	bool sampling; /* false: it was given up, the log says why */
+	uint32_t threads_armed;
+	uint32_t threads_unarmed; /* of the host, by the last scan */
+	uint32_t spans_open;
+	unsigned sdks; /* those with recorded spans */
+	struct {
+		const char *name;
+		const char *method;
+		uint64_t spans_started;
+	} sdk[SP_CORE_SDKS_MAX];
+};
 
 /* Every function is callable from the background thread only, except where noted. */
 struct sp_core_ops {
@@ -49,6 +65,8 @@ struct sp_core_ops {
 
 	uint64_t (*counter_read)(enum sp_counter c);
 	void (*counter_add)(enum sp_counter c, uint64_t n); /* any thread of the exporter */
+
+	void (*facts)(struct sp_core_facts *out);
 
 	/* The message is complete, without prefix or newline. */
 	void (*log)(enum sp_log_level level, const char *message);

@@ -128,6 +128,11 @@ void sp_http_free(struct sp_http *h)
 	free(h);
 }
 
+const char *sp_http_shown(const struct sp_http *h)
+{
+	return h->address.shown;
+}
+
 static size_t keep_body(char *data, size_t size, size_t n, void *arg)
 {
 	struct transfer *t = arg;

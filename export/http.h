@@ -31,6 +31,9 @@ int sp_http_new(const struct sp_config *config, const char *version,
 		const struct sp_http_hooks *hooks, struct sp_http **out);
 void sp_http_free(struct sp_http *h);
 
+/* The server's address as it may be shown. */
+const char *sp_http_shown(const struct sp_http *h);
+
 /* The transport for push.h. Opens a connection and closes it again. */
 void sp_http_post(void *http, const struct sp_message *message, uint32_t timeout_ms,
 		  struct sp_reply *reply);

@@ -20,6 +20,7 @@
 #include "export/modules.h"
 #include "export/say.h"
 #include "export/stack_map.h"
+#include "export/status.h"
 #include "export/symbols.h"
 #include "export/unwind_snapshot.h"
 #include "export/upload.h"
@@ -38,6 +39,9 @@ struct exporter {
 	struct sp_unwinder *unwinder;
 	struct sp_stack_map *map;
 	struct sp_upload *upload;
+	struct sp_status *status; /* NULL = none is wanted */
+	uint64_t with_span;       /* samples */
+	uint64_t without_span;
 	unsigned asked; /* SP_WAIT_ bits that wait() returned and nobody has served yet */
 	bool active;    /* the last drain found samples */
 	bool flushing;
@@ -59,6 +63,10 @@ static void put_sample(const struct sp_sample *s, void *arg)
 	const struct sp_core_ops *ops = p->x->ops;
 	unsigned loss = sp_stack_map_put(p->x->map, s, p->epoch);
 
+	if (s->span_id != 0)
+		p->x->with_span++;
+	else
+		p->x->without_span++;
 	if ((loss & SP_STACK_LOST) != 0)
 		ops->counter_add(SP_COUNT_STACKS_OTHER, 1);
 	if ((loss & SP_LABELS_LOST) != 0)
@@ -201,6 +209,19 @@ static void report_losses(struct exporter *x)
 		sp_say(x->ops, SP_LOG_WARN, "lost since the last upload: %s", text);
 }
 
+static void write_status(struct exporter *x, const char *state)
+{
+	const struct sp_status_input in = {
+		.state = state,
+		.address = sp_upload_address(x->upload),
+		.news = sp_upload_news(x->upload),
+		.with_span = x->with_span,
+		.without_span = x->without_span,
+	};
+
+	(void)sp_status_write(x->status, &in);
+}
+
 static void tick(struct exporter *x)
 {
 	uint64_t interval = x->ops->config->upload_interval_ms * SP_NS_PER_MS;
@@ -209,6 +230,7 @@ static void tick(struct exporter *x)
 	encode_batch(x);
 	sp_upload_run(x->upload);
 	report_losses(x);
+	write_status(x, "active");
 	/* In step with the first tick, whatever the upload took, but never two at once. */
 	x->tick_ns += interval;
 	if (x->tick_ns <= now)
@@ -222,6 +244,7 @@ static void flush(struct exporter *x)
 	encode_batch(x);
 	sp_upload_flush(x->upload);
 	report_losses(x);
+	write_status(x, "ending");
 	x->flushing = false;
 	/* The request may have been seen a second time while sending. */
 	x->asked &= ~SP_WAIT_FLUSH;
@@ -269,6 +292,7 @@ static void loop(struct exporter *x)
 
 static void destroy(struct exporter *x)
 {
+	sp_status_free(x->status);
 	sp_upload_free(x->upload);
 	sp_symbols_free(x->symbols);
 	sp_unwinder_free(x->unwinder);
@@ -298,6 +322,7 @@ static int create(const struct sp_core_ops *ops, struct exporter **out)
 	err = sp_upload_new(ops, while_sending, x, &x->upload);
 	if (err != 0)
 		return err;
+	x->status = sp_status_new(ops);
 	(void)sp_modules_refresh(x->modules);
 	begin_batch(x);
 	/* Processes that start together must not upload together. */
@@ -318,6 +343,7 @@ SP_EXPORT int sp_export_run(const struct sp_core_ops *ops, void (*ready)(void))
 	err = create(ops, &x);
 	if (err == 0) {
 		ready();
+		write_status(x, "active");
 		loop(x);
 	}
 	if (x != NULL)

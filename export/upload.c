@@ -204,3 +204,13 @@ uint32_t sp_upload_due_ms(const struct sp_upload *u)
 {
 	return u->push != NULL ? sp_push_due_ms(u->push) : UINT32_MAX;
 }
+
+const struct sp_push_news *sp_upload_news(const struct sp_upload *u)
+{
+	return u->push != NULL ? sp_push_news(u->push) : NULL;
+}
+
+const char *sp_upload_address(const struct sp_upload *u)
+{
+	return u->http != NULL ? sp_http_shown(u->http) : NULL;
+}

@@ -7,6 +7,7 @@
 
 #include "export/export.h"
 #include "export/pprof.h"
+#include "export/push.h"
 
 struct sp_upload;
 
@@ -26,5 +27,9 @@ void sp_upload_run(struct sp_upload *u);     /* sends what is due */
 void sp_upload_flush(struct sp_upload *u);   /* last chance, within the flush's time */
 void sp_upload_abandon(struct sp_upload *u); /* no chance at all */
 uint32_t sp_upload_due_ms(const struct sp_upload *u);
+
+/* NULL = nothing is pushed. */
+const struct sp_push_news *sp_upload_news(const struct sp_upload *u);
+const char *sp_upload_address(const struct sp_upload *u);
 
 #endif

@@ -25,6 +25,7 @@
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
+#include "preload/sdk.h"
 #include "sampler/counters.h"
 #include "sampler/handler.h"
 #include "sampler/label.h"
@@ -32,6 +33,7 @@
 #include "sampler/residual.h"
 #include "sampler/signals.h"
 #include "sampler/span_age.h"
+#include "sampler/span_table.h"
 #include "sampler/tasks.h"
 #include "sampler/thread.h"
 #include "sampler/timer.h"
@@ -56,6 +58,7 @@ static _Atomic uint64_t flush_deadline_ns;
 static _Atomic bool running;
 static _Atomic uint32_t may_load; /* futex: 1 once start-up is over */
 static _Atomic bool main_ended;
+static uint32_t unarmed; /* threads of the host, at the last scan; the background thread's own */
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
 {
@@ -116,6 +119,25 @@ static void ops_flushed(void)
 	futex_wake(&flush_done);
 }
 
+static void ops_facts(struct sp_core_facts *out)
+{
+	*out = (struct sp_core_facts){
+		.sampling = sp_life_active(),
+		.threads_armed = sp_thread_armed(),
+		.threads_unarmed = unarmed,
+		.spans_open = sp_span_table_count(),
+	};
+	for (unsigned sdk = 0; sdk < SP_SDK_N && out->sdks < SP_CORE_SDKS_MAX; sdk++) {
+		uint64_t spans = sp_count_spans_of(sdk);
+
+		if (spans == 0 || sp_sdk_texts[sdk].name == NULL)
+			continue;
+		out->sdk[out->sdks].name = sp_sdk_texts[sdk].name;
+		out->sdk[out->sdks].method = sp_sdk_texts[sdk].method;
+		out->sdk[out->sdks++].spans_started = spans;
+	}
+}
+
 static void check_signal(void)
 {
 	static bool told;
@@ -148,6 +170,7 @@ static void sweep_spans(void)
 static bool last_one(uint64_t *next_scan)
 {
 	bool often = atomic_load_explicit(&main_ended, memory_order_relaxed);
+	uint32_t armed;
 	int others;
 
 	if (often && *next_scan > sp_monotonic_ns() + SCAN_LAST_NS)
@@ -161,6 +184,8 @@ static bool last_one(uint64_t *next_scan)
 	others = sp_tasks_scan((uint32_t)syscall(SYS_gettid));
 	if (sp_life_active())
 		sp_residual_look();
+	armed = sp_thread_armed();
+	unarmed = others > 0 && (uint32_t)others > armed ? (uint32_t)others - armed : 0;
 	*next_scan = sp_monotonic_ns() + (often ? SCAN_LAST_NS : SCAN_NS);
 	return others == 0;
 }
@@ -266,6 +291,7 @@ static void *background(void *arg SP_UNUSED)
 		.label_text = sp_label_text,
 		.counter_read = sp_count_read,
 		.counter_add = sp_count_add,
+		.facts = ops_facts,
 		.log = ops_log,
 		.wait = ops_wait,
 		.flush_left_ms = ops_flush_left_ms,

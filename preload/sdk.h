@@ -10,6 +10,15 @@ enum sp_sdk {
 	SP_SDK_OTELCPP_V1, /* by ABI version: two libraries that know nothing of each other */
 	SP_SDK_OTELCPP_V2,
 	SP_SDK_HAPROXY,
+	SP_SDK_N,
 };
+
+struct sp_sdk_text {
+	const char *name;
+	const char *method; /* how its calls are seen */
+};
+
+/* By number; the name is NULL where there is none. */
+extern const struct sp_sdk_text sp_sdk_texts[SP_SDK_N];
 
 #endif

@@ -75,6 +75,11 @@ static inline SP_SIGSAFE void sp_count(enum sp_counter c)
 /* The sum over all threads. BG. */
 uint64_t sp_count_read(enum sp_counter c);
 
+/* SP_COUNT_SPANS_STARTED of one SDK, by struct sp_span_start's number. BG. */
+uint64_t sp_count_spans_of(unsigned sdk);
+/* APP. For a thread that has no block to count in. */
+void sp_count_span_of(unsigned sdk);
+
 /* Static text, e.g. "dropped_ring_full". */
 const char *sp_counter_name(enum sp_counter c);
 /* The kind above: 0 work, 1 lost, 2 incomplete. */

@@ -32,19 +32,31 @@ static uint64_t realtime_ns(void)
 	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-/* On a counter that no other thread writes, where the thread has a block. */
-static void count(enum sp_counter c)
+/* Counters of the thread's own block: no other thread writes them. */
+static void count_up(_Atomic uint64_t *own)
 {
-	struct sp_thread *t = sp_thread_own;
-	_Atomic uint64_t *own;
-
-	if (t == NULL) {
-		sp_count(c);
-		return;
-	}
-	own = c == SP_COUNT_SPANS_STARTED ? &t->counts.spans_started : &t->counts.spans_ended;
 	atomic_store_explicit(own, atomic_load_explicit(own, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
+}
+
+static void count_started(uint8_t sdk)
+{
+	struct sp_thread *t = sp_thread_own;
+
+	if (t == NULL)
+		sp_count_span_of(sdk);
+	else
+		count_up(&t->counts.spans_started[sdk < SP_COUNTED_SDKS ? sdk : 0]);
+}
+
+static void count_ended(void)
+{
+	struct sp_thread *t = sp_thread_own;
+
+	if (t == NULL)
+		sp_count(SP_COUNT_SPANS_ENDED);
+	else
+		count_up(&t->counts.spans_ended);
 }
 
 static void take_root(struct sp_span_record *r, uint64_t root_id, uint32_t root_ref,
@@ -149,7 +161,7 @@ static bool finish(const struct sp_span_record *r, bool seen)
 	if (seen)
 		sp_interleave_ended(r);
 	deactivate(r);
-	count(SP_COUNT_SPANS_ENDED);
+	count_ended();
 	return true;
 }
 
@@ -192,7 +204,7 @@ bool sp_span_started(const struct sp_span_start *s)
 		sp_count(SP_COUNT_SPAN_TABLE_FULL);
 		return false;
 	}
-	count(SP_COUNT_SPANS_STARTED);
+	count_started(s->sdk);
 	if (activates)
 		activate(t, &r, sp_scope_start_token(s->how));
 	return true;

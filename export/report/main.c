@@ -12,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "export/report/load.h"
 #include "export/report/print.h"
+#include "export/report/status.h"
 #include "export/report/tally.h"
 #include "sampler/compiler.h"
 
@@ -36,6 +38,7 @@ struct report {
 
 static const char help[] =
 	"usage: spanprof-report [options] FOLDER|FILE...\n"
+	"       spanprof-report --status FILE\n"
 	"\n"
 	"Sums the CPU time of pprof profiles per span. A folder stands for its *.pb.gz,\n"
 	"*.pb and *.pprof files.\n"
@@ -45,6 +48,7 @@ static const char help[] =
 	"  --span-name NAME only samples of spans with this name\n"
 	"  --trace ID       only samples of the trace with this id (32 hex digits)\n"
 	"  --json           print JSON: profiles, total, labelled, span_names, spans, functions\n"
+	"  --status FILE    say in words what a file of SPANPROF_STATUS_FILE tells\n"
 	"  --help           print this text\n"
 	"  --version        print the version\n"
 	"\n"
@@ -130,6 +134,16 @@ static bool parse_top(const char *arg, size_t *top)
 	return errno == 0 && *end == '\0' && arg[0] >= '0' && arg[0] <= '9' && n != 0;
 }
 
+static int explain(const char *path)
+{
+	char why[160];
+
+	if (sp_report_status(stdout, path, time(NULL), why) == 0 && fflush(stdout) == 0)
+		return 0;
+	(void)fprintf(stderr, "spanprof-report: %s: %s\n", path, why);
+	return SP_EXIT_DAMAGED;
+}
+
 /* -1 = go on, else the exit status. */
 static int parse_options(int argc, char **argv, struct options *o)
 {
@@ -139,6 +153,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 		{"span-name", required_argument, NULL, 'n'},
 		{"trace", required_argument, NULL, 'r'},
 		{"json", no_argument, NULL, 'j'},
+		{"status", required_argument, NULL, 'S'},
 		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'v'},
 		{NULL, 0, NULL, 0},
@@ -166,6 +181,8 @@ static int parse_options(int argc, char **argv, struct options *o)
 		case 'j':
 			o->json = true;
 			break;
+		case 'S':
+			return explain(optarg);
 		case 'h':
 			(void)fputs(help, stdout);
 			return 0;

@@ -51,6 +51,11 @@ static void counter_add(enum sp_counter c, uint64_t n)
 	core.counter[c] += n;
 }
 
+static void facts(struct sp_core_facts *out)
+{
+	*out = core.facts;
+}
+
 static void keep_log(enum sp_log_level level, const char *message)
 {
 	(void)level;
@@ -99,6 +104,7 @@ void core_reset(void)
 	core.config.push_queue_capacity = 8;
 	core.config.push_max_tries = 8;
 	core.config.symbol_cache_mb = 64;
+	core.facts.sampling = true;
 	core.config.service_name = "shop";
 	core.flush_left = 2000;
 	core.ops = (struct sp_core_ops){
@@ -111,6 +117,7 @@ void core_reset(void)
 		.label_text = label_text,
 		.counter_read = counter_read,
 		.counter_add = counter_add,
+		.facts = facts,
 		.log = keep_log,
 		.wait = wait_,
 		.flush_left_ms = flush_left_ms,

@@ -20,6 +20,7 @@ struct core_double {
 	struct sp_core_ops ops;
 	struct sp_config config;
 	uint64_t counter[SP_COUNTER_N];
+	struct sp_core_facts facts;
 	char log[CORE_LOG_BYTES]; /* all messages, one per line */
 	struct sp_sample sample[CORE_SAMPLES];
 	unsigned samples;                   /* still in the ring */

@@ -8,5 +8,6 @@
 #undef main
 #include "export/report/json.c"
 #include "export/report/load.c"
+#include "export/report/status.c"
 #include "export/report/table.c"
 #include "export/report/tally.c"

@@ -243,6 +243,58 @@ Test(report, filters, .timeout = 20)
 	json_decref(j);
 }
 
+static const char *status_file(const char *content)
+{
+	write_bytes("status", content, strlen(content));
+	return path_of("status");
+}
+
+Test(report, explains_a_status_file, .timeout = 20)
+{
+	const char *path = status_file(
+		"{\"version\":\"1\",\"pid\":7,\"service\":\"shop\",\"state\":\"active\","
+		"\"sdks\":[{\"name\":\"an-sdk\",\"method\":\"functions\",\"spans_started\":3}],"
+		"\"threads\":{\"armed\":4,\"unarmed\":1},"
+		"\"samples\":{\"put\":10,\"drained\":10,\"with_span\":0,\"without_span\":10},"
+		"\"spans\":{\"started\":3,\"ended\":2,\"open\":1,\"aged\":0},"
+		"\"loss\":{\"dropped_ring_full\":0,\"files_failed\":2,\"new_reason\":1},"
+		"\"push\":{\"address\":\"http://p\",\"last_status\":401,"
+		"\"last_error\":\"status 401: \\u001b[31mwho?\",\"last_success_unix_ms\":null,"
+		"\"attempts\":5,\"server_time_skew_ms\":7200000}}");
+
+	cr_expect_eq(run("--status", path, NULL), 0);
+
+	cr_expect(printed("shop, process 7, spanprof 1, written 0 s ago") ||
+		  printed("shop, process 7, spanprof 1, written 1 s ago"));
+	cr_expect(printed("active: samples are taken"));
+	cr_expect(printed("an-sdk: 3 spans, seen by its functions"));
+	cr_expect(printed("threads   4 sampled, 1 not"));
+	cr_expect(
+		printed("0 in spans, 10 outside; are the spans attached where the work is done?"));
+	cr_expect(printed("lost      2 profiles could not be written into SPANPROF_OUTPUT_DIR"));
+	cr_expect(printed("lost      1 new_reason"));
+	cr_expect_not(printed("ring full"));
+	cr_expect(printed("to http://p, 5 tries, last success never"));
+	cr_expect(printed("the last try failed: status 401:  [31mwho?"));
+	cr_expect(printed("the server's is 7200 s ahead of this one"));
+}
+
+Test(report, a_strange_status_file_is_one_line, .timeout = 20)
+{
+	static const char *const strange[] = {"", "[]", "{\"a\":1}", "{\"samples\":", "\xff"};
+
+	for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++)
+		cr_expect_eq(run("--status", status_file(strange[i]), NULL), 2, "%zu", i);
+	/* Whatever is where it should not be is read as nothing. */
+	cr_expect_eq(run("--status",
+			 status_file("{\"samples\":1,\"sdks\":{},\"loss\":[1],\"push\":{},"
+				     "\"spans\":\"x\",\"threads\":null,\"state\":3}"),
+			 NULL),
+		     0);
+	cr_expect_eq(run("--status", dir, NULL), 2);
+	cr_expect_eq(run("--status", "/does/not/exist", NULL), 2);
+}
+
 Test(report, limits_the_functions, .timeout = 20)
 {
 	write_profile("a.pb.gz", true);

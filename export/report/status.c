@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Explains a status file. Whoever could write it may have written anything: missing and wrong keys
+ * are zeros, texts lose their control characters. Context: the report tool. Caller: main.c.
+ */
+#include "export/report/status.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SP_STATUS_FILE_MAX ((off_t)1 << 20)
+#define SP_STATUS_CLOCK_MS INT64_C(600000)
+
+struct words {
+	const char *reason;
+	const char *text;
+};
+
+/* The counters of sampler/counters.h. */
+static const struct words losses[] = {
+	{"spans_aged", "spans were given up because their end never came"},
+	{"dropped_ring_full", "samples found the ring full: the machine is very busy"},
+	{"dropped_handler_reentered", "samples hit the handler itself"},
+	{"span_stack_overflowed", "spans were nested too deep to be labelled"},
+	{"span_table_full", "spans did not fit into the table of open spans"},
+	{"span_without_thread_block", "spans started where no thread was known yet"},
+	{"span_names_over_limit", "spans are called (other): raise SPANPROF_MAX_SPAN_NAMES"},
+	{"threads_unarmed", "threads got no timer: RLIMIT_SIGPENDING is used up"},
+	{"signal_taken_by_host", "times the program took the signal: set SPANPROF_SIGNAL"},
+	{"stacks_over_limit", "samples are in (other): too many different stacks in one interval"},
+	{"span_labels_over_limit", "samples have no label: too many spans in one interval"},
+	{"batches_dropped_queue_full",
+	 "profiles did not fit into the queue while the server was away"},
+	{"batches_dropped_too_old", "profiles were too old for the server in the end"},
+	{"batches_rejected_by_server", "profiles were refused by the server"},
+	{"batches_unsent_at_exit", "profiles could not be sent before the end of the process"},
+	{"samples_in_lost_batches", "samples were in those profiles"},
+	{"files_failed", "profiles could not be written into SPANPROF_OUTPUT_DIR"},
+	{"export_out_of_memory", "times memory ran out while a profile was made"},
+};
+
+static json_int_t integer(const json_t *root, const char *object, const char *key)
+{
+	return json_integer_value(json_object_get(json_object_get(root, object), key));
+}
+
+/* Terminals obey control characters. */
+static void print_text(FILE *out, const char *s)
+{
+	for (s = s != NULL ? s : "?"; *s != '\0'; s++)
+		(void)fputc((unsigned char)*s < ' ' || *s == '\x7f' ? ' ' : *s, out);
+}
+
+static void print_age(FILE *out, int64_t seconds)
+{
+	if (seconds < 0)
+		(void)fputs("in the future", out);
+	else if (seconds < 120)
+		(void)fprintf(out, "%" PRId64 " s ago", seconds);
+	else if (seconds < 7200)
+		(void)fprintf(out, "%" PRId64 " min ago", seconds / 60);
+	else
+		(void)fprintf(out, "%" PRId64 " h ago", seconds / 3600);
+}
+
+static void print_head(FILE *out, const json_t *root, int64_t age_s)
+{
+	const char *state = json_string_value(json_object_get(root, "state"));
+
+	print_text(out, json_string_value(json_object_get(root, "service")));
+	(void)fprintf(out, ", process %" JSON_INTEGER_FORMAT ", spanprof ",
+		      json_integer_value(json_object_get(root, "pid")));
+	print_text(out, json_string_value(json_object_get(root, "version")));
+	(void)fputs(", written ", out);
+	print_age(out, age_s);
+	(void)fputs("\nstate     ", out);
+	if (state != NULL && strcmp(state, "active") == 0)
+		(void)fputs("active: samples are taken", out);
+	else if (state != NULL && strcmp(state, "ending") == 0)
+		(void)fputs("ending: the process was about to end or to start another program",
+			    out);
+	else if (state != NULL && strcmp(state, "stopped") == 0)
+		(void)fputs("stopped: nothing is sampled any more, its stderr says why", out);
+	else
+		print_text(out, state);
+	(void)fputc('\n', out);
+}
+
+static void print_sdks(FILE *out, const json_t *root)
+{
+	const json_t *list = json_object_get(root, "sdks");
+	const json_t *sdk;
+	size_t i;
+
+	if (json_array_size(list) == 0)
+		(void)fputs("SDK       none has recorded a span so far\n", out);
+	json_array_foreach(list, i, sdk)
+	{
+		(void)fputs("SDK       ", out);
+		print_text(out, json_string_value(json_object_get(sdk, "name")));
+		(void)fprintf(out, ": %" JSON_INTEGER_FORMAT " spans, seen by its ",
+			      json_integer_value(json_object_get(sdk, "spans_started")));
+		print_text(out, json_string_value(json_object_get(sdk, "method")));
+		(void)fputc('\n', out);
+	}
+}
+
+static void print_counts(FILE *out, const json_t *root)
+{
+	json_int_t with = integer(root, "samples", "with_span");
+	json_int_t without = integer(root, "samples", "without_span");
+
+	(void)fprintf(out,
+		      "spans     %" JSON_INTEGER_FORMAT " started, %" JSON_INTEGER_FORMAT
+		      " ended, %" JSON_INTEGER_FORMAT " open, %" JSON_INTEGER_FORMAT " given up\n",
+		      integer(root, "spans", "started"), integer(root, "spans", "ended"),
+		      integer(root, "spans", "open"), integer(root, "spans", "aged"));
+	(void)fprintf(out,
+		      "threads   %" JSON_INTEGER_FORMAT " sampled, %" JSON_INTEGER_FORMAT " not\n",
+		      integer(root, "threads", "armed"), integer(root, "threads", "unarmed"));
+	(void)fprintf(out,
+		      "samples   %" JSON_INTEGER_FORMAT " taken: %" JSON_INTEGER_FORMAT
+		      " in spans, %" JSON_INTEGER_FORMAT " outside",
+		      integer(root, "samples", "drained"), with, without);
+	if (with == 0 && without != 0)
+		(void)fputs("; are the spans attached where the work is done?", out);
+	(void)fputc('\n', out);
+}
+
+static const char *words_of(const char *reason)
+{
+	for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
+		if (strcmp(losses[i].reason, reason) == 0)
+			return losses[i].text;
+	return reason;
+}
+
+static void print_losses(FILE *out, json_t *root)
+{
+	const char *reason;
+	json_t *count;
+	bool any = false;
+
+	json_object_foreach(json_object_get(root, "loss"), reason, count)
+	{
+		if (json_integer_value(count) == 0)
+			continue;
+		any = true;
+		(void)fprintf(out, "lost      %" JSON_INTEGER_FORMAT " ",
+			      json_integer_value(count));
+		print_text(out, words_of(reason));
+		(void)fputc('\n', out);
+	}
+	if (!any)
+		(void)fputs("lost      nothing\n", out);
+}
+
+static void print_clock(FILE *out, const json_t *root)
+{
+	json_int_t skew = integer(root, "push", "server_time_skew_ms");
+
+	if (skew > -SP_STATUS_CLOCK_MS && skew < SP_STATUS_CLOCK_MS)
+		return;
+	(void)fprintf(out,
+		      "clock     the server's is %" JSON_INTEGER_FORMAT
+		      " s %s this one: set the clocks\n",
+		      (skew < 0 ? -skew : skew) / 1000, skew < 0 ? "behind" : "ahead of");
+}
+
+static void print_push(FILE *out, const json_t *root, time_t now)
+{
+	const json_t *push = json_object_get(root, "push");
+	const char *error = json_string_value(json_object_get(push, "last_error"));
+	json_int_t success = integer(root, "push", "last_success_unix_ms");
+
+	if (!json_is_object(push)) {
+		(void)fputs("push      nothing is pushed\n", out);
+		return;
+	}
+	(void)fputs("push      to ", out);
+	print_text(out, json_string_value(json_object_get(push, "address")));
+	(void)fprintf(out, ", %" JSON_INTEGER_FORMAT " tries, last success ",
+		      integer(root, "push", "attempts"));
+	if (success != 0)
+		print_age(out, (int64_t)now - success / 1000);
+	else
+		(void)fputs("never", out);
+	(void)fputc('\n', out);
+	if (error != NULL && error[0] != '\0') {
+		(void)fputs("          the last try failed: ", out);
+		print_text(out, error);
+		(void)fputc('\n', out);
+	}
+	print_clock(out, root);
+}
+
+int sp_report_status(FILE *out, const char *path, time_t now, char why[160])
+{
+	struct stat st;
+	json_error_t error;
+	json_t *root;
+
+	if (stat(path, &st) == 0 && (!S_ISREG(st.st_mode) || st.st_size > SP_STATUS_FILE_MAX)) {
+		(void)snprintf(why, 160, "not a status file");
+		return -1;
+	}
+	root = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+	if (!json_is_object(root) || json_object_get(root, "samples") == NULL) {
+		(void)snprintf(why, 160, "not a status file: %.120s",
+			       root == NULL ? error.text : "other content");
+		json_decref(root);
+		return -1;
+	}
+	print_head(out, root, (int64_t)(now - st.st_mtime));
+	print_sdks(out, root);
+	print_counts(out, root);
+	print_losses(out, root);
+	print_push(out, root, now);
+	json_decref(root);
+	return 0;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The status file, by jansson. A reader sees the old file or the new one, never half of one, and no
+ * descriptor stays open. Context: BG. Caller: main.c.
+ */
+#define _GNU_SOURCE
+#include "export/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "export/clock.h"
+#include "export/say.h"
+
+struct sp_status {
+	const struct sp_core_ops *ops;
+	char path[PATH_MAX];
+	char temp[PATH_MAX];
+	struct sp_say_site said;
+};
+
+/* %p is the process id, so that forked children have files of their own. False: too long. */
+static bool expand(char *out, size_t cap, const char *path, uint32_t pid)
+{
+	size_t n = 0;
+	int len;
+
+	for (; *path != '\0' && n < cap; path++) {
+		if (path[0] == '%' && path[1] == 'p') {
+			len = snprintf(out + n, cap - n, "%" PRIu32, pid);
+			n += len > 0 ? (size_t)len : 0;
+			path++;
+		} else {
+			out[n++] = *path;
+		}
+	}
+	if (n < cap)
+		out[n] = '\0';
+	return n < cap;
+}
+
+struct sp_status *sp_status_new(const struct sp_core_ops *ops)
+{
+	struct sp_status *s;
+	int len;
+
+	if (ops->config->status_file == NULL)
+		return NULL;
+	s = calloc(1, sizeof(*s));
+	if (s == NULL)
+		return NULL;
+	s->ops = ops;
+	if (expand(s->path, sizeof(s->path), ops->config->status_file, ops->pid)) {
+		/* The process id again: other processes may write the same file. */
+		len = snprintf(s->temp, sizeof(s->temp), "%s.%" PRIu32 ".tmp", s->path, ops->pid);
+		if (len > 0 && (size_t)len < sizeof(s->temp))
+			return s;
+	}
+	sp_say(ops, SP_LOG_WARN, "SPANPROF_STATUS_FILE: the path is too long; ignored");
+	free(s);
+	return NULL;
+}
+
+void sp_status_free(struct sp_status *s)
+{
+	free(s);
+}
+
+static json_t *number(uint64_t n)
+{
+	return json_integer(n <= INT64_MAX ? (json_int_t)n : INT64_MAX);
+}
+
+/* Foreign text: a server's message, a name out of the environment. */
+static json_t *text(const char *s)
+{
+	char clean[1024];
+
+	if (s == NULL)
+		return json_null();
+	sp_say_clean(clean, sizeof(clean), s, strlen(s));
+	return json_string(clean);
+}
+
+static json_t *counter(const struct sp_core_ops *ops, enum sp_counter c)
+{
+	return number(ops->counter_read(c));
+}
+
+static json_t *losses(const struct sp_core_ops *ops)
+{
+	static const char *const name[] = {
+#define SP_NAME_(id, text_, is_loss) [SP_COUNT_##id] = (is_loss) == 1 ? (text_) : NULL,
+		SP_FOR_EACH_COUNTER(SP_NAME_)
+#undef SP_NAME_
+	};
+	json_t *all = json_object();
+
+	for (unsigned i = 0; i < SP_COUNTER_N; i++)
+		if (name[i] != NULL)
+			json_object_set_new(all, name[i], counter(ops, (enum sp_counter)i));
+	return all;
+}
+
+static json_t *sdks(const struct sp_core_facts *f)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < f->sdks; i++)
+		json_array_append_new(list,
+				      json_pack("{s:o, s:o, s:o}", "name", text(f->sdk[i].name),
+						"method", text(f->sdk[i].method), "spans_started",
+						number(f->sdk[i].spans_started)));
+	return list;
+}
+
+static json_t *push(const struct sp_status_input *in)
+{
+	const struct sp_push_news *n = in->news;
+
+	if (n == NULL)
+		return json_null();
+	return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o}", "address", text(in->address),
+			 "last_status", n->last_status, "last_error", text(n->last_error),
+			 "last_success_unix_ms",
+			 n->last_success_ms != 0 ? json_integer(n->last_success_ms) : json_null(),
+			 "attempts", number(n->attempts), "server_time_skew_ms",
+			 n->has_skew ? json_integer(n->skew_ms) : json_null());
+}
+
+static json_t *document(const struct sp_core_ops *ops, const struct sp_status_input *in)
+{
+	struct sp_core_facts f;
+	json_t *root = json_object();
+
+	ops->facts(&f);
+	json_object_set_new(root, "version", text(ops->version));
+	json_object_set_new(root, "pid", number(ops->pid));
+	json_object_set_new(root, "service", text(ops->config->service_name));
+	json_object_set_new(root, "state", text(f.sampling ? in->state : "stopped"));
+	json_object_set_new(root, "sdks", sdks(&f));
+	json_object_set_new(root, "threads",
+			    json_pack("{s:o, s:o}", "armed", number(f.threads_armed), "unarmed",
+				      number(f.threads_unarmed)));
+	json_object_set_new(
+		root, "samples",
+		json_pack("{s:o, s:o, s:o, s:o}", "put", counter(ops, SP_COUNT_SAMPLES_PUT),
+			  "drained", counter(ops, SP_COUNT_SAMPLES_DRAINED), "with_span",
+			  number(in->with_span), "without_span", number(in->without_span)));
+	json_object_set_new(
+		root, "spans",
+		json_pack("{s:o, s:o, s:o, s:o}", "started", counter(ops, SP_COUNT_SPANS_STARTED),
+			  "ended", counter(ops, SP_COUNT_SPANS_ENDED), "open", number(f.spans_open),
+			  "aged", counter(ops, SP_COUNT_SPANS_AGED)));
+	json_object_set_new(root, "loss", losses(ops));
+	json_object_set_new(root, "push", push(in));
+	return root;
+}
+
+static int write_all(int fd, const char *data, size_t len)
+{
+	while (len != 0) {
+		ssize_t n = write(fd, data, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		data += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int replace(const struct sp_status *s, const char *data)
+{
+	int fd;
+	int err;
+
+	/* What an earlier process with this id left, or what somebody put in our way. */
+	(void)unlink(s->temp);
+	fd = open(s->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0)
+		return -errno;
+	err = write_all(fd, data, strlen(data));
+	if (close(fd) != 0 && err == 0)
+		err = -errno;
+	if (err == 0 && rename(s->temp, s->path) != 0)
+		err = -errno;
+	if (err != 0)
+		(void)unlink(s->temp);
+	return err;
+}
+
+int sp_status_write(struct sp_status *s, const struct sp_status_input *in)
+{
+	json_t *root;
+	char *data;
+	int err;
+
+	if (s == NULL)
+		return 0;
+	root = document(s->ops, in);
+	data = json_dumps(root, JSON_INDENT(1) | JSON_ENSURE_ASCII);
+	json_decref(root);
+	err = data != NULL ? replace(s, data) : -ENOMEM;
+	free(data);
+	if (err != 0)
+		sp_say_limited(s->ops, &s->said, sp_clock_mono_ns(),
+			       "cannot write the status file %s: %s", s->path,
+			       strerrordesc_np(-err));
+	return err;
+}

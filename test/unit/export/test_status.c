@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The status file, and what the report tool says of it. */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "core_double.h"
+#include "export/status.h"
+
+static char dir[64];
+static char path[128];
+static struct sp_push_news news;
+static struct sp_status_input input;
+static struct sp_status *status;
+
+static void set_up(void)
+{
+	core_reset();
+	cr_assert_not_null(mkdtemp(strcpy(dir, "/tmp/spanprof-test-XXXXXX")));
+	(void)snprintf(path, sizeof(path), "%s/status", dir);
+	core.config.status_file = path;
+	input = (struct sp_status_input){"active", "http://p", &news, 30, 12};
+}
+
+static void tear_down(void)
+{
+	char command[128];
+
+	sp_status_free(status);
+	(void)snprintf(command, sizeof(command), "rm -rf '%s'", dir);
+	cr_assert_eq(system(command), 0);
+}
+
+TestSuite(status, .init = set_up, .fini = tear_down);
+
+static unsigned files(void)
+{
+	DIR *d = opendir(dir);
+	unsigned n = 0;
+
+	for (const struct dirent *e; (e = readdir(d)) != NULL;)
+		n += e->d_name[0] != '.';
+	closedir(d);
+	return n;
+}
+
+static json_t *write_and_read(void)
+{
+	json_t *root;
+
+	status = sp_status_new(&core.ops);
+	cr_assert_not_null(status);
+	cr_assert_eq(sp_status_write(status, &input), 0);
+	cr_expect_eq(files(), 1, "something was left behind");
+	root = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+	cr_assert_not_null(root);
+	return root;
+}
+
+static json_int_t number(const json_t *root, const char *object, const char *key)
+{
+	const json_t *value = json_object_get(json_object_get(root, object), key);
+
+	cr_expect(json_is_integer(value), "%s.%s", object, key);
+	return json_integer_value(value);
+}
+
+static const char *string(const json_t *root, const char *key)
+{
+	const char *value = json_string_value(json_object_get(root, key));
+
+	cr_assert_not_null(value, "%s", key);
+	return value;
+}
+
+Test(status, has_the_promised_keys, .timeout = 20)
+{
+	json_t *root, *sdk;
+
+	core.counter[SP_COUNT_SAMPLES_PUT] = 44;
+	core.counter[SP_COUNT_SAMPLES_DRAINED] = 43;
+	core.counter[SP_COUNT_SPANS_STARTED] = 9;
+	core.counter[SP_COUNT_SPANS_ENDED] = 7;
+	core.counter[SP_COUNT_SPANS_AGED] = 1;
+	core.counter[SP_COUNT_DROP_RING_FULL] = 5;
+	core.facts.threads_armed = 3;
+	core.facts.threads_unarmed = 2;
+	core.facts.spans_open = 4;
+	core.facts.sdks = 1;
+	core.facts.sdk[0].name = "an-sdk";
+	core.facts.sdk[0].method = "a way";
+	core.facts.sdk[0].spans_started = 9;
+	news = (struct sp_push_news){.attempts = 6,
+				     .last_status = 429,
+				     .last_success_ms = 1234567890123,
+				     .has_skew = true,
+				     .skew_ms = -250,
+				     .last_error = "status 429: no"};
+
+	root = write_and_read();
+
+	cr_expect_str_eq(string(root, "version"), "0.1.0");
+	cr_expect_str_eq(string(root, "service"), "shop");
+	cr_expect_str_eq(string(root, "state"), "active");
+	cr_expect_eq(json_integer_value(json_object_get(root, "pid")), 4711);
+	cr_expect_eq(json_array_size(json_object_get(root, "sdks")), 1);
+	sdk = json_array_get(json_object_get(root, "sdks"), 0);
+	cr_expect_str_eq(string(sdk, "name"), "an-sdk");
+	cr_expect_str_eq(string(sdk, "method"), "a way");
+	cr_expect_eq(json_integer_value(json_object_get(sdk, "spans_started")), 9);
+	cr_expect_eq(number(root, "threads", "armed"), 3);
+	cr_expect_eq(number(root, "threads", "unarmed"), 2);
+	cr_expect_eq(number(root, "samples", "put"), 44);
+	cr_expect_eq(number(root, "samples", "drained"), 43);
+	cr_expect_eq(number(root, "samples", "with_span"), 30);
+	cr_expect_eq(number(root, "samples", "without_span"), 12);
+	cr_expect_eq(number(root, "spans", "started"), 9);
+	cr_expect_eq(number(root, "spans", "ended"), 7);
+	cr_expect_eq(number(root, "spans", "open"), 4);
+	cr_expect_eq(number(root, "spans", "aged"), 1);
+	cr_expect_eq(number(root, "loss", "dropped_ring_full"), 5);
+	cr_expect_eq(number(root, "loss", "files_failed"), 0);
+	cr_expect_str_eq(string(json_object_get(root, "push"), "address"), "http://p");
+	cr_expect_str_eq(string(json_object_get(root, "push"), "last_error"), "status 429: no");
+	cr_expect_eq(number(root, "push", "last_status"), 429);
+	cr_expect_eq(number(root, "push", "last_success_unix_ms"), 1234567890123);
+	cr_expect_eq(number(root, "push", "attempts"), 6);
+	cr_expect_eq(number(root, "push", "server_time_skew_ms"), -250);
+	json_decref(root);
+}
+
+Test(status, what_is_not_known_is_null, .timeout = 20)
+{
+	json_t *root = write_and_read();
+	const json_t *push = json_object_get(root, "push");
+
+	cr_expect(json_is_null(json_object_get(push, "last_success_unix_ms")));
+	cr_expect(json_is_null(json_object_get(push, "server_time_skew_ms")));
+	json_decref(root);
+	input.news = NULL;
+	cr_assert_eq(sp_status_write(status, &input), 0);
+	root = json_load_file(path, 0, NULL);
+	cr_expect(json_is_null(json_object_get(root, "push")));
+	json_decref(root);
+}
+
+Test(status, says_that_sampling_has_stopped, .timeout = 20)
+{
+	json_t *root;
+
+	core.facts.sampling = false;
+	root = write_and_read();
+
+	cr_expect_str_eq(string(root, "state"), "stopped");
+	json_decref(root);
+}
+
+Test(status, foreign_text_cannot_break_it, .timeout = 20)
+{
+	json_t *root;
+
+	core.config.service_name = "a\"\\\xff\xc3";
+	strcpy(news.last_error, "\"}\n\x1b[31m\xe2\x82");
+	root = write_and_read();
+
+	cr_expect_eq(strncmp(string(root, "service"), "a\"\\", 3), 0);
+	cr_expect_null(strpbrk(string(json_object_get(root, "push"), "last_error"), "\n\x1b"));
+	json_decref(root);
+}
+
+Test(status, puts_the_process_id_into_the_name, .timeout = 20)
+{
+	char wanted[160];
+
+	strcat(path, "%p.%p%");
+	(void)snprintf(wanted, sizeof(wanted), "%s/status4711.4711%%", dir);
+	status = sp_status_new(&core.ops);
+	cr_assert_eq(sp_status_write(status, &input), 0);
+
+	cr_expect_eq(access(wanted, R_OK), 0, "%s", wanted);
+}
+
+Test(status, a_path_that_is_too_long_is_told, .timeout = 20)
+{
+	static char longer[5000];
+
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[0] = '/';
+	core.config.status_file = longer;
+
+	cr_expect_null(sp_status_new(&core.ops));
+	cr_expect(core_logged("SPANPROF_STATUS_FILE: the path is too long; ignored"));
+	core.config.status_file = NULL;
+	cr_expect_null(sp_status_new(&core.ops));
+	cr_expect_eq(sp_status_write(NULL, &input), 0);
+}
+
+Test(status, a_full_disk_leaves_the_old_file_and_is_told_once, .timeout = 20)
+{
+	const struct rlimit tiny = {16, 16};
+	json_t *root = write_and_read();
+
+	json_decref(root);
+	signal(SIGXFSZ, SIG_IGN);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &tiny), 0);
+	cr_expect_lt(sp_status_write(status, &input), 0);
+	cr_expect_lt(sp_status_write(status, &input), 0);
+
+	root = json_load_file(path, 0, NULL);
+	cr_expect_not_null(root, "the old file is damaged");
+	json_decref(root);
+	cr_expect_eq(files(), 1, "a part was left behind");
+	cr_expect(core_logged("cannot write the status file"));
+	cr_expect_null(strstr(strstr(core.log, "cannot write") + 1, "cannot write"));
+}
+
+Test(status, an_old_part_or_a_link_in_the_way_is_replaced_not_followed, .timeout = 20)
+{
+	char temp[160], victim[160];
+	json_t *root;
+
+	(void)snprintf(temp, sizeof(temp), "%s.4711.tmp", path);
+	(void)snprintf(victim, sizeof(victim), "%s/.victim", dir);
+	cr_assert_eq(symlink(victim, temp), 0);
+	root = write_and_read();
+
+	cr_expect_neq(access(victim, F_OK), 0, "written through a link");
+	json_decref(root);
+}
