@@ -174,3 +174,22 @@ build/spanprof-probe --status "$WORK/status" | diff - <(printf '%s\n' 'status.pi
 	'status.more.0.1 yes' 'status.more.0.3 2') >&2 || fail "the status file reads differently"
 run no_json build/spanprof-probe --status "$DOCTOR"
 expect_rc no_json 125
+
+# The real one of a running process, which the doctor finds by the variable.
+double_start
+host_start "$ACTIVE" "$SERVICE" "PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL" \
+	SPANPROF_STATUS_FILE="$WORK/status.%p" "${REQUESTS[@]}"
+has_samples()
+{
+	[[ $(build/spanprof-probe --status "$WORK/status.$HOST_PID" 2>/dev/null) =~ samples.with_span\ [1-9] ]]
+}
+poll_until 60 has_samples || fail "no status file with samples"
+run status "$DOCTOR" "$HOST_PID"
+kill "$HOST_PID"
+diagnosis status 0
+grep -q '^  note .*state: active, [1-9][0-9]* threads sampled' "$WORK/status.out" || fail "$(<"$WORK/status.out")"
+grep -q '^  note .*samples: [1-9][0-9]* taken, [1-9][0-9]* in spans, [0-9]* outside; [1-9][0-9]* spans' \
+	"$WORK/status.out" || fail "$(<"$WORK/status.out")"
+if grep -q ' lost: ' "$WORK/status.out"; then
+	fail "a loss where nothing was lost: $(<"$WORK/status.out")"
+fi

@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2119
+# Every way to a server: TLS with its own authority and with client certificates, a Unix socket, the
+# older /ingest, a file sink beside it; secrets in files that rotate while the host runs.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+# shellcheck source=test/e2e/tls.bash
+source test/e2e/tls.bash
+
+need curl
+export SPANPROF_UPLOAD_INTERVAL=300ms
+
+# push NAME ADDRESS [VARIABLE=VALUE]...: all of it arrives, in silence.
+push()
+{
+	local name=$1 address=$2
+
+	shift 2
+	run_under "$name" SPANPROF_SERVER_ADDRESS="$address" "$@" "$HOSTS/spend" 600
+	expect_rc "$name" 7
+	expect_silent "$name"
+	expect_clean_double
+	double_get /double/spans "$WORK/spans.json"
+	expect "$WORK/spans.json" 'd["span_names"] == ["spend"] or "spend" in d["span_names"]'
+}
+
+certificate good 'DNS:localhost'
+certificate us 'DNS:us'
+double_start
+front_start --cert "$WORK/good.pem"
+push tls "$FRONT_URL" SPANPROF_TLS_CA_FILE="$CA"
+double_start
+front_start --cert "$WORK/good.pem"
+push tls.common "$FRONT_URL" SSL_CERT_FILE="$CA"
+
+double_start
+front_start --cert "$WORK/good.pem" --client-ca "$CA"
+push mutual "$FRONT_URL" SPANPROF_TLS_CA_FILE="$CA" SPANPROF_TLS_CERT_FILE="$WORK/us.crt" \
+	SPANPROF_TLS_KEY_FILE="$WORK/us.key"
+push mutual.one "$FRONT_URL" SPANPROF_TLS_CA_FILE="$CA" SPANPROF_TLS_CERT_FILE="$WORK/us.pem"
+run_under anonymous SPANPROF_SERVER_ADDRESS="$FRONT_URL" SPANPROF_TLS_CA_FILE="$CA" \
+	"$HOSTS/spend" 100
+expect_rc anonymous 7
+grep -q 'spanprof\[.*upload failed' "$WORK/anonymous.err" || fail "accepted without a certificate"
+
+# Not verified only when told so, and then that is said.
+double_start
+front_start --cert "$WORK/good.pem"
+run_under insecure SPANPROF_SERVER_ADDRESS="$FRONT_URL" SPANPROF_TLS_INSECURE_SKIP_VERIFY=true \
+	"$HOSTS/spend" 300
+expect_rc insecure 7
+grep -q 'SPANPROF_TLS_INSECURE_SKIP_VERIFY: whoever' "$WORK/insecure.err" || fail "no warning"
+expect_clean_double
+
+double_start
+front_start --unix "$WORK/socket"
+push socket "unix://$WORK/socket" http_proxy=http://127.0.0.1:1
+
+# /ingest has no escaping: such a name must neither be refused nor break the labels.
+double_start
+mkdir "$WORK/beside"
+push ingest "$DOUBLE_URL" SPANPROF_PROTOCOL=ingest SPANPROF_APPLICATION_NAME='a.b,c}d e/ä' \
+	SPANPROF_LABELS='region=eu} x=1' SPANPROF_OUTPUT_DIR="$WORK/beside"
+expect "$WORK/spans.json" 'list(d["services"]) == ["a.b_c_d e/ä"]'
+report "$WORK/beside" "$WORK/beside.json"
+expect "$WORK/beside.json" "d['labelled']['samples'] == $(ask "$WORK/spans.json" 'd["with_span"]["samples"]')"
+
+# A token that is replaced while the host runs; nothing of either is ever shown.
+double_start --token the-new-token --log "$WORK/requests"
+echo the-old-token >"$WORK/token"
+env LD_PRELOAD="$SO" SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_AUTH_TOKEN_FILE="$WORK/token" \
+	SPANPROF_STATUS_FILE="$WORK/status" "$HOSTS/requests" 20000 >"$WORK/rotate.out" \
+	2>"$WORK/rotate.err" &
+host=$!
+STARTED+=("$host")
+poll_until 20 grep -q ' 401 ' "$WORK/requests" || fail "the old token was not sent"
+echo the-new-token >"$WORK/token.new"
+mv "$WORK/token.new" "$WORK/token"
+poll_until 20 grep -q ' 200 ' "$WORK/requests" || fail "the new token was not sent: $(<"$WORK/rotate.err")"
+rm "$WORK/token"
+poll_until 20 grep -q 'SPANPROF_AUTH_TOKEN_FILE: the file cannot be used' "$WORK/rotate.err" ||
+	fail "nobody was told that the file is gone"
+# The background thread has a table of its own. Between uploads no file of ours is open, nor a socket.
+has_none()
+{
+	! find "/proc/$host/task"/*/fd -lname "*$WORK/t*" -o -lname 'socket:*' 2>/dev/null | grep -q .
+}
+poll_until 20 has_none || fail "a descriptor stays open"
+kill "$host"
+wait "$host" 2>/dev/null || true
+if grep -E 'the-(old|new)-token' "$WORK/rotate.err" "$WORK/status"; then
+	fail "a secret was shown"
+fi
