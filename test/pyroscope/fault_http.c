@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Carries out a fault on a connection. Those that end in status 200 (slow_drip, huge_body) do what
+ * Carries out a fault on a connection. Those that end in status 200 (slow_drip, huge_body, bomb) do what
  * was asked first; after any other nothing was stored, so that a retry does not count twice.
  * Called by http.c.
  */
 #include <string.h>
 #include <sys/socket.h>
+#include <zlib.h>
 
 #include "test/pyroscope/http.h"
 
 #define HALF_BODY 64U
 #define HUGE_BLOCK 65536U
+#define BOMB_BLOCKS 256U
+#define BOMB_MEMBERS 64U
 
 static int socket_of(const struct pd_exchange *x)
 {
@@ -110,6 +113,35 @@ static enum MHD_Result stream(struct pd_exchange *x, uint64_t size, size_t block
 	return rc;
 }
 
+/*
+ * 64 gzip members of 16 MiB of zeros, 1 MiB in all; whoever unpacks what nobody asked to be packed
+ * has 1 GiB.
+ */
+static enum MHD_Result answer_bomb(struct pd_exchange *x)
+{
+	static char zeros[65536];
+	char member[65536];
+	struct MHD_Response *mhd;
+	z_stream z = {.next_out = (Bytef *)member, .avail_out = sizeof(member)};
+	enum MHD_Result rc;
+
+	if (deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) != Z_OK)
+		return MHD_NO;
+	for (unsigned i = 0; i < BOMB_BLOCKS; i++) {
+		z.next_in = (Bytef *)zeros;
+		z.avail_in = sizeof(zeros);
+		(void)deflate(&z, i + 1 == BOMB_BLOCKS ? Z_FINISH : Z_NO_FLUSH);
+	}
+	for (unsigned i = 0; i < BOMB_MEMBERS; i++)
+		pd_text_add(&x->answer, member, z.total_out);
+	deflateEnd(&z);
+	mhd = MHD_create_response_from_buffer(x->answer.len, x->answer.at, MHD_RESPMEM_MUST_COPY);
+	MHD_add_response_header(mhd, "Content-Encoding", "gzip");
+	rc = MHD_queue_response(x->connection, 200, mhd);
+	MHD_destroy_response(mhd);
+	return rc;
+}
+
 /* The true answer, which must be a success; spaces behind it up to the fault's size. */
 static enum MHD_Result succeed_oddly(struct pd_exchange *x)
 {
@@ -125,6 +157,8 @@ static enum MHD_Result succeed_oddly(struct pd_exchange *x)
 	pd_exchange_log(x, 200, pd_fault_name(x->fault.kind));
 	if (x->fault.kind == PD_FAULT_HUGE_BODY) {
 		rc = stream(x, x->fault.bytes, HUGE_BLOCK, read_huge);
+	} else if (x->fault.kind == PD_FAULT_BOMB) {
+		rc = answer_bomb(x);
 	} else {
 		pd_text_add(&x->answer, r.body.at, r.body.len);
 		while (x->answer.len < x->fault.bytes)
@@ -146,11 +180,13 @@ enum MHD_Result pd_exchange_misbehave(struct pd_exchange *x)
 		return answer_status(x);
 	case PD_FAULT_SLOW_DRIP:
 	case PD_FAULT_HUGE_BODY:
+	case PD_FAULT_BOMB:
 		return succeed_oddly(x);
 	case PD_FAULT_CLOSE_MID_RESPONSE:
 		pd_exchange_log(x, 0, note);
 		return stream(x, 2 * HALF_BODY, HALF_BODY, read_half);
 	case PD_FAULT_RESET:
+	case PD_FAULT_RESET_EARLY:
 		pd_exchange_log(x, 0, note);
 		return reset(x);
 	case PD_FAULT_GARBAGE:

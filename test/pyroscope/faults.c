@@ -11,7 +11,7 @@
 
 #define DRIP_BYTES_MAX 4096U
 #define DRIP_INTERVAL_MS_MAX 10000U
-#define HUGE_BYTES_MAX (1U << 30)
+#define HUGE_BYTES_MAX UINT32_MAX
 
 static const char *const names[] = {
 	[PD_FAULT_NONE] = "none",
@@ -23,6 +23,8 @@ static const char *const names[] = {
 	[PD_FAULT_HUGE_BODY] = "huge_body",
 	[PD_FAULT_GARBAGE] = "garbage",
 	[PD_FAULT_REDIRECT] = "redirect",
+	[PD_FAULT_BOMB] = "bomb",
+	[PD_FAULT_RESET_EARLY] = "reset_early",
 };
 
 const char *pd_fault_name(enum pd_fault_kind kind)
@@ -32,7 +34,7 @@ const char *pd_fault_name(enum pd_fault_kind kind)
 
 static enum pd_fault_kind kind_of(const char *key)
 {
-	for (unsigned k = PD_FAULT_STATUS; k <= PD_FAULT_REDIRECT; k++)
+	for (unsigned k = PD_FAULT_STATUS; k <= PD_FAULT_RESET_EARLY; k++)
 		if (strcmp(names[k], key) == 0)
 			return (enum pd_fault_kind)k;
 	return PD_FAULT_NONE;
@@ -184,27 +186,41 @@ static bool is_push_path(const char *path)
 	       strcmp(path, "/pyroscope/ingest") == 0;
 }
 
-bool pd_faults_take(struct pd_faults *f, const char *path, struct pd_fault *out)
+/* The oldest fault for this path; NULL = none. */
+static struct pd_fault *oldest(struct pd_faults *f, const char *path)
 {
 	for (size_t i = 0; i < f->len; i++) {
 		struct pd_fault *fault = &f->at[i];
-		bool match = fault->path[0] != '\0' ? strcmp(fault->path, path) == 0
-						    : is_push_path(path);
 
-		if (!match)
-			continue;
-		*out = *fault;
-		f->served++;
-		/* The last of its count makes room; 0 stays until cleared. */
-		if (fault->count == 1) {
-			memmove(fault, fault + 1, (f->len - i - 1) * sizeof(*fault));
-			f->len--;
-		} else if (fault->count > 1) {
-			fault->count--;
-		}
-		return true;
+		if (fault->path[0] != '\0' ? strcmp(fault->path, path) == 0 : is_push_path(path))
+			return fault;
 	}
-	return false;
+	return NULL;
+}
+
+bool pd_faults_take(struct pd_faults *f, const char *path, struct pd_fault *out)
+{
+	struct pd_fault *fault = oldest(f, path);
+
+	if (fault == NULL)
+		return false;
+	*out = *fault;
+	f->served++;
+	/* The last of its count makes room; 0 stays until cleared. */
+	if (fault->count == 1) {
+		memmove(fault, fault + 1, (size_t)(f->at + f->len - fault - 1) * sizeof(*fault));
+		f->len--;
+	} else if (fault->count > 1) {
+		fault->count--;
+	}
+	return true;
+}
+
+bool pd_faults_early(struct pd_faults *f, const char *path)
+{
+	const struct pd_fault *fault = oldest(f, path);
+
+	return fault != NULL && fault->kind == PD_FAULT_RESET_EARLY;
 }
 
 void pd_faults_fini(struct pd_faults *f)

@@ -22,6 +22,8 @@ enum pd_fault_kind {
 	PD_FAULT_HUGE_BODY,          /* status 200 and bytes of body */
 	PD_FAULT_GARBAGE,            /* bytes that are not HTTP */
 	PD_FAULT_REDIRECT,           /* status (302) and Location */
+	PD_FAULT_BOMB,               /* status 200 and a small body that unpacks to 1 GiB */
+	PD_FAULT_RESET_EARLY,        /* TCP reset before the whole request was read */
 };
 
 struct pd_fault {
@@ -51,6 +53,9 @@ int pd_faults_add_json(struct pd_faults *f, json_t *j, struct pd_error *e);
 
 /* The oldest fault for this path, used up by one. false = behave. */
 bool pd_faults_take(struct pd_faults *f, const char *path, struct pd_fault *out);
+
+/* The next one for this path does not wait for the whole request. */
+bool pd_faults_early(struct pd_faults *f, const char *path);
 
 const char *pd_fault_name(enum pd_fault_kind kind);
 void pd_faults_fini(struct pd_faults *f); /* forgets all */

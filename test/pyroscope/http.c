@@ -216,6 +216,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
 		*context = exchange_new(cls, connection, method, url);
 		return *context != NULL ? MHD_YES : MHD_NO;
 	}
+	if (*data_len > 0 && pd_faults_early(&x->http->d->faults, x->path))
+		return finish(x);
 	if (*data_len > 0) {
 		add_body(x, data, *data_len);
 		*data_len = 0;
