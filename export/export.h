@@ -17,7 +17,7 @@
 #include "sampler/sample.h"
 #include "sampler/snapshot.h"
 
-#define SP_EXPORT_ABI 2U
+#define SP_EXPORT_ABI 3U
 #define SP_EXPORT_ENTRY "sp_export_run"
 
 /* Bits returned by sp_core_ops.wait */

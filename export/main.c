@@ -40,8 +40,7 @@ struct exporter {
 	struct sp_stack_map *map;
 	struct sp_upload *upload;
 	struct sp_status *status; /* NULL = none is wanted */
-	uint64_t with_span;       /* samples */
-	uint64_t without_span;
+	uint64_t sampled[2];      /* outside of spans, in spans */
 	unsigned asked; /* SP_WAIT_ bits that wait() returned and nobody has served yet */
 	bool active;    /* the last drain found samples */
 	bool flushing;
@@ -63,10 +62,8 @@ static void put_sample(const struct sp_sample *s, void *arg)
 	const struct sp_core_ops *ops = p->x->ops;
 	unsigned loss = sp_stack_map_put(p->x->map, s, p->epoch);
 
-	if (s->span_id != 0)
-		p->x->with_span++;
-	else
-		p->x->without_span++;
+	if ((s->flags & SP_SAMPLE_RESIDUAL) == 0)
+		p->x->sampled[s->span_id != 0]++;
 	if ((loss & SP_STACK_LOST) != 0)
 		ops->counter_add(SP_COUNT_STACKS_OTHER, 1);
 	if ((loss & SP_LABELS_LOST) != 0)
@@ -215,8 +212,8 @@ static void write_status(struct exporter *x, const char *state)
 		.state = state,
 		.address = sp_upload_address(x->upload),
 		.news = sp_upload_news(x->upload),
-		.with_span = x->with_span,
-		.without_span = x->without_span,
+		.with_span = x->sampled[1],
+		.without_span = x->sampled[0],
 	};
 
 	(void)sp_status_write(x->status, &in);

@@ -124,7 +124,7 @@ static void print_counts(FILE *out, const json_t *root)
 	(void)fprintf(out,
 		      "samples   %" JSON_INTEGER_FORMAT " taken: %" JSON_INTEGER_FORMAT
 		      " in spans, %" JSON_INTEGER_FORMAT " outside",
-		      integer(root, "samples", "drained"), with, without);
+		      with + without, with, without);
 	if (with == 0 && without != 0)
 		(void)fputs("; are the spans attached where the work is done?", out);
 	(void)fputc('\n', out);
