@@ -16,8 +16,8 @@
 #define SP_PUSH_BASE_MS UINT64_C(1000)
 #define SP_PUSH_CAP_MS UINT64_C(30000)
 #define SP_PUSH_RETRY_AFTER_MAX_MS UINT64_C(300000)
-/* The server refuses profiles that began more than an hour ago. */
-#define SP_PUSH_MAX_AGE_NS (UINT64_C(3600) * SP_NS_PER_S)
+/* The server refuses profiles that began more than an hour ago; a minute is for the way there. */
+#define SP_PUSH_MAX_AGE_NS (UINT64_C(3540) * SP_NS_PER_S)
 #define SP_PUSH_TEXT 300
 /* The server refuses what began more than an hour ago by its clock. */
 #define SP_PUSH_SKEW_MAX_MS INT64_C(3600000)
@@ -26,7 +26,7 @@
 struct batch {
 	struct sp_message message;
 	uint64_t samples;
-	uint64_t born_ns;
+	uint64_t born_ns; /* the begin of the profile; may be before the machine's, and wrap */
 	uint32_t tries;
 };
 
@@ -113,7 +113,7 @@ void sp_push_put(struct sp_push *p, const struct sp_message *message, uint64_t s
 			       p->limits.capacity);
 	}
 	p->ring[(p->first + p->n) % p->limits.capacity] =
-		(struct batch){.message = *message, .samples = samples, .born_ns = now(p)};
+		(struct batch){.message = *message, .samples = samples, .born_ns = now(p) - message->age_ns};
 	p->n++;
 }
 
@@ -260,7 +260,7 @@ static void drop_old(struct sp_push *p)
 {
 	while (p->n != 0 && now(p) - head(p)->born_ns > SP_PUSH_MAX_AGE_NS) {
 		sp_say_limited(p->ops, &p->said_old, now(p),
-			       "dropped a batch that could not be sent for an hour");
+			       "dropped a batch that could not be sent within an hour");
 		lose_head(p, SP_COUNT_BATCH_TOO_OLD);
 	}
 }

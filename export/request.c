@@ -29,6 +29,9 @@ int sp_request_make(const struct sp_request *r, const struct sp_bytes *profile,
 	int err;
 
 	memset(out, 0, sizeof(*out));
+	/* The host's clock may have been set back meanwhile. */
+	if (r->until_ns > r->from_ns)
+		out->age_ns = (uint64_t)(r->until_ns - r->from_ns);
 	if (r->protocol == SP_PROTOCOL_PUSH)
 		return make_push(r, profile, out);
 	err = sp_ingest_query(r, &out->query);

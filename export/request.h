@@ -11,7 +11,8 @@
 
 struct sp_message {
 	struct sp_bytes body;
-	char *query; /* behind the path, from '?' on; NULL = none */
+	char *query;     /* behind the path, from '?' on; NULL = none */
+	uint64_t age_ns; /* of the begin of the profile, when this was made */
 };
 
 struct sp_request {
