@@ -39,12 +39,21 @@ static const char *service_of(const struct sp_series *s)
 	return "unknown_service";
 }
 
-/* Spaces at the ends of a value would be trimmed, which changes nothing that we could keep. */
+/*
+ * The server trims white space off both ends. What is left must not be nothing, which would be
+ * dropped in silence, so it begins with an underscore instead.
+ */
 static void put_label(FILE *f, const struct sp_label *l, bool first)
 {
+	const char *c = l->value;
+
 	put_encoded(f, first ? '{' : ',');
 	(void)fprintf(f, "%s%%3D", l->name);
-	for (const char *c = l->value; *c != '\0'; c++)
+	if (*c != '\0' && (unsigned char)*c <= ' ') {
+		put_encoded(f, '_');
+		c++;
+	}
+	for (; *c != '\0'; c++)
 		put_encoded(f, *c == ',' || *c == '}' ? '_' : *c);
 }
 

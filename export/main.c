@@ -41,8 +41,8 @@ struct exporter {
 	struct sp_upload *upload;
 	struct sp_status *status; /* NULL = none is wanted */
 	uint64_t sampled[2];      /* outside of spans, in spans */
-	unsigned asked; /* SP_WAIT_ bits that wait() returned and nobody has served yet */
-	bool active;    /* the last drain found samples */
+	unsigned asked;           /* SP_WAIT_ bits that wait() returned and nobody has served yet */
+	bool active;              /* the last drain found samples */
 	bool flushing;
 	uint64_t tick_ns;
 	uint64_t batch_mono_ns;

@@ -112,8 +112,8 @@ void sp_push_put(struct sp_push *p, const struct sp_message *message, uint64_t s
 			       "upload queue full (%u batches), the oldest was dropped",
 			       p->limits.capacity);
 	}
-	p->ring[(p->first + p->n) % p->limits.capacity] =
-		(struct batch){.message = *message, .samples = samples, .born_ns = now(p) - message->age_ns};
+	p->ring[(p->first + p->n) % p->limits.capacity] = (struct batch){
+		.message = *message, .samples = samples, .born_ns = now(p) - message->age_ns};
 	p->n++;
 }
 
@@ -270,8 +270,10 @@ void sp_push_run(struct sp_push *p)
 	bool more = true;
 
 	drop_old(p);
-	while (more && p->n != 0 && now(p) >= p->not_before_ns && !p->ops->flush_pending())
+	while (more && p->n != 0 && now(p) >= p->not_before_ns && !p->ops->flush_pending()) {
 		more = send_head(p, p->limits.timeout_ms);
+		drop_old(p);
+	}
 }
 
 void sp_push_abandon(struct sp_push *p)

@@ -87,9 +87,8 @@ static void keep_unknown(const char *name, size_t len)
 static bool is_common(const char *entry)
 {
 	static const char *const names[] = {
-		"http_proxy=", "https_proxy=", "HTTPS_PROXY=", "all_proxy=",
-		"ALL_PROXY=",  "no_proxy=",    "NO_PROXY=",    "SSL_CERT_FILE=",
-		"DEBUGINFOD_URLS=",
+		"http_proxy=", "https_proxy=", "HTTPS_PROXY=",   "all_proxy=",       "ALL_PROXY=",
+		"no_proxy=",   "NO_PROXY=",    "SSL_CERT_FILE=", "DEBUGINFOD_URLS=",
 	};
 
 	for (size_t i = 0; i < SP_ARRAY_LEN(names); i++)

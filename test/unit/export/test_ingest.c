@@ -56,6 +56,14 @@ Test(ingest, a_name_that_the_grammar_has_no_place_for_is_made_to_fit, .timeout =
 	free(query);
 }
 
+Test(ingest, a_value_of_spaces_does_not_vanish, .timeout = 20)
+{
+	char *query = query_of("  ", "x=y");
+
+	cr_expect_not_null(strstr(query, "%7Bservice_name%3D_%20%2C"), "%s", query);
+	free(query);
+}
+
 Test(ingest, the_body_is_the_compressed_profile, .timeout = 20)
 {
 	static uint8_t profile[] = "not looked at";

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See way.h. Context: tests. Callers: test_hostile.c, test_limits.c. */
+#define _GNU_SOURCE
+#include "test/hostile/way.h"
+
+#include <criterion/criterion.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/pyroscope/codec.h"
+
+static struct way *way;
+/* Kept over all ways of a test: reading symbols is most of its time otherwise. */
+static struct sp_modules *modules;
+static struct sp_symbolizer *symbolizer;
+
+static const char *label_text(uint32_t id, size_t *len)
+{
+	*len = 0;
+	return way->name_text != NULL ? way->name_text(id, len) : "";
+}
+
+static uint64_t counter_read(enum sp_counter c)
+{
+	return way->counter[c];
+}
+
+static void counter_add(enum sp_counter c, uint64_t n)
+{
+	way->counter[c] += n;
+}
+
+static void no_log(enum sp_log_level level, const char *message)
+{
+	(void)level;
+	(void)message;
+}
+
+void way_start(struct way *w)
+{
+	const struct pd_options options = {.now_ns = WAY_NOW};
+
+	way = w;
+	memset(w, 0, sizeof(*w));
+	w->config.service_name = "shop";
+	w->config.sample_rate_hz = 100;
+	w->ops = (struct sp_core_ops){
+		.abi = SP_EXPORT_ABI,
+		.config = &w->config,
+		.pid = 4711,
+		.version = "0.1.0",
+		.label_text = label_text,
+		.counter_read = counter_read,
+		.counter_add = counter_add,
+		.log = no_log,
+	};
+	if (symbolizer == NULL) {
+		modules = sp_modules_new(dl_iterate_phdr);
+		cr_assert_eq(sp_modules_refresh(modules), 0);
+		symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default);
+	}
+	w->map = sp_stack_map_new(&sp_stack_limits_default);
+	pd_double_init(&w->server, &options);
+}
+
+void way_end(struct way *w)
+{
+	pd_double_fini(&w->server);
+	sp_stack_map_free(w->map);
+}
+
+void way_put(struct way *w, struct sp_sample *s)
+{
+	(void)sp_stack_map_put(w->map, s, 0);
+	w->put++;
+}
+
+static unsigned hex(char c)
+{
+	return (unsigned)(c <= '9' ? c - '0' : c - 'A' + 10);
+}
+
+/* What the server's own library makes of "?a=b&c=d". */
+static json_t *decode_query(const char *query)
+{
+	json_t *all = json_object();
+	char *copy = strdup(query != NULL ? query : "");
+	char *rest = copy[0] == '?' ? copy + 1 : copy;
+	char *pair;
+
+	while (rest != NULL && *rest != '\0' && (pair = strsep(&rest, "&")) != NULL) {
+		char *value = strchr(pair, '=');
+		char *out;
+
+		cr_assert_not_null(value, "%s", query);
+		*value++ = '\0';
+		out = value;
+		for (const char *in = value; *in != '\0'; in++) {
+			if (*in == '%') {
+				*out++ = (char)(hex(in[1]) << 4 | hex(in[2]));
+				in += 2;
+			} else {
+				*out++ = *in;
+			}
+		}
+		*out = '\0';
+		json_object_set_new(all, pair, pd_json_bytes(pd_bytes_of(value)));
+	}
+	free(copy);
+	return all;
+}
+
+static void post(struct way *w, const struct sp_message *m, const char *what)
+{
+	bool push = w->config.protocol == SP_PROTOCOL_PUSH;
+	struct pd_response r = {0};
+	struct pd_request in = {
+		.method = "POST",
+		.path = push ? "/push.v1.PusherService/Push" : "/ingest",
+		.headers = json_object(),
+		.query = decode_query(m->query),
+		.body = {m->body.data, m->body.len},
+	};
+
+	if (push) {
+		json_object_set_new(in.headers, "content-type", json_string("application/proto"));
+		json_object_set_new(in.headers, "content-encoding", json_string("gzip"));
+	}
+	for (size_t i = 0; i < m->body.len; i++)
+		w->digest = (w->digest ^ m->body.data[i]) * UINT64_C(0x100000001b3);
+	pd_route(&w->server, &in, &r);
+	pd_text_adds(&r.body, "");
+	cr_expect_eq(r.status, 200, "%s: %u %s", what, r.status, r.body.at);
+	pd_response_fini(&r);
+	json_decref(in.headers);
+	json_decref(in.query);
+}
+
+struct sending {
+	struct way *w;
+	const struct sp_series *series;
+	const char *what;
+};
+
+static void send_profile(void *arg, const struct sp_bytes *profile, uint64_t samples)
+{
+	const struct sending *s = arg;
+	const struct sp_request request = {
+		.protocol = s->w->config.protocol,
+		.series = s->series,
+		.id = "an-id",
+		.from_ns = WAY_NOW - INT64_C(15000000000),
+		.until_ns = WAY_NOW,
+		.rate_hz = 100,
+	};
+	struct sp_message m;
+
+	cr_assert_eq(sp_request_make(&request, profile, &m), 0);
+	s->w->sent += samples;
+	s->w->profiles++;
+	post(s->w, &m, s->what);
+	sp_message_fini(&m);
+}
+
+static void label_refused(void *arg, const char *name, size_t len, const char *reason)
+{
+	struct way *w = arg;
+
+	(void)name;
+	(void)len;
+	(void)reason;
+	w->refused++;
+}
+
+void way_send(struct way *w, const char *what)
+{
+	struct sp_series series;
+	struct sending s = {w, &series, what};
+	const struct sp_encoder e = {
+		.ops = &w->ops,
+		.symbolizer = symbolizer,
+		.limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES},
+		.times = {10000000, WAY_NOW - INT64_C(15000000000), INT64_C(15000000000)},
+	};
+
+	cr_assert_eq(sp_series_init(&series, &w->config, w->ops.pid, label_refused, w), 0);
+	sp_encode(&e, w->map, send_profile, &s);
+	sp_stack_map_clear(w->map);
+	sp_series_fini(&series);
+}
+
+void way_expect_all(struct way *w, const char *what)
+{
+	json_t *spans = pd_spans_json(&w->server);
+	json_int_t arrived =
+		json_integer_value(json_object_get(json_object_get(spans, "total"), "samples"));
+
+	json_t *losses = pd_losses_json(&w->server.stats.losses);
+	char *text = json_dumps(losses, JSON_COMPACT);
+
+	cr_expect_eq(pd_losses_total(&w->server.stats.losses), 0, "%s: lost in silence: %s", what,
+		     text);
+	free(text);
+	json_decref(losses);
+	cr_expect_eq(json_object_size(w->server.stats.rejected), 0, "%s", what);
+	cr_expect_eq(w->server.stats.profiles, w->profiles, "%s", what);
+	cr_expect_eq(w->sent, w->put, "%s: %zu of %zu encoded", what, (size_t)w->sent,
+		     (size_t)w->put);
+	cr_expect_eq((uint64_t)arrived, w->put, "%s: %zu of %zu arrived", what, (size_t)arrived,
+		     (size_t)w->put);
+	json_decref(spans);
+}
+
+void way_fini(void)
+{
+	sp_symbolizer_free(symbolizer);
+	sp_modules_free(modules);
+}
+
+uint64_t way_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state * UINT64_C(0x2545f4914f6cdd1d);
+}
