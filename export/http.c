@@ -150,6 +150,7 @@ static size_t keep_body(char *data, size_t size, size_t n, void *arg)
 }
 
 /* The empty line behind the headers, also of "100 Continue", which the next status line corrects. */
+// NOLINTNEXTLINE(readability-non-const-parameter): libcurl's type
 static size_t see_header(char *data, size_t size, size_t n, void *arg)
 {
 	struct transfer *t = arg;

@@ -13,7 +13,7 @@ declare -A GROUP=(
 		libabsl-dev"
 	[test]="libcriterion-dev clang strace valgrind golang-go=go gdb python3 perl git curl sed gawk tar gzip
 		findutils diffutils procps util-linux libmicrohttpd-dev busybox-static=busybox
-		bubblewrap musl-tools libcap2-bin dash coreutils debootstrap xz-utils dwz"
+		bubblewrap musl-tools libcap2-bin dash coreutils debootstrap xz-utils dwz openssl"
 	[symbols]="rustc=rustc"
 	[lint]="clang clang-format clang-tidy shellcheck libcriterion-dev"
 	[bench]="g++ python3 curl procps libunwind-dev libgoogle-perftools4"

@@ -123,7 +123,7 @@ TestSuite(http, .init = set_up);
 static void post(const char *answer, uint32_t timeout_ms)
 {
 	static uint8_t body[] = "the body";
-	const struct sp_message m = {{body, 8}, query[0] != '\0' ? query : NULL};
+	const struct sp_message m = {.body = {body, 8}, .query = query[0] != '\0' ? query : NULL};
 
 	response = answer;
 	cr_assert_eq(sp_http_new(&core.config, "1.2.3", &hooks, &http), 0);
