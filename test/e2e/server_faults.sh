@@ -10,7 +10,7 @@ source test/e2e/lib.bash
 source test/e2e/tls.bash
 
 need python3 curl
-readonly HOST_MS=1200
+readonly HOST_MS=900
 export SPANPROF_UPLOAD_INTERVAL=200ms SPANPROF_FLUSH_TIMEOUT=2s SPANPROF_PUSH_TIMEOUT=600ms
 # The stand-in for a bad day: retries within the life of the host.
 export SPANPROF_SAMPLE_RATE=100
