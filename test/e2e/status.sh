@@ -11,7 +11,7 @@ export SPANPROF_UPLOAD_INTERVAL=300ms SPANPROF_SAMPLE_RATE=250
 mkdir "$WORK/status"
 double_start
 run_under host SPANPROF_SERVER_ADDRESS="${DOUBLE_URL/\/\////user:s3cret@}" \
-	SPANPROF_STATUS_FILE="$WORK/status/host.json" OTEL_SERVICE_NAME=shop "$HOSTS/spans" 1200
+	SPANPROF_STATUS_FILE="$WORK/status/host.json" OTEL_SERVICE_NAME=shop "$HOSTS/spans" 600
 expect_rc host 0
 expect_silent host
 expect_clean_double
@@ -52,7 +52,7 @@ expect "$status" 'd["push"]["last_success_unix_ms"] is None and d["loss"]["batch
 # A folder that cannot be written to is one line, and the profiles go on.
 double_start
 run_under denied SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_STATUS_FILE=/proc/nowhere/status \
-	"$HOSTS/spend" 1000
+	"$HOSTS/spend" 700
 expect_rc denied 7
 [[ $(grep -c 'cannot write the status file /proc/nowhere/status: ' "$WORK/denied.err") == 1 ]] ||
 	fail "not one line: $(<"$WORK/denied.err")"

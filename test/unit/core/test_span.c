@@ -316,3 +316,43 @@ Test(span, counts_the_spans_of_all_threads)
 	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 0);
 	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 0);
 }
+
+static void *begin_of_two_sdks(void *arg)
+{
+	struct sp_span_start s = start_of(0x5d10 + (uintptr_t)arg);
+
+	s.sdk = 2;
+	cr_expect(sp_span_started(&s));
+	s = start_of(0x5d20 + (uintptr_t)arg);
+	s.sdk = 3;
+	cr_expect(sp_span_started(&s));
+	return NULL;
+}
+
+/* The last one has no block of its own to count in. */
+static void *begin_without_a_block(void *arg)
+{
+	sp_thread_ended();
+	return begin_of_two_sdks(arg);
+}
+
+Test(span, counts_the_spans_of_each_sdk)
+{
+	pthread_t thread;
+	uint64_t all = sp_count_read(SP_COUNT_SPANS_STARTED);
+
+	(void)begin_of_two_sdks((void *)1);
+	cr_assert_eq(pthread_create(&thread, NULL, begin_of_two_sdks, (void *)2), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, begin_without_a_block, (void *)3), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+
+	cr_expect_eq(sp_count_spans_of(2), 3);
+	cr_expect_eq(sp_count_spans_of(3), 3);
+	cr_expect_eq(sp_count_spans_of(1), 0);
+	cr_expect_eq(sp_count_spans_of(SP_COUNTED_SDKS), 0);
+	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_STARTED), all + 6);
+	sp_counters_reset();
+	cr_expect_eq(sp_count_spans_of(2), 0);
+	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 0);
+}
