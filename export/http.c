@@ -42,6 +42,7 @@ struct transfer {
 	size_t received;
 	bool answered; /* the head of the answer is complete */
 	bool nomem;
+	char date[64]; /* the header's value, "" = none */
 	char error[CURL_ERROR_SIZE];
 };
 
@@ -149,14 +150,24 @@ static size_t keep_body(char *data, size_t size, size_t n, void *arg)
 	return len;
 }
 
-/* The empty line behind the headers, also of "100 Continue", which the next status line corrects. */
+/*
+ * Notes the empty line behind the headers, also of "100 Continue", which the next status line
+ * corrects, and the Date: curl_easy_header() would be a symbol that libcurl before 7.83 lacks.
+ */
 // NOLINTNEXTLINE(readability-non-const-parameter): libcurl's type
 static size_t see_header(char *data, size_t size, size_t n, void *arg)
 {
+	static const char name[] = "Date:";
 	struct transfer *t = arg;
+	size_t len = size * n;
 
 	t->answered = data[0] == '\r' || data[0] == '\n';
-	return size * n;
+	if (len > strlen(name) && len < sizeof(t->date) &&
+	    strncasecmp(data, name, strlen(name)) == 0) {
+		memcpy(t->date, data + strlen(name), len - strlen(name));
+		t->date[len - strlen(name)] = '\0';
+	}
+	return len;
 }
 
 /* A program that the host starts meanwhile must not inherit the connection. */
@@ -252,15 +263,12 @@ static void say(struct sp_reply *reply, const char *text)
 	reply->text_len = (size_t)snprintf(reply->text, sizeof(reply->text), "%.255s", text);
 }
 
-static void read_date(CURL *c, struct sp_reply *reply)
+static void read_date(struct transfer *t)
 {
-	struct curl_header *date;
-	time_t server;
+	struct sp_reply *reply = t->reply;
+	time_t server = t->date[0] != '\0' ? curl_getdate(t->date, NULL) : -1;
 
 	reply->answered_ms = sp_clock_real_ns() / (int64_t)SP_NS_PER_MS;
-	if (curl_easy_header(c, "Date", 0, CURLH_HEADER, -1, &date) != CURLHE_OK)
-		return;
-	server = curl_getdate(date->value, NULL);
 	if (server < 0)
 		return;
 	reply->has_skew = true;
@@ -313,7 +321,7 @@ static void read_result(CURL *c, CURLcode rc, struct transfer *t)
 	reply->retry_after_s = retry_after < 0       ? 0
 			       : retry_after > 86400 ? 86400
 						     : (uint32_t)retry_after;
-	read_date(c, reply);
+	read_date(t);
 	if (status >= 300 && status < 400)
 		say_redirect(c, reply);
 }
