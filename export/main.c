@@ -41,8 +41,10 @@ struct exporter {
 	struct sp_upload *upload;
 	struct sp_status *status; /* NULL = none is wanted */
 	uint64_t sampled[2];      /* outside of spans, in spans */
-	unsigned asked;           /* SP_WAIT_ bits that wait() returned and nobody has served yet */
-	bool active;              /* the last drain found samples */
+	uint64_t flushed_samples; /* of both, at the last flush */
+	bool flushed;
+	unsigned asked; /* SP_WAIT_ bits that wait() returned and nobody has served yet */
+	bool active;    /* the last drain found samples */
 	bool flushing;
 	uint64_t tick_ns;
 	uint64_t batch_mono_ns;
@@ -206,10 +208,12 @@ static void report_losses(struct exporter *x)
 		sp_say(x->ops, SP_LOG_WARN, "lost since the last upload: %s", text);
 }
 
-static void write_status(struct exporter *x, const char *state)
+/* After a flush the process is on its way out until it proves the contrary by new samples. */
+static void write_status(struct exporter *x)
 {
+	bool ending = x->flushed && x->flushed_samples == x->sampled[0] + x->sampled[1];
 	const struct sp_status_input in = {
-		.state = state,
+		.state = ending ? "ending" : "active",
 		.address = sp_upload_address(x->upload),
 		.news = sp_upload_news(x->upload),
 		.with_span = x->sampled[1],
@@ -227,7 +231,7 @@ static void tick(struct exporter *x)
 	encode_batch(x);
 	sp_upload_run(x->upload);
 	report_losses(x);
-	write_status(x, "active");
+	write_status(x);
 	/* In step with the first tick, whatever the upload took, but never two at once. */
 	x->tick_ns += interval;
 	if (x->tick_ns <= now)
@@ -241,7 +245,9 @@ static void flush(struct exporter *x)
 	encode_batch(x);
 	sp_upload_flush(x->upload);
 	report_losses(x);
-	write_status(x, "ending");
+	x->flushed = true;
+	x->flushed_samples = x->sampled[0] + x->sampled[1];
+	write_status(x);
 	x->flushing = false;
 	/* The request may have been seen a second time while sending. */
 	x->asked &= ~SP_WAIT_FLUSH;
@@ -340,7 +346,7 @@ SP_EXPORT int sp_export_run(const struct sp_core_ops *ops, void (*ready)(void))
 	err = create(ops, &x);
 	if (err == 0) {
 		ready();
-		write_status(x, "active");
+		write_status(x);
 		loop(x);
 	}
 	if (x != NULL)

@@ -168,10 +168,10 @@ arrived too_many
 # It waited as told: never two requests within the second.
 expect "$WORK/stats.json" 'd["requests"]["429"] == 1'
 
-double_start --fault status=500,count=2
-try broken_for_a_while "$DOUBLE_URL"
-arrived broken_for_a_while
-expect "$WORK/stats.json" 'd["requests"]["500"] == 2'
+double_start --fault status=500,count=1
+try broken_once "$DOUBLE_URL"
+arrived broken_once
+expect "$WORK/stats.json" 'd["requests"]["500"] == 1'
 
 double_start --fault status=400,count=1
 try bad_request "$DOUBLE_URL"
