@@ -8,8 +8,11 @@
 #include "preload/life.h"
 #include "preload/link.h"
 #include "sampler/compiler.h"
+#include "sampler/fmt.h"
 #include "sampler/label.h"
 #include "sampler/span.h"
+#include "sampler/span_cpu.h"
+#include "sampler/thread.h"
 
 /* The span's id can stand on a sample. */
 static bool labelled(const struct sp_span_record *r, const struct sp_config *cfg)
@@ -90,6 +93,16 @@ static void set_links(const struct sp_span_record *r, struct sp_link *l, set_fn 
 	}
 }
 
+static void set_cpu_time(const struct sp_span_record *r, set_fn *set, void *span)
+{
+	char text[24];
+
+	/* up to now */
+	sp_span_cpu_change(sp_thread_own);
+	(void)sp_fmt_snprintf(text, sizeof(text), "%llu", (unsigned long long)sp_span_cpu_of(r));
+	set(span, "spanprof.cpu_time_ns", text);
+}
+
 bool sp_span_attr_wanted(const struct sp_span_record *r)
 {
 	const struct sp_config *cfg = sp_life_config();
@@ -112,6 +125,8 @@ void sp_span_attr_apply(const struct sp_span_record *r,
 	memcpy(bytes, &r->span_id, sizeof(r->span_id));
 	sp_link_hex(bytes, sizeof(r->span_id), l.span_id);
 	set(span, "pyroscope.profile.id", l.span_id);
+	if (cfg->span_cpu_time && sp_span_is_root(r))
+		set_cpu_time(r, set, span);
 	if (cfg->profile_url == NULL && cfg->baseline_url == NULL)
 		return;
 	memcpy(bytes, r->trace, sizeof(r->trace));

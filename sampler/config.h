@@ -52,6 +52,7 @@ struct sp_config {
 	enum sp_active_span active_span;
 	bool trace_id; /* label samples with trace_id */
 	enum sp_attributes_mode attributes;
+	bool span_cpu_time;
 	enum sp_symbolize_mode symbolize;
 	uint32_t symbol_cache_mb;
 	enum sp_log_level log_level;

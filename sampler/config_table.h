@@ -140,6 +140,10 @@ struct sp_config_var {
 	  .choices = sp_config_attributes_choices, .fallback = "always", \
 	  .help = "Which spans get `pyroscope.profile.id` and the links: all whose id can be a label, " \
 		  "those of them that have samples when they end, or none.") \
+	X(SPAN_CPU_TIME, BOOL, span_cpu_time, \
+	  .source = {{"SPANPROF_SPAN_CPU_TIME", SP_FORM_OWN}}, .fallback = "false", \
+	  .help = "Local roots get `spanprof.cpu_time_ns`, the exact CPU time that threads spent in " \
+		  "them. Takes a system call per start, end, attach and detach.") \
 	X(PROFILE_URL, LINK, profile_url, \
 	  .source = {{"SPANPROF_PROFILE_URL", SP_FORM_OWN}}, \
 	  .choices = sp_config_link_choices, \

@@ -13,6 +13,7 @@
 #include "sampler/scope.h"
 #include "sampler/signals.h"
 #include "sampler/span.h"
+#include "sampler/span_cpu.h"
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
 #include "sampler/timer.h"
@@ -76,7 +77,7 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 	int err;
 
 	if (sp_label_init(cfg->max_span_names) != 0 || sp_thread_init() != 0 ||
-	    sp_span_table_init() != 0)
+	    sp_span_table_init() != 0 || (cfg->span_cpu_time && sp_span_cpu_init() != 0))
 		return -ENOMEM;
 	if (make_ring(&h->ring, ring_size(RING_PER_CPU, RING_MIN, RING_MAX)) != 0)
 		return -ENOMEM;

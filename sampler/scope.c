@@ -7,6 +7,7 @@
 
 #include "sampler/counters.h"
 #include "sampler/span.h"
+#include "sampler/span_cpu.h"
 #include "sampler/span_stack.h"
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
@@ -63,6 +64,7 @@ void sp_scope_attached(uint64_t token, const uint8_t *span_id)
 		sp_count(SP_COUNT_SPAN_NO_THREAD);
 		return;
 	}
+	sp_span_cpu_change(t);
 	if (span_id != NULL)
 		memcpy(&id, span_id, sizeof(id));
 	if (sp_span_table_by_id(id, &r))
@@ -75,6 +77,8 @@ void sp_scope_detached(uint64_t token, bool through)
 {
 	struct sp_thread *t = sp_thread_own;
 
-	if (t != NULL)
-		(void)sp_span_stack_pop_token(&t->spans, token, through);
+	if (t == NULL)
+		return;
+	sp_span_cpu_change(t);
+	(void)sp_span_stack_pop_token(&t->spans, token, through);
 }

@@ -12,6 +12,7 @@
 #include "sampler/mark.h"
 #include "sampler/scope.h"
 #include "sampler/span_age.h"
+#include "sampler/span_cpu.h"
 #include "sampler/span_stack.h"
 #include "sampler/thread.h"
 
@@ -156,6 +157,8 @@ static void deactivate(const struct sp_span_record *r)
 /* seen: the host ended it now. Otherwise it ended at some time before, which proves nothing. */
 static bool finish(const struct sp_span_record *r, bool seen)
 {
+	/* while it can still be told whose time it is */
+	sp_span_cpu_change(sp_thread_own);
 	if (!sp_span_table_close(r))
 		return false;
 	if (seen)
@@ -205,8 +208,11 @@ bool sp_span_started(const struct sp_span_start *s)
 		return false;
 	}
 	count_started(s->sdk);
-	if (activates)
+	sp_span_cpu_begin(&r);
+	if (activates) {
+		sp_span_cpu_change(t);
 		activate(t, &r, sp_scope_start_token(s->how));
+	}
 	return true;
 }
 

@@ -56,6 +56,7 @@ struct sp_thread {
 	struct sp_thread_counts counts;
 	struct sp_span_spare spare;
 	struct sp_residual residual;
+	uint64_t span_cpu_ns; /* span_cpu.h: the thread's CPU clock at the last change */
 	struct sp_span_stack spans;
 	void *(*start)(void *); /* birth: what the host asked pthread_create to run */
 	void *start_arg;
