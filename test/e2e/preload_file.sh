@@ -1,0 +1,184 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# spanprof-preload and /etc/ld.so.preload, in a root of its own: foreign entries survive to the byte,
+# nothing is done twice, nothing that keeps programs from running gets in or stays, and a set-user-id
+# program is left alone. The machine's own file is never touched.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+# shellcheck source=test/install/root.bash
+source test/install/root.bash
+
+((EUID == 0)) || skip "needs root for chroot"
+need chroot dash gcc setpriv
+readonly NOBODY=65532
+readonly IMAGE=$WORK/image FILE=$WORK/image/etc/ld.so.preload
+readonly OBJECT=$PRODUCT/lib/spanprof/libspanprof.so
+chmod 755 "$WORK"
+root_make "$IMAGE"
+root_add "$IMAGE" "$(type -P dash)" /bin/sh
+for program in true ls cmp cp mv rm cat; do
+	root_add "$IMAGE" "$(type -P "$program")" "/bin/$program"
+done
+cp scripts/spanprof-preload "$IMAGE$PRODUCT/bin"
+chown -R 0:0 "$IMAGE"
+chmod -R u=rwX,go=rX "$IMAGE"
+
+# foreign NAME BODY: one more object for everybody
+foreign()
+{
+	echo "$2" | gcc -shared -fPIC -o "$IMAGE/lib/$1.so" -x c - "${@:3}"
+}
+foreign one 'int one;'
+foreign two 'int two;'
+
+# preload NAME STATUS ARGUMENT...: from outside
+preload()
+{
+	local name=$1 status=$2
+
+	shift 2
+	run "$name" scripts/spanprof-preload --root "$IMAGE" --object "$OBJECT" "$@"
+	expect_rc "$name" "$status"
+}
+
+# holds TEXT: the file has exactly these bytes
+holds()
+{
+	printf %b "$1" | cmp - "$FILE" || fail "the file is: $(od -c "$FILE")"
+}
+
+preload none 1 status
+preload on 0 enable
+holds "$OBJECT\n"
+[[ $(stat -c %a "$FILE") == 644 ]] || fail "other users cannot read the file"
+preload is 0 status
+preload again 0 enable
+holds "$OBJECT\n"
+grep -q 'already enabled' "$WORK/again.err" || fail "$(<"$WORK/again.err")"
+preload off 0 disable
+[[ ! -e $FILE ]] || fail "an empty file remains"
+preload off.again 0 disable
+preload gone 1 status
+
+# Foreign entries: lines, lists, blanks, no newline at the end, a comment, nothing but blanks.
+for text in '/lib/one.so\n' '/lib/one.so' '/lib/one.so:/lib/two.so  \n\n/lib/two.so' '# ours\n/lib/one.so\n' \
+	'\n\t \n' '\n'; do
+	# shellcheck disable=SC2059 # it holds the escapes
+	printf "$text" >"$FILE"
+	chmod 640 "$FILE"
+	preload on 0 enable
+	holds "$OBJECT\n$text"
+	preload again 0 enable
+	holds "$OBJECT\n$text"
+	[[ $(stat -c %a "$FILE") == 640 ]] || fail "the mode of the file has changed"
+	preload off 0 disable
+	holds "$text"
+done
+
+# Where somebody else put us between his own entries.
+while IFS='|' read -r before after; do
+	printf %b "$before" >"$FILE"
+	preload off 0 disable
+	holds "$after"
+done <<END_OF_CASES
+/lib/one.so $OBJECT /lib/two.so\n|/lib/one.so /lib/two.so\n
+$OBJECT:/lib/one.so|/lib/one.so
+/lib/one.so:$OBJECT|/lib/one.so
+  $OBJECT  $OBJECT \t/lib/one.so\n/lib/two.so|/lib/one.so\n/lib/two.so
+/lib/one.so\n$OBJECT\n/lib/two.so\n|/lib/one.so\n/lib/two.so\n
+/lib/one.so\n# $OBJECT\n|/lib/one.so\n# $OBJECT\n
+END_OF_CASES
+
+# What is nobody's to rewrite.
+printf '/lib/one.so\n' >"$WORK/elsewhere"
+for kind in link folder binary other; do
+	rm -rf "$FILE"
+	case $kind in
+	link) ln -s "$WORK/elsewhere" "$FILE" ;;
+	folder) mkdir "$FILE" ;;
+	binary) printf '/lib/one.so\0\n' >"$FILE" ;;
+	other) echo /elsewhere/libspanprof.so >"$FILE" ;;
+	esac
+	preload "$kind" 125 enable
+	[[ $(wc -l <"$WORK/$kind.err") == 1 ]] || fail "$kind: not one line: $(<"$WORK/$kind.err")"
+done
+[[ $(<"$WORK/elsewhere") == /lib/one.so ]] || fail "written through a link"
+rm "$FILE"
+
+# An object that others may change, or that no program survives.
+refused()
+{
+	run refused scripts/spanprof-preload --root "$IMAGE" --object "$1" enable
+	expect_rc refused 125
+	grep -q "$2" "$WORK/refused.err" || fail "$1: $(<"$WORK/refused.err")"
+	[[ ! -e $FILE ]] || fail "$1: written nevertheless"
+}
+foreign missing 'extern int gone(void); int here(void) { return gone(); }' -Wl,-z,now
+foreign fatal '#include <unistd.h>
+	__attribute__((constructor)) static void end(void) { _exit(9); }'
+foreign noisy '#include <unistd.h>
+	__attribute__((constructor)) static void tell(void) { (void)!write(2, "hello\n", 6); }'
+install -m 0664 "$IMAGE$OBJECT" "$IMAGE/lib/open.so"
+install -m 0600 "$IMAGE$OBJECT" "$IMAGE/lib/secret.so"
+install -o "$NOBODY" "$IMAGE$OBJECT" "$IMAGE/lib/theirs.so"
+mkdir -m 1777 "$IMAGE/common"
+cp "$IMAGE$OBJECT" "$IMAGE/common/odd.so"
+printf '\xb7\x00' | dd of="$IMAGE/common/odd.so" bs=1 seek=18 conv=notrunc status=none
+cp "$IMAGE/common/odd.so" "$IMAGE/lib/machine.so"
+refused /lib/none.so 'no such file'
+refused lib/one.so 'not an absolute path'
+refused '/lib/a b.so' 'cannot hold blanks'
+refused /lib/open.so 'may be written'
+refused /common/odd.so 'may be written'
+refused /lib/secret.so 'cannot be read by every user'
+refused /lib/theirs.so 'does not belong to root'
+refused /lib/missing.so 'programs do not run'
+refused /lib/fatal.so 'programs do not run'
+refused /lib/noisy.so 'programs do not run'
+refused /lib/machine.so 'programs do not run'
+
+# One that is well until it comes from the file: then no program starts any more, and the shell alone
+# has to put back what was there. From inside, as on a real machine.
+foreign late '#include <stdlib.h>
+	#include <unistd.h>
+	__attribute__((constructor)) static void end(void) { if (getenv("LD_PRELOAD") == NULL) _exit(9); }'
+for text in '' '/lib/one.so\n/lib/two.so'; do
+	# shellcheck disable=SC2059
+	[[ -z $text ]] || printf "$text" >"$FILE"
+	run late chroot "$IMAGE" "$PRODUCT/bin/spanprof-preload" --object /lib/late.so enable
+	expect_rc late 125
+	grep -q 'is as it was' "$WORK/late.err" || fail "$(<"$WORK/late.err")"
+	if [[ -n $text ]]; then
+		holds "$text"
+	else
+		[[ ! -s $FILE ]] || fail "the file stays"
+	fi
+	run alive chroot "$IMAGE" /bin/true
+	expect_rc alive 0
+done
+
+# From inside, with the object beside the script: ordinary programs are profiled, and one that has
+# more rights than its caller is not.
+rm -f "$FILE"
+run inside chroot "$IMAGE" "$PRODUCT/bin/spanprof-preload" enable
+expect_rc inside 0
+holds "$OBJECT\n"
+cp "$IMAGE/app/test/spend" "$IMAGE/app/test/raised"
+chown 65533 "$IMAGE/app/test/raised"
+chmod 4755 "$IMAGE/app/test/raised"
+chmod 777 "$IMAGE/out"
+for program in spend raised; do
+	run "$program" SPANPROF_OUTPUT_DIR=/out chroot --userspec="$NOBODY:$NOBODY" "$IMAGE" "/app/test/$program" 50
+	expect_rc "$program" 7
+	[[ ! -s $WORK/$program.err ]] || fail "$program: $(<"$WORK/$program.err")"
+	profiles_in "$IMAGE/out" >"$WORK/$program.profiles"
+	rm -f "$IMAGE"/out/*
+done
+[[ -s $WORK/spend.profiles ]] || fail "the ordinary program was not profiled"
+[[ ! -s $WORK/raised.profiles ]] || fail "a set-user-id program was profiled"
+
+# The object goes away: programs run on, each with a line of the loader's, and status tells it.
+mv "$IMAGE$OBJECT" "$IMAGE$OBJECT.away"
+preload broken 2 status
+preload broken.off 0 disable
+[[ ! -e $FILE ]] || fail "still enabled"
