@@ -11,6 +11,7 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +87,19 @@ static void add_headers(struct sp_http *h, struct transfer *t)
 	sp_credentials_headers(&h->credentials, add_header, t);
 }
 
+/* Of the OpenSSL that libcurl uses; not there if that uses another library. */
+extern int OPENSSL_init_crypto(uint64_t opts, const void *settings) __attribute__((weak));
+
+/*
+ * OpenSSL frees its locks in an exit handler, and libcurl's libssh2 takes one of them when it starts:
+ * a process whose end began before us must not start libcurl any more. From then on this function
+ * fails, whatever it is asked (OpenSSL 1.1.0 to 3.x).
+ */
+static bool openssl_ended(void)
+{
+	return OPENSSL_init_crypto != NULL && OPENSSL_init_crypto(0, NULL) == 0;
+}
+
 int sp_http_new(const struct sp_config *config, const char *version,
 		const struct sp_http_hooks *hooks, struct sp_http **out)
 {
@@ -107,7 +121,7 @@ int sp_http_new(const struct sp_config *config, const char *version,
 		hooks->warn(hooks->arg, text);
 	}
 	/* Counted by libcurl, so the host's own use of it is not disturbed; never undone. */
-	if (err == 0 && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+	if (err == 0 && (openssl_ended() || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK))
 		err = -EIO;
 	if (err == 0 && h->address.tls && config->tls_insecure)
 		hooks->warn(hooks->arg,
