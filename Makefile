@@ -148,7 +148,7 @@ as = $(addprefix $(1)=,$(2))
 FORCE:
 
 ## Build
-.PHONY: all deps install clean
+.PHONY: all deps install carrier clean
 all: $(PRODUCTS) ## both objects and the tools, in build/ (V=1 prints commands, DEV=1 adds -Werror)
 
 deps: ## install the Debian packages of every group (SPANPROF_SKIP_DEPS=1 skips this everywhere)
@@ -160,6 +160,16 @@ install: all ## copy into $(DESTDIR)$(PREFIX)/lib/spanprof, bin and include
 	install -m 0644 preload/spanprof.h '$(DESTDIR)$(PREFIX)/include'
 	install -m 0644 $(CORE_SO) $(EXPORT_SO) '$(DESTDIR)$(PREFIX)/lib/spanprof'
 	install -m 0755 $(REPORT) $(RUNNER) $(PROBE) $(wildcard scripts/spanprof-*) '$(DESTDIR)$(PREFIX)/bin'
+
+CARRIER := $(B)/carrier
+carrier: ## all of us and the libraries we need, for images that have none (scripts/deploy)
+	$(call install_deps,build carrier)
+	@$(MAKE) --no-print-directory $(CARRIER).done
+
+# One folder, to be copied to any place.
+$(CARRIER).done: $(PRODUCTS) scripts/bundle.sh $(wildcard scripts/spanprof-*) LICENSE
+	$(call say,BUNDLE,$(CARRIER))
+	$(Q)rm -rf $(CARRIER) && scripts/bundle.sh $(CARRIER) && cp LICENSE $(CARRIER) && touch $@
 
 clean: ## remove build/
 	rm -rf $(B)

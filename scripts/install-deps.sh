@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian 12 packages of the groups named on the command line: build demo test symbols
-# lint bench cross. This is the one list of packages. Does nothing, quickly, when all are there.
+# lint bench carrier deb cross. This is the one list of packages. Does nothing, quickly, when all are
+# there.
 set -euo pipefail
 
 # "package=program": nothing to install where that program is already on the PATH.
@@ -13,10 +14,12 @@ declare -A GROUP=(
 		libabsl-dev"
 	[test]="libcriterion-dev clang strace valgrind golang-go=go gdb python3 perl git curl sed gawk tar gzip
 		findutils diffutils procps util-linux libmicrohttpd-dev busybox-static=busybox
-		bubblewrap musl-tools libcap2-bin dash coreutils debootstrap xz-utils dwz openssl"
+		bubblewrap musl-tools libcap2-bin dash coreutils debootstrap xz-utils dwz openssl
+		patchelf python3-yaml systemd"
 	[symbols]="rustc=rustc"
 	[lint]="clang clang-format clang-tidy shellcheck libcriterion-dev"
 	[bench]="g++ python3 curl procps libunwind-dev libgoogle-perftools4"
+	[carrier]="patchelf binutils dpkg busybox-static=busybox"
 	[cross]="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user"
 )
 # Not in bookworm itself. Only these come from backports, so that nothing else gets newer.

@@ -1,0 +1,117 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The volume alone is enough: an application's image without libcurl or any other library of ours is
+# profiled with what the init container of scripts/deploy copied, over the very settings of its
+# manifest. And where the program has these libraries itself it gets its own, before and after us.
+# shellcheck disable=SC2119
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+# shellcheck source=test/install/root.bash
+source test/install/root.bash
+
+need busybox curl python3 gcc
+python3 -c 'import yaml' 2>/dev/null || skip "python3-yaml is not installed"
+[[ -e build/carrier.done ]] || skip "no build/carrier (make carrier)"
+need_containers
+readonly APP=$WORK/app CARRIER=$WORK/carrier VOLUME=$WORK/volume APP_USER=65532
+readonly BUNDLE=lib/spanprof/bundle
+
+manifest()
+{
+	python3 test/install/manifests.py "$@"
+}
+
+root_make "$APP"
+mkdir -p "$CARRIER"/{bin,proc,dev,spanprof,opt} "$APP/spanprof" "$APP/usr/lib"
+rm -r "${APP:?}$PRODUCT"
+# What came with the exporter goes; what is left is the program's own.
+rm -rf "${APP:?}"/{lib,lib64,usr}
+for file in "$HOSTS/spend:/app/test/spend" "$TEST_LIBS/libfixture-otelc.so:/usr/lib/libfixture-otelc.so"; do
+	root_add "$APP" "${file%%:*}" "${file#*:}"
+done
+# Part of glibc, so in every image that has glibc.
+root_add "$APP" "$(libraries_of build/libspanprof-export.so | grep -m 1 '/libresolv\.so')"
+echo 'int nothing;' | gcc -shared -o "$APP/usr/lib/libjemalloc.so.2" -x c -
+[[ -z $(find "$APP" -name 'libcurl*' -o -name 'libssl*' -o -name 'libelf*') ]] || fail "not a bare root"
+cp -r build/carrier "$CARRIER$PRODUCT"
+cp "$(type -P busybox)" "$CARRIER/bin/busybox"
+[[ $(build/spanprof-run --check "$CARRIER/bin/busybox" || true) == *"statically linked"* ]] ||
+	root_add "$CARRIER" "$(type -P busybox)" /bin/busybox
+chmod -R a+rX "$CARRIER" "$APP"
+mkdir -m 777 "$VOLUME"
+chmod 777 "$VOLUME"
+
+mapfile -t command < <(manifest init-command)
+inside init "$(manifest init-user)" "$CARRIER" --bind "$VOLUME" /spanprof -- "${command[@]}"
+expect_rc init 0
+[[ ! -s $WORK/init.err ]] || fail "init: $(<"$WORK/init.err")"
+mebibytes=$(du -sm "$VOLUME" | cut -f 1)
+((mebibytes <= 48)) || fail "$mebibytes MiB in a volume of 64"
+
+double_start
+preload=$(manifest env LD_PRELOAD)
+inside bare "$APP_USER" "$APP" --ro-bind "$VOLUME" /spanprof --setenv LD_LIBRARY_PATH /usr/lib \
+	--setenv LD_PRELOAD "$preload" --setenv OTEL_SERVICE_NAME bare \
+	--setenv PYROSCOPE_SERVER_ADDRESS "$DOUBLE_URL" -- /app/test/spend 200 checkout
+expect_rc bare 7
+[[ ! -s $WORK/bare.err ]] || fail "bare: $(<"$WORK/bare.err")"
+expect_clean_double
+double_get /double/spans "$WORK/spans.json"
+expect "$WORK/spans.json" 'set(d["span_names"]) == {"checkout"}'
+expect "$WORK/spans.json" 'min(s["ns"] for s in d["span_names"].values()) >= 100e6'
+
+# Without the bundle: one line, and no profile.
+mv "$VOLUME/$BUNDLE" "$VOLUME/away"
+inside empty "$APP_USER" "$APP" --ro-bind "$VOLUME" /spanprof --setenv LD_LIBRARY_PATH /usr/lib \
+	--setenv LD_PRELOAD "$preload" -- /app/test/spend 50
+expect_rc empty 7
+[[ $(grep -c 'spanprof.so' "$WORK/empty.err") == 1 ]] || fail "empty: $(<"$WORK/empty.err")"
+mv "$VOLUME/away" "$VOLUME/$BUNDLE"
+
+# The tools of the volume need nothing of the image either.
+mkdir -m 777 "$WORK/out"
+chmod 777 "$WORK/out"
+inside files "$APP_USER" "$APP" --ro-bind "$VOLUME" /spanprof --setenv LD_LIBRARY_PATH /usr/lib \
+	--bind "$WORK/out" /out -- /spanprof/bin/spanprof-run --output /out /app/test/spend 100
+expect_rc files 7
+inside told "$APP_USER" "$APP" --ro-bind "$VOLUME" /spanprof --bind "$WORK/out" /out -- \
+	/spanprof/bin/spanprof-report --json /out
+expect_rc told 0
+expect "$WORK/told.out" 'd["labelled"]["ns"] > 0'
+
+# A program that opens libcurl after us gets the system's, and it works; ours is another one.
+cat >"$WORK/late.py" <<'END_OF_LATE'
+import ctypes, sys, time
+def mapped(part):
+    return sorted({l.split()[-1] for l in open("/proc/self/maps") if part in l})
+deadline = time.monotonic() + 20
+while not mapped("libcurl-spanprof.so.4"):
+    if time.monotonic() > deadline:
+        sys.exit("the exporter was not loaded")
+    sum(range(10000))
+assert not mapped("/libcurl.so.4"), "the system's library is taken"
+curl = ctypes.CDLL("libcurl.so.4")
+curl.curl_version.restype = ctypes.c_char_p
+assert b"libcurl/" in curl.curl_version()
+assert all("/bundle/" not in path for path in mapped("/libcurl.so.4")), mapped("/libcurl")
+assert mapped("/libcurl.so.4")
+curl.curl_easy_init.restype = ctypes.c_void_p
+easy = curl.curl_easy_init()
+curl.curl_easy_setopt(ctypes.c_void_p(easy), 10002, sys.argv[1].encode())
+curl.curl_easy_setopt(ctypes.c_void_p(easy), 44, ctypes.c_long(1))
+assert curl.curl_easy_perform(ctypes.c_void_p(easy)) == 0
+END_OF_LATE
+settings=(LD_PRELOAD="$VOLUME/lib/spanprof/libspanprof.so" SPANPROF_PROFILE=always
+	PYROSCOPE_SERVER_ADDRESS="$DOUBLE_URL")
+run late "${settings[@]}" OTEL_SERVICE_NAME=late python3 "$WORK/late.py" "$DOUBLE_URL/ready"
+expect_rc late 0
+# And one that is linked with it, and ends before our exporter is there: by then OpenSSL, which both
+# share, has freed its locks. Several times, as it is a race.
+for name in linked.{1,2,3,4}; do
+	run "$name" "${settings[@]}" OTEL_SERVICE_NAME=linked curl -sS -o "$WORK/body" "$DOUBLE_URL/ready"
+	expect_rc "$name" 0
+done
+for name in late linked.{1,2,3,4}; do
+	[[ ! -s $WORK/$name.err ]] || fail "$name: $(<"$WORK/$name.err")"
+done
+expect_clean_double

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of scripts/deploy as data: fields that the restricted level of pod security and a cluster's
+quotas require, the component applied to a Deployment, mounts and references that have to exist.
+Without arguments checks all, and that each check bites. With "pod PATH..." prints values of the pod."""
+
+import copy
+import json
+import os
+import re
+import sys
+
+import yaml
+
+DEPLOY = "scripts/deploy"
+KUBERNETES = f"{DEPLOY}/kubernetes"
+VOLUMES_ALLOWED = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "name",
+                   "persistentVolumeClaim", "projected", "secret"}
+
+
+class Wrong(Exception):
+    pass
+
+
+def require(fact, text):
+    if not fact:
+        raise Wrong(text)
+
+
+def load(path):
+    with open(path) as f:
+        return [d for d in yaml.safe_load_all(f) if d is not None]
+
+
+def check_restricted(pod):
+    """https://kubernetes.io/docs/concepts/security/pod-security-standards/, restricted, and a
+    read-only root, which it does not ask for."""
+    everywhere = pod.get("securityContext", {})
+    for key in ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace"):
+        require(not pod.get(key), key)
+    for volume in pod["volumes"]:
+        require(set(volume) <= VOLUMES_ALLOWED, f"volume {volume}")
+        if "emptyDir" in volume:
+            require((volume["emptyDir"] or {}).get("sizeLimit"), f"{volume['name']} has no limit")
+    for container in pod["containers"] + pod.get("initContainers", []):
+        own = container.get("securityContext", {})
+        name = container["name"]
+        require(own.get("allowPrivilegeEscalation") is False, f"{name}: allowPrivilegeEscalation")
+        require(own.get("capabilities", {}).get("drop") == ["ALL"], f"{name}: capabilities")
+        require(not own["capabilities"].get("add"), f"{name}: capabilities added")
+        require(not own.get("privileged"), f"{name}: privileged")
+        require(own.get("readOnlyRootFilesystem") is True, f"{name}: root is writable")
+        require(own.get("runAsNonRoot", everywhere.get("runAsNonRoot")) is True, f"{name}: runAsNonRoot")
+        require(own.get("runAsUser", everywhere.get("runAsUser", 1)) != 0, f"{name}: runs as root")
+        seccomp = own.get("seccompProfile", everywhere.get("seccompProfile", {})).get("type")
+        require(seccomp in ("RuntimeDefault", "Localhost"), f"{name}: seccomp {seccomp}")
+        require(not any("hostPort" in p for p in container.get("ports", [])), f"{name}: hostPort")
+        require("limits" in container.get("resources", {}), f"{name}: no limits")
+
+
+def container_of(pod, name, kind="containers"):
+    return next(c for c in pod[kind] if c["name"] == name)
+
+
+def check_profiled(pod, name):
+    """The volume is filled by the init container and read by the other, which preloads from it."""
+    init = container_of(pod, "spanprof", "initContainers")
+    app = container_of(pod, name)
+    require({"name": "spanprof", "mountPath": "/spanprof"} in init["volumeMounts"], "not filled")
+    require({"name": "spanprof", "mountPath": "/spanprof", "readOnly": True} in app["volumeMounts"],
+            "not mounted read-only")
+    volumes = {v["name"] for v in pod["volumes"]}
+    for mount in init["volumeMounts"] + app["volumeMounts"]:
+        require(mount["name"] in volumes, f"no volume {mount['name']}")
+    env = {e["name"]: e for e in app["env"]}
+    require(len(env) == len(app["env"]), "a variable is set twice")
+    first = env["LD_PRELOAD"]["value"].split(":")[0]
+    require(first == "/spanprof/lib/spanprof/libspanprof.so", f"LD_PRELOAD begins with {first}")
+    for variable in env:
+        require(not re.search("PASSWORD$|TOKEN$|HEADERS$", variable), f"{variable}: a secret")
+    for variable, entry in env.items():
+        for used in re.findall(r"\$\((\w+)\)", entry.get("value", "")):
+            # Kubernetes replaces what is defined before, and leaves the rest as it is.
+            require(used in env and list(env).index(used) < list(env).index(variable),
+                    f"{variable}: $({used})")
+
+
+def add_by_json_patch(document, operations):
+    """The one kind of operation we use: at the end of a list that is there."""
+    for operation in operations:
+        require(operation["op"] == "add" and operation["path"].endswith("/-"), operation["path"])
+        where = document
+        for part in operation["path"].strip("/").split("/")[:-1]:
+            where = where[int(part) if isinstance(where, list) else part]
+        where.append(operation["value"])
+
+
+def component_applied():
+    kustomization, = load(f"{KUBERNETES}/component/kustomization.yaml")
+    require(kustomization["kind"] == "Component", "not a component")
+    paths = [p["path"] for p in kustomization["patches"]]
+    require(paths == ["pod.yaml", "first-container.yaml"], str(paths))
+    require(all(p["target"]["kind"] == "Deployment" for p in kustomization["patches"]), "target")
+    merged, = load(f"{KUBERNETES}/component/{paths[0]}")
+    operations, = load(f"{KUBERNETES}/component/{paths[1]}")
+    deployment = copy.deepcopy(application()[1])
+    pod = deployment["spec"]["template"]["spec"]
+    app = pod["containers"][0]
+    app["env"], app["volumeMounts"] = [], []
+    # A strategic merge joins these lists by name.
+    pod.update(merged["spec"]["template"]["spec"])
+    add_by_json_patch(deployment, operations)
+    return pod
+
+
+def application():
+    secret, deployment = load(f"{KUBERNETES}/checkout.yaml")
+    require((secret["kind"], deployment["kind"]) == ("Secret", "Deployment"), "kinds")
+    return secret, deployment
+
+
+def check_application(secret, deployment):
+    spec = deployment["spec"]
+    pod = spec["template"]["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    require(spec["selector"]["matchLabels"].items() <= labels.items(), "selects other pods")
+    check_restricted(pod)
+    check_profiled(pod, "checkout")
+    env = {e["name"]: e for e in container_of(pod, "checkout")["env"]}
+    fields = {n: e["valueFrom"]["fieldRef"]["fieldPath"] for n, e in env.items() if "valueFrom" in e}
+    require(fields["POD_NAME"] == "metadata.name", "POD_NAME")
+    require(fields["POD_NAMESPACE"] == "metadata.namespace", "POD_NAMESPACE")
+    require(fields["NODE_NAME"] == "spec.nodeName", "NODE_NAME")
+    files = {m["mountPath"]: m["name"] for m in container_of(pod, "checkout")["volumeMounts"]}
+    folder, key = os.path.split(env["SPANPROF_BASIC_AUTH_PASSWORD_FILE"]["value"])
+    volume = next(v for v in pod["volumes"] if v["name"] == files.get(folder))
+    require(volume["secret"]["secretName"] == secret["metadata"]["name"], "another secret")
+    require(key in secret["stringData"], f"the secret has no {key}")
+
+
+def check_compose(compose, folder):
+    services = compose["services"]
+    require({"rideshare", "pyroscope", "tempo", "grafana", "jaeger"} <= set(services), "services")
+    for name, service in services.items():
+        require(("image" in service) != ("build" in service), f"{name}: image or build")
+        require(":" in service.get("image", ":") and not service.get("image", "").endswith(":latest"),
+                f"{name}: which version?")
+        for volume in service.get("volumes", []):
+            source, _, mode = volume.split(":")
+            require(os.path.isfile(f"{folder}/{source}") and mode == "ro", f"{name}: {volume}")
+        if "build" in service:
+            context = f"{folder}/{service['build']['context']}"
+            require(os.path.isfile(f"{context}/{service['build']['dockerfile']}"), f"{name}: dockerfile")
+        mode = service.get("network_mode", "")
+        for used in service.get("depends_on", []) + [mode[8:]] * mode.startswith("service:"):
+            require(used in services, f"{name}: no service {used}")
+        for value in service.get("environment", {}).values():
+            host = re.match(r"http://([a-z]+):\d+$", value)
+            require(not host or host[1] in list(services) + ["localhost"], f"{name}: {value}")
+        for port in service.get("ports", []):
+            require(port.startswith("127.0.0.1:"), f"{name}: {port} is open to others")
+
+
+def check_grafana(provisioned, compose):
+    sources = {s["uid"]: s for s in provisioned["datasources"]}
+    for source in sources.values():
+        require(re.match(r"http://(\w+):", source["url"])[1] in compose["services"], source["url"])
+    link = sources["tempo"]["jsonData"]["tracesToProfiles"]
+    require(sources[link["datasourceUid"]]["type"] == "grafana-pyroscope-datasource", "no such source")
+    require(link["profileTypeId"] == "process_cpu:cpu:nanoseconds:cpu:nanoseconds", "profile type")
+    require({"key": "service.name", "value": "service_name"} in link["tags"], "tags")
+
+
+def stages_of(path):
+    """[(name, base, [(instruction, rest)])] of a Dockerfile."""
+    text = re.sub(r"\\\n", " ", "".join(l for l in open(path) if not l.startswith("#")))
+    stages = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        word, _, rest = line.partition(" ")
+        if word == "FROM":
+            base, _, name = re.fullmatch(r"(\S+)( AS (\S+))?", rest).groups()
+            stages.append((name, base, []))
+        elif stages:
+            stages[-1][2].append((word, rest.strip()))
+    return stages
+
+
+def check_dockerfile(path):
+    stages = stages_of(path)
+    names = [s[0] for s in stages]
+    for name, base, steps in stages:
+        for word, rest in steps:
+            source = re.match(r"--from=(\S+) (\S+)", rest) if word == "COPY" else None
+            require(not source or source[1] in names, f"{path}: no stage {rest}")
+            if source and source[2].startswith("/src/"):
+                require(os.path.exists(source[2][5:]), f"{path}: no {source[2]}")
+            if word in ("ENTRYPOINT", "CMD"):
+                require(isinstance(json.loads(rest), list), f"{path}: {word} is not in exec form")
+    finals = [s for s in stages if s[0] in (None, "carrier", "init")]
+    for name, _, steps in finals or stages[-1:]:
+        users = [rest for word, rest in steps if word == "USER"]
+        require(users and re.fullmatch(r"[1-9]\d*:[1-9]\d*", users[-1]), f"{path} {name}: USER")
+
+
+def keys_below(value, path=()):
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield path + (key,)
+        yield from keys_below(inner, path + (key,))
+
+
+def without(document, path):
+    document = copy.deepcopy(document)
+    where = document
+    for key in path[:-1]:
+        where = where[key]
+    del where[path[-1]]
+    return document
+
+
+def bites(check, document, wanted):
+    """Every removal of a field with one of these names is noticed."""
+    tried = 0
+    for path in keys_below(document):
+        if path[-1] in wanted:
+            tried += 1
+            try:
+                check(without(document, path))
+            except (Wrong, KeyError, StopIteration, IndexError):
+                continue
+            raise Wrong(f"unnoticed without {path}")
+    require(tried, f"nothing to remove: {wanted}")
+
+
+def main():
+    secret, deployment = application()
+    pod = deployment["spec"]["template"]["spec"]
+    check_application(secret, deployment)
+    bites(check_restricted, pod, {"allowPrivilegeEscalation", "readOnlyRootFilesystem", "capabilities",
+                                  "sizeLimit", "limits", "drop"})
+    bites(lambda p: check_profiled(p, "checkout"), pod, {"initContainers", "volumes"})
+    # Said twice, for the pod and for each container; only both away is wrong.
+    bites(check_restricted, without(pod, ("securityContext",)), {"runAsNonRoot", "seccompProfile"})
+    bites(lambda d: check_application(secret, d), deployment, {"secretName"})
+    component = component_applied()
+    check_restricted(component)
+    check_profiled(component, "checkout")
+    folder = f"{DEPLOY}/compose"
+    compose, = load(f"{folder}/compose.yaml")
+    check_compose(compose, folder)
+    bites(lambda c: check_compose(c, folder), compose, {"pyroscope", "image", "dockerfile"})
+    provisioned, = load(f"{folder}/grafana-datasources.yaml")
+    check_grafana(provisioned, compose)
+    bites(lambda p: check_grafana(p, compose), provisioned, {"tracesToProfiles", "profileTypeId"})
+    for name in ("collector", "tempo"):
+        load(f"{folder}/{name}.yaml")
+    for path in (f"{DEPLOY}/Dockerfile", f"{DEPLOY}/Dockerfile.app", f"{folder}/Dockerfile"):
+        check_dockerfile(path)
+
+
+def values(wanted):
+    """What the test of the walk takes from the files: "env NAME", "init-user", "init-command"."""
+    pod = application()[1]["spec"]["template"]["spec"]
+    if wanted[0] == "env":
+        env = container_of(pod, "checkout")["env"]
+        print(next(e["value"] for e in env if e["name"] == wanted[1]))
+    elif wanted[0] == "init-user":
+        print(container_of(pod, "spanprof", "initContainers")["securityContext"]["runAsUser"])
+    else:
+        stage = next(s for s in stages_of(f"{DEPLOY}/Dockerfile") if s[0] == "init")
+        print("\n".join(json.loads(next(rest for word, rest in stage[2] if word == "ENTRYPOINT"))))
+
+
+if __name__ == "__main__":
+    try:
+        values(sys.argv[1:]) if len(sys.argv) > 1 else main()
+    except Wrong as wrong:
+        sys.exit(f"manifests: {wrong}")
