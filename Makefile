@@ -127,8 +127,14 @@ PRODUCTS := $(CORE_SO) $(EXPORT_SO) $(REPORT) $(RUNNER) $(PROBE)
 # Prints the configuration table of README.md.
 PRINT_CONFIG := $(B)/print-config
 
+PROGRAMS := $(REPORT) $(RUNNER) $(PROBE) $(wildcard scripts/spanprof-*)
+MAN_PAGES := $(patsubst scripts/man/%,$(B)/man/%,$(wildcard scripts/man/*.[1-8]))
+MAN_SECTIONS := $(sort $(subst .,,$(suffix $(MAN_PAGES))))
+# Of these commands bash completes the options.
+COMPLETED := spanprof-run spanprof-report spanprof-doctor
+
 # Appended to by test/*/module.mk: programs to build for tests or demo, and tests to run.
-TEST_PROGRAMS := $(PRINT_CONFIG) $(HOST_SRCS:test/hosts/%.c=$(B)/test/hosts/%)
+TEST_PROGRAMS := $(PRINT_CONFIG) $(MAN_PAGES) $(HOST_SRCS:test/hosts/%.c=$(B)/test/hosts/%)
 DEMO_PROGRAMS :=
 E2E_TESTS := $(sort $(wildcard test/e2e/*.sh))
 MATRIX_TESTS :=
@@ -148,18 +154,36 @@ as = $(addprefix $(1)=,$(2))
 FORCE:
 
 ## Build
-.PHONY: all deps install carrier clean
+.PHONY: all deps install uninstall man carrier clean
 all: $(PRODUCTS) ## both objects and the tools, in build/ (V=1 prints commands, DEV=1 adds -Werror)
 
 deps: ## install the Debian packages of every group (SPANPROF_SKIP_DEPS=1 skips this everywhere)
 	$(call install_deps,build demo test lint bench cross)
 
-install: all ## copy into $(DESTDIR)$(PREFIX)/lib/spanprof, bin and include
-	install -d '$(DESTDIR)$(PREFIX)/lib/spanprof' '$(DESTDIR)$(PREFIX)/bin' \
-		'$(DESTDIR)$(PREFIX)/include'
+LIBDIR = $(PREFIX)/lib/spanprof
+MANDIR = $(PREFIX)/share/man
+COMPLETIONS = $(PREFIX)/share/bash-completion/completions
+install: all $(MAN_PAGES) ## copy into $(DESTDIR)$(PREFIX)/lib/spanprof, bin, include and share
+	install -d $(addprefix '$(DESTDIR)$(PREFIX)/,bin' include') '$(DESTDIR)$(LIBDIR)' \
+		'$(DESTDIR)$(COMPLETIONS)' $(foreach s,$(MAN_SECTIONS),'$(DESTDIR)$(MANDIR)/man$(s)')
 	install -m 0644 preload/spanprof.h '$(DESTDIR)$(PREFIX)/include'
-	install -m 0644 $(CORE_SO) $(EXPORT_SO) '$(DESTDIR)$(PREFIX)/lib/spanprof'
-	install -m 0755 $(REPORT) $(RUNNER) $(PROBE) $(wildcard scripts/spanprof-*) '$(DESTDIR)$(PREFIX)/bin'
+	install -m 0644 $(CORE_SO) $(EXPORT_SO) '$(DESTDIR)$(LIBDIR)'
+	install -m 0755 $(PROGRAMS) '$(DESTDIR)$(PREFIX)/bin'
+	for section in $(MAN_SECTIONS); do \
+		install -m 0644 $(B)/man/*.$$section '$(DESTDIR)$(MANDIR)'/man$$section || exit; done
+	for name in $(COMPLETED); do \
+		install -m 0644 scripts/completion/spanprof '$(DESTDIR)$(COMPLETIONS)'/$$name || exit; done
+	sed -i 's|@LIBDIR@|$(LIBDIR)|' '$(DESTDIR)$(MANDIR)/man7/spanprof.7'
+
+man: $(MAN_PAGES) ## the man pages, in build/man
+
+uninstall: ## remove what "make install" copied with the same DESTDIR and PREFIX
+	rm -f '$(DESTDIR)$(PREFIX)/include/spanprof.h' \
+		$(foreach f,$(CORE_SO) $(EXPORT_SO),'$(DESTDIR)$(LIBDIR)/$(notdir $(f))') \
+		$(foreach f,$(PROGRAMS),'$(DESTDIR)$(PREFIX)/bin/$(notdir $(f))') \
+		$(foreach f,$(MAN_PAGES),'$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(f)))/$(notdir $(f))') \
+		$(foreach f,$(COMPLETED),'$(DESTDIR)$(COMPLETIONS)/$(f)')
+	[ ! -d '$(DESTDIR)$(LIBDIR)' ] || rmdir '$(DESTDIR)$(LIBDIR)'
 
 CARRIER := $(B)/carrier
 carrier: ## all of us and the libraries we need, for images that have none (scripts/deploy)
@@ -192,7 +216,7 @@ test: ## everything below, then one line of counts (installs the packages it nee
 unit: $(UNIT_TESTS) ## unit tests (Criterion)
 	@$(RUN) $(call as,unit,$(UNIT_TESTS))
 
-gates: all $(PRINT_CONFIG) ## exports, NEEDED, symbol versions, TLS, signal safety, layers; and that each gate bites
+gates: all $(PRINT_CONFIG) $(MAN_PAGES) ## exports, NEEDED, symbol versions, TLS, signal safety, layers; and that each gate bites
 	@$(RUN) $(call as,gate,$(GATE_TESTS))
 
 stress: $(STRESS_TESTS) ## stress programs: threads against ring, table and hooks
@@ -261,7 +285,7 @@ layers: ## who includes whom
 	@scripts/check-layers.sh
 
 FORMAT_SRCS = $(sort $(shell find sampler preload export scripts test -name '*.[ch]' -o -name '*.cc'))
-SHELL_SRCS = .ci/run $(sort $(shell find scripts test -name '*.sh' -o -name '*.bash') $(wildcard scripts/spanprof-*))
+SHELL_SRCS = .ci/run $(sort $(shell find scripts test -name '*.sh' -o -name '*.bash') scripts/completion/spanprof $(wildcard scripts/spanprof-*))
 HEADERS := $(wildcard sampler/*.h export/*.h export/report/*.h preload/*.h scripts/*/*.h)
 
 ## Help
@@ -356,6 +380,15 @@ $(RUNNER): $(RUNNER_SRCS:%.c=$(B)/release/%.o) $(B)/release/sampler.a
 
 $(PRINT_CONFIG): $(B)/release/scripts/print-config.o $(B)/release/sampler.a
 	$(call link_program,release,-Wl$(comma)--as-needed)
+
+# The version, and in spanprof.7 the table of variables.
+$(B)/man/%: scripts/man/% $(PRINT_CONFIG) sampler/compiler.h
+	@mkdir -p $(@D)
+	$(call say,MAN,$@)
+	$(Q)version=$$(sed -n 's/.*SP_VERSION "\(.*\)"/\1/p' sampler/compiler.h) && \
+		$(PRINT_CONFIG) --man >$@.table && \
+		sed -e "s/@VERSION@/$$version/" -e '/^\.\\" config$$/{' -e 'r $@.table' -e 'd' -e '}' $< >$@ && \
+		rm $@.table
 
 comma := ,
 

@@ -15,7 +15,8 @@ declare -A GROUP=(
 	[test]="libcriterion-dev clang strace valgrind golang-go=go gdb python3 perl git curl sed gawk tar gzip
 		findutils diffutils procps util-linux libmicrohttpd-dev busybox-static=busybox
 		bubblewrap musl-tools libcap2-bin dash coreutils debootstrap xz-utils dwz openssl
-		patchelf python3-yaml systemd"
+		patchelf python3-yaml systemd groff libjemalloc2 libgoogle-perftools4 libtcmalloc-minimal4
+		libeatmydata1 libfaketime"
 	[symbols]="rustc=rustc"
 	[lint]="clang clang-format clang-tidy shellcheck libcriterion-dev"
 	[bench]="g++ python3 curl procps libunwind-dev libgoogle-perftools4"

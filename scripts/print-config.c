@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the table of variables as Markdown, for README.md. A build tool, linked with the sampler
- * objects; runs in no host.
+ * Prints the table of variables as Markdown, for README.md, or with --man as roff, for spanprof(7).
+ * A build tool, linked with the sampler objects; runs in no host.
  */
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "sampler/config.h"
 
@@ -48,8 +50,48 @@ static void print_row(const struct sp_config_help *h, void *arg)
 	puts(" |");
 }
 
-int main(void)
+/* Backquotes become bold; a backslash, a hyphen and a dot that begins a line mean something to roff. */
+static void print_roff(const char *text)
 {
+	bool bold = false;
+
+	for (; *text != '\0'; text++) {
+		if (*text == '`') {
+			bold = !bold;
+			fputs(bold ? "\\fB" : "\\fR", stdout);
+		} else if (*text == '\\') {
+			fputs("\\e", stdout);
+		} else if (*text == '-') {
+			fputs("\\-", stdout);
+		} else {
+			putchar(*text);
+		}
+	}
+}
+
+static void print_man_entry(const struct sp_config_help *h, void *arg)
+{
+	(void)arg;
+	printf(".TP\n.B %s\n\\&", h->name);
+	print_roff(h->help);
+	fputs("\n\\&Type: ", stdout);
+	print_roff(h->type);
+	fputs(". Default: ", stdout);
+	print_roff(h->fallback);
+	puts(".");
+	if (h->aliases[0] != '\0') {
+		fputs("\\&Other names, in the order they are asked: ", stdout);
+		print_roff(h->aliases);
+		puts(".");
+	}
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && strcmp(argv[1], "--man") == 0) {
+		sp_config_each(print_man_entry, NULL);
+		return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
+	}
 	puts("| Variable, then other names in the order they are asked | Type | Default | Meaning "
 	     "|");
 	puts("|---|---|---|---|");

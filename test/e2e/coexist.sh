@@ -1,0 +1,53 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Beside other preloaded objects, in either order, and in programs with sanitizers the program ends as
+# without us and its profile is complete.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need gcc clang
+LIBRARIES=$(dirname "$(ldd /bin/true | grep -oE '/[^ ]*/libc\.so\.6')")
+readonly LIBRARIES
+tried=()
+
+# beside NAME [VARIABLE=VALUE]... COMMAND...
+beside()
+{
+	local name=$1
+
+	shift
+	mkdir "$WORK/$name.d"
+	run "$name" SPANPROF_OUTPUT_DIR="$WORK/$name.d" "$@"
+	expect_rc "$name" 7
+	expect_silent "$name"
+	! grep 'ld\.so' "$WORK/$name.err" || fail "$name: not loaded"
+	report "$WORK/$name.d" "$WORK/$name.json"
+	expect "$WORK/$name.json" 'd["labelled"]["ns"] >= 0.9 * d["total"]["ns"] >= 150e6'
+	tried+=("$name")
+}
+
+for object in libjemalloc.so.2 libtcmalloc.so.4 libtcmalloc_minimal.so.4 libprofiler.so.0 libeatmydata.so \
+	faketime/libfaketime.so.1; do
+	file=$LIBRARIES/$object
+	[[ -e $file ]] || continue
+	name=${object##*/}
+	beside "$name.after" LD_PRELOAD="$SO:$file" CPUPROFILE="$WORK/cpu.$name" FAKETIME=-1h "$HOSTS/spend" 200
+	beside "$name.before" LD_PRELOAD="$file:$SO" CPUPROFILE="$WORK/cpu.$name" FAKETIME=-1h "$HOSTS/spend" 200
+done
+if [[ -e $LIBRARIES/libprofiler.so.0 ]]; then
+	compgen -G "$WORK/cpu.libprofiler*" >/dev/null || fail "the other profiler did not profile"
+fi
+
+# sanitized NAME COMPILER OPTION
+sanitized()
+{
+	"$2" "-fsanitize=$3" -O1 -I. -o "$WORK/$1.host" test/hosts/spend.c -L"$TEST_LIBS" -lfixture-otelc \
+		-Wl,-rpath,"$TEST_LIBS" -lpthread 2>/dev/null
+}
+runtime=$(realpath "$(gcc -print-file-name=libasan.so)")
+sanitized asan gcc address && beside asan LD_PRELOAD="$runtime:$SO" "$WORK/asan.host" 200 &&
+	beside asan.unordered LD_PRELOAD="$SO" ASAN_OPTIONS=verify_asan_link_order=0 "$WORK/asan.host" 200
+sanitized asan.static clang address && beside asan.static LD_PRELOAD="$SO" "$WORK/asan.static.host" 200
+sanitized ubsan gcc undefined && beside ubsan LD_PRELOAD="$SO" "$WORK/ubsan.host" 200
+((${#tried[@]} > 0)) || skip "none of the others is installed"
+echo "beside: ${tried[*]}"

@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The man pages are well-formed and say what the programs say: every variable that the code prints is
+# in spanprof(7) as README has it, every option of --help is in the program's page and is completed.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+make -s --no-print-directory SPANPROF_SKIP_DEPS=1 man
+for page in build/man/*.[1-8]; do
+	said=$(LC_ALL=C.UTF-8 groff -man -ww -z -Tutf8 "$page" 2>&1)
+	[[ -z $said ]] || { echo "$page: $said"; exit 1; }
+done
+
+# missing FILE WORD...: those that the page does not have
+missing()
+{
+	local page word
+
+	page=$(sed 's/\\-/-/g' "$1")
+	shift
+	for word; do
+		grep -q -- "$word\b" <<<"$page" || echo "$word"
+	done
+}
+
+# What --help lists, and nothing else.
+options_of()
+{
+	"$@" --help | grep -oE '^ +--[a-z-]+(, --[a-z-]+)*' | grep -oE -- '--[a-z-]+'
+}
+
+expect_none()
+{
+	[[ -z $2 ]] || { echo "$1: $2"; exit 1; }
+}
+
+mapfile -t variables < <(build/print-config | grep -oE '^\| `[A-Z_]+' | grep -oE '[A-Z_]+$')
+((${#variables[@]} > 30)) || { echo "only ${#variables[@]} variables"; exit 1; }
+expect_none spanprof.7 "$(missing build/man/spanprof.7 "${variables[@]}")"
+[[ $(missing build/man/spanprof.7 "${variables[@]}" SPANPROF_NO_SUCH) == SPANPROF_NO_SUCH ]]
+for name in run report; do
+	mapfile -t options < <(options_of "build/spanprof-$name")
+	((${#options[@]} > 5)) || { echo "only ${#options[@]} options of spanprof-$name"; exit 1; }
+	expect_none "spanprof-$name.1" "$(missing "build/man/spanprof-$name.1" "${options[@]}")"
+	expect_none "completion of spanprof-$name" "$(missing scripts/completion/spanprof "${options[@]}")"
+done
+mapfile -t options < <(options_of scripts/spanprof-preload)
+((${#options[@]} == 2)) || { echo "only ${#options[@]} options of spanprof-preload"; exit 1; }
+expect_none spanprof-preload.8 "$(missing build/man/spanprof-preload.8 "${options[@]}")"
