@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts a program many times, with and without an object preloaded, alternating, and prints the
- * median wall time of one run of each in microseconds and the difference.
+ * Starts a program many times, in turn without and with each of the objects preloaded, and prints a
+ * line for each: the median wall time of one run in microseconds, how much more that is than without,
+ * and the ratio.
  *
- *	execs OBJECT COUNT PROGRAM
+ *	execs COUNT PROGRAM OBJECT...
  */
 #define _GNU_SOURCE
 #include <spawn.h>
@@ -12,6 +13,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
+
+enum { VARIANTS_MAX = 8 };
 
 static double now_us(void)
 {
@@ -44,29 +47,40 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-int main(int argc, char **argv)
+/* Variant 0 preloads nothing. */
+static double *times_of(char *program, const char *object, int count, int round, double *us)
 {
 	char path[] = "PATH=/usr/bin:/bin";
 	char preload[4096];
-	char *plain[] = {path, NULL};
-	char *with[] = {path, preload, NULL};
-	int count = argc > 2 ? atoi(argv[2]) : 0;
-	double *us[2];
+	char *env[] = {path, object != NULL ? preload : NULL, NULL};
 
-	if (argc != 4 || count < 1)
-		return 2;
-	snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", argv[1]);
-	us[0] = calloc((size_t)count, sizeof(double));
-	us[1] = calloc((size_t)count, sizeof(double));
-	if (us[0] == NULL || us[1] == NULL)
+	if (us == NULL)
+		us = calloc((size_t)count, sizeof(double));
+	if (us == NULL)
+		exit(2);
+	snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", object != NULL ? object : "");
+	us[round] = once(program, env);
+	return us;
+}
+
+int main(int argc, char **argv)
+{
+	double *us[VARIANTS_MAX] = {NULL};
+	int count = argc > 1 ? atoi(argv[1]) : 0;
+	int variants = argc - 2;
+
+	if (variants < 1 || variants > VARIANTS_MAX || count < 1)
 		return 2;
 	for (int i = 0; i < count; i++) {
-		us[0][i] = once(argv[3], plain);
-		us[1][i] = once(argv[3], with);
+		for (int v = 0; v < variants; v++)
+			us[v] = times_of(argv[2], v != 0 ? argv[v + 2] : NULL, count, i, us[v]);
 	}
-	qsort(us[0], (size_t)count, sizeof(double), by_value);
-	qsort(us[1], (size_t)count, sizeof(double), by_value);
-	printf("%.0f %.0f %.0f\n", us[0][count / 2], us[1][count / 2],
-	       us[1][count / 2] - us[0][count / 2]);
+	for (int v = 0; v < variants; v++) {
+		qsort(us[v], (size_t)count, sizeof(double), by_value);
+		double median = us[v][count / 2];
+		double plain = us[0][count / 2];
+
+		printf("%.0f %.0f %.2f\n", median, median - plain, median / plain);
+	}
 	return 0;
 }

@@ -37,4 +37,15 @@ $(BENCH_HANDLERS): test/bench/handler.c $(B)/release/sampler.a
 	$(call say,BENCH,$@)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. -D_GNU_SOURCE= $(BENCH_FRAMES) -o $@ $^
 
+TEST_PROGRAMS += $(B)/test/bench/libcurled.so
 TEST_PROGRAMS += $(addprefix $(B)/test/bench/,pairs direct ours rounds execs) $(BENCH_HANDLERS)
+
+# What a profiler costs that needs libcurl where it is preloaded.
+$(B)/test/bench/libcurled.so: test/bench/curled.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) $(LDFLAGS) -shared -o $@ $< -lcurl
+
+.PHONY: bench-execs
+bench-execs: all $(B)/test/bench/execs $(B)/test/bench/libcurled.so ## what a preload costs each program that is started, alone
+	@test/bench/execs.sh
+

@@ -87,6 +87,4 @@ done <<<'1 10
 1 10000
 8 10'
 
-echo 'exec of a program that starts no span (/bin/true), median of 1000 each, alternating:'
-read -r without with more < <("$BENCH/execs" "$OBJECT" 1000 /bin/true)
-printf '  without %s us, preloaded %s us, difference %s us\n' "$without" "$with" "$more"
+"$PWD/test/bench/execs.sh"
