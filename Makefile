@@ -130,6 +130,8 @@ PRINT_CONFIG := $(B)/print-config
 PROGRAMS := $(REPORT) $(RUNNER) $(PROBE) $(wildcard scripts/spanprof-*)
 MAN_PAGES := $(patsubst scripts/man/%,$(B)/man/%,$(wildcard scripts/man/*.[1-8]))
 MAN_SECTIONS := $(sort $(subst .,,$(suffix $(MAN_PAGES))))
+CARRIER := $(B)/carrier
+DIST := $(B)/dist
 # Of these commands bash completes the options.
 COMPLETED := spanprof-run spanprof-report spanprof-doctor
 
@@ -154,11 +156,11 @@ as = $(addprefix $(1)=,$(2))
 FORCE:
 
 ## Build
-.PHONY: all deps install uninstall man carrier clean
+.PHONY: all deps install uninstall man carrier deb deb-test dist reproducible clean
 all: $(PRODUCTS) ## both objects and the tools, in build/ (V=1 prints commands, DEV=1 adds -Werror)
 
 deps: ## install the Debian packages of every group (SPANPROF_SKIP_DEPS=1 skips this everywhere)
-	$(call install_deps,build demo test lint bench cross)
+	$(call install_deps,build demo test lint bench carrier deb cross)
 
 LIBDIR = $(PREFIX)/lib/spanprof
 MANDIR = $(PREFIX)/share/man
@@ -185,7 +187,6 @@ uninstall: ## remove what "make install" copied with the same DESTDIR and PREFIX
 		$(foreach f,$(COMPLETED),'$(DESTDIR)$(COMPLETIONS)/$(f)')
 	[ ! -d '$(DESTDIR)$(LIBDIR)' ] || rmdir '$(DESTDIR)$(LIBDIR)'
 
-CARRIER := $(B)/carrier
 carrier: ## all of us and the libraries we need, for images that have none (scripts/deploy)
 	$(call install_deps,build carrier)
 	@$(MAKE) --no-print-directory $(CARRIER).done
@@ -193,7 +194,21 @@ carrier: ## all of us and the libraries we need, for images that have none (scri
 # One folder, to be copied to any place.
 $(CARRIER).done: $(PRODUCTS) scripts/bundle.sh $(wildcard scripts/spanprof-*) LICENSE
 	$(call say,BUNDLE,$(CARRIER))
-	$(Q)rm -rf $(CARRIER) && scripts/bundle.sh $(CARRIER) && cp LICENSE $(CARRIER) && touch $@
+	$(Q)rm -rf $(CARRIER) && scripts/bundle.sh $(CARRIER) && install -m 0644 LICENSE $(CARRIER) && touch $@
+
+deb: ## the Debian package, in build/dist (installs its tools first)
+	$(call install_deps,build deb)
+	@rm -rf $(DIST) && scripts/build-deb.sh $(DIST)
+	lintian --fail-on error,warning $(DIST)/spanprof_*.deb
+
+deb-test: deb test-programs ## the package in a root of its own: installed, upgraded, removed (needs root)
+	@bash test/install/package.sh || test $$? = 77
+
+dist: deb carrier ## package, carrier, SBOM (SPDX 2.3) and SHA256SUMS, in build/dist
+	@scripts/dist.sh $(DIST)
+
+reproducible: ## build everything of dist twice, in different folders: the same bytes (minutes)
+	@bash test/install/reproducible.sh
 
 clean: ## remove build/
 	rm -rf $(B)

@@ -21,6 +21,7 @@ declare -A GROUP=(
 	[lint]="clang clang-format clang-tidy shellcheck libcriterion-dev"
 	[bench]="g++ python3 curl procps libunwind-dev libgoogle-perftools4"
 	[carrier]="patchelf binutils dpkg busybox-static=busybox"
+	[deb]="dpkg-dev debhelper lintian fakeroot git tar python3"
 	[cross]="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user"
 )
 # Not in bookworm itself. Only these come from backports, so that nothing else gets newer.

@@ -1,0 +1,20 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Usage: dist.sh DIR. Beside the Debian package in DIR: the carrier as a tar file, what is in it and
+# linked into our programs (SPDX), and checksums of all. The same sources give the same bytes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly DIR=$1
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH LC_ALL=C
+version=$(sed -n 's/.*SP_VERSION "\(.*\)"/\1/p' sampler/compiler.h)
+name=spanprof-$version-$(dpkg --print-architecture)
+
+tar -C build/carrier --sort=name --owner=0 --group=0 --numeric-owner --format=posix \
+	--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime \
+	--mtime="@$SOURCE_DATE_EPOCH" --transform "s|^\.|$name|" -cf - . | gzip -9n >"$DIR/$name.tar.gz"
+python3 scripts/sbom.py "$version" >"$DIR/$name.spdx.json"
+cd "$DIR"
+sha256sum ./*.deb ./*.tar.gz ./*.json | sed 's|\./||' >SHA256SUMS
+cat SHA256SUMS
