@@ -136,7 +136,7 @@ DIST := $(B)/dist
 COMPLETED := spanprof-run spanprof-report spanprof-doctor
 
 # Appended to by test/*/module.mk: programs to build for tests or demo, and tests to run.
-TEST_PROGRAMS := $(PRINT_CONFIG) $(MAN_PAGES) $(HOST_SRCS:test/hosts/%.c=$(B)/test/hosts/%)
+TEST_PROGRAMS := $(PRINT_CONFIG) $(HOST_SRCS:test/hosts/%.c=$(B)/test/hosts/%)
 DEMO_PROGRAMS :=
 E2E_TESTS := $(sort $(wildcard test/e2e/*.sh))
 MATRIX_TESTS :=

@@ -18,7 +18,7 @@ TEST_PROGRAMS += $(RUNNER_ASAN)
 roots: all test-programs ## the objects in Debian 11 and 13, made by debootstrap (needs root, network and minutes)
 	@bash test/install/roots.sh || test $$? = 77
 
-# Both objects with the libraries they need; the other machine's build has no such tree.
+# The carrier and the man pages are made by programs that run here, so another machine's build has none.
 ifeq ($(B),build)
-TEST_PROGRAMS += $(CARRIER).done
+TEST_PROGRAMS += $(CARRIER).done $(MAN_PAGES)
 endif
