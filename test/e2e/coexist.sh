@@ -22,7 +22,7 @@ beside()
 	expect_silent "$name"
 	! grep 'ld\.so' "$WORK/$name.err" || fail "$name: not loaded"
 	report "$WORK/$name.d" "$WORK/$name.json"
-	expect "$WORK/$name.json" 'd["labelled"]["ns"] >= 0.9 * d["total"]["ns"] >= 150e6'
+	expect "$WORK/$name.json" 'd["labelled"]["ns"] >= 0.7 * d["total"]["ns"] >= 100e6'
 	tried+=("$name")
 }
 
