@@ -334,11 +334,15 @@ $(B)/$(1)/sampler.a: $(SAMPLER_SRCS:%.c=$(B)/$(1)/%.o)
 	$$(call archive)
 $(B)/$(1)/export.a: $(EXPORT_SRCS:%.c=$(B)/$(1)/%.o) $(GEN_SRCS:$(B)/gen/%.c=$(B)/$(1)/gen/%.o)
 	$$(call archive)
+# The report tool but for its main().
+$(B)/$(1)/report.a: $(patsubst %.c,$(B)/$(1)/%.o,$(filter-out export/report/main.c,$(REPORT_SRCS)))
+	$$(call archive)
 # Without the hooks: a test program is to start and end by the C library's own functions.
 $(B)/$(1)/preload.a: $(patsubst %.c,$(B)/$(1)/%.o,$(filter-out preload/hook_% preload/init.c,$(PRELOAD_SRCS)))
 	$$(call archive)
 
 $(filter $(B)/$(1)/test/unit/preload/%,$(UNIT_SRCS:%.c=$(B)/$(1)/%)): $(B)/$(1)/preload.a
+$(filter $(B)/$(1)/test/unit/export/%,$(UNIT_SRCS:%.c=$(B)/$(1)/%)): $(B)/$(1)/report.a
 $(UNIT_SRCS:%.c=$(B)/$(1)/%): $(B)/$(1)/%: $(B)/$(1)/%.o $(B)/$(1)/export.a $(B)/$(1)/sampler.a
 	$$(call link_program,$(1),$$(CRITERION_LIBS))
 $(foreach src,$(UNIT_SRCS),$(eval $(B)/$(1)/$(src:.c=): \

@@ -56,37 +56,68 @@ static json_t *spans(const struct sp_tally *t)
 	return list;
 }
 
+static json_t *sums(const struct sp_sum *self, const struct sp_sum *total)
+{
+	return json_pack("{s:o, s:o, s:o, s:o}", "self_samples", number(self->samples), "self_ns",
+			 number(self->ns), "total_samples", number(total->samples), "total_ns",
+			 number(total->ns));
+}
+
+static json_t *function(const struct sp_tally *t, const struct sp_function_row *f)
+{
+	json_t *row = json_pack("{s:o, s:o}", "function", json_text(t, f->name), "file",
+				json_text(t, f->file));
+	json_t *now = sums(&f->self, &f->total);
+	json_t *base;
+
+	if (t->lines)
+		json_object_set_new(row, "line", number(f->line));
+	json_object_update(row, now);
+	json_decref(now);
+	if (!t->diff)
+		return row;
+	base = sums(&f->base_self, &f->base_total);
+	json_object_set_new(base, "self_change", json_real(sp_tally_self_change(t, f)));
+	json_object_set_new(base, "total_change", json_real(sp_tally_total_change(t, f)));
+	json_object_set_new(row, "baseline", base);
+	return row;
+}
+
 static json_t *functions(const struct sp_tally *t, size_t top)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < t->functions && (top == 0 || i < top); i++) {
-		const struct sp_function_row *f = &t->function[i];
-
-		json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:o, s:o}", "function",
-						      json_text(t, f->name), "self_samples",
-						      number(f->self.samples), "self_ns",
-						      number(f->self.ns), "total_samples",
-						      number(f->total.samples), "total_ns",
-						      number(f->total.ns)));
-	}
+	for (size_t i = 0; i < t->functions && (top == 0 || i < top); i++)
+		json_array_append_new(list, function(t, &t->function[i]));
 	return list;
 }
 
-int sp_report_print_json(FILE *out, const struct sp_tally *t, size_t files, size_t top)
+/* A sum with one number more. */
+static json_t *sum_with(const struct sp_sum *s, const char *key, uint64_t n)
 {
-	json_t *labelled = json_sum(&t->labelled);
-	json_t *root;
+	json_t *sum = json_sum(s);
+
+	json_object_set_new(sum, key, number(n));
+	return sum;
+}
+
+int sp_report_print_json(FILE *out, const struct sp_tally *t, const struct sp_print *p)
+{
+	json_t *root = json_object();
 	int err;
 
-	if (labelled != NULL)
-		json_object_set_new(labelled, "spans", number(t->spans));
-	root = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "profiles", number(files), "total",
-			 json_sum(&t->total), "labelled", labelled, "span_names", span_names(t),
-			 "spans", spans(t), "functions", functions(t, top));
-	if (root == NULL)
-		return -1;
-	err = json_dumpf(root, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+	json_object_set_new(root, "profiles", number(p->files));
+	json_object_set_new(root, "total", json_sum(&t->total));
+	json_object_set_new(root, "labelled", sum_with(&t->labelled, "spans", t->spans));
+	json_object_set_new(root, "residual", json_sum(&t->residual));
+	if (t->diff)
+		json_object_set_new(root, "baseline", sum_with(&t->base, "spans", t->base_spans));
+	json_object_set_new(root, "span_names", span_names(t));
+	json_object_set_new(root, "spans", spans(t));
+	/* The last, so that it is only there if all the others could be. */
+	err = json_object_set_new(root, "functions", functions(t, p->top));
+	if (err == 0)
+		err = json_dumpf(root, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
 	json_decref(root);
 	return err != 0 || fputc('\n', out) == EOF ? -1 : 0;
 }

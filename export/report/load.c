@@ -6,18 +6,18 @@
 #define _GNU_SOURCE
 #include "export/report/load.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/gzip.h"
+#include "export/report/id_index.h"
 #include "profile.pb-c.h"
 
-#define SP_REPORT_FILE_MAX ((size_t)64 << 20)
-#define SP_REPORT_PLAIN_MAX ((size_t)256 << 20)
+/* Of one stack, and of all stacks together: a small file can spell more frames than memory holds. */
+#define SP_REPORT_STACK_MAX ((size_t)1 << 16)
+#define SP_REPORT_FRAMES_MAX ((size_t)1 << 28)
 
 typedef Spanprof__Pprof__Profile pb_profile;
 typedef Spanprof__Pprof__Sample pb_sample;
@@ -27,8 +27,9 @@ struct reader {
 	const pb_profile *p;
 	size_t ns_type;
 	size_t count_type; /* n_sample_type = there is none */
-	const char **frame;
-	size_t frames, frame_cap;
+	struct sp_id_index location, function, mapping;
+	struct sp_report_frame *frame;
+	size_t frames, frame_cap, all_frames;
 	char **made; /* names of frames without function */
 	char *why;
 };
@@ -49,35 +50,24 @@ static const char *text(const pb_profile *p, int64_t id)
 	return p->string_table[id];
 }
 
-/* Index of the location with this id, or SIZE_MAX. Ids are 1, 2, 3 ... in nearly every file. */
-static size_t find_location(const pb_profile *p, uint64_t id)
-{
-	if (id >= 1 && id <= p->n_location && p->location[id - 1]->id == id)
-		return (size_t)id - 1;
-	for (size_t i = 0; i < p->n_location; i++)
-		if (p->location[i]->id == id)
-			return i;
-	return SIZE_MAX;
-}
+/* One id index per kind of message: their types differ, their ids are alike. */
+#define SP_INDEX(reader, kind)                                                                     \
+	do {                                                                                       \
+		struct sp_id_at *row = calloc((reader)->p->n_##kind + 1, sizeof(*row));            \
+                                                                                                   \
+		if (row == NULL)                                                                   \
+			return refuse(reader, "out of memory");                                    \
+		for (size_t i = 0; i < (reader)->p->n_##kind; i++)                                 \
+			row[i] = (struct sp_id_at){(reader)->p->kind[i]->id, i};                   \
+		sp_id_index_init(&(reader)->kind, row, (reader)->p->n_##kind);                     \
+	} while (0)
 
-static size_t find_function(const pb_profile *p, uint64_t id)
+static int index_ids(struct reader *r)
 {
-	if (id >= 1 && id <= p->n_function && p->function[id - 1]->id == id)
-		return (size_t)id - 1;
-	for (size_t i = 0; i < p->n_function; i++)
-		if (p->function[i]->id == id)
-			return i;
-	return SIZE_MAX;
-}
-
-static size_t find_mapping(const pb_profile *p, uint64_t id)
-{
-	if (id >= 1 && id <= p->n_mapping && p->mapping[id - 1]->id == id)
-		return (size_t)id - 1;
-	for (size_t i = 0; i < p->n_mapping; i++)
-		if (p->mapping[i]->id == id)
-			return i;
-	return SIZE_MAX;
+	SP_INDEX(r, location);
+	SP_INDEX(r, function);
+	SP_INDEX(r, mapping);
+	return 0;
 }
 
 static int check_sample(const struct reader *r, const pb_sample *s)
@@ -90,7 +80,7 @@ static int check_sample(const struct reader *r, const pb_sample *s)
 		if (s->value[i] < 0)
 			return refuse(r, "a sample has a negative value");
 	for (size_t i = 0; i < s->n_location_id; i++)
-		if (find_location(p, s->location_id[i]) == SIZE_MAX)
+		if (sp_id_index_find(&r->location, s->location_id[i]) == SIZE_MAX)
 			return refuse(r, "a sample refers to a location that is not there");
 	for (size_t i = 0; i < s->n_label; i++)
 		if (!text_ok(p, s->label[i]->key) || !text_ok(p, s->label[i]->str))
@@ -102,10 +92,10 @@ static int check_location(const struct reader *r, const pb_location *l)
 {
 	if (l->id == 0)
 		return refuse(r, "a location has the id 0");
-	if (l->mapping_id != 0 && find_mapping(r->p, l->mapping_id) == SIZE_MAX)
+	if (l->mapping_id != 0 && sp_id_index_find(&r->mapping, l->mapping_id) == SIZE_MAX)
 		return refuse(r, "a location refers to a mapping that is not there");
 	for (size_t i = 0; i < l->n_line; i++)
-		if (find_function(r->p, l->line[i]->function_id) == SIZE_MAX)
+		if (sp_id_index_find(&r->function, l->line[i]->function_id) == SIZE_MAX)
 			return refuse(r, "a location refers to a function that is not there");
 	return 0;
 }
@@ -125,7 +115,7 @@ static int check(const struct reader *r)
 		if (!text_ok(p, p->mapping[i]->filename))
 			return refuse(r, "a mapping refers to a string that is not there");
 	for (size_t i = 0; i < p->n_function; i++)
-		if (!text_ok(p, p->function[i]->name))
+		if (!text_ok(p, p->function[i]->name) || !text_ok(p, p->function[i]->filename))
 			return refuse(r, "a function refers to a string that is not there");
 	for (size_t i = 0; i < p->n_location; i++)
 		if (check_location(r, p->location[i]) != 0)
@@ -156,18 +146,20 @@ static void choose_types(struct reader *r)
 	}
 }
 
-static int add_frame(struct reader *r, const char *name)
+static int add_frame(struct reader *r, const struct sp_report_frame *frame)
 {
+	if (r->frames == SP_REPORT_STACK_MAX || r->all_frames++ == SP_REPORT_FRAMES_MAX)
+		return refuse(r, "it has too many frames");
 	if (r->frames == r->frame_cap) {
 		size_t cap = r->frame_cap != 0 ? r->frame_cap * 2 : 512;
-		const char **more = realloc(r->frame, cap * sizeof(*more));
+		struct sp_report_frame *more = realloc(r->frame, cap * sizeof(*more));
 
 		if (more == NULL)
 			return refuse(r, "out of memory");
 		r->frame = more;
 		r->frame_cap = cap;
 	}
-	r->frame[r->frames++] = name;
+	r->frame[r->frames++] = *frame;
 	return 0;
 }
 
@@ -175,7 +167,7 @@ static int add_frame(struct reader *r, const char *name)
 static const char *bare_name(struct reader *r, size_t at)
 {
 	const pb_location *l = r->p->location[at];
-	size_t m = l->mapping_id != 0 ? find_mapping(r->p, l->mapping_id) : SIZE_MAX;
+	size_t m = l->mapping_id != 0 ? sp_id_index_find(&r->mapping, l->mapping_id) : SIZE_MAX;
 	const char *file = m != SIZE_MAX ? text(r->p, r->p->mapping[m]->filename) : "";
 	const char *slash = strrchr(file, '/');
 
@@ -187,25 +179,35 @@ static const char *bare_name(struct reader *r, size_t at)
 	return r->made[at] != NULL ? r->made[at] : "unknown";
 }
 
-static int read_frames(struct reader *r, const pb_sample *s)
+/* Inlined functions come first. */
+static int read_location(struct reader *r, size_t at)
 {
 	const pb_profile *p = r->p;
+	const pb_location *l = p->location[at];
+	struct sp_report_frame frame = {.file = ""};
 
-	r->frames = 0;
-	for (size_t i = 0; i < s->n_location_id; i++) {
-		size_t at = find_location(p, s->location_id[i]);
-		const pb_location *l = p->location[at];
+	for (size_t i = 0; i < l->n_line; i++) {
+		const Spanprof__Pprof__Function *f =
+			p->function[sp_id_index_find(&r->function, l->line[i]->function_id)];
 
-		/* Inlined functions come first. */
-		for (size_t k = 0; k < l->n_line; k++) {
-			size_t f = find_function(p, l->line[k]->function_id);
-
-			if (add_frame(r, text(p, p->function[f]->name)) != 0)
-				return -1;
-		}
-		if (l->n_line == 0 && add_frame(r, bare_name(r, at)) != 0)
+		frame.name = text(p, f->name);
+		frame.file = text(p, f->filename);
+		frame.line = l->line[i]->line > 0 ? (uint64_t)l->line[i]->line : 0;
+		if (add_frame(r, &frame) != 0)
 			return -1;
 	}
+	if (l->n_line != 0)
+		return 0;
+	frame.name = bare_name(r, at);
+	return add_frame(r, &frame);
+}
+
+static int read_frames(struct reader *r, const pb_sample *s)
+{
+	r->frames = 0;
+	for (size_t i = 0; i < s->n_location_id; i++)
+		if (read_location(r, sp_id_index_find(&r->location, s->location_id[i])) != 0)
+			return -1;
 	return 0;
 }
 
@@ -249,88 +251,35 @@ static int visit(struct reader *r, const struct sp_report_sink *sink)
 	return 0;
 }
 
-/* Makes room for more of the file. 0 or an errno. */
-static int more_room(struct sp_bytes *b, size_t *cap)
+static int read_profile(struct reader *r, const struct sp_report_sink *sink)
 {
-	size_t bigger = *cap != 0 ? *cap * 2 : 65536;
-	uint8_t *more;
-
-	if (bigger > SP_REPORT_FILE_MAX)
-		return EFBIG;
-	more = realloc(b->data, bigger);
-	if (more == NULL)
-		return ENOMEM;
-	b->data = more;
-	*cap = bigger;
-	return 0;
-}
-
-static int read_all(const char *path, struct sp_bytes *out, char *why)
-{
-	FILE *f = fopen(path, "rbe");
-	size_t cap = 0;
-	int err = f != NULL ? 0 : errno;
-
-	*out = (struct sp_bytes){0};
-	while (err == 0 && !feof(f)) {
-		if (out->len == cap) {
-			err = more_room(out, &cap);
-			continue;
-		}
-		out->len += fread(out->data + out->len, 1, cap - out->len, f);
-		err = ferror(f) ? errno : 0;
-	}
-	if (f != NULL)
-		(void)fclose(f);
-	if (err != 0)
-		(void)snprintf(why, SP_REPORT_ERROR, "%s", strerror(err));
-	return err != 0 ? -1 : 0;
+	if (index_ids(r) != 0 || check(r) != 0)
+		return -1;
+	r->made = calloc(r->p->n_location + 1, sizeof(*r->made));
+	if (r->made == NULL)
+		return refuse(r, "out of memory");
+	choose_types(r);
+	return visit(r, sink);
 }
 
 /* why is written through the reader. */
-static int parse(const struct sp_bytes *plain, const struct sp_report_sink *sink,
-		 char why[SP_REPORT_ERROR]) // NOLINT(readability-non-const-parameter)
+int sp_report_load(const struct sp_bytes *profile, const struct sp_report_sink *sink,
+		   char why[SP_REPORT_ERROR]) // NOLINT(readability-non-const-parameter)
 {
-	pb_profile *p = spanprof__pprof__profile__unpack(NULL, plain->len, plain->data);
+	pb_profile *p = spanprof__pprof__profile__unpack(NULL, profile->len, profile->data);
 	struct reader r = {.p = p, .why = why};
 	int err;
 
 	if (p == NULL)
 		return refuse(&r, "not a pprof profile");
-	err = check(&r);
-	if (err == 0) {
-		r.made = calloc(p->n_location + 1, sizeof(*r.made));
-		err = r.made != NULL ? 0 : refuse(&r, "out of memory");
-	}
-	if (err == 0) {
-		choose_types(&r);
-		err = visit(&r, sink);
-	}
+	err = read_profile(&r, sink);
 	for (size_t i = 0; r.made != NULL && i < p->n_location; i++)
 		free(r.made[i]);
 	free(r.made);
 	free(r.frame);
+	sp_id_index_fini(&r.location);
+	sp_id_index_fini(&r.function);
+	sp_id_index_fini(&r.mapping);
 	spanprof__pprof__profile__free_unpacked(p, NULL);
 	return err;
-}
-
-int sp_report_load(const char *path, const struct sp_report_sink *sink, char why[SP_REPORT_ERROR])
-{
-	struct sp_bytes raw, plain;
-	int err = read_all(path, &raw, why);
-
-	if (err == 0 && sp_gzip_is(raw.data, raw.len)) {
-		err = sp_gzip_unpack(raw.data, raw.len, SP_REPORT_PLAIN_MAX, &plain);
-		free(raw.data);
-		raw = plain;
-		if (err != 0)
-			(void)snprintf(why, SP_REPORT_ERROR, "%s",
-				       err == -E2BIG    ? "it is too large"
-				       : err == -ENOMEM ? "out of memory"
-							: "the compressed data is damaged");
-	}
-	if (err == 0)
-		err = parse(&raw, sink, why);
-	free(raw.data);
-	return err != 0 ? -1 : 0;
 }

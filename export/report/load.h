@@ -6,6 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "export/pprof.h"
+
+/* One function of a stack. */
+struct sp_report_frame {
+	const char *name;
+	const char *file; /* "" = unknown */
+	uint64_t line;    /* 0 = unknown */
+};
+
 /* One sample with everything looked up. Pointers live during the call. */
 struct sp_report_sample {
 	uint64_t samples;
@@ -13,7 +22,7 @@ struct sp_report_sample {
 	const char *span_id; /* "" = not labelled */
 	const char *span_name;
 	const char *trace_id;
-	const char *const *frame; /* function names, leaf first */
+	const struct sp_report_frame *frame; /* leaf first */
 	size_t frames;
 };
 
@@ -25,9 +34,10 @@ struct sp_report_sink {
 #define SP_REPORT_ERROR 256
 
 /*
- * Reads a file, gzip or plain, and calls the sink once per sample. 0, or -1 with a reason in why;
- * a damaged file gives no samples at all.
+ * Reads a profile as protobuf and calls the sink once per sample. 0, or -1 with a reason in why; a
+ * damaged one gives no samples at all.
  */
-int sp_report_load(const char *path, const struct sp_report_sink *sink, char why[SP_REPORT_ERROR]);
+int sp_report_load(const struct sp_bytes *profile, const struct sp_report_sink *sink,
+		   char why[SP_REPORT_ERROR]);
 
 #endif

@@ -6,233 +6,204 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
-#include <glob.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
+#include <unistd.h>
 
+#include "export/report/file.h"
+#include "export/report/flame.h"
 #include "export/report/load.h"
+#include "export/report/options.h"
 #include "export/report/print.h"
-#include "export/report/status.h"
 #include "export/report/tally.h"
-#include "sampler/compiler.h"
-
-/* Exit status, also in the help. */
-#define SP_EXIT_USAGE 1
-#define SP_EXIT_DAMAGED 2
-
-struct options {
-	struct sp_filter filter;
-	size_t top;
-	bool top_given;
-	bool json;
-};
+#include "export/report/tree.h"
 
 struct report {
+	struct sp_report_options o;
+	struct sp_report_sink sink;
 	struct sp_tally tally;
+	struct sp_tree tree;
 	size_t files;
 };
 
-static const char help[] =
-	"usage: spanprof-report [options] FOLDER|FILE...\n"
-	"       spanprof-report --status FILE\n"
-	"\n"
-	"Sums the CPU time of pprof profiles per span. A folder stands for its *.pb.gz,\n"
-	"*.pb and *.pprof files.\n"
-	"\n"
-	"  --top N          print N functions (default 20; with --json: all)\n"
-	"  --span ID        only samples of the span with this id (16 hex digits)\n"
-	"  --span-name NAME only samples of spans with this name\n"
-	"  --trace ID       only samples of the trace with this id (32 hex digits)\n"
-	"  --json           print JSON: profiles, total, labelled, span_names, spans, functions\n"
-	"  --status FILE    say in words what a file of SPANPROF_STATUS_FILE tells\n"
-	"  --help           print this text\n"
-	"  --version        print the version\n"
-	"\n"
-	"Exit status: 0 done, 1 wrong usage or nothing to read, 2 a file could not be read.\n";
-
-static int add_file(struct report *r, const char *path)
+static int complain(const char *path, const char *why)
 {
-	const struct sp_report_sink sink = {sp_tally_add, &r->tally};
-	char why[SP_REPORT_ERROR] = "";
+	(void)fprintf(stderr, "spanprof-report: %s%s%s\n", path, path[0] != '\0' ? ": " : "", why);
+	return SP_EXIT_DAMAGED;
+}
 
-	if (sp_report_load(path, &sink, why) != 0) {
-		(void)fprintf(stderr, "spanprof-report: %s: %s\n", path, why);
-		return SP_EXIT_DAMAGED;
-	}
-	if (r->tally.nomem) {
-		(void)fprintf(stderr, "spanprof-report: out of memory\n");
-		return SP_EXIT_DAMAGED;
-	}
+static bool wants_tree(const struct report *r)
+{
+	return r->o.flamegraph != NULL || r->o.form == SP_FORM_FOLDED;
+}
+
+/* For sp_report_sink. */
+static void add_sample(void *arg, const struct sp_report_sample *s)
+{
+	struct report *r = arg;
+	enum sp_side side = sp_selection_side(&r->o.selection, s);
+
+	sp_tally_add(&r->tally, s, side);
+	if (wants_tree(r))
+		sp_tree_add(&r->tree, s, side);
+}
+
+/* For sp_report_each(). */
+static int add_file(void *arg, const char *path)
+{
+	struct report *r = arg;
+	char why[SP_REPORT_ERROR] = "";
+	struct sp_bytes bytes;
+	int err = sp_report_read(path, &bytes, why);
+
+	if (err == 0)
+		err = sp_report_load(&bytes, &r->sink, why);
+	free(bytes.data);
+	if (err != 0)
+		return complain(path, why);
+	if (r->o.selection.nomem || r->tally.nomem || r->tree.nomem)
+		return complain("", "out of memory");
 	r->files++;
 	return 0;
 }
 
-static bool is_profile(const char *path)
+/* Hands every sample of every path to the sink. */
+static int read_paths(struct report *r, char **path, const struct sp_report_sink *sink)
 {
-	static const char *const suffix[] = {".pb.gz", ".pb", ".pprof"};
-	size_t len = strlen(path);
-
-	for (size_t i = 0; i < sizeof(suffix) / sizeof(suffix[0]); i++) {
-		size_t n = strlen(suffix[i]);
-
-		if (len > n && strcmp(path + len - n, suffix[i]) == 0)
-			return true;
-	}
-	return false;
-}
-
-static int add_folder(struct report *r, const char *path)
-{
-	char *pattern = malloc(strlen(path) * 2 + 3);
-	char *at = pattern;
-	glob_t g = {0};
+	char why[SP_REPORT_ERROR] = "";
 	int err = 0;
 
-	if (pattern == NULL)
-		return SP_EXIT_DAMAGED;
-	/* The folder's own name is no pattern. */
-	for (const char *s = path; *s != '\0'; s++) {
-		if (strchr("*?[]\\", *s) != NULL)
-			*at++ = '\\';
-		*at++ = *s;
+	r->sink = *sink;
+	r->files = 0;
+	while (err == 0 && *path != NULL) {
+		err = sp_report_each(*path, add_file, r, why);
+		if (err < 0)
+			err = complain(*path, why);
+		path++;
 	}
-	*at++ = '/';
-	*at++ = '*';
-	*at = '\0';
-	if (glob(pattern, 0, NULL, &g) == 0)
-		for (size_t i = 0; i < g.gl_pathc && err == 0; i++)
-			if (is_profile(g.gl_pathv[i]))
-				err = add_file(r, g.gl_pathv[i]);
-	globfree(&g);
-	free(pattern);
-	return err;
-}
-
-static int add_path(struct report *r, const char *path)
-{
-	struct stat st;
-
-	if (stat(path, &st) != 0) {
-		(void)fprintf(stderr, "spanprof-report: %s: %s\n", path, strerror(errno));
-		return SP_EXIT_DAMAGED;
-	}
-	return S_ISDIR(st.st_mode) ? add_folder(r, path) : add_file(r, path);
-}
-
-static bool parse_top(const char *arg, size_t *top)
-{
-	char *end;
-	unsigned long n;
-
-	errno = 0;
-	n = strtoul(arg, &end, 10);
-	*top = n;
-	return errno == 0 && *end == '\0' && arg[0] >= '0' && arg[0] <= '9' && n != 0;
-}
-
-static int explain(const char *path)
-{
-	char why[160];
-
-	if (sp_report_status(stdout, path, time(NULL), why) == 0 && fflush(stdout) == 0)
-		return 0;
-	(void)fprintf(stderr, "spanprof-report: %s: %s\n", path, why);
-	return SP_EXIT_DAMAGED;
-}
-
-/* -1 = go on, else the exit status. */
-static int parse_options(int argc, char **argv, struct options *o)
-{
-	static const struct option options[] = {
-		{"top", required_argument, NULL, 't'},
-		{"span", required_argument, NULL, 's'},
-		{"span-name", required_argument, NULL, 'n'},
-		{"trace", required_argument, NULL, 'r'},
-		{"json", no_argument, NULL, 'j'},
-		{"status", required_argument, NULL, 'S'},
-		{"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'v'},
-		{NULL, 0, NULL, 0},
-	};
-	int c;
-
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 't':
-			if (!parse_top(optarg, &o->top)) {
-				(void)fprintf(stderr, "spanprof-report: --top needs a number\n");
-				return SP_EXIT_USAGE;
-			}
-			o->top_given = true;
-			break;
-		case 's':
-			o->filter.span_id = optarg;
-			break;
-		case 'n':
-			o->filter.span_name = optarg;
-			break;
-		case 'r':
-			o->filter.trace_id = optarg;
-			break;
-		case 'j':
-			o->json = true;
-			break;
-		case 'S':
-			return explain(optarg);
-		case 'h':
-			(void)fputs(help, stdout);
-			return 0;
-		case 'v':
-			(void)puts("spanprof-report " SP_VERSION);
-			return 0;
-		default:
-			(void)fputs("Try \"spanprof-report --help\".\n", stderr);
-			return SP_EXIT_USAGE;
-		}
-	}
-	if (optind < argc)
-		return -1;
-	(void)fputs("spanprof-report: name a folder or a file; --help says more\n", stderr);
+	if (err != 0 || r->files != 0)
+		return err;
+	(void)complain("", "no profiles found");
 	return SP_EXIT_USAGE;
 }
 
-static int print(struct report *r, const struct options *o)
+static int read_profiles(struct report *r, char **path)
 {
 	int err = 0;
 
-	if (r->files == 0) {
-		(void)fprintf(stderr, "spanprof-report: no profiles found\n");
-		return SP_EXIT_USAGE;
-	}
-	sp_tally_sort(&r->tally);
-	if (o->json)
-		err = sp_report_print_json(stdout, &r->tally, r->files, o->top_given ? o->top : 0);
+	/* What the selected spans are called is known only after all samples were seen. */
+	if (r->o.selection.diff)
+		err = read_paths(r, path,
+				 &(struct sp_report_sink){sp_selection_learn, &r->o.selection});
+	if (err == 0)
+		err = read_paths(r, path, &(struct sp_report_sink){add_sample, r});
+	if (err != 0 || !r->o.selection.diff)
+		return err;
+	if (r->tally.total.ns == 0)
+		(void)complain("", "--diff: no sample is selected");
+	else if (r->tally.base.ns == 0)
+		(void)complain("", "--diff: there is no other span of that name");
 	else
-		sp_report_print_table(stdout, &r->tally, r->files, o->top);
-	if (err != 0 || fflush(stdout) != 0) {
-		(void)fprintf(stderr, "spanprof-report: cannot write the report\n");
-		return SP_EXIT_DAMAGED;
-	}
+		return 0;
+	return SP_EXIT_USAGE;
+}
+
+/* What the picture is about. */
+static void describe(const struct report *r, char title[512], char subtitle[512])
+{
+	const struct sp_selection *x = &r->o.selection;
+	const struct sp_tally *t = &r->tally;
+	int len = snprintf(
+		title, 512, "CPU time%s%s%s%s%s%s", x->trace_id != NULL ? " of trace " : "",
+		x->trace_id != NULL ? x->trace_id : "", x->span_id != NULL ? " of span " : "",
+		x->span_id != NULL ? x->span_id : "",
+		x->span_name != NULL ? " of spans named " : "",
+		x->span_name != NULL ? x->span_name : "");
+
+	if (x->span_name == NULL && t->names == 1 && t->labelled.ns == t->total.ns && len > 0 &&
+	    len < 512)
+		(void)snprintf(title + len, 512 - (size_t)len, " (%s)",
+			       sp_tally_text(t, t->name[0].name));
+	len = snprintf(subtitle, 512, "%.3f s, %llu samples", (double)t->total.ns / 1e9,
+		       (unsigned long long)t->total.samples);
+	if (x->diff && len > 0)
+		(void)snprintf(subtitle + len, 512 - (size_t)len,
+			       "; baseline: %.3f s of %u other spans of that name",
+			       (double)t->base.ns / 1e9, t->base_spans);
+}
+
+static int draw(const struct report *r)
+{
+	const char *path = r->o.flamegraph;
+	char title[512];
+	char subtitle[512];
+	const struct sp_flame_head head = {title, subtitle, r->o.selection.diff};
+	FILE *out = fopen(path, "we");
+	bool failed;
+
+	if (out == NULL)
+		return complain(path, strerror(errno));
+	describe(r, title, subtitle);
+	sp_flame_print(out, &r->tree, &head);
+	failed = ferror(out) != 0;
+	if (fclose(out) != 0 || failed)
+		return complain(path, "cannot be written");
+	return 0;
+}
+
+static bool coloured(void)
+{
+	const char *no = getenv("NO_COLOR");
+	const char *term = getenv("TERM");
+
+	return (no == NULL || no[0] == '\0') && isatty(STDOUT_FILENO) && term != NULL &&
+	       strcmp(term, "dumb") != 0;
+}
+
+static int print(struct report *r)
+{
+	const struct sp_print p = {r->files, r->o.top, coloured(), r->o.lines};
+	int err = 0;
+
+	sp_tally_sort(&r->tally);
+	if (wants_tree(r) && sp_tree_sort(&r->tree) != 0)
+		return complain("", "out of memory");
+	if (r->o.flamegraph != NULL)
+		err = draw(r);
+	if (err != 0)
+		return err;
+	if (r->o.form == SP_FORM_JSON)
+		err = sp_report_print_json(stdout, &r->tally, &p);
+	else if (r->o.form == SP_FORM_FOLDED)
+		sp_report_print_folded(stdout, &r->tree, r->o.selection.diff);
+	else
+		sp_report_print_table(stdout, &r->tally, &p);
+	if (err != 0 || fflush(stdout) != 0)
+		return complain("", "cannot write the report");
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	struct options o = {.top = 20};
 	struct report r = {.files = 0};
-	int err = parse_options(argc, argv, &o);
+	int err = sp_report_options_read(argc, argv, &r.o);
 
 	if (err >= 0)
 		return err;
-	err = sp_tally_init(&r.tally, &o.filter) != 0 ? SP_EXIT_DAMAGED : 0;
-	for (int i = optind; i < argc && err == 0; i++)
-		err = add_path(&r, argv[i]);
+	if (sp_tally_init(&r.tally) != 0 || sp_tree_init(&r.tree) != 0)
+		err = complain("", "out of memory");
+	else
+		err = 0;
+	r.tally.lines = r.tree.lines = r.o.lines;
+	r.tally.diff = r.o.selection.diff;
 	if (err == 0)
-		err = print(&r, &o);
+		err = read_profiles(&r, argv + optind);
+	if (err == 0)
+		err = print(&r);
+	sp_tree_fini(&r.tree);
 	sp_tally_fini(&r.tally);
+	sp_selection_fini(&r.o.selection);
 	return err;
 }

@@ -1,16 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two forms of the report. Both expect a sorted tally. */
+/* The forms of the report. All expect a sorted tally or tree. */
 #ifndef SP_REPORT_PRINT_H
 #define SP_REPORT_PRINT_H
 
 #include <stdio.h>
 
 #include "export/report/tally.h"
+#include "export/report/tree.h"
 
-/* For people; top = how many functions. */
-void sp_report_print_table(FILE *out, const struct sp_tally *t, size_t files, size_t top);
+/* What to print besides the sums. */
+struct sp_print {
+	size_t files;
+	size_t top;    /* functions and spans; 0 = all */
+	bool coloured; /* for people: the terminal understands it */
+	bool lines;
+};
 
-/* For programs; all functions unless top is not 0. 0 or -1 when out of memory. */
-int sp_report_print_json(FILE *out, const struct sp_tally *t, size_t files, size_t top);
+/* For people. */
+void sp_report_print_table(FILE *out, const struct sp_tally *t, const struct sp_print *p);
+
+/* For programs. 0 or -1 when out of memory. */
+int sp_report_print_json(FILE *out, const struct sp_tally *t, const struct sp_print *p);
+
+/*
+ * Folded stacks with nanoseconds, as Brendan Gregg's tools read them; with a baseline those of the
+ * baseline first, as his difffolded.pl does. ";" in a name becomes ":".
+ */
+void sp_report_print_folded(FILE *out, const struct sp_tree *t, bool diff);
 
 #endif

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report as text. Context: the report tool. Caller: report/main.c. */
+/* The report as text. Context: the report tool. Caller: main.c. */
 #include <inttypes.h>
 
 #include "export/report/print.h"
 #include "sampler/compiler.h"
+
+/* Less than what two tables that say "0.0" could hide is no difference. */
+#define SP_CHANGE_SEEN 0.0005
 
 static double seconds(uint64_t ns)
 {
@@ -15,22 +18,52 @@ static double percent(uint64_t part, uint64_t whole)
 	return whole != 0 ? 100.0 * (double)part / (double)whole : 0.0;
 }
 
-static void print_totals(FILE *out, const struct sp_tally *t, size_t files)
+static const char *bold(const struct sp_print *p)
 {
-	(void)fprintf(out,
-		      "%zu %s, %" PRIu64 " samples, %.2f s CPU; in spans: %" PRIu64
-		      " samples, %.2f s CPU (%.1f %%), %zu spans\n",
-		      files, files == 1 ? "profile" : "profiles", t->total.samples,
-		      seconds(t->total.ns), t->labelled.samples, seconds(t->labelled.ns),
-		      percent(t->labelled.ns, t->total.ns), t->spans);
+	return p->coloured ? "\x1b[1m" : "";
 }
 
-static void print_names(FILE *out, const struct sp_tally *t)
+static const char *change(const struct sp_print *p, double difference)
+{
+	if (!p->coloured || (difference < SP_CHANGE_SEEN && difference > -SP_CHANGE_SEEN))
+		return "";
+	return difference > 0 ? "\x1b[31m" : "\x1b[34m";
+}
+
+static const char *plain(const struct sp_print *p)
+{
+	return p->coloured ? "\x1b[0m" : "";
+}
+
+static size_t at_most(size_t n, size_t top)
+{
+	return top != 0 && top < n ? top : n;
+}
+
+static void print_totals(FILE *out, const struct sp_tally *t, const struct sp_print *p)
+{
+	(void)fprintf(out,
+		      "%s%zu %s, %" PRIu64 " samples, %.2f s CPU; in spans: %" PRIu64
+		      " samples, %.2f s CPU (%.1f %%), %zu spans%s\n",
+		      bold(p), p->files, p->files == 1 ? "profile" : "profiles", t->total.samples,
+		      seconds(t->total.ns), t->labelled.samples, seconds(t->labelled.ns),
+		      percent(t->labelled.ns, t->total.ns), t->spans, plain(p));
+	if (t->residual.ns != 0)
+		(void)fprintf(out, "%.2f s of it between samples, under %s\n",
+			      seconds(t->residual.ns), SP_REPORT_RESIDUAL);
+	if (t->diff)
+		(void)fprintf(out,
+			      "baseline: %" PRIu64 " samples, %.2f s CPU of %" PRIu32
+			      " other spans of that name\n",
+			      t->base.samples, seconds(t->base.ns), t->base_spans);
+}
+
+static void print_names(FILE *out, const struct sp_tally *t, const struct sp_print *p)
 {
 	if (t->names == 0)
 		return;
-	(void)fprintf(out, "\n%9s %9s %10s %7s  %s\n", "spans", "samples", "CPU s", "share",
-		      "span_name");
+	(void)fprintf(out, "\n%s%9s %9s %10s %7s  %s%s\n", bold(p), "spans", "samples", "CPU s",
+		      "share", "span_name", plain(p));
 	for (size_t i = 0; i < t->names; i++) {
 		const struct sp_name_row *n = &t->name[i];
 		const char *name = sp_tally_text(t, n->name);
@@ -42,23 +75,70 @@ static void print_names(FILE *out, const struct sp_tally *t)
 	}
 }
 
-static void print_functions(FILE *out, const struct sp_tally *t, size_t top)
+static void print_spans(FILE *out, const struct sp_tally *t, const struct sp_print *p)
 {
-	if (t->functions == 0 || top == 0)
+	size_t n = at_most(t->spans, p->top);
+
+	if (n == 0)
 		return;
-	(void)fprintf(out, "\n%10s %7s %10s %7s  %s\n", "self s", "", "total s", "", "function");
-	for (size_t i = 0; i < t->functions && i < top; i++) {
+	(void)fprintf(out, "\n%s%19s %10s %7s  %-16s  %s%s\n", bold(p), "samples", "CPU s", "share",
+		      "span_id", "span_name", plain(p));
+	for (size_t i = 0; i < n; i++) {
+		const struct sp_span_row *s = &t->span[i];
+
+		(void)fprintf(out, "%19" PRIu64 " %10.3f %6.1f%%  %-16s  %s\n", s->sum.samples,
+			      seconds(s->sum.ns), percent(s->sum.ns, t->labelled.ns),
+			      sp_tally_text(t, s->id), sp_tally_text(t, s->name));
+	}
+	if (n < t->spans)
+		(void)fprintf(out, "%19s %zu spans more\n", "", t->spans - n);
+}
+
+static void print_functions(FILE *out, const struct sp_tally *t, const struct sp_print *p)
+{
+	(void)fprintf(out, "\n%s%10s %7s %10s %7s  %s%s\n", bold(p), "self s", "", "total s", "",
+		      p->lines ? "function (file:line)" : "function", plain(p));
+	for (size_t i = 0; i < at_most(t->functions, p->top); i++) {
 		const struct sp_function_row *f = &t->function[i];
 
 		(void)fprintf(out, "%10.2f %6.1f%% %10.2f %6.1f%%  %s\n", seconds(f->self.ns),
 			      percent(f->self.ns, t->total.ns), seconds(f->total.ns),
-			      percent(f->total.ns, t->total.ns), sp_tally_text(t, f->name));
+			      percent(f->total.ns, t->total.ns), sp_tally_text(t, f->key));
 	}
 }
 
-void sp_report_print_table(FILE *out, const struct sp_tally *t, size_t files, size_t top)
+static void print_change(FILE *out, const struct sp_print *p, double difference)
 {
-	print_totals(out, t, files);
-	print_names(out, t);
-	print_functions(out, t, top);
+	(void)fprintf(out, " %s%+7.1f%s", change(p, difference), 100.0 * difference, plain(p));
+}
+
+static void print_changes(FILE *out, const struct sp_tally *t, const struct sp_print *p)
+{
+	(void)fprintf(out, "\n%s%7s %8s %7s  %7s %8s %7s  %s%s\n", bold(p), "self", "baseline",
+		      "diff", "total", "baseline", "diff",
+		      p->lines ? "function (file:line)" : "function", plain(p));
+	for (size_t i = 0; i < at_most(t->functions, p->top); i++) {
+		const struct sp_function_row *f = &t->function[i];
+
+		(void)fprintf(out, "%6.1f%% %7.1f%%", percent(f->self.ns, t->total.ns),
+			      percent(f->base_self.ns, t->base.ns));
+		print_change(out, p, sp_tally_self_change(t, f));
+		(void)fprintf(out, "  %6.1f%% %7.1f%%", percent(f->total.ns, t->total.ns),
+			      percent(f->base_total.ns, t->base.ns));
+		print_change(out, p, sp_tally_total_change(t, f));
+		(void)fprintf(out, "  %s\n", sp_tally_text(t, f->key));
+	}
+}
+
+void sp_report_print_table(FILE *out, const struct sp_tally *t, const struct sp_print *p)
+{
+	print_totals(out, t, p);
+	print_names(out, t, p);
+	print_spans(out, t, p);
+	if (t->functions == 0)
+		return;
+	if (t->diff)
+		print_changes(out, t, p);
+	else
+		print_functions(out, t, p);
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report's arithmetic. Context: the report tool. Callers: report/main.c, table.c, json.c. */
+/* The report's arithmetic. Context: the report tool. Callers: main.c, table.c, json.c. */
 #define _GNU_SOURCE
 #include "export/report/tally.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/utf8.h"
-
-#define SP_TEXT_MAX 4096
+#include "export/report/frame.h"
 
 const char *sp_tally_text(const struct sp_tally *t, uint32_t id)
 {
@@ -35,23 +34,30 @@ static int grow_rows(uint32_t **rows, size_t from, size_t to)
 	return 0;
 }
 
-static int intern(struct sp_tally *t, const char *s, uint32_t *id)
+static int intern_clean(struct sp_tally *t, const char *s, size_t len, uint32_t *id)
 {
-	char clean[SP_TEXT_MAX];
-	size_t len = sp_utf8_clean(clean, sizeof(clean), s, strlen(s));
 	size_t cap = t->row_cap;
 
-	if (sp_strtab_put(&t->text, clean, len, id) != 0)
+	if (sp_strtab_put(&t->text, s, len, id) != 0)
 		return -1;
 	if (*id < cap)
 		return 0;
 	cap = cap * 2 + 1024;
 	if (grow_rows(&t->name_row, t->row_cap, cap) != 0 ||
 	    grow_rows(&t->span_row, t->row_cap, cap) != 0 ||
-	    grow_rows(&t->function_row, t->row_cap, cap) != 0)
+	    grow_rows(&t->function_row, t->row_cap, cap) != 0 ||
+	    grow_rows(&t->base_row, t->row_cap, cap) != 0)
 		return -1;
 	t->row_cap = cap;
 	return 0;
+}
+
+static int intern(struct sp_tally *t, const char *s, uint32_t *id)
+{
+	char clean[SP_REPORT_TEXT_MAX + 1];
+	size_t len = sp_report_clean(s, clean);
+
+	return intern_clean(t, clean, len, id);
 }
 
 /* The row for a text, a zeroed new one if need be. NULL when out of memory. */
@@ -73,16 +79,23 @@ static void *row_of(uint32_t *slot, void **rows, size_t *n, size_t *cap, size_t 
 	return (char *)*rows + (*n - 1) * size;
 }
 
+/* Ids are compared without regard to case. */
+static int intern_id(struct sp_tally *t, const char *span_id, uint32_t *id)
+{
+	char lower[64] = "";
+
+	for (size_t i = 0; i < sizeof(lower) - 1 && span_id[i] != '\0'; i++)
+		lower[i] = (char)tolower((unsigned char)span_id[i]);
+	return intern(t, lower, id);
+}
+
 static int add_span(struct sp_tally *t, const struct sp_report_sample *s, uint32_t name)
 {
 	struct sp_span_row *row;
 	struct sp_name_row *n;
-	char lower[64] = "";
 	uint32_t id;
 
-	for (size_t i = 0; i < sizeof(lower) - 1 && s->span_id[i] != '\0'; i++)
-		lower[i] = (char)tolower((unsigned char)s->span_id[i]);
-	if (intern(t, lower, &id) != 0)
+	if (intern_id(t, s->span_id, &id) != 0)
 		return -1;
 	row = row_of(&t->span_row[id], (void **)&t->span, &t->spans, &t->span_cap, sizeof(*row));
 	if (row == NULL)
@@ -117,45 +130,89 @@ static int add_labels(struct sp_tally *t, const struct sp_report_sample *s)
 	return s->span_id[0] != '\0' ? add_span(t, s, name) : 0;
 }
 
-static int add_functions(struct sp_tally *t, const struct sp_report_sample *s)
+static int add_base_span(struct sp_tally *t, const struct sp_report_sample *s)
+{
+	uint32_t id;
+
+	if (s->span_id[0] == '\0')
+		return 0;
+	if (intern_id(t, s->span_id, &id) != 0)
+		return -1;
+	if (t->base_row[id] == 0)
+		t->base_row[id] = ++t->base_spans;
+	return 0;
+}
+
+/* The row of a frame. NULL when out of memory. */
+static struct sp_function_row *function_of(struct sp_tally *t, const struct sp_report_frame *frame)
+{
+	char clean[SP_REPORT_TEXT_MAX + 1];
+	size_t len = sp_report_frame_text(frame, t->lines, clean);
+	struct sp_function_row *row;
+	uint32_t key;
+
+	if (intern_clean(t, clean, len, &key) != 0)
+		return NULL;
+	row = row_of(&t->function_row[key], (void **)&t->function, &t->functions, &t->function_cap,
+		     sizeof(*row));
+	if (row == NULL || row->seen != 0)
+		return row;
+	row->key = key;
+	row->line = t->lines ? frame->line : 0;
+	return intern(t, frame->name, &row->name) == 0 && intern(t, frame->file, &row->file) == 0
+		       ? row
+		       : NULL;
+}
+
+static int add_functions(struct sp_tally *t, const struct sp_report_sample *s, bool base)
 {
 	t->serial++;
 	for (size_t i = 0; i < s->frames; i++) {
-		struct sp_function_row *row;
-		uint32_t name;
+		struct sp_function_row *row = function_of(t, &s->frame[i]);
 
-		if (intern(t, s->frame[i], &name) != 0)
-			return -1;
-		row = row_of(&t->function_row[name], (void **)&t->function, &t->functions,
-			     &t->function_cap, sizeof(*row));
 		if (row == NULL)
 			return -1;
-		row->name = name;
 		if (i == 0)
-			add_sum(&row->self, s);
+			add_sum(base ? &row->base_self : &row->self, s);
 		if (row->seen != t->serial)
-			add_sum(&row->total, s);
+			add_sum(base ? &row->base_total : &row->total, s);
 		row->seen = t->serial;
 	}
 	return 0;
 }
 
-static int wanted(const struct sp_filter *f, const struct sp_report_sample *s)
+void sp_tally_add(struct sp_tally *t, const struct sp_report_sample *s, enum sp_side side)
 {
-	return (f->span_id == NULL || strcasecmp(f->span_id, s->span_id) == 0) &&
-	       (f->span_name == NULL || strcmp(f->span_name, s->span_name) == 0) &&
-	       (f->trace_id == NULL || strcasecmp(f->trace_id, s->trace_id) == 0);
+	int err;
+
+	if (side == SP_SIDE_NONE)
+		return;
+	if (side == SP_SIDE_BASELINE) {
+		add_sum(&t->base, s);
+		err = add_base_span(t, s);
+	} else {
+		add_sum(&t->total, s);
+		if (s->frames != 0 && strcmp(s->frame[0].name, SP_REPORT_RESIDUAL) == 0)
+			add_sum(&t->residual, s);
+		err = add_labels(t, s);
+	}
+	if (err != 0 || add_functions(t, s, side == SP_SIDE_BASELINE) != 0)
+		t->nomem = true;
 }
 
-void sp_tally_add(void *arg, const struct sp_report_sample *s)
+static double share(uint64_t part, uint64_t whole)
 {
-	struct sp_tally *t = arg;
+	return whole != 0 ? (double)part / (double)whole : 0.0;
+}
 
-	if (!wanted(&t->filter, s))
-		return;
-	add_sum(&t->total, s);
-	if (add_labels(t, s) != 0 || add_functions(t, s) != 0)
-		t->nomem = 1;
+double sp_tally_self_change(const struct sp_tally *t, const struct sp_function_row *f)
+{
+	return share(f->self.ns, t->total.ns) - share(f->base_self.ns, t->base.ns);
+}
+
+double sp_tally_total_change(const struct sp_tally *t, const struct sp_function_row *f)
+{
+	return share(f->total.ns, t->total.ns) - share(f->base_total.ns, t->base.ns);
 }
 
 static int by_ns(const struct sp_tally *t, uint64_t a, uint64_t b, uint32_t x, uint32_t y)
@@ -188,7 +245,22 @@ static int compare_functions(const void *a, const void *b, void *t)
 
 	if (x->self.ns == y->self.ns && x->total.ns != y->total.ns)
 		return x->total.ns > y->total.ns ? -1 : 1;
-	return by_ns(t, x->self.ns, y->self.ns, x->name, y->name);
+	return by_ns(t, x->self.ns, y->self.ns, x->key, y->key);
+}
+
+/* What changed by itself first: its callers changed by as much. */
+static int compare_changes(const void *a, const void *b, void *t)
+{
+	double x = fabs(sp_tally_self_change(t, a));
+	double y = fabs(sp_tally_self_change(t, b));
+
+	if (x != y)
+		return x > y ? -1 : 1;
+	x = fabs(sp_tally_total_change(t, a));
+	y = fabs(sp_tally_total_change(t, b));
+	if (x != y)
+		return x > y ? -1 : 1;
+	return compare_functions(a, b, t);
 }
 
 void sp_tally_sort(struct sp_tally *t)
@@ -198,15 +270,15 @@ void sp_tally_sort(struct sp_tally *t)
 	if (t->spans != 0)
 		qsort_r(t->span, t->spans, sizeof(*t->span), compare_spans, t);
 	if (t->functions != 0)
-		qsort_r(t->function, t->functions, sizeof(*t->function), compare_functions, t);
+		qsort_r(t->function, t->functions, sizeof(*t->function),
+			t->diff ? compare_changes : compare_functions, t);
 }
 
-int sp_tally_init(struct sp_tally *t, const struct sp_filter *filter)
+int sp_tally_init(struct sp_tally *t)
 {
 	uint32_t empty;
 
 	memset(t, 0, sizeof(*t));
-	t->filter = *filter;
 	if (sp_strtab_init(&t->text) != 0)
 		return -1;
 	return intern(t, "", &empty);
@@ -218,6 +290,7 @@ void sp_tally_fini(struct sp_tally *t)
 	free(t->name_row);
 	free(t->span_row);
 	free(t->function_row);
+	free(t->base_row);
 	free(t->name);
 	free(t->span);
 	free(t->function);

@@ -3,11 +3,16 @@
 #ifndef SP_REPORT_TALLY_H
 #define SP_REPORT_TALLY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "export/report/load.h"
+#include "export/report/select.h"
 #include "export/strtab.h"
+
+/* CPU time between samples is under this frame; no sample was taken for it. */
+#define SP_REPORT_RESIDUAL "[unsampled cpu]"
 
 struct sp_sum {
 	uint64_t samples;
@@ -27,25 +32,25 @@ struct sp_span_row {
 	struct sp_sum sum;
 };
 
+/* A function, or a line of it. */
 struct sp_function_row {
+	uint32_t key; /* what tells rows apart, and orders those of equal time */
 	uint32_t name;
+	uint32_t file;
+	uint64_t line;       /* 0 = unknown, or not asked for */
 	struct sp_sum self;  /* it was executing */
 	struct sp_sum total; /* it was on the stack */
-	uint64_t seen;       /* last sample it was counted for: recursion counts once */
-};
-
-/* What to look at; NULL = everything. */
-struct sp_filter {
-	const char *span_id;
-	const char *span_name;
-	const char *trace_id;
+	struct sp_sum base_self;
+	struct sp_sum base_total;
+	uint64_t seen; /* last sample it was counted for: recursion counts once */
 };
 
 struct sp_tally {
-	struct sp_filter filter;
+	bool lines; /* a row per line, not per function */
+	bool diff;  /* functions are sorted by their difference to the baseline */
 	struct sp_strtab text;
-	/* Row of a text plus 1, per kind; 0 = none. All three have as many items as row_cap. */
-	uint32_t *name_row, *span_row, *function_row;
+	/* Row of a text plus 1, per kind; 0 = none. All have as many items as row_cap. */
+	uint32_t *name_row, *span_row, *function_row, *base_row;
 	size_t row_cap;
 	struct sp_name_row *name;
 	size_t names, name_cap;
@@ -55,20 +60,27 @@ struct sp_tally {
 	size_t functions, function_cap;
 	struct sp_sum total;
 	struct sp_sum labelled; /* with span id or span name */
+	struct sp_sum residual; /* under SP_REPORT_RESIDUAL */
+	struct sp_sum base;     /* of the baseline */
+	uint32_t base_spans;
 	uint64_t serial;
-	int nomem;
+	bool nomem;
 };
 
-/* 0 or -1 when out of memory. */
-int sp_tally_init(struct sp_tally *t, const struct sp_filter *filter);
+/* 0 or -1 when out of memory. The flags are set afterwards. */
+int sp_tally_init(struct sp_tally *t);
 void sp_tally_fini(struct sp_tally *t);
 
-/* For sp_report_sink: arg is the tally. When memory runs out, nomem is set. */
-void sp_tally_add(void *arg, const struct sp_report_sample *s);
+/* When memory runs out, nomem is set. */
+void sp_tally_add(struct sp_tally *t, const struct sp_report_sample *s, enum sp_side side);
 
-/* Rows in the order of the report: largest CPU time first, then by text. */
+/* Rows in the order of the report: largest CPU time or difference first, then by text. */
 void sp_tally_sort(struct sp_tally *t);
 
 const char *sp_tally_text(const struct sp_tally *t, uint32_t id);
+
+/* Difference of the shares of the CPU time, selected minus baseline, -1..1. */
+double sp_tally_self_change(const struct sp_tally *t, const struct sp_function_row *f);
+double sp_tally_total_change(const struct sp_tally *t, const struct sp_function_row *f);
 
 #endif

@@ -95,6 +95,21 @@ report()
 	"$BUILD/spanprof-report" --json "$@" "$OUT/profiles"
 }
 
+# draw SPAN: the pictures to open: everything, and that span against the others of its name, if there
+# are any.
+draw()
+{
+	local diff
+
+	"$BUILD/spanprof-report" --flamegraph "$OUT/flamegraph.svg" "$OUT/profiles" >/dev/null ||
+		return 1
+	for diff in --diff ''; do
+		"$BUILD/spanprof-report" --flamegraph "$OUT/slowest.svg" --span "$1" \
+			${diff:+"$diff"} "$OUT/profiles" >/dev/null && return 0
+	done
+	return 1
+}
+
 compare()
 {
 	local slowest
@@ -109,6 +124,7 @@ compare()
 		die "spanprof-report cannot read the profile of span $slowest"
 	"$PROGRAMS/summary" span --report "$OUT/slowest.json" --spans "$OUT/spans.json" \
 		--id "$slowest" || failed=1
+	draw "$slowest" || failed=1
 	return "$failed"
 }
 
@@ -134,5 +150,7 @@ printf '\n'
 compare || die "the profile does not agree with the server (files: ${OUT#"$PWD/"})"
 [[ -z ${PYROSCOPE_SERVER_ADDRESS:-} ]] ||
 	printf '\nPushed to %s as service_name="rideshare" as well.\n' "$PYROSCOPE_SERVER_ADDRESS"
+printf '\nFlame graphs to open in a browser: everything, and the slowest span against the others like it:\n'
+printf '  %s\n' "${OUT#"$PWD/"}/flamegraph.svg" "${OUT#"$PWD/"}/slowest.svg"
 printf '\nThe same profile in a viewer (all vehicles; tags hold the spans):\n'
 printf '  go tool pprof -http=: %s/profiles/*.pb.gz\n' "${OUT#"$PWD/"}"

@@ -1,13 +1,100 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The whole report tool as one object, its main() under a name that a test can call. */
+/* The report tool's main() under a name that a test can call, and profiles for it. */
 #define _GNU_SOURCE
 #include "report_unit.h"
+
+#include <criterion/criterion.h>
+
+int sp_report_main(int argc, char **argv);
 
 #define main sp_report_main
 #include "export/report/main.c"
 #undef main
-#include "export/report/json.c"
-#include "export/report/load.c"
-#include "export/report/status.c"
-#include "export/report/table.c"
-#include "export/report/tally.c"
+
+#define ARGUMENTS_MAX 15
+#define FRAMES_MAX 2000
+
+int report_run(const char *const *argument, char *out, size_t cap)
+{
+	/* getopt reorders what it is given. */
+	char *argv[ARGUMENTS_MAX + 2] = {strdup("spanprof-report")};
+	char *given[ARGUMENTS_MAX + 2] = {argv[0]};
+	FILE *f = tmpfile();
+	int stdout_copy = dup(1);
+	int stderr_copy = dup(2);
+	int argc = 1;
+	int rc;
+
+	for (; argument[argc - 1] != NULL && argc <= ARGUMENTS_MAX; argc++)
+		argv[argc] = given[argc] = strdup(argument[argc - 1]);
+	fflush(NULL);
+	dup2(fileno(f), 1);
+	dup2(fileno(f), 2);
+	optind = 0;
+	rc = sp_report_main(argc, argv);
+	fflush(NULL);
+	dup2(stdout_copy, 1);
+	dup2(stderr_copy, 2);
+	close(stdout_copy);
+	close(stderr_copy);
+	rewind(f);
+	out[fread(out, 1, cap - 1, f)] = '\0';
+	fclose(f);
+	for (int i = 0; i < argc; i++)
+		free(given[i]);
+	return rc;
+}
+
+static uint64_t location_of(struct sp_pprof *p, uint64_t mapping, uint64_t address,
+			    const char *frame)
+{
+	const char *at = strchr(frame, '@');
+	const char *colon = at != NULL ? strchr(at, ':') : NULL;
+	char *name = at != NULL ? strndup(frame, (size_t)(at - frame)) : strdup(frame);
+	char *file = colon != NULL ? strndup(at + 1, (size_t)(colon - at - 1)) : strdup("");
+	struct sp_pprof_line line = {.line = colon != NULL ? atol(colon + 1) : 0};
+	uint64_t id;
+
+	cr_assert_eq(sp_pprof_function(p, name, name, file, &line.function), 0);
+	cr_assert_eq(sp_pprof_location(p, mapping, address, &line, 1, &id), 0);
+	free(name);
+	free(file);
+	return id;
+}
+
+static void add_stack(struct sp_pprof *p, const struct report_stack *stack, uint64_t address)
+{
+	static const struct sp_pprof_mapping m = {0x1000, 0x2000, 0, "/bin/x", "", true, true};
+	static uint64_t id[FRAMES_MAX];
+	struct sp_pprof_sample s = {
+		.location = id,
+		.locations = stack->frames,
+		.count = stack->samples,
+		.ns = stack->ns != 0 ? stack->ns : stack->samples * 10000000,
+		.span_id = stack->span_id,
+		.span_name = stack->span_name,
+		.span_name_len = stack->span_name != NULL ? strlen(stack->span_name) : 0,
+		.trace_id = stack->trace_id,
+	};
+	uint64_t mapping;
+
+	cr_assert_leq(stack->frames, FRAMES_MAX);
+	cr_assert_eq(sp_pprof_mapping(p, &m, &mapping), 0);
+	for (size_t i = 0; i < stack->frames; i++)
+		id[i] = location_of(p, mapping, address + i, stack->frame[i]);
+	cr_assert_eq(sp_pprof_sample(p, &s), 0);
+}
+
+struct sp_bytes report_profile(const struct report_stack *stack, size_t n)
+{
+	static const struct sp_pprof_limits limits = {1000, 8 << 20};
+	static const struct sp_pprof_times times = {10000000, 1, 1};
+	struct sp_pprof *p = sp_pprof_new(&limits, &times);
+	struct sp_bytes b;
+
+	for (size_t i = 0; i < n; i++)
+		add_stack(p, &stack[i], 0x1000 + 0x10000 * i);
+	cr_assert_eq(sp_pprof_pack(p, &b), 0);
+	sp_pprof_free(p);
+	return b;
+}

@@ -2,7 +2,6 @@
 /* spanprof-report from its command line: sums, filters, other people's files, damaged files. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,33 +107,7 @@ static void write_profile(const char *name, bool packed)
 /* Runs the tool; what it printed is in output (both streams). */
 static int run(const char *a, const char *b, const char *c)
 {
-	char *copy[] = {strdup("spanprof-report"), strdup(a != NULL ? a : ""),
-			strdup(b != NULL ? b : ""), strdup(c != NULL ? c : "")};
-	/* getopt reorders what it is given. */
-	char *argv[] = {copy[0], copy[1], copy[2], copy[3], NULL};
-	int argc = 1 + (a != NULL) + (b != NULL) + (c != NULL);
-	FILE *f = tmpfile();
-	int out = dup(1), err = dup(2), rc;
-	size_t n;
-
-	fflush(NULL);
-	dup2(fileno(f), 1);
-	dup2(fileno(f), 2);
-	optind = 0;
-	argv[argc] = NULL;
-	rc = sp_report_main(argc, argv);
-	fflush(NULL);
-	dup2(out, 1);
-	dup2(err, 2);
-	close(out);
-	close(err);
-	rewind(f);
-	n = fread(output, 1, sizeof(output) - 1, f);
-	output[n] = '\0';
-	fclose(f);
-	for (size_t i = 0; i < 4; i++)
-		free(copy[i]);
-	return rc;
+	return report_run((const char *const[]){a, b, c, NULL}, output, sizeof(output));
 }
 
 static bool printed(const char *part)

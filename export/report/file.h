@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bytes of a profile, and which files of a folder are profiles. */
+#ifndef SP_REPORT_FILE_H
+#define SP_REPORT_FILE_H
+
+#include "export/pprof.h"
+#include "export/report/load.h"
+
+/* The whole file, unpacked if it is gzip. 0, or -1 with a reason in why; free out->data. */
+int sp_report_read(const char *path, struct sp_bytes *out, char why[SP_REPORT_ERROR]);
+
+/*
+ * Calls each for the file, or for every profile of the folder in the order of their names, until it
+ * returns something other than 0, which is returned. -1 with a reason when there is no such path.
+ */
+int sp_report_each(const char *path, int (*each)(void *arg, const char *path), void *arg,
+		   char why[SP_REPORT_ERROR]);
+
+#endif

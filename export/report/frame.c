@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Texts of profiles, fit for terminals and files: anybody may have written them. Context: the report
+ * tool. Callers: tally.c, tree.c. */
+#include "export/report/frame.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "export/utf8.h"
+
+/* Terminals obey the control characters of ASCII, and those of Latin-1 (U+0080 to U+009F). */
+static void blank_controls(char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if ((unsigned char)s[i] < ' ' || s[i] == '\x7f')
+			s[i] = ' ';
+		else if (s[i] == '\xc2' && i + 1 < len && (unsigned char)s[i + 1] < 0xa0)
+			s[i + 1] = '\xa0';
+	}
+}
+
+size_t sp_report_clean(const char *s, char out[SP_REPORT_TEXT_MAX + 1])
+{
+	size_t len = sp_utf8_clean(out, SP_REPORT_TEXT_MAX, s, strlen(s));
+
+	blank_controls(out, len);
+	out[len] = '\0';
+	return len;
+}
+
+size_t sp_report_frame_text(const struct sp_report_frame *f, bool lines,
+			    char out[SP_REPORT_TEXT_MAX + 1])
+{
+	char number[24] = "";
+	char where[SP_REPORT_TEXT_MAX + 1];
+	char whole[2 * SP_REPORT_TEXT_MAX + 32];
+
+	if (!lines || f->file[0] == '\0')
+		return sp_report_clean(f->name, out);
+	if (f->line != 0)
+		(void)snprintf(number, sizeof(number), ":%" PRIu64, f->line);
+	(void)sp_report_clean(f->name, out);
+	(void)sp_report_clean(f->file, where);
+	(void)snprintf(whole, sizeof(whole), "%s (%s%s)", out, where, number);
+	return sp_report_clean(whole, out);
+}

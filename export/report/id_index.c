@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ids to indexes, so that odd ids cost a search and not a walk. Context: the report tool. Caller:
+ * load.c. */
+#include "export/report/id_index.h"
+
+#include <stdlib.h>
+
+static int compare(const void *a, const void *b)
+{
+	const struct sp_id_at *x = a;
+	const struct sp_id_at *y = b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return x->at < y->at ? -1 : 1;
+}
+
+void sp_id_index_init(struct sp_id_index *x, struct sp_id_at *row, size_t n)
+{
+	size_t i = 0;
+
+	x->row = row;
+	x->n = n;
+	while (i < n && row[i].id == i + 1)
+		i++;
+	if (i == n)
+		sp_id_index_fini(x);
+	else
+		qsort(row, n, sizeof(*row), compare);
+}
+
+void sp_id_index_fini(struct sp_id_index *x)
+{
+	free(x->row);
+	x->row = NULL;
+}
+
+size_t sp_id_index_find(const struct sp_id_index *x, uint64_t id)
+{
+	size_t lo = 0;
+	size_t hi = x->n;
+
+	if (x->row == NULL)
+		return id >= 1 && id <= x->n ? (size_t)id - 1 : SIZE_MAX;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (x->row[mid].id < id)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < x->n && x->row[lo].id == id ? x->row[lo].at : SIZE_MAX;
+}

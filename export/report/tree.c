@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The call tree. Context: the report tool. Callers: main.c, flame.c, folded.c. */
+#define _GNU_SOURCE
+#include "export/report/tree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/report/frame.h"
+
+#define SP_TREE_SLOTS 4096U
+
+static uint32_t hash(uint32_t parent, uint32_t text)
+{
+	uint64_t h = ((uint64_t)parent << 32 | text) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return (uint32_t)(h >> 32);
+}
+
+/* The slot of a child, empty if there is none. */
+static uint32_t *find(const struct sp_tree *t, uint32_t parent, uint32_t text)
+{
+	uint32_t at = hash(parent, text) & (t->slots - 1);
+
+	while (t->slot[at] != 0 &&
+	       (t->node[t->slot[at] - 1].parent != parent || t->node[t->slot[at] - 1].text != text))
+		at = (at + 1) & (t->slots - 1);
+	return &t->slot[at];
+}
+
+/* The root is nobody's child, so it is in no slot. */
+static int grow(struct sp_tree *t)
+{
+	uint32_t slots = t->slots != 0 ? t->slots * 2 : SP_TREE_SLOTS;
+	struct sp_tree_node *more = realloc(t->node, slots / 2 * sizeof(*more));
+	uint32_t *slot = calloc(slots, sizeof(*slot));
+
+	if (more != NULL)
+		t->node = more;
+	if (more == NULL || slot == NULL) {
+		free(slot);
+		return -1;
+	}
+	free(t->slot);
+	t->slot = slot;
+	t->slots = slots;
+	t->cap = slots / 2;
+	for (uint32_t i = 1; i < t->nodes; i++)
+		*find(t, t->node[i].parent, t->node[i].text) = i + 1;
+	return 0;
+}
+
+/* The child's index, made if need be; 0 when out of memory. */
+static uint32_t child(struct sp_tree *t, uint32_t parent, const struct sp_report_frame *f)
+{
+	char clean[SP_REPORT_TEXT_MAX + 1];
+	size_t len = sp_report_frame_text(f, t->lines, clean);
+	struct sp_tree_node *n;
+	uint32_t text;
+	uint32_t *slot;
+
+	if (sp_strtab_put(&t->text, clean, len, &text) != 0)
+		return 0;
+	slot = find(t, parent, text);
+	if (*slot != 0)
+		return *slot - 1;
+	if (t->nodes == t->cap) {
+		if (t->cap > UINT32_MAX / 8 || grow(t) != 0)
+			return 0;
+		slot = find(t, parent, text);
+	}
+	*slot = t->nodes + 1;
+	n = &t->node[t->nodes];
+	*n = (struct sp_tree_node){
+		.parent = parent, .text = text, .depth = t->node[parent].depth + 1};
+	if (n->depth > t->depth)
+		t->depth = n->depth;
+	return t->nodes++;
+}
+
+static void add_ns(uint64_t *sum, uint64_t *base_sum, uint64_t ns, enum sp_side side)
+{
+	*(side == SP_SIDE_BASELINE ? base_sum : sum) += ns;
+}
+
+void sp_tree_add(struct sp_tree *t, const struct sp_report_sample *s, enum sp_side side)
+{
+	uint32_t at = 0;
+	size_t left = s->frames;
+
+	if (side == SP_SIDE_NONE)
+		return;
+	add_ns(&t->node[0].ns, &t->node[0].base_ns, s->ns, side);
+	for (unsigned depth = 0; left != 0 && depth < SP_TREE_DEPTH; depth++) {
+		at = child(t, at, &s->frame[--left]);
+		if (at == 0) {
+			t->nomem = true;
+			return;
+		}
+		add_ns(&t->node[at].ns, &t->node[at].base_ns, s->ns, side);
+	}
+	add_ns(&t->node[at].self_ns, &t->node[at].base_self_ns, s->ns, side);
+}
+
+const char *sp_tree_text(const struct sp_tree *t, const struct sp_tree_node *n)
+{
+	size_t len;
+
+	return sp_strtab_get(&t->text, n->text, &len);
+}
+
+static double part(uint64_t ns, uint64_t whole)
+{
+	return whole != 0 ? (double)ns / (double)whole : 0.0;
+}
+
+double sp_tree_share(const struct sp_tree *t, const struct sp_tree_node *n)
+{
+	const struct sp_tree_node *root = &t->node[0];
+
+	if (root->base_ns == 0)
+		return part(n->ns, root->ns);
+	return (part(n->ns, root->ns) + part(n->base_ns, root->base_ns)) / 2;
+}
+
+/* Siblings together, in the reverse of their order. */
+static int compare(const void *a, const void *b, void *arg)
+{
+	const struct sp_tree *t = arg;
+	const struct sp_tree_node *x = &t->node[*(const uint32_t *)a];
+	const struct sp_tree_node *y = &t->node[*(const uint32_t *)b];
+	double x_share = sp_tree_share(t, x);
+	double y_share = sp_tree_share(t, y);
+
+	if (x->parent != y->parent)
+		return x->parent < y->parent ? -1 : 1;
+	if (x_share != y_share)
+		return x_share < y_share ? -1 : 1;
+	return strcmp(sp_tree_text(t, y), sp_tree_text(t, x));
+}
+
+int sp_tree_sort(struct sp_tree *t)
+{
+	uint32_t *order = calloc(t->nodes, sizeof(*order));
+
+	if (order == NULL)
+		return -1;
+	for (uint32_t i = 1; i < t->nodes; i++)
+		order[i] = i;
+	qsort_r(order + 1, t->nodes - 1, sizeof(*order), compare, t);
+	for (uint32_t i = 1; i < t->nodes; i++) {
+		struct sp_tree_node *n = &t->node[order[i]];
+		struct sp_tree_node *parent = &t->node[n->parent];
+
+		n->next = parent->first;
+		parent->first = order[i];
+	}
+	free(order);
+	return 0;
+}
+
+uint32_t sp_tree_after(const struct sp_tree *t, uint32_t n, bool children)
+{
+	if (children && t->node[n].first != 0)
+		return t->node[n].first;
+	while (n != 0 && t->node[n].next == 0)
+		n = t->node[n].parent;
+	return n != 0 ? t->node[n].next : 0;
+}
+
+int sp_tree_init(struct sp_tree *t)
+{
+	memset(t, 0, sizeof(*t));
+	if (sp_strtab_init(&t->text) != 0 || grow(t) != 0)
+		return -1;
+	t->node[0] = (struct sp_tree_node){0};
+	t->nodes = 1;
+	return 0;
+}
+
+void sp_tree_fini(struct sp_tree *t)
+{
+	sp_strtab_fini(&t->text);
+	free(t->node);
+	free(t->slot);
+}
