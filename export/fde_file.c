@@ -76,5 +76,6 @@ bool sp_fde_file_find(const struct sp_fde_file *f, uint64_t vaddr, uint64_t *sta
 			 start, &end))
 		return false;
 	*start -= off;
-	return true;
+	/* In a damaged file the address may wrap around on the way. */
+	return *start <= vaddr;
 }

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fuzzes what a server answers, from the socket to the log: libcurl, the reply, the queue's decision
+ * and the message about it. The first byte says how many profiles are queued.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "export/http.h"
+#include "export/push.h"
+#include "test/fuzz/fuzz.h"
+#include "test/unit/export/core_double.h"
+
+static struct {
+	int listener;
+	char url[64];
+	pthread_mutex_t lock;
+	uint8_t answer[1 << 16];
+	size_t size;
+	struct sp_http *http;
+	uint64_t now_ns;
+} fuzz = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Reads the whole request, so that the answer is not lost to a reset, and answers. */
+static void serve(int fd)
+{
+	char request[4096];
+	size_t got = 0;
+	ssize_t n;
+
+	while (got < sizeof(request) - 1 &&
+	       (n = recv(fd, request + got, sizeof(request) - 1 - got, 0)) > 0) {
+		got += (size_t)n;
+		request[got] = '\0';
+		if (strstr(request, "\r\n\r\nbody") != NULL)
+			break;
+	}
+	pthread_mutex_lock(&fuzz.lock);
+	(void)!send(fd, fuzz.answer, fuzz.size, MSG_NOSIGNAL | MSG_DONTWAIT);
+	pthread_mutex_unlock(&fuzz.lock);
+	close(fd);
+}
+
+static void *server(void *arg)
+{
+	for (;;) {
+		int fd = accept4(fuzz.listener, NULL, NULL, SOCK_CLOEXEC);
+
+		if (fd >= 0)
+			serve(fd);
+	}
+	return arg;
+}
+
+static int idle(void *arg)
+{
+	(void)arg;
+	return 50;
+}
+
+static void warn(void *arg, const char *text)
+{
+	(void)arg;
+	(void)text;
+}
+
+static uint64_t now_ns(void *arg)
+{
+	(void)arg;
+	return fuzz.now_ns;
+}
+
+static uint64_t any(void *arg)
+{
+	(void)arg;
+	return UINT64_MAX / 2;
+}
+
+static void post(void *arg, const struct sp_bytes *body, uint32_t timeout_ms,
+		 struct sp_reply *reply)
+{
+	sp_http_post(arg, body, timeout_ms, reply);
+	FUZZ_CHECK(reply->text_len <= SP_REPLY_BODY && reply->text[reply->text_len] == '\0');
+	FUZZ_CHECK(reply->kind != SP_REPLY_STATUS || (reply->status >= 0 && reply->status <= 999));
+}
+
+static void begin(void)
+{
+	static const struct sp_http_hooks hooks = {idle, warn, NULL};
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(at);
+	pthread_t thread;
+
+	fuzz.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	FUZZ_CHECK(fuzz.listener >= 0);
+	FUZZ_CHECK(bind(fuzz.listener, (struct sockaddr *)&at, len) == 0);
+	FUZZ_CHECK(listen(fuzz.listener, 16) == 0);
+	FUZZ_CHECK(getsockname(fuzz.listener, (struct sockaddr *)&at, &len) == 0);
+	(void)snprintf(fuzz.url, sizeof(fuzz.url), "http://127.0.0.1:%u", ntohs(at.sin_port));
+	FUZZ_CHECK(pthread_create(&thread, NULL, server, NULL) == 0);
+	core_reset();
+	core.config.server_address = fuzz.url;
+	FUZZ_CHECK(sp_http_new(&core.config, "0", &hooks, &fuzz.http) == 0);
+	fuzz.now_ns = 1;
+}
+
+/* One line per message: nothing of the server's may begin another, or reach a terminal. */
+static void check_log(void)
+{
+	for (const char *s = core.log; *s != '\0'; s++)
+		FUZZ_CHECK(*s == '\n' || ((unsigned char)*s >= ' ' && *s != '\x7f'));
+	core.log[0] = '\0';
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const struct sp_push_limits limits = {4, 2, 1000};
+	struct sp_push_env env = {post, NULL, now_ns, NULL, any, NULL};
+	unsigned profiles = size != 0 ? 1 + data[0] % 2 : 1;
+	struct sp_push *push;
+
+	if (fuzz.http == NULL)
+		begin();
+	env.post_arg = fuzz.http;
+	/* The server may still be busy with an answer that nobody wants any more. */
+	pthread_mutex_lock(&fuzz.lock);
+	fuzz.size = size > sizeof(fuzz.answer) ? sizeof(fuzz.answer) : size;
+	fuzz.size -= size != 0;
+	if (size != 0)
+		memcpy(fuzz.answer, data + 1, fuzz.size);
+	pthread_mutex_unlock(&fuzz.lock);
+	push = sp_push_new(&core.ops, &env, &limits);
+	FUZZ_CHECK(push != NULL);
+	for (unsigned i = 0; i < profiles; i++)
+		sp_push_put(push, &(struct sp_bytes){(uint8_t *)strdup("body"), 4}, 1);
+	for (unsigned i = 0; i < 4 && sp_push_queued(push) != 0; i++) {
+		fuzz.now_ns += (uint64_t)10 * 60 * 1000000000;
+		sp_push_run(push);
+	}
+	FUZZ_CHECK(sp_push_queued(push) == 0);
+	sp_push_free(push);
+	check_log();
+	return 0;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fuzzes call frame information as it lies in memory: the reader of the signal handler and that of
+ * the exporter stay inside the object and agree on nothing more than they must. */
+#include <stdint.h>
+
+#include "export/fde.h"
+#include "sampler/cfi_sig.h"
+#include "test/fuzz/fuzz.h"
+
+#define ENTRIES_MAX 64U
+
+static void try_pc(const struct sp_object *object, uintptr_t pc)
+{
+	struct sp_cfi_row row;
+	struct sp_fde fde;
+	uint64_t start = 0;
+	uint64_t end = 0;
+
+	if (sp_ehframe_find(object, pc, &fde) == 0) {
+		FUZZ_CHECK(fde.pc_begin <= pc && pc < fde.pc_end);
+		(void)sp_cfi_decode(object, &fde, pc, &row);
+	}
+	if (sp_fde_find((const uint8_t *)object->eh_frame_hdr, object->start, object->end, pc,
+			&start, &end))
+		FUZZ_CHECK(start <= pc && pc < end);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint8_t *image = malloc(size != 0 ? size : 1);
+	struct sp_object object = {.start = (uintptr_t)image,
+				   .end = (uintptr_t)image + size,
+				   .eh_frame_hdr = (uintptr_t)image};
+
+	FUZZ_CHECK(image != NULL);
+	memcpy(image, data, size);
+	/* Behind the head is a table of pairs, relative to the head in what linkers write. */
+	for (size_t i = 0; i < ENTRIES_MAX && 12 + 8 * i + 4 <= size; i++) {
+		int32_t offset;
+
+		memcpy(&offset, image + 12 + 8 * i, sizeof(offset));
+		try_pc(&object, object.start + (uintptr_t)(intptr_t)offset);
+		try_pc(&object, object.start + (uintptr_t)(intptr_t)offset + 5);
+	}
+	try_pc(&object, 0);
+	try_pc(&object, UINTPTR_MAX);
+	free(image);
+	return 0;
+}

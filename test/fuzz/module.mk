@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Fuzzers of everything that reads what others wrote. "make test" runs each on its corpus and for a
+# few seconds, "make fuzz" for a minute each.
+
+FUZZ_DIR := $(B)/fuzz
+FUZZ_NAMES := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/*.c))
+FUZZERS := $(FUZZ_NAMES:%=$(FUZZ_DIR)/%)
+FUZZ_SECONDS ?= 60
+FUZZ_CFLAGS := -std=gnu11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
+	-fno-sanitize-recover=all -Wall -Wextra
+
+$(FUZZ_DIR)/%.o: %.c | $(GEN_HDRS)
+	@mkdir -p $(@D)
+	$(call say,FUZZ,$<)
+	$(Q)$(CLANG) $(CPPFLAGS_ALL) $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
+
+$(FUZZ_DIR)/gen/%.o: $(B)/gen/%.c
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) $(CPPFLAGS_ALL) $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link -w -c -o $@ $<
+
+# What each one needs of the product, so that "make test" need not compile everything once more.
+fuzz_objects = $(patsubst %.c,$(FUZZ_DIR)/%.o,$(filter-out $(1),$(wildcard $(2))))
+FUZZ_CONFIG := $(call fuzz_objects,,$(addprefix sampler/,config*.c fmt.c log.c text.c))
+FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,elf_*.c symtab.c plt.c xz.c fde*.c lines.c \
+	dwarf_index.c demangle.c pool.c utf8.c))
+FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c push.c address.c credentials.c secret.c \
+	headers_json.c clock.c say.c utf8.c) test/unit/export/core_double.c)
+FUZZ_REPORT := $(call fuzz_objects,export/report/main.c export/report/options.c \
+	export/report/status.c export/report/file.c,export/report/*.c) \
+	$(call fuzz_objects,,export/gzip.c export/strtab.c export/utf8.c) $(FUZZ_DIR)/gen/profile.pb-c.o
+
+$(FUZZ_DIR)/config: $(FUZZ_CONFIG)
+$(FUZZ_DIR)/link: $(call fuzz_objects,,preload/link.c)
+$(FUZZ_DIR)/traceparent: $(call fuzz_objects,,preload/traceparent.c)
+$(FUZZ_DIR)/headers: $(call fuzz_objects,,export/headers_json.c)
+$(FUZZ_DIR)/elf: $(FUZZ_ELF)
+$(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/cfi_sig.c sampler/ehframe_sig.c export/fde.c)
+$(FUZZ_DIR)/pprof: $(FUZZ_REPORT)
+$(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
+
+$(FUZZERS): $(FUZZ_DIR)/%: $(FUZZ_DIR)/test/fuzz/%.o
+	$(call say,LD,$@)
+	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $(sort $(filter %.o,$^)) $(EXPORT_LIBS) -lpthread
+
+# They are about bytes, so nothing is learnt from building them for another processor.
+ifeq ($(findstring --sysroot,$(CC)),)
+TEST_PROGRAMS += $(FUZZERS)
+E2E_TESTS += test/fuzz/run.sh
+endif
+
+.PHONY: fuzz
+fuzz: $(FUZZERS) ## each fuzzer for a minute (FUZZ_SECONDS=n; installs its packages first)
+	$(call install_deps,build test)
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) test/fuzz/run.sh $(FUZZ_NAMES)
+
+-include $(shell find $(FUZZ_DIR) -name '*.d' 2>/dev/null)
