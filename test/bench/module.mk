@@ -38,7 +38,6 @@ $(BENCH_HANDLERS): test/bench/handler.c $(B)/release/sampler.a
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. -D_GNU_SOURCE= $(BENCH_FRAMES) -o $@ $^
 
 TEST_PROGRAMS += $(B)/test/bench/libcurled.so
-TEST_PROGRAMS += $(addprefix $(B)/test/bench/,pairs direct ours rounds execs) $(BENCH_HANDLERS)
 
 # What a profiler costs that needs libcurl where it is preloaded.
 $(B)/test/bench/libcurled.so: test/bench/curled.c
@@ -49,3 +48,17 @@ $(B)/test/bench/libcurled.so: test/bench/curled.c
 bench-execs: all $(B)/test/bench/execs $(B)/test/bench/libcurled.so ## what a preload costs each program that is started, alone
 	@test/bench/execs.sh
 
+$(B)/test/bench/export: test/bench/export.c $(B)/release/test/unit/export/core_double.o \
+		$(B)/release/export.a $(B)/release/sampler.a
+	@mkdir -p $(@D)
+	$(call say,BENCH,$@)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) \
+		-Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(EXPORT_LIBS)
+
+$(B)/test/bench/modules: test/bench/modules.c test/hosts/host.h test/sdk/opentelemetry_c.h \
+		$(B)/test/libopentelemetry-c.so
+	@mkdir -p $(@D)
+	$(call say,BENCH,$@)
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. $(CFLAGS) -o $@ $< $(TEST_SDK_LDLIBS) -ldl
+
+TEST_PROGRAMS += $(addprefix $(B)/test/bench/,export modules pairs direct ours rounds execs) $(BENCH_HANDLERS)

@@ -1,0 +1,98 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What the exporter costs: encoding, memory on a host with many objects, and the background thread's
+# share of a processor. Prints figures and whether they meet the targets; no figure decides a build.
+# BENCH_SECONDS=n watches the background thread for another time than 30 s.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+readonly OBJECT=$PWD/build/libspanprof.so
+readonly BENCH=build/test/bench
+readonly WATCH_S=${BENCH_SECONDS:-30}
+readonly MODULES=300 FUNCTIONS=200
+readonly TARGET_MS=40 TARGET_MIB=24 TARGET_PERCENT=0.3
+work=$(mktemp -d)
+host=
+double=
+
+cleanup()
+{
+	[[ -z $host ]] || kill "$host" 2>/dev/null || true
+	[[ -z $double ]] || kill "$double" 2>/dev/null || true
+	rm -rf "$work"
+}
+trap cleanup EXIT
+
+# verdict FIGURE TARGET UNIT
+verdict()
+{
+	awk -v figure="$1" -v target="$2" -v unit="$3" 'BEGIN {
+		print (figure <= target ? "within " : "over ") target " " unit }'
+}
+
+read -r ms kib profiles plain packed < <("$BENCH/export")
+echo "16,000 samples of depth 64 with 1,000 span ids, encoded and compressed ($profiles profiles, $plain KiB, packed $packed):"
+printf '  %s ms of CPU time, %s KiB of memory at most   %s\n' "$ms" "$kib" "$(verdict "$ms" $TARGET_MS ms)"
+
+# Each with a build id of its own, as 300 different objects have.
+{
+	for ((i = 0; i < FUNCTIONS; i++)); do
+		echo "unsigned work_$i(unsigned n) { unsigned s = $i; while (n--) s = s * 31 + n; return s; }"
+	done
+} >"$work/module.c"
+gcc -O2 -g -fPIC -c -o "$work/module.o" "$work/module.c"
+for ((i = 0; i < MODULES; i++)); do
+	printf -v id '0x%040x' $((i + 1))
+	gcc -shared -nostdlib -Wl,--build-id="$id" -o "$work/libmodule$i.so" "$work/module.o"
+done
+
+# peak [VARIABLE=VALUE]...: KiB of resident memory of the host with all objects, at most.
+peak()
+{
+	env OTELC_SPANS_FILE=/dev/null "$@" python3 -c '
+import os, resource, subprocess, sys
+preload = os.environ.pop("BENCH_PRELOAD", None)
+env = dict(os.environ, LD_PRELOAD=preload) if preload else os.environ
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, env=env)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)' "$BENCH/modules" "$work"/libmodule*.so
+}
+
+# With us in the host, not in the program that measures.
+preloaded()
+{
+	peak BENCH_PRELOAD="$OBJECT" SPANPROF_OUTPUT_DIR="$work" SPANPROF_UPLOAD_INTERVAL=1s "$@"
+}
+
+without=$(peak)
+for mode in full names; do
+	with=$(preloaded SPANPROF_SYMBOLIZE=$mode)
+	mib=$(awk -v a="$with" -v b="$without" 'BEGIN { printf "%.1f", (a - b) / 1024 }')
+	[[ $mode == names ]] || echo "Resident memory on a host with $MODULES objects of $FUNCTIONS functions each, at most ($((without / 1024)) MiB without us):"
+	printf '  %-5s  %s MiB more   %s\n' "$mode" "$mib" "$(verdict "$mib" $TARGET_MIB MiB)"
+done
+
+# ours_ns PID: CPU time of all threads but the first and the two busiest, which are the host's.
+ours_ns()
+{
+	local task
+
+	for task in /proc/"$1"/task/*; do
+		[[ ${task##*/} == "$1" ]] || cut -d ' ' -f 1 "$task/schedstat"
+	done | sort -rn | tail -n +3 | awk '{ sum += $1 } END { printf "%d\n", sum }'
+}
+
+build/test/pyroscope-double --port-file "$work/port" 2>/dev/null &
+double=$!
+until [[ -s $work/port ]]; do sleep 0.1; done
+OTELC_SPANS_FILE=/dev/null LD_PRELOAD=$OBJECT SPANPROF_SERVER_ADDRESS=http://127.0.0.1:$(<"$work/port") \
+	build/test/hosts/spans $(((WATCH_S + 60) * 1000)) >/dev/null &
+host=$!
+# The first upload reads symbols; what follows is the steady state.
+sleep 20
+began=$(ours_ns "$host")
+started=${EPOCHREALTIME/./}
+sleep "$WATCH_S"
+percent=$(awk -v ns=$(($(ours_ns "$host") - began)) -v us=$((${EPOCHREALTIME/./} - started)) \
+	'BEGIN { printf "%.2f", ns / us / 10 }')
+echo "The background thread of a host with two busy threads at 100 Hz, over $WATCH_S s after the first upload:"
+printf '  %s %% of one processor   %s\n' "$percent" "$(verdict "$percent" $TARGET_PERCENT %)"
