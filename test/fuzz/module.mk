@@ -24,7 +24,7 @@ fuzz_objects = $(patsubst %.c,$(FUZZ_DIR)/%.o,$(filter-out $(1),$(wildcard $(2))
 FUZZ_CONFIG := $(call fuzz_objects,,$(addprefix sampler/,config*.c fmt.c log.c text.c))
 FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,elf_*.c symtab.c plt.c xz.c fde*.c lines.c \
 	dwarf_index.c demangle.c pool.c utf8.c))
-FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c push.c address.c credentials.c secret.c \
+FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c push.c request.c address.c credentials.c secret.c \
 	headers_json.c clock.c say.c utf8.c) test/unit/export/core_double.c)
 FUZZ_REPORT := $(call fuzz_objects,export/report/main.c export/report/options.c \
 	export/report/status.c export/report/file.c,export/report/*.c) \
