@@ -81,10 +81,10 @@ static uint64_t any(void *arg)
 	return UINT64_MAX / 2;
 }
 
-static void post(void *arg, const struct sp_bytes *body, uint32_t timeout_ms,
+static void post(void *arg, const struct sp_message *message, uint32_t timeout_ms,
 		 struct sp_reply *reply)
 {
-	sp_http_post(arg, body, timeout_ms, reply);
+	sp_http_post(arg, message, timeout_ms, reply);
 	FUZZ_CHECK(reply->text_len <= SP_REPLY_BODY && reply->text[reply->text_len] == '\0');
 	/* libcurl takes more than three digits from a server that claims HTTP/2. */
 	FUZZ_CHECK(reply->kind != SP_REPLY_STATUS || reply->status >= 0);
@@ -138,7 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	push = sp_push_new(&core.ops, &env, &limits);
 	FUZZ_CHECK(push != NULL);
 	for (unsigned i = 0; i < profiles; i++)
-		sp_push_put(push, &(struct sp_bytes){(uint8_t *)strdup("body"), 4}, 1);
+		sp_push_put(push, &(struct sp_message){.body = {(uint8_t *)strdup("body"), 4}}, 1);
 	for (unsigned i = 0; i < 4 && sp_push_queued(push) != 0; i++) {
 		fuzz.now_ns += (uint64_t)10 * 60 * 1000000000;
 		sp_push_run(push);

@@ -8,7 +8,7 @@ FUZZ_NAMES := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/*.c))
 FUZZERS := $(FUZZ_NAMES:%=$(FUZZ_DIR)/%)
 FUZZ_SECONDS ?= 60
 FUZZ_CFLAGS := -std=gnu11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
-	-fno-sanitize-recover=all -Wall -Wextra
+	-fno-sanitize-recover=all -Wall -Wextra -Werror
 
 $(FUZZ_DIR)/%.o: %.c | $(GEN_HDRS)
 	@mkdir -p $(@D)
@@ -24,8 +24,10 @@ fuzz_objects = $(patsubst %.c,$(FUZZ_DIR)/%.o,$(filter-out $(1),$(wildcard $(2))
 FUZZ_CONFIG := $(call fuzz_objects,,$(addprefix sampler/,config*.c fmt.c log.c text.c))
 FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,elf_*.c symtab.c plt.c xz.c fde*.c lines.c \
 	dwarf_index.c demangle.c pool.c utf8.c))
-FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c push.c request.c address.c credentials.c secret.c \
-	headers_json.c clock.c say.c utf8.c) test/unit/export/core_double.c)
+FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c push.c request.c ingest.c pprof_request.c gzip.c \
+	address.c credentials.c secret.c \
+	headers_json.c clock.c say.c utf8.c) test/unit/export/core_double.c) \
+	$(FUZZ_DIR)/gen/push.pb-c.o
 FUZZ_REPORT := $(call fuzz_objects,export/report/main.c export/report/options.c \
 	export/report/status.c export/report/file.c,export/report/*.c) \
 	$(call fuzz_objects,,export/gzip.c export/strtab.c export/utf8.c) $(FUZZ_DIR)/gen/profile.pb-c.o
