@@ -214,8 +214,8 @@ Test(report_views, folds_names_that_hold_separators, .timeout = 20)
 Test(report_views, terminals_get_no_control_characters, .timeout = 20)
 {
 	static const char *const odd[] = {"f\x1b]0;title\a",
-					  "g\xc2\x9b"
-					  "31m",
+					  ("g\xc2\x9b"
+					   "31m"),
 					  "main"};
 	static const struct report_stack stack[] = {STACK(odd, SPAN, "GET\x1b[2J", 1)};
 
