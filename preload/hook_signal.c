@@ -14,6 +14,9 @@
 #include "sampler/compiler.h"
 #include "sampler/signals.h"
 
+/* The older functions are called by older programs. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
 static int is_ours(int signo)
 {
 	return signo != 0 && signo == sp_signals_number();
@@ -44,24 +47,123 @@ SP_EXPORT int sigaction(int signo, const struct sigaction *restrict act,
 	return -1;
 }
 
-SP_EXPORT __sighandler_t signal(int signo, __sighandler_t handler)
+/* The disposition that those flags and that mask make of a handler, as glibc's signal/ has them. */
+static __sighandler_t set_plain(int signo, __sighandler_t handler, int flags, int masks_itself)
 {
-	__typeof__(&signal) next = SP_NEXT(signal);
+	struct sigaction act;
+	struct sigaction old;
 
-	if (is_ours(signo)) {
-		struct sigaction act;
-		struct sigaction old;
-
-		memset(&act, 0, sizeof(act));
-		act.sa_handler = handler;
-		/* glibc's signal() has BSD semantics (sysdeps/posix/signal.c) */
-		act.sa_flags = SA_RESTART;
+	memset(&act, 0, sizeof(act));
+	act.sa_handler = handler;
+	act.sa_flags = flags;
+	if (masks_itself)
 		(void)sigaddset(&act.sa_mask, signo);
-		(void)set_virtual(&act, &old);
-		return old.sa_handler;
-	}
+	(void)set_virtual(&act, &old);
+	return old.sa_handler;
+}
+
+/* BSD semantics (sysdeps/posix/signal.c), under three names. */
+static __sighandler_t set_bsd(__sighandler_t (*next)(int, __sighandler_t), int signo,
+			      __sighandler_t handler)
+{
+	if (is_ours(signo))
+		return set_plain(signo, handler, SA_RESTART, 1);
 	if (next != NULL)
 		return next(signo, handler);
 	errno = ENOSYS;
 	return SIG_ERR;
+}
+
+SP_EXPORT __sighandler_t signal(int signo, __sighandler_t handler)
+{
+	return set_bsd(SP_NEXT(signal), signo, handler);
+}
+
+SP_EXPORT __sighandler_t ssignal(int signo, __sighandler_t handler)
+{
+	return set_bsd(SP_NEXT(ssignal), signo, handler);
+}
+
+/* <signal.h> no longer declares it; programs of old still call it. */
+__sighandler_t bsd_signal(int signo, __sighandler_t handler);
+
+SP_EXPORT __sighandler_t bsd_signal(int signo, __sighandler_t handler)
+{
+	return set_bsd(SP_NEXT(bsd_signal), signo, handler);
+}
+
+/* One shot (sysdeps/posix/sysv_signal.c); signal() of a strict C program is this one. */
+static __sighandler_t set_sysv(__sighandler_t (*next)(int, __sighandler_t), int signo,
+			       __sighandler_t handler)
+{
+	if (is_ours(signo))
+		return set_plain(signo, handler, (int)SA_RESETHAND | SA_NODEFER, 0);
+	if (next != NULL)
+		return next(signo, handler);
+	errno = ENOSYS;
+	return SIG_ERR;
+}
+
+SP_EXPORT __sighandler_t sysv_signal(int signo, __sighandler_t handler)
+{
+	return set_sysv(SP_NEXT(sysv_signal), signo, handler);
+}
+
+SP_EXPORT __sighandler_t __sysv_signal(int signo, __sighandler_t handler)
+{
+	return set_sysv(SP_NEXT(__sysv_signal), signo, handler);
+}
+
+/* System V's other pair (sysdeps/posix/sigset.c, sigignore.c): it lets the signal in as well. */
+SP_EXPORT __sighandler_t sigset(int signo, __sighandler_t disposition)
+{
+	__typeof__(&sigset) next = SP_NEXT(sigset);
+
+	if (is_ours(signo) && disposition != SIG_HOLD) {
+		__sighandler_t old = set_plain(signo, disposition, 0, 0);
+		sigset_t own;
+		sigset_t mask;
+
+		(void)sigemptyset(&own);
+		(void)sigaddset(&own, signo);
+		(void)sigprocmask(SIG_UNBLOCK, &own, &mask);
+		return sigismember(&mask, signo) == 1 ? SIG_HOLD : old;
+	}
+	if (next != NULL)
+		return next(signo, disposition);
+	errno = ENOSYS;
+	return SIG_ERR;
+}
+
+SP_EXPORT int sigignore(int signo)
+{
+	__typeof__(&sigignore) next = SP_NEXT(sigignore);
+
+	if (is_ours(signo)) {
+		(void)set_plain(signo, SIG_IGN, 0, 0);
+		return 0;
+	}
+	if (next != NULL)
+		return next(signo);
+	errno = ENOSYS;
+	return -1;
+}
+
+SP_EXPORT int siginterrupt(int signo, int interrupt)
+{
+	__typeof__(&siginterrupt) next = SP_NEXT(siginterrupt);
+
+	if (is_ours(signo)) {
+		struct sigaction act;
+
+		(void)sp_signals_virtual(NULL, &act);
+		act.sa_flags &= ~SA_RESTART;
+		if (!interrupt)
+			act.sa_flags |= SA_RESTART;
+		return set_virtual(&act, NULL);
+	}
+	if (next != NULL)
+		return next(signo, interrupt);
+	errno = ENOSYS;
+	return -1;
 }

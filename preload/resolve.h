@@ -57,6 +57,13 @@
 	X(sigprocmask) \
 	X(sigaction) \
 	X(signal) \
+	X(ssignal) \
+	X(bsd_signal) \
+	X(sysv_signal) \
+	X(__sysv_signal) \
+	X(sigset) \
+	X(sigignore) \
+	X(siginterrupt) \
 	X(dlopen) \
 	X(dlerror) \
 	X(dlsym) \
