@@ -13,6 +13,7 @@
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "sampler/counters.h"
+#include "sampler/host_mask.h"
 
 static int no_exec(void)
 {
@@ -27,6 +28,7 @@ static const void *begin(enum sp_next which)
 
 	if (sp_life_active() && sp_count_read(SP_COUNT_SAMPLES_PUT) != 0)
 		sp_life_flush();
+	sp_host_mask_hand_on();
 	next = sp_next(which);
 	return next != NULL ? next : (const void *)no_exec;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's signal masks. Its calls reach the kernel unchanged; around them the calling thread's
- * timer is taken away while our signal is blocked and given back when it no longer is, so that the
- * signal is never pending where the host waits for signals. APP context; async-signal-safe, as
- * pthread_sigmask(3) is.
+ * The host's signal masks. Where one blocks nearly everything our signal stays out of what the
+ * kernel gets (sampler/host_mask.h). Every other call reaches the kernel unchanged; around it the
+ * calling thread's timer is taken away while our signal is blocked and given back when it no longer
+ * is, so that the signal is never pending where the host waits for signals. APP context;
+ * async-signal-safe, as pthread_sigmask(3) is.
  */
 #include <errno.h>
 #include <signal.h>
@@ -13,8 +14,11 @@
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
+#include "sampler/host_mask.h"
 #include "sampler/signals.h"
 #include "sampler/thread.h"
+
+typedef int (*mask_call)(int how, const sigset_t *set, sigset_t *old);
 
 static bool names_ours(const sigset_t *set)
 {
@@ -38,30 +42,75 @@ static void after(int how, const sigset_t *set)
 	errno = saved;
 }
 
+/*
+ * The mask is marked first: a foreign signal that comes in between finds the old mask in its
+ * context, and that decides.
+ */
+static int change_without_ours(mask_call next, int how, const sigset_t *set, sigset_t *old)
+{
+	bool differed = sp_host_mask_differs();
+	sigset_t less = *set;
+	int rc;
+
+	(void)sigdelset(&less, sp_signals_number());
+	sp_host_mask_begin();
+	rc = next(how, &less, old);
+	if (!differed) {
+		int saved = errno;
+
+		/* The host may have blocked it by a call of its own, before all the others. */
+		if (rc != 0 || !sp_host_mask_differs_now())
+			sp_host_mask_end();
+		else
+			sp_thread_rearm();
+		errno = saved;
+	}
+	return rc;
+}
+
+static int change_as_told(mask_call next, int how, const sigset_t *set, sigset_t *old)
+{
+	bool shrinks = set != NULL && how == SIG_UNBLOCK && sp_host_mask_differs_now();
+	int rc;
+
+	before(how, set);
+	rc = next(how, set, old);
+	if (set != NULL && sp_host_mask_differs() && (how == SIG_SETMASK || names_ours(set)))
+		sp_host_mask_end();
+	else if (shrinks && !sp_host_mask_differs_now())
+		sp_host_mask_settle();
+	after(how, set);
+	return rc;
+}
+
+static int change(mask_call next, int how, const sigset_t *set, sigset_t *old)
+{
+	bool differed = sp_host_mask_differs();
+	int rc;
+
+	if (set != NULL && (how == SIG_BLOCK || how == SIG_SETMASK) && sp_life_active() &&
+	    sp_host_mask_wanted(set))
+		rc = change_without_ours(next, how, set, old);
+	else
+		rc = change_as_told(next, how, set, old);
+	if (differed && rc == 0 && old != NULL && sp_host_mask_blanket(old))
+		(void)sigaddset(old, sp_signals_number());
+	return rc;
+}
+
 SP_EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
 	__typeof__(&pthread_sigmask) next = SP_NEXT(pthread_sigmask);
-	int rc;
 
-	if (next == NULL)
-		return ENOSYS;
-	before(how, set);
-	rc = next(how, set, old);
-	after(how, set);
-	return rc;
+	return next != NULL ? change(next, how, set, old) : ENOSYS;
 }
 
 SP_EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
 	__typeof__(&sigprocmask) next = SP_NEXT(sigprocmask);
-	int rc;
 
-	if (next == NULL) {
-		errno = ENOSYS;
-		return -1;
-	}
-	before(how, set);
-	rc = next(how, set, old);
-	after(how, set);
-	return rc;
+	if (next != NULL)
+		return change(next, how, set, old);
+	errno = ENOSYS;
+	return -1;
 }

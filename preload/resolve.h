@@ -55,6 +55,10 @@
 	X(execveat) \
 	X(pthread_sigmask) \
 	X(sigprocmask) \
+	X(sigwait) \
+	X(sigwaitinfo) \
+	X(sigtimedwait) \
+	X(signalfd) \
 	X(sigaction) \
 	X(signal) \
 	X(ssignal) \

@@ -11,6 +11,7 @@
 
 #include "sampler/arch_sig.h"
 #include "sampler/counters.h"
+#include "sampler/host_mask.h"
 #include "sampler/signals.h"
 #include "sampler/snapshot.h"
 #include "sampler/span_table.h"
@@ -125,7 +126,8 @@ SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
 	struct sp_thread *t = timer_thread(si);
 
 	if (t == NULL) {
-		sp_signals_chain(signo, si, ucontext);
+		if (!sp_host_mask_defer(signo, si, ucontext))
+			sp_signals_chain(signo, si, ucontext);
 		errno = saved;
 		return;
 	}

@@ -14,6 +14,7 @@
 
 #include "sampler/arena.h"
 #include "sampler/counters.h"
+#include "sampler/host_mask.h"
 #include "sampler/mask.h"
 #include "sampler/span_table.h"
 #include "sampler/thread_table.h"
@@ -116,6 +117,7 @@ static void clean(struct sp_thread *t)
 	atomic_store_explicit(&t->interleaved, 0, memory_order_relaxed);
 	t->in_handler = false;
 	t->span_cpu_ns = 0;
+	atomic_store_explicit(&t->mask_differs, sp_host_mask_differs(), memory_order_relaxed);
 	t->start = NULL;
 	t->start_arg = NULL;
 }
@@ -154,7 +156,9 @@ void sp_thread_unclaim(struct sp_thread *t)
 static bool may_stay_armed(const struct sp_thread *t, uint32_t tid)
 {
 	return atomic_load_explicit(&TABLE->armed_max, memory_order_seq_cst) != 0 &&
-	       atomic_load_explicit(&TABLE->by_tid[tid], memory_order_seq_cst) == t->index + 1;
+	       atomic_load_explicit(&TABLE->by_tid[tid], memory_order_seq_cst) == t->index + 1 &&
+	       !(atomic_load_explicit(&t->mask_differs, memory_order_relaxed) &&
+		 sp_host_mask_forbidden());
 }
 
 /*
@@ -232,6 +236,11 @@ struct sp_thread *sp_thread_self(void)
 	if (sp_thread_own != NULL || sp_thread_excluded)
 		return sp_thread_own;
 	sp_thread_own = enrol(own_tid());
+	if (sp_thread_own != NULL) {
+		sp_host_mask_adopt(sp_thread_own);
+		if (sp_host_mask_differs())
+			arm_if_unarmed(sp_thread_own, own_tid());
+	}
 	return sp_thread_own;
 }
 
@@ -254,6 +263,7 @@ static void release(struct sp_thread *t, uint32_t tid)
 void sp_thread_born(struct sp_thread *t)
 {
 	uint32_t tid = own_tid();
+	bool differs;
 
 	if (tid >= SP_TID_MAX) {
 		sp_thread_unclaim(t);
@@ -271,7 +281,11 @@ void sp_thread_born(struct sp_thread *t)
 	atomic_signal_fence(memory_order_seq_cst);
 	if (have != 0)
 		release(sp_thread_at(have - 1U), tid);
+	sp_thread_own = t;
+	sp_host_mask_adopt(t);
+	differs = sp_host_mask_differs();
 	sp_thread_own = bind(t, tid);
+	atomic_store_explicit(&sp_thread_own->mask_differs, differs, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
 	sp_thread_excluded = false;
 }
@@ -366,6 +380,18 @@ void sp_thread_rest(void)
 {
 	if (sp_thread_own != NULL)
 		disarm(sp_thread_own);
+}
+
+void sp_thread_rest_differing(void)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct sp_thread *t = sp_thread_at(i);
+
+		if (atomic_load_explicit(&t->mask_differs, memory_order_relaxed))
+			disarm(t);
+	}
 }
 
 uint32_t sp_thread_armed(void)

@@ -51,6 +51,7 @@ struct sp_thread {
 	_Atomic uint32_t next_free;   /* index + 1; only while free */
 	_Atomic int timer;            /* kernel timer id + 1, SP_TIMER_NONE if there is none */
 	bool in_handler;              /* own handler only */
+	_Atomic bool mask_differs;    /* host_mask.h */
 	_Atomic uint32_t interleaved; /* interleave.h: SDKs whose starts do not label this thread */
 	struct sp_stack_bounds bounds;
 	struct sp_thread_counts counts;
@@ -96,6 +97,8 @@ void sp_thread_forked(void);
 void sp_thread_rearm(void);
 /* APP, calling thread, before it blocks our signal: its timer goes. Async-signal-safe. */
 void sp_thread_rest(void);
+/* APP. The timers of all threads whose mask is not the host's go, and stay away. */
+void sp_thread_rest_differing(void);
 /* BG: how many blocks have a timer. */
 uint32_t sp_thread_armed(void);
 

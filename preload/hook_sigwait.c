@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Threads that wait for our signal among others: before they do, the kernel's mask is what they
+ * believe it to be, so that a timer of ours is never what they were waiting for. APP context;
+ * nothing of ours lies around the waits, which are cancellation points.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/signalfd.h>
+
+#include "preload/resolve.h"
+#include "sampler/compiler.h"
+#include "sampler/host_mask.h"
+#include "sampler/signals.h"
+
+static void settle_for(const sigset_t *set)
+{
+	if (sp_host_mask_differs() && sigismember(set, sp_signals_number()) == 1 &&
+	    sp_host_mask_differs_now())
+		sp_host_mask_settle();
+}
+
+SP_EXPORT int sigwait(const sigset_t *restrict set, int *restrict signo)
+{
+	__typeof__(&sigwait) next = SP_NEXT(sigwait);
+
+	settle_for(set);
+	return next != NULL ? next(set, signo) : ENOSYS;
+}
+
+SP_EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info)
+{
+	__typeof__(&sigwaitinfo) next = SP_NEXT(sigwaitinfo);
+
+	settle_for(set);
+	if (next != NULL)
+		return next(set, info);
+	errno = ENOSYS;
+	return -1;
+}
+
+SP_EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info,
+			   const struct timespec *restrict timeout)
+{
+	__typeof__(&sigtimedwait) next = SP_NEXT(sigtimedwait);
+
+	settle_for(set);
+	if (next != NULL)
+		return next(set, info, timeout);
+	errno = ENOSYS;
+	return -1;
+}
+
+/* Also before sampling starts: the descriptor stays. */
+SP_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
+{
+	__typeof__(&signalfd) next = SP_NEXT(signalfd);
+
+	sp_host_mask_read_by_descriptor(set);
+	if (next != NULL)
+		return next(fd, set, flags);
+	errno = ENOSYS;
+	return -1;
+}

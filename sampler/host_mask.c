@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the host's mask and the kernel's part, and meet again. Context: APP, the thread itself;
+ * async-signal-safe, as the functions that it stands behind. Raw system calls, because the hooks
+ * are in front of the C library's.
+ */
+#include "sampler/host_mask.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sampler/signals.h"
+#include "sampler/stack_bounds_sig.h"
+#include "sampler/thread.h"
+
+#define KERNEL_SIGSET_SIZE 8U
+/*
+ * A stack may be as small as its owner's needs because no handler was to run on it. The kernel's
+ * frame takes 3 to 11 KiB, our handler up to 6.
+ */
+#define ROOM_PAGES 8U
+
+static void set_differs(bool differs)
+{
+	if (sp_thread_own != NULL)
+		atomic_store_explicit(&sp_thread_own->mask_differs, differs, memory_order_relaxed);
+}
+
+static void change_bit(int how)
+{
+	uint64_t bit = UINT64_C(1) << (sp_signals_number() - 1);
+
+	(void)syscall(SYS_rt_sigprocmask, how, &bit, NULL, KERNEL_SIGSET_SIZE);
+}
+
+static sigset_t kernel_mask(void)
+{
+	sigset_t mask;
+
+	(void)sigemptyset(&mask);
+	(void)syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &mask, KERNEL_SIGSET_SIZE);
+	return mask;
+}
+
+/* The initial thread's stack grows as needed. A guard page is one page at least. */
+static bool has_room(void)
+{
+	uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
+	struct sp_stack_view view;
+
+	if (syscall(SYS_gettid) == getpid())
+		return true;
+	sp_stack_begin(&view);
+	for (unsigned i = 1; i <= ROOM_PAGES; i++) {
+		if (!sp_stack_probe(&view, sp - i * SP_STACK_PAGE, 1))
+			return false;
+	}
+	return true;
+}
+
+bool sp_host_mask_wanted(const sigset_t *set)
+{
+	struct sigaction host;
+
+	if (sp_thread_own == NULL || sp_signals_number() == 0 ||
+	    sigismember(set, sp_signals_number()) != 1 || !sp_host_mask_blanket(set) ||
+	    sp_host_mask_forbidden())
+		return false;
+	/* A host that handles the signal may let it in while it polls, which we do not see. */
+	(void)sp_signals_virtual(NULL, &host);
+	return (host.sa_handler == SIG_DFL || host.sa_handler == SIG_IGN) &&
+	       (sp_host_mask_differs() || has_room());
+}
+
+void sp_host_mask_begin(void)
+{
+	set_differs(true);
+}
+
+void sp_host_mask_end(void)
+{
+	set_differs(false);
+}
+
+bool sp_host_mask_differs_now(void)
+{
+	int saved = errno;
+	sigset_t now;
+
+	if (!sp_host_mask_differs())
+		return false;
+	now = kernel_mask();
+	errno = saved;
+	return sp_host_mask_blanket(&now) && sigismember(&now, sp_signals_number()) == 0;
+}
+
+void sp_host_mask_settle(void)
+{
+	int saved = errno;
+
+	if (sp_host_mask_differs()) {
+		/* in this order: what the timer has sent comes now, and nothing after it */
+		sp_thread_rest();
+		change_bit(SIG_BLOCK);
+		set_differs(false);
+	}
+	errno = saved;
+}
+
+void sp_host_mask_hand_on(void)
+{
+	int saved = errno;
+
+	if (sp_host_mask_differs_now())
+		change_bit(SIG_BLOCK);
+	errno = saved;
+}
+
+void sp_host_mask_adopt(struct sp_thread *t)
+{
+	int saved = errno;
+	sigset_t now = kernel_mask();
+
+	/* What the creator's mask lacks this thread's lacks too, unless it was given another. */
+	if (atomic_load_explicit(&t->mask_differs, memory_order_relaxed)) {
+		if (!sp_host_mask_blanket(&now) || sigismember(&now, sp_signals_number()) == 1)
+			atomic_store_explicit(&t->mask_differs, false, memory_order_relaxed);
+	} else if (sp_host_mask_wanted(&now)) {
+		set_differs(true);
+		change_bit(SIG_UNBLOCK);
+	}
+	errno = saved;
+}
+
+void sp_host_mask_read_by_descriptor(const sigset_t *set)
+{
+	bool was = sp_host_mask_forbidden();
+
+	sp_host_mask_forbid(set);
+	if (!was && sp_host_mask_forbidden())
+		sp_thread_rest_differing();
+}

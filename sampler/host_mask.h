@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The signal mask that the host believes in. Threads that shall not be bothered by signals block
+ * all of them (nginx's thread pool, HAProxy's workers, asio's), which means handlers of the host:
+ * ours may run there, and has to, or the threads that do the work are never sampled. So where a
+ * mask blocks nearly everything our signal is left out of what the kernel gets, and put back into
+ * what the host reads.
+ *
+ * If somebody else sends that number to such a thread it is given back to the kernel, to wait as it
+ * would have, and the thread blocks it for real from then on. A mask that names our signal and few
+ * others is meant for it, and is obeyed.
+ */
+#ifndef SP_HOST_MASK_H
+#define SP_HOST_MASK_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+#include "sampler/compiler.h"
+
+struct sp_thread;
+
+/* APP. The mask may be given to the kernel without our signal, in the calling thread. */
+bool sp_host_mask_wanted(const sigset_t *set);
+
+/*
+ * Any context. The calling thread's mask in the kernel lacks our signal, unlike the host's, as long
+ * as it blocks nearly everything: jumps and switches of contexts bring back older masks, unseen.
+ */
+SP_SIGSAFE bool sp_host_mask_differs(void);
+/* APP. The same, after a look at the kernel's mask. errno preserved. */
+bool sp_host_mask_differs_now(void);
+
+/* APP, before the kernel gets a mask without our signal; and if it did not take it. */
+void sp_host_mask_begin(void);
+/* APP. The host has set our signal's bit itself since, or cleared it. */
+void sp_host_mask_end(void);
+/* APP. The kernel blocks it too, and the thread's timer is gone. errno preserved. */
+void sp_host_mask_settle(void);
+/* APP, before exec, also in a child of vfork: the mask of the new program. errno preserved. */
+void sp_host_mask_hand_on(void);
+/* APP, the thread itself, newly enrolled: a mask that it was born with. errno preserved. */
+void sp_host_mask_adopt(struct sp_thread *t);
+
+/*
+ * APP. The host reads signals of that set from a descriptor: which thread reads, and when, nobody
+ * tells us. No mask differs from then on where a timer is.
+ */
+void sp_host_mask_read_by_descriptor(const sigset_t *set);
+/* Any context. Such a descriptor exists for our signal. */
+SP_SIGSAFE bool sp_host_mask_forbidden(void);
+
+/* SIG. A signal that is not ours: true if the host's mask blocks it, and it was given back. */
+SP_SIGSAFE bool sp_host_mask_defer(int signo, const siginfo_t *si, void *ucontext);
+
+/* For the parts of this noun: at least three quarters of all signals are blocked. */
+SP_SIGSAFE bool sp_host_mask_blanket(const sigset_t *set);
+SP_SIGSAFE void sp_host_mask_forbid(const sigset_t *set);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A foreign signal in a thread whose host believes it blocked. Runs inside the sampling signal on
+ * the thread; the questions that hooks ask as well are here too.
+ */
+#include "sampler/host_mask.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "sampler/handler.h"
+#include "sampler/signals.h"
+#include "sampler/thread_table.h"
+
+#pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
+
+#define KERNEL_SIGSET_SIZE 8U
+/* Of 62 that a program can block; HAProxy leaves five out, nginx four. */
+#define BLANKET_MIN 48
+
+static _Atomic uint64_t read_by_descriptor;
+
+static uint64_t bits(const sigset_t *set)
+{
+	uint64_t b;
+
+	memcpy(&b, set, sizeof(b));
+	return b;
+}
+
+static uint64_t our_bit(void)
+{
+	int signo = sp_signals_number();
+
+	return signo > 0 ? UINT64_C(1) << (signo - 1) : 0;
+}
+
+SP_SIGSAFE bool sp_host_mask_blanket(const sigset_t *set)
+{
+	return __builtin_popcountll(bits(set)) >= BLANKET_MIN;
+}
+
+SP_SIGSAFE bool sp_host_mask_differs(void)
+{
+	const struct sp_thread *t = sp_thread_own;
+
+	return t != NULL && atomic_load_explicit(&t->mask_differs, memory_order_relaxed);
+}
+
+SP_SIGSAFE void sp_host_mask_forbid(const sigset_t *set)
+{
+	/* pairs with sp_thread_rest_differing() and arm(): who comes second sees the other */
+	atomic_fetch_or_explicit(&read_by_descriptor, bits(set), memory_order_seq_cst);
+}
+
+SP_SIGSAFE bool sp_host_mask_forbidden(void)
+{
+	return (atomic_load_explicit(&read_by_descriptor, memory_order_seq_cst) & our_bit()) != 0;
+}
+
+static void take_timer(struct sp_thread *t)
+{
+	int timer = atomic_exchange_explicit(&t->timer, SP_TIMER_NONE, memory_order_seq_cst);
+
+	if (timer == SP_TIMER_NONE)
+		return;
+	(void)syscall(SYS_timer_delete, timer - 1);
+	atomic_fetch_sub_explicit(&sp_thread_table.armed, 1, memory_order_relaxed);
+}
+
+/*
+ * The kernel takes a siginfo as it was only from the thread that the number in the call names
+ * (do_rt_sigqueueinfo, linux 6.1): elsewhere a signal for the whole process has to say that it was
+ * queued. Sender and value stay.
+ */
+static void give_back(int signo, const siginfo_t *si)
+{
+	siginfo_t copy = *si;
+	long tid = syscall(SYS_gettid);
+	pid_t pid = getpid();
+
+	if (si->si_code == SI_TKILL) {
+		(void)syscall(SYS_rt_tgsigqueueinfo, pid, tid, signo, &copy);
+		return;
+	}
+	if (tid != pid && copy.si_code >= 0)
+		copy.si_code = SI_QUEUE;
+	(void)syscall(SYS_rt_sigqueueinfo, pid, signo, &copy);
+}
+
+static bool is_ours(const siginfo_t *si)
+{
+	uint64_t value = (uint64_t)(uintptr_t)si->si_value.sival_ptr;
+
+	return si->si_code == SI_TIMER && (uint32_t)(value >> 32) == sp_handler_setup.cookie;
+}
+
+SP_SIGSAFE bool sp_host_mask_defer(int signo, const siginfo_t *si, void *ucontext)
+{
+	struct timespec none = {0, 0};
+	ucontext_t *uc = ucontext;
+	uint64_t ours = our_bit();
+	siginfo_t waiting;
+	uint64_t mask;
+
+	if (!sp_host_mask_differs() || !sp_host_mask_blanket(&uc->uc_sigmask))
+		return false;
+	take_timer(sp_thread_own);
+	memcpy(&mask, &uc->uc_sigmask, sizeof(mask));
+	mask |= ours;
+	memcpy(&uc->uc_sigmask, &mask, sizeof(mask));
+	atomic_store_explicit(&sp_thread_own->mask_differs, false, memory_order_relaxed);
+	/* what the timer had sent before it went, for the host would meet it */
+	if (syscall(SYS_rt_sigtimedwait, &ours, &waiting, &none, KERNEL_SIGSET_SIZE) == signo &&
+	    !is_ours(&waiting))
+		give_back(signo, &waiting);
+	give_back(signo, si);
+	return true;
+}
