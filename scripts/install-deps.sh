@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian 12 packages of the groups named on the command line: build demo test symbols
-# lint bench carrier deb cross. This is the one list of packages. Does nothing, quickly, when all are
-# there.
+# lint bench carrier deb cross corpus. This is the one list of packages. Does nothing, quickly, when
+# all are there.
 set -euo pipefail
 
 # "package=program": nothing to install where that program is already on the PATH.
@@ -22,6 +22,8 @@ declare -A GROUP=(
 	[bench]="g++ python3 curl procps libunwind-dev libgoogle-perftools4"
 	[carrier]="patchelf binutils dpkg busybox-static=busybox"
 	[deb]="dpkg-dev debhelper lintian fakeroot git tar python3"
+	[corpus]="redis-server redis-tools nginx-light memcached php-cli mariadb-server postgresql
+		nodejs sqlite3 openssl xz-utils gcc clang coreutils"
 	[cross]="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user"
 )
 # Not in bookworm itself. Only these come from backports, so that nothing else gets newer.

@@ -1,0 +1,26 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The signal suite with the default signal: what the table of sampler/README.md says of it is so.
+# make signals runs all signals and writes the table.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+# shellcheck source=test/signals/suite.bash
+source test/signals/suite.bash
+
+need python3 go
+
+rows=0
+while IFS='|' read -r name words; do
+	suite_run "$name" SIGURG
+	echo "$name: $STATUS, $SHARE % sampled"
+	# The percentage of what is not sampled varies.
+	cell=$(suite_cell)
+	told=$(awk -F ' *[|] *' -v words="$words" '$2 == words { print $3 }' sampler/README.md)
+	[[ ${told%% (*} == "${cell%% (*}" ]] || {
+		diff "$WORK/$name.SIGURG.plain.out" "$WORK/$name.SIGURG.out" | head -20
+		cat "$WORK/$name.SIGURG.err"
+		fail "$name: $cell; sampler/README.md says '$told'"
+	}
+	rows=$((rows + 1))
+done < <(suite_cases)
+((rows > 20)) || fail "$rows cases"

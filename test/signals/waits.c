@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cases about programs that block every signal everywhere and wait for signals in one thread, which
+ * works between its waits, while another thread works all the time.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "test/hosts/host.h"
+#include "test/signals/cases.h"
+
+#define ROUNDS 12
+
+static sigset_t all;
+static volatile int stop;
+
+static void *keep_busy(void *arg)
+{
+	while (!stop)
+		host_burn_ms(5);
+	return arg;
+}
+
+static int by_sigwait(void)
+{
+	int signo = -1;
+
+	return sigwait(&all, &signo) == 0 ? signo : -1;
+}
+
+static int by_sigwaitinfo(void)
+{
+	siginfo_t info;
+	int signo = sigwaitinfo(&all, &info);
+
+	HOST_CHECK(signo == info.si_signo);
+	return info.si_pid == getpid() ? signo : -2;
+}
+
+static int by_sigtimedwait(void)
+{
+	struct timespec minute = {60, 0};
+
+	return sigtimedwait(&all, NULL, &minute);
+}
+
+static int by_signalfd(void)
+{
+	static int fd = -1;
+	struct signalfd_siginfo info;
+
+	if (fd < 0)
+		fd = signalfd(-1, &all, SFD_CLOEXEC);
+	HOST_CHECK(read(fd, &info, sizeof(info)) == (ssize_t)sizeof(info));
+	return (int)info.ssi_signo;
+}
+
+/* Sends itself that signal and another one, and must get both, the other's number first or last. */
+static void take_turns(int signo, int (*take)(void))
+{
+	pthread_t busy;
+
+	sigfillset(&all);
+	HOST_CHECK(pthread_sigmask(SIG_SETMASK, &all, NULL) == 0);
+	HOST_CHECK(pthread_create(&busy, NULL, keep_busy, NULL) == 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		struct timespec none = {0, 0};
+		int wanted = i % 2 == 0 ? signo : SIGUSR2;
+		sigset_t pending;
+		int got;
+
+		host_burn_ms(10);
+		kill(getpid(), wanted);
+		host_burn_ms(10);
+		sigpending(&pending);
+		got = take();
+		printf("pending %d, took %s\n", sigismember(&pending, wanted),
+		       got == wanted  ? "it"
+		       : got == signo ? "another (its number)"
+				      : "another");
+		host_burn_ms(10);
+		/* and nothing that nobody sent */
+		got = sigtimedwait(&all, NULL, &none);
+		printf("then %s\n", got < 0 && errno == EAGAIN ? "nothing" : "something");
+	}
+	stop = 1;
+	pthread_join(busy, NULL);
+}
+
+void case_sigwait(int signo)
+{
+	take_turns(signo, by_sigwait);
+}
+
+void case_sigwaitinfo(int signo)
+{
+	take_turns(signo, by_sigwaitinfo);
+}
+
+void case_sigtimedwait(int signo)
+{
+	take_turns(signo, by_sigtimedwait);
+}
+
+void case_signalfd(int signo)
+{
+	take_turns(signo, by_signalfd);
+}
+
+static volatile sig_atomic_t calls;
+
+static void count(int signo)
+{
+	(void)signo;
+	calls++;
+}
+
+/* The textbook wait: blocked, then suspended with nothing blocked. */
+void case_sigsuspend(int signo)
+{
+	struct sigaction act;
+	sigset_t none;
+
+	memset(&act, 0, sizeof(act));
+	act.sa_handler = count;
+	HOST_CHECK(sigaction(SIGUSR1, &act, NULL) == 0);
+	HOST_CHECK(sigaction(signo, &act, NULL) == 0);
+	sigfillset(&all);
+	sigemptyset(&none);
+	HOST_CHECK(sigprocmask(SIG_SETMASK, &all, NULL) == 0);
+	for (int i = 0; i < 2 * ROUNDS; i++) {
+		host_burn_ms(10);
+		kill(getpid(), i % 2 == 0 ? SIGUSR1 : signo);
+		printf("before %d", (int)calls);
+		errno = 0;
+		printf(", suspend %d", sigsuspend(&none));
+		printf(" %s, after %d\n", errno == EINTR ? "EINTR" : "?", (int)calls);
+	}
+}
