@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What profiles say of 1, 2 and 8 busy threads, and of a known mix of spans, is what the threads' own
+# CPU clocks say, at 100 and at 1,000 Hz. make soak takes a hundred times as long.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+readonly CLOCKS=$TEST_BUILD/test/accuracy/clocks
+# CPU time per thread.
+readonly EACH_MS=$((${SPANPROF_SOAK_SECONDS:-6} * 100))
+
+# compare KIND RATE MS ARGUMENT...
+compare()
+{
+	local kind=$1 rate=$2 name=$1.$2.$4 rc=0
+
+	mkdir "$WORK/$name"
+	timeout --kill-after=5 $((30 + $3 / 50)) env LD_PRELOAD="$SO" SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE="$rate" \
+		SPANPROF_OUTPUT_DIR="$WORK/$name" \
+		"$CLOCKS" "$kind" "${@:4}" \
+		>"$WORK/$name.out" 2>"$WORK/$name.err" </dev/null || rc=$?
+	echo "$rc" >"$WORK/$name.rc"
+	expect_rc "$name" 24
+	report "$WORK/$name" "$WORK/$name.json"
+	python3 test/accuracy/compare.py "$kind" "$WORK/$name.json" "$WORK/$name.out" \
+		$((1000 / rate)) || fail "$name"
+}
+
+for rate in 100 1000; do
+	for threads in 1 2 8; do
+		compare threads "$rate" $((EACH_MS * threads)) "$threads" "$EACH_MS"
+	done
+	compare mix "$rate" $((EACH_MS * 4)) $((EACH_MS * 4))
+done

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The storm (test/e2e/storm.sh runs it for some seconds, make soak for ten minutes each).
+
+STORM_DEPS := $(wildcard test/storm/*.h) test/hosts/host.h
+STORM_FLAGS := -O2 -g -Wall -Wextra -I.
+
+$(B)/test/storm/%.o: test/storm/%.c $(STORM_DEPS)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(STORM_FLAGS) -c -o $@ $<
+
+$(B)/test/storm/throws.o: test/storm/throws.cc $(STORM_DEPS)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(STORM_FLAGS) -fPIC -c -o $@ $<
+
+$(B)/test/storm/libstorm-plugin.so: $(B)/test/storm/throws.o
+	$(call say,HOST,$@)
+	$(Q)$(CXX) -shared -Wl,-soname,$(@F) -o $@ $<
+
+$(B)/test/storm/storm: $(addprefix $(B)/test/storm/,storm.o workers.o throws.o)
+	$(call say,HOST,$@)
+	$(Q)$(CXX) -o $@ $^ -lpthread -ldl
+
+TEST_PROGRAMS += $(B)/test/storm/storm $(B)/test/storm/libstorm-plugin.so
+
+.PHONY: soak
+soak: all test-programs
+	SPANPROF_SOAK_SECONDS=$${SPANPROF_SOAK_SECONDS:-600} bash test/e2e/storm.sh
+	SPANPROF_SOAK_SECONDS=$${SPANPROF_SOAK_SECONDS:-600} bash test/e2e/accuracy.sh
