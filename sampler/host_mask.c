@@ -56,7 +56,7 @@ static bool has_room(void)
 		return true;
 	sp_stack_begin(&view);
 	for (unsigned i = 1; i <= ROOM_PAGES; i++) {
-		if (!sp_stack_probe(&view, sp - i * SP_STACK_PAGE, 1))
+		if (!sp_stack_probe(&view, sp - (uintptr_t)i * SP_STACK_PAGE, 1))
 			return false;
 	}
 	return true;

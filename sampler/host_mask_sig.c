@@ -42,7 +42,12 @@ static uint64_t our_bit(void)
 
 SP_SIGSAFE bool sp_host_mask_blanket(const sigset_t *set)
 {
-	return __builtin_popcountll(bits(set)) >= BLANKET_MIN;
+	int n = 0;
+
+	/* not __builtin_popcountll(), which may be a call of libgcc's */
+	for (uint64_t left = bits(set); left != 0; left &= left - 1)
+		n++;
+	return n >= BLANKET_MIN;
 }
 
 SP_SIGSAFE bool sp_host_mask_differs(void)

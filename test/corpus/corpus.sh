@@ -126,6 +126,9 @@ plain_program()
 
 # --- Servers ---------------------------------------------------------------------------------------
 
+# Who starts the servers that refuse to be root's: a command, not profiled itself.
+AS=()
+
 # serve NAME COMMAND...: starts it profiled in the background; SERVER is its process.
 serve()
 {
@@ -133,8 +136,8 @@ serve()
 
 	shift
 	mkdir -p "$WORK/$name.profiles"
-	chmod 777 "$WORK" "$WORK/$name.profiles"
-	env LD_PRELOAD="$SO" "${PROFILED[@]}" SPANPROF_OUTPUT_DIR="$WORK/$name.profiles" \
+	chmod 777 "$WORK/$name.profiles"
+	"${AS[@]}" env LD_PRELOAD="$SO" "${PROFILED[@]}" SPANPROF_OUTPUT_DIR="$WORK/$name.profiles" \
 		"$@" >"$WORK/$name.out" 2>"$WORK/$name.err" </dev/null &
 	SERVER=$!
 	STARTED+=("$SERVER")
@@ -169,6 +172,7 @@ server_redis()
 
 server_memcached()
 {
+	chmod 777 "$WORK"
 	serve memcached memcached -u nobody -s "$WORK/memcached.sock" -a 777 -t 2
 	poll_until 20 test -S "$WORK/memcached.sock" || bad "memcached: no socket"
 	python3 - "$WORK/memcached.sock" <<-'PYTHON' || bad "memcached: wrong answers"
@@ -197,7 +201,7 @@ server_nginx()
 			server { listen unix:$WORK/nginx.sock; root $DATA; aio threads; gzip on; gzip_types *; }
 		}
 	EOF
-	chmod 755 "$WORK" "$DATA"
+	chmod 777 "$WORK"
 	serve nginx nginx -c "$WORK/nginx.conf"
 	poll_until 20 test -S "$WORK/nginx.sock" || bad "nginx: no socket"
 	wanted=$(md5sum <"$DATA/big")
@@ -222,12 +226,13 @@ server_postgres()
 	command -v "$bin/initdb" >/dev/null || { echo "postgres         not here"; return; }
 	id postgres >/dev/null 2>&1 || { echo "postgres         no user for it"; return; }
 	install -d -o postgres "$WORK/pg" "$WORK/pg.run"
-	setpriv --reuid postgres --clear-groups "$bin/initdb" -D "$WORK/pg" -A trust >/dev/null
-	serve postgres setpriv --reuid postgres --clear-groups "$bin/postgres" -D "$WORK/pg" \
-		-k "$WORK/pg.run" -c listen_addresses=
+	AS=(setpriv --reuid postgres --clear-groups)
+	"${AS[@]}" "$bin/initdb" -D "$WORK/pg" -A trust >/dev/null
+	serve postgres "$bin/postgres" -D "$WORK/pg" -k "$WORK/pg.run" -c listen_addresses=
+	AS=()
 	poll_until 30 "$bin/pg_isready" -q -h "$WORK/pg.run" || bad "postgres: not ready"
-	"$bin/pgbench" -h "$WORK/pg.run" -U postgres -i -q -s 2 postgres 2>/dev/null
-	"$bin/pgbench" -h "$WORK/pg.run" -U postgres -c 4 -t 400 postgres >"$WORK/pgbench" 2>&1
+	"$bin/pgbench" -h "$WORK/pg.run" -U postgres -i -q -s 2 postgres 2>/dev/null || bad "postgres: no tables"
+	"$bin/pgbench" -h "$WORK/pg.run" -U postgres -c 4 -t 400 postgres >"$WORK/pgbench" 2>&1 || bad "postgres: pgbench"
 	grep -q 'actually processed: 1600/1600' "$WORK/pgbench" || bad "postgres: $(tail -3 "$WORK/pgbench")"
 	kill -INT "$SERVER"
 	ended postgres 0
@@ -236,6 +241,7 @@ server_postgres()
 
 server_mariadb()
 {
+	chmod 777 "$WORK"
 	mkdir -m 777 "$WORK/maria"
 	mariadb-install-db --no-defaults --datadir="$WORK/maria" --auth-root-authentication-method=normal \
 		--user=root >/dev/null 2>&1
@@ -252,6 +258,8 @@ server_mariadb()
 
 # --- All of it -------------------------------------------------------------------------------------
 
+# Servers give up their privileges.
+chmod 755 "$WORK"
 (make_data)
 names=("$@")
 if ((${#names[@]} == 0)); then
