@@ -88,3 +88,6 @@ done <<<'1 10
 8 10'
 
 "$PWD/test/bench/execs.sh"
+"$PWD/test/bench/handler.sh"
+"$PWD/test/bench/symbols.sh"
+"$PWD/test/bench/export.sh"

@@ -9,6 +9,8 @@ need gdb
 mkdir "$WORK/profiles"
 # Already on when the first spans of two threads start at the same moment.
 export SPANPROF_PROFILE=always
+# A signal that comes while the debugger steps over a breakpoint makes it count twice.
+export SPANPROF_SAMPLE_RATE=1
 
 # counted NAME PROGRAM [ARGUMENT]...: runs it under a debugger that counts calls; sets STARTED_CALLS,
 # ATTACHED_CALLS and HOOK_CALLS.

@@ -371,6 +371,8 @@ static ucontext_t coroutine_context;
 CALLBACK static void coroutine(void)
 {
 	raise(SIGUSR1);
+	/* not by a jump */
+	__asm__ volatile("");
 }
 
 /*
