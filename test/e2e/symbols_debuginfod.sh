@@ -49,7 +49,8 @@ profile without 200
 grep -q 'spans+0x' "$WORK/without.raw" || fail "the stripped program has names"
 [[ ! -e $WORK/asked ]] || fail "a server was asked without being configured"
 
-profile with 700 DEBUGINFOD_URLS="$SERVER"
+# Longer than the first interval, whose end is not in a hurry.
+profile with 1600 DEBUGINFOD_URLS="$SERVER"
 grep -q "^/buildid/$id/debuginfo\$" "$WORK/asked" || fail "the server was not asked"
 [[ $(grep -c "/$id/" "$WORK/asked") == 1 ]] || fail "asked more than once"
 grep -Eq ' work_checkout .*/test/hosts/spans.c:[1-9][0-9]*:' "$WORK/with.raw" ||
