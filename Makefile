@@ -424,7 +424,9 @@ $(B)/test/hosts/%: test/hosts/%.c
 	$(call say,HOST,$@)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. $(HOST_CFLAGS_$*) -MMD -MP -MF $@.d -o $@ $< $(HOST_LIBS_$*)
 
-test-programs: $(TEST_PROGRAMS)
+# For another processor, only what test/aarch64 runs there.
+test-programs: $(if $(filter aarch64-linux-gnu-%,$(CC)),$(filter $(addprefix $(B)/test/,hosts/% lib% \
+	otelc/% otelcpp/% print-config),$(TEST_PROGRAMS)),$(TEST_PROGRAMS))
 demo-programs: $(DEMO_PROGRAMS)
 
 -include $(foreach f,release asan tsan,$(C_SRCS:%.c=$(B)/$(f)/%.d)) $(TEST_PROGRAMS:%=%.d)

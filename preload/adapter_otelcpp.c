@@ -98,7 +98,7 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 	memcpy(s.trace_id, ids.trace_id, sizeof(s.trace_id));
 	s.has_parent = sp_otelcpp_parent(sdk, options, nothing_current, s.parent_id);
 	s.how = SP_ACTIVATION_SCOPE;
-	s.sdk = sdk->names->sdk;
+	s.sdk = (uint8_t)sdk->names->sdk;
 	(void)sp_span_started(&s);
 }
 

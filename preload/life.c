@@ -39,6 +39,9 @@ int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
 	__attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
+/* ThreadSanitizer's runtime has to create every thread itself, or dies in one that it has not. */
+void __tsan_init(void) __attribute__((weak));
+
 const struct sp_config *sp_life_config(void)
 {
 	return &config;
@@ -192,7 +195,7 @@ void sp_life_end(void)
 void sp_life_load(char *const *envp)
 {
 	sp_config_capture(envp);
-	if (sp_config_disabled())
+	if (sp_config_disabled() || __tsan_init != NULL)
 		return;
 	sp_loading_start(sp_config_wants_hook_dlsym(), sp_config_wants_deepbind());
 	atomic_store_explicit(&sp_life_state, SP_LIFE_ASLEEP, memory_order_relaxed);

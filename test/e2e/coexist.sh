@@ -49,5 +49,15 @@ sanitized asan gcc address && beside asan LD_PRELOAD="$runtime:$SO" "$WORK/asan.
 	beside asan.unordered LD_PRELOAD="$SO" ASAN_OPTIONS=verify_asan_link_order=0 "$WORK/asan.host" 200
 sanitized asan.static clang address && beside asan.static LD_PRELOAD="$SO" "$WORK/asan.static.host" 200
 sanitized ubsan gcc undefined && beside ubsan LD_PRELOAD="$SO" "$WORK/ubsan.host" 200
+# A runtime that knows no other threads than its own is left alone.
+for compiler in gcc clang; do
+	sanitized "tsan.$compiler" "$compiler" thread || continue
+	mkdir "$WORK/tsan.$compiler.d"
+	run "tsan.$compiler" LD_PRELOAD="$SO" SPANPROF_OUTPUT_DIR="$WORK/tsan.$compiler.d" \
+		setarch -R "$WORK/tsan.$compiler.host" 50
+	expect_rc "tsan.$compiler" 7
+	expect_silent "tsan.$compiler"
+	[[ -z $(profiles_in "$WORK/tsan.$compiler.d") ]] || fail "tsan.$compiler: a profile"
+done
 ((${#tried[@]} > 0)) || skip "none of the others is installed"
 echo "beside: ${tried[*]}"
