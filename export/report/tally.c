@@ -92,7 +92,6 @@ static int intern_id(struct sp_tally *t, const char *span_id, uint32_t *id)
 static int add_span(struct sp_tally *t, const struct sp_report_sample *s, uint32_t name)
 {
 	struct sp_span_row *row;
-	struct sp_name_row *n;
 	uint32_t id;
 
 	if (intern_id(t, s->span_id, &id) != 0)
@@ -100,11 +99,13 @@ static int add_span(struct sp_tally *t, const struct sp_report_sample *s, uint32
 	row = row_of(&t->span_row[id], (void **)&t->span, &t->spans, &t->span_cap, sizeof(*row));
 	if (row == NULL)
 		return -1;
-	if (row->id == 0) {
+	if (row->id == 0 || s->ns > row->name_ns) {
+		if (row->id != 0)
+			t->name[t->name_row[row->name] - 1].spans--;
+		t->name[t->name_row[name] - 1].spans++;
 		row->id = id;
 		row->name = name;
-		n = &t->name[t->name_row[name] - 1];
-		n->spans++;
+		row->name_ns = s->ns;
 	}
 	if (row->trace == 0 && intern(t, s->trace_id, &row->trace) != 0)
 		return -1;

@@ -27,7 +27,8 @@ struct sp_name_row {
 
 struct sp_span_row {
 	uint32_t id;
-	uint32_t name;
+	uint32_t name;    /* of its largest sample: a span may be renamed while it is open */
+	uint64_t name_ns; /* of that sample */
 	uint32_t trace;
 	struct sp_sum sum;
 };

@@ -9,8 +9,9 @@ need gdb
 mkdir "$WORK/profiles"
 # Already on when the first spans of two threads start at the same moment.
 export SPANPROF_PROFILE=always
+
 # A signal that comes while the debugger steps over a breakpoint makes it count twice.
-export SPANPROF_SAMPLE_RATE=1
+readonly RARELY=SPANPROF_SAMPLE_RATE=1
 
 # counted NAME PROGRAM [ARGUMENT]...: runs it under a debugger that counts calls; sets STARTED_CALLS,
 # ATTACHED_CALLS and HOOK_CALLS.
@@ -22,7 +23,7 @@ counted()
 	run "$name" OTELC_SPANS_JSON="$WORK/$name.spans" gdb -nx -batch \
 		-ex 'set confirm off' -ex 'set breakpoint pending on' -ex 'set print thread-events off' \
 		-ex 'handle all nostop noprint pass' \
-		-ex "set exec-wrapper env LD_PRELOAD=$SO SPANPROF_OUTPUT_DIR=$WORK/profiles" \
+		-ex "set exec-wrapper env LD_PRELOAD=$SO SPANPROF_OUTPUT_DIR=$WORK/profiles $RARELY" \
 		-ex 'break sp_span_started' -ex 'break sp_scope_attached' -ex 'break hook_start' \
 		-ex 'ignore 1 1000000' -ex 'ignore 2 1000000' -ex 'ignore 3 1000000' \
 		-ex run -ex 'info breakpoints' --args "$@"

@@ -365,3 +365,24 @@ Test(report_views, says_when_the_picture_cannot_be_written, .timeout = 20)
 	cr_expect_eq(run("--flamegraph", "/dev/full"), 2);
 	cr_expect_str_eq(output, "spanprof-report: /dev/full: cannot be written\n");
 }
+
+Test(report_views, calls_a_renamed_span_by_the_name_it_had_most, .timeout = 20)
+{
+	const struct report_stack stack[] = {
+		{parse, 3, SPAN, "draft", TRACE, 1, 0},
+		{render, 3, SPAN, "GET /orders", TRACE, 20, 0},
+		{parse_more, 3, SPAN, "draft", TRACE, 2, 0},
+	};
+	json_t *root, *span;
+
+	write_stacks("a.pb", stack, 3);
+	cr_assert_eq(run("--json"), 0, "%s", output);
+	root = json_loads(output, 0, NULL);
+	cr_assert_not_null(root, "%s", output);
+
+	cr_expect_eq(json_array_size(json_object_get(root, "spans")), 1);
+	span = json_array_get(json_object_get(root, "spans"), 0);
+	cr_expect_str_eq(json_string_value(json_object_get(span, "span_name")), "GET /orders");
+	cr_expect_eq(json_integer_value(json_object_get(span, "samples")), 23);
+	json_decref(root);
+}
