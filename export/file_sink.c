@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "export/say.h"
+#include "export/write_all.h"
 
 struct sp_file_sink {
 	const struct sp_core_ops *ops;
@@ -61,21 +62,6 @@ void sp_file_sink_free(struct sp_file_sink *f)
 	free(f);
 }
 
-static int write_all(int fd, const uint8_t *data, size_t len)
-{
-	while (len != 0) {
-		ssize_t n = write(fd, data, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		data += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 /* Writes dirfd/temp and renames it; leaves nothing behind when that fails. */
 static int write_file(int dirfd, const char *temp, const char *name, const struct sp_bytes *b)
 {
@@ -84,7 +70,7 @@ static int write_file(int dirfd, const char *temp, const char *name, const struc
 
 	if (fd < 0)
 		return -errno;
-	err = write_all(fd, b->data, b->len);
+	err = sp_write_all(fd, b->data, b->len);
 	if (close(fd) != 0 && err == 0)
 		err = -errno;
 	if (err == 0 && renameat(dirfd, temp, dirfd, name) != 0)

@@ -20,6 +20,7 @@
 
 #include "export/clock.h"
 #include "export/say.h"
+#include "export/write_all.h"
 
 struct sp_status {
 	const struct sp_core_ops *ops;
@@ -166,21 +167,6 @@ static json_t *document(const struct sp_core_ops *ops, const struct sp_status_in
 	return root;
 }
 
-static int write_all(int fd, const char *data, size_t len)
-{
-	while (len != 0) {
-		ssize_t n = write(fd, data, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		data += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 static int replace(const struct sp_status *s, const char *data)
 {
 	int fd;
@@ -191,7 +177,7 @@ static int replace(const struct sp_status *s, const char *data)
 	fd = open(s->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (fd < 0)
 		return -errno;
-	err = write_all(fd, data, strlen(data));
+	err = sp_write_all(fd, data, strlen(data));
 	if (close(fd) != 0 && err == 0)
 		err = -errno;
 	if (err == 0 && rename(s->temp, s->path) != 0)
