@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "preload/adapter_otelc_sdk.h"
 #include "preload/copies.h"
 #include "preload/elf_walk.h"
 #include "preload/guard.h"
@@ -50,9 +51,6 @@ enum verdict {
 struct hook {
 	enum sp_next next;
 	const char *name;
-	_Atomic int verdict;
-	const struct sp_copy
-		*_Atomic copy; /* whose verdict it is; the last one that was asked about */
 };
 
 #define HOOK(sym)                                                                                  \
@@ -70,12 +68,6 @@ static SP_TLS struct sp_copy *copy;
 #define COPY_OF(sym, object)                                                                       \
 	sp_copy_of(&copies, SP_NEXT_##sym, __builtin_return_address(0), (const void *)(object))
 #define REAL_OF(own, sym) ((hooked *)sp_copy_fn(own, SP_NEXT_##sym))
-
-struct ids {
-	uint8_t trace_id[16];
-	uint8_t span_id[8];
-	uint8_t flags;
-};
 
 static enum verdict decide(const struct hook *h)
 {
@@ -120,60 +112,6 @@ static bool is_known(struct hook *h)
 	return verdict == KNOWN;
 }
 
-/* A successful start or attach leaves no last error, and neither may what we ask after it. */
-static void clear_error(void)
-{
-	__typeof__(&otel_api_clear_last_error) clear = REAL(otel_api_clear_last_error);
-
-	if (clear != NULL)
-		clear();
-}
-
-static bool context_ids(const void *context, struct ids *out)
-{
-	return REAL(otel_span_context_trace_id)(context, out->trace_id) == SP_OTELC_OK &&
-	       REAL(otel_span_context_span_id)(context, out->span_id) == SP_OTELC_OK &&
-	       REAL(otel_span_context_trace_flags)(context, &out->flags) == SP_OTELC_OK;
-}
-
-/* False for spans that do nothing: no SDK installed, or one that was shut down. */
-static bool span_ids(const void *span, struct ids *out)
-{
-	void *context = NULL;
-	bool ok = REAL(otel_span_get_context)(span, &context) == SP_OTELC_OK && context != NULL &&
-		  context_ids(context, out);
-
-	if (context != NULL)
-		REAL(otel_span_context_destroy)(context);
-	if (!ok)
-		clear_error();
-	return ok;
-}
-
-/* The id of the span of an attached or attachable context; false if it has none. */
-static bool attached_id(const void *context, uint8_t id[8])
-{
-	__typeof__(&otel_context_span_context) get = REAL(otel_context_span_context);
-	void *span = get != NULL ? get(context) : NULL;
-	bool ok = span != NULL && REAL(otel_span_context_span_id)(span, id) == SP_OTELC_OK;
-
-	if (span != NULL)
-		REAL(otel_span_context_destroy)(span);
-	return ok;
-}
-
-static void ambient_id(uint8_t id[8])
-{
-	__typeof__(&otel_context_current) current = REAL(otel_context_current);
-	__typeof__(&otel_context_destroy) destroy = REAL(otel_context_destroy);
-	void *context = current != NULL && destroy != NULL ? current() : NULL;
-
-	if (context == NULL)
-		return;
-	(void)attached_id(context, id);
-	destroy(context);
-}
-
 /* A span we do not know may be of another SDK instance, which makes the new span a root. */
 static void handle_id(const void *parent, uint8_t id[8])
 {
@@ -209,15 +147,15 @@ static void parent_in_options_ex(const uintptr_t *word, uint8_t id[8])
 	else if (o->parent_context != NULL)
 		(void)REAL(otel_span_context_span_id)(o->parent_context, id);
 	else if (o->struct_size >= sizeof(*o) && o->parent_mode == SP_OTELC_PARENT_AMBIENT)
-		ambient_id(id);
+		sp_otelc_ambient_span(copy, id);
 }
 
 static void started(struct hook *h, parent_fn *parent, const void *span, const uintptr_t *word)
 {
-	struct ids own;
+	struct sp_otelc_ids own;
 	struct sp_span_start s;
 
-	if (!sp_life_wanted() || !is_known(h) || !span_ids(span, &own) ||
+	if (!sp_life_wanted() || !is_known(h) || !sp_otelc_span_ids(copy, span, &own) ||
 	    (own.flags & SP_OTELC_FLAG_SAMPLED) == 0 || !sp_life_start())
 		return;
 	memset(&s, 0, sizeof(s));
@@ -257,22 +195,11 @@ static void ending(void *span)
 /* A destroy leaves the last error alone, unlike the attributes we set before it. */
 static void ending_quietly(void *span)
 {
-	__typeof__(&otel_last_error_message) get = REAL(otel_last_error_message);
-	__typeof__(&otel_api_set_last_error) set = REAL(otel_api_set_last_error);
-	struct sp_otelc_view error = {NULL, 0};
-	char text[256];
+	struct sp_otelc_error error;
 
-	if (get != NULL && set != NULL)
-		error = get();
-	if (error.len > sizeof(text))
-		error.len = sizeof(text);
-	if (error.ptr != NULL)
-		memcpy(text, error.ptr, error.len);
+	sp_otelc_error_save(copy, &error);
 	ending(span);
-	if (error.ptr != NULL)
-		set(text, error.len);
-	else
-		clear_error();
+	sp_otelc_error_restore(copy, &error);
 }
 
 static uintptr_t hook_start(struct hook *h, parent_fn *parent, const uintptr_t *w,
@@ -398,7 +325,7 @@ SP_EXPORT uintptr_t otel_context_attach(WORDS)
 		const struct sp_otelc_scope *scope = (const struct sp_otelc_scope *)b;
 		int saved = errno;
 		uint8_t id[8];
-		bool has_span = attached_id((const void *)a, id);
+		bool has_span = sp_otelc_context_span(copy, (const void *)a, id);
 
 		sp_scope_attached(scope->generation, has_span ? id : NULL);
 		errno = saved;
