@@ -9,12 +9,13 @@ source test/e2e/lib.bash
 need python3
 export FIXTURE_SEED=9 SPANPROF_SAMPLE_RATE=250
 
-# names NAME: the span names in the profiles of a folder.
+# names NAME: the span names in the profiles of a folder. Both copies of the fixture's SDK count ids
+# from one seed, so two spans may have the same.
 names()
 {
 	if [[ -n $(profiles_in "$WORK/$1") ]]; then
 		report "$WORK/$1" "$WORK/$1.json"
-		ask "$WORK/$1.json" '" ".join(sorted({s["span_name"].replace(" ", "-") for s in d["spans"] if s["span_name"]}))'
+		ask "$WORK/$1.json" '" ".join(sorted({s["span_name"].replace(" ", "-") for s in d["span_names"] if s["span_name"]}))'
 	fi
 }
 
