@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profile under construction, as protobuf-c messages in one pool, with its packed size kept
- * up to date so that a profile can be closed before it is too large for the server. With
+ * The profile under construction: samples are packed as they come, since they are nearly all of it,
+ * everything else is protobuf-c messages in one pool. The packed size is kept up to date so that a
+ * profile can be closed before it is too large for the server. With pprof_out.c and
  * pprof_request.c the only user of protobuf-c in the exporter. Context: BG. Caller: encode.c.
  */
 #include "export/pprof.h"
@@ -11,9 +12,9 @@
 #include <string.h>
 
 #include "export/pool.h"
+#include "export/pprof_out.h"
 #include "export/strtab.h"
 #include "export/utf8.h"
-#include "profile.pb-c.h"
 
 /* The server refuses label values longer than this; no other string needs more. */
 #define SP_PPROF_STRING_MAX 2048U
@@ -41,7 +42,9 @@ struct sp_pprof {
 	struct sp_pprof_times times;
 	struct sp_strtab strings;
 	struct sp_pool pool;
-	struct list samples, mappings, locations, functions;
+	struct list mappings, locations, functions;
+	struct sp_pprof_out out; /* the types of the values, then samples */
+	uint32_t samples;
 	uint32_t *function_slot; /* open addressing by names and file, id */
 	uint32_t function_slots;
 	int64_t comment[SP_PPROF_COMMENTS_MAX];
@@ -50,16 +53,6 @@ struct sp_pprof {
 	int64_t key_span_id, key_trace_id, key_span_name;
 	size_t bytes;
 };
-
-/* Bytes of a field of n bytes whose number is below 16. */
-static size_t framed(size_t n)
-{
-	size_t digits = 1;
-
-	for (size_t v = n; v >= 128; v >>= 7)
-		digits++;
-	return 1 + digits + n;
-}
 
 static int append(struct list *l, void *item)
 {
@@ -86,7 +79,7 @@ static int put_string(struct sp_pprof *p, const char *s, size_t len, int64_t *id
 	if (sp_strtab_put(&p->strings, clean, n, &at) != 0)
 		return -ENOMEM;
 	if (p->strings.n != before)
-		p->bytes += framed(n);
+		p->bytes += sp_pprof_out_framed(n);
 	*id = at;
 	return 0;
 }
@@ -101,8 +94,21 @@ static int put_type(struct sp_pprof *p, unsigned i, const char *type, const char
 	spanprof__pprof__value_type__init(&p->type[i]);
 	if (put_text(p, type, &p->type[i].type) != 0 || put_text(p, unit, &p->type[i].unit) != 0)
 		return -ENOMEM;
-	p->bytes += framed(spanprof__pprof__value_type__get_packed_size(&p->type[i]));
+	p->bytes += sp_pprof_out_framed(spanprof__pprof__value_type__get_packed_size(&p->type[i]));
 	return 0;
+}
+
+static int put_types(struct sp_pprof *p)
+{
+	pb_value_type *types[] = {&p->type[0], &p->type[1]};
+	pb_profile part = SPANPROF__PPROF__PROFILE__INIT;
+
+	part.n_sample_type = 2;
+	part.sample_type = types;
+	if (put_type(p, 0, "samples", "count") != 0 || put_type(p, 1, "cpu", "nanoseconds") != 0 ||
+	    put_type(p, 2, "cpu", "nanoseconds") != 0)
+		return -ENOMEM;
+	return sp_pprof_out_part(&p->out, &part);
 }
 
 /* The label keys are there from the start: each may be in the table only once, also when some
@@ -133,9 +139,8 @@ struct sp_pprof *sp_pprof_new(const struct sp_pprof_limits *limits,
 	p->bytes = spanprof__pprof__profile__get_packed_size(&head) + 2 + 2;
 	p->function_slots = 1024;
 	p->function_slot = calloc(p->function_slots, sizeof(*p->function_slot));
-	if (p->function_slot == NULL || sp_strtab_init(&p->strings) != 0 ||
-	    put_type(p, 0, "samples", "count") != 0 || put_type(p, 1, "cpu", "nanoseconds") != 0 ||
-	    put_type(p, 2, "cpu", "nanoseconds") != 0 || put_keys(p) != 0) {
+	if (p->function_slot == NULL || sp_strtab_init(&p->strings) != 0 || put_types(p) != 0 ||
+	    put_keys(p) != 0) {
 		sp_pprof_free(p);
 		return NULL;
 	}
@@ -146,7 +151,7 @@ void sp_pprof_free(struct sp_pprof *p)
 {
 	if (p == NULL)
 		return;
-	free(p->samples.item);
+	free(p->out.data);
 	free(p->mappings.item);
 	free(p->locations.item);
 	free(p->functions.item);
@@ -187,7 +192,7 @@ int sp_pprof_mapping(struct sp_pprof *p, const struct sp_pprof_mapping *m, uint6
 	if (put_text(p, m->file, &pb->filename) != 0 ||
 	    put_text(p, m->build_id, &pb->build_id) != 0 || append(&p->mappings, pb) != 0)
 		return -ENOMEM;
-	p->bytes += framed(spanprof__pprof__mapping__get_packed_size(pb));
+	p->bytes += sp_pprof_out_framed(spanprof__pprof__mapping__get_packed_size(pb));
 	*id = pb->id;
 	return 0;
 }
@@ -246,7 +251,7 @@ int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_n
 	if (append(&p->functions, pb) != 0)
 		return -ENOMEM;
 	*slot = p->functions.n;
-	p->bytes += framed(spanprof__pprof__function__get_packed_size(pb));
+	p->bytes += sp_pprof_out_framed(spanprof__pprof__function__get_packed_size(pb));
 	*id = pb->id;
 	return p->functions.n * 2 > p->function_slots ? grow_function_slots(p) : 0;
 }
@@ -279,24 +284,21 @@ int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address,
 	pb->line = pointer;
 	if (append(&p->locations, pb) != 0)
 		return -ENOMEM;
-	p->bytes += framed(spanprof__pprof__location__get_packed_size(pb));
+	p->bytes += sp_pprof_out_framed(spanprof__pprof__location__get_packed_size(pb));
 	*id = pb->id;
 	return 0;
 }
 
+/* Fills the sample's next label, unless it has no text: that would be a label with the number 0. */
 static int put_label(struct sp_pprof *p, pb_sample *pb, int64_t key, const char *s, size_t len)
 {
-	pb_label *l = sp_pool_get(&p->pool, sizeof(*l));
+	pb_label *l = pb->label[pb->n_label];
 
-	if (l == NULL)
-		return -ENOMEM;
 	spanprof__pprof__label__init(l);
 	l->key = key;
 	if (put_string(p, s, len, &l->str) != 0)
 		return -ENOMEM;
-	/* A label without text would be a label with the number 0. */
-	if (l->str != 0)
-		pb->label[pb->n_label++] = l;
+	pb->n_label += l->str != 0;
 	return 0;
 }
 
@@ -315,34 +317,28 @@ static int put_labels(struct sp_pprof *p, pb_sample *pb, const struct sp_pprof_s
 
 int sp_pprof_sample(struct sp_pprof *p, const struct sp_pprof_sample *s)
 {
-	struct {
-		pb_sample sample;
-		pb_label *labels[SP_PPROF_LABELS];
-		int64_t values[2];
-		uint64_t locations[];
-	} *pb = sp_pool_get(&p->pool, sizeof(*pb) + s->locations * sizeof(uint64_t));
+	int64_t value[] = {s->count, s->ns};
+	pb_label label[SP_PPROF_LABELS];
+	pb_label *labels[SP_PPROF_LABELS] = {&label[0], &label[1], &label[2]};
+	pb_sample pb = SPANPROF__PPROF__SAMPLE__INIT;
+	size_t before = p->out.len;
 
-	if (pb == NULL)
+	pb.n_location_id = s->locations;
+	pb.location_id = s->location;
+	pb.n_value = 2;
+	pb.value = value;
+	pb.label = labels;
+	if (put_labels(p, &pb, s) != 0 || sp_pprof_out_sample(&p->out, &pb) != 0)
 		return -ENOMEM;
-	spanprof__pprof__sample__init(&pb->sample);
-	pb->values[0] = s->count;
-	pb->values[1] = s->ns;
-	memcpy(pb->locations, s->location, s->locations * sizeof(uint64_t));
-	pb->sample.n_location_id = s->locations;
-	pb->sample.location_id = pb->locations;
-	pb->sample.n_value = 2;
-	pb->sample.value = pb->values;
-	pb->sample.label = pb->labels;
-	if (put_labels(p, &pb->sample, s) != 0 || append(&p->samples, &pb->sample) != 0)
-		return -ENOMEM;
-	p->bytes += framed(spanprof__pprof__sample__get_packed_size(&pb->sample));
-	return p->samples.n > p->limits.samples || p->bytes > p->limits.bytes ? -E2BIG : 0;
+	p->bytes += p->out.len - before;
+	p->samples++;
+	return p->samples > p->limits.samples || p->bytes > p->limits.bytes ? -E2BIG : 0;
 }
 
 void sp_pprof_mark(const struct sp_pprof *p, struct sp_pprof_mark *mark)
 {
-	*mark = (struct sp_pprof_mark){p->mappings.n, p->functions.n, p->locations.n,
-				       p->samples.n,  p->strings.n,   p->bytes};
+	*mark = (struct sp_pprof_mark){p->mappings.n, p->functions.n, p->locations.n, p->samples,
+				       p->strings.n,  p->out.len,     p->bytes};
 }
 
 void sp_pprof_rewind(struct sp_pprof *p, const struct sp_pprof_mark *mark)
@@ -350,32 +346,28 @@ void sp_pprof_rewind(struct sp_pprof *p, const struct sp_pprof_mark *mark)
 	p->mappings.n = mark->mappings;
 	p->functions.n = mark->functions;
 	p->locations.n = mark->locations;
-	p->samples.n = mark->samples;
+	p->samples = mark->samples;
+	p->out.len = mark->packed;
 	sp_strtab_cut(&p->strings, mark->strings);
 	p->bytes = mark->bytes;
 }
 
 uint32_t sp_pprof_samples(const struct sp_pprof *p)
 {
-	return p->samples.n;
+	return p->samples;
 }
 
 int sp_pprof_pack(struct sp_pprof *p, struct sp_bytes *out)
 {
 	pb_profile pb = SPANPROF__PPROF__PROFILE__INIT;
-	pb_value_type *types[] = {&p->type[0], &p->type[1]};
 	char **strings = calloc(p->strings.n, sizeof(*strings));
-	size_t len;
+	int err;
 
 	out->data = NULL;
 	if (strings == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < p->strings.n; i++)
 		strings[i] = p->strings.bytes + p->strings.offset[i];
-	pb.n_sample_type = 2;
-	pb.sample_type = types;
-	pb.n_sample = p->samples.n;
-	pb.sample = (pb_sample **)p->samples.item;
 	pb.n_mapping = p->mappings.n;
 	pb.mapping = (pb_mapping **)p->mappings.item;
 	pb.n_location = p->locations.n;
@@ -390,10 +382,11 @@ int sp_pprof_pack(struct sp_pprof *p, struct sp_bytes *out)
 	pb.period = p->times.period_ns;
 	pb.n_comment = p->comments;
 	pb.comment = p->comment;
-	len = spanprof__pprof__profile__get_packed_size(&pb);
-	out->data = malloc(len);
-	if (out->data != NULL)
-		out->len = spanprof__pprof__profile__pack(&pb, out->data);
+	err = sp_pprof_out_part(&p->out, &pb);
 	free(strings);
-	return out->data != NULL ? 0 : -ENOMEM;
+	if (err != 0)
+		return err;
+	*out = (struct sp_bytes){p->out.data, p->out.len};
+	p->out = (struct sp_pprof_out){NULL, 0, 0};
+	return 0;
 }

@@ -40,7 +40,7 @@ struct sp_pprof_line {
 };
 
 struct sp_pprof_sample {
-	const uint64_t *location; /* ids, leaf first */
+	uint64_t *location; /* ids, leaf first; not written to */
 	size_t locations;
 	int64_t count;
 	int64_t ns;
@@ -53,7 +53,7 @@ struct sp_pprof_sample {
 /* A point to go back to. */
 struct sp_pprof_mark {
 	uint32_t mappings, functions, locations, samples, strings;
-	size_t bytes;
+	size_t packed, bytes;
 };
 
 struct sp_pprof;
@@ -81,7 +81,8 @@ void sp_pprof_rewind(struct sp_pprof *p, const struct sp_pprof_mark *mark);
 
 uint32_t sp_pprof_samples(const struct sp_pprof *p);
 
-/* The profile as protobuf. Equal calls give equal bytes. 0 or -ENOMEM. */
+/* The profile as protobuf, once: afterwards it may only be freed. Equal calls give equal bytes. 0 or
+ * -ENOMEM. */
 int sp_pprof_pack(struct sp_pprof *p, struct sp_bytes *out);
 
 #endif

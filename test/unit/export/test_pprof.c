@@ -197,6 +197,40 @@ static size_t size_of(unsigned n, const struct sp_pprof_limits *limits, int *las
 	return b.len;
 }
 
+/* The length that stands before a sample takes one byte up to 127, two up to 16383, then three. */
+Test(pprof, writes_samples_of_every_length, .timeout = 20)
+{
+	static const size_t depths[] = {1, 100, 112, 113, 114, 127, 128, 129, 16300, 16400, 20000};
+	static const struct sp_pprof_limits limits = {1000, 1 << 20};
+	const size_t n = sizeof(depths) / sizeof(depths[0]);
+	struct sp_pprof *p = sp_pprof_new(&limits, &times);
+	uint64_t *ids = calloc(20000, sizeof(*ids));
+	profile *r;
+
+	cr_assert_not_null(ids);
+	for (size_t i = 0; i < 20000; i++)
+		ids[i] = 1;
+	cr_assert_eq(location(p, "work"), 1);
+	for (size_t i = 0; i < n; i++) {
+		const struct sp_pprof_sample s = {
+			.location = ids,
+			.locations = depths[i],
+			.count = (int64_t)i + 1,
+		};
+
+		cr_assert_eq(sp_pprof_sample(p, &s), 0);
+	}
+	r = finish(p);
+
+	cr_assert_eq(r->n_sample, n);
+	for (size_t i = 0; i < n; i++) {
+		cr_expect_eq(r->sample[i]->n_location_id, depths[i]);
+		cr_expect_eq(r->sample[i]->value[0], (int64_t)i + 1);
+	}
+	profile_done(r);
+	free(ids);
+}
+
 Test(pprof, keeps_to_the_byte_limit_exactly, .timeout = 20)
 {
 	struct sp_pprof_limits limits = {1000, SIZE_MAX};
