@@ -12,13 +12,24 @@
 
 #define SP_STRTAB_SLOTS 1024U
 
+static uint64_t mix(uint64_t h, uint64_t word)
+{
+	h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+	return h ^ h >> 32;
+}
+
 static uint32_t hash(const char *s, size_t len)
 {
-	uint32_t h = 2166136261U;
+	uint64_t h = len;
+	uint64_t word = 0;
 
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ (unsigned char)s[i]) * 16777619U;
-	return h ^ h >> 15;
+	for (; len >= sizeof(word); s += sizeof(word), len -= sizeof(word)) {
+		memcpy(&word, s, sizeof(word));
+		h = mix(h, word);
+	}
+	word = 0;
+	memcpy(&word, s, len);
+	return (uint32_t)mix(h, word);
 }
 
 const char *sp_strtab_get(const struct sp_strtab *t, uint32_t id, size_t *len)

@@ -52,10 +52,33 @@ bool sp_utf8_valid(const char *s, size_t len)
 	return true;
 }
 
+/* Eight characters that are neither NUL nor part of a sequence. A byte from 0x81 on, or NUL, leaves
+ * its top bit set when 1 is taken from it; 0x80 has it anyway. */
+static bool plain(const char *s)
+{
+	uint64_t w;
+
+	memcpy(&w, s, sizeof(w));
+	return (((w - UINT64_C(0x0101010101010101)) | w) & UINT64_C(0x8080808080808080)) == 0;
+}
+
+/* Length of the beginning that needs no repair, in steps of eight. */
+static size_t plain_length(const char *s, size_t len)
+{
+	size_t n = 0;
+
+	while (len - n >= 8 && plain(s + n))
+		n += 8;
+	return n;
+}
+
 size_t sp_utf8_clean(char *out, size_t cap, const char *s, size_t len)
 {
-	size_t used = 0;
+	size_t used = plain_length(s, len < cap ? len : cap);
 
+	memcpy(out, s, used);
+	s += used;
+	len -= used;
 	while (len != 0) {
 		size_t taken = *s == '\0' ? 0 : sp_utf8_sequence(s, len);
 		const char *from = taken != 0 ? s : replacement;

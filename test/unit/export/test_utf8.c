@@ -65,3 +65,23 @@ Test(utf8, cuts_between_characters, .timeout = 20)
 	cr_expect_str_eq(clean("ab\xff", 3, 4), "ab");
 	cr_expect_str_eq(clean("ab", 2, 0), "");
 }
+
+/* Eight plain characters are taken at once: a byte that is not plain has to be seen at each place. */
+Test(utf8, sees_every_byte_at_every_place, .timeout = 20)
+{
+	for (unsigned at = 0; at < 24; at++) {
+		for (unsigned byte = 0; byte < 256; byte++) {
+			bool good = byte != 0 && byte < 128;
+			char in[24], out[64], want[64];
+			size_t n;
+
+			memset(in, 'a', sizeof(in));
+			in[at] = (char)byte;
+			memset(want, 'a', sizeof(want));
+			memcpy(want + at, good ? &in[at] : "\xef\xbf\xbd", good ? 1 : 3);
+			n = sp_utf8_clean(out, sizeof(out), in, sizeof(in));
+			cr_assert_eq(n, sizeof(in) + (good ? 0 : 2));
+			cr_assert_eq(memcmp(out, want, n), 0, "byte %#x at %u", byte, at);
+		}
+	}
+}
