@@ -139,7 +139,8 @@ static int grow_addresses(struct run *r)
 {
 	struct run old = *r;
 
-	if ((r->addresses + 1) * 2 <= r->address_slots)
+	/* At most a quarter full: each frame of each stack is looked up, most of them at once. */
+	if ((r->addresses + 1) * 4 <= r->address_slots)
 		return 0;
 	r->address_slots = old.address_slots != 0 ? old.address_slots * 2 : 1024;
 	r->address = calloc(r->address_slots, sizeof(*r->address));
