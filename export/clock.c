@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time and jitter. Context: BG. Callers: main.c, upload.c. */
+/* Time and jitter. Context: BG. Callers: main.c, upload.c, line_finder.c. */
 #include "export/clock.h"
 
 #include <time.h>
@@ -22,6 +22,11 @@ uint64_t sp_clock_mono_ns(void)
 int64_t sp_clock_real_ns(void)
 {
 	return (int64_t)read_clock(CLOCK_REALTIME);
+}
+
+uint64_t sp_clock_cpu_ns(void)
+{
+	return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 uint64_t sp_clock_seed(uint32_t pid)

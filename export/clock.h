@@ -7,6 +7,7 @@
 
 uint64_t sp_clock_mono_ns(void);
 int64_t sp_clock_real_ns(void);
+uint64_t sp_clock_cpu_ns(void); /* of the calling thread */
 
 /* Not for secrets: spreads uploads and retries of many processes. */
 uint64_t sp_clock_seed(uint32_t pid);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Addresses are collected, sorted by module, and looked up module by module, so that the debug
- * information of one object is in memory at a time, and none between two uploads. Context: BG.
- * Caller: symbolize.c.
+ * information of one object is in memory at a time, and none between two uploads. Programs keep
+ * arriving at addresses where they never were when a sample was taken, one or two per upload after
+ * the first minute, and reading libc's debug information takes 35 ms: what is read for how few is
+ * bounded. Context: BG. Caller: symbolize.c.
  */
 #include "export/line_finder.h"
 
@@ -13,8 +15,13 @@
 #include "export/clock.h"
 #include "export/demangle.h"
 #include "export/lines.h"
+#include "sampler/compiler.h"
 
 #define SP_WANTED_MAX ((size_t)1 << 18)
+/* Debug information that took more CPU time than this is read again for one address after 2,000
+ * times as long, for two after 1,000 times, and so on. */
+#define SP_CHEAP_NS (5 * SP_NS_PER_MS)
+#define SP_PATIENCE 2000U
 
 struct wanted {
 	const struct sp_module *mod;
@@ -30,6 +37,8 @@ struct sp_line_finder {
 	bool sorted;
 	const struct sp_module *open; /* whose debug information `lines` is; NULL = nobody's */
 	struct sp_lines *lines;
+	uint64_t open_cpu_ns; /* CPU time when it was opened */
+	size_t put_off;       /* addresses not worth reading for, since the last sort */
 	unsigned over_limit, late;
 	char scratch[SP_FUNCTION_NAME_MAX + 1];
 };
@@ -49,6 +58,13 @@ struct sp_line_finder *sp_line_finder_new(struct sp_symbol_tables *tables,
 
 static void close_lines(struct sp_line_finder *f)
 {
+	struct sp_symbol_table *t =
+		f->open != NULL ? sp_symbol_tables_peek(f->tables, f->open) : NULL;
+
+	if (t != NULL) {
+		t->dwarf_read_ns = sp_clock_mono_ns();
+		t->dwarf_cost_ns = sp_clock_cpu_ns() - f->open_cpu_ns;
+	}
 	sp_lines_free(f->lines);
 	f->lines = NULL;
 	f->open = NULL;
@@ -57,7 +73,8 @@ static void close_lines(struct sp_line_finder *f)
 void sp_line_finder_end(struct sp_line_finder *f)
 {
 	close_lines(f);
-	f->late += (unsigned)(f->n - f->next);
+	f->late += (unsigned)(f->n - f->next + f->put_off);
+	f->put_off = 0;
 	free(f->wanted);
 	f->wanted = NULL;
 	f->n = f->cap = f->next = 0;
@@ -123,6 +140,7 @@ static void sort(struct sp_line_finder *f)
 		if (n == f->next || by_module(&f->wanted[n - 1], &f->wanted[i]) != 0)
 			f->wanted[n++] = f->wanted[i];
 	f->n = n;
+	f->put_off = 0;
 	f->sorted = true;
 }
 
@@ -133,6 +151,7 @@ static void open_lines(struct sp_line_finder *f, const struct sp_module *mod,
 
 	close_lines(f);
 	f->open = mod;
+	f->open_cpu_ns = sp_clock_cpu_ns();
 	if (sp_elf_file_open(t->dwarf_path, t->id, t->dwarf_by_crc ? 0 : t->id_len, &file) != 0)
 		return;
 	if (sp_lines_need(file.elf) <= f->dwarf_max) {
@@ -186,6 +205,20 @@ static void serve(struct sp_line_finder *f, const struct wanted *w)
 		look_up(f, w);
 }
 
+/* How many of the next addresses, all of one object, are too few to read its debug information for. */
+static size_t too_few(const struct sp_line_finder *f)
+{
+	const struct sp_module *mod = f->wanted[f->next].mod;
+	const struct sp_symbol_table *t = sp_symbol_tables_peek(f->tables, mod);
+	size_t n = 1;
+
+	if (t == NULL || t->dwarf_path == NULL || t->dwarf_cost_ns < SP_CHEAP_NS || mod == f->open)
+		return 0;
+	while (f->next + n < f->n && f->wanted[f->next + n].mod == mod)
+		n++;
+	return (sp_clock_mono_ns() - t->dwarf_read_ns) / SP_PATIENCE * n < t->dwarf_cost_ns ? n : 0;
+}
+
 bool sp_line_finder_step(struct sp_line_finder *f, uint64_t ns)
 {
 	uint64_t end = sp_clock_mono_ns() + ns;
@@ -193,8 +226,15 @@ bool sp_line_finder_step(struct sp_line_finder *f, uint64_t ns)
 	if (!f->sorted)
 		sort(f);
 	while (f->next < f->n) {
-		const struct wanted *w = &f->wanted[f->next++];
+		size_t skipped = too_few(f);
+		const struct wanted *w;
 
+		if (skipped != 0) {
+			f->put_off += skipped;
+			f->next += skipped;
+			continue;
+		}
+		w = &f->wanted[f->next++];
 		/* What does not fit any more goes without lines in this upload. */
 		if (f->cache != NULL && sp_line_cache_full(f->cache))
 			f->late++;

@@ -25,6 +25,20 @@ struct sp_lines {
 	struct sp_dwarf_index *index;
 };
 
+/* Where variables are, how frames are laid out, and macros: large, and of no use for lines. */
+static bool is_needless(const char *name)
+{
+	static const char *const needless[] = {"loc", "loclists", "frame", "macro", "macinfo"};
+
+	name += strncmp(name, ".z", 2) == 0 ? 2 : 1;
+	if (strncmp(name, "debug_", 6) != 0)
+		return false;
+	for (size_t i = 0; i < sizeof(needless) / sizeof(needless[0]); i++)
+		if (strcmp(name + 6, needless[i]) == 0)
+			return true;
+	return false;
+}
+
 /* Old-style packed sections begin with "ZLIB" and the size, big-endian. */
 static uint64_t zdebug_need(Elf_Scn *scn)
 {
@@ -45,7 +59,7 @@ static uint64_t section_need(Elf *elf, Elf_Scn *scn)
 	GElf_Shdr sh;
 	GElf_Chdr ch;
 
-	if (gelf_getshdr(scn, &sh) == NULL || sh.sh_type == SHT_NOBITS)
+	if (gelf_getshdr(scn, &sh) == NULL || sh.sh_type == SHT_NOBITS || is_needless(name))
 		return 0;
 	if (strncmp(name, ".zdebug_", 8) == 0)
 		return sh.sh_size + zdebug_need(scn);
@@ -69,6 +83,23 @@ uint64_t sp_lines_need(Elf *elf)
 	return sum;
 }
 
+/* libdw reads and unpacks every section that it knows, unless it is said to have no contents. Only
+ * what libelf holds of the header is changed. */
+static void leave_out_needless(Elf *elf)
+{
+	Elf_Scn *scn = NULL;
+
+	while ((scn = elf_nextscn(elf, scn)) != NULL) {
+		GElf_Shdr sh;
+
+		if (!is_needless(sp_elf_file_section_name(elf, scn)) ||
+		    gelf_getshdr(scn, &sh) == NULL)
+			continue;
+		sh.sh_type = SHT_NOBITS;
+		(void)gelf_update_shdr(scn, &sh);
+	}
+}
+
 int sp_lines_new(struct sp_elf_file *file, struct sp_lines **out)
 {
 	struct sp_lines *l = calloc(1, sizeof(*l));
@@ -76,7 +107,8 @@ int sp_lines_new(struct sp_elf_file *file, struct sp_lines **out)
 
 	*out = NULL;
 	if (l != NULL) {
-		/* This reads every debug section. */
+		leave_out_needless(file->elf);
+		/* This reads every other debug section. */
 		l->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
 		l->file.elf = file->elf;
 		l->file.fd = -1;
