@@ -2,6 +2,7 @@
 /* The server's address, checked once. Context: BG, at start. Callers: http.c, status.c. */
 #include "export/address.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -12,15 +13,29 @@
 
 #define SP_UNIX "unix://"
 
+/* Of which all are this host: four numbers of at most three digits, the first of them 127. */
+static bool is_loopback(const char *host, size_t len)
+{
+	struct in_addr address;
+	char text[INET_ADDRSTRLEN];
+
+	if (len >= sizeof(text))
+		return false;
+	memcpy(text, host, len);
+	text[len] = '\0';
+	return inet_pton(AF_INET, text, &address) == 1 && ntohl(address.s_addr) >> 24 == 127;
+}
+
 /* A proxy of the environment is for other hosts, and cannot reach this one's own server. */
 static bool is_local(const char *host)
 {
-	static const char *const local[] = {"localhost", "127.", "[::1]"};
+	static const char *const local[] = {"localhost", "[::1]"};
+	size_t len = host[0] == '[' ? strcspn(host, "]/") + 1 : strcspn(host, ":/");
 
 	for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++)
-		if (strncasecmp(host, local[i], strlen(local[i])) == 0)
+		if (len == strlen(local[i]) && strncasecmp(host, local[i], len) == 0)
 			return true;
-	return false;
+	return is_loopback(host, len);
 }
 
 static int parse_socket(const char *text, struct sp_address *out, const char **why)
@@ -43,14 +58,16 @@ static int parse_socket(const char *text, struct sp_address *out, const char **w
 static int parse_url(const char *text, struct sp_address *out, const char **why)
 {
 	const char *scheme = strstr(text, "://");
+	const char *host = scheme != NULL ? scheme + 3 : text;
 	size_t len = strlen(text);
-	const char *host;
 
 	if (scheme != NULL && strncasecmp(text, "http://", 7) != 0 &&
 	    strncasecmp(text, "https://", 8) != 0)
 		*why = "only http://, https:// and unix:// are possible";
 	else if (strpbrk(text, "?# \t\r\n") != NULL)
 		*why = "it must not contain a query, a fragment or spaces";
+	else if (host[strspn(host, "/")] == '\0')
+		*why = "it names no host";
 	if (*why != NULL)
 		return -EINVAL;
 	while (len != 0 && text[len - 1] == '/')

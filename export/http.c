@@ -26,7 +26,9 @@
 #define SP_HTTP_PUSH "/push.v1.PusherService/Push"
 #define SP_HTTP_INGEST "/ingest"
 #define SP_HTTP_BODY_MAX ((size_t)4 << 20) /* more than that is not read */
-#define SP_HTTP_DATE_HALF_MS 500           /* a Date is cut to whole seconds */
+#define SP_HTTP_FINAL 200                  /* below are those that announce another one */
+#define SP_HTTP_LAST 599
+#define SP_HTTP_DATE_HALF_MS 500 /* a Date is cut to whole seconds */
 
 struct sp_http {
 	const struct sp_config *config;
@@ -312,7 +314,7 @@ static void say_redirect(CURL *c, struct sp_reply *reply)
  */
 static bool has_answer(const struct transfer *t, CURLcode rc, long status)
 {
-	return rc == CURLE_OK || (t->answered && status >= 200 &&
+	return rc == CURLE_OK || (t->answered && status >= SP_HTTP_FINAL &&
 				  (rc == CURLE_WRITE_ERROR || rc == CURLE_OPERATION_TIMEDOUT));
 }
 
@@ -324,9 +326,14 @@ static void read_result(CURL *c, CURLcode rc, struct transfer *t)
 
 	if (c != NULL)
 		curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
+	reply->kind = SP_REPLY_UNREACHABLE;
 	if (!has_answer(t, rc, status)) {
-		reply->kind = SP_REPLY_UNREACHABLE;
 		say(reply, t->error[0] != '\0' ? t->error : curl_easy_strerror(rc));
+		return;
+	}
+	/* libcurl takes any number, also one that overflows, from a server that claims HTTP/2. */
+	if (status < SP_HTTP_FINAL || status > SP_HTTP_LAST) {
+		say(reply, "the answer has no status that HTTP knows");
 		return;
 	}
 	curl_easy_getinfo(c, CURLINFO_RETRY_AFTER, &retry_after);

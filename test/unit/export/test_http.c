@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core_double.h"
+#include "export/address.h"
 #include "export/http.h"
 
 static char address[160];
@@ -454,6 +455,35 @@ Test(http, uses_the_proxy_of_the_configuration_and_no_other, .timeout = 20)
 		     request);
 }
 
+Test(http, asks_no_proxy_for_this_host_and_any_for_names_that_only_look_like_it, .timeout = 20)
+{
+	static const struct {
+		const char *address;
+		bool local;
+	} pair[] = {
+		{"http://localhost", true},
+		{"http://LOCALHOST:4040/x", true},
+		{"http://u:p@127.0.0.1:1", true},
+		{"http://127.9.9.9/x", true},
+		{"http://[::1]:4040", true},
+		{"unix:///x", true},
+		{"http://localhost.example", false},
+		{"http://127.0.0.1.example", false},
+		{"http://localhost@example", false},
+		{"http://[::1", false},
+		{"http://[::2]", false},
+		{"http://1270.0.0.1", false},
+	};
+	const char *why;
+	struct sp_address a;
+
+	for (size_t i = 0; i < sizeof(pair) / sizeof(pair[0]); i++) {
+		cr_assert_eq(sp_address_parse(pair[i].address, &a, &why), 0, "%s", pair[i].address);
+		cr_expect_eq(a.local, pair[i].local, "%s", pair[i].address);
+		sp_address_fini(&a);
+	}
+}
+
 Test(http, spares_hosts_of_no_proxy, .timeout = 20)
 {
 	static uint8_t body[] = "x";
@@ -521,6 +551,24 @@ static unsigned open_descriptors(void)
 	return n;
 }
 
+Test(http, a_status_that_http_does_not_know_is_no_answer, .timeout = 20)
+{
+	/* RFC 9110, 15: as if it were one of 5xx, so the profile is not lost. */
+	static const char *const head[] = {
+		"HTTP/2 4991111111111111111111 x\r\n\r\n",
+		"HTTP/2 4294967195 x\r\n\r\n",
+		"HTTP/2 4000 x\r\n\r\n",
+		"HTTP/1.1 600 x\r\nContent-Length: 0\r\n\r\n",
+	};
+
+	for (size_t i = 0; i < sizeof(head) / sizeof(head[0]); i++) {
+		post(head[i], 5000);
+		cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE, "%s %d", head[i], reply.status);
+		cr_expect_str_eq(reply.text, "the answer has no status that HTTP knows", "%s",
+				 head[i]);
+	}
+}
+
 Test(http, holds_no_descriptor_between_requests, .timeout = 20)
 {
 	unsigned before = open_descriptors();
@@ -544,9 +592,18 @@ Test(http, refuses_addresses_it_cannot_use, .timeout = 20)
 	static const char long_socket[] =
 		"unix:///123456789012345678901234567890123456789012345678901234567890"
 		"123456789012345678901234567890123456789012345678901234567890.sock";
-	static const char *const bad[] = {"ftp://x",    "file:///etc/passwd", "http://x/?a=b",
-					  "http://x y", "http://x#f",         "http://x\r\nEvil: 1",
-					  "unix://x",   long_socket};
+	static const char *const bad[] = {"ftp://x",
+					  "file:///etc/passwd",
+					  "http://x/?a=b",
+					  "http://x y",
+					  "http://x#f",
+					  "http://x\r\nEvil: 1",
+					  "unix://x",
+					  "http://",
+					  "https:////",
+					  "/",
+					  "",
+					  long_socket};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		warnings[0] = '\0';
