@@ -56,7 +56,8 @@ bool sp_modules_function(const struct sp_modules *m, const struct sp_module *mod
 		return false;
 	sp_modules_iterate(m)(ask_function, &q);
 	*start = q.start - mod->bias;
-	return q.found;
+	/* What begins before the object is not its function. */
+	return q.found && q.start >= mod->lo;
 }
 
 void *sp_modules_vdso_copy(const struct sp_module *mod, size_t *size)

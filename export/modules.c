@@ -74,6 +74,20 @@ static void read_load(struct sp_module *mod, const ElfW(Phdr) * ph)
 		};
 }
 
+/* The loader maps nothing but segments, whatever the other headers claim. */
+static bool is_mapped(const struct dl_phdr_info *info, const ElfW(Phdr) * part)
+{
+	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+
+		if (ph->p_type == PT_LOAD && (ph->p_flags & PF_R) != 0 &&
+		    part->p_vaddr >= ph->p_vaddr && part->p_vaddr - ph->p_vaddr <= ph->p_filesz &&
+		    part->p_filesz <= ph->p_filesz - (part->p_vaddr - ph->p_vaddr))
+			return true;
+	}
+	return false;
+}
+
 /* What the loader shows of one object; runs under its lock. */
 static void read_info(struct sp_module *mod, const struct dl_phdr_info *info)
 {
@@ -91,9 +105,9 @@ static void read_info(struct sp_module *mod, const struct dl_phdr_info *info)
 
 		if (ph->p_type == PT_LOAD)
 			read_load(mod, ph);
-		else if (ph->p_type == PT_NOTE && mod->build_id_len == 0)
-			mod->build_id_len = (uint8_t)sp_elf_build_id(at, ph->p_memsz, mod->build_id,
-								     sizeof(mod->build_id));
+		else if (ph->p_type == PT_NOTE && mod->build_id_len == 0 && is_mapped(info, ph))
+			mod->build_id_len = (uint8_t)sp_elf_build_id(
+				at, ph->p_filesz, mod->build_id, sizeof(mod->build_id));
 	}
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 
 #include "export/elf_notes.h"
 #include "export/modules.h"
@@ -273,6 +274,55 @@ Test(modules, agrees_with_the_symbol_table_on_every_function_of_this_program, .t
 	pclose(nm);
 	cr_expect_gt(checked, 20);
 	sp_modules_free(m);
+}
+
+/* Linkers put notes into segments; what other tools write need not be there, and is not mapped. */
+Test(modules, reads_no_note_outside_of_what_is_mapped, .timeout = 20)
+{
+	const size_t page = 4096;
+	const struct {
+		Elf64_Nhdr n;
+		char name[4];
+		uint8_t id[4];
+	} note = {{4, 4, NT_GNU_BUILD_ID}, "GNU", {1, 2, 3, 4}};
+	const struct {
+		uint64_t at, size;
+		unsigned id;
+	} where[] = {
+		{page - sizeof(note), sizeof(note), 4},
+		{page - sizeof(note) + 4, sizeof(note), 0},
+		{page, sizeof(note), 0},
+		{page - 8, UINT64_MAX, 0},
+		{UINT64_MAX - 7, 16, 0},
+	};
+	ElfW(Phdr) header[2] = {
+		{.p_type = PT_NOTE},
+		{.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_filesz = page, .p_memsz = page}};
+	uint8_t *image = mmap(NULL, 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_neq(image, MAP_FAILED);
+	cr_assert_eq(mprotect(image, page, PROT_READ | PROT_WRITE), 0);
+	memcpy(image + page - sizeof(note), &note, sizeof(note));
+	fakes = 1;
+	fake[0] = (struct dl_phdr_info){.dlpi_addr = (uintptr_t)image,
+					.dlpi_name = "/lib/odd.so",
+					.dlpi_phdr = header,
+					.dlpi_phnum = 2,
+					.dlpi_adds = 1};
+	for (size_t i = 0; i < sizeof(where) / sizeof(where[0]); i++) {
+		struct sp_modules *m = sp_modules_new(iterate_fakes);
+		const struct sp_module *mod;
+
+		header[0].p_vaddr = where[i].at;
+		header[0].p_filesz = where[i].size;
+		header[0].p_memsz = where[i].size;
+		cr_assert_eq(sp_modules_refresh(m), 0);
+		mod = sp_modules_find(m, (uintptr_t)image, 0);
+		cr_assert_not_null(mod);
+		cr_expect_eq(mod->build_id_len, where[i].id, "%zu", i);
+		sp_modules_free(m);
+	}
+	cr_assert_eq(munmap(image, 2 * page), 0);
 }
 
 Test(modules, build_id_survives_damaged_notes, .timeout = 20)
