@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "export/report/frame.h"
+
 #define SP_STATUS_FILE_MAX ((off_t)1 << 20)
 #define SP_STATUS_CLOCK_MS INT64_C(600000)
 
@@ -50,8 +52,10 @@ static json_int_t integer(const json_t *root, const char *object, const char *ke
 /* Terminals obey control characters. */
 static void print_text(FILE *out, const char *s)
 {
-	for (s = s != NULL ? s : "?"; *s != '\0'; s++)
-		(void)fputc((unsigned char)*s < ' ' || *s == '\x7f' ? ' ' : *s, out);
+	char text[SP_REPORT_TEXT_MAX + 1];
+
+	(void)sp_report_clean(s != NULL ? s : "?", text);
+	(void)fputs(text, out);
 }
 
 static void print_age(FILE *out, int64_t seconds)
@@ -197,22 +201,28 @@ static void print_push(FILE *out, const json_t *root, time_t now)
 	print_clock(out, root);
 }
 
+/* jansson quotes what it did not understand. */
+static int no_status(const char *reason, char why[160])
+{
+	char text[SP_REPORT_TEXT_MAX + 1];
+
+	(void)sp_report_clean(reason, text);
+	(void)snprintf(why, 160, "not a status file%s%.120s", text[0] != '\0' ? ": " : "", text);
+	return -1;
+}
+
 int sp_report_status(FILE *out, const char *path, time_t now, char why[160])
 {
 	struct stat st;
 	json_error_t error;
 	json_t *root;
 
-	if (stat(path, &st) == 0 && (!S_ISREG(st.st_mode) || st.st_size > SP_STATUS_FILE_MAX)) {
-		(void)snprintf(why, 160, "not a status file");
-		return -1;
-	}
+	if (stat(path, &st) == 0 && (!S_ISREG(st.st_mode) || st.st_size > SP_STATUS_FILE_MAX))
+		return no_status("", why);
 	root = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
 	if (!json_is_object(root) || json_object_get(root, "samples") == NULL) {
-		(void)snprintf(why, 160, "not a status file: %.120s",
-			       root == NULL ? error.text : "other content");
 		json_decref(root);
-		return -1;
+		return no_status(root == NULL ? error.text : "other content", why);
 	}
 	print_head(out, root, (int64_t)(now - st.st_mtime));
 	print_sdks(out, root);

@@ -26,14 +26,6 @@
 static const char usage[] = "Usage: spanprof-probe [--pid PID] [--program PATH] [--push]\n"
 			    "       spanprof-probe --status FILE\n";
 
-void sp_probe_say(const char *key, const char *value)
-{
-	printf("%s ", key);
-	for (; *value != '\0'; value++)
-		putchar((unsigned char)*value < 0x20 || *value == 0x7f ? ' ' : *value);
-	putchar('\n');
-}
-
 /* What the process was started with, which is what our constructor saw. NULL = cannot be read. */
 static char **environ_of(const char *pid)
 {

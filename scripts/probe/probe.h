@@ -7,7 +7,7 @@
 
 #include "sampler/config.h"
 
-/* One line; control characters of the value become spaces. */
+/* One line; control characters of the value become spaces, those of the key underscores. */
 void sp_probe_say(const char *key, const char *value);
 
 /* Pushes a profile without samples: "push 200" or "push unreachable", then "answer ...". */

@@ -266,6 +266,12 @@ Test(report, a_strange_status_file_is_one_line, .timeout = 20)
 		     0);
 	cr_expect_eq(run("--status", dir, NULL), 2);
 	cr_expect_eq(run("--status", "/does/not/exist", NULL), 2);
+	/* What is quoted of it cannot speak to the terminal, nor can texts of Latin-1. */
+	cr_expect_eq(run("--status", status_file("{\"samples\":\x1b[2J"), NULL), 2);
+	cr_expect_not(printed("\x1b"));
+	cr_expect_eq(run("--status", status_file("{\"samples\":1,\"state\":\"\\u009b2J\"}"), NULL),
+		     0);
+	cr_expect_not(printed("\xc2\x9b"));
 }
 
 Test(report, limits_the_functions, .timeout = 20)
