@@ -30,7 +30,9 @@ static void take(const char *part, size_t len, void *arg)
 	struct text *t = arg;
 	size_t room = sizeof(t->bytes) - t->len;
 
-	memcpy(t->bytes + t->len, part, len < room ? len : room);
+	/* The demangler of Rust hands over nothing, at no address, where a name is empty. */
+	if (len != 0)
+		memcpy(t->bytes + t->len, part, len < room ? len : room);
 	t->len += len < room ? len : room;
 	if (len >= room)
 		longjmp(t->enough, 1); // NOLINT(cert-err52-cpp)

@@ -263,6 +263,14 @@ Test(demangle, makes_cpp_readable_and_leaves_the_rest, .timeout = 20)
 	}
 }
 
+/* The sanitizers see that the demangler hands over nothing at no address. */
+Test(demangle, takes_a_rust_name_with_an_empty_part, .timeout = 20)
+{
+	char out[SP_FUNCTION_NAME_MAX + 1];
+
+	cr_expect_neq(sp_demangle("_RINwNtC0xE", out), 0);
+}
+
 Test(demangle, cuts_long_names, .timeout = 20)
 {
 	char symbol[5000], out[SP_FUNCTION_NAME_MAX + 1];
