@@ -40,6 +40,16 @@ $(FUZZ_DIR)/elf: $(FUZZ_ELF)
 $(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/cfi_sig.c sampler/ehframe_sig.c export/fde.c)
 $(FUZZ_DIR)/pprof: $(FUZZ_REPORT)
 $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
+$(FUZZ_DIR)/address: $(call fuzz_objects,,export/address.c)
+$(FUZZ_DIR)/loaded: $(call fuzz_objects,,$(addprefix export/,modules.c module_code.c mapped.c fde.c \
+	elf_notes.c) sampler/object_id_sig.c)
+$(FUZZ_DIR)/maps: $(call fuzz_objects,,export/maps.c)
+$(FUZZ_DIR)/names: $(call fuzz_objects,,export/demangle.c export/utf8.c)
+$(FUZZ_DIR)/sections: $(FUZZ_ELF)
+$(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c \
+	export/utf8.c scripts/probe/status.c scripts/probe/say.c)
+$(FUZZ_DIR)/unwind: $(call fuzz_objects,,$(addprefix sampler/,cfi_sig.c cfi_apply_sig.c \
+	dwarf_expr_sig.c ehframe_sig.c short_row_sig.c stack_bounds_sig.c))
 
 $(FUZZERS): $(FUZZ_DIR)/%: $(FUZZ_DIR)/test/fuzz/%.o
 	$(call say,LD,$@)

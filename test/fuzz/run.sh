@@ -21,9 +21,11 @@ mkdir -p "$FUZZ/found"
 failed=0
 for name in "$@"; do
 	mkdir "$work/$name"
+	words=()
+	[[ ! -f test/fuzz/$name.dict ]] || words=(-dict="test/fuzz/$name.dict")
 	# Messages of ours go to stderr, which the fuzzer keeps for itself.
 	if timeout $((FUZZ_SECONDS + 120)) "$FUZZ/$name" -close_fd_mask=2 -print_final_stats=1 -seed=1 \
-		-max_total_time="$FUZZ_SECONDS" "${LIMITS[@]}" -artifact_prefix="$FUZZ/found/$name-" \
+		-max_total_time="$FUZZ_SECONDS" "${LIMITS[@]}" "${words[@]}" -artifact_prefix="$FUZZ/found/$name-" \
 		"$work/$name" "test/fuzz/corpus/$name" >"$work/log" 2>&1; then
 		printf '%-12s %s runs, %s inputs, nothing found\n' "$name" \
 			"$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/log")" \

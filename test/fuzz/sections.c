@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fuzzes what a file says about other files, inside an ELF file that is otherwise sound, so that every
+ * byte of the input is read by the reader it is for. The first byte chooses the section:
+ * .gnu_debugdata as it is, .gnu_debugdata whose packed content is the input, .gnu_debuglink, or the
+ * build id's note.
+ */
+#include <elf.h>
+#include <libelf.h>
+#include <lzma.h>
+#include <stdint.h>
+
+#include "export/elf_file.h"
+#include "export/symtab.h"
+#include "export/xz.h"
+#include "test/fuzz/fuzz.h"
+
+#define SECTIONS 3U /* none, the input's, names */
+#define PACKED_MAX (1U << 18)
+#define UNPACKED_MAX (1U << 20)
+
+enum kind { DEBUGDATA, DEBUGDATA_PACKED, DEBUGLINK, BUILD_ID, KINDS };
+
+static const char names[] = "\0.gnu_debugdata\0.gnu_debuglink\0.note.gnu.build-id\0.shstrtab";
+
+static uint32_t name_at(const char *name)
+{
+	for (uint32_t at = 1; at < sizeof(names); at += (uint32_t)strlen(names + at) + 1)
+		if (strcmp(names + at, name) == 0)
+			return at;
+	return 0;
+}
+
+/* An ELF file with that one section. */
+static uint8_t *file_around(enum kind kind, const uint8_t *data, size_t size, size_t *len)
+{
+	static const char *const section[KINDS] = {".gnu_debugdata", ".gnu_debugdata",
+						   ".gnu_debuglink", ".note.gnu.build-id"};
+	size_t padded = (size + 7) & ~(size_t)7;
+	size_t at = sizeof(Elf64_Ehdr) + SECTIONS * sizeof(Elf64_Shdr);
+	Elf64_Ehdr head = {
+		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+			    EV_CURRENT},
+		.e_type = ET_DYN,
+		.e_machine = EM_X86_64,
+		.e_version = EV_CURRENT,
+		.e_shoff = sizeof(Elf64_Ehdr),
+		.e_ehsize = sizeof(Elf64_Ehdr),
+		.e_shentsize = sizeof(Elf64_Shdr),
+		.e_shnum = SECTIONS,
+		.e_shstrndx = 2,
+	};
+	Elf64_Shdr sh[SECTIONS] = {
+		{.sh_type = SHT_NULL},
+		{.sh_name = name_at(section[kind]),
+		 .sh_type = kind == BUILD_ID ? SHT_NOTE : SHT_PROGBITS,
+		 .sh_offset = at,
+		 .sh_size = size,
+		 .sh_addralign = 4},
+		{.sh_name = name_at(".shstrtab"),
+		 .sh_type = SHT_STRTAB,
+		 .sh_offset = at + padded,
+		 .sh_size = sizeof(names),
+		 .sh_addralign = 1},
+	};
+	uint8_t *image = calloc(1, at + padded + sizeof(names));
+
+	FUZZ_CHECK(image != NULL);
+	memcpy(image, &head, sizeof(head));
+	memcpy(image + sizeof(head), sh, sizeof(sh));
+	if (size != 0)
+		memcpy(image + at, data, size);
+	memcpy(image + at + padded, names, sizeof(names));
+	*len = at + padded + sizeof(names);
+	return image;
+}
+
+static void read_file(uint8_t *image, size_t len)
+{
+	struct sp_symtab *symbols = NULL;
+	struct sp_symbol symbol;
+	uint8_t id[SP_BUILD_ID_MAX];
+	Elf *elf;
+
+	(void)elf_version(EV_CURRENT);
+	elf = elf_memory((char *)image, len);
+	FUZZ_CHECK(elf != NULL);
+	FUZZ_CHECK(sp_elf_file_build_id(elf, id, sizeof(id)) <= sizeof(id));
+	elf_end(elf);
+	FUZZ_CHECK(sp_symtab_read_image(image, len, &symbols) == 0);
+	FUZZ_CHECK(strchr(sp_symtab_debug_link(symbols)->name, '/') == NULL);
+	for (uint64_t at = 0x1000; at < 0x1100; at += 5)
+		if (sp_symtab_find(symbols, at, &symbol))
+			FUZZ_CHECK(symbol.start <= at && symbol.name[0] != '\0');
+	sp_symtab_free(symbols);
+}
+
+static void unpack(const uint8_t *data, size_t size)
+{
+	uint8_t *out = NULL;
+	size_t len = 0;
+
+	if (sp_xz_unpack(data, size, UNPACKED_MAX, &out, &len) == 0)
+		FUZZ_CHECK(len <= UNPACKED_MAX);
+	else
+		FUZZ_CHECK(out == NULL && len == 0);
+	free(out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static uint8_t packed[PACKED_MAX];
+	enum kind kind = size != 0 ? data[0] % KINDS : DEBUGDATA;
+	uint8_t *image;
+	size_t len = 0;
+
+	data += size != 0;
+	size -= size != 0;
+	if (kind == DEBUGDATA)
+		unpack(data, size);
+	if (kind == DEBUGDATA_PACKED) {
+		FUZZ_CHECK(lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, NULL, data, size, packed,
+						   &len, sizeof(packed)) == LZMA_OK);
+		data = packed;
+		size = len;
+	}
+	image = file_around(kind, data, size, &len);
+	read_file(image, len);
+	free(image);
+	return 0;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fuzzes whole steps of the signal handler's unwinder: hostile call frame information, its
+ * expressions and hostile registers, over a stack whose ends are known. No read leaves the stack, a
+ * kept row says what the row said that it was made of, and it ends.
+ *
+ * Input: the registers, a word of options, 512 bytes of stack, then .eh_frame_hdr and what follows.
+ */
+#define _GNU_SOURCE
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "sampler/cfi_sig.h"
+#include "sampler/short_row_sig.h"
+#include "test/fuzz/fuzz.h"
+
+#define PAGE 4096U
+#define STACK_BYTES 512U
+#define ENTRIES_MAX 16U
+
+static uint8_t *stack_page; /* between two that nobody may touch */
+
+struct input {
+	uintptr_t reg[SP_ARCH_REGS];
+	uint64_t options;
+	uint8_t stack[STACK_BYTES];
+};
+
+static void map_stack(void)
+{
+	stack_page = mmap(NULL, 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	FUZZ_CHECK(stack_page != MAP_FAILED);
+	stack_page += PAGE;
+	FUZZ_CHECK(mprotect(stack_page, PAGE, PROT_READ | PROT_WRITE) == 0);
+}
+
+/* Odd registers point into the stack, so that rules find something there. */
+static void set_registers(const struct input *in, struct sp_regs *regs)
+{
+	*regs = (struct sp_regs){.known = in->options & ((UINT64_C(1) << SP_ARCH_REGS) - 1)};
+	for (unsigned i = 0; i < SP_ARCH_REGS; i++)
+		regs->r[i] = (in->reg[i] & 1) != 0
+				     ? (uintptr_t)stack_page + (in->reg[i] >> 1) % PAGE
+				     : in->reg[i];
+}
+
+/* The upper half is proven, the lower one is asked for page by page, as on a grown stack. */
+static void see_stack(struct sp_stack_view *view)
+{
+	sp_stack_begin(view);
+	view->floor = (uintptr_t)stack_page;
+	view->ceiling = (uintptr_t)stack_page + PAGE;
+	view->lo = (uintptr_t)stack_page + PAGE / 2;
+}
+
+static void same(const struct sp_regs *a, const struct sp_regs *b)
+{
+	FUZZ_CHECK(a->pc == b->pc && a->known == b->known);
+	for (unsigned i = 0; i < SP_ARCH_REGS; i++)
+		FUZZ_CHECK(!sp_regs_known(a, i) || a->r[i] == b->r[i]);
+}
+
+static void apply(const struct input *in, const struct sp_cfi_row *row)
+{
+	struct sp_stack_view view;
+	struct sp_short_row kept;
+	struct sp_regs slow;
+	struct sp_regs fast;
+	int rc;
+
+	set_registers(in, &slow);
+	set_registers(in, &fast);
+	see_stack(&view);
+	rc = sp_cfi_apply(row, &slow, &view);
+	FUZZ_CHECK(rc <= 1);
+	FUZZ_CHECK(rc != 1 || (slow.pc != 0 && sp_regs_known(&slow, SP_ARCH_REG_SP)));
+	if (!sp_short_row_make(row, &kept))
+		return;
+	see_stack(&view);
+	FUZZ_CHECK((sp_short_row_apply(&kept, &fast, &view) == 1) == (rc == 1));
+	if (rc == 1)
+		same(&slow, &fast);
+}
+
+static void try_pc(const struct input *in, const struct sp_object *object, uintptr_t pc)
+{
+	struct sp_cfi_row row;
+	struct sp_fde fde;
+
+	if (sp_ehframe_find(object, pc, &fde) == 0 && sp_cfi_decode(object, &fde, pc, &row) == 0)
+		apply(in, &row);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct sp_object object;
+	struct input in = {.options = 0};
+	uint8_t *image;
+
+	if (stack_page == NULL)
+		map_stack();
+	memcpy(&in, data, size < sizeof(in) ? size : sizeof(in));
+	data += size < sizeof(in) ? size : sizeof(in);
+	size -= size < sizeof(in) ? size : sizeof(in);
+	for (unsigned i = 0; i < PAGE; i += STACK_BYTES)
+		memcpy(stack_page + i, in.stack, STACK_BYTES);
+	image = malloc(size != 0 ? size : 1);
+	FUZZ_CHECK(image != NULL);
+	if (size != 0)
+		memcpy(image, data, size);
+	object = (struct sp_object){(uintptr_t)image, (uintptr_t)image + size, (uintptr_t)image};
+	for (size_t i = 0; i < ENTRIES_MAX && 12 + 8 * i + 4 <= size; i++) {
+		int32_t offset;
+
+		memcpy(&offset, image + 12 + 8 * i, sizeof(offset));
+		try_pc(&in, &object, object.start + (uintptr_t)(intptr_t)offset);
+		try_pc(&in, &object, object.start + (uintptr_t)(intptr_t)offset + 9);
+	}
+	free(image);
+	return 0;
+}
