@@ -47,6 +47,9 @@ struct sp_push {
 		int status;
 		struct sp_say_site site;
 	} said[SP_PUSH_KINDS];
+	/* Refusals of the kinds that were told; more kinds than that share a site. */
+	uint64_t refusal[SP_PUSH_KINDS];
+	struct sp_say_site said_refused;
 	struct sp_push_news news;
 };
 
@@ -167,11 +170,37 @@ static void back_off(struct sp_push *p, const struct sp_reply *r)
 	p->not_before_ns = now(p) + wait_ms * SP_NS_PER_MS;
 }
 
-static void refused(struct sp_push *p, const struct sp_reply *r)
+/* The status and the words of the server's message; numbers in it differ from one to the next. */
+static uint64_t kind_of(const char *error)
 {
-	sp_say_limited(p->ops, site_of(p, r), now(p),
-		       "the server refused a batch of %" PRIu64 " samples, it is lost: %s",
-		       head(p)->samples, p->news.last_error);
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t status = strlen("status 400"); *error != '\0'; error++) {
+		if (status == 0 && *error >= '0' && *error <= '9')
+			continue;
+		hash = (hash ^ (unsigned char)*error) * UINT64_C(0x100000001b3);
+		status -= status != 0;
+	}
+	return hash | 1;
+}
+
+/* A refusal is told once: how many there are is in the counters, which are told at each upload. */
+static void refused(struct sp_push *p)
+{
+	static const char lost[] =
+		"the server refused a batch of %" PRIu64 " samples, it is lost (told once): %s";
+	uint64_t kind = kind_of(p->news.last_error);
+	unsigned i = 0;
+
+	while (i < SP_PUSH_KINDS && p->refusal[i] != 0 && p->refusal[i] != kind)
+		i++;
+	if (i == SP_PUSH_KINDS)
+		sp_say_limited(p->ops, &p->said_refused, now(p), lost, head(p)->samples,
+			       p->news.last_error);
+	else if (p->refusal[i] == 0)
+		sp_say(p->ops, SP_LOG_WARN, lost, head(p)->samples, p->news.last_error);
+	if (i < SP_PUSH_KINDS)
+		p->refusal[i] = kind;
 	lose_head(p, SP_COUNT_BATCH_REJECTED);
 }
 
@@ -246,7 +275,7 @@ static bool send_head(struct sp_push *p, uint32_t timeout_ms)
 		return true;
 	}
 	if (!worth_retrying(&reply)) {
-		refused(p, &reply);
+		refused(p);
 		return true;
 	}
 	if (p->limits.max_tries != 0 && head(p)->tries >= p->limits.max_tries)

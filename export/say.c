@@ -49,8 +49,6 @@ void sp_say_clean(char *out, size_t cap, const char *text, size_t len)
 {
 	size_t n = sp_utf8_clean(out, cap - 1, text, len);
 
-	for (size_t i = 0; i < n; i++)
-		if ((unsigned char)out[i] < ' ' || out[i] == '\x7f')
-			out[i] = ' ';
+	sp_utf8_blank_controls(out, n);
 	out[n] = '\0';
 }

@@ -21,7 +21,7 @@ void sp_say(const struct sp_core_ops *ops, enum sp_log_level level, const char *
 void sp_say_limited(const struct sp_core_ops *ops, struct sp_say_site *site, uint64_t now_ns,
 		    const char *fmt, ...) SP_PRINTF(4, 5);
 
-/* One printable line out of foreign text (a server's message): control characters become spaces,
+/* One printable line out of foreign text (a server's message): control characters become blanks,
  * invalid UTF-8 is replaced, cut at cap - 1 bytes, NUL-terminated. cap must not be 0. */
 void sp_say_clean(char *out, size_t cap, const char *text, size_t len);
 

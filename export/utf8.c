@@ -94,3 +94,13 @@ size_t sp_utf8_clean(char *out, size_t cap, const char *s, size_t len)
 	}
 	return used;
 }
+
+void sp_utf8_blank_controls(char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if ((unsigned char)s[i] < ' ' || s[i] == '\x7f')
+			s[i] = ' ';
+		else if (s[i] == '\xc2' && i + 1 < len && (unsigned char)s[i + 1] < 0xa0)
+			s[i + 1] = '\xa0';
+	}
+}

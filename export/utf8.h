@@ -17,4 +17,8 @@ bool sp_utf8_valid(const char *s, size_t len);
  */
 size_t sp_utf8_clean(char *out, size_t cap, const char *s, size_t len);
 
+/* Terminals obey the control characters of ASCII, and those of Latin-1 (U+0080 to U+009F): each
+ * becomes a blank, the latter ones no-break spaces of the same length. */
+void sp_utf8_blank_controls(char *s, size_t len);
+
 #endif

@@ -9,22 +9,11 @@
 
 #include "export/utf8.h"
 
-/* Terminals obey the control characters of ASCII, and those of Latin-1 (U+0080 to U+009F). */
-static void blank_controls(char *s, size_t len)
-{
-	for (size_t i = 0; i < len; i++) {
-		if ((unsigned char)s[i] < ' ' || s[i] == '\x7f')
-			s[i] = ' ';
-		else if (s[i] == '\xc2' && i + 1 < len && (unsigned char)s[i + 1] < 0xa0)
-			s[i + 1] = '\xa0';
-	}
-}
-
 size_t sp_report_clean(const char *s, char out[SP_REPORT_TEXT_MAX + 1])
 {
 	size_t len = sp_utf8_clean(out, SP_REPORT_TEXT_MAX, s, strlen(s));
 
-	blank_controls(out, len);
+	sp_utf8_blank_controls(out, len);
 	out[len] = '\0';
 	return len;
 }

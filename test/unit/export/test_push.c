@@ -475,17 +475,94 @@ Test(push, flush_asks_a_dead_server_only_once, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 2);
 }
 
+static unsigned lines_with(const char *part)
+{
+	unsigned n = 0;
+
+	for (const char *at = core.log; (at = strstr(at, part)) != NULL; at += strlen(part))
+		n++;
+	return n;
+}
+
 Test(push, says_each_kind_of_trouble_once_a_minute, .timeout = 20)
 {
-	start(8, 1);
-	status(422);
-	for (unsigned i = 0; i < 5; i++)
-		put('a', 1);
-	sp_push_run(push);
-	cr_expect_eq(strstr(strstr(core.log, "refused") + 1, "refused"), NULL, "%s", core.log);
-	now += 61 * SP_NS_PER_S;
+	start(8, 0);
+	status(503);
 	put('a', 1);
+	for (unsigned i = 0; i < 5; i++) {
+		sp_push_run(push);
+		now += SP_NS_PER_S;
+	}
+	cr_expect_eq(lines_with("upload failed"), 1, "%s", core.log);
+	now += 61 * SP_NS_PER_S;
 	sp_push_run(push);
 
+	cr_expect_eq(lines_with("upload failed"), 2, "%s", core.log);
 	cr_expect(core_logged("(4 more such messages held back)"), "%s", core.log);
+}
+
+/* The server's words, and a number. */
+static void refuse(int code, const char *words, unsigned number)
+{
+	answers = 1;
+	posts = 0;
+	answer[0].kind = SP_REPLY_STATUS;
+	answer[0].status = code;
+	answer[0].text_len =
+		(size_t)snprintf(answer[0].text, sizeof(answer[0].text), "%s %u", words, number);
+	put('a', 1);
+	sp_push_run(push);
+	now += 3600 * SP_NS_PER_S;
+}
+
+Test(push, says_each_kind_of_refusal_once_however_long_it_lasts, .timeout = 20)
+{
+	start(8, 0);
+	for (unsigned i = 0; i < 100; i++) {
+		refuse(400, "too many labels:", 31 + i);
+		refuse(400, "bytes in a label value:", i);
+		refuse(422, "too many labels:", 31 + i);
+	}
+
+	cr_expect_eq(lines_with("told once"), 3, "%s", core.log);
+	cr_expect_eq(lines_with("status 400: too many labels: 31"), 1, "%s", core.log);
+	cr_expect_eq(lines_with("status 400: bytes in a label value: 0"), 1);
+	cr_expect_eq(lines_with("status 422: too many labels: 31"), 1);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 300, "all are counted");
+}
+
+Test(push, a_server_with_ever_new_words_is_quoted_once_a_minute, .timeout = 20)
+{
+	char words[32];
+
+	start(8, 0);
+	for (unsigned i = 0; i < 200; i++) {
+		(void)snprintf(words, sizeof(words), "%c%c", 'a' + (char)(i / 26),
+			       'a' + (char)(i % 26));
+		refuse(400, words, 0);
+		now -= 3590 * SP_NS_PER_S;
+	}
+
+	/* Eight kinds, and the first of the others: after it one in 60 s, of which 10 s are one. */
+	cr_expect_leq(lines_with("told once"), 8 + 200 / 6 + 1, "%u", lines_with("told once"));
+	cr_expect_geq(lines_with("told once"), 9);
+}
+
+Test(push, what_a_server_says_is_one_short_line, .timeout = 20)
+{
+	char words[SP_REPLY_BODY];
+
+	memset(words, 'x', sizeof(words) - 1);
+	words[sizeof(words) - 1] = '\0';
+	start(8, 0);
+	refuse(400,
+	       "a\r\nb\x1b[2J\xc2\x9b"
+	       "31m\xff\x7f",
+	       0);
+	refuse(413, words, 0);
+
+	cr_expect(core_logged("status 400: a  b [2J\xc2\xa0"
+			      "31m\xef\xbf\xbd "),
+		  "%s", core.log);
+	cr_expect_leq(strlen(strstr(core.log, "status 413")), 320, "%s", core.log);
 }
