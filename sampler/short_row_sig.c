@@ -50,8 +50,9 @@ SP_SIGSAFE bool sp_short_row_make(const struct sp_cfi_row *row, struct sp_short_
 		out->head = SP_SHORT_ROW_OUTERMOST;
 		return true;
 	}
-	/* Where the return address has a column of its own, the frame's pc is not its caller's. */
-	if (rules->cfa_how != SP_CFI_REGISTER ||
+	/* Where the return address has a column of its own, the frame's pc is not its caller's. And no
+	 * caller is where its sp points, though a damaged CIE may say so. */
+	if (rules->cfa_how != SP_CFI_REGISTER || row->return_reg == SP_ARCH_REG_SP ||
 	    (rules->how[row->return_reg] == SP_CFI_SAME && row->return_reg == SP_ARCH_REG_PC))
 		return false;
 	out->head = (uint64_t)rules->cfa_reg << SP_SHORT_ROW_CFA_SHIFT |

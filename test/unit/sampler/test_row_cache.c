@@ -212,6 +212,9 @@ Test(short_row, leaves_all_other_rows_to_the_long_form, .timeout = 20)
 	row = plain_row();
 	row.rules.how[SP_ARCH_REG_PC] = SP_CFI_SAME;
 	cr_assert(!sp_short_row_make(&row, &form));
+	row = plain_row();
+	row.return_reg = SP_ARCH_REG_SP;
+	cr_assert(!sp_short_row_make(&row, &form), "a CIE that calls sp the return address");
 }
 
 /* --- Identity ------------------------------------------------------------------------------------ */
