@@ -15,9 +15,10 @@
 #include "sampler/counters.h"
 #include "sampler/log.h"
 #include "sampler/sample.h"
+#include "sampler/sighting.h"
 #include "sampler/snapshot.h"
 
-#define SP_EXPORT_ABI 3U
+#define SP_EXPORT_ABI 4U
 #define SP_EXPORT_ENTRY "sp_export_run"
 
 /* Bits returned by sp_core_ops.wait */
@@ -51,7 +52,8 @@ struct sp_core_ops {
 
 	/*
 	 * Calls put for each sample in the ring, at most max, and removes it. The sample is only
-	 * valid during the call. Returns how many there were.
+	 * valid during the call. Returns how many there were. A record with SP_SAMPLE_OBJECT tells
+	 * which object the samples behind it mean (sighting.h).
 	 */
 	unsigned (*drain)(void (*put)(const struct sp_sample *s, void *arg), void *arg,
 			  unsigned max);
@@ -59,6 +61,9 @@ struct sp_core_ops {
 	/* The same for samples whose stack is still to be walked (unwind_snapshot.h). */
 	unsigned (*drain_snapshots)(void (*put)(const struct sp_snapshot *s, void *arg), void *arg,
 				    unsigned max);
+
+	/* Objects are told of once; from now on all are told of again. Any thread. */
+	void (*sight_again)(void);
 
 	/* Text of a span name id (label.h). Valid until exit. */
 	const char *(*label_text)(uint32_t id, size_t *len);

@@ -58,12 +58,28 @@ struct put_arg {
 	uint32_t epoch;
 };
 
+static void put_object(const struct sp_sample *s, struct put_arg *p)
+{
+	struct sp_sighting sighting;
+
+	if (s->depth * sizeof(s->pc[0]) < sizeof(sighting))
+		return;
+	memcpy(&sighting, s->pc, sizeof(sighting));
+	sp_modules_sight(p->x->modules, &sighting);
+	p->epoch = sp_modules_epoch(p->x->modules);
+}
+
 static void put_sample(const struct sp_sample *s, void *arg)
 {
 	const struct put_arg *p = arg;
 	const struct sp_core_ops *ops = p->x->ops;
-	unsigned loss = sp_stack_map_put(p->x->map, s, p->epoch);
+	unsigned loss;
 
+	if ((s->flags & SP_SAMPLE_OBJECT) != 0) {
+		put_object(s, arg);
+		return;
+	}
+	loss = sp_stack_map_put(p->x->map, s, p->epoch);
 	if ((s->flags & SP_SAMPLE_RESIDUAL) == 0)
 		p->x->sampled[s->span_id != 0]++;
 	if ((loss & SP_STACK_LOST) != 0)
@@ -89,12 +105,8 @@ static void put_snapshot(const struct sp_snapshot *snap, void *arg)
 
 static void drain(struct exporter *x)
 {
-	struct put_arg arg = {.x = x};
+	struct put_arg arg = {.x = x, .epoch = sp_modules_epoch(x->modules)};
 
-	/* Looking first gives the samples the epoch in which they were taken, or the one before it
-	 * ended: objects that vanished are still remembered. */
-	(void)sp_modules_refresh(x->modules);
-	arg.epoch = sp_modules_epoch(x->modules);
 	x->active = false;
 	/* Bounded, because the threads that fill the ring may be faster than we are. */
 	for (unsigned round = 0; round < SP_DRAIN_ROUNDS; round++) {
@@ -104,6 +116,10 @@ static void drain(struct exporter *x)
 		if (n < SP_DRAIN_MAX)
 			break;
 	}
+	/* Only now: the ring tells of the objects in the order in which they came and went, the
+	 * loader's list knows the present alone, which is what snapshots are walked in. */
+	(void)sp_modules_refresh(x->modules);
+	arg.epoch = sp_modules_epoch(x->modules);
 	if (x->ops->drain_snapshots(put_snapshot, &arg, SP_SNAPSHOTS_MAX) == 0)
 		return;
 	x->active = true;
@@ -144,6 +160,7 @@ static void begin_batch(struct exporter *x)
 {
 	/* What was gone before the batch that was just encoded is of no use to anyone. */
 	sp_modules_forget(x->modules, x->batch_epoch);
+	x->ops->sight_again();
 	x->batch_epoch = sp_modules_epoch(x->modules);
 	x->batch_mono_ns = sp_clock_mono_ns();
 	x->batch_real_ns = sp_clock_real_ns();

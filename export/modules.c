@@ -9,28 +9,26 @@
 #include "export/modules.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <link.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <unistd.h>
 
 #include "export/elf_notes.h"
+#include "export/module_name.h"
 
 #define SP_SIGHTINGS 32U /* new objects per pass over the list */
-#define SP_PATH_BYTES 1024U
+#define SP_RETURNS 64U   /* newest of the unloaded objects that a new one may be */
 
 struct item {
 	struct sp_module mod;
 	bool seen;
-	char text[2 * SP_PATH_BYTES]; /* path, then the path to show */
+	char text[2 * SP_MODULE_PATH_BYTES]; /* path, then the path to show */
 };
 
 struct sighting {
 	struct sp_module mod;
-	char path[SP_PATH_BYTES];
+	char path[SP_MODULE_PATH_BYTES];
 };
 
 struct sp_modules {
@@ -118,6 +116,17 @@ static bool same_object(const struct sp_module *a, const struct sp_module *b)
 	       memcmp(a->build_id, b->build_id, sizeof(a->build_id)) == 0;
 }
 
+/* The handler may see another end of an object than the loader shows. */
+static bool is_sighted(const struct item *it, const struct sighting *s)
+{
+	const struct sp_module *a = &it->mod;
+	const struct sp_module *b = &s->mod;
+
+	return a->bias == b->bias && a->build_id_len == b->build_id_len &&
+	       memcmp(a->build_id, b->build_id, sizeof(a->build_id)) == 0 &&
+	       (a->build_id_len != 0 || s->path[0] != '/' || strcmp(a->path, s->path) == 0);
+}
+
 /* Number of alive modules that begin at or below addr. */
 static uint32_t alive_upto(const struct sp_modules *m, uint64_t addr)
 {
@@ -156,55 +165,9 @@ static int see(struct dl_phdr_info *info, size_t size, void *arg)
 	m->fresh[m->fresh_n].mod = mod;
 	m->fresh[m->fresh_n].path[0] = '\0';
 	if (info->dlpi_name != NULL)
-		strncat(m->fresh[m->fresh_n].path, info->dlpi_name, SP_PATH_BYTES - 1);
+		strncat(m->fresh[m->fresh_n].path, info->dlpi_name, SP_MODULE_PATH_BYTES - 1);
 	m->fresh_n++;
 	return 0;
-}
-
-/* The program's own path; /proc/self/exe opens it even when it was replaced or deleted. */
-static void name_main(struct item *it, char *shown)
-{
-	static const char deleted[] = " (deleted)";
-	const size_t tail = sizeof(deleted) - 1;
-	ssize_t n;
-
-	(void)snprintf(it->text, SP_PATH_BYTES, "/proc/self/exe");
-	n = readlink(it->text, shown, SP_PATH_BYTES - 1);
-	if (n <= 0) {
-		(void)snprintf(shown, SP_PATH_BYTES, "[main]");
-		return;
-	}
-	shown[n] = '\0';
-	if ((size_t)n > tail && strcmp(shown + (size_t)n - tail, deleted) == 0)
-		shown[(size_t)n - tail] = '\0';
-}
-
-/* A relative name means the working directory of dlopen: resolve it while it is likely still that
- * one. */
-static void name_library(struct item *it, char *shown, const char *path)
-{
-	char resolved[PATH_MAX];
-
-	if (path[0] != '/' && realpath(path, resolved) != NULL)
-		path = resolved;
-	memcpy(it->text, path, strnlen(path, SP_PATH_BYTES - 1));
-	memcpy(shown, it->text, SP_PATH_BYTES);
-}
-
-/* The path to open and the path to show. */
-static void name_item(struct item *it, const char *path)
-{
-	char *shown = it->text + SP_PATH_BYTES;
-
-	if (it->mod.vdso)
-		(void)snprintf(shown, SP_PATH_BYTES, "[vdso]");
-	else if (it->mod.main)
-		name_main(it, shown);
-	else
-		name_library(it, shown, path);
-	it->mod.path = it->text;
-	it->mod.shown = shown;
-	it->mod.name = strrchr(shown, '/') != NULL ? strrchr(shown, '/') + 1 : shown;
 }
 
 static bool reserve(struct item ***list, uint32_t *cap, uint32_t want)
@@ -221,6 +184,18 @@ static bool reserve(struct item ***list, uint32_t *cap, uint32_t want)
 	return true;
 }
 
+/* What came back to where it was is the same object to all who remember it. */
+static uint32_t serial_of(struct sp_modules *m, const struct item *it)
+{
+	uint32_t end = m->dead_n > SP_RETURNS ? m->dead_n - SP_RETURNS : 0;
+
+	for (uint32_t i = m->dead_n; i-- != end;)
+		if (it->mod.build_id_len != 0 && same_object(&m->dead[i]->mod, &it->mod) &&
+		    strcmp(m->dead[i]->text, it->text) == 0)
+			return m->dead[i]->mod.serial;
+	return ++m->serials;
+}
+
 static int add_fresh(struct sp_modules *m, const struct sighting *s)
 {
 	struct item *it;
@@ -232,11 +207,11 @@ static int add_fresh(struct sp_modules *m, const struct sighting *s)
 	if (it == NULL)
 		return -ENOMEM;
 	it->mod = s->mod;
-	it->mod.serial = ++m->serials;
 	it->mod.born = m->epoch;
 	it->mod.died = SP_EPOCH_ALIVE;
 	it->seen = true;
-	name_item(it, s->path);
+	sp_module_name(&it->mod, s->path, it->text);
+	it->mod.serial = serial_of(m, it);
 	at = alive_upto(m, it->mod.lo);
 	memmove(m->alive + at + 1, m->alive + at, (m->alive_n - at) * sizeof(struct item *));
 	m->alive[at] = it;
@@ -308,6 +283,44 @@ int sp_modules_refresh(struct sp_modules *m)
 	} while (m->more && err == 0);
 	m->stale = err != 0;
 	return err;
+}
+
+/* As the handler found it; see read_info() for what the loader shows. */
+static void read_sighting(struct sp_module *mod, const struct sp_sighting *s)
+{
+	memset(mod, 0, sizeof(*mod));
+	mod->bias = s->bias;
+	mod->phdr = s->phdr;
+	mod->lo = UINT64_MAX;
+	for (uint64_t i = 0; i < s->loads && i < SP_SIGHTING_LOADS; i++)
+		read_load(mod, &(ElfW(Phdr)){.p_type = PT_LOAD,
+					     .p_flags = (ElfW(Word))s->load[i].flags,
+					     .p_offset = s->load[i].offset,
+					     .p_vaddr = s->load[i].vaddr,
+					     .p_memsz = s->load[i].memsz});
+	mod->build_id_len = s->build_id_len <= SP_BUILD_ID_MAX ? (uint8_t)s->build_id_len : 0;
+	memcpy(mod->build_id, s->build_id, mod->build_id_len);
+}
+
+void sp_modules_sight(struct sp_modules *m, const struct sp_sighting *s)
+{
+	struct sighting *fresh = &m->fresh[0];
+	uint32_t n;
+
+	read_sighting(&fresh->mod, s);
+	memcpy(fresh->path, s->path, sizeof(s->path));
+	fresh->path[sizeof(s->path) - 1] = '\0';
+	n = alive_upto(m, fresh->mod.lo);
+	if (fresh->mod.lo >= fresh->mod.hi || m->dead_n >= SP_MODULES_MAX ||
+	    (n != 0 && is_sighted(m->alive[n - 1], fresh)))
+		return;
+	/* The list may know better what is there now than what was there then. */
+	m->stale = true;
+	for (uint32_t i = 0; i < m->alive_n; i++)
+		m->alive[i]->seen = m->alive[i]->mod.hi <= fresh->mod.lo ||
+				    fresh->mod.hi <= m->alive[i]->mod.lo;
+	if (bury_unseen(m) == 0)
+		(void)add_fresh(m, fresh);
 }
 
 struct sp_modules *sp_modules_new(sp_phdr_iterate iterate)

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sampler/sighting.h"
+
 #define SP_MODULE_SEGMENTS 4U
 #define SP_MODULES_MAX 4096U
 #define SP_BUILD_ID_MAX 32U
@@ -23,7 +25,7 @@ struct sp_segment {
 };
 
 struct sp_module {
-	uint32_t serial; /* never used twice */
+	uint32_t serial; /* never of two objects; what is loaded again where it was keeps it */
 	uint32_t born;   /* first epoch it was seen in */
 	uint32_t died;   /* first epoch it was gone, or SP_EPOCH_ALIVE */
 	uint64_t bias;   /* runtime address minus ELF virtual address */
@@ -56,6 +58,12 @@ void sp_modules_free(struct sp_modules *m);
 /* Looks what was loaded and unloaded; cheap when nothing was. 0 or -ENOMEM (then some modules stay
  * unknown until the next refresh). */
 int sp_modules_refresh(struct sp_modules *m);
+
+/*
+ * The handler met this object before the samples that follow. If it is another one than is known at its
+ * addresses, that one is gone, and a new epoch begins.
+ */
+void sp_modules_sight(struct sp_modules *m, const struct sp_sighting *s);
 
 /* The function given to sp_modules_new(). */
 sp_phdr_iterate sp_modules_iterate(const struct sp_modules *m);

@@ -288,6 +288,7 @@ static void *background(void *arg SP_UNUSED)
 		.version = SP_VERSION,
 		.drain = ops_drain,
 		.drain_snapshots = ops_drain_snapshots,
+		.sight_again = sp_sighting_again,
 		.label_text = sp_label_text,
 		.counter_read = sp_count_read,
 		.counter_add = sp_count_add,

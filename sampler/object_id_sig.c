@@ -8,10 +8,7 @@
 #include "sampler/object_id_sig.h"
 
 #include <elf.h>
-#include <link.h>
 #include <stddef.h>
-
-#include "sampler/cursor_sig.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
@@ -39,8 +36,8 @@ static struct sp_cursor bytes_at(const struct sp_object *object, uint64_t offset
 	return c;
 }
 
-/* The hash of the build id among these notes, or 0. Names and values are padded to 4 bytes. */
-static uint64_t hash_notes(struct sp_cursor c, uint64_t hash)
+/* The build id among these notes. Names and values are padded to 4 bytes. */
+static struct sp_cursor find_id(struct sp_cursor c)
 {
 	for (unsigned n = 0; n < NOTES_MAX && sp_cursor_left(&c) > 0; n++) {
 		uint64_t name = sp_cursor_unsigned(&c, 4);
@@ -50,59 +47,73 @@ static uint64_t hash_notes(struct sp_cursor c, uint64_t hash)
 		if (name == NAME_BYTES && type == NT_GNU_BUILD_ID && bytes != 0 &&
 		    bytes <= ID_BYTES_MAX) {
 			sp_cursor_skip(&c, NAME_BYTES);
-			for (uint64_t i = 0; i + 4 <= bytes; i += 4)
-				hash = mixed(hash, sp_cursor_unsigned(&c, 4));
-			for (uint64_t i = bytes & ~UINT64_C(3); i < bytes; i++)
-				hash = mixed(hash, sp_cursor_u8(&c));
-			return c.failed ? 0 : hash;
+			c.failed = c.failed || bytes > sp_cursor_left(&c);
+			c.end = c.failed ? c.end : c.at + bytes;
+			return c;
 		}
 		sp_cursor_skip(&c, (name + 3) & ~UINT64_C(3));
 		sp_cursor_skip(&c, (bytes + 3) & ~UINT64_C(3));
 	}
-	return 0;
+	c.failed = true;
+	return c;
+}
+
+SP_SIGSAFE const ElfW(Phdr) * sp_object_headers(const struct sp_object *object, unsigned *n)
+{
+	static const unsigned char magic[] = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64};
+	const ElfW(Ehdr) *elf = (const void *)object->start;
+
+	*n = 0;
+	if (object->end - object->start < HEADERS_END)
+		return NULL;
+	for (unsigned i = 0; i < sizeof(magic); i++) {
+		if (elf->e_ident[i] != magic[i])
+			return NULL;
+	}
+	if (elf->e_phentsize != sizeof(ElfW(Phdr)) || elf->e_phoff % _Alignof(ElfW(Phdr)) != 0 ||
+	    elf->e_phoff > HEADERS_END ||
+	    elf->e_phoff + elf->e_phnum * sizeof(ElfW(Phdr)) > HEADERS_END)
+		return NULL;
+	*n = elf->e_phnum;
+	return (const void *)(object->start + elf->e_phoff);
 }
 
 /* Notes count only where the first segment, which is known to be there, holds them. */
-static uint64_t hash_headers(const struct sp_object *object, const ElfW(Ehdr) * elf, uint64_t hash)
+SP_SIGSAFE struct sp_cursor sp_object_build_id(const struct sp_object *object)
 {
-	uint64_t end = elf->e_phoff + elf->e_phnum * sizeof(ElfW(Phdr));
+	struct sp_cursor none = {.failed = true};
+	unsigned n = 0;
+	const ElfW(Phdr) *header = sp_object_headers(object, &n);
 	uint64_t first = 0;
 
-	if (elf->e_phoff % _Alignof(ElfW(Phdr)) != 0 || elf->e_phoff > HEADERS_END ||
-	    end > HEADERS_END)
-		return 0;
-	for (unsigned i = 0; i < elf->e_phnum; i++) {
-		const ElfW(Phdr) *header =
-			(const void *)(object->start + elf->e_phoff + i * sizeof(*header));
-		uint64_t found;
+	for (; n != 0; n--, header++) {
+		struct sp_cursor id;
 
 		if (header->p_type == PT_LOAD && header->p_offset == 0)
 			first = header->p_filesz;
 		if (header->p_type != PT_NOTE || header->p_offset > first ||
 		    header->p_filesz > first - header->p_offset)
 			continue;
-		found = hash_notes(bytes_at(object, header->p_offset, header->p_filesz), hash);
-		if (found != 0)
-			return found;
+		id = find_id(bytes_at(object, header->p_offset, header->p_filesz));
+		if (!id.failed)
+			return id;
 	}
-	return 0;
+	return none;
 }
 
 SP_SIGSAFE uint64_t sp_object_identity(const struct sp_object *object, bool permanent)
 {
-	static const unsigned char magic[] = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64};
 	uint64_t hash = mixed(mixed(object->start, object->end), object->eh_frame_hdr);
-	const ElfW(Ehdr) *elf = (const void *)object->start;
+	struct sp_cursor id;
 
 	if (permanent)
 		return hash | 1;
-	if (object->end - object->start < HEADERS_END)
+	id = sp_object_build_id(object);
+	if (id.failed)
 		return 0;
-	for (unsigned i = 0; i < sizeof(magic); i++) {
-		if (elf->e_ident[i] != magic[i])
-			return 0;
-	}
-	if (elf->e_phentsize != sizeof(ElfW(Phdr)))
-		return 0;
-	return hash_headers(object, elf, hash);
+	while (sp_cursor_left(&id) >= 4)
+		hash = mixed(hash, sp_cursor_unsigned(&id, 4));
+	while (sp_cursor_left(&id) != 0)
+		hash = mixed(hash, sp_cursor_u8(&id));
+	return hash;
 }

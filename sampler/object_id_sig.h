@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which object is mapped here: a number that stays the same as long as the same object is mapped at
- * the same place, and that no other object gets there. Context: SIG. Called by unwind_sig.c.
+ * the same place, and that no other object gets there. Context: SIG. Called by unwind_sig.c, sighting_sig.c.
  *
  * The loader's own counts of dlopen and dlclose cannot be read in a signal handler, and the
  * addresses that _dl_find_object gives may all return when a library is replaced by a newer build
@@ -10,10 +10,12 @@
 #ifndef SP_OBJECT_ID_SIG_H
 #define SP_OBJECT_ID_SIG_H
 
+#include <link.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "sampler/compiler.h"
+#include "sampler/cursor_sig.h"
 #include "sampler/ehframe_sig.h"
 
 /*
@@ -21,5 +23,11 @@
  * says that the loader never unmaps it (the program itself), so that it needs no build id.
  */
 SP_SIGSAFE uint64_t sp_object_identity(const struct sp_object *object, bool permanent);
+
+/* The object's program headers where they are mapped, NULL if they are not where linkers put them. */
+SP_SIGSAFE const ElfW(Phdr) * sp_object_headers(const struct sp_object *object, unsigned *n);
+
+/* The bytes of its build id where they are mapped; none if it has none. */
+SP_SIGSAFE struct sp_cursor sp_object_build_id(const struct sp_object *object);
 
 #endif

@@ -13,6 +13,8 @@
 #define SP_SAMPLE_OFF_STACK 4U /* sp was outside the thread's stack (coroutine, alternate stack) */
 /* No sample: CPU time that none stands for (residual.h). pc[] is the thread's start routine, if any. */
 #define SP_SAMPLE_RESIDUAL 8U
+/* No sample: an object that the samples behind it may be in. pc[] is a struct sp_sighting. */
+#define SP_SAMPLE_OBJECT 32U
 /* Inside the handler only: the call frame information is of a form that the exporter may read. */
 #define SP_SAMPLE_RETRY 16U
 

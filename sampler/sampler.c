@@ -11,6 +11,7 @@
 #include "sampler/label.h"
 #include "sampler/row_cache.h"
 #include "sampler/scope.h"
+#include "sampler/sighting.h"
 #include "sampler/signals.h"
 #include "sampler/span.h"
 #include "sampler/span_cpu.h"
@@ -83,6 +84,7 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 		return -ENOMEM;
 	/* Without it every frame is decoded anew, which is right and slow. */
 	(void)sp_row_cache_init();
+	sp_sighting_init(&h->ring);
 	err = choose_unwinder(cfg->unwind, lookup);
 	if (err != 0)
 		return err;
@@ -111,6 +113,7 @@ bool sp_sampler_forked(void)
 		return false;
 	sp_ring_reset(&sp_handler_setup.ring);
 	sp_ring_reset(&sp_handler_setup.snapshots);
+	sp_sighting_again();
 	sp_thread_forked();
 	sp_span_forked();
 	return sp_thread_own != NULL && sp_span_stack_peek(&sp_thread_own->spans, &e);

@@ -23,6 +23,7 @@
 #include "sampler/row_cache.h"
 #include "sampler/sample.h"
 #include "sampler/short_row_sig.h"
+#include "sampler/sighting.h"
 #include "sampler/stack_bounds_sig.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
@@ -122,11 +123,11 @@ static bool meet(uintptr_t pc, struct met *met)
 {
 	struct find_object_result found;
 	struct sp_object *object = &met->object;
-	bool program;
+	const void *map;
 
 	if (!loader_find(pc, &found) || found.eh_frame == NULL)
 		return false;
-	program = found.link_map == program_map;
+	map = found.link_map;
 	met->start = (uintptr_t)found.map_start;
 	met->end = (uintptr_t)found.map_end;
 	object->eh_frame_hdr = (uintptr_t)found.eh_frame;
@@ -140,7 +141,9 @@ static bool meet(uintptr_t pc, struct met *met)
 		if (!contains(object, object->eh_frame_hdr))
 			return false;
 	}
-	met->identity = sp_object_identity(object, program);
+	met->identity = sp_object_identity(object, map == program_map);
+	if (map != program_map)
+		sp_sighting_note(map, object, met->identity);
 	return true;
 }
 

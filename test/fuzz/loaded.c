@@ -15,12 +15,18 @@
 
 #include "export/mapped.h"
 #include "export/modules.h"
+#include "sampler/counters.h"
 #include "sampler/object_id_sig.h"
+#include "sampler/ring.h"
+#include "sampler/sighting.h"
 #include "test/fuzz/fuzz.h"
 
 #define PAGE 4096U
 #define IMAGE_MAX (16U * PAGE)
 #define HEADERS_MAX 7U
+
+/* counters.c needs all of the threads. */
+_Atomic uint64_t sp_counters[SP_COUNTER_N];
 
 static struct {
 	uint8_t *room; /* the image, and a page that nobody may touch */
@@ -130,6 +136,44 @@ static void ask_identity(void)
 	FUZZ_CHECK(sp_object_identity(&whole, false) == sp_object_identity(&whole, false));
 }
 
+static void put(const struct sp_sample *s, void *arg)
+{
+	struct sp_sighting sighting;
+
+	FUZZ_CHECK(s->flags == SP_SAMPLE_OBJECT && s->depth * sizeof(s->pc[0]) == sizeof(sighting));
+	memcpy(&sighting, s->pc, sizeof(sighting));
+	FUZZ_CHECK(strnlen(sighting.path, sizeof(sighting.path)) < sizeof(sighting.path));
+	sp_modules_sight(arg, &sighting);
+}
+
+static int iterate_nothing(sp_phdr_callback fn, void *arg)
+{
+	(void)fn;
+	(void)arg;
+	return 0;
+}
+
+/* The way of an object that the loader's list never showed. */
+static void ask_sighting(void)
+{
+	static struct sp_ring ring;
+	struct sp_object whole = {(uintptr_t)object.image, (uintptr_t)object.image + object.size,
+				  (uintptr_t)object.image + 64};
+	struct link_map map = {.l_addr = whole.start, .l_name = (char *)(uintptr_t) "/lib/x.so"};
+	struct sp_modules *m = sp_modules_new(iterate_nothing);
+
+	FUZZ_CHECK(m != NULL);
+	if (ring.word == NULL)
+		FUZZ_CHECK(sp_ring_init(&ring, 1 << 14) == 0);
+	sp_sighting_init(&ring);
+	sp_sighting_again();
+	sp_sighting_note(&map, &whole, sp_object_identity(&whole, false));
+	FUZZ_CHECK(sp_ring_drain(&ring, put, m, 2) <= 1);
+	(void)sp_modules_find(m, whole.start, sp_modules_epoch(m));
+	FUZZ_CHECK(sp_modules_refresh(m) == 0);
+	sp_modules_free(m);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (object.room == NULL)
@@ -146,5 +190,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	ask_modules();
 	ask_mapped();
 	ask_identity();
+	ask_sighting();
 	return 0;
 }

@@ -18,6 +18,7 @@ HOST_LIBS_spans += -lburn
 HOST_LIBS_plugin_host = -ldl
 HOST_LIBS_labels_opener = -ldl
 HOST_LIBS_copies = -ldl
+HOST_LIBS_reload = -ldl
 HOST_LIBS_absent = -ldl -Wl,--no-as-needed -labsent $(HOST_RPATH)
 HOST_LIBS_loading = -ldl -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/..'
 HOST_CFLAGS_labels = -DLABELS_WITH_SPANS
@@ -97,6 +98,21 @@ $(HOST_COPIES): $(B)/test/libcopy_%.so: test/hosts/lib/copy_plugin.c test/hosts/
 		$(HOST_COPY_FLAGS_$*) '-DFIXTURE_COPY="$* "' -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^)
 
 TEST_PROGRAMS += $(HOST_COPIES)
+
+# The same library four times: of one size, larger, and without a build id.
+HOST_RELOADS := $(addprefix $(B)/test/libreload_,a.so b.so c.so d.so)
+HOST_RELOAD_FLAGS_a := -DRELOAD_BYTES=64
+HOST_RELOAD_FLAGS_b := -DRELOAD_BYTES=64
+HOST_RELOAD_FLAGS_c := -DRELOAD_BYTES=40000
+HOST_RELOAD_FLAGS_d := -DRELOAD_BYTES=64 -Wl,--build-id=none
+
+$(HOST_RELOADS): $(B)/test/libreload_%.so: test/hosts/lib/reload.c test/hosts/host.h
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -DRELOAD_NAME=$* $(HOST_RELOAD_FLAGS_$*) \
+		-shared -Wl,-soname,$(@F) -o $@ $<
+
+TEST_PROGRAMS += $(HOST_RELOADS)
 
 $(B)/test/libabsent.so: test/hosts/absent.c test/hosts/host.h
 	@mkdir -p $(@D)

@@ -32,6 +32,11 @@ static unsigned drain_snapshots(void (*put)(const struct sp_snapshot *s, void *a
 	return 1;
 }
 
+static void sight_again(void)
+{
+	core.sightings_wanted++;
+}
+
 static const char *label_text(uint32_t id, size_t *len)
 {
 	const char *text =
@@ -114,6 +119,7 @@ void core_reset(void)
 		.version = "0.1.0",
 		.drain = drain,
 		.drain_snapshots = drain_snapshots,
+		.sight_again = sight_again,
 		.label_text = label_text,
 		.counter_read = counter_read,
 		.counter_add = counter_add,

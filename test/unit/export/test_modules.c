@@ -344,3 +344,123 @@ Test(modules, build_id_survives_damaged_notes, .timeout = 20)
 	memset(copy, 0xff, 8);
 	cr_expect_eq(sp_elf_build_id(copy, sizeof(copy), id, sizeof(id)), 0);
 }
+
+static struct sp_sighting sighting_of(const char *path, uint64_t bias, uint64_t bytes,
+				      uint8_t build)
+{
+	struct sp_sighting s = {.bias = bias,
+				.phdr = bias + 64,
+				.loads = 1,
+				.build_id_len = build != 0 ? 20 : 0,
+				.load = {{.vaddr = 0, .memsz = bytes, .flags = PF_R | PF_X}}};
+
+	memset(s.build_id, build, (size_t)s.build_id_len);
+	(void)snprintf(s.path, sizeof(s.path), "%s", path);
+	return s;
+}
+
+static const char *name_at(const struct sp_modules *m, uint64_t pc, uint32_t epoch)
+{
+	const struct sp_module *mod = sp_modules_find(m, pc, epoch);
+
+	return mod != NULL ? mod->name : "";
+}
+
+Test(modules, knows_what_was_only_ever_sighted, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(iterate_fakes);
+	struct sp_sighting s = sighting_of("/lib/brief.so", 0x10000, 0x2000, 1);
+	uint32_t epoch;
+
+	fakes = 0;
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	sp_modules_sight(m, &s);
+	epoch = sp_modules_epoch(m);
+	cr_expect_str_eq(name_at(m, 0x11fff, epoch), "brief.so");
+	cr_expect_str_eq(name_at(m, 0x12000, epoch), "");
+	cr_assert_eq(sp_modules_refresh(m), 0);
+
+	cr_expect_eq(sp_modules_find(m, 0x11000, epoch)->died, sp_modules_epoch(m),
+		     "the loader's list has it no more");
+	cr_expect_str_eq(name_at(m, 0x11000, epoch), "brief.so");
+	sp_modules_free(m);
+}
+
+Test(modules, an_epoch_ends_where_one_object_takes_the_place_of_another, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(iterate_fakes);
+	uint32_t epoch[60];
+	uint32_t serial[3];
+
+	fakes = 0;
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	for (unsigned i = 0; i < 60; i++) {
+		static const char *const path[] = {"/lib/a.so", "/lib/b.so", "/lib/c.so"};
+		/* The last one is larger, and begins before the others. */
+		struct sp_sighting s =
+			sighting_of(path[i % 3], i % 3 == 2 ? 0xf000 : 0x10000,
+				    i % 3 == 2 ? 0x3000 : 0x2000, (uint8_t)(1 + i % 3));
+
+		sp_modules_sight(m, &s);
+		sp_modules_sight(m, &s);
+		epoch[i] = sp_modules_epoch(m);
+	}
+	cr_assert_eq(sp_modules_refresh(m), 0);
+
+	for (unsigned i = 0; i < 60; i++) {
+		const struct sp_module *mod = sp_modules_find(m, 0x11000, epoch[i]);
+
+		cr_assert_eq(epoch[i], i);
+		cr_expect_eq(mod->name[0], "abc"[i % 3], "%u: %s", i, mod->name);
+		if (i < 3)
+			serial[i] = mod->serial;
+		cr_expect_eq(mod->serial, serial[i % 3], "caches know it by that");
+	}
+	sp_modules_free(m);
+}
+
+Test(modules, what_the_loader_lists_is_no_news_when_sighted, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(dl_iterate_phdr);
+	const struct sp_module *mod;
+	struct sp_sighting s = {.loads = 1};
+	uint32_t serial;
+
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	mod = sp_modules_find(m, (uintptr_t)&printf, 0);
+	cr_assert_not_null(mod);
+	serial = mod->serial;
+	s.bias = mod->bias;
+	s.build_id_len = mod->build_id_len;
+	memcpy(s.build_id, mod->build_id, mod->build_id_len);
+	s.load[0].vaddr = mod->lo - mod->bias;
+	/* As _dl_find_object has it: to the page. */
+	s.load[0].memsz = mod->hi - mod->lo + 100;
+	(void)snprintf(s.path, sizeof(s.path), "%s", mod->path);
+	sp_modules_sight(m, &s);
+
+	cr_expect_eq(sp_modules_epoch(m), 0);
+	cr_expect_eq(sp_modules_find(m, (uintptr_t)&printf, 0)->serial, serial);
+	sp_modules_free(m);
+}
+
+Test(modules, a_sighting_without_sense_changes_nothing, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(iterate_fakes);
+	struct sp_sighting s = sighting_of("/lib/odd.so", UINT64_MAX - 8, 4096, 1);
+
+	fakes = 0;
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	sp_modules_sight(m, &s);
+	s = sighting_of("", 0x1000, 0, 1);
+	sp_modules_sight(m, &s);
+	s = sighting_of("/lib/odd.so", 0x1000, 0x1000, 1);
+	s.loads = UINT64_MAX;
+	s.build_id_len = UINT64_MAX;
+	memset(s.path, 'x', sizeof(s.path));
+	sp_modules_sight(m, &s);
+
+	cr_expect_null(sp_modules_find(m, UINT64_MAX - 4, 0));
+	cr_expect_eq(sp_modules_find(m, 0x1800, 0)->build_id_len, 0);
+	sp_modules_free(m);
+}

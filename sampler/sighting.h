@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the handler tells the exporter of an object when it meets it for the first time: by the time the
+ * exporter looks, the object may be gone, and another one be mapped at its addresses. The record goes
+ * through the ring before the sample that met the object, so samples mean the object that was sighted
+ * last at their addresses before them. Nothing is hooked for it, and dlclose() costs nothing.
+ *
+ * Contexts: SIG (note), APP (init), BG (again).
+ */
+#ifndef SP_SIGHTING_H
+#define SP_SIGHTING_H
+
+#include <stdint.h>
+
+#include "sampler/compiler.h"
+#include "sampler/ehframe_sig.h"
+#include "sampler/ring.h"
+#include "sampler/sample.h"
+
+#define SP_SIGHTING_LOADS 8U
+#define SP_SIGHTING_ID_MAX 32U
+#define SP_SIGHTING_PATH_MAX 512U
+
+/* Stands where the frames of a sample with SP_SAMPLE_OBJECT would be. */
+struct sp_sighting {
+	uint64_t bias; /* runtime address minus ELF virtual address */
+	uint64_t phdr; /* where its program headers are */
+	uint64_t loads;
+	uint64_t build_id_len;
+	uint8_t build_id[SP_SIGHTING_ID_MAX];
+	struct {
+		uint64_t vaddr;
+		uint64_t memsz;
+		uint64_t offset;
+		uint64_t flags;
+	} load[SP_SIGHTING_LOADS];
+	char path[SP_SIGHTING_PATH_MAX]; /* as the loader has it */
+};
+
+_Static_assert(sizeof(struct sp_sighting) % 8 == 0 &&
+		       sizeof(struct sp_sighting) <= SP_FRAMES_MAX * sizeof(uint64_t),
+	       "a sighting is the frames of a sample");
+
+/* APP, at activation; where records go from then on. */
+void sp_sighting_init(struct sp_ring *ring);
+
+/* BG, and a forked child: every object is told of again when it is met next. */
+void sp_sighting_again(void);
+
+/*
+ * SIG. The object is mapped now: a frame of this walk is in it. link_map is the loader's; identity as
+ * of object_id_sig.h, 0 = none. A record that finds no room is tried again with the next sample.
+ */
+SP_SIGSAFE void sp_sighting_note(const void *link_map, const struct sp_object *object,
+				 uint64_t identity);
+
+/* For sighting*.c. A place of the table of objects that were told of. */
+#define SP_SIGHTING_SLOTS 512U
+#define SP_SIGHTING_WAYS 4U
+
+struct sp_sighting_slot {
+	_Atomic uintptr_t start; /* 0 = free */
+	_Atomic uintptr_t end;
+	_Atomic uint64_t stamp; /* of identity and generation; 0 = tell of it again */
+};
+
+struct sp_sighting_state {
+	struct sp_ring *ring; /* NULL until sp_sighting_init */
+	_Atomic uint64_t generation;
+	struct sp_sighting_slot slot[SP_SIGHTING_SLOTS];
+};
+
+extern struct sp_sighting_state sp_sighting_state;
+
+#endif

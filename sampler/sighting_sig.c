@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Telling of objects, once each, from where they are mapped.
+ * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS. Caller:
+ * unwind_sig.c. The thread runs in the object, or will return into it, so object and link map stay
+ * during the call; and of two objects at one address the first one's samples are all in the ring
+ * before the second one can be mapped.
+ */
+#include <link.h>
+#include <stddef.h>
+
+#include "sampler/counters.h"
+#include "sampler/object_id_sig.h"
+#include "sampler/sighting.h"
+
+#pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
+
+#define PATH_STEP UINT64_C(0x100000001b3)
+
+struct sp_sighting_state sp_sighting_state;
+
+static uint64_t mixed(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 29;
+}
+
+/* What tells an object without a build id from others at its address: its name. */
+static uint64_t by_name(const struct link_map *map, const struct sp_object *object)
+{
+	uint64_t hash = mixed(mixed(object->start, object->end), object->eh_frame_hdr);
+
+	for (unsigned i = 0; map->l_name[i] != '\0' && i < SP_SIGHTING_PATH_MAX; i++)
+		hash = (hash ^ (unsigned char)map->l_name[i]) * PATH_STEP;
+	return hash;
+}
+
+static struct sp_sighting_slot *ways_of(uintptr_t start)
+{
+	uint64_t hash = (uint64_t)start * UINT64_C(0x9e3779b97f4a7c15) >> 40;
+
+	return &sp_sighting_state
+			.slot[hash % (SP_SIGHTING_SLOTS / SP_SIGHTING_WAYS) * SP_SIGHTING_WAYS];
+}
+
+static bool is_told(uintptr_t start, uint64_t stamp)
+{
+	struct sp_sighting_slot *way = ways_of(start);
+
+	for (unsigned i = 0; i < SP_SIGHTING_WAYS; i++)
+		/* pairs with the release in remember(): its record is in the ring before our sample */
+		if (atomic_load_explicit(&way[i].start, memory_order_relaxed) == start)
+			return atomic_load_explicit(&way[i].stamp, memory_order_acquire) == stamp;
+	return false;
+}
+
+/* Whatever was at these addresses is gone, and when it comes back it is to be told of again. */
+static void forget_overlapped(const struct sp_object *object)
+{
+	for (unsigned i = 0; i < SP_SIGHTING_SLOTS; i++) {
+		struct sp_sighting_slot *slot = &sp_sighting_state.slot[i];
+		uintptr_t start = atomic_load_explicit(&slot->start, memory_order_relaxed);
+		uintptr_t end = atomic_load_explicit(&slot->end, memory_order_relaxed);
+
+		if (start != 0 && start < object->end && object->start < end)
+			atomic_store_explicit(&slot->stamp, 0, memory_order_relaxed);
+	}
+}
+
+/* In its own place, a free one, or that of another object, which will be told of once more. */
+static void remember(const struct sp_object *object, uint64_t stamp)
+{
+	struct sp_sighting_slot *way = ways_of(object->start);
+	struct sp_sighting_slot *to = &way[stamp >> 32 & (SP_SIGHTING_WAYS - 1)];
+
+	for (unsigned i = SP_SIGHTING_WAYS; i-- > 0;)
+		if (atomic_load_explicit(&way[i].start, memory_order_relaxed) == 0)
+			to = &way[i];
+	for (unsigned i = 0; i < SP_SIGHTING_WAYS; i++)
+		if (atomic_load_explicit(&way[i].start, memory_order_relaxed) == object->start)
+			to = &way[i];
+	/* A stamp is never right for another start, so a mixture of two writers' words is no harm. */
+	atomic_store_explicit(&to->end, object->end, memory_order_relaxed);
+	atomic_store_explicit(&to->start, object->start, memory_order_relaxed);
+	/* pairs with the acquire in is_told() */
+	atomic_store_explicit(&to->stamp, stamp, memory_order_release);
+}
+
+/* False if the object is not one that the exporter could look up by what is told of it. */
+static bool describe(const struct link_map *map, const struct sp_object *object,
+		     struct sp_sighting *s)
+{
+	unsigned headers = 0;
+	const ElfW(Phdr) *header = sp_object_headers(object, &headers);
+	struct sp_cursor id = sp_object_build_id(object);
+	unsigned i = 0;
+
+	s->bias = map->l_addr;
+	s->phdr = (uintptr_t)header;
+	s->loads = 0;
+	for (; headers != 0 && s->loads < SP_SIGHTING_LOADS; headers--, header++) {
+		if (header->p_type != PT_LOAD)
+			continue;
+		s->load[s->loads].vaddr = header->p_vaddr;
+		s->load[s->loads].memsz = header->p_memsz;
+		s->load[s->loads].offset = header->p_offset;
+		s->load[s->loads++].flags = header->p_flags;
+	}
+	s->build_id_len = 0;
+	while (sp_cursor_left(&id) != 0 && s->build_id_len < SP_SIGHTING_ID_MAX)
+		s->build_id[s->build_id_len++] = sp_cursor_u8(&id);
+	while (map->l_name[i] != '\0' && i < SP_SIGHTING_PATH_MAX - 1) {
+		s->path[i] = map->l_name[i];
+		i++;
+	}
+	s->path[i] = '\0';
+	return s->loads != 0 && i != 0 && map->l_name[i] == '\0' && sp_cursor_left(&id) == 0;
+}
+
+/* Not inlined: the record would lie on the stack of every step of a walk. */
+__attribute__((noinline)) static void tell(const struct link_map *map,
+					   const struct sp_object *object, uint64_t stamp)
+{
+	const uint16_t depth = sizeof(struct sp_sighting) / sizeof(uint64_t);
+	const uint16_t flags = SP_SAMPLE_OBJECT;
+	struct {
+		_Alignas(8) char head[offsetof(struct sp_sample, pc)];
+		struct sp_sighting sighting;
+	} record;
+	struct sp_ring_part part = {&record, sizeof(record)};
+
+	__builtin_memset(record.head, 0, sizeof(record.head));
+	__builtin_memcpy(record.head + offsetof(struct sp_sample, depth), &depth, sizeof(depth));
+	__builtin_memcpy(record.head + offsetof(struct sp_sample, flags), &flags, sizeof(flags));
+	if (describe(map, object, &record.sighting)) {
+		if (sp_ring_put_parts(sp_sighting_state.ring, &part, 1) != 0)
+			return;
+		sp_count(SP_COUNT_SAMPLES_PUT);
+	}
+	forget_overlapped(object);
+	remember(object, stamp);
+}
+
+SP_SIGSAFE void sp_sighting_note(const void *link_map, const struct sp_object *object,
+				 uint64_t identity)
+{
+	const struct link_map *map = link_map;
+	uint64_t stamp;
+
+	if (sp_sighting_state.ring == NULL || map == NULL || map->l_name == NULL)
+		return;
+	if (identity == 0)
+		identity = by_name(map, object);
+	stamp = mixed(identity,
+		      atomic_load_explicit(&sp_sighting_state.generation, memory_order_relaxed)) |
+		1;
+	if (!is_told(object->start, stamp))
+		tell(map, object, stamp);
+}

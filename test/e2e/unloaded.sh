@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Libraries that come and go between two looks at the loader's list, one at the addresses of the other:
+# each sample has the names of the library that was mapped when it was taken.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+readonly ROUNDS=50 MS=3
+libraries=("$TEST_LIBS"/libreload_{a,b,c,d}.so)
+
+# check NAME: no stack of it mixes libraries or lacks a name.
+check()
+{
+	build/spanprof-report --folded "$WORK/$1" >"$WORK/$1.folded"
+	python3 - "$WORK/$1.folded" <<'END' || fail "$1: see above"
+import re, sys
+
+seen, bad = {}, []
+for line in open(sys.argv[1]):
+    stack = line.rsplit(" ", 1)[0].split(";")
+    called = {m.group(1) for f in stack if (m := re.fullmatch(r"in_library_(.)", f))}
+    worked = {m.group(1) for f in stack if (m := re.fullmatch(r"work_of_(.)", f))}
+    at = next((i for i, f in enumerate(stack) if f.startswith("in_library_")), len(stack) - 1)
+    unnamed = [f for f in stack[at:] if f in ("[unknown]", "[anon]") or "+0x" in f]
+    # The library's first and last instructions are not yet, or no more, at work.
+    inside = len(stack) > at + 2
+    if unnamed or (called and inside and worked != called) or (worked and worked != called):
+        bad.append(line)
+    for library in worked:
+        seen[library] = seen.get(library, 0) + 1
+sys.stderr.writelines(bad[:20])
+if bad or sorted(seen) != ["a", "b", "c", "d"]:
+    sys.exit(f"{len(bad)} wrong stacks; worked in {sorted(seen)}")
+END
+}
+
+run plain "$HOSTS/reload" "$ROUNDS" "$MS" "${libraries[@]}"
+expect_rc plain 21
+mkdir "$WORK/once"
+# All of it in one profile: what is unloaded must be remembered until it is encoded.
+run_under once SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR="$WORK/once" SPANPROF_SAMPLE_RATE=500 \
+	SPANPROF_UPLOAD_INTERVAL=30s "$HOSTS/reload" "$ROUNDS" "$MS" "${libraries[@]}"
+expect_same plain once err rc
+[[ $(<"$WORK/once.out") != 'reused 0' ]] || fail "no library was at another one's addresses"
+check once
+
+# And in many: each batch knows what the batches before it forgot.
+mkdir "$WORK/often"
+run_under often SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR="$WORK/often" SPANPROF_SAMPLE_RATE=500 \
+	SPANPROF_UPLOAD_INTERVAL=200ms "$HOSTS/reload" "$ROUNDS" "$MS" "${libraries[@]}"
+expect_same plain often err rc
+(($(profiles_in "$WORK/often" | wc -l) > 2)) || fail "only $(profiles_in "$WORK/often" | wc -l) profiles"
+check often

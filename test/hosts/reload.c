@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads one library after the other, works in it and unloads it, so that most of them come and go
+ * between two looks of anybody at what is loaded, and take each other's addresses. Prints how many
+ * began where another one's bytes had just been. Usage: reload ROUNDS MS LIBRARY...
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+
+#include "test/hosts/host.h"
+
+#define KINDS 4
+
+/* A caller for each library, so that a stack tells in which one it is. */
+#define CALLER(name)                                                                               \
+	__attribute__((noinline)) static void name(void (*burn)(int), int ms)                      \
+	{                                                                                          \
+		burn(ms);                                                                          \
+		__asm__ volatile("" ::: "memory");                                                 \
+	}
+
+CALLER(in_library_a)
+CALLER(in_library_b)
+CALLER(in_library_c)
+CALLER(in_library_d)
+
+static void (*const caller[KINDS])(void (*burn)(int), int ms) = {in_library_a, in_library_b,
+								 in_library_c, in_library_d};
+
+static uintptr_t begin_of(void *handle)
+{
+	struct link_map *map = NULL;
+
+	HOST_CHECK(dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0);
+	return map->l_addr;
+}
+
+/* Where the library began. */
+static uintptr_t visit(const char *path, int kind, int ms)
+{
+	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	uintptr_t at;
+	void (*burn)(int);
+
+	if (handle == NULL)
+		fprintf(stderr, "%s\n", dlerror());
+	HOST_CHECK(handle != NULL);
+	burn = (void (*)(int))dlsym(handle, "burn");
+	HOST_CHECK(burn != NULL);
+	at = begin_of(handle);
+	caller[kind](burn, ms);
+	HOST_CHECK(dlclose(handle) == 0);
+	return at;
+}
+
+int main(int argc, char **argv)
+{
+	int rounds = argc > 3 ? atoi(argv[1]) : 0;
+	int libraries = argc - 3 < KINDS ? argc - 3 : KINDS;
+	uintptr_t last = 0;
+	unsigned reused = 0;
+
+	for (int i = 0; i < rounds * libraries; i++) {
+		uintptr_t at = visit(argv[3 + i % libraries], i % libraries, atoi(argv[2]));
+
+		reused += at <= last && last - at < 0x100000;
+		last = at;
+	}
+	printf("reused %u\n", reused);
+	return 21;
+}
