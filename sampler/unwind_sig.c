@@ -18,6 +18,7 @@
 #include "sampler/arch_sig.h"
 #include "sampler/cfi_sig.h"
 #include "sampler/counters.h"
+#include "sampler/crt_code_sig.h"
 #include "sampler/ehframe_sig.h"
 #include "sampler/object_id_sig.h"
 #include "sampler/row_cache.h"
@@ -206,6 +207,32 @@ static enum step step_kernel_frame(struct walk *w)
 	return STEP_INTERRUPTED;
 }
 
+/* Through code that brings no call frame information into an object which otherwise has it. */
+static enum step step_crt_code(struct walk *w, const struct met *met)
+{
+	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
+	uintptr_t code = w->regs.pc;
+	size_t bytes = met->end - code < SP_CRT_CODE_BYTES ? met->end - code : SP_CRT_CODE_BYTES;
+	struct sp_crt_frame frame;
+	uintptr_t fp;
+	uintptr_t pc;
+
+	/* Probed, because code need not be readable. */
+	if (bytes == 0 || !sp_stack_probe(&w->stack, code, (unsigned)bytes) ||
+	    !sp_crt_frame((const uint8_t *)code, bytes, &frame))
+		return STEP_FAILED;
+	if (!sp_stack_read(&w->stack, sp + frame.return_at, sizeof(pc), &pc) || pc < CODE_START)
+		return STEP_FAILED;
+	if (frame.fp_saved) {
+		if (!sp_stack_read(&w->stack, sp + frame.fp_at, sizeof(fp), &fp))
+			return STEP_FAILED;
+		sp_regs_set(&w->regs, SP_ARCH_REG_FP, fp);
+	}
+	sp_regs_set(&w->regs, SP_ARCH_REG_SP, sp + frame.return_at + sizeof(pc));
+	sp_regs_set_pc(&w->regs, pc);
+	return STEP_CALLER;
+}
+
 /* The last resort, for code without call frame information that keeps frame pointers (JIT). */
 static enum step step_frame_pointer(struct walk *w)
 {
@@ -291,6 +318,8 @@ __attribute__((noinline)) static enum step step_decoded(struct walk *w, const st
 		return step_kernel_frame(w);
 	if (!w->interrupted && at_function_start(w))
 		return STEP_FORGED;
+	if (met != NULL && step_crt_code(w, met) == STEP_CALLER)
+		return STEP_CALLER;
 	return step_frame_pointer(w);
 }
 
