@@ -26,6 +26,11 @@
 	1U              /* the process is about to end or exec: send what there is, within the
                             time left_ms() gives, then call flushed() */
 #define SP_WAIT_STOP 2U /* return from sp_export_run as soon as possible */
+/*
+ * The thread has to end soon, as the host waits for it, and another one will run the exporter again: keep what
+ * there is in *kept and return 0.
+ */
+#define SP_WAIT_LEAVE 4U
 
 /* What only the core knows, for the status file. */
 #define SP_CORE_SDKS_MAX 8U
@@ -49,6 +54,9 @@ struct sp_core_ops {
 	const struct sp_config *config; /* constant, valid until exit */
 	uint32_t pid;
 	const char *version; /* "0.1.0" */
+
+	/* The exporter's own: NULL at its start, and again when sp_export_run() is done for good. */
+	void **kept;
 
 	/*
 	 * Calls put for each sample in the ring, at most max, and removes it. The sample is only
@@ -78,7 +86,7 @@ struct sp_core_ops {
 
 	/*
 	 * Does the core's housekeeping (thread scan, counters) and sleeps up to timeout_ms or until
-	 * a flush or stop is asked for. Returns SP_WAIT_ bits, 0 on time-out. Call it at least once
+	 * a flush, stop or leave is asked for. Returns SP_WAIT_ bits, 0 on time-out. Call it at least once
 	 * a second and drain after each return.
 	 */
 	unsigned (*wait)(uint32_t timeout_ms);
@@ -95,9 +103,9 @@ struct sp_core_ops {
 };
 
 /*
- * Runs until told to stop. 0, or a negative errno when it could not start (then nothing was kept:
+ * Runs until told to stop or to leave. 0, or a negative errno when it could not start (then nothing was kept:
  * the core logs one line and stops sampling). ready is called once when the exporter is initialised
- * (libcurl included), before the first wait.
+ * (libcurl included), before the first wait. After a leave it goes on with the same ops.
  */
 int sp_export_run(const struct sp_core_ops *ops, void (*ready)(void));
 

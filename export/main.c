@@ -31,6 +31,8 @@
 #define SP_WAIT_ACTIVE_MS 250U
 #define SP_WAIT_IDLE_MS 1000U
 #define SP_WAIT_SENDING_MS 10
+/* For an answer that is about to come: cut off, a profile is sent again and may be there twice. */
+#define SP_LEAVE_GRACE_MS 500
 
 struct exporter {
 	const struct sp_core_ops *ops;
@@ -46,6 +48,7 @@ struct exporter {
 	unsigned asked; /* SP_WAIT_ bits that wait() returned and nobody has served yet */
 	bool active;    /* the last drain found samples */
 	bool flushing;
+	uint64_t leave_ns; /* when a leave was first seen; 0 = none is asked for */
 	uint64_t tick_ns;
 	uint64_t batch_mono_ns;
 	int64_t batch_real_ns;
@@ -126,10 +129,19 @@ static void drain(struct exporter *x)
 	sp_unwinder_forget(x->unwinder);
 }
 
+static bool grace_is_over(struct exporter *x)
+{
+	uint64_t now = sp_clock_mono_ns();
+
+	if (x->leave_ns == 0)
+		x->leave_ns = now;
+	return now - x->leave_ns >= SP_LEAVE_GRACE_MS * SP_NS_PER_MS;
+}
+
 /*
- * While a request is on its way: keep draining, and notice that the process wants to end. The core
- * lets a host fork only while we are in wait(), so the time is spent there and not in libcurl; at
- * the end of the process, when wait() returns at once, libcurl sleeps.
+ * While a request is on its way: keep draining, and notice that the process wants to end, or that
+ * this thread has to. The core lets a host fork only while we are in wait(), so the time is spent
+ * there and not in libcurl; when wait() returns at once, libcurl sleeps.
  */
 static int while_sending(void *arg)
 {
@@ -137,8 +149,12 @@ static int while_sending(void *arg)
 	bool ending = x->ops->flush_pending() != 0;
 	uint32_t left;
 
+	if ((x->asked & SP_WAIT_LEAVE) != 0)
+		ending = true;
 	x->asked |= x->ops->wait(ending ? 0 : SP_WAIT_SENDING_MS);
 	drain(x);
+	if (!x->ops->flush_pending() && (x->asked & SP_WAIT_LEAVE) != 0)
+		return grace_is_over(x) ? -1 : SP_WAIT_SENDING_MS;
 	if (!x->ops->flush_pending())
 		return 0;
 	/* A flush has newer samples to send as well: an upload that was under way when it began
@@ -290,7 +306,8 @@ static uint32_t wait_ms(const struct exporter *x)
 	return due < ms ? due : (uint32_t)ms;
 }
 
-static void loop(struct exporter *x)
+/* True if it is to go on in another thread. */
+static bool loop(struct exporter *x)
 {
 	for (;;) {
 		unsigned bits = x->asked | x->ops->wait(x->asked != 0 ? 0 : wait_ms(x));
@@ -301,7 +318,11 @@ static void loop(struct exporter *x)
 			flush(x);
 		if ((bits & SP_WAIT_STOP) != 0) {
 			abandon(x);
-			return;
+			return false;
+		}
+		if ((bits & SP_WAIT_LEAVE) != 0) {
+			x->leave_ns = 0;
+			return true;
 		}
 		if (sp_clock_mono_ns() >= x->tick_ns)
 			tick(x);
@@ -355,18 +376,23 @@ static int create(const struct sp_core_ops *ops, struct exporter **out)
 
 SP_EXPORT int sp_export_run(const struct sp_core_ops *ops, void (*ready)(void))
 {
-	struct exporter *x = NULL;
-	int err;
+	struct exporter *x;
+	int err = 0;
 
 	if (ops->abi != SP_EXPORT_ABI)
 		return -ENOTSUP;
-	err = create(ops, &x);
-	if (err == 0) {
-		ready();
-		write_status(x);
-		loop(x);
+	x = *ops->kept;
+	*ops->kept = NULL;
+	if (x == NULL) {
+		err = create(ops, &x);
+		if (err == 0) {
+			ready();
+			write_status(x);
+		}
 	}
-	if (x != NULL)
+	if (err == 0 && loop(x))
+		*ops->kept = x;
+	else if (x != NULL)
 		destroy(x);
 	return err;
 }

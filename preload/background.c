@@ -23,25 +23,19 @@
 #include "preload/exporter_path.h"
 #include "preload/fork_gate.h"
 #include "preload/guard.h"
+#include "preload/leave_gate.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "preload/sdk.h"
+#include "preload/upkeep.h"
 #include "sampler/counters.h"
 #include "sampler/handler.h"
 #include "sampler/label.h"
 #include "sampler/monotonic.h"
 #include "sampler/residual.h"
-#include "sampler/signals.h"
-#include "sampler/span_age.h"
 #include "sampler/span_table.h"
-#include "sampler/tasks.h"
 #include "sampler/thread.h"
-#include "sampler/timer.h"
 
-#define SCAN_NS (1 * SP_NS_PER_S)
-#define SWEEP_NS (30 * SP_NS_PER_S)
-/* Once the initial thread has ended we must not keep a finished process alive: look often. */
-#define SCAN_LAST_NS (20 * SP_NS_PER_MS)
 /* A program that enters by a _start of its own never tells that start-up is over. */
 #define LOAD_WAIT_NS (5 * SP_NS_PER_S)
 
@@ -55,10 +49,8 @@ static bool exit_registered;
 static _Atomic uint32_t flush_asked; /* futex the background thread sleeps on */
 static _Atomic uint32_t flush_done;  /* futex the flushing thread sleeps on */
 static _Atomic uint64_t flush_deadline_ns;
-static _Atomic bool running;
 static _Atomic uint32_t may_load; /* futex: 1 once start-up is over */
-static _Atomic bool main_ended;
-static uint32_t unarmed; /* threads of the host, at the last scan; the background thread's own */
+static void *exporter_kept;       /* what the exporter leaves for the next thread */
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
 {
@@ -124,7 +116,7 @@ static void ops_facts(struct sp_core_facts *out)
 	*out = (struct sp_core_facts){
 		.sampling = sp_life_active(),
 		.threads_armed = sp_thread_armed(),
-		.threads_unarmed = unarmed,
+		.threads_unarmed = sp_upkeep_unarmed(),
 		.spans_open = sp_span_table_count(),
 	};
 	for (unsigned sdk = 0; sdk < SP_SDK_N && out->sdks < SP_CORE_SDKS_MAX; sdk++) {
@@ -138,61 +130,8 @@ static void ops_facts(struct sp_core_facts *out)
 	}
 }
 
-static void check_signal(void)
-{
-	static bool told;
-
-	if (told || sp_signals_owned())
-		return;
-	told = true;
-	sp_count(SP_COUNT_SIGNAL_TAKEN);
-	sp_log(SP_LOG_WARN,
-	       "the program took signal %d, which sampling uses: profiling stops in this process "
-	       "(set SPANPROF_SIGNAL to another one)",
-	       sp_signals_number());
-	sp_life_fail();
-}
-
-/* Spans that never end, at least eight times in the longest age. */
-static void sweep_spans(void)
-{
-	static uint64_t next;
-	uint64_t max_age = config->max_span_age_ms * SP_NS_PER_MS;
-	uint64_t now = sp_monotonic_ns();
-
-	if (now < next)
-		return;
-	sp_span_age_sweep(now, max_age);
-	next = now + (max_age / 8 < SWEEP_NS ? max_age / 8 : SWEEP_NS);
-}
-
-/* The threads of the host have all ended: end too, so that the C library ends the process. */
-static bool last_one(uint64_t *next_scan)
-{
-	bool often = atomic_load_explicit(&main_ended, memory_order_relaxed);
-	uint32_t armed;
-	int others;
-
-	if (often && *next_scan > sp_monotonic_ns() + SCAN_LAST_NS)
-		*next_scan = 0;
-	if (sp_monotonic_ns() < *next_scan)
-		return false;
-	if (sp_life_active())
-		check_signal();
-	sp_descriptors_check_stderr();
-	sweep_spans();
-	others = sp_tasks_scan((uint32_t)syscall(SYS_gettid));
-	if (sp_life_active())
-		sp_residual_look();
-	armed = sp_thread_armed();
-	unarmed = others > 0 && (uint32_t)others > armed ? (uint32_t)others - armed : 0;
-	*next_scan = sp_monotonic_ns() + (often ? SCAN_LAST_NS : SCAN_NS);
-	return others == 0;
-}
-
 static unsigned ops_wait(uint32_t timeout_ms)
 {
-	static uint64_t next_scan;
 	uint64_t end = sp_monotonic_ns() + timeout_ms * SP_NS_PER_MS;
 
 	sp_fork_gate_yield();
@@ -201,7 +140,7 @@ static unsigned ops_wait(uint32_t timeout_ms)
 			sp_fork_gate_leave();
 			sp_end_gate_park();
 		}
-		if (last_one(&next_scan)) {
+		if (sp_upkeep_run(config)) {
 			atomic_store_explicit(&flush_deadline_ns,
 					      sp_monotonic_ns() +
 						      config->flush_timeout_ms * SP_NS_PER_MS,
@@ -214,11 +153,13 @@ static unsigned ops_wait(uint32_t timeout_ms)
 			sp_residual_flush();
 			return SP_WAIT_FLUSH;
 		}
+		if (sp_leave_gate_asked())
+			return SP_WAIT_LEAVE;
 		uint64_t now = sp_monotonic_ns();
 
 		if (now >= end)
 			return 0;
-		uint64_t until = next_scan < end ? next_scan : end;
+		uint64_t until = sp_upkeep_due_ns() < end ? sp_upkeep_due_ns() : end;
 
 		sp_end_gate_leave();
 		sp_fork_gate_leave();
@@ -275,17 +216,21 @@ static void wait_for_main(void)
 	uint64_t now;
 
 	while (atomic_load_explicit(&may_load, memory_order_acquire) == 0 && !ops_flush_pending() &&
-	       (now = sp_monotonic_ns()) < end)
+	       !sp_leave_gate_asked() && (now = sp_monotonic_ns()) < end)
 		futex_wait(&may_load, 0, end - now);
 }
 
-static void *background(void *arg SP_UNUSED)
+static void run_exporter(void)
 {
-	struct sp_core_ops ops = {
+	/* Outlives the thread: the exporter goes on with it after a leave. */
+	static struct sp_core_ops ops;
+
+	ops = (struct sp_core_ops){
 		.abi = SP_EXPORT_ABI,
 		.config = config,
 		.pid = (uint32_t)getpid(),
 		.version = SP_VERSION,
+		.kept = &exporter_kept,
 		.drain = ops_drain,
 		.drain_snapshots = ops_drain_snapshots,
 		.sight_again = sp_sighting_again,
@@ -299,21 +244,43 @@ static void *background(void *arg SP_UNUSED)
 		.flush_pending = ops_flush_pending,
 		.flushed = ops_flushed,
 	};
+	if (export_entry == NULL)
+		export_entry = load_exporter();
+	if (export_entry == NULL || export_entry(&ops, exporter_ready) != 0)
+		sp_life_fail();
+}
 
-	sp_guard_own_thread();
-	sp_thread_excluded = true;
-	sp_descriptors_detach();
+/* True if it is to go on after a leave, false if it has ended for good. */
+static bool work(void)
+{
+	bool waits = true;
+
 	wait_for_main();
+	if (sp_leave_gate_asked())
+		return true;
 	sp_fork_gate_enter();
 	if (sp_end_gate_enter()) {
-		if (export_entry == NULL)
-			export_entry = load_exporter();
-		if (export_entry == NULL || export_entry(&ops, exporter_ready) != 0)
-			sp_life_fail();
+		run_exporter();
+		waits = exporter_kept != NULL;
 		sp_end_gate_leave();
 	}
 	sp_fork_gate_leave();
-	atomic_store_explicit(&running, false, memory_order_release);
+	return waits;
+}
+
+static void *background(void *arg SP_UNUSED)
+{
+	sp_guard_own_thread();
+	sp_thread_excluded = true;
+	sp_leave_gate_arrived();
+	sp_descriptors_detach();
+	while (work()) {
+		if (!sp_leave_gate_go())
+			continue;
+		sp_residual_gone();
+		return NULL;
+	}
+	sp_leave_gate_absent();
 	ops_flushed();
 	return NULL;
 }
@@ -349,34 +316,69 @@ int sp_background_start(const struct sp_config *cfg)
 	int rc;
 
 	config = cfg;
-	atomic_store_explicit(&running, true, memory_order_release);
+	sp_leave_gate_present();
 	/* For an end before the exporter is loaded; exporter_ready() has the one after. */
 	if (!early_exit_registered)
 		early_exit_registered = atexit(at_exit) == 0;
 	rc = create_thread();
 	if (rc != 0)
-		atomic_store_explicit(&running, false, memory_order_relaxed);
+		sp_leave_gate_absent();
 	return rc;
 }
 
 void sp_background_may_load(void)
 {
 	atomic_store_explicit(&may_load, 1, memory_order_release);
-	if (atomic_load_explicit(&running, memory_order_relaxed))
+	if (sp_leave_gate_is_present())
 		futex_wake(&may_load);
 }
 
 void sp_background_main_ended(void)
 {
-	atomic_store_explicit(&main_ended, true, memory_order_relaxed);
+	sp_upkeep_main_ended();
 	futex_wake(&flush_asked);
+}
+
+bool sp_background_present(void)
+{
+	return sp_leave_gate_is_present();
+}
+
+static void wake(void)
+{
+	futex_wake(&flush_asked);
+	futex_wake(&may_load);
+}
+
+void sp_background_leave(void)
+{
+	static struct sp_log_site site;
+
+	if (!sp_leave_gate_close(wake))
+		sp_log_limited(
+			&site, SP_LOG_WARN,
+			"busy while the program changes its user or namespace: that call finds "
+			"a second thread in the process");
+}
+
+int sp_background_return(void)
+{
+	int err;
+
+	if (!sp_leave_gate_open())
+		return 0;
+	err = create_thread();
+	if (err != 0)
+		sp_leave_gate_absent();
+	return err;
 }
 
 void sp_background_forked(void)
 {
 	atomic_store_explicit(&flush_asked, 0, memory_order_relaxed);
 	atomic_store_explicit(&flush_done, 0, memory_order_relaxed);
-	atomic_store_explicit(&running, false, memory_order_relaxed);
+	exporter_kept = NULL;
+	sp_leave_gate_forked();
 	sp_end_gate_forked();
 }
 
@@ -385,13 +387,12 @@ void sp_background_flush(uint32_t timeout_ms)
 	uint64_t end = sp_monotonic_ns() + timeout_ms * SP_NS_PER_MS;
 	uint32_t mine;
 
-	if (timeout_ms == 0 || !atomic_load_explicit(&running, memory_order_acquire))
+	if (timeout_ms == 0 || !sp_leave_gate_is_present())
 		return;
 	atomic_store_explicit(&flush_deadline_ns, end, memory_order_relaxed);
 	mine = atomic_fetch_add_explicit(&flush_asked, 1, memory_order_release) + 1;
-	futex_wake(&flush_asked);
-	futex_wake(&may_load);
-	while (atomic_load_explicit(&running, memory_order_acquire)) {
+	wake();
+	while (sp_leave_gate_is_present()) {
 		uint32_t done = atomic_load_explicit(&flush_done, memory_order_acquire);
 		uint64_t now = sp_monotonic_ns();
 

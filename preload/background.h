@@ -23,6 +23,16 @@ void sp_background_main_ended(void);
 /* Forked child: the parent's thread is not here. */
 void sp_background_forked(void);
 
+/* Any context. There is a background thread. */
+bool sp_background_present(void);
+
+/*
+ * APP, around a call of the host that one thread more would spoil (leave_gate.h): the thread ends,
+ * with what the exporter has kept, and is made again. 0 or a negative errno: then there is none.
+ */
+void sp_background_leave(void);
+int sp_background_return(void);
+
 /* APP. Asks for a flush and waits for the answer, at most timeout_ms. */
 void sp_background_flush(uint32_t timeout_ms);
 

@@ -33,6 +33,7 @@ static pid_t active_pid;
 static struct sp_config config;
 static bool prepared;
 static _Atomic bool ended; /* what the exporter stands on may be torn down from now on */
+static bool stranded;      /* failed because our thread could not come back; a child may have one */
 
 /* glibc: nptl/register-atfork.c; what pthread_atfork() calls. Absent from other C libraries. */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
@@ -154,8 +155,9 @@ static void after_fork_in_child(void)
 	int saved = errno;
 	bool has_span;
 
-	if (was == SP_LIFE_OFF || was == SP_LIFE_FAILED || was == SP_LIFE_ASLEEP)
+	if (was == SP_LIFE_OFF || (was == SP_LIFE_FAILED && !stranded) || was == SP_LIFE_ASLEEP)
 		return;
+	stranded = false;
 	/* Without the guard our own thread creation would be taken for the host's. */
 	struct sp_guard g = sp_guard_enter();
 
@@ -190,6 +192,36 @@ void sp_life_end(void)
 		return;
 	atomic_store_explicit(&ended, true, memory_order_relaxed);
 	sp_end_gate_close();
+}
+
+bool sp_life_step_aside(bool for_good)
+{
+	int saved = errno;
+
+	/* A child of vfork shares our memory, and the thread is its parent's. */
+	if (!sp_background_present() || sp_guard_frame == UINTPTR_MAX || getpid() != active_pid ||
+	    atomic_load_explicit(&ended, memory_order_relaxed))
+		return false;
+	if (for_good)
+		sp_life_flush();
+	sp_background_leave();
+	errno = saved;
+	return true;
+}
+
+void sp_life_step_back(bool for_good)
+{
+	int saved = errno;
+
+	if (sp_background_return() != 0) {
+		stranded = true;
+		sp_life_fail();
+		sp_log(for_good ? SP_LOG_INFO : SP_LOG_WARN,
+		       "the background thread cannot come back after the program has changed its "
+		       "user or "
+		       "namespace: no more profiles of this process");
+	}
+	errno = saved;
 }
 
 void sp_life_load(char *const *envp)

@@ -64,4 +64,12 @@ void sp_life_end(void);
 /* BG. Turns sampling off for good; the host runs on. */
 void sp_life_fail(void);
 
+/*
+ * APP, around a call of the host that our thread would spoil (leave_gate.h): step_aside() says
+ * whether to step back. for_good: the call, or an earlier one, is of a kind after which the process
+ * cannot have a second thread; what there is is sent before. errno preserved.
+ */
+bool sp_life_step_aside(bool for_good);
+void sp_life_step_back(bool for_good);
+
 #endif

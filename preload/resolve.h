@@ -68,6 +68,19 @@
 	X(sigset) \
 	X(sigignore) \
 	X(siginterrupt) \
+	X(setuid) \
+	X(setgid) \
+	X(seteuid) \
+	X(setegid) \
+	X(setreuid) \
+	X(setregid) \
+	X(setresuid) \
+	X(setresgid) \
+	X(setgroups) \
+	X(initgroups) \
+	X(capset) \
+	X(unshare) \
+	X(setns) \
 	X(dlopen) \
 	X(dlerror) \
 	X(dlsym) \

@@ -33,6 +33,7 @@
 /* By how much ended threads' samples were ahead of their clocks. */
 static _Atomic uint64_t lead_ns;
 static uint64_t process_since_ns;
+static _Atomic uint64_t gone_ns;            /* CPU time of background threads that have ended */
 static struct sp_sample background_scratch; /* BG */
 
 static bool clock_ns(clockid_t clock, uint64_t *ns)
@@ -64,6 +65,7 @@ void sp_residual_start(void)
 	(void)clock_ns(CLOCK_PROCESS_CPUTIME_ID, &process_since_ns);
 	atomic_store_explicit(&sp_handler_setup.accounted_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&lead_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&gone_ns, 0, memory_order_relaxed);
 	if (own != NULL)
 		sp_residual_begin(own, atomic_load_explicit(&own->tid, memory_order_relaxed));
 }
@@ -176,10 +178,20 @@ static void settle_process(void)
 	uint64_t own = 0;
 	uint64_t now = 0;
 
-	if (!clock_ns(CLOCK_THREAD_CPUTIME_ID, &own) || !clock_ns(CLOCK_PROCESS_CPUTIME_ID, &now) ||
-	    now <= process_since_ns + own + accounted)
+	if (!clock_ns(CLOCK_THREAD_CPUTIME_ID, &own) || !clock_ns(CLOCK_PROCESS_CPUTIME_ID, &now))
+		return;
+	own += atomic_load_explicit(&gone_ns, memory_order_relaxed);
+	if (now <= process_since_ns + own + accounted)
 		return;
 	emit(&background_scratch, NULL, 0, now - process_since_ns - own - accounted);
+}
+
+void sp_residual_gone(void)
+{
+	uint64_t own = 0;
+
+	(void)clock_ns(CLOCK_THREAD_CPUTIME_ID, &own);
+	atomic_fetch_add_explicit(&gone_ns, own, memory_order_relaxed);
 }
 
 void sp_residual_flush(void)

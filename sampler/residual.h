@@ -40,4 +40,7 @@ void sp_residual_look(void);
 /* BG, before the last drain: everything, threads that ended without telling us included. */
 void sp_residual_flush(void);
 
+/* BG, last thing on a background thread that another one follows: its CPU time stays ours. */
+void sp_residual_gone(void);
+
 #endif

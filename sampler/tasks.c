@@ -80,6 +80,18 @@ static void visit(struct scan *s, const char *name)
 	sp_thread_enrol(tid);
 }
 
+/* In a pid namespace that nobody has mounted a /proc for, threads have other numbers there. */
+static bool numbers_are_ours(void)
+{
+	char text[16];
+	ssize_t len = readlink("/proc/self", text, sizeof(text) - 1);
+
+	if (len <= 0)
+		return false;
+	text[len] = '\0';
+	return parse_tid(text) == (uint32_t)getpid();
+}
+
 int sp_tasks_scan(uint32_t self)
 {
 	struct scan s = {.self = self, .leader = (uint32_t)getpid()};
@@ -87,9 +99,12 @@ int sp_tasks_scan(uint32_t self)
 		struct dirent64_head align;
 		char bytes[4096];
 	} buf;
-	int dir = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int dir;
 	long got;
 
+	if (!numbers_are_ours())
+		return -1;
+	dir = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return -1;
 	while ((got = syscall(SYS_getdents64, dir, buf.bytes, sizeof(buf.bytes))) > 0) {

@@ -43,9 +43,18 @@ static bool reserve_blocks(void)
 	return false;
 }
 
-int sp_thread_init(void)
+static void read_armed_max(void)
 {
 	struct rlimit pending = {0, 0};
+	uint32_t armed_max = SP_THREADS_MAX;
+
+	if (getrlimit(RLIMIT_SIGPENDING, &pending) == 0 && pending.rlim_cur / 2 < SP_THREADS_MAX)
+		armed_max = (uint32_t)(pending.rlim_cur / 2);
+	atomic_store_explicit(&TABLE->armed_max, armed_max, memory_order_relaxed);
+}
+
+int sp_thread_init(void)
+{
 	int saved = errno;
 
 	if (atomic_load_explicit(&TABLE->blocks, memory_order_relaxed) != NULL)
@@ -53,11 +62,7 @@ int sp_thread_init(void)
 	TABLE->by_tid = sp_arena_map(SP_TID_MAX * sizeof(TABLE->by_tid[0]));
 	if (TABLE->by_tid == NULL || !reserve_blocks())
 		return -ENOMEM;
-	uint32_t armed_max = SP_THREADS_MAX;
-
-	if (getrlimit(RLIMIT_SIGPENDING, &pending) == 0 && pending.rlim_cur / 2 < SP_THREADS_MAX)
-		armed_max = (uint32_t)(pending.rlim_cur / 2);
-	atomic_store_explicit(&TABLE->armed_max, armed_max, memory_order_relaxed);
+	read_armed_max();
 	errno = saved;
 	return 0;
 }
@@ -347,6 +352,7 @@ void sp_thread_forked(void)
 	sp_arena_wipe((void *)(uintptr_t)TABLE->by_tid, SP_TID_MAX * sizeof(TABLE->by_tid[0]));
 	atomic_store_explicit(&TABLE->free, 0, memory_order_relaxed);
 	atomic_store_explicit(&TABLE->armed, 0, memory_order_relaxed);
+	read_armed_max();
 	for (uint32_t i = 0; i < n; i++) {
 		struct sp_thread *t = sp_thread_at(i);
 

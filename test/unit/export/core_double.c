@@ -75,7 +75,7 @@ static unsigned wait_(uint32_t timeout_ms)
 	(void)timeout_ms;
 	bits = core.script != NULL ? core.script(core.waits) : SP_WAIT_STOP;
 	core.waits++;
-	if (bits != 0)
+	if ((bits & (SP_WAIT_FLUSH | SP_WAIT_STOP)) != 0)
 		core.pending = true;
 	return bits;
 }
@@ -117,6 +117,7 @@ void core_reset(void)
 		.config = &core.config,
 		.pid = 4711,
 		.version = "0.1.0",
+		.kept = &core.kept,
 		.drain = drain,
 		.drain_snapshots = drain_snapshots,
 		.sight_again = sight_again,

@@ -318,6 +318,62 @@ Test(run, a_stop_ends_an_upload_that_hangs, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1);
 }
 
+static unsigned leave(unsigned call)
+{
+	(void)call;
+	return SP_WAIT_LEAVE;
+}
+
+Test(run, after_a_leave_goes_on_with_what_it_had, .timeout = 20)
+{
+	unsigned fds = open_descriptors();
+	profile *p;
+
+	core.script = leave;
+	core_sample(1, 0, (void *)core_reset, NULL);
+	cr_assert_eq(sp_export_run(&core.ops, ready), 0);
+	cr_expect_not_null(core.kept);
+	cr_expect_eq(core.drained, 1);
+	cr_expect_eq(core.counter[SP_COUNT_FILES_WRITTEN], 0);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
+	cr_expect_eq(open_descriptors(), fds, "a descriptor is still open");
+
+	core.script = flush_then_stop;
+	core.waits = 0;
+	core_sample(2, 0, (void *)core_logged, NULL);
+	cr_assert_eq(sp_export_run(&core.ops, ready), 0);
+
+	p = read_only_profile();
+	cr_expect_eq(p->n_sample, 2);
+	cr_expect_eq(readies, 1);
+	cr_expect_null(core.kept);
+	profile_done(p);
+}
+
+static unsigned leave_during_upload(unsigned call)
+{
+	(void)call;
+	return calls_in_upload() >= 3 ? SP_WAIT_LEAVE : 0;
+}
+
+Test(run, a_leave_cuts_off_an_upload_that_hangs_and_keeps_its_profile, .timeout = 20)
+{
+	listen_in_silence();
+	core.script = leave_during_upload;
+	core_sample(1, 0, (void *)core_reset, NULL);
+
+	cr_assert_eq(sp_export_run(&core.ops, ready), 0);
+	cr_expect_not_null(core.kept);
+	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 0);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 0);
+
+	core.script = NULL;
+	core.flush_left = 0;
+	cr_assert_eq(sp_export_run(&core.ops, ready), 0);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 1, "it was still there");
+	cr_expect_null(core.kept);
+}
+
 static unsigned sample_during_upload(unsigned call)
 {
 	unsigned n = calls_in_upload();

@@ -11,7 +11,9 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "preload/background.h"
 #include "preload/guard.h"
@@ -27,6 +29,10 @@ static struct {
 	bool fails_at_once; /* it cannot load the exporter */
 	unsigned flushes;
 	uint32_t flush_ms;
+	unsigned leaves;
+	unsigned flushes_at_leave;
+	unsigned returns;
+	int refuse_return; /* errno of the return, 0 = it works */
 } background;
 
 static void *come_early(void *arg)
@@ -71,6 +77,25 @@ void sp_background_flush(uint32_t timeout_ms)
 {
 	background.flushes++;
 	background.flush_ms = timeout_ms;
+}
+
+bool sp_background_present(void)
+{
+	return background.started > 0 && background.refuse_return == 0;
+}
+
+void sp_background_leave(void)
+{
+	background.leaves++;
+	background.flushes_at_leave = background.flushes;
+	errno = EDOM;
+}
+
+int sp_background_return(void)
+{
+	background.returns++;
+	errno = EDOM;
+	return -background.refuse_return;
 }
 
 void sp_background_may_load(void)
@@ -237,4 +262,76 @@ Test(life, after_the_end_there_is_no_second_flush)
 	sp_life_end();
 
 	cr_assert_eq(background.flushes, 1);
+}
+
+Test(life, steps_aside_only_when_there_is_a_thread)
+{
+	load_with(NULL, NULL);
+	cr_assert_not(sp_life_step_aside(false));
+	cr_assert(sp_life_start());
+	errno = 4711;
+
+	cr_assert(sp_life_step_aside(false));
+	cr_assert_eq(background.leaves, 1);
+	cr_assert_eq(background.flushes, 0);
+	sp_life_step_back(false);
+	cr_assert_eq(background.returns, 1);
+	cr_assert_eq(errno, 4711);
+	cr_assert(sp_life_active());
+	cr_assert_eq(sp_thread_armed(), 1, "sampling goes on meanwhile");
+}
+
+Test(life, what_there_is_is_sent_before_the_thread_leaves_for_good)
+{
+	load_with(NULL, NULL);
+	cr_assert(sp_life_start());
+
+	cr_assert(sp_life_step_aside(true));
+
+	cr_assert_eq(background.flushes_at_leave, 1);
+}
+
+Test(life, on_our_own_thread_nobody_steps_aside)
+{
+	load_with(NULL, NULL);
+	cr_assert(sp_life_start());
+	sp_guard_own_thread();
+
+	cr_assert_not(sp_life_step_aside(false));
+	cr_assert_eq(background.leaves, 0);
+}
+
+Test(life, a_thread_that_cannot_come_back_ends_sampling_and_is_missed_no_more)
+{
+	load_with(NULL, NULL);
+	cr_assert(sp_life_start());
+	cr_assert(sp_life_step_aside(true));
+	background.refuse_return = EINVAL;
+
+	sp_life_step_back(true);
+
+	cr_assert_not(sp_life_active());
+	cr_assert_eq(sp_thread_armed(), 0, "nobody would drain the samples");
+	cr_assert_not(sp_life_step_aside(false));
+}
+
+Test(life, its_children_have_a_thread_again)
+{
+	int status;
+	pid_t child;
+
+	load_with("SPANPROF_PROFILE=always", NULL);
+	sp_life_main();
+	cr_assert(sp_life_step_aside(true));
+	background.refuse_return = EINVAL;
+	sp_life_step_back(true);
+	background.refuse_return = 0;
+
+	child = fork();
+	if (child == 0)
+		_exit(sp_life_active() && sp_thread_armed() == 1 && background.started == 2 ? 0
+											    : 1);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert_eq(status, 0);
+	cr_assert_not(sp_life_active(), "the parent stays as it is");
 }

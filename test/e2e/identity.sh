@@ -1,0 +1,140 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Programs that become somebody else, with the background thread about: another user with or without
+# its capabilities, another user namespace. They end as without us, and our thread has become what
+# they have become.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3 setpriv unshare capsh
+((EUID == 0)) || skip "only root may become somebody else"
+# Whoever the programs become may write here.
+chmod 755 "$WORK"
+readonly PROFILES=$WORK/profiles
+mkdir -m 777 "$PROFILES"
+export SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR=$PROFILES
+# A python3 that is a script of its own would be another program to change users in.
+PYTHON=$(python3 -c 'import sys; print(sys.executable)')
+readonly PYTHON
+
+# same NAME COMMAND...: out, err and exit status are as without the profiler.
+same()
+{
+	local name=$1
+
+	shift
+	run "$name.plain" "$@"
+	run_under "$name" "$@"
+	expect_same "$name.plain" "$name" out err rc
+}
+
+readonly WHO='id; grep -E "^(Cap|NoNewPrivs|Seccomp:)" /proc/self/status; echo done'
+same setpriv setpriv --reuid 65534 --regid 65534 --clear-groups sh -c "$WHO"
+same setpriv_ambient setpriv --reuid 65534 --clear-groups --inh-caps +chown --ambient-caps +chown sh -c "$WHO"
+same setpriv_bounding setpriv --bounding-set -sys_admin --inh-caps -all --no-new-privs sh -c "$WHO"
+same capsh capsh --keep=1 --uid=65534 --caps=cap_chown+p -- -c "$WHO"
+same capsh_user capsh --drop=cap_sys_admin --user=nobody -- -c "$WHO"
+same unshare_user unshare -U sh -c "$WHO"
+same unshare_root unshare -r sh -c "$WHO"
+same unshare_mounts unshare -rm sh -c "$WHO"
+# After that the program itself can have no second thread, but its child is profiled.
+same unshare_pids unshare -rpf sh -c "echo \$\$; $WHO"
+same unshare_all unshare -rmpuin --fork --mount-proc sh -c "echo \$\$; $WHO"
+for program in "su nobody -s /bin/sh -c" "runuser -u nobody -- sh -c" "chroot --userspec=65534:65534 / sh -c"; do
+	command -v "${program%% *}" >/dev/null || continue
+	read -ra words <<<"$program"
+	same "${words[0]}" "${words[@]}" "$WHO"
+done
+if command -v chpst >/dev/null; then
+	same chpst chpst -u nobody sh -c "$WHO"
+fi
+
+# What the threads of a process are, in one line each without repetition.
+readonly THREADS='
+import ctypes, glob, os, re, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+def threads():
+    texts = []
+    for path in glob.glob("/proc/self/task/*/status"):
+        with open(path) as file:
+            texts.append(re.findall("(?:Uid|Gid|Groups|Cap...|NoNewPrivs):.*", file.read()))
+    return texts
+# The profiler is two: wait for its thread as long as it takes to come back.
+def alike(wanted):
+    end = time.monotonic() + 20
+    while True:
+        now = threads()
+        if len(now) == wanted and all(t == now[0] for t in now):
+            return now[0]
+        if time.monotonic() > end:
+            sys.exit("not alike: %s" % now)
+        time.sleep(0.01)
+def work():
+    end = time.thread_time() + 0.1
+    while time.thread_time() < end: pass
+'
+readonly KEEP="$THREADS"'
+wanted = int(sys.argv[1])
+work()
+libc.prctl(8, 1, 0, 0, 0)
+os.setgroups([65534]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
+print(alike(wanted)); work()
+# Capabilities are one thread'\''s: ours has to lose them as well.
+class Header(ctypes.Structure): _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
+assert libc.capset(ctypes.byref(Header(0x20080522, 0)), (ctypes.c_uint32 * 6)()) == 0
+print(alike(wanted)); work()
+os.seteuid(65534)
+print(alike(wanted), ctypes.get_errno())
+assert libc.setuid(12345) == -1
+print(ctypes.get_errno(), alike(wanted)); work()'
+run keep.plain "$PYTHON" -S -c "$KEEP" 1
+mkdir -m 777 "$WORK/keep"
+run_under keep SPANPROF_OUTPUT_DIR="$WORK/keep" SPANPROF_UPLOAD_INTERVAL=200ms \
+	SPANPROF_STATUS_FILE="$WORK/keep/status" "$PYTHON" -S -c "$KEEP" 2
+expect_same keep.plain keep out err rc
+expect_rc keep 0
+report "$WORK/keep" "$WORK/keep.json"
+expect "$WORK/keep.json" 'd["total"]["ns"] > 0.39e9'
+expect "$WORK/keep/status" 'not any(d["loss"].values())'
+[[ $(stat -c %u "$WORK/keep/status") == 65534 ]] || fail "the status file is not of the new user"
+[[ $(stat -c %u "$(profiles_in "$WORK/keep" | tail -1)") == 65534 ]] || fail "nor is the last profile"
+
+# Again and again, as servers do that act for their clients; and while a fork is under way.
+readonly BACK_AND_FORTH="$THREADS"'
+wanted = int(sys.argv[1])
+for i in range(200):
+    os.seteuid(65534); os.seteuid(0)
+    if i % 50 == 0 and os.fork() == 0:
+        os.setegid(65534); work(); print(alike(wanted)[0]); sys.stdout.flush(); os._exit(0)
+    if i % 50 == 0: os.wait()
+print(alike(wanted)[0], os.geteuid()); work()'
+run forth.plain "$PYTHON" -S -c "$BACK_AND_FORTH" 1
+run_under forth "$PYTHON" -S -c "$BACK_AND_FORTH" 2
+expect_same forth.plain forth out err rc
+expect_rc forth 0
+
+# In the middle of an upload to a server that takes the profile and never answers: it is cut off, and
+# the profile stays. The host goes on once the server has it.
+"$PYTHON" -S -c '
+import socket, sys
+listener = socket.socket(); listener.bind(("127.0.0.1", 0)); listener.listen(8)
+with open(sys.argv[1] + ".new", "w") as file: file.write(str(listener.getsockname()[1]))
+import os; os.rename(sys.argv[1] + ".new", sys.argv[1])
+first = listener.accept()[0]; first.recv(1)
+open(sys.argv[2], "w").close()
+kept = [first]
+while True: kept.append(listener.accept()[0])' "$WORK/silent.port" "$WORK/silent.has_it" &
+STARTED+=("$!")
+disown
+poll_until 20 test -s "$WORK/silent.port" || fail "the silent server does not start"
+readonly UPLOADING="$THREADS"'
+while not os.path.exists(sys.argv[2]): work()
+libc.prctl(8, 1, 0, 0, 0)
+os.setresuid(65534, 65534, 65534)
+print(alike(int(sys.argv[1]))[0])'
+run uploading.plain "$PYTHON" -S -c "$UPLOADING" 1 /
+run_under uploading SPANPROF_UPLOAD_INTERVAL=200ms SPANPROF_FLUSH_TIMEOUT=0 SPANPROF_LOG_LEVEL=none \
+	SPANPROF_SERVER_ADDRESS="http://127.0.0.1:$(<"$WORK/silent.port")" \
+	"$PYTHON" -S -c "$UPLOADING" 2 "$WORK/silent.has_it"
+expect_same uploading.plain uploading out err rc
+expect_rc uploading 0
