@@ -9,7 +9,6 @@
 #include <link.h>
 #include <stddef.h>
 
-#include "sampler/counters.h"
 #include "sampler/object_id_sig.h"
 #include "sampler/sighting.h"
 
@@ -132,11 +131,9 @@ __attribute__((noinline)) static void tell(const struct link_map *map,
 	__builtin_memset(record.head, 0, sizeof(record.head));
 	__builtin_memcpy(record.head + offsetof(struct sp_sample, depth), &depth, sizeof(depth));
 	__builtin_memcpy(record.head + offsetof(struct sp_sample, flags), &flags, sizeof(flags));
-	if (describe(map, object, &record.sighting)) {
-		if (sp_ring_put_parts(sp_sighting_state.ring, &part, 1) != 0)
-			return;
-		sp_count(SP_COUNT_SAMPLES_PUT);
-	}
+	if (describe(map, object, &record.sighting) &&
+	    sp_ring_put_parts(sp_sighting_state.ring, &part, 1) != 0)
+		return;
 	forget_overlapped(object);
 	remember(object, stamp);
 }

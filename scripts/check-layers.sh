@@ -19,7 +19,7 @@ readonly ONE_HOME='
 include  ^libunwind                          export/unwind_snapshot\.c
 include  ^curl/                              export/http\.c
 include  ^protobuf-c/                        export/(pprof|push)\.c|export/report/.*
-own      \.pb-c\.h$                          export/(pprof|push)[a-z_]*\.c|export/report/.*
+own      \.pb-c\.h$                          export/(pprof|push)[a-z_]*\.[ch]|export/report/.*
 include  ^jansson\.h                         export/.*
 include  ^(elfutils/|dwarf\.h)               export/(lines|dwarf_index)\.[ch]
 include  ^(libelf\.h|gelf\.h)               export/(elf_file|symtab|plt|lines|fde_file)\.[ch]

@@ -149,6 +149,8 @@ static void *spawn(void *arg)
 static void check(const struct sp_sample *s, void *arg)
 {
 	(void)arg;
+	if ((s->flags & SP_SAMPLE_OBJECT) != 0)
+		return;
 	drained++;
 	broken += s->tid == 0 || s->weight == 0 || s->depth > SP_FRAMES_MAX;
 }

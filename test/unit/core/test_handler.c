@@ -102,6 +102,8 @@ static void expire(void)
 static void take(const struct sp_sample *s, void *arg)
 {
 	(void)arg;
+	if ((s->flags & SP_SAMPLE_OBJECT) != 0)
+		return;
 	last = *s;
 	seen.samples++;
 	seen.weight += s->weight;
@@ -112,7 +114,10 @@ static void take(const struct sp_sample *s, void *arg)
 
 static unsigned drain(void)
 {
-	return sp_ring_drain(&sp_handler_setup.ring, take, NULL, UINT32_MAX);
+	unsigned before = seen.samples;
+
+	(void)sp_ring_drain(&sp_handler_setup.ring, take, NULL, UINT32_MAX);
+	return seen.samples - before;
 }
 
 static void start_span(uint64_t id)
