@@ -25,6 +25,7 @@
 #include "preload/guard.h"
 #include "preload/leave_gate.h"
 #include "preload/life.h"
+#include "preload/loader_lock.h"
 #include "preload/resolve.h"
 #include "preload/sdk.h"
 #include "preload/upkeep.h"
@@ -260,6 +261,7 @@ static bool work(void)
 		return true;
 	sp_fork_gate_enter();
 	if (sp_end_gate_enter()) {
+		sp_loader_lock_find();
 		run_exporter();
 		waits = exporter_kept != NULL;
 		sp_end_gate_leave();

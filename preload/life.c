@@ -16,6 +16,7 @@
 #include "preload/end_gate.h"
 #include "preload/fork_gate.h"
 #include "preload/guard.h"
+#include "preload/loader_lock.h"
 #include "preload/loading.h"
 #include "preload/resolve.h"
 #include "sampler/counters.h"
@@ -155,6 +156,7 @@ static void after_fork_in_child(void)
 	int saved = errno;
 	bool has_span;
 
+	sp_loader_lock_forked();
 	if (was == SP_LIFE_OFF || (was == SP_LIFE_FAILED && !stranded) || was == SP_LIFE_ASLEEP)
 		return;
 	stranded = false;
