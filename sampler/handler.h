@@ -11,6 +11,7 @@
 #include "sampler/compiler.h"
 #include "sampler/config.h"
 #include "sampler/ring.h"
+#include "sampler/turns.h"
 
 /* What the handler works with; written at activation before the first timer is armed. */
 struct sp_handler_setup {
@@ -27,6 +28,14 @@ struct sp_handler_setup {
 	bool mark; /* tell the table which spans have samples */
 };
 extern struct sp_handler_setup sp_handler_setup;
+
+struct sp_thread;
+
+/*
+ * The calling thread or its handler. What a sample of the thread taken now is labelled with; returns
+ * the table's reference to the span whose id that is, 0 = no id, or unknown there.
+ */
+SP_SIGSAFE uint32_t sp_handler_label(const struct sp_thread *t, struct sp_turn_label *out);
 
 SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext);
 

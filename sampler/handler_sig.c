@@ -32,24 +32,21 @@ static struct sp_thread *timer_thread(const siginfo_t *si)
 	return sp_thread_at((uint32_t)value);
 }
 
-/* Returns the table's reference to the span whose id is the label; 0 = no id, or unknown there. */
-static uint32_t label(struct sp_sample *s, const struct sp_thread *t)
+SP_SIGSAFE uint32_t sp_handler_label(const struct sp_thread *t, struct sp_turn_label *out)
 {
 	bool root = sp_handler_setup.id_scope == SP_SCOPE_ROOT;
 	struct sp_span_entry e;
 
-	s->span_id = 0;
-	s->name_id = 0;
-	memset(s->trace_id, 0, sizeof(s->trace_id));
+	memset(out, 0, sizeof(*out));
 	if (!sp_span_stack_peek(&t->spans, &e))
 		return 0;
 	if (sp_handler_setup.id_scope != SP_SCOPE_NONE)
-		s->span_id = root ? e.root_id : e.span_id;
+		out->span_id = root ? e.root_id : e.span_id;
 	if (sp_handler_setup.name_scope != SP_SCOPE_NONE)
-		s->name_id =
+		out->name_id =
 			sp_handler_setup.name_scope == SP_SCOPE_ROOT ? e.root_name_id : e.name_id;
 	if (sp_handler_setup.trace_id)
-		memcpy(s->trace_id, e.trace_id, sizeof(s->trace_id));
+		memcpy(out->trace_id, e.trace_id, sizeof(out->trace_id));
 	return root ? e.root_ref : e.ref;
 }
 
@@ -57,6 +54,7 @@ static void account(struct sp_thread *t, uint64_t ns)
 {
 	atomic_fetch_add_explicit(&t->residual.settled_ns, ns, memory_order_relaxed);
 	atomic_fetch_add_explicit(&sp_handler_setup.accounted_ns, ns, memory_order_relaxed);
+	sp_turns_restart(&t->turns);
 }
 
 /*
@@ -105,8 +103,12 @@ static bool put(struct sp_thread *t, const void *ucontext)
 static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext)
 {
 	struct sp_sample *s = &t->scratch;
-	uint32_t span = label(s, t);
+	struct sp_turn_label label;
+	uint32_t span = sp_handler_label(t, &label);
 
+	s->span_id = label.span_id;
+	s->name_id = label.name_id;
+	memcpy(s->trace_id, label.trace_id, sizeof(s->trace_id));
 	s->tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
 	s->weight = 1U + (si->si_overrun > 0 ? (uint32_t)si->si_overrun : 0U);
 	if (!put(t, ucontext)) {

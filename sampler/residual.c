@@ -20,6 +20,7 @@
 #include "sampler/thread.h"
 #include "sampler/thread_table.h"
 #include "sampler/timer.h"
+#include "sampler/turns.h"
 
 #define TABLE (&sp_thread_table)
 /*
@@ -56,6 +57,7 @@ void sp_residual_begin(struct sp_thread *t, uint32_t tid)
 	(void)clock_ns(SP_THREAD_CPU_CLOCK(tid), &now);
 	atomic_store_explicit(&t->residual.since_ns, now, memory_order_relaxed);
 	atomic_store_explicit(&t->residual.settled_ns, 0, memory_order_relaxed);
+	sp_turns_restart(&t->turns);
 }
 
 void sp_residual_start(void)
@@ -82,7 +84,15 @@ static void put(struct sp_sample *s, uint64_t ns)
 	atomic_fetch_add_explicit(&sp_handler_setup.accounted_ns, ns, memory_order_relaxed);
 }
 
-static void emit(struct sp_sample *s, const struct sp_thread *t, uint32_t tid, uint64_t ns)
+static void put_all(struct sp_sample *s, uint64_t ns)
+{
+	for (; ns > RECORD_NS_MAX; ns -= RECORD_NS_MAX)
+		put(s, RECORD_NS_MAX);
+	put(s, ns);
+}
+
+/* A record of that thread, without a label. */
+static void begin(struct sp_sample *s, const struct sp_thread *t, uint32_t tid)
 {
 	memset(s, 0, offsetof(struct sp_sample, pc));
 	s->tid = tid;
@@ -91,9 +101,16 @@ static void emit(struct sp_sample *s, const struct sp_thread *t, uint32_t tid, u
 		s->pc[0] = (uintptr_t)t->start;
 		s->depth = 1;
 	}
-	for (; ns > RECORD_NS_MAX; ns -= RECORD_NS_MAX)
-		put(s, RECORD_NS_MAX);
-	put(s, ns);
+}
+
+static void put_labelled(void *arg, const struct sp_turn_label *label, uint64_t ns)
+{
+	struct sp_sample *s = arg;
+
+	s->span_id = label->span_id;
+	s->name_id = label->name_id;
+	memcpy(s->trace_id, label->trace_id, sizeof(s->trace_id));
+	put_all(s, ns);
 }
 
 /* What is left of ns after earlier leads were taken off. */
@@ -110,42 +127,47 @@ static uint64_t less_lead(uint64_t ns)
 	return ns - off;
 }
 
-/* Brings the thread's account to its clock, if it is behind by at least that, or always. */
-static void settle(struct sp_thread *t, uint64_t now, uint64_t at_least, struct sp_sample *scratch)
+/*
+ * Brings the thread's account to its clock, if it is behind by at least that, or always. Returns what
+ * there is to put down for it.
+ */
+static uint64_t settle(struct sp_thread *t, uint64_t now, uint64_t at_least)
 {
-	uint32_t tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
 	uint64_t since = atomic_load_explicit(&t->residual.since_ns, memory_order_relaxed);
 	uint64_t settled = atomic_load_explicit(&t->residual.settled_ns, memory_order_relaxed);
 	uint64_t used = now > since ? now - since : 0;
 
 	if (at_least != 0 && (used < settled || used - settled < at_least))
-		return;
+		return 0;
 	/* whoever is faster, a sample of the thread included, has settled it */
 	if (used == settled ||
 	    !atomic_compare_exchange_strong_explicit(&t->residual.settled_ns, &settled, used,
 						     memory_order_relaxed, memory_order_relaxed))
-		return;
+		return 0;
 	if (used < settled) {
 		atomic_fetch_add_explicit(&lead_ns, settled - used, memory_order_relaxed);
-		return;
+		return 0;
 	}
-	used = less_lead(used - settled);
-	if (used != 0)
-		emit(scratch, t, tid, used);
+	return less_lead(used - settled);
 }
 
 void sp_residual_end(struct sp_thread *t)
 {
-	uint64_t now;
-
 	bool busy = t->in_handler;
+	uint64_t now;
+	uint64_t ns;
 
 	if (sp_timer_period_ns() == 0 || !clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
 		return;
 	/* The block's sample is the handler's: should it come now, it finds it taken. */
 	t->in_handler = true;
 	atomic_signal_fence(memory_order_seq_cst);
-	settle(t, now, 0, &t->scratch);
+	ns = settle(t, now, 0);
+	if (ns != 0) {
+		begin(&t->scratch, t, atomic_load_explicit(&t->tid, memory_order_relaxed));
+		sp_turns_share(t, now, ns, put_labelled, &t->scratch);
+		sp_turns_restart(&t->turns);
+	}
 	atomic_signal_fence(memory_order_seq_cst);
 	t->in_handler = busy;
 }
@@ -158,9 +180,15 @@ static void settle_all(uint64_t at_least)
 		struct sp_thread *t = sp_thread_at(i);
 		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
 		uint64_t now;
+		uint64_t ns;
 
-		if (tid != 0 && clock_ns(SP_THREAD_CPU_CLOCK(tid), &now))
-			settle(t, now, at_least, &background_scratch);
+		if (tid == 0 || !clock_ns(SP_THREAD_CPU_CLOCK(tid), &now))
+			continue;
+		ns = settle(t, now, at_least);
+		if (ns == 0)
+			continue;
+		begin(&background_scratch, t, tid);
+		put_all(&background_scratch, ns);
 	}
 }
 
@@ -183,7 +211,8 @@ static void settle_process(void)
 	own += atomic_load_explicit(&gone_ns, memory_order_relaxed);
 	if (now <= process_since_ns + own + accounted)
 		return;
-	emit(&background_scratch, NULL, 0, now - process_since_ns - own - accounted);
+	begin(&background_scratch, NULL, 0);
+	put_all(&background_scratch, now - process_since_ns - own - accounted);
 }
 
 void sp_residual_gone(void)

@@ -28,7 +28,10 @@ void sp_residual_start(void);
 /* APP or BG: a block was bound to that thread. */
 void sp_residual_begin(struct sp_thread *t, uint32_t tid);
 
-/* APP, calling thread: it is about to end. */
+/*
+ * APP, calling thread: it or the process is about to end. What is its own goes under the spans that it
+ * was used in.
+ */
 void sp_residual_end(struct sp_thread *t);
 
 /*

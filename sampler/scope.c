@@ -11,6 +11,7 @@
 #include "sampler/span_stack.h"
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
+#include "sampler/turns.h"
 
 static enum sp_active_span source;
 
@@ -65,6 +66,7 @@ void sp_scope_attached(uint64_t token, const uint8_t *span_id)
 		return;
 	}
 	sp_span_cpu_change(t);
+	sp_turns_change(t);
 	if (span_id != NULL)
 		memcpy(&id, span_id, sizeof(id));
 	if (sp_span_table_by_id(id, &r))
@@ -80,5 +82,6 @@ void sp_scope_detached(uint64_t token, bool through)
 	if (t == NULL)
 		return;
 	sp_span_cpu_change(t);
+	sp_turns_change(t);
 	(void)sp_span_stack_pop_token(&t->spans, token, through);
 }

@@ -15,6 +15,7 @@
 #include "sampler/span_cpu.h"
 #include "sampler/span_stack.h"
 #include "sampler/thread.h"
+#include "sampler/turns.h"
 
 static uint64_t id_word(const uint8_t id[8])
 {
@@ -159,6 +160,7 @@ static bool finish(const struct sp_span_record *r, bool seen)
 {
 	/* while it can still be told whose time it is */
 	sp_span_cpu_change(sp_thread_own);
+	sp_turns_change(sp_thread_own);
 	if (!sp_span_table_close(r))
 		return false;
 	if (seen)
@@ -211,6 +213,7 @@ bool sp_span_started(const struct sp_span_start *s)
 	sp_span_cpu_begin(&r);
 	if (activates) {
 		sp_span_cpu_change(t);
+		sp_turns_change(t);
 		activate(t, &r, sp_scope_start_token(s->how));
 	}
 	return true;

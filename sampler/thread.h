@@ -19,6 +19,7 @@
 #include "sampler/residual.h"
 #include "sampler/sample.h"
 #include "sampler/span_stack.h"
+#include "sampler/turns.h"
 #include "sampler/unwind_sig.h"
 
 #define SP_THREADS_MAX 16384U
@@ -57,6 +58,7 @@ struct sp_thread {
 	struct sp_thread_counts counts;
 	struct sp_span_spare spare;
 	struct sp_residual residual;
+	struct sp_turns turns;
 	uint64_t span_cpu_ns; /* span_cpu.h: the thread's CPU clock at the last change */
 	struct sp_span_stack spans;
 	void *(*start)(void *); /* birth: what the host asked pthread_create to run */
