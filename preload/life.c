@@ -90,6 +90,8 @@ static bool start_by_winner(void)
 
 	active_pid = getpid();
 	if (err == 0) {
+		/* Before there is that thread: its CPU time is taken off what the process used since. */
+		sp_residual_start();
 		err = sp_background_start(&config);
 		if (err != 0)
 			sp_log(SP_LOG_WARN, "cannot create the background thread: "
@@ -99,7 +101,6 @@ static bool start_by_winner(void)
 		atomic_store_explicit(&sp_life_state, SP_LIFE_FAILED, memory_order_relaxed);
 		return false;
 	}
-	sp_residual_start();
 	sp_thread_rearm();
 	/*
 	 * pairs with the acquire in sp_life_start(): tables before "active". Not when the background
@@ -181,6 +182,9 @@ void sp_life_flush(void)
 	if (!sp_life_active() || sp_guard_frame == UINTPTR_MAX || getpid() != active_pid ||
 	    atomic_load_explicit(&ended, memory_order_relaxed))
 		return;
+	/* Whose its time was only the thread itself can tell; of the others the clocks alone speak. */
+	if (sp_thread_own != NULL)
+		sp_residual_end(sp_thread_own);
 	sp_background_flush(config.flush_timeout_ms);
 	errno = saved;
 }
