@@ -115,7 +115,7 @@ static long mappings(void)
 	return lines("/proc/self/maps", "", 0);
 }
 
-/* Those of the whole user, other processes' included: only a trend says something. */
+/* Those of the user in this user namespace, timers and other processes' included. */
 static long queued(void)
 {
 	return lines("/proc/self/status", "SigQ:\t", 1);
