@@ -113,14 +113,18 @@ static void put_labelled(void *arg, const struct sp_turn_label *label, uint64_t 
 	put_all(s, ns);
 }
 
-/* What is left of ns after earlier leads were taken off. */
+/*
+ * What is left of ns after earlier leads were taken off: of each thread at most a period, so that
+ * nobody pays for all others.
+ */
 static uint64_t less_lead(uint64_t ns)
 {
 	uint64_t lead = atomic_load_explicit(&lead_ns, memory_order_relaxed);
+	uint64_t most = ns < sp_timer_period_ns() ? ns : sp_timer_period_ns();
 	uint64_t off;
 
 	do {
-		off = lead < ns ? lead : ns;
+		off = lead < most ? lead : most;
 	} while (off != 0 && !atomic_compare_exchange_weak_explicit(&lead_ns, &lead, lead - off,
 								    memory_order_relaxed,
 								    memory_order_relaxed));

@@ -170,6 +170,28 @@ Test(residual, takes_a_lead_off_what_comes_later)
 	cr_expect_eq(drained(), 2 * SP_NS_PER_MS);
 }
 
+Test(residual, of_one_thread_pays_for_one_period_of_the_others_lead)
+{
+	for (int i = 0; i < 3; i++) {
+		background_ns = 0;
+		thread_ns = 0;
+		sp_residual_begin(thread, TID);
+		used(2 * SP_NS_PER_MS);
+		sampled(10 * SP_NS_PER_MS);
+		background_ns = thread_ns;
+		sp_residual_end(thread);
+	}
+	cr_expect_eq(drained(), 0);
+
+	thread_ns = 0;
+	background_ns = 0;
+	sp_residual_begin(thread, TID);
+	used(100 * SP_NS_PER_MS);
+	background_ns = thread_ns;
+	sp_residual_end(thread);
+	cr_expect_eq(drained(), 90 * SP_NS_PER_MS, "the others are 24 ms ahead");
+}
+
 Test(residual, of_a_thread_that_is_gone_is_in_the_processs_clock)
 {
 	used(30 * SP_NS_PER_MS);
