@@ -9,7 +9,7 @@ need python3
 readonly CLOCKS=$TEST_BUILD/test/accuracy/clocks
 # CPU time per thread, and of the mix: at 100 Hz a percentage point is 3.1 standard deviations after
 # four minutes, and 4.4 after eight.
-readonly SOAK=${SPANPROF_SOAK_SECONDS:-0}
+readonly SOAK=${SOAK_SECONDS:-0}
 readonly EACH_MS=$((SOAK > 0 ? SOAK * 100 : 600))
 readonly MIX_MS=$((SOAK > 0 ? SOAK * 800 : 2400))
 

@@ -6,7 +6,7 @@
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
-readonly SECONDS_EACH=${SPANPROF_SOAK_SECONDS:-6}
+readonly SECONDS_EACH=${SOAK_SECONDS:-6}
 readonly STORM=$TEST_BUILD/test/storm/storm
 readonly PLUGIN=$TEST_BUILD/test/storm/libstorm-plugin.so
 

@@ -25,6 +25,6 @@ TEST_PROGRAMS += $(B)/test/storm/storm $(B)/test/storm/libstorm-plugin.so
 
 .PHONY: soak
 soak: all test-programs ## storm, ten minutes each at 100 and 1,000 Hz, then accuracy at length (over an hour)
-	SPANPROF_SOAK_SECONDS=$${SPANPROF_SOAK_SECONDS:-600} bash test/e2e/storm.sh
-	SPANPROF_SOAK_SECONDS=$${SPANPROF_SOAK_SECONDS:-600} bash test/e2e/accuracy.sh
+	SOAK_SECONDS=$${SOAK_SECONDS:-600} bash test/e2e/storm.sh
+	SOAK_SECONDS=$${SOAK_SECONDS:-600} bash test/e2e/accuracy.sh
 	@echo "soak: clean"
