@@ -49,10 +49,28 @@ const struct sp_config *sp_life_config(void)
 	return &config;
 }
 
+static void give_up(enum sp_life_state state)
+{
+	atomic_store_explicit(&sp_life_state, state, memory_order_relaxed);
+	sp_thread_disarm_all();
+}
+
+void sp_life_stop(void)
+{
+	give_up(SP_LIFE_STOPPED);
+}
+
 void sp_life_fail(void)
 {
-	atomic_store_explicit(&sp_life_state, SP_LIFE_FAILED, memory_order_relaxed);
-	sp_thread_disarm_all();
+	give_up(SP_LIFE_FAILED);
+}
+
+/* There may be samples that have not been sent. */
+static bool may_flush(void)
+{
+	int now = atomic_load_explicit(&sp_life_state, memory_order_acquire);
+
+	return now == SP_LIFE_ACTIVE || now == SP_LIFE_STOPPED;
 }
 
 static void after_fork_in_child(void);
@@ -158,7 +176,10 @@ static void after_fork_in_child(void)
 	bool has_span;
 
 	sp_loader_lock_forked();
-	if (was == SP_LIFE_OFF || (was == SP_LIFE_FAILED && !stranded) || was == SP_LIFE_ASLEEP)
+	if (was == SP_LIFE_STOPPED)
+		atomic_store_explicit(&sp_life_state, SP_LIFE_FAILED, memory_order_relaxed);
+	if (was == SP_LIFE_OFF || was == SP_LIFE_STOPPED || was == SP_LIFE_ASLEEP ||
+	    (was == SP_LIFE_FAILED && !stranded))
 		return;
 	stranded = false;
 	/* Without the guard our own thread creation would be taken for the host's. */
@@ -179,7 +200,7 @@ void sp_life_flush(void)
 {
 	int saved = errno;
 
-	if (!sp_life_active() || sp_guard_frame == UINTPTR_MAX || getpid() != active_pid ||
+	if (!may_flush() || sp_guard_frame == UINTPTR_MAX || getpid() != active_pid ||
 	    atomic_load_explicit(&ended, memory_order_relaxed))
 		return;
 	/* Whose its time was only the thread itself can tell; of the others the clocks alone speak. */
@@ -191,7 +212,7 @@ void sp_life_flush(void)
 
 void sp_life_end(void)
 {
-	if (!sp_life_active())
+	if (!may_flush())
 		return;
 	sp_life_flush();
 	if (getpid() != active_pid || sp_guard_frame == UINTPTR_MAX)
@@ -220,7 +241,7 @@ void sp_life_step_back(bool for_good)
 	int saved = errno;
 
 	if (sp_background_return() != 0) {
-		stranded = true;
+		stranded = sp_life_active();
 		sp_life_fail();
 		sp_log(for_good ? SP_LOG_INFO : SP_LOG_WARN,
 		       "the background thread cannot come back after the program has changed its "

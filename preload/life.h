@@ -29,6 +29,7 @@ enum sp_life_state {
 	SP_LIFE_ASLEEP,   /* waiting for the first recorded span */
 	SP_LIFE_STARTING, /* one thread is setting up */
 	SP_LIFE_ACTIVE,
+	SP_LIFE_STOPPED, /* sampling was given up; what it has brought is still to be sent */
 	SP_LIFE_FAILED,
 };
 /* Written by life.c alone; every hooked call asks. */
@@ -39,7 +40,7 @@ static inline bool sp_life_wanted(void)
 {
 	int now = atomic_load_explicit(&sp_life_state, memory_order_relaxed);
 
-	return now != SP_LIFE_OFF && now != SP_LIFE_FAILED;
+	return now != SP_LIFE_OFF && now != SP_LIFE_STOPPED && now != SP_LIFE_FAILED;
 }
 
 /* Sampling is on. Any context. */
@@ -54,14 +55,17 @@ const struct sp_config *sp_life_config(void);
 
 /*
  * The process is about to end: sends what there is, waiting at most the configured flush time. No-op
- * when not active, on our own thread, and in a vfork child that shares our memory. APP.
+ * when never active, on our own thread, and in a vfork child that shares our memory. APP.
  */
 void sp_life_flush(void);
 
 /* The last flush: as sp_life_flush(), which does nothing from then on. At exit. */
 void sp_life_end(void);
 
-/* BG. Turns sampling off for good; the host runs on. */
+/* BG. Turns sampling off for good, with the background thread gone on; the host runs on. */
+void sp_life_stop(void);
+
+/* BG. The same, with nobody left to send what was sampled. */
 void sp_life_fail(void);
 
 /*

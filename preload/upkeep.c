@@ -38,7 +38,8 @@ static void check_signal(void)
 	       "the program took signal %d, which sampling uses: profiling stops in this process "
 	       "(set SPANPROF_SIGNAL to another one)",
 	       sp_signals_number());
-	sp_life_fail();
+	sp_life_stop();
+	sp_residual_stop();
 }
 
 /* Spans that never end, at least eight times in the longest age. */

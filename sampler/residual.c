@@ -35,7 +35,13 @@
 static _Atomic uint64_t lead_ns;
 static uint64_t process_since_ns;
 static _Atomic uint64_t gone_ns;            /* CPU time of background threads that have ended */
+static _Atomic bool stopped;
 static struct sp_sample background_scratch; /* BG */
+
+static bool counting(void)
+{
+	return sp_timer_period_ns() != 0 && !atomic_load_explicit(&stopped, memory_order_relaxed);
+}
 
 static bool clock_ns(clockid_t clock, uint64_t *ns)
 {
@@ -161,7 +167,7 @@ void sp_residual_end(struct sp_thread *t)
 	uint64_t now;
 	uint64_t ns;
 
-	if (sp_timer_period_ns() == 0 || !clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
+	if (!counting() || !clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
 		return;
 	/* The block's sample is the handler's: should it come now, it finds it taken. */
 	t->in_handler = true;
@@ -198,7 +204,7 @@ static void settle_all(uint64_t at_least)
 
 void sp_residual_look(void)
 {
-	if (sp_timer_period_ns() != 0)
+	if (counting())
 		settle_all(LOOK_NS + 2 * sp_timer_period_ns());
 }
 
@@ -229,8 +235,14 @@ void sp_residual_gone(void)
 
 void sp_residual_flush(void)
 {
-	if (sp_timer_period_ns() == 0)
+	if (!counting())
 		return;
 	settle_all(0);
 	settle_process();
+}
+
+void sp_residual_stop(void)
+{
+	sp_residual_flush();
+	atomic_store_explicit(&stopped, true, memory_order_relaxed);
 }

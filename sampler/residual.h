@@ -46,4 +46,7 @@ void sp_residual_flush(void);
 /* BG, last thing on a background thread that another one follows: its CPU time stays ours. */
 void sp_residual_gone(void);
 
+/* BG: sampling was given up. Settles everything up to now; what follows is nobody's to account for. */
+void sp_residual_stop(void);
+
 #endif

@@ -213,6 +213,20 @@ Test(residual, leaves_out_the_background_threads_own_time)
 	cr_expect_eq(drained(), 0);
 }
 
+Test(residual, ends_where_sampling_was_given_up)
+{
+	used(3 * SP_NS_PER_MS);
+	sp_residual_stop();
+	cr_expect_eq(drained(), 3 * SP_NS_PER_MS);
+
+	used(400 * SP_NS_PER_MS);
+	background_ns = thread_ns;
+	sp_residual_look();
+	sp_residual_end(thread);
+	sp_residual_flush();
+	cr_expect_eq(drained(), 0);
+}
+
 Test(residual, of_seconds_takes_several_records)
 {
 	used(9 * SP_NS_PER_S);

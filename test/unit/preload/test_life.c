@@ -231,6 +231,50 @@ Test(life, failed_it_samples_nothing_any_more)
 	cr_assert_eq(background.flushes, 0);
 }
 
+/* The host took the signal: the samples of before are still there, and the thread that sends them. */
+Test(life, stopped_it_samples_nothing_any_more_but_flushes)
+{
+	load_with(NULL, NULL);
+	cr_assert(sp_life_start());
+
+	sp_life_stop();
+
+	cr_assert_not(sp_life_active());
+	cr_assert_not(sp_life_wanted());
+	cr_assert_not(sp_life_start());
+	cr_assert_eq(sp_thread_armed(), 0);
+	sp_life_flush();
+	cr_assert_eq(background.flushes, 1);
+	sp_life_end();
+	cr_assert_eq(background.flushes, 2);
+	sp_life_flush();
+	cr_assert_eq(background.flushes, 2, "the end was the last one");
+}
+
+static int flushes_in_child(void)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		sp_life_flush();
+		sp_life_end();
+		_exit((int)background.flushes);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+Test(life, stopped_it_is_off_in_a_forked_child)
+{
+	load_with(NULL, NULL);
+	cr_assert(sp_life_start());
+	sp_life_stop();
+
+	cr_assert_eq(flushes_in_child(), 0);
+}
+
 Test(life, flushes_for_as_long_as_configured)
 {
 	load_with("SPANPROF_FLUSH_TIMEOUT=1500ms", NULL);
