@@ -9,6 +9,7 @@
 #include "export/pprof.h"
 #include "export/stack_map.h"
 #include "export/symbolize.h"
+#include "export/thread_names.h"
 
 /*
  * What a default server takes in one push: 16,000 samples, and 2 MiB uncompressed together with
@@ -20,6 +21,7 @@
 struct sp_encoder {
 	const struct sp_core_ops *ops;
 	struct sp_symbolizer *symbolizer;
+	const struct sp_thread_names *threads; /* NULL = no thread_name labels */
 	struct sp_pprof_limits limits;
 	struct sp_pprof_times times;
 };

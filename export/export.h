@@ -18,7 +18,7 @@
 #include "sampler/sighting.h"
 #include "sampler/snapshot.h"
 
-#define SP_EXPORT_ABI 4U
+#define SP_EXPORT_ABI 5U
 #define SP_EXPORT_ENTRY "sp_export_run"
 
 /* Bits returned by sp_core_ops.wait */

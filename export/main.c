@@ -22,6 +22,7 @@
 #include "export/stack_map.h"
 #include "export/status.h"
 #include "export/symbols.h"
+#include "export/thread_names.h"
 #include "export/unwind_snapshot.h"
 #include "export/upload.h"
 
@@ -40,6 +41,7 @@ struct exporter {
 	struct sp_symbols *symbols;
 	struct sp_unwinder *unwinder;
 	struct sp_stack_map *map;
+	struct sp_thread_names *threads; /* NULL = no thread_name labels */
 	struct sp_upload *upload;
 	struct sp_status *status; /* NULL = none is wanted */
 	uint64_t sampled[2];      /* outside of spans, in spans */
@@ -72,6 +74,18 @@ static void put_object(const struct sp_sample *s, struct put_arg *p)
 	p->epoch = sp_modules_epoch(p->x->modules);
 }
 
+static uint32_t thread_of(const struct exporter *x, const struct sp_sample *s)
+{
+	bool over = false;
+	uint32_t id = 0;
+
+	if (x->threads != NULL)
+		id = sp_thread_names_put(x->threads, s->thread_name, &over);
+	if (over)
+		x->ops->counter_add(SP_COUNT_THREAD_NAMES_OTHER, 1);
+	return id;
+}
+
 static void put_sample(const struct sp_sample *s, void *arg)
 {
 	const struct put_arg *p = arg;
@@ -82,7 +96,7 @@ static void put_sample(const struct sp_sample *s, void *arg)
 		put_object(s, arg);
 		return;
 	}
-	loss = sp_stack_map_put(p->x->map, s, p->epoch);
+	loss = sp_stack_map_put(p->x->map, s, p->epoch, thread_of(p->x, s));
 	if ((s->flags & SP_SAMPLE_RESIDUAL) == 0)
 		p->x->sampled[s->span_id != 0]++;
 	if ((loss & SP_STACK_LOST) != 0)
@@ -200,6 +214,7 @@ static void encode_batch(struct exporter *x)
 	struct sp_encoder e = {
 		.ops = x->ops,
 		.symbolizer = sp_symbols_symbolizer(x->symbols),
+		.threads = x->threads,
 		.limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES},
 		.times =
 			{
@@ -339,6 +354,7 @@ static void destroy(struct exporter *x)
 	sp_unwinder_free(x->unwinder);
 	sp_modules_free(x->modules);
 	sp_stack_map_free(x->map);
+	sp_thread_names_free(x->threads);
 	free(x);
 }
 
@@ -355,7 +371,10 @@ static int create(const struct sp_core_ops *ops, struct exporter **out)
 	x->modules = sp_modules_new(dl_iterate_phdr);
 	x->map = sp_stack_map_new(&sp_stack_limits_default);
 	x->unwinder = sp_unwinder_new(dl_iterate_phdr);
-	if (x->modules == NULL || x->map == NULL || x->unwinder == NULL)
+	if (ops->config->thread_name)
+		x->threads = sp_thread_names_new();
+	if (x->modules == NULL || x->map == NULL || x->unwinder == NULL ||
+	    (ops->config->thread_name && x->threads == NULL))
 		return -ENOMEM;
 	x->symbols = sp_symbols_new(ops, x->modules, pause_symbols, x);
 	if (x->symbols == NULL)

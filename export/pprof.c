@@ -19,7 +19,7 @@
 /* The server refuses label values longer than this; no other string needs more. */
 #define SP_PPROF_STRING_MAX 2048U
 #define SP_PPROF_COMMENTS_MAX 64U
-#define SP_PPROF_LABELS 3U
+#define SP_PPROF_LABELS 4U
 
 typedef Spanprof__Pprof__Profile pb_profile;
 typedef Spanprof__Pprof__Sample pb_sample;
@@ -50,7 +50,7 @@ struct sp_pprof {
 	int64_t comment[SP_PPROF_COMMENTS_MAX];
 	size_t comments;
 	pb_value_type type[3]; /* samples/count, cpu/nanoseconds, and the period's */
-	int64_t key_span_id, key_trace_id, key_span_name;
+	int64_t key_span_id, key_trace_id, key_span_name, key_thread_name;
 	size_t bytes;
 };
 
@@ -117,7 +117,8 @@ static int put_keys(struct sp_pprof *p)
 {
 	if (put_text(p, "span_id", &p->key_span_id) != 0 ||
 	    put_text(p, "span_name", &p->key_span_name) != 0 ||
-	    put_text(p, "trace_id", &p->key_trace_id) != 0)
+	    put_text(p, "trace_id", &p->key_trace_id) != 0 ||
+	    put_text(p, "thread_name", &p->key_thread_name) != 0)
 		return -ENOMEM;
 	return 0;
 }
@@ -312,6 +313,8 @@ static int put_labels(struct sp_pprof *p, pb_sample *pb, const struct sp_pprof_s
 		err = put_label(p, pb, p->key_span_name, s->span_name, s->span_name_len);
 	if (err == 0 && s->trace_id != NULL)
 		err = put_label(p, pb, p->key_trace_id, s->trace_id, strlen(s->trace_id));
+	if (err == 0 && s->thread_name != NULL)
+		err = put_label(p, pb, p->key_thread_name, s->thread_name, s->thread_name_len);
 	return err;
 }
 
@@ -319,7 +322,7 @@ int sp_pprof_sample(struct sp_pprof *p, const struct sp_pprof_sample *s)
 {
 	int64_t value[] = {s->count, s->ns};
 	pb_label label[SP_PPROF_LABELS];
-	pb_label *labels[SP_PPROF_LABELS] = {&label[0], &label[1], &label[2]};
+	pb_label *labels[SP_PPROF_LABELS] = {&label[0], &label[1], &label[2], &label[3]};
 	pb_sample pb = SPANPROF__PPROF__SAMPLE__INIT;
 	size_t before = p->out.len;
 

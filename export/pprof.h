@@ -48,6 +48,8 @@ struct sp_pprof_sample {
 	const char *trace_id;
 	const char *span_name; /* span_name_len bytes */
 	size_t span_name_len;
+	const char *thread_name; /* thread_name_len bytes */
+	size_t thread_name_len;
 };
 
 /* A point to go back to. */

@@ -19,7 +19,8 @@
 
 /* Set by us or per sample: a fixed label of this name would hide or replace it. */
 static const char *const reserved[] = {
-	"service_name", "pyroscope_spy", "span_id", "span_name", "trace_id", "profile_id",
+	"service_name", "pyroscope_spy", "span_id",     "span_name",
+	"trace_id",     "profile_id",    "thread_name",
 };
 
 /* Older servers refuse everything but [a-zA-Z_][a-zA-Z0-9_]*. */

@@ -10,7 +10,7 @@
 #include "sampler/config.h"
 
 /* The server allows 30 label names per series; some are left for the labels of samples. */
-#define SP_SERIES_MAX 26U
+#define SP_SERIES_MAX 25U
 
 struct sp_series {
 	struct sp_label label[SP_SERIES_MAX];

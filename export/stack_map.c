@@ -66,7 +66,8 @@ static uint32_t hash_entry(const struct sp_stack_labels *l, uint32_t stack)
 
 	memcpy(trace, l->trace_id, sizeof(trace));
 	h = mix(mix(l->span_id, trace[0]), trace[1]);
-	return (uint32_t)(mix(h, (uint64_t)l->name_id << 32 | stack) >> 32);
+	h = mix(h, (uint64_t)l->name_id << 32 | l->thread);
+	return (uint32_t)(mix(h, stack) >> 32);
 }
 
 /* Makes room for `want` items of an array that may hold at most `limit`. */
@@ -185,9 +186,11 @@ static struct sp_stack_entry *intern_entry(struct sp_stack_map *m, uint32_t stac
 	return &m->entry[m->entries++];
 }
 
-unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uint32_t epoch)
+unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uint32_t epoch,
+			  uint32_t thread)
 {
-	struct sp_stack_labels labels = {.span_id = s->span_id, .name_id = s->name_id};
+	struct sp_stack_labels labels = {
+		.span_id = s->span_id, .name_id = s->name_id, .thread = thread};
 	unsigned loss = SP_STACK_KEPT;
 	uint32_t stack = intern_stack(m, s, epoch, &loss);
 	struct sp_stack_entry *e;

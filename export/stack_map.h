@@ -22,12 +22,15 @@ struct sp_stack_limits {
 
 extern const struct sp_stack_limits sp_stack_limits_default;
 
+/* Compared as bytes: no padding. */
 struct sp_stack_labels {
 	uint64_t span_id;
 	uint8_t trace_id[16];
 	uint32_t name_id;
-	uint32_t reserved; /* 0: labels are compared as bytes */
+	uint32_t thread; /* thread_names.h; 0 = unknown, or not asked for */
 };
+
+_Static_assert(sizeof(struct sp_stack_labels) == 32, "no padding");
 
 struct sp_stack_entry {
 	struct sp_stack_labels labels;
@@ -58,8 +61,12 @@ struct sp_stack_map;
 struct sp_stack_map *sp_stack_map_new(const struct sp_stack_limits *limits);
 void sp_stack_map_free(struct sp_stack_map *m);
 
-/* Adds one sample. Returns sp_stack_loss bits. Never fails to count. */
-unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uint32_t epoch);
+/*
+ * Adds one sample, under the name of its thread if that is to be a label. Returns sp_stack_loss
+ * bits. Never fails to count.
+ */
+unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uint32_t epoch,
+			  uint32_t thread);
 
 /* Entries in order of first sight. */
 uint32_t sp_stack_map_entries(const struct sp_stack_map *m);

@@ -51,6 +51,7 @@ struct sp_config {
 	enum sp_label_scope span_name_scope;
 	enum sp_active_span active_span;
 	bool trace_id; /* label samples with trace_id */
+	bool thread_name;
 	enum sp_attributes_mode attributes;
 	bool span_cpu_time;
 	enum sp_symbolize_mode symbolize;

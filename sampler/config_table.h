@@ -126,6 +126,10 @@ struct sp_config_var {
 	X(TRACE_ID, BOOL, trace_id, \
 	  .source = {{"SPANPROF_TRACE_ID", SP_FORM_OWN}}, .fallback = "true", \
 	  .help = "Label samples with trace_id.") \
+	X(THREAD_NAME, BOOL, thread_name, \
+	  .source = {{"SPANPROF_THREAD_NAME", SP_FORM_OWN}}, .fallback = "false", \
+	  .help = "Label samples with thread_name, the kernel's name of the thread at that moment. Takes a " \
+		  "system call per sample; more than 256 different names become `(other)`.") \
 	X(MAX_SPAN_NAMES, INTEGER, max_span_names, \
 	  .source = {{"SPANPROF_MAX_SPAN_NAMES", SP_FORM_OWN}}, \
 	  .min = 1, .max = SP_LABEL_MAX_NAMES, .fallback = "1000", \

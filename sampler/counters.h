@@ -39,6 +39,7 @@
 	X(SPAN_TABLE_FULL, "span_table_full", 1) \
 	X(SPAN_NO_THREAD, "span_without_thread_block", 1) \
 	X(NAMES_OTHER, "span_names_over_limit", 1) \
+	X(THREAD_NAMES_OTHER, "thread_names_over_limit", 1) \
 	X(THREADS_UNARMED, "threads_unarmed", 1) \
 	X(SIGNAL_TAKEN, "signal_taken_by_host", 1) \
 	X(STACKS_OTHER, "stacks_over_limit", 1) \

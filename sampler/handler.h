@@ -25,6 +25,7 @@ struct sp_handler_setup {
 	enum sp_label_scope id_scope;
 	enum sp_label_scope name_scope;
 	bool trace_id;
+	bool thread_name;
 	bool mark; /* tell the table which spans have samples */
 };
 extern struct sp_handler_setup sp_handler_setup;

@@ -16,6 +16,7 @@
 #include "sampler/snapshot.h"
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
+#include "sampler/thread_name.h"
 #include "sampler/unwind_sig.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
@@ -111,6 +112,8 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	memcpy(s->trace_id, label.trace_id, sizeof(s->trace_id));
 	s->tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
 	s->weight = 1U + (si->si_overrun > 0 ? (uint32_t)si->si_overrun : 0U);
+	if (sp_handler_setup.thread_name)
+		sp_thread_name_own(s->thread_name);
 	if (!put(t, ucontext)) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
 		return;

@@ -18,6 +18,7 @@
 #include "sampler/counters.h"
 #include "sampler/handler.h"
 #include "sampler/thread.h"
+#include "sampler/thread_name.h"
 #include "sampler/thread_table.h"
 #include "sampler/timer.h"
 #include "sampler/turns.h"
@@ -97,13 +98,23 @@ static void put_all(struct sp_sample *s, uint64_t ns)
 	put(s, ns);
 }
 
-/* A record of that thread, without a label. */
-static void begin(struct sp_sample *s, const struct sp_thread *t, uint32_t tid)
+/* A record of no thread, no frame and no label. */
+static void blank(struct sp_sample *s)
 {
 	memset(s, 0, offsetof(struct sp_sample, pc));
-	s->tid = tid;
 	s->flags = SP_SAMPLE_ROOTED | SP_SAMPLE_RESIDUAL;
-	if (t != NULL && t->start != NULL) {
+}
+
+/* A thread fills in its own block's sample, the background thread all others'. */
+static void describe(struct sp_sample *s, const struct sp_thread *t, uint32_t tid)
+{
+	blank(s);
+	s->tid = tid;
+	if (sp_handler_setup.thread_name && s == &t->scratch)
+		sp_thread_name_own(s->thread_name);
+	else if (sp_handler_setup.thread_name)
+		sp_thread_name_of(tid, s->thread_name);
+	if (t->start != NULL) {
 		s->pc[0] = (uintptr_t)t->start;
 		s->depth = 1;
 	}
@@ -139,19 +150,24 @@ static uint64_t less_lead(uint64_t ns)
 
 /*
  * Brings the thread's account to its clock, if it is behind by at least that, or always. Returns what
- * there is to put down for it.
+ * there is to put down for it, in a record that is described but has no label.
  */
-static uint64_t settle(struct sp_thread *t, uint64_t now, uint64_t at_least)
+static uint64_t settle(struct sp_thread *t, uint64_t now, uint64_t at_least, struct sp_sample *record)
 {
+	uint32_t tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
 	uint64_t since = atomic_load_explicit(&t->residual.since_ns, memory_order_relaxed);
 	uint64_t settled = atomic_load_explicit(&t->residual.settled_ns, memory_order_relaxed);
 	uint64_t used = now > since ? now - since : 0;
 
 	if (at_least != 0 && (used < settled || used - settled < at_least))
 		return 0;
+	if (used == settled)
+		return 0;
+	/* before the account is: once it is settled, the thread may be gone and its number another's */
+	if (used > settled)
+		describe(record, t, tid);
 	/* whoever is faster, a sample of the thread included, has settled it */
-	if (used == settled ||
-	    !atomic_compare_exchange_strong_explicit(&t->residual.settled_ns, &settled, used,
+	if (!atomic_compare_exchange_strong_explicit(&t->residual.settled_ns, &settled, used,
 						     memory_order_relaxed, memory_order_relaxed))
 		return 0;
 	if (used < settled) {
@@ -172,9 +188,8 @@ void sp_residual_end(struct sp_thread *t)
 	/* The block's sample is the handler's: should it come now, it finds it taken. */
 	t->in_handler = true;
 	atomic_signal_fence(memory_order_seq_cst);
-	ns = settle(t, now, 0);
+	ns = settle(t, now, 0, &t->scratch);
 	if (ns != 0) {
-		begin(&t->scratch, t, atomic_load_explicit(&t->tid, memory_order_relaxed));
 		sp_turns_share(t, now, ns, put_labelled, &t->scratch);
 		sp_turns_restart(&t->turns);
 	}
@@ -194,11 +209,9 @@ static void settle_all(uint64_t at_least)
 
 		if (tid == 0 || !clock_ns(SP_THREAD_CPU_CLOCK(tid), &now))
 			continue;
-		ns = settle(t, now, at_least);
-		if (ns == 0)
-			continue;
-		begin(&background_scratch, t, tid);
-		put_all(&background_scratch, ns);
+		ns = settle(t, now, at_least, &background_scratch);
+		if (ns != 0)
+			put_all(&background_scratch, ns);
 	}
 }
 
@@ -221,7 +234,7 @@ static void settle_process(void)
 	own += atomic_load_explicit(&gone_ns, memory_order_relaxed);
 	if (now <= process_since_ns + own + accounted)
 		return;
-	begin(&background_scratch, NULL, 0);
+	blank(&background_scratch);
 	put_all(&background_scratch, now - process_since_ns - own - accounted);
 }
 

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "sampler/thread_name.h"
+
 #define SP_FRAMES_MAX 496U
 
 /* struct sp_sample.flags */
@@ -27,6 +29,8 @@ struct sp_sample {
 	uint32_t weight;      /* sampling periods it stands for (1 + overruns); RESIDUAL: ns */
 	uint16_t depth;       /* valid entries of pc[] */
 	uint16_t flags;
+	char thread_name
+		[SP_THREAD_NAME_BYTES]; /* when sampled; all NUL = unknown, or not asked for */
 	/*
 	 * Leaf first. Each value lies inside the instruction that was executing: for callers it is
 	 * the return address minus one, so that a symbol or line lookup needs no correction.

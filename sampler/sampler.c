@@ -96,6 +96,7 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 	h->id_scope = cfg->span_id_scope;
 	h->name_scope = cfg->span_name_scope;
 	h->trace_id = cfg->trace_id;
+	h->thread_name = cfg->thread_name;
 	h->mark = cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES;
 	err = sp_signals_install(cfg->signal_number, sp_handler);
 	if (err != 0)

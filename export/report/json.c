@@ -56,6 +56,22 @@ static json_t *spans(const struct sp_tally *t)
 	return list;
 }
 
+static json_t *threads(const struct sp_tally *t)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < t->threads; i++) {
+		const struct sp_thread_row *r = &t->thread[i];
+
+		json_array_append_new(list,
+				      json_pack("{s:o, s:o, s:o, s:f}", "thread_name",
+						json_text(t, r->name), "samples",
+						number(r->sum.samples), "ns", number(r->sum.ns),
+						"share", share(r->sum.ns, t->total.ns)));
+	}
+	return list;
+}
+
 static json_t *sums(const struct sp_sum *self, const struct sp_sum *total)
 {
 	return json_pack("{s:o, s:o, s:o, s:o}", "self_samples", number(self->samples), "self_ns",
@@ -114,6 +130,7 @@ int sp_report_print_json(FILE *out, const struct sp_tally *t, const struct sp_pr
 		json_object_set_new(root, "baseline", sum_with(&t->base, "spans", t->base_spans));
 	json_object_set_new(root, "span_names", span_names(t));
 	json_object_set_new(root, "spans", spans(t));
+	json_object_set_new(root, "threads", threads(t));
 	/* The last, so that it is only there if all the others could be. */
 	err = json_object_set_new(root, "functions", functions(t, p->top));
 	if (err == 0)

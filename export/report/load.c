@@ -224,6 +224,8 @@ static void read_labels(const pb_profile *p, const pb_sample *s, struct sp_repor
 			out->span_name = value;
 		else if (strcmp(key, "trace_id") == 0)
 			out->trace_id = value;
+		else if (strcmp(key, "thread_name") == 0)
+			out->thread_name = value;
 	}
 }
 
@@ -234,7 +236,8 @@ static int visit(struct reader *r, const struct sp_report_sink *sink)
 
 	for (size_t i = 0; i < p->n_sample; i++) {
 		const pb_sample *s = p->sample[i];
-		struct sp_report_sample out = {.span_id = "", .span_name = "", .trace_id = ""};
+		struct sp_report_sample out = {
+			.span_id = "", .span_name = "", .trace_id = "", .thread_name = ""};
 
 		if (read_frames(r, s) != 0)
 			return -1;

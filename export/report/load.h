@@ -22,6 +22,7 @@ struct sp_report_sample {
 	const char *span_id; /* "" = not labelled */
 	const char *span_name;
 	const char *trace_id;
+	const char *thread_name;             /* "" = not labelled */
 	const struct sp_report_frame *frame; /* leaf first */
 	size_t frames;
 };

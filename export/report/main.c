@@ -164,7 +164,7 @@ static bool coloured(void)
 
 static int print(struct report *r)
 {
-	const struct sp_print p = {r->files, r->o.top, coloured(), r->o.lines};
+	const struct sp_print p = {r->files, r->o.top, coloured(), r->o.lines, r->o.threads};
 	int err = 0;
 
 	sp_tally_sort(&r->tally);

@@ -14,7 +14,21 @@
 
 #define SP_REPORT_TOP 20U
 
-enum { TOP, SPAN, SPAN_NAME, TRACE, DIFF, LINES, JSON, FOLDED, FLAMEGRAPH, STATUS, HELP, VERSION };
+enum {
+	TOP,
+	SPAN,
+	SPAN_NAME,
+	TRACE,
+	DIFF,
+	LINES,
+	THREADS,
+	JSON,
+	FOLDED,
+	FLAMEGRAPH,
+	STATUS,
+	HELP,
+	VERSION
+};
 
 static const char help[] =
 	"usage: spanprof-report [options] FOLDER|FILE...\n"
@@ -33,6 +47,8 @@ static const char help[] =
 	"  --top N            print N spans and functions (default 20; with --json: all\n"
 	"                     spans, and N functions if given)\n"
 	"  --lines            tell the lines of a function apart\n"
+	"  --threads          CPU time by the name of the thread, too, if the samples have\n"
+	"                     it (SPANPROF_THREAD_NAME); JSON has it always\n"
 	"  --json             JSON, instead of tables\n"
 	"  --folded           folded stacks (flamegraph.pl and others), instead of tables:\n"
 	"                     nanoseconds; with --diff the baseline's before them\n"
@@ -54,6 +70,7 @@ static const struct option options[] = {
 	{"trace", required_argument, NULL, TRACE},
 	{"diff", no_argument, NULL, DIFF},
 	{"lines", no_argument, NULL, LINES},
+	{"threads", no_argument, NULL, THREADS},
 	{"json", no_argument, NULL, JSON},
 	{"folded", no_argument, NULL, FOLDED},
 	{"flamegraph", required_argument, NULL, FLAMEGRAPH},
@@ -98,6 +115,9 @@ static bool take(int c, struct sp_report_options *o)
 		return true;
 	case LINES:
 		o->lines = true;
+		return true;
+	case THREADS:
+		o->threads = true;
 		return true;
 	case FLAMEGRAPH:
 		o->flamegraph = optarg;

@@ -19,6 +19,7 @@ struct sp_report_options {
 	enum sp_report_form form;
 	const char *flamegraph; /* file to write, NULL = none */
 	bool lines;
+	bool threads;
 	size_t top; /* 0 = all */
 };
 

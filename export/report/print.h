@@ -14,6 +14,7 @@ struct sp_print {
 	size_t top;    /* functions and spans; 0 = all */
 	bool coloured; /* for people: the terminal understands it */
 	bool lines;
+	bool threads; /* their table, too */
 };
 
 /* For people. */

@@ -30,6 +30,8 @@ static const struct words losses[] = {
 	{"span_table_full", "spans did not fit into the table of open spans"},
 	{"span_without_thread_block", "spans started where no thread was known yet"},
 	{"span_names_over_limit", "spans are called (other): raise SPANPROF_MAX_SPAN_NAMES"},
+	{"thread_names_over_limit",
+	 "samples are of threads called (other): too many different names"},
 	{"threads_unarmed", "threads got no timer: RLIMIT_SIGPENDING is used up"},
 	{"signal_taken_by_host", "times the program took the signal: set SPANPROF_SIGNAL"},
 	{"stacks_over_limit", "samples are in (other): too many different stacks in one interval"},

@@ -94,6 +94,25 @@ static void print_spans(FILE *out, const struct sp_tally *t, const struct sp_pri
 		(void)fprintf(out, "%19s %zu spans more\n", "", t->spans - n);
 }
 
+static void print_threads(FILE *out, const struct sp_tally *t, const struct sp_print *p)
+{
+	if (t->threads == 0) {
+		(void)fputs("\nno sample has the name of its thread (SPANPROF_THREAD_NAME)\n", out);
+		return;
+	}
+	(void)fprintf(out, "\n%s%19s %10s %7s  %s%s\n", bold(p), "samples", "CPU s", "share",
+		      "thread_name", plain(p));
+	for (size_t i = 0; i < at_most(t->threads, p->top); i++) {
+		const struct sp_thread_row *r = &t->thread[i];
+
+		(void)fprintf(out, "%19" PRIu64 " %10.3f %6.1f%%  %s\n", r->sum.samples,
+			      seconds(r->sum.ns), percent(r->sum.ns, t->total.ns),
+			      sp_tally_text(t, r->name));
+	}
+	if (p->top != 0 && p->top < t->threads)
+		(void)fprintf(out, "%19s %zu names more\n", "", t->threads - p->top);
+}
+
 static void print_functions(FILE *out, const struct sp_tally *t, const struct sp_print *p)
 {
 	(void)fprintf(out, "\n%s%10s %7s %10s %7s  %s%s\n", bold(p), "self s", "", "total s", "",
@@ -135,6 +154,8 @@ void sp_report_print_table(FILE *out, const struct sp_tally *t, const struct sp_
 	print_totals(out, t, p);
 	print_names(out, t, p);
 	print_spans(out, t, p);
+	if (p->threads)
+		print_threads(out, t, p);
 	if (t->functions == 0)
 		return;
 	if (t->diff)

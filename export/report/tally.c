@@ -45,6 +45,7 @@ static int intern_clean(struct sp_tally *t, const char *s, size_t len, uint32_t 
 	cap = cap * 2 + 1024;
 	if (grow_rows(&t->name_row, t->row_cap, cap) != 0 ||
 	    grow_rows(&t->span_row, t->row_cap, cap) != 0 ||
+	    grow_rows(&t->thread_row, t->row_cap, cap) != 0 ||
 	    grow_rows(&t->function_row, t->row_cap, cap) != 0 ||
 	    grow_rows(&t->base_row, t->row_cap, cap) != 0)
 		return -1;
@@ -131,6 +132,24 @@ static int add_labels(struct sp_tally *t, const struct sp_report_sample *s)
 	return s->span_id[0] != '\0' ? add_span(t, s, name) : 0;
 }
 
+static int add_thread(struct sp_tally *t, const struct sp_report_sample *s)
+{
+	struct sp_thread_row *row;
+	uint32_t name;
+
+	if (s->thread_name[0] == '\0')
+		return 0;
+	if (intern(t, s->thread_name, &name) != 0)
+		return -1;
+	row = row_of(&t->thread_row[name], (void **)&t->thread, &t->threads, &t->thread_cap,
+		     sizeof(*row));
+	if (row == NULL)
+		return -1;
+	row->name = name;
+	add_sum(&row->sum, s);
+	return 0;
+}
+
 static int add_base_span(struct sp_tally *t, const struct sp_report_sample *s)
 {
 	uint32_t id;
@@ -196,6 +215,8 @@ void sp_tally_add(struct sp_tally *t, const struct sp_report_sample *s, enum sp_
 		if (s->frames != 0 && strcmp(s->frame[0].name, SP_REPORT_RESIDUAL) == 0)
 			add_sum(&t->residual, s);
 		err = add_labels(t, s);
+		if (err == 0)
+			err = add_thread(t, s);
 	}
 	if (err != 0 || add_functions(t, s, side == SP_SIDE_BASELINE) != 0)
 		t->nomem = true;
@@ -239,6 +260,14 @@ static int compare_spans(const void *a, const void *b, void *t)
 	return by_ns(t, x->sum.ns, y->sum.ns, x->id, y->id);
 }
 
+static int compare_threads(const void *a, const void *b, void *t)
+{
+	const struct sp_thread_row *x = a;
+	const struct sp_thread_row *y = b;
+
+	return by_ns(t, x->sum.ns, y->sum.ns, x->name, y->name);
+}
+
 static int compare_functions(const void *a, const void *b, void *t)
 {
 	const struct sp_function_row *x = a;
@@ -270,6 +299,8 @@ void sp_tally_sort(struct sp_tally *t)
 		qsort_r(t->name, t->names, sizeof(*t->name), compare_names, t);
 	if (t->spans != 0)
 		qsort_r(t->span, t->spans, sizeof(*t->span), compare_spans, t);
+	if (t->threads != 0)
+		qsort_r(t->thread, t->threads, sizeof(*t->thread), compare_threads, t);
 	if (t->functions != 0)
 		qsort_r(t->function, t->functions, sizeof(*t->function),
 			t->diff ? compare_changes : compare_functions, t);
@@ -290,10 +321,12 @@ void sp_tally_fini(struct sp_tally *t)
 	sp_strtab_fini(&t->text);
 	free(t->name_row);
 	free(t->span_row);
+	free(t->thread_row);
 	free(t->function_row);
 	free(t->base_row);
 	free(t->name);
 	free(t->span);
+	free(t->thread);
 	free(t->function);
 	memset(t, 0, sizeof(*t));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums over samples: in all, per span name, per span, per function. */
+/* Sums over samples: in all, per span name, per span, per thread name, per function. */
 #ifndef SP_REPORT_TALLY_H
 #define SP_REPORT_TALLY_H
 
@@ -33,6 +33,11 @@ struct sp_span_row {
 	struct sp_sum sum;
 };
 
+struct sp_thread_row {
+	uint32_t name;
+	struct sp_sum sum;
+};
+
 /* A function, or a line of it. */
 struct sp_function_row {
 	uint32_t key; /* what tells rows apart, and orders those of equal time */
@@ -51,12 +56,14 @@ struct sp_tally {
 	bool diff;  /* functions are sorted by their difference to the baseline */
 	struct sp_strtab text;
 	/* Row of a text plus 1, per kind; 0 = none. All have as many items as row_cap. */
-	uint32_t *name_row, *span_row, *function_row, *base_row;
+	uint32_t *name_row, *span_row, *thread_row, *function_row, *base_row;
 	size_t row_cap;
 	struct sp_name_row *name;
 	size_t names, name_cap;
 	struct sp_span_row *span;
 	size_t spans, span_cap;
+	struct sp_thread_row *thread; /* by name */
+	size_t threads, thread_cap;
 	struct sp_function_row *function;
 	size_t functions, function_cap;
 	struct sp_sum total;

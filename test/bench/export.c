@@ -81,7 +81,7 @@ static void fill(struct sp_stack_map *map, unsigned places)
 		s.name_id = 1 + (uint32_t)(s.span_id % NAMES);
 		memcpy(s.trace_id, &s.span_id, sizeof(s.span_id));
 		walk(&s, places);
-		(void)sp_stack_map_put(map, &s, 0);
+		(void)sp_stack_map_put(map, &s, 0, 0);
 	}
 }
 

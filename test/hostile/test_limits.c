@@ -163,8 +163,8 @@ Test(limits, bytes_of_a_label_name, .timeout = 60)
 /* Our own labels and those of samples count as well. */
 Test(limits, label_names_of_a_series, .timeout = 60)
 {
-	static const char *const own[] = {"__name__",     "__delta__", "pyroscope_spy",
-					  "service_name", "pid",       "span_name"};
+	static const char *const own[] = {"__name__", "__delta__", "pyroscope_spy", "service_name",
+					  "pid",      "span_name", "thread_name"};
 
 	for (unsigned n = 1; n <= SERVER_LABELS + 1; n++) {
 		char labels[40 * 8] = "";
@@ -177,6 +177,7 @@ Test(limits, label_names_of_a_series, .timeout = 60)
 		way_start(&w);
 		w.name_text = long_name;
 		w.config.labels = labels;
+		w.config.thread_name = true;
 		put_entry(1, 1);
 		way_send(&w, what);
 		w.config.protocol = SP_PROTOCOL_INGEST;

@@ -15,6 +15,7 @@ static struct way *way;
 /* Kept over all ways of a test: reading symbols is most of its time otherwise. */
 static struct sp_modules *modules;
 static struct sp_symbolizer *symbolizer;
+static struct sp_thread_names *names;
 
 static const char *label_text(uint32_t id, size_t *len)
 {
@@ -60,6 +61,8 @@ void way_start(struct way *w)
 		modules = sp_modules_new(dl_iterate_phdr);
 		cr_assert_eq(sp_modules_refresh(modules), 0);
 		symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default);
+		names = sp_thread_names_new();
+		cr_assert_not_null(names);
 	}
 	w->map = sp_stack_map_new(&sp_stack_limits_default);
 	pd_double_init(&w->server, &options);
@@ -73,7 +76,11 @@ void way_end(struct way *w)
 
 void way_put(struct way *w, struct sp_sample *s)
 {
-	(void)sp_stack_map_put(w->map, s, 0);
+	bool over;
+	uint32_t thread =
+		w->config.thread_name ? sp_thread_names_put(names, s->thread_name, &over) : 0;
+
+	(void)sp_stack_map_put(w->map, s, 0, thread);
 	w->put++;
 }
 
@@ -181,6 +188,7 @@ void way_send(struct way *w, const char *what)
 	const struct sp_encoder e = {
 		.ops = &w->ops,
 		.symbolizer = symbolizer,
+		.threads = w->config.thread_name ? names : NULL,
 		.limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES},
 		.times = {10000000, WAY_NOW - INT64_C(15000000000), INT64_C(15000000000)},
 	};
@@ -217,6 +225,7 @@ void way_fini(void)
 {
 	sp_symbolizer_free(symbolizer);
 	sp_modules_free(modules);
+	sp_thread_names_free(names);
 }
 
 uint64_t way_random(uint64_t *state)

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -298,6 +299,29 @@ Test(handler, labels_with_the_local_root_by_default)
 	cr_assert_eq(last.trace_id[15], 0x5a);
 }
 
+static const char *name_of_sample(void)
+{
+	expire();
+	cr_assert_eq(drain(), 1);
+	cr_assert_eq(last.thread_name[SP_THREAD_NAME_BYTES - 1], '\0');
+	return last.thread_name;
+}
+
+Test(handler, asks_for_the_threads_name_on_request_alone)
+{
+	(void)enrol_without_timer();
+	cr_assert_eq(prctl(PR_SET_NAME, "first"), 0);
+	cr_expect_str_eq(name_of_sample(), "");
+
+	config.thread_name = true;
+	prepare();
+	cr_expect_str_eq(name_of_sample(), "first");
+	cr_assert_eq(prctl(PR_SET_NAME, "fifteen-bytes-x"), 0);
+	cr_expect_str_eq(name_of_sample(), "fifteen-bytes-x");
+	cr_assert_eq(prctl(PR_SET_NAME, "b"), 0);
+	cr_expect_str_eq(name_of_sample(), "b");
+}
+
 Test(handler, labels_with_the_active_span_on_request)
 {
 	config.span_id_scope = SP_SCOPE_ALL;
@@ -449,8 +473,10 @@ Test(handler, copies_the_stack_when_it_is_not_to_walk_it)
 	struct sp_sample head;
 
 	config.unwind = SP_UNWIND_SNAPSHOT;
+	config.thread_name = true;
 	prepare();
 	(void)enrol_without_timer();
+	cr_assert_eq(prctl(PR_SET_NAME, "copied"), 0);
 	expire();
 
 	cr_assert_eq(drain(), 0);
@@ -458,6 +484,7 @@ Test(handler, copies_the_stack_when_it_is_not_to_walk_it)
 	memcpy(&head, snapshot.sample, sizeof(snapshot.sample));
 	cr_assert_eq(head.tid, (uint32_t)gettid());
 	cr_assert_eq(head.weight, 1);
+	cr_assert_str_eq(head.thread_name, "copied");
 	cr_assert_gt(snapshot.stack_bytes, 512);
 	cr_assert_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), 1);
 	cr_assert_eq(sp_count_read(SP_COUNT_SNAPSHOTS), 1);

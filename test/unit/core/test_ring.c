@@ -150,7 +150,7 @@ Test(ring, full_refuses_the_new_sample_and_keeps_the_old)
 
 Test(ring, can_be_filled_to_the_last_byte)
 {
-	const uint16_t depth = 2; /* 64 bytes divide it */
+	const uint16_t depth = 8; /* 128 bytes divide it */
 	uint32_t tid = 1;
 
 	cr_assert_eq(RING_BYTES % bytes_of(depth), 0);

@@ -75,6 +75,8 @@ static void add_stack(struct sp_pprof *p, const struct report_stack *stack, uint
 		.span_name = stack->span_name,
 		.span_name_len = stack->span_name != NULL ? strlen(stack->span_name) : 0,
 		.trace_id = stack->trace_id,
+		.thread_name = stack->thread_name,
+		.thread_name_len = stack->thread_name != NULL ? strlen(stack->thread_name) : 0,
 	};
 	uint64_t mapping;
 

@@ -21,6 +21,7 @@ struct report_stack {
 	const char *trace_id;
 	int64_t samples;
 	int64_t ns; /* 0 = 10 ms a sample */
+	const char *thread_name;
 };
 
 /* A profile of these stacks, plain; free data. */

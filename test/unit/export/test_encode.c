@@ -14,6 +14,7 @@
 static struct sp_modules *modules;
 static struct sp_encoder encoder;
 static struct sp_stack_map *map;
+static struct sp_thread_names *threads;
 
 /* What came out. */
 static profile *out[4096];
@@ -64,7 +65,7 @@ TestSuite(encode, .init = set_up, .fini = tear_down);
 static void encode(void)
 {
 	for (unsigned i = 0; i < core.samples; i++)
-		(void)sp_stack_map_put(map, &core.sample[i], 0);
+		(void)sp_stack_map_put(map, &core.sample[i], 0, 0);
 	core.samples = 0;
 	sp_encode(&encoder, map, keep, NULL);
 }
@@ -150,6 +151,56 @@ Test(encode, shows_other_for_stacks_over_the_limit, .timeout = 20)
 	cr_expect_eq(profile_total(out[0], 1), 60000000, "the time must stay");
 }
 
+static unsigned count_label(const profile *p, const profile_sample *s, const char *key)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < s->n_label; i++)
+		n += strcmp(profile_string(p, s->label[i]->key), key) == 0;
+	return n;
+}
+
+static void put_named(const char *name, uint64_t span_id)
+{
+	struct sp_sample *s = core_sample(span_id, 0, (void *)core_reset, NULL);
+	bool over;
+
+	strcpy(s->thread_name, name);
+	(void)sp_stack_map_put(map, s, 0, sp_thread_names_put(threads, s->thread_name, &over));
+	core.samples = 0;
+}
+
+Test(encode, names_the_thread_of_each_sample_once, .timeout = 20)
+{
+	static const struct sp_stack_limits two = {100, 4, 100};
+	static const char *const expected[] = {"(unknown)", "a", "b", "(unknown)"};
+
+	threads = sp_thread_names_new();
+	sp_stack_map_free(map);
+	map = sp_stack_map_new(&two);
+	put_named("a", 1);
+	put_named("b", 1);
+	put_named("a", 1);
+	put_named("", 1);
+	put_named("c", 1); /* the fifth entry: "(other)", without any label of its own */
+	encoder.threads = threads;
+	encode();
+
+	cr_assert_eq(outs, 1);
+	cr_assert_eq(out[0]->n_sample, 4);
+	for (size_t i = 0; i < 4; i++) {
+		cr_expect_str_eq(profile_label(out[0], out[0]->sample[i], "thread_name"),
+				 expected[i]);
+		cr_expect_eq(count_label(out[0], out[0]->sample[i], "thread_name"), 1);
+	}
+	cr_expect_eq(out[0]->sample[1]->value[0], 2, "equal names are one row");
+	encoder.threads = NULL;
+	forget();
+	encode();
+	cr_expect_eq(count_label(out[0], out[0]->sample[1], "thread_name"), 0, "not asked for");
+	sp_thread_names_free(threads);
+}
+
 Test(encode, sends_losses_as_comments, .timeout = 20)
 {
 	bool found = false;
@@ -178,7 +229,7 @@ static void put_distinct(unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		s.span_id = i + 1;
 		s.pc[0] = (uintptr_t)core_reset;
-		(void)sp_stack_map_put(map, &s, 0);
+		(void)sp_stack_map_put(map, &s, 0, 0);
 	}
 }
 
@@ -221,7 +272,7 @@ Test(encode, keeps_the_time_of_a_stack_that_fits_no_profile, .timeout = 60)
 	s.depth = SP_FRAMES_MAX;
 	for (unsigned i = 0; i < s.depth; i++)
 		s.pc[i] = (uintptr_t)core_reset + i;
-	(void)sp_stack_map_put(map, &s, 0);
+	(void)sp_stack_map_put(map, &s, 0, 0);
 	core_sample(2, 0, (void *)core_reset, NULL);
 	encoder.limits.bytes = 1500;
 	encode();
@@ -275,7 +326,7 @@ Test(encode, writes_files_lines_and_inlined_functions, .timeout = 20)
 	bool lines = false;
 
 	core_sample(0, 0, (void *)core_reset, NULL);
-	(void)sp_stack_map_put(map, &core.sample[0], 0);
+	(void)sp_stack_map_put(map, &core.sample[0], 0, 0);
 	core.samples = 0;
 	sp_symbolizer_begin(encoder.symbolizer);
 	sp_encode_want(encoder.symbolizer, map);

@@ -61,7 +61,7 @@ static const char *const idle[] = {"[unsampled cpu]", "main"};
 
 #define STACK(f, id, name, count)                                                                  \
 	{                                                                                          \
-		f, sizeof(f) / sizeof(f[0]), id, name, TRACE, count, 0                             \
+		f, sizeof(f) / sizeof(f[0]), id, name, TRACE, count, 0, NULL                       \
 	}
 
 /* The span is 80 % parse, the two others of its name are 20 %; POST is none of them. */
@@ -74,7 +74,7 @@ static void write_spans(void)
 		STACK(parse, "00000000000000bb", "GET", 1),
 		STACK(render, "00000000000000cc", "GET", 4),
 		STACK(parse, "00000000000000dd", "POST", 50),
-		{idle, 2, NULL, NULL, NULL, 0, 4000000},
+		{idle, 2, NULL, NULL, NULL, 0, 4000000, NULL},
 	};
 
 	write_stacks("a.pb", stack, sizeof(stack) / sizeof(stack[0]));
@@ -111,6 +111,62 @@ Test(report_views, prints_a_row_per_span, .timeout = 20)
 				  "                 10      0.100   15.4%  " SPAN "  GET\n"
 				  "                    2 spans more\n"),
 			   "%s", output);
+}
+
+/* Two threads, one of them outside of spans, and a sample that says nothing of its thread. */
+static void write_threads(void)
+{
+	static const struct report_stack stack[] = {
+		{parse, 3, SPAN, "GET", TRACE, 3, 0, "worker"},
+		{render, 3, NULL, NULL, NULL, 5, 0, "worker"},
+		{idle, 2, NULL, NULL, NULL, 0, 10000000, "logger"},
+		{parse, 3, SPAN, "GET", TRACE, 1, 0, NULL},
+	};
+
+	write_stacks("a.pb", stack, sizeof(stack) / sizeof(stack[0]));
+}
+
+Test(report_views, prints_a_row_per_name_of_threads_on_request, .timeout = 20)
+{
+	write_threads();
+
+	cr_assert_eq(run("--threads"), 0, "%s", output);
+	cr_expect_not_null(strstr(output, "            samples      CPU s   share  thread_name\n"
+					  "                  8      0.080   80.0%  worker\n"
+					  "                  0      0.010   10.0%  logger\n"),
+			   "%s", output);
+	cr_assert_eq(run("--threads", "--top=1"), 0, "%s", output);
+	cr_expect_not_null(strstr(output, "worker\n                    1 names more\n"), "%s",
+			   output);
+	cr_assert_eq(run("--top=1"), 0, "%s", output);
+	cr_expect_null(strstr(output, "worker"), "%s", output);
+	cr_assert_eq(run("--threads", "--span=" SPAN), 0, "%s", output);
+	cr_expect_null(strstr(output, "logger"), "%s", output);
+}
+
+Test(report_views, json_has_the_names_of_threads, .timeout = 20)
+{
+	json_t *j, *row;
+
+	write_threads();
+	cr_assert_eq(run("--json"), 0, "%s", output);
+	j = json();
+
+	cr_expect_eq(json_array_size(json_object_get(j, "threads")), 2);
+	row = json_array_get(json_object_get(j, "threads"), 0);
+	cr_expect_str_eq(json_string_value(json_object_get(row, "thread_name")), "worker");
+	cr_expect_eq(json_integer_value(json_object_get(row, "samples")), 8);
+	cr_expect_eq(json_integer_value(json_object_get(row, "ns")), 80000000);
+	cr_expect_float_eq(json_real_value(json_object_get(row, "share")), 0.8, 1e-9);
+	json_decref(j);
+}
+
+Test(report_views, says_when_no_sample_names_its_thread, .timeout = 20)
+{
+	write_spans();
+
+	cr_assert_eq(run("--threads"), 0, "%s", output);
+	cr_expect_not_null(strstr(output, "no sample has the name of its thread"), "%s", output);
 }
 
 Test(report_views, compares_a_span_with_others_of_its_name, .timeout = 20)
@@ -336,8 +392,8 @@ Test(report_views, deep_stacks_are_cut_and_narrow_ones_counted, .timeout = 20)
 {
 	static const char *deep[1500], *wide[1];
 	static char name[1500][16];
-	static struct report_stack stack[2] = {{deep, 1500, NULL, NULL, NULL, 1, 30000000},
-					       {wide, 1, NULL, NULL, NULL, 1, 1000}};
+	static struct report_stack stack[2] = {{deep, 1500, NULL, NULL, NULL, 1, 30000000, NULL},
+					       {wide, 1, NULL, NULL, NULL, 1, 1000, NULL}};
 	char *svg;
 
 	for (unsigned i = 0; i < 1500; i++) {
@@ -369,9 +425,9 @@ Test(report_views, says_when_the_picture_cannot_be_written, .timeout = 20)
 Test(report_views, calls_a_renamed_span_by_the_name_it_had_most, .timeout = 20)
 {
 	const struct report_stack stack[] = {
-		{parse, 3, SPAN, "draft", TRACE, 1, 0},
-		{render, 3, SPAN, "GET /orders", TRACE, 20, 0},
-		{parse_more, 3, SPAN, "draft", TRACE, 2, 0},
+		{parse, 3, SPAN, "draft", TRACE, 1, 0, NULL},
+		{render, 3, SPAN, "GET /orders", TRACE, 20, 0, NULL},
+		{parse_more, 3, SPAN, "draft", TRACE, 2, 0, NULL},
 	};
 	json_t *root, *span;
 

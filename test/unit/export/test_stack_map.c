@@ -20,7 +20,25 @@ static unsigned put(struct sp_stack_map *m, uint64_t pc, uint16_t depth, uint64_
 {
 	struct sp_sample s = sample(pc, depth, span_id);
 
-	return sp_stack_map_put(m, &s, 0);
+	return sp_stack_map_put(m, &s, 0, 0);
+}
+
+Test(stack_map, keeps_threads_of_different_names_apart, .timeout = 20)
+{
+	struct sp_stack_map *m = sp_stack_map_new(&roomy);
+	struct sp_sample s = sample(100, 3, 7);
+
+	cr_expect_eq(sp_stack_map_put(m, &s, 0, 3), SP_STACK_KEPT);
+	cr_expect_eq(sp_stack_map_put(m, &s, 0, 4), SP_STACK_KEPT);
+	cr_expect_eq(sp_stack_map_put(m, &s, 0, 3), SP_STACK_KEPT);
+
+	/* the first is "(other)" */
+	cr_assert_eq(sp_stack_map_entries(m), 3);
+	cr_expect_eq(sp_stack_map_entry(m, 1)->labels.thread, 3);
+	cr_expect_eq(sp_stack_map_entry(m, 1)->count, 2);
+	cr_expect_eq(sp_stack_map_entry(m, 2)->labels.thread, 4);
+	cr_expect_eq(sp_stack_map_entry(m, 1)->stack, sp_stack_map_entry(m, 2)->stack);
+	sp_stack_map_free(m);
 }
 
 /* Sums over all entries. */
@@ -51,9 +69,9 @@ Test(stack_map, adds_equal_samples_up, .timeout = 20)
 	struct sp_stack stack;
 
 	s.weight = 2;
-	cr_expect_eq(sp_stack_map_put(m, &s, 5), SP_STACK_KEPT);
+	cr_expect_eq(sp_stack_map_put(m, &s, 5, 0), SP_STACK_KEPT);
 	s.weight = 5;
-	cr_expect_eq(sp_stack_map_put(m, &s, 5), SP_STACK_KEPT);
+	cr_expect_eq(sp_stack_map_put(m, &s, 5, 0), SP_STACK_KEPT);
 
 	cr_assert_eq(used(m), 1);
 	e = sp_stack_map_entry(m, sp_stack_map_entries(m) - 1);
@@ -73,20 +91,20 @@ Test(stack_map, keeps_apart_what_differs_in_anything, .timeout = 20)
 	struct sp_stack_map *m = sp_stack_map_new(&roomy);
 	struct sp_sample s = sample(100, 3, 7);
 
-	(void)sp_stack_map_put(m, &s, 0);
+	(void)sp_stack_map_put(m, &s, 0, 0);
 	s.span_id = 8;
-	(void)sp_stack_map_put(m, &s, 0);
+	(void)sp_stack_map_put(m, &s, 0, 0);
 	s.name_id = 1;
-	(void)sp_stack_map_put(m, &s, 0);
+	(void)sp_stack_map_put(m, &s, 0, 0);
 	s.trace_id[15] = 1;
-	(void)sp_stack_map_put(m, &s, 0);
+	(void)sp_stack_map_put(m, &s, 0, 0);
 	s.pc[2]++;
-	(void)sp_stack_map_put(m, &s, 0);
+	(void)sp_stack_map_put(m, &s, 0, 0);
 	s.depth = 2;
-	(void)sp_stack_map_put(m, &s, 0);
+	(void)sp_stack_map_put(m, &s, 0, 0);
 	s.flags = SP_SAMPLE_TRUNCATED;
-	(void)sp_stack_map_put(m, &s, 0);
-	(void)sp_stack_map_put(m, &s, 1);
+	(void)sp_stack_map_put(m, &s, 0, 0);
+	(void)sp_stack_map_put(m, &s, 1, 0);
 
 	cr_expect_eq(used(m), 8);
 	cr_expect_eq(total(m), 8);
@@ -180,7 +198,7 @@ Test(stack_map, survives_a_depth_that_is_too_large, .timeout = 20)
 	struct sp_stack stack;
 
 	s.depth = UINT16_MAX;
-	cr_expect_eq(sp_stack_map_put(m, &s, 0), SP_STACK_KEPT);
+	cr_expect_eq(sp_stack_map_put(m, &s, 0, 0), SP_STACK_KEPT);
 
 	sp_stack_map_stack(m, 1, &stack);
 	cr_expect_eq(stack.depth, SP_FRAMES_MAX);
