@@ -38,6 +38,10 @@ struct sp_core_facts {
 	bool sampling; /* false: it was given up, the log says why */
 	uint32_t threads_armed;
 	uint32_t threads_unarmed; /* of the host, by the last scan */
+	/* of these, now: */
+	uint32_t threads_blocking; /* they block our signal */
+	uint32_t threads_limit;    /* half of RLIMIT_SIGPENDING is in use */
+	uint32_t threads_refused;  /* by the kernel */
 	uint32_t spans_open;
 	unsigned sdks; /* those with recorded spans */
 	struct {

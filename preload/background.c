@@ -114,10 +114,16 @@ static void ops_flushed(void)
 
 static void ops_facts(struct sp_core_facts *out)
 {
+	uint32_t by[SP_UNARMED_N];
+
+	sp_thread_unarmed(by);
 	*out = (struct sp_core_facts){
 		.sampling = sp_life_active(),
 		.threads_armed = sp_thread_armed(),
 		.threads_unarmed = sp_upkeep_unarmed(),
+		.threads_blocking = by[SP_UNARMED_BLOCKED],
+		.threads_limit = by[SP_UNARMED_LIMIT],
+		.threads_refused = by[SP_UNARMED_REFUSED],
 		.spans_open = sp_span_table_count(),
 	};
 	for (unsigned sdk = 0; sdk < SP_SDK_N && out->sdks < SP_CORE_SDKS_MAX; sdk++) {

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "sampler/fmt.h"
+#include "sampler/headroom.h"
 #include "sampler/thread.h"
 
 /* linux/dirent.h: struct linux_dirent64 up to its name. */
@@ -102,6 +103,7 @@ int sp_tasks_scan(uint32_t self)
 	int dir;
 	long got;
 
+	sp_headroom_look();
 	if (!numbers_are_ours())
 		return -1;
 	dir = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

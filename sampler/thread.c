@@ -8,17 +8,14 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "sampler/arena.h"
 #include "sampler/counters.h"
 #include "sampler/host_mask.h"
-#include "sampler/mask.h"
 #include "sampler/span_table.h"
 #include "sampler/thread_table.h"
-#include "sampler/timer.h"
 
 #define TABLE (&sp_thread_table)
 
@@ -43,16 +40,6 @@ static bool reserve_blocks(void)
 	return false;
 }
 
-static void read_armed_max(void)
-{
-	struct rlimit pending = {0, 0};
-	uint32_t armed_max = SP_THREADS_MAX;
-
-	if (getrlimit(RLIMIT_SIGPENDING, &pending) == 0 && pending.rlim_cur / 2 < SP_THREADS_MAX)
-		armed_max = (uint32_t)(pending.rlim_cur / 2);
-	atomic_store_explicit(&TABLE->armed_max, armed_max, memory_order_relaxed);
-}
-
 int sp_thread_init(void)
 {
 	int saved = errno;
@@ -62,7 +49,7 @@ int sp_thread_init(void)
 	TABLE->by_tid = sp_arena_map(SP_TID_MAX * sizeof(TABLE->by_tid[0]));
 	if (TABLE->by_tid == NULL || !reserve_blocks())
 		return -ENOMEM;
-	read_armed_max();
+	sp_thread_limit_init();
 	errno = saved;
 	return 0;
 }
@@ -96,25 +83,10 @@ static void push_free(struct sp_thread *t)
 		&TABLE->free, &top, next, memory_order_acq_rel, memory_order_relaxed));
 }
 
-static void drop_timer(int id)
-{
-	sp_timer_delete(id);
-	atomic_fetch_sub_explicit(&TABLE->armed, 1, memory_order_relaxed);
-}
-
-static void disarm(struct sp_thread *t)
-{
-	/* pairs with arm(); the exchange makes one of two disarming threads the one */
-	int timer = atomic_exchange_explicit(&t->timer, SP_TIMER_NONE, memory_order_seq_cst);
-
-	if (timer != SP_TIMER_NONE)
-		drop_timer(timer - 1);
-}
-
 static void clean(struct sp_thread *t)
 {
 	/* The scan may have armed the block for its last thread after that one had let it go. */
-	disarm(t);
+	sp_thread_disarm(t);
 	atomic_store_explicit(&t->spans.depth, 0, memory_order_relaxed);
 	for (unsigned i = 0; i < SP_SPAN_DEPTH_MAX; i++)
 		atomic_store_explicit(&t->spans.frame[i].span_id, 0, memory_order_relaxed);
@@ -122,6 +94,7 @@ static void clean(struct sp_thread *t)
 	atomic_store_explicit(&t->interleaved, 0, memory_order_relaxed);
 	t->in_handler = false;
 	t->span_cpu_ns = 0;
+	atomic_store_explicit(&t->unarmed, SP_UNARMED_NOT, memory_order_relaxed);
 	atomic_store_explicit(&t->mask_differs, sp_host_mask_differs(), memory_order_relaxed);
 	t->start = NULL;
 	t->start_arg = NULL;
@@ -139,7 +112,7 @@ struct sp_thread *sp_thread_claim(void)
 
 		do {
 			if (i >= TABLE->limit) {
-				sp_count(SP_COUNT_THREADS_UNARMED);
+				sp_count(SP_COUNT_THREADS_NO_BLOCK);
 				return NULL;
 			}
 		} while (!atomic_compare_exchange_weak_explicit(
@@ -157,59 +130,19 @@ void sp_thread_unclaim(struct sp_thread *t)
 	push_free(t);
 }
 
-/* pairs with disarm_all() and release(): either they see the new timer or this sees their store */
-static bool may_stay_armed(const struct sp_thread *t, uint32_t tid)
-{
-	return atomic_load_explicit(&TABLE->armed_max, memory_order_seq_cst) != 0 &&
-	       atomic_load_explicit(&TABLE->by_tid[tid], memory_order_seq_cst) == t->index + 1 &&
-	       !(atomic_load_explicit(&t->mask_differs, memory_order_relaxed) &&
-		 sp_host_mask_forbidden());
-}
-
-/*
- * The block is bound to tid, but another thread may release it, and reuse it, at any time.
- *
- * A thread that blocks our signal gets no timer: the signal would stay pending, and a sigwait, a
- * signalfd or a ppoll of the host would meet it.
- */
-static void arm(struct sp_thread *t, uint32_t tid)
-{
-	if (sp_mask_blocks(tid))
-		return;
-	uint32_t armed = atomic_fetch_add_explicit(&TABLE->armed, 1, memory_order_relaxed);
-	int none = SP_TIMER_NONE;
-	int id = -EAGAIN;
-
-	if (sp_timer_period_ns() != 0 &&
-	    armed < atomic_load_explicit(&TABLE->armed_max, memory_order_relaxed))
-		id = sp_timer_arm(tid, t->index);
-	if (id < 0) {
-		atomic_fetch_sub_explicit(&TABLE->armed, 1, memory_order_relaxed);
-		sp_count(SP_COUNT_THREADS_UNARMED);
-		return;
-	}
-	int mine = id + 1;
-
-	if (!atomic_compare_exchange_strong_explicit(&t->timer, &none, mine, memory_order_seq_cst,
-						     memory_order_relaxed) ||
-	    (!may_stay_armed(t, tid) &&
-	     atomic_compare_exchange_strong_explicit(&t->timer, &mine, SP_TIMER_NONE,
-						     memory_order_seq_cst, memory_order_relaxed)))
-		drop_timer(id);
-}
-
 /* Binds a claimed block to a thread id; the loser of the race gets the winner's block. */
 static struct sp_thread *bind(struct sp_thread *t, uint32_t tid)
 {
 	uint16_t none = 0;
 
+	/* while the block is nobody else's */
+	sp_residual_begin(t, tid);
 	/* pairs with reap(): the index before the id */
 	atomic_store_explicit(&t->tid, tid, memory_order_release);
 	if (atomic_compare_exchange_strong_explicit(&TABLE->by_tid[tid], &none,
 						    (uint16_t)(t->index + 1), memory_order_acq_rel,
 						    memory_order_acquire)) {
-		sp_residual_begin(t, tid);
-		arm(t, tid);
+		sp_thread_arm(t, tid);
 		return t;
 	}
 	sp_thread_unclaim(t);
@@ -229,13 +162,6 @@ static struct sp_thread *enrol(uint32_t tid)
 	return t == NULL ? NULL : bind(t, tid);
 }
 
-static void arm_if_unarmed(struct sp_thread *t, uint32_t tid)
-{
-	if (atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_TIMER_NONE &&
-	    sp_thread_armed() < atomic_load_explicit(&TABLE->armed_max, memory_order_relaxed))
-		arm(t, tid);
-}
-
 struct sp_thread *sp_thread_self(void)
 {
 	if (sp_thread_own != NULL || sp_thread_excluded)
@@ -244,7 +170,7 @@ struct sp_thread *sp_thread_self(void)
 	if (sp_thread_own != NULL) {
 		sp_host_mask_adopt(sp_thread_own);
 		if (sp_host_mask_differs())
-			arm_if_unarmed(sp_thread_own, own_tid());
+			sp_thread_arm_if_unarmed(sp_thread_own, own_tid());
 	}
 	return sp_thread_own;
 }
@@ -260,7 +186,7 @@ static void release(struct sp_thread *t, uint32_t tid)
 	if (!atomic_compare_exchange_strong_explicit(&TABLE->by_tid[tid], &mine, 0,
 						     memory_order_seq_cst, memory_order_relaxed))
 		return;
-	disarm(t);
+	sp_thread_disarm(t);
 	sp_span_table_thread_ended(t);
 	sp_thread_unclaim(t);
 }
@@ -315,7 +241,7 @@ void sp_thread_enrol(uint32_t tid)
 
 	/* It may have unblocked our signal in a way that no hook sees. */
 	if (t != NULL)
-		arm_if_unarmed(t, tid);
+		sp_thread_arm_if_unarmed(t, tid);
 }
 
 void sp_thread_reap(void)
@@ -332,15 +258,6 @@ void sp_thread_reap(void)
 	}
 }
 
-void sp_thread_disarm_all(void)
-{
-	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
-
-	atomic_store_explicit(&TABLE->armed_max, 0, memory_order_seq_cst);
-	for (uint32_t i = 0; i < n; i++)
-		disarm(sp_thread_at(i));
-}
-
 void sp_thread_forked(void)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_relaxed);
@@ -352,7 +269,7 @@ void sp_thread_forked(void)
 	sp_arena_wipe((void *)(uintptr_t)TABLE->by_tid, SP_TID_MAX * sizeof(TABLE->by_tid[0]));
 	atomic_store_explicit(&TABLE->free, 0, memory_order_relaxed);
 	atomic_store_explicit(&TABLE->armed, 0, memory_order_relaxed);
-	read_armed_max();
+	sp_thread_limit_init();
 	for (uint32_t i = 0; i < n; i++) {
 		struct sp_thread *t = sp_thread_at(i);
 
@@ -371,36 +288,4 @@ void sp_thread_forked(void)
 	atomic_store_explicit(&own->tid, tid, memory_order_relaxed);
 	atomic_store_explicit(&TABLE->by_tid[tid], (uint16_t)(own->index + 1),
 			      memory_order_relaxed);
-}
-
-/* Arms the calling thread again after a fork or a late start. */
-void sp_thread_rearm(void)
-{
-	struct sp_thread *t = sp_thread_self();
-
-	if (t != NULL)
-		arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
-}
-
-void sp_thread_rest(void)
-{
-	if (sp_thread_own != NULL)
-		disarm(sp_thread_own);
-}
-
-void sp_thread_rest_differing(void)
-{
-	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
-
-	for (uint32_t i = 0; i < n; i++) {
-		struct sp_thread *t = sp_thread_at(i);
-
-		if (atomic_load_explicit(&t->mask_differs, memory_order_relaxed))
-			disarm(t);
-	}
-}
-
-uint32_t sp_thread_armed(void)
-{
-	return atomic_load_explicit(&TABLE->armed, memory_order_relaxed);
 }

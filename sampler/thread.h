@@ -46,6 +46,15 @@ struct sp_span_spare {
 	uint32_t ref[SP_SPAN_SPARE_MAX];
 };
 
+/* Why a thread has no timer. */
+enum sp_unarmed {
+	SP_UNARMED_NOT,     /* it has, or nobody has tried */
+	SP_UNARMED_BLOCKED, /* it blocks our signal */
+	SP_UNARMED_LIMIT,   /* RLIMIT_SIGPENDING, see headroom.h */
+	SP_UNARMED_REFUSED, /* by the kernel */
+	SP_UNARMED_N
+};
+
 struct sp_thread {
 	_Atomic uint32_t tid; /* 0 = free, or claimed and not yet enrolled */
 	uint32_t index;
@@ -53,6 +62,7 @@ struct sp_thread {
 	_Atomic int timer;            /* kernel timer id + 1, SP_TIMER_NONE if there is none */
 	bool in_handler;              /* own handler only */
 	_Atomic bool mask_differs;    /* host_mask.h */
+	_Atomic uint8_t unarmed;      /* enum sp_unarmed, of the last try */
 	_Atomic uint32_t interleaved; /* interleave.h: SDKs whose starts do not label this thread */
 	struct sp_stack_bounds bounds;
 	struct sp_thread_counts counts;
@@ -103,6 +113,10 @@ void sp_thread_rest(void);
 void sp_thread_rest_differing(void);
 /* BG: how many blocks have a timer. */
 uint32_t sp_thread_armed(void);
+/* BG: how many have none, by reason. */
+void sp_thread_unarmed(uint32_t by[SP_UNARMED_N]);
+/* BG: so many timers at most from now on; those that are there stay. */
+void sp_thread_limit(uint64_t timers);
 
 /* Any context. The block of an index, NULL if it was never handed out. */
 SP_SIGSAFE struct sp_thread *sp_thread_at(uint32_t index);

@@ -14,10 +14,17 @@ struct sp_thread_table {
 	uint32_t limit;           /* blocks reserved */
 	_Atomic uint64_t free;    /* top of the free stack: change count << 32 | index + 1 */
 	_Atomic uint32_t armed;
-	/* Half of RLIMIT_SIGPENDING, as every timer holds one entry of it; 0 = arm no more. */
-	_Atomic uint32_t armed_max;
+	_Atomic uint32_t armed_max; /* headroom.h */
+	_Atomic bool closed;        /* arm no more */
 };
 
 extern struct sp_thread_table sp_thread_table;
+
+/* At activation and in a forked child: what may be armed until somebody has looked closer. */
+void sp_thread_limit_init(void);
+/* The block is bound to tid, but another thread may release it, and reuse it, at any time. */
+void sp_thread_arm(struct sp_thread *t, uint32_t tid);
+void sp_thread_arm_if_unarmed(struct sp_thread *t, uint32_t tid);
+void sp_thread_disarm(struct sp_thread *t);
 
 #endif

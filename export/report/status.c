@@ -32,7 +32,9 @@ static const struct words losses[] = {
 	{"span_names_over_limit", "spans are called (other): raise SPANPROF_MAX_SPAN_NAMES"},
 	{"thread_names_over_limit",
 	 "samples are of threads called (other): too many different names"},
-	{"threads_unarmed", "threads got no timer: RLIMIT_SIGPENDING is used up"},
+	{"threads_unarmed_limit", "threads had no timer: half of RLIMIT_SIGPENDING is in use"},
+	{"threads_unarmed_refused", "threads had no timer: the kernel refused it"},
+	{"threads_without_block", "times a thread was one too many to keep track of"},
 	{"signal_taken_by_host", "times the program took the signal: set SPANPROF_SIGNAL"},
 	{"stacks_over_limit", "samples are in (other): too many different stacks in one interval"},
 	{"span_labels_over_limit", "samples have no label: too many spans in one interval"},
@@ -114,6 +116,27 @@ static void print_sdks(FILE *out, const json_t *root)
 	}
 }
 
+/* Why threads are not sampled, where that is known. */
+static void print_unarmed(FILE *out, const json_t *root)
+{
+	static const struct words reasons[] = {
+		{"blocking_signal", "block the signal"},
+		{"over_limit", "over half of RLIMIT_SIGPENDING"},
+		{"refused", "refused by the kernel"},
+	};
+	const char *before = ": ";
+
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+		json_int_t n = integer(root, "threads", reasons[i].reason);
+
+		if (n == 0)
+			continue;
+		(void)fprintf(out, "%s%" JSON_INTEGER_FORMAT " %s", before, n, reasons[i].text);
+		before = ", ";
+	}
+	(void)fputc('\n', out);
+}
+
 static void print_counts(FILE *out, const json_t *root)
 {
 	json_int_t with = integer(root, "samples", "with_span");
@@ -125,8 +148,9 @@ static void print_counts(FILE *out, const json_t *root)
 		      integer(root, "spans", "started"), integer(root, "spans", "ended"),
 		      integer(root, "spans", "open"), integer(root, "spans", "aged"));
 	(void)fprintf(out,
-		      "threads   %" JSON_INTEGER_FORMAT " sampled, %" JSON_INTEGER_FORMAT " not\n",
+		      "threads   %" JSON_INTEGER_FORMAT " sampled, %" JSON_INTEGER_FORMAT " not",
 		      integer(root, "threads", "armed"), integer(root, "threads", "unarmed"));
+	print_unarmed(out, root);
 	(void)fprintf(out,
 		      "samples   %" JSON_INTEGER_FORMAT " taken: %" JSON_INTEGER_FORMAT
 		      " in spans, %" JSON_INTEGER_FORMAT " outside",

@@ -10,13 +10,12 @@ need python3
 # equal NAME ARGUMENT...: runs the host, and compares its clocks with the profiles.
 equal()
 {
-	local name=$1 least=1
+	local name=$1
 
 	shift
 	mkdir "$WORK/$name"
-	# The last samples of a thread stand for up to a period more than it used: a millisecond.
-	run_under "$name" SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE=1000 \
-		SPANPROF_OUTPUT_DIR="$WORK/$name" "$HOSTS/brief" "$@"
+	run_under "$name" SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR="$WORK/$name" \
+		"$HOSTS/brief" "$@"
 	expect_rc "$name" 0
 	expect_silent "$name"
 	report "$WORK/$name" "$WORK/$name.json"
@@ -24,11 +23,9 @@ equal()
 	echo "$name: the host says $(result "$name.ns") ns," \
 		"the profile $(ask "$WORK/$name.json" "d['total']['ns']") ns," \
 		"$(ask "$WORK/$name.json" "d['total']['samples']") samples"
-	expect "$WORK/$name.json" "d['total']['ns'] <= 1.01 * $(result "$name.ns")"
-	# What the process used after it was asked is in the profile alone, so that nothing may lack: but
-	# for the clocks' reading, and for what a child takes from its fork to its start of sampling.
-	[[ $name != fork ]] || least=0.99
-	expect "$WORK/$name.json" "d['total']['ns'] >= $least * $(result "$name.ns") - 3e5"
+	# A thread's way out of the kernel is in no clock that it could read: some microseconds each.
+	expect "$WORK/$name.json" "abs(d['total']['ns'] - $(result "$name.ns")) <= \
+		$(result "$name.ns") * 0.01 + 8e6"
 }
 
 # unsampled NAME: what is shown as such, in nanoseconds.
@@ -51,3 +48,16 @@ expect "$WORK/threads.json" "any(f['function'] == 'ends' and f['total_ns'] > 3e8
 	for f in d['functions'])"
 # A thread that lives long is sampled.
 [[ $(unsampled long) -lt 120000000 ]] || fail "long threads were not sampled"
+
+# Half of these threads are in a span nearly all their life, and too short to be sampled as a rule: what
+# was not is under their span all the same, and none of the others' is.
+mkdir "$WORK/tasks"
+run_under tasks SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR="$WORK/tasks" "$HOSTS/tasks" 400
+expect_rc tasks 0
+report "$WORK/tasks" "$WORK/tasks.json"
+spans=$(awk '$1 == "spans" { print $2 }' "$WORK/tasks.out")
+echo "tasks: the host says $spans ns in spans, the profile $(ask "$WORK/tasks.json" "d['labelled']['ns']") ns," \
+	"$(ask "$WORK/tasks.json" "sum(n['samples'] for n in d['span_names'])") samples"
+expect "$WORK/tasks.json" "[n['span_name'] for n in d['span_names']] == ['task']"
+expect "$WORK/tasks.json" "len(d['spans']) >= 60"
+expect "$WORK/tasks.json" "0.7 < d['labelled']['ns'] / $spans < 1.3"

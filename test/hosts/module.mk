@@ -8,8 +8,8 @@ HOST_BURN := $(B)/test/libburn.so
 HOST_PLUGIN := $(B)/test/libplugin.so
 HOST_RPATH := -L$(B)/test -Wl,-rpath,'$$ORIGIN/..' -lpthread
 
-HOSTS_WITH_FIXTURE := blocked calls close_fds ending fork_list forgetful handlers itimer labels leaves names requests spawn spend \
-	taker threads
+HOSTS_WITH_FIXTURE := blocked calls close_fds ending fork_list forgetful handlers itimer labels leaves names pending requests spawn spend \
+	taker tasks threads
 HOSTS_WITH_SDK := prefork spans
 
 $(foreach h,$(HOSTS_WITH_FIXTURE),$(eval HOST_LIBS_$(h) = -lfixture-otelc $$(HOST_RPATH)))

@@ -43,6 +43,14 @@ static struct sp_thread *block_of(uint32_t tid)
 	return have != 0 ? sp_thread_at(have - 1U) : NULL;
 }
 
+static uint32_t unarmed(enum sp_unarmed why)
+{
+	uint32_t by[SP_UNARMED_N];
+
+	sp_thread_unarmed(by);
+	return by[why];
+}
+
 TestSuite(thread, .init = set_up, .timeout = 20);
 
 TestSuite(thread_before_init, .timeout = 20);
@@ -300,7 +308,15 @@ Test(thread, without_a_timer_it_still_has_a_block)
 
 	cr_assert_not_null(sp_thread_self());
 	cr_assert_eq(sp_thread_armed(), 0);
-	cr_assert_eq(sp_count_read(SP_COUNT_THREADS_UNARMED), 1);
+	cr_assert_eq(sp_count_read(SP_COUNT_UNARMED_REFUSED), 1);
+	cr_assert_eq(unarmed(SP_UNARMED_REFUSED), 1);
+	sp_thread_enrol(100);
+	cr_assert_eq(sp_count_read(SP_COUNT_UNARMED_REFUSED), 1, "tried again, the same thread");
+
+	kernel.refuse_create = 0;
+	sp_thread_enrol(100);
+	cr_assert_eq(kernel_timers_of(100), 1);
+	cr_assert_eq(unarmed(SP_UNARMED_REFUSED), 0);
 	sp_thread_ended();
 	cr_assert_eq(kernel_timers(), 0);
 }
@@ -330,11 +346,45 @@ Test(thread_limit, half_of_the_pending_signals_stay_the_hosts)
 
 	cr_assert_eq(kernel_timers(), 4);
 	cr_assert_eq(sp_thread_armed(), 4);
-	cr_assert_eq(sp_count_read(SP_COUNT_THREADS_UNARMED), 2);
+	cr_assert_eq(sp_count_read(SP_COUNT_UNARMED_LIMIT), 2);
+	cr_assert_eq(unarmed(SP_UNARMED_LIMIT), 2);
+	for (uint32_t tid = 200; tid < 206; tid++)
+		sp_thread_enrol(tid);
+	cr_assert_eq(sp_count_read(SP_COUNT_UNARMED_LIMIT), 2, "the same threads");
 	kernel.dead[0] = 200;
 	sp_thread_reap();
-	sp_thread_enrol(206);
-	cr_assert_eq(kernel_timers_of(206), 1, "a timer that went makes room");
+	sp_thread_enrol(205);
+	cr_assert_eq(kernel_timers_of(205), 1, "a timer that went makes room");
+	cr_assert_eq(unarmed(SP_UNARMED_LIMIT), 1);
+}
+
+Test(thread_limit, may_change_at_any_time)
+{
+	set_up();
+	sp_thread_limit(2);
+	for (uint32_t tid = 200; tid < 205; tid++)
+		sp_thread_enrol(tid);
+	cr_assert_eq(sp_thread_armed(), 2);
+
+	sp_thread_limit(0);
+	sp_thread_enrol(204);
+	cr_assert_eq(sp_thread_armed(), 2, "what is there stays, what is not does not come");
+	sp_thread_limit(UINT64_MAX);
+	for (uint32_t tid = 200; tid < 205; tid++)
+		sp_thread_enrol(tid);
+	cr_assert_eq(sp_thread_armed(), 5);
+	cr_assert_eq(unarmed(SP_UNARMED_LIMIT), 0);
+}
+
+/* The look at the limit must not undo what sp_thread_disarm_all() did for good. */
+Test(thread_limit, is_not_asked_once_all_were_disarmed)
+{
+	set_up();
+	sp_thread_disarm_all();
+	sp_thread_limit(100);
+	sp_thread_enrol(200);
+
+	cr_assert_eq(kernel_timers(), 0);
 }
 
 Test(thread, past_the_last_block_is_counted)
@@ -342,7 +392,7 @@ Test(thread, past_the_last_block_is_counted)
 	atomic_store(&sp_thread_table.used, sp_thread_table.limit);
 
 	cr_assert_null(sp_thread_claim());
-	cr_assert_eq(sp_count_read(SP_COUNT_THREADS_UNARMED), 1);
+	cr_assert_eq(sp_count_read(SP_COUNT_THREADS_NO_BLOCK), 1);
 }
 
 Test(thread, without_a_period_is_not_armed)

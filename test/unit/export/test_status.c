@@ -91,7 +91,10 @@ Test(status, has_the_promised_keys, .timeout = 20)
 	core.counter[SP_COUNT_SPANS_AGED] = 1;
 	core.counter[SP_COUNT_DROP_RING_FULL] = 5;
 	core.facts.threads_armed = 3;
-	core.facts.threads_unarmed = 2;
+	core.facts.threads_unarmed = 12;
+	core.facts.threads_blocking = 6;
+	core.facts.threads_limit = 5;
+	core.facts.threads_refused = 1;
 	core.facts.spans_open = 4;
 	core.facts.sdks = 1;
 	core.facts.sdk[0].name = "an-sdk";
@@ -116,7 +119,10 @@ Test(status, has_the_promised_keys, .timeout = 20)
 	cr_expect_str_eq(string(sdk, "method"), "a way");
 	cr_expect_eq(json_integer_value(json_object_get(sdk, "spans_started")), 9);
 	cr_expect_eq(number(root, "threads", "armed"), 3);
-	cr_expect_eq(number(root, "threads", "unarmed"), 2);
+	cr_expect_eq(number(root, "threads", "unarmed"), 12);
+	cr_expect_eq(number(root, "threads", "blocking_signal"), 6);
+	cr_expect_eq(number(root, "threads", "over_limit"), 5);
+	cr_expect_eq(number(root, "threads", "refused"), 1);
 	cr_expect_eq(number(root, "samples", "put"), 44);
 	cr_expect_eq(number(root, "samples", "drained"), 43);
 	cr_expect_eq(number(root, "samples", "with_span"), 30);

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading the line "SigQ:" of /proc/self/status. BG context; raw system calls only. */
+#include "sampler/headroom.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sampler/thread.h"
+
+static const char *read_number(const char *at, uint64_t *n)
+{
+	const char *begin;
+
+	while (*at == ' ' || *at == '\t')
+		at++;
+	begin = at;
+	*n = 0;
+	for (; *at >= '0' && *at <= '9'; at++) {
+		uint64_t digit = (uint64_t)(*at - '0');
+
+		*n = *n > (UINT64_MAX - digit) / 10 ? UINT64_MAX : *n * 10 + digit;
+	}
+	return at != begin ? at : NULL;
+}
+
+/* "SigQ:\t18/96551\n": entries in use by the user, and this process's limit (fs/proc/array.c). */
+bool sp_headroom_of(const char *status, uint32_t ours, uint64_t *timers)
+{
+	const char *at = strstr(status, "\nSigQ:");
+	uint64_t others;
+	uint64_t limit;
+
+	at = at != NULL ? read_number(at + strlen("\nSigQ:"), &others) : NULL;
+	if (at == NULL || *at != '/' || read_number(at + 1, &limit) == NULL)
+		return false;
+	others = others > ours ? others - ours : 0;
+	*timers = limit / 2 > others ? limit / 2 - others : 0;
+	return true;
+}
+
+void sp_headroom_look(void)
+{
+	static char text[8192]; /* the list of groups comes before and may be long */
+	size_t used = 0;
+	uint64_t timers;
+	ssize_t got;
+	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	while (used < sizeof(text) - 1 &&
+	       (got = read(fd, text + used, sizeof(text) - 1 - used)) > 0)
+		used += (size_t)got;
+	(void)close(fd);
+	text[used] = '\0';
+	if (sp_headroom_of(text, sp_thread_armed(), &timers))
+		sp_thread_limit(timers);
+}

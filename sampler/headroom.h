@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many timers we may have. Each holds one entry of RLIMIT_SIGPENDING from its creation on, which
+ * all processes of the user share with every sigqueue(3) and timer_create(2) of theirs: when it is
+ * used up, those fail in the host. We leave half of it to others. BG.
+ */
+#ifndef SP_HEADROOM_H
+#define SP_HEADROOM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * By the text of /proc/PID/status, for a process that has so many timers of ours. False if it does not
+ * tell.
+ */
+bool sp_headroom_of(const char *status, uint32_t ours, uint64_t *timers);
+
+/* Asks the kernel, and sets what thread.h obeys. Without /proc all stays as it was. */
+void sp_headroom_look(void);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which threads have a timer, and why the others have none. Contexts: APP (the thread itself, or the
+ * one that creates it) and BG; lock-free. sampler/thread.h tells who may do what.
+ */
+#include <errno.h>
+#include <sys/resource.h>
+
+#include "sampler/counters.h"
+#include "sampler/host_mask.h"
+#include "sampler/mask.h"
+#include "sampler/thread_table.h"
+#include "sampler/timer.h"
+
+#define TABLE (&sp_thread_table)
+
+void sp_thread_limit_init(void)
+{
+	struct rlimit pending = {0, 0};
+	uint64_t most = SP_THREADS_MAX;
+	int saved = errno;
+
+	if (getrlimit(RLIMIT_SIGPENDING, &pending) == 0)
+		most = pending.rlim_cur / 2;
+	sp_thread_limit(most);
+	atomic_store_explicit(&TABLE->closed, false, memory_order_relaxed);
+	errno = saved;
+}
+
+void sp_thread_limit(uint64_t timers)
+{
+	uint32_t most = timers < SP_THREADS_MAX ? (uint32_t)timers : SP_THREADS_MAX;
+
+	atomic_store_explicit(&TABLE->armed_max, most, memory_order_relaxed);
+}
+
+uint32_t sp_thread_armed(void)
+{
+	return atomic_load_explicit(&TABLE->armed, memory_order_relaxed);
+}
+
+static void drop_timer(int id)
+{
+	sp_timer_delete(id);
+	atomic_fetch_sub_explicit(&TABLE->armed, 1, memory_order_relaxed);
+}
+
+void sp_thread_disarm(struct sp_thread *t)
+{
+	/* pairs with arm(); the exchange makes one of two disarming threads the one */
+	int timer = atomic_exchange_explicit(&t->timer, SP_TIMER_NONE, memory_order_seq_cst);
+
+	if (timer == SP_TIMER_NONE)
+		return;
+	drop_timer(timer - 1);
+}
+
+/* pairs with disarm_all() and release(): either they see the new timer or this sees their store */
+static bool may_stay_armed(const struct sp_thread *t, uint32_t tid)
+{
+	return !atomic_load_explicit(&TABLE->closed, memory_order_seq_cst) &&
+	       atomic_load_explicit(&TABLE->by_tid[tid], memory_order_seq_cst) == t->index + 1 &&
+	       !(atomic_load_explicit(&t->mask_differs, memory_order_relaxed) &&
+		 sp_host_mask_forbidden());
+}
+
+/* Each thread counts once for each reason in turn, however often it is tried again. */
+static void note(struct sp_thread *t, enum sp_unarmed why)
+{
+	static const enum sp_counter counter[SP_UNARMED_N] = {
+		[SP_UNARMED_LIMIT] = SP_COUNT_UNARMED_LIMIT,
+		[SP_UNARMED_REFUSED] = SP_COUNT_UNARMED_REFUSED,
+	};
+	uint8_t before = atomic_exchange_explicit(&t->unarmed, (uint8_t)why, memory_order_relaxed);
+
+	if (why == SP_UNARMED_NOT)
+		return;
+	if (before != why && counter[why] != 0)
+		sp_count(counter[why]);
+}
+
+/* A timer's number, or a negative errno. */
+static int make_timer(const struct sp_thread *t, uint32_t tid)
+{
+	int id;
+
+	if (sp_timer_period_ns() == 0)
+		return -ENODATA;
+	if (atomic_fetch_add_explicit(&TABLE->armed, 1, memory_order_relaxed) <
+	    atomic_load_explicit(&TABLE->armed_max, memory_order_relaxed))
+		id = sp_timer_arm(tid, t->index);
+	else
+		id = -EDQUOT;
+	if (id < 0)
+		atomic_fetch_sub_explicit(&TABLE->armed, 1, memory_order_relaxed);
+	return id;
+}
+
+/*
+ * A thread that blocks our signal gets no timer: the signal would stay pending, and a sigwait, a
+ * signalfd or a ppoll of the host would meet it.
+ */
+void sp_thread_arm(struct sp_thread *t, uint32_t tid)
+{
+	int none = SP_TIMER_NONE;
+	int mine;
+	int id;
+
+	if (atomic_load_explicit(&TABLE->closed, memory_order_relaxed))
+		return;
+	if (sp_mask_blocks(tid)) {
+		note(t, SP_UNARMED_BLOCKED);
+		return;
+	}
+	id = make_timer(t, tid);
+	if (id < 0) {
+		note(t, id == -EDQUOT ? SP_UNARMED_LIMIT : SP_UNARMED_REFUSED);
+		return;
+	}
+	mine = id + 1;
+	if (!atomic_compare_exchange_strong_explicit(&t->timer, &none, mine, memory_order_seq_cst,
+						     memory_order_relaxed) ||
+	    (!may_stay_armed(t, tid) &&
+	     atomic_compare_exchange_strong_explicit(&t->timer, &mine, SP_TIMER_NONE,
+						     memory_order_seq_cst, memory_order_relaxed)))
+		drop_timer(id);
+	else
+		note(t, SP_UNARMED_NOT);
+}
+
+void sp_thread_arm_if_unarmed(struct sp_thread *t, uint32_t tid)
+{
+	if (atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_TIMER_NONE &&
+	    sp_thread_armed() < atomic_load_explicit(&TABLE->armed_max, memory_order_relaxed))
+		sp_thread_arm(t, tid);
+}
+
+/* Arms the calling thread again after a fork or a late start. */
+void sp_thread_rearm(void)
+{
+	struct sp_thread *t = sp_thread_self();
+
+	if (t != NULL)
+		sp_thread_arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
+}
+
+void sp_thread_rest(void)
+{
+	if (sp_thread_own != NULL)
+		sp_thread_disarm(sp_thread_own);
+}
+
+void sp_thread_rest_differing(void)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct sp_thread *t = sp_thread_at(i);
+
+		if (atomic_load_explicit(&t->mask_differs, memory_order_relaxed))
+			sp_thread_disarm(t);
+	}
+}
+
+void sp_thread_disarm_all(void)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+
+	atomic_store_explicit(&TABLE->closed, true, memory_order_seq_cst);
+	for (uint32_t i = 0; i < n; i++)
+		sp_thread_disarm(sp_thread_at(i));
+}
+
+void sp_thread_unarmed(uint32_t by[SP_UNARMED_N])
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+
+	for (unsigned why = 0; why < SP_UNARMED_N; why++)
+		by[why] = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct sp_thread *t = sp_thread_at(i);
+		uint8_t why = atomic_load_explicit(&t->unarmed, memory_order_relaxed);
+
+		if (atomic_load_explicit(&t->tid, memory_order_acquire) != 0 &&
+		    atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_TIMER_NONE)
+			by[why < SP_UNARMED_N ? why : 0]++;
+	}
+}

@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Each timer takes an entry of RLIMIT_SIGPENDING, which is the host's: under a tiny limit it still gets
+# all the timers and queued signals that it would get without us; which threads are not sampled, and
+# why, is told; and they are sampled as soon as there is room.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3 unshare
+# The limit counts for all processes of a user, so this one needs a user of its own.
+unshare --user --map-root-user true 2>/dev/null || skip "no user namespaces here"
+[[ -r /proc/self/timers ]] || skip "this kernel does not list timers"
+
+limited()
+{
+	local name=$1
+
+	shift
+	run_under "$name" "$@" unshare --user --map-root-user bash -c 'ulimit -S -i 40 && exec "$@"' limited \
+		"$HOSTS/pending" ${WANTED:+"$WANTED"}
+}
+
+mkdir "$WORK/profiles"
+run plain unshare --user --map-root-user bash -c 'ulimit -S -i 40 && exec "$@"' limited "$HOSTS/pending"
+expect_rc plain 0
+[[ $(result plain.out) == "8 timers, 10 signals queued, 10 taken"$'\n'"8 timers, 10 signals queued, 10 taken" ]] ||
+	fail "without us: $(result plain.out)"
+WANTED=$WORK/wanted limited under SPANPROF_OUTPUT_DIR="$WORK/profiles" SPANPROF_UPLOAD_INTERVAL=300ms \
+	SPANPROF_STATUS_FILE="$WORK/status.json"
+expect_same plain under out rc
+diff - "$WORK/wanted" <<'END' || fail "not the timers that there must be"
+at first 20
+others ended 11
+more 20
+limit raised 41
+END
+
+# Of 31 threads 11 had to wait at first, then 21 of the 30 new ones, or all if the host's own use was seen.
+expect "$WORK/status.json" '32 <= d["loss"]["threads_unarmed_limit"] <= 41'
+expect "$WORK/status.json" 'd["loss"]["threads_unarmed_refused"] == d["loss"]["threads_without_block"] == 0'
+grep -q 'threads_unarmed_limit +' "$WORK/under.err" || fail "nobody told: $(result under.err)"
