@@ -33,7 +33,7 @@ static void add(void *arg, const struct sp_report_sample *s)
 static void print(struct report *r)
 {
 	static const struct sp_flame_head head = {"t", "s", true};
-	const struct sp_print p = {1, 20, true, true};
+	const struct sp_print p = {1, 20, true, true, true};
 	FILE *out = fopen("/dev/null", "we");
 
 	FUZZ_CHECK(out != NULL);
