@@ -66,12 +66,28 @@ static void futex_wake(_Atomic uint32_t *word)
 	(void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
+struct receiver {
+	void (*put)(const struct sp_sample *s, void *arg);
+	void *arg;
+	unsigned samples;
+};
+
+/* What is told of objects was not counted when it was put, and is not when it is drained. */
+static void count_and_put(const struct sp_sample *s, void *arg)
+{
+	struct receiver *r = arg;
+
+	r->samples += (s->flags & SP_SAMPLE_OBJECT) == 0;
+	r->put(s, r->arg);
+}
+
 static unsigned ops_drain(void (*put)(const struct sp_sample *s, void *arg), void *arg,
 			  unsigned max)
 {
-	unsigned n = sp_ring_drain(&sp_handler_setup.ring, put, arg, max);
+	struct receiver r = {.put = put, .arg = arg};
+	unsigned n = sp_ring_drain(&sp_handler_setup.ring, count_and_put, &r, max);
 
-	sp_count_add(SP_COUNT_SAMPLES_DRAINED, n);
+	sp_count_add(SP_COUNT_SAMPLES_DRAINED, r.samples);
 	return n;
 }
 

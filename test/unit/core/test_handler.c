@@ -113,6 +113,7 @@ static void take(const struct sp_sample *s, void *arg)
 	seen.tid = s->tid;
 }
 
+/* How many samples there were; what is told of objects is test_sighting.c's. */
 static unsigned drain(void)
 {
 	unsigned before = seen.samples;
