@@ -4,12 +4,14 @@
  * modules.c, because another thread may unload it at any time. Context: BG. Caller: symbolize.c.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 
 #include "export/fde.h"
+#include "export/module_read.h"
 #include "export/modules.h"
 
 #define SP_PAGE 4096U
@@ -20,6 +22,7 @@ struct function_query {
 	uint64_t pc;
 	uint64_t start;
 	uint64_t end;
+	bool mapped;
 	bool found;
 };
 
@@ -27,10 +30,15 @@ static int ask_function(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct function_query *q = arg;
 	const ElfW(Phdr) *hdr = NULL;
+	struct sp_module now;
 
 	(void)size;
 	if (info->dlpi_addr != q->mod->bias || (uintptr_t)info->dlpi_phdr != q->mod->phdr)
 		return 0;
+	sp_module_read(&now, info);
+	q->mapped = sp_module_same(&now, q->mod);
+	if (!q->mapped)
+		return 1;
 	for (unsigned i = 0; i < info->dlpi_phnum; i++)
 		if (info->dlpi_phdr[i].p_type == PT_GNU_EH_FRAME)
 			hdr = &info->dlpi_phdr[i];
@@ -47,17 +55,19 @@ static int ask_function(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;
 }
 
-bool sp_modules_function(const struct sp_modules *m, const struct sp_module *mod, uint64_t pc,
-			 uint64_t *start)
+int sp_modules_function(const struct sp_modules *m, const struct sp_module *mod, uint64_t pc,
+			uint64_t *start)
 {
 	struct function_query q = {.mod = mod, .pc = pc};
 
 	if (mod->died != SP_EPOCH_ALIVE)
-		return false;
+		return -ESTALE;
 	sp_modules_iterate(m)(ask_function, &q);
+	if (!q.mapped)
+		return -ESTALE;
 	*start = q.start - mod->bias;
 	/* What begins before the object is not its function. */
-	return q.found && q.start >= mod->lo;
+	return q.found && q.start >= mod->lo ? 0 : -ENOENT;
 }
 
 void *sp_modules_vdso_copy(const struct sp_module *mod, size_t *size)

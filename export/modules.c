@@ -12,10 +12,9 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 
-#include "export/elf_notes.h"
 #include "export/module_name.h"
+#include "export/module_read.h"
 
 #define SP_SIGHTINGS 32U /* new objects per pass over the list */
 #define SP_RETURNS 64U   /* newest of the unloaded objects that a new one may be */
@@ -23,6 +22,7 @@
 struct item {
 	struct sp_module mod;
 	bool seen;
+	uint32_t sighted;                    /* in that batch, the last time; 0 = never */
 	char text[2 * SP_MODULE_PATH_BYTES]; /* path, then the path to show */
 };
 
@@ -41,80 +41,12 @@ struct sp_modules {
 	uint32_t fresh_n;
 	bool more; /* the list has more new objects than fresh[] holds */
 	bool stale;
+	bool kept_out; /* the list has objects where sighted ones are believed to be */
+	uint32_t batch;
 	unsigned long long adds, subs;
 	uint32_t epoch;
 	uint32_t serials;
 };
-
-static uint64_t page_down(uint64_t a)
-{
-	return a & ~(uint64_t)4095;
-}
-
-static uint64_t page_up(uint64_t a)
-{
-	return page_down(a + 4095);
-}
-
-static void read_load(struct sp_module *mod, const ElfW(Phdr) * ph)
-{
-	uint64_t start = mod->bias + ph->p_vaddr;
-
-	if (start < mod->lo)
-		mod->lo = start;
-	if (start + ph->p_memsz > mod->hi)
-		mod->hi = start + ph->p_memsz;
-	if ((ph->p_flags & PF_X) != 0 && mod->segments < SP_MODULE_SEGMENTS)
-		mod->segment[mod->segments++] = (struct sp_segment){
-			.start = page_down(start),
-			.end = page_up(start + ph->p_memsz),
-			.offset = page_down(ph->p_offset),
-		};
-}
-
-/* The loader maps nothing but segments, whatever the other headers claim. */
-static bool is_mapped(const struct dl_phdr_info *info, const ElfW(Phdr) * part)
-{
-	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
-
-		if (ph->p_type == PT_LOAD && (ph->p_flags & PF_R) != 0 &&
-		    part->p_vaddr >= ph->p_vaddr && part->p_vaddr - ph->p_vaddr <= ph->p_filesz &&
-		    part->p_filesz <= ph->p_filesz - (part->p_vaddr - ph->p_vaddr))
-			return true;
-	}
-	return false;
-}
-
-/* What the loader shows of one object; runs under its lock. */
-static void read_info(struct sp_module *mod, const struct dl_phdr_info *info)
-{
-	uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
-
-	memset(mod, 0, sizeof(*mod));
-	mod->bias = info->dlpi_addr;
-	mod->phdr = (uintptr_t)info->dlpi_phdr;
-	mod->lo = UINT64_MAX;
-	mod->vdso = vdso != 0 && mod->phdr >= vdso && mod->phdr < vdso + 4096;
-	mod->main = !mod->vdso && (info->dlpi_name == NULL || info->dlpi_name[0] == '\0');
-	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
-		const void *at = (const void *)(uintptr_t)(mod->bias + ph->p_vaddr);
-
-		if (ph->p_type == PT_LOAD)
-			read_load(mod, ph);
-		else if (ph->p_type == PT_NOTE && mod->build_id_len == 0 && is_mapped(info, ph))
-			mod->build_id_len = (uint8_t)sp_elf_build_id(
-				at, ph->p_filesz, mod->build_id, sizeof(mod->build_id));
-	}
-}
-
-static bool same_object(const struct sp_module *a, const struct sp_module *b)
-{
-	return a->bias == b->bias && a->phdr == b->phdr && a->hi == b->hi &&
-	       a->build_id_len == b->build_id_len &&
-	       memcmp(a->build_id, b->build_id, sizeof(a->build_id)) == 0;
-}
 
 /* The handler may see another end of an object than the loader shows. */
 static bool is_sighted(const struct item *it, const struct sighting *s)
@@ -143,6 +75,27 @@ static uint32_t alive_upto(const struct sp_modules *m, uint64_t addr)
 	return low;
 }
 
+/*
+ * Samples in the ring mean what was sighted last at their addresses, whatever the loader's list says by
+ * now: the handler tells of an object once a batch, and of another one at its addresses only when a
+ * sample is in it. Samples from before the handler was told to begin anew belong to the batch after.
+ */
+static bool is_believed(const struct sp_modules *m, const struct item *it)
+{
+	return it->sighted != 0 && it->sighted + 1 >= m->batch;
+}
+
+static bool is_kept_out(const struct sp_modules *m, const struct sp_module *mod, uint32_t n)
+{
+	/* Those alive never overlap, so at most one of them begins before it and reaches into it. */
+	if (n != 0 && m->alive[n - 1]->mod.hi > mod->lo && is_believed(m, m->alive[n - 1]))
+		return true;
+	for (; n < m->alive_n && m->alive[n]->mod.lo < mod->hi; n++)
+		if (is_believed(m, m->alive[n]))
+			return true;
+	return false;
+}
+
 static int see(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct sp_modules *m = arg;
@@ -150,12 +103,16 @@ static int see(struct dl_phdr_info *info, size_t size, void *arg)
 	uint32_t n;
 
 	(void)size;
-	read_info(&mod, info);
+	sp_module_read(&mod, info);
 	if (mod.lo >= mod.hi)
 		return 0;
 	n = alive_upto(m, mod.lo);
-	if (n != 0 && same_object(&m->alive[n - 1]->mod, &mod)) {
+	if (n != 0 && sp_module_same(&m->alive[n - 1]->mod, &mod)) {
 		m->alive[n - 1]->seen = true;
+		return 0;
+	}
+	if (is_kept_out(m, &mod, n)) {
+		m->kept_out = true;
 		return 0;
 	}
 	if (m->fresh_n >= SP_SIGHTINGS) {
@@ -190,13 +147,13 @@ static uint32_t serial_of(struct sp_modules *m, const struct item *it)
 	uint32_t end = m->dead_n > SP_RETURNS ? m->dead_n - SP_RETURNS : 0;
 
 	for (uint32_t i = m->dead_n; i-- != end;)
-		if (it->mod.build_id_len != 0 && same_object(&m->dead[i]->mod, &it->mod) &&
+		if (it->mod.build_id_len != 0 && sp_module_same(&m->dead[i]->mod, &it->mod) &&
 		    strcmp(m->dead[i]->text, it->text) == 0)
 			return m->dead[i]->mod.serial;
 	return ++m->serials;
 }
 
-static int add_fresh(struct sp_modules *m, const struct sighting *s)
+static int add_fresh(struct sp_modules *m, const struct sighting *s, uint32_t sighted)
 {
 	struct item *it;
 	uint32_t at;
@@ -210,6 +167,7 @@ static int add_fresh(struct sp_modules *m, const struct sighting *s)
 	it->mod.born = m->epoch;
 	it->mod.died = SP_EPOCH_ALIVE;
 	it->seen = true;
+	it->sighted = sighted;
 	sp_module_name(&it->mod, s->path, it->text);
 	it->mod.serial = serial_of(m, it);
 	at = alive_upto(m, it->mod.lo);
@@ -245,6 +203,17 @@ static int bury_unseen(struct sp_modules *m)
 	return 0;
 }
 
+static int bury_gone(struct sp_modules *m)
+{
+	for (uint32_t i = 0; i < m->alive_n; i++) {
+		if (m->alive[i]->seen || !is_believed(m, m->alive[i]))
+			continue;
+		m->alive[i]->seen = true;
+		m->kept_out = true;
+	}
+	return bury_unseen(m);
+}
+
 static int read_generation(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct sp_modules *m = arg;
@@ -263,6 +232,7 @@ static void look(struct sp_modules *m)
 		m->alive[i]->seen = false;
 	m->fresh_n = 0;
 	m->more = false;
+	m->kept_out = false;
 	m->iterate(see, m);
 }
 
@@ -277,29 +247,13 @@ int sp_modules_refresh(struct sp_modules *m)
 		look(m);
 		/* Buried first, an object at a reused address is born after its predecessor died. */
 		if (!m->more)
-			err = bury_unseen(m);
+			err = bury_gone(m);
 		for (uint32_t i = 0; i < m->fresh_n && err == 0; i++)
-			err = add_fresh(m, &m->fresh[i]);
+			err = add_fresh(m, &m->fresh[i], 0);
 	} while (m->more && err == 0);
-	m->stale = err != 0;
+	/* What is believed against the list is looked at again when it is believed no more. */
+	m->stale = err != 0 || m->kept_out;
 	return err;
-}
-
-/* As the handler found it; see read_info() for what the loader shows. */
-static void read_sighting(struct sp_module *mod, const struct sp_sighting *s)
-{
-	memset(mod, 0, sizeof(*mod));
-	mod->bias = s->bias;
-	mod->phdr = s->phdr;
-	mod->lo = UINT64_MAX;
-	for (uint64_t i = 0; i < s->loads && i < SP_SIGHTING_LOADS; i++)
-		read_load(mod, &(ElfW(Phdr)){.p_type = PT_LOAD,
-					     .p_flags = (ElfW(Word))s->load[i].flags,
-					     .p_offset = s->load[i].offset,
-					     .p_vaddr = s->load[i].vaddr,
-					     .p_memsz = s->load[i].memsz});
-	mod->build_id_len = s->build_id_len <= SP_BUILD_ID_MAX ? (uint8_t)s->build_id_len : 0;
-	memcpy(mod->build_id, s->build_id, mod->build_id_len);
 }
 
 void sp_modules_sight(struct sp_modules *m, const struct sp_sighting *s)
@@ -307,12 +261,15 @@ void sp_modules_sight(struct sp_modules *m, const struct sp_sighting *s)
 	struct sighting *fresh = &m->fresh[0];
 	uint32_t n;
 
-	read_sighting(&fresh->mod, s);
+	sp_module_read_sighting(&fresh->mod, s);
 	memcpy(fresh->path, s->path, sizeof(s->path));
 	fresh->path[sizeof(s->path) - 1] = '\0';
 	n = alive_upto(m, fresh->mod.lo);
-	if (fresh->mod.lo >= fresh->mod.hi || m->dead_n >= SP_MODULES_MAX ||
-	    (n != 0 && is_sighted(m->alive[n - 1], fresh)))
+	if (n != 0 && is_sighted(m->alive[n - 1], fresh)) {
+		m->alive[n - 1]->sighted = m->batch;
+		return;
+	}
+	if (fresh->mod.lo >= fresh->mod.hi || m->dead_n >= SP_MODULES_MAX)
 		return;
 	/* The list may know better what is there now than what was there then. */
 	m->stale = true;
@@ -320,7 +277,7 @@ void sp_modules_sight(struct sp_modules *m, const struct sp_sighting *s)
 		m->alive[i]->seen = m->alive[i]->mod.hi <= fresh->mod.lo ||
 				    fresh->mod.hi <= m->alive[i]->mod.lo;
 	if (bury_unseen(m) == 0)
-		(void)add_fresh(m, fresh);
+		(void)add_fresh(m, fresh, m->batch);
 }
 
 struct sp_modules *sp_modules_new(sp_phdr_iterate iterate)
@@ -330,6 +287,7 @@ struct sp_modules *sp_modules_new(sp_phdr_iterate iterate)
 	if (m == NULL)
 		return NULL;
 	m->iterate = iterate;
+	m->batch = 1;
 	m->stale = true;
 	m->fresh = calloc(SP_SIGHTINGS, sizeof(*m->fresh));
 	if (m->fresh == NULL) {
@@ -367,6 +325,7 @@ void sp_modules_forget(struct sp_modules *m, uint32_t epoch)
 {
 	uint32_t n = 0;
 
+	m->batch++;
 	while (n < m->dead_n && m->dead[n]->mod.died < epoch)
 		free(m->dead[n++]);
 	if (n == 0)

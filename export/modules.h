@@ -27,7 +27,7 @@ struct sp_segment {
 struct sp_module {
 	uint32_t serial; /* never of two objects; what is loaded again where it was keeps it */
 	uint32_t born;   /* first epoch it was seen in */
-	uint32_t died;   /* first epoch it was gone, or SP_EPOCH_ALIVE */
+	uint32_t died;   /* first epoch it was gone, or SP_EPOCH_ALIVE as far as is known */
 	uint64_t bias;   /* runtime address minus ELF virtual address */
 	uint64_t lo;     /* of all its PT_LOADs */
 	uint64_t hi;
@@ -61,7 +61,8 @@ int sp_modules_refresh(struct sp_modules *m);
 
 /*
  * The handler met this object before the samples that follow. If it is another one than is known at its
- * addresses, that one is gone, and a new epoch begins.
+ * addresses, that one is gone, and a new epoch begins. For this batch and the next one it is there, as
+ * far as epochs are concerned, until another one is sighted at its addresses.
  */
 void sp_modules_sight(struct sp_modules *m, const struct sp_sighting *s);
 
@@ -71,7 +72,10 @@ sp_phdr_iterate sp_modules_iterate(const struct sp_modules *m);
 /* Number for samples drained now. */
 uint32_t sp_modules_epoch(const struct sp_modules *m);
 
-/* Forgets modules that were gone before `epoch`. Pointers to them die. */
+/*
+ * Begins a batch, in which all objects that samples are in are sighted again. Forgets modules that were
+ * gone before `epoch`. Pointers to them die.
+ */
 void sp_modules_forget(struct sp_modules *m, uint32_t epoch);
 
 /* The object that held pc during the epoch; else the last one that ever did; else NULL. */
@@ -82,11 +86,11 @@ const struct sp_module *sp_modules_main(const struct sp_modules *m);
 
 /*
  * Start of the function around pc by the module's call frame information, as ELF virtual address.
- * Reads the mapped object under the loader's lock, so a dlclose meanwhile does no harm. False when
- * the module is gone or nothing covers pc.
+ * Reads the mapped object under the loader's lock, so a dlclose meanwhile does no harm. 0, -ENOENT
+ * when nothing covers pc, -ESTALE when the module is not mapped any more.
  */
-bool sp_modules_function(const struct sp_modules *m, const struct sp_module *mod, uint64_t pc,
-			 uint64_t *start);
+int sp_modules_function(const struct sp_modules *m, const struct sp_module *mod, uint64_t pc,
+			uint64_t *start);
 
 /* A copy of the mapped vDSO for libelf; the caller frees it. NULL when there is none. */
 void *sp_modules_vdso_copy(const struct sp_module *mod, size_t *size);

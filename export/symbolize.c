@@ -7,6 +7,7 @@
  */
 #include "export/symbolize.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,8 +146,10 @@ static void place_of(const struct sp_symbolizer *s, const struct sp_module *mod,
 static bool start_by_fde(struct sp_symbolizer *s, const struct sp_module *mod, uint64_t pc,
 			 uint64_t *start)
 {
-	if (mod->died == SP_EPOCH_ALIVE)
-		return sp_modules_function(s->modules, mod, pc, start);
+	int err = sp_modules_function(s->modules, mod, pc, start);
+
+	if (err != -ESTALE)
+		return err == 0;
 	return s->mode != SP_SYMBOLIZE_OFF &&
 	       sp_symbol_tables_function(s->tables, mod, pc - mod->bias, start);
 }

@@ -21,11 +21,12 @@ for line in open(sys.argv[1]):
     stack = line.rsplit(" ", 1)[0].split(";")
     called = {m.group(1) for f in stack if (m := re.fullmatch(r"in_library_(.)", f))}
     worked = {m.group(1) for f in stack if (m := re.fullmatch(r"work_of_(.)", f))}
-    at = next((i for i, f in enumerate(stack) if f.startswith("in_library_")), len(stack) - 1)
-    unnamed = [f for f in stack[at:] if f in ("[unknown]", "[anon]") or "+0x" in f]
-    # The library's first and last instructions are not yet, or no more, at work.
+    at = next((i for i, f in enumerate(stack) if f.startswith("in_library_")), len(stack))
+    # What is stripped of the C library has no name in any program.
+    unnamed = [f for f in stack[at:] if f in ("[unknown]", "[anon]") or f.startswith("libreload")]
+    # At the library's first and last instructions it is not yet, or no more, at work.
     inside = len(stack) > at + 2
-    if unnamed or (called and inside and worked != called) or (worked and worked != called):
+    if unnamed or (worked and worked != called) or (inside and not worked):
         bad.append(line)
     for library in worked:
         seen[library] = seen.get(library, 0) + 1

@@ -100,7 +100,7 @@ static void ask_modules(void)
 	mod = sp_modules_find(m, (uintptr_t)object.image, sp_modules_epoch(m));
 	FUZZ_CHECK(mod != NULL && mod->build_id_len <= SP_BUILD_ID_MAX);
 	for (size_t at = 0; at < object.size; at += 61)
-		if (sp_modules_function(m, mod, (uintptr_t)object.image + at, &start))
+		if (sp_modules_function(m, mod, (uintptr_t)object.image + at, &start) == 0)
 			FUZZ_CHECK(start <= at);
 	sp_modules_free(m);
 }

@@ -42,7 +42,7 @@ $(FUZZ_DIR)/pprof: $(FUZZ_REPORT)
 $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
 $(FUZZ_DIR)/address: $(call fuzz_objects,,export/address.c)
 $(FUZZ_DIR)/loaded: $(call fuzz_objects,,$(addprefix export/,modules.c module_code.c mapped.c fde.c \
-	elf_notes.c module_name.c) $(addprefix sampler/,object_id_sig.c sighting.c sighting_sig.c ring.c \
+	elf_notes.c module_name.c module_read.c) $(addprefix sampler/,object_id_sig.c sighting.c sighting_sig.c ring.c \
 	ring_sig.c arena.c))
 $(FUZZ_DIR)/maps: $(call fuzz_objects,,export/maps.c)
 $(FUZZ_DIR)/names: $(call fuzz_objects,,export/demangle.c export/utf8.c)

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -241,11 +242,12 @@ Test(modules, finds_the_function_around_an_address_without_symbols, .timeout = 2
 		uint64_t pc = address(dlsym(RTLD_DEFAULT, known[i]));
 
 		libc = sp_modules_find(m, pc, 0);
-		cr_assert(sp_modules_function(m, libc, pc + 1, &start), "%s", known[i]);
+		cr_assert_eq(sp_modules_function(m, libc, pc + 1, &start), 0, "%s", known[i]);
 		cr_expect_eq(start + libc->bias, pc, "%s", known[i]);
 	}
 	libc = sp_modules_find(m, address(dlsym(RTLD_DEFAULT, "getenv")), 0);
-	cr_expect_not(sp_modules_function(m, libc, libc->lo, &start), "that is the ELF header");
+	cr_expect_eq(sp_modules_function(m, libc, libc->lo, &start), -ENOENT,
+		     "that is the ELF header");
 	sp_modules_free(m);
 }
 
@@ -267,7 +269,8 @@ Test(modules, agrees_with_the_symbol_table_on_every_function_of_this_program, .t
 		if (sscanf(line, "%llx %llx %c %255s", &vaddr, &size, &type, name) != 4 ||
 		    size == 0 || strchr(name, '.') != NULL)
 			continue;
-		cr_expect(sp_modules_function(m, self, self->bias + vaddr + size - 1, &start));
+		cr_expect_eq(sp_modules_function(m, self, self->bias + vaddr + size - 1, &start),
+			     0);
 		cr_expect_eq(start, vaddr, "%s", name);
 		checked++;
 	}
@@ -378,11 +381,62 @@ Test(modules, knows_what_was_only_ever_sighted, .timeout = 20)
 	epoch = sp_modules_epoch(m);
 	cr_expect_str_eq(name_at(m, 0x11fff, epoch), "brief.so");
 	cr_expect_str_eq(name_at(m, 0x12000, epoch), "");
-	cr_assert_eq(sp_modules_refresh(m), 0);
+	for (unsigned batch = 1; batch <= 3; batch++) {
+		cr_assert_eq(sp_modules_refresh(m), 0);
+		cr_expect_eq(sp_modules_find(m, 0x11000, epoch)->died == SP_EPOCH_ALIVE, batch <= 2,
+			     "batch %u", batch);
+		cr_expect_str_eq(name_at(m, 0x11000, epoch), "brief.so");
+		sp_modules_forget(m, 0);
+	}
+	sp_modules_free(m);
+}
 
-	cr_expect_eq(sp_modules_find(m, 0x11000, epoch)->died, sp_modules_epoch(m),
-		     "the loader's list has it no more");
-	cr_expect_str_eq(name_at(m, 0x11000, epoch), "brief.so");
+/* What the handler does not tell because it told it before, the list must not contradict. */
+Test(modules, what_is_listed_in_between_does_not_replace_what_was_sighted, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(iterate_fakes);
+	struct sp_sighting s = sighting_of("/lib/a.so", 0x10000, 0x2000, 1);
+
+	fakes = 0;
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	sp_modules_sight(m, &s);
+	/* Another one that no sample is in, over the end of the first and beyond. */
+	fakes = 1;
+	set_fake(0, "/lib/unseen.so", 0x11000, 2);
+	set_generation(2, 1);
+	for (unsigned batch = 1; batch <= 2; batch++) {
+		cr_assert_eq(sp_modules_refresh(m), 0);
+		cr_expect_str_eq(name_at(m, 0x11800, sp_modules_epoch(m)), "a.so");
+		cr_expect_str_eq(name_at(m, 0x13800, sp_modules_epoch(m)), "");
+		sp_modules_forget(m, 0);
+	}
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	cr_expect_str_eq(name_at(m, 0x11800, sp_modules_epoch(m)), "unseen.so",
+			 "the third batch has not sighted the first one");
+	sp_modules_sight(m, &s);
+	cr_expect_str_eq(name_at(m, 0x11800, sp_modules_epoch(m)), "a.so");
+	s = sighting_of("/lib/b.so", 0x11000, 0x1000, 2);
+	sp_modules_sight(m, &s);
+	cr_expect_str_eq(name_at(m, 0x11800, sp_modules_epoch(m)), "b.so");
+
+	sp_modules_free(m);
+}
+
+/* An address may by now be of another object, with other functions. */
+Test(modules, reads_no_functions_of_another_build_at_the_same_place, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(dl_iterate_phdr);
+	struct sp_module other;
+	uint64_t start = 0;
+
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	other = *sp_modules_find(m, (uintptr_t)&printf, 0);
+	cr_expect_eq(sp_modules_function(m, &other, (uintptr_t)&printf + 1, &start), 0);
+	other.build_id[0] ^= 1;
+	cr_expect_eq(sp_modules_function(m, &other, (uintptr_t)&printf + 1, &start), -ESTALE);
+	other.build_id[0] ^= 1;
+	other.died = 1;
+	cr_expect_eq(sp_modules_function(m, &other, (uintptr_t)&printf + 1, &start), -ESTALE);
 	sp_modules_free(m);
 }
 

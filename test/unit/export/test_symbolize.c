@@ -117,7 +117,8 @@ Test(symbolize, gives_stripped_functions_one_name_each, .timeout = 20)
 	     at += 16) {
 		f = name_of(at);
 		if (strncmp(f.name, "libjansson.so.4", 15) == 0 &&
-		    sp_modules_function(modules, mod, at, &start) && start + 32 < at - mod->bias)
+		    sp_modules_function(modules, mod, at, &start) == 0 &&
+		    start + 32 < at - mod->bias)
 			vaddr = at - mod->bias;
 	}
 	cr_assert_neq(vaddr, 0, "no stripped function found");
