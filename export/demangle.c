@@ -17,10 +17,17 @@
 /* The demangler keeps several times the symbol's length on the stack. */
 #define SP_SYMBOL_DEMANGLED_MAX 1024U
 
-/* What came out so far. A few bytes of a mangled name can stand for gigabytes of readable one, so
- * the demangler is left as soon as there is enough; its callback form holds no memory. */
+/* More than any compiler's names of that length have. */
+#define SP_DEMANGLED_MAX ((size_t)64 << 10)
+
+/*
+ * What came out so far. A few bytes of a mangled name can stand for gigabytes of readable one, so the
+ * demangler is left when there is far more than can be kept. It holds no memory then, but for a Rust
+ * identifier in punycode: up to 4 KiB, which are lost, of a name that was made for it.
+ */
 struct text {
 	jmp_buf enough;
+	size_t total;
 	size_t len;
 	char bytes[SP_FUNCTION_NAME_MAX + 64];
 };
@@ -34,7 +41,8 @@ static void take(const char *part, size_t len, void *arg)
 	if (len != 0)
 		memcpy(t->bytes + t->len, part, len < room ? len : room);
 	t->len += len < room ? len : room;
-	if (len >= room)
+	t->total += len;
+	if (t->total > SP_DEMANGLED_MAX)
 		longjmp(t->enough, 1); // NOLINT(cert-err52-cpp)
 }
 
@@ -67,6 +75,7 @@ size_t sp_demangle(const char *symbol, char out[SP_FUNCTION_NAME_MAX + 1])
 	size_t n;
 
 	t.len = 0;
+	t.total = 0;
 	if (symbol[0] == '_' && (symbol[1] == 'Z' || symbol[1] == 'R') &&
 	    len <= SP_SYMBOL_DEMANGLED_MAX)
 		demangle(symbol, len, &t);
