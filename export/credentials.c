@@ -25,6 +25,8 @@ void sp_credentials_init(struct sp_credentials *c, const struct sp_config *confi
 	c->config = config;
 	c->warn = warn;
 	c->arg = arg;
+	sp_secret_init(&c->user, config->basic_auth_user_file, config->basic_auth_user);
+	sp_secret_init(&c->tenant, config->tenant_id_file, config->tenant_id);
 	sp_secret_init(&c->password, config->basic_auth_password_file, config->basic_auth_password);
 	sp_secret_init(&c->token, config->auth_token_file, config->auth_token);
 	sp_secret_init(&c->headers, config->http_headers_file, config->http_headers);
@@ -32,6 +34,8 @@ void sp_credentials_init(struct sp_credentials *c, const struct sp_config *confi
 
 void sp_credentials_fini(struct sp_credentials *c)
 {
+	sp_secret_fini(&c->user);
+	sp_secret_fini(&c->tenant);
 	sp_secret_fini(&c->password);
 	sp_secret_fini(&c->token);
 	sp_secret_fini(&c->headers);
@@ -57,6 +61,8 @@ static void refresh(struct sp_credentials *c, struct sp_secret *s, const char *v
 
 void sp_credentials_refresh(struct sp_credentials *c)
 {
+	refresh(c, &c->user, "SPANPROF_BASIC_AUTH_USER_FILE");
+	refresh(c, &c->tenant, "SPANPROF_TENANT_ID_FILE");
 	refresh(c, &c->password, "SPANPROF_BASIC_AUTH_PASSWORD_FILE");
 	refresh(c, &c->token, "SPANPROF_AUTH_TOKEN_FILE");
 	refresh(c, &c->headers, "SPANPROF_HTTP_HEADERS_FILE");
@@ -64,7 +70,7 @@ void sp_credentials_refresh(struct sp_credentials *c)
 
 const char *sp_credentials_user(const struct sp_credentials *c)
 {
-	return is_set(c->config->basic_auth_user) ? c->config->basic_auth_user : NULL;
+	return is_set(c->user.latest) ? c->user.latest : NULL;
 }
 
 const char *sp_credentials_password(const struct sp_credentials *c)
@@ -100,8 +106,8 @@ void sp_credentials_headers(struct sp_credentials *c, void (*each)(void *arg, co
 
 	if (is_set(c->token.latest) && sp_credentials_user(c) == NULL)
 		add_named(c, "Authorization: Bearer ", c->token.latest, each, arg);
-	if (is_set(c->config->tenant_id))
-		add_named(c, "X-Scope-OrgID: ", c->config->tenant_id, each, arg);
+	if (is_set(c->tenant.latest))
+		add_named(c, "X-Scope-OrgID: ", c->tenant.latest, each, arg);
 	if (is_set(c->headers.latest)) {
 		if (sp_headers_parse(c->headers.latest, each, arg, &refused) != 0)
 			complain(c, "the HTTP headers are not a JSON object of strings, "

@@ -14,7 +14,7 @@ struct sp_credentials {
 	const struct sp_config *config;
 	sp_credentials_warn warn;
 	void *arg;
-	struct sp_secret password, token, headers;
+	struct sp_secret user, password, token, tenant, headers;
 	bool looked; /* what is wrong with the present values was said */
 };
 

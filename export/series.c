@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "export/utf8.h"
 
@@ -123,6 +124,30 @@ static void add_pairs(struct sp_series *s, const char *list, sp_series_refused r
 	}
 }
 
+/* What nobody asked for by name makes way for what somebody did. */
+static void add_spare(struct sp_series *s, const char *key, const char *value,
+		      sp_series_refused refused, void *arg)
+{
+	char name[SP_LABEL_NAME_MAX];
+
+	if (clean_name(name, key, strlen(key)) == 0 || value == NULL || value[0] == '\0')
+		return;
+	for (size_t i = 0; i < s->n; i++)
+		if (strcmp(s->label[i].name, name) == 0)
+			return;
+	if (refusal(s, name) != NULL || add(s, name, value, strlen(value)) != 0)
+		refused(arg, key, strlen(key), "there are too many labels");
+}
+
+static void add_host(struct sp_series *s, sp_series_refused refused, void *arg)
+{
+	char host[256] = "";
+
+	/* Cut off, it may have no terminator. */
+	if (gethostname(host, sizeof(host) - 1) == 0)
+		add_spare(s, "hostname", host, refused, arg);
+}
+
 int sp_series_init(struct sp_series *s, const struct sp_config *config, uint32_t pid,
 		   sp_series_refused refused, void *arg)
 {
@@ -148,6 +173,10 @@ int sp_series_init(struct sp_series *s, const struct sp_config *config, uint32_t
 		(void)add(s, "service_namespace", ns, strlen(ns));
 	if (config->labels != NULL)
 		add_pairs(s, config->labels, refused, arg);
+	add_host(s, refused, arg);
+	for (size_t i = 0; i < SP_RESOURCE_LABELS_MAX && config->resource_label[i].key != NULL; i++)
+		add_spare(s, config->resource_label[i].key, config->resource_label[i].value,
+			  refused, arg);
 	return 0;
 }
 

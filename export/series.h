@@ -24,7 +24,8 @@ struct sp_series {
 typedef void (*sp_series_refused)(void *arg, const char *name, size_t len, const char *reason);
 
 /*
- * __name__, service_name, pid and what SPANPROF_LABELS adds. Names are made safe for every server
+ * __name__, service_name, pid, hostname, what SPANPROF_LABELS adds, and the attributes of the resource
+ * that are to be labels; of two labels of one name the user's own counts. Names are made safe for every server
  * version, values are cleaned and cut. 0 or -ENOMEM; sp_series_fini() is right after either.
  */
 int sp_series_init(struct sp_series *s, const struct sp_config *config, uint32_t pid,

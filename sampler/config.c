@@ -205,13 +205,14 @@ static void read_resource(struct sp_config *cfg, bool tell)
 
 	if (cfg->resource_attributes == NULL)
 		return;
-	why = sp_config_resource_read(cfg->resource_attributes, resource, &r);
+	why = sp_config_resource_read(cfg->resource_attributes, cfg->resource_labels, resource, &r);
 	if (why != NULL) {
 		cfg->resource_attributes = NULL;
 		if (tell)
 			warn(SP_VAR_RESOURCE_ATTRIBUTES, 0, NULL, why);
 	}
 	cfg->service_namespace = r.service_namespace;
+	memcpy(cfg->resource_label, r.label, sizeof(cfg->resource_label));
 	if (cfg->service_name == NULL)
 		cfg->service_name = r.service_name;
 }

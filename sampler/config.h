@@ -32,6 +32,14 @@ enum sp_protocol { SP_PROTOCOL_PUSH, SP_PROTOCOL_INGEST };
  * Which variables fill a field, in which order, is told by config_table.h and README. Strings are
  * NUL-terminated and valid until exit; NULL = not set.
  */
+#define SP_RESOURCE_LABELS_MAX 17U
+
+/* Of the OTel resource, decoded. */
+struct sp_config_attribute {
+	const char *key; /* NULL = no more */
+	const char *value;
+};
+
 struct sp_config {
 	bool disabled; /* sp_config_disabled() */
 	enum sp_profile_mode profile;
@@ -81,8 +89,10 @@ struct sp_config {
 	 * Absolute paths of files that hold the secret (Kubernetes secret mounts, systemd
 	 * credentials). The exporter reads them; a file wins over the value above.
 	 */
+	const char *basic_auth_user_file;
 	const char *basic_auth_password_file;
 	const char *auth_token_file;
+	const char *tenant_id_file;
 	const char *http_headers_file;
 
 	/* Absolute paths of PEM files; libcurl reads them at each upload. */
@@ -103,6 +113,8 @@ struct sp_config {
 
 	const char *labels;              /* k=v,k=v; an item without = is k:v */
 	const char *resource_attributes; /* OTEL_RESOURCE_ATTRIBUTES as given, still encoded */
+	const char *resource_labels;     /* attribute,attribute: which of them are labels */
+	struct sp_config_attribute resource_label[SP_RESOURCE_LABELS_MAX]; /* those; up to a NULL */
 };
 
 /*

@@ -103,8 +103,14 @@ struct sp_config_var {
 	  .help = "The series label service_name. Keep it equal to the service.name of the spans.") \
 	X(RESOURCE_ATTRIBUTES, RESOURCE, resource_attributes, \
 	  .source = {{"OTEL_RESOURCE_ATTRIBUTES", SP_FORM_OWN}}, \
-	  .help = "OTel resource; service.name and service.namespace are used. " \
-		  "One error discards all of it.") \
+	  .help = "OTel resource; service.name, service.namespace and SPANPROF_RESOURCE_LABELS are " \
+		  "used. One error discards all of it.") \
+	X(RESOURCE_LABELS, TEXT, resource_labels, \
+	  .source = {{"SPANPROF_RESOURCE_LABELS", SP_FORM_OWN}}, \
+	  .fallback = "service.version,deployment.environment.name,deployment.environment," \
+		      "k8s.namespace.name,k8s.pod.name,k8s.container.name", \
+	  .help = "The attributes of the resource that become series labels, with underscores for " \
+		  "dots; `none` = none. Each distinct value is a series.") \
 	X(LABELS, PAIRS, labels, \
 	  .source = {{"SPANPROF_LABELS", SP_FORM_OWN}, {"PYROSCOPE_LABELS", SP_FORM_OWN}}, \
 	  .help = "More series labels.") \
@@ -234,6 +240,9 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_BASIC_AUTH_USER", SP_FORM_OWN}, \
 		     {"PYROSCOPE_BASIC_AUTH_USER", SP_FORM_OWN}}, \
 	  .help = "User of HTTP basic authentication.") \
+	X(BASIC_AUTH_USER_FILE, SECRET_FILE, basic_auth_user_file, \
+	  .source = {{"SPANPROF_BASIC_AUTH_USER_FILE", SP_FORM_OWN}}, \
+	  .help = "File that holds the user; wins over the variable.") \
 	X(BASIC_AUTH_PASSWORD, SECRET, basic_auth_password, \
 	  .source = {{"SPANPROF_BASIC_AUTH_PASSWORD", SP_FORM_OWN}, \
 		     {"PYROSCOPE_BASIC_AUTH_PASSWORD", SP_FORM_OWN}}, \
@@ -250,6 +259,9 @@ struct sp_config_var {
 	X(TENANT_ID, TEXT, tenant_id, \
 	  .source = {{"SPANPROF_TENANT_ID", SP_FORM_OWN}, {"PYROSCOPE_TENANT_ID", SP_FORM_OWN}}, \
 	  .help = "Tenant, sent as X-Scope-OrgID.") \
+	X(TENANT_ID_FILE, SECRET_FILE, tenant_id_file, \
+	  .source = {{"SPANPROF_TENANT_ID_FILE", SP_FORM_OWN}}, \
+	  .help = "File that holds the tenant; wins over the variable.") \
 	X(HTTP_HEADERS, HEADERS, http_headers, \
 	  .source = {{"SPANPROF_HTTP_HEADERS", SP_FORM_OWN}, \
 		     {"PYROSCOPE_HTTP_HEADERS", SP_FORM_OWN}}, \

@@ -227,9 +227,46 @@ static const char *decode(const char *s, size_t len, char *out, size_t *out_len)
 	return sp_text_valid(out, n) ? NULL : not_utf8;
 }
 
-/* One item: the key is decoded where the value then goes, and *used grows by a value we keep. */
-static const char *read_attribute(const char *item, size_t len, char *buf, size_t *used,
-				  struct sp_config_resource *r)
+static bool is_wanted(const char *wanted, const char *key, size_t len)
+{
+	const char *item;
+	size_t n;
+
+	while (wanted != NULL && next_item(&wanted, &item, &n)) {
+		trim(&item, &n);
+		if (n == len && memcmp(item, key, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Where the value of that key belongs; a key that becomes a label stays in buf. NULL = nowhere. */
+static const char **place_of(const char *wanted, const char *key, size_t len, size_t *used,
+			     struct sp_config_resource *r)
+{
+	unsigned i = 0;
+
+	if (strcmp(key, "service.name") == 0)
+		return &r->service_name;
+	if (strcmp(key, "service.namespace") == 0)
+		return &r->service_namespace;
+	if (!is_wanted(wanted, key, len))
+		return NULL;
+	while (i < SP_RESOURCE_LABELS_MAX - 1 && r->label[i].key != NULL &&
+	       strcmp(r->label[i].key, key) != 0)
+		i++;
+	if (i == SP_RESOURCE_LABELS_MAX - 1)
+		return NULL;
+	if (r->label[i].key == NULL) {
+		r->label[i].key = key;
+		*used += len + 1;
+	}
+	return &r->label[i].value;
+}
+
+/* One item: the key is decoded where the value then goes, and *used grows by what we keep. */
+static const char *read_attribute(const char *item, size_t len, const char *wanted, char *buf,
+				  size_t *used, struct sp_config_resource *r)
 {
 	const char **keep = NULL;
 	const char *value;
@@ -249,10 +286,7 @@ static const char *read_attribute(const char *item, size_t len, char *buf, size_
 		return why;
 	if (n == 0)
 		return "has an empty key";
-	if (strcmp(buf + *used, "service.name") == 0)
-		keep = &r->service_name;
-	else if (strcmp(buf + *used, "service.namespace") == 0)
-		keep = &r->service_namespace;
+	keep = place_of(wanted, buf + *used, n, used, r);
 	why = decode(value, value_len, buf + *used, &n);
 	if (why != NULL || keep == NULL)
 		return why;
@@ -261,7 +295,8 @@ static const char *read_attribute(const char *item, size_t len, char *buf, size_
 	return NULL;
 }
 
-const char *sp_config_resource_read(const char *text, char *buf, struct sp_config_resource *r)
+const char *sp_config_resource_read(const char *text, const char *wanted, char *buf,
+				    struct sp_config_resource *r)
 {
 	const char *why = NULL;
 	const char *item;
@@ -270,7 +305,7 @@ const char *sp_config_resource_read(const char *text, char *buf, struct sp_confi
 
 	memset(r, 0, sizeof(*r));
 	while (why == NULL && next_item(&text, &item, &len))
-		why = read_attribute(item, len, buf, &used, r);
+		why = read_attribute(item, len, wanted, buf, &used, r);
 	if (why != NULL)
 		memset(r, 0, sizeof(*r));
 	return why;

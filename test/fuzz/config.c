@@ -53,6 +53,11 @@ static void check(const struct sp_config *c)
 	fuzz_no_controls(c->auth_token);
 	fuzz_no_controls(c->tenant_id);
 	fuzz_no_controls(c->labels);
+	for (unsigned i = 0; i < SP_RESOURCE_LABELS_MAX && c->resource_label[i].key != NULL; i++) {
+		FUZZ_CHECK(i < SP_RESOURCE_LABELS_MAX - 1);
+		fuzz_no_controls(c->resource_label[i].key);
+		fuzz_no_controls(c->resource_label[i].value);
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -164,7 +164,7 @@ Test(limits, bytes_of_a_label_name, .timeout = 60)
 Test(limits, label_names_of_a_series, .timeout = 60)
 {
 	static const char *const own[] = {"__name__", "__delta__", "pyroscope_spy", "service_name",
-					  "pid",      "span_name", "thread_name"};
+					  "pid",      "hostname",  "span_name",     "thread_name"};
 
 	for (unsigned n = 1; n <= SERVER_LABELS + 1; n++) {
 		char labels[40 * 8] = "";

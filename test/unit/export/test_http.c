@@ -360,22 +360,27 @@ static void post_again(void)
 
 Test(http, follows_secrets_that_rotate, .timeout = 20)
 {
-	char token[128], headers[128];
+	char token[128], headers[128], tenant[128];
 
 	write_secret("token", "first\n", token);
 	write_secret("headers", "{\"X-Key\":\n \"one\"}\n", headers);
 	core.config.auth_token = "of-the-variable";
 	core.config.auth_token_file = token;
 	core.config.http_headers_file = headers;
+	write_secret("tenant", "team-a\n", tenant);
+	core.config.tenant_id_file = tenant;
 	response = ok;
 	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
 	post_again();
 	cr_expect_not_null(strstr(request, "Authorization: Bearer first\r\n"), "%s", request);
 	cr_expect_not_null(strstr(request, "X-Key: one\r\n"));
+	cr_expect_not_null(strstr(request, "X-Scope-OrgID: team-a\r\n"));
 
 	write_secret("token", "second", token);
 	write_secret("headers", "{\"X-Key\": \"two\"}", headers);
+	write_secret("tenant", "team-b", tenant);
 	post_again();
+	cr_expect_not_null(strstr(request, "X-Scope-OrgID: team-b\r\n"));
 	cr_expect_not_null(strstr(request, "Authorization: Bearer second\r\n"), "%s", request);
 	cr_expect_not_null(strstr(request, "X-Key: two\r\n"));
 	cr_expect_str_eq(warnings, "");
@@ -396,6 +401,27 @@ Test(http, follows_secrets_that_rotate, .timeout = 20)
 	cr_expect_not_null(strstr(strchr(warnings, '\n'), "SPANPROF_AUTH_TOKEN_FILE"),
 			   "the second time it is gone was not told");
 	cr_expect_null(strstr(warnings, "third"));
+	sp_http_free(http);
+	remove_folder();
+}
+
+Test(http, user_and_password_come_from_files, .timeout = 20)
+{
+	char user[128], password[128];
+
+	write_secret("user", "Aladdin\n", user);
+	write_secret("password", "open sesame\n", password);
+	core.config.basic_auth_user = "of-the-variable";
+	core.config.basic_auth_user_file = user;
+	core.config.basic_auth_password_file = password;
+	response = ok;
+	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
+	post_again();
+
+	/* RFC 7617, 2 */
+	cr_expect_not_null(strstr(request, "Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n"),
+			   "%s", request);
+	cr_expect_str_eq(warnings, "");
 	sp_http_free(http);
 	remove_folder();
 }

@@ -37,17 +37,18 @@ static char *query_of(const char *service, const char *labels)
 
 Test(ingest, carries_labels_and_times, .timeout = 20)
 {
-	char *query = query_of("shop", "zone=a");
+	char *query = query_of("shop", "hostname=h,zone=a");
 
-	cr_expect_str_eq(query, "?name=shop%7Bservice_name%3Dshop%2Cpid%3D12%2Czone%3Da%7D"
-				"&format=pprof&spyName=spanprof&sampleRate=97&units=samples"
-				"&aggregationType=sum&from=1700000000&until=1700000015");
+	cr_expect_str_eq(query,
+			 "?name=shop%7Bservice_name%3Dshop%2Cpid%3D12%2Chostname%3Dh%2Czone%3Da%7D"
+			 "&format=pprof&spyName=spanprof&sampleRate=97&units=samples"
+			 "&aggregationType=sum&from=1700000000&until=1700000015");
 	free(query);
 }
 
 Test(ingest, a_name_that_the_grammar_has_no_place_for_is_made_to_fit, .timeout = 20)
 {
-	char *query = query_of("a b:c,d}e\xc3\xa4/f.g-h", "x=1 & 2=} %");
+	char *query = query_of("a b:c,d}e\xc3\xa4/f.g-h", "hostname=h,x=1 & 2=} %");
 
 	cr_expect_eq(strncmp(query, "?name=a_b_c_d_e__/f.g-h%7B", 26), 0, "%s", query);
 	cr_expect_not_null(strstr(query, "service_name%3Da%20b%3Ac_d_e%C3%A4%2Ff.g-h%2C"), "%s",

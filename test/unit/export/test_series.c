@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "export/headers_json.h"
 #include "export/series.h"
@@ -38,9 +39,13 @@ static const char *value(const char *name)
 
 Test(series, has_what_the_server_needs, .timeout = 20)
 {
-	init(NULL);
+	char host[256] = "";
 
-	cr_expect_eq(series.n, 4);
+	init(NULL);
+	cr_assert_eq(gethostname(host, sizeof(host) - 1), 0);
+
+	cr_expect_eq(series.n, 5);
+	cr_expect_str_eq(value("hostname"), host);
 	cr_expect_str_eq(value("__name__"), "process_cpu");
 	cr_expect_str_eq(value("service_name"), "shop");
 	cr_expect_str_eq(value("pyroscope_spy"), "spanprof");
@@ -56,6 +61,27 @@ Test(series, takes_the_namespace, .timeout = 20)
 
 	cr_expect_str_eq(value("service_namespace"), "eu");
 	cr_expect_str_eq(value("service_name"), "unknown_service");
+	sp_series_fini(&series);
+}
+
+Test(series, takes_attributes_of_the_resource_unless_the_user_says_otherwise, .timeout = 20)
+{
+	memset(&config, 0, sizeof(config));
+	config.labels = "k8s_pod_name=mine,hostname=here";
+	config.resource_label[0] = (struct sp_config_attribute){"k8s.pod.name", "p1"};
+	config.resource_label[1] = (struct sp_config_attribute){"service.version", "1.2\xff"};
+	config.resource_label[2] = (struct sp_config_attribute){"empty", NULL};
+	config.resource_label[3] = (struct sp_config_attribute){"service.version", "again"};
+	config.resource_label[4] = (struct sp_config_attribute){"span_id", "x"};
+	refusals[0] = '\0';
+	cr_assert_eq(sp_series_init(&series, &config, 4711, refused, NULL), 0);
+
+	cr_expect_str_eq(value("k8s_pod_name"), "mine");
+	cr_expect_str_eq(value("hostname"), "here");
+	cr_expect_str_eq(value("service_version"), "1.2\xef\xbf\xbd");
+	cr_expect_null(value("empty"));
+	cr_expect_null(value("span_id"));
+	cr_expect_eq(series.n, 7);
 	sp_series_fini(&series);
 }
 
@@ -86,7 +112,7 @@ Test(series, refuses_what_would_spoil_the_series, .timeout = 20)
 {
 	init("__x=1,span_id=1,service_name=other,a.b=1,a_b=2,=3,empty=,bare");
 
-	cr_expect_eq(series.n, 5);
+	cr_expect_eq(series.n, 6);
 	cr_expect_str_eq(value("a_b"), "1");
 	cr_expect_str_eq(value("service_name"), "shop");
 	cr_expect_not_null(strstr(refusals, "__x: "));

@@ -305,12 +305,15 @@ Test(config_values, keeps_good_texts_as_they_are, .timeout = 20)
 		TEXT("PYROSCOPE_BASIC_AUTH_USER", basic_auth_user, "user"),
 		TEXT("SPANPROF_BASIC_AUTH_PASSWORD", basic_auth_password, HUSH),
 		TEXT("PYROSCOPE_BASIC_AUTH_PASSWORD", basic_auth_password, HUSH),
+		TEXT("SPANPROF_BASIC_AUTH_USER_FILE", basic_auth_user_file, "/run/s/u"),
 		TEXT("SPANPROF_BASIC_AUTH_PASSWORD_FILE", basic_auth_password_file, "/run/s/p"),
 		TEXT("SPANPROF_AUTH_TOKEN", auth_token, HUSH),
 		TEXT("PYROSCOPE_AUTH_TOKEN", auth_token, HUSH),
 		TEXT("SPANPROF_AUTH_TOKEN_FILE", auth_token_file, "/run/s/t"),
 		TEXT("SPANPROF_TENANT_ID", tenant_id, "team-a"),
 		TEXT("PYROSCOPE_TENANT_ID", tenant_id, "team-b"),
+		TEXT("SPANPROF_TENANT_ID_FILE", tenant_id_file, "/run/s/i"),
+		TEXT("SPANPROF_RESOURCE_LABELS", resource_labels, "a.b, c"),
 		TEXT("SPANPROF_HTTP_HEADERS", http_headers, "{\"X-A\":\"b}\\\"{\"}"),
 		TEXT("PYROSCOPE_HTTP_HEADERS", http_headers, "\n{\n\t\"X\": \"y\"\n}\n"),
 		TEXT("SPANPROF_HTTP_HEADERS_FILE", http_headers_file, "/run/s/h"),
@@ -350,6 +353,39 @@ Test(config_values, reads_bools, .timeout = 20)
 	cr_expect_eq(cfg.tls_insecure, true);
 	PARSE("SPANPROF_TRACE_ID= True ");
 	cr_expect_eq(cfg.trace_id, true);
+}
+
+Test(config_values, labels_are_those_attributes_of_the_resource_that_are_wanted, .timeout = 20)
+{
+	char entry[2000] = "SPANPROF_RESOURCE_LABELS=";
+
+	cr_expect_eq(PARSE("OTEL_RESOURCE_ATTRIBUTES=k8s.pod.name=p%2C1,other=x,service.version=1,"
+			   "service.version=2,service.name=s"),
+		     0, "got: %s", stderr_text);
+	cr_expect_str_eq(cfg.resource_label[0].key, "k8s.pod.name");
+	cr_expect_str_eq(cfg.resource_label[0].value, "p,1");
+	cr_expect_str_eq(cfg.resource_label[1].key, "service.version");
+	cr_expect_str_eq(cfg.resource_label[1].value, "2", "the last wins");
+	cr_expect_null(cfg.resource_label[2].key);
+	cr_expect_str_eq(cfg.service_name, "s");
+
+	PARSE("OTEL_RESOURCE_ATTRIBUTES=k8s.pod.name=p,mine=x",
+	      "SPANPROF_RESOURCE_LABELS= mine ,y");
+	cr_expect_str_eq(cfg.resource_label[0].key, "mine");
+	cr_expect_null(cfg.resource_label[1].key);
+	PARSE("OTEL_RESOURCE_ATTRIBUTES=k8s.pod.name=p", "SPANPROF_RESOURCE_LABELS=none");
+	cr_expect_null(cfg.resource_label[0].key);
+	PARSE("OTEL_RESOURCE_ATTRIBUTES=k8s.pod.name=p,bad");
+	cr_expect_null(cfg.resource_label[0].key, "one error discards all");
+
+	/* More than there is room for. */
+	for (unsigned i = 0; i < 2 * SP_RESOURCE_LABELS_MAX; i++)
+		(void)snprintf(entry + strlen(entry), sizeof(entry) - strlen(entry), "a%u,", i);
+	PARSE(entry, "OTEL_RESOURCE_ATTRIBUTES=a0=0,a1=1,a2=2,a3=3,a4=4,a5=5,a6=6,a7=7,a8=8,a9=9,"
+		     "a10=10,a11=11,a12=12,a13=13,a14=14,a15=15,a16=16,a17=17,a3=again");
+	cr_expect_str_eq(cfg.resource_label[SP_RESOURCE_LABELS_MAX - 2].value, "15");
+	cr_expect_str_eq(cfg.resource_label[3].value, "again");
+	cr_expect_null(cfg.resource_label[SP_RESOURCE_LABELS_MAX - 1].key);
 }
 
 Test(config_values, decodes_the_resource, .timeout = 20)
