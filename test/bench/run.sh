@@ -91,3 +91,4 @@ done <<<'1 10
 "$PWD/test/bench/handler.sh"
 "$PWD/test/bench/symbols.sh"
 "$PWD/test/bench/export.sh"
+"$PWD/test/bench/faults.sh"
