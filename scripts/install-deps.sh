@@ -23,7 +23,8 @@ declare -A GROUP=(
 	[carrier]="patchelf binutils dpkg busybox-static=busybox"
 	[deb]="dpkg-dev debhelper lintian fakeroot git tar python3"
 	[corpus]="redis-server redis-tools nginx-light memcached php-cli mariadb-server postgresql
-		nodejs sqlite3 openssl xz-utils gcc clang coreutils"
+		nodejs openjdk-17-jre-headless sqlite3 openssl xz-utils gcc clang coreutils python3 perl
+		bash git gzip tar curl strace procps"
 	[cross]="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user"
 )
 # Not in bookworm itself. Only these come from backports, so that nothing else gets newer.

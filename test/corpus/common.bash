@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2034
+# What the scripts of this folder share: Debian's programs before others of the same name, and the
+# files that they work on. Sourced after test/e2e/lib.bash.
+
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+export HOME=$WORK GIT_AUTHOR_DATE=@1700000000 GIT_COMMITTER_DATE=@1700000000
+export GIT_AUTHOR_NAME=t GIT_COMMITTER_NAME=t EMAIL=t@example.com GIT_CONFIG_NOSYSTEM=1
+export GIT_COMMITTER_EMAIL=t@example.com GIT_AUTHOR_EMAIL=t@example.com
+
+readonly DATA=$WORK/data
+readonly CORPUS=$ROOT/test/corpus
+declare -i failures=0
+
+bad()
+{
+	echo "FAIL: $*"
+	failures+=1
+}
+
+# make_data LINES: numbers in $DATA/lines, ten bytes each; "big", 12 MB; a repository, "base.git".
+make_data()
+{
+	local i
+
+	mkdir -p "$DATA"
+	python3 - "$DATA" "$1" <<-'PYTHON'
+		import random
+		import sys
+		random.seed(1)
+		with open(sys.argv[1] + "/lines", "w") as file:
+		    for _ in range(int(sys.argv[2])):
+		        file.write("%09d\n" % random.randrange(10**9))
+		with open(sys.argv[1] + "/big", "wb") as file:
+		    file.write(bytes(random.choices(b"abcdefgh \n", k=12_000_000)))
+	PYTHON
+	git init -q --bare -b main "$DATA/base.git"
+	git init -q -b main "$DATA/first"
+	for i in {1..40}; do
+		seq $((i * 1000)) $((i * 1400)) >"$DATA/first/file$((i % 7))"
+		git -C "$DATA/first" add .
+		git -C "$DATA/first" commit -q -m "change $i"
+	done
+	git -C "$DATA/first" push -q "$DATA/base.git" main
+	rm -rf "$DATA/first"
+	# Servers read here under names of their own.
+	chmod 755 "$WORK"
+}
+
+# version PACKAGE: as Debian names it; who else may have made it shows.
+version()
+{
+	dpkg-query -W -f '${Version}' "$1" 2>/dev/null || echo '?'
+}
+
+# between MARKER FILE README: the lines of README between "<!-- MARKER:begin -->" and ":end" become
+# those of FILE.
+between()
+{
+	awk -v marker="$1" -v file="$2" '
+		$0 == "<!-- " marker ":end -->" { inside = 0 }
+		!inside { print }
+		$0 == "<!-- " marker ":begin -->" {
+			inside = 1
+			while ((getline line < file) > 0)
+				print line
+		}' "$3" >"$WORK/readme"
+	cat "$WORK/readme" >"$3"
+}

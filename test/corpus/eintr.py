@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which calls failed with EINTR, by the signal that did it. Usage: eintr.py TRACE, made by strace -f.
+
+Prints "signals N" (of a timer of the profiler: SI_TIMER with a value that is not null), "ours N"
+(calls that such a signal made fail) and "others N". The kernel starts a call again that it reports
+as ERESTART..., unless the handler's return, rt_sigreturn, gives EINTR to the program.
+"""
+import collections
+import re
+import sys
+
+CALL = re.compile(r"(\w+)\(")
+RESUMED = re.compile(r"<\.\.\. (\w+) resumed>")
+INTERRUPTED = re.compile(r"= (-1 EINTR|\? ERESTART)")
+TIMER = re.compile(r"--- SIG\w+ \{si_signo=\w+, si_code=SI_TIMER")
+
+
+def interruptions(lines):
+    """Yields "signal" for each of ours, and (whether it was ours, the call) for each EINTR."""
+    call = {}  # per thread: the call that was interrupted last, with nothing after it
+    handlers = collections.defaultdict(list)  # per thread: (ours, call) of handlers that run
+    for line in lines:
+        tid, _, text = line.partition(" ")
+        text = text.lstrip()
+        if text.startswith("--- SIG"):
+            ours = TIMER.match(text) is not None
+            if ours:
+                yield "signal"
+            handlers[tid].append((ours, call.pop(tid, None)))
+            continue
+        if text.startswith("+++"):
+            continue
+        match = RESUMED.match(text) or CALL.match(text)
+        if match is None:
+            continue
+        name = match[1]
+        if name == "rt_sigreturn":
+            if "<unfinished" in text or not handlers[tid]:
+                continue
+            ours, interrupted = handlers[tid].pop()
+            if "= -1 EINTR" in text and interrupted is not None:
+                yield ours, interrupted
+            continue
+        call[tid] = name if INTERRUPTED.search(text) else None
+
+
+def main(path):
+    total = collections.Counter()
+    calls = collections.Counter()
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for event in interruptions(file):
+            if event == "signal":
+                total["signals"] += 1
+            else:
+                total["ours" if event[0] else "others"] += 1
+                calls[event] += 1
+    for key in "signals", "ours", "others":
+        print(key, total[key])
+    for (ours, call), n in sorted(calls.items(), key=str):
+        print("#", "ours" if ours else "others", call, n)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
