@@ -190,6 +190,8 @@ asked()
 	descriptors "$SERVER" >"$WORK/$name.$kind.open"
 	CLIENT=()
 	"stop_$name"
+	# What it says of itself, without the times, sizes and processes.
+	cat "$WORK/$name.out" "$WORK/$name.err" | sed -E 's/[0-9]+/N/g' | sort -u >"$WORK/$name.$kind.log"
 }
 
 # more_under VARIABLE=VALUE: one more for what runs below UNDER.
@@ -216,6 +218,7 @@ server()
 	same "$name" out
 	same "$name" load_err
 	same "$name" open
+	same "$name" log
 	# How many processes it has for how long is its own affair.
 	compare_seen "$name" -u
 	asked "$name" traced

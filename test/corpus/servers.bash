@@ -54,6 +54,7 @@ redis()
 
 start_redis()
 {
+	rm -f "$WORK/dump.rdb"
 	serve redis redis-server --port 0 --unixsocket "$WORK/redis.sock" --dir "$WORK" --save ''
 	poll_until 60 redis ping >"$WORK/redis.ping" 2>&1 || bad "redis: no answer"
 }
@@ -90,15 +91,22 @@ stop_redis()
 
 # --- memcached -----------------------------------------------------------------------------------
 
+memcached_answers()
+{
+	python3 -c 'import socket, sys
+socket.socket(socket.AF_UNIX).connect(sys.argv[1])' "$WORK/memcached.sock" 2>"$WORK/memcached.wait"
+}
+
 start_memcached()
 {
 	local -a user=()
 
 	((EUID != 0)) || user=(-u nobody)
 	chmod 777 "$WORK"
+	rm -f "$WORK"/memcached.{sock,pid}
 	serve memcached memcached "${user[@]}" -s "$WORK/memcached.sock" -a 777 -t 2 -m 64 \
 		-P "$WORK/memcached.pid"
-	poll_until 60 test -S "$WORK/memcached.sock" || bad "memcached: no socket"
+	poll_until 60 memcached_answers || bad "memcached: no answer"
 }
 
 load_memcached()
@@ -108,7 +116,7 @@ load_memcached()
 
 stop_memcached()
 {
-	kill -TERM "$(cat "$WORK/memcached.pid")"
+	kill -TERM "$(cat "$WORK/memcached.pid")" || bad "memcached: gone"
 	ended memcached 0
 }
 
@@ -169,7 +177,7 @@ reload_nginx()
 	local before
 
 	before=$(pgrep -P "$(cat "$WORK/nginx.pid")" | sort | tr '\n' ' ')
-	kill -HUP "$(cat "$WORK/nginx.pid")"
+	kill -HUP "$(cat "$WORK/nginx.pid")" || bad "nginx: gone"
 	poll_until 60 workers_are_new "$before" || bad "nginx: reload"
 }
 
@@ -187,7 +195,7 @@ workers_are_new()
 
 stop_nginx()
 {
-	kill -QUIT "$(cat "$WORK/nginx.pid")"
+	kill -QUIT "$(cat "$WORK/nginx.pid")" || bad "nginx: gone"
 	ended nginx 0
 	! grep -E 'alert|emerg|signal [0-9]' "$WORK/nginx.log" || bad "nginx: its log"
 }
@@ -243,7 +251,7 @@ load_postgres()
 
 stop_postgres()
 {
-	kill -INT "$(head -1 "$WORK/pg/postmaster.pid")"
+	kill -INT "$(head -1 "$WORK/pg/postmaster.pid")" || bad "postgres: gone"
 	ended postgres 0
 	! grep -E 'PANIC|terminated by signal' "$WORK/postgres.err" || bad "postgres: its log"
 }
@@ -276,6 +284,6 @@ load_mariadb()
 
 stop_mariadb()
 {
-	mariadb-admin --no-defaults -u root -S "$WORK/maria.sock" shutdown
+	mariadb-admin --no-defaults -u root -S "$WORK/maria.sock" shutdown || bad "mariadb: gone"
 	ended mariadb 0
 }
