@@ -20,15 +20,10 @@ readonly ROWS=$TEST_BUILD/corpus
 PROFILED=(SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE=1000 SPANPROF_FLUSH_TIMEOUT=30s
 	SPANPROF_STACK_DEPTH=496 SPANPROF_SYMBOLIZE=names SPANPROF_UPLOAD_INTERVAL=5s)
 
-samples_of()
-{
-	python3 "$CORPUS/stacks.py" count "$WORK/$1.profiles" "${PROCESS[$1]}"
-}
-
 # rounds NAME COMMAND...: gives it work until there are enough samples.
 rounds()
 {
-	local name=$1 had
+	local name=$1
 
 	shift
 	for ((ROUND = 1; ROUND <= ROUNDS_MAX; ROUND++)); do
@@ -37,10 +32,11 @@ rounds()
 			bad "$name: round $ROUND"
 			return
 		}
-		had=$(samples_of "$name")
-		((had < SAMPLES)) || return 0
+		if python3 "$CORPUS/stacks.py" enough "$WORK/$name.profiles" "${PROCESS[$name]}" "$SAMPLES"; then
+			return
+		fi
 	done
-	bad "$name: $had samples in $ROUNDS_MAX rounds"
+	bad "$name: too few samples in $ROUNDS_MAX rounds"
 }
 
 run_words()
@@ -69,20 +65,11 @@ rooted()
 		PG_JIT=off
 	fi
 	python3 "$CORPUS/stacks.py" judge "$WORK/$name.profiles" "${PROCESS[$name]}" \
-		"${TITLE[$name]:-$name}" "$(version "${PACKAGE[$name]}")" "$(least "$name")" \
+		"${TITLE[$name]:-$name}" "$(version "${PACKAGE[$name]}")" "$SAMPLES" \
 		>"$WORK/row" 2>"$WORK/why" || bad "$name: see below"
 	cat "$WORK/row" "$WORK/why"
 	cp "$WORK/row" "$ROWS/$name"
 	rm -rf "$WORK/$name.profiles"
-}
-
-# Where code is generated, there is not enough of anything else.
-least()
-{
-	case $1 in
-	node | java | *_jit) echo 0 ;;
-	*) echo "$((SAMPLES < 2995 ? SAMPLES : 2995))" ;;
-	esac
 }
 
 # The rows of this run and of earlier ones.

@@ -3,11 +3,13 @@
 
   count FOLDER PROGRAM          prints how many samples there are of processes that were PROGRAM (a
                                 regular expression for the whole name)
-  judge FOLDER PROGRAM NAME VERSION MIN
+  enough FOLDER PROGRAM N       exit 0 if there are N, and of those without generated code enough to
+                                prove something, or N
+  judge FOLDER PROGRAM NAME VERSION N
                                 prints a row of the table, then each kind of stack that does not reach
                                 its thread's beginning; exit 0 if of those without generated code,
-                                with 95 % confidence, at least 99.9 % do. There have to be MIN of
-                                them; where so few are asked for that they prove nothing, all do
+                                with 95 % confidence, at least 99.9 % do; where N are too few to prove
+                                anything, if all do
   plausible FOLDER PROGRAM MIN  for short runs: exit 0 unless it is next to impossible that 99.9 % of
                                 them do; there have to be MIN of them
 
@@ -164,6 +166,11 @@ def count(folder, program):
     print(sum(n for _, n in samples(folder, program)))
 
 
+def enough(folder, program, wanted):
+    total = outer_ends(folder, program)[0]
+    sys.exit(sum(total.values()) < int(wanted) or total[False] < min(int(wanted), PROVING))
+
+
 def outer_ends(folder, program):
     """Two counters, for stacks without and with generated code: all, and the ends of unrooted ones."""
     total = collections.Counter()
@@ -184,7 +191,7 @@ def tell(name, total, ends):
                   file=sys.stderr)
 
 
-def judge(folder, program, name, version, least):
+def judge(folder, program, name, version, wanted):
     total, ends = outer_ends(folder, program)
     plain, unrooted = total[False], sum(ends[False].values())
     bound = rooted_at_least(unrooted, plain)
@@ -194,9 +201,7 @@ def judge(folder, program, name, version, least):
     tell(name, total, ends)
     for reason, n in lost(folder, program).items():
         print("  %s: %s %d" % (name, reason, n), file=sys.stderr)
-    if plain < int(least):
-        sys.exit("%s: %d samples, at least %s are needed" % (name, plain, least))
-    if bound < ROOTED_MIN and not (unrooted == 0 and int(least) < PROVING):
+    if bound < ROOTED_MIN and not (unrooted == 0 and int(wanted) < PROVING):
         sys.exit("%s: too many that are not rooted" % name)
 
 
@@ -212,4 +217,4 @@ def plausible(folder, program, least):
 
 
 if __name__ == "__main__":
-    {"count": count, "judge": judge, "plausible": plausible}[sys.argv[1]](*sys.argv[2:])
+    {"count": count, "enough": enough, "judge": judge, "plausible": plausible}[sys.argv[1]](*sys.argv[2:])

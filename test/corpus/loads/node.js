@@ -5,7 +5,7 @@ const zlib = require('zlib');
 const { Worker, isMainThread, workerData } = require('worker_threads');
 
 let seed = Number(process.argv[2] || workerData);
-const random = (n) => (seed = (seed * 1103515245 + 12345) % 2147483648) % n;
+const random = (n) => ((seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0) >>> 8) % n;
 const word = () => Array.from({ length: 1 + random(8) }, () => 'abcdefgh'[random(8)]).join('');
 let told = '';
 const tell = (value) => {
