@@ -43,3 +43,8 @@ uint64_t sp_clock_random(uint64_t *state)
 	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
 	return z ^ z >> 31;
 }
+
+uint64_t sp_clock_first_wait(uint64_t interval, uint64_t seed)
+{
+	return interval / 2 + sp_clock_random(&seed) % (interval - interval / 2 + 1);
+}

@@ -13,4 +13,8 @@ uint64_t sp_clock_cpu_ns(void); /* of the calling thread */
 uint64_t sp_clock_seed(uint32_t pid);
 uint64_t sp_clock_random(uint64_t *state);
 
+/* How long to wait for the first upload: processes that start together must not upload together. At
+ * least half an interval, at most a whole one. */
+uint64_t sp_clock_first_wait(uint64_t interval, uint64_t seed);
+
 #endif

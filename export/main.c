@@ -361,7 +361,7 @@ static void destroy(struct exporter *x)
 static int create(const struct sp_core_ops *ops, struct exporter **out)
 {
 	struct exporter *x = calloc(1, sizeof(*x));
-	uint64_t interval, random;
+	uint64_t interval;
 	int err;
 
 	if (x == NULL)
@@ -385,11 +385,8 @@ static int create(const struct sp_core_ops *ops, struct exporter **out)
 	x->status = sp_status_new(ops);
 	(void)sp_modules_refresh(x->modules);
 	begin_batch(x);
-	/* Processes that start together must not upload together. */
 	interval = ops->config->upload_interval_ms * SP_NS_PER_MS;
-	random = sp_clock_seed(ops->pid);
-	x->tick_ns =
-		x->batch_mono_ns + interval / 2 + sp_clock_random(&random) % (interval / 2 + 1);
+	x->tick_ns = x->batch_mono_ns + sp_clock_first_wait(interval, sp_clock_seed(ops->pid));
 	return 0;
 }
 
