@@ -48,6 +48,7 @@ for rate in 100 1000; do
 		SPANPROF_OUTPUT_DIR="$WORK/$name" "$STORM" "$SECONDS_EACH" "$PLUGIN" "$(kill -l URG)" \
 		>"$WORK/$name.out" 2>"$WORK/$name.err" </dev/null || rc=$?
 	echo "$rc" >"$WORK/$name.rc"
+	[[ $rc == 23 ]] || cat "$WORK/$name.out"
 	expect_rc "$name" 23
 	beats "$name"
 	# The initial thread's.

@@ -85,6 +85,8 @@ static void wait_for(pid_t child, int wanted)
 	HOST_CHECK(child > 0);
 	while (waitpid(child, &status, 0) < 0)
 		HOST_CHECK(errno == EINTR);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != wanted)
+		fprintf(stderr, "a child ended with wait status %d\n", status);
 	HOST_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == wanted);
 }
 
