@@ -179,11 +179,11 @@ static uint64_t settle(struct sp_thread *t, uint64_t now, uint64_t at_least, str
 
 void sp_residual_end(struct sp_thread *t)
 {
-	bool busy = t->in_handler;
 	uint64_t now;
 	uint64_t ns;
 
-	if (!counting() || !clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
+	/* in_handler: a handler of the host that runs inside of this, or of ours, ends the process */
+	if (!counting() || t->in_handler || !clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
 		return;
 	/* The block's sample is the handler's: should it come now, it finds it taken. */
 	t->in_handler = true;
@@ -194,7 +194,7 @@ void sp_residual_end(struct sp_thread *t)
 		sp_turns_restart(&t->turns);
 	}
 	atomic_signal_fence(memory_order_seq_cst);
-	t->in_handler = busy;
+	t->in_handler = false;
 }
 
 static void settle_all(uint64_t at_least)
