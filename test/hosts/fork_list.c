@@ -31,10 +31,12 @@ static int linger(struct dl_phdr_info *info, size_t size, void *arg)
 
 static void *reader(void *arg)
 {
+	struct timespec step = {0, 1000000};
+
 	while (atomic_load(&place) != OVER) {
 		if (atomic_load(&place) == WANTED)
 			dl_iterate_phdr(linger, NULL);
-		sched_yield();
+		nanosleep(&step, NULL);
 	}
 	return arg;
 }
@@ -54,7 +56,7 @@ static void let_out(void)
 
 static void child(void)
 {
-	host_burn_ms(60);
+	host_burn_ms(30);
 	_exit(31);
 }
 
@@ -68,7 +70,7 @@ int main(int argc, char **argv)
 	HOST_CHECK(pthread_create(&thread, NULL, reader, NULL) == 0);
 	otelc_init_tracer_provider("fork_list", "1.0", "test", "");
 	span = otelc_start_span(otelc_get_tracer(), "parent", OTELC_SPAN_KIND_INTERNAL, NULL);
-	host_burn_ms(300);
+	host_burn_ms(100);
 	for (int i = atoi(argv[1]); i > 0; i--) {
 		int status = 0;
 		pid_t pid = fork();
