@@ -250,6 +250,7 @@ enum step { STEP_CALLER, STEP_OUTERMOST, STEP_FAILED };
 /* From a frame to its caller. libunwind takes some steps that it could not take for the last one. */
 static enum step step(struct sp_unwinder *u, unw_cursor_t *cursor, bool trampoline, uint64_t *ip)
 {
+	uint64_t here = *ip;
 	struct place before;
 	struct place after;
 	int rc;
@@ -259,6 +260,9 @@ static enum step step(struct sp_unwinder *u, unw_cursor_t *cursor, bool trampoli
 	if (!place_of(cursor, &before))
 		return STEP_FAILED;
 	rc = unw_step(cursor);
+	/* the forged caller of a stack of Boost.Context, see sampler/unwind_sig.c */
+	if (!u->described && !trampoline && before.fp == here)
+		return STEP_OUTERMOST;
 	if (rc <= 0)
 		return rc == 0 && u->described && !u->denied ? STEP_OUTERMOST : STEP_FAILED;
 	if (unw_get_reg(cursor, UNW_REG_IP, ip) != 0 || !place_of(cursor, &after))

@@ -55,7 +55,7 @@ enum step {
 	STEP_CALLER,
 	STEP_INTERRUPTED, /* through a signal frame: the new pc is exact */
 	STEP_OUTERMOST,
-	STEP_FORGED, /* outermost, and entered by a return to its first instruction */
+	STEP_FORGED, /* outermost, and nobody's call: put where a return would find it */
 	STEP_FAILED,
 };
 
@@ -272,6 +272,15 @@ static bool at_function_start(struct walk *w)
 	return met != NULL && sp_ehframe_find(&met->object, pc, &fde) == 0 && fde.pc_begin == pc;
 }
 
+/*
+ * Boost.Context begins a stack by a jump to code that pushes its frame pointer as the place to return
+ * to, where the process would end (make_fcontext, x86-64, seen in 1.74). No call leaves the two equal.
+ */
+static bool is_pushed_frame_pointer(const struct walk *w)
+{
+	return sp_regs_known(&w->regs, SP_ARCH_REG_FP) && w->regs.r[SP_ARCH_REG_FP] == w->regs.pc;
+}
+
 /* What applying a row said, for a frame that had this sp and pc. */
 static enum step judge(const struct walk *w, int rc, uintptr_t sp, uintptr_t pc)
 {
@@ -316,7 +325,7 @@ __attribute__((noinline)) static enum step step_decoded(struct walk *w, const st
 	}
 	if (at_sigreturn(w))
 		return step_kernel_frame(w);
-	if (!w->interrupted && at_function_start(w))
+	if (!w->interrupted && (at_function_start(w) || is_pushed_frame_pointer(w)))
 		return STEP_FORGED;
 	if (met != NULL && step_crt_code(w, met) == STEP_CALLER)
 		return STEP_CALLER;

@@ -408,6 +408,39 @@ Test(unwind, equals_libunwind_in_a_coroutine)
 	cr_assert(emulated() || memcmp(&bounds, &before, sizeof(bounds)) == 0);
 }
 
+#if defined(__x86_64__)
+CALLBACK static void fiber(void)
+{
+	raise(SIGUSR1);
+	setcontext(&main_context);
+}
+
+/* As make_fcontext() of Boost.Context does it: code that nothing describes, entered by a jump. */
+Test(unwind, ends_at_the_frame_pointer_that_was_pushed_for_a_caller)
+{
+	/* push rbp; jmp *rbx; and at 8 the end of the process */
+	static const uint8_t code[] = {0x55, 0xff, 0xe3, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xf4};
+	static char space[64 * 1024] __attribute__((aligned(16)));
+	uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	greg_t *reg = coroutine_context.uc_mcontext.gregs;
+
+	cr_assert_neq(page, MAP_FAILED);
+	memcpy(page, code, sizeof(code));
+	getcontext(&coroutine_context);
+	reg[REG_RIP] = (greg_t)(uintptr_t)page;
+	reg[REG_RSP] = (greg_t)(uintptr_t)(space + sizeof(space));
+	reg[REG_RBP] = (greg_t)(uintptr_t)(page + 8);
+	reg[REG_RBX] = (greg_t)(uintptr_t)fiber;
+	cr_assert_eq(swapcontext(&main_context, &coroutine_context), 0);
+
+	cr_assert_eq(walk.flags, SP_SAMPLE_ROOTED | off_stack());
+	cr_assert_eq(walk.failed, 0);
+	cr_assert_eq(frames_in((const void *)(uintptr_t)fiber, CALLBACK_BYTES), 1);
+	cr_assert_eq(walk.pc[walk.depth - 1], (uintptr_t)page + 8);
+}
+#endif
+
 Test(unwind, walks_a_coroutine_whose_stack_ends_at_an_unreadable_page)
 {
 	char *space = mmap(NULL, 16384, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

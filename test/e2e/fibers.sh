@@ -1,0 +1,65 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Fibers that take turns a thousand times a second: each sample is rooted at the entry of the fiber that
+# ran, with its own frames and no other's. Also when they do nothing but take turns, so that samples
+# fall into the switch itself, no frame is a wild one.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+[[ -x $HOSTS/fibers ]] || skip "Boost.Context is not installed"
+export SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE=250
+
+# fibers NAME KIND TURNS MICROSECONDS ENTRY [VARIABLE=VALUE]
+fibers()
+{
+	local name=$1 kind=$2 turns=$3 us=$4 entry=$5
+
+	shift 5
+	mkdir "$WORK/$name"
+	run "$name.plain" "$HOSTS/fibers" "$kind" "$turns" "$us"
+	run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" SPANPROF_STATUS_FILE="$WORK/$name.status" "$@" \
+		"$HOSTS/fibers" "$kind" "$turns" "$us"
+	expect_same "$name.plain" "$name" out rc
+	expect_rc "$name" 5
+	build/spanprof-report --folded "$WORK/$name" >"$WORK/$name.folded"
+	python3 - "$WORK/$name.folded" "$entry" "$us" <<'END' || fail "$name: $(<"$WORK/$name.folded")"
+import re, sys
+path, entry, us = sys.argv[1], sys.argv[2], int(sys.argv[3])
+total = leaves = broken = 0
+# A stack of main's, of a fiber, or what the clock is read by.
+known = re.compile(r"_start|__libc_start|main$|run_|leaf_|fiber_|coroutine_|boost::context|std::|"
+                   r"jump_fcontext|make_fcontext|ontop_fcontext|__start_context|(__)?(swap|set|get)context|"
+                   r"cpu_ns|burn|clock_gettime|__vdso|_dl_|\[vdso\]|make$")
+for line in open(path):
+    stack, ns = line.rsplit(" ", 1)
+    frames, ns = stack.split(";"), int(ns)
+    if frames[-1] == "[unsampled cpu]":
+        continue
+    total += ns
+    if frames[0] == "[incomplete]":
+        # only where the switch itself is all that is known
+        broken += ns
+        frames = frames[1:]
+    for f in frames:
+        if not known.match(f):
+            sys.exit("a wild frame: %s in %s" % (f, line))
+    here = {f[-1] for f in frames if re.match("(leaf|fiber|coroutine)_[ab]$", f)}
+    if len(here) > 1:
+        sys.exit("frames of both: " + line)
+    if any(f.startswith("leaf_") for f in frames):
+        leaves += ns
+        if frames[0] != entry or "main" in frames:
+            sys.exit("not rooted at %s: %s" % (entry, line))
+if us > 0 and (leaves < 0.8 * total or broken > 0.02 * total):
+    sys.exit("%d of %d ns are in the fibers, %d are incomplete" % (leaves, total, broken))
+END
+	expect "$WORK/$name.status" 'd["samples"]["put"] > 20'
+}
+
+fibers boost boost 250 1000 make_fcontext
+fibers makecontext makecontext 250 1000 __start_context
+fibers boost.copied boost 250 1000 make_fcontext SPANPROF_UNWIND=snapshot
+# 0.3 s of nothing but switches
+fibers boost.fast boost 3000000 0 make_fcontext
+fibers makecontext.fast makecontext 300000 0 __start_context
