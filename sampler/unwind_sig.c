@@ -77,6 +77,7 @@ struct walk {
 	bool unreadable;  /* there is call frame information, but not in a form that we read */
 	unsigned met_n;   /* objects met so far, and forgotten ones */
 	struct met met[MET_MAX];
+	const struct met *last; /* of them, or NULL */
 };
 
 /* The loader's name for the program itself, which it never unloads. */
@@ -149,7 +150,7 @@ static bool meet(uintptr_t pc, struct met *met)
 }
 
 /* The object that pc is in, or NULL. */
-static const struct met *object_of(struct walk *w, uintptr_t pc)
+__attribute__((noinline)) static const struct met *find_object_of(struct walk *w, uintptr_t pc)
 {
 	struct met *met;
 
@@ -165,6 +166,16 @@ static const struct met *object_of(struct walk *w, uintptr_t pc)
 		return NULL;
 	}
 	w->met_n++;
+	return met;
+}
+
+/* The same; nearly always it is the last frame's object. */
+static inline const struct met *object_of(struct walk *w, uintptr_t pc)
+{
+	const struct met *met = w->last;
+
+	if (met == NULL || pc < met->start || pc >= met->end)
+		met = w->last = find_object_of(w, pc);
 	return met;
 }
 
@@ -353,6 +364,7 @@ static void begin(struct walk *w, const void *ucontext, struct sp_stack_bounds *
 	w->interrupted = true;
 	w->unreadable = find_object == NULL;
 	w->met_n = 0;
+	w->last = NULL;
 	sp_stack_begin(&w->stack);
 	*flags = 0;
 	if (!sp_stack_anchor(&w->stack, bounds, w->regs.r[SP_ARCH_REG_SP]))
