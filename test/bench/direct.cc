@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spans of opentelemetry-cpp itself: batch processor and an exporter that drops everything. BENCH_SCOPE=1 also makes each span current while it is open.
+ * Spans of opentelemetry-cpp itself: batch processor and an exporter that drops everything.
+ * BENCH_SCOPE=1 also makes each span current while it is open, BENCH_ATTRIBUTE=1 sets an attribute as
+ * long as ours.
  */
 #include <cstdlib>
 #include <memory>
@@ -54,6 +56,16 @@ static void scoped_pairs(long n)
 	}
 }
 
+static void attribute_pairs(long n)
+{
+	while (n-- > 0) {
+		auto span = tracer->StartSpan("pair");
+
+		span->SetAttribute("pyroscope.profile.id", "9a517183f26a089d");
+		span->End();
+	}
+}
+
 static void open_spans(long n)
 {
 	while (n-- > 0)
@@ -66,6 +78,8 @@ int main(int argc, char **argv)
 
 	if (std::getenv("BENCH_SCOPE") != nullptr)
 		loop.pairs = scoped_pairs;
+	if (std::getenv("BENCH_ATTRIBUTE") != nullptr)
+		loop.pairs = attribute_pairs;
 	set_provider();
 	return loop_main(argc, argv, &loop);
 }

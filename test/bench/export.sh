@@ -2,38 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the exporter costs: encoding, memory on a host with many objects, and the background thread's
 # share of a processor. Prints figures and whether they meet the targets; no figure decides a build.
-# BENCH_SECONDS=n watches the background thread for another time than 30 s.
+# BENCH_SECONDS=n watches the background thread for another time than 60 s.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-readonly OBJECT=$PWD/build/libspanprof.so
-readonly BENCH=build/test/bench
-readonly WATCH_S=${BENCH_SECONDS:-30}
+# shellcheck source=test/bench/lib.bash
+source test/bench/lib.bash
+
+readonly WATCH_S=${BENCH_SECONDS:-60}
 readonly MODULES=300 FUNCTIONS=200
 readonly TARGET_MS=40 TARGET_MIB=24 TARGET_PERCENT=0.3
-work=$(mktemp -d)
-host=
-double=
-
-cleanup()
-{
-	[[ -z $host ]] || kill "$host" 2>/dev/null || true
-	[[ -z $double ]] || kill "$double" 2>/dev/null || true
-	rm -rf "$work"
-}
-trap cleanup EXIT
-
-# verdict FIGURE TARGET UNIT
-verdict()
-{
-	awk -v figure="$1" -v target="$2" -v unit="$3" 'BEGIN {
-		print (figure <= target ? "within " : "over ") target " " unit }'
-}
 
 read -r ms quiet kib profiles plain packed < <("$BENCH/export")
 echo "16,000 samples of depth 64 with 1,000 span ids, encoded and compressed ($profiles profiles, $plain KiB, packed $packed):"
 printf '  %s ms of CPU time, %s KiB of memory at most   quiet rounds: %s ms   %s\n' "$ms" "$kib" "$quiet" \
-	"$(verdict "$quiet" $TARGET_MS ms)"
+	"$(answer '16,000 samples of depth 64 with 1,000 span ids, encoded and compressed' "$ms" ms $TARGET_MS)"
 
 # Each with a build id of its own, as 300 different objects have.
 {
@@ -69,7 +52,8 @@ for mode in full names; do
 	with=$(preloaded SPANPROF_SYMBOLIZE=$mode)
 	mib=$(awk -v a="$with" -v b="$without" 'BEGIN { printf "%.1f", (a - b) / 1024 }')
 	[[ $mode == names ]] || echo "Resident memory on a host with $MODULES objects of $FUNCTIONS functions each, at most ($((without / 1024)) MiB without us):"
-	printf '  %-5s  %s MiB more   %s\n' "$mode" "$mib" "$(verdict "$mib" $TARGET_MIB MiB)"
+	printf '  %-5s  %s MiB more   %s\n' "$mode" "$mib" "$(answer \
+		"memory on a host with $MODULES objects, SPANPROF_SYMBOLIZE=$mode" "$mib" MiB $TARGET_MIB)"
 done
 
 # ours_ns PID: CPU time of all threads but the first and the two busiest, which are the host's.
@@ -82,12 +66,12 @@ ours_ns()
 	done | sort -rn | tail -n +3 | awk '{ sum += $1 } END { printf "%d\n", sum }'
 }
 
-build/test/pyroscope-double --port-file "$work/port" 2>/dev/null &
-double=$!
-until [[ -s $work/port ]]; do sleep 0.1; done
-OTELC_SPANS_FILE=/dev/null LD_PRELOAD=$OBJECT SPANPROF_SERVER_ADDRESS=http://127.0.0.1:$(<"$work/port") \
+double_start healthy
+OTELC_SPANS_FILE=/dev/null LD_PRELOAD=$OBJECT SPANPROF_SERVER_ADDRESS=$DOUBLE_URL \
 	build/test/hosts/spans $(((WATCH_S + 60) * 1000)) >/dev/null &
 host=$!
+STARTED+=("$host")
+disown "$host"
 # The first upload reads symbols; what follows is the steady state.
 sleep 20
 began=$(ours_ns "$host")
@@ -96,4 +80,5 @@ sleep "$WATCH_S"
 percent=$(awk -v ns=$(($(ours_ns "$host") - began)) -v us=$((${EPOCHREALTIME/./} - started)) \
 	'BEGIN { printf "%.2f", ns / us / 10 }')
 echo "The background thread of a host with two busy threads at 100 Hz, over $WATCH_S s after the first upload:"
-printf '  %s %% of one processor   %s\n' "$percent" "$(verdict "$percent" $TARGET_PERCENT %)"
+printf '  %s %% of one processor   %s\n' "$percent" "$(answer \
+	'the background thread at 100 Hz on two busy threads, of one processor' "$percent" % $TARGET_PERCENT)"

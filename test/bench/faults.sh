@@ -1,83 +1,56 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What a host's requests take while the server is well, away, silent, slow or broken, as a ratio to the
-# same host without us in the same round. BENCH_FAULT_ROUNDS=n takes more or fewer than 5 rounds of 2 s
-# each.
+# How long a host's requests take while something is wrong with the server, beside a healthy server and
+# no profiler: all of them run at once and are asked for requests in turn.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck source=test/bench/lib.bash
+source test/bench/lib.bash
 
-readonly OBJECT=$PWD/build/libspanprof.so
-readonly HOST=build/test/hosts/requests
-readonly DOUBLE=build/test/pyroscope-double
-readonly ROUNDS=${BENCH_FAULT_ROUNDS:-5} HOST_MS=2000
-work=$(mktemp -d)
-declare -a started=()
+readonly ROUNDS=${BENCH_ROUNDS:-61}
+readonly TARGET_RATIO=1.05
 
-cleanup()
+# host LABEL ADDRESS
+host()
 {
-	local pid
-
-	for pid in "${started[@]}"; do
-		kill "$pid" 2>/dev/null || true
-	done
-	rm -rf "$work"
+	echo "$1|OTELC_SPANS_FILE=/dev/null LD_PRELOAD=$OBJECT SPANPROF_LOG_LEVEL=off SPANPROF_UPLOAD_INTERVAL=200ms SPANPROF_SERVER_ADDRESS=$2"
 }
-trap cleanup EXIT
 
-# double NAME [OPTION]...: leaves its address in $work/NAME.
-double()
+# faulty LABEL FAULT: a host whose server has that fault all the time
+faulty()
 {
-	local name=$1
-
-	shift
-	"$DOUBLE" --port-file "$work/$name.port" "$@" 2>/dev/null &
-	started+=("$!")
-	for _ in {1..200}; do
-		[[ ! -s $work/$name.port ]] || break
-		sleep 0.05
-	done
-	echo "http://127.0.0.1:$(<"$work/$name.port")" >"$work/$name"
+	double_start "${1// /_}" --fault "$2,count=0"
+	host "$1" "$DOUBLE_URL"
 }
 
-double well
-double silent --fault blackhole=1,count=0
-double slow --fault slow_drip=1,bytes=4000,interval_ms=20,count=0
-double broken --fault status=500,count=0
-# Nobody listens there any more.
-double away
-kill "${started[-1]}"
-
-for ((round = 0; round < ROUNDS; round++)); do
-	"$HOST" "$HOST_MS" >"$work/out" || (($? == 19))
-	awk -v round="$round" '{ print round, "without", $1, $2 }' "$work/out"
-	for server in well away silent slow broken; do
-		LD_PRELOAD=$OBJECT SPANPROF_SERVER_ADDRESS=$(<"$work/$server") \
-			SPANPROF_UPLOAD_INTERVAL=200ms SPANPROF_FLUSH_TIMEOUT=0 SPANPROF_LOG_LEVEL=off \
-			"$HOST" "$HOST_MS" >"$work/out" || (($? == 19))
-		awk -v round="$round" -v server="$server" '{ print round, server, $1, $2 }' "$work/out"
-	done
-done >"$work/figures"
-
-echo "requests of 5 ms at a pause of 10 ms, an upload each 200 ms, median of $ROUNDS rounds (ratio to the host"
-echo "without us in the same round):"
-awk '
-$3 == "half_us" || $3 == "most_us" { took[$1, $2, $3] = $4; rounds = $1 + 1 }
-function median(list, n,    i, j, x) {
-	for (i = 2; i <= n; i++)
-		for (j = i; j > 1 && list[j - 1] > list[j]; j--) {
-			x = list[j]; list[j] = list[j - 1]; list[j - 1] = x
-		}
-	return list[int((n + 1) / 2)]
-}
-function show(server, what,    r, ratio, us) {
-	for (r = 0; r < rounds; r++) {
-		us[r + 1] = took[r, server, what]
-		ratio[r + 1] = us[r + 1] / took[r, "without", what]
-	}
-	return sprintf("%8.2f ms  x %.3f", median(us, rounds) / 1000, median(ratio, rounds))
-}
-END {
-	n = split("without well away silent slow broken", server, " ")
-	for (i = 1; i <= n; i++)
-		printf "  %-10s half %s    99 of 100 %s\n", server[i], show(server[i], "half_us"), show(server[i], "most_us")
-}' "$work/figures"
+{
+	echo "without us|OTELC_SPANS_FILE=/dev/null"
+	double_start healthy
+	host 'healthy server' "$DOUBLE_URL"
+	# Nothing listens on the port for "discard".
+	host refused http://127.0.0.1:9
+	host 'no such host' http://nowhere.invalid:4040
+	faulty 'black hole' blackhole=1
+	faulty reset reset=1
+	faulty 'reset mid-body' reset_early=1
+	faulty 'slow loris' slow_drip=1,bytes=4000,interval_ms=100
+	faulty '4 GiB answer' huge_body=1,bytes=4294967295
+	faulty 'gzip bomb' bomb=1
+	faulty garbage garbage=1
+	faulty '429, retry later' status=429,retry_after=1
+	faulty '500 always' status=500
+	faulty '301 to elsewhere' redirect=http://127.0.0.1:9/,status=301
+} >"$work/hosts"
+"$BENCH/rounds" "$ROUNDS" "$BENCH/requests" <"$work/hosts" >"$work/rounds"
+echo "Time of a request of a host by what is wrong with its server, without time on the run queue:"
+echo "(mean of 10, medians of $ROUNDS rounds; a ratio is that of two rounds one after the other)"
+awk -F'|' '
+NR == 2 { healthy = $4 }
+{ printf "  %-18s %7.3f ms  x %.3f of without us%s\n", $1, $2 / 1e6, $4,
+	(NR > 2 ? sprintf("  x %.3f of healthy", $4 / healthy) : "") }' "$work/rounds"
+worst=$(awk -F'|' '
+NR == 2 { healthy = $4 }
+NR > 2 && $4 / healthy > worst { worst = $4 / healthy }
+END { printf "%.3f", worst }' "$work/rounds")
+echo "  the worst: $(answer 'time of a request under the worst fault of the server, of that with a healthy one' \
+	"$worst" times $TARGET_RATIO)"

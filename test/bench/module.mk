@@ -28,6 +28,19 @@ $(B)/test/bench/execs: test/bench/execs.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $<
 
+$(B)/test/bench/cpu: test/bench/cpu.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $< -lm
+
+$(B)/test/bench/threads: test/bench/threads.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $< -lpthread
+
+$(B)/test/bench/requests: test/bench/requests.c test/sdk/opentelemetry_c.h \
+		$(B)/test/libopentelemetry-c.so
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. $(CFLAGS) -o $@ $< $(TEST_SDK_LDLIBS)
+
 # Once as most programs are built, and once with frame pointers.
 BENCH_HANDLERS := $(B)/test/bench/handler $(B)/test/bench/handler-fp
 $(B)/test/bench/handler-fp: BENCH_FRAMES := -fno-omit-frame-pointer
@@ -61,4 +74,5 @@ $(B)/test/bench/modules: test/bench/modules.c test/hosts/host.h test/sdk/opentel
 	$(call say,BENCH,$@)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. $(CFLAGS) -o $@ $< $(TEST_SDK_LDLIBS) -ldl
 
-TEST_PROGRAMS += $(addprefix $(B)/test/bench/,export modules pairs direct ours rounds execs) $(BENCH_HANDLERS)
+TEST_PROGRAMS += $(addprefix $(B)/test/bench/,export modules pairs direct ours rounds execs \
+	cpu threads requests) $(BENCH_HANDLERS)

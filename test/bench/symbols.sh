@@ -4,6 +4,8 @@
 # name after that. Targets: 60 ms for node's 85,000 symbols, 1 us a name.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck source=test/bench/lib.bash
+source test/bench/lib.bash
 
 bench=build/test/symbols/bench
 [[ -x $bench ]] || { echo "$bench is not built; run make test-programs" >&2; exit 1; }
@@ -18,6 +20,12 @@ for program in node git curl "$(ldd "$bench" | awk '$1 == "libc.so.6" { print $3
 	if [[ -z $path ]]; then
 		echo "$program is not installed"
 	else
-		"$bench" "$path"
+		"$bench" "$path" | tee "$work/named"
 	fi
+	[[ $program != node || ! -s $work/named ]] || {
+		read -r _ _ _ first _ _ each _ <"$work/named"
+		echo "  first: $(answer "first name of node, whose symbols are read" "$first" ms 60)"
+		echo "  then: $(answer "a name of node after that" "$each" ns 1000)"
+	}
+	rm -f "$work/named"
 done
