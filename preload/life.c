@@ -172,10 +172,10 @@ static void after_fork_in_child(void)
 {
 	int was = atomic_load_explicit(&sp_life_state, memory_order_relaxed);
 	bool clean = sp_fork_gate_forked();
+	bool whole = sp_loader_lock_forked();
 	int saved = errno;
 	bool has_span;
 
-	sp_loader_lock_forked();
 	if (was == SP_LIFE_STOPPED)
 		atomic_store_explicit(&sp_life_state, SP_LIFE_FAILED, memory_order_relaxed);
 	if (was == SP_LIFE_OFF || was == SP_LIFE_STOPPED || was == SP_LIFE_ASLEEP ||
@@ -188,7 +188,7 @@ static void after_fork_in_child(void)
 	sp_background_forked();
 	has_span = sp_sampler_forked();
 	/* Rather an unprofiled child than one that waits for a lock which nobody holds any more. */
-	atomic_store_explicit(&sp_life_state, clean ? SP_LIFE_ASLEEP : SP_LIFE_FAILED,
+	atomic_store_explicit(&sp_life_state, clean && whole ? SP_LIFE_ASLEEP : SP_LIFE_FAILED,
 			      memory_order_relaxed);
 	if (has_span || config.profile == SP_PROFILE_ALWAYS)
 		(void)sp_life_start();

@@ -5,8 +5,9 @@
  * one object with a name, and whoever is inside a callback of dl_iterate_phdr() owns it: it is the
  * one recursive mutex there with the caller's thread id. If not exactly one is like that, none is.
  *
- * A child is left with the list as it was between two instructions of a thread that read or changed
- * it. glibc itself lets a child go on with a half-done dlopen() in the same way.
+ * Readers leave the list as it is. Whoever changes it, dlopen() or dlclose(), takes the same lock, and
+ * leaves a forked child objects that are listed and no longer mapped; but it first says so to
+ * debuggers, in r_debug (<link.h>, elf/dl-load.c, elf/dl-close.c).
  */
 #define _GNU_SOURCE
 #include "preload/loader_lock.h"
@@ -39,7 +40,15 @@ struct mutex {
 };
 _Static_assert(sizeof(struct mutex) <= sizeof(pthread_mutex_t), "the beginning of one");
 
-static struct mutex *list_lock; /* BG writes it, with the fork gate entered */
+/* struct r_debug_extended of glibc 2.35 and later: one for each namespace. */
+struct spaces {
+	struct r_debug base;
+	struct spaces *next; /* with r_version 2 */
+};
+
+/* BG writes them, with the fork gate entered. */
+static struct mutex *list_lock;
+static const struct spaces *spaces;
 
 static int look(_Atomic int *word)
 {
@@ -79,10 +88,11 @@ static int inside(struct dl_phdr_info *info SP_UNUSED, size_t size SP_UNUSED, vo
 void sp_loader_lock_find(void)
 {
 	uintptr_t variables = (uintptr_t)sp_elf_find("_rtld_global", NULL);
+	const struct spaces *told = sp_elf_find("_r_debug", NULL);
 	struct sp_elf_range loader;
 	struct search s;
 
-	if (variables == 0 || list_lock != NULL)
+	if (variables == 0 || told == NULL || list_lock != NULL)
 		return;
 	loader = sp_elf_object_at((const void *)variables);
 	s = (struct search){
@@ -93,18 +103,36 @@ void sp_loader_lock_find(void)
 	if (s.end > s.from + LOOK_BYTES)
 		s.end = s.from + LOOK_BYTES;
 	(void)dl_iterate_phdr(inside, &s);
-	if (s.n == 1 && look(&s.found->owner) != s.tid)
-		list_lock = s.found;
+	if (s.n != 1 || look(&s.found->owner) == s.tid)
+		return;
+	spaces = told;
+	list_lock = s.found;
 }
 
-void sp_loader_lock_forked(void)
+static bool is_list_whole(void)
+{
+	const struct spaces *s = spaces;
+
+	/* 16 namespaces are all there can be (DL_NNS) */
+	for (int i = 0; i < 16 && s != NULL; i++) {
+		if (s->base.r_state != RT_CONSISTENT)
+			return false;
+		s = s->base.r_version >= 2 ? s->next : NULL;
+	}
+	return true;
+}
+
+bool sp_loader_lock_forked(void)
 {
 	struct mutex *m = list_lock;
 
 	if (m == NULL || (look(&m->lock) == 0 && look(&m->owner) == 0))
-		return;
+		return true;
+	if (!is_list_whole())
+		return false;
 	atomic_store_explicit(&m->count, 0, memory_order_relaxed);
 	atomic_store_explicit(&m->owner, 0, memory_order_relaxed);
 	atomic_store_explicit(&m->users, 0, memory_order_relaxed);
 	atomic_store_explicit(&m->lock, 0, memory_order_relaxed);
+	return true;
 }

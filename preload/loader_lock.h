@@ -8,10 +8,15 @@
 #ifndef SP_LOADER_LOCK_H
 #define SP_LOADER_LOCK_H
 
+#include <stdbool.h>
+
 /* BG, in no call of the loader. Finds the lock, once; without it forked() does nothing. */
 void sp_loader_lock_find(void);
 
-/* Forked child, only thread: what threads of the parent held is free. */
-void sp_loader_lock_forked(void);
+/*
+ * Forked child, only thread: what a thread of the parent held, that looked through the list, is free.
+ * False when one was changing the list, which is then neither whole nor free: stay out of the loader.
+ */
+bool sp_loader_lock_forked(void);
 
 #endif
