@@ -35,7 +35,7 @@
 /* By how much ended threads' samples were ahead of their clocks. */
 static _Atomic uint64_t lead_ns;
 static uint64_t process_since_ns;
-static _Atomic uint64_t gone_ns;            /* CPU time of background threads that have ended */
+static _Atomic uint64_t gone_ns; /* CPU time of background threads that have ended */
 static _Atomic bool stopped;
 static struct sp_sample background_scratch; /* BG */
 
@@ -152,7 +152,8 @@ static uint64_t less_lead(uint64_t ns)
  * Brings the thread's account to its clock, if it is behind by at least that, or always. Returns what
  * there is to put down for it, in a record that is described but has no label.
  */
-static uint64_t settle(struct sp_thread *t, uint64_t now, uint64_t at_least, struct sp_sample *record)
+static uint64_t settle(struct sp_thread *t, uint64_t now, uint64_t at_least,
+		       struct sp_sample *record)
 {
 	uint32_t tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
 	uint64_t since = atomic_load_explicit(&t->residual.since_ns, memory_order_relaxed);
