@@ -190,6 +190,9 @@ static void after_fork_in_child(void)
 	/* Rather an unprofiled child than one that waits for a lock which nobody holds any more. */
 	atomic_store_explicit(&sp_life_state, clean && whole ? SP_LIFE_ASLEEP : SP_LIFE_FAILED,
 			      memory_order_relaxed);
+	if (!clean || !whole)
+		sp_log(SP_LOG_INFO, "forked in the middle of %s: this process is not profiled",
+		       clean ? "a change of the loaded objects" : "the exporter's work");
 	if (has_span || config.profile == SP_PROFILE_ALWAYS)
 		(void)sp_life_start();
 	sp_guard_leave(g);
