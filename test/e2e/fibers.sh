@@ -8,7 +8,7 @@ source test/e2e/lib.bash
 
 need python3
 [[ -x $HOSTS/fibers ]] || skip "Boost.Context is not installed"
-export SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE=250
+export SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE=250 SPANPROF_FLUSH_TIMEOUT=30s
 
 # fibers NAME KIND TURNS MICROSECONDS ENTRY [VARIABLE=VALUE]
 fibers()

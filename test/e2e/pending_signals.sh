@@ -25,7 +25,7 @@ run plain unshare --user --map-root-user bash -c 'ulimit -S -i 40 && exec "$@"' 
 expect_rc plain 0
 [[ $(result plain.out) == "8 timers, 10 signals queued, 10 taken"$'\n'"8 timers, 10 signals queued, 10 taken" ]] ||
 	fail "without us: $(result plain.out)"
-WANTED=$WORK/wanted limited under SPANPROF_OUTPUT_DIR="$WORK/profiles" SPANPROF_UPLOAD_INTERVAL=300ms \
+WANTED=$WORK/wanted limited under SPANPROF_OUTPUT_DIR="$WORK/profiles" SPANPROF_UPLOAD_INTERVAL=300ms SPANPROF_FLUSH_TIMEOUT=30s \
 	SPANPROF_STATUS_FILE="$WORK/status.json"
 expect_same plain under out rc
 diff - "$WORK/wanted" <<'END' || fail "not the timers that there must be"
@@ -35,7 +35,8 @@ more 20
 limit raised 41
 END
 
-# Of 31 threads 11 had to wait at first, then 21 of the 30 new ones, or all if the host's own use was seen.
-expect "$WORK/status.json" '32 <= d["loss"]["threads_unarmed_limit"] <= 41'
+# Of 31 threads 11 had to wait at first, then 21 of the 30 new ones, or more where the host's own use
+# was seen; each of the 61 counts once.
+expect "$WORK/status.json" '32 <= d["loss"]["threads_unarmed_limit"] <= 61'
 expect "$WORK/status.json" 'd["loss"]["threads_unarmed_refused"] == d["loss"]["threads_without_block"] == 0'
 grep -q 'threads_unarmed_limit +' "$WORK/under.err" || fail "nobody told: $(result under.err)"

@@ -6,7 +6,7 @@
 source test/e2e/lib.bash
 
 need python3
-export SPANPROF_UPLOAD_INTERVAL=1h SPANPROF_SAMPLE_RATE=250
+export SPANPROF_UPLOAD_INTERVAL=1h SPANPROF_SAMPLE_RATE=250 SPANPROF_FLUSH_TIMEOUT=30s
 
 mkdir "$WORK/profiles"
 run taken.plain "$HOSTS/taker" "$(kill -l URG)" 100

@@ -7,7 +7,7 @@
 source test/e2e/lib.bash
 
 need python3 curl
-export SPANPROF_SAMPLE_RATE=250
+export SPANPROF_SAMPLE_RATE=250 SPANPROF_FLUSH_TIMEOUT=30s
 
 # threads NAME: the label once on each sample, the process's total under it.
 complete()

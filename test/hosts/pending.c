@@ -25,9 +25,11 @@
 #define OWN_SIGNALS 10
 
 static sem_t go[2];
+static sem_t started;
 
 static void *wait_and_work(void *arg)
 {
+	sem_post(&started);
 	while (sem_wait(arg) != 0)
 		continue;
 	host_burn_ms(arg == &go[1] ? 30 : 1);
@@ -98,6 +100,10 @@ static void start(pthread_t *thread, int n)
 {
 	for (int i = 0; i < n; i++)
 		HOST_CHECK(pthread_create(&thread[i], NULL, wait_and_work, &go[i >= EARLY]) == 0);
+	/* What is done for a thread at its birth has been done. */
+	for (int i = 0; i < n; i++)
+		while (sem_wait(&started) != 0)
+			continue;
 }
 
 static void release(sem_t *sem, int n)
@@ -122,6 +128,7 @@ int main(int argc, char **argv)
 
 	HOST_CHECK(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
 	HOST_CHECK(getrlimit(RLIMIT_SIGPENDING, &limit) == 0 && limit.rlim_cur == LIMIT);
+	sem_init(&started, 0, 0);
 	sem_init(&go[0], 0, 0);
 	sem_init(&go[1], 0, 0);
 	otelc_init_tracer_provider("pending", "1.0", "test", "");
