@@ -38,6 +38,10 @@ struct sp_thread;
  */
 SP_SIGSAFE uint32_t sp_handler_label(const struct sp_thread *t, struct sp_turn_label *out);
 
+/* Any context. The same for a span that is known. */
+struct sp_span_entry;
+SP_SIGSAFE uint32_t sp_handler_label_of(const struct sp_span_entry *e, struct sp_turn_label *out);
+
 SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext);
 
 #endif

@@ -33,22 +33,29 @@ static struct sp_thread *timer_thread(const siginfo_t *si)
 	return sp_thread_at((uint32_t)value);
 }
 
-SP_SIGSAFE uint32_t sp_handler_label(const struct sp_thread *t, struct sp_turn_label *out)
+SP_SIGSAFE uint32_t sp_handler_label_of(const struct sp_span_entry *e, struct sp_turn_label *out)
 {
-	bool root = sp_handler_setup.id_scope == SP_SCOPE_ROOT;
-	struct sp_span_entry e;
+	const struct sp_handler_setup *h = &sp_handler_setup;
+	bool root = h->id_scope == SP_SCOPE_ROOT;
 
 	memset(out, 0, sizeof(*out));
-	if (!sp_span_stack_peek(&t->spans, &e))
-		return 0;
-	if (sp_handler_setup.id_scope != SP_SCOPE_NONE)
-		out->span_id = root ? e.root_id : e.span_id;
-	if (sp_handler_setup.name_scope != SP_SCOPE_NONE)
-		out->name_id =
-			sp_handler_setup.name_scope == SP_SCOPE_ROOT ? e.root_name_id : e.name_id;
-	if (sp_handler_setup.trace_id)
-		memcpy(out->trace_id, e.trace_id, sizeof(out->trace_id));
-	return root ? e.root_ref : e.ref;
+	if (h->id_scope != SP_SCOPE_NONE)
+		out->span_id = root ? e->root_id : e->span_id;
+	if (h->name_scope != SP_SCOPE_NONE)
+		out->name_id = h->name_scope == SP_SCOPE_ROOT ? e->root_name_id : e->name_id;
+	if (h->trace_id)
+		memcpy(out->trace_id, e->trace_id, sizeof(out->trace_id));
+	return root ? e->root_ref : e->ref;
+}
+
+SP_SIGSAFE uint32_t sp_handler_label(const struct sp_thread *t, struct sp_turn_label *out)
+{
+	struct sp_span_entry e;
+
+	if (sp_span_stack_peek(&t->spans, &e))
+		return sp_handler_label_of(&e, out);
+	memset(out, 0, sizeof(*out));
+	return 0;
 }
 
 static void account(struct sp_thread *t, uint64_t ns)
@@ -116,6 +123,7 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 		sp_thread_name_own(s->thread_name);
 	if (!put(t, ucontext)) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
+		sp_residual_gap(&t->residual);
 		return;
 	}
 	sp_count(SP_COUNT_SAMPLES_PUT);
@@ -145,6 +153,7 @@ SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
 		t = sp_thread_own;
 		if (t->in_handler) {
 			sp_count(SP_COUNT_DROP_REENTERED);
+			sp_residual_gap(&t->residual);
 		} else {
 			t->in_handler = true;
 			atomic_signal_fence(memory_order_seq_cst);

@@ -71,7 +71,7 @@ uint64_t sp_mark_enclosing(const struct sp_span_stack *s)
 
 		if (id == SP_SPAN_BLANK)
 			return 0;
-		if (id != 0 && !sp_mark_is(f->token))
+		if (id != 0 && !sp_mark_is(atomic_load_explicit(&f->token, memory_order_relaxed)))
 			return id;
 	}
 	return 0;

@@ -17,6 +17,8 @@
 
 #include "sampler/counters.h"
 #include "sampler/handler.h"
+#include "sampler/span.h"
+#include "sampler/span_table.h"
 #include "sampler/thread.h"
 #include "sampler/thread_name.h"
 #include "sampler/thread_table.h"
@@ -64,6 +66,9 @@ void sp_residual_begin(struct sp_thread *t, uint32_t tid)
 	(void)clock_ns(SP_THREAD_CPU_CLOCK(tid), &now);
 	atomic_store_explicit(&t->residual.since_ns, now, memory_order_relaxed);
 	atomic_store_explicit(&t->residual.settled_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&t->residual.even_version, sp_span_stack_version(&t->spans),
+			      memory_order_relaxed);
+	atomic_store_explicit(&t->residual.gap, false, memory_order_relaxed);
 	sp_turns_restart(&t->turns);
 }
 
@@ -178,8 +183,17 @@ static uint64_t settle(struct sp_thread *t, uint64_t now, uint64_t at_least,
 	return less_lead(used - settled);
 }
 
+/* What the thread lacks was used after its last sample, or there was none since its birth. */
+static bool knows_turns(const struct sp_thread *t)
+{
+	return !atomic_load_explicit(&t->residual.gap, memory_order_relaxed) ||
+	       atomic_load_explicit(&t->residual.settled_ns, memory_order_relaxed) == 0;
+}
+
 void sp_residual_end(struct sp_thread *t)
 {
+	uint64_t version = sp_span_stack_version(&t->spans);
+	bool known = knows_turns(t);
 	uint64_t now;
 	uint64_t ns;
 
@@ -190,12 +204,62 @@ void sp_residual_end(struct sp_thread *t)
 	t->in_handler = true;
 	atomic_signal_fence(memory_order_seq_cst);
 	ns = settle(t, now, 0, &t->scratch);
-	if (ns != 0) {
+	atomic_store_explicit(&t->residual.even_version, version, memory_order_relaxed);
+	atomic_store_explicit(&t->residual.gap, false, memory_order_relaxed);
+	if (ns != 0 && known) {
 		sp_turns_share(t, now, ns, put_labelled, &t->scratch);
 		sp_turns_restart(&t->turns);
+	} else if (ns != 0) {
+		put_all(&t->scratch, ns);
 	}
 	atomic_signal_fence(memory_order_seq_cst);
 	t->in_handler = false;
+}
+
+/*
+ * What another thread was in with that version of its stack, and still is. Found through the table,
+ * which any thread may ask: a span that has ended meanwhile was not active all the time.
+ */
+static bool active(const struct sp_thread *t, uint64_t version, struct sp_turn_label *label)
+{
+	struct sp_span_record r;
+	struct sp_span_entry e;
+	uint64_t token = 0;
+	uint64_t id = sp_span_stack_top(&t->spans, &token);
+
+	if (id == 0 || sp_span_stack_version(&t->spans) != version || !sp_span_table_by_id(id, &r))
+		return false;
+	sp_span_entry_of(&r, token, &e);
+	(void)sp_handler_label_of(&e, label);
+	return true;
+}
+
+/* A thread that lives: it lacks what it used since its account was last even. */
+static void settle_other(struct sp_thread *t, uint32_t tid, uint64_t at_least)
+{
+	uint64_t version = sp_span_stack_version(&t->spans);
+	uint64_t since = atomic_load_explicit(&t->residual.since_ns, memory_order_relaxed);
+	uint64_t settled = atomic_load_explicit(&t->residual.settled_ns, memory_order_acquire);
+	bool same =
+		version == atomic_load_explicit(&t->residual.even_version, memory_order_relaxed);
+	/* before the clock is read: what comes after belongs to the next settlement */
+	bool gap = atomic_exchange_explicit(&t->residual.gap, false, memory_order_relaxed);
+	struct sp_turn_label label;
+	uint64_t now = UINT64_MAX;
+	uint64_t ns = 0;
+
+	if (clock_ns(SP_THREAD_CPU_CLOCK(tid), &now)) {
+		same = same && active(t, version, &label);
+		ns = settle(t, now, at_least, &background_scratch);
+	}
+	if (ns != 0 || now <= since + settled)
+		atomic_store_explicit(&t->residual.even_version, version, memory_order_relaxed);
+	else if (gap)
+		sp_residual_gap(&t->residual);
+	if (ns != 0 && same)
+		put_labelled(&background_scratch, &label, ns);
+	else if (ns != 0)
+		put_all(&background_scratch, ns);
 }
 
 static void settle_all(uint64_t at_least)
@@ -205,14 +269,9 @@ static void settle_all(uint64_t at_least)
 	for (uint32_t i = 0; i < n; i++) {
 		struct sp_thread *t = sp_thread_at(i);
 		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
-		uint64_t now;
-		uint64_t ns;
 
-		if (tid == 0 || !clock_ns(SP_THREAD_CPU_CLOCK(tid), &now))
-			continue;
-		ns = settle(t, now, at_least, &background_scratch);
-		if (ns != 0)
-			put_all(&background_scratch, ns);
+		if (tid != 0)
+			settle_other(t, tid, at_least);
 	}
 }
 

@@ -9,7 +9,10 @@
 #define SP_RESIDUAL_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "sampler/compiler.h"
 
 struct sp_thread;
 
@@ -17,7 +20,19 @@ struct sp_thread;
 struct sp_residual {
 	_Atomic uint64_t since_ns;   /* the thread's CPU clock when counting began */
 	_Atomic uint64_t settled_ns; /* what its samples and records stand for; also the handler */
+	/* The span stack's version when the samples were last known not to be behind the clock. */
+	_Atomic uint64_t even_version;
+	_Atomic bool gap; /* since the last settlement */
 };
+
+/*
+ * Any context: a sample was lost, or there is no timer. Some of what the thread lacks then lies before
+ * its last sample, and nobody can tell in which span.
+ */
+static inline SP_SIGSAFE void sp_residual_gap(struct sp_residual *r)
+{
+	atomic_store_explicit(&r->gap, true, memory_order_relaxed);
+}
 
 /*
  * APP, at activation, a forked child's included: the CPU time of the process and of the calling
@@ -30,7 +45,7 @@ void sp_residual_begin(struct sp_thread *t, uint32_t tid);
 
 /*
  * APP, calling thread: it or the process is about to end. What is its own goes under the spans that it
- * was used in.
+ * was used in, if that is known.
  */
 void sp_residual_end(struct sp_thread *t);
 

@@ -9,13 +9,29 @@
 #include <errno.h>
 #include <string.h>
 
+/*
+ * Whoever sees anything of the change sees this, too: the stores that make it are releases, which pair
+ * with the acquires of sp_span_stack_top().
+ */
+static void begin_change(struct sp_span_stack *s)
+{
+	atomic_store_explicit(&s->changes,
+			      atomic_load_explicit(&s->changes, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+static uint64_t token_of(const struct sp_span_frame *f)
+{
+	return atomic_load_explicit(&f->token, memory_order_relaxed);
+}
+
 static void reap(struct sp_span_stack *s)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
 
 	while (d > 0 && atomic_load_explicit(&s->frame[d - 1].span_id, memory_order_relaxed) == 0)
 		d--;
-	atomic_store_explicit(&s->depth, d, memory_order_relaxed);
+	atomic_store_explicit(&s->depth, d, memory_order_release);
 }
 
 int sp_span_stack_room(struct sp_span_stack *s)
@@ -35,18 +51,19 @@ int sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e)
 		return d;
 	struct sp_span_frame *f = &s->frame[d];
 
+	begin_change(s);
 	f->root_id = e->root_id;
 	f->name_id = e->name_id;
 	f->root_name_id = e->root_name_id;
 	memcpy(f->trace_id, e->trace_id, sizeof(f->trace_id));
-	f->token = e->token;
+	atomic_store_explicit(&f->token, e->token, memory_order_release);
 	f->ref = e->ref;
 	f->root_ref = e->root_ref;
 	/* pairs with strike() of another thread, which must not see the id of a half-made frame */
 	atomic_store_explicit(&f->span_id, e->span_id, memory_order_release);
 	/* slot before depth: our handler may run between the two */
 	atomic_signal_fence(memory_order_release);
-	atomic_store_explicit(&s->depth, (uint32_t)d + 1, memory_order_relaxed);
+	atomic_store_explicit(&s->depth, (uint32_t)d + 1, memory_order_release);
 	return d;
 }
 
@@ -57,9 +74,10 @@ static bool end_frame(struct sp_span_stack *s, uint32_t slot, uint64_t span_id)
 
 	if (atomic_load_explicit(&f->span_id, memory_order_relaxed) != span_id)
 		return false;
+	begin_change(s);
 	/* a plain store: all that another thread may do meanwhile is to strike the same span out */
-	atomic_store_explicit(&f->span_id, sp_span_token_attached(f->token) ? SP_SPAN_BLANK : 0,
-			      memory_order_relaxed);
+	atomic_store_explicit(&f->span_id, sp_span_token_attached(token_of(f)) ? SP_SPAN_BLANK : 0,
+			      memory_order_release);
 	return true;
 }
 
@@ -84,7 +102,7 @@ bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t span_id)
 /* Ends the frame in that slot whatever span it holds. */
 static void end_slot(struct sp_span_stack *s, uint32_t slot)
 {
-	atomic_store_explicit(&s->frame[slot].span_id, 0, memory_order_relaxed);
+	atomic_store_explicit(&s->frame[slot].span_id, 0, memory_order_release);
 	atomic_signal_fence(memory_order_release);
 }
 
@@ -96,13 +114,14 @@ bool sp_span_stack_pop_token(struct sp_span_stack *s, uint64_t token, bool throu
 	while (at > 0) {
 		const struct sp_span_frame *f = &s->frame[at - 1];
 
-		if (f->token == token &&
+		if (token_of(f) == token &&
 		    atomic_load_explicit(&f->span_id, memory_order_relaxed) != 0)
 			break;
 		at--;
 	}
 	if (at == 0 || !sp_span_token_attached(token))
 		return false;
+	begin_change(s);
 	for (uint32_t i = d; through && i > at; i--)
 		end_slot(s, i - 1);
 	end_slot(s, at - 1);
@@ -116,8 +135,26 @@ bool sp_span_stack_strike(struct sp_span_stack *s, uint32_t slot, uint64_t span_
 
 	if (slot >= SP_SPAN_DEPTH_MAX || span_id == 0)
 		return false;
+	/* Before, so that nobody sees the frame gone and the count as it was; in vain does no harm. */
+	atomic_fetch_add_explicit(&s->struck, 1, memory_order_relaxed);
 	return atomic_compare_exchange_strong_explicit(&s->frame[slot].span_id, &want, 0,
 						       memory_order_acq_rel, memory_order_relaxed);
+}
+
+uint64_t sp_span_stack_top(const struct sp_span_stack *s, uint64_t *token)
+{
+	/* these pair with the releases of the owner and of strike() */
+	uint32_t d = atomic_load_explicit(&s->depth, memory_order_acquire);
+
+	while (d > 0 && d <= SP_SPAN_DEPTH_MAX) {
+		const struct sp_span_frame *f = &s->frame[--d];
+		uint64_t id = atomic_load_explicit(&f->span_id, memory_order_acquire);
+
+		*token = atomic_load_explicit(&f->token, memory_order_acquire);
+		if (id != 0 && !sp_span_token_yields(*token))
+			return id != SP_SPAN_BLANK ? id : 0;
+	}
+	return 0;
 }
 
 unsigned sp_span_stack_ids(const struct sp_span_stack *s, uint64_t ids[SP_SPAN_DEPTH_MAX])

@@ -36,13 +36,19 @@ static inline bool sp_span_token_attached(uint64_t token)
 /* Something was attached: frames that yield label nothing any more, on any thread. */
 extern _Atomic bool sp_span_stack_scoped;
 
+static inline SP_SIGSAFE bool sp_span_token_yields(uint64_t token)
+{
+	return token == SP_SPAN_YIELDS &&
+	       atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
+}
+
 struct sp_span_frame {
 	_Atomic uint64_t span_id; /* 0 = ended; the last word written by push */
 	uint64_t root_id;         /* the local root's span id */
 	uint32_t name_id;         /* label.h: this span's name */
 	uint32_t root_name_id;    /* label.h: the local root's name */
 	uint8_t trace_id[16];
-	uint64_t token;
+	_Atomic uint64_t token;
 	/* span_table.h: the records of both, as long as these are open; 0 = unknown there */
 	uint32_t ref;
 	uint32_t root_ref;
@@ -50,8 +56,23 @@ struct sp_span_frame {
 
 struct sp_span_stack {
 	_Atomic uint32_t depth;
+	_Atomic uint32_t changes; /* by the owner, one more before each */
+	_Atomic uint32_t struck;  /* the same by others */
 	struct sp_span_frame frame[SP_SPAN_DEPTH_MAX];
 };
+
+/*
+ * Any context. Another number as soon as the active span may be another one, or none, than it was;
+ * only that the span itself has ended is not in it.
+ */
+static inline SP_SIGSAFE uint64_t sp_span_stack_version(const struct sp_span_stack *s)
+{
+	uint64_t own = atomic_load_explicit(&s->changes, memory_order_relaxed);
+	uint32_t others = atomic_load_explicit(&s->struck, memory_order_relaxed) << 1;
+
+	return own << 32 | others |
+	       atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
+}
 
 /* What push copies; a plain struct so that callers need no atomics. */
 struct sp_span_entry {
@@ -82,6 +103,12 @@ bool sp_span_stack_pop_token(struct sp_span_stack *s, uint64_t token, bool throu
 
 /* Owner, no handler running. The ids of the open spans on it; returns how many. */
 unsigned sp_span_stack_ids(const struct sp_span_stack *s, uint64_t ids[SP_SPAN_DEPTH_MAX]);
+
+/*
+ * Any thread. The id on top, whether that span has ended or not, and its token; 0 if there is none or
+ * it is blank. Right if the version before and after is the same.
+ */
+uint64_t sp_span_stack_top(const struct sp_span_stack *s, uint64_t *token);
 
 /* Any thread. Marks the span in that slot as ended. False if the slot holds something else. */
 bool sp_span_stack_strike(struct sp_span_stack *s, uint32_t slot, uint64_t span_id);

@@ -10,12 +10,6 @@
 
 _Atomic bool sp_span_stack_scoped;
 
-static bool yields(const struct sp_span_frame *f)
-{
-	return f->token == SP_SPAN_YIELDS &&
-	       atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
-}
-
 /* The names as they are now. False if the span is no longer open. */
 static bool refresh(struct sp_span_entry *e)
 {
@@ -42,7 +36,9 @@ SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span
 		const struct sp_span_frame *f = &s->frame[--d];
 		uint64_t id = atomic_load_explicit(&f->span_id, memory_order_acquire);
 
-		if (id == 0 || yields(f))
+		uint64_t token = atomic_load_explicit(&f->token, memory_order_relaxed);
+
+		if (id == 0 || sp_span_token_yields(token))
 			continue;
 		if (id == SP_SPAN_BLANK)
 			return false;
@@ -51,12 +47,12 @@ SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span
 		out->name_id = f->name_id;
 		out->root_name_id = f->root_name_id;
 		memcpy(out->trace_id, f->trace_id, sizeof(out->trace_id));
-		out->token = f->token;
+		out->token = token;
 		out->ref = f->ref;
 		out->root_ref = f->root_ref;
 		if (refresh(out))
 			return true;
-		if (sp_span_token_attached(f->token))
+		if (sp_span_token_attached(token))
 			return false;
 	}
 	return false;

@@ -52,6 +52,7 @@ void sp_thread_disarm(struct sp_thread *t)
 
 	if (timer == SP_TIMER_NONE)
 		return;
+	sp_residual_gap(&t->residual);
 	drop_timer(timer - 1);
 }
 
@@ -75,6 +76,7 @@ static void note(struct sp_thread *t, enum sp_unarmed why)
 
 	if (why == SP_UNARMED_NOT)
 		return;
+	sp_residual_gap(&t->residual);
 	if (before != why && counter[why] != 0)
 		sp_count(counter[why]);
 }

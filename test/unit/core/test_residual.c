@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts about CPU time that no sample stands for. The clocks are those of this file: a thread's and
- * the process's CPU time is what the test says.
+ * Facts about CPU time that no sample stands for. The clocks are the double's: a thread's and the
+ * process's CPU time is what the test says.
  */
 #include "sampler/residual.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "clock_double.h"
 #include "kernel_double.h"
 #include "sampler/counters.h"
 #include "sampler/handler.h"
@@ -20,34 +18,6 @@
 
 #define PERIOD_NS (10 * SP_NS_PER_MS)
 #define TID 100
-
-static uint64_t thread_ns;
-static uint64_t process_ns;
-static uint64_t background_ns;
-static bool thread_gone;
-
-/* Stands before the C library's. */
-int clock_gettime(clockid_t clock, struct timespec *ts)
-{
-	uint64_t ns;
-
-	if (clock == CLOCK_PROCESS_CPUTIME_ID) {
-		ns = process_ns;
-	} else if (clock == CLOCK_THREAD_CPUTIME_ID) {
-		ns = background_ns;
-	} else if (clock < 0) {
-		if (thread_gone) {
-			errno = EINVAL;
-			return -1;
-		}
-		ns = thread_ns;
-	} else {
-		return (int)syscall(SYS_clock_gettime, clock, ts);
-	}
-	ts->tv_sec = (time_t)(ns / SP_NS_PER_S);
-	ts->tv_nsec = (long)(ns % SP_NS_PER_S);
-	return 0;
-}
 
 static struct sp_thread *thread;
 static struct {
