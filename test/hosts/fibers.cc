@@ -75,6 +75,9 @@ static void run_boost()
 		a = std::move(a).resume();
 		b = std::move(b).resume();
 	}
+	/* They return: a fiber that is destroyed before is unwound by an exception. */
+	a = std::move(a).resume();
+	b = std::move(b).resume();
 }
 
 static ucontext_t caller, context_a, context_b;
