@@ -35,7 +35,8 @@
 /* What only the core knows, for the status file. */
 #define SP_CORE_SDKS_MAX 8U
 struct sp_core_facts {
-	bool sampling; /* false: it was given up, the log says why */
+	bool sampling;     /* false: it was given up, the log says why */
+	int signal_number; /* in use for sampling */
 	uint32_t threads_armed;
 	uint32_t threads_unarmed; /* of the host, by the last scan */
 	/* of these, now: */

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +139,18 @@ static json_t *push(const struct sp_status_input *in)
 			 n->has_skew ? json_integer(n->skew_ms) : json_null());
 }
 
+/* As SPANPROF_SIGNAL takes it. */
+static json_t *signal_name(int number)
+{
+	const char *word = number < SIGRTMIN ? sigabbrev_np(number) : NULL;
+
+	if (number <= 0)
+		return json_null();
+	if (word != NULL)
+		return json_sprintf("SIG%s", word);
+	return json_sprintf("RTMIN+%d", number - SIGRTMIN);
+}
+
 static json_t *document(const struct sp_core_ops *ops, const struct sp_status_input *in)
 {
 	struct sp_core_facts f;
@@ -149,6 +162,7 @@ static json_t *document(const struct sp_core_ops *ops, const struct sp_status_in
 	json_object_set_new(root, "service", text(ops->config->service_name));
 	json_object_set_new(root, "state", text(f.sampling ? in->state : "stopped"));
 	json_object_set_new(root, "sdks", sdks(&f));
+	json_object_set_new(root, "signal", signal_name(f.signal_number));
 	json_object_set_new(root, "threads",
 			    json_pack("{s:o, s:o, s:o, s:o, s:o}", "armed", number(f.threads_armed),
 				      "unarmed", number(f.threads_unarmed), "blocking_signal",

@@ -34,6 +34,7 @@
 #include "sampler/label.h"
 #include "sampler/monotonic.h"
 #include "sampler/residual.h"
+#include "sampler/signals.h"
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
 
@@ -135,6 +136,7 @@ static void ops_facts(struct sp_core_facts *out)
 	sp_thread_unarmed(by);
 	*out = (struct sp_core_facts){
 		.sampling = sp_life_active(),
+		.signal_number = sp_signals_number(),
 		.threads_armed = sp_thread_armed(),
 		.threads_unarmed = sp_upkeep_unarmed(),
 		.threads_blocking = by[SP_UNARMED_BLOCKED],

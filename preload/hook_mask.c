@@ -15,6 +15,7 @@
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
 #include "sampler/host_mask.h"
+#include "sampler/signal_move.h"
 #include "sampler/signals.h"
 #include "sampler/thread.h"
 
@@ -48,7 +49,7 @@ static void after(int how, const sigset_t *set)
  */
 static int change_without_ours(mask_call next, int how, const sigset_t *set, sigset_t *old)
 {
-	bool differed = sp_host_mask_differs();
+	bool differed = sp_host_mask_differs() == sp_signals_number();
 	sigset_t less = *set;
 	int rc;
 
@@ -70,12 +71,13 @@ static int change_without_ours(mask_call next, int how, const sigset_t *set, sig
 
 static int change_as_told(mask_call next, int how, const sigset_t *set, sigset_t *old)
 {
+	int differs = sp_host_mask_differs();
 	bool shrinks = set != NULL && how == SIG_UNBLOCK && sp_host_mask_differs_now();
 	int rc;
 
 	before(how, set);
 	rc = next(how, set, old);
-	if (set != NULL && sp_host_mask_differs() && (how == SIG_SETMASK || names_ours(set)))
+	if (set != NULL && differs != 0 && (how == SIG_SETMASK || sigismember(set, differs) == 1))
 		sp_host_mask_end();
 	else if (shrinks && !sp_host_mask_differs_now())
 		sp_host_mask_settle();
@@ -85,16 +87,18 @@ static int change_as_told(mask_call next, int how, const sigset_t *set, sigset_t
 
 static int change(mask_call next, int how, const sigset_t *set, sigset_t *old)
 {
-	bool differed = sp_host_mask_differs();
+	int differed = sp_host_mask_differs();
 	int rc;
 
+	if (set != NULL && how != SIG_UNBLOCK)
+		sp_signal_move_for(set);
 	if (set != NULL && (how == SIG_BLOCK || how == SIG_SETMASK) && sp_life_active() &&
 	    sp_host_mask_wanted(set))
 		rc = change_without_ours(next, how, set, old);
 	else
 		rc = change_as_told(next, how, set, old);
-	if (differed && rc == 0 && old != NULL && sp_host_mask_blanket(old))
-		(void)sigaddset(old, sp_signals_number());
+	if (differed != 0 && rc == 0 && old != NULL && sp_host_mask_blanket(old))
+		(void)sigaddset(old, differed);
 	return rc;
 }
 

@@ -12,6 +12,7 @@
 
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
+#include "sampler/signal_move.h"
 #include "sampler/signals.h"
 
 /* The older functions are called by older programs. */
@@ -19,19 +20,22 @@
 
 static int is_ours(int signo)
 {
-	return signo != 0 && signo == sp_signals_number();
+	return sp_signals_is_ours(signo);
 }
 
-static int set_virtual(const struct sigaction *act, struct sigaction *old)
+static int set_virtual(int signo, const struct sigaction *act, struct sigaction *old)
 {
 	struct sigaction wanted;
 
 	if (act == NULL)
-		return sp_signals_virtual(NULL, old);
+		return sp_signals_virtual(signo, NULL, old);
 	/* A host may read the old one into the same place. */
 	wanted = *act;
-	sp_signals_follow(&wanted);
-	return sp_signals_virtual(&wanted, old);
+	if (signo == sp_signals_number() && wanted.sa_handler != SIG_DFL &&
+	    wanted.sa_handler != SIG_IGN)
+		sp_signal_move();
+	sp_signals_follow(signo, &wanted);
+	return sp_signals_virtual(signo, &wanted, old);
 }
 
 SP_EXPORT int sigaction(int signo, const struct sigaction *restrict act,
@@ -40,7 +44,7 @@ SP_EXPORT int sigaction(int signo, const struct sigaction *restrict act,
 	__typeof__(&sigaction) next = SP_NEXT(sigaction);
 
 	if (is_ours(signo))
-		return set_virtual(act, old);
+		return set_virtual(signo, act, old);
 	if (next != NULL)
 		return next(signo, act, old);
 	errno = ENOSYS;
@@ -58,7 +62,7 @@ static __sighandler_t set_plain(int signo, __sighandler_t handler, int flags, in
 	act.sa_flags = flags;
 	if (masks_itself)
 		(void)sigaddset(&act.sa_mask, signo);
-	(void)set_virtual(&act, &old);
+	(void)set_virtual(signo, &act, &old);
 	return old.sa_handler;
 }
 
@@ -156,11 +160,11 @@ SP_EXPORT int siginterrupt(int signo, int interrupt)
 	if (is_ours(signo)) {
 		struct sigaction act;
 
-		(void)sp_signals_virtual(NULL, &act);
+		(void)sp_signals_virtual(signo, NULL, &act);
 		act.sa_flags &= ~SA_RESTART;
 		if (!interrupt)
 			act.sa_flags |= SA_RESTART;
-		return set_virtual(&act, NULL);
+		return set_virtual(signo, &act, NULL);
 	}
 	if (next != NULL)
 		return next(signo, interrupt);

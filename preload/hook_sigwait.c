@@ -12,12 +12,15 @@
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
 #include "sampler/host_mask.h"
-#include "sampler/signals.h"
+#include "sampler/signal_move.h"
 
 static void settle_for(const sigset_t *set)
 {
-	if (sp_host_mask_differs() && sigismember(set, sp_signals_number()) == 1 &&
-	    sp_host_mask_differs_now())
+	int differs;
+
+	sp_signal_move_for(set);
+	differs = sp_host_mask_differs();
+	if (differs != 0 && sigismember(set, differs) == 1 && sp_host_mask_differs_now())
 		sp_host_mask_settle();
 }
 
@@ -57,6 +60,7 @@ SP_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
 {
 	__typeof__(&signalfd) next = SP_NEXT(signalfd);
 
+	sp_signal_move_for(set);
 	sp_host_mask_read_by_descriptor(set);
 	if (next != NULL)
 		return next(fd, set, flags);

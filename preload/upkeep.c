@@ -12,6 +12,7 @@
 #include "sampler/log.h"
 #include "sampler/monotonic.h"
 #include "sampler/residual.h"
+#include "sampler/signal_move.h"
 #include "sampler/signals.h"
 #include "sampler/span_age.h"
 #include "sampler/tasks.h"
@@ -61,12 +62,16 @@ bool sp_upkeep_run(const struct sp_config *config)
 	uint32_t armed;
 	int others;
 
+	if (sp_signal_move_has_news())
+		sp_signal_move_follow();
 	if (often && next_ns > sp_monotonic_ns() + SCAN_LAST_NS)
 		next_ns = 0;
 	if (sp_monotonic_ns() < next_ns)
 		return false;
-	if (sp_life_active())
+	if (sp_life_active()) {
 		check_signal();
+		sp_signal_move_follow();
+	}
 	sp_descriptors_check_stderr();
 	sweep_spans(config);
 	others = sp_tasks_scan((uint32_t)syscall(SYS_gettid));

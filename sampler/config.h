@@ -15,7 +15,6 @@
 #include "sampler/log.h"
 
 /* SIGURG is ignored by default, so a host that resets every handler loses samples, not its life. */
-#define SP_CONFIG_SIGNAL_DEFAULT "SIGURG"
 #define SP_PROFILE_URL_DEFAULT "grafana-drilldown"
 
 enum sp_profile_mode { SP_PROFILE_ON_SPAN, SP_PROFILE_ALWAYS };

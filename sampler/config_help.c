@@ -25,7 +25,7 @@ static const char *type_in_words(const struct sp_config_var *var, char *out)
 	static const char *const plain[] = {
 		[SP_TYPE_SWITCH] = "bool",
 		[SP_TYPE_BOOL] = "bool",
-		[SP_TYPE_SIGNAL] = "signal",
+		[SP_TYPE_SIGNAL] = "signal or auto",
 		[SP_TYPE_PATH] = "absolute path",
 		[SP_TYPE_SECRET_FILE] = "absolute path",
 		[SP_TYPE_ADDRESS] = "URL: http, https or unix",

@@ -267,6 +267,9 @@ static int parse_signal(const char *text, struct sp_config_value *v)
 	const char *why = "is not a signal";
 	uint64_t n = 0;
 
+	v->number = 0;
+	if (span_is(t, "auto"))
+		return 0;
 	if (!take_digits(&digits, &n) || digits.len != 0) {
 		if (t.len > 3 && span_is((struct span){t.s, 3}, "SIG")) {
 			t.s += 3;

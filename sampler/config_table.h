@@ -210,8 +210,9 @@ struct sp_config_var {
 	  .help = "debuginfod servers for debug files that are not installed; needs " \
 		  "libdebuginfod.so.1.") \
 	X(SIGNAL, SIGNAL, signal_number, \
-	  .source = {{"SPANPROF_SIGNAL", SP_FORM_OWN}}, .fallback = SP_CONFIG_SIGNAL_DEFAULT, \
-	  .help = "The sampling signal, by name (`SIGURG`, `RTMIN+3`) or number.") \
+	  .source = {{"SPANPROF_SIGNAL", SP_FORM_OWN}}, .fallback = "auto", \
+	  .help = "The sampling signal, by name (`SIGURG`, `RTMIN+3`) or number; `auto` is SIGURG, and " \
+		  "a real-time signal once the program uses that one itself.") \
 	X(UPLOAD_INTERVAL, DURATION, upload_interval_ms, \
 	  .source = {{"SPANPROF_UPLOAD_INTERVAL", SP_FORM_OWN}, \
 		     {"PYROSCOPE_UPLOAD_INTERVAL", SP_FORM_OWN}}, \

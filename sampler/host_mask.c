@@ -24,15 +24,15 @@
  */
 #define ROOM_PAGES 8U
 
-static void set_differs(bool differs)
+static void set_differs(int signo)
 {
 	if (sp_thread_own != NULL)
-		atomic_store_explicit(&sp_thread_own->mask_differs, differs, memory_order_relaxed);
+		atomic_store_explicit(&sp_thread_own->mask_differs, signo, memory_order_relaxed);
 }
 
-static void change_bit(int how)
+static void change_bit(int how, int signo)
 {
-	uint64_t bit = UINT64_C(1) << (sp_signals_number() - 1);
+	uint64_t bit = UINT64_C(1) << (signo - 1);
 
 	(void)syscall(SYS_rt_sigprocmask, how, &bit, NULL, KERNEL_SIGSET_SIZE);
 }
@@ -64,49 +64,51 @@ static bool has_room(void)
 
 bool sp_host_mask_wanted(const sigset_t *set)
 {
+	int signo = sp_signals_number();
 	struct sigaction host;
 
-	if (sp_thread_own == NULL || sp_signals_number() == 0 ||
-	    sigismember(set, sp_signals_number()) != 1 || !sp_host_mask_blanket(set) ||
-	    sp_host_mask_forbidden())
+	if (sp_thread_own == NULL || signo == 0 || sigismember(set, signo) != 1 ||
+	    !sp_host_mask_blanket(set) || sp_host_mask_forbidden(signo))
 		return false;
 	/* A host that handles the signal may let it in while it polls, which we do not see. */
-	(void)sp_signals_virtual(NULL, &host);
+	(void)sp_signals_virtual(signo, NULL, &host);
 	return (host.sa_handler == SIG_DFL || host.sa_handler == SIG_IGN) &&
-	       (sp_host_mask_differs() || has_room());
+	       (sp_host_mask_differs() != 0 || has_room());
 }
 
 void sp_host_mask_begin(void)
 {
-	set_differs(true);
+	set_differs(sp_signals_number());
 }
 
 void sp_host_mask_end(void)
 {
-	set_differs(false);
+	set_differs(0);
 }
 
 bool sp_host_mask_differs_now(void)
 {
+	int differs = sp_host_mask_differs();
 	int saved = errno;
 	sigset_t now;
 
-	if (!sp_host_mask_differs())
+	if (differs == 0)
 		return false;
 	now = kernel_mask();
 	errno = saved;
-	return sp_host_mask_blanket(&now) && sigismember(&now, sp_signals_number()) == 0;
+	return sp_host_mask_blanket(&now) && sigismember(&now, differs) == 0;
 }
 
 void sp_host_mask_settle(void)
 {
+	int differs = sp_host_mask_differs();
 	int saved = errno;
 
-	if (sp_host_mask_differs()) {
+	if (differs != 0) {
 		/* in this order: what the timer has sent comes now, and nothing after it */
 		sp_thread_rest();
-		change_bit(SIG_BLOCK);
-		set_differs(false);
+		change_bit(SIG_BLOCK, differs);
+		set_differs(0);
 	}
 	errno = saved;
 }
@@ -116,7 +118,7 @@ void sp_host_mask_hand_on(void)
 	int saved = errno;
 
 	if (sp_host_mask_differs_now())
-		change_bit(SIG_BLOCK);
+		change_bit(SIG_BLOCK, sp_host_mask_differs());
 	errno = saved;
 }
 
@@ -126,21 +128,32 @@ void sp_host_mask_adopt(struct sp_thread *t)
 	sigset_t now = kernel_mask();
 
 	/* What the creator's mask lacks this thread's lacks too, unless it was given another. */
-	if (atomic_load_explicit(&t->mask_differs, memory_order_relaxed)) {
-		if (!sp_host_mask_blanket(&now) || sigismember(&now, sp_signals_number()) == 1)
-			atomic_store_explicit(&t->mask_differs, false, memory_order_relaxed);
+	int differs = atomic_load_explicit(&t->mask_differs, memory_order_relaxed);
+
+	if (differs != 0) {
+		if (!sp_host_mask_blanket(&now) || sigismember(&now, differs) == 1)
+			atomic_store_explicit(&t->mask_differs, 0, memory_order_relaxed);
 	} else if (sp_host_mask_wanted(&now)) {
-		set_differs(true);
-		change_bit(SIG_UNBLOCK);
+		set_differs(sp_signals_number());
+		change_bit(SIG_UNBLOCK, sp_signals_number());
 	}
 	errno = saved;
 }
 
 void sp_host_mask_read_by_descriptor(const sigset_t *set)
 {
-	bool was = sp_host_mask_forbidden();
-
 	sp_host_mask_forbid(set);
-	if (!was && sp_host_mask_forbidden())
+	if (sp_host_mask_forbidden(sp_signals_number()) ||
+	    sp_host_mask_forbidden(sp_signals_former()))
 		sp_thread_rest_differing();
+}
+
+bool sp_host_mask_is_about(int signo)
+{
+	int saved = errno;
+	sigset_t now = kernel_mask();
+
+	errno = saved;
+	return sp_host_mask_forbidden(signo) ||
+	       (sigismember(&now, signo) == 1 && !sp_host_mask_blanket(&now));
 }

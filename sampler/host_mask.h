@@ -24,10 +24,11 @@ struct sp_thread;
 bool sp_host_mask_wanted(const sigset_t *set);
 
 /*
- * Any context. The calling thread's mask in the kernel lacks our signal, unlike the host's, as long
- * as it blocks nearly everything: jumps and switches of contexts bring back older masks, unseen.
+ * Any context. The calling thread's mask in the kernel lacks that signal of ours (0 = none), unlike
+ * the host's, as long as it blocks nearly everything: jumps and switches of contexts bring back older
+ * masks, unseen. After a move it may be the former one.
  */
-SP_SIGSAFE bool sp_host_mask_differs(void);
+SP_SIGSAFE int sp_host_mask_differs(void);
 /* APP. The same, after a look at the kernel's mask. errno preserved. */
 bool sp_host_mask_differs_now(void);
 
@@ -47,8 +48,10 @@ void sp_host_mask_adopt(struct sp_thread *t);
  * tells us. No mask differs from then on where a timer is.
  */
 void sp_host_mask_read_by_descriptor(const sigset_t *set);
-/* Any context. Such a descriptor exists for our signal. */
-SP_SIGSAFE bool sp_host_mask_forbidden(void);
+/* Any context. Such a descriptor exists for that signal (not for 0). */
+SP_SIGSAFE bool sp_host_mask_forbidden(int signo);
+/* APP. The host means that very signal: by such a descriptor, or the thread's mask names it among few. */
+bool sp_host_mask_is_about(int signo);
 
 /* SIG. A signal that is not ours: true if the host's mask blocks it, and it was given back. */
 SP_SIGSAFE bool sp_host_mask_defer(int signo, const siginfo_t *si, void *ucontext);

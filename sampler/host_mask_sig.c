@@ -33,10 +33,8 @@ static uint64_t bits(const sigset_t *set)
 	return b;
 }
 
-static uint64_t our_bit(void)
+static uint64_t bit_of(int signo)
 {
-	int signo = sp_signals_number();
-
 	return signo > 0 ? UINT64_C(1) << (signo - 1) : 0;
 }
 
@@ -50,11 +48,11 @@ SP_SIGSAFE bool sp_host_mask_blanket(const sigset_t *set)
 	return n >= BLANKET_MIN;
 }
 
-SP_SIGSAFE bool sp_host_mask_differs(void)
+SP_SIGSAFE int sp_host_mask_differs(void)
 {
 	const struct sp_thread *t = sp_thread_own;
 
-	return t != NULL && atomic_load_explicit(&t->mask_differs, memory_order_relaxed);
+	return t != NULL ? atomic_load_explicit(&t->mask_differs, memory_order_relaxed) : 0;
 }
 
 SP_SIGSAFE void sp_host_mask_forbid(const sigset_t *set)
@@ -63,9 +61,10 @@ SP_SIGSAFE void sp_host_mask_forbid(const sigset_t *set)
 	atomic_fetch_or_explicit(&read_by_descriptor, bits(set), memory_order_seq_cst);
 }
 
-SP_SIGSAFE bool sp_host_mask_forbidden(void)
+SP_SIGSAFE bool sp_host_mask_forbidden(int signo)
 {
-	return (atomic_load_explicit(&read_by_descriptor, memory_order_seq_cst) & our_bit()) != 0;
+	return (atomic_load_explicit(&read_by_descriptor, memory_order_seq_cst) & bit_of(signo)) !=
+	       0;
 }
 
 static void take_timer(struct sp_thread *t)
@@ -109,17 +108,17 @@ SP_SIGSAFE bool sp_host_mask_defer(int signo, const siginfo_t *si, void *ucontex
 {
 	struct timespec none = {0, 0};
 	ucontext_t *uc = ucontext;
-	uint64_t ours = our_bit();
+	uint64_t ours = bit_of(signo);
 	siginfo_t waiting;
 	uint64_t mask;
 
-	if (!sp_host_mask_differs() || !sp_host_mask_blanket(&uc->uc_sigmask))
+	if (sp_host_mask_differs() != signo || !sp_host_mask_blanket(&uc->uc_sigmask))
 		return false;
 	take_timer(sp_thread_own);
 	memcpy(&mask, &uc->uc_sigmask, sizeof(mask));
 	mask |= ours;
 	memcpy(&uc->uc_sigmask, &mask, sizeof(mask));
-	atomic_store_explicit(&sp_thread_own->mask_differs, false, memory_order_relaxed);
+	atomic_store_explicit(&sp_thread_own->mask_differs, 0, memory_order_relaxed);
 	/* what the timer had sent before it went, for the host would meet it */
 	if (syscall(SYS_rt_sigtimedwait, &ours, &waiting, &none, KERNEL_SIGSET_SIZE) == signo &&
 	    !is_ours(&waiting))

@@ -12,6 +12,7 @@
 #include "sampler/row_cache.h"
 #include "sampler/scope.h"
 #include "sampler/sighting.h"
+#include "sampler/signal_move.h"
 #include "sampler/signals.h"
 #include "sampler/span.h"
 #include "sampler/span_cpu.h"
@@ -101,7 +102,9 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 	err = sp_signals_install(cfg->signal_number, sp_handler);
 	if (err != 0)
 		return err;
-	sp_timer_set(cfg->signal_number, h->period_ns, h->cookie);
+	if (cfg->signal_number == 0)
+		sp_signal_move_tell();
+	sp_timer_set(sp_signals_number(), h->period_ns, h->cookie);
 	return 0;
 }
 
@@ -110,6 +113,7 @@ bool sp_sampler_forked(void)
 	struct sp_span_entry e;
 
 	sp_counters_reset();
+	sp_signals_forked();
 	if (sp_handler_setup.ring.word == NULL)
 		return false;
 	sp_ring_reset(&sp_handler_setup.ring);

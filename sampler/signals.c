@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Installing the sampling handler and checking that it stays. Contexts: APP (activation), BG. */
+/* Choosing the sampling signal, installing its handler, checking that it stays. APP, BG. */
 #include "sampler/signals.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "sampler/host_mask.h"
 
 /*
  * The C library's own name of sigaction(2) (glibc: signal/sigaction.c, exported since 2.2.5): the
@@ -12,7 +16,12 @@
 int __sigaction(int signo, const struct sigaction *act, struct sigaction *old)
 	__attribute__((weak));
 
+/* Tools that talk to a program by signals like the last numbers (valgrind, for one). */
+#define TOP_LEFT_OUT 3
+
 static void (*our_handler)(int, siginfo_t *, void *);
+static _Atomic bool may_move;
+static pid_t owner; /* a child of vfork has our memory and handlers of its own */
 
 /*
  * A call that the host's handler is meant to interrupt has to fail with EINTR, and its handler runs
@@ -34,44 +43,103 @@ static struct sigaction our_action(const struct sigaction *host)
 	return sa;
 }
 
-void sp_signals_follow(const struct sigaction *host)
+void sp_signals_follow(int signo, const struct sigaction *host)
 {
 	struct sigaction sa = our_action(host);
 	int saved = errno;
 
-	(void)__sigaction(sp_signals_number(), &sa, NULL);
+	(void)__sigaction(signo, &sa, NULL);
 	errno = saved;
+}
+
+/* The first number that nothing in the process seems to be about, from the top. */
+static int free_number(void)
+{
+	for (int signo = SIGRTMAX - TOP_LEFT_OUT; signo > SIGRTMIN; signo--) {
+		struct sigaction now;
+
+		if (__sigaction(signo, NULL, &now) == 0 && now.sa_handler == SIG_DFL &&
+		    !sp_host_mask_is_about(signo))
+			return signo;
+	}
+	return 0;
+}
+
+static bool is_used_by_host(int signo)
+{
+	struct sigaction now;
+
+	if (sp_host_mask_is_about(signo))
+		return true;
+	return __sigaction(signo, NULL, &now) == 0 && now.sa_handler != SIG_DFL &&
+	       now.sa_handler != SIG_IGN;
+}
+
+static int install(int signo)
+{
+	struct sigaction sa;
+	struct sigaction was;
+	int err;
+
+	if (__sigaction(signo, NULL, &was) != 0)
+		return -errno;
+	sa = our_action(&was);
+	/* before the switch, so that no foreign signal finds nothing to chain to */
+	if (!sp_signals_adopt(signo, &was))
+		return -EBUSY;
+	if (__sigaction(signo, &sa, NULL) == 0) {
+		sp_signals_use(signo);
+		return 0;
+	}
+	err = errno;
+	sp_signals_disown(signo);
+	return -err;
 }
 
 int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *))
 {
-	struct sigaction sa;
-	struct sigaction was;
 	int saved = errno;
+	int err;
 
 	if (sp_signals_number() != 0)
 		return 0;
 	if (__sigaction == NULL)
 		return -ENOSYS;
 	our_handler = handler;
-	if (__sigaction(signo, NULL, &was) != 0) {
-		int err = errno;
-
-		errno = saved;
-		return -err;
+	owner = getpid();
+	if (signo == 0) {
+		signo = is_used_by_host(SIGURG) ? free_number() : SIGURG;
+		if (signo == 0)
+			signo = SIGURG;
+		atomic_store_explicit(&may_move, signo == SIGURG, memory_order_relaxed);
 	}
-	sa = our_action(&was);
-	/* before the switch, so that no foreign signal finds nothing to chain to */
-	sp_signals_adopt(signo, &was);
-	if (__sigaction(signo, &sa, NULL) != 0) {
-		int err = errno;
-
-		sp_signals_adopt(0, &was);
-		errno = saved;
-		return -err;
-	}
+	err = install(signo);
 	errno = saved;
-	return 0;
+	return err;
+}
+
+bool sp_signals_may_move(void)
+{
+	return atomic_load_explicit(&may_move, memory_order_relaxed) && getpid() == owner;
+}
+
+bool sp_signals_move(void)
+{
+	int saved = errno;
+	int signo;
+	bool moved;
+
+	if (!atomic_exchange_explicit(&may_move, false, memory_order_acq_rel))
+		return false;
+	signo = free_number();
+	moved = signo != 0 && install(signo) == 0;
+	errno = saved;
+	return moved;
+}
+
+void sp_signals_forked(void)
+{
+	owner = getpid();
 }
 
 bool sp_signals_owned(void)

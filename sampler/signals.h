@@ -12,29 +12,49 @@
 
 #include "sampler/compiler.h"
 
-/* APP, at activation. Installs handler for signo and keeps what was there as the host's. */
+/*
+ * APP, at activation. Installs handler for signo, or for a signal of our choice if that is 0, and
+ * keeps what was there as the host's. 0 or a negative errno.
+ */
 int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *));
 
 /* The signal in use; 0 before installation. Any context. */
 SP_SIGSAFE int sp_signals_number(void);
 
-/* The kernel's handler for our signal is still ours. BG. */
+/*
+ * APP, async-signal-safe. The same handler gets a second number, which is in use from then on, if
+ * the first was of our choice and this is the first move; false if there is none to be had.
+ */
+bool sp_signals_move(void);
+/* APP or BG. A move may still be made. */
+bool sp_signals_may_move(void);
+/* Any context but SIG. The number in use before a move, for which our handler stays; 0 = none. */
+int sp_signals_former(void);
+/* Any context but SIG. Our handler is installed for that number. */
+bool sp_signals_is_ours(int signo);
+
+/* Forked child. */
+void sp_signals_forked(void);
+
+/* The kernel's handler for the signal in use is still ours. BG. */
 bool sp_signals_owned(void);
 
 /*
- * The host asks to set (act may be NULL) and read (old may be NULL) the disposition of our signal.
- * Async-signal-safe, as sigaction(2) is. 0 or a negative errno.
+ * The host asks to set (act may be NULL) and read (old may be NULL) the disposition of a signal of
+ * ours. Async-signal-safe, as sigaction(2) is. 0 or a negative errno.
  */
-int sp_signals_virtual(const struct sigaction *act, struct sigaction *old);
+int sp_signals_virtual(int signo, const struct sigaction *act, struct sigaction *old);
 
 /*
  * The host sets a disposition: takes over the flags of it that the kernel obeys. To be called with
  * sp_signals_virtual(). Async-signal-safe.
  */
-void sp_signals_follow(const struct sigaction *host);
+void sp_signals_follow(int signo, const struct sigaction *host);
 
-/* For signals.c: remembers the number and what the host had installed. */
-void sp_signals_adopt(int signo, const struct sigaction *was);
+/* For signals.c: remembers a number and what the host had installed, forgets it; the one in use. */
+bool sp_signals_adopt(int signo, const struct sigaction *was);
+void sp_signals_disown(int signo);
+void sp_signals_use(int signo);
 
 /* SIG. Hands a signal that is not ours to what the host installed. */
 SP_SIGSAFE void sp_signals_chain(int signo, siginfo_t *si, void *ucontext);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,52 +18,101 @@
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
 /*
- * Two copies and a version: readers take copy[version & 1]. Writers are hosts that call sigaction
- * for our signal, which is rare; the last one wins as in the kernel.
+ * Of each number that our handler is installed for: two copies of what the host wants there, and a
+ * version; readers take copy[version & 1]. Writers are hosts that call sigaction for our signal,
+ * which is rare; the last one wins as in the kernel. There is a second number after a move
+ * (signal_move.h), and the first stays ours to the end.
  */
-static struct sigaction host_copy[2];
-static _Atomic unsigned host_version;
-static _Atomic int our_signo;
+struct owned {
+	_Atomic int signo;
+	_Atomic unsigned version;
+	struct sigaction copy[2];
+};
+static struct owned owned[2];
+static _Atomic int in_use;
 
 /* Bytes of the kernel's signal set. */
 #define KERNEL_SIGSET_SIZE 8U
 
+static struct owned *find(int signo)
+{
+	for (unsigned i = 0; i < SP_ARRAY_LEN(owned); i++) {
+		if (atomic_load_explicit(&owned[i].signo, memory_order_acquire) == signo)
+			return &owned[i];
+	}
+	return NULL;
+}
+
 SP_SIGSAFE int sp_signals_number(void)
 {
-	return atomic_load_explicit(&our_signo, memory_order_relaxed);
+	return atomic_load_explicit(&in_use, memory_order_seq_cst);
 }
 
-static struct sigaction host_now(void)
+int sp_signals_former(void)
 {
-	unsigned v = atomic_load_explicit(&host_version, memory_order_acquire);
+	int first = atomic_load_explicit(&owned[0].signo, memory_order_acquire);
 
-	return host_copy[v & 1];
+	return first != sp_signals_number() ? first : 0;
 }
 
-static void host_set(const struct sigaction *act)
+bool sp_signals_is_ours(int signo)
 {
-	unsigned v = atomic_load_explicit(&host_version, memory_order_relaxed);
+	return signo != 0 && find(signo) != NULL;
+}
 
-	host_copy[(v + 1) & 1] = *act;
+static struct sigaction host_now(const struct owned *o)
+{
+	unsigned v = atomic_load_explicit(&o->version, memory_order_acquire);
+
+	return o->copy[v & 1];
+}
+
+static void host_set(struct owned *o, const struct sigaction *act)
+{
+	unsigned v = atomic_load_explicit(&o->version, memory_order_relaxed);
+
+	o->copy[(v + 1) & 1] = *act;
 	/* pairs with host_now() */
-	atomic_store_explicit(&host_version, v + 1, memory_order_release);
+	atomic_store_explicit(&o->version, v + 1, memory_order_release);
 }
 
-int sp_signals_virtual(const struct sigaction *act, struct sigaction *old)
+int sp_signals_virtual(int signo, const struct sigaction *act, struct sigaction *old)
 {
-	struct sigaction was = host_now();
+	struct owned *o = find(signo);
+	struct sigaction was;
 
+	if (signo == 0 || o == NULL)
+		return -EINVAL;
+	was = host_now(o);
 	if (act != NULL)
-		host_set(act);
+		host_set(o, act);
 	if (old != NULL)
 		*old = was;
 	return 0;
 }
 
-void sp_signals_adopt(int signo, const struct sigaction *was)
+bool sp_signals_adopt(int signo, const struct sigaction *was)
 {
-	host_set(was);
-	atomic_store_explicit(&our_signo, signo, memory_order_release);
+	struct owned *o = find(0);
+
+	if (o == NULL)
+		return false;
+	host_set(o, was);
+	atomic_store_explicit(&o->signo, signo, memory_order_release);
+	return true;
+}
+
+void sp_signals_disown(int signo)
+{
+	struct owned *o = find(signo);
+
+	if (o != NULL)
+		atomic_store_explicit(&o->signo, 0, memory_order_release);
+}
+
+void sp_signals_use(int signo)
+{
+	atomic_store_explicit(&in_use, signo, memory_order_seq_cst);
 }
 
 static bool ignored_by_default(int signo)
@@ -84,9 +134,13 @@ static void default_action(int signo)
 
 SP_SIGSAFE void sp_signals_chain(int signo, siginfo_t *si, void *ucontext)
 {
-	struct sigaction host = host_now();
+	struct owned *o = find(signo);
+	struct sigaction host;
 	uint64_t saved_mask = 0;
 
+	if (o == NULL)
+		return;
+	host = host_now(o);
 	/* As in the kernel the two special values mean the same with SA_SIGINFO. */
 	if (host.sa_handler == SIG_IGN)
 		return;
@@ -99,7 +153,7 @@ SP_SIGSAFE void sp_signals_chain(int signo, siginfo_t *si, void *ucontext)
 
 		/* Flags and mask stay, as in the kernel. */
 		dfl.sa_handler = SIG_DFL;
-		host_set(&dfl);
+		host_set(o, &dfl);
 	}
 	/* Our handler runs with everything blocked; the host's asked for its own mask only. */
 	ucontext_t *uc = ucontext;

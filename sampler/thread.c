@@ -194,7 +194,7 @@ static void release(struct sp_thread *t, uint32_t tid)
 void sp_thread_born(struct sp_thread *t)
 {
 	uint32_t tid = own_tid();
-	bool differs;
+	int differs;
 
 	if (tid >= SP_TID_MAX) {
 		sp_thread_unclaim(t);

@@ -61,7 +61,8 @@ struct sp_thread {
 	_Atomic uint32_t next_free;   /* index + 1; only while free */
 	_Atomic int timer;            /* kernel timer id + 1, SP_TIMER_NONE if there is none */
 	bool in_handler;              /* own handler only */
-	_Atomic bool mask_differs;    /* host_mask.h */
+	_Atomic int timer_signo;      /* what it sends */
+	_Atomic int mask_differs;     /* host_mask.h: by which signal, 0 = by none */
 	_Atomic uint8_t unarmed;      /* enum sp_unarmed, of the last try */
 	_Atomic uint32_t interleaved; /* interleave.h: SDKs whose starts do not label this thread */
 	struct sp_stack_bounds bounds;
@@ -109,7 +110,7 @@ void sp_thread_forked(void);
 void sp_thread_rearm(void);
 /* APP, calling thread, before it blocks our signal: its timer goes. Async-signal-safe. */
 void sp_thread_rest(void);
-/* APP. The timers of all threads whose mask is not the host's go, and stay away. */
+/* APP. The timers of all threads whose mask is not the host's in such a signal go, and stay away. */
 void sp_thread_rest_differing(void);
 /* BG: how many blocks have a timer. */
 uint32_t sp_thread_armed(void);

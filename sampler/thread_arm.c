@@ -57,12 +57,13 @@ void sp_thread_disarm(struct sp_thread *t)
 }
 
 /* pairs with disarm_all() and release(): either they see the new timer or this sees their store */
-static bool may_stay_armed(const struct sp_thread *t, uint32_t tid)
+static bool may_stay_armed(const struct sp_thread *t, uint32_t tid, int signo)
 {
 	return !atomic_load_explicit(&TABLE->closed, memory_order_seq_cst) &&
 	       atomic_load_explicit(&TABLE->by_tid[tid], memory_order_seq_cst) == t->index + 1 &&
-	       !(atomic_load_explicit(&t->mask_differs, memory_order_relaxed) &&
-		 sp_host_mask_forbidden());
+	       sp_timer_signal() == signo &&
+	       !sp_host_mask_forbidden(
+		       atomic_load_explicit(&t->mask_differs, memory_order_relaxed));
 }
 
 /* Each thread counts once for each reason in turn, however often it is tried again. */
@@ -105,6 +106,7 @@ static int make_timer(const struct sp_thread *t, uint32_t tid)
 void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 {
 	int none = SP_TIMER_NONE;
+	int signo = sp_timer_signal();
 	int mine;
 	int id;
 
@@ -120,9 +122,10 @@ void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 		return;
 	}
 	mine = id + 1;
+	atomic_store_explicit(&t->timer_signo, signo, memory_order_relaxed);
 	if (!atomic_compare_exchange_strong_explicit(&t->timer, &none, mine, memory_order_seq_cst,
 						     memory_order_relaxed) ||
-	    (!may_stay_armed(t, tid) &&
+	    (!may_stay_armed(t, tid, signo) &&
 	     atomic_compare_exchange_strong_explicit(&t->timer, &mine, SP_TIMER_NONE,
 						     memory_order_seq_cst, memory_order_relaxed)))
 		drop_timer(id);
@@ -159,7 +162,8 @@ void sp_thread_rest_differing(void)
 	for (uint32_t i = 0; i < n; i++) {
 		struct sp_thread *t = sp_thread_at(i);
 
-		if (atomic_load_explicit(&t->mask_differs, memory_order_relaxed))
+		if (sp_host_mask_forbidden(
+			    atomic_load_explicit(&t->mask_differs, memory_order_relaxed)))
 			sp_thread_disarm(t);
 	}
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -11,15 +12,25 @@
 
 #include "sampler/compiler.h"
 
-static int timer_signo;
+static _Atomic int timer_signo;
 static uint64_t timer_period_ns;
 static uint64_t timer_cookie;
 
 void sp_timer_set(int signo, uint64_t period_ns, uint32_t cookie)
 {
-	timer_signo = signo;
+	sp_timer_use(signo);
 	timer_period_ns = period_ns;
 	timer_cookie = (uint64_t)cookie << 32;
+}
+
+void sp_timer_use(int signo)
+{
+	atomic_store_explicit(&timer_signo, signo, memory_order_seq_cst);
+}
+
+int sp_timer_signal(void)
+{
+	return atomic_load_explicit(&timer_signo, memory_order_seq_cst);
 }
 
 uint64_t sp_timer_period_ns(void)
@@ -62,7 +73,7 @@ int sp_timer_arm(uint32_t tid, uint32_t index)
 
 	memset(&sev, 0, sizeof(sev));
 	sev.sigev_notify = SIGEV_THREAD_ID;
-	sev.sigev_signo = timer_signo;
+	sev.sigev_signo = sp_timer_signal();
 	sev.sigev_value.sival_ptr = (void *)(uintptr_t)(timer_cookie | index);
 	sev._sigev_un._tid = (pid_t)tid;
 	if (syscall(SYS_timer_create, SP_THREAD_CPU_CLOCK(tid), &sev, &id) != 0) {

@@ -14,6 +14,9 @@
 
 void sp_timer_set(int signo, uint64_t period_ns, uint32_t cookie);
 uint64_t sp_timer_period_ns(void);
+/* APP, after a move: the signal of all timers armed from now on. Any context: which that is. */
+void sp_timer_use(int signo);
+int sp_timer_signal(void);
 
 /*
  * APP or BG. Arms a timer on thread tid's CPU clock that sends it our signal each period of CPU

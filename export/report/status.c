@@ -134,23 +134,28 @@ static void print_unarmed(FILE *out, const json_t *root)
 		(void)fprintf(out, "%s%" JSON_INTEGER_FORMAT " %s", before, n, reasons[i].text);
 		before = ", ";
 	}
-	(void)fputc('\n', out);
 }
 
 static void print_counts(FILE *out, const json_t *root)
 {
 	json_int_t with = integer(root, "samples", "with_span");
 	json_int_t without = integer(root, "samples", "without_span");
+	const char *signal = json_string_value(json_object_get(root, "signal"));
 
 	(void)fprintf(out,
 		      "spans     %" JSON_INTEGER_FORMAT " started, %" JSON_INTEGER_FORMAT
 		      " ended, %" JSON_INTEGER_FORMAT " open, %" JSON_INTEGER_FORMAT " given up\n",
 		      integer(root, "spans", "started"), integer(root, "spans", "ended"),
 		      integer(root, "spans", "open"), integer(root, "spans", "aged"));
-	(void)fprintf(out,
-		      "threads   %" JSON_INTEGER_FORMAT " sampled, %" JSON_INTEGER_FORMAT " not",
-		      integer(root, "threads", "armed"), integer(root, "threads", "unarmed"));
+	(void)fprintf(out, "threads   %" JSON_INTEGER_FORMAT " sampled",
+		      integer(root, "threads", "armed"));
+	if (signal != NULL) {
+		(void)fputs(" by ", out);
+		print_text(out, signal);
+	}
+	(void)fprintf(out, ", %" JSON_INTEGER_FORMAT " not", integer(root, "threads", "unarmed"));
 	print_unarmed(out, root);
+	(void)fputc('\n', out);
 	(void)fprintf(out,
 		      "samples   %" JSON_INTEGER_FORMAT " taken: %" JSON_INTEGER_FORMAT
 		      " in spans, %" JSON_INTEGER_FORMAT " outside",

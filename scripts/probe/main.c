@@ -89,7 +89,7 @@ static void say_config(const struct sp_config *cfg)
 	sp_probe_say("when", cfg->profile == SP_PROFILE_ALWAYS ? "always" : "on-span");
 	sp_probe_say("service", cfg->service_name);
 	(void)snprintf(number, sizeof(number), "%d", cfg->signal_number);
-	sp_probe_say("signal", number);
+	sp_probe_say("signal", cfg->signal_number != 0 ? number : "auto");
 	(void)snprintf(number, sizeof(number), "%u", cfg->upload_interval_ms);
 	sp_probe_say("interval_ms", number);
 	if (cfg->output_dir != NULL)

@@ -178,8 +178,6 @@ asked()
 	local name=$1 kind=$2
 
 	"under_$kind" "$name"
-	# It blocks SIGURG and reads it from a signalfd: its latches (latch.c, since version 14).
-	[[ $name != postgres || $kind == plain ]] || more_under SPANPROF_SIGNAL=RTMIN+3
 	CLIENT=("${UNDER[@]}")
 	"start_$name"
 	"load_$name" 1 >"$WORK/$name.$kind.out" 2>"$WORK/$name.$kind.load_err" || bad "$name: load"
@@ -192,16 +190,6 @@ asked()
 	"stop_$name"
 	# What it says of itself, without the times, sizes and processes.
 	cat "$WORK/$name.out" "$WORK/$name.err" | sed -E 's/[0-9]+/N/g' | sort -u >"$WORK/$name.$kind.log"
-}
-
-# more_under VARIABLE=VALUE: one more for what runs below UNDER.
-more_under()
-{
-	if [[ " ${UNDER[*]} " == *' strace '* ]]; then
-		UNDER+=(-E "$1")
-	else
-		UNDER+=("$1")
-	fi
 }
 
 server()

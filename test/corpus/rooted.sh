@@ -53,8 +53,6 @@ rooted()
 	mkdir "$WORK/$name.profiles"
 	chmod 777 "$WORK/$name.profiles"
 	UNDER=(env LD_PRELOAD="$SO" "${PROFILED[@]}" SPANPROF_OUTPUT_DIR="$WORK/$name.profiles")
-	# It blocks SIGURG and reads it from a signalfd: its latches (latch.c, since version 14).
-	[[ $server != postgres ]] || UNDER+=(SPANPROF_SIGNAL=RTMIN+3)
 	if [[ -v WORDS[$name] ]]; then
 		rounds "$name" run_words "$name"
 	else

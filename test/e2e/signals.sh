@@ -11,14 +11,14 @@ need python3 go
 
 rows=0
 while IFS='|' read -r name words; do
-	suite_run "$name" SIGURG
+	suite_run "$name" auto
 	echo "$name: $STATUS, $SHARE % sampled"
 	# The percentage of what is not sampled varies.
 	cell=$(suite_cell)
 	told=$(awk -F ' *[|] *' -v words="$words" '$2 == words { print $3 }' sampler/README.md)
 	[[ ${told%% (*} == "${cell%% (*}" ]] || {
-		diff "$WORK/$name.SIGURG.plain.out" "$WORK/$name.SIGURG.out" | head -20
-		cat "$WORK/$name.SIGURG.err"
+		diff "$WORK/$name.auto.plain.out" "$WORK/$name.auto.out" | head -20
+		cat "$WORK/$name.auto.err"
 		fail "$name: $cell; sampler/README.md says '$told'"
 	}
 	rows=$((rows + 1))

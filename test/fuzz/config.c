@@ -40,7 +40,7 @@ static void check(const struct sp_config *c)
 {
 	FUZZ_CHECK(c->sample_rate_hz >= 1 && c->sample_rate_hz <= 100000);
 	FUZZ_CHECK(c->upload_interval_ms >= 1 && c->push_queue_capacity >= 1);
-	FUZZ_CHECK(c->signal_number > 0 && c->signal_number <= 64);
+	FUZZ_CHECK(c->signal_number >= 0 && c->signal_number <= 64);
 	FUZZ_CHECK(c->stack_depth >= 1 && c->stack_depth <= SP_FRAMES_MAX);
 	FUZZ_CHECK(c->service_name != NULL && c->service_name[0] != '\0');
 	FUZZ_CHECK(c->output_dir == NULL || c->output_dir[0] == '/');

@@ -33,12 +33,19 @@ command_of()
 	esac
 }
 
+# With "auto" the cases are about the signal that it begins with.
+number_of()
+{
+	[[ $1 == auto ]] && set -- URG
+	kill -l "${1#SIG}"
+}
+
 # suite_run NAME SIGNAL: sets STATUS (works, differs, killed) and SHARE, percent of the CPU time.
 suite_run()
 {
 	local name=$1 signal=$2 run=$1.$2 plain=$1.$2.plain preload=$SO other=()
 
-	command_of "$name" "$(kill -l "${signal#SIG}")"
+	command_of "$name" "$(number_of "$signal")"
 	if [[ $name == two_profilers ]]; then
 		preload=$GPERFTOOLS:$SO
 		other=("CPUPROFILE=$WORK/$run.prof")
@@ -50,7 +57,7 @@ suite_run()
 		SPANPROF_OUTPUT_DIR="$WORK/$run" "${COMMAND[@]}"
 	# What gperftools says at its end counts its own samples.
 	STATUS=works
-	if [[ $(result "$run.rc") == $((128 + $(kill -l "${signal#SIG}"))) ]]; then
+	if [[ $(result "$run.rc") == $((128 + $(number_of "$signal"))) ]]; then
 		STATUS=killed
 	elif ! cmp -s "$WORK/$plain.out" "$WORK/$run.out" || ! cmp -s "$WORK/$plain.rc" "$WORK/$run.rc"; then
 		STATUS=differs

@@ -7,14 +7,14 @@ source test/e2e/lib.bash
 source test/signals/suite.bash
 
 readonly README=sampler/README.md
-readonly SIGNALS=(SIGURG RTMIN+3 RTMAX-3 SIGPROF)
+readonly SIGNALS=(auto SIGURG RTMIN+3 RTMAX-3 SIGPROF)
 
 print_table()
 {
 	local name words signal
 
-	echo '| what the host does | SIGURG | SIGRTMIN+3 | SIGRTMAX-3 | SIGPROF |'
-	echo '|---|---|---|---|---|'
+	echo '| what the host does | by default | SIGURG | SIGRTMIN+3 | SIGRTMAX-3 | SIGPROF |'
+	echo '|---|---|---|---|---|---|'
 	while IFS='|' read -r name words; do
 		printf '| %s ' "$words"
 		for signal in "${SIGNALS[@]}"; do

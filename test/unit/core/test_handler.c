@@ -260,7 +260,7 @@ Test(handler, leaves_errno_alone)
 	struct sigaction sa = {.sa_handler = host_handler};
 
 	(void)enrol_without_timer();
-	cr_assert_eq(sp_signals_virtual(&sa, NULL), 0);
+	cr_assert_eq(sp_signals_virtual(SIGNO, &sa, NULL), 0);
 	errno = 4711;
 	expire();
 	send(SI_QUEUE, 1, 0);
@@ -274,7 +274,7 @@ Test(handler, gives_the_host_what_is_not_from_our_timers)
 	struct sigaction sa = {.sa_handler = host_handler};
 	struct sp_thread *t = enrol_without_timer();
 
-	cr_assert_eq(sp_signals_virtual(&sa, NULL), 0);
+	cr_assert_eq(sp_signals_virtual(SIGNO, &sa, NULL), 0);
 	send(SI_QUEUE, our_value(t->index), 0);
 	send(SI_TIMER, t->index, 0);
 	send(SI_TIMER, our_value(t->index) ^ UINT64_C(1) << 32, 0);

@@ -59,7 +59,7 @@ static struct sigaction action(int flags)
 
 static void host_sets(struct sigaction sa)
 {
-	cr_assert_eq(sp_signals_virtual(&sa, NULL), 0);
+	cr_assert_eq(sp_signals_virtual(SIGNO, &sa, NULL), 0);
 }
 
 static void install(void)
@@ -122,16 +122,16 @@ Test(signals, the_host_reads_back_what_it_set)
 	sigaddset(&first.sa_mask, SIGHUP);
 	install();
 
-	cr_assert_eq(sp_signals_virtual(&first, &old), 0);
+	cr_assert_eq(sp_signals_virtual(SIGNO, &first, &old), 0);
 	cr_assert_eq(old.sa_handler, SIG_DFL);
-	cr_assert_eq(sp_signals_virtual(NULL, &old), 0);
+	cr_assert_eq(sp_signals_virtual(SIGNO, NULL, &old), 0);
 	cr_assert_eq(old.sa_sigaction, host_action);
 	cr_assert_eq(old.sa_flags & ~0x04000000 /* SA_RESTORER */, first.sa_flags);
 	cr_assert_eq(sigismember(&old.sa_mask, SIGHUP), 1);
-	cr_assert_eq(sp_signals_virtual(&second, &old), 0);
+	cr_assert_eq(sp_signals_virtual(SIGNO, &second, &old), 0);
 	cr_assert_eq(old.sa_sigaction, host_action);
-	cr_assert_eq(sp_signals_virtual(&second, NULL), 0);
-	cr_assert_eq(sp_signals_virtual(NULL, NULL), 0);
+	cr_assert_eq(sp_signals_virtual(SIGNO, &second, NULL), 0);
+	cr_assert_eq(sp_signals_virtual(SIGNO, NULL, NULL), 0);
 	cr_assert(sp_signals_owned(), "and our handler stayed where it is");
 }
 
@@ -226,7 +226,8 @@ Test(signals, with_resethand_the_host_handler_runs_once, .signal = SIGNO)
 	host_sets(action((int)SA_RESETHAND));
 	raise(SIGNO);
 
-	if (host_calls != 1 || sp_signals_virtual(NULL, &old) != 0 || old.sa_handler != SIG_DFL)
+	if (host_calls != 1 || sp_signals_virtual(SIGNO, NULL, &old) != 0 ||
+	    old.sa_handler != SIG_DFL)
 		_exit(1);
 	raise(SIGNO);
 }

@@ -227,7 +227,8 @@ Test(report, explains_a_status_file, .timeout = 20)
 	const char *path = status_file(
 		"{\"version\":\"1\",\"pid\":7,\"service\":\"shop\",\"state\":\"active\","
 		"\"sdks\":[{\"name\":\"an-sdk\",\"method\":\"functions\",\"spans_started\":3}],"
-		"\"threads\":{\"armed\":4,\"unarmed\":9,\"blocking_signal\":3,\"over_limit\":5,"
+		"\"signal\":\"RTMIN+27\",\"threads\":{\"armed\":4,\"unarmed\":9,\"blocking_"
+		"signal\":3,\"over_limit\":5,"
 		"\"refused\":0},"
 		"\"samples\":{\"put\":10,\"drained\":10,\"with_span\":0,\"without_span\":10},"
 		"\"spans\":{\"started\":3,\"ended\":2,\"open\":1,\"aged\":0},"
@@ -242,8 +243,9 @@ Test(report, explains_a_status_file, .timeout = 20)
 		  printed("shop, process 7, spanprof 1, written 1 s ago"));
 	cr_expect(printed("active: samples are taken"));
 	cr_expect(printed("an-sdk: 3 spans, seen by its functions"));
-	cr_expect(printed("threads   4 sampled, 9 not: 3 block the signal, 5 over half of "
-			  "RLIMIT_SIGPENDING\n"));
+	cr_expect(printed(
+		"threads   4 sampled by RTMIN+27, 9 not: 3 block the signal, 5 over half of "
+		"RLIMIT_SIGPENDING\n"));
 	cr_expect(
 		printed("0 in spans, 10 outside; are the spans attached where the work is done?"));
 	cr_expect(printed("lost      2 profiles could not be written into SPANPROF_OUTPUT_DIR"));

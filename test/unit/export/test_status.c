@@ -90,6 +90,7 @@ Test(status, has_the_promised_keys, .timeout = 20)
 	core.counter[SP_COUNT_SPANS_ENDED] = 7;
 	core.counter[SP_COUNT_SPANS_AGED] = 1;
 	core.counter[SP_COUNT_DROP_RING_FULL] = 5;
+	core.facts.signal_number = SIGURG;
 	core.facts.threads_armed = 3;
 	core.facts.threads_unarmed = 12;
 	core.facts.threads_blocking = 6;
@@ -118,6 +119,7 @@ Test(status, has_the_promised_keys, .timeout = 20)
 	cr_expect_str_eq(string(sdk, "name"), "an-sdk");
 	cr_expect_str_eq(string(sdk, "method"), "a way");
 	cr_expect_eq(json_integer_value(json_object_get(sdk, "spans_started")), 9);
+	cr_expect_str_eq(string(root, "signal"), "SIGURG");
 	cr_expect_eq(number(root, "threads", "armed"), 3);
 	cr_expect_eq(number(root, "threads", "unarmed"), 12);
 	cr_expect_eq(number(root, "threads", "blocking_signal"), 6);

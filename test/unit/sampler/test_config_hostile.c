@@ -66,7 +66,7 @@ static void expect_sane(void)
 	cr_expect(cfg.upload_interval_ms >= 200 && cfg.upload_interval_ms <= 600000);
 	cr_expect_leq(cfg.flush_timeout_ms, 60000);
 	cr_expect(cfg.stack_depth >= 1 && cfg.stack_depth <= SP_FRAMES_MAX);
-	cr_expect(cfg.signal_number >= 1 && cfg.signal_number <= SIGRTMAX);
+	cr_expect(cfg.signal_number >= 0 && cfg.signal_number <= SIGRTMAX);
 	cr_expect(cfg.max_span_names >= 1 && cfg.max_span_names <= 100000);
 	cr_expect_neq(cfg.service_name[0], '\0');
 	cr_expect_null(strpbrk(cfg.service_name, "\n\r\x01\x7f"));

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Changing the sampling signal while sampling goes on. Contexts: APP, BG. */
+#include "sampler/signal_move.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "sampler/counters.h"
+#include "sampler/host_mask.h"
+#include "sampler/log.h"
+#include "sampler/mask.h"
+#include "sampler/signals.h"
+#include "sampler/thread.h"
+#include "sampler/thread_table.h"
+#include "sampler/timer.h"
+
+static _Atomic bool news; /* moved, and follow() has not run since */
+
+static bool sends_former(const struct sp_thread *t)
+{
+	return atomic_load_explicit(&t->timer, memory_order_acquire) != SP_TIMER_NONE &&
+	       atomic_load_explicit(&t->timer_signo, memory_order_relaxed) != sp_timer_signal();
+}
+
+void sp_signal_move(void)
+{
+	int saved = errno;
+
+	if (!sp_signals_may_move())
+		return;
+	/* The calling thread is about to block the signal, or to read it: what is pending comes now. */
+	sp_thread_rest();
+	if (sp_signals_move()) {
+		sp_timer_use(sp_signals_number());
+		sp_count(SP_COUNT_SIGNAL_MOVED);
+		atomic_store_explicit(&news, true, memory_order_release);
+	}
+	if (sp_thread_own != NULL)
+		sp_thread_rearm();
+	errno = saved;
+}
+
+void sp_signal_move_for(const sigset_t *set)
+{
+	int saved = errno;
+
+	if (sp_signals_number() == 0)
+		return;
+	if (sigismember(set, sp_signals_number()) == 1 && !sp_host_mask_blanket(set))
+		sp_signal_move();
+	if (sp_thread_own != NULL && sends_former(sp_thread_own) &&
+	    sigismember(set, sp_signals_former()) == 1) {
+		sp_thread_rest();
+		sp_thread_rearm();
+	}
+	errno = saved;
+}
+
+void sp_signal_move_tell(void)
+{
+	if (sp_signals_number() == SIGURG)
+		return;
+	sp_count(SP_COUNT_SIGNAL_MOVED);
+	sp_log(SP_LOG_INFO, "the program uses signal %d itself: sampling with signal %d", SIGURG,
+	       sp_signals_number());
+}
+
+bool sp_signal_move_has_news(void)
+{
+	return atomic_load_explicit(&news, memory_order_relaxed);
+}
+
+/*
+ * A thread whose kernel mask lacks the former signal alone, and so blocks the new one, keeps its
+ * timer until it sets another mask.
+ */
+void sp_signal_move_follow(void)
+{
+	uint32_t n = atomic_load_explicit(&sp_thread_table.used, memory_order_acquire);
+
+	if (sp_signals_former() == 0)
+		return;
+	if (atomic_exchange_explicit(&news, false, memory_order_acquire))
+		sp_log(SP_LOG_INFO,
+		       "the program uses signal %d itself: sampling goes on with signal %d",
+		       sp_signals_former(), sp_signals_number());
+	for (uint32_t i = 0; i < n; i++) {
+		struct sp_thread *t = sp_thread_at(i);
+		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
+
+		if (tid == 0 || !sends_former(t) || sp_mask_blocks(tid))
+			continue;
+		sp_thread_disarm(t);
+		sp_thread_enrol(tid);
+	}
+}
