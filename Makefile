@@ -374,7 +374,8 @@ $(B)/gen/%.pb-c.c $(B)/gen/%.pb-c.h: export/proto/%.proto
 .SECONDARY: $(GEN_SRCS) $(GEN_HDRS)
 
 CORE_OBJS := $(patsubst %.c,$(B)/release/%.o,$(PRELOAD_SRCS) $(SAMPLER_SRCS))
-EXPORT_OBJS := $(EXPORT_SRCS:%.c=$(B)/release/%.o) $(GEN_SRCS:$(B)/gen/%.c=$(B)/release/gen/%.o)
+# The exporter checks its strings as the core does.
+EXPORT_OBJS := $(B)/release/sampler/text.o $(EXPORT_SRCS:%.c=$(B)/release/%.o) $(GEN_SRCS:$(B)/gen/%.c=$(B)/release/gen/%.o)
 
 $(CORE_SO): $(CORE_OBJS) scripts/exports.map
 	$(call say,LD,$@)

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "export/utf8.h"
+#include "sampler/text.h"
 
 /* The demangler keeps several times the symbol's length on the stack. */
 #define SP_SYMBOL_DEMANGLED_MAX 1024U
@@ -79,8 +79,8 @@ size_t sp_demangle(const char *symbol, char out[SP_FUNCTION_NAME_MAX + 1])
 	if (symbol[0] == '_' && (symbol[1] == 'Z' || symbol[1] == 'R') &&
 	    len <= SP_SYMBOL_DEMANGLED_MAX)
 		demangle(symbol, len, &t);
-	n = t.len != 0 ? sp_utf8_clean(out, SP_FUNCTION_NAME_MAX, t.bytes, t.len)
-		       : sp_utf8_clean(out, SP_FUNCTION_NAME_MAX, symbol, len);
+	n = t.len != 0 ? sp_text_clean(out, SP_FUNCTION_NAME_MAX, t.bytes, t.len)
+		       : sp_text_clean(out, SP_FUNCTION_NAME_MAX, symbol, len);
 	out[n] = '\0';
 	return n;
 }

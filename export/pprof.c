@@ -14,7 +14,7 @@
 #include "export/pool.h"
 #include "export/pprof_out.h"
 #include "export/strtab.h"
-#include "export/utf8.h"
+#include "sampler/text.h"
 
 /* The server refuses label values longer than this; no other string needs more. */
 #define SP_PPROF_STRING_MAX 2048U
@@ -72,7 +72,7 @@ static int append(struct list *l, void *item)
 static int put_string(struct sp_pprof *p, const char *s, size_t len, int64_t *id)
 {
 	char clean[SP_PPROF_STRING_MAX];
-	size_t n = sp_utf8_clean(clean, sizeof(clean), s, len);
+	size_t n = sp_text_clean(clean, sizeof(clean), s, len);
 	uint32_t before = p->strings.n;
 	uint32_t at;
 

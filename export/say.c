@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "export/utf8.h"
+#include "sampler/text.h"
 
 #define SP_SAY_BYTES 1000
 
@@ -47,8 +47,8 @@ void sp_say_limited(const struct sp_core_ops *ops, struct sp_say_site *site, uin
 
 void sp_say_clean(char *out, size_t cap, const char *text, size_t len)
 {
-	size_t n = sp_utf8_clean(out, cap - 1, text, len);
+	size_t n = sp_text_clean(out, cap - 1, text, len);
 
-	sp_utf8_blank_controls(out, n);
+	sp_text_blank_controls(out, n);
 	out[n] = '\0';
 }

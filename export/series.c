@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "export/utf8.h"
+#include "sampler/text.h"
 
 #define SP_LABEL_NAME_MAX 1024U
 #define SP_LABEL_VALUE_MAX 2048U
@@ -52,7 +52,7 @@ static int add(struct sp_series *s, const char *name, const char *value, size_t 
 	if (s->n == SP_SERIES_MAX || s->cap - s->used < name_len + SP_LABEL_VALUE_MAX + 2)
 		return -E2BIG;
 	memcpy(at, name, name_len + 1);
-	n = sp_utf8_clean(at + name_len + 1, SP_LABEL_VALUE_MAX, value, len);
+	n = sp_text_clean(at + name_len + 1, SP_LABEL_VALUE_MAX, value, len);
 	at[name_len + 1 + n] = '\0';
 	s->label[s->n++] = (struct sp_label){at, at + name_len + 1};
 	s->used += name_len + n + 2;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/utf8.h"
+#include "sampler/text.h"
 
 /* Each byte may become U+FFFD, which has three. */
 #define TEXT_MAX (3 * (SP_THREAD_NAME_BYTES - 1))
@@ -78,7 +78,7 @@ uint32_t sp_thread_names_put(struct sp_thread_names *n, const char raw[SP_THREAD
 			     bool *over)
 {
 	char text[TEXT_MAX];
-	size_t len = sp_utf8_clean(text, sizeof(text), raw, strnlen(raw, SP_THREAD_NAME_BYTES - 1));
+	size_t len = sp_text_clean(text, sizeof(text), raw, strnlen(raw, SP_THREAD_NAME_BYTES - 1));
 	uint16_t *slot;
 
 	*over = false;

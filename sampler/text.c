@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checks and repairs UTF-8, because a server refuses a whole profile for one bad byte in a label.
- * Contexts INIT, APP and BG; called by label.c, log.c and config*.c. No state, no allocation.
+ * Contexts INIT, APP and BG; called by label.c, log.c, config*.c and the exporter, which is linked
+ * with this file. No state, no allocation.
  */
 #include "sampler/text.h"
 
+#include <stdint.h>
 #include <string.h>
 
 static const char replacement[3] = {'\xef', '\xbf', '\xbd'};
@@ -18,7 +20,7 @@ static size_t lead(unsigned char c, unsigned char *low, unsigned char *high)
 	*low = 0x80;
 	*high = 0xbf;
 	if (c < 0x80)
-		return 1;
+		return c != '\0';
 	if (c < 0xc2 || c > 0xf4)
 		return 0;
 	if (c < 0xe0)
@@ -65,12 +67,35 @@ bool sp_text_valid(const char *text, size_t len)
 	return good;
 }
 
+/*
+ * Eight characters that are neither NUL nor part of a sequence. A byte from 0x81 on, or NUL, leaves
+ * its top bit set when 1 is taken from it; 0x80 has it anyway.
+ */
+static bool plain(const char *s)
+{
+	uint64_t w;
+
+	memcpy(&w, s, sizeof(w));
+	return (((w - UINT64_C(0x0101010101010101)) | w) & UINT64_C(0x8080808080808080)) == 0;
+}
+
+/* Length of the beginning that needs no repair, in steps of eight. */
+static size_t plain_length(const char *s, size_t len)
+{
+	size_t n = 0;
+
+	while (len - n >= 8 && plain(s + n))
+		n += 8;
+	return n;
+}
+
 size_t sp_text_clean(char *dst, size_t cap, const char *text, size_t len)
 {
 	const unsigned char *s = (const unsigned char *)text;
-	size_t out = 0;
+	size_t out = plain_length(text, len < cap ? len : cap);
 
-	for (size_t i = 0; i < len;) {
+	memcpy(dst, text, out);
+	for (size_t i = out; i < len;) {
 		bool good;
 		size_t n = step(s + i, len - i, &good);
 		size_t size = good ? n : sizeof(replacement);
@@ -97,4 +122,14 @@ size_t sp_text_boundary(const char *text, size_t len)
 			return lead(s[start], &low, &high) > len - start ? start : len;
 	}
 	return len;
+}
+
+void sp_text_blank_controls(char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if ((unsigned char)s[i] < ' ' || s[i] == '\x7f')
+			s[i] = ' ';
+		else if (s[i] == '\xc2' && i + 1 < len && (unsigned char)s[i + 1] < 0xa0)
+			s[i + 1] = '\xa0';
+	}
 }

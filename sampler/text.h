@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text is UTF-8 as RFC 3629 defines it: no overlong forms, no surrogates, at most U+10FFFF. */
+/*
+ * Text is UTF-8 as RFC 3629 defines it: no overlong forms, no surrogates, at most U+10FFFF; and it
+ * holds no NUL.
+ */
 #ifndef SP_TEXT_H
 #define SP_TEXT_H
 
@@ -16,5 +19,11 @@ size_t sp_text_clean(char *dst, size_t cap, const char *text, size_t len);
 
 /* The largest length <= len at which valid UTF-8 text may be cut without splitting a character. */
 size_t sp_text_boundary(const char *text, size_t len);
+
+/*
+ * Terminals obey the control characters of ASCII, and those of Latin-1 (U+0080 to U+009F): each
+ * becomes a blank, the latter ones no-break spaces of the same length.
+ */
+void sp_text_blank_controls(char *s, size_t len);
 
 #endif

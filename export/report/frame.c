@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/utf8.h"
+#include "sampler/text.h"
 
 size_t sp_report_clean(const char *s, char out[SP_REPORT_TEXT_MAX + 1])
 {
-	size_t len = sp_utf8_clean(out, SP_REPORT_TEXT_MAX, s, strlen(s));
+	size_t len = sp_text_clean(out, SP_REPORT_TEXT_MAX, s, strlen(s));
 
-	sp_utf8_blank_controls(out, len);
+	sp_text_blank_controls(out, len);
 	out[len] = '\0';
 	return len;
 }

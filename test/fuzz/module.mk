@@ -23,14 +23,14 @@ $(FUZZ_DIR)/gen/%.o: $(B)/gen/%.c
 fuzz_objects = $(patsubst %.c,$(FUZZ_DIR)/%.o,$(filter-out $(1),$(wildcard $(2))))
 FUZZ_CONFIG := $(call fuzz_objects,,$(addprefix sampler/,config*.c fmt.c log.c text.c))
 FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,elf_*.c symtab.c plt.c xz.c fde*.c lines.c \
-	dwarf_index.c demangle.c pool.c utf8.c))
+	dwarf_index.c demangle.c pool.c) sampler/text.c)
 FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c push.c request.c ingest.c pprof_request.c gzip.c \
 	address.c credentials.c secret.c \
-	headers_json.c clock.c say.c utf8.c) test/unit/export/core_double.c) \
+	headers_json.c clock.c say.c) test/unit/export/core_double.c) \
 	$(FUZZ_DIR)/gen/push.pb-c.o
 FUZZ_REPORT := $(call fuzz_objects,export/report/main.c export/report/options.c \
 	export/report/status.c export/report/file.c,export/report/*.c) \
-	$(call fuzz_objects,,export/gzip.c export/strtab.c export/utf8.c) $(FUZZ_DIR)/gen/profile.pb-c.o
+	$(call fuzz_objects,,export/gzip.c export/strtab.c sampler/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
 
 $(FUZZ_DIR)/config: $(FUZZ_CONFIG)
 $(FUZZ_DIR)/link: $(call fuzz_objects,,preload/link.c)
@@ -45,10 +45,10 @@ $(FUZZ_DIR)/loaded: $(call fuzz_objects,,$(addprefix export/,modules.c module_co
 	elf_notes.c module_name.c module_read.c) $(addprefix sampler/,object_id_sig.c sighting.c sighting_sig.c ring.c \
 	ring_sig.c arena.c))
 $(FUZZ_DIR)/maps: $(call fuzz_objects,,export/maps.c)
-$(FUZZ_DIR)/names: $(call fuzz_objects,,export/demangle.c export/utf8.c)
+$(FUZZ_DIR)/names: $(call fuzz_objects,,export/demangle.c sampler/text.c)
 $(FUZZ_DIR)/sections: $(FUZZ_ELF)
 $(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c \
-	export/utf8.c scripts/probe/status.c scripts/probe/say.c)
+	sampler/text.c scripts/probe/status.c scripts/probe/say.c)
 $(FUZZ_DIR)/unwind: $(call fuzz_objects,,$(addprefix sampler/,cfi_sig.c cfi_apply_sig.c \
 	dwarf_expr_sig.c ehframe_sig.c short_row_sig.c stack_bounds_sig.c))
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "export/demangle.h"
-#include "export/utf8.h"
+#include "sampler/text.h"
 #include "test/fuzz/fuzz.h"
 
 #define CAP 61U
@@ -25,11 +25,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	__lsan_enable();
 	FUZZ_CHECK(small != NULL);
 	FUZZ_CHECK(n <= SP_FUNCTION_NAME_MAX && out[n] == '\0');
-	FUZZ_CHECK(sp_utf8_valid(out, n));
+	FUZZ_CHECK(sp_text_valid(out, n));
 	FUZZ_CHECK((n == 0) == (symbol[0] == '\0'));
 	/* And cut anywhere. */
-	n = sp_utf8_clean(small, CAP, symbol, strlen(symbol));
-	FUZZ_CHECK(n <= CAP && sp_utf8_valid(small, n));
+	n = sp_text_clean(small, CAP, symbol, strlen(symbol));
+	FUZZ_CHECK(n <= CAP && sp_text_valid(small, n));
 	free(small);
 	free(symbol);
 	return 0;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/utf8.h"
+#include "sampler/text.h"
 
 static void check_id(const profile *p, int64_t id)
 {
@@ -27,7 +27,7 @@ static void check_strings(const profile *p)
 	memcpy(sorted, p->string_table, p->n_string_table * sizeof(*sorted));
 	qsort(sorted, p->n_string_table, sizeof(*sorted), by_text);
 	for (size_t i = 0; i < p->n_string_table; i++) {
-		cr_assert(sp_utf8_valid(sorted[i], strlen(sorted[i])));
+		cr_assert(sp_text_valid(sorted[i], strlen(sorted[i])));
 		cr_assert(i == 0 || strcmp(sorted[i - 1], sorted[i]) != 0, "\"%s\" twice",
 			  sorted[i]);
 	}

@@ -55,6 +55,11 @@ Test(text, replaces_each_maximal_invalid_part_once, .timeout = 20)
 		{"a\xc3", "a" FFFD},
 		{"a\xf0\x9f\x98", "a" FFFD},
 		{"a\xc3(b", "a" FFFD "(b"},
+		{"\xc1\xbf", FFFD FFFD},
+		{"\xe0\x9f\xbf", FFFD FFFD FFFD},
+		{"\xf0\x8f\xbf\xbf", FFFD FFFD FFFD FFFD},
+		{"\xf5\x80\x80\x80", FFFD FFFD FFFD FFFD},
+		{"\xe2\x82", FFFD},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -62,6 +67,12 @@ Test(text, replaces_each_maximal_invalid_part_once, .timeout = 20)
 		cr_expect_str_eq(clean(cases[i].in, strlen(cases[i].in), 200), cases[i].out,
 				 "case %zu", i);
 	}
+}
+
+Test(text, has_no_nul, .timeout = 20)
+{
+	cr_expect_not(sp_text_valid("a\0b", 3));
+	cr_expect_str_eq(clean("a\0b", 3, 200), "a" FFFD "b");
 }
 
 Test(text, never_splits_a_character_when_it_cuts, .timeout = 20)
@@ -79,4 +90,24 @@ Test(text, finds_the_boundary_before_a_split_character, .timeout = 20)
 
 	for (size_t len = 0; len < sizeof(want) / sizeof(want[0]); len++)
 		cr_expect_eq(sp_text_boundary(s, len), want[len], "cut at %zu", len);
+}
+
+/* Eight plain characters are taken at once: a byte that is not plain has to be seen at each place. */
+Test(text, sees_every_byte_at_every_place, .timeout = 20)
+{
+	for (unsigned at = 0; at < 24; at++) {
+		for (unsigned byte = 0; byte < 256; byte++) {
+			bool good = byte != 0 && byte < 128;
+			char in[24], out[64], want[64];
+			size_t n;
+
+			memset(in, 'a', sizeof(in));
+			in[at] = (char)byte;
+			memset(want, 'a', sizeof(want));
+			memcpy(want + at, good ? &in[at] : "\xef\xbf\xbd", good ? 1 : 3);
+			n = sp_text_clean(out, sizeof(out), in, sizeof(in));
+			cr_assert_eq(n, sizeof(in) + (good ? 0 : 2));
+			cr_assert_eq(memcmp(out, want, n), 0, "byte %#x at %u", byte, at);
+		}
+	}
 }
