@@ -18,8 +18,11 @@
 #include "sampler/compiler.h"
 #include "sampler/monotonic.h"
 
-/* An upload that is under way gets a quarter of it (export/main.c); loading takes some 20 ms. */
-#define CLOSE_WAIT_NS (2 * SP_NS_PER_S)
+/*
+ * An upload that is under way gets a tenth of it (export/main.c), and loading takes some 20 ms where
+ * the machine is idle. Not to wait would be worse: the call fails, or ends the program.
+ */
+#define CLOSE_WAIT_NS (5 * SP_NS_PER_S)
 /* The end of an idle thread takes about that long. */
 #define LOOK_NS (50 * 1000L)
 

@@ -26,7 +26,7 @@ bool sp_leave_gate_go(void);
 
 /*
  * APP, around the host's call. close() waits until the thread has ended, calling wake() now and then
- * to get it out of its sleep; false if it does not within the bound, two seconds. After open()
+ * to get it out of its sleep; false if it does not within the bound, five seconds. After open()
  * has said true the caller creates the thread.
  */
 bool sp_leave_gate_close(void (*wake)(void));
