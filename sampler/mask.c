@@ -116,8 +116,15 @@ bool sp_mask_blocks(uint32_t tid)
 {
 	int saved = errno;
 	int signo = sp_signals_number();
-	uint64_t mask = (uint32_t)syscall(SYS_gettid) == tid ? own_mask() : mask_of(tid);
+	uint64_t mask;
 
+	if ((uint32_t)syscall(SYS_gettid) == tid) {
+		mask = own_mask();
+	} else {
+		/* On a busy machine a whole wait may begin and end between the looks of one of these. */
+		mask = mask_of(tid);
+		mask |= mask_of(tid);
+	}
 	errno = saved;
 	return signo > 0 && (mask >> (signo - 1) & 1) != 0;
 }
