@@ -36,20 +36,20 @@ echo "CPU time of clang++ -O2 at 100 Hz, medians of $ROUNDS rounds; the differen
 echo 'range in brackets with 95 % confidence. Loading the exporter, naming and writing are in it:'
 awk -F'|' '{ printf "  %-26s %7.0f ms  %+7.1f ms  %+6.2f %%  [%+.2f, %+.2f]\n", $1, $2, $3, $4, $5, $6 }' \
 	"$work/ways"
-figure()
+figures()
 {
-	awk -F'|' -v label="$1" '$1 == label { print $4 }' "$work/ways"
+	awk -F'|' -v label="$1" '$1 == label { print $4, $5, $6 }' "$work/ways"
 }
 # judge LABEL QUESTION
 judge()
 {
-	local percent
+	local percent from to
 
-	percent=$(figure "$1")
-	echo "  $1: $(answer "$2" "$percent" % $TARGET_PERCENT)"
-	[[ -z $theirs ]] || echo "  $1, beside half of gperftools: $(answer "$2, beside half of gperftools" \
-		"$percent" % "$(awk -v t="$theirs" 'BEGIN { printf "%.2f", t / 2 }')")"
+	read -r percent from to < <(figures "$1")
+	echo "  $1: $(answer "$2" "$percent" % $TARGET_PERCENT "$from" "$to")"
+	[[ -z $half ]] || echo "  $1, beside half of gperftools: $(answer "$2, beside half of gperftools" \
+		"$percent" % "$half" "$from" "$to")"
 }
-theirs=$(figure gperftools)
+half=$(figures gperftools | awk '{ printf "%.2f", $1 / 2 }')
 judge 'spanprof, sampling alone' 'CPU overhead of a compilation by clang at 100 Hz, sampling alone'
 judge spanprof '... and what each process pays once: loading, naming, writing'
