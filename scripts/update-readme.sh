@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Puts what the code prints into README.md: the configuration table, and with --demo the end of a
 # demo run, which it makes. With --check it changes nothing and fails if the table is out of date.
-# --matrix and --check-matrix do the same for the conformance matrix, as "make matrix" left it.
+# --matrix and --check-matrix do the same for the conformance matrix, as "make matrix" left it, and
+# --bench for the answers that "make bench" left.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -33,6 +34,11 @@ check()
 }
 
 case ${1-} in
+--bench)
+	replace bench build/test/bench/answers.md >"$work/README.md"
+	cp "$work/README.md" README.md
+	exit 0
+	;;
 --matrix | --check-matrix)
 	python3 test/conformance/matrix.py readme build/test/conformance/matrix.json \
 		>"$work/matrix"
