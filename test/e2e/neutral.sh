@@ -26,7 +26,7 @@ t = threading.Thread(target=lambda: print(sum(range(20000000))))
 t.start(); t.join(); sys.stderr.write(\"bye\n\"); sys.exit(5)"'
 	[perl]='perl -e "my \$n = 0; \$n += \$_ for 1..200000; print \"\$n\n\"; warn \"careful\n\"; exit 6"'
 	[git]='git init -q -b main repo && cd repo && cp ../lines . && git add lines &&
-		git commit -q -m first && git log -p --stat | head -50 && git status --short && git fsck'
+		git commit -q -m first && git log -p --stat | sed -n 1,50p && git status --short && git fsck'
 	[find]='find . -type f -size +0 | sort | xargs cat | wc; find missing'
 	[sort]='sort -rn -k2 --parallel=2 lines; sort missing'
 	[env]='env -u LD_PRELOAD -u OBSERVED KEPT=1 env | grep -v ^SPANPROF_'
