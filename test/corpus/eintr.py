@@ -4,6 +4,9 @@
 Prints "signals N" (of a timer of the profiler: SI_TIMER with a value that is not null), "ours N"
 (calls that such a signal made fail) and "others N". The kernel starts a call again that it reports
 as ERESTART..., unless the handler's return, rt_sigreturn, gives EINTR to the program.
+
+Signals of one thread come before those of the process: where one of ours and another are delivered
+together, ours is first, but it is the other that would have interrupted the call without us.
 """
 import collections
 import re
@@ -19,6 +22,7 @@ def interruptions(lines):
     """Yields "signal" for each of ours, and (whether it was ours, the call) for each EINTR."""
     call = {}  # per thread: the call that was interrupted last, with nothing after it
     handlers = collections.defaultdict(list)  # per thread: (ours, call) of handlers that run
+    together = {}  # per thread: the handlers that were started since it last made a call
     for line in lines:
         tid, _, text = line.partition(" ")
         text = text.lstrip()
@@ -26,7 +30,12 @@ def interruptions(lines):
             ours = TIMER.match(text) is not None
             if ours:
                 yield "signal"
-            handlers[tid].append((ours, call.pop(tid, None)))
+            handler = [ours, call.pop(tid, None)]
+            handlers[tid].append(handler)
+            together.setdefault(tid, []).append(handler)
+            if not all(one[0] for one in together[tid]):
+                for one in together[tid]:
+                    one[0] = False
             continue
         if text.startswith("+++"):
             continue
@@ -34,6 +43,7 @@ def interruptions(lines):
         if match is None:
             continue
         name = match[1]
+        together.pop(tid, None)
         if name == "rt_sigreturn":
             if "<unfinished" in text or not handlers[tid]:
                 continue
