@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which calls failed with EINTR, by the signal that did it. Usage: eintr.py TRACE, made by strace -f.
 
-Prints "signals N" (of a timer of the profiler: SI_TIMER with a value that is not null), "ours N"
-(calls that such a signal made fail) and "others N". The kernel starts a call again that it reports
-as ERESTART..., unless the handler's return, rt_sigreturn, gives EINTR to the program.
+Prints how often there were
+  signals   of a timer of the profiler: SI_TIMER
+  ours      calls that one of them made fail, although the kernel starts such calls again
+  waits     the same of select(), poll() and the like, which are never started again. strace itself
+            brings these about: where a thread stops for it on its way into a call, the kernel runs what
+            it put off until the way out (ptrace_notify() in kernel/signal.c), the CPU timers among it
+  others    calls that somebody else's signal made fail
+The kernel reports calls that it may start again as ERESTART...; the program sees EINTR where the
+handler's return, rt_sigreturn, says so.
 
 Signals of one thread come before those of the process: where one of ours and another are delivered
 together, ours is first, but it is the other that would have interrupted the call without us.
@@ -15,6 +21,7 @@ import sys
 CALL = re.compile(r"(\w+)\(")
 RESUMED = re.compile(r"<\.\.\. (\w+) resumed>")
 INTERRUPTED = re.compile(r"= (-1 EINTR|\? ERESTART)")
+STARTED_AGAIN = re.compile(r"= \? (ERESTARTSYS|ERESTARTNOINTR)")
 TIMER = re.compile(r"--- SIG\w+ \{si_signo=\w+, si_code=SI_TIMER")
 
 
@@ -51,7 +58,9 @@ def interruptions(lines):
             if "= -1 EINTR" in text and interrupted is not None:
                 yield ours, interrupted
             continue
-        call[tid] = name if INTERRUPTED.search(text) else None
+        call[tid] = None
+        if INTERRUPTED.search(text):
+            call[tid] = name, STARTED_AGAIN.search(text) is not None
 
 
 def main(path):
@@ -62,12 +71,14 @@ def main(path):
             if event == "signal":
                 total["signals"] += 1
             else:
-                total["ours" if event[0] else "others"] += 1
-                calls[event] += 1
-    for key in "signals", "ours", "others":
+                ours, (call, started_again) = event
+                key = "others" if not ours else "ours" if started_again else "waits"
+                total[key] += 1
+                calls[key, call] += 1
+    for key in "signals", "ours", "waits", "others":
         print(key, total[key])
-    for (ours, call), n in sorted(calls.items(), key=str):
-        print("#", "ours" if ours else "others", call, n)
+    for (key, call), n in sorted(calls.items()):
+        print("#", key, call, n)
 
 
 if __name__ == "__main__":

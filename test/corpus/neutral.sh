@@ -97,7 +97,7 @@ processes()
 # row NAME BEFORE: what there was to see, and what of it was not as it should be.
 row()
 {
-	local name=$1 line ours='?' signals='?' others='?'
+	local name=$1 line ours='?' waits='?' signals='?' others='?'
 	local -i before=$2
 
 	interruptions "$name" >"$WORK/$name.eintr"
@@ -105,6 +105,7 @@ row()
 		case $line in
 		'signals '*) signals=${line#* } ;;
 		'ours '*) ours=${line#* } ;;
+		'waits '*) waits=${line#* } ;;
 		'others '*) others=${line#* } ;;
 		esac
 	done <"$WORK/$name.eintr"
@@ -116,7 +117,7 @@ row()
 		"$(processes "$name")" \
 		"$(python3 "$CORPUS/stacks.py" count "$WORK/$name.profiles" '.*')" \
 		"$( ((failures == before)) && echo none || echo "**$((failures - before))**")" \
-		"$signals" "$ours" "$others" | tee "$ROWS/neutral-$name"
+		"$signals" "$((ours + waits))" "$others" | tee "$ROWS/neutral-$name"
 	rm -rf "${WORK:?}/$name".{profiles,traced.profiles,trace}
 }
 
