@@ -19,7 +19,7 @@ cd "$(dirname "$0")/.." || exit 1
 
 readonly LOGS=${SPANPROF_TEST_LOGS:-build/test/logs}
 readonly SKIP_STATUS=77
-declare -A LIMIT_S=([unit]=300 [stress]=180 [gate]=120 [e2e]=300 [cross]=300 [matrix]=300)
+declare -A LIMIT_S=([unit]=300 [stress]=180 [gate]=300 [e2e]=300 [cross]=300 [matrix]=300)
 declare -A SECOND_TRY=([e2e]=1 [cross]=1)
 readonly UNSTEADY_MAX=2
 declare -i passed=0 failed=0 skipped=0
