@@ -26,7 +26,8 @@ static bool names_ours(const sigset_t *set)
 	return sigismember(set, sp_signals_number()) == 1;
 }
 
-static void before(int how, const sigset_t *set)
+/* Before the call and after it: the background thread may have armed us in between. */
+static void rest(int how, const sigset_t *set)
 {
 	if (set != NULL && how != SIG_UNBLOCK && sp_life_active() && names_ours(set))
 		sp_thread_rest();
@@ -75,8 +76,9 @@ static int change_as_told(mask_call next, int how, const sigset_t *set, sigset_t
 	bool shrinks = set != NULL && how == SIG_UNBLOCK && sp_host_mask_differs_now();
 	int rc;
 
-	before(how, set);
+	rest(how, set);
 	rc = next(how, set, old);
+	rest(how, set);
 	if (set != NULL && differs != 0 && (how == SIG_SETMASK || sigismember(set, differs) == 1))
 		sp_host_mask_end();
 	else if (shrinks && !sp_host_mask_differs_now())

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "sampler/counters.h"
 #include "sampler/host_mask.h"
@@ -24,6 +25,7 @@ void sp_thread_limit_init(void)
 		most = pending.rlim_cur / 2;
 	sp_thread_limit(most);
 	atomic_store_explicit(&TABLE->closed, false, memory_order_relaxed);
+	TABLE->pid = getpid();
 	errno = saved;
 }
 
@@ -56,14 +58,18 @@ void sp_thread_disarm(struct sp_thread *t)
 	drop_timer(timer - 1);
 }
 
-/* pairs with disarm_all() and release(): either they see the new timer or this sees their store */
+/*
+ * pairs with disarm_all() and release(): either they see the new timer or this sees their store. The
+ * same holds for another thread that blocks our signal meanwhile, and then looks for a timer again.
+ */
 static bool may_stay_armed(const struct sp_thread *t, uint32_t tid, int signo)
 {
 	return !atomic_load_explicit(&TABLE->closed, memory_order_seq_cst) &&
 	       atomic_load_explicit(&TABLE->by_tid[tid], memory_order_seq_cst) == t->index + 1 &&
 	       sp_timer_signal() == signo &&
 	       !sp_host_mask_forbidden(
-		       atomic_load_explicit(&t->mask_differs, memory_order_relaxed));
+		       atomic_load_explicit(&t->mask_differs, memory_order_relaxed)) &&
+	       (t == sp_thread_own || !sp_mask_blocks(tid));
 }
 
 /* Each thread counts once for each reason in turn, however often it is tried again. */
@@ -140,10 +146,16 @@ void sp_thread_arm_if_unarmed(struct sp_thread *t, uint32_t tid)
 		sp_thread_arm(t, tid);
 }
 
+/* False in a child of vfork, in which these numbers would be those of no timer or of another one. */
+static bool has_timers(void)
+{
+	return getpid() == TABLE->pid;
+}
+
 /* Arms the calling thread again after a fork or a late start. */
 void sp_thread_rearm(void)
 {
-	struct sp_thread *t = sp_thread_self();
+	struct sp_thread *t = has_timers() ? sp_thread_self() : NULL;
 
 	if (t != NULL)
 		sp_thread_arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
@@ -151,7 +163,7 @@ void sp_thread_rearm(void)
 
 void sp_thread_rest(void)
 {
-	if (sp_thread_own != NULL)
+	if (sp_thread_own != NULL && has_timers())
 		sp_thread_disarm(sp_thread_own);
 }
 
@@ -159,6 +171,8 @@ void sp_thread_rest_differing(void)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
 
+	if (!has_timers())
+		return;
 	for (uint32_t i = 0; i < n; i++) {
 		struct sp_thread *t = sp_thread_at(i);
 

@@ -9,7 +9,7 @@ HOST_PLUGIN := $(B)/test/libplugin.so
 HOST_RPATH := -L$(B)/test -Wl,-rpath,'$$ORIGIN/..' -lpthread
 
 HOSTS_WITH_FIXTURE := blocked calls close_fds ending fork_list forgetful handlers itimer labels leaves names pending requests spawn spend \
-	taker tasks threads urgent
+	taker tasks threads urgent vfork_mask
 HOSTS_WITH_SDK := prefork spans
 
 $(foreach h,$(HOSTS_WITH_FIXTURE),$(eval HOST_LIBS_$(h) = -lfixture-otelc $$(HOST_RPATH)))

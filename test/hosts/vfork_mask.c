@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lets children of vfork() change their signal mask, as programs do between it and an exec, and prints
+ * how many timers the process has left. The signals are given as numbers: vfork_mask SIGNAL...
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test/hosts/host.h"
+#include "test/sdk/opentelemetry_c.h"
+
+/* Lines "ID: n" of /proc/self/timers; -1 where the kernel does not show them. */
+static int timers(void)
+{
+	FILE *file = fopen("/proc/self/timers", "re");
+	char line[128];
+	int n = 0;
+
+	if (file == NULL)
+		return -1;
+	while (fgets(line, sizeof(line), file) != NULL)
+		n += strncmp(line, "ID:", 3) == 0;
+	fclose(file);
+	return n;
+}
+
+static void child_with_mask(const sigset_t *set)
+{
+	int status = 0;
+	pid_t pid = vfork();
+
+	HOST_CHECK(pid >= 0);
+	if (pid == 0) {
+		(void)sigprocmask(SIG_BLOCK, set, NULL);
+		(void)sigprocmask(SIG_UNBLOCK, set, NULL);
+		(void)sigprocmask(SIG_BLOCK, set, NULL);
+		_exit(0);
+	}
+	HOST_CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+int main(int argc, char **argv)
+{
+	void *span;
+	sigset_t set;
+
+	otelc_init_tracer_provider("vfork_mask", "1.0", "test", "");
+	span = otelc_start_span(otelc_get_tracer(), "span", OTELC_SPAN_KIND_SERVER, NULL);
+	host_burn_ms(20);
+	sigemptyset(&set);
+	for (int i = 1; i < argc; i++)
+		sigaddset(&set, atoi(argv[i]));
+	for (int i = 0; i < 20; i++) {
+		child_with_mask(&set);
+		/* the parent's mask is as it was, so that this changes nothing */
+		HOST_CHECK(sigprocmask(SIG_UNBLOCK, &set, NULL) == 0);
+	}
+	printf("timers %d\n", timers());
+	host_burn_ms(300);
+	otelc_end_span(span);
+	return 8;
+}
