@@ -30,8 +30,11 @@ static bool is_needless(const char *name)
 {
 	static const char *const needless[] = {"loc", "loclists", "frame", "macro", "macinfo"};
 
-	name += strncmp(name, ".z", 2) == 0 ? 2 : 1;
-	if (strncmp(name, "debug_", 6) != 0)
+	if (strncmp(name, ".debug_", 7) == 0)
+		name += 1;
+	else if (strncmp(name, ".zdebug_", 8) == 0)
+		name += 2;
+	else
 		return false;
 	for (size_t i = 0; i < sizeof(needless) / sizeof(needless[0]); i++)
 		if (strcmp(name + 6, needless[i]) == 0)
