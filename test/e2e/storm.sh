@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # A host that does everything at once that is known to hang or break profilers, and is struck by
-# foreign signals of our number, gets everywhere and leaves nothing behind: at 100 and 1,000 Hz, some
-# seconds each; make soak takes ten minutes each.
+# foreign signals of our number, gets everywhere and leaves nothing behind: at 100 and 1,000 Hz, half
+# a minute each; make soak takes ten minutes each.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
-readonly SECONDS_EACH=${SOAK_SECONDS:-6}
+readonly SECONDS_EACH=${SOAK_SECONDS:-30}
 readonly STORM=$TEST_BUILD/test/storm/storm
 readonly PLUGIN=$TEST_BUILD/test/storm/libstorm-plugin.so
 

@@ -183,7 +183,7 @@ static void leave(int signo)
 void storm_faults(void)
 {
 	static __thread char memory[32768];
-	static volatile int *const nowhere = (int *)16;
+	static volatile int *volatile const nowhere = (int *)16;
 	stack_t stack = {.ss_sp = memory, .ss_size = sizeof(memory)};
 	stack_t off = {.ss_flags = SS_DISABLE};
 	struct sigaction act;
