@@ -9,13 +9,13 @@
  */
 #include "sampler/residual.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <time.h>
 
 #include "sampler/counters.h"
+#include "sampler/cpu_clock.h"
 #include "sampler/handler.h"
 #include "sampler/span.h"
 #include "sampler/span_table.h"
@@ -46,24 +46,11 @@ static bool counting(void)
 	return sp_timer_period_ns() != 0 && !atomic_load_explicit(&stopped, memory_order_relaxed);
 }
 
-static bool clock_ns(clockid_t clock, uint64_t *ns)
-{
-	struct timespec ts = {0, 0};
-	int saved = errno;
-	bool ok = clock_gettime(clock, &ts) == 0;
-
-	errno = saved;
-	if (!ok)
-		return false;
-	*ns = (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
-	return true;
-}
-
 void sp_residual_begin(struct sp_thread *t, uint32_t tid)
 {
 	uint64_t now = 0;
 
-	(void)clock_ns(SP_THREAD_CPU_CLOCK(tid), &now);
+	(void)sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now);
 	atomic_store_explicit(&t->residual.since_ns, now, memory_order_relaxed);
 	atomic_store_explicit(&t->residual.settled_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->residual.even_version, sp_span_stack_version(&t->spans),
@@ -76,7 +63,7 @@ void sp_residual_start(void)
 {
 	struct sp_thread *own = sp_thread_own;
 
-	(void)clock_ns(CLOCK_PROCESS_CPUTIME_ID, &process_since_ns);
+	(void)sp_cpu_clock_ns(CLOCK_PROCESS_CPUTIME_ID, &process_since_ns);
 	atomic_store_explicit(&sp_handler_setup.accounted_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&lead_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&gone_ns, 0, memory_order_relaxed);
@@ -198,7 +185,7 @@ void sp_residual_end(struct sp_thread *t)
 	uint64_t ns;
 
 	/* in_handler: a handler of the host that runs inside of this, or of ours, ends the process */
-	if (!counting() || t->in_handler || !clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
+	if (!counting() || t->in_handler || !sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
 		return;
 	/* The block's sample is the handler's: should it come now, it finds it taken. */
 	t->in_handler = true;
@@ -248,7 +235,7 @@ static void settle_other(struct sp_thread *t, uint32_t tid, uint64_t at_least)
 	uint64_t now = UINT64_MAX;
 	uint64_t ns = 0;
 
-	if (clock_ns(SP_THREAD_CPU_CLOCK(tid), &now)) {
+	if (sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now)) {
 		same = same && active(t, version, &label);
 		ns = settle(t, now, at_least, &background_scratch);
 	}
@@ -289,7 +276,8 @@ static void settle_process(void)
 	uint64_t own = 0;
 	uint64_t now = 0;
 
-	if (!clock_ns(CLOCK_THREAD_CPUTIME_ID, &own) || !clock_ns(CLOCK_PROCESS_CPUTIME_ID, &now))
+	if (!sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &own) ||
+	    !sp_cpu_clock_ns(CLOCK_PROCESS_CPUTIME_ID, &now))
 		return;
 	own += atomic_load_explicit(&gone_ns, memory_order_relaxed);
 	if (now <= process_since_ns + own + accounted)
@@ -302,7 +290,7 @@ void sp_residual_gone(void)
 {
 	uint64_t own = 0;
 
-	(void)clock_ns(CLOCK_THREAD_CPUTIME_ID, &own);
+	(void)sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &own);
 	atomic_fetch_add_explicit(&gone_ns, own, memory_order_relaxed);
 }
 

@@ -9,6 +9,7 @@
 
 #include "sampler/arena.h"
 #include "sampler/compiler.h"
+#include "sampler/cpu_clock.h"
 #include "sampler/span_stack.h"
 #include "sampler/span_table_sig.h"
 #include "sampler/thread.h"
@@ -59,14 +60,12 @@ static void add(const struct sp_span_entry *e, uint64_t ns)
 
 void sp_span_cpu_change(struct sp_thread *t)
 {
-	struct timespec ts = {0, 0};
 	struct sp_span_entry e;
-	uint64_t now;
+	uint64_t now = 0;
 
 	if (t == NULL || atomic_load_explicit(&account, memory_order_relaxed) == NULL)
 		return;
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	now = (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
+	(void)sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &now);
 	/* A forked child's clock begins anew, and so does what it is compared with. */
 	if (now > t->span_cpu_ns && sp_span_stack_peek(&t->spans, &e))
 		add(&e, now - t->span_cpu_ns);

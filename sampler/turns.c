@@ -2,19 +2,17 @@
 /* Noting the changes of a thread's active span, and sharing CPU time out by them. APP context. */
 #include "sampler/turns.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <time.h>
 
+#include "sampler/cpu_clock.h"
 #include "sampler/handler.h"
 #include "sampler/thread.h"
 #include "sampler/timer.h"
 
 void sp_turns_change(struct sp_thread *t)
 {
-	struct timespec ts = {0, 0};
 	struct sp_turn *turn;
-	int saved = errno;
 	uint32_t n;
 
 	if (t == NULL)
@@ -24,9 +22,7 @@ void sp_turns_change(struct sp_thread *t)
 		return;
 	if (n < SP_TURNS_MAX) {
 		turn = &t->turns.turn[n];
-		if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts) != 0)
-			errno = saved;
-		turn->until_ns = (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
+		(void)sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &turn->until_ns);
 		(void)sp_handler_label(t, &turn->label);
 		/* whoever looks at the number next may be our handler */
 		atomic_signal_fence(memory_order_release);

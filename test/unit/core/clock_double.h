@@ -6,41 +6,27 @@
 #ifndef SP_TEST_CLOCK_DOUBLE_H
 #define SP_TEST_CLOCK_DOUBLE_H
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "sampler/compiler.h"
+#include "sampler/cpu_clock.h"
 
 static uint64_t thread_ns;
 static uint64_t process_ns;
 static uint64_t background_ns;
 static bool thread_gone;
 
-/* Stands before the C library's. */
-int clock_gettime(clockid_t clock, struct timespec *ts)
+/* Instead of the kernel's. */
+bool sp_cpu_clock_ns(clockid_t clock, uint64_t *ns)
 {
-	uint64_t ns;
-
-	if (clock == CLOCK_PROCESS_CPUTIME_ID) {
-		ns = process_ns;
-	} else if (clock == CLOCK_THREAD_CPUTIME_ID) {
-		ns = background_ns;
-	} else if (clock < 0) {
-		if (thread_gone) {
-			errno = EINVAL;
-			return -1;
-		}
-		ns = thread_ns;
-	} else {
-		return (int)syscall(SYS_clock_gettime, clock, ts);
-	}
-	ts->tv_sec = (time_t)(ns / SP_NS_PER_S);
-	ts->tv_nsec = (long)(ns % SP_NS_PER_S);
-	return 0;
+	if (clock < 0 && thread_gone)
+		return false;
+	if (clock == CLOCK_PROCESS_CPUTIME_ID)
+		*ns = process_ns;
+	else
+		*ns = clock == CLOCK_THREAD_CPUTIME_ID ? background_ns : thread_ns;
+	return true;
 }
 
 #endif

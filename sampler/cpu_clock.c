@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading CPU clocks. Contexts: APP, BG. The vDSO would only make the same system call. */
+#include "sampler/cpu_clock.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sampler/compiler.h"
+
+bool sp_cpu_clock_ns(clockid_t clock, uint64_t *ns)
+{
+	struct timespec ts = {0, 0};
+	int saved = errno;
+	bool ok = syscall(SYS_clock_gettime, clock, &ts) == 0;
+
+	errno = saved;
+	if (ok)
+		*ns = (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
+	return ok;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CPU clocks, asked of the kernel itself: another preloaded object may stand in front of
+ * clock_gettime(3), as libfaketime does, and move some of these clocks and not others. APP and BG,
+ * async-signal-safe, errno preserved.
+ */
+#ifndef SP_CPU_CLOCK_H
+#define SP_CPU_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+/* Nanoseconds; false, and *ns untouched, when there is no such thread any more. */
+bool sp_cpu_clock_ns(clockid_t clock, uint64_t *ns);
+
+#endif
