@@ -152,7 +152,8 @@ SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
 			sp_thread_own = t;
 		t = sp_thread_own;
 		if (t->in_handler) {
-			sp_count(SP_COUNT_DROP_REENTERED);
+			if (!t->settling)
+				sp_count(SP_COUNT_DROP_REENTERED);
 			sp_residual_gap(&t->residual);
 		} else {
 			t->in_handler = true;

@@ -187,7 +187,11 @@ void sp_residual_end(struct sp_thread *t)
 	/* in_handler: a handler of the host that runs inside of this, or of ours, ends the process */
 	if (!counting() || t->in_handler || !sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
 		return;
-	/* The block's sample is the handler's: should it come now, it finds it taken. */
+	/*
+	 * The block's sample is the handler's: should it come now, it finds it taken, and nothing is
+	 * lost, since the clock counts that time as well.
+	 */
+	t->settling = true;
 	t->in_handler = true;
 	atomic_signal_fence(memory_order_seq_cst);
 	ns = settle(t, now, 0, &t->scratch);
@@ -201,6 +205,7 @@ void sp_residual_end(struct sp_thread *t)
 	}
 	atomic_signal_fence(memory_order_seq_cst);
 	t->in_handler = false;
+	t->settling = false;
 }
 
 /*

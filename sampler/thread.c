@@ -93,6 +93,7 @@ static void clean(struct sp_thread *t)
 	t->bounds = (struct sp_stack_bounds){0, 0};
 	atomic_store_explicit(&t->interleaved, 0, memory_order_relaxed);
 	t->in_handler = false;
+	t->settling = false;
 	t->span_cpu_ns = 0;
 	atomic_store_explicit(&t->unarmed, SP_UNARMED_NOT, memory_order_relaxed);
 	atomic_store_explicit(&t->mask_differs, sp_host_mask_differs(), memory_order_relaxed);
@@ -284,6 +285,7 @@ void sp_thread_forked(void)
 	uint32_t tid = own_tid();
 
 	own->in_handler = false;
+	own->settling = false;
 	own->span_cpu_ns = 0;
 	atomic_store_explicit(&own->tid, tid, memory_order_relaxed);
 	atomic_store_explicit(&TABLE->by_tid[tid], (uint16_t)(own->index + 1),
