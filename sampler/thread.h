@@ -58,13 +58,13 @@ enum sp_unarmed {
 struct sp_thread {
 	_Atomic uint32_t tid; /* 0 = free, or claimed and not yet enrolled */
 	uint32_t index;
-	_Atomic uint32_t next_free;   /* index + 1; only while free */
-	_Atomic int timer;            /* kernel timer id + 1, SP_TIMER_NONE if there is none */
-	bool in_handler;              /* own handler, and while its sample is otherwise in use */
-	bool settling;                /* residual.c: that use; what a sample would say is put down */
-	_Atomic int timer_signo;      /* what it sends */
-	_Atomic int mask_differs;     /* host_mask.h: by which signal, 0 = by none */
-	_Atomic uint8_t unarmed;      /* enum sp_unarmed, of the last try */
+	_Atomic uint32_t next_free; /* index + 1; only while free */
+	_Atomic int timer;          /* kernel timer id + 1, SP_TIMER_NONE if there is none */
+	bool in_handler;            /* own handler, and while its sample is otherwise in use */
+	bool settling;              /* residual.c: that use; what a sample would say is put down */
+	_Atomic int timer_signo;    /* what it sends */
+	_Atomic int mask_differs;   /* host_mask.h: by which signal, 0 = by none */
+	_Atomic uint8_t unarmed;    /* enum sp_unarmed, of the last try */
 	_Atomic uint32_t interleaved; /* interleave.h: SDKs whose starts do not label this thread */
 	struct sp_stack_bounds bounds;
 	struct sp_thread_counts counts;
