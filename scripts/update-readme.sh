@@ -10,14 +10,7 @@ cd "$(dirname "$0")/.."
 # replace MARKER FILE: README.md with FILE between the markers, on stdout
 replace()
 {
-	awk -v marker="$1" -v file="$2" '
-		$0 == "<!-- " marker ":end -->" { inside = 0 }
-		!inside { print }
-		$0 == "<!-- " marker ":begin -->" {
-			inside = 1
-			while ((getline line < file) > 0)
-				print line
-		}' README.md
+	awk -v marker="$1" -v file="$2" -f scripts/between.awk README.md
 }
 
 work=$(mktemp -d)

@@ -57,13 +57,6 @@ version()
 # those of FILE.
 between()
 {
-	awk -v marker="$1" -v file="$2" '
-		$0 == "<!-- " marker ":end -->" { inside = 0 }
-		!inside { print }
-		$0 == "<!-- " marker ":begin -->" {
-			inside = 1
-			while ((getline line < file) > 0)
-				print line
-		}' "$3" >"$WORK/readme"
+	awk -v marker="$1" -v file="$2" -f "$ROOT/scripts/between.awk" "$3" >"$WORK/readme"
 	cat "$WORK/readme" >"$3"
 }
