@@ -18,12 +18,6 @@
 #define HEADERS_END 4096U
 #define ID_BYTES_MAX 64U
 
-static uint64_t mixed(uint64_t hash, uint64_t value)
-{
-	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-	return hash ^ hash >> 29;
-}
-
 static struct sp_cursor bytes_at(const struct sp_object *object, uint64_t offset, uint64_t n)
 {
 	struct sp_cursor c = sp_cursor_over(object->start, object->end);
@@ -103,7 +97,8 @@ SP_SIGSAFE struct sp_cursor sp_object_build_id(const struct sp_object *object)
 
 SP_SIGSAFE uint64_t sp_object_identity(const struct sp_object *object, bool permanent)
 {
-	uint64_t hash = mixed(mixed(object->start, object->end), object->eh_frame_hdr);
+	uint64_t hash =
+		sp_object_mix(sp_object_mix(object->start, object->end), object->eh_frame_hdr);
 	struct sp_cursor id;
 
 	if (permanent)
@@ -112,8 +107,8 @@ SP_SIGSAFE uint64_t sp_object_identity(const struct sp_object *object, bool perm
 	if (id.failed)
 		return 0;
 	while (sp_cursor_left(&id) >= 4)
-		hash = mixed(hash, sp_cursor_unsigned(&id, 4));
+		hash = sp_object_mix(hash, sp_cursor_unsigned(&id, 4));
 	while (sp_cursor_left(&id) != 0)
-		hash = mixed(hash, sp_cursor_u8(&id));
+		hash = sp_object_mix(hash, sp_cursor_u8(&id));
 	return hash;
 }

@@ -24,6 +24,13 @@
  */
 SP_SIGSAFE uint64_t sp_object_identity(const struct sp_object *object, bool permanent);
 
+/* How what tells objects apart is put into one number. */
+static inline uint64_t sp_object_mix(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 29;
+}
+
 /* The object's program headers where they are mapped, NULL if they are not where linkers put them. */
 SP_SIGSAFE const ElfW(Phdr) * sp_object_headers(const struct sp_object *object, unsigned *n);
 

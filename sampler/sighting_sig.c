@@ -18,16 +18,10 @@
 
 struct sp_sighting_state sp_sighting_state;
 
-static uint64_t mixed(uint64_t hash, uint64_t value)
-{
-	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-	return hash ^ hash >> 29;
-}
-
 /* What tells an object without a build id from others at its address: its name. */
 static uint64_t by_name(const struct link_map *map, const struct sp_object *object)
 {
-	uint64_t hash = mixed(mixed(object->start, object->end), object->eh_frame_hdr);
+	uint64_t hash = sp_object_identity(object, true);
 
 	for (unsigned i = 0; map->l_name[i] != '\0' && i < SP_SIGHTING_PATH_MAX; i++)
 		hash = (hash ^ (unsigned char)map->l_name[i]) * PATH_STEP;
@@ -148,8 +142,8 @@ SP_SIGSAFE void sp_sighting_note(const void *link_map, const struct sp_object *o
 		return;
 	if (identity == 0)
 		identity = by_name(map, object);
-	stamp = mixed(identity,
-		      atomic_load_explicit(&sp_sighting_state.generation, memory_order_relaxed)) |
+	stamp = sp_object_mix(identity, atomic_load_explicit(&sp_sighting_state.generation,
+							     memory_order_relaxed)) |
 		1;
 	if (!is_told(object->start, stamp))
 		tell(map, object, stamp);
