@@ -253,8 +253,9 @@ stress-long: $(B)/release/test/stress/span_storm $(B)/tsan/test/stress/span_stor
 tsan: $(TSAN_TESTS) ## stress programs under the thread sanitizer
 	@$(RUN) $(call as,stress,$(TSAN_TESTS))
 
-bench: all test-programs ## measure the overhead (installs its packages first)
-	$(call install_deps,build bench)
+bench: ## measure the overhead (installs its packages first)
+	$(call install_deps,build demo test bench)
+	@$(MAKE) --no-print-directory all test-programs
 	@test/bench/run.sh
 
 test-all: all test-programs $(UNIT_TESTS) $(STRESS_TESTS) $(ASAN_TESTS) $(TSAN_TESTS) aarch64-build

@@ -14,10 +14,12 @@ TEST_PROGRAMS += $(OBSERVER)
 
 .PHONY: corpus corpus-rooted corpus-neutral
 # Not two prerequisites: each of them keeps all processors busy.
-corpus: all $(OBSERVER)
+corpus:
 	$(call install_deps,build test corpus)
+	@$(MAKE) --no-print-directory all $(OBSERVER)
 	bash test/corpus/rooted.sh; rooted=$$?; bash test/corpus/neutral.sh && exit $$rooted
 
-corpus-rooted corpus-neutral: corpus-%: all $(OBSERVER)
+corpus-rooted corpus-neutral: corpus-%:
 	$(call install_deps,build test corpus)
+	@$(MAKE) --no-print-directory all $(OBSERVER)
 	bash test/corpus/$*.sh

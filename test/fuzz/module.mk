@@ -63,8 +63,9 @@ E2E_TESTS += test/fuzz/run.sh
 endif
 
 .PHONY: fuzz
-fuzz: $(FUZZERS) ## each fuzzer for a minute (FUZZ_SECONDS=n; installs its packages first)
+fuzz: ## each fuzzer for a minute (FUZZ_SECONDS=n; installs its packages first)
 	$(call install_deps,build test)
+	@$(MAKE) --no-print-directory $(FUZZERS)
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) test/fuzz/run.sh $(FUZZ_NAMES)
 
 -include $(shell find $(FUZZ_DIR) -name '*.d' 2>/dev/null)
