@@ -109,7 +109,11 @@ bool sp_span_attr_wanted(const struct sp_span_record *r)
 
 	if (cfg->attributes == SP_ATTRIBUTES_NEVER || !labelled(r, cfg))
 		return false;
-	return cfg->attributes != SP_ATTRIBUTES_WITH_SAMPLES || sp_span_table_marked(r);
+	if (cfg->attributes != SP_ATTRIBUTES_WITH_SAMPLES)
+		return true;
+	/* A sample that came after the question would be one that nothing leads to. */
+	sp_span_unlabel(r);
+	return sp_span_table_marked(r);
 }
 
 void sp_span_attr_apply(const struct sp_span_record *r,

@@ -224,6 +224,15 @@ bool sp_span_of(const void *handle, struct sp_span_record *out)
 	return sp_span_table_by_handle((uint64_t)(uintptr_t)handle, out);
 }
 
+void sp_span_unlabel(const struct sp_span_record *r)
+{
+	/* while it can still be told whose time it is, and whether spans interleave */
+	sp_span_cpu_change(sp_thread_own);
+	sp_turns_change(sp_thread_own);
+	sp_interleave_ended(r);
+	deactivate(r);
+}
+
 bool sp_span_ended(const void *handle)
 {
 	struct sp_span_record r;

@@ -42,7 +42,13 @@ bool sp_span_of(const void *handle, struct sp_span_record *out);
  */
 bool sp_span_ended(const void *handle);
 
-/* The same for the record that sp_span_of() gave. */
+/*
+ * That open span is about to be ended on the calling thread, whose samples show it no longer; what
+ * asks whether it has samples has the last word on them from then on. It stays open. Idempotent.
+ */
+void sp_span_unlabel(const struct sp_span_record *r);
+
+/* As sp_span_ended(), for the record that sp_span_of() gave. */
 bool sp_span_close(const struct sp_span_record *r);
 
 /*

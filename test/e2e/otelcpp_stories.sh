@@ -63,5 +63,5 @@ for scope in root all; do
 		"$STORIES" many "$PIECE_MS"
 	expect_rc "$name" 0
 	report "$WORK/$name" "$WORK/$name.json"
-	python3 "$CHECK_STORY" sampled "$WORK/$name.spans" "$WORK/$name.json"
+	python3 "$CHECK_STORY" sampled "$WORK/$name.spans" "$WORK/$name.json" "$scope"
 done

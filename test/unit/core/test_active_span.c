@@ -201,6 +201,26 @@ Test(active_span, is_nobodys_once_starts_have_interleaved)
 	cr_assert(stderr_has("SPANPROF_ACTIVE_SPAN"));
 }
 
+Test(active_span, about_to_end_labels_nothing_and_still_proves_that_starts_interleave)
+{
+	struct sp_span_record r;
+
+	stderr_begin();
+	begin_root_of(2, SP_ACTIVATION_NONE, 1);
+	cr_assert(sp_span_of(handle_of(2), &r));
+	sp_span_unlabel(&r);
+	cr_assert_eq(active(), 0);
+	cr_assert(sp_span_close(&r), "it was open still");
+
+	begin_root_of(3, SP_ACTIVATION_NONE, 1);
+	begin_root_of(4, SP_ACTIVATION_NONE, 1);
+	cr_assert(sp_span_of(handle_of(3), &r));
+	sp_span_unlabel(&r);
+	cr_assert_eq(active(), 0, "nor is it clear that the thread works for 4");
+	cr_assert(end(3) && end(4));
+	cr_assert_eq(stderr_end(), 1);
+}
+
 Test(active_span, interleaves_too_where_an_sdk_has_scopes_and_does_not_use_them)
 {
 	stderr_begin();

@@ -10,6 +10,9 @@
 #include "preload/life.h"
 #include "sampler/compiler.h"
 #include "sampler/label.h"
+#include "sampler/span.h"
+#include "sampler/span_stack.h"
+#include "sampler/thread.h"
 
 static struct sp_config config = {
 	.upload_interval_ms = 10000,
@@ -118,6 +121,35 @@ Test(span_attr, on_request_only_a_span_with_samples_gets_any)
 	cr_assert_eq(seen.n, 2);
 }
 
+Test(span_attr, asked_whether_it_has_samples_a_span_gets_no_more)
+{
+	const uint8_t id[8] = {1};
+	struct sp_span_start s = {.handle = &config, .name = "span", .name_len = 4};
+	struct sp_span_record r;
+	struct sp_span_entry e;
+
+	memcpy(s.span_id, id, sizeof(id));
+	config.attributes = SP_ATTRIBUTES_WITH_SAMPLES;
+	cr_assert_eq(sp_label_init(100), 0);
+	cr_assert_eq(sp_thread_init(), 0);
+	cr_assert_eq(sp_span_table_init(), 0);
+	cr_assert(sp_span_started(&s));
+	cr_assert(sp_span_of(&config, &r));
+	cr_assert(sp_span_stack_peek(&sp_thread_own->spans, &e));
+
+	cr_assert_not(sp_span_attr_wanted(&r));
+	cr_assert_not(sp_span_stack_peek(&sp_thread_own->spans, &e));
+}
+
+/* time() is that of the last tick, which a second may have begun after. */
+static unsigned long long now_s(void)
+{
+	struct timespec now;
+
+	cr_assert_eq(clock_gettime(CLOCK_REALTIME, &now), 0);
+	return (unsigned long long)now.tv_sec;
+}
+
 Test(span_attr, the_url_is_the_spans_and_its_range_reaches_one_interval_further)
 {
 	unsigned long long from;
@@ -125,16 +157,16 @@ Test(span_attr, the_url_is_the_spans_and_its_range_reaches_one_interval_further)
 	char rest[4096];
 
 	config.profile_url = "{from_s} {until_s} {trace_id}/{span_id}/{service}/{span_name}";
-	time_t before = time(NULL);
+	unsigned long long before = now_s();
 	apply(true);
-	time_t after = time(NULL);
+	unsigned long long after = now_s();
 
 	cr_assert_eq(seen.n, 2);
 	cr_assert_str_eq(seen.key[1], "pyroscope.profile.url");
 	cr_assert_eq(sscanf(seen.value[1], "%llu %llu %4095s", &from, &until, rest), 3);
 	cr_assert_eq(from, 1700000000 - 10);
-	cr_assert_geq(until, (unsigned long long)before + 10);
-	cr_assert_leq(until, (unsigned long long)after + 10);
+	cr_assert_geq(until, before + 10);
+	cr_assert_leq(until, after + 10);
 	cr_assert_str_eq(rest, "abababababababababababababababab/00f067aa0ba902b7/shop/GET%20%2F");
 }
 
