@@ -9,9 +9,10 @@
 #   cross   the same with the programs for aarch64, which an emulator runs
 #   skip    no path, but the reason why a group of tests is not run
 # Programs below build/aarch64 are run by the emulator as well.
-# A kind in SECOND_TRY runs whole programs against clocks and kernels that are not ours: what fails
-# there is run once more, and reported as unsteady, with both logs kept, if it passes then. More than
-# UNSTEADY_MAX of those fail the run: that is no longer chance.
+# A kind in SECOND_TRY runs against clocks and kernels that are not ours: a program that fails there is
+# run once more, and reported as unsteady, with both logs kept, if it passes then. More than
+# UNSTEADY_MAX of those fail the run: that is no longer chance. A race that the thread sanitizer has
+# seen once is one, so stress programs have no second try.
 # Prints one line per test and at the end one line of counts, which is all of stdout's last line.
 # Each test gets its own session, whose leftovers are killed; logs stay in build/test/logs.
 set -uo pipefail
@@ -20,7 +21,7 @@ cd "$(dirname "$0")/.." || exit 1
 readonly LOGS=${SPANPROF_TEST_LOGS:-build/test/logs}
 readonly SKIP_STATUS=77
 declare -A LIMIT_S=([unit]=300 [stress]=180 [gate]=300 [e2e]=300 [cross]=300 [matrix]=300)
-declare -A SECOND_TRY=([e2e]=1 [cross]=1)
+declare -A SECOND_TRY=([unit]=1 [e2e]=1 [cross]=1 [matrix]=1)
 readonly UNSTEADY_MAX=2
 declare -i passed=0 failed=0 skipped=0
 declare -a unsteady=()
@@ -97,29 +98,55 @@ tap_results()
 	}' "$1"
 }
 
+# Runs a Criterion program; results are its lines, bad is true if there is a failure among them.
 # Criterion prints its plan first, so a runner that died half way is noticed.
-run_unit()
+try_unit()
 {
-	local program=$1 name=$2 log=$3 tap=$3.tap status seconds test reason planned seen=0 bad=0 rc
+	local program=$1 log=$2 tap=$2.tap planned rc
 
 	rm -f "$tap"
 	run_limited "${LIMIT_S[unit]}" "$log" "${EMULATOR[@]}" "$program" --tap="$tap" \
 		--jobs "$(nproc)"
 	rc=$?
 	[[ -e $tap ]] || : >"$tap"
-	while IFS='|' read -r status seconds test reason; do
-		report "$status" unit "$name $test" "$seconds" "$reason"
-		seen=$((seen + 1))
-		[[ $status == "not ok" ]] && bad=$((bad + 1))
-	done < <(tap_results "$tap")
+	mapfile -t results < <(tap_results "$tap")
+	bad=$(printf '%s\n' "${results[@]}" | grep -c '^not ok')
 	planned=$(sed -n 's/^1\.\.\([0-9]*\)$/\1/p' "$tap")
-	if ((seen == 0 || seen != ${planned:-0} || (rc != 0 && bad == 0))); then
-		report "not ok" unit "$name" 0 "exit $rc, $seen of ${planned:-no} tests reported"
+	if ((${#results[@]} == 0 || ${#results[@]} != ${planned:-0} || (rc != 0 && bad == 0))); then
+		results+=("not ok|0||exit $rc, ${#results[@]} of ${planned:-no} tests reported")
 		bad=1
 	fi
 	if ((bad > 0)); then
 		cat "$tap" >>"$log"
 		show_log "$log"
+	fi
+}
+
+run_unit()
+{
+	local program=$1 name=$2 log=$3 line status seconds test reason
+	local -a results
+	local -i bad
+
+	try_unit "$program" "$log"
+	if ((bad > 0)) && [[ -n ${SECOND_TRY[unit]:-} ]]; then
+		mv "$log" "$log.first"
+		echo "        kept as $log.first; once more:"
+		try_unit "$program" "$log"
+		if ((bad == 0)); then
+			unsteady+=("$name")
+		fi
+	fi
+	for line in "${results[@]}"; do
+		IFS='|' read -r status seconds test reason <<<"$line"
+		report "$status" unit "$name${test:+ $test}" "$seconds" "$reason"
+	done
+}
+
+show_matrix()
+{
+	if [[ $1 == matrix ]]; then
+		cat "$2"
 	fi
 }
 
@@ -131,6 +158,7 @@ run_again()
 	mv "$log" "$log.first"
 	show_log "$log.first"
 	run_limited "${LIMIT_S[$kind]}" "$log" "${PLAIN_PREFIX[@]}" "$program" || second=$?
+	show_matrix "$kind" "$log"
 	if ((second == 0)); then
 		unsteady+=("$name")
 		report ok "$kind" "$name" "$(elapsed "$start")" "unsteady: exit $rc at first"
@@ -150,9 +178,7 @@ run_plain()
 		run_again "$kind" "$program" "$name" "$log" "$rc"
 		return
 	fi
-	if [[ $kind == matrix ]]; then
-		cat "$log"
-	fi
+	show_matrix "$kind" "$log"
 	if ((rc == 0)); then
 		report ok "$kind" "$name" "$(elapsed "$start")"
 	elif ((rc == SKIP_STATUS)); then

@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/run.sh bites: what fails, skips or dies half way is counted as that; what passes only when it is
+# run again is told, and no more than two of those are put up with.
+set -euo pipefail
+# shellcheck source=test/gates/seed.bash
+source "$(dirname "$0")/seed.bash"
+export SPANPROF_TEST_LOGS=$work/logs
+
+# seed_script NAME: $work/NAME.sh of the lines on stdin
+seed_script()
+{
+	{ echo '#!/bin/bash' && cat; } >"$work/$1.sh"
+	chmod +x "$work/$1.sh"
+}
+
+# seed_tap NAME: a program that is asked for its results as Criterion's are, and has those on stdin
+seed_tap()
+{
+	seed_script "$1" <<<"cat >\"\${1#--tap=}\" <<'TAP'
+$(cat)
+TAP"
+}
+
+expect_line()
+{
+	if ! grep -qxE -- "$1" "$work/output"; then
+		echo "no line is: $1"
+		cat "$work/output"
+		exit 1
+	fi
+}
+
+seed_script good <<<'exit 0'
+seed_script bad <<<'echo why; exit 3'
+seed_script none <<<'echo because; exit 77'
+for n in 1 2 3; do
+	seed_script "late$n" <<<"[[ -e $work/tried$n ]] || { touch $work/tried$n; exit 1; }"
+done
+
+expect_pass test/run.sh "e2e=$work/good.sh" "e2e=$work/none.sh" "stress=$work/good.sh"
+expect_line 'skip .*: because'
+expect_line '2 passed, 0 failed, 1 skipped'
+expect_fail '| why' test/run.sh "e2e=$work/bad.sh"
+expect_line '0 passed, 1 failed, 0 skipped'
+
+expect_pass test/run.sh "e2e=$work/late1.sh" "matrix=$work/late2.sh" "e2e=$work/late1.sh"
+expect_line 'unsteady, passed when run again: .*late1 .*late2'
+expect_line '3 passed, 0 failed, 0 skipped'
+rm "$work"/tried*
+expect_fail unsteady test/run.sh "e2e=$work/late1.sh" "e2e=$work/late2.sh" "matrix=$work/late3.sh"
+expect_line '3 passed, 1 failed, 0 skipped'
+rm "$work"/tried*
+for kind in gate stress; do
+	expect_fail 'exit 1' test/run.sh "$kind=$work/late1.sh"
+	rm "$work"/tried*
+done
+
+seed_tap units <<<'1..3
+ok - a::one  (0.01s)
+not ok - a::two  (0.02s)
+ok - a::three # SKIP no kernel for it  (0.00s)'
+expect_fail a::two test/run.sh "unit=$work/units.sh"
+expect_line '1 passed, 1 failed, 1 skipped'
+seed_tap half <<<'1..3
+ok - a::one  (0.01s)'
+expect_fail '1 of 3 tests reported' test/run.sh "unit=$work/half.sh"
+expect_line '1 passed, 1 failed, 0 skipped'
+seed_script dead <<<"[[ -e $work/tried ]] || { touch $work/tried; kill -SEGV \$\$; }
+printf '1..1\nok - a::one  (0.01s)\n' >\"\${1#--tap=}\""
+expect_pass test/run.sh "unit=$work/dead.sh"
+expect_line 'unsteady, passed when run again: .*dead.*'
+expect_line '1 passed, 0 failed, 0 skipped'
