@@ -260,7 +260,8 @@ bench: ## measure the overhead (installs its packages first)
 
 test-all: all test-programs $(UNIT_TESTS) $(STRESS_TESTS) $(ASAN_TESTS) $(TSAN_TESTS) aarch64-build
 	@$(RUN) $(call as,gate,$(GATE_TESTS)) $(call as,unit,$(UNIT_TESTS) $(ASAN_TESTS)) \
-		$(call as,stress,$(STRESS_TESTS) $(TSAN_TESTS)) $(call as,e2e,$(E2E_TESTS)) $(arm_short)
+		$(call as,stress,$(STRESS_TESTS) $(TSAN_TESTS)) $(call as,e2e,$(E2E_TESTS)) \
+		$(call as,matrix,$(MATRIX_TESTS)) $(arm_short)
 
 ## Check
 .PHONY: lint lint-all lint-gates compile compile-gcc compile-clang
