@@ -26,11 +26,9 @@ static bool names_ours(const sigset_t *set)
 	return sigismember(set, sp_signals_number()) == 1;
 }
 
-/* Before the call and after it: the background thread may have armed us in between. */
-static void rest(int how, const sigset_t *set)
+static bool blocks_ours(int how, const sigset_t *set)
 {
-	if (set != NULL && how != SIG_UNBLOCK && sp_life_active() && names_ours(set))
-		sp_thread_rest();
+	return set != NULL && how != SIG_UNBLOCK && sp_life_active() && names_ours(set);
 }
 
 /* Also after a call that failed: arming asks the kernel what the mask really is. */
@@ -76,9 +74,12 @@ static int change_as_told(mask_call next, int how, const sigset_t *set, sigset_t
 	bool shrinks = set != NULL && how == SIG_UNBLOCK && sp_host_mask_differs_now();
 	int rc;
 
-	rest(how, set);
+	if (blocks_ours(how, set))
+		sp_thread_rest();
 	rc = next(how, set, old);
-	rest(how, set);
+	/* the background thread may have armed us in between */
+	if (rc == 0 && blocks_ours(how, set))
+		sp_host_mask_leave_none();
 	if (set != NULL && differs != 0 && (how == SIG_SETMASK || sigismember(set, differs) == 1))
 		sp_host_mask_end();
 	else if (shrinks && !sp_host_mask_differs_now())

@@ -16,12 +16,8 @@
 
 static void settle_for(const sigset_t *set)
 {
-	int differs;
-
 	sp_signal_move_for(set);
-	differs = sp_host_mask_differs();
-	if (differs != 0 && sigismember(set, differs) == 1 && sp_host_mask_differs_now())
-		sp_host_mask_settle();
+	sp_host_mask_before_wait(set);
 }
 
 SP_EXPORT int sigwait(const sigset_t *restrict set, int *restrict signo)

@@ -99,6 +99,28 @@ bool sp_host_mask_differs_now(void)
 	return sp_host_mask_blanket(&now) && sigismember(&now, differs) == 0;
 }
 
+/* What the thread's timer sends; 0 without one. */
+static int armed_by(void)
+{
+	const struct sp_thread *t = sp_thread_own;
+
+	if (t == NULL || atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_TIMER_NONE)
+		return 0;
+	return atomic_load_explicit(&t->timer_signo, memory_order_relaxed);
+}
+
+void sp_host_mask_leave_none(void)
+{
+	int signo = armed_by();
+	int saved = errno;
+
+	if (signo != 0) {
+		sp_thread_rest();
+		sp_host_mask_take_sent(signo);
+	}
+	errno = saved;
+}
+
 void sp_host_mask_settle(void)
 {
 	int differs = sp_host_mask_differs();
@@ -109,6 +131,27 @@ void sp_host_mask_settle(void)
 		sp_thread_rest();
 		change_bit(SIG_BLOCK, differs);
 		set_differs(0);
+		sp_host_mask_leave_none();
+	}
+	errno = saved;
+}
+
+static bool names(const sigset_t *set, int signo)
+{
+	return signo != 0 && sigismember(set, signo) == 1;
+}
+
+void sp_host_mask_before_wait(const sigset_t *set)
+{
+	int saved = errno;
+	sigset_t now;
+
+	if (names(set, sp_host_mask_differs()) && sp_host_mask_differs_now())
+		sp_host_mask_settle();
+	if (names(set, armed_by())) {
+		now = kernel_mask();
+		if (names(&now, armed_by()))
+			sp_host_mask_leave_none();
 	}
 	errno = saved;
 }

@@ -56,7 +56,24 @@ bool sp_host_mask_is_about(int signo);
 /* SIG. A signal that is not ours: true if the host's mask blocks it, and it was given back. */
 SP_SIGSAFE bool sp_host_mask_defer(int signo, const siginfo_t *si, void *ucontext);
 
-/* For the parts of this noun: at least three quarters of all signals are blocked. */
+/*
+ * APP, the thread blocks our signal now. A timer goes, with what it has sent: the background thread
+ * may have made it between a rest and the new mask, or from the mask of a wait, or the host has a
+ * way to change masks that no hook sees. errno preserved.
+ */
+void sp_host_mask_leave_none(void);
+/*
+ * APP, before the thread waits for signals of that set. The kernel's mask is what the host believes
+ * it to be, so that a signal of ours is never what the host gets. errno preserved.
+ */
+void sp_host_mask_before_wait(const sigset_t *set);
+
+/*
+ * For the parts of this noun, where the kernel blocks that signal and the timer is gone: what it had
+ * sent before is gone too, for the host would meet it.
+ */
+SP_SIGSAFE void sp_host_mask_take_sent(int signo);
+/* At least three quarters of all signals are blocked. */
 SP_SIGSAFE bool sp_host_mask_blanket(const sigset_t *set);
 SP_SIGSAFE void sp_host_mask_forbid(const sigset_t *set);
 

@@ -104,25 +104,30 @@ static bool is_ours(const siginfo_t *si)
 	return si->si_code == SI_TIMER && (uint32_t)(value >> 32) == sp_handler_setup.cookie;
 }
 
-SP_SIGSAFE bool sp_host_mask_defer(int signo, const siginfo_t *si, void *ucontext)
+SP_SIGSAFE void sp_host_mask_take_sent(int signo)
 {
 	struct timespec none = {0, 0};
-	ucontext_t *uc = ucontext;
-	uint64_t ours = bit_of(signo);
+	uint64_t set = bit_of(signo);
 	siginfo_t waiting;
+
+	if (syscall(SYS_rt_sigtimedwait, &set, &waiting, &none, KERNEL_SIGSET_SIZE) == signo &&
+	    !is_ours(&waiting))
+		give_back(signo, &waiting);
+}
+
+SP_SIGSAFE bool sp_host_mask_defer(int signo, const siginfo_t *si, void *ucontext)
+{
+	ucontext_t *uc = ucontext;
 	uint64_t mask;
 
 	if (sp_host_mask_differs() != signo || !sp_host_mask_blanket(&uc->uc_sigmask))
 		return false;
 	take_timer(sp_thread_own);
 	memcpy(&mask, &uc->uc_sigmask, sizeof(mask));
-	mask |= ours;
+	mask |= bit_of(signo);
 	memcpy(&uc->uc_sigmask, &mask, sizeof(mask));
 	atomic_store_explicit(&sp_thread_own->mask_differs, 0, memory_order_relaxed);
-	/* what the timer had sent before it went, for the host would meet it */
-	if (syscall(SYS_rt_sigtimedwait, &ours, &waiting, &none, KERNEL_SIGSET_SIZE) == signo &&
-	    !is_ours(&waiting))
-		give_back(signo, &waiting);
+	sp_host_mask_take_sent(signo);
 	give_back(signo, si);
 	return true;
 }

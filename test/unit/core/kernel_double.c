@@ -101,6 +101,7 @@ static long delete (long id)
 	if (t == NULL)
 		return fail(EINVAL);
 	t->alive = false;
+	step_in(&kernel.at_delete, (uint32_t)t->event._sigev_un._tid);
 	return 0;
 }
 

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts about threads that wait for signals which the sampling signal is among. */
+#include "sampler/host_mask.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "kernel_double.h"
+#include "sampler/handler.h"
+#include "sampler/signals.h"
+#include "sampler/thread_table.h"
+#include "sampler/timer.h"
+
+#define COOKIE 0x80000001U
+#define TID 100
+
+static void ours(int signo, siginfo_t *si, void *ucontext)
+{
+	sp_signals_chain(signo, si, ucontext);
+}
+
+static sigset_t full_set(void)
+{
+	sigset_t set;
+
+	(void)sigfillset(&set);
+	return set;
+}
+
+static void block_all(void)
+{
+	sigset_t all = full_set();
+
+	cr_assert_eq(sigprocmask(SIG_SETMASK, &all, NULL), 0);
+}
+
+static bool blocked(int signo)
+{
+	sigset_t now;
+
+	cr_assert_eq(sigprocmask(SIG_BLOCK, NULL, &now), 0);
+	return sigismember(&now, signo) == 1;
+}
+
+static bool pending(int signo)
+{
+	sigset_t now;
+
+	cr_assert_eq(sigpending(&now), 0);
+	return sigismember(&now, signo) == 1;
+}
+
+static bool has_timer(void)
+{
+	return atomic_load(&sp_thread_own->timer) != SP_TIMER_NONE;
+}
+
+/* The calling thread, with a timer that the kernel really has. */
+static void begin(uint64_t period_ns)
+{
+	sp_handler_setup.cookie = COOKIE;
+	cr_assert_eq(sp_signals_install(SIGURG, ours), 0);
+	sp_timer_set(SIGURG, period_ns, COOKIE);
+	cr_assert_eq(sp_thread_init(), 0);
+	sp_thread_limit_init();
+	cr_assert_not_null(sp_thread_self());
+	cr_assert(has_timer());
+}
+
+TestSuite(host_mask, .timeout = 20);
+
+Test(host_mask, behind_a_mask_that_nobody_saw_no_timer_is_met)
+{
+	sigset_t all = full_set();
+
+	begin(SP_NS_PER_MS);
+	block_all();
+	while (!pending(SIGURG))
+		continue;
+	errno = 4711;
+	sp_host_mask_before_wait(&all);
+
+	cr_assert_eq(errno, 4711);
+	cr_assert_not(has_timer());
+	cr_assert_not(pending(SIGURG));
+	cr_assert(blocked(SIGURG));
+}
+
+Test(host_mask, what_others_have_sent_goes_on_waiting)
+{
+	sigset_t all = full_set();
+	siginfo_t info;
+
+	begin(3600 * SP_NS_PER_S);
+	block_all();
+	cr_assert_eq(raise(SIGURG), 0);
+	sp_host_mask_before_wait(&all);
+
+	cr_assert_not(has_timer());
+	cr_assert_eq(sigwaitinfo(&all, &info), SIGURG);
+	/* glibc's sigtimedwait() shows SI_TKILL as that */
+	cr_assert_eq(info.si_code, SI_USER);
+	cr_assert_eq(info.si_pid, getpid());
+}
+
+Test(host_mask, a_wait_for_other_signals_leaves_the_timer)
+{
+	sigset_t other;
+
+	begin(3600 * SP_NS_PER_S);
+	block_all();
+	(void)sigemptyset(&other);
+	(void)sigaddset(&other, SIGUSR1);
+	sp_host_mask_before_wait(&other);
+
+	cr_assert(has_timer());
+}
+
+Test(host_mask, nor_does_a_wait_take_it_that_blocks_nothing)
+{
+	sigset_t all = full_set();
+
+	begin(3600 * SP_NS_PER_S);
+	sp_host_mask_before_wait(&all);
+
+	cr_assert(has_timer());
+}
+
+/* The background thread finds no timer, and a mask that is about to change. */
+static void arm_again(uint32_t tid)
+{
+	sp_thread_arm_if_unarmed(sp_thread_own, tid);
+}
+
+Test(host_mask, a_timer_made_between_the_rest_and_the_mask_is_gone)
+{
+	sigset_t all = full_set();
+
+	kernel.on = true;
+	kernel.tid = TID;
+	begin(SP_NS_PER_MS);
+	sp_host_mask_begin();
+	(void)sigdelset(&all, SIGURG);
+	cr_assert_eq(sigprocmask(SIG_SETMASK, &all, NULL), 0);
+	kernel.at_delete = arm_again;
+	sp_host_mask_settle();
+
+	cr_assert_null(kernel.at_delete, "it has been");
+	cr_assert(blocked(SIGURG));
+	cr_assert_not(has_timer());
+	cr_assert_eq(kernel_timers(), 0);
+}
