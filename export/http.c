@@ -102,6 +102,16 @@ static bool openssl_ended(void)
 	return OPENSSL_init_crypto != NULL && OPENSSL_init_crypto(0, NULL) == 0;
 }
 
+/* OPENSSL_INIT_LOAD_CRYPTO_STRINGS (openssl/crypto.h), which libcurl asks for too. */
+#define OPENSSL_STRINGS 2U
+
+void sp_http_settle(void)
+{
+	/* Asked for nothing it does nothing. */
+	if (OPENSSL_init_crypto != NULL)
+		(void)OPENSSL_init_crypto(OPENSSL_STRINGS, NULL);
+}
+
 int sp_http_new(const struct sp_config *config, const char *version,
 		const struct sp_http_hooks *hooks, struct sp_http **out)
 {

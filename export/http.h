@@ -23,6 +23,9 @@ struct sp_http_hooks {
 
 struct sp_http;
 
+/* OpenSSL, if libcurl uses it, registers its exit handler, if it has not yet. */
+void sp_http_settle(void);
+
 /*
  * 0, -EINVAL the server address cannot be used (warned), -ENOMEM, or -EIO libcurl does not start.
  * The strings of the configuration must outlive the result.

@@ -17,6 +17,7 @@
 #include "export/clock.h"
 #include "export/encode.h"
 #include "export/export.h"
+#include "export/http.h"
 #include "export/modules.h"
 #include "export/say.h"
 #include "export/stack_map.h"
@@ -400,6 +401,11 @@ SP_EXPORT int sp_export_run(const struct sp_core_ops *ops, void (*ready)(void))
 	x = *ops->kept;
 	*ops->kept = NULL;
 	if (x == NULL) {
+		/* An exit between OpenSSL's handler and ours would free what is being set up. */
+		if (ops->config->server_address != NULL) {
+			sp_http_settle();
+			ready();
+		}
 		err = create(ops, &x);
 		if (err == 0) {
 			ready();

@@ -46,7 +46,8 @@ typedef int (*export_entry_t)(const struct sp_core_ops *ops, void (*ready)(void)
 static const struct sp_config *config;
 static export_entry_t export_entry; /* stays mapped; a forked child uses it again */
 static bool early_exit_registered;
-static bool exit_registered;
+static unsigned exits_registered;
+#define EXITS_MAX 2U
 
 static _Atomic uint32_t flush_asked; /* futex the background thread sleeps on */
 static _Atomic uint32_t flush_done;  /* futex the flushing thread sleeps on */
@@ -201,12 +202,12 @@ static void at_exit(void)
 
 /*
  * Registered after the exporter's libraries registered their own handlers, so that it runs before
- * them: OpenSSL frees its state in one.
+ * them: OpenSSL frees its state in one. Forked children inherit what was registered.
  */
 static void exporter_ready(void)
 {
-	if (!exit_registered)
-		exit_registered = atexit(at_exit) == 0;
+	if (exits_registered < EXITS_MAX && atexit(at_exit) == 0)
+		exits_registered++;
 }
 
 static export_entry_t load_exporter(void)

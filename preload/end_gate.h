@@ -20,8 +20,8 @@ void sp_end_gate_leave(void);
 void sp_end_gate_park(void) __attribute__((noreturn));
 
 /*
- * APP or INIT, at the end of the process, once: enter() says no from now on. Waits, within a bound,
- * for the leave().
+ * APP or INIT, at the end of the process, once: enter() says no from now on. Waits for the leave():
+ * one second, and up to ten while the thread inside gets less than half of its CPU time, and some.
  */
 void sp_end_gate_close(void);
 

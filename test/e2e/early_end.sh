@@ -29,3 +29,12 @@ for round in 1 2 3 4 5; do
 	[[ $TOLD == destructors || $TOLD == $'loading\nloaded\ndestructors' ]] ||
 		fail "before: ${TOLD//$'\n'/, }"
 done
+
+# OpenSSL registers its exit handler on our thread while the host is leaving main: what that handler
+# frees is not used any more.
+for flush in 0 2s; do
+	run_under "midway.$flush" SPANPROF_SERVER_ADDRESS=http://127.0.0.1:9 SPANPROF_FLUSH_TIMEOUT="$flush" \
+		SPANPROF_LOG_LEVEL=none "$HOSTS/midway"
+	expect_rc "midway.$flush" 0
+	[[ $(result "midway.$flush.out") == "it has ended" ]] || fail "midway: $(result "midway.$flush.out")"
+done

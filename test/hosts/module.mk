@@ -8,7 +8,7 @@ HOST_BURN := $(B)/test/libburn.so
 HOST_PLUGIN := $(B)/test/libplugin.so
 HOST_RPATH := -L$(B)/test -Wl,-rpath,'$$ORIGIN/..' -lpthread
 
-HOSTS_WITH_FIXTURE := blocked calls close_fds ending fork_list forgetful handlers itimer labels leaves names pending requests spawn spend \
+HOSTS_WITH_FIXTURE := blocked calls close_fds ending fork_list forgetful handlers itimer labels leaves midway names pending requests spawn spend \
 	taker tasks threads urgent vfork_mask
 HOSTS_WITH_SDK := prefork spans
 
@@ -19,6 +19,7 @@ HOST_LIBS_plugin_host = -ldl
 HOST_LIBS_labels_opener = -ldl
 HOST_LIBS_copies = -ldl
 HOST_LIBS_reload = -ldl
+HOST_LIBS_midway += -ldl -rdynamic
 HOST_LIBS_absent = -ldl -Wl,--no-as-needed -labsent $(HOST_RPATH)
 HOST_LIBS_loading = -ldl -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/..'
 HOST_CFLAGS_labels = -DLABELS_WITH_SPANS

@@ -6,6 +6,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <time.h>
+
+#include "sampler/compiler.h"
+#include "sampler/monotonic.h"
 
 static _Atomic bool entered;
 static _Atomic bool may_leave;
@@ -54,6 +58,35 @@ Test(end_gate, closes_when_the_one_inside_has_left)
 	cr_expect(atomic_load(&left));
 	cr_assert_eq(pthread_join(inside, NULL), 0);
 	cr_assert_eq(pthread_join(other, NULL), 0);
+}
+
+/* A thread that a crowded machine lets run now and then, for longer than the first wait. */
+static void *starve(void *arg)
+{
+	const struct timespec turn = {0, 1000000};
+	uint64_t end;
+
+	cr_assert(sp_end_gate_enter());
+	end = sp_monotonic_ns() + 1500 * SP_NS_PER_MS;
+	atomic_store(&entered, true);
+	while (sp_monotonic_ns() < end)
+		(void)nanosleep(&turn, NULL);
+	atomic_store(&left, true);
+	sp_end_gate_leave();
+	return arg;
+}
+
+Test(end_gate, waits_longer_for_one_that_gets_little_of_its_time)
+{
+	pthread_t inside;
+
+	cr_assert_eq(pthread_create(&inside, NULL, starve, NULL), 0);
+	while (!atomic_load(&entered))
+		(void)sched_yield();
+	sp_end_gate_close();
+
+	cr_expect(atomic_load(&left));
+	cr_assert_eq(pthread_join(inside, NULL), 0);
 }
 
 Test(end_gate, waits_only_so_long)
