@@ -141,19 +141,24 @@ static void *hook_start(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, PARA
 	return result;
 }
 
-/*
- * The real end and the real destructor run outside the guard: the last reference to another span
- * may go with this one.
- */
-static void hook_ending(const struct sp_otelcpp *sdk, void *span)
+/* noinline: most of what comes by here is the calls of destructors to each other. */
+__attribute__((noinline)) static void ending_guarded(const struct sp_otelcpp *sdk, void *span)
 {
-	if (!sp_life_active() || span == being_destroyed)
-		return;
 	struct sp_guard g = sp_guard_enter();
 
 	if (g.outermost)
 		ending(sdk, span);
 	sp_guard_leave(g);
+}
+
+/*
+ * The real end and the real destructor run outside the guard: the last reference to another span
+ * may go with this one.
+ */
+static inline void hook_ending(const struct sp_otelcpp *sdk, void *span)
+{
+	if (sp_life_active() && span != being_destroyed)
+		ending_guarded(sdk, span);
 }
 
 static void hook_end(struct sp_otelcpp *sdk, void *span, const void *options)
@@ -197,35 +202,37 @@ static void hook_rename(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void
 #define DEFINE(n)                                                                                  \
 	void *sp_otelcpp_v##n##_start_nostd(PARAMETERS)                                            \
 	{                                                                                          \
-		return hook_start(sp_otelcpp_copy(&sdk_v##n, tracer), SP_OTELCPP_REAL_START_NOSTD, \
-				  ARGUMENTS);                                                      \
+		return hook_start(sp_otelcpp_copy(&sdk_v##n, SP_OTELCPP_TRACER, tracer),           \
+				  SP_OTELCPP_REAL_START_NOSTD, ARGUMENTS);                         \
 	}                                                                                          \
 	void *sp_otelcpp_v##n##_start_stl(PARAMETERS)                                              \
 	{                                                                                          \
-		return hook_start(sp_otelcpp_copy(&sdk_v##n, tracer), SP_OTELCPP_REAL_START_STL,   \
-				  ARGUMENTS);                                                      \
+		return hook_start(sp_otelcpp_copy(&sdk_v##n, SP_OTELCPP_TRACER, tracer),           \
+				  SP_OTELCPP_REAL_START_STL, ARGUMENTS);                           \
 	}                                                                                          \
 	void sp_otelcpp_v##n##_end(void *span, const void *options)                                \
 	{                                                                                          \
-		hook_end(sp_otelcpp_copy(&sdk_v##n, span), span, options);                         \
+		hook_end(sp_otelcpp_copy(&sdk_v##n, SP_OTELCPP_SPAN, span), span, options);        \
 	}                                                                                          \
 	void sp_otelcpp_v##n##_d1(void *span)                                                      \
 	{                                                                                          \
-		hook_destroy(sp_otelcpp_copy(&sdk_v##n, span), SP_OTELCPP_REAL_D1, span);          \
+		hook_destroy(sp_otelcpp_copy(&sdk_v##n, SP_OTELCPP_SPAN, span),                    \
+			     SP_OTELCPP_REAL_D1, span);                                            \
 	}                                                                                          \
 	void sp_otelcpp_v##n##_d0(void *span)                                                      \
 	{                                                                                          \
-		hook_destroy(sp_otelcpp_copy(&sdk_v##n, span), SP_OTELCPP_REAL_D0, span);          \
+		hook_destroy(sp_otelcpp_copy(&sdk_v##n, SP_OTELCPP_SPAN, span),                    \
+			     SP_OTELCPP_REAL_D0, span);                                            \
 	}                                                                                          \
 	void sp_otelcpp_v##n##_rename_nostd(void *span, size_t len, const char *name)              \
 	{                                                                                          \
-		hook_rename(sp_otelcpp_copy(&sdk_v##n, span), SP_OTELCPP_REAL_RENAME_NOSTD, span,  \
-			    len, name);                                                            \
+		hook_rename(sp_otelcpp_copy(&sdk_v##n, SP_OTELCPP_SPAN, span),                     \
+			    SP_OTELCPP_REAL_RENAME_NOSTD, span, len, name);                        \
 	}                                                                                          \
 	void sp_otelcpp_v##n##_rename_stl(void *span, size_t len, const char *name)                \
 	{                                                                                          \
-		hook_rename(sp_otelcpp_copy(&sdk_v##n, span), SP_OTELCPP_REAL_RENAME_STL, span,    \
-			    len, name);                                                            \
+		hook_rename(sp_otelcpp_copy(&sdk_v##n, SP_OTELCPP_SPAN, span),                     \
+			    SP_OTELCPP_REAL_RENAME_STL, span, len, name);                          \
 	}
 
 DEFINE(1) /* NOLINT(readability-function-size): the SDK's own seven parameters */

@@ -108,12 +108,26 @@ static struct sp_otelcpp *find(struct sp_otelcpp *first, const void *vptr)
 	return sdk != NULL ? sdk : first;
 }
 
-struct sp_otelcpp *sp_otelcpp_copy(struct sp_otelcpp *first, const void *object)
+/* Asks again under the lock: it must not become another object's between question and answer. */
+static void remember(struct sp_otelcpp *sdk, enum sp_otelcpp_class class, const void *vptr)
 {
-	const void *vptr = sp_otelcpp_member(object, 0);
+	if (!lock())
+		return;
+	if (is_of(sdk, vptr) && sdk->object.permanent)
+		atomic_store_explicit(&sdk->vptr[class], vptr, memory_order_relaxed);
+	atomic_flag_clear_explicit(&busy, memory_order_release);
+}
 
-	if (is_of(first, vptr) ||
-	    vptr == atomic_load_explicit(&first->elsewhere, memory_order_relaxed))
+struct sp_otelcpp *sp_otelcpp_copy_of(struct sp_otelcpp *first, enum sp_otelcpp_class class,
+				      const void *vptr)
+{
+	if (is_of(first, vptr)) {
+		if (first->object.permanent &&
+		    atomic_load_explicit(&first->vptr[class], memory_order_relaxed) == NULL)
+			remember(first, class, vptr);
+		return first;
+	}
+	if (vptr == atomic_load_explicit(&first->elsewhere, memory_order_relaxed))
 		return first;
 	for (unsigned i = 0; i < COPIES_MAX; i++) {
 		if (copies[i].names == first->names && is_of(&copies[i], vptr))

@@ -26,6 +26,9 @@ enum sp_otelcpp_real {
 	SP_OTELCPP_REAL_N
 };
 
+/* The classes of the objects that they are called for. */
+enum sp_otelcpp_class { SP_OTELCPP_TRACER, SP_OTELCPP_SPAN, SP_OTELCPP_CLASS_N };
+
 struct sp_otelcpp_names {
 	const char *real[SP_OTELCPP_REAL_N];
 	const char *span_vtable;
@@ -40,7 +43,9 @@ struct sp_otelcpp {
 	const struct sp_otelcpp_names *names;
 	struct sp_elf_range object; /* which defines the functions; size 0 = not looked for yet */
 	_Atomic bool found;         /* object is valid */
-	const void *_Atomic elsewhere;       /* a vptr of objects of no copy's own */
+	const void *_Atomic elsewhere; /* a vptr of objects of no copy's own */
+	/* Known to be of this copy, for good, as it is never unloaded; NULL = none yet. */
+	const void *_Atomic vptr[SP_OTELCPP_CLASS_N];
 	const void *hook[SP_OTELCPP_REAL_N]; /* ours, as they may stand in the SDK's vtables */
 	/* Where the loader bound these names at program start; NULL if the SDK was not there. */
 	const void *linked_storage;
@@ -65,11 +70,23 @@ struct sp_otelcpp_ids {
 void *sp_otelcpp_find_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which);
 bool sp_otelcpp_decide(struct sp_otelcpp *sdk);
 
+/* For the one below. */
+struct sp_otelcpp *sp_otelcpp_copy_of(struct sp_otelcpp *first, enum sp_otelcpp_class class,
+				      const void *vptr);
+
 /*
  * The copy of the SDK that made a tracer or span, by its class: each plugin may bring its own. The
  * first one where that cannot be told.
  */
-struct sp_otelcpp *sp_otelcpp_copy(struct sp_otelcpp *first, const void *object);
+static inline struct sp_otelcpp *sp_otelcpp_copy(struct sp_otelcpp *first,
+						 enum sp_otelcpp_class class, const void *object)
+{
+	const void *vptr = *(const void *const *)object;
+
+	return vptr == atomic_load_explicit(&first->vptr[class], memory_order_relaxed)
+		       ? first
+		       : sp_otelcpp_copy_of(first, class, vptr);
+}
 
 /* What this copy defines under that name, or NULL. */
 void *sp_otelcpp_find(const struct sp_otelcpp *sdk, const char *name);
