@@ -122,6 +122,7 @@ void sp_span_table_thread_ended(struct sp_thread *t)
 
 static void store(struct sp_span_words *e, const struct sp_span_record *r)
 {
+#pragma GCC unroll 8
 	for (size_t i = 0; i < SP_SPAN_WORDS; i++) {
 		uint64_t w;
 
@@ -133,6 +134,7 @@ static void store(struct sp_span_words *e, const struct sp_span_record *r)
 
 static void load(const struct sp_span_words *e, struct sp_span_record *r)
 {
+#pragma GCC unroll 8
 	for (size_t i = 0; i < SP_SPAN_WORDS; i++) {
 		uint64_t w = atomic_load_explicit(&e->word[i], memory_order_acquire);
 
@@ -150,9 +152,7 @@ static void forget(uint32_t ref)
 
 int sp_span_table_add(struct sp_span_record *r)
 {
-	if (table.link == NULL)
-		return -ENOSPC;
-	uint32_t e = take_entry();
+	uint32_t e = table.link != NULL ? take_entry() : 0;
 
 	if (e == 0)
 		return -ENOSPC;
@@ -167,9 +167,7 @@ int sp_span_table_add(struct sp_span_record *r)
 	/* Without a handle entry the end comes by id from the owner's stack, or never. */
 	if (sp_span_index_put(table.by_handle, r->handle, e))
 		return 0;
-	struct sp_span_record gone;
-
-	(void)sp_span_table_remove(r->span_id, &gone);
+	(void)sp_span_table_close(r);
 	return -ENOSPC;
 }
 
@@ -178,47 +176,55 @@ static bool has_key(uint32_t ref, int word, uint64_t key)
 	return atomic_load_explicit(&entry_of(ref)->word[word], memory_order_relaxed) == key;
 }
 
-/* The record that a cell led to, if it has the key and is still the one that the cell leads to. */
-static inline bool take_copy(const _Atomic uint64_t *c, uint32_t ref, int word, uint64_t key,
+/* The record that a cell leads to, if it has the key and is still the one that the cell leads to. */
+static inline bool take_copy(const _Atomic uint64_t *c, uint64_t hash, int word, uint64_t key,
 			     struct sp_span_record *out)
 {
-	if (!has_key(ref, word, key))
+	uint32_t ref = sp_span_index_ref(sp_span_index_load(c, hash));
+
+	if (ref == 0 || !has_key(ref, word, key))
 		return false;
 	load(entry_of(ref), out);
 	out->ref = ref;
 	/* still the same span after the copy? Its cell is cleared before reuse. */
-	return (uint32_t)atomic_load_explicit(c, memory_order_relaxed) == ref;
+	return sp_span_index_ref(atomic_load_explicit(c, memory_order_relaxed)) == ref;
 }
 
-/* noinline: the walk needs many registers, and most look-ups find nothing to walk over. */
-__attribute__((noinline)) static bool find_among(struct sp_span_line *index, struct sp_span_walk *w,
-						 uint64_t key, int word, struct sp_span_record *out)
+/* noinline: for keys whose line was full, and for lines with tags that are alike. */
+__attribute__((noinline)) static bool find_among(struct sp_span_line *index, uint64_t key, int word,
+						 struct sp_span_record *out)
 {
-	uint32_t ref;
+	uint64_t hash = sp_span_index_hash(key);
 
-	while ((ref = sp_span_index_next(index, w)) != 0) {
-		if (take_copy(w->at, ref, word, key, out))
-			return true;
+	for (uint32_t i = 0; i < SP_SPAN_INDEX_REACH; i++) {
+		struct sp_span_line *line = sp_span_index_line(index, hash, i);
+
+		for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++) {
+			if (take_copy(&line->cell[c], hash, word, key, out))
+				return true;
+		}
+		if (i == 0 && !sp_span_index_further(line))
+			break;
 	}
 	return false;
 }
 
-static inline bool find(struct sp_span_line *index, uint64_t key, int word,
-			struct sp_span_record *out)
+static inline __attribute__((always_inline)) bool
+find(struct sp_span_line *index, uint64_t key, int word, struct sp_span_record *out)
 {
-	struct sp_span_walk w;
-	_Atomic uint64_t *first;
-	uint32_t ref;
+	uint64_t hash = sp_span_index_hash(key);
+	struct sp_span_line *line;
+	uint32_t c;
 
 	if (table.link == NULL || key == 0)
 		return false;
-	/* What is there is mostly in the first cell. */
-	first = &sp_span_index_line(index, sp_span_index_hash(key), 0)->cell[0];
-	ref = sp_span_index_ref(first, sp_span_index_hash(key));
-	if (ref != 0 && take_copy(first, ref, word, key, out))
+	line = sp_span_index_line(index, hash, 0);
+	c = sp_span_index_match(line, hash);
+	if (c == SP_SPAN_INDEX_CELLS && !sp_span_index_further(line))
+		return false;
+	if (c < SP_SPAN_INDEX_CELLS && take_copy(&line->cell[c], hash, word, key, out))
 		return true;
-	w = sp_span_index_walk(index, key);
-	return !sp_span_index_over(&w) && find_among(index, &w, key, word, out);
+	return find_among(index, key, word, out);
 }
 
 void sp_span_table_expect(uint64_t span_id)
@@ -251,7 +257,7 @@ bool sp_span_table_close(const struct sp_span_record *r)
 
 bool sp_span_table_remove(uint64_t span_id, struct sp_span_record *out)
 {
-	return find(table.by_id, span_id, SP_SPAN_WORD_ID, out) && sp_span_table_close(out);
+	return sp_span_table_by_id(span_id, out) && sp_span_table_close(out);
 }
 
 /*
@@ -295,12 +301,12 @@ static _Atomic uint64_t *cell_at(struct sp_span_line *line, uint32_t i)
 /* The record behind a cell of an index. False if there is none, or no longer. */
 static bool load_cell(const _Atomic uint64_t *c, struct sp_span_record *out)
 {
-	/* pairs with sp_span_index_put() */
+	/* pairs with sp_span_index_put_in() */
 	uint64_t word = atomic_load_explicit(c, memory_order_acquire);
 
 	if (word == 0)
 		return false;
-	out->ref = (uint32_t)word;
+	out->ref = sp_span_index_ref(word);
 	load(entry_of(out->ref), out);
 	return atomic_load_explicit(c, memory_order_relaxed) == word;
 }
