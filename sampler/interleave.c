@@ -8,30 +8,6 @@
 #include "sampler/log.h"
 #include "sampler/span_stack.h"
 
-/* In struct sp_span_record.stand_in: the SDK's number + 1, and whether it has scopes. */
-#define HAS_SCOPES 0x80U
-
-_Static_assert(SP_INTERLEAVE_SDKS <= 32 && SP_INTERLEAVE_SDKS < HAS_SCOPES, "a bit for each");
-
-uint8_t sp_interleave_stand_in(enum sp_activation how, uint8_t sdk)
-{
-	if (how == SP_ACTIVATION_START || sdk >= SP_INTERLEAVE_SDKS)
-		return 0;
-	return (uint8_t)((sdk + 1U) | (how == SP_ACTIVATION_SCOPE ? HAS_SCOPES : 0));
-}
-
-static uint32_t bit_of(uint8_t stand_in)
-{
-	return UINT32_C(1) << ((stand_in & ~HAS_SCOPES) - 1);
-}
-
-bool sp_interleave_proven(const struct sp_thread *t, uint8_t stand_in)
-{
-	return stand_in != 0 && t != NULL &&
-	       (atomic_load_explicit(&t->interleaved, memory_order_relaxed) & bit_of(stand_in)) !=
-		       0;
-}
-
 /* The frame in that slot is there because a span of the same SDK was started; its record then. */
 static bool started_there(struct sp_thread *t, uint32_t slot, const struct sp_span_record *gone,
 			  struct sp_span_record *out)
@@ -66,7 +42,7 @@ static void act(struct sp_thread *t, const struct sp_span_record *gone)
 	static struct sp_log_site site;
 	struct sp_span_record r;
 
-	atomic_fetch_or_explicit(&t->interleaved, bit_of(gone->stand_in), memory_order_relaxed);
+	atomic_fetch_or_explicit(&t->interleaved, sp_interleave_bit(gone->stand_in), memory_order_relaxed);
 	for (uint32_t i = 0; i < depth_of(t); i++) {
 		if (started_there(t, i, gone, &r))
 			(void)sp_span_stack_strike(&t->spans, i, r.span_id);
@@ -77,19 +53,19 @@ static void act(struct sp_thread *t, const struct sp_span_record *gone)
 		       "(SPANPROF_ACTIVE_SPAN=start would)");
 }
 
-void sp_interleave_ended(const struct sp_span_record *gone)
+void sp_interleave_look(const struct sp_span_record *gone)
 {
-	struct sp_thread *t;
+	struct sp_thread *t = sp_thread_of(gone->thread);
 
-	if (gone->stand_in == 0 || gone->root_id != gone->span_id ||
-	    gone->thread == SP_SPAN_NO_THREAD)
+	/* nothing was started on top of it, as is the rule */
+	if (t == NULL || gone->slot + 1U >= depth_of(t))
 		return;
-	if ((gone->stand_in & HAS_SCOPES) != 0 && !sp_scope_start_activates(SP_ACTIVATION_SCOPE))
+	if ((gone->stand_in & SP_INTERLEAVE_SCOPES) != 0 &&
+	    !sp_scope_start_activates(SP_ACTIVATION_SCOPE))
 		return;
-	t = sp_thread_at(gone->thread);
 	/* The block may be another thread's by now. */
-	if (t == NULL || atomic_load_explicit(&t->spans.frame[gone->slot].span_id,
-					      memory_order_relaxed) != gone->span_id)
+	if (atomic_load_explicit(&t->spans.frame[gone->slot].span_id, memory_order_relaxed) !=
+	    gone->span_id)
 		return;
 	if (sp_scope_starts_may_interleave() && later_root_is_open(t, gone))
 		act(t, gone);

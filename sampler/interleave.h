@@ -9,7 +9,9 @@
 #ifndef SP_INTERLEAVE_H
 #define SP_INTERLEAVE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "sampler/scope.h"
@@ -18,16 +20,44 @@
 
 #define SP_INTERLEAVE_SDKS 32U
 
+/* In struct sp_span_record.stand_in: the SDK's number + 1, and whether it has scopes. */
+#define SP_INTERLEAVE_SCOPES 0x80U
+_Static_assert(SP_INTERLEAVE_SDKS <= 32 && SP_INTERLEAVE_SDKS < SP_INTERLEAVE_SCOPES,
+	       "a bit for each");
+
 /* What goes into the record of a span of that SDK; 0 where its spans prove nothing. */
-uint8_t sp_interleave_stand_in(enum sp_activation how, uint8_t sdk);
+static inline uint8_t sp_interleave_stand_in(enum sp_activation how, uint8_t sdk)
+{
+	if (how == SP_ACTIVATION_START || sdk >= SP_INTERLEAVE_SDKS)
+		return 0;
+	return (uint8_t)((sdk + 1U) | (how == SP_ACTIVATION_SCOPE ? SP_INTERLEAVE_SCOPES : 0));
+}
+
+static inline uint32_t sp_interleave_bit(uint8_t stand_in)
+{
+	return UINT32_C(1) << ((stand_in & ~SP_INTERLEAVE_SCOPES) - 1);
+}
+
+/* For the one below. */
+void sp_interleave_look(const struct sp_span_record *gone);
 
 /*
  * That span, no longer in the table, has just been ended by the host, its frame is still where it
  * was: looks for the proof, and acts on it.
  */
-void sp_interleave_ended(const struct sp_span_record *gone);
+static inline void sp_interleave_ended(const struct sp_span_record *gone)
+{
+	if (gone->stand_in != 0 && gone->root_id == gone->span_id &&
+	    gone->thread != SP_SPAN_NO_THREAD)
+		sp_interleave_look(gone);
+}
 
 /* Starts of that kind no longer label that thread. */
-bool sp_interleave_proven(const struct sp_thread *t, uint8_t stand_in);
+static inline bool sp_interleave_proven(const struct sp_thread *t, uint8_t stand_in)
+{
+	return stand_in != 0 && t != NULL &&
+	       (atomic_load_explicit(&t->interleaved, memory_order_relaxed) &
+		sp_interleave_bit(stand_in)) != 0;
+}
 
 #endif

@@ -60,7 +60,7 @@ struct labels {
 static _Atomic(struct labels *) the_labels;
 
 /* Up to seven bytes as a number, by loads that overlap: a copy of unknown length is a call. */
-static uint64_t tail(const char *name, size_t len)
+static inline uint64_t tail(const char *name, size_t len)
 {
 	uint32_t first;
 	uint32_t last;
@@ -97,6 +97,26 @@ static uint64_t hash(uint64_t seed, const char *name, size_t len)
 	return h ^ (h >> 29);
 }
 
+static inline uint64_t word_at(const char *p)
+{
+	uint64_t word;
+
+	memcpy(&word, p, sizeof(word));
+	return word;
+}
+
+/* Names are short: a call, and what would have to be saved around it, costs more than they do. */
+static inline bool same(const char *a, const char *b, size_t len)
+{
+	if (len < 8)
+		return tail(a, len) == tail(b, len);
+	for (size_t i = 0; i < len - 8; i += 8) {
+		if (word_at(a + i) != word_at(b + i))
+			return false;
+	}
+	return word_at(a + len - 8) == word_at(b + len - 8);
+}
+
 static const struct text *text_of(const struct labels *t, uint64_t slot)
 {
 	return (const struct text *)(const void *)(t->texts + (uint32_t)slot);
@@ -106,7 +126,7 @@ static bool slot_is(const struct labels *t, uint64_t slot, uint64_t h, const cha
 {
 	const struct text *text = text_of(t, slot);
 
-	return slot >> 32 == h >> 32 && text->len == len && memcmp(text->bytes, name, len) == 0;
+	return slot >> 32 == h >> 32 && text->len == len && same(text->bytes, name, len);
 }
 
 /*
@@ -239,7 +259,8 @@ static struct recent *recent_of(const char *name)
 	return &recent[((uintptr_t)name >> 4 ^ (uintptr_t)name >> 2) % RECENT];
 }
 
-static uint32_t look_up(const char *name, size_t len, struct recent *r)
+/* noinline: a name that is at hand needs none of its registers. */
+__attribute__((noinline)) static uint32_t look_up(const char *name, size_t len, struct recent *r)
 {
 	/* Pairs with the release in sp_label_init(). */
 	struct labels *t = atomic_load_explicit(&the_labels, memory_order_acquire);
@@ -270,7 +291,7 @@ uint32_t sp_label_intern(const char *name, size_t len)
 {
 	struct recent *r = recent_of(name);
 
-	if (r->text != NULL && r->text->len == len && memcmp(r->text->bytes, name, len) == 0)
+	if (r->text != NULL && r->text->len == len && same(r->text->bytes, name, len))
 		return r->id;
 	return look_up(name, len, r);
 }

@@ -6,10 +6,12 @@
 #ifndef SP_SCOPE_H
 #define SP_SCOPE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "sampler/config.h"
+#include "sampler/span_stack.h"
 
 /* How an SDK says that a span is active on a thread. */
 enum sp_activation {
@@ -30,18 +32,38 @@ void sp_scope_detached(uint64_t token, bool through);
 
 /* INIT. Which of the two decides; SP_ACTIVE_AUTO until then. */
 void sp_scope_set_source(enum sp_active_span source);
+extern enum sp_active_span sp_scope_source;
+
+/* Some thread has attached something: starts of SDKs with scopes no longer activate. */
+static inline bool sp_scope_used(void)
+{
+	return atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
+}
 
 /* A span of an SDK with this activation becomes active by being started, as things are now. */
-bool sp_scope_start_activates(enum sp_activation how);
+static inline bool sp_scope_start_activates(enum sp_activation how)
+{
+	if (how != SP_ACTIVATION_SCOPE)
+		return sp_scope_source != SP_ACTIVE_SCOPE || how == SP_ACTIVATION_START;
+	return sp_scope_source == SP_ACTIVE_START ||
+	       (sp_scope_source == SP_ACTIVE_AUTO && !sp_scope_used());
+}
 
 /* Whether starts that interleave lose their say; not where they were asked for. */
-bool sp_scope_starts_may_interleave(void);
+static inline bool sp_scope_starts_may_interleave(void)
+{
+	return sp_scope_source == SP_ACTIVE_AUTO;
+}
 
 /*
  * The token of such a span's frame. Where an SDK with scopes has attached nothing yet, it yields to
  * the first attach: main() may start its span before it attaches it, and must not keep it after the
  * detach.
  */
-uint64_t sp_scope_start_token(enum sp_activation how);
+static inline uint64_t sp_scope_start_token(enum sp_activation how)
+{
+	return how == SP_ACTIVATION_SCOPE && sp_scope_source == SP_ACTIVE_AUTO ? SP_SPAN_YIELDS
+									       : SP_SPAN_STARTED;
+}
 
 #endif

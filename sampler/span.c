@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "sampler/active_change.h"
 #include "sampler/compiler.h"
 #include "sampler/counters.h"
 #include "sampler/interleave.h"
@@ -15,7 +16,6 @@
 #include "sampler/span_cpu.h"
 #include "sampler/span_stack.h"
 #include "sampler/thread.h"
-#include "sampler/turns.h"
 
 static uint64_t id_word(const uint8_t id[8])
 {
@@ -99,16 +99,26 @@ uint32_t sp_span_root_name(const struct sp_span_record *r)
 	return sp_span_table_names(r->root_ref, r->root_id, &root) ? root.name_id : r->root_name_id;
 }
 
+static inline struct sp_span_entry entry_of(const struct sp_span_record *r, uint32_t root_name_id,
+					    uint64_t token)
+{
+	struct sp_span_entry e = {
+		.span_id = r->span_id,
+		.root_id = r->root_id,
+		.name_id = r->name_id,
+		.root_name_id = root_name_id,
+		.token = token,
+		.ref = r->ref,
+		.root_ref = r->root_ref,
+	};
+
+	memcpy(e.trace_id, r->trace, sizeof(e.trace_id));
+	return e;
+}
+
 void sp_span_entry_of(const struct sp_span_record *r, uint64_t token, struct sp_span_entry *e)
 {
-	e->span_id = r->span_id;
-	e->root_id = r->root_id;
-	e->name_id = r->name_id;
-	e->root_name_id = sp_span_root_name(r);
-	memcpy(e->trace_id, r->trace, sizeof(e->trace_id));
-	e->token = token;
-	e->ref = r->ref;
-	e->root_ref = r->root_ref;
+	*e = entry_of(r, sp_span_root_name(r), token);
 }
 
 /* Finds the span a place on the calling thread's stack; without one it goes unlabelled. */
@@ -134,33 +144,33 @@ static bool place(struct sp_thread *t, struct sp_span_record *r)
 	return true;
 }
 
+/* The place and the root's name are as they were found just now. */
 static void activate(struct sp_thread *t, const struct sp_span_record *r, uint64_t token)
 {
-	struct sp_span_entry e;
+	struct sp_span_entry e = entry_of(r, r->root_name_id, token);
 
-	sp_span_entry_of(r, token, &e);
-	(void)sp_span_stack_push(&t->spans, &e);
+	sp_span_stack_put(&t->spans, r->slot, &e);
 }
 
 /* An ended span labels nothing any more; where another thread has it attached, until its detach. */
 static void deactivate(const struct sp_span_record *r)
 {
 	struct sp_thread *own = sp_thread_own;
-	struct sp_thread *t = r->thread != SP_SPAN_NO_THREAD ? sp_thread_at(r->thread) : NULL;
+	struct sp_thread *t = r->thread != SP_SPAN_NO_THREAD ? sp_thread_of(r->thread) : NULL;
 
 	if (t != NULL && t != own)
 		(void)sp_span_stack_strike(&t->spans, r->slot, r->span_id);
 	/* it may be there twice: started before the process ever attached anything, then attached */
-	while (own != NULL && sp_span_stack_pop(&own->spans, r->span_id))
+	while (own != NULL && !sp_span_stack_empty(&own->spans) &&
+	       sp_span_stack_pop(&own->spans, r->span_id))
 		continue;
 }
 
 /* seen: the host ended it now. Otherwise it ended at some time before, which proves nothing. */
-static bool finish(const struct sp_span_record *r, bool seen)
+static inline bool finish(const struct sp_span_record *r, bool seen)
 {
 	/* while it can still be told whose time it is */
-	sp_span_cpu_change(sp_thread_own);
-	sp_turns_change(sp_thread_own);
+	sp_active_change(sp_thread_own);
 	if (!sp_span_table_close(r))
 		return false;
 	if (seen)
@@ -182,7 +192,7 @@ bool sp_span_started(const struct sp_span_start *s)
 {
 	struct sp_span_record r;
 	struct sp_span_record other;
-	struct sp_thread *t = sp_thread_self();
+	struct sp_thread *t = sp_thread_own != NULL ? sp_thread_own : sp_thread_self();
 	bool activates;
 
 	memset(&r, 0, sizeof(r));
@@ -210,10 +220,10 @@ bool sp_span_started(const struct sp_span_start *s)
 		return false;
 	}
 	count_started(s->sdk);
-	sp_span_cpu_begin(&r);
+	if (atomic_load_explicit(&sp_span_cpu_on, memory_order_relaxed))
+		sp_span_cpu_begin(&r);
 	if (activates) {
-		sp_span_cpu_change(t);
-		sp_turns_change(t);
+		sp_active_change(t);
 		activate(t, &r, sp_scope_start_token(s->how));
 	}
 	return true;
@@ -227,8 +237,7 @@ bool sp_span_of(const void *handle, struct sp_span_record *out)
 void sp_span_unlabel(const struct sp_span_record *r)
 {
 	/* while it can still be told whose time it is, and whether spans interleave */
-	sp_span_cpu_change(sp_thread_own);
-	sp_turns_change(sp_thread_own);
+	sp_active_change(sp_thread_own);
 	sp_interleave_ended(r);
 	deactivate(r);
 }

@@ -17,6 +17,8 @@
 /* By the number of the root's entry in the table; NULL = off. */
 static _Atomic uint64_t *_Atomic account;
 
+_Atomic bool sp_span_cpu_on;
+
 static _Atomic uint64_t *account_of(uint32_t ref)
 {
 	/* pairs with the release in sp_span_cpu_init() */
@@ -36,6 +38,7 @@ int sp_span_cpu_init(void)
 	if (all == NULL)
 		return -ENOMEM;
 	atomic_store_explicit(&account, all, memory_order_release);
+	atomic_store_explicit(&sp_span_cpu_on, true, memory_order_relaxed);
 	return 0;
 }
 

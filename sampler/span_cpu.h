@@ -7,6 +7,8 @@
 #ifndef SP_SPAN_CPU_H
 #define SP_SPAN_CPU_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "sampler/span_table.h"
@@ -15,6 +17,9 @@ struct sp_thread;
 
 /* APP, at activation. Idempotent. 0 or -ENOMEM. */
 int sp_span_cpu_init(void);
+
+/* It was asked for; until then the functions below do nothing. */
+extern _Atomic bool sp_span_cpu_on;
 
 /* The calling thread's active span is about to change: the time up to now goes to its root. */
 void sp_span_cpu_change(struct sp_thread *t);

@@ -25,7 +25,7 @@ static uint64_t token_of(const struct sp_span_frame *f)
 	return atomic_load_explicit(&f->token, memory_order_relaxed);
 }
 
-static void reap(struct sp_span_stack *s)
+static inline void reap(struct sp_span_stack *s)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
 
@@ -43,13 +43,9 @@ int sp_span_stack_room(struct sp_span_stack *s)
 	return d < SP_SPAN_DEPTH_MAX ? (int)d : -ENOSPC;
 }
 
-int sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e)
+void sp_span_stack_put(struct sp_span_stack *s, uint32_t slot, const struct sp_span_entry *e)
 {
-	int d = sp_span_stack_room(s);
-
-	if (d < 0)
-		return d;
-	struct sp_span_frame *f = &s->frame[d];
+	struct sp_span_frame *f = &s->frame[slot];
 
 	begin_change(s);
 	f->root_id = e->root_id;
@@ -63,7 +59,15 @@ int sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e)
 	atomic_store_explicit(&f->span_id, e->span_id, memory_order_release);
 	/* slot before depth: our handler may run between the two */
 	atomic_signal_fence(memory_order_release);
-	atomic_store_explicit(&s->depth, (uint32_t)d + 1, memory_order_release);
+	atomic_store_explicit(&s->depth, slot + 1, memory_order_release);
+}
+
+int sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e)
+{
+	int d = sp_span_stack_room(s);
+
+	if (d >= 0)
+		sp_span_stack_put(s, (uint32_t)d, e);
 	return d;
 }
 

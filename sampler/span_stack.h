@@ -86,8 +86,17 @@ struct sp_span_entry {
 	uint32_t root_ref;
 };
 
+/* Owner only. No frames, not even ended ones. */
+static inline bool sp_span_stack_empty(const struct sp_span_stack *s)
+{
+	return atomic_load_explicit(&s->depth, memory_order_relaxed) == 0;
+}
+
 /* Owner only. The slot the next push will take, or -ENOSPC when the stack is full. */
 int sp_span_stack_room(struct sp_span_stack *s);
+
+/* Owner only. Into the slot that room() gave, with no push since. */
+void sp_span_stack_put(struct sp_span_stack *s, uint32_t slot, const struct sp_span_entry *e);
 
 /* Owner only. The slot the span went to, or -ENOSPC when the stack is full (nothing changed). */
 int sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e);

@@ -4,7 +4,7 @@
  * by the SDK's handle (an end may come on any thread). Bounded, lock-free; APP context.
  *
  * Two indexes with a bounded reach (span_index.h) point into one array of entries: no tombstones, and
- * a look-up costs the same whatever came before.
+ * a look-up reads one line of an index, or two, whatever came before.
  */
 #ifndef SP_SPAN_TABLE_H
 #define SP_SPAN_TABLE_H

@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -122,5 +123,13 @@ void sp_thread_limit(uint64_t timers);
 
 /* Any context. The block of an index, NULL if it was never handed out. */
 SP_SIGSAFE struct sp_thread *sp_thread_at(uint32_t index);
+
+/* APP. The same, which is mostly the caller's own: no look-up then. */
+static inline struct sp_thread *sp_thread_of(uint32_t index)
+{
+	struct sp_thread *own = sp_thread_own;
+
+	return own != NULL && own->index == index ? own : sp_thread_at(index);
+}
 
 #endif

@@ -182,6 +182,24 @@ Test(span_stack, makes_room_when_the_top_was_struck)
 	cr_assert_eq(push(99), (int)SP_SPAN_DEPTH_MAX - 1);
 }
 
+/* The span's record names the slot from then on, and is how another thread finds its frame. */
+Test(span_stack, a_frame_goes_where_room_was_though_the_one_below_is_struck_meanwhile)
+{
+	struct sp_span_entry e = entry_of(2, 0);
+	int slot;
+
+	cr_assert_eq(push(1), 0);
+	slot = sp_span_stack_room(&stack);
+	cr_assert_eq(slot, 1);
+	cr_assert(sp_span_stack_strike(&stack, 0, 1));
+	sp_span_stack_put(&stack, (uint32_t)slot, &e);
+
+	cr_assert_eq(top(), 2);
+	cr_assert(sp_span_stack_strike(&stack, (uint32_t)slot, 2));
+	cr_assert_eq(top(), 0);
+	cr_assert_eq(sp_span_stack_room(&stack), 0, "nothing is left of both");
+}
+
 Test(span_stack, of_one_id_pushed_twice_pops_the_upper_first)
 {
 	push(1);
