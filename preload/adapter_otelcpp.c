@@ -87,7 +87,7 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 	if (span == NULL)
 		return;
 	sp_otelcpp_own_ids(sdk, span, &ids);
-	if ((ids.flags & SP_OTELCPP_FLAG_SAMPLED) == 0 || !sp_life_start())
+	if ((ids.flags & SP_OTELCPP_FLAG_SAMPLED) == 0 || !(sp_life_active() || sp_life_start()))
 		return;
 	nothing_current = sp_otelcpp_scope_watch(sdk);
 	memset(&s, 0, sizeof(s));
@@ -122,7 +122,7 @@ static void ending(const struct sp_otelcpp *sdk, void *span)
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters, and whose they are */
-static void *hook_start(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, PARAMETERS)
+static inline void *hook_start(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, PARAMETERS)
 {
 	start_fn *next = (start_fn *)sp_otelcpp_real(sdk, which);
 	struct sp_guard g = sp_guard_enter();
@@ -141,9 +141,10 @@ static void *hook_start(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, PARA
 	return result;
 }
 
-/* noinline: most of what comes by here is the calls of destructors to each other. */
-__attribute__((noinline)) static void ending_guarded(const struct sp_otelcpp *sdk, void *span)
+static void hook_ending(const struct sp_otelcpp *sdk, void *span)
 {
+	if (!sp_life_active() || span == being_destroyed)
+		return;
 	struct sp_guard g = sp_guard_enter();
 
 	if (g.outermost)
@@ -155,14 +156,9 @@ __attribute__((noinline)) static void ending_guarded(const struct sp_otelcpp *sd
  * The real end and the real destructor run outside the guard: the last reference to another span
  * may go with this one.
  */
-static inline void hook_ending(const struct sp_otelcpp *sdk, void *span)
+__attribute__((noinline)) static void end(struct sp_otelcpp *first, void *span, const void *options)
 {
-	if (sp_life_active() && span != being_destroyed)
-		ending_guarded(sdk, span);
-}
-
-static void hook_end(struct sp_otelcpp *sdk, void *span, const void *options)
-{
+	struct sp_otelcpp *sdk = sp_otelcpp_copy(first, SP_OTELCPP_SPAN, span);
 	end_fn *next = (end_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END);
 
 	hook_ending(sdk, span);
@@ -170,8 +166,10 @@ static void hook_end(struct sp_otelcpp *sdk, void *span, const void *options)
 		next(span, options);
 }
 
-static void hook_destroy(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void *span)
+__attribute__((noinline)) static void destroy(struct sp_otelcpp *first, enum sp_otelcpp_real which,
+					      void *span)
 {
+	struct sp_otelcpp *sdk = sp_otelcpp_copy(first, SP_OTELCPP_SPAN, span);
 	destroy_fn *next = (destroy_fn *)sp_otelcpp_real(sdk, which);
 	const void *outer = being_destroyed;
 
@@ -180,6 +178,37 @@ static void hook_destroy(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, voi
 	if (next != NULL)
 		next(span);
 	being_destroyed = outer;
+}
+
+/*
+ * Of the four calls that end a span and destroy it, two are its destructors' own: those pass, without
+ * a frame of ours. NULL where it takes more to tell what the real function is.
+ */
+static inline void *nested(struct sp_otelcpp *first, enum sp_otelcpp_real which, const void *span)
+{
+	return span == being_destroyed && sp_otelcpp_is_first(first, SP_OTELCPP_SPAN, span)
+		       ? atomic_load_explicit(&first->real[which], memory_order_relaxed)
+		       : NULL;
+}
+
+static inline void hook_end(struct sp_otelcpp *first, void *span, const void *options)
+{
+	end_fn *next = (end_fn *)nested(first, SP_OTELCPP_REAL_END, span);
+
+	if (next != NULL)
+		next(span, options);
+	else
+		end(first, span, options);
+}
+
+static inline void hook_destroy(struct sp_otelcpp *first, enum sp_otelcpp_real which, void *span)
+{
+	destroy_fn *next = (destroy_fn *)nested(first, which, span);
+
+	if (next != NULL)
+		next(span);
+	else
+		destroy(first, which, span);
 }
 
 static void hook_rename(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void *span, size_t len,
@@ -212,17 +241,15 @@ static void hook_rename(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void
 	}                                                                                          \
 	void sp_otelcpp_v##n##_end(void *span, const void *options)                                \
 	{                                                                                          \
-		hook_end(sp_otelcpp_copy(&sdk_v##n, SP_OTELCPP_SPAN, span), span, options);        \
+		hook_end(&sdk_v##n, span, options);                                                \
 	}                                                                                          \
 	void sp_otelcpp_v##n##_d1(void *span)                                                      \
 	{                                                                                          \
-		hook_destroy(sp_otelcpp_copy(&sdk_v##n, SP_OTELCPP_SPAN, span),                    \
-			     SP_OTELCPP_REAL_D1, span);                                            \
+		hook_destroy(&sdk_v##n, SP_OTELCPP_REAL_D1, span);                                 \
 	}                                                                                          \
 	void sp_otelcpp_v##n##_d0(void *span)                                                      \
 	{                                                                                          \
-		hook_destroy(sp_otelcpp_copy(&sdk_v##n, SP_OTELCPP_SPAN, span),                    \
-			     SP_OTELCPP_REAL_D0, span);                                            \
+		hook_destroy(&sdk_v##n, SP_OTELCPP_REAL_D0, span);                                 \
 	}                                                                                          \
 	void sp_otelcpp_v##n##_rename_nostd(void *span, size_t len, const char *name)              \
 	{                                                                                          \

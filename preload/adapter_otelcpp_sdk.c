@@ -26,14 +26,6 @@ static const void *at(const void *object, unsigned long offset)
 	return (const char *)object + offset;
 }
 
-void *sp_otelcpp_member(const void *object, unsigned long offset)
-{
-	void *p;
-
-	memcpy(&p, at(object, offset), sizeof(p));
-	return p;
-}
-
 static uint8_t byte(const void *object, unsigned long offset)
 {
 	return *(const uint8_t *)at(object, offset);
@@ -117,21 +109,15 @@ static bool own_span(const struct sp_otelcpp *sdk, const void *span)
 	return span != NULL && sp_otelcpp_member(span, 0) == sdk->span_vptr;
 }
 
-void *sp_otelcpp_returned(struct sp_otelcpp *sdk, const void *pointer)
+/*
+ * First word: nostd a vptr, std the span. Second word: nostd the span, std a control block, which
+ * begins with a vptr. So both may be read through, and only one is a span.
+ */
+void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer)
 {
-	const struct sp_otelcpp_flavour *f = flavour_of(sdk);
-	void *span;
+	const struct sp_otelcpp_flavour *f = &std;
+	void *span = sp_otelcpp_member(pointer, f->pointee);
 
-	if (f != NULL) {
-		span = sp_otelcpp_member(pointer, f->pointee);
-		return own_span(sdk, span) ? span : NULL;
-	}
-	/*
-	 * First word: nostd a vptr, std the span. Second word: nostd the span, std a control block,
-	 * which begins with a vptr. So both may be read through, and only one is a span.
-	 */
-	f = &std;
-	span = sp_otelcpp_member(pointer, f->pointee);
 	if (span == NULL)
 		return NULL;
 	if (!own_span(sdk, span)) {
@@ -320,14 +306,6 @@ static bool context_says_root(struct sp_otelcpp *sdk, const void *context)
 
 	return node != NULL && byte(node, f->node_index) == SP_OTELCPP_VALUE_IS_BOOL &&
 	       byte(node, f->node_value) != 0;
-}
-
-void *sp_otelcpp_storage(const struct sp_otelcpp *sdk)
-{
-	const struct sp_otelcpp_flavour *f =
-		atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
-
-	return sdk->storage != NULL ? sp_otelcpp_member(sdk->storage, f->pointee) : NULL;
 }
 
 /* The span that is current on the calling thread; zero if there is none. */

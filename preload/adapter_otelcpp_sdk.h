@@ -8,7 +8,9 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "preload/elf_walk.h"
 #include "preload/otelcpp_abi.h"
@@ -70,9 +72,26 @@ struct sp_otelcpp_ids {
 void *sp_otelcpp_find_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which);
 bool sp_otelcpp_decide(struct sp_otelcpp *sdk);
 
+/* Loads a pointer-sized member. */
+static inline void *sp_otelcpp_member(const void *object, unsigned long offset)
+{
+	void *p;
+
+	memcpy(&p, (const char *)object + offset, sizeof(p));
+	return p;
+}
+
 /* For the one below. */
 struct sp_otelcpp *sp_otelcpp_copy_of(struct sp_otelcpp *first, enum sp_otelcpp_class class,
 				      const void *vptr);
+
+/* The object is of the first copy; false where that is not known without asking. */
+static inline bool sp_otelcpp_is_first(const struct sp_otelcpp *first, enum sp_otelcpp_class class,
+				       const void *object)
+{
+	return sp_otelcpp_member(object, 0) ==
+	       atomic_load_explicit(&first->vptr[class], memory_order_relaxed);
+}
 
 /*
  * The copy of the SDK that made a tracer or span, by its class: each plugin may bring its own. The
@@ -81,11 +100,9 @@ struct sp_otelcpp *sp_otelcpp_copy_of(struct sp_otelcpp *first, enum sp_otelcpp_
 static inline struct sp_otelcpp *sp_otelcpp_copy(struct sp_otelcpp *first,
 						 enum sp_otelcpp_class class, const void *object)
 {
-	const void *vptr = *(const void *const *)object;
-
-	return vptr == atomic_load_explicit(&first->vptr[class], memory_order_relaxed)
+	return sp_otelcpp_is_first(first, class, object)
 		       ? first
-		       : sp_otelcpp_copy_of(first, class, vptr);
+		       : sp_otelcpp_copy_of(first, class, sp_otelcpp_member(object, 0));
 }
 
 /* What this copy defines under that name, or NULL. */
@@ -111,8 +128,21 @@ static inline bool sp_otelcpp_known(struct sp_otelcpp *sdk)
 	return state == SP_OTELCPP_KNOWN || (state == SP_OTELCPP_UNTRIED && sp_otelcpp_decide(sdk));
 }
 
+/* For the one below, before a span was seen. */
+void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer);
+
 /* The SDK's own span in the smart pointer that StartSpan returned; NULL if it is another class. */
-void *sp_otelcpp_returned(struct sp_otelcpp *sdk, const void *pointer);
+static inline void *sp_otelcpp_returned(struct sp_otelcpp *sdk, const void *pointer)
+{
+	const struct sp_otelcpp_flavour *f =
+		atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
+	void *span;
+
+	if (f == NULL)
+		return sp_otelcpp_first_returned(sdk, pointer);
+	span = sp_otelcpp_member(pointer, f->pointee);
+	return span != NULL && sp_otelcpp_member(span, 0) == sdk->span_vptr ? span : NULL;
+}
 
 /* Where a smart pointer of the SDK leads; a span must have been seen. */
 void *sp_otelcpp_pointee(struct sp_otelcpp *sdk, const void *pointer);
@@ -138,9 +168,12 @@ bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options, bool nothing
 		       uint8_t parent_id[8]);
 
 /* The object that keeps the threads' current contexts; NULL if it is out of reach. */
-void *sp_otelcpp_storage(const struct sp_otelcpp *sdk);
+static inline void *sp_otelcpp_storage(const struct sp_otelcpp *sdk)
+{
+	const struct sp_otelcpp_flavour *f =
+		atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
 
-/* Loads a pointer-sized member. */
-void *sp_otelcpp_member(const void *object, unsigned long offset);
+	return sdk->storage != NULL ? sp_otelcpp_member(sdk->storage, f->pointee) : NULL;
+}
 
 #endif

@@ -42,7 +42,8 @@ static void act(struct sp_thread *t, const struct sp_span_record *gone)
 	static struct sp_log_site site;
 	struct sp_span_record r;
 
-	atomic_fetch_or_explicit(&t->interleaved, sp_interleave_bit(gone->stand_in), memory_order_relaxed);
+	atomic_fetch_or_explicit(&t->interleaved, sp_interleave_bit(gone->stand_in),
+				 memory_order_relaxed);
 	for (uint32_t i = 0; i < depth_of(t); i++) {
 		if (started_there(t, i, gone, &r))
 			(void)sp_span_stack_strike(&t->spans, i, r.span_id);

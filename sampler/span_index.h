@@ -70,8 +70,8 @@ static inline bool sp_span_index_put_in(struct sp_span_line *line, uint64_t word
 }
 
 /* noinline: lines are seldom full. */
-__attribute__((noinline)) static bool
-sp_span_index_put_further(struct sp_span_line *index, uint64_t hash, uint64_t word)
+__attribute__((noinline)) static bool sp_span_index_put_further(struct sp_span_line *index,
+								uint64_t hash, uint64_t word)
 {
 	struct sp_span_line *home = sp_span_index_line(index, hash, 0);
 

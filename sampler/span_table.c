@@ -209,8 +209,8 @@ __attribute__((noinline)) static bool find_among(struct sp_span_line *index, uin
 	return false;
 }
 
-static inline __attribute__((always_inline)) bool
-find(struct sp_span_line *index, uint64_t key, int word, struct sp_span_record *out)
+static inline __attribute__((always_inline)) bool find(struct sp_span_line *index, uint64_t key,
+						       int word, struct sp_span_record *out)
 {
 	uint64_t hash = sp_span_index_hash(key);
 	struct sp_span_line *line;
