@@ -3,11 +3,19 @@
  * One index of the table of open spans, from a 64-bit key to a reference. For span_table.c alone.
  * APP context, any number of threads, no locks.
  *
- * A key belongs to one cache line of cells and lies there, or in one of the lines that follow when
- * that one was full. A line counts its keys that had to go further, so that a look-up that finds
- * nothing, which is the common one, reads one line however many spans are open. A cell holds a piece
- * of the key's hash, its tag, beside the reference: what it refers to is read only when it is most
- * likely it. The tag is the lower half, where a comparison reads it without a shift.
+ * A key belongs to one cache line of cells, and lies there or, when that one was full, in one of
+ * the lines that follow. A line knows whether keys had to go further, so a look-up that finds
+ * nothing, which is the common one, reads one line however many spans are open.
+ *
+ * Span ids are random: in a large index the place of each would have left the near caches since the
+ * last span that was there, which costs more than all the rest of a span. So the first line of an id
+ * is in a small part in front, which is enough while some thousand spans are open; a line there that
+ * was full once sends all that come later behind, where its second one is. Handles come back soon,
+ * as malloc() gives them, and begin behind.
+ *
+ * A cell holds a piece of the key's hash, its tag, beside the reference: what it refers to is read
+ * only when it is most likely it. The tag is the lower half, where a comparison reads it without a
+ * shift.
  */
 #ifndef SP_SPAN_INDEX_H
 #define SP_SPAN_INDEX_H
@@ -19,14 +27,21 @@
 
 #include "sampler/span_table.h"
 
-#define SP_SPAN_INDEX_LINES 8192U
+/* Of 64 bytes each: the part in front is a fraction of a second-level cache. */
+#define SP_SPAN_INDEX_FRONT 1024U
+#define SP_SPAN_INDEX_BACK 8192U
+#define SP_SPAN_INDEX_LINES (SP_SPAN_INDEX_FRONT + SP_SPAN_INDEX_BACK)
 #define SP_SPAN_INDEX_CELLS 7U
 /* Lines that a key may lie in: the bound of every walk here. */
 #define SP_SPAN_INDEX_REACH 5U
 
+/* Of those lines, which are numbered, the first one of a kind of key. A constant in every call. */
+enum sp_span_index_from { SP_SPAN_INDEX_IN_FRONT = 0, SP_SPAN_INDEX_AT_BACK = 1 };
+
 struct sp_span_line {
 	_Atomic uint64_t cell[SP_SPAN_INDEX_CELLS]; /* reference << 32 | tag; 0 = empty */
-	_Atomic uint32_t beyond;                    /* keys of this line in lines behind it */
+	/* How many of this line's keys lie in lines after it; in front 1, from the first one on. */
+	_Atomic uint32_t beyond;
 };
 _Static_assert(sizeof(struct sp_span_line) == 64, "one cache line");
 _Static_assert(SP_SPAN_INDEX_REACH *SP_SPAN_INDEX_CELLS == SP_SPAN_WINDOW, "as promised");
@@ -37,10 +52,13 @@ static inline uint64_t sp_span_index_hash(uint64_t key)
 	return key * UINT64_C(0x9e3779b97f4a7c15);
 }
 
+/* Line 0 is the one in front. */
 static inline struct sp_span_line *sp_span_index_line(struct sp_span_line *index, uint64_t hash,
 						      uint32_t i)
 {
-	return &index[((hash >> 40) + i) % SP_SPAN_INDEX_LINES];
+	if (i == 0)
+		return &index[(hash >> 40) % SP_SPAN_INDEX_FRONT];
+	return &index[SP_SPAN_INDEX_FRONT + ((hash >> 40) + i) % SP_SPAN_INDEX_BACK];
 }
 
 static inline uint64_t sp_span_index_word(uint64_t hash, uint32_t ref)
@@ -69,30 +87,47 @@ static inline bool sp_span_index_put_in(struct sp_span_line *line, uint64_t word
 	return false;
 }
 
-/* noinline: lines are seldom full. */
-__attribute__((noinline)) static bool sp_span_index_put_further(struct sp_span_line *index,
-								uint64_t hash, uint64_t word)
+/* Keys of that line may lie further on. */
+static inline bool sp_span_index_further(const struct sp_span_line *line)
 {
-	struct sp_span_line *home = sp_span_index_line(index, hash, 0);
+	return atomic_load_explicit(&line->beyond, memory_order_relaxed) != 0;
+}
+
+/* noinline: lines are seldom full. */
+__attribute__((noinline)) static bool sp_span_index_put_beyond(struct sp_span_line *index,
+							       enum sp_span_index_from from,
+							       uint64_t hash, uint64_t word)
+{
+	struct sp_span_line *home = sp_span_index_line(index, hash, 1);
 
 	/* before the word is there: who has been told of the key must not stop at its line */
 	atomic_fetch_add_explicit(&home->beyond, 1, memory_order_relaxed);
-	for (uint32_t i = 1; i < SP_SPAN_INDEX_REACH; i++) {
+	for (uint32_t i = 2; i < from + SP_SPAN_INDEX_REACH; i++) {
 		if (sp_span_index_put_in(sp_span_index_line(index, hash, i), word))
 			return true;
 	}
 	atomic_fetch_sub_explicit(&home->beyond, 1, memory_order_relaxed);
-	return false;
+	/* what was in front may have left since */
+	return from == SP_SPAN_INDEX_IN_FRONT &&
+	       sp_span_index_put_in(sp_span_index_line(index, hash, 0), word);
 }
 
 /* False if all lines in reach are full. */
-static inline bool sp_span_index_put(struct sp_span_line *index, uint64_t key, uint32_t ref)
+static inline bool sp_span_index_put(struct sp_span_line *index, enum sp_span_index_from from,
+				     uint64_t key, uint32_t ref)
 {
 	uint64_t hash = sp_span_index_hash(key);
 	uint64_t word = sp_span_index_word(hash, ref);
+	struct sp_span_line *front = sp_span_index_line(index, hash, 0);
 
-	return sp_span_index_put_in(sp_span_index_line(index, hash, 0), word) ||
-	       sp_span_index_put_further(index, hash, word);
+	if (from == SP_SPAN_INDEX_IN_FRONT && !sp_span_index_further(front)) {
+		if (sp_span_index_put_in(front, word))
+			return true;
+		/* as in put_beyond(); nobody counts them, for good */
+		atomic_store_explicit(&front->beyond, 1, memory_order_relaxed);
+	}
+	return sp_span_index_put_in(sp_span_index_line(index, hash, 1), word) ||
+	       sp_span_index_put_beyond(index, from, hash, word);
 }
 
 /* The cell's word, if it may be of a key with that hash; otherwise 0. */
@@ -104,7 +139,7 @@ static inline uint64_t sp_span_index_load(const _Atomic uint64_t *cell, uint64_t
 	return (uint32_t)word == hash >> 32 ? word : 0;
 }
 
-/* The number of the line's first cell with the tag of that hash; SP_SPAN_INDEX_CELLS = none has it. */
+/* The line's first cell with the tag of that hash; SP_SPAN_INDEX_CELLS = none has it. */
 static inline uint32_t sp_span_index_match(const struct sp_span_line *line, uint64_t hash)
 {
 	uint32_t tag = (uint32_t)(hash >> 32);
@@ -118,44 +153,51 @@ static inline uint32_t sp_span_index_match(const struct sp_span_line *line, uint
 	return SP_SPAN_INDEX_CELLS;
 }
 
-/* Keys of that line lie behind it. */
-static inline bool sp_span_index_further(const struct sp_span_line *line)
+/* The cell of the line that holds exactly that word, or NULL. */
+static inline _Atomic uint64_t *sp_span_index_cell_in(struct sp_span_line *line, uint64_t word)
 {
-	return atomic_load_explicit(&line->beyond, memory_order_relaxed) != 0;
-}
-
-/*
- * The cell that holds exactly that word of the key, or NULL; *far tells that it lies behind the
- * key's own line.
- */
-static inline _Atomic uint64_t *sp_span_index_cell(struct sp_span_line *index, uint64_t hash,
-						   uint64_t word, bool *far)
-{
-	for (uint32_t i = 0; i < SP_SPAN_INDEX_REACH; i++) {
-		struct sp_span_line *line = sp_span_index_line(index, hash, i);
-
-		*far = i != 0;
-		for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++) {
-			if (atomic_load_explicit(&line->cell[c], memory_order_relaxed) == word)
-				return &line->cell[c];
-		}
+	for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++) {
+		if (atomic_load_explicit(&line->cell[c], memory_order_relaxed) == word)
+			return &line->cell[c];
 	}
 	return NULL;
 }
 
+/* The same among all lines of the key; *far tells that it is behind a line that counts it. */
+static inline _Atomic uint64_t *sp_span_index_cell(struct sp_span_line *index,
+						   enum sp_span_index_from from, uint64_t hash,
+						   uint64_t word, bool *far)
+{
+	struct sp_span_line *front = sp_span_index_line(index, hash, 0);
+	_Atomic uint64_t *cell = NULL;
+
+	*far = false;
+	/* where it most likely is comes first */
+	if (from == SP_SPAN_INDEX_AT_BACK || sp_span_index_further(front))
+		cell = sp_span_index_cell_in(sp_span_index_line(index, hash, 1), word);
+	if (from == SP_SPAN_INDEX_IN_FRONT && cell == NULL)
+		cell = sp_span_index_cell_in(front, word);
+	for (uint32_t i = 1; cell == NULL && i < from + SP_SPAN_INDEX_REACH; i++) {
+		cell = sp_span_index_cell_in(sp_span_index_line(index, hash, i), word);
+		*far = i > 1;
+	}
+	return cell;
+}
+
 static inline void sp_span_index_nearer(struct sp_span_line *index, uint64_t hash)
 {
-	atomic_fetch_sub_explicit(&sp_span_index_line(index, hash, 0)->beyond, 1,
+	atomic_fetch_sub_explicit(&sp_span_index_line(index, hash, 1)->beyond, 1,
 				  memory_order_relaxed);
 }
 
 /* Takes that reference of the key out; true for the one of several callers that really did. */
-static inline bool sp_span_index_remove(struct sp_span_line *index, uint64_t key, uint32_t ref)
+static inline bool sp_span_index_remove(struct sp_span_line *index, enum sp_span_index_from from,
+					uint64_t key, uint32_t ref)
 {
 	uint64_t hash = sp_span_index_hash(key);
 	uint64_t mine = sp_span_index_word(hash, ref);
 	bool far;
-	_Atomic uint64_t *cell = sp_span_index_cell(index, hash, mine, &far);
+	_Atomic uint64_t *cell = sp_span_index_cell(index, from, hash, mine, &far);
 
 	if (cell == NULL || !atomic_compare_exchange_strong_explicit(
 				    cell, &mine, 0, memory_order_acq_rel, memory_order_relaxed))
@@ -166,12 +208,13 @@ static inline bool sp_span_index_remove(struct sp_span_line *index, uint64_t key
 }
 
 /* The same for the only caller there can be. */
-static inline void sp_span_index_clear(struct sp_span_line *index, uint64_t key, uint32_t ref)
+static inline void sp_span_index_clear(struct sp_span_line *index, enum sp_span_index_from from,
+				       uint64_t key, uint32_t ref)
 {
 	uint64_t hash = sp_span_index_hash(key);
 	bool far;
 	_Atomic uint64_t *cell =
-		sp_span_index_cell(index, hash, sp_span_index_word(hash, ref), &far);
+		sp_span_index_cell(index, from, hash, sp_span_index_word(hash, ref), &far);
 
 	if (cell == NULL)
 		return;

@@ -19,6 +19,10 @@
 
 #define INDEX_SIZE (SP_SPAN_INDEX_LINES * sizeof(struct sp_span_line))
 
+/* Where the keys of each index begin in it. */
+#define BY_ID SP_SPAN_INDEX_IN_FRONT
+#define BY_HANDLE SP_SPAN_INDEX_AT_BACK
+
 struct table {
 	struct sp_span_line *by_id;
 	struct sp_span_line *by_handle;
@@ -160,12 +164,12 @@ int sp_span_table_add(struct sp_span_record *r)
 	if (r->root_id == r->span_id)
 		r->root_ref = e;
 	store(entry_of(e), r);
-	if (!sp_span_index_put(table.by_id, r->span_id, e)) {
+	if (!sp_span_index_put(table.by_id, BY_ID, r->span_id, e)) {
 		forget(e);
 		return -ENOSPC;
 	}
 	/* Without a handle entry the end comes by id from the owner's stack, or never. */
-	if (sp_span_index_put(table.by_handle, r->handle, e))
+	if (sp_span_index_put(table.by_handle, BY_HANDLE, r->handle, e))
 		return 0;
 	(void)sp_span_table_close(r);
 	return -ENOSPC;
@@ -190,67 +194,84 @@ static inline bool take_copy(const _Atomic uint64_t *c, uint64_t hash, int word,
 	return sp_span_index_ref(atomic_load_explicit(c, memory_order_relaxed)) == ref;
 }
 
-/* noinline: for keys whose line was full, and for lines with tags that are alike. */
-__attribute__((noinline)) static bool find_among(struct sp_span_line *index, uint64_t key, int word,
-						 struct sp_span_record *out)
+/* noinline: for keys behind their own line, and for lines with tags that are alike. */
+__attribute__((noinline)) static bool find_anywhere(struct sp_span_line *index,
+						    enum sp_span_index_from from, uint64_t key,
+						    struct sp_span_record *out)
 {
+	int word = index == table.by_id ? SP_SPAN_WORD_ID : SP_SPAN_WORD_HANDLE;
 	uint64_t hash = sp_span_index_hash(key);
 
-	for (uint32_t i = 0; i < SP_SPAN_INDEX_REACH; i++) {
-		struct sp_span_line *line = sp_span_index_line(index, hash, i);
+	for (uint32_t i = from; i < from + SP_SPAN_INDEX_REACH; i++) {
+		const struct sp_span_line *line = sp_span_index_line(index, hash, i);
 
 		for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++) {
 			if (take_copy(&line->cell[c], hash, word, key, out))
 				return true;
 		}
-		if (i == 0 && !sp_span_index_further(line))
+		if (i <= 1 && !sp_span_index_further(line))
 			break;
 	}
 	return false;
 }
 
-static inline __attribute__((always_inline)) bool find(struct sp_span_line *index, uint64_t key,
-						       int word, struct sp_span_record *out)
+/* Looks at one line, and calls nothing as long as that says it all. */
+static inline __attribute__((always_inline)) bool find_from(struct sp_span_line *index,
+							    enum sp_span_index_from from,
+							    uint64_t key, int word,
+							    struct sp_span_record *out)
 {
 	uint64_t hash = sp_span_index_hash(key);
-	struct sp_span_line *line;
-	uint32_t c;
+	const struct sp_span_line *line = sp_span_index_line(index, hash, from);
+	uint32_t c = sp_span_index_match(line, hash);
 
-	if (table.link == NULL || key == 0)
-		return false;
-	line = sp_span_index_line(index, hash, 0);
-	c = sp_span_index_match(line, hash);
 	if (c == SP_SPAN_INDEX_CELLS && !sp_span_index_further(line))
 		return false;
 	if (c < SP_SPAN_INDEX_CELLS && take_copy(&line->cell[c], hash, word, key, out))
 		return true;
-	return find_among(index, key, word, out);
+	return find_anywhere(index, from, key, out);
 }
 
-void sp_span_table_expect(uint64_t span_id)
+/* noinline: for ids whose line in front is, or was, full; nothing with such a tag is there. */
+__attribute__((noinline)) static bool find_behind(uint64_t span_id, struct sp_span_record *out)
 {
-	if (table.link != NULL)
-		__builtin_prefetch(sp_span_index_line(table.by_id, sp_span_index_hash(span_id), 0),
-				   1);
+	return find_from(table.by_id, SP_SPAN_INDEX_AT_BACK, span_id, SP_SPAN_WORD_ID, out);
 }
 
 bool sp_span_table_by_id(uint64_t span_id, struct sp_span_record *out)
 {
-	return find(table.by_id, span_id, SP_SPAN_WORD_ID, out);
+	uint64_t hash = sp_span_index_hash(span_id);
+	const struct sp_span_line *front;
+
+	if (table.link == NULL || span_id == 0)
+		return false;
+	front = sp_span_index_line(table.by_id, hash, 0);
+	if (sp_span_index_further(front) && sp_span_index_match(front, hash) == SP_SPAN_INDEX_CELLS)
+		return find_behind(span_id, out);
+	return find_from(table.by_id, BY_ID, span_id, SP_SPAN_WORD_ID, out);
 }
 
 bool sp_span_table_by_handle(uint64_t handle, struct sp_span_record *out)
 {
-	return find(table.by_handle, handle, SP_SPAN_WORD_HANDLE, out);
+	return table.link != NULL && handle != 0 &&
+	       find_from(table.by_handle, BY_HANDLE, handle, SP_SPAN_WORD_HANDLE, out);
+}
+
+void sp_span_table_expect(uint64_t span_id)
+{
+	uint64_t hash = sp_span_index_hash(span_id);
+
+	if (table.link != NULL && sp_span_index_further(sp_span_index_line(table.by_id, hash, 0)))
+		__builtin_prefetch(sp_span_index_line(table.by_id, hash, 1), 1);
 }
 
 /* Of several callers that found it, one takes it out. */
 bool sp_span_table_close(const struct sp_span_record *r)
 {
-	if (!sp_span_index_remove(table.by_id, r->span_id, r->ref))
+	if (!sp_span_index_remove(table.by_id, BY_ID, r->span_id, r->ref))
 		return false;
 	/* nobody else got past the line above with this reference */
-	sp_span_index_clear(table.by_handle, r->handle, r->ref);
+	sp_span_index_clear(table.by_handle, BY_HANDLE, r->handle, r->ref);
 	forget(r->ref);
 	return true;
 }
@@ -324,13 +345,14 @@ bool sp_span_table_oldest(const struct sp_span_record *r, bool by_handle,
 			  struct sp_span_record *out)
 {
 	struct sp_span_line *index = by_handle ? table.by_handle : table.by_id;
+	uint32_t from = by_handle ? BY_HANDLE : BY_ID;
 	uint64_t hash = sp_span_index_hash(by_handle ? r->handle : r->span_id);
 	struct sp_span_record other;
 	bool found = false;
 
 	for (uint32_t i = 0; table.link != NULL && i < SP_SPAN_WINDOW; i++) {
 		struct sp_span_line *line =
-			sp_span_index_line(index, hash, i / SP_SPAN_INDEX_CELLS);
+			sp_span_index_line(index, hash, from + i / SP_SPAN_INDEX_CELLS);
 
 		if (!load_cell(&line->cell[i % SP_SPAN_INDEX_CELLS], &other) ||
 		    (found && other.start_ns >= out->start_ns))

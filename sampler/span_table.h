@@ -45,7 +45,7 @@ int sp_span_table_init(void);
 /* 0, with r->ref, or -ENOSPC. A root, whose two ids are equal, gets itself as root_ref. */
 int sp_span_table_add(struct sp_span_record *r);
 
-/* A span of that id is about to be looked for and added: ids are random, so its place is far away. */
+/* A span of that id will be looked for and added: its place may be far away, as ids are random. */
 void sp_span_table_expect(uint64_t span_id);
 
 /* Copies the open span with that id. */

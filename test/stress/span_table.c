@@ -152,6 +152,7 @@ static uint64_t crowded_key(uint64_t n)
 }
 
 #define RACERS 4U
+static uint64_t race_end;
 static _Atomic uint64_t contested = 1;
 static _Atomic uint64_t removed_total;
 static _Atomic uint64_t added_total;
@@ -163,11 +164,11 @@ static void *race(void *arg)
 	struct sp_span_record r;
 
 	/* A span that got lost would stay the current one for ever. */
-	for (uint64_t tries = 0; tries < UINT64_C(100) * RACES; tries++) {
+	for (uint64_t tries = 0; tries < UINT64_C(100) * race_end; tries++) {
 		uint64_t now = atomic_load(&contested);
 		struct sp_span_record mine = {.span_id = crowded_key(own + 1), .handle = own + 1};
 
-		if (now > RACES)
+		if (now > race_end)
 			return NULL;
 		own++;
 		EXPECT(sp_span_table_add(&mine) == 0);
@@ -187,22 +188,42 @@ static void *race(void *arg)
 		if (atomic_load(&failures) != 0)
 			return NULL;
 	}
-	EXPECT(atomic_load(&contested) > RACES);
+	EXPECT(atomic_load(&contested) > race_end);
 	return NULL;
 }
 
-static void races_for_one_span(void)
+static uint64_t bystander(uint64_t n)
+{
+	return crowded_key((UINT64_C(1) << 39) + n);
+}
+
+/*
+ * So many spans that stay open are in the same window: with half a line of them the racers' spans lie
+ * on both sides of the end of the line in front, with one and a half of that of the line behind it.
+ */
+static void races_for_one_span(unsigned bystanders)
 {
 	struct sp_span_record r = {.span_id = crowded_key(1), .handle = 1};
 
+	for (unsigned i = 0; i < bystanders; i++) {
+		struct sp_span_record other = {.span_id = bystander(i),
+					       .handle = UINT64_MAX - i * 64};
+
+		EXPECT(sp_span_table_add(&other) == 0);
+	}
+	race_end = RACES / 3;
 	EXPECT(sp_span_table_add(&r) == 0);
+	atomic_store(&contested, 1);
 	atomic_store(&added_total, 1);
+	atomic_store(&removed_total, 0);
 	run_all(race, RACERS);
-	printf("%lu spans contested by %u threads, %lu removed\n",
-	       (unsigned long)atomic_load(&added_total), RACERS,
+	printf("%lu spans contested by %u threads beside %u, %lu removed\n",
+	       (unsigned long)atomic_load(&added_total), RACERS, bystanders,
 	       (unsigned long)atomic_load(&removed_total));
-	EXPECT(sp_span_table_remove(crowded_key(RACES + 1), &r));
+	EXPECT(sp_span_table_remove(crowded_key(race_end + 1), &r));
 	EXPECT(atomic_load(&removed_total) + 1 == atomic_load(&added_total));
+	for (unsigned i = 0; i < bystanders; i++)
+		EXPECT(sp_span_table_remove(bystander(i), &r));
 	EXPECT(sp_span_table_count() == 0);
 }
 
@@ -277,7 +298,9 @@ int main(void)
 	if (sp_label_init(100) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
 		return 1;
 	million_spans();
-	races_for_one_span();
+	races_for_one_span(0);
+	races_for_one_span(4);
+	races_for_one_span(11);
 	forks_in_the_middle();
 	printf("%u failures\n", atomic_load(&failures));
 	return atomic_load(&failures) != 0;

@@ -232,6 +232,64 @@ Test(span_table, finds_and_frees_what_had_to_go_beyond_its_line)
 	cr_assert_eq(sp_span_table_count(), 0);
 }
 
+/* Cells of a line: what is more than that has to go further. */
+#define LINE 7U
+
+Test(span_table, finds_and_frees_ids_whose_line_in_front_was_full_once)
+{
+	struct sp_span_record r;
+
+	for (uint64_t n = 0; n <= LINE; n++)
+		cr_assert_eq(add(key_hashing_to(9, n), HANDLES + n * 64), 0);
+	for (uint64_t n = 0; n <= LINE; n++) {
+		cr_assert(sp_span_table_by_id(key_hashing_to(9, n), &r));
+		cr_assert(is(&r, key_hashing_to(9, n), HANDLES + n * 64));
+		cr_assert(sp_span_table_remove(key_hashing_to(9, n), &r));
+	}
+	cr_assert_eq(sp_span_table_count(), 0);
+
+	cr_assert_eq(add(key_hashing_to(9, 100), HANDLES), 0);
+	cr_assert(sp_span_table_by_id(key_hashing_to(9, 100), &r));
+	cr_assert_not(sp_span_table_by_id(key_hashing_to(9, 0), &r));
+	cr_assert(sp_span_table_remove(key_hashing_to(9, 100), &r));
+	cr_assert_not(sp_span_table_by_id(key_hashing_to(9, 100), &r));
+	cr_assert_eq(sp_span_table_count(), 0);
+}
+
+Test(span_table, an_id_that_finds_all_behind_full_takes_what_is_free_in_front)
+{
+	struct sp_span_record r;
+
+	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
+		cr_assert_eq(add(key_hashing_to(9, n), HANDLES + n * 64), 0);
+	for (uint64_t n = 0; n < LINE; n++)
+		cr_assert(sp_span_table_remove(key_hashing_to(9, n), &r));
+
+	for (uint64_t n = 0; n < LINE; n++)
+		cr_assert_eq(add(key_hashing_to(9, 100 + n), HANDLES + n * 64), 0);
+	cr_assert_eq(add(key_hashing_to(9, 200), 1), -ENOSPC);
+	for (uint64_t n = 0; n < LINE; n++)
+		cr_assert(sp_span_table_by_id(key_hashing_to(9, 100 + n), &r));
+	for (uint64_t n = 0; n < LINE; n++)
+		cr_assert(sp_span_table_remove(key_hashing_to(9, 100 + n), &r));
+	for (uint64_t n = LINE; n < SP_SPAN_WINDOW; n++)
+		cr_assert(sp_span_table_remove(key_hashing_to(9, n), &r));
+	cr_assert_eq(sp_span_table_count(), 0);
+}
+
+Test(span_table, ids_with_equal_tags_are_told_apart)
+{
+	struct sp_span_record r;
+
+	/* key_hashing_to() gives all of one place the same upper half of the hash */
+	cr_assert_eq(add(key_hashing_to(9, 0), HANDLES), 0);
+	cr_assert_eq(add(key_hashing_to(9, 1), HANDLES + 64), 0);
+
+	cr_assert(sp_span_table_by_id(key_hashing_to(9, 1), &r));
+	cr_assert(is(&r, key_hashing_to(9, 1), HANDLES + 64));
+	cr_assert_not(sp_span_table_by_id(key_hashing_to(9, 2), &r));
+}
+
 Test(span_table, closes_by_a_copy_once)
 {
 	struct sp_span_record r;
