@@ -17,13 +17,13 @@
 
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
-static bool is_copy(struct sp_copy *copy)
+static inline bool is_copy(struct sp_copy *copy)
 {
 	return atomic_load_explicit(&copy->used, memory_order_acquire) &&
 	       sp_elf_alive(&copy->object);
 }
 
-static bool is_caller(struct sp_copy_caller *k, const void *caller)
+static inline bool is_caller(struct sp_copy_caller *k, const void *caller)
 {
 	return atomic_load_explicit(&k->used, memory_order_acquire) &&
 	       sp_elf_within(&k->object, caller) && sp_elf_alive(&k->object) && is_copy(k->copy) &&
@@ -62,7 +62,7 @@ static struct sp_copy *maker_of(struct sp_copies *c, const void *handle)
 }
 
 /* The copy of that caller; NULL if k is not about it, or is being replaced. */
-static struct sp_copy *copy_by(struct sp_copy_caller *k, const void *caller)
+static inline struct sp_copy *copy_by(struct sp_copy_caller *k, const void *caller)
 {
 	unsigned writes = atomic_load_explicit(&k->writes, memory_order_acquire);
 	struct sp_copy *copy = k->copy;
@@ -295,20 +295,17 @@ struct sp_copy *sp_copy_of(struct sp_copies *c, enum sp_next which, const void *
 	return copy != NULL ? copy : find(c, which, caller, handle);
 }
 
-void *sp_copy_fn(struct sp_copy *copy, enum sp_next which)
+void *sp_copy_find_fn(struct sp_copy *copy, enum sp_next which)
 {
 	void *p;
 
 	/* more copies than there is room for: the call still has to arrive */
 	if (copy == NULL)
 		return sp_resolve(sp_next_name(which));
-	p = atomic_load_explicit(&copy->fn[which], memory_order_relaxed);
-	if (p == NULL) {
-		p = sp_elf_find_in(&copy->object, sp_next_name(which));
-		/* a copy that is spread over several objects */
-		if (p == NULL)
-			p = sp_resolve(sp_next_name(which));
-		atomic_store_explicit(&copy->fn[which], p, memory_order_relaxed);
-	}
+	p = sp_elf_find_in(&copy->object, sp_next_name(which));
+	/* a copy that is spread over several objects */
+	if (p == NULL)
+		p = sp_resolve(sp_next_name(which));
+	atomic_store_explicit(&copy->fn[which], p, memory_order_relaxed);
 	return p;
 }

@@ -19,6 +19,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "preload/elf_walk.h"
 #include "preload/resolve.h"
@@ -67,7 +68,16 @@ struct sp_copy *sp_copy_of(struct sp_copies *c, enum sp_next which, const void *
 /* That copy made the handle. */
 void sp_copy_made(struct sp_copies *c, struct sp_copy *copy, const void *handle);
 
+/* For the one below. */
+void *sp_copy_find_fn(struct sp_copy *copy, enum sp_next which);
+
 /* A function of that copy, of any for no copy; NULL if there is none. */
-void *sp_copy_fn(struct sp_copy *copy, enum sp_next which);
+static inline void *sp_copy_fn(struct sp_copy *copy, enum sp_next which)
+{
+	void *p =
+		copy != NULL ? atomic_load_explicit(&copy->fn[which], memory_order_relaxed) : NULL;
+
+	return p != NULL ? p : sp_copy_find_fn(copy, which);
+}
 
 #endif

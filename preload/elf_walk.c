@@ -316,13 +316,11 @@ static int visit_subs(struct dl_phdr_info *info, size_t size SP_UNUSED, void *ar
 	return 1;
 }
 
-bool sp_elf_alive(struct sp_elf_range *object)
+bool sp_elf_stayed(struct sp_elf_range *object)
 {
 	unsigned long long unloads = 0;
 	struct sp_elf_range now;
 
-	if (object->permanent)
-		return true;
 	(void)dl_iterate_phdr(visit_subs, &unloads);
 	if (atomic_load_explicit(&object->unloads, memory_order_relaxed) == unloads)
 		return object->size != 0;

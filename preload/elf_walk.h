@@ -38,11 +38,17 @@ static inline bool sp_elf_within(const struct sp_elf_range *r, const void *addre
 /* The object that address lies in, whichever it is. */
 struct sp_elf_range sp_elf_object_at(const void *address);
 
+/* For the one below, of an object that can be unloaded. */
+bool sp_elf_stayed(struct sp_elf_range *object);
+
 /*
  * It is still the same object. Only the first question after something was unloaded takes a search;
- * the others take a lock of the loader, shortly.
+ * the others take a lock of the loader, shortly, and none where it can never be unloaded.
  */
-bool sp_elf_alive(struct sp_elf_range *object);
+static inline bool sp_elf_alive(struct sp_elf_range *object)
+{
+	return object->permanent || sp_elf_stayed(object);
+}
 
 /* How many objects were ever loaded. Takes a lock of the loader, shortly. */
 unsigned long long sp_elf_adds(void);
