@@ -253,12 +253,13 @@ uint64_t sp_otelcpp_context_key(struct sp_otelcpp *sdk, const void *context)
 	return head != 0 ? head : 1;
 }
 
-/* The node that GetValue(key) would find. */
-static const void *find_node(struct sp_otelcpp *sdk, const void *context, const char *key)
+/* The node that GetValue(key) would find. Inlined: no call to compare a key of known length. */
+static inline __attribute__((always_inline)) const void *
+find_node(struct sp_otelcpp *sdk, const void *context, const char *key)
 {
 	const struct sp_otelcpp_flavour *f = flavour_of(sdk);
 	const void *node = head_of(sdk, context);
-	size_t len = strlen(key);
+	const size_t len = strlen(key);
 
 	for (unsigned n = 0; node != NULL && n < NODES_MAX; n++) {
 		if ((size_t)(uintptr_t)sp_otelcpp_member(node, f->node_key_len) == len &&
@@ -293,7 +294,10 @@ bool sp_otelcpp_context_span(struct sp_otelcpp *sdk, const void *context, uint8_
 	if (span == NULL)
 		return false;
 	/* also a remote parent is a span, of another class with the same interface */
-	sp_otelcpp_ids(sdk, span, &ids);
+	if (own_span(sdk, span))
+		sp_otelcpp_own_ids(sdk, span, &ids);
+	else
+		sp_otelcpp_ids(sdk, span, &ids);
 	memcpy(span_id, ids.span_id, sizeof(ids.span_id));
 	return !all_zero(ids.span_id, sizeof(ids.span_id)) &&
 	       !all_zero(ids.trace_id, sizeof(ids.trace_id));
