@@ -14,7 +14,7 @@
 
 /*
  * X(enum suffix, name in logs and pprof comments, kind): 0 counts work, 1 a loss, which is also
- * logged, 2 samples that are there but incomplete.
+ * logged, 2 samples that are there but incomplete. DROP_UNTOLD is a part of DROP_RING_FULL.
  */
 // clang-format off
 #define SP_FOR_EACH_COUNTER(X) \
@@ -30,6 +30,7 @@
 	X(UPLOADS, "uploads", 0) \
 	X(FILES_WRITTEN, "files_written", 0) \
 	X(DROP_RING_FULL, "dropped_ring_full", 1) \
+	X(DROP_UNTOLD, "dropped_ring_full_for_object", 1) \
 	X(DROP_REENTERED, "dropped_handler_reentered", 1) \
 	X(SNAPSHOTS_FULL, "stack_snapshots_ring_full", 2) \
 	X(UNWIND_FAILED, "unwind_failed", 2) \

@@ -65,13 +65,11 @@ static void account(struct sp_thread *t, uint64_t ns)
 	sp_turns_restart(&t->turns);
 }
 
-/*
- * Fills in the frames. False if the exporter got a snapshot to find them in; what it could not be
- * given for want of room goes on with the frames that are there.
- */
-static bool walk(struct sp_thread *t, const void *ucontext)
+/* Fills in the frames. Returns what is for the handler alone: SP_SAMPLE_RETRY, SP_SAMPLE_UNTOLD. */
+static uint16_t walk(struct sp_thread *t, const void *ucontext)
 {
-	struct sp_handler_setup *h = &sp_handler_setup;
+	const uint16_t own = SP_SAMPLE_RETRY | SP_SAMPLE_UNTOLD;
+	const struct sp_handler_setup *h = &sp_handler_setup;
 	struct sp_sample *s = &t->scratch;
 	uint16_t flags = SP_SAMPLE_RETRY;
 
@@ -81,26 +79,38 @@ static bool walk(struct sp_thread *t, const void *ucontext)
 		s->depth = (uint16_t)sp_unwind_walk(ucontext, &t->bounds, s->pc, h->depth, &flags);
 	else
 		s->pc[s->depth++] = sp_arch_context_reg(ucontext, SP_ARCH_REG_PC);
-	s->flags = flags & (uint16_t)~SP_SAMPLE_RETRY;
-	if ((flags & SP_SAMPLE_RETRY) == 0)
+	s->flags = flags & (uint16_t)~own;
+	return flags & own;
+}
+
+/* The exporter shall find the frames. False if there is no room; then those count that are there. */
+static bool put_snapshot(struct sp_thread *t, const void *ucontext)
+{
+	struct sp_handler_setup *h = &sp_handler_setup;
+
+	if (sp_snapshot_put(&h->snapshots, &t->scratch, ucontext, &t->bounds) == 0) {
+		sp_count(SP_COUNT_SNAPSHOTS);
 		return true;
-	if (sp_snapshot_put(&h->snapshots, s, ucontext, &t->bounds) == 0)
-		return false;
+	}
 	sp_count(SP_COUNT_UNWIND_FAILED);
 	if (h->snapshots.word != NULL)
 		sp_count(SP_COUNT_SNAPSHOTS_FULL);
-	return true;
+	return false;
 }
 
 /* False if the sample was lost. */
 static bool put(struct sp_thread *t, const void *ucontext)
 {
 	const struct sp_sample *s = &t->scratch;
+	uint16_t own = walk(t, ucontext);
 
-	if (!walk(t, ucontext)) {
-		sp_count(SP_COUNT_SNAPSHOTS);
-		return true;
+	/* Smaller than the record it needs before it, it might get in, and mean another object. */
+	if ((own & SP_SAMPLE_UNTOLD) != 0) {
+		sp_count(SP_COUNT_DROP_UNTOLD);
+		return false;
 	}
+	if ((own & SP_SAMPLE_RETRY) != 0 && put_snapshot(t, ucontext))
+		return true;
 	if (s->flags & SP_SAMPLE_TRUNCATED)
 		sp_count(SP_COUNT_UNWIND_TRUNCATED);
 	if (s->flags & SP_SAMPLE_OFF_STACK)

@@ -19,6 +19,8 @@
 #define SP_SAMPLE_OBJECT 32U
 /* Inside the handler only: the call frame information is of a form that the exporter may read. */
 #define SP_SAMPLE_RETRY 16U
+/* Inside the handler only: an object that frames are in could not be told of (sighting.h). */
+#define SP_SAMPLE_UNTOLD 64U
 
 struct sp_sample {
 	/* The 8 bytes of the label's span id as they lie in memory; 0 = no span was active. */

@@ -10,6 +10,7 @@
 #ifndef SP_SIGHTING_H
 #define SP_SIGHTING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "sampler/compiler.h"
@@ -49,9 +50,10 @@ void sp_sighting_again(void);
 
 /*
  * SIG. The object is mapped now: a frame of this walk is in it. link_map is the loader's; identity as
- * of object_id_sig.h, 0 = none. A record that finds no room is tried again with the next sample.
+ * of object_id_sig.h, 0 = none. False if the record found no room: it is tried again with the next
+ * sample, and what this walk finds must not go where the object was not told of.
  */
-SP_SIGSAFE void sp_sighting_note(const void *link_map, const struct sp_object *object,
+SP_SIGSAFE bool sp_sighting_note(const void *link_map, const struct sp_object *object,
 				 uint64_t identity);
 
 /* For sighting*.c. A place of the table of objects that were told of. */

@@ -111,7 +111,7 @@ static bool describe(const struct link_map *map, const struct sp_object *object,
 }
 
 /* Not inlined: the record would lie on the stack of every step of a walk. */
-__attribute__((noinline)) static void tell(const struct link_map *map,
+__attribute__((noinline)) static bool tell(const struct link_map *map,
 					   const struct sp_object *object, uint64_t stamp)
 {
 	const uint16_t depth = sizeof(struct sp_sighting) / sizeof(uint64_t);
@@ -127,24 +127,24 @@ __attribute__((noinline)) static void tell(const struct link_map *map,
 	__builtin_memcpy(record.head + offsetof(struct sp_sample, flags), &flags, sizeof(flags));
 	if (describe(map, object, &record.sighting) &&
 	    sp_ring_put_parts(sp_sighting_state.ring, &part, 1) != 0)
-		return;
+		return false;
 	forget_overlapped(object);
 	remember(object, stamp);
+	return true;
 }
 
-SP_SIGSAFE void sp_sighting_note(const void *link_map, const struct sp_object *object,
+SP_SIGSAFE bool sp_sighting_note(const void *link_map, const struct sp_object *object,
 				 uint64_t identity)
 {
 	const struct link_map *map = link_map;
 	uint64_t stamp;
 
 	if (sp_sighting_state.ring == NULL || map == NULL || map->l_name == NULL)
-		return;
+		return true;
 	if (identity == 0)
 		identity = by_name(map, object);
 	stamp = sp_object_mix(identity, atomic_load_explicit(&sp_sighting_state.generation,
 							     memory_order_relaxed)) |
 		1;
-	if (!is_told(object->start, stamp))
-		tell(map, object, stamp);
+	return is_told(object->start, stamp) || tell(map, object, stamp);
 }

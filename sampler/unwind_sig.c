@@ -73,6 +73,7 @@ struct met {
 struct walk {
 	struct sp_regs regs;
 	struct sp_stack_view stack;
+	uint16_t *flags;  /* SP_SAMPLE_ bits, as the caller gets them */
 	bool interrupted; /* regs.pc is the next instruction to run, not a return address */
 	bool unreadable;  /* there is call frame information, but not in a form that we read */
 	unsigned met_n;   /* objects met so far, and forgotten ones */
@@ -121,7 +122,7 @@ static bool contains(const struct sp_object *object, uintptr_t address)
  * do not follow each other without gaps (node), _dl_find_object answers with the one segment that
  * holds the address it was asked for, so the data's own segment takes a second question.
  */
-static bool meet(uintptr_t pc, struct met *met)
+static bool meet(struct walk *w, uintptr_t pc, struct met *met)
 {
 	struct find_object_result found;
 	struct sp_object *object = &met->object;
@@ -144,8 +145,8 @@ static bool meet(uintptr_t pc, struct met *met)
 			return false;
 	}
 	met->identity = sp_object_identity(object, map == program_map);
-	if (map != program_map)
-		sp_sighting_note(map, object, met->identity);
+	if (map != program_map && !sp_sighting_note(map, object, met->identity))
+		*w->flags |= SP_SAMPLE_UNTOLD;
 	return true;
 }
 
@@ -161,7 +162,7 @@ __attribute__((noinline)) static const struct met *find_object_of(struct walk *w
 	met = &w->met[w->met_n % MET_MAX];
 	/* A slot that was filled but half must not be found. */
 	met->end = 0;
-	if (!meet(pc, met)) {
+	if (!meet(w, pc, met)) {
 		met->end = 0;
 		return NULL;
 	}
@@ -366,6 +367,7 @@ static void begin(struct walk *w, const void *ucontext, struct sp_stack_bounds *
 	w->met_n = 0;
 	w->last = NULL;
 	sp_stack_begin(&w->stack);
+	w->flags = flags;
 	*flags = 0;
 	if (!sp_stack_anchor(&w->stack, bounds, w->regs.r[SP_ARCH_REG_SP]))
 		*flags |= SP_SAMPLE_OFF_STACK;

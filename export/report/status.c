@@ -25,6 +25,7 @@ struct words {
 static const struct words losses[] = {
 	{"spans_aged", "spans were given up because their end never came"},
 	{"dropped_ring_full", "samples found the ring full: the machine is very busy"},
+	{"dropped_ring_full_for_object", "of them for want of room to say what they were in"},
 	{"dropped_handler_reentered", "samples hit the handler itself"},
 	{"span_stack_overflowed", "spans were nested too deep to be labelled"},
 	{"span_table_full", "spans did not fit into the table of open spans"},

@@ -167,7 +167,7 @@ static void ask_sighting(void)
 		FUZZ_CHECK(sp_ring_init(&ring, 1 << 14) == 0);
 	sp_sighting_init(&ring);
 	sp_sighting_again();
-	sp_sighting_note(&map, &whole, sp_object_identity(&whole, false));
+	(void)sp_sighting_note(&map, &whole, sp_object_identity(&whole, false));
 	FUZZ_CHECK(sp_ring_drain(&ring, put, m, 2) <= 1);
 	(void)sp_modules_find(m, whole.start, sp_modules_epoch(m));
 	FUZZ_CHECK(sp_modules_refresh(m) == 0);

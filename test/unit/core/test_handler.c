@@ -448,6 +448,36 @@ Test(handler, marks_no_span_for_a_sample_that_was_lost)
 	cr_assert(marked(1));
 }
 
+/* Leaves room for a short sample, and not for what tells of an object. */
+static void leave_little_room(void)
+{
+	struct sp_ring *ring = &sp_handler_setup.ring;
+	struct sp_sample filler = {.flags = SP_SAMPLE_OBJECT};
+
+	while (ring->size - (atomic_load(&ring->head) - atomic_load(&ring->tail)) > 512)
+		cr_assert_eq(sp_ring_put(ring, &filler), 0);
+}
+
+Test(handler, loses_a_sample_if_there_is_no_room_to_tell_of_its_object)
+{
+	config.stack_depth = 24; /* leaves the test program, which nobody is told of */
+	prepare();
+	(void)enrol_without_timer();
+	leave_little_room();
+	expire();
+
+	cr_assert_eq(sp_count_read(SP_COUNT_DROP_RING_FULL), 1);
+	cr_assert_eq(sp_count_read(SP_COUNT_DROP_UNTOLD), 1);
+	cr_assert_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), 0);
+	cr_assert_eq(drain(), 0);
+	expire();
+	cr_assert_eq(drain(), 1);
+	leave_little_room();
+	expire();
+	cr_assert_eq(drain(), 1, "there was room for it, and its objects are known by now");
+	cr_assert_eq(sp_count_read(SP_COUNT_DROP_UNTOLD), 1);
+}
+
 Test(handler, labels_nothing_after_the_end)
 {
 	(void)enrol_without_timer();
