@@ -178,8 +178,7 @@ static void after_fork_in_child(void)
 
 	if (was == SP_LIFE_STOPPED)
 		atomic_store_explicit(&sp_life_state, SP_LIFE_FAILED, memory_order_relaxed);
-	if (was == SP_LIFE_OFF || was == SP_LIFE_STOPPED || was == SP_LIFE_ASLEEP ||
-	    (was == SP_LIFE_FAILED && !stranded))
+	if (was == SP_LIFE_OFF || was == SP_LIFE_STOPPED || (was == SP_LIFE_FAILED && !stranded))
 		return;
 	stranded = false;
 	/* Without the guard our own thread creation would be taken for the host's. */

@@ -379,3 +379,37 @@ Test(life, its_children_have_a_thread_again)
 	cr_assert_eq(status, 0);
 	cr_assert_not(sp_life_active(), "the parent stays as it is");
 }
+
+static int status_of(pid_t child)
+{
+	int status = -1;
+
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	return status;
+}
+
+/* As a daemon's parent does: the process between has no span, so nothing starts there. */
+Test(life, a_grandchild_is_armed_by_its_own_thread_id)
+{
+	pid_t child;
+
+	load_with(NULL, NULL);
+	cr_assert(sp_life_start());
+	cr_assert_not_null(sp_thread_own);
+
+	child = fork();
+	if (child == 0) {
+		pid_t grandchild;
+
+		if (sp_life_active())
+			_exit(1);
+		grandchild = fork();
+		if (grandchild == 0)
+			_exit(sp_life_start() && sp_thread_armed() == 1 &&
+					      atomic_load(&sp_thread_own->tid) == (uint32_t)getpid()
+				      ? 0
+				      : 1);
+		_exit(status_of(grandchild) == 0 ? 0 : 2);
+	}
+	cr_assert_eq(status_of(child), 0);
+}
