@@ -35,6 +35,7 @@ static struct sp_config config;
 static bool prepared;
 static _Atomic bool ended; /* what the exporter stands on may be torn down from now on */
 static bool stranded;      /* failed because our thread could not come back; a child may have one */
+static const char *torn;   /* what a fork came in the middle of: nothing may start here. Or NULL */
 
 /* glibc: nptl/register-atfork.c; what pthread_atfork() calls. Absent from other C libraries. */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
@@ -101,11 +102,22 @@ static int prepare(void)
 	return 0;
 }
 
+/* 0, or -EDEADLK: rather an unprofiled child than one that waits for a lock which nobody holds. */
+static int may_begin(void)
+{
+	if (torn == NULL)
+		return 0;
+	sp_log(SP_LOG_WARN, "forked in the middle of %s: not profiling this process", torn);
+	return -EDEADLK;
+}
+
 static bool start_by_winner(void)
 {
-	int err = prepare();
+	int err = may_begin();
 	int starting = SP_LIFE_STARTING;
 
+	if (err == 0)
+		err = prepare();
 	active_pid = getpid();
 	if (err == 0) {
 		/* Before there is that thread: its CPU time is taken off what the process used since. */
@@ -186,12 +198,12 @@ static void after_fork_in_child(void)
 
 	sp_background_forked();
 	has_span = sp_sampler_forked();
-	/* Rather an unprofiled child than one that waits for a lock which nobody holds any more. */
-	atomic_store_explicit(&sp_life_state, clean && whole ? SP_LIFE_ASLEEP : SP_LIFE_FAILED,
-			      memory_order_relaxed);
-	if (!clean || !whole)
-		sp_log(SP_LOG_INFO, "forked in the middle of %s: this process is not profiled",
-		       clean ? "a change of the loaded objects" : "the exporter's work");
+	/* Told of where it would have started, so not by a child that only calls exec. */
+	if (!clean)
+		torn = "the exporter's work";
+	else if (!whole)
+		torn = "a change of the loaded objects";
+	atomic_store_explicit(&sp_life_state, SP_LIFE_ASLEEP, memory_order_relaxed);
 	if (has_span || config.profile == SP_PROFILE_ALWAYS)
 		(void)sp_life_start();
 	sp_guard_leave(g);

@@ -20,6 +20,7 @@ HOST_LIBS_labels_opener = -ldl
 HOST_LIBS_copies = -ldl
 HOST_LIBS_reload = -ldl
 HOST_LIBS_midway += -ldl -rdynamic
+HOST_LIBS_fork_list += -ldl
 HOST_LIBS_absent = -ldl -Wl,--no-as-needed -labsent $(HOST_RPATH)
 HOST_LIBS_loading = -ldl -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/..'
 HOST_CFLAGS_labels = -DLABELS_WITH_SPANS

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "preload/background.h"
+#include "preload/fork_gate.h"
 #include "preload/guard.h"
 #include "sampler/signals.h"
 #include "sampler/thread.h"
@@ -412,4 +413,28 @@ Test(life, a_grandchild_is_armed_by_its_own_thread_id)
 		_exit(status_of(grandchild) == 0 ? 0 : 2);
 	}
 	cr_assert_eq(status_of(child), 0);
+}
+
+/* Forked in the middle of the exporter's work; so is its child, which was forked in peace. */
+Test(life, where_nothing_may_start_nothing_does_in_children_either)
+{
+	pid_t child;
+
+	load_with(NULL, NULL);
+	cr_assert(sp_life_start());
+	sp_fork_gate_enter();
+
+	child = fork();
+	if (child == 0) {
+		pid_t grandchild = fork();
+
+		if (grandchild == 0)
+			_exit(sp_life_start() || background.started != 1 ? 1 : 0);
+		if (status_of(grandchild) != 0 || !sp_life_wanted())
+			_exit(1);
+		_exit(sp_life_start() || sp_life_wanted() || background.started != 1 ? 2 : 0);
+	}
+	sp_fork_gate_leave();
+	cr_assert_eq(status_of(child), 0);
+	cr_assert(sp_life_active(), "the parent goes on");
 }
