@@ -22,6 +22,7 @@
 #include "sampler/counters.h"
 #include "sampler/log.h"
 #include "sampler/monotonic.h"
+#include "sampler/process.h"
 #include "sampler/residual.h"
 #include "sampler/sampler.h"
 #include "sampler/thread.h"
@@ -30,7 +31,6 @@
 #define START_WAIT_NS (50 * SP_NS_PER_MS)
 
 _Atomic int sp_life_state = SP_LIFE_OFF;
-static pid_t active_pid;
 static struct sp_config config;
 static bool prepared;
 static _Atomic bool ended; /* what the exporter stands on may be torn down from now on */
@@ -118,7 +118,6 @@ static bool start_by_winner(void)
 
 	if (err == 0)
 		err = prepare();
-	active_pid = getpid();
 	if (err == 0) {
 		/* Before there is that thread: its CPU time is taken off what the process used since. */
 		sp_residual_start();
@@ -214,7 +213,7 @@ void sp_life_flush(void)
 {
 	int saved = errno;
 
-	if (!may_flush() || sp_guard_frame == UINTPTR_MAX || getpid() != active_pid ||
+	if (!may_flush() || sp_guard_frame == UINTPTR_MAX || !sp_process_is_ours() ||
 	    atomic_load_explicit(&ended, memory_order_relaxed))
 		return;
 	/* Whose its time was only the thread itself can tell; of the others the clocks alone speak. */
@@ -229,7 +228,7 @@ void sp_life_end(void)
 	if (!may_flush())
 		return;
 	sp_life_flush();
-	if (getpid() != active_pid || sp_guard_frame == UINTPTR_MAX)
+	if (!sp_process_is_ours() || sp_guard_frame == UINTPTR_MAX)
 		return;
 	atomic_store_explicit(&ended, true, memory_order_relaxed);
 	sp_end_gate_close();
@@ -239,8 +238,8 @@ bool sp_life_step_aside(bool for_good)
 {
 	int saved = errno;
 
-	/* A child of vfork shares our memory, and the thread is its parent's. */
-	if (!sp_background_present() || sp_guard_frame == UINTPTR_MAX || getpid() != active_pid ||
+	/* In a child of vfork the thread is its parent's. */
+	if (!sp_background_present() || sp_guard_frame == UINTPTR_MAX || !sp_process_is_ours() ||
 	    atomic_load_explicit(&ended, memory_order_relaxed))
 		return false;
 	if (for_good)

@@ -9,6 +9,7 @@
 #include "sampler/counters.h"
 #include "sampler/handler.h"
 #include "sampler/label.h"
+#include "sampler/process.h"
 #include "sampler/row_cache.h"
 #include "sampler/scope.h"
 #include "sampler/sighting.h"
@@ -78,6 +79,7 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 	struct sp_handler_setup *h = &sp_handler_setup;
 	int err;
 
+	sp_process_adopt();
 	if (sp_label_init(cfg->max_span_names) != 0 || sp_thread_init() != 0 ||
 	    sp_span_table_init() != 0 || (cfg->span_cpu_time && sp_span_cpu_init() != 0))
 		return -ENOMEM;
@@ -113,7 +115,7 @@ bool sp_sampler_forked(void)
 	struct sp_span_entry e;
 
 	sp_counters_reset();
-	sp_signals_forked();
+	sp_process_adopt();
 	if (sp_handler_setup.ring.word == NULL)
 		return false;
 	sp_ring_reset(&sp_handler_setup.ring);

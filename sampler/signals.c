@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "sampler/host_mask.h"
+#include "sampler/process.h"
 
 /*
  * The C library's own name of sigaction(2) (glibc: signal/sigaction.c, exported since 2.2.5): the
@@ -21,7 +21,6 @@ int __sigaction(int signo, const struct sigaction *act, struct sigaction *old)
 
 static void (*our_handler)(int, siginfo_t *, void *);
 static _Atomic bool may_move;
-static pid_t owner; /* a child of vfork has our memory and handlers of its own */
 
 /*
  * A call that the host's handler is meant to interrupt has to fail with EINTR, and its handler runs
@@ -106,7 +105,6 @@ int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *))
 	if (__sigaction == NULL)
 		return -ENOSYS;
 	our_handler = handler;
-	owner = getpid();
 	if (signo == 0) {
 		signo = is_used_by_host(SIGURG) ? free_number() : SIGURG;
 		if (signo == 0)
@@ -120,7 +118,7 @@ int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *))
 
 bool sp_signals_may_move(void)
 {
-	return atomic_load_explicit(&may_move, memory_order_relaxed) && getpid() == owner;
+	return atomic_load_explicit(&may_move, memory_order_relaxed) && sp_process_is_ours();
 }
 
 bool sp_signals_move(void)
@@ -135,11 +133,6 @@ bool sp_signals_move(void)
 	moved = signo != 0 && install(signo) == 0;
 	errno = saved;
 	return moved;
-}
-
-void sp_signals_forked(void)
-{
-	owner = getpid();
 }
 
 bool sp_signals_owned(void)

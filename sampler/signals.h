@@ -33,9 +33,6 @@ int sp_signals_former(void);
 /* Any context but SIG. Our handler is installed for that number. */
 bool sp_signals_is_ours(int signo);
 
-/* Forked child. */
-void sp_signals_forked(void);
-
 /* The kernel's handler for the signal in use is still ours. BG. */
 bool sp_signals_owned(void);
 

@@ -5,11 +5,11 @@
  */
 #include <errno.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "sampler/counters.h"
 #include "sampler/host_mask.h"
 #include "sampler/mask.h"
+#include "sampler/process.h"
 #include "sampler/thread_table.h"
 #include "sampler/timer.h"
 
@@ -25,7 +25,6 @@ void sp_thread_limit_init(void)
 		most = pending.rlim_cur / 2;
 	sp_thread_limit(most);
 	atomic_store_explicit(&TABLE->closed, false, memory_order_relaxed);
-	TABLE->pid = getpid();
 	errno = saved;
 }
 
@@ -146,16 +145,13 @@ void sp_thread_arm_if_unarmed(struct sp_thread *t, uint32_t tid)
 		sp_thread_arm(t, tid);
 }
 
-/* False in a child of vfork, in which these numbers would be those of no timer or of another one. */
-static bool has_timers(void)
-{
-	return getpid() == TABLE->pid;
-}
-
-/* Arms the calling thread again after a fork or a late start. */
+/*
+ * Arms the calling thread again after a fork or a late start. In a child of vfork the numbers of our
+ * timers would be those of no timer or of another one.
+ */
 void sp_thread_rearm(void)
 {
-	struct sp_thread *t = has_timers() ? sp_thread_self() : NULL;
+	struct sp_thread *t = sp_process_is_ours() ? sp_thread_self() : NULL;
 
 	if (t != NULL)
 		sp_thread_arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
@@ -163,7 +159,7 @@ void sp_thread_rearm(void)
 
 void sp_thread_rest(void)
 {
-	if (sp_thread_own != NULL && has_timers())
+	if (sp_thread_own != NULL && sp_process_is_ours())
 		sp_thread_disarm(sp_thread_own);
 }
 
@@ -171,7 +167,7 @@ void sp_thread_rest_differing(void)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
 
-	if (!has_timers())
+	if (!sp_process_is_ours())
 		return;
 	for (uint32_t i = 0; i < n; i++) {
 		struct sp_thread *t = sp_thread_at(i);

@@ -16,7 +16,6 @@ struct sp_thread_table {
 	_Atomic uint32_t armed;
 	_Atomic uint32_t armed_max; /* headroom.h */
 	_Atomic bool closed;        /* arm no more */
-	pid_t pid;                  /* whose timers these are; a child of vfork has our memory */
 };
 
 extern struct sp_thread_table sp_thread_table;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "sampler/label.h"
+#include "sampler/process.h"
 #include "sampler/scope.h"
 #include "sampler/span.h"
 #include "sampler/span_stack.h"
@@ -86,6 +87,7 @@ static inline void run(void *(*fn)(void *))
 
 static inline void set_up(void)
 {
+	sp_process_adopt();
 	cr_assert_eq(sp_label_init(1000), 0);
 	cr_assert_eq(sp_thread_init(), 0);
 	cr_assert_eq(sp_span_table_init(), 0);

@@ -20,6 +20,7 @@
 
 #include "sampler/counters.h"
 #include "sampler/mask.h"
+#include "sampler/process.h"
 #include "sampler/sampler.h"
 #include "sampler/signals.h"
 #include "sampler/snapshot.h"
@@ -590,6 +591,26 @@ Test(sampler, prepared_again_keeps_the_cookie_of_the_armed_timers)
 Test(sampler, forked_before_it_was_prepared_has_nothing)
 {
 	cr_assert_not(sp_sampler_forked());
+}
+
+Test(sampler, is_of_the_process_that_prepared_it_and_of_children_that_begin_anew)
+{
+	int status;
+	pid_t child;
+
+	cr_assert_not(sp_process_is_ours());
+	prepare();
+	cr_assert(sp_process_is_ours());
+
+	child = fork();
+	if (child == 0) {
+		bool before = sp_process_is_ours();
+
+		_exit(!before && !sp_sampler_forked() && sp_process_is_ours() ? 0 : 1);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert_eq(status, 0);
+	cr_assert(sp_process_is_ours());
 }
 
 static bool child_is_clean(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about leaving SIGURG to a host that uses it itself, with the kernel's real signals. */
+#include "sampler/process.h"
 #include "sampler/signal_move.h"
 
 #include <criterion/criterion.h>
@@ -61,6 +62,7 @@ static sigset_t full_set(void)
 
 static void begin(int signo)
 {
+	sp_process_adopt();
 	cr_assert_eq(sp_signals_install(signo, ours), 0);
 	sp_timer_set(sp_signals_number(), 10 * SP_NS_PER_MS, 0x80000001U);
 }
