@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "preload/elf_symbols.h"
 #include "preload/elf_walk.h"
 #include "sampler/compiler.h"
 
@@ -42,15 +43,6 @@ static void put(uint8_t *set, unsigned i)
 	set[i / CHAR_BIT] |= (uint8_t)(1U << (i % CHAR_BIT));
 }
 
-static const ElfW(Dyn) * dynamic_of(const struct dl_phdr_info *info)
-{
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			return (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-	}
-	return NULL;
-}
-
 static const char *strings_of(const struct dl_phdr_info *info, const ElfW(Dyn) * d)
 {
 	for (; d != NULL && d->d_tag != DT_NULL; d++) {
@@ -65,7 +57,7 @@ static const char *strings_of(const struct dl_phdr_info *info, const ElfW(Dyn) *
 /* By SONAME, by the path it was loaded from, or by the last part of that. */
 static bool is_named(const struct dl_phdr_info *info, const char *name)
 {
-	const ElfW(Dyn) *d = dynamic_of(info);
+	const ElfW(Dyn) *d = sp_elf_dynamic(info);
 	const char *strings = strings_of(info, d);
 	const char *path = info->dlpi_name != NULL ? info->dlpi_name : "";
 	const char *slash = strrchr(path, '/');
@@ -115,7 +107,7 @@ static int visit_edge(struct dl_phdr_info *info, size_t size SP_UNUSED, void *ar
 
 static void follow(struct search *s, const struct dl_phdr_info *info)
 {
-	const ElfW(Dyn) *d = dynamic_of(info);
+	const ElfW(Dyn) *d = sp_elf_dynamic(info);
 	const char *strings = strings_of(info, d);
 
 	for (; strings != NULL && d->d_tag != DT_NULL && !s->found; d++) {
