@@ -101,7 +101,7 @@ SAMPLER_SRCS := $(wildcard sampler/*.c)
 PRELOAD_SRCS := $(wildcard preload/*.c)
 EXPORT_SRCS := $(wildcard export/*.c)
 # These run on our own background thread only.
-BACKGROUND_SRCS := preload/background.c preload/exporter_path.c sampler/tasks.c sampler/threads.c
+BACKGROUND_SRCS := preload/exporter.c sampler/tasks.c
 REPORT_SRCS := $(wildcard export/report/*.c)
 RUNNER_SRCS := $(wildcard scripts/run/*.c)
 PROBE_SRCS := $(wildcard scripts/probe/*.c)

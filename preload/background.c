@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The background thread and its side of export/export.h. BG context, except start (APP), flush
- * (APP, waits on a futex with a bound) and forked (INIT).
+ * The background thread: its life, its waits, and the flushes that others ask of it. BG context, except
+ * start (APP), flush (APP, waits on a futex with a bound) and forked (INIT).
  */
 #include "preload/background.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -18,33 +17,26 @@
 #include <unistd.h>
 
 #include "export/export.h"
+#include "preload/core_ops.h"
 #include "preload/descriptors.h"
 #include "preload/end_gate.h"
-#include "preload/exporter_path.h"
+#include "preload/exporter.h"
 #include "preload/fork_gate.h"
 #include "preload/guard.h"
 #include "preload/leave_gate.h"
 #include "preload/life.h"
 #include "preload/loader_lock.h"
 #include "preload/resolve.h"
-#include "preload/sdk.h"
 #include "preload/upkeep.h"
-#include "sampler/counters.h"
-#include "sampler/handler.h"
-#include "sampler/label.h"
 #include "sampler/monotonic.h"
 #include "sampler/residual.h"
-#include "sampler/signals.h"
-#include "sampler/span_table.h"
 #include "sampler/thread.h"
 
 /* A program that enters by a _start of its own never tells that start-up is over. */
 #define LOAD_WAIT_NS (5 * SP_NS_PER_S)
 
-typedef int (*export_entry_t)(const struct sp_core_ops *ops, void (*ready)(void));
-
 static const struct sp_config *config;
-static export_entry_t export_entry; /* stays mapped; a forked child uses it again */
+static sp_exporter_entry export_entry; /* stays mapped; a forked child uses it again */
 static bool early_exit_registered;
 static unsigned exits_registered;
 #define EXITS_MAX 2U
@@ -68,45 +60,6 @@ static void futex_wake(_Atomic uint32_t *word)
 	(void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-struct receiver {
-	void (*put)(const struct sp_sample *s, void *arg);
-	void *arg;
-	unsigned samples;
-};
-
-/* What is told of objects was not counted when it was put, and is not when it is drained. */
-static void count_and_put(const struct sp_sample *s, void *arg)
-{
-	struct receiver *r = arg;
-
-	r->samples += (s->flags & SP_SAMPLE_OBJECT) == 0;
-	r->put(s, r->arg);
-}
-
-static unsigned ops_drain(void (*put)(const struct sp_sample *s, void *arg), void *arg,
-			  unsigned max)
-{
-	struct receiver r = {.put = put, .arg = arg};
-	unsigned n = sp_ring_drain(&sp_handler_setup.ring, count_and_put, &r, max);
-
-	sp_count_add(SP_COUNT_SAMPLES_DRAINED, r.samples);
-	return n;
-}
-
-static unsigned ops_drain_snapshots(void (*put)(const struct sp_snapshot *s, void *arg), void *arg,
-				    unsigned max)
-{
-	unsigned n = sp_snapshot_drain(&sp_handler_setup.snapshots, put, arg, max);
-
-	sp_count_add(SP_COUNT_SAMPLES_DRAINED, n);
-	return n;
-}
-
-static void ops_log(enum sp_log_level level, const char *message)
-{
-	sp_log(level, "%s", message);
-}
-
 static int ops_flush_pending(void)
 {
 	return atomic_load_explicit(&flush_asked, memory_order_acquire) !=
@@ -128,32 +81,6 @@ static void ops_flushed(void)
 	atomic_store_explicit(&flush_done, atomic_load_explicit(&flush_asked, memory_order_acquire),
 			      memory_order_release);
 	futex_wake(&flush_done);
-}
-
-static void ops_facts(struct sp_core_facts *out)
-{
-	uint32_t by[SP_UNARMED_N];
-
-	sp_thread_unarmed(by);
-	*out = (struct sp_core_facts){
-		.sampling = sp_life_active(),
-		.signal_number = sp_signals_number(),
-		.threads_armed = sp_thread_armed(),
-		.threads_unarmed = sp_upkeep_unarmed(),
-		.threads_blocking = by[SP_UNARMED_BLOCKED],
-		.threads_limit = by[SP_UNARMED_LIMIT],
-		.threads_refused = by[SP_UNARMED_REFUSED],
-		.spans_open = sp_span_table_count(),
-	};
-	for (unsigned sdk = 0; sdk < SP_SDK_N && out->sdks < SP_CORE_SDKS_MAX; sdk++) {
-		uint64_t spans = sp_count_spans_of(sdk);
-
-		if (spans == 0 || sp_sdk_texts[sdk].name == NULL)
-			continue;
-		out->sdk[out->sdks].name = sp_sdk_texts[sdk].name;
-		out->sdk[out->sdks].method = sp_sdk_texts[sdk].method;
-		out->sdk[out->sdks++].spans_started = spans;
-	}
 }
 
 static unsigned ops_wait(uint32_t timeout_ms)
@@ -210,32 +137,6 @@ static void exporter_ready(void)
 		exits_registered++;
 }
 
-static export_entry_t load_exporter(void)
-{
-	char path[SP_EXPORTER_PATH_MAX];
-	__typeof__(&dlopen) open_object = SP_NEXT(dlopen);
-	__typeof__(&dlsym) find = SP_NEXT(dlsym);
-	__typeof__(&dlerror) why = SP_NEXT(dlerror);
-	void *object;
-
-	if (open_object == NULL || find == NULL || why == NULL) {
-		sp_log(SP_LOG_WARN, "this program has no dlopen: not profiling this process");
-		return NULL;
-	}
-	if (!sp_exporter_path(path)) {
-		sp_log(SP_LOG_WARN, "cannot tell where libspanprof.so was loaded from: "
-				    "not profiling this process");
-		return NULL;
-	}
-	object = open_object(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	if (object == NULL) {
-		sp_log(SP_LOG_WARN, "cannot load the exporter: %s: not profiling this process",
-		       why());
-		return NULL;
-	}
-	return (export_entry_t)find(object, SP_EXPORT_ENTRY);
-}
-
 static void wait_for_main(void)
 {
 	uint64_t end = sp_monotonic_ns() + LOAD_WAIT_NS;
@@ -251,27 +152,14 @@ static void run_exporter(void)
 	/* Outlives the thread: the exporter goes on with it after a leave. */
 	static struct sp_core_ops ops;
 
-	ops = (struct sp_core_ops){
-		.abi = SP_EXPORT_ABI,
-		.config = config,
-		.pid = (uint32_t)getpid(),
-		.version = SP_VERSION,
-		.kept = &exporter_kept,
-		.drain = ops_drain,
-		.drain_snapshots = ops_drain_snapshots,
-		.sight_again = sp_sighting_again,
-		.label_text = sp_label_text,
-		.counter_read = sp_count_read,
-		.counter_add = sp_count_add,
-		.facts = ops_facts,
-		.log = ops_log,
-		.wait = ops_wait,
-		.flush_left_ms = ops_flush_left_ms,
-		.flush_pending = ops_flush_pending,
-		.flushed = ops_flushed,
-	};
+	sp_core_ops_init(&ops, config);
+	ops.kept = &exporter_kept;
+	ops.wait = ops_wait;
+	ops.flush_left_ms = ops_flush_left_ms;
+	ops.flush_pending = ops_flush_pending;
+	ops.flushed = ops_flushed;
 	if (export_entry == NULL)
-		export_entry = load_exporter();
+		export_entry = sp_exporter_load();
 	if (export_entry == NULL || export_entry(&ops, exporter_ready) != 0)
 		sp_life_fail();
 }

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/exporter_path.h"
+#include "preload/exporter.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding our own folder. BG context: reads /proc/self/maps at most once per process. */
-#include "preload/exporter_path.h"
+/*
+ * Loading the exporter out of our own folder. BG context: reads /proc/self/maps at most once per process.
+ */
+#include "preload/exporter.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,6 +12,8 @@
 #include <unistd.h>
 
 #include "preload/elf_walk.h"
+#include "preload/resolve.h"
+#include "sampler/log.h"
 
 #define EXPORTER "libspanprof-export.so"
 
@@ -78,4 +83,30 @@ static bool from_maps(char out[SP_EXPORTER_PATH_MAX])
 bool sp_exporter_path(char out[SP_EXPORTER_PATH_MAX])
 {
 	return beside(sp_elf_own_path(), out) || from_maps(out);
+}
+
+sp_exporter_entry sp_exporter_load(void)
+{
+	char path[SP_EXPORTER_PATH_MAX];
+	__typeof__(&dlopen) open_object = SP_NEXT(dlopen);
+	__typeof__(&dlsym) find = SP_NEXT(dlsym);
+	__typeof__(&dlerror) why = SP_NEXT(dlerror);
+	void *object;
+
+	if (open_object == NULL || find == NULL || why == NULL) {
+		sp_log(SP_LOG_WARN, "this program has no dlopen: not profiling this process");
+		return NULL;
+	}
+	if (!sp_exporter_path(path)) {
+		sp_log(SP_LOG_WARN, "cannot tell where libspanprof.so was loaded from: "
+				    "not profiling this process");
+		return NULL;
+	}
+	object = open_object(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (object == NULL) {
+		sp_log(SP_LOG_WARN, "cannot load the exporter: %s: not profiling this process",
+		       why());
+		return NULL;
+	}
+	return (sp_exporter_entry)find(object, SP_EXPORT_ENTRY);
 }
