@@ -12,7 +12,7 @@ void sp_descriptors_detach(void);
 
 /*
  * Now and then: once the host's stderr is another file, ours is let go, so that nobody waits for its
- * end in vain, and messages of the background thread end with it.
+ * end in vain, and messages of the background thread end with it. No file of ours gets its number.
  */
 void sp_descriptors_check_stderr(void);
 
