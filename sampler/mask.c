@@ -21,15 +21,16 @@ static uint64_t own_mask(void)
 	return mask;
 }
 
-/* The hexadecimal number after "SigBlk:" (fs/proc/array.c, task_sig). */
-static uint64_t parse_blocked(const char *status)
+#define BLOCKED "\nSigBlk:" /* fs/proc/array.c, task_sig */
+#define BLOCKED_LINE 64U    /* that, 16 digits and what is between and behind */
+
+/* The hexadecimal number at the end of the line. */
+static uint64_t parse_blocked(const char *line)
 {
-	const char *at = strstr(status, "SigBlk:");
+	const char *at = line + strlen(BLOCKED);
 	uint64_t mask = 0;
 
-	if (at == NULL)
-		return ~UINT64_C(0);
-	for (at += strlen("SigBlk:"); *at == '\t' || *at == ' '; at++)
+	for (; *at == '\t' || *at == ' '; at++)
 		;
 	for (;; at++) {
 		if (*at >= '0' && *at <= '9')
@@ -41,20 +42,45 @@ static uint64_t parse_blocked(const char *status)
 	}
 }
 
-/* Reads a file of thread tid below /proc; an empty text if that fails. */
-static void read_task_file(uint32_t tid, const char *name, char *text, size_t cap)
+/* A file of thread tid below /proc. */
+static int open_task_file(uint32_t tid, const char *name)
 {
 	char path[48];
-	ssize_t got = -1;
-	int fd;
 
 	(void)sp_fmt_snprintf(path, sizeof(path), "/proc/self/task/%u/%s", tid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		got = read(fd, text, cap - 1);
-		(void)close(fd);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/*
+ * The mask in a thread's status, all ones if it is not to be had. Through a window: the list of groups
+ * comes before it and may be long.
+ */
+static uint64_t read_blocked(uint32_t tid)
+{
+	int fd = open_task_file(tid, "status");
+	uint64_t mask = ~UINT64_C(0);
+	char text[1024];
+	size_t have = 0;
+	ssize_t got;
+
+	while (fd >= 0 && (got = read(fd, text + have, sizeof(text) - 1 - have)) > 0) {
+		const char *line;
+
+		have += (size_t)got;
+		text[have] = '\0';
+		line = strstr(text, BLOCKED);
+		if (line != NULL && strchr(line + 1, '\n') != NULL) {
+			mask = parse_blocked(line);
+			break;
+		}
+		if (have > BLOCKED_LINE) {
+			memmove(text, text + have - BLOCKED_LINE, BLOCKED_LINE);
+			have = BLOCKED_LINE;
+		}
 	}
-	text[got > 0 ? got : 0] = '\0';
+	if (fd >= 0)
+		(void)close(fd);
+	return mask;
 }
 
 /* System calls that replace the caller's mask while they wait, and where the new one is given. */
@@ -83,10 +109,16 @@ static bool word_is_set(const char *line, int n)
 /* What the kernel shows as the thread's mask is that of the call it waits in. */
 static bool waits_with_other_mask(uint32_t tid)
 {
+	int fd = open_task_file(tid, "syscall");
+	ssize_t got = -1;
 	char line[256];
 	long number = 0;
 
-	read_task_file(tid, "syscall", line, sizeof(line));
+	if (fd >= 0) {
+		got = read(fd, line, sizeof(line) - 1);
+		(void)close(fd);
+	}
+	line[got > 0 ? got : 0] = '\0';
 	if (line[0] < '0' || line[0] > '9')
 		return false;
 	for (const char *c = line; *c >= '0' && *c <= '9'; c++)
@@ -101,15 +133,13 @@ static bool waits_with_other_mask(uint32_t tid)
 
 static uint64_t mask_of(uint32_t tid)
 {
-	char status[2048];
+	uint64_t mask;
 
 	/* before and after: it may have been on its way into or out of such a call */
 	if (waits_with_other_mask(tid))
 		return ~UINT64_C(0);
-	read_task_file(tid, "status", status, sizeof(status));
-	if (waits_with_other_mask(tid))
-		return ~UINT64_C(0);
-	return parse_blocked(status);
+	mask = read_blocked(tid);
+	return waits_with_other_mask(tid) ? ~UINT64_C(0) : mask;
 }
 
 bool sp_mask_blocks(uint32_t tid)

@@ -9,7 +9,9 @@
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <grp.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -755,6 +757,45 @@ static void *wait_for_our_signal(void *arg)
 	atomic_store(&idle_tid, (uint32_t)syscall(SYS_gettid));
 	(void)sigwait(&set, &signo);
 	return arg;
+}
+
+/* The first has that many digits. */
+static bool be_in_groups(size_t n, unsigned digits)
+{
+	static gid_t groups[2000];
+	gid_t first = 1;
+
+	while (digits-- > 1)
+		first *= 10;
+	groups[0] = first;
+	for (unsigned i = 1; i < n; i++)
+		groups[i] = 1000000 + i;
+	return setgroups(n, groups) == 0;
+}
+
+/* In the file that tells of a thread's mask the groups come first, at up to 11 bytes each. */
+Test(sampler, arms_threads_of_users_in_many_groups)
+{
+	pthread_t thread;
+	unsigned blocking = 0;
+
+	if (emulated() || !be_in_groups(2000, 1))
+		cr_skip_test("needs the kernel's /proc, and root");
+	prepare();
+	cr_assert_eq(pthread_create(&thread, NULL, work, NULL), 0);
+	while (atomic_load(&idle_tid) == 0)
+		continue;
+
+	cr_expect_not(sp_mask_blocks(atomic_load(&idle_tid)));
+	/* wherever the line lies in what is read at once */
+	for (size_t n = 1; n < 200; n++)
+		for (unsigned digits = 1; digits <= 8; digits++)
+			blocking +=
+				!be_in_groups(n, digits) || sp_mask_blocks(atomic_load(&idle_tid));
+	cr_expect_eq(blocking, 0);
+
+	atomic_store(&stop, true);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
 }
 
 /* While it waits, the kernel shows the mask without the signals waited for. */
