@@ -28,6 +28,7 @@
 #include "preload/loader_lock.h"
 #include "preload/resolve.h"
 #include "preload/upkeep.h"
+#include "sampler/log.h"
 #include "sampler/monotonic.h"
 #include "sampler/residual.h"
 #include "sampler/thread.h"
@@ -147,10 +148,25 @@ static void wait_for_main(void)
 		futex_wait(&may_load, 0, end - now);
 }
 
+static const char *reason(int err)
+{
+	switch (err) {
+	case -ENOTSUP:
+		return "it is of another version than libspanprof.so";
+	case -ENOMEM:
+		return "out of memory";
+	case -EINVAL:
+		return "no usable server address";
+	default:
+		return "libcurl cannot be used";
+	}
+}
+
 static void run_exporter(void)
 {
 	/* Outlives the thread: the exporter goes on with it after a leave. */
 	static struct sp_core_ops ops;
+	int err = -ENOENT;
 
 	sp_core_ops_init(&ops, config);
 	ops.kept = &exporter_kept;
@@ -160,7 +176,12 @@ static void run_exporter(void)
 	ops.flushed = ops_flushed;
 	if (export_entry == NULL)
 		export_entry = sp_exporter_load();
-	if (export_entry == NULL || export_entry(&ops, exporter_ready) != 0)
+	if (export_entry != NULL)
+		err = export_entry(&ops, exporter_ready);
+	if (export_entry != NULL && err != 0)
+		sp_log(SP_LOG_WARN, "cannot start the exporter (%s): not profiling this process",
+		       reason(err));
+	if (err != 0)
 		sp_life_fail();
 }
 

@@ -92,6 +92,7 @@ sp_exporter_entry sp_exporter_load(void)
 	__typeof__(&dlsym) find = SP_NEXT(dlsym);
 	__typeof__(&dlerror) why = SP_NEXT(dlerror);
 	void *object;
+	void *entry;
 
 	if (open_object == NULL || find == NULL || why == NULL) {
 		sp_log(SP_LOG_WARN, "this program has no dlopen: not profiling this process");
@@ -108,5 +109,11 @@ sp_exporter_entry sp_exporter_load(void)
 		       why());
 		return NULL;
 	}
-	return (sp_exporter_entry)find(object, SP_EXPORT_ENTRY);
+	entry = find(object, SP_EXPORT_ENTRY);
+	if (entry == NULL)
+		sp_log(SP_LOG_WARN,
+		       "cannot load the exporter: no " SP_EXPORT_ENTRY
+		       " in %s: not profiling this process",
+		       path);
+	return (sp_exporter_entry)entry;
 }
