@@ -316,6 +316,7 @@ void sp_background_forked(void)
 	exporter_kept = NULL;
 	sp_leave_gate_forked();
 	sp_end_gate_forked();
+	sp_upkeep_forked();
 }
 
 void sp_background_flush(uint32_t timeout_ms)

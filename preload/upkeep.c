@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking after the process. Context: BG; main_ended() APP. Caller: background.c. */
+/* Looking after the process. Context: BG; main_ended() APP, forked() INIT. Caller: background.c. */
 #include "preload/upkeep.h"
 
 #include <stdatomic.h>
@@ -96,4 +96,12 @@ uint32_t sp_upkeep_unarmed(void)
 void sp_upkeep_main_ended(void)
 {
 	atomic_store_explicit(&main_ended, true, memory_order_relaxed);
+}
+
+void sp_upkeep_forked(void)
+{
+	next_ns = 0;
+	unarmed = 0;
+	/* whichever thread forked is the child's initial one, and has not ended */
+	atomic_store_explicit(&main_ended, false, memory_order_relaxed);
 }

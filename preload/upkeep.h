@@ -26,4 +26,7 @@ uint32_t sp_upkeep_unarmed(void);
 /* APP. The initial thread ends before the others: look for the end of the last one often. */
 void sp_upkeep_main_ended(void);
 
+/* Forked child. */
+void sp_upkeep_forked(void);
+
 #endif
