@@ -114,10 +114,13 @@ static bool read_importer(const struct dl_phdr_info *info, uintptr_t page_size, 
 static bool is_writable(uintptr_t page)
 {
 	static uint32_t nobody;
+	int saved = errno;
+	bool ok = syscall(SYS_futex, &nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, page,
+			  FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0 ||
+		  errno != EFAULT;
 
-	return syscall(SYS_futex, &nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, page,
-		       FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0 ||
-	       errno != EFAULT;
+	errno = saved;
+	return ok;
 }
 
 static bool is_finished(const struct importer *m)

@@ -120,6 +120,8 @@ int main(int argc, char **argv)
 	void *by_name;
 	void *by_origin;
 
+	/* C says that it is 0 at the start */
+	printf("errno at first: %d\n", errno);
 	if (argc > 1 && strcmp(argv[1], "deepbind") == 0)
 		mode = RTLD_LAZY | RTLD_LOCAL | RTLD_DEEPBIND;
 	/* only this program's RUNPATH leads there */
