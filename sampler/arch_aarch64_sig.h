@@ -15,6 +15,7 @@
 #define SP_ARCH_REG_FP 29U
 #define SP_ARCH_REG_SP 31U
 #define SP_ARCH_REG_PC 32U
+#define SP_ARCH_REG_RETURN 30U
 #define SP_ARCH_RED_ZONE 0U /* AAPCS64 has none; what is below sp may be overwritten */
 #define SP_ARCH_ADDRESS_END (UINT64_C(1) << 52)
 #define SP_ARCH_SIGRETURN_BYTES 8U

@@ -9,14 +9,14 @@
 
 int sp_row_cache_init(void)
 {
-	struct sp_row_slot *slots;
+	struct sp_row_set *sets;
 
-	if (atomic_load_explicit(&sp_row_slots, memory_order_relaxed) != NULL)
+	if (atomic_load_explicit(&sp_row_sets, memory_order_relaxed) != NULL)
 		return 0;
-	slots = sp_arena_map(SP_ROW_CACHE_SLOTS * sizeof(*slots));
-	if (slots == NULL)
+	sets = sp_arena_map(SP_ROW_CACHE_SETS * sizeof(*sets));
+	if (sets == NULL)
 		return -ENOMEM;
-	/* pairs with the acquire in sp_row_ways() */
-	atomic_store_explicit(&sp_row_slots, slots, memory_order_release);
+	/* pairs with the acquire in sp_row_cache() */
+	atomic_store_explicit(&sp_row_sets, sets, memory_order_release);
 	return 0;
 }

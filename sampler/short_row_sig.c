@@ -6,34 +6,65 @@
  */
 #include "sampler/short_row_sig.h"
 
+#include <errno.h>
+#include <stddef.h>
+
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
-static bool place_of(int32_t value, struct sp_short_row *out, int16_t *place)
-{
-	*place = (int16_t)(value / SP_SHORT_ROW_WORD);
-	if (*place >= 0 || *place * SP_SHORT_ROW_WORD != value)
-		return false;
-	if (*place < out->lowest)
-		out->lowest = *place;
-	return true;
-}
+#define WORD ((int32_t)sizeof(uintptr_t))
+#define BYTES_MAX (0xffff * WORD)
+#define PLACES_PER_WORD 8U
+/* Registers, by their bits, that hold a frame's own return address or pc: no CFA counts from them. */
+#define CODE_REGS (UINT64_C(1) << SP_ARCH_REG_RETURN | UINT64_C(1) << SP_ARCH_REG_PC)
 
 /* sp is the CFA by definition; rows with a rule of its own for it are rare. */
-static bool make_rules(const struct sp_cfi_row *row, struct sp_short_row *out)
+static bool is_saved(const struct sp_cfi_row *row, unsigned reg)
+{
+	int32_t value = row->rules.value[reg];
+
+	return row->rules.how[reg] == SP_CFI_OFFSET && reg != SP_ARCH_REG_SP && value < 0 &&
+	       value >= -BYTES_MAX && value % WORD == 0;
+}
+
+/* How far below the CFA the lowest saved register is, in bytes; -1 if there is a rule of another kind. */
+static int32_t depth_of(const struct sp_cfi_row *row)
+{
+	int32_t depth = 0;
+
+	for (unsigned reg = 0; reg < SP_ARCH_REGS; reg++) {
+		if (row->rules.how[reg] == SP_CFI_SAME)
+			continue;
+		if (!is_saved(row, reg))
+			return -1;
+		if (-row->rules.value[reg] > depth)
+			depth = -row->rules.value[reg];
+	}
+	return depth;
+}
+
+static bool add_places(const struct sp_cfi_row *row, int32_t depth, struct sp_short_row *out)
 {
 	unsigned n = 0;
 
 	for (unsigned reg = 0; reg < SP_ARCH_REGS; reg++) {
-		int16_t *place = reg == row->return_reg ? &out->return_place : &out->place[n];
+		int32_t place = (row->rules.value[reg] + depth) / WORD;
 
 		if (row->rules.how[reg] == SP_CFI_SAME)
 			continue;
-		if (row->rules.how[reg] != SP_CFI_OFFSET || reg == SP_ARCH_REG_SP ||
-		    n == SP_SHORT_ROW_PLACES || !place_of(row->rules.value[reg], out, place))
+		if (place > (int32_t)SP_SHORT_ROW_PLACE_MAX)
 			return false;
-		if (reg == row->return_reg)
+		if (reg == row->return_reg) {
+			out->word[0] |= (uint64_t)place << 48;
 			continue;
-		out->head |= UINT64_C(1) << reg;
+		}
+		if (n == SP_SHORT_ROW_PLACES)
+			return false;
+		if (n < PLACES_PER_WORD)
+			out->word[1] |= (uint64_t)(place + 1) << 8 * n;
+		else
+			out->word[2] |= (uint64_t)(place + 1)
+					<< (SP_SHORT_ROW_MORE_SHIFT + 8 * (n - PLACES_PER_WORD));
+		out->word[2] |= UINT64_C(1) << reg;
 		n++;
 	}
 	return true;
@@ -42,54 +73,74 @@ static bool make_rules(const struct sp_cfi_row *row, struct sp_short_row *out)
 SP_SIGSAFE bool sp_short_row_make(const struct sp_cfi_row *row, struct sp_short_row *out)
 {
 	const struct sp_cfi_rules *rules = &row->rules;
+	bool linked = rules->how[row->return_reg] == SP_CFI_SAME;
+	int32_t bottom;
+	int32_t depth;
 
-	*out = (struct sp_short_row){.cfa_value = rules->cfa_value};
+	*out = (struct sp_short_row){.word = {0}};
 	if (row->signal_frame)
 		return false;
 	if (rules->how[row->return_reg] == SP_CFI_UNDEFINED) {
-		out->head = SP_SHORT_ROW_OUTERMOST;
+		out->word[0] = SP_SHORT_ROW_OUTERMOST;
 		return true;
 	}
-	/* Where the return address has a column of its own, the frame's pc is not its caller's. And no
-	 * caller is where its sp points, though a damaged CIE may say so. */
-	if (rules->cfa_how != SP_CFI_REGISTER || row->return_reg == SP_ARCH_REG_SP ||
-	    (rules->how[row->return_reg] == SP_CFI_SAME && row->return_reg == SP_ARCH_REG_PC))
+	/*
+	 * Where the return address has a column of its own, the frame's pc is not its caller's. And no
+	 * caller is where its sp points, though a damaged CIE may say so.
+	 */
+	if (rules->cfa_how != SP_CFI_REGISTER || rules->cfa_reg >= SP_ARCH_REGS ||
+	    (CODE_REGS >> rules->cfa_reg & 1) != 0 || row->return_reg != SP_ARCH_REG_RETURN ||
+	    (linked && SP_ARCH_REG_RETURN == SP_ARCH_REG_PC))
 		return false;
-	out->head = (uint64_t)rules->cfa_reg << SP_SHORT_ROW_CFA_SHIFT |
-		    (uint64_t)row->return_reg << SP_SHORT_ROW_RETURN_SHIFT;
-	return make_rules(row, out);
+	depth = depth_of(row);
+	if (depth < 0 || __builtin_sub_overflow(rules->cfa_value, depth, &bottom))
+		return false;
+	out->word[0] = (uint32_t)bottom | (uint64_t)(depth / WORD) << 32 |
+		       (uint64_t)rules->cfa_reg << 56 | (linked ? SP_SHORT_ROW_LINKED : 0);
+	return add_places(row, depth, out);
 }
 
-static bool read_place(struct sp_stack_view *stack, uintptr_t cfa, int16_t place, uintptr_t *value)
+static void restore(uint64_t *saved, uint64_t places, uintptr_t bottom, struct sp_regs *regs,
+		    struct sp_stack_view *stack)
 {
-	return sp_stack_read(stack, cfa + (uintptr_t)(place * SP_SHORT_ROW_WORD), sizeof(*value),
-			     value);
-}
-
-SP_SIGSAFE int sp_short_row_apply_slowly(const struct sp_short_row *row, uintptr_t cfa,
-					 struct sp_regs *regs, struct sp_stack_view *stack)
-{
-	unsigned return_reg = row->head >> SP_SHORT_ROW_RETURN_SHIFT & 0xff;
-	const int16_t *place = row->place;
-	uintptr_t pc = 0;
-
-	if (row->return_place != 0 && !read_place(stack, cfa, row->return_place, &pc))
-		return -EFAULT;
-	if (row->return_place == 0 && !sp_regs_known(regs, return_reg))
-		return -EFAULT;
-	if (row->return_place == 0)
-		pc = regs->r[return_reg];
-	for (uint64_t saved = row->head & SP_SHORT_ROW_SAVED; saved != 0; saved &= saved - 1) {
-		unsigned reg = (unsigned)__builtin_ctzll(saved);
+	for (; places != 0; places >>= 8, *saved &= *saved - 1) {
+		unsigned reg = (unsigned)__builtin_ctzll(*saved);
 		uintptr_t value;
 
-		if (read_place(stack, cfa, *place++, &value))
+		if (sp_stack_read(stack, sp_short_row_place(places, bottom), sizeof(value), &value))
 			sp_regs_set(regs, reg, value);
 		else
 			regs->known &= ~(UINT64_C(1) << reg);
 	}
-	sp_regs_set(regs, return_reg, pc);
-	sp_regs_set(regs, SP_ARCH_REG_SP, cfa);
-	sp_regs_set_pc(regs, sp_arch_strip(pc));
-	return regs->pc == 0 ? 0 : 1;
+}
+
+SP_SIGSAFE int sp_short_row_apply(const struct sp_short_row *row, struct sp_regs *regs,
+				  struct sp_stack_view *stack)
+{
+	uint64_t first = row->word[0];
+	unsigned base = sp_short_row_base(first);
+	uint64_t saved = row->word[2] & SP_SHORT_ROW_SAVED;
+	uintptr_t bottom;
+	uintptr_t pc;
+
+	if ((first & SP_SHORT_ROW_OUTERMOST) != 0)
+		return 0;
+	if (!sp_regs_known(regs, base))
+		return -EINVAL;
+	bottom = sp_short_row_bottom(first, regs->r[base]);
+	if ((first & SP_SHORT_ROW_LINKED) == 0) {
+		if (!sp_stack_read(stack, sp_short_row_return(first, bottom), sizeof(pc), &pc))
+			return -EFAULT;
+	} else {
+		if (!sp_regs_known(regs, SP_ARCH_REG_RETURN))
+			return -EFAULT;
+		pc = regs->r[SP_ARCH_REG_RETURN];
+	}
+	restore(&saved, row->word[1], bottom, regs, stack);
+	restore(&saved, row->word[2] >> SP_SHORT_ROW_MORE_SHIFT, bottom, regs, stack);
+	pc = sp_arch_strip(pc);
+	sp_regs_set(regs, SP_ARCH_REG_RETURN, pc);
+	sp_regs_set(regs, SP_ARCH_REG_SP, bottom + sp_short_row_bytes(first));
+	sp_regs_set_pc(regs, pc);
+	return pc == 0 ? 0 : 1;
 }

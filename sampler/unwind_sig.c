@@ -3,50 +3,25 @@
  * The walk: pc -> object -> call frame information -> caller, until the outermost frame. Called by
  * the sampling handler; sp_unwind_init by activation.
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
- *
- * Object data is read where it is mapped. If another thread unmaps an object (dlclose) while one
- * of its return addresses is still on this stack, the host is already broken; we read nothing of
- * an object that _dl_find_object no longer reports.
  */
 #include "sampler/unwind_sig.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/auxv.h>
 
 #include "sampler/arch_sig.h"
 #include "sampler/cfi_sig.h"
 #include "sampler/counters.h"
 #include "sampler/crt_code_sig.h"
 #include "sampler/ehframe_sig.h"
-#include "sampler/object_id_sig.h"
 #include "sampler/row_cache.h"
 #include "sampler/sample.h"
 #include "sampler/short_row_sig.h"
-#include "sampler/sighting.h"
 #include "sampler/stack_bounds_sig.h"
+#include "sampler/stride_sig.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
-
-/*
- * struct dl_find_object of <dlfcn.h>, glibc 2.35 and later (checked: 2.36, x86-64; aarch64 has the
- * same layout, DLFO_STRUCT_HAS_EH_DBASE and _COUNT being 0 on both). Our own copy, because the
- * header of an older C library that we are built against lacks it.
- */
-struct find_object_result {
-	unsigned long long flags;
-	void *map_start;
-	void *map_end;
-	void *link_map;
-	void *eh_frame; /* the PT_GNU_EH_FRAME segment, that is .eh_frame_hdr; NULL if none */
-	unsigned long long reserved[7];
-};
-
-typedef int find_object_fn(void *address, struct find_object_result *result);
-
-/* Set once, before the first timer exists. Looked up so that we load into older C libraries too. */
-static find_object_fn *find_object;
 
 /* The first page is never code, so it marks pointers that are none. */
 #define CODE_START 4096U
@@ -59,129 +34,14 @@ enum step {
 	STEP_FAILED,
 };
 
-/* An object that this walk has met, asked for once: neither its frames nor it can go meanwhile. */
-struct met {
-	uintptr_t start; /* [start, end): the addresses that belong to it */
-	uintptr_t end;
-	struct sp_object object;
-	uint64_t identity; /* object_id_sig.h */
-};
-
-/* Stacks of more objects than that ask _dl_find_object more than once. */
-#define MET_MAX 4U
-
-struct walk {
-	struct sp_regs regs;
-	struct sp_stack_view stack;
-	uint16_t *flags;  /* SP_SAMPLE_ bits, as the caller gets them */
-	bool interrupted; /* regs.pc is the next instruction to run, not a return address */
-	bool unreadable;  /* there is call frame information, but not in a form that we read */
-	unsigned met_n;   /* objects met so far, and forgotten ones */
-	struct met met[MET_MAX];
-	const struct met *last; /* of them, or NULL */
-};
-
-/* The loader's name for the program itself, which it never unloads. */
-static const void *program_map;
-
-/* Not inlined, so that the gate for calls through pointers can name it. */
-__attribute__((noinline)) static bool loader_find(uintptr_t address,
-						  struct find_object_result *found)
-{
-	/* The one call through a pointer in a signal handler: glibc documents it as safe there. */
-	return find_object != NULL && find_object((void *)address, found) == 0;
-}
-
-static void note_program(void)
-{
-	struct find_object_result found;
-
-	if (loader_find(getauxval(AT_ENTRY), &found))
-		program_map = found.link_map;
-}
-
 int sp_unwind_init(void *(*lookup)(const char *name))
 {
-	void *symbol = lookup("_dl_find_object");
-
 	sp_stack_init();
-	if (symbol == NULL)
-		return -ENOSYS;
-	find_object = (find_object_fn *)symbol;
-	note_program();
-	return 0;
-}
-
-static bool contains(const struct sp_object *object, uintptr_t address)
-{
-	return object->start <= address && address < object->end;
-}
-
-/*
- * The call frame information for pc and the mapping that holds it. For a program whose segments
- * do not follow each other without gaps (node), _dl_find_object answers with the one segment that
- * holds the address it was asked for, so the data's own segment takes a second question.
- */
-static bool meet(struct walk *w, uintptr_t pc, struct met *met)
-{
-	struct find_object_result found;
-	struct sp_object *object = &met->object;
-	const void *map;
-
-	if (!loader_find(pc, &found) || found.eh_frame == NULL)
-		return false;
-	map = found.link_map;
-	met->start = (uintptr_t)found.map_start;
-	met->end = (uintptr_t)found.map_end;
-	object->eh_frame_hdr = (uintptr_t)found.eh_frame;
-	object->start = met->start;
-	object->end = met->end;
-	if (!contains(object, object->eh_frame_hdr)) {
-		if (!loader_find(object->eh_frame_hdr, &found))
-			return false;
-		object->start = (uintptr_t)found.map_start;
-		object->end = (uintptr_t)found.map_end;
-		if (!contains(object, object->eh_frame_hdr))
-			return false;
-	}
-	met->identity = sp_object_identity(object, map == program_map);
-	if (map != program_map && !sp_sighting_note(map, object, met->identity))
-		*w->flags |= SP_SAMPLE_UNTOLD;
-	return true;
-}
-
-/* The object that pc is in, or NULL. */
-__attribute__((noinline)) static const struct met *find_object_of(struct walk *w, uintptr_t pc)
-{
-	struct met *met;
-
-	for (unsigned i = 0; i < w->met_n && i < MET_MAX; i++) {
-		if (w->met[i].start <= pc && pc < w->met[i].end)
-			return &w->met[i];
-	}
-	met = &w->met[w->met_n % MET_MAX];
-	/* A slot that was filled but half must not be found. */
-	met->end = 0;
-	if (!meet(w, pc, met)) {
-		met->end = 0;
-		return NULL;
-	}
-	w->met_n++;
-	return met;
-}
-
-/* The same; nearly always it is the last frame's object. */
-static inline const struct met *object_of(struct walk *w, uintptr_t pc)
-{
-	const struct met *met = w->last;
-
-	if (met == NULL || pc < met->start || pc >= met->end)
-		met = w->last = find_object_of(w, pc);
-	return met;
+	return sp_met_init(lookup);
 }
 
 /* 0, -ENOENT if no call frame information covers pc, -EINVAL if it cannot be understood. */
-static int row_of(const struct met *met, uintptr_t pc, struct sp_cfi_row *row)
+static int row_of(const struct sp_met *met, uintptr_t pc, struct sp_cfi_row *row)
 {
 	struct sp_fde fde;
 	int rc;
@@ -193,7 +53,7 @@ static int row_of(const struct met *met, uintptr_t pc, struct sp_cfi_row *row)
 }
 
 /* Whether the code at pc is rt_sigreturn, wherever it is: vDSO, C library or a host's own. */
-static bool at_sigreturn(struct walk *w)
+static bool at_sigreturn(struct sp_walk *w)
 {
 	uintptr_t pc = w->regs.pc;
 
@@ -202,7 +62,7 @@ static bool at_sigreturn(struct walk *w)
 }
 
 /* Takes the interrupted registers out of the frame that the kernel built. */
-static enum step step_kernel_frame(struct walk *w)
+static enum step step_kernel_frame(struct sp_walk *w)
 {
 	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
 	struct sp_regs saved = {.known = 0};
@@ -220,7 +80,7 @@ static enum step step_kernel_frame(struct walk *w)
 }
 
 /* Through code that brings no call frame information into an object which otherwise has it. */
-static enum step step_crt_code(struct walk *w, const struct met *met)
+static enum step step_crt_code(struct sp_walk *w, const struct sp_met *met)
 {
 	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
 	uintptr_t code = w->regs.pc;
@@ -246,7 +106,7 @@ static enum step step_crt_code(struct walk *w, const struct met *met)
 }
 
 /* The last resort, for code without call frame information that keeps frame pointers (JIT). */
-static enum step step_frame_pointer(struct walk *w)
+static enum step step_frame_pointer(struct sp_walk *w)
 {
 	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
 	uintptr_t fp = w->regs.r[SP_ARCH_REG_FP];
@@ -275,10 +135,10 @@ static enum step step_frame_pointer(struct walk *w)
  * No call leaves a function's first instruction as the place to return to; code that builds a
  * stack does. So does glibc's makecontext with __start_context, which has no rule that ends a walk.
  */
-static bool at_function_start(struct walk *w)
+static bool at_function_start(struct sp_walk *w)
 {
 	uintptr_t pc = w->regs.pc;
-	const struct met *met = object_of(w, pc);
+	const struct sp_met *met = sp_met_at(&w->objects, pc);
 	struct sp_fde fde;
 
 	return met != NULL && sp_ehframe_find(&met->object, pc, &fde) == 0 && fde.pc_begin == pc;
@@ -288,13 +148,13 @@ static bool at_function_start(struct walk *w)
  * Boost.Context begins a stack by a jump to code that pushes its frame pointer as the place to return
  * to, where the process would end (make_fcontext, x86-64, seen in 1.74). No call leaves the two equal.
  */
-static bool is_pushed_frame_pointer(const struct walk *w)
+static bool is_pushed_frame_pointer(const struct sp_walk *w)
 {
 	return sp_regs_known(&w->regs, SP_ARCH_REG_FP) && w->regs.r[SP_ARCH_REG_FP] == w->regs.pc;
 }
 
 /* What applying a row said, for a frame that had this sp and pc. */
-static enum step judge(const struct walk *w, int rc, uintptr_t sp, uintptr_t pc)
+static enum step judge(const struct sp_walk *w, int rc, uintptr_t sp, uintptr_t pc)
 {
 	if (rc <= 0)
 		return rc == 0 ? STEP_OUTERMOST : STEP_FAILED;
@@ -304,7 +164,7 @@ static enum step judge(const struct walk *w, int rc, uintptr_t sp, uintptr_t pc)
 	return STEP_CALLER;
 }
 
-static enum step step_row(struct walk *w, const struct sp_cfi_row *row)
+static enum step step_row(struct sp_walk *w, const struct sp_cfi_row *row)
 {
 	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
 	uintptr_t pc = w->regs.pc;
@@ -319,7 +179,7 @@ static enum step step_row(struct walk *w, const struct sp_cfi_row *row)
 }
 
 /* Not inlined: the row and its decoding need more stack than the rest of the walk. */
-__attribute__((noinline)) static enum step step_decoded(struct walk *w, const struct met *met,
+__attribute__((noinline)) static enum step step_decoded(struct sp_walk *w, const struct sp_met *met,
 							uintptr_t pc)
 {
 	struct sp_short_row kept;
@@ -345,47 +205,45 @@ __attribute__((noinline)) static enum step step_decoded(struct walk *w, const st
 }
 
 /* Replaces w->regs by the caller's. A return address may be the first byte after its function. */
-static enum step step(struct walk *w)
+static enum step step(struct sp_walk *w)
 {
 	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
 	uintptr_t pc = w->regs.pc;
 	uintptr_t covered = w->interrupted ? pc : pc - 1;
-	const struct met *met = object_of(w, covered);
+	const struct sp_met *met = sp_met_at(&w->objects, covered);
+	struct sp_row_set *sets = sp_row_cache();
 	struct sp_short_row row;
 
-	if (met == NULL || met->identity == 0 || !sp_row_cache_find(covered, met->identity, &row))
+	if (met == NULL || met->identity == 0 || sets == NULL ||
+	    !sp_row_cache_find(sets, covered, met->identity, &row))
 		return step_decoded(w, met, covered);
 	return judge(w, sp_short_row_apply(&row, &w->regs, &w->stack), sp, pc);
 }
 
-static void begin(struct walk *w, const void *ucontext, struct sp_stack_bounds *bounds,
+static void begin(struct sp_walk *w, const void *ucontext, struct sp_stack_bounds *bounds,
 		  uint16_t *flags)
 {
 	sp_regs_load(&w->regs, ucontext);
 	w->interrupted = true;
-	w->unreadable = find_object == NULL;
-	w->met_n = 0;
-	w->last = NULL;
+	w->unreadable = !sp_met_possible();
+	sp_met_begin(&w->objects);
 	sp_stack_begin(&w->stack);
-	w->flags = flags;
 	*flags = 0;
 	if (!sp_stack_anchor(&w->stack, bounds, w->regs.r[SP_ARCH_REG_SP]))
 		*flags |= SP_SAMPLE_OFF_STACK;
 }
 
-unsigned sp_unwind_walk(const void *ucontext, struct sp_stack_bounds *bounds, uint64_t *pc,
-			unsigned max, uint16_t *flags)
+static inline unsigned walk(struct sp_walk *w, struct sp_stack_bounds *bounds, uint64_t *pc,
+			    unsigned max, uint16_t *flags)
 {
-	struct walk w;
 	unsigned n = 0;
 
-	begin(&w, ucontext, bounds, flags);
-	while (n < max) {
-		uintptr_t here = w.regs.pc;
+	while ((n += sp_stride(w, pc + n, max - n)) < max) {
+		uintptr_t here = w->regs.pc;
 		enum step taken;
 
-		pc[n++] = w.interrupted ? here : here - 1;
-		taken = step(&w);
+		pc[n++] = w->interrupted ? here : here - 1;
+		taken = step(w);
 		/* Nothing called into a signal trampoline or a forged frame: its pc is exact. */
 		if (taken == STEP_INTERRUPTED || taken == STEP_FORGED)
 			pc[n - 1] = here;
@@ -394,16 +252,29 @@ unsigned sp_unwind_walk(const void *ucontext, struct sp_stack_bounds *bounds, ui
 			return n;
 		}
 		if (taken == STEP_FAILED) {
-			if (w.unreadable)
+			if (w->unreadable)
 				*flags |= SP_SAMPLE_RETRY;
 			else
 				sp_count(SP_COUNT_UNWIND_FAILED);
 			return n;
 		}
-		w.interrupted = taken == STEP_INTERRUPTED;
-		if (w.interrupted)
-			(void)sp_stack_anchor(&w.stack, bounds, w.regs.r[SP_ARCH_REG_SP]);
+		w->interrupted = taken == STEP_INTERRUPTED;
+		if (w->interrupted)
+			(void)sp_stack_anchor(&w->stack, bounds, w->regs.r[SP_ARCH_REG_SP]);
 	}
 	*flags |= SP_SAMPLE_TRUNCATED;
+	return n;
+}
+
+unsigned sp_unwind_walk(const void *ucontext, struct sp_stack_bounds *bounds, uint64_t *pc,
+			unsigned max, uint16_t *flags)
+{
+	struct sp_walk w;
+	unsigned n;
+
+	begin(&w, ucontext, bounds, flags);
+	n = walk(&w, bounds, pc, max, flags);
+	if (w.objects.untold)
+		*flags |= SP_SAMPLE_UNTOLD;
 	return n;
 }

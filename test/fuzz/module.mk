@@ -50,7 +50,8 @@ $(FUZZ_DIR)/sections: $(FUZZ_ELF)
 $(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c \
 	sampler/text.c scripts/probe/status.c scripts/probe/say.c)
 $(FUZZ_DIR)/unwind: $(call fuzz_objects,,$(addprefix sampler/,cfi_sig.c cfi_apply_sig.c \
-	dwarf_expr_sig.c ehframe_sig.c short_row_sig.c stack_bounds_sig.c))
+	dwarf_expr_sig.c ehframe_sig.c short_row_sig.c stack_bounds_sig.c stride_sig.c met_sig.c object_id_sig.c \
+	sighting_sig.c ring_sig.c row_cache.c row_cache_sig.c arena.c))
 
 $(FUZZERS): $(FUZZ_DIR)/%: $(FUZZ_DIR)/test/fuzz/%.o
 	$(call say,LD,$@)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sampler/object_id_sig.h"
 #include "sampler/row_cache.h"
 
 #define THREADS 4
@@ -19,12 +20,10 @@ static _Atomic unsigned long found;
 
 static struct sp_short_row row_of(uintptr_t pc, uint64_t identity)
 {
-	uint64_t word[SP_ROW_WORDS];
 	struct sp_short_row row;
 
-	for (unsigned i = 0; i < SP_ROW_WORDS; i++)
-		word[i] = (pc * 31 + identity) * (i + 1);
-	memcpy(&row, word, sizeof(row));
+	for (unsigned i = 0; i < SP_SHORT_ROW_WORDS; i++)
+		row.word[i] = (pc * 31 + (identity & 0xff)) * (i + 1);
 	return row;
 }
 
@@ -35,11 +34,11 @@ static void *work(void *arg)
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		seed = seed * 1103515245U + 12345U;
 		uintptr_t pc = 0x1000 + (seed >> 16) % PCS;
-		uint64_t identity = 1 + (seed >> 20) % IDENTITIES;
+		uint64_t identity = sp_object_mix(0, 1 + (seed >> 20) % IDENTITIES);
 		struct sp_short_row want = row_of(pc, identity);
 		struct sp_short_row got;
 
-		if (!sp_row_cache_find(pc, identity, &got)) {
+		if (!sp_row_cache_find(sp_row_cache(), pc, identity, &got)) {
 			sp_row_cache_keep(pc, identity, &want);
 			continue;
 		}

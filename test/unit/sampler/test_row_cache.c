@@ -9,8 +9,12 @@
 #include "sampler/object_id_sig.h"
 #include "sampler/row_cache.h"
 
-static const struct sp_short_row one = {.head = 1, .cfa_value = 16, .return_place = -1};
-static const struct sp_short_row two = {.head = 2, .cfa_value = 32, .return_place = -1};
+static const struct sp_short_row one = {.word = {16, 1, 64}};
+static const struct sp_short_row two = {.word = {32, 2, 128}};
+
+/* Identities are mixed, as those of objects are. */
+#define FIRST sp_object_mix(0, 1)
+#define SECOND sp_object_mix(0, 2)
 
 static void setup(void)
 {
@@ -19,49 +23,57 @@ static void setup(void)
 
 TestSuite(row_cache, .init = setup, .timeout = 20);
 
+static bool is_kept(uintptr_t pc, uint64_t identity)
+{
+	struct sp_short_row row;
+
+	return sp_row_cache_find(sp_row_cache(), pc, identity, &row);
+}
+
 static bool finds(uintptr_t pc, uint64_t identity, const struct sp_short_row *want)
 {
 	struct sp_short_row row;
 
-	return sp_row_cache_find(pc, identity, &row) && memcmp(&row, want, sizeof(row)) == 0;
+	return sp_row_cache_find(sp_row_cache(), pc, identity, &row) &&
+	       memcmp(&row, want, sizeof(row)) == 0;
 }
 
-Test(row_cache_init, finds_nothing_without_memory, .timeout = 20)
+Test(row_cache_init, keeps_nothing_without_memory, .timeout = 20)
 {
-	struct sp_short_row row;
+	sp_row_cache_keep(4096, FIRST, &one);
 
-	sp_row_cache_keep(4096, 1, &one);
-
-	cr_assert(!sp_row_cache_find(4096, 1, &row));
+	cr_assert_null(sp_row_cache());
 }
 
 Test(row_cache, finds_what_was_kept)
 {
-	sp_row_cache_keep(4096, 1, &one);
-	sp_row_cache_keep(4097, 1, &two);
+	sp_row_cache_keep(4096, FIRST, &one);
+	sp_row_cache_keep(4097, FIRST, &two);
 
-	cr_assert(finds(4096, 1, &one));
-	cr_assert(finds(4097, 1, &two));
+	cr_assert(finds(4096, FIRST, &one));
+	cr_assert(finds(4097, FIRST, &two));
 }
 
 Test(row_cache, finds_nothing_of_another_object)
 {
-	struct sp_short_row row;
+	sp_row_cache_keep(4096, FIRST, &one);
 
-	sp_row_cache_keep(4096, 1, &one);
-
-	cr_assert(!sp_row_cache_find(4096, 2, &row));
+	cr_assert(!is_kept(4096, SECOND));
 }
 
-Test(row_cache, replaces_the_row_of_an_object_that_is_gone)
+Test(row_cache, finds_nothing_in_empty_slots)
 {
-	struct sp_short_row row;
+	for (uintptr_t pc = 0; pc < 4 * SP_ROW_CACHE_SLOTS; pc++)
+		cr_assert(!is_kept(pc, FIRST));
+}
 
-	sp_row_cache_keep(4096, 1, &one);
-	sp_row_cache_keep(4096, 2, &two);
+Test(row_cache, finds_the_row_of_the_object_that_took_the_place_of_another)
+{
+	sp_row_cache_keep(4096, FIRST, &one);
+	sp_row_cache_keep(4096, SECOND, &two);
 
-	cr_assert(finds(4096, 2, &two));
-	cr_assert(!sp_row_cache_find(4096, 1, &row));
+	cr_assert(finds(4096, SECOND, &two));
+	cr_assert(!is_kept(4096, FIRST) || finds(4096, FIRST, &one));
 }
 
 Test(row_cache, keeps_working_when_more_is_kept_than_fits)
@@ -69,38 +81,45 @@ Test(row_cache, keeps_working_when_more_is_kept_than_fits)
 	unsigned found = 0;
 
 	for (uintptr_t pc = 1; pc <= 4 * SP_ROW_CACHE_SLOTS; pc++)
-		sp_row_cache_keep(pc, 1, &one);
+		sp_row_cache_keep(pc, FIRST, &one);
 	for (uintptr_t pc = 1; pc <= 4 * SP_ROW_CACHE_SLOTS; pc++)
-		found += finds(pc, 1, &one);
+		found += finds(pc, FIRST, &one);
 
 	cr_assert_leq(found, SP_ROW_CACHE_SLOTS);
 	cr_assert_gt(found, SP_ROW_CACHE_SLOTS / 2);
+	sp_row_cache_keep(4096, FIRST, &two);
+	sp_row_cache_keep(4096, SECOND, &two);
+	cr_assert(finds(4096, SECOND, &two), "what was kept last is there");
 }
 
-Test(row_cache, neither_reads_nor_writes_a_slot_that_a_writer_left)
+/* What a writer leaves that is stopped in the middle, and what two leave that write at once. */
+Test(row_cache, finds_nothing_in_a_slot_with_words_of_two_rows)
 {
-	struct sp_short_row row;
+	for (unsigned i = 0; i < SP_SHORT_ROW_WORDS; i++) {
+		uintptr_t pc = 4096 + i;
+		struct sp_row_set *set = sp_row_set_of(sp_row_cache(), sp_row_hash(pc));
 
-	sp_row_cache_keep(4096, 1, &one);
-	for (unsigned i = 0; i < SP_ROW_CACHE_WAYS; i++)
-		atomic_fetch_or(&sp_row_ways(4096)[i].version, 1);
-	sp_row_cache_keep(4096, 2, &two);
-
-	cr_assert(!sp_row_cache_find(4096, 1, &row));
-	cr_assert(!sp_row_cache_find(4096, 2, &row));
+		sp_row_cache_keep(pc, FIRST, &one);
+		for (unsigned way = 0; way < SP_ROW_CACHE_WAYS; way++)
+			atomic_store(&set->way[way].word[i], two.word[i]);
+		cr_assert(!is_kept(pc, FIRST), "word %u", i);
+		cr_assert(!is_kept(pc, SECOND), "word %u", i);
+		sp_row_cache_keep(pc, SECOND, &two);
+		cr_assert(finds(pc, SECOND, &two));
+	}
 }
 
 /* --- The short form ------------------------------------------------------------------------------ */
 
 static struct sp_cfi_row plain_row(void)
 {
-	struct sp_cfi_row row = {.return_reg = SP_ARCH_REG_PC};
+	struct sp_cfi_row row = {.return_reg = SP_ARCH_REG_RETURN};
 
 	row.rules.cfa_how = SP_CFI_REGISTER;
 	row.rules.cfa_reg = SP_ARCH_REG_SP;
 	row.rules.cfa_value = 32;
-	row.rules.how[SP_ARCH_REG_PC] = SP_CFI_OFFSET;
-	row.rules.value[SP_ARCH_REG_PC] = -8;
+	row.rules.how[SP_ARCH_REG_RETURN] = SP_CFI_OFFSET;
+	row.rules.value[SP_ARCH_REG_RETURN] = -8;
 	row.rules.how[SP_ARCH_REG_FP] = SP_CFI_OFFSET;
 	row.rules.value[SP_ARCH_REG_FP] = -16;
 	return row;
@@ -177,7 +196,7 @@ Test(short_row, says_when_the_frame_is_the_outermost, .timeout = 20)
 	struct sp_regs regs = {.pc = 7};
 	struct sp_short_row form;
 
-	row.rules.how[SP_ARCH_REG_PC] = SP_CFI_UNDEFINED;
+	row.rules.how[SP_ARCH_REG_RETURN] = SP_CFI_UNDEFINED;
 	cr_assert(sp_short_row_make(&row, &form));
 
 	cr_assert_eq(sp_short_row_apply(&form, &regs, &view), 0);
@@ -207,10 +226,15 @@ Test(short_row, leaves_all_other_rows_to_the_long_form, .timeout = 20)
 	cr_assert(!sp_short_row_make(&row, &form));
 	row.rules.value[SP_ARCH_REG_FP] = 8;
 	cr_assert(!sp_short_row_make(&row, &form));
-	row.rules.value[SP_ARCH_REG_FP] = -8 * 40000;
+	row.rules.value[SP_ARCH_REG_FP] = -8 * 300;
+	cr_assert(!sp_short_row_make(&row, &form), "far from the others");
+	row.rules.value[SP_ARCH_REG_FP] = -8 * 70000;
 	cr_assert(!sp_short_row_make(&row, &form));
 	row = plain_row();
-	row.rules.how[SP_ARCH_REG_PC] = SP_CFI_SAME;
+	row.rules.how[SP_ARCH_REG_RETURN] = SP_CFI_SAME;
+	cr_assert_eq(sp_short_row_make(&row, &form), SP_ARCH_REG_RETURN != SP_ARCH_REG_PC);
+	row = plain_row();
+	row.rules.cfa_reg = SP_ARCH_REG_PC;
 	cr_assert(!sp_short_row_make(&row, &form));
 	row = plain_row();
 	row.return_reg = SP_ARCH_REG_SP;

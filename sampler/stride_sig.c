@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps through kept rows. Each frame's row is found by the pc that the frame before it gave, so what
+ * lies between the two loads is what a walk waits for; what every step changes stays in registers.
+ * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
+ */
+#include "sampler/stride_sig.h"
+
+#include "sampler/row_cache.h"
+
+#pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
+
+struct stride {
+	uintptr_t at; /* where a call returns to; 1 past the pc of what was interrupted */
+	uintptr_t sp;
+	uint64_t known;
+	uintptr_t *r;    /* the other registers, where the walk has them */
+	uintptr_t lower; /* of the proven part of the stack */
+	uintptr_t span;  /* its bytes */
+};
+
+SP_RAW static inline uintptr_t load(uintptr_t at)
+{
+	return *(const volatile uintptr_t *)at;
+}
+
+/* The caller's values of the registers that these places hold. Returns the bits of the others. */
+static inline uint64_t restore(uintptr_t *r, uint64_t saved, uint64_t places, uintptr_t bottom)
+{
+	for (; places != 0; places >>= 8, saved &= saved - 1)
+		r[__builtin_ctzll(saved)] = load(sp_short_row_place(places, bottom));
+	return saved;
+}
+
+/* A caller's frame is further up than its callee's. */
+static inline bool is_proven(const struct stride *s, uintptr_t bottom, uintptr_t bytes)
+{
+	return bottom - s->lower <= s->span && bytes <= s->span - (bottom - s->lower) &&
+	       bottom % sizeof(bottom) == 0 && bottom + bytes > s->sp;
+}
+
+/* False, and nothing changed, if the row or the frame is not of the common kind. */
+static inline bool advance(struct stride *s, const struct sp_short_row *row)
+{
+	uint64_t first = row->word[0];
+	uint64_t saved = row->word[2] & SP_SHORT_ROW_SAVED;
+	uint64_t more = row->word[2] >> SP_SHORT_ROW_MORE_SHIFT;
+	uintptr_t bytes = sp_short_row_bytes(first);
+	unsigned reg = sp_short_row_base(first);
+	uintptr_t base = s->sp;
+	uintptr_t bottom;
+	uintptr_t pc;
+
+	if (reg != SP_ARCH_REG_SP) {
+		if ((s->known >> reg & 1) == 0)
+			return false;
+		base = s->r[reg];
+	}
+	bottom = sp_short_row_bottom(first, base);
+	if ((first & (SP_SHORT_ROW_OUTERMOST | SP_SHORT_ROW_LINKED)) != 0 ||
+	    !is_proven(s, bottom, bytes))
+		return false;
+	pc = sp_arch_strip(load(sp_short_row_return(first, bottom)));
+	if (pc == 0)
+		return false;
+	s->known |= saved;
+	saved = restore(s->r, saved, row->word[1], bottom);
+	if (more != 0)
+		(void)restore(s->r, saved, more, bottom);
+	s->sp = bottom + bytes;
+	s->at = pc;
+	return true;
+}
+
+/* Steps as long as the frames are in this object; *done says that others would not help. */
+static inline unsigned advance_in(const struct sp_met *met, struct stride *s, uint64_t *pc,
+				  unsigned max, bool *done)
+{
+	struct sp_row_set *sets = sp_row_cache();
+	uintptr_t first = met->start + 1;
+	uintptr_t bytes = met->end - met->start;
+	uint64_t identity = met->identity;
+	unsigned n = 0;
+
+	*done = true;
+	if (sets == NULL || identity == 0)
+		return 0;
+	while (n < max) {
+		struct sp_short_row row;
+
+		if (s->at - first >= bytes) {
+			*done = false;
+			break;
+		}
+		if (!sp_row_cache_find(sets, s->at - 1, identity, &row))
+			break;
+		pc[n] = s->at - 1;
+		if (!advance(s, &row))
+			break;
+		n++;
+	}
+	return n;
+}
+
+SP_SIGSAFE unsigned sp_stride(struct sp_walk *w, uint64_t *pc, unsigned max)
+{
+	const struct sp_stack_view *stack = &w->stack;
+	uintptr_t lower = stack->lo > stack->floor ? stack->lo : stack->floor;
+	struct stride s = {
+		.at = w->regs.pc + w->interrupted,
+		.sp = w->regs.r[SP_ARCH_REG_SP],
+		.known = w->regs.known,
+		.r = w->regs.r,
+		.lower = lower,
+		.span = stack->ceiling > lower ? stack->ceiling - lower : 0,
+	};
+	bool done = false;
+	unsigned n = 0;
+
+	while (n < max && !done) {
+		const struct sp_met *met = sp_met_at(&w->objects, s.at - 1);
+		unsigned before = n;
+
+		if (met != NULL)
+			n += advance_in(met, &s, pc + n, max - n, &done);
+		if (n == before)
+			break;
+	}
+	if (n == 0)
+		return 0;
+	w->interrupted = false;
+	w->regs.known = s.known;
+	sp_regs_set(&w->regs, SP_ARCH_REG_SP, s.sp);
+	sp_regs_set(&w->regs, SP_ARCH_REG_RETURN, s.at);
+	sp_regs_set_pc(&w->regs, s.at);
+	return n;
+}

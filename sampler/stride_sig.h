@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The part of a walk that nearly all of a walk is: from caller to caller through rows that are at hand,
+ * on stack that is proven readable. Whatever is not like that is left to unwind_sig.c, which takes
+ * every step that this one takes too, with the same result. Context: SIG. Called by unwind_sig.c.
+ */
+#ifndef SP_STRIDE_SIG_H
+#define SP_STRIDE_SIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sampler/arch_sig.h"
+#include "sampler/compiler.h"
+#include "sampler/met_sig.h"
+#include "sampler/stack_bounds_sig.h"
+
+/* A walk between two of its steps. */
+struct sp_walk {
+	struct sp_regs regs; /* sp is known */
+	struct sp_stack_view stack;
+	bool interrupted; /* regs.pc is the next instruction to run, not a return address */
+	bool unreadable;  /* there is call frame information, but not in a form that we read */
+	struct sp_met_list objects;
+};
+
+/*
+ * Takes at most max steps. Returns how many, and writes the pc of each frame that it left
+ * (sample.h's convention).
+ */
+SP_SIGSAFE unsigned sp_stride(struct sp_walk *w, uint64_t *pc, unsigned max);
+
+#endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps through kept rows: as the general form takes them, and none that is not of the common kind. */
+#include <criterion/criterion.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "sampler/object_id_sig.h"
+#include "sampler/row_cache.h"
+#include "sampler/stride_sig.h"
+
+#define WORDS 32U
+#define LEAF UINT64_C(0x100010)
+#define CALLER UINT64_C(0x100020)
+#define OTHER UINT64_C(0x200040)
+#define PCS 8U
+
+/* Its own page and a half, so that its addresses are far from 0. */
+static uintptr_t stack[WORDS] __attribute__((aligned(64)));
+static struct sp_walk w;
+static uint64_t pc[PCS];
+
+static struct sp_cfi_row row_by(unsigned cfa_reg, int32_t cfa_value)
+{
+	struct sp_cfi_row row = {.return_reg = SP_ARCH_REG_RETURN};
+
+	row.rules.cfa_how = SP_CFI_REGISTER;
+	row.rules.cfa_reg = (uint8_t)cfa_reg;
+	row.rules.cfa_value = cfa_value;
+	row.rules.how[SP_ARCH_REG_RETURN] = SP_CFI_OFFSET;
+	row.rules.value[SP_ARCH_REG_RETURN] = -8;
+	return row;
+}
+
+static void save(struct sp_cfi_row *row, unsigned reg, int32_t value)
+{
+	row->rules.how[reg] = SP_CFI_OFFSET;
+	row->rules.value[reg] = value;
+}
+
+static struct sp_short_row keep(uint64_t at, unsigned object, const struct sp_cfi_row *row)
+{
+	struct sp_short_row form;
+
+	cr_assert(sp_short_row_make(row, &form));
+	sp_row_cache_keep(at, w.objects.met[object].identity, &form);
+	return form;
+}
+
+/* An interrupted leaf whose frame is four words, with its caller's address in the last of them. */
+static void setup(void)
+{
+	cr_assert_eq(sp_row_cache_init(), 0);
+	for (unsigned i = 0; i < WORDS; i++)
+		stack[i] = 0x1000 + i;
+	stack[3] = CALLER + 1;
+	w.stack.floor = w.stack.lo = (uintptr_t)stack;
+	w.stack.ceiling = (uintptr_t)(stack + WORDS);
+	w.interrupted = true;
+	sp_regs_set_pc(&w.regs, LEAF);
+	sp_regs_set(&w.regs, SP_ARCH_REG_SP, (uintptr_t)stack);
+	w.objects.met[0] = (struct sp_met){.start = 0x100000, .end = 0x200000};
+	w.objects.met[1] = (struct sp_met){.start = 0x200000, .end = 0x300000};
+	w.objects.met[0].identity = sp_object_mix(0, 1);
+	w.objects.met[1].identity = sp_object_mix(0, 2);
+	w.objects.n = 2;
+}
+
+TestSuite(stride, .init = setup, .timeout = 20);
+
+Test(stride, goes_where_the_general_form_goes)
+{
+	static const unsigned reg[] = {0, 1, 2, 3, 4, 5, SP_ARCH_REG_FP, 8, 9, 10, 11};
+
+	for (unsigned saved = 0; saved <= sizeof(reg) / sizeof(reg[0]); saved++) {
+		struct sp_cfi_row row = row_by(SP_ARCH_REG_SP, 16 * 8);
+		struct sp_regs want = w.regs;
+		struct sp_walk here = w;
+		struct sp_short_row form;
+
+		stack[15] = CALLER + 1;
+		for (unsigned i = 0; i < saved; i++)
+			save(&row, reg[i], -16 - 8 * (int32_t)((7 * i + 3) % 11));
+		form = keep(LEAF + saved, 0, &row);
+		here.regs.pc = LEAF + saved;
+		cr_assert_eq(sp_short_row_apply(&form, &want, &here.stack), 1);
+
+		cr_assert_eq(sp_stride(&here, pc, 1), 1);
+
+		cr_assert_eq(pc[0], LEAF + saved);
+		cr_assert(!here.interrupted);
+		cr_assert_eq(here.regs.pc, CALLER + 1);
+		cr_assert_eq(memcmp(&here.regs, &want, sizeof(want)), 0, "%u saved", saved);
+	}
+}
+
+Test(stride, goes_on_from_caller_to_caller_and_from_object_to_object)
+{
+	struct sp_cfi_row row = row_by(SP_ARCH_REG_SP, 32);
+
+	keep(LEAF, 0, &row);
+	keep(CALLER, 0, &row);
+	keep(OTHER, 1, &row);
+	stack[7] = OTHER + 1;
+	stack[11] = CALLER + 1;
+	stack[15] = LEAF + 4;
+
+	cr_assert_eq(sp_stride(&w, pc, PCS), 4);
+
+	cr_assert_eq(pc[0], LEAF);
+	cr_assert_eq(pc[1], CALLER);
+	cr_assert_eq(pc[2], OTHER);
+	cr_assert_eq(pc[3], CALLER);
+	cr_assert_eq(w.regs.pc, LEAF + 4);
+	cr_assert_eq(w.regs.r[SP_ARCH_REG_SP], (uintptr_t)(stack + 16));
+}
+
+Test(stride, takes_no_more_steps_than_asked_for)
+{
+	struct sp_cfi_row row = row_by(SP_ARCH_REG_SP, 32);
+
+	keep(LEAF, 0, &row);
+	keep(CALLER, 0, &row);
+	stack[7] = CALLER + 1;
+
+	cr_assert_eq(sp_stride(&w, pc, 0), 0);
+	cr_assert_eq(sp_stride(&w, pc, 2), 2);
+	cr_assert_eq(pc[2], 0);
+}
+
+Test(stride, counts_from_a_register_that_an_earlier_frame_saved)
+{
+	struct sp_cfi_row row = row_by(SP_ARCH_REG_SP, 32);
+	struct sp_cfi_row by_fp = row_by(SP_ARCH_REG_FP, 16);
+
+	save(&row, SP_ARCH_REG_FP, -16);
+	stack[2] = (uintptr_t)(stack + 8);
+	stack[9] = OTHER + 1;
+	keep(LEAF, 0, &row);
+	keep(CALLER, 0, &by_fp);
+
+	cr_assert_eq(sp_stride(&w, pc, PCS), 2);
+	cr_assert_eq(w.regs.pc, OTHER + 1);
+	cr_assert_eq(w.regs.r[SP_ARCH_REG_SP], (uintptr_t)(stack + 10));
+}
+
+/* The step is left to others, and nothing has changed. */
+static void expect_none(const struct sp_cfi_row *row, const char *why)
+{
+	struct sp_walk before = w;
+
+	keep(LEAF, 0, row);
+	w.objects.last = before.objects.last = &w.objects.met[0];
+	cr_assert_eq(sp_stride(&w, pc, PCS), 0, "%s", why);
+	cr_assert_eq(memcmp(&w, &before, sizeof(w)), 0, "%s", why);
+}
+
+Test(stride, leaves_frames_that_are_not_proven_readable)
+{
+	struct sp_cfi_row row = row_by(SP_ARCH_REG_SP, 32);
+
+	save(&row, SP_ARCH_REG_FP, -32);
+	w.stack.lo = (uintptr_t)(stack + 1);
+	expect_none(&row, "a page that was not asked for");
+	w.stack.lo = w.stack.ceiling;
+	expect_none(&row, "nothing was asked for");
+	w.stack.lo = (uintptr_t)stack;
+	w.stack.floor = (uintptr_t)(stack + 1);
+	expect_none(&row, "below the stack");
+	w.stack.floor = (uintptr_t)stack;
+	w.stack.ceiling = (uintptr_t)(stack + 3);
+	expect_none(&row, "above the stack");
+	w.stack.ceiling = 0;
+	expect_none(&row, "no stack");
+	w.stack.ceiling = UINTPTR_MAX;
+	w.regs.r[SP_ARCH_REG_SP] = UINTPTR_MAX - 15;
+	expect_none(&row, "around the end of all addresses");
+	w.regs.r[SP_ARCH_REG_SP] = (uintptr_t)stack + 4;
+	expect_none(&row, "not at a word");
+}
+
+Test(stride, leaves_what_is_not_the_common_kind)
+{
+	struct sp_cfi_row row = row_by(SP_ARCH_REG_FP, 32);
+
+	expect_none(&row, "a register that is not known");
+	sp_regs_set(&w.regs, SP_ARCH_REG_FP, (uintptr_t)stack - 32);
+	w.stack.floor = w.stack.lo = (uintptr_t)stack - 64;
+	row = row_by(SP_ARCH_REG_FP, 32);
+	w.regs.r[SP_ARCH_REG_SP] = (uintptr_t)(stack + 8);
+	expect_none(&row, "a caller below its callee");
+	setup();
+	stack[3] = 0;
+	row = row_by(SP_ARCH_REG_SP, 32);
+	expect_none(&row, "a return address that says outermost");
+	stack[3] = CALLER + 1;
+	row.rules.how[SP_ARCH_REG_RETURN] = SP_CFI_UNDEFINED;
+	expect_none(&row, "outermost");
+}
+
+Test(stride, leaves_frames_without_a_row)
+{
+	w.objects.last = &w.objects.met[0];
+
+	cr_assert_eq(sp_stride(&w, pc, PCS), 0);
+	w.objects.met[0].identity = 0;
+	cr_assert_eq(sp_stride(&w, pc, PCS), 0);
+}
