@@ -70,13 +70,15 @@ static uint16_t walk(struct sp_thread *t, const void *ucontext)
 {
 	const uint16_t own = SP_SAMPLE_RETRY | SP_SAMPLE_UNTOLD;
 	const struct sp_handler_setup *h = &sp_handler_setup;
-	struct sp_sample *s = &t->scratch;
+	struct sp_sample *s = sp_thread_scratch(t);
+	uint32_t near = h->depth < SP_THREAD_FRAMES_NEAR ? h->depth : SP_THREAD_FRAMES_NEAR;
+	const struct sp_unwind_room room[2] = {{s->pc, near}, {t->far_frames, h->depth - near}};
 	uint16_t flags = SP_SAMPLE_RETRY;
 
 	s->depth = 0;
 	s->flags = 0;
 	if (!h->always_snapshot)
-		s->depth = (uint16_t)sp_unwind_walk(ucontext, &t->bounds, s->pc, h->depth, &flags);
+		s->depth = (uint16_t)sp_unwind_walk_into(ucontext, &t->bounds, room, &flags);
 	else
 		s->pc[s->depth++] = sp_arch_context_reg(ucontext, SP_ARCH_REG_PC);
 	s->flags = flags & (uint16_t)~own;
@@ -88,7 +90,7 @@ static bool put_snapshot(struct sp_thread *t, const void *ucontext)
 {
 	struct sp_handler_setup *h = &sp_handler_setup;
 
-	if (sp_snapshot_put(&h->snapshots, &t->scratch, ucontext, &t->bounds) == 0) {
+	if (sp_snapshot_put(&h->snapshots, sp_thread_scratch(t), ucontext, &t->bounds) == 0) {
 		sp_count(SP_COUNT_SNAPSHOTS);
 		return true;
 	}
@@ -98,10 +100,21 @@ static bool put_snapshot(struct sp_thread *t, const void *ucontext)
 	return false;
 }
 
+static int put_frames(const struct sp_thread *t, const struct sp_sample *s)
+{
+	uint32_t near = s->depth < SP_THREAD_FRAMES_NEAR ? s->depth : SP_THREAD_FRAMES_NEAR;
+	const struct sp_ring_part part[2] = {
+		{s, offsetof(struct sp_sample, pc) + near * sizeof(s->pc[0])},
+		{t->far_frames, (s->depth - near) * sizeof(s->pc[0])},
+	};
+
+	return sp_ring_put_parts(&sp_handler_setup.ring, part, 2);
+}
+
 /* False if the sample was lost. */
 static bool put(struct sp_thread *t, const void *ucontext)
 {
-	const struct sp_sample *s = &t->scratch;
+	const struct sp_sample *s = sp_thread_scratch(t);
 	uint16_t own = walk(t, ucontext);
 
 	/* Smaller than the record it needs before it, it might get in, and mean another object. */
@@ -115,12 +128,12 @@ static bool put(struct sp_thread *t, const void *ucontext)
 		sp_count(SP_COUNT_UNWIND_TRUNCATED);
 	if (s->flags & SP_SAMPLE_OFF_STACK)
 		sp_count(SP_COUNT_OFF_STACK);
-	return sp_ring_put(&sp_handler_setup.ring, s) == 0;
+	return put_frames(t, s) == 0;
 }
 
 static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext)
 {
-	struct sp_sample *s = &t->scratch;
+	struct sp_sample *s = sp_thread_scratch(t);
 	struct sp_turn_label label;
 	uint32_t span = sp_handler_label(t, &label);
 

@@ -98,11 +98,11 @@ static void blank(struct sp_sample *s)
 }
 
 /* A thread fills in its own block's sample, the background thread all others'. */
-static void describe(struct sp_sample *s, const struct sp_thread *t, uint32_t tid)
+static void describe(struct sp_sample *s, struct sp_thread *t, uint32_t tid)
 {
 	blank(s);
 	s->tid = tid;
-	if (sp_handler_setup.thread_name && s == &t->scratch)
+	if (sp_handler_setup.thread_name && s == sp_thread_scratch(t))
 		sp_thread_name_own(s->thread_name);
 	else if (sp_handler_setup.thread_name)
 		sp_thread_name_of(tid, s->thread_name);
@@ -194,14 +194,14 @@ void sp_residual_end(struct sp_thread *t)
 	t->settling = true;
 	t->in_handler = true;
 	atomic_signal_fence(memory_order_seq_cst);
-	ns = settle(t, now, 0, &t->scratch);
+	ns = settle(t, now, 0, sp_thread_scratch(t));
 	atomic_store_explicit(&t->residual.even_version, version, memory_order_relaxed);
 	atomic_store_explicit(&t->residual.gap, false, memory_order_relaxed);
 	if (ns != 0 && known) {
-		sp_turns_share(t, now, ns, put_labelled, &t->scratch);
+		sp_turns_share(t, now, ns, put_labelled, sp_thread_scratch(t));
 		sp_turns_restart(&t->turns);
 	} else if (ns != 0) {
-		put_all(&t->scratch, ns);
+		put_all(sp_thread_scratch(t), ns);
 	}
 	atomic_signal_fence(memory_order_seq_cst);
 	t->in_handler = false;

@@ -3,6 +3,7 @@
 #ifndef SP_SAMPLE_H
 #define SP_SAMPLE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "sampler/thread_name.h"
@@ -39,6 +40,8 @@ struct sp_sample {
 	 */
 	uint64_t pc[SP_FRAMES_MAX];
 };
+
+#define SP_SAMPLE_HEAD_WORDS (offsetof(struct sp_sample, pc) / sizeof(uint64_t))
 
 _Static_assert(sizeof(struct sp_sample) <= 4096, "a sample must fit one page");
 

@@ -88,8 +88,13 @@ static void clean(struct sp_thread *t)
 	/* The scan may have armed the block for its last thread after that one had let it go. */
 	sp_thread_disarm(t);
 	atomic_store_explicit(&t->spans.depth, 0, memory_order_relaxed);
-	for (unsigned i = 0; i < SP_SPAN_DEPTH_MAX; i++)
-		atomic_store_explicit(&t->spans.frame[i].span_id, 0, memory_order_relaxed);
+	/* not written unless it must be: the last ones are in a page that few threads need */
+	for (unsigned i = 0; i < SP_SPAN_DEPTH_MAX; i++) {
+		_Atomic uint64_t *id = &t->spans.frame[i].span_id;
+
+		if (atomic_load_explicit(id, memory_order_relaxed) != 0)
+			atomic_store_explicit(id, 0, memory_order_relaxed);
+	}
 	t->bounds = (struct sp_stack_bounds){0, 0};
 	atomic_store_explicit(&t->interleaved, 0, memory_order_relaxed);
 	t->in_handler = false;

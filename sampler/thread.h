@@ -40,6 +40,9 @@ struct sp_thread_counts {
 	_Atomic uint64_t spans_ended;
 };
 
+/* As many frames of the sample that is being made lie in the block's first page. */
+#define SP_THREAD_FRAMES_NEAR 64U
+
 /* Free entries of the table of open spans at hand; the owner's alone (span_table.c). */
 #define SP_SPAN_SPARE_MAX 16U
 struct sp_span_spare {
@@ -72,14 +75,24 @@ struct sp_thread {
 	struct sp_span_spare spare;
 	struct sp_residual residual;
 	struct sp_turns turns;
-	uint64_t span_cpu_ns; /* span_cpu.h: the thread's CPU clock at the last change */
-	struct sp_span_stack spans;
+	uint64_t span_cpu_ns;   /* span_cpu.h: the thread's CPU clock at the last change */
 	void *(*start)(void *); /* birth: what the host asked pthread_create to run */
 	void *start_arg;
-	struct sp_sample scratch; /* own handler only */
+	/* Own handler only: a struct sp_sample but for its frames from SP_THREAD_FRAMES_NEAR on. */
+	uint64_t scratch[SP_SAMPLE_HEAD_WORDS + SP_THREAD_FRAMES_NEAR];
+	struct sp_span_stack spans;
+	uint64_t far_frames[SP_FRAMES_MAX - SP_THREAD_FRAMES_NEAR];
 };
 
 _Static_assert(sizeof(struct sp_thread) <= 8192, "a block is two pages");
+_Static_assert(offsetof(struct sp_thread, spans.frame[48]) <= 4096,
+	       "few threads have deeper stacks of frames or spans, so few need the second page");
+
+/* Its sample, of whose frames only the near ones are there. */
+static inline SP_SIGSAFE struct sp_sample *sp_thread_scratch(struct sp_thread *t)
+{
+	return (struct sp_sample *)(void *)t->scratch;
+}
 
 /* The calling thread's block; NULL before it was enrolled. Read by the handler. */
 extern SP_TLS struct sp_thread *sp_thread_own;

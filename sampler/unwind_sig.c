@@ -233,12 +233,15 @@ static void begin(struct sp_walk *w, const void *ucontext, struct sp_stack_bound
 		*flags |= SP_SAMPLE_OFF_STACK;
 }
 
-static inline unsigned walk(struct sp_walk *w, struct sp_stack_bounds *bounds, uint64_t *pc,
-			    unsigned max, uint16_t *flags)
+/* Fills pc[], and returns how much of it; *over says that the walk has ended, and not only pc[]. */
+static unsigned fill(struct sp_walk *w, struct sp_stack_bounds *bounds,
+		     const struct sp_unwind_room *room, uint16_t *flags, bool *over)
 {
+	uint64_t *pc = room->pc;
 	unsigned n = 0;
 
-	while ((n += sp_stride(w, pc + n, max - n)) < max) {
+	*over = true;
+	while ((n += sp_stride(w, pc + n, room->max - n)) < room->max) {
 		uintptr_t here = w->regs.pc;
 		enum step taken;
 
@@ -262,19 +265,32 @@ static inline unsigned walk(struct sp_walk *w, struct sp_stack_bounds *bounds, u
 		if (w->interrupted)
 			(void)sp_stack_anchor(&w->stack, bounds, w->regs.r[SP_ARCH_REG_SP]);
 	}
-	*flags |= SP_SAMPLE_TRUNCATED;
+	*over = false;
+	return n;
+}
+
+unsigned sp_unwind_walk_into(const void *ucontext, struct sp_stack_bounds *bounds,
+			     const struct sp_unwind_room room[2], uint16_t *flags)
+{
+	struct sp_walk w;
+	bool over;
+	unsigned n;
+
+	begin(&w, ucontext, bounds, flags);
+	n = fill(&w, bounds, &room[0], flags, &over);
+	if (!over)
+		n += fill(&w, bounds, &room[1], flags, &over);
+	if (!over)
+		*flags |= SP_SAMPLE_TRUNCATED;
+	if (w.objects.untold)
+		*flags |= SP_SAMPLE_UNTOLD;
 	return n;
 }
 
 unsigned sp_unwind_walk(const void *ucontext, struct sp_stack_bounds *bounds, uint64_t *pc,
 			unsigned max, uint16_t *flags)
 {
-	struct sp_walk w;
-	unsigned n;
+	const struct sp_unwind_room room[2] = {{pc, max}, {NULL, 0}};
 
-	begin(&w, ucontext, bounds, flags);
-	n = walk(&w, bounds, pc, max, flags);
-	if (w.objects.untold)
-		*flags |= SP_SAMPLE_UNTOLD;
-	return n;
+	return sp_unwind_walk_into(ucontext, bounds, room, flags);
 }

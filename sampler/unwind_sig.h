@@ -34,4 +34,12 @@ int sp_unwind_init(void *(*lookup)(const char *name));
 SP_SIGSAFE unsigned sp_unwind_walk(const void *ucontext, struct sp_stack_bounds *bounds,
 				   uint64_t *pc, unsigned max, uint16_t *flags);
 
+/* The same into two places, one after the other. */
+struct sp_unwind_room {
+	uint64_t *pc;
+	unsigned max;
+};
+SP_SIGSAFE unsigned sp_unwind_walk_into(const void *ucontext, struct sp_stack_bounds *bounds,
+					const struct sp_unwind_room room[2], uint16_t *flags);
+
 #endif

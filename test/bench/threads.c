@@ -2,10 +2,14 @@
 /*
  * What a thread costs. "threads churn" makes rounds for rounds.c: nanoseconds of CPU time, of the
  * whole process, to create and join a thread that does nothing. "threads held COUNT MS" holds COUNT
- * threads, each after so many milliseconds of work, and prints the KiB of memory that are resident.
+ * threads, each after so many milliseconds of work, and prints the KiB of memory that are resident;
+ * "threads signalled COUNT MS" the same of threads that take an ordinary signal meanwhile, the handler
+ * of which does nothing.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +21,7 @@
 
 static pthread_barrier_t worked, done;
 static long work_ms;
+static bool signalled;
 
 static double clock_ns(clockid_t id)
 {
@@ -43,10 +48,19 @@ static double churn(void)
 	return (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - from) / PAIRS;
 }
 
+static void ignore(int signo, siginfo_t *si, void *context)
+{
+	(void)signo;
+	(void)si;
+	(void)context;
+}
+
 static void *hold(void *arg)
 {
 	double end = clock_ns(CLOCK_THREAD_CPUTIME_ID) + (double)work_ms * 1e6;
 
+	if (signalled)
+		pthread_kill(pthread_self(), SIGUSR1);
 	while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < end)
 		;
 	pthread_barrier_wait(&worked);
@@ -110,7 +124,12 @@ int main(int argc, char **argv)
 {
 	char line[16];
 
-	if (argc == 4 && strcmp(argv[1], "held") == 0) {
+	if (argc == 4 && (strcmp(argv[1], "held") == 0 || strcmp(argv[1], "signalled") == 0)) {
+		struct sigaction sa = {.sa_sigaction = ignore, .sa_flags = SA_SIGINFO | SA_RESTART};
+
+		signalled = strcmp(argv[1], "signalled") == 0;
+		if (sigaction(SIGUSR1, &sa, NULL) != 0)
+			return 2;
 		work_ms = atol(argv[3]);
 		return held((unsigned)atoi(argv[2]));
 	}

@@ -15,6 +15,18 @@ resident()
 	env "${@:3}" "$BENCH/threads" held "$1" "$2" 2>/dev/null
 }
 
+# signalled COUNT MS: the same without us, of threads that took an ordinary signal.
+signalled()
+{
+	"$BENCH/threads" signalled "$1" "$2" 2>/dev/null
+}
+
+# each FEW MANY: KiB of each thread, from the sizes of a process with 1 and with THREADS + 1.
+each()
+{
+	awk -v kib=$(($2 - $1)) -v n=$THREADS 'BEGIN { printf "%.1f", kib / n }'
+}
+
 # with_us COUNT MS HZ
 with_us()
 {
@@ -29,7 +41,7 @@ per_thread()
 
 	few=$(($(with_us 1 "$1" "$2") - $(resident 1 "$1")))
 	many=$(($(with_us $((THREADS + 1)) "$1" "$2") - $(resident $((THREADS + 1)) "$1")))
-	awk -v kib=$((many - few)) -v n=$THREADS 'BEGIN { printf "%.1f", kib / n }'
+	each "$few" "$many"
 }
 
 echo "Resident memory per thread more than without us, $THREADS threads:"
@@ -38,6 +50,9 @@ sampled=$(per_thread 4 1000)
 echo "  armed, never sampled    $armed KiB   $(answer 'memory per armed thread' "$armed" KiB $TARGET_KIB)"
 echo "  sampled a few times     $sampled KiB   $(answer \
 	'memory per sampled thread, the stack that its signal handler touches included' "$sampled" KiB $TARGET_KIB)"
+few=$(($(signalled 1 4) - $(resident 1 4)))
+many=$(($(signalled $((THREADS + 1)) 4) - $(resident $((THREADS + 1)) 4)))
+echo "  without us, after one signal whose handler does nothing: $(each "$few" "$many") KiB"
 
 echo 'CPU time of one pthread_create and pthread_join, ours is arming and disarming:'
 {

@@ -155,6 +155,8 @@ static void expire(const struct sp_thread *t)
 void probe_sample(struct probe_label *out)
 {
 	struct sp_thread *t = probe_present() ? own_thread() : NULL;
+	const volatile struct sp_sample *made;
+	const struct sp_sample *s;
 	const char *name;
 	size_t len = 0;
 
@@ -162,15 +164,16 @@ void probe_sample(struct probe_label *out)
 	/* Nobody samples such a thread with a label: it has no stack of spans. */
 	if (t == NULL)
 		return;
-	t->scratch.weight = 0;
+	made = s = sp_thread_scratch(t);
+	sp_thread_scratch(t)->weight = 0;
 	expire(t);
-	if (((volatile struct sp_thread *)t)->scratch.weight == 0)
+	if (made->weight == 0)
 		give_up("the handler took no sample");
-	memcpy(out->span_id, &t->scratch.span_id, sizeof(out->span_id));
-	memcpy(out->trace_id, t->scratch.trace_id, sizeof(out->trace_id));
-	if (t->scratch.name_id == 0)
+	memcpy(out->span_id, &s->span_id, sizeof(out->span_id));
+	memcpy(out->trace_id, s->trace_id, sizeof(out->trace_id));
+	if (s->name_id == 0)
 		return;
-	name = object.text(t->scratch.name_id, &len);
+	name = object.text(s->name_id, &len);
 	snprintf(out->name, sizeof(out->name), "%.*s", (int)len, name);
 }
 

@@ -207,13 +207,45 @@ Test(handler, takes_the_threads_own_block_whatever_a_late_signal_names)
 	atomic_store(&other->tid, 4242);
 	sp_span_stack_push(&other->spans, &e);
 	other->in_handler = true;
-	other->scratch.tid = 4242;
+	sp_thread_scratch(other)->tid = 4242;
 	send(SI_TIMER, our_value(other->index), 0);
 
 	cr_assert_eq(drain(), 1);
 	cr_assert_eq(last.tid, atomic_load(&own->tid));
 	cr_assert_eq(last.span_id, 0);
-	cr_assert_eq(other->scratch.tid, 4242, "nothing of the other thread was touched");
+	cr_assert_eq(sp_thread_scratch(other)->tid, 4242,
+		     "nothing of the other thread was touched");
+}
+
+static __attribute__((noinline)) unsigned expire_below(unsigned n)
+{
+	unsigned below = 0;
+
+	if (n == 0)
+		expire();
+	else
+		below = expire_below(n - 1);
+	__asm__ volatile("" : "+r"(below));
+	return below + 1;
+}
+
+Test(handler, puts_the_near_and_the_far_frames_of_a_deep_stack_one_after_the_other)
+{
+	unsigned longest = 0;
+	unsigned same = 0;
+
+	enrol_without_timer();
+	cr_assert_eq(expire_below(SP_THREAD_FRAMES_NEAR + 29), SP_THREAD_FRAMES_NEAR + 30);
+
+	cr_assert_eq(drain(), 1);
+	/* All that called itself returns to one place. */
+	for (unsigned i = 1; i < last.depth; i++) {
+		same = last.pc[i] == last.pc[i - 1] ? same + 1 : 0;
+		longest = same > longest ? same : longest;
+	}
+	cr_assert_gt(last.depth, SP_THREAD_FRAMES_NEAR + 30);
+	/* A compiler may have made a function of its own of the first few calls. */
+	cr_assert_geq(longest, SP_THREAD_FRAMES_NEAR + 16, "%u in a row", longest);
 }
 
 Test(handler, is_silent_in_a_thread_that_has_ended_for_us)

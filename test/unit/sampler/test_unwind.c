@@ -52,6 +52,8 @@ struct walk {
 static struct walk walk;
 static struct sp_stack_bounds bounds;
 static unsigned depth_limit = SP_FRAMES_MAX;
+static bool split; /* into two places, the first of which has room for so many: */
+static unsigned near_limit;
 static void (*spoil)(ucontext_t *uc);
 
 static void *find_symbol(const char *name)
@@ -84,6 +86,19 @@ static unsigned reference_walk(const ucontext_t *uc, uint64_t *pc, unsigned max)
 	return n;
 }
 
+static void walk_split(const ucontext_t *uc)
+{
+	static uint64_t near[SP_FRAMES_MAX];
+	static uint64_t far[SP_FRAMES_MAX];
+	const struct sp_unwind_room room[2] = {{near, near_limit}, {far, depth_limit - near_limit}};
+	unsigned n;
+
+	walk.depth = sp_unwind_walk_into(uc, &bounds, room, &walk.flags);
+	n = walk.depth < near_limit ? walk.depth : near_limit;
+	memcpy(walk.pc, near, n * sizeof(near[0]));
+	memcpy(walk.pc + n, far, (walk.depth - n) * sizeof(far[0]));
+}
+
 static void on_signal(int sig, siginfo_t *si, void *context)
 {
 	uint64_t failed = sp_count_read(SP_COUNT_UNWIND_FAILED);
@@ -97,7 +112,10 @@ static void on_signal(int sig, siginfo_t *si, void *context)
 	else
 		walk.want_depth = reference_walk(&copy, walk.want, SP_FRAMES_MAX);
 	walk.sp = sp_arch_context_reg(&copy, SP_ARCH_REG_SP);
-	walk.depth = sp_unwind_walk(&copy, &bounds, walk.pc, depth_limit, &walk.flags);
+	if (split)
+		walk_split(&copy);
+	else
+		walk.depth = sp_unwind_walk(&copy, &bounds, walk.pc, depth_limit, &walk.flags);
 	walk.failed = sp_count_read(SP_COUNT_UNWIND_FAILED) - failed;
 }
 
@@ -253,6 +271,26 @@ Test(unwind, a_limit_of_the_exact_depth_cuts_nothing)
 
 	cr_assert_eq(walk.depth, depth_limit);
 	cr_assert_eq(walk.flags, SP_SAMPLE_ROOTED);
+}
+
+Test(unwind, goes_on_in_a_second_place_where_the_first_is_full)
+{
+	unsigned depth;
+
+	recurse(40, 16);
+	depth = walk.depth;
+	split = true;
+	for (near_limit = 0; near_limit <= depth + 1; near_limit++) {
+		depth_limit = SP_FRAMES_MAX;
+		recurse(40, 16);
+		expect_same(SP_SAMPLE_ROOTED);
+		depth_limit = near_limit + 3;
+		recurse(40, 16);
+		cr_assert_eq(walk.depth, depth_limit < depth ? depth_limit : depth);
+		cr_assert_arr_eq(walk.pc, walk.want, walk.depth * sizeof(walk.pc[0]));
+		cr_assert_eq(walk.flags,
+			     depth_limit < depth ? SP_SAMPLE_TRUNCATED : SP_SAMPLE_ROOTED);
+	}
 }
 
 Test(unwind, writes_nothing_for_a_limit_of_zero)
