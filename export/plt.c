@@ -72,12 +72,48 @@ static int add_slot(struct plt *p, const struct slot *slot)
 	return 0;
 }
 
+/*
+ * How many relocations of the section name no symbol and fill no slot: linkers put those first and count
+ * them in DT_RELACOUNT, and in large libraries they are nearly all there are.
+ */
+static uint64_t relative_relocations(Elf *elf, const GElf_Shdr *sh)
+{
+	Elf_Scn *scn = sp_elf_file_section(elf, ".dynamic");
+	Elf_Data *data = scn != NULL ? elf_getdata(scn, NULL) : NULL;
+	uint64_t n = 0;
+	bool here = false;
+	GElf_Dyn d;
+
+	for (int i = 0; data != NULL && gelf_getdyn(data, i, &d) != NULL; i++) {
+		here = here || (d.d_tag == DT_RELA && d.d_un.d_ptr == sh->sh_addr);
+		if (d.d_tag == DT_RELACOUNT)
+			n = d.d_un.d_val;
+	}
+	return here ? n : 0;
+}
+
+/* The relocations behind those, without reading those. */
+static Elf_Data *read_rest(Elf *elf, Elf_Scn *scn, const GElf_Shdr *sh)
+{
+	uint64_t skip = relative_relocations(elf, sh);
+
+	uint64_t n = sh->sh_size / sizeof(Elf64_Rela);
+
+	if (skip == 0 || skip > n || sh->sh_size > INT64_MAX ||
+	    sh->sh_offset > INT64_MAX - sh->sh_size)
+		return elf_getdata(scn, NULL);
+	if (skip == n)
+		return NULL;
+	return elf_getdata_rawchunk(elf, (int64_t)(sh->sh_offset + skip * sizeof(Elf64_Rela)),
+				    (n - skip) * sizeof(Elf64_Rela), ELF_T_RELA);
+}
+
 static int read_relocations(struct plt *p, Elf_Scn *scn, const GElf_Shdr *sh)
 {
 	Elf_Scn *symbol_scn = elf_getscn(p->elf, sh->sh_link);
 	Elf_Data *symbols = symbol_scn != NULL ? elf_getdata(symbol_scn, NULL) : NULL;
-	Elf_Data *data = elf_getdata(scn, NULL);
 	bool jump = strcmp(sp_elf_file_section_name(p->elf, scn), ".rela.plt") == 0;
+	Elf_Data *data = jump ? elf_getdata(scn, NULL) : read_rest(p->elf, scn, sh);
 	GElf_Shdr symbol_sh;
 	GElf_Rela r;
 	int err = 0;
