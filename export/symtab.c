@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "export/plt.h"
+#include "export/symbol_sort.h"
 #include "export/xz.h"
 
 #define SP_SYMTAB_SECTION_MAX ((uint64_t)96 << 20) /* larger tables are left alone */
@@ -20,14 +21,8 @@
 #define SP_MINI_MAX ((size_t)64 << 20)
 #define SP_SYMTAB_WALK 16U /* symbols looked at behind the nearest one */
 
-struct symbol {
-	uint64_t start;
-	uint32_t size;
-	uint32_t name; /* in names[] */
-};
-
 struct sp_symtab {
-	struct symbol *symbol;
+	struct sp_symbol_entry *symbol;
 	char *names;
 	size_t n, cap;
 	size_t names_used, names_cap;
@@ -42,7 +37,7 @@ static int add_symbol(struct sp_symtab *t, uint64_t start, uint64_t size, const 
 
 	if (t->n == t->cap) {
 		size_t cap = t->cap != 0 ? t->cap * 2 : 512;
-		struct symbol *more = realloc(t->symbol, cap * sizeof(*more));
+		struct sp_symbol_entry *more = realloc(t->symbol, cap * sizeof(*more));
 
 		if (more == NULL)
 			return -ENOMEM;
@@ -58,7 +53,7 @@ static int add_symbol(struct sp_symtab *t, uint64_t start, uint64_t size, const 
 		t->names = more;
 		t->names_cap = cap;
 	}
-	t->symbol[t->n++] = (struct symbol){
+	t->symbol[t->n++] = (struct sp_symbol_entry){
 		.start = start,
 		.size = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX,
 		.name = (uint32_t)t->names_used,
@@ -86,26 +81,67 @@ static bool wanted(Elf *elf, const GElf_Sym *sym, const char *name)
 	       (sh.sh_flags & SHF_EXECINSTR) != 0;
 }
 
+/* Room for all symbols of a section at once; what is too much is given back. Without it the table grows
+ * by and by, as it does where symbols share the ends of their names. */
+static void expect(struct sp_symtab *t, size_t symbols, size_t names)
+{
+	size_t cap = t->n + symbols;
+	struct sp_symbol_entry *more =
+		cap > t->cap ? realloc(t->symbol, cap * sizeof(*more)) : NULL;
+	char *text;
+
+	if (more != NULL) {
+		t->symbol = more;
+		t->cap = cap;
+	}
+	cap = t->names_used + names;
+	text = cap > t->names_cap && cap <= UINT32_MAX ? realloc(t->names, cap) : NULL;
+	if (text != NULL) {
+		t->names = text;
+		t->names_cap = cap;
+	}
+}
+
+/* The text at an offset of a string section, or NULL. The section ends with a NUL. */
+static const char *string_at(const Elf_Data *strings, uint64_t offset)
+{
+	return offset < strings->d_size ? (const char *)strings->d_buf + offset : NULL;
+}
+
+/* The strings that a symbol table's names are in, or NULL. */
+static const Elf_Data *strings_of(Elf *elf, const GElf_Shdr *sh)
+{
+	Elf_Scn *scn = elf_getscn(elf, sh->sh_link);
+	const Elf_Data *data;
+	GElf_Shdr names;
+
+	if (scn == NULL || gelf_getshdr(scn, &names) == NULL || names.sh_type != SHT_STRTAB ||
+	    (names.sh_flags & SHF_COMPRESSED) != 0 || names.sh_size > SP_SYMTAB_SECTION_MAX)
+		return NULL;
+	data = elf_rawdata(scn, NULL);
+	if (data == NULL || data->d_buf == NULL || data->d_size == 0 ||
+	    ((const char *)data->d_buf)[data->d_size - 1] != '\0')
+		return NULL;
+	return data;
+}
+
 static int read_section(struct sp_symtab *t, Elf *elf, Elf_Scn *scn, const GElf_Shdr *sh)
 {
-	GElf_Shdr names;
+	const Elf_Data *strings;
 	Elf_Data *data;
+	GElf_Sym sym;
 	int err = 0;
 
-	if (sh->sh_size > SP_SYMTAB_SECTION_MAX || sh->sh_entsize == 0 ||
-	    gelf_getshdr(elf_getscn(elf, sh->sh_link), &names) == NULL ||
-	    names.sh_size > SP_SYMTAB_SECTION_MAX)
+	if (sh->sh_size > SP_SYMTAB_SECTION_MAX || sh->sh_entsize == 0)
 		return 0;
-	data = elf_getdata(scn, NULL);
+	strings = strings_of(elf, sh);
+	data = strings != NULL ? elf_getdata(scn, NULL) : NULL;
 	if (data == NULL)
 		return 0;
-	for (int i = 1; err == 0 && (uint64_t)i < sh->sh_size / sh->sh_entsize; i++) {
-		GElf_Sym sym;
-		const char *name;
+	expect(t, data->d_size / sizeof(Elf64_Sym), strings->d_size);
+	for (int i = 1; err == 0 && gelf_getsym(data, i, &sym) != NULL; i++) {
+		const char *name = string_at(strings, sym.st_name);
 
-		if (gelf_getsym(data, i, &sym) == NULL)
-			break;
-		name = elf_strptr(elf, sh->sh_link, sym.st_name);
 		if (wanted(elf, &sym, name))
 			err = add_symbol(t, sym.st_value, sym.st_size, name);
 	}
@@ -113,36 +149,33 @@ static int read_section(struct sp_symtab *t, Elf *elf, Elf_Scn *scn, const GElf_
 	return err;
 }
 
-static int by_address(const void *a, const void *b)
-{
-	const struct symbol *x = a;
-	const struct symbol *y = b;
-
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	/* The one that find() meets first, from the end: the sized, then the first in the file. */
-	if ((x->size != 0) != (y->size != 0))
-		return x->size != 0 ? 1 : -1;
-	return x->name > y->name ? -1 : x->name < y->name;
-}
-
-/* Keeps one symbol per address and gives back spare memory. */
+/* Keeps one symbol per address, the first one with a size if there is any, and gives back spare
+ * memory. */
 static void settle(struct sp_symtab *t)
 {
-	struct symbol *trimmed;
+	struct sp_symbol_entry *symbol;
 	size_t n = 0;
+	char *names;
 
 	if (t->n == 0)
 		return;
-	qsort(t->symbol, t->n, sizeof(*t->symbol), by_address);
-	for (size_t i = 0; i < t->n; i++)
-		if (i + 1 == t->n || t->symbol[i].start != t->symbol[i + 1].start)
+	sp_symbol_sort(t->symbol, t->n);
+	for (size_t i = 0; i < t->n; i++) {
+		if (n == 0 || t->symbol[n - 1].start != t->symbol[i].start)
 			t->symbol[n++] = t->symbol[i];
+		else if (t->symbol[n - 1].size == 0 && t->symbol[i].size != 0)
+			t->symbol[n - 1] = t->symbol[i];
+	}
 	t->n = n;
-	trimmed = realloc(t->symbol, n * sizeof(*trimmed));
-	if (trimmed != NULL) {
-		t->symbol = trimmed;
+	symbol = realloc(t->symbol, n * sizeof(*symbol));
+	if (symbol != NULL) {
+		t->symbol = symbol;
 		t->cap = n;
+	}
+	names = realloc(t->names, t->names_used);
+	if (names != NULL) {
+		t->names = names;
+		t->names_cap = t->names_used;
 	}
 }
 
@@ -279,7 +312,7 @@ bool sp_symtab_find(const struct sp_symtab *t, uint64_t vaddr, struct sp_symbol 
 	}
 	/* A label inside a function must not hide the function around it. */
 	for (size_t back = 0; back < SP_SYMTAB_WALK && back < low; back++) {
-		const struct symbol *s = &t->symbol[low - 1 - back];
+		const struct sp_symbol_entry *s = &t->symbol[low - 1 - back];
 
 		if ((s->size == 0 && back == 0) || vaddr - s->start < s->size) {
 			*out = (struct sp_symbol){s->start, s->size, t->names + s->name};

@@ -22,8 +22,8 @@ $(FUZZ_DIR)/gen/%.o: $(B)/gen/%.c
 # What each one needs of the product, so that "make test" need not compile everything once more.
 fuzz_objects = $(patsubst %.c,$(FUZZ_DIR)/%.o,$(filter-out $(1),$(wildcard $(2))))
 FUZZ_CONFIG := $(call fuzz_objects,,$(addprefix sampler/,config*.c fmt.c log.c text.c))
-FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,elf_*.c symtab.c plt.c xz.c fde*.c lines.c \
-	dwarf_index.c demangle.c pool.c) sampler/text.c)
+FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,elf_*.c symtab.c symbol_sort.c plt.c xz.c fde*.c \
+	lines.c dwarf_index.c demangle.c pool.c) sampler/text.c)
 FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c push.c request.c ingest.c pprof_request.c gzip.c \
 	address.c credentials.c secret.c \
 	headers_json.c clock.c say.c) test/unit/export/core_double.c) \
