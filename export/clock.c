@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time and jitter. Context: BG. Callers: main.c, upload.c, line_finder.c. */
+/* Time and jitter. Context: BG. Callers: main.c, upload.c, line_finder.c, symbols.c. */
 #include "export/clock.h"
 
 #include <time.h>
@@ -27,6 +27,11 @@ int64_t sp_clock_real_ns(void)
 uint64_t sp_clock_cpu_ns(void)
 {
 	return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+uint64_t sp_clock_process_ns(void)
+{
+	return read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 uint64_t sp_clock_seed(uint32_t pid)

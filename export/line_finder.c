@@ -22,6 +22,8 @@
  * times as long, for two after 1,000 times, and so on. */
 #define SP_CHEAP_NS (5 * SP_NS_PER_MS)
 #define SP_PATIENCE 2000U
+/* Packed debug information, as in Debian's packages: 4 ns a byte to unpack it. */
+#define SP_READ_NS 4U
 
 struct wanted {
 	const struct sp_module *mod;
@@ -38,7 +40,8 @@ struct sp_line_finder {
 	const struct sp_module *open; /* whose debug information `lines` is; NULL = nobody's */
 	struct sp_lines *lines;
 	uint64_t open_cpu_ns; /* CPU time when it was opened */
-	size_t put_off;       /* addresses not worth reading for, since the last sort */
+	uint64_t spend_ns;
+	size_t put_off; /* addresses not worth reading for, since the last sort */
 	unsigned over_limit, late;
 	char scratch[SP_FUNCTION_NAME_MAX + 1];
 };
@@ -53,7 +56,13 @@ struct sp_line_finder *sp_line_finder_new(struct sp_symbol_tables *tables,
 	f->tables = tables;
 	f->cache = cache;
 	f->dwarf_max = dwarf_max;
+	f->spend_ns = UINT64_MAX;
 	return f;
+}
+
+void sp_line_finder_spend(struct sp_line_finder *f, uint64_t ns)
+{
+	f->spend_ns = ns;
 }
 
 static void close_lines(struct sp_line_finder *f)
@@ -144,6 +153,27 @@ static void sort(struct sp_line_finder *f)
 	f->sorted = true;
 }
 
+static int open_file(const struct sp_symbol_table *t, struct sp_elf_file *file)
+{
+	return sp_elf_file_open(t->dwarf_path, t->id, t->dwarf_by_crc ? 0 : t->id_len, file);
+}
+
+/* Not of the object itself: who left debug information in there wants to see it. */
+static bool too_dear(const struct sp_line_finder *f, struct sp_symbol_table *t)
+{
+	struct sp_elf_file file;
+	uint64_t ns;
+
+	if (f->spend_ns == UINT64_MAX || !t->dwarf_apart)
+		return false;
+	if (t->dwarf_need == 0 && open_file(t, &file) == 0) {
+		t->dwarf_need = sp_lines_need(file.elf);
+		sp_elf_file_close(&file);
+	}
+	ns = t->dwarf_need < UINT64_MAX / SP_READ_NS ? t->dwarf_need * SP_READ_NS : UINT64_MAX;
+	return ns >= SP_CHEAP_NS && ns > f->spend_ns;
+}
+
 static void open_lines(struct sp_line_finder *f, const struct sp_module *mod,
 		       struct sp_symbol_table *t)
 {
@@ -152,7 +182,7 @@ static void open_lines(struct sp_line_finder *f, const struct sp_module *mod,
 	close_lines(f);
 	f->open = mod;
 	f->open_cpu_ns = sp_clock_cpu_ns();
-	if (sp_elf_file_open(t->dwarf_path, t->id, t->dwarf_by_crc ? 0 : t->id_len, &file) != 0)
+	if (open_file(t, &file) != 0)
 		return;
 	if (sp_lines_need(file.elf) <= f->dwarf_max) {
 		(void)sp_lines_new(&file, &f->lines);
@@ -199,6 +229,10 @@ static void serve(struct sp_line_finder *f, const struct wanted *w)
 
 	if (t == NULL || f->cache == NULL || t->dwarf_path == NULL)
 		return;
+	if (f->open != w->mod && too_dear(f, t)) {
+		f->put_off++;
+		return;
+	}
 	if (f->open != w->mod)
 		open_lines(f, w->mod, t);
 	if (t->dwarf_path != NULL)

@@ -21,6 +21,10 @@ void sp_line_finder_want(struct sp_line_finder *f, const struct sp_module *mod, 
 /* Works on what was asked for until ns are over. True when there is more to do. */
 bool sp_line_finder_step(struct sp_line_finder *f, uint64_t ns);
 
+/* From now on: debug files beside the objects that take longer than that to read are left alone, unless
+ * they are small. At first UINT64_MAX. */
+void sp_line_finder_spend(struct sp_line_finder *f, uint64_t ns);
+
 /* Closes what step() holds open, and forgets what is still to do. */
 void sp_line_finder_end(struct sp_line_finder *f);
 

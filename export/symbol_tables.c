@@ -67,6 +67,7 @@ static void add_debug(struct sp_symbol_table *t, struct sp_elf_file *file, const
 		(void)sp_symtab_add(t->symbols, file->elf);
 	if (dwarf && t->dwarf_path == NULL && sp_elf_file_has_dwarf(file->elf)) {
 		t->dwarf_path = strdup(path);
+		t->dwarf_apart = true;
 		t->dwarf_by_crc = sp_elf_file_build_id(file->elf, id, sizeof(id)) == 0;
 	}
 	sp_elf_file_close(file);

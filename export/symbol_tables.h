@@ -16,6 +16,8 @@ struct sp_symbol_table {
 	struct sp_symtab *symbols; /* NULL = none to be had */
 	char *dwarf_path;          /* file with debug information, NULL = none */
 	bool dwarf_by_crc;         /* that file has no build id */
+	bool dwarf_apart;          /* that file is not the object itself */
+	uint64_t dwarf_need;       /* sp_lines_need() of it; 0 = not asked yet */
 	uint64_t dwarf_read_ns;    /* when it was read last */
 	uint64_t dwarf_cost_ns;    /* CPU time that this took, lookups included; 0 = never read */
 	bool fde_tried;

@@ -289,6 +289,11 @@ bool sp_symbolizer_step(struct sp_symbolizer *s, uint64_t ns)
 	return sp_line_finder_step(s->finder, ns);
 }
 
+void sp_symbolizer_spend(struct sp_symbolizer *s, uint64_t ns)
+{
+	sp_line_finder_spend(s->finder, ns);
+}
+
 void sp_symbolizer_end(struct sp_symbolizer *s)
 {
 	sp_line_finder_end(s->finder);

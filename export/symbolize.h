@@ -71,6 +71,8 @@ void sp_symbolizer_free(struct sp_symbolizer *s);
  */
 void sp_symbolizer_want(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch);
 bool sp_symbolizer_step(struct sp_symbolizer *s, uint64_t ns);
+/* As sp_line_finder_spend(). */
+void sp_symbolizer_spend(struct sp_symbolizer *s, uint64_t ns);
 void sp_symbolizer_end(struct sp_symbolizer *s);
 
 /* Call before each profile: what was read of /proc/self/maps is out of date. */

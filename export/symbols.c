@@ -19,6 +19,9 @@
 #define SP_SLICE_NS (4 * SP_NS_PER_MS)
 #define SP_PAUSE_MS 16U
 #define SP_PREPARE_MIN_NS SP_NS_PER_S
+/* A process that ends after seconds does not unpack the debug information of a C library, which takes
+ * 40 ms, for the lines of some of its functions. */
+#define SP_END_SHARE 1000U
 #define SP_ROUNDS 4U /* for what was drained meanwhile */
 
 struct sp_symbols {
@@ -131,6 +134,8 @@ void sp_symbols_prepare(struct sp_symbols *s, const struct sp_stack_map *map)
 	bool again = true;
 
 	sp_symbolizer_begin(s->symbolizer);
+	sp_symbolizer_spend(s->symbolizer,
+			    flushing ? sp_clock_process_ns() / SP_END_SHARE : UINT64_MAX);
 	s->preparing = true;
 	for (unsigned round = 0; again && round < SP_ROUNDS; round++) {
 		bool more = true;

@@ -99,6 +99,64 @@ Test(line_finder, puts_off_costly_reading_for_few_addresses, .timeout = 20)
 	cr_expect_eq(sp_line_finder_late(finder), 10);
 }
 
+/* As if the library's debug information were in a file of its own, and large. */
+static void look_up_in_large_file(unsigned from, unsigned n)
+{
+	struct sp_symbol_table *t;
+
+	look_up(0, 1);
+	t = sp_symbol_tables_peek(tables, module);
+	t->dwarf_cost_ns = 0;
+	t->dwarf_apart = true;
+	t->dwarf_need = (uint64_t)100 << 20;
+	look_up(from, n);
+}
+
+Test(line_finder, leaves_dear_debug_files_alone_when_told_so, .timeout = 20)
+{
+	sp_line_finder_spend(finder, 100 * SP_NS_PER_MS);
+	look_up_in_large_file(1, 3);
+
+	cr_expect_not(is_known(1));
+	cr_expect_eq(sp_line_finder_late(finder), 3);
+
+	sp_line_finder_spend(finder, UINT64_MAX);
+	look_up(1, 3);
+
+	cr_expect(is_known(1), "left alone for good");
+	cr_expect_eq(sp_line_finder_late(finder), 3);
+}
+
+Test(line_finder, reads_debug_files_that_are_worth_it, .timeout = 20)
+{
+	sp_line_finder_spend(finder, SP_NS_PER_S);
+	look_up_in_large_file(1, 3);
+
+	cr_expect(is_known(1));
+	cr_expect_eq(sp_line_finder_late(finder), 0);
+}
+
+Test(line_finder, reads_what_the_object_itself_holds, .timeout = 20)
+{
+	sp_line_finder_spend(finder, 0);
+	look_up(0, 1);
+
+	cr_expect(is_known(0));
+	cr_expect_eq(sp_line_finder_late(finder), 0);
+}
+
+Test(line_finder, reads_small_debug_files, .timeout = 20)
+{
+	sp_line_finder_spend(finder, 0);
+	look_up(0, 1);
+	sp_symbol_tables_peek(tables, module)->dwarf_cost_ns = 0;
+	sp_symbol_tables_peek(tables, module)->dwarf_apart = true;
+	look_up(1, 1);
+
+	cr_expect(is_known(1));
+	cr_expect_gt(sp_symbol_tables_peek(tables, module)->dwarf_need, 0);
+}
+
 Test(line_finder, counts_once_what_is_asked_for_in_several_rounds, .timeout = 20)
 {
 	look_up(0, 1);
