@@ -22,6 +22,7 @@
  * times as long, for two after 1,000 times, and so on. */
 #define SP_CHEAP_NS (5 * SP_NS_PER_MS)
 #define SP_PATIENCE 2000U
+#define SP_APART_WORTH 2U /* of files beside the objects, more addresses count as so many */
 /* Packed debug information, as in Debian's packages: 4 ns a byte to unpack it. */
 #define SP_READ_NS 4U
 
@@ -245,12 +246,15 @@ static size_t too_few(const struct sp_line_finder *f)
 	const struct sp_module *mod = f->wanted[f->next].mod;
 	const struct sp_symbol_table *t = sp_symbol_tables_peek(f->tables, mod);
 	size_t n = 1;
+	size_t worth;
 
 	if (t == NULL || t->dwarf_path == NULL || t->dwarf_cost_ns < SP_CHEAP_NS || mod == f->open)
 		return 0;
 	while (f->next + n < f->n && f->wanted[f->next + n].mod == mod)
 		n++;
-	return (sp_clock_mono_ns() - t->dwarf_read_ns) / SP_PATIENCE * n < t->dwarf_cost_ns ? n : 0;
+	worth = t->dwarf_apart && n > SP_APART_WORTH ? SP_APART_WORTH : n;
+	return (sp_clock_mono_ns() - t->dwarf_read_ns) / SP_PATIENCE * worth < t->dwarf_cost_ns ? n
+												: 0;
 }
 
 bool sp_line_finder_step(struct sp_line_finder *f, uint64_t ns)

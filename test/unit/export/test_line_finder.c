@@ -183,6 +183,21 @@ Test(line_finder, reads_again_for_as_many_addresses_as_are_worth_it, .timeout = 
 	cr_expect_eq(sp_line_finder_late(finder), 0);
 }
 
+Test(line_finder, reads_debug_files_again_more_seldom, .timeout = 20)
+{
+	look_up(0, 1);
+	sp_symbol_tables_peek(tables, module)->dwarf_apart = true;
+	read_ago(900);
+	look_up(1, 10);
+
+	cr_expect_not(is_known(1));
+
+	read_ago(1100);
+	look_up(1, 10);
+
+	cr_expect(is_known(1));
+}
+
 Test(line_finder, reads_again_at_once_what_is_cheap, .timeout = 20)
 {
 	look_up(0, 1);
