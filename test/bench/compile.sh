@@ -1,55 +1,118 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # What sampling at 100 Hz adds to the CPU time of a compilation by clang, beside gperftools, taking
-# turns. BENCH_COMPILES=n makes another number of rounds than 15.
+# turns: accounted for inside the compiler, and as the difference to a compilation without us.
+# BENCH_COMPILES=n makes another number of rounds than 7, at least 6; BENCH_PARTS=n another source than
+# one that takes ten seconds.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/bench/lib.bash
 source test/bench/lib.bash
 
-readonly ROUNDS=${BENCH_COMPILES:-15}
+readonly ROUNDS=${BENCH_COMPILES:-7} PARTS=${BENCH_PARTS:-25}
 readonly TARGET_PERCENT=0.3
 readonly PERFTOOLS=libprofiler.so.0
-compiler=$(type -P clang++ || type -P clang++-14) || {
+((ROUNDS >= 6)) || { echo 'compile: BENCH_COMPILES: fewer than 6 rounds say nothing for sure' >&2; exit 1; }
+readonly INSIDE=$PWD/$BENCH/libinside.so
+
+# The compiler, not a launcher of that name which starts it.
+find_compiler()
+{
+	local path
+
+	while read -r path; do
+		[[ $(realpath "$path") =~ /(cc|scc|dist)[^/]*$ ]] || { echo "$path"; return; }
+	done < <(type -aP clang++ clang++-14)
+	return 1
+}
+
+compiler=$(find_compiler) || {
 	echo 'no clang++ here: CPU overhead of a compilation not measured'
 	exit 0
 }
 
+# What a program is made of that uses the standard library: each part once more.
+source_code()
+{
+	local i
+
+	printf '#include <%s>\n' algorithm functional map memory set string unordered_map vector
+	for ((i = 0; i < PARTS; i++)); do
+		sed "s/PART/part$i/" <<'END'
+namespace PART {
+struct key {
+	long number;
+	std::string text;
+	bool operator<(const key &o) const { return number != o.number ? number < o.number : text < o.text; }
+};
+std::map<key, std::vector<std::string>> index;
+bool find(const std::string &s, std::set<key> &out)
+{
+	std::unordered_map<std::string, std::shared_ptr<key>> seen;
+	std::vector<key> all;
+	for (auto &entry : index)
+		for (auto &text : entry.second)
+			if (text.find(s) != text.npos &&
+			    seen.emplace(text, std::make_shared<key>(entry.first)).second)
+				all.push_back(entry.first);
+	std::sort(all.begin(), all.end(), [](const key &x, const key &y) { return y < x; });
+	std::function<void(const key &)> add = [&out](const key &k) { out.insert(k); };
+	std::for_each(all.begin(), all.end(), add);
+	return !out.empty();
+}
+}
+END
+	done
+}
+
 ways()
 {
-	local ours="LD_PRELOAD=$OBJECT SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR=$work"
+	local ours="LD_PRELOAD=$INSIDE:$OBJECT SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR=$work"
 
-	echo "without a profiler|A=1"
+	echo "without a profiler|LD_PRELOAD=$INSIDE"
 	echo "spanprof|$ours"
 	# Like gperftools, which leaves naming to a tool: sampled and drained, then thrown away.
 	echo "spanprof, sampling alone|$ours SPANPROF_UPLOAD_INTERVAL=10m SPANPROF_FLUSH_TIMEOUT=0"
-	! ldconfig -p | grep -qF "$PERFTOOLS" ||
-		echo "gperftools|LD_PRELOAD=$PERFTOOLS CPUPROFILE=$work/perftools CPUPROFILE_FREQUENCY=100"
+	[[ $(ldconfig -p) != *"$PERFTOOLS"* ]] || echo "gperftools|LD_PRELOAD=$INSIDE:$PERFTOOLS \
+CPUPROFILE=$work/perftools CPUPROFILE_FREQUENCY=100"
 }
 
-ways | "$BENCH/cpu" "$ROUNDS" "$compiler" -O2 -std=c++17 -I. -c -o /dev/null test/bench/direct.cc \
-	>"$work/ways" 2>"$work/stderr" || {
+source_code >"$work/source.cc"
+ways | BENCH_INSIDE=$work/inside "$BENCH/cpu" "$ROUNDS" "$compiler" -O2 -std=c++17 -c -o /dev/null \
+	"$work/source.cc" >"$work/ways" 2>"$work/stderr" || {
 	cat "$work/stderr" >&2
 	exit 1
 }
-echo "CPU time of clang++ -O2 at 100 Hz, medians of $ROUNDS rounds; the difference is true within the"
-echo 'range in brackets with 95 % confidence. Loading the exporter, naming and writing are in it:'
-awk -F'|' '{ printf "  %-26s %7.0f ms  %+7.1f ms  %+6.2f %%  [%+.2f, %+.2f]\n", $1, $2, $3, $4, $5, $6 }' \
+echo "CPU time of clang++ -O2 at 100 Hz, medians of $ROUNDS rounds; what is in brackets holds the true"
+echo 'median with 95 % confidence. Accounted for inside the compiler: time in the signal handler, delivery'
+echo "of the signals, and the profiler's own thread, which loads the exporter, names and writes:"
+awk -F'|' '
+$7 > 0 {
+	printf "  %-25s %5d samples x (%.1f us + %.1f us) = %.2f %%  [%.2f, %.2f]", $1, $7, $8, $9, $10, $11, $12
+	printf "; thread %.1f ms; all %.2f %%  [%.2f, %.2f]\n", $13, $14, $15, $16
+}' "$work/ways"
+echo 'As the difference to a compilation without a profiler, with all that one does to caches:'
+awk -F'|' '{ printf "  %-25s %7.0f ms  %+7.1f ms  %+6.2f %%  [%+.2f, %+.2f]\n", $1, $2, $3, $4, $5, $6 }' \
 	"$work/ways"
+
+# figures LABEL FIELD: a percentage and the two that it is between
 figures()
 {
-	awk -F'|' -v label="$1" '$1 == label { print $4, $5, $6 }' "$work/ways"
+	awk -F'|' -v label="$1" -v n="$2" '$1 == label { print $n, $(n + 1), $(n + 2) }' "$work/ways"
 }
-# judge LABEL QUESTION
+readonly OF_ALL=4 OF_SAMPLING=10 OF_ACCOUNT=14
+# judge LABEL FIELD TARGET QUESTION
 judge()
 {
 	local percent from to
 
-	read -r percent from to < <(figures "$1")
-	echo "  $1: $(answer "$2" "$percent" % $TARGET_PERCENT "$from" "$to")"
-	[[ -z $half ]] || echo "  $1, beside half of gperftools: $(answer "$2, beside half of gperftools" \
-		"$percent" % "$half" "$from" "$to")"
+	read -r percent from to < <(figures "$1" "$2") || return 0
+	echo "  $4: $(answer "$4" "$(printf %.2f "$percent")" % "$3" "$from" "$to")"
 }
-half=$(figures gperftools | awk '{ printf "%.2f", $1 / 2 }')
-judge 'spanprof, sampling alone' 'CPU overhead of a compilation by clang at 100 Hz, sampling alone'
-judge spanprof '... and what each process pays once: loading, naming, writing'
+# Signals, handler and delivery, and nothing that is paid once.
+judge spanprof $OF_SAMPLING $TARGET_PERCENT 'CPU overhead of a compilation by clang at 100 Hz, sampling alone'
+half=$(figures gperftools $OF_SAMPLING | awk '{ printf "%.3f", $1 / 2 }')
+[[ -z $half ]] || judge spanprof $OF_SAMPLING "$half" '... beside half of what the same takes with gperftools'
+judge spanprof $OF_ACCOUNT $TARGET_PERCENT '... and what each process pays once: loading, naming, writing'
+judge 'spanprof, sampling alone' $OF_ALL $TARGET_PERCENT '... sampling alone, as the difference of CPU times'
+judge spanprof $OF_ALL $TARGET_PERCENT '... all, as the difference of CPU times'

@@ -3,15 +3,19 @@
  * Runs one command in several environments, taking turns, and compares the CPU time (user and
  * system) that the kernel says it took. Whoever goes first changes from round to round.
  *
- *	cpu ROUNDS COMMAND [ARGUMENT ...] <environments
+ *	[BENCH_INSIDE=FILE] cpu ROUNDS COMMAND [ARGUMENT ...] <environments
  *
  * An environment is a line "label|NAME=VALUE NAME=VALUE"; the first one is what the others are
- * compared with. Prints for each "label|median ms|difference ms|percent|percent from|percent to":
- * medians over rounds, of the difference to the first one of the same round, and where the true
- * median of that is with 95 % confidence.
+ * compared with. Prints for each a line of fields divided by "|": the label, the CPU time in ms, its
+ * difference to that of the first one in the same round in ms and in percent; and what inside.c
+ * accounts for in FILE, where it was preloaded: signals, microseconds of one in the profiler's handler and for its
+ * delivery, both together in percent of the command's own CPU time, ms of the other threads, and all of
+ * it in percent. All are medians over rounds; percents have two more fields, between which the true
+ * median is with 95 % confidence.
  */
 #define _GNU_SOURCE
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +26,21 @@
 #define WAYS_MAX 8
 #define ROUNDS_MAX 1001
 
+enum figure {
+	MS,
+	SIGNALS,
+	HANDLER_US,
+	DELIVERY_US,
+	SAMPLING_PERCENT,
+	OTHERS_MS,
+	ALL_PERCENT,
+	FIGURES
+};
+
 static struct way {
 	char label[64];
 	char assignments[4096];
-	double ms[ROUNDS_MAX];
+	double figure[FIGURES][ROUNDS_MAX];
 } ways[WAYS_MAX];
 
 static double scratch[ROUNDS_MAX];
@@ -53,6 +68,31 @@ static double run(const struct way *w, char **argv)
 	       (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
 }
 
+/* What inside.c told of a run that took so long, if it was there. */
+static void account(struct way *w, int round, const char *inside, double ms)
+{
+	double signals, handler, delivery, others, sampling;
+	FILE *f = inside != NULL ? fopen(inside, "r") : NULL;
+
+	w->figure[MS][round] = ms;
+	if (f == NULL)
+		return;
+	if (fscanf(f, "%lf %lf %lf %lf", &signals, &handler, &delivery, &others) == 4 &&
+	    signals > 0) {
+		sampling = (handler + signals * delivery) / 1e6;
+		others /= 1e6;
+		ms -= sampling + others;
+		w->figure[SIGNALS][round] = signals;
+		w->figure[HANDLER_US][round] = handler / signals / 1e3;
+		w->figure[DELIVERY_US][round] = delivery / 1e3;
+		w->figure[SAMPLING_PERCENT][round] = sampling / ms * 100;
+		w->figure[OTHERS_MS][round] = others;
+		w->figure[ALL_PERCENT][round] = (sampling + others) / ms * 100;
+	}
+	fclose(f);
+	unlink(inside);
+}
+
 static int by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a;
@@ -73,30 +113,52 @@ static void sort_scratch(int n)
 	qsort(scratch, (size_t)n, sizeof(scratch[0]), by_value);
 }
 
-/* The ranks between which a median lies in 95 of 100 cases: how many of n fall below it is binomial,
- * whatever the times are distributed like. */
-static void report(const struct way *w, int n)
+/* Sorts what is in scratch[], and prints the median and, if asked for, the ranks between which the true
+ * one lies in 95 of 100 cases: how many of n fall below it is binomial, whatever the times are
+ * distributed like. */
+static void print_median(int n, int digits, bool range)
 {
 	double half = 0.98 * sqrt(n);
-	double median, more;
 
-	memcpy(scratch, w->ms, sizeof(scratch));
 	sort_scratch(n);
-	median = scratch[n / 2];
+	printf("|%.*f", digits, scratch[n / 2]);
+	if (range)
+		printf("|%.3f|%.3f", ranked(n, floor(n / 2.0 - half)),
+		       ranked(n, ceil(n / 2.0 + half)));
+}
+
+static void print_figure(const struct way *w, enum figure figure, int n, int digits, bool range)
+{
+	memcpy(scratch, w->figure[figure], sizeof(scratch));
+	print_median(n, digits, range);
+}
+
+static void report(const struct way *w, int n)
+{
+	const double *ms = w->figure[MS];
+	const double *base = ways[0].figure[MS];
+
+	printf("%s", w->label);
+	print_figure(w, MS, n, 1, false);
 	for (int i = 0; i < n; i++)
-		scratch[i] = w->ms[i] - ways[0].ms[i];
-	sort_scratch(n);
-	more = scratch[n / 2];
+		scratch[i] = ms[i] - base[i];
+	print_median(n, 1, false);
 	for (int i = 0; i < n; i++)
-		scratch[i] = (w->ms[i] / ways[0].ms[i] - 1) * 100;
-	sort_scratch(n);
-	printf("%s|%.1f|%.1f|%.2f|%.2f|%.2f\n", w->label, median, more, scratch[n / 2],
-	       ranked(n, floor(n / 2.0 - half)), ranked(n, ceil(n / 2.0 + half)));
+		scratch[i] = (ms[i] / base[i] - 1) * 100;
+	print_median(n, 3, true);
+	print_figure(w, SIGNALS, n, 0, false);
+	print_figure(w, HANDLER_US, n, 1, false);
+	print_figure(w, DELIVERY_US, n, 1, false);
+	print_figure(w, SAMPLING_PERCENT, n, 3, true);
+	print_figure(w, OTHERS_MS, n, 1, false);
+	print_figure(w, ALL_PERCENT, n, 3, true);
+	putchar('\n');
 }
 
 int main(int argc, char **argv)
 {
 	int rounds = argc > 2 ? atoi(argv[1]) : 0;
+	const char *inside = getenv("BENCH_INSIDE");
 	char line[sizeof(ways[0].assignments)];
 	int n = 0;
 
@@ -112,9 +174,13 @@ int main(int argc, char **argv)
 		snprintf(ways[n].label, sizeof(ways[n].label), "%.60s", line);
 		snprintf(ways[n++].assignments, sizeof(ways[0].assignments), "%s", bar + 1);
 	}
-	for (int r = 0; r < rounds; r++)
-		for (int i = 0; i < n; i++)
-			ways[(i + r) % n].ms[r] = run(&ways[(i + r) % n], argv + 2);
+	for (int r = 0; r < rounds; r++) {
+		for (int i = 0; i < n; i++) {
+			struct way *w = &ways[(i + r) % n];
+
+			account(w, r, inside, run(w, argv + 2));
+		}
+	}
 	for (int i = 0; i < n; i++)
 		report(&ways[i], rounds);
 	return 0;

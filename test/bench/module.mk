@@ -32,6 +32,11 @@ $(B)/test/bench/cpu: test/bench/cpu.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $< -lm
 
+# In front of a profiler, in any host.
+$(B)/test/bench/libinside.so: test/bench/inside.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -fvisibility=default -O2 $(CFLAGS) $(LDFLAGS) -shared -o $@ $<
+
 $(B)/test/bench/threads: test/bench/threads.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $< -lpthread
@@ -74,5 +79,5 @@ $(B)/test/bench/modules: test/bench/modules.c test/hosts/host.h test/sdk/opentel
 	$(call say,BENCH,$@)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. $(CFLAGS) -o $@ $< $(TEST_SDK_LDLIBS) -ldl
 
-TEST_PROGRAMS += $(addprefix $(B)/test/bench/,export modules pairs direct ours rounds execs \
+TEST_PROGRAMS += $(addprefix $(B)/test/bench/,libinside.so export modules pairs direct ours rounds execs \
 	cpu threads requests) $(BENCH_HANDLERS)
