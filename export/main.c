@@ -7,10 +7,8 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <inttypes.h>
 #include <link.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +16,8 @@
 #include "export/encode.h"
 #include "export/export.h"
 #include "export/http.h"
+#include "export/losses.h"
 #include "export/modules.h"
-#include "export/say.h"
 #include "export/stack_map.h"
 #include "export/status.h"
 #include "export/symbols.h"
@@ -56,7 +54,7 @@ struct exporter {
 	uint64_t batch_mono_ns;
 	int64_t batch_real_ns;
 	uint32_t batch_epoch;
-	uint64_t counted[SP_COUNTER_N]; /* at the last report of losses */
+	struct sp_losses losses;
 };
 
 struct put_arg {
@@ -232,31 +230,6 @@ static void encode_batch(struct exporter *x)
 	begin_batch(x);
 }
 
-/* One line per interval that lost something. */
-static void report_losses(struct exporter *x)
-{
-	static const char *const name[] = {
-#define SP_NAME_(id, text, is_loss) [SP_COUNT_##id] = (is_loss) == 1 ? (text) : NULL,
-		SP_FOR_EACH_COUNTER(SP_NAME_)
-#undef SP_NAME_
-	};
-	char text[800];
-	size_t used = 0;
-
-	for (unsigned i = 0; i < SP_COUNTER_N; i++) {
-		uint64_t n = x->ops->counter_read((enum sp_counter)i);
-		uint64_t grown = n - x->counted[i];
-
-		x->counted[i] = n;
-		if (name[i] == NULL || grown == 0 || used >= sizeof(text))
-			continue;
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s +%" PRIu64,
-					 used != 0 ? ", " : "", name[i], grown);
-	}
-	if (used != 0)
-		sp_say(x->ops, SP_LOG_WARN, "lost since the last upload: %s", text);
-}
-
 /* After a flush the process is on its way out until it proves the contrary by new samples. */
 static void write_status(struct exporter *x)
 {
@@ -279,7 +252,7 @@ static void tick(struct exporter *x)
 
 	encode_batch(x);
 	sp_upload_run(x->upload);
-	report_losses(x);
+	sp_losses_tell(&x->losses, x->ops);
 	write_status(x);
 	/* In step with the first tick, whatever the upload took, but never two at once. */
 	x->tick_ns += interval;
@@ -293,7 +266,7 @@ static void flush(struct exporter *x)
 	drain(x);
 	encode_batch(x);
 	sp_upload_flush(x->upload);
-	report_losses(x);
+	sp_losses_tell(&x->losses, x->ops);
 	x->flushed = true;
 	x->flushed_samples = x->sampled[0] + x->sampled[1];
 	write_status(x);
