@@ -122,6 +122,7 @@ SP_SIGSAFE bool sp_host_mask_defer(int signo, const siginfo_t *si, void *ucontex
 
 	if (sp_host_mask_differs() != signo || !sp_host_mask_blanket(&uc->uc_sigmask))
 		return false;
+	atomic_store_explicit(&sp_thread_own->blocks, true, memory_order_relaxed);
 	take_timer(sp_thread_own);
 	memcpy(&mask, &uc->uc_sigmask, sizeof(mask));
 	mask |= bit_of(signo);

@@ -106,8 +106,12 @@ static bool word_is_set(const char *line, int n)
 	return strncmp(line, "0x0 ", 4) != 0;
 }
 
-/* What the kernel shows as the thread's mask is that of the call it waits in. */
-static bool waits_with_other_mask(uint32_t tid)
+/*
+ * What the kernel shows as the thread's mask is that of the call it waits in. "running" is also what
+ * a thread says that was woken in such a call and has not got a processor yet (task_current_syscall(),
+ * linux 6.1), which on a busy machine takes a while.
+ */
+static bool waits_with_other_mask(uint32_t tid, bool if_running)
 {
 	int fd = open_task_file(tid, "syscall");
 	ssize_t got = -1;
@@ -119,6 +123,8 @@ static bool waits_with_other_mask(uint32_t tid)
 		(void)close(fd);
 	}
 	line[got > 0 ? got : 0] = '\0';
+	if (line[0] == 'r')
+		return if_running;
 	if (line[0] < '0' || line[0] > '9')
 		return false;
 	for (const char *c = line; *c >= '0' && *c <= '9'; c++)
@@ -131,18 +137,18 @@ static bool waits_with_other_mask(uint32_t tid)
 	return false;
 }
 
-static uint64_t mask_of(uint32_t tid)
+static uint64_t mask_of(uint32_t tid, bool blocked_before)
 {
 	uint64_t mask;
 
 	/* before and after: it may have been on its way into or out of such a call */
-	if (waits_with_other_mask(tid))
+	if (waits_with_other_mask(tid, blocked_before))
 		return ~UINT64_C(0);
 	mask = read_blocked(tid);
-	return waits_with_other_mask(tid) ? ~UINT64_C(0) : mask;
+	return waits_with_other_mask(tid, blocked_before) ? ~UINT64_C(0) : mask;
 }
 
-bool sp_mask_blocks(uint32_t tid)
+bool sp_mask_blocks(uint32_t tid, bool blocked_before)
 {
 	int saved = errno;
 	int signo = sp_signals_number();
@@ -152,8 +158,8 @@ bool sp_mask_blocks(uint32_t tid)
 		mask = own_mask();
 	} else {
 		/* On a busy machine a whole wait may begin and end between the looks of one of these. */
-		mask = mask_of(tid);
-		mask |= mask_of(tid);
+		mask = mask_of(tid, blocked_before);
+		mask |= mask_of(tid, blocked_before);
 	}
 	errno = saved;
 	return signo > 0 && (mask >> (signo - 1) & 1) != 0;

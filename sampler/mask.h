@@ -8,9 +8,11 @@
 
 /*
  * Asks the kernel: for the calling thread by one system call, for another one through /proc, which
- * only the background thread may do. True when it cannot tell: then the thread is asked for again
- * at the next scan. errno preserved.
+ * only the background thread may do. There a thread that could run shows its mask, but not whether
+ * it is still inside a wait that has replaced it: what another one seems not to block counts only
+ * if it sleeps elsewhere, where blocked_before is true. True when it cannot tell: then the thread
+ * is asked for again at the next scan. errno preserved.
  */
-bool sp_mask_blocks(uint32_t tid);
+bool sp_mask_blocks(uint32_t tid, bool blocked_before);
 
 #endif

@@ -101,6 +101,7 @@ static void clean(struct sp_thread *t)
 	t->settling = false;
 	t->span_cpu_ns = 0;
 	atomic_store_explicit(&t->unarmed, SP_UNARMED_NOT, memory_order_relaxed);
+	atomic_store_explicit(&t->blocks, false, memory_order_relaxed);
 	atomic_store_explicit(&t->mask_differs, sp_host_mask_differs(), memory_order_relaxed);
 	t->start = NULL;
 	t->start_arg = NULL;

@@ -69,6 +69,7 @@ struct sp_thread {
 	_Atomic int timer_signo;    /* what it sends */
 	_Atomic int mask_differs;   /* host_mask.h: by which signal, 0 = by none */
 	_Atomic uint8_t unarmed;    /* enum sp_unarmed, of the last try */
+	_Atomic bool blocks;        /* our signal, as the thread itself last found or is to */
 	_Atomic uint32_t interleaved; /* interleave.h: SDKs whose starts do not label this thread */
 	struct sp_stack_bounds bounds;
 	struct sp_thread_counts counts;

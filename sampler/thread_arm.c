@@ -5,6 +5,8 @@
  */
 #include <errno.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "sampler/counters.h"
 #include "sampler/host_mask.h"
@@ -57,18 +59,28 @@ void sp_thread_disarm(struct sp_thread *t)
 	drop_timer(timer - 1);
 }
 
+/* What the thread itself finds stays known: others see it less clearly. */
+static bool blocks(struct sp_thread *t, uint32_t tid)
+{
+	bool now = sp_mask_blocks(tid, atomic_load_explicit(&t->blocks, memory_order_relaxed));
+
+	if ((uint32_t)syscall(SYS_gettid) == tid)
+		atomic_store_explicit(&t->blocks, now, memory_order_relaxed);
+	return now;
+}
+
 /*
  * pairs with disarm_all() and release(): either they see the new timer or this sees their store. The
  * same holds for another thread that blocks our signal meanwhile, and then looks for a timer again.
  */
-static bool may_stay_armed(const struct sp_thread *t, uint32_t tid, int signo)
+static bool may_stay_armed(struct sp_thread *t, uint32_t tid, int signo)
 {
 	return !atomic_load_explicit(&TABLE->closed, memory_order_seq_cst) &&
 	       atomic_load_explicit(&TABLE->by_tid[tid], memory_order_seq_cst) == t->index + 1 &&
 	       sp_timer_signal() == signo &&
 	       !sp_host_mask_forbidden(
 		       atomic_load_explicit(&t->mask_differs, memory_order_relaxed)) &&
-	       (t == sp_thread_own || !sp_mask_blocks(tid));
+	       (t == sp_thread_own || !blocks(t, tid));
 }
 
 /* Each thread counts once for each reason in turn, however often it is tried again. */
@@ -117,7 +129,7 @@ void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 
 	if (atomic_load_explicit(&TABLE->closed, memory_order_relaxed))
 		return;
-	if (sp_mask_blocks(tid)) {
+	if (blocks(t, tid)) {
 		note(t, SP_UNARMED_BLOCKED);
 		return;
 	}
@@ -159,8 +171,11 @@ void sp_thread_rearm(void)
 
 void sp_thread_rest(void)
 {
-	if (sp_thread_own != NULL && sp_process_is_ours())
-		sp_thread_disarm(sp_thread_own);
+	if (sp_thread_own == NULL || !sp_process_is_ours())
+		return;
+	/* first: who arms it meanwhile looks at this afterwards */
+	atomic_store_explicit(&sp_thread_own->blocks, true, memory_order_relaxed);
+	sp_thread_disarm(sp_thread_own);
 }
 
 void sp_thread_rest_differing(void)

@@ -41,9 +41,10 @@
 
 #if defined(__SANITIZE_THREAD__)
 /* The signal is blocked for the sanitizer's sake; timers are to come and go all the same. */
-bool sp_mask_blocks(uint32_t tid)
+bool sp_mask_blocks(uint32_t tid, bool blocked_before)
 {
 	(void)tid;
+	(void)blocked_before;
 	return false;
 }
 #endif

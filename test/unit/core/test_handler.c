@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -842,7 +843,80 @@ Test(sampler, arms_no_thread_that_waits_for_the_signal)
 	while (atomic_load(&idle_tid) == 0)
 		continue;
 	for (int i = 0; i < 2000; i++)
-		cr_assert(sp_mask_blocks(atomic_load(&idle_tid)));
+		cr_assert(sp_mask_blocks(atomic_load(&idle_tid), false));
 	cr_assert_eq(pthread_kill(thread, sp_signals_number()), 0);
 	cr_assert_eq(pthread_join(thread, NULL), 0);
+}
+
+static void *wait_again_and_again(void *rests)
+{
+	struct timespec soon = {0, 100000};
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, sp_signals_number());
+	if (rests != NULL) {
+		cr_assert_not_null(sp_thread_self());
+		sp_thread_rest();
+	}
+	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+	cr_assert_not_null(sp_thread_self());
+	atomic_store(&idle_tid, (uint32_t)syscall(SYS_gettid));
+	while (!atomic_load(&stop))
+		(void)sigtimedwait(&set, NULL, &soon);
+	return NULL;
+}
+
+/* Both threads on one processor, and the other one gets none of it as long as this one runs. */
+static void starve(pid_t tid)
+{
+	struct sched_param none = {0};
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+	cr_assert_eq(sched_setaffinity(tid, sizeof(one), &one), 0);
+	cr_assert_eq(sched_setscheduler(tid, SCHED_IDLE, &none), 0);
+}
+
+/*
+ * A thread that was woken in its wait and has not got a processor yet could run, so nothing in /proc
+ * tells that the mask there is still that of the wait.
+ */
+static void scan_a_woken_thread(void *rests)
+{
+	struct sched_param none = {0};
+	unsigned misleading = 0;
+	pthread_t thread;
+	pid_t tid;
+
+	if (emulated())
+		cr_skip_test("/proc shows the emulator's mask");
+	prepare();
+	cr_assert_eq(pthread_create(&thread, NULL, wait_again_and_again, rests), 0);
+	while (atomic_load(&idle_tid) == 0)
+		continue;
+	tid = (pid_t)atomic_load(&idle_tid);
+	starve(tid);
+
+	while (misleading < 200) {
+		misleading += !sp_mask_blocks((uint32_t)tid, false);
+		sp_thread_enrol((uint32_t)tid);
+		cr_assert_eq(sp_thread_armed(), 0);
+	}
+
+	atomic_store(&stop, true);
+	cr_assert_eq(sched_setscheduler(tid, SCHED_OTHER, &none), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+}
+
+Test(sampler, arms_no_woken_thread_that_found_the_signal_blocked)
+{
+	scan_a_woken_thread(NULL);
+}
+
+Test(sampler, arms_no_woken_thread_that_rested_before_it_blocked_the_signal)
+{
+	scan_a_woken_thread(&stop);
 }
