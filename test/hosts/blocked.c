@@ -9,9 +9,9 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "test/common/take.h"
 #include "test/hosts/host.h"
 #include "test/sdk/opentelemetry_c.h"
 
@@ -37,39 +37,15 @@ static void *keep_busy(void *arg)
 	return arg;
 }
 
-static int take_by_info(void)
-{
-	siginfo_t info;
-	int signo = sigwaitinfo(&all, &info);
-
-	HOST_CHECK(signo < 0 || signo == info.si_signo);
-	return signo;
-}
-
-static int take_by_signalfd(void)
-{
-	static int fd = -1;
-	struct signalfd_siginfo info;
-
-	if (fd < 0)
-		fd = signalfd(-1, &all, SFD_CLOEXEC);
-	HOST_CHECK(read(fd, &info, sizeof(info)) == (ssize_t)sizeof(info));
-	return (int)info.ssi_signo;
-}
-
 static int take(void)
 {
-	struct timespec minute = {60, 0};
-	int signo = -1;
-
 	if (strcmp(how, "sigwaitinfo") == 0)
-		return take_by_info();
+		return take_by_sigwaitinfo(&all);
 	if (strcmp(how, "signalfd") == 0)
-		return take_by_signalfd();
+		return take_by_signalfd(&all);
 	if (strcmp(how, "sigtimedwait") == 0)
-		return sigtimedwait(&all, NULL, &minute);
-	HOST_CHECK(sigwait(&all, &signo) == 0);
-	return signo;
+		return take_by_sigtimedwait(&all);
+	return take_by_sigwait(&all);
 }
 
 /* Nothing is on its way, and a wait with a deadline ends when it should, without a signal. */

@@ -5,7 +5,7 @@
 SIGNAL_SRCS := $(filter-out %/goshared.c,$(wildcard test/signals/*.c))
 GO_BUILD = CGO_ENABLED=1 GOFLAGS=-mod=mod GO111MODULE=off go build -trimpath
 
-$(B)/test/signals/cases: $(SIGNAL_SRCS) test/signals/cases.h test/hosts/host.h
+$(B)/test/signals/cases: $(SIGNAL_SRCS) test/signals/cases.h test/common/take.h test/hosts/host.h
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. -o $@ $(SIGNAL_SRCS) -lpthread

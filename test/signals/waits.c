@@ -7,9 +7,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "test/common/take.h"
 #include "test/hosts/host.h"
 #include "test/signals/cases.h"
 
@@ -25,42 +25,8 @@ static void *keep_busy(void *arg)
 	return arg;
 }
 
-static int by_sigwait(void)
-{
-	int signo = -1;
-
-	return sigwait(&all, &signo) == 0 ? signo : -1;
-}
-
-static int by_sigwaitinfo(void)
-{
-	siginfo_t info;
-	int signo = sigwaitinfo(&all, &info);
-
-	HOST_CHECK(signo == info.si_signo);
-	return info.si_pid == getpid() ? signo : -2;
-}
-
-static int by_sigtimedwait(void)
-{
-	struct timespec minute = {60, 0};
-
-	return sigtimedwait(&all, NULL, &minute);
-}
-
-static int by_signalfd(void)
-{
-	static int fd = -1;
-	struct signalfd_siginfo info;
-
-	if (fd < 0)
-		fd = signalfd(-1, &all, SFD_CLOEXEC);
-	HOST_CHECK(read(fd, &info, sizeof(info)) == (ssize_t)sizeof(info));
-	return (int)info.ssi_signo;
-}
-
 /* Sends itself that signal and another one, and must get both, the other's number first or last. */
-static void take_turns(int signo, int (*take)(void))
+static void take_turns(int signo, int (*take)(const sigset_t *))
 {
 	pthread_t busy;
 
@@ -77,7 +43,7 @@ static void take_turns(int signo, int (*take)(void))
 		kill(getpid(), wanted);
 		host_burn_ms(10);
 		sigpending(&pending);
-		got = take();
+		got = take(&all);
 		printf("pending %d, took %s\n", sigismember(&pending, wanted),
 		       got == wanted  ? "it"
 		       : got == signo ? "another (its number)"
@@ -93,22 +59,22 @@ static void take_turns(int signo, int (*take)(void))
 
 void case_sigwait(int signo)
 {
-	take_turns(signo, by_sigwait);
+	take_turns(signo, take_by_sigwait);
 }
 
 void case_sigwaitinfo(int signo)
 {
-	take_turns(signo, by_sigwaitinfo);
+	take_turns(signo, take_by_sigwaitinfo);
 }
 
 void case_sigtimedwait(int signo)
 {
-	take_turns(signo, by_sigtimedwait);
+	take_turns(signo, take_by_sigtimedwait);
 }
 
 void case_signalfd(int signo)
 {
-	take_turns(signo, by_signalfd);
+	take_turns(signo, take_by_signalfd);
 }
 
 static volatile sig_atomic_t calls;
