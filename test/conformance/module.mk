@@ -53,14 +53,14 @@ $(CONFORMANCE_DIR)/%.o: test/conformance/%.c $(CONFORMANCE_HDRS) $(wildcard samp
 	$(call say,HOST,$@)
 	$(Q)$(CC) $(CONFORMANCE_CFLAGS) -c -o $@ $<
 
-$(CONFORMANCE_DIR)/otelc/sdk-%.o: test/otelc/%.c $(wildcard test/otelc/*.h)
+$(CONFORMANCE_DIR)/otelc/sdk-%.o: test/otelc/%.c $(wildcard test/otelc/*.h) test/common/fixture.h
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
 	$(Q)$(CC) $(CONFORMANCE_CFLAGS) -c -o $@ $<
 
 # $(call conformance_haproxy,sdk)
 define conformance_haproxy
-$(CONFORMANCE_DIR)/$(1)/sdk-%.o: test/haproxy/%.c $(wildcard test/haproxy/*.h)
+$(CONFORMANCE_DIR)/$(1)/sdk-%.o: test/haproxy/%.c $(wildcard test/haproxy/*.h) test/common/fixture.h
 	@mkdir -p $$(@D)
 	$$(call say,HOST,$$@)
 	$$(Q)$$(CC) $$(CONFORMANCE_CFLAGS) $(CONFORMANCE_DEFS_$(1)) \

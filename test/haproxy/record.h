@@ -18,14 +18,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "test/common/fixture.h"
 #include "test/haproxy/wrapper.h"
 
 #define API __attribute__((visibility("default")))
-
-bool mode_is(const char *mode);
-
-/* Appends to the file that the variable names; one write each. */
-void append(const char *variable, const char *line, size_t len);
 
 /* One call: to be begun first, and left last. */
 struct call {

@@ -86,9 +86,9 @@ struct otelc_span *span_start(struct otelc_tracer *tracer, const char *name,
 	w->span.tracer = tracer;
 	w->span.ops = &span_ops;
 	w->tracer = tracer;
-	w->valid = !mode_is("noop");
-	w->sampled = w->valid && !mode_is("unsampled") && !mode_is("record_only");
-	w->recording = w->sampled || mode_is("record_only");
+	w->valid = !fixture_mode_is("noop");
+	w->sampled = w->valid && !fixture_mode_is("unsampled") && !fixture_mode_is("record_only");
+	w->recording = w->sampled || fixture_mode_is("record_only");
 	snprintf(w->name, sizeof(w->name), "%s", name);
 	set_ids(w, parent);
 	return &w->span;
@@ -126,7 +126,7 @@ static void export(const struct whole *w)
 		len += snprintf(line + len, sizeof(line) - (size_t)len, "%s\"%s\":\"%s\"",
 				i > 0 ? "," : "", w->key[i], w->value[i]);
 	len += snprintf(line + len, sizeof(line) - (size_t)len, "}}\n");
-	append("FIXTURE_SPANS", line, (size_t)len);
+	fixture_append("FIXTURE_SPANS", line, (size_t)len);
 }
 
 static void release(struct otelc_span **span)

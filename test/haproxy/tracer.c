@@ -229,7 +229,7 @@ static struct otelc_tracer *create(char **err)
 {
 	struct whole *w;
 
-	if (mode_is("no_tracer")) {
+	if (fixture_mode_is("no_tracer")) {
 		*err = strdup("no tracer");
 		return NULL;
 	}

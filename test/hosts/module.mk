@@ -30,7 +30,7 @@ $(HOSTS_WITH_SDK:%=$(B)/test/hosts/%): $(B)/test/libopentelemetry-c.so
 $(B)/test/hosts/spans: $(HOST_BURN)
 $(B)/test/hosts/plugin_host: | $(HOST_PLUGIN)
 
-$(HOST_FIXTURE): test/hosts/lib/fixture_otelc.c test/sdk/opentelemetry_c.h
+$(HOST_FIXTURE): test/hosts/lib/fixture_otelc.c test/sdk/opentelemetry_c.h test/common/fixture.h
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -shared -Wl,-soname,$(@F) -o $@ $<
@@ -93,7 +93,7 @@ HOST_COPY_FLAGS_a := -Wl,-z,lazy
 HOST_COPY_FLAGS_b := -fno-plt -Wl,-z,now
 
 $(HOST_COPIES): $(B)/test/libcopy_%.so: test/hosts/lib/copy_plugin.c test/hosts/lib/fixture_otelc.c \
-		test/hosts/host.h test/sdk/opentelemetry_c.h
+		test/hosts/host.h test/sdk/opentelemetry_c.h test/common/fixture.h
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) \

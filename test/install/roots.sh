@@ -56,7 +56,7 @@ for suite in bullseye trixie; do
 		skip "$suite cannot be made from $mirror"
 	fi
 	mkdir -p "$root/src/test"
-	cp -r test/hosts test/sdk "$root/src/test"
+	cp -r test/common test/hosts test/sdk "$root/src/test"
 	cp build/libspanprof*.so build/spanprof-run scripts/spanprof-entrypoint "$root/src"
 	chroot "$root" sh -ec 'cd /src
 		gcc -O2 -I. -fPIC -shared -o /usr/lib/libfixture-otelc.so test/hosts/lib/fixture_otelc.c -lpthread

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files, last error and handles of the stand-in SDK; see record.h. */
+/* Calls, last error and handles of the stand-in SDK; see record.h. */
 #define _GNU_SOURCE
 #include "test/otelc/record.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#define LINE_MAX_BYTES 4096
 
 /* What the preloaded object takes over: it hands these on from the host. */
 static const char *const handed_on[] = {
@@ -28,57 +23,19 @@ static const char *const handed_on[] = {
 
 static __thread char error[256];
 
-bool mode_is(const char *mode)
-{
-	const char *now = getenv("FIXTURE_MODE");
-
-	return now != NULL && strcmp(now, mode) == 0;
-}
-
-void append(const char *variable, const char *line, size_t len)
-{
-	const char *path = getenv(variable);
-	int fd;
-
-	if (path == NULL)
-		return;
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-	if (fd < 0 || write(fd, line, len) != (ssize_t)len)
-		abort();
-	close(fd);
-}
-
 bool is_ours(const void *caller, const char *function)
 {
-	Dl_info info;
-
-	for (size_t i = 0; i < sizeof(handed_on) / sizeof(handed_on[0]); i++) {
-		if (strcmp(handed_on[i], function) == 0)
-			return false;
-	}
-	return dladdr(caller, &info) != 0 && strstr(info.dli_fname, "libspanprof.so") != NULL;
+	return fixture_is_ours(caller, function, handed_on,
+			       sizeof(handed_on) / sizeof(handed_on[0]));
 }
 
 void record(bool ours, const char *format, ...)
 {
-	char line[LINE_MAX_BYTES] = "ours ";
-	size_t used = ours ? strlen(line) : 0;
 	va_list args;
-	int len;
 
 	va_start(args, format);
-	len = vsnprintf(line + used, sizeof(line) - used, format, args);
+	fixture_record(ours ? "ours " : "", format, args, "");
 	va_end(args);
-	if (len < 0 || (size_t)len >= sizeof(line) - used)
-		abort();
-	append("FIXTURE_CALLS", line, used + (size_t)len);
-}
-
-int errno_after_call(bool ours)
-{
-	const char *wanted = getenv("FIXTURE_ERRNO");
-
-	return wanted != NULL ? atoi(wanted) + ours : errno;
 }
 
 void clear_error(void)

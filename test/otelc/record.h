@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "test/common/fixture.h"
 #include "test/otelc/otelc.h"
 
 #define API __attribute__((visibility("default")))
@@ -49,11 +50,6 @@ const char *shown_id(const struct span_ids *ids, char *room);
 /* The ids of the calling thread's current context; NULL if it has none. */
 const struct span_ids *ambient_ids(void);
 
-bool mode_is(const char *mode);
-
-/* Appends to the file that the variable names; one write each. */
-void append(const char *variable, const char *line, size_t len);
-
 /* One line of FIXTURE_CALLS. */
 void record(bool ours, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -69,7 +65,6 @@ bool is_ours(const void *caller, const char *function);
 #define OURS is_ours(__builtin_return_address(0), __func__)
 
 /* What errno shall be when the function returns; to be asked first. */
-int errno_after_call(bool ours);
-#define errno_after() errno_after_call(OURS)
+#define errno_after() fixture_errno_after(OURS)
 
 #endif

@@ -109,7 +109,7 @@ static void set_ids(struct otel_span *s, const struct span_ids *parent)
 	memcpy(s->ids.span_id, &own, sizeof(own));
 	memcpy(s->ids.trace_id, parent != NULL ? (const void *)parent->trace_id : trace,
 	       sizeof(s->ids.trace_id));
-	s->ids.flags = mode_is("unsampled") ? 0 : 1;
+	s->ids.flags = fixture_mode_is("unsampled") ? 0 : 1;
 	if (parent != NULL)
 		shown_id(parent, s->parent);
 }
@@ -122,7 +122,7 @@ static otel_span_t *start(const otel_tracer_t *tracer, otel_string_view_t name,
 
 	if (!handle_ok(tracer, KIND_TRACER))
 		return NULL;
-	if (mode_is("noop"))
+	if (fixture_mode_is("noop"))
 		return &the_noop;
 	if (name.ptr == NULL && name.len != 0) {
 		(void)failed(OTEL_INVALID_ARGUMENT, "malformed name");
@@ -189,7 +189,7 @@ static void write_span(const struct otel_span *s)
 		len += snprintf(line + len, sizeof(line) - (size_t)len, "%s\"%s\":\"%s\"",
 				i > 0 ? "," : "", s->attribute[i].key, s->attribute[i].value);
 	len += snprintf(line + len, sizeof(line) - (size_t)len, "}}\n");
-	append("FIXTURE_SPANS", line, (size_t)len);
+	fixture_append("FIXTURE_SPANS", line, (size_t)len);
 }
 
 static void end_once(otel_span_t *span)

@@ -16,7 +16,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -26,6 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "test/common/fixture.h"
 #include "test/sdk/opentelemetry_c.h"
 
 /* Written before each call, where several copies of this are in one process. */
@@ -64,42 +64,19 @@ static _Atomic unsigned maps;
 static int the_tracer;
 static __thread struct span *current;
 
-/* One write per line, on a descriptor that lives no longer: hosts count and close descriptors. */
-static void append(const char *variable, const char *line, size_t len)
-{
-	const char *path = getenv(variable);
-	int fd;
-
-	if (path == NULL)
-		return;
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-	if (fd < 0 || write(fd, line, len) != (ssize_t)len)
-		abort();
-	close(fd);
-}
-
 __attribute__((format(printf, 1, 2))) static void record(const char *format, ...)
 {
-	char line[2 * TEXT_MAX];
 	va_list args;
-	int len;
-
-	int letters = snprintf(line, sizeof(line), "%s", FIXTURE_COPY);
 
 	va_start(args, format);
-	len = letters + vsnprintf(line + letters, sizeof(line) - (size_t)letters, format, args);
+	fixture_record(FIXTURE_COPY, format, args, "");
 	va_end(args);
-	if (len < 0 || (size_t)len >= sizeof(line))
-		abort();
-	append("FIXTURE_CALLS", line, (size_t)len);
 }
 
 /* What a call leaves in errno: what the test asked for, else what the host had. */
 static int errno_after(void)
 {
-	const char *wanted = getenv("FIXTURE_ERRNO");
-
-	return wanted != NULL ? atoi(wanted) : errno;
+	return fixture_errno_after(false);
 }
 
 static const char *shown(const char *text)
@@ -300,7 +277,7 @@ static void write_span(const struct span *s)
 		len += snprintf(line + len, sizeof(line) - (size_t)len, "%s\"%s\":\"%s\"",
 				i > 0 ? "," : "", s->attribute[i].key, s->attribute[i].value);
 	len += snprintf(line + len, sizeof(line) - (size_t)len, "}}\n");
-	append("FIXTURE_SPANS", line, (size_t)len);
+	fixture_append("FIXTURE_SPANS", line, (size_t)len);
 }
 
 __attribute__((visibility("default"))) void otelc_end_span(void *span)

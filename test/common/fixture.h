@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the stand-ins for SDKs share: lines in files that the environment names, whether a call comes
+ * from the profiler itself, and what errno is to be after it. In a header, so that each stand-in has
+ * its own and exports none of it.
+ */
+#ifndef TEST_COMMON_FIXTURE_H
+#define TEST_COMMON_FIXTURE_H
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FIXTURE_LINE_MAX 4096
+
+/* FIXTURE_MODE is that word. */
+static inline bool fixture_mode_is(const char *mode)
+{
+	const char *now = getenv("FIXTURE_MODE");
+
+	return now != NULL && strcmp(now, mode) == 0;
+}
+
+/*
+ * Appends to the file that the variable names: one write per line, on a descriptor that lives no
+ * longer, as hosts count and close descriptors.
+ */
+static inline void fixture_append(const char *variable, const char *line, size_t len)
+{
+	const char *path = getenv(variable);
+	int fd;
+
+	if (path == NULL)
+		return;
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	if (fd < 0 || write(fd, line, len) != (ssize_t)len)
+		abort();
+	close(fd);
+}
+
+/* One line of FIXTURE_CALLS: what is first, the arguments as the format says, and what is last. */
+__attribute__((format(printf, 2, 0))) static inline void
+fixture_record(const char *first, const char *format, va_list args, const char *last)
+{
+	char text[FIXTURE_LINE_MAX];
+	char line[FIXTURE_LINE_MAX];
+	int len = vsnprintf(text, sizeof(text), format, args);
+
+	if (len < 0 || (size_t)len >= sizeof(text))
+		abort();
+	len = snprintf(line, sizeof(line), "%s%s%s", first, text, last);
+	if (len < 0 || (size_t)len >= sizeof(line))
+		abort();
+	fixture_append("FIXTURE_CALLS", line, (size_t)len);
+}
+
+/*
+ * The call comes from libspanprof.so, and is none of the count functions in handed_on, which the
+ * preloaded object takes over and hands on from the host.
+ */
+static inline bool fixture_is_ours(const void *caller, const char *function,
+				   const char *const *handed_on, size_t count)
+{
+	Dl_info info;
+
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(handed_on[i], function) == 0)
+			return false;
+	}
+	return dladdr(caller, &info) != 0 && strstr(info.dli_fname, "libspanprof.so") != NULL;
+}
+
+/* What errno shall be when the call returns: what FIXTURE_ERRNO says, else as it is. */
+static inline int fixture_errno_after(bool ours)
+{
+	const char *wanted = getenv("FIXTURE_ERRNO");
+
+	return wanted != NULL ? atoi(wanted) + ours : errno;
+}
+
+#endif
