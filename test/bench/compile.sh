@@ -67,20 +67,20 @@ END
 
 ways()
 {
-	local ours="LD_PRELOAD=$INSIDE:$OBJECT SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR=$work"
+	local ours="LD_PRELOAD=$INSIDE:$OBJECT SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR=$WORK"
 
 	echo "without a profiler|LD_PRELOAD=$INSIDE"
 	echo "spanprof|$ours"
 	# Like gperftools, which leaves naming to a tool: sampled and drained, then thrown away.
 	echo "spanprof, sampling alone|$ours SPANPROF_UPLOAD_INTERVAL=10m SPANPROF_FLUSH_TIMEOUT=0"
 	[[ $(ldconfig -p) != *"$PERFTOOLS"* ]] || echo "gperftools|LD_PRELOAD=$INSIDE:$PERFTOOLS \
-CPUPROFILE=$work/perftools CPUPROFILE_FREQUENCY=100"
+CPUPROFILE=$WORK/perftools CPUPROFILE_FREQUENCY=100"
 }
 
-source_code >"$work/source.cc"
-ways | BENCH_INSIDE=$work/inside "$BENCH/cpu" "$ROUNDS" "$compiler" -O2 -std=c++17 -c -o /dev/null \
-	"$work/source.cc" >"$work/ways" 2>"$work/stderr" || {
-	cat "$work/stderr" >&2
+source_code >"$WORK/source.cc"
+ways | BENCH_INSIDE=$WORK/inside "$BENCH/cpu" "$ROUNDS" "$compiler" -O2 -std=c++17 -c -o /dev/null \
+	"$WORK/source.cc" >"$WORK/ways" 2>"$WORK/stderr" || {
+	cat "$WORK/stderr" >&2
 	exit 1
 }
 echo "CPU time of clang++ -O2 at 100 Hz, medians of $ROUNDS rounds; what is in brackets holds the true"
@@ -90,15 +90,15 @@ awk -F'|' '
 $7 > 0 {
 	printf "  %-25s %5d samples x (%.1f us + %.1f us) = %.2f %%  [%.2f, %.2f]", $1, $7, $8, $9, $10, $11, $12
 	printf "; thread %.1f ms; all %.2f %%  [%.2f, %.2f]\n", $13, $14, $15, $16
-}' "$work/ways"
+}' "$WORK/ways"
 echo 'As the difference to a compilation without a profiler, with all that one does to caches:'
 awk -F'|' '{ printf "  %-25s %7.0f ms  %+7.1f ms  %+6.2f %%  [%+.2f, %+.2f]\n", $1, $2, $3, $4, $5, $6 }' \
-	"$work/ways"
+	"$WORK/ways"
 
 # figures LABEL FIELD: a percentage and the two that it is between
 figures()
 {
-	awk -F'|' -v label="$1" -v n="$2" '$1 == label { print $n, $(n + 1), $(n + 2) }' "$work/ways"
+	awk -F'|' -v label="$1" -v n="$2" '$1 == label { print $n, $(n + 1), $(n + 2) }' "$WORK/ways"
 }
 readonly OF_ALL=4 OF_SAMPLING=10 OF_ACCOUNT=14
 # judge LABEL FIELD TARGET QUESTION

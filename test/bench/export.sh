@@ -23,11 +23,11 @@ printf '  %s ms of CPU time, %s KiB of memory at most   quiet rounds: %s ms   %s
 	for ((i = 0; i < FUNCTIONS; i++)); do
 		echo "unsigned work_$i(unsigned n) { unsigned s = $i; while (n--) s = s * 31 + n; return s; }"
 	done
-} >"$work/module.c"
-gcc -O2 -g -fPIC -c -o "$work/module.o" "$work/module.c"
+} >"$WORK/module.c"
+gcc -O2 -g -fPIC -c -o "$WORK/module.o" "$WORK/module.c"
 for ((i = 0; i < MODULES; i++)); do
 	printf -v id '0x%040x' $((i + 1))
-	gcc -shared -nostdlib -Wl,--build-id="$id" -o "$work/libmodule$i.so" "$work/module.o"
+	gcc -shared -nostdlib -Wl,--build-id="$id" -o "$WORK/libmodule$i.so" "$WORK/module.o"
 done
 
 # peak [VARIABLE=VALUE]...: KiB of resident memory of the host with all objects, at most.
@@ -38,13 +38,13 @@ import os, resource, subprocess, sys
 preload = os.environ.pop("BENCH_PRELOAD", None)
 env = dict(os.environ, LD_PRELOAD=preload) if preload else os.environ
 subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, env=env)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)' "$BENCH/modules" "$work"/libmodule*.so
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)' "$BENCH/modules" "$WORK"/libmodule*.so
 }
 
 # With us in the host, not in the program that measures.
 preloaded()
 {
-	peak BENCH_PRELOAD="$OBJECT" SPANPROF_OUTPUT_DIR="$work" SPANPROF_UPLOAD_INTERVAL=1s "$@"
+	peak BENCH_PRELOAD="$OBJECT" SPANPROF_OUTPUT_DIR="$WORK" SPANPROF_UPLOAD_INTERVAL=1s "$@"
 }
 
 without=$(peak)
@@ -66,7 +66,8 @@ ours_ns()
 	done | sort -rn | tail -n +3 | awk '{ sum += $1 } END { printf "%d\n", sum }'
 }
 
-double_start healthy
+# shellcheck disable=SC2119
+double_start
 OTELC_SPANS_FILE=/dev/null LD_PRELOAD=$OBJECT SPANPROF_SERVER_ADDRESS=$DOUBLE_URL \
 	build/test/hosts/spans $(((WATCH_S + 60) * 1000)) >/dev/null &
 host=$!

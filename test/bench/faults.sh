@@ -19,13 +19,13 @@ host()
 # faulty LABEL FAULT: a host whose server has that fault all the time
 faulty()
 {
-	double_start "${1// /_}" --fault "$2,count=0"
+	double_start --fault "$2,count=0"
 	host "$1" "$DOUBLE_URL"
 }
 
 {
 	echo "without us|OTELC_SPANS_FILE=/dev/null"
-	double_start healthy
+	double_start
 	host 'healthy server' "$DOUBLE_URL"
 	# Nothing listens on the port for "discard".
 	host refused http://127.0.0.1:9
@@ -40,17 +40,17 @@ faulty()
 	faulty '429, retry later' status=429,retry_after=1
 	faulty '500 always' status=500
 	faulty '301 to elsewhere' redirect=http://127.0.0.1:9/,status=301
-} >"$work/hosts"
-"$BENCH/rounds" "$ROUNDS" "$BENCH/requests" <"$work/hosts" >"$work/rounds"
+} >"$WORK/hosts"
+"$BENCH/rounds" "$ROUNDS" "$BENCH/requests" <"$WORK/hosts" >"$WORK/rounds"
 echo "Time of a request of a host by what is wrong with its server, without time on the run queue:"
 echo "(mean of 10, medians of $ROUNDS rounds; a ratio is that of two rounds one after the other)"
 awk -F'|' '
 NR == 2 { healthy = $4 }
 { printf "  %-18s %7.3f ms  x %.3f of without us%s\n", $1, $2 / 1e6, $4,
-	(NR > 2 ? sprintf("  x %.3f of healthy", $4 / healthy) : "") }' "$work/rounds"
+	(NR > 2 ? sprintf("  x %.3f of healthy", $4 / healthy) : "") }' "$WORK/rounds"
 worst=$(awk -F'|' '
 NR == 2 { healthy = $4 }
 NR > 2 && $4 / healthy > worst { worst = $4 / healthy }
-END { printf "%.3f", worst }' "$work/rounds")
+END { printf "%.3f", worst }' "$WORK/rounds")
 echo "  the worst: $(answer 'time of a request under the worst fault of the server, of that with a healthy one' \
 	"$worst" times $TARGET_RATIO)"

@@ -17,7 +17,7 @@ measure()
 }
 
 echo 'one sample in the signal handler, ns of time: median / 90th percentile'
-measure >"$work/handlers"
+measure >"$WORK/handlers"
 awk '
 BEGIN {
 	printf "  %-16s", "depth"
@@ -44,11 +44,11 @@ END {
 			printf "  %s / spanprof: %.2f at depth 32, %.2f cold\n", name,
 				at32[name] / at32["spanprof"], cold[name] / cold["spanprof"]
 	}
-}' "$work/handlers"
+}' "$WORK/handlers"
 # column_of_ours N: that word of our line
 column_of_ours()
 {
-	awk -v n="$1" '$1 == "spanprof" { print $n }' "$work/handlers"
+	awk -v n="$1" '$1 == "spanprof" { print $n }' "$WORK/handlers"
 }
 echo "  hot, depth 32, median: $(answer 'a sample in the signal handler, depth 32, hot, median' \
 	"$(column_of_ours 6)" ns $TARGET_HOT_NS)"

@@ -5,19 +5,8 @@
 readonly OBJECT=$PWD/build/libspanprof.so
 readonly BENCH=build/test/bench
 readonly DOUBLE=build/test/pyroscope-double
-work=$(mktemp -d)
-STARTED=()
-
-cleanup()
-{
-	local pid
-
-	for pid in "${STARTED[@]}"; do
-		kill "$pid" 2>/dev/null || true
-	done
-	rm -rf "$work"
-}
-trap cleanup EXIT
+# shellcheck source=test/common/servers.bash
+source test/common/servers.bash
 
 # answer QUESTION FIGURE UNIT TARGET [FROM TO]: says whether the target is met, and adds a row to the
 # table that a full run ends with. A figure that is only known to be between FROM and TO leaves that
@@ -34,19 +23,4 @@ answer()
 	}')
 	[[ -z ${BENCH_ANSWERS-} ]] || echo "| $1 | $2 $3 | $4 $3 | $verdict |" >>"$BENCH_ANSWERS"
 	echo "$verdict: at most $4 $3"
-}
-
-# double_start NAME [OPTION]...: another server each time; its address is in DOUBLE_URL.
-double_start()
-{
-	local port_file=$work/port.$1
-
-	"$DOUBLE" --port-file "$port_file" "${@:2}" 2>"$port_file.err" &
-	STARTED+=("$!")
-	disown "$!"
-	until [[ -s $port_file ]]; do
-		kill -0 "$!" 2>/dev/null || { cat "$port_file.err" >&2; exit 1; }
-		sleep 0.1
-	done
-	DOUBLE_URL=http://127.0.0.1:$(<"$port_file")
 }

@@ -12,8 +12,8 @@ readonly ROUNDS=${BENCH_ROUNDS:-61}
 readonly PAIRS=1000
 # Of the SDK's own pair, and of ours apart from the SDK's SetAttribute.
 readonly TARGET_PERCENT=5 TARGET_NS=60
-out=$work
-export BENCH_ANSWERS=$work/answers
+out=$WORK
+export BENCH_ANSWERS=$WORK/answers
 
 # "label|environment" of a host that is profiled with these settings
 profiled()

@@ -20,12 +20,12 @@ for program in node git curl "$(ldd "$bench" | awk '$1 == "libc.so.6" { print $3
 	if [[ -z $path ]]; then
 		echo "$program is not installed"
 	else
-		"$bench" "$path" | tee "$work/named"
+		"$bench" "$path" | tee "$WORK/named"
 	fi
-	[[ $program != node || ! -s $work/named ]] || {
-		read -r _ _ _ first _ _ each _ <"$work/named"
+	[[ $program != node || ! -s $WORK/named ]] || {
+		read -r _ _ _ first _ _ each _ <"$WORK/named"
 		echo "  first: $(answer "first name of node, whose symbols are read" "$first" ms 60)"
 		echo "  then: $(answer "a name of node after that" "$each" ns 1000)"
 	}
-	rm -f "$work/named"
+	rm -f "$WORK/named"
 done

@@ -30,7 +30,7 @@ each()
 # with_us COUNT MS HZ
 with_us()
 {
-	resident "$1" "$2" LD_PRELOAD="$OBJECT" SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR="$work" \
+	resident "$1" "$2" LD_PRELOAD="$OBJECT" SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR="$WORK" \
 		SPANPROF_SAMPLE_RATE="$3" SPANPROF_UPLOAD_INTERVAL=10m
 }
 
@@ -58,6 +58,6 @@ echo 'CPU time of one pthread_create and pthread_join, ours is arming and disarm
 {
 	echo "without us|A=1"
 	echo "not sampling|LD_PRELOAD=$OBJECT"
-	echo "sampling at 100 Hz|LD_PRELOAD=$OBJECT SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR=$work"
+	echo "sampling at 100 Hz|LD_PRELOAD=$OBJECT SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR=$WORK"
 } | "$BENCH/rounds" "$ROUNDS" "$BENCH/threads" churn 2>/dev/null | awk -F'|' '{
 	printf "  %-20s %7.0f ns %+8.0f ns  x %.3f   quiet rounds: %7.0f ns %+8.0f ns\n", $1, $2, $3, $4, $5, $6 }'

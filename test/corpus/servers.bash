@@ -11,17 +11,6 @@ AS=()
 CLIENT=()
 SERVER=0
 
-# Below strace the server is a child of what was started, and would outlive it.
-end_children()
-{
-	local pid
-
-	for pid in "${STARTED[@]}"; do
-		pkill -TERM -P "$pid" || true
-	done
-}
-trap 'end_children; cleanup' EXIT
-
 # serve NAME COMMAND...
 serve()
 {

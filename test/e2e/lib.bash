@@ -11,25 +11,14 @@ readonly TEST_BUILD=${TEST_BUILD:-$ROOT/build}
 readonly SO=${TEST_OBJECTS:-$TEST_BUILD}/libspanprof.so
 readonly HOSTS=$TEST_BUILD/test/hosts
 readonly TEST_LIBS=$TEST_BUILD/test
+readonly DOUBLE=$TEST_LIBS/pyroscope-double
 readonly CHECK=$ROOT/test/e2e/check.py
 readonly RUN_LIMIT_S=${TEST_RUN_LIMIT_S:-60}
 # The default of SPANPROF_FLUSH_TIMEOUT and a second, as README promises.
 readonly EXIT_LIMIT_S=3
 
-WORK=$(mktemp -d "${TMPDIR:-/tmp}/spanprof-e2e.XXXXXX")
-readonly WORK
-declare -a STARTED=()
-
-cleanup()
-{
-	local pid
-
-	for pid in "${STARTED[@]}"; do
-		kill "$pid" 2>/dev/null || true
-	done
-	rm -rf "$WORK"
-}
-trap cleanup EXIT
+# shellcheck source=test/common/servers.bash
+source test/common/servers.bash
 
 # Whoever runs the tests may have set some for other programs.
 for variable in $(compgen -e); do
@@ -62,18 +51,6 @@ need()
 
 	for program in "$@"; do
 		command -v "$program" >/dev/null || skip "$program is not installed"
-	done
-}
-
-# poll_until SECONDS COMMAND...: true as soon as the command is.
-poll_until()
-{
-	local end=$((SECONDS + $1))
-
-	shift
-	until "$@"; do
-		((SECONDS < end)) || return 1
-		sleep 0.05
 	done
 }
 
@@ -187,21 +164,6 @@ expect()
 		head -c 4000 "$1" >&2
 		fail "not so: $2"
 	}
-}
-
-# double_start [OPTION]...: sets DOUBLE_URL and DOUBLE_PID; the port is any free one.
-double_start()
-{
-	local port_file
-
-	port_file=$(mktemp -u "$WORK/port.XXXXXX")
-	"$TEST_LIBS/pyroscope-double" --port-file "$port_file" "$@" 2>"$port_file.err" &
-	DOUBLE_PID=$!
-	STARTED+=("$DOUBLE_PID")
-	# Not a job of the shell: it would report how it ended.
-	disown "$DOUBLE_PID"
-	poll_until 10 test -s "$port_file" || fail "the double does not start: $(cat "$port_file.err")"
-	DOUBLE_URL=http://127.0.0.1:$(<"$port_file")
 }
 
 # double_get PATH FILE [CURL OPTION]...

@@ -8,24 +8,13 @@ readonly DOUBLE=build/test/pyroscope-double PROFILE=build/test/pyroscope-profile
 readonly SPAN=9a517183f26a089d TRACE=7c9e66797425440de944be07fc1f90ae
 readonly TYPE=process_cpu:cpu:nanoseconds:cpu:nanoseconds
 readonly PUSH=push.v1.PusherService/Push
-work=$(mktemp -d)
-pids=()
-
-stop_all()
-{
-	local pid
-
-	for pid in "${pids[@]}"; do
-		kill "$pid" 2>/dev/null || true
-	done
-	rm -rf "$work"
-}
-trap stop_all EXIT
+# shellcheck source=test/common/servers.bash
+source test/common/servers.bash
 
 fail()
 {
 	echo "FAIL: $*" >&2
-	cat "$work"/*.log >&2 || true
+	cat "$WORK"/*.log >&2 || true
 	exit 1
 }
 
@@ -47,18 +36,18 @@ start()
 	local name=$1 port
 
 	shift
-	mkfifo "$work/$name.port"
-	"$DOUBLE" --log "$work/$name.log" "$@" >"$work/$name.port" &
+	mkfifo "$WORK/$name.port"
+	"$DOUBLE" --log "$WORK/$name.log" "$@" >"$WORK/$name.port" &
 	pid=$!
-	pids+=("$pid")
-	read -r port <"$work/$name.port" || fail "$name did not start"
+	STARTED+=("$pid")
+	read -r port <"$WORK/$name.port" || fail "$name did not start"
 	url=http://127.0.0.1:$port
 }
 
-# push [CURL OPTION...] <request: prints the status, the body goes to $work/body
+# push [CURL OPTION...] <request: prints the status, the body goes to $WORK/body
 push()
 {
-	curl -s --max-time 20 -o "$work/body" -w '%{http_code}' -H 'Content-Type: application/proto' \
+	curl -s --max-time 20 -o "$WORK/body" -w '%{http_code}' -H 'Content-Type: application/proto' \
 		--data-binary @- "$@" "$url/$PUSH"
 }
 
@@ -80,38 +69,38 @@ fault()
 
 # --- Pushes and what is kept ---------------------------------------------------------------------
 
-start main --store "$work/store"
+start main --store "$WORK/store"
 expect "ready" "ready" "$(get /ready)"
 "$PROFILE" request shop 3 "$SPAN" 'GET /a' "$TRACE" 4 00000000000000ab 'GET /b' - 5 - - - \
-	>"$work/request"
-"$PROFILE" gzip shop 2 "$SPAN" 'GET /a' "$TRACE" >"$work/pprof.gz"
-"$PROFILE" pprof shop 1 "$SPAN" 'GET /a' "$TRACE" >"$work/pprof"
+	>"$WORK/request"
+"$PROFILE" gzip shop 2 "$SPAN" 'GET /a' "$TRACE" >"$WORK/pprof.gz"
+"$PROFILE" pprof shop 1 "$SPAN" 'GET /a' "$TRACE" >"$WORK/pprof"
 
-expect "push" 200 "$(push -A libspanprof/test -H 'X-Custom: yes' -u me:hidden <"$work/request")"
+expect "push" 200 "$(push -A libspanprof/test -H 'X-Custom: yes' -u me:hidden <"$WORK/request")"
 expect "push, gzipped body" 200 \
-	"$(gzip -c "$work/request" | push -H 'Content-Encoding: gzip')"
+	"$(gzip -c "$WORK/request" | push -H 'Content-Encoding: gzip')"
 printf '{"series":[{"labels":[{"name":"__name__","value":"process_cpu"},
 	{"name":"service_name","value":"shop"}],"samples":[{"ID":"x","rawProfile":"%s"}]}]}' \
-	"$(base64 -w0 <"$work/pprof.gz")" >"$work/request.json"
-expect "push, JSON" 200 "$(curl -s -o "$work/body" -w '%{http_code}' \
-	-H 'Content-Type: application/json' --data-binary @"$work/request.json" "$url/$PUSH")"
-expect "answer, JSON" '{}' "$(<"$work/body")"
-expect "ingest, raw" 200 "$(curl -s -o "$work/body" -w '%{http_code}' \
-	--data-binary @"$work/pprof" "$url/ingest?name=cart%7Bregion%3Deu%7D&format=pprof")"
-expect "ingest, form" 200 "$(curl -s -o "$work/body" -w '%{http_code}' \
-	-F "profile=@$work/pprof;filename=profile.pprof" "$url/ingest?name=cart")"
-expect "ingest, form without a file" 200 "$(curl -s -o "$work/body" -w '%{http_code}' \
-	-F "profile=<$work/pprof" "$url/ingest?name=cart")"
+	"$(base64 -w0 <"$WORK/pprof.gz")" >"$WORK/request.json"
+expect "push, JSON" 200 "$(curl -s -o "$WORK/body" -w '%{http_code}' \
+	-H 'Content-Type: application/json' --data-binary @"$WORK/request.json" "$url/$PUSH")"
+expect "answer, JSON" '{}' "$(<"$WORK/body")"
+expect "ingest, raw" 200 "$(curl -s -o "$WORK/body" -w '%{http_code}' \
+	--data-binary @"$WORK/pprof" "$url/ingest?name=cart%7Bregion%3Deu%7D&format=pprof")"
+expect "ingest, form" 200 "$(curl -s -o "$WORK/body" -w '%{http_code}' \
+	-F "profile=@$WORK/pprof;filename=profile.pprof" "$url/ingest?name=cart")"
+expect "ingest, form without a file" 200 "$(curl -s -o "$WORK/body" -w '%{http_code}' \
+	-F "profile=<$WORK/pprof" "$url/ingest?name=cart")"
 
-cmp "$work/store/4.pb" "$work/pprof" || fail "the stored pprof is not what was sent"
-record=$(<"$work/store/1.json")
+cmp "$WORK/store/4.pb" "$WORK/pprof" || fail "the stored pprof is not what was sent"
+record=$(<"$WORK/store/1.json")
 expect_part "record" '"user-agent":"libspanprof/test"' "$record"
 expect_part "record" '"x-custom":"yes"' "$record"
 expect_part "record" '"authorization":"Basic"' "$record"
 expect_part "record" '"samples":3,"samples_sent":3' "$record"
 expect_part "record" '"tenant":"anonymous"' "$record"
 expect_part "record" "\"types\":[\"process_cpu:samples:count:cpu:nanoseconds\",\"$TYPE\"]" "$record"
-[[ ! -e $work/store/6.json ]] || fail "the form without a file was stored"
+[[ ! -e $WORK/store/6.json ]] || fail "the form without a file was stored"
 
 stats=$(get /double/stats)
 expect_part "stats" '"profiles":5,"samples":9' "$stats"
@@ -127,22 +116,22 @@ expect_part "spans" '"shop":{"ns":260000000,' "$spans"
 # --- Refusals ------------------------------------------------------------------------------------
 
 expect "no protobuf" 400 "$(push <<<"no protobuf")"
-expect_part "no protobuf" '"code":"invalid_argument"' "$(<"$work/body")"
-expect "wrong type" 415 "$(push -H 'Content-Type: text/plain' <"$work/request")"
-expect "GET" 405 "$(curl -s -o "$work/body" -w '%{http_code}' "$url/$PUSH")"
-expect "bad name" 400 "$(curl -s -o "$work/body" -w '%{http_code}' --data-binary @"$work/pprof" \
+expect_part "no protobuf" '"code":"invalid_argument"' "$(<"$WORK/body")"
+expect "wrong type" 415 "$(push -H 'Content-Type: text/plain' <"$WORK/request")"
+expect "GET" 405 "$(curl -s -o "$WORK/body" -w '%{http_code}' "$url/$PUSH")"
+expect "bad name" 400 "$(curl -s -o "$WORK/body" -w '%{http_code}' --data-binary @"$WORK/pprof" \
 	"$url/ingest?name=a%3Ab&format=pprof")"
-expect_part "bad name" 'invalid service name: a:b' "$(<"$work/body")"
-head -c 3000000 /dev/zero | tr '\0' 'x' >"$work/filler"
+expect_part "bad name" 'invalid service name: a:b' "$(<"$WORK/body")"
+head -c 3000000 /dev/zero | tr '\0' 'x' >"$WORK/filler"
 {
-	cat "$work/pprof"
+	cat "$WORK/pprof"
 	# Field 100, which nobody knows, with 3,000,000 bytes.
 	printf '\xa2\x06\xc0\x8d\xb7\x01'
-	cat "$work/filler"
-} >"$work/large"
-expect "3 MB, under the size limit but over the burst" 429 "$(curl -s -o "$work/body" \
-	-w '%{http_code}' --data-binary @"$work/large" "$url/ingest?name=a&format=pprof")"
-expect_part "3 MB" 'push rate limit (4.0 MiB) exceeded while adding 2.9 MiB' "$(<"$work/body")"
+	cat "$WORK/filler"
+} >"$WORK/large"
+expect "3 MB, under the size limit but over the burst" 429 "$(curl -s -o "$WORK/body" \
+	-w '%{http_code}' --data-binary @"$WORK/large" "$url/ingest?name=a&format=pprof")"
+expect_part "3 MB" 'push rate limit (4.0 MiB) exceeded while adding 2.9 MiB' "$(<"$WORK/body")"
 
 # --- Queries -------------------------------------------------------------------------------------
 
@@ -167,18 +156,18 @@ curl_exit()
 {
 	local rc=0
 
-	push <"$work/request" >/dev/null || rc=$?
+	push <"$WORK/request" >/dev/null || rc=$?
 	echo "$rc"
 }
 
 before=$(get /double/stats | grep -o '"profiles":[0-9]*')
 fault '{"status":429,"retry_after":2,"count":2}'
 for _ in 1 2; do
-	expect "429" 429 "$(push -D "$work/head" <"$work/request")"
-	grep -qi '^retry-after: 2' "$work/head" || fail "429 without Retry-After"
+	expect "429" 429 "$(push -D "$WORK/head" <"$WORK/request")"
+	grep -qi '^retry-after: 2' "$WORK/head" || fail "429 without Retry-After"
 done
 fault '{"status":500}'
-expect "500" 500 "$(push <"$work/request")"
+expect "500" 500 "$(push <"$WORK/request")"
 fault '{"close_mid_response":true}'
 expect "close_mid_response (curl 18: partial file)" 18 "$(curl_exit)"
 fault '{"reset":true}'
@@ -187,25 +176,25 @@ fault '{"garbage":true}'
 expect "garbage (curl 1: no HTTP)" 1 "$(curl_exit)"
 fault '{"redirect":"http://127.0.0.1:1/elsewhere"}'
 expect "redirect" "302 http://127.0.0.1:1/elsewhere" \
-	"$(push -w ' %{redirect_url}' -w '%{http_code} %{redirect_url}' <"$work/request")"
+	"$(push -w ' %{redirect_url}' -w '%{http_code} %{redirect_url}' <"$WORK/request")"
 expect "none of these was stored" "$before" "$(get /double/stats | grep -o '"profiles":[0-9]*')"
 
 fault '{"slow_drip":true,"bytes":20,"interval_ms":10}'
-expect "slow_drip" 200 "$(push -w '%{http_code}' <"$work/request")"
-expect "slow_drip's body" 20 "$(stat -c %s "$work/body")"
+expect "slow_drip" 200 "$(push -w '%{http_code}' <"$WORK/request")"
+expect "slow_drip's body" 20 "$(stat -c %s "$WORK/body")"
 fault '{"huge_body":true,"bytes":1000000}'
-expect "huge_body" 200 "$(push <"$work/request")"
-expect "huge_body's size" 1000000 "$(stat -c %s "$work/body")"
-expect "well again" 200 "$(push <"$work/request")"
+expect "huge_body" 200 "$(push <"$WORK/request")"
+expect "huge_body's size" 1000000 "$(stat -c %s "$WORK/body")"
+expect "well again" 200 "$(push <"$WORK/request")"
 expect_part "stats" '"faults":{"pending":0,"served":9}' "$(get /double/stats)"
 
 fault '{"blackhole":true}'
-push <"$work/request" >"$work/status" &
+push <"$WORK/request" >"$WORK/status" &
 hole=$!
 until get /double/stats | grep -q '"fault:blackhole":1'; do
 	kill -0 "$hole" || fail "the black hole answered"
 done
-expect "others are served meanwhile" 200 "$(push <"$work/request")"
+expect "others are served meanwhile" 200 "$(push <"$WORK/request")"
 curl -s -X DELETE "$url/double/fault" >/dev/null
 rc=0
 wait "$hole" || rc=$?
@@ -213,7 +202,7 @@ expect "blackhole, released (curl 52: empty reply)" 52 "$rc"
 
 # SIGTERM while one is held: the connection closes and the double ends well.
 fault '{"blackhole":true}'
-push <"$work/request" >"$work/status" &
+push <"$WORK/request" >"$WORK/status" &
 hole=$!
 until get /double/stats | grep -q '"fault:blackhole":2'; do
 	kill -0 "$hole" || fail "the black hole answered"
@@ -222,37 +211,37 @@ kill -TERM "$pid"
 wait "$pid" || fail "the double ended with $?"
 wait "$hole" && fail "the black hole answered"
 
-grep -q '^1 GET "/ready" 200 0 -$' "$work/main.log" || fail "no log of the first request"
-grep -q ' POST "/push.v1.PusherService/Push" 429 [0-9]* fault:status$' "$work/main.log" ||
+grep -q '^1 GET "/ready" 200 0 -$' "$WORK/main.log" || fail "no log of the first request"
+grep -q ' POST "/push.v1.PusherService/Push" 429 [0-9]* fault:status$' "$WORK/main.log" ||
 	fail "no log of the fault"
-grep -q hidden "$work/main.log" "$work"/store/*.json && fail "a password was written down"
+grep -q hidden "$WORK/main.log" "$WORK"/store/*.json && fail "a password was written down"
 
 # --- Tenants, credentials, clock, faults from the start ------------------------------------------
 
 start tenants --multitenancy --basic me:secret --token t0ken --fault status=503
-expect "fault from the start" 503 "$(push -u me:secret <"$work/request")"
-expect "no credentials" 401 "$(push <"$work/request")"
-expect "basic, no tenant" 401 "$(push -u me:secret <"$work/request")"
-expect_part "basic, no tenant" '"message":"no org id"' "$(<"$work/body")"
-expect "basic" 200 "$(push -u me:secret -H 'X-Scope-OrgID: a' <"$work/request")"
+expect "fault from the start" 503 "$(push -u me:secret <"$WORK/request")"
+expect "no credentials" 401 "$(push <"$WORK/request")"
+expect "basic, no tenant" 401 "$(push -u me:secret <"$WORK/request")"
+expect_part "basic, no tenant" '"message":"no org id"' "$(<"$WORK/body")"
+expect "basic" 200 "$(push -u me:secret -H 'X-Scope-OrgID: a' <"$WORK/request")"
 expect "bearer" 200 \
-	"$(push -H 'Authorization: Bearer t0ken' -H 'X-Scope-OrgID: a' <"$work/request")"
+	"$(push -H 'Authorization: Bearer t0ken' -H 'X-Scope-OrgID: a' <"$WORK/request")"
 expect "wrong bearer" 401 \
-	"$(push -H 'Authorization: Bearer other' -H 'X-Scope-OrgID: a' <"$work/request")"
+	"$(push -H 'Authorization: Bearer other' -H 'X-Scope-OrgID: a' <"$WORK/request")"
 
 start later --now-offset 3700 --body-limit 100000
-expect "too old" 400 "$(push <"$work/request")"
-expect_part "too old" 'is outside of ingestion window' "$(<"$work/body")"
-expect "too large a body" 400 "$(push <"$work/filler")"
+expect "too old" 400 "$(push <"$WORK/request")"
+expect_part "too old" 'is outside of ingestion window' "$(<"$WORK/body")"
+expect "too large a body" 400 "$(push <"$WORK/filler")"
 
-"$DOUBLE" --port-file "$work/port.txt" &
-pids+=($!)
-until [[ -e $work/port.txt ]]; do
+"$DOUBLE" --port-file "$WORK/port.txt" &
+STARTED+=($!)
+until [[ -e $WORK/port.txt ]]; do
 	kill -0 $! || fail "no port file"
 done
-url=http://127.0.0.1:$(<"$work/port.txt")
+url=http://127.0.0.1:$(<"$WORK/port.txt")
 expect "port file" "ready" "$(get /ready)"
 
-"$DOUBLE" --fault teapot 2>"$work/usage.log" && fail "a bad fault was taken"
-expect_part "bad fault" "bad fault: 'teapot'" "$(<"$work/usage.log")"
+"$DOUBLE" --fault teapot 2>"$WORK/usage.log" && fail "a bad fault was taken"
+expect_part "bad fault" "bad fault: 'teapot'" "$(<"$WORK/usage.log")"
 echo "pyroscope_double: ok"
