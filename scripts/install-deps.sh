@@ -115,7 +115,8 @@ main()
 
 	command -v apt-get >/dev/null || die "no apt-get here; install by hand: ${missing[*]}"
 	((EUID == 0)) || sudo -n true 2>/dev/null ||
-		die "needs root or password-less sudo to install: ${missing[*]}"
+		die "needs root or password-less sudo to install: ${missing[*]}
+  (anybody can go on after: sudo scripts/install-deps.sh $*)"
 	echo "install-deps: installing ${missing[*]}"
 	for pkg in "${missing[@]}"; do
 		if [[ -v BACKPORTED[$pkg] ]]; then

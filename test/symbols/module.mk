@@ -35,9 +35,9 @@ TEST_PROGRAMS += $(SYMBOLS_LOOKUP) $(SYMBOLS_BENCH) $(SYMBOLS_CC)
 endif
 
 .PHONY: symbols
-symbols: all test-programs ## names and lines of 10,000 addresses a program against binutils
+symbols: ## names and lines of 10,000 addresses a program against binutils (installs its packages first)
 	$(call install_deps,build demo test symbols)
-	@$(MAKE) --no-print-directory demo-programs
+	@$(MAKE) --no-print-directory all test-programs demo-programs
 	@SYMBOLS_ADDRESSES=10000 $(RUN) $(call as,e2e,$(wildcard test/e2e/symbols*.sh))
 
 -include $(SYMBOLS_LOOKUP).d $(SYMBOLS_BENCH).d $(SYMBOLS_DIR)/image.d
