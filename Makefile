@@ -187,7 +187,7 @@ uninstall: ## remove what "make install" copied with the same DESTDIR and PREFIX
 		$(foreach f,$(COMPLETED),'$(DESTDIR)$(COMPLETIONS)/$(f)')
 	[ ! -d '$(DESTDIR)$(LIBDIR)' ] || rmdir '$(DESTDIR)$(LIBDIR)'
 
-carrier: ## all of us and the libraries we need, for images that have none (scripts/deploy)
+carrier: ## all of us and the libraries we need, for images that have none (scripts/deploy; installs its tools first)
 	$(call install_deps,build carrier)
 	@$(MAKE) --no-print-directory $(CARRIER).done
 
@@ -309,7 +309,9 @@ HEADERS := $(wildcard sampler/*.h export/*.h export/report/*.h preload/*.h scrip
 .PHONY: help
 help: ## this list
 	@awk 'BEGIN { FS = ":[^#]*## " } /^## / { printf "\n%s\n", substr($$0, 4) } \
-		/^[a-z][a-z0-9 -]*:[^=].*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+		FNR == 1 && NR > 1 && !folders++ { printf "\nFolders of test/\n" } \
+		/^[a-z][a-z0-9 -]*:[^=].*## / { printf "  %-14s %s\n", $$1, $$2 }' \
+		$(filter Makefile %/module.mk,$(MAKEFILE_LIST))
 
 # --- Rules ---------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ arm_items = $(if $(arm_there),$(call as,unit,$(1)) $(call as,stress,$(2)) \
 arm_short = $(call arm_items,$(filter-out $(ARM_B)/release/test/unit/export/%,$(ARM_UNIT_TESTS)),)
 
 .PHONY: aarch64 aarch64-all aarch64-build
-aarch64: ## cross-compile everything and run all that can run under qemu's user emulation
+aarch64: ## cross-compile everything and run all that can run under qemu's user emulation (installs its packages first)
 	$(call install_deps,build demo test cross)
 	@$(MAKE) --no-print-directory aarch64-all
 

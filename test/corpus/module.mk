@@ -14,7 +14,7 @@ TEST_PROGRAMS += $(OBSERVER)
 
 .PHONY: corpus corpus-rooted corpus-neutral
 # Not two prerequisites: each of them keeps all processors busy.
-corpus:
+corpus: ## Debian programs and servers under the profiler (long; installs its packages first)
 	$(call install_deps,build test corpus)
 	@$(MAKE) --no-print-directory all $(OBSERVER)
 	bash test/corpus/rooted.sh; rooted=$$?; bash test/corpus/neutral.sh && exit $$rooted

@@ -24,7 +24,7 @@ $(B)/test/storm/storm: $(addprefix $(B)/test/storm/,storm.o workers.o throws.o)
 TEST_PROGRAMS += $(B)/test/storm/storm $(B)/test/storm/libstorm-plugin.so
 
 .PHONY: soak
-soak: ## storm, ten minutes each at 100 and 1,000 Hz, then accuracy at length (over an hour)
+soak: ## storm, ten minutes each at 100 and 1,000 Hz, then accuracy at length (over an hour; installs its packages first)
 	$(call install_deps,build demo test)
 	@$(MAKE) --no-print-directory all test-programs
 	SOAK_SECONDS=$${SOAK_SECONDS:-600} bash test/e2e/storm.sh
