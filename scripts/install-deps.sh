@@ -64,10 +64,11 @@ as_root()
 	fi
 }
 
+# Without the lock of main(): the servers that packages start would keep it.
 apt()
 {
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o DPkg::Lock::Timeout=300 \
-		-o Acquire::Retries=3 "$@" </dev/null
+		-o Acquire::Retries=3 "$@" </dev/null 9<&-
 }
 
 # Prints "release mirror" of every binary package list apt knows; the $(names) are apt's own.
@@ -103,14 +104,28 @@ update()
 	die "apt-get update failed"
 }
 
+# Sets missing: the packages of these groups that are not there.
+find_missing()
+{
+	local pkg
+
+	missing=()
+	for pkg in $(wanted "$@"); do
+		installed "$pkg" || missing+=("${pkg%=*}")
+	done
+}
+
 main()
 {
 	local pkg missing=() install=() backported=()
 
 	(($# > 0)) || die "usage: scripts/install-deps.sh GROUP... (groups: ${!GROUP[*]})"
-	for pkg in $(wanted "$@"); do
-		installed "$pkg" || missing+=("${pkg%=*}")
-	done
+	find_missing "$@"
+	((${#missing[@]} > 0)) || return 0
+	# One at a time: make runs several of this, and apt-get update does not wait for another one.
+	exec 9<"$0"
+	flock 9
+	find_missing "$@"
 	((${#missing[@]} > 0)) || return 0
 
 	command -v apt-get >/dev/null || die "no apt-get here; install by hand: ${missing[*]}"
