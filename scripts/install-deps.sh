@@ -19,7 +19,7 @@ declare -A GROUP=(
 		libeatmydata1 libfaketime libclang-rt-14-dev g++ libboost-context-dev"
 	[symbols]="rustc=rustc"
 	[lint]="clang clang-format clang-tidy shellcheck libcriterion-dev"
-	[bench]="g++ python3 curl procps libunwind-dev libgoogle-perftools4"
+	[bench]="g++ python3 curl procps libunwind-dev libgoogle-perftools4 nodejs=node"
 	[carrier]="patchelf binutils dpkg busybox-static=busybox"
 	[deb]="dpkg-dev debhelper lintian fakeroot git tar python3"
 	[corpus]="redis-server redis-tools nginx-light memcached php-cli mariadb-server postgresql
