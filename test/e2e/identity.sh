@@ -13,6 +13,14 @@ chmod 755 "$WORK"
 readonly PROFILES=$WORK/profiles
 mkdir -m 777 "$PROFILES"
 export SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR=$PROFILES
+# So may they read what they load: the repository may be in root's own folder.
+mkdir "$WORK/object"
+cp "$SO" "${SO%.so}-export.so" "$WORK/object"
+chmod -R a+rX "$WORK/object"
+run_under()
+{
+	run "$1" LD_PRELOAD="$WORK/object/libspanprof.so" "${@:2}"
+}
 # A python3 that is a script of its own would be another program to change users in.
 PYTHON=$(python3 -c 'import sys; print(sys.executable)')
 readonly PYTHON
