@@ -27,7 +27,7 @@
 
 enum { IDLE, BUSY };
 
-static _Atomic uint32_t work; /* futex: IDLE while the background thread is in no library */
+static _Atomic uint32_t work;   /* futex: IDLE while the background thread is in no library */
 static _Atomic uint32_t worker; /* its id; 0 = it never was in one */
 static _Atomic bool closed;
 
