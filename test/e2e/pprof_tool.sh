@@ -39,7 +39,7 @@ for function in work_checkout work_charge work_search host_burn_ms burn_tree run
 done
 
 # Files and lines of the program, and functions that the compiler inlined into others.
-grep -Eq ' work_checkout .*/test/hosts/spans.c:[1-9][0-9]*:' "$WORK/all.raw" ||
+grep -Eq ' work_checkout .*/test/hosts/spans.c:[1-9][0-9]*[: ]' "$WORK/all.raw" ||
 	fail "work_checkout has no line"
 grep -Eq '^ {12,}run_searches .*spans.c:[1-9]|^ {12,}burn_tree .*burn.cc:[1-9]' "$WORK/all.raw" ||
 	fail "nothing inlined into the functions of the program"
