@@ -819,12 +819,12 @@ Test(sampler, arms_threads_of_users_in_many_groups)
 	while (atomic_load(&idle_tid) == 0)
 		continue;
 
-	cr_expect_not(sp_mask_blocks(atomic_load(&idle_tid)));
+	cr_expect_not(sp_mask_blocks(atomic_load(&idle_tid), false));
 	/* wherever the line lies in what is read at once */
 	for (size_t n = 1; n < 200; n++)
 		for (unsigned digits = 1; digits <= 8; digits++)
-			blocking +=
-				!be_in_groups(n, digits) || sp_mask_blocks(atomic_load(&idle_tid));
+			blocking += !be_in_groups(n, digits) ||
+				    sp_mask_blocks(atomic_load(&idle_tid), false);
 	cr_expect_eq(blocking, 0);
 
 	atomic_store(&stop, true);

@@ -11,6 +11,7 @@
 
 #include "kernel_double.h"
 #include "sampler/handler.h"
+#include "sampler/process.h"
 #include "sampler/signals.h"
 #include "sampler/thread_table.h"
 #include "sampler/timer.h"
@@ -62,6 +63,7 @@ static bool has_timer(void)
 /* The calling thread, with a timer that the kernel really has. */
 static void begin(uint64_t period_ns)
 {
+	sp_process_adopt();
 	sp_handler_setup.cookie = COOKIE;
 	cr_assert_eq(sp_signals_install(SIGURG, ours), 0);
 	sp_timer_set(SIGURG, period_ns, COOKIE);

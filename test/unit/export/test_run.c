@@ -213,7 +213,7 @@ Test(run, fails_when_there_is_nowhere_to_send_to, .timeout = 20)
 
 	cr_expect_lt(sp_export_run(&core.ops, ready), 0);
 	cr_expect(core_logged("only http://, https:// and unix:// are possible"));
-	cr_expect_eq(readies, 0);
+	cr_expect_eq(readies, 1, "for OpenSSL, which may have begun");
 }
 
 static unsigned wait_until_written(unsigned call)
