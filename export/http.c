@@ -102,14 +102,17 @@ static bool openssl_ended(void)
 	return OPENSSL_init_crypto != NULL && OPENSSL_init_crypto(0, NULL) == 0;
 }
 
-/* OPENSSL_INIT_LOAD_CRYPTO_STRINGS (openssl/crypto.h), which libcurl asks for too. */
-#define OPENSSL_STRINGS 2U
+/*
+ * A bit that is no option (openssl/crypto.h, 1.1.0 to 3.x: they end at 31). Asked for no bit at all the
+ * function does nothing; asked for an option it would set that up, and be at work on what an exit
+ * frees meanwhile.
+ */
+#define OPENSSL_NO_OPTION (UINT64_C(1) << 62)
 
 void sp_http_settle(void)
 {
-	/* Asked for nothing it does nothing. */
 	if (OPENSSL_init_crypto != NULL)
-		(void)OPENSSL_init_crypto(OPENSSL_STRINGS, NULL);
+		(void)OPENSSL_init_crypto(OPENSSL_NO_OPTION, NULL);
 }
 
 int sp_http_new(const struct sp_config *config, const char *version,
@@ -133,7 +136,9 @@ int sp_http_new(const struct sp_config *config, const char *version,
 		hooks->warn(hooks->arg, text);
 	}
 	/* Counted by libcurl, so the host's own use of it is not disturbed; never undone. */
-	if (err == 0 && (openssl_ended() || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK))
+	if (err == 0 && openssl_ended())
+		err = -ECANCELED;
+	if (err == 0 && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 		err = -EIO;
 	if (err == 0 && h->address.tls && config->tls_insecure)
 		hooks->warn(hooks->arg,

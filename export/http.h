@@ -27,7 +27,8 @@ struct sp_http;
 void sp_http_settle(void);
 
 /*
- * 0, -EINVAL the server address cannot be used (warned), -ENOMEM, or -EIO libcurl does not start.
+ * 0, -EINVAL the server address cannot be used (warned), -ENOMEM, -ECANCELED the process has begun to
+ * end, or -EIO libcurl does not start.
  * The strings of the configuration must outlive the result.
  */
 int sp_http_new(const struct sp_config *config, const char *version,

@@ -178,7 +178,8 @@ static void run_exporter(void)
 		export_entry = sp_exporter_load();
 	if (export_entry != NULL)
 		err = export_entry(&ops, exporter_ready);
-	if (export_entry != NULL && err != 0)
+	/* An end that was faster than we is no news. */
+	if (export_entry != NULL && err != 0 && err != -ECANCELED)
 		sp_log(SP_LOG_WARN, "cannot start the exporter (%s): not profiling this process",
 		       reason(err));
 	if (err != 0)
