@@ -109,10 +109,10 @@ struct sp_core_ops {
 
 /*
  * Runs until told to stop or to leave. 0, or a negative errno when it could not start (then nothing was
- * kept: the core logs one line, except for -ECANCELED, the process is ending, and stops sampling).
- * ready is called whenever a library may have registered an exit handler of its own: in the middle
- * of the initialisation and at its end, before the first wait. After a leave it goes on with the
- * same ops.
+ * kept, sampling stops, and the core logs one line; for -ECANCELED, the process is ending, at level
+ * info). ready is called whenever a library may have registered an exit handler of its own: in the
+ * middle of the initialisation and at its end, before the first wait. After a leave it goes on with
+ * the same ops.
  */
 int sp_export_run(const struct sp_core_ops *ops, void (*ready)(void));
 

@@ -157,6 +157,8 @@ static const char *reason(int err)
 		return "out of memory";
 	case -EINVAL:
 		return "no usable server address";
+	case -ECANCELED:
+		return "the program ends";
 	default:
 		return "libcurl cannot be used";
 	}
@@ -178,10 +180,10 @@ static void run_exporter(void)
 		export_entry = sp_exporter_load();
 	if (export_entry != NULL)
 		err = export_entry(&ops, exporter_ready);
-	/* An end that was faster than we is no news. */
-	if (export_entry != NULL && err != 0 && err != -ECANCELED)
-		sp_log(SP_LOG_WARN, "cannot start the exporter (%s): not profiling this process",
-		       reason(err));
+	/* An end that was faster than we is news only to who asks for all. */
+	if (export_entry != NULL && err != 0)
+		sp_log(err == -ECANCELED ? SP_LOG_INFO : SP_LOG_WARN,
+		       "cannot start the exporter (%s): not profiling this process", reason(err));
 	if (err != 0)
 		sp_life_fail();
 }

@@ -13,6 +13,7 @@
 #include "sampler/compiler.h"
 #include "sampler/cpu_clock.h"
 #include "sampler/monotonic.h"
+#include "sampler/timer.h"
 
 /* Loading takes some ten milliseconds; a transfer looks at the gate that often. */
 #define CLOSE_WAIT_NS (1 * SP_NS_PER_S)
@@ -22,8 +23,6 @@
  */
 #define STARVED_NS (CLOSE_WAIT_NS / 2)
 #define CLOSE_WAITS_MAX 10U
-/* CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED (linux/posix-timers.h) */
-#define THREAD_CLOCK 6U
 
 enum { IDLE, BUSY };
 
@@ -62,7 +61,7 @@ static uint64_t worker_ns(void)
 	uint32_t tid = atomic_load_explicit(&worker, memory_order_relaxed);
 	uint64_t ns = 0;
 
-	(void)sp_cpu_clock_ns((clockid_t)(~tid << 3 | THREAD_CLOCK), &ns);
+	(void)sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &ns);
 	return ns;
 }
 

@@ -38,3 +38,8 @@ for flush in 0 2s; do
 	expect_rc "midway.$flush" 0
 	[[ $(result "midway.$flush.out") == "it has ended" ]] || fail "midway: $(result "midway.$flush.out")"
 done
+run_under told SPANPROF_SERVER_ADDRESS=http://127.0.0.1:9 SPANPROF_FLUSH_TIMEOUT=0 \
+	SPANPROF_LOG_LEVEL=info "$HOSTS/midway"
+[[ $(result told.err) == *"(the program ends)"* ]] || fail "nothing is told of the end: $(result told.err)"
+run_under silent SPANPROF_SERVER_ADDRESS=http://127.0.0.1:9 SPANPROF_FLUSH_TIMEOUT=0 "$HOSTS/midway"
+expect_silent silent
