@@ -49,9 +49,11 @@ static void after(int how, const sigset_t *set)
 static int change_without_ours(mask_call next, int how, const sigset_t *set, sigset_t *old)
 {
 	bool differed = sp_host_mask_differs() == sp_signals_number();
-	sigset_t less = *set;
+	sigset_t less;
 	int rc;
 
+	if (!sp_host_mask_copy(set, &less))
+		return next(how, set, old);
 	(void)sigdelset(&less, sp_signals_number());
 	sp_host_mask_begin();
 	rc = next(how, &less, old);

@@ -9,15 +9,24 @@
 #include <stddef.h>
 #include <sys/signalfd.h>
 
+#include "preload/life.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
 #include "sampler/host_mask.h"
 #include "sampler/signal_move.h"
 
+/*
+ * The wait itself cannot be made first, so the kernel is asked for the set beforehand: where it would answer
+ * EFAULT the host shall get that, and no signal for a read of ours.
+ */
 static void settle_for(const sigset_t *set)
 {
-	sp_signal_move_for(set);
-	sp_host_mask_before_wait(set);
+	sigset_t copy;
+
+	if (!sp_life_active() || !sp_host_mask_copy(set, &copy))
+		return;
+	sp_signal_move_for(&copy);
+	sp_host_mask_before_wait(&copy);
 }
 
 SP_EXPORT int sigwait(const sigset_t *restrict set, int *restrict signo)
@@ -51,15 +60,20 @@ SP_EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict inf
 	return -1;
 }
 
-/* Also before sampling starts: the descriptor stays. */
+/* Also before sampling starts: the descriptor stays. What the kernel has taken can be read. */
 SP_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
 {
 	__typeof__(&signalfd) next = SP_NEXT(signalfd);
+	sigset_t copy;
+	int made = -1;
 
-	sp_signal_move_for(set);
-	sp_host_mask_read_by_descriptor(set);
 	if (next != NULL)
-		return next(fd, set, flags);
-	errno = ENOSYS;
-	return -1;
+		made = next(fd, set, flags);
+	else
+		errno = ENOSYS;
+	if (made >= 0 && sp_life_wanted() && sp_host_mask_copy(set, &copy)) {
+		sp_signal_move_for(&copy);
+		sp_host_mask_read_by_descriptor(&copy);
+	}
+	return made;
 }

@@ -20,6 +20,12 @@
 
 struct sp_thread;
 
+/*
+ * APP. A set of the host's, as far as the kernel reads one: what lies behind its first word may not be
+ * there. False if the kernel cannot read it. errno preserved.
+ */
+bool sp_host_mask_copy(const sigset_t *set, sigset_t *copy);
+
 /* APP. The mask may be given to the kernel without our signal, in the calling thread. */
 bool sp_host_mask_wanted(const sigset_t *set);
 
