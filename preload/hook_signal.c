@@ -10,10 +10,12 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "preload/life.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
 #include "sampler/signal_move.h"
 #include "sampler/signals.h"
+#include "sampler/thread.h"
 
 /* The older functions are called by older programs. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -42,13 +44,39 @@ SP_EXPORT int sigaction(int signo, const struct sigaction *restrict act,
 			struct sigaction *restrict old)
 {
 	__typeof__(&sigaction) next = SP_NEXT(sigaction);
+	int rc;
 
-	if (is_ours(signo))
-		return set_virtual(signo, act, old);
+	if (is_ours(signo)) {
+		rc = set_virtual(signo, act, old);
+	} else if (next != NULL) {
+		rc = next(signo, act, old);
+	} else {
+		errno = ENOSYS;
+		return -1;
+	}
+	/* The real call has read it, so it can be read. */
+	if (rc == 0 && act != NULL && sp_life_active() && (act->sa_flags & SA_ONSTACK) != 0)
+		sp_signals_use_alternate_stack();
+	return rc;
+}
+
+/*
+ * Between the call and our look at what it has set, our signal would find a new stack that may be too
+ * small for it: so the thread has no timer meanwhile.
+ */
+SP_EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
+{
+	__typeof__(&sigaltstack) next = SP_NEXT(sigaltstack);
+	bool ours = sp_life_active() && sp_thread_alternate_begin();
+	int rc = -1;
+
 	if (next != NULL)
-		return next(signo, act, old);
-	errno = ENOSYS;
-	return -1;
+		rc = next(stack, old);
+	else
+		errno = ENOSYS;
+	if (ours)
+		sp_thread_alternate_end();
+	return rc;
 }
 
 /* The disposition that those flags and that mask make of a handler, as glibc's signal/ has them. */

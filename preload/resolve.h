@@ -60,6 +60,7 @@
 	X(sigtimedwait) \
 	X(signalfd) \
 	X(sigaction) \
+	X(sigaltstack) \
 	X(signal) \
 	X(ssignal) \
 	X(bsd_signal) \

@@ -32,6 +32,7 @@
 	X(DROP_RING_FULL, "dropped_ring_full", 1) \
 	X(DROP_UNTOLD, "dropped_ring_full_for_object", 1) \
 	X(DROP_REENTERED, "dropped_handler_reentered", 1) \
+	X(DROP_STACK, "dropped_small_signal_stack", 1) \
 	X(SNAPSHOTS_FULL, "stack_snapshots_ring_full", 2) \
 	X(UNWIND_FAILED, "unwind_failed", 2) \
 	X(UNWIND_TRUNCATED, "unwind_truncated", 2) \
@@ -43,6 +44,7 @@
 	X(THREAD_NAMES_OTHER, "thread_names_over_limit", 1) \
 	X(UNARMED_LIMIT, "threads_unarmed_limit", 1) \
 	X(UNARMED_REFUSED, "threads_unarmed_refused", 1) \
+	X(UNARMED_STACK, "threads_unarmed_small_signal_stack", 1) \
 	X(THREADS_NO_BLOCK, "threads_without_block", 1) \
 	X(SIGNAL_MOVED, "signal_moved", 0) \
 	X(SIGNAL_TAKEN, "signal_taken_by_host", 1) \

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "sampler/alternate_stack.h"
 #include "sampler/arch_sig.h"
 #include "sampler/counters.h"
 #include "sampler/host_mask.h"
@@ -65,8 +66,11 @@ static void account(struct sp_thread *t, uint64_t ns)
 	sp_turns_restart(&t->turns);
 }
 
-/* Fills in the frames. Returns what is for the handler alone: SP_SAMPLE_RETRY, SP_SAMPLE_UNTOLD. */
-static uint16_t walk(struct sp_thread *t, const void *ucontext)
+/*
+ * Fills in the frames, or the place alone where the stack that we run on has too little room. Returns
+ * what is for the handler alone: SP_SAMPLE_RETRY, SP_SAMPLE_UNTOLD.
+ */
+static uint16_t walk(struct sp_thread *t, const void *ucontext, size_t room_left)
 {
 	const uint16_t own = SP_SAMPLE_RETRY | SP_SAMPLE_UNTOLD;
 	const struct sp_handler_setup *h = &sp_handler_setup;
@@ -77,6 +81,11 @@ static uint16_t walk(struct sp_thread *t, const void *ucontext)
 
 	s->depth = 0;
 	s->flags = 0;
+	if (room_left < SP_HANDLER_ROOM_WALK) {
+		s->pc[s->depth++] = sp_arch_context_reg(ucontext, SP_ARCH_REG_PC);
+		sp_count(SP_COUNT_UNWIND_FAILED);
+		return 0;
+	}
 	if (!h->always_snapshot)
 		s->depth = (uint16_t)sp_unwind_walk_into(ucontext, &t->bounds, room, &flags);
 	else
@@ -112,10 +121,10 @@ static int put_frames(const struct sp_thread *t, const struct sp_sample *s)
 }
 
 /* False if the sample was lost. */
-static bool put(struct sp_thread *t, const void *ucontext)
+static bool put(struct sp_thread *t, const void *ucontext, size_t room_left)
 {
 	const struct sp_sample *s = sp_thread_scratch(t);
-	uint16_t own = walk(t, ucontext);
+	uint16_t own = walk(t, ucontext, room_left);
 
 	/* Smaller than the record it needs before it, it might get in, and mean another object. */
 	if ((own & SP_SAMPLE_UNTOLD) != 0) {
@@ -131,7 +140,7 @@ static bool put(struct sp_thread *t, const void *ucontext)
 	return put_frames(t, s) == 0;
 }
 
-static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext)
+static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext, size_t room_left)
 {
 	struct sp_sample *s = sp_thread_scratch(t);
 	struct sp_turn_label label;
@@ -144,7 +153,7 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	s->weight = 1U + (si->si_overrun > 0 ? (uint32_t)si->si_overrun : 0U);
 	if (sp_handler_setup.thread_name)
 		sp_thread_name_own(s->thread_name);
-	if (!put(t, ucontext)) {
+	if (!put(t, ucontext, room_left)) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
 		sp_residual_gap(&t->residual);
 		return;
@@ -154,6 +163,32 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	/* only now: a span whose samples were lost has no profile to lead to */
 	if (sp_handler_setup.mark && s->span_id != 0)
 		sp_span_table_mark(span, s->span_id);
+}
+
+/* On the thread that the block belongs to, or that takes it over: no hook has met it so far. */
+static void on_timer(struct sp_thread *t, const siginfo_t *si, const void *ucontext)
+{
+	size_t room_left = sp_alternate_stack_room(ucontext, __builtin_frame_address(0));
+	uint32_t alternate = sp_alternate_stack_of(ucontext);
+
+	if (atomic_load_explicit(&t->alternate_bytes, memory_order_relaxed) != alternate)
+		atomic_store_explicit(&t->alternate_bytes, alternate, memory_order_relaxed);
+	if (t->in_handler) {
+		if (!t->settling)
+			sp_count(SP_COUNT_DROP_REENTERED);
+		sp_residual_gap(&t->residual);
+		return;
+	}
+	if (room_left < SP_HANDLER_ROOM_LEAST) {
+		sp_count(SP_COUNT_DROP_STACK);
+		sp_residual_gap(&t->residual);
+		return;
+	}
+	t->in_handler = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	sample(t, si, ucontext, room_left);
+	atomic_signal_fence(memory_order_seq_cst);
+	t->in_handler = false;
 }
 
 SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
@@ -173,18 +208,7 @@ SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
 		/* A deleted timer's last signal names a block that may be another thread's by now. */
 		if (sp_thread_own == NULL)
 			sp_thread_own = t;
-		t = sp_thread_own;
-		if (t->in_handler) {
-			if (!t->settling)
-				sp_count(SP_COUNT_DROP_REENTERED);
-			sp_residual_gap(&t->residual);
-		} else {
-			t->in_handler = true;
-			atomic_signal_fence(memory_order_seq_cst);
-			sample(t, si, ucontext);
-			atomic_signal_fence(memory_order_seq_cst);
-			t->in_handler = false;
-		}
+		on_timer(sp_thread_own, si, ucontext);
 	}
 	errno = saved;
 }

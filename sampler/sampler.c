@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sampler/alternate_stack.h"
 #include "sampler/counters.h"
 #include "sampler/handler.h"
 #include "sampler/label.h"
@@ -80,6 +81,7 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 	int err;
 
 	sp_process_adopt();
+	sp_alternate_stack_init();
 	if (sp_label_init(cfg->max_span_names) != 0 || sp_thread_init() != 0 ||
 	    sp_span_table_init() != 0 || (cfg->span_cpu_time && sp_span_cpu_init() != 0))
 		return -ENOMEM;

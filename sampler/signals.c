@@ -8,6 +8,7 @@
 
 #include "sampler/host_mask.h"
 #include "sampler/process.h"
+#include "sampler/thread.h"
 
 /*
  * The C library's own name of sigaction(2) (glibc: signal/sigaction.c, exported since 2.2.5): the
@@ -16,17 +17,25 @@
 int __sigaction(int signo, const struct sigaction *act, struct sigaction *old)
 	__attribute__((weak));
 
+/* Bits of the kernel's signal set (include/uapi/asm-generic/signal.h). */
+#define SIGNALS 64
 /* Tools that talk to a program by signals like the last numbers (valgrind, for one). */
 #define TOP_LEFT_OUT 3
 
 static void (*our_handler)(int, siginfo_t *, void *);
 static _Atomic bool may_move;
+static _Atomic bool on_alternate_stack; /* some handler of the host asks for alternate stacks */
 
 /*
  * A call that the host's handler is meant to interrupt has to fail with EINTR, and its handler runs
  * on the stack that it asked for: what the host wants in these two respects our handler gets, for
- * the kernel looks at ours. With no handler of the host: nothing is interrupted, and the alternate
- * stack is used if the thread has one, because coroutine stacks may be small.
+ * the kernel looks at ours. With no handler of the host: nothing is interrupted, and alternate stacks
+ * are used as soon as any handler of the host uses them, because coroutine stacks may be small. Where
+ * none does, an alternate stack of the host may be too small, or long gone, without any harm.
+ *
+ * All of the kernel's signals are blocked meanwhile: sigfillset() leaves out the two that the C library
+ * keeps for itself, and by one of them, SIGCANCEL, another thread may end ours in the middle of a record,
+ * at which the ring would then wait for ever.
  */
 static struct sigaction our_action(const struct sigaction *host)
 {
@@ -34,11 +43,13 @@ static struct sigaction our_action(const struct sigaction *host)
 
 	memset(&sa, 0, sizeof(sa));
 	sa.sa_sigaction = our_handler;
-	sa.sa_flags = SA_RESTART | SA_ONSTACK;
+	sa.sa_flags = SA_RESTART;
+	if (sp_signals_on_alternate_stack())
+		sa.sa_flags |= SA_ONSTACK;
 	if (host->sa_handler != SIG_DFL && host->sa_handler != SIG_IGN)
-		sa.sa_flags &= host->sa_flags;
+		sa.sa_flags = host->sa_flags & (SA_RESTART | SA_ONSTACK);
 	sa.sa_flags |= SA_SIGINFO;
-	(void)sigfillset(&sa.sa_mask);
+	memset(&sa.sa_mask, 0xff, sizeof(sa.sa_mask));
 	return sa;
 }
 
@@ -49,6 +60,38 @@ void sp_signals_follow(int signo, const struct sigaction *host)
 
 	(void)__sigaction(signo, &sa, NULL);
 	errno = saved;
+}
+
+bool sp_signals_on_alternate_stack(void)
+{
+	return atomic_load_explicit(&on_alternate_stack, memory_order_relaxed);
+}
+
+static bool any_on_alternate_stack(void)
+{
+	for (int signo = 1; signo <= SIGNALS; signo++) {
+		struct sigaction now;
+
+		if (__sigaction(signo, NULL, &now) == 0 && now.sa_handler != SIG_DFL &&
+		    now.sa_handler != SIG_IGN && (now.sa_flags & SA_ONSTACK) != 0)
+			return true;
+	}
+	return false;
+}
+
+void sp_signals_use_alternate_stack(void)
+{
+	if (atomic_exchange_explicit(&on_alternate_stack, true, memory_order_seq_cst))
+		return;
+	/* before our signal may come there */
+	sp_thread_rest_cramped();
+	for (unsigned i = 0; i < 2; i++) {
+		int signo = i == 0 ? sp_signals_number() : sp_signals_former();
+		struct sigaction host;
+
+		if (signo != 0 && sp_signals_virtual(signo, NULL, &host) == 0)
+			sp_signals_follow(signo, &host);
+	}
 }
 
 /* The first number that nothing in the process seems to be about, from the top. */
@@ -105,6 +148,7 @@ int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *))
 	if (__sigaction == NULL)
 		return -ENOSYS;
 	our_handler = handler;
+	atomic_store_explicit(&on_alternate_stack, any_on_alternate_stack(), memory_order_relaxed);
 	if (signo == 0) {
 		signo = is_used_by_host(SIGURG) ? free_number() : SIGURG;
 		if (signo == 0)

@@ -33,6 +33,14 @@ int sp_signals_former(void);
 /* Any context but SIG. Our handler is installed for that number. */
 bool sp_signals_is_ours(int signo);
 
+/* Any context. Our handler runs on a thread's alternate stack where it has one. */
+SP_SIGSAFE bool sp_signals_on_alternate_stack(void);
+/*
+ * APP, async-signal-safe: a handler of the host asks for alternate stacks. From now on ours runs there,
+ * too, and threads whose alternate stack is too small for it have no timer. errno preserved.
+ */
+void sp_signals_use_alternate_stack(void);
+
 /* The kernel's handler for the signal in use is still ours. BG. */
 bool sp_signals_owned(void);
 

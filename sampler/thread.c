@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sampler/alternate_stack.h"
 #include "sampler/arena.h"
 #include "sampler/counters.h"
 #include "sampler/host_mask.h"
@@ -102,6 +103,7 @@ static void clean(struct sp_thread *t)
 	t->span_cpu_ns = 0;
 	atomic_store_explicit(&t->unarmed, SP_UNARMED_NOT, memory_order_relaxed);
 	atomic_store_explicit(&t->blocks, false, memory_order_relaxed);
+	atomic_store_explicit(&t->alternate_bytes, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->mask_differs, sp_host_mask_differs(), memory_order_relaxed);
 	t->start = NULL;
 	t->start_arg = NULL;
@@ -156,7 +158,13 @@ static struct sp_thread *bind(struct sp_thread *t, uint32_t tid)
 	return sp_thread_at(none - 1U);
 }
 
-static struct sp_thread *enrol(uint32_t tid)
+static void know_alternate(struct sp_thread *t, uint32_t bytes)
+{
+	atomic_store_explicit(&t->alternate_bytes, bytes, memory_order_relaxed);
+}
+
+/* alternate_bytes: of the thread's alternate stack, 0 where that cannot be asked for. */
+static struct sp_thread *enrol(uint32_t tid, uint32_t alternate_bytes)
 {
 	if (tid == 0 || tid >= SP_TID_MAX || TABLE->by_tid == NULL)
 		return NULL;
@@ -166,15 +174,21 @@ static struct sp_thread *enrol(uint32_t tid)
 		return sp_thread_at(have - 1U);
 	struct sp_thread *t = sp_thread_claim();
 
-	return t == NULL ? NULL : bind(t, tid);
+	if (t == NULL)
+		return NULL;
+	know_alternate(t, alternate_bytes);
+	return bind(t, tid);
 }
 
 struct sp_thread *sp_thread_self(void)
 {
 	if (sp_thread_own != NULL || sp_thread_excluded)
 		return sp_thread_own;
-	sp_thread_own = enrol(own_tid());
+	uint32_t alternate = sp_alternate_stack_own();
+
+	sp_thread_own = enrol(own_tid(), alternate);
 	if (sp_thread_own != NULL) {
+		know_alternate(sp_thread_own, alternate);
 		sp_host_mask_adopt(sp_thread_own);
 		if (sp_host_mask_differs())
 			sp_thread_arm_if_unarmed(sp_thread_own, own_tid());
@@ -244,7 +258,7 @@ void sp_thread_ended(void)
 
 void sp_thread_enrol(uint32_t tid)
 {
-	struct sp_thread *t = enrol(tid);
+	struct sp_thread *t = enrol(tid, 0);
 
 	/* It may have unblocked our signal in a way that no hook sees. */
 	if (t != NULL)

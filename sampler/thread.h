@@ -56,6 +56,7 @@ enum sp_unarmed {
 	SP_UNARMED_BLOCKED, /* it blocks our signal */
 	SP_UNARMED_LIMIT,   /* RLIMIT_SIGPENDING, see headroom.h */
 	SP_UNARMED_REFUSED, /* by the kernel */
+	SP_UNARMED_STACK,   /* its alternate signal stack is too small, see alternate_stack.h */
 	SP_UNARMED_N
 };
 
@@ -70,6 +71,7 @@ struct sp_thread {
 	_Atomic int mask_differs;   /* host_mask.h: by which signal, 0 = by none */
 	_Atomic uint8_t unarmed;    /* enum sp_unarmed, of the last try */
 	_Atomic bool blocks;        /* our signal, as the thread itself last found or is to */
+	_Atomic uint32_t alternate_bytes; /* of its alternate signal stack as last seen; 0 = none */
 	_Atomic uint32_t interleaved; /* interleave.h: SDKs whose starts do not label this thread */
 	struct sp_stack_bounds bounds;
 	struct sp_thread_counts counts;
@@ -126,6 +128,14 @@ void sp_thread_forked(void);
 void sp_thread_rearm(void);
 /* APP, calling thread, before it blocks our signal: its timer goes. Async-signal-safe. */
 void sp_thread_rest(void);
+/*
+ * APP, around a call by which the calling thread may change its alternate stack: without a timer
+ * meanwhile, and afterwards too if the new one is too small. errno preserved.
+ */
+bool sp_thread_alternate_begin(void);
+void sp_thread_alternate_end(void);
+/* APP. Our handler runs on alternate stacks from now on: timers of threads with small ones go. */
+void sp_thread_rest_cramped(void);
 /* APP. The timers of all threads whose mask is not the host's in such a signal go, and stay away. */
 void sp_thread_rest_differing(void);
 /* BG: how many blocks have a timer. */

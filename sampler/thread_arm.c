@@ -8,10 +8,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sampler/alternate_stack.h"
 #include "sampler/counters.h"
 #include "sampler/host_mask.h"
 #include "sampler/mask.h"
 #include "sampler/process.h"
+#include "sampler/signals.h"
 #include "sampler/thread_table.h"
 #include "sampler/timer.h"
 
@@ -69,6 +71,14 @@ static bool blocks(struct sp_thread *t, uint32_t tid)
 	return now;
 }
 
+/* The kernel would put our signal onto an alternate stack on which there is no room for it. */
+static bool cramped(const struct sp_thread *t)
+{
+	return sp_signals_on_alternate_stack() &&
+	       !sp_alternate_stack_holds_sample(
+		       atomic_load_explicit(&t->alternate_bytes, memory_order_relaxed));
+}
+
 /*
  * pairs with disarm_all() and release(): either they see the new timer or this sees their store. The
  * same holds for another thread that blocks our signal meanwhile, and then looks for a timer again.
@@ -80,7 +90,7 @@ static bool may_stay_armed(struct sp_thread *t, uint32_t tid, int signo)
 	       sp_timer_signal() == signo &&
 	       !sp_host_mask_forbidden(
 		       atomic_load_explicit(&t->mask_differs, memory_order_relaxed)) &&
-	       (t == sp_thread_own || !blocks(t, tid));
+	       !cramped(t) && (t == sp_thread_own || !blocks(t, tid));
 }
 
 /* Each thread counts once for each reason in turn, however often it is tried again. */
@@ -89,6 +99,7 @@ static void note(struct sp_thread *t, enum sp_unarmed why)
 	static const enum sp_counter counter[SP_UNARMED_N] = {
 		[SP_UNARMED_LIMIT] = SP_COUNT_UNARMED_LIMIT,
 		[SP_UNARMED_REFUSED] = SP_COUNT_UNARMED_REFUSED,
+		[SP_UNARMED_STACK] = SP_COUNT_UNARMED_STACK,
 	};
 	uint8_t before = atomic_exchange_explicit(&t->unarmed, (uint8_t)why, memory_order_relaxed);
 
@@ -131,6 +142,10 @@ void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 		return;
 	if (blocks(t, tid)) {
 		note(t, SP_UNARMED_BLOCKED);
+		return;
+	}
+	if (cramped(t)) {
+		note(t, SP_UNARMED_STACK);
 		return;
 	}
 	id = make_timer(t, tid);
@@ -176,6 +191,39 @@ void sp_thread_rest(void)
 	/* first: who arms it meanwhile looks at this afterwards */
 	atomic_store_explicit(&sp_thread_own->blocks, true, memory_order_relaxed);
 	sp_thread_disarm(sp_thread_own);
+}
+
+bool sp_thread_alternate_begin(void)
+{
+	if (sp_thread_own == NULL || !sp_process_is_ours())
+		return false;
+	if (sp_signals_on_alternate_stack())
+		sp_thread_disarm(sp_thread_own);
+	return true;
+}
+
+void sp_thread_alternate_end(void)
+{
+	struct sp_thread *t = sp_thread_own;
+
+	atomic_store_explicit(&t->alternate_bytes, sp_alternate_stack_own(), memory_order_relaxed);
+	sp_thread_arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
+}
+
+void sp_thread_rest_cramped(void)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+
+	if (!sp_process_is_ours())
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		struct sp_thread *t = sp_thread_at(i);
+
+		if (cramped(t)) {
+			sp_thread_disarm(t);
+			note(t, SP_UNARMED_STACK);
+		}
+	}
 }
 
 void sp_thread_rest_differing(void)

@@ -35,6 +35,8 @@ static const struct words losses[] = {
 	 "samples are of threads called (other): too many different names"},
 	{"threads_unarmed_limit", "threads had no timer: half of RLIMIT_SIGPENDING is in use"},
 	{"threads_unarmed_refused", "threads had no timer: the kernel refused it"},
+	{"threads_unarmed_small_signal_stack",
+	 "threads had no timer: their alternate signal stack is too small for a sample"},
 	{"threads_without_block", "times a thread was one too many to keep track of"},
 	{"signal_taken_by_host", "times the program took the signal: set SPANPROF_SIGNAL"},
 	{"stacks_over_limit", "samples are in (other): too many different stacks in one interval"},
