@@ -7,19 +7,17 @@
 #include "export/file_sink.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "export/say.h"
-#include "export/write_all.h"
+#include "export/user_file.h"
 
 struct sp_file_sink {
 	const struct sp_core_ops *ops;
@@ -62,34 +60,6 @@ void sp_file_sink_free(struct sp_file_sink *f)
 	free(f);
 }
 
-/* Writes dirfd/temp and renames it; leaves nothing behind when that fails. */
-static int write_file(int dirfd, const char *temp, const char *name, const struct sp_bytes *b)
-{
-	int fd = openat(dirfd, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
-	int err;
-
-	if (fd < 0)
-		return -errno;
-	err = sp_write_all(fd, b->data, b->len);
-	if (close(fd) != 0 && err == 0)
-		err = -errno;
-	if (err == 0 && renameat(dirfd, temp, dirfd, name) != 0)
-		err = -errno;
-	if (err != 0)
-		(void)unlinkat(dirfd, temp, 0);
-	return err;
-}
-
-static int open_dir(const char *dir)
-{
-	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-	int fd = open(dir, flags);
-
-	if (fd < 0 && errno == ENOENT && (mkdir(dir, 0755) == 0 || errno == EEXIST))
-		fd = open(dir, flags);
-	return fd >= 0 ? fd : -errno;
-}
-
 static void make_name(const struct sp_file_sink *f, int64_t time_ns, char *out, size_t cap)
 {
 	time_t t = (time_t)(time_ns / (int64_t)SP_NS_PER_S);
@@ -107,14 +77,14 @@ int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile, i
 {
 	char name[NAME_MAX - 8];
 	char temp[NAME_MAX];
-	int dirfd = open_dir(f->dir);
+	int dirfd = sp_user_file_open_folder(f->dir, 0755);
 	int err = dirfd < 0 ? dirfd : 0;
 
 	f->seq++;
 	if (err == 0) {
 		make_name(f, time_ns, name, sizeof(name));
 		(void)snprintf(temp, sizeof(temp), ".%s.tmp", name);
-		err = write_file(dirfd, temp, name, profile);
+		err = sp_user_file_replace(dirfd, name, temp, profile->data, profile->len, 0640);
 		close(dirfd);
 	}
 	if (err == 0) {
@@ -123,6 +93,6 @@ int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile, i
 	}
 	f->ops->counter_add(SP_COUNT_FILE_FAILED, 1);
 	sp_say_limited(f->ops, &f->said, now_ns, "cannot write a profile into %s: %s", f->dir,
-		       strerrordesc_np(-err));
+		       sp_user_file_error(err));
 	return err;
 }

@@ -7,12 +7,11 @@
 #include "export/secret.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "export/user_file.h"
 
 void sp_secret_init(struct sp_secret *s, const char *path, const char *before)
 {
@@ -35,42 +34,14 @@ void sp_secret_fini(struct sp_secret *s)
 	s->latest = NULL;
 }
 
-/* Never waits: a FIFO or a device at that place is refused. Returns bytes read or a negative errno. */
-static ssize_t read_file(const char *path, char *buf, size_t cap)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat st;
-	size_t len = 0;
-	ssize_t n = 1;
-
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-		close(fd);
-		return -EINVAL;
-	}
-	while (len < cap && n != 0) {
-		n = read(fd, buf + len, cap - len);
-		if (n < 0 && errno != EINTR) {
-			int err = -errno;
-
-			close(fd);
-			return err;
-		}
-		len += n > 0 ? (size_t)n : 0;
-	}
-	close(fd);
-	return (ssize_t)len;
-}
-
 /* What the file holds, without the line break that editors and echo leave at its end. */
 static int content_of(const char *path, char *buf, const char **why)
 {
-	ssize_t got = read_file(path, buf, SP_SECRET_MAX + 1);
+	ssize_t got = sp_user_file_read(path, buf, SP_SECRET_MAX + 1);
 	size_t len = got > 0 ? (size_t)got : 0;
 
 	if (got < 0) {
-		*why = got == -EINVAL ? "it is not a regular file" : strerrordesc_np((int)-got);
+		*why = sp_user_file_error((int)got);
 		return (int)got;
 	}
 	while (len != 0 && (buf[len - 1] == '\n' || buf[len - 1] == '\r'))

@@ -7,7 +7,6 @@
 #include "export/status.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
@@ -16,17 +15,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "export/clock.h"
 #include "export/say.h"
-#include "export/write_all.h"
+#include "export/user_file.h"
 
 struct sp_status {
 	const struct sp_core_ops *ops;
 	char path[PATH_MAX];
-	char temp[PATH_MAX];
 	struct sp_say_site said;
 };
 
@@ -53,7 +50,6 @@ static bool expand(char *out, size_t cap, const char *path, uint32_t pid)
 struct sp_status *sp_status_new(const struct sp_core_ops *ops)
 {
 	struct sp_status *s;
-	int len;
 
 	if (ops->config->status_file == NULL)
 		return NULL;
@@ -61,12 +57,8 @@ struct sp_status *sp_status_new(const struct sp_core_ops *ops)
 	if (s == NULL)
 		return NULL;
 	s->ops = ops;
-	if (expand(s->path, sizeof(s->path), ops->config->status_file, ops->pid)) {
-		/* The process id again: other processes may write the same file. */
-		len = snprintf(s->temp, sizeof(s->temp), "%s.%" PRIu32 ".tmp", s->path, ops->pid);
-		if (len > 0 && (size_t)len < sizeof(s->temp))
-			return s;
-	}
+	if (expand(s->path, sizeof(s->path), ops->config->status_file, ops->pid))
+		return s;
 	sp_say(ops, SP_LOG_WARN, "SPANPROF_STATUS_FILE: the path is too long; ignored");
 	free(s);
 	return NULL;
@@ -186,21 +178,19 @@ static json_t *document(const struct sp_core_ops *ops, const struct sp_status_in
 
 static int replace(const struct sp_status *s, const char *data)
 {
-	int fd;
-	int err;
+	struct sp_user_place p;
+	char temp[NAME_MAX + 1];
+	int err = sp_user_file_find(s->path, &p);
+	int len;
 
-	/* What an earlier process with this id left, or what somebody put in our way. */
-	(void)unlink(s->temp);
-	fd = open(s->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
-	if (fd < 0)
-		return -errno;
-	err = sp_write_all(fd, data, strlen(data));
-	if (close(fd) != 0 && err == 0)
-		err = -errno;
-	if (err == 0 && rename(s->temp, s->path) != 0)
-		err = -errno;
 	if (err != 0)
-		(void)unlink(s->temp);
+		return err;
+	/* With the process id, because other processes may write the same file. */
+	len = snprintf(temp, sizeof(temp), "%s.%" PRIu32 ".tmp", p.name, s->ops->pid);
+	err = len > 0 && (size_t)len < sizeof(temp) ? 0 : -ENAMETOOLONG;
+	if (err == 0)
+		err = sp_user_file_replace(p.folder, p.name, temp, data, strlen(data), 0644);
+	close(p.folder);
 	return err;
 }
 
@@ -220,6 +210,6 @@ int sp_status_write(struct sp_status *s, const struct sp_status_input *in)
 	if (err != 0)
 		sp_say_limited(s->ops, &s->said, sp_clock_mono_ns(),
 			       "cannot write the status file %s: %s", s->path,
-			       strerrordesc_np(-err));
+			       sp_user_file_error(err));
 	return err;
 }

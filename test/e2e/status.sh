@@ -35,6 +35,14 @@ fi
 build/spanprof-report --status "$status" >"$WORK/words"
 grep -q '^lost      nothing$' "$WORK/words" || fail "$(<"$WORK/words")"
 
+# What is not a file stays what it is, and nobody waits for a reader of it.
+mkfifo "$WORK/fifo"
+run_under fifo SPANPROF_OUTPUT_DIR="$WORK/fifo.out" SPANPROF_STATUS_FILE="$WORK/fifo" "$HOSTS/spans" 300
+expect_rc fifo 0
+[[ -p $WORK/fifo ]] || fail "the FIFO was replaced"
+[[ $(grep -c "cannot write the status file $WORK/fifo: it is not a regular file" "$WORK/fifo.err") == 1 ]] ||
+	fail "not told once: $(result fifo.err)"
+
 # Each forked child has its own.
 run_under prefork SPANPROF_OUTPUT_DIR="$WORK/out" SPANPROF_STATUS_FILE="$WORK/status/fork.%p" \
 	"$HOSTS/prefork" before
