@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian 12 packages of the groups named on the command line: build demo test symbols
-# lint bench carrier deb cross corpus. This is the one list of packages. Does nothing, quickly, when
+# lint bench carrier deb cross corpus peers. This is the one list of packages. Does nothing, quickly, when
 # all are there.
 set -euo pipefail
 
@@ -25,6 +25,7 @@ declare -A GROUP=(
 	[corpus]="redis-server redis-tools nginx-light memcached php-cli mariadb-server postgresql
 		nodejs openjdk-17-jre-headless sqlite3 openssl xz-utils gcc clang coreutils python3 perl
 		bash git gzip tar curl strace procps"
+	[peers]="libpython3.11-testsuite python3-venv redis-server redis-tools tcl postgresql cmake g++ dpkg-dev procps"
 	[cross]="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user"
 )
 # Not in bookworm itself. Only these come from backports, so that nothing else gets newer.

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The test suites of other projects, with and without the profiler. Long, and downloads Debian's source
+# packages, so no part of test: test/e2e/neutral.sh is its short form there.
+
+.PHONY: peers
+peers: ## other projects' test suites with and without the profiler (long; installs and downloads; PEERS="python libuv redis postgresql")
+	$(call install_deps,build test peers)
+	@$(MAKE) --no-print-directory all
+	bash test/peers/run.sh $(PEERS)

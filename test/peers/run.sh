@@ -1,0 +1,128 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs test suites of other projects without us and with us at 1,000 Hz from the start of every process:
+#   test/peers/run.sh [python|libuv|redis|postgresql]...
+# A test that passes without us and fails with us is run three times more both ways, alone, and counts as
+# new where it fails in most of the runs with us and passes in all without. Ends in a table, which goes to
+# test/peers/README.md when all suites were run. Exit status 1 if there is a new failure.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+readonly ROOT=$PWD
+readonly SO=$ROOT/build/libspanprof.so
+readonly WORK=$ROOT/build/peers
+readonly AGAIN=3
+readonly ALL=(python libuv redis postgresql)
+# shellcheck source=test/peers/suites.bash
+source test/peers/suites.bash
+
+# under_us COMMAND...: LOG_LEVEL none, because suites compare what their programs write.
+under_us()
+{
+	LD_PRELOAD=$SO SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE=1000 SPANPROF_LOG_LEVEL=none \
+		SPANPROF_UPLOAD_INTERVAL=5s SPANPROF_OUTPUT_DIR=$WORK/profiles "$@"
+}
+
+# measured NAME COMMAND...: leaves NAME.log, and NAME.cpu with the CPU seconds it took.
+measured()
+{
+	local name=$1 TIMEFORMAT='%U %S'
+
+	shift
+	{ time "$@" >"$WORK/$name.log" 2>&1 </dev/null; } 2>"$WORK/$name.time" || true
+	awk '{ print $1 + $2 }' "$WORK/$name.time" | tail -n 1 >"$WORK/$name.cpu"
+}
+
+# outcome NAME: what a test did in one more run of it alone, "ok" or "fail".
+outcome()
+{
+	local how=$1 suite=$2 test=$3
+
+	if [[ $how == under ]]; then
+		under_us "${suite}_one" "$test" >"$WORK/$suite.again.log" 2>&1 </dev/null && echo ok || echo fail
+	else
+		"${suite}_one" "$test" >"$WORK/$suite.again.log" 2>&1 </dev/null && echo ok || echo fail
+	fi
+}
+
+# Prints those of the tests on stdin that fail with us and not without.
+confirm()
+{
+	local suite=$1 test bad plain
+
+	while IFS= read -r test; do
+		bad=0 plain=0
+		for ((i = 0; i < AGAIN; i++)); do
+			[[ $(outcome plain "$suite" "$test") == ok ]] || plain=$((plain + 1))
+			[[ $(outcome under "$suite" "$test") == ok ]] || bad=$((bad + 1))
+		done
+		echo "  $test: fails with us in $bad of $AGAIN runs more, without us in $plain" >&2
+		if ((plain == 0 && 2 * bad > AGAIN)); then
+			echo "$test"
+		fi
+	done
+}
+
+# One line of the table.
+suite()
+{
+	local name=$1 tests passed only new ratio
+
+	echo "peers: $name: getting it" >&2
+	"${name}_get"
+	echo "peers: $name: without us" >&2
+	measured "$name.plain" "${name}_all"
+	"${name}_results" "$WORK/$name.plain.log" >"$WORK/$name.plain.results"
+	echo "peers: $name: with us" >&2
+	measured "$name.under" under_us "${name}_all"
+	"${name}_results" "$WORK/$name.under.log" >"$WORK/$name.under.results"
+	tests=$(wc -l <"$WORK/$name.plain.results")
+	passed=$(grep -c '^ok ' "$WORK/$name.plain.results" || true)
+	((passed > 0)) || {
+		tail -n 20 "$WORK/$name.plain.log" >&2
+		echo "peers: $name: no test passes without us" >&2
+		exit 2
+	}
+	# Also what no longer tells of itself.
+	comm -23 <(sed -n 's/^ok //p' "$WORK/$name.plain.results" | sort) \
+		<(sed -n 's/^ok //p' "$WORK/$name.under.results" | sort) >"$WORK/$name.only"
+	only=$(wc -l <"$WORK/$name.only")
+	confirm "$name" <"$WORK/$name.only" >"$WORK/$name.new"
+	new=$(wc -l <"$WORK/$name.new")
+	ratio=$(awk 'NR == FNR { a = $1; next } { printf "%.2f", (a > 0 ? $1 / a : 0) }' \
+		"$WORK/$name.plain.cpu" "$WORK/$name.under.cpu")
+	printf '| %s | %s | %d of %d | %d | %d | %s |\n' "$name" "$("${name}_version")" "$passed" "$tests" \
+		"$only" "$new" "$ratio"
+	sed 's/^/| | new: | `/; s/$/` | | | |/' "$WORK/$name.new"
+	failed=$((failed + new))
+}
+
+main()
+{
+	local name failed=0
+	local -a wanted=("$@")
+
+	((${#wanted[@]} > 0)) || wanted=("${ALL[@]}")
+	mkdir -p "$WORK/profiles"
+	for name in "${wanted[@]}"; do
+		declare -F "${name}_all" >/dev/null || {
+			echo "peers: no such suite: $name (there are: ${ALL[*]})" >&2
+			exit 2
+		}
+	done
+	{
+		echo '| suite | version | pass without us | of these fail once with us | and again: new failures | CPU time, with us to without |'
+		echo '|---|---|---|---|---|---|'
+		for name in "${wanted[@]}"; do
+			suite "$name"
+		done
+	} >"$WORK/table"
+	cat "$WORK/table"
+	if [[ ${wanted[*]} == "${ALL[*]}" ]]; then
+		awk -v marker=peers -v file="$WORK/table" -f scripts/between.awk test/peers/README.md >"$WORK/README.md"
+		cp "$WORK/README.md" test/peers/README.md
+	fi
+	((failed == 0))
+}
+
+main "$@"

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# The suites, for run.sh. Of each: NAME_get brings it, NAME_version says which it is, NAME_all runs it, NAME_one
+# runs one test of it again (exit status 0: it passes), and NAME_results turns the log of NAME_all into
+# lines "ok TEST" and "fail TEST", in any order, each test once. Sources are Debian's own packages.
+
+readonly PARTS=$ROOT/build/peers
+# In the environment of a program that we profile, our own variables are its business; these are not.
+export LC_ALL=C.UTF-8
+
+# debian_source PACKAGE: the source of Debian 12's package in $PARTS/PACKAGE. With lists of its own, from the
+# places that this machine's apt knows, so that nothing on the machine changes.
+debian_source()
+{
+	local package=$1 apt=$PARTS/apt option
+	local -a options=()
+
+	[[ ! -d $PARTS/$package ]] || return 0
+	mkdir -p "$apt/lists/partial" "$apt/archives/partial"
+	apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
+		awk '$3 == "main" && $2 ~ /^bookworm(-updates)?$/ {
+			print "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]", $0 }' |
+		sort -u >"$apt/sources.list"
+	for option in Dir::Etc::SourceList="$apt/sources.list" Dir::Etc::SourceParts=/dev/null \
+		Dir::State::Lists="$apt/lists" Dir::Cache="$apt"; do
+		options+=(-o "$option")
+	done
+	apt-get "${options[@]}" -qq update
+	mkdir -p "$PARTS/source.$package"
+	(cd "$PARTS/source.$package" && apt-get "${options[@]}" -qq --only-source source "$package")
+	mv "$PARTS/source.$package"/*/ "$PARTS/$package"
+}
+
+# Some of what is tested does not run as root.
+as_nobody()
+{
+	if ((EUID == 0)); then
+		chmod 0777 "$PARTS/profiles"
+		setpriv --reuid nobody --regid nogroup --clear-groups "$@"
+	else
+		"$@"
+	fi
+}
+
+package_version()
+{
+	dpkg-query -W -f '${Version}' "$1"
+}
+
+# --- CPython: what concerns signals, threads, processes and descriptors -----------------------------
+
+readonly PYTHON=/usr/bin/python3
+readonly PYTHON_TESTS=(test_signal test_threading test_thread test_threadsignals test_subprocess
+	test_fork1 test_wait3 test_wait4 test_posix test_os test_popen test_pty test_faulthandler
+	test_resource test_select test_selectors test_poll test_epoll test_socket test_ssl
+	test_asyncio test_multiprocessing_fork test_multiprocessing_spawn test_concurrent_futures
+	test_ctypes test_mmap test_tempfile test_time test_venv)
+
+python_get() { package_version libpython3.11-testsuite >/dev/null; }
+python_version() { package_version libpython3.11-testsuite; }
+
+# In a folder of its own, because the tests leave files where they run.
+python_tests()
+{
+	mkdir -p "$PARTS/python.work"
+	(cd "$PARTS/python.work" && timeout 3600 "$PYTHON" -m test --timeout 600 "$@")
+}
+
+python_all()
+{
+	python_tests --junit-xml "$PARTS/python.xml" "${PYTHON_TESTS[@]}" || true
+	cat "$PARTS/python.xml"
+}
+
+# module.Class.method
+python_one()
+{
+	python_tests --match "${1#*:}" "${1%%:*}"
+}
+
+# TEST is "file:Class.method"; skipped ones are none.
+python_results()
+{
+	"$PYTHON" - "$1" <<'END'
+import re, sys
+import xml.etree.ElementTree as ET
+text = open(sys.argv[1], errors="replace").read()
+found = {}
+at = text.find("<testsuites")
+for case in ET.fromstring(text[at:text.find("</testsuites>") + len("</testsuites>")]).iter("testcase") if at >= 0 else []:
+    # "test.test_signal.PosixTests.test_x (subtest)"
+    name = case.get("name", "").split(" ")[0]
+    module = re.match(r"(?:test\.)?(\w+)", name)
+    if module is None or case.find("skipped") is not None:
+        continue
+    bad = case.find("failure") is not None or case.find("error") is not None
+    key = module.group(1) + ":" + ".".join(name.split(".")[-2:])
+    found[key] = found.get(key, False) or bad
+for name, bad in found.items():
+    print("fail" if bad else "ok", name)
+END
+}
+
+# --- libuv: its own runner, one process a test ----------------------------------------------------
+
+libuv_get()
+{
+	debian_source libuv1
+	[[ -x $PARTS/libuv1/build/uv_run_tests ]] || {
+		cmake -S "$PARTS/libuv1" -B "$PARTS/libuv1/build" -DBUILD_TESTING=ON -DCMAKE_BUILD_TYPE=Release
+		cmake --build "$PARTS/libuv1/build" -j "$(nproc)" --target uv_run_tests
+	} >"$PARTS/libuv.build.log" 2>&1
+	if ((EUID == 0)); then
+		chown -R nobody "$PARTS/libuv1"
+	fi
+}
+
+libuv_version() { dpkg-parsechangelog -l "$PARTS/libuv1/debian/changelog" -S Version; }
+libuv_run() { (cd "$PARTS/libuv1" && HOME=$PARTS/libuv1 TMPDIR=/tmp as_nobody timeout 1800 ./build/uv_run_tests "$@"); }
+libuv_all() { libuv_run; }
+libuv_one() { libuv_run "$1" && libuv_run "$1" 2>&1 | grep -q '^ok '; }
+
+libuv_results()
+{
+	sed -n -e '/# SKIP/d' -e 's/^ok [0-9]* - \([a-z0-9_]*\).*/ok \1/p' \
+		-e 's/^not ok [0-9]* - \([a-z0-9_]*\).*/fail \1/p' "$1" | sort -u
+}
+
+# --- redis: its Tcl suite against Debian's own server ---------------------------------------------
+
+redis_get()
+{
+	debian_source redis
+	ln -sf /usr/bin/redis-server /usr/bin/redis-cli /usr/bin/redis-benchmark "$PARTS/redis/src/"
+	ln -sf /usr/bin/redis-server "$PARTS/redis/src/redis-sentinel"
+	ln -sf /usr/bin/redis-check-rdb "$PARTS/redis/src/redis-check-rdb"
+	ln -sf /usr/bin/redis-check-aof "$PARTS/redis/src/redis-check-aof"
+}
+
+redis_version() { package_version redis-server; }
+
+redis_run() { (cd "$PARTS/redis" && timeout 3600 ./runtest --clients 2 --timeout 600 "$@"); }
+
+redis_all()
+{
+	redis_run --single unit/type/list --single unit/type/string --single unit/expire --single unit/multi \
+		--single unit/pubsub --single unit/scripting --single unit/bitops --single unit/other \
+		--single unit/introspection --single unit/obuf-limits --single unit/client-eviction \
+		--single integration/aof --single integration/rdb --single integration/logging \
+		--single integration/shutdown --single integration/replication \
+		--single integration/redis-cli --single integration/block-repl
+}
+
+redis_one() { redis_run --only "$1"; }
+
+redis_results()
+{
+	sed -e 's/\x1b\[[0-9;]*m//g' "$1" | sed -n -e 's/^\[ok\]: \(.*\) ([0-9]* ms)$/ok \1/p' \
+		-e 's/^\[err\]: \(.*\) in tests.*/fail \1/p' -e 's/^\[exception\]: \(.*\)/fail \1/p' | sort -u
+}
+
+# --- PostgreSQL: its regression tests, and backends that are killed ------------------------------
+
+readonly PG_BIN=/usr/lib/postgresql/15/bin
+
+postgresql_get() { [[ -x $PG_BIN/postgres ]]; }
+postgresql_version() { package_version postgresql-15; }
+
+# Prints "ok NAME" and "fail NAME" itself.
+postgresql_all()
+{
+	local dir
+
+	dir=$(mktemp -d /tmp/spanprof-peers.XXXXXX)
+	chmod 0777 "$dir"
+	as_nobody bash "$ROOT/test/peers/postgresql.sh" "$PG_BIN" "$dir" "${1-}" || true
+	rm -rf "$dir"
+}
+
+postgresql_one() { postgresql_all "$1" | grep -qx "ok $1"; }
+postgresql_results() { grep -E '^(ok|fail) ' "$1" | sort -u; }
