@@ -71,10 +71,13 @@ bool sp_elf_file_has_dwarf(Elf *elf)
 void sp_elf_file_debug_link(Elf *elf, struct sp_debug_link *out)
 {
 	Elf_Scn *scn = sp_elf_file_section(elf, ".gnu_debuglink");
-	const Elf_Data *data = scn != NULL ? elf_rawdata(scn, NULL) : NULL;
+	const Elf_Data *data = NULL;
+	GElf_Shdr sh;
 	size_t len;
 
 	memset(out, 0, sizeof(*out));
+	if (scn != NULL && gelf_getshdr(scn, &sh) != NULL && sh.sh_size <= SP_NOTES_MAX)
+		data = elf_rawdata(scn, NULL);
 	if (data == NULL || data->d_buf == NULL || data->d_size < 8)
 		return;
 	len = strnlen(data->d_buf, data->d_size - 4);

@@ -42,35 +42,59 @@ static bool is_needless(const char *name)
 	return false;
 }
 
-/* Old-style packed sections begin with "ZLIB" and the size, big-endian. */
-static uint64_t zdebug_need(Elf_Scn *scn)
+/* The beginnings of the names that libdw knows. It unpacks such a section as soon as it sees it. */
+static bool is_debug(const char *name)
 {
-	const Elf_Data *data = elf_rawdata(scn, NULL);
+	static const char *const begin[] = {".debug_", ".zdebug_", ".gnu.debuglto_",
+					    ".gnu_debugaltlink"};
+
+	for (size_t i = 0; i < sizeof(begin) / sizeof(begin[0]); i++)
+		if (strncmp(name, begin[i], strlen(begin[i])) == 0)
+			return true;
+	return false;
+}
+
+/* Old-style packed sections begin with "ZLIB" and the size, big-endian. */
+static uint64_t zdebug_need(Elf *elf, const GElf_Shdr *sh)
+{
+	/* Not the section as a whole, which may be what is too large. */
+	const Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)sh->sh_offset, 12, ELF_T_BYTE);
 	const uint8_t *at = data != NULL ? data->d_buf : NULL;
 	uint64_t size = 0;
 
-	if (at == NULL || data->d_size < 12)
+	if (at == NULL)
 		return 0;
 	for (unsigned i = 4; i < 12; i++)
 		size = size << 8 | at[i];
 	return size;
 }
 
+static uint64_t packed_need(Elf *elf, const GElf_Shdr *sh)
+{
+	bool wide = gelf_getclass(elf) == ELFCLASS64;
+	size_t len = wide ? sizeof(Elf64_Chdr) : sizeof(Elf32_Chdr);
+	const Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)sh->sh_offset, len, ELF_T_CHDR);
+
+	if (data == NULL || data->d_buf == NULL)
+		return UINT64_MAX / 2;
+	return wide ? ((const Elf64_Chdr *)data->d_buf)->ch_size
+		    : ((const Elf32_Chdr *)data->d_buf)->ch_size;
+}
+
 static uint64_t section_need(Elf *elf, Elf_Scn *scn)
 {
 	const char *name = sp_elf_file_section_name(elf, scn);
+	uint64_t need = 0;
 	GElf_Shdr sh;
-	GElf_Chdr ch;
 
-	if (gelf_getshdr(scn, &sh) == NULL || sh.sh_type == SHT_NOBITS || is_needless(name))
+	if (gelf_getshdr(scn, &sh) == NULL || sh.sh_type == SHT_NOBITS || !is_debug(name) ||
+	    is_needless(name))
 		return 0;
-	if (strncmp(name, ".zdebug_", 8) == 0)
-		return sh.sh_size + zdebug_need(scn);
-	if (strncmp(name, ".debug_", 7) != 0)
-		return 0;
-	if ((sh.sh_flags & SHF_COMPRESSED) == 0)
-		return sh.sh_size;
-	return gelf_getchdr(scn, &ch) != NULL ? sh.sh_size + ch.ch_size : UINT64_MAX / 2;
+	if ((sh.sh_flags & SHF_COMPRESSED) != 0)
+		need = packed_need(elf, &sh);
+	else if (strncmp(name, ".zdebug_", 8) == 0)
+		need = zdebug_need(elf, &sh);
+	return need > UINT64_MAX / 2 - sh.sh_size ? UINT64_MAX / 2 : sh.sh_size + need;
 }
 
 uint64_t sp_lines_need(Elf *elf)

@@ -12,6 +12,7 @@
 #include "export/fde_file.h"
 #include "export/lines.h"
 #include "export/symtab.h"
+#include "test/unit/emulated.h"
 #include "tiny_library.h"
 
 #define IMAGE_MAX ((size_t)256 << 10)
@@ -129,4 +130,52 @@ Test(elf_hostile, damaged_files_do_no_harm, .timeout = 120)
 Test(elf_hostile, damaged_old_forms_do_no_harm, .timeout = 120)
 {
 	try_all("-gdwarf-4 -gz -fdebug-types-section");
+}
+
+/* A section of that name and flags, with a header that promises a GiB. */
+static void promise(const char *name, const char *flags, const char *header)
+{
+	char command[256], path[] = "/tmp/spanprof-promise-XXXXXX";
+	FILE *as, *object;
+	int fd = mkstemp(path);
+
+	cr_assert_geq(fd, 0);
+	close(fd);
+	(void)snprintf(command, sizeof(command), "gcc -x assembler -c -o %s -", path);
+	as = popen(command, "w");
+	cr_assert_not_null(as);
+	fprintf(as, ".section %s,\"%s\",%%progbits\n%s\n.byte 1\n", name, flags, header);
+	cr_assert_eq(pclose(as), 0);
+	object = fopen(path, "r");
+	cr_assert_not_null(object);
+	good_len = fread(good, 1, sizeof(good), object);
+	fclose(object);
+	unlink(path);
+}
+
+Test(elf_hostile, what_a_packed_section_promises_is_counted_by_any_name, .timeout = 60)
+{
+	static const char packed[] = ".long 1, 0\n.8byte 0x40000000, 1";
+	static const char *const name[] = {".debug_info", ".gnu_debugaltlink",
+					   ".gnu.debuglto_.debug_line"};
+	Elf *elf;
+
+	if (emulated())
+		cr_skip_test("the assembler makes objects for another processor");
+	elf_version(EV_CURRENT);
+	for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
+		promise(name[i], "0x800", packed);
+		elf = elf_memory((char *)good, good_len);
+		cr_expect_geq(sp_lines_need(elf), (uint64_t)1 << 30, "%s", name[i]);
+		elf_end(elf);
+	}
+	promise(".zdebug_info", "", ".ascii \"ZLIB\"\n.4byte 0, 64");
+	elf = elf_memory((char *)good, good_len);
+	cr_expect_geq(sp_lines_need(elf), (uint64_t)1 << 30);
+	elf_end(elf);
+	/* Nobody reads these. */
+	promise(".debug_loc", "0x800", packed);
+	elf = elf_memory((char *)good, good_len);
+	cr_expect_lt(sp_lines_need(elf), (uint64_t)1 << 20);
+	elf_end(elf);
 }
