@@ -78,12 +78,47 @@ static int more_room(struct sp_bytes *out, size_t *cap, size_t max)
 	return 0;
 }
 
+/* Another member follows, or nothing: 0, Z_STREAM_END, or a negative errno. */
+static int next_member(z_stream *z)
+{
+	if (z->avail_in == 0)
+		return Z_STREAM_END;
+	if (!sp_gzip_is(z->next_in, z->avail_in))
+		return -EBADMSG;
+	return inflateReset(z) == Z_OK ? 0 : -EINVAL;
+}
+
+static int unpack(z_stream *z, size_t max, struct sp_bytes *out)
+{
+	size_t cap = 0;
+	int err = 0;
+
+	while (err == 0) {
+		int rc;
+
+		if (out->len == cap) {
+			/* One byte more than allowed shows that there is more. */
+			err = more_room(out, &cap, max + 1);
+			continue;
+		}
+		z->next_out = out->data + out->len;
+		z->avail_out = (uInt)(cap - out->len);
+		rc = inflate(z, Z_NO_FLUSH);
+		out->len = cap - z->avail_out;
+		if (rc == Z_STREAM_END)
+			err = next_member(z);
+		else if (rc != Z_OK)
+			err = rc == Z_MEM_ERROR ? -ENOMEM : -EINVAL;
+	}
+	if (err < 0)
+		return err;
+	return out->len <= max ? 0 : -E2BIG;
+}
+
 int sp_gzip_unpack(const uint8_t *data, size_t len, size_t max, struct sp_bytes *out)
 {
 	z_stream z = {0};
-	size_t cap = 0;
-	int err = 0;
-	int rc = Z_OK;
+	int err;
 
 	out->data = NULL;
 	out->len = 0;
@@ -94,22 +129,8 @@ int sp_gzip_unpack(const uint8_t *data, size_t len, size_t max, struct sp_bytes 
 	/* zlib does not write to the input, though its type says so. */
 	memcpy(&z.next_in, &data, sizeof(data));
 	z.avail_in = (uInt)len;
-	while (err == 0 && rc != Z_STREAM_END) {
-		if (out->len == cap) {
-			/* One byte more than allowed shows that there is more. */
-			err = more_room(out, &cap, max + 1);
-			continue;
-		}
-		z.next_out = out->data + out->len;
-		z.avail_out = (uInt)(cap - out->len);
-		rc = inflate(&z, Z_NO_FLUSH);
-		out->len = cap - z.avail_out;
-		if (rc != Z_OK && rc != Z_STREAM_END)
-			err = rc == Z_MEM_ERROR ? -ENOMEM : -EINVAL;
-	}
+	err = unpack(&z, max, out);
 	inflateEnd(&z);
-	if (err == 0 && out->len > max)
-		err = -E2BIG;
 	if (err != 0) {
 		free(out->data);
 		out->data = NULL;

@@ -14,7 +14,10 @@ int sp_gzip_pack(const struct sp_bytes *in, struct sp_bytes *out);
 
 bool sp_gzip_is(const uint8_t *data, size_t len);
 
-/* Expands to at most max bytes. 0, -ENOMEM, -EINVAL damaged or cut short, -E2BIG. */
+/*
+ * Expands to at most max bytes, and all members that follow each other, as gzip does. 0, -ENOMEM,
+ * -EINVAL damaged or cut short, -EBADMSG something else follows, -E2BIG.
+ */
 int sp_gzip_unpack(const uint8_t *data, size_t len, size_t max, struct sp_bytes *out);
 
 #endif

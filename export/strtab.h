@@ -27,6 +27,12 @@ int sp_strtab_put(struct sp_strtab *t, const char *s, size_t len, uint32_t *id);
 /* Forgets every id >= n. Only legal when nothing is put afterwards. */
 void sp_strtab_cut(struct sp_strtab *t, uint32_t n);
 
+/* Memory in use. */
+static inline size_t sp_strtab_bytes(const struct sp_strtab *t)
+{
+	return t->cap + t->offset_cap * sizeof(*t->offset) + t->slots * sizeof(*t->slot);
+}
+
 const char *sp_strtab_get(const struct sp_strtab *t, uint32_t id, size_t *len);
 
 #endif

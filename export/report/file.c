@@ -4,29 +4,53 @@
 #include "export/report/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "export/gzip.h"
 
+/* The server takes profiles of a few MiB. */
 #define SP_REPORT_FILE_MAX ((size_t)64 << 20)
-#define SP_REPORT_PLAIN_MAX ((size_t)256 << 20)
+#define SP_REPORT_PLAIN_MAX ((size_t)128 << 20)
 
-/* Makes room for more of the file. 0 or an errno. */
-static int more_room(struct sp_bytes *b, size_t *cap)
+static int refuse(char why[SP_REPORT_ERROR], const char *text)
+{
+	(void)snprintf(why, SP_REPORT_ERROR, "%s", text);
+	return -1;
+}
+
+int sp_report_open(const char *path, struct stat *st, char why[SP_REPORT_ERROR])
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd >= 0 && fstat(fd, st) == 0 && S_ISREG(st->st_mode))
+		return fd;
+	/* A socket cannot even be opened. */
+	(void)refuse(why, fd >= 0 || errno == ENXIO ? "not a regular file" : strerror(errno));
+	if (fd >= 0)
+		(void)close(fd);
+	return -1;
+}
+
+/* Makes room for more of the file, and for one byte that shows that it is too large. */
+static int more_room(struct sp_bytes *b, size_t *cap, char *why)
 {
 	size_t bigger = *cap != 0 ? *cap * 2 : 65536;
 	uint8_t *more;
 
+	if (*cap > SP_REPORT_FILE_MAX)
+		return refuse(why, "it is too large");
 	if (bigger > SP_REPORT_FILE_MAX)
-		return EFBIG;
+		bigger = SP_REPORT_FILE_MAX + 1;
 	more = realloc(b->data, bigger);
 	if (more == NULL)
-		return ENOMEM;
+		return refuse(why, "out of memory");
 	b->data = more;
 	*cap = bigger;
 	return 0;
@@ -34,24 +58,27 @@ static int more_room(struct sp_bytes *b, size_t *cap)
 
 static int read_all(const char *path, struct sp_bytes *out, char *why)
 {
-	FILE *f = fopen(path, "rbe");
+	struct stat st;
+	int fd = sp_report_open(path, &st, why);
 	size_t cap = 0;
-	int err = f != NULL ? 0 : errno;
+	ssize_t n = 1;
+	int err = fd >= 0 ? 0 : -1;
 
 	*out = (struct sp_bytes){0};
-	while (err == 0 && !feof(f)) {
+	while (err == 0 && n != 0) {
 		if (out->len == cap) {
-			err = more_room(out, &cap);
+			err = more_room(out, &cap, why);
 			continue;
 		}
-		out->len += fread(out->data + out->len, 1, cap - out->len, f);
-		err = ferror(f) ? errno : 0;
+		n = read(fd, out->data + out->len, cap - out->len);
+		if (n < 0)
+			err = refuse(why, strerror(errno));
+		else
+			out->len += (size_t)n;
 	}
-	if (f != NULL)
-		(void)fclose(f);
-	if (err != 0)
-		(void)snprintf(why, SP_REPORT_ERROR, "%s", strerror(err));
-	return err != 0 ? -1 : 0;
+	if (fd >= 0)
+		(void)close(fd);
+	return err;
 }
 
 int sp_report_read(const char *path, struct sp_bytes *out, char why[SP_REPORT_ERROR])
@@ -66,11 +93,10 @@ int sp_report_read(const char *path, struct sp_bytes *out, char why[SP_REPORT_ER
 	*out = plain;
 	if (err == 0)
 		return 0;
-	(void)snprintf(why, SP_REPORT_ERROR, "%s",
-		       err == -E2BIG    ? "it is too large"
-		       : err == -ENOMEM ? "out of memory"
-					: "the compressed data is damaged");
-	return -1;
+	return refuse(why, err == -E2BIG     ? "it is too large unpacked"
+			   : err == -ENOMEM  ? "out of memory"
+			   : err == -EBADMSG ? "something else follows the compressed data"
+					     : "the compressed data is damaged");
 }
 
 static bool is_profile(const char *path)
@@ -119,10 +145,8 @@ int sp_report_each(const char *path, int (*each)(void *arg, const char *path), v
 {
 	struct stat st;
 
-	if (stat(path, &st) != 0) {
-		(void)snprintf(why, SP_REPORT_ERROR, "%s", strerror(errno));
-		return -1;
-	}
-	(void)snprintf(why, SP_REPORT_ERROR, "out of memory");
+	if (stat(path, &st) != 0)
+		return refuse(why, strerror(errno));
+	(void)refuse(why, "out of memory");
 	return S_ISDIR(st.st_mode) ? each_of_folder(path, each, arg) : each(arg, path);
 }

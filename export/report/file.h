@@ -3,8 +3,16 @@
 #ifndef SP_REPORT_FILE_H
 #define SP_REPORT_FILE_H
 
+#include <sys/stat.h>
+
 #include "export/pprof.h"
 #include "export/report/load.h"
+
+/*
+ * Opens a regular file and nothing else: a FIFO or a device would keep us waiting. A descriptor, or -1
+ * with a reason in why.
+ */
+int sp_report_open(const char *path, struct stat *st, char why[SP_REPORT_ERROR]);
 
 /* The whole file, unpacked if it is gzip. 0, or -1 with a reason in why; free out->data. */
 int sp_report_read(const char *path, struct sp_bytes *out, char why[SP_REPORT_ERROR]);

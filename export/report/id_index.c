@@ -10,12 +10,10 @@ static int compare(const void *a, const void *b)
 	const struct sp_id_at *x = a;
 	const struct sp_id_at *y = b;
 
-	if (x->id != y->id)
-		return x->id < y->id ? -1 : 1;
-	return x->at < y->at ? -1 : 1;
+	return (x->id > y->id) - (x->id < y->id);
 }
 
-void sp_id_index_init(struct sp_id_index *x, struct sp_id_at *row, size_t n)
+bool sp_id_index_init(struct sp_id_index *x, struct sp_id_at *row, size_t n)
 {
 	size_t i = 0;
 
@@ -23,10 +21,15 @@ void sp_id_index_init(struct sp_id_index *x, struct sp_id_at *row, size_t n)
 	x->n = n;
 	while (i < n && row[i].id == i + 1)
 		i++;
-	if (i == n)
+	if (i == n) {
 		sp_id_index_fini(x);
-	else
-		qsort(row, n, sizeof(*row), compare);
+		return true;
+	}
+	qsort(row, n, sizeof(*row), compare);
+	for (i = 1; i < n; i++)
+		if (row[i].id == row[i - 1].id)
+			return false;
+	return true;
 }
 
 void sp_id_index_fini(struct sp_id_index *x)

@@ -3,6 +3,7 @@
 #ifndef SP_REPORT_ID_INDEX_H
 #define SP_REPORT_ID_INDEX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,11 +17,11 @@ struct sp_id_index {
 	size_t n;
 };
 
-/* Takes over rows with ascending at. */
-void sp_id_index_init(struct sp_id_index *x, struct sp_id_at *row, size_t n);
+/* Takes over rows with ascending at. False when two of them have the same id. */
+bool sp_id_index_init(struct sp_id_index *x, struct sp_id_at *row, size_t n);
 void sp_id_index_fini(struct sp_id_index *x);
 
-/* Index of the first message with this id, or SIZE_MAX. */
+/* Index of the message with this id, or SIZE_MAX. */
 size_t sp_id_index_find(const struct sp_id_index *x, uint64_t id);
 
 #endif

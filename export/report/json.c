@@ -24,52 +24,31 @@ static double share(uint64_t part, uint64_t whole)
 	return whole != 0 ? (double)part / (double)whole : 0.0;
 }
 
-static json_t *span_names(const struct sp_tally *t)
+static json_t *span_name(const struct sp_tally *t, size_t i)
 {
-	json_t *list = json_array();
+	const struct sp_name_row *n = &t->name[i];
 
-	for (size_t i = 0; i < t->names; i++) {
-		const struct sp_name_row *n = &t->name[i];
-
-		json_array_append_new(
-			list, json_pack("{s:o, s:o, s:o, s:o, s:f}", "span_name",
-					json_text(t, n->name), "spans", number(n->spans), "samples",
-					number(n->sum.samples), "ns", number(n->sum.ns), "share",
-					share(n->sum.ns, t->labelled.ns)));
-	}
-	return list;
+	return json_pack("{s:o, s:o, s:o, s:o, s:f}", "span_name", json_text(t, n->name), "spans",
+			 number(n->spans), "samples", number(n->sum.samples), "ns",
+			 number(n->sum.ns), "share", share(n->sum.ns, t->labelled.ns));
 }
 
-static json_t *spans(const struct sp_tally *t)
+static json_t *span(const struct sp_tally *t, size_t i)
 {
-	json_t *list = json_array();
+	const struct sp_span_row *s = &t->span[i];
 
-	for (size_t i = 0; i < t->spans; i++) {
-		const struct sp_span_row *s = &t->span[i];
-
-		json_array_append_new(
-			list, json_pack("{s:o, s:o, s:o, s:o, s:o}", "span_id", json_text(t, s->id),
-					"span_name", json_text(t, s->name), "trace_id",
-					json_text(t, s->trace), "samples", number(s->sum.samples),
-					"ns", number(s->sum.ns)));
-	}
-	return list;
+	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "span_id", json_text(t, s->id), "span_name",
+			 json_text(t, s->name), "trace_id", json_text(t, s->trace), "samples",
+			 number(s->sum.samples), "ns", number(s->sum.ns));
 }
 
-static json_t *threads(const struct sp_tally *t)
+static json_t *thread(const struct sp_tally *t, size_t i)
 {
-	json_t *list = json_array();
+	const struct sp_thread_row *r = &t->thread[i];
 
-	for (size_t i = 0; i < t->threads; i++) {
-		const struct sp_thread_row *r = &t->thread[i];
-
-		json_array_append_new(list,
-				      json_pack("{s:o, s:o, s:o, s:f}", "thread_name",
-						json_text(t, r->name), "samples",
-						number(r->sum.samples), "ns", number(r->sum.ns),
-						"share", share(r->sum.ns, t->total.ns)));
-	}
-	return list;
+	return json_pack("{s:o, s:o, s:o, s:f}", "thread_name", json_text(t, r->name), "samples",
+			 number(r->sum.samples), "ns", number(r->sum.ns), "share",
+			 share(r->sum.ns, t->total.ns));
 }
 
 static json_t *sums(const struct sp_sum *self, const struct sp_sum *total)
@@ -79,8 +58,9 @@ static json_t *sums(const struct sp_sum *self, const struct sp_sum *total)
 			 number(total->ns));
 }
 
-static json_t *function(const struct sp_tally *t, const struct sp_function_row *f)
+static json_t *function(const struct sp_tally *t, size_t i)
 {
+	const struct sp_function_row *f = &t->function[i];
 	json_t *row = json_pack("{s:o, s:o}", "function", json_text(t, f->name), "file",
 				json_text(t, f->file));
 	json_t *now = sums(&f->self, &f->total);
@@ -99,15 +79,6 @@ static json_t *function(const struct sp_tally *t, const struct sp_function_row *
 	return row;
 }
 
-static json_t *functions(const struct sp_tally *t, size_t top)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < t->functions && (top == 0 || i < top); i++)
-		json_array_append_new(list, function(t, &t->function[i]));
-	return list;
-}
-
 /* A sum with one number more. */
 static json_t *sum_with(const struct sp_sum *s, const char *key, uint64_t n)
 {
@@ -117,24 +88,59 @@ static json_t *sum_with(const struct sp_sum *s, const char *key, uint64_t n)
 	return sum;
 }
 
+struct writer {
+	FILE *out;
+	const char *before; /* the next key */
+	int err;
+};
+
+static void put_value(struct writer *w, json_t *value)
+{
+	if (value == NULL || json_dumpf(value, w->out, JSON_PRESERVE_ORDER | JSON_ENCODE_ANY) != 0)
+		w->err = -1;
+	json_decref(value);
+}
+
+static void put_key(struct writer *w, const char *key)
+{
+	(void)fprintf(w->out, "%s \"%s\": ", w->before, key);
+	w->before = ",\n";
+}
+
+static void put(struct writer *w, const char *key, json_t *value)
+{
+	put_key(w, key);
+	put_value(w, value);
+}
+
+/* A row at a time: as objects of jansson all of them would take many times the memory of the tally. */
+static void put_rows(struct writer *w, const char *key, const struct sp_tally *t, size_t n,
+		     json_t *(*row)(const struct sp_tally *t, size_t i))
+{
+	put_key(w, key);
+	(void)fputc('[', w->out);
+	for (size_t i = 0; i < n; i++) {
+		(void)fputs(i != 0 ? ",\n  " : "\n  ", w->out);
+		put_value(w, row(t, i));
+	}
+	(void)fputc(']', w->out);
+}
+
 int sp_report_print_json(FILE *out, const struct sp_tally *t, const struct sp_print *p)
 {
-	json_t *root = json_object();
-	int err;
+	struct writer w = {.out = out, .before = "{\n"};
 
-	json_object_set_new(root, "profiles", number(p->files));
-	json_object_set_new(root, "total", json_sum(&t->total));
-	json_object_set_new(root, "labelled", sum_with(&t->labelled, "spans", t->spans));
-	json_object_set_new(root, "residual", json_sum(&t->residual));
+	put(&w, "profiles", number(p->files));
+	put(&w, "total", json_sum(&t->total));
+	put(&w, "labelled", sum_with(&t->labelled, "spans", t->spans));
+	put(&w, "residual", json_sum(&t->residual));
 	if (t->diff)
-		json_object_set_new(root, "baseline", sum_with(&t->base, "spans", t->base_spans));
-	json_object_set_new(root, "span_names", span_names(t));
-	json_object_set_new(root, "spans", spans(t));
-	json_object_set_new(root, "threads", threads(t));
-	/* The last, so that it is only there if all the others could be. */
-	err = json_object_set_new(root, "functions", functions(t, p->top));
-	if (err == 0)
-		err = json_dumpf(root, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
-	json_decref(root);
-	return err != 0 || fputc('\n', out) == EOF ? -1 : 0;
+		put(&w, "baseline", sum_with(&t->base, "spans", t->base_spans));
+	put_rows(&w, "span_names", t, t->names, span_name);
+	put_rows(&w, "spans", t, t->spans, span);
+	put_rows(&w, "threads", t, t->threads, thread);
+	put_rows(&w, "functions", t, p->top != 0 && p->top < t->functions ? p->top : t->functions,
+		 function);
+	(void)fputs("\n}\n", out);
+	return w.err != 0 || ferror(out) != 0 ? -1 : 0;
 }

@@ -12,19 +12,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/report/budget.h"
+#include "export/report/frame.h"
 #include "export/report/id_index.h"
 #include "profile.pb-c.h"
 
-/* Of one stack, and of all stacks together: a small file can spell more frames than memory holds. */
+/* Of one stack, and of all stacks together: a small file can spell more frames than anybody has time
+ * for. */
 #define SP_REPORT_STACK_MAX ((size_t)1 << 16)
-#define SP_REPORT_FRAMES_MAX ((size_t)1 << 28)
+#define SP_REPORT_FRAMES_MAX ((size_t)1 << 25)
+/* The end of a text that is longer is of no use, and each frame that names it would walk it. */
+#define SP_REPORT_STRING_MAX ((size_t)2 * SP_REPORT_TEXT_MAX)
+#define SP_REPORT_FILE_NAME 255
 
 typedef Spanprof__Pprof__Profile pb_profile;
 typedef Spanprof__Pprof__Sample pb_sample;
 typedef Spanprof__Pprof__Location pb_location;
 
 struct reader {
-	const pb_profile *p;
+	pb_profile *p;
+	struct sp_budget *budget;
 	size_t ns_type;
 	size_t count_type; /* n_sample_type = there is none */
 	struct sp_id_index location, function, mapping;
@@ -38,6 +45,13 @@ static int refuse(const struct reader *r, const char *why)
 {
 	(void)snprintf(r->why, SP_REPORT_ERROR, "%s", why);
 	return -1;
+}
+
+/* For want of memory, ours or the machine's. */
+static int refuse_memory(const struct reader *r)
+{
+	return refuse(r,
+		      r->budget->exceeded ? "reading it takes too much memory" : "out of memory");
 }
 
 static bool text_ok(const pb_profile *p, int64_t id)
@@ -59,7 +73,9 @@ static const char *text(const pb_profile *p, int64_t id)
 			return refuse(reader, "out of memory");                                    \
 		for (size_t i = 0; i < (reader)->p->n_##kind; i++)                                 \
 			row[i] = (struct sp_id_at){(reader)->p->kind[i]->id, i};                   \
-		sp_id_index_init(&(reader)->kind, row, (reader)->p->n_##kind);                     \
+		/* As when two profiles were written into one file. */                             \
+		if (!sp_id_index_init(&(reader)->kind, row, (reader)->p->n_##kind))                \
+			return refuse(reader, "it has two " #kind "s with the same id");           \
 	} while (0)
 
 static int index_ids(struct reader *r)
@@ -163,20 +179,25 @@ static int add_frame(struct reader *r, const struct sp_report_frame *frame)
 	return 0;
 }
 
-/* The name of a location that has no function: "file!0xaddress", made once. */
+/* The name of a location that has no function: "file!0xaddress", made once. NULL without memory. */
 static const char *bare_name(struct reader *r, size_t at)
 {
 	const pb_location *l = r->p->location[at];
 	size_t m = l->mapping_id != 0 ? sp_id_index_find(&r->mapping, l->mapping_id) : SIZE_MAX;
 	const char *file = m != SIZE_MAX ? text(r->p, r->p->mapping[m]->filename) : "";
 	const char *slash = strrchr(file, '/');
+	char name[SP_REPORT_FILE_NAME + 32];
+	size_t size;
 
 	if (slash != NULL)
 		file = slash + 1;
-	if (r->made[at] == NULL && asprintf(&r->made[at], "%s!0x%" PRIx64,
-					    file[0] != '\0' ? file : "unknown", l->address) < 0)
-		r->made[at] = NULL;
-	return r->made[at] != NULL ? r->made[at] : "unknown";
+	if (r->made[at] != NULL)
+		return r->made[at];
+	(void)snprintf(name, sizeof(name), "%.*s!0x%" PRIx64, SP_REPORT_FILE_NAME,
+		       file[0] != '\0' ? file : "unknown", l->address);
+	size = strlen(name) + 1;
+	r->made[at] = sp_budget_alloc(r->budget, size);
+	return r->made[at] != NULL ? memcpy(r->made[at], name, size) : NULL;
 }
 
 /* Inlined functions come first. */
@@ -199,7 +220,7 @@ static int read_location(struct reader *r, size_t at)
 	if (l->n_line != 0)
 		return 0;
 	frame.name = bare_name(r, at);
-	return add_frame(r, &frame);
+	return frame.name != NULL ? add_frame(r, &frame) : refuse_memory(r);
 }
 
 static int read_frames(struct reader *r, const pb_sample *s)
@@ -254,8 +275,16 @@ static int visit(struct reader *r, const struct sp_report_sink *sink)
 	return 0;
 }
 
+static void cut_strings(const pb_profile *p)
+{
+	for (size_t i = 0; i < p->n_string_table; i++)
+		if (strnlen(p->string_table[i], SP_REPORT_STRING_MAX) == SP_REPORT_STRING_MAX)
+			p->string_table[i][SP_REPORT_STRING_MAX - 1] = '\0';
+}
+
 static int read_profile(struct reader *r, const struct sp_report_sink *sink)
 {
+	cut_strings(r->p);
 	if (index_ids(r) != 0 || check(r) != 0)
 		return -1;
 	r->made = calloc(r->p->n_location + 1, sizeof(*r->made));
@@ -266,23 +295,28 @@ static int read_profile(struct reader *r, const struct sp_report_sink *sink)
 }
 
 /* why is written through the reader. */
-int sp_report_load(const struct sp_bytes *profile, const struct sp_report_sink *sink,
+int sp_report_load(const struct sp_bytes *profile, size_t memory_max,
+		   const struct sp_report_sink *sink,
 		   char why[SP_REPORT_ERROR]) // NOLINT(readability-non-const-parameter)
 {
-	pb_profile *p = spanprof__pprof__profile__unpack(NULL, profile->len, profile->data);
-	struct reader r = {.p = p, .why = why};
+	struct sp_budget budget = {.left = memory_max};
+	ProtobufCAllocator counted = {sp_budget_alloc, sp_budget_free, &budget};
+	pb_profile *p = spanprof__pprof__profile__unpack(&counted, profile->len, profile->data);
+	struct reader r = {.p = p, .budget = &budget, .why = why};
 	int err;
 
+	if (p == NULL && budget.exceeded)
+		return refuse_memory(&r);
 	if (p == NULL)
 		return refuse(&r, "not a pprof profile");
 	err = read_profile(&r, sink);
 	for (size_t i = 0; r.made != NULL && i < p->n_location; i++)
-		free(r.made[i]);
+		sp_budget_free(&budget, r.made[i]);
 	free(r.made);
 	free(r.frame);
 	sp_id_index_fini(&r.location);
 	sp_id_index_fini(&r.function);
 	sp_id_index_fini(&r.mapping);
-	spanprof__pprof__profile__free_unpacked(p, NULL);
+	spanprof__pprof__profile__free_unpacked(p, &counted);
 	return err;
 }

@@ -34,11 +34,14 @@ struct sp_report_sink {
 
 #define SP_REPORT_ERROR 256
 
+/* A profile that the server takes needs a tenth of it. */
+#define SP_REPORT_MEMORY_MAX ((size_t)512 << 20)
+
 /*
- * Reads a profile as protobuf and calls the sink once per sample. 0, or -1 with a reason in why; a
- * damaged one gives no samples at all.
+ * Reads a profile as protobuf, with at most that much memory at a time, and calls the sink once per
+ * sample. 0, or -1 with a reason in why; a damaged one gives no samples at all.
  */
-int sp_report_load(const struct sp_bytes *profile, const struct sp_report_sink *sink,
-		   char why[SP_REPORT_ERROR]);
+int sp_report_load(const struct sp_bytes *profile, size_t memory_max,
+		   const struct sp_report_sink *sink, char why[SP_REPORT_ERROR]);
 
 #endif

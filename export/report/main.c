@@ -20,12 +20,16 @@
 #include "export/report/tally.h"
 #include "export/report/tree.h"
 
+/* Tally and tree: sums of a folder are as large as what its files have in common is small. */
+#define SP_REPORT_SUMS_MAX ((size_t)1 << 30)
+
 struct report {
 	struct sp_report_options o;
 	struct sp_report_sink sink;
 	struct sp_tally tally;
 	struct sp_tree tree;
 	size_t files;
+	bool too_large;
 };
 
 static int complain(const char *path, const char *why)
@@ -43,11 +47,15 @@ static bool wants_tree(const struct report *r)
 static void add_sample(void *arg, const struct sp_report_sample *s)
 {
 	struct report *r = arg;
-	enum sp_side side = sp_selection_side(&r->o.selection, s);
+	enum sp_side side;
 
+	if (r->too_large)
+		return;
+	side = sp_selection_side(&r->o.selection, s);
 	sp_tally_add(&r->tally, s, side);
 	if (wants_tree(r))
 		sp_tree_add(&r->tree, s, side);
+	r->too_large = sp_tally_bytes(&r->tally) + sp_tree_bytes(&r->tree) > SP_REPORT_SUMS_MAX;
 }
 
 /* For sp_report_each(). */
@@ -59,10 +67,15 @@ static int add_file(void *arg, const char *path)
 	int err = sp_report_read(path, &bytes, why);
 
 	if (err == 0)
-		err = sp_report_load(&bytes, &r->sink, why);
+		err = sp_report_load(&bytes, SP_REPORT_MEMORY_MAX, &r->sink, why);
 	free(bytes.data);
 	if (err != 0)
 		return complain(path, why);
+	if (r->too_large)
+		return complain(path, "the report takes too much memory with this file; name fewer "
+				      "files, or select spans");
+	if (r->o.selection.too_many)
+		return complain(path, "the selected spans have too many names");
 	if (r->o.selection.nomem || r->tally.nomem || r->tree.nomem)
 		return complain("", "out of memory");
 	r->files++;

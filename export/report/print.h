@@ -20,7 +20,7 @@ struct sp_print {
 /* For people. */
 void sp_report_print_table(FILE *out, const struct sp_tally *t, const struct sp_print *p);
 
-/* For programs. 0 or -1 when out of memory. */
+/* For programs. 0 or -1 when out of memory or when it cannot be written. */
 int sp_report_print_json(FILE *out, const struct sp_tally *t, const struct sp_print *p);
 
 /*

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SP_SELECTION_NAMES_MAX 4096U
+
 static bool selected(const struct sp_selection *x, const struct sp_report_sample *s)
 {
 	return (x->span_id == NULL || strcasecmp(x->span_id, s->span_id) == 0) &&
@@ -30,6 +32,10 @@ void sp_selection_learn(void *arg, const struct sp_report_sample *s)
 
 	if (s->span_name[0] == '\0' || !selected(x, s) || known(x, s->span_name))
 		return;
+	if (x->names == SP_SELECTION_NAMES_MAX) {
+		x->too_many = true;
+		return;
+	}
 	if (x->names == x->cap) {
 		more = realloc(x->name, cap * sizeof(*more));
 		x->nomem = x->nomem || more == NULL;

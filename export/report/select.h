@@ -23,6 +23,7 @@ struct sp_selection {
 	char **name; /* of the selected spans, by learn */
 	size_t names, cap;
 	bool nomem;
+	bool too_many; /* names, for a look at all of them per sample */
 };
 
 /* For sp_report_sink, with the selection: remembers what the selected spans are called. All samples

@@ -10,7 +10,9 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "export/report/file.h"
 #include "export/report/frame.h"
 
 #define SP_STATUS_FILE_MAX ((off_t)1 << 20)
@@ -247,13 +249,20 @@ static int no_status(const char *reason, char why[160])
 
 int sp_report_status(FILE *out, const char *path, time_t now, char why[160])
 {
+	char reason[SP_REPORT_ERROR];
 	struct stat st;
 	json_error_t error;
 	json_t *root;
+	int fd = sp_report_open(path, &st, reason);
 
-	if (stat(path, &st) == 0 && (!S_ISREG(st.st_mode) || st.st_size > SP_STATUS_FILE_MAX))
-		return no_status("", why);
-	root = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+	if (fd < 0)
+		return no_status(reason, why);
+	if (st.st_size > SP_STATUS_FILE_MAX) {
+		(void)close(fd);
+		return no_status("it is too large", why);
+	}
+	root = json_loadfd(fd, JSON_REJECT_DUPLICATES, &error);
+	(void)close(fd);
 	if (!json_is_object(root) || json_object_get(root, "samples") == NULL) {
 		json_decref(root);
 		return no_status(root == NULL ? error.text : "other content", why);

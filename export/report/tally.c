@@ -222,6 +222,13 @@ void sp_tally_add(struct sp_tally *t, const struct sp_report_sample *s, enum sp_
 		t->nomem = true;
 }
 
+size_t sp_tally_bytes(const struct sp_tally *t)
+{
+	return sp_strtab_bytes(&t->text) + t->row_cap * 5 * sizeof(*t->name_row) +
+	       t->name_cap * sizeof(*t->name) + t->span_cap * sizeof(*t->span) +
+	       t->thread_cap * sizeof(*t->thread) + t->function_cap * sizeof(*t->function);
+}
+
 static double share(uint64_t part, uint64_t whole)
 {
 	return whole != 0 ? (double)part / (double)whole : 0.0;

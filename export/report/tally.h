@@ -82,6 +82,9 @@ void sp_tally_fini(struct sp_tally *t);
 /* When memory runs out, nomem is set. */
 void sp_tally_add(struct sp_tally *t, const struct sp_report_sample *s, enum sp_side side);
 
+/* Memory in use. */
+size_t sp_tally_bytes(const struct sp_tally *t);
+
 /* Rows in the order of the report: largest CPU time or difference first, then by text. */
 void sp_tally_sort(struct sp_tally *t);
 

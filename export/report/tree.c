@@ -102,6 +102,11 @@ void sp_tree_add(struct sp_tree *t, const struct sp_report_sample *s, enum sp_si
 	add_ns(&t->node[at].self_ns, &t->node[at].base_self_ns, s->ns, side);
 }
 
+size_t sp_tree_bytes(const struct sp_tree *t)
+{
+	return sp_strtab_bytes(&t->text) + t->cap * sizeof(*t->node) + t->slots * sizeof(*t->slot);
+}
+
 const char *sp_tree_text(const struct sp_tree *t, const struct sp_tree_node *n)
 {
 	size_t len;

@@ -44,6 +44,9 @@ void sp_tree_fini(struct sp_tree *t);
 /* When memory runs out, nomem is set. */
 void sp_tree_add(struct sp_tree *t, const struct sp_report_sample *s, enum sp_side side);
 
+/* Memory in use. */
+size_t sp_tree_bytes(const struct sp_tree *t);
+
 /* Links the children: largest first, then by text, so that the order of the files does not matter. */
 int sp_tree_sort(struct sp_tree *t);
 

@@ -47,7 +47,7 @@ $(FUZZ_DIR)/loaded: $(call fuzz_objects,,$(addprefix export/,modules.c module_co
 $(FUZZ_DIR)/maps: $(call fuzz_objects,,export/maps.c)
 $(FUZZ_DIR)/names: $(call fuzz_objects,,export/demangle.c sampler/text.c)
 $(FUZZ_DIR)/sections: $(FUZZ_ELF)
-$(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c \
+$(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c export/report/file.c export/gzip.c \
 	sampler/text.c scripts/probe/status.c scripts/probe/say.c)
 $(FUZZ_DIR)/unwind: $(call fuzz_objects,,$(addprefix sampler/,cfi_sig.c cfi_apply_sig.c \
 	dwarf_expr_sig.c ehframe_sig.c short_row_sig.c stack_bounds_sig.c stride_sig.c met_sig.c object_id_sig.c \

@@ -10,6 +10,8 @@
 #include "test/fuzz/fuzz.h"
 
 #define PLAIN_MAX ((size_t)1 << 20)
+/* Small enough to be met. */
+#define MEMORY_MAX ((size_t)256 << 10)
 
 struct report {
 	struct sp_selection selection;
@@ -55,7 +57,7 @@ static void report(const struct sp_bytes *profile)
 	FUZZ_CHECK(sp_tally_init(&r.tally) == 0 && sp_tree_init(&r.tree) == 0);
 	r.tally.lines = r.tree.lines = true;
 	r.tally.diff = true;
-	if (sp_report_load(profile, &sink, why) == 0)
+	if (sp_report_load(profile, MEMORY_MAX, &sink, why) == 0)
 		print(&r);
 	else
 		FUZZ_CHECK(why[0] != '\0' && strchr(why, '\n') == NULL);

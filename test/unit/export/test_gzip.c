@@ -63,3 +63,31 @@ Test(gzip, refuses_damage, .timeout = 20)
 	free(packed.data);
 	free(in.data);
 }
+
+Test(gzip, reads_all_members_and_nothing_else, .timeout = 20)
+{
+	const struct sp_bytes in = {pattern(5000), 5000};
+	struct sp_bytes packed, out;
+	uint8_t *both;
+
+	cr_assert_eq(sp_gzip_pack(&in, &packed), 0);
+	both = malloc(packed.len * 2);
+	memcpy(both, packed.data, packed.len);
+	memcpy(both + packed.len, packed.data, packed.len);
+	cr_assert_eq(sp_gzip_unpack(both, packed.len * 2, 10000, &out), 0);
+	cr_assert_eq(out.len, 10000);
+	cr_expect_eq(memcmp(out.data, in.data, 5000), 0);
+	cr_expect_eq(memcmp(out.data + 5000, in.data, 5000), 0);
+	free(out.data);
+	cr_expect_eq(sp_gzip_unpack(both, packed.len * 2, 9999, &out), -E2BIG);
+	cr_expect_eq(sp_gzip_unpack(both, packed.len * 2 - 1, 10000, &out), -EINVAL);
+	for (size_t len = 1; len < packed.len; len++)
+		cr_expect_neq(sp_gzip_unpack(both, packed.len + len, 10000, &out), 0);
+	memset(both + packed.len, 0, packed.len);
+	cr_expect_eq(sp_gzip_unpack(both, packed.len * 2, 10000, &out), -EBADMSG);
+	cr_expect_eq(sp_gzip_unpack(both, packed.len + 1, 10000, &out), -EBADMSG);
+	cr_expect_null(out.data);
+	free(both);
+	free(packed.data);
+	free(in.data);
+}

@@ -11,6 +11,7 @@
 
 #include "export/gzip.h"
 #include "export/pprof.h"
+#include "export/report/load.h"
 #include "profile.pb-c.h"
 #include "report_unit.h"
 
@@ -351,6 +352,12 @@ static void write_message(const char *name, const Spanprof__Pprof__Profile *p)
 	free(data);
 }
 
+static void ignore(void *arg, const struct sp_report_sample *s)
+{
+	(void)arg;
+	(void)s;
+}
+
 Test(report, proves_every_index, .timeout = 20)
 {
 	struct sp_bytes b = make_profile();
@@ -382,6 +389,11 @@ Test(report, proves_every_index, .timeout = 20)
 		cr_expect(printed("that is not there"), "%s", output);
 		*id[i] = good;
 	}
+	p->location[1]->id = p->location[0]->id;
+	write_message("bad.pb", p);
+	cr_expect_eq(run(path_of("bad.pb"), NULL, NULL), 2);
+	cr_expect(printed("two locations with the same id"), "%s", output);
+	p->location[1]->id = 2;
 	p->sample[0]->n_value = 1;
 	write_message("bad.pb", p);
 	cr_expect_eq(run(path_of("bad.pb"), NULL, NULL), 2);
@@ -391,6 +403,66 @@ Test(report, proves_every_index, .timeout = 20)
 	cr_expect_eq(run(path_of("bad.pb"), NULL, NULL), 0, "%s", output);
 	spanprof__pprof__profile__free_unpacked(p, NULL);
 	free(b.data);
+}
+
+/* Memory may run out at every step of the reading: nothing is lost or freed twice, and it is told. */
+Test(report, says_that_a_profile_takes_too_much_memory, .timeout = 60)
+{
+	struct sp_bytes b = make_profile();
+	const struct sp_report_sink sink = {ignore, NULL};
+	unsigned refused = 0;
+	size_t budget = 0;
+	char why[SP_REPORT_ERROR];
+
+	while (budget < (1 << 20) && sp_report_load(&b, budget, &sink, why) != 0) {
+		cr_assert_str_eq(why, "reading it takes too much memory", "%zu bytes", budget);
+		budget += 64;
+		refused++;
+	}
+	cr_expect_gt(refused, 50);
+	cr_expect_lt(budget, 1 << 16);
+	free(b.data);
+}
+
+Test(report, names_a_location_within_the_budget, .timeout = 60)
+{
+	static char empty[] = "", unit[] = "nanoseconds";
+	char *file = malloc(1 << 20);
+	char *strings[] = {empty, unit, file};
+	Spanprof__Pprof__ValueType type = SPANPROF__PPROF__VALUE_TYPE__INIT;
+	Spanprof__Pprof__ValueType *types[] = {&type};
+	Spanprof__Pprof__Mapping m = SPANPROF__PPROF__MAPPING__INIT;
+	Spanprof__Pprof__Mapping *ms[] = {&m};
+	Spanprof__Pprof__Location loc = SPANPROF__PPROF__LOCATION__INIT;
+	Spanprof__Pprof__Location *locs[] = {&loc};
+	Spanprof__Pprof__Sample s = SPANPROF__PPROF__SAMPLE__INIT;
+	Spanprof__Pprof__Sample *ss[] = {&s};
+	Spanprof__Pprof__Profile p = SPANPROF__PPROF__PROFILE__INIT;
+	uint64_t ids[] = {1};
+	int64_t values[] = {1};
+
+	memset(file, 'f', 1 << 20);
+	file[(1 << 20) - 1] = '\0';
+	type.unit = 1;
+	m.id = loc.id = loc.mapping_id = 1;
+	m.filename = 2;
+	s.n_location_id = s.n_value = 1;
+	s.location_id = ids;
+	s.value = values;
+	p.n_string_table = 3;
+	p.string_table = strings;
+	p.n_sample_type = p.n_mapping = p.n_location = p.n_sample = 1;
+	p.sample_type = types;
+	p.mapping = ms;
+	p.location = locs;
+	p.sample = ss;
+	write_message("long.pb", &p);
+	free(file);
+
+	cr_assert_eq(run(dir, NULL, NULL), 0, "%s", output);
+
+	cr_expect(printed("fff!0x0\n"), "%s", output);
+	cr_expect_lt(strlen(output), 2000);
 }
 
 Test(report, reads_profiles_of_other_writers, .timeout = 20)

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Files for spanprof-report, each small on disk, and a measure of what it takes to read them.
+
+usage: report_files.py bomb KIND FILE
+       report_files.py honest BYTES FILE
+       report_files.py peak LIMIT_MIB COMMAND...
+
+"peak" runs the command, passes its exit status on, and fails with 99 if it had more than LIMIT_MIB
+resident at any time.
+"""
+import gzip
+import random
+import resource
+import subprocess
+import sys
+
+
+def varint(n):
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+def field(number, body):
+    if isinstance(body, int):
+        return varint(number << 3) + varint(body)
+    return varint(number << 3 | 2) + varint(len(body)) + body
+
+
+def strings(*more):
+    return b"".join(field(6, s) for s in (b"", b"cpu", b"nanoseconds", *more))
+
+
+def sample_type():
+    return field(1, field(1, 1) + field(2, 2))
+
+
+def location(number, function):
+    return field(4, field(1, number) + field(4, field(1, function)))
+
+
+def function(number, name):
+    return field(5, field(1, number) + field(2, name))
+
+
+def sample(stack, ns=1, labels=b""):
+    return field(2, field(1, b"".join(map(varint, stack))) + field(2, varint(ns)) + labels)
+
+
+def empty_messages():
+    """Two bytes that take more than a hundred in memory, 60 million times."""
+    yield sample_type() + strings()
+    for _ in range(60):
+        yield field(2, b"") * 1000000
+
+
+def many_small_spans():
+    """What is printed of a span is larger than what tells of it."""
+    yield sample_type() + strings(b"span_id")
+    yield b"".join(field(6, b"%x" % n) for n in range(300000))
+    for n in range(300000):
+        yield sample([], 1, field(3, field(1, 3) + field(2, n + 4)))
+
+
+def one_wide_message():
+    """A sample with sixty million labels."""
+    yield sample_type() + strings() + field(2, field(3, b"") * 30000000)
+
+
+def unknown_fields():
+    yield sample_type() + strings()
+    for _ in range(40):
+        yield field(100, b"") * 1000000
+
+
+def packed_numbers():
+    """A byte each that becomes eight."""
+    yield sample_type() + strings()
+    yield field(2, field(1, b"\1" * 120000000) + field(2, b"\1"))
+
+
+def long_file_names():
+    """Names that are made for locations without a function."""
+    yield sample_type() + strings(b"f" * 1000000)
+    yield field(3, field(1, 1) + field(5, 3))
+    stack = range(1, 30001)
+    for number in stack:
+        yield field(4, field(1, number) + field(2, 1) + field(3, number))
+    yield sample(stack)
+
+
+def many_stacks():
+    """Nothing is large but what is made of it: no two stacks share more than their root."""
+    yield sample_type() + strings(*(b"%d" % n for n in range(120)))
+    yield b"".join(function(n, n + 2) + location(n, n) for n in range(1, 120))
+    for n in range(30000):
+        root = bytes(1 + n // 7 ** k % 7 for k in range(6))
+        yield field(2, field(1, b"\1" * 700 + root) + field(2, b"\1"))
+
+
+def too_much():
+    for _ in range(256):
+        yield bytes(1 << 20)
+
+
+BOMBS = {f.__name__: f for f in (empty_messages, many_small_spans, one_wide_message, unknown_fields, packed_numbers,
+                                 long_file_names, many_stacks, too_much)}
+
+
+def honest(size):
+    """What a busy server's hour looks like: ids and stacks with little in common."""
+    rnd = random.Random(1)
+    functions = min(20000, size // 200)
+    names = [b"function_%d_%d" % (n, rnd.getrandbits(64)) for n in range(functions)]
+    keys = (b"span_id", b"span_name", b"trace_id")
+    texts = [b"", b"cpu", b"nanoseconds", *keys, *names]
+    out = [sample_type()]
+    for n in range(functions):
+        out.append(function(n + 1, 6 + n) + location(n + 1, n + 1))
+    length = sum(map(len, out)) + sum(map(len, texts))
+    while length < size:
+        texts += [b"%016x" % rnd.getrandbits(64), b"%032x" % rnd.getrandbits(128)]
+        labels = (field(3, field(1, 3) + field(2, len(texts) - 2)) +
+                  field(3, field(1, 4) + field(2, 6 + rnd.randrange(100))) +
+                  field(3, field(1, 5) + field(2, len(texts) - 1)))
+        out.append(sample([rnd.randrange(functions) + 1 for _ in range(rnd.randrange(5, 100))], 10000000,
+                          labels))
+        length += len(out[-1]) + 52
+    return b"".join(out) + b"".join(field(6, s) for s in texts)
+
+
+def peak(limit_mib, command):
+    status = subprocess.run(command).returncode
+    mib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
+    print(f"peak: {mib} MiB", file=sys.stderr)
+    return status if mib <= limit_mib else 99
+
+
+def main():
+    what, *args = sys.argv[1:]
+    if what == "bomb":
+        with gzip.GzipFile(args[1], "wb", 6, mtime=0) as f:
+            for part in BOMBS[args[0]]():
+                f.write(part)
+    elif what == "honest":
+        with gzip.GzipFile(args[1], "wb", 6, mtime=0) as f:
+            f.write(honest(int(args[0])))
+    else:
+        sys.exit(peak(int(args[0]), args[1:]))
+
+
+main()

@@ -1,0 +1,98 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# spanprof-report and files that anybody may have left in its folder: small ones that would become
+# gigabytes, FIFOs and devices. Each is told in one line, with status 2, and honest ones are all read.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3 gzip mkfifo
+readonly FILES=$ROOT/test/e2e/report_files.py
+readonly REPORT=$ROOT/build/spanprof-report
+# What README.md promises: of one file, and of what is summed up of all.
+readonly FILE_MIB=800 SUMS_MIB=2000
+
+# report_on NAME STATUS MIB ARGUMENT...: the tool's exit status, and no more memory than that.
+report_on()
+{
+	local name=$1 status=$2 mib=$3
+
+	shift 3
+	run "$name" python3 "$FILES" peak "$mib" "$REPORT" "$@"
+	expect_rc "$name" "$status"
+}
+
+# refused NAME TEXT: one line, which names the file and says why.
+refused()
+{
+	[[ $(grep -vc '^peak: ' "$WORK/$1.err") == 1 ]] || fail "$1: not one line: $(<"$WORK/$1.err")"
+	grep -q "^spanprof-report: .*$1.*$2" "$WORK/$1.err" || fail "$1: $(<"$WORK/$1.err")"
+}
+
+# bomb NAME TEXT MIB [OPTION...]: is not read
+bomb()
+{
+	local name=$1 text=$2 mib=$3 file=$WORK/$1.pb.gz
+
+	shift 3
+	python3 "$FILES" bomb "$name" "$file"
+	(($(stat -c %s "$file") < 3000000)) || fail "$name is no small file"
+	report_on "$name" 2 "$mib" "$@" "$file"
+	refused "$name" "$text"
+	rm "$file"
+}
+bomb empty_messages 'too much memory' "$FILE_MIB"
+bomb one_wide_message 'too much memory' "$FILE_MIB"
+bomb unknown_fields 'too much memory' "$FILE_MIB"
+bomb packed_numbers 'too much memory' "$FILE_MIB"
+bomb too_much 'too large unpacked' "$FILE_MIB"
+bomb many_stacks 'too much memory' "$SUMS_MIB" --folded
+
+# Large for a reason: read, and what is said of it is no larger than what is known.
+python3 "$FILES" bomb long_file_names "$WORK/names.pb.gz"
+report_on names 0 "$FILE_MIB" "$WORK/names.pb.gz"
+python3 "$FILES" bomb many_small_spans "$WORK/spans.pb.gz"
+report_on spans 0 200 --json "$WORK/spans.pb.gz"
+expect "$WORK/spans.out" 'len(d["spans"]) == 300000'
+rm "$WORK/spans.out"
+
+# Honest ones: one larger than servers take, several in one file by several members of gzip (but not
+# several profiles in one), thousands in a folder.
+python3 "$FILES" honest 5000000 "$WORK/large.pb.gz"
+(($(stat -c %s "$WORK/large.pb.gz") > 2 << 20)) || fail "not as large as it should be"
+for form in --json --folded; do
+	report_on large 0 "$FILE_MIB" "$form" "$WORK/large.pb.gz"
+done
+python3 "$FILES" honest 30000 "$WORK/small.pb.gz"
+mkdir "$WORK/members" "$WORK/thousands"
+gunzip -c "$WORK/small.pb.gz" | split -b 5000 --filter='gzip -c' - >"$WORK/members/all.pb.gz"
+report_on whole 0 "$FILE_MIB" --json "$WORK/small.pb.gz"
+report_on members 0 "$FILE_MIB" --json "$WORK/members"
+expect_same whole members out
+for n in {1..3000}; do
+	ln "$WORK/small.pb.gz" "$WORK/thousands/$n.pb.gz" || cp "$WORK/small.pb.gz" "$WORK/thousands/$n.pb.gz"
+done
+report_on thousands 0 "$FILE_MIB" --json "$WORK/thousands"
+expect "$WORK/thousands.out" 'd["profiles"] == 3000'
+cat "$WORK/small.pb.gz" "$WORK/small.pb.gz" >"$WORK/twice.pb.gz"
+report_on twice 2 "$FILE_MIB" "$WORK/twice.pb.gz"
+refused twice 'same id'
+{ cat "$WORK/small.pb.gz" && echo garbage; } >"$WORK/trailing.pb.gz"
+report_on trailing 2 "$FILE_MIB" "$WORK/trailing.pb.gz"
+refused trailing 'something else follows'
+
+# What is no file. "run" gives up on what waits.
+mkdir "$WORK/odd"
+readonly fifo=$WORK/odd/fifo.pb.gz
+mkfifo "$fifo"
+report_on fifo 2 "$FILE_MIB" "$WORK/odd"
+refused fifo 'not a regular file'
+report_on fifo 2 "$FILE_MIB" --status "$fifo"
+refused fifo 'not a regular file'
+rm "$fifo"
+ln -s /dev/zero "$WORK/odd/device.pb.gz"
+report_on device 2 "$FILE_MIB" "$WORK/odd"
+refused device 'not a regular file'
+rm "$WORK/odd/device.pb.gz"
+mkdir "$WORK/odd/folder.pb.gz"
+report_on folder 2 "$FILE_MIB" "$WORK/odd"
+refused folder 'not a regular file'
