@@ -9,14 +9,14 @@ source test/e2e/lib.bash
 source test/install/root.bash
 
 ((EUID == 0)) || skip "needs root for chroot"
-need chroot dash gcc setpriv
+need chroot dash flock gcc setpriv
 readonly NOBODY=65532
 readonly IMAGE=$WORK/image FILE=$WORK/image/etc/ld.so.preload
 readonly OBJECT=$PRODUCT/lib/spanprof/libspanprof.so
 chmod 755 "$WORK"
 root_make "$IMAGE"
 root_add "$IMAGE" "$(type -P dash)" /bin/sh
-for program in true ls cmp cp mv rm cat; do
+for program in true ls cmp cp mv rm cat ln mkfifo mktemp flock; do
 	root_add "$IMAGE" "$(type -P "$program")" "/bin/$program"
 done
 cp scripts/spanprof-preload "$IMAGE$PRODUCT/bin"
@@ -155,6 +155,124 @@ for text in '' '/lib/one.so\n/lib/two.so'; do
 	fi
 	run alive chroot "$IMAGE" /bin/true
 	expect_rc alive 0
+done
+
+# Somebody else edits the file: before us, between our last reading and our writing (both of which a
+# program that we run betrays), or at any time; in place or by another file. His lines stay, and all else.
+rm -f "$FILE"
+mkdir "$IMAGE/real"
+cat >"$IMAGE/edit" <<'END_OF_EDIT'
+if [ -e /edits ]; then
+	line=$(/real/cat /edits)
+	/real/rm /edits
+	case $line in
+	*append*) echo "$line" >>/etc/ld.so.preload ;;
+	*) { /real/cat /etc/ld.so.preload; echo "$line"; } >/etc/theirs && /real/mv /etc/theirs /etc/ld.so.preload ;;
+	esac
+fi
+END_OF_EDIT
+for program in ls cp cat rm mv; do
+	cp -p "$IMAGE/bin/$program" "$IMAGE/real/$program"
+done
+lost=0
+# edited NAME LINE: the file holds what it should
+edited()
+{
+	local name=$1 line=$2
+
+	expect_rc "$name" 0
+	grep -qx "$line" "$FILE" || lost=$((lost + 1))
+	grep -qx /lib/one.so "$FILE" || fail "$name: what was there is gone: $(<"$FILE")"
+	if [[ $name == on* ]]; then
+		[[ $(grep -cxF "$OBJECT" "$FILE") == 1 ]] || fail "$name: not enabled: $(<"$FILE")"
+	else
+		! grep -xF "$OBJECT" "$FILE" || fail "$name: not disabled"
+	fi
+}
+for hooked in ls cp ln; do
+	printf '#!/bin/sh\n. /edit\nexec /real/%s "$@"\n' "$hooked" >"$IMAGE/bin/$hooked.edit"
+	chmod 755 "$IMAGE/bin/$hooked.edit"
+	cp -p "$IMAGE/bin/$hooked" "$IMAGE/real/$hooked"
+	mv "$IMAGE/bin/$hooked.edit" "$IMAGE/bin/$hooked"
+	for style in append rename; do
+		printf '/lib/one.so\n' >"$FILE"
+		echo "# by $style" >"$IMAGE/edits"
+		run on.hooked chroot "$IMAGE" "$PRODUCT/bin/spanprof-preload" enable
+		[[ ! -e $IMAGE/edits ]] || fail "$hooked does not run"
+		edited on.hooked "# by $style"
+		[[ $hooked != ls ]] || continue
+		echo "# again by $style" >"$IMAGE/edits"
+		run off.hooked chroot "$IMAGE" "$PRODUCT/bin/spanprof-preload" disable
+		[[ ! -e $IMAGE/edits ]] || fail "$hooked does not run"
+		edited off.hooked "# again by $style"
+		grep -qx "# by $style" "$FILE" || fail "the first line is gone"
+	done
+	cp -p "$IMAGE/real/$hooked" "$IMAGE/bin/$hooked"
+done
+((lost == 0)) || fail "$lost of 10 edits are lost"
+
+# edit_at MICROSECONDS STYLE: from now
+edit_at()
+{
+	local until=$((${EPOCHREALTIME/./} + $1))
+
+	while ((${EPOCHREALTIME/./} < until)); do :; done
+	case $2 in
+	append) echo "# at $1" >>"$FILE" ;;
+	rename) sed -i "\$a# at $1" "$FILE" ;;
+	esac
+}
+took=$(result on.hooked.ms)
+for round in {1..20}; do
+	printf '/lib/one.so\n' >"$FILE"
+	style=append
+	((round % 2)) || style=rename
+	edit_at $((took * round * 50)) "$style" &
+	editor=$!
+	preload on 0 enable
+	wait "$editor"
+	# An edit by another file, begun before us and ended after us, takes our entry out again.
+	grep -q "^# at" "$FILE" || lost=$((lost + 1))
+	grep -qx /lib/one.so "$FILE" || fail "what was there is gone: $(<"$FILE")"
+done
+((lost == 0)) || fail "$lost of 20 edits are lost"
+
+# Owner, mode and attributes stay, and so does a file that holds nothing of ours.
+printf '/lib/one.so\n' >"$FILE"
+chown "$NOBODY:7" "$FILE"
+chmod 604 "$FILE"
+attributes=()
+if type -P setfattr >/dev/null && setfattr -n user.theirs -v yes "$FILE" 2>/dev/null; then
+	attributes=(getfattr -d "$FILE")
+fi
+stat -c '%u %g %a' "$FILE" >"$WORK/owner"
+"${attributes[@]}" >>"$WORK/owner" 2>/dev/null
+for action in enable disable; do
+	preload "$action" 0 "$action"
+	{ stat -c '%u %g %a' "$FILE"; "${attributes[@]}" 2>/dev/null; } | cmp "$WORK/owner" - ||
+		fail "$action: owner, mode or attributes have changed"
+done
+run late chroot "$IMAGE" "$PRODUCT/bin/spanprof-preload" --object /lib/late.so enable
+expect_rc late 125
+{ stat -c '%u %g %a' "$FILE"; "${attributes[@]}" 2>/dev/null; } | cmp "$WORK/owner" - ||
+	fail "put back with another owner, mode or attributes"
+holds '/lib/one.so\n'
+[[ -z $(find "$IMAGE/etc" -name '*spanprof*') ]] || fail "files stay behind: $(ls "$IMAGE/etc")"
+
+# Two of us at once: one after the other.
+rm "$FILE"
+preload one 0 enable &
+preload two 0 enable
+wait "$!"
+holds "$OBJECT\n"
+
+# Programs of another word size would each complain.
+rm "$FILE"
+for loader in lib/ld-linux.so.2 libx32/ld-linux-x32.so.2 lib/ld-linux-armhf.so.3; do
+	mkdir -p "$IMAGE/${loader%/*}"
+	ln -s /nowhere "$IMAGE/$loader"
+	refused "$OBJECT" '32-bit programs run on this machine'
+	rm "$IMAGE/$loader"
 done
 
 # From inside, with the object beside the script: ordinary programs are profiled, and one that has
