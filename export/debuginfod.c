@@ -50,9 +50,39 @@ static bool find_symbol(void *lib, const char *name, void *function)
 	return at != NULL;
 }
 
+/*
+ * Where distributions have it. A name without a folder would be looked for along LD_LIBRARY_PATH and
+ * the program's run path, which may be folders that others write to. The first that is there is taken,
+ * as long as it loads: the folders of another processor have the wrong kind of object.
+ */
+static void *open_library(void)
+{
+	static const char *const folder[] = {
+#if defined(__x86_64__)
+		"/usr/lib/x86_64-linux-gnu",
+		"/lib/x86_64-linux-gnu",
+#elif defined(__aarch64__)
+		"/usr/lib/aarch64-linux-gnu",
+		"/lib/aarch64-linux-gnu",
+#endif
+		"/usr/lib64",
+		"/lib64",
+		"/usr/lib",
+		"/lib",
+	};
+	char path[64];
+	void *lib = NULL;
+
+	for (size_t i = 0; lib == NULL && i < sizeof(folder) / sizeof(folder[0]); i++) {
+		(void)snprintf(path, sizeof(path), "%s/libdebuginfod.so.1", folder[i]);
+		lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	}
+	return lib;
+}
+
 struct sp_debuginfod *sp_debuginfod_new(sp_debuginfod_go_on go_on, void *arg)
 {
-	void *lib = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+	void *lib = open_library();
 	struct sp_debuginfod *d = lib != NULL ? calloc(1, sizeof(*d)) : NULL;
 
 	if (d == NULL)

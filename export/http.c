@@ -21,6 +21,7 @@
 #include "export/address.h"
 #include "export/clock.h"
 #include "export/credentials.h"
+#include "export/keylog.h"
 #include "sampler/compiler.h"
 
 #define SP_HTTP_PUSH "/push.v1.PusherService/Push"
@@ -221,8 +222,21 @@ static void set_proxy(const struct sp_http *h, CURL *c)
 	curl_easy_setopt(c, CURLOPT_NOPROXY, cfg->no_proxy != NULL ? cfg->no_proxy : "");
 }
 
+static CURLcode no_keylog(CURL *c, void *ssl_ctx, void *arg)
+{
+	CURL *(*in_libcurl)(void) = curl_easy_init;
+	const void *at;
+
+	(void)c;
+	(void)arg;
+	memcpy(&at, &in_libcurl, sizeof(at));
+	sp_keylog_off(ssl_ctx, at);
+	return CURLE_OK;
+}
+
 static void set_tls(const struct sp_config *cfg, CURL *c)
 {
+	curl_easy_setopt(c, CURLOPT_SSL_CTX_FUNCTION, no_keylog);
 	curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, cfg->tls_insecure ? 0L : 1L);
 	curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, cfg->tls_insecure ? 0L : 2L);
 	if (cfg->tls_ca_file != NULL) {

@@ -26,8 +26,8 @@ include  ^(libelf\.h|gelf\.h)               export/(elf_file|symtab|plt|lines|fd
 include  ^lzma\.h                            export/xz\.c
 include  ^zlib\.h                            export/.*
 include  ^(pthread|threads)\.h               preload/.*|sampler/threads\.c|export/.*
-name     dlsym|dlvsym|__libc_dlsym           preload/(resolve\.[ch]|exporter\.c|copies\.c|loading\.c)|export/debuginfod\.c
-name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(main|modules|demangle|debuginfod)\.c
+name     dlsym|dlvsym|__libc_dlsym           preload/(resolve\.[ch]|exporter\.c|copies\.c|loading\.c)|export/(debuginfod|keylog)\.c
+name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(main|modules|demangle|debuginfod|keylog)\.c
 name     f?exec[lv][a-z]*|posix_spawnp?|popen|system|listen  preload/(hook[a-z_]*\.c|resolve\.h)
 '
 bad=0

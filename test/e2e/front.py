@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stands before the double: TLS with a certificate of the test's choice, or a Unix socket.
 
-usage: front.py PORT_FILE BACKEND_PORT (--cert PEM [--client-ca PEM] | --unix PATH)
+usage: front.py PORT_FILE BACKEND_PORT (--cert PEM [--client-ca PEM] [--version 1.2|1.3] | --unix PATH)
 Copies bytes both ways, one connection at a time per thread, until it is killed.
 """
 import os
@@ -44,6 +44,9 @@ def main():
     if "--cert" in options:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(options["--cert"])
+    if "--version" in options:
+        context.minimum_version = context.maximum_version = {
+            "1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}[options["--version"]]
     if "--client-ca" in options:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(options["--client-ca"])

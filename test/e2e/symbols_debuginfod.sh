@@ -5,7 +5,7 @@
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
-need python3 go objcopy strip readelf
+need python3 go gcc objcopy strip readelf
 ldconfig -p | grep 'libdebuginfod\.so\.1' >/dev/null || skip "libdebuginfod.so.1 is not installed"
 export GOFLAGS=-mod=mod GOTOOLCHAIN=local GOPROXY=off PPROF_TMPDIR=$WORK
 
@@ -49,8 +49,16 @@ profile without 200
 grep -q 'spans+0x' "$WORK/without.raw" || fail "the stripped program has names"
 [[ ! -e $WORK/asked ]] || fail "a server was asked without being configured"
 
+# Nor is another library of that name loaded, which the program's search path would find first.
+mkdir "$WORK/path"
+gcc -shared -fPIC -Wl,-soname,libdebuginfod.so.1 -o "$WORK/path/libdebuginfod.so.1" -x c - <<END_OF_SOURCE
+#include <fcntl.h>
+__attribute__((constructor)) static void loaded(void) { (void)!open("$WORK/loaded", O_CREAT | O_WRONLY, 0600); }
+END_OF_SOURCE
+
 # Longer than the first interval, whose end is not in a hurry.
-profile with 1600 DEBUGINFOD_URLS="$SERVER"
+profile with 1600 DEBUGINFOD_URLS="$SERVER" LD_LIBRARY_PATH="$WORK/path:$TEST_LIBS"
+[[ ! -e $WORK/loaded ]] || fail "a library of the search path was loaded"
 grep -q "^/buildid/$id/debuginfo\$" "$WORK/asked" || fail "the server was not asked"
 [[ $(grep -c "/$id/" "$WORK/asked") == 1 ]] || fail "asked more than once"
 grep -Eq ' work_checkout .*/test/hosts/spans.c:[1-9][0-9]*:' "$WORK/with.raw" ||

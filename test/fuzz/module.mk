@@ -25,7 +25,7 @@ FUZZ_CONFIG := $(call fuzz_objects,,$(addprefix sampler/,config*.c fmt.c log.c t
 FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,elf_*.c symtab.c symbol_sort.c plt.c xz.c fde*.c \
 	lines.c dwarf_index.c demangle.c pool.c) sampler/text.c)
 FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c push.c request.c ingest.c pprof_request.c gzip.c \
-	address.c credentials.c secret.c \
+	address.c credentials.c secret.c keylog.c \
 	headers_json.c clock.c say.c) test/unit/export/core_double.c) \
 	$(FUZZ_DIR)/gen/push.pb-c.o
 FUZZ_REPORT := $(call fuzz_objects,export/report/main.c export/report/options.c \
