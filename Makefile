@@ -86,6 +86,9 @@ source_flags = $(CFLAGS_$(1)) \
 LDFLAGS_shared = -shared -Wl,-z,defs,-z,now,-z,relro,-z,noexecstack,-z,nodelete \
 	-Wl,--exclude-libs,ALL -Wl,--build-id=sha1 -Wl,--as-needed -static-libgcc
 
+# Whatever a program calls is looked up before it begins, and then nobody may write to the table.
+LDFLAGS_program = -pie -Wl,-z,now,-z,relro,-z,noexecstack,--as-needed
+
 # Looked up at first use, and only once: the packages may be installed by this very make.
 lazy = $(eval $(1) := $(2))$($(1))
 EXPORT_PKGS = libcurl libprotobuf-c jansson libdw libelf liblzma zlib \
@@ -392,10 +395,10 @@ $(EXPORT_SO): $(EXPORT_OBJS) scripts/export-exports.map
 		-Wl,--version-script=scripts/export-exports.map -o $@ $(EXPORT_OBJS) $(EXPORT_LIBS)
 
 $(REPORT): $(REPORT_SRCS:%.c=$(B)/release/%.o) $(B)/release/export.a $(B)/release/sampler.a
-	$(call link_program,release,-Wl$(comma)--as-needed)
+	$(call link_program,release,$(LDFLAGS_program))
 
 $(PROBE): $(PROBE_SRCS:%.c=$(B)/release/%.o) $(B)/release/export.a $(B)/release/sampler.a
-	$(call link_program,release,-Wl$(comma)--as-needed)
+	$(call link_program,release,$(LDFLAGS_program))
 
 # For images with any C library, or none.
 $(RUNNER): $(RUNNER_SRCS:%.c=$(B)/release/%.o) $(B)/release/sampler.a

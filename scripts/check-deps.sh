@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Fails unless the libraries an object needs are exactly the listed ones: every library added to
-# the preloaded object enters every process of a container.
-# Usage: check-deps.sh [OBJECT LIST]; without arguments both shipped objects are checked.
+# the preloaded object enters every process of a container. Fails also unless the loader binds all of
+# an object at once and then protects what it bound (BIND_NOW, RELRO), wherever the object may lie.
+# Usage: check-deps.sh [OBJECT [LIST]]; without arguments all that is shipped is checked.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,9 +22,31 @@ check()
 	return 1
 }
 
-if (($# == 2)); then
-	check "$1" "$2"
+check_binding()
+{
+	local object=$1 dynamic segments missing=()
+
+	[[ -e $object ]] || { echo "check-deps: no $object; run make" >&2; return 1; }
+	dynamic=$(readelf -dW "$object")
+	segments=$(readelf -lW "$object")
+	grep -qE '\((FLAGS|FLAGS_1)\).* (BIND_NOW|NOW)\b|\(BIND_NOW\)' <<<"$dynamic" || missing+=(BIND_NOW)
+	grep -q GNU_RELRO <<<"$segments" || missing+=(RELRO)
+	readelf -hW "$object" | grep -q 'Type: *DYN ' || missing+=(PIE)
+	! grep -q '(TEXTREL)' <<<"$dynamic" || missing+=('code without relocations')
+	! grep -q 'GNU_STACK.* RWE' <<<"$segments" || missing+=('a stack that is no code')
+	((${#missing[@]} > 0)) || return 0
+	echo "check-deps: $object is without:"
+	printf '  %s\n' "${missing[@]}"
+	return 1
+}
+
+if (($# >= 1)); then
+	check_binding "$1"
+	[[ $# == 1 ]] || check "$1" "$2"
 else
 	check build/libspanprof.so scripts/needed.allow
 	check build/libspanprof-export.so scripts/export-needed.allow
+	for object in build/libspanprof.so build/libspanprof-export.so build/spanprof-{report,run,probe}; do
+		check_binding "$object"
+	done
 fi
