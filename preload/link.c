@@ -17,11 +17,12 @@ struct preset {
 #define CPU_PROFILE "process_cpu%3Acpu%3Ananoseconds%3Acpu%3Ananoseconds"
 #define DRILLDOWN                                                                                  \
 	"/a/grafana-pyroscope-app/"                                                                \
-	"explore?var-serviceName={service}&var-profileMetricId=" CPU_PROFILE                       \
+	"explore?{datasource_variable}var-serviceName={service}&var-profileMetricId=" CPU_PROFILE  \
 	"&explorationType=flame-graph&from={from_ms}&to={until_ms}"
 #define EXPLORE                                                                                    \
 	"/explore?left=%7B%22range%22%3A%7B%22from%22%3A%22{from_ms}%22%2C%22to%22%3A%22"          \
-	"{until_ms}%22%7D%2C%22queries%22%3A%5B%7B%22refId%22%3A%22profile%22%2C%22queryType%22"   \
+	"{until_ms}%22%7D%2C{datasource_member}%22queries%22%3A%5B%7B%22refId%22%3A%22profile"     \
+	"%22%2C%22queryType%22"                                                                    \
 	"%3A%22profile%22%2C%22profileTypeId%22%3A%22" CPU_PROFILE                                 \
 	"%22%2C%22groupBy%22%3A%5B%5D%2C%22labelSelector%22%3A%22%7Bservice_name%3D%5C%22"         \
 	"{service_selector}%5C%22"
@@ -42,7 +43,7 @@ static const struct preset presets[] = {
 	{"grafana-drilldown",
 	 "http://localhost:3000",
 	 {DRILLDOWN "&var-spanSelector={span_id}",
-	  DRILLDOWN "&var-filters=span_name%7C%3D%7C{span_name}", NULL},
+	  DRILLDOWN "&var-filters=span_name%7C%3D%7C{span_name_filter}", NULL},
 	 true},
 	{"grafana-explore",
 	 "http://localhost:3000",
@@ -118,9 +119,29 @@ static void put_query(struct writer *w, const char *s, size_t n)
 	}
 }
 
+static void put_json_byte(struct writer *w, unsigned char c)
+{
+	static const char digits[] = "0123456789abcdef";
+	char control[6] = {'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]};
+
+	if (c < 0x20) {
+		put_encoded(w, control, sizeof(control));
+		return;
+	}
+	if (c == '"' || c == '\\')
+		put_byte(w, '\\');
+	put_byte(w, c);
+}
+
+static void put_json(struct writer *w, const char *s, size_t n)
+{
+	for (size_t i = 0; i < n && !w->full; i++)
+		put_json_byte(w, (unsigned char)s[i]);
+}
+
 /*
  * The inside of a string of a label selector, which itself is the inside of a JSON string: what is
- * special is escaped for the selector, and the backslashes and quotes of that for JSON.
+ * special is escaped for the selector, and what comes of that for JSON.
  */
 static void put_selector(struct writer *w, const char *s, size_t n)
 {
@@ -128,16 +149,33 @@ static void put_selector(struct writer *w, const char *s, size_t n)
 
 	for (size_t i = 0; i < n && !w->full; i++) {
 		unsigned char c = (unsigned char)s[i];
-		char control[5] = {'\\', '\\', 'x', digits[c >> 4], digits[c & 15]};
+		char control[4] = {'\\', 'x', digits[c >> 4], digits[c & 15]};
 
-		if (c == '"')
-			put_encoded(w, "\\\\\\\"", 4);
-		else if (c == '\\')
-			put_encoded(w, "\\\\\\\\", 4);
-		else if (c < 0x20)
-			put_encoded(w, control, sizeof(control));
+		if (c < 0x20) {
+			put_json(w, control, sizeof(control));
+			continue;
+		}
+		if (c == '"' || c == '\\')
+			put_json(w, "\\", 1);
+		put_json_byte(w, c);
+	}
+}
+
+/*
+ * The value of a filter as Grafana's scenes write it into a URL: these three separate filters and
+ * their parts, and are not told from those by percent-encoding, which is taken off before.
+ */
+static void put_filter(struct writer *w, const char *s, size_t n)
+{
+	for (size_t i = 0; i < n && !w->full; i++) {
+		if (s[i] == ',')
+			put(w, "__gfc__", 7);
+		else if (s[i] == '|')
+			put(w, "__gfp__", 7);
+		else if (s[i] == '#')
+			put(w, "__gfh__", 7);
 		else
-			put_byte(w, c);
+			put_byte(w, (unsigned char)s[i]);
 	}
 }
 
@@ -252,11 +290,48 @@ static bool put_time(struct writer *w, const struct sp_link *l, const char *name
 	return false;
 }
 
+/* The presets leave it out with what belongs around it where there is none: Grafana chooses then. */
+static bool put_datasource(struct writer *w, const char *uid, const char *name, size_t n)
+{
+	static const char variable[] = "var-dataSource=";
+	static const char member[] = "%22datasource%22%3A%22";
+	size_t len = uid != NULL ? strlen(uid) : 0;
+
+	if (is("datasource", name, n)) {
+		put_encoded(w, uid, len);
+	} else if (is("datasource_variable", name, n)) {
+		put(w, variable, len != 0 ? strlen(variable) : 0);
+		put_encoded(w, uid, len);
+		put(w, "&", len != 0);
+	} else if (is("datasource_member", name, n)) {
+		put(w, member, len != 0 ? strlen(member) : 0);
+		put_json(w, uid, len);
+		put(w, "%22%2C", len != 0 ? 6 : 0);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static bool put_span_name(struct writer *w, const struct sp_link *l, const char *name, size_t n)
+{
+	if (is("span_name", name, n))
+		put_encoded(w, l->span_name, l->span_name_len);
+	else if (is("span_name_filter", name, n))
+		put_filter(w, l->span_name, l->span_name_len);
+	else if (is("span_name_selector", name, n))
+		put_selector(w, l->span_name, l->span_name_len);
+	else
+		return false;
+	return true;
+}
+
 static bool put_value(struct writer *w, const struct sp_link *l, const char *name, size_t n)
 {
 	const char *service = l->service != NULL ? l->service : "";
 
-	if (put_time(w, l, name, n))
+	if (put_time(w, l, name, n) || put_span_name(w, l, name, n) ||
+	    put_datasource(w, l->datasource, name, n))
 		return true;
 	if (is("span_id", name, n))
 		put(w, l->span_id, strlen(l->span_id));
@@ -268,10 +343,6 @@ static bool put_value(struct writer *w, const struct sp_link *l, const char *nam
 		put_query(w, service, strlen(service));
 	else if (is("service_selector", name, n))
 		put_selector(w, service, strlen(service));
-	else if (is("span_name", name, n))
-		put_encoded(w, l->span_name, l->span_name_len);
-	else if (is("span_name_selector", name, n))
-		put_selector(w, l->span_name, l->span_name_len);
 	else if (is("labels_query", name, n))
 		put_labels_query(w, l);
 	else

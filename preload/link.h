@@ -21,9 +21,10 @@ enum sp_link_kind {
 
 struct sp_link {
 	enum sp_link_kind kind;
-	const char *form;    /* SPANPROF_PROFILE_URL or SPANPROF_BASELINE_URL: template or preset */
-	const char *base;    /* SPANPROF_PROFILE_BASE_URL, NULL = the preset's usual one */
-	const char *service; /* may be NULL */
+	const char *form; /* SPANPROF_PROFILE_URL or SPANPROF_BASELINE_URL: template or preset */
+	const char *base; /* SPANPROF_PROFILE_BASE_URL, NULL = the preset's usual one */
+	const char *datasource; /* SPANPROF_PROFILE_DATASOURCE; may be NULL */
+	const char *service;    /* may be NULL */
 	const char *span_name;
 	size_t span_name_len;
 	bool name_is_label;          /* samples carry it as span_name */

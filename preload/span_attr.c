@@ -136,6 +136,7 @@ void sp_span_attr_apply(const struct sp_span_record *r,
 	memcpy(bytes, r->trace, sizeof(r->trace));
 	sp_link_hex(bytes, sizeof(bytes), l.trace_id);
 	l.base = cfg->profile_base_url;
+	l.datasource = cfg->profile_datasource;
 	l.service = cfg->service_name;
 	l.name_is_label = cfg->span_name_scope != SP_SCOPE_NONE;
 	l.baseline_labels = cfg->baseline_labels;

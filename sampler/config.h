@@ -67,16 +67,17 @@ struct sp_config {
 	bool hook_dlsym; /* sp_config_wants_hook_dlsym() */
 	bool deepbind;   /* sp_config_wants_deepbind() */
 
-	const char *output_dir;        /* absolute */
-	const char *server_address;    /* http://, https:// or unix:///; NULL = do not push */
-	const char *service_name;      /* never NULL: at last "unknown_service:<program>" */
-	const char *service_namespace; /* from OTEL_RESOURCE_ATTRIBUTES, decoded */
-	bool add_profile_url;          /* false: profile_url is NULL */
-	const char *profile_url;       /* template or preset name, spelled as in the table */
-	bool add_baseline_url;         /* false: baseline_url is NULL */
-	const char *baseline_url;      /* as profile_url */
-	const char *baseline_labels;   /* k=v,k=v; for one preset */
-	const char *profile_base_url;  /* what the presets start with */
+	const char *output_dir;         /* absolute */
+	const char *server_address;     /* http://, https:// or unix:///; NULL = do not push */
+	const char *service_name;       /* never NULL: at last "unknown_service:<program>" */
+	const char *service_namespace;  /* from OTEL_RESOURCE_ATTRIBUTES, decoded */
+	bool add_profile_url;           /* false: profile_url is NULL */
+	const char *profile_url;        /* template or preset name, spelled as in the table */
+	bool add_baseline_url;          /* false: baseline_url is NULL */
+	const char *baseline_url;       /* as profile_url */
+	const char *baseline_labels;    /* k=v,k=v; for one preset */
+	const char *profile_base_url;   /* what the presets start with */
+	const char *profile_datasource; /* which data source of Grafana the presets name */
 
 	const char *basic_auth_user;
 	const char *basic_auth_password; /* secret: never logged */

@@ -173,6 +173,11 @@ struct sp_config_var {
 	X(PROFILE_BASE_URL, BASE_URL, profile_base_url, \
 	  .source = {{"SPANPROF_PROFILE_BASE_URL", SP_FORM_OWN}}, \
 	  .help = "What the presets of SPANPROF_PROFILE_URL start with: the address of Grafana.") \
+	X(PROFILE_DATASOURCE, TEXT, profile_datasource, \
+	  .source = {{"SPANPROF_PROFILE_DATASOURCE", SP_FORM_OWN}}, \
+	  .words = "Grafana's choice: its default, or the last one used", \
+	  .help = "The uid of the Pyroscope data source that links to Grafana open; {datasource} in a " \
+		  "template.") \
 	X(ADD_PROFILE_URL, BOOL, add_profile_url, \
 	  .source = {{"OTEL_PYROSCOPE_ADD_PROFILE_URL", SP_FORM_OWN}}, .fallback = "true", \
 	  .help = "`false` turns the link off.") \

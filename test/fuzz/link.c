@@ -8,6 +8,8 @@
 #include "preload/link.h"
 #include "test/fuzz/fuzz.h"
 
+#define TEXTS 6U
+
 /* Characters that a value must not bring into a URL. */
 static const char forbidden[] = " \"<>\\^`";
 
@@ -36,12 +38,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.kind = flags % 3, .name_is_label = (flags & 4) != 0, .from_ns = 1, .end_ns = 2};
 	/* Of exactly the size that is promised. */
 	char *url = malloc(SP_LINK_MAX);
-	char *text[5];
+	char *text[TEXTS];
 
 	FUZZ_CHECK(url != NULL);
 	data += size != 0;
 	size -= size != 0;
-	for (unsigned i = 0; i < 5; i++)
+	for (unsigned i = 0; i < TEXTS; i++)
 		text[i] = fuzz_text(&data, &size);
 	l.form = text[0];
 	l.base = (flags & 8) != 0 ? text[1] : NULL;
@@ -49,13 +51,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	l.span_name = text[3];
 	l.span_name_len = strlen(text[3]);
 	l.baseline_labels = (flags & 32) != 0 ? text[4] : NULL;
+	/* One flag for both: there are no more of them. */
+	l.datasource = (flags & 32) != 0 ? text[5] : NULL;
 	l.until_ns = (flags & 64) != 0 ? UINT64_MAX : 3;
 	l.start_ns = (flags & 128) != 0 ? UINT64_MAX : 0;
 	(void)snprintf(l.span_id, sizeof(l.span_id), "0123456789abcdef");
 	(void)snprintf(l.trace_id, sizeof(l.trace_id), "0123456789abcdef0123456789abcdef");
 	check(&l, url, sp_link_format(&l, url));
 	free(url);
-	for (unsigned i = 0; i < 5; i++)
+	for (unsigned i = 0; i < TEXTS; i++)
 		free(text[i]);
 	return 0;
 }

@@ -224,6 +224,48 @@ Test(link, explore_stays_json_whatever_the_names_hold)
 				       "\\\"}\"}]}"));
 }
 
+/* As Grafana's scenes read a filter: of the parts that a comma separates, and of the three in it. */
+Test(link, drilldown_reads_the_whole_name_of_the_baseline)
+{
+	const struct row rows[] = {
+		{"GET /a,b", "GET%20%2Fa__gfc__b"},       {"a|b", "a__gfp__b"}, {"#1", "__gfh__1"},
+		{",|#,", "__gfc____gfp____gfh____gfc__"}, {"a_b", "a_b"},
+	};
+	const char *filter = "&var-filters=span_name%7C%3D%7C";
+
+	sample.kind = SP_LINK_BASELINE;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		sample.span_name = rows[i].form;
+		sample.span_name_len = strlen(rows[i].form);
+		format("grafana-drilldown");
+		cr_assert_not_null(strstr(url, filter));
+		cr_assert_str_eq(strstr(url, filter) + strlen(filter), rows[i].url);
+	}
+}
+
+/* Without one Grafana takes its own choice, which may be another server's profiles. */
+Test(link, the_presets_of_grafana_name_the_data_source)
+{
+	for (unsigned kind = SP_LINK_PROFILE; kind <= SP_LINK_BASELINE; kind++) {
+		sample.kind = (enum sp_link_kind)kind;
+		sample.datasource = "a b&c";
+		format("grafana-drilldown");
+		cr_assert_not_null(
+			strstr(url, "/explore?var-dataSource=a%20b%26c&var-serviceName="));
+		sample.datasource = "a\"b\\";
+		format("grafana-explore");
+		decode(url);
+		cr_assert_not_null(strstr(url, "},\"datasource\":\"a\\\"b\\\\\",\"queries\":["));
+		format("{datasource}");
+		cr_assert_str_eq(url, "a%22b%5C");
+		sample.datasource = "";
+		format("grafana-drilldown");
+		cr_assert_null(strstr(url, "dataSource"));
+		format("grafana-explore");
+		cr_assert_null(strstr(url, "datasource"));
+	}
+}
+
 Test(link, the_baseline_is_found_by_name)
 {
 	sample.kind = SP_LINK_BASELINE;

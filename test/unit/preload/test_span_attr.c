@@ -180,6 +180,16 @@ Test(span_attr, the_baseline_is_the_hour_before_the_span)
 	cr_assert_str_eq(seen.value[1], "1699996400000 1700000000000 1700000000000 shop/GET%20%2F");
 }
 
+Test(span_attr, links_name_the_data_source)
+{
+	config.profile_datasource = "pyro-1";
+	config.profile_url = "grafana-drilldown";
+	apply(true);
+
+	cr_assert_eq(seen.n, 2);
+	cr_assert_not_null(strstr(seen.value[1], "explore?var-dataSource=pyro-1&"));
+}
+
 static void apply_to_child_of_renamed_root(void)
 {
 	struct sp_span_record root = record(true);

@@ -302,6 +302,7 @@ Test(config_values, keeps_good_texts_as_they_are, .timeout = 20)
 		TEXT("SPANPROF_LABELS", labels, "env=prod, region = eu ,"),
 		TEXT("PYROSCOPE_LABELS", labels, "env:prod,url=http://x"),
 		TEXT("SPANPROF_PROFILE_BASE_URL", profile_base_url, "https://g.example/sub"),
+		TEXT("SPANPROF_PROFILE_DATASOURCE", profile_datasource, "pyro-1"),
 		TEXT("SPANPROF_BASIC_AUTH_USER", basic_auth_user, "1234"),
 		TEXT("PYROSCOPE_BASIC_AUTH_USER", basic_auth_user, "user"),
 		TEXT("SPANPROF_BASIC_AUTH_PASSWORD", basic_auth_password, HUSH),
