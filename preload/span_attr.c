@@ -36,18 +36,20 @@ static uint64_t before(uint64_t ns, uint64_t by)
 }
 
 /*
- * The server finds a batch by the one time it carries, so the range of a profile reaches one upload
- * interval beyond the span on both sides. That of the baseline is the hour before, without the span.
+ * The server finds a profile by the one time it carries, that of its beginning, and a profile lasts
+ * an upload interval and as long as a push holds up its end. So the range reaches that much beyond
+ * the span on both sides, and that of the baseline, which is the hour before the span, as much
+ * further back.
  */
 static void set_range(struct sp_link *l, const struct sp_config *cfg)
 {
-	uint64_t pad = cfg->upload_interval_ms * SP_NS_PER_MS;
+	uint64_t pad = ((uint64_t)cfg->upload_interval_ms + cfg->push_timeout_ms) * SP_NS_PER_MS;
 
 	if (l->kind == SP_LINK_PROFILE) {
 		l->from_ns = before(l->start_ns, pad);
 		l->until_ns = l->end_ns + pad;
 	} else {
-		l->from_ns = before(l->start_ns, HOUR_NS);
+		l->from_ns = before(l->start_ns, HOUR_NS + pad);
 		l->until_ns = l->start_ns;
 	}
 }

@@ -3,7 +3,7 @@
  * Two threads with spans whose CPU time is known. One: "checkout", and inside it "charge", which
  * works in libstdc++. The other: "search", which works in libc, and as much again outside of any
  * span. Prints one line "cpu <name> <nanoseconds>" per name, as measured by the thread's own clock.
- * Usage: spans [milliseconds per thread]
+ * Usage: spans [milliseconds per thread [name instead of "checkout"]]
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -22,6 +22,7 @@ extern unsigned burn_tree(unsigned rounds);
 
 static void *tracer;
 static int turns;
+static const char *checkout_name = "checkout";
 static int64_t cpu_checkout;
 static int64_t cpu_charge;
 static int64_t cpu_search;
@@ -87,7 +88,7 @@ static void *run_checkouts(void *arg)
 {
 	for (int i = 0; i < turns; i++) {
 		int64_t began = host_cpu_ns();
-		void *checkout = start("checkout");
+		void *checkout = start(checkout_name);
 
 		work_checkout();
 		int64_t middle = host_cpu_ns();
@@ -124,6 +125,8 @@ int main(int argc, char **argv)
 	pthread_t thread[2];
 
 	turns = (argc > 1 ? atoi(argv[1]) : 1500) / TURN_MS;
+	if (argc > 2)
+		checkout_name = argv[2];
 	otelc_init_tracer_provider("spans", "1.0", "test", "");
 	tracer = otelc_get_tracer();
 	/* Not two first spans at the same time: a tool that starts with one may miss the other. */

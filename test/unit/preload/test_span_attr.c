@@ -16,6 +16,7 @@
 
 static struct sp_config config = {
 	.upload_interval_ms = 10000,
+	.push_timeout_ms = 4000,
 	.service_name = "shop",
 };
 
@@ -150,7 +151,7 @@ static unsigned long long now_s(void)
 	return (unsigned long long)now.tv_sec;
 }
 
-Test(span_attr, the_url_is_the_spans_and_its_range_reaches_one_interval_further)
+Test(span_attr, the_url_is_the_spans_and_its_range_reaches_as_far_as_a_profile_lasts)
 {
 	unsigned long long from;
 	unsigned long long until;
@@ -164,9 +165,9 @@ Test(span_attr, the_url_is_the_spans_and_its_range_reaches_one_interval_further)
 	cr_assert_eq(seen.n, 2);
 	cr_assert_str_eq(seen.key[1], "pyroscope.profile.url");
 	cr_assert_eq(sscanf(seen.value[1], "%llu %llu %4095s", &from, &until, rest), 3);
-	cr_assert_eq(from, 1700000000 - 10);
-	cr_assert_geq(until, before + 10);
-	cr_assert_leq(until, after + 10);
+	cr_assert_eq(from, 1700000000 - 14);
+	cr_assert_geq(until, before + 14);
+	cr_assert_leq(until, after + 14);
 	cr_assert_str_eq(rest, "abababababababababababababababab/00f067aa0ba902b7/shop/GET%20%2F");
 }
 
@@ -177,7 +178,7 @@ Test(span_attr, the_baseline_is_the_hour_before_the_span)
 
 	cr_assert_eq(seen.n, 2);
 	cr_assert_str_eq(seen.key[1], "pyroscope.profile.baseline.url");
-	cr_assert_str_eq(seen.value[1], "1699996400000 1700000000000 1700000000000 shop/GET%20%2F");
+	cr_assert_str_eq(seen.value[1], "1699996386000 1700000000000 1700000000000 shop/GET%20%2F");
 }
 
 Test(span_attr, links_name_the_data_source)

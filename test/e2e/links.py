@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opens the links of exported spans as Grafana does: asks a Pyroscope for exactly what each URL says.
+
+  SERVER RATE SPANS...   every span of the files that has samples there is found whole by its profile
+                         URL, and by the baseline URL of the last one of a name all that ended before it
+
+CPU time between samples ([unsampled cpu]) is told up to the end of its thread, so that some of it may
+lie outside of a link's range: a span has the time of its samples at least and its CPU time at most.
+"""
+import json
+import sys
+import urllib.parse
+import urllib.request
+
+PROFILE_URL = "pyroscope.profile.url"
+BASELINE_URL = "pyroscope.profile.baseline.url"
+
+
+def fail(text):
+    print("FAIL: " + text, file=sys.stderr)
+    sys.exit(1)
+
+
+def quoted(text):
+    return '"%s"' % text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def filter_selector(text):
+    """One filter key|operator|value, separated by commas, with the escapes of Grafana's scenes."""
+    selector = ""
+    for item in filter(None, text.split(",")):
+        # What follows a number sign says where a filter came from.
+        key, operator, value = item.split("#")[0].split("|")[:3]
+        for escape, char in (("__gfp__", "|"), ("__gfc__", ","), ("__gfh__", "#")):
+            value = value.replace(escape, char)
+        selector += "," + key + operator + quoted(value)
+    return selector
+
+
+def drilldown(query):
+    return {
+        "labelSelector": "{service_name=%s%s}" % (quoted(query["var-serviceName"]),
+                                                  filter_selector(query.get("var-filters", ""))),
+        "spanSelector": list(filter(None, query.get("var-spanSelector", "").split(","))),
+        "profileTypeID": query["var-profileMetricId"],
+        "start": query["from"],
+        "end": query["to"],
+    }
+
+
+def explore(query):
+    pane = json.loads(query["left"])
+    ask = pane["queries"][0]
+    return {
+        "labelSelector": ask["labelSelector"],
+        "spanSelector": ask.get("spanSelector", []),
+        "profileTypeID": ask["profileTypeId"],
+        "start": pane["range"]["from"],
+        "end": pane["range"]["to"],
+    }
+
+
+def follow(server, url):
+    """Nanoseconds that the server shows for a link."""
+    query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(url).query))
+    body = explore(query) if "left" in query else drilldown(query)
+    call = "SelectMergeSpanProfile" if body["spanSelector"] else "SelectMergeStacktraces"
+    request = urllib.request.Request(server + "/querier.v1.QuerierService/" + call,
+                                     json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return int(json.load(answer).get("flamegraph", {}).get("total", 0))
+
+
+def main(server, rate, *paths):
+    exported = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            exported += map(json.loads, file)
+    with urllib.request.urlopen(server + "/double/spans", timeout=20) as answer:
+        stored = {i: s for i, s in json.load(answer)["spans"].items() if s["samples"] > 0}
+    sampled = [s for s in exported if s["span_id"] in stored]
+    if len(sampled) != len(stored) or not sampled:
+        fail("%d spans have samples, %d of them were exported" % (len(stored), len(sampled)))
+
+    def least(spans):
+        return sum(stored[s["span_id"]]["samples"] for s in spans) * 10 ** 9 // int(rate)
+
+    lost = []
+    for s in sampled:
+        url = s["attributes"][PROFILE_URL]
+        if not least([s]) <= follow(server, url) <= stored[s["span_id"]]["ns"]:
+            lost.append(url)
+    if lost:
+        fail("%d of %d spans with samples are not found whole by their links, such as %s" % (
+            len(lost), len(sampled), lost[0]))
+    last = {s["name"]: s for s in sorted(sampled, key=lambda s: s["start_ns"])}
+    for name, span in last.items():
+        url = span["attributes"][BASELINE_URL]
+        named = [s for s in sampled if s["name"] == name]
+        before = least([s for s in named if s["end_ns"] <= span["start_ns"]])
+        shown = follow(server, url)
+        # The profile in which the span begins may hold its own samples too.
+        if not 0 < before <= shown <= sum(stored[s["span_id"]]["ns"] for s in named):
+            fail("before the last %s there were %d ns, its baseline shows %d: %s" % (
+                name, before, shown, url))
+    print("%d spans found by their links, %d baselines" % (len(sampled), len(last)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

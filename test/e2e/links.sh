@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A span's links show its profile: the server, asked for just the time range and selectors of each URL,
+# has every sample of every span, also while pushes hang and profiles last longer than the upload
+# interval; and the baseline is found whatever the names hold.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+export SPANPROF_SAMPLE_RATE=250 SPANPROF_PUSH_QUEUE_CAPACITY=64
+
+# follow NAME...: the links of these runs
+follow()
+{
+	local -a spans=("${@/%/.spans}")
+
+	python3 test/e2e/links.py "$DOUBLE_URL" "$SPANPROF_SAMPLE_RATE" "${spans[@]/#/$WORK/}"
+}
+
+# Two pushes hang until their time is over, each while a profile grows.
+double_start --fault blackhole=1,count=2
+run_under slow SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_UPLOAD_INTERVAL=400ms \
+	SPANPROF_PUSH_TIMEOUT=1500ms SPANPROF_PROFILE_URL=grafana-drilldown \
+	OTELC_SPANS_JSON="$WORK/slow.spans" "$HOSTS/spans" 2500
+expect_rc slow 0
+double_get /double/stats "$WORK/stats.json"
+expect "$WORK/stats.json" 'd["faults"]["served"] == 2'
+follow slow
+
+for preset in grafana-drilldown grafana-explore; do
+	# shellcheck disable=SC2119
+	double_start
+	for number in first second; do
+		run_under "$preset-$number" SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" \
+			SPANPROF_PROFILE_URL="$preset" SPANPROF_APPLICATION_NAME='a "b" \c' \
+			OTELC_SPANS_JSON="$WORK/$preset-$number.spans" \
+			"$HOSTS/spans" 400 'GET /a,b|c#d "e" \f'
+		expect_rc "$preset-$number" 0
+	done
+	follow "$preset-first" "$preset-second"
+done
