@@ -4,19 +4,26 @@
 # profile compared with what the server measured itself. Exit 0 only if they agree. Run it from the
 # root of the repository after building.
 #
-# SPANPROF_DEMO_SECONDS  how long to send orders (default 20; fewer than 10 are too few to compare)
+# SPANPROF_DEMO_SECONDS  how long to send orders (default 20; fewer than 10 are too few to compare). On
+#                        a slow machine it takes as long as 150 orders do, but not beyond 160 s more.
+# SPANPROF_DEMO_OUT      the folder for what it leaves (default build/demo), which is emptied
 # PYROSCOPE_SERVER_ADDRESS, OTEL_EXPORTER_OTLP_ENDPOINT and the other variables of spanprof and of
 # OpenTelemetry act on the server as usual.
 set -euo pipefail
 
 readonly BUILD=$PWD/${SPANPROF_DEMO_BUILD:-build}
 readonly PROGRAMS=$BUILD/test/rideshare
-readonly OUT=$BUILD/demo
+readonly OUT=${SPANPROF_DEMO_OUT:-$BUILD/demo}
 readonly SECONDS_OF_LOAD=${SPANPROF_DEMO_SECONDS:-20}
+readonly ORDERS_MIN=150
+readonly SECONDS_MORE=160
+# How long a start or an end may take, on a slow machine too.
+readonly PATIENCE_S=60
 server_pid=
+declare -a failures=()
 
 # The names begin like spanprof's own variables, which would make it warn about them.
-export -n SPANPROF_DEMO_BUILD SPANPROF_DEMO_SECONDS SPANPROF_SKIP_DEPS
+export -n SPANPROF_DEMO_BUILD SPANPROF_DEMO_OUT SPANPROF_DEMO_SECONDS SPANPROF_SKIP_DEPS
 
 say()
 {
@@ -27,6 +34,12 @@ die()
 {
 	printf 'demo: FAIL: %s\n' "$*" >&2
 	exit 1
+}
+
+# failed WHAT WHY WHAT_TO_DO: goes on, as what there is may still be worth a look.
+failed()
+{
+	failures+=("$1" "  why:  $2" "  next: $3")
 }
 
 # Without this a failing demo would leave its server behind.
@@ -57,6 +70,12 @@ port_known_or_server_gone()
 	[[ -s $OUT/port ]] || server_gone
 }
 
+last_words()
+{
+	printf 'the last lines of server.log:\n' >&2
+	tail -n 20 "$OUT/server.log" >&2
+}
+
 start_server()
 {
 	SPANPROF_OUTPUT_DIR=$OUT/profiles \
@@ -66,28 +85,49 @@ start_server()
 		OTEL_SERVICE_NAME=rideshare OTELC_SPANS_JSON=$OUT/spans.json \
 		LD_PRELOAD=$BUILD/libspanprof.so \
 		"$PROGRAMS/server" --port 0 --port-file "$OUT/port" --truth "$OUT/truth.json" \
-		--seconds $((SECONDS_OF_LOAD + 120)) >"$OUT/server.log" 2>&1 &
+		>"$OUT/server.log" 2>&1 &
 	server_pid=$!
-	wait_for 20 port_known_or_server_gone || die "the server does not listen"
+	wait_for "$PATIENCE_S" port_known_or_server_gone ||
+		die "the server does not listen within $PATIENCE_S s"
 	[[ -s $OUT/port ]] || {
-		cat "$OUT/server.log" >&2
+		last_words
 		die "the server did not start"
 	}
 }
 
+order_vehicles()
+{
+	OTELC_SPANS_JSON=$OUT/spans.json "$PROGRAMS/loadgen" \
+		--url "http://127.0.0.1:$(<"$OUT/port")" --seconds "$SECONDS_OF_LOAD" \
+		--at-least "$ORDERS_MIN" --at-most $((SECONDS_OF_LOAD + SECONDS_MORE)) --give-up 10 \
+		--seed 1 2>&1 | tee "$OUT/loadgen.log" >&2 && return 0
+	# What it says of itself is told in stop_server.
+	server_gone || failed "$(tail -n 1 "$OUT/loadgen.log")" \
+		"$(grep -m 1 '^loadgen: http' "$OUT/loadgen.log" || echo unknown)" \
+		"if the machine is busy, try again when it is not; server.log has the server's words"
+}
+
 stop_server()
 {
-	local status=0
+	local status=0 gone=
 
-	kill -TERM "$server_pid"
-	wait_for 30 server_gone || die "the server did not end within 30 s of SIGTERM"
+	! server_gone || gone="before it was told to, "
+	kill -TERM "$server_pid" 2>/dev/null || true
+	wait_for "$PATIENCE_S" server_gone || {
+		failed "the server did not end within $PATIENCE_S s of SIGTERM" \
+			"it hangs, or the machine is very slow" \
+			"see where: gdb -p $server_pid, if you start the demo again"
+		stop_hard
+	}
 	wait "$server_pid" || status=$?
 	server_pid=
 	grep '^spanprof' "$OUT/server.log" || true
-	((status == 0)) || {
-		tail -n 20 "$OUT/server.log" >&2
-		die "the server ended with status $status"
-	}
+	if [[ -n $gone || $status != 0 ]]; then
+		last_words
+		failed "the server ended ${gone}with status $status" \
+			"$( ((status > 128)) && echo "signal $((status - 128))" || echo "see above")" \
+			"if it does so without LD_PRELOAD too, it is the server's fault, else please report it"
+	fi
 }
 
 report()
@@ -95,37 +135,67 @@ report()
 	"$BUILD/spanprof-report" --json "$@" "$OUT/profiles"
 }
 
-# draw SPAN: the pictures to open: everything, and that span against the others of its name, if there
-# are any.
+# The pictures to open: everything, and the slowest span, if there is one, against the others of its
+# name, if there are any.
 draw()
 {
-	local diff
+	local diff drawn=("${OUT#"$PWD/"}/flamegraph.svg")
 
-	"$BUILD/spanprof-report" --flamegraph "$OUT/flamegraph.svg" "$OUT/profiles" >/dev/null ||
-		return 1
+	"$BUILD/spanprof-report" --flamegraph "$OUT/flamegraph.svg" "$OUT/profiles" >/dev/null || {
+		failed "no flame graph" "spanprof-report cannot read the profiles or write" "see above"
+		return
+	}
 	for diff in --diff ''; do
-		"$BUILD/spanprof-report" --flamegraph "$OUT/slowest.svg" --span "$1" \
-			${diff:+"$diff"} "$OUT/profiles" >/dev/null && return 0
+		[[ -n $slowest ]] || break
+		if "$BUILD/spanprof-report" --flamegraph "$OUT/slowest.svg" --span "$slowest" \
+			${diff:+"$diff"} "$OUT/profiles" >/dev/null; then
+			drawn+=("${OUT#"$PWD/"}/slowest.svg")
+			break
+		fi
 	done
-	return 1
+	printf '\nFlame graphs to open in a browser: everything, and the slowest span against the others like it:\n'
+	printf '  %s\n' "${drawn[@]}"
+	printf '\nThe same profile in a viewer (all vehicles; tags hold the spans):\n'
+	printf '  go tool pprof -http=: %s/profiles/*.pb.gz\n' "${OUT#"$PWD/"}"
+}
+
+summary()
+{
+	local what=$1
+
+	shift
+	"$PROGRAMS/summary" "$what" --spans "$OUT/spans.json" "$@"
+}
+
+# The stacks of all samples, and of those with a span.
+fold()
+{
+	local name
+
+	"$BUILD/spanprof-report" --folded "$OUT/profiles" >"$OUT/all.folded"
+	while IFS= read -r name; do
+		"$BUILD/spanprof-report" --folded --span-name "$name" "$OUT/profiles"
+	done < <(summary names --report "$OUT/report.json") >"$OUT/in_spans.folded"
 }
 
 compare()
 {
-	local slowest
-	local failed=0
-
-	report >"$OUT/report.json" || die "spanprof-report cannot read the profiles"
-	"$PROGRAMS/summary" table --report "$OUT/report.json" --truth "$OUT/truth.json" \
-		--spans "$OUT/spans.json" || failed=1
-	slowest=$("$PROGRAMS/summary" slowest --report "$OUT/report.json" \
-		--spans "$OUT/spans.json") || die "no span of the server has samples"
-	report --span "$slowest" >"$OUT/slowest.json" ||
-		die "spanprof-report cannot read the profile of span $slowest"
-	"$PROGRAMS/summary" span --report "$OUT/slowest.json" --spans "$OUT/spans.json" \
-		--id "$slowest" || failed=1
-	draw "$slowest" || failed=1
-	return "$failed"
+	[[ -s $OUT/truth.json ]] || {
+		failed "nothing to compare with" "the server wrote no truth.json" "see above"
+		return
+	}
+	fold
+	summary table --report "$OUT/report.json" --truth "$OUT/truth.json" \
+		--all "$OUT/all.folded" --in-spans "$OUT/in_spans.folded" ||
+		failed "the profile does not agree with the server" "the lines with FAIL tell" \
+			"what stands below them"
+	[[ -n $slowest ]] || {
+		failed "no span of the server has samples" "see the table" "see server.log"
+		return
+	}
+	report --span "$slowest" >"$OUT/slowest.json"
+	summary span --report "$OUT/slowest.json" --id "$slowest" ||
+		failed "the slowest span lacks something" "the lines with FAIL tell" "see spans.json"
 }
 
 for file in "$BUILD/libspanprof.so" "$BUILD/libspanprof-export.so" "$BUILD/spanprof-report" \
@@ -141,16 +211,24 @@ trap stop_hard EXIT
 say "starting the ride-sharing server with LD_PRELOAD=libspanprof.so"
 start_server
 say "ordering cars, bikes and scooters for $SECONDS_OF_LOAD s"
-OTELC_SPANS_JSON=$OUT/spans.json "$PROGRAMS/loadgen" --url "http://127.0.0.1:$(<"$OUT/port")" \
-	--seconds "$SECONDS_OF_LOAD" --seed 1 || die "orders failed"
+order_vehicles
 say "stopping the server"
 stop_server
 
 printf '\n'
-compare || die "the profile does not agree with the server (files: ${OUT#"$PWD/"})"
+if [[ -z $(find "$OUT/profiles" -name '*.pb.gz' -print -quit) ]]; then
+	failed "there are no profiles" "nothing was sampled, or nothing written" "see server.log"
+elif report >"$OUT/report.json"; then
+	slowest=$(summary slowest --report "$OUT/report.json") || slowest=
+	compare
+	draw
+else
+	failed "spanprof-report cannot read the profiles" "see above" "please report it"
+fi
 [[ -z ${PYROSCOPE_SERVER_ADDRESS:-} ]] ||
 	printf '\nPushed to %s as service_name="rideshare" as well.\n' "$PYROSCOPE_SERVER_ADDRESS"
-printf '\nFlame graphs to open in a browser: everything, and the slowest span against the others like it:\n'
-printf '  %s\n' "${OUT#"$PWD/"}/flamegraph.svg" "${OUT#"$PWD/"}/slowest.svg"
-printf '\nThe same profile in a viewer (all vehicles; tags hold the spans):\n'
-printf '  go tool pprof -http=: %s/profiles/*.pb.gz\n' "${OUT#"$PWD/"}"
+((${#failures[@]} == 0)) || {
+	printf '\n%s\n' "demo: FAIL (files: ${OUT#"$PWD/"})" >&2
+	printf '%s\n' "${failures[@]}" >&2
+	exit 1
+}

@@ -18,7 +18,7 @@ $(RIDESHARE_PROGRAMS):
 
 $(RIDESHARE_DIR)/server: $(RIDESHARE_DIR)/server.o $(RIDESHARE_DIR)/ride.o
 $(RIDESHARE_DIR)/loadgen: $(RIDESHARE_DIR)/loadgen.o
-$(RIDESHARE_DIR)/summary: $(RIDESHARE_DIR)/summary.o $(RIDESHARE_DIR)/input.o
+$(RIDESHARE_DIR)/summary: $(RIDESHARE_DIR)/summary.o $(RIDESHARE_DIR)/input.o $(RIDESHARE_DIR)/outside.o
 $(RIDESHARE_DIR)/server $(RIDESHARE_DIR)/loadgen: $(B)/test/libopentelemetry-c.so
 
 RIDESHARE_LIBS_server = $(TEST_SDK_LDLIBS) -lmicrohttpd -lm -lpthread
@@ -27,6 +27,6 @@ RIDESHARE_LIBS_summary = -ljansson -lm
 
 DEMO_PROGRAMS += $(RIDESHARE_PROGRAMS)
 TEST_PROGRAMS += $(RIDESHARE_PROGRAMS)
-E2E_TESTS += test/rideshare/summary_test.sh
+E2E_TESTS += test/rideshare/summary_test.sh test/rideshare/demo_test.sh
 
 -include $(RIDESHARE_OBJECTS:.o=.d)

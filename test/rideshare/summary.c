@@ -4,10 +4,11 @@
  * spans it exported. Who calls: demo.sh, in three steps, because the functions of the slowest span
  * come from a second report that is limited to that span:
  *
- *   summary table   --report R --truth T --spans S   prints the table and the checks; exit 1 if one
- * fails summary slowest --report R --spans S             prints the id of the slowest span with
- * samples summary span    --report R --spans S --id ID     prints that span; R is the report of
- * this span
+ *   summary table   --report R --truth T --spans S [--all A --in-spans I]
+ *                   prints the table and the checks; exit 1 if one fails. A and I are folded stacks
+ *   summary names   --report R --spans S            prints the names of spans with samples
+ *   summary slowest --report R --spans S            prints the id of the slowest span with samples
+ *   summary span    --report R --spans S --id ID    prints that span; R is the report of this span
  */
 #include <err.h>
 #include <getopt.h>
@@ -18,10 +19,13 @@
 #include <string.h>
 
 #include "test/rideshare/input.h"
+#include "test/rideshare/outside.h"
 
 #define MAX_SHARE_DIFFERENCE 3.0
 #define MIN_LABELLED_PERCENT 95.0
 #define FUNCTIONS_SHOWN 10
+/* From 150 orders, which the load generator sends at least, it is known well enough. */
+#define FEW_SAMPLES 300
 
 struct shares {
 	double profile_ns; /* of all spans the truth knows */
@@ -40,6 +44,20 @@ static void __attribute__((format(printf, 2, 3))) check(int passed, const char *
 	va_end(args);
 	printf("\n");
 	failures += !passed;
+}
+
+/* Below a check that failed: why it may have, and what to do. */
+static void __attribute__((format(printf, 2, 3))) explain(int passed, const char *format, ...)
+{
+	va_list args;
+
+	if (passed)
+		return;
+	printf("       ");
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	printf("\n");
 }
 
 static double percent(double part, double whole)
@@ -87,7 +105,7 @@ static void print_vehicle(const struct input *in, const json_t *vehicle, const s
 	       difference(in, vehicle, sum));
 }
 
-static void print_table(const struct input *in)
+static void print_table(const struct input *in, const char *all, const char *in_spans)
 {
 	const json_t *vehicles = json_object_get(in->truth, "vehicles");
 	struct shares sum = add_up(in);
@@ -110,6 +128,8 @@ static void print_table(const struct input *in)
 	       (input_nested(in->report, "total", "ns") -
 		input_nested(in->report, "labelled", "ns")) /
 		       1e9);
+	if (all != NULL && in_spans != NULL)
+		outside_print(all, in_spans);
 	printf("%-24s %7s %7s %8.0f %8.2f   (the process used %.2f s from its start to its "
 	       "end)\n\n",
 	       "total", "", "", input_nested(in->report, "total", "samples"),
@@ -124,6 +144,7 @@ static void check_shares(const struct input *in)
 	const json_t *vehicle;
 	double largest = 0;
 	const char *which = "none";
+	int passed;
 	size_t i;
 
 	json_array_foreach(vehicles, i, vehicle)
@@ -135,20 +156,34 @@ static void check_shares(const struct input *in)
 			which = input_text(vehicle, "span_name");
 		}
 	}
-	check(sum.profile_ns > 0 && sum.truth_ns > 0 && fabs(largest) <= MAX_SHARE_DIFFERENCE,
+	passed = sum.profile_ns > 0 && sum.truth_ns > 0 && fabs(largest) <= MAX_SHARE_DIFFERENCE;
+	check(passed,
 	      "every span name's share of CPU is within %.0f points of the truth (largest: %+.1f, "
 	      "%s)",
 	      MAX_SHARE_DIFFERENCE, largest, which);
+	if (input_nested(in->report, "total", "samples") < FEW_SAMPLES)
+		explain(passed,
+			"%.0f samples are too few to know a share that well: the machine is slow "
+			"or "
+			"busy; try SPANPROF_DEMO_SECONDS=120 make demo",
+			input_nested(in->report, "total", "samples"));
+	else
+		explain(passed, "there are enough samples: server.log tells if some were lost, and "
+				"if it does "
+				"not, please report this with server.log and report.json");
 }
 
 static void check_labelled(const struct input *in)
 {
 	double labelled = percent(input_nested(in->report, "labelled", "ns"),
 				  input_nested(in->report, "total", "ns"));
+	int passed = labelled >= MIN_LABELLED_PERCENT;
 
-	check(labelled >= MIN_LABELLED_PERCENT,
-	      "at least %.0f %% of the sampled CPU time carries a span id (%.1f %%)",
+	check(passed, "at least %.0f %% of the sampled CPU time carries a span id (%.1f %%)",
 	      MIN_LABELLED_PERCENT, labelled);
+	explain(passed,
+		"whose the rest is stands in the table under \"(outside any span)\": orders "
+		"if spans are lost, others if the server itself has more to do than usual");
 }
 
 static void check_spans(const struct input *in)
@@ -175,8 +210,23 @@ static void check_spans(const struct input *in)
 	check(json_array_size(labelled) > 0 && unknown == 0,
 	      "every labelled span id is an exported span (%zu ids, %zu unknown, last bad: %s)",
 	      json_array_size(labelled), unknown, bad);
+	explain(json_array_size(labelled) > 0 && unknown == 0,
+		json_array_size(labelled) > 0
+			? "a label is wrong, or the SDK dropped spans: compare report.json and "
+			  "spans.json"
+			: "no sample has a span: server.log says whether the SDK was recognized");
 	check(json_array_size(labelled) > 0 && unlike == 0,
 	      "... whose pyroscope.profile.id is that id (%zu are not, last bad: %s)", unlike, bad);
+}
+
+static int print_names(const struct input *in)
+{
+	const json_t *element;
+	size_t i;
+
+	json_array_foreach(json_object_get(in->report, "span_names"), i, element)
+		printf("%s\n", input_text(element, "span_name"));
+	return 0;
 }
 
 static double duration_ms(const json_t *span)
@@ -252,9 +302,9 @@ static int print_span(const struct input *in, const char *id)
 	return failures != 0;
 }
 
-static int table(const struct input *in)
+static int table(const struct input *in, const char *all, const char *in_spans)
 {
-	print_table(in);
+	print_table(in, all, in_spans);
 	check_shares(in);
 	check_labelled(in);
 	check_spans(in);
@@ -264,8 +314,8 @@ static int table(const struct input *in)
 
 static void usage(void)
 {
-	errx(2, "usage: summary table|slowest|span --report FILE --spans FILE [--truth FILE] [--id "
-		"ID]");
+	errx(2, "usage: summary table|names|slowest|span --report FILE --spans FILE [--truth FILE] "
+		"[--all FILE --in-spans FILE] [--id ID]");
 }
 
 int main(int argc, char **argv)
@@ -275,6 +325,8 @@ int main(int argc, char **argv)
 		{"truth", required_argument, NULL, 't'},
 		{"spans", required_argument, NULL, 's'},
 		{"id", required_argument, NULL, 'i'},
+		{"all", required_argument, NULL, 'a'},
+		{"in-spans", required_argument, NULL, 'n'},
 		{NULL, 0, NULL, 0},
 	};
 	const char *value[128] = {NULL};
@@ -290,7 +342,9 @@ int main(int argc, char **argv)
 		usage();
 	input_read(&in, value['r'], value['t'], value['s']);
 	if (strcmp(argv[optind], "table") == 0 && in.truth != NULL)
-		return table(&in);
+		return table(&in, value['a'], value['n']);
+	if (strcmp(argv[optind], "names") == 0)
+		return print_names(&in);
 	if (strcmp(argv[optind], "slowest") == 0)
 		return print_slowest(&in);
 	if (strcmp(argv[optind], "span") == 0 && value['i'] != NULL)

@@ -42,7 +42,7 @@ good_input()
 
 table()
 {
-	"$SUMMARY" table --report report.json --truth truth.json --spans spans.json >out 2>&1
+	"$SUMMARY" table --report report.json --truth truth.json --spans spans.json "$@" >out 2>&1
 }
 
 # fault FILE SED_EXPRESSION EXPECTED_LINE
@@ -57,11 +57,25 @@ fault()
 good_input
 table || die "rejected a profile that agrees"
 
+# Whose the time outside of spans is: what all stacks have beyond those of spans.
+printf '%s\n' 'start_thread;libmicrohttpd.so.12+0x1;answer_request;work 900000000' \
+	'start_thread;libmicrohttpd.so.12+0x1;accept4 30000000' '[unsampled cpu] 20000000' \
+	'start_thread;void opentelemetry::v1::sdk::Run() 40000000' >all.folded
+echo 'start_thread;libmicrohttpd.so.12+0x1;answer_request;work 890000000' >in_spans.folded
+table --all all.folded --in-spans in_spans.folded || die "rejected a profile that agrees"
+for line in '0.01   the server: an order' '0.03   libmicrohttpd:' '0.02   between two samples' \
+	'0.04   the OpenTelemetry SDK'; do
+	grep -q "^ *$line" out || die "no line \"$line\""
+done
+! grep -q 'others$' out || die "more than there is"
+
 fault report.json 's/"ns": 590}/"ns": 790}/' 'FAIL every span name'
 fault report.json 's/"span_name": "car", "spans"/"span_name": "cab", "spans"/' 'FAIL every span name'
 fault truth.json 's/"cpu_ns": 600/"cpu_ns": 500/' 'FAIL every span name'
+grep -A1 'FAIL every span name' out | grep -q 'too few.*SPANPROF_DEMO_SECONDS' || die "no word of why"
 fault report.json 's/"ns": 980/"ns": 949/' 'FAIL at least 95 %'
 fault report.json 's/"span_id": "00000000000000a1"/"span_id": "00000000000000a3"/' 'FAIL every labelled span id'
+grep -A1 'FAIL every labelled' out | grep -q 'the SDK dropped spans' || die "no word of why"
 fault report.json '/"spans": \[/s/\[.*/[],/; /00000000000000b2/d' 'FAIL every labelled span id'
 fault spans.json 's/profile.id":"00000000000000b2/profile.id":"00000000000000a1/' 'FAIL ... whose'
 fault spans.json 's/pyroscope.profile.id/profile.id/' 'FAIL ... whose'
@@ -80,4 +94,4 @@ sed -i '/"hot"/d; s/"functions": .*/"functions": []}/' report.json
 ! "$SUMMARY" span --report report.json --spans spans.json --id 00000000000000a1 >out ||
 	die "accepted a span without functions"
 grep -q "FAIL the span's samples have functions" out || die "no line about missing functions"
-echo "10 faults found, 4 questions answered"
+echo "10 faults found, 5 questions answered"

@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The demo on a machine that is not as wished: the load goes on until there were enough orders, though
+# not for ever, and a demo whose server dies says so, and draws what there is.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+readonly PROGRAMS=$TEST_LIBS/rideshare
+
+# load [OPTION]...: the number of orders that the load generator sent
+load()
+{
+	"$PROGRAMS/loadgen" --url "http://127.0.0.1:$(<"$WORK/port")" "$@" 2>"$WORK/load.err" ||
+		fail "$(<"$WORK/load.err")"
+	sed -n '$s/^loadgen: \([0-9]*\) orders in .*, 0 failed$/\1/p' "$WORK/load.err"
+}
+
+"$PROGRAMS/server" --port-file "$WORK/port" >"$WORK/server.out" &
+server=$!
+STARTED+=("$server")
+poll_until 60 test -s "$WORK/port" || fail "the server does not listen"
+(($(load --seconds 1 --rate 20 --at-least 30 --at-most 200) == 30)) || fail "$(<"$WORK/load.err")"
+sent=$(load --seconds 1 --rate 20 --at-least 1000 --at-most 2)
+((sent > 0 && sent < 60)) || fail "$(<"$WORK/load.err")"
+kill -TERM "$server"
+wait "$server" || fail "the server ended with status $?"
+grep -q '^{"process_cpu_ns":[0-9]' "$WORK/server.out" || fail "the server's end was not clean"
+
+has_profile()
+{
+	[[ -n $(find "$WORK/demo/profiles" -name '*.pb.gz' 2>/dev/null) ]]
+}
+
+SPANPROF_DEMO_OUT=$WORK/demo SPANPROF_DEMO_SECONDS=3600 SPANPROF_UPLOAD_INTERVAL=1s \
+	test/rideshare/demo.sh >"$WORK/demo.out" 2>"$WORK/demo.err" &
+demo=$!
+STARTED+=("$demo")
+poll_until 60 has_profile || fail "no profile after 60 s: $(<"$WORK/demo.err")"
+pkill -KILL -P "$demo" -x server
+rc=0
+wait "$demo" || rc=$?
+((rc == 1)) || fail "the demo ended with status $rc: $(<"$WORK/demo.err")"
+for line in '^demo: FAIL' '^the server ended before it was told to, with status 137$' \
+	'^  why:  signal 9$' '^loadgen: http://.*/[a-z]*?region=[a-z-]*: [A-Z]'; do
+	grep -q "$line" "$WORK/demo.err" || fail "no line $line: $(<"$WORK/demo.err")"
+done
+grep -q 'flamegraph.svg$' "$WORK/demo.out" || fail "no flame graph: $(<"$WORK/demo.out")"
+[[ -s $WORK/demo/flamegraph.svg ]] || fail "the flame graph is not there"
