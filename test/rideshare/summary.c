@@ -182,8 +182,9 @@ static void check_labelled(const struct input *in)
 	check(passed, "at least %.0f %% of the sampled CPU time carries a span id (%.1f %%)",
 	      MIN_LABELLED_PERCENT, labelled);
 	explain(passed,
-		"whose the rest is stands in the table under \"(outside any span)\": orders "
-		"if spans are lost, others if the server itself has more to do than usual");
+		"whose the rest is stands in the table under \"(outside any span)\"; under a "
+		"CPU quota there is more of it than there should be, see test/rideshare/README.md: "
+		"try without one");
 }
 
 static void check_spans(const struct input *in)
