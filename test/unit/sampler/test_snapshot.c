@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Facts about copies of stacks at the edges of memory. A copy is made in the host's thread, so one
+ * byte too many ends the host; nothing can be read around the stacks here.
+ */
+#include "sampler/snapshot.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include "sampler/stack_bounds_sig.h"
+
+#define RING_BYTES (UINT64_C(1) << 17)
+#define PAGE SP_STACK_PAGE
+#define PAGES 8U
+
+static struct sp_ring ring;
+static struct sp_snapshot snap;
+/* PAGES of them are readable, in the middle of unreadable ones. */
+static unsigned char *low;
+static unsigned char *high;
+
+static void keep(const struct sp_snapshot *s, void *arg)
+{
+	(void)arg;
+	snap = *s;
+}
+
+static void setup(void)
+{
+	unsigned char *map = mmap(NULL, (size_t)(PAGES + 32) * PAGE, PROT_NONE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_neq(map, MAP_FAILED);
+	low = map + (size_t)16 * PAGE;
+	high = low + (size_t)PAGES * PAGE;
+	cr_assert_eq(mprotect(low, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE), 0);
+	for (size_t i = 0; i < (size_t)PAGES * PAGE; i++)
+		low[i] = (unsigned char)(i * 31 >> 3);
+	cr_assert_eq(sp_ring_init(&ring, RING_BYTES), 0);
+	sp_stack_init();
+}
+
+TestSuite(snapshot, .init = setup, .timeout = 20);
+
+static void set_sp(ucontext_t *uc, uintptr_t sp)
+{
+#if defined(__x86_64__)
+	uc->uc_mcontext.gregs[REG_RSP] = (greg_t)sp;
+#elif defined(__aarch64__)
+	uc->uc_mcontext.sp = sp;
+#endif
+}
+
+static void copy_from(uintptr_t sp, struct sp_stack_bounds *bounds)
+{
+	struct sp_sample s = {.weight = 1};
+	ucontext_t uc;
+
+	cr_assert_eq(getcontext(&uc), 0);
+	set_sp(&uc, sp);
+	memset(&snap, 0, sizeof(snap));
+	cr_assert_eq(sp_snapshot_put(&ring, &s, &uc, bounds), 0);
+	cr_assert_eq(sp_snapshot_drain(&ring, keep, NULL, 1), 1);
+}
+
+/* Exactly these bytes were copied. */
+static void expect(uintptr_t from, uintptr_t to, const char *what)
+{
+	cr_assert_eq(snap.stack_bytes, to - from, "%s: %lu bytes of %lu", what, snap.stack_bytes,
+		     to - from);
+	if (from == to)
+		return;
+	cr_assert_eq(snap.stack_at, from, "%s", what);
+	cr_assert_eq(memcmp(snap.stack, (const void *)from, to - from), 0, "%s", what);
+}
+
+static uintptr_t less_red_zone(uintptr_t sp)
+{
+	return (sp - SP_ARCH_RED_ZONE) & ~(uintptr_t)7;
+}
+
+Test(snapshot, goes_to_the_last_byte_that_can_be_read)
+{
+	uintptr_t end = (uintptr_t)high;
+	struct sp_stack_bounds none = {0, 0};
+
+	for (uintptr_t left = 1; left <= 3 * PAGE; left += left < 300 ? 1 : 61) {
+		copy_from(end - left, &none);
+		expect(less_red_zone(end - left), end, "near the end");
+	}
+}
+
+Test(snapshot, begins_at_the_lowest_byte_of_the_stack)
+{
+	uintptr_t start = (uintptr_t)low;
+	struct sp_stack_bounds none = {0, 0};
+
+	for (uintptr_t above = 0; above < 2 * SP_ARCH_RED_ZONE + 16; above++) {
+		uintptr_t sp = start + above;
+		uintptr_t from = above >= SP_ARCH_RED_ZONE ? less_red_zone(sp) : sp & ~(uintptr_t)7;
+
+		copy_from(sp, &none);
+		/* it may be counted from the red zone that is not there */
+		cr_assert_geq(snap.stack_bytes, SP_SNAPSHOT_STACK_MAX - SP_ARCH_RED_ZONE);
+		cr_assert_leq(snap.stack_bytes, SP_SNAPSHOT_STACK_MAX);
+		expect(from, from + snap.stack_bytes, "near the start");
+	}
+}
+
+Test(snapshot, ends_at_a_hole)
+{
+	struct sp_stack_bounds none = {0, 0};
+	uintptr_t hole = (uintptr_t)low + 3 * PAGE;
+
+	cr_assert_eq(mprotect((void *)hole, PAGE, PROT_NONE), 0);
+	copy_from(hole - PAGE - 256, &none);
+	expect(less_red_zone(hole - PAGE - 256), hole, "before the hole");
+	copy_from(hole + PAGE + 256, &none);
+	expect(less_red_zone(hole + PAGE + 256), (uintptr_t)high, "behind it");
+}
+
+Test(snapshot, is_empty_where_nothing_can_be_read)
+{
+	const uintptr_t nowhere[] = {(uintptr_t)high + PAGE, (uintptr_t)low - PAGE,      0, 8,
+				     UINTPTR_MAX - 64,       UINTPTR_MAX & ~(uintptr_t)7};
+	struct sp_stack_bounds none = {0, 0};
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(nowhere); i++) {
+		copy_from(nowhere[i], &none);
+		cr_assert_eq(snap.stack_bytes, 0, "%#lx", nowhere[i]);
+	}
+}
+
+/* With the stack pointer on the first byte behind the stack only the red zone is left. */
+Test(snapshot, of_an_empty_stack_is_the_red_zone)
+{
+	struct sp_stack_bounds none = {0, 0};
+
+	copy_from((uintptr_t)high, &none);
+	expect(less_red_zone((uintptr_t)high), (uintptr_t)high, "the red zone");
+}
+
+static void *copy_own(void *arg)
+{
+	struct sp_stack_bounds bounds = {0, 0};
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+	/* twice: what is proven is not asked for again */
+	for (int i = 0; i < 2; i++) {
+		copy_from(here, &bounds);
+		cr_assert_eq(bounds.hi, sp_arch_thread_pointer());
+		cr_assert_eq(snap.stack_at, less_red_zone(here));
+		cr_assert_eq(snap.stack_at + snap.stack_bytes, bounds.hi & ~(uintptr_t)7);
+	}
+	return arg;
+}
+
+Test(snapshot, of_a_threads_own_stack_ends_below_its_control_block)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	cr_assert_eq(pthread_attr_init(&attr), 0);
+	cr_assert_eq(pthread_attr_setstack(&attr, low, (size_t)PAGES * PAGE), 0);
+	cr_assert_eq(pthread_create(&thread, &attr, copy_own, NULL), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+	cr_assert_eq(pthread_attr_destroy(&attr), 0);
+}
