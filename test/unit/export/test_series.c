@@ -124,6 +124,28 @@ Test(series, refuses_what_would_spoil_the_series, .timeout = 20)
 	sp_series_fini(&series);
 }
 
+/* Their meaning is the same in every profile, whoever wrote it. */
+Test(series, keeps_every_name_that_it_or_a_sample_sets, .timeout = 20)
+{
+	static const char *const fixed[] = {"service_name", "pyroscope_spy", "span_id",
+					    "span_name",    "trace_id",      "profile_id",
+					    "thread_name"};
+	char labels[128];
+	char refusal[64];
+
+	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
+		(void)snprintf(labels, sizeof(labels), "%s=mine,other=1", fixed[i]);
+		(void)snprintf(refusal, sizeof(refusal), "%s: ", fixed[i]);
+		init(labels);
+		cr_expect_eq(strncmp(refusals, refusal, strlen(refusal)), 0, "%s is refused",
+			     fixed[i]);
+		cr_expect(value(fixed[i]) == NULL || strcmp(value(fixed[i]), "mine") != 0, "%s",
+			  fixed[i]);
+		cr_expect_str_eq(value("other"), "1");
+		sp_series_fini(&series);
+	}
+}
+
 Test(series, cuts_and_cleans_values, .timeout = 20)
 {
 	char labels[4000] = "long=";
