@@ -4,8 +4,10 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -155,4 +157,108 @@ Test(host_mask, a_timer_made_between_the_rest_and_the_mask_is_gone)
 	cr_assert(blocked(SIGURG));
 	cr_assert_not(has_timer());
 	cr_assert_eq(kernel_timers(), 0);
+}
+
+/* The first n signals, and ours among them. */
+static sigset_t first(int n)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGURG);
+	for (int signo = 1; n > 1; signo++) {
+		if (signo != SIGURG && sigaddset(&set, signo) == 0)
+			n--;
+	}
+	return set;
+}
+
+/* Fewer may well be meant for each of them, and the host is to have what it asked for. */
+Test(host_mask, from_three_quarters_of_all_signals_on_a_mask_means_no_signal_in_particular)
+{
+	begin(3600 * SP_NS_PER_S);
+
+	for (int n = 1; n <= 62; n++) {
+		sigset_t set = first(n);
+
+		cr_assert_eq(sp_host_mask_blanket(&set), n >= 48, "%d", n);
+		cr_assert_eq(sp_host_mask_wanted(&set), n >= 48, "%d", n);
+	}
+}
+
+/* Whether the mask of a thread with such a stack may differ, asked from that far above its end. */
+struct small_stack {
+	size_t bytes;
+	size_t left;
+	char *lowest;
+	bool wanted;
+};
+
+static __attribute__((noinline)) bool ask(void)
+{
+	sigset_t all = full_set();
+
+	return sp_host_mask_wanted(&all);
+}
+
+/* Its own frame is what takes it there. */
+static __attribute__((noinline)) bool ask_further_down(size_t bytes)
+{
+	volatile char *space = __builtin_alloca(bytes);
+	bool wanted;
+
+	space[0] = 1;
+	wanted = ask();
+	return wanted && space[0] == 1;
+}
+
+static void *in_thread(void *arg)
+{
+	struct small_stack *s = arg;
+	char *here = __builtin_frame_address(0);
+
+	if (sp_thread_self() == NULL)
+		return NULL;
+	s->wanted = ask_further_down((size_t)(here - s->lowest) - s->left);
+	return arg;
+}
+
+/* Nothing can be read below the stack, nor above. */
+static bool is_wanted(size_t bytes, size_t left)
+{
+	char *map = mmap(NULL, bytes + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct small_stack s = {.bytes = bytes, .left = left, .lowest = map + 4096};
+	pthread_attr_t attr;
+	pthread_t thread;
+	void *done = NULL;
+
+	cr_assert_neq(map, MAP_FAILED);
+	cr_assert_eq(mprotect(map + 4096, bytes, PROT_READ | PROT_WRITE), 0);
+	cr_assert_eq(pthread_attr_init(&attr), 0);
+	cr_assert_eq(pthread_attr_setstack(&attr, map + 4096, bytes), 0);
+	cr_assert_eq(pthread_create(&thread, &attr, in_thread, &s), 0);
+	cr_assert_eq(pthread_join(thread, &done), 0);
+	cr_assert_not_null(done);
+	cr_assert_eq(pthread_attr_destroy(&attr), 0);
+	return s.wanted;
+}
+
+/* No handler was to run there, and ours needs what the kernel's frame leaves of 32 KiB. */
+Test(host_mask, a_thread_with_little_stack_left_keeps_the_mask_that_it_asked_for)
+{
+	begin(3600 * SP_NS_PER_S);
+
+	cr_assert_not(is_wanted(16384, 8192), "the smallest that there is");
+	cr_assert_not(is_wanted(65536, 8192), "most of it is in use");
+	cr_assert_not(is_wanted(65536, 7 * 4096));
+	cr_assert(is_wanted(65536, 10 * 4096));
+	cr_assert(is_wanted(65536, 12 * 4096));
+}
+
+/* It grows as it is used. */
+Test(host_mask, the_initial_threads_stack_is_never_small)
+{
+	begin(3600 * SP_NS_PER_S);
+
+	cr_assert(ask());
 }
