@@ -50,15 +50,17 @@ SP_SIGSAFE void sp_span_table_mark(uint32_t ref, uint64_t span_id)
 	if (mark == NULL || entry_of(ref, span_id) == NULL)
 		return;
 	mark = &mark[(ref & SP_SPAN_NUMBER_MASK) - 1];
-	for (int i = 0; i < MARK_TRIES && entry_of(ref, span_id) != NULL; i++) {
+	for (int i = 0; i < MARK_TRIES; i++) {
 		/*
-		 * Where the span ends between here and the exchange, and the entry's next span is
-		 * marked, the exchange fails; where it is not, its own mark replaces ours.
+		 * The mark before the entry: what the entry's next span has marked must not be taken
+		 * for what was there before. Where the span ends between here and the exchange, and
+		 * the next one is marked, the exchange fails; where it is not, its own mark replaces
+		 * ours. Pairs with the release below: the mark of a span, and that it is open.
 		 */
-		was = atomic_load_explicit(mark, memory_order_relaxed);
-		if (was == span_id || atomic_compare_exchange_strong_explicit(mark, &was, span_id,
-									      memory_order_relaxed,
-									      memory_order_relaxed))
+		was = atomic_load_explicit(mark, memory_order_acquire);
+		if (entry_of(ref, span_id) == NULL || was == span_id ||
+		    atomic_compare_exchange_strong_explicit(
+			    mark, &was, span_id, memory_order_release, memory_order_relaxed))
 			return;
 	}
 }

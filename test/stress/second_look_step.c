@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads without a lock look twice: what they took counts only if its owner is still the same
+ * afterwards. Here the owner changes after every single instruction of such a read, and of what is
+ * decided by one exchange, and no mixture of two owners' words may come out.
+ */
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sampler/process.h"
+#include "sampler/row_cache.h"
+#include "sampler/signals.h"
+#include "sampler/span_stack.h"
+#include "sampler/span_table.h"
+#include "sampler/thread.h"
+#include "sampler/timer.h"
+#include "sampler/turns.h"
+#include "test/stress/race_step.h"
+
+#define NEW_NAME 4711U
+
+#define MUST(cond)                                                                                 \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			printf("line %d: not %s\n", __LINE__, #cond);                              \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+/* --- The table of open spans: A ends, and B takes its entry --------------------------------------- */
+
+static struct sp_span_record a;
+static struct sp_span_record b;
+static struct sp_span_record found;
+static struct sp_span_names names;
+static bool is_found;
+/* Many are open besides, so that a look at the next one never takes long. */
+#define OTHERS 8192U
+#define ID_STEP UINT64_C(0x9e3779b97f4a7c15)
+/* B's object is A's, as where an SDK makes the next span in the memory of the last one. */
+static bool same_handle;
+
+static struct sp_span_record record_of(uint64_t id)
+{
+	struct sp_span_record r = {
+		.span_id = id,
+		.root_id = id + 1,
+		.handle = same_handle ? 4096 : id + 2,
+		.trace = {id + 3, id + 4},
+		.start_ns = id + 5,
+		.name_id = (uint32_t)id + 6,
+		.root_name_id = (uint32_t)id + 7,
+		.root_ref = (uint32_t)id + 8,
+		.thread = (uint16_t)id,
+		.slot = (uint8_t)id,
+	};
+
+	return r;
+}
+
+static bool is_whole(const struct sp_span_record *r, const struct sp_span_record *want)
+{
+	return r->ref == want->ref && memcmp(r, want, offsetof(struct sp_span_record, ref)) == 0;
+}
+
+static void open_others(void)
+{
+	for (uint64_t i = 1; i <= OTHERS; i++) {
+		struct sp_span_record r = record_of(i * ID_STEP);
+
+		MUST(sp_span_table_add(&r) == 0);
+	}
+}
+
+/* An open span that is none of the two, as it was begun. */
+static bool is_other(const struct sp_span_record *r)
+{
+	struct sp_span_record want;
+
+	return r->span_id != a.span_id && r->span_id != b.span_id &&
+	       sp_span_table_by_id(r->span_id, &want) && is_whole(r, &want);
+}
+
+static void open_a(void)
+{
+	struct sp_span_record gone;
+
+	(void)sp_span_table_remove(a.span_id, &gone);
+	(void)sp_span_table_remove(b.span_id, &gone);
+	MUST(sp_span_table_count() == OTHERS);
+	/* no id comes again, as what an earlier span has left may be found by it */
+	a = record_of(a.span_id + 2 * ID_STEP);
+	b = record_of(a.span_id + ID_STEP);
+	MUST(sp_span_table_add(&a) == 0);
+	is_found = false;
+	memset(&found, 0, sizeof(found));
+	memset(&names, 0, sizeof(names));
+}
+
+static void replace_a_by_b(void)
+{
+	struct sp_span_record gone;
+
+	MUST(sp_span_table_remove(a.span_id, &gone));
+	MUST(sp_span_table_add(&b) == 0);
+	/* a reference reaches the entry, whoever has it now */
+	MUST(sp_span_table_names(a.ref, b.span_id, &(struct sp_span_names){0}));
+}
+
+static void read_names(void)
+{
+	is_found = sp_span_table_names(a.ref, a.span_id, &names);
+}
+
+static bool names_are_as(void)
+{
+	return !is_found || (names.name_id == a.name_id && names.root_name_id == a.root_name_id);
+}
+
+static void find_by_id(void)
+{
+	is_found = sp_span_table_by_id(a.span_id, &found);
+}
+
+static bool found_a_or_nothing(void)
+{
+	return !is_found || is_whole(&found, &a);
+}
+
+static void find_by_handle(void)
+{
+	is_found = sp_span_table_by_handle(a.handle, &found);
+}
+
+static bool found_one_or_nothing(void)
+{
+	return !is_found || is_whole(&found, &a) || is_whole(&found, &b);
+}
+
+static bool found_one(void)
+{
+	return is_found && (is_whole(&found, &a) || is_whole(&found, &b) || is_other(&found));
+}
+
+/* The place of A among all, where the next look begins. */
+static uint32_t place;
+
+static void open_a_and_find_its_place(void)
+{
+	uint32_t at = 0;
+
+	open_a();
+	do {
+		MUST(sp_span_table_next(&at, &found));
+	} while (found.span_id != a.span_id);
+	place = at - 1;
+	is_found = false;
+}
+
+static void read_the_next(void)
+{
+	uint32_t at = place;
+
+	is_found = sp_span_table_next(&at, &found);
+}
+
+static void mark_a(void)
+{
+	sp_span_table_mark(a.ref, a.span_id);
+}
+
+static bool b_is_not_marked(void)
+{
+	return !sp_span_table_marked(&b);
+}
+
+static void replace_and_mark_b(void)
+{
+	replace_a_by_b();
+	sp_span_table_mark(b.ref, b.span_id);
+}
+
+static bool b_is_marked(void)
+{
+	return sp_span_table_marked(&b);
+}
+
+static void rename_a(void)
+{
+	sp_span_table_rename(&a, NEW_NAME);
+}
+
+static bool b_has_its_names(void)
+{
+	return sp_span_table_names(b.ref, b.span_id, &names) && names.name_id == b.name_id &&
+	       names.root_name_id == b.root_name_id;
+}
+
+static unsigned ends;
+
+static void open_a_not_ended(void)
+{
+	open_a();
+	ends = 0;
+}
+
+static void end_a(void)
+{
+	struct sp_span_record gone;
+
+	ends += sp_span_table_remove(a.span_id, &gone);
+}
+
+static void end_a_and_begin_b(void)
+{
+	end_a();
+	MUST(sp_span_table_add(&b) == 0);
+}
+
+static bool a_has_ended_once(void)
+{
+	return ends == 1 && !sp_span_table_by_id(a.span_id, &found) &&
+	       !sp_span_table_by_handle(a.handle, &found) && sp_span_table_count() == OTHERS;
+}
+
+static bool a_has_ended_once_and_b_is_there(void)
+{
+	return ends == 1 && !sp_span_table_by_id(a.span_id, &found) &&
+	       sp_span_table_by_id(b.span_id, &found) && is_whole(&found, &b) &&
+	       sp_span_table_by_handle(b.handle, &found) && is_whole(&found, &b) &&
+	       sp_span_table_count() == OTHERS + 1;
+}
+
+static unsigned race_in_table(void)
+{
+	static const struct race races[] = {
+		{"names of a span", open_a, read_names, replace_a_by_b, names_are_as, 10},
+		{"a span by its id", open_a, find_by_id, replace_a_by_b, found_a_or_nothing, 20},
+		{"a span by its object", open_a, find_by_handle, replace_a_by_b,
+		 found_one_or_nothing, 20},
+		{"all spans, one by one", open_a_and_find_its_place, read_the_next, replace_a_by_b,
+		 found_one, 20},
+		{"a late mark", open_a, mark_a, replace_a_by_b, b_is_not_marked, 10},
+		{"a mark and the next span's", open_a, mark_a, replace_and_mark_b, b_is_marked, 10},
+		{"a late name", open_a, rename_a, replace_a_by_b, b_has_its_names, 10},
+		{"two ends", open_a_not_ended, end_a, end_a, a_has_ended_once, 20},
+		{"an end and the next span", open_a_not_ended, end_a, end_a_and_begin_b,
+		 a_has_ended_once_and_b_is_there, 20},
+	};
+	unsigned bad = 0;
+
+	open_others();
+	a.span_id = 1;
+	for (int same = 0; same < 2; same++) {
+		same_handle = same != 0;
+		for (size_t i = 0; i < SP_ARRAY_LEN(races); i++)
+			bad += race_run(&races[i]);
+	}
+	return bad;
+}
+
+/* --- What others see of a thread's stack of spans ------------------------------------------------- */
+
+#define UNDER UINT64_C(0x1111222233334444)
+#define UPPER UINT64_C(0x5555666677778888)
+
+static struct sp_span_stack stack;
+static struct sp_span_entry pushed;
+static struct {
+	uint64_t version;
+	uint64_t id;
+} before, meanwhile;
+
+static void look(void)
+{
+	uint64_t token;
+
+	/* as whoever asks: the version around the look is the same, since the owner stands still */
+	meanwhile.version = sp_span_stack_version(&stack);
+	meanwhile.id = sp_span_stack_top(&stack, &token);
+}
+
+static void remember_stack(void)
+{
+	look();
+	before = meanwhile;
+	meanwhile.version = before.version;
+}
+
+static void begin_stack(void)
+{
+	struct sp_span_entry under = {.span_id = UNDER, .root_id = UNDER, .token = 77};
+
+	memset(&stack, 0, sizeof(stack));
+	MUST(sp_span_stack_push(&stack, &under) == 0);
+	pushed = (struct sp_span_entry){.span_id = UPPER, .root_id = UNDER, .token = 88};
+	remember_stack();
+}
+
+static void begin_stack_of_two(void)
+{
+	begin_stack();
+	MUST(sp_span_stack_push(&stack, &pushed) == 1);
+	remember_stack();
+}
+
+static bool told_by_the_version(void)
+{
+	return meanwhile.version != before.version || meanwhile.id == before.id;
+}
+
+static void push_b(void)
+{
+	(void)sp_span_stack_push(&stack, &pushed);
+}
+
+static void pop_b(void)
+{
+	(void)sp_span_stack_pop(&stack, UPPER);
+}
+
+static void detach_b(void)
+{
+	(void)sp_span_stack_pop_token(&stack, 88, false);
+}
+
+static void strike_b(void)
+{
+	(void)sp_span_stack_strike(&stack, 1, UPPER);
+}
+
+static unsigned race_on_stack(void)
+{
+	static const struct race races[] = {
+		{"a push, seen by another thread", begin_stack, push_b, look, told_by_the_version,
+		 20},
+		{"a pop, seen by another thread", begin_stack_of_two, pop_b, look,
+		 told_by_the_version, 20},
+		{"a detach, seen by another thread", begin_stack_of_two, detach_b, look,
+		 told_by_the_version, 20},
+		{"a strike, seen by another thread", begin_stack_of_two, strike_b, look,
+		 told_by_the_version, 5},
+	};
+	unsigned bad = 0;
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(races); i++)
+		bad += race_run(&races[i]);
+	return bad;
+}
+
+/* --- Rows of unwinding rules ---------------------------------------------------------------------- */
+
+#define PC UINT64_C(0x401000)
+#define IDENTITY UINT64_C(0x123456789abcdef)
+#define OTHER_IDENTITY UINT64_C(0xfedcba987654321)
+
+static const struct sp_short_row row_one = {.word = {16, 1, 64}};
+static const struct sp_short_row row_two = {.word = {32, 2, 128}};
+static struct sp_short_row row;
+
+static void keep_one(void)
+{
+	/* in both places that it may have */
+	for (int i = 0; i < 64; i++) {
+		sp_row_cache_keep(PC, OTHER_IDENTITY + (uint64_t)i, &row_one);
+		sp_row_cache_keep(PC, IDENTITY, &row_one);
+	}
+	MUST(sp_row_cache_find(sp_row_cache(), PC, IDENTITY, &row));
+	is_found = false;
+}
+
+static void find_row(void)
+{
+	is_found = sp_row_cache_find(sp_row_cache(), PC, IDENTITY, &row);
+}
+
+static void keep_others(void)
+{
+	for (uint64_t i = 0; i < 64; i++)
+		sp_row_cache_keep(PC, OTHER_IDENTITY + i, &row_two);
+}
+
+static bool row_is_one(void)
+{
+	return !is_found || memcmp(&row, &row_one, sizeof(row)) == 0;
+}
+
+static void keep_other(void)
+{
+	sp_row_cache_keep(PC, OTHER_IDENTITY, &row_two);
+}
+
+static unsigned race_for_rows(void)
+{
+	static const struct race races[] = {
+		{"a row that is replaced", keep_one, find_row, keep_others, row_is_one, 10},
+		{"a row that is being kept", keep_one, keep_other, find_row, row_is_one, 10},
+	};
+
+	return race_run(&races[0]) + race_run(&races[1]);
+}
+
+/* --- What the host has installed for our signal --------------------------------------------------- */
+
+static struct sigaction plain;
+static struct sigaction full;
+static struct sigaction got;
+
+static void no_handler(int signo)
+{
+	(void)signo;
+}
+
+static void no_action(int signo, siginfo_t *si, void *ucontext)
+{
+	(void)signo;
+	(void)si;
+	(void)ucontext;
+}
+
+static void set_plain(void)
+{
+	MUST(sp_signals_virtual(SIGURG, &plain, NULL) == 0);
+}
+
+static void set_full(void)
+{
+	MUST(sp_signals_virtual(SIGURG, &full, NULL) == 0);
+}
+
+static void read_action(void)
+{
+	(void)sp_signals_virtual(SIGURG, NULL, &got);
+}
+
+static bool is_one_action(void)
+{
+	return memcmp(&got, &plain, sizeof(got)) == 0 || memcmp(&got, &full, sizeof(got)) == 0;
+}
+
+static unsigned race_for_action(void)
+{
+	static const struct race races[] = {
+		{"a disposition that is replaced", set_plain, read_action, set_full, is_one_action,
+		 10},
+		{"a disposition that is being set", set_plain, set_full, read_action, is_one_action,
+		 10},
+	};
+
+	plain.sa_handler = no_handler;
+	full.sa_sigaction = no_action;
+	full.sa_flags = SA_SIGINFO | SA_RESTART;
+	(void)sigfillset(&full.sa_mask);
+	MUST(sp_signals_install(SIGURG, no_action) == 0);
+	return race_run(&races[0]) + race_run(&races[1]);
+}
+
+/* --- Turns, and the sample that makes them start over --------------------------------------------- */
+
+static struct sp_thread *own;
+static uint64_t noted;
+
+static void note_one_turn(void)
+{
+	sp_turns_restart(&own->turns);
+	sp_turns_change(own);
+}
+
+static void note_another(void)
+{
+	sp_turns_change(own);
+}
+
+static void sample(void)
+{
+	sp_turns_restart(&own->turns);
+}
+
+static void count_turn(void *arg, const struct sp_turn_label *label, uint64_t ns)
+{
+	(void)arg;
+	(void)label;
+	noted += ns != 0;
+}
+
+/* One turn at most is left, and what is going on. */
+static bool no_turn_is_from_before_the_sample(void)
+{
+	noted = 0;
+	sp_turns_share(own, UINT64_MAX, UINT64_MAX, count_turn, NULL);
+	return noted <= 2;
+}
+
+static unsigned race_for_turns(void)
+{
+	static const struct race race = {"a turn and a sample",
+					 note_one_turn,
+					 note_another,
+					 sample,
+					 no_turn_is_from_before_the_sample,
+					 20};
+
+	sp_process_adopt();
+	sp_timer_set(SIGURG, 3600 * SP_NS_PER_S, 1);
+	MUST(sp_thread_init() == 0);
+	own = sp_thread_self();
+	MUST(own != NULL);
+	return race_run(&race);
+}
+
+int main(void)
+{
+	unsigned bad;
+
+	if (!TRAP_STEP_POSSIBLE) {
+		puts("single-stepping by the trap flag needs x86-64 without sanitizer");
+		return TRAP_STEP_SKIPPED;
+	}
+	MUST(race_init() == 0);
+	MUST(sp_span_table_init() == 0);
+	MUST(sp_row_cache_init() == 0);
+	bad = race_in_table();
+	bad += race_on_stack();
+	bad += race_for_rows();
+	bad += race_for_action();
+	bad += race_for_turns();
+	return bad != 0;
+}
