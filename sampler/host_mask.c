@@ -191,7 +191,15 @@ void sp_host_mask_adopt(struct sp_thread *t)
 	int differs = atomic_load_explicit(&t->mask_differs, memory_order_relaxed);
 
 	if (differs != 0) {
-		if (!sp_host_mask_blanket(&now) || sigismember(&now, differs) == 1)
+		bool lacks = sp_host_mask_blanket(&now) && sigismember(&now, differs) == 0;
+
+		/* It had room for the signal where its creator blocked all; this is another stack. */
+		if (lacks && !has_room()) {
+			change_bit(SIG_BLOCK, differs);
+			sp_host_mask_take_sent(differs);
+			lacks = false;
+		}
+		if (!lacks)
 			atomic_store_explicit(&t->mask_differs, 0, memory_order_relaxed);
 	} else if (sp_host_mask_wanted(&now)) {
 		set_differs(sp_signals_number());

@@ -8,7 +8,8 @@ HOST_BURN := $(B)/test/libburn.so
 HOST_PLUGIN := $(B)/test/libplugin.so
 HOST_RPATH := -L$(B)/test -Wl,-rpath,'$$ORIGIN/..' -lpthread
 
-HOSTS_WITH_FIXTURE := alternate blocked calls close_fds ending fork_list forgetful handlers itimer labels leaves midway names pending pointers requests spawn spend \
+HOSTS_WITH_FIXTURE := alternate blocked calls close_fds ending forgetful fork_list handlers itimer labels leaves midway names pending \
+	pointers requests small_stack spawn spend \
 	taker tasks threads urgent vfork_mask
 HOSTS_WITH_SDK := prefork spans
 
