@@ -403,3 +403,18 @@ Test(span_table, a_late_mark_is_not_the_next_spans)
 	sp_span_table_mark(next.ref, 2);
 	cr_assert(sp_span_table_marked(&next));
 }
+
+/* Whose record the table had no room for, or has no longer. */
+Test(span_table, without_a_reference_there_are_no_names_and_no_mark)
+{
+	struct sp_span_names names;
+	struct sp_span_record r;
+
+	add(1, 100);
+	cr_assert_not(sp_span_table_names(0, 1, &names));
+	sp_span_table_mark(0, 1);
+	cr_assert(sp_span_table_by_id(1, &r));
+	cr_assert_not(sp_span_table_marked(&r));
+	r.ref = 0;
+	cr_assert_not(sp_span_table_marked(&r));
+}
