@@ -421,8 +421,10 @@ static void no_action(int signo, siginfo_t *si, void *ucontext)
 	(void)ucontext;
 }
 
+/* Twice, so that nothing is left of what was there before, wherever it is kept. */
 static void set_plain(void)
 {
+	MUST(sp_signals_virtual(SIGURG, &plain, NULL) == 0);
 	MUST(sp_signals_virtual(SIGURG, &plain, NULL) == 0);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "kernel_double.h"
@@ -261,4 +262,50 @@ Test(host_mask, the_initial_threads_stack_is_never_small)
 	begin(3600 * SP_NS_PER_S);
 
 	cr_assert(ask());
+}
+
+/* Whoever reads it, and when, nobody tells us. */
+Test(host_mask, a_signal_that_a_descriptor_reads_stays_in_every_mask)
+{
+	sigset_t all = full_set();
+
+	begin(3600 * SP_NS_PER_S);
+	cr_assert(sp_host_mask_wanted(&all));
+	sp_host_mask_read_by_descriptor(&all);
+	cr_assert_not(sp_host_mask_wanted(&all));
+}
+
+/* What the handler is asked with a signal that somebody else has sent. */
+static bool deferred(const sigset_t *mask)
+{
+	siginfo_t si = {.si_signo = SIGURG, .si_code = SI_USER, .si_pid = getpid()};
+	ucontext_t uc;
+	bool result;
+
+	cr_assert_eq(getcontext(&uc), 0);
+	uc.uc_sigmask = *mask;
+	result = sp_host_mask_defer(SIGURG, &si, &uc);
+	cr_assert_eq(sigismember(&uc.uc_sigmask, SIGURG), result);
+	return result;
+}
+
+Test(host_mask, a_foreign_signal_goes_on_waiting_where_the_host_blocks_it)
+{
+	sigset_t less = full_set();
+	sigset_t few;
+
+	(void)sigdelset(&less, SIGURG);
+	(void)sigemptyset(&few);
+	begin(3600 * SP_NS_PER_S);
+	block_all();
+	cr_assert_not(deferred(&less), "the host does not");
+
+	sp_host_mask_begin();
+	cr_assert_not(deferred(&few), "a jump has brought back another mask");
+	cr_assert_not(pending(SIGURG));
+	cr_assert(has_timer());
+	cr_assert(deferred(&less));
+	cr_assert(pending(SIGURG));
+	cr_assert_not(has_timer());
+	cr_assert_eq(sp_host_mask_differs(), 0);
 }

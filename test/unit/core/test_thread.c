@@ -205,6 +205,17 @@ Test(thread, ended_has_neither_block_nor_timer_nor_returns)
 	cr_assert_eq(sp_thread_claim(), t, "the block is free");
 }
 
+Test(thread, a_block_is_found_once_it_was_handed_out)
+{
+	struct sp_thread *t = sp_thread_claim();
+
+	cr_assert_not_null(t);
+	cr_assert_eq(sp_thread_at(t->index), t);
+	cr_assert_null(sp_thread_at(t->index + 1));
+	cr_assert_null(sp_thread_at(SP_THREADS_MAX));
+	cr_assert_null(sp_thread_at(UINT32_MAX));
+}
+
 Test(thread, a_reused_block_is_as_new)
 {
 	struct sp_thread *t = sp_thread_self();

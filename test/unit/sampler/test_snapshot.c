@@ -159,14 +159,39 @@ static void *copy_own(void *arg)
 	return arg;
 }
 
-Test(snapshot, of_a_threads_own_stack_ends_below_its_control_block)
+/* In a thread whose stack is all that can be read there. */
+static void run_on_it(void *(*fn)(void *))
 {
 	pthread_attr_t attr;
 	pthread_t thread;
 
 	cr_assert_eq(pthread_attr_init(&attr), 0);
 	cr_assert_eq(pthread_attr_setstack(&attr, low, (size_t)PAGES * PAGE), 0);
-	cr_assert_eq(pthread_create(&thread, &attr, copy_own, NULL), 0);
+	cr_assert_eq(pthread_create(&thread, &attr, fn, NULL), 0);
 	cr_assert_eq(pthread_join(thread, NULL), 0);
 	cr_assert_eq(pthread_attr_destroy(&attr), 0);
+}
+
+Test(snapshot, of_a_threads_own_stack_ends_below_its_control_block)
+{
+	run_on_it(copy_own);
+}
+
+/* As if it were called there; proven down to its lowest page, but not to the guard page below. */
+static void *copy_from_the_bottom(void *arg)
+{
+	struct sp_stack_bounds bounds = {0, 0};
+
+	for (uintptr_t sp = (uintptr_t)low; sp < (uintptr_t)low + SP_ARCH_RED_ZONE; sp += 8) {
+		copy_from(sp, &bounds);
+		cr_assert_eq(bounds.lo, (uintptr_t)low);
+		cr_assert_eq(snap.stack_at, sp);
+		cr_assert_geq(snap.stack_bytes, SP_SNAPSHOT_STACK_MAX - SP_ARCH_RED_ZONE);
+	}
+	return arg;
+}
+
+Test(snapshot, of_a_threads_own_stack_keeps_out_of_its_guard_page)
+{
+	run_on_it(copy_from_the_bottom);
 }

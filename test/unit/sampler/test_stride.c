@@ -183,11 +183,12 @@ Test(stride, leaves_what_is_not_the_common_kind)
 	struct sp_cfi_row row = row_by(SP_ARCH_REG_FP, 32);
 
 	expect_none(&row, "a register that is not known");
-	sp_regs_set(&w.regs, SP_ARCH_REG_FP, (uintptr_t)stack - 32);
-	w.stack.floor = w.stack.lo = (uintptr_t)stack - 64;
+	sp_regs_set(&w.regs, SP_ARCH_REG_FP, (uintptr_t)stack);
 	row = row_by(SP_ARCH_REG_FP, 32);
 	w.regs.r[SP_ARCH_REG_SP] = (uintptr_t)(stack + 8);
 	expect_none(&row, "a caller below its callee");
+	w.regs.r[SP_ARCH_REG_SP] = (uintptr_t)(stack + 4);
+	expect_none(&row, "a caller where its callee is");
 	setup();
 	stack[3] = 0;
 	row = row_by(SP_ARCH_REG_SP, 32);
