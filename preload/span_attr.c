@@ -23,6 +23,7 @@ static bool labelled(const struct sp_span_record *r, const struct sp_config *cfg
 	case SP_SCOPE_ALL:
 		return true;
 	case SP_SCOPE_NONE:
+	case SP_SCOPE_AUTO: /* of a name */
 		break;
 	}
 	return false;

@@ -247,6 +247,9 @@ static void settle(struct sp_config *cfg)
 {
 	if (cfg->service_name == NULL)
 		cfg->service_name = name_by_program();
+	if (cfg->span_name_scope == SP_SCOPE_AUTO)
+		cfg->span_name_scope =
+			cfg->span_id_scope == SP_SCOPE_ALL ? SP_SCOPE_ALL : SP_SCOPE_ROOT;
 	if (cfg->server_address == NULL && cfg->output_dir == NULL)
 		cfg->server_address = "http://localhost:4040";
 	if (cfg->profile_url == NULL && cfg->profile_base_url != NULL)

@@ -101,7 +101,7 @@ static int parse_bool(enum sp_config_form form, const char *text, struct sp_conf
 	else if (form == SP_FORM_ROOT_ONLY)
 		v->number = v->number ? SP_SCOPE_ROOT : SP_SCOPE_ALL;
 	else if (form == SP_FORM_ADD)
-		v->number = v->number ? SP_SCOPE_ROOT : SP_SCOPE_NONE;
+		v->number = v->number ? SP_SCOPE_AUTO : SP_SCOPE_NONE;
 	return 0;
 }
 

@@ -27,6 +27,14 @@ static const struct sp_config_choice sp_config_scope_choices[] = {
 	{NULL, 0},
 };
 
+static const struct sp_config_choice sp_config_name_scope_choices[] = {
+	{"auto", SP_SCOPE_AUTO},
+	{"root", SP_SCOPE_ROOT},
+	{"all", SP_SCOPE_ALL},
+	{"none", SP_SCOPE_NONE},
+	{NULL, 0},
+};
+
 static const struct sp_config_choice sp_config_active_choices[] = {
 	{"auto", SP_ACTIVE_AUTO},
 	{"scope", SP_ACTIVE_SCOPE},

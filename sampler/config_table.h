@@ -122,8 +122,9 @@ struct sp_config_var {
 	X(SPAN_NAME_SCOPE, ENUM, span_name_scope, \
 	  .source = {{"SPANPROF_SPAN_NAME_SCOPE", SP_FORM_OWN}, \
 		     {"OTEL_PYROSCOPE_ADD_SPAN_NAME", SP_FORM_ADD}}, \
-	  .choices = sp_config_scope_choices, .fallback = "root", \
-	  .help = "The same for the label span_name.") \
+	  .choices = sp_config_name_scope_choices, .fallback = "auto", \
+	  .help = "The same for the label span_name; `auto` is `all` where SPANPROF_SPAN_ID_SCOPE is " \
+		  "`all`, so that an id and a name are of one span, and `root` elsewhere.") \
 	X(ACTIVE_SPAN, ENUM, active_span, \
 	  .source = {{"SPANPROF_ACTIVE_SPAN", SP_FORM_OWN}}, \
 	  .choices = sp_config_active_choices, .fallback = "auto", \

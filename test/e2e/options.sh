@@ -42,10 +42,13 @@ options nested "$AS_ROOT attributes=outer:id,url" "$GRAFANA" \
 options nested "$AS_ROOT attributes=outer:id,url,baseline.url,diff.url" \
 	SPANPROF_PROFILE_URL=pyroscope-legacy
 options nested "$AS_ROOT attributes=" "$GRAFANA" SPANPROF_ATTRIBUTES=never
-options nested "ids=outer,inner names=outer traces=yes attributes=outer:id inner:id" \
-	OTEL_PYROSCOPE_ROOT_SPAN_ONLY=false
 options nested "ids=outer,inner names=outer,inner traces=yes attributes=outer:id inner:id" \
-	SPANPROF_SPAN_ID_SCOPE=all SPANPROF_SPAN_NAME_SCOPE=all
+	OTEL_PYROSCOPE_ROOT_SPAN_ONLY=false
+# a child's id and the root's name on one sample only where that is asked for
+options nested "ids=outer,inner names=outer,inner traces=yes attributes=outer:id inner:id" \
+	SPANPROF_SPAN_ID_SCOPE=all
+options nested "ids=outer,inner names=outer traces=yes attributes=outer:id inner:id" \
+	SPANPROF_SPAN_ID_SCOPE=all SPANPROF_SPAN_NAME_SCOPE=root
 options nested "ids=outer names=outer,inner traces=yes attributes=outer:id" \
 	SPANPROF_SPAN_NAME_SCOPE=all
 options nested "ids=outer names= traces=yes attributes=outer:id,url" "$GRAFANA" \

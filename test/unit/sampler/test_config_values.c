@@ -269,6 +269,28 @@ Test(config_values, reads_good_numbers, .timeout = 20)
 	}
 }
 
+/* A child's id with its root's name would be a label of no span there is. */
+Test(config_values, names_follow_the_ids_of_all_spans_unless_told_otherwise, .timeout = 20)
+{
+	PARSE("SPANPROF_SPAN_ID_SCOPE=all");
+	cr_expect_eq(cfg.span_name_scope, SP_SCOPE_ALL);
+	PARSE("OTEL_PYROSCOPE_ROOT_SPAN_ONLY=false");
+	cr_expect_eq(cfg.span_name_scope, SP_SCOPE_ALL);
+	PARSE("SPANPROF_SPAN_ID_SCOPE=all", "OTEL_PYROSCOPE_ADD_SPAN_NAME=true");
+	cr_expect_eq(cfg.span_name_scope, SP_SCOPE_ALL);
+	PARSE("SPANPROF_SPAN_ID_SCOPE=all", "SPANPROF_SPAN_NAME_SCOPE=auto");
+	cr_expect_eq(cfg.span_name_scope, SP_SCOPE_ALL);
+	PARSE("SPANPROF_SPAN_ID_SCOPE=all", "SPANPROF_SPAN_NAME_SCOPE=root");
+	cr_expect_eq(cfg.span_name_scope, SP_SCOPE_ROOT);
+	PARSE("SPANPROF_SPAN_ID_SCOPE=all", "OTEL_PYROSCOPE_ADD_SPAN_NAME=false");
+	cr_expect_eq(cfg.span_name_scope, SP_SCOPE_NONE);
+	PARSE("SPANPROF_SPAN_ID_SCOPE=none");
+	cr_expect_eq(cfg.span_name_scope, SP_SCOPE_ROOT);
+	PARSE("SPANPROF_SPAN_NAME_SCOPE=none");
+	cr_expect_eq(cfg.span_id_scope, SP_SCOPE_ROOT);
+	cr_expect_eq(cfg.span_name_scope, SP_SCOPE_NONE);
+}
+
 Test(config_values, reads_real_time_signals_by_name, .timeout = 20)
 {
 	PARSE("SPANPROF_SIGNAL=SIGRTMIN+3");
