@@ -38,6 +38,7 @@
 	X(UNWIND_TRUNCATED, "unwind_truncated", 2) \
 	X(OFF_STACK, "off_stack", 2) \
 	X(SPAN_STACK_FULL, "span_stack_overflowed", 1) \
+	X(SAMPLES_TOO_DEEP, "samples_deeper_than_span_stack", 2) \
 	X(SPAN_TABLE_FULL, "span_table_full", 1) \
 	X(SPAN_NO_THREAD, "span_without_thread_block", 1) \
 	X(NAMES_OTHER, "span_names_over_limit", 1) \

@@ -40,6 +40,9 @@ SP_SIGSAFE uint32_t sp_handler_label_of(const struct sp_span_entry *e, struct sp
 	bool root = h->id_scope == SP_SCOPE_ROOT;
 
 	memset(out, 0, sizeof(*out));
+	/* it would be told to be its parent's, or nobody's */
+	if (e->span_id == SP_SPAN_DEEPER && h->id_scope == SP_SCOPE_ALL)
+		return 0;
 	if (h->id_scope != SP_SCOPE_NONE)
 		out->span_id = root ? e->root_id : e->span_id;
 	if (h->name_scope != SP_SCOPE_NONE)
@@ -149,6 +152,8 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	s->span_id = label.span_id;
 	s->name_id = label.name_id;
 	memcpy(s->trace_id, label.trace_id, sizeof(s->trace_id));
+	if (label.span_id == 0 && label.name_id == 0 && sp_span_rest_count(&t->spans.rest) != 0)
+		sp_count(SP_COUNT_SAMPLES_TOO_DEEP);
 	s->tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
 	s->weight = 1U + (si->si_overrun > 0 ? (uint32_t)si->si_overrun : 0U);
 	if (sp_handler_setup.thread_name)

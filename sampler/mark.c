@@ -11,6 +11,14 @@
 #include "sampler/thread.h"
 
 static SP_TLS uint32_t level;
+/* Which levels have a label; the pop of one that has none must not take another scope's. */
+static SP_TLS uint32_t labelled;
+_Static_assert(SP_MARK_DEPTH_MAX <= 32, "a bit for each");
+
+static uint32_t bit_of_level(void)
+{
+	return UINT32_C(1) << (level - 1);
+}
 
 void sp_mark_enter(void)
 {
@@ -38,11 +46,20 @@ int sp_mark_show(uint64_t id, uint32_t name_id)
 	if (sp_span_stack_peek(&t->spans, &around))
 		memcpy(e.trace_id, around.trace_id, sizeof(e.trace_id));
 	sp_active_change(t);
-	if (level > SP_MARK_DEPTH_MAX || sp_span_stack_push(&t->spans, &e) < 0) {
+	if (level > SP_MARK_DEPTH_MAX) {
 		sp_count(SP_COUNT_SPAN_STACK_FULL);
 		return -ENOSPC;
 	}
-	return 0;
+	labelled |= bit_of_level();
+	if (!sp_span_slot_is_deep(sp_span_stack_room(&t->spans))) {
+		(void)sp_span_stack_push(&t->spans, &e);
+		return 0;
+	}
+	/* What is around it must not have its samples. */
+	e.span_id = SP_SPAN_BLANK;
+	(void)sp_span_stack_push(&t->spans, &e);
+	sp_count(SP_COUNT_SPAN_STACK_FULL);
+	return -ENOSPC;
 }
 
 bool sp_mark_leave(void)
@@ -52,8 +69,10 @@ bool sp_mark_leave(void)
 	if (level == 0)
 		return false;
 	sp_active_change(t);
-	if (t != NULL && level <= SP_MARK_DEPTH_MAX)
+	if (t != NULL && level <= SP_MARK_DEPTH_MAX && (labelled & bit_of_level()) != 0) {
+		labelled &= ~bit_of_level();
 		(void)sp_span_stack_pop_token(&t->spans, SP_MARK_TOKEN + level, false);
+	}
 	level--;
 	return true;
 }

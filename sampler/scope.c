@@ -39,8 +39,7 @@ void sp_scope_attached(uint64_t token, const uint8_t *span_id)
 		memcpy(&id, span_id, sizeof(id));
 	if (sp_span_table_by_id(id, &r))
 		sp_span_entry_of(&r, token, &e);
-	if (sp_span_stack_push(&t->spans, &e) < 0)
-		sp_count(SP_COUNT_SPAN_STACK_FULL);
+	(void)sp_span_stack_push(&t->spans, &e);
 }
 
 void sp_scope_detached(uint64_t token, bool through)

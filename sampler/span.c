@@ -124,8 +124,6 @@ void sp_span_entry_of(const struct sp_span_record *r, uint64_t token, struct sp_
 /* Finds the span a place on the calling thread's stack; without one it goes unlabelled. */
 static bool place(struct sp_thread *t, struct sp_span_record *r)
 {
-	int slot;
-
 	if (sp_interleave_proven(t, r->stand_in)) {
 		sp_count(SP_COUNT_SPANS_INTERLEAVED);
 		return false;
@@ -134,13 +132,8 @@ static bool place(struct sp_thread *t, struct sp_span_record *r)
 		sp_count(SP_COUNT_SPAN_NO_THREAD);
 		return false;
 	}
-	slot = sp_span_stack_room(&t->spans);
-	if (slot < 0) {
-		sp_count(SP_COUNT_SPAN_STACK_FULL);
-		return false;
-	}
 	r->thread = (uint16_t)t->index;
-	r->slot = (uint8_t)slot;
+	r->slot = (uint8_t)sp_span_stack_room(&t->spans);
 	return true;
 }
 
@@ -166,6 +159,17 @@ static void deactivate(const struct sp_span_record *r)
 		continue;
 }
 
+/* The same for a span that is deeper than the stack: once, as these are only counted. */
+static void leave_rest(const struct sp_span_record *r)
+{
+	struct sp_thread *t = r->thread != SP_SPAN_NO_THREAD && sp_span_slot_is_deep(r->slot)
+				      ? sp_thread_of(r->thread)
+				      : NULL;
+
+	if (t != NULL)
+		sp_span_stack_leave(&t->spans, r->slot, t == sp_thread_own);
+}
+
 /* seen: the host ended it now. Otherwise it ended at some time before, which proves nothing. */
 static inline bool finish(const struct sp_span_record *r, bool seen)
 {
@@ -176,6 +180,7 @@ static inline bool finish(const struct sp_span_record *r, bool seen)
 	if (seen)
 		sp_interleave_ended(r);
 	deactivate(r);
+	leave_rest(r);
 	count_ended();
 	return true;
 }
@@ -240,6 +245,9 @@ void sp_span_unlabel(const struct sp_span_record *r)
 	sp_active_change(sp_thread_own);
 	sp_interleave_ended(r);
 	deactivate(r);
+	/* it still counts, but may be the root that is shown */
+	if (sp_span_slot_is_deep(r->slot) && sp_span_is_root(r) && sp_thread_own != NULL)
+		sp_span_stack_hide_rest(&sp_thread_own->spans);
 }
 
 bool sp_span_ended(const void *handle)
@@ -261,6 +269,7 @@ bool sp_span_aged(const struct sp_span_record *r)
 	if (!sp_span_table_remove(r->span_id, &gone))
 		return false;
 	deactivate(&gone);
+	leave_rest(&gone);
 	sp_count(SP_COUNT_SPANS_AGED);
 	return true;
 }
@@ -304,4 +313,5 @@ void sp_span_forked(void)
 		f->ref = ref_of(atomic_load_explicit(&f->span_id, memory_order_relaxed));
 		f->root_ref = ref_of(f->root_id);
 	}
+	s->rest.root_ref = ref_of(s->rest.root_id);
 }

@@ -6,7 +6,6 @@
  */
 #include "sampler/span_stack.h"
 
-#include <errno.h>
 #include <string.h>
 
 /*
@@ -34,19 +33,65 @@ static inline void reap(struct sp_span_stack *s)
 	atomic_store_explicit(&s->depth, d, memory_order_release);
 }
 
-int sp_span_stack_room(struct sp_span_stack *s)
+uint32_t sp_span_stack_room(struct sp_span_stack *s)
 {
 	uint32_t d;
 
 	reap(s);
 	d = atomic_load_explicit(&s->depth, memory_order_relaxed);
-	return d < SP_SPAN_DEPTH_MAX ? (int)d : -ENOSPC;
+	return d < SP_SPAN_DEPTH_MAX && sp_span_rest_count(&s->rest) == 0
+		       ? d
+		       : SP_SPAN_DEPTH_MAX + sp_span_rest_generation(&s->rest);
+}
+
+/* The place of the topmost frame with that token, + 1; 0 if there is none. */
+static uint32_t find_token(const struct sp_span_stack *s, uint64_t token)
+{
+	uint32_t at = atomic_load_explicit(&s->depth, memory_order_relaxed);
+
+	while (at > 0) {
+		const struct sp_span_frame *f = &s->frame[at - 1];
+
+		if (token_of(f) == token &&
+		    atomic_load_explicit(&f->span_id, memory_order_relaxed) != 0)
+			break;
+		at--;
+	}
+	return at;
+}
+
+static void put_deep(struct sp_span_stack *s, const struct sp_span_entry *e)
+{
+	begin_change(s);
+	sp_span_rest_add(&s->rest, e);
+	if (sp_span_token_attached(e->token) && find_token(s, e->token) != 0)
+		s->rest.again++;
+}
+
+void sp_span_stack_leave(struct sp_span_stack *s, uint32_t slot, bool owner)
+{
+	if (owner)
+		begin_change(s);
+	else
+		atomic_fetch_add_explicit(&s->struck, 1, memory_order_relaxed);
+	sp_span_rest_leave(&s->rest, slot - SP_SPAN_DEPTH_MAX);
+}
+
+void sp_span_stack_hide_rest(struct sp_span_stack *s)
+{
+	begin_change(s);
+	atomic_store_explicit(&s->rest.alike, false, memory_order_relaxed);
 }
 
 void sp_span_stack_put(struct sp_span_stack *s, uint32_t slot, const struct sp_span_entry *e)
 {
-	struct sp_span_frame *f = &s->frame[slot];
+	struct sp_span_frame *f;
 
+	if (sp_span_slot_is_deep(slot)) {
+		put_deep(s, e);
+		return;
+	}
+	f = &s->frame[slot];
 	begin_change(s);
 	f->root_id = e->root_id;
 	f->name_id = e->name_id;
@@ -62,13 +107,12 @@ void sp_span_stack_put(struct sp_span_stack *s, uint32_t slot, const struct sp_s
 	atomic_store_explicit(&s->depth, slot + 1, memory_order_release);
 }
 
-int sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e)
+uint32_t sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e)
 {
-	int d = sp_span_stack_room(s);
+	uint32_t slot = sp_span_stack_room(s);
 
-	if (d >= 0)
-		sp_span_stack_put(s, (uint32_t)d, e);
-	return d;
+	sp_span_stack_put(s, slot, e);
+	return slot;
 }
 
 /* An attached frame keeps its place, and its token, until the detach: it only labels nothing. */
@@ -110,22 +154,32 @@ static void end_slot(struct sp_span_stack *s, uint32_t slot)
 	atomic_signal_fence(memory_order_release);
 }
 
+/* Scopes nest: of two with the same token the deeper one goes first. */
+static bool pop_deep(struct sp_span_stack *s, bool has_frame)
+{
+	if (sp_span_rest_count(&s->rest) == 0 || (has_frame && s->rest.again == 0))
+		return false;
+	if (has_frame)
+		s->rest.again--;
+	begin_change(s);
+	sp_span_rest_leave(&s->rest, sp_span_rest_generation(&s->rest));
+	return true;
+}
+
 bool sp_span_stack_pop_token(struct sp_span_stack *s, uint64_t token, bool through)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
-	uint32_t at = d;
+	uint32_t at = find_token(s, token);
 
-	while (at > 0) {
-		const struct sp_span_frame *f = &s->frame[at - 1];
-
-		if (token_of(f) == token &&
-		    atomic_load_explicit(&f->span_id, memory_order_relaxed) != 0)
-			break;
-		at--;
-	}
-	if (at == 0 || !sp_span_token_attached(token))
+	if (!sp_span_token_attached(token))
+		return false;
+	if (pop_deep(s, at != 0))
+		return true;
+	if (at == 0)
 		return false;
 	begin_change(s);
+	if (through && sp_span_rest_count(&s->rest) != 0)
+		sp_span_rest_clear(&s->rest);
 	for (uint32_t i = d; through && i > at; i--)
 		end_slot(s, i - 1);
 	end_slot(s, at - 1);
@@ -150,6 +204,8 @@ uint64_t sp_span_stack_top(const struct sp_span_stack *s, uint64_t *token)
 	/* these pair with the releases of the owner and of strike() */
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_acquire);
 
+	if (sp_span_rest_count(&s->rest) != 0)
+		return 0;
 	while (d > 0 && d <= SP_SPAN_DEPTH_MAX) {
 		const struct sp_span_frame *f = &s->frame[--d];
 		uint64_t id = atomic_load_explicit(&f->span_id, memory_order_acquire);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "sampler/compiler.h"
+#include "sampler/span_rest.h"
 
 #define SP_SPAN_DEPTH_MAX 64U
 
@@ -20,6 +21,9 @@
  * id stands for "no span": an attached context without a recorded one hides what is below it.
  */
 #define SP_SPAN_BLANK UINT64_MAX
+
+/* In what peek gives: a span deeper than the stack. Its root is known, itself it is not. */
+#define SP_SPAN_DEEPER (UINT64_MAX - 1)
 
 /*
  * A frame's token is that of the scope that attached it, or one of these two for a span that is
@@ -58,6 +62,7 @@ struct sp_span_stack {
 	_Atomic uint32_t depth;
 	_Atomic uint32_t changes; /* by the owner, one more before each */
 	_Atomic uint32_t struck;  /* the same by others */
+	struct sp_span_rest rest; /* above all frames, which get no more as long as there is one */
 	struct sp_span_frame frame[SP_SPAN_DEPTH_MAX];
 };
 
@@ -92,21 +97,36 @@ static inline bool sp_span_stack_empty(const struct sp_span_stack *s)
 	return atomic_load_explicit(&s->depth, memory_order_relaxed) == 0;
 }
 
-/* Owner only. The slot the next push will take, or -ENOSPC when the stack is full. */
-int sp_span_stack_room(struct sp_span_stack *s);
+/*
+ * Owner only. The slot the next push will take; a deep one when the stack is full.
+ */
+uint32_t sp_span_stack_room(struct sp_span_stack *s);
+
+/* No frame but one of the rest. */
+static inline bool sp_span_slot_is_deep(uint32_t slot)
+{
+	return slot >= SP_SPAN_DEPTH_MAX;
+}
 
 /* Owner only. Into the slot that room() gave, with no push since. */
 void sp_span_stack_put(struct sp_span_stack *s, uint32_t slot, const struct sp_span_entry *e);
 
-/* Owner only. The slot the span went to, or -ENOSPC when the stack is full (nothing changed). */
-int sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e);
+/* Owner only. The slot the span went to. */
+uint32_t sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e);
 
 /* Owner only. Strikes the span out wherever it lies, and drops ended frames from the top. */
 bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t span_id);
 
+/* Any thread, which may be the owner. Once for a span that went to that deep slot. */
+void sp_span_stack_leave(struct sp_span_stack *s, uint32_t slot, bool owner);
+
+/* Owner only. What is deeper than the stack shows no root any more, until all of it has gone. */
+void sp_span_stack_hide_rest(struct sp_span_stack *s);
+
 /*
- * Owner only. Strikes out the topmost frame with that token; with through, all above it too. False,
- * and nothing changed, if there is none.
+ * Owner only. Strikes out the topmost frame with that token; with through, all above it too. A token
+ * that no frame has is of a scope deeper than the stack, if there are any. False, and nothing changed,
+ * if there is none.
  */
 bool sp_span_stack_pop_token(struct sp_span_stack *s, uint64_t token, bool through);
 
@@ -126,7 +146,8 @@ bool sp_span_stack_strike(struct sp_span_stack *s, uint32_t slot, uint64_t span_
  * Owner or its handler. The topmost open span, with the names that it and its root have now; false
  * when there is none or it is blank. A span that has ended, on whatever thread, is as one struck
  * out, or blank where it is attached. A root that ended before its child keeps the name it had when
- * the child was pushed.
+ * the child was pushed. Deeper than the stack: SP_SPAN_DEEPER of the root that all of the rest have,
+ * without a name of its own; false where they have several, or theirs has ended.
  */
 SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span_entry *out);
 

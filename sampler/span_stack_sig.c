@@ -25,6 +25,28 @@ static bool refresh(struct sp_span_entry *e)
 	return true;
 }
 
+/* Deeper than the stack: what is known of it. False if that is nothing. */
+static bool peek_rest(const struct sp_span_rest *r, struct sp_span_entry *out)
+{
+	struct sp_span_names root;
+
+	if (!atomic_load_explicit(&r->alike, memory_order_relaxed))
+		return false;
+	memset(out, 0, sizeof(*out));
+	out->span_id = SP_SPAN_DEEPER;
+	out->root_id = r->root_id;
+	out->root_name_id = r->root_name_id;
+	out->root_ref = r->root_ref;
+	out->token = SP_SPAN_STARTED;
+	memcpy(out->trace_id, r->trace_id, sizeof(out->trace_id));
+	if (r->root_ref == 0)
+		return true;
+	if (!sp_span_table_names(r->root_ref, r->root_id, &root))
+		return false;
+	out->root_name_id = root.name_id;
+	return true;
+}
+
 SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span_entry *out)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
@@ -32,6 +54,10 @@ SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span
 	atomic_signal_fence(memory_order_acquire);
 	if (d > SP_SPAN_DEPTH_MAX)
 		return false;
+	if (sp_span_rest_count(&s->rest) != 0 &&
+	    !(s->rest.yields &&
+	      atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed)))
+		return peek_rest(&s->rest, out);
 	while (d > 0) {
 		const struct sp_span_frame *f = &s->frame[--d];
 		uint64_t id = atomic_load_explicit(&f->span_id, memory_order_acquire);

@@ -29,7 +29,7 @@ static const struct words losses[] = {
 	{"dropped_ring_full", "samples found the ring full: the machine is very busy"},
 	{"dropped_ring_full_for_object", "of them for want of room to say what they were in"},
 	{"dropped_handler_reentered", "samples hit the handler itself"},
-	{"span_stack_overflowed", "spans were nested too deep to be labelled"},
+	{"span_stack_overflowed", "labels of spanprof.h were nested too deep to be shown"},
 	{"span_table_full", "spans did not fit into the table of open spans"},
 	{"span_without_thread_block", "spans started where no thread was known yet"},
 	{"span_names_over_limit", "spans are called (other): raise SPANPROF_MAX_SPAN_NAMES"},

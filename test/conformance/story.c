@@ -187,6 +187,25 @@ void story_expect_label(const struct span *s, int line)
 		fail(" line %d: not the trace of \"%s\";", line, s->name);
 }
 
+void story_expect_root(const struct span *s, int line)
+{
+	struct probe_label l;
+
+	if (!probe_present())
+		return;
+	probe_sample(&l);
+	if (labels.unseen || !labels.root_ids) {
+		expect_none(&l, line);
+		return;
+	}
+	if (strcmp(l.name, labels.root_names ? s->root->name : "") != 0)
+		fail(" line %d: name \"%s\";", line, l.name);
+	if (memcmp(l.span_id, s->root->ids.span_id, sizeof(l.span_id)) != 0)
+		fail(" line %d: not the id of the root;", line);
+	if (memcmp(l.trace_id, s->ids.trace_id, sizeof(l.trace_id)) != 0)
+		fail(" line %d: not the trace of \"%s\";", line, s->name);
+}
+
 void story_expect_open(unsigned count, int line)
 {
 	unsigned found = probe_open_spans();

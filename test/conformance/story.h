@@ -59,6 +59,9 @@ void story_shut_down(void);
 /* A sample now carries that span, NULL for none. */
 #define story_shows(span) story_expect_label(span, __LINE__)
 void story_expect_label(const struct span *s, int line);
+/* A sample now carries the id of that span's root, and where ids are the spans' own, nothing. */
+#define story_shows_root(span) story_expect_root(span, __LINE__)
+void story_expect_root(const struct span *s, int line);
 /* That many spans are open. */
 #define story_open(count) story_expect_open(count, __LINE__)
 void story_expect_open(unsigned count, int line);

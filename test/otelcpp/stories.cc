@@ -466,6 +466,28 @@ static void renamed()
 	route->UpdateName("late");
 }
 
+/* The profiler knows 64 open spans of a thread; of those below it knows the root. */
+static void descend(int level)
+{
+	const char *name = level < 64 ? "level" : "deeper";
+	auto span = start(name, "level");
+	trace::Scope scope(span);
+
+	if (level == 10 || level == 63 || level == 70)
+		work(name, "level");
+	if (level < 80)
+		descend(level + 1);
+	if (level == 63)
+		work(name, "level");
+	span->End();
+}
+
+static void deep()
+{
+	descend(0);
+	work_alone();
+}
+
 /* The program's first scope; from then on scopes decide which span a thread works for. */
 static void use_scopes()
 {
@@ -496,6 +518,7 @@ static const Story stories[] = {
 	{"tokens", tokens, true},
 	{"own_storage", own_storage, true},
 	{"renamed", renamed, true},
+	{"deep", deep, true},
 	{"unsampled", not_recorded, false},
 	{"noop", not_recorded, false},
 	{"many", many, true},

@@ -22,7 +22,7 @@
 #define ROOT_OF(id) ((id) + 1000U)
 #define NEW_NAME 4711U
 
-typedef int push_fn(struct sp_span_stack *s, const struct sp_span_entry *e);
+typedef uint32_t push_fn(struct sp_span_stack *s, const struct sp_span_entry *e);
 
 static struct sp_span_stack stack;
 static struct {
@@ -118,8 +118,8 @@ static void at_stop(int signo)
 }
 
 /* The same as sp_span_stack_push(), but depth and id are there before what they promise. */
-static __attribute__((noinline)) int push_in_wrong_order(struct sp_span_stack *s,
-							 const struct sp_span_entry *e)
+static __attribute__((noinline)) uint32_t push_in_wrong_order(struct sp_span_stack *s,
+							      const struct sp_span_entry *e)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
 	struct sp_span_frame *f = &s->frame[d];
@@ -134,7 +134,7 @@ static __attribute__((noinline)) int push_in_wrong_order(struct sp_span_stack *s
 	f->token = e->token;
 	f->ref = e->ref;
 	f->root_ref = e->root_ref;
-	return (int)d;
+	return d;
 }
 
 static void expect(uint64_t before, uint64_t after)

@@ -403,6 +403,38 @@ Test(handler, leaves_out_the_labels_that_were_switched_off)
 	cr_assert_eq(last.trace_id[0], 0);
 }
 
+static void start_deeper_than_the_stack(void)
+{
+	prepare();
+	(void)enrol_without_timer();
+	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX + 1; id++)
+		start_span(id);
+	expire();
+	cr_assert_eq(drain(), 1);
+}
+
+Test(handler, labels_with_the_root_what_is_deeper_than_the_stack)
+{
+	start_deeper_than_the_stack();
+
+	cr_assert_eq(last.span_id, 1);
+	cr_assert_neq(last.name_id, 0);
+	cr_assert_neq(last.trace_id[0], 0);
+	cr_assert_eq(sp_count_read(SP_COUNT_SAMPLES_TOO_DEEP), 0, "no loss");
+}
+
+Test(handler, labels_with_nothing_what_is_deeper_than_the_stack_where_each_has_its_own)
+{
+	config.span_id_scope = SP_SCOPE_ALL;
+	config.span_name_scope = SP_SCOPE_ALL;
+	start_deeper_than_the_stack();
+
+	cr_assert_eq(last.span_id, 0);
+	cr_assert_eq(last.name_id, 0);
+	cr_assert_eq(last.trace_id[0], 0);
+	cr_assert_eq(sp_count_read(SP_COUNT_SAMPLES_TOO_DEEP), 1);
+}
+
 static bool marked(uint64_t id)
 {
 	struct sp_span_record r = span(id);

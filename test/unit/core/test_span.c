@@ -175,17 +175,103 @@ Test(span, whose_end_was_missed_ends_when_its_object_is_used_again)
 	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 2);
 }
 
-Test(span, past_the_stacks_depth_is_tracked_without_a_label)
+static void begin_a_full_stack(void)
 {
 	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)
 		cr_assert(begin(id));
+}
 
-	cr_assert(begin(99));
-	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_STACK_FULL), 1);
+/* The root that a sample would show now; 0 for none. */
+static uint64_t active_root(void)
+{
+	struct sp_span_entry e;
+
+	return sp_span_stack_peek(&sp_thread_own->spans, &e) ? e.root_id : 0;
+}
+
+Test(span, deeper_than_the_stack_is_its_roots_and_not_the_last_ones)
+{
+	begin_a_full_stack();
+
+	for (uint64_t id = 101; id <= 110; id++) {
+		cr_assert(begin(id));
+		cr_assert_eq(active(), SP_SPAN_DEEPER);
+		cr_assert_eq(active_root(), 1);
+		cr_assert_eq(root_of(id), 1);
+	}
+	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_STACK_FULL), 0, "nothing is lost");
+	for (uint64_t id = 110; id > 101; id--) {
+		cr_assert(end(id));
+		cr_assert_eq(active(), SP_SPAN_DEEPER);
+	}
+	end_elsewhere(101);
 	cr_assert_eq(active(), SP_SPAN_DEPTH_MAX);
-	cr_assert_eq(root_of(99), 1);
+	cr_assert(end(SP_SPAN_DEPTH_MAX));
+	cr_assert(begin(99));
+	cr_assert_eq(active(), 99);
+}
+
+Test(span, deeper_than_the_stack_stays_so_when_frames_below_it_go)
+{
+	begin_a_full_stack();
+	cr_assert(begin(99));
+
+	cr_assert(end(SP_SPAN_DEPTH_MAX));
+	cr_assert(end(SP_SPAN_DEPTH_MAX - 1));
+	cr_assert_eq(active(), SP_SPAN_DEEPER);
+	cr_assert(begin(100));
+	cr_assert_eq(active(), SP_SPAN_DEEPER);
+	cr_assert(end(100));
+	cr_assert(end(99));
+	cr_assert_eq(active(), SP_SPAN_DEPTH_MAX - 2);
+}
+
+Test(span, deeper_than_the_stack_shows_nothing_where_roots_differ_or_have_ended)
+{
+	struct sp_span_start root = start_of(200);
+
+	begin_a_full_stack();
+	root.has_parent = true;
+	cr_assert(begin(99));
+	cr_assert(sp_span_started(&root));
+	cr_assert_eq(active_root(), 0);
+	cr_assert(end(200));
+	cr_assert_eq(active_root(), 0, "99 may be what is active, or not");
 	cr_assert(end(99));
 	cr_assert_eq(active(), SP_SPAN_DEPTH_MAX);
+
+	cr_assert(begin(98));
+	cr_assert_eq(active_root(), 1);
+	cr_assert(end(1));
+	cr_assert_eq(active_root(), 0);
+}
+
+Test(span, deeper_than_the_stack_that_went_with_a_scope_below_is_not_counted_again)
+{
+	const uint8_t id[8] = {50};
+
+	sp_scope_set_source(SP_ACTIVE_AUTO);
+	sp_scope_attached(7777, id);
+	for (uint64_t token = 1; token <= SP_SPAN_DEPTH_MAX; token++)
+		sp_scope_attached(token, NULL);
+	cr_assert_eq(sp_span_rest_count(&sp_thread_own->spans.rest), 1);
+	/* through all of it, and then once more as deep */
+	sp_scope_detached(7777, true);
+	cr_assert_eq(sp_span_rest_count(&sp_thread_own->spans.rest), 0);
+	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), 0);
+}
+
+Test(span, deeper_than_the_stack_a_scope_attached_twice_is_detached_there_first)
+{
+	for (uint64_t token = 1; token <= SP_SPAN_DEPTH_MAX; token++)
+		sp_scope_attached(token, NULL);
+	sp_scope_attached(1, NULL);
+	sp_scope_attached(900, NULL);
+	cr_assert_eq(sp_span_rest_count(&sp_thread_own->spans.rest), 2);
+	sp_scope_detached(900, true);
+	sp_scope_detached(1, true);
+	cr_assert_eq(sp_span_rest_count(&sp_thread_own->spans.rest), 0);
+	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), SP_SPAN_DEPTH_MAX);
 }
 
 Test(span, that_the_table_cannot_hold_labels_nothing)

@@ -3,7 +3,6 @@
 #include "sampler/span_stack.h"
 
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <string.h>
 
 static struct sp_span_stack stack;
@@ -22,14 +21,14 @@ static struct sp_span_entry entry_of(uint64_t id, uint64_t token)
 	return e;
 }
 
-static int attach(uint64_t id, uint64_t token)
+static uint32_t attach(uint64_t id, uint64_t token)
 {
 	struct sp_span_entry e = entry_of(id, token);
 
 	return sp_span_stack_push(&stack, &e);
 }
 
-static int push(uint64_t id)
+static uint32_t push(uint64_t id)
 {
 	return attach(id, 0);
 }
@@ -161,16 +160,44 @@ Test(span_stack, a_pop_of_what_was_struck_finds_nothing)
 	cr_assert_eq(depth(), 0);
 }
 
-Test(span_stack, refuses_what_does_not_fit_and_keeps_the_rest)
+Test(span_stack, counts_what_does_not_fit)
 {
-	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)
-		cr_assert_eq(push(id), (int)id - 1);
+	uint64_t version;
+	uint64_t token;
+	uint32_t slot;
 
-	cr_assert_eq(push(99), -ENOSPC);
-	cr_assert_eq(top(), SP_SPAN_DEPTH_MAX);
+	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)
+		cr_assert_eq(push(id), id - 1);
+
+	version = sp_span_stack_version(&stack);
+	slot = push(99);
+	cr_assert(sp_span_slot_is_deep(slot));
+	cr_assert_neq(sp_span_stack_version(&stack), version);
+	cr_assert_eq(top(), SP_SPAN_DEEPER);
+	cr_assert_eq(sp_span_stack_top(&stack, &token), 0);
 	cr_assert_not(sp_span_stack_pop(&stack, 99));
+	version = sp_span_stack_version(&stack);
+	sp_span_stack_leave(&stack, slot, false);
+	cr_assert_neq(sp_span_stack_version(&stack), version);
+	cr_assert_eq(top(), SP_SPAN_DEPTH_MAX);
 	cr_assert(sp_span_stack_pop(&stack, SP_SPAN_DEPTH_MAX));
-	cr_assert_eq(push(99), (int)SP_SPAN_DEPTH_MAX - 1);
+	cr_assert_eq(push(99), SP_SPAN_DEPTH_MAX - 1);
+}
+
+Test(span_stack, one_that_went_with_its_generation_is_not_counted_off_the_next)
+{
+	uint32_t slot;
+
+	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)
+		attach(id, id);
+	slot = push(99);
+	cr_assert(sp_span_stack_pop_token(&stack, 1, true));
+	cr_assert_eq(depth(), 0);
+	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)
+		attach(id, id);
+	push(99);
+	sp_span_stack_leave(&stack, slot, true);
+	cr_assert_eq(top(), SP_SPAN_DEEPER);
 }
 
 Test(span_stack, makes_room_when_the_top_was_struck)
@@ -179,23 +206,23 @@ Test(span_stack, makes_room_when_the_top_was_struck)
 		push(id);
 	cr_assert(sp_span_stack_strike(&stack, SP_SPAN_DEPTH_MAX - 1, SP_SPAN_DEPTH_MAX));
 
-	cr_assert_eq(push(99), (int)SP_SPAN_DEPTH_MAX - 1);
+	cr_assert_eq(push(99), SP_SPAN_DEPTH_MAX - 1);
 }
 
 /* The span's record names the slot from then on, and is how another thread finds its frame. */
 Test(span_stack, a_frame_goes_where_room_was_though_the_one_below_is_struck_meanwhile)
 {
 	struct sp_span_entry e = entry_of(2, 0);
-	int slot;
+	uint32_t slot;
 
 	cr_assert_eq(push(1), 0);
 	slot = sp_span_stack_room(&stack);
 	cr_assert_eq(slot, 1);
 	cr_assert(sp_span_stack_strike(&stack, 0, 1));
-	sp_span_stack_put(&stack, (uint32_t)slot, &e);
+	sp_span_stack_put(&stack, slot, &e);
 
 	cr_assert_eq(top(), 2);
-	cr_assert(sp_span_stack_strike(&stack, (uint32_t)slot, 2));
+	cr_assert(sp_span_stack_strike(&stack, slot, 2));
 	cr_assert_eq(top(), 0);
 	cr_assert_eq(sp_span_stack_room(&stack), 0, "nothing is left of both");
 }

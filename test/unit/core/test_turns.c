@@ -68,7 +68,7 @@ static void begin_span(uint64_t id)
 				  .root_name_id = (uint32_t)id};
 
 	sp_turns_change(thread);
-	cr_assert_geq(sp_span_stack_push(&thread->spans, &e), 0);
+	(void)sp_span_stack_push(&thread->spans, &e);
 }
 
 static void end_span(uint64_t id)
