@@ -28,6 +28,7 @@ void otelc_end_span(void *span);
 char *otelc_extract_context_from_current_span(void *span);
 void *otelc_create_attr_map(void);
 void otelc_set_str_attr(void *map, const char *key, const char *value);
+void otelc_set_int64_t_attr(void *map, const char *key, int64_t value);
 void otelc_set_span_attrs(void *span, void *map);
 void otelc_destroy_attr_map(void *map);
 
@@ -134,24 +135,47 @@ static void started(void *span, const char *name, const char *remote_context)
 	(void)sp_span_started(&s);
 }
 
-static void set_attribute(void *span, const char *key, const char *value)
+/* NULL where the library lacks a part of what it takes. */
+static void *new_map(void)
 {
 	__typeof__(&otelc_create_attr_map) create = REAL(otelc_create_attr_map);
-	__typeof__(&otelc_set_str_attr) set = REAL(otelc_set_str_attr);
-	__typeof__(&otelc_set_span_attrs) apply = REAL(otelc_set_span_attrs);
-	__typeof__(&otelc_destroy_attr_map) destroy = REAL(otelc_destroy_attr_map);
-	void *map;
 
-	if (create == NULL || set == NULL || apply == NULL || destroy == NULL)
-		return;
-	map = create();
+	return create != NULL && REAL(otelc_set_span_attrs) != NULL &&
+			       REAL(otelc_destroy_attr_map) != NULL
+		       ? create()
+		       : NULL;
+}
+
+static void apply_map(void *span, void *map)
+{
+	REAL(otelc_set_span_attrs)(span, map);
+	REAL(otelc_destroy_attr_map)(map);
+}
+
+static void set_string(void *span, const char *key, const char *value)
+{
+	__typeof__(&otelc_set_str_attr) set = REAL(otelc_set_str_attr);
+	void *map = set != NULL ? new_map() : NULL;
+
 	if (map == NULL)
 		return;
 	/* the map keeps the pointer to the value until it is applied, which copies it */
 	set(map, key, value);
-	apply(span, map);
-	destroy(map);
+	apply_map(span, map);
 }
+
+static void set_integer(void *span, const char *key, int64_t value)
+{
+	__typeof__(&otelc_set_int64_t_attr) set = REAL(otelc_set_int64_t_attr);
+	void *map = set != NULL ? new_map() : NULL;
+
+	if (map == NULL)
+		return;
+	set(map, key, value);
+	apply_map(span, map);
+}
+
+static const struct sp_span_attr_set attributes = {.string = set_string, .integer = set_integer};
 
 static void ending(void *span)
 {
@@ -162,9 +186,9 @@ static void ending(void *span)
 		return;
 	inner = sp_otelcpp_inner_of(&handles, span);
 	if (inner != NULL)
-		sp_span_attr_apply(&r, sp_otelcpp_set_string, inner);
+		sp_span_attr_apply(&r, &sp_otelcpp_set, inner);
 	else
-		sp_span_attr_apply(&r, set_attribute, span);
+		sp_span_attr_apply(&r, &attributes, span);
 	/* before the real end frees the handle, which another thread may get at once */
 	(void)sp_span_close(&r);
 }

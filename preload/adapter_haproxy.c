@@ -55,7 +55,7 @@ static const void *library(void)
 }
 
 /* Before the real end: from then on another thread may get the object. */
-static void set_attribute(void *span, const char *key, const char *value)
+static void set_string(void *span, const char *key, const char *value)
 {
 	struct sp_haproxy_kv kv;
 
@@ -66,6 +66,19 @@ static void set_attribute(void *span, const char *key, const char *value)
 	(void)span_ops()->set_attribute_kv_n(span, &kv, 1);
 }
 
+static void set_integer(void *span, const char *key, int64_t value)
+{
+	struct sp_haproxy_kv kv;
+
+	memset(&kv, 0, sizeof(kv));
+	kv.key = key;
+	kv.value.type = SP_HAPROXY_VALUE_INT64;
+	kv.value.u.integer = value;
+	(void)span_ops()->set_attribute_kv_n(span, &kv, 1);
+}
+
+static const struct sp_span_attr_set attributes = {.string = set_string, .integer = set_integer};
+
 /* The real end runs outside the guard: the last reference to another SDK's span may go with it. */
 static void ending(struct sp_haproxy_span *const *span)
 {
@@ -75,7 +88,7 @@ static void ending(struct sp_haproxy_span *const *span)
 
 	if (g.outermost && span != NULL && *span != NULL && sp_life_active() &&
 	    sp_span_of(*span, &r)) {
-		sp_span_attr_apply(&r, set_attribute, *span);
+		sp_span_attr_apply(&r, &attributes, *span);
 		(void)sp_span_ended(*span);
 	}
 	errno = saved;

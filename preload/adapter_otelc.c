@@ -172,13 +172,24 @@ static void started(struct hook *h, parent_fn *parent, const void *span, const u
 	(void)sp_span_started(&s);
 }
 
-static void set_attribute(void *span, const char *key, const char *value)
+static void set_string(void *span, const char *key, const char *value)
 {
 	struct sp_otelc_view k = {.ptr = key, .len = strlen(key)};
 	struct sp_otelc_view v = {.ptr = value, .len = strlen(value)};
 
 	(void)REAL(otel_span_set_string_attribute)(span, k, v);
 }
+
+static void set_integer(void *span, const char *key, int64_t value)
+{
+	__typeof__(&otel_span_set_int64_attribute) set = REAL(otel_span_set_int64_attribute);
+	struct sp_otelc_view k = {.ptr = key, .len = strlen(key)};
+
+	if (set != NULL)
+		(void)set(span, k, value);
+}
+
+static const struct sp_span_attr_set attributes = {.string = set_string, .integer = set_integer};
 
 /* By an end, a destroy without one, or both; the span is ours only until the first. */
 static void ending(void *span)
@@ -187,7 +198,7 @@ static void ending(void *span)
 
 	if (!sp_life_active() || !sp_span_of(span, &r))
 		return;
-	sp_span_attr_apply(&r, set_attribute, span);
+	sp_span_attr_apply(&r, &attributes, span);
 	/* before the real one: from then on another thread may get the object */
 	(void)sp_span_close(&r);
 }

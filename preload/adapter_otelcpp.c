@@ -115,7 +115,7 @@ static void ending(const struct sp_otelcpp *sdk, void *span)
 	int saved = errno;
 
 	if (sp_span_attr_wanted(&r) && sp_otelcpp_is_recording(sdk, span))
-		sp_span_attr_apply(&r, sp_otelcpp_set_string, span);
+		sp_span_attr_apply(&r, &sp_otelcpp_set, span);
 	/* before the real end: from then on another thread may get the object */
 	(void)sp_span_close(&r);
 	errno = saved;

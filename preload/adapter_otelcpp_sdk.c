@@ -230,15 +230,29 @@ void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_id
 	out->flags = byte(context, SP_OTELCPP_CONTEXT_FLAGS);
 }
 
-void sp_otelcpp_set_string(void *span, const char *key, const char *value)
+static void set_attribute(void *span, const char *key, const struct sp_otelcpp_attribute *value)
 {
 	void (*set)(void *, size_t, const char *, const void *) =
 		method(span, SP_OTELCPP_SLOT_SET_ATTRIBUTE);
-	struct sp_otelcpp_attribute attribute = {
-		.string = value, .rest = NULL, .index = SP_OTELCPP_ATTRIBUTE_IS_STRING};
 
-	set(span, strlen(key), key, &attribute);
+	set(span, strlen(key), key, value);
 }
+
+static void set_string(void *span, const char *key, const char *value)
+{
+	set_attribute(span, key,
+		      &(struct sp_otelcpp_attribute){.value.string = value,
+						     .index = SP_OTELCPP_ATTRIBUTE_IS_STRING});
+}
+
+static void set_integer(void *span, const char *key, int64_t value)
+{
+	set_attribute(span, key,
+		      &(struct sp_otelcpp_attribute){.value.integer = value,
+						     .index = SP_OTELCPP_ATTRIBUTE_IS_INT64});
+}
+
+const struct sp_span_attr_set sp_otelcpp_set = {.string = set_string, .integer = set_integer};
 
 static const void *head_of(struct sp_otelcpp *sdk, const void *context)
 {

@@ -15,6 +15,7 @@
 #include "preload/elf_walk.h"
 #include "preload/otelcpp_abi.h"
 #include "preload/sdk.h"
+#include "preload/span_attr.h"
 
 /* The functions that we stand in for. */
 enum sp_otelcpp_real {
@@ -152,7 +153,7 @@ bool sp_otelcpp_is_recording(const struct sp_otelcpp *sdk, void *span);
 void sp_otelcpp_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out);
 /* The same for one of the SDK's own spans: where its layout is what we expect, without a call. */
 void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out);
-void sp_otelcpp_set_string(void *span, const char *key, const char *value);
+extern const struct sp_span_attr_set sp_otelcpp_set;
 
 /* Identity of a context, as the SDK compares them; never 0. */
 uint64_t sp_otelcpp_context_key(struct sp_otelcpp *sdk, const void *context);

@@ -14,6 +14,7 @@
 
 #define SP_HAPROXY_OK 0
 #define SP_HAPROXY_FLAG_SAMPLED 0x01U
+#define SP_HAPROXY_VALUE_INT64 3
 #define SP_HAPROXY_VALUE_STRING 7
 
 #define SP_HAPROXY_TRACER_SLOTS_MAX 11U
@@ -38,7 +39,7 @@ struct sp_haproxy_kv {
 		int type;
 		union {
 			const char *string;
-			uint64_t word;
+			int64_t integer;
 		} u;
 	} value;
 };

@@ -9,6 +9,7 @@
 #define SP_OTELCPP_ABI_H
 
 #include <pthread.h>
+#include <stdint.h>
 
 /* Mangled names; V is 1 or 2 as a string literal. */
 #define SP_OTELCPP_NAME(V, rest) "_ZN13opentelemetry2v" V rest
@@ -81,10 +82,17 @@
 #define SP_OTELCPP_KEY_SPAN "active_span"
 #define SP_OTELCPP_KEY_IS_ROOT "is_root_span"
 
-/* common::AttributeValue: alternative 5 is const char *. Little-endian: the index may be a byte. */
+/*
+ * common::AttributeValue: alternative 2 is int64_t, 5 is const char *. Little-endian: the index may be
+ * a byte.
+ */
+#define SP_OTELCPP_ATTRIBUTE_IS_INT64 2U
 #define SP_OTELCPP_ATTRIBUTE_IS_STRING 5U
 struct sp_otelcpp_attribute {
-	const char *string;
+	union {
+		const char *string;
+		int64_t integer;
+	} value;
 	void *rest;
 	unsigned long index;
 };

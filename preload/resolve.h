@@ -13,6 +13,7 @@
 	X(otelc_extract_context_from_current_span) \
 	X(otelc_create_attr_map) \
 	X(otelc_set_str_attr) \
+	X(otelc_set_int64_t_attr) \
 	X(otelc_set_span_attrs) \
 	X(otelc_destroy_attr_map) \
 	X(otelc_tracer_create) \
@@ -28,6 +29,7 @@
 	X(otel_span_context_trace_flags) \
 	X(otel_span_context_destroy) \
 	X(otel_span_set_string_attribute) \
+	X(otel_span_set_int64_attribute) \
 	X(otel_context_attach) \
 	X(otel_context_scope_detach) \
 	X(otel_context_current) \

@@ -8,7 +8,6 @@
 #include "preload/life.h"
 #include "preload/link.h"
 #include "sampler/compiler.h"
-#include "sampler/fmt.h"
 #include "sampler/label.h"
 #include "sampler/span.h"
 #include "sampler/span_cpu.h"
@@ -72,9 +71,8 @@ static uint32_t name_of(const struct sp_span_record *r, const struct sp_config *
 		       : r->name_id;
 }
 
-typedef void set_fn(void *span, const char *key, const char *value);
-
-static void set_links(const struct sp_span_record *r, struct sp_link *l, set_fn *set, void *span)
+static void set_links(const struct sp_span_record *r, struct sp_link *l,
+		      const struct sp_span_attr_set *set, void *span)
 {
 	static const char *const keys[] = {
 		[SP_LINK_PROFILE] = "pyroscope.profile.url",
@@ -92,18 +90,16 @@ static void set_links(const struct sp_span_record *r, struct sp_link *l, set_fn 
 		l->span_name = sp_label_text(name_of(r, cfg, l->kind), &l->span_name_len);
 		set_range(l, cfg);
 		if (sp_link_format(l, url) != 0)
-			set(span, keys[kind], url);
+			set->string(span, keys[kind], url);
 	}
 }
 
-static void set_cpu_time(const struct sp_span_record *r, set_fn *set, void *span)
+static void set_cpu_time(const struct sp_span_record *r, const struct sp_span_attr_set *set,
+			 void *span)
 {
-	char text[24];
-
 	/* up to now */
 	sp_span_cpu_change(sp_thread_own);
-	(void)sp_fmt_snprintf(text, sizeof(text), "%llu", (unsigned long long)sp_span_cpu_of(r));
-	set(span, "spanprof.cpu_time_ns", text);
+	set->integer(span, "spanprof.cpu_time_ns", (int64_t)sp_span_cpu_of(r));
 }
 
 bool sp_span_attr_wanted(const struct sp_span_record *r)
@@ -119,8 +115,8 @@ bool sp_span_attr_wanted(const struct sp_span_record *r)
 	return sp_span_table_marked(r);
 }
 
-void sp_span_attr_apply(const struct sp_span_record *r,
-			void (*set)(void *span, const char *key, const char *value), void *span)
+void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_attr_set *set,
+			void *span)
 {
 	const struct sp_config *cfg = sp_life_config();
 	uint8_t bytes[16];
@@ -131,7 +127,7 @@ void sp_span_attr_apply(const struct sp_span_record *r,
 	memset(&l, 0, sizeof(l));
 	memcpy(bytes, &r->span_id, sizeof(r->span_id));
 	sp_link_hex(bytes, sizeof(r->span_id), l.span_id);
-	set(span, "pyroscope.profile.id", l.span_id);
+	set->string(span, "pyroscope.profile.id", l.span_id);
 	if (cfg->span_cpu_time && sp_span_is_root(r))
 		set_cpu_time(r, set, span);
 	if (cfg->profile_url == NULL && cfg->baseline_url == NULL)

@@ -89,6 +89,7 @@ def command(conf, sdk, mode):
 
 
 MODE_ENV = {
+    "root": {"SPANPROF_SPAN_CPU_TIME": "true"},
     "late": {"SPANPROF_PROFILE": "always"},
     "deepbind_on": {"SPANPROF_DEEPBIND": "true"},
     "dlsym_on": {"SPANPROF_HOOK_DLSYM": "true"},

@@ -315,6 +315,23 @@ static void hex_id(const struct span *s, char out[17])
 		snprintf(out + 2 * i, 3, "%02x", (unsigned)s->ids.span_id[i]);
 }
 
+/* The CPU time of a local root is a number, which another SDK's attribute of that name is not. */
+static void check_cpu_time(const struct span *s, const char *line)
+{
+	const char *at = strstr(line, "\"spanprof.cpu_time_ns\"");
+	bool wanted = probe_present() && !labels.unseen && s->root == s &&
+		      getenv("SPANPROF_SPAN_CPU_TIME") != NULL;
+
+	if (at != NULL) {
+		at += strlen("\"spanprof.cpu_time_ns\"");
+		at += strspn(at, ": ");
+	}
+	if ((at != NULL) != wanted)
+		fail(" span %s %s a CPU time;", s->name, wanted ? "lacks" : "has");
+	if (at != NULL && (*at < '0' || *at > '9'))
+		fail(" the CPU time of span %s is %.8s;", s->name, at);
+}
+
 /* The id that may stand on a sample is to be found in the span, once, and no other. */
 static void check_attribute(const struct span *s, const char *line)
 {
@@ -361,6 +378,7 @@ static void check_exported(const char *path)
 		}
 		s->exported = false;
 		check_attribute(s, line);
+		check_cpu_time(s, line);
 	}
 	free(line);
 	if (file != NULL)

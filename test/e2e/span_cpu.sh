@@ -33,7 +33,9 @@ for s in spans.values():
     if (value is not None) != (s["parent_span_id"] not in spans):
         sys.exit("FAIL: %s: %s has %s" % (story, s["name"], value))
     if value is not None:
-        got[s["name"]] += int(value)
+        if not isinstance(value, int):
+            sys.exit("FAIL: %s: %s is no number" % (story, repr(value)))
+        got[s["name"]] += value
 for name in sorted(set(wanted) | set(got)):
     print("%-14s %-10s host %8.3f ms, span %8.3f ms" % (story, name, wanted[name] / 1e6,
                                                         got[name] / 1e6))

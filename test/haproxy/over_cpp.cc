@@ -82,8 +82,12 @@ void set_operation_name(const otelc_span *span, const char *name)
 
 int set_attribute_kv_n(const otelc_span *span, const otelc_kv *kv, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		of(span)->SetAttribute(kv[i].key, kv[i].value.u.value_string);
+	for (size_t i = 0; i < n; i++) {
+		if (kv[i].value.u_type == OTELC_VALUE_INT64)
+			of(span)->SetAttribute(kv[i].key, kv[i].value.u.value_int64);
+		else
+			of(span)->SetAttribute(kv[i].key, kv[i].value.u.value_string);
+	}
 	return static_cast<int>(n);
 }
 

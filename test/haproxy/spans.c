@@ -26,6 +26,7 @@ struct whole {
 	int used;
 	char key[ATTRIBUTES_MAX][64];
 	char value[ATTRIBUTES_MAX][TEXT_MAX];
+	bool is_number[ATTRIBUTES_MAX];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -123,8 +124,9 @@ static void export(const struct whole *w)
 		       w->name, hex(w->ids.span_id, 8, id), hex(w->ids.trace_id, 16, trace),
 		       parent);
 	for (int i = 0; i < w->used; i++)
-		len += snprintf(line + len, sizeof(line) - (size_t)len, "%s\"%s\":\"%s\"",
-				i > 0 ? "," : "", w->key[i], w->value[i]);
+		len += snprintf(line + len, sizeof(line) - (size_t)len, "%s\"%s\":%s%s%s",
+				i > 0 ? "," : "", w->key[i], w->is_number[i] ? "" : "\"",
+				w->value[i], w->is_number[i] ? "" : "\"");
 	len += snprintf(line + len, sizeof(line) - (size_t)len, "}}\n");
 	fixture_append("FIXTURE_SPANS", line, (size_t)len);
 }
@@ -230,10 +232,17 @@ static int set_attribute_kv_n(const struct otelc_span *span, const struct otelc_
 	struct whole *w = whole(span);
 
 	for (size_t i = 0; i < n; i++) {
-		if (kv[i].value.u_type != OTELC_VALUE_STRING || w->used == ATTRIBUTES_MAX)
+		if ((kv[i].value.u_type != OTELC_VALUE_STRING &&
+		     kv[i].value.u_type != OTELC_VALUE_INT64) ||
+		    w->used == ATTRIBUTES_MAX)
 			abort();
+		w->is_number[w->used] = kv[i].value.u_type == OTELC_VALUE_INT64;
 		snprintf(w->key[w->used], sizeof(w->key[0]), "%s", kv[i].key);
-		snprintf(w->value[w->used], TEXT_MAX, "%s", kv[i].value.u.value_string);
+		if (w->is_number[w->used])
+			snprintf(w->value[w->used], TEXT_MAX, "%" PRId64,
+				 kv[i].value.u.value_int64);
+		else
+			snprintf(w->value[w->used], TEXT_MAX, "%s", kv[i].value.u.value_string);
 		w->used++;
 	}
 	call_end(&c, "set_attribute_kv_n %" PRId64 " %zu %s %d", span->idx, n, kv[0].key,

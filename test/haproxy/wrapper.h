@@ -17,6 +17,7 @@
 
 #define OTELC_RET_ERROR (-1)
 #define OTELC_RET_OK 0
+#define OTELC_VALUE_INT64 3
 #define OTELC_VALUE_STRING 7
 
 struct otelc_ctx;

@@ -105,6 +105,8 @@ otel_span_t *otel_tracer_start_span_ex(const otel_tracer_t *tracer, otel_string_
 				       const otel_span_start_options_ex_t *options);
 otel_status_t otel_span_set_string_attribute(otel_span_t *span, otel_string_view_t key,
 					     otel_string_view_t value);
+otel_status_t otel_span_set_int64_attribute(otel_span_t *span, otel_string_view_t key,
+					    int64_t value);
 otel_status_t otel_span_set_attribute(otel_span_t *span, otel_key_value_t attribute);
 otel_status_t otel_span_update_name(otel_span_t *span, otel_string_view_t name);
 otel_status_t otel_span_end(otel_span_t *span);

@@ -20,6 +20,7 @@
 struct attribute {
 	char key[64];
 	char value[TEXT_MAX];
+	bool is_number;
 };
 
 struct otel_tracer_provider {
@@ -186,8 +187,10 @@ static void write_span(const struct otel_span *s)
 	len += snprintf(line + len, sizeof(line) - (size_t)len,
 			"\",\"parent_span_id\":\"%s\",\"attributes\":{", s->parent);
 	for (int i = 0; i < s->used; i++)
-		len += snprintf(line + len, sizeof(line) - (size_t)len, "%s\"%s\":\"%s\"",
-				i > 0 ? "," : "", s->attribute[i].key, s->attribute[i].value);
+		len += snprintf(line + len, sizeof(line) - (size_t)len, "%s\"%s\":%s%s%s",
+				i > 0 ? "," : "", s->attribute[i].key,
+				s->attribute[i].is_number ? "" : "\"", s->attribute[i].value,
+				s->attribute[i].is_number ? "" : "\"");
 	len += snprintf(line + len, sizeof(line) - (size_t)len, "}}\n");
 	fixture_append("FIXTURE_SPANS", line, (size_t)len);
 }
@@ -251,6 +254,26 @@ API otel_status_t otel_span_set_string_attribute(otel_span_t *span, otel_string_
 	}
 	record(OURS, "set_string_attribute %u %.*s -> %u\n", shown_span(span), (int)key.len,
 	       key.ptr, status);
+	errno = after;
+	return status;
+}
+
+API otel_status_t otel_span_set_int64_attribute(otel_span_t *span, otel_string_view_t key,
+						int64_t value)
+{
+	int after = errno_after();
+	otel_status_t status = handle_ok(span, KIND_SPAN) ? OTEL_OK : OTEL_INVALID_ARGUMENT;
+
+	clear_error();
+	if (status == OTEL_OK && span->number != 0 && !span->ended && span->used < ATTRIBUTES_MAX) {
+		struct attribute *a = &span->attribute[span->used++];
+
+		a->is_number = true;
+		snprintf(a->key, sizeof(a->key), "%.*s", (int)key.len, key.ptr);
+		snprintf(a->value, sizeof(a->value), "%" PRId64, value);
+	}
+	record(OURS, "set_int64_attribute %u %.*s -> %u\n", shown_span(span), (int)key.len, key.ptr,
+	       status);
 	errno = after;
 	return status;
 }

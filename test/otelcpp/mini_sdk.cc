@@ -128,8 +128,14 @@ void Span::SetAttribute(nostd::string_view key, const common::AttributeValue &va
 {
 	std::lock_guard<std::mutex> guard(lock);
 
-	if (!ended && nostd::holds_alternative<const char *>(value))
-		attributes[std::string(key.data(), key.size())] = nostd::get<const char *>(value);
+	std::string text;
+
+	if (nostd::holds_alternative<const char *>(value))
+		text = std::string("\"") + nostd::get<const char *>(value) + "\"";
+	else if (nostd::holds_alternative<int64_t>(value))
+		text = std::to_string(nostd::get<int64_t>(value));
+	if (!ended && !text.empty())
+		attributes[std::string(key.data(), key.size())] = text;
 }
 
 void Span::End(const api::EndSpanOptions &) noexcept
@@ -142,7 +148,7 @@ void Span::End(const api::EndSpanOptions &) noexcept
 		return;
 	ended = true;
 	for (const auto &a : attributes)
-		text += (text.empty() ? "\"" : ", \"") + a.first + "\": \"" + a.second + "\"";
+		text += (text.empty() ? "\"" : ", \"") + a.first + "\": " + a.second;
 	FILE *file = std::fopen(path != nullptr ? path : "/dev/null", "a");
 
 	if (file == nullptr)

@@ -33,7 +33,7 @@ static struct {
 	char value[4][4096];
 } seen;
 
-static void set(void *span, const char *key, const char *value)
+static void set_string(void *span, const char *key, const char *value)
 {
 	cr_assert_lt(seen.n, 4);
 	seen.span = span;
@@ -41,6 +41,16 @@ static void set(void *span, const char *key, const char *value)
 	strcpy(seen.value[seen.n], value);
 	seen.n++;
 }
+
+static void set_integer(void *span, const char *key, int64_t value)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "integer %lld", (long long)value);
+	set_string(span, key, text);
+}
+
+static const struct sp_span_attr_set set = {.string = set_string, .integer = set_integer};
 
 static struct sp_span_record record(bool root)
 {
@@ -64,7 +74,7 @@ static void apply(bool root)
 	struct sp_span_record r = record(root);
 
 	seen.n = 0;
-	sp_span_attr_apply(&r, set, &span);
+	sp_span_attr_apply(&r, &set, &span);
 	if (seen.n > 0)
 		cr_assert_eq(seen.span, &span);
 }
@@ -114,11 +124,11 @@ Test(span_attr, on_request_only_a_span_with_samples_gets_any)
 	cr_assert_eq(sp_span_table_init(), 0);
 	r.handle = 1;
 	cr_assert_eq(sp_span_table_add(&r), 0);
-	sp_span_attr_apply(&r, set, NULL);
+	sp_span_attr_apply(&r, &set, NULL);
 	cr_assert_eq(seen.n, 0);
 
 	sp_span_table_mark(r.ref, r.span_id);
-	sp_span_attr_apply(&r, set, NULL);
+	sp_span_attr_apply(&r, &set, NULL);
 	cr_assert_eq(seen.n, 2);
 }
 
@@ -140,6 +150,18 @@ Test(span_attr, asked_whether_it_has_samples_a_span_gets_no_more)
 
 	cr_assert_not(sp_span_attr_wanted(&r));
 	cr_assert_not(sp_span_stack_peek(&sp_thread_own->spans, &e));
+}
+
+Test(span_attr, the_cpu_time_of_a_root_is_a_number)
+{
+	config.span_cpu_time = true;
+	apply(true);
+	cr_assert_eq(seen.n, 2);
+	cr_assert_str_eq(seen.key[1], "spanprof.cpu_time_ns");
+	cr_assert_str_eq(seen.value[1], "integer 0");
+	config.span_id_scope = SP_SCOPE_ALL;
+	apply(false);
+	cr_assert_eq(seen.n, 1);
 }
 
 /* time() is that of the last tick, which a second may have begun after. */
@@ -204,7 +226,7 @@ static void apply_to_child_of_renamed_root(void)
 	r.span_id = 2;
 	r.root_ref = root.ref;
 	seen.n = 0;
-	sp_span_attr_apply(&r, set, NULL);
+	sp_span_attr_apply(&r, &set, NULL);
 	cr_assert_eq(seen.n, 3);
 }
 
