@@ -12,8 +12,8 @@
 #include "preload/elf_walk.h"
 #include "preload/resolve.h"
 
-/* Beside the first ones. */
-#define COPIES_MAX 8U
+/* Beside the first ones; also those that are unloaded, but still referred to. */
+#define COPIES_MAX 32U
 #define LOCK_TRIES 1000U
 
 static struct sp_otelcpp copies[COPIES_MAX];
@@ -36,10 +36,12 @@ static bool is_of(struct sp_otelcpp *sdk, const void *vptr)
 	       sp_elf_within(&sdk->object, vptr) && sp_elf_alive(&sdk->object);
 }
 
+/* What something else of ours refers to is never emptied, whatever became of its object. */
 static bool is_free(struct sp_otelcpp *sdk)
 {
-	return !atomic_load_explicit(&sdk->found, memory_order_acquire) ||
-	       !sp_elf_alive(&sdk->object);
+	return !atomic_load_explicit(&sdk->held, memory_order_acquire) &&
+	       (!atomic_load_explicit(&sdk->found, memory_order_acquire) ||
+		!sp_elf_alive(&sdk->object));
 }
 
 /* Bounded, for a signal handler that comes in between; held for a few stores. */
@@ -89,23 +91,43 @@ static struct sp_otelcpp *place(struct sp_otelcpp *first, const void *vptr)
 	return NULL;
 }
 
-static struct sp_otelcpp *find(struct sp_otelcpp *first, const void *vptr)
+/* The copy whose object address lies in; the first one where none can be had. */
+static struct sp_otelcpp *claim(struct sp_otelcpp *first, const void *address,
+				const struct sp_elf_range *object)
 {
-	struct sp_elf_range object = sp_elf_object_at(vptr);
 	struct sp_otelcpp *sdk = NULL;
 
-	if (sp_elf_find_in(&object, first->names->real[SP_OTELCPP_REAL_END]) == NULL) {
-		if (object.permanent)
-			atomic_store_explicit(&first->elsewhere, vptr, memory_order_relaxed);
-		return first;
-	}
 	if (lock()) {
-		sdk = place(first, vptr);
-		if (sdk != NULL && !is_of(sdk, vptr))
-			take(sdk, first, &object);
+		sdk = place(first, address);
+		if (sdk != NULL && !is_of(sdk, address))
+			take(sdk, first, object);
 		atomic_flag_clear_explicit(&busy, memory_order_release);
 	}
 	return sdk != NULL ? sdk : first;
+}
+
+/*
+ * A program that was not built for shared objects alone has a copy of a vtable in itself (a copy
+ * relocation). Its objects are those of the copy whose functions the loader finds first.
+ */
+static struct sp_otelcpp *find(struct sp_otelcpp *first, const void *vptr)
+{
+	const char *end = first->names->real[SP_OTELCPP_REAL_END];
+	struct sp_elf_range object = sp_elf_object_at(vptr);
+	bool permanent = object.permanent;
+	struct sp_otelcpp *sdk;
+	const void *owner;
+
+	if (sp_elf_find_in(&object, end) != NULL)
+		return claim(first, vptr, &object);
+	owner = sp_elf_find(end, NULL);
+	if (owner == NULL)
+		return first;
+	object = sp_elf_object_at(owner);
+	sdk = claim(first, owner, &object);
+	if (sdk == first && permanent && object.permanent)
+		atomic_store_explicit(&first->elsewhere, vptr, memory_order_relaxed);
+	return sdk;
 }
 
 /* Asks again under the lock: it must not become another object's between question and answer. */

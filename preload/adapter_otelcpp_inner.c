@@ -30,8 +30,10 @@ bool sp_otelcpp_inner_proven(struct sp_otelcpp_handles *h, const void *handle)
 		atomic_store_explicit(&h->refused, true, memory_order_relaxed);
 		return false;
 	}
-	if (atomic_load_explicit(&h->sdk, memory_order_relaxed) != sdk)
+	if (atomic_load_explicit(&h->sdk, memory_order_relaxed) != sdk) {
+		atomic_store_explicit(&sdk->held, true, memory_order_release);
 		atomic_store_explicit(&h->sdk, sdk, memory_order_relaxed);
+	}
 	return true;
 }
 

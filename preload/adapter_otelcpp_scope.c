@@ -120,6 +120,7 @@ static const struct vtable_copy *copy_vtable(struct sp_otelcpp *sdk, const void 
 	c = &copies[copies_used++];
 	memcpy(c->word, (const char *)vptr - head, sizeof(c->word));
 	c->sdk = sdk;
+	atomic_store_explicit(&sdk->held, true, memory_order_release);
 	c->original = vptr;
 	c->attach = sp_otelcpp_member(vptr, SP_OTELCPP_SLOT_ATTACH * sizeof(void *));
 	c->detach = sp_otelcpp_member(vptr, SP_OTELCPP_SLOT_DETACH * sizeof(void *));

@@ -46,6 +46,7 @@ struct sp_otelcpp {
 	const struct sp_otelcpp_names *names;
 	struct sp_elf_range object; /* which defines the functions; size 0 = not looked for yet */
 	_Atomic bool found;         /* object is valid */
+	_Atomic bool held; /* referred to for good: from a vtable of ours, or by a wrapper's adapter */
 	const void *_Atomic elsewhere; /* a vptr of objects of no copy's own */
 	/* Known to be of this copy, for good, as it is never unloaded; NULL = none yet. */
 	const void *_Atomic vptr[SP_OTELCPP_CLASS_N];

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Two plugins with a copy each of opentelemetry-cpp inside: every span is ended by the copy that made
-# it, and the spans of both label their samples, also after one was loaded anew.
+# it, and the spans of both label their samples, also after one was loaded anew. And a program with a
+# copy of one class of the SDK.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
-need python3
+need python3 nm
 readonly HOST=("$TEST_LIBS/otelcpp/copies" "$TEST_LIBS"/otelcpp/copy_{a,b}/libstories.so)
 export SPANPROF_SAMPLE_RATE=250 SPANPROF_SPAN_ID_SCOPE=all SPANPROF_SPAN_NAME_SCOPE=all
 
@@ -37,4 +38,20 @@ print(len(labelled), "of", len(copy), "spans")
 if not labelled <= set(copy) or {copy[i] for i in labelled} != {"a", "b"}:
     sys.exit(1)
 P
+done
+
+# Its tracers are of a class in the program, its spans of one in the library: all is of one SDK.
+readonly OWN=$TEST_LIBS/otelcpp/own_vtable/stories
+nm -D "$OWN" | grep ' [BDV] _ZTVN13opentelemetry2v13sdk5trace6TracerE' >/dev/null ||
+	fail "no copy of the class"
+for story in nested remote destroyed own_storage renamed; do
+	name=own_vtable.$story
+	mkdir "$WORK/$name"
+	run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" OTELC_SPANS_JSON="$WORK/$name.spans" \
+		"$OWN" "$story" 80
+	expect_rc "$name" 0
+	expect_silent "$name"
+	python3 test/otelcpp/check.py spans "$WORK/$name.out" "$WORK/$name.spans" all
+	report "$WORK/$name" "$WORK/$name.json"
+	python3 test/otelcpp/check.py cpu "$WORK/$name.out" "$WORK/$name.spans" "$WORK/$name.json" all
 done

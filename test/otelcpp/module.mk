@@ -39,6 +39,19 @@ $(OTELCPP_DIR)/debian/stories: $(OTELCPP_DIR)/debian/stories.o $(OTELCPP_DIR)/de
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^ $(TEST_SDK_OTEL) -lpthread
 
+# Not optimized: the tracer's destructor, which is the program's own, is to use its class.
+$(OTELCPP_DIR)/own_vtable/provider.o: test/otelcpp/provider_own.cc
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)
+	$(Q)$(CXX) $(OTELCPP_CXXFLAGS) $(OTELCPP_FLAGS_debian) -O0 -fno-pic -fno-pie -c -o $@ $<
+
+$(OTELCPP_DIR)/own_vtable/stories: $(OTELCPP_DIR)/debian/stories.o $(OTELCPP_DIR)/own_vtable/provider.o \
+		$(B)/test/sdk/json_exporter.o
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -no-pie -o $@ $^ $(TEST_SDK_OTEL) -lpthread
+
+TEST_PROGRAMS += $(OTELCPP_DIR)/own_vtable/stories
+
 $(OTELCPP_MINI:%=$(OTELCPP_DIR)/%/libmini.so): %/libmini.so: %/mini_sdk.o
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -shared $(OTELCPP_LDFLAGS_$(*F)) -Wl,-soname,libmini.so -o $@ $^
