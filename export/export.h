@@ -18,7 +18,7 @@
 #include "sampler/sighting.h"
 #include "sampler/snapshot.h"
 
-#define SP_EXPORT_ABI 5U
+#define SP_EXPORT_ABI 6U
 #define SP_EXPORT_ENTRY "sp_export_run"
 
 /* Bits returned by sp_core_ops.wait */
@@ -34,6 +34,7 @@
 
 /* What only the core knows, for the status file. */
 #define SP_CORE_SDKS_MAX 8U
+#define SP_CORE_FACTS_MAX 16U
 struct sp_core_facts {
 	bool sampling;     /* false: it was given up, the log says why */
 	int signal_number; /* in use for sampling */
@@ -44,11 +45,16 @@ struct sp_core_facts {
 	uint32_t threads_limit;    /* half of RLIMIT_SIGPENDING is in use */
 	uint32_t threads_refused;  /* by the kernel */
 	uint32_t spans_open;
-	unsigned sdks; /* those with recorded spans */
+	unsigned sdks; /* those with recorded spans, and those not understood */
 	struct {
 		const char *name;
 		const char *method;
 		uint64_t spans_started;
+		unsigned unknowns; /* what of it is not understood, and what happens instead */
+		struct {
+			const char *fact;
+			const char *instead;
+		} unknown[SP_CORE_FACTS_MAX];
 	} sdk[SP_CORE_SDKS_MAX];
 };
 

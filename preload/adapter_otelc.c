@@ -150,6 +150,19 @@ static void parent_in_options_ex(const uintptr_t *word, uint8_t id[8])
 		sp_otelc_ambient_span(copy, id);
 }
 
+/* Scopes do not say what a thread works for. */
+static _Atomic bool scopes_pile_up;
+
+static void attached(uint64_t token, const uint8_t *span_id)
+{
+	if (atomic_load_explicit(&scopes_pile_up, memory_order_relaxed)) {
+		sp_scope_forget();
+	} else if (!sp_scope_attached(token, span_id)) {
+		atomic_store_explicit(&scopes_pile_up, true, memory_order_relaxed);
+		sp_sdk_disproved(SP_SDK_OTELC, SP_SDK_FACT_NESTING);
+	}
+}
+
 static void started(struct hook *h, parent_fn *parent, const void *span, const uintptr_t *word)
 {
 	struct sp_otelc_ids own;
@@ -160,7 +173,9 @@ static void started(struct hook *h, parent_fn *parent, const void *span, const u
 		return;
 	memset(&s, 0, sizeof(s));
 	s.handle = span;
-	s.how = SP_ACTIVATION_SCOPE;
+	s.how = atomic_load_explicit(&scopes_pile_up, memory_order_relaxed)
+			? SP_ACTIVATION_NONE
+			: SP_ACTIVATION_SCOPE;
 	s.sdk = SP_SDK_OTELC;
 	s.name = word[1] != 0 ? (const char *)word[1] : "";
 	s.name_len = word[1] != 0 ? word[2] : 0;
@@ -338,7 +353,7 @@ SP_EXPORT uintptr_t otel_context_attach(WORDS)
 		uint8_t id[8];
 		bool has_span = sp_otelc_context_span(copy, (const void *)a, id);
 
-		sp_scope_attached(scope->generation, has_span ? id : NULL);
+		attached(scope->generation, has_span ? id : NULL);
 		errno = saved;
 	}
 	sp_guard_leave(g);

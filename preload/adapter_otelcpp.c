@@ -53,6 +53,8 @@ typedef void rename_fn(void *span, size_t len, const char *name);
 			 SP_OTELCPP_RENAME_STL(V)},                                                \
 		.span_vtable = SP_OTELCPP_SPAN_VTABLE(V),                                          \
 		.storage = SP_OTELCPP_STORAGE(V),                                                  \
+		.get_context = SP_OTELCPP_GET_CONTEXT(V),                                          \
+		.is_recording = SP_OTELCPP_IS_RECORDING(V),                                        \
 		.slot_end = SP_OTELCPP_SLOT_END_V##n,                                              \
 		.sdk = SP_SDK_OTELCPP_V##n,                                                        \
 	};                                                                                         \
@@ -96,8 +98,8 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 	s.name_len = name != NULL ? len : 0;
 	memcpy(s.span_id, ids.span_id, sizeof(s.span_id));
 	memcpy(s.trace_id, ids.trace_id, sizeof(s.trace_id));
-	s.has_parent = sp_otelcpp_parent(sdk, options, nothing_current, s.parent_id);
-	s.how = SP_ACTIVATION_SCOPE;
+	s.has_parent = sp_otelcpp_parent(sdk, options, &ids, nothing_current, s.parent_id);
+	s.how = sp_otelcpp_scopes_tell(sdk) ? SP_ACTIVATION_SCOPE : SP_ACTIVATION_NONE;
 	s.sdk = (uint8_t)sdk->names->sdk;
 	(void)sp_span_started(&s);
 }

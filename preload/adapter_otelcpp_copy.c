@@ -69,8 +69,12 @@ static void take(struct sp_otelcpp *sdk, const struct sp_otelcpp *first,
 	sdk->span_vptr = NULL;
 	atomic_store_explicit(&sdk->flavour, NULL, memory_order_relaxed);
 	atomic_store_explicit(&sdk->state, SP_OTELCPP_UNTRIED, memory_order_relaxed);
-	atomic_store_explicit(&sdk->own_context, SP_OTELCPP_UNTRIED, memory_order_relaxed);
+	atomic_store_explicit(&sdk->own_context, SP_OTELCPP_PLACE_UNTRIED, memory_order_relaxed);
+	atomic_store_explicit(&sdk->contexts, SP_OTELCPP_UNTRIED, memory_order_relaxed);
+	atomic_store_explicit(&sdk->options, SP_OTELCPP_UNTRIED, memory_order_relaxed);
+	atomic_store_explicit(&sdk->looks, 0, memory_order_relaxed);
 	atomic_store_explicit(&sdk->attached, false, memory_order_relaxed);
+	atomic_store_explicit(&sdk->scopes_foreign, false, memory_order_relaxed);
 	sdk->object = *object;
 	atomic_store_explicit(&sdk->found, true, memory_order_release);
 }

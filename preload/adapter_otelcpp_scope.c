@@ -11,36 +11,46 @@
 #include <string.h>
 
 #include "preload/adapter_otelcpp_call.h"
+#include "preload/adapter_otelcpp_proof.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "sampler/compiler.h"
 #include "sampler/scope.h"
 
-/* Classes of storages: the SDK's own, in two versions, and what a host may bring. */
-#define COPIES_MAX 8U
+/* Classes of storages: the SDK's own, of each copy of it, and what a host may bring. */
+#define COPIES_MAX 32U
 /*
  * The interface has five slots; a host's class may add some. What lies behind a vtable (more of
  * them, then the dynamic section) is readable and never called.
  */
 #define SLOTS_COPIED 32U
 
+/* After so many empty contexts, and no other, it is not believed that they are empty. */
+#define EMPTY_MAX 64U
+
+/* In struct vtable_copy, beside the offsets in its tokens, which are multiples of a pointer's size. */
+#define TOKEN_UNKNOWN (-1)
+#define TOKEN_FOREIGN (-2)
+
 struct vtable_copy {
 	struct sp_otelcpp *sdk;
 	const void *original; /* vptr */
+	_Atomic int token;    /* where the tokens that it makes keep their context */
+	_Atomic unsigned empty;
 	void *(*attach)(void *result, void *self, const void *context);
 	bool (*detach)(void *self, void *token);
 	const void *word[SP_OTELCPP_VTABLE_HEAD + SLOTS_COPIED];
 };
 
 static struct vtable_copy copies[COPIES_MAX];
-static unsigned copies_used; /* under copies_busy */
+static _Atomic unsigned copies_used; /* grows under copies_busy */
 static atomic_flag copies_busy = ATOMIC_FLAG_INIT;
 
-static const struct vtable_copy *copy_of(const void *self)
+static struct vtable_copy *copy_of(const void *self)
 {
-	const char *word = sp_otelcpp_member(self, 0);
+	char *word = sp_otelcpp_member(self, 0);
 
-	return (const void *)(word - SP_OTELCPP_VTABLE_HEAD * sizeof(void *) -
+	return (void *)(word - SP_OTELCPP_VTABLE_HEAD * sizeof(void *) -
 			      offsetof(struct vtable_copy, word));
 }
 
@@ -57,13 +67,89 @@ static void note_attached(struct sp_otelcpp *sdk)
 		atomic_store_explicit(&sdk->attached, true, memory_order_relaxed);
 }
 
+void sp_otelcpp_scope_give_up(struct sp_otelcpp *sdk, enum sp_sdk_fact why)
+{
+	unsigned used = atomic_load_explicit(&copies_used, memory_order_acquire);
+
+	atomic_store_explicit(&sdk->scopes_foreign, true, memory_order_relaxed);
+	for (unsigned i = 0; i < used; i++) {
+		if (copies[i].sdk == sdk)
+			atomic_store_explicit(&copies[i].token, TOKEN_FOREIGN,
+					      memory_order_relaxed);
+	}
+	sp_sdk_disproved(sdk->names->sdk, why);
+}
+
+/* That context is what lies there: both words of its pointer, as neither is null. */
+static bool lies_at(struct sp_otelcpp *sdk, const char *there, const void *context)
+{
+	unsigned long pointee =
+		atomic_load_explicit(&sdk->flavour, memory_order_relaxed)->pointee;
+	unsigned long other = pointee + sizeof(void *);
+
+	return sp_otelcpp_readable(there + pointee) && sp_otelcpp_readable(there + other) &&
+	       sp_otelcpp_member(there, pointee) == sp_otelcpp_member(context, pointee) &&
+	       sp_otelcpp_member(there, other) == sp_otelcpp_member(context, other);
+}
+
+/*
+ * Where the tokens of this storage keep their context: the first one holds what was attached just
+ * now. An empty context is equal to any zeros, so it teaches nothing. TOKEN_UNKNOWN where the next
+ * one may tell.
+ */
+static int learn(struct vtable_copy *c, void *self, const void *token, const void *context)
+{
+	int offset = 0;
+
+	if (!sp_otelcpp_scopes_tell(c->sdk))
+		return TOKEN_FOREIGN;
+	if (sp_otelcpp_pointee(c->sdk, context) == NULL) {
+		if (atomic_fetch_add_explicit(&c->empty, 1, memory_order_relaxed) < EMPTY_MAX)
+			return TOKEN_UNKNOWN;
+		sp_otelcpp_scope_give_up(c->sdk, SP_SDK_FACT_CONTEXT);
+		return TOKEN_FOREIGN;
+	}
+	if (!sp_otelcpp_is_current(c->sdk, self, context)) {
+		sp_otelcpp_scope_give_up(c->sdk, SP_SDK_FACT_STORAGE);
+		return TOKEN_FOREIGN;
+	}
+	while (!lies_at(c->sdk, (const char *)token + offset, context)) {
+		offset += (int)sizeof(void *);
+		if (offset > (int)SP_OTELCPP_TOKEN_CONTEXT_MAX) {
+			sp_otelcpp_scope_give_up(c->sdk, SP_SDK_FACT_TOKEN);
+			return TOKEN_FOREIGN;
+		}
+	}
+	atomic_store_explicit(&c->token, offset, memory_order_relaxed);
+	return offset;
+}
+
+/* result: a unique pointer to the token. */
+static void attached(struct vtable_copy *c, void *self, const void *result, const void *context)
+{
+	int token = atomic_load_explicit(&c->token, memory_order_relaxed);
+	struct sp_otelcpp_ids ids;
+	bool has_span;
+
+	if (token == TOKEN_UNKNOWN)
+		token = learn(c, self, sp_otelcpp_member(result, 0), context);
+	if (token == TOKEN_FOREIGN || !sp_otelcpp_context_understood(c->sdk, context)) {
+		sp_scope_forget();
+		return;
+	}
+	has_span = sp_otelcpp_context_span(c->sdk, context, &ids);
+	if (!sp_scope_attached(sp_otelcpp_context_key(c->sdk, context),
+			       has_span ? ids.span_id : NULL))
+		sp_otelcpp_scope_give_up(c->sdk, SP_SDK_FACT_NESTING);
+}
+
 typedef void *attach_fn(void *result, void *self, const void *context);
 
 SP_OTELCPP_LOCAL_ENTRY(sp_otelcpp_attach, attach_fn, "sp_otelcpp_attach_entry");
 
 void *sp_otelcpp_attach(void *result, void *self, const void *context)
 {
-	const struct vtable_copy *c = copy_of(self);
+	struct vtable_copy *c = copy_of(self);
 
 	/* also inside the guard: what a wrapper attaches is current all the same */
 	note_attached(c->sdk);
@@ -72,14 +158,26 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 
 	if (g.outermost && sp_life_active()) {
 		int saved = errno;
-		uint8_t id[8];
-		bool has_span = sp_otelcpp_context_span(c->sdk, context, id);
 
-		sp_scope_attached(sp_otelcpp_context_key(c->sdk, context), has_span ? id : NULL);
+		attached(c, self, result, context);
 		errno = saved;
 	}
 	sp_guard_leave(g);
 	return result;
+}
+
+/* What sp_scope_attached() was given for the context that the token is for; 0 if that is unknown. */
+static uint64_t token_key(const struct vtable_copy *c, const void *token)
+{
+	int offset = atomic_load_explicit(&c->token, memory_order_relaxed);
+	/* until the first token taught where to look there were only empty ones */
+	static const struct sp_otelcpp_object empty;
+
+	if (offset == TOKEN_FOREIGN)
+		return 0;
+	return sp_otelcpp_context_key(c->sdk, offset == TOKEN_UNKNOWN
+						      ? (const void *)&empty
+						      : (const char *)token + offset);
 }
 
 /*
@@ -90,12 +188,11 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 static bool detach(void *self, void *token)
 {
 	const struct vtable_copy *c = copy_of(self);
-	/* a token holds nothing but its context */
-	uint64_t key = sp_otelcpp_context_key(c->sdk, token);
+	uint64_t key = token_key(c, token);
 	bool detached = c->detach(self, token);
 	struct sp_guard g = sp_guard_enter();
 
-	if (g.outermost && detached && sp_life_active()) {
+	if (g.outermost && detached && key != 0 && sp_life_active()) {
 		int saved = errno;
 
 		sp_scope_detached(key, true);
@@ -105,28 +202,47 @@ static bool detach(void *self, void *token)
 	return detached;
 }
 
+static const void *slot(const void *vptr, unsigned which)
+{
+	return sp_otelcpp_member(vptr, which * sizeof(void *));
+}
+
+/* Where a class was unloaded, another one may have got its place. */
+static bool is_copy_of(const struct vtable_copy *c, const struct sp_otelcpp *sdk, const void *vptr)
+{
+	return c->original == vptr && c->sdk == sdk &&
+	       slot(vptr, SP_OTELCPP_SLOT_ATTACH) == (const void *)c->attach &&
+	       slot(vptr, SP_OTELCPP_SLOT_DETACH) == (const void *)c->detach;
+}
+
 /* A copy of that class's vtable, made when first needed; NULL when there are too many classes. */
 static const struct vtable_copy *copy_vtable(struct sp_otelcpp *sdk, const void *vptr)
 {
 	struct vtable_copy *c;
 	const size_t head = SP_OTELCPP_VTABLE_HEAD * sizeof(void *);
+	unsigned used = atomic_load_explicit(&copies_used, memory_order_relaxed);
 
-	for (unsigned i = 0; i < copies_used; i++) {
-		if (copies[i].original == vptr && copies[i].sdk == sdk)
+	for (unsigned i = 0; i < used; i++) {
+		if (is_copy_of(&copies[i], sdk, vptr))
 			return &copies[i];
 	}
-	if (copies_used == COPIES_MAX)
+	if (used == COPIES_MAX) {
+		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
 		return NULL;
-	c = &copies[copies_used++];
+	}
+	c = &copies[used];
 	memcpy(c->word, (const char *)vptr - head, sizeof(c->word));
 	c->sdk = sdk;
 	atomic_store_explicit(&sdk->held, true, memory_order_release);
+	atomic_store_explicit(&c->token, TOKEN_UNKNOWN, memory_order_relaxed);
 	c->original = vptr;
 	c->attach = sp_otelcpp_member(vptr, SP_OTELCPP_SLOT_ATTACH * sizeof(void *));
 	c->detach = sp_otelcpp_member(vptr, SP_OTELCPP_SLOT_DETACH * sizeof(void *));
 	c->word[SP_OTELCPP_VTABLE_HEAD + SP_OTELCPP_SLOT_ATTACH] =
 		SP_OTELCPP_ENTRY_OF(sp_otelcpp_attach);
 	c->word[SP_OTELCPP_VTABLE_HEAD + SP_OTELCPP_SLOT_DETACH] = (const void *)detach;
+	/* pairs with sp_otelcpp_scope_give_up() */
+	atomic_store_explicit(&copies_used, used + 1, memory_order_release);
 	return c;
 }
 
@@ -155,8 +271,12 @@ bool sp_otelcpp_scope_watch(struct sp_otelcpp *sdk)
 {
 	const void *_Atomic *storage = sp_otelcpp_storage(sdk);
 
-	if (storage == NULL)
+	if (storage == NULL) {
+		/* a library that has none at all; otherwise it is made at its first use */
+		if (sdk->storage == NULL && sp_otelcpp_scopes_tell(sdk))
+			sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
 		return false;
+	}
 	if (!is_watched(atomic_load_explicit(storage, memory_order_relaxed)))
 		watch(sdk, storage);
 	return !atomic_load_explicit(&sdk->attached, memory_order_relaxed);

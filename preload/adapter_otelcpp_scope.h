@@ -17,4 +17,13 @@
  */
 bool sp_otelcpp_scope_watch(struct sp_otelcpp *sdk);
 
+/* They are not understood, for that reason: told, and from now on spans are active from start to end. */
+void sp_otelcpp_scope_give_up(struct sp_otelcpp *sdk, enum sp_sdk_fact why);
+
+/* Attaching and detaching are understood, so that they tell which span a thread works for. */
+static inline bool sp_otelcpp_scopes_tell(const struct sp_otelcpp *sdk)
+{
+	return !atomic_load_explicit(&sdk->scopes_foreign, memory_order_relaxed);
+}
+
 #endif

@@ -36,11 +36,21 @@ struct sp_otelcpp_names {
 	const char *real[SP_OTELCPP_REAL_N];
 	const char *span_vtable;
 	const char *storage;
+	const char *get_context;
+	const char *is_recording;
 	unsigned slot_end;
 	enum sp_sdk sdk;
 };
 
 enum sp_otelcpp_state { SP_OTELCPP_UNTRIED, SP_OTELCPP_KNOWN, SP_OTELCPP_REJECTED };
+
+/* Where the SDK's spans keep their context. */
+enum sp_otelcpp_place {
+	SP_OTELCPP_PLACE_UNTRIED,
+	SP_OTELCPP_PLACE_POINTER, /* a pointer to it at SP_OTELCPP_SPAN_CONTEXT */
+	SP_OTELCPP_PLACE_INLINE,  /* itself there */
+	SP_OTELCPP_PLACE_UNKNOWN
+};
 
 struct sp_otelcpp {
 	const struct sp_otelcpp_names *names;
@@ -60,8 +70,13 @@ struct sp_otelcpp {
 	const void *span_vptr; /* of the SDK's own spans; valid once known */
 	const char *storage;   /* smart pointer to the RuntimeContextStorage; NULL = out of reach */
 	const struct sp_otelcpp_flavour *_Atomic flavour; /* NULL until a span was seen */
-	_Atomic bool attached;   /* a context may be current on some thread */
-	_Atomic int own_context; /* state: whether SP_OTELCPP_SPAN_CONTEXT holds */
+	_Atomic bool attached;       /* a context may be current on some thread */
+	_Atomic bool scopes_foreign; /* not understood: spans are active from start to end */
+	_Atomic int own_context;     /* enum sp_otelcpp_place */
+	/* enum sp_otelcpp_state of our knowledge of contexts and of options, and what led to it */
+	_Atomic int contexts;
+	_Atomic int options;
+	_Atomic unsigned looks;
 };
 
 struct sp_otelcpp_ids {
@@ -149,6 +164,9 @@ static inline void *sp_otelcpp_returned(struct sp_otelcpp *sdk, const void *poin
 /* Where a smart pointer of the SDK leads; a span must have been seen. */
 void *sp_otelcpp_pointee(struct sp_otelcpp *sdk, const void *pointer);
 
+/* Destroys a smart pointer that the SDK gave us. */
+void sp_otelcpp_release(const struct sp_otelcpp_flavour *f, void *pointer);
+
 /* Calls of span methods, through the vtable. */
 bool sp_otelcpp_is_recording(const struct sp_otelcpp *sdk, void *span);
 void sp_otelcpp_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out);
@@ -159,14 +177,26 @@ extern const struct sp_span_attr_set sp_otelcpp_set;
 /* Identity of a context, as the SDK compares them; never 0. */
 uint64_t sp_otelcpp_context_key(struct sp_otelcpp *sdk, const void *context);
 
-/* The id of the valid span in a context. False if there is none. */
-bool sp_otelcpp_context_span(struct sp_otelcpp *sdk, const void *context, uint8_t span_id[8]);
+/*
+ * Our knowledge of contexts holds for this one, as far as can be told. The first ones are looked at
+ * closely.
+ */
+bool sp_otelcpp_context_understood(struct sp_otelcpp *sdk, const void *context);
+
+/* The ids of the valid span in a context that is understood. False if there is none. */
+bool sp_otelcpp_context_span(struct sp_otelcpp *sdk, const void *context,
+			     struct sp_otelcpp_ids *out);
+
+/* That context is the current one of the calling thread, by what the storage says. */
+bool sp_otelcpp_is_current(struct sp_otelcpp *sdk, void *storage, const void *context);
 
 /*
- * The parent that StartSpan gave a span on the calling thread, all zero if it has none, or none that
- * is recorded here. False if it cannot be told. nothing_current: sp_otelcpp_scope_watch().
+ * The parent that StartSpan gave the span of those ids on the calling thread, all zero if it has
+ * none, or none that is recorded here. False if it cannot be told. nothing_current:
+ * sp_otelcpp_scope_watch().
  */
-bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options, bool nothing_current,
+bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options,
+		       const struct sp_otelcpp_ids *ids, bool nothing_current,
 		       uint8_t parent_id[8]);
 
 /* The object that keeps the threads' current contexts; NULL if it is out of reach. */

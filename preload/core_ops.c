@@ -59,6 +59,36 @@ static void ops_log(enum sp_log_level level, const char *message)
 	sp_log(level, "%s", message);
 }
 
+static void list_unknowns(struct sp_core_facts *out, uint32_t facts)
+{
+	for (unsigned i = 0; i < SP_SDK_FACT_N; i++) {
+		if ((facts & UINT32_C(1) << i) == 0)
+			continue;
+		unsigned n = out->sdk[out->sdks].unknowns++;
+
+		out->sdk[out->sdks].unknown[n].fact = sp_sdk_fact_texts[i].name;
+		out->sdk[out->sdks].unknown[n].instead = sp_sdk_fact_texts[i].instead;
+	}
+}
+
+static void list_sdks(struct sp_core_facts *out)
+{
+	_Static_assert(SP_SDK_FACT_N <= SP_CORE_FACTS_MAX, "there is room for all");
+
+	for (unsigned sdk = 0; sdk < SP_SDK_N && out->sdks < SP_CORE_SDKS_MAX; sdk++) {
+		uint64_t spans = sp_count_spans_of(sdk);
+		uint32_t facts = sp_sdk_disproved_facts((enum sp_sdk)sdk);
+
+		if ((spans == 0 && facts == 0) || sp_sdk_texts[sdk].name == NULL)
+			continue;
+		out->sdk[out->sdks].name = sp_sdk_texts[sdk].name;
+		out->sdk[out->sdks].method = sp_sdk_texts[sdk].method;
+		out->sdk[out->sdks].spans_started = spans;
+		list_unknowns(out, facts);
+		out->sdks++;
+	}
+}
+
 static void ops_facts(struct sp_core_facts *out)
 {
 	uint32_t by[SP_UNARMED_N];
@@ -74,15 +104,7 @@ static void ops_facts(struct sp_core_facts *out)
 		.threads_refused = by[SP_UNARMED_REFUSED],
 		.spans_open = sp_span_table_count(),
 	};
-	for (unsigned sdk = 0; sdk < SP_SDK_N && out->sdks < SP_CORE_SDKS_MAX; sdk++) {
-		uint64_t spans = sp_count_spans_of(sdk);
-
-		if (spans == 0 || sp_sdk_texts[sdk].name == NULL)
-			continue;
-		out->sdk[out->sdks].name = sp_sdk_texts[sdk].name;
-		out->sdk[out->sdks].method = sp_sdk_texts[sdk].method;
-		out->sdk[out->sdks++].spans_started = spans;
-	}
+	list_sdks(out);
 }
 
 void sp_core_ops_init(struct sp_core_ops *ops, const struct sp_config *config)

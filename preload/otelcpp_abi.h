@@ -13,6 +13,7 @@
 
 /* Mangled names; V is 1 or 2 as a string literal. */
 #define SP_OTELCPP_NAME(V, rest) "_ZN13opentelemetry2v" V rest
+#define SP_OTELCPP_CONST_NAME(V, rest) "_ZNK13opentelemetry2v" V rest
 #define SP_OTELCPP_START_NOSTD(V)                                                                  \
 	SP_OTELCPP_NAME(V, "3sdk5trace6Tracer9StartSpanENS0_5nostd11string_viewE"                  \
 			   "RKNS0_6common16KeyValueIterableE"                                      \
@@ -30,6 +31,8 @@
 #define SP_OTELCPP_RENAME_STL(V)                                                                   \
 	SP_OTELCPP_NAME(V, "3sdk5trace4Span10UpdateNameESt17basic_string_viewIcSt11char_"          \
 			   "traitsIcEE")
+#define SP_OTELCPP_GET_CONTEXT(V) SP_OTELCPP_CONST_NAME(V, "3sdk5trace4Span10GetContextEv")
+#define SP_OTELCPP_IS_RECORDING(V) SP_OTELCPP_CONST_NAME(V, "3sdk5trace4Span11IsRecordingEv")
 #define SP_OTELCPP_D1(V) SP_OTELCPP_NAME(V, "3sdk5trace4SpanD1Ev")
 #define SP_OTELCPP_D0(V) SP_OTELCPP_NAME(V, "3sdk5trace4SpanD0Ev")
 #define SP_OTELCPP_SPAN_VTABLE(V) "_ZTVN13opentelemetry2v" V "3sdk5trace4SpanE"
@@ -62,12 +65,14 @@
 /* SpanContext: trace id at 0. Its trace state, a smart pointer, is the last member. */
 #define SP_OTELCPP_CONTEXT_SPAN_ID 16U
 #define SP_OTELCPP_CONTEXT_FLAGS 24U
+#define SP_OTELCPP_CONTEXT_REMOTE 25U /* bool */
 #define SP_OTELCPP_CONTEXT_STATE 32U
 #define SP_OTELCPP_FLAG_SAMPLED 1U
 
 /*
  * sdk::trace::Span, private: vptr, shared_ptr<Tracer>, mutex, unique_ptr<Recordable>, a time, and then
- * unique_ptr<SpanContext>; so from 1.0.0 on, but no interface, so to be proved on a span.
+ * unique_ptr<SpanContext> from 1.0.0 to 1.28, SpanContext itself after it. No interface, so to be
+ * proved on a span.
  */
 #define SP_OTELCPP_SPAN_CONTEXT (8U + 16U + sizeof(pthread_mutex_t) + 8U + 8U)
 
@@ -79,6 +84,8 @@
 /* Alternatives of a context's values. */
 #define SP_OTELCPP_VALUE_IS_BOOL 1U
 #define SP_OTELCPP_VALUE_IS_SPAN 5U
+/* There are eight; some more may come. */
+#define SP_OTELCPP_VALUES_MAX 32U
 #define SP_OTELCPP_KEY_SPAN "active_span"
 #define SP_OTELCPP_KEY_IS_ROOT "is_root_span"
 
@@ -98,11 +105,18 @@ struct sp_otelcpp_attribute {
 };
 
 /*
+ * context::Token, private: a context, behind a vptr since 1.24.0. Learnt from the first token, at
+ * one of these offsets: multiples of a pointer's size.
+ */
+#define SP_OTELCPP_TOKEN_CONTEXT_MAX 24U
+
+/*
  * Where the two kinds of build differ. A context is one smart pointer to the head of a list of
  * nodes {key, smart pointer to the next, key length, value}; a variant's index follows its storage.
  */
 struct sp_otelcpp_flavour {
 	unsigned char pointee;      /* in a smart pointer: the object it points to */
+	unsigned char span_context; /* size of a SpanContext */
 	unsigned char parent_index; /* in StartSpanOptions: the index of parent */
 	unsigned char node_next;    /* in a node: the smart pointer to the next one */
 	unsigned char node_key_len;
@@ -111,15 +125,17 @@ struct sp_otelcpp_flavour {
 };
 #define SP_OTELCPP_FLAVOUR_NOSTD                                                                   \
 	{                                                                                          \
-		.pointee = 8, .parent_index = 80, .node_next = 8, .node_key_len = 40,              \
-		.node_value = 48, .node_index = 80                                                 \
+		.pointee = 8, .span_context = 64, .parent_index = 80, .node_next = 8,              \
+		.node_key_len = 40, .node_value = 48, .node_index = 80                                                 \
 	}
 #define SP_OTELCPP_FLAVOUR_STD                                                                     \
 	{                                                                                          \
-		.pointee = 0, .parent_index = 64, .node_next = 8, .node_key_len = 24,              \
-		.node_value = 32, .node_index = 48                                                 \
+		.pointee = 0, .span_context = 48, .parent_index = 64, .node_next = 8,              \
+		.node_key_len = 24, .node_value = 32, .node_index = 48                                                 \
 	}
 #define SP_OTELCPP_NODE_KEY 0U
+/* A context holds a handful of values; bounds the walk. */
+#define SP_OTELCPP_NODES_MAX 64U
 
 /* A standard smart pointer's control block (libstdc++): vptr, use count, weak count. */
 #define SP_OTELCPP_STD_CONTROL 8U

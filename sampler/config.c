@@ -263,6 +263,14 @@ static void settle(struct sp_config *cfg)
 		cfg->baseline_url = NULL;
 }
 
+void sp_config_parse_log_level(void)
+{
+	struct sp_config cfg;
+
+	read_var(&cfg, SP_VAR_LOG_LEVEL, false);
+	sp_log_set_level(cfg.log_level);
+}
+
 void sp_config_parse(struct sp_config *cfg)
 {
 	bool tell = sp_config_copy_first_look();

@@ -146,6 +146,9 @@ bool sp_config_wants_deepbind(void);
  */
 void sp_config_parse(struct sp_config *cfg);
 
+/* APP. Only the log level of it: for what is to be said before, or without, an activation. */
+void sp_config_parse_log_level(void);
+
 /*
  * Calls fn once per variable, in table order, for help output; *h is valid during the call. Tools
  * only, never inside a host.

@@ -7,10 +7,17 @@
 
 #include "sampler/active_change.h"
 #include "sampler/counters.h"
+#include "sampler/mark.h"
 #include "sampler/span.h"
 #include "sampler/span_stack.h"
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
+
+/*
+ * That many in a row that did not fit are no deep nesting: whoever nests so deeply comes back. A tree
+ * of calls with so many leaves below the last frame loses its scopes, and has its starts instead.
+ */
+#define OVERFLOWS_MAX 1024U
 
 enum sp_active_span sp_scope_source;
 
@@ -19,7 +26,27 @@ void sp_scope_set_source(enum sp_active_span which)
 	sp_scope_source = which;
 }
 
-void sp_scope_attached(uint64_t token, const uint8_t *span_id)
+void sp_scope_forget(void)
+{
+	struct sp_thread *t = sp_thread_own;
+
+	if (t == NULL || sp_span_stack_empty(&t->spans))
+		return;
+	sp_active_change(t);
+	sp_span_stack_pop_attached(&t->spans, SP_MARK_TOKEN);
+	t->scope_overflows = 0;
+}
+
+static bool overflowed(struct sp_thread *t)
+{
+	if (++t->scope_overflows < OVERFLOWS_MAX)
+		return true;
+	sp_count_add(SP_COUNT_SPAN_STACK_FULL, OVERFLOWS_MAX);
+	sp_scope_forget();
+	return false;
+}
+
+bool sp_scope_attached(uint64_t token, const uint8_t *span_id)
 {
 	struct sp_thread *t = sp_thread_self();
 	struct sp_span_entry e = {.span_id = SP_SPAN_BLANK, .token = token};
@@ -27,19 +54,19 @@ void sp_scope_attached(uint64_t token, const uint8_t *span_id)
 	uint64_t id = 0;
 
 	if (sp_scope_source == SP_ACTIVE_START)
-		return;
+		return true;
 	if (!sp_scope_used())
 		atomic_store_explicit(&sp_span_stack_scoped, true, memory_order_relaxed);
 	if (t == NULL) {
 		sp_count(SP_COUNT_SPAN_NO_THREAD);
-		return;
+		return true;
 	}
 	sp_active_change(t);
 	if (span_id != NULL)
 		memcpy(&id, span_id, sizeof(id));
 	if (sp_span_table_by_id(id, &r))
 		sp_span_entry_of(&r, token, &e);
-	(void)sp_span_stack_push(&t->spans, &e);
+	return !sp_span_slot_is_deep(sp_span_stack_push(&t->spans, &e)) || overflowed(t);
 }
 
 void sp_scope_detached(uint64_t token, bool through)
@@ -49,5 +76,8 @@ void sp_scope_detached(uint64_t token, bool through)
 	if (t == NULL)
 		return;
 	sp_active_change(t);
-	(void)sp_span_stack_pop_token(&t->spans, token, through);
+	/* What is deeper than the stack has no token, so its detach may be any: only a frame's end is proof. */
+	if (sp_span_stack_pop_token(&t->spans, token, through) &&
+	    !sp_span_slot_is_deep(sp_span_stack_room(&t->spans)))
+		t->scope_overflows = 0;
 }

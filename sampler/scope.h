@@ -24,8 +24,15 @@ enum sp_activation {
  * The calling thread attached a context under this token (unique among the thread's open scopes).
  * span_id is the context's span, NULL or all zero when it has none; a span that is not recorded
  * here labels nothing, and hides what was active before, until the detach.
+ *
+ * False when scopes pile up on the thread: many did not fit, and not one of those below was detached
+ * meanwhile, so they do not say what the thread works for, and all of them are forgotten here. The
+ * SDK's spans are better active from start to end then (SP_ACTIVATION_NONE).
  */
-void sp_scope_attached(uint64_t token, const uint8_t *span_id);
+bool sp_scope_attached(uint64_t token, const uint8_t *span_id);
+
+/* Whatever the calling thread has attached labels and hides nothing any more. */
+void sp_scope_forget(void);
 
 /* The calling thread detached that scope. With through, every scope attached after it goes too. */
 void sp_scope_detached(uint64_t token, bool through);

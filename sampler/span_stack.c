@@ -187,6 +187,22 @@ bool sp_span_stack_pop_token(struct sp_span_stack *s, uint64_t token, bool throu
 	return true;
 }
 
+void sp_span_stack_pop_attached(struct sp_span_stack *s, uint64_t below)
+{
+	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+
+	begin_change(s);
+	for (uint32_t i = d; i > 0; i--) {
+		uint64_t token = token_of(&s->frame[i - 1]);
+
+		if (sp_span_token_attached(token) && token < below)
+			end_slot(s, i - 1);
+	}
+	if (sp_span_rest_count(&s->rest) != 0)
+		sp_span_rest_clear(&s->rest);
+	reap(s);
+}
+
 bool sp_span_stack_strike(struct sp_span_stack *s, uint32_t slot, uint64_t span_id)
 {
 	uint64_t want = span_id;

@@ -130,6 +130,12 @@ void sp_span_stack_hide_rest(struct sp_span_stack *s);
  */
 bool sp_span_stack_pop_token(struct sp_span_stack *s, uint64_t token, bool through);
 
+/*
+ * Owner only. Strikes out every frame that was attached under a token below that one, and all that is
+ * deeper than the stack.
+ */
+void sp_span_stack_pop_attached(struct sp_span_stack *s, uint64_t below);
+
 /* Owner, no handler running. The ids of the open spans on it; returns how many. */
 unsigned sp_span_stack_ids(const struct sp_span_stack *s, uint64_t ids[SP_SPAN_DEPTH_MAX]);
 

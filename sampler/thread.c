@@ -99,6 +99,7 @@ static void clean(struct sp_thread *t)
 	}
 	t->bounds = (struct sp_stack_bounds){0, 0};
 	atomic_store_explicit(&t->interleaved, 0, memory_order_relaxed);
+	t->scope_overflows = 0;
 	t->in_handler = false;
 	t->settling = false;
 	t->span_cpu_ns = 0;

@@ -73,6 +73,7 @@ struct sp_thread {
 	_Atomic bool blocks;        /* our signal, as the thread itself last found or is to */
 	_Atomic uint32_t alternate_bytes; /* of its alternate signal stack as last seen; 0 = none */
 	_Atomic uint32_t interleaved; /* interleave.h: SDKs whose starts do not label this thread */
+	uint32_t scope_overflows;     /* scope.c: attached in vain since the last one that went */
 	struct sp_stack_bounds bounds;
 	struct sp_thread_counts counts;
 	struct sp_span_spare spare;

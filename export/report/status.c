@@ -102,6 +102,21 @@ static void print_head(FILE *out, const json_t *root, int64_t age_s)
 	(void)fputc('\n', out);
 }
 
+static void print_unknowns(FILE *out, const json_t *sdk)
+{
+	const json_t *unknown;
+	size_t i;
+
+	json_array_foreach(json_object_get(sdk, "not_understood"), i, unknown)
+	{
+		(void)fputs("          not understood: ", out);
+		print_text(out, json_string_value(json_object_get(unknown, "fact")));
+		(void)fputs("; ", out);
+		print_text(out, json_string_value(json_object_get(unknown, "instead")));
+		(void)fputc('\n', out);
+	}
+}
+
 static void print_sdks(FILE *out, const json_t *root)
 {
 	const json_t *list = json_object_get(root, "sdks");
@@ -118,6 +133,7 @@ static void print_sdks(FILE *out, const json_t *root)
 			      json_integer_value(json_object_get(sdk, "spans_started")));
 		print_text(out, json_string_value(json_object_get(sdk, "method")));
 		(void)fputc('\n', out);
+		print_unknowns(out, sdk);
 	}
 }
 

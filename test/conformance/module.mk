@@ -10,7 +10,7 @@ CONFORMANCE_DORSAL := $(B)/test/libopentelemetry-c.so
 CONFORMANCE_OTELC := $(B)/test/otelc/libopentelemetry_c_api.so
 # Spelled out, because the modules of these folders are read after this one.
 CONFORMANCE_OTELCPP := $(B)/test/otelcpp
-CONFORMANCE_MINI := v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic
+CONFORMANCE_MINI := v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic v1_24 v2_24
 CONFORMANCE_RPATH := -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/../..',-rpath,'$$ORIGIN/../../otelc'
 
 # Of each C SDK: its library, how to link with it, and its sources for a plugin that has it inside.
@@ -121,12 +121,14 @@ $(foreach sdk,$(CONFORMANCE_C),$(if $(CONFORMANCE_INSIDE_$(sdk)),$(eval $(call c
 
 # $(call conformance_cpp,build)
 define conformance_cpp
-$(CONFORMANCE_DIR)/$(1)/driver.o: test/conformance/driver_otelcpp.cc $(CONFORMANCE_HDRS)
+$(CONFORMANCE_DIR)/$(1)/driver.o: test/conformance/driver_otelcpp.cc $(CONFORMANCE_HDRS) \
+		$$(OTELCPP_API_$(1))
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
 	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) \
 		$(if $(filter debian,$(1)),,-DDRIVER_MINI) -c -o $$@ $$<
-$(CONFORMANCE_DIR)/$(1)/driver-noplt.o: test/conformance/driver_otelcpp.cc $(CONFORMANCE_HDRS)
+$(CONFORMANCE_DIR)/$(1)/driver-noplt.o: test/conformance/driver_otelcpp.cc $(CONFORMANCE_HDRS) \
+		$$(OTELCPP_API_$(1))
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
 	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) -fno-plt \

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The other builds of opentelemetry-cpp: ABI version 2, the standard library's smart pointers, and
-# libraries that do not let their functions be interposed. And one that we cannot know.
+# The other builds of opentelemetry-cpp: ABI version 2, the standard library's smart pointers, layouts
+# since 1.24, and libraries that do not let their functions be interposed. And one that we cannot know.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -10,7 +10,7 @@ readonly CHECK_STORY=$ROOT/test/otelcpp/check.py
 readonly PIECE_MS=80
 export SPANPROF_SAMPLE_RATE=250 SPANPROF_SPAN_ID_SCOPE=all SPANPROF_SPAN_NAME_SCOPE=all
 
-for build in v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic; do
+for build in v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic v1_24 v2_24; do
 	for story in parents remote destroyed own_storage renamed; do
 		name=$build.$story
 		mkdir "$WORK/$name"
@@ -32,10 +32,14 @@ for build in v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic; do
 	[[ -z $(profiles_in "$WORK") ]] || fail "$build: a profile without a recorded span"
 done
 
-# Objects that are not laid out as we know them are left alone, and every call arrives as it was made.
+# Objects that are not laid out as we know them are left alone, every call arrives as it was made, and
+# that there will be no labels is said once.
 run stranger "$TEST_LIBS/otelcpp/stranger"
 run_under stranger.under SPANPROF_OUTPUT_DIR="$WORK" "$TEST_LIBS/otelcpp/stranger"
 expect_rc stranger.under 0
-expect_same stranger stranger.under out err
+expect_same stranger stranger.under out
+[[ $(grep -c . "$WORK/stranger.under.err") == 1 ]] || fail "not one message: $(<"$WORK/stranger.under.err")"
+grep 'opentelemetry-cpp, ABI v1: .*not understood: its spans are not profiled' \
+	"$WORK/stranger.under.err" >/dev/null || fail "not told: $(<"$WORK/stranger.under.err")"
 grep -q '^start 1 name 1 1 1$' "$WORK/stranger.out" || fail "the host tells nothing"
 [[ -z $(profiles_in "$WORK") ]] || fail "an unknown SDK was profiled"

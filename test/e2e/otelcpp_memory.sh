@@ -7,7 +7,7 @@ source test/e2e/lib.bash
 need valgrind
 
 mkdir "$WORK/profiles"
-for build in debian v1_stl17 v2_nostd; do
+for build in debian v1_24 v2_24; do
 	for story in nested parents remote destroyed; do
 		run_under "$build.$story" SPANPROF_OUTPUT_DIR="$WORK/profiles" \
 			OTELC_SPANS_JSON="$WORK/$build.$story.spans" \

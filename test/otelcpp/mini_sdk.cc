@@ -21,6 +21,17 @@
 #include <opentelemetry/trace/noop.h>
 #include <opentelemetry/trace/provider.h>
 
+/*
+ * Where the span keeps its context: behind the members that the real one has before it, as a pointer
+ * (to 1.28) or as it is (after that); or somewhere else.
+ */
+#define MINI_CONTEXT_POINTER 1
+#define MINI_CONTEXT_INLINE 2
+#define MINI_CONTEXT_ELSEWHERE 3
+#ifndef MINI_CONTEXT
+#define MINI_CONTEXT MINI_CONTEXT_POINTER
+#endif
+
 /* Written before names, where several of these are in one process. */
 #ifndef MINI_COPY
 #define MINI_COPY ""
@@ -71,13 +82,33 @@ class Span final : public api::Span
 	bool IsRecording() const noexcept override;
 
       private:
+	struct Data {
+		std::string name;
+		api::SpanContext parent;
+		std::map<std::string, std::string> attributes;
+	};
+#if MINI_CONTEXT == MINI_CONTEXT_ELSEWHERE
+	uint64_t more = 0;
+#endif
+	std::shared_ptr<api::Tracer> tracer;
 	mutable std::mutex lock;
-	std::string name;
+	std::unique_ptr<Data> data;
+	common::SteadyTimestamp began;
+#if MINI_CONTEXT == MINI_CONTEXT_INLINE
 	api::SpanContext own;
-	api::SpanContext parent;
-	std::map<std::string, std::string> attributes;
+#else
+	std::unique_ptr<api::SpanContext> own;
+#endif
 	bool ended = false;
 };
+
+#if MINI_CONTEXT == MINI_CONTEXT_INLINE
+#define OWN own
+#define NEW_OWN(context) context
+#else
+#define OWN (*own)
+#define NEW_OWN(context) new api::SpanContext(context)
+#endif
 
 class Tracer final : public api::Tracer
 {
@@ -110,12 +141,13 @@ void Span::UpdateName(nostd::string_view new_name) noexcept
 	const std::lock_guard<std::mutex> guard(lock);
 
 	if (!ended)
-		name.assign(new_name.data(), new_name.size());
+		data->name.assign(new_name.data(), new_name.size());
 }
 
 Span::Span(nostd::string_view span_name, api::SpanContext own_context,
 	   api::SpanContext parent_context)
-	: name(span_name.data(), span_name.size()), own(own_context), parent(parent_context)
+	: data(new Data{{span_name.data(), span_name.size()}, parent_context, {}}),
+	  own(NEW_OWN(own_context))
 {
 }
 
@@ -135,7 +167,7 @@ void Span::SetAttribute(nostd::string_view key, const common::AttributeValue &va
 	else if (nostd::holds_alternative<int64_t>(value))
 		text = std::to_string(nostd::get<int64_t>(value));
 	if (!ended && !text.empty())
-		attributes[std::string(key.data(), key.size())] = text;
+		data->attributes[std::string(key.data(), key.size())] = text;
 }
 
 void Span::End(const api::EndSpanOptions &) noexcept
@@ -147,7 +179,7 @@ void Span::End(const api::EndSpanOptions &) noexcept
 	if (ended)
 		return;
 	ended = true;
-	for (const auto &a : attributes)
+	for (const auto &a : data->attributes)
 		text += (text.empty() ? "\"" : ", \"") + a.first + "\": " + a.second;
 	FILE *file = std::fopen(path != nullptr ? path : "/dev/null", "a");
 
@@ -156,14 +188,14 @@ void Span::End(const api::EndSpanOptions &) noexcept
 	std::fprintf(file,
 		     "{\"name\": \"" MINI_COPY "%s\", \"trace_id\": \"%s\", \"span_id\": \"%s\", "
 		     "\"parent_span_id\": \"%s\", \"attributes\": {%s}}\n",
-		     name.c_str(), hex(own.trace_id()).c_str(), hex(own.span_id()).c_str(),
-		     hex(parent.span_id()).c_str(), text.c_str());
+		     data->name.c_str(), hex(OWN.trace_id()).c_str(), hex(OWN.span_id()).c_str(),
+		     hex(data->parent.span_id()).c_str(), text.c_str());
 	std::fclose(file);
 }
 
 api::SpanContext Span::GetContext() const noexcept
 {
-	return own;
+	return OWN;
 }
 
 bool Span::IsRecording() const noexcept

@@ -5,17 +5,49 @@
 
 OTELCPP_DIR := $(B)/test/otelcpp
 # ABI version 2; smart pointers and strings of the standard library, or the former only; functions
-# bound inside the library.
-OTELCPP_MINI := v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic
+# bound inside the library; as it is since 1.24.
+OTELCPP_MINI := v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic v1_24 v2_24
+# What no release is: one thing each is not laid out as in any.
+OTELCPP_FOREIGN := foreign_token foreign_context foreign_options foreign_ids foreign_slots
 
 OTELCPP_CXXFLAGS = -std=gnu++17 -O2 -g -fPIC -fno-omit-frame-pointer -Wall -Wextra -I. -MMD -MP \
 	$(CXXFLAGS)
 OTELCPP_FLAGS_debian := -DHAVE_ABSEIL -DOPENTELEMETRY_ABI_VERSION_NO=1
 OTELCPP_FLAGS_v1_stl17 := -DOPENTELEMETRY_ABI_VERSION_NO=1 -DOPENTELEMETRY_STL_VERSION=2017
-OTELCPP_FLAGS_v1_stl14 := -DOPENTELEMETRY_ABI_VERSION_NO=1 -DOPENTELEMETRY_STL_VERSION=2014
+OTELCPP_FLAGS_v1_stl14 := -DOPENTELEMETRY_ABI_VERSION_NO=1 -DOPENTELEMETRY_STL_VERSION=2014 \
+	-DMINI_CONTEXT=MINI_CONTEXT_ELSEWHERE
 OTELCPP_FLAGS_v2_nostd := -DOPENTELEMETRY_ABI_VERSION_NO=2
 OTELCPP_FLAGS_bsymbolic := -DOPENTELEMETRY_ABI_VERSION_NO=1
 OTELCPP_FLAGS_v2_stl17 := -DOPENTELEMETRY_ABI_VERSION_NO=2 -DOPENTELEMETRY_STL_VERSION=2017
+
+# $(call otelcpp_api,build,header,sed script,what it has to have led to): the distribution's header with
+# one line changed, for the layouts that its release does not have.
+define otelcpp_api
+OTELCPP_API_$(1) := $(OTELCPP_DIR)/api/$(1)/opentelemetry/$(2)
+OTELCPP_FLAGS_$(1) += -I$(OTELCPP_DIR)/api/$(1)
+$(OTELCPP_DIR)/api/$(1)/opentelemetry/$(2): test/otelcpp/module.mk
+	@mkdir -p $$(@D)
+	$$(call say,GEN,$$@)
+	$$(Q)header=$$$$(echo '#include <opentelemetry/$(2)>' | $$(CXX) $$(CXXFLAGS) -std=gnu++17 \
+		-DHAVE_ABSEIL -E -x c++ - | sed -n 's,^# 1 "\(.*opentelemetry/$(2)\)".*,\1,p' | head -1) && \
+		sed '$(3)' "$$$$header" >$$@ && grep -q '$(4)' $$@
+endef
+OTELCPP_FLAGS_v1_24 := -DOPENTELEMETRY_ABI_VERSION_NO=1
+OTELCPP_FLAGS_v2_24 := -DOPENTELEMETRY_ABI_VERSION_NO=2 -DOPENTELEMETRY_STL_VERSION=2017 \
+	-DMINI_CONTEXT=MINI_CONTEXT_INLINE
+$(foreach build,$(OTELCPP_FOREIGN),$(eval OTELCPP_FLAGS_$(build) := -DOPENTELEMETRY_ABI_VERSION_NO=1))
+$(foreach build,v1_24 v2_24,$(eval $(call otelcpp_api,$(build),context/runtime_context.h,\
+s/^  ~Token()/  virtual ~Token()/,virtual ~Token())))
+$(eval $(call otelcpp_api,foreign_token,context/runtime_context.h,\
+s/^  const Context context_;/  const long more_[5] = {}; &/,more_))
+$(eval $(call otelcpp_api,foreign_context,context/context.h,\
+s/^    nostd::shared_ptr<DataList> next_{/    size_t more_ = 5; &/,more_))
+$(eval $(call otelcpp_api,foreign_options,trace/span_startoptions.h,\
+s/^  nostd::variant<SpanContext/  uint64_t more_ = 3; &/,more_))
+$(eval $(call otelcpp_api,foreign_ids,trace/span_context.h,\
+s/^  trace::TraceId trace_id_;/  uint64_t more_ = 9; &/,more_))
+$(eval $(call otelcpp_api,foreign_slots,trace/span.h,\
+s/^  virtual trace::SpanContext GetContext/  virtual bool More() const noexcept { return true; } &/,More()))
 
 # In a plugin, with the stories; the API's singletons must not become one for the process.
 OTELCPP_COPIES := copy_a copy_b
@@ -26,13 +58,13 @@ OTELCPP_LDFLAGS_bsymbolic := -Wl,-Bsymbolic-functions
 
 # $(call otelcpp_rules,build)
 define otelcpp_rules
-$(OTELCPP_DIR)/$(1)/%.o: test/otelcpp/%.cc
+$(OTELCPP_DIR)/$(1)/%.o: test/otelcpp/%.cc $(OTELCPP_API_$(1))
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
 	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) -c -o $$@ $$<
 -include $(wildcard $(OTELCPP_DIR)/$(1)/*.d)
 endef
-$(foreach build,debian $(OTELCPP_MINI) $(OTELCPP_COPIES),$(eval $(call otelcpp_rules,$(build))))
+$(foreach build,debian $(OTELCPP_MINI) $(OTELCPP_FOREIGN) $(OTELCPP_COPIES),$(eval $(call otelcpp_rules,$(build))))
 
 $(OTELCPP_DIR)/debian/stories: $(OTELCPP_DIR)/debian/stories.o $(OTELCPP_DIR)/debian/provider.o \
 		$(B)/test/sdk/json_exporter.o
@@ -52,15 +84,15 @@ $(OTELCPP_DIR)/own_vtable/stories: $(OTELCPP_DIR)/debian/stories.o $(OTELCPP_DIR
 
 TEST_PROGRAMS += $(OTELCPP_DIR)/own_vtable/stories
 
-$(OTELCPP_MINI:%=$(OTELCPP_DIR)/%/libmini.so): %/libmini.so: %/mini_sdk.o
+$(patsubst %,$(OTELCPP_DIR)/%/libmini.so,$(OTELCPP_MINI) $(OTELCPP_FOREIGN)): %/libmini.so: %/mini_sdk.o
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -shared $(OTELCPP_LDFLAGS_$(*F)) -Wl,-soname,libmini.so -o $@ $^
 
-$(OTELCPP_MINI:%=$(OTELCPP_DIR)/%/stories): %/stories: %/stories.o %/libmini.so
+$(patsubst %,$(OTELCPP_DIR)/%/stories,$(OTELCPP_MINI) $(OTELCPP_FOREIGN)): %/stories: %/stories.o %/libmini.so
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $< -L$(@D) -lmini -Wl,-rpath,'$$ORIGIN' -lpthread
 
-TEST_PROGRAMS += $(patsubst %,$(OTELCPP_DIR)/%/stories,debian $(OTELCPP_MINI))
+TEST_PROGRAMS += $(patsubst %,$(OTELCPP_DIR)/%/stories,debian $(OTELCPP_MINI) $(OTELCPP_FOREIGN))
 
 $(OTELCPP_DIR)/libstranger.so: test/otelcpp/stranger_sdk.c test/otelcpp/stranger.h
 	@mkdir -p $(@D)

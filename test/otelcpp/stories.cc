@@ -437,6 +437,23 @@ static void many()
 	last->End();
 }
 
+/* Scopes that never end, as where a program loses its tokens: they pile up, in the SDK as well. */
+static void piled_up()
+{
+	for (int i = 0; i < 1200; i++) {
+		auto span = start("lost", "lost");
+
+		new nostd::unique_ptr<context::Token>(context::RuntimeContext::Attach(
+			context::RuntimeContext::GetCurrent().SetValue(trace::kSpanKey, span)));
+		span->End();
+	}
+	auto after = start("after", "lost");
+
+	work("after", "lost");
+	after->End();
+	work_alone();
+}
+
 static SpanPtr start_and_rename(const char *name, const char *root)
 {
 	std::printf("span %s %s\n", name, root);
@@ -519,6 +536,7 @@ static const Story stories[] = {
 	{"own_storage", own_storage, true},
 	{"renamed", renamed, true},
 	{"deep", deep, true},
+	{"piled_up", piled_up, false},
 	{"unsampled", not_recorded, false},
 	{"noop", not_recorded, false},
 	{"many", many, true},

@@ -82,7 +82,7 @@ static const char *string(const json_t *root, const char *key)
 
 Test(status, has_the_promised_keys, .timeout = 20)
 {
-	json_t *root, *sdk;
+	json_t *root, *sdk, *unknowns;
 
 	core.counter[SP_COUNT_SAMPLES_PUT] = 44;
 	core.counter[SP_COUNT_SAMPLES_DRAINED] = 43;
@@ -101,6 +101,9 @@ Test(status, has_the_promised_keys, .timeout = 20)
 	core.facts.sdk[0].name = "an-sdk";
 	core.facts.sdk[0].method = "a way";
 	core.facts.sdk[0].spans_started = 9;
+	core.facts.sdk[0].unknowns = 1;
+	core.facts.sdk[0].unknown[0].fact = "a thing";
+	core.facts.sdk[0].unknown[0].instead = "another way";
 	news = (struct sp_push_news){.attempts = 6,
 				     .last_status = 429,
 				     .last_success_ms = 1234567890123,
@@ -119,6 +122,10 @@ Test(status, has_the_promised_keys, .timeout = 20)
 	cr_expect_str_eq(string(sdk, "name"), "an-sdk");
 	cr_expect_str_eq(string(sdk, "method"), "a way");
 	cr_expect_eq(json_integer_value(json_object_get(sdk, "spans_started")), 9);
+	unknowns = json_object_get(sdk, "not_understood");
+	cr_expect_eq(json_array_size(unknowns), 1);
+	cr_expect_str_eq(string(json_array_get(unknowns, 0), "fact"), "a thing");
+	cr_expect_str_eq(string(json_array_get(unknowns, 0), "instead"), "another way");
 	cr_expect_str_eq(string(root, "signal"), "SIGURG");
 	cr_expect_eq(number(root, "threads", "armed"), 3);
 	cr_expect_eq(number(root, "threads", "unarmed"), 12);

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading opentelemetry-cpp's contexts, and from them the parents of spans. APP context. */
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "preload/adapter_otelcpp_call.h"
+#include "preload/adapter_otelcpp_proof.h"
+#include "preload/adapter_otelcpp_scope.h"
+#include "preload/adapter_otelcpp_sdk.h"
+
+/* So many that were as we know them are proof enough. */
+#define LOOKS_MAX 64U
+
+static const void *at(const void *object, unsigned long offset)
+{
+	return (const char *)object + offset;
+}
+
+static uint8_t byte(const void *object, unsigned long offset)
+{
+	return *(const uint8_t *)at(object, offset);
+}
+
+static const struct sp_otelcpp_flavour *flavour_of(struct sp_otelcpp *sdk)
+{
+	return atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
+}
+
+static const void *head_of(struct sp_otelcpp *sdk, const void *context)
+{
+	return sp_otelcpp_member(context, flavour_of(sdk)->pointee);
+}
+
+uint64_t sp_otelcpp_context_key(struct sp_otelcpp *sdk, const void *context)
+{
+	uintptr_t head = (uintptr_t)head_of(sdk, context);
+
+	/* all empty contexts are equal; no list begins at 1 */
+	return head != 0 ? head : 1;
+}
+
+/* The node that GetValue(key) would find. Inlined: no call to compare a key of known length. */
+static inline __attribute__((always_inline)) const void *
+find_node(struct sp_otelcpp *sdk, const void *context, const char *key)
+{
+	const struct sp_otelcpp_flavour *f = flavour_of(sdk);
+	const void *node = head_of(sdk, context);
+	const size_t len = strlen(key);
+
+	for (unsigned n = 0; node != NULL && n < SP_OTELCPP_NODES_MAX; n++) {
+		if ((size_t)(uintptr_t)sp_otelcpp_member(node, f->node_key_len) == len &&
+		    memcmp(sp_otelcpp_member(node, SP_OTELCPP_NODE_KEY), key, len) == 0)
+			return node;
+		node = sp_otelcpp_member(node, (unsigned long)f->node_next + f->pointee);
+	}
+	return NULL;
+}
+
+/* So many looks, at contexts and at options, without a doubt. */
+static bool looked_enough(struct sp_otelcpp *sdk)
+{
+	return atomic_fetch_add_explicit(&sdk->looks, 1, memory_order_relaxed) >= LOOKS_MAX;
+}
+
+bool sp_otelcpp_context_understood(struct sp_otelcpp *sdk, const void *context)
+{
+	int state = atomic_load_explicit(&sdk->contexts, memory_order_relaxed);
+
+	if (state != SP_OTELCPP_UNTRIED || head_of(sdk, context) == NULL)
+		return state != SP_OTELCPP_REJECTED;
+	if (!sp_otelcpp_context_fits(sdk, context)) {
+		atomic_store_explicit(&sdk->contexts, SP_OTELCPP_REJECTED, memory_order_relaxed);
+		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_CONTEXT);
+		return false;
+	}
+	/* one with a span in it proves most; some programs have only others */
+	if (find_node(sdk, context, SP_OTELCPP_KEY_SPAN) != NULL || looked_enough(sdk))
+		atomic_store_explicit(&sdk->contexts, SP_OTELCPP_KNOWN, memory_order_relaxed);
+	return true;
+}
+
+/* An id of 8 or 16 bytes. */
+static bool all_zero(const uint8_t *id, size_t n)
+{
+	uint64_t first;
+	uint64_t last;
+
+	memcpy(&first, id, sizeof(first));
+	memcpy(&last, id + n - sizeof(last), sizeof(last));
+	return (first | last) == 0;
+}
+
+bool sp_otelcpp_context_span(struct sp_otelcpp *sdk, const void *context,
+			     struct sp_otelcpp_ids *out)
+{
+	const struct sp_otelcpp_flavour *f = flavour_of(sdk);
+	const void *node = find_node(sdk, context, SP_OTELCPP_KEY_SPAN);
+	void *span;
+
+	if (node == NULL || byte(node, f->node_index) != SP_OTELCPP_VALUE_IS_SPAN)
+		return false;
+	span = sp_otelcpp_member(node, (unsigned long)f->node_value + f->pointee);
+	if (span == NULL)
+		return false;
+	/* also a remote parent is a span, of another class with the same interface */
+	if (sp_otelcpp_member(span, 0) == sdk->span_vptr)
+		sp_otelcpp_own_ids(sdk, span, out);
+	else
+		sp_otelcpp_ids(sdk, span, out);
+	return !all_zero(out->span_id, sizeof(out->span_id)) &&
+	       !all_zero(out->trace_id, sizeof(out->trace_id));
+}
+
+static bool context_says_root(struct sp_otelcpp *sdk, const void *context)
+{
+	const struct sp_otelcpp_flavour *f = flavour_of(sdk);
+	const void *node = find_node(sdk, context, SP_OTELCPP_KEY_IS_ROOT);
+
+	return node != NULL && byte(node, f->node_index) == SP_OTELCPP_VALUE_IS_BOOL &&
+	       byte(node, f->node_value) != 0;
+}
+
+static void get_current(void *storage, struct sp_otelcpp_object *context)
+{
+	void *(*get)(void *, void *) =
+		sp_otelcpp_member(sp_otelcpp_member(storage, 0),
+				  SP_OTELCPP_SLOT_GET_CURRENT * sizeof(void *));
+
+	SP_OTELCPP_CALL(get, context, storage);
+}
+
+bool sp_otelcpp_is_current(struct sp_otelcpp *sdk, void *storage, const void *context)
+{
+	const struct sp_otelcpp_flavour *f = flavour_of(sdk);
+	struct sp_otelcpp_object current;
+
+	memset(&current, 0, sizeof(current));
+	get_current(storage, &current);
+	if (!sp_otelcpp_is_pointer(f, &current))
+		return false; /* so nobody knows how to give it back */
+	bool same = head_of(sdk, &current) == head_of(sdk, context);
+
+	sp_otelcpp_release(f, &current);
+	return same;
+}
+
+/* The span that is current on the calling thread; zero if there is none. */
+static bool current_span(struct sp_otelcpp *sdk, struct sp_otelcpp_ids *out)
+{
+	void *storage = sp_otelcpp_storage(sdk);
+	struct sp_otelcpp_object context;
+
+	if (storage == NULL || atomic_load_explicit(&sdk->scopes_foreign, memory_order_relaxed))
+		return false;
+	get_current(storage, &context);
+	if (!sp_otelcpp_context_understood(sdk, &context) ||
+	    !sp_otelcpp_context_span(sdk, &context, out))
+		memset(out, 0, sizeof(*out));
+	sp_otelcpp_release(flavour_of(sdk), &context);
+	return true;
+}
+
+static void disprove_options(struct sp_otelcpp *sdk)
+{
+	atomic_store_explicit(&sdk->options, SP_OTELCPP_REJECTED, memory_order_relaxed);
+	sp_sdk_disproved(sdk->names->sdk, SP_SDK_FACT_PARENT);
+}
+
+/* A span is of its parent's trace: so the SDK found the same parent as we did. */
+static bool is_parent(struct sp_otelcpp *sdk, const struct sp_otelcpp_ids *parent,
+		      const struct sp_otelcpp_ids *ids)
+{
+	if (atomic_load_explicit(&sdk->options, memory_order_relaxed) == SP_OTELCPP_KNOWN)
+		return true;
+	if (memcmp(parent->trace_id, ids->trace_id, sizeof(ids->trace_id)) != 0) {
+		disprove_options(sdk);
+		return false;
+	}
+	atomic_store_explicit(&sdk->options, SP_OTELCPP_KNOWN, memory_order_relaxed);
+	return true;
+}
+
+enum given { GIVEN_NONE, GIVEN_ROOT, GIVEN_PARENT, GIVEN_UNKNOWN };
+
+/* A context among the options: its list is only as sure as that there is a context. */
+static bool options_context_fits(struct sp_otelcpp *sdk, const void *context)
+{
+	if (atomic_load_explicit(&sdk->options, memory_order_relaxed) == SP_OTELCPP_KNOWN)
+		return true;
+	if (!sp_otelcpp_context_fits(sdk, context)) {
+		disprove_options(sdk);
+		return false;
+	}
+	if (find_node(sdk, context, SP_OTELCPP_KEY_SPAN) != NULL ||
+	    find_node(sdk, context, SP_OTELCPP_KEY_IS_ROOT) != NULL || looked_enough(sdk))
+		atomic_store_explicit(&sdk->options, SP_OTELCPP_KNOWN, memory_order_relaxed);
+	return true;
+}
+
+static enum given given_context(struct sp_otelcpp *sdk, const void *context,
+				struct sp_otelcpp_ids *parent)
+{
+	if (head_of(sdk, context) == NULL)
+		return GIVEN_NONE;
+	if (!options_context_fits(sdk, context) || !sp_otelcpp_context_understood(sdk, context))
+		return GIVEN_UNKNOWN;
+	if (sp_otelcpp_context_span(sdk, context, parent))
+		return GIVEN_PARENT;
+	return context_says_root(sdk, context) ? GIVEN_ROOT : GIVEN_NONE;
+}
+
+static enum given given(struct sp_otelcpp *sdk, const void *options, struct sp_otelcpp_ids *parent)
+{
+	const void *field = at(options, SP_OTELCPP_OPTIONS_PARENT);
+
+	switch (byte(options, flavour_of(sdk)->parent_index)) {
+	case SP_OTELCPP_PARENT_IS_SPAN_CONTEXT:
+		memcpy(parent->trace_id, field, sizeof(parent->trace_id));
+		memcpy(parent->span_id, at(field, SP_OTELCPP_CONTEXT_SPAN_ID),
+		       sizeof(parent->span_id));
+		return all_zero(parent->span_id, sizeof(parent->span_id)) ||
+				       all_zero(parent->trace_id, sizeof(parent->trace_id))
+			       ? GIVEN_NONE
+			       : GIVEN_PARENT;
+	case SP_OTELCPP_PARENT_IS_CONTEXT:
+		return given_context(sdk, field, parent);
+	default:
+		disprove_options(sdk);
+		return GIVEN_UNKNOWN;
+	}
+}
+
+bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options,
+		       const struct sp_otelcpp_ids *ids, bool nothing_current,
+		       uint8_t parent_id[8])
+{
+	struct sp_otelcpp_ids parent;
+	enum given how = GIVEN_UNKNOWN;
+
+	memset(parent_id, 0, 8);
+	if (atomic_load_explicit(&sdk->options, memory_order_relaxed) != SP_OTELCPP_REJECTED)
+		how = given(sdk, options, &parent);
+	if (how == GIVEN_UNKNOWN || (how == GIVEN_PARENT && !is_parent(sdk, &parent, ids)))
+		return false;
+	if (how == GIVEN_NONE) {
+		if (nothing_current)
+			return true;
+		if (!current_span(sdk, &parent))
+			return false;
+	}
+	if (how != GIVEN_ROOT)
+		memcpy(parent_id, parent.span_id, 8);
+	return true;
+}

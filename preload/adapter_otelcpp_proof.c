@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Proofs of a layout by objects of it. APP context. */
+#include "preload/adapter_otelcpp_proof.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "preload/adapter_otelcpp_call.h"
+#include "preload/elf_walk.h"
+#include "sampler/arch_sig.h"
+
+/* Longer keys are possible, but nobody has them. */
+#define KEY_LEN_MAX 65536U
+#define FILLING 0xa5
+#define OTHER_FILLING 0x5a
+
+static const void *at(const void *object, unsigned long offset)
+{
+	return (const char *)object + offset;
+}
+
+/* Eight readable bytes: the kernel reads a mask before it refuses an unknown operation on it. */
+static bool mapped(const void *p)
+{
+	return sp_arch_syscall(SYS_rt_sigprocmask, -1, (long)p, 0, 8) == -EINVAL;
+}
+
+bool sp_otelcpp_readable(const void *p)
+{
+	return p != NULL && (uintptr_t)p % sizeof(void *) == 0 && mapped(p);
+}
+
+static bool in_object(const void *address)
+{
+	return sp_elf_object_at(address).size != 0;
+}
+
+/* A vtable has functions of objects in it. */
+static bool is_vtable(const void *vptr, unsigned slot)
+{
+	const void *function = at(vptr, slot * sizeof(void *));
+
+	return sp_otelcpp_readable(vptr) && in_object(vptr) && mapped(function) &&
+	       in_object(sp_otelcpp_member(function, 0));
+}
+
+bool sp_otelcpp_has_class(const void *object)
+{
+	return sp_otelcpp_readable(object) && in_object(sp_otelcpp_member(object, 0));
+}
+
+bool sp_otelcpp_is_own_span(const struct sp_otelcpp *sdk, const void *span)
+{
+	return sp_otelcpp_readable(span) && sp_otelcpp_member(span, 0) == sdk->span_vptr;
+}
+
+/* libstdc++ counts from 1 in both counters; other libraries do not have two of them there. */
+static bool is_control(const void *control)
+{
+	const _Atomic int *uses = at(control, SP_OTELCPP_CONTROL_USES);
+	const _Atomic int *weak = at(control, SP_OTELCPP_CONTROL_WEAK);
+
+	return sp_otelcpp_readable(control) && mapped(uses) &&
+	       is_vtable(sp_otelcpp_member(control, 0), SP_OTELCPP_CONTROL_SLOT_DESTROY) &&
+	       atomic_load_explicit(uses, memory_order_relaxed) > 0 &&
+	       atomic_load_explicit(weak, memory_order_relaxed) > 0;
+}
+
+bool sp_otelcpp_is_pointer(const struct sp_otelcpp_flavour *f, const void *pointer)
+{
+	const void *pointee = sp_otelcpp_member(pointer, f->pointee);
+	const void *control = sp_otelcpp_member(pointer, SP_OTELCPP_STD_CONTROL);
+
+	if (f->pointee != 0)
+		return is_vtable(sp_otelcpp_member(pointer, 0), SP_OTELCPP_SLOT_D1);
+	return control != NULL ? is_control(control) : pointee == NULL;
+}
+
+/*
+ * First word: nostd a vptr, std the span. Second word: nostd the span, std a control block, which
+ * begins with a vptr as well. A smart pointer to nothing is possible, too.
+ */
+bool sp_otelcpp_is_result(const void *result)
+{
+	const void *first = sp_otelcpp_member(result, 0);
+	const void *second = sp_otelcpp_member(result, sizeof(void *));
+
+	if (first == NULL || (second == NULL && in_object(first)))
+		return true;
+	return sp_otelcpp_has_class(second) && (in_object(first) || sp_otelcpp_has_class(first));
+}
+
+/* Twice, over different fillings: what it holds it holds both times, and behind its end is ours. */
+bool sp_otelcpp_ids_fit(struct sp_otelcpp *sdk, const struct sp_otelcpp_flavour *f, void *span)
+{
+	unsigned slot = sdk->names->slot_end + SP_OTELCPP_SLOT_GET_CONTEXT_AFTER_END;
+	void *(*get_context)(void *, void *) =
+		sp_otelcpp_member(sp_otelcpp_member(span, 0), slot * sizeof(void *));
+	struct sp_otelcpp_object context;
+	struct sp_otelcpp_object again;
+	bool fit = true;
+
+	memset(&context, FILLING, sizeof(context));
+	memset(&again, OTHER_FILLING, sizeof(again));
+	SP_OTELCPP_CALL(get_context, &context, span);
+	SP_OTELCPP_CALL(get_context, &again, span);
+	for (size_t i = f->span_context; i < sizeof(context.bytes); i++)
+		fit = fit && context.bytes[i] == FILLING && again.bytes[i] == OTHER_FILLING;
+	if (!fit || memcmp(&context, &again, SP_OTELCPP_CONTEXT_REMOTE + 1) != 0 ||
+	    context.bytes[SP_OTELCPP_CONTEXT_REMOTE] > 1 ||
+	    !sp_otelcpp_is_pointer(f, context.bytes + SP_OTELCPP_CONTEXT_STATE))
+		return false; /* and nobody knows how to give it back */
+	sp_otelcpp_release(f, context.bytes + SP_OTELCPP_CONTEXT_STATE);
+	sp_otelcpp_release(f, again.bytes + SP_OTELCPP_CONTEXT_STATE);
+	return true;
+}
+
+/* A node of a context's list. */
+static bool node_fits(const struct sp_otelcpp_flavour *f, const void *node)
+{
+	const char *key;
+	size_t len;
+
+	for (unsigned i = 0; i <= f->node_index; i += sizeof(void *)) {
+		if (!sp_otelcpp_readable(at(node, i)))
+			return false;
+	}
+	key = sp_otelcpp_member(node, SP_OTELCPP_NODE_KEY);
+	len = (size_t)(uintptr_t)sp_otelcpp_member(node, f->node_key_len);
+	if (len == 0 || len > KEY_LEN_MAX || !mapped(key) || !mapped(key + len - 1) ||
+	    *(const uint8_t *)at(node, f->node_index) >= SP_OTELCPP_VALUES_MAX ||
+	    !sp_otelcpp_is_pointer(f, at(node, f->node_next)))
+		return false;
+	if (len != strlen(SP_OTELCPP_KEY_SPAN) || memcmp(key, SP_OTELCPP_KEY_SPAN, len) != 0)
+		return true;
+	return *(const uint8_t *)at(node, f->node_index) == SP_OTELCPP_VALUE_IS_SPAN &&
+	       sp_otelcpp_is_pointer(f, at(node, f->node_value));
+}
+
+bool sp_otelcpp_context_fits(struct sp_otelcpp *sdk, const void *context)
+{
+	const struct sp_otelcpp_flavour *f =
+		atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
+	const void *node;
+
+	if (!sp_otelcpp_is_pointer(f, context))
+		return false;
+	node = sp_otelcpp_member(context, f->pointee);
+	for (unsigned n = 0; node != NULL && n < SP_OTELCPP_NODES_MAX; n++) {
+		if (!node_fits(f, node))
+			return false;
+		node = sp_otelcpp_member(node, (unsigned long)f->node_next + f->pointee);
+	}
+	return true;
+}
+
+/* Where the object that the slot's function lies in has that name, it is that function. */
+static bool slot_has(const void *vptr, unsigned slot, const char *name)
+{
+	const void *function = sp_otelcpp_member(vptr, slot * sizeof(void *));
+	struct sp_elf_range object = sp_elf_object_at(function);
+	const void *named = sp_elf_find_in(&object, name);
+
+	return object.size != 0 && (named == NULL || named == function);
+}
+
+bool sp_otelcpp_slots_fit(const struct sp_otelcpp *sdk)
+{
+	const struct sp_otelcpp_names *n = sdk->names;
+
+	return slot_has(sdk->span_vptr, n->slot_end + SP_OTELCPP_SLOT_GET_CONTEXT_AFTER_END,
+			n->get_context) &&
+	       slot_has(sdk->span_vptr, n->slot_end + SP_OTELCPP_SLOT_IS_RECORDING_AFTER_END,
+			n->is_recording);
+}
