@@ -160,13 +160,15 @@ struct sp_config_var {
 	  .choices = sp_config_link_choices, \
 	  .words = "no link, or " SP_PROFILE_URL_DEFAULT " if SPANPROF_PROFILE_BASE_URL is set", \
 	  .help = "`pyroscope.profile.url` of a span: a preset, or a URL with {span_id}, {trace_id}, " \
-		  "{service}, {span_name}, {from_ms}, {until_ms}, {from_ns}, {until_ns}.") \
+		  "{service}, {span_name}, {from_ms}, {until_ms}, {from_ns}, {until_ns}. These reach " \
+		  "beyond the span by what a profile may last: SPANPROF_UPLOAD_INTERVAL and " \
+		  "SPANPROF_PUSH_TIMEOUT.") \
 	X(BASELINE_URL, LINK, baseline_url, \
 	  .source = {{"SPANPROF_BASELINE_URL", SP_FORM_OWN}}, \
 	  .choices = sp_config_link_choices, \
 	  .words = "that of SPANPROF_PROFILE_URL if it is a preset, else no link", \
 	  .help = "`pyroscope.profile.baseline.url` of a span: the same service and span name over the " \
-		  "hour before it. As SPANPROF_PROFILE_URL; {from_ms} to {until_ms} is that hour.") \
+		  "hour before it. As SPANPROF_PROFILE_URL, but {until_ms} is the span's start.") \
 	X(BASELINE_LABELS, PAIRS, baseline_labels, \
 	  .source = {{"SPANPROF_BASELINE_LABELS", SP_FORM_OWN}, \
 		     {"OTEL_PYROSCOPE_BASELINE_LABELS", SP_FORM_OWN}}, \
