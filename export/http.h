@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "export/push.h"
+#include "export/reply.h"
 #include "export/request.h"
 #include "sampler/config.h"
 

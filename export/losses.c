@@ -1,33 +1,130 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One line per interval that lost something. Context: BG. Caller: main.c. */
+/*
+ * The only place that counts lost profiles, so that the sentences in the log, the counters and the
+ * status file agree. What a server says to a refusal is quoted once for each wording, and how much is
+ * lost in every interval. Context: BG. Callers: main.c, push.c.
+ */
 #include "export/losses.h"
 
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "export/loss_words.h"
 #include "export/say.h"
+
+static const struct {
+	enum sp_counter counter;
+	const char *one, *more; /* what happened to it, to them */
+} causes[] = {
+	[SP_LOSS_QUEUE_FULL] = {SP_COUNT_BATCH_QUEUE_FULL, "the upload queue was full",
+				"the upload queue was full"},
+	[SP_LOSS_TOO_OLD] = {SP_COUNT_BATCH_TOO_OLD, "it could not be sent within an hour",
+			     "they could not be sent within an hour"},
+	/* Never getting an answer counts as too old, an answer that stayed bad as rejected. */
+	[SP_LOSS_UNANSWERED] = {SP_COUNT_BATCH_TOO_OLD, "no try to send it was answered",
+				"no try to send them was answered"},
+	[SP_LOSS_GIVEN_UP] = {SP_COUNT_BATCH_REJECTED, "no try to send it succeeded",
+			      "no try to send them succeeded"},
+	[SP_LOSS_REFUSED] = {SP_COUNT_BATCH_REJECTED, "the server refused it",
+			     "the server refused them"},
+	[SP_LOSS_UNSENT] = {SP_COUNT_BATCH_UNSENT, "the process ended before it was sent",
+			    "the process ended before they were sent"},
+};
+
+/* The wording of a message; numbers in it differ from one to the next. */
+static uint64_t wording(const char *words, int status)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)(unsigned)status;
+
+	for (; *words != '\0'; words++)
+		if (*words < '0' || *words > '9')
+			hash = (hash ^ (unsigned char)*words) * UINT64_C(0x100000001b3);
+	return hash | 1;
+}
+
+static bool is_new(struct sp_losses *l, const char *words, int status)
+{
+	uint64_t hash = wording(words, status);
+
+	for (unsigned i = 0; i < SP_LOSSES_KINDS; i++)
+		if (l->quoted[i] == hash)
+			return false;
+	l->quoted[l->next_quote++ % SP_LOSSES_KINDS] = hash;
+	return true;
+}
+
+void sp_losses_add(struct sp_losses *l, const struct sp_core_ops *ops, const struct sp_loss *loss)
+{
+	unsigned i = 0;
+
+	ops->counter_add(causes[loss->cause].counter, loss->profiles);
+	ops->counter_add(SP_COUNT_SAMPLES_UNSENT, loss->samples);
+	while (i < SP_LOSSES_KINDS - 1 && l->kind[i].sum.profiles != 0 &&
+	       (l->kind[i].sum.cause != loss->cause || l->kind[i].sum.status != loss->status))
+		i++;
+	l->kind[i].sum.cause = loss->cause;
+	l->kind[i].sum.status = loss->status;
+	l->kind[i].sum.profiles += loss->profiles;
+	l->kind[i].sum.samples += loss->samples;
+	if (loss->words != NULL && is_new(l, loss->words, loss->status))
+		(void)snprintf(l->kind[i].words, sizeof(l->kind[i].words), "%s", loss->words);
+}
+
+/* "3 profiles lost: the server refused them (413), 412 samples: what it said" */
+static void tell_profiles(const struct sp_core_ops *ops, const struct sp_loss *sum,
+			  const char *words)
+{
+	bool one = sum->profiles == 1;
+	char status[16] = "";
+
+	if (sum->status != 0)
+		(void)snprintf(status, sizeof(status), " (%d)", sum->status);
+	sp_say(ops, SP_LOG_WARN, "%" PRIu64 " %s lost: %s%s, %" PRIu64 " %s%s%s", sum->profiles,
+	       one ? "profile" : "profiles", one ? causes[sum->cause].one : causes[sum->cause].more,
+	       status, sum->samples, sum->samples == 1 ? "sample" : "samples",
+	       words[0] != '\0' ? "; " : "", words);
+}
+
+/* Profiles have sentences of their own, and their samples are in these. */
+static bool is_of_profiles(enum sp_counter c)
+{
+	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++)
+		if (causes[i].counter == c)
+			return true;
+	return c == SP_COUNT_SAMPLES_UNSENT;
+}
 
 void sp_losses_tell(struct sp_losses *l, const struct sp_core_ops *ops)
 {
-	static const char *const name[] = {
-#define SP_NAME_(id, text, is_loss) [SP_COUNT_##id] = (is_loss) == 1 ? (text) : NULL,
-		SP_FOR_EACH_COUNTER(SP_NAME_)
-#undef SP_NAME_
+	static const struct {
+		enum sp_counter counter;
+		const char *words;
+	} all[] = {
+#define SP_WORDS_(id, words) {SP_COUNT_##id, words},
+		SP_FOR_EACH_LOSS(SP_WORDS_)
+#undef SP_WORDS_
 	};
-	char text[800];
-	size_t used = 0;
+	uint64_t in_profiles = 0;
 
-	for (unsigned i = 0; i < SP_COUNTER_N; i++) {
-		uint64_t n = ops->counter_read((enum sp_counter)i);
-		uint64_t grown = n - l->told[i];
-
-		l->told[i] = n;
-		if (name[i] == NULL || grown == 0 || used >= sizeof(text))
-			continue;
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s +%" PRIu64,
-					 used != 0 ? ", " : "", name[i], grown);
+	for (unsigned i = 0; i < SP_LOSSES_KINDS; i++) {
+		if (l->kind[i].sum.profiles != 0)
+			tell_profiles(ops, &l->kind[i].sum, l->kind[i].words);
+		in_profiles += l->kind[i].sum.samples;
+		memset(&l->kind[i], 0, sizeof(l->kind[i]));
 	}
-	if (used != 0)
-		sp_say(ops, SP_LOG_WARN, "lost since the last upload: %s", text);
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		uint64_t n = ops->counter_read(all[i].counter);
+		uint64_t grown = n - l->told[all[i].counter];
+
+		l->told[all[i].counter] = n;
+		if (all[i].counter == SP_COUNT_SAMPLES_UNSENT && grown > in_profiles)
+			sp_say(ops, SP_LOG_WARN,
+			       "%" PRIu64 " samples lost before a profile was made of them",
+			       grown - in_profiles);
+		else if (grown != 0 && !is_of_profiles(all[i].counter))
+			sp_say(ops, SP_LOG_WARN, "lost since the last upload: %" PRIu64 " %s",
+			       grown, all[i].words);
+	}
 }

@@ -3,13 +3,46 @@
 #ifndef SP_LOSSES_H
 #define SP_LOSSES_H
 
+#include <stdint.h>
+
 #include "export/export.h"
 
-struct sp_losses {
-	uint64_t told[SP_COUNTER_N]; /* the counters when they were told of last */
+#define SP_LOSSES_KINDS 8U
+#define SP_LOSSES_WORDS 320U
+
+/* Why profiles did not get to the server. */
+enum sp_loss_cause {
+	SP_LOSS_QUEUE_FULL,
+	SP_LOSS_TOO_OLD,
+	SP_LOSS_UNANSWERED, /* tried as often as was allowed, and never answered */
+	SP_LOSS_GIVEN_UP,   /* ... answered with status */
+	SP_LOSS_REFUSED,    /* with status: it will never be taken */
+	SP_LOSS_UNSENT,     /* the process ended */
 };
 
-/* Says in one line which counters of losses grew, if any did. */
+struct sp_loss {
+	enum sp_loss_cause cause;
+	int status; /* HTTP, where the cause has one */
+	uint64_t profiles;
+	uint64_t samples;
+	const char *words; /* what the server said, printable; NULL = nothing */
+};
+
+/* Zero it at first use. */
+struct sp_losses {
+	uint64_t told[SP_COUNTER_N]; /* the counters when they were told of last */
+	struct {
+		struct sp_loss sum; /* without words; no profiles = free */
+		char words[SP_LOSSES_WORDS];
+	} kind[SP_LOSSES_KINDS];          /* since then; the last one takes what is left over */
+	uint64_t quoted[SP_LOSSES_KINDS]; /* what servers said that was told of; the oldest goes */
+	unsigned next_quote;
+};
+
+/* Counts lost profiles and their samples. */
+void sp_losses_add(struct sp_losses *l, const struct sp_core_ops *ops, const struct sp_loss *loss);
+
+/* One sentence for each cause since the last call, if there was any. */
 void sp_losses_tell(struct sp_losses *l, const struct sp_core_ops *ops);
 
 #endif

@@ -281,6 +281,7 @@ static void abandon(struct exporter *x)
 {
 	sp_upload_abandon(x->upload);
 	x->ops->counter_add(SP_COUNT_SAMPLES_UNSENT, sp_stack_map_samples(x->map));
+	sp_losses_tell(&x->losses, x->ops);
 }
 
 static uint32_t wait_ms(const struct exporter *x)
@@ -353,7 +354,7 @@ static int create(const struct sp_core_ops *ops, struct exporter **out)
 	x->symbols = sp_symbols_new(ops, x->modules, pause_symbols, x);
 	if (x->symbols == NULL)
 		return -ENOMEM;
-	err = sp_upload_new(ops, while_sending, x, &x->upload);
+	err = sp_upload_new(ops, &x->losses, while_sending, x, &x->upload);
 	if (err != 0)
 		return err;
 	x->status = sp_status_new(ops);

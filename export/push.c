@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The outbox. Retries 429, 5xx and unreachable servers with full-jitter backoff; gives up on what
- * is refused, too old for the server, or tried too often; counts every loss. Context: BG. Caller:
- * upload.c.
+ * The outbox. Retries 429, 5xx and unreachable servers with full-jitter backoff; halves what is too
+ * large; gives up on what is refused, too old for the server, or tried too often; counts every loss.
+ * Context: BG. Caller: upload.c.
  */
 #include "export/push.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,38 +17,54 @@
 #define SP_PUSH_RETRY_AFTER_MAX_MS UINT64_C(300000)
 /* The server refuses profiles that began more than an hour ago; a minute is for the way there. */
 #define SP_PUSH_MAX_AGE_NS (UINT64_C(3540) * SP_NS_PER_S)
-#define SP_PUSH_TEXT 300
 /* The server refuses what began more than an hour ago by its clock. */
 #define SP_PUSH_SKEW_MAX_MS INT64_C(3600000)
 #define SP_PUSH_KINDS 8U
+/* A profile has 16,000 records at most: 14 halvings leave one, and what is left of each. */
+#define SP_PUSH_PIECES 16U
+#define SP_PUSH_ROUND 32U /* requests, then the caller has its turn */
+/*
+ * A profile that is halved costs as many refusals as there are pieces in the end, and a server that
+ * takes none of them would cost twice as many requests as there are records. So each halving takes
+ * one, each piece that passed gives two, and each new profile what it takes to come down to one record.
+ */
+#define SP_PUSH_HALVINGS 64U
+#define SP_PUSH_HALVINGS_PROFILE 16U
+/* At the end of the process there is no later: so many refusals for lack of room on top of one each. */
+#define SP_PUSH_FLUSH_LIMITED 8U
 
-struct batch {
+struct piece {
 	struct sp_message message;
 	uint64_t samples;
+};
+
+/* A profile, or what is left of it once it was halved: the last piece is sent next. */
+struct batch {
+	struct piece piece[SP_PUSH_PIECES];
+	uint32_t pieces;
 	uint64_t born_ns; /* the begin of the profile; may be before the machine's, and wrap */
-	uint32_t tries;
+	uint32_t tries;   /* of the last piece */
+	uint32_t limited; /* how often the server had no room for it */
 };
 
 struct sp_push {
 	const struct sp_core_ops *ops;
 	struct sp_push_env env;
 	struct sp_push_limits limits;
-	struct batch *ring;
-	uint32_t first;
+	struct sp_losses *losses;
+	struct batch *queue; /* oldest first */
 	uint32_t n;
+	uint32_t halvings; /* that may still be done */
 	uint64_t not_before_ns;
 	uint32_t failures; /* since the last success */
 	bool flushing;     /* there is no later */
 	bool said_skew;
 	/* One per kind of trouble, so that one kind does not silence another. */
-	struct sp_say_site said_full, said_old, said_unreachable;
+	struct sp_say_site said_unreachable;
 	struct {
 		int status;
 		struct sp_say_site site;
 	} said[SP_PUSH_KINDS];
-	/* Refusals of the kinds that were told; more kinds than that share a site. */
-	uint64_t refusal[SP_PUSH_KINDS];
-	struct sp_say_site said_refused;
 	struct sp_push_news news;
 };
 
@@ -58,27 +73,51 @@ static uint64_t now(const struct sp_push *p)
 	return p->env.now_ns(p->env.now_arg);
 }
 
-static struct batch *head(const struct sp_push *p)
+static struct piece *current(struct batch *b)
 {
-	return &p->ring[p->first];
+	return &b->piece[b->pieces - 1];
 }
 
-static void pop(struct sp_push *p)
+static void allow_halvings(struct sp_push *p, uint32_t n)
 {
-	sp_message_fini(&head(p)->message);
-	p->first = (p->first + 1) % p->limits.capacity;
+	p->halvings = p->halvings + n < SP_PUSH_HALVINGS ? p->halvings + n : SP_PUSH_HALVINGS;
+}
+
+/* Done with the current piece; with the last one the batch is gone, and those behind it move up. */
+static void drop_piece(struct sp_push *p, struct batch *b)
+{
+	sp_message_fini(&current(b)->message);
+	b->pieces--;
+	b->tries = 0;
+	if (b->pieces != 0)
+		return;
 	p->n--;
+	memmove(b, b + 1, (size_t)(&p->queue[p->n] - b) * sizeof(*b));
 }
 
-static void lose_head(struct sp_push *p, enum sp_counter why)
+static void lose_piece(struct sp_push *p, struct batch *b, enum sp_loss_cause cause, int status)
 {
-	p->ops->counter_add(why, 1);
-	p->ops->counter_add(SP_COUNT_SAMPLES_UNSENT, head(p)->samples);
-	pop(p);
+	const struct sp_loss loss = {
+		.cause = cause,
+		.status = status,
+		.profiles = 1,
+		.samples = current(b)->samples,
+		/* Of the others it is not the answer that says why. */
+		.words = status != 0 ? p->news.last_error : NULL,
+	};
+
+	sp_losses_add(p->losses, p->ops, &loss);
+	drop_piece(p, b);
+}
+
+static void lose_oldest(struct sp_push *p, enum sp_loss_cause cause)
+{
+	for (uint32_t left = p->queue[0].pieces; left != 0; left--)
+		lose_piece(p, &p->queue[0], cause, 0);
 }
 
 struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_env *env,
-			    const struct sp_push_limits *limits)
+			    const struct sp_push_limits *limits, struct sp_losses *losses)
 {
 	struct sp_push *p = calloc(1, sizeof(*p));
 
@@ -87,10 +126,11 @@ struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_
 	p->ops = ops;
 	p->env = *env;
 	p->limits = *limits;
+	p->losses = losses;
 	if (p->limits.capacity == 0)
 		p->limits.capacity = 1;
-	p->ring = calloc(p->limits.capacity, sizeof(*p->ring));
-	if (p->ring == NULL) {
+	p->queue = calloc(p->limits.capacity, sizeof(*p->queue));
+	if (p->queue == NULL) {
 		free(p);
 		return NULL;
 	}
@@ -102,40 +142,26 @@ void sp_push_free(struct sp_push *p)
 	if (p == NULL)
 		return;
 	while (p->n != 0)
-		pop(p);
-	free(p->ring);
+		drop_piece(p, &p->queue[0]);
+	free(p->queue);
 	free(p);
 }
 
 void sp_push_put(struct sp_push *p, const struct sp_message *message, uint64_t samples)
 {
-	if (p->n == p->limits.capacity) {
-		lose_head(p, SP_COUNT_BATCH_QUEUE_FULL);
-		sp_say_limited(p->ops, &p->said_full, now(p),
-			       "upload queue full (%u batches), the oldest was dropped",
-			       p->limits.capacity);
-	}
-	p->ring[(p->first + p->n) % p->limits.capacity] = (struct batch){
-		.message = *message, .samples = samples, .born_ns = now(p) - message->age_ns};
-	p->n++;
-}
+	uint64_t age_ns = 0;
+	struct batch *b;
 
-static bool worth_retrying(const struct sp_reply *r)
-{
-	return r->kind == SP_REPLY_UNREACHABLE || r->status == 429 || r->status >= 500;
-}
-
-/* "429: message", or the reason why there was no answer. */
-static void describe(const struct sp_reply *r, char *out, size_t cap)
-{
-	char text[SP_PUSH_TEXT];
-
-	sp_say_clean(text, sizeof(text), r->text, r->text_len);
-	if (r->kind == SP_REPLY_STATUS)
-		(void)snprintf(out, cap, "status %d%s%s", r->status, text[0] != '\0' ? ": " : "",
-			       text);
-	else
-		(void)snprintf(out, cap, "%s", text);
+	if (p->n == p->limits.capacity)
+		lose_oldest(p, SP_LOSS_QUEUE_FULL);
+	/* The host's clock may have been set back meanwhile. */
+	if (message->until_ns > message->from_ns)
+		age_ns = (uint64_t)(message->until_ns - message->from_ns);
+	b = &p->queue[p->n++];
+	memset(b, 0, sizeof(*b));
+	b->piece[b->pieces++] = (struct piece){*message, samples};
+	b->born_ns = now(p) - age_ns;
+	allow_halvings(p, SP_PUSH_HALVINGS_PROFILE);
 }
 
 /* Where messages about this kind of answer are limited; the last place takes all further kinds. */
@@ -170,59 +196,11 @@ static void back_off(struct sp_push *p, const struct sp_reply *r)
 	p->not_before_ns = now(p) + wait_ms * SP_NS_PER_MS;
 }
 
-/* The status and the words of the server's message; numbers in it differ from one to the next. */
-static uint64_t kind_of(const char *error)
-{
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-	for (size_t status = strlen("status 400"); *error != '\0'; error++) {
-		if (status == 0 && *error >= '0' && *error <= '9')
-			continue;
-		hash = (hash ^ (unsigned char)*error) * UINT64_C(0x100000001b3);
-		status -= status != 0;
-	}
-	return hash | 1;
-}
-
-/* A refusal is told once: how many there are is in the counters, which are told at each upload. */
-static void refused(struct sp_push *p)
-{
-	static const char lost[] =
-		"the server refused a batch of %" PRIu64 " samples, it is lost (told once): %s";
-	uint64_t kind = kind_of(p->news.last_error);
-	unsigned i = 0;
-
-	while (i < SP_PUSH_KINDS && p->refusal[i] != 0 && p->refusal[i] != kind)
-		i++;
-	if (i == SP_PUSH_KINDS)
-		sp_say_limited(p->ops, &p->said_refused, now(p), lost, head(p)->samples,
-			       p->news.last_error);
-	else if (p->refusal[i] == 0)
-		sp_say(p->ops, SP_LOG_WARN, lost, head(p)->samples, p->news.last_error);
-	if (i < SP_PUSH_KINDS)
-		p->refusal[i] = kind;
-	lose_head(p, SP_COUNT_BATCH_REJECTED);
-}
-
-/* Never getting an answer counts as too old, an answer that stayed bad as rejected. */
-static void tried_too_often(struct sp_push *p, const struct sp_reply *r)
-{
-	sp_say_limited(p->ops, site_of(p, r), now(p),
-		       "gave up on a batch of %" PRIu64 " samples after %u tries: %s",
-		       head(p)->samples, head(p)->tries, p->news.last_error);
-	lose_head(p, r->kind == SP_REPLY_STATUS ? SP_COUNT_BATCH_REJECTED : SP_COUNT_BATCH_TOO_OLD);
-}
-
 static void retry_later(struct sp_push *p, const struct sp_reply *r)
 {
 	sp_say_limited(p->ops, site_of(p, r), now(p), "upload failed%s: %s",
 		       p->flushing ? "" : ", will try again", p->news.last_error);
 	back_off(p, r);
-}
-
-static bool succeeded(const struct sp_reply *r)
-{
-	return r->kind == SP_REPLY_STATUS && r->status >= 200 && r->status < 300;
 }
 
 static void take_skew(struct sp_push *p, int64_t skew_ms)
@@ -246,87 +224,153 @@ static void take_news(struct sp_push *p, const struct sp_reply *r)
 	p->news.attempts++;
 	p->news.last_status = r->kind == SP_REPLY_STATUS ? r->status : 0;
 	p->news.last_error[0] = '\0';
-	if (succeeded(r)) {
+	if (sp_reply_good(r)) {
 		p->news.last_success_ms = r->answered_ms;
 		p->failures = 0;
 	} else {
-		describe(r, p->news.last_error, sizeof(p->news.last_error));
+		sp_reply_describe(r, p->news.last_error, sizeof(p->news.last_error));
 		p->failures++;
 	}
 	if (r->has_skew)
 		take_skew(p, r->skew_ms);
 }
 
-/* Sends the oldest. True when the next one may follow at once. */
-static bool send_head(struct sp_push *p, uint32_t timeout_ms)
+/* Its halves take the place of the current piece, the first one on top. False: it stays. */
+static bool halve(struct sp_push *p, struct batch *b)
+{
+	struct piece *whole = current(b);
+	struct sp_half half[2];
+
+	if (p->halvings == 0 || b->pieces == SP_PUSH_PIECES || p->env.halve == NULL ||
+	    p->env.halve(p->env.halve_arg, &whole->message, half) != 0)
+		return false;
+	p->halvings--;
+	sp_message_fini(&whole->message);
+	/* By subtraction, so that no sample is counted twice or not at all. */
+	if (half[0].samples > whole->samples)
+		half[0].samples = whole->samples;
+	half[1].samples = whole->samples - half[0].samples;
+	*whole = (struct piece){half[1].message, half[1].samples};
+	b->piece[b->pieces++] = (struct piece){half[0].message, half[0].samples};
+	b->tries = 0;
+	return true;
+}
+
+/*
+ * The server has no room now. What is larger than its budget would be told so for ever, and what is
+ * not may be: so it lets all others go first, and is halved when it comes back in vain. As long as the
+ * server answers so, there is but one request in each time of waiting, however many pieces there are.
+ */
+static void limited(struct sp_push *p, struct batch *b)
+{
+	b->limited++;
+	if (p->flushing || b->limited % 2 == 0)
+		(void)halve(p, b);
+}
+
+static void tried_too_often(struct sp_push *p, struct batch *b, const struct sp_reply *r)
+{
+	if (r->kind == SP_REPLY_STATUS)
+		lose_piece(p, b, SP_LOSS_GIVEN_UP, r->status);
+	else
+		lose_piece(p, b, SP_LOSS_UNANSWERED, 0);
+}
+
+/* The oldest of those that the server had room for most often. */
+static struct batch *pick(const struct sp_push *p)
+{
+	struct batch *best = &p->queue[0];
+
+	for (uint32_t i = 1; i < p->n; i++)
+		if (p->queue[i].limited < best->limited)
+			best = &p->queue[i];
+	return best;
+}
+
+enum outcome { WENT_ON, NO_ROOM, STOPPED };
+
+static enum outcome failed(struct sp_push *p, struct batch *b, const struct sp_reply *r)
+{
+	if (sp_reply_too_large(r)) {
+		if (!halve(p, b))
+			lose_piece(p, b, SP_LOSS_REFUSED, r->status);
+		return WENT_ON;
+	}
+	if (!sp_reply_again(r)) {
+		lose_piece(p, b, SP_LOSS_REFUSED, r->status);
+		return WENT_ON;
+	}
+	if (p->limits.max_tries != 0 && b->tries >= p->limits.max_tries) {
+		tried_too_often(p, b, r);
+		return STOPPED;
+	}
+	retry_later(p, r);
+	if (sp_reply_limited(r))
+		limited(p, b);
+	return sp_reply_limited(r) ? NO_ROOM : STOPPED;
+}
+
+static enum outcome send_next(struct sp_push *p, uint32_t timeout_ms)
 {
 	struct sp_reply reply = {.kind = SP_REPLY_UNREACHABLE};
+	struct batch *b = pick(p);
 
-	if (head(p)->tries != 0)
+	if (b->tries != 0)
 		p->ops->counter_add(SP_COUNT_PUSH_RETRIED, 1);
-	p->env.post(p->env.post_arg, &head(p)->message, timeout_ms, &reply);
+	p->env.post(p->env.post_arg, &current(b)->message, timeout_ms, &reply);
 	if (reply.kind == SP_REPLY_ABORTED)
-		return false;
-	head(p)->tries++;
+		return STOPPED;
+	b->tries++;
 	take_news(p, &reply);
-	if (succeeded(&reply)) {
-		p->ops->counter_add(SP_COUNT_UPLOADS, 1);
-		pop(p);
-		return true;
-	}
-	if (!worth_retrying(&reply)) {
-		refused(p);
-		return true;
-	}
-	if (p->limits.max_tries != 0 && head(p)->tries >= p->limits.max_tries)
-		tried_too_often(p, &reply);
-	else
-		retry_later(p, &reply);
-	return false;
+	if (!sp_reply_good(&reply))
+		return failed(p, b, &reply);
+	p->ops->counter_add(SP_COUNT_UPLOADS, 1);
+	allow_halvings(p, 2);
+	drop_piece(p, b);
+	return WENT_ON;
 }
 
 static void drop_old(struct sp_push *p)
 {
-	while (p->n != 0 && now(p) - head(p)->born_ns > SP_PUSH_MAX_AGE_NS) {
-		sp_say_limited(p->ops, &p->said_old, now(p),
-			       "dropped a batch that could not be sent within an hour");
-		lose_head(p, SP_COUNT_BATCH_TOO_OLD);
-	}
+	while (p->n != 0 && now(p) - p->queue[0].born_ns > SP_PUSH_MAX_AGE_NS)
+		lose_oldest(p, SP_LOSS_TOO_OLD);
 }
 
 void sp_push_run(struct sp_push *p)
 {
-	bool more = true;
+	enum outcome outcome = WENT_ON;
 
 	drop_old(p);
-	while (more && p->n != 0 && now(p) >= p->not_before_ns && !p->ops->flush_pending()) {
-		more = send_head(p, p->limits.timeout_ms);
+	for (unsigned i = 0; i < SP_PUSH_ROUND && outcome == WENT_ON && p->n != 0 &&
+			     now(p) >= p->not_before_ns && !p->ops->flush_pending();
+	     i++) {
+		outcome = send_next(p, p->limits.timeout_ms);
 		drop_old(p);
 	}
 }
 
 void sp_push_abandon(struct sp_push *p)
 {
-	uint32_t lost = p->n;
-
 	while (p->n != 0)
-		lose_head(p, SP_COUNT_BATCH_UNSENT);
-	if (lost != 0)
-		sp_say(p->ops, SP_LOG_WARN, "%u batches could not be sent before the process ended",
-		       lost);
+		lose_oldest(p, SP_LOSS_UNSENT);
 }
 
 void sp_push_flush(struct sp_push *p)
 {
+	uint32_t no_room, left;
+	enum outcome outcome = WENT_ON;
+
 	drop_old(p);
 	p->flushing = true;
-	for (uint32_t left, tries = p->n; tries != 0 && p->n != 0; tries--) {
+	no_room = p->n + SP_PUSH_FLUSH_LIMITED;
+	/* A server that failed once will hardly do better within this second; one that has no room for
+	 * this profile may have it for the next. */
+	while (outcome != STOPPED && no_room != 0 && p->n != 0) {
 		left = p->ops->flush_left_ms();
 		if (left == 0)
 			break;
-		/* A server that failed once will hardly do better within this second. */
-		if (!send_head(p, left < p->limits.timeout_ms ? left : p->limits.timeout_ms))
-			break;
+		outcome = send_next(p, left < p->limits.timeout_ms ? left : p->limits.timeout_ms);
+		no_room -= outcome == NO_ROOM;
 	}
 	p->flushing = false;
 	sp_push_abandon(p);

@@ -8,26 +8,16 @@
 #include <stdint.h>
 
 #include "export/export.h"
+#include "export/losses.h"
+#include "export/reply.h"
 #include "export/request.h"
 
-#define SP_REPLY_BODY 4096U
-#define SP_PUSH_ERROR 332U
+#define SP_PUSH_ERROR SP_LOSSES_WORDS
 
-enum sp_reply_kind {
-	SP_REPLY_STATUS,      /* the server answered: see status */
-	SP_REPLY_UNREACHABLE, /* no answer: see text */
-	SP_REPLY_ABORTED,     /* stopped by us; says nothing about the server */
-};
-
-struct sp_reply {
-	enum sp_reply_kind kind;
-	int status;                   /* HTTP */
-	uint32_t retry_after_s;       /* 0 = not given */
-	int64_t answered_ms;          /* when, since the epoch, by our clock */
-	bool has_skew;                /* the server told its time */
-	int64_t skew_ms;              /* how much later it was there */
-	char text[SP_REPLY_BODY + 1]; /* begin of the body, or what went wrong */
-	size_t text_len;
+/* Half of a message that was too large. */
+struct sp_half {
+	struct sp_message message;
+	uint64_t samples;
 };
 
 /* Everything time and the network could do to the queue, so that tests can stand in for them. */
@@ -35,6 +25,10 @@ struct sp_push_env {
 	void (*post)(void *arg, const struct sp_message *message, uint32_t timeout_ms,
 		     struct sp_reply *reply);
 	void *post_arg;
+	/* Both halves, or a negative errno: there is but one record in it, or no memory. The samples
+	 * of both are those of the whole. NULL = nothing can be halved. */
+	int (*halve)(void *arg, const struct sp_message *whole, struct sp_half half[2]);
+	void *halve_arg;
 	uint64_t (*now_ns)(void *arg); /* monotonic */
 	void *now_arg;
 	uint64_t (*random)(void *arg); /* uniform */
@@ -49,19 +43,24 @@ struct sp_push_limits {
 
 struct sp_push;
 
-/* NULL when out of memory. */
+/* What is lost is added to losses, which outlive the queue. NULL when out of memory. */
 struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_env *env,
-			    const struct sp_push_limits *limits);
+			    const struct sp_push_limits *limits, struct sp_losses *losses);
 /* Frees what is left without counting it. */
 void sp_push_free(struct sp_push *p);
 
 /* Takes over the message; the oldest goes when the queue is full. */
 void sp_push_put(struct sp_push *p, const struct sp_message *message, uint64_t samples);
 
-/* Sends what is due, oldest first, until the queue is empty or the server is not in the mood. */
+/*
+ * Sends what is due, the oldest first, until the queue is empty or the server is not in the mood; what
+ * the server had no room for (429) comes after all others. A profile that is too large is halved. Ends
+ * after some requests, so that the caller's other work is done; sp_push_due_ms() says if there is more.
+ */
 void sp_push_run(struct sp_push *p);
 
-/* One try for each, whatever was due when, within ops->flush_left_ms(); the rest is given up. */
+/* One try for each, whatever was due when, within ops->flush_left_ms(); the rest is given up. Those that
+ * the server has no room for are halved and tried a few more times. */
 void sp_push_flush(struct sp_push *p);
 
 /* Gives up on everything that is queued. */

@@ -5,9 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/encode.h"
 #include "export/gzip.h"
 #include "export/ingest.h"
 #include "export/pprof_request.h"
+
+/* Twice what a profile and its labels may be. */
+#define SP_REQUEST_MAX (2 * SP_ENCODE_BYTES)
 
 /* The profile stays plain inside the compressed request: compressing twice gains nothing. */
 static int make_push(const struct sp_request *r, const struct sp_bytes *profile,
@@ -29,9 +33,8 @@ int sp_request_make(const struct sp_request *r, const struct sp_bytes *profile,
 	int err;
 
 	memset(out, 0, sizeof(*out));
-	/* The host's clock may have been set back meanwhile. */
-	if (r->until_ns > r->from_ns)
-		out->age_ns = (uint64_t)(r->until_ns - r->from_ns);
+	out->from_ns = r->from_ns;
+	out->until_ns = r->until_ns;
 	if (r->protocol == SP_PROTOCOL_PUSH)
 		return make_push(r, profile, out);
 	err = sp_ingest_query(r, &out->query);
@@ -47,4 +50,19 @@ void sp_message_fini(struct sp_message *m)
 	free(m->body.data);
 	free(m->query);
 	memset(m, 0, sizeof(*m));
+}
+
+int sp_message_profile(enum sp_protocol protocol, const struct sp_message *m, struct sp_bytes *out)
+{
+	struct sp_bytes envelope;
+	int err;
+
+	if (protocol != SP_PROTOCOL_PUSH)
+		return sp_gzip_unpack(m->body.data, m->body.len, SP_REQUEST_MAX, out);
+	err = sp_gzip_unpack(m->body.data, m->body.len, SP_REQUEST_MAX, &envelope);
+	if (err != 0)
+		return err;
+	err = sp_pprof_request_profile(&envelope, out);
+	free(envelope.data);
+	return err;
 }

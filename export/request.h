@@ -11,8 +11,10 @@
 
 struct sp_message {
 	struct sp_bytes body;
-	char *query;     /* behind the path, from '?' on; NULL = none */
-	uint64_t age_ns; /* of the begin of the profile, when this was made */
+	char *query; /* behind the path, from '?' on; NULL = none */
+	/* Begin and end of the profile, the latter when the first message with it was made. */
+	int64_t from_ns;
+	int64_t until_ns;
 };
 
 struct sp_request {
@@ -28,5 +30,8 @@ struct sp_request {
 int sp_request_make(const struct sp_request *r, const struct sp_bytes *profile,
 		    struct sp_message *out);
 void sp_message_fini(struct sp_message *m);
+
+/* The profile that a message carries. 0, -ENOMEM or -EINVAL. */
+int sp_message_profile(enum sp_protocol protocol, const struct sp_message *m, struct sp_bytes *out);
 
 #endif

@@ -16,6 +16,7 @@
 #include "export/file_sink.h"
 #include "export/gzip.h"
 #include "export/http.h"
+#include "export/pprof_split.h"
 #include "export/push.h"
 #include "export/request.h"
 #include "export/say.h"
@@ -69,7 +70,66 @@ static void label_refused(void *arg, const char *name, size_t len, const char *r
 	sp_say(u->ops, SP_LOG_WARN, "label \"%s\" is left out: %s", clean, reason);
 }
 
-static int open_server(struct sp_upload *u)
+static int make(struct sp_upload *u, const struct sp_bytes *profile, int64_t from_ns,
+		int64_t until_ns, struct sp_message *out)
+{
+	const struct sp_config *c = u->ops->config;
+	char id[64];
+	const struct sp_request request = {
+		.protocol = c->protocol,
+		.series = &u->series,
+		.id = id,
+		.from_ns = from_ns,
+		.until_ns = until_ns,
+		.rate_hz = c->sample_rate_hz,
+	};
+
+	(void)snprintf(id, sizeof(id), "%" PRIu32 "-%" PRId64 "-%" PRIu32, u->ops->pid, from_ns,
+		       ++u->requests);
+	return sp_request_make(&request, profile, out);
+}
+
+static int make_half(struct sp_upload *u, const struct sp_bytes *profile, size_t from, size_t to,
+		     const struct sp_message *whole, struct sp_half *out)
+{
+	struct sp_pprof_count count;
+	struct sp_bytes part;
+	int err = sp_pprof_part(profile, from, to, &part);
+
+	if (err == 0)
+		err = sp_pprof_count(&part, &count);
+	if (err == 0) {
+		out->samples = count.samples;
+		err = make(u, &part, whole->from_ns, whole->until_ns, &out->message);
+	}
+	free(part.data);
+	return err;
+}
+
+static int halve(void *arg, const struct sp_message *whole, struct sp_half half[2])
+{
+	struct sp_upload *u = arg;
+	struct sp_pprof_count count;
+	struct sp_bytes profile;
+	int err = sp_message_profile(u->ops->config->protocol, whole, &profile);
+
+	if (err != 0)
+		return err;
+	err = sp_pprof_count(&profile, &count);
+	if (err == 0 && count.records < 2)
+		err = -ERANGE;
+	if (err == 0)
+		err = make_half(u, &profile, 0, count.records / 2, whole, &half[0]);
+	if (err == 0) {
+		err = make_half(u, &profile, count.records / 2, count.records, whole, &half[1]);
+		if (err != 0)
+			sp_message_fini(&half[0].message);
+	}
+	free(profile.data);
+	return err;
+}
+
+static int open_server(struct sp_upload *u, struct sp_losses *losses)
 {
 	const struct sp_config *c = u->ops->config;
 	const struct sp_http_hooks hooks = {while_waiting, warn, u};
@@ -78,21 +138,27 @@ static int open_server(struct sp_upload *u)
 		.max_tries = c->push_max_tries,
 		.timeout_ms = c->push_timeout_ms,
 	};
-	struct sp_push_env env = {.now_ns = now_ns, .random = next_random, .random_arg = u};
+	struct sp_push_env env = {
+		.halve = halve,
+		.halve_arg = u,
+		.now_ns = now_ns,
+		.random = next_random,
+		.random_arg = u,
+	};
 	int err = sp_http_new(c, u->ops->version, &hooks, &u->http);
 
 	if (err != 0)
 		return err;
 	env.post = sp_http_post;
 	env.post_arg = u->http;
-	u->push = sp_push_new(u->ops, &env, &limits);
+	u->push = sp_push_new(u->ops, &env, &limits, losses);
 	if (u->push == NULL)
 		return -ENOMEM;
 	return sp_series_init(&u->series, c, u->ops->pid, label_refused, u);
 }
 
-int sp_upload_new(const struct sp_core_ops *ops, sp_upload_idle idle, void *arg,
-		  struct sp_upload **out)
+int sp_upload_new(const struct sp_core_ops *ops, struct sp_losses *losses, sp_upload_idle idle,
+		  void *arg, struct sp_upload **out)
 {
 	struct sp_upload *u = calloc(1, sizeof(*u));
 	int err = u != NULL ? 0 : -ENOMEM;
@@ -109,7 +175,7 @@ int sp_upload_new(const struct sp_core_ops *ops, sp_upload_idle idle, void *arg,
 		err = u->files != NULL ? 0 : -ENOMEM;
 	}
 	if (err == 0 && ops->config->server_address != NULL) {
-		err = open_server(u);
+		err = open_server(u, losses);
 		/* Files are still worth having when the address is wrong. */
 		if (err == -EINVAL && u->files != NULL)
 			err = 0;
@@ -137,22 +203,9 @@ void sp_upload_free(struct sp_upload *u)
 static int queue(struct sp_upload *u, const struct sp_bytes *profile, int64_t time_ns,
 		 uint64_t samples)
 {
-	const struct sp_config *c = u->ops->config;
 	struct sp_message message;
-	char id[64];
-	const struct sp_request request = {
-		.protocol = c->protocol,
-		.series = &u->series,
-		.id = id,
-		.from_ns = time_ns,
-		.until_ns = sp_clock_real_ns(),
-		.rate_hz = c->sample_rate_hz,
-	};
-	int err;
+	int err = make(u, profile, time_ns, sp_clock_real_ns(), &message);
 
-	(void)snprintf(id, sizeof(id), "%" PRIu32 "-%" PRId64 "-%" PRIu32, u->ops->pid, time_ns,
-		       ++u->requests);
-	err = sp_request_make(&request, profile, &message);
 	if (err == 0)
 		sp_push_put(u->push, &message, samples);
 	return err;

@@ -14,9 +14,9 @@ struct sp_upload;
 /* Called while a request is on its way, as sp_http_hooks.idle. */
 typedef int (*sp_upload_idle)(void *arg);
 
-/* 0 or a negative errno: nothing can be sent anywhere. */
-int sp_upload_new(const struct sp_core_ops *ops, sp_upload_idle idle, void *arg,
-		  struct sp_upload **out);
+/* 0 or a negative errno: nothing can be sent anywhere. The losses outlive it. */
+int sp_upload_new(const struct sp_core_ops *ops, struct sp_losses *losses, sp_upload_idle idle,
+		  void *arg, struct sp_upload **out);
 void sp_upload_free(struct sp_upload *u);
 
 /* Packs and queues or writes one profile. Copies what it needs. */

@@ -12,8 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "export/loss_words.h"
 #include "export/report/file.h"
 #include "export/report/frame.h"
+#include "sampler/counters.h"
 
 #define SP_STATUS_FILE_MAX ((off_t)1 << 20)
 #define SP_STATUS_CLOCK_MS INT64_C(600000)
@@ -23,34 +25,17 @@ struct words {
 	const char *text;
 };
 
-/* The counters of sampler/counters.h. */
-static const struct words losses[] = {
-	{"spans_aged", "spans were given up because their end never came"},
-	{"dropped_ring_full", "samples found the ring full: the machine is very busy"},
-	{"dropped_ring_full_for_object", "of them for want of room to say what they were in"},
-	{"dropped_handler_reentered", "samples hit the handler itself"},
-	{"span_stack_overflowed", "labels of spanprof.h were nested too deep to be shown"},
-	{"span_table_full", "spans did not fit into the table of open spans"},
-	{"span_without_thread_block", "spans started where no thread was known yet"},
-	{"span_names_over_limit", "spans are called (other): raise SPANPROF_MAX_SPAN_NAMES"},
-	{"thread_names_over_limit",
-	 "samples are of threads called (other): too many different names"},
-	{"threads_unarmed_limit", "threads had no timer: half of RLIMIT_SIGPENDING is in use"},
-	{"threads_unarmed_refused", "threads had no timer: the kernel refused it"},
-	{"threads_unarmed_small_signal_stack",
-	 "threads had no timer: their alternate signal stack is too small for a sample"},
-	{"threads_without_block", "times a thread was one too many to keep track of"},
-	{"signal_taken_by_host", "times the program took the signal: set SPANPROF_SIGNAL"},
-	{"stacks_over_limit", "samples are in (other): too many different stacks in one interval"},
-	{"span_labels_over_limit", "samples have no label: too many spans in one interval"},
-	{"batches_dropped_queue_full",
-	 "profiles did not fit into the queue while the server was away"},
-	{"batches_dropped_too_old", "profiles were too old for the server in the end"},
-	{"batches_rejected_by_server", "profiles were refused by the server"},
-	{"batches_unsent_at_exit", "profiles could not be sent before the end of the process"},
-	{"samples_in_lost_batches", "samples were in those profiles"},
-	{"files_failed", "profiles could not be written into SPANPROF_OUTPUT_DIR"},
-	{"export_out_of_memory", "times memory ran out while a profile was made"},
+/* What each loss is called in the file. */
+static const char *const names[] = {
+#define SP_REASON_(id, name, kind) [SP_COUNT_##id] = (name),
+	SP_FOR_EACH_COUNTER(SP_REASON_)
+#undef SP_REASON_
+};
+
+static const char *const losses[] = {
+#define SP_WORDS_(id, words) [SP_COUNT_##id] = (words),
+	SP_FOR_EACH_LOSS(SP_WORDS_)
+#undef SP_WORDS_
 };
 
 static json_int_t integer(const json_t *root, const char *object, const char *key)
@@ -189,8 +174,8 @@ static void print_counts(FILE *out, const json_t *root)
 static const char *words_of(const char *reason)
 {
 	for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
-		if (strcmp(losses[i].reason, reason) == 0)
-			return losses[i].text;
+		if (losses[i] != NULL && strcmp(names[i], reason) == 0)
+			return losses[i];
 	return reason;
 }
 

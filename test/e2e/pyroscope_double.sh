@@ -229,7 +229,7 @@ expect "bearer" 200 \
 expect "wrong bearer" 401 \
 	"$(push -H 'Authorization: Bearer other' -H 'X-Scope-OrgID: a' <"$WORK/request")"
 
-start later --now-offset 3700 --body-limit 100000
+start later --now-offset 3700 --limit body=100000
 expect "too old" 400 "$(push <"$WORK/request")"
 expect_part "too old" 'is outside of ingestion window' "$(<"$WORK/body")"
 expect "too large a body" 400 "$(push <"$WORK/filler")"

@@ -72,10 +72,15 @@ told()
 	}
 }
 
-# lost NAME COUNTER TEXT: the summary on stderr names it, and the reason is there.
+# lost NAME COUNTER TEXT: a sentence on stderr tells of it, and the reason is there.
 lost()
 {
-	told "$1" "lost.*$2"
+	local -A because=(
+		[batches_unsent_at_exit]='the process ended before (it was|they were) sent'
+		[batches_rejected_by_server]='the server refused (it|them) \([0-9]+\)'
+	)
+
+	told "$1" "[0-9]+ profiles? lost: ${because[$2]}, [0-9]+ samples?"
 	told "$1" "$3"
 	expect "$WORK/$1.json" "d['loss']['$2'] > 0 and d['loss']['samples_in_lost_batches'] > 0"
 	row "$1" "lost, told: $2"

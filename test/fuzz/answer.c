@@ -121,7 +121,8 @@ static void check_log(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct sp_push_limits limits = {4, 2, 1000};
-	struct sp_push_env env = {post, NULL, now_ns, NULL, any, NULL};
+	static struct sp_losses losses;
+	struct sp_push_env env = {.post = post, .now_ns = now_ns, .random = any};
 	unsigned profiles = size != 0 ? 1 + data[0] % 2 : 1;
 	struct sp_push *push;
 
@@ -135,7 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size != 0)
 		memcpy(fuzz.answer, data + 1, fuzz.size);
 	pthread_mutex_unlock(&fuzz.lock);
-	push = sp_push_new(&core.ops, &env, &limits);
+	push = sp_push_new(&core.ops, &env, &limits, &losses);
 	FUZZ_CHECK(push != NULL);
 	for (unsigned i = 0; i < profiles; i++)
 		sp_push_put(push, &(struct sp_message){.body = {(uint8_t *)strdup("body"), 4}}, 1);
@@ -145,6 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	FUZZ_CHECK(sp_push_queued(push) == 0);
 	sp_push_free(push);
+	sp_losses_tell(&losses, &core.ops);
 	check_log();
 	return 0;
 }

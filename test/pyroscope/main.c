@@ -22,13 +22,13 @@ struct command {
 	const char *log;
 	const char *fault[PD_FAULTS_MAX];
 	size_t faults;
-	size_t body_limit;
+	struct pd_limits limits;
 };
 
 static const char usage[] =
 	"usage: pyroscope-double [--port N] [--port-file F] [--store DIR] [--log F]\n"
 	"        [--multitenancy] [--basic USER:PASSWORD] [--token T] [--fault SPEC]...\n"
-	"        [--now-offset SECONDS] [--body-limit BYTES] [--rate-limit] [--no-strict]\n";
+	"        [--now-offset SECONDS] [--limit NAME=N]... [--rate-limit] [--no-strict]\n";
 
 static int fail(const char *what)
 {
@@ -55,7 +55,7 @@ enum {
 	OPT_TOKEN,
 	OPT_FAULT,
 	OPT_NOW_OFFSET,
-	OPT_BODY_LIMIT,
+	OPT_LIMIT,
 	OPT_RATE_LIMIT,
 	OPT_STRICT,
 	OPT_NO_STRICT,
@@ -71,7 +71,7 @@ static const struct option options[] = {
 	{"token", required_argument, NULL, OPT_TOKEN},
 	{"fault", required_argument, NULL, OPT_FAULT},
 	{"now-offset", required_argument, NULL, OPT_NOW_OFFSET},
-	{"body-limit", required_argument, NULL, OPT_BODY_LIMIT},
+	{"limit", required_argument, NULL, OPT_LIMIT},
 	{"rate-limit", no_argument, NULL, OPT_RATE_LIMIT},
 	{"strict", no_argument, NULL, OPT_STRICT},
 	{"no-strict", no_argument, NULL, OPT_NO_STRICT},
@@ -93,14 +93,34 @@ static bool take_number(struct command *c, int option, const char *value)
 			return false;
 		c->options.now_offset_s = n;
 		return true;
-	case OPT_BODY_LIMIT:
-		if (!number(value, 1, INT64_C(1) << 30, &n))
-			return false;
-		c->body_limit = (size_t)n;
-		return true;
 	default:
 		return false;
 	}
+}
+
+/* "samples=100": one of those that a tenant's administrator sets. */
+static bool take_limit(struct pd_limits *l, const char *text)
+{
+	const struct {
+		const char *name;
+		size_t *limit;
+	} all[] = {
+		{"body", &l->body_bytes}, {"profile", &l->profile_bytes},
+		{"samples", &l->samples}, {"burst", &l->burst_bytes},
+		{"rate", &l->rate_bytes},
+	};
+	long long n = 0;
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		size_t len = strlen(all[i].name);
+
+		if (strncmp(text, all[i].name, len) == 0 && text[len] == '=' &&
+		    number(text + len + 1, 1, INT64_C(1) << 30, &n)) {
+			*all[i].limit = (size_t)n;
+			return true;
+		}
+	}
+	return false;
 }
 
 static bool take_option(struct command *c, int option, const char *value)
@@ -129,6 +149,8 @@ static bool take_option(struct command *c, int option, const char *value)
 			return false;
 		c->fault[c->faults++] = value;
 		return true;
+	case OPT_LIMIT:
+		return take_limit(&c->limits, value);
 	case OPT_RATE_LIMIT:
 		c->options.rate_limit = true;
 		return true;
@@ -238,7 +260,7 @@ static int serve(struct pd_double *d, const struct command *c)
 
 int main(int argc, char **argv)
 {
-	struct command c = {0};
+	struct command c = {.limits = pd_limits_default};
 	struct pd_double d;
 	int option;
 	int rc = -1;
@@ -253,8 +275,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	pd_double_init(&d, &c.options);
-	if (c.body_limit != 0)
-		d.limits.body_bytes = c.body_limit;
+	d.limits = c.limits;
+	d.bucket = (double)d.limits.burst_bytes;
 	if (open_files(&d, &c) == 0)
 		rc = serve(&d, &c);
 	if (d.log != NULL)

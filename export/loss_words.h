@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What each counter of a loss counts, in words that follow the number. */
+#ifndef SP_LOSS_WORDS_H
+#define SP_LOSS_WORDS_H
+
+/* X(enum suffix of the counter, words) */
+// clang-format off
+#define SP_FOR_EACH_LOSS(X) \
+	X(SPANS_AGED, "spans were given up because their end never came") \
+	X(DROP_RING_FULL, "samples found the ring full: the machine is very busy") \
+	X(DROP_UNTOLD, "of them for want of room to say what they were in") \
+	X(DROP_REENTERED, "samples hit the handler itself") \
+	X(DROP_STACK, "samples found an alternate signal stack with no room for them") \
+	X(SPAN_STACK_FULL, "labels or scopes were nested too deep to be followed") \
+	X(SPAN_TABLE_FULL, "spans did not fit into the table of open spans") \
+	X(SPAN_NO_THREAD, "spans started where no thread was known yet") \
+	X(NAMES_OTHER, "spans are called (other): raise SPANPROF_MAX_SPAN_NAMES") \
+	X(THREAD_NAMES_OTHER, "samples are of threads called (other): too many different names") \
+	X(UNARMED_LIMIT, "threads had no timer: half of RLIMIT_SIGPENDING is in use") \
+	X(UNARMED_REFUSED, "threads had no timer: the kernel refused it") \
+	X(UNARMED_STACK, "threads had no timer: their alternate signal stack is too small for a sample") \
+	X(THREADS_NO_BLOCK, "times a thread was one too many to keep track of") \
+	X(SIGNAL_TAKEN, "times the program took the signal: set SPANPROF_SIGNAL") \
+	X(STACKS_OTHER, "samples are in (other): too many different stacks in one interval") \
+	X(SPANS_OTHER, "samples have no label: too many spans in one interval") \
+	X(BATCH_QUEUE_FULL, "profiles did not fit into the queue while the server was away") \
+	X(BATCH_TOO_OLD, "profiles were too old for the server in the end") \
+	X(BATCH_REJECTED, "profiles were refused by the server") \
+	X(BATCH_UNSENT, "profiles could not be sent before the end of the process") \
+	X(SAMPLES_UNSENT, "samples were in those profiles") \
+	X(FILE_FAILED, "profiles could not be written into SPANPROF_OUTPUT_DIR") \
+	X(EXPORT_NOMEM, "times memory ran out while a profile was made")
+// clang-format on
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What became of one request, and what follows from it. */
+#ifndef SP_REPLY_H
+#define SP_REPLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SP_REPLY_BODY 4096U
+
+enum sp_reply_kind {
+	SP_REPLY_STATUS,      /* the server answered: see status */
+	SP_REPLY_UNREACHABLE, /* no answer: see text */
+	SP_REPLY_ABORTED,     /* stopped by us; says nothing about the server */
+};
+
+struct sp_reply {
+	enum sp_reply_kind kind;
+	int status;                   /* HTTP */
+	uint32_t retry_after_s;       /* 0 = not given */
+	int64_t answered_ms;          /* when, since the epoch, by our clock */
+	bool has_skew;                /* the server told its time */
+	int64_t skew_ms;              /* how much later it was there */
+	char text[SP_REPLY_BODY + 1]; /* begin of the body, or what went wrong */
+	size_t text_len;
+};
+
+bool sp_reply_good(const struct sp_reply *r);
+
+/* The request itself is too much, whenever it is sent; parts of it may pass. */
+bool sp_reply_too_large(const struct sp_reply *r);
+
+/* For now: it may be the request that is too large for the server's budget, or all that comes. */
+bool sp_reply_limited(const struct sp_reply *r);
+
+/* The same request may pass later. */
+bool sp_reply_again(const struct sp_reply *r);
+
+/* "status 400: message", or the reason why there was no answer; printable. */
+void sp_reply_describe(const struct sp_reply *r, char *out, size_t cap);
+
+#endif

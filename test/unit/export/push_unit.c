@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "push_unit.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sampler/compiler.h"
+
+struct push_unit u = {.now = 1000 * SP_NS_PER_S};
+
+static void post(void *arg, const struct sp_message *message, uint32_t timeout_ms,
+		 struct sp_reply *reply)
+{
+	(void)arg;
+	if (u.server != NULL) {
+		u.server(message, reply);
+	} else {
+		cr_assert_gt(u.answers, 0);
+		*reply = u.answer[u.posts < u.answers ? u.posts : u.answers - 1];
+	}
+	cr_assert_lt(u.posts, sizeof(u.sent) - 1);
+	u.sent[u.posts++] = (char)message->body.data[0];
+	u.timeout_seen = timeout_ms;
+	u.now += u.post_takes_ns;
+	core.flush_left -= core.flush_left < u.post_takes_ns / SP_NS_PER_MS
+				   ? core.flush_left
+				   : (uint32_t)(u.post_takes_ns / SP_NS_PER_MS);
+}
+
+static struct sp_message message(char name, size_t records)
+{
+	struct sp_message m = {.body = {malloc(records + 1), records + 1}};
+
+	memset(m.body.data, name, m.body.len);
+	return m;
+}
+
+static int halve(void *arg, const struct sp_message *whole, struct sp_half half[2])
+{
+	size_t records = whole->body.len - 1;
+	char name = (char)whole->body.data[0];
+
+	(void)arg;
+	if (u.no_memory)
+		return -ENOMEM;
+	if (records < 2)
+		return -ERANGE;
+	u.halvings++;
+	for (unsigned i = 0; i < 2; i++) {
+		size_t part = i == 0 ? records / 2 : records - records / 2;
+
+		half[i] = (struct sp_half){message(name, part), part};
+	}
+	return 0;
+}
+
+static uint64_t get_now(void *arg)
+{
+	(void)arg;
+	return u.now;
+}
+
+static uint64_t roll(void *arg)
+{
+	(void)arg;
+	return u.dice;
+}
+
+void push_answer(struct sp_reply *reply, int code, const char *words)
+{
+	reply->kind = SP_REPLY_STATUS;
+	reply->status = code;
+	reply->text_len = (size_t)snprintf(reply->text, sizeof(reply->text), "%s", words);
+}
+
+void push_status(int code)
+{
+	char words[32];
+
+	(void)snprintf(words, sizeof(words), "no\nbecause %d", code);
+	push_answer(&u.answer[u.answers++], code, words);
+}
+
+void push_unreachable(void)
+{
+	u.answer[u.answers].kind = SP_REPLY_UNREACHABLE;
+	u.answer[u.answers].text_len = (size_t)snprintf(u.answer[u.answers].text, 100, "refused");
+	u.answers++;
+}
+
+void push_start(uint32_t capacity, uint32_t max_tries)
+{
+	const struct sp_push_env env = {
+		.post = post, .halve = halve, .now_ns = get_now, .random = roll};
+	const struct sp_push_limits limits = {capacity, max_tries, 10000};
+
+	core_reset();
+	u.push = sp_push_new(&core.ops, &env, &limits, &u.losses);
+	cr_assert_not_null(u.push);
+}
+
+void push_finish(void)
+{
+	sp_push_free(u.push);
+}
+
+void push_put(char name, uint64_t samples)
+{
+	struct sp_message m = message(name, 1);
+
+	sp_push_put(u.push, &m, samples);
+}
+
+void push_put_records(char name, size_t records)
+{
+	struct sp_message m = message(name, records);
+
+	sp_push_put(u.push, &m, records);
+}
+
+/* The server counts from the begin of the profile, and takes an hour; we give up a minute before. */
+void push_put_aged(char name, uint64_t age_s)
+{
+	struct sp_message m = message(name, 1);
+
+	m.until_ns = (int64_t)(age_s * SP_NS_PER_S);
+	sp_push_put(u.push, &m, 4);
+}
+
+void push_tell(void)
+{
+	sp_losses_tell(&u.losses, &core.ops);
+}
+
+unsigned push_lines_with(const char *part)
+{
+	unsigned n = 0;
+
+	for (const char *at = core.log; (at = strstr(at, part)) != NULL; at += strlen(part))
+		n++;
+	return n;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A queue with a clock and a server that the test turns by hand. A message is its name and one byte
+ * per record; each record is a sample.
+ */
+#ifndef SP_PUSH_UNIT_H
+#define SP_PUSH_UNIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core_double.h"
+#include "export/push.h"
+
+struct push_unit {
+	struct sp_push *push;
+	struct sp_losses losses;
+	uint64_t now;
+	uint64_t dice;              /* what random() says */
+	struct sp_reply answer[32]; /* in turn; the last one repeats */
+	unsigned answers;
+	char sent[4096]; /* the name of each request, in order */
+	unsigned posts;
+	uint32_t timeout_seen;
+	uint64_t post_takes_ns;
+	/* Answers instead of the above, if set. */
+	void (*server)(const struct sp_message *message, struct sp_reply *reply);
+	unsigned halvings;
+	bool no_memory; /* to halve anything */
+};
+
+extern struct push_unit u;
+
+void push_start(uint32_t capacity, uint32_t max_tries);
+void push_finish(void);
+
+/* The next answer. */
+void push_status(int code);
+void push_unreachable(void);
+void push_answer(struct sp_reply *reply, int code, const char *words);
+
+void push_put(char name, uint64_t samples); /* one record of so many samples */
+void push_put_records(char name, size_t records);
+void push_put_aged(char name, uint64_t age_s);
+
+/* The intervals' end. */
+void push_tell(void);
+unsigned push_lines_with(const char *part);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is told of losses: one sentence for each cause and interval. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "push_unit.h"
+#include "sampler/compiler.h"
+
+TestSuite(losses, .fini = push_finish);
+
+static void lose(enum sp_loss_cause cause, int status, uint64_t samples, const char *words)
+{
+	sp_losses_add(&u.losses, &core.ops,
+		      &(struct sp_loss){.cause = cause,
+					.status = status,
+					.profiles = 1,
+					.samples = samples,
+					.words = words});
+}
+
+Test(losses, are_one_sentence_for_each_cause_and_interval, .timeout = 20)
+{
+	core_reset();
+	lose(SP_LOSS_REFUSED, 413, 400, NULL);
+	lose(SP_LOSS_UNSENT, 0, 1, NULL);
+	lose(SP_LOSS_REFUSED, 413, 11, NULL);
+	lose(SP_LOSS_REFUSED, 413, 1, NULL);
+	push_tell();
+	cr_expect_str_eq(core.log,
+			 "3 profiles lost: the server refused them (413), 412 samples\n"
+			 "1 profile lost: the process ended before it was sent, 1 sample\n");
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 3);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 1);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 413);
+
+	core.log[0] = '\0';
+	push_tell();
+	cr_expect_str_eq(core.log, "", "nothing new");
+	lose(SP_LOSS_REFUSED, 413, 2, NULL);
+	push_tell();
+	cr_expect_str_eq(core.log, "1 profile lost: the server refused it (413), 2 samples\n");
+}
+
+Test(losses, that_are_no_profiles_are_told_in_words, .timeout = 20)
+{
+	core_reset();
+	core.counter[SP_COUNT_DROP_RING_FULL] = 12;
+	core.counter[SP_COUNT_SAMPLES_UNSENT] = 5;
+	lose(SP_LOSS_UNSENT, 0, 3, NULL);
+	push_tell();
+
+	cr_expect_eq(push_lines_with("\n"), 3, "%s", core.log);
+	cr_expect(core_logged("12 samples found the ring full: the machine is very busy\n"), "%s",
+		  core.log);
+	cr_expect(core_logged("5 samples lost before a profile was made of them\n"), "%s",
+		  core.log);
+	cr_expect(core_logged("1 profile lost: the process ended before it was sent, 3 samples\n"));
+}
+
+Test(losses, of_more_kinds_than_there_is_room_for_are_still_counted, .timeout = 20)
+{
+	core_reset();
+	for (int status = 400; status < 420; status++)
+		lose(SP_LOSS_REFUSED, status, 2, NULL);
+	push_tell();
+
+	cr_expect_eq(push_lines_with("\n"), SP_LOSSES_KINDS, "%s", core.log);
+	cr_expect(core_logged("13 profiles lost: "), "%s", core.log);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 40);
+}
+
+/* The server's words, and a number. */
+static void refuse_only(int code, const char *words, unsigned number)
+{
+	u.answers = 1;
+	u.posts = 0;
+	u.answer[0].kind = SP_REPLY_STATUS;
+	u.answer[0].status = code;
+	u.answer[0].text_len = (size_t)snprintf(u.answer[0].text, sizeof(u.answer[0].text), "%s %u",
+						words, number);
+	push_put('a', 1);
+	sp_push_run(u.push);
+}
+
+/* ... at the end of an interval. */
+static void refuse(int code, const char *words, unsigned number)
+{
+	refuse_only(code, words, number);
+	push_tell();
+	u.now += 3600 * SP_NS_PER_S;
+}
+
+Test(losses, quote_each_kind_of_refusal_once_however_long_it_lasts, .timeout = 20)
+{
+	push_start(8, 0);
+	for (unsigned i = 0; i < 100; i++) {
+		refuse(400, "too many labels:", 31 + i);
+		refuse(400, "bytes in a label value:", i);
+		refuse(422, "too many labels:", 31 + i);
+	}
+
+	cr_expect_eq(push_lines_with("; status"), 3, "%s", core.log);
+	cr_expect_eq(push_lines_with("status 400: too many labels: 31"), 1, "%s", core.log);
+	cr_expect_eq(push_lines_with("status 400: bytes in a label value: 0"), 1);
+	cr_expect_eq(push_lines_with("status 422: too many labels: 31"), 1);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 300, "all are counted");
+}
+
+Test(losses, quote_a_server_with_ever_new_words_once_in_an_interval, .timeout = 20)
+{
+	char words[32];
+
+	push_start(8, 0);
+	for (unsigned i = 0; i < 20; i++) {
+		(void)snprintf(words, sizeof(words), "%c", 'a' + (char)i);
+		refuse_only(400, words, 0);
+	}
+	push_tell();
+
+	cr_expect_eq(push_lines_with("\n"), 1, "%s", core.log);
+}
+
+Test(losses, what_a_server_says_is_one_short_line, .timeout = 20)
+{
+	char words[SP_REPLY_BODY];
+
+	memset(words, 'x', sizeof(words) - 1);
+	words[sizeof(words) - 1] = '\0';
+	push_start(8, 0);
+	refuse(400,
+	       "a\r\nb\x1b[2J\xc2\x9b"
+	       "31m\xff\x7f",
+	       0);
+	refuse(413, words, 0);
+
+	cr_expect(core_logged("status 400: a  b [2J\xc2\xa0"
+			      "31m\xef\xbf\xbd "),
+		  "%s", core.log);
+	cr_assert_not_null(strstr(core.log, "status 413"));
+	cr_expect_leq(strlen(strstr(core.log, "status 413")), 320, "%s", core.log);
+}

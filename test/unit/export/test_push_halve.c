@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is too large is halved, what there is no room for waits behind the others. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "push_unit.h"
+#include "sampler/compiler.h"
+
+TestSuite(push_halve, .fini = push_finish);
+
+static size_t limit; /* records that the server takes at once */
+static int status;   /* what it says to more */
+static const char *words;
+static size_t taken;    /* records */
+static size_t requests; /* that were taken */
+
+static void server(const struct sp_message *message, struct sp_reply *reply)
+{
+	size_t records = message->body.len - 1;
+
+	if (records > limit) {
+		push_answer(reply, status, words);
+		return;
+	}
+	taken += records;
+	requests++;
+	push_answer(reply, 200, "");
+}
+
+static void start(size_t records, int code, const char *said)
+{
+	push_start(4, 0);
+	u.server = server;
+	limit = records;
+	status = code;
+	words = said;
+}
+
+static void run_dry(void)
+{
+	for (unsigned i = 0; i < 1000 && sp_push_queued(u.push) != 0; i++) {
+		sp_push_run(u.push);
+		u.now += 30 * SP_NS_PER_S;
+	}
+	cr_expect_eq(sp_push_queued(u.push), 0);
+}
+
+Test(push_halve, loses_nothing_where_the_parts_fit, .timeout = 20)
+{
+	start(100, 413, "request body too large");
+	push_put_records('a', 1000);
+	push_put_records('b', 100);
+	push_put_records('c', 101);
+	run_dry();
+
+	cr_expect_eq(taken, 1201);
+	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], requests);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 0);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
+	cr_expect_eq(requests, 16 + 1 + 2);
+	push_tell();
+	cr_expect_str_eq(core.log, "", "a refusal that was answered is no news");
+}
+
+Test(push_halve, goes_down_to_one_sample, .timeout = 20)
+{
+	start(1, 413, "");
+	push_put_records('a', 300);
+	run_dry();
+
+	cr_expect_eq(taken, 300);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
+}
+
+/* The words of Pyroscope's push and of its /ingest, of grpc-go and of a proxy. */
+Test(push_halve, knows_a_limit_by_its_words, .timeout = 20)
+{
+	static const struct {
+		int status;
+		const char *words;
+		bool halved;
+	} said[] = {
+		{413, "", true},
+		{400,
+		 "the profile with labels '{}' exceeds the size limit (max_profile_size_byte, "
+		 "actual: 5, limit: 4)",
+		 true},
+		{400,
+		 "the profile with labels '{}' exceeds the samples count limit "
+		 "(max_profile_stacktrace_samples, actual: 5, limit: 4)",
+		 true},
+		{422, "the profile with labels '{}' exceeds the samples count limit (", true},
+		{400, "request body too large: http: request body too large", true},
+		{500, "grpc: received message larger than max (5 vs. 4)", true},
+		{400,
+		 "the profile with labels '{}' exceeds the sample labels limit "
+		 "(max_profile_stacktrace_sample_labels, actual: 101, limit: 100)",
+		 false},
+		{400, "profile with labels '{}' has label value too long: 'x'", false},
+		{422, "failed to parse", false},
+		{401, "", false},
+		{302, "too large", false},
+	};
+
+	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+		start(4, said[i].status, said[i].words);
+		u.halvings = 0;
+		push_put_records('a', 8);
+		sp_push_run(u.push);
+		cr_expect_eq(u.halvings, said[i].halved, "%d %s", said[i].status, said[i].words);
+		cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], said[i].halved ? 0 : 8);
+		push_finish();
+	}
+	push_start(1, 0);
+}
+
+static void all_but_one(const struct sp_message *message, struct sp_reply *reply)
+{
+	size_t records = message->body.len - 1;
+
+	/* The record is in the first piece of each size. */
+	if (taken == 0 && requests++ < 8)
+		push_answer(reply, 413, "");
+	else
+		push_answer(reply, 200, "");
+	if (reply->status == 200)
+		taken += records;
+}
+
+Test(push_halve, loses_but_the_one_sample_that_is_too_large, .timeout = 20)
+{
+	start(1, 413, "");
+	u.server = all_but_one;
+	push_put_records('a', 128);
+	run_dry();
+
+	cr_expect_eq(taken, 127);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 1);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1);
+	push_tell();
+	cr_expect(core_logged("1 profile lost: the server refused it (413), 1 sample"), "%s",
+		  core.log);
+}
+
+Test(push_halve, costs_little_where_not_even_one_sample_passes, .timeout = 20)
+{
+	start(0, 413, "");
+	for (unsigned i = 0; i < 100; i++) {
+		push_put_records('a', 16000);
+		sp_push_run(u.push);
+		sp_push_run(u.push);
+		sp_push_run(u.push);
+		u.now += 15 * SP_NS_PER_S;
+	}
+	run_dry();
+
+	cr_expect_eq(taken, 0);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1600000);
+	/* Each profile down to one record, and what the first ones may on top. */
+	cr_expect_leq(u.posts, 100 * 34 + 2 * 64, "%u", u.posts);
+	cr_expect_leq(u.halvings, 100 * 16 + 64, "%u", u.halvings);
+}
+
+Test(push_halve, without_memory_is_a_refusal, .timeout = 20)
+{
+	start(4, 413, "");
+	u.no_memory = true;
+	push_put_records('a', 8);
+	push_put_records('b', 4);
+	run_dry();
+
+	cr_expect_eq(taken, 4);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 1);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 8);
+}
+
+Test(push_halve, what_is_left_counts_when_the_queue_is_full, .timeout = 20)
+{
+	push_start(1, 0);
+	push_status(413);
+	push_status(413);
+	push_status(200);
+	push_status(503);
+	push_put_records('a', 8);
+	sp_push_run(u.push);
+	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 1, "2 of 8");
+	push_put_records('b', 1);
+
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_QUEUE_FULL], 2);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 6);
+	cr_expect_eq(sp_push_queued(u.push), 1);
+}
+
+Test(push_halve, a_caller_has_its_turn_between_the_pieces, .timeout = 20)
+{
+	start(1, 413, "");
+	push_put_records('a', 300);
+	sp_push_run(u.push);
+
+	cr_expect_leq(u.posts, 40, "%u", u.posts);
+	cr_expect_eq(sp_push_due_ms(u.push), 0);
+}
+
+Test(push_halve, a_rate_limit_lets_the_small_ones_pass_first, .timeout = 20)
+{
+	start(100, 429, "push rate limit (4.0 MiB) exceeded while adding 3.0 MiB");
+	push_put_records('A', 1000);
+	push_put_records('b', 10);
+	push_put_records('c', 10);
+	sp_push_run(u.push);
+	cr_expect_str_eq(u.sent, "A", "it asks for a pause");
+	u.now += 30 * SP_NS_PER_S;
+	sp_push_run(u.push);
+
+	cr_expect_eq(strncmp(u.sent, "Abc", 3), 0, "%s", u.sent);
+}
+
+Test(push_halve, a_rate_limit_below_the_profile_is_met_by_halves, .timeout = 20)
+{
+	start(100, 429, "push rate limit");
+	push_put_records('A', 1000);
+	run_dry();
+
+	cr_expect_eq(taken, 1000);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
+}
+
+Test(push_halve, a_server_without_room_for_anyone_is_asked_once_each_time, .timeout = 20)
+{
+	unsigned before;
+
+	start(0, 429, "");
+	push_put_records('a', 1000);
+	push_put_records('b', 1000);
+	for (unsigned i = 0; i < 60; i++) {
+		before = u.posts;
+		sp_push_run(u.push);
+		cr_expect_leq(u.posts, before + 1);
+		u.now += 30 * SP_NS_PER_S;
+	}
+	limit = 1000;
+	run_dry();
+
+	cr_expect_eq(taken, 2000);
+	cr_expect_leq(requests, 32, "%zu", requests);
+}
+
+Test(push_halve, the_end_sends_the_small_ones_and_what_can_be_halved, .timeout = 20)
+{
+	start(100, 429, "");
+	push_put_records('A', 400);
+	push_put_records('b', 10);
+	push_put_records('c', 10);
+	core.flush_left = 2000;
+	core.pending = true;
+	sp_push_flush(u.push);
+
+	cr_expect_eq(taken, 420, "%s", u.sent);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 0);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
+}
+
+Test(push_halve, the_end_does_not_insist, .timeout = 20)
+{
+	start(0, 429, "");
+	push_put_records('a', 1000);
+	push_put_records('b', 1000);
+	core.flush_left = 2000;
+	core.pending = true;
+	sp_push_flush(u.push);
+
+	cr_expect_leq(u.posts, 2 + 8);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 2000);
+	cr_expect_eq(sp_push_queued(u.push), 0);
+}
