@@ -37,12 +37,11 @@ bool sp_reply_too_large(const struct sp_reply *r)
 	static const char *const words[] = {
 		"too large",
 		"larger than",
-		"MaxBytesReader limit",
+		"size exceeds",
 		"exceeds the size limit",
-		"max_profile_size_byte",
-		"too many samples",
 		"samples count limit",
 		"max_profile_stacktrace_samples",
+		"MaxBytesReader limit",
 	};
 
 	if (r->kind != SP_REPLY_STATUS || r->status < 400)

@@ -90,7 +90,15 @@ Test(push_halve, knows_a_limit_by_its_words, .timeout = 20)
 		 "the profile with labels '{}' exceeds the samples count limit "
 		 "(max_profile_stacktrace_samples, actual: 5, limit: 4)",
 		 true},
-		{422, "the profile with labels '{}' exceeds the samples count limit (", true},
+		{422,
+		 "pushing IngestInput-pprof failed push series with index 0 and id  failed: "
+		 "invalid_argument: the profile with labels '{}' exceeds the samples count limit (",
+		 true},
+		{400, "uncompressed profile payload size exceeds limit of 4.2 MB", true},
+		{422,
+		 "parsing IngestInput-pprof failed invalid_argument: decompressed size exceeds "
+		 "maximum allowed size of 4194304 bytes",
+		 true},
 		{400, "request body too large: http: request body too large", true},
 		{500, "grpc: received message larger than max (5 vs. 4)", true},
 		{400,
