@@ -67,7 +67,7 @@ ours_ns()
 }
 
 # shellcheck disable=SC2119
-double_start
+double_start --ack-delay 0
 OTELC_SPANS_FILE=/dev/null LD_PRELOAD=$OBJECT SPANPROF_SERVER_ADDRESS=$DOUBLE_URL \
 	build/test/hosts/spans $(((WATCH_S + 60) * 1000)) >/dev/null &
 host=$!

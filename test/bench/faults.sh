@@ -19,13 +19,13 @@ host()
 # faulty LABEL FAULT: a host whose server has that fault all the time
 faulty()
 {
-	double_start --fault "$2,count=0"
+	double_start --ack-delay 0 --fault "$2,count=0"
 	host "$1" "$DOUBLE_URL"
 }
 
 {
 	echo "without us|OTELC_SPANS_FILE=/dev/null"
-	double_start
+	double_start --ack-delay 0
 	host 'healthy server' "$DOUBLE_URL"
 	# Nothing listens on the port for "discard".
 	host refused http://127.0.0.1:9

@@ -34,7 +34,7 @@ report "$WORK/profiles" "$WORK/report.json"
 # The host's 150 ms before and 1200 ms after it closed everything.
 expect "$WORK/report.json" 'd["labelled"]["ns"] > 1.1e9'
 
-double_start
+double_start --ack-delay 0
 run_under push SPANPROF_UPLOAD_INTERVAL=200ms SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" \
 	"$HOSTS/close_fds" "$WORK/push"
 expect_same plain push out rc

@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck disable=SC2119
 # Every way to a server: TLS with its own authority and with client certificates, a Unix socket, the
 # older /ingest, a file sink beside it; secrets in files that rotate while the host runs.
 # shellcheck source=test/e2e/lib.bash
@@ -27,17 +26,17 @@ push()
 
 certificate good 'DNS:localhost'
 certificate us 'DNS:us'
-double_start
+double_start --ack-delay 0
 front_start --cert "$WORK/good.pem"
 push tls "$FRONT_URL" SPANPROF_TLS_CA_FILE="$CA"
-double_start
+double_start --ack-delay 0
 front_start --cert "$WORK/good.pem"
 push tls.common "$FRONT_URL" SSL_CERT_FILE="$CA"
 
 # Who wants the host's TLS secrets does not get ours, neither those of TLS 1.3 nor those of 1.2. libcurl
 # opens the file, so it may be there.
 for version in 1.3 1.2; do
-	double_start
+	double_start --ack-delay 0
 	front_start --cert "$WORK/good.pem" --version "$version"
 	push "keylog.$version" "$FRONT_URL" SPANPROF_TLS_CA_FILE="$CA" SSLKEYLOGFILE="$WORK/keys.$version"
 	[[ ! -s $WORK/keys.$version ]] || fail "TLS $version: $(wc -l <"$WORK/keys.$version") secrets of ours"
@@ -47,7 +46,7 @@ for version in 1.3 1.2; do
 	rm "$WORK/keys.plain"
 done
 
-double_start
+double_start --ack-delay 0
 front_start --cert "$WORK/good.pem" --client-ca "$CA"
 push mutual "$FRONT_URL" SPANPROF_TLS_CA_FILE="$CA" SPANPROF_TLS_CERT_FILE="$WORK/us.crt" \
 	SPANPROF_TLS_KEY_FILE="$WORK/us.key"
@@ -58,7 +57,7 @@ expect_rc anonymous 7
 grep -q 'spanprof\[.*upload failed' "$WORK/anonymous.err" || fail "accepted without a certificate"
 
 # Not verified only when told so, and then that is said.
-double_start
+double_start --ack-delay 0
 front_start --cert "$WORK/good.pem"
 run_under insecure SPANPROF_SERVER_ADDRESS="$FRONT_URL" SPANPROF_TLS_INSECURE_SKIP_VERIFY=true \
 	"$HOSTS/spend" 300
@@ -66,12 +65,16 @@ expect_rc insecure 7
 grep -q 'SPANPROF_TLS_INSECURE_SKIP_VERIFY: whoever' "$WORK/insecure.err" || fail "no warning"
 expect_clean_double
 
-double_start
+double_start --ack-delay 0
 front_start --unix "$WORK/socket"
 push socket "unix://$WORK/socket" http_proxy=http://127.0.0.1:1
 
+# A server that takes its time to answer, as the real one does.
+double_start --ack-delay 300-1000
+push late "$DOUBLE_URL" SPANPROF_UPLOAD_INTERVAL=2s SPANPROF_FLUSH_TIMEOUT=5s
+
 # /ingest has no escaping: such a name must neither be refused nor break the labels.
-double_start
+double_start --ack-delay 0
 mkdir "$WORK/beside"
 push ingest "$DOUBLE_URL" SPANPROF_PROTOCOL=ingest SPANPROF_APPLICATION_NAME='a.b,c}d e/ä' \
 	SPANPROF_LABELS='region=eu} x=1' SPANPROF_OUTPUT_DIR="$WORK/beside"
@@ -80,7 +83,7 @@ report "$WORK/beside" "$WORK/beside.json"
 expect "$WORK/beside.json" "d['labelled']['samples'] == $(ask "$WORK/spans.json" 'd["with_span"]["samples"]')"
 
 # A token that is replaced while the host runs; nothing of either is ever shown.
-double_start --token the-new-token --log "$WORK/requests"
+double_start --ack-delay 0 --token the-new-token --log "$WORK/requests"
 echo the-old-token >"$WORK/token"
 env LD_PRELOAD="$SO" SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_AUTH_TOKEN_FILE="$WORK/token" \
 	SPANPROF_STATUS_FILE="$WORK/status" "$HOSTS/requests" 20000 >"$WORK/rotate.out" \

@@ -40,32 +40,32 @@ halved()
 	fi
 }
 
-double_start
+double_start --ack-delay 0
 try well
 expect "$WORK/stats.json" 'd["rejected"] == {}'
 
 for protocol in push ingest; do
 	export SPANPROF_PROTOCOL=$protocol
-	double_start --limit samples=7
+	double_start --ack-delay 0 --limit samples=7
 	try "samples_$protocol"
 	halved "samples_$protocol" samples_limit
-	double_start --limit profile=2500
+	double_start --ack-delay 0 --limit profile=2500
 	try "bytes_$protocol"
 	halved "bytes_$protocol" profile_size_limit
 	# As a proxy before the server, which looks at the compressed request alone.
-	double_start --limit body=1400
+	double_start --ack-delay 0 --limit body=1400
 	try "body_$protocol"
 	halved "body_$protocol" body_limit
 done
 unset SPANPROF_PROTOCOL
 
 # A budget below the profile, of which the server says the same as of one that is used up.
-double_start --limit burst=2800
+double_start --ack-delay 0 --limit burst=2800
 try budget
 halved budget rate_limited
 
 # Not even one sample fits: told, and counted to the last one.
-double_start --limit profile=100
+double_start --ack-delay 0 --limit profile=100
 try nothing_fits
 expect "$WORK/nothing_fits.json" \
 	"$TAKEN == d['loss']['samples_in_lost_batches'] and d['push']['last_success_unix_ms'] is None"

@@ -55,7 +55,7 @@ expect_spans()
 	END
 }
 
-double_start
+double_start --ack-delay 0
 push plain
 expect_clean_double
 expect "$WORK/stats.json" 'd["accepted"]["profiles"] >= 2'
@@ -64,7 +64,7 @@ expect_spans plain
 expect "$WORK/spans.json" 'list(d["pids"]) != []'
 query_spans
 
-double_start --multitenancy --token s3cret-token
+double_start --ack-delay 0 --multitenancy --token s3cret-token
 push bearer SPANPROF_TENANT_ID=team-a SPANPROF_AUTH_TOKEN=s3cret-token \
 	SPANPROF_LABELS=region=eu,zone=1 SPANPROF_APPLICATION_NAME=shop \
 	SPANPROF_HTTP_HEADERS='{"X-Extra":"more"}'
@@ -82,7 +82,7 @@ double_query Series '{"matchers":["{}"]}' "$WORK/series.json" -H 'X-Scope-OrgID:
 	-H 'Authorization: Bearer s3cret-token'
 expect "$WORK/series.json" 'd.get("labelsSet", []) == []'
 
-double_start --basic 'user:p@ss:word'
+double_start --ack-delay 0 --basic 'user:p@ss:word'
 push basic SPANPROF_BASIC_AUTH_USER=user SPANPROF_BASIC_AUTH_PASSWORD=p@ss:word
 expect_clean_double -u 'user:p@ss:word'
 double_get /double/spans "$WORK/spans.json" -u 'user:p@ss:word'

@@ -37,7 +37,7 @@ start()
 
 	shift
 	mkfifo "$WORK/$name.port"
-	"$DOUBLE" --log "$WORK/$name.log" "$@" >"$WORK/$name.port" &
+	"$DOUBLE" --log "$WORK/$name.log" --ack-delay 0 "$@" >"$WORK/$name.port" &
 	pid=$!
 	STARTED+=("$pid")
 	read -r port <"$WORK/$name.port" || fail "$name did not start"
@@ -233,6 +233,40 @@ start later --now-offset 3700 --limit body=100000
 expect "too old" 400 "$(push <"$WORK/request")"
 expect_part "too old" 'is outside of ingestion window' "$(<"$WORK/body")"
 expect "too large a body" 400 "$(push <"$WORK/filler")"
+
+# As late as the server, unless it is told otherwise; a refusal is not, nor is a query.
+took_ms()
+{
+	local began=${EPOCHREALTIME/./}
+
+	"$@" >/dev/null
+	echo $(((${EPOCHREALTIME/./} - began) / 1000))
+}
+expect_late()
+{
+	(($3 >= $2)) || fail "$1: answered after $3 ms"
+}
+start late --ack-delay 300-1000
+expect_late "a push" 300 "$(took_ms push <"$WORK/request")"
+expect_late "another" 300 "$(took_ms push <"$WORK/request")"
+get /double/stats >"$WORK/late"
+expect_part "late" '"profiles":2' "$(<"$WORK/late")"
+start later_still --ack-delay 5000
+(("$(took_ms push <"$WORK/filler")" < 5000)) || fail "a refusal came late"
+# Whoever does not wait has been heard all the same.
+rc=0
+push -m 1 <"$WORK/request" >"$WORK/status" || rc=$?
+expect "a client without patience (curl 28: timeout)" 28 "$rc"
+expect_part "it is stored" '"profiles":1' "$(get /double/stats)"
+"$DOUBLE" --ack-delay 1000-300 2>/dev/null && fail "a delay that ends before it begins"
+
+# Stored, but the client never hears of it.
+start unheard
+fault '{"stored_reset":true}'
+rc=0
+push <"$WORK/request" >"$WORK/status" || rc=$?
+((rc == 52 || rc == 56)) || fail "stored_reset: curl ended with $rc"
+expect_part "it is stored" '"profiles":1' "$(get /double/stats)"
 
 "$DOUBLE" --port-file "$WORK/port.txt" &
 STARTED+=($!)

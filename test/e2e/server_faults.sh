@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck disable=SC2119
 # Whatever is wrong with the server, the network or the disk, the host's requests are as fast as ever,
 # its end is not held up, its memory does not grow, it is told in a few lines what was lost, and what
 # can still be sent is sent exactly once. Prints the table of faults.
@@ -99,7 +98,7 @@ arrived()
 }
 
 run plain "$HOSTS/requests" "$HOST_MS"
-double_start
+double_start --ack-delay 0
 try well "$DOUBLE_URL"
 expect_silent well
 expect_clean_double
@@ -112,41 +111,51 @@ lost refused batches_unsent_at_exit 'upload failed.*onnect'
 try no_such_host http://nowhere.invalid:4040
 lost no_such_host batches_unsent_at_exit 'upload failed.*resolve.*nowhere.invalid'
 
-double_start --fault blackhole=1,count=0
+double_start --ack-delay 0 --fault blackhole=1,count=0
 try blackhole "$DOUBLE_URL"
 lost blackhole batches_unsent_at_exit 'upload failed.*timed out'
 
-double_start --fault reset=1,count=1
+double_start --ack-delay 0 --fault reset=1,count=1
 try reset "$DOUBLE_URL"
 arrived reset
 
-double_start --fault reset_early=1,count=1
+double_start --ack-delay 0 --fault reset_early=1,count=1
 try reset_mid_body "$DOUBLE_URL"
 arrived reset_mid_body
 
-double_start --fault close_mid_response=1,count=1
+# The one fault after which a profile is there twice: nobody can know that it was taken.
+double_start --ack-delay 0 --fault stored_reset=1,count=1
+try stored_unheard "$DOUBLE_URL"
+double_get /double/stats "$WORK/stats.json"
+double_get /double/spans "$WORK/spans.json"
+expect "$WORK/stats.json" 'd["accepted"]["profiles"] == d["requests"]["200"] + 1'
+expect "$WORK/stored_unheard.json" "$TAKEN > 0 and set(d['loss'].values()) == {0}"
+expect "$WORK/stored_unheard.json" "$TAKEN <= $(ask "$WORK/spans.json" 'd["total"]["samples"]')"
+row stored_unheard "all arrived, one profile twice"
+
+double_start --ack-delay 0 --fault close_mid_response=1,count=1
 try closed_mid_answer "$DOUBLE_URL"
 arrived closed_mid_answer
 
-double_start --fault slow_drip=1,bytes=4000,interval_ms=20,count=2
+double_start --ack-delay 0 --fault slow_drip=1,bytes=4000,interval_ms=20,count=2
 try slow_loris "$DOUBLE_URL"
 arrived slow_loris
 
-double_start --fault huge_body=1,bytes=4294967295,count=2
+double_start --ack-delay 0 --fault huge_body=1,bytes=4294967295,count=2
 try four_gib_answer "$DOUBLE_URL"
 arrived four_gib_answer
 
-double_start --fault bomb=1,count=2
+double_start --ack-delay 0 --fault bomb=1,count=2
 try gzip_bomb "$DOUBLE_URL"
 arrived gzip_bomb
 
-double_start --fault garbage=1,count=1
+double_start --ack-delay 0 --fault garbage=1,count=1
 try garbage "$DOUBLE_URL"
 arrived garbage
 
 certificate wrong 'DNS:another.example'
 certificate expired 'DNS:localhost' -1
-double_start
+double_start --ack-delay 0
 front_start --cert "$WORK/wrong.pem"
 try wrong_tls_name "$FRONT_URL" SPANPROF_TLS_CA_FILE="$CA" SPANPROF_AUTH_TOKEN=s3cret
 lost wrong_tls_name batches_unsent_at_exit 'upload failed.*SSL: no alternative certificate subject name'
@@ -161,24 +170,24 @@ expect "$WORK/stats.json" 'd["accepted"]["profiles"] == 0'
 
 # Wherever it points, nobody there hears of us.
 elsewhere=$DOUBLE_URL
-double_start --fault "redirect=$elsewhere/push.v1.PusherService/Push,status=301,count=0"
+double_start --ack-delay 0 --fault "redirect=$elsewhere/push.v1.PusherService/Push,status=301,count=0"
 try redirect "$DOUBLE_URL" SPANPROF_AUTH_TOKEN=s3cret
 lost redirect batches_rejected_by_server "status 301: redirects are not followed, this one names $elsewhere"
 curl -sS --max-time 10 "$elsewhere/double/stats" >"$WORK/stats.json"
 expect "$WORK/stats.json" 'd["accepted"]["profiles"] == 0 and d["rejected"] == {}'
 
-double_start --fault status=429,retry_after=1,count=1
+double_start --ack-delay 0 --fault status=429,retry_after=1,count=1
 try too_many "$DOUBLE_URL"
 arrived too_many
 # It waited as told: never two requests within the second.
 expect "$WORK/stats.json" 'd["requests"]["429"] == 1'
 
-double_start --fault status=500,count=1
+double_start --ack-delay 0 --fault status=500,count=1
 try broken_once "$DOUBLE_URL"
 arrived broken_once
 expect "$WORK/stats.json" 'd["requests"]["500"] == 1'
 
-double_start --fault status=400,count=1
+double_start --ack-delay 0 --fault status=400,count=1
 try bad_request "$DOUBLE_URL"
 lost bad_request batches_rejected_by_server 'status 400: .*a fault that the test asked for'
 expect "$WORK/bad_request.json" "d['loss']['batches_rejected_by_server'] == 1"
@@ -191,7 +200,7 @@ mount -t tmpfs -o size=16k none '$WORK/full' && head -c 16384 /dev/zero >'$WORK/
 END
 chmod +x "$WORK/on_full_disk"
 if unshare -rm "$WORK/on_full_disk" true 2>/dev/null; then
-	double_start --fault status=503,count=1
+	double_start --ack-delay 0 --fault status=503,count=1
 	try full_disk "$DOUBLE_URL" SPANPROF_OUTPUT_DIR="$WORK/full" unshare -rm "$WORK/on_full_disk"
 	told full_disk "cannot write a profile into $WORK/full: No space left on device"
 	expect "$WORK/full_disk.json" 'd["loss"]["files_failed"] > 0 and d["loss"]["samples_in_lost_batches"] == 0'
@@ -202,7 +211,7 @@ else
 	echo 'full_disk                  not tried: a file system of our own cannot be mounted here'
 fi
 
-double_start
+double_start --ack-delay 0
 try read_only_folder "$DOUBLE_URL" SPANPROF_OUTPUT_DIR=/proc/sys/kernel
 told read_only_folder 'cannot write a profile into /proc/sys/kernel: '
 expect "$WORK/read_only_folder.json" 'd["loss"]["files_failed"] > 0'

@@ -9,7 +9,7 @@ need python3 curl
 export SPANPROF_UPLOAD_INTERVAL=300ms SPANPROF_SAMPLE_RATE=250
 
 mkdir "$WORK/status"
-double_start
+double_start --ack-delay 0
 run_under host SPANPROF_SERVER_ADDRESS="${DOUBLE_URL/\/\////user:s3cret@}" \
 	SPANPROF_STATUS_FILE="$WORK/status/host.json" OTEL_SERVICE_NAME=shop "$HOSTS/spans" 600
 expect_rc host 0
@@ -58,7 +58,7 @@ run_under away SPANPROF_SERVER_ADDRESS="http://127.0.0.1:$(refused_port)" \
 expect "$status" 'd["push"]["last_status"] == 0 and d["push"]["last_error"] != ""'
 expect "$status" 'd["push"]["last_success_unix_ms"] is None and d["loss"]["batches_unsent_at_exit"] > 0'
 # A folder that cannot be written to is one line, and the profiles go on.
-double_start
+double_start --ack-delay 0
 run_under denied SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_STATUS_FILE=/proc/nowhere/status \
 	"$HOSTS/spend" 700
 expect_rc denied 7

@@ -18,6 +18,7 @@ struct pd_options {
 	bool multitenancy;    /* X-Scope-OrgID is required */
 	bool lenient;         /* the server's checks alone */
 	bool rate_limit;      /* token bucket; without it only the burst is checked */
+	unsigned ack_ms[2];   /* from .. to: how long a push that was taken is not answered */
 	int64_t now_offset_s; /* added to the clock */
 	int64_t now_ns;       /* tests: the time, instead of the clock */
 };

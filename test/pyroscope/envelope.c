@@ -187,11 +187,15 @@ static int read_json(struct envelope *env, struct pd_bytes in)
 	return rc;
 }
 
-/* Every sample is tried; the answer is an error when one failed, though others are stored. */
+/*
+ * Every sample is tried; the answer is an error when one failed, though others are stored. It is the
+ * first one that the server has a code for, as it was; without such a one all of them in a row.
+ */
 static void push_all(struct pd_double *d, const struct envelope *env, struct pd_delivery *in,
 		     struct pd_error *all)
 {
 	struct pd_text joined = {0};
+	bool known = false;
 	unsigned failed = 0;
 
 	for (size_t i = 0; i < env->samples; i++) {
@@ -202,17 +206,16 @@ static void push_all(struct pd_double *d, const struct envelope *env, struct pd_
 		in->id = env->sample[i].id;
 		if (pd_push(d, in, &e) != 0) {
 			pd_text_adds(&joined, failed++ > 0 ? "; " : "");
-			pd_text_addf(&joined, "push series with index %zu and id %.*s failed: ", i,
-				     (int)in->id.len, (const char *)in->id.at);
-			pd_text_addf(&joined, "%s: %s", pd_code_name(e.code), e.message.at);
-			all->code = all->code == PD_OK ? e.code : all->code;
-			all->reason = all->reason == NULL ? e.reason : all->reason;
+			pd_text_add(&joined, e.message.at, e.message.len);
+			if (!known) {
+				known = e.code != PD_UNKNOWN;
+				pd_error_set(all, e.code, e.reason, "%s", e.message.at);
+			}
 		}
 		pd_error_fini(&e);
 	}
-	if (failed > 1)
-		pd_text_addf(&all->message, "%u errors: ", failed);
-	pd_text_add(&all->message, joined.at, joined.len);
+	if (failed > 1 && !known)
+		pd_error_set(all, all->code, all->reason, "%u errors: %s", failed, joined.at);
 	pd_text_fini(&joined);
 }
 
@@ -262,6 +265,23 @@ static void handle(struct pd_double *d, const struct pd_request *in, bool json, 
 	pd_arena_fini(&env.arena);
 }
 
+/* What connect-go makes of it: a number of ten digits at most, with a sign if need be. */
+static bool timeout_valid(const char *text, struct pd_error *e)
+{
+	const char *digits = text[0] == '-' || text[0] == '+' ? text + 1 : text;
+
+	if (text[0] == '\0')
+		return true;
+	if (strlen(text) > 10)
+		pd_error_set(e, PD_INVALID_ARGUMENT, "timeout",
+			     "parse timeout: \"%s\" has >10 digits", text);
+	else if (digits[0] == '\0' || digits[strspn(digits, "0123456789")] != '\0')
+		pd_error_set(e, PD_INVALID_ARGUMENT, "timeout",
+			     "parse timeout: strconv.ParseInt: parsing \"%s\": invalid syntax",
+			     text);
+	return e->code == PD_OK;
+}
+
 void pd_route_push(struct pd_double *d, const struct pd_request *in, struct pd_response *out)
 {
 	const char *type = pd_request_header(in, "content-type");
@@ -279,11 +299,14 @@ void pd_route_push(struct pd_double *d, const struct pd_request *in, struct pd_r
 	tenant = pd_request_tenant(d, in, out);
 	if (tenant == NULL)
 		return;
-	if (version[0] != '\0' && strcmp(version, "1") != 0)
+	if (!timeout_valid(pd_request_header(in, "connect-timeout-ms"), &e)) {
+		pd_stats_reject(&d->stats, &e);
+	} else if (version[0] != '\0' && strcmp(version, "1") != 0) {
 		pd_error_set(&e, PD_INVALID_ARGUMENT, "protocol_version",
 			     "connect-protocol-version must be \"1\": got \"%s\"", version);
-	else
+	} else {
 		handle(d, in, json, tenant, &e);
+	}
 	if (e.code != PD_OK) {
 		pd_response_error(out, &e);
 	} else {

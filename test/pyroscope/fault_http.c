@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Carries out a fault on a connection. Those that end in status 200 (slow_drip, huge_body, bomb) do what
- * was asked first; after any other nothing was stored, so that a retry does not count twice.
+ * Carries out a fault on a connection. Those that end in status 200 (slow_drip, huge_body, bomb), and
+ * stored_reset, do what was asked first; after any other nothing was stored, so that a retry does not
+ * count twice.
  * Called by http.c.
  */
 #include <string.h>
@@ -171,6 +172,7 @@ static enum MHD_Result succeed_oddly(struct pd_exchange *x)
 
 enum MHD_Result pd_exchange_misbehave(struct pd_exchange *x)
 {
+	struct pd_response r = {0};
 	char note[64];
 
 	snprintf(note, sizeof(note), "fault:%s", pd_fault_name(x->fault.kind));
@@ -187,6 +189,11 @@ enum MHD_Result pd_exchange_misbehave(struct pd_exchange *x)
 		return stream(x, 2 * HALF_BODY, HALF_BODY, read_half);
 	case PD_FAULT_RESET:
 	case PD_FAULT_RESET_EARLY:
+		pd_exchange_log(x, 0, note);
+		return reset(x);
+	case PD_FAULT_STORED_RESET:
+		pd_exchange_route(x, &r);
+		pd_response_fini(&r);
 		pd_exchange_log(x, 0, note);
 		return reset(x);
 	case PD_FAULT_GARBAGE:

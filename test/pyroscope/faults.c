@@ -25,6 +25,7 @@ static const char *const names[] = {
 	[PD_FAULT_REDIRECT] = "redirect",
 	[PD_FAULT_BOMB] = "bomb",
 	[PD_FAULT_RESET_EARLY] = "reset_early",
+	[PD_FAULT_STORED_RESET] = "stored_reset",
 };
 
 const char *pd_fault_name(enum pd_fault_kind kind)
@@ -34,7 +35,7 @@ const char *pd_fault_name(enum pd_fault_kind kind)
 
 static enum pd_fault_kind kind_of(const char *key)
 {
-	for (unsigned k = PD_FAULT_STATUS; k <= PD_FAULT_RESET_EARLY; k++)
+	for (unsigned k = PD_FAULT_STATUS; k <= PD_FAULT_STORED_RESET; k++)
 		if (strcmp(names[k], key) == 0)
 			return (enum pd_fault_kind)k;
 	return PD_FAULT_NONE;

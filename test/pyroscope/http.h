@@ -22,10 +22,11 @@ struct pd_exchange {
 	struct pd_text body;
 	bool too_large;
 	struct pd_fault fault;
-	struct pd_text answer; /* what a slow drip drips */
-	bool parked;           /* suspended, in the list */
-	bool given_up;         /* a black hole that was released: close without an answer */
-	int64_t wake_ms;       /* monotonic; INT64_MAX = when released */
+	struct pd_text answer;    /* what a slow drip drips */
+	struct pd_response taken; /* to be sent at wake_ms; status 0 = none */
+	bool parked;              /* suspended, in the list */
+	bool given_up;            /* a black hole that was released: close without an answer */
+	int64_t wake_ms;          /* monotonic; INT64_MAX = when released */
 };
 
 struct pd_http {

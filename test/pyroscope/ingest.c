@@ -24,7 +24,7 @@ static int refuse(struct pd_error *e, const char *reason, const char *what)
 
 /* The part "profile" of the form; empty when there is none that is a file. */
 static int read_form(const struct pd_request *in, struct pd_bytes boundary, struct pd_bytes *raw,
-		     struct pd_error *e)
+		     bool *named, struct pd_error *e)
 {
 	struct pd_bytes body = in->body;
 	struct pd_part part;
@@ -41,6 +41,7 @@ static int read_form(const struct pd_request *in, struct pd_bytes boundary, stru
 			json_t *j = json_loadb((const char *)part.data.at, part.data.len, 0, NULL);
 
 			json_decref(j);
+			*named = true;
 			if (j == NULL)
 				return refuse(e, "form", "sample_type_config is not JSON");
 		}
@@ -48,7 +49,8 @@ static int read_form(const struct pd_request *in, struct pd_bytes boundary, stru
 	return rc == 0 ? 0 : refuse(e, "form", "multipart: NextPart: EOF");
 }
 
-static int read_profile(const struct pd_request *in, struct pd_bytes *raw, struct pd_error *e)
+static int read_profile(const struct pd_request *in, struct pd_bytes *raw, bool *named,
+			struct pd_error *e)
 {
 	const char *format = parameter(in, "format");
 	struct pd_bytes boundary = pd_multipart_boundary(pd_request_header(in, "content-type"));
@@ -58,8 +60,9 @@ static int read_profile(const struct pd_request *in, struct pd_bytes *raw, struc
 		return 0;
 	}
 	if (format[0] == '\0' && boundary.len > 0)
-		return read_form(in, boundary, raw, e);
-	return pd_error_set(e, PD_UNIMPLEMENTED, "format",
+		return read_form(in, boundary, raw, named, e);
+	/* The server would try to read folded stacks, which is not what anybody sends here. */
+	return pd_error_set(e, PD_INVALID_ARGUMENT, "format",
 			    "the double reads pprof only, not format '%s'", format);
 }
 
@@ -68,29 +71,45 @@ static bool contains(struct pd_bytes text, const char *word)
 	return text.len > 0 && memmem(text.at, text.len, word, strlen(word)) != NULL;
 }
 
-/* What the server would call the metric, by the sample types. */
-static const char *metric_name(const struct pd_profile *p, struct pd_arena *a)
+/* "samples" is called "cpu" unless the form brought names of its own. */
+static struct pd_bytes shown_type(const struct pd_profile *p, size_t i, bool named)
+{
+	struct pd_bytes type = pd_profile_string(p, p->sample_type[i].type);
+
+	return !named && pd_bytes_is(type, "samples") ? pd_bytes_of("cpu") : type;
+}
+
+/* What the server would call the metric: the first sample type that it knows counts. */
+static const char *metric_name(const struct pd_profile *p, bool named, struct pd_arena *a)
 {
 	static const struct {
 		const char *part;
 		const char *metric;
 	} known[] = {
-		{"wall", "wall"},     {"cpu", "process_cpu"}, {"alloc_", "memory"},
-		{"inuse_", "memory"}, {"space", "memory"},    {"objects", "memory"},
-		{"mutex_", "mutex"},  {"block_", "block"},    {"goroutines", "goroutines"},
+		{"cpu", "process_cpu"}, {"alloc_", "memory"}, {"inuse_", "memory"},
+		{"mutex_", "mutex"},    {"block_", "block"},  {"goroutines", "goroutines"},
 	};
 
-	for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
-		for (size_t i = 0; i < p->sample_types; i++)
-			if (contains(pd_profile_string(p, p->sample_type[i].type), known[k].part))
+	for (size_t i = 0; i < p->sample_types; i++)
+		if (pd_bytes_is(pd_profile_string(p, p->sample_type[i].type), "wall"))
+			return "wall";
+	for (size_t i = 0; i < p->sample_types; i++) {
+		struct pd_bytes type = shown_type(p, i, named);
+
+		if (pd_bytes_is(type, "space") || pd_bytes_is(type, "objects"))
+			return "memory";
+		for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+			if (contains(type, known[k].part))
 				return known[k].metric;
+	}
 	if (p->sample_types == 0)
 		return "";
-	return pd_arena_string(a, pd_profile_string(p, p->sample_type[p->sample_types - 1].type));
+	return pd_arena_string(a, shown_type(p, p->sample_types - 1, named));
 }
 
 /* The profile must be read for its metric name; what is wrong with it pd_push() will say. */
-static const char *guess_metric(const struct pd_double *d, struct pd_bytes raw, struct pd_arena *a)
+static const char *guess_metric(const struct pd_double *d, struct pd_bytes raw, bool named,
+				struct pd_arena *a)
 {
 	struct pd_profile p = {0};
 	struct pd_text plain = {0};
@@ -102,7 +121,7 @@ static const char *guess_metric(const struct pd_double *d, struct pd_bytes raw, 
 	}
 	if (pd_profile_decode(a, raw, &p) != 0)
 		return "";
-	return metric_name(&p, a);
+	return metric_name(&p, named, a);
 }
 
 static void make_labels(const struct pd_request *in, const char *metric, struct pd_labels *labels)
@@ -122,7 +141,7 @@ static void make_labels(const struct pd_request *in, const char *metric, struct 
 	pd_labels_add(labels, "__name__", pd_bytes_of(metric));
 	pd_labels_add(labels, "__delta__", pd_bytes_of("false"));
 	pd_labels_add(labels, "pyroscope_spy", pd_bytes_of(spy[0] != '\0' ? spy : "unknown"));
-	if (pd_labels_get(*labels, "service_name").len == 0)
+	if (!pd_labels_has(*labels, pd_bytes_of("service_name")))
 		pd_labels_add(labels, "service_name", app);
 }
 
@@ -132,20 +151,56 @@ static void ingest(struct pd_double *d, const struct pd_request *in, struct pd_d
 	struct pd_arena a = {0};
 	struct pd_labels named = {0};
 	const char *metric = NULL;
+	bool configured = false;
 
 	if (pd_labelset_parse(&a, pd_bytes_of(parameter(in, "name")), &named, e) != 0 ||
-	    read_profile(in, &delivery->raw, e) != 0) {
+	    read_profile(in, &delivery->raw, &configured, e) != 0) {
 		pd_stats_reject(&d->stats, e);
 	} else if (delivery->raw.len == 0) {
 		/* The server answers 200 and says so at debug level only. */
 		d->stats.losses.empty_ingests++;
 	} else {
-		metric = guess_metric(d, delivery->raw, &a);
+		metric = guess_metric(d, delivery->raw, configured, &a);
 		delivery->labels = pd_labels_copy(&a, named, 4);
 		make_labels(in, metric, &delivery->labels);
 		pd_push(d, delivery, e);
 	}
 	pd_arena_fini(&a);
+}
+
+/*
+ * Only a bad name is 400 here, and whatever is wrong with the profile 422, which has no code of its own
+ * and so is "unknown"; the message tells the way of the error through the server.
+ */
+static void answer(const struct pd_double *d, const struct pd_request *in, const struct pd_error *e,
+		   struct pd_response *out)
+{
+	struct pd_error shown = {0};
+
+	if (in->body_too_large || strcmp(e->reason, "bad_name") == 0)
+		pd_error_set(&shown, e->code, e->reason, "%s%s",
+			     in->body_too_large ? "" : "name: ", e->message.at);
+	else if (strcmp(e->reason, "profile_size_limit") == 0)
+		pd_error_set(&shown, PD_UNKNOWN, e->reason,
+			     "parsing IngestInput-pprof failed invalid_argument: decompressed size "
+			     "exceeds maximum allowed size of %zu bytes",
+			     d->limits.profile_bytes);
+	else if (strcmp(e->reason, "undecodable") == 0 || strcmp(e->reason, "form") == 0 ||
+		 strcmp(e->reason, "prev_profile") == 0 || strcmp(e->reason, "format") == 0)
+		pd_error_set(&shown, PD_UNKNOWN, e->reason, "parsing IngestInput-pprof failed %s",
+			     e->message.at);
+	else
+		pd_error_set(&shown, e->code == PD_RESOURCE_EXHAUSTED ? e->code : PD_UNKNOWN,
+			     e->reason,
+			     "pushing IngestInput-pprof failed push series with index 0 and id "
+			     " failed: %s: %s",
+			     pd_code_name(e->code), e->message.at);
+	pd_response_error(out, &shown);
+	if (in->body_too_large)
+		out->status = 413;
+	else if (shown.code == PD_UNKNOWN)
+		out->status = 422;
+	pd_error_fini(&shown);
 }
 
 void pd_route_ingest(struct pd_double *d, const struct pd_request *in, struct pd_response *out)
@@ -164,14 +219,7 @@ void pd_route_ingest(struct pd_double *d, const struct pd_request *in, struct pd
 		ingest(d, in, &delivery, &e);
 	}
 	out->status = 200;
-	if (e.code != PD_OK) {
-		pd_response_error(out, &e);
-		/* Only a bad name is 400 here; whatever is wrong with the profile is 422. */
-		if (in->body_too_large)
-			out->status = 413;
-		else if ((e.code == PD_INVALID_ARGUMENT && strcmp(e.reason, "bad_name") != 0) ||
-			 e.code == PD_UNKNOWN)
-			out->status = 422;
-	}
+	if (e.code != PD_OK)
+		answer(d, in, &e, out);
 	pd_error_fini(&e);
 }

@@ -100,16 +100,10 @@ static bool is_digit(uint8_t c)
 	return c >= '0' && c <= '9';
 }
 
-/* Prometheus' [a-zA-Z_:][a-zA-Z0-9_:]*. */
+/* Since Prometheus 3 dots, dashes and all else that is text. */
 static bool metric_name_valid(struct pd_bytes name)
 {
-	for (size_t i = 0; i < name.len; i++) {
-		uint8_t c = name.at[i];
-
-		if (!is_name_start(c) && c != ':' && !(i > 0 && is_digit(c)))
-			return false;
-	}
-	return name.len > 0;
+	return name.len > 0 && pd_utf8_valid(name);
 }
 
 bool pd_labels_name_safe(struct pd_bytes name)

@@ -15,6 +15,8 @@
 
 #include "test/pyroscope/http.h"
 
+#define ACK_MS_MAX 60000
+
 struct command {
 	struct pd_options options;
 	uint16_t port;
@@ -28,7 +30,8 @@ struct command {
 static const char usage[] =
 	"usage: pyroscope-double [--port N] [--port-file F] [--store DIR] [--log F]\n"
 	"        [--multitenancy] [--basic USER:PASSWORD] [--token T] [--fault SPEC]...\n"
-	"        [--now-offset SECONDS] [--limit NAME=N]... [--rate-limit] [--no-strict]\n";
+	"        [--ack-delay MS[-MS]] [--now-offset SECONDS] [--limit NAME=N]... [--rate-limit] "
+	"[--no-strict]\n";
 
 static int fail(const char *what)
 {
@@ -55,6 +58,7 @@ enum {
 	OPT_TOKEN,
 	OPT_FAULT,
 	OPT_NOW_OFFSET,
+	OPT_ACK_DELAY,
 	OPT_LIMIT,
 	OPT_RATE_LIMIT,
 	OPT_STRICT,
@@ -70,6 +74,7 @@ static const struct option options[] = {
 	{"basic", required_argument, NULL, OPT_BASIC},
 	{"token", required_argument, NULL, OPT_TOKEN},
 	{"fault", required_argument, NULL, OPT_FAULT},
+	{"ack-delay", required_argument, NULL, OPT_ACK_DELAY},
 	{"now-offset", required_argument, NULL, OPT_NOW_OFFSET},
 	{"limit", required_argument, NULL, OPT_LIMIT},
 	{"rate-limit", no_argument, NULL, OPT_RATE_LIMIT},
@@ -123,6 +128,18 @@ static bool take_limit(struct pd_limits *l, const char *text)
 	return false;
 }
 
+/* "300-1000", or one number for both. */
+static bool take_delay(unsigned ms[2], const char *text)
+{
+	char *end = NULL;
+	unsigned long from = strtoul(text, &end, 10);
+	unsigned long to = *end == '-' ? strtoul(end + 1, &end, 10) : from;
+
+	ms[0] = (unsigned)from;
+	ms[1] = (unsigned)to;
+	return text[0] >= '0' && text[0] <= '9' && *end == '\0' && from <= to && to <= ACK_MS_MAX;
+}
+
 static bool take_option(struct command *c, int option, const char *value)
 {
 	switch (option) {
@@ -149,6 +166,8 @@ static bool take_option(struct command *c, int option, const char *value)
 			return false;
 		c->fault[c->faults++] = value;
 		return true;
+	case OPT_ACK_DELAY:
+		return take_delay(c->options.ack_ms, value);
 	case OPT_LIMIT:
 		return take_limit(&c->limits, value);
 	case OPT_RATE_LIMIT:
@@ -260,7 +279,8 @@ static int serve(struct pd_double *d, const struct command *c)
 
 int main(int argc, char **argv)
 {
-	struct command c = {.limits = pd_limits_default};
+	/* A segment is written every half second, and then it takes what it takes. */
+	struct command c = {.limits = pd_limits_default, .options.ack_ms = {300, 1000}};
 	struct pd_double d;
 	int option;
 	int rc = -1;

@@ -65,6 +65,20 @@ static int undecodable(struct pd_error *e, const char *what)
 	return pd_error_set(e, PD_UNKNOWN, "undecodable", "%s", what);
 }
 
+/* Go's humanize.Bytes, in thousands. */
+static int too_large(struct pd_error *e, size_t limit)
+{
+	static const char *const unit[] = {"B", "kB", "MB", "GB"};
+	double n = (double)limit;
+	unsigned i = 0;
+
+	for (; n >= 1000 && i < 3; i++)
+		n /= 1000;
+	return pd_error_set(e, PD_INVALID_ARGUMENT, "profile_size_limit",
+			    "uncompressed profile payload size exceeds limit of %.*f %s",
+			    i > 0 && n < 10 ? 1 : 0, n, unit[i]);
+}
+
 static int unpack(const struct pd_double *d, struct pd_bytes raw, struct pd_record *r,
 		  struct pd_error *e)
 {
@@ -84,20 +98,18 @@ static int unpack(const struct pd_double *d, struct pd_bytes raw, struct pd_reco
 			       ? 0
 			       : undecodable(e, "failed to unmarshal profile: not a pprof");
 	if (rc == 0 || r->raw.len > d->limits.profile_bytes)
-		return pd_error_set(e, PD_INVALID_ARGUMENT, "profile_size_limit",
-				    "the profile exceeds the size limit (max_profile_size_byte, "
-				    "limit: %zu)",
-				    d->limits.profile_bytes);
+		return too_large(e, d->limits.profile_bytes);
 	return undecodable(e, "gzip: invalid data");
 }
 
+/* An empty name is not a missing one: the default comes beside it, and the set is refused later. */
 static void take_labels(const struct pd_delivery *in, struct pd_record *r)
 {
 	r->labels = pd_labels_copy(&r->arena, in->labels, 1);
 	if (pd_labels_get(r->labels, "service_name").len == 0) {
-		pd_labels_remove(&r->labels, "service_name");
+		r->losses.default_service_names +=
+			!pd_labels_has(r->labels, pd_bytes_of("service_name"));
 		pd_labels_add(&r->labels, "service_name", pd_bytes_of("unknown_service"));
-		r->losses.default_service_names++;
 	}
 	pd_labels_sort(&r->labels);
 }

@@ -240,13 +240,23 @@ static void merge_view(const struct pd_view *v, void *arg)
 	}
 }
 
-static int check_ids(struct query *q, const json_t *ids, size_t bytes, const char *what)
+/* The code is that of an error that the server did not foresee. */
+static int check_ids(struct query *q, const json_t *ids, size_t bytes, enum pd_code code,
+		     const char *what)
 {
 	for (size_t i = 0; i < json_array_size(ids); i++) {
+		struct pd_bytes given = text(json_array_get(ids, i));
+		struct pd_text quoted = {0};
 		uint8_t id[16];
 
-		if (!pd_hex_decode(text(json_array_get(ids, i)), id, bytes))
-			return invalid(q, what);
+		if (pd_hex_decode(given, id, bytes))
+			continue;
+		if (given.len == 2 * bytes)
+			return pd_error_set(&q->e, code, "query", "encoding/hex: invalid byte");
+		pd_text_quote(&quoted, given);
+		pd_error_set(&q->e, code, "query", "%s: %s", what, quoted.at);
+		pd_text_fini(&quoted);
+		return -1;
 	}
 	return 0;
 }
@@ -264,8 +274,8 @@ static int read_merge(struct query *q, struct merge *m)
 	if (colons != 4)
 		return invalid(q, "profile-type selection must be of the form "
 				  "<name>:<sample-type>:<sample-unit>:<period-type>:<period-unit>");
-	if (check_ids(q, m->spans, 8, "invalid span id length") != 0 ||
-	    check_ids(q, m->traces, 16, "invalid trace id length") != 0)
+	if (check_ids(q, m->spans, 8, PD_UNKNOWN, "invalid span id length") != 0 ||
+	    check_ids(q, m->traces, 16, PD_INVALID_ARGUMENT, "invalid trace id length") != 0)
 		return -1;
 	if (json_array_size(m->spans) > 0 && json_array_size(m->traces) > 0)
 		return invalid(q, "span and trace selectors exclude each other");

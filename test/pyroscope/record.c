@@ -190,7 +190,8 @@ static struct pd_labels join_labels(struct pd_record *r, const struct pd_row *ro
 		pd_arena_calloc(&r->arena, r->labels.len + row->labels.len, sizeof(*all.at)), 0};
 
 	for (size_t i = 0; i < r->labels.len; i++)
-		if (r->labels.at[i].value.len > 0)
+		if (r->labels.at[i].value.len > 0 ||
+		    pd_bytes_is(r->labels.at[i].name, "service_name"))
 			all.at[all.len++] = r->labels.at[i];
 	for (size_t i = 0; i < row->labels.len; i++) {
 		if (pd_labels_has(all, row->labels.at[i].name))
@@ -216,6 +217,8 @@ static int make_series(const struct pd_limits *limits, struct pd_record *r, stru
 		s->labels = join_labels(r, &r->row[i], end - i);
 		if (pd_labels_validate(limits, &s->labels, e) != 0)
 			return -1;
+		/* Not stored, but one of the 30 until here. */
+		pd_labels_remove(&s->labels, "__delta__");
 		for (size_t j = 0; j < s->labels.len; j++)
 			r->losses.unsafe_label_names += !pd_labels_name_safe(s->labels.at[j].name);
 		r->series_count++;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define VIEW_LABELS 5
+#define VIEW_LABELS 6
 
 struct cursor {
 	struct pd_bytes in;
@@ -136,6 +136,7 @@ static struct pd_labels view_labels(struct pd_arena *a, const struct pd_view *v)
 	pd_labels_add(&l, "__unit__", pd_profile_string(p, t->unit));
 	pd_labels_add(&l, "__period_type__", pd_profile_string(p, p->period_type.type));
 	pd_labels_add(&l, "__period_unit__", pd_profile_string(p, p->period_type.unit));
+	pd_labels_add(&l, "__service_name__", pd_labels_get(l, "service_name"));
 	pd_labels_sort(&l);
 	pd_text_fini(&type);
 	return l;

@@ -139,14 +139,13 @@ void pb_sample(struct pb_profile *p, const uint64_t *location, size_t locations,
 	pb_message(&p->body, 2, &m);
 }
 
-void pb_start(struct pb_profile *p, int64_t time_nanos)
+void pb_start_type(struct pb_profile *p, int64_t time_nanos, const char *type, const char *unit)
 {
 	static const char *const names[] = {"main", "work", "leaf"};
 
 	*p = (struct pb_profile){0};
 	pb_string(p, "");
-	pb_value_type(p, 1, "samples", "count");
-	pb_value_type(p, 1, "cpu", "nanoseconds");
+	pb_value_type(p, 1, type, unit);
 	pb_value_type(p, 11, "cpu", "nanoseconds");
 	pb_number(&p->body, 12, PERIOD_NS);
 	pb_number(&p->body, 9, (uint64_t)time_nanos);
@@ -156,6 +155,12 @@ void pb_start(struct pb_profile *p, int64_t time_nanos)
 		pb_function(p, i, pb_string(p, names[i - 1]));
 		pb_location(p, i, 1, i);
 	}
+}
+
+void pb_start(struct pb_profile *p, int64_t time_nanos)
+{
+	pb_start_type(p, time_nanos, "samples", "count");
+	pb_value_type(p, 1, "cpu", "nanoseconds");
 }
 
 void pb_span(struct pb_profile *p, int64_t count, const char *span_id, const char *span_name,

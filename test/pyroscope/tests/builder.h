@@ -41,6 +41,8 @@ void pb_sample(struct pb_profile *p, const uint64_t *location, size_t locations,
  * locations 1 main, 2 work, 3 leaf. Samples are missing.
  */
 void pb_start(struct pb_profile *p, int64_t time_nanos);
+/* The same with this sample type alone. */
+void pb_start_type(struct pb_profile *p, int64_t time_nanos, const char *type, const char *unit);
 
 /* count samples of 10 ms in main > work > leaf; NULL = without that label. */
 void pb_span(struct pb_profile *p, int64_t count, const char *span_id, const char *span_name,

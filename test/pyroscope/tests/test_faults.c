@@ -81,6 +81,7 @@ Test(faults, know_every_kind_and_its_defaults)
 		{"huge_body,bytes=4294967295", PD_FAULT_HUGE_BODY, 0, UINT32_MAX},
 		{"bomb", PD_FAULT_BOMB, 0, 32},
 		{"reset_early", PD_FAULT_RESET_EARLY, 0, 32},
+		{"stored_reset", PD_FAULT_STORED_RESET, 0, 32},
 		{"garbage", PD_FAULT_GARBAGE, 0, 32},
 		{"redirect=http://127.0.0.1:1/x", PD_FAULT_REDIRECT, 302, 32},
 		{"status=308,redirect=/x", PD_FAULT_REDIRECT, 308, 32},

@@ -105,7 +105,7 @@ Test(hostile, a_bomb_stops_at_the_limit)
 	pb_message(&body, 1, &series);
 	cr_assert_lt(body.len, 1U << 20);
 	cr_expect_eq(push(body.at, body.len), 400);
-	cr_expect_not_null(strstr(f.r.body.at, "exceeds the size limit"), "%s", f.r.body.at);
+	cr_expect_not_null(strstr(f.r.body.at, "payload size exceeds limit of"), "%s", f.r.body.at);
 	f.d.limits.body_bytes = 1U << 20;
 	cr_expect_eq(fixture_call(&f, "POST", PUSH,
 				  "content-type: application/proto\ncontent-encoding: gzip",

@@ -126,9 +126,13 @@ Test(query, traces_and_span_names_select_too)
 
 Test(query, refuses_bad_requests)
 {
-	expect_error("SelectMergeSpanProfile",
-		     "{\"profileTypeID\":\"" CPU "\",\"spanSelector\":[\"9a\"]," RANGE "}",
-		     "invalid span id length");
+	cr_expect_eq(fixture_query(&f, "SelectMergeSpanProfile",
+				   "{\"profileTypeID\":\"" CPU "\",\"spanSelector\":[\"9a\"]," RANGE
+				   "}"),
+		     500);
+	cr_expect_str_eq(
+		f.r.body.at,
+		"{\"code\":\"unknown\",\"message\":\"invalid span id length: \\\"9a\\\"\"}");
 	expect_error("SelectMergeSpanProfile", "{\"profileTypeID\":\"" CPU "\"," RANGE "}",
 		     "wants a spanSelector");
 	expect_error("SelectMergeStacktraces", "{\"profileTypeID\":\"cpu\"," RANGE "}",
@@ -164,7 +168,8 @@ Test(query, lists_series_values_names_and_types)
 	expect("LabelValues", "{\"name\":\"span_id\"," RANGE "}", "{}");
 	expect("LabelNames", "{" RANGE "}",
 	       "{\"names\":[\"__name__\",\"__period_type__\",\"__period_unit__\","
-	       "\"__profile_type__\",\"__type__\",\"__unit__\",\"service_name\",\"span_name\"]}");
+	       "\"__profile_type__\",\"__service_name__\",\"__type__\",\"__unit__\",\"service_"
+	       "name\",\"span_name\"]}");
 	expect("ProfileTypes", "{" RANGE "}",
 	       "{\"profileTypes\":[{\"ID\":\"" CPU "\",\"name\":\"process_cpu\",\"periodType\":"
 	       "\"cpu\",\"periodUnit\":\"nanoseconds\",\"sampleType\":\"cpu\",\"sampleUnit\":"

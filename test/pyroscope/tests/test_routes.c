@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Push and /ingest as a client sees them: status, body, credentials, encodings. */
+/* Push as a client sees it: status, body, credentials, encodings. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -176,6 +176,69 @@ Test(routes, push_gives_a_missing_service_its_default)
 	pd_text_fini(&request);
 }
 
+/* An empty name is there, and no default takes its place. */
+Test(routes, an_empty_service_is_refused)
+{
+	static const char *const empty[] = {"__name__", "process_cpu", "service_name", "", NULL};
+	struct pd_text request;
+
+	start((struct pd_options){0});
+	request = good_request(empty);
+	cr_expect_eq(fixture_call(&f, "POST", PUSH, PROTO, pd_text_bytes(&request)), 400);
+	expect_body("service name is not provided");
+	cr_expect_eq(f.d.stats.profiles, 0);
+	pd_text_fini(&request);
+}
+
+Test(routes, a_timeout_is_a_number_of_ten_digits)
+{
+	static const struct {
+		const char *timeout;
+		unsigned status;
+	} cases[] = {{"10000", 200}, {"9999999999", 200}, {"12345678901", 400},
+		     {"10s", 400},   {"1.5", 400},        {"-", 400}};
+	char headers[128];
+
+	start((struct pd_options){0});
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		(void)snprintf(headers, sizeof(headers), PROTO "\nconnect-timeout-ms: %s",
+			       cases[i].timeout);
+		cr_expect_eq(push(headers), cases[i].status, "%s", cases[i].timeout);
+		if (cases[i].status == 400)
+			expect_body("{\"code\":\"invalid_argument\",\"message\":\"parse timeout: ");
+	}
+}
+
+/* Where one error has a code, it is answered with, in its own words. */
+Test(routes, push_answers_with_the_first_error_that_it_knows)
+{
+	static const char *const no_name[] = {"service_name", "svc", NULL};
+	struct pd_text bad, nameless, both = {0};
+
+	start((struct pd_options){0});
+	bad = pb_request(labels, pd_bytes_of("no pprof"));
+	nameless = good_request(no_name);
+	pd_text_add(&both, bad.at, bad.len);
+	pd_text_add(&both, nameless.at, nameless.len);
+	cr_expect_eq(fixture_call(&f, "POST", PUSH, PROTO, pd_text_bytes(&both)), 400);
+	expect_body("{\"code\":\"invalid_argument\",\"message\":\"invalid labels '");
+	pd_text_fini(&bad);
+	pd_text_fini(&nameless);
+	pd_text_fini(&both);
+}
+
+Test(routes, names_may_have_dots_and_dashes)
+{
+	static const char *const dotted[] = {
+		"__name__", "my.own-metric", "service_name", "svc", "cloud.region-1", "eu", NULL};
+	struct pd_text request;
+
+	start((struct pd_options){0});
+	request = good_request(dotted);
+	cr_expect_eq(fixture_call(&f, "POST", PUSH, PROTO, pd_text_bytes(&request)), 200);
+	pd_text_fini(&request);
+}
+
 Test(routes, push_stores_the_good_series_of_a_bad_request)
 {
 	struct pd_text good;
@@ -189,8 +252,8 @@ Test(routes, push_stores_the_good_series_of_a_bad_request)
 	pd_text_add(&both, good.at, good.len);
 	pd_text_add(&both, bad.at, bad.len);
 	cr_expect_eq(fixture_call(&f, "POST", PUSH, PROTO, pd_text_bytes(&both)), 500);
-	expect_body("2 errors: push series with index 0 and id ");
-	expect_body("; push series with index 2 and id ");
+	expect_body("\"message\":\"2 errors: failed to unmarshal profile: ");
+	expect_body("; failed to unmarshal profile: ");
 	cr_expect_eq(f.d.stats.profiles, 1);
 	pd_text_fini(&good);
 	pd_text_fini(&bad);
@@ -263,88 +326,6 @@ Test(routes, rate_limit_is_a_bucket_that_fills)
 	cr_expect_eq(push(PROTO), 200);
 	f.d.bucket = used - 1;
 	cr_expect_eq(push(PROTO), 429);
-}
-
-static unsigned ingest(const char *target, const char *headers, struct pd_bytes body)
-{
-	return fixture_call(&f, "POST", target, headers, body);
-}
-
-Test(routes, ingest_takes_a_raw_pprof)
-{
-	struct pd_text raw;
-	struct pd_labels stored;
-
-	start((struct pd_options){0});
-	raw = good_pprof();
-	cr_expect_eq(
-		ingest("/ingest?format=pprof&name=app{a=b}&spyName=c", "", pd_text_bytes(&raw)),
-		200);
-	cr_expect_eq(f.r.body.len, 0);
-	stored = f.d.first->series[0].labels;
-	cr_expect(pd_bytes_is(pd_labels_get(stored, "__name__"), "process_cpu"));
-	cr_expect(pd_bytes_is(pd_labels_get(stored, "__delta__"), "false"));
-	cr_expect(pd_bytes_is(pd_labels_get(stored, "pyroscope_spy"), "c"));
-	cr_expect(pd_bytes_is(pd_labels_get(stored, "service_name"), "app"));
-	cr_expect(pd_bytes_is(pd_labels_get(stored, "a"), "b"));
-	cr_expect_eq(ingest("/pyroscope/ingest?format=pprof&name=app{service_name=s}", "",
-			    pd_text_bytes(&raw)),
-		     200);
-	cr_expect(pd_bytes_is(pd_labels_get(f.d.last->labels, "service_name"), "s"));
-	pd_text_fini(&raw);
-}
-
-Test(routes, ingest_has_codes_of_its_own)
-{
-	struct pd_text raw;
-
-	start((struct pd_options){0});
-	raw = good_pprof();
-	cr_expect_eq(ingest("/ingest?format=pprof&name=a{b=c,d,e=f}", "", pd_text_bytes(&raw)),
-		     400);
-	expect_body("invalid label name: d,e");
-	cr_expect_eq(ingest("/ingest?format=pprof", "", pd_text_bytes(&raw)), 400);
-	expect_body("service name is required");
-	cr_expect_eq(ingest("/ingest?format=pprof&name=a", "", pd_bytes_of("no pprof")), 422);
-	pd_text_add(&raw, "\x32\x01\xff", 3);
-	cr_expect_eq(ingest("/ingest?format=pprof&name=a", "", pd_text_bytes(&raw)), 422);
-	expect_body("invalid utf8 string hex: ff");
-	cr_expect_eq(fixture_call(&f, "GET", "/ingest", "", pd_bytes_of("")), 405);
-	cr_expect_eq(ingest("/ingest?format=jfr&name=a", "", pd_text_bytes(&raw)), 501);
-	f.d.limits.burst_bytes = 10;
-	cr_expect_eq(ingest("/ingest?format=pprof&name=a", "", pd_text_bytes(&raw)), 429);
-	cr_expect_eq(f.d.stats.profiles, 0);
-	pd_text_fini(&raw);
-}
-
-static unsigned ingest_form(const char *part)
-{
-	struct pd_text raw = good_pprof();
-	struct pd_text body = {0};
-	unsigned status;
-
-	pd_text_addf(&body, "--B\r\nContent-Disposition: form-data; %s\r\n\r\n", part);
-	pd_text_add(&body, raw.at, raw.len);
-	pd_text_adds(&body, "\r\n--B--\r\n");
-	status = ingest("/ingest?name=a", "content-type: multipart/form-data; boundary=B",
-			pd_text_bytes(&body));
-	pd_text_fini(&raw);
-	pd_text_fini(&body);
-	return status;
-}
-
-Test(routes, ingest_takes_a_form_only_with_a_file_name)
-{
-	start((struct pd_options){0});
-	cr_expect_eq(ingest_form("name=\"profile\"; filename=\"profile.pprof\""), 200);
-	cr_expect_eq(f.d.stats.profiles, 1);
-	cr_expect_eq(ingest_form("name=\"profile\""), 200);
-	cr_expect_eq(f.d.stats.profiles, 1, "without a file name nothing is stored");
-	cr_expect_eq(ingest_form("name=\"profile\"; filename=\"\""), 200);
-	cr_expect_eq(f.d.stats.profiles, 1, "nor with an empty one");
-	cr_expect_eq(f.d.stats.losses.empty_ingests, 2);
-	cr_expect_eq(ingest_form("name=\"prev_profile\"; filename=\"p\""), 422);
-	expect_body("unsupported client version");
 }
 
 Test(routes, stats_count_what_was_refused_and_why)

@@ -145,7 +145,8 @@ Test(validate, the_size_is_exact_plain_and_gzipped)
 	fixture_accepted(&f);
 	good_sample();
 	f.d.limits.profile_bytes--;
-	fixture_refused(&f, PD_INVALID_ARGUMENT, "profile_size_limit", "exceeds the size limit");
+	fixture_refused(&f, PD_INVALID_ARGUMENT, "profile_size_limit",
+			"payload size exceeds limit of");
 	for (int more = 0; more <= 1; more++) {
 		struct pd_text plain;
 
@@ -157,7 +158,7 @@ Test(validate, the_size_is_exact_plain_and_gzipped)
 			fixture_accepted(&f);
 		else
 			fixture_refused(&f, PD_INVALID_ARGUMENT, "profile_size_limit",
-					"exceeds the size limit");
+					"payload size exceeds limit of");
 		pd_text_fini(&plain);
 	}
 }
@@ -165,7 +166,7 @@ Test(validate, the_size_is_exact_plain_and_gzipped)
 Test(validate, refuses_more_than_4_mib_before_the_rate)
 {
 	make_of_size((4U << 20) + 2);
-	fixture_refused(&f, PD_INVALID_ARGUMENT, "profile_size_limit", "limit: 4194304");
+	fixture_refused(&f, PD_INVALID_ARGUMENT, "profile_size_limit", "limit of 4.2 MB");
 }
 
 Test(validate, refuses_times_outside_the_window)
