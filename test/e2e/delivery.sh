@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2119
 # Every way to a server: TLS with its own authority and with client certificates, a Unix socket, the
 # older /ingest, a file sink beside it; secrets in files that rotate while the host runs.
 # shellcheck source=test/e2e/lib.bash

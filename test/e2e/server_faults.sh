@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2119
 # Whatever is wrong with the server, the network or the disk, the host's requests are as fast as ever,
 # its end is not held up, its memory does not grow, it is told in a few lines what was lost, and what
 # can still be sent is sent exactly once. Prints the table of faults.
