@@ -49,6 +49,6 @@ void sp_say_clean(char *out, size_t cap, const char *text, size_t len)
 {
 	size_t n = sp_text_clean(out, cap - 1, text, len);
 
-	sp_text_blank_controls(out, n);
+	sp_text_printable(out, n);
 	out[n] = '\0';
 }

@@ -113,16 +113,7 @@ static void line_write(struct line *l)
 {
 	if (!stderr_takes_a_line())
 		return;
-	for (size_t i = 0; i < l->len; i++) {
-		unsigned char c = (unsigned char)l->text[i];
-		unsigned char before = i > 0 ? (unsigned char)l->text[i - 1] : 0;
-
-		/* C0, DEL, and C1 in UTF-8 (c2 80 .. c2 9f): terminals obey all three. */
-		if (c < 0x20 || c == 0x7f)
-			l->text[i] = '?';
-		else if (before == 0xc2 && c >= 0x80 && c < 0xa0)
-			l->text[i - 1] = l->text[i] = '?';
-	}
+	sp_text_printable(l->text, l->len);
 	l->text[l->len++] = '\n';
 	write_guarded(l->text, l->len);
 }

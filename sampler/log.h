@@ -2,7 +2,7 @@
 /*
  * One-line messages on stderr: "spanprof[pid]: text\n", one write(2) each, no stdio, no heap.
  * Contexts: INIT, APP and BG. Never from a signal handler: SIG code counts instead.
- * errno is preserved. Text is cut at 1,000 bytes and control characters become '?'.
+ * errno is preserved. Text is cut at 1,000 bytes and made printable (text.h).
  */
 #ifndef SP_LOG_H
 #define SP_LOG_H

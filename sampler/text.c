@@ -124,12 +124,17 @@ size_t sp_text_boundary(const char *text, size_t len)
 	return len;
 }
 
-void sp_text_blank_controls(char *s, size_t len)
+void sp_text_printable(char *s, size_t len)
 {
-	for (size_t i = 0; i < len; i++) {
-		if ((unsigned char)s[i] < ' ' || s[i] == '\x7f')
+	bool good;
+
+	for (size_t i = 0, n; i < len; i += n) {
+		n = step((const unsigned char *)s + i, len - i, &good);
+		if (!good)
+			memset(s + i, '?', n);
+		else if (n == 1 && ((unsigned char)s[i] < ' ' || s[i] == '\x7f'))
 			s[i] = ' ';
-		else if (s[i] == '\xc2' && i + 1 < len && (unsigned char)s[i + 1] < 0xa0)
-			s[i + 1] = '\xa0';
+		else if (n == 2 && s[i] == '\xc2' && (unsigned char)s[i + 1] < 0xa0)
+			memset(s + i, ' ', n);
 	}
 }

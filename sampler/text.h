@@ -21,9 +21,10 @@ size_t sp_text_clean(char *dst, size_t cap, const char *text, size_t len);
 size_t sp_text_boundary(const char *text, size_t len);
 
 /*
- * Terminals obey the control characters of ASCII, and those of Latin-1 (U+0080 to U+009F): each
- * becomes a blank, the latter ones no-break spaces of the same length.
+ * What may be shown, of text that anybody may have written: terminals obey the control characters of
+ * ASCII, those of Latin-1 (U+0080 to U+009F) and, some of them, the latter's bytes alone. In place, and
+ * of the same length: control characters become blanks, each byte that is not UTF-8 a question mark.
  */
-void sp_text_blank_controls(char *s, size_t len);
+void sp_text_printable(char *s, size_t len);
 
 #endif

@@ -13,7 +13,7 @@ size_t sp_report_clean(const char *s, char out[SP_REPORT_TEXT_MAX + 1])
 {
 	size_t len = sp_text_clean(out, SP_REPORT_TEXT_MAX, s, strlen(s));
 
-	sp_text_blank_controls(out, len);
+	sp_text_printable(out, len);
 	out[len] = '\0';
 	return len;
 }

@@ -118,9 +118,10 @@ Test(log, replaces_control_characters_and_keeps_utf8, .timeout = 20)
 	stderr_begin();
 	sp_log(SP_LOG_WARN, "%s",
 	       "a\nb\r\x1b[31m\x7f caf\xc3\xa9 \xc2\x9b"
-	       "2J");
+	       "2J \x9b"
+	       "2J \xff");
 
-	cr_assert_str_eq(only_line(), "a?b??[31m? caf\xc3\xa9 ??2J");
+	cr_assert_str_eq(only_line(), "a b  [31m  caf\xc3\xa9   2J ?2J ?");
 }
 
 Test(log, cuts_long_text_between_characters, .timeout = 20)
