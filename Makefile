@@ -108,6 +108,8 @@ BACKGROUND_SRCS := preload/exporter.c sampler/tasks.c
 REPORT_SRCS := $(wildcard export/report/*.c)
 RUNNER_SRCS := $(wildcard scripts/run/*.c)
 PROBE_SRCS := $(wildcard scripts/probe/*.c)
+# Of spanprof-run's nouns the probe shares these.
+PROBE_SHARED_SRCS := scripts/run/line.c scripts/run/process.c
 PROTOS := $(wildcard export/proto/*.proto)
 GEN_SRCS := $(PROTOS:export/proto/%.proto=$(B)/gen/%.pb-c.c)
 GEN_HDRS := $(GEN_SRCS:.c=.h)
@@ -397,7 +399,7 @@ $(EXPORT_SO): $(EXPORT_OBJS) scripts/export-exports.map
 $(REPORT): $(REPORT_SRCS:%.c=$(B)/release/%.o) $(B)/release/export.a $(B)/release/sampler.a
 	$(call link_program,release,$(LDFLAGS_program))
 
-$(PROBE): $(PROBE_SRCS:%.c=$(B)/release/%.o) $(B)/release/export.a $(B)/release/sampler.a
+$(PROBE): $(patsubst %.c,$(B)/release/%.o,$(PROBE_SRCS) $(PROBE_SHARED_SRCS)) $(B)/release/export.a $(B)/release/sampler.a
 	$(call link_program,release,$(LDFLAGS_program))
 
 # For images with any C library, or none.

@@ -13,47 +13,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "export/redact.h"
 #include "sampler/compiler.h"
 #include "sampler/config.h"
 #include "scripts/probe/probe.h"
+#include "scripts/run/line.h"
+#include "scripts/run/process.h"
 
 #define FAILED 125
-#define ENVIRON_MAX ((size_t)4 << 20)
-#define VARIABLES_MAX 16384U
-
 static const char usage[] = "Usage: spanprof-probe [--pid PID] [--program PATH] [--push]\n"
 			    "       spanprof-probe --status FILE\n";
-
-/* What the process was started with, which is what our constructor saw. NULL = cannot be read. */
-static char **environ_of(const char *pid)
-{
-	static char *variable[VARIABLES_MAX + 1];
-	char path[64];
-	char *data = malloc(ENVIRON_MAX + 1);
-	size_t len = 0;
-	size_t n = 0;
-	ssize_t got = -1;
-	int fd;
-
-	(void)snprintf(path, sizeof(path), "/proc/%.20s/environ", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	while (fd >= 0 && data != NULL && len < ENVIRON_MAX &&
-	       (got = read(fd, data + len, ENVIRON_MAX - len)) > 0)
-		len += (size_t)got;
-	if (fd >= 0)
-		(void)close(fd);
-	if (data == NULL || got < 0) {
-		free(data);
-		return NULL;
-	}
-	data[len] = '\0';
-	/* Kept until the end: the list points into it. */
-	for (size_t at = 0; at < len && n < VARIABLES_MAX; at += strlen(data + at) + 1)
-		variable[n++] = data + at;
-	return variable;
-}
 
 /* What the profiler in the process would call itself: we are another program. */
 static void fix_service(struct sp_config *cfg, const char *program)
@@ -70,18 +42,41 @@ static void fix_service(struct sp_config *cfg, const char *program)
 /* Whoever reads this may not be meant to know the password in the address. */
 static void say_address(const char *address)
 {
-	const char *host = strstr(address, "://");
-	const char *at;
 	char shown[512];
 
-	host = host != NULL ? host + 3 : address;
-	at = strrchr(host, '@');
-	(void)snprintf(shown, sizeof(shown), "%.*s%s", (int)(at != NULL ? host - address : 0),
-		       address, at != NULL ? at + 1 : address);
+	(void)snprintf(shown, sizeof(shown), "%s", address);
+	sp_redact(shown);
 	sp_probe_say("server", shown);
 }
 
-static void say_config(const struct sp_config *cfg)
+/* Whether profiles could be put there, by whom we are now. The last folder is made when it is missing. */
+static void say_output(const char *folder)
+{
+	char parent[PATH_MAX];
+	struct stat st;
+	const char *where = folder;
+	int err = stat(folder, &st) == 0 ? 0 : errno;
+
+	sp_probe_say("output", folder);
+	if (err == ENOENT) {
+		(void)snprintf(parent, sizeof(parent), "%s", folder);
+		for (size_t n = strlen(parent); n > 1 && parent[n - 1] == '/'; n--)
+			parent[n - 1] = '\0';
+		*(strrchr(parent, '/') + (strrchr(parent, '/') == parent)) = '\0';
+		where = parent;
+		err = stat(parent, &st) == 0 ? 0 : errno;
+	}
+	if (err == 0 && !S_ISDIR(st.st_mode))
+		err = ENOTDIR;
+	if (err == 0 && faccessat(AT_FDCWD, where, W_OK | X_OK, AT_EACCESS) != 0)
+		err = errno;
+	if (err == 0)
+		return;
+	sp_probe_say("output.problem", strerror(err));
+	sp_probe_say("output.place", where);
+}
+
+static void say_config(const struct sp_config *cfg, bool touch)
 {
 	char number[16];
 
@@ -92,8 +87,8 @@ static void say_config(const struct sp_config *cfg)
 	sp_probe_say("signal", cfg->signal_number != 0 ? number : "auto");
 	(void)snprintf(number, sizeof(number), "%u", cfg->upload_interval_ms);
 	sp_probe_say("interval_ms", number);
-	if (cfg->output_dir != NULL)
-		sp_probe_say("output", cfg->output_dir);
+	if (cfg->output_dir != NULL && touch)
+		say_output(cfg->output_dir);
 	if (cfg->server_address != NULL)
 		say_address(cfg->server_address);
 }
@@ -103,6 +98,8 @@ struct wish {
 	const char *program;
 	const char *status;
 	bool push;
+	bool touch;         /* what the environment names may be opened */
+	unsigned inner_pid; /* the process's number as it knows it */
 };
 
 /* Where the value of that option goes; NULL = there is no such option. */
@@ -130,22 +127,43 @@ static bool take_arguments(char *const *argv, struct wish *wish)
 	return true;
 }
 
-static int probe(const struct wish *wish)
+/* The environment of that process, whose rights are ours from then on. NULL = told why not. */
+static char **enter(const char *pid, struct wish *wish)
 {
-	char **variables = wish->pid != NULL ? environ_of(wish->pid) : environ;
+	static struct sp_process p;
+	const char *why = "it cannot be looked at";
+	int err = sp_process_open((pid_t)strtol(pid, NULL, 10), &p);
+
+	if (err != 0 || (!sp_process_enter(&p, &why) && !p.secure)) {
+		sp_line(stderr, "spanprof-probe: process %s: %s", pid,
+			err != 0 ? strerror(-err) : why);
+		return NULL;
+	}
+	/* Ours is nobody's business, and would change what libcurl and OpenSSL do. */
+	(void)clearenv();
+	wish->inner_pid = p.inner_pid;
+	wish->touch = !p.secure;
+	if (p.other_network)
+		sp_probe_say("network", "other");
+	wish->push = wish->push && !p.secure && !p.other_network;
+	return p.environment;
+}
+
+static int probe(struct wish *wish)
+{
+	char **variables = wish->pid != NULL ? enter(wish->pid, wish) : environ;
 	struct sp_config cfg;
 
-	if (variables == NULL) {
-		fprintf(stderr, "spanprof-probe: the environment of %s cannot be read\n",
-			wish->pid);
+	if (variables == NULL)
 		return FAILED;
-	}
 	sp_config_capture(variables);
 	sp_config_parse(&cfg);
 	cfg.disabled = sp_config_disabled();
 	if (wish->program != NULL)
 		fix_service(&cfg, wish->program);
-	say_config(&cfg);
+	say_config(&cfg, wish->touch);
+	if (wish->pid != NULL && wish->touch && cfg.status_file != NULL)
+		sp_probe_status_of(cfg.status_file, wish->inner_pid);
 	if (wish->push && cfg.server_address != NULL)
 		sp_probe_push(&cfg);
 	return fflush(stdout) == 0 ? 0 : FAILED;
@@ -153,7 +171,7 @@ static int probe(const struct wish *wish)
 
 int main(int argc SP_UNUSED, char **argv)
 {
-	struct wish wish = {.push = false};
+	struct wish wish = {.touch = true};
 
 	if (!take_arguments(argv, &wish)) {
 		fputs(usage, stderr);

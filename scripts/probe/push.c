@@ -6,11 +6,14 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "export/http.h"
 #include "export/pprof.h"
+#include "export/redact.h"
 #include "export/request.h"
 #include "export/say.h"
 #include "export/series.h"
@@ -18,6 +21,7 @@
 #include "scripts/probe/probe.h"
 
 #define IDLE_MS 50
+#define OTHER_MS 5000
 
 static int idle(void *arg SP_UNUSED)
 {
@@ -101,20 +105,70 @@ static void say_reply(const struct sp_reply *reply)
 	}
 }
 
+static void post(const struct sp_config *config, const struct sp_http_hooks *hooks,
+		 uint32_t timeout_ms, struct sp_reply *reply)
+{
+	struct sp_http *http = NULL;
+	struct sp_message message = {.query = NULL};
+
+	reply->kind = SP_REPLY_ABORTED;
+	if (make_message(config, &message) == 0 &&
+	    sp_http_new(config, SP_VERSION "-probe", hooks, &http) == 0) {
+		sp_http_post(http, &message, timeout_ms, reply);
+		sp_http_free(http);
+	}
+	sp_message_fini(&message);
+}
+
+static void hush(void *arg SP_UNUSED, const char *text SP_UNUSED)
+{
+}
+
+/*
+ * Where there was no answer, or one that blames the request: it may be the wrong one of http and
+ * https. Asked with the service's name alone, because what the other way would show to whoever is in
+ * between was not meant to go there.
+ */
+static void try_other_scheme(const struct sp_config *config)
+{
+	static struct sp_reply reply;
+	static char address[1024];
+	const struct sp_http_hooks hooks = {idle, hush, NULL};
+	struct sp_config other = {
+		.service_name = config->service_name,
+		.protocol = config->protocol,
+		.sample_rate_hz = config->sample_rate_hz,
+		.http_proxy = config->http_proxy,
+		.https_proxy = config->https_proxy,
+		.all_proxy = config->all_proxy,
+		.no_proxy = config->no_proxy,
+		.server_address = address,
+		.tls_insecure = true,
+	};
+	bool tls = strncasecmp(config->server_address, "https:", 6) == 0;
+	const char *rest = strstr(config->server_address, "://");
+
+	if (rest == NULL || (!tls && strncasecmp(config->server_address, "http:", 5) != 0))
+		return;
+	(void)snprintf(address, sizeof(address), "%s%s", tls ? "http" : "https", rest);
+	sp_redact(address);
+	post(&other, &hooks, OTHER_MS, &reply);
+	/* Servers with TLS answer in plain http as well, to say that they have it. */
+	if (reply.kind == SP_REPLY_STATUS && reply.status != 400)
+		sp_probe_say("other_scheme", tls ? "http" : "https");
+}
+
 void sp_probe_push(const struct sp_config *config)
 {
 	static struct sp_reply reply;
 	const struct sp_http_hooks hooks = {idle, warn, NULL};
-	struct sp_http *http = NULL;
-	struct sp_message message = {.query = NULL};
 
-	if (make_message(config, &message) != 0 ||
-	    sp_http_new(config, SP_VERSION "-probe", &hooks, &http) != 0) {
+	post(config, &hooks, config->push_timeout_ms, &reply);
+	if (reply.kind == SP_REPLY_ABORTED) {
 		sp_probe_say("push", "impossible");
-	} else {
-		sp_http_post(http, &message, config->push_timeout_ms, &reply);
-		say_reply(&reply);
-		sp_http_free(http);
+		return;
 	}
-	sp_message_fini(&message);
+	say_reply(&reply);
+	if (reply.kind == SP_REPLY_UNREACHABLE || reply.status == 400)
+		try_other_scheme(config);
 }

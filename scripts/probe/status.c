@@ -3,13 +3,21 @@
  * The file of SPANPROF_STATUS_FILE as lines. Knows nothing of its keys, so that it need not change
  * with them. Runs in spanprof-probe only. Caller: main.c.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "scripts/probe/probe.h"
 
 #define DEPTH_MAX 8
 #define KEY_MAX 256
+#define FILE_MAX ((size_t)1 << 20)
 
 static void say(const char *key, const json_t *value)
 {
@@ -70,18 +78,72 @@ static void flatten(const char *prefix, json_t *value, int depth)
 	}
 }
 
+/* Anybody's file: not one that is waited for, and of a size that fits. NULL = *why. */
+static json_t *load(const char *path, const char **why)
+{
+	static json_error_t error;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	char *data = fd >= 0 ? malloc(FILE_MAX) : NULL;
+	json_t *root = NULL;
+	size_t len = 0;
+	ssize_t got = 1;
+	struct stat st;
+
+	*why = strerror(errno);
+	if (data != NULL && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
+		*why = "not a regular file";
+	} else if (data != NULL) {
+		while (len < FILE_MAX && (got = read(fd, data + len, FILE_MAX - len)) > 0)
+			len += (size_t)got;
+		root = len < FILE_MAX ? json_loadb(data, len, 0, &error) : NULL;
+		*why = len < FILE_MAX ? error.text : "too large for a status file";
+	}
+	if (root != NULL && !json_is_object(root)) {
+		*why = "not a JSON object";
+		json_decref(root);
+		root = NULL;
+	}
+	free(data);
+	if (fd >= 0)
+		(void)close(fd);
+	return root;
+}
+
 bool sp_probe_status(const char *path)
 {
-	json_error_t error;
-	json_t *root = json_load_file(path, 0, &error);
+	const char *why;
+	json_t *root = load(path, &why);
 
-	if (!json_is_object(root)) {
-		fprintf(stderr, "spanprof-probe: %s: %s\n", path,
-			root != NULL ? "not a JSON object" : error.text);
-		json_decref(root);
+	if (root == NULL) {
+		sp_line(stderr, "spanprof-probe: %s: %s", path, why);
 		return false;
 	}
 	flatten("status", root, 1);
 	json_decref(root);
 	return true;
+}
+
+void sp_probe_status_of(const char *pattern, unsigned pid)
+{
+	char path[PATH_MAX] = "";
+	size_t n = 0;
+	const char *why;
+	json_t *root;
+
+	for (; *pattern != '\0' && n < sizeof(path) - 1; pattern++) {
+		if (pattern[0] == '%' && pattern[1] == 'p') {
+			n += (size_t)snprintf(path + n, sizeof(path) - n, "%u", pid);
+			pattern++;
+		} else {
+			path[n++] = *pattern;
+			path[n] = '\0';
+		}
+	}
+	sp_probe_say("status_file", path);
+	root = load(path, &why);
+	if (root == NULL)
+		sp_probe_say("status.problem", why);
+	else
+		flatten("status", root, 1);
+	json_decref(root);
 }

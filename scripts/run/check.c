@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spanprof-run --check. Caller: main.c. */
+/* spanprof-run --check. */
 #include "scripts/run/check.h"
 
 #include <errno.h>
@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scripts/run/line.h"
 #include "scripts/run/object.h"
+#include "scripts/run/process.h"
 #include "scripts/run/sdk.h"
 #include "scripts/run/target.h"
 #include "scripts/run/tree.h"
@@ -17,13 +19,13 @@
 
 static __attribute__((format(printf, 2, 3))) void row(const char *what, const char *fmt, ...)
 {
+	char text[SP_LINE_MAX];
 	va_list args;
 
 	va_start(args, fmt);
-	printf("%-9s ", what);
-	vprintf(fmt, args);
-	putchar('\n');
+	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
+	sp_line(stdout, "%-9s %s", what, text);
 }
 
 static void say_target(const struct sp_target *t)
@@ -100,7 +102,7 @@ static unsigned say_sdks(const struct sp_tree *t, unsigned *obstacles)
 	for (unsigned i = 0; i < t->n; i++) {
 		size_t n;
 
-		if (is_ours(t->object[i].path) || sp_elf_open(t->object[i].path, &f) != 0)
+		if (is_ours(t->object[i].path) || sp_tree_open(t, i, &f) != 0)
 			continue;
 		n = f.readable ? sp_sdk_look(&f, i == 0, found, FOUND_MAX) : 0;
 		sp_elf_close(&f);
@@ -154,41 +156,40 @@ static enum sp_check check(const struct sp_target *t, const struct sp_elf *objec
 	return SP_CHECK_BLOCKED;
 }
 
-static bool open_object(struct sp_elf *object)
-{
+/* The object that would be preloaded. */
+struct candidate {
 	char path[PATH_MAX];
-	const char *why;
+	const char *why; /* it cannot be; NULL = it can, and elf is open */
+	struct sp_elf elf;
+};
 
-	if (!sp_object_find(path, &why))
-		row("object", "%s: %s", path, why);
-	else if (sp_elf_open(path, object) != 0)
-		row("object", "%s: not an ELF file", path);
-	else {
-		row("object", "%s", path);
-		return true;
-	}
-	return false;
+static void open_candidate(struct candidate *c)
+{
+	if (sp_object_find(c->path, &c->why))
+		c->why = sp_elf_open(c->path, &c->elf) != 0 ? "not an ELF file" : NULL;
 }
 
-static enum sp_check check_tree(const struct sp_target *t, const struct sp_tree *tree)
+static void close_candidate(struct candidate *c)
 {
-	struct sp_elf object;
-	bool have_object;
-	enum sp_check result;
+	if (c->why == NULL)
+		sp_elf_close(&c->elf);
+}
 
+static enum sp_check check_tree(const struct sp_target *t, const struct candidate *c,
+				const struct sp_tree *tree)
+{
 	say_target(t);
-	have_object = open_object(&object);
-	result = check(t, have_object ? &object : NULL, tree);
-	if (have_object) {
-		sp_elf_close(&object);
-		return result;
-	}
+	row("object", "%s%s%s", c->path, c->why != NULL ? ": " : "", c->why != NULL ? c->why : "");
+	/* A process that runs has one of its own, or none. */
+	if (c->why == NULL || t->running)
+		return check(t, c->why == NULL ? &c->elf : NULL, tree);
 	row("verdict", "cannot be profiled: there is no object to load");
 	return SP_CHECK_BLOCKED;
 }
 
 enum sp_check sp_check_program(const char *path)
 {
+	static struct candidate object;
 	static struct sp_target t;
 	static struct sp_tree tree;
 	enum sp_check result;
@@ -196,28 +197,45 @@ enum sp_check sp_check_program(const char *path)
 	sp_target_read(path, &t);
 	if (t.error == 0 && t.readable && !t.is_static)
 		(void)sp_tree_of_program(t.path, &tree);
-	result = check_tree(&t, &tree);
+	open_candidate(&object);
+	result = check_tree(&t, &object, &tree);
+	close_candidate(&object);
+	sp_tree_free(&tree);
+	return result;
+}
+
+/* Nothing that a stronger process names is opened; what it is can be seen from its own file. */
+static int look_at(struct sp_process *p, const struct candidate *object)
+{
+	static struct sp_target t;
+	static struct sp_tree tree;
+	const char *why = NULL;
+	int result;
+
+	if (!sp_process_enter(p, &why) && !p->secure) {
+		sp_line(stderr, "spanprof-run: process %u: %s", p->inner_pid, why);
+		return SP_CHECK_FAILED;
+	}
+	if (!p->secure && !sp_tree_of_process(p, &tree))
+		return errno != 0 ? -errno : -EACCES;
+	sp_target_of_process(p, &t);
+	result = (int)check_tree(&t, object, &tree);
 	sp_tree_free(&tree);
 	return result;
 }
 
 int sp_check_process(pid_t pid)
 {
-	static struct sp_target t;
-	static struct sp_tree tree;
-	char exe[64];
-	int result;
+	static struct candidate object;
+	static struct sp_process p;
+	int result = sp_process_open(pid, &p);
 
-	(void)snprintf(exe, sizeof(exe), "/proc/%d/exe", (int)pid);
-	if (!sp_tree_of_process(pid, &tree)) {
-		result = errno;
-		sp_tree_free(&tree);
-		return result != 0 ? -result : -EACCES;
-	}
-	sp_target_read(exe, &t);
-	/* It runs, so its loader is there, wherever that is. */
-	t.no_interp = false;
-	result = (int)check_tree(&t, &tree);
-	sp_tree_free(&tree);
+	if (result != 0)
+		return result;
+	/* Ours lies in our root. */
+	open_candidate(&object);
+	result = look_at(&p, &object);
+	close_candidate(&object);
+	sp_process_close(&p);
 	return result;
 }

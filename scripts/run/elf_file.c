@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Headers, segments and the dynamic section. Runs in spanprof-run only. Caller: target.c, tree.c. */
+/* Headers, segments and the dynamic section. Runs in spanprof-run only. */
 #include "scripts/run/elf_file.h"
 
 #include <errno.h>
@@ -113,14 +113,19 @@ static int read_headers(struct sp_elf *f)
 
 int sp_elf_open(const char *path, struct sp_elf *f)
 {
+	/* Opening must not wait for whoever writes into a pipe. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	return fd >= 0 ? sp_elf_take(fd, f) : -errno;
+}
+
+int sp_elf_take(int fd, struct sp_elf *f)
+{
 	struct stat st;
 	int err;
 
 	memset(f, 0, sizeof(*f));
-	/* Opening must not wait for whoever writes into a pipe. */
-	f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (f->fd < 0)
-		return -errno;
+	f->fd = fd;
 	if (fstat(f->fd, &st) != 0 || !S_ISREG(st.st_mode))
 		err = -EACCES;
 	else {

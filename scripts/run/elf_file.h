@@ -30,6 +30,8 @@ struct sp_elf {
 
 /* 0, -ENOEXEC when it is not ELF or damaged, or why it cannot be read. sp_elf_close() after 0. */
 int sp_elf_open(const char *path, struct sp_elf *f);
+/* The same for an open file, which it takes over also when it fails. */
+int sp_elf_take(int fd, struct sp_elf *f);
 void sp_elf_close(struct sp_elf *f);
 
 /* All of it or nothing. */

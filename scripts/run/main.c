@@ -16,12 +16,16 @@
 #include "sampler/compiler.h"
 #include "sampler/config.h"
 #include "scripts/run/check.h"
+#include "scripts/run/facts.h"
+#include "scripts/run/line.h"
 #include "scripts/run/object.h"
 #include "scripts/run/target.h"
 
+#define PRINTABLE_MAX ((size_t)64 << 20)
+
 enum { FAILED = 125, NOT_RUNNABLE = 126, NOT_FOUND = 127 };
 
-enum { OPT_CHECK = 256, OPT_HELP_ENV, OPT_VERSION, OPT_PID, OPT_HELP };
+enum { OPT_CHECK = 256, OPT_FACTS, OPT_PRINTABLE, OPT_HELP_ENV, OPT_VERSION, OPT_PID, OPT_HELP };
 
 static const char usage[] =
 	"Usage: spanprof-run [OPTION]... [--] COMMAND [ARGUMENT]...\n"
@@ -41,13 +45,13 @@ static const char usage[] =
 
 static __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...)
 {
+	char text[SP_LINE_MAX];
 	va_list args;
 
 	va_start(args, fmt);
-	fputs("spanprof-run: ", stderr);
-	vfprintf(stderr, fmt, args);
-	fputc('\n', stderr);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
+	sp_line(stderr, "spanprof-run: %s", text);
 }
 
 static __attribute__((noreturn)) void out_of_memory(void)
@@ -125,6 +129,7 @@ static void set_rate(const char *hz)
 
 struct choice {
 	bool check;
+	bool facts;
 	pid_t pid; /* 0 = none */
 };
 
@@ -167,6 +172,13 @@ static void take_option(int option, const char *value, struct choice *choice)
 	case OPT_CHECK:
 		choice->check = true;
 		break;
+	case OPT_FACTS:
+		choice->facts = true;
+		break;
+	case OPT_PRINTABLE:
+		sp_line_copy(stdin, stdout, PRINTABLE_MAX);
+		finish("");
+		break;
 	case OPT_PID:
 		take_pid(choice, value);
 		break;
@@ -194,6 +206,9 @@ static void take_options(int argc, char **argv, struct choice *choice)
 		{"label", required_argument, NULL, 'l'},
 		{"rate", required_argument, NULL, 'r'},
 		{"check", no_argument, NULL, OPT_CHECK},
+		/* For spanprof-doctor, which has nothing else that runs everywhere. */
+		{"facts", no_argument, NULL, OPT_FACTS},
+		{"printable", no_argument, NULL, OPT_PRINTABLE},
 		{"pid", required_argument, NULL, OPT_PID},
 		{"help-env", no_argument, NULL, OPT_HELP_ENV},
 		{"version", no_argument, NULL, OPT_VERSION},
@@ -261,13 +276,14 @@ static bool is_elf(const char *path)
 	return true;
 }
 
-static int check_pid(pid_t pid)
+static int look_at_process(const struct choice *choice)
 {
-	int result = sp_check_process(pid);
+	int result =
+		choice->facts ? sp_facts_of_process(choice->pid) : sp_check_process(choice->pid);
 
 	if (result >= 0)
 		return result;
-	complain("process %d: %s", (int)pid, strerror(-result));
+	complain("process %d: %s", (int)choice->pid, strerror(-result));
 	return FAILED;
 }
 
@@ -278,8 +294,10 @@ int main(int argc, char **argv)
 	int err;
 
 	take_options(argc, argv, &choice);
-	if (choice.check && choice.pid != 0 && optind == argc)
-		return check_pid(choice.pid);
+	if ((choice.check || choice.facts) && choice.pid != 0 && optind == argc)
+		return look_at_process(&choice);
+	if (choice.facts && optind == argc)
+		return sp_facts_of_object();
 	if (optind >= argc || choice.pid != 0) {
 		fputs(usage, stderr);
 		return FAILED;

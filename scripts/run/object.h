@@ -8,6 +8,8 @@
 #include <stddef.h>
 
 #define SP_OBJECT_NAME "libspanprof.so"
+/* What sends the profiles, as seen from the folder of the object. */
+#define SP_EXPORTER_PLACE "libspanprof-export.so"
 
 /*
  * Beside this program or in ../lib/spanprof of it. False: path holds the first place that was

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a command to its program. Runs in spanprof-run only. Callers: main.c, check.c. */
+/* From a command to its program. Runs in spanprof-run only. */
 #define _GNU_SOURCE
 #include "scripts/run/target.h"
 
@@ -149,12 +149,13 @@ static const char *secure_reason(const char *path)
 	return NULL;
 }
 
-static void read_elf(struct sp_target *t)
+/* fd is -1: by its path. */
+static void read_elf(struct sp_target *t, int fd)
 {
 	struct sp_elf f;
 	struct sp_elf_links l;
 
-	t->error = sp_elf_open(t->path, &f);
+	t->error = fd >= 0 ? sp_elf_take(fd, &f) : sp_elf_open(t->path, &f);
 	if (t->error != 0)
 		return;
 	t->machine = f.machine;
@@ -192,7 +193,18 @@ void sp_target_read(const char *path, struct sp_target *t)
 			(void)snprintf(t->path, sizeof(t->path), "%s", interpreter);
 	}
 	t->secure = secure_reason(t->path);
-	read_elf(t);
+	read_elf(t, -1);
+}
+
+void sp_target_of_process(const struct sp_process *p, struct sp_target *t)
+{
+	memset(t, 0, sizeof(*t));
+	memcpy(t->path, p->path, sizeof(t->path));
+	t->secure = p->secure ? "it was started with more rights than its caller has" : NULL;
+	read_elf(t, dup(p->exe));
+	/* It runs, so its loader is there, wherever that is. */
+	t->no_interp = false;
+	t->running = true;
 }
 
 const char *sp_target_machine(uint16_t machine, char buf[24])

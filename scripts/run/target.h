@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "scripts/run/elf_file.h"
+#include "scripts/run/process.h"
 
 enum sp_libc { SP_LIBC_NONE, SP_LIBC_GLIBC, SP_LIBC_MUSL, SP_LIBC_OTHER };
 
@@ -21,6 +22,7 @@ struct sp_target {
 	bool is_library;    /* a shared object that is no program */
 	bool no_interp;     /* the loader it asks for is not there */
 	bool is_go;         /* Go's linker made it */
+	bool running;       /* a process was looked at */
 	const char *secure; /* why the loader drops LD_PRELOAD; NULL = it does not */
 	enum sp_libc libc;
 	uint16_t machine;
@@ -32,6 +34,9 @@ int sp_target_find(const char *name, char path[PATH_MAX]);
 
 /* Follows scripts to the program behind them. */
 void sp_target_read(const char *path, struct sp_target *t);
+
+/* The program of a running process, after sp_process_enter() or when that refused. */
+void sp_target_of_process(const struct sp_process *p, struct sp_target *t);
 
 /* "x86-64", or "machine 42" in buf. */
 const char *sp_target_machine(uint16_t machine, char buf[24]);

@@ -3,7 +3,7 @@
  * The loader's search, as ld.so(8) and glibc's elf/dl-load.c have it: the RPATH of an object and of
  * those that needed it, LD_LIBRARY_PATH, the RUNPATH of the object, the cache, the default folders.
  * glibc-hwcaps folders are left out: what is in them has the same symbols. Runs in spanprof-run
- * only. Caller: check.c.
+ * only.
  */
 #define _GNU_SOURCE
 #include "scripts/run/tree.h"
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "scripts/run/elf_file.h"
 #include "scripts/run/ld_cache.h"
@@ -26,6 +27,7 @@
 	"/lib/" MULTIARCH ":/usr/lib/" MULTIARCH ":/lib64:/usr/lib64:/lib:/usr/lib:/usr/local/lib"
 #define MISSING_MAX 2000U
 #define MAPS_LINE (PATH_MAX + 256)
+#define MAPPINGS_MAX 1000000U
 
 struct search {
 	struct sp_tree *tree;
@@ -197,6 +199,7 @@ bool sp_tree_of_program(const char *program, struct sp_tree *t)
 	struct sp_elf f;
 
 	memset(t, 0, sizeof(*t));
+	t->exe = -1;
 	add(t, program, 0);
 	if (t->n == 0)
 		return false;
@@ -216,7 +219,7 @@ bool sp_tree_of_program(const char *program, struct sp_tree *t)
 	return true;
 }
 
-/* The path of an executable mapping of a file, as the process sees it. */
+/* The path of an executable mapping of a file. */
 static const char *mapped_code(char *line)
 {
 	char *path = strchr(line, '/');
@@ -228,29 +231,48 @@ static const char *mapped_code(char *line)
 	return path;
 }
 
-bool sp_tree_of_process(pid_t pid, struct sp_tree *t)
+/* By its open file: a program that was replaced on the disk has no path any more. */
+static void add_program(struct sp_tree *t, const struct sp_process *p)
+{
+	struct stat st;
+
+	t->exe = fstat(p->exe, &st) == 0 ? p->exe : -1;
+	t->object[0].path = strdup(p->path);
+	t->object[0].dev = t->exe >= 0 ? st.st_dev : 0;
+	t->object[0].ino = t->exe >= 0 ? st.st_ino : 0;
+	t->n = t->object[0].path != NULL;
+}
+
+bool sp_tree_of_process(const struct sp_process *p, struct sp_tree *t)
 {
 	char line[MAPS_LINE];
-	char path[PATH_MAX];
-	FILE *maps;
+	int fd = dup(p->maps);
+	FILE *maps = fd >= 0 ? fdopen(fd, "r") : NULL;
 
 	memset(t, 0, sizeof(*t));
-	(void)snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	add(t, path, 0);
-	(void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	maps = fopen(path, "re");
-	if (maps == NULL)
+	t->exe = -1;
+	if (maps == NULL) {
+		if (fd >= 0)
+			(void)close(fd);
 		return false;
-	while (fgets(line, sizeof(line), maps) != NULL) {
+	}
+	rewind(maps);
+	add_program(t, p);
+	for (unsigned n = 0; n < MAPPINGS_MAX && fgets(line, sizeof(line), maps) != NULL; n++) {
 		const char *mapped = mapped_code(line);
 
-		/* In a container the same name is another file for us. */
-		if (mapped != NULL &&
-		    snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, mapped) < PATH_MAX)
-			add(t, path, 0);
+		if (mapped != NULL)
+			add(t, mapped, 0);
 	}
 	(void)fclose(maps);
-	return t->n != 0;
+	return true;
+}
+
+int sp_tree_open(const struct sp_tree *t, unsigned i, struct sp_elf *f)
+{
+	int fd = i == 0 && t->exe >= 0 ? dup(t->exe) : -1;
+
+	return fd >= 0 ? sp_elf_take(fd, f) : sp_elf_open(t->object[i].path, f);
 }
 
 void sp_tree_free(struct sp_tree *t)

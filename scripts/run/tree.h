@@ -7,6 +7,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "scripts/run/elf_file.h"
+#include "scripts/run/process.h"
+
 #define SP_TREE_MAX 512U
 
 struct sp_tree_object {
@@ -24,13 +27,20 @@ struct sp_tree {
 	uint16_t machine;
 	char *missing; /* names that are nowhere, separated by spaces; NULL = none */
 	bool full;
+	int exe; /* the program's file when it runs, borrowed; -1 = by its path */
 };
 
 /* By DT_NEEDED, breadth first, as ld.so(8) searches. False when out of memory. */
 bool sp_tree_of_program(const char *program, struct sp_tree *t);
 
-/* What is mapped into a running process. False when that cannot be read. */
-bool sp_tree_of_process(pid_t pid, struct sp_tree *t);
+/*
+ * What is mapped into a running process, after sp_process_enter(); the process must outlive the tree.
+ * False when that cannot be read.
+ */
+bool sp_tree_of_process(const struct sp_process *p, struct sp_tree *t);
+
+/* As sp_elf_open(), of the i-th. */
+int sp_tree_open(const struct sp_tree *t, unsigned i, struct sp_elf *f);
 
 void sp_tree_free(struct sp_tree *t);
 

@@ -25,8 +25,8 @@ FUZZ_CONFIG := $(call fuzz_objects,,$(addprefix sampler/,config*.c fmt.c log.c t
 FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,elf_*.c symtab.c symbol_sort.c plt.c xz.c fde*.c \
 	lines.c dwarf_index.c demangle.c pool.c) sampler/text.c)
 FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c push.c request.c ingest.c pprof_request.c gzip.c \
-	address.c credentials.c secret.c keylog.c \
-	headers_json.c clock.c say.c) test/unit/export/core_double.c) \
+	address.c credentials.c secret.c user_file.c keylog.c \
+	headers_json.c clock.c redact.c say.c) test/unit/export/core_double.c) \
 	$(FUZZ_DIR)/gen/push.pb-c.o
 FUZZ_REPORT := $(call fuzz_objects,export/report/main.c export/report/options.c \
 	export/report/status.c export/report/file.c,export/report/*.c) \
@@ -48,7 +48,7 @@ $(FUZZ_DIR)/maps: $(call fuzz_objects,,export/maps.c)
 $(FUZZ_DIR)/names: $(call fuzz_objects,,export/demangle.c sampler/text.c)
 $(FUZZ_DIR)/sections: $(FUZZ_ELF)
 $(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c export/report/file.c export/gzip.c \
-	sampler/text.c scripts/probe/status.c scripts/probe/say.c)
+	sampler/text.c scripts/probe/status.c scripts/run/line.c)
 $(FUZZ_DIR)/unwind: $(call fuzz_objects,,$(addprefix sampler/,cfi_sig.c cfi_apply_sig.c \
 	dwarf_expr_sig.c ehframe_sig.c short_row_sig.c stack_bounds_sig.c stride_sig.c met_sig.c object_id_sig.c \
 	sighting_sig.c ring_sig.c row_cache.c row_cache_sig.c arena.c))

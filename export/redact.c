@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Addresses hold passwords before an "@" and tokens behind a "?", and they get into messages: ours,
+ * libcurl's, and those of servers that tell what they were asked for. Context: BG, and spanprof-probe.
+ */
+#include "export/redact.h"
+
+#include <stddef.h>
+#include <string.h>
+
+void sp_redact(char *text)
+{
+	char *url = text;
+
+	while ((url = strstr(url, "://")) != NULL) {
+		char *begin = url + 3;
+		size_t len = strcspn(begin, " \t\r\n");
+		char *host = begin;
+		size_t keep;
+
+		/* A password that was not encoded may hold any of "/?#@". */
+		for (size_t i = 0; i < len; i++)
+			if (begin[i] == '@')
+				host = begin + i + 1;
+		len -= (size_t)(host - begin);
+		keep = strcspn(host, "?# \t\r\n");
+		memmove(begin, host, keep);
+		memmove(begin + keep, host + len, strlen(host + len) + 1);
+		url = begin + keep;
+	}
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Text without the secrets that addresses may hold. */
+#ifndef SP_REDACT_H
+#define SP_REDACT_H
+
+/*
+ * Removes from each URL in the text its user information, and what follows a "?" or "#". In place. A
+ * URL ends at a blank; what looks like user information counts as such, also behind a "/".
+ */
+void sp_redact(char *text);
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts for spanprof-doctor: spanprof-run --facts. Knows where our files belong, and nothing else
+ * about them. */
+#define _GNU_SOURCE
+#include "scripts/run/facts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "scripts/run/check.h"
+#include "scripts/run/line.h"
+#include "scripts/run/object.h"
+#include "scripts/run/process.h"
+#include "scripts/run/target.h"
+
+#define MAPS_LINE (PATH_MAX + 256)
+#define MAPPINGS_MAX 1000000U
+
+static void say(const char *key, const char *value)
+{
+	sp_line(stdout, "%s %s", key, value);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
+
+/* The first part of the path that we may not pass, or the file itself. */
+static void say_barrier(const char *key, const char *path)
+{
+	char part[PATH_MAX];
+
+	for (size_t i = 1; path[i] != '\0' && i < sizeof(part) - 1; i++) {
+		if (path[i] != '/')
+			continue;
+		memcpy(part, path, i);
+		part[i] = '\0';
+		if (faccessat(AT_FDCWD, part, X_OK, AT_EACCESS) != 0) {
+			say(key, part);
+			return;
+		}
+	}
+	say(key, path);
+}
+
+/* What of that file keeps a loader from taking it into a program of that machine; NULL = nothing. */
+static const char *file_state(const char *path, const struct sp_target *t)
+{
+	struct statvfs mount;
+	struct sp_elf f;
+	bool fits;
+	int err = sp_elf_open(path, &f);
+
+	if (err == -ENOENT || err == -ENOTDIR || err == -ELOOP)
+		return "missing";
+	if (err == -ENOEXEC)
+		return "no_elf";
+	if (err != 0)
+		return "unreadable";
+	fits = t == NULL || t->machine == 0 ||
+	       (t->machine == f.machine && t->word_size == f.word_size);
+	sp_elf_close(&f);
+	if (!fits)
+		return "machine";
+	if (statvfs(path, &mount) == 0 && (mount.f_flag & ST_NOEXEC) != 0)
+		return "noexec";
+	return NULL;
+}
+
+/* Lines object.* or exporter.*: path, state, and where the state needs it what it is about. */
+static const char *say_file(const char *what, const char *path, const struct sp_target *t)
+{
+	const char *state = file_state(path, t);
+	struct sp_elf f;
+	char key[32];
+	char buf[24];
+
+	(void)snprintf(key, sizeof(key), "%s.path", what);
+	say(key, path);
+	(void)snprintf(key, sizeof(key), "%s.state", what);
+	say(key, state != NULL ? state : "good");
+	(void)snprintf(key, sizeof(key), "%s.detail", what);
+	if (state != NULL && strcmp(state, "unreadable") == 0)
+		say_barrier(key, path);
+	if (state != NULL && strcmp(state, "machine") == 0 && sp_elf_open(path, &f) == 0) {
+		sp_line(stdout, "%s %s%s", key, sp_target_machine(f.machine, buf),
+			f.word_size == ELFCLASS32 ? " (32 bits)" : "");
+		sp_elf_close(&f);
+	}
+	return state;
+}
+
+static void say_exporter(const char *object, const struct sp_target *t)
+{
+	char path[PATH_MAX + sizeof(SP_EXPORTER_PLACE)];
+
+	(void)snprintf(path, sizeof(path), "%.*s" SP_EXPORTER_PLACE,
+		       (int)(base_name(object) - object), object);
+	(void)say_file("exporter", path, t);
+}
+
+/* Of the mappings of each of our files whether one may be executed: a loader that was not allowed to
+ * map the code of a file leaves the rest of it behind. */
+static void say_mapped(const struct sp_process *p, char object[PATH_MAX])
+{
+	static char line[MAPS_LINE];
+	int fd = dup(p->maps);
+	FILE *maps = fd >= 0 ? fdopen(fd, "r") : NULL;
+	bool active = false;
+	bool partly = false;
+
+	object[0] = '\0';
+	for (unsigned n = 0; maps != NULL && n < MAPPINGS_MAX && fgets(line, sizeof(line), maps);
+	     n++) {
+		char *path = strchr(line, '/');
+		const char *rights = strchr(line, ' ');
+		bool code = rights != NULL && strlen(rights) > 3 && rights[3] == 'x';
+
+		if (path == NULL)
+			continue;
+		path[strcspn(path, "\n")] = '\0';
+		active = active || (code && strcmp(base_name(path), SP_EXPORTER_PLACE) == 0);
+		if (strcmp(base_name(path), SP_OBJECT_NAME) != 0)
+			continue;
+		partly = partly || !code;
+		if (code)
+			(void)snprintf(object, PATH_MAX, "%s", path);
+	}
+	if (maps != NULL)
+		(void)fclose(maps);
+	if (object[0] != '\0')
+		say("loaded", object);
+	else if (partly)
+		say("loaded.partly", "yes");
+	if (active)
+		say("active", "yes");
+}
+
+/* The entry of LD_PRELOAD that names us. False: there is none. */
+static bool entry_of(const char *list, char out[PATH_MAX])
+{
+	for (size_t len; list != NULL && *list != '\0'; list += len) {
+		list += strspn(list, ": ");
+		len = strcspn(list, ": ");
+		(void)snprintf(out, PATH_MAX, "%.*s", (int)(len < PATH_MAX ? len : PATH_MAX - 1),
+			       list);
+		if (strcmp(base_name(out), SP_OBJECT_NAME) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* As getenv(): the first one counts. */
+static const char *variable(char *const *environment, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (; *environment != NULL; environment++)
+		if (strncmp(*environment, name, len) == 0 && (*environment)[len] == '=')
+			return *environment + len + 1;
+	return NULL;
+}
+
+/* None of these holds a secret. */
+static void say_variables(char *const *environment)
+{
+	static const char *const names[] = {
+		"LD_PRELOAD",          "OTEL_SERVICE_NAME",       "OTEL_RESOURCE_ATTRIBUTES",
+		"OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *value = variable(environment, names[i]);
+
+		if (value != NULL)
+			sp_line(stdout, "env.%s %s", names[i], value);
+	}
+}
+
+/* Whatever of ours the process should have: where it is, and what is wrong with it. */
+static void say_files(const struct sp_process *p, const struct sp_target *t)
+{
+	char object[PATH_MAX];
+
+	say_mapped(p, object);
+	if (object[0] != '\0')
+		say_exporter(object, t);
+	else if (entry_of(variable(p->environment, "LD_PRELOAD"), object)) {
+		/* Anything else is searched for by the loader, or its own words in it replaced. */
+		if (object[0] != '/' || strchr(object, '$') != NULL)
+			say("object.path", object);
+		else
+			(void)say_file("object", object, t);
+	}
+}
+
+int sp_facts_of_process(pid_t pid)
+{
+	static struct sp_process p;
+	static struct sp_target t;
+	const char *why = NULL;
+	char buf[24];
+	bool entered;
+	int err = sp_process_open(pid, &p);
+
+	if (err != 0)
+		return err;
+	entered = sp_process_enter(&p, &why);
+	if (!entered && !p.secure) {
+		sp_line(stderr, "spanprof-run: process %d: %s", (int)pid, why);
+		sp_process_close(&p);
+		return SP_CHECK_FAILED;
+	}
+	sp_target_of_process(&p, &t);
+	say("program", p.path);
+	say("machine", sp_target_machine(t.machine, buf));
+	sp_line(stdout, "uid %u", (unsigned)p.rights.uid);
+	say_variables(p.environment);
+	if (p.cut)
+		say("environment.cut", "yes");
+	if (entered)
+		say_files(&p, &t);
+	sp_process_close(&p);
+	return 0;
+}
+
+int sp_facts_of_object(void)
+{
+	char path[PATH_MAX];
+	const char *why;
+
+	say_variables(environ);
+	if (sp_object_find(path, &why))
+		(void)say_file("object", path, NULL);
+	return 0;
+}
