@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "export/redact.h"
 #include "sampler/compiler.h"
 #include "sampler/config.h"
 #include "scripts/probe/probe.h"
@@ -37,16 +36,6 @@ static void fix_service(struct sp_config *cfg, const char *program)
 		return;
 	(void)snprintf(name, sizeof(name), "unknown_service:%s", base != NULL ? base + 1 : program);
 	cfg->service_name = name;
-}
-
-/* Whoever reads this may not be meant to know the password in the address. */
-static void say_address(const char *address)
-{
-	char shown[512];
-
-	(void)snprintf(shown, sizeof(shown), "%s", address);
-	sp_redact(shown);
-	sp_probe_say("server", shown);
 }
 
 /* Whether profiles could be put there, by whom we are now. The last folder is made when it is missing. */
@@ -70,10 +59,15 @@ static void say_output(const char *folder)
 		err = ENOTDIR;
 	if (err == 0 && faccessat(AT_FDCWD, where, W_OK | X_OK, AT_EACCESS) != 0)
 		err = errno;
-	if (err == 0)
+	if (err == 0) {
+		sp_line_say("output", "ok", "profiles are written into %s", folder);
 		return;
-	sp_probe_say("output.problem", strerror(err));
-	sp_probe_say("output.place", where);
+	}
+	sp_line_say("output", "wrong",
+		    "profiles cannot be written into %s by the program's user: %s: %s", folder,
+		    where, strerror(err));
+	sp_line_say("output", "change",
+		    "give that user a folder to write to in SPANPROF_OUTPUT_DIR");
 }
 
 static void say_config(const struct sp_config *cfg, bool touch)
@@ -89,8 +83,6 @@ static void say_config(const struct sp_config *cfg, bool touch)
 	sp_probe_say("interval_ms", number);
 	if (cfg->output_dir != NULL && touch)
 		say_output(cfg->output_dir);
-	if (cfg->server_address != NULL)
-		say_address(cfg->server_address);
 }
 
 struct wish {
@@ -98,8 +90,9 @@ struct wish {
 	const char *program;
 	const char *status;
 	bool push;
-	bool touch;         /* what the environment names may be opened */
-	unsigned inner_pid; /* the process's number as it knows it */
+	const char *untried; /* why nothing may be sent; NULL = it may */
+	bool touch;          /* what the environment names may be opened */
+	unsigned inner_pid;  /* the process's number as it knows it */
 };
 
 /* Where the value of that option goes; NULL = there is no such option. */
@@ -144,8 +137,10 @@ static char **enter(const char *pid, struct wish *wish)
 	wish->inner_pid = p.inner_pid;
 	wish->touch = !p.secure;
 	if (p.other_network)
-		sp_probe_say("network", "other");
-	wish->push = wish->push && !p.secure && !p.other_network;
+		wish->untried =
+			"the process has a network of its own; look from inside its container";
+	if (p.secure)
+		wish->untried = "its environment may be that of somebody with fewer rights";
 	return p.environment;
 }
 
@@ -162,10 +157,13 @@ static int probe(struct wish *wish)
 	if (wish->program != NULL)
 		fix_service(&cfg, wish->program);
 	say_config(&cfg, wish->touch);
-	if (wish->pid != NULL && wish->touch && cfg.status_file != NULL)
+	if (wish->pid != NULL && cfg.status_file == NULL)
+		sp_line_say("status", "note",
+			    "how many samples, and what was lost: set SPANPROF_STATUS_FILE, or "
+			    "SPANPROF_LOG_LEVEL=info");
+	else if (wish->pid != NULL && wish->touch)
 		sp_probe_status_of(cfg.status_file, wish->inner_pid);
-	if (wish->push && cfg.server_address != NULL)
-		sp_probe_push(&cfg);
+	sp_probe_server(&cfg, wish->push, wish->untried);
 	return fflush(stdout) == 0 ? 0 : FAILED;
 }
 

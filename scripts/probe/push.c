@@ -87,24 +87,6 @@ static int make_message(const struct sp_config *config, struct sp_message *messa
 	return err;
 }
 
-static void say_reply(const struct sp_reply *reply)
-{
-	char text[512];
-
-	if (reply->kind == SP_REPLY_STATUS)
-		(void)snprintf(text, sizeof(text), "%d", reply->status);
-	else
-		(void)snprintf(text, sizeof(text), "unreachable");
-	sp_probe_say("push", text);
-	sp_say_clean(text, sizeof(text), reply->text, reply->text_len);
-	if (text[0] != '\0')
-		sp_probe_say("answer", text);
-	if (reply->retry_after_s != 0) {
-		(void)snprintf(text, sizeof(text), "%u", reply->retry_after_s);
-		sp_probe_say("retry_after_s", text);
-	}
-}
-
 static void post(const struct sp_config *config, const struct sp_http_hooks *hooks,
 		 uint32_t timeout_ms, struct sp_reply *reply)
 {
@@ -129,7 +111,7 @@ static void hush(void *arg SP_UNUSED, const char *text SP_UNUSED)
  * https. Asked with the service's name alone, because what the other way would show to whoever is in
  * between was not meant to go there.
  */
-static void try_other_scheme(const struct sp_config *config)
+const char *sp_probe_other_scheme(const struct sp_config *config)
 {
 	static struct sp_reply reply;
 	static char address[1024];
@@ -149,26 +131,20 @@ static void try_other_scheme(const struct sp_config *config)
 	const char *rest = strstr(config->server_address, "://");
 
 	if (rest == NULL || (!tls && strncasecmp(config->server_address, "http:", 5) != 0))
-		return;
+		return NULL;
 	(void)snprintf(address, sizeof(address), "%s%s", tls ? "http" : "https", rest);
 	sp_redact(address);
 	post(&other, &hooks, OTHER_MS, &reply);
 	/* Servers with TLS answer in plain http as well, to say that they have it. */
-	if (reply.kind == SP_REPLY_STATUS && reply.status != 400)
-		sp_probe_say("other_scheme", tls ? "http" : "https");
+	if (reply.kind != SP_REPLY_STATUS || reply.status == 400)
+		return NULL;
+	return tls ? "http" : "https";
 }
 
-void sp_probe_push(const struct sp_config *config)
+bool sp_probe_push(const struct sp_config *config, struct sp_reply *reply)
 {
-	static struct sp_reply reply;
 	const struct sp_http_hooks hooks = {idle, warn, NULL};
 
-	post(config, &hooks, config->push_timeout_ms, &reply);
-	if (reply.kind == SP_REPLY_ABORTED) {
-		sp_probe_say("push", "impossible");
-		return;
-	}
-	say_reply(&reply);
-	if (reply.kind == SP_REPLY_UNREACHABLE || reply.status == 400)
-		try_other_scheme(config);
+	post(config, &hooks, config->push_timeout_ms, reply);
+	return reply->kind != SP_REPLY_ABORTED;
 }

@@ -17,6 +17,7 @@
 
 #define DEPTH_MAX 8
 #define KEY_MAX 256
+#define SKEW_MAX_MS 600000
 #define FILE_MAX ((size_t)1 << 20)
 
 static void say(const char *key, const json_t *value)
@@ -123,6 +124,89 @@ bool sp_probe_status(const char *path)
 	return true;
 }
 
+static json_int_t number(const json_t *root, const char *group, const char *name)
+{
+	return json_integer_value(json_object_get(json_object_get(root, group), name));
+}
+
+static void say_losses(const json_t *root)
+{
+	const char *name;
+	json_t *count;
+
+	json_object_foreach(json_object_get(root, "loss"), name, count)
+	{
+		if (json_integer_value(count) != 0)
+			sp_line_say("status", "note", "lost: %" JSON_INTEGER_FORMAT " times %s",
+				    json_integer_value(count), name);
+	}
+}
+
+/* What of its SDKs is not as in the releases that we know, and what happens instead. */
+static void say_unknowns(const json_t *root)
+{
+	size_t i, j;
+	const json_t *sdk;
+	const json_t *unknown;
+
+	json_array_foreach(json_object_get(root, "sdks"), i, sdk)
+	{
+		const char *name = json_string_value(json_object_get(sdk, "name"));
+
+		json_array_foreach(json_object_get(sdk, "not_understood"), j, unknown)
+		{
+			const char *fact = json_string_value(json_object_get(unknown, "fact"));
+			const char *instead = json_string_value(json_object_get(unknown, "instead"));
+			/* There is another way to the same: preload/sdk.c. */
+			bool harmless = instead != NULL && strstr(instead, "asked for the ids") != NULL;
+
+			sp_line_say("status", harmless ? "note" : "wrong",
+				    "%s: %s not understood, %s", name != NULL ? name : "an SDK",
+				    fact != NULL ? fact : "something",
+				    instead != NULL ? instead : "with an unknown consequence");
+			if (!harmless)
+				sp_line_say("status", "change",
+					    "use a newer spanprof, or a release of the SDK that "
+					    "this one knows");
+		}
+	}
+}
+
+static void say_status(const json_t *root)
+{
+	const char *state = json_string_value(json_object_get(root, "state"));
+	const json_t *push = json_object_get(root, "push");
+	const char *error = json_string_value(json_object_get(push, "last_error"));
+	json_int_t skew = number(root, "push", "server_time_skew_ms");
+	json_int_t drained = number(root, "samples", "drained");
+
+	sp_line_say("status", "note",
+		    "state: %s, %" JSON_INTEGER_FORMAT " threads sampled, %" JSON_INTEGER_FORMAT
+		    " not",
+		    state != NULL ? state : "unknown", number(root, "threads", "armed"),
+		    number(root, "threads", "unarmed"));
+	sp_line_say("status", "note",
+		    "samples: %" JSON_INTEGER_FORMAT " taken, %" JSON_INTEGER_FORMAT
+		    " in spans, %" JSON_INTEGER_FORMAT " outside; %" JSON_INTEGER_FORMAT " spans",
+		    drained, number(root, "samples", "with_span"),
+		    number(root, "samples", "without_span"), number(root, "spans", "started"));
+	if (drained != 0 && number(root, "samples", "with_span") == 0) {
+		sp_line_say("status", "wrong", "no sample lies in a span");
+		sp_line_say("status", "change", "are the spans attached where the work is done?");
+	}
+	say_unknowns(root);
+	if (error != NULL && error[0] != '\0')
+		sp_line_say("status", "note", "last push: %" JSON_INTEGER_FORMAT " %s",
+			    number(root, "push", "last_status"), error);
+	say_losses(root);
+	if (skew > SKEW_MAX_MS || skew < -SKEW_MAX_MS) {
+		sp_line_say("status", "wrong",
+			    "the server's clock differs from ours by %" JSON_INTEGER_FORMAT " s",
+			    skew / 1000);
+		sp_line_say("status", "change", "set the clocks");
+	}
+}
+
 void sp_probe_status_of(const char *pattern, unsigned pid)
 {
 	char path[PATH_MAX] = "";
@@ -139,11 +223,10 @@ void sp_probe_status_of(const char *pattern, unsigned pid)
 			path[n] = '\0';
 		}
 	}
-	sp_probe_say("status_file", path);
 	root = load(path, &why);
 	if (root == NULL)
-		sp_probe_say("status.problem", why);
+		sp_line_say("status", "note", "no status file yet: %s: %s", path, why);
 	else
-		flatten("status", root, 1);
+		say_status(root);
 	json_decref(root);
 }

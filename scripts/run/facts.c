@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts for spanprof-doctor: spanprof-run --facts. Knows where our files belong, and nothing else
- * about them. */
+/* Facts for spanprof-doctor, and sentences about our files: spanprof-run --facts. */
 #define _GNU_SOURCE
 #include "scripts/run/facts.h"
 
@@ -36,69 +35,79 @@ static const char *base_name(const char *path)
 	return slash != NULL ? slash + 1 : path;
 }
 
-/* The first part of the path that we may not pass, or the file itself. */
-static void say_barrier(const char *key, const char *path)
+/* The first folder of the path that we may not pass, or the file itself. */
+static void barrier(const char *path, char out[PATH_MAX])
 {
-	char part[PATH_MAX];
-
-	for (size_t i = 1; path[i] != '\0' && i < sizeof(part) - 1; i++) {
+	for (size_t i = 1; path[i] != '\0' && i < PATH_MAX - 1; i++) {
 		if (path[i] != '/')
 			continue;
-		memcpy(part, path, i);
-		part[i] = '\0';
-		if (faccessat(AT_FDCWD, part, X_OK, AT_EACCESS) != 0) {
-			say(key, part);
+		memcpy(out, path, i);
+		out[i] = '\0';
+		if (faccessat(AT_FDCWD, out, X_OK, AT_EACCESS) != 0)
 			return;
-		}
 	}
-	say(key, path);
+	(void)snprintf(out, PATH_MAX, "%s", path);
 }
 
-/* What of that file keeps a loader from taking it into a program of that machine; NULL = nothing. */
-static const char *file_state(const char *path, const struct sp_target *t)
+static void say_other_machine(const char *what, const char *path, const struct sp_elf *f,
+			      const struct sp_target *t)
+{
+	char ours[24];
+	char theirs[24];
+	const char *wanted = sp_target_machine(t->machine, theirs);
+
+	sp_line_say(what, "wrong", "the %s %s is built for %s%s, the program for %s", what, path,
+		    sp_target_machine(f->machine, ours),
+		    f->word_size == ELFCLASS32 ? " (32 bits)" : "", wanted);
+	sp_line_say(what, "change", "use the objects that are built for %s", wanted);
+}
+
+static void say_no_way(const char *what, const char *path, int err)
+{
+	char place[PATH_MAX];
+
+	if (err == -ENOEXEC) {
+		sp_line_say(what, "wrong", "the %s %s is no ELF file", what, path);
+		sp_line_say(what, "change", "install it again");
+	} else if (err == -ENOENT || err == -ENOTDIR || err == -ELOOP) {
+		sp_line_say(what, "wrong",
+			    "the %s is missing: there is no %s where the program runs", what, path);
+		sp_line_say(what, "change",
+			    "correct the path in LD_PRELOAD; both objects belong into one folder, "
+			    "in a container into its image or a volume");
+	} else {
+		barrier(path, place);
+		sp_line_say(what, "wrong",
+			    "the %s %s cannot be read by the program's user (uid %u): %s keeps it "
+			    "out",
+			    what, path, (unsigned)geteuid(), place);
+		sp_line_say(what, "change", "give every user the right to read it: chmod a+rX %s",
+			    place);
+	}
+}
+
+/* What keeps a loader from taking that file into a program like t, NULL = any that we are built for. */
+static void say_file(const char *what, const char *path, const struct sp_target *t)
 {
 	struct statvfs mount;
 	struct sp_elf f;
-	bool fits;
 	int err = sp_elf_open(path, &f);
 
-	if (err == -ENOENT || err == -ENOTDIR || err == -ELOOP)
-		return "missing";
-	if (err == -ENOEXEC)
-		return "no_elf";
-	if (err != 0)
-		return "unreadable";
-	fits = t == NULL || t->machine == 0 ||
-	       (t->machine == f.machine && t->word_size == f.word_size);
-	sp_elf_close(&f);
-	if (!fits)
-		return "machine";
-	if (statvfs(path, &mount) == 0 && (mount.f_flag & ST_NOEXEC) != 0)
-		return "noexec";
-	return NULL;
-}
-
-/* Lines object.* or exporter.*: path, state, and where the state needs it what it is about. */
-static const char *say_file(const char *what, const char *path, const struct sp_target *t)
-{
-	const char *state = file_state(path, t);
-	struct sp_elf f;
-	char key[32];
-	char buf[24];
-
-	(void)snprintf(key, sizeof(key), "%s.path", what);
-	say(key, path);
-	(void)snprintf(key, sizeof(key), "%s.state", what);
-	say(key, state != NULL ? state : "good");
-	(void)snprintf(key, sizeof(key), "%s.detail", what);
-	if (state != NULL && strcmp(state, "unreadable") == 0)
-		say_barrier(key, path);
-	if (state != NULL && strcmp(state, "machine") == 0 && sp_elf_open(path, &f) == 0) {
-		sp_line(stdout, "%s %s%s", key, sp_target_machine(f.machine, buf),
-			f.word_size == ELFCLASS32 ? " (32 bits)" : "");
-		sp_elf_close(&f);
+	if (err != 0) {
+		say_no_way(what, path, err);
+		return;
 	}
-	return state;
+	if (t != NULL && t->error == 0 &&
+	    (t->machine != f.machine || t->word_size != f.word_size)) {
+		say_other_machine(what, path, &f, t);
+	} else if (statvfs(path, &mount) == 0 && (mount.f_flag & ST_NOEXEC) != 0) {
+		sp_line_say(what, "wrong",
+			    "the %s %s lies on a file system that is mounted noexec, so no loader "
+			    "takes it in",
+			    what, path);
+		sp_line_say(what, "change", "put both objects on a file system without noexec");
+	}
+	sp_elf_close(&f);
 }
 
 static void say_exporter(const char *object, const struct sp_target *t)
@@ -107,7 +116,7 @@ static void say_exporter(const char *object, const struct sp_target *t)
 
 	(void)snprintf(path, sizeof(path), "%.*s" SP_EXPORTER_PLACE,
 		       (int)(base_name(object) - object), object);
-	(void)say_file("exporter", path, t);
+	say_file("exporter", path, t);
 }
 
 /* Of the mappings of each of our files whether one may be executed: a loader that was not allowed to
@@ -196,13 +205,10 @@ static void say_files(const struct sp_process *p, const struct sp_target *t)
 	say_mapped(p, object);
 	if (object[0] != '\0')
 		say_exporter(object, t);
-	else if (entry_of(variable(p->environment, "LD_PRELOAD"), object)) {
-		/* Anything else is searched for by the loader, or its own words in it replaced. */
-		if (object[0] != '/' || strchr(object, '$') != NULL)
-			say("object.path", object);
-		else
-			(void)say_file("object", object, t);
-	}
+	/* Anything else is searched for by the loader, or its own words in it replaced. */
+	else if (entry_of(variable(p->environment, "LD_PRELOAD"), object) && object[0] == '/' &&
+		 strchr(object, '$') == NULL)
+		say_file("object", object, t);
 }
 
 int sp_facts_of_process(pid_t pid)
@@ -210,7 +216,6 @@ int sp_facts_of_process(pid_t pid)
 	static struct sp_process p;
 	static struct sp_target t;
 	const char *why = NULL;
-	char buf[24];
 	bool entered;
 	int err = sp_process_open(pid, &p);
 
@@ -224,8 +229,6 @@ int sp_facts_of_process(pid_t pid)
 	}
 	sp_target_of_process(&p, &t);
 	say("program", p.path);
-	say("machine", sp_target_machine(t.machine, buf));
-	sp_line(stdout, "uid %u", (unsigned)p.rights.uid);
 	say_variables(p.environment);
 	if (p.cut)
 		say("environment.cut", "yes");
@@ -242,6 +245,6 @@ int sp_facts_of_object(void)
 
 	say_variables(environ);
 	if (sp_object_find(path, &why))
-		(void)say_file("object", path, NULL);
+		say_file("object", path, NULL);
 	return 0;
 }

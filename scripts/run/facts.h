@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What spanprof-doctor has to know and needs no library for, as lines "key value" on stdout; the words
- * are the doctor's.
+ * What spanprof-doctor has to know and needs no library for, on stdout: lines "key value", and
+ * sentences (line.h) about "object" and "exporter".
  */
 #ifndef SP_FACTS_H
 #define SP_FACTS_H

@@ -28,6 +28,17 @@ void sp_line(FILE *out, const char *fmt, ...)
 	put(out, text, sp_text_boundary(text, strlen(text)));
 }
 
+void sp_line_say(const char *about, const char *kind, const char *fmt, ...)
+{
+	char text[SP_LINE_MAX];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	sp_line(stdout, "say.%s.%s %s", about, kind, text);
+}
+
 void sp_line_copy(FILE *in, FILE *out, size_t max)
 {
 	char text[SP_LINE_MAX];
