@@ -11,6 +11,8 @@
 #include <strings.h>
 #include <sys/un.h>
 
+#include "export/redact.h"
+
 #define SP_UNIX "unix://"
 
 /* Of which all are this host: four numbers of at most three digits, the first of them 127. */
@@ -83,8 +85,12 @@ static int parse_url(const char *text, struct sp_address *out, const char **why)
 		if (*at == '@')
 			host = at + 1;
 	out->local = is_local(host);
-	if (asprintf(&out->shown, "%s://%s", out->tls ? "https" : "http", host) < 0)
+	if (asprintf(&out->shown, "%s%s", out->tls ? "https" : "http", strstr(out->base, "://")) <
+	    0)
 		out->shown = NULL;
+	/* A password with a "/" in it ends the host for libcurl, and must not be shown for all that. */
+	if (out->shown != NULL)
+		sp_redact(out->shown);
 	return 0;
 }
 

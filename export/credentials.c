@@ -78,6 +78,16 @@ const char *sp_credentials_password(const struct sp_credentials *c)
 	return c->password.latest != NULL ? c->password.latest : "";
 }
 
+bool sp_credentials_secret(const struct sp_credentials *c)
+{
+	const struct sp_config *config = c->config;
+
+	return is_set(c->user.latest) || config->basic_auth_user_file != NULL ||
+	       is_set(c->token.latest) || config->auth_token_file != NULL ||
+	       (is_set(config->http_headers) &&
+		strcasestr(config->http_headers, "authorization") != NULL);
+}
+
 static void complain(const struct sp_credentials *c, const char *text)
 {
 	if (!c->looked)

@@ -30,6 +30,10 @@ void sp_credentials_refresh(struct sp_credentials *c);
 const char *sp_credentials_user(const struct sp_credentials *c);
 const char *sp_credentials_password(const struct sp_credentials *c);
 
+/* The server is to get what others should not read. A tenant is no secret, and what else a file of
+ * headers will hold is not known. */
+bool sp_credentials_secret(const struct sp_credentials *c);
+
 /* Calls each with one line per header, the user's own last. What cannot be sent is left out. */
 void sp_credentials_headers(struct sp_credentials *c, void (*each)(void *arg, const char *header),
 			    void *arg);

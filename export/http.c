@@ -22,6 +22,8 @@
 #include "export/clock.h"
 #include "export/credentials.h"
 #include "export/keylog.h"
+#include "export/openssl.h"
+#include "export/redact.h"
 #include "sampler/compiler.h"
 
 #define SP_HTTP_PUSH "/push.v1.PusherService/Push"
@@ -90,30 +92,20 @@ static void add_headers(struct sp_http *h, struct transfer *t)
 	sp_credentials_headers(&h->credentials, add_header, t);
 }
 
-/* Of the OpenSSL that libcurl uses; not there if that uses another library. */
-extern int OPENSSL_init_crypto(uint64_t opts, const void *settings) __attribute__((weak));
-
-/*
- * OpenSSL frees its locks in an exit handler, and libcurl's libssh2 takes one of them when it starts:
- * a process whose end began before us must not start libcurl any more. From then on this function
- * fails, whatever it is asked (OpenSSL 1.1.0 to 3.x).
- */
-static bool openssl_ended(void)
+/* Whoever is in between can read along. */
+static void warn_of_readers(const struct sp_http *h)
 {
-	return OPENSSL_init_crypto != NULL && OPENSSL_init_crypto(0, NULL) == 0;
-}
+	bool secret =
+		sp_credentials_secret(&h->credentials) || strchr(h->address.base, '@') != NULL;
 
-/*
- * A bit that is no option (openssl/crypto.h, 1.1.0 to 3.x: they end at 31). Asked for no bit at all the
- * function does nothing; asked for an option it would set that up, and be at work on what an exit
- * frees meanwhile.
- */
-#define OPENSSL_NO_OPTION (UINT64_C(1) << 62)
-
-void sp_http_settle(void)
-{
-	if (OPENSSL_init_crypto != NULL)
-		(void)OPENSSL_init_crypto(OPENSSL_NO_OPTION, NULL);
+	if (h->address.tls && h->config->tls_insecure)
+		h->hooks.warn(h->hooks.arg,
+			      "SPANPROF_TLS_INSECURE_SKIP_VERIFY: whoever is in between can "
+			      "read the profiles and the credentials");
+	if (secret && !h->address.tls && !h->address.local)
+		h->hooks.warn(h->hooks.arg,
+			      "credentials go to the server over plain http: whoever is in "
+			      "between can read them; https keeps them secret");
 }
 
 int sp_http_new(const struct sp_config *config, const char *version,
@@ -137,14 +129,12 @@ int sp_http_new(const struct sp_config *config, const char *version,
 		hooks->warn(hooks->arg, text);
 	}
 	/* Counted by libcurl, so the host's own use of it is not disturbed; never undone. */
-	if (err == 0 && openssl_ended())
+	if (err == 0 && sp_openssl_ended())
 		err = -ECANCELED;
 	if (err == 0 && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 		err = -EIO;
-	if (err == 0 && h->address.tls && config->tls_insecure)
-		hooks->warn(hooks->arg,
-			    "SPANPROF_TLS_INSECURE_SKIP_VERIFY: whoever is in between can "
-			    "read the profiles and the credentials");
+	if (err == 0)
+		warn_of_readers(h);
 	if (err != 0)
 		sp_http_free(h);
 	else
@@ -210,15 +200,23 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
 	return socket(addr->family, addr->socktype | SOCK_CLOEXEC, addr->protocol);
 }
 
-/* Always told, so that libcurl does not ask the environment. */
-static void set_proxy(const struct sp_http *h, CURL *c)
+/* "" = none. */
+static const char *proxy_of(const struct sp_http *h)
 {
 	const struct sp_config *cfg = h->config;
 	const char *proxy = h->address.tls ? cfg->https_proxy : cfg->http_proxy;
 
 	if (proxy == NULL)
 		proxy = cfg->all_proxy;
-	curl_easy_setopt(c, CURLOPT_PROXY, proxy != NULL && !h->address.local ? proxy : "");
+	return proxy != NULL && !h->address.local ? proxy : "";
+}
+
+/* Always told, so that libcurl does not ask the environment. */
+static void set_proxy(const struct sp_http *h, CURL *c)
+{
+	const struct sp_config *cfg = h->config;
+
+	curl_easy_setopt(c, CURLOPT_PROXY, proxy_of(h));
 	curl_easy_setopt(c, CURLOPT_NOPROXY, cfg->no_proxy != NULL ? cfg->no_proxy : "");
 }
 
@@ -320,21 +318,48 @@ static void read_date(struct transfer *t)
 	reply->skew_ms = (int64_t)server * 1000 + SP_HTTP_DATE_HALF_MS - reply->answered_ms;
 }
 
-/* Without user information, which may be ours. */
+/*
+ * libcurl quotes the proxy's address, or what it takes for parts of it, password and all ("Unsupported
+ * proxy syntax in ..."): then its general words have to do. An address that was cut may have lost the
+ * "@" by which the rest of it is recognised.
+ */
+static void say_trouble(const struct sp_http *h, CURL *c, CURLcode rc, struct transfer *t)
+{
+	bool quotes = strpbrk(proxy_of(h), "@?") != NULL ||
+		      (strchr(h->address.base, '@') != NULL && strstr(t->error, "://") != NULL);
+	char proxy[48] = "";
+	long connect = 0;
+	char text[200];
+
+	if (t->error[0] != '\0' && !quotes) {
+		sp_redact(t->error);
+		say(t->reply, t->error);
+		return;
+	}
+	if (c != NULL)
+		curl_easy_getinfo(c, CURLINFO_HTTP_CONNECTCODE, &connect);
+	if (connect != 0)
+		(void)snprintf(proxy, sizeof(proxy), "the proxy answered %ld: ", connect);
+	(void)snprintf(text, sizeof(text), "%s%s", proxy, curl_easy_strerror(rc));
+	say(t->reply, text);
+}
+
 static void say_redirect(CURL *c, struct sp_reply *reply)
 {
 	char *url = NULL;
-	const char *host, *at;
+	char *shown;
 	char text[200];
 
 	curl_easy_getinfo(c, CURLINFO_REDIRECT_URL, &url);
-	if (url == NULL || (host = strstr(url, "://")) == NULL)
+	shown = url != NULL ? strdup(url) : NULL;
+	if (shown == NULL)
 		return;
-	at = strrchr(host, '@');
-	(void)snprintf(text, sizeof(text), "redirects are not followed, this one names %.*s%.120s",
-		       (int)(host + 3 - url < 16 ? host + 3 - url : 16), url,
-		       at != NULL ? at + 1 : host + 3);
+	/* Before it is cut. What it leads to may hold our own user information. */
+	sp_redact(shown);
+	(void)snprintf(text, sizeof(text), "redirects are not followed, this one names %.120s",
+		       shown);
 	say(reply, text);
+	free(shown);
 }
 
 /*
@@ -347,7 +372,7 @@ static bool has_answer(const struct transfer *t, CURLcode rc, long status)
 				  (rc == CURLE_WRITE_ERROR || rc == CURLE_OPERATION_TIMEDOUT));
 }
 
-static void read_result(CURL *c, CURLcode rc, struct transfer *t)
+static void read_result(const struct sp_http *h, CURL *c, CURLcode rc, struct transfer *t)
 {
 	struct sp_reply *reply = t->reply;
 	curl_off_t retry_after = 0;
@@ -357,7 +382,7 @@ static void read_result(CURL *c, CURLcode rc, struct transfer *t)
 		curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
 	reply->kind = SP_REPLY_UNREACHABLE;
 	if (!has_answer(t, rc, status)) {
-		say(reply, t->error[0] != '\0' ? t->error : curl_easy_strerror(rc));
+		say_trouble(h, c, rc, t);
 		return;
 	}
 	/* libcurl takes any number, also one that overflows, from a server that claims HTTP/2. */
@@ -372,6 +397,8 @@ static void read_result(CURL *c, CURLcode rc, struct transfer *t)
 			       : retry_after > 86400 ? 86400
 						     : (uint32_t)retry_after;
 	read_date(t);
+	/* A server, or a proxy before it, may quote what it was asked for. */
+	reply->text_len = sp_redact_bytes(reply->text, reply->text_len);
 	if (status >= 300 && status < 400)
 		say_redirect(c, reply);
 }
@@ -411,12 +438,12 @@ static void transfer(const struct sp_http *h, const struct sp_bytes *body, uint3
 		set_answer(easy, t);
 		curl_multi_add_handle(multi, easy);
 		finished = drive(h, multi, &rc);
-		read_result(easy, rc, t);
+		read_result(h, easy, rc, t);
 		curl_multi_remove_handle(multi, easy);
 		/* Buffers of ours must not be written to by what clean-up does. */
 		curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL);
 	} else {
-		read_result(easy, rc, t);
+		read_result(h, easy, rc, t);
 	}
 	if (!finished)
 		t->reply->kind = SP_REPLY_ABORTED;

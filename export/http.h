@@ -23,9 +23,6 @@ struct sp_http_hooks {
 
 struct sp_http;
 
-/* OpenSSL, if libcurl uses it, registers its exit handler, if it has not yet. */
-void sp_http_settle(void);
-
 /*
  * 0, -EINVAL the server address cannot be used (warned), -ENOMEM, -ECANCELED the process has begun to
  * end, or -EIO libcurl does not start.

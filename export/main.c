@@ -15,9 +15,9 @@
 #include "export/clock.h"
 #include "export/encode.h"
 #include "export/export.h"
-#include "export/http.h"
 #include "export/losses.h"
 #include "export/modules.h"
+#include "export/openssl.h"
 #include "export/stack_map.h"
 #include "export/status.h"
 #include "export/symbols.h"
@@ -377,7 +377,7 @@ SP_EXPORT int sp_export_run(const struct sp_core_ops *ops, void (*ready)(void))
 	if (x == NULL) {
 		/* An exit between OpenSSL's handler and ours would free what is being set up. */
 		if (ops->config->server_address != NULL) {
-			sp_http_settle();
+			sp_openssl_settle();
 			ready();
 		}
 		err = create(ops, &x);

@@ -29,3 +29,13 @@ void sp_redact(char *text)
 		url = begin + keep;
 	}
 }
+
+size_t sp_redact_bytes(char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (text[i] == '\0')
+			text[i] = ' ';
+	text[len] = '\0';
+	sp_redact(text);
+	return strlen(text);
+}

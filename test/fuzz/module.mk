@@ -26,7 +26,7 @@ FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,elf_*.c symtab.c symbol_sor
 	lines.c dwarf_index.c demangle.c pool.c) sampler/text.c)
 FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c push.c request.c ingest.c pprof_request.c gzip.c \
 	address.c credentials.c secret.c user_file.c keylog.c \
-	headers_json.c clock.c redact.c say.c) test/unit/export/core_double.c) \
+	headers_json.c clock.c openssl.c redact.c say.c) test/unit/export/core_double.c) \
 	$(FUZZ_DIR)/gen/push.pb-c.o
 FUZZ_REPORT := $(call fuzz_objects,export/report/main.c export/report/options.c \
 	export/report/status.c export/report/file.c,export/report/*.c) \
@@ -40,7 +40,7 @@ $(FUZZ_DIR)/elf: $(FUZZ_ELF)
 $(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/cfi_sig.c sampler/ehframe_sig.c export/fde.c)
 $(FUZZ_DIR)/pprof: $(FUZZ_REPORT)
 $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
-$(FUZZ_DIR)/address: $(call fuzz_objects,,export/address.c)
+$(FUZZ_DIR)/address: $(call fuzz_objects,,export/address.c export/redact.c)
 $(FUZZ_DIR)/loaded: $(call fuzz_objects,,$(addprefix export/,modules.c module_code.c mapped.c fde.c \
 	elf_notes.c module_name.c module_read.c) $(addprefix sampler/,object_id_sig.c sighting.c sighting_sig.c ring.c \
 	ring_sig.c arena.c))

@@ -52,6 +52,8 @@ static void read_request(int fd)
 		request[request_len] = '\0';
 		end = strstr(request, "\r\n\r\n");
 		length = strcasestr(request, "Content-Length: ");
+		if (end != NULL && strncmp(request, "CONNECT ", 8) == 0)
+			return;
 		if (end != NULL && length != NULL &&
 		    request_len >= (size_t)(end + 4 - request) + strtoul(length + 16, NULL, 10))
 			return;
@@ -245,6 +247,117 @@ Test(http, shows_no_secret_of_a_redirect, .timeout = 20)
 
 	cr_expect_not_null(strstr(reply.text, "https://example.org/x"), "%s", reply.text);
 	cr_expect_null(strstr(reply.text, "s3cret"));
+}
+
+Test(http, shows_no_query_of_a_redirect, .timeout = 20)
+{
+	post("HTTP/1.1 301 Moved\r\nLocation: https://example.org/x?token=s3cret#s3cret\r\n"
+	     "Content-Length: 0\r\n\r\n",
+	     5000);
+
+	cr_expect_not_null(strstr(reply.text, "https://example.org/x"), "%s", reply.text);
+	cr_expect_null(strstr(reply.text, "s3cret"), "%s", reply.text);
+}
+
+Test(http, shows_no_secret_that_an_answer_quotes, .timeout = 20)
+{
+	post("HTTP/1.1 502 Bad\r\nContent-Length: 66\r\n\r\n"
+	     "no way to http://user:s3cret@host:4040/push?token=s3cret from here",
+	     5000);
+
+	cr_expect_str_eq(reply.text, "no way to http://host:4040/push from here");
+	cr_expect_eq(reply.text_len, strlen(reply.text));
+}
+
+Test(http, shows_no_password_of_a_proxy, .timeout = 60)
+{
+	static const char *const proxies[] = {
+		"http://user:s3cret@127.0.0.1:1",   "user:s3cret@127.0.0.1:1",
+		"ftp://user:s3cret@127.0.0.1:1",    "http://user:s3cret@127.0.0.1:port",
+		"http://user:s3cret@[::1",          "http://user:s3cret/x@127.0.0.1:1",
+		"http://user:s3cret @127.0.0.1:1",  "http://s3cret@@:1",
+		"http://user:s3cret@name.invalid",  "http://user:1/s3cret@127.0.0.1:1",
+		"socks5h://user:s3cret@127.0.0.1:1"};
+	static uint8_t body[] = "x";
+	const struct sp_message m = {.body = {body, 1}};
+
+	core.config.server_address = "http://pyroscope.invalid:4040";
+	for (size_t i = 0; i < sizeof(proxies) / sizeof(proxies[0]); i++) {
+		core.config.all_proxy = proxies[i];
+		cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
+		sp_http_post(http, &m, 5000, &reply);
+		sp_http_free(http);
+
+		cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE, "%s", proxies[i]);
+		cr_expect_null(strstr(reply.text, "s3cret"), "%s: %s", proxies[i], reply.text);
+		cr_expect_neq(reply.text_len, 0, "%s", proxies[i]);
+	}
+}
+
+Test(http, tells_what_a_proxy_with_a_password_answers, .timeout = 20)
+{
+	static uint8_t body[] = "x";
+	const struct sp_message m = {.body = {body, 1}};
+	char proxy[256];
+
+	(void)snprintf(proxy, sizeof(proxy), "http://user:s3cret@%s", address + strlen("http://"));
+	core.config.server_address = "https://pyroscope.invalid:4040";
+	core.config.https_proxy = proxy;
+	response = "HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\n\r\n";
+	cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
+	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
+	sp_http_post(http, &m, 5000, &reply);
+	sp_http_free(http);
+	pthread_join(thread, NULL);
+
+	cr_expect_eq(strncmp(reply.text, "the proxy answered 407: ", 24), 0, "%s", reply.text);
+}
+
+Test(http, shows_addresses_without_their_secrets, .timeout = 20)
+{
+	static const char *const text[] = {"http://user:s3cret@example:1/x",
+					   "http://user:1/s3cret@example", "example:1/s3cret@x",
+					   "https://s3cret:s3cret@@example"};
+	const char *why;
+	struct sp_address a;
+
+	for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++) {
+		cr_assert_eq(sp_address_parse(text[i], &a, &why), 0, "%s", text[i]);
+		cr_expect_null(strstr(a.shown, "s3cret"), "%s", a.shown);
+		sp_address_fini(&a);
+	}
+}
+
+Test(http, warns_of_credentials_in_plain_http_to_another_host, .timeout = 20)
+{
+	static const struct {
+		const char *address, *user, *token, *headers;
+		bool warned;
+	} setting[] = {
+		{"http://pyroscope:4040", "user", NULL, NULL, true},
+		{"http://pyroscope:4040", NULL, "token", NULL, true},
+		{"http://pyroscope:4040", NULL, NULL, "{\"authorization\": \"x\"}", true},
+		{"http://user:password@pyroscope:4040", NULL, NULL, NULL, true},
+		{"http://pyroscope:4040", NULL, NULL, "{\"X-Y\": \"x\"}", false},
+		{"http://pyroscope:4040", NULL, NULL, NULL, false},
+		{"https://pyroscope:4040", "user", "token", NULL, false},
+		{"http://localhost:4040", "user", "token", NULL, false},
+		{"http://127.0.0.1:4040", "user", "token", NULL, false},
+		{"unix:///socket", "user", "token", NULL, false},
+	};
+
+	for (size_t i = 0; i < sizeof(setting) / sizeof(setting[0]); i++) {
+		warnings[0] = '\0';
+		core.config.server_address = setting[i].address;
+		core.config.basic_auth_user = setting[i].user;
+		core.config.auth_token = setting[i].token;
+		core.config.http_headers = setting[i].headers;
+		cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
+		sp_http_free(http);
+
+		cr_expect_eq(strstr(warnings, "plain http") != NULL, setting[i].warned, "%zu: %s",
+			     i, warnings);
+	}
 }
 
 Test(http, an_answer_that_drips_is_one_when_its_head_is_there, .timeout = 20)
