@@ -34,3 +34,14 @@ size_t sp_report_frame_text(const struct sp_report_frame *f, bool lines,
 	(void)snprintf(whole, sizeof(whole), "%s (%s%s)", out, where, number);
 	return sp_report_clean(whole, out);
 }
+
+void sp_report_complain(const char *path, const char *why)
+{
+	char where[SP_REPORT_TEXT_MAX + 1];
+	char what[SP_REPORT_TEXT_MAX + 1];
+
+	(void)sp_report_clean(path, where);
+	(void)sp_report_clean(why, what);
+	(void)fprintf(stderr, "spanprof-report: %s%s%s\n", where, where[0] != '\0' ? ": " : "",
+		      what);
+}

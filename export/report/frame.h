@@ -20,4 +20,7 @@ size_t sp_report_frame_text(const struct sp_report_frame *f, bool lines,
 /* The same for any text. */
 size_t sp_report_clean(const char *s, char out[SP_REPORT_TEXT_MAX + 1]);
 
+/* One line on stderr about a file, or "" for none. */
+void sp_report_complain(const char *path, const char *why);
+
 #endif

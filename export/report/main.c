@@ -14,6 +14,7 @@
 
 #include "export/report/file.h"
 #include "export/report/flame.h"
+#include "export/report/frame.h"
 #include "export/report/load.h"
 #include "export/report/options.h"
 #include "export/report/print.h"
@@ -34,7 +35,7 @@ struct report {
 
 static int complain(const char *path, const char *why)
 {
-	(void)fprintf(stderr, "spanprof-report: %s%s%s\n", path, path[0] != '\0' ? ": " : "", why);
+	sp_report_complain(path, why);
 	return SP_EXIT_DAMAGED;
 }
 

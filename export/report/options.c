@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "export/report/frame.h"
 #include "export/report/status.h"
 #include "sampler/compiler.h"
 
@@ -139,7 +140,7 @@ static int explain(const char *path)
 
 	if (sp_report_status(stdout, path, time(NULL), why) == 0 && fflush(stdout) == 0)
 		return 0;
-	(void)fprintf(stderr, "spanprof-report: %s: %s\n", path, why);
+	sp_report_complain(path, why);
 	return SP_EXIT_DAMAGED;
 }
 
