@@ -111,3 +111,28 @@ Test(text, sees_every_byte_at_every_place, .timeout = 20)
 		}
 	}
 }
+
+Test(text, what_may_be_shown_drives_no_terminal_and_keeps_its_length, .timeout = 20)
+{
+	static const struct {
+		const char *text, *shown;
+	} pair[] = {
+		{"", ""},
+		{"plain caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80",
+		 "plain caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"},
+		{"a\x1b[2J\r\n\t\x7f", "a [2J    "},
+		{"\xc2\x80\xc2\x9f\xc2\xa0", "    \xc2\xa0"},
+		{"\x80\x9b\xff\xc2", "????"},
+		{"\xc2", "?"},
+		{"x\xe2\x82", "x??"},
+		{"\xed\xa0\x80z", "???z"},
+		{"\xe0\x82\x9b", "???"},
+	};
+	char text[64];
+
+	for (size_t i = 0; i < sizeof(pair) / sizeof(pair[0]); i++) {
+		strcpy(text, pair[i].text);
+		sp_text_printable(text, strlen(text));
+		cr_expect_str_eq(text, pair[i].shown, "%zu: %s", i, text);
+	}
+}
