@@ -110,9 +110,9 @@ static json_t *unknowns(const struct sp_core_facts *f, unsigned sdk)
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i < f->sdk[sdk].unknowns; i++)
-		json_array_append_new(
-			list, json_pack("{s:o, s:o}", "fact", text(f->sdk[sdk].unknown[i].fact),
-					"instead", text(f->sdk[sdk].unknown[i].instead)));
+		json_array_append_new(list, json_pack("{s:o, s:o}", "fact",
+						      text(f->sdk[sdk].unknown[i].fact), "instead",
+						      text(f->sdk[sdk].unknown[i].instead)));
 	return list;
 }
 
@@ -121,11 +121,11 @@ static json_t *sdks(const struct sp_core_facts *f)
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i < f->sdks; i++)
-		json_array_append_new(
-			list, json_pack("{s:o, s:o, s:o, s:o}", "name", text(f->sdk[i].name),
-					"method", text(f->sdk[i].method), "spans_started",
-					number(f->sdk[i].spans_started), "not_understood",
-					unknowns(f, i)));
+		json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:o}", "name",
+						      text(f->sdk[i].name), "method",
+						      text(f->sdk[i].method), "spans_started",
+						      number(f->sdk[i].spans_started),
+						      "not_understood", unknowns(f, i)));
 	return list;
 }
 

@@ -173,9 +173,8 @@ static void started(struct hook *h, parent_fn *parent, const void *span, const u
 		return;
 	memset(&s, 0, sizeof(s));
 	s.handle = span;
-	s.how = atomic_load_explicit(&scopes_pile_up, memory_order_relaxed)
-			? SP_ACTIVATION_NONE
-			: SP_ACTIVATION_SCOPE;
+	s.how = atomic_load_explicit(&scopes_pile_up, memory_order_relaxed) ? SP_ACTIVATION_NONE
+									    : SP_ACTIVATION_SCOPE;
 	s.sdk = SP_SDK_OTELC;
 	s.name = word[1] != 0 ? (const char *)word[1] : "";
 	s.name_len = word[1] != 0 ? word[2] : 0;

@@ -63,7 +63,7 @@ static bool looked_enough(struct sp_otelcpp *sdk)
 	return atomic_fetch_add_explicit(&sdk->looks, 1, memory_order_relaxed) >= LOOKS_MAX;
 }
 
-bool sp_otelcpp_context_understood(struct sp_otelcpp *sdk, const void *context)
+bool sp_otelcpp_context_looks_right(struct sp_otelcpp *sdk, const void *context)
 {
 	int state = atomic_load_explicit(&sdk->contexts, memory_order_relaxed);
 
@@ -123,9 +123,8 @@ static bool context_says_root(struct sp_otelcpp *sdk, const void *context)
 
 static void get_current(void *storage, struct sp_otelcpp_object *context)
 {
-	void *(*get)(void *, void *) =
-		sp_otelcpp_member(sp_otelcpp_member(storage, 0),
-				  SP_OTELCPP_SLOT_GET_CURRENT * sizeof(void *));
+	void *(*get)(void *, void *) = sp_otelcpp_member(
+		sp_otelcpp_member(storage, 0), SP_OTELCPP_SLOT_GET_CURRENT * sizeof(void *));
 
 	SP_OTELCPP_CALL(get, context, storage);
 }
@@ -146,34 +145,35 @@ bool sp_otelcpp_is_current(struct sp_otelcpp *sdk, void *storage, const void *co
 }
 
 /* The span that is current on the calling thread; zero if there is none. */
-static bool current_span(struct sp_otelcpp *sdk, struct sp_otelcpp_ids *out)
+static bool current_span(struct sp_otelcpp *sdk, uint8_t span_id[8])
 {
 	void *storage = sp_otelcpp_storage(sdk);
 	struct sp_otelcpp_object context;
+	struct sp_otelcpp_ids ids;
 
 	if (storage == NULL || atomic_load_explicit(&sdk->scopes_foreign, memory_order_relaxed))
 		return false;
 	get_current(storage, &context);
-	if (!sp_otelcpp_context_understood(sdk, &context) ||
-	    !sp_otelcpp_context_span(sdk, &context, out))
-		memset(out, 0, sizeof(*out));
+	if (sp_otelcpp_context_understood(sdk, &context) &&
+	    sp_otelcpp_context_span(sdk, &context, &ids))
+		memcpy(span_id, ids.span_id, 8);
 	sp_otelcpp_release(flavour_of(sdk), &context);
 	return true;
 }
 
-static void disprove_options(struct sp_otelcpp *sdk)
+static __attribute__((noinline, cold)) void disprove_options(struct sp_otelcpp *sdk)
 {
 	atomic_store_explicit(&sdk->options, SP_OTELCPP_REJECTED, memory_order_relaxed);
 	sp_sdk_disproved(sdk->names->sdk, SP_SDK_FACT_PARENT);
 }
 
 /* A span is of its parent's trace: so the SDK found the same parent as we did. */
-static bool is_parent(struct sp_otelcpp *sdk, const struct sp_otelcpp_ids *parent,
+static bool is_parent(struct sp_otelcpp *sdk, const void *parent_trace,
 		      const struct sp_otelcpp_ids *ids)
 {
 	if (atomic_load_explicit(&sdk->options, memory_order_relaxed) == SP_OTELCPP_KNOWN)
 		return true;
-	if (memcmp(parent->trace_id, ids->trace_id, sizeof(ids->trace_id)) != 0) {
+	if (memcmp(parent_trace, ids->trace_id, sizeof(ids->trace_id)) != 0) {
 		disprove_options(sdk);
 		return false;
 	}
@@ -181,13 +181,10 @@ static bool is_parent(struct sp_otelcpp *sdk, const struct sp_otelcpp_ids *paren
 	return true;
 }
 
-enum given { GIVEN_NONE, GIVEN_ROOT, GIVEN_PARENT, GIVEN_UNKNOWN };
-
 /* A context among the options: its list is only as sure as that there is a context. */
-static bool options_context_fits(struct sp_otelcpp *sdk, const void *context)
+static __attribute__((noinline, cold)) bool look_at_options(struct sp_otelcpp *sdk,
+							    const void *context)
 {
-	if (atomic_load_explicit(&sdk->options, memory_order_relaxed) == SP_OTELCPP_KNOWN)
-		return true;
 	if (!sp_otelcpp_context_fits(sdk, context)) {
 		disprove_options(sdk);
 		return false;
@@ -198,33 +195,54 @@ static bool options_context_fits(struct sp_otelcpp *sdk, const void *context)
 	return true;
 }
 
-static enum given given_context(struct sp_otelcpp *sdk, const void *context,
-				struct sp_otelcpp_ids *parent)
+enum given { GIVEN_NONE, GIVEN_PARENT, GIVEN_ROOT, GIVEN_UNKNOWN };
+
+/* A span context among the options. */
+static enum given given_ids(struct sp_otelcpp *sdk, const uint8_t *parent,
+			    const struct sp_otelcpp_ids *ids, uint8_t parent_id[8])
 {
-	if (head_of(sdk, context) == NULL)
+	const uint8_t *id = parent + SP_OTELCPP_CONTEXT_SPAN_ID;
+
+	if (all_zero(id, 8) || all_zero(parent, 16))
 		return GIVEN_NONE;
-	if (!options_context_fits(sdk, context) || !sp_otelcpp_context_understood(sdk, context))
+	if (!is_parent(sdk, parent, ids))
 		return GIVEN_UNKNOWN;
-	if (sp_otelcpp_context_span(sdk, context, parent))
-		return GIVEN_PARENT;
-	return context_says_root(sdk, context) ? GIVEN_ROOT : GIVEN_NONE;
+	memcpy(parent_id, id, 8);
+	return GIVEN_PARENT;
 }
 
-static enum given given(struct sp_otelcpp *sdk, const void *options, struct sp_otelcpp_ids *parent)
+static enum given given_context(struct sp_otelcpp *sdk, const void *context,
+				const struct sp_otelcpp_ids *ids, uint8_t parent_id[8])
+{
+	struct sp_otelcpp_ids parent;
+
+	if (head_of(sdk, context) == NULL)
+		return GIVEN_NONE;
+	if (atomic_load_explicit(&sdk->options, memory_order_relaxed) != SP_OTELCPP_KNOWN &&
+	    !look_at_options(sdk, context))
+		return GIVEN_UNKNOWN;
+	if (!sp_otelcpp_context_understood(sdk, context))
+		return GIVEN_UNKNOWN;
+	if (!sp_otelcpp_context_span(sdk, context, &parent))
+		return context_says_root(sdk, context) ? GIVEN_ROOT : GIVEN_NONE;
+	if (!is_parent(sdk, parent.trace_id, ids))
+		return GIVEN_UNKNOWN;
+	memcpy(parent_id, parent.span_id, 8);
+	return GIVEN_PARENT;
+}
+
+static enum given given(struct sp_otelcpp *sdk, const void *options,
+			const struct sp_otelcpp_ids *ids, uint8_t parent_id[8])
 {
 	const void *field = at(options, SP_OTELCPP_OPTIONS_PARENT);
 
+	if (atomic_load_explicit(&sdk->options, memory_order_relaxed) == SP_OTELCPP_REJECTED)
+		return GIVEN_UNKNOWN;
 	switch (byte(options, flavour_of(sdk)->parent_index)) {
 	case SP_OTELCPP_PARENT_IS_SPAN_CONTEXT:
-		memcpy(parent->trace_id, field, sizeof(parent->trace_id));
-		memcpy(parent->span_id, at(field, SP_OTELCPP_CONTEXT_SPAN_ID),
-		       sizeof(parent->span_id));
-		return all_zero(parent->span_id, sizeof(parent->span_id)) ||
-				       all_zero(parent->trace_id, sizeof(parent->trace_id))
-			       ? GIVEN_NONE
-			       : GIVEN_PARENT;
+		return given_ids(sdk, field, ids, parent_id);
 	case SP_OTELCPP_PARENT_IS_CONTEXT:
-		return given_context(sdk, field, parent);
+		return given_context(sdk, field, ids, parent_id);
 	default:
 		disprove_options(sdk);
 		return GIVEN_UNKNOWN;
@@ -232,24 +250,17 @@ static enum given given(struct sp_otelcpp *sdk, const void *options, struct sp_o
 }
 
 bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options,
-		       const struct sp_otelcpp_ids *ids, bool nothing_current,
-		       uint8_t parent_id[8])
+		       const struct sp_otelcpp_ids *ids, bool nothing_current, uint8_t parent_id[8])
 {
-	struct sp_otelcpp_ids parent;
-	enum given how = GIVEN_UNKNOWN;
-
 	memset(parent_id, 0, 8);
-	if (atomic_load_explicit(&sdk->options, memory_order_relaxed) != SP_OTELCPP_REJECTED)
-		how = given(sdk, options, &parent);
-	if (how == GIVEN_UNKNOWN || (how == GIVEN_PARENT && !is_parent(sdk, &parent, ids)))
+	switch (given(sdk, options, ids, parent_id)) {
+	case GIVEN_UNKNOWN:
 		return false;
-	if (how == GIVEN_NONE) {
-		if (nothing_current)
-			return true;
-		if (!current_span(sdk, &parent))
-			return false;
+	case GIVEN_NONE:
+		return nothing_current || current_span(sdk, parent_id);
+	case GIVEN_PARENT:
+	case GIVEN_ROOT:
+		break;
 	}
-	if (how != GIVEN_ROOT)
-		memcpy(parent_id, parent.span_id, 8);
 	return true;
 }

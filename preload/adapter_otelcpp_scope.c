@@ -51,7 +51,7 @@ static struct vtable_copy *copy_of(const void *self)
 	char *word = sp_otelcpp_member(self, 0);
 
 	return (void *)(word - SP_OTELCPP_VTABLE_HEAD * sizeof(void *) -
-			      offsetof(struct vtable_copy, word));
+			offsetof(struct vtable_copy, word));
 }
 
 static bool is_watched(const void *vptr)
@@ -67,7 +67,7 @@ static void note_attached(struct sp_otelcpp *sdk)
 		atomic_store_explicit(&sdk->attached, true, memory_order_relaxed);
 }
 
-void sp_otelcpp_scope_give_up(struct sp_otelcpp *sdk, enum sp_sdk_fact why)
+__attribute__((cold)) void sp_otelcpp_scope_give_up(struct sp_otelcpp *sdk, enum sp_sdk_fact why)
 {
 	unsigned used = atomic_load_explicit(&copies_used, memory_order_acquire);
 
@@ -83,8 +83,7 @@ void sp_otelcpp_scope_give_up(struct sp_otelcpp *sdk, enum sp_sdk_fact why)
 /* That context is what lies there: both words of its pointer, as neither is null. */
 static bool lies_at(struct sp_otelcpp *sdk, const char *there, const void *context)
 {
-	unsigned long pointee =
-		atomic_load_explicit(&sdk->flavour, memory_order_relaxed)->pointee;
+	unsigned long pointee = atomic_load_explicit(&sdk->flavour, memory_order_relaxed)->pointee;
 	unsigned long other = pointee + sizeof(void *);
 
 	return sp_otelcpp_readable(there + pointee) && sp_otelcpp_readable(there + other) &&
@@ -97,7 +96,8 @@ static bool lies_at(struct sp_otelcpp *sdk, const char *there, const void *conte
  * now. An empty context is equal to any zeros, so it teaches nothing. TOKEN_UNKNOWN where the next
  * one may tell.
  */
-static int learn(struct vtable_copy *c, void *self, const void *token, const void *context)
+static __attribute__((noinline, cold)) int learn(struct vtable_copy *c, void *self,
+						 const void *token, const void *context)
 {
 	int offset = 0;
 

@@ -247,20 +247,27 @@ static enum sp_otelcpp_place find_place(struct sp_otelcpp *sdk, const void *span
 	return SP_OTELCPP_PLACE_UNKNOWN;
 }
 
+/* Apart, as hardly any build needs it for more than its first span. */
+static __attribute__((noinline, cold)) void ask_ids(struct sp_otelcpp *sdk, void *span, int place,
+						    struct sp_otelcpp_ids *out)
+{
+	sp_otelcpp_ids(sdk, span, out);
+	if (place == SP_OTELCPP_PLACE_UNTRIED)
+		atomic_store_explicit(&sdk->own_context, find_place(sdk, span, out),
+				      memory_order_relaxed);
+}
+
 void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out)
 {
 	int place = atomic_load_explicit(&sdk->own_context, memory_order_relaxed);
 	const void *context = at(span, SP_OTELCPP_SPAN_CONTEXT);
 
-	if (place == SP_OTELCPP_PLACE_UNTRIED || place == SP_OTELCPP_PLACE_UNKNOWN) {
-		sp_otelcpp_ids(sdk, span, out);
-		if (place == SP_OTELCPP_PLACE_UNTRIED)
-			atomic_store_explicit(&sdk->own_context, find_place(sdk, span, out),
-					      memory_order_relaxed);
+	if (place == SP_OTELCPP_PLACE_POINTER) {
+		context = sp_otelcpp_member(context, 0);
+	} else if (place != SP_OTELCPP_PLACE_INLINE) {
+		ask_ids(sdk, span, place, out);
 		return;
 	}
-	if (place == SP_OTELCPP_PLACE_POINTER)
-		context = sp_otelcpp_member(context, 0);
 	memcpy(out->trace_id, context, sizeof(out->trace_id));
 	memcpy(out->span_id, at(context, SP_OTELCPP_CONTEXT_SPAN_ID), sizeof(out->span_id));
 	out->flags = byte(context, SP_OTELCPP_CONTEXT_FLAGS);

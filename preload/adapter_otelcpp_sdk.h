@@ -56,7 +56,8 @@ struct sp_otelcpp {
 	const struct sp_otelcpp_names *names;
 	struct sp_elf_range object; /* which defines the functions; size 0 = not looked for yet */
 	_Atomic bool found;         /* object is valid */
-	_Atomic bool held; /* referred to for good: from a vtable of ours, or by a wrapper's adapter */
+	_Atomic bool
+		held; /* referred to for good: from a vtable of ours, or by a wrapper's adapter */
 	const void *_Atomic elsewhere; /* a vptr of objects of no copy's own */
 	/* Known to be of this copy, for good, as it is never unloaded; NULL = none yet. */
 	const void *_Atomic vptr[SP_OTELCPP_CLASS_N];
@@ -177,11 +178,18 @@ extern const struct sp_span_attr_set sp_otelcpp_set;
 /* Identity of a context, as the SDK compares them; never 0. */
 uint64_t sp_otelcpp_context_key(struct sp_otelcpp *sdk, const void *context);
 
+/* For the one below, while not enough contexts have been seen. */
+bool sp_otelcpp_context_looks_right(struct sp_otelcpp *sdk, const void *context);
+
 /*
  * Our knowledge of contexts holds for this one, as far as can be told. The first ones are looked at
  * closely.
  */
-bool sp_otelcpp_context_understood(struct sp_otelcpp *sdk, const void *context);
+static inline bool sp_otelcpp_context_understood(struct sp_otelcpp *sdk, const void *context)
+{
+	return atomic_load_explicit(&sdk->contexts, memory_order_relaxed) == SP_OTELCPP_KNOWN ||
+	       sp_otelcpp_context_looks_right(sdk, context);
+}
 
 /* The ids of the valid span in a context that is understood. False if there is none. */
 bool sp_otelcpp_context_span(struct sp_otelcpp *sdk, const void *context,

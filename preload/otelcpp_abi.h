@@ -126,12 +126,12 @@ struct sp_otelcpp_flavour {
 #define SP_OTELCPP_FLAVOUR_NOSTD                                                                   \
 	{                                                                                          \
 		.pointee = 8, .span_context = 64, .parent_index = 80, .node_next = 8,              \
-		.node_key_len = 40, .node_value = 48, .node_index = 80                                                 \
+		.node_key_len = 40, .node_value = 48, .node_index = 80                             \
 	}
 #define SP_OTELCPP_FLAVOUR_STD                                                                     \
 	{                                                                                          \
 		.pointee = 0, .span_context = 48, .parent_index = 64, .node_next = 8,              \
-		.node_key_len = 24, .node_value = 32, .node_index = 48                                                 \
+		.node_key_len = 24, .node_value = 32, .node_index = 48                             \
 	}
 #define SP_OTELCPP_NODE_KEY 0U
 /* A context holds a handful of values; bounds the walk. */

@@ -193,3 +193,12 @@ grep -q '^  note .*samples: [1-9][0-9]* taken, [1-9][0-9]* in spans, [0-9]* outs
 if grep -q ' lost: ' "$WORK/status.out"; then
 	fail "a loss where nothing was lost: $(<"$WORK/status.out")"
 fi
+
+# What of the program's SDK is not understood.
+host_start "$ACTIVE" "$SERVICE" "PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL" "LD_PRELOAD=$SO" \
+	SPANPROF_STATUS_FILE="$WORK/status.%p" SPANPROF_UPLOAD_INTERVAL=1s \
+	"$TEST_LIBS/otelcpp/foreign_token/stories" renamed 120000
+poll_until 60 has_samples || fail "no status file with samples"
+run unknown "$DOCTOR" "$HOST_PID"
+kill "$HOST_PID"
+diagnosis unknown 1 'opentelemetry-cpp, ABI v1: context::Token not understood, .*from start to end'

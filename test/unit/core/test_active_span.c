@@ -4,6 +4,7 @@
 
 #include "sampler/counters.h"
 #include "sampler/interleave.h"
+#include "sampler/mark.h"
 #include "test/unit/core/span_host.h"
 #include "test/unit/sampler/stderr_pipe.h"
 
@@ -345,4 +346,57 @@ Test(active_span, of_a_new_thread_starts_afresh)
 
 	cr_assert_eq(sp_thread_claim(), t);
 	cr_assert_eq(atomic_load(&t->interleaved), 0);
+}
+
+/* What does not fit is no reason to give up as long as some of what is below goes. */
+Test(active_span, scopes_that_come_back_from_the_depth_are_believed)
+{
+	for (unsigned turn = 0; turn < 40; turn++) {
+		for (uint64_t token = 1; token <= 100; token++)
+			cr_assert(sp_scope_attached(token, NULL), "turn %u", turn);
+		for (uint64_t token = 100; token >= 1; token--)
+			sp_scope_detached(token, true);
+	}
+}
+
+static unsigned attached_until_given_up(void)
+{
+	unsigned n = 0;
+
+	while (n < 100000 && sp_scope_attached(1000 + n, NULL))
+		n++;
+	return n;
+}
+
+Test(active_span, scopes_that_pile_up_are_given_up_and_hide_nothing_more)
+{
+	uint64_t lost = sp_count_read(SP_COUNT_SPAN_STACK_FULL);
+	unsigned n = attached_until_given_up();
+
+	cr_assert_lt(n, 10000);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_STACK_FULL), lost + n + 1 - SP_SPAN_DEPTH_MAX);
+	cr_assert(begin_of(1, SP_ACTIVATION_NONE, 3));
+	cr_assert_eq(active(), 1, "by its start, as nothing is above it");
+	end(1);
+	cr_assert_eq(active(), 0);
+}
+
+Test(active_span, what_is_forgotten_is_what_was_attached)
+{
+	const uint64_t two = 2;
+
+	cr_assert(begin_of(1, SP_ACTIVATION_START, 1));
+	cr_assert(begin_of(2, SP_ACTIVATION_SCOPE, 2));
+	(void)sp_scope_attached(20, (const uint8_t *)&two);
+	(void)sp_scope_attached(30, NULL);
+	sp_mark_enter();
+	cr_assert_eq(sp_mark_show(9, 0), 0);
+	cr_assert_eq(active(), 9);
+
+	sp_scope_forget();
+	cr_assert_eq(active(), 9, "a program's own label is no scope");
+	cr_assert(sp_mark_leave());
+	cr_assert_eq(active(), 1);
+	sp_scope_detached(20, true);
+	cr_assert_eq(active(), 1, "and a late detach meets nothing");
 }
