@@ -69,7 +69,8 @@ struct reader {
 };
 
 struct field {
-	const uint8_t *begin; /* the tag */
+	const uint8_t *begin;  /* the tag */
+	const uint8_t *behind; /* the tag: a length, or the content */
 	enum role role;
 	uint32_t number;
 	bool bytes;            /* behind a length */
@@ -120,6 +121,7 @@ static bool next(struct reader *r, enum role message, struct field *f)
 		return false;
 	*f = (struct field){.begin = r->at};
 	tag = read_varint(r);
+	f->behind = r->at;
 	f->number = tag >> 3 < FIELDS ? (uint32_t)(tag >> 3) : 0;
 	f->role = (enum role)roles[message][f->number];
 	f->bytes = (tag & 7) == WIRE_BYTES;
@@ -242,7 +244,8 @@ static bool is_used(const struct part *p, const struct field *f)
 	enum role role = id_of(f->role);
 	uint64_t id = own_id(f->content);
 
-	return id < p->used.n[role] && p->used.id[role][id] != 0;
+	/* What has no id cannot be meant, though 0 has a new number. */
+	return id != 0 && id < p->used.n[role] && p->used.id[role][id] != 0;
 }
 
 /* One round over the profile: what the fields of these two kinds refer to. */
@@ -338,7 +341,7 @@ static void put_message(struct part *p, enum role message, struct reader r)
 
 	while (next(&r, message, &f)) {
 		bool nested = f.role != AS_IS && f.role < MESSAGES;
-		size_t length_at = p->len + 1; /* tags below 16 are one byte */
+		size_t length_at = p->len + (size_t)(f.behind - f.begin);
 		size_t body_at, len;
 
 		if (!nested && f.role <= TEXT) {

@@ -24,7 +24,7 @@ fuzz_objects = $(patsubst %.c,$(FUZZ_DIR)/%.o,$(filter-out $(1),$(wildcard $(2))
 FUZZ_CONFIG := $(call fuzz_objects,,$(addprefix sampler/,config*.c fmt.c log.c text.c))
 FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,elf_*.c symtab.c symbol_sort.c plt.c xz.c fde*.c \
 	lines.c dwarf_index.c demangle.c pool.c) sampler/text.c)
-FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c push.c request.c ingest.c pprof_request.c gzip.c \
+FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c push.c reply.c losses.c request.c ingest.c pprof_request.c gzip.c \
 	address.c credentials.c secret.c user_file.c keylog.c \
 	headers_json.c clock.c openssl.c redact.c say.c) test/unit/export/core_double.c) \
 	$(FUZZ_DIR)/gen/push.pb-c.o
@@ -39,6 +39,7 @@ $(FUZZ_DIR)/headers: $(call fuzz_objects,,export/headers_json.c)
 $(FUZZ_DIR)/elf: $(FUZZ_ELF)
 $(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/cfi_sig.c sampler/ehframe_sig.c export/fde.c)
 $(FUZZ_DIR)/pprof: $(FUZZ_REPORT)
+$(FUZZ_DIR)/split: $(call fuzz_objects,,export/pprof_split.c)
 $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
 $(FUZZ_DIR)/address: $(call fuzz_objects,,export/address.c export/redact.c)
 $(FUZZ_DIR)/loaded: $(call fuzz_objects,,$(addprefix export/,modules.c module_code.c mapped.c fde.c \
