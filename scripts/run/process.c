@@ -71,13 +71,16 @@ static bool parse_rights(const char *status, struct sp_process_rights *r)
 	const char *gid = field(status, "Gid:");
 	const char *groups = field(status, "Groups:");
 	const char *capabilities = field(status, "CapEff:");
-	unsigned real;
 	char *end;
 
 	memset(r, 0, sizeof(*r));
-	if (uid == NULL || gid == NULL || groups == NULL || capabilities == NULL ||
-	    sscanf(uid, "%u %u", &real, &r->uid) != 2 || sscanf(gid, "%u %u", &real, &r->gid) != 2)
+	if (uid == NULL || gid == NULL || groups == NULL || capabilities == NULL)
 		return false;
+	/* The real one comes first. */
+	(void)strtoul(uid, &end, 10);
+	r->uid = (uid_t)strtoul(end, NULL, 10);
+	(void)strtoul(gid, &end, 10);
+	r->gid = (gid_t)strtoul(end, NULL, 10);
 	r->capabilities = strtoull(capabilities, NULL, 16);
 	while (r->groups < SP_PROCESS_GROUPS_MAX) {
 		groups += strspn(groups, " \t");
