@@ -118,9 +118,10 @@ PRODUCT_SRCS := $(SAMPLER_SRCS) $(PRELOAD_SRCS) $(EXPORT_SRCS) $(REPORT_SRCS) $(
 # A unit test program is one test_<noun>.c; other .c files of its folder are linked into it too.
 UNIT_SRCS := $(wildcard test/unit/*/test_*.c)
 UNIT_HELPER_SRCS := $(filter-out $(UNIT_SRCS),$(wildcard test/unit/*/*.c))
+UNIT_MAIN_SRCS := $(wildcard test/common/unit_*.c)
 STRESS_SRCS := $(wildcard test/stress/*.c)
 HOST_SRCS := $(wildcard test/hosts/*.c)
-C_SRCS := $(PRODUCT_SRCS) $(UNIT_SRCS) $(UNIT_HELPER_SRCS) $(STRESS_SRCS)
+C_SRCS := $(PRODUCT_SRCS) $(UNIT_SRCS) $(UNIT_HELPER_SRCS) $(UNIT_MAIN_SRCS) $(STRESS_SRCS)
 
 CORE_SO := $(B)/libspanprof.so
 EXPORT_SO := $(B)/libspanprof-export.so
@@ -352,7 +353,8 @@ $(B)/$(1)/preload.a: $(patsubst %.c,$(B)/$(1)/%.o,$(filter-out preload/hook_% pr
 
 $(filter $(B)/$(1)/test/unit/preload/%,$(UNIT_SRCS:%.c=$(B)/$(1)/%)): $(B)/$(1)/preload.a
 $(filter $(B)/$(1)/test/unit/export/%,$(UNIT_SRCS:%.c=$(B)/$(1)/%)): $(B)/$(1)/report.a
-$(UNIT_SRCS:%.c=$(B)/$(1)/%): $(B)/$(1)/%: $(B)/$(1)/%.o $(B)/$(1)/export.a $(B)/$(1)/sampler.a
+$(UNIT_SRCS:%.c=$(B)/$(1)/%): $(B)/$(1)/%: $(B)/$(1)/%.o $(UNIT_MAIN_SRCS:%.c=$(B)/$(1)/%.o) \
+		$(B)/$(1)/export.a $(B)/$(1)/sampler.a
 	$$(call link_program,$(1),$$(CRITERION_LIBS))
 $(foreach src,$(UNIT_SRCS),$(eval $(B)/$(1)/$(src:.c=): \
 	$(patsubst %.c,$(B)/$(1)/%.o,$(filter $(dir $(src))%,$(UNIT_HELPER_SRCS)))))

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The one test runner: test/run.sh KIND=PATH... with the kinds
-#   unit    a Criterion program; each of its tests counts
+#   unit    a program of Criterion tests; each of them counts
 #   stress  a program, exit 0 passes
 #   gate    a script in test/gates, exit 0 passes
 #   e2e     a script in test/e2e, exit 0 passes, 77 skips with its last line as the reason
@@ -76,7 +76,7 @@ elapsed()
 	awk -v from="$1" -v to="$EPOCHREALTIME" 'BEGIN { printf "%.2f", to - from }'
 }
 
-# Turns Criterion's TAP into "status|seconds|name|reason" lines.
+# Turns the TAP of common/unit_main.c into "status|seconds|name|reason" lines.
 tap_results()
 {
 	awk '
@@ -98,8 +98,8 @@ tap_results()
 	}' "$1"
 }
 
-# Runs a Criterion program; results are its lines, bad is true if there is a failure among them.
-# Criterion prints its plan first, so a runner that died half way is noticed.
+# Runs a unit program; results are its lines, bad is true if there is a failure among them.
+# It prints its plan first, so a runner that died half way is noticed.
 try_unit()
 {
 	local program=$1 log=$2 tap=$2.tap planned rc
@@ -231,9 +231,9 @@ run_one()
 	esac
 }
 
-# Criterion's SIGSEGV tests need the signal that AddressSanitizer would take.
+# Tests that end by SIGSEGV need the signal that AddressSanitizer would take.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-handle_segv=0:handle_sigbus=0:abort_on_error=1}
-export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$PWD/test/lsan.supp:print_suppressions=0}
+
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
 

@@ -8,7 +8,8 @@ C_SRCS += $(HOSTILE_TEST_SRCS) $(HOSTILE_HELPER_SRCS)
 
 define hostile_unit
 $$(HOSTILE_TEST_SRCS:%.c=$$(B)/$(1)/%): $$(B)/$(1)/%: $$(B)/$(1)/%.o \
-		$$(patsubst %.c,$$(B)/$(1)/%.o,$$(HOSTILE_HELPER_SRCS) $$(filter-out test/pyroscope/main.c,$$(wildcard test/pyroscope/*.c))) \
+		$$(patsubst %.c,$$(B)/$(1)/%.o,$$(UNIT_MAIN_SRCS) $$(HOSTILE_HELPER_SRCS) \
+			$$(filter-out test/pyroscope/main.c,$$(wildcard test/pyroscope/*.c))) \
 		$$(B)/$(1)/export.a $$(B)/$(1)/sampler.a
 	@mkdir -p $$(@D)
 	$$(call link_program,$(1),$$(CRITERION_LIBS) -lmicrohttpd)

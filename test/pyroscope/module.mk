@@ -27,7 +27,8 @@ $(B)/test/pyroscope-profile: $(patsubst %.c,$(B)/release/%.o,$(PYROSCOPE_BUILD_S
 
 define pyroscope_unit
 $$(PYROSCOPE_TEST_SRCS:%.c=$$(B)/$(1)/%): $$(B)/$(1)/%: $$(B)/$(1)/%.o \
-		$$(patsubst %.c,$$(B)/$(1)/%.o,$$(PYROSCOPE_SRCS) $$(PYROSCOPE_HELPER_SRCS))
+		$$(patsubst %.c,$$(B)/$(1)/%.o,$$(PYROSCOPE_SRCS) $$(PYROSCOPE_HELPER_SRCS) \
+		$$(UNIT_MAIN_SRCS))
 	$$(call pyroscope_link,$$(CFLAGS_$(1)) $$(CRITERION_LIBS) $$(PYROSCOPE_LIBS))
 endef
 $(eval $(call pyroscope_unit,release))
