@@ -35,14 +35,15 @@ func main() {
 	sums := make([]int64, 4)
 	for g := range sums {
 		group.Add(1)
-		go func() {
+		// Go before 1.22 has one g for all turns of the loop.
+		go func(g int) {
 			defer group.Done()
 			if g%2 == 0 {
 				sums[g] = int64(C.c_work(rounds))
 			} else {
 				sums[g] = goWork(rounds)
 			}
-		}()
+		}(g)
 	}
 	group.Wait()
 	fmt.Println(sums)

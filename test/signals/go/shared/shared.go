@@ -14,12 +14,13 @@ func SharedWork(rounds C.int) C.long {
 	sums := make([]int64, 4)
 	for g := range sums {
 		group.Add(1)
-		go func() {
+		// Go before 1.22 has one g for all turns of the loop.
+		go func(g int) {
 			defer group.Done()
 			for i := int64(0); i < int64(rounds); i++ {
 				sums[g] += i % 7
 			}
-		}()
+		}(g)
 	}
 	group.Wait()
 	return C.long(sums[0] + sums[1] + sums[2] + sums[3])
