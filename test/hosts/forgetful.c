@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts a span and never ends it; waits until that was noticed, which the file named by its argument
- * tells, and only then works. Usage: forgetful FILE
+ * Starts a span and never ends it; works, waits until that was noticed, which the file named by its
+ * argument tells, and works again. Prints the milliseconds of CPU time that it used in the first AGE
+ * milliseconds, and after it was noticed. Usage: forgetful FILE AGE
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "test/hosts/host.h"
@@ -11,6 +13,7 @@
 
 #define WAIT_MS 60000
 #define WORK_MS 200
+#define PIECE_MS 10
 
 static int tells(const char *path, const char *word)
 {
@@ -25,19 +28,35 @@ static int tells(const char *path, const char *word)
 	return found;
 }
 
+/* Works in pieces; returns how many milliseconds of CPU time it had used before that time. */
+static int work_until(int64_t wall_ms)
+{
+	int before = 0;
+
+	for (int done = PIECE_MS; done <= WORK_MS; done += PIECE_MS) {
+		host_burn_ms(PIECE_MS);
+		if (host_wall_ms() < wall_ms)
+			before = done;
+	}
+	return before;
+}
+
 int main(int argc, char **argv)
 {
 	const struct timespec pause = {0, 50000000};
-	int64_t end = host_wall_ms() + WAIT_MS;
+	int64_t begin = host_wall_ms();
+	int64_t end = begin + WAIT_MS;
+	int young;
 
-	HOST_CHECK(argc == 2);
+	HOST_CHECK(argc == 3);
 	otelc_init_tracer_provider("forgetful", "1.0", "test", "");
 	otelc_start_span(otelc_get_tracer(), "forgotten", OTELC_SPAN_KIND_INTERNAL, NULL);
-	host_burn_ms(WORK_MS);
+	young = work_until(begin + atoi(argv[2]));
 	while (!tells(argv[1], "spans_aged")) {
 		HOST_CHECK(host_wall_ms() < end);
 		nanosleep(&pause, NULL);
 	}
 	host_burn_ms(WORK_MS);
+	printf("%d %d\n", young, WORK_MS);
 	return 21;
 }
