@@ -36,7 +36,9 @@ workers()
 		# 400 ms of CPU time, of which what a process used after its last tick, which may be
 		# long ago when five share two processors, is the residual.
 		expect "$WORK/one.json" "395e6 < d['total']['ns'] < 480e6"
-		expect "$WORK/one.json" "d['labelled']['ns'] + d['residual']['ns'] > 390e6"
+		# Outside of the span is what a tick finds after its end. There are few, but such a
+		# sample counts for all time since the tick before, which is long ago in the same case.
+		expect "$WORK/one.json" "d['total']['samples'] - d['labelled']['samples'] <= 2"
 		case $name.$when.$scope in
 		worker-*.before.root) names "$WORK/one.json" master ;;
 		# Between the fork and its own span a worker is inside the master's.
