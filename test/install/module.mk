@@ -18,6 +18,10 @@ TEST_PROGRAMS += $(RUNNER_ASAN)
 roots: all test-programs ## the objects in Debian 11 and 13, made by debootstrap (needs root, network and minutes)
 	@bash test/install/roots.sh || test $$? = 77
 
+.PHONY: fresh-root
+fresh-root: ## the two commands of README in a bare Debian 12 made by debootstrap, to their last line (needs root, network and an hour)
+	@test/install/fresh_root.sh
+
 # The carrier and the man pages are made by programs that run here, so another machine's build has none.
 ifeq ($(B),build)
 TEST_PROGRAMS += $(CARRIER).done $(MAN_PAGES)
