@@ -3,7 +3,7 @@
 # Puts what the code prints into README.md: the configuration table, and with --demo the end of a
 # demo run, which it makes. With --check it changes nothing and fails if the table is out of date.
 # --matrix and --check-matrix do the same for the conformance matrix, as "make matrix" left it, and
-# --bench for the answers that "make bench" left.
+# --latest for the results of "make sdk-latest", --bench for the answers that "make bench" left.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,6 +29,14 @@ check()
 case ${1-} in
 --bench)
 	replace bench build/test/bench/answers.md >"$work/README.md"
+	cp "$work/README.md" README.md
+	exit 0
+	;;
+--latest)
+	latest=build/test/sdk-latest
+	python3 test/conformance/matrix.py ways "$latest/latest.json" test/sdk-latest/latest.conf \
+		"$(cat "$latest/version")" >"$work/sdk-latest"
+	replace sdk-latest "$work/sdk-latest" >"$work/README.md"
 	cp "$work/README.md" README.md
 	exit 0
 	;;

@@ -2,8 +2,11 @@
 """Runs the conformance matrix that matrix.conf describes: every story with every SDK, loaded in
 every way, under the profiler and without it.
 
-  matrix.py run SO RESULTS    prints the matrix; fails if a cell does, or if the self-check does
+  matrix.py run SO RESULTS [CONF PROGRAMS]    prints the matrix; fails if a cell does, or if the
+                              self-check does, which is made without CONF only
   matrix.py readme RESULTS    prints the same as the tables of README.md
+  matrix.py ways RESULTS CONF VERSION    prints one table: ways of loading, and the stories proven
+  matrix.py ways-in FILE CONF    FILE has a row for each way of CONF
 
 A cell is proven when each sample taken in the story carried what it has to, each exported span has
 the attribute it has to, and the host noticed nothing: same output, same end as without us.
@@ -16,6 +19,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+CONF = os.path.join(HERE, "matrix.conf")
 BUILD = os.path.join("build", "test", "conformance")
 LIMIT_S = 120
 
@@ -28,7 +32,8 @@ ROOT_IDS = ("ids=root names=all", {"SPANPROF_SPAN_ID_SCOPE": "root",
 
 
 class Conf:
-    def __init__(self, path):
+    def __init__(self, path=CONF, programs=BUILD):
+        self.path, self.programs = path, programs
         self.sdks, self.modes, self.second = {}, {}, {}
         self.exception, self.reasons, self.lacks = {}, {}, {}
         with open(path, encoding="utf-8") as file:
@@ -64,9 +69,9 @@ class Conf:
 def command(conf, sdk, mode):
     """How the host of that SDK is started in that mode, and what the environment adds."""
     def of(name, which=sdk):
-        return os.path.join(BUILD, which, name)
+        return os.path.join(conf.programs, which, name)
 
-    opener = os.path.join(BUILD, "opener")
+    opener = os.path.join(conf.programs, "opener")
     first = [opener, "--open", "local", "--plugin", of("plugin.so")]
     if conf.exception.get((sdk, "local"), ("seen",))[0] != "seen":
         first = [of("lazy")]
@@ -212,15 +217,14 @@ def self_check(conf, so):
 SYMBOL = {"ok": "+", "unseen": "0", "na": ".", "absent": " ", "fail": "F"}
 
 
-def run(so):
-    conf = Conf(os.path.join(HERE, "matrix.conf"))
+def run(so, conf):
     pairs = [(s, m) for s in conf.sdks for m in conf.modes
              if conf.exception.get((s, m), ("",))[0] != "absent"]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         jobs = {p: pool.submit(run_cell, conf, so, *p) for p in pairs}
-        check = pool.submit(self_check, conf, so)
+        check = pool.submit(self_check, conf, so) if conf.path == CONF else None
         cells = {p: job.result() for p, job in jobs.items()}
-        wrong = check.result()
+        wrong = check.result() if check else []
     stories = list(cells[pairs[0]])
     result = {}
     for story in stories:
@@ -235,7 +239,7 @@ def run(so):
                 elif kind == "unseen" and verdict == "ok":
                     verdict, detail = "unseen", why
                 result["%s|%s|%s" % (story, sdk, mode)] = [verdict, detail]
-    return conf, stories, result, wrong
+    return stories, result, wrong
 
 
 def show(conf, stories, result):
@@ -311,13 +315,46 @@ def readme(conf, stories, result):
         print("- [%d] %s" % (i, conf.reasons[key]))
 
 
+def ways(conf, saved, version):
+    """The short form for README.md, where the matrix itself has its own."""
+    print("opentelemetry-cpp %s, stories proven in each way of loading:\n" % version)
+    rows = []
+    for mode, (letter, title) in conf.modes.items():
+        cells = []
+        for sdk in conf.sdks:
+            got = [saved["result"]["%s|%s|%s" % (s, sdk, mode)][0] for s in saved["stories"]]
+            failed = got.count("fail")
+            cells.append("%d" % got.count("ok") + (", %d **fail**" % failed if failed else ""))
+        rows.append([letter + ": " + title] + cells)
+    table(["way of loading"] + list(conf.sdks.values()), rows)
+
+
+def ways_in(conf, path):
+    with open(path, encoding="utf-8") as file:
+        text = file.read().split("<!-- sdk-latest:begin -->")[-1]
+    text = text.split("<!-- sdk-latest:end -->")[0]
+    lines = text.splitlines()
+    missing = [t for l, t in conf.modes.values()
+               if sum(x.startswith("| %s: %s | " % (l, t)) for x in lines) != 1]
+    if missing:
+        sys.exit("%s: not what make sdk-latest prints: %s" % (path, missing))
+
+
 def main():
+    if sys.argv[1] == "ways-in":
+        ways_in(Conf(sys.argv[3]), sys.argv[2])
+        return 0
+    if sys.argv[1] == "ways":
+        with open(sys.argv[2], encoding="utf-8") as file:
+            ways(Conf(sys.argv[3]), json.load(file), sys.argv[4])
+        return 0
     if sys.argv[1] == "readme":
         with open(sys.argv[2], encoding="utf-8") as file:
             saved = json.load(file)
-        readme(Conf(os.path.join(HERE, "matrix.conf")), saved["stories"], saved["result"])
+        readme(Conf(), saved["stories"], saved["result"])
         return 0
-    conf, stories, result, wrong = run(sys.argv[2])
+    conf = Conf(*sys.argv[4:6])
+    stories, result, wrong = run(sys.argv[2], conf)
     with open(sys.argv[3], "w", encoding="utf-8") as file:
         json.dump({"stories": stories, "result": result}, file)
     show(conf, stories, result)
