@@ -37,13 +37,14 @@ void sp_scope_forget(void)
 	t->scope_overflows = 0;
 }
 
-static bool overflowed(struct sp_thread *t)
+/* One more that did not fit. */
+static bool pile_up(struct sp_thread *t)
 {
 	if (++t->scope_overflows < OVERFLOWS_MAX)
-		return true;
+		return false;
 	sp_count_add(SP_COUNT_SPAN_STACK_FULL, OVERFLOWS_MAX);
 	sp_scope_forget();
-	return false;
+	return true;
 }
 
 bool sp_scope_attached(uint64_t token, const uint8_t *span_id)
@@ -66,7 +67,7 @@ bool sp_scope_attached(uint64_t token, const uint8_t *span_id)
 		memcpy(&id, span_id, sizeof(id));
 	if (sp_span_table_by_id(id, &r))
 		sp_span_entry_of(&r, token, &e);
-	return !sp_span_slot_is_deep(sp_span_stack_push(&t->spans, &e)) || overflowed(t);
+	return !sp_span_slot_is_deep(sp_span_stack_push(&t->spans, &e)) || !pile_up(t);
 }
 
 void sp_scope_detached(uint64_t token, bool through)
@@ -76,8 +77,6 @@ void sp_scope_detached(uint64_t token, bool through)
 	if (t == NULL)
 		return;
 	sp_active_change(t);
-	/* What is deeper than the stack has no token, so its detach may be any: only a frame's end is proof. */
-	if (sp_span_stack_pop_token(&t->spans, token, through) &&
-	    !sp_span_slot_is_deep(sp_span_stack_room(&t->spans)))
+	if (sp_span_stack_pop_token(&t->spans, token, through))
 		t->scope_overflows = 0;
 }

@@ -38,16 +38,17 @@ void sp_span_rest_add(struct sp_span_rest *r, const struct sp_span_entry *e)
 		full = (was & SP_SPAN_REST_COUNT_MASK) == SP_SPAN_REST_COUNT_MASK;
 		/* what the handler reads, before it is told that there is something */
 		atomic_signal_fence(memory_order_release);
-	} while (!full &&
-		 !atomic_compare_exchange_weak_explicit(&r->open, &was, was + 1,
-							memory_order_acq_rel, memory_order_acquire));
+	} while (!full && !atomic_compare_exchange_weak_explicit(&r->open, &was, was + 1,
+								 memory_order_acq_rel,
+								 memory_order_acquire));
 }
 
 void sp_span_rest_leave(struct sp_span_rest *r, uint32_t generation)
 {
 	uint32_t was = atomic_load_explicit(&r->open, memory_order_relaxed);
 
-	while ((was & SP_SPAN_REST_COUNT_MASK) != 0 && was >> SP_SPAN_REST_COUNT_BITS == generation &&
+	while ((was & SP_SPAN_REST_COUNT_MASK) != 0 &&
+	       was >> SP_SPAN_REST_COUNT_BITS == generation &&
 	       !atomic_compare_exchange_weak_explicit(&r->open, &was, was - 1, memory_order_acq_rel,
 						      memory_order_relaxed))
 		continue;

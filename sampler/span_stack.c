@@ -173,9 +173,7 @@ bool sp_span_stack_pop_token(struct sp_span_stack *s, uint64_t token, bool throu
 
 	if (!sp_span_token_attached(token))
 		return false;
-	if (pop_deep(s, at != 0))
-		return true;
-	if (at == 0)
+	if (pop_deep(s, at != 0) || at == 0)
 		return false;
 	begin_change(s);
 	if (through && sp_span_rest_count(&s->rest) != 0)
@@ -192,14 +190,14 @@ void sp_span_stack_pop_attached(struct sp_span_stack *s, uint64_t below)
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
 
 	begin_change(s);
+	if (sp_span_rest_count(&s->rest) != 0)
+		sp_span_rest_clear(&s->rest);
 	for (uint32_t i = d; i > 0; i--) {
 		uint64_t token = token_of(&s->frame[i - 1]);
 
 		if (sp_span_token_attached(token) && token < below)
 			end_slot(s, i - 1);
 	}
-	if (sp_span_rest_count(&s->rest) != 0)
-		sp_span_rest_clear(&s->rest);
 	reap(s);
 }
 

@@ -125,13 +125,12 @@ void sp_span_stack_hide_rest(struct sp_span_stack *s);
 
 /*
  * Owner only. Strikes out the topmost frame with that token; with through, all above it too. A token
- * that no frame has is of a scope deeper than the stack, if there are any. False, and nothing changed,
- * if there is none.
+ * that no frame has is of a scope deeper than the stack, if there are any. False if no frame went.
  */
 bool sp_span_stack_pop_token(struct sp_span_stack *s, uint64_t token, bool through);
 
 /*
- * Owner only. Strikes out every frame that was attached under a token below that one, and all that is
+ * Owner only. Strikes out every frame that was attached under a token below that one, and what is
  * deeper than the stack.
  */
 void sp_span_stack_pop_attached(struct sp_span_stack *s, uint64_t below);

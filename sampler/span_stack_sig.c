@@ -55,8 +55,7 @@ SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span
 	if (d > SP_SPAN_DEPTH_MAX)
 		return false;
 	if (sp_span_rest_count(&s->rest) != 0 &&
-	    !(s->rest.yields &&
-	      atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed)))
+	    !(s->rest.yields && atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed)))
 		return peek_rest(&s->rest, out);
 	while (d > 0) {
 		const struct sp_span_frame *f = &s->frame[--d];
