@@ -45,6 +45,7 @@ typedef void rename_fn(void *span, size_t len, const char *name);
 	SP_EXPORT rename_fn sp_otelcpp_v##n##_rename_nostd __asm__(SP_OTELCPP_RENAME_NOSTD(V));    \
 	SP_EXPORT rename_fn sp_otelcpp_v##n##_rename_stl __asm__(SP_OTELCPP_RENAME_STL(V));        \
 	LINKED(storage_v##n, SP_OTELCPP_STORAGE(V));                                               \
+	LINKED(storage_vtable_v##n, SP_OTELCPP_STORAGE_CLASS(V));                                  \
 	LINKED(span_vtable_v##n, SP_OTELCPP_SPAN_VTABLE(V));                                       \
 	LINKED(tracer_vtable_v##n, SP_OTELCPP_TRACER_VTABLE(V));                                   \
 	static const struct sp_otelcpp_names names_v##n = {                                        \
@@ -53,6 +54,7 @@ typedef void rename_fn(void *span, size_t len, const char *name);
 			 SP_OTELCPP_RENAME_STL(V)},                                                \
 		.span_vtable = SP_OTELCPP_SPAN_VTABLE(V),                                          \
 		.storage = SP_OTELCPP_STORAGE(V),                                                  \
+		.storage_class = SP_OTELCPP_STORAGE_CLASS(V),                                      \
 		.get_context = SP_OTELCPP_GET_CONTEXT(V),                                          \
 		.is_recording = SP_OTELCPP_IS_RECORDING(V),                                        \
 		.slot_end = SP_OTELCPP_SLOT_END_V##n,                                              \
@@ -67,6 +69,7 @@ typedef void rename_fn(void *span, size_t len, const char *name);
 			 (const void *)sp_otelcpp_v##n##_rename_nostd,                             \
 			 (const void *)sp_otelcpp_v##n##_rename_stl},                              \
 		.linked_storage = storage_v##n,                                                    \
+		.linked_storage_vtable = storage_vtable_v##n,                                      \
 		.linked_span_vtable = span_vtable_v##n,                                            \
 		.linked_tracer_vtable = tracer_vtable_v##n,                                        \
 	}

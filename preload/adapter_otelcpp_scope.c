@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "preload/adapter_otelcpp_call.h"
+#include "preload/adapter_otelcpp_expect.h"
 #include "preload/adapter_otelcpp_proof.h"
 #include "preload/guard.h"
 #include "preload/life.h"
@@ -257,7 +258,7 @@ static void watch(struct sp_otelcpp *sdk, const void *_Atomic *storage)
 		return;
 	}
 	vptr = atomic_load_explicit(storage, memory_order_relaxed);
-	c = is_watched(vptr) ? NULL : copy_vtable(sdk, vptr);
+	c = is_watched(vptr) || !sp_otelcpp_expect_done(vptr) ? NULL : copy_vtable(sdk, vptr);
 	/* release: whoever comes by the new vptr finds the copy complete */
 	if (c != NULL)
 		atomic_store_explicit(storage, &c->word[SP_OTELCPP_VTABLE_HEAD],
@@ -275,6 +276,8 @@ bool sp_otelcpp_scope_watch(struct sp_otelcpp *sdk)
 		/* a library that has none at all; otherwise it is made at its first use */
 		if (sdk->storage == NULL && sp_otelcpp_scopes_tell(sdk))
 			sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
+		else if (sdk->storage != NULL)
+			sp_otelcpp_expect_storage(sdk);
 		return false;
 	}
 	if (!is_watched(atomic_load_explicit(storage, memory_order_relaxed)))

@@ -36,6 +36,7 @@ struct sp_otelcpp_names {
 	const char *real[SP_OTELCPP_REAL_N];
 	const char *span_vtable;
 	const char *storage;
+	const char *storage_class;
 	const char *get_context;
 	const char *is_recording;
 	unsigned slot_end;
@@ -64,6 +65,7 @@ struct sp_otelcpp {
 	const void *hook[SP_OTELCPP_REAL_N]; /* ours, as they may stand in the SDK's vtables */
 	/* Where the loader bound these names at program start; NULL if the SDK was not there. */
 	const void *linked_storage;
+	const void *linked_storage_vtable;
 	const void *linked_span_vtable;
 	const void *linked_tracer_vtable;
 	void *_Atomic real[SP_OTELCPP_REAL_N];
@@ -71,6 +73,7 @@ struct sp_otelcpp {
 	const void *span_vptr; /* of the SDK's own spans; valid once known */
 	const char *storage;   /* smart pointer to the RuntimeContextStorage; NULL = out of reach */
 	const struct sp_otelcpp_flavour *_Atomic flavour; /* NULL until a span was seen */
+	_Atomic bool expects;    /* sp_otelcpp_expect_storage() was called */
 	_Atomic bool attached;       /* a context may be current on some thread */
 	_Atomic bool scopes_foreign; /* not understood: spans are active from start to end */
 	_Atomic int own_context;     /* enum sp_otelcpp_place */

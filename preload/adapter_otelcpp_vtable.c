@@ -40,7 +40,7 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 	return place->writable;
 }
 
-static void replace(const void *const *slot, const void *function)
+void sp_otelcpp_vtable_replace(const void *const *slot, const void *function)
 {
 	uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
 	struct place place = {.address = (uintptr_t)slot};
@@ -63,7 +63,7 @@ static void patch(struct sp_otelcpp *sdk, const void *vtable, unsigned slot,
 	const void *const *word = (const void *const *)vtable + SP_OTELCPP_VTABLE_HEAD + slot;
 
 	if (*word != NULL && *word != sdk->hook[which] && *word == sp_otelcpp_real(sdk, which))
-		replace(word, sdk->hook[which]);
+		sp_otelcpp_vtable_replace(word, sdk->hook[which]);
 }
 
 void sp_otelcpp_vtable_patch(struct sp_otelcpp *sdk)

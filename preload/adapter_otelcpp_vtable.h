@@ -15,4 +15,7 @@
  */
 void sp_otelcpp_vtable_patch(struct sp_otelcpp *sdk);
 
+/* INIT or APP. Puts a function into a slot, whose page has the rights afterwards that it had before. */
+void sp_otelcpp_vtable_replace(const void *const *slot, const void *function);
+
 #endif

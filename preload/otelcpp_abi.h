@@ -39,6 +39,8 @@
 #define SP_OTELCPP_TRACER_VTABLE(V) "_ZTVN13opentelemetry2v" V "3sdk5trace6TracerE"
 #define SP_OTELCPP_STORAGE(V)                                                                      \
 	"_ZZN13opentelemetry2v" V "7context14RuntimeContext10GetStorageEvE7context"
+#define SP_OTELCPP_STORAGE_CLASS(V)                                                                \
+	"_ZTVN13opentelemetry2v" V "7context25ThreadLocalContextStorageE"
 
 /* An object's vptr points behind offset-to-top and typeinfo. */
 #define SP_OTELCPP_VTABLE_HEAD 2U

@@ -205,21 +205,25 @@ bool Span::IsRecording() const noexcept
 	return !ended;
 }
 
+static api::SpanContext current()
+{
+	return api::Tracer::GetCurrentSpan()->GetContext();
+}
+
+/* As since 1.28 nobody asks for the current context where it does not count. */
 static api::SpanContext parent_of(const api::StartSpanOptions &options)
 {
-	auto current = api::Tracer::GetCurrentSpan()->GetContext();
-
 	if (nostd::holds_alternative<api::SpanContext>(options.parent)) {
 		auto given = nostd::get<api::SpanContext>(options.parent);
 
-		return given.IsValid() ? given : current;
+		return given.IsValid() ? given : current();
 	}
 	const auto &context = nostd::get<context::Context>(options.parent);
 	auto given = api::GetSpan(context)->GetContext();
 
 	if (given.IsValid())
 		return given;
-	return api::IsRootSpan(context) ? api::SpanContext::GetInvalid() : current;
+	return api::IsRootSpan(context) ? api::SpanContext::GetInvalid() : current();
 }
 
 nostd::shared_ptr<api::Span> Tracer::StartSpan(nostd::string_view name,
