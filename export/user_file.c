@@ -16,24 +16,29 @@
 struct walk {
 	int at;                  /* the folder reached so far */
 	unsigned links;          /* followed so far */
-	char rest[2 * PATH_MAX]; /* what is still to be walked */
+	const char *rest;        /* in text: what is still to be walked, without slashes before it */
+	char text[2 * PATH_MAX];
 };
 
 /* The first component of rest, without slashes. False if there is none left. */
 static bool next_component(struct walk *w, char name[NAME_MAX + 1], int *err)
 {
-	const char *from = w->rest + strspn(w->rest, "/");
-	size_t len = strcspn(from, "/");
-	const char *behind = from + len;
+	size_t len = strcspn(w->rest, "/");
 
 	*err = len > NAME_MAX ? -ENAMETOOLONG : 0;
 	if (len == 0 || *err != 0)
 		return false;
-	memcpy(name, from, len);
+	memcpy(name, w->rest, len);
 	name[len] = '\0';
-	behind += strspn(behind, "/");
-	memmove(w->rest, behind, strlen(behind) + 1);
+	w->rest += len;
+	w->rest += strspn(w->rest, "/");
 	return true;
+}
+
+static void set_rest(struct walk *w, const char *path)
+{
+	memcpy(w->text, path, strlen(path) + 1);
+	w->rest = w->text + strspn(w->text, "/");
 }
 
 /* Descends into a folder, or back to the root for NULL. */
@@ -65,7 +70,7 @@ static bool may_follow(int folder, const struct stat *link)
 static int follow(struct walk *w, const char *name, const struct stat *link)
 {
 	char target[PATH_MAX];
-	char rest[2 * PATH_MAX];
+	char path[2 * PATH_MAX];
 	ssize_t len;
 	int n;
 
@@ -75,10 +80,10 @@ static int follow(struct walk *w, const char *name, const struct stat *link)
 	if (len < 0)
 		return -errno;
 	target[len] = '\0';
-	n = snprintf(rest, sizeof(rest), "%s/%s", target, w->rest);
-	if (n < 0 || (size_t)n >= sizeof(rest))
+	n = snprintf(path, sizeof(path), "%s/%s", target, w->rest);
+	if (n < 0 || (size_t)n >= sizeof(path))
 		return -ENAMETOOLONG;
-	memcpy(w->rest, rest, (size_t)n + 1);
+	set_rest(w, path);
 	return target[0] == '/' ? enter(w, NULL) : 0;
 }
 
@@ -116,7 +121,7 @@ int sp_user_file_find(const char *path, struct sp_user_place *out)
 		return -EINVAL;
 	if (strlen(path) >= PATH_MAX)
 		return -ENAMETOOLONG;
-	memcpy(w.rest, path, strlen(path) + 1);
+	set_rest(&w, path);
 	err = enter(&w, NULL);
 	if (err == 0)
 		err = walk_to(&w, out->name);

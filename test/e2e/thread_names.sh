@@ -58,7 +58,7 @@ grep -Eq '^ +[0-9]+ +0\.[0-9]{3} +[0-9.]+%  pool-early$' "$WORK/words" || fail "
 run_under many SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE=1000 SPANPROF_THREAD_NAME=true \
 	SPANPROF_STATUS_FILE="$WORK/many.status" SPANPROF_OUTPUT_DIR="$WORK/many" "$HOSTS/names" many 1000
 expect_rc many 0
-grep -q 'thread_names_over_limit +' "$WORK/many.err" || fail "an overflow is not told"
+grep -q 'samples are of threads called (other): too many different names' "$WORK/many.err" || fail "an overflow is not told"
 expect "$WORK/many.status" 'd["loss"]["thread_names_over_limit"] > 0'
 report "$WORK/many" "$WORK/many.json"
 complete "$WORK/many.json"

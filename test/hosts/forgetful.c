@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 	otelc_init_tracer_provider("forgetful", "1.0", "test", "");
 	otelc_start_span(otelc_get_tracer(), "forgotten", OTELC_SPAN_KIND_INTERNAL, NULL);
 	young = work_until(begin + atoi(argv[2]));
-	while (!tells(argv[1], "spans_aged")) {
+	while (!tells(argv[1], "spans were given up because their end never came")) {
 		HOST_CHECK(host_wall_ms() < end);
 		nanosleep(&pause, NULL);
 	}
