@@ -14,9 +14,9 @@
 #define LINKS_MAX 40U
 
 struct walk {
-	int at;                  /* the folder reached so far */
-	unsigned links;          /* followed so far */
-	const char *rest;        /* in text: what is still to be walked, without slashes before it */
+	int at;           /* the folder reached so far */
+	unsigned links;   /* followed so far */
+	const char *rest; /* in text: what is still to be walked, without slashes before it */
 	char text[2 * PATH_MAX];
 };
 
@@ -41,11 +41,20 @@ static void set_rest(struct walk *w, const char *path)
 	w->rest = w->text + strspn(w->text, "/");
 }
 
+/* By the name that an emulator of another processor does not replace by a folder of its own. */
+static int open_root(void)
+{
+	const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+	int fd = open("/proc/self/root", flags);
+
+	return fd >= 0 ? fd : open("/", flags);
+}
+
 /* Descends into a folder, or back to the root for NULL. */
 static int enter(struct walk *w, const char *name)
 {
 	const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
-	int fd = name == NULL ? open("/", flags) : openat(w->at, name, flags);
+	int fd = name == NULL ? open_root() : openat(w->at, name, flags);
 	int err = fd < 0 ? -errno : 0;
 
 	if (err == 0) {

@@ -91,8 +91,7 @@ static void expect(struct sp_otelcpp *sdk, const void *vtable)
 	e->sdk = sdk;
 	e->attach = *attach_slot(vptr);
 	atomic_store_explicit(&e->vptr, vptr, memory_order_release);
-	sp_otelcpp_vtable_replace(attach_slot(vptr),
-				  SP_OTELCPP_ENTRY_OF(sp_otelcpp_first_attach));
+	sp_otelcpp_vtable_replace(attach_slot(vptr), SP_OTELCPP_ENTRY_OF(sp_otelcpp_first_attach));
 }
 
 void sp_otelcpp_expect_storage(struct sp_otelcpp *sdk)

@@ -73,7 +73,7 @@ struct sp_otelcpp {
 	const void *span_vptr; /* of the SDK's own spans; valid once known */
 	const char *storage;   /* smart pointer to the RuntimeContextStorage; NULL = out of reach */
 	const struct sp_otelcpp_flavour *_Atomic flavour; /* NULL until a span was seen */
-	_Atomic bool expects;    /* sp_otelcpp_expect_storage() was called */
+	_Atomic bool expects;        /* sp_otelcpp_expect_storage() was called */
 	_Atomic bool attached;       /* a context may be current on some thread */
 	_Atomic bool scopes_foreign; /* not understood: spans are active from start to end */
 	_Atomic int own_context;     /* enum sp_otelcpp_place */

@@ -156,9 +156,11 @@ static void say_unknowns(const json_t *root)
 		json_array_foreach(json_object_get(sdk, "not_understood"), j, unknown)
 		{
 			const char *fact = json_string_value(json_object_get(unknown, "fact"));
-			const char *instead = json_string_value(json_object_get(unknown, "instead"));
+			const char *instead =
+				json_string_value(json_object_get(unknown, "instead"));
 			/* There is another way to the same: preload/sdk.c. */
-			bool harmless = instead != NULL && strstr(instead, "asked for the ids") != NULL;
+			bool harmless =
+				instead != NULL && strstr(instead, "asked for the ids") != NULL;
 
 			sp_line_say("status", harmless ? "note" : "wrong",
 				    "%s: %s not understood, %s", name != NULL ? name : "an SDK",
