@@ -102,7 +102,7 @@ static int walk_to(struct walk *w, char name[NAME_MAX + 1])
 	struct stat st;
 	int err;
 
-	strcpy(name, ".");
+	memcpy(name, ".", sizeof("."));
 	while (next_component(w, component, &err)) {
 		bool there = fstatat(w->at, component, &st, AT_SYMLINK_NOFOLLOW) == 0;
 
@@ -113,7 +113,7 @@ static int walk_to(struct walk *w, char name[NAME_MAX + 1])
 		else if (w->rest[0] != '\0')
 			err = enter(w, component);
 		else
-			strcpy(name, component);
+			memcpy(name, component, strlen(component) + 1);
 		if (err != 0)
 			return err;
 	}

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "preload/adapter_otelcpp_attr.h"
 #include "preload/adapter_otelcpp_inner.h"
 #include "preload/copies.h"
 #include "preload/elf_walk.h"
@@ -132,7 +133,8 @@ static void started(void *span, const char *name, const char *remote_context)
 		s.has_parent = true;
 		memcpy(s.parent_id, parent.span_id, sizeof(s.parent_id));
 	}
-	(void)sp_span_started(&s);
+	if (sp_span_started(&s) && sp_otelcpp_inner.sdk != NULL)
+		sp_otelcpp_attr_watch(sp_otelcpp_inner.sdk);
 }
 
 /* NULL where the library lacks a part of what it takes. */

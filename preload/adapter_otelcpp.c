@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "preload/adapter_otelcpp_attr.h"
 #include "preload/adapter_otelcpp_call.h"
 #include "preload/adapter_otelcpp_inner.h"
 #include "preload/adapter_otelcpp_scope.h"
@@ -20,6 +21,7 @@
 #include "preload/span_attr.h"
 #include "sampler/compiler.h"
 #include "sampler/span.h"
+#include "sampler/span_keys.h"
 
 #define PARAMETERS                                                                                 \
 	void *result, void *tracer, size_t len, const char *name, const void *attributes,          \
@@ -77,8 +79,23 @@ typedef void rename_fn(void *span, size_t len, const char *name);
 DECLARE(1, "1");
 DECLARE(2, "2");
 
+/* What the program says under a key of ours when it starts or has started that span stays. */
+static void watch_attributes(struct sp_otelcpp *sdk, const void *attributes, const void *span)
+{
+	struct sp_span_record r;
+	uint8_t keys;
+
+	if (!sp_span_attr_any())
+		return;
+	sp_otelcpp_attr_watch(sdk);
+	keys = sp_otelcpp_attr_given(attributes);
+	if (keys != 0 && sp_span_of(span, &r))
+		sp_span_keys_add(&r, keys);
+}
+
+/* NOLINTNEXTLINE(readability-function-size): of the SDK's own parameters those that say something */
 static void started(struct sp_otelcpp *sdk, const void *result, const char *name, size_t len,
-		    const void *options)
+		    const void *attributes, const void *options)
 {
 	struct sp_otelcpp_ids ids;
 	struct sp_span_start s;
@@ -104,7 +121,8 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 	s.has_parent = sp_otelcpp_parent(sdk, options, &ids, nothing_current, s.parent_id);
 	s.how = sp_otelcpp_scopes_tell(sdk) ? SP_ACTIVATION_SCOPE : SP_ACTIVATION_NONE;
 	s.sdk = (uint8_t)sdk->names->sdk;
-	(void)sp_span_started(&s);
+	if (sp_span_started(&s))
+		watch_attributes(sdk, attributes, span);
 }
 
 /* The real destructors call each other and end their span, which we have seen to by then. */
@@ -137,7 +155,7 @@ static inline void *hook_start(struct sp_otelcpp *sdk, enum sp_otelcpp_real whic
 	if (g.outermost && next != NULL && sp_life_wanted()) {
 		int saved = errno;
 
-		started(sdk, result, name, len, options);
+		started(sdk, result, name, len, attributes, options);
 		errno = saved;
 	} else if (!g.outermost && next != NULL) {
 		sp_otelcpp_inner_started(sdk, result);

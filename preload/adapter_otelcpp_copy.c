@@ -75,6 +75,7 @@ static void take(struct sp_otelcpp *sdk, const struct sp_otelcpp *first,
 	atomic_store_explicit(&sdk->looks, 0, memory_order_relaxed);
 	atomic_store_explicit(&sdk->expects, false, memory_order_relaxed);
 	atomic_store_explicit(&sdk->attached, false, memory_order_relaxed);
+	atomic_store_explicit(&sdk->attributes_watched, false, memory_order_relaxed);
 	atomic_store_explicit(&sdk->scopes_foreign, false, memory_order_relaxed);
 	sdk->object = *object;
 	atomic_store_explicit(&sdk->found, true, memory_order_release);

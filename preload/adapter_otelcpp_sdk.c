@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "preload/adapter_otelcpp_attr.h"
 #include "preload/adapter_otelcpp_call.h"
 #include "preload/adapter_otelcpp_proof.h"
 #include "preload/elf_walk.h"
@@ -275,8 +276,9 @@ void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_id
 
 static void set_attribute(void *span, const char *key, const struct sp_otelcpp_attribute *value)
 {
+	/* past ours, which would take it for the program's */
 	void (*set)(void *, size_t, const char *, const void *) =
-		method(span, SP_OTELCPP_SLOT_SET_ATTRIBUTE);
+		sp_otelcpp_attr_real(method(span, SP_OTELCPP_SLOT_SET_ATTRIBUTE));
 
 	set(span, strlen(key), key, value);
 }

@@ -73,10 +73,11 @@ struct sp_otelcpp {
 	const void *span_vptr; /* of the SDK's own spans; valid once known */
 	const char *storage;   /* smart pointer to the RuntimeContextStorage; NULL = out of reach */
 	const struct sp_otelcpp_flavour *_Atomic flavour; /* NULL until a span was seen */
-	_Atomic bool expects;        /* sp_otelcpp_expect_storage() was called */
-	_Atomic bool attached;       /* a context may be current on some thread */
-	_Atomic bool scopes_foreign; /* not understood: spans are active from start to end */
-	_Atomic int own_context;     /* enum sp_otelcpp_place */
+	_Atomic bool expects;            /* sp_otelcpp_expect_storage() was called */
+	_Atomic bool attached;           /* a context may be current on some thread */
+	_Atomic bool attributes_watched; /* adapter_otelcpp_attr.h */
+	_Atomic bool scopes_foreign;     /* not understood: spans are active from start to end */
+	_Atomic int own_context;         /* enum sp_otelcpp_place */
 	/* enum sp_otelcpp_state of our knowledge of contexts and of options, and what led to it */
 	_Atomic int contexts;
 	_Atomic int options;

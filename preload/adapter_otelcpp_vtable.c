@@ -7,16 +7,30 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "sampler/compiler.h"
+
+#define LOCK_TRIES 1000U
+
+static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 /* Where a word lies. */
 struct place {
 	uintptr_t address;
 	bool writable; /* in a writable segment */
-	bool relro;    /* and read-only since it was relocated */
+	bool relro;    /* and in a page that is read-only since it was relocated */
 };
+
+/* The loader protects whole pages: those that end with the segment, or before it does. */
+static bool is_protected(uintptr_t address, uintptr_t base, const ElfW(Phdr) * p)
+{
+	uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t end = base + p->p_vaddr + p->p_memsz;
+
+	return (address & ~(page_size - 1)) + page_size <= end;
+}
 
 static bool within(uintptr_t address, uintptr_t base, const ElfW(Phdr) * p)
 {
@@ -34,10 +48,21 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 			continue;
 		if (p->p_type == PT_LOAD && (p->p_flags & PF_W) != 0)
 			place->writable = true;
-		if (p->p_type == PT_GNU_RELRO)
+		if (p->p_type == PT_GNU_RELRO && is_protected(place->address, info->dlpi_addr, p))
 			place->relro = true;
 	}
 	return place->writable;
+}
+
+/* Two slots may lie in one page, and what one thread has just protected another must not write to. */
+static bool lock(void)
+{
+	for (unsigned n = 0; n < LOCK_TRIES; n++) {
+		if (!atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+			return true;
+		(void)syscall(SYS_sched_yield);
+	}
+	return false;
 }
 
 void sp_otelcpp_vtable_replace(const void *const *slot, const void *function)
@@ -48,13 +73,14 @@ void sp_otelcpp_vtable_replace(const void *const *slot, const void *function)
 	const void *_Atomic *word = (void *)place.address;
 
 	(void)dl_iterate_phdr(visit, &place);
-	if (!place.writable)
+	if (!place.writable || !lock())
 		return;
-	if (place.relro && mprotect(page, page_size, PROT_READ | PROT_WRITE) != 0)
-		return;
-	atomic_store_explicit(word, function, memory_order_release);
-	if (place.relro)
-		(void)mprotect(page, page_size, PROT_READ);
+	if (!place.relro || mprotect(page, page_size, PROT_READ | PROT_WRITE) == 0) {
+		atomic_store_explicit(word, function, memory_order_release);
+		if (place.relro)
+			(void)mprotect(page, page_size, PROT_READ);
+	}
+	atomic_flag_clear_explicit(&busy, memory_order_release);
 }
 
 static void patch(struct sp_otelcpp *sdk, const void *vtable, unsigned slot,

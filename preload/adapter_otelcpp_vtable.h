@@ -15,7 +15,10 @@
  */
 void sp_otelcpp_vtable_patch(struct sp_otelcpp *sdk);
 
-/* INIT or APP. Puts a function into a slot, whose page has the rights afterwards that it had before. */
+/*
+ * INIT or APP. Puts a function into a slot, whose page has the rights afterwards that it had before. Nothing
+ * happens where that is refused, or where other threads are at it all the time.
+ */
 void sp_otelcpp_vtable_replace(const void *const *slot, const void *function);
 
 #endif

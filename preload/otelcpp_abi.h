@@ -59,6 +59,10 @@
 /* Slot of trace::Tracer. */
 #define SP_OTELCPP_SLOT_START 2U
 
+/* Slots of common::KeyValueIterable. */
+#define SP_OTELCPP_SLOT_FOR_EACH 2U
+#define SP_OTELCPP_SLOT_SIZE 3U
+
 /* Slots of context::RuntimeContextStorage. */
 #define SP_OTELCPP_SLOT_GET_CURRENT 0U
 #define SP_OTELCPP_SLOT_ATTACH 1U

@@ -11,7 +11,41 @@
 #include "sampler/label.h"
 #include "sampler/span.h"
 #include "sampler/span_cpu.h"
+#include "sampler/span_keys.h"
 #include "sampler/thread.h"
+
+/* The attributes, in the order of the links' kinds first. */
+enum { KEY_ID = SP_LINK_DIFF + 1, KEY_CPU_TIME, KEY_N };
+static const char *const keys[KEY_N] = {
+	[SP_LINK_PROFILE] = "pyroscope.profile.url",
+	[SP_LINK_BASELINE] = "pyroscope.profile.baseline.url",
+	[SP_LINK_DIFF] = "pyroscope.profile.diff.url",
+	[KEY_ID] = "pyroscope.profile.id",
+	[KEY_CPU_TIME] = "spanprof.cpu_time_ns",
+};
+_Static_assert(KEY_N <= 8, "a byte has a bit for each");
+
+uint8_t sp_span_attr_find_key(const char *key, size_t len)
+{
+	for (unsigned i = 0; i < KEY_N; i++) {
+		if (keys[i] != NULL && strlen(keys[i]) == len && memcmp(keys[i], key, len) == 0)
+			return (uint8_t)(1U << i);
+	}
+	return 0;
+}
+
+bool sp_span_attr_any(void)
+{
+	const struct sp_config *cfg = sp_life_config();
+
+	return cfg->attributes != SP_ATTRIBUTES_NEVER && cfg->span_id_scope != SP_SCOPE_NONE;
+}
+
+/* What the program says of its span stays. */
+static bool is_free(const struct sp_span_record *r, unsigned key)
+{
+	return (sp_span_keys(r) & 1U << key) == 0;
+}
 
 /* The span's id can stand on a sample. */
 static bool labelled(const struct sp_span_record *r, const struct sp_config *cfg)
@@ -74,18 +108,13 @@ static uint32_t name_of(const struct sp_span_record *r, const struct sp_config *
 static void set_links(const struct sp_span_record *r, struct sp_link *l,
 		      const struct sp_span_attr_set *set, void *span)
 {
-	static const char *const keys[] = {
-		[SP_LINK_PROFILE] = "pyroscope.profile.url",
-		[SP_LINK_BASELINE] = "pyroscope.profile.baseline.url",
-		[SP_LINK_DIFF] = "pyroscope.profile.diff.url",
-	};
 	const struct sp_config *cfg = sp_life_config();
 	char url[SP_LINK_MAX];
 
 	for (unsigned kind = SP_LINK_PROFILE; kind <= SP_LINK_DIFF; kind++) {
 		l->kind = (enum sp_link_kind)kind;
 		l->form = kind == SP_LINK_PROFILE ? cfg->profile_url : cfg->baseline_url;
-		if (l->form == NULL)
+		if (l->form == NULL || !is_free(r, kind))
 			continue;
 		l->span_name = sp_label_text(name_of(r, cfg, l->kind), &l->span_name_len);
 		set_range(l, cfg);
@@ -99,7 +128,7 @@ static void set_cpu_time(const struct sp_span_record *r, const struct sp_span_at
 {
 	/* up to now */
 	sp_span_cpu_change(sp_thread_own);
-	set->integer(span, "spanprof.cpu_time_ns", (int64_t)sp_span_cpu_of(r));
+	set->integer(span, keys[KEY_CPU_TIME], (int64_t)sp_span_cpu_of(r));
 }
 
 bool sp_span_attr_wanted(const struct sp_span_record *r)
@@ -127,8 +156,9 @@ void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_att
 	memset(&l, 0, sizeof(l));
 	memcpy(bytes, &r->span_id, sizeof(r->span_id));
 	sp_link_hex(bytes, sizeof(r->span_id), l.span_id);
-	set->string(span, "pyroscope.profile.id", l.span_id);
-	if (cfg->span_cpu_time && sp_span_is_root(r))
+	if (is_free(r, KEY_ID))
+		set->string(span, keys[KEY_ID], l.span_id);
+	if (cfg->span_cpu_time && sp_span_is_root(r) && is_free(r, KEY_CPU_TIME))
 		set_cpu_time(r, set, span);
 	if (cfg->profile_url == NULL && cfg->baseline_url == NULL)
 		return;

@@ -4,7 +4,9 @@
 #define SP_SPAN_ATTR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "sampler/span_table.h"
 
@@ -13,6 +15,29 @@
  * SPANPROF_ATTRIBUTES=with-samples the calling thread's samples do not show it from then on.
  */
 bool sp_span_attr_wanted(const struct sp_span_record *r);
+
+/* For the one below: the bit of that key, or 0. */
+uint8_t sp_span_attr_find_key(const char *key, size_t len);
+
+/*
+ * The key may be that of an attribute that we set. Programs set attributes all the time and hardly
+ * ever one of these: most keys are told by their length.
+ */
+static inline bool sp_span_attr_like_ours(const char *key, size_t len)
+{
+	return len >= sizeof("pyroscope.profile.id") - 1 &&
+	       len <= sizeof("pyroscope.profile.baseline.url") - 1 &&
+	       (memcmp(key, "pyroscop", 8) == 0 || memcmp(key, "spanprof", 8) == 0);
+}
+
+/* For sp_span_keys_add(): the bit of an attribute that we set, or 0. */
+static inline uint8_t sp_span_attr_key(const char *key, size_t len)
+{
+	return sp_span_attr_like_ours(key, len) ? sp_span_attr_find_key(key, len) : 0;
+}
+
+/* Some span may get an attribute. */
+bool sp_span_attr_any(void);
 
 /* How an SDK sets one; key and string are NUL-terminated and live only during the call. */
 struct sp_span_attr_set {
@@ -23,7 +48,7 @@ struct sp_span_attr_set {
 /*
  * Calls set once per attribute that this span gets: pyroscope.profile.id on every span whose id can
  * be a sample's label, pyroscope.profile.url and the others when URLs are configured,
- * spanprof.cpu_time_ns where it is asked for. With SPANPROF_ATTRIBUTES=with-samples only spans
+ * spanprof.cpu_time_ns where it is asked for; none that the program has set itself. With SPANPROF_ATTRIBUTES=with-samples only spans
  * with a sample under their id get any; a sample that another thread is just taking comes too late,
  * and so does one of a child that outlives its root. To be called before the real end, so that the
  * time range is the span's.

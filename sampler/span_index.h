@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One index of the table of open spans, from a 64-bit key to a reference. For span_table.c alone.
+ * One index of the table of open spans, from a 64-bit key to a reference. For span_table.c alone, but for the hash.
  * APP context, any number of threads, no locks.
  *
  * A key belongs to one cache line of cells, and lies there or, when that one was full, in one of

@@ -13,6 +13,7 @@
 #include "sampler/arena.h"
 #include "sampler/compiler.h"
 #include "sampler/span_index.h"
+#include "sampler/span_keys.h"
 #include "sampler/span_stack.h"
 #include "sampler/span_table_sig.h"
 #include "sampler/thread.h"
@@ -403,6 +404,7 @@ static void wipe(void)
 void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n_ids)
 {
 	static struct sp_span_record kept[2 * SP_SPAN_DEPTH_MAX]; /* too much for a small stack */
+	static uint8_t keys[SP_ARRAY_LEN(kept)];
 	struct sp_span_record root;
 	uint32_t at = 0;
 	size_t n = 0;
@@ -410,12 +412,15 @@ void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n_
 	if (table.link == NULL)
 		return;
 	while (n < SP_ARRAY_LEN(kept) && sp_span_table_next(&at, &kept[n])) {
+		keys[n] = sp_span_keys(&kept[n]);
 		if (kept[n].thread == keep_thread || among(kept[n].span_id, ids, n_ids))
 			n++;
 	}
 	wipe();
-	for (size_t i = 0; i < n; i++)
-		(void)sp_span_table_add(&kept[i]);
+	for (size_t i = 0; i < n; i++) {
+		if (sp_span_table_add(&kept[i]) == 0 && keys[i] != 0)
+			sp_span_keys_add(&kept[i], keys[i]);
+	}
 	for (size_t i = 0; i < n; i++) {
 		kept[i].root_ref = sp_span_table_by_id(kept[i].root_id, &root) ? root.ref : 0;
 		store(entry_of(kept[i].ref), &kept[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The entries of the table of open spans, as span_table.c writes them and the signal handler reads
- * them. For those two files alone.
+ * them. For those two files and span_keys.c alone.
  */
 #ifndef SP_SPAN_TABLE_SIG_H
 #define SP_SPAN_TABLE_SIG_H

@@ -11,7 +11,7 @@ readonly PIECE_MS=80
 export SPANPROF_SAMPLE_RATE=250 SPANPROF_SPAN_ID_SCOPE=all SPANPROF_SPAN_NAME_SCOPE=all
 
 for build in v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic v1_24 v2_24; do
-	for story in parents remote destroyed own_storage renamed; do
+	for story in parents remote destroyed own_storage renamed own_attributes; do
 		name=$build.$story
 		mkdir "$WORK/$name"
 		run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" \

@@ -38,7 +38,7 @@ for story in $("${LAUNCH[@]}" "$STORIES"); do
 done
 
 for story in single nested unattached scopes_decide handed_over async remote parents out_of_order \
-	double_end destroyed tokens own_storage renamed deep many; do
+	double_end destroyed tokens own_storage renamed deep own_attributes many; do
 	tell "$story" all
 	diff <(grep '^span' "$WORK/$story.out" | sort) <(grep '^span' "$WORK/$story.all.out" | sort)
 done

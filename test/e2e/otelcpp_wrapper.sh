@@ -64,6 +64,10 @@ expect_rc mixed 0
 report "$WORK/mixed" "$WORK/mixed.json"
 expect "$WORK/mixed.json" "[n['span_name'] for n in d['span_names'] if n['ns'] > 250e6] == ['outer']"
 
+# And what the program says through the wrapper under a key of ours stays.
+grep '"name":"outer".*"pyroscope.profile.id":"mine"' "$WORK/mixed.spans" >/dev/null ||
+	fail "the program's own attribute is gone: $(<"$WORK/mixed.spans")"
+
 # Over a library of the other ABI version, one more hook per span: the one that counts.
 export LD_LIBRARY_PATH=$TEST_LIBS/haproxy/over_cpp
 counted tables "$TEST_LIBS/haproxy/3.3/stories" tracers

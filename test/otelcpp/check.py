@@ -3,7 +3,8 @@
 
   spans HOST SPANS SCOPE        exactly the announced spans were exported, with the announced local
                                 roots; SCOPE all or root: and each span whose id can be a label
-                                carries it as attribute; SCOPE off: none has an attribute of ours
+                                carries it as attribute; SCOPE off: none has an attribute of ours. What
+                                the host said that it set itself is there instead
   sampled SPANS REPORT SCOPE    exactly the spans that the profile has samples of carry their id as
                                 attribute, and there are others; SCOPE root: a root that a child
                                 has outlived may have samples that came after its end
@@ -48,10 +49,13 @@ def check_spans(host_path, spans_path, scope):
     wanted = collections.Counter(map(tuple, host_lines(host_path, "span")))
     if got != wanted:
         fail("exported spans and roots %s, not %s" % (got, wanted))
+    own = collections.defaultdict(dict)
+    for name, key, value in host_lines(host_path, "attribute"):
+        own[name][key] = value
     for s in exported.values():
         ours = {k: v for k, v in s["attributes"].items() if k.startswith("pyroscope")}
         label = scope == "all" or scope == "root" and root_of(exported, s) is s
-        if ours != ({"pyroscope.profile.id": s["span_id"]} if label else {}):
+        if ours != ({"pyroscope.profile.id": s["span_id"]} if label else {}) | own[s["name"]]:
             fail("%s has the attributes %s" % (s, ours))
 
 

@@ -227,7 +227,7 @@ static api::SpanContext parent_of(const api::StartSpanOptions &options)
 }
 
 nostd::shared_ptr<api::Span> Tracer::StartSpan(nostd::string_view name,
-					       const common::KeyValueIterable &,
+					       const common::KeyValueIterable &attributes,
 					       const api::SpanContextKeyValueIterable &,
 					       const api::StartSpanOptions &options) noexcept
 {
@@ -245,7 +245,13 @@ nostd::shared_ptr<api::Span> Tracer::StartSpan(nostd::string_view name,
 
 	if (!sampled)
 		return nostd::shared_ptr<api::Span>(new api::DefaultSpan(own));
-	return nostd::shared_ptr<api::Span>(new Span(name, own, parent));
+	auto *span = new Span(name, own, parent);
+
+	attributes.ForEachKeyValue([span](nostd::string_view key, common::AttributeValue value) {
+		span->SetAttribute(key, value);
+		return true;
+	});
+	return nostd::shared_ptr<api::Span>(span);
 }
 
 class Provider final : public api::TracerProvider

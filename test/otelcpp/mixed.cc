@@ -28,6 +28,12 @@ int main()
 		opentelemetry::trace::Provider::GetTracerProvider()->GetTracer("mixed")->StartSpan(
 			"inner");
 
+	/* of the program's own, where another one would lead to the profile */
+	void *own = otelc_create_attr_map();
+
+	otelc_set_str_attr(own, "pyroscope.profile.id", "mine");
+	otelc_set_span_attrs(outer, own);
+	otelc_destroy_attr_map(own);
 	spend(0.5);
 	inner->End();
 	otelc_end_span(outer);

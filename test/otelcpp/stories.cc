@@ -505,6 +505,58 @@ static void deep()
 	work_alone();
 }
 
+static void say_attribute(const char *span, const char *key, const char *value)
+{
+	std::printf("attribute %s %s %s\n", span, key, value);
+}
+
+static void set_attribute(const SpanPtr &span, const char *name, const char *key, const char *value)
+{
+	/* keys are as long as they are said to be */
+	const std::string longer = std::string(key) + ".and_more";
+
+	say_attribute(name, key, value);
+	span->SetAttribute(nostd::string_view(longer.data(), std::strlen(key)), value);
+}
+
+static SpanPtr start_with(const char *name, const char *key, const char *value)
+{
+	std::printf("span %s %s\n", name, name);
+	say_attribute(name, key, value);
+	return tracer()->StartSpan(name, {{"first", 1}, {key, value}, {"last", true}});
+}
+
+/* Programs that say themselves what leads to a profile, and others that say something like it. */
+static void own_attributes()
+{
+	const char *id = "pyroscope.profile.id";
+	auto at_start = start_with("at_start", id, "mine");
+	auto almost = start_with("almost", "pyroscope.profile.ix", "other");
+	auto later = start("later", "later");
+	auto untouched = start("untouched", "untouched");
+
+	set_attribute(later, "later", id, "mine_too");
+	set_attribute(almost, "almost", "pyroscope.profile.id.of", "another");
+	set_attribute(untouched, "untouched", "pyroscope.profile", "short");
+	untouched->End();
+	later->End();
+	almost->End();
+	at_start->End();
+	work_alone();
+	later = SpanPtr{};
+	at_start = SpanPtr{};
+
+	/* may get the memory of those before */
+	auto next = start("next", "next");
+	auto elsewhere = start("elsewhere", "elsewhere");
+
+	std::thread([&] { set_attribute(elsewhere, "elsewhere", id, "of_a_thread"); }).join();
+	elsewhere->End();
+	work("next", "next");
+	next->End();
+	next->SetAttribute(id, "too late");
+}
+
 /* The program's first scope; from then on scopes decide which span a thread works for. */
 static void use_scopes()
 {
@@ -536,6 +588,7 @@ static const Story stories[] = {
 	{"own_storage", own_storage, true},
 	{"renamed", renamed, true},
 	{"deep", deep, true},
+	{"own_attributes", own_attributes, false},
 	{"piled_up", piled_up, false},
 	{"unsampled", not_recorded, false},
 	{"noop", not_recorded, false},

@@ -11,6 +11,7 @@
 #include "sampler/compiler.h"
 #include "sampler/label.h"
 #include "sampler/span.h"
+#include "sampler/span_keys.h"
 #include "sampler/span_stack.h"
 #include "sampler/thread.h"
 
@@ -288,4 +289,77 @@ Test(span_attr, a_url_that_is_too_long_is_left_out)
 
 	cr_assert_eq(seen.n, 1);
 	cr_assert_str_eq(seen.key[0], "pyroscope.profile.id");
+}
+
+static void say(const struct sp_span_record *r, const char *key)
+{
+	uint8_t bit = sp_span_attr_key(key, strlen(key));
+
+	cr_assert_neq(bit, 0, "%s", key);
+	sp_span_keys_add(r, bit);
+}
+
+Test(span_attr, what_the_program_has_set_itself_stays)
+{
+	static const char *const all[] = {"pyroscope.profile.id", "pyroscope.profile.url",
+					  "pyroscope.profile.baseline.url",
+					  "pyroscope.profile.diff.url", "spanprof.cpu_time_ns"};
+	struct sp_span_record r = record(true);
+
+	config.profile_url = "pyroscope-legacy";
+	config.baseline_url = "pyroscope-legacy";
+	config.profile_base_url = "http://pyroscope:4040";
+	r.ref = 1;
+	for (size_t i = 0; i < SP_ARRAY_LEN(all); i++) {
+		unsigned before;
+
+		seen.n = 0;
+		sp_span_attr_apply(&r, &set, NULL);
+		before = seen.n;
+		say(&r, all[i]);
+		seen.n = 0;
+		sp_span_attr_apply(&r, &set, NULL);
+		for (unsigned n = 0; n < seen.n; n++)
+			cr_assert_str_neq(seen.key[n], all[i]);
+		/* and nothing else is missing */
+		cr_assert_eq(seen.n + (strncmp(all[i], "pyro", 4) == 0), before, "%s", all[i]);
+	}
+
+	/* the entry's next span */
+	r.root_id = ++r.span_id;
+	seen.n = 0;
+	sp_span_attr_apply(&r, &set, NULL);
+	cr_assert_eq(seen.n, 4);
+}
+
+Test(span_attr, keys_that_only_look_like_ours_are_the_programs_alone)
+{
+	static const char *const other[] = {"",
+					    "pyroscope.profile",
+					    "pyroscope.profile.ix",
+					    "pyroscope.profile.id.of",
+					    "spanprof.cpu_time_ms",
+					    "pyroscope.profile.baseline.url2"};
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(other); i++)
+		cr_assert_eq(sp_span_attr_key(other[i], strlen(other[i])), 0, "%s", other[i]);
+}
+
+Test(span_attr, what_was_set_is_known_in_a_forked_child)
+{
+	struct sp_span_record r = record(true);
+	struct sp_span_record after;
+
+	cr_assert_eq(sp_span_table_init(), 0);
+	for (uint64_t i = 0; i < 3; i++) {
+		r.span_id = r.root_id = i + 1;
+		r.handle = i + 1;
+		r.thread = (uint16_t)i;
+		cr_assert_eq(sp_span_table_add(&r), 0);
+	}
+	say(&r, "pyroscope.profile.id");
+	sp_span_table_forked(2, NULL, 0);
+	cr_assert(sp_span_table_by_id(3, &after));
+	cr_assert_neq(after.ref, r.ref);
+	cr_assert_neq(sp_span_keys(&after), 0);
 }
