@@ -5,16 +5,14 @@
  */
 #include <stdatomic.h>
 #include <stddef.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "preload/adapter_otelcpp_sdk.h"
 #include "preload/elf_walk.h"
 #include "preload/resolve.h"
+#include "preload/try_lock.h"
 
 /* Beside the first ones; also those that are unloaded, but still referred to. */
 #define COPIES_MAX 32U
-#define LOCK_TRIES 1000U
 
 static struct sp_otelcpp copies[COPIES_MAX];
 static atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -42,17 +40,6 @@ static bool is_free(struct sp_otelcpp *sdk)
 	return !atomic_load_explicit(&sdk->held, memory_order_acquire) &&
 	       (!atomic_load_explicit(&sdk->found, memory_order_acquire) ||
 		!sp_elf_alive(&sdk->object));
-}
-
-/* Bounded, for a signal handler that comes in between; held for a few stores. */
-static bool lock(void)
-{
-	for (unsigned n = 0; n < LOCK_TRIES; n++) {
-		if (!atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
-			return true;
-		(void)syscall(SYS_sched_yield);
-	}
-	return false;
 }
 
 /* Under the lock: stands for that object from now on, with nothing known of it. */
@@ -103,11 +90,11 @@ static struct sp_otelcpp *claim(struct sp_otelcpp *first, const void *address,
 {
 	struct sp_otelcpp *sdk = NULL;
 
-	if (lock()) {
+	if (sp_try_lock(&busy)) {
 		sdk = place(first, address);
 		if (sdk != NULL && !is_of(sdk, address))
 			take(sdk, first, object);
-		atomic_flag_clear_explicit(&busy, memory_order_release);
+		sp_unlock(&busy);
 	}
 	return sdk != NULL ? sdk : first;
 }
@@ -139,11 +126,11 @@ static struct sp_otelcpp *find(struct sp_otelcpp *first, const void *vptr)
 /* Asks again under the lock: it must not become another object's between question and answer. */
 static void remember(struct sp_otelcpp *sdk, enum sp_otelcpp_class class, const void *vptr)
 {
-	if (!lock())
+	if (!sp_try_lock(&busy))
 		return;
 	if (is_of(sdk, vptr) && sdk->object.permanent)
 		atomic_store_explicit(&sdk->vptr[class], vptr, memory_order_relaxed);
-	atomic_flag_clear_explicit(&busy, memory_order_release);
+	sp_unlock(&busy);
 }
 
 struct sp_otelcpp *sp_otelcpp_copy_of(struct sp_otelcpp *first, enum sp_otelcpp_class class,

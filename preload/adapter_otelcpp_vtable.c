@@ -7,12 +7,10 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/try_lock.h"
 #include "sampler/compiler.h"
-
-#define LOCK_TRIES 1000U
 
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
@@ -55,16 +53,6 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 }
 
 /* Two slots may lie in one page, and what one thread has just protected another must not write to. */
-static bool lock(void)
-{
-	for (unsigned n = 0; n < LOCK_TRIES; n++) {
-		if (!atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
-			return true;
-		(void)syscall(SYS_sched_yield);
-	}
-	return false;
-}
-
 void sp_otelcpp_vtable_replace(const void *const *slot, const void *function)
 {
 	uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -73,14 +61,14 @@ void sp_otelcpp_vtable_replace(const void *const *slot, const void *function)
 	const void *_Atomic *word = (void *)place.address;
 
 	(void)dl_iterate_phdr(visit, &place);
-	if (!place.writable || !lock())
+	if (!place.writable || !sp_try_lock(&busy))
 		return;
 	if (!place.relro || mprotect(page, page_size, PROT_READ | PROT_WRITE) == 0) {
 		atomic_store_explicit(word, function, memory_order_release);
 		if (place.relro)
 			(void)mprotect(page, page_size, PROT_READ);
 	}
-	atomic_flag_clear_explicit(&busy, memory_order_release);
+	sp_unlock(&busy);
 }
 
 static void patch(struct sp_otelcpp *sdk, const void *vtable, unsigned slot,

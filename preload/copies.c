@@ -7,12 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "preload/loading.h"
+#include "preload/try_lock.h"
 
-#define LOCK_TRIES 1000U
 #define TEXT_MAX 256U
 
 static atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -74,25 +72,6 @@ static inline struct sp_copy *copy_by(struct sp_copy_caller *k, const void *call
 											: NULL;
 }
 
-/*
- * Held for a few stores and never while the loader is asked, which may be waiting for a thread that is
- * in one of our hooks. Bounded, for a signal handler that comes in between.
- */
-static bool lock(void)
-{
-	for (unsigned n = 0; n < LOCK_TRIES; n++) {
-		if (!atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
-			return true;
-		(void)syscall(SYS_sched_yield);
-	}
-	return false;
-}
-
-static void unlock(void)
-{
-	atomic_flag_clear_explicit(&busy, memory_order_release);
-}
-
 /* Under the lock. An object that is gone has no callers and no handles any more. */
 static void reset(struct sp_copies *c, struct sp_copy *copy, const struct sp_elf_range *object)
 {
@@ -114,7 +93,7 @@ static struct sp_copy *copy_at(struct sp_copies *c, const void *function)
 {
 	struct sp_elf_range object = sp_elf_object_at(function);
 	struct sp_copy *copy = NULL;
-	bool locked = lock();
+	bool locked = sp_try_lock(&busy);
 
 	for (unsigned i = 0; i < SP_COPIES_MAX; i++) {
 		struct sp_copy *at = &c->copy[i];
@@ -131,7 +110,7 @@ static struct sp_copy *copy_at(struct sp_copies *c, const void *function)
 		}
 	}
 	if (locked)
-		unlock();
+		sp_unlock(&busy);
 	return copy;
 }
 
@@ -200,7 +179,7 @@ static void remember(struct sp_copies *c, const void *caller, struct sp_copy *co
 		     unsigned long long guess)
 {
 	struct sp_elf_range object = sp_elf_object_at(caller);
-	bool locked = object.size != 0 && copy != NULL && lock();
+	bool locked = object.size != 0 && copy != NULL && sp_try_lock(&busy);
 
 	for (unsigned i = 0; locked && i < SP_COPY_CALLERS_MAX; i++) {
 		struct sp_copy_caller *k = &c->caller[i];
@@ -219,7 +198,7 @@ static void remember(struct sp_copies *c, const void *caller, struct sp_copy *co
 		break;
 	}
 	if (locked)
-		unlock();
+		sp_unlock(&busy);
 }
 
 /* Whatever is loaded later: the global scope comes first, and what the caller needs. */
