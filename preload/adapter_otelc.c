@@ -23,6 +23,7 @@
 #include "sampler/log.h"
 #include "sampler/scope.h"
 #include "sampler/span.h"
+#include "sampler/span_keys.h"
 
 /*
  * Hooks take and hand on every argument register and return the whole result register, so that a
@@ -35,6 +36,7 @@ hooked otel_tracer_start_span;
 hooked otel_tracer_start_span_with_context;
 hooked otel_tracer_start_span_ex;
 hooked otel_span_update_name;
+hooked otel_span_set_string_attribute; /* span, key, its length, value, its length */
 hooked otel_span_end;
 hooked otel_span_destroy;
 hooked otel_context_attach;
@@ -188,10 +190,8 @@ static void started(struct hook *h, parent_fn *parent, const void *span, const u
 
 static void set_string(void *span, const char *key, const char *value)
 {
-	struct sp_otelc_view k = {.ptr = key, .len = strlen(key)};
-	struct sp_otelc_view v = {.ptr = value, .len = strlen(value)};
-
-	(void)REAL(otel_span_set_string_attribute)(span, k, v);
+	(void)REAL(otel_span_set_string_attribute)((uintptr_t)span, (uintptr_t)key, strlen(key),
+						   (uintptr_t)value, strlen(value), 0);
 }
 
 static void set_integer(void *span, const char *key, int64_t value)
@@ -331,6 +331,29 @@ SP_EXPORT uintptr_t otel_span_update_name(WORDS)
 		int saved = errno;
 
 		(void)sp_span_renamed((const void *)a, (const char *)b, c);
+		errno = saved;
+	}
+	sp_guard_leave(g);
+	return status;
+}
+
+/* What the program says under a key of ours stays. */
+SP_EXPORT uintptr_t otel_span_set_string_attribute(WORDS)
+{
+	static struct hook h = HOOK(otel_span_set_string_attribute);
+	struct sp_copy *own = COPY_OF(otel_span_set_string_attribute, a);
+	hooked *next = REAL_OF(own, otel_span_set_string_attribute);
+	struct sp_guard g = sp_guard_enter();
+	uintptr_t status = next != NULL ? next(a, b, c, d, e, f) : SP_OTELC_INTERNAL_ERROR;
+
+	copy = own;
+	if (g.outermost && succeeded(status) && sp_life_active() && is_known(&h)) {
+		uint8_t key = sp_span_attr_key((const char *)b, c);
+		int saved = errno;
+		struct sp_span_record r;
+
+		if (key != 0 && sp_span_of((const void *)a, &r))
+			sp_span_keys_add(&r, key);
 		errno = saved;
 	}
 	sp_guard_leave(g);

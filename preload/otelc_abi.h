@@ -71,8 +71,6 @@ void otel_span_context_destroy(void *context);
 void *otel_context_current(void);
 void *otel_context_span_context(const void *context);
 void otel_context_destroy(void *context);
-uint32_t otel_span_set_string_attribute(void *span, struct sp_otelc_view key,
-					struct sp_otelc_view value);
 uint32_t otel_span_set_int64_attribute(void *span, struct sp_otelc_view key, int64_t value);
 struct sp_otelc_view otel_last_error_message(void);
 void otel_api_set_last_error(const char *text, size_t len);

@@ -29,7 +29,7 @@ tell()
 }
 
 for story in single nested unrelated elsewhere handed_over remote ambient scopes ends refused \
-	renamed shutdown_between; do
+	own_attribute renamed shutdown_between; do
 	tell "$story" all "$OTELC/lazy" "$story" "$PIECE_MS"
 	expect_silent "$story"
 done

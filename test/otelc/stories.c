@@ -330,6 +330,24 @@ static void event_loop(void)
 }
 
 /* As a server does that knows the route only after it has begun. */
+/* A key that others write as well. */
+static void own_attribute(void)
+{
+	otel_span_t *a = tell_start("a", "a", NULL);
+	otel_span_t *b;
+
+	HOST_CHECK(otel_span_set_string_attribute(a, tell_view("pyroscope.profile.id"),
+						  tell_view("mine")) == 0);
+	printf("attribute a pyroscope.profile.id mine\n");
+	tell_burn("a", "a");
+	tell_end(a);
+	tell_destroy(a);
+	b = tell_start("b", "b", NULL);
+	tell_burn("b", "b");
+	tell_end(b);
+	tell_destroy(b);
+}
+
 static void renamed(void)
 {
 	otel_span_t *a = tell_start("draft", NULL, NULL);
@@ -402,6 +420,7 @@ static const struct story {
 	{"ends", ends},
 	{"refused", refused},
 	{"event_loop", event_loop},
+	{"own_attribute", own_attribute},
 	{"renamed", renamed},
 	{"unnamed", unnamed},
 	{"silent", silent},
