@@ -13,7 +13,11 @@ readonly NOBODY=65534
 chmod 755 "$WORK"
 double_start
 readonly BASE=(OTEL_SERVICE_NAME=shop "PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL" SPANPROF_UPLOAD_INTERVAL=1s)
-readonly REQUESTS=("$HOSTS/requests" 120000)
+# Where anybody may read them: the repository may be in root's own folder.
+mkdir -p "$WORK/programs/hosts"
+cp "$HOSTS/requests" "$WORK/programs/hosts"
+cp "$TEST_LIBS/libfixture-otelc.so" "$WORK/programs"
+readonly REQUESTS=("$WORK/programs/hosts/requests" 120000)
 
 is_mapped()
 {
@@ -91,12 +95,14 @@ cause http_to_tls 'http://localhost:[0-9]* answers https there' 'write https://'
 
 ((EUID == 0)) || exit 0
 # What the program's user may not do, whoever asks.
+folder whole
+readonly WHOLE=$WORK/whole/libspanprof.so
 mkdir -m 755 "$WORK/closed"
 cause output "cannot be written into $WORK/closed by the program's user: $WORK/closed: Permission denied" \
-	SPANPROF_OUTPUT_DIR fixture "${AS_NOBODY[@]}" OTEL_SERVICE_NAME=shop LD_PRELOAD="$SO" \
+	SPANPROF_OUTPUT_DIR fixture "${AS_NOBODY[@]}" OTEL_SERVICE_NAME=shop LD_PRELOAD="$WHOLE" \
 	SPANPROF_OUTPUT_DIR="$WORK/closed" "${REQUESTS[@]}"
 cause output.parent "by the program's user: $WORK/closed: Permission denied" SPANPROF_OUTPUT_DIR \
-	fixture "${AS_NOBODY[@]}" OTEL_SERVICE_NAME=shop LD_PRELOAD="$SO" SPANPROF_OUTPUT_DIR="$WORK/closed/new" \
+	fixture "${AS_NOBODY[@]}" OTEL_SERVICE_NAME=shop LD_PRELOAD="$WHOLE" SPANPROF_OUTPUT_DIR="$WORK/closed/new" \
 	"${REQUESTS[@]}"
 touch "$WORK/file"
 cause output.file 'Not a directory' SPANPROF_OUTPUT_DIR fixture env OTEL_SERVICE_NAME=shop \

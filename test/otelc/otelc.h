@@ -103,6 +103,8 @@ otel_span_t *otel_tracer_start_span_with_context(const otel_tracer_t *tracer,
 						 const otel_span_context_t *parent);
 otel_span_t *otel_tracer_start_span_ex(const otel_tracer_t *tracer, otel_string_view_t name,
 				       const otel_span_start_options_ex_t *options);
+/* What the stories set under a key that others write as well. */
+#define HOSTS_WORD "mine"
 otel_status_t otel_span_set_string_attribute(otel_span_t *span, otel_string_view_t key,
 					     otel_string_view_t value);
 otel_status_t otel_span_set_int64_attribute(otel_span_t *span, otel_string_view_t key,

@@ -337,8 +337,8 @@ static void own_attribute(void)
 	otel_span_t *b;
 
 	HOST_CHECK(otel_span_set_string_attribute(a, tell_view("pyroscope.profile.id"),
-						  tell_view("mine")) == 0);
-	printf("attribute a pyroscope.profile.id mine\n");
+						  tell_view(HOSTS_WORD)) == 0);
+	printf("attribute a pyroscope.profile.id %s\n", HOSTS_WORD);
 	tell_burn("a", "a");
 	tell_end(a);
 	tell_destroy(a);
