@@ -19,6 +19,9 @@ import sys
 # A piece of work begins and ends between two samples, and a CPU clock's timer fires at a tick. An
 # emulator translates code on the thread that runs it.
 SLACK_MS = 60 if "TEST_EMULATOR" in os.environ else 25
+# What it translates between the pieces is of no span, and up to 83 ms of it was seen. A label that is
+# lost is missed where it belongs, in its span, which gets no more slack for this.
+OUTSIDE_MS = 120 if "TEST_EMULATOR" in os.environ else 0
 SLACK_SHARE = 0.08
 
 
@@ -96,6 +99,8 @@ def check_cpu(host_path, spans_path, report_path, scope):
         off_ms = (got.get(name, 0) - wanted[name]) / 1e6
         slack_ms = SLACK_MS * max(1, pieces[name]) ** 0.5 + SLACK_SHARE * wanted[name] / 1e6
         print("%-12s %7.1f ms, %+6.1f" % (name or "(no span)", wanted[name] / 1e6, off_ms))
+        if name == "" and off_ms > 0:
+            slack_ms += OUTSIDE_MS
         if abs(off_ms) > slack_ms:
             fail("%s: %+.1f ms" % (name or "(no span)", off_ms))
 
