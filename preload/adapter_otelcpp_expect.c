@@ -2,6 +2,7 @@
 /* One slot of a vtable, replaced for as long as no object of the class is known. APP context. */
 #include "preload/adapter_otelcpp_expect.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
@@ -63,12 +64,14 @@ void *sp_otelcpp_first_attach(void *result, void *self, const void *context)
 {
 	const void *vptr = sp_otelcpp_member(self, 0);
 	const struct expected *e = find(vptr);
+	int saved = errno;
 	const void *attach;
 
 	if (e != NULL) {
 		(void)sp_otelcpp_expect_done(vptr);
 		(void)sp_otelcpp_scope_watch(e->sdk);
 	}
+	errno = saved;
 	attach = *attach_slot(sp_otelcpp_member(self, 0));
 	if (attach == SP_OTELCPP_ENTRY_OF(sp_otelcpp_first_attach) && e != NULL)
 		attach = e->attach;

@@ -40,6 +40,18 @@ static int set_virtual(int signo, const struct sigaction *act, struct sigaction 
 	return sp_signals_virtual(signo, &wanted, old);
 }
 
+/* What is set now: *act no longer says so where the host has the old one read into the same place. */
+static int wants_alternate_stack(int signo, __typeof__(&sigaction) next)
+{
+	struct sigaction now;
+	int rc;
+
+	if (sp_signals_on_alternate_stack())
+		return 0;
+	rc = is_ours(signo) ? sp_signals_virtual(signo, NULL, &now) : next(signo, NULL, &now);
+	return rc == 0 && (now.sa_flags & SA_ONSTACK) != 0;
+}
+
 SP_EXPORT int sigaction(int signo, const struct sigaction *restrict act,
 			struct sigaction *restrict old)
 {
@@ -54,8 +66,7 @@ SP_EXPORT int sigaction(int signo, const struct sigaction *restrict act,
 		errno = ENOSYS;
 		return -1;
 	}
-	/* The real call has read it, so it can be read. */
-	if (rc == 0 && act != NULL && sp_life_active() && (act->sa_flags & SA_ONSTACK) != 0)
+	if (rc == 0 && act != NULL && sp_life_active() && wants_alternate_stack(signo, next))
 		sp_signals_use_alternate_stack();
 	return rc;
 }

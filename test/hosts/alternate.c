@@ -53,6 +53,8 @@ int main(int argc, char **argv)
 {
 	bool handler = argc > 2 && strcmp(argv[2], "handler") == 0;
 	struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
+	/* Some have the old one read into the place of the new one. */
+	struct sigaction *volatile same = &act;
 	void *tracer;
 	stack_t stack;
 	stack_t now;
@@ -62,7 +64,7 @@ int main(int argc, char **argv)
 	tracer = otelc_get_tracer();
 	work(tracer);
 	if (handler)
-		HOST_CHECK(sigaction(SIGUSR1, &act, NULL) == 0);
+		HOST_CHECK(sigaction(SIGUSR1, &act, same) == 0);
 	stack = make_stack(argv[1]);
 	work(tracer);
 	HOST_CHECK(sigaltstack(NULL, &now) == 0);
