@@ -98,11 +98,12 @@ Test(snapshot, goes_to_the_last_byte_that_can_be_read)
 Test(snapshot, begins_at_the_lowest_byte_of_the_stack)
 {
 	uintptr_t start = (uintptr_t)low;
+	uintptr_t red_zone = SP_ARCH_RED_ZONE;
 	struct sp_stack_bounds none = {0, 0};
 
-	for (uintptr_t above = 0; above < 2 * SP_ARCH_RED_ZONE + 16; above++) {
+	for (uintptr_t above = 0; above < 2 * red_zone + 16; above++) {
 		uintptr_t sp = start + above;
-		uintptr_t from = above >= SP_ARCH_RED_ZONE ? less_red_zone(sp) : sp & ~(uintptr_t)7;
+		uintptr_t from = above >= red_zone ? less_red_zone(sp) : sp & ~(uintptr_t)7;
 
 		copy_from(sp, &none);
 		/* it may be counted from the red zone that is not there */
