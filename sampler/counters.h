@@ -64,6 +64,9 @@
 	X(EXPORT_NOMEM, "export_out_of_memory", 1)
 // clang-format on
 
+/* SDKs whose spans are counted one by one, by the number of preload/sdk.h. */
+#define SP_COUNTED_SDKS 8U
+
 #define SP_COUNTER_ENUM_(id, name, loss) SP_COUNT_##id,
 enum sp_counter { SP_FOR_EACH_COUNTER(SP_COUNTER_ENUM_) SP_COUNTER_N };
 

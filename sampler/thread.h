@@ -34,7 +34,6 @@
  * What the owner counts for itself, because a counter that all threads add to would be fought over
  * at every span. Never set back when the block changes hands: counters.c adds up all blocks.
  */
-#define SP_COUNTED_SDKS 8U
 struct sp_thread_counts {
 	_Atomic uint64_t spans_started[SP_COUNTED_SDKS]; /* by the SDK's number */
 	_Atomic uint64_t spans_ended;

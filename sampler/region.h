@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shared memory between the host and spanprof-exporter, its only connection. The host makes it at
+ * its first recorded span as a sealed memfd, maps it and closes the descriptor; the exporter inherits
+ * the descriptor and maps it too. It holds offsets instead of pointers, and all of it is zero at first.
+ *
+ * The exporter trusts nothing in it: another program of the host's user may write to it while we read.
+ * It copies first and parses the copy, checks every offset, length and index, and never takes a file's
+ * name or a process's number from it. The host in turn takes from the exporter only words that can do
+ * no harm whatever they say.
+ */
+#ifndef SP_REGION_H
+#define SP_REGION_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sampler/compiler.h"
+#include "sampler/counters.h"
+
+#define SP_REGION_MAGIC UINT64_C(0x666f72706e617073) /* "spanprof" */
+/* Of layout and meaning, records in the rings included: object and program are of one build. */
+#define SP_REGION_VERSION 1U
+
+/* Where the exporter finds the descriptor of its region. */
+#define SP_REGION_FD 3
+
+/* A part of the region, from its beginning; both are multiples of 4,096. */
+struct sp_region_part {
+	uint64_t at;
+	uint64_t bytes;
+};
+
+enum sp_region_parts {
+	SP_REGION_RING,      /* struct sp_ring_ends, then its words (ring.h) */
+	SP_REGION_SNAPSHOTS, /* the same; no bytes = there are none */
+	SP_REGION_NAMES,     /* span names (label.h) */
+	SP_REGION_PARTS
+};
+
+/* What the host does: struct sp_region.state. */
+enum sp_region_state {
+	SP_REGION_SAMPLING = 1,
+	SP_REGION_STOPPED, /* sampling was given up; what it brought is still to be sent */
+	SP_REGION_LEAVING, /* about to be replaced by exec; SAMPLING again if that failed */
+};
+
+/* What the exporter does: struct sp_region.exporter. */
+enum sp_region_exporter {
+	SP_EXPORTER_NONE,    /* not started, or not yet ready to work */
+	SP_EXPORTER_WORKING, /* drains, and answers flushes */
+	SP_EXPORTER_FAILED,  /* cannot work: struct sp_region.exporter_error */
+	SP_EXPORTER_GONE,    /* has ended and will not come back */
+};
+
+/* Bits of struct sp_region.upkeep: what the exporter asks of the next hook of any thread. */
+#define SP_UPKEEP_LOOK 1U  /* the second is over: settle, age, publish facts */
+#define SP_UPKEEP_SCAN 2U  /* /proc shows threads that are not enrolled, or enrolled ones are gone */
+#define SP_UPKEEP_WRITE 4U /* the exporter cannot open the host's stderr: write its message */
+
+/* Of one SDK, by its number (preload/sdk.h). */
+#define SP_REGION_SDKS SP_COUNTED_SDKS
+struct sp_region_sdk {
+	_Atomic uint64_t spans_started;
+	_Atomic uint32_t disproved; /* facts, see sp_sdk_disproved_facts() */
+	uint32_t pad;
+};
+
+/* A complete message without prefix and newline, for the host's stderr. */
+#define SP_REGION_MESSAGE_MAX 1024U
+
+struct sp_region {
+	/* Written once, before the exporter is started. */
+	uint64_t magic;
+	uint32_t version;
+	uint32_t pid; /* the host's, in the pid namespace that both are in */
+	uint64_t bytes; /* of the whole region */
+	uint64_t mapped_at; /* in the host: the mapping is there as long as its image lives */
+	struct sp_region_part part[SP_REGION_PARTS];
+
+	/* Written by the host, for the exporter to tell. */
+	_Atomic uint32_t state; /* enum sp_region_state */
+	_Atomic uint32_t signal_number;
+	_Atomic uint32_t threads_armed;
+	_Atomic uint32_t threads_known; /* that have a block, with a timer or without */
+	_Atomic uint32_t threads_blocking;
+	_Atomic uint32_t threads_limit;
+	_Atomic uint32_t threads_refused;
+	_Atomic uint32_t spans_open;
+	struct sp_region_sdk sdk[SP_REGION_SDKS];
+	_Atomic uint64_t spans_ended;
+	_Atomic uint64_t counter[SP_COUNTER_N]; /* but for what is above */
+
+	/*
+	 * Futexes (never private ones, as two processes use them). wake: the exporter sleeps on it; the
+	 * host adds 1 and wakes. A flush is asked for by adding 1 to flush_asked, and answered when
+	 * flush_done has that value; the host sleeps on flush_done.
+	 */
+	_Atomic uint32_t wake;
+	_Atomic uint32_t flush_asked;
+	_Atomic uint32_t flush_done;
+	_Atomic uint32_t exporter;           /* enum sp_region_exporter; a futex, too */
+	_Atomic uint64_t flush_deadline_ns;  /* CLOCK_MONOTONIC */
+
+	/* Written by the exporter. */
+	_Atomic int32_t exporter_pid;   /* by who starts it; in the host's pid namespace */
+	_Atomic int32_t exporter_error; /* why it could not start or work: a positive errno */
+	_Atomic uint32_t generation;    /* of told objects: all are told of again when it changes */
+	_Atomic uint32_t upkeep;        /* SP_UPKEEP_ bits, taken back by the host */
+	_Atomic uint32_t message_bytes; /* with SP_UPKEEP_WRITE; set back to 0 by the host */
+	char message[SP_REGION_MESSAGE_MAX];
+};
+
+/* The host's own; NULL as long as there is none. Written in APP and INIT by one thread at a time. */
+extern struct sp_region *sp_region;
+
+/*
+ * APP. Makes and maps a region with parts of these sizes (rounded up to whole pages). Returns the
+ * descriptor (at least 3, close-on-exec, sealed against change of size), which the caller passes to the
+ * exporter and closes, or a negative errno: -EFBIG where RLIMIT_FSIZE would make it a SIGXFSZ. errno
+ * and signals are as before.
+ */
+int sp_region_create(const uint64_t bytes[SP_REGION_PARTS]);
+
+/* APP, INIT. Where a part begins; NULL if it has no bytes, or there is no region. */
+void *sp_region_at(enum sp_region_parts part);
+
+/*
+ * Forked child: the region is its parent's. Unmaps it; nothing may point into it any more (the caller
+ * has seen to counters, rings and names before).
+ */
+void sp_region_drop(void);
+
+#endif
