@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "sampler/compiler.h"
+#include "sampler/counters.h"
 #include "sampler/residual.h"
 #include "sampler/sample.h"
 #include "sampler/span_stack.h"
