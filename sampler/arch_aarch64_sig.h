@@ -94,4 +94,23 @@ static inline SP_SIGSAFE long sp_arch_syscall(long number, long a, long b, long 
 	return x0;
 }
 
+/*
+ * Valgrind's "is this valgrind?", as in its valgrind.h: instructions that together do nothing, which it
+ * takes for a question to itself. The answer is in x3.
+ */
+static inline SP_SIGSAFE bool sp_arch_on_valgrind(void)
+{
+	const uint64_t question[6] = {SP_ARCH_ON_VALGRIND};
+	register uint64_t answer __asm__("x3") = 0;
+	register const uint64_t *asked __asm__("x4") = question;
+
+	__asm__ volatile("ror x12, x12, #3\n\tror x12, x12, #13\n\t"
+			 "ror x12, x12, #51\n\tror x12, x12, #61\n\t"
+			 "orr x10, x10, x10"
+			 : "+r"(answer)
+			 : "r"(asked)
+			 : "cc", "memory");
+	return answer != 0;
+}
+
 #endif

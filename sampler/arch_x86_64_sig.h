@@ -85,4 +85,22 @@ static inline SP_SIGSAFE long sp_arch_syscall(long number, long a, long b, long 
 	return rc;
 }
 
+/*
+ * Valgrind's "is this valgrind?", as in its valgrind.h: instructions that together do nothing, which it
+ * takes for a question to itself. The answer is in rdx.
+ */
+static inline SP_SIGSAFE bool sp_arch_on_valgrind(void)
+{
+	const uint64_t question[6] = {SP_ARCH_ON_VALGRIND};
+	uint64_t answer = 0;
+
+	__asm__ volatile("rolq $3, %%rdi\n\trolq $13, %%rdi\n\t"
+			 "rolq $61, %%rdi\n\trolq $51, %%rdi\n\t"
+			 "xchgq %%rbx, %%rbx"
+			 : "+d"(answer)
+			 : "a"(question)
+			 : "cc", "memory");
+	return answer != 0;
+}
+
 #endif

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Anonymous mappings for the core's tables. Contexts: APP (activation), BG. */
+/* Anonymous mappings for the core's tables. Context: APP (activation). */
 #include "sampler/arena.h"
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 void *sp_arena_map(size_t size)
 {
@@ -13,6 +16,27 @@ void *sp_arena_map(size_t size)
 
 	errno = saved;
 	return p == MAP_FAILED ? NULL : p;
+}
+
+void sp_arena_unmap(void *base, size_t size)
+{
+	int saved = errno;
+
+	(void)munmap(base, size);
+	errno = saved;
+}
+
+/* Six tables at most are as large as that allows. */
+#define SHARES 32U
+
+uint64_t sp_arena_share(uint64_t most)
+{
+	struct rlimit limit;
+
+	if (syscall(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit) != 0 ||
+	    limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur / SHARES > most)
+		return most;
+	return limit.rlim_cur / SHARES;
 }
 
 void sp_arena_wipe(void *base, size_t size)

@@ -69,6 +69,7 @@ struct sp_config {
 	bool deepbind;   /* sp_config_wants_deepbind() */
 
 	const char *output_dir;         /* absolute */
+	const char *exporter;           /* absolute; NULL = beside our own object */
 	const char *server_address;     /* http://, https:// or unix:///; NULL = do not push */
 	const char *service_name;       /* never NULL: at last "unknown_service:<program>" */
 	const char *service_namespace;  /* from OTEL_RESOURCE_ATTRIBUTES, decoded */
@@ -138,13 +139,19 @@ bool sp_config_wants_hook_dlsym(void);
 bool sp_config_wants_deepbind(void);
 
 /*
- * APP or BG context. Parses the copy into *cfg: each bad value gets one warning that names the
+ * APP context. Parses the copy into *cfg: each bad value gets one warning that names the
  * variable and what is wrong with it (never a secret's value) and falls to its default, not to the
  * next source, so that what applies can be read off the message. Sets the log level first. cfg is
  * complete whatever the input. Called at activation by one thread; a later call gives the same
  * values and repeats no warning.
  */
 void sp_config_parse(struct sp_config *cfg);
+
+/*
+ * Before sp_config_parse(): the link in /proc to the program that a service without a name is called
+ * after, if it is not the process's own. Constant.
+ */
+void sp_config_program(const char *link);
 
 /* APP. Only the log level of it: for what is to be said before, or without, an activation. */
 void sp_config_parse_log_level(void);

@@ -2,7 +2,7 @@
 /*
  * Copies our variables out of the environment before the host can wipe or rewrite it. INIT context:
  * no heap, no log, no system call; runs in every process of a container, so a foreign variable
- * costs one comparison of a prefix.
+ * costs some comparisons of a first letter.
  */
 #include "sampler/config_copy.h"
 
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "sampler/compiler.h"
+#include "sampler/fmt.h"
 
 struct copied {
 	unsigned char
@@ -83,6 +84,15 @@ static void keep_unknown(const char *name, size_t len)
 	unknown[unknown_names++][len] = '\0';
 }
 
+/* Of others' variables what the exporter's libraries look for: where libdebuginfod keeps its cache. */
+static const char *const for_libraries[] = {
+	"HOME",
+	"XDG_CACHE_HOME",
+	"DEBUGINFOD_CACHE_PATH",
+	"DEBUGINFOD_TIMEOUT",
+};
+static struct copied kept[SP_ARRAY_LEN(for_libraries)];
+
 /* Names that everybody's HTTP clients know. Their first letters are rare, so this is quick. */
 static bool is_common(const char *entry)
 {
@@ -104,6 +114,9 @@ static void keep(const char *entry)
 	struct copied *c;
 	size_t len;
 
+	for (size_t i = 0; i < SP_ARRAY_LEN(for_libraries); i++)
+		if (has_prefix(entry, for_libraries[i]) && entry[strlen(for_libraries[i])] == '=')
+			keep_value(&kept[i], entry + strlen(for_libraries[i]) + 1);
 	if (!ours && !has_prefix(entry, "PYROSCOPE_") && !has_prefix(entry, "OTEL_") &&
 	    !is_common(entry))
 		return;
@@ -121,6 +134,7 @@ static void keep(const char *entry)
 void sp_config_capture(char *const *envp)
 {
 	memset(copied, 0, sizeof(copied));
+	memset(kept, 0, sizeof(kept));
 	memset(unknown, 0, sizeof(unknown));
 	used = 0;
 	unknown_names = 0;
@@ -128,6 +142,49 @@ void sp_config_capture(char *const *envp)
 	atomic_store_explicit(&looked_at, false, memory_order_relaxed);
 	for (; envp != NULL && *envp != NULL; envp++)
 		keep(*envp);
+}
+
+#define ENTRIES_MAX ((size_t)SP_VAR_N * SP_CONFIG_SOURCES + SP_ARRAY_LEN(for_libraries) + 3U)
+
+static struct {
+	char *entry[ENTRIES_MAX];
+	unsigned entries;
+	char text[(size_t)2 * SP_CONFIG_COPY_MAX];
+	size_t used;
+} environment;
+
+static void add_entry(const char *name, const char *value)
+{
+	char *at = environment.text + environment.used;
+	size_t room = sizeof(environment.text) - environment.used;
+
+	if (environment.entries == ENTRIES_MAX - 1 || strlen(name) + strlen(value) + 2 > room)
+		return;
+	environment.used += sp_fmt_snprintf(at, room, "%s=%s", name, value) + 1;
+	environment.entry[environment.entries++] = at;
+}
+
+char *const *sp_config_copy_environment(const char *service_name)
+{
+	environment.entries = 0;
+	environment.used = 0;
+	/* the first one of a name counts */
+	add_entry("SPANPROF_DISABLED", "true");
+	if (service_name != NULL)
+		add_entry("SPANPROF_APPLICATION_NAME", service_name);
+	for (unsigned id = 0; id < SP_VAR_N; id++) {
+		for (unsigned i = 0; i < SP_CONFIG_SOURCES; i++) {
+			const char *name = sp_config_vars[id].source[i].name;
+
+			if (name != NULL && copied[id][i].state == SP_STATE_SET)
+				add_entry(name, values + copied[id][i].offset);
+		}
+	}
+	for (size_t i = 0; i < SP_ARRAY_LEN(for_libraries); i++)
+		if (kept[i].state == SP_STATE_SET)
+			add_entry(for_libraries[i], values + kept[i].offset);
+	environment.entry[environment.entries] = NULL;
+	return environment.entry;
 }
 
 enum sp_config_state sp_config_copy_get(enum sp_config_id id, unsigned source, const char **text)

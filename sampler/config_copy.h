@@ -32,6 +32,13 @@ const char *sp_config_copy_unknown(unsigned i);
 /* How many more there were than are kept. */
 unsigned sp_config_copy_unknown_more(void);
 
+/*
+ * APP, one thread at a time. The copy as an environment for the exporter, to the name of the service: a
+ * NULL-terminated list that is valid until the next call. In it we are switched off, for where the
+ * object is preloaded into every program of the system.
+ */
+char *const *sp_config_copy_environment(const char *service_name);
+
 /* True once after each capture, for whoever reports what is wrong with it. */
 bool sp_config_copy_first_look(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values that become a number, and the dispatch over all types. Contexts INIT, APP and BG; called
+ * Values that become a number, and the dispatch over all types. Contexts INIT and APP; called
  * by config.c. Parsers of our own, because strtol and strcasecmp depend on the host's locale and
  * newer headers redirect the former to symbols that older C libraries lack.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One value: text in, number or text or the reason why not out. INIT, APP and BG; no state. */
+/* One value: text in, number or text or the reason why not out. INIT and APP; no state. */
 #ifndef SP_CONFIG_PARSE_H
 #define SP_CONFIG_PARSE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of config_table.h as data. Constant; read in INIT (capture), APP and BG (parse). */
+/* The rows of config_table.h as data. Constant; read in INIT (capture), APP (parse). */
 #include "sampler/config_table.h"
 
 static const struct sp_config_choice sp_config_symbolize_choices[] = {

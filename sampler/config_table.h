@@ -201,7 +201,7 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_UNWIND", SP_FORM_OWN}}, \
 	  .choices = sp_config_unwind_choices, .fallback = "auto", \
 	  .help = "Where stacks are walked: in the signal handler (`cfi`), from copies of the stack in " \
-		  "our own thread (`snapshot`), or in the handler wherever it can (`auto`).") \
+		  "the exporter (`snapshot`), or in the handler wherever it can (`auto`).") \
 	X(SYMBOLIZE, ENUM, symbolize, \
 	  .source = {{"SPANPROF_SYMBOLIZE", SP_FORM_OWN}}, \
 	  .choices = sp_config_symbolize_choices, .fallback = "full", \
@@ -315,6 +315,11 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_STATUS_FILE", SP_FORM_OWN}}, \
 	  .help = "JSON file that tells what is sampled, sent and lost, rewritten at each upload; " \
 		  "`%p` in it is the process id. `spanprof-report --status` explains it.") \
+	X(EXPORTER, PATH, exporter, \
+	  .source = {{"SPANPROF_EXPORTER", SP_FORM_OWN}}, \
+	  .words = "spanprof-exporter beside libspanprof.so", \
+	  .help = "The program that sends the profiles, where the folder of libspanprof.so is mounted " \
+		  "without leave to execute.") \
 	X(LOG_LEVEL, ENUM, log_level, \
 	  .source = {{"SPANPROF_LOG_LEVEL", SP_FORM_OWN}, {"PYROSCOPE_LOG_LEVEL", SP_FORM_OWN}, \
 		     {"OTEL_LOG_LEVEL", SP_FORM_OWN}}, \

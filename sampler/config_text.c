@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of the values that stay text. Contexts INIT, APP and BG; called by config_parse.c and
+ * Checks of the values that stay text. Contexts INIT and APP; called by config_parse.c and
  * config.c. A value that passes can be put into an HTTP header, a profile or a message of its own
  * without splitting it. Reasons are constant texts: no part of a value can get into a message.
  */

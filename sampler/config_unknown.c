@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A mistyped variable is otherwise silent: the program runs with the default and nobody knows.
- * Contexts APP and BG, once; called by config.c. Names only, values are never looked at here.
+ * Contexts APP, once; called by config.c. Names only, values are never looked at here.
  */
 #include "sampler/config_unknown.h"
 

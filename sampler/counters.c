@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The storage and the names of the process-wide counters. The adds are inline in counters.h and
- * run in every context, SIG included; what is here runs in INIT (reset) and BG (the rest).
+ * run in every context, SIG included; what is here runs in INIT (reset) and APP (the rest).
  */
 #include "sampler/counters.h"
 
 #include <stddef.h>
+#include <string.h>
 
-#include "sampler/thread.h"
+static _Atomic uint64_t own[SP_COUNTER_N]; /* as long as there is no region */
+_Atomic(_Atomic uint64_t *) sp_counters = own;
+static struct sp_span_counts own_spans[SP_SPAN_COUNTS];
+_Atomic(struct sp_span_counts *) sp_span_counts = own_spans;
 
-_Atomic uint64_t sp_counters[SP_COUNTER_N];
-static _Atomic uint64_t blockless[SP_COUNTED_SDKS]; /* spans started, by SDK */
-
-_Static_assert(sizeof(sp_counters[0]) == 8 && ATOMIC_LLONG_LOCK_FREE == 2,
+_Static_assert(sizeof(own[0]) == 8 && ATOMIC_LLONG_LOCK_FREE == 2,
 	       "a signal handler adds to these, so no lock may hide behind them");
 
 // clang-format off
@@ -35,21 +36,12 @@ int sp_counter_is_loss(enum sp_counter c)
 
 uint64_t sp_count_spans_of(unsigned sdk)
 {
+	struct sp_span_counts *all = atomic_load_explicit(&sp_span_counts, memory_order_relaxed);
 	uint64_t sum = 0;
-	struct sp_thread *t;
 
-	if (sdk >= SP_COUNTED_SDKS)
-		return 0;
-	sum = atomic_load_explicit(&blockless[sdk], memory_order_relaxed);
-	for (uint32_t i = 0; (t = sp_thread_at(i)) != NULL; i++)
-		sum += atomic_load_explicit(&t->counts.spans_started[sdk], memory_order_relaxed);
+	for (unsigned i = 0; sdk < SP_COUNTED_SDKS && i < SP_SPAN_COUNTS; i++)
+		sum += atomic_load_explicit(&all[i].started[sdk], memory_order_relaxed);
 	return sum;
-}
-
-void sp_count_span_of(unsigned sdk)
-{
-	atomic_fetch_add_explicit(&blockless[sdk < SP_COUNTED_SDKS ? sdk : 0], 1,
-				  memory_order_relaxed);
 }
 
 static uint64_t spans_started(void)
@@ -63,17 +55,18 @@ static uint64_t spans_started(void)
 
 static uint64_t spans_ended(void)
 {
+	struct sp_span_counts *all = atomic_load_explicit(&sp_span_counts, memory_order_relaxed);
 	uint64_t sum = 0;
-	struct sp_thread *t;
 
-	for (uint32_t i = 0; (t = sp_thread_at(i)) != NULL; i++)
-		sum += atomic_load_explicit(&t->counts.spans_ended, memory_order_relaxed);
+	for (unsigned i = 0; i < SP_SPAN_COUNTS; i++)
+		sum += atomic_load_explicit(&all[i].ended, memory_order_relaxed);
 	return sum;
 }
 
 uint64_t sp_count_read(enum sp_counter c)
 {
-	uint64_t sum = atomic_load_explicit(&sp_counters[c], memory_order_relaxed);
+	_Atomic uint64_t *all = atomic_load_explicit(&sp_counters, memory_order_relaxed);
+	uint64_t sum = atomic_load_explicit(&all[c], memory_order_relaxed);
 
 	if (c == SP_COUNT_SPANS_STARTED)
 		sum += spans_started();
@@ -82,18 +75,30 @@ uint64_t sp_count_read(enum sp_counter c)
 	return sum;
 }
 
+static void move(_Atomic uint64_t *to, _Atomic uint64_t *from)
+{
+	atomic_fetch_add_explicit(to, atomic_exchange_explicit(from, 0, memory_order_relaxed),
+				  memory_order_relaxed);
+}
+
+void sp_counters_move(_Atomic uint64_t *to, struct sp_span_counts *spans)
+{
+	atomic_store_explicit(&sp_counters, to, memory_order_relaxed);
+	atomic_store_explicit(&sp_span_counts, spans, memory_order_relaxed);
+	for (unsigned c = 0; c < SP_COUNTER_N; c++)
+		move(&to[c], &own[c]);
+	for (unsigned i = 0; i < SP_SPAN_COUNTS; i++) {
+		for (unsigned sdk = 0; sdk < SP_COUNTED_SDKS; sdk++)
+			move(&spans[i].started[sdk], &own_spans[i].started[sdk]);
+		move(&spans[i].ended, &own_spans[i].ended);
+	}
+}
+
 void sp_counters_reset(void)
 {
-	struct sp_thread *t;
-
-	for (uint32_t i = 0; (t = sp_thread_at(i)) != NULL; i++) {
-		for (unsigned sdk = 0; sdk < SP_COUNTED_SDKS; sdk++)
-			atomic_store_explicit(&t->counts.spans_started[sdk], 0,
-					      memory_order_relaxed);
-		atomic_store_explicit(&t->counts.spans_ended, 0, memory_order_relaxed);
-	}
-	for (unsigned sdk = 0; sdk < SP_COUNTED_SDKS; sdk++)
-		atomic_store_explicit(&blockless[sdk], 0, memory_order_relaxed);
 	for (unsigned c = 0; c < SP_COUNTER_N; c++)
-		atomic_store_explicit(&sp_counters[c], 0, memory_order_relaxed);
+		atomic_store_explicit(&own[c], 0, memory_order_relaxed);
+	memset(own_spans, 0, sizeof(own_spans));
+	atomic_store_explicit(&sp_counters, own, memory_order_relaxed);
+	atomic_store_explicit(&sp_span_counts, own_spans, memory_order_relaxed);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every place that can lose something, and a few totals, as process-wide atomic counters.
- * Written from every context, SIG included (relaxed atomic add). Read by the exporter, which logs
- * the ones that grew, and by a debugger (symbol sp_counters).
+ * Written from every context, SIG included (relaxed atomic add). They lie in the region once there is
+ * one, so that the exporter can tell them of a host that was killed.
  */
 #ifndef SP_COUNTERS_H
 #define SP_COUNTERS_H
@@ -26,6 +26,7 @@
 	X(SAMPLES_PUT, "samples_put", 0) \
 	X(RESIDUALS, "residual_records", 0) \
 	X(SAMPLES_DRAINED, "samples_drained", 0) \
+	X(SAMPLES_SENT, "samples_sent", 0) \
 	X(SNAPSHOTS, "stack_snapshots", 0) \
 	X(UPLOADS, "uploads", 0) \
 	X(FILES_WRITTEN, "files_written", 0) \
@@ -33,6 +34,8 @@
 	X(DROP_UNTOLD, "dropped_ring_full_for_object", 1) \
 	X(DROP_REENTERED, "dropped_handler_reentered", 1) \
 	X(DROP_STACK, "dropped_small_signal_stack", 1) \
+	X(RING_DAMAGED, "ring_records_damaged", 1) \
+	X(RING_UNFINISHED, "ring_records_unfinished", 1) \
 	X(SNAPSHOTS_FULL, "stack_snapshots_ring_full", 2) \
 	X(UNWIND_FAILED, "unwind_failed", 2) \
 	X(UNWIND_TRUNCATED, "unwind_truncated", 2) \
@@ -54,6 +57,7 @@
 	X(BATCH_QUEUE_FULL, "batches_dropped_queue_full", 1) \
 	X(BATCH_TOO_OLD, "batches_dropped_too_old", 1) \
 	X(BATCH_REJECTED, "batches_rejected_by_server", 1) \
+	X(BATCH_UNANSWERED, "batches_unanswered", 1) \
 	X(BATCH_UNSENT, "batches_unsent_at_exit", 1) \
 	X(SAMPLES_UNSENT, "samples_in_lost_batches", 1) \
 	X(SYMBOLS_DROPPED, "symbol_tables_dropped", 0) \
@@ -70,12 +74,14 @@
 #define SP_COUNTER_ENUM_(id, name, loss) SP_COUNT_##id,
 enum sp_counter { SP_FOR_EACH_COUNTER(SP_COUNTER_ENUM_) SP_COUNTER_N };
 
-/* Without what threads count for themselves (thread.h). */
-extern _Atomic uint64_t sp_counters[SP_COUNTER_N];
+/* Without those of spans. SP_COUNTER_N of them. */
+extern _Atomic(_Atomic uint64_t *) sp_counters;
 
 static inline SP_SIGSAFE void sp_count_add(enum sp_counter c, uint64_t n)
 {
-	atomic_fetch_add_explicit(&sp_counters[c], n, memory_order_relaxed);
+	_Atomic uint64_t *all = atomic_load_explicit(&sp_counters, memory_order_relaxed);
+
+	atomic_fetch_add_explicit(&all[c], n, memory_order_relaxed);
 }
 
 static inline SP_SIGSAFE void sp_count(enum sp_counter c)
@@ -83,19 +89,50 @@ static inline SP_SIGSAFE void sp_count(enum sp_counter c)
 	sp_count_add(c, 1);
 }
 
-/* The sum over all threads. BG. */
+/*
+ * Spans, which come in millions. Threads that count in one place would fight over it, so there are many,
+ * each on cache lines of its own, and a thread takes one by its number.
+ */
+#define SP_SPAN_COUNTS 32U
+struct sp_span_counts {
+	_Atomic uint64_t started[SP_COUNTED_SDKS];
+	_Atomic uint64_t ended;
+	char pad[56];
+};
+extern _Atomic(struct sp_span_counts *) sp_span_counts; /* SP_SPAN_COUNTS of them */
+
+static inline struct sp_span_counts *sp_span_counts_of(uint32_t thread)
+{
+	return &atomic_load_explicit(&sp_span_counts,
+				     memory_order_relaxed)[thread % SP_SPAN_COUNTS];
+}
+
+/* APP. thread: any number that not all threads have. */
+static inline void sp_count_span_started(uint32_t thread, unsigned sdk)
+{
+	atomic_fetch_add_explicit(
+		&sp_span_counts_of(thread)->started[sdk < SP_COUNTED_SDKS ? sdk : 0], 1,
+		memory_order_relaxed);
+}
+
+static inline void sp_count_span_ended(uint32_t thread)
+{
+	atomic_fetch_add_explicit(&sp_span_counts_of(thread)->ended, 1, memory_order_relaxed);
+}
+
+/* With those of spans. APP. */
 uint64_t sp_count_read(enum sp_counter c);
 
-/* SP_COUNT_SPANS_STARTED of one SDK, by struct sp_span_start's number. BG. */
+/* SP_COUNT_SPANS_STARTED of one SDK, by struct sp_span_start's number. APP. */
 uint64_t sp_count_spans_of(unsigned sdk);
-/* APP. For a thread that has no block to count in. */
-void sp_count_span_of(unsigned sdk);
 
 /* Static text, e.g. "dropped_ring_full". */
 const char *sp_counter_name(enum sp_counter c);
 /* The kind above: 0 work, 1 lost, 2 incomplete. */
 int sp_counter_is_loss(enum sp_counter c);
-/* Every counter back to 0, for a forked child. */
+/* APP, at activation. What was counted so far is added to these, and from now on they are counted in. */
+void sp_counters_move(_Atomic uint64_t *to, struct sp_span_counts *spans);
+/* Forked child: every counter is 0 again, and in memory of the process's own. */
 void sp_counters_reset(void);
 
 #endif

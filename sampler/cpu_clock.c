@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading CPU clocks. Contexts: APP, BG. The vDSO would only make the same system call. */
+/* Reading CPU clocks. Context: APP. The vDSO would only make the same system call. */
 #include "sampler/cpu_clock.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CPU clocks, asked of the kernel itself: another preloaded object may stand in front of
- * clock_gettime(3), as libfaketime does, and move some of these clocks and not others. APP and BG,
+ * clock_gettime(3), as libfaketime does, and move some of these clocks and not others. APP,
  * async-signal-safe, errno preserved.
  */
 #ifndef SP_CPU_CLOCK_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounded text formatting for messages. Contexts INIT, APP and BG; called by log.c and config*.c.
+ * Bounded text formatting for messages. Contexts INIT and APP; called by log.c and config*.c.
  * Nothing here calls libc, so no lock, heap, locale or errno is involved.
  */
 #include "sampler/fmt.h"

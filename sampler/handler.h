@@ -26,7 +26,8 @@ struct sp_handler_setup {
 	enum sp_label_scope name_scope;
 	bool trace_id;
 	bool thread_name;
-	bool mark; /* tell the table which spans have samples */
+	_Atomic uint32_t *upkeep; /* of the region, NULL if there is none */
+	bool mark;                /* tell the table which spans have samples */
 };
 extern struct sp_handler_setup sp_handler_setup;
 

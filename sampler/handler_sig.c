@@ -13,6 +13,7 @@
 #include "sampler/arch_sig.h"
 #include "sampler/counters.h"
 #include "sampler/host_mask.h"
+#include "sampler/region.h"
 #include "sampler/signals.h"
 #include "sampler/snapshot.h"
 #include "sampler/span_table.h"
@@ -123,6 +124,9 @@ static int put_frames(const struct sp_thread *t, const struct sp_sample *s)
 	return sp_ring_put_parts(&sp_handler_setup.ring, part, 2);
 }
 
+/* Then the next hook looks for the exporter. */
+#define SP_SAMPLES_PER_LOOK 100U
+
 /* False if the sample was lost. */
 static bool put(struct sp_thread *t, const void *ucontext, size_t room_left)
 {
@@ -143,6 +147,21 @@ static bool put(struct sp_thread *t, const void *ucontext, size_t room_left)
 	return put_frames(t, s) == 0;
 }
 
+/*
+ * Nobody else would notice that the exporter has gone. Samples of all threads count, those that find the
+ * ring full as well: each thread may be too short for a look of its own.
+ */
+static void look_after_exporter(void)
+{
+	static _Atomic uint32_t samples;
+
+	if (atomic_fetch_add_explicit(&samples, 1, memory_order_relaxed) % SP_SAMPLES_PER_LOOK ==
+		    SP_SAMPLES_PER_LOOK - 1 &&
+	    sp_handler_setup.upkeep != NULL)
+		atomic_fetch_or_explicit(sp_handler_setup.upkeep, SP_UPKEEP_ALIVE,
+					 memory_order_relaxed);
+}
+
 static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext, size_t room_left)
 {
 	struct sp_sample *s = sp_thread_scratch(t);
@@ -158,6 +177,7 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	s->weight = 1U + (si->si_overrun > 0 ? (uint32_t)si->si_overrun : 0U);
 	if (sp_handler_setup.thread_name)
 		sp_thread_name_own(s->thread_name);
+	look_after_exporter();
 	if (!put(t, ucontext, room_left)) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
 		sp_residual_gap(&t->residual);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the line "SigQ:" of /proc/self/status. BG context; raw system calls only. */
+/* Reading the line "SigQ:" of /proc/self/status. APP context; raw system calls only. */
 #include "sampler/headroom.h"
 
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "sampler/thread.h"
@@ -35,6 +36,9 @@ bool sp_headroom_of(const char *status, uint32_t ours, uint64_t *timers)
 	at = at != NULL ? read_number(at + strlen("\nSigQ:"), &others) : NULL;
 	if (at == NULL || *at != '/' || read_number(at + 1, &limit) == NULL)
 		return false;
+	/* An unsigned number for what the kernel counts with a sign, and may have below nought for a moment. */
+	if (others > INT32_MAX)
+		others = 0;
 	others = others > ours ? others - ours : 0;
 	*timers = limit / 2 > others ? limit / 2 - others : 0;
 	return true;
@@ -45,13 +49,17 @@ void sp_headroom_look(void)
 	static char text[8192]; /* the list of groups comes before and may be long */
 	size_t used = 0;
 	uint64_t timers;
-	ssize_t got;
+	long got;
 	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return;
+	/*
+	 * Who may look is settled by atomics, which a thread sanitizer of the host does not see in us. The C
+	 * library's read() it does see, and would call it a race on the text.
+	 */
 	while (used < sizeof(text) - 1 &&
-	       (got = read(fd, text + used, sizeof(text) - 1 - used)) > 0)
+	       (got = syscall(SYS_read, fd, text + used, sizeof(text) - 1 - used)) > 0)
 		used += (size_t)got;
 	(void)close(fd);
 	text[used] = '\0';

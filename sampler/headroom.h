@@ -2,7 +2,7 @@
 /*
  * How many timers we may have. Each holds one entry of RLIMIT_SIGPENDING from its creation on, which
  * all processes of the user share with every sigqueue(3) and timer_create(2) of theirs: when it is
- * used up, those fail in the host. We leave half of it to others. BG.
+ * used up, those fail in the host. We leave half of it to others. APP.
  */
 #ifndef SP_HEADROOM_H
 #define SP_HEADROOM_H

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sampler/readable_sig.h"
 #include "sampler/signals.h"
 #include "sampler/stack_bounds_sig.h"
 #include "sampler/thread.h"
@@ -37,17 +38,9 @@ static void change_bit(int how, int signo)
 	(void)syscall(SYS_rt_sigprocmask, how, &bit, NULL, KERNEL_SIGSET_SIZE);
 }
 
-/* An unknown way to change the mask is refused only after the set was read (rt_sigprocmask, linux 6.1). */
 bool sp_host_mask_copy(const sigset_t *set, sigset_t *copy)
 {
-	const int no_way = -1;
-	int saved = errno;
-	bool readable = set != NULL &&
-			(syscall(SYS_rt_sigprocmask, no_way, set, NULL, KERNEL_SIGSET_SIZE) == 0 ||
-			 errno != EFAULT);
-
-	errno = saved;
-	if (!readable)
+	if (!sp_readable((uintptr_t)set))
 		return false;
 	(void)sigemptyset(copy);
 	memcpy(copy, set, KERNEL_SIGSET_SIZE);

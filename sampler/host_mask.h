@@ -63,7 +63,7 @@ bool sp_host_mask_is_about(int signo);
 SP_SIGSAFE bool sp_host_mask_defer(int signo, const siginfo_t *si, void *ucontext);
 
 /*
- * APP, the thread blocks our signal now. A timer goes, with what it has sent: the background thread
+ * APP, the thread blocks our signal now. A timer goes, with what it has sent: another thread
  * may have made it between a rest and the new mask, or from the mask of a wait, or the host has a
  * way to change masks that no hook sees. errno preserved.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Interned span names. APP context: the adapters intern on every span start; BG reads the texts.
+ * Interned span names. APP context: the adapters intern on every span start.
  *
- * One mapping holds an open-addressed table of 64-bit slots and, behind it, the texts. A slot is 0
+ * One piece of memory holds an open-addressed table of 64-bit slots and, behind it, the texts. A slot is 0
  * or names a text that is complete and never changes again, and it is written once, by the CAS
  * that makes it non-zero. So two threads with the same new name meet at the same first empty slot
  * of its probe sequence: one CAS wins, the loser sees the winner's text there, and both return the
@@ -12,6 +12,10 @@
  * The limit is checked before a slot is claimed and counted after, so threads that insert
  * different names at the same moment may pass it by their number. That is the price of never
  * giving "(other)" to a name below the limit that another thread is just inserting.
+ *
+ * The memory may be shared with the exporter (region.h), so it holds offsets, and what leads a look-up
+ * through it (place, size, seed) is in memory of our own: whatever is written to the table, a look-up
+ * reads nothing outside of it.
  */
 #include "sampler/label.h"
 
@@ -24,6 +28,8 @@
 #include "sampler/arena.h"
 #include "sampler/compiler.h"
 #include "sampler/counters.h"
+#include "sampler/label_hash.h"
+#include "sampler/label_table.h"
 #include "sampler/text.h"
 
 /*
@@ -39,94 +45,34 @@
 
 #define RESERVED_NAMES 2U /* "(other)" and "(unnamed)" do not count against the limit */
 
-struct text {
-	uint32_t len;
-	char bytes[]; /* and a NUL */
-};
-
+/* Ours alone. */
 struct labels {
+	struct sp_label_table *table;
+	char *texts;
 	uint32_t mask;
 	uint32_t max_names;
 	uint64_t seed;
 	uint32_t other;
 	uint32_t unnamed;
-	size_t texts_bytes;
-	char *texts;
-	_Atomic uint32_t names;
-	_Atomic size_t texts_used;
-	_Atomic uint64_t slot[]; /* tag in the upper half, offset of the text in the lower */
+	uint64_t last_offset; /* that a text of any length may have */
 };
 
 static _Atomic(struct labels *) the_labels;
 
-/* Up to seven bytes as a number, by loads that overlap: a copy of unknown length is a call. */
-static inline uint64_t tail(const char *name, size_t len)
+static const struct sp_label_entry *text_of(const struct labels *t, uint64_t slot)
 {
-	uint32_t first;
-	uint32_t last;
+	uint64_t offset = (uint32_t)slot & ~UINT32_C(3);
 
-	if (len >= 4) {
-		memcpy(&first, name, 4);
-		memcpy(&last, name + len - 4, 4);
-		return (uint64_t)last << 32 | first;
-	}
-	if (len == 0)
-		return 0;
-	return (uint64_t)(uint8_t)name[0] << 16 | (uint64_t)(uint8_t)name[len / 2] << 8 |
-	       (uint8_t)name[len - 1];
-}
-
-/*
- * Eight bytes a step, because a byte a step would cost more than all the rest of a look-up. The
- * seed keeps the collisions unpredictable for whoever chooses the names.
- */
-static uint64_t hash(uint64_t seed, const char *name, size_t len)
-{
-	const uint64_t k = UINT64_C(0x9e3779b97f4a7c15);
-	uint64_t h = seed ^ (len * k);
-	uint64_t word;
-
-	for (; len >= 8; len -= 8, name += 8) {
-		memcpy(&word, name, 8);
-		h = (h ^ word) * k;
-		h ^= h >> 29;
-	}
-	h = (h ^ tail(name, len)) * k;
-	h ^= h >> 32;
-	h *= k;
-	return h ^ (h >> 29);
-}
-
-static inline uint64_t word_at(const char *p)
-{
-	uint64_t word;
-
-	memcpy(&word, p, sizeof(word));
-	return word;
-}
-
-/* Names are short: a call, and what would have to be saved around it, costs more than they do. */
-static inline bool same(const char *a, const char *b, size_t len)
-{
-	if (len < 8)
-		return tail(a, len) == tail(b, len);
-	for (size_t i = 0; i < len - 8; i += 8) {
-		if (word_at(a + i) != word_at(b + i))
-			return false;
-	}
-	return word_at(a + len - 8) == word_at(b + len - 8);
-}
-
-static const struct text *text_of(const struct labels *t, uint64_t slot)
-{
-	return (const struct text *)(const void *)(t->texts + (uint32_t)slot);
+	return (const struct sp_label_entry *)(const void *)(t->texts + (offset < t->last_offset
+										 ? offset
+										 : t->last_offset));
 }
 
 static bool slot_is(const struct labels *t, uint64_t slot, uint64_t h, const char *name, size_t len)
 {
-	const struct text *text = text_of(t, slot);
+	const struct sp_label_entry *text = text_of(t, slot);
 
-	return slot >> 32 == h >> 32 && text->len == len && same(text->bytes, name, len);
+	return slot >> 32 == h >> 32 && text->len == len && sp_label_same(text->bytes, name, len);
 }
 
 /*
@@ -140,7 +86,7 @@ static uint32_t find(const struct labels *t, uint64_t h, const char *name, size_
 	for (i = *at; i < PROBES_MAX; i++) {
 		uint32_t n = ((uint32_t)h + i) & t->mask;
 		/* Pairs with the release in insert(): the text is complete before its slot. */
-		uint64_t slot = atomic_load_explicit(&t->slot[n], memory_order_acquire);
+		uint64_t slot = atomic_load_explicit(&t->table->slot[n], memory_order_acquire);
 
 		if (slot == 0)
 			break;
@@ -151,20 +97,32 @@ static uint32_t find(const struct labels *t, uint64_t h, const char *name, size_
 	return 0;
 }
 
+/*
+ * Not memcpy(): a thread sanitizer of the host sees that one, but none of the atomics by which this memory
+ * goes from thread to thread, and reports a race. The empty statement keeps the compiler from calling it.
+ */
+static void copy_text(char *to, const char *from, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		to[i] = from[i];
+		__asm__ volatile("" : : : "memory");
+	}
+}
+
 /* Writes a text behind the others; 0 = no room. Offset 0 is the table's first text. */
 static uint32_t text_new(struct labels *t, const char *name, size_t len, size_t *size)
 {
-	size_t offset;
-	struct text *text;
+	uint64_t offset;
+	struct sp_label_entry *text;
 
 	*size = (sizeof(*text) + len + 1 + 3) & ~(size_t)3;
 	/* Acquire pairs with text_free(): its writes are over before ours begin. */
-	offset = atomic_fetch_add_explicit(&t->texts_used, *size, memory_order_acquire);
-	if (offset + *size > t->texts_bytes)
+	offset = atomic_fetch_add_explicit(&t->table->texts_used, *size, memory_order_acquire);
+	if (offset > t->last_offset || offset % 4 != 0)
 		return 0;
-	text = (struct text *)(void *)(t->texts + offset);
+	text = (struct sp_label_entry *)(void *)(t->texts + offset);
 	text->len = (uint32_t)len;
-	memcpy(text->bytes, name, len);
+	copy_text(text->bytes, name, len);
 	text->bytes[len] = '\0';
 	return (uint32_t)offset;
 }
@@ -172,9 +130,9 @@ static uint32_t text_new(struct labels *t, const char *name, size_t len, size_t 
 /* Gives back the text of a lost race if nobody wrote behind it; otherwise it stays unused. */
 static void text_free(struct labels *t, uint32_t offset, size_t size)
 {
-	size_t end = offset + size;
+	uint64_t end = offset + size;
 
-	(void)atomic_compare_exchange_strong_explicit(&t->texts_used, &end, offset,
+	(void)atomic_compare_exchange_strong_explicit(&t->table->texts_used, &end, offset,
 						      memory_order_release, memory_order_relaxed);
 }
 
@@ -191,7 +149,7 @@ static uint32_t insert(struct labels *t, uint64_t h, const char *name, size_t le
 	 * Acquire pairs with the count below. The last name that filled the table may be this very
 	 * one, inserted since we looked; then it is visible now.
 	 */
-	if (atomic_load_explicit(&t->names, memory_order_acquire) >= t->max_names)
+	if (atomic_load_explicit(&t->table->names, memory_order_acquire) >= t->max_names)
 		return find(t, h, name, len, &at);
 	offset = text_new(t, name, len, &size);
 	if (offset == 0)
@@ -202,10 +160,10 @@ static uint32_t insert(struct labels *t, uint64_t h, const char *name, size_t le
 		uint64_t slot = (h >> 32 << 32) | offset;
 
 		/* Release pairs with the acquire in find(): whoever sees the slot sees the text. */
-		if (atomic_compare_exchange_strong_explicit(&t->slot[n], &empty, slot,
+		if (atomic_compare_exchange_strong_explicit(&t->table->slot[n], &empty, slot,
 							    memory_order_release,
 							    memory_order_relaxed)) {
-			atomic_fetch_add_explicit(&t->names, 1, memory_order_release);
+			atomic_fetch_add_explicit(&t->table->names, 1, memory_order_release);
 			return n + 1;
 		}
 		id = find(t, h, name, len, &at);
@@ -238,7 +196,7 @@ __attribute__((noinline)) static uint32_t intern_dirty(struct labels *t, const c
 	uint64_t h;
 
 	len = sp_text_clean(clean, sizeof(clean), name, len);
-	h = hash(t->seed, clean, len);
+	h = sp_label_hash(t->seed, clean, len);
 	id = find(t, h, clean, len, &at);
 	return id != 0 ? id : intern_clean(t, h, clean, len, at);
 }
@@ -249,8 +207,9 @@ __attribute__((noinline)) static uint32_t intern_dirty(struct labels *t, const c
  */
 #define RECENT 4U
 struct recent {
-	const struct text *text;
+	const struct sp_label_entry *text;
 	uint32_t id;
+	uint32_t len;
 };
 static SP_TLS struct recent recent[RECENT];
 
@@ -275,11 +234,13 @@ __attribute__((noinline)) static uint32_t look_up(const char *name, size_t len, 
 	if (len > SP_LABEL_MAX_BYTES)
 		return intern_dirty(t, name, len);
 	/* Stored names are valid UTF-8, so bytes that equal one need no check of their own. */
-	h = hash(t->seed, name, len);
+	h = sp_label_hash(t->seed, name, len);
 	id = find(t, h, name, len, &at);
 	if (id != 0) {
-		r->text = text_of(t, atomic_load_explicit(&t->slot[id - 1], memory_order_relaxed));
+		r->text = text_of(
+			t, atomic_load_explicit(&t->table->slot[id - 1], memory_order_relaxed));
 		r->id = id;
+		r->len = (uint32_t)len;
 		return id;
 	}
 	if (!sp_text_valid(name, len))
@@ -291,7 +252,7 @@ uint32_t sp_label_intern(const char *name, size_t len)
 {
 	struct recent *r = recent_of(name);
 
-	if (r->text != NULL && r->text->len == len && same(r->text->bytes, name, len))
+	if (r->text != NULL && r->len == len && sp_label_same(r->text->bytes, name, len))
 		return r->id;
 	return look_up(name, len, r);
 }
@@ -299,62 +260,132 @@ uint32_t sp_label_intern(const char *name, size_t len)
 const char *sp_label_text(uint32_t id, size_t *len)
 {
 	const struct labels *t = atomic_load_explicit(&the_labels, memory_order_acquire);
+	const struct sp_label_entry *text;
 	uint64_t slot = 0;
 
 	*len = 0;
 	if (t != NULL && id != 0 && id - 1 <= t->mask)
-		slot = atomic_load_explicit(&t->slot[id - 1], memory_order_acquire);
+		slot = atomic_load_explicit(&t->table->slot[id - 1], memory_order_acquire);
 	if (slot == 0)
 		return "";
-	*len = text_of(t, slot)->len;
-	return text_of(t, slot)->bytes;
+	text = text_of(t, slot);
+	*len = text->len <= SP_LABEL_MAX_BYTES ? text->len : 0;
+	return text->bytes;
+}
+
+/* Up to where the texts begin. */
+static size_t head_bytes(uint32_t slots)
+{
+	return (sizeof(struct sp_label_table) + slots * sizeof(uint64_t) + 7) & ~(size_t)7;
+}
+
+static uint32_t limit(uint32_t max_names)
+{
+	return max_names < SP_LABEL_MAX_NAMES ? max_names : SP_LABEL_MAX_NAMES;
+}
+
+static uint32_t slots_for(uint32_t max_names)
+{
+	uint32_t slots = SLOTS_MIN;
+
+	while (slots < (limit(max_names) + RESERVED_NAMES) * SLOTS_PER_NAME)
+		slots *= 2;
+	return slots;
+}
+
+size_t sp_label_bytes(uint32_t max_names)
+{
+	size_t texts = ((size_t)limit(max_names) + RESERVED_NAMES) * (SP_LABEL_MAX_BYTES + 8);
+
+	if (texts > TEXTS_MAX_BYTES)
+		texts = TEXTS_MAX_BYTES;
+	/* The last text may begin where the longest one still fits. */
+	return head_bytes(slots_for(max_names)) + texts + SP_LABEL_ENTRY_MAX;
+}
+
+/* Where everything is that the table's own words say as well, for the other side. */
+static void labels_point(struct labels *t, void *memory)
+{
+	t->table = memory;
+	t->texts = (char *)memory + head_bytes(t->mask + 1);
 }
 
 /* The reserved names go in before the table is published and take the count to the limit's zero. */
-static void labels_fill(struct labels *t, size_t size, uint32_t slots, uint32_t max_names)
+static void labels_fill(struct labels *t, void *memory, size_t size, uint32_t max_names)
 {
 	static const char other[] = "(other)";
 	static const char unnamed[] = "(unnamed)";
-	size_t head = (sizeof(*t) + slots * sizeof(t->slot[0]) + 7) & ~(size_t)7;
 
-	t->mask = slots - 1;
-	t->max_names = max_names + RESERVED_NAMES;
+	t->mask = slots_for(max_names) - 1;
+	labels_point(t, memory);
+	t->max_names = limit(max_names) + RESERVED_NAMES;
 	/* Where the kernel put us is random per process and costs no system call. */
-	t->seed = (uint64_t)(uintptr_t)t * UINT64_C(0xd6e8feb86659fd93);
-	t->texts = (char *)t + head;
-	t->texts_bytes = size - head;
+	t->seed = (uint64_t)(uintptr_t)t->table * UINT64_C(0xd6e8feb86659fd93);
+	t->table->slots = t->mask + 1;
+	t->table->texts_at = head_bytes(t->mask + 1);
+	t->table->texts_bytes = size - t->table->texts_at;
+	t->last_offset = (size - t->table->texts_at - SP_LABEL_ENTRY_MAX) & ~(uint64_t)3;
 	/* Offset 0 would make an empty slot of a text. */
-	atomic_store_explicit(&t->texts_used, sizeof(struct text), memory_order_relaxed);
-	t->other = insert(t, hash(t->seed, other, sizeof(other) - 1), other, sizeof(other) - 1, 0);
-	t->unnamed = insert(t, hash(t->seed, unnamed, sizeof(unnamed) - 1), unnamed,
+	atomic_store_explicit(&t->table->texts_used, sizeof(struct sp_label_entry),
+			      memory_order_relaxed);
+	t->other = insert(t, sp_label_hash(t->seed, other, sizeof(other) - 1), other,
+			  sizeof(other) - 1, 0);
+	t->unnamed = insert(t, sp_label_hash(t->seed, unnamed, sizeof(unnamed) - 1), unnamed,
 			    sizeof(unnamed) - 1, 0);
+}
+
+int sp_label_init_at(void *memory, size_t bytes, uint32_t max_names)
+{
+	struct labels *expected = NULL;
+	struct labels *t;
+
+	if (atomic_load_explicit(&the_labels, memory_order_acquire) != NULL)
+		return -EEXIST;
+	if (bytes < sp_label_bytes(max_names))
+		return -EINVAL;
+	t = sp_arena_map(sizeof(*t));
+	if (t == NULL)
+		return -ENOMEM;
+	labels_fill(t, memory, sp_label_bytes(max_names), max_names);
+	/* Release pairs with the acquire in sp_label_intern() and sp_label_text(). */
+	if (atomic_compare_exchange_strong_explicit(&the_labels, &expected, t, memory_order_release,
+						    memory_order_relaxed))
+		return 0;
+	(void)munmap(t, sizeof(*t));
+	return -EEXIST;
 }
 
 int sp_label_init(uint32_t max_names)
 {
-	uint32_t slots = SLOTS_MIN;
-	struct labels *expected = NULL;
-	struct labels *t;
-	size_t texts;
-	size_t size;
+	size_t size = sp_label_bytes(max_names);
+	void *memory;
+	int err;
 
 	if (atomic_load_explicit(&the_labels, memory_order_acquire) != NULL)
 		return 0;
-	if (max_names > SP_LABEL_MAX_NAMES)
-		max_names = SP_LABEL_MAX_NAMES;
-	while (slots < (max_names + RESERVED_NAMES) * SLOTS_PER_NAME)
-		slots *= 2;
-	texts = ((size_t)max_names + RESERVED_NAMES) * (SP_LABEL_MAX_BYTES + 8);
-	if (texts > TEXTS_MAX_BYTES)
-		texts = TEXTS_MAX_BYTES;
-	size = sizeof(*t) + slots * sizeof(t->slot[0]) + 8 + texts;
-	t = sp_arena_map(size);
-	if (t == NULL)
+	memory = sp_arena_map(size);
+	if (memory == NULL)
 		return -ENOMEM;
-	labels_fill(t, size, slots, max_names);
-	/* Release pairs with the acquire in sp_label_intern() and sp_label_text(). */
-	if (!atomic_compare_exchange_strong_explicit(&the_labels, &expected, t,
-						     memory_order_release, memory_order_relaxed))
-		(void)munmap(t, size);
+	err = sp_label_init_at(memory, size, max_names);
+	if (err != 0)
+		(void)munmap(memory, size);
+	return err != -EEXIST ? err : 0;
+}
+
+int sp_label_move(void *memory, size_t bytes)
+{
+	struct labels *t = atomic_load_explicit(&the_labels, memory_order_acquire);
+	uint64_t used;
+
+	if (t == NULL)
+		return 0;
+	used = atomic_load_explicit(&t->table->texts_used, memory_order_acquire);
+	if (used > t->last_offset + SP_LABEL_ENTRY_MAX)
+		used = t->last_offset + SP_LABEL_ENTRY_MAX;
+	if (bytes < head_bytes(t->mask + 1) + t->last_offset + SP_LABEL_ENTRY_MAX)
+		return -EINVAL;
+	memcpy(memory, t->table, head_bytes(t->mask + 1) + used);
+	labels_point(t, memory);
+	memset(recent, 0, sizeof(recent));
 	return 0;
 }

@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages on the host's stderr. Contexts INIT, APP and BG, called from everywhere but SIG code.
+ * Messages on the host's stderr. Contexts INIT and APP, called from everywhere but SIG code.
  *
  * A message must never hurt the host. It is one write(2), so lines of threads do not mix. It does
  * not wait for a reader that has stopped reading. The signals that a write can raise are held back
  * in this thread meanwhile: SIGPIPE (reader gone), SIGXFSZ (file at its limit) and SIGTTOU
  * (background job on a terminal) would otherwise end or stop a program that never wrote there
  * itself. System calls go through syscall(2), past any wrapper of the host.
+ *
+ * Descriptor 2 may be anybody's: a program that was started without it, or has closed it, gets the
+ * number for its next file, and a line of ours in a database is the end of that. So it must be what it
+ * was when we first looked, and a file that is open for reading as well is no stderr.
  */
 #include "sampler/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,6 +40,12 @@
 #define WRITE_SIGNALS (SIG_BIT(SIGPIPE) | SIG_BIT(SIGXFSZ) | SIG_BIT(SIGTTOU))
 
 static _Atomic int max_level = SP_LOG_WARN;
+
+/* What stderr was when we first looked. */
+enum { UNKNOWN, KNOWN, NONE };
+static _Atomic int first = UNKNOWN;
+static _Atomic uint64_t device;
+static _Atomic uint64_t inode;
 
 struct line {
 	size_t len;
@@ -84,6 +96,50 @@ static void write_guarded(const char *text, size_t len)
 	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
 }
 
+/* fstat() has versions newer than we may need. */
+static bool identify(struct stat *out)
+{
+	return syscall(SYS_newfstatat, STDERR_FILENO, "", out, AT_EMPTY_PATH) == 0;
+}
+
+static bool is_data_file(const struct stat *st)
+{
+	long flags = syscall(SYS_fcntl, STDERR_FILENO, F_GETFL);
+
+	return S_ISREG(st->st_mode) && (flags & O_ACCMODE) != O_WRONLY;
+}
+
+static void remember(const struct stat *now)
+{
+	atomic_store_explicit(&device, now->st_dev, memory_order_relaxed);
+	atomic_store_explicit(&inode, now->st_ino, memory_order_relaxed);
+	atomic_store_explicit(&first, is_data_file(now) ? NONE : KNOWN, memory_order_release);
+}
+
+static bool is_stderr(void)
+{
+	struct stat now;
+
+	if (!identify(&now))
+		return false;
+	/* of an SDK that is not understood something is said before there is an activation */
+	if (atomic_load_explicit(&first, memory_order_acquire) == UNKNOWN)
+		remember(&now);
+	return atomic_load_explicit(&first, memory_order_acquire) == KNOWN &&
+	       atomic_load_explicit(&device, memory_order_relaxed) == now.st_dev &&
+	       atomic_load_explicit(&inode, memory_order_relaxed) == now.st_ino;
+}
+
+void sp_log_begin(void)
+{
+	int saved = errno;
+	struct stat now;
+
+	if (identify(&now))
+		remember(&now);
+	errno = saved;
+}
+
 /* A pipe that polls writable has PIPE_BUF bytes of room, so the write of a line does not block. */
 static bool stderr_takes_a_line(void)
 {
@@ -111,7 +167,7 @@ SP_PRINTF(2, 0) static void line_add(struct line *l, const char *fmt, va_list ar
 
 static void line_write(struct line *l)
 {
-	if (!stderr_takes_a_line())
+	if (!is_stderr() || !stderr_takes_a_line())
 		return;
 	sp_text_printable(l->text, l->len);
 	l->text[l->len++] = '\n';

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One-line messages on stderr: "spanprof[pid]: text\n", one write(2) each, no stdio, no heap.
- * Contexts: INIT, APP and BG. Never from a signal handler: SIG code counts instead.
+ * Contexts: INIT and APP. Never from a signal handler: SIG code counts instead.
  * errno is preserved. Text is cut at 1,000 bytes and made printable (text.h).
  */
 #ifndef SP_LOG_H
@@ -21,6 +21,9 @@ enum sp_log_level {
 
 /* Sets the most talkative level that still prints; sp_config_parse() does. Default SP_LOG_WARN. */
 void sp_log_set_level(enum sp_log_level level);
+
+/* APP, at activation. What stderr is now is what messages may go to later. errno preserved. */
+void sp_log_begin(void);
 
 void sp_log(enum sp_log_level level, const char *fmt, ...) SP_PRINTF(2, 3);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading signal masks. Contexts: APP (own mask), BG (masks of others, opens /proc). */
+/* Reading signal masks. Contexts: APP; the masks of others are read in /proc. */
 #include "sampler/mask.h"
 
 #include <errno.h>

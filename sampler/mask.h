@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a thread blocks the sampling signal. APP for the calling thread, BG for any. */
+/* Whether a thread blocks the sampling signal. APP. */
 #ifndef SP_MASK_H
 #define SP_MASK_H
 
@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * Asks the kernel: for the calling thread by one system call, for another one through /proc, which
- * only the background thread may do. There a thread that could run shows its mask, but not whether
+ * Asks the kernel: for the calling thread by one system call, for another one through /proc.
+ * There a thread that could run shows its mask, but not whether
  * it is still inside a wait that has replaced it: what another one seems not to block counts only
  * if it sleeps elsewhere, where blocked_before is true. True when it cannot tell: then the thread
  * is asked for again at the next scan. errno preserved.

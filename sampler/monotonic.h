@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CLOCK_MONOTONIC in nanoseconds, for the core's own deadlines. APP and BG; errno untouched. */
+/* CLOCK_MONOTONIC in nanoseconds, for the core's own deadlines. APP; errno untouched. */
 #ifndef SP_MONOTONIC_H
 #define SP_MONOTONIC_H
 

@@ -23,8 +23,15 @@
 /* Of layout and meaning, records in the rings included: object and program are of one build. */
 #define SP_REGION_VERSION 1U
 
-/* Where the exporter finds the descriptor of its region. */
+/*
+ * Where the exporter finds the descriptors of its region, of the host's folder in /proc (O_PATH) and of
+ * the host's memory map. It may be without the last two. By them it needs no number to find its host,
+ * which /proc may give in another pid namespace; and a host that has changed its user may not be looked
+ * at by others.
+ */
 #define SP_REGION_FD 3
+#define SP_HOST_FOLDER_FD 4
+#define SP_HOST_MAPS_FD 5
 
 /* A part of the region, from its beginning; both are multiples of 4,096. */
 struct sp_region_part {
@@ -54,17 +61,16 @@ enum sp_region_exporter {
 	SP_EXPORTER_GONE,    /* has ended and will not come back */
 };
 
-/* Bits of struct sp_region.upkeep: what the exporter asks of the next hook of any thread. */
-#define SP_UPKEEP_LOOK 1U  /* the second is over: settle, age, publish facts */
-#define SP_UPKEEP_SCAN 2U  /* /proc shows threads that are not enrolled, or enrolled ones are gone */
+/* Bits of struct sp_region.upkeep: what is asked of the next hook of any thread. */
+#define SP_UPKEEP_LOOK 1U /* the second is over: settle, age, publish facts */
+#define SP_UPKEEP_SCAN 2U /* /proc shows threads that are not enrolled, or enrolled ones are gone */
 #define SP_UPKEEP_WRITE 4U /* the exporter cannot open the host's stderr: write its message */
+#define SP_UPKEEP_ALIVE 8U /* from the host's own handler, now and then: is the exporter there? */
 
 /* Of one SDK, by its number (preload/sdk.h). */
 #define SP_REGION_SDKS SP_COUNTED_SDKS
 struct sp_region_sdk {
-	_Atomic uint64_t spans_started;
 	_Atomic uint32_t disproved; /* facts, see sp_sdk_disproved_facts() */
-	uint32_t pad;
 };
 
 /* A complete message without prefix and newline, for the host's stderr. */
@@ -74,8 +80,8 @@ struct sp_region {
 	/* Written once, before the exporter is started. */
 	uint64_t magic;
 	uint32_t version;
-	uint32_t pid; /* the host's, in the pid namespace that both are in */
-	uint64_t bytes; /* of the whole region */
+	uint32_t pid;       /* the host's, in the pid namespace that both are in */
+	uint64_t bytes;     /* of the whole region */
 	uint64_t mapped_at; /* in the host: the mapping is there as long as its image lives */
 	struct sp_region_part part[SP_REGION_PARTS];
 
@@ -89,8 +95,8 @@ struct sp_region {
 	_Atomic uint32_t threads_refused;
 	_Atomic uint32_t spans_open;
 	struct sp_region_sdk sdk[SP_REGION_SDKS];
-	_Atomic uint64_t spans_ended;
-	_Atomic uint64_t counter[SP_COUNTER_N]; /* but for what is above */
+	_Atomic uint64_t counter[SP_COUNTER_N]; /* but those of spans */
+	_Alignas(128) struct sp_span_counts spans[SP_SPAN_COUNTS];
 
 	/*
 	 * Futexes (never private ones, as two processes use them). wake: the exporter sleeps on it; the
@@ -100,8 +106,8 @@ struct sp_region {
 	_Atomic uint32_t wake;
 	_Atomic uint32_t flush_asked;
 	_Atomic uint32_t flush_done;
-	_Atomic uint32_t exporter;           /* enum sp_region_exporter; a futex, too */
-	_Atomic uint64_t flush_deadline_ns;  /* CLOCK_MONOTONIC */
+	_Atomic uint32_t exporter;          /* enum sp_region_exporter; a futex, too */
+	_Atomic uint64_t flush_deadline_ns; /* CLOCK_MONOTONIC */
 
 	/* Written by the exporter. */
 	_Atomic int32_t exporter_pid;   /* by who starts it; in the host's pid namespace */
@@ -127,9 +133,10 @@ int sp_region_create(const uint64_t bytes[SP_REGION_PARTS]);
 void *sp_region_at(enum sp_region_parts part);
 
 /*
- * Forked child: the region is its parent's. Unmaps it; nothing may point into it any more (the caller
- * has seen to counters, rings and names before).
+ * Forked child: the region is its parent's, and sp_region is NULL from now on. It stays mapped for the
+ * names in it, until the child has one of its own and calls release().
  */
-void sp_region_drop(void);
+void sp_region_forked(void);
+void sp_region_release(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settling CPU clocks against samples. Contexts: APP (a thread's own end) and BG (all others); two
- * that settle the same thread decide by one CAS, and never wait.
+ * Settling CPU clocks against samples. Context: APP. Two that settle the same thread decide by one CAS,
+ * and never wait.
  *
  * A sample stands for a whole period, so a thread that had one may be ahead of its clock by as much
  * when it ends. Such a lead is remembered for the process and taken off later records: otherwise
@@ -23,6 +23,7 @@
 #include "sampler/thread_name.h"
 #include "sampler/thread_table.h"
 #include "sampler/timer.h"
+#include "sampler/try_lock.h"
 #include "sampler/turns.h"
 
 #define TABLE (&sp_thread_table)
@@ -31,15 +32,18 @@
  * the thread lives: what a live thread lacks is given up for lost late.
  */
 #define LOOK_NS (250 * SP_NS_PER_MS)
+/* Of so many threads at most at a time: it happens inside of a call of the host. */
+#define LOOK_BLOCKS 256U
 /* struct sp_sample.weight has 32 bits of nanoseconds. */
 #define RECORD_NS_MAX UINT64_C(4000000000)
 
 /* By how much ended threads' samples were ahead of their clocks. */
 static _Atomic uint64_t lead_ns;
 static uint64_t process_since_ns;
-static _Atomic uint64_t gone_ns; /* CPU time of background threads that have ended */
 static _Atomic bool stopped;
-static struct sp_sample background_scratch; /* BG */
+/* Other threads' accounts are settled by one thread at a time, in this sample. */
+static atomic_flag settling_others = ATOMIC_FLAG_INIT;
+static struct sp_sample others_scratch;
 
 static bool counting(void)
 {
@@ -66,7 +70,6 @@ void sp_residual_start(void)
 	(void)sp_cpu_clock_ns(CLOCK_PROCESS_CPUTIME_ID, &process_since_ns);
 	atomic_store_explicit(&sp_handler_setup.accounted_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&lead_ns, 0, memory_order_relaxed);
-	atomic_store_explicit(&gone_ns, 0, memory_order_relaxed);
 	if (own != NULL)
 		sp_residual_begin(own, atomic_load_explicit(&own->tid, memory_order_relaxed));
 }
@@ -97,15 +100,13 @@ static void blank(struct sp_sample *s)
 	s->flags = SP_SAMPLE_ROOTED | SP_SAMPLE_RESIDUAL;
 }
 
-/* A thread fills in its own block's sample, the background thread all others'. */
+/* A thread fills in its own block's sample. The exporter knows the names of the others. */
 static void describe(struct sp_sample *s, struct sp_thread *t, uint32_t tid)
 {
 	blank(s);
 	s->tid = tid;
 	if (sp_handler_setup.thread_name && s == sp_thread_scratch(t))
 		sp_thread_name_own(s->thread_name);
-	else if (sp_handler_setup.thread_name)
-		sp_thread_name_of(tid, s->thread_name);
 	if (t->start != NULL) {
 		s->pc[0] = (uintptr_t)t->start;
 		s->depth = 1;
@@ -242,35 +243,42 @@ static void settle_other(struct sp_thread *t, uint32_t tid, uint64_t at_least)
 
 	if (sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now)) {
 		same = same && active(t, version, &label);
-		ns = settle(t, now, at_least, &background_scratch);
+		ns = settle(t, now, at_least, &others_scratch);
 	}
 	if (ns != 0 || now <= since + settled)
 		atomic_store_explicit(&t->residual.even_version, version, memory_order_relaxed);
 	else if (gap)
 		sp_residual_gap(&t->residual);
 	if (ns != 0 && same)
-		put_labelled(&background_scratch, &label, ns);
+		put_labelled(&others_scratch, &label, ns);
 	else if (ns != 0)
-		put_all(&background_scratch, ns);
+		put_all(&others_scratch, ns);
 }
 
-static void settle_all(uint64_t at_least)
+/* At most so many blocks, beginning with that one. Returns the one after the last. */
+static uint32_t settle_some(uint32_t at, uint32_t most, uint64_t at_least)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
 
-	for (uint32_t i = 0; i < n; i++) {
-		struct sp_thread *t = sp_thread_at(i);
+	for (; at < n && most-- != 0; at++) {
+		struct sp_thread *t = sp_thread_at(at);
 		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
 
 		if (tid != 0)
 			settle_other(t, tid, at_least);
 	}
+	return at < n ? at : 0;
 }
 
 void sp_residual_look(void)
 {
-	if (counting())
-		settle_all(LOOK_NS + 2 * sp_timer_period_ns());
+	static uint32_t next;
+
+	if (!counting() ||
+	    atomic_flag_test_and_set_explicit(&settling_others, memory_order_acquire))
+		return;
+	next = settle_some(next, LOOK_BLOCKS, LOOK_NS + 2 * sp_timer_period_ns());
+	sp_unlock(&settling_others);
 }
 
 /* Threads that were cancelled, or lived between two scans, are in the process's clock alone. */
@@ -278,37 +286,39 @@ static void settle_process(void)
 {
 	uint64_t accounted =
 		atomic_load_explicit(&sp_handler_setup.accounted_ns, memory_order_relaxed);
-	uint64_t own = 0;
 	uint64_t now = 0;
 
-	if (!sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &own) ||
-	    !sp_cpu_clock_ns(CLOCK_PROCESS_CPUTIME_ID, &now))
+	if (!sp_cpu_clock_ns(CLOCK_PROCESS_CPUTIME_ID, &now) || now <= process_since_ns + accounted)
 		return;
-	own += atomic_load_explicit(&gone_ns, memory_order_relaxed);
-	if (now <= process_since_ns + own + accounted)
-		return;
-	blank(&background_scratch);
-	put_all(&background_scratch, now - process_since_ns - own - accounted);
-}
-
-void sp_residual_gone(void)
-{
-	uint64_t own = 0;
-
-	(void)sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &own);
-	atomic_fetch_add_explicit(&gone_ns, own, memory_order_relaxed);
+	blank(&others_scratch);
+	put_all(&others_scratch, now - process_since_ns - accounted);
 }
 
 void sp_residual_flush(void)
 {
-	if (!counting())
+	if (!counting() || !sp_try_lock(&settling_others))
 		return;
-	settle_all(0);
+	(void)settle_some(0, UINT32_MAX, 0);
 	settle_process();
+	sp_unlock(&settling_others);
 }
 
 void sp_residual_stop(void)
 {
 	sp_residual_flush();
 	atomic_store_explicit(&stopped, true, memory_order_relaxed);
+}
+
+uint64_t sp_residual_process_ns(void)
+{
+	uint64_t now = 0;
+
+	if (!sp_cpu_clock_ns(CLOCK_PROCESS_CPUTIME_ID, &now) || now < process_since_ns)
+		return 0;
+	return now - process_since_ns;
+}
+
+void sp_residual_forked(void)
+{
+	sp_unlock(&settling_others);
 }

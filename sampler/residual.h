@@ -3,7 +3,7 @@
  * CPU time that no sample stands for: a thread that lived between two samples, bursts in step with
  * the kernel's tick, a thread that blocks our signal, a sample that was dropped. What a thread's CPU
  * clock says and its samples do not goes into the ring as a record of its own, so that a profile's
- * total is the process's CPU time. Contexts: APP for one's own thread, BG.
+ * total is the process's CPU time. Context: APP.
  */
 #ifndef SP_RESIDUAL_H
 #define SP_RESIDUAL_H
@@ -40,7 +40,7 @@ static inline SP_SIGSAFE void sp_residual_gap(struct sp_residual *r)
  */
 void sp_residual_start(void);
 
-/* APP or BG: a block was bound to that thread. */
+/* APP: a block was bound to that thread. */
 void sp_residual_begin(struct sp_thread *t, uint32_t tid);
 
 /*
@@ -50,18 +50,21 @@ void sp_residual_begin(struct sp_thread *t, uint32_t tid);
 void sp_residual_end(struct sp_thread *t);
 
 /*
- * BG, about once a second: threads whose samples have fallen behind by more than sampling's own
- * uncertainty.
+ * APP, about once a second: threads whose samples have fallen behind by more than sampling's own
+ * uncertainty, some hundred at a time. No-op while another thread settles.
  */
 void sp_residual_look(void);
 
-/* BG, before the last drain: everything, threads that ended without telling us included. */
+/* APP, before a flush: everything, threads that ended without telling us included. */
 void sp_residual_flush(void);
 
-/* BG, last thing on a background thread that another one follows: its CPU time stays ours. */
-void sp_residual_gone(void);
+/* APP. CPU time of the process since sp_residual_start(); 0 if it cannot be told. */
+uint64_t sp_residual_process_ns(void);
 
-/* BG: sampling was given up. Settles everything up to now; what follows is nobody's to account for. */
+/* Forked child: whoever was settling is not here. */
+void sp_residual_forked(void);
+
+/* APP: sampling was given up. Settles everything up to now; what follows is nobody's to account for. */
 void sp_residual_stop(void);
 
 #endif

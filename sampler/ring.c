@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Consumer side and life of the ring. Contexts: APP (init, at activation), BG (drain). */
+/*
+ * Consumer side and life of the ring. Contexts: APP (life), the exporter (all of it).
+ *
+ * The consumer trusts its own view alone. Of the shared memory it copies a word once, and checks the
+ * copy: a record lies between tail and head, is made of whole words, and does not cross the ring's end.
+ * Where that does not hold, somebody wrote over the ring; nothing tells where the next record begins,
+ * so everything up to the head is zeroed and passed.
+ */
 #include "sampler/ring.h"
 
 #include <errno.h>
@@ -7,25 +14,98 @@
 
 #include "sampler/arena.h"
 
+#define WORD sizeof(uint64_t)
+
+int sp_ring_at(struct sp_ring *r, void *part, uint64_t bytes)
+{
+	uint64_t size = SP_RING_SIZE_MIN;
+
+	memset(r, 0, sizeof(*r));
+	if (bytes < SP_RING_BYTES(size))
+		return -EINVAL;
+	while (size <= (bytes - SP_RING_WORDS_AT) / 2)
+		size *= 2;
+	r->ends = part;
+	r->word = (_Atomic uint64_t *)(void *)((char *)part + SP_RING_WORDS_AT);
+	r->size = size;
+	r->taken = atomic_load_explicit(&r->ends->tail, memory_order_relaxed) & ~(WORD - 1);
+	return 0;
+}
+
 int sp_ring_init(struct sp_ring *r, uint64_t size)
 {
+	void *memory;
+
 	memset(r, 0, sizeof(*r));
-	r->word = sp_arena_map(size);
-	if (r->word == NULL)
-		return -ENOMEM;
-	r->size = size;
-	return 0;
+	if (size < SP_RING_SIZE_MIN || (size & (size - 1)) != 0)
+		return -EINVAL;
+	memory = sp_arena_map(SP_RING_BYTES(size));
+	return memory != NULL ? sp_ring_at(r, memory, SP_RING_BYTES(size)) : -ENOMEM;
 }
 
 void sp_ring_reset(struct sp_ring *r)
 {
-	sp_arena_wipe((void *)(uintptr_t)r->word, r->size);
-	atomic_store_explicit(&r->head, 0, memory_order_relaxed);
-	atomic_store_explicit(&r->tail, 0, memory_order_relaxed);
+	if (r->ends != NULL)
+		sp_arena_wipe(r->ends, SP_RING_BYTES(r->size));
+	r->taken = 0;
+}
+
+static _Atomic uint64_t *word_at(const struct sp_ring *r, uint64_t at)
+{
+	return &r->word[(at & (r->size - 1)) / WORD];
+}
+
+/* Gives back what was taken, which is all zero by now. */
+static void free_taken(struct sp_ring *r)
+{
+	/* pairs with the acquire of tail in reserve(): zeroed before it is free */
+	atomic_store_explicit(&r->ends->tail, r->taken, memory_order_release);
+}
+
+static void zero(struct sp_ring *r, uint64_t at, uint64_t bytes)
+{
+	for (uint64_t i = 0; i < bytes; i += WORD)
+		atomic_store_explicit(word_at(r, at + i), 0, memory_order_relaxed);
+}
+
+/*
+ * Somebody wrote over the ring. Records that are being written now may be found broken later. A header
+ * where no record is goes, too, or it would be found again and again.
+ */
+static void resynchronize(struct sp_ring *r, uint64_t head)
+{
+	uint64_t used = head - r->taken;
+
+	r->damaged++;
+	if (used == 0)
+		used = WORD;
+	zero(r, r->taken, used <= r->size ? used : r->size);
+	r->taken = head & ~(WORD - 1);
+	free_taken(r);
+}
+
+/* What is between the consumer and that head can be. */
+static bool head_is_sound(const struct sp_ring *r, uint64_t head)
+{
+	return head - r->taken <= r->size && head % WORD == 0;
+}
+
+/* So many bytes of a record (or of the rest of the ring's end) can lie there. */
+static bool is_sound(const struct sp_ring *r, uint64_t header, uint64_t at, uint64_t head)
+{
+	uint64_t len = header & ~SP_RING_PAD;
+	uint64_t end = r->size - (at & (r->size - 1));
+	uint64_t used = head - at;
+
+	if (len == 0 || len % WORD != 0)
+		return false;
+	if ((header & SP_RING_PAD) != 0)
+		return len == end && len <= used && len < r->size;
+	return len < end && len + WORD <= end && len + WORD <= used;
 }
 
 /* What does not fit is dropped, but its words are zeroed all the same. */
-static void take(char *out, uint64_t size, _Atomic uint64_t *from, uint64_t words)
+static void copy_out(char *out, uint64_t size, _Atomic uint64_t *from, uint64_t words)
 {
 	for (uint64_t i = 0; i < words; i++) {
 		uint64_t w = atomic_load_explicit(&from[i], memory_order_relaxed);
@@ -38,31 +118,95 @@ static void take(char *out, uint64_t size, _Atomic uint64_t *from, uint64_t word
 
 uint64_t sp_ring_take(struct sp_ring *r, void *out, uint64_t size)
 {
-	uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
 	uint64_t header;
+	uint64_t head;
 	uint64_t len;
 
 	if (r->word == NULL)
 		return 0;
+	/* Twice at most: a pad as long as the ring is not sound. */
 	do {
-		_Atomic uint64_t *at = &r->word[(tail & (r->size - 1)) / 8];
+		_Atomic uint64_t *at = word_at(r, r->taken);
 
 		/* pairs with the release of the header in sp_ring_put_parts() */
 		header = atomic_load_explicit(at, memory_order_acquire);
+		/* Later, so it is at least what the one who wrote the header made of it. */
+		head = atomic_load_explicit(&r->ends->head, memory_order_relaxed);
+		if (!head_is_sound(r, head) ||
+		    (header != 0 && !is_sound(r, header, r->taken, head))) {
+			resynchronize(r, head);
+			return 0;
+		}
 		if (header == 0)
 			return 0;
 		len = header & ~SP_RING_PAD;
 		atomic_store_explicit(at, 0, memory_order_relaxed);
 		if (header & SP_RING_PAD) {
-			tail += len;
+			r->taken += len;
 		} else {
-			take(out, size, at + 1, len / 8);
-			tail += len + sizeof(uint64_t);
+			copy_out(out, size, at + 1, len / WORD);
+			r->taken += len + WORD;
 		}
-		/* pairs with the acquire of tail in reserve(): zeroed before it is free */
-		atomic_store_explicit(&r->tail, tail, memory_order_release);
+		free_taken(r);
 	} while (header & SP_RING_PAD);
 	return len;
+}
+
+/*
+ * Where a record begins that may be one: from it on there is one after the other up to the head, or to
+ * the next unfinished one, or at least some. What a dead producer had written of its own may look like
+ * a beginning by chance, hardly like all that.
+ */
+#define PROOF_RECORDS 16U
+static bool begins_records(const struct sp_ring *r, uint64_t at, uint64_t head)
+{
+	for (unsigned n = 0; at != head && n < PROOF_RECORDS; n++) {
+		uint64_t header = atomic_load_explicit(word_at(r, at), memory_order_relaxed);
+
+		if (header == 0)
+			return true;
+		if (!is_sound(r, header, at, head))
+			return false;
+		at += (header & ~SP_RING_PAD) + ((header & SP_RING_PAD) != 0 ? 0 : WORD);
+	}
+	return true;
+}
+
+bool sp_ring_pass(struct sp_ring *r)
+{
+	uint64_t head;
+	uint64_t at;
+
+	if (r->word == NULL)
+		return false;
+	head = atomic_load_explicit(&r->ends->head, memory_order_acquire);
+	if (!head_is_sound(r, head)) {
+		resynchronize(r, head);
+		return false;
+	}
+	if (r->taken == head)
+		return false;
+	for (at = r->taken + WORD; at != head; at += WORD) {
+		uint64_t header = atomic_load_explicit(word_at(r, at), memory_order_relaxed);
+
+		if (header != 0 && is_sound(r, header, at, head) && begins_records(r, at, head))
+			break;
+	}
+	r->unfinished++;
+	zero(r, r->taken, at - r->taken);
+	r->taken = at;
+	free_taken(r);
+	return true;
+}
+
+/* Checked on our copy, which nobody else can change any more. */
+static bool check_sample(struct sp_sample *s, uint64_t len)
+{
+	if (len < offsetof(struct sp_sample, pc) || s->depth > SP_FRAMES_MAX ||
+	    len != offsetof(struct sp_sample, pc) + s->depth * sizeof(s->pc[0]))
+		return false;
+	s->thread_name[SP_THREAD_NAME_BYTES - 1] = '\0';
+	return true;
 }
 
 unsigned sp_ring_drain(struct sp_ring *r, void (*put)(const struct sp_sample *s, void *arg),
@@ -70,8 +214,15 @@ unsigned sp_ring_drain(struct sp_ring *r, void (*put)(const struct sp_sample *s,
 {
 	static struct sp_sample s; /* one consumer; 4 KiB would be much for a small stack */
 	unsigned n = 0;
+	uint64_t len;
 
-	while (n < max && sp_ring_take(r, &s, sizeof(s)) != 0) {
+	/* What is no sample counts against max as well: a ring full of it is no reason to stay. */
+	for (unsigned taken = 0; taken < max && (len = sp_ring_take(r, &s, sizeof(s))) != 0;
+	     taken++) {
+		if (!check_sample(&s, len)) {
+			r->damaged++;
+			continue;
+		}
 		n++;
 		put(&s, arg);
 	}

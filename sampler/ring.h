@@ -1,34 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ring between the signal handlers of all threads (many producers, SIG) and the background
- * thread (one consumer, BG). Records have variable length; a full ring loses the new record and
- * counts it. put = drained + dropped, exactly.
+ * The ring between the signal handlers of all threads (many producers, SIG) and the exporter (one
+ * consumer). Records have variable length; a full ring loses the new record and counts it.
+ * put = drained + dropped, exactly.
  *
  * A record starts with one 8-byte header word. Memory ahead of the consumer is all zero, so a
  * zero header means "reserved but not yet committed" or "free"; the consumer stops there.
+ *
+ * Both ends and all words lie in memory that other processes may write to while we work. So each side
+ * has a view of its own (struct sp_ring), which holds what must not change under it, and whatever the
+ * shared memory says, nothing is read or written outside of it and no loop goes on for ever.
  */
 #ifndef SP_RING_H
 #define SP_RING_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "sampler/compiler.h"
 #include "sampler/sample.h"
 
-struct sp_ring {
+/* At the beginning of the ring's memory; all zero before the first record. */
+struct sp_ring_ends {
 	_Atomic uint64_t head; /* producers reserve here */
 	char pad[56];          /* head and tail on cache lines of their own */
 	_Atomic uint64_t tail; /* consumer; everything before it is free and zero */
-	uint64_t size;         /* bytes, a power of two */
-	_Atomic uint64_t *word;
+	char pad2[56];
 };
 
-/* APP, at activation. size must be a power of two and hold at least two samples. 0 or -ENOMEM. */
+/* The words follow the ends on a page of their own. */
+#define SP_RING_WORDS_AT 4096U
+#define SP_RING_SIZE_MIN 8192U
+
+/* What memory a ring of that size (a power of two) needs. */
+#define SP_RING_BYTES(size) (SP_RING_WORDS_AT + (size))
+
+/* One side's view. All zero = a ring without memory: nothing can be put or taken. */
+struct sp_ring {
+	struct sp_ring_ends *ends;
+	_Atomic uint64_t *word;
+	uint64_t size; /* bytes, a power of two */
+
+	/* The consumer's. */
+	uint64_t taken; /* the tail, whatever the shared one says */
+	uint64_t
+		damaged; /* how often what was found could not be, and everything was thrown away */
+	uint64_t unfinished; /* records of dead producers that sp_ring_pass() has passed */
+};
+
+/*
+ * APP, and the exporter. Makes a view of the ring in that memory, page-aligned: its size is the
+ * largest power of two that fits. A consumer goes on where the last one was. 0, or -EINVAL when it is
+ * too small.
+ */
+int sp_ring_at(struct sp_ring *r, void *part, uint64_t bytes);
+
+/* The same in private memory of its own. size must be a power of two. 0, -EINVAL or -ENOMEM. */
 int sp_ring_init(struct sp_ring *r, uint64_t size);
 
-/* Forgets everything in it. Only while no producer and no consumer runs (forked child). */
+/*
+ * Forgets everything in a ring of sp_ring_init(). Only while no producer and no consumer runs (forked
+ * child).
+ */
 void sp_ring_reset(struct sp_ring *r);
 
 /* Whole words; the record is the parts one after the other. */
@@ -44,14 +79,24 @@ SP_SIGSAFE int sp_ring_put_parts(struct sp_ring *r, const struct sp_ring_part *p
 SP_SIGSAFE int sp_ring_put(struct sp_ring *r, const struct sp_sample *s);
 
 /*
- * BG. Copies the oldest record to out and removes it. Its bytes, or 0 if there is none. Records are
- * not longer than size.
+ * Consumer. Copies the oldest record to out and removes it. Its bytes, or 0 if there is none. Of a
+ * record longer than size the rest is dropped. The copy is nobody else's, but what it says may be
+ * anything.
  */
 uint64_t sp_ring_take(struct sp_ring *r, void *out, uint64_t size);
 
-/* BG. Hands out at most max samples in order; returns how many. */
+/*
+ * Consumer. Hands out at most max samples in order; returns how many. Each is as long as its depth
+ * says, and its name ends; what is not is counted as damaged.
+ */
 unsigned sp_ring_drain(struct sp_ring *r, void (*put)(const struct sp_sample *s, void *arg),
 		       void *arg, unsigned max);
+
+/*
+ * Consumer, when no producer lives any more and nothing can be taken: passes a record that was reserved
+ * and never finished, and counts it. False if there is none.
+ */
+bool sp_ring_pass(struct sp_ring *r);
 
 #define SP_RING_PAD (UINT64_C(1) << 63)
 

@@ -13,24 +13,24 @@
 /* Reserves need bytes, plus the rest of the ring's end when they do not fit there. */
 static int reserve(struct sp_ring *r, uint64_t need, uint64_t *at, uint64_t *skip)
 {
-	uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
+	uint64_t head = atomic_load_explicit(&r->ends->head, memory_order_relaxed);
 
 	for (int i = 0; i < PUT_TRIES; i++) {
-		/* pairs with the release of tail in sp_ring_take(): what it freed is zeroed */
-		uint64_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
+		/* pairs with the release of tail in free_taken(): what it freed is zeroed */
+		uint64_t tail = atomic_load_explicit(&r->ends->tail, memory_order_acquire);
 		uint64_t end = r->size - (head & (r->size - 1));
 
 		/* The consumer has passed what we read as head: it is stale, the ring is not full. */
 		if ((int64_t)(head - tail) < 0) {
-			head = atomic_load_explicit(&r->head, memory_order_relaxed);
+			head = atomic_load_explicit(&r->ends->head, memory_order_relaxed);
 			continue;
 		}
 		*skip = end < need ? end : 0;
 		if (head - tail + *skip + need > r->size)
 			return -ENOSPC;
 		*at = head;
-		if (atomic_compare_exchange_weak_explicit(&r->head, &head, head + *skip + need,
-							  memory_order_relaxed,
+		if (atomic_compare_exchange_weak_explicit(&r->ends->head, &head,
+							  head + *skip + need, memory_order_relaxed,
 							  memory_order_relaxed))
 			return 0;
 	}

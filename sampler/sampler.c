@@ -7,10 +7,13 @@
 #include <unistd.h>
 
 #include "sampler/alternate_stack.h"
+#include "sampler/arena.h"
 #include "sampler/counters.h"
 #include "sampler/handler.h"
 #include "sampler/label.h"
 #include "sampler/process.h"
+#include "sampler/region.h"
+#include "sampler/residual.h"
 #include "sampler/row_cache.h"
 #include "sampler/scope.h"
 #include "sampler/sighting.h"
@@ -37,32 +40,75 @@ static uint64_t ring_size(uint64_t per_cpu, uint64_t size, uint64_t max)
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	uint64_t want = per_cpu * (uint64_t)(cpus > 0 ? cpus : 1);
 
-	while (size < want && size < max)
+	if (want > max)
+		want = max;
+	want = sp_arena_share(want);
+	while (size < want)
 		size *= 2;
 	return size;
 }
 
-static int make_ring(struct sp_ring *r, uint64_t size)
+static uint32_t names_max(const struct sp_config *cfg)
 {
-	return r->word != NULL ? 0 : sp_ring_init(r, size);
+	uint32_t n = cfg->max_span_names;
+
+	while (n > 1 && sp_label_bytes(n) > sp_arena_share(sp_label_bytes(n)))
+		n /= 2;
+	return n;
 }
 
 /*
- * How stacks will be walked. Snapshots need memory that is touched only when there are some; if
- * there is no room for it, the handler goes on without them where it can.
+ * How stacks will be walked, and the memory for what is to be told. Snapshots need some that is touched
+ * only when there are some.
  */
-static int choose_unwinder(enum sp_unwind_mode mode, void *(*lookup)(const char *name))
+static int plan(const struct sp_config *cfg, void *(*lookup)(const char *name),
+		uint64_t bytes[SP_REGION_PARTS])
 {
-	struct sp_handler_setup *h = &sp_handler_setup;
 	int err = sp_unwind_init(lookup);
 
-	if (mode == SP_UNWIND_CFI)
+	bytes[SP_REGION_RING] = SP_RING_BYTES(ring_size(RING_PER_CPU, RING_MIN, RING_MAX));
+	bytes[SP_REGION_SNAPSHOTS] = 0;
+	bytes[SP_REGION_NAMES] = sp_label_bytes(names_max(cfg));
+	if (cfg->unwind == SP_UNWIND_CFI)
 		return err;
-	h->always_snapshot = err != 0 || mode == SP_UNWIND_SNAPSHOT;
-	if (make_ring(&h->snapshots,
-		      ring_size(SNAPSHOT_RING_PER_CPU, SNAPSHOT_RING_MIN, SNAPSHOT_RING_MAX)) == 0)
-		return 0;
-	return h->always_snapshot ? -ENOMEM : 0;
+	sp_handler_setup.always_snapshot = err != 0 || cfg->unwind == SP_UNWIND_SNAPSHOT;
+	bytes[SP_REGION_SNAPSHOTS] = SP_RING_BYTES(
+		ring_size(SNAPSHOT_RING_PER_CPU, SNAPSHOT_RING_MIN, SNAPSHOT_RING_MAX));
+	return 0;
+}
+
+/*
+ * The region, in use. Where there is no room for snapshots as well, the handler goes on without them
+ * where it can.
+ */
+static int make_region(const struct sp_config *cfg, void *(*lookup)(const char *name))
+{
+	struct sp_handler_setup *h = &sp_handler_setup;
+	uint64_t bytes[SP_REGION_PARTS];
+	int fd = plan(cfg, lookup, bytes);
+
+	if (fd != 0)
+		return fd;
+	fd = sp_region_create(bytes);
+	if ((fd == -ENOMEM || fd == -EFBIG) && !h->always_snapshot) {
+		bytes[SP_REGION_SNAPSHOTS] = 0;
+		fd = sp_region_create(bytes);
+	}
+	if (fd < 0)
+		return fd;
+	/* a forked child has its parent's names, and open spans that mean them */
+	if (sp_label_init_at(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES],
+			     names_max(cfg)) != -EEXIST ||
+	    sp_label_move(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES]) == 0)
+		sp_region_release();
+	(void)sp_ring_at(&h->ring, sp_region_at(SP_REGION_RING), bytes[SP_REGION_RING]);
+	if (bytes[SP_REGION_SNAPSHOTS] != 0)
+		(void)sp_ring_at(&h->snapshots, sp_region_at(SP_REGION_SNAPSHOTS),
+				 bytes[SP_REGION_SNAPSHOTS]);
+	h->upkeep = &sp_region->upkeep;
+	sp_counters_move(sp_region->counter, sp_region->spans);
+	sp_sighting_init(&h->ring, &sp_region->generation);
+	return fd;
 }
 
 /* Not a secret: it only tells our timers' signals from others that a host might send itself. */
@@ -75,26 +121,16 @@ static uint32_t make_cookie(void)
 	return ((uint32_t)ts.tv_nsec * 2654435761U ^ (uint32_t)getpid()) | UINT32_C(1) << 31;
 }
 
-int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *name))
+static int prepare(const struct sp_config *cfg)
 {
 	struct sp_handler_setup *h = &sp_handler_setup;
 	int err;
 
-	sp_process_adopt();
-	sp_alternate_stack_init();
-	if (sp_label_init(cfg->max_span_names) != 0 || sp_thread_init() != 0 ||
-	    sp_span_table_init() != 0 || (cfg->span_cpu_time && sp_span_cpu_init() != 0))
-		return -ENOMEM;
-	if (make_ring(&h->ring, ring_size(RING_PER_CPU, RING_MIN, RING_MAX)) != 0)
+	if (sp_thread_init() != 0 || sp_span_table_init() != 0 ||
+	    (cfg->span_cpu_time && sp_span_cpu_init() != 0))
 		return -ENOMEM;
 	/* Without it every frame is decoded anew, which is right and slow. */
 	(void)sp_row_cache_init();
-	sp_sighting_init(&h->ring);
-	err = choose_unwinder(cfg->unwind, lookup);
-	if (err != 0)
-		return err;
-	if (h->cookie == 0)
-		h->cookie = make_cookie();
 	sp_scope_set_source(cfg->active_span);
 	h->depth = cfg->stack_depth;
 	h->period_ns = SP_NS_PER_S / cfg->sample_rate_hz;
@@ -103,13 +139,34 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 	h->trace_id = cfg->trace_id;
 	h->thread_name = cfg->thread_name;
 	h->mark = cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES;
-	err = sp_signals_install(cfg->signal_number, sp_handler);
-	if (err != 0)
-		return err;
-	if (cfg->signal_number == 0)
-		sp_signal_move_tell();
+	/* a forked child has the handler from its parent */
+	if (h->cookie == 0) {
+		err = sp_signals_install(cfg->signal_number, sp_handler);
+		if (err != 0)
+			return err;
+		if (cfg->signal_number == 0)
+			sp_signal_move_tell();
+		h->cookie = make_cookie();
+	}
 	sp_timer_set(sp_signals_number(), h->period_ns, h->cookie);
 	return 0;
+}
+
+int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *name))
+{
+	int fd;
+	int err;
+
+	sp_process_adopt();
+	sp_alternate_stack_init();
+	fd = make_region(cfg, lookup);
+	if (fd < 0)
+		return fd;
+	err = prepare(cfg);
+	if (err == 0)
+		return fd;
+	(void)close(fd);
+	return err;
 }
 
 bool sp_sampler_forked(void)
@@ -118,11 +175,15 @@ bool sp_sampler_forked(void)
 
 	sp_counters_reset();
 	sp_process_adopt();
-	if (sp_handler_setup.ring.word == NULL)
+	/* nothing was ever set up */
+	if (sp_handler_setup.cookie == 0)
 		return false;
-	sp_ring_reset(&sp_handler_setup.ring);
-	sp_ring_reset(&sp_handler_setup.snapshots);
-	sp_sighting_again();
+	sp_handler_setup.upkeep = NULL;
+	sp_handler_setup.ring = (struct sp_ring){0};
+	sp_handler_setup.snapshots = (struct sp_ring){0};
+	sp_region_forked();
+	sp_sighting_forked();
+	sp_residual_forked();
 	sp_thread_forked();
 	sp_span_forked();
 	return sp_thread_own != NULL && sp_span_stack_peek(&sp_thread_own->spans, &e);

@@ -8,9 +8,10 @@
 #include "sampler/config.h"
 
 /*
- * APP, at activation, one caller at a time. Reserves the tables, finds the unwinder's helper
- * through lookup(name), installs the handler and fixes period and scopes. Arms nothing. Every step
- * is idempotent. 0 or a negative errno; then nothing will be sampled.
+ * APP, at activation, one caller at a time. Makes the region and reserves the tables, finds the
+ * unwinder's helper through lookup(name), installs the handler and fixes period and scopes. Arms
+ * nothing. The region's descriptor (the caller closes it), or a negative errno; then nothing will be
+ * sampled.
  */
 int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *name));
 

@@ -5,11 +5,12 @@
  * through the ring before the sample that met the object, so samples mean the object that was sighted
  * last at their addresses before them. Nothing is hooked for it, and dlclose() costs nothing.
  *
- * Contexts: SIG (note), APP (init), BG (again).
+ * Contexts: SIG (note), APP (init), INIT (forked).
  */
 #ifndef SP_SIGHTING_H
 #define SP_SIGHTING_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,11 +43,14 @@ _Static_assert(sizeof(struct sp_sighting) % 8 == 0 &&
 		       sizeof(struct sp_sighting) <= SP_FRAMES_MAX * sizeof(uint64_t),
 	       "a sighting is the frames of a sample");
 
-/* APP, at activation; where records go from then on. */
-void sp_sighting_init(struct sp_ring *ring);
+/*
+ * APP, at activation; where records go from then on. When *again changes, every object is told of once
+ * more when it is met next; NULL = never.
+ */
+void sp_sighting_init(struct sp_ring *ring, const _Atomic uint32_t *again);
 
-/* BG, and a forked child: every object is told of again when it is met next. */
-void sp_sighting_again(void);
+/* Forked child: the same, as it has told nobody yet. */
+void sp_sighting_forked(void);
 
 /*
  * SIG. The object is mapped now: a frame of this walk is in it. link_map is the loader's; identity as
@@ -68,7 +72,8 @@ struct sp_sighting_slot {
 
 struct sp_sighting_state {
 	struct sp_ring *ring; /* NULL until sp_sighting_init */
-	_Atomic uint64_t generation;
+	const _Atomic uint32_t *again;
+	_Atomic uint64_t forks;
 	struct sp_sighting_slot slot[SP_SIGHTING_SLOTS];
 };
 

@@ -137,14 +137,15 @@ SP_SIGSAFE bool sp_sighting_note(const void *link_map, const struct sp_object *o
 				 uint64_t identity)
 {
 	const struct link_map *map = link_map;
+	uint64_t generation;
 	uint64_t stamp;
 
 	if (sp_sighting_state.ring == NULL || map == NULL || map->l_name == NULL)
 		return true;
 	if (identity == 0)
 		identity = by_name(map, object);
-	stamp = sp_object_mix(identity, atomic_load_explicit(&sp_sighting_state.generation,
-							     memory_order_relaxed)) |
-		1;
+	generation = atomic_load_explicit(&sp_sighting_state.forks, memory_order_relaxed) << 32 |
+		     atomic_load_explicit(sp_sighting_state.again, memory_order_relaxed);
+	stamp = sp_object_mix(identity, generation) | 1;
 	return is_told(object->start, stamp) || tell(map, object, stamp);
 }

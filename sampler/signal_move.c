@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changing the sampling signal while sampling goes on. Contexts: APP, BG. */
+/* Changing the sampling signal while sampling goes on. Context: APP. */
 #include "sampler/signal_move.h"
 
 #include <errno.h>

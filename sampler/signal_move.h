@@ -23,7 +23,7 @@ void sp_signal_move_for(const sigset_t *set);
 /* APP, at activation: the signal was chosen, perhaps not the usual one. */
 void sp_signal_move_tell(void);
 
-/* BG, now and then, and when there are news: the other threads' timers follow, and it is told. */
+/* APP, now and then, and when there are news: the other threads' timers follow, and it is told. */
 void sp_signal_move_follow(void);
 bool sp_signal_move_has_news(void);
 

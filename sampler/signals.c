@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing the sampling signal, installing its handler, checking that it stays. APP, BG. */
+/* Choosing the sampling signal, installing its handler, checking that it stays. APP. */
 #include "sampler/signals.h"
 
 #include <errno.h>

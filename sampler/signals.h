@@ -26,7 +26,7 @@ SP_SIGSAFE int sp_signals_number(void);
  * the first was of our choice and this is the first move; false if there is none to be had.
  */
 bool sp_signals_move(void);
-/* APP or BG. A move may still be made. */
+/* APP. A move may still be made. */
 bool sp_signals_may_move(void);
 /* Any context but SIG. The number in use before a move, for which our handler stays; 0 = none. */
 int sp_signals_former(void);
@@ -41,7 +41,7 @@ SP_SIGSAFE bool sp_signals_on_alternate_stack(void);
  */
 void sp_signals_use_alternate_stack(void);
 
-/* The kernel's handler for the signal in use is still ours. BG. */
+/* The kernel's handler for the signal in use is still ours. APP. */
 bool sp_signals_owned(void);
 
 /*

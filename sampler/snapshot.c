@@ -1,14 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking snapshots out of their ring. Context: BG. */
+/* Taking snapshots out of their ring. Context: the exporter, and nothing in the ring is trusted. */
 #include "sampler/snapshot.h"
+
+/* Checked on our copy: the stack is as long as the record says, and lies in one piece. */
+static bool check_snapshot(struct sp_snapshot *s, uint64_t len)
+{
+	char *head = (char *)s->sample;
+
+	if (len < offsetof(struct sp_snapshot, stack) || s->stack_bytes > SP_SNAPSHOT_STACK_MAX ||
+	    len != offsetof(struct sp_snapshot, stack) + s->stack_bytes ||
+	    s->stack_bytes > UINT64_MAX - s->stack_at)
+		return false;
+	head[offsetof(struct sp_sample, thread_name) + SP_THREAD_NAME_BYTES - 1] = '\0';
+	return true;
+}
 
 unsigned sp_snapshot_drain(struct sp_ring *r, void (*put)(const struct sp_snapshot *s, void *arg),
 			   void *arg, unsigned max)
 {
 	static struct sp_snapshot s; /* one consumer; 16 KiB would be much for its stack */
 	unsigned n = 0;
+	uint64_t len;
 
-	while (n < max && sp_ring_take(r, &s, sizeof(s)) != 0) {
+	for (unsigned taken = 0; taken < max && (len = sp_ring_take(r, &s, sizeof(s))) != 0;
+	     taken++) {
+		if (!check_snapshot(&s, len)) {
+			r->damaged++;
+			continue;
+		}
 		n++;
 		put(&s, arg);
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The second chance of a sample whose stack the handler cannot walk: the registers and the nearest
- * part of the stack, copied as they were, for the background thread to walk at leisure. Snapshots
+ * part of the stack, copied as they were, for the exporter to walk at leisure. Snapshots
  * have a ring of their own (ring.h), so that they cannot crowd out samples.
- * Contexts: SIG (put), BG (drain).
+ * Contexts: SIG (put), the exporter (drain).
  */
 #ifndef SP_SNAPSHOT_H
 #define SP_SNAPSHOT_H
@@ -35,7 +35,10 @@ struct sp_snapshot {
 SP_SIGSAFE int sp_snapshot_put(struct sp_ring *r, const struct sp_sample *s, const void *ucontext,
 			       struct sp_stack_bounds *bounds);
 
-/* BG. Hands out at most max snapshots in order, valid during the call; returns how many. */
+/*
+ * Consumer. Hands out at most max snapshots in order, valid during the call; returns how many. Each has
+ * as much stack as it says; what has not is counted as damaged in the ring.
+ */
 unsigned sp_snapshot_drain(struct sp_ring *r, void (*put)(const struct sp_snapshot *s, void *arg),
 			   void *arg, unsigned max);
 

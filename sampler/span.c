@@ -34,31 +34,9 @@ static uint64_t realtime_ns(void)
 	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-/* Counters of the thread's own block: no other thread writes them. */
-static void count_up(_Atomic uint64_t *own)
+static uint32_t own_number(void)
 {
-	atomic_store_explicit(own, atomic_load_explicit(own, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
-}
-
-static void count_started(uint8_t sdk)
-{
-	struct sp_thread *t = sp_thread_own;
-
-	if (t == NULL)
-		sp_count_span_of(sdk);
-	else
-		count_up(&t->counts.spans_started[sdk < SP_COUNTED_SDKS ? sdk : 0]);
-}
-
-static void count_ended(void)
-{
-	struct sp_thread *t = sp_thread_own;
-
-	if (t == NULL)
-		sp_count(SP_COUNT_SPANS_ENDED);
-	else
-		count_up(&t->counts.spans_ended);
+	return sp_thread_own != NULL ? sp_thread_own->index : 0;
 }
 
 static void take_root(struct sp_span_record *r, uint64_t root_id, uint32_t root_ref,
@@ -181,7 +159,7 @@ static inline bool finish(const struct sp_span_record *r, bool seen)
 		sp_interleave_ended(r);
 	deactivate(r);
 	leave_rest(r);
-	count_ended();
+	sp_count_span_ended(own_number());
 	return true;
 }
 
@@ -224,7 +202,7 @@ bool sp_span_started(const struct sp_span_start *s)
 		sp_count(SP_COUNT_SPAN_TABLE_FULL);
 		return false;
 	}
-	count_started(s->sdk);
+	sp_count_span_started(own_number(), s->sdk);
 	if (atomic_load_explicit(&sp_span_cpu_on, memory_order_relaxed))
 		sp_span_cpu_begin(&r);
 	if (activates) {

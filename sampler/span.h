@@ -53,7 +53,7 @@ bool sp_span_close(const struct sp_span_record *r);
 
 /*
  * That open span is given up, as old as it is: it labels nothing any more, and its end, should it
- * come, is unknown. APP or BG. False if it ended meanwhile.
+ * come, is unknown. APP. False if it ended meanwhile.
  */
 bool sp_span_aged(const struct sp_span_record *r);
 

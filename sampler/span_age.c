@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Aging out. Contexts: BG (sweep), APP (making room); bounded, lock-free. */
+/* Aging out. Context: APP; bounded, lock-free. */
 #include "sampler/span_age.h"
 
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #include "sampler/span.h"
 #include "sampler/span_table_sig.h"
 
-/* When BG first met the span of an entry. Apart from the table: APP writes nothing for it. */
+/* When a sweep first met the span of an entry. Apart from the table: APP writes nothing for it. */
 struct met {
 	uint32_t ref;
 	uint32_t ms; /* wraps after 49 days, and the longest age is shorter */

@@ -18,7 +18,7 @@
 #define SP_SPAN_AGE_CROWDED_NS (UINT64_C(60) * 1000000000)
 
 /*
- * BG, every few seconds. Ages out each open span that was met by a call at least max_age_ns ago.
+ * APP, every few seconds. Ages out each open span that was met by a call at least max_age_ns ago.
  * now_ns is of a clock that only goes forward; the wall clock would age everything in a leap.
  */
 void sp_span_age_sweep(uint64_t now_ns, uint64_t max_age_ns);

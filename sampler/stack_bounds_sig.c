@@ -7,12 +7,12 @@
  */
 #include "sampler/stack_bounds_sig.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 
 #include "sampler/arch_sig.h"
+#include "sampler/readable_sig.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
@@ -76,17 +76,12 @@ static uintptr_t stack_end(uintptr_t sp)
 	return plausible(sp, tp) && !on_initial_thread() ? tp : 0;
 }
 
-/*
- * True if the page can be read. rt_sigprocmask copies the new set in before it looks at `how`, so
- * an invalid `how` changes nothing and tells EFAULT from EINVAL (linux 6.1).
- */
 static bool probe_page(uintptr_t page, unsigned *budget)
 {
-	/* A null set means "no set" to the system call, which then succeeds. */
-	if (page == 0 || *budget == 0)
+	if (*budget == 0)
 		return false;
 	(*budget)--;
-	return sp_arch_syscall(SYS_rt_sigprocmask, -1, (long)page, 0, 8) != -EFAULT;
+	return sp_readable(page);
 }
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The background thread's look at the process's threads: those we never saw being born are enrolled
- * here, and a process whose last own thread has ended is noticed. BG context; raw system calls, so
- * that no hidden allocation or locale is involved.
+ * A look at the process's threads: those that nobody saw being born are enrolled here. Context: APP, at
+ * activation and when the exporter asks for it; raw system calls, so that no hidden allocation or
+ * locale is involved.
  */
 #include "sampler/tasks.h"
 
@@ -61,23 +61,17 @@ static bool is_zombie(int dir, const char *tid)
 }
 
 struct scan {
+	int dir;
 	uint32_t self;
-	int others;
 	uint32_t leader;
-	char leader_name[16];
 };
 
-static void visit(struct scan *s, const char *name)
+static void visit(const struct scan *s, const char *name)
 {
 	uint32_t tid = parse_tid(name);
 
-	if (tid == 0 || tid == s->self)
+	if (tid == 0 || tid == s->self || (tid == s->leader && is_zombie(s->dir, name)))
 		return;
-	s->others++;
-	if (tid == s->leader) {
-		strncpy(s->leader_name, name, sizeof(s->leader_name) - 1);
-		return;
-	}
 	sp_thread_enrol(tid);
 }
 
@@ -93,23 +87,25 @@ static bool numbers_are_ours(void)
 	return parse_tid(text) == (uint32_t)getpid();
 }
 
-int sp_tasks_scan(uint32_t self)
+void sp_tasks_scan(void)
 {
-	struct scan s = {.self = self, .leader = (uint32_t)getpid()};
+	struct scan s = {
+		.self = (uint32_t)syscall(SYS_gettid),
+		.leader = (uint32_t)getpid(),
+	};
 	union {
 		struct dirent64_head align;
-		char bytes[4096];
+		char bytes[2048];
 	} buf;
-	int dir;
 	long got;
 
 	sp_headroom_look();
 	if (!numbers_are_ours())
-		return -1;
-	dir = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return -1;
-	while ((got = syscall(SYS_getdents64, dir, buf.bytes, sizeof(buf.bytes))) > 0) {
+		return;
+	s.dir = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s.dir < 0)
+		return;
+	while ((got = syscall(SYS_getdents64, s.dir, buf.bytes, sizeof(buf.bytes))) > 0) {
 		for (long at = 0; at < got;) {
 			const struct dirent64_head *d = (const void *)(buf.bytes + at);
 
@@ -117,13 +113,6 @@ int sp_tasks_scan(uint32_t self)
 			at += d->reclen;
 		}
 	}
-	if (s.leader_name[0] != '\0') {
-		if (s.others == 1 && is_zombie(dir, s.leader_name))
-			s.others = 0;
-		else
-			sp_thread_enrol(s.leader);
-	}
-	(void)close(dir);
+	(void)close(s.dir);
 	sp_thread_reap();
-	return s.others;
 }

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walking /proc/self/task. BG context. */
+/* Walking /proc/self/task. APP context. */
 #ifndef SP_TASKS_H
 #define SP_TASKS_H
 
-#include <stdint.h>
-
 /*
- * Enrols every thread of the process except `self`, frees blocks of threads that are gone. Opens
- * and closes one directory descriptor; without /proc it does nothing. Returns the number of other
- * threads that can still run host code, or -1 when it cannot tell.
+ * Enrols every other thread of the process and frees blocks of threads that are gone. Opens and closes
+ * one directory descriptor; without /proc it does nothing.
  */
-int sp_tasks_scan(uint32_t self);
+void sp_tasks_scan(void);
 
 #endif

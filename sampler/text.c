@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checks and repairs UTF-8, because a server refuses a whole profile for one bad byte in a label.
- * Contexts INIT, APP and BG; called by label.c, log.c, config*.c and the exporter, which is linked
+ * Contexts INIT and APP; called by label.c, log.c, config*.c and the exporter, which is linked
  * with this file. No state, no allocation.
  */
 #include "sampler/text.h"

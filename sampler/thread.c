@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Handing out, enrolling and freeing thread blocks. Contexts: APP (the thread itself, or the one
- * that creates it) and BG. Lock-free: a thread must never wait for another one inside a hooked
+ * that creates it). Lock-free: a thread must never wait for another one inside a hooked
  * call. sampler/thread.h tells who may do what.
  */
 #include "sampler/thread.h"
@@ -25,32 +25,57 @@ static uint32_t own_tid(void)
 	return (uint32_t)syscall(SYS_gettid);
 }
 
-static bool reserve_blocks(void)
+/* Who loses the race for a part uses the winner's. */
+static bool has_slab(uint32_t index)
 {
-	/* A host with a tight address space limit gets fewer sampled threads, not none. */
-	for (uint32_t n = SP_THREADS_MAX; n >= 64; n /= 2) {
-		char *p = sp_arena_map((size_t)n * SP_THREAD_STRIDE);
+	char *_Atomic *at = &TABLE->slab[index / SP_THREAD_SLAB];
+	const size_t size = (size_t)SP_THREAD_SLAB * SP_THREAD_STRIDE;
+	char *none = NULL;
+	char *made;
 
-		if (p == NULL)
-			continue;
-		TABLE->limit = n;
-		/* pairs with the acquire in sp_thread_at() */
-		atomic_store_explicit(&TABLE->blocks, p, memory_order_release);
+	if (atomic_load_explicit(at, memory_order_acquire) != NULL)
 		return true;
-	}
-	return false;
+	made = sp_arena_map(size);
+	if (made != NULL && !atomic_compare_exchange_strong_explicit(
+				    at, &none, made, memory_order_acq_rel, memory_order_acquire))
+		sp_arena_unmap(made, size);
+	return made != NULL || none != NULL;
+}
+
+#define LEAF_BYTES (SP_TID_LEAF * sizeof(uint16_t))
+
+_Atomic uint16_t *sp_thread_by_tid(uint32_t tid)
+{
+	_Atomic uint16_t *_Atomic *at = &TABLE->leaf[tid / SP_TID_LEAF % SP_TID_LEAVES];
+	_Atomic uint16_t *leaf = atomic_load_explicit(at, memory_order_acquire);
+	_Atomic uint16_t *made;
+
+	if (tid == 0 || tid >= SP_TID_MAX)
+		return NULL;
+	if (leaf != NULL)
+		return &leaf[tid % SP_TID_LEAF];
+	made = sp_arena_map(LEAF_BYTES);
+	if (made == NULL)
+		return NULL;
+	if (atomic_compare_exchange_strong_explicit(at, &leaf, made, memory_order_acq_rel,
+						    memory_order_acquire))
+		leaf = made;
+	else
+		sp_arena_unmap((void *)(uintptr_t)made, LEAF_BYTES);
+	return &leaf[tid % SP_TID_LEAF];
 }
 
 int sp_thread_init(void)
 {
 	int saved = errno;
 
-	if (atomic_load_explicit(&TABLE->blocks, memory_order_relaxed) != NULL)
+	if (TABLE->ready)
 		return 0;
-	TABLE->by_tid = sp_arena_map(SP_TID_MAX * sizeof(TABLE->by_tid[0]));
-	if (TABLE->by_tid == NULL || !reserve_blocks())
+	if (!has_slab(0))
 		return -ENOMEM;
+	TABLE->limit = SP_THREADS_MAX;
 	sp_thread_limit_init();
+	TABLE->ready = true;
 	errno = saved;
 	return 0;
 }
@@ -115,14 +140,14 @@ struct sp_thread *sp_thread_claim(void)
 {
 	struct sp_thread *t;
 
-	if (atomic_load_explicit(&TABLE->blocks, memory_order_relaxed) == NULL)
+	if (!TABLE->ready)
 		return NULL;
 	t = pop_free();
 	if (t == NULL) {
 		uint32_t i = atomic_load_explicit(&TABLE->used, memory_order_relaxed);
 
 		do {
-			if (i >= TABLE->limit) {
+			if (i >= TABLE->limit || !has_slab(i)) {
 				sp_count(SP_COUNT_THREADS_NO_BLOCK);
 				return NULL;
 			}
@@ -141,18 +166,24 @@ void sp_thread_unclaim(struct sp_thread *t)
 	push_free(t);
 }
 
-/* Binds a claimed block to a thread id; the loser of the race gets the winner's block. */
+/* Binds a claimed block to a thread id; the loser of the race gets the winner's block. NULL = cannot. */
 static struct sp_thread *bind(struct sp_thread *t, uint32_t tid)
 {
+	_Atomic uint16_t *slot = sp_thread_by_tid(tid);
 	uint16_t none = 0;
 
+	/* no memory for the map: nobody would find it */
+	if (slot == NULL) {
+		sp_thread_unclaim(t);
+		sp_count(SP_COUNT_THREADS_NO_BLOCK);
+		return NULL;
+	}
 	/* while the block is nobody else's */
 	sp_residual_begin(t, tid);
 	/* pairs with reap(): the index before the id */
 	atomic_store_explicit(&t->tid, tid, memory_order_release);
-	if (atomic_compare_exchange_strong_explicit(&TABLE->by_tid[tid], &none,
-						    (uint16_t)(t->index + 1), memory_order_acq_rel,
-						    memory_order_acquire)) {
+	if (atomic_compare_exchange_strong_explicit(slot, &none, (uint16_t)(t->index + 1),
+						    memory_order_acq_rel, memory_order_acquire)) {
 		sp_thread_arm(t, tid);
 		return t;
 	}
@@ -168,9 +199,11 @@ static void know_alternate(struct sp_thread *t, uint32_t bytes)
 /* alternate_bytes: of the thread's alternate stack, 0 where that cannot be asked for. */
 static struct sp_thread *enrol(uint32_t tid, uint32_t alternate_bytes)
 {
-	if (tid == 0 || tid >= SP_TID_MAX || TABLE->by_tid == NULL)
+	_Atomic uint16_t *slot = TABLE->ready ? sp_thread_by_tid(tid) : NULL;
+
+	if (slot == NULL)
 		return NULL;
-	uint16_t have = atomic_load_explicit(&TABLE->by_tid[tid], memory_order_acquire);
+	uint16_t have = atomic_load_explicit(slot, memory_order_acquire);
 
 	if (have != 0)
 		return sp_thread_at(have - 1U);
@@ -204,10 +237,11 @@ struct sp_thread *sp_thread_self(void)
  */
 static void release(struct sp_thread *t, uint32_t tid)
 {
+	_Atomic uint16_t *slot = sp_thread_by_tid(tid);
 	uint16_t mine = (uint16_t)(t->index + 1);
 
-	if (!atomic_compare_exchange_strong_explicit(&TABLE->by_tid[tid], &mine, 0,
-						     memory_order_seq_cst, memory_order_relaxed))
+	if (slot == NULL || !atomic_compare_exchange_strong_explicit(
+				    slot, &mine, 0, memory_order_seq_cst, memory_order_relaxed))
 		return;
 	sp_thread_disarm(t);
 	sp_span_table_thread_ended(t);
@@ -217,17 +251,18 @@ static void release(struct sp_thread *t, uint32_t tid)
 void sp_thread_born(struct sp_thread *t)
 {
 	uint32_t tid = own_tid();
+	_Atomic uint16_t *slot = sp_thread_by_tid(tid);
 	int differs;
 
-	if (tid >= SP_TID_MAX) {
+	if (slot == NULL) {
 		sp_thread_unclaim(t);
 		sp_thread_excluded = true;
 		return;
 	}
-	uint16_t have = atomic_load_explicit(&TABLE->by_tid[tid], memory_order_acquire);
+	uint16_t have = atomic_load_explicit(slot, memory_order_acquire);
 
 	/*
-	 * Either the background thread was faster than we are, or the kernel gave us the id of a
+	 * Either a scan was faster than we are, or the kernel gave us the id of a
 	 * thread that ended without telling. A new timer and an empty stack are right for both.
 	 * Our handler must not adopt the block that goes.
 	 */
@@ -285,11 +320,15 @@ void sp_thread_forked(void)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_relaxed);
 	struct sp_thread *own = sp_thread_own;
+	_Atomic uint16_t *slot;
 
-	if (atomic_load_explicit(&TABLE->blocks, memory_order_relaxed) == NULL)
+	if (!TABLE->ready)
 		return;
 	/* Timers are not inherited: forget the numbers, they may soon be somebody else's. */
-	sp_arena_wipe((void *)(uintptr_t)TABLE->by_tid, SP_TID_MAX * sizeof(TABLE->by_tid[0]));
+	for (unsigned i = 0; i < SP_TID_LEAVES; i++)
+		sp_arena_wipe((void *)(uintptr_t)atomic_load_explicit(&TABLE->leaf[i],
+								      memory_order_relaxed),
+			      LEAF_BYTES);
 	atomic_store_explicit(&TABLE->free, 0, memory_order_relaxed);
 	atomic_store_explicit(&TABLE->armed, 0, memory_order_relaxed);
 	sp_thread_limit_init();
@@ -310,6 +349,7 @@ void sp_thread_forked(void)
 	own->settling = false;
 	own->span_cpu_ns = 0;
 	atomic_store_explicit(&own->tid, tid, memory_order_relaxed);
-	atomic_store_explicit(&TABLE->by_tid[tid], (uint16_t)(own->index + 1),
-			      memory_order_relaxed);
+	slot = sp_thread_by_tid(tid);
+	if (slot != NULL)
+		atomic_store_explicit(slot, (uint16_t)(own->index + 1), memory_order_relaxed);
 }

@@ -4,8 +4,8 @@
  * initial-exec pointer and by the signal handler through the timer's cookie. Blocks come from one
  * reserved range and are reused; a block's timer is deleted before the block is.
  *
- * Who writes: the owning thread, its handler, and for a thread that never called us the background
- * thread, which may enrol it. A map from kernel thread id to block decides races by one CAS.
+ * Who writes: the owning thread, its handler, and for a thread that never called us the one that
+ * finds it in /proc and enrols it. A map from kernel thread id to block decides races by one CAS.
  */
 #ifndef SP_THREAD_H
 #define SP_THREAD_H
@@ -30,15 +30,6 @@
 
 /* A block is zero before its first use, and 0 is a kernel timer id: hence id + 1. */
 #define SP_TIMER_NONE 0
-
-/*
- * What the owner counts for itself, because a counter that all threads add to would be fought over
- * at every span. Never set back when the block changes hands: counters.c adds up all blocks.
- */
-struct sp_thread_counts {
-	_Atomic uint64_t spans_started[SP_COUNTED_SDKS]; /* by the SDK's number */
-	_Atomic uint64_t spans_ended;
-};
 
 /* As many frames of the sample that is being made lie in the block's first page. */
 #define SP_THREAD_FRAMES_NEAR 64U
@@ -75,7 +66,6 @@ struct sp_thread {
 	_Atomic uint32_t interleaved; /* interleave.h: SDKs whose starts do not label this thread */
 	uint32_t scope_overflows;     /* scope.c: attached in vain since the last one that went */
 	struct sp_stack_bounds bounds;
-	struct sp_thread_counts counts;
 	struct sp_span_spare spare;
 	struct sp_residual residual;
 	struct sp_turns turns;
@@ -117,11 +107,11 @@ void sp_thread_born(struct sp_thread *t);
 /* Last thing in a thread: timer deleted, block freed, no enrolment any more. */
 void sp_thread_ended(void);
 
-/* BG. Enrols a thread that never called us; no-op if it is enrolled. */
+/* APP. Enrols a thread that never called us; no-op if it is enrolled. */
 void sp_thread_enrol(uint32_t tid);
-/* BG. Frees the blocks of threads that no longer exist. */
+/* APP. Frees the blocks of threads that no longer exist. */
 void sp_thread_reap(void);
-/* BG or exit. Deletes every timer and arms none from now on; blocks and stacks stay usable. */
+/* APP. Deletes every timer and arms none from now on; blocks and stacks stay usable. */
 void sp_thread_disarm_all(void);
 /* Forked child, only thread: forgets all others and their timers; keeps the caller's span stack. */
 void sp_thread_forked(void);
@@ -135,15 +125,24 @@ void sp_thread_rest(void);
  */
 bool sp_thread_alternate_begin(void);
 void sp_thread_alternate_end(void);
+/*
+ * APP, calling thread, which has a block: it is about to end, with the process or as another program. Its
+ * timer goes, without a gap in its account. If it does not end, the next scan finds it without a timer.
+ */
+void sp_thread_retire(void);
 /* APP. Our handler runs on alternate stacks from now on: timers of threads with small ones go. */
 void sp_thread_rest_cramped(void);
 /* APP. The timers of all threads whose mask is not the host's in such a signal go, and stay away. */
 void sp_thread_rest_differing(void);
-/* BG: how many blocks have a timer. */
+/* APP: how many blocks have a timer. */
 uint32_t sp_thread_armed(void);
-/* BG: how many have none, by reason. */
+/* APP: how many blocks belong to a thread. */
+uint32_t sp_thread_known(void);
+/* APP: one more may have a timer. */
+bool sp_thread_may_arm(void);
+/* APP: how many have no timer, by reason. */
 void sp_thread_unarmed(uint32_t by[SP_UNARMED_N]);
-/* BG: so many timers at most from now on; those that are there stay. */
+/* APP: so many timers at most from now on; those that are there stay. */
 void sp_thread_limit(uint64_t timers);
 
 /* Any context. The block of an index, NULL if it was never handed out. */

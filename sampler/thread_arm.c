@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which threads have a timer, and why the others have none. Contexts: APP (the thread itself, or the
- * one that creates it) and BG; lock-free. sampler/thread.h tells who may do what.
+ * one that creates it); lock-free. sampler/thread.h tells who may do what.
  */
 #include <errno.h>
 #include <sys/resource.h>
@@ -61,6 +61,15 @@ void sp_thread_disarm(struct sp_thread *t)
 	drop_timer(timer - 1);
 }
 
+void sp_thread_retire(void)
+{
+	int timer = atomic_exchange_explicit(&sp_thread_own->timer, SP_TIMER_NONE,
+					     memory_order_seq_cst);
+
+	if (timer != SP_TIMER_NONE)
+		drop_timer(timer - 1);
+}
+
 /* What the thread itself finds stays known: others see it less clearly. */
 static bool blocks(struct sp_thread *t, uint32_t tid)
 {
@@ -85,8 +94,10 @@ static bool cramped(const struct sp_thread *t)
  */
 static bool may_stay_armed(struct sp_thread *t, uint32_t tid, int signo)
 {
-	return !atomic_load_explicit(&TABLE->closed, memory_order_seq_cst) &&
-	       atomic_load_explicit(&TABLE->by_tid[tid], memory_order_seq_cst) == t->index + 1 &&
+	_Atomic uint16_t *slot = sp_thread_by_tid(tid);
+
+	return !atomic_load_explicit(&TABLE->closed, memory_order_seq_cst) && slot != NULL &&
+	       atomic_load_explicit(slot, memory_order_seq_cst) == t->index + 1 &&
 	       sp_timer_signal() == signo &&
 	       !sp_host_mask_forbidden(
 		       atomic_load_explicit(&t->mask_differs, memory_order_relaxed)) &&
@@ -165,10 +176,15 @@ void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 		note(t, SP_UNARMED_NOT);
 }
 
+bool sp_thread_may_arm(void)
+{
+	return sp_thread_armed() < atomic_load_explicit(&TABLE->armed_max, memory_order_relaxed);
+}
+
 void sp_thread_arm_if_unarmed(struct sp_thread *t, uint32_t tid)
 {
 	if (atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_TIMER_NONE &&
-	    sp_thread_armed() < atomic_load_explicit(&TABLE->armed_max, memory_order_relaxed))
+	    sp_thread_may_arm())
 		sp_thread_arm(t, tid);
 }
 
@@ -248,6 +264,16 @@ void sp_thread_disarm_all(void)
 	atomic_store_explicit(&TABLE->closed, true, memory_order_seq_cst);
 	for (uint32_t i = 0; i < n; i++)
 		sp_thread_disarm(sp_thread_at(i));
+}
+
+uint32_t sp_thread_known(void)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+	uint32_t known = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		known += atomic_load_explicit(&sp_thread_at(i)->tid, memory_order_relaxed) != 0;
+	return known;
 }
 
 void sp_thread_unarmed(uint32_t by[SP_UNARMED_N])

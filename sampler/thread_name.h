@@ -19,7 +19,4 @@
  */
 SP_SIGSAFE void sp_thread_name_own(char name[SP_THREAD_NAME_BYTES]);
 
-/* Another thread's, out of /proc; all NUL if it is gone. BG. */
-void sp_thread_name_of(uint32_t tid, char name[SP_THREAD_NAME_BYTES]);
-
 #endif

@@ -13,10 +13,15 @@ struct sp_thread_table sp_thread_table;
 SP_SIGSAFE struct sp_thread *sp_thread_at(uint32_t index)
 {
 	struct sp_thread_table *t = &sp_thread_table;
-	/* pairs with the release in sp_thread_init() */
-	char *base = atomic_load_explicit(&t->blocks, memory_order_acquire);
+	char *slab;
 
-	if (base == NULL || index >= atomic_load_explicit(&t->used, memory_order_acquire))
+	/* pairs with sp_thread_claim(): the slab before the number of blocks that are handed out */
+	if (index >= atomic_load_explicit(&t->used, memory_order_acquire) ||
+	    index >= SP_THREADS_MAX)
 		return NULL;
-	return (struct sp_thread *)(void *)(base + (size_t)index * SP_THREAD_STRIDE);
+	slab = atomic_load_explicit(&t->slab[index / SP_THREAD_SLAB], memory_order_acquire);
+	if (slab == NULL)
+		return NULL;
+	return (struct sp_thread *)(void *)(slab +
+					    (size_t)(index % SP_THREAD_SLAB) * SP_THREAD_STRIDE);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arming and deleting thread CPU timers. Contexts: APP, BG. */
+/* Arming and deleting thread CPU timers. Context: APP. */
 #include "sampler/timer.h"
 
 #include <errno.h>

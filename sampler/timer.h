@@ -19,7 +19,7 @@ void sp_timer_use(int signo);
 int sp_timer_signal(void);
 
 /*
- * APP or BG. Arms a timer on thread tid's CPU clock that sends it our signal each period of CPU
+ * APP. Arms a timer on thread tid's CPU clock that sends it our signal each period of CPU
  * time, first expiry uniform in (0, period]. si_value carries cookie << 32 | index. Returns the
  * kernel's timer id or a negative errno. errno preserved.
  */

@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <inttypes.h>
-#include <link.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +20,7 @@ struct kept {
 };
 
 static struct sp_ring ring;
+static struct sp_host_objects *host;
 static struct sp_unwinder *unwinder;
 static struct sp_stack_bounds bounds;
 static struct kept kept[KEPT_MAX];
@@ -30,7 +30,9 @@ static struct second_result result;
 
 int second_init(void)
 {
-	unwinder = sp_unwinder_new(dl_iterate_phdr);
+	host = sp_host_objects_new("/proc/self", -1);
+	if (host != NULL)
+		unwinder = sp_unwinder_new(host);
 	return unwinder != NULL && sp_ring_init(&ring, RING_BYTES) == 0 ? 0 : -1;
 }
 
@@ -95,7 +97,7 @@ struct second_result second_judge(void)
 {
 	memset(&result, 0, sizeof(result));
 	judged_n = 0;
-	sp_unwinder_forget(unwinder);
+	(void)sp_host_objects_refresh(host);
 	(void)sp_snapshot_drain(&ring, judge, NULL, KEPT_MAX);
 	kept_n = 0;
 	return result;

@@ -65,8 +65,9 @@ static bool interrupted_at(unsigned n, uint64_t offset)
 	int rc;
 
 	/* as if offset bytes had gone through */
-	atomic_store(&ring.head, offset);
-	atomic_store(&ring.tail, offset);
+	atomic_store(&ring.ends->head, offset);
+	atomic_store(&ring.ends->tail, offset);
+	ring.taken = offset;
 	fill(&s, 1, DEPTH);
 	stop = 0;
 	others_at = n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that are born, start spans and die in every way, while another thread does what the
- * background thread does: scan, reap, drain. No two threads ever have the same block, nobody loses
+ * Threads that are born, start spans and die in every way, while another thread scans and reaps, as
+ * hooks do, and drains, as the exporter does. No two threads ever have the same block, nobody loses
  * its own, and at the end no kernel timer is left.
  */
 #include <dlfcn.h>
@@ -97,7 +97,7 @@ static bool own_block_is_ours(void)
 	uint32_t tid = (uint32_t)syscall(SYS_gettid);
 
 	return t != NULL && atomic_load(&t->tid) == tid &&
-	       atomic_load(&sp_thread_table.by_tid[tid]) == t->index + 1;
+	       atomic_load(sp_thread_by_tid(tid)) == t->index + 1;
 }
 
 struct birth {
@@ -171,7 +171,7 @@ static void *background(void *arg)
 	sp_thread_excluded = true;
 	block(SIGURG);
 	while (!atomic_load(&stopping)) {
-		EXPECT(sp_tasks_scan((uint32_t)syscall(SYS_gettid)) >= 1);
+		sp_tasks_scan();
 		(void)sp_ring_drain(&sp_handler_setup.ring, check, NULL, 1000);
 	}
 	return NULL;
@@ -234,7 +234,7 @@ int main(void)
 	};
 	pthread_t thread;
 
-	if (sp_sampler_prepare(&config, find) != 0) {
+	if (sp_sampler_prepare(&config, find) < 0) {
 		puts("this C library has no _dl_find_object");
 		return 77;
 	}
@@ -247,7 +247,7 @@ int main(void)
 	atomic_store(&stopping, true);
 	(void)pthread_join(thread, NULL);
 	/* a joined thread may still be visible for a moment */
-	while (sp_tasks_scan((uint32_t)syscall(SYS_gettid)) >= (int)STAYING)
+	for (sp_tasks_scan(); sp_thread_known() > STAYING; sp_tasks_scan())
 		(void)sched_yield();
 	(void)sp_ring_drain(&sp_handler_setup.ring, check, NULL, UINT32_MAX);
 

@@ -14,7 +14,7 @@
 
 static uint64_t thread_ns;
 static uint64_t process_ns;
-static uint64_t background_ns;
+static uint64_t own_ns;
 static bool thread_gone;
 
 /* Instead of the kernel's. */
@@ -25,7 +25,7 @@ bool sp_cpu_clock_ns(clockid_t clock, uint64_t *ns)
 	if (clock == CLOCK_PROCESS_CPUTIME_ID)
 		*ns = process_ns;
 	else
-		*ns = clock == CLOCK_THREAD_CPUTIME_ID ? background_ns : thread_ns;
+		*ns = clock == CLOCK_THREAD_CPUTIME_ID ? own_ns : thread_ns;
 	return true;
 }
 

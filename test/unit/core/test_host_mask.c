@@ -136,7 +136,7 @@ Test(host_mask, nor_does_a_wait_take_it_that_blocks_nothing)
 	cr_assert(has_timer());
 }
 
-/* The background thread finds no timer, and a mask that is about to change. */
+/* A scan finds no timer, and a mask that is about to change. */
 static void arm_again(uint32_t tid)
 {
 	sp_thread_arm_if_unarmed(sp_thread_own, tid);

@@ -30,7 +30,7 @@ static void start(void)
 	cr_assert_eq(sp_ring_init(&sp_handler_setup.ring, 1 << 16), 0);
 	sp_handler_setup.trace_id = true;
 	sp_timer_set(SIGURG, PERIOD, 0x80000001U);
-	thread_ns = background_ns = 5 * SP_NS_PER_S;
+	thread_ns = own_ns = 5 * SP_NS_PER_S;
 	process_ns = 7 * SP_NS_PER_S;
 	thread = sp_thread_self();
 	cr_assert_not_null(thread);
@@ -42,7 +42,7 @@ TestSuite(residual_label, .init = start, .timeout = 20);
 static void work(uint64_t ns)
 {
 	thread_ns += ns;
-	background_ns += ns;
+	own_ns += ns;
 	process_ns += ns;
 }
 
@@ -84,14 +84,14 @@ static void end_thread(void)
 	drain();
 }
 
-/* What the background thread says of it, in whose view the clock of this thread is another's. */
+/* What another thread says of it, in whose view the clock of this thread is another's. */
 static void flush(void)
 {
-	uint64_t own = background_ns;
+	uint64_t own = own_ns;
 
-	background_ns = 0;
+	own_ns = 0;
 	sp_residual_flush();
-	background_ns = own;
+	own_ns = own;
 	drain();
 }
 
@@ -147,7 +147,7 @@ Test(residual_label, of_another_thread_is_known_from_one_settlement_to_the_next)
 	begin(1);
 	work(5 * MS);
 	flush();
-	cr_expect_eq(labelled[0], 5 * MS, "the background thread cannot tell when it began");
+	cr_expect_eq(labelled[0], 5 * MS, "another thread cannot tell when it began");
 	work(7 * MS);
 	flush();
 	cr_expect_eq(labelled[1], 7 * MS);

@@ -36,6 +36,7 @@ static void fill(struct sp_sample *s, uint32_t tid, uint16_t depth)
 	s->weight = tid + 1;
 	s->depth = depth;
 	s->flags = (uint16_t)tid;
+	s->thread_name[SP_THREAD_NAME_BYTES - 1] = '\0';
 	for (uint16_t i = 0; i < depth; i++)
 		s->pc[i] = s->span_id ^ i;
 }
@@ -170,8 +171,9 @@ Test(ring, wraps_at_every_offset)
 		memset(&ring, 0, sizeof(ring));
 		start();
 		/* as if this much had gone through before */
-		atomic_store(&ring.head, RING_BYTES + offset);
-		atomic_store(&ring.tail, RING_BYTES + offset);
+		atomic_store(&ring.ends->head, RING_BYTES + offset);
+		atomic_store(&ring.ends->tail, RING_BYTES + offset);
+		ring.taken = RING_BYTES + offset;
 		for (int i = 0; i < 3; i++) {
 			cr_assert_eq(put(++tid, SP_FRAMES_MAX), 0, "offset %lu", offset);
 			remember(tid);
@@ -221,14 +223,15 @@ Test(ring, loses_nothing_but_what_it_refused)
 
 		cr_assert_eq(drained + refused, tried, "seed %lu", seed);
 		cr_assert_eq(waiting, 0U, "seed %lu", seed);
-		cr_assert_eq(atomic_load(&ring.head), atomic_load(&ring.tail));
+		cr_assert_eq(atomic_load(&ring.ends->head), atomic_load(&ring.ends->tail));
 	}
 }
 
 Test(ring, counts_on_past_the_largest_offset)
 {
-	atomic_store(&ring.head, UINT64_MAX - 1023);
-	atomic_store(&ring.tail, UINT64_MAX - 1023);
+	atomic_store(&ring.ends->head, UINT64_MAX - 1023);
+	atomic_store(&ring.ends->tail, UINT64_MAX - 1023);
+	ring.taken = UINT64_MAX - 1023;
 
 	for (uint32_t tid = 1; tid <= 3; tid++) {
 		cr_assert_eq(put(tid, 100), 0);
@@ -251,18 +254,218 @@ Test(ring, is_empty_after_a_reset)
 	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), 1);
 }
 
+/* The words of a record behind its header. */
+static void write_words(uint64_t at, const struct sp_sample *s, uint64_t bytes)
+{
+	for (size_t i = 0; i < bytes / 8; i++)
+		atomic_store(&ring.word[at / 8 + 1 + i], ((const uint64_t *)s)[i]);
+}
+
 /* A header that is still zero: the producer was interrupted before it finished. */
 Test(ring, waits_for_a_record_that_is_not_finished)
 {
-	uint64_t unfinished = bytes_of(5);
+	uint64_t at;
+	struct sp_sample s;
 
 	cr_assert_eq(put(1, 5), 0);
 	remember(1);
-	atomic_fetch_add(&ring.head, unfinished);
+	fill(&s, 7, 5);
+	at = atomic_fetch_add(&ring.ends->head, bytes_of(5));
+	write_words(at, &s, bytes_of(5) - HEADER_BYTES);
+	remember(7);
 	cr_assert_eq(put(2, 5), 0);
 	remember(2);
 
 	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), 1);
-	atomic_store(&ring.word[unfinished / 8], SP_RING_PAD | unfinished);
+	atomic_store(&ring.word[at / 8], bytes_of(5) - HEADER_BYTES);
+	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), 2);
+}
+
+static uint64_t next_of(uint64_t bytes)
+{
+	return atomic_fetch_add(&ring.ends->head, bytes);
+}
+
+static void expect_empty(void)
+{
+	cr_assert_eq(ring.taken, atomic_load(&ring.ends->head));
+	cr_assert_eq(atomic_load(&ring.ends->tail), ring.taken);
+	for (size_t i = 0; i < RING_BYTES / sizeof(uint64_t); i++)
+		cr_assert_eq(atomic_load(&ring.word[i]), 0, "word %zu", i);
+}
+
+Test(ring, is_as_large_as_its_memory_allows)
+{
+	static _Alignas(4096) char memory[4096 * 8];
+	struct sp_ring view;
+
+	cr_assert_eq(sp_ring_at(&view, memory, sizeof(memory)), 0);
+	cr_expect_eq(view.size, 16384, "a power of two behind the first page");
+	cr_expect_eq((uintptr_t)view.word - (uintptr_t)memory, SP_RING_WORDS_AT);
+	cr_assert_eq(sp_ring_at(&view, memory, 4096 * 5), 0);
+	cr_expect_eq(view.size, 16384);
+	cr_expect_eq(sp_ring_at(&view, memory, 4096 * 2), -EINVAL);
+	cr_expect_null(view.word);
+}
+
+Test(ring, another_view_goes_on_where_the_first_one_was)
+{
+	struct sp_ring other;
+
+	cr_assert_eq(put(1, 5), 0);
+	remember(1);
+	cr_assert_eq(put(2, 7), 0);
+	remember(2);
+	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 1), 1);
+
+	cr_assert_eq(sp_ring_at(&other, ring.ends, SP_RING_BYTES(RING_BYTES)), 0);
+	cr_expect_eq(sp_ring_drain(&other, check, NULL, 100), 1);
+}
+
+/* Each lie about a record's length is found, and what comes after it is drained again. */
+Test(ring, throws_away_what_cannot_be_and_goes_on)
+{
+	const uint64_t lies[] = {1,
+				 bytes_of(5) - HEADER_BYTES + 1,
+				 bytes_of(5), /* a word beyond the head */
+				 RING_BYTES,
+				 UINT64_MAX & ~SP_RING_PAD,
+				 (UINT64_MAX & ~SP_RING_PAD) - 7,
+				 SP_RING_PAD,
+				 SP_RING_PAD | 8,
+				 SP_RING_PAD | RING_BYTES,
+				 UINT64_MAX};
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(lies); i++) {
+		uint64_t at = ring.taken;
+
+		cr_assert_eq(put(1, 5), 0);
+		atomic_store(&ring.word[at % RING_BYTES / 8], lies[i]);
+
+		cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), 0, "lie %zu", i);
+		cr_expect_eq(ring.damaged, i + 1, "lie %zu", i);
+		expect_empty();
+		cr_assert_eq(put(2, 3), 0);
+		remember(2);
+		cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), 1, "lie %zu", i);
+	}
+}
+
+Test(ring, believes_no_head_that_is_out_of_reach)
+{
+	const uint64_t lies[] = {RING_BYTES + 8, UINT64_MAX, UINT64_C(1) << 63, 12};
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(lies); i++) {
+		atomic_store(&ring.ends->head, ring.taken + lies[i]);
+
+		cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), 0, "lie %zu", i);
+		cr_expect_eq(ring.damaged, i + 1, "lie %zu", i);
+		cr_expect_lt(atomic_load(&ring.ends->head) - ring.taken, 8);
+		atomic_store(&ring.ends->head, ring.taken);
+	}
+	cr_assert_eq(put(2, 3), 0);
+	remember(2);
+	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), 1);
+}
+
+Test(ring, takes_the_tail_from_nobody)
+{
+	cr_assert_eq(put(1, 5), 0);
+	remember(1);
+	atomic_store(&ring.ends->tail, 4711);
+
+	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), 1);
+	cr_expect_eq(atomic_load(&ring.ends->tail), ring.taken);
+	cr_expect_eq(ring.damaged, 0);
+}
+
+Test(ring, hands_out_no_sample_that_is_longer_or_shorter_than_it_says)
+{
+	const uint64_t depth_word = offsetof(struct sp_sample, weight) / 8;
+
+	cr_assert_eq(offsetof(struct sp_sample, depth) / 8, depth_word);
+	for (unsigned depth = 0; depth < 0x10000; depth += depth < 16 ? 1 : 4095) {
+		uint64_t at = ring.taken % RING_BYTES / 8;
+		struct sp_sample s;
+		uint64_t word;
+
+		cr_assert_eq(put(1, 5), 0);
+		if (depth == 5)
+			remember(1);
+		fill(&s, 1, 5);
+		s.depth = (uint16_t)depth;
+		memcpy(&word, (char *)&s + depth_word * 8, sizeof(word));
+		if (atomic_load(&ring.word[at]) & SP_RING_PAD)
+			at = 0;
+		atomic_store(&ring.word[at + 1 + depth_word], word);
+
+		cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), depth == 5, "depth %u", depth);
+	}
+	cr_expect_eq(ring.damaged, 16 + 16 - 1);
+}
+
+/* One producer was killed in the middle of its record, with some of it written. */
+Test(ring, passes_what_a_dead_producer_has_not_finished)
+{
+	struct sp_sample s;
+
+	cr_assert_eq(put(1, 5), 0);
+	remember(1);
+	fill(&s, 7, 20);
+	s.pc[3] = 8; /* might be a header, but for what follows */
+	write_words(next_of(bytes_of(20)), &s, bytes_of(9));
+	cr_assert_eq(put(2, 5), 0);
+	remember(2);
+	cr_assert_eq(put(3, 200), 0);
+	remember(3);
+	(void)next_of(bytes_of(4));
+
+	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), 1);
+	cr_assert(sp_ring_pass(&ring));
+	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), 2);
+	cr_assert(sp_ring_pass(&ring), "the last one has nothing behind it");
+	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), 0);
+	cr_assert_not(sp_ring_pass(&ring));
+	cr_expect_eq(ring.unfinished, 2);
+	cr_expect_eq(ring.damaged, 0);
+	expect_empty();
+}
+
+static void ignore(const struct sp_sample *s, void *arg)
+{
+	cr_assert_leq(s->depth, SP_FRAMES_MAX);
+	cr_assert_lt(strnlen(s->thread_name, sizeof(s->thread_name)), sizeof(s->thread_name));
+	++*(uint64_t *)arg;
+}
+
+/* Whatever stands in the ring, draining ends, and is in step with the producers afterwards. */
+Test(ring, survives_any_words)
+{
+	uint64_t state = 42;
+	uint64_t seen = 0;
+
+	for (unsigned round = 0; round < 2000; round++) {
+		uint64_t mask = next_random(&state) % 2 ? 0x1f8 : UINT64_MAX;
+
+		for (unsigned i = 0; i < 200; i++)
+			atomic_store(&ring.word[next_random(&state) % (RING_BYTES / 8)],
+				     (next_random(&state) << 33 | next_random(&state)) & mask);
+		if (next_random(&state) % 4 == 0)
+			atomic_store(&ring.ends->head, next_random(&state) * 8);
+		else
+			atomic_store(&ring.ends->head, ring.taken + next_random(&state) % 2049 * 8);
+
+		while (sp_ring_drain(&ring, ignore, &seen, 50) != 0)
+			;
+		for (unsigned n = 0; sp_ring_pass(&ring); n++) {
+			cr_assert_leq(n, RING_BYTES / 8);
+			(void)sp_ring_drain(&ring, ignore, &seen, UINT32_MAX);
+		}
+		cr_assert_eq(ring.taken, atomic_load(&ring.ends->head));
+	}
+	for (size_t i = 0; i < RING_BYTES / 8; i++)
+		atomic_store(&ring.word[i], 0);
+	cr_assert_eq(put(1, 10), 0);
+	remember(1);
 	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), 1);
 }

@@ -58,7 +58,7 @@ Test(span_age, over_the_limit_is_given_up)
 static void *sweep_twice(void *arg)
 {
 	(void)arg;
-	sp_thread_excluded = true; /* as on our background thread */
+	sp_thread_excluded = true; /* as on a thread that has ended for us */
 	sweep(100);
 	sweep(110);
 	return NULL;

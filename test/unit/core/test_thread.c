@@ -40,7 +40,7 @@ static void become(uint32_t tid, struct sp_thread *own)
 
 static struct sp_thread *block_of(uint32_t tid)
 {
-	unsigned have = atomic_load(&sp_thread_table.by_tid[tid]);
+	unsigned have = atomic_load(sp_thread_by_tid(tid));
 
 	return have != 0 ? sp_thread_at(have - 1U) : NULL;
 }

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sampler/log.h"
+
 static char stderr_text[1 << 16];
 static int stderr_read_end;
 static int stderr_kept;
@@ -22,6 +24,7 @@ static inline void stderr_begin(void)
 	close(ends[1]);
 	stderr_read_end = ends[0];
 	cr_assert_eq(fcntl(stderr_read_end, F_SETFL, O_NONBLOCK), 0);
+	sp_log_begin();
 }
 
 /* Puts fd 2 back; what was written is in stderr_text. Returns the number of lines. */

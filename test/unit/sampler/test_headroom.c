@@ -32,6 +32,7 @@ Test(headroom, is_less_by_what_others_use, .timeout = 20)
 	cr_expect_eq(of("49/100", 0), 1);
 	cr_expect_eq(of("50/100", 0), 0);
 	cr_expect_eq(of("100/100", 7), 0);
+	cr_expect_eq(of("4294967295/100", 0), 50, "less than none");
 }
 
 Test(headroom, is_not_guessed_at, .timeout = 20)

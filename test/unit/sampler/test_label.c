@@ -217,3 +217,88 @@ Test(label, leaves_errno_alone, .timeout = 20)
 	cr_expect_neq(intern("caf\xe9"), 0);
 	cr_expect_eq(errno, 1234);
 }
+
+static _Alignas(4096) char memory[2][4 << 20];
+
+static void expect_read(const void *from, uint32_t id, const char *want)
+{
+	char name[SP_LABEL_MAX_BYTES];
+	size_t len = sp_label_read(from, sizeof(memory[0]), id, name, sizeof(name));
+
+	cr_expect_eq(len, strlen(want), "%s: %zu", want, len);
+	cr_expect_eq(memcmp(name, want, len), 0, "%s", want);
+}
+
+Test(label, can_be_read_by_who_has_the_memory, .timeout = 20)
+{
+	uint32_t id;
+
+	cr_assert_leq(sp_label_bytes(1000), sizeof(memory[0]));
+	cr_assert_eq(sp_label_init_at(memory[0], sizeof(memory[0]), 1000), 0);
+	id = intern("GET /users");
+
+	expect_read(memory[0], id, "GET /users");
+	expect_read(memory[0], sp_label_intern("", 0), "(unnamed)");
+	expect_read(memory[0], 0, "");
+	expect_read(memory[0], id + 1, "");
+	expect_read(memory[0], UINT32_MAX, "");
+}
+
+Test(label, takes_no_memory_that_is_too_small, .timeout = 20)
+{
+	cr_expect_eq(sp_label_init_at(memory[0], sp_label_bytes(1000) - 1, 1000), -EINVAL);
+	cr_expect_eq(intern("early"), 0);
+	cr_expect_eq(sp_label_init_at(memory[0], sizeof(memory[0]), 1000), 0);
+	cr_expect_eq(sp_label_init_at(memory[1], sizeof(memory[1]), 1000), -EEXIST);
+}
+
+Test(label, goes_on_in_other_memory_with_the_same_ids, .timeout = 20)
+{
+	uint32_t a;
+	uint32_t b;
+
+	cr_assert_eq(sp_label_init_at(memory[0], sizeof(memory[0]), 1000), 0);
+	a = intern("GET /users");
+	cr_assert_eq(sp_label_move(memory[1], sp_label_bytes(1000) - 1), -EINVAL);
+	cr_assert_eq(sp_label_move(memory[1], sizeof(memory[1])), 0);
+	memset(memory[0], 0xff, sizeof(memory[0]));
+
+	b = intern("GET /orders");
+	cr_expect_eq(intern("GET /users"), a);
+	cr_expect_str_eq(text(a), "GET /users");
+	expect_read(memory[1], a, "GET /users");
+	expect_read(memory[1], b, "GET /orders");
+	expect_read(memory[0], a, "");
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state = *state * UINT64_C(6364136223846793005) + 1442695040888963407U;
+	return *state >> 33;
+}
+
+/* Both sides, under the sanitizers: whatever stands there, nothing outside is touched. */
+Test(label, survives_any_words_in_its_memory, .timeout = 60)
+{
+	size_t bytes = sp_label_bytes(8);
+	char *end = memory[1];
+	uint64_t state = 1;
+	char name[64];
+	size_t len;
+
+	cr_assert_eq(sp_label_init_at(end - bytes, bytes, 8), 0);
+	for (unsigned round = 0; round < 20000; round++) {
+		uint32_t word = (uint32_t)next_random(&state) &
+				(next_random(&state) % 2 != 0 ? UINT32_MAX : 0xffff);
+		/* the head is worth most of it */
+		size_t at = next_random(&state) % (next_random(&state) % 2 != 0 ? 8 : bytes / 4);
+		uint32_t id = (uint32_t)next_random(&state) % 5000;
+
+		memcpy(end - bytes + at * 4, &word, sizeof(word));
+		len = sp_label_read(end - bytes, bytes, id, name, sizeof(name));
+		cr_assert_leq(len, sizeof(name));
+		(void)intern_number(round % 20);
+		(void)sp_label_text(id, &len);
+		cr_assert_leq(len, SP_LABEL_MAX_BYTES);
+	}
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The SDKs by number, for struct sp_span_start, with their words: what one of them proves says nothing
+ * of another. Host and exporter tell of them by these numbers. Any context.
+ */
+#ifndef SP_SDK_TEXTS_H
+#define SP_SDK_TEXTS_H
+
+enum sp_sdk {
+	SP_SDK_UNNAMED,
+	SP_SDK_DORSAL,
+	SP_SDK_OTELC,
+	SP_SDK_OTELCPP_V1, /* by ABI version: two libraries that know nothing of each other */
+	SP_SDK_OTELCPP_V2,
+	SP_SDK_HAPROXY,
+	SP_SDK_N,
+};
+
+struct sp_sdk_text {
+	const char *name;
+	const char *method; /* how its calls are seen */
+};
+
+/*
+ * What we hold of SDKs beyond what their interface promises. Each is proved where it is first used,
+ * and what fails is told: which SDK, which fact, and what happens instead.
+ */
+enum sp_sdk_fact {
+	SP_SDK_FACT_CLASS,
+	SP_SDK_FACT_POINTER,
+	SP_SDK_FACT_IDS,
+	SP_SDK_FACT_SPAN,
+	SP_SDK_FACT_PARENT,
+	SP_SDK_FACT_CONTEXT,
+	SP_SDK_FACT_TOKEN,
+	SP_SDK_FACT_STORAGE,
+	SP_SDK_FACT_NESTING,
+	SP_SDK_FACT_N,
+};
+
+struct sp_sdk_fact_text {
+	const char *name;
+	const char *instead;
+};
+
+extern const struct sp_sdk_fact_text sp_sdk_fact_texts[SP_SDK_FACT_N];
+
+/* By number; the name is NULL where there is none. */
+extern const struct sp_sdk_text sp_sdk_texts[SP_SDK_N];
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A lock for a few stores, held never while the loader is asked, which may be waiting for a thread that is
+ * in one of our hooks. Taking it is bounded, because the host may call us from a signal handler that has
+ * interrupted its holder: whoever does not get it does without. APP context.
+ */
+#ifndef SP_TRY_LOCK_H
+#define SP_TRY_LOCK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SP_TRY_LOCK_TRIES 1000U
+
+static inline bool sp_try_lock(atomic_flag *lock)
+{
+	for (unsigned n = 0; n < SP_TRY_LOCK_TRIES; n++) {
+		if (!atomic_flag_test_and_set_explicit(lock, memory_order_acquire))
+			return true;
+		(void)syscall(SYS_sched_yield);
+	}
+	return false;
+}
+
+static inline void sp_unlock(atomic_flag *lock)
+{
+	atomic_flag_clear_explicit(lock, memory_order_release);
+}
+
+#endif
