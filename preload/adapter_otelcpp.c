@@ -109,7 +109,7 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 	if (span == NULL)
 		return;
 	sp_otelcpp_own_ids(sdk, span, &ids);
-	if ((ids.flags & SP_OTELCPP_FLAG_SAMPLED) == 0 || !(sp_life_active() || sp_life_start()))
+	if ((ids.flags & SP_OTELCPP_FLAG_SAMPLED) == 0 || !sp_life_start())
 		return;
 	nothing_current = sp_otelcpp_scope_watch(sdk);
 	memset(&s, 0, sizeof(s));

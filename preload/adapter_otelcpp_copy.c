@@ -9,7 +9,7 @@
 #include "preload/adapter_otelcpp_sdk.h"
 #include "preload/elf_walk.h"
 #include "preload/resolve.h"
-#include "preload/try_lock.h"
+#include "sampler/try_lock.h"
 
 /* Beside the first ones; also those that are unloaded, but still referred to. */
 #define COPIES_MAX 32U

@@ -2,15 +2,13 @@
 /* Proofs of a layout by objects of it. APP context. */
 #include "preload/adapter_otelcpp_proof.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 #include "preload/adapter_otelcpp_call.h"
 #include "preload/elf_walk.h"
-#include "sampler/arch_sig.h"
+#include "sampler/readable_sig.h"
 
 /* Longer keys are possible, but nobody has them. */
 #define KEY_LEN_MAX 65536U
@@ -22,10 +20,9 @@ static const void *at(const void *object, unsigned long offset)
 	return (const char *)object + offset;
 }
 
-/* Eight readable bytes: the kernel reads a mask before it refuses an unknown operation on it. */
 static bool mapped(const void *p)
 {
-	return sp_arch_syscall(SYS_rt_sigprocmask, -1, (long)p, 0, 8) == -EINVAL;
+	return sp_readable((uintptr_t)p);
 }
 
 bool sp_otelcpp_readable(const void *p)

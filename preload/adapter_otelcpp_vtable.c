@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "preload/try_lock.h"
 #include "sampler/compiler.h"
+#include "sampler/try_lock.h"
 
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 

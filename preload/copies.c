@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "preload/loading.h"
-#include "preload/try_lock.h"
+#include "sampler/try_lock.h"
 
 #define TEXT_MAX 256U
 

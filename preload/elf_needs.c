@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which objects an object needs, directly or by others. Contexts: APP, BG. */
+/* Which objects an object needs, directly or by others. Context: APP. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <limits.h>

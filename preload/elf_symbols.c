@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading one object's dynamic symbol table where it is mapped. Contexts: APP, BG. */
+/* Reading one object's dynamic symbol table where it is mapped. Context: APP. */
 #include "preload/elf_symbols.h"
 
 #include <elf.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The dynamic symbol table of one loaded object. The object stays mapped meanwhile: the caller is in a
- * callback of dl_iterate_phdr(). APP and BG; callers: elf_walk.c, elf_needs.c.
+ * callback of dl_iterate_phdr(). APP; callers: elf_walk.c, elf_needs.c.
  */
 #ifndef SP_ELF_SYMBOLS_H
 #define SP_ELF_SYMBOLS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks over the loaded objects: what they define, and which is where. Contexts: APP, BG. */
+/* Walks over the loaded objects: what they define, and which is where. Context: APP. */
 #define _GNU_SOURCE
 #include "preload/elf_walk.h"
 
@@ -16,6 +16,9 @@
 
 /* Where this very object is loaded (defined by the linker). */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+
+/* As the loader has it; ours as long as we are loaded, which is until the end. */
+static const char *own_path = "";
 
 struct query {
 	const char *name;
@@ -177,9 +180,11 @@ bool sp_elf_stayed(struct sp_elf_range *object)
 	return true;
 }
 
-static int visit_count(struct dl_phdr_info *info SP_UNUSED, size_t size SP_UNUSED, void *arg)
+static int visit_start(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
 	++*(unsigned *)arg;
+	if (is_ours(info) && info->dlpi_name != NULL)
+		own_path = info->dlpi_name;
 	return 0;
 }
 
@@ -201,7 +206,7 @@ void sp_elf_startup(void)
 {
 	unsigned n = 0;
 
-	(void)dl_iterate_phdr(visit_count, &n);
+	(void)dl_iterate_phdr(visit_start, &n);
 	startup_objects = n;
 }
 
@@ -227,20 +232,7 @@ bool sp_elf_belongs(const char *name, const void *address, const char *const *to
 	return true;
 }
 
-static int visit_own(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
-{
-	const char **path = arg;
-
-	if (!is_ours(info))
-		return 0;
-	*path = info->dlpi_name != NULL ? info->dlpi_name : "";
-	return 1;
-}
-
 const char *sp_elf_own_path(void)
 {
-	const char *path = "";
-
-	(void)dl_iterate_phdr(visit_own, &path);
-	return path;
+	return own_path;
 }

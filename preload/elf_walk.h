@@ -2,7 +2,7 @@
 /*
  * Symbol look-up in the dynamic symbol tables of the loaded objects, by reading them. Unlike
  * dlsym(RTLD_NEXT) it also finds objects opened with RTLD_LOCAL, leaves the host's dlerror() alone
- * and never allocates. APP and BG; takes the loader's lock as any lazy binding does.
+ * and never allocates. APP; takes the loader's lock as any lazy binding does.
  */
 #ifndef SP_ELF_WALK_H
 #define SP_ELF_WALK_H

@@ -1,119 +1,158 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Loading the exporter out of our own folder. BG context: reads /proc/self/maps at most once per process.
- */
+/* Starting the exporter and waiting for its last words. Context: APP. Caller: life.c. */
 #include "preload/exporter.h"
 
-#include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "preload/elf_walk.h"
-#include "preload/resolve.h"
+#include "preload/exporter_path.h"
+#include "preload/exporter_process.h"
+#include "sampler/config_copy.h"
 #include "sampler/log.h"
+#include "sampler/monotonic.h"
+#include "sampler/region.h"
 
-#define EXPORTER "libspanprof-export.so"
+/* As often a flush looks whether there is still somebody to answer it. */
+#define LOOK_NS (20 * SP_NS_PER_MS)
 
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-
-static bool beside(const char *own, char out[SP_EXPORTER_PATH_MAX])
+/* The text of an errno without the C library's, which may load a catalogue. */
+static const char *reason(int err)
 {
-	const char *slash = strrchr(own, '/');
-	size_t dir;
-
-	if (own[0] != '/' || slash == NULL)
-		return false;
-	dir = (size_t)(slash - own) + 1;
-	if (dir + sizeof(EXPORTER) > SP_EXPORTER_PATH_MAX)
-		return false;
-	memcpy(out, own, dir);
-	memcpy(out + dir, EXPORTER, sizeof(EXPORTER));
-	return true;
+	switch (-err) {
+	case ENOENT:
+		return "there is no such file";
+	case EACCES:
+	case EPERM:
+		return "it may not be executed";
+	case ENOEXEC:
+		return "it is not for this machine";
+	case EAGAIN:
+		return "there may be no more processes";
+	case ENOMEM:
+		return "out of memory";
+	case EPROTO:
+		return "it is of another version than libspanprof.so";
+	case EXDEV:
+		return "the program's children are of another pid namespace";
+	default:
+		return "system call refused";
+	}
 }
 
-/* The path of "start-end perms offset dev inode   path" when start is where we are loaded. */
-static const char *path_if_ours(const char *line)
+static char path[SP_EXPORTER_PATH_MAX]; /* one start at a time, on any stack */
+static const char *program = "spanprof-exporter";
+
+static void tell_start_failed(const char *why)
 {
-	uintptr_t start = 0;
-
-	for (; *line != '-' && *line != '\0'; line++) {
-		unsigned c = (unsigned char)*line;
-
-		start = start * 16 + (c <= '9' ? c - '0' : c - 'a' + 10);
-	}
-	return start == (uintptr_t)__ehdr_start ? strchr(line, '/') : NULL;
+	sp_log(SP_LOG_WARN, "cannot start the exporter (%s: %s): not profiling this process",
+	       program, why);
 }
 
-/* One line at a time through a window; lines longer than it cannot be ours. */
-static bool from_maps(char out[SP_EXPORTER_PATH_MAX])
+static int open_own(const char *file, int flags)
 {
-	char buf[2 * SP_EXPORTER_PATH_MAX];
-	size_t have = 0;
-	bool found = false;
-	ssize_t got;
-	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return false;
-	while (!found && (got = read(fd, buf + have, sizeof(buf) - 1 - have)) > 0) {
-		char *line = buf;
-		char *end;
-
-		have += (size_t)got;
-		buf[have] = '\0';
-		while (!found && (end = strchr(line, '\n')) != NULL) {
-			*end = '\0';
-			const char *path = path_if_ours(line);
-
-			found = path != NULL && beside(path, out);
-			line = end + 1;
-		}
-		have -= (size_t)(line - buf);
-		if (have == sizeof(buf) - 1)
-			have = 0;
-		memmove(buf, line, have);
-	}
-	(void)close(fd);
-	return found;
+	return (int)syscall(SYS_openat, AT_FDCWD, file, flags | O_CLOEXEC, 0);
 }
 
-bool sp_exporter_path(char out[SP_EXPORTER_PATH_MAX])
+int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 {
-	return beside(sp_elf_own_path(), out) || from_maps(out);
+	struct sp_exporter_start start = {
+		.region_fd = region_fd,
+		.folder_fd = open_own("/proc/self", O_PATH | O_DIRECTORY),
+		/* of the first thread, which lives as long as the process as a rule */
+		.maps_fd = open_own("/proc/self/maps", O_RDONLY),
+		.environment = sp_config_copy_environment(cfg->service_name),
+		.region = sp_region,
+	};
+	int err = -ENOENT;
+
+	if (cfg->exporter != NULL || sp_exporter_path(path)) {
+		program = cfg->exporter != NULL ? cfg->exporter : path;
+		start.path = program;
+		err = sp_exporter_process_start(&start);
+	}
+	(void)close(region_fd);
+	if (start.folder_fd >= 0)
+		(void)close(start.folder_fd);
+	if (start.maps_fd >= 0)
+		(void)close(start.maps_fd);
+	if (err != 0)
+		tell_start_failed(reason(err));
+	return err;
 }
 
-sp_exporter_entry sp_exporter_load(void)
+static void futex_wake(_Atomic uint32_t *word)
 {
-	char path[SP_EXPORTER_PATH_MAX];
-	__typeof__(&dlopen) open_object = SP_NEXT(dlopen);
-	__typeof__(&dlsym) find = SP_NEXT(dlsym);
-	__typeof__(&dlerror) why = SP_NEXT(dlerror);
-	void *object;
-	void *entry;
+	(void)syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
 
-	if (open_object == NULL || find == NULL || why == NULL) {
-		sp_log(SP_LOG_WARN, "this program has no dlopen: not profiling this process");
-		return NULL;
-	}
-	if (!sp_exporter_path(path)) {
-		sp_log(SP_LOG_WARN, "cannot tell where libspanprof.so was loaded from: "
-				    "not profiling this process");
-		return NULL;
-	}
-	object = open_object(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	if (object == NULL) {
-		sp_log(SP_LOG_WARN, "cannot load the exporter: %s: not profiling this process",
-		       why());
-		return NULL;
-	}
-	entry = find(object, SP_EXPORT_ENTRY);
-	if (entry == NULL)
+static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
+{
+	struct timespec ts = {.tv_sec = (time_t)(ns / SP_NS_PER_S),
+			      .tv_nsec = (long)(ns % SP_NS_PER_S)};
+
+	(void)syscall(SYS_futex, word, FUTEX_WAIT, value, &ts, NULL, 0);
+}
+
+static void tell_failure(const struct sp_region *r, bool worked)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+	int err = -atomic_load_explicit(&r->exporter_error, memory_order_relaxed);
+
+	if (atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
+		return;
+	if (worked)
 		sp_log(SP_LOG_WARN,
-		       "cannot load the exporter: no " SP_EXPORT_ENTRY
-		       " in %s: not profiling this process",
-		       path);
-	return (sp_exporter_entry)entry;
+		       "the exporter ended and no more profiles of this process are sent");
+	else
+		tell_start_failed(err != 0 ? reason(err) : "it ended at once");
+}
+
+bool sp_exporter_works(void)
+{
+	struct sp_region *r = sp_region;
+	uint32_t now = atomic_load_explicit(&r->exporter, memory_order_acquire);
+	bool alive = sp_exporter_process_alive(r);
+
+	/* it may have begun or ended between the two */
+	if (now == SP_EXPORTER_NONE && !alive)
+		now = atomic_load_explicit(&r->exporter, memory_order_acquire);
+	if (alive && now != SP_EXPORTER_FAILED && now != SP_EXPORTER_GONE)
+		return true;
+	tell_failure(r, now == SP_EXPORTER_WORKING || now == SP_EXPORTER_GONE);
+	return false;
+}
+
+void sp_exporter_flush(uint32_t timeout_ms)
+{
+	struct sp_region *r = sp_region;
+	uint64_t now = sp_monotonic_ns();
+	uint64_t end = now + timeout_ms * SP_NS_PER_MS;
+	uint64_t look = now;
+	uint32_t mine;
+
+	if (r == NULL || timeout_ms == 0)
+		return;
+	atomic_store_explicit(&r->flush_deadline_ns, end, memory_order_relaxed);
+	mine = atomic_fetch_add_explicit(&r->flush_asked, 1, memory_order_release) + 1;
+	atomic_fetch_add_explicit(&r->wake, 1, memory_order_release);
+	futex_wake(&r->wake);
+	for (;;) {
+		uint32_t done = atomic_load_explicit(&r->flush_done, memory_order_acquire);
+
+		now = sp_monotonic_ns();
+		if ((int32_t)(done - mine) >= 0 || now >= end)
+			return;
+		if (now >= look && !sp_exporter_works())
+			return;
+		if (now >= look)
+			look = now + LOOK_NS;
+		futex_wait(&r->flush_done, done, end - now < LOOK_NS ? end - now : LOOK_NS);
+	}
 }

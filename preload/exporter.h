@@ -1,23 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exporter, libspanprof-export.so in the folder that our own object was loaded from. BG context. */
+/*
+ * The host's dealings with its exporter: it is started once, asked for a flush where the process is about
+ * to end or to be replaced, and answered when it asks for something by the region's upkeep bits. Nothing
+ * in the host waits for it but a flush.
+ */
 #ifndef SP_EXPORTER_H
 #define SP_EXPORTER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
-#include "export/export.h"
-
-#define SP_EXPORTER_PATH_MAX 4096
+#include "sampler/config.h"
 
 /*
- * Its absolute path. The loader may only know a relative name of our object, and the host may have
- * changed its directory since: then the kernel's view of the mapping decides. False when neither helps.
+ * APP, at activation, one thread at a time, with a region made for this process. Starts the program;
+ * region_fd is closed. 0, or a negative errno after saying why.
  */
-bool sp_exporter_path(char out[SP_EXPORTER_PATH_MAX]);
+int sp_exporter_start(const struct sp_config *cfg, int region_fd);
 
-typedef __typeof__(&sp_export_run) sp_exporter_entry;
+/*
+ * APP. It is there, and can work or will soon. If not, that is said the first time.
+ */
+bool sp_exporter_works(void);
 
-/* Loads it, for good. NULL if it cannot be had; that has been told. */
-sp_exporter_entry sp_exporter_load(void);
+/*
+ * APP. Everything sampled up to now is to be sent; waits for the answer, at most timeout_ms, and not at
+ * all for an exporter that has ended.
+ */
+void sp_exporter_flush(uint32_t timeout_ms);
 
 #endif

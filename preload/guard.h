@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The nesting guard of hooked calls, per thread. Wrappers over another SDK fire two hooks for one
- * span: only the outermost counts. Our own background thread is inside for its whole life.
+ * span: only the outermost counts.
  *
  * A host may leave a hooked call by longjmp or an exception, past our leave: the guard remembers
  * where on the stack it was taken, and a later entry from an older frame knows that it is stale.
@@ -15,7 +15,7 @@
 
 #include "sampler/compiler.h"
 
-/* Frame address of the outermost entry; 0 = not inside. UINTPTR_MAX = for ever. */
+/* Frame address of the outermost entry; 0 = not inside. */
 extern SP_TLS uintptr_t sp_guard_frame;
 
 struct sp_guard {
@@ -42,12 +42,6 @@ static inline void sp_guard_leave(struct sp_guard g)
 {
 	if (g.outermost)
 		sp_guard_frame = 0;
-}
-
-/* The calling thread is ours: every hook passes straight through from now on. */
-static inline void sp_guard_own_thread(void)
-{
-	sp_guard_frame = UINTPTR_MAX;
 }
 
 #endif

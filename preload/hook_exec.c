@@ -12,7 +12,6 @@
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "preload/tail_call.h"
-#include "sampler/counters.h"
 #include "sampler/host_mask.h"
 
 static int no_exec(void)
@@ -26,8 +25,7 @@ static const void *begin(enum sp_next which)
 {
 	const void *next;
 
-	if (sp_life_active() && sp_count_read(SP_COUNT_SAMPLES_PUT) != 0)
-		sp_life_flush();
+	sp_life_leave();
 	sp_host_mask_hand_on();
 	next = sp_next(which);
 	return next != NULL ? next : (const void *)no_exec;

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The moment before main(): every shared object's constructors have run. SPANPROF_PROFILE=always
- * starts here, and the background thread loads nothing before it, because a dlopen in parallel with
- * start-up could run another object's constructors under the feet of the main thread. INIT context.
+ * starts here. INIT context.
  *
  * glibc: csu/libc-start.c. Seven arguments in every version; passed on unread.
  */
 #include <stddef.h>
 
-#include "preload/background.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
@@ -25,7 +23,6 @@ SP_EXPORT int __libc_start_main(int (*host_main)(int, char **, char **), int arg
 {
 	__typeof__(&__libc_start_main) next = SP_NEXT(__libc_start_main);
 
-	sp_background_may_load();
 	sp_life_main();
 	if (next == NULL)
 		__builtin_trap(); /* no C library: there is nothing to return to */

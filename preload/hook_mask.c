@@ -79,7 +79,7 @@ static int change_as_told(mask_call next, int how, const sigset_t *set, sigset_t
 	if (blocks_ours(how, set))
 		sp_thread_rest();
 	rc = next(how, set, old);
-	/* the background thread may have armed us in between */
+	/* another thread may have armed us in between */
 	if (rc == 0 && blocks_ours(how, set))
 		sp_host_mask_leave_none();
 	if (set != NULL && differs != 0 && (how == SIG_SETMASK || sigismember(set, differs) == 1))

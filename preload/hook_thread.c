@@ -2,29 +2,35 @@
 /*
  * Births and deaths of threads. APP context. A thread born while sampling is on gets its block and
  * timer before the host's start routine runs; before that the real function is called untouched.
- * Threads that end by pthread_exit or cancellation are noticed by the background thread, which also
- * ends when it is the last one: the C library ends a process with its last thread.
+ * Of threads that end by cancellation or a raw system call the exporter learns from /proc.
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <threads.h>
 #include <unistd.h>
 
-#include "preload/background.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
 #include "sampler/thread.h"
 
+/* Also does what the exporter asks for: threads may come and go where no span ever does. */
 static struct sp_thread *claim(void)
 {
+	bool active;
+
 	if (!sp_life_active() || sp_guard_inside((uintptr_t)__builtin_frame_address(0)))
 		return NULL;
-	return sp_thread_claim();
+	struct sp_guard g = sp_guard_enter();
+
+	active = sp_life_start();
+	sp_guard_leave(g);
+	return active ? sp_thread_claim() : NULL;
 }
 
 static void *run_pthread(void *arg)
@@ -77,9 +83,7 @@ SP_EXPORT _Noreturn void pthread_exit(void *result)
 {
 	__typeof__(&pthread_exit) next = SP_NEXT(pthread_exit);
 
-	if (sp_life_active() && syscall(SYS_gettid) == getpid())
-		sp_background_main_ended();
-	else if (sp_life_active() && sp_thread_own != NULL)
+	if (sp_life_active() && sp_thread_own != NULL)
 		sp_residual_end(sp_thread_own);
 	if (next != NULL)
 		next(result);

@@ -55,25 +55,20 @@ const struct sp_config *sp_life_config(void);
 
 /*
  * The process is about to end: sends what there is, waiting at most the configured flush time. No-op
- * when never active, on our own thread, and in a vfork child that shares our memory. APP.
+ * when never active, and in a vfork child that shares our memory. APP.
  */
 void sp_life_flush(void);
+
+/* The same, before another program takes the process over. It may still fail to. */
+void sp_life_leave(void);
 
 /* The last flush: as sp_life_flush(), which does nothing from then on. At exit. */
 void sp_life_end(void);
 
-/* BG. Turns sampling off for good, with the background thread gone on; the host runs on. */
+/* APP. Turns sampling off for good; what it has brought is still sent, and the host runs on. */
 void sp_life_stop(void);
 
-/* BG. The same, with nobody left to send what was sampled. */
+/* APP. The same, with nobody left to send what was sampled. */
 void sp_life_fail(void);
-
-/*
- * APP, around a call of the host that our thread would spoil (leave_gate.h): step_aside() says
- * whether to step back. for_good: the call, or an earlier one, is of a kind after which the process
- * cannot have a second thread; what there is is sent before. errno preserved.
- */
-bool sp_life_step_aside(bool for_good);
-void sp_life_step_back(bool for_good);
 
 #endif

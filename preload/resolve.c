@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding real functions once. Contexts: APP, BG. */
+/* Finding real functions once. Context: APP. */
 #include "preload/resolve.h"
 
 #include <stdatomic.h>
@@ -31,6 +31,11 @@ void *sp_next(enum sp_next which)
 		atomic_store_explicit(&cache[which], p, memory_order_relaxed);
 	}
 	return p;
+}
+
+void *sp_next_known(enum sp_next which)
+{
+	return atomic_load_explicit(&cache[which], memory_order_relaxed);
 }
 
 void sp_next_early(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The real functions behind our hooks, and the few libc functions that older glibc keeps outside
- * libc.so.6. One row per symbol; a found address is cached, a failure never is. APP and BG.
+ * libc.so.6. One row per symbol; a found address is cached, a failure never is. APP.
  */
 #ifndef SP_RESOLVE_H
 #define SP_RESOLVE_H
@@ -40,7 +40,6 @@
 	X(otel_api_clear_last_error) \
 	X(__libc_start_main) \
 	X(pthread_create) \
-	X(pthread_detach) \
 	X(pthread_exit) \
 	X(thrd_create) \
 	X(_exit) \
@@ -71,23 +70,11 @@
 	X(sigset) \
 	X(sigignore) \
 	X(siginterrupt) \
-	X(setuid) \
-	X(setgid) \
-	X(seteuid) \
-	X(setegid) \
-	X(setreuid) \
-	X(setregid) \
-	X(setresuid) \
-	X(setresgid) \
-	X(setgroups) \
-	X(initgroups) \
-	X(capset) \
-	X(unshare) \
-	X(setns) \
 	X(dlopen) \
 	X(dlerror) \
 	X(dlsym) \
-	X(dlvsym)
+	X(dlvsym) \
+	X(_dl_find_object)
 // clang-format on
 
 #define SP_NEXT_ENUM_(sym) SP_NEXT_##sym,
@@ -104,13 +91,16 @@ void *sp_next(enum sp_next which);
 /* As a typed function pointer; sym must be declared. */
 #define SP_NEXT(sym) ((__typeof__(&(sym)))sp_next(SP_NEXT_##sym))
 
+/* The same if it was found before: asks the loader nothing. */
+void *sp_next_known(enum sp_next which);
+
 /*
  * INIT. Finds the C library's functions among them, so that a hook called in a forked child never
  * waits for the loader's lock, which another thread of the host may have held at the fork.
  */
 void sp_next_early(void);
 
-/* Look-up by name for symbols that no hook needs. NULL if absent. */
+/* Look-up by name. NULL if absent. */
 void *sp_resolve(const char *name);
 
 #endif

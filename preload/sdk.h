@@ -1,56 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The SDKs by number, for struct sp_span_start: what one of them proves says nothing of another. */
+/* What was found not to hold for an SDK. */
 #ifndef SP_SDK_H
 #define SP_SDK_H
 
 #include <stdint.h>
 
-enum sp_sdk {
-	SP_SDK_UNNAMED,
-	SP_SDK_DORSAL,
-	SP_SDK_OTELC,
-	SP_SDK_OTELCPP_V1, /* by ABI version: two libraries that know nothing of each other */
-	SP_SDK_OTELCPP_V2,
-	SP_SDK_HAPROXY,
-	SP_SDK_N,
-};
-
-struct sp_sdk_text {
-	const char *name;
-	const char *method; /* how its calls are seen */
-};
-
-/*
- * What we hold of SDKs beyond what their interface promises. Each is proved where it is first used,
- * and what fails is told: which SDK, which fact, and what happens instead.
- */
-enum sp_sdk_fact {
-	SP_SDK_FACT_CLASS,
-	SP_SDK_FACT_POINTER,
-	SP_SDK_FACT_IDS,
-	SP_SDK_FACT_SPAN,
-	SP_SDK_FACT_PARENT,
-	SP_SDK_FACT_CONTEXT,
-	SP_SDK_FACT_TOKEN,
-	SP_SDK_FACT_STORAGE,
-	SP_SDK_FACT_NESTING,
-	SP_SDK_FACT_N,
-};
-
-struct sp_sdk_fact_text {
-	const char *name;
-	const char *instead;
-};
-
-extern const struct sp_sdk_fact_text sp_sdk_fact_texts[SP_SDK_FACT_N];
+#include "sampler/sdk_texts.h"
 
 /* APP. That fact does not hold for that SDK: says so the first time, for the status file as well. */
 void sp_sdk_disproved(enum sp_sdk sdk, enum sp_sdk_fact fact);
 
 /* Any context. Those of that SDK so far, a bit each. */
 uint32_t sp_sdk_disproved_facts(enum sp_sdk sdk);
-
-/* By number; the name is NULL where there is none. */
-extern const struct sp_sdk_text sp_sdk_texts[SP_SDK_N];
 
 #endif

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking after the process. Context: BG; main_ended() APP, forked() INIT. Caller: background.c. */
+/* Looking after the process. Context: APP, one thread at a time. Callers: life.h, life.c. */
 #include "preload/upkeep.h"
 
+#include <errno.h>
 #include <stdatomic.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <stdbool.h>
+#include <string.h>
 
-#include "preload/descriptors.h"
+#include "preload/exporter.h"
 #include "preload/life.h"
+#include "preload/sdk.h"
 #include "sampler/counters.h"
+#include "sampler/headroom.h"
 #include "sampler/log.h"
 #include "sampler/monotonic.h"
+#include "sampler/region.h"
 #include "sampler/residual.h"
 #include "sampler/signal_move.h"
 #include "sampler/signals.h"
 #include "sampler/span_age.h"
+#include "sampler/span_table.h"
 #include "sampler/tasks.h"
 #include "sampler/thread.h"
 
-#define SCAN_NS (1 * SP_NS_PER_S)
+#define BEGIN_NS (20 * SP_NS_PER_MS)
 #define SWEEP_NS (30 * SP_NS_PER_S)
-/* Once the initial thread has ended we must not keep a finished process alive: look often. */
-#define SCAN_LAST_NS (20 * SP_NS_PER_MS)
 
-static uint64_t next_ns;
-static uint32_t unarmed;
-static _Atomic bool main_ended;
+static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 static void check_signal(void)
 {
@@ -56,52 +57,103 @@ static void sweep_spans(const struct sp_config *config)
 	next = now + (max_age / 8 < SWEEP_NS ? max_age / 8 : SWEEP_NS);
 }
 
-bool sp_upkeep_run(const struct sp_config *config)
+static void set(_Atomic uint32_t *word, uint32_t value)
 {
-	bool often = atomic_load_explicit(&main_ended, memory_order_relaxed);
-	uint32_t armed;
-	int others;
-
-	if (sp_signal_move_has_news())
-		sp_signal_move_follow();
-	if (often && next_ns > sp_monotonic_ns() + SCAN_LAST_NS)
-		next_ns = 0;
-	if (sp_monotonic_ns() < next_ns)
-		return false;
-	if (sp_life_active()) {
-		check_signal();
-		sp_signal_move_follow();
-	}
-	sp_descriptors_check_stderr();
-	sweep_spans(config);
-	others = sp_tasks_scan((uint32_t)syscall(SYS_gettid));
-	if (sp_life_active())
-		sp_residual_look();
-	armed = sp_thread_armed();
-	unarmed = others > 0 && (uint32_t)others > armed ? (uint32_t)others - armed : 0;
-	next_ns = sp_monotonic_ns() + (often ? SCAN_LAST_NS : SCAN_NS);
-	return others == 0;
+	atomic_store_explicit(word, value, memory_order_relaxed);
 }
 
-uint64_t sp_upkeep_due_ns(void)
+void sp_upkeep_publish(void)
 {
-	return next_ns;
+	struct sp_region *r = sp_region;
+	uint32_t by[SP_UNARMED_N];
+
+	if (r == NULL)
+		return;
+	sp_thread_unarmed(by);
+	set(&r->state, sp_life_state == SP_LIFE_STOPPED ? SP_REGION_STOPPED : SP_REGION_SAMPLING);
+	set(&r->signal_number, (uint32_t)sp_signals_number());
+	set(&r->threads_armed, sp_thread_armed());
+	set(&r->threads_known, sp_thread_known());
+	set(&r->threads_blocking, by[SP_UNARMED_BLOCKED]);
+	set(&r->threads_limit, by[SP_UNARMED_LIMIT]);
+	set(&r->threads_refused, by[SP_UNARMED_REFUSED]);
+	set(&r->spans_open, sp_span_table_count());
+	for (unsigned sdk = 0; sdk < SP_SDK_N; sdk++)
+		set(&r->sdk[sdk].disproved, sp_sdk_disproved_facts((enum sp_sdk)sdk));
 }
 
-uint32_t sp_upkeep_unarmed(void)
+/* What was used up when a thread was born may have become free. */
+static void look_for_room(void)
 {
-	return unarmed;
+	uint32_t by[SP_UNARMED_N];
+
+	sp_headroom_look();
+	sp_thread_unarmed(by);
+	if (by[SP_UNARMED_LIMIT] != 0 && sp_thread_may_arm())
+		sp_tasks_scan();
 }
 
-void sp_upkeep_main_ended(void)
+static void look(void)
 {
-	atomic_store_explicit(&main_ended, true, memory_order_relaxed);
+	check_signal();
+	look_for_room();
+	sp_signal_move_follow();
+	sweep_spans(sp_life_config());
+	sp_residual_look();
+}
+
+/* A message of the exporter, which cannot open what our stderr is. It may be any bytes. */
+static void write_message(struct sp_region *r)
+{
+	uint32_t bytes = atomic_load_explicit(&r->message_bytes, memory_order_acquire);
+	char text[SP_REGION_MESSAGE_MAX];
+
+	if (bytes == 0 || bytes > sizeof(text))
+		return;
+	memcpy(text, r->message, bytes);
+	sp_log(SP_LOG_ERROR, "%.*s", (int)strnlen(text, bytes), text);
+	atomic_store_explicit(&r->message_bytes, 0, memory_order_release);
 }
 
 void sp_upkeep_forked(void)
 {
-	next_ns = 0;
-	unarmed = 0;
-	/* whichever thread forked is the child's initial one, and has not ended */
-	atomic_store_explicit(&main_ended, false, memory_order_relaxed);
+	atomic_flag_clear_explicit(&busy, memory_order_relaxed);
+}
+
+/* Asked by every span, as nobody would tell of one that ends at once; answered now and then. */
+static bool has_not_begun(const struct sp_region *r)
+{
+	static uint64_t next;
+	uint64_t now;
+
+	if (atomic_load_explicit(&r->exporter, memory_order_relaxed) == SP_EXPORTER_WORKING)
+		return false;
+	now = sp_monotonic_ns();
+	if (now < next)
+		return false;
+	next = now + BEGIN_NS;
+	return true;
+}
+
+void sp_upkeep_run(void)
+{
+	struct sp_region *r = sp_region;
+	int saved = errno;
+	uint32_t asked;
+
+	if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+		return;
+	asked = atomic_exchange_explicit(&r->upkeep, 0, memory_order_relaxed);
+	if (((asked & SP_UPKEEP_ALIVE) != 0 || has_not_begun(r)) && !sp_exporter_works())
+		sp_life_fail();
+	if ((asked & SP_UPKEEP_SCAN) != 0)
+		sp_tasks_scan();
+	if ((asked & SP_UPKEEP_LOOK) != 0)
+		look();
+	if ((asked & SP_UPKEEP_WRITE) != 0)
+		write_message(r);
+	if (asked != 0)
+		sp_upkeep_publish();
+	atomic_flag_clear_explicit(&busy, memory_order_release);
+	errno = saved;
 }

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the background thread looks after about once a second: the host's threads, the sampling
- * signal, spans that never end. BG context, except where noted.
+ * What has to be looked after in a process that samples, and by nobody but itself: threads that were
+ * never seen being born, CPU accounts, old spans, the sampling signal. The exporter says when, by the
+ * region's upkeep bits, and the next hook of any thread does it.
  */
 #ifndef SP_UPKEEP_H
 #define SP_UPKEEP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
-#include <stdint.h>
 
-#include "sampler/config.h"
+#include "sampler/region.h"
 
-/*
- * Does it if it is due. True when the threads of the host have all ended: then ours has to end too,
- * so that the C library ends the process.
- */
-bool sp_upkeep_run(const struct sp_config *config);
+/* APP, while sampling is on. Somebody asks for something, or the exporter has not yet begun. */
+static inline bool sp_upkeep_is_due(void)
+{
+	return atomic_load_explicit(&sp_region->upkeep, memory_order_relaxed) != 0 ||
+	       atomic_load_explicit(&sp_region->exporter, memory_order_relaxed) !=
+		       SP_EXPORTER_WORKING;
+}
 
-/* When it is due next, on the monotonic clock. */
-uint64_t sp_upkeep_due_ns(void);
+/* APP, inside the guard. Does what is asked for, unless another thread is at it. errno preserved. */
+void sp_upkeep_run(void);
 
-/* Threads of the host without a timer, at the last look. */
-uint32_t sp_upkeep_unarmed(void);
-
-/* APP. The initial thread ends before the others: look for the end of the last one often. */
-void sp_upkeep_main_ended(void);
-
-/* Forked child. */
+/* Forked child: whoever was at it is not here. */
 void sp_upkeep_forked(void);
+
+/* APP. Brings what the region says of this process up to date. */
+void sp_upkeep_publish(void);
 
 #endif

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/exporter.h"
+#include "preload/exporter_path.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
 
@@ -230,7 +230,7 @@ Test(exporter_path, lies_beside_our_own_object, .timeout = 20)
 	char path[SP_EXPORTER_PATH_MAX];
 
 	cr_assert_gt(readlink("/proc/self/exe", own, sizeof(own) - 1), 0);
-	strcpy(strrchr(own, '/') + 1, "libspanprof-export.so");
+	strcpy(strrchr(own, '/') + 1, "spanprof-exporter");
 
 	cr_assert_eq(chdir("/"), 0);
 	cr_assert(sp_exporter_path(path));

@@ -70,13 +70,3 @@ Test(guard, a_call_left_by_longjmp_does_not_silence_later_ones)
 	cr_assert_eq(inner_outermost, 0);
 	cr_assert(hook_deeper());
 }
-
-Test(guard, on_our_own_thread_no_call_counts)
-{
-	sp_guard_own_thread();
-
-	cr_assert_not(hook(true, false));
-	cr_assert_eq(inner_outermost, 0);
-	cr_assert_not(hook(false, false));
-	cr_assert_eq(sp_guard_frame, UINTPTR_MAX);
-}

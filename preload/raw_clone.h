@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two system calls in the calling process's own way, without libc and errno; sp_arch_syscall() makes
+ * those with at most four arguments.
+ *
+ * clone(2) with a function that the child runs and never returns from. The C library's wrapper is not
+ * used: it may be the host's own, and it keeps the new stack's first words for itself, which are wrong
+ * where an emulator forks instead and leaves the child on its parent's stack. Here function and
+ * argument travel in registers that the system call preserves. APP context.
+ */
+#ifndef SP_RAW_CLONE_H
+#define SP_RAW_CLONE_H
+
+#include <sys/syscall.h>
+
+/*
+ * The child's id, or a negative errno. stack_top is a multiple of 16, or NULL for a copy of our own
+ * stack, which is for children that do not share our memory only. The function must not return.
+ */
+static inline long sp_raw_clone(unsigned long flags, void *stack_top, void (*run)(void *),
+				void *arg)
+{
+#if defined(__x86_64__)
+	long rc;
+	register void (*keep_run)(void *) __asm__("r12") = run;
+	register void *keep_arg __asm__("r13") = arg;
+	register long child_tid __asm__("r10") = 0;
+	register long tls __asm__("r8") = 0;
+
+	__asm__ volatile("syscall\n\t"
+			 "testq %%rax, %%rax\n\t"
+			 "jnz 1f\n\t"
+			 "xorl %%ebp, %%ebp\n\t"
+			 "andq $-16, %%rsp\n\t"
+			 "movq %%r13, %%rdi\n\t"
+			 "call *%%r12\n\t"
+			 "ud2\n"
+			 "1:"
+			 : "=a"(rc)
+			 : "0"((long)SYS_clone), "D"(flags), "S"(stack_top), "d"(0L),
+			   "r"(child_tid), "r"(tls), "r"(keep_run), "r"(keep_arg)
+			 : "rcx", "r11", "cc", "memory");
+	return rc;
+#elif defined(__aarch64__)
+	register long number __asm__("x8") = SYS_clone;
+	register long x0 __asm__("x0") = (long)flags;
+	register void *x1 __asm__("x1") = stack_top;
+	register long parent_tid __asm__("x2") = 0;
+	register long tls __asm__("x3") = 0;
+	register long child_tid __asm__("x4") = 0;
+	register void (*keep_run)(void *) __asm__("x19") = run;
+	register void *keep_arg __asm__("x20") = arg;
+
+	__asm__ volatile("svc #0\n\t"
+			 "cbnz x0, 1f\n\t"
+			 "mov x29, xzr\n\t"
+			 "mov x30, xzr\n\t"
+			 "mov x0, x20\n\t"
+			 "blr x19\n\t"
+			 "brk #1\n"
+			 "1:"
+			 : "+r"(x0)
+			 : "r"(number), "r"(x1), "r"(parent_tid), "r"(tls), "r"(child_tid),
+			   "r"(keep_run), "r"(keep_arg)
+			 : "cc", "memory");
+	return x0;
+#else
+#error "clone is written for x86-64 and aarch64"
+#endif
+}
+
+/* prctl(2), whose arguments are five: valgrind reads them all. */
+static inline long sp_raw_prctl(long option, long value)
+{
+#if defined(__x86_64__)
+	long rc;
+	register long fourth __asm__("r10") = 0;
+	register long fifth __asm__("r8") = 0;
+
+	__asm__ volatile("syscall"
+			 : "=a"(rc)
+			 : "0"((long)SYS_prctl), "D"(option), "S"(value), "d"(0L), "r"(fourth),
+			   "r"(fifth)
+			 : "rcx", "r11", "memory");
+	return rc;
+#elif defined(__aarch64__)
+	register long number __asm__("x8") = SYS_prctl;
+	register long x0 __asm__("x0") = option;
+	register long x1 __asm__("x1") = value;
+	register long x2 __asm__("x2") = 0;
+	register long x3 __asm__("x3") = 0;
+	register long x4 __asm__("x4") = 0;
+
+	__asm__ volatile("svc #0"
+			 : "+r"(x0)
+			 : "r"(number), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+			 : "memory");
+	return x0;
+#endif
+}
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For test/hosts/starter.c: cases in which the host, the exporter or its keeper ends, forks or executes. */
+#ifndef SP_TEST_STARTER_ENDS_H
+#define SP_TEST_STARTER_ENDS_H
+
+#include "test/hosts/lib/starter.h"
+
+/* A forked child of a host with a keeper starts one of its own; its parent's stays. */
+static void case_forked(void)
+{
+	int status = 0;
+	pid_t child;
+
+	MUST(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+	MUST(start_it() == 0);
+	SOON(works());
+	child = fork();
+	if (child == 0) {
+		int fd = start.region_fd;
+
+		make_region();
+		close(fd);
+		MUST(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+		expect_unnoticed(true);
+		_exit(0);
+	}
+	MUST(waitpid(child, &status, 0) == child && status == 0);
+	MUST(children_in_proc(NULL) == 1 && sp_exporter_process_alive(region));
+	children_ended = 0;
+	end_it();
+}
+
+static void case_kill_exporter(void)
+{
+	MUST(start_it() == 0);
+	SOON(works());
+	MUST(kill(exporter(), SIGKILL) == 0);
+	SOON(!sp_exporter_process_alive(region));
+	SOON(tidied() && children_in_proc(NULL) == 0);
+	expect_no_child(false);
+	MUST(children_ended == 0);
+	atomic_store(&region->exporter, SP_EXPORTER_NONE);
+	MUST(start_it() == 0);
+	SOON(works());
+	end_it();
+}
+
+static void case_kill_kept(void)
+{
+	MUST(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+	case_kill_exporter();
+}
+
+/* The one thing that cannot be had: then the host has a child that it can wait for, and no more. */
+static void case_kill_keeper(void)
+{
+	pid_t child = 0;
+
+	MUST(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+	MUST(start_it() == 0);
+	SOON(works());
+	MUST(children_in_proc(&child) == 1 && child != exporter());
+	for (int signo = 1; signo < 32; signo++) {
+		if (signo != SIGKILL && signo != SIGSTOP)
+			MUST(kill(child, signo) == 0);
+	}
+	nap();
+	MUST(kill(child, 0) == 0 && sp_exporter_process_alive(region));
+	MUST(children_in_proc(NULL) == 1);
+	MUST(kill(child, SIGKILL) == 0);
+	SOON(tidied() && kill(child, 0) != 0);
+	MUST(sp_exporter_process_alive(region));
+	MUST(waitpid(-1, NULL, WNOHANG) == 0);
+	MUST(kill(exporter(), SIGKILL) == 0);
+	SOON(waitpid(-1, NULL, WNOHANG) == exporter());
+	expect_no_child(false);
+	MUST(children_ended == 1 && children_in_proc(NULL) == 0);
+}
+
+/* The exporter belongs to a process that never waits, as pid 1 of many a container. */
+static void case_unreaped(void)
+{
+	int status = 0;
+	pid_t host;
+
+	MUST(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+	host = fork();
+	if (host == 0) {
+		MUST(start_it() == 0);
+		SOON(works());
+		MUST(children_in_proc(NULL) == 0 && sp_exporter_process_alive(region));
+		MUST(kill(exporter(), SIGKILL) == 0);
+		SOON(!sp_exporter_process_alive(region));
+		MUST(kill(exporter(), 0) == 0);
+		_exit(0);
+	}
+	MUST(waitpid(host, &status, 0) == host && status == 0);
+	MUST(waitpid(-1, NULL, 0) == exporter());
+}
+
+/* The host ends, and the keeper with it. Asked by a parent, which is a subreaper as well. */
+static void case_host_ends(void)
+{
+	pid_t host;
+	pid_t child = 0;
+	int ends[2];
+	int status = 0;
+
+	MUST(pipe(ends) == 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+	host = fork();
+	if (host == 0) {
+		region->pid = (uint32_t)getppid(); /* the exporter outlives its host */
+		MUST(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+		MUST(start_it() == 0);
+		SOON(works());
+		MUST(children_in_proc(&child) == 1);
+		MUST(write(ends[1], &child, sizeof(child)) == sizeof(child));
+		kill(getpid(), SIGKILL);
+	}
+	MUST(read(ends[0], &child, sizeof(child)) == sizeof(child));
+	MUST(waitpid(host, &status, 0) == host);
+	/* By __WALL, as it is a child with the usual signal now, or not yet. */
+	MUST(waitpid(child, &status, __WALL) == child && WIFEXITED(status));
+	MUST(kill(exporter(), 0) == 0);
+	atomic_store(&region->flush_asked, 1);
+	syscall(SYS_futex, &region->flush_asked, FUTEX_WAKE, 1, NULL, NULL, 0);
+	MUST(waitpid(exporter(), &status, 0) == exporter() && status == 0);
+}
+
+/* Another image with a keeper of the old one: it ends with the exporter. */
+static void case_exec(const char *self)
+{
+	MUST(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+	MUST(start_it() == 0);
+	SOON(works());
+	MUST(dup2(start.region_fd, 50) == 50);
+	execl(self, self, start.path, "execed", NULL);
+	MUST(false);
+}
+
+static void case_execed(void)
+{
+	region = mmap(NULL, sizeof(*region), PROT_READ | PROT_WRITE, MAP_SHARED, 50, 0);
+	MUST(region != MAP_FAILED && children_in_proc(NULL) == 1);
+	expect_no_child(true);
+	end_it();
+	/* What stays is a zombie that only __WCLONE sees; nothing of the new image knows of it. */
+	MUST(waitpid(-1, NULL, __WCLONE) > 0);
+	expect_no_child(false);
+	MUST(children_ended <= 1);
+}
+
+#endif

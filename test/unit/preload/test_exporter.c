@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts about waiting for an exporter, which is stood in for by a child process of the test. */
+#include "preload/exporter.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "preload/exporter_process.h"
+#include "sampler/monotonic.h"
+#include "sampler/region.h"
+
+#define LONG_MS 10000U
+
+static pid_t child;
+
+/* The start is another test's. */
+int sp_exporter_process_start(const struct sp_exporter_start *s)
+{
+	(void)s;
+	return -ENOSYS;
+}
+
+bool sp_exporter_process_alive(const struct sp_region *region)
+{
+	return kill(region->exporter_pid, 0) == 0;
+}
+
+static void make_region(void)
+{
+	const uint64_t bytes[SP_REGION_PARTS] = {4096, 0, 100};
+	int fd = sp_region_create(bytes);
+
+	cr_assert_geq(fd, 3);
+	cr_assert_eq(close(fd), 0);
+}
+
+static void end_child(void)
+{
+	if (child == 0)
+		return;
+	(void)kill(child, SIGKILL);
+	(void)waitpid(child, NULL, 0);
+}
+
+/* What an exporter does that answers so many flushes and then sleeps for ever. */
+static void answer(unsigned n)
+{
+	struct sp_region *r = sp_region;
+
+	for (;;) {
+		uint32_t wake = atomic_load(&r->wake);
+
+		if (n != 0 && atomic_load(&r->flush_asked) != atomic_load(&r->flush_done)) {
+			atomic_store(&r->flush_done, atomic_load(&r->flush_asked));
+			(void)syscall(SYS_futex, &r->flush_done, FUTEX_WAKE, INT32_MAX, NULL, NULL,
+				      0);
+			n--;
+		}
+		(void)syscall(SYS_futex, &r->wake, FUTEX_WAIT, wake, NULL, NULL, 0);
+	}
+}
+
+static void begin(unsigned answers)
+{
+	child = fork();
+	if (child == 0)
+		answer(answers);
+	sp_region->exporter_pid = child;
+}
+
+static uint64_t flush_ms(uint32_t timeout_ms)
+{
+	uint64_t began = sp_monotonic_ns();
+
+	sp_exporter_flush(timeout_ms);
+	return (sp_monotonic_ns() - began) / SP_NS_PER_MS;
+}
+
+TestSuite(exporter, .init = make_region, .fini = end_child, .timeout = 30);
+
+Test(exporter, is_waited_for_until_it_has_answered)
+{
+	begin(2);
+
+	cr_expect_lt(flush_ms(LONG_MS), LONG_MS);
+	cr_expect_eq(sp_region->flush_done, 1);
+	cr_expect_lt(flush_ms(LONG_MS), LONG_MS);
+	cr_expect_eq(sp_region->flush_done, 2);
+}
+
+Test(exporter, that_does_not_answer_is_waited_for_no_longer_than_that)
+{
+	begin(0);
+
+	cr_expect_geq(flush_ms(50), 50);
+	cr_expect_eq(sp_region->flush_asked, 1);
+	cr_expect_eq(sp_region->flush_done, 0);
+}
+
+Test(exporter, is_told_how_long_there_is_to_answer)
+{
+	uint64_t before = sp_monotonic_ns();
+
+	begin(1);
+	sp_exporter_flush(LONG_MS);
+
+	cr_expect_geq(sp_region->flush_deadline_ns, before + LONG_MS * SP_NS_PER_MS);
+	cr_expect_leq(sp_region->flush_deadline_ns, sp_monotonic_ns() + LONG_MS * SP_NS_PER_MS);
+}
+
+Test(exporter, that_has_ended_is_not_waited_for)
+{
+	begin(0);
+	end_child();
+
+	cr_expect_lt(flush_ms(LONG_MS), LONG_MS);
+}
+
+Test(exporter, that_cannot_work_is_not_waited_for)
+{
+	begin(0);
+	sp_region->exporter = SP_EXPORTER_FAILED;
+
+	cr_expect_lt(flush_ms(LONG_MS), LONG_MS);
+}
+
+Test(exporter, is_not_asked_where_no_time_is_given)
+{
+	begin(0);
+	sp_exporter_flush(0);
+
+	cr_expect_eq(sp_region->flush_asked, 0);
+}
+
+Test(exporter, region_is_as_large_as_it_says_and_nobody_can_change_that)
+{
+	const uint64_t bytes[SP_REGION_PARTS] = {8192, 1, 5000};
+	int fd = sp_region_create(bytes);
+
+	cr_assert_geq(fd, 3);
+	cr_expect_eq(ftruncate(fd, 0), -1);
+	cr_expect_eq(lseek(fd, 0, SEEK_END), (off_t)sp_region->bytes);
+	for (unsigned i = 0; i < SP_REGION_PARTS; i++) {
+		cr_expect_eq(sp_region->part[i].at % 4096, 0);
+		cr_expect_geq(sp_region->part[i].bytes, bytes[i]);
+		cr_expect_leq(sp_region->part[i].at + sp_region->part[i].bytes, sp_region->bytes);
+		cr_expect_eq(sp_region_at(i), (char *)sp_region + sp_region->part[i].at);
+	}
+	cr_expect_eq(close(fd), 0);
+}
