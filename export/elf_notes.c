@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads build ids, out of mapped objects (under the loader's lock, so no allocation here) and out
- * of files. Context: BG. Callers: modules.c, symtab.c.
- */
+/* Reads build ids. The notes may be anybody's. */
 #include "export/elf_notes.h"
 
 #include <elf.h>

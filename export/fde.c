@@ -2,7 +2,6 @@
 /*
  * Binary search of .eh_frame_hdr and just enough of .eh_frame to know how long the function is:
  * without its length the last function before a gap would swallow everything up to the next one.
- * Runs under the loader's lock: no allocation. Context: BG. Caller: modules.c.
  */
 #include "export/fde.h"
 
@@ -20,7 +19,7 @@
 #define ENC_DATAREL 0x30U
 #define ENC_INDIRECT 0x80U
 
-/* A position inside the mapped segment; bad once a read would have left it. */
+/* A position inside the segment; bad once a read would have left it. */
 struct cursor {
 	uintptr_t at;
 	uintptr_t lo;

@@ -2,7 +2,7 @@
 /*
  * Reads .eh_frame_hdr and what follows it in its segment, .eh_frame included, and searches the copy
  * where it lies: linkers write these tables relative to themselves, so all addresses found are off
- * by the same distance. Context: BG. Caller: symbol_tables.c.
+ * by the same distance.
  */
 #include "export/fde_file.h"
 
@@ -54,6 +54,19 @@ struct sp_fde_file *sp_fde_file_read(Elf *elf)
 	f->vaddr = hdr.p_vaddr;
 	f->size = data->d_size;
 	memcpy(f->data, data->d_buf, data->d_size);
+	return f;
+}
+
+struct sp_fde_file *sp_fde_file_read_image(void *image, size_t size)
+{
+	struct sp_fde_file *f = NULL;
+	Elf *elf;
+
+	elf_version(EV_CURRENT);
+	elf = elf_memory(image, size);
+	if (elf != NULL)
+		f = sp_fde_file_read(elf);
+	elf_end(elf);
 	return f;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Function starts by the call frame information of a file, for objects no longer mapped. */
+/* Function starts by the call frame information of a file: works on stripped code. Context: EXP. */
 #ifndef SP_FDE_FILE_H
 #define SP_FDE_FILE_H
 
@@ -12,6 +12,8 @@ struct sp_fde_file;
 
 /* NULL when the file has none that can be searched, or out of memory. */
 struct sp_fde_file *sp_fde_file_read(Elf *elf);
+/* The same for a whole ELF file in memory, which may be freed afterwards. */
+struct sp_fde_file *sp_fde_file_read_image(void *image, size_t size);
 void sp_fde_file_free(struct sp_fde_file *f);
 size_t sp_fde_file_bytes(const struct sp_fde_file *f);
 

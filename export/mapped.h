@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading the memory of loaded objects although any thread may unload them at any time: pages are
- * copied inside a dl_iterate_phdr callback, whose lock keeps the object mapped, and read from the
- * copies. Context: BG. Caller: unwind_snapshot.c.
+ * The memory of a host's objects as far as their files tell of it, which is everything that is
+ * mapped and not to be written: code, call frame information, constants. Pages are read once and
+ * kept until the host's objects change. Context: EXP.
  */
 #ifndef SP_MAPPED_H
 #define SP_MAPPED_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "export/modules.h"
+#include "export/host_objects.h"
 
 struct sp_mapped;
 
@@ -21,17 +21,20 @@ struct sp_mapped_object {
 	uint64_t eh_frame_hdr; /* 0 = none */
 };
 
-/* NULL when out of memory. Nothing is allocated after it. */
-struct sp_mapped *sp_mapped_new(sp_phdr_iterate iterate);
+/* NULL when out of memory. The objects must outlive it. */
+struct sp_mapped *sp_mapped_new(const struct sp_host_objects *host);
 void sp_mapped_free(struct sp_mapped *m);
 
-/* Drops all copies. */
-void sp_mapped_forget(struct sp_mapped *m);
-
 /* The object that addr lies in. False if there is none. */
-bool sp_mapped_find(struct sp_mapped *m, uint64_t addr, struct sp_mapped_object *object);
+bool sp_mapped_find(const struct sp_mapped *m, uint64_t addr, struct sp_mapped_object *object);
 
-/* False unless all bytes lie in readable segments of one object. */
+/* False unless all bytes lie in readable segments of objects that nobody writes to. */
 bool sp_mapped_read(struct sp_mapped *m, uint64_t addr, void *out, unsigned bytes);
+
+/*
+ * True if the address is in a segment that is written to: there is something, but no file tells
+ * what.
+ */
+bool sp_mapped_is_data(const struct sp_mapped *m, uint64_t addr);
 
 #endif

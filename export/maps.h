@@ -1,30 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A snapshot of the executable lines of /proc/self/maps, for code the loader knows nothing of. */
+/*
+ * The lines of a /proc/PID/maps that tell of code: of each run of mappings of one file in which
+ * there is executable memory, all, and executable memory of no file. A host may map as much as it
+ * likes: what is read, and what is kept of it, is bounded. Context: EXP.
+ */
 #ifndef SP_MAPS_H
 #define SP_MAPS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct sp_map {
 	uint64_t start;
 	uint64_t end;
-	uint64_t offset;
-	char name[112]; /* last part of the path, or "" for anonymous memory */
+	uint64_t offset; /* in the file, of start */
+	uint64_t device; /* as makedev(3) has it */
+	uint64_t inode;  /* 0 = no file */
+	size_t path;     /* for sp_maps_path() */
+	int prot;        /* PROT_READ, PROT_WRITE, PROT_EXEC */
 };
 
 /* Zero it at first use. */
 struct sp_maps {
-	struct sp_map *map;
+	struct sp_map *map; /* ascending, without overlaps */
 	size_t n;
 	size_t cap;
+	char *text; /* paths, each with a NUL */
+	size_t text_n;
+	size_t text_cap;
 };
 
-/* Reads path ("/proc/self/maps") anew. On failure the snapshot is empty. 0 or a negative errno. */
-int sp_maps_read(struct sp_maps *m, const char *path);
+/*
+ * Reads path ("/proc/PID/maps") anew. 0; -E2BIG when there was more than is read or kept, and the
+ * beginning is there; another negative errno, and nothing is there. A process that has ended has an
+ * empty file. Where nothing is to be had there, spare is read, a descriptor of such a file (-1 = none).
+ */
+int sp_maps_read(struct sp_maps *m, const char *path, int spare);
 void sp_maps_fini(struct sp_maps *m);
 
-/* The executable mapping around addr, or NULL. */
+/* The mapping around addr, or NULL. */
 const struct sp_map *sp_maps_find(const struct sp_maps *m, uint64_t addr);
+
+/* What the kernel calls the mapping: a path, "[vdso]", or "" for anonymous memory. */
+const char *sp_maps_path(const struct sp_maps *m, const struct sp_map *map);
+
+/* True for two mappings of one file by one name. */
+bool sp_maps_same_file(const struct sp_maps *m, const struct sp_map *a, const struct sp_map *b);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of modules. Context: BG. Caller: modules.c. */
+/*
+ * Names of modules: the one that the kernel has for their mappings, also where the loader has
+ * another one.
+ */
 #define _GNU_SOURCE
 #include "export/module_name.h"
 
@@ -7,49 +10,66 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* The program's own path; /proc/self/exe opens it even when it was replaced or deleted. */
-static void name_main(char *text, char *shown)
+static void set(struct sp_module *mod, const char *text)
+{
+	mod->path = text;
+	mod->shown = text + SP_MODULE_PATH_BYTES;
+	mod->name = strrchr(mod->shown, '/') != NULL ? strrchr(mod->shown, '/') + 1 : mod->shown;
+}
+
+/* A path that is too long leads nowhere. */
+static void put(char *to, const char *path)
+{
+	size_t len = strlen(path);
+
+	memcpy(to, path, len < SP_MODULE_PATH_BYTES ? len + 1 : 0);
+}
+
+static void put_cut(char *to, const char *path, size_t len)
+{
+	len = len < SP_MODULE_PATH_BYTES ? len : SP_MODULE_PATH_BYTES - 1;
+	memcpy(to, path, len);
+	to[len] = '\0';
+}
+
+void sp_module_name(struct sp_module *mod, const char *proc, const struct sp_host_object *object,
+		    char text[2 * SP_MODULE_PATH_BYTES])
 {
 	static const char deleted[] = " (deleted)";
-	const size_t tail = sizeof(deleted) - 1;
-	ssize_t n;
+	const struct sp_object_file *f = object->file;
+	size_t len = strlen(f->mapped);
+	size_t tail = sizeof(deleted) - 1;
 
-	(void)snprintf(text, SP_MODULE_PATH_BYTES, "/proc/self/exe");
-	n = readlink(text, shown, SP_MODULE_PATH_BYTES - 1);
-	if (n <= 0) {
-		(void)snprintf(shown, SP_MODULE_PATH_BYTES, "[main]");
-		return;
-	}
-	shown[n] = '\0';
-	if ((size_t)n > tail && strcmp(shown + (size_t)n - tail, deleted) == 0)
-		shown[(size_t)n - tail] = '\0';
-}
-
-/* A relative name means the working directory of dlopen: resolve it while it is likely still that
- * one. */
-static void name_library(char *text, char *shown, const char *path)
-{
-	char resolved[PATH_MAX];
-
-	if (path[0] != '/' && realpath(path, resolved) != NULL)
-		path = resolved;
-	memcpy(text, path, strnlen(path, SP_MODULE_PATH_BYTES - 1));
-	memcpy(shown, text, SP_MODULE_PATH_BYTES);
-}
-
-void sp_module_name(struct sp_module *mod, const char *path, char text[2 * SP_MODULE_PATH_BYTES])
-{
-	char *shown = text + SP_MODULE_PATH_BYTES;
-
-	if (mod->vdso)
-		(void)snprintf(shown, SP_MODULE_PATH_BYTES, "[vdso]");
-	else if (mod->main)
-		name_main(text, shown);
+	if (len > tail && strcmp(f->mapped + len - tail, deleted) == 0)
+		len -= tail;
+	/* The program itself can be opened by that also when it was replaced since. */
+	if (object->main)
+		(void)snprintf(text, SP_MODULE_PATH_BYTES, "%s/exe", proc);
 	else
-		name_library(text, shown, path);
-	mod->path = text;
-	mod->shown = shown;
-	mod->name = strrchr(shown, '/') != NULL ? strrchr(shown, '/') + 1 : shown;
+		put(text, f->path != NULL ? f->path : "");
+	put_cut(text + SP_MODULE_PATH_BYTES, f->mapped, len);
+	set(mod, text);
+}
+
+/*
+ * The loader's path may go through links, which the kernel has followed. A relative one means the
+ * working directory of dlopen: it is resolved while it is likely still that one.
+ */
+void sp_module_name_sighting(struct sp_module *mod, const char *proc, const char *path,
+			     char text[2 * SP_MODULE_PATH_BYTES])
+{
+	char in_host[PATH_MAX];
+	char resolved[PATH_MAX];
+	const char *shown = path;
+	int n = snprintf(in_host, sizeof(in_host), "%s/%s/%s", proc,
+			 path[0] == '/' ? "root" : "cwd", path);
+
+	if (n < 0 || n >= (int)sizeof(in_host))
+		in_host[0] = '\0';
+	if (realpath(path[0] == '/' ? path : in_host, resolved) != NULL)
+		shown = resolved;
+	put(text, in_host);
+	put_cut(text + SP_MODULE_PATH_BYTES, shown, strlen(shown));
+	set(mod, text);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a module is called. Context: BG. Caller: modules.c. */
+/* What a module is called, and where its file is. Context: EXP. */
 #ifndef SP_MODULE_NAME_H
 #define SP_MODULE_NAME_H
 
@@ -8,9 +8,14 @@
 #define SP_MODULE_PATH_BYTES 1024U
 
 /*
- * Fills in the path to open, the path to show and the name of a module that is otherwise complete, from
- * the path that the loader has for it. They lie in text.
+ * Fill in the path to open, the path to show and the name of a module that is otherwise complete.
+ * They lie in text. proc is "/proc/PID".
  */
-void sp_module_name(struct sp_module *mod, const char *path, char text[2 * SP_MODULE_PATH_BYTES]);
+void sp_module_name(struct sp_module *mod, const char *proc, const struct sp_host_object *object,
+		    char text[2 * SP_MODULE_PATH_BYTES]);
+
+/* The same for the path that the host's loader has. */
+void sp_module_name_sighting(struct sp_module *mod, const char *proc, const char *path,
+			     char text[2 * SP_MODULE_PATH_BYTES]);
 
 #endif

@@ -10,14 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "export/host_objects.h"
 #include "sampler/sighting.h"
 
 #define SP_MODULE_SEGMENTS 4U
 #define SP_MODULES_MAX 4096U
-#define SP_BUILD_ID_MAX 32U
 #define SP_EPOCH_ALIVE UINT32_MAX
 
-/* An executable PT_LOAD, in runtime addresses rounded out to pages, as /proc/self/maps shows it. */
+/* An executable PT_LOAD, in runtime addresses rounded out to pages, as /proc/PID/maps shows it. */
 struct sp_segment {
 	uint64_t start;
 	uint64_t end;
@@ -38,43 +38,42 @@ struct sp_module {
 	bool main; /* the program itself */
 	bool vdso; /* has no file */
 	struct sp_segment segment[SP_MODULE_SEGMENTS];
-	const char *path;  /* to open; "/proc/self/exe" works for the main program */
+	const char *path;  /* to open as long as the host lives, "" = none */
 	const char *name;  /* last part of the path to show */
-	const char *shown; /* the path to show */
+	const char *shown; /* the path to show; as a rule it opens the file as well */
 };
-
-struct dl_phdr_info;
-
-typedef int (*sp_phdr_callback)(struct dl_phdr_info *info, size_t size, void *arg);
-/* dl_iterate_phdr, or a test's stand-in. */
-typedef int (*sp_phdr_iterate)(sp_phdr_callback fn, void *arg);
 
 struct sp_modules;
 
-/* NULL when out of memory. Nothing is known before the first refresh. */
-struct sp_modules *sp_modules_new(sp_phdr_iterate iterate);
+/*
+ * As sp_host_objects_new(). NULL when out of memory. Nothing is known before the
+ * first refresh.
+ */
+struct sp_modules *sp_modules_new(const char *proc, int maps);
 void sp_modules_free(struct sp_modules *m);
 
-/* Looks what was loaded and unloaded; cheap when nothing was. 0 or -ENOMEM (then some modules stay
- * unknown until the next refresh). */
+/*
+ * Looks what is mapped now; what that costs is told in host_objects.h. 0 or a negative errno: then
+ * some modules stay unknown, or ones that are gone known, until the next refresh.
+ */
 int sp_modules_refresh(struct sp_modules *m);
 
+/* What the last refresh looked at; lives as long as the modules. */
+const struct sp_host_objects *sp_modules_host(const struct sp_modules *m);
+
 /*
- * The handler met this object before the samples that follow. If it is another one than is known at its
- * addresses, that one is gone, and a new epoch begins. For this batch and the next one it is there, as
- * far as epochs are concerned, until another one is sighted at its addresses.
+ * The handler met this object before the samples that follow. If it is another one than is known at
+ * its addresses, that one is gone, and a new epoch begins. For this batch and the next one it is
+ * there, as far as epochs are concerned, until another one is sighted at its addresses.
  */
 void sp_modules_sight(struct sp_modules *m, const struct sp_sighting *s);
-
-/* The function given to sp_modules_new(). */
-sp_phdr_iterate sp_modules_iterate(const struct sp_modules *m);
 
 /* Number for samples drained now. */
 uint32_t sp_modules_epoch(const struct sp_modules *m);
 
 /*
- * Begins a batch, in which all objects that samples are in are sighted again. Forgets modules that were
- * gone before `epoch`. Pointers to them die.
+ * Begins a batch, in which all objects that samples are in are sighted again. Forgets modules that
+ * were gone before `epoch`. Pointers to them die.
  */
 void sp_modules_forget(struct sp_modules *m, uint32_t epoch);
 
@@ -83,16 +82,5 @@ const struct sp_module *sp_modules_find(const struct sp_modules *m, uint64_t pc,
 
 /* The program itself, or NULL. */
 const struct sp_module *sp_modules_main(const struct sp_modules *m);
-
-/*
- * Start of the function around pc by the module's call frame information, as ELF virtual address.
- * Reads the mapped object under the loader's lock, so a dlclose meanwhile does no harm. 0, -ENOENT
- * when nothing covers pc, -ESTALE when the module is not mapped any more.
- */
-int sp_modules_function(const struct sp_modules *m, const struct sp_module *mod, uint64_t pc,
-			uint64_t *start);
-
-/* A copy of the mapped vDSO for libelf; the caller frees it. NULL when there is none. */
-void *sp_modules_vdso_copy(const struct sp_module *mod, size_t *size);
 
 #endif

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads each build once: the object's own file, then the separate debug file, then, when the user
- * configured servers, theirs. Least recently used tables go first when memory is short. Context:
- * BG. Callers: symbolize.c, symbolize_lines.c.
+ * configured servers, theirs. Least recently used tables go first when memory is short.
  */
 #include "export/symbol_tables.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "export/debug_file.h"
+#include "export/vdso.h"
 
 #define SP_TABLES_MAX 256U
 #define SP_HINTS 256U
@@ -104,10 +105,21 @@ static void load_debug(const struct sp_symbol_tables *all, struct sp_symbol_tabl
 		add_debug(t, &file, path, s->dwarf);
 }
 
-static void load_vdso(struct sp_symbol_table *t, const struct sp_module *mod)
+/* libelf may write to what it reads. */
+static void *vdso_copy(size_t *size)
+{
+	const uint8_t *image = sp_vdso_image(size);
+	void *copy = image != NULL ? malloc(*size) : NULL;
+
+	if (copy != NULL)
+		memcpy(copy, image, *size);
+	return copy;
+}
+
+static void load_vdso(struct sp_symbol_table *t)
 {
 	size_t size;
-	void *image = sp_modules_vdso_copy(mod, &size);
+	void *image = vdso_copy(&size);
 
 	if (image != NULL)
 		(void)sp_symtab_read_image(image, size, &t->symbols);
@@ -115,33 +127,72 @@ static void load_vdso(struct sp_symbol_table *t, const struct sp_module *mod)
 }
 
 /* A file without build id may have been replaced by another one without. */
-static bool trusted(const struct sp_module *mod)
+static int open_trusted(const char *path, const struct sp_module *mod, struct sp_elf_file *file)
 {
-	struct sp_elf_file file;
-	bool same;
+	int err = sp_elf_file_open(path, mod->build_id, mod->build_id_len, file);
 
-	if (mod->build_id_len != 0)
-		return true;
-	if (sp_elf_file_open(mod->path, NULL, 0, &file) != 0)
-		return false;
-	same = sp_elf_file_laid_out_as(file.elf, mod);
-	sp_elf_file_close(&file);
-	return same;
+	if (err != 0 || mod->build_id_len != 0 || sp_elf_file_laid_out_as(file->elf, mod))
+		return err;
+	sp_elf_file_close(file);
+	return -ESTALE;
+}
+
+/*
+ * The file of a module, and the path that it was found by. The path to show is tried first if a
+ * build id proves that it leads to the file: what lies in /proc/PID goes when the host does.
+ */
+static int open_object(const struct sp_module *mod, struct sp_elf_file *file, const char **path)
+{
+	const char *const way[] = {mod->path, mod->shown, mod->path};
+
+	for (unsigned i = mod->build_id_len != 0 ? 1 : 0, end = i + 2; i < end; i++) {
+		*path = way[i];
+		if ((*path)[0] == '/' && open_trusted(*path, mod, file) == 0)
+			return 0;
+	}
+	return -ENOENT;
 }
 
 static void load(const struct sp_symbol_tables *all, struct sp_symbol_table *t,
 		 const struct sp_module *mod)
 {
+	struct sp_elf_file file;
+	const char *path;
+
+	if (!all->sources.symbols)
+		return;
 	if (mod->vdso) {
-		load_vdso(t, mod);
+		load_vdso(t);
 		return;
 	}
-	if (trusted(mod))
-		(void)sp_symtab_read_file(mod->path, mod->build_id, mod->build_id_len, &t->symbols);
+	if (open_object(mod, &file, &path) == 0) {
+		(void)sp_symtab_read(file.elf, &t->symbols);
+		sp_elf_file_close(&file);
+	}
 	if (all->sources.dwarf && t->symbols != NULL && sp_symtab_has_dwarf(t->symbols))
-		t->dwarf_path = strdup(mod->path);
+		t->dwarf_path = strdup(path);
 	if (!complete(t, all->sources.dwarf))
 		load_debug(all, t, mod);
+}
+
+static struct sp_fde_file *read_frames(const struct sp_module *mod)
+{
+	struct sp_fde_file *fde = NULL;
+	struct sp_elf_file file;
+	const char *path;
+	size_t size;
+	void *image;
+
+	if (mod->vdso) {
+		image = vdso_copy(&size);
+		if (image != NULL)
+			fde = sp_fde_file_read_image(image, size);
+		free(image);
+	} else if (open_object(mod, &file, &path) == 0) {
+		fde = sp_fde_file_read(file.elf);
+		sp_elf_file_close(&file);
+	}
+	return fde;
 }
 
 static bool is_of(const struct sp_symbol_table *t, const struct sp_module *mod)
@@ -203,19 +254,17 @@ bool sp_symbol_tables_function(struct sp_symbol_tables *t, const struct sp_modul
 			       uint64_t vaddr, uint64_t *start)
 {
 	struct sp_symbol_table *table = sp_symbol_tables_get(t, mod);
-	struct sp_elf_file file;
 
 	if (table == NULL)
 		return false;
-	if (!table->fde_tried && !mod->vdso &&
-	    sp_elf_file_open(mod->path, mod->build_id, mod->build_id_len, &file) == 0) {
-		table->fde = sp_fde_file_read(file.elf);
-		sp_elf_file_close(&file);
+	if (!table->fde_tried) {
+		table->fde_tried = true;
+		table->fde = read_frames(mod);
 		t->bytes += table->fde != NULL ? sp_fde_file_bytes(table->fde) : 0;
 		shrink(t);
 	}
-	table->fde_tried = true;
-	return table->fde != NULL && sp_fde_file_find(table->fde, vaddr, start);
+	return table->fde != NULL && sp_fde_file_find(table->fde, vaddr, start) &&
+	       *start + mod->bias >= mod->lo;
 }
 
 unsigned sp_symbol_tables_loads(const struct sp_symbol_tables *t)

@@ -26,6 +26,7 @@ struct sp_symbol_table {
 
 struct sp_symbol_sources {
 	const char *debug_root; /* SP_DEBUG_ROOT, or a test's */
+	bool symbols;           /* symbols are wanted, not only where functions begin */
 	bool dwarf;             /* debug information is wanted, not only names */
 	/* Asks servers for the debug file of a build: a descriptor and its path, or a negative
 	 * errno. NULL = nobody is asked. */
@@ -48,7 +49,7 @@ struct sp_symbol_table *sp_symbol_tables_peek(struct sp_symbol_tables *t,
 struct sp_symbol_table *sp_symbol_tables_get(struct sp_symbol_tables *t,
 					     const struct sp_module *mod);
 
-/* Start of the function around vaddr, from the file of a module that is not mapped any more. */
+/* Start of the function around vaddr by the call frame information of the module's file. */
 bool sp_symbol_tables_function(struct sp_symbol_tables *t, const struct sp_module *mod,
 			       uint64_t vaddr, uint64_t *start);
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From an address to a name: symbol table of the file; failing that the start of the function by
- * the mapped object's call frame information, as "git+0x1a2b0": one name per function even in
- * stripped code; failing that the address itself. Lines and inlined functions where debug information is
- * known and was looked up. All is kept between uploads within a bound. Context: BG. Caller: encode.c.
+ * its call frame information, as "git+0x1a2b0": one name per function even in stripped code;
+ * failing that the address itself. Lines and inlined functions where debug information is known and
+ * was looked up. All is kept between uploads within a bound. Context: the exporter. Caller: encode.c.
  */
 #include "export/symbolize.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +17,6 @@
 #include "export/line_cache.h"
 #include "export/line_finder.h"
 #include "export/lines.h"
-#include "export/maps.h"
 #include "export/name_cache.h"
 #include "export/symbol_tables.h"
 
@@ -26,6 +24,7 @@
 #define SP_KEY_UNKNOWN UINT64_C(2)
 #define SP_KEY_ANON UINT64_C(3)
 #define SP_KEY_MAP (UINT64_C(1) << 63)
+#define SP_FILE_NAME_MAX 112U /* of a file that is no object's */
 
 const struct sp_symbolizer_options sp_symbolizer_options_default = {
 	.mode = SP_SYMBOLIZE_FULL,
@@ -40,11 +39,9 @@ struct sp_symbolizer {
 	struct sp_line_finder *finder;
 	struct sp_name_cache names;
 	struct sp_line_cache line_cache;
-	struct sp_maps maps;
-	bool maps_fresh;
 	struct sp_line line[SP_LINES_DEPTH]; /* of the last frame */
 	char scratch[SP_FUNCTION_NAME_MAX + 1];
-	char file[sizeof(((struct sp_map *)NULL)->name)];
+	char file[SP_FILE_NAME_MAX];
 };
 
 /* The frame is one function, as named, and where in the source is not known. */
@@ -65,24 +62,38 @@ void sp_symbolize_marker(const char *text, struct sp_line *line, struct sp_frame
 	set_function(line, out);
 }
 
-/* Code outside every object the loader knows: generated at run time, or mapped by the program. */
+/* The last part of a path, without what the kernel says of a deleted file. */
+static void name_file(const char *path, char *file, size_t cap)
+{
+	static const char deleted[] = " (deleted)";
+	const size_t tail = sizeof(deleted) - 1;
+	const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+	size_t len = strlen(name);
+
+	if (len > tail && strcmp(name + len - tail, deleted) == 0)
+		len -= tail;
+	(void)snprintf(file, cap, "%.*s", (int)len, name);
+}
+
+/*
+ * Code outside every object that is known: generated at run time, mapped by the program, or of a
+ * file that cannot be had.
+ */
 static void name_foreign(struct sp_symbolizer *s, uint64_t pc, struct sp_frame *out)
 {
-	const struct sp_map *map;
+	const struct sp_host_objects *host = sp_modules_host(s->modules);
+	const struct sp_map *map = sp_host_objects_map(host, pc);
+	const char *path = map != NULL ? sp_host_objects_path(host, map) : "";
 
-	if (!s->maps_fresh)
-		(void)sp_maps_read(&s->maps, "/proc/self/maps");
-	s->maps_fresh = true;
-	map = sp_maps_find(&s->maps, pc);
 	out->address = pc;
 	if (map == NULL) {
 		out->place = (struct sp_place){.key = SP_KEY_UNKNOWN, .file = "[unknown]"};
 		out->name = "[unknown]";
-	} else if (map->name[0] == '\0' || map->name[0] == '[') {
+	} else if (path[0] == '\0' || path[0] == '[') {
 		out->place = (struct sp_place){.key = SP_KEY_ANON, .file = "[anon]"};
 		out->name = "[anon]";
 	} else {
-		memcpy(s->file, map->name, sizeof(s->file));
+		name_file(path, s->file, sizeof(s->file));
 		out->place = (struct sp_place){
 			.key = SP_KEY_MAP | map->start,
 			.start = map->start,
@@ -143,17 +154,6 @@ static void place_of(const struct sp_symbolizer *s, const struct sp_module *mod,
 		segment_of(mod, pc, out);
 }
 
-static bool start_by_fde(struct sp_symbolizer *s, const struct sp_module *mod, uint64_t pc,
-			 uint64_t *start)
-{
-	int err = sp_modules_function(s->modules, mod, pc, start);
-
-	if (err != -ESTALE)
-		return err == 0;
-	return s->mode != SP_SYMBOLIZE_OFF &&
-	       sp_symbol_tables_function(s->tables, mod, pc - mod->bias, start);
-}
-
 /* Name of the function that is not inlined. True when a symbol gave it. */
 static bool name_in_module(struct sp_symbolizer *s, const struct sp_module *mod,
 			   const struct sp_symbol_table *table, uint64_t pc, struct sp_frame *out)
@@ -168,7 +168,8 @@ static bool name_in_module(struct sp_symbolizer *s, const struct sp_module *mod,
 	/* A symbol without size may end anywhere before the next one, so a function that begins
 	 * behind it has a better claim to the address. */
 	if (!known || sym.size == 0) {
-		if (start_by_fde(s, mod, pc, &function) && (!known || function > sym.start)) {
+		if (sp_symbol_tables_function(s->tables, mod, vaddr, &function) &&
+		    (!known || function > sym.start)) {
 			sym.start = function;
 			known = false;
 		}
@@ -243,6 +244,13 @@ void sp_symbolize(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch, struct s
 	}
 	place_of(s, mod, pc, &out->place);
 	out->address = out->place.raw ? pc - mod->bias : pc;
+	/* Such a frame has no function, so nothing is read for it. */
+	if (out->place.raw) {
+		out->name = mod->name;
+		out->system_name = mod->name;
+		set_function(&s->line[0], out);
+		return;
+	}
 	if (s->mode != SP_SYMBOLIZE_OFF)
 		table = sp_symbol_tables_get(s->tables, mod);
 	known = name_in_module(s, mod, table, pc, out);
@@ -268,7 +276,6 @@ bool sp_symbolize_main(const struct sp_symbolizer *s, struct sp_place *out)
 
 void sp_symbolizer_begin(struct sp_symbolizer *s)
 {
-	s->maps_fresh = false;
 	if (sp_line_cache_full(&s->line_cache))
 		sp_line_cache_clear(&s->line_cache);
 }
@@ -319,6 +326,7 @@ struct sp_symbolizer *sp_symbolizer_new(struct sp_modules *modules,
 {
 	const struct sp_symbol_sources sources = {
 		.debug_root = options->debug_root,
+		.symbols = options->mode != SP_SYMBOLIZE_OFF,
 		.dwarf = options->mode == SP_SYMBOLIZE_FULL,
 		.fetch = options->fetch,
 		.fetch_arg = options->fetch_arg,
@@ -349,6 +357,5 @@ void sp_symbolizer_free(struct sp_symbolizer *s)
 	sp_symbol_tables_free(s->tables);
 	sp_name_cache_clear(&s->names);
 	sp_line_cache_clear(&s->line_cache);
-	sp_maps_fini(&s->maps);
 	free(s);
 }

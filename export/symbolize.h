@@ -75,7 +75,7 @@ bool sp_symbolizer_step(struct sp_symbolizer *s, uint64_t ns);
 void sp_symbolizer_spend(struct sp_symbolizer *s, uint64_t ns);
 void sp_symbolizer_end(struct sp_symbolizer *s);
 
-/* Call before each profile: what was read of /proc/self/maps is out of date. */
+/* Call before each profile, after the modules were refreshed. */
 void sp_symbolizer_begin(struct sp_symbolizer *s);
 
 /* Names one address. Pointers in *out live until the next call on s. */

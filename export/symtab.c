@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Symbol tables through libelf. No descriptor outlives the call. Context: BG. Caller:
+ * Symbol tables through libelf. No descriptor outlives the call. Context: the exporter. Caller:
  * symbol_tables.c.
  */
 #include "export/symtab.h"
@@ -81,8 +81,10 @@ static bool wanted(Elf *elf, const GElf_Sym *sym, const char *name)
 	       (sh.sh_flags & SHF_EXECINSTR) != 0;
 }
 
-/* Room for all symbols of a section at once; what is too much is given back. Without it the table grows
- * by and by, as it does where symbols share the ends of their names. */
+/*
+ * Room for all symbols of a section at once; what is too much is given back. Without it the table
+ * grows by and by, as it does where symbols share the ends of their names.
+ */
 static void expect(struct sp_symtab *t, size_t symbols, size_t names)
 {
 	size_t cap = t->n + symbols;
@@ -261,17 +263,24 @@ static int finish(int err, struct sp_symtab *t, struct sp_symtab **out)
 	return err;
 }
 
-int sp_symtab_read_file(const char *path, const uint8_t *id, size_t id_len, struct sp_symtab **out)
+int sp_symtab_read(Elf *elf, struct sp_symtab **out)
 {
 	struct sp_symtab *t = sp_symtab_new();
-	struct sp_elf_file file;
-	int err = t != NULL ? sp_elf_file_open(path, id, id_len, &file) : -ENOMEM;
 
+	return finish(t != NULL ? read_elf(t, elf) : -ENOMEM, t, out);
+}
+
+int sp_symtab_read_file(const char *path, const uint8_t *id, size_t id_len, struct sp_symtab **out)
+{
+	struct sp_elf_file file;
+	int err = sp_elf_file_open(path, id, id_len, &file);
+
+	*out = NULL;
 	if (err == 0) {
-		err = read_elf(t, file.elf);
+		err = sp_symtab_read(file.elf, out);
 		sp_elf_file_close(&file);
 	}
-	return finish(err, t, out);
+	return err;
 }
 
 int sp_symtab_read_image(void *image, size_t size, struct sp_symtab **out)

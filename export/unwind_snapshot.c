@@ -2,7 +2,7 @@
 /*
  * The only file that knows libunwind. Its remote interface asks for everything through the
  * functions below, so it reads no memory by itself, and its address space is of our making, so it
- * caches nothing about objects that may be gone. Context: BG. Caller: main.c.
+ * caches nothing about objects that may be gone.
  */
 #include "export/unwind_snapshot.h"
 
@@ -33,11 +33,12 @@ extern int search_unwind_table(unw_addr_space_t as, unw_word_t ip, unw_dyn_info_
 struct sp_unwinder {
 	unw_addr_space_t space; /* both NULL before the first snapshot */
 	struct sp_mapped *mapped;
-	sp_phdr_iterate iterate;
+	const struct sp_host_objects *host;
 	const struct sp_snapshot *snap;
-	bool described; /* call frame information was found for the last pc asked for */
-	bool denied;    /* this step needed memory that is not there */
-	bool cut;       /* the walk went on where the copy of the stack ends */
+	bool describing; /* call frame information is being read */
+	bool described;  /* call frame information was found for the last pc asked for */
+	bool denied;     /* this step needed memory that is not there */
+	bool cut;        /* the walk went on where the copy of the stack ends */
 };
 
 struct eh_frame_hdr {
@@ -73,7 +74,9 @@ static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *p
 	di.u.rti.table_data = object.eh_frame_hdr + sizeof(hdr);
 	/* In words; a row is two numbers of 4 bytes. */
 	di.u.rti.table_len = hdr.count;
+	u->describing = true;
 	rc = search_unwind_table(as, ip, &di, pi, need_unwind_info, arg);
+	u->describing = false;
 	u->described = rc == 0;
 	return rc;
 }
@@ -113,6 +116,14 @@ static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *value, i
 	}
 	if (sp_mapped_read(u->mapped, addr, value, sizeof(*value)))
 		return 0;
+	/*
+	 * Call frame information of C++ leads through a pointer in data to its personality routine,
+	 * which nobody asks for here, and without which libunwind takes none of the rest.
+	 */
+	if (u->describing && sp_mapped_is_data(u->mapped, addr)) {
+		*value = 0;
+		return 0;
+	}
 	u->denied = true;
 	u->cut |= addr >= s->stack_at && s->stack_bytes == SP_SNAPSHOT_STACK_MAX;
 	return -UNW_EINVAL;
@@ -163,12 +174,12 @@ static int no_name(unw_addr_space_t as, unw_word_t ip, char *buf, size_t size, u
 
 // NOLINTEND(readability-non-const-parameter)
 
-struct sp_unwinder *sp_unwinder_new(sp_phdr_iterate iterate)
+struct sp_unwinder *sp_unwinder_new(const struct sp_host_objects *host)
 {
 	struct sp_unwinder *u = calloc(1, sizeof(*u));
 
 	if (u != NULL)
-		u->iterate = iterate;
+		u->host = host;
 	return u;
 }
 
@@ -187,7 +198,7 @@ static bool set_up(struct sp_unwinder *u)
 	};
 
 	if (u->mapped == NULL)
-		u->mapped = sp_mapped_new(u->iterate);
+		u->mapped = sp_mapped_new(u->host);
 	if (u->space == NULL)
 		u->space = unw_create_addr_space(&accessors, 0);
 	if (u->space != NULL)
@@ -203,12 +214,6 @@ void sp_unwinder_free(struct sp_unwinder *u)
 		unw_destroy_addr_space(u->space);
 	sp_mapped_free(u->mapped);
 	free(u);
-}
-
-void sp_unwinder_forget(struct sp_unwinder *u)
-{
-	if (u->mapped != NULL)
-		sp_mapped_forget(u->mapped);
 }
 
 /* The kernel entered the code here without a call, and what is above was interrupted. */
@@ -247,7 +252,9 @@ static bool by_frame_pointer(struct sp_unwinder *u, const struct place *p, uint6
 
 enum step { STEP_CALLER, STEP_OUTERMOST, STEP_FAILED };
 
-/* From a frame to its caller. libunwind takes some steps that it could not take for the last one. */
+/*
+ * From a frame to its caller. libunwind takes some steps that it could not take for the last one.
+ */
 static enum step step(struct sp_unwinder *u, unw_cursor_t *cursor, bool trampoline, uint64_t *ip)
 {
 	uint64_t here = *ip;

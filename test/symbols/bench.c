@@ -42,7 +42,7 @@ static uint64_t address(const struct sp_module *mod, unsigned i)
 int main(int argc, char **argv)
 {
 	struct sp_symbolizer_options options = sp_symbolizer_options_default;
-	struct sp_modules *modules = sp_modules_new(image_iterate);
+	struct sp_modules *modules = sp_modules_new("/proc/self", -1);
 	const struct sp_module *mod;
 	uint64_t took[ROUNDS], first;
 	struct sp_symbolizer *s;
@@ -50,10 +50,10 @@ int main(int argc, char **argv)
 
 	if (argc != 2 || modules == NULL)
 		return 2;
-	(void)image_map(argv[1]);
+	(void)image_load(modules, argv[1]);
 	options.mode = SP_SYMBOLIZE_NAMES;
 	s = sp_symbolizer_new(modules, &options);
-	if (s == NULL || sp_modules_refresh(modules) != 0)
+	if (s == NULL)
 		return 2;
 	mod = sp_modules_find(modules, image_code(), 0);
 	if (mod == NULL)

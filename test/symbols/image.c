@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See image.h. Context: test. Callers: lookup.c, bench.c. */
+/* See image.h. Context: test. */
 #define _GNU_SOURCE
 #include "image.h"
 
+#include <elf.h>
 #include <fcntl.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-static ElfW(Phdr) phdr[64];
-static struct dl_phdr_info info;
+#include "export/elf_notes.h"
+
+#define NOTES_MAX 4096U
+/* Nothing of ours is there. */
+#define BIAS UINT64_C(0x100000000000)
+
+static struct sp_sighting sighting;
 
 static void die(const char *path, const char *what)
 {
@@ -20,57 +24,55 @@ static void die(const char *path, const char *what)
 	exit(2);
 }
 
-static void map_segment(const char *path, int fd, const ElfW(Phdr) * ph, char *base)
+static void take_note(int fd, const Elf64_Phdr *ph)
 {
-	uint64_t skip = ph->p_vaddr & 4095;
-	char *at = base + ph->p_vaddr - skip;
+	uint8_t notes[NOTES_MAX];
+	ssize_t n = pread(fd, notes, ph->p_filesz < NOTES_MAX ? ph->p_filesz : NOTES_MAX,
+			  (off_t)ph->p_offset);
 
-	if (ph->p_filesz != 0 && mmap(at, ph->p_filesz + skip, PROT_READ, MAP_PRIVATE | MAP_FIXED,
-				      fd, (off_t)(ph->p_offset - skip)) == MAP_FAILED)
-		die(path, "cannot map");
+	if (n > 0 && sighting.build_id_len == 0)
+		sighting.build_id_len = sp_elf_build_id(notes, (size_t)n, sighting.build_id,
+							sizeof(sighting.build_id));
 }
 
-uint64_t image_map(const char *path)
+static void take_load(const char *path, const Elf64_Phdr *ph)
+{
+	if (sighting.loads == SP_SIGHTING_LOADS)
+		die(path, "too many segments");
+	sighting.load[sighting.loads].vaddr = ph->p_vaddr;
+	sighting.load[sighting.loads].memsz = ph->p_memsz;
+	sighting.load[sighting.loads].offset = ph->p_offset;
+	sighting.load[sighting.loads++].flags = ph->p_flags;
+}
+
+uint64_t image_load(struct sp_modules *modules, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	uint64_t end = 0;
-	ElfW(Ehdr) eh;
-	char *base;
+	Elf64_Phdr phdr[64];
+	Elf64_Ehdr eh;
 
 	if (fd < 0 || pread(fd, &eh, sizeof(eh), 0) != sizeof(eh) ||
 	    memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 || eh.e_phnum > 64 ||
 	    pread(fd, phdr, sizeof(phdr[0]) * eh.e_phnum, (off_t)eh.e_phoff) <= 0)
 		die(path, "no ELF file");
-	for (unsigned i = 0; i < eh.e_phnum; i++)
-		if (phdr[i].p_type == PT_LOAD && phdr[i].p_vaddr + phdr[i].p_memsz > end)
-			end = phdr[i].p_vaddr + phdr[i].p_memsz;
-	base = mmap(NULL, end + 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-		    0);
-	if (base == MAP_FAILED)
-		die(path, "no room");
-	for (unsigned i = 0; i < eh.e_phnum; i++)
+	sighting.bias = BIAS;
+	sighting.phdr = BIAS + eh.e_phoff;
+	for (unsigned i = 0; i < eh.e_phnum; i++) {
 		if (phdr[i].p_type == PT_LOAD)
-			map_segment(path, fd, &phdr[i], base);
+			take_load(path, &phdr[i]);
+		else if (phdr[i].p_type == PT_NOTE)
+			take_note(fd, &phdr[i]);
+	}
 	close(fd);
-	info = (struct dl_phdr_info){
-		.dlpi_addr = (uintptr_t)base,
-		.dlpi_name = path,
-		.dlpi_phdr = phdr,
-		.dlpi_phnum = eh.e_phnum,
-		.dlpi_adds = 1,
-	};
-	return (uintptr_t)base;
+	(void)snprintf(sighting.path, sizeof(sighting.path), "%s", path);
+	sp_modules_sight(modules, &sighting);
+	return BIAS;
 }
 
 uint64_t image_code(void)
 {
-	for (unsigned i = 0; i < info.dlpi_phnum; i++)
-		if (phdr[i].p_type == PT_LOAD && (phdr[i].p_flags & PF_X) != 0)
-			return info.dlpi_addr + phdr[i].p_vaddr;
+	for (unsigned i = 0; i < sighting.loads; i++)
+		if ((sighting.load[i].flags & PF_X) != 0)
+			return BIAS + sighting.load[i].vaddr;
 	return 0;
-}
-
-int image_iterate(sp_phdr_callback fn, void *arg)
-{
-	return fn(&info, sizeof(info), arg);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Maps an ELF file as the loader would, without running any of it, and shows it as the only object
- * of the process. */
+/*
+ * Makes believe that an ELF file, of whatever processor, is loaded: it is shown to the exporter as
+ * the signal handler shows it objects.
+ */
 #ifndef SP_TEST_IMAGE_H
 #define SP_TEST_IMAGE_H
 
@@ -9,12 +11,9 @@
 #include "export/modules.h"
 
 /* Runtime address minus ELF address. Exits with a message when the file is no object. */
-uint64_t image_map(const char *path);
+uint64_t image_load(struct sp_modules *modules, const char *path);
 
 /* Runtime address of its code. */
 uint64_t image_code(void);
-
-/* For sp_modules_new(). */
-int image_iterate(sp_phdr_callback fn, void *arg);
 
 #endif

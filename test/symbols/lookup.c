@@ -48,7 +48,7 @@ int main(int argc, char **argv)
 					      {"off", no_argument, NULL, 'o'},
 					      {"root", required_argument, NULL, 'r'},
 					      {NULL, 0, NULL, 0}};
-	struct sp_modules *modules = sp_modules_new(image_iterate);
+	struct sp_modules *modules = sp_modules_new("/proc/self", -1);
 	struct sp_symbolizer *s;
 	uint64_t *vaddr, bias;
 	size_t n;
@@ -67,10 +67,10 @@ int main(int argc, char **argv)
 	}
 	if (optind + 1 != argc)
 		return 2;
-	bias = image_map(argv[optind]);
-	vaddr = read_addresses(&n);
-	if (modules == NULL || sp_modules_refresh(modules) != 0)
+	if (modules == NULL)
 		return 2;
+	bias = image_load(modules, argv[optind]);
+	vaddr = read_addresses(&n);
 	s = sp_symbolizer_new(modules, &options);
 	if (s == NULL)
 		return 2;

@@ -4,7 +4,6 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <dlfcn.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +34,7 @@ TestSuite(lines, .fini = tear_down);
 
 static void start(const struct sp_symbolizer_options *options)
 {
-	modules = sp_modules_new(dl_iterate_phdr);
+	modules = sp_modules_new("/proc/self", -1);
 	symbolizer = sp_symbolizer_new(modules, options);
 	cr_assert_not_null(symbolizer);
 }
@@ -282,8 +281,9 @@ Test(lines, a_file_replaced_on_disk_names_nothing, .timeout = 20)
 	cr_assert_eq(rename(other, path), 0);
 	prepare(outer, outer + OUTER);
 
+	/* Where its functions begin, nobody can say any more. */
 	cr_expect(strstr(frame(outer + 5).name, "+0x") != NULL, "%s", frame(outer + 5).name);
-	cr_expect_str_eq(frame(outer + 5).name, frame(outer + 9).name);
+	cr_expect_str_neq(frame(outer + 5).name, frame(outer + 9).name);
 	cr_expect_str_eq(frame(outer + 5).line[0].file, "");
 }
 

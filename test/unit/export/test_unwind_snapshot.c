@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <dlfcn.h>
-#include <link.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +11,12 @@
 
 #include "export/mapped.h"
 #include "export/unwind_snapshot.h"
+#include "fake_host.h"
 #include "sampler/row_cache.h"
 
 #define RING_BYTES (UINT64_C(1) << 17)
 
+static struct sp_host_objects *host;
 static struct sp_unwinder *unwinder;
 static struct sp_ring ring;
 static struct sp_stack_bounds bounds;
@@ -49,7 +50,9 @@ static void setup(void)
 {
 	struct sigaction sa = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO};
 
-	unwinder = sp_unwinder_new(dl_iterate_phdr);
+	host = sp_host_objects_new("/proc/self", -1);
+	cr_assert_eq(sp_host_objects_refresh(host), 0);
+	unwinder = sp_unwinder_new(host);
 	cr_assert_not_null(unwinder);
 	cr_assert_eq(sp_ring_init(&ring, RING_BYTES), 0);
 	cr_assert_eq(sp_unwind_init(find_symbol), 0);
@@ -60,6 +63,7 @@ static void setup(void)
 static void tear_down(void)
 {
 	sp_unwinder_free(unwinder);
+	sp_host_objects_free(host);
 }
 
 TestSuite(unwind_snapshot, .init = setup, .fini = tear_down, .timeout = 60);
@@ -126,15 +130,42 @@ Test(unwind_snapshot, goes_through_a_signal_frame)
 	expect_same();
 }
 
-Test(unwind_snapshot, gives_the_same_after_forgetting)
+Test(unwind_snapshot, gives_the_same_after_looking_again)
 {
 	take();
 
 	for (int i = 0; i < 3; i++) {
 		cr_assert(sp_unwinder_walk(unwinder, &snap, SP_FRAMES_MAX, &got));
 		expect_same();
-		sp_unwinder_forget(unwinder);
+		cr_assert_eq(sp_host_objects_refresh(host), 0);
 	}
+}
+
+/*
+ * As of C++: a pointer that the loader has relocated, so that its file does not tell where it leads
+ * to.
+ */
+static __attribute__((noinline)) void guarded(void)
+{
+	__asm__ volatile(".cfi_personality 0x9b, personality_pointer");
+	take();
+	__asm__ volatile(""); /* no tail call */
+}
+
+__asm__(".local personality_pointer\n"
+	".pushsection .data.rel.ro, \"aw\"\n"
+	".balign 8\n"
+	"personality_pointer: .quad personality_routine\n"
+	".local personality_routine\n"
+	".set personality_routine, _start\n"
+	".popsection\n");
+
+Test(unwind_snapshot, goes_through_functions_that_have_a_personality)
+{
+	guarded();
+
+	cr_assert(sp_unwinder_walk(unwinder, &snap, SP_FRAMES_MAX, &got));
+	expect_same();
 }
 
 Test(unwind_snapshot, says_that_a_deep_stack_was_cut)
@@ -242,14 +273,18 @@ Test(unwind_snapshot, survives_a_real_one_with_bytes_changed)
 	}
 }
 
-/* --- Memory of objects --------------------------------------------------------------------------- */
+/*
+ * --- Memory of objects ---------------------------------------------------------------------------
+ */
 
 Test(mapped, reads_what_is_there_across_pages, .timeout = 20)
 {
-	struct sp_mapped *m = sp_mapped_new(dl_iterate_phdr);
+	struct sp_host_objects *own = sp_host_objects_new("/proc/self", -1);
+	struct sp_mapped *m = sp_mapped_new(own);
 	struct sp_mapped_object object;
 	static uint8_t copy[9000];
 
+	cr_assert_eq(sp_host_objects_refresh(own), 0);
 	cr_assert(sp_mapped_find(m, (uint64_t)(uintptr_t)qsort, &object));
 	cr_assert_leq(object.lo, (uint64_t)(uintptr_t)qsort);
 	cr_assert_gt(object.hi, (uint64_t)(uintptr_t)qsort);
@@ -257,44 +292,69 @@ Test(mapped, reads_what_is_there_across_pages, .timeout = 20)
 	cr_assert(sp_mapped_read(m, (uint64_t)(uintptr_t)qsort, copy, sizeof(copy)));
 	cr_assert_arr_eq(copy, (const void *)(uintptr_t)qsort, sizeof(copy));
 	sp_mapped_free(m);
+	sp_host_objects_free(own);
 }
 
-Test(mapped, refuses_what_is_in_no_object, .timeout = 20)
+Test(mapped, reads_the_vdso, .timeout = 20)
 {
-	struct sp_mapped *m = sp_mapped_new(dl_iterate_phdr);
+	struct sp_host_objects *own = sp_host_objects_new("/proc/self", -1);
+	struct sp_mapped *m = sp_mapped_new(own);
+	uint64_t at = getauxval(AT_SYSINFO_EHDR);
+	uint8_t copy[4096];
+
+	if (at == 0)
+		cr_skip_test("this kernel has no vdso");
+	cr_assert_eq(sp_host_objects_refresh(own), 0);
+	cr_assert(sp_mapped_read(m, at, copy, sizeof(copy)));
+	cr_assert_arr_eq(copy, (const void *)(uintptr_t)at, sizeof(copy)); // NOLINT
+	sp_mapped_free(m);
+	sp_host_objects_free(own);
+}
+
+static int written = 1;
+
+Test(mapped, refuses_what_no_file_tells_of, .timeout = 20)
+{
+	struct sp_host_objects *own = sp_host_objects_new("/proc/self", -1);
+	struct sp_mapped *m = sp_mapped_new(own);
 	struct sp_mapped_object object;
 	char *heap = malloc(64);
 	uint64_t word;
 
+	cr_assert_eq(sp_host_objects_refresh(own), 0);
 	cr_assert(!sp_mapped_find(m, (uint64_t)(uintptr_t)heap, &object));
 	cr_assert(!sp_mapped_read(m, (uint64_t)(uintptr_t)heap, &word, sizeof(word)));
+	cr_assert(!sp_mapped_is_data(m, (uint64_t)(uintptr_t)heap));
+	cr_assert(sp_mapped_find(m, (uint64_t)(uintptr_t)&written, &object));
+	cr_assert(!sp_mapped_read(m, (uint64_t)(uintptr_t)&written, &word, sizeof(word)));
+	cr_assert(sp_mapped_is_data(m, (uint64_t)(uintptr_t)&written));
+	cr_assert(!sp_mapped_is_data(m, (uint64_t)(uintptr_t)qsort));
 	cr_assert(!sp_mapped_read(m, 0, &word, sizeof(word)));
 	cr_assert(!sp_mapped_read(m, 8, &word, sizeof(word)));
 	cr_assert(!sp_mapped_read(m, UINT64_MAX - 3, &word, sizeof(word)));
 	free(heap);
 	sp_mapped_free(m);
+	sp_host_objects_free(own);
 }
 
-static bool unloaded;
-
-static int until_unloaded(sp_phdr_callback fn, void *arg)
+Test(mapped, forgets_objects_that_are_gone, .timeout = 20, .fini = fake_host_end)
 {
-	return unloaded ? 0 : dl_iterate_phdr(fn, arg);
-}
-
-Test(mapped, forgets_objects_that_are_gone, .timeout = 20)
-{
-	struct sp_mapped *m = sp_mapped_new(until_unloaded);
-	uint64_t at = (uint64_t)(uintptr_t)qsort;
+	struct sp_host_objects *other = sp_host_objects_new(fake_host_start(), -1);
+	struct sp_mapped *m = sp_mapped_new(other);
 	struct sp_mapped_object object;
 	uint64_t word;
 
-	cr_assert(sp_mapped_find(m, at, &object));
-	cr_assert(sp_mapped_read(m, at, &word, sizeof(word)));
-	unloaded = true;
-	sp_mapped_forget(m);
+	fake_host_map(fake_host_object("first.so", 0x1000, 1), 0x10000, 0x1000);
+	cr_assert_eq(sp_host_objects_refresh(other), 0);
+	cr_assert(sp_mapped_find(m, 0x10000, &object));
+	cr_assert(sp_mapped_read(m, 0x10000, &word, sizeof(word)));
+	cr_assert_eq(memcmp(&word, "\177ELF", 4), 0);
+	fake_host_unmap_all();
+	fake_host_map(fake_host_object("second.so", 0x1000, 2), 0x20000, 0x1000);
+	cr_assert_eq(sp_host_objects_refresh(other), 0);
 
-	cr_assert(!sp_mapped_find(m, at, &object));
-	cr_assert(!sp_mapped_read(m, at, &word, sizeof(word)));
+	cr_assert(!sp_mapped_find(m, 0x10000, &object));
+	cr_assert(!sp_mapped_read(m, 0x10000, &word, sizeof(word)));
 	sp_mapped_free(m);
+	sp_host_objects_free(other);
 }
