@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One POST to the configured server. */
+/* POST to the configured server, one at a time. */
 #ifndef SP_HTTP_H
 #define SP_HTTP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,11 +12,6 @@
 #include "sampler/config.h"
 
 struct sp_http_hooks {
-	/*
-	 * Called all the time during a transfer, and may sleep for some milliseconds itself.
-	 * Returns how many more may be slept until the next call; negative aborts the transfer.
-	 */
-	int (*idle)(void *arg);
 	/* A sentence about the configuration, for the log. */
 	void (*warn)(void *arg, const char *text);
 	void *arg;
@@ -24,8 +20,7 @@ struct sp_http_hooks {
 struct sp_http;
 
 /*
- * 0, -EINVAL the server address cannot be used (warned), -ENOMEM, -ECANCELED the process has begun to
- * end, or -EIO libcurl does not start.
+ * 0, -EINVAL the server address cannot be used (warned), -ENOMEM, or -EIO libcurl does not start.
  * The strings of the configuration must outlive the result.
  */
 int sp_http_new(const struct sp_config *config, const char *version,
@@ -35,8 +30,20 @@ void sp_http_free(struct sp_http *h);
 /* The server's address as it may be shown. */
 const char *sp_http_shown(const struct sp_http *h);
 
-/* The transport for push.h. Opens a connection and closes it again. */
-void sp_http_post(void *http, const struct sp_message *message, uint32_t timeout_ms,
+/*
+ * The transport for push.h. Begins a transfer, on a connection of its own; one that is under way is
+ * forgotten. The message must stay until poll said that it ended, or it was stopped.
+ */
+void sp_http_start(void *http, const struct sp_message *message, uint32_t timeout_ms);
+
+/* Goes on with it, and sleeps up to wait_ms if it has to wait itself. True: it ended, and so. */
+bool sp_http_poll(void *http, uint32_t wait_ms, struct sp_reply *reply);
+
+/* Ends it. SP_REPLY_ABORTED, unless there is an answer already. */
+void sp_http_stop(void *http, struct sp_reply *reply);
+
+/* All of it at once. */
+void sp_http_post(struct sp_http *http, const struct sp_message *message, uint32_t timeout_ms,
 		  struct sp_reply *reply);
 
 #endif

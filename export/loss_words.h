@@ -11,6 +11,8 @@
 	X(DROP_UNTOLD, "of them for want of room to say what they were in") \
 	X(DROP_REENTERED, "samples hit the handler itself") \
 	X(DROP_STACK, "samples found an alternate signal stack with no room for them") \
+	X(RING_DAMAGED, "records were damaged: something else writes to the memory that we share") \
+	X(RING_UNFINISHED, "samples were not finished when the program was killed") \
 	X(SPAN_STACK_FULL, "labels or scopes were nested too deep to be followed") \
 	X(SPAN_TABLE_FULL, "spans did not fit into the table of open spans") \
 	X(SPAN_NO_THREAD, "spans started where no thread was known yet") \
@@ -26,6 +28,7 @@
 	X(BATCH_QUEUE_FULL, "profiles did not fit into the queue while the server was away") \
 	X(BATCH_TOO_OLD, "profiles were too old for the server in the end") \
 	X(BATCH_REJECTED, "profiles were refused by the server") \
+	X(BATCH_UNANSWERED, "profiles were sent and never answered: the server may have them") \
 	X(BATCH_UNSENT, "profiles could not be sent before the end of the process") \
 	X(SAMPLES_UNSENT, "samples were in those profiles") \
 	X(FILE_FAILED, "profiles could not be written into SPANPROF_OUTPUT_DIR") \

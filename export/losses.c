@@ -2,7 +2,7 @@
 /*
  * The only place that counts lost profiles, so that the sentences in the log, the counters and the
  * status file agree. What a server says to a refusal is quoted once for each wording, and how much is
- * lost in every interval. Context: BG. Callers: main.c, push.c.
+ * lost in every interval. Context: the exporter. Callers: main.c, push.c.
  */
 #include "export/losses.h"
 
@@ -29,6 +29,9 @@ static const struct {
 			      "no try to send them succeeded"},
 	[SP_LOSS_REFUSED] = {SP_COUNT_BATCH_REJECTED, "the server refused it",
 			     "the server refused them"},
+	[SP_LOSS_UNKNOWN] = {SP_COUNT_BATCH_UNANSWERED,
+			     "it was sent, but no answer came (the server may have it)",
+			     "they were sent, but no answer came (the server may have them)"},
 	[SP_LOSS_UNSENT] = {SP_COUNT_BATCH_UNSENT, "the process ended before it was sent",
 			    "the process ended before they were sent"},
 };

@@ -17,6 +17,7 @@ enum sp_loss_cause {
 	SP_LOSS_UNANSWERED, /* tried as often as was allowed, and never answered */
 	SP_LOSS_GIVEN_UP,   /* ... answered with status */
 	SP_LOSS_REFUSED,    /* with status: it will never be taken */
+	SP_LOSS_UNKNOWN,    /* all of it was sent, and no answer came: the server may have it */
 	SP_LOSS_UNSENT,     /* the process ended */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The outbox. Retries 429, 5xx and unreachable servers with full-jitter backoff; halves what is too
- * large; gives up on what is refused, too old for the server, or tried too often; counts every loss.
- * Context: BG. Caller: upload.c.
+ * large; gives up on what is refused, too old for the server, tried too often, or sent and never
+ * answered; counts every loss.
  */
 #include "export/push.h"
 
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/backlog.h"
 #include "export/say.h"
 
 #define SP_PUSH_BASE_MS UINT64_C(1000)
@@ -17,12 +18,9 @@
 #define SP_PUSH_RETRY_AFTER_MAX_MS UINT64_C(300000)
 /* The server refuses profiles that began more than an hour ago; a minute is for the way there. */
 #define SP_PUSH_MAX_AGE_NS (UINT64_C(3540) * SP_NS_PER_S)
-/* The server refuses what began more than an hour ago by its clock. */
-#define SP_PUSH_SKEW_MAX_MS INT64_C(3600000)
 #define SP_PUSH_KINDS 8U
-/* A profile has 16,000 records at most: 14 halvings leave one, and what is left of each. */
-#define SP_PUSH_PIECES 16U
-#define SP_PUSH_ROUND 32U /* requests, then the caller has its turn */
+#define SP_PUSH_ROUND 32U   /* requests, then the caller has its turn */
+#define SP_PUSH_POLL_MS 10U /* as often a transfer is looked at */
 /*
  * A profile that is halved costs as many refusals as there are pieces in the end, and a server that
  * takes none of them would cost twice as many requests as there are records. So each halving takes
@@ -31,34 +29,18 @@
 #define SP_PUSH_HALVINGS 64U
 #define SP_PUSH_HALVINGS_PROFILE 16U
 /* At the end of the process there is no later: so many refusals for lack of room on top of one each. */
-#define SP_PUSH_FLUSH_LIMITED 8U
-
-struct piece {
-	struct sp_message message;
-	uint64_t samples;
-};
-
-/* A profile, or what is left of it once it was halved: the last piece is sent next. */
-struct batch {
-	struct piece piece[SP_PUSH_PIECES];
-	uint32_t pieces;
-	uint64_t born_ns; /* the begin of the profile; may be before the machine's, and wrap */
-	uint32_t tries;   /* of the last piece */
-	uint32_t limited; /* how often the server had no room for it */
-};
+#define SP_PUSH_FLUSH_LIMITED 32U
 
 struct sp_push {
 	const struct sp_core_ops *ops;
 	struct sp_push_env env;
 	struct sp_push_limits limits;
 	struct sp_losses *losses;
-	struct batch *queue; /* oldest first */
-	uint32_t n;
+	struct sp_backlog backlog;
 	uint32_t halvings; /* that may still be done */
 	uint64_t not_before_ns;
 	uint32_t failures; /* since the last success */
 	bool flushing;     /* there is no later */
-	bool said_skew;
 	/* One per kind of trouble, so that one kind does not silence another. */
 	struct sp_say_site said_unreachable;
 	struct {
@@ -66,6 +48,7 @@ struct sp_push {
 		struct sp_say_site site;
 	} said[SP_PUSH_KINDS];
 	struct sp_push_news news;
+	struct sp_reply reply; /* too large for a stack */
 };
 
 static uint64_t now(const struct sp_push *p)
@@ -73,47 +56,30 @@ static uint64_t now(const struct sp_push *p)
 	return p->env.now_ns(p->env.now_arg);
 }
 
-static struct piece *current(struct batch *b)
-{
-	return &b->piece[b->pieces - 1];
-}
-
 static void allow_halvings(struct sp_push *p, uint32_t n)
 {
 	p->halvings = p->halvings + n < SP_PUSH_HALVINGS ? p->halvings + n : SP_PUSH_HALVINGS;
 }
 
-/* Done with the current piece; with the last one the batch is gone, and those behind it move up. */
-static void drop_piece(struct sp_push *p, struct batch *b)
-{
-	sp_message_fini(&current(b)->message);
-	b->pieces--;
-	b->tries = 0;
-	if (b->pieces != 0)
-		return;
-	p->n--;
-	memmove(b, b + 1, (size_t)(&p->queue[p->n] - b) * sizeof(*b));
-}
-
-static void lose_piece(struct sp_push *p, struct batch *b, enum sp_loss_cause cause, int status)
+static void lose_piece(struct sp_push *p, struct sp_batch *b, enum sp_loss_cause cause, int status)
 {
 	const struct sp_loss loss = {
 		.cause = cause,
 		.status = status,
 		.profiles = 1,
-		.samples = current(b)->samples,
+		.samples = sp_batch_piece(b)->samples,
 		/* Of the others it is not the answer that says why. */
 		.words = status != 0 ? p->news.last_error : NULL,
 	};
 
 	sp_losses_add(p->losses, p->ops, &loss);
-	drop_piece(p, b);
+	sp_backlog_drop(&p->backlog, b);
 }
 
-static void lose_oldest(struct sp_push *p, enum sp_loss_cause cause)
+static void lose_batch(struct sp_push *p, struct sp_batch *b, enum sp_loss_cause cause)
 {
-	for (uint32_t left = p->queue[0].pieces; left != 0; left--)
-		lose_piece(p, &p->queue[0], cause, 0);
+	for (uint32_t left = b->pieces; left != 0; left--)
+		lose_piece(p, b, cause, 0);
 }
 
 struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_env *env,
@@ -127,10 +93,7 @@ struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_
 	p->env = *env;
 	p->limits = *limits;
 	p->losses = losses;
-	if (p->limits.capacity == 0)
-		p->limits.capacity = 1;
-	p->queue = calloc(p->limits.capacity, sizeof(*p->queue));
-	if (p->queue == NULL) {
+	if (sp_backlog_init(&p->backlog, limits->capacity) != 0) {
 		free(p);
 		return NULL;
 	}
@@ -141,26 +104,22 @@ void sp_push_free(struct sp_push *p)
 {
 	if (p == NULL)
 		return;
-	while (p->n != 0)
-		drop_piece(p, &p->queue[0]);
-	free(p->queue);
+	if (sp_push_under_way(p))
+		p->env.stop(p->env.transport_arg, &p->reply);
+	sp_backlog_fini(&p->backlog);
 	free(p);
 }
 
 void sp_push_put(struct sp_push *p, const struct sp_message *message, uint64_t samples)
 {
 	uint64_t age_ns = 0;
-	struct batch *b;
 
-	if (p->n == p->limits.capacity)
-		lose_oldest(p, SP_LOSS_QUEUE_FULL);
+	if (sp_backlog_full(&p->backlog))
+		lose_batch(p, sp_backlog_oldest(&p->backlog), SP_LOSS_QUEUE_FULL);
 	/* The host's clock may have been set back meanwhile. */
 	if (message->until_ns > message->from_ns)
 		age_ns = (uint64_t)(message->until_ns - message->from_ns);
-	b = &p->queue[p->n++];
-	memset(b, 0, sizeof(*b));
-	b->piece[b->pieces++] = (struct piece){*message, samples};
-	b->born_ns = now(p) - age_ns;
+	sp_backlog_put(&p->backlog, message, samples, now(p) - age_ns);
 	allow_halvings(p, SP_PUSH_HALVINGS_PROFILE);
 }
 
@@ -198,50 +157,20 @@ static void back_off(struct sp_push *p, const struct sp_reply *r)
 
 static void retry_later(struct sp_push *p, const struct sp_reply *r)
 {
+	bool again = !p->flushing && !sp_reply_unknown(r);
+
 	sp_say_limited(p->ops, site_of(p, r), now(p), "upload failed%s: %s",
-		       p->flushing ? "" : ", will try again", p->news.last_error);
+		       again ? ", will try again" : "", p->news.last_error);
 	back_off(p, r);
 }
 
-static void take_skew(struct sp_push *p, int64_t skew_ms)
-{
-	int64_t size = skew_ms < 0 ? -skew_ms : skew_ms;
-
-	p->news.has_skew = true;
-	p->news.skew_ms = skew_ms;
-	if (size <= SP_PUSH_SKEW_MAX_MS || p->said_skew)
-		return;
-	p->said_skew = true;
-	sp_say(p->ops, SP_LOG_WARN,
-	       "the server's clock is %" PRId64
-	       " s %s ours: profiles are refused or lie in the wrong "
-	       "place until the clocks are set",
-	       size / 1000, skew_ms < 0 ? "behind" : "ahead of");
-}
-
-static void take_news(struct sp_push *p, const struct sp_reply *r)
-{
-	p->news.attempts++;
-	p->news.last_status = r->kind == SP_REPLY_STATUS ? r->status : 0;
-	p->news.last_error[0] = '\0';
-	if (sp_reply_good(r)) {
-		p->news.last_success_ms = r->answered_ms;
-		p->failures = 0;
-	} else {
-		sp_reply_describe(r, p->news.last_error, sizeof(p->news.last_error));
-		p->failures++;
-	}
-	if (r->has_skew)
-		take_skew(p, r->skew_ms);
-}
-
 /* Its halves take the place of the current piece, the first one on top. False: it stays. */
-static bool halve(struct sp_push *p, struct batch *b)
+static bool halve(struct sp_push *p, struct sp_batch *b)
 {
-	struct piece *whole = current(b);
+	struct sp_piece *whole = sp_batch_piece(b);
 	struct sp_half half[2];
 
-	if (p->halvings == 0 || b->pieces == SP_PUSH_PIECES || p->env.halve == NULL ||
+	if (p->halvings == 0 || b->pieces == SP_BATCH_PIECES || p->env.halve == NULL ||
 	    p->env.halve(p->env.halve_arg, &whole->message, half) != 0)
 		return false;
 	p->halvings--;
@@ -250,8 +179,8 @@ static bool halve(struct sp_push *p, struct batch *b)
 	if (half[0].samples > whole->samples)
 		half[0].samples = whole->samples;
 	half[1].samples = whole->samples - half[0].samples;
-	*whole = (struct piece){half[1].message, half[1].samples};
-	b->piece[b->pieces++] = (struct piece){half[0].message, half[0].samples};
+	*whole = (struct sp_piece){half[1].message, half[1].samples};
+	b->piece[b->pieces++] = (struct sp_piece){half[0].message, half[0].samples};
 	b->tries = 0;
 	return true;
 }
@@ -261,36 +190,22 @@ static bool halve(struct sp_push *p, struct batch *b)
  * not may be: so it lets all others go first, and is halved when it comes back in vain. As long as the
  * server answers so, there is but one request in each time of waiting, however many pieces there are.
  */
-static void limited(struct sp_push *p, struct batch *b)
+static void limited(struct sp_push *p, struct sp_batch *b)
 {
 	b->limited++;
 	if (p->flushing || b->limited % 2 == 0)
 		(void)halve(p, b);
 }
 
-static void tried_too_often(struct sp_push *p, struct batch *b, const struct sp_reply *r)
+enum outcome { UNDER_WAY, WENT_ON, NO_ROOM, STOPPED };
+
+static enum outcome failed(struct sp_push *p, struct sp_batch *b, const struct sp_reply *r)
 {
-	if (r->kind == SP_REPLY_STATUS)
-		lose_piece(p, b, SP_LOSS_GIVEN_UP, r->status);
-	else
-		lose_piece(p, b, SP_LOSS_UNANSWERED, 0);
-}
-
-/* The oldest of those that the server had room for most often. */
-static struct batch *pick(const struct sp_push *p)
-{
-	struct batch *best = &p->queue[0];
-
-	for (uint32_t i = 1; i < p->n; i++)
-		if (p->queue[i].limited < best->limited)
-			best = &p->queue[i];
-	return best;
-}
-
-enum outcome { WENT_ON, NO_ROOM, STOPPED };
-
-static enum outcome failed(struct sp_push *p, struct batch *b, const struct sp_reply *r)
-{
+	if (sp_reply_unknown(r)) {
+		retry_later(p, r);
+		lose_piece(p, b, SP_LOSS_UNKNOWN, 0);
+		return STOPPED;
+	}
 	if (sp_reply_too_large(r)) {
 		if (!halve(p, b))
 			lose_piece(p, b, SP_LOSS_REFUSED, r->status);
@@ -301,7 +216,7 @@ static enum outcome failed(struct sp_push *p, struct batch *b, const struct sp_r
 		return WENT_ON;
 	}
 	if (p->limits.max_tries != 0 && b->tries >= p->limits.max_tries) {
-		tried_too_often(p, b, r);
+		lose_piece(p, b, r->status != 0 ? SP_LOSS_GIVEN_UP : SP_LOSS_UNANSWERED, r->status);
 		return STOPPED;
 	}
 	retry_later(p, r);
@@ -310,30 +225,51 @@ static enum outcome failed(struct sp_push *p, struct batch *b, const struct sp_r
 	return sp_reply_limited(r) ? NO_ROOM : STOPPED;
 }
 
-static enum outcome send_next(struct sp_push *p, uint32_t timeout_ms)
+static void begin(struct sp_push *p)
 {
-	struct sp_reply reply = {.kind = SP_REPLY_UNREACHABLE};
-	struct batch *b = pick(p);
+	struct sp_batch *b = sp_backlog_next(&p->backlog);
 
 	if (b->tries != 0)
 		p->ops->counter_add(SP_COUNT_PUSH_RETRIED, 1);
-	p->env.post(p->env.post_arg, &current(b)->message, timeout_ms, &reply);
-	if (reply.kind == SP_REPLY_ABORTED)
+	b->under_way = true;
+	p->env.start(p->env.transport_arg, &sp_batch_piece(b)->message, p->limits.timeout_ms);
+}
+
+/* What became of the transfer is in p->reply. */
+static enum outcome ended(struct sp_push *p)
+{
+	struct sp_batch *b = sp_backlog_under_way(&p->backlog);
+
+	b->under_way = false;
+	/* We have stopped it before the server could have all of it. */
+	if (p->reply.kind == SP_REPLY_ABORTED && !sp_reply_unknown(&p->reply))
 		return STOPPED;
 	b->tries++;
-	take_news(p, &reply);
-	if (!sp_reply_good(&reply))
-		return failed(p, b, &reply);
+	sp_push_news_take(&p->news, p->ops, &p->reply);
+	p->failures = sp_reply_good(&p->reply) ? 0 : p->failures + 1;
+	if (!sp_reply_good(&p->reply))
+		return failed(p, b, &p->reply);
 	p->ops->counter_add(SP_COUNT_UPLOADS, 1);
+	p->ops->counter_add(SP_COUNT_SAMPLES_SENT, sp_batch_piece(b)->samples);
 	allow_halvings(p, 2);
-	drop_piece(p, b);
+	sp_backlog_drop(&p->backlog, b);
 	return WENT_ON;
+}
+
+static enum outcome proceed(struct sp_push *p, uint32_t wait_ms)
+{
+	if (!p->env.poll(p->env.transport_arg, wait_ms, &p->reply))
+		return UNDER_WAY;
+	return ended(p);
 }
 
 static void drop_old(struct sp_push *p)
 {
-	while (p->n != 0 && now(p) - p->queue[0].born_ns > SP_PUSH_MAX_AGE_NS)
-		lose_oldest(p, SP_LOSS_TOO_OLD);
+	struct sp_batch *b;
+
+	while ((b = sp_backlog_oldest(&p->backlog)) != NULL &&
+	       now(p) - b->born_ns > SP_PUSH_MAX_AGE_NS)
+		lose_batch(p, b, SP_LOSS_TOO_OLD);
 }
 
 void sp_push_run(struct sp_push *p)
@@ -341,39 +277,96 @@ void sp_push_run(struct sp_push *p)
 	enum outcome outcome = WENT_ON;
 
 	drop_old(p);
-	for (unsigned i = 0; i < SP_PUSH_ROUND && outcome == WENT_ON && p->n != 0 &&
-			     now(p) >= p->not_before_ns && !p->ops->flush_pending();
-	     i++) {
-		outcome = send_next(p, p->limits.timeout_ms);
+	for (unsigned i = 0; i < SP_PUSH_ROUND && outcome == WENT_ON; i++) {
+		if (!sp_push_under_way(p)) {
+			if (p->backlog.n == 0 || now(p) < p->not_before_ns ||
+			    p->ops->flush_pending())
+				return;
+			begin(p);
+		}
+		outcome = proceed(p, 0);
 		drop_old(p);
 	}
 }
 
+static void lose_waiting(struct sp_push *p)
+{
+	struct sp_batch *b;
+
+	while ((b = sp_backlog_oldest(&p->backlog)) != NULL)
+		lose_batch(p, b, SP_LOSS_UNSENT);
+}
+
+static void stop(struct sp_push *p)
+{
+	p->env.stop(p->env.transport_arg, &p->reply);
+	(void)ended(p);
+}
+
 void sp_push_abandon(struct sp_push *p)
 {
-	while (p->n != 0)
-		lose_oldest(p, SP_LOSS_UNSENT);
+	if (sp_push_under_way(p))
+		stop(p);
+	lose_waiting(p);
+}
+
+/* False when no time is left but that which is kept. */
+static bool wait_for_it(struct sp_push *p, uint32_t keep_ms, enum outcome *outcome)
+{
+	while ((*outcome = proceed(p, SP_PUSH_POLL_MS)) == UNDER_WAY) {
+		p->env.idle(p->env.idle_arg);
+		if (p->ops->flush_left_ms() <= keep_ms)
+			return false;
+	}
+	return true;
+}
+
+/* A flush has newer profiles to send as well, and the host waits. */
+static void finish_begun(struct sp_push *p)
+{
+	uint32_t keep_ms = p->backlog.n > 1 ? p->ops->flush_left_ms() / 2 : 0;
+	enum outcome outcome;
+
+	if (sp_push_under_way(p) && !wait_for_it(p, keep_ms, &outcome) && keep_ms != 0)
+		stop(p);
+}
+
+static void tell_under_way(struct sp_push *p)
+{
+	struct sp_batch *b = sp_backlog_under_way(&p->backlog);
+
+	if (b != NULL)
+		sp_say(p->ops, SP_LOG_WARN,
+		       "the server has not answered in time for the process's end; the exporter "
+		       "goes on to wait for its answer to the last profile (samples: %" PRIu64 ")",
+		       sp_batch_piece(b)->samples);
 }
 
 void sp_push_flush(struct sp_push *p)
 {
-	uint32_t no_room, left;
 	enum outcome outcome = WENT_ON;
+	uint32_t no_room;
 
 	drop_old(p);
 	p->flushing = true;
-	no_room = p->n + SP_PUSH_FLUSH_LIMITED;
+	finish_begun(p);
+	no_room = p->backlog.n + SP_PUSH_FLUSH_LIMITED;
 	/* A server that failed once will hardly do better within this second; one that has no room for
 	 * this profile may have it for the next. */
-	while (outcome != STOPPED && no_room != 0 && p->n != 0) {
-		left = p->ops->flush_left_ms();
-		if (left == 0)
-			break;
-		outcome = send_next(p, left < p->limits.timeout_ms ? left : p->limits.timeout_ms);
-		no_room -= outcome == NO_ROOM;
+	while (!sp_push_under_way(p) && outcome != STOPPED && no_room != 0 && p->backlog.n != 0 &&
+	       p->ops->flush_left_ms() != 0) {
+		begin(p);
+		if (wait_for_it(p, 0, &outcome))
+			no_room -= outcome == NO_ROOM;
 	}
 	p->flushing = false;
-	sp_push_abandon(p);
+	lose_waiting(p);
+	tell_under_way(p);
+}
+
+bool sp_push_under_way(const struct sp_push *p)
+{
+	return sp_backlog_under_way(&p->backlog) != NULL;
 }
 
 uint32_t sp_push_due_ms(const struct sp_push *p)
@@ -381,7 +374,9 @@ uint32_t sp_push_due_ms(const struct sp_push *p)
 	uint64_t t = now(p);
 	uint64_t ms;
 
-	if (p->n == 0)
+	if (sp_push_under_way(p))
+		return SP_PUSH_POLL_MS;
+	if (p->backlog.n == 0)
 		return UINT32_MAX;
 	if (t >= p->not_before_ns)
 		return 0;
@@ -391,7 +386,7 @@ uint32_t sp_push_due_ms(const struct sp_push *p)
 
 uint32_t sp_push_queued(const struct sp_push *p)
 {
-	return p->n;
+	return p->backlog.n;
 }
 
 const struct sp_push_news *sp_push_news(const struct sp_push *p)

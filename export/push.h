@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A bounded queue of requests and the rules by which they are sent again or given up. */
+/*
+ * A bounded queue of requests and the rules by which they are sent, one at a time, sent again or given
+ * up. Nothing waits for a transfer but sp_push_flush(). No profile is sent a second time while the first
+ * transfer may have succeeded: when all of a request has left us and no answer comes, until the time is
+ * up or the connection ends, it counts as lost, with a cause of its own, though the server may have it.
+ */
 #ifndef SP_PUSH_H
 #define SP_PUSH_H
 
@@ -9,10 +14,9 @@
 
 #include "export/export.h"
 #include "export/losses.h"
+#include "export/push_news.h"
 #include "export/reply.h"
 #include "export/request.h"
-
-#define SP_PUSH_ERROR SP_LOSSES_WORDS
 
 /* Half of a message that was too large. */
 struct sp_half {
@@ -22,9 +26,14 @@ struct sp_half {
 
 /* Everything time and the network could do to the queue, so that tests can stand in for them. */
 struct sp_push_env {
-	void (*post)(void *arg, const struct sp_message *message, uint32_t timeout_ms,
-		     struct sp_reply *reply);
-	void *post_arg;
+	/* As sp_http_start(), sp_http_poll() and sp_http_stop(). */
+	void (*start)(void *arg, const struct sp_message *message, uint32_t timeout_ms);
+	bool (*poll)(void *arg, uint32_t wait_ms, struct sp_reply *reply);
+	void (*stop)(void *arg, struct sp_reply *reply);
+	void *transport_arg;
+	/* Called every few milliseconds while a flush waits for the server. */
+	void (*idle)(void *arg);
+	void *idle_arg;
 	/* Both halves, or a negative errno: there is but one record in it, or no memory. The samples
 	 * of both are those of the whole. NULL = nothing can be halved. */
 	int (*halve)(void *arg, const struct sp_message *whole, struct sp_half half[2]);
@@ -53,18 +62,23 @@ void sp_push_free(struct sp_push *p);
 void sp_push_put(struct sp_push *p, const struct sp_message *message, uint64_t samples);
 
 /*
- * Sends what is due, the oldest first, until the queue is empty or the server is not in the mood; what
- * the server had no room for (429) comes after all others. A profile that is too large is halved. Ends
- * after some requests, so that the caller's other work is done; sp_push_due_ms() says if there is more.
+ * Goes on with the transfer that is under way, and begins the next one that is due, the oldest first;
+ * what the server had no room for (429) comes after all others. A profile that is too large is halved.
+ * Never waits, and ends after some requests, so that the caller's other work is done.
  */
 void sp_push_run(struct sp_push *p);
 
-/* One try for each, whatever was due when, within ops->flush_left_ms(); the rest is given up. Those that
- * the server has no room for are halved and tried a few more times. */
+/*
+ * One try for each, whatever was due when, within ops->flush_left_ms(). What is under way already gets
+ * half of that if others wait. Those that the server has no room for are halved and tried a few more
+ * times. What was not begun is given up; what is under way stays so, and is told of.
+ */
 void sp_push_flush(struct sp_push *p);
 
-/* Gives up on everything that is queued. */
+/* Gives up on everything, also on what is under way. */
 void sp_push_abandon(struct sp_push *p);
+
+bool sp_push_under_way(const struct sp_push *p);
 
 /* Milliseconds until sp_push_run() has something to do; UINT32_MAX = nothing is queued. */
 uint32_t sp_push_due_ms(const struct sp_push *p);
@@ -72,14 +86,6 @@ uint32_t sp_push_due_ms(const struct sp_push *p);
 uint32_t sp_push_queued(const struct sp_push *p);
 
 /* How the last tries went. */
-struct sp_push_news {
-	uint64_t attempts;
-	int last_status;                /* HTTP; 0 = there was no answer, or no try yet */
-	char last_error[SP_PUSH_ERROR]; /* printable; "" after a success */
-	int64_t last_success_ms;        /* since the epoch; 0 = never */
-	bool has_skew;                  /* the server told its time */
-	int64_t skew_ms;                /* how much later it is there */
-};
 const struct sp_push_news *sp_push_news(const struct sp_push *p);
 
 #endif

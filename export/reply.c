@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The meaning of answers. Context: BG. Caller: push.c. */
+/* The meaning of answers. Context: the exporter. Caller: push.c. */
 #define _GNU_SOURCE
 #include "export/reply.h"
 
@@ -14,6 +14,11 @@
 bool sp_reply_good(const struct sp_reply *r)
 {
 	return r->kind == SP_REPLY_STATUS && r->status >= 200 && r->status < 300;
+}
+
+bool sp_reply_unknown(const struct sp_reply *r)
+{
+	return r->kind != SP_REPLY_STATUS && r->sent;
 }
 
 static bool says(const struct sp_reply *r, const char *words)

@@ -11,12 +11,13 @@
 
 enum sp_reply_kind {
 	SP_REPLY_STATUS,      /* the server answered: see status */
-	SP_REPLY_UNREACHABLE, /* no answer: see text */
+	SP_REPLY_UNREACHABLE, /* no answer, or none that is HTTP: see text */
 	SP_REPLY_ABORTED,     /* stopped by us; says nothing about the server */
 };
 
 struct sp_reply {
 	enum sp_reply_kind kind;
+	bool sent;                    /* all of the request has left us, and nobody denied it */
 	int status;                   /* HTTP */
 	uint32_t retry_after_s;       /* 0 = not given */
 	int64_t answered_ms;          /* when, since the epoch, by our clock */
@@ -27,6 +28,9 @@ struct sp_reply {
 };
 
 bool sp_reply_good(const struct sp_reply *r);
+
+/* Whoever was asked may have done it, now or later, and nothing says so or otherwise. */
+bool sp_reply_unknown(const struct sp_reply *r);
 
 /* The request itself is too much, whenever it is sent; parts of it may pass. */
 bool sp_reply_too_large(const struct sp_reply *r);

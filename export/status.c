@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The status file, by jansson. A reader sees the old file or the new one, never half of one, and no
- * descriptor stays open. Context: BG. Caller: main.c.
+ * descriptor stays open. Context: the exporter. Caller: main.c.
  */
 #define _GNU_SOURCE
 #include "export/status.h"
@@ -175,9 +175,10 @@ static json_t *document(const struct sp_core_ops *ops, const struct sp_status_in
 				      number(f.threads_refused)));
 	json_object_set_new(
 		root, "samples",
-		json_pack("{s:o, s:o, s:o, s:o}", "put", counter(ops, SP_COUNT_SAMPLES_PUT),
+		json_pack("{s:o, s:o, s:o, s:o, s:o}", "put", counter(ops, SP_COUNT_SAMPLES_PUT),
 			  "drained", counter(ops, SP_COUNT_SAMPLES_DRAINED), "with_span",
-			  number(in->with_span), "without_span", number(in->without_span)));
+			  number(in->with_span), "without_span", number(in->without_span), "sent",
+			  counter(ops, SP_COUNT_SAMPLES_SENT)));
 	json_object_set_new(
 		root, "spans",
 		json_pack("{s:o, s:o, s:o, s:o}", "started", counter(ops, SP_COUNT_SPANS_STARTED),

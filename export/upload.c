@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Joins the sinks: compression, the request around a profile, the queue and its transport, the
- * folder. Context: BG. Caller: main.c.
+ * folder.
  */
 #define _GNU_SOURCE
 #include "export/upload.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,6 @@
 
 struct sp_upload {
 	const struct sp_core_ops *ops;
-	sp_upload_idle idle;
-	void *idle_arg;
 	struct sp_series series;
 	struct sp_http *http; /* NULL = no server */
 	struct sp_push *push;
@@ -45,13 +44,6 @@ static uint64_t next_random(void *arg)
 	struct sp_upload *u = arg;
 
 	return sp_clock_random(&u->random_state);
-}
-
-static int while_waiting(void *arg)
-{
-	struct sp_upload *u = arg;
-
-	return u->idle(u->idle_arg);
 }
 
 static void warn(void *arg, const char *text)
@@ -129,16 +121,22 @@ static int halve(void *arg, const struct sp_message *whole, struct sp_half half[
 	return err;
 }
 
-static int open_server(struct sp_upload *u, struct sp_losses *losses)
+static int open_server(struct sp_upload *u, struct sp_losses *losses, sp_upload_idle idle,
+		       void *arg)
 {
 	const struct sp_config *c = u->ops->config;
-	const struct sp_http_hooks hooks = {while_waiting, warn, u};
+	const struct sp_http_hooks hooks = {warn, u};
 	const struct sp_push_limits limits = {
 		.capacity = c->push_queue_capacity,
 		.max_tries = c->push_max_tries,
 		.timeout_ms = c->push_timeout_ms,
 	};
 	struct sp_push_env env = {
+		.start = sp_http_start,
+		.poll = sp_http_poll,
+		.stop = sp_http_stop,
+		.idle = idle,
+		.idle_arg = arg,
 		.halve = halve,
 		.halve_arg = u,
 		.now_ns = now_ns,
@@ -149,8 +147,7 @@ static int open_server(struct sp_upload *u, struct sp_losses *losses)
 
 	if (err != 0)
 		return err;
-	env.post = sp_http_post;
-	env.post_arg = u->http;
+	env.transport_arg = u->http;
 	u->push = sp_push_new(u->ops, &env, &limits, losses);
 	if (u->push == NULL)
 		return -ENOMEM;
@@ -167,15 +164,13 @@ int sp_upload_new(const struct sp_core_ops *ops, struct sp_losses *losses, sp_up
 	if (u == NULL)
 		return err;
 	u->ops = ops;
-	u->idle = idle;
-	u->idle_arg = arg;
 	u->random_state = sp_clock_seed(ops->pid);
 	if (ops->config->output_dir != NULL) {
 		u->files = sp_file_sink_new(ops);
 		err = u->files != NULL ? 0 : -ENOMEM;
 	}
 	if (err == 0 && ops->config->server_address != NULL) {
-		err = open_server(u, losses);
+		err = open_server(u, losses, idle, arg);
 		/* Files are still worth having when the address is wrong. */
 		if (err == -EINVAL && u->files != NULL)
 			err = 0;
@@ -251,6 +246,11 @@ void sp_upload_abandon(struct sp_upload *u)
 {
 	if (u->push != NULL)
 		sp_push_abandon(u->push);
+}
+
+bool sp_upload_under_way(const struct sp_upload *u)
+{
+	return u->push != NULL && sp_push_under_way(u->push);
 }
 
 uint32_t sp_upload_due_ms(const struct sp_upload *u)

@@ -3,6 +3,7 @@
 #ifndef SP_UPLOAD_H
 #define SP_UPLOAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "export/export.h"
@@ -11,8 +12,8 @@
 
 struct sp_upload;
 
-/* Called while a request is on its way, as sp_http_hooks.idle. */
-typedef int (*sp_upload_idle)(void *arg);
+/* Called every few milliseconds while a flush waits for the server. */
+typedef void (*sp_upload_idle)(void *arg);
 
 /* 0 or a negative errno: nothing can be sent anywhere. The losses outlive it. */
 int sp_upload_new(const struct sp_core_ops *ops, struct sp_losses *losses, sp_upload_idle idle,
@@ -23,9 +24,10 @@ void sp_upload_free(struct sp_upload *u);
 void sp_upload_put(struct sp_upload *u, const struct sp_bytes *profile, int64_t time_ns,
 		   uint64_t samples);
 
-void sp_upload_run(struct sp_upload *u);     /* sends what is due */
+void sp_upload_run(struct sp_upload *u);     /* goes on with sending what is due; never waits */
 void sp_upload_flush(struct sp_upload *u);   /* last chance, within the flush's time */
 void sp_upload_abandon(struct sp_upload *u); /* no chance at all */
+bool sp_upload_under_way(const struct sp_upload *u);
 uint32_t sp_upload_due_ms(const struct sp_upload *u);
 
 /* NULL = nothing is pushed. */

@@ -4,7 +4,6 @@
 #include "test/hostile/way.h"
 
 #include <criterion/criterion.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,9 +47,10 @@ void way_start(struct way *w)
 	w->config.service_name = "shop";
 	w->config.sample_rate_hz = 100;
 	w->ops = (struct sp_core_ops){
-		.abi = SP_EXPORT_ABI,
 		.config = &w->config,
 		.pid = 4711,
+		.proc = "/proc/self",
+		.maps = -1,
 		.version = "0.1.0",
 		.label_text = label_text,
 		.counter_read = counter_read,
@@ -58,7 +58,7 @@ void way_start(struct way *w)
 		.log = no_log,
 	};
 	if (symbolizer == NULL) {
-		modules = sp_modules_new(dl_iterate_phdr);
+		modules = sp_modules_new("/proc/self", -1);
 		cr_assert_eq(sp_modules_refresh(modules), 0);
 		symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default);
 		names = sp_thread_names_new();

@@ -156,7 +156,9 @@ static enum MHD_Result succeed_oddly(struct pd_exchange *x)
 		return rc;
 	}
 	pd_exchange_log(x, 200, pd_fault_name(x->fault.kind));
-	if (x->fault.kind == PD_FAULT_HUGE_BODY) {
+	if (x->fault.kind == PD_FAULT_CLOSE_MID_RESPONSE) {
+		rc = stream(x, 2 * HALF_BODY, HALF_BODY, read_half);
+	} else if (x->fault.kind == PD_FAULT_HUGE_BODY) {
 		rc = stream(x, x->fault.bytes, HUGE_BLOCK, read_huge);
 	} else if (x->fault.kind == PD_FAULT_BOMB) {
 		rc = answer_bomb(x);
@@ -183,10 +185,8 @@ enum MHD_Result pd_exchange_misbehave(struct pd_exchange *x)
 	case PD_FAULT_SLOW_DRIP:
 	case PD_FAULT_HUGE_BODY:
 	case PD_FAULT_BOMB:
-		return succeed_oddly(x);
 	case PD_FAULT_CLOSE_MID_RESPONSE:
-		pd_exchange_log(x, 0, note);
-		return stream(x, 2 * HALF_BODY, HALF_BODY, read_half);
+		return succeed_oddly(x);
 	case PD_FAULT_RESET:
 	case PD_FAULT_RESET_EARLY:
 		pd_exchange_log(x, 0, note);

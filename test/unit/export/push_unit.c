@@ -11,23 +11,60 @@
 
 struct push_unit u = {.now = 1000 * SP_NS_PER_S};
 
-static void post(void *arg, const struct sp_message *message, uint32_t timeout_ms,
-		 struct sp_reply *reply)
+static void pass(uint64_t ns)
+{
+	uint32_t ms = (uint32_t)(ns / SP_NS_PER_MS);
+
+	u.now += ns;
+	core.flush_left -= core.flush_left < ms ? core.flush_left : ms;
+}
+
+static void start(void *arg, const struct sp_message *message, uint32_t timeout_ms)
 {
 	(void)arg;
+	cr_assert_null(u.under_way, "two transfers at a time");
+	cr_assert_lt(u.posts, sizeof(u.sent) - 1);
+	u.under_way = message;
+	u.name = (char)message->body.data[0];
+	u.sent[u.posts++] = u.name;
+	u.timeout_seen = timeout_ms;
+}
+
+static bool poll(void *arg, uint32_t wait_ms, struct sp_reply *reply)
+{
+	(void)arg;
+	cr_assert_not_null(u.under_way);
+	cr_assert_eq(u.under_way->body.data[0], u.name, "its memory was given away");
+	if (u.hangs) {
+		pass(wait_ms * SP_NS_PER_MS);
+		return false;
+	}
 	if (u.server != NULL) {
-		u.server(message, reply);
+		u.server(u.under_way, reply);
 	} else {
 		cr_assert_gt(u.answers, 0);
-		*reply = u.answer[u.posts < u.answers ? u.posts : u.answers - 1];
+		*reply = u.answer[u.posts <= u.answers ? u.posts - 1 : u.answers - 1];
 	}
-	cr_assert_lt(u.posts, sizeof(u.sent) - 1);
-	u.sent[u.posts++] = (char)message->body.data[0];
-	u.timeout_seen = timeout_ms;
-	u.now += u.post_takes_ns;
-	core.flush_left -= core.flush_left < u.post_takes_ns / SP_NS_PER_MS
-				   ? core.flush_left
-				   : (uint32_t)(u.post_takes_ns / SP_NS_PER_MS);
+	u.under_way = NULL;
+	pass(u.post_takes_ns);
+	return true;
+}
+
+static void stop(void *arg, struct sp_reply *reply)
+{
+	(void)arg;
+	cr_assert_not_null(u.under_way);
+	cr_assert_eq(u.under_way->body.data[0], u.name, "its memory was given away");
+	memset(reply, 0, sizeof(*reply));
+	reply->kind = SP_REPLY_ABORTED;
+	reply->sent = u.all_sent;
+	u.under_way = NULL;
+}
+
+static void idle(void *arg)
+{
+	(void)arg;
+	u.idles++;
 }
 
 static struct sp_message message(char name, size_t records)
@@ -91,10 +128,21 @@ void push_unreachable(void)
 	u.answers++;
 }
 
+void push_no_answer(bool all_sent)
+{
+	push_unreachable();
+	u.answer[u.answers - 1].sent = all_sent;
+}
+
 void push_start(uint32_t capacity, uint32_t max_tries)
 {
-	const struct sp_push_env env = {
-		.post = post, .halve = halve, .now_ns = get_now, .random = roll};
+	const struct sp_push_env env = {.start = start,
+					.poll = poll,
+					.stop = stop,
+					.idle = idle,
+					.halve = halve,
+					.now_ns = get_now,
+					.random = roll};
 	const struct sp_push_limits limits = {capacity, max_tries, 10000};
 
 	core_reset();

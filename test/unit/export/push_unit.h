@@ -24,6 +24,11 @@ struct push_unit {
 	unsigned posts;
 	uint32_t timeout_seen;
 	uint64_t post_takes_ns;
+	const struct sp_message *under_way;
+	char name;     /* of that */
+	bool hangs;    /* no answer comes yet */
+	bool all_sent; /* of a request that is stopped */
+	unsigned idles;
 	/* Answers instead of the above, if set. */
 	void (*server)(const struct sp_message *message, struct sp_reply *reply);
 	unsigned halvings;
@@ -38,6 +43,7 @@ void push_finish(void);
 /* The next answer. */
 void push_status(int code);
 void push_unreachable(void);
+void push_no_answer(bool all_sent);
 void push_answer(struct sp_reply *reply, int code, const char *words);
 
 void push_put(char name, uint64_t samples); /* one record of so many samples */

@@ -26,6 +26,7 @@ static pthread_t thread;
 static const char *response; /* NULL = never answer */
 static size_t padding;       /* bytes of 'x' sent after it */
 static unsigned drip_ms;     /* between two of them */
+static unsigned answer_ms;   /* after the request */
 static size_t sent;
 static char request[65536];
 static size_t request_len;
@@ -35,7 +36,6 @@ static char query[16];
 static struct sp_http *http;
 static struct sp_reply reply;
 static char warnings[1024];
-static unsigned idles, abort_after; /* 0 = never */
 
 /* Reads head and body of one request. */
 static void read_request(int fd)
@@ -68,6 +68,7 @@ static void *serve(void *arg)
 
 	read_request(fd);
 	if (response != NULL) {
+		(void)poll(NULL, 0, (int)answer_ms);
 		(void)send(fd, response, strlen(response), MSG_NOSIGNAL);
 		for (size_t n; sent < padding; sent += n) {
 			n = padding - sent < sizeof(x) ? padding - sent : sizeof(x);
@@ -92,20 +93,13 @@ static void *serve(void *arg)
 	return arg;
 }
 
-static int idle(void *arg)
-{
-	(void)arg;
-	idles++;
-	return abort_after != 0 && idles >= abort_after ? -1 : 20;
-}
-
 static void warn(void *arg, const char *text)
 {
 	(void)arg;
 	strcat(strcat(warnings, text), "\n");
 }
 
-static const struct sp_http_hooks hooks = {idle, warn, NULL};
+static const struct sp_http_hooks hooks = {warn, NULL};
 
 static void set_up(void)
 {
@@ -377,6 +371,7 @@ Test(http, half_a_head_is_no_answer, .timeout = 20)
 	post("HTTP/1.1 200 OK\r\nX-Slow: ", 500);
 
 	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
+	cr_expect(reply.sent);
 }
 
 Test(http, a_compressed_answer_is_never_unpacked, .timeout = 20)
@@ -645,16 +640,96 @@ Test(http, stops_when_the_time_is_up, .timeout = 20)
 
 	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
 	cr_expect_not_null(strcasestr(reply.text, "timed out"), "%s", reply.text);
-	cr_expect_geq(idles, 1, "nobody drained the ring meanwhile");
+	cr_expect(reply.sent);
+}
+
+/* Begins a transfer and goes on with it until the server has the request, and some more. */
+static void start(const char *answer, uint32_t timeout_ms)
+{
+	static uint8_t body[] = "the body";
+	static const struct sp_message m = {.body = {body, 8}};
+
+	response = answer;
+	cr_assert_eq(sp_http_new(&core.config, "1.2.3", &hooks, &http), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
+	sp_http_start(http, &m, timeout_ms);
+}
+
+Test(http, nobody_waits_for_a_transfer, .timeout = 20)
+{
+	struct timespec from, to;
+	unsigned polls = 0;
+
+	start(NULL, 200);
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	while (!sp_http_poll(http, 0, &reply))
+		polls++;
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	pthread_join(thread, NULL);
+
+	cr_expect_gt(polls, 100, "a poll slept");
+	cr_expect_geq((to.tv_sec - from.tv_sec) * 1000 + (to.tv_nsec - from.tv_nsec) / 1000000,
+		      199);
+	sp_http_free(http);
 }
 
 Test(http, stops_at_once_when_asked_to, .timeout = 20)
 {
-	abort_after = 2;
-	post(NULL, 60000);
+	start(NULL, 60000);
+	while (request_len == 0)
+		cr_assert_not(sp_http_poll(http, 10, &reply));
+	sp_http_stop(http, &reply);
+	pthread_join(thread, NULL);
 
 	cr_expect_eq(reply.kind, SP_REPLY_ABORTED);
-	cr_expect_eq(idles, 2);
+	cr_expect(reply.sent, "the server has it");
+	sp_http_free(http);
+}
+
+Test(http, an_answer_that_came_in_time_is_one_however_late_it_is_looked_at, .timeout = 20)
+{
+	const struct timespec late = {.tv_nsec = 300000000};
+
+	answer_ms = 100;
+	start(ok, 250);
+	while (request_len == 0)
+		cr_assert_not(sp_http_poll(http, 10, &reply));
+	nanosleep(&late, NULL);
+	while (!sp_http_poll(http, 0, &reply))
+		;
+	pthread_join(thread, NULL);
+
+	cr_expect_eq(reply.kind, SP_REPLY_STATUS, "%s", reply.text);
+	sp_http_free(http);
+}
+
+/* What the kernel takes off our hands without a reader is far less. */
+Test(http, knows_that_a_request_was_not_sent_whole, .timeout = 20)
+{
+	static uint8_t body[16 << 20];
+	const struct sp_message m = {.body = {body, sizeof(body)}};
+
+	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
+	sp_http_post(http, &m, 300, &reply);
+
+	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
+	cr_expect_not(reply.sent);
+	sp_http_free(http);
+}
+
+Test(http, knows_that_a_request_was_sent_and_not_answered, .timeout = 20)
+{
+	post("", 5000);
+	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
+	cr_expect(reply.sent, "the connection ended after the request: %s", reply.text);
+}
+
+Test(http, an_answer_that_breaks_off_is_one_when_its_head_is_there, .timeout = 20)
+{
+	post("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", 5000);
+
+	cr_expect_eq(reply.kind, SP_REPLY_STATUS, "it would be lost: %s", reply.text);
+	cr_expect_eq(reply.status, 200);
 }
 
 Test(http, says_why_nobody_answers, .timeout = 20)
@@ -669,6 +744,7 @@ Test(http, says_why_nobody_answers, .timeout = 20)
 	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
 	cr_expect_gt(reply.text_len, 0);
 	cr_expect_not_null(strstr(reply.text, "127.0.0.1"), "%s", reply.text);
+	cr_expect_not(reply.sent);
 	sp_http_free(http);
 }
 
@@ -677,6 +753,7 @@ Test(http, survives_an_answer_that_is_no_http, .timeout = 20)
 	post("SSH-2.0-OpenSSH\r\n", 5000);
 
 	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
+	cr_expect_not(reply.sent, "who speaks another protocol has taken no profile");
 }
 
 static unsigned open_descriptors(void)

@@ -278,7 +278,7 @@ Test(push_halve, the_end_does_not_insist, .timeout = 20)
 	core.pending = true;
 	sp_push_flush(u.push);
 
-	cr_expect_leq(u.posts, 2 + 8);
+	cr_expect_leq(u.posts, 2 + 32);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 2000);
 	cr_expect_eq(sp_push_queued(u.push), 0);
 }

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One request on its way, shared by the files that make it (http_request.c), drive it (http.c) and read
+ * its answer (http_answer.c), and by no others. */
+#ifndef SP_HTTP_TRANSFER_H
+#define SP_HTTP_TRANSFER_H
+
+#include <curl/curl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "export/address.h"
+#include "export/credentials.h"
+#include "export/http.h"
+#include "export/tls_files.h"
+
+struct sp_http_transfer {
+	CURL *easy;
+	CURLM *multi;
+	char *url;
+	struct curl_slist *headers;
+	uint64_t begun_ns;
+	uint32_t timeout_ms;
+	size_t body; /* bytes that are to be sent */
+	size_t received;
+	bool answered; /* the head of the answer is complete */
+	bool nomem;
+	char refused[200]; /* why it cannot be made; "" = for want of memory */
+	struct sp_tls_files files;
+	char date[64]; /* the header's value, "" = none */
+	char error[CURL_ERROR_SIZE];
+	struct sp_reply reply;
+};
+
+struct sp_http {
+	const struct sp_config *config;
+	struct sp_http_hooks hooks;
+	struct sp_address address;
+	struct sp_credentials credentials;
+	char agent[64];
+	struct sp_http_transfer *transfer; /* NULL = there is none */
+};
+
+/* "" = none. */
+const char *sp_http_proxy(const struct sp_http *h);
+
+/* Sets all of the request. False when that cannot be, see refused. */
+bool sp_http_request(struct sp_http *h, struct sp_http_transfer *t,
+		     const struct sp_message *message);
+
+/* Before the transfer: what is to be kept of the answer. */
+void sp_http_answer_keep(struct sp_http_transfer *t);
+
+/* After it ended so: makes t->reply of what was kept. */
+void sp_http_answer_read(const struct sp_http *h, struct sp_http_transfer *t, CURLcode rc);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A transfer takes its time: nothing waits for it, and nothing is sent twice that may have arrived. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "push_unit.h"
+#include "sampler/compiler.h"
+
+TestSuite(push_transfer, .fini = push_finish);
+
+/* One transfer is under way and will be answered so. */
+static void begin(int status)
+{
+	push_start(2, 0);
+	push_status(status);
+	push_put('a', 3);
+	u.hangs = true;
+	sp_push_run(u.push);
+	cr_assert(sp_push_under_way(u.push));
+}
+
+static void flush(uint32_t ms)
+{
+	core.flush_left = ms;
+	core.pending = true;
+	sp_push_flush(u.push);
+}
+
+static uint64_t lost(void)
+{
+	return core.counter[SP_COUNT_SAMPLES_UNSENT];
+}
+
+Test(push_transfer, nobody_waits_for_it_and_none_begins_beside_it, .timeout = 20)
+{
+	uint64_t before;
+
+	begin(200);
+	before = u.now;
+	push_put('b', 1);
+	sp_push_run(u.push);
+	cr_expect_eq(u.now, before);
+	cr_expect_str_eq(u.sent, "a");
+	cr_expect_leq(sp_push_due_ms(u.push), 50, "nobody would look at it");
+	u.hangs = false;
+	sp_push_run(u.push);
+
+	cr_expect_str_eq(u.sent, "ab");
+	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 2);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 4);
+}
+
+Test(push_transfer, a_full_queue_displaces_others, .timeout = 20)
+{
+	begin(200);
+	push_put('b', 10);
+	push_put('c', 20);
+	cr_expect_eq(lost(), 0, "it has a place of its own");
+	push_put('d', 40);
+	cr_expect_eq(lost(), 10);
+	u.hangs = false;
+	sp_push_run(u.push);
+
+	cr_expect_str_eq(u.sent, "acd");
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 63);
+}
+
+Test(push_transfer, age_takes_it_not_away, .timeout = 20)
+{
+	begin(200);
+	u.now += 7200 * SP_NS_PER_S;
+	sp_push_run(u.push);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_TOO_OLD], 0);
+	u.hangs = false;
+	sp_push_run(u.push);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 3);
+}
+
+Test(push_transfer, what_was_sent_and_not_answered_is_not_sent_again, .timeout = 20)
+{
+	push_start(8, 0);
+	push_no_answer(true);
+	push_status(200);
+	u.dice = 700;
+	push_put('a', 4);
+	push_put('b', 1);
+	sp_push_run(u.push);
+	cr_expect_str_eq(u.sent, "a", "a server in trouble was asked again at once");
+	cr_expect_eq(sp_push_due_ms(u.push), 700);
+	u.now += 60 * SP_NS_PER_S;
+	sp_push_run(u.push);
+
+	cr_expect_str_eq(u.sent, "ab");
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], 1);
+	cr_expect_eq(lost(), 4);
+	cr_expect_eq(core.counter[SP_COUNT_PUSH_RETRIED], 0);
+	cr_expect(core_logged("upload failed: refused\n"), "%s", core.log);
+	push_tell();
+	cr_expect(
+		core_logged("1 profile lost: it was sent, but no answer came (the server may have "
+			    "it), 4 samples\n"),
+		"%s", core.log);
+}
+
+Test(push_transfer, what_was_not_sent_whole_is_sent_again, .timeout = 20)
+{
+	push_start(8, 0);
+	push_no_answer(false);
+	push_status(200);
+	push_put('a', 4);
+	sp_push_run(u.push);
+	u.now += 60 * SP_NS_PER_S;
+	sp_push_run(u.push);
+
+	cr_expect_str_eq(u.sent, "aa");
+	cr_expect_eq(lost(), 0);
+}
+
+Test(push_transfer, a_server_that_hangs_costs_one_profile_for_each_wait, .timeout = 20)
+{
+	push_start(8, 0);
+	push_no_answer(true);
+	u.dice = 30000;
+	for (unsigned i = 0; i < 40; i++) {
+		push_put('a', 1);
+		sp_push_run(u.push);
+		u.now += SP_NS_PER_S;
+	}
+	cr_expect_leq(u.posts, 40 / 15 + 4, "%u", u.posts);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], u.posts);
+}
+
+Test(push_transfer, of_a_profile_in_pieces_only_the_piece_is_unknown, .timeout = 20)
+{
+	push_start(8, 0);
+	push_status(413);
+	push_no_answer(true);
+	push_status(200);
+	push_put_records('a', 8);
+	sp_push_run(u.push);
+	u.now += 60 * SP_NS_PER_S;
+	sp_push_run(u.push);
+
+	cr_expect_eq(lost(), 4);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 4);
+}
+
+Test(push_transfer, a_flush_waits_for_it_and_begins_it_not_again, .timeout = 20)
+{
+	begin(200);
+	flush(1500);
+
+	cr_expect_str_eq(u.sent, "a");
+	cr_expect_eq(core.flush_left, 0, "the time was not used");
+	cr_expect_gt(u.idles, 100, "nobody drained meanwhile");
+	cr_expect(sp_push_under_way(u.push));
+	cr_expect_eq(lost(), 0);
+	cr_expect(core_logged("goes on to wait for its answer to the last profile (samples: 3)"),
+		  "%s", core.log);
+	u.hangs = false;
+	core.pending = false;
+	sp_push_run(u.push);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 3);
+}
+
+Test(push_transfer, a_flush_leaves_half_of_its_time_to_the_others, .timeout = 20)
+{
+	begin(200);
+	u.all_sent = true;
+	push_put('b', 5);
+	flush(1000);
+
+	cr_expect_str_eq(u.sent, "ab");
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], 1);
+	cr_expect_eq(lost(), 3);
+	sp_push_abandon(u.push);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], 2, "b was sent as well");
+	cr_expect_eq(lost(), 8);
+}
+
+Test(push_transfer, a_flush_sends_again_what_it_stopped_before_it_was_sent, .timeout = 20)
+{
+	begin(200);
+	push_put('b', 5);
+	flush(1000);
+
+	cr_expect_str_eq(u.sent, "aa");
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 1, "for b there was no time");
+	cr_expect_eq(lost(), 5);
+}
+
+Test(push_transfer, the_end_counts_what_is_under_way, .timeout = 20)
+{
+	begin(200);
+	sp_push_abandon(u.push);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 1);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], 0);
+	cr_expect_eq(lost(), 3);
+	cr_expect_eq(sp_push_queued(u.push), 0);
+}
+
+Test(push_transfer, freeing_the_queue_ends_it, .timeout = 20)
+{
+	begin(200);
+	sp_push_free(u.push);
+	cr_expect_null(u.under_way);
+	push_start(1, 0);
+}
