@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server's address, checked once. Context: BG, at start. Callers: http.c, status.c. */
+/* The server's address, checked once. Context: the exporter, at start. Callers: http.c, status.c. */
 #include "export/address.h"
 
 #include <arpa/inet.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Credentials as the server gets them, and their files. Nothing here ever shows a value. Context:
- * BG. Caller: http.c.
+ * The exporter. Caller: http.c.
  */
 #define _GNU_SOURCE
 #include "export/credentials.h"

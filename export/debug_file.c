@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where debuggers look for separate debug information, in the order of gdb ("Debugging Information
- * in Separate Files"). Context: BG. Caller: symbol_tables.c.
+ * in Separate Files"). Context: the exporter. Caller: symbol_tables.c.
  */
 #define _GNU_SOURCE
 #include "export/debug_file.h"

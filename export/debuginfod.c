@@ -3,7 +3,7 @@
  * elfutils' client library, loaded when the user set DEBUGINFOD_URLS: it brings a cache on disk that
  * is shared with other tools and bounded by its own settings. It reads the variable itself, so a
  * host that wiped its environment asks nobody. No descriptor is open between two calls. Context:
- * BG. Caller: symbols.c.
+ * The exporter. Caller: symbols.c.
  */
 #include "export/debuginfod.h"
 

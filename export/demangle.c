@@ -3,7 +3,7 @@
  * Demangling by libiberty, linked statically: __cxa_demangle would make libstdc++ a dependency of
  * every host, and is not found in the global scope of a C host whose C++ plugin was loaded with
  * RTLD_LOCAL. Of the archive only cp-demangle.o and rust-demangle.o are taken; they never exit, and
- * their licence permits linking without restriction. Context: BG. Caller: symbolize.c.
+ * their licence permits linking without restriction. Context: the exporter. Caller: symbolize.c.
  */
 #include "export/demangle.h"
 

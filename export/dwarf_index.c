@@ -3,7 +3,7 @@
  * Two sorted lists of ranges: units, made at once from one entry per unit, and the functions of a
  * unit, made when an address of that unit is first asked for. libdw's own search reads
  * .debug_aranges, which not all compilers write, and walks all entries of a unit for each address.
- * The walks are bounded by count, so that damaged files that refer to themselves end. Context: BG.
+ * The walks are bounded by count, so that damaged files that refer to themselves end. Context: the exporter.
  * Caller: lines.c.
  */
 #include "export/dwarf_index.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens ELF files through libelf. Files are read, not mapped: a file that is truncated while mapped
- * would kill the host with SIGBUS. Context: BG. Callers: symtab.c, debug_file.c, symbol_tables.c,
- * symbolize_lines.c.
+ * would kill us with SIGBUS.
  */
 #define _GNU_SOURCE
 #include "export/elf_file.h"
@@ -143,10 +142,17 @@ int sp_elf_file_adopt(int fd, const uint8_t *id, size_t id_len, struct sp_elf_fi
 
 int sp_elf_file_open(const char *path, const uint8_t *id, size_t id_len, struct sp_elf_file *out)
 {
-	/* Not blocking: the path may by now be a FIFO, which must not stop the thread. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	int fd;
 
 	*out = (struct sp_elf_file){.fd = -1};
+	/* The path is anybody's, and to open a device may do something. */
+	if (stat(path, &st) != 0)
+		return -ENOENT;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	/* Not blocking: the path may by now be a FIFO, which must not stop the thread. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	return fd < 0 ? -ENOENT : sp_elf_file_adopt(fd, id, id_len, out);
 }
 

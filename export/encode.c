@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Walks the stack map, names every frame and fills profiles; closes a profile when the next sample
- * would take it over a limit. Context: BG. Caller: main.c.
+ * would take it over a limit. Context: the exporter. Caller: main.c.
  */
 #include "export/encode.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door between libspanprof.so and libspanprof-export.so. The core hands over sp_core_ops; the
- * exporter's one entry point sp_export_run() runs on the background thread (all signals blocked,
- * never sampled, hooked calls made by it pass straight through) until wait() says stop.
+ * The door between the exporter's loop and what it works for: samples, names, counters and waits come
+ * through sp_core_ops, which exporter/ implements on the region that a host shares with us, and tests by
+ * a double. One thread, but for what says otherwise.
  */
 #ifndef SP_EXPORT_H
 #define SP_EXPORT_H
@@ -18,20 +18,11 @@
 #include "sampler/sighting.h"
 #include "sampler/snapshot.h"
 
-#define SP_EXPORT_ABI 6U
-#define SP_EXPORT_ENTRY "sp_export_run"
-
 /* Bits returned by sp_core_ops.wait */
 #define SP_WAIT_FLUSH                                                                              \
-	1U              /* the process is about to end or exec: send what there is, within the
-                            time left_ms() gives, then call flushed() */
+	1U              /* the host is about to end or exec, or has: send what there is, within the
+                            time flush_left_ms() gives, then call flushed() */
 #define SP_WAIT_STOP 2U /* return from sp_export_run as soon as possible */
-/*
- * The thread has to end soon, as the host waits for it, and another one will run the exporter again: keep what
- * there is in *kept and return 0.
- */
-#define SP_WAIT_LEAVE 4U
-
 /* What only the core knows, for the status file. */
 #define SP_CORE_SDKS_MAX 8U
 #define SP_CORE_FACTS_MAX 16U
@@ -58,16 +49,12 @@ struct sp_core_facts {
 	} sdk[SP_CORE_SDKS_MAX];
 };
 
-/* Every function is callable from the background thread only, except where noted. */
 struct sp_core_ops {
-	uint32_t abi; /* SP_EXPORT_ABI of the core; the exporter refuses another one */
-
 	const struct sp_config *config; /* constant, valid until exit */
-	uint32_t pid;
+	uint32_t pid;                   /* the host's */
+	const char *proc;               /* the host\'s folder in /proc */
+	int maps; /* its memory map, open, for where the folder\'s may not be read; or -1 */
 	const char *version; /* "0.1.0" */
-
-	/* The exporter's own: NULL at its start, and again when sp_export_run() is done for good. */
-	void **kept;
 
 	/*
 	 * Calls put for each sample in the ring, at most max, and removes it. The sample is only
@@ -81,7 +68,7 @@ struct sp_core_ops {
 	unsigned (*drain_snapshots)(void (*put)(const struct sp_snapshot *s, void *arg), void *arg,
 				    unsigned max);
 
-	/* Objects are told of once; from now on all are told of again. Any thread. */
+	/* Objects are told of once; from now on all are told of again. */
 	void (*sight_again)(void);
 
 	/* Text of a span name id (label.h). Valid until exit. */
@@ -92,13 +79,15 @@ struct sp_core_ops {
 
 	void (*facts)(struct sp_core_facts *out);
 
+	/* The name of a thread of the host; all NUL if it is gone. */
+	void (*thread_name)(uint32_t tid, char name[SP_THREAD_NAME_BYTES]);
+
 	/* The message is complete, without prefix or newline. */
 	void (*log)(enum sp_log_level level, const char *message);
 
 	/*
-	 * Does the core's housekeeping (thread scan, counters) and sleeps up to timeout_ms or until
-	 * a flush, stop or leave is asked for. Returns SP_WAIT_ bits, 0 on time-out. Call it at least once
-	 * a second and drain after each return.
+	 * Looks after the host and sleeps up to timeout_ms or until a flush or stop is asked for. Returns
+	 * SP_WAIT_ bits, 0 on time-out. Call it at least once a second and drain after each return.
 	 */
 	unsigned (*wait)(uint32_t timeout_ms);
 
@@ -109,17 +98,14 @@ struct sp_core_ops {
 	/* 1 while a flush or stop was asked for and not yet answered. Any thread. */
 	int (*flush_pending)(void);
 
-	/* Answers SP_WAIT_FLUSH; the host's exit goes on. */
+	/* Answers SP_WAIT_FLUSH; the host's end goes on. */
 	void (*flushed)(void);
 };
 
 /*
- * Runs until told to stop or to leave. 0, or a negative errno when it could not start (then nothing was
- * kept, sampling stops, and the core logs one line; for -ECANCELED, the process is ending, at level
- * info). ready is called whenever a library may have registered an exit handler of its own: in the
- * middle of the initialisation and at its end, before the first wait. After a leave it goes on with
- * the same ops.
+ * Runs until told to stop. 0, or a negative errno when it could not start: -ENOMEM, -EINVAL for an
+ * address that cannot be used, -EIO for libcurl.
  */
-int sp_export_run(const struct sp_core_ops *ops, void (*ready)(void));
+int sp_export_run(const struct sp_core_ops *ops);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compression by zlib; the only user of it. Context: BG, and the report tool. Callers: main.c
+ * Compression by zlib; the only user of it. Context: the exporter, and the report tool. Callers: main.c
  * (through upload.c), report/load.c.
  */
 #include "export/gzip.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SPANPROF_HTTP_HEADERS, by jansson. Context: BG, at start. Caller: http.c. */
+/* SPANPROF_HTTP_HEADERS, by jansson. Context: the exporter, at start. Caller: http.c. */
 #include "export/headers_json.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  * The older way in. Its parameter "name" is "app{label=value,...}" without any escaping (Pyroscope
  * api/model/labelset/labelset.go): the application may hold letters, digits and _.-/ only, and
  * a comma or brace in a value would end it, so they become underscores. The full service name goes
- * into the label service_name, which the server prefers. Context: BG. Caller: request.c.
+ * into the label service_name, which the server prefers. Context: the exporter. Caller: request.c.
  */
 #define _GNU_SOURCE
 #include "export/ingest.h"

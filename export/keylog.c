@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The function of OpenSSL that this needs is asked of libcurl's own libraries: the host may have
- * another OpenSSL in the global scope, whose idea of an SSL_CTX is another one. Context: BG. Caller:
+ * another OpenSSL in the global scope, whose idea of an SSL_CTX is another one. Context: the exporter. Caller:
  * http.c.
  */
 #define _GNU_SOURCE

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Open-addressing table from (module, address) to a run of lines; texts are interned, because one
- * file name stands in thousands of lines. Context: BG. Callers: symbolize.c, symbolize_lines.c.
+ * file name stands in thousands of lines. Context: the exporter. Callers: symbolize.c, symbolize_lines.c.
  */
 #include "export/line_cache.h"
 

@@ -4,7 +4,7 @@
  * information of one object is in memory at a time, and none between two uploads. Programs keep
  * arriving at addresses where they never were when a sample was taken, one or two per upload after
  * the first minute, and reading libc's debug information takes 35 ms: what is read for how few is
- * bounded. Context: BG. Caller: symbolize.c.
+ * bounded. Context: the exporter. Caller: symbolize.c.
  */
 #include "export/line_finder.h"
 

@@ -3,7 +3,7 @@
  * The one user of libdw, with dwarf_index.c. Debug information is read into memory as a whole (see
  * elf_file.c why it is not mapped), which is why the caller asks sp_lines_need() first; the
  * descriptor is closed before anything is looked up, so that a host that closes or reuses
- * descriptors meets none of ours. Context: BG. Caller: symbolize_lines.c.
+ * descriptors meets none of ours. Context: the exporter. Caller: symbolize_lines.c.
  */
 #include "export/lines.h"
 

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exporter's life on the background thread: drain, aggregate, and at every upload interval
- * encode and send. All state hangs on one object made by sp_export_run(): a forked child runs it
- * again in the same image and must find nothing of its parent's. Context: BG. Caller: the core,
- * through dlsym.
+ * The exporter's loop: drain, aggregate, and at every upload interval encode and send. All state hangs
+ * on one object made by sp_export_run().
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <link.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +15,6 @@
 #include "export/export.h"
 #include "export/losses.h"
 #include "export/modules.h"
-#include "export/openssl.h"
 #include "export/stack_map.h"
 #include "export/status.h"
 #include "export/symbols.h"
@@ -30,9 +27,14 @@
 #define SP_SNAPSHOTS_MAX 1024U /* per drain; 3 us a frame, so 0.1 ms each as a rule */
 #define SP_WAIT_ACTIVE_MS 250U
 #define SP_WAIT_IDLE_MS 1000U
-#define SP_WAIT_SENDING_MS 10
-/* For an answer that is about to come: cut off, a profile is sent again and may be there twice. */
-#define SP_LEAVE_GRACE_MS 500
+/* What the rings can hold at most is far less; a program that fills them for ever is not waited for. */
+#define SP_FLUSH_DRAINS 64U
+
+/* Where a profile ends, and the next one begins. */
+struct moment {
+	uint64_t mono_ns;
+	int64_t real_ns;
+};
 
 struct exporter {
 	const struct sp_core_ops *ops;
@@ -46,13 +48,11 @@ struct exporter {
 	uint64_t sampled[2];      /* outside of spans, in spans */
 	uint64_t flushed_samples; /* of both, at the last flush */
 	bool flushed;
-	unsigned asked; /* SP_WAIT_ bits that wait() returned and nobody has served yet */
-	bool active;    /* the last drain found samples */
-	bool flushing;
-	uint64_t leave_ns; /* when a leave was first seen; 0 = none is asked for */
+	unsigned asked;  /* SP_WAIT_ bits that wait() returned and nobody has served yet */
+	bool active;     /* the last drain found samples */
+	bool report_due; /* of what the last tick has led to */
 	uint64_t tick_ns;
-	uint64_t batch_mono_ns;
-	int64_t batch_real_ns;
+	struct moment begun; /* the profile that is being collected */
 	uint32_t batch_epoch;
 	struct sp_losses losses;
 };
@@ -60,6 +60,7 @@ struct exporter {
 struct put_arg {
 	struct exporter *x;
 	uint32_t epoch;
+	bool looked; /* what is mapped was looked at for the snapshots of this drain */
 };
 
 static void put_object(const struct sp_sample *s, struct put_arg *p)
@@ -75,11 +76,17 @@ static void put_object(const struct sp_sample *s, struct put_arg *p)
 
 static uint32_t thread_of(const struct exporter *x, const struct sp_sample *s)
 {
+	char name[SP_THREAD_NAME_BYTES];
 	bool over = false;
-	uint32_t id = 0;
+	uint32_t id;
 
-	if (x->threads != NULL)
-		id = sp_thread_names_put(x->threads, s->thread_name, &over);
+	if (x->threads == NULL)
+		return 0;
+	/* what is put down for another thread has not been asked for its name */
+	memcpy(name, s->thread_name, sizeof(name));
+	if (name[0] == '\0' && s->tid != 0 && (s->flags & SP_SAMPLE_RESIDUAL) != 0)
+		x->ops->thread_name(s->tid, name);
+	id = sp_thread_names_put(x->threads, name, &over);
 	if (over)
 		x->ops->counter_add(SP_COUNT_THREAD_NAMES_OTHER, 1);
 	return id;
@@ -106,12 +113,26 @@ static void put_sample(const struct sp_sample *s, void *arg)
 		ops->counter_add(SP_COUNT_EXPORT_NOMEM, 1);
 }
 
+/*
+ * Only now that the ring is drained: it tells of the objects in the order in which they came and
+ * went, the mappings of the present alone, which is what snapshots are walked in. And only if there
+ * are any, as looking takes the host's mmap lock.
+ */
+static void look_once(struct put_arg *p)
+{
+	if (!p->looked && sp_host_objects_due(sp_modules_host(p->x->modules)))
+		(void)sp_modules_refresh(p->x->modules);
+	p->looked = true;
+	p->epoch = sp_modules_epoch(p->x->modules);
+}
+
 static void put_snapshot(const struct sp_snapshot *snap, void *arg)
 {
-	const struct put_arg *p = arg;
+	struct put_arg *p = arg;
 	const struct sp_core_ops *ops = p->x->ops;
 	struct sp_sample s;
 
+	look_once(p);
 	if (!sp_unwinder_walk(p->x->unwinder, snap, ops->config->stack_depth, &s))
 		ops->counter_add(SP_COUNT_UNWIND_FAILED, 1);
 	if ((s.flags & SP_SAMPLE_TRUNCATED) != 0)
@@ -119,9 +140,12 @@ static void put_snapshot(const struct sp_snapshot *snap, void *arg)
 	put_sample(&s, arg);
 }
 
-static void drain(struct exporter *x)
+/* True if there may be more. */
+static bool drain(struct exporter *x)
 {
 	struct put_arg arg = {.x = x, .epoch = sp_modules_epoch(x->modules)};
+	bool more = true;
+	unsigned walked;
 
 	x->active = false;
 	/* Bounded, because the threads that fill the ring may be faster than we are. */
@@ -129,70 +153,44 @@ static void drain(struct exporter *x)
 		unsigned n = x->ops->drain(put_sample, &arg, SP_DRAIN_MAX);
 
 		x->active = x->active || n != 0;
-		if (n < SP_DRAIN_MAX)
+		more = n == SP_DRAIN_MAX;
+		if (!more)
 			break;
 	}
-	/* Only now: the ring tells of the objects in the order in which they came and went, the
-	 * loader's list knows the present alone, which is what snapshots are walked in. */
-	(void)sp_modules_refresh(x->modules);
-	arg.epoch = sp_modules_epoch(x->modules);
-	if (x->ops->drain_snapshots(put_snapshot, &arg, SP_SNAPSHOTS_MAX) == 0)
-		return;
-	x->active = true;
-	sp_unwinder_forget(x->unwinder);
+	walked = x->ops->drain_snapshots(put_snapshot, &arg, SP_SNAPSHOTS_MAX);
+	if (walked != 0)
+		x->active = true;
+	return more || walked == SP_SNAPSHOTS_MAX;
 }
 
-static bool grace_is_over(struct exporter *x)
-{
-	uint64_t now = sp_clock_mono_ns();
-
-	if (x->leave_ns == 0)
-		x->leave_ns = now;
-	return now - x->leave_ns >= SP_LEAVE_GRACE_MS * SP_NS_PER_MS;
-}
-
-/*
- * While a request is on its way: keep draining, and notice that the process wants to end, or that
- * this thread has to. The core lets a host fork only while we are in wait(), so the time is spent
- * there and not in libcurl; when wait() returns at once, libcurl sleeps.
- */
-static int while_sending(void *arg)
+/* While a flush waits for the server. Its wait() returns at once; libcurl has slept. */
+static void while_flushing(void *arg)
 {
 	struct exporter *x = arg;
-	bool ending = x->ops->flush_pending() != 0;
-	uint32_t left;
 
-	if ((x->asked & SP_WAIT_LEAVE) != 0)
-		ending = true;
-	x->asked |= x->ops->wait(ending ? 0 : SP_WAIT_SENDING_MS);
-	drain(x);
-	if (!x->ops->flush_pending() && (x->asked & SP_WAIT_LEAVE) != 0)
-		return grace_is_over(x) ? -1 : SP_WAIT_SENDING_MS;
-	if (!x->ops->flush_pending())
-		return 0;
-	/* A flush has newer samples to send as well: an upload that was under way when it began
-	 * gets half of its time. */
-	left = x->ops->flush_left_ms();
-	if (left == 0 || (!x->flushing && left < x->ops->config->flush_timeout_ms / 2))
-		return -1;
-	return SP_WAIT_SENDING_MS;
+	x->asked |= x->ops->wait(0);
+	(void)drain(x);
 }
 
 static void put_profile(void *arg, const struct sp_bytes *profile, uint64_t samples)
 {
 	struct exporter *x = arg;
 
-	sp_upload_put(x->upload, profile, x->batch_real_ns, samples);
+	sp_upload_put(x->upload, profile, x->begun.real_ns, samples);
 }
 
-static void begin_batch(struct exporter *x)
+static struct moment now(void)
+{
+	return (struct moment){sp_clock_mono_ns(), sp_clock_real_ns()};
+}
+
+static void begin_batch(struct exporter *x, struct moment at)
 {
 	/* What was gone before the batch that was just encoded is of no use to anyone. */
 	sp_modules_forget(x->modules, x->batch_epoch);
 	x->ops->sight_again();
 	x->batch_epoch = sp_modules_epoch(x->modules);
-	x->batch_mono_ns = sp_clock_mono_ns();
-	x->batch_real_ns = sp_clock_real_ns();
+	x->begun = at;
 	sp_stack_map_clear(x->map);
 }
 
@@ -202,7 +200,8 @@ static bool pause_symbols(void *arg, uint32_t ms)
 	struct exporter *x = arg;
 
 	x->asked |= x->ops->wait(ms);
-	drain(x);
+	(void)drain(x);
+	sp_upload_run(x->upload);
 	return x->asked == 0 && !x->ops->flush_pending();
 }
 
@@ -218,16 +217,22 @@ static void encode_batch(struct exporter *x)
 		.times =
 			{
 				.period_ns = (int64_t)(SP_NS_PER_S / hz),
-				.time_ns = x->batch_real_ns,
+				.time_ns = x->begun.real_ns,
 			},
 	};
+	struct moment end;
 
 	if (sp_stack_map_samples(x->map) != 0) {
+		/* For addresses in objects that the handler never met, as of a thread's start. */
+		(void)sp_modules_refresh(x->modules);
 		sp_symbols_prepare(x->symbols, x->map);
-		e.times.duration_ns = (int64_t)(sp_clock_mono_ns() - x->batch_mono_ns);
-		sp_encode(&e, x->map, put_profile, x);
 	}
-	begin_batch(x);
+	/* What is taken while this one is encoded belongs to the next. */
+	end = now();
+	e.times.duration_ns = (int64_t)(end.mono_ns - x->begun.mono_ns);
+	if (sp_stack_map_samples(x->map) != 0)
+		sp_encode(&e, x->map, put_profile, x);
+	begin_batch(x, end);
 }
 
 /* After a flush the process is on its way out until it proves the contrary by new samples. */
@@ -245,43 +250,56 @@ static void write_status(struct exporter *x)
 	(void)sp_status_write(x->status, &in);
 }
 
+/* Once in an upload interval. */
+static void report(struct exporter *x)
+{
+	x->report_due = false;
+	sp_losses_tell(&x->losses, x->ops);
+	write_status(x);
+}
+
 static void tick(struct exporter *x)
 {
 	uint64_t interval = x->ops->config->upload_interval_ms * SP_NS_PER_MS;
-	uint64_t now = sp_clock_mono_ns();
+	uint64_t now_ns = sp_clock_mono_ns();
 
+	if (x->report_due)
+		report(x);
 	encode_batch(x);
 	sp_upload_run(x->upload);
-	sp_losses_tell(&x->losses, x->ops);
-	write_status(x);
-	/* In step with the first tick, whatever the upload took, but never two at once. */
+	/* When it is known what became of it, at the latest before the next one. */
+	x->report_due = true;
+	/* In step with the first tick, whatever encoding took, but never two at once. */
 	x->tick_ns += interval;
-	if (x->tick_ns <= now)
-		x->tick_ns = now + interval;
+	if (x->tick_ns <= now_ns)
+		x->tick_ns = now_ns + interval;
 }
 
 static void flush(struct exporter *x)
 {
-	x->flushing = true;
-	drain(x);
+	/* A killed host leaves all that was in its rings, and nobody comes again to take it. */
+	for (unsigned i = 0; i < SP_FLUSH_DRAINS && drain(x); i++)
+		;
 	encode_batch(x);
 	sp_upload_flush(x->upload);
-	sp_losses_tell(&x->losses, x->ops);
 	x->flushed = true;
 	x->flushed_samples = x->sampled[0] + x->sampled[1];
-	write_status(x);
-	x->flushing = false;
+	report(x);
 	/* The request may have been seen a second time while sending. */
 	x->asked &= ~SP_WAIT_FLUSH;
 	x->ops->flushed();
 }
 
-/* Stopped without a flush: what is left is lost, but not in silence. */
+/* Whatever is left is lost, but not in silence: what was being sent, or all if there was no flush. */
 static void abandon(struct exporter *x)
 {
+	uint64_t samples = 0;
+
 	sp_upload_abandon(x->upload);
-	x->ops->counter_add(SP_COUNT_SAMPLES_UNSENT, sp_stack_map_samples(x->map));
-	sp_losses_tell(&x->losses, x->ops);
+	for (uint32_t i = 0; i < sp_stack_map_entries(x->map); i++)
+		samples += sp_stack_map_entry(x->map, i)->count;
+	x->ops->counter_add(SP_COUNT_SAMPLES_UNSENT, samples);
+	report(x);
 }
 
 static uint32_t wait_ms(const struct exporter *x)
@@ -296,28 +314,25 @@ static uint32_t wait_ms(const struct exporter *x)
 	return due < ms ? due : (uint32_t)ms;
 }
 
-/* True if it is to go on in another thread. */
-static bool loop(struct exporter *x)
+static void loop(struct exporter *x)
 {
 	for (;;) {
 		unsigned bits = x->asked | x->ops->wait(x->asked != 0 ? 0 : wait_ms(x));
 
 		x->asked = 0;
-		drain(x);
+		(void)drain(x);
 		if ((bits & SP_WAIT_FLUSH) != 0)
 			flush(x);
 		if ((bits & SP_WAIT_STOP) != 0) {
 			abandon(x);
-			return false;
-		}
-		if ((bits & SP_WAIT_LEAVE) != 0) {
-			x->leave_ns = 0;
-			return true;
+			return;
 		}
 		if (sp_clock_mono_ns() >= x->tick_ns)
 			tick(x);
-		else if (sp_upload_due_ms(x->upload) == 0)
+		else
 			sp_upload_run(x->upload);
+		if (x->report_due && !sp_upload_under_way(x->upload))
+			report(x);
 	}
 }
 
@@ -343,9 +358,10 @@ static int create(const struct sp_core_ops *ops, struct exporter **out)
 		return -ENOMEM;
 	*out = x;
 	x->ops = ops;
-	x->modules = sp_modules_new(dl_iterate_phdr);
+	x->modules = sp_modules_new(ops->proc, ops->maps);
 	x->map = sp_stack_map_new(&sp_stack_limits_default);
-	x->unwinder = sp_unwinder_new(dl_iterate_phdr);
+	if (x->modules != NULL)
+		x->unwinder = sp_unwinder_new(sp_modules_host(x->modules));
 	if (ops->config->thread_name)
 		x->threads = sp_thread_names_new();
 	if (x->modules == NULL || x->map == NULL || x->unwinder == NULL ||
@@ -354,41 +370,27 @@ static int create(const struct sp_core_ops *ops, struct exporter **out)
 	x->symbols = sp_symbols_new(ops, x->modules, pause_symbols, x);
 	if (x->symbols == NULL)
 		return -ENOMEM;
-	err = sp_upload_new(ops, &x->losses, while_sending, x, &x->upload);
+	err = sp_upload_new(ops, &x->losses, while_flushing, x, &x->upload);
 	if (err != 0)
 		return err;
 	x->status = sp_status_new(ops);
 	(void)sp_modules_refresh(x->modules);
-	begin_batch(x);
+	begin_batch(x, now());
 	interval = ops->config->upload_interval_ms * SP_NS_PER_MS;
-	x->tick_ns = x->batch_mono_ns + sp_clock_first_wait(interval, sp_clock_seed(ops->pid));
+	x->tick_ns = x->begun.mono_ns + sp_clock_first_wait(interval, sp_clock_seed(ops->pid));
 	return 0;
 }
 
-SP_EXPORT int sp_export_run(const struct sp_core_ops *ops, void (*ready)(void))
+int sp_export_run(const struct sp_core_ops *ops)
 {
-	struct exporter *x;
-	int err = 0;
+	struct exporter *x = NULL;
+	int err = create(ops, &x);
 
-	if (ops->abi != SP_EXPORT_ABI)
-		return -ENOTSUP;
-	x = *ops->kept;
-	*ops->kept = NULL;
-	if (x == NULL) {
-		/* An exit between OpenSSL's handler and ours would free what is being set up. */
-		if (ops->config->server_address != NULL) {
-			sp_openssl_settle();
-			ready();
-		}
-		err = create(ops, &x);
-		if (err == 0) {
-			ready();
-			write_status(x);
-		}
+	if (err == 0) {
+		write_status(x);
+		loop(x);
 	}
-	if (err == 0 && loop(x))
-		*ops->kept = x;
-	else if (x != NULL)
+	if (x != NULL)
 		destroy(x);
 	return err;
 }

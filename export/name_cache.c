@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Open-addressing table from (module, function start) to names. Context: BG. Caller: symbolize.c.
+ * Open-addressing table from (module, function start) to names. Context: the exporter. Caller: symbolize.c.
  */
 #include "export/name_cache.h"
 

@@ -4,7 +4,7 @@
  * function. So the stubs are decoded for the slot they load, which holds for every order and size
  * of stubs that linkers lay out. Lazy stubs in front of .plt.sec (Intel CET) push the number of
  * their relocation instead. Encodings: x86-64 psABI 5.2 and binutils' elfxx-x86.c, elfnn-aarch64.c.
- * Context: BG. Caller: symtab.c.
+ * Context: the exporter. Caller: symtab.c.
  */
 #include "export/plt.h"
 

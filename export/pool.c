@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of one profile under construction and of the symbolizer's names. Context: BG.
+ * The memory of one profile under construction and of the symbolizer's names. Context: the exporter.
  * Callers: pprof.c, symbolize.c.
  */
 #include "export/pool.h"

@@ -3,7 +3,7 @@
  * The profile under construction: samples are packed as they come, since they are nearly all of it,
  * everything else is protobuf-c messages in one pool. The packed size is kept up to date so that a
  * profile can be closed before it is too large for the server. With pprof_out.c and
- * pprof_request.c the only user of protobuf-c in the exporter. Context: BG. Caller: encode.c.
+ * pprof_request.c the only user of protobuf-c in the exporter. Context: the exporter. Caller: encode.c.
  */
 #include "export/pprof.h"
 

@@ -2,7 +2,7 @@
 /*
  * A profile written part by part: packed protobuf messages of one type that stand in a row are one
  * message. So a sample is packed once, when it comes, and needs no memory but its bytes. Context:
- * BG. Caller: pprof.c.
+ * The exporter. Caller: pprof.c.
  */
 #include "export/pprof_out.h"
 

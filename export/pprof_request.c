@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* push.v1's PushRequest by protobuf-c. Context: BG. Caller: request.c. */
+/* push.v1's PushRequest by protobuf-c. Context: the exporter. Caller: request.c. */
 #include "export/pprof_request.h"
 
 #include <errno.h>

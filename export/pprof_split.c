@@ -3,7 +3,7 @@
  * Works on the packed bytes, because a profile that is taken apart into messages is twenty times its
  * size, and that in the host: what it costs here is the part itself and a few bits for each id. A
  * table says which numbers of which message stand for what; what a part does not refer to is left
- * out, and what is left is numbered anew. Context: BG. Caller: request.c.
+ * out, and what is left is numbered anew. Context: the exporter. Caller: request.c.
  */
 #include "export/pprof_split.h"
 

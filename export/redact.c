@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Addresses hold passwords before an "@" and tokens behind a "?", and they get into messages: ours,
- * libcurl's, and those of servers that tell what they were asked for. Context: BG, and spanprof-probe.
+ * libcurl's, and those of servers that tell what they were asked for. Context: the exporter, and spanprof-probe.
  */
 #include "export/redact.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wraps and compresses a profile. Context: BG, and spanprof-probe. Callers: upload.c, the probe. */
+/* Wraps and compresses a profile. Context: the exporter, and spanprof-probe. Callers: upload.c, the probe. */
 #include "export/request.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Secrets out of files (Kubernetes secret mounts, systemd credentials), read anew for each upload
- * because they rotate. Context: BG. Caller: credentials.c.
+ * because they rotate. Context: the exporter. Caller: credentials.c.
  */
 #define _GNU_SOURCE
 #include "export/secret.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Series labels. One bad label makes the server refuse every profile, so they are checked here,
- * once. Context: BG, at start. Caller: upload.c.
+ * once. Context: the exporter, at start. Caller: upload.c.
  */
 #include "export/series.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Aggregation of samples between two uploads. Two tables: stacks (distinct lists of program
- * counters, their words in one array) and entries (stack x labels). Context: BG. Callers: main.c
+ * counters, their words in one array) and entries (stack x labels). Context: the exporter. Callers: main.c
  * puts, encode.c reads.
  */
 #include "export/stack_map.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The string table of a profile. The server looks label keys up by the first or the last equal
- * string depending on the code path, so each text must be there exactly once. Context: BG.
+ * string depending on the code path, so each text must be there exactly once. Context: the exporter.
  * Callers: pprof.c, report/.
  */
 #include "export/strtab.h"

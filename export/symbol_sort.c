@@ -2,7 +2,7 @@
 /*
  * Symbols come in the order of their names, and there may be a hundred thousand. Addresses of one
  * object differ in three or four bytes, so they are dealt out byte by byte, which takes a tenth of
- * the time of comparing them. Context: BG. Caller: symtab.c.
+ * the time of comparing them. Context: the exporter. Caller: symtab.c.
  */
 #include "export/symbol_sort.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paces symbolization: the background thread shares the host's processors, and a host that forks
- * waits for it to come to a pause (preload/fork_gate.h). So it works for a few milliseconds at a
- * time and then sleeps four times as long. Context: BG. Caller: main.c.
+ * Paces symbolization: the exporter shares the host's processors, and rings want to be drained meanwhile.
+ * So it works for a few milliseconds at a time and then sleeps four times as long. Context: the exporter. Caller: main.c.
  */
 #include "export/symbols.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interning the names of threads. Context: BG. Callers: main.c puts, encode.c reads. */
+/* Interning the names of threads. Context: the exporter. Callers: main.c puts, encode.c reads. */
 #include "export/thread_names.h"
 
 #include <stdlib.h>

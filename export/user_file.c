@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The path is walked one component at a time, so that each link is seen before it is followed. BG. */
+/* The path is walked one component at a time, so that each link is seen before it is followed. */
 #define _GNU_SOURCE
 #include "export/user_file.h"
 

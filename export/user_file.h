@@ -12,7 +12,7 @@
  *   (fs.protected_symlinks), which not every kernel has switched on; Kubernetes' secrets pass it.
  *
  * Nothing stays open but what these functions return. Errors are negative errnos: -EINVAL where the file
- * is not a regular one, -ELOOP for a link that must not be followed. Context: BG.
+ * is not a regular one, -ELOOP for a link that must not be followed. Context: the exporter.
  */
 #ifndef SP_USER_FILE_H
 #define SP_USER_FILE_H

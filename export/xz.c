@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one user of liblzma, which libdw brings into the process anyway. Memory is bounded on both
- * sides: what comes out, and the dictionary that the data asks for. Context: BG. Caller: symtab.c.
+ * sides: what comes out, and the dictionary that the data asks for. Context: the exporter. Caller: symtab.c.
  */
 #include "export/xz.h"
 

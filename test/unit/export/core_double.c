@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stand-in for libspanprof.so. Context: tests. Callers: test/unit/export/. */
+/* The stand-in for a host. Context: tests. Callers: test/unit/export/. */
 #include "core_double.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 struct core_double core;
@@ -54,6 +55,12 @@ static uint64_t counter_read(enum sp_counter c)
 static void counter_add(enum sp_counter c, uint64_t n)
 {
 	core.counter[c] += n;
+}
+
+static void thread_name(uint32_t tid, char name[SP_THREAD_NAME_BYTES])
+{
+	memset(name, 0, SP_THREAD_NAME_BYTES);
+	(void)snprintf(name, SP_THREAD_NAME_BYTES, "thread %u", tid);
 }
 
 static void facts(struct sp_core_facts *out)
@@ -113,11 +120,11 @@ void core_reset(void)
 	core.config.service_name = "shop";
 	core.flush_left = 2000;
 	core.ops = (struct sp_core_ops){
-		.abi = SP_EXPORT_ABI,
 		.config = &core.config,
 		.pid = 4711,
+		.proc = "/proc/self",
+		.maps = -1,
 		.version = "0.1.0",
-		.kept = &core.kept,
 		.drain = drain,
 		.drain_snapshots = drain_snapshots,
 		.sight_again = sight_again,
@@ -125,6 +132,7 @@ void core_reset(void)
 		.counter_read = counter_read,
 		.counter_add = counter_add,
 		.facts = facts,
+		.thread_name = thread_name,
 		.log = keep_log,
 		.wait = wait_,
 		.flush_left_ms = flush_left_ms,

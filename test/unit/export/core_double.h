@@ -32,7 +32,6 @@ struct core_double {
 	uint32_t flush_step; /* taken off flush_left each time it is asked for */
 	bool pending;
 	unsigned flushed;
-	void *kept;
 	/* What wait() returns; called with how often it was called before. */
 	unsigned (*script)(unsigned call);
 	unsigned waits;

@@ -115,7 +115,7 @@ Test(file_sink, leaves_nothing_behind_when_the_disk_is_full, .timeout = 20)
 	const struct rlimit small = {4096, 4096};
 	char name[256];
 
-	/* As BG, which has every signal blocked: the write fails instead. */
+	/* As the exporter, which ignores that signal: the write fails instead. */
 	signal(SIGXFSZ, SIG_IGN);
 	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
 

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding, proving and watching the host through /proc and a pidfd. */
+#define _GNU_SOURCE
+#include "export/exporter/host.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define PIDFD_OPEN_NR 434L /* the same everywhere; headers may be older */
+#define PROC_MAGIC 0x9fa0  /* linux/magic.h: PROC_SUPER_MAGIC */
+/* 65,530 mappings with paths are less. */
+#define MAPS_BYTES_MAX ((off_t)64 << 20)
+/* Of threads that have all ended but one. */
+#define TASKS_ASKED 64U
+#define STAT_START 22U /* the field of /proc/PID/stat, counted from 1 */
+
+ssize_t sp_host_read(const struct sp_host *h, const char *name, char *buf, size_t cap)
+{
+	size_t have = 0;
+	ssize_t got = 0;
+	int fd;
+
+	fd = h->proc >= 0 ? openat(h->proc, name, O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1;
+	if (fd < 0)
+		return h->proc >= 0 ? -errno : -ENOENT;
+	while (have < cap - 1 && (got = read(fd, buf + have, cap - 1 - have)) > 0)
+		have += (size_t)got;
+	if (got < 0)
+		got = -errno;
+	(void)close(fd);
+	buf[have] = '\0';
+	return got < 0 ? got : (ssize_t)have;
+}
+
+/* Start of the process in ticks since boot, and its state; 0 = unknown. */
+static uint64_t start_time(const char *stat, char *state)
+{
+	/* The name, which may hold anything, ends at the last parenthesis. */
+	const char *at = strrchr(stat, ')');
+
+	*state = '?';
+	if (at == NULL || at[1] != ' ')
+		return 0;
+	*state = at[2];
+	for (unsigned field = 2; field < STAT_START; field++) {
+		at = strchr(at + 1, ' ');
+		if (at == NULL)
+			return 0;
+	}
+	return strtoull(at + 1, NULL, 10);
+}
+
+static uint64_t own_start_time(void)
+{
+	struct sp_host self = {.proc = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC)};
+	char text[1024];
+	uint64_t time = 0;
+	char state;
+
+	if (sp_host_read(&self, "stat", text, sizeof(text)) > 0)
+		time = start_time(text, &state);
+	if (self.proc >= 0)
+		(void)close(self.proc);
+	return time;
+}
+
+/* In a pid namespace that nobody has mounted a /proc for, processes have other numbers there. */
+static bool numbers_are_ours(void)
+{
+	char text[16];
+	ssize_t len = readlink("/proc/self", text, sizeof(text) - 1);
+
+	text[len > 0 ? len : 0] = '\0';
+	return strtol(text, NULL, 10) == getpid();
+}
+
+/* "START-END PERMS OFFSET DEV INODE PATH": that file, and the address inside. */
+static bool line_shows(const char *line, uint64_t address, ino_t inode)
+{
+	char *at;
+	uint64_t start = strtoull(line, &at, 16);
+	uint64_t end = *at == '-' ? strtoull(at + 1, &at, 16) : 0;
+
+	if (address < start || address >= end)
+		return false;
+	for (unsigned i = 0; i < 3 && *at == ' '; i++)
+		at += 1 + strcspn(at + 1, " \n");
+	return *at == ' ' && strtoull(at, NULL, 10) == inode;
+}
+
+enum shown { SHOWN, NOT_SHOWN, NO_MEMORY, UNKNOWN };
+
+/* Whether a memory map shows the region. Without a line at all the memory itself is gone. */
+static enum shown shows_region(int maps, uint64_t address, ino_t inode)
+{
+	char text[8192];
+	size_t have = 0;
+	off_t at = 0;
+	ssize_t got;
+
+	while (at < MAPS_BYTES_MAX &&
+	       (got = pread(maps, text + have, sizeof(text) - 1 - have, at)) > 0) {
+		char *line = text;
+		char *end;
+
+		at += got;
+		have += (size_t)got;
+		text[have] = '\0';
+		for (; (end = strchr(line, '\n')) != NULL; line = end + 1)
+			if (line_shows(line, address, inode))
+				return SHOWN;
+		have = strlen(line);
+		/* A path may be as long as this; its beginning has all that matters. */
+		have = have < sizeof(text) / 2 ? have : 0;
+		memmove(text, line, have);
+	}
+	if (at == 0)
+		return got == 0 || errno == ESRCH ? NO_MEMORY : UNKNOWN;
+	return NOT_SHOWN;
+}
+
+static DIR *open_tasks(const struct sp_host *h)
+{
+	int fd = h->proc >= 0 ? openat(h->proc, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+
+	if (folder == NULL && fd >= 0)
+		(void)close(fd);
+	return folder;
+}
+
+/* 0 = there are no more. */
+static uint32_t next_task(DIR *folder)
+{
+	const struct dirent *entry = folder != NULL ? readdir(folder) : NULL;
+
+	while (entry != NULL && entry->d_name[0] == '.')
+		entry = readdir(folder);
+	return entry != NULL ? (uint32_t)strtoul(entry->d_name, NULL, 10) : 0;
+}
+
+/*
+ * The memory map of now: a descriptor, and what it shows. The first thread may have ended before the
+ * others, and then it shows none; any other one has the same. -1 = may not be read.
+ */
+static int open_present_maps(const struct sp_host *h, enum shown *shown)
+{
+	int maps = h->proc >= 0 ? openat(h->proc, "maps", O_RDONLY | O_CLOEXEC) : -1;
+	DIR *folder = NULL;
+	char name[32];
+	uint32_t tid;
+
+	*shown = maps >= 0 ? shows_region(maps, h->mapped_at, h->inode) : UNKNOWN;
+	if (*shown == NO_MEMORY)
+		folder = open_tasks(h);
+	for (unsigned i = 0; *shown == NO_MEMORY && i < TASKS_ASKED; i++) {
+		int other;
+
+		tid = next_task(folder);
+		if (tid == 0)
+			break;
+		(void)snprintf(name, sizeof(name), "task/%" PRIu32 "/maps", tid);
+		other = openat(h->proc, name, O_RDONLY | O_CLOEXEC);
+		if (other < 0)
+			continue;
+		(void)close(maps);
+		maps = other;
+		*shown = shows_region(maps, h->mapped_at, h->inode);
+	}
+	if (folder != NULL)
+		(void)closedir(folder);
+	return maps;
+}
+
+/* A descriptor that was left to us, if it is that of a file of /proc. */
+static int left_to_us(int fd, mode_t type)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (fstatfs(fd, &fs) != 0 || fs.f_type != PROC_MAGIC || fstat(fd, &st) != 0 ||
+	    (st.st_mode & S_IFMT) != type)
+		return -1;
+	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+	return fd;
+}
+
+/* We could be asked to use rights for the host that it has given up, and would not see that. */
+static bool has_rights_to_lose(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {{.effective = 0}};
+
+	return geteuid() == 0 || syscall(SYS_capget, &head, data) != 0 || data[0].permitted != 0 ||
+	       data[1].permitted != 0;
+}
+
+/*
+ * Of the same start as ever, and older than we are: the host began before it started us. Where the memory
+ * map may be read the region must be in it, which no process of a stranger can arrange for another one.
+ */
+static int prove(struct sp_host *h)
+{
+	char text[1024];
+	char state;
+	uint64_t own = own_start_time();
+	enum shown shown;
+
+	if (h->proc < 0)
+		return has_rights_to_lose() ? -EACCES : 0;
+	if (sp_host_read(h, "stat", text, sizeof(text)) <= 0)
+		return -ESRCH;
+	h->start_time = start_time(text, &state);
+	if (h->start_time == 0 || own == 0 || h->start_time > own)
+		return -EPERM;
+	shown = h->maps >= 0 ? shows_region(h->maps, h->mapped_at, h->inode) : NO_MEMORY;
+	/* That of a thread which has ended is empty. */
+	if (shown == NO_MEMORY) {
+		int now = open_present_maps(h, &shown);
+
+		if (h->maps >= 0 && now >= 0)
+			(void)close(h->maps);
+		if (now >= 0)
+			h->maps = now;
+	}
+	switch (shown) {
+	case NO_MEMORY:
+		return -ESRCH;
+	case NOT_SHOWN:
+		return -EPERM;
+	case SHOWN:
+	case UNKNOWN:
+		break;
+	}
+	return 0;
+}
+
+int sp_host_open(struct sp_host *h, const struct sp_view *v)
+{
+	char path[32];
+	int err;
+
+	/* Asked before anything is opened, as the next file might get these numbers. */
+	*h = (struct sp_host){.pid = v->pid,
+			      .proc = left_to_us(SP_HOST_FOLDER_FD, S_IFDIR),
+			      .maps = left_to_us(SP_HOST_MAPS_FD, S_IFREG),
+			      .mapped_at = v->mapped_at,
+			      .inode = v->inode};
+	h->pidfd = (int)syscall(PIDFD_OPEN_NR, (pid_t)v->pid, 0);
+	if (h->pidfd < 0 && errno == ESRCH) {
+		sp_host_close(h);
+		return -ESRCH;
+	}
+	(void)snprintf(path, sizeof(path), "/proc/%" PRIu32, v->pid);
+	if (h->proc < 0 && numbers_are_ours())
+		h->proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	err = prove(h);
+	/* Alive after that: descriptor and folder are of one process. */
+	if (err == 0 && !sp_host_lives(h))
+		err = -ESRCH;
+	if (err != 0)
+		sp_host_close(h);
+	return err;
+}
+
+void sp_host_close(struct sp_host *h)
+{
+	if (h->pidfd >= 0)
+		(void)close(h->pidfd);
+	if (h->proc >= 0)
+		(void)close(h->proc);
+	if (h->maps >= 0)
+		(void)close(h->maps);
+	h->pidfd = h->proc = h->maps = -1;
+}
+
+/* The first thread's zombie stays as long as there are others, and after the last one until it is reaped. */
+static bool has_other_threads(const struct sp_host *h)
+{
+	DIR *folder = open_tasks(h);
+	uint32_t tid = 0;
+
+	while ((tid = next_task(folder)) == h->pid)
+		;
+	if (folder != NULL)
+		(void)closedir(folder);
+	return tid != 0;
+}
+
+bool sp_host_lives(const struct sp_host *h)
+{
+	struct pollfd p = {.fd = h->pidfd, .events = POLLIN};
+	char text[1024];
+	char state;
+
+	if (h->pidfd >= 0)
+		return poll(&p, 1, 0) != 1 || (p.revents & (POLLIN | POLLHUP | POLLERR)) == 0;
+	if (h->proc < 0)
+		return syscall(SYS_kill, (pid_t)h->pid, 0) == 0 || errno != ESRCH;
+	if (sp_host_read(h, "stat", text, sizeof(text)) <= 0)
+		return false;
+	(void)start_time(text, &state);
+	return (state != 'Z' && state != 'X') || has_other_threads(h);
+}
+
+/*
+ * The map of now decides where it may be read: somebody else may have the old memory still. Else that of
+ * the beginning does, which reads as empty once nobody has that memory any more.
+ */
+int sp_host_has_image(const struct sp_host *h)
+{
+	enum shown shown;
+	int now = open_present_maps(h, &shown);
+
+	if (now >= 0)
+		(void)close(now);
+	if (shown == UNKNOWN && h->maps >= 0)
+		shown = shows_region(h->maps, h->mapped_at, h->inode);
+	return shown == SHOWN ? 1 : shown == UNKNOWN ? -1 : 0;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limits of the program on itself. */
+#define _GNU_SOURCE
+#include "export/exporter/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/vfs.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "sampler/compiler.h"
+
+#define MIB (UINT64_C(1) << 20)
+/* What a program has by default; libdw and libcurl were written for it. */
+#define STACK_BYTES ((size_t)(8 * MIB))
+/*
+ * What is written to besides symbols: samples of an interval (25 MiB at most), eight profiles that wait
+ * (some MiB each), span names (17 MiB), what libcurl, TLS and the C library need (30 MiB), debug
+ * information while it is read. Measured is about 30 MiB in all; this is what a bad day may take.
+ */
+#define DATA_BASE (256 * MIB)
+/* The cache is built beside the one that it replaces, and what is read for it is larger than it. */
+#define DATA_PER_CACHE UINT64_C(3)
+/*
+ * Of addresses alone there must be more: objects and their debug files are mapped whole, which costs no
+ * memory that the kernel could not take back. Debug files of browsers have 2 to 4 GiB.
+ */
+#define MAPPED (8192 * MIB)
+#define CGROUP2_MAGIC 0x63677270 /* linux/magic.h: CGROUP2_SUPER_MAGIC */
+
+static void raise_to_hard(__rlimit_resource_t resource)
+{
+	struct rlimit limit;
+
+	if (getrlimit(resource, &limit) != 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(resource, &limit);
+}
+
+/*
+ * systemd sends SIGTERM to every process of a unit at once, and we have to be there until the host has
+ * ended and its last samples are sent. SIGPIPE, SIGXFSZ and SIGTTOU come from writing the host's stderr.
+ */
+void sp_limits_detach(void)
+{
+	static const int ignored[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGPIPE, SIGXFSZ,
+				      SIGTTOU, SIGTTIN, SIGTSTP, SIGUSR1, SIGUSR2, SIGALRM};
+	static const __rlimit_resource_t raised[] = {RLIMIT_AS,    RLIMIT_DATA, RLIMIT_STACK,
+						     RLIMIT_FSIZE, RLIMIT_CPU,  RLIMIT_NOFILE};
+	const struct rlimit none = {0, 0};
+	sigset_t nothing;
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(ignored); i++)
+		(void)signal(ignored[i], SIG_IGN);
+	(void)sigemptyset(&nothing);
+	(void)sigprocmask(SIG_SETMASK, &nothing, NULL);
+	(void)setrlimit(RLIMIT_CORE, &none);
+	/* What the host may use is its own affair; what it may not exceed is ours as well. */
+	for (size_t i = 0; i < SP_ARRAY_LEN(raised); i++)
+		raise_to_hard(raised[i]);
+	/* We execute nothing; so nothing can give us rights. */
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	(void)prctl(PR_SET_NAME, "spanprof-export", 0, 0, 0);
+	/* A folder that we are in could not be unmounted. */
+	if (chdir("/") != 0)
+		errno = 0;
+}
+
+static int (*large_stack_fn)(void);
+static int large_stack_result;
+
+static void on_large_stack(void)
+{
+	large_stack_result = large_stack_fn();
+}
+
+int sp_limits_on_large_stack(int (*fn)(void))
+{
+	static ucontext_t here;
+	static ucontext_t there;
+	char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+
+	/* Better to try than to give up: the host may have left us more than that in the usual place. */
+	if (stack == MAP_FAILED || mprotect(stack, (size_t)getpagesize(), PROT_NONE) != 0 ||
+	    getcontext(&there) != 0)
+		return fn();
+	large_stack_fn = fn;
+	there.uc_stack = (stack_t){.ss_sp = stack, .ss_size = STACK_BYTES};
+	there.uc_link = &here;
+	makecontext(&there, on_large_stack, 0);
+	return swapcontext(&here, &there) == 0 ? large_stack_result : fn();
+}
+
+static void lower(__rlimit_resource_t resource, uint64_t bytes)
+{
+	struct rlimit limit;
+
+	if (getrlimit(resource, &limit) != 0)
+		return;
+	if (limit.rlim_max > bytes)
+		limit.rlim_max = bytes;
+	if (limit.rlim_cur > limit.rlim_max)
+		limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(resource, &limit);
+}
+
+void sp_limits_memory(uint32_t symbol_cache_mb)
+{
+	uint64_t data = DATA_BASE + DATA_PER_CACHE * symbol_cache_mb * MIB;
+
+	/* Private memory that can be written to: what a container pays for. */
+	lower(RLIMIT_DATA, data);
+	lower(RLIMIT_AS, data + MAPPED);
+}
+
+/* 1: the kernel kills the whole group, 0: it does not, -1: cannot be told. */
+static int kills_group(const char *folder)
+{
+	char path[PATH_MAX];
+	char value = '\0';
+	int fd;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/memory.oom.group", folder) >= sizeof(path))
+		return -1;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* Without the memory controller the group has no such thing. */
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -1;
+	if (read(fd, &value, 1) != 1)
+		value = '\0';
+	(void)close(fd);
+	return value == '0' ? 0 : value == '1' ? 1 : -1;
+}
+
+/* Any group above us may be the one whose memory runs out. */
+bool sp_limits_dies_alone(const char *cgroup, const char *root)
+{
+	char folder[PATH_MAX];
+	size_t least = strlen(root);
+	char *slash;
+	size_t len;
+
+	if (strncmp(cgroup, "0::/", 4) != 0)
+		return false;
+	len = strcspn(cgroup + 3, "\n");
+	if (least + len >= sizeof(folder) || strstr(cgroup, "/..") != NULL)
+		return false;
+	memcpy(folder, root, least);
+	memcpy(folder + least, cgroup + 3, len);
+	folder[least + len] = '\0';
+	if (access(folder, F_OK) != 0)
+		return false;
+	for (;;) {
+		if (kills_group(folder) != 0)
+			return false;
+		slash = strrchr(folder + least, '/');
+		if (slash == NULL)
+			return true;
+		*slash = '\0';
+	}
+}
+
+/* Only under cgroup v2 alone; elsewhere it is the kernel's choice, as it is for the host. */
+void sp_limits_offer(void)
+{
+	static const char most[] = "1000"; /* the first to go */
+	char text[PATH_MAX];
+	struct statfs fs;
+	ssize_t got = -1;
+	int fd;
+
+	if (statfs("/sys/fs/cgroup", &fs) != 0 || fs.f_type != CGROUP2_MAGIC)
+		return;
+	fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		got = read(fd, text, sizeof(text) - 1);
+		(void)close(fd);
+	}
+	text[got > 0 ? got : 0] = '\0';
+	if (!sp_limits_dies_alone(text, "/sys/fs/cgroup"))
+		return;
+	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (write(fd, most, sizeof(most) - 1) < 0)
+		errno = 0;
+	(void)close(fd);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spanprof-exporter: started by libspanprof.so beside a process that it samples, with the region that
+ * they share at descriptor 3, /dev/null at 0 to 2, and an environment of our variables alone.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "export/exporter/limits.h"
+#include "export/exporter/program.h"
+#include "sampler/config.h"
+#include "sampler/region.h"
+
+/* Somebody is curious. */
+static int explain(void)
+{
+	(void)printf(
+		"spanprof-exporter %s\n"
+		"Gets what libspanprof.so samples to a server or into a folder. That starts it;\n"
+		"it cannot be used by hand.\n",
+		SP_VERSION);
+	return 0;
+}
+
+/*
+ * The host has told of what is wrong in it; here such warnings go to /dev/null. The link may not be
+ * readable, if the host has changed its user since it was executed.
+ */
+static const struct sp_config *configure(uint32_t pid)
+{
+	static struct sp_config config;
+	static char link[32];
+
+	(void)snprintf(link, sizeof(link), "/proc/%" PRIu32 "/exe", pid);
+	sp_config_capture(environ);
+	sp_config_program(link);
+	sp_config_parse(&config);
+	sp_limits_memory(config.symbol_cache_mb);
+	return &config;
+}
+
+static int run(void)
+{
+	return sp_program_run(SP_REGION_FD, configure) == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		return strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "--help") == 0
+			       ? explain()
+			       : 2;
+	sp_limits_detach();
+	sp_limits_offer();
+	return sp_limits_on_large_stack(run);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counting the threads of the host, and those that could be sampled. */
+#define _GNU_SOURCE
+#include "export/exporter/threads.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sampler/compiler.h"
+
+/* As many as the host's side can keep track of, and some more (thread.h). */
+#define THREADS_MAX 20000U
+/* Whose masks are read at a look: a few files for each. */
+#define MASKS_MAX 256U
+#define PAUSE_MAX 32U
+
+/* System calls that replace the caller's mask while they wait, and where the new one is given. */
+struct masking_call {
+	long number;
+	unsigned mask_argument; /* counted from 1; 0 = always */
+};
+
+static const struct masking_call masking_calls[] = {
+	{SYS_rt_sigtimedwait, 0}, {SYS_rt_sigsuspend, 0}, {SYS_ppoll, 4},
+	{SYS_pselect6, 6},        {SYS_epoll_pwait, 5},
+};
+
+/* The n-th word of "number 0xarg 0xarg ...", counted from 0, is there and is not zero. */
+static bool word_is_set(const char *line, unsigned n)
+{
+	while (n-- > 0) {
+		line = strchr(line, ' ');
+		if (line == NULL)
+			return false;
+		line++;
+	}
+	return strncmp(line, "0x0 ", 4) != 0;
+}
+
+/* Not to be read by who may not trace the host (Yama): then the mask alone has to do. */
+static bool waits_with_other_mask(const struct sp_host *h, uint32_t tid)
+{
+	char name[48];
+	char line[256];
+	char *end;
+	long number;
+
+	(void)snprintf(name, sizeof(name), "task/%" PRIu32 "/syscall", tid);
+	if (sp_host_read(h, name, line, sizeof(line)) <= 0)
+		return false;
+	number = strtol(line, &end, 10);
+	if (end == line)
+		return false;
+	for (size_t i = 0; i < SP_ARRAY_LEN(masking_calls); i++)
+		if (masking_calls[i].number == number)
+			return masking_calls[i].mask_argument == 0 ||
+			       word_is_set(line, masking_calls[i].mask_argument);
+	return false;
+}
+
+/* All ones if it cannot be read. */
+static uint64_t mask_of(const struct sp_host *h, uint32_t tid)
+{
+	static char text[(size_t)1 << 17]; /* the list of groups comes before and may be long */
+	char name[48];
+	const char *line = NULL;
+
+	(void)snprintf(name, sizeof(name), "task/%" PRIu32 "/status", tid);
+	if (sp_host_read(h, name, text, sizeof(text)) > 0)
+		line = strstr(text, "\nSigBlk:");
+	return line != NULL ? strtoull(line + strlen("\nSigBlk:"), NULL, 16) : ~UINT64_C(0);
+}
+
+bool sp_threads_take(const struct sp_host *h, uint32_t tid, uint32_t signal_number)
+{
+	uint64_t bit;
+
+	if (signal_number == 0 || signal_number > 64)
+		return false;
+	bit = UINT64_C(1) << (signal_number - 1);
+	/* Before and after: it may have been on its way into or out of such a call. */
+	return !waits_with_other_mask(h, tid) && (mask_of(h, tid) & bit) == 0 &&
+	       !waits_with_other_mask(h, tid);
+}
+
+void sp_threads_name(const struct sp_host *h, uint32_t tid, char name[SP_THREAD_NAME_BYTES])
+{
+	char path[48];
+	char text[SP_THREAD_NAME_BYTES + 1];
+	ssize_t got;
+
+	memset(name, 0, SP_THREAD_NAME_BYTES);
+	(void)snprintf(path, sizeof(path), "task/%" PRIu32 "/comm", tid);
+	got = sp_host_read(h, path, text, sizeof(text));
+	/* The kernel adds one newline; those before it are the name's own. */
+	if (got > 0)
+		memcpy(name, text, (size_t)got - 1);
+}
+
+struct count {
+	uint32_t seen;
+	uint32_t asked; /* for their masks */
+	uint32_t open;  /* of these, those that a signal would reach */
+};
+
+static bool count(struct count *c, const struct sp_host *h, uint32_t signal_number)
+{
+	int fd = h->proc >= 0 ? openat(h->proc, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+	const struct dirent *entry;
+
+	*c = (struct count){.seen = 0};
+	if (folder == NULL) {
+		if (fd >= 0)
+			(void)close(fd);
+		return false;
+	}
+	while (c->seen < THREADS_MAX && (entry = readdir(folder)) != NULL) {
+		uint32_t tid = (uint32_t)strtoul(entry->d_name, NULL, 10);
+
+		if (tid == 0)
+			continue;
+		c->seen++;
+		if (signal_number == 0 || c->asked == MASKS_MAX)
+			continue;
+		c->asked++;
+		c->open += sp_threads_take(h, tid, signal_number);
+	}
+	(void)closedir(folder);
+	return true;
+}
+
+/*
+ * A scan is cheap, but takes a hook of the host's time: where it has changed nothing (a thread that
+ * nobody can enrol, a timer that the kernel refuses) it is advised less and less often.
+ */
+static bool advise(struct sp_threads *t, const struct sp_threads_known *k)
+{
+	if (++t->looks <= t->pause)
+		return false;
+	if (k->armed != t->advised)
+		t->pause = 0;
+	else
+		t->pause = t->pause * 2 + 1 < PAUSE_MAX ? t->pause * 2 + 1 : PAUSE_MAX;
+	t->advised = k->armed;
+	t->looks = 0;
+	return true;
+}
+
+bool sp_threads_look(struct sp_threads *t, const struct sp_host *h,
+		     const struct sp_threads_known *k)
+{
+	struct count c;
+	uint32_t before = t->seen;
+
+	/* Where each thread that was seen last time has a timer, nobody's mask matters. */
+	if (!count(&c, h, k->armed < before || before == 0 ? k->signal_number : 0))
+		return false;
+	t->seen = c.seen;
+	if (c.seen != before)
+		t->pause = 0;
+	if (c.seen != k->known)
+		return advise(t, k);
+	/* More could be sampled than are; of more than were asked that is not to be told. */
+	if (k->armed < c.seen && (c.open > k->armed || c.asked == MASKS_MAX))
+		return advise(t, k);
+	t->pause = 0;
+	return false;
+}

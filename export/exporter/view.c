@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and checking the region. */
+#define _GNU_SOURCE
+#include "export/exporter/view.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PAGE UINT64_C(4096)
+/* Two rings of 16 MiB and 17 MiB of names are what a host asks for at most; this is far more. */
+#define BYTES_MAX (UINT64_C(1) << 30)
+
+/* What is written once, copied. */
+struct head {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t pid;
+	uint64_t bytes;
+	uint64_t mapped_at;
+	struct sp_region_part part[SP_REGION_PARTS];
+};
+
+_Static_assert(offsetof(struct head, part) == offsetof(struct sp_region, part) &&
+		       offsetof(struct head, mapped_at) == offsetof(struct sp_region, mapped_at),
+	       "the copy is laid out as the original");
+
+static bool is_inside(const struct sp_region_part *p, uint64_t bytes)
+{
+	return p->at % PAGE == 0 && p->bytes % PAGE == 0 && p->at >= sizeof(struct sp_region) &&
+	       p->at <= bytes && p->bytes <= bytes - p->at;
+}
+
+static bool overlap(const struct sp_region_part *a, const struct sp_region_part *b)
+{
+	return a->bytes != 0 && b->bytes != 0 && a->at < b->at + b->bytes &&
+	       b->at < a->at + a->bytes;
+}
+
+static bool parts_are_sound(const struct head *h)
+{
+	for (unsigned i = 0; i < SP_REGION_PARTS; i++) {
+		if (h->part[i].bytes != 0 && !is_inside(&h->part[i], h->bytes))
+			return false;
+		for (unsigned n = 0; n < i; n++)
+			if (overlap(&h->part[i], &h->part[n]))
+				return false;
+	}
+	return true;
+}
+
+static int make_ring(struct sp_ring *r, struct sp_view *v, enum sp_region_parts part)
+{
+	return sp_ring_at(r, (char *)v->region + v->part[part].at, v->part[part].bytes);
+}
+
+static int check(struct sp_view *v)
+{
+	struct head h;
+	int err;
+
+	memcpy(&h, v->region, sizeof(h));
+	if (h.magic != SP_REGION_MAGIC || h.version != SP_REGION_VERSION)
+		return -EPROTO;
+	if (h.bytes != v->bytes || h.pid == 0 || h.pid > INT32_MAX || h.mapped_at % PAGE != 0 ||
+	    h.mapped_at > UINT64_MAX - h.bytes || !parts_are_sound(&h))
+		return -EINVAL;
+	v->pid = h.pid;
+	v->mapped_at = h.mapped_at;
+	/* A part without bytes is nowhere, whatever it says. */
+	for (unsigned i = 0; i < SP_REGION_PARTS; i++)
+		if (h.part[i].bytes != 0)
+			v->part[i] = h.part[i];
+	err = make_ring(&v->ring, v, SP_REGION_RING);
+	if (err == 0 && v->part[SP_REGION_SNAPSHOTS].bytes != 0)
+		err = make_ring(&v->snapshots, v, SP_REGION_SNAPSHOTS);
+	return err;
+}
+
+static int map(struct sp_view *v, int fd)
+{
+	const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
+	struct stat st;
+	int seals;
+	void *memory;
+
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+		return -EBADF;
+	/* Shrunk by somebody, each access would be a SIGBUS. */
+	seals = fcntl(fd, F_GET_SEALS);
+	if (seals < 0)
+		return -EBADF;
+	if ((seals & needed) != needed)
+		return -EPERM;
+	if ((uint64_t)st.st_size < sizeof(struct sp_region) || (uint64_t)st.st_size > BYTES_MAX ||
+	    (uint64_t)st.st_size % PAGE != 0)
+		return -EBADF;
+	memory = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED)
+		return -ENOMEM;
+	v->region = memory;
+	v->bytes = (uint64_t)st.st_size;
+	v->inode = st.st_ino;
+	return 0;
+}
+
+int sp_view_open(struct sp_view *v, int fd)
+{
+	int err;
+
+	memset(v, 0, sizeof(*v));
+	err = map(v, fd);
+	(void)close(fd);
+	return err == 0 ? check(v) : err;
+}
+
+void sp_view_close(struct sp_view *v)
+{
+	if (v->region != NULL)
+		(void)munmap(v->region, v->bytes);
+	memset(v, 0, sizeof(*v));
+}
+
+void sp_view_wake(_Atomic uint32_t *word)
+{
+	(void)syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void sp_view_tell(struct sp_view *v, enum sp_region_exporter state)
+{
+	atomic_store_explicit(&v->region->exporter, (uint32_t)state, memory_order_release);
+	sp_view_wake(&v->region->exporter);
+	sp_view_wake(&v->region->flush_done);
+}
+
+void sp_view_fail(struct sp_view *v, int error)
+{
+	/* Of another build the words lie elsewhere. */
+	if (v->region == NULL || v->region->magic != SP_REGION_MAGIC ||
+	    v->region->version != SP_REGION_VERSION)
+		return;
+	atomic_store_explicit(&v->region->exporter_error, error, memory_order_relaxed);
+	sp_view_tell(v, SP_EXPORTER_FAILED);
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting for the host on the region's futex. */
+#define _GNU_SOURCE
+#include "export/exporter/wait.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "export/clock.h"
+#include "export/export.h"
+#include "export/exporter/rights.h"
+
+#define LOOK_NS SP_NS_PER_S
+#define RIGHTS_NS (100 * SP_NS_PER_MS)
+/* A host that is about to execute another program does so within milliseconds. */
+#define LEAVING_NS (20 * SP_NS_PER_MS)
+/* An exec that has not failed by then has not: for hosts whose memory map may not be read. */
+#define LEFT_NS (5 * SP_NS_PER_S)
+/* Where nobody watches for its end. */
+#define BLIND_NS (100 * SP_NS_PER_MS)
+/* For who has set SPANPROF_FLUSH_TIMEOUT=0, so that its end waits for nothing: it does not then. */
+#define LAST_FLUSH_MS 2000U
+/* Wakes without a reason that are taken for chance: then somebody plays with the word. */
+#define IDLE_WAKES 64U
+
+void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,
+		    const struct sp_config *config, const struct sp_messages *messages)
+{
+	memset(w, 0, sizeof(*w));
+	w->view = v;
+	w->host = h;
+	w->config = config;
+	w->messages = messages;
+	w->image_ns = sp_clock_mono_ns() + config->upload_interval_ms * SP_NS_PER_MS;
+	(void)sp_watch_start(&w->watch, h, &v->region->wake);
+}
+
+void sp_waiter_fini(struct sp_waiter *w)
+{
+	sp_watch_stop(&w->watch);
+}
+
+static bool flush_is_asked(const struct sp_waiter *w)
+{
+	/* Pairs with the host's release: what it put before it asked is in the rings. */
+	return atomic_load_explicit(&w->view->region->flush_asked, memory_order_acquire) !=
+	       atomic_load_explicit(&w->view->region->flush_done, memory_order_relaxed);
+}
+
+bool sp_waiter_pending(const struct sp_waiter *w)
+{
+	return w->end_ns != 0 || (!w->gone && flush_is_asked(w));
+}
+
+uint32_t sp_waiter_left_ms(const struct sp_waiter *w)
+{
+	uint64_t now = sp_clock_mono_ns();
+
+	if (w->end_ns <= now)
+		return 0;
+	return (uint32_t)((w->end_ns - now) / SP_NS_PER_MS);
+}
+
+static uint64_t most_ns(const struct sp_waiter *w)
+{
+	uint32_t ms = w->config->flush_timeout_ms;
+
+	return (ms != 0 ? ms : LAST_FLUSH_MS) * SP_NS_PER_MS;
+}
+
+/* The host says until when it waits; however long that is, we take no longer than was configured. */
+static void begin_flush(struct sp_waiter *w, uint64_t deadline_ns)
+{
+	uint64_t end = sp_clock_mono_ns() + most_ns(w);
+
+	if (w->end_ns != 0)
+		return;
+	w->end_ns = deadline_ns != 0 && deadline_ns < end ? deadline_ns : end;
+	w->answer = atomic_load_explicit(&w->view->region->flush_asked, memory_order_acquire);
+}
+
+void sp_waiter_flushed(struct sp_waiter *w)
+{
+	w->end_ns = 0;
+	atomic_store_explicit(&w->view->region->flush_done, w->answer, memory_order_release);
+	sp_view_wake(&w->view->region->flush_done);
+}
+
+static bool is_leaving(const struct sp_waiter *w)
+{
+	return atomic_load_explicit(&w->view->region->state, memory_order_relaxed) ==
+	       SP_REGION_LEAVING;
+}
+
+static bool has_ended(struct sp_waiter *w)
+{
+	if (w->watch.runs)
+		return atomic_load_explicit(&w->watch.ended, memory_order_acquire);
+	return !sp_host_lives(w->host);
+}
+
+/* Its memory map is long to read, so it is read seldom as long as nothing hints at an exec. */
+static bool has_gone(struct sp_waiter *w)
+{
+	uint64_t interval = w->config->upload_interval_ms * SP_NS_PER_MS;
+	uint64_t now = sp_clock_mono_ns();
+	int image;
+
+	if (has_ended(w))
+		return true;
+	if (!is_leaving(w))
+		w->leaving_ns = 0;
+	else if (w->leaving_ns == 0)
+		w->leaving_ns = now;
+	if (w->leaving_ns != 0 && w->image_ns > now + LEAVING_NS)
+		w->image_ns = 0;
+	if (now < w->image_ns)
+		return false;
+	w->image_ns = now + (w->leaving_ns != 0 ? LEAVING_NS : interval);
+	image = sp_host_has_image(w->host);
+	return image == 0 || (image < 0 && w->leaving_ns != 0 && now - w->leaving_ns > LEFT_NS);
+}
+
+/* At once: on the way of an orderly end there are files that the host named. */
+static _Noreturn void cannot_follow(const struct sp_waiter *w)
+{
+	sp_messages_tell(w->messages, SP_LOG_WARN,
+			 "the program has given up rights that its exporter cannot give up: not "
+			 "profiling this process any more");
+	sp_view_fail(w->view, EPERM);
+	_exit(1);
+}
+
+/* Before anything that the host named is opened; nothing is in other threads that would keep rights. */
+static void follow_rights(struct sp_waiter *w)
+{
+	int more;
+
+	w->rights_ns = sp_clock_mono_ns() + RIGHTS_NS;
+	more = sp_rights_compare(w->host);
+	if (more == 0 || more == -ENOENT)
+		return;
+	if (more < 0)
+		cannot_follow(w);
+	sp_watch_stop(&w->watch);
+	if (sp_rights_follow() != 0)
+		cannot_follow(w);
+	(void)sp_watch_start(&w->watch, w->host, &w->view->region->wake);
+}
+
+/* What the next hook of the host is to do. */
+static void look(struct sp_waiter *w)
+{
+	struct sp_region *r = w->view->region;
+	const struct sp_threads_known k = {
+		.known = atomic_load_explicit(&r->threads_known, memory_order_relaxed),
+		.armed = atomic_load_explicit(&r->threads_armed, memory_order_relaxed),
+		.signal_number = atomic_load_explicit(&r->signal_number, memory_order_relaxed),
+	};
+	uint32_t bits = SP_UPKEEP_LOOK;
+
+	w->look_ns = sp_clock_mono_ns() + LOOK_NS;
+	if (sp_threads_look(&w->threads, w->host, &k))
+		bits |= SP_UPKEEP_SCAN;
+	atomic_fetch_or_explicit(&r->upkeep, bits, memory_order_release);
+}
+
+/* SP_WAIT_ bits for what there is now. */
+static unsigned news(struct sp_waiter *w)
+{
+	uint64_t now = sp_clock_mono_ns();
+	bool asked;
+
+	asked = flush_is_asked(w);
+	if (!w->gone && has_gone(w)) {
+		w->gone = true;
+		w->end_ns = 0; /* nobody waits for the flush of before */
+	}
+	if (((asked || w->gone) && w->end_ns == 0) || now >= w->rights_ns)
+		follow_rights(w);
+	if (w->gone) {
+		begin_flush(w, 0);
+		return SP_WAIT_FLUSH | SP_WAIT_STOP;
+	}
+	if (asked) {
+		begin_flush(w, atomic_load_explicit(&w->view->region->flush_deadline_ns,
+						    memory_order_relaxed));
+		return SP_WAIT_FLUSH;
+	}
+	if (now >= w->look_ns)
+		look(w);
+	return 0;
+}
+
+static void sleep_until(const struct sp_waiter *w, uint32_t seen, uint64_t end, unsigned wakes)
+{
+	uint64_t now = sp_clock_mono_ns();
+	uint64_t most = is_leaving(w) ? LEAVING_NS : w->watch.runs ? LOOK_NS : BLIND_NS;
+	struct timespec ts;
+
+	if (end <= now)
+		return;
+	if (end - now < most)
+		most = end - now;
+	ts = (struct timespec){.tv_sec = (time_t)(most / SP_NS_PER_S),
+			       .tv_nsec = (long)(most % SP_NS_PER_S)};
+	if (wakes < IDLE_WAKES) {
+		(void)syscall(SYS_futex, &w->view->region->wake, FUTEX_WAIT, seen, &ts, NULL, 0);
+		return;
+	}
+	ts = (struct timespec){.tv_nsec = (long)SP_NS_PER_MS};
+	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, NULL);
+}
+
+unsigned sp_waiter_wait(struct sp_waiter *w, uint32_t timeout_ms)
+{
+	uint64_t end = sp_clock_mono_ns() + timeout_ms * SP_NS_PER_MS;
+
+	for (unsigned wakes = 0;; wakes++) {
+		/* Before the look: what changes after it has changed this, too. */
+		uint32_t seen = atomic_load_explicit(&w->view->region->wake, memory_order_acquire);
+		unsigned bits = news(w);
+
+		if (bits != 0 || sp_clock_mono_ns() >= end)
+			return bits;
+		sleep_until(w, seen, end, wakes);
+	}
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A region as a host makes it, and a process that stands for the host. One per test. */
+#ifndef SP_HOST_DOUBLE_H
+#define SP_HOST_DOUBLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "export/exporter/host.h"
+#include "export/exporter/view.h"
+#include "sampler/region.h"
+#include "sampler/ring.h"
+
+#define RING_BYTES SP_RING_BYTES(65536)
+#define NAMES_AT (8192 + 2 * RING_BYTES)
+#define NAMES_BYTES ((uint64_t)3 << 20)
+#define REGION_BYTES (NAMES_AT + NAMES_BYTES)
+
+struct host_double {
+	struct sp_region *region;
+	int fd; /* of the region */
+	struct sp_ring ring;
+	struct sp_ring snapshots;
+	pid_t pid;
+};
+
+extern struct host_double host;
+
+/* Makes the region of a host, which is the calling process as long as nobody says otherwise. */
+void host_make(void);
+
+/* Another process for the host; it runs that, or waits to be killed. */
+void host_start(void (*run)(void));
+void host_kill(void);
+
+/* Of the host, as the exporter sees it. */
+void host_open(struct sp_view *v, struct sp_host *h);
+
+/* Waits until a word is that, for some seconds. */
+bool becomes(const _Atomic uint32_t *word, uint32_t value);
+
+/* A sample of one frame, and its span's name. */
+void host_sample(uint64_t span_id, const char *name);
+
+#endif

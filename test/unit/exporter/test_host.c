@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is believed to be the host, and what is seen of its life. */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "export/exporter/watch.h"
+#include "host_double.h"
+
+static struct sp_view view;
+static struct sp_host seen;
+
+TestSuite(host, .init = host_make, .timeout = 20);
+
+Test(host, is_who_has_the_region_where_it_says)
+{
+	host_open(&view, &seen);
+
+	cr_expect_eq(seen.pid, (uint32_t)getpid());
+	cr_expect_geq(seen.maps, 0);
+	cr_expect(sp_host_lives(&seen));
+	cr_expect_eq(sp_host_has_image(&seen), 1);
+}
+
+Test(host, is_nobody_who_has_it_elsewhere_or_not_at_all)
+{
+	host.region->mapped_at -= 1 << 24;
+	cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
+	cr_expect_eq(sp_host_open(&seen, &view), -EPERM);
+	sp_view_close(&view);
+
+	host.region->mapped_at += 1 << 24;
+	host.region->pid = (uint32_t)getppid();
+	cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
+	cr_expect_eq(sp_host_open(&seen, &view), -EPERM);
+}
+
+static void have_none(void)
+{
+	(void)munmap(host.region, REGION_BYTES);
+	(void)execlp("sleep", "sleep", "60", (char *)NULL);
+	_exit(1);
+}
+
+static void wait_for_exec(void)
+{
+	/* The map shows the region until the program is another one. */
+	for (unsigned i = 0; i < 10000 && sp_host_has_image(&seen) != 0; i++)
+		(void)poll(NULL, 0, 1);
+}
+
+static int go[2];
+
+static void exec_when_told(void)
+{
+	char byte;
+
+	(void)!read(go[0], &byte, 1);
+	have_none();
+}
+
+Test(host, that_executes_another_program_has_another_image)
+{
+	cr_assert_eq(pipe(go), 0);
+	/* Younger than the exporter, it could not be the host: so we are, in a child. */
+	host_start(exec_when_told);
+	if (fork() == 0) {
+		cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
+		cr_assert_eq(sp_host_open(&seen, &view), 0);
+		cr_assert_eq(sp_host_has_image(&seen), 1);
+		cr_assert_eq(write(go[1], "x", 1), 1);
+		wait_for_exec();
+		cr_assert_eq(sp_host_has_image(&seen), 0);
+		cr_assert(sp_host_lives(&seen));
+		/* by the map of the beginning alone, as when the new one may not be read */
+		(void)close(seen.proc);
+		seen.proc = -1;
+		cr_assert_eq(sp_host_has_image(&seen), 0);
+		seen.maps = -1;
+		cr_assert_eq(sp_host_has_image(&seen), -1);
+		_exit(7);
+	}
+	int status;
+
+	cr_assert_gt(wait(&status), 0);
+	cr_expect_eq(WEXITSTATUS(status), 7);
+	host_kill();
+}
+
+Test(host, that_is_dead_is_none)
+{
+	host_start(NULL);
+	cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
+	host_kill();
+	cr_expect_eq(sp_host_open(&seen, &view), -ESRCH);
+}
+
+static void *sleep_for_ever(void *arg)
+{
+	(void)arg;
+	for (;;)
+		(void)pause();
+	return NULL;
+}
+
+static void end_first_thread(void)
+{
+	pthread_t thread;
+
+	(void)pthread_create(&thread, NULL, sleep_for_ever, NULL);
+	(void)syscall(SYS_exit, 0);
+}
+
+static bool leader_is_gone(void)
+{
+	char text[1024];
+
+	for (unsigned i = 0; i < 10000; i++) {
+		if (sp_host_read(&seen, "stat", text, sizeof(text)) > 0 &&
+		    strstr(text, ") Z ") != NULL)
+			return true;
+		(void)poll(NULL, 0, 1);
+	}
+	return false;
+}
+
+/* With a pidfd and, as on old kernels, without. */
+Test(host, lives_as_long_as_any_of_its_threads)
+{
+	host_start(end_first_thread);
+	cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
+	if (fork() == 0) {
+		struct sp_host old;
+
+		cr_assert_eq(sp_host_open(&seen, &view), 0);
+		cr_assert(leader_is_gone());
+		cr_assert_eq(sp_host_has_image(&seen), 1);
+		/* and whoever comes only now finds it, too */
+		sp_host_close(&seen);
+		cr_assert_eq(sp_host_open(&seen, &view), 0);
+		cr_assert_geq(seen.maps, 0);
+		old = seen;
+		old.pidfd = -1;
+		cr_assert(sp_host_lives(&seen));
+		cr_assert(sp_host_lives(&old));
+		cr_assert_eq(kill(host.pid, SIGKILL), 0);
+		while (sp_host_lives(&seen))
+			(void)poll(NULL, 0, 1);
+		while (sp_host_lives(&old))
+			(void)poll(NULL, 0, 1);
+		_exit(7);
+	}
+	int status = 0;
+
+	while (wait(&status) > 0 && WIFSIGNALED(status))
+		;
+	cr_expect_eq(WEXITSTATUS(status), 7);
+}
+
+static void watch_an_end(bool with_pidfd)
+{
+	struct sp_watch w = {.stop = -1};
+	_Atomic uint32_t word = 0;
+
+	if (!with_pidfd) {
+		(void)close(seen.pidfd);
+		seen.pidfd = -1;
+	}
+	cr_assert_eq(sp_watch_start(&w, &seen, &word), 0);
+	cr_assert_eq(kill(host.pid, SIGKILL), 0);
+	cr_assert(becomes(&word, 1));
+	cr_assert(atomic_load(&w.ended));
+	sp_watch_stop(&w);
+	_exit(7);
+}
+
+Test(host, wakes_us_when_it_ends)
+{
+	for (int with_pidfd = 0; with_pidfd < 2; with_pidfd++) {
+		int status = 0;
+
+		host_start(NULL);
+		cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
+		if (fork() == 0) {
+			cr_assert_eq(sp_host_open(&seen, &view), 0);
+			watch_an_end(with_pidfd != 0);
+		}
+		while (wait(&status) > 0 && WIFSIGNALED(status))
+			;
+		cr_expect_eq(WEXITSTATUS(status), 7);
+	}
+}
+
+Test(host, need_not_end_for_the_watch_to_stop)
+{
+	struct sp_watch w = {.stop = -1};
+	_Atomic uint32_t word = 0;
+
+	host_open(&view, &seen);
+	cr_assert_eq(sp_watch_start(&w, &seen, &word), 0);
+	sp_watch_stop(&w);
+	cr_expect_not(w.runs);
+	cr_expect_eq(word, 0);
+}
+
+/* As of a host that has changed its user, and may not be looked at by processes of that one. */
+Test(host, may_be_known_by_a_map_that_was_left_to_us)
+{
+	int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	char path[32];
+	int spare;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)getppid());
+	cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
+	spare = dup(SP_HOST_MAPS_FD);
+	cr_assert_geq(dup2(maps, SP_HOST_MAPS_FD), 0);
+	cr_assert_eq(sp_host_open(&seen, &view), 0);
+	cr_expect_eq(seen.maps, SP_HOST_MAPS_FD);
+	sp_host_close(&seen);
+	/* another file of /proc is none, nor is one of another process */
+	cr_assert_geq(dup2(open(path, O_RDONLY | O_CLOEXEC), SP_HOST_MAPS_FD), 0);
+	cr_expect_eq(sp_host_open(&seen, &view), -EPERM);
+	cr_assert_geq(dup2(open("/proc/self", O_PATH | O_DIRECTORY), SP_HOST_MAPS_FD), 0);
+	cr_assert_eq(sp_host_open(&seen, &view), 0);
+	cr_expect_neq(seen.maps, SP_HOST_MAPS_FD);
+	if (spare >= 0)
+		(void)dup2(spare, SP_HOST_MAPS_FD);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the program may take, and who dies with it. */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "export/exporter/limits.h"
+
+static char root[64];
+
+static void set_up(void)
+{
+	char path[128];
+
+	strcpy(root, "/tmp/spanprof-test-XXXXXX");
+	cr_assert_not_null(mkdtemp(root));
+	(void)snprintf(path, sizeof(path), "%s/pod", root);
+	cr_assert_eq(mkdir(path, 0700), 0);
+	(void)snprintf(path, sizeof(path), "%s/pod/box", root);
+	cr_assert_eq(mkdir(path, 0700), 0);
+}
+
+static void tear_down(void)
+{
+	char cmd[128];
+
+	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", root);
+	cr_assert_eq(system(cmd), 0);
+}
+
+TestSuite(limits, .init = set_up, .fini = tear_down, .timeout = 20);
+
+static void set_group(const char *folder, const char *value)
+{
+	char path[128];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s%s/memory.oom.group", root, folder);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	cr_assert_eq(write(fd, value, strlen(value)), (ssize_t)strlen(value));
+	(void)close(fd);
+}
+
+Test(limits, in_a_group_of_its_own_kind_one_dies_alone)
+{
+	cr_expect(sp_limits_dies_alone("0::/pod/box\n", root));
+	set_group("/pod/box", "0\n");
+	cr_expect(sp_limits_dies_alone("0::/pod/box\n", root));
+	cr_expect(sp_limits_dies_alone("0::/\n", root));
+}
+
+Test(limits, in_a_group_that_dies_together_or_below_one_nobody_dies_alone)
+{
+	set_group("/pod/box", "1\n");
+	cr_expect_not(sp_limits_dies_alone("0::/pod/box\n", root));
+	set_group("/pod/box", "0\n");
+	set_group("/pod", "1\n");
+	cr_expect_not(sp_limits_dies_alone("0::/pod/box\n", root));
+	set_group("/pod", "0\n");
+	set_group("", "1\n");
+	cr_expect_not(sp_limits_dies_alone("0::/pod/box\n", root));
+}
+
+Test(limits, where_it_cannot_be_told_nobody_counts_as_alone)
+{
+	cr_expect_not(sp_limits_dies_alone("", root));
+	cr_expect_not(sp_limits_dies_alone("4:memory:/pod/box\n", root));
+	cr_expect_not(sp_limits_dies_alone("0::/elsewhere\n", root));
+	cr_expect_not(sp_limits_dies_alone("0::/../..\n", root));
+	set_group("/pod", "?\n");
+	cr_expect_not(sp_limits_dies_alone("0::/pod/box\n", root));
+}
+
+/* In a child, because it is for good. */
+Test(limits, hold)
+{
+	pid_t pid = fork();
+	int status = 0;
+
+	if (pid == 0) {
+		const size_t much = (size_t)600 << 20;
+		struct rlimit core;
+		void *p;
+
+		sp_limits_detach();
+#ifndef __SANITIZE_ADDRESS__
+		sp_limits_memory(64);
+		p = mmap(NULL, much, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (p != MAP_FAILED)
+			_exit(1);
+#endif
+		/* what is only read is not ours to pay */
+		p = mmap(NULL, much, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (p == MAP_FAILED)
+			_exit(2);
+		(void)raise(SIGTERM);
+		(void)raise(SIGHUP);
+		(void)raise(SIGINT);
+		(void)raise(SIGPIPE);
+		if (getrlimit(RLIMIT_CORE, &core) != 0 || core.rlim_max != 0)
+			_exit(3);
+		_exit(7);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_expect(WIFEXITED(status));
+	cr_expect_eq(WEXITSTATUS(status), 7);
+}

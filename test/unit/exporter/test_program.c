@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The program from the outside: a region and a host, which ends in one way or another; what arrives in a
+ * folder, and what the status file says.
+ */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "export/clock.h"
+#include "export/exporter/program.h"
+#include "host_double.h"
+
+static char dir[64];
+static char status_file[96];
+static struct sp_config config;
+static pid_t exporter;
+
+static void set_up(void)
+{
+	strcpy(dir, "/tmp/spanprof-test-XXXXXX");
+	cr_assert_not_null(mkdtemp(dir));
+	(void)snprintf(status_file, sizeof(status_file), "%s/status.json", dir);
+	config = (struct sp_config){
+		.sample_rate_hz = 100,
+		.upload_interval_ms = 60000,
+		.flush_timeout_ms = 5000,
+		.push_queue_capacity = 8,
+		.symbol_cache_mb = 64,
+		.stack_depth = 128,
+		.log_level = SP_LOG_WARN,
+		.service_name = "shop",
+		.output_dir = dir,
+		.status_file = status_file,
+	};
+	host_make();
+}
+
+static void tear_down(void)
+{
+	char cmd[128];
+
+	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
+	cr_assert_eq(system(cmd), 0);
+}
+
+TestSuite(program, .init = set_up, .fini = tear_down, .timeout = 60);
+
+static const struct sp_config *configure(uint32_t pid)
+{
+	cr_assert_eq(pid, (uint32_t)host.pid);
+	return &config;
+}
+
+static void start_exporter(void)
+{
+	exporter = fork();
+	if (exporter == 0) {
+		(void)signal(SIGTERM, SIG_IGN);
+		_exit(sp_program_run(dup(host.fd), configure) == 0 ? 0 : 1);
+	}
+}
+
+static void start(void (*run)(void))
+{
+	host_start(run);
+	start_exporter();
+	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
+}
+
+static int exporter_status(void)
+{
+	int status = -1;
+
+	cr_assert_eq(waitpid(exporter, &status, 0), exporter);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static unsigned profiles(void)
+{
+	char pattern[128];
+	unsigned n;
+	glob_t g;
+
+	(void)snprintf(pattern, sizeof(pattern), "%s/*.pb.gz", dir);
+	n = glob(pattern, 0, NULL, &g) == 0 ? (unsigned)g.gl_pathc : 0;
+	globfree(&g);
+	return n;
+}
+
+static const char *status_text(void)
+{
+	static char text[32768];
+	int fd = open(status_file, O_RDONLY);
+	ssize_t got = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+
+	if (fd >= 0)
+		(void)close(fd);
+	text[got > 0 ? got : 0] = '\0';
+	return text;
+}
+
+static bool status_has(const char *part)
+{
+	return strstr(status_text(), part) != NULL;
+}
+
+static void ask_for_a_flush(void)
+{
+	struct sp_region *r = host.region;
+
+	r->flush_deadline_ns = sp_clock_mono_ns() + 5 * SP_NS_PER_S;
+	atomic_fetch_add(&r->flush_asked, 1);
+	atomic_fetch_add(&r->wake, 1);
+	sp_view_wake(&r->wake);
+}
+
+Test(program, delivers_what_a_flush_finds_and_goes_on)
+{
+	start(NULL);
+	host_sample(1, "GET /");
+	ask_for_a_flush();
+	cr_assert(becomes(&host.region->flush_done, 1));
+	cr_expect_eq(profiles(), 1);
+	cr_expect(status_has("\"put\": 1,\n  \"drained\": 1"), "%s", status_text());
+
+	host_sample(1, "GET /");
+	ask_for_a_flush();
+	cr_assert(becomes(&host.region->flush_done, 2));
+	cr_expect_eq(profiles(), 2);
+	cr_expect(status_has("\"pid\""));
+	host_kill();
+	cr_expect_eq(exporter_status(), 0);
+	cr_expect_eq(host.region->exporter, SP_EXPORTER_GONE);
+}
+
+Test(program, delivers_what_a_killed_host_has_left)
+{
+	start(NULL);
+	/* one of its threads was killed in its handler */
+	atomic_fetch_add(&host.ring.ends->head, 128);
+	for (unsigned i = 0; i < 100; i++)
+		host_sample(i, "POST /");
+	host_kill();
+
+	cr_expect_eq(exporter_status(), 0);
+	cr_expect_eq(profiles(), 1);
+	cr_expect(status_has("\"drained\": 100"), "%s", status_text());
+	cr_expect(status_has("\"ring_records_unfinished\": 1"), "%s", status_text());
+	cr_expect(status_has("\"state\": \"ending\""), "%s", status_text());
+}
+
+static void exec_another(void)
+{
+	while (atomic_load(&host.region->state) != SP_REGION_LEAVING)
+		(void)poll(NULL, 0, 1);
+	(void)execlp("sleep", "sleep", "60", (char *)NULL);
+	_exit(1);
+}
+
+Test(program, ends_when_the_host_is_another_program)
+{
+	start(exec_another);
+	host_sample(1, "GET /");
+	atomic_store(&host.region->state, SP_REGION_LEAVING);
+	atomic_fetch_add(&host.region->wake, 1);
+	sp_view_wake(&host.region->wake);
+
+	cr_expect_eq(exporter_status(), 0);
+	cr_expect_eq(profiles(), 1);
+	host_kill();
+}
+
+Test(program, survives_what_ends_the_host)
+{
+	start(NULL);
+	host_sample(1, "GET /");
+	cr_assert_eq(kill(exporter, SIGTERM), 0);
+	ask_for_a_flush();
+	cr_assert(becomes(&host.region->flush_done, 1));
+	host_kill();
+	cr_expect_eq(exporter_status(), 0);
+}
+
+Test(program, refuses_a_host_that_is_none)
+{
+	host_start(NULL);
+	host.region->mapped_at -= 1 << 24;
+	start_exporter();
+
+	cr_expect_eq(exporter_status(), 1);
+	cr_expect_eq(host.region->exporter, SP_EXPORTER_FAILED);
+	cr_expect_eq(host.region->exporter_error, EPERM);
+	host_kill();
+}
+
+Test(program, tells_the_host_that_it_cannot_begin)
+{
+	config.output_dir = NULL;
+	config.server_address = "ftp://example.org";
+	host_start(NULL);
+	start_exporter();
+
+	cr_expect_eq(exporter_status(), 1);
+	cr_expect_eq(host.region->exporter, SP_EXPORTER_FAILED);
+	cr_expect_eq(host.region->exporter_error, EINVAL);
+	host_kill();
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state = *state * UINT64_C(6364136223846793005) + 1442695040888963407U;
+	return *state >> 33;
+}
+
+/* Everything but what the test itself waits for. */
+static void scribble(uint64_t seed, uint64_t until_ns)
+{
+	uint64_t state = seed;
+	uint8_t *bytes = (uint8_t *)host.region;
+	const struct sp_sample s = {.weight = 1, .depth = 3, .flags = SP_SAMPLE_ROOTED};
+
+	while (sp_clock_mono_ns() < until_ns) {
+		for (unsigned i = 0; i < 1000; i++) {
+			uint64_t word = next_random(&state) << 33 ^ next_random(&state);
+			uint64_t at = next_random(&state) % (REGION_BYTES / 8) * 8;
+
+			/* heads of the parts matter most */
+			if (i % 4 != 0)
+				at = host.region->part[i % 3].at + at % 16384;
+			if (i % 16 == 15)
+				at = at % sizeof(struct sp_region) & ~UINT64_C(7);
+			if (next_random(&state) % 2 != 0)
+				word &= 0x1f8;
+			if (at == offsetof(struct sp_region, exporter) / 8 * 8)
+				continue;
+			/* what it has copied by now it does not read again; the test does */
+			if (at < offsetof(struct sp_region, state))
+				continue;
+			memcpy(bytes + at, &word, sizeof(word));
+		}
+		/* the ring may be full, as far as anybody can tell */
+		(void)sp_ring_put(&host.ring, &s);
+	}
+}
+
+static void give_up_rights(void)
+{
+	while (atomic_load(&host.region->state) != SP_REGION_STOPPED)
+		(void)poll(NULL, 0, 1);
+	if (setgroups(0, NULL) != 0 || setresgid(4001, 4001, 4001) != 0 ||
+	    setresuid(4002, 4002, 4002) != 0)
+		_exit(1);
+	atomic_store(&host.region->state, SP_REGION_SAMPLING);
+}
+
+/* What is opened for the host afterwards is opened as whoever it is then. */
+Test(program, is_of_the_user_that_the_host_has_become)
+{
+	struct stat st;
+
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	cr_assert_eq(chmod(dir, 0777), 0);
+	start(give_up_rights);
+	(void)unlink(status_file);
+	atomic_store(&host.region->state, SP_REGION_STOPPED);
+	cr_assert(becomes(&host.region->state, SP_REGION_SAMPLING));
+	host_sample(1, "GET /");
+	ask_for_a_flush();
+	cr_assert(becomes(&host.region->flush_done, 1));
+
+	cr_assert_eq(stat(status_file, &st), 0);
+	cr_expect_eq(st.st_uid, 4002);
+	cr_expect_eq(st.st_gid, 4001);
+	cr_expect_eq(profiles(), 1);
+	host_kill();
+	cr_expect_eq(exporter_status(), 0);
+}
+
+static void be_quiet(void)
+{
+	(void)dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+}
+
+/* make soak has it go on for longer, and never with the same words. */
+static uint64_t scribble_seconds(void)
+{
+	const char *text = getenv("SCRIBBLE_SECONDS");
+
+	return text != NULL ? strtoull(text, NULL, 10) : 1;
+}
+
+/* A host that writes over all of the region while it is read, and is killed in the end. */
+Test(program, survives_a_host_that_writes_over_everything, .timeout = 3600)
+{
+	uint64_t rounds = 4 * scribble_seconds();
+	uint64_t seed = rounds > 4 ? sp_clock_mono_ns() : 0;
+
+	config.upload_interval_ms = 200;
+	config.flush_timeout_ms = 2000;
+	config.thread_name = true;
+	start(be_quiet);
+	for (uint64_t i = 0; i < rounds; i++) {
+		scribble(seed + i, sp_clock_mono_ns() + 250 * SP_NS_PER_MS);
+		cr_assert_eq(waitpid(exporter, NULL, WNOHANG), 0, "it ended, seed %" PRIu64,
+			     seed + i);
+	}
+	host_kill();
+	cr_expect_eq(exporter_status(), 0);
+	cr_expect(status_has("\"state\""), "%s", status_text());
+	cr_expect_not(status_has("\"ring_records_damaged\": 0,"), "%s", status_text());
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What counts as more rights, and becoming as weak as another process. */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <grp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "export/exporter/rights.h"
+#include "host_double.h"
+
+static struct sp_rights a;
+static struct sp_rights b;
+static struct sp_view view;
+static struct sp_host seen;
+
+static bool exceeds(const char *own, const char *other)
+{
+	cr_assert(sp_rights_parse(own, &a), "%s", own);
+	cr_assert(sp_rights_parse(other, &b), "%s", other);
+	return sp_rights_exceed(&a, &b);
+}
+
+#define STATUS(uid, gid, groups, caps)                                                             \
+	"Name:\tx\nUmask:\t0022\nUid:\t" uid "\nGid:\t" gid "\nFDSize:\t64\nGroups:\t" groups      \
+	" \nCapInh:\t0\nCapPrm:\t" caps "\nCapEff:\t0\n"
+#define ROOT STATUS("0\t0\t0\t0", "0\t0\t0\t0", "0", "000001ffffffffff")
+
+Test(rights, of_the_same_are_not_exceeded, .timeout = 20)
+{
+	cr_expect_not(exceeds(ROOT, ROOT));
+	cr_expect_not(exceeds(STATUS("7 7 7 7", "8 8 8 8", "9 10", "0"),
+			      STATUS("7 7 7 7", "8 8 8 8", "10 9", "0")));
+}
+
+Test(rights, are_exceeded_by_each_that_the_other_has_not, .timeout = 20)
+{
+	cr_expect(exceeds(ROOT, STATUS("7 7 7 7", "0 0 0 0", "0", "1ffffffffff")), "user");
+	cr_expect(exceeds(ROOT, STATUS("0 0 0 0", "8 8 8 8", "0", "1ffffffffff")), "group");
+	cr_expect(exceeds(STATUS("7 7 7 7", "8 8 8 8", "9 10", "0"),
+			  STATUS("7 7 7 7", "8 8 8 8", "9", "0")),
+		  "groups");
+	cr_expect(exceeds(ROOT, STATUS("0 0 0 0", "0 0 0 0", "0", "1fffffffffe")), "capabilities");
+}
+
+Test(rights, that_are_only_laid_aside_are_not_given_up, .timeout = 20)
+{
+	cr_expect_not(exceeds(ROOT, STATUS("0 7 0 7", "0 8 0 8", "0", "1ffffffffff")));
+	cr_expect_not(exceeds(ROOT, STATUS("7 7 0 7", "0 0 0 0", "0", "1ffffffffff")));
+}
+
+Test(rights, less_than_the_others_do_no_harm, .timeout = 20)
+{
+	cr_expect_not(exceeds(STATUS("7 7 7 7", "8 8 8 8", "", "0"),
+			      STATUS("7 7 7 7", "8 8 8 8", "1 2 3", "1ffffffffff")));
+}
+
+Test(rights, are_not_read_from_what_has_none, .timeout = 20)
+{
+	cr_expect_not(sp_rights_parse("", &a));
+	cr_expect_not(sp_rights_parse("Name:\tx\nUid:\t1 1 1 1\n", &a));
+	cr_expect_not(sp_rights_parse("Name:\tx\nUid:\nGid:\t1 1 1\nGroups:\nCapPrm:\t0\n", &a));
+}
+
+static int gone[2];
+
+/* To a user with one group, and with one capability that is of no use for files. */
+static void give_up(void)
+{
+	const gid_t groups[] = {4001};
+
+	if (setgroups(1, groups) != 0 || setresgid(4000, 4000, 4000) != 0 ||
+	    setresuid(4002, 4002, 4002) != 0)
+		_exit(1);
+	(void)!write(gone[1], "x", 1);
+}
+
+static void lay_aside(void)
+{
+	(void)!setresuid(0, 4002, 0);
+	(void)!write(gone[1], "x", 1);
+}
+
+/* The exit status of a follower of such a host. */
+static int follow(void (*run)(void), int (*follower)(void))
+{
+	int status = 0;
+	char byte;
+	pid_t pid;
+
+	host_make();
+	cr_assert_eq(pipe(gone), 0);
+	host_start(run);
+	cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
+	cr_assert_eq(read(gone[0], &byte, 1), 1);
+	pid = fork();
+	if (pid == 0)
+		_exit(follower());
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	host_kill();
+	return WEXITSTATUS(status);
+}
+
+/* Like one that was started before; the map of the beginning is not needed. */
+static int become(void)
+{
+	const gid_t groups[] = {0, 4005};
+
+	if (setgroups(2, groups) != 0 || sp_host_open(&seen, &view) != 0)
+		return 1;
+	if (sp_rights_compare(&seen) != 1)
+		return 2;
+	if (sp_rights_follow() != 0 || sp_rights_compare(&seen) != 0)
+		return 3;
+	if (getuid() != 4002 || geteuid() != 4002 || getegid() != 4000 || getgroups(0, NULL) != 1)
+		return 4;
+	if (setresuid(0, 0, 0) == 0 || setgroups(0, NULL) == 0)
+		return 5;
+	return prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0 ? 0 : 6;
+}
+
+static int stay(void)
+{
+	if (sp_host_open(&seen, &view) != 0)
+		return 1;
+	return sp_rights_compare(&seen);
+}
+
+/* The same user as root without a capability cannot leave root's group. */
+static int cannot(void)
+{
+	if (sp_host_open(&seen, &view) != 0)
+		return 1;
+	if (syscall(SYS_setresuid, 4003, 4003, 4003) != 0 || sp_rights_compare(&seen) != 1)
+		return 2;
+	return sp_rights_follow() == -EPERM ? 0 : 3;
+}
+
+Test(rights, are_given_up_for_good_when_the_host_has, .timeout = 20)
+{
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	int step = follow(give_up, become);
+
+	cr_expect_eq(step, 0, "step %d", step);
+}
+
+Test(rights, are_kept_as_long_as_the_host_can_have_them_back, .timeout = 20)
+{
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	cr_expect_eq(follow(lay_aside, stay), 0);
+}
+
+Test(rights, that_cannot_be_given_up_are_noticed, .timeout = 20)
+{
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	cr_expect_eq(follow(give_up, cannot), 0);
+}
+
+Test(rights, of_a_dead_host_are_those_of_before, .timeout = 20)
+{
+	host_make();
+	host_start(NULL);
+	cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
+	pid_t pid = fork();
+	int status = 0;
+
+	if (pid == 0) {
+		if (sp_host_open(&seen, &view) != 0)
+			_exit(1);
+		(void)!kill(host.pid, 9);
+		while (sp_host_lives(&seen))
+			(void)poll(NULL, 0, 1);
+		/* a zombie first, then nothing */
+		for (unsigned i = 0; i < 5000 && sp_rights_compare(&seen) == 0; i++)
+			(void)poll(NULL, 0, 1);
+		_exit(sp_rights_compare(&seen) == -ENOENT ? 7 : 2);
+	}
+	cr_assert_eq(waitpid(host.pid, NULL, 0), host.pid);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_expect_eq(WEXITSTATUS(status), 7);
+}
