@@ -66,14 +66,14 @@ CFLAGS_tsan = -O1 -fsanitize=thread
 
 # The preloaded object runs in every process of a container, so it may not pull in symbols of new
 # glibc versions (fortify) nor abort its host (stack protector), and its thread-local storage must
-# be readable inside a signal handler. The exporter is loaded late and gets the usual hardening.
+# be readable inside a signal handler. The exporter is a process of its own and gets the usual hardening.
 CFLAGS_core = -ftls-model=initial-exec -fno-stack-protector -U_FORTIFY_SOURCE
 CFLAGS_export = -fstack-protector-strong
 # Handlers may run on small stacks. Without jump tables every indirect jump is a call through a
 # pointer, which check-sigsafe.sh then sees.
 CFLAGS_sig = -fno-jump-tables
-# Host threads may have small stacks too; our own background thread has one we chose.
-CFLAGS_release_core = $(if $(filter $(BACKGROUND_SRCS),$(2)),,-Wframe-larger-than=4096)
+# Host threads may have small stacks too.
+CFLAGS_release_core = -Wframe-larger-than=4096
 CFLAGS_release_sig = $(if $(IS_CLANG),,-Wstack-usage=2048)
 CFLAGS_release_export = -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 
@@ -103,17 +103,19 @@ CRITERION_LIBS = $(call lazy,CRITERION_LIBS,$(shell $(PKG_CONFIG) --libs criteri
 SAMPLER_SRCS := $(wildcard sampler/*.c)
 PRELOAD_SRCS := $(wildcard preload/*.c)
 EXPORT_SRCS := $(wildcard export/*.c)
-# These run on our own background thread only.
-BACKGROUND_SRCS := preload/exporter.c sampler/tasks.c
+# The program spanprof-exporter: its main(), and the rings and rights of a process of its own.
+EXPORTER_SRCS := $(wildcard export/exporter/*.c)
 REPORT_SRCS := $(wildcard export/report/*.c)
 RUNNER_SRCS := $(wildcard scripts/run/*.c)
 PROBE_SRCS := $(wildcard scripts/probe/*.c)
+LAUNCHER_SRCS := $(wildcard scripts/carrier/*.c)
 # Of spanprof-run's nouns the probe shares these.
 PROBE_SHARED_SRCS := scripts/run/line.c scripts/run/process.c
 PROTOS := $(wildcard export/proto/*.proto)
 GEN_SRCS := $(PROTOS:export/proto/%.proto=$(B)/gen/%.pb-c.c)
 GEN_HDRS := $(GEN_SRCS:.c=.h)
-PRODUCT_SRCS := $(SAMPLER_SRCS) $(PRELOAD_SRCS) $(EXPORT_SRCS) $(REPORT_SRCS) $(RUNNER_SRCS) $(PROBE_SRCS)
+PRODUCT_SRCS := $(SAMPLER_SRCS) $(PRELOAD_SRCS) $(EXPORT_SRCS) $(EXPORTER_SRCS) $(REPORT_SRCS) $(RUNNER_SRCS) $(PROBE_SRCS) \
+	$(LAUNCHER_SRCS)
 
 # A unit test program is one test_<noun>.c; other .c files of its folder are linked into it too.
 UNIT_SRCS := $(wildcard test/unit/*/test_*.c)
@@ -124,11 +126,13 @@ HOST_SRCS := $(wildcard test/hosts/*.c)
 C_SRCS := $(PRODUCT_SRCS) $(UNIT_SRCS) $(UNIT_HELPER_SRCS) $(UNIT_MAIN_SRCS) $(STRESS_SRCS)
 
 CORE_SO := $(B)/libspanprof.so
-EXPORT_SO := $(B)/libspanprof-export.so
+EXPORTER := $(B)/spanprof-exporter
 REPORT := $(B)/spanprof-report
 RUNNER := $(B)/spanprof-run
 PROBE := $(B)/spanprof-probe
-PRODUCTS := $(CORE_SO) $(EXPORT_SO) $(REPORT) $(RUNNER) $(PROBE)
+# Not installed: stands for programs in the carrier, where they have a loader of their own.
+LAUNCHER := $(B)/launcher
+PRODUCTS := $(CORE_SO) $(EXPORTER) $(REPORT) $(RUNNER) $(PROBE) $(LAUNCHER)
 
 # Prints the configuration table of README.md.
 PRINT_CONFIG := $(B)/print-config
@@ -163,7 +167,7 @@ FORCE:
 
 ## Build
 .PHONY: all deps install uninstall man carrier deb deb-test dist reproducible clean
-all: $(PRODUCTS) ## both objects and the tools, in build/ (V=1 prints commands, DEV=1 adds -Werror)
+all: $(PRODUCTS) ## the object, the exporter and the tools, in build/ (V=1 prints commands, DEV=1 adds -Werror)
 
 deps: ## install the Debian packages of every group (SPANPROF_SKIP_DEPS=1 skips this everywhere)
 	$(call install_deps,build demo test lint bench carrier deb cross)
@@ -175,7 +179,8 @@ install: all $(MAN_PAGES) ## copy into $(DESTDIR)$(PREFIX)/lib/spanprof, bin, in
 	install -d $(addprefix '$(DESTDIR)$(PREFIX)/,bin' include') '$(DESTDIR)$(LIBDIR)' \
 		'$(DESTDIR)$(COMPLETIONS)' $(foreach s,$(MAN_SECTIONS),'$(DESTDIR)$(MANDIR)/man$(s)')
 	install -m 0644 preload/spanprof.h '$(DESTDIR)$(PREFIX)/include'
-	install -m 0644 $(CORE_SO) $(EXPORT_SO) '$(DESTDIR)$(LIBDIR)'
+	install -m 0644 $(CORE_SO) '$(DESTDIR)$(LIBDIR)'
+	install -m 0755 $(EXPORTER) '$(DESTDIR)$(LIBDIR)'
 	install -m 0755 $(PROGRAMS) '$(DESTDIR)$(PREFIX)/bin'
 	for section in $(MAN_SECTIONS); do \
 		install -m 0644 $(B)/man/*.$$section '$(DESTDIR)$(MANDIR)'/man$$section || exit; done
@@ -187,7 +192,7 @@ man: $(MAN_PAGES) ## the man pages, in build/man
 
 uninstall: ## remove what "make install" copied with the same DESTDIR and PREFIX
 	rm -f '$(DESTDIR)$(PREFIX)/include/spanprof.h' \
-		$(foreach f,$(CORE_SO) $(EXPORT_SO),'$(DESTDIR)$(LIBDIR)/$(notdir $(f))') \
+		$(foreach f,$(CORE_SO) $(EXPORTER),'$(DESTDIR)$(LIBDIR)/$(notdir $(f))') \
 		$(foreach f,$(PROGRAMS),'$(DESTDIR)$(PREFIX)/bin/$(notdir $(f))') \
 		$(foreach f,$(MAN_PAGES),'$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(f)))/$(notdir $(f))') \
 		$(foreach f,$(COMPLETED),'$(DESTDIR)$(COMPLETIONS)/$(f)')
@@ -237,7 +242,7 @@ test: ## everything below, then one line of counts (installs the packages it nee
 unit: $(UNIT_TESTS) ## unit tests (Criterion)
 	@$(RUN) $(call as,unit,$(UNIT_TESTS))
 
-gates: all $(PRINT_CONFIG) $(MAN_PAGES) ## exports, NEEDED, symbol versions, TLS, signal safety, layers; and that each gate bites
+gates: all $(PRINT_CONFIG) $(MAN_PAGES) ## exports, imports, NEEDED, symbol versions, TLS, signal safety, layers; and that each gate bites
 	@$(RUN) $(call as,gate,$(GATE_TESTS))
 
 stress: $(STRESS_TESTS) ## stress programs: threads against ring, table and hooks
@@ -280,7 +285,7 @@ lint-all: format-check shellcheck layers lint-gates compile-gcc compile-clang ti
 	@echo 'lint: clean'
 
 lint-gates: all
-	@for gate in exports deps symver tls sigsafe; do scripts/check-$$gate.sh || exit 1; done
+	@for gate in exports imports deps symver tls sigsafe; do scripts/check-$$gate.sh || exit 1; done
 
 compile-gcc: ## compile everything with warnings as errors
 compile-clang: ## the same with the other compiler
@@ -309,7 +314,7 @@ layers: ## who includes whom
 
 FORMAT_SRCS = $(sort $(shell find sampler preload export scripts test -name '*.[ch]' -o -name '*.cc'))
 SHELL_SRCS = .ci/run $(sort $(shell find scripts test -name '*.sh' -o -name '*.bash') scripts/completion/spanprof $(wildcard scripts/spanprof-*))
-HEADERS := $(wildcard sampler/*.h export/*.h export/report/*.h preload/*.h scripts/*/*.h)
+HEADERS := $(wildcard sampler/*.h export/*.h export/exporter/*.h export/report/*.h preload/*.h scripts/*/*.h)
 
 ## Help
 .PHONY: help
@@ -344,7 +349,9 @@ $(B)/$(1)/sampler.a: $(SAMPLER_SRCS:%.c=$(B)/$(1)/%.o)
 	$$(call archive)
 $(B)/$(1)/export.a: $(EXPORT_SRCS:%.c=$(B)/$(1)/%.o) $(GEN_SRCS:$(B)/gen/%.c=$(B)/$(1)/gen/%.o)
 	$$(call archive)
-# The report tool but for its main().
+# The programs but for their main().
+$(B)/$(1)/exporter.a: $(patsubst %.c,$(B)/$(1)/%.o,$(filter-out export/exporter/main.c,$(EXPORTER_SRCS)))
+	$$(call archive)
 $(B)/$(1)/report.a: $(patsubst %.c,$(B)/$(1)/%.o,$(filter-out export/report/main.c,$(REPORT_SRCS)))
 	$$(call archive)
 # Without the hooks: a test program is to start and end by the C library's own functions.
@@ -353,6 +360,7 @@ $(B)/$(1)/preload.a: $(patsubst %.c,$(B)/$(1)/%.o,$(filter-out preload/hook_% pr
 
 $(filter $(B)/$(1)/test/unit/preload/%,$(UNIT_SRCS:%.c=$(B)/$(1)/%)): $(B)/$(1)/preload.a
 $(filter $(B)/$(1)/test/unit/export/%,$(UNIT_SRCS:%.c=$(B)/$(1)/%)): $(B)/$(1)/report.a
+$(filter $(B)/$(1)/test/unit/exporter/%,$(UNIT_SRCS:%.c=$(B)/$(1)/%)): $(B)/$(1)/exporter.a
 $(UNIT_SRCS:%.c=$(B)/$(1)/%): $(B)/$(1)/%: $(B)/$(1)/%.o $(UNIT_MAIN_SRCS:%.c=$(B)/$(1)/%.o) \
 		$(B)/$(1)/export.a $(B)/$(1)/sampler.a
 	$$(call link_program,$(1),$$(CRITERION_LIBS))
@@ -385,18 +393,14 @@ $(B)/gen/%.pb-c.c $(B)/gen/%.pb-c.h: export/proto/%.proto
 .SECONDARY: $(GEN_SRCS) $(GEN_HDRS)
 
 CORE_OBJS := $(patsubst %.c,$(B)/release/%.o,$(PRELOAD_SRCS) $(SAMPLER_SRCS))
-# The exporter checks its strings as the core does.
-EXPORT_OBJS := $(B)/release/sampler/text.o $(EXPORT_SRCS:%.c=$(B)/release/%.o) $(GEN_SRCS:$(B)/gen/%.c=$(B)/release/gen/%.o)
 
 $(CORE_SO): $(CORE_OBJS) scripts/exports.map
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LDFLAGS_shared) -Wl,-soname,$(@F) \
 		-Wl,--version-script=scripts/exports.map -o $@ $(CORE_OBJS)
 
-$(EXPORT_SO): $(EXPORT_OBJS) scripts/export-exports.map
-	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LDFLAGS_shared) -Wl,-soname,$(@F) \
-		-Wl,--version-script=scripts/export-exports.map -o $@ $(EXPORT_OBJS) $(EXPORT_LIBS)
+$(EXPORTER): $(EXPORTER_SRCS:%.c=$(B)/release/%.o) $(B)/release/export.a $(B)/release/sampler.a
+	$(call link_program,release,$(LDFLAGS_program))
 
 $(REPORT): $(REPORT_SRCS:%.c=$(B)/release/%.o) $(B)/release/export.a $(B)/release/sampler.a
 	$(call link_program,release,$(LDFLAGS_program))
@@ -406,6 +410,10 @@ $(PROBE): $(patsubst %.c,$(B)/release/%.o,$(PROBE_SRCS) $(PROBE_SHARED_SRCS)) $(
 
 # For images with any C library, or none.
 $(RUNNER): $(RUNNER_SRCS:%.c=$(B)/release/%.o) $(B)/release/sampler.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -static-pie -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $^
+
+$(LAUNCHER): $(LAUNCHER_SRCS:%.c=$(B)/release/%.o)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -static-pie -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $^
 

@@ -1,18 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Usage: bundle.sh DIR. All of us into DIR/bin and DIR/lib/spanprof, and into DIR/lib/spanprof/bundle
-# the libraries that the exporter needs, for images that have none of them. glibc is not among them:
-# it is the program's own.
-#
-# The copies and all that names them get names of their own (libcurl-spanprof.so.4). Under their
-# common names the first to be loaded would serve everybody: the program's library us, or, where we
-# come first, our old library a plugin that the program opens later.
+# Usage: bundle.sh DIR. All of us into DIR/bin and DIR/lib/spanprof, for images that have nothing of what
+# we need. The preloaded object needs the program's own C library alone. The programs that need more lie
+# in DIR/lib/spanprof/bundle, with their libraries, the C library and its loader among them, so that
+# they run in images with an older one or another; in their places stands a static program that starts
+# them there (scripts/carrier). Nothing of the bundle ever gets into a program's process.
 set -euo pipefail
 
 readonly BIN=$1/bin LIB=$1/lib/spanprof
 readonly BUNDLE=$LIB/bundle
-# All of glibc: two of it in one process do not work.
+# Copied to the byte: it does not expect to be changed, and finds none of its own by a search path.
 readonly GLIBC='^(ld-linux.*|libc|libm|libdl|libpthread|librt|libresolv|libanl|libutil|libnss_.*)\.so'
+readonly PROGRAMS=(exporter report probe)
 umask 022
 
 die()
@@ -26,21 +25,10 @@ needed_of()
 	patchelf --print-needed "$1"
 }
 
-# libcurl.so.4 -> libcurl-spanprof.so.4
-own_name()
+# Whatever LD_LIBRARY_PATH says. Not inherited, so each says it.
+search_here()
 {
-	echo "${1/.so/-spanprof.so}"
-}
-
-# Libraries of glibc keep their names; everything else is renamed.
-rename_needs()
-{
-	local name options=()
-
-	while read -r name; do
-		[[ $name =~ $GLIBC ]] || options+=(--replace-needed "$name" "$(own_name "$name")")
-	done < <(needed_of "$1")
-	((${#options[@]} == 0)) || patchelf "${options[@]}" "$1"
+	patchelf --force-rpath --set-rpath '$ORIGIN' "$1"
 }
 
 # The notices that their licenses want to go with them.
@@ -62,30 +50,30 @@ for tool in patchelf strip ldd dpkg-query; do
 done
 rm -rf "$BIN" "$LIB"
 mkdir -p "$BIN" "$BUNDLE"
-install -m 0644 build/libspanprof.so build/libspanprof-export.so "$LIB"
-install -m 0755 build/spanprof-{run,report,probe} scripts/spanprof-{entrypoint,doctor} "$BIN"
-strip --strip-debug "$LIB"/*.so
-strip "$BIN"/spanprof-{run,report,probe}
-while read -r name path; do
-	[[ ! $name =~ $GLIBC ]] || continue
-	copy=$BUNDLE/$(own_name "$name")
-	install -m 0644 "$(readlink -f "$path")" "$copy"
-	patchelf --set-soname "${copy##*/}" "$copy"
-	rename_needs "$copy"
-	# Not inherited, so each says it.
-	patchelf --set-rpath '$ORIGIN' "$copy"
-	copy_notice "$path"
-done < <(ldd build/libspanprof-export.so build/spanprof-{report,probe} | awk '$2 == "=>" { print $1, $3 }' | sort -u)
-rename_needs "$LIB/libspanprof-export.so"
-patchelf --set-rpath '$ORIGIN/bundle' "$LIB/libspanprof-export.so"
-for program in report probe; do
-	rename_needs "$BIN/spanprof-$program"
-	patchelf --set-rpath '$ORIGIN/../lib/spanprof/bundle' "$BIN/spanprof-$program"
+install -m 0644 build/libspanprof.so "$LIB"
+install -m 0755 build/spanprof-run scripts/spanprof-{entrypoint,doctor} "$BIN"
+install -m 0755 build/launcher "$LIB/spanprof-exporter"
+install -m 0755 build/launcher "$BIN/spanprof-report"
+install -m 0755 build/launcher "$BIN/spanprof-probe"
+strip --strip-debug "$LIB/libspanprof.so"
+strip "$BIN"/spanprof-{run,report,probe} "$LIB/spanprof-exporter"
+
+loader=$(patchelf --print-interpreter build/spanprof-exporter)
+install -m 0755 "$(readlink -f "$loader")" "$BUNDLE/ld.so"
+for program in "${PROGRAMS[@]}"; do
+	install -m 0755 "build/spanprof-$program" "$BUNDLE"
+	strip "$BUNDLE/spanprof-$program"
+	search_here "$BUNDLE/spanprof-$program"
 done
+while read -r name path; do
+	install -m 0644 "$(readlink -f "$path")" "$BUNDLE/$name"
+	[[ $name =~ $GLIBC ]] || search_here "$BUNDLE/$name"
+	copy_notice "$path"
+done < <(ldd "${PROGRAMS[@]/#/build/spanprof-}" | awk '$2 == "=>" { print $1, $3 }' | sort -u)
 
 # All that is needed is there: nothing may come from the image by chance.
-for object in "$LIB/libspanprof-export.so" "$BIN"/spanprof-{report,probe} "$BUNDLE"/*.so*; do
+for object in "$BUNDLE"/spanprof-* "$BUNDLE"/*.so*; do
 	while read -r name; do
-		[[ $name =~ $GLIBC || -e $BUNDLE/$name ]] || die "$object needs $name"
+		[[ $name == "${loader##*/}" || -e $BUNDLE/$name ]] || die "$object needs $name"
 	done < <(needed_of "$object")
 done

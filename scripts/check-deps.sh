@@ -45,8 +45,8 @@ if (($# >= 1)); then
 	[[ $# == 1 ]] || check "$1" "$2"
 else
 	check build/libspanprof.so scripts/needed.allow
-	check build/libspanprof-export.so scripts/export-needed.allow
-	for object in build/libspanprof.so build/libspanprof-export.so build/spanprof-{report,run,probe}; do
+	check build/spanprof-exporter scripts/exporter-needed.allow
+	for object in build/libspanprof.so build/spanprof-{exporter,report,run,probe} build/launcher; do
 		check_binding "$object"
 	done
 fi

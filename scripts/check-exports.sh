@@ -3,7 +3,7 @@
 # Fails unless an object exports exactly the global names of its version script, both ways: a name
 # too many would capture calls of the host, a name too few is a hook that never runs.
 # A symbol that the parts make visible (SP_EXPORT) but the map makes local again is such a hook too.
-# Usage: check-exports.sh [OBJECT MAP [PART.o...]]; without arguments both shipped objects are checked.
+# Usage: check-exports.sh [OBJECT MAP [PART.o...]]; without arguments the shipped object is checked.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -59,7 +59,5 @@ if (($# >= 2)); then
 	check "$@"
 else
 	mapfile -t core < <(parts sampler preload)
-	mapfile -t export < <(parts export)
 	check build/libspanprof.so scripts/exports.map "${core[@]}"
-	check build/libspanprof-export.so scripts/export-exports.map "${export[@]}"
 fi

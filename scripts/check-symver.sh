@@ -2,13 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fails if an object needs a symbol version newer than the oldest C library we promise to run on: a
 # version the host's libc lacks is fatal to every process that preloads us. Weak references count
-# too, because the loader checks versions and not symbols. Versions other than GLIBC_ fail as well.
-# Usage: check-symver.sh [OBJECT VERSION]; default build/libspanprof.so and 2.17.
+# too, because the loader checks versions and not symbols. Versions other than GLIBC_ fail as well: the
+# object may need nothing else. The exporter has other libraries; of it the C library's version counts.
+# Usage: check-symver.sh [OBJECT [VERSION [any]]]; without arguments what is shipped is checked. "any"
+# lets versions of other libraries pass.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly OBJECT=${1:-build/libspanprof.so}
+if (($# == 0)); then
+	scripts/check-symver.sh build/libspanprof.so
+	exec scripts/check-symver.sh build/spanprof-exporter 2.34 any
+fi
+readonly OBJECT=$1
 readonly NEWEST=${2:-2.17}
+readonly OTHERS=${3:-}
 
 [[ -e $OBJECT ]] || { echo "check-symver: no $OBJECT; run make" >&2; exit 1; }
 
@@ -21,6 +28,7 @@ needed_versions()
 bad=0
 while read -r version; do
 	number=${version#GLIBC_}
+	[[ $OTHERS != any || $version == GLIBC_* ]] || continue
 	if [[ $version == GLIBC_[0-9]* &&
 		$(printf '%s\n' "$number" "$NEWEST" | sort -V | tail -n 1) == "$NEWEST" ]]; then
 		continue

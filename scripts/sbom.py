@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-PRODUCTS = ["libspanprof.so", "libspanprof-export.so", "spanprof-report", "spanprof-probe", "spanprof-run"]
+PRODUCTS = ["libspanprof.so", "spanprof-exporter", "spanprof-report", "spanprof-probe", "spanprof-run"]
 # Archives that the Makefile links: the static C library of spanprof-run, libiberty, libgcc.
 ARCHIVES = ["libc.a", "libiberty.a", "libgcc.a", "libgcc_eh.a"]
 

@@ -20,13 +20,7 @@
 #include "sampler/compiler.h"
 #include "scripts/probe/probe.h"
 
-#define IDLE_MS 50
 #define OTHER_MS 5000
-
-static int idle(void *arg SP_UNUSED)
-{
-	return IDLE_MS;
-}
 
 static void warn(void *arg SP_UNUSED, const char *text)
 {
@@ -115,7 +109,7 @@ const char *sp_probe_other_scheme(const struct sp_config *config)
 {
 	static struct sp_reply reply;
 	static char address[1024];
-	const struct sp_http_hooks hooks = {idle, hush, NULL};
+	const struct sp_http_hooks hooks = {hush, NULL};
 	struct sp_config other = {
 		.service_name = config->service_name,
 		.protocol = config->protocol,
@@ -143,7 +137,7 @@ const char *sp_probe_other_scheme(const struct sp_config *config)
 
 bool sp_probe_push(const struct sp_config *config, struct sp_reply *reply)
 {
-	const struct sp_http_hooks hooks = {idle, warn, NULL};
+	const struct sp_http_hooks hooks = {warn, NULL};
 
 	post(config, &hooks, config->push_timeout_ms, reply);
 	return reply->kind != SP_REPLY_ABORTED;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "scripts/run/check.h"
+#include "scripts/run/exporter.h"
 #include "scripts/run/line.h"
 #include "scripts/run/object.h"
 #include "scripts/run/process.h"
@@ -72,9 +73,12 @@ static void say_no_way(const char *what, const char *path, int err)
 	} else if (err == -ENOENT || err == -ENOTDIR || err == -ELOOP) {
 		sp_line_say(what, "wrong",
 			    "the %s is missing: there is no %s where the program runs", what, path);
-		sp_line_say(what, "change",
-			    "correct the path in LD_PRELOAD; both objects belong into one folder, "
-			    "in a container into its image or a volume");
+		sp_line_say(what, "change", "%s",
+			    strcmp(what, "exporter") != 0
+				    ? "correct the path in LD_PRELOAD; in a container object and "
+				      "exporter belong into its image or a volume"
+				    : "object and exporter belong into one folder; elsewhere "
+				      "name it by " SP_EXPORTER_VARIABLE);
 	} else {
 		barrier(path, place);
 		sp_line_say(what, "wrong",
@@ -86,7 +90,20 @@ static void say_no_way(const char *what, const char *path, int err)
 	}
 }
 
-/* What keeps a loader from taking that file into a program like t, NULL = any that we are built for. */
+static void say_noexec(const char *what, const char *path)
+{
+	bool exporter = strcmp(what, "exporter") == 0;
+
+	sp_line_say(what, "wrong", "the %s %s lies on a file system that is mounted noexec, so %s",
+		    what, path, exporter ? "it cannot be started" : "no loader takes it in");
+	sp_line_say(what, "change", "put it on a file system without noexec%s",
+		    exporter ? ", or name a copy elsewhere by " SP_EXPORTER_VARIABLE : "");
+}
+
+/*
+ * What keeps a loader from taking that file into a program like t, NULL = any that we are built for; and
+ * the exporter, which is a program, from being started there.
+ */
 static void say_file(const char *what, const char *path, const struct sp_target *t)
 {
 	struct statvfs mount;
@@ -101,22 +118,14 @@ static void say_file(const char *what, const char *path, const struct sp_target 
 	    (t->machine != f.machine || t->word_size != f.word_size)) {
 		say_other_machine(what, path, &f, t);
 	} else if (statvfs(path, &mount) == 0 && (mount.f_flag & ST_NOEXEC) != 0) {
-		sp_line_say(what, "wrong",
-			    "the %s %s lies on a file system that is mounted noexec, so no loader "
-			    "takes it in",
+		say_noexec(what, path);
+	} else if (strcmp(what, "exporter") == 0 &&
+		   faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) != 0) {
+		sp_line_say(what, "wrong", "the %s %s may not be executed by the program's user",
 			    what, path);
-		sp_line_say(what, "change", "put both objects on a file system without noexec");
+		sp_line_say(what, "change", "chmod a+x %s", path);
 	}
 	sp_elf_close(&f);
-}
-
-static void say_exporter(const char *object, const struct sp_target *t)
-{
-	char path[PATH_MAX + sizeof(SP_EXPORTER_PLACE)];
-
-	(void)snprintf(path, sizeof(path), "%.*s" SP_EXPORTER_PLACE,
-		       (int)(base_name(object) - object), object);
-	say_file("exporter", path, t);
 }
 
 /* Of the mappings of each of our files whether one may be executed: a loader that was not allowed to
@@ -126,7 +135,6 @@ static void say_mapped(const struct sp_process *p, char object[PATH_MAX])
 	static char line[MAPS_LINE];
 	int fd = dup(p->maps);
 	FILE *maps = fd >= 0 ? fdopen(fd, "r") : NULL;
-	bool active = false;
 	bool partly = false;
 
 	object[0] = '\0';
@@ -139,7 +147,6 @@ static void say_mapped(const struct sp_process *p, char object[PATH_MAX])
 		if (path == NULL)
 			continue;
 		path[strcspn(path, "\n")] = '\0';
-		active = active || (code && strcmp(base_name(path), SP_EXPORTER_PLACE) == 0);
 		if (strcmp(base_name(path), SP_OBJECT_NAME) != 0)
 			continue;
 		partly = partly || !code;
@@ -152,8 +159,6 @@ static void say_mapped(const struct sp_process *p, char object[PATH_MAX])
 		say("loaded", object);
 	else if (partly)
 		say("loaded.partly", "yes");
-	if (active)
-		say("active", "yes");
 }
 
 /* The entry of LD_PRELOAD that names us. False: there is none. */
@@ -197,6 +202,20 @@ static void say_variables(char *const *environment)
 	}
 }
 
+/* Beside the object, or where the variable says. */
+static void say_exporter(const char *object, const struct sp_process *p, const struct sp_target *t)
+{
+	char path[PATH_MAX + sizeof(SP_EXPORTER_NAME)];
+	const char *named = variable(p->environment, SP_EXPORTER_VARIABLE);
+
+	if (named != NULL && named[0] == '/')
+		(void)snprintf(path, sizeof(path), "%s", named);
+	else
+		(void)snprintf(path, sizeof(path), "%.*s" SP_EXPORTER_NAME,
+			       (int)(base_name(object) - object), object);
+	say_file("exporter", path, t);
+}
+
 /* Whatever of ours the process should have: where it is, and what is wrong with it. */
 static void say_files(const struct sp_process *p, const struct sp_target *t)
 {
@@ -204,7 +223,7 @@ static void say_files(const struct sp_process *p, const struct sp_target *t)
 
 	say_mapped(p, object);
 	if (object[0] != '\0')
-		say_exporter(object, t);
+		say_exporter(object, p, t);
 	/* Anything else is searched for by the loader, or its own words in it replaced. */
 	else if (entry_of(variable(p->environment, "LD_PRELOAD"), object) && object[0] == '/' &&
 		 strchr(object, '$') == NULL)
@@ -216,11 +235,13 @@ int sp_facts_of_process(pid_t pid)
 	static struct sp_process p;
 	static struct sp_target t;
 	const char *why = NULL;
+	enum sp_exporter_of exporter;
 	bool entered;
 	int err = sp_process_open(pid, &p);
 
 	if (err != 0)
 		return err;
+	exporter = sp_exporter_of(&p);
 	entered = sp_process_enter(&p, &why);
 	if (!entered && !p.secure) {
 		sp_line(stderr, "spanprof-run: process %d: %s", (int)pid, why);
@@ -232,6 +253,8 @@ int sp_facts_of_process(pid_t pid)
 	say_variables(p.environment);
 	if (p.cut)
 		say("environment.cut", "yes");
+	if (exporter != SP_EXPORTER_OF_NONE)
+		say("active", exporter == SP_EXPORTER_OF_FOUND ? "yes" : "ended");
 	if (entered)
 		say_files(&p, &t);
 	sp_process_close(&p);

@@ -8,8 +8,9 @@
 #include <stddef.h>
 
 #define SP_OBJECT_NAME "libspanprof.so"
-/* What sends the profiles, as seen from the folder of the object. */
-#define SP_EXPORTER_PLACE "libspanprof-export.so"
+/* The program that sends the profiles: beside the object, or where the variable says. */
+#define SP_EXPORTER_NAME "spanprof-exporter"
+#define SP_EXPORTER_VARIABLE "SPANPROF_EXPORTER"
 
 /*
  * Beside this program or in ../lib/spanprof of it. False: path holds the first place that was

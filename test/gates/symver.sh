@@ -29,3 +29,11 @@ seed_shared ninth <<<'#include <stdio.h>
 #include <sys/eventfd.h>
 int make(void) { return eventfd(0, 0) + pipe2((int[2]){ 0 }, 0); }' -D_GNU_SOURCE -include unistd.h
 expect_pass scripts/check-symver.sh "$work/ninth.so"
+
+# The exporter's other libraries have versions of their own, which are not the C library's.
+seed_shared curl <<<'int other(void) { return 0; }' -Wl,-soname,libother.so \
+	-Wl,--version-script=<(echo 'OTHER_1.0 { global: other; local: *; };')
+seed_shared user -I"$work" -L"$work" -l:curl.so <<<'int other(void); int take(void) { return other(); }'
+expect_fail "other@OTHER_1.0" scripts/check-symver.sh "$work/user.so" 2.34
+expect_pass scripts/check-symver.sh "$work/user.so" 2.34 any
+expect_fail "reallocarray@GLIBC_2.26" scripts/check-symver.sh "$work/new.so" 2.17 any

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Our objects, as built here, in an older and a newer Debian: a host that is built there, by the
 # compiler of that release, ends as without us; and either it is profiled, or one line says why not.
-# Downloads some hundred megabytes: "make roots" runs it, "make test" does not.
+# With the carrier, whose exporter brings its own C library, it is profiled. Downloads some hundred
+# megabytes: "make roots" runs it, "make test" does not.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 ((EUID == 0)) || skip "needs root for debootstrap and chroot"
 need debootstrap chroot python3
+[[ -e build/carrier.done ]] || skip "no build/carrier (make carrier)"
 mirror=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
 	awk '$1 == "bookworm" && $2 == "main" { print $3; exit }')
 [[ -n $mirror ]] || skip "no apt source for bookworm to take the mirror from"
@@ -57,17 +59,23 @@ for suite in bullseye trixie; do
 	fi
 	mkdir -p "$root/src/test"
 	cp -r test/common test/hosts test/sdk "$root/src/test"
-	cp build/libspanprof*.so build/spanprof-run scripts/spanprof-entrypoint "$root/src"
+	cp build/libspanprof.so build/spanprof-{exporter,run} scripts/spanprof-entrypoint "$root/src"
 	chroot "$root" sh -ec 'cd /src
 		gcc -O2 -I. -fPIC -shared -o /usr/lib/libfixture-otelc.so test/hosts/lib/fixture_otelc.c -lpthread
 		gcc -O2 -I. -o spend test/hosts/spend.c -lfixture-otelc -lpthread
 		gcc -O2 -I. -static -o static test/hosts/plain.c'
 	host_in "$root" "$suite.plain" /src/spend 200
+	cp -r build/carrier "$root/carrier"
 	for start in LD_PRELOAD=/src/libspanprof.so /src/spanprof-run /src/spanprof-entrypoint; do
 		name=$suite.${start##*/}
 		host_in "$root" "$name" SPANPROF_OUTPUT_DIR=/profiles "$start" /src/spend 200
 		verdict "$name" "$root"
 	done
+	name=$suite.carrier
+	host_in "$root" "$name" SPANPROF_OUTPUT_DIR=/profiles LD_PRELOAD=/carrier/lib/spanprof/libspanprof.so \
+		/src/spend 200
+	verdict "$name" "$root"
+	[[ -n $(profiles_in "$root/profiles") ]] || fail "$name: not profiled"
 	# Asleep in programs of that release.
 	chroot "$root" env LD_PRELOAD=/src/libspanprof.so sh -c 'ls -l / && perl -e "print 1"' \
 		>"$WORK/asleep.out" 2>"$WORK/asleep.err"

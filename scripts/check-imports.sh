@@ -1,0 +1,71 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Fails unless everything that the preloaded object calls in its host is on the allow list, with a
+# reason: it is to run in any program without a thread, an allocation or a descriptor of its own, and
+# a function that makes one comes in by a single line.
+#
+# A line of the allow list is one entry, "#" and the reason. An entry is
+#   name     a symbol that the object may import; * and ? stand for other characters
+#   ~name    a symbol that it may look up by name (SP_FOR_EACH_NEXT in preload/resolve.h). Those that
+#            it exports are hooks, which hand on a call of the program's, and need no entry.
+# A line without a reason is an error, and so is an entry that nothing uses any more. Whatever the list
+# says, some names are refused.
+# Usage: check-imports.sh [LIST OBJECT LOOKUPS EXPORTS]; defaults: scripts/imports.allow,
+# build/libspanprof.so, preload/resolve.h and scripts/exports.map.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly LIST=${1:-scripts/imports.allow}
+readonly OBJECT=${2:-build/libspanprof.so}
+readonly LOOKUPS=${3:-preload/resolve.h}
+readonly EXPORTS=${4:-scripts/exports.map}
+# Also by a pattern that is wider than it was meant to be.
+readonly NEVER='^~?(malloc|calloc|realloc|reallocarray|aligned_alloc|posix_memalign|memalign|valloc|strn?dup|'\
+'asprintf|vasprintf|fopen|fdopen|opendir|popen|system|dlmopen|fork|vfork|posix_spawnp?)$|^pthread_create$|'\
+'^~?pthread_(attr|detach|join|key|mutex|cond|rwlock)|^thrd_create$|^~?(mtx|cnd|tss)_'
+bad=0
+
+complain()
+{
+	echo "check-imports: $*"
+	bad=1
+}
+
+[[ -e $OBJECT ]] || { echo "check-imports: no $OBJECT; run make" >&2; exit 1; }
+entries=()
+while read -r line; do
+	[[ $line =~ ^[^#[:space:]]+[[:space:]]+\#[[:space:]]*[^[:space:]] ]] ||
+		complain "$LIST: no \"entry  # reason\": $line"
+	entries+=("${line%%[[:space:]]*}")
+done < <(grep -v -e '^#' -e '^[[:space:]]*$' "$LIST")
+
+imported()
+{
+	nm -D --undefined-only --format=posix "$OBJECT" | awk '{ sub(/@.*/, "", $1); print $1 }' | sort -u
+}
+
+looked_up()
+{
+	sed -n '/^#define SP_FOR_EACH_NEXT(X)/,/[^\\]$/s/^[[:space:]]*X(\([A-Za-z0-9_]*\)).*/\1/p' "$LOOKUPS" |
+		while read -r name; do
+			grep -q "^[[:space:]]*$name;" "$EXPORTS" || echo "~$name"
+		done
+}
+
+declare -A used=()
+while read -r name; do
+	[[ ! $name =~ $NEVER ]] || complain "$OBJECT uses $name, which nothing can allow"
+	found=
+	for entry in "${entries[@]}"; do
+		# shellcheck disable=SC2053 # it is a pattern
+		if [[ $name == $entry ]]; then
+			used[$entry]=1
+			found=1
+		fi
+	done
+	[[ -n $found ]] || complain "$OBJECT uses $name, which is not in $LIST"
+done < <(imported; looked_up)
+for entry in "${entries[@]}"; do
+	[[ -n ${used[$entry]:-} ]] || complain "$LIST: nothing uses $entry any more"
+done
+exit "$bad"
