@@ -85,11 +85,11 @@ ways | BENCH_INSIDE=$WORK/inside "$BENCH/cpu" "$ROUNDS" "$compiler" -O2 -std=c++
 }
 echo "CPU time of clang++ -O2 at 100 Hz, medians of $ROUNDS rounds; what is in brackets holds the true"
 echo 'median with 95 % confidence. Accounted for inside the compiler: time in the signal handler, delivery'
-echo "of the signals, and the profiler's own thread, which loads the exporter, names and writes:"
+echo "of the signals, and the profiler's own thread or process, which names and writes:"
 awk -F'|' '
 $7 > 0 {
 	printf "  %-25s %5d samples x (%.1f us + %.1f us) = %.2f %%  [%.2f, %.2f]", $1, $7, $8, $9, $10, $11, $12
-	printf "; thread %.1f ms; all %.2f %%  [%.2f, %.2f]\n", $13, $14, $15, $16
+	printf "; beside it %.1f ms; all %.2f %%  [%.2f, %.2f]\n", $13, $14, $15, $16
 }' "$WORK/ways"
 echo 'As the difference to a compilation without a profiler, with all that one does to caches:'
 awk -F'|' '{ printf "  %-25s %7.0f ms  %+7.1f ms  %+6.2f %%  [%+.2f, %+.2f]\n", $1, $2, $3, $4, $5, $6 }' \

@@ -141,7 +141,7 @@ static int by_value(const void *a, const void *b)
 
 int main(void)
 {
-	struct sp_modules *modules = sp_modules_new(dl_iterate_phdr);
+	struct sp_modules *modules = sp_modules_new("/proc/self", -1);
 	struct sp_stack_map *map = sp_stack_map_new(&sp_stack_limits_default);
 	struct sp_encoder e = {
 		.ops = &core.ops,

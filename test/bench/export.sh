@@ -1,13 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the exporter costs: encoding, memory on a host with many objects, and the background thread's
+# What the exporter costs: encoding, memory on a host with many objects, and the exporter's
 # share of a processor. Prints figures and whether they meet the targets; no figure decides a build.
-# BENCH_SECONDS=n watches the background thread for another time than 60 s.
+# BENCH_SECONDS=n watches the exporter for another time than 60 s.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 # shellcheck source=test/bench/lib.bash
 source test/bench/lib.bash
+# shellcheck source=test/common/exporter.bash
+source test/common/exporter.bash
 
 readonly WATCH_S=${BENCH_SECONDS:-60}
 readonly MODULES=300 FUNCTIONS=200
@@ -30,15 +32,10 @@ for ((i = 0; i < MODULES; i++)); do
 	gcc -shared -nostdlib -Wl,--build-id="$id" -o "$WORK/libmodule$i.so" "$WORK/module.o"
 done
 
-# peak [VARIABLE=VALUE]...: KiB of resident memory of the host with all objects, at most.
+# peak [VARIABLE=VALUE]...: KiB of resident memory of the host with all objects, at most, and of its exporter.
 peak()
 {
-	env OTELC_SPANS_FILE=/dev/null "$@" python3 -c '
-import os, resource, subprocess, sys
-preload = os.environ.pop("BENCH_PRELOAD", None)
-env = dict(os.environ, LD_PRELOAD=preload) if preload else os.environ
-subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, env=env)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)' "$BENCH/modules" "$WORK"/libmodule*.so
+	env OTELC_SPANS_FILE=/dev/null "$@" python3 test/bench/peak.py "$BENCH/modules" "$WORK"/libmodule*.so
 }
 
 # With us in the host, not in the program that measures.
@@ -56,14 +53,10 @@ for mode in full names; do
 		"memory on a host with $MODULES objects, SPANPROF_SYMBOLIZE=$mode" "$mib" MiB $TARGET_MIB)"
 done
 
-# ours_ns PID: CPU time of all threads but the first and the two busiest, which are the host's.
+# ours_ns PID: CPU time of the exporter's threads.
 ours_ns()
 {
-	local task
-
-	for task in /proc/"$1"/task/*; do
-		[[ ${task##*/} == "$1" ]] || cut -d ' ' -f 1 "$task/schedstat"
-	done | sort -rn | tail -n +3 | awk '{ sum += $1 } END { printf "%d\n", sum }'
+	cut -d ' ' -f 1 /proc/"$1"/task/*/schedstat | awk '{ sum += $1 } END { printf "%d\n", sum }'
 }
 
 # shellcheck disable=SC2119
@@ -75,11 +68,12 @@ STARTED+=("$host")
 disown "$host"
 # The first upload reads symbols; what follows is the steady state.
 sleep 20
-began=$(ours_ns "$host")
+exporter=$(exporter_of "$host") || { echo "export.sh: the host has no exporter" >&2; exit 1; }
+began=$(ours_ns "$exporter")
 started=${EPOCHREALTIME/./}
 sleep "$WATCH_S"
-percent=$(awk -v ns=$(($(ours_ns "$host") - began)) -v us=$((${EPOCHREALTIME/./} - started)) \
+percent=$(awk -v ns=$(($(ours_ns "$exporter") - began)) -v us=$((${EPOCHREALTIME/./} - started)) \
 	'BEGIN { printf "%.2f", ns / us / 10 }')
-echo "The background thread of a host with two busy threads at 100 Hz, over $WATCH_S s after the first upload:"
+echo "The exporter of a host with two busy threads at 100 Hz, over $WATCH_S s after the first upload:"
 printf '  %s %% of one processor   %s\n' "$percent" "$(answer \
-	'the background thread at 100 Hz on two busy threads, of one processor' "$percent" % $TARGET_PERCENT)"
+	'the exporter at 100 Hz on two busy threads, of one processor' "$percent" % $TARGET_PERCENT)"

@@ -219,7 +219,7 @@ static bool find_us(void)
 
 	sp_config_capture((char *const[]){NULL});
 	sp_config_parse(&config);
-	return sp_sampler_prepare(&config, find_symbol) == 0 && sp_thread_self() != NULL;
+	return sp_sampler_prepare(&config, find_symbol) >= 0 && sp_thread_self() != NULL;
 }
 
 /* --- Measuring ----------------------------------------------------------------------------------- */

@@ -82,7 +82,7 @@ static long status_kib(const char *field)
 	return kib;
 }
 
-/* The resident set when it has not changed for a second: the exporter is loaded meanwhile. */
+/* The resident set when it has not changed for a second. */
 static long settled_kib(void)
 {
 	const struct timespec pause = {0, 100000000};

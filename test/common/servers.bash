@@ -17,6 +17,13 @@ cleanup()
 		pkill -TERM -P "$pid" 2>/dev/null || true
 		kill "$pid" 2>/dev/null || true
 	done
+	# an exporter whose host is gone may still be writing there
+	for _ in {1..100}; do
+		if rm -rf "$WORK" 2>/dev/null; then
+			return
+		fi
+		sleep 0.05
+	done
 	rm -rf "$WORK"
 }
 trap cleanup EXIT

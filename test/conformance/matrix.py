@@ -12,11 +12,14 @@ A cell is proven when each sample taken in the story carried what it has to, eac
 the attribute it has to, and the host noticed nothing: same output, same end as without us.
 """
 import concurrent.futures
+import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONF = os.path.join(HERE, "matrix.conf")
@@ -108,9 +111,23 @@ def clean_environment():
     return env
 
 
+@contextlib.contextmanager
+def folder_for_exporter():
+    """As TemporaryDirectory, but an exporter whose host is gone may still be writing there."""
+    folder = tempfile.mkdtemp(prefix="spanprof-matrix.")
+    try:
+        yield folder
+    finally:
+        for _ in range(200):
+            shutil.rmtree(folder, ignore_errors=True)
+            if not os.path.exists(folder):
+                break
+            time.sleep(0.05)
+
+
 def run_host(argv, env):
     """Every story once: what the host showed, and the verdicts."""
-    with tempfile.TemporaryDirectory(prefix="spanprof-matrix.") as folder:
+    with folder_for_exporter() as folder:
         if "LD_PRELOAD" in env:
             env["SPANPROF_OUTPUT_DIR"] = folder
         done = subprocess.run(["timeout", "--kill-after=5", str(LIMIT_S)] + argv + [folder],

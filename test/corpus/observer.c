@@ -82,10 +82,6 @@ static void add_environment(void)
 /*
  * What a new program inherits is what the kernel says; what it has later is what sigprocmask() says:
  * the profiler's own signal stays out of a mask that blocks nearly all (sampler/README.md).
- *
- * Not of the two that the C library keeps to itself: posix_spawn() starts programs with both ignored,
- * and pthread_create() gives the second a handler, after which the next program finds it not ignored.
- * So does any program with a thread, such as ours.
  */
 static void add_signals(int at_start)
 {
@@ -103,7 +99,7 @@ static void add_signals(int at_start)
 	}
 	if (file != NULL)
 		fclose(file);
-	add(" ignored %llx", ignored & ~(3ULL << 31));
+	add(" ignored %llx", ignored);
 	if (at_start) {
 		add(" blocked %llx", kernel);
 		return;

@@ -1,25 +1,84 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# With something else in the exporter's place the program runs as without us, and one line says why
-# there are no profiles: an exporter of another version, as left by half an update, or no exporter.
+# With something else in the exporter's place, or nothing, the program runs as without us, and one line
+# says why there are no profiles: a program that is missing, that may not be executed, of another version
+# (half an update), that ends at once, that hangs, that crashes midway.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
-# with NAME FILE REASON
-with()
+# place NAME [PROGRAM [HOW]]: a folder with the object and that program beside it.
+place()
 {
 	mkdir "$WORK/$1"
 	cp "$SO" "$WORK/$1/libspanprof.so"
-	cp "$2" "$WORK/$1/libspanprof-export.so"
-	# It stays until there is something on its stderr.
-	run "ran.$1" LD_PRELOAD="$WORK/$1/libspanprof.so" "$HOSTS/leaves" "$WORK/ran.$1.err"
-	expect_rc "ran.$1" 0
-	grep 'spanprof\[' "$WORK/ran.$1.err" >"$WORK/$1.lines" || true
-	[[ $(wc -l <"$WORK/$1.lines") == 1 && $(<"$WORK/$1.lines") == *": cannot $3: not profiling this process" ]] || {
-		cat "$WORK/ran.$1.err" >&2
-		fail "$1: not the one line"
-	}
+	[[ -z ${2-} ]] || cp "$2" "$WORK/$1/spanprof-exporter"
+	echo "${3-}" >"$WORK/$1/how"
 }
 
-with version "$TEST_LIBS/libslow_exporter.so" 'start the exporter (it is of another version than libspanprof.so)'
-with other "$TEST_LIBS/libburn.so" "load the exporter: no sp_export_run in $WORK/other/libspanprof-export.so"
+# under NAME STATUS [VARIABLE=VALUE]... COMMAND...: with the object of that folder.
+under()
+{
+	local name=$1 status=$2
+
+	shift 2
+	run "ran.$name" LD_PRELOAD="$WORK/$name/libspanprof.so" SPANPROF_OUTPUT_DIR="$WORK/$name" "$@"
+	expect_rc "ran.$name" "$status"
+	[[ -z $(profiles_in "$WORK/$name") ]] || fail "$name: a profile"
+}
+
+# one_line NAME TEXT: nothing else of ours.
+one_line()
+{
+	grep 'spanprof\[' "$WORK/ran.$1.err" >"$WORK/$1.lines" || true
+	if [[ $(wc -l <"$WORK/$1.lines") != 1 ]] || ! grep -qE ": $2\$" "$WORK/$1.lines"; then
+		cat "$WORK/ran.$1.err" >&2
+		fail "$1: not the one line"
+	fi
+}
+
+# not_started NAME: the host stays until there is something on its stderr.
+not_started()
+{
+	under "$1" 0 "$HOSTS/leaves" "$WORK/ran.$1.err"
+	one_line "$1" "cannot start the exporter \($WORK/$1/spanprof-exporter: .+\): not profiling this process"
+}
+
+place missing
+not_started missing
+place mode "$EXPORTER"
+chmod 644 "$WORK/mode/spanprof-exporter"
+not_started mode
+place text "$ROOT/README.md"
+chmod 755 "$WORK/text/spanprof-exporter"
+not_started text
+place version "$TEST_LIBS/exporter-stub" other
+not_started version
+place ends "$(type -P true)"
+not_started ends
+# Named by the variable, which counts more than what lies beside the object.
+place named "$EXPORTER"
+under named 0 SPANPROF_EXPORTER="$WORK/nowhere/exporter" "$HOSTS/leaves" "$WORK/ran.named.err"
+one_line named "cannot start the exporter \($WORK/nowhere/exporter: .+\): not profiling this process"
+
+# It never answers: the end of the host waits as long as it was told to, and not at all.
+run plain "$HOSTS/spend" 50
+place hangs "$TEST_LIBS/exporter-stub" hangs
+under hangs 7 SPANPROF_FLUSH_TIMEOUT=1s "$HOSTS/spend" 50
+(($(result ran.hangs.ms) <= $(result plain.ms) + 2500)) || fail "waits for $(result ran.hangs.ms) ms"
+cmp "$WORK/plain.out" "$WORK/ran.hangs.out" || fail "another output"
+under hangs 7 SPANPROF_FLUSH_TIMEOUT=0 "$HOSTS/spend" 50
+(($(result ran.hangs.ms) <= $(result plain.ms) + 700)) || fail "waits for $(result ran.hangs.ms) ms"
+
+# It goes in the middle of the work, which goes on; and nobody waits for it at the end.
+place crashes "$TEST_LIBS/exporter-stub" crashes
+run requests "$HOSTS/requests" 1000
+under crashes 19 SPANPROF_FLUSH_TIMEOUT=30s "$HOSTS/requests" 1000
+one_line crashes 'the exporter ended and no more profiles of this process are sent'
+(($(result ran.crashes.ms) <= $(result requests.ms) + 2500)) || fail "waits for who is gone"
+
+# A program beside it, as a test of the above.
+mkdir "$WORK/well"
+run_under well SPANPROF_EXPORTER="$EXPORTER" SPANPROF_OUTPUT_DIR="$WORK/well" "$HOSTS/spend" 50
+expect_rc well 7
+expect_silent well
+[[ -n $(profiles_in "$WORK/well") ]] || fail "no profile with SPANPROF_EXPORTER"

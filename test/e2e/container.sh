@@ -113,10 +113,11 @@ without()
 	rm "$WORK/$name$file"
 	spend "$name.run" "$WORK/$name" "$BIN/spanprof-run" /app/test/spend 50
 }
-without exporter "$LIB/libspanprof-export.so"
-unprofiled exporter.run 'libspanprof-export.so'
-without curl "$(libraries_of "${SO%.so}-export.so" | grep -m 1 '/libcurl\.so')"
-unprofiled curl.run 'libcurl.so.4'
+readonly CANNOT="cannot start the exporter ($LIB/spanprof-exporter: "
+without exporter "$LIB/spanprof-exporter"
+unprofiled exporter.run "$CANNOT"
+without curl "$(libraries_of "$EXPORTER" | grep -m 1 '/libcurl\.so')"
+unprofiled curl.run "$CANNOT"
 without object "$LIB/libspanprof.so"
 unprofiled object.run 'libspanprof.so: it is not there'
 cp -a "$IMAGE" "$WORK/other"

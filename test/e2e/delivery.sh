@@ -5,6 +5,8 @@
 # older /ingest, a file sink beside it; secrets in files that rotate while the host runs.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
+# shellcheck source=test/common/exporter.bash
+source test/common/exporter.bash
 # shellcheck source=test/e2e/tls.bash
 source test/e2e/tls.bash
 
@@ -57,6 +59,28 @@ run_under anonymous SPANPROF_SERVER_ADDRESS="$FRONT_URL" SPANPROF_TLS_CA_FILE="$
 expect_rc anonymous 7
 grep -q 'spanprof\[.*upload failed' "$WORK/anonymous.err" || fail "accepted without a certificate"
 
+# What is no file is not waited for, and told with its variable; other authorities are not trusted in its
+# place. What takes its place is seen at the next upload.
+double_start --ack-delay 0
+front_start --cert "$WORK/good.pem"
+mkfifo "$WORK/authority"
+env LD_PRELOAD="$SO" SPANPROF_SERVER_ADDRESS="$FRONT_URL" SPANPROF_TLS_CA_FILE="$WORK/authority" \
+	SPANPROF_TLS_CERT_FILE="$WORK/us.crt" SPANPROF_TLS_KEY_FILE="$WORK/us.key" "$HOSTS/requests" 20000 \
+	>"$WORK/replaced.out" 2>"$WORK/replaced.err" &
+host=$!
+STARTED+=("$host")
+poll_until 20 grep -q 'SPANPROF_TLS_CA_FILE .*cannot be used: it is not a regular file' "$WORK/replaced.err" ||
+	fail "a FIFO for a certificate is not told: $(<"$WORK/replaced.err")"
+cp "$CA" "$WORK/authority.new"
+mv "$WORK/authority.new" "$WORK/authority"
+accepted()
+{
+	double_get /double/stats "$WORK/stats.json" && [[ $(ask "$WORK/stats.json" 'd["accepted"]["profiles"] > 0') == True ]]
+}
+poll_until 20 accepted || fail "the new file was not seen: $(<"$WORK/replaced.err")"
+kill "$host"
+wait "$host" 2>/dev/null || true
+
 # Not verified only when told so, and then that is said.
 double_start --ack-delay 0
 front_start --cert "$WORK/good.pem"
@@ -98,10 +122,11 @@ poll_until 20 grep -q ' 200 ' "$WORK/requests" || fail "the new token was not se
 rm "$WORK/token"
 poll_until 20 grep -q 'SPANPROF_AUTH_TOKEN_FILE: the file cannot be used' "$WORK/rotate.err" ||
 	fail "nobody was told that the file is gone"
-# The background thread has a table of its own. Between uploads no file of ours is open, nor a socket.
+# Between uploads the exporter has no file open, nor a socket.
+exporter=$(exporter_of "$host") || fail "no exporter"
 has_none()
 {
-	! find "/proc/$host/task"/*/fd -lname "*$WORK/t*" -o -lname 'socket:*' 2>/dev/null | grep -q .
+	! find "/proc/$exporter/fd" "/proc/$host/fd" -lname "*$WORK/t*" -o -lname 'socket:*' 2>/dev/null | grep -q .
 }
 poll_until 20 has_none || fail "a descriptor stays open"
 kill "$host"

@@ -5,6 +5,8 @@
 # which that happens, and finds nothing where all is well.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
+# shellcheck source=test/common/exporter.bash
+source test/common/exporter.bash
 
 need python3 sed grep tr busybox
 readonly DOCTOR=$ROOT/scripts/spanprof-doctor
@@ -32,10 +34,14 @@ diagnosis()
 
 has_mapped()
 {
-	grep -q "$1" "/proc/$HOST_PID/maps" 2>/dev/null
+	if [[ $1 == "$ACTIVE" ]]; then
+		exporter_of "$HOST_PID" >/dev/null
+	else
+		grep -q "$1" "/proc/$HOST_PID/maps" 2>/dev/null
+	fi
 }
 
-# host_start PART [VARIABLE=VALUE]... COMMAND...: runs it until it has mapped an object.
+# host_start PART [VARIABLE=VALUE]... COMMAND...: runs it until it has mapped an object, or has an exporter.
 host_start()
 {
 	local part=$1
@@ -62,7 +68,7 @@ examine()
 
 # The program whose profiles are missed, started as it should be.
 readonly REQUESTS=("LD_PRELOAD=$SO" SPANPROF_UPLOAD_INTERVAL=1s "$HOSTS/requests" 120000)
-readonly ACTIVE=libspanprof-export.so
+readonly ACTIVE=spanprof-exporter
 
 double_start
 readonly SERVER=PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL
@@ -75,6 +81,18 @@ run well.command "$SERVICE" "$SERVER" "$DOCTOR" -- "$HOSTS/spend" 200
 diagnosis well.command 0
 grep -q '^  ok .*samples, [1-9][0-9]* of them in 1 spans' "$WORK/well.command.out" || fail "no samples"
 grep -qx 'done' "$WORK/well.command.out" || fail "the command's output is lost"
+
+# Its exporter is gone, by whatever hand.
+host_start "$ACTIVE" "$SERVICE" "$SERVER" "${REQUESTS[@]}"
+kill -9 "$(exporter_of "$HOST_PID")"
+is_gone()
+{
+	! exporter_of "$HOST_PID" >/dev/null
+}
+poll_until 20 is_gone || fail "another exporter has come"
+run ended "$DOCTOR" "$HOST_PID"
+kill "$HOST_PID"
+diagnosis ended 1 'its exporter has ended'
 
 # 1. The profiles are there, under another name than the spans.
 examine service 1 'go to service "shopp", the spans to "shop"' "$ACTIVE" "$SERVICE" "$SERVER" \
@@ -153,7 +171,7 @@ mkdir -p "$WORK"/opt/{bin,lib/spanprof}
 cp build/spanprof-{run,probe,report} "$DOCTOR" "$WORK/opt/bin"
 cp "$SO" "$WORK/opt/lib/spanprof"
 run exporter "$SERVICE" "$SERVER" "$WORK/opt/bin/spanprof-doctor" -- "$HOSTS/spend" 50
-diagnosis exporter 1 'cannot load the exporter'
+diagnosis exporter 1 'cannot start the exporter'
 run plain "$SERVICE" "$SERVER" "$DOCTOR" -- "$HOSTS/plain" 10 x
 diagnosis plain 1 'no OpenTelemetry SDK'
 for bad in '' nonsense 1x --; do

@@ -5,11 +5,14 @@
 # cause and its remedy, and blames neither the sampler nor what is well.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
+# shellcheck source=test/common/exporter.bash
+source test/common/exporter.bash
 # shellcheck source=test/e2e/tls.bash
 source test/e2e/tls.bash
 
 readonly DOCTOR=$ROOT/scripts/spanprof-doctor
 readonly NOBODY=65534
+readonly ACTIVE=spanprof-exporter
 chmod 755 "$WORK"
 double_start
 readonly BASE=(OTEL_SERVICE_NAME=shop "PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL" SPANPROF_UPLOAD_INTERVAL=1s)
@@ -21,10 +24,14 @@ readonly REQUESTS=("$WORK/programs/hosts/requests" 120000)
 
 is_mapped()
 {
-	grep -q "$1" "/proc/$HOST_PID/maps" 2>/dev/null
+	if [[ $1 == "$ACTIVE" ]]; then
+		exporter_of "$HOST_PID" >/dev/null
+	else
+		grep -q "$1" "/proc/$HOST_PID/maps" 2>/dev/null
+	fi
 }
 
-# cause NAME TEXT REMEDY PART COMMAND...: what the doctor finds in a process that has mapped PART: one
+# cause NAME TEXT REMEDY PART COMMAND...: what the doctor finds in a process that has mapped PART, or has an exporter: one
 # thing, with these words.
 cause()
 {
@@ -46,19 +53,25 @@ cause()
 	fi
 }
 
-# folder NAME: of both objects, to take something away from.
+# folder NAME: of object and exporter, to take something away from.
 folder()
 {
 	mkdir "$WORK/$1"
-	cp "$SO" "${SO%.so}-export.so" "$WORK/$1"
+	cp "$SO" "$EXPORTER" "$WORK/$1"
 }
 
 readonly AS_NOBODY=(setpriv --reuid "$NOBODY" --regid "$NOBODY" --clear-groups env)
 
 folder alone
-rm "$WORK/alone/libspanprof-export.so"
-cause exporter 'the exporter is missing: there is no .*/alone/libspanprof-export.so' 'into one folder' \
+rm "$WORK/alone/spanprof-exporter"
+cause exporter 'the exporter is missing: there is no .*/alone/spanprof-exporter' 'into one folder' \
 	fixture env "${BASE[@]}" LD_PRELOAD="$WORK/alone/libspanprof.so" "${REQUESTS[@]}"
+cause exporter.named 'the exporter is missing: there is no /opt/nowhere/exporter' SPANPROF_EXPORTER \
+	fixture env "${BASE[@]}" LD_PRELOAD="$SO" SPANPROF_EXPORTER=/opt/nowhere/exporter "${REQUESTS[@]}"
+folder mode
+chmod 644 "$WORK/mode/spanprof-exporter"
+cause exporter.mode 'the exporter .* may not be executed by the program' "chmod a+x $WORK/mode/spanprof-exporter" \
+	fixture env "${BASE[@]}" LD_PRELOAD="$WORK/mode/libspanprof.so" "${REQUESTS[@]}"
 cause path 'the object is missing: there is no /opt/nowhere/libspanprof.so' 'correct the path' \
 	fixture env "${BASE[@]}" LD_PRELOAD=/opt/nowhere/libspanprof.so "${REQUESTS[@]}"
 folder text
@@ -85,12 +98,12 @@ fi
 
 # One port, the other scheme.
 cause tls_to_http "https://localhost:${DOUBLE_URL##*:} answers http there" 'write http://' \
-	libspanprof-export.so env OTEL_SERVICE_NAME=shop LD_PRELOAD="$SO" SPANPROF_AUTH_TOKEN=token-not-to-show \
+	"$ACTIVE" env OTEL_SERVICE_NAME=shop LD_PRELOAD="$SO" SPANPROF_AUTH_TOKEN=token-not-to-show \
 	PYROSCOPE_SERVER_ADDRESS="https://localhost:${DOUBLE_URL##*:}" "${REQUESTS[@]}"
 certificate good DNS:localhost
 front_start --cert "$WORK/good.pem"
 cause http_to_tls 'http://localhost:[0-9]* answers https there' 'write https://' \
-	libspanprof-export.so env OTEL_SERVICE_NAME=shop LD_PRELOAD="$SO" \
+	"$ACTIVE" env OTEL_SERVICE_NAME=shop LD_PRELOAD="$SO" \
 	PYROSCOPE_SERVER_ADDRESS="${FRONT_URL/https/http}" "${REQUESTS[@]}"
 
 ((EUID == 0)) || exit 0
@@ -113,13 +126,17 @@ cause folder "the object .* cannot be read by the program's user (uid $NOBODY): 
 	"chmod a+rX $WORK/private" fixture "${AS_NOBODY[@]}" "${BASE[@]}" LD_PRELOAD="$WORK/private/libspanprof.so" \
 	"${REQUESTS[@]}"
 folder half
-chmod 600 "$WORK/half/libspanprof-export.so"
+chmod 600 "$WORK/half/spanprof-exporter"
 cause exporter.rights "the exporter .* cannot be read by the program's user" \
-	"chmod a+rX $WORK/half/libspanprof-export.so" fixture "${AS_NOBODY[@]}" "${BASE[@]}" \
+	"chmod a+rX $WORK/half/spanprof-exporter" fixture "${AS_NOBODY[@]}" "${BASE[@]}" \
 	LD_PRELOAD="$WORK/half/libspanprof.so" "${REQUESTS[@]}"
 if unshare -m true 2>/dev/null; then
 	mkdir "$WORK/noexec"
-	cause noexec 'is mounted noexec' 'without noexec' fixture unshare -m bash -c '
-		mount -t tmpfs -o noexec none "$0/noexec" && cp "$0"/half/*.so "$0/noexec" &&
+	cause noexec 'the object .* is mounted noexec' 'without noexec' fixture unshare -m bash -c '
+		mount -t tmpfs -o noexec none "$0/noexec" && cp "$0"/whole/* "$0/noexec" &&
 			exec env LD_PRELOAD="$0/noexec/libspanprof.so" "$@"' "$WORK" "${BASE[@]}" "${REQUESTS[@]}"
+	cause exporter.noexec 'the exporter .* is mounted noexec, so it cannot' SPANPROF_EXPORTER fixture unshare -m bash -c '
+		mount -t tmpfs -o noexec none "$0/noexec" && cp "$0"/whole/spanprof-exporter "$0/noexec" &&
+			exec env SPANPROF_EXPORTER="$0/noexec/spanprof-exporter" LD_PRELOAD="$0/whole/libspanprof.so" \
+				"$@"' "$WORK" "${BASE[@]}" "${REQUESTS[@]}"
 fi

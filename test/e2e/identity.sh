@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Programs that become somebody else, with the background thread about: another user with or without
-# its capabilities, another user namespace. They end as without us, and our thread has become what
-# they have become.
+# Programs that become somebody else while they are profiled: another user with or without its
+# capabilities, another user namespace. They end as without us, and what is written after that belongs to
+# whom they have become.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -15,7 +15,7 @@ mkdir -m 777 "$PROFILES"
 export SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR=$PROFILES
 # So may they read what they load: the repository may be in root's own folder.
 mkdir "$WORK/object"
-cp "$SO" "${SO%.so}-export.so" "$WORK/object"
+cp "$SO" "$EXPORTER" "$WORK/object"
 chmod -R a+rX "$WORK/object"
 run_under()
 {
@@ -45,7 +45,6 @@ same capsh_user capsh --drop=cap_sys_admin --user=nobody -- -c "$WHO"
 same unshare_user unshare -U sh -c "$WHO"
 same unshare_root unshare -r sh -c "$WHO"
 same unshare_mounts unshare -rm sh -c "$WHO"
-# After that the program itself can have no second thread, but its child is profiled.
 same unshare_pids unshare -rpf sh -c "echo \$\$; $WHO"
 same unshare_all unshare -rmpuin --fork --mount-proc sh -c "echo \$\$; $WHO"
 for program in "su nobody -s /bin/sh -c" "runuser -u nobody -- sh -c" "chroot --userspec=65534:65534 / sh -c"; do
@@ -67,38 +66,30 @@ def threads():
         with open(path) as file:
             texts.append(re.findall("(?:Uid|Gid|Groups|Cap...|NoNewPrivs):.*", file.read()))
     return texts
-# The profiler is two: wait for its thread as long as it takes to come back.
-def alike(wanted):
-    end = time.monotonic() + 20
-    while True:
-        now = threads()
-        if len(now) == wanted and all(t == now[0] for t in now):
-            return now[0]
-        if time.monotonic() > end:
-            sys.exit("not alike: %s" % now)
-        time.sleep(0.01)
+def only():
+    now = threads()
+    if len(now) != 1: sys.exit("not one thread: %s" % now)
+    return now[0]
 def work():
     end = time.thread_time() + 0.1
     while time.thread_time() < end: pass
 '
 readonly KEEP="$THREADS"'
-wanted = int(sys.argv[1])
 work()
 libc.prctl(8, 1, 0, 0, 0)
 os.setgroups([65534]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
-print(alike(wanted)); work()
-# Capabilities are one thread'\''s: ours has to lose them as well.
+print(only()); work()
 class Header(ctypes.Structure): _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
 assert libc.capset(ctypes.byref(Header(0x20080522, 0)), (ctypes.c_uint32 * 6)()) == 0
-print(alike(wanted)); work()
+print(only()); work()
 os.seteuid(65534)
-print(alike(wanted), ctypes.get_errno())
+print(only(), ctypes.get_errno())
 assert libc.setuid(12345) == -1
-print(ctypes.get_errno(), alike(wanted)); work()'
-run keep.plain "$PYTHON" -S -c "$KEEP" 1
+print(ctypes.get_errno(), only()); work()'
+run keep.plain "$PYTHON" -S -c "$KEEP"
 mkdir -m 777 "$WORK/keep"
 run_under keep SPANPROF_OUTPUT_DIR="$WORK/keep" SPANPROF_UPLOAD_INTERVAL=200ms \
-	SPANPROF_STATUS_FILE="$WORK/keep/status" "$PYTHON" -S -c "$KEEP" 2
+	SPANPROF_STATUS_FILE="$WORK/keep/status" "$PYTHON" -S -c "$KEEP"
 expect_same keep.plain keep out err rc
 expect_rc keep 0
 report "$WORK/keep" "$WORK/keep.json"
@@ -109,15 +100,14 @@ expect "$WORK/keep/status" 'not any(d["loss"].values())'
 
 # Again and again, as servers do that act for their clients; and while a fork is under way.
 readonly BACK_AND_FORTH="$THREADS"'
-wanted = int(sys.argv[1])
 for i in range(200):
     os.seteuid(65534); os.seteuid(0)
     if i % 50 == 0 and os.fork() == 0:
-        os.setegid(65534); work(); print(alike(wanted)[0]); sys.stdout.flush(); os._exit(0)
+        os.setegid(65534); work(); print(only()[0]); sys.stdout.flush(); os._exit(0)
     if i % 50 == 0: os.wait()
-print(alike(wanted)[0], os.geteuid()); work()'
-run forth.plain "$PYTHON" -S -c "$BACK_AND_FORTH" 1
-run_under forth "$PYTHON" -S -c "$BACK_AND_FORTH" 2
+print(only()[0], os.geteuid()); work()'
+run forth.plain "$PYTHON" -S -c "$BACK_AND_FORTH"
+run_under forth "$PYTHON" -S -c "$BACK_AND_FORTH"
 expect_same forth.plain forth out err rc
 expect_rc forth 0
 
@@ -136,12 +126,12 @@ STARTED+=("$!")
 disown
 poll_until 20 test -s "$WORK/silent.port" || fail "the silent server does not start"
 readonly UPLOADING="$THREADS"'
-while not os.path.exists(sys.argv[2]): work()
+while not os.path.exists(sys.argv[1]): work()
 os.setresuid(65534, 65534, 65534)
-print(alike(int(sys.argv[1]))[0])'
-run uploading.plain "$PYTHON" -S -c "$UPLOADING" 1 /
+print(only()[0])'
+run uploading.plain "$PYTHON" -S -c "$UPLOADING" /
 run_under uploading SPANPROF_UPLOAD_INTERVAL=200ms SPANPROF_FLUSH_TIMEOUT=0 SPANPROF_LOG_LEVEL=none \
 	SPANPROF_SERVER_ADDRESS="http://127.0.0.1:$(<"$WORK/silent.port")" \
-	"$PYTHON" -S -c "$UPLOADING" 2 "$WORK/silent.has_it"
+	"$PYTHON" -S -c "$UPLOADING" "$WORK/silent.has_it"
 expect_same uploading.plain uploading out err rc
 expect_rc uploading 0

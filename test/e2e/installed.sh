@@ -17,6 +17,9 @@ for file in "$PREFIX"/bin/spanprof-*; do
 done
 
 mkdir "$WORK/profiles"
+[[ $(stat -c %a "$PREFIX/lib/spanprof/libspanprof.so") == 644 && -x $PREFIX/lib/spanprof/spanprof-exporter ]] ||
+	fail "the object is to be read, and the exporter to be executed"
+
 run runner "$PREFIX/bin/spanprof-run" --output "$WORK/profiles" -- "$HOSTS/spend" 100
 expect_rc runner 7
 report "$WORK/profiles" "$WORK/report.json"

@@ -9,6 +9,8 @@ readonly ROOT=$PWD
 # Another build's objects, such as sanitized ones, are tried with this variable.
 readonly TEST_BUILD=${TEST_BUILD:-$ROOT/build}
 readonly SO=${TEST_OBJECTS:-$TEST_BUILD}/libspanprof.so
+# The program that the object starts, from its own folder.
+readonly EXPORTER=${SO%/*}/spanprof-exporter
 readonly HOSTS=$TEST_BUILD/test/hosts
 readonly TEST_LIBS=$TEST_BUILD/test
 readonly DOUBLE=$TEST_LIBS/pyroscope-double
@@ -77,6 +79,10 @@ LAUNCH=(env)
 if [[ -n ${TEST_EMULATOR:-} ]]; then
 	export -f emulate
 	LAUNCH=(bash -c 'emulate "$@"' emulate)
+	# What the program executes, the kernel executes.
+	printf '#!/bin/sh\nexec %s "%s"\n' "$TEST_EMULATOR" "$EXPORTER" >"$WORK/spanprof-exporter"
+	chmod 755 "$WORK/spanprof-exporter"
+	export SPANPROF_EXPORTER=$WORK/spanprof-exporter
 fi
 readonly -a LAUNCH
 

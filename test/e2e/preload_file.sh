@@ -137,6 +137,16 @@ refused /lib/fatal.so 'programs do not run'
 refused /lib/noisy.so 'programs do not run'
 refused /lib/machine.so 'programs do not run'
 
+# The same of the program that it starts.
+for mode in 0775:'may be written' 0711:'cannot be read' 0744:'cannot be executed'; do
+	chmod "${mode%%:*}" "$IMAGE$PRODUCT/lib/spanprof/spanprof-exporter"
+	refused "$OBJECT" "spanprof-exporter ${mode#*:}"
+done
+chmod 755 "$IMAGE$PRODUCT/lib/spanprof/spanprof-exporter"
+chown "$NOBODY" "$IMAGE$PRODUCT/lib/spanprof/spanprof-exporter"
+refused "$OBJECT" 'spanprof-exporter does not belong to root'
+chown 0 "$IMAGE$PRODUCT/lib/spanprof/spanprof-exporter"
+
 # One that is well until it comes from the file: then no program starts any more, and the shell alone
 # has to put back what was there. From inside, as on a real machine.
 foreign late '#include <stdlib.h>

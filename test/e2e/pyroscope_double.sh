@@ -168,8 +168,6 @@ for _ in 1 2; do
 done
 fault '{"status":500}'
 expect "500" 500 "$(push <"$WORK/request")"
-fault '{"close_mid_response":true}'
-expect "close_mid_response (curl 18: partial file)" 18 "$(curl_exit)"
 fault '{"reset":true}'
 expect "reset (curl 56: connection reset)" 56 "$(curl_exit)"
 fault '{"garbage":true}'
@@ -179,6 +177,8 @@ expect "redirect" "302 http://127.0.0.1:1/elsewhere" \
 	"$(push -w ' %{redirect_url}' -w '%{http_code} %{redirect_url}' <"$WORK/request")"
 expect "none of these was stored" "$before" "$(get /double/stats | grep -o '"profiles":[0-9]*')"
 
+fault '{"close_mid_response":true}'
+expect "close_mid_response (curl 18: partial file)" 18 "$(curl_exit)"
 fault '{"slow_drip":true,"bytes":20,"interval_ms":10}'
 expect "slow_drip" 200 "$(push -w '%{http_code}' <"$WORK/request")"
 expect "slow_drip's body" 20 "$(stat -c %s "$WORK/body")"

@@ -43,9 +43,12 @@ total_of()
 	ask "$1" 'int(d.get("flamegraph", {}).get("total", 0))'
 }
 
-# What was sent is all there; a server may take its time before a query sees it.
+# What was sent is all there; a server may take its time before a query sees it, and the exporter may
+# send the last of it when the host has ended.
 all_is_there()
 {
+	report "$FOLDER" "$WORK/sent.json"
+	SENT=$(ask "$WORK/sent.json" 'd["total"]["ns"]')
 	stacktraces '' "$WORK/all.json" 2>/dev/null && [[ $(total_of "$WORK/all.json") == "$SENT" ]]
 }
 
@@ -63,8 +66,7 @@ read_back()
 		OTELC_SPANS_JSON="$WORK/spans" "$HOSTS/spans" 600
 	expect_rc host 0
 	# The file sink has what was pushed.
-	report "$sent" "$WORK/sent.json"
-	SENT=$(ask "$WORK/sent.json" 'd["total"]["ns"]')
+	FOLDER=$sent
 	poll_until "$wait_s" all_is_there || fail "sent $SENT ns, the server has $(total_of "$WORK/all.json")"
 
 	# Each span by its id: its own time, and only its own.

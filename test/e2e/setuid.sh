@@ -13,7 +13,7 @@ readonly NOBODY=65534
 chmod 755 "$WORK"
 mkdir -m 777 "$WORK/profiles"
 mkdir -m 755 "$WORK/lib"
-cp "$SO" "${SO%.so}-export.so" "$WORK/lib"
+cp "$SO" "$EXPORTER" "$WORK/lib"
 cp "$HOSTS/plain" "$WORK/ordinary"
 cp "$HOSTS/plain" "$WORK/setuid"
 chmod 755 "$WORK/ordinary"

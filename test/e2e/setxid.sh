@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # A worker that gives up its privileges after a fork: the C library asks every thread of the process
-# by a signal of its own to do the same, and waits for all of them, ours included.
+# by a signal of its own to do the same, and waits for all of them; and the exporter follows.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

@@ -16,6 +16,11 @@ while IFS='|' read -r name words; do
 	# The percentage of what is not sampled varies.
 	cell=$(suite_cell)
 	told=$(awk -F ' *[|] *' -v words="$words" '$2 == words { print $3 }' sampler/README.md)
+	# Go's threads begin with all signals blocked and unblock them unseen: whether a scan comes soon
+	# enough for so short a run is chance.
+	if [[ $name == go_host ]]; then
+		told=${told%%,*} cell=${cell%%,*}
+	fi
 	[[ ${told%% (*} == "${cell%% (*}" ]] || {
 		diff "$WORK/$name.auto.plain.out" "$WORK/$name.auto.out" | head -20
 		cat "$WORK/$name.auto.err"

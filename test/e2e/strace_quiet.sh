@@ -52,7 +52,7 @@ while read -r call more; do
 done <"$WORK/true.more"
 [[ $(count_calls "openat\(.*libspanprof\.so" "$WORK/true.under.trace") == 1 ]] ||
 	fail "our object is not opened exactly once"
-[[ $(count_calls 'libspanprof-export|libcurl|libunwind' "$WORK/true.under.trace") == 0 ]] ||
+[[ $(count_calls 'spanprof-exporter|memfd_create|libcurl' "$WORK/true.under.trace") == 0 ]] ||
 	fail "more of us than one object is touched"
 
 trace sh SP_UNUSED=1 /bin/sh -c "$SCRIPT"

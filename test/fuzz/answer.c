@@ -57,12 +57,6 @@ static void *server(void *arg)
 	return arg;
 }
 
-static int idle(void *arg)
-{
-	(void)arg;
-	return 50;
-}
-
 static void warn(void *arg, const char *text)
 {
 	(void)arg;
@@ -81,18 +75,20 @@ static uint64_t any(void *arg)
 	return UINT64_MAX / 2;
 }
 
-static void post(void *arg, const struct sp_message *message, uint32_t timeout_ms,
-		 struct sp_reply *reply)
+static bool poll_end(void *arg, uint32_t wait_ms, struct sp_reply *reply)
 {
-	sp_http_post(arg, message, timeout_ms, reply);
+	(void)wait_ms;
+	while (!sp_http_poll(arg, 50, reply))
+		;
 	FUZZ_CHECK(reply->text_len <= SP_REPLY_BODY && reply->text[reply->text_len] == '\0');
 	FUZZ_CHECK(reply->kind != SP_REPLY_STATUS ||
 		   (reply->status >= 200 && reply->status <= 599));
+	return true;
 }
 
 static void begin(void)
 {
-	static const struct sp_http_hooks hooks = {idle, warn, NULL};
+	static const struct sp_http_hooks hooks = {warn, NULL};
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t len = sizeof(at);
 	pthread_t thread;
@@ -122,13 +118,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct sp_push_limits limits = {4, 2, 1000};
 	static struct sp_losses losses;
-	struct sp_push_env env = {.post = post, .now_ns = now_ns, .random = any};
+	struct sp_push_env env = {.start = sp_http_start,
+				  .poll = poll_end,
+				  .stop = sp_http_stop,
+				  .now_ns = now_ns,
+				  .random = any};
 	unsigned profiles = size != 0 ? 1 + data[0] % 2 : 1;
 	struct sp_push *push;
 
 	if (fuzz.http == NULL)
 		begin();
-	env.post_arg = fuzz.http;
+	env.transport_arg = fuzz.http;
 	/* The server may still be busy with an answer that nobody wants any more. */
 	pthread_mutex_lock(&fuzz.lock);
 	fuzz.size = size > sizeof(fuzz.answer) ? sizeof(fuzz.answer) : size;

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes objects as the loader shows them. What it proved by mapping them is sound here as well: the
- * segments; everything else that the program headers point at is the input's: notes, call frame
- * information, the ELF header itself. Behind the image is no memory, so reading past it is seen
+ * Fuzzes objects: as files of a host's mappings, and as the signal handler meets them in memory.
+ * Only the ELF header of the file is sound, everything else is the input's: program headers, notes,
+ * call frame information. In memory there is nothing behind the image, so reading past it is seen
  * also in code that the sanitizers leave alone.
  *
- * Input: how many headers there are besides the segment's, the headers, then the image.
+ * Input: how many headers there are besides that of one segment around the image (and 128, if some
+ * of them may be segments too), the headers, then the image.
  */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <link.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "export/mapped.h"
 #include "export/modules.h"
@@ -26,7 +31,8 @@
 #define HEADERS_MAX 7U
 
 /* counters.c needs all of the threads. */
-_Atomic uint64_t sp_counters[SP_COUNTER_N];
+static _Atomic uint64_t counters[SP_COUNTER_N];
+_Atomic(_Atomic uint64_t *) sp_counters = counters;
 
 static struct {
 	uint8_t *room; /* the image, and a page that nobody may touch */
@@ -34,20 +40,12 @@ static struct {
 	size_t size;
 	ElfW(Phdr) header[HEADERS_MAX + 1];
 	uint16_t headers;
+	bool loads;    /* there may be segments besides the first one */
+	int file;      /* the image, with an ELF header, then the program headers */
+	char proc[64]; /* a folder whose "maps" names that file */
 } object;
 
-static int iterate(sp_phdr_callback fn, void *arg)
-{
-	struct dl_phdr_info info = {
-		.dlpi_addr = (uintptr_t)object.image,
-		.dlpi_name = "lib\x1b.so",
-		.dlpi_phdr = object.header,
-		.dlpi_phnum = object.headers,
-		.dlpi_adds = 1,
-	};
-
-	return fn(&info, sizeof(info), arg);
-}
+#define AT UINT64_C(0x10000000)
 
 static void map_room(void)
 {
@@ -76,6 +74,7 @@ static void take_headers(const uint8_t **data, size_t *size)
 {
 	unsigned n = *size != 0 ? (*data)[0] % (HEADERS_MAX + 1) : 0;
 
+	object.loads = *size != 0 && (*data)[0] >= 128;
 	*data += *size != 0;
 	*size -= *size != 0;
 	object.headers = 1;
@@ -83,48 +82,97 @@ static void take_headers(const uint8_t **data, size_t *size)
 		memcpy(&object.header[object.headers], *data, sizeof(ElfW(Phdr)));
 		*data += sizeof(ElfW(Phdr));
 		*size -= sizeof(ElfW(Phdr));
-		/* More segments than are mapped are not the loader's. */
-		if (object.header[object.headers].p_type != PT_LOAD)
+		if (object.loads || object.header[object.headers].p_type != PT_LOAD)
 			object.headers++;
 	}
 }
 
-static void ask_modules(void)
+static void remove_folder(void)
 {
-	struct sp_modules *m = sp_modules_new(iterate);
-	const struct sp_module *mod;
-	uint64_t start;
+	char path[96];
 
-	FUZZ_CHECK(m != NULL);
-	FUZZ_CHECK(sp_modules_refresh(m) == 0);
-	mod = sp_modules_find(m, (uintptr_t)object.image, sp_modules_epoch(m));
-	FUZZ_CHECK(mod != NULL && mod->build_id_len <= SP_BUILD_ID_MAX);
-	for (size_t at = 0; at < object.size; at += 61)
-		if (sp_modules_function(m, mod, (uintptr_t)object.image + at, &start) == 0)
-			FUZZ_CHECK(start <= at);
-	sp_modules_free(m);
+	(void)snprintf(path, sizeof(path), "%s/maps", object.proc);
+	(void)unlink(path);
+	(void)rmdir(object.proc);
 }
 
-static void ask_mapped(void)
+static void make_folder(void)
 {
-	static struct sp_mapped *m;
+	object.file = memfd_create("object", MFD_CLOEXEC);
+	FUZZ_CHECK(object.file >= 0);
+	(void)snprintf(object.proc, sizeof(object.proc), "/tmp/spanprof-fuzz-%d", (int)getpid());
+	FUZZ_CHECK(mkdir(object.proc, 0700) == 0);
+	(void)atexit(remove_folder);
+}
+
+static void write_file(void)
+{
+	const size_t bytes = object.headers * sizeof(object.header[0]);
+	const ElfW(Ehdr) eh = {
+		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, 1},
+		.e_type = ET_DYN,
+#ifdef __aarch64__
+		.e_machine = EM_AARCH64,
+#else
+		.e_machine = EM_X86_64,
+#endif
+		.e_phoff = object.size,
+		.e_phentsize = sizeof(object.header[0]),
+		.e_phnum = object.headers,
+	};
+	struct stat st;
+	char path[96];
+	FILE *maps;
+
+	FUZZ_CHECK(ftruncate(object.file, 0) == 0);
+	FUZZ_CHECK(pwrite(object.file, object.image, object.size, 0) == (ssize_t)object.size);
+	FUZZ_CHECK(pwrite(object.file, &eh, sizeof(eh), 0) == sizeof(eh));
+	FUZZ_CHECK(pwrite(object.file, object.header, bytes, (off_t)object.size) == (ssize_t)bytes);
+	FUZZ_CHECK(fstat(object.file, &st) == 0);
+	(void)snprintf(path, sizeof(path), "%s/maps", object.proc);
+	maps = fopen(path, "w");
+	FUZZ_CHECK(maps != NULL);
+	fprintf(maps, "%lx-%lx r-xp 00000000 %02x:%02x %lu /proc/self/fd/%d\n", (unsigned long)AT,
+		(unsigned long)(AT + object.size), major(st.st_dev), minor(st.st_dev),
+		(unsigned long)st.st_ino, object.file);
+	FUZZ_CHECK(fclose(maps) == 0);
+}
+
+static void ask_mapped(const struct sp_host_objects *host)
+{
+	struct sp_mapped *m = sp_mapped_new(host);
 	struct sp_mapped_object found;
 	uint64_t word;
 
-	if (m == NULL)
-		m = sp_mapped_new(iterate);
 	FUZZ_CHECK(m != NULL);
-	sp_mapped_forget(m);
-	if (sp_mapped_find(m, (uintptr_t)object.image, &found))
-		FUZZ_CHECK(found.lo <= (uintptr_t)object.image);
+	if (sp_mapped_find(m, AT, &found))
+		FUZZ_CHECK(found.lo <= AT && AT < found.hi);
 	for (size_t at = 0; at <= object.size; at += 511) {
 		bool inside = at + sizeof(word) <= object.size;
+		bool there = sp_mapped_read(m, AT + at, &word, sizeof(word));
 
-		FUZZ_CHECK(sp_mapped_read(m, (uintptr_t)object.image + at, &word, sizeof(word)) ==
-			   inside);
-		FUZZ_CHECK(!inside || memcmp(&word, object.image + at, sizeof(word)) == 0);
+		if (object.loads)
+			continue;
+		FUZZ_CHECK(there == inside);
+		FUZZ_CHECK(!inside || at < sizeof(ElfW(Ehdr)) ||
+			   memcmp(&word, object.image + at, sizeof(word)) == 0);
 	}
-	FUZZ_CHECK(!sp_mapped_read(m, (uintptr_t)object.image - 1, &word, 1));
+	(void)sp_mapped_is_data(m, AT);
+	sp_mapped_free(m);
+}
+
+static void ask_modules(void)
+{
+	struct sp_modules *m = sp_modules_new(object.proc, -1);
+	const struct sp_module *mod;
+
+	FUZZ_CHECK(m != NULL);
+	FUZZ_CHECK(sp_modules_refresh(m) == 0);
+	mod = sp_modules_find(m, AT, sp_modules_epoch(m));
+	FUZZ_CHECK(mod != NULL || object.loads);
+	FUZZ_CHECK(mod == NULL || mod->build_id_len <= SP_BUILD_ID_MAX);
+	ask_mapped(sp_modules_host(m));
+	sp_modules_free(m);
 }
 
 static void ask_identity(void)
@@ -146,38 +194,34 @@ static void put(const struct sp_sample *s, void *arg)
 	sp_modules_sight(arg, &sighting);
 }
 
-static int iterate_nothing(sp_phdr_callback fn, void *arg)
-{
-	(void)fn;
-	(void)arg;
-	return 0;
-}
-
-/* The way of an object that the loader's list never showed. */
+/* The way of an object that was gone when the mappings were looked at. */
 static void ask_sighting(void)
 {
 	static struct sp_ring ring;
 	struct sp_object whole = {(uintptr_t)object.image, (uintptr_t)object.image + object.size,
 				  (uintptr_t)object.image + 64};
 	struct link_map map = {.l_addr = whole.start, .l_name = (char *)(uintptr_t) "/lib/x.so"};
-	struct sp_modules *m = sp_modules_new(iterate_nothing);
+	struct sp_modules *m = sp_modules_new("/nonexistent", -1);
 
 	FUZZ_CHECK(m != NULL);
 	if (ring.word == NULL)
 		FUZZ_CHECK(sp_ring_init(&ring, 1 << 14) == 0);
-	sp_sighting_init(&ring);
-	sp_sighting_again();
+	sp_sighting_init(&ring, NULL);
+	sp_sighting_forked();
+	sp_sighting_init(&ring, NULL);
 	(void)sp_sighting_note(&map, &whole, sp_object_identity(&whole, false));
 	FUZZ_CHECK(sp_ring_drain(&ring, put, m, 2) <= 1);
 	(void)sp_modules_find(m, whole.start, sp_modules_epoch(m));
-	FUZZ_CHECK(sp_modules_refresh(m) == 0);
+	FUZZ_CHECK(sp_modules_refresh(m) < 0);
 	sp_modules_free(m);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	if (object.room == NULL)
+	if (object.room == NULL) {
 		map_room();
+		make_folder();
+	}
 	take_headers(&data, &size);
 	take_image(data, size);
 	object.header[0] = (ElfW(Phdr)){
@@ -187,8 +231,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.p_memsz = object.size,
 		.p_align = PAGE,
 	};
+	write_file();
 	ask_modules();
-	ask_mapped();
 	ask_identity();
 	ask_sighting();
 	return 0;

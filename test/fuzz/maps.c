@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzzes /proc/self/maps, whose paths are anybody's. What is found covers the address. */
+/* Fuzzes /proc/PID/maps, whose paths are anybody's. What is found covers the address. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct sp_maps maps = {NULL, 0, 0};
+	struct sp_maps maps = {0};
 	char path[64];
 	int fd = memfd_create("maps", MFD_CLOEXEC);
 
@@ -20,17 +20,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	/* Twice, as the second reading takes over the memory of the first. */
 	for (unsigned i = 0; i < 2; i++) {
-		(void)sp_maps_read(&maps, path);
-		FUZZ_CHECK(maps.n <= maps.cap);
-		for (size_t n = 0; n < maps.n; n++) {
-			const struct sp_map *at = sp_maps_find(&maps, maps.map[n].start);
+		uint64_t end = 0;
 
-			FUZZ_CHECK(strnlen(maps.map[n].name, sizeof(maps.map[n].name)) <
-				   sizeof(maps.map[n].name));
-			FUZZ_CHECK(strchr(maps.map[n].name, '/') == NULL ||
-				   maps.map[n].name[0] == '\0' || maps.map[n].name[0] != '/');
-			FUZZ_CHECK(at == NULL ||
-				   (at->start <= maps.map[n].start && maps.map[n].start < at->end));
+		(void)sp_maps_read(&maps, path, -1);
+		FUZZ_CHECK(maps.n <= maps.cap && maps.text_n <= maps.text_cap);
+		for (size_t n = 0; n < maps.n; n++) {
+			const struct sp_map *map = &maps.map[n];
+
+			FUZZ_CHECK(end <= map->start && map->start < map->end);
+			end = map->end;
+			FUZZ_CHECK(map->path < maps.text_n);
+			FUZZ_CHECK(strlen(sp_maps_path(&maps, map)) < maps.text_n - map->path);
+			FUZZ_CHECK(sp_maps_find(&maps, map->start) == map);
+			FUZZ_CHECK(sp_maps_find(&maps, map->end - 1) == map);
 		}
 	}
 	sp_maps_fini(&maps);

@@ -4,6 +4,7 @@
  * argument tells, and works again. Prints the milliseconds of CPU time that it used in the first AGE
  * milliseconds, and after it was noticed. Usage: forgetful FILE AGE
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -41,6 +42,11 @@ static int work_until(int64_t wall_ms)
 	return before;
 }
 
+static void *be_born(void *arg)
+{
+	return arg;
+}
+
 int main(int argc, char **argv)
 {
 	const struct timespec pause = {0, 50000000};
@@ -53,7 +59,12 @@ int main(int argc, char **argv)
 	otelc_start_span(otelc_get_tracer(), "forgotten", OTELC_SPAN_KIND_INTERNAL, NULL);
 	young = work_until(begin + atoi(argv[2]));
 	while (!tells(argv[1], "spans were given up because their end never came")) {
+		pthread_t thread;
+
+		/* each birth of a thread is an opportunity to look after old spans */
 		HOST_CHECK(host_wall_ms() < end);
+		HOST_CHECK(pthread_create(&thread, NULL, be_born, NULL) == 0);
+		HOST_CHECK(pthread_join(thread, NULL) == 0);
 		nanosleep(&pause, NULL);
 	}
 	host_burn_ms(WORK_MS);

@@ -4,7 +4,7 @@
  * at their own stacks; on request with one more inside dlopen(), where the list of loaded objects is
  * about to change. The child works, in a span that was open at the fork, in two of its own, or in none,
  * and leaves by _exit.
- * Usage: fork_list <number of children> open|own|none [<object to load> <object to wait for>]
+ * Usage: fork_list <number of children> open|own|none [<object to load>]
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -135,20 +135,6 @@ static void let_out(void)
 		sched_yield();
 }
 
-static int is_it(struct dl_phdr_info *info, size_t size, void *name)
-{
-	(void)size;
-	return strstr(info->dlpi_name, name) != NULL;
-}
-
-static void wait_for(char *name)
-{
-	struct timespec step = {0, 1000000};
-
-	while (dl_iterate_phdr(is_it, name) == 0)
-		nanosleep(&step, NULL);
-}
-
 static void *start(const char *name)
 {
 	return otelc_start_span(otelc_get_tracer(), name, OTELC_SPAN_KIND_INTERNAL, NULL);
@@ -170,15 +156,13 @@ int main(int argc, char **argv)
 
 	HOST_CHECK(argc > 2);
 	stays_open = strcmp(argv[2], "open") == 0;
-	object = argc > 4 ? argv[3] : NULL;
+	object = argc > 3 ? argv[3] : NULL;
 	HOST_CHECK(pthread_atfork(let_in, let_out, NULL) == 0);
 	HOST_CHECK(pthread_create(&thread[0], NULL, reader, NULL) == 0);
 	HOST_CHECK(object == NULL || pthread_create(&thread[1], NULL, loader, NULL) == 0);
 	otelc_init_tracer_provider("fork_list", "1.0", "test", "");
 	span = start("parent");
 	host_burn_ms(100);
-	if (argc > 4)
-		wait_for(argv[4]);
 	if (!stays_open)
 		otelc_end_span(span);
 	for (int i = atoi(argv[1]); i > 0; i--) {

@@ -8,8 +8,8 @@ HOST_BURN := $(B)/test/libburn.so
 HOST_PLUGIN := $(B)/test/libplugin.so
 HOST_RPATH := -L$(B)/test -Wl,-rpath,'$$ORIGIN/..' -lpthread
 
-HOSTS_WITH_FIXTURE := alternate blocked calls close_fds ending forgetful fork_list handlers itimer labels leaves midway names pending \
-	pointers requests small_stack spawn spend \
+HOSTS_WITH_FIXTURE := alternate blocked calls close_fds ending forgetful fork_list handlers itimer labels leaves names outside pending \
+	pointers race_free requests small_stack spawn spend \
 	taker tasks threads urgent vfork_mask
 HOSTS_WITH_SDK := prefork spans
 
@@ -20,7 +20,6 @@ HOST_LIBS_plugin_host = -ldl
 HOST_LIBS_labels_opener = -ldl
 HOST_LIBS_copies = -ldl
 HOST_LIBS_reload = -ldl
-HOST_LIBS_midway += -ldl -rdynamic
 HOST_LIBS_fork_list += -ldl
 HOST_LIBS_absent = -ldl -Wl,--no-as-needed -labsent $(HOST_RPATH)
 HOST_LIBS_loading = -ldl -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/..'
@@ -46,14 +45,15 @@ $(HOST_PLUGIN): test/hosts/lib/plugin.c test/hosts/host.h $(B)/test/libopentelem
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -shared -Wl,-soname,$(@F) -o $@ $< \
 		-L$(B)/test -lopentelemetry-c -Wl,-rpath,'$$ORIGIN'
 
-HOST_SLOW_EXPORTER := $(B)/test/libslow_exporter.so
+# In the place of the program that the object starts.
+EXPORTER_STUB := $(B)/test/exporter-stub
 
-$(HOST_SLOW_EXPORTER): test/hosts/lib/slow_exporter.c
+$(EXPORTER_STUB): test/hosts/lib/exporter_stub.c sampler/region.h sampler/counters.h
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
-	$(Q)$(CC) -std=gnu11 -O2 -g -fPIC -Wall -Wextra -shared -Wl,-soname,$(@F) -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS_ALL) -std=gnu11 -O2 -g -Wall -Wextra -o $@ $<
 
-TEST_PROGRAMS += $(HOST_SLOW_EXPORTER)
+TEST_PROGRAMS += $(EXPORTER_STUB)
 
 # The same program, out of the loader's reach.
 $(B)/test/hosts/static: test/hosts/plain.c test/hosts/host.h
@@ -134,3 +134,17 @@ $(B)/test/hosts/fibers: test/hosts/fibers.cc
 ifneq ($(wildcard $(shell $(CXX) -print-sysroot 2>/dev/null)/usr/include/boost/context/fiber.hpp),)
 TEST_PROGRAMS += $(B)/test/hosts/fibers
 endif
+
+# Our start of the exporter's process, and what stands for the exporter.
+HOST_STARTER_OBJS := $(addprefix $(B)/release/,preload/exporter_process.o preload/exporter_child.o \
+	preload/keeper.o sampler/fmt.o)
+
+$(B)/test/hosts/starter: $(HOST_STARTER_OBJS)
+HOST_LIBS_starter = $(HOST_STARTER_OBJS) -lpthread
+
+$(B)/test/exporter-stand-in: test/hosts/lib/exporter_stand_in.c sampler/region.h
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. -D_GNU_SOURCE= -o $@ $<
+
+TEST_PROGRAMS += $(B)/test/exporter-stand-in

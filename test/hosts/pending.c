@@ -90,8 +90,12 @@ static void expect_timers(FILE *report, const char *when, int wanted)
 
 	if (report == NULL)
 		return;
-	while ((have = timers()) != wanted && host_wall_ms() < end)
+	/* each span is an opportunity to look after threads */
+	while ((have = timers()) != wanted && host_wall_ms() < end) {
+		otelc_end_span(otelc_start_span(otelc_get_tracer(), "look",
+						OTELC_SPAN_KIND_INTERNAL, NULL));
 		nanosleep(&step, NULL);
+	}
 	fprintf(report, "%s %d\n", when, have);
 	fflush(report);
 }

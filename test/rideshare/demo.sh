@@ -198,7 +198,7 @@ compare()
 		failed "the slowest span lacks something" "the lines with FAIL tell" "see spans.json"
 }
 
-for file in "$BUILD/libspanprof.so" "$BUILD/libspanprof-export.so" "$BUILD/spanprof-report" \
+for file in "$BUILD/libspanprof.so" "$BUILD/spanprof-exporter" "$BUILD/spanprof-report" \
 	"$PROGRAMS/server" "$PROGRAMS/loadgen" "$PROGRAMS/summary"; do
 	[[ -e $file ]] || die "$file is missing; run \"make demo\""
 done

@@ -7,9 +7,7 @@
 set -euo pipefail
 
 readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
-# The SDK, and what our exporter needs and the SDK does not.
-readonly PACKAGES=(opentelemetry-cpp opentelemetry-cpp-dev
-	libcurl4t64 libdw1t64 libjansson4 libprotobuf-c1 libunwind8)
+readonly PACKAGES=(opentelemetry-cpp opentelemetry-cpp-dev)
 
 mkdir -p "$1"
 dir=$(cd "$1" && pwd)

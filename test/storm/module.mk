@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The storm (test/e2e/storm.sh runs it for a minute, make soak for ten minutes each).
+# The storm (test/e2e/storm.sh runs it for half a minute in all, make soak for ten minutes each).
 
 STORM_DEPS := $(wildcard test/storm/*.h) test/hosts/host.h
 STORM_FLAGS := -O2 -g -Wall -Wextra -I.
@@ -24,9 +24,11 @@ $(B)/test/storm/storm: $(addprefix $(B)/test/storm/,storm.o workers.o throws.o)
 TEST_PROGRAMS += $(B)/test/storm/storm $(B)/test/storm/libstorm-plugin.so
 
 .PHONY: soak
-soak: ## storm, ten minutes each at 100 and 1,000 Hz, then accuracy at length (over an hour; installs its packages first)
+soak: ## three storms and a scribbling host, ten minutes each, then accuracy at length (over an hour; installs its packages first)
 	$(call install_deps,build demo test)
-	@$(MAKE) --no-print-directory all test-programs
+	@$(MAKE) --no-print-directory all test-programs $(B)/asan/test/unit/exporter/test_program
 	SOAK_SECONDS=$${SOAK_SECONDS:-600} bash test/e2e/storm.sh
+	ASAN_OPTIONS=abort_on_error=1 SCRIBBLE_SECONDS=$${SOAK_SECONDS:-600} \
+		$(B)/asan/test/unit/exporter/test_program --filter 'program/survives_a_host_that_writes*'
 	SOAK_SECONDS=$${SOAK_SECONDS:-600} bash test/e2e/accuracy.sh
 	@echo "soak: clean"

@@ -1,0 +1,53 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What the program does to itself never waits for the exporter and is never answered in its files: a
+# change of its user while a server hangs, and another file in the place of its stderr.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+readonly HOST=$HOSTS/outside
+
+# A server that takes what it is sent and never answers. It says when it has begun to read.
+python3 -c '
+import os, socket, sys
+listener = socket.socket(); listener.bind(("127.0.0.1", 0)); listener.listen(8)
+with open(sys.argv[1] + ".new", "w") as file: file.write(str(listener.getsockname()[1]))
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+kept = [listener.accept()[0]]; kept[0].recv(1)
+open(sys.argv[2], "w").close()
+while True: kept.append(listener.accept()[0])' "$WORK/port" "$WORK/has_it" &
+STARTED+=("$!")
+disown
+poll_until 20 test -s "$WORK/port" || fail "the silent server does not start"
+run_under identity SPANPROF_UPLOAD_INTERVAL=200ms SPANPROF_FLUSH_TIMEOUT=0 SPANPROF_LOG_LEVEL=none \
+	SPANPROF_SERVER_ADDRESS="http://127.0.0.1:$(<"$WORK/port")" "$HOST" identity "$WORK/has_it"
+expect_rc identity 6
+[[ -e $WORK/has_it ]] || fail "nothing was sent"
+read -r _ slowest <"$WORK/identity.out"
+echo "seteuid() took at most $slowest ms"
+((slowest <= 100)) || fail "seteuid() took $slowest ms"
+
+# complained FILE
+complained()
+{
+	grep -q 'spanprof\[' "$1" 2>/dev/null
+}
+
+# A server that refuses is worth a message: to who has a stderr, in the first run, and in the second not to
+# the file that a program has put there.
+address=SPANPROF_SERVER_ADDRESS=http://127.0.0.1:$(refused_port)
+run_under told SPANPROF_UPLOAD_INTERVAL=200ms "$address" "$HOST" identity /
+expect_rc told 6
+complained "$WORK/told.err" || fail "there was nothing to say"
+# It goes on until a push has failed.
+failed()
+{
+	grep -q '"last_error": *"' "$WORK/status" 2>/dev/null
+}
+(poll_until 20 failed && : >"$WORK/later") &
+run_under data SPANPROF_STATUS_FILE="$WORK/status" SPANPROF_UPLOAD_INTERVAL=200ms SPANPROF_FLUSH_TIMEOUT=1s "$address" \
+	"$HOST" stderr "$WORK/data" "$WORK/later"
+expect_rc data 6
+[[ -e $WORK/later ]] || fail "no push has failed"
+[[ $(<"$WORK/data") == data ]] || fail "in the program's file: $(<"$WORK/data")"

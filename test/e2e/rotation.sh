@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A server that hangs holds nothing up but what was sent to it: profiles begin where the last one ended and
+# last an upload interval each.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+readonly INTERVAL_MS=400
+double_start --fault blackhole=1,count=0
+mkdir "$WORK/profiles"
+run_under host SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_OUTPUT_DIR="$WORK/profiles" \
+	SPANPROF_UPLOAD_INTERVAL="${INTERVAL_MS}ms" SPANPROF_PUSH_TIMEOUT=20s SPANPROF_FLUSH_TIMEOUT=500ms \
+	"$HOSTS/requests" $((INTERVAL_MS * 6))
+expect_rc host 19
+double_get /double/stats "$WORK/stats.json"
+expect "$WORK/stats.json" 'd["faults"]["served"] == 2'
+python3 - "$INTERVAL_MS" "$WORK/profiles"/*.pb.gz <<'END' || fail "profiles are not in time"
+import gzip, sys
+
+
+def times(path):
+    """time_nanos and duration_nanos of a pprof"""
+    data, at, found = gzip.open(path).read(), 0, {}
+
+    def varint():
+        nonlocal at
+        n = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            n |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return n
+
+    while at < len(data):
+        key = varint()
+        value = varint()
+        if key & 7 == 2:
+            at += value
+        found[key >> 3] = value
+    return found[9], found[10]
+
+
+interval = int(sys.argv[1]) * 1000000
+all_times = sorted(times(path) for path in sys.argv[2:])
+for begin, duration in all_times:
+    print("begin %.3f s, lasts %.3f s" % ((begin - all_times[0][0]) / 1e9, duration / 1e9))
+assert len(all_times) >= 5
+# The last ones are flushes, which may overlap nothing either.
+assert all(duration < 2 * interval for _, duration in all_times)
+for (begin, duration), (following, _) in zip(all_times, all_times[1:]):
+    assert abs(following - begin - duration) < 20000000, "a gap"
+END

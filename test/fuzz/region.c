@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fuzzes the memory that the exporter shares with a host: header, both rings and the names are the
+ * input's. What is accepted lies inside, what is handed out is whole, and draining ends.
+ *
+ * Input: the parts of the header (0 = as a host would write them, else 48 bytes follow), then words with
+ * the place that they are written to, in 2 and 8 bytes.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "export/exporter/names.h"
+#include "export/exporter/view.h"
+#include "sampler/label.h"
+#include "sampler/label_table.h"
+#include "sampler/ring.h"
+#include "sampler/snapshot.h"
+#include "sampler/text.h"
+#include "test/fuzz/fuzz.h"
+
+/* counters.c needs all of the threads. */
+static _Atomic uint64_t counters[SP_COUNTER_N];
+_Atomic(_Atomic uint64_t *) sp_counters = counters;
+
+#define RINGS_AT 8192U
+#define RING SP_RING_BYTES(SP_RING_SIZE_MIN)
+#define RINGS 2U
+#define NAMES_AT (RINGS_AT + RINGS * RING)
+#define NAMES 65536U
+#define BYTES (NAMES_AT + NAMES)
+
+static struct {
+	struct sp_region *region;
+	int fd;
+	uint64_t handed_out;
+} shared;
+
+static void make(void)
+{
+	shared.fd = memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	FUZZ_CHECK(shared.fd >= 0 && ftruncate(shared.fd, BYTES) == 0);
+	FUZZ_CHECK(fcntl(shared.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+	shared.region = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, shared.fd, 0);
+	FUZZ_CHECK(shared.region != MAP_FAILED);
+}
+
+static void fill(const uint8_t *data, size_t size)
+{
+	struct sp_region *r = shared.region;
+	struct sp_label_table *names = (void *)((char *)r + NAMES_AT);
+
+	memset(r, 0, BYTES);
+	r->magic = SP_REGION_MAGIC;
+	r->version = SP_REGION_VERSION;
+	r->pid = 1;
+	r->bytes = BYTES;
+	for (unsigned i = 0; i < RINGS; i++)
+		r->part[i] = (struct sp_region_part){RINGS_AT + i * RING, RING};
+	r->part[SP_REGION_NAMES] = (struct sp_region_part){NAMES_AT, NAMES};
+	names->slots = 1024;
+	names->texts_at = sizeof(*names) + names->slots * sizeof(names->slot[0]);
+	names->texts_bytes = NAMES - names->texts_at;
+	if (size != 0 && data[0] != 0 && size > sizeof(r->part)) {
+		memcpy(r->part, data + 1, sizeof(r->part));
+		data += sizeof(r->part);
+		size -= sizeof(r->part);
+	}
+	for (size_t at = 1; at + 10 <= size; at += 10) {
+		uint16_t place;
+
+		memcpy(&place, data + at, sizeof(place));
+		memcpy((char *)r + RINGS_AT + (uint64_t)place * 8 % (BYTES - RINGS_AT),
+		       data + at + 2, 8);
+	}
+}
+
+static void put(const struct sp_sample *s, void *arg)
+{
+	(void)arg;
+	FUZZ_CHECK(s->depth <= SP_FRAMES_MAX);
+	FUZZ_CHECK(strnlen(s->thread_name, sizeof(s->thread_name)) < sizeof(s->thread_name));
+	shared.handed_out++;
+}
+
+static void put_snapshot(const struct sp_snapshot *s, void *arg)
+{
+	(void)arg;
+	FUZZ_CHECK(s->stack_bytes <= sizeof(s->stack));
+	FUZZ_CHECK(s->stack_at + s->stack_bytes >= s->stack_at);
+	shared.handed_out++;
+}
+
+static void drain(struct sp_view *v)
+{
+	for (unsigned n = 0; n == 0 || sp_ring_pass(&v->ring); n++) {
+		FUZZ_CHECK(n <= v->ring.size / 8);
+		while (sp_ring_drain(&v->ring, put, NULL, 16) != 0)
+			;
+	}
+	for (unsigned n = 0; n == 0 || sp_ring_pass(&v->snapshots); n++) {
+		FUZZ_CHECK(n <= v->ring.size);
+		while (sp_snapshot_drain(&v->snapshots, put_snapshot, NULL, 16) != 0)
+			;
+	}
+	FUZZ_CHECK(v->ring.taken - atomic_load(&v->ring.ends->head) + 8 <= 8);
+}
+
+static void ask_names(const struct sp_view *v)
+{
+	const struct sp_region_part *part = &v->part[SP_REGION_NAMES];
+	struct sp_names *names = sp_names_new((char *)v->region + part->at, part->bytes);
+	size_t len;
+
+	FUZZ_CHECK(names != NULL);
+	for (uint32_t id = 0; id < 1100; id++) {
+		const char *text = sp_names_text(names, id, &len);
+
+		FUZZ_CHECK(len <= SP_LABEL_MAX_BYTES && sp_text_valid(text, len));
+	}
+	(void)sp_names_text(names, UINT32_MAX, &len);
+	sp_names_free(names);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct sp_view v;
+
+	if (shared.region == NULL)
+		make();
+	fill(data, size);
+	if (sp_view_open(&v, dup(shared.fd)) == 0) {
+		for (unsigned i = 0; i < SP_REGION_PARTS; i++)
+			FUZZ_CHECK(v.part[i].bytes == 0 ||
+				   v.part[i].at + v.part[i].bytes <= v.bytes);
+		drain(&v);
+		ask_names(&v);
+	}
+	sp_view_close(&v);
+	return 0;
+}

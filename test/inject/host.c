@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * In a tenth of a second everything that makes the object ask the kernel for something: a span, threads
+ * with spans, a forked child with one, a library opened, an exec. What it prints does not depend on time,
+ * and says what a host can see of us: children, threads, descriptors, signals that stay blocked.
+ * Usage: host [stage]
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test/hosts/host.h"
+#include "test/sdk/opentelemetry_c.h"
+
+static void *tracer;
+
+static void work(const char *name, int ms)
+{
+	void *span = otelc_start_span(tracer, name, OTELC_SPAN_KIND_SERVER, NULL);
+
+	host_burn_ms(ms);
+	otelc_end_span(span);
+}
+
+static void *thread(void *arg)
+{
+	work(arg, 4);
+	return arg;
+}
+
+static int entries(const char *path)
+{
+	DIR *folder = opendir(path);
+	int n = 0;
+
+	HOST_CHECK(folder != NULL);
+	while (readdir(folder) != NULL)
+		n++;
+	closedir(folder);
+	return n;
+}
+
+static int blocked(void)
+{
+	sigset_t set;
+	int n = 0;
+
+	pthread_sigmask(SIG_BLOCK, NULL, &set);
+	for (int i = 1; i < 65; i++)
+		n += sigismember(&set, i) == 1;
+	return n;
+}
+
+/* A thread that was joined may be there for a moment. */
+static int threads(void)
+{
+	int64_t end = host_wall_ms() + 2000;
+	struct timespec step = {0, 1000000};
+	int n;
+
+	while ((n = entries("/proc/self/task") - 2) > 1 && host_wall_ms() < end)
+		nanosleep(&step, NULL);
+	return n;
+}
+
+static void tell(const char *when)
+{
+	int none = waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD;
+
+	printf("%s: no child %d, threads %d, descriptors %d, blocked %d\n", when, none, threads(),
+	       entries("/proc/self/fd") - 3, blocked());
+	fflush(stdout);
+}
+
+static void run_threads(void)
+{
+	pthread_t t[3];
+
+	for (int i = 0; i < 3; i++)
+		HOST_CHECK(pthread_create(&t[i], NULL, thread, "thread") == 0);
+	for (int i = 0; i < 3; i++)
+		HOST_CHECK(pthread_join(t[i], NULL) == 0);
+	tell("threads");
+}
+
+static void run_fork(void)
+{
+	int status = 0;
+	pid_t child = fork();
+
+	HOST_CHECK(child >= 0);
+	if (child == 0) {
+		work("forked", 4);
+		_exit(31);
+	}
+	HOST_CHECK(waitpid(child, &status, 0) == child);
+	printf("child %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -status);
+	tell("forked");
+}
+
+int main(int argc, char **argv)
+{
+	char *const again[] = {argv[0], "second", NULL};
+
+	otelc_init_tracer_provider("inject", "1.0", "test", "");
+	tracer = otelc_get_tracer();
+	tell("begin");
+	work("first", 6);
+	run_threads();
+	if (argc > 1) {
+		work("second", 4);
+		tell("end");
+		return 23;
+	}
+	run_fork();
+	HOST_CHECK(dlopen("libm.so.6", RTLD_NOW) != NULL);
+	work("last", 4);
+	tell("exec");
+	execv("/proc/self/exe", again);
+	return 99;
+}
