@@ -61,7 +61,10 @@ reports_nothing()
 	[[ $(result "$name.plain.rc") == 13 ]] || return 0
 	mkdir "$WORK/$name.d"
 	run "$name" LD_PRELOAD="${*:4}" SPANPROF_OUTPUT_DIR="$WORK/$name.d" setarch -R "$WORK/$name.host"
-	expect_same "$name.plain" "$name" rc out err
+	expect_same "$name.plain" "$name" rc out
+	# What we say ourselves is no report; a loaded machine may leave a thread without a timer.
+	sed -i '/^spanprof\[/d' "$WORK/$name.err"
+	expect_same "$name.plain" "$name" err
 	report "$WORK/$name.d" "$WORK/$name.json"
 	expect "$WORK/$name.json" 'd["labelled"]["ns"] >= 0.5 * d["total"]["ns"] >= 100e6'
 	tried+=("$name")
