@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "sampler/fmt.h"
+#include "sampler/masking_call.h"
 #include "sampler/signals.h"
 
 static uint64_t own_mask(void)
@@ -83,29 +84,6 @@ static uint64_t read_blocked(uint32_t tid)
 	return mask;
 }
 
-/* System calls that replace the caller's mask while they wait, and where the new one is given. */
-struct masking_call {
-	long number;
-	int mask_argument; /* counted from 1; 0 = always */
-};
-
-static const struct masking_call masking_calls[] = {
-	{SYS_rt_sigtimedwait, 0}, {SYS_rt_sigsuspend, 0}, {SYS_ppoll, 4},
-	{SYS_pselect6, 6},        {SYS_epoll_pwait, 5},
-};
-
-/* The n-th word of "number 0xarg 0xarg ...", counted from 0, is there and is not zero. */
-static bool word_is_set(const char *line, int n)
-{
-	while (n-- > 0) {
-		line = strchr(line, ' ');
-		if (line == NULL)
-			return false;
-		line++;
-	}
-	return strncmp(line, "0x0 ", 4) != 0;
-}
-
 /*
  * What the kernel shows as the thread's mask is that of the call it waits in. "running" is also what
  * a thread says that was woken in such a call and has not got a processor yet (task_current_syscall(),
@@ -116,7 +94,6 @@ static bool waits_with_other_mask(uint32_t tid, bool if_running)
 	int fd = open_task_file(tid, "syscall");
 	ssize_t got = -1;
 	char line[256];
-	long number = 0;
 
 	if (fd >= 0) {
 		got = read(fd, line, sizeof(line) - 1);
@@ -125,16 +102,7 @@ static bool waits_with_other_mask(uint32_t tid, bool if_running)
 	line[got > 0 ? got : 0] = '\0';
 	if (line[0] == 'r')
 		return if_running;
-	if (line[0] < '0' || line[0] > '9')
-		return false;
-	for (const char *c = line; *c >= '0' && *c <= '9'; c++)
-		number = number * 10 + (*c - '0');
-	for (size_t i = 0; i < SP_ARRAY_LEN(masking_calls); i++) {
-		if (masking_calls[i].number == number)
-			return masking_calls[i].mask_argument == 0 ||
-			       word_is_set(line, masking_calls[i].mask_argument);
-	}
-	return false;
+	return sp_masking_call(line);
 }
 
 static uint64_t mask_of(uint32_t tid, bool blocked_before)

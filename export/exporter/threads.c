@@ -9,10 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "sampler/compiler.h"
+#include "sampler/masking_call.h"
 
 /* As many as the host's side can keep track of, and some more (thread.h). */
 #define THREADS_MAX 20000U
@@ -20,48 +19,14 @@
 #define MASKS_MAX 256U
 #define PAUSE_MAX 32U
 
-/* System calls that replace the caller's mask while they wait, and where the new one is given. */
-struct masking_call {
-	long number;
-	unsigned mask_argument; /* counted from 1; 0 = always */
-};
-
-static const struct masking_call masking_calls[] = {
-	{SYS_rt_sigtimedwait, 0}, {SYS_rt_sigsuspend, 0}, {SYS_ppoll, 4},
-	{SYS_pselect6, 6},        {SYS_epoll_pwait, 5},
-};
-
-/* The n-th word of "number 0xarg 0xarg ...", counted from 0, is there and is not zero. */
-static bool word_is_set(const char *line, unsigned n)
-{
-	while (n-- > 0) {
-		line = strchr(line, ' ');
-		if (line == NULL)
-			return false;
-		line++;
-	}
-	return strncmp(line, "0x0 ", 4) != 0;
-}
-
 /* Not to be read by who may not trace the host (Yama): then the mask alone has to do. */
 static bool waits_with_other_mask(const struct sp_host *h, uint32_t tid)
 {
 	char name[48];
 	char line[256];
-	char *end;
-	long number;
 
 	(void)snprintf(name, sizeof(name), "task/%" PRIu32 "/syscall", tid);
-	if (sp_host_read(h, name, line, sizeof(line)) <= 0)
-		return false;
-	number = strtol(line, &end, 10);
-	if (end == line)
-		return false;
-	for (size_t i = 0; i < SP_ARRAY_LEN(masking_calls); i++)
-		if (masking_calls[i].number == number)
-			return masking_calls[i].mask_argument == 0 ||
-			       word_is_set(line, masking_calls[i].mask_argument);
-	return false;
+	return sp_host_read(h, name, line, sizeof(line)) > 0 && sp_masking_call(line);
 }
 
 /* All ones if it cannot be read. */

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading what call a thread waits in. Callers: mask.c in the host, threads.c in the exporter. */
+#include "sampler/masking_call.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "sampler/compiler.h"
+
+struct call {
+	long number;
+	unsigned mask_argument; /* counted from 1; 0 = always */
+};
+
+static const struct call calls[] = {
+	{SYS_rt_sigtimedwait, 0}, {SYS_rt_sigsuspend, 0}, {SYS_ppoll, 4},
+	{SYS_pselect6, 6},        {SYS_epoll_pwait, 5},
+};
+
+/* The n-th word of "number 0xarg 0xarg ...", counted from 0, is there and is not zero. */
+static bool word_is_set(const char *line, unsigned n)
+{
+	while (n-- > 0) {
+		line = strchr(line, ' ');
+		if (line == NULL)
+			return false;
+		line++;
+	}
+	return strncmp(line, "0x0 ", 4) != 0;
+}
+
+bool sp_masking_call(const char *line)
+{
+	long number = 0;
+
+	if (line[0] < '0' || line[0] > '9')
+		return false;
+	for (const char *c = line; *c >= '0' && *c <= '9'; c++)
+		number = number * 10 + (*c - '0');
+	for (size_t i = 0; i < SP_ARRAY_LEN(calls); i++)
+		if (calls[i].number == number)
+			return calls[i].mask_argument == 0 ||
+			       word_is_set(line, calls[i].mask_argument);
+	return false;
+}
