@@ -22,7 +22,6 @@
 
 static char resource[SP_CONFIG_VALUE_MAX + 2];
 static char program[4096]; /* not on the stack: a host's thread may have little of it */
-static const char *program_link = "/proc/self/exe";
 static char unknown_service[sizeof("unknown_service:") + EXE_MAX];
 
 /*
@@ -218,16 +217,11 @@ static void read_resource(struct sp_config *cfg, bool tell)
 		cfg->service_name = r.service_name;
 }
 
-void sp_config_program(const char *link)
-{
-	program_link = link;
-}
-
 /* OTel's name for a service without one: "unknown_service:" and the program's file name. */
 static const char *name_by_program(void)
 {
 	static const char deleted[] = " (deleted)"; /* the kernel adds it to a replaced program */
-	ssize_t got = readlink(program_link, program, sizeof(program));
+	ssize_t got = readlink("/proc/self/exe", program, sizeof(program));
 	size_t len = got > 0 ? (size_t)got : 0;
 	size_t base;
 	size_t out;

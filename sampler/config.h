@@ -147,12 +147,6 @@ bool sp_config_wants_deepbind(void);
  */
 void sp_config_parse(struct sp_config *cfg);
 
-/*
- * Before sp_config_parse(): the link in /proc to the program that a service without a name is called
- * after, if it is not the process's own. Constant.
- */
-void sp_config_program(const char *link);
-
 /* APP. Only the log level of it: for what is to be said before, or without, an activation. */
 void sp_config_parse_log_level(void);
 

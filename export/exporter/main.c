@@ -3,7 +3,6 @@
  * spanprof-exporter: started by libspanprof.so beside a process that it samples, with the region that
  * they share at descriptor 3, /dev/null at 0 to 2, and an environment of our variables alone.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,17 +24,14 @@ static int explain(void)
 }
 
 /*
- * The host has told of what is wrong in it; here such warnings go to /dev/null. The link may not be
- * readable, if the host has changed its user since it was executed.
+ * The host has told of what is wrong in it; here such warnings go to /dev/null. A service without a name
+ * has been given the program's by the host.
  */
-static const struct sp_config *configure(uint32_t pid)
+static const struct sp_config *configure(void)
 {
 	static struct sp_config config;
-	static char link[32];
 
-	(void)snprintf(link, sizeof(link), "/proc/%" PRIu32 "/exe", pid);
 	sp_config_capture(environ);
-	sp_config_program(link);
 	sp_config_parse(&config);
 	sp_limits_memory(config.symbol_cache_mb);
 	return &config;

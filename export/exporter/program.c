@@ -302,7 +302,7 @@ int sp_program_run(int region_fd, sp_program_configure configure)
 	int err = sp_view_open(&self.view, region_fd);
 
 	if (err == 0) {
-		config = configure(self.view.pid);
+		config = configure();
 		err = begin(config);
 	}
 	if (err == 0) {

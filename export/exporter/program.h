@@ -7,8 +7,8 @@
 
 #include "sampler/config.h"
 
-/* What applies to the host of that number; valid for ever. */
-typedef const struct sp_config *(*sp_program_configure)(uint32_t pid);
+/* What applies to the host; valid for ever. */
+typedef const struct sp_config *(*sp_program_configure)(void);
 
 /*
  * Works for the host whose region that descriptor is, until that has ended. Closes the descriptor. 0, or
