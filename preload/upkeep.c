@@ -14,6 +14,7 @@
 #include "sampler/headroom.h"
 #include "sampler/log.h"
 #include "sampler/monotonic.h"
+#include "sampler/process.h"
 #include "sampler/region.h"
 #include "sampler/residual.h"
 #include "sampler/signal_move.h"
@@ -141,7 +142,8 @@ void sp_upkeep_run(void)
 	int saved = errno;
 	uint32_t asked;
 
-	if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+	/* In a child of vfork, or of a raw clone, threads, timers and the exporter are its parent's. */
+	if (!sp_process_is_ours() || atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
 		return;
 	asked = atomic_exchange_explicit(&r->upkeep, 0, memory_order_relaxed);
 	if (((asked & SP_UPKEEP_ALIVE) != 0 || has_not_begun(r)) && !sp_exporter_works())

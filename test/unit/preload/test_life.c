@@ -9,14 +9,17 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "preload/exporter.h"
 #include "preload/guard.h"
+#include "sampler/region.h"
 #include "sampler/signals.h"
 #include "sampler/thread.h"
 
@@ -206,6 +209,26 @@ Test(life, without_its_exporter_it_samples_nothing_any_more)
 	cr_assert_eq(sp_thread_armed(), 0);
 	sp_life_flush();
 	cr_assert_eq(exporter.flushes, 0);
+}
+
+/* As a child of vfork, which shares more with its parent than that. */
+Test(life, what_is_asked_of_a_process_is_not_done_in_a_child_of_a_raw_clone)
+{
+	int status = -1;
+	long child;
+
+	load_with(NULL, NULL);
+	cr_assert(sp_life_start());
+	atomic_store(&sp_region->upkeep, SP_UPKEEP_LOOK);
+	child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (child == 0)
+		_exit(sp_life_start() ? 0 : 1);
+
+	cr_assert_eq(waitpid((pid_t)child, &status, 0), (pid_t)child);
+	cr_expect_eq(status, 0);
+	cr_expect_eq(atomic_load(&sp_region->upkeep), SP_UPKEEP_LOOK);
+	cr_assert(sp_life_start());
+	cr_expect_eq(atomic_load(&sp_region->upkeep), 0, "the process itself does it");
 }
 
 static int flushes_in_child(void)
