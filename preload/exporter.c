@@ -149,10 +149,11 @@ void sp_exporter_flush(uint32_t timeout_ms)
 		now = sp_monotonic_ns();
 		if ((int32_t)(done - mine) >= 0 || now >= end)
 			return;
-		if (now >= look && !sp_exporter_works())
-			return;
-		if (now >= look)
+		if (now >= look) {
+			if (!sp_exporter_works())
+				return;
 			look = now + LOOK_NS;
+		}
 		futex_wait(&r->flush_done, done, end - now < LOOK_NS ? end - now : LOOK_NS);
 	}
 }

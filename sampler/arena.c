@@ -26,7 +26,7 @@ void sp_arena_unmap(void *base, size_t size)
 	errno = saved;
 }
 
-/* Six tables at most are as large as that allows. */
+/* The parts of the region are as large as that allows at most; the rest of our memory comes in pieces. */
 #define SHARES 32U
 
 uint64_t sp_arena_share(uint64_t most)
