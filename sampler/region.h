@@ -21,7 +21,7 @@
 
 #define SP_REGION_MAGIC UINT64_C(0x666f72706e617073) /* "spanprof" */
 /* Of layout and meaning, records in the rings included: object and program are of one build. */
-#define SP_REGION_VERSION 1U
+#define SP_REGION_VERSION 2U
 
 /*
  * Where the exporter finds the descriptors of its region, of the host's folder in /proc (O_PATH) and of
@@ -32,6 +32,41 @@
 #define SP_REGION_FD 3
 #define SP_HOST_FOLDER_FD 4
 #define SP_HOST_MAPS_FD 5
+/*
+ * Where the exporter finds its family's socket, if it has one: bound and listening, of type
+ * SOCK_SEQPACKET. Forked children of the same program connect to it and hand over their own regions,
+ * instead of starting an exporter each. The name is an abstract one (unix(7)), SP_FAMILY_NAME, made of
+ * what all processes of a family share and no other process has: which process executed the program and
+ * when it was loaded, and the user, as an exporter serves processes with its own rights alone.
+ */
+#define SP_FAMILY_FD 6
+#define SP_FAMILY_NAME "spanprof-%u-%llu-%u" /* pid, CLOCK_MONOTONIC ns, effective user id */
+
+/*
+ * The only message of a process that joins, with three descriptors (SCM_RIGHTS): its region, its folder
+ * in /proc and its memory map, as above; where it has one of the last two not, the region stands for it.
+ * There is no answer: the exporter sets exporter_pid and struct sp_region.exporter, to
+ * SP_EXPORTER_REFUSED if the process has to start an exporter of its own.
+ */
+struct sp_family_join {
+	uint32_t version;     /* SP_REGION_VERSION */
+	uint32_t pid;         /* as in the region */
+	uint64_t environment; /* sp_family_environment() of what it would give to an exporter */
+};
+
+/* Equal for equal environments: an exporter has one configuration. Any context. */
+static inline uint64_t sp_family_environment(char *const *environment)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (; *environment != 0; environment++)
+		for (const char *at = *environment;; at++) {
+			hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+			if (*at == '\0')
+				break;
+		}
+	return hash;
+}
 
 /* A part of the region, from its beginning; both are multiples of 4,096. */
 struct sp_region_part {
@@ -59,6 +94,7 @@ enum sp_region_exporter {
 	SP_EXPORTER_WORKING, /* drains, and answers flushes */
 	SP_EXPORTER_FAILED,  /* cannot work: struct sp_region.exporter_error */
 	SP_EXPORTER_GONE,    /* has ended and will not come back */
+	SP_EXPORTER_REFUSED, /* it works for the family, and cannot for this process */
 };
 
 /* Bits of struct sp_region.upkeep: what is asked of the next hook of any thread. */
@@ -113,6 +149,7 @@ struct sp_region {
 	_Atomic int32_t exporter_pid;   /* by who starts it; in the host's pid namespace */
 	_Atomic int32_t exporter_error; /* why it could not start or work: a positive errno */
 	_Atomic uint32_t generation;    /* of told objects: all are told of again when it changes */
+	_Atomic uint64_t exporter_counter[SP_COUNTER_N]; /* what it has counted for this process */
 	_Atomic uint32_t upkeep;        /* SP_UPKEEP_ bits, taken back by the host */
 	_Atomic uint32_t message_bytes; /* with SP_UPKEEP_WRITE; set back to 0 by the host */
 	char message[SP_REGION_MESSAGE_MAX];
