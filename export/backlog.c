@@ -5,12 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-int sp_backlog_init(struct sp_backlog *q, uint32_t capacity)
+int sp_backlog_limit(struct sp_backlog *q, uint32_t capacity)
 {
-	q->n = 0;
-	q->capacity = capacity != 0 ? capacity : 1;
-	q->batch = calloc((size_t)q->capacity + 1, sizeof(*q->batch));
-	return q->batch != NULL ? 0 : -ENOMEM;
+	uint32_t want = capacity != 0 ? capacity : 1;
+
+	if (want + 1 > q->allocated) {
+		struct sp_batch *more = realloc(q->batch, ((size_t)want + 1) * sizeof(*more));
+
+		if (more == NULL)
+			return -ENOMEM;
+		q->batch = more;
+		q->allocated = want + 1;
+	}
+	q->capacity = want;
+	return 0;
 }
 
 void sp_backlog_fini(struct sp_backlog *q)
@@ -26,12 +34,14 @@ bool sp_backlog_full(const struct sp_backlog *q)
 	return q->n - (sp_backlog_under_way(q) != NULL) >= q->capacity;
 }
 
-void sp_backlog_put(struct sp_backlog *q, const struct sp_message *message, uint64_t samples,
-		    uint64_t born_ns)
+void sp_backlog_put(struct sp_backlog *q, struct sp_origin *origin,
+		    const struct sp_message *message, uint64_t samples, uint64_t born_ns)
 {
 	struct sp_batch *b = &q->batch[q->n++];
 
 	memset(b, 0, sizeof(*b));
+	b->origin = origin;
+	origin->queued++;
 	b->piece[b->pieces++] = (struct sp_piece){*message, samples};
 	b->born_ns = born_ns;
 }
@@ -74,6 +84,7 @@ void sp_backlog_drop(struct sp_backlog *q, struct sp_batch *b)
 	b->tries = 0;
 	if (b->pieces != 0)
 		return;
+	b->origin->queued--;
 	q->n--;
 	memmove(b, b + 1, (size_t)(&q->batch[q->n] - b) * sizeof(*b));
 }

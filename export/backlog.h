@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "export/origin.h"
 #include "export/request.h"
 
 /* A profile has 16,000 records at most: 14 halvings leave one, and what is left of each. */
@@ -21,6 +22,7 @@ struct sp_piece {
 
 /* A profile, or what is left of it once it was halved: the last piece is sent next. */
 struct sp_batch {
+	struct sp_origin *origin;
 	struct sp_piece piece[SP_BATCH_PIECES];
 	uint32_t pieces;
 	uint64_t born_ns; /* the begin of the profile; may be before the machine's, and wrap */
@@ -32,18 +34,19 @@ struct sp_batch {
 struct sp_backlog {
 	struct sp_batch *batch; /* oldest first */
 	uint32_t n;
+	uint32_t allocated;
 	uint32_t capacity; /* without the one that is under way */
 };
 
-/* 0 or -ENOMEM. */
-int sp_backlog_init(struct sp_backlog *q, uint32_t capacity);
+/* How many there may be from now on. What is there already stays. 0 or -ENOMEM. */
+int sp_backlog_limit(struct sp_backlog *q, uint32_t capacity);
 /* Frees what is left. */
 void sp_backlog_fini(struct sp_backlog *q);
 
 bool sp_backlog_full(const struct sp_backlog *q);
 /* It must not be full. Takes over the message. */
-void sp_backlog_put(struct sp_backlog *q, const struct sp_message *message, uint64_t samples,
-		    uint64_t born_ns);
+void sp_backlog_put(struct sp_backlog *q, struct sp_origin *origin,
+		    const struct sp_message *message, uint64_t samples, uint64_t born_ns);
 
 /* Pointers are valid until the next put or drop; NULL = there is none. */
 struct sp_batch *sp_backlog_under_way(const struct sp_backlog *q);

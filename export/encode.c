@@ -224,7 +224,7 @@ static int add_entry(struct run *r, const struct sp_stack_entry *entry, uint32_t
 		s.trace_id = trace_id;
 	}
 	if (l->name_id != 0)
-		s.span_name = r->e->ops->label_text(l->name_id, &s.span_name_len);
+		s.span_name = r->e->ops->label_text(r->e->ops->arg, l->name_id, &s.span_name_len);
 	if (r->e->threads != NULL)
 		s.thread_name = sp_thread_names_text(r->e->threads, l->thread, &s.thread_name_len);
 	return sp_pprof_sample(r->profile, &s);
@@ -248,7 +248,7 @@ static int add_comments(const struct run *r)
 	(void)snprintf(text, sizeof(text), "spanprof %s", r->e->ops->version);
 	err = sp_pprof_comment(r->profile, text);
 	for (size_t i = 0; err == 0 && i < sizeof(all) / sizeof(all[0]); i++) {
-		uint64_t n = r->e->ops->counter_read(all[i].counter);
+		uint64_t n = r->e->ops->counter_read(r->e->ops->arg, all[i].counter);
 
 		if (!all[i].loss || n == 0)
 			continue;
@@ -286,8 +286,8 @@ static void drop_profile(struct run *r, uint64_t more)
 {
 	const struct sp_core_ops *ops = r->e->ops;
 
-	ops->counter_add(SP_COUNT_EXPORT_NOMEM, 1);
-	ops->counter_add(SP_COUNT_SAMPLES_UNSENT, r->samples + more);
+	ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, r->samples + more);
 	close_profile(r);
 }
 
@@ -360,7 +360,7 @@ void sp_encode(const struct sp_encoder *e, const struct sp_stack_map *map, sp_en
 		 * frames. */
 		if (err == -E2BIG) {
 			close_profile(&r);
-			e->ops->counter_add(SP_COUNT_STACKS_OTHER, entry->count);
+			e->ops->counter_add(e->ops->arg, SP_COUNT_STACKS_OTHER, entry->count);
 			err = try_entry(&r, entry, SP_STACK_OTHER);
 		}
 		if (err != 0)

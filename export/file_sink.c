@@ -88,10 +88,10 @@ int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile, i
 		close(dirfd);
 	}
 	if (err == 0) {
-		f->ops->counter_add(SP_COUNT_FILES_WRITTEN, 1);
+		f->ops->counter_add(f->ops->arg, SP_COUNT_FILES_WRITTEN, 1);
 		return 0;
 	}
-	f->ops->counter_add(SP_COUNT_FILE_FAILED, 1);
+	f->ops->counter_add(f->ops->arg, SP_COUNT_FILE_FAILED, 1);
 	sp_say_limited(f->ops, &f->said, now_ns, "cannot write a profile into %s: %s", f->dir,
 		       sp_user_file_error(err));
 	return err;

@@ -62,8 +62,8 @@ void sp_losses_add(struct sp_losses *l, const struct sp_core_ops *ops, const str
 {
 	unsigned i = 0;
 
-	ops->counter_add(causes[loss->cause].counter, loss->profiles);
-	ops->counter_add(SP_COUNT_SAMPLES_UNSENT, loss->samples);
+	ops->counter_add(ops->arg, causes[loss->cause].counter, loss->profiles);
+	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, loss->samples);
 	while (i < SP_LOSSES_KINDS - 1 && l->kind[i].sum.profiles != 0 &&
 	       (l->kind[i].sum.cause != loss->cause || l->kind[i].sum.status != loss->status))
 		i++;
@@ -118,7 +118,7 @@ void sp_losses_tell(struct sp_losses *l, const struct sp_core_ops *ops)
 		memset(&l->kind[i], 0, sizeof(l->kind[i]));
 	}
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		uint64_t n = ops->counter_read(all[i].counter);
+		uint64_t n = ops->counter_read(ops->arg, all[i].counter);
 		uint64_t grown = n - l->told[all[i].counter];
 
 		l->told[all[i].counter] = n;

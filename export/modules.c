@@ -12,8 +12,8 @@
 
 #include "export/module_name.h"
 #include "export/module_read.h"
+#include "export/module_serial.h"
 
-#define SP_RETURNS 64U /* newest of the unloaded objects that a new one may be */
 #define SP_PAGE 4096U
 
 struct item {
@@ -31,7 +31,6 @@ struct sp_modules {
 	uint32_t dead_n, dead_cap;
 	uint32_t batch;
 	uint32_t epoch;
-	uint32_t serials;
 };
 
 /* The handler may see another end of an object than its file has. */
@@ -118,18 +117,6 @@ static bool reserve(struct item ***list, uint32_t *cap, uint32_t want)
 	return true;
 }
 
-/* What came back to where it was is the same object to all who remember it. */
-static uint32_t serial_of(struct sp_modules *m, const struct item *it)
-{
-	uint32_t end = m->dead_n > SP_RETURNS ? m->dead_n - SP_RETURNS : 0;
-
-	for (uint32_t i = m->dead_n; i-- != end;)
-		if (it->mod.build_id_len != 0 && sp_module_same(&m->dead[i]->mod, &it->mod) &&
-		    strcmp(m->dead[i]->text, it->text) == 0)
-			return m->dead[i]->mod.serial;
-	return ++m->serials;
-}
-
 /* Takes over an item that is complete but for serial and epochs. */
 static int add(struct sp_modules *m, struct item *it)
 {
@@ -142,7 +129,7 @@ static int add(struct sp_modules *m, struct item *it)
 	it->mod.born = m->epoch;
 	it->mod.died = SP_EPOCH_ALIVE;
 	it->seen = true;
-	it->mod.serial = serial_of(m, it);
+	it->mod.serial = sp_module_serial(&it->mod);
 	at = alive_upto(m, it->mod.lo);
 	memmove(m->alive + at + 1, m->alive + at, (m->alive_n - at) * sizeof(struct item *));
 	m->alive[at] = it;

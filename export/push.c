@@ -35,7 +35,6 @@ struct sp_push {
 	const struct sp_core_ops *ops;
 	struct sp_push_env env;
 	struct sp_push_limits limits;
-	struct sp_losses *losses;
 	struct sp_backlog backlog;
 	uint32_t halvings; /* that may still be done */
 	uint64_t not_before_ns;
@@ -72,7 +71,7 @@ static void lose_piece(struct sp_push *p, struct sp_batch *b, enum sp_loss_cause
 		.words = status != 0 ? p->news.last_error : NULL,
 	};
 
-	sp_losses_add(p->losses, p->ops, &loss);
+	sp_losses_add(&b->origin->losses, b->origin->ops, &loss);
 	sp_backlog_drop(&p->backlog, b);
 }
 
@@ -83,7 +82,7 @@ static void lose_batch(struct sp_push *p, struct sp_batch *b, enum sp_loss_cause
 }
 
 struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_env *env,
-			    const struct sp_push_limits *limits, struct sp_losses *losses)
+			    const struct sp_push_limits *limits)
 {
 	struct sp_push *p = calloc(1, sizeof(*p));
 
@@ -92,8 +91,7 @@ struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_
 	p->ops = ops;
 	p->env = *env;
 	p->limits = *limits;
-	p->losses = losses;
-	if (sp_backlog_init(&p->backlog, limits->capacity) != 0) {
+	if (sp_backlog_limit(&p->backlog, limits->capacity) != 0) {
 		free(p);
 		return NULL;
 	}
@@ -110,16 +108,24 @@ void sp_push_free(struct sp_push *p)
 	free(p);
 }
 
-void sp_push_put(struct sp_push *p, const struct sp_message *message, uint64_t samples)
+void sp_push_serve(struct sp_push *p, const struct sp_core_ops *ops, uint32_t living,
+		   uint32_t ended)
+{
+	p->ops = ops;
+	(void)sp_backlog_limit(&p->backlog, p->limits.capacity * living + ended);
+}
+
+void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_message *message,
+		 uint64_t samples)
 {
 	uint64_t age_ns = 0;
 
-	if (sp_backlog_full(&p->backlog))
+	while (sp_backlog_full(&p->backlog))
 		lose_batch(p, sp_backlog_oldest(&p->backlog), SP_LOSS_QUEUE_FULL);
 	/* The host's clock may have been set back meanwhile. */
 	if (message->until_ns > message->from_ns)
 		age_ns = (uint64_t)(message->until_ns - message->from_ns);
-	sp_backlog_put(&p->backlog, message, samples, now(p) - age_ns);
+	sp_backlog_put(&p->backlog, origin, message, samples, now(p) - age_ns);
 	allow_halvings(p, SP_PUSH_HALVINGS_PROFILE);
 }
 
@@ -171,7 +177,7 @@ static bool halve(struct sp_push *p, struct sp_batch *b)
 	struct sp_half half[2];
 
 	if (p->halvings == 0 || b->pieces == SP_BATCH_PIECES || p->env.halve == NULL ||
-	    p->env.halve(p->env.halve_arg, &whole->message, half) != 0)
+	    p->env.halve(p->env.halve_arg, b->origin, &whole->message, half) != 0)
 		return false;
 	p->halvings--;
 	sp_message_fini(&whole->message);
@@ -230,7 +236,7 @@ static void begin(struct sp_push *p)
 	struct sp_batch *b = sp_backlog_next(&p->backlog);
 
 	if (b->tries != 0)
-		p->ops->counter_add(SP_COUNT_PUSH_RETRIED, 1);
+		b->origin->ops->counter_add(b->origin->ops->arg, SP_COUNT_PUSH_RETRIED, 1);
 	b->under_way = true;
 	p->env.start(p->env.transport_arg, &sp_batch_piece(b)->message, p->limits.timeout_ms);
 }
@@ -239,6 +245,7 @@ static void begin(struct sp_push *p)
 static enum outcome ended(struct sp_push *p)
 {
 	struct sp_batch *b = sp_backlog_under_way(&p->backlog);
+	const struct sp_core_ops *ops = b->origin->ops;
 
 	b->under_way = false;
 	/* We have stopped it before the server could have all of it. */
@@ -249,8 +256,8 @@ static enum outcome ended(struct sp_push *p)
 	p->failures = sp_reply_good(&p->reply) ? 0 : p->failures + 1;
 	if (!sp_reply_good(&p->reply))
 		return failed(p, b, &p->reply);
-	p->ops->counter_add(SP_COUNT_UPLOADS, 1);
-	p->ops->counter_add(SP_COUNT_SAMPLES_SENT, sp_batch_piece(b)->samples);
+	ops->counter_add(ops->arg, SP_COUNT_UPLOADS, 1);
+	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_SENT, sp_batch_piece(b)->samples);
 	allow_halvings(p, 2);
 	sp_backlog_drop(&p->backlog, b);
 	return WENT_ON;
@@ -280,7 +287,7 @@ void sp_push_run(struct sp_push *p)
 	for (unsigned i = 0; i < SP_PUSH_ROUND && outcome == WENT_ON; i++) {
 		if (!sp_push_under_way(p)) {
 			if (p->backlog.n == 0 || now(p) < p->not_before_ns ||
-			    p->ops->flush_pending())
+			    p->ops->flush_pending(p->ops->arg))
 				return;
 			begin(p);
 		}
@@ -315,7 +322,7 @@ static bool wait_for_it(struct sp_push *p, uint32_t keep_ms, enum outcome *outco
 {
 	while ((*outcome = proceed(p, SP_PUSH_POLL_MS)) == UNDER_WAY) {
 		p->env.idle(p->env.idle_arg);
-		if (p->ops->flush_left_ms() <= keep_ms)
+		if (p->ops->flush_left_ms(p->ops->arg) <= keep_ms)
 			return false;
 	}
 	return true;
@@ -324,7 +331,7 @@ static bool wait_for_it(struct sp_push *p, uint32_t keep_ms, enum outcome *outco
 /* A flush has newer profiles to send as well, and the host waits. */
 static void finish_begun(struct sp_push *p)
 {
-	uint32_t keep_ms = p->backlog.n > 1 ? p->ops->flush_left_ms() / 2 : 0;
+	uint32_t keep_ms = p->backlog.n > 1 ? p->ops->flush_left_ms(p->ops->arg) / 2 : 0;
 	enum outcome outcome;
 
 	if (sp_push_under_way(p) && !wait_for_it(p, keep_ms, &outcome) && keep_ms != 0)
@@ -354,7 +361,7 @@ void sp_push_flush(struct sp_push *p)
 	/* A server that failed once will hardly do better within this second; one that has no room for
 	 * this profile may have it for the next. */
 	while (!sp_push_under_way(p) && outcome != STOPPED && no_room != 0 && p->backlog.n != 0 &&
-	       p->ops->flush_left_ms() != 0) {
+	       p->ops->flush_left_ms(p->ops->arg) != 0) {
 		begin(p);
 		if (wait_for_it(p, 0, &outcome))
 			no_room -= outcome == NO_ROOM;

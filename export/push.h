@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "export/export.h"
-#include "export/losses.h"
+#include "export/origin.h"
 #include "export/push_news.h"
 #include "export/reply.h"
 #include "export/request.h"
@@ -36,7 +36,8 @@ struct sp_push_env {
 	void *idle_arg;
 	/* Both halves, or a negative errno: there is but one record in it, or no memory. The samples
 	 * of both are those of the whole. NULL = nothing can be halved. */
-	int (*halve)(void *arg, const struct sp_message *whole, struct sp_half half[2]);
+	int (*halve)(void *arg, struct sp_origin *origin, const struct sp_message *whole,
+		     struct sp_half half[2]);
 	void *halve_arg;
 	uint64_t (*now_ns)(void *arg); /* monotonic */
 	void *now_arg;
@@ -52,14 +53,24 @@ struct sp_push_limits {
 
 struct sp_push;
 
-/* What is lost is added to losses, which outlive the queue. NULL when out of memory. */
+/* NULL when out of memory. ops: as sp_push_serve(). */
 struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_env *env,
-			    const struct sp_push_limits *limits, struct sp_losses *losses);
+			    const struct sp_push_limits *limits);
 /* Frees what is left without counting it. */
 void sp_push_free(struct sp_push *p);
 
-/* Takes over the message; the oldest goes when the queue is full. */
-void sp_push_put(struct sp_push *p, const struct sp_message *message, uint64_t samples);
+/*
+ * Whose flushes are minded and who is told of what concerns all, from now on; and how many processes
+ * there are: living ones have room for limits.capacity profiles each, others for one. Where there is no
+ * memory for more room it stays as it is.
+ */
+void sp_push_serve(struct sp_push *p, const struct sp_core_ops *ops, uint32_t living,
+		   uint32_t ended);
+
+/* Takes over the message; the oldest of all goes when the queue is full. What is lost of it is added to
+ * the origin's losses, and the origin lives as long as something of it is queued. */
+void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_message *message,
+		 uint64_t samples);
 
 /*
  * Goes on with the transfer that is under way, and begins the next one that is due, the oldest first;
@@ -69,7 +80,7 @@ void sp_push_put(struct sp_push *p, const struct sp_message *message, uint64_t s
 void sp_push_run(struct sp_push *p);
 
 /*
- * One try for each, whatever was due when, within ops->flush_left_ms(). What is under way already gets
+ * One try for each, whatever was due when, within ops->flush_left_ms(ops->arg). What is under way already gets
  * half of that if others wait. Those that the server has no room for are halved and tried a few more
  * times. What was not begun is given up; what is under way stays so, and is told of.
  */

@@ -20,7 +20,7 @@ void sp_say(const struct sp_core_ops *ops, enum sp_log_level level, const char *
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	ops->log(level, text);
+	ops->log(ops->arg, level, text);
 }
 
 void sp_say_limited(const struct sp_core_ops *ops, struct sp_say_site *site, uint64_t now_ns,
@@ -40,7 +40,7 @@ void sp_say_limited(const struct sp_core_ops *ops, struct sp_say_site *site, uin
 		sp_say(ops, SP_LOG_WARN, "%.900s (%u more such messages held back)", text,
 		       site->held);
 	else
-		ops->log(SP_LOG_WARN, text);
+		ops->log(ops->arg, SP_LOG_WARN, text);
 	site->last_ns = now_ns != 0 ? now_ns : 1;
 	site->held = 0;
 }

@@ -87,7 +87,7 @@ static json_t *text(const char *s)
 
 static json_t *counter(const struct sp_core_ops *ops, enum sp_counter c)
 {
-	return number(ops->counter_read(c));
+	return number(ops->counter_read(ops->arg, c));
 }
 
 static json_t *losses(const struct sp_core_ops *ops)
@@ -160,7 +160,7 @@ static json_t *document(const struct sp_core_ops *ops, const struct sp_status_in
 	struct sp_core_facts f;
 	json_t *root = json_object();
 
-	ops->facts(&f);
+	ops->facts(ops->arg, &f);
 	json_object_set_new(root, "version", text(ops->version));
 	json_object_set_new(root, "pid", number(ops->pid));
 	json_object_set_new(root, "service", text(ops->config->service_name));

@@ -349,6 +349,11 @@ struct sp_symbolizer *sp_symbolizer_new(struct sp_modules *modules,
 	return s;
 }
 
+void sp_symbolizer_turn_to(struct sp_symbolizer *s, struct sp_modules *modules)
+{
+	s->modules = modules;
+}
+
 void sp_symbolizer_free(struct sp_symbolizer *s)
 {
 	if (s == NULL)

@@ -59,10 +59,19 @@ struct sp_symbolizer_losses {
 
 struct sp_symbolizer;
 
-/* NULL when out of memory. The modules must outlive it. */
+/*
+ * NULL when out of memory. The modules are those of the process that addresses are of, see
+ * sp_symbolizer_turn_to(); NULL = to be told later.
+ */
 struct sp_symbolizer *sp_symbolizer_new(struct sp_modules *modules,
 					const struct sp_symbolizer_options *options);
 void sp_symbolizer_free(struct sp_symbolizer *s);
+
+/*
+ * What follows is about the process of these modules, which must outlive it. What was read of an object
+ * for one process serves all that have it.
+ */
+void sp_symbolizer_turn_to(struct sp_symbolizer *s, struct sp_modules *modules);
 
 /*
  * Preparing a profile: begin(), want() for every address, step() until it returns false or time is

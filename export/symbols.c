@@ -45,13 +45,12 @@ static int fetch(void *arg, const uint8_t *id, size_t id_len, char *path, size_t
 {
 	struct sp_symbols *s = arg;
 
-	if (!s->preparing || s->ops->flush_pending())
+	if (!s->preparing || s->ops->flush_pending(s->ops->arg))
 		return -EAGAIN;
 	return sp_debuginfod_fetch(s->debuginfod, id, id_len, path, cap);
 }
 
-struct sp_symbols *sp_symbols_new(const struct sp_core_ops *ops, struct sp_modules *modules,
-				  sp_symbols_pause pause, void *arg)
+struct sp_symbols *sp_symbols_new(const struct sp_core_ops *ops, sp_symbols_pause pause, void *arg)
 {
 	struct sp_symbols *s = calloc(1, sizeof(*s));
 	const char *urls = ops->config->debuginfod_urls;
@@ -72,7 +71,7 @@ struct sp_symbols *sp_symbols_new(const struct sp_core_ops *ops, struct sp_modul
 	options.bytes = (size_t)ops->config->symbol_cache_mb << 20;
 	options.fetch = s->debuginfod != NULL ? fetch : NULL;
 	options.fetch_arg = s;
-	s->symbolizer = sp_symbolizer_new(modules, &options);
+	s->symbolizer = sp_symbolizer_new(NULL, &options);
 	if (s->symbolizer == NULL) {
 		sp_symbols_free(s);
 		return NULL;
@@ -100,9 +99,10 @@ static void count_losses(struct sp_symbols *s)
 	struct sp_symbolizer_losses now;
 
 	sp_symbolizer_losses(s->symbolizer, &now);
-	ops->counter_add(SP_COUNT_SYMBOLS_DROPPED, now.evicted - s->counted.evicted);
-	ops->counter_add(SP_COUNT_LINES_OVER_LIMIT, now.over_limit - s->counted.over_limit);
-	ops->counter_add(SP_COUNT_LINES_LATE, now.late - s->counted.late);
+	ops->counter_add(ops->arg, SP_COUNT_SYMBOLS_DROPPED, now.evicted - s->counted.evicted);
+	ops->counter_add(ops->arg, SP_COUNT_LINES_OVER_LIMIT,
+			 now.over_limit - s->counted.over_limit);
+	ops->counter_add(ops->arg, SP_COUNT_LINES_LATE, now.late - s->counted.late);
 	if (now.over_limit != 0 && s->counted.over_limit == 0)
 		sp_say(ops, SP_LOG_INFO,
 		       "debug information larger than half of SPANPROF_SYMBOL_CACHE_MB (%u): "
@@ -115,8 +115,8 @@ static uint64_t time_for(const struct sp_core_ops *ops)
 {
 	uint64_t ns = ops->config->upload_interval_ms * SP_NS_PER_MS / 4;
 
-	if (ops->flush_pending())
-		return ops->flush_left_ms() * SP_NS_PER_MS / 4;
+	if (ops->flush_pending(ops->arg))
+		return ops->flush_left_ms(ops->arg) * SP_NS_PER_MS / 4;
 	return ns > SP_PREPARE_MIN_NS ? ns : SP_PREPARE_MIN_NS;
 }
 
@@ -126,12 +126,15 @@ static bool rest(struct sp_symbols *s, bool flushing, uint64_t end)
 	return sp_clock_mono_ns() < end && (flushing || s->pause(s->arg, SP_PAUSE_MS));
 }
 
-void sp_symbols_prepare(struct sp_symbols *s, const struct sp_stack_map *map)
+void sp_symbols_prepare(struct sp_symbols *s, const struct sp_core_ops *ops,
+			struct sp_modules *modules, const struct sp_stack_map *map)
 {
-	uint64_t end = sp_clock_mono_ns() + time_for(s->ops);
-	bool flushing = s->ops->flush_pending() != 0;
+	uint64_t end = sp_clock_mono_ns() + time_for(ops);
+	bool flushing = ops->flush_pending(ops->arg) != 0;
 	bool again = true;
 
+	s->ops = ops;
+	sp_symbolizer_turn_to(s->symbolizer, modules);
 	sp_symbolizer_begin(s->symbolizer);
 	sp_symbolizer_spend(s->symbolizer,
 			    flushing ? sp_clock_process_ns() / SP_END_SHARE : UINT64_MAX);

@@ -16,18 +16,20 @@ typedef bool (*sp_symbols_pause)(void *arg, uint32_t ms);
 
 struct sp_symbols;
 
-/* NULL when out of memory. */
-struct sp_symbols *sp_symbols_new(const struct sp_core_ops *ops, struct sp_modules *modules,
-				  sp_symbols_pause pause, void *arg);
+/* For all processes, whose configuration is that of ops. NULL when out of memory. */
+struct sp_symbols *sp_symbols_new(const struct sp_core_ops *ops, sp_symbols_pause pause, void *arg);
 void sp_symbols_free(struct sp_symbols *s);
 
+/* Names addresses of the process that was prepared for last. */
 struct sp_symbolizer *sp_symbols_symbolizer(const struct sp_symbols *s);
 
 /*
- * Reads symbols and looks up lines for everything in the map, in slices with pauses between them,
+ * Turns to a process: its counters and its modules, which live as long as anything is asked of them.
+ * Reads symbols and looks up lines for everything in its map, in slices with pauses between them,
  * for at most a quarter of the upload interval, or a quarter of what is left of a flush. What the
  * pauses drain into the map is served as well.
  */
-void sp_symbols_prepare(struct sp_symbols *s, const struct sp_stack_map *map);
+void sp_symbols_prepare(struct sp_symbols *s, const struct sp_core_ops *ops,
+			struct sp_modules *modules, const struct sp_stack_map *map);
 
 #endif

@@ -25,12 +25,9 @@
 
 struct sp_upload {
 	const struct sp_core_ops *ops;
-	struct sp_series series;
 	struct sp_http *http; /* NULL = no server */
 	struct sp_push *push;
-	struct sp_file_sink *files; /* NULL = no folder */
 	uint64_t random_state;
-	uint32_t requests;
 };
 
 static uint64_t now_ns(void *arg)
@@ -50,39 +47,42 @@ static void warn(void *arg, const char *text)
 {
 	struct sp_upload *u = arg;
 
-	u->ops->log(SP_LOG_WARN, text);
+	u->ops->log(u->ops->arg, SP_LOG_WARN, text);
 }
 
 static void label_refused(void *arg, const char *name, size_t len, const char *reason)
 {
-	struct sp_upload *u = arg;
+	const struct sp_origin *origin = arg;
 	char clean[64];
 
+	/* Told by one process, not by each of them. */
+	if (origin == NULL)
+		return;
 	sp_say_clean(clean, sizeof(clean), name, len);
-	sp_say(u->ops, SP_LOG_WARN, "label \"%s\" is left out: %s", clean, reason);
+	sp_say(origin->ops, SP_LOG_WARN, "label \"%s\" is left out: %s", clean, reason);
 }
 
-static int make(struct sp_upload *u, const struct sp_bytes *profile, int64_t from_ns,
+static int make(struct sp_origin *origin, const struct sp_bytes *profile, int64_t from_ns,
 		int64_t until_ns, struct sp_message *out)
 {
-	const struct sp_config *c = u->ops->config;
+	const struct sp_config *c = origin->ops->config;
 	char id[64];
 	const struct sp_request request = {
 		.protocol = c->protocol,
-		.series = &u->series,
+		.series = &origin->series,
 		.id = id,
 		.from_ns = from_ns,
 		.until_ns = until_ns,
 		.rate_hz = c->sample_rate_hz,
 	};
 
-	(void)snprintf(id, sizeof(id), "%" PRIu32 "-%" PRId64 "-%" PRIu32, u->ops->pid, from_ns,
-		       ++u->requests);
+	(void)snprintf(id, sizeof(id), "%" PRIu32 "-%" PRId64 "-%" PRIu32, origin->ops->pid,
+		       from_ns, ++origin->requests);
 	return sp_request_make(&request, profile, out);
 }
 
-static int make_half(struct sp_upload *u, const struct sp_bytes *profile, size_t from, size_t to,
-		     const struct sp_message *whole, struct sp_half *out)
+static int make_half(struct sp_origin *origin, const struct sp_bytes *profile, size_t from,
+		     size_t to, const struct sp_message *whole, struct sp_half *out)
 {
 	struct sp_pprof_count count;
 	struct sp_bytes part;
@@ -92,28 +92,30 @@ static int make_half(struct sp_upload *u, const struct sp_bytes *profile, size_t
 		err = sp_pprof_count(&part, &count);
 	if (err == 0) {
 		out->samples = count.samples;
-		err = make(u, &part, whole->from_ns, whole->until_ns, &out->message);
+		err = make(origin, &part, whole->from_ns, whole->until_ns, &out->message);
 	}
 	free(part.data);
 	return err;
 }
 
-static int halve(void *arg, const struct sp_message *whole, struct sp_half half[2])
+static int halve(void *arg, struct sp_origin *origin, const struct sp_message *whole,
+		 struct sp_half half[2])
 {
-	struct sp_upload *u = arg;
 	struct sp_pprof_count count;
 	struct sp_bytes profile;
-	int err = sp_message_profile(u->ops->config->protocol, whole, &profile);
+	int err = sp_message_profile(origin->ops->config->protocol, whole, &profile);
 
+	(void)arg;
 	if (err != 0)
 		return err;
 	err = sp_pprof_count(&profile, &count);
 	if (err == 0 && count.records < 2)
 		err = -ERANGE;
 	if (err == 0)
-		err = make_half(u, &profile, 0, count.records / 2, whole, &half[0]);
+		err = make_half(origin, &profile, 0, count.records / 2, whole, &half[0]);
 	if (err == 0) {
-		err = make_half(u, &profile, count.records / 2, count.records, whole, &half[1]);
+		err = make_half(origin, &profile, count.records / 2, count.records, whole,
+				&half[1]);
 		if (err != 0)
 			sp_message_fini(&half[0].message);
 	}
@@ -121,8 +123,7 @@ static int halve(void *arg, const struct sp_message *whole, struct sp_half half[
 	return err;
 }
 
-static int open_server(struct sp_upload *u, struct sp_losses *losses, sp_upload_idle idle,
-		       void *arg)
+static int open_server(struct sp_upload *u, sp_upload_idle idle, void *arg)
 {
 	const struct sp_config *c = u->ops->config;
 	const struct sp_http_hooks hooks = {warn, u};
@@ -138,7 +139,6 @@ static int open_server(struct sp_upload *u, struct sp_losses *losses, sp_upload_
 		.idle = idle,
 		.idle_arg = arg,
 		.halve = halve,
-		.halve_arg = u,
 		.now_ns = now_ns,
 		.random = next_random,
 		.random_arg = u,
@@ -148,15 +148,14 @@ static int open_server(struct sp_upload *u, struct sp_losses *losses, sp_upload_
 	if (err != 0)
 		return err;
 	env.transport_arg = u->http;
-	u->push = sp_push_new(u->ops, &env, &limits, losses);
-	if (u->push == NULL)
-		return -ENOMEM;
-	return sp_series_init(&u->series, c, u->ops->pid, label_refused, u);
+	u->push = sp_push_new(u->ops, &env, &limits);
+	return u->push != NULL ? 0 : -ENOMEM;
 }
 
-int sp_upload_new(const struct sp_core_ops *ops, struct sp_losses *losses, sp_upload_idle idle,
-		  void *arg, struct sp_upload **out)
+int sp_upload_new(const struct sp_core_ops *ops, sp_upload_idle idle, void *arg,
+		  struct sp_upload **out)
 {
+	bool files = ops->config->output_dir != NULL;
 	struct sp_upload *u = calloc(1, sizeof(*u));
 	int err = u != NULL ? 0 : -ENOMEM;
 
@@ -165,17 +164,13 @@ int sp_upload_new(const struct sp_core_ops *ops, struct sp_losses *losses, sp_up
 		return err;
 	u->ops = ops;
 	u->random_state = sp_clock_seed(ops->pid);
-	if (ops->config->output_dir != NULL) {
-		u->files = sp_file_sink_new(ops);
-		err = u->files != NULL ? 0 : -ENOMEM;
-	}
-	if (err == 0 && ops->config->server_address != NULL) {
-		err = open_server(u, losses, idle, arg);
+	if (ops->config->server_address != NULL) {
+		err = open_server(u, idle, arg);
 		/* Files are still worth having when the address is wrong. */
-		if (err == -EINVAL && u->files != NULL)
+		if (err == -EINVAL && files)
 			err = 0;
 	}
-	if (err == 0 && u->files == NULL && u->push == NULL)
+	if (err == 0 && !files && u->push == NULL)
 		err = -EINVAL;
 	if (err != 0)
 		sp_upload_free(u);
@@ -190,23 +185,50 @@ void sp_upload_free(struct sp_upload *u)
 		return;
 	sp_push_free(u->push);
 	sp_http_free(u->http);
-	sp_file_sink_free(u->files);
-	sp_series_fini(&u->series);
 	free(u);
 }
 
-static int queue(struct sp_upload *u, const struct sp_bytes *profile, int64_t time_ns,
-		 uint64_t samples)
+void sp_upload_serve(struct sp_upload *u, const struct sp_core_ops *ops, uint32_t living,
+		     uint32_t ended)
+{
+	u->ops = ops;
+	if (u->push != NULL)
+		sp_push_serve(u->push, ops, living, ended);
+}
+
+int sp_upload_know(struct sp_upload *u, struct sp_origin *origin, const struct sp_core_ops *ops)
+{
+	memset(origin, 0, sizeof(*origin));
+	origin->ops = ops;
+	if (ops->config->output_dir != NULL) {
+		origin->files = sp_file_sink_new(ops);
+		if (origin->files == NULL)
+			return -ENOMEM;
+	}
+	if (u->push == NULL)
+		return 0;
+	return sp_series_init(&origin->series, ops->config, ops->pid, label_refused,
+			      ops == u->ops ? origin : NULL);
+}
+
+void sp_upload_forget(struct sp_origin *origin)
+{
+	sp_file_sink_free(origin->files);
+	sp_series_fini(&origin->series);
+}
+
+static int queue(struct sp_upload *u, struct sp_origin *origin, const struct sp_bytes *profile,
+		 int64_t time_ns, uint64_t samples)
 {
 	struct sp_message message;
-	int err = make(u, profile, time_ns, sp_clock_real_ns(), &message);
+	int err = make(origin, profile, time_ns, sp_clock_real_ns(), &message);
 
 	if (err == 0)
-		sp_push_put(u->push, &message, samples);
+		sp_push_put(u->push, origin, &message, samples);
 	return err;
 }
 
-static int write_file(struct sp_upload *u, const struct sp_bytes *profile, int64_t time_ns)
+static int write_file(struct sp_origin *origin, const struct sp_bytes *profile, int64_t time_ns)
 {
 	struct sp_bytes packed;
 	int err = sp_gzip_pack(profile, &packed);
@@ -214,19 +236,21 @@ static int write_file(struct sp_upload *u, const struct sp_bytes *profile, int64
 	if (err != 0)
 		return err;
 	/* Its failures are counted there. */
-	(void)sp_file_sink_write(u->files, &packed, time_ns, sp_clock_mono_ns());
+	(void)sp_file_sink_write(origin->files, &packed, time_ns, sp_clock_mono_ns());
 	free(packed.data);
 	return 0;
 }
 
-void sp_upload_put(struct sp_upload *u, const struct sp_bytes *profile, int64_t time_ns,
-		   uint64_t samples)
+void sp_upload_put(struct sp_upload *u, struct sp_origin *origin, const struct sp_bytes *profile,
+		   int64_t time_ns, uint64_t samples)
 {
-	if (u->files != NULL && write_file(u, profile, time_ns) != 0)
-		u->ops->counter_add(SP_COUNT_EXPORT_NOMEM, 1);
-	if (u->push != NULL && queue(u, profile, time_ns, samples) != 0) {
-		u->ops->counter_add(SP_COUNT_EXPORT_NOMEM, 1);
-		u->ops->counter_add(SP_COUNT_SAMPLES_UNSENT, samples);
+	const struct sp_core_ops *ops = origin->ops;
+
+	if (origin->files != NULL && write_file(origin, profile, time_ns) != 0)
+		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+	if (u->push != NULL && queue(u, origin, profile, time_ns, samples) != 0) {
+		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+		ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, samples);
 	}
 }
 

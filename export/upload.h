@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where profiles go: the server's queue, the folder, or both. */
+/* Where the profiles of all processes go: the server's queue, the folder, or both. */
 #ifndef SP_UPLOAD_H
 #define SP_UPLOAD_H
 
@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "export/export.h"
+#include "export/origin.h"
 #include "export/pprof.h"
 #include "export/push.h"
 
@@ -15,14 +16,25 @@ struct sp_upload;
 /* Called every few milliseconds while a flush waits for the server. */
 typedef void (*sp_upload_idle)(void *arg);
 
-/* 0 or a negative errno: nothing can be sent anywhere. The losses outlive it. */
-int sp_upload_new(const struct sp_core_ops *ops, struct sp_losses *losses, sp_upload_idle idle,
-		  void *arg, struct sp_upload **out);
+/* 0 or a negative errno: nothing can be sent anywhere. ops: as sp_upload_serve(). */
+int sp_upload_new(const struct sp_core_ops *ops, sp_upload_idle idle, void *arg,
+		  struct sp_upload **out);
 void sp_upload_free(struct sp_upload *u);
 
+/* As sp_push_serve(). */
+void sp_upload_serve(struct sp_upload *u, const struct sp_core_ops *ops, uint32_t living,
+		     uint32_t ended);
+
+/*
+ * Makes a process known that profiles will be of. 0 or -ENOMEM; sp_upload_forget() is right after
+ * either, once nothing of it is queued.
+ */
+int sp_upload_know(struct sp_upload *u, struct sp_origin *origin, const struct sp_core_ops *ops);
+void sp_upload_forget(struct sp_origin *origin);
+
 /* Packs and queues or writes one profile. Copies what it needs. */
-void sp_upload_put(struct sp_upload *u, const struct sp_bytes *profile, int64_t time_ns,
-		   uint64_t samples);
+void sp_upload_put(struct sp_upload *u, struct sp_origin *origin, const struct sp_bytes *profile,
+		   int64_t time_ns, uint64_t samples);
 
 void sp_upload_run(struct sp_upload *u);     /* goes on with sending what is due; never waits */
 void sp_upload_flush(struct sp_upload *u);   /* last chance, within the flush's time */

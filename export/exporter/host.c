@@ -183,17 +183,29 @@ static int open_present_maps(const struct sp_host *h, enum shown *shown)
 	return maps;
 }
 
-/* A descriptor that was left to us, if it is that of a file of /proc. */
-static int left_to_us(int fd, mode_t type)
+/* A descriptor that was handed over, if it is that of a file of /proc. */
+static int take(int fd, mode_t type)
 {
 	struct statfs fs;
 	struct stat st;
 
-	if (fstatfs(fd, &fs) != 0 || fs.f_type != PROC_MAGIC || fstat(fd, &st) != 0 ||
-	    (st.st_mode & S_IFMT) != type)
+	if (fd < 0)
 		return -1;
+	if (fstatfs(fd, &fs) != 0 || fs.f_type != PROC_MAGIC || fstat(fd, &st) != 0 ||
+	    (st.st_mode & S_IFMT) != type) {
+		(void)close(fd);
+		return -1;
+	}
 	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	return fd;
+}
+
+void sp_host_decline(const struct sp_host_descriptors *fds)
+{
+	if (fds->folder >= 0)
+		(void)close(fds->folder);
+	if (fds->maps >= 0)
+		(void)close(fds->maps);
 }
 
 /* We could be asked to use rights for the host that it has given up, and would not see that. */
@@ -210,7 +222,7 @@ static bool has_rights_to_lose(void)
  * Of the same start as ever, and older than we are: the host began before it started us. Where the memory
  * map may be read the region must be in it, which no process of a stranger can arrange for another one.
  */
-static int prove(struct sp_host *h)
+static int prove(struct sp_host *h, bool joined)
 {
 	char text[1024];
 	char state;
@@ -222,7 +234,7 @@ static int prove(struct sp_host *h)
 	if (sp_host_read(h, "stat", text, sizeof(text)) <= 0)
 		return -ESRCH;
 	h->start_time = start_time(text, &state);
-	if (h->start_time == 0 || own == 0 || h->start_time > own)
+	if (h->start_time == 0 || own == 0 || (h->start_time > own && !joined))
 		return -EPERM;
 	shown = h->maps >= 0 ? shows_region(h->maps, h->mapped_at, h->inode) : NO_MEMORY;
 	/* That of a thread which has ended is empty. */
@@ -246,15 +258,15 @@ static int prove(struct sp_host *h)
 	return 0;
 }
 
-int sp_host_open(struct sp_host *h, const struct sp_view *v)
+int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_host_descriptors *fds)
 {
 	char path[32];
 	int err;
 
 	/* Asked before anything is opened, as the next file might get these numbers. */
 	*h = (struct sp_host){.pid = v->pid,
-			      .proc = left_to_us(SP_HOST_FOLDER_FD, S_IFDIR),
-			      .maps = left_to_us(SP_HOST_MAPS_FD, S_IFREG),
+			      .proc = take(fds->folder, S_IFDIR),
+			      .maps = take(fds->maps, S_IFREG),
 			      .mapped_at = v->mapped_at,
 			      .inode = v->inode};
 	h->pidfd = (int)syscall(PIDFD_OPEN_NR, (pid_t)v->pid, 0);
@@ -265,7 +277,7 @@ int sp_host_open(struct sp_host *h, const struct sp_view *v)
 	(void)snprintf(path, sizeof(path), "/proc/%" PRIu32, v->pid);
 	if (h->proc < 0 && numbers_are_ours())
 		h->proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	err = prove(h);
+	err = prove(h, fds->joined);
 	/* Alive after that: descriptor and folder are of one process. */
 	if (err == 0 && !sp_host_lives(h))
 		err = -ESRCH;

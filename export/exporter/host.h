@@ -13,6 +13,14 @@
 
 #include "export/exporter/view.h"
 
+/* What a process hands over: of the last two each may be none, or of something else. */
+struct sp_host_descriptors {
+	int region; /* the view's */
+	int folder; /* its folder in /proc; -1 = none */
+	int maps;   /* its memory map; -1 = none */
+	bool joined; /* by itself, from beside us, and the kernel says who it was; else it started us */
+};
+
 struct sp_host {
 	uint32_t pid;
 	int pidfd; /* -1 = the kernel has none (before 5.3) */
@@ -24,10 +32,12 @@ struct sp_host {
 };
 
 /*
- * 0; -ESRCH there is no such process any more, -EPERM it is not the one that the region is of, -EACCES
+ * Takes the descriptors over, but the region's. 0; -ESRCH there is no such process any more, -EPERM it is not the one that the region is of, -EACCES
  * we have rights that it may give up, and could not see it.
  */
-int sp_host_open(struct sp_host *h, const struct sp_view *v);
+int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_host_descriptors *fds);
+/* Closes them instead. */
+void sp_host_decline(const struct sp_host_descriptors *fds);
 void sp_host_close(struct sp_host *h);
 
 /* Reads a file of it, by its name in /proc/PID; at most cap - 1 bytes and a NUL. Bytes, or -errno. */

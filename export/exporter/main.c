@@ -39,7 +39,10 @@ static const struct sp_config *configure(void)
 
 static int run(void)
 {
-	return sp_program_run(SP_REGION_FD, configure) == 0 ? 0 : 1;
+	const struct sp_host_descriptors fds = {
+		.region = SP_REGION_FD, .folder = SP_HOST_FOLDER_FD, .maps = SP_HOST_MAPS_FD};
+
+	return sp_program_run(&fds, SP_FAMILY_FD, configure) == 0 ? 0 : 1;
 }
 
 int main(int argc, char **argv)

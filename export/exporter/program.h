@@ -3,17 +3,18 @@
 #ifndef SP_PROGRAM_H
 #define SP_PROGRAM_H
 
-#include <stdint.h>
-
+#include "export/exporter/host.h"
 #include "sampler/config.h"
 
-/* What applies to the host; valid for ever. */
+/* What applies to all processes; valid for ever. */
 typedef const struct sp_config *(*sp_program_configure)(void);
 
 /*
- * Works for the host whose region that descriptor is, until that has ended. Closes the descriptor. 0, or
- * a negative errno, which the host is told of where that is possible. Once per process.
+ * Works for the process that has handed over these descriptors, and for those that join it by the socket
+ * (-1 = nobody can), until all of them have ended. Closes the descriptors. 0, or a negative errno, which
+ * the process is told of where that is possible. Once per process.
  */
-int sp_program_run(int region_fd, sp_program_configure configure);
+int sp_program_run(const struct sp_host_descriptors *fds, int listener,
+		   sp_program_configure configure);
 
 #endif

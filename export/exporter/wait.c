@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for the host on the region's futex. */
+/* What the region, the pidfd and /proc say of the host. */
 #define _GNU_SOURCE
 #include "export/exporter/wait.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/futex.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "export/clock.h"
@@ -26,24 +23,18 @@
 #define BLIND_NS (100 * SP_NS_PER_MS)
 /* For who has set SPANPROF_FLUSH_TIMEOUT=0, so that its end waits for nothing: it does not then. */
 #define LAST_FLUSH_MS 2000U
-/* Wakes without a reason that are taken for chance: then somebody plays with the word. */
-#define IDLE_WAKES 64U
 
 void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,
-		    const struct sp_config *config, const struct sp_messages *messages)
+		    const struct sp_config *config, const struct sp_messages *messages,
+		    const struct sp_rights_hook *rights)
 {
 	memset(w, 0, sizeof(*w));
 	w->view = v;
 	w->host = h;
 	w->config = config;
 	w->messages = messages;
+	w->rights = rights;
 	w->image_ns = sp_clock_mono_ns() + config->upload_interval_ms * SP_NS_PER_MS;
-	(void)sp_watch_start(&w->watch, h, &v->region->wake);
-}
-
-void sp_waiter_fini(struct sp_waiter *w)
-{
-	sp_watch_stop(&w->watch);
 }
 
 static bool flush_is_asked(const struct sp_waiter *w)
@@ -98,13 +89,6 @@ static bool is_leaving(const struct sp_waiter *w)
 	       SP_REGION_LEAVING;
 }
 
-static bool has_ended(struct sp_waiter *w)
-{
-	if (w->watch.runs)
-		return atomic_load_explicit(&w->watch.ended, memory_order_acquire);
-	return !sp_host_lives(w->host);
-}
-
 /* Its memory map is long to read, so it is read seldom as long as nothing hints at an exec. */
 static bool has_gone(struct sp_waiter *w)
 {
@@ -112,7 +96,7 @@ static bool has_gone(struct sp_waiter *w)
 	uint64_t now = sp_clock_mono_ns();
 	int image;
 
-	if (has_ended(w))
+	if (!sp_host_lives(w->host))
 		return true;
 	if (!is_leaving(w))
 		w->leaving_ns = 0;
@@ -137,7 +121,7 @@ static _Noreturn void cannot_follow(const struct sp_waiter *w)
 	_exit(1);
 }
 
-/* Before anything that the host named is opened; nothing is in other threads that would keep rights. */
+/* Before anything that the host named is opened. */
 static void follow_rights(struct sp_waiter *w)
 {
 	int more;
@@ -148,10 +132,8 @@ static void follow_rights(struct sp_waiter *w)
 		return;
 	if (more < 0)
 		cannot_follow(w);
-	sp_watch_stop(&w->watch);
-	if (sp_rights_follow() != 0)
+	if (w->rights->follow(w->rights->arg) != 0)
 		cannot_follow(w);
-	(void)sp_watch_start(&w->watch, w->host, &w->view->region->wake);
 }
 
 /* What the next hook of the host is to do. */
@@ -171,8 +153,7 @@ static void look(struct sp_waiter *w)
 	atomic_fetch_or_explicit(&r->upkeep, bits, memory_order_release);
 }
 
-/* SP_WAIT_ bits for what there is now. */
-static unsigned news(struct sp_waiter *w)
+unsigned sp_waiter_news(struct sp_waiter *w)
 {
 	uint64_t now = sp_clock_mono_ns();
 	bool asked;
@@ -198,37 +179,12 @@ static unsigned news(struct sp_waiter *w)
 	return 0;
 }
 
-static void sleep_until(const struct sp_waiter *w, uint32_t seen, uint64_t end, unsigned wakes)
+uint32_t sp_waiter_rest_ms(const struct sp_waiter *w)
 {
-	uint64_t now = sp_clock_mono_ns();
-	uint64_t most = is_leaving(w) ? LEAVING_NS : w->watch.runs ? LOOK_NS : BLIND_NS;
-	struct timespec ts;
-
-	if (end <= now)
-		return;
-	if (end - now < most)
-		most = end - now;
-	ts = (struct timespec){.tv_sec = (time_t)(most / SP_NS_PER_S),
-			       .tv_nsec = (long)(most % SP_NS_PER_S)};
-	if (wakes < IDLE_WAKES) {
-		(void)syscall(SYS_futex, &w->view->region->wake, FUTEX_WAIT, seen, &ts, NULL, 0);
-		return;
-	}
-	ts = (struct timespec){.tv_nsec = (long)SP_NS_PER_MS};
-	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, NULL);
-}
-
-unsigned sp_waiter_wait(struct sp_waiter *w, uint32_t timeout_ms)
-{
-	uint64_t end = sp_clock_mono_ns() + timeout_ms * SP_NS_PER_MS;
-
-	for (unsigned wakes = 0;; wakes++) {
-		/* Before the look: what changes after it has changed this, too. */
-		uint32_t seen = atomic_load_explicit(&w->view->region->wake, memory_order_acquire);
-		unsigned bits = news(w);
-
-		if (bits != 0 || sp_clock_mono_ns() >= end)
-			return bits;
-		sleep_until(w, seen, end, wakes);
-	}
+	if (w->gone)
+		return UINT32_MAX;
+	if (is_leaving(w))
+		return LEAVING_NS / SP_NS_PER_MS;
+	return w->watch.runs && w->host->pidfd >= 0 ? LOOK_NS / SP_NS_PER_MS
+						    : BLIND_NS / SP_NS_PER_MS;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sleeping until there is something to do, and what there is: flushes that the host asks for, its end,
- * and what is looked after meanwhile. One per process.
+ * What a host asks for: flushes, and its end; and what is looked after meanwhile.
  */
 #ifndef SP_WAIT_H
 #define SP_WAIT_H
@@ -16,12 +15,19 @@
 #include "export/exporter/watch.h"
 #include "sampler/config.h"
 
+/* All that has our rights gives up as many as this process has given up. 0 or a negative errno. */
+struct sp_rights_hook {
+	int (*follow)(void *arg);
+	void *arg;
+};
+
 struct sp_waiter {
 	struct sp_view *view;
 	struct sp_host *host;
 	const struct sp_config *config;
 	const struct sp_messages *messages;
-	struct sp_watch watch;
+	const struct sp_rights_hook *rights;
+	struct sp_watch watch; /* its owner starts and stops it */
 	struct sp_threads threads;
 	uint64_t look_ns;    /* when the host is looked at next */
 	uint64_t rights_ns;  /* when its rights are */
@@ -33,11 +39,14 @@ struct sp_waiter {
 };
 
 void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,
-		    const struct sp_config *config, const struct sp_messages *messages);
-void sp_waiter_fini(struct sp_waiter *w);
+		    const struct sp_config *config, const struct sp_messages *messages,
+		    const struct sp_rights_hook *rights);
+
+/* Nobody needs to ask for news earlier than this, unless the futex or the pidfd tells. */
+uint32_t sp_waiter_rest_ms(const struct sp_waiter *w);
 
 /* As struct sp_core_ops has them. */
-unsigned sp_waiter_wait(struct sp_waiter *w, uint32_t timeout_ms);
+unsigned sp_waiter_news(struct sp_waiter *w);
 uint32_t sp_waiter_left_ms(const struct sp_waiter *w);
 bool sp_waiter_pending(const struct sp_waiter *w);
 void sp_waiter_flushed(struct sp_waiter *w);

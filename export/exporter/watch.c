@@ -1,60 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread that waits for the end of the host. */
 #define _GNU_SOURCE
 #include "export/exporter/watch.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <sys/eventfd.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stddef.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_MS 100 /* where there is no pidfd */
-#define STACK_BYTES ((size_t)64 << 10)
+#include "export/clock.h"
+#include "export/exporter/view.h"
 
-/* The kernel had no memory for poll(): whoever gave up here would outlive the host for ever. */
-static bool stops_after_pause(const struct sp_watch *w)
+#define STACK_BYTES ((size_t)32 << 10)
+/* Wakes that come so soon after the last one come of somebody who plays with the word. */
+#define SOON_NS (20 * SP_NS_PER_MS)
+#define PAUSE_MAX_NS (16 * SP_NS_PER_MS)
+
+static void sleep_ns(uint64_t ns)
 {
-	const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
-	uint64_t written;
+	const struct timespec ts = {.tv_nsec = (long)ns};
 
-	(void)nanosleep(&pause, NULL);
-	return read(w->stop, &written, sizeof(written)) > 0;
+	(void)nanosleep(&ts, NULL);
+}
+
+/* How long to look away after a wake, so that nobody can keep us busy. */
+static uint64_t pause_after(uint64_t pause_ns, uint64_t since_ns)
+{
+	if (since_ns > SOON_NS)
+		return 0;
+	return pause_ns < PAUSE_MAX_NS ? pause_ns * 2 + SP_NS_PER_MS / 4 : PAUSE_MAX_NS;
 }
 
 static void *watch(void *arg)
 {
 	struct sp_watch *w = arg;
-	struct pollfd p[2] = {{.fd = w->stop, .events = POLLIN},
-			      {.fd = w->host->pidfd, .events = POLLIN}};
+	uint32_t seen = w->seen;
+	const uint64_t one = 1;
+	uint64_t last = 0;
+	uint64_t pause_ns = 0;
 
-	for (;;) {
-		int n = poll(p, 2, w->host->pidfd >= 0 ? -1 : LOOK_MS);
+	while (!atomic_load_explicit(&w->stop, memory_order_acquire)) {
+		uint32_t now;
 
-		if (n < 0 && errno != EINTR && stops_after_pause(w))
-			return NULL;
-		if (n > 0 && p[0].revents != 0)
-			return NULL;
-		if (sp_host_lives(w->host))
-			continue;
-		atomic_store_explicit(&w->ended, true, memory_order_release);
-		atomic_fetch_add_explicit(w->wake, 1, memory_order_release);
-		sp_view_wake(w->wake);
-		return NULL;
+		(void)syscall(SYS_futex, w->wake, FUTEX_WAIT, seen, NULL, NULL, 0);
+		now = atomic_load_explicit(w->wake, memory_order_acquire);
+		pause_ns = pause_after(pause_ns, sp_clock_mono_ns() - last);
+		last = sp_clock_mono_ns();
+		/* A full counter is as good as one more. */
+		if (now != seen && write(w->event, &one, sizeof(one)) < 0)
+			sleep_ns(SP_NS_PER_MS);
+		seen = now;
+		if (pause_ns != 0)
+			sleep_ns(pause_ns);
 	}
+	return NULL;
 }
 
-int sp_watch_start(struct sp_watch *w, const struct sp_host *h, _Atomic uint32_t *wake)
+int sp_watch_start(struct sp_watch *w, _Atomic uint32_t *wake, int event)
 {
 	pthread_attr_t attr;
 	int err;
 
-	w->host = h;
 	w->wake = wake;
+	w->event = event;
+	/* What changes it from now on is told of, also before the thread has begun. */
+	w->seen = atomic_load_explicit(wake, memory_order_acquire);
 	w->runs = false;
-	w->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (w->stop < 0)
-		return -errno;
+	atomic_store_explicit(&w->stop, false, memory_order_relaxed);
 	err = pthread_attr_init(&attr);
 	if (err == 0) {
 		(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
@@ -62,20 +75,19 @@ int sp_watch_start(struct sp_watch *w, const struct sp_host *h, _Atomic uint32_t
 		(void)pthread_attr_destroy(&attr);
 	}
 	w->runs = err == 0;
-	if (err != 0)
-		(void)close(w->stop);
 	return -err;
 }
 
 void sp_watch_stop(struct sp_watch *w)
 {
-	const uint64_t one = 1;
-
 	if (!w->runs)
 		return;
-	/* Room for more is always there: it is written once. */
-	if (write(w->stop, &one, sizeof(one)) == (ssize_t)sizeof(one))
-		(void)pthread_join(w->thread, NULL);
-	(void)close(w->stop);
+	atomic_store_explicit(&w->stop, true, memory_order_release);
+	/* Whoever may write to the word may undo what we do to it. */
+	do {
+		atomic_fetch_add_explicit(w->wake, 1, memory_order_release);
+		sp_view_wake(w->wake);
+		sleep_ns(SP_NS_PER_MS / 10);
+	} while (pthread_tryjoin_np(w->thread, NULL) != 0);
 	w->runs = false;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that waits for the end of the host and then wakes the one that sleeps on the region's futex,
- * as no system call waits for both. It opens nothing, but has the rights that we had when it began: it is
- * to be started anew when they change.
+ * A thread that sleeps on a region's futex, because no system call waits for a futex and for anything
+ * else, and tells of each wake by an eventfd. It opens nothing, but has the rights that we had when it
+ * began: it is to be started anew when they change.
  */
 #ifndef SP_WATCH_H
 #define SP_WATCH_H
@@ -10,20 +10,21 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-
-#include "export/exporter/host.h"
+#include <stdint.h>
 
 struct sp_watch {
-	const struct sp_host *host;
 	_Atomic uint32_t *wake;
+	int event; /* an eventfd */
+	uint32_t seen;
 	pthread_t thread;
-	int stop; /* an eventfd */
 	bool runs;
-	_Atomic bool ended; /* the host has */
+	_Atomic bool stop;
 };
 
-/* 0 or a negative errno; then whoever waits has to look for himself, with sp_host_lives(). */
-int sp_watch_start(struct sp_watch *w, const struct sp_host *h, _Atomic uint32_t *wake);
+/* 0 or a negative errno; then whoever waits has to look for himself now and then. */
+int sp_watch_start(struct sp_watch *w, _Atomic uint32_t *wake, int event);
+
+/* No-op if it does not run. */
 void sp_watch_stop(struct sp_watch *w);
 
 #endif

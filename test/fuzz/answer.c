@@ -117,7 +117,7 @@ static void check_log(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct sp_push_limits limits = {4, 2, 1000};
-	static struct sp_losses losses;
+	static struct sp_origin origin = {.ops = &core.ops};
 	struct sp_push_env env = {.start = sp_http_start,
 				  .poll = poll_end,
 				  .stop = sp_http_stop,
@@ -136,17 +136,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size != 0)
 		memcpy(fuzz.answer, data + 1, fuzz.size);
 	pthread_mutex_unlock(&fuzz.lock);
-	push = sp_push_new(&core.ops, &env, &limits, &losses);
+	push = sp_push_new(&core.ops, &env, &limits);
 	FUZZ_CHECK(push != NULL);
 	for (unsigned i = 0; i < profiles; i++)
-		sp_push_put(push, &(struct sp_message){.body = {(uint8_t *)strdup("body"), 4}}, 1);
+		sp_push_put(push, &origin,
+			    &(struct sp_message){.body = {(uint8_t *)strdup("body"), 4}}, 1);
 	for (unsigned i = 0; i < 4 && sp_push_queued(push) != 0; i++) {
 		fuzz.now_ns += (uint64_t)10 * 60 * 1000000000;
 		sp_push_run(push);
 	}
 	FUZZ_CHECK(sp_push_queued(push) == 0);
 	sp_push_free(push);
-	sp_losses_tell(&losses, &core.ops);
+	sp_losses_tell(&origin.losses, &core.ops);
 	check_log();
 	return 0;
 }

@@ -16,24 +16,28 @@ static struct sp_modules *modules;
 static struct sp_symbolizer *symbolizer;
 static struct sp_thread_names *names;
 
-static const char *label_text(uint32_t id, size_t *len)
+static const char *label_text(void *self, uint32_t id, size_t *len)
 {
+	(void)self;
 	*len = 0;
 	return way->name_text != NULL ? way->name_text(id, len) : "";
 }
 
-static uint64_t counter_read(enum sp_counter c)
+static uint64_t counter_read(void *self, enum sp_counter c)
 {
+	(void)self;
 	return way->counter[c];
 }
 
-static void counter_add(enum sp_counter c, uint64_t n)
+static void counter_add(void *self, enum sp_counter c, uint64_t n)
 {
+	(void)self;
 	way->counter[c] += n;
 }
 
-static void no_log(enum sp_log_level level, const char *message)
+static void no_log(void *self, enum sp_log_level level, const char *message)
 {
+	(void)self;
 	(void)level;
 	(void)message;
 }

@@ -8,8 +8,10 @@
 
 struct core_double core;
 
-static unsigned drain(void (*put)(const struct sp_sample *s, void *arg), void *arg, unsigned max)
+static unsigned drain(void *self, void (*put)(const struct sp_sample *s, void *arg), void *arg,
+		      unsigned max)
 {
+	(void)self;
 	unsigned n = 0;
 
 	while (core.samples != 0 && n < max) {
@@ -22,9 +24,10 @@ static unsigned drain(void (*put)(const struct sp_sample *s, void *arg), void *a
 	return n;
 }
 
-static unsigned drain_snapshots(void (*put)(const struct sp_snapshot *s, void *arg), void *arg,
-				unsigned max)
+static unsigned drain_snapshots(void *self, void (*put)(const struct sp_snapshot *s, void *arg),
+				void *arg, unsigned max)
 {
+	(void)self;
 	if (core.snapshot == NULL || max == 0)
 		return 0;
 	put(core.snapshot, arg);
@@ -33,13 +36,15 @@ static unsigned drain_snapshots(void (*put)(const struct sp_snapshot *s, void *a
 	return 1;
 }
 
-static void sight_again(void)
+static void sight_again(void *self)
 {
+	(void)self;
 	core.sightings_wanted++;
 }
 
-static const char *label_text(uint32_t id, size_t *len)
+static const char *label_text(void *self, uint32_t id, size_t *len)
 {
+	(void)self;
 	const char *text =
 		id != 0 && id <= 8 && core.label[id - 1] != NULL ? core.label[id - 1] : "";
 
@@ -47,61 +52,69 @@ static const char *label_text(uint32_t id, size_t *len)
 	return text;
 }
 
-static uint64_t counter_read(enum sp_counter c)
+static uint64_t counter_read(void *self, enum sp_counter c)
 {
+	(void)self;
 	return core.counter[c];
 }
 
-static void counter_add(enum sp_counter c, uint64_t n)
+static void counter_add(void *self, enum sp_counter c, uint64_t n)
 {
+	(void)self;
 	core.counter[c] += n;
 }
 
-static void thread_name(uint32_t tid, char name[SP_THREAD_NAME_BYTES])
+static void thread_name(void *self, uint32_t tid, char name[SP_THREAD_NAME_BYTES])
 {
+	(void)self;
 	memset(name, 0, SP_THREAD_NAME_BYTES);
 	(void)snprintf(name, SP_THREAD_NAME_BYTES, "thread %u", tid);
 }
 
-static void facts(struct sp_core_facts *out)
+static void facts(void *self, struct sp_core_facts *out)
 {
+	(void)self;
 	*out = core.facts;
 }
 
-static void keep_log(enum sp_log_level level, const char *message)
+static void keep_log(void *self, enum sp_log_level level, const char *message)
 {
+	(void)self;
 	(void)level;
 	strncat(core.log, message, sizeof(core.log) - strlen(core.log) - 2);
 	strcat(core.log, "\n");
 }
 
-static unsigned wait_(uint32_t timeout_ms)
+static unsigned news(void *self)
 {
 	unsigned bits;
 
-	(void)timeout_ms;
-	bits = core.script != NULL ? core.script(core.waits) : SP_WAIT_STOP;
-	core.waits++;
+	(void)self;
+	bits = core.script != NULL ? core.script(core.asked) : SP_WAIT_STOP;
+	core.asked++;
 	if ((bits & (SP_WAIT_FLUSH | SP_WAIT_STOP)) != 0)
 		core.pending = true;
 	return bits;
 }
 
-static uint32_t flush_left_ms(void)
+static uint32_t flush_left_ms(void *self)
 {
+	(void)self;
 	uint32_t left = core.pending ? core.flush_left : 0;
 
 	core.flush_left -= left < core.flush_step ? left : core.flush_step;
 	return left;
 }
 
-static int flush_pending(void)
+static int flush_pending(void *self)
 {
+	(void)self;
 	return core.pending;
 }
 
-static void flushed(void)
+static void flushed(void *self)
 {
+	(void)self;
 	core.flushed++;
 	core.pending = false;
 }
@@ -134,7 +147,7 @@ void core_reset(void)
 		.facts = facts,
 		.thread_name = thread_name,
 		.log = keep_log,
-		.wait = wait_,
+		.news = news,
 		.flush_left_ms = flush_left_ms,
 		.flush_pending = flush_pending,
 		.flushed = flushed,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A core for the exporter to talk to: samples are put into a list, wait() follows a script, logs
+ * A core for the exporter to talk to: samples are put into a list, news() follows a script, logs
  * and counters are kept for the test to look at. One per process, as Criterion runs each test in
  * its own.
  */
@@ -32,14 +32,14 @@ struct core_double {
 	uint32_t flush_step; /* taken off flush_left each time it is asked for */
 	bool pending;
 	unsigned flushed;
-	/* What wait() returns; called with how often it was called before. */
+	/* What news() returns; called with how often it was called before. */
 	unsigned (*script)(unsigned call);
-	unsigned waits;
+	unsigned asked; /* how often news() was called */
 };
 
 extern struct core_double core;
 
-/* Everything back to the defaults: no samples, no sinks, wait() says stop at once. */
+/* Everything back to the defaults: no samples, no sinks, news() says stop at once. */
 void core_reset(void);
 
 /* Adds a sample with the given frames (NULL-terminated list of addresses, leaf first). */

@@ -75,12 +75,14 @@ static struct sp_message message(char name, size_t records)
 	return m;
 }
 
-static int halve(void *arg, const struct sp_message *whole, struct sp_half half[2])
+static int halve(void *arg, struct sp_origin *origin, const struct sp_message *whole,
+		 struct sp_half half[2])
 {
 	size_t records = whole->body.len - 1;
 	char name = (char)whole->body.data[0];
 
 	(void)arg;
+	(void)origin;
 	if (u.no_memory)
 		return -ENOMEM;
 	if (records < 2)
@@ -146,7 +148,8 @@ void push_start(uint32_t capacity, uint32_t max_tries)
 	const struct sp_push_limits limits = {capacity, max_tries, 10000};
 
 	core_reset();
-	u.push = sp_push_new(&core.ops, &env, &limits, &u.losses);
+	u.origin.ops = &core.ops;
+	u.push = sp_push_new(&core.ops, &env, &limits);
 	cr_assert_not_null(u.push);
 }
 
@@ -159,14 +162,14 @@ void push_put(char name, uint64_t samples)
 {
 	struct sp_message m = message(name, 1);
 
-	sp_push_put(u.push, &m, samples);
+	sp_push_put(u.push, &u.origin, &m, samples);
 }
 
 void push_put_records(char name, size_t records)
 {
 	struct sp_message m = message(name, records);
 
-	sp_push_put(u.push, &m, records);
+	sp_push_put(u.push, &u.origin, &m, records);
 }
 
 /* The server counts from the begin of the profile, and takes an hour; we give up a minute before. */
@@ -175,12 +178,12 @@ void push_put_aged(char name, uint64_t age_s)
 	struct sp_message m = message(name, 1);
 
 	m.until_ns = (int64_t)(age_s * SP_NS_PER_S);
-	sp_push_put(u.push, &m, 4);
+	sp_push_put(u.push, &u.origin, &m, 4);
 }
 
 void push_tell(void)
 {
-	sp_losses_tell(&u.losses, &core.ops);
+	sp_losses_tell(&u.origin.losses, &core.ops);
 }
 
 unsigned push_lines_with(const char *part)

@@ -15,7 +15,7 @@
 
 struct push_unit {
 	struct sp_push *push;
-	struct sp_losses losses;
+	struct sp_origin origin;
 	uint64_t now;
 	uint64_t dice;              /* what random() says */
 	struct sp_reply answer[32]; /* in turn; the last one repeats */

@@ -11,7 +11,7 @@ TestSuite(losses, .fini = push_finish);
 
 static void lose(enum sp_loss_cause cause, int status, uint64_t samples, const char *words)
 {
-	sp_losses_add(&u.losses, &core.ops,
+	sp_losses_add(&u.origin.losses, &core.ops,
 		      &(struct sp_loss){.cause = cause,
 					.status = status,
 					.profiles = 1,

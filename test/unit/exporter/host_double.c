@@ -16,8 +16,10 @@
 #include "sampler/label.h"
 
 struct host_double host;
+const struct sp_host_descriptors host_nothing = {.region = -1, .folder = -1, .maps = -1};
 
-void host_make(void)
+/* With names, which a process has one table of. */
+static void make(bool names)
 {
 	struct sp_region *r;
 
@@ -38,9 +40,23 @@ void host_make(void)
 	r->state = SP_REGION_SAMPLING;
 	cr_assert_eq(sp_ring_at(&host.ring, (char *)r + 8192, RING_BYTES), 0);
 	cr_assert_eq(sp_ring_at(&host.snapshots, (char *)r + 8192 + RING_BYTES, RING_BYTES), 0);
-	cr_assert_eq(sp_label_init_at((char *)r + NAMES_AT, NAMES_BYTES, 1000), 0);
+	if (names)
+		cr_assert_eq(sp_label_init_at((char *)r + NAMES_AT, NAMES_BYTES, 1000), 0);
 	host.region = r;
 	host.pid = getpid();
+}
+
+void host_make(void)
+{
+	make(true);
+}
+
+struct host_double host_make_another(void)
+{
+	struct host_double first = host;
+
+	make(false);
+	return first;
 }
 
 void host_start(void (*run)(void))
@@ -66,7 +82,7 @@ void host_kill(void)
 void host_open(struct sp_view *v, struct sp_host *h)
 {
 	cr_assert_eq(sp_view_open(v, dup(host.fd)), 0);
-	cr_assert_eq(sp_host_open(h, v), 0);
+	cr_assert_eq(sp_host_open(h, v, &host_nothing), 0);
 }
 
 bool becomes(const _Atomic uint32_t *word, uint32_t value)

@@ -27,8 +27,14 @@ struct host_double {
 
 extern struct host_double host;
 
+/* That it hands over no descriptors but its region's. */
+extern const struct sp_host_descriptors host_nothing;
+
 /* Makes the region of a host, which is the calling process as long as nobody says otherwise. */
 void host_make(void);
+
+/* One more, without names, is `host` from now on; returns the one that was. */
+struct host_double host_make_another(void);
 
 /* Another process for the host; it runs that, or waits to be killed. */
 void host_start(void (*run)(void));

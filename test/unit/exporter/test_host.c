@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "export/exporter/watch.h"
 #include "host_double.h"
 
 static struct sp_view view;
@@ -36,13 +35,13 @@ Test(host, is_nobody_who_has_it_elsewhere_or_not_at_all)
 {
 	host.region->mapped_at -= 1 << 24;
 	cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
-	cr_expect_eq(sp_host_open(&seen, &view), -EPERM);
+	cr_expect_eq(sp_host_open(&seen, &view, &host_nothing), -EPERM);
 	sp_view_close(&view);
 
 	host.region->mapped_at += 1 << 24;
 	host.region->pid = (uint32_t)getppid();
 	cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
-	cr_expect_eq(sp_host_open(&seen, &view), -EPERM);
+	cr_expect_eq(sp_host_open(&seen, &view, &host_nothing), -EPERM);
 }
 
 static void have_none(void)
@@ -76,7 +75,7 @@ Test(host, that_executes_another_program_has_another_image)
 	host_start(exec_when_told);
 	if (fork() == 0) {
 		cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
-		cr_assert_eq(sp_host_open(&seen, &view), 0);
+		cr_assert_eq(sp_host_open(&seen, &view, &host_nothing), 0);
 		cr_assert_eq(sp_host_has_image(&seen), 1);
 		cr_assert_eq(write(go[1], "x", 1), 1);
 		wait_for_exec();
@@ -102,7 +101,7 @@ Test(host, that_is_dead_is_none)
 	host_start(NULL);
 	cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
 	host_kill();
-	cr_expect_eq(sp_host_open(&seen, &view), -ESRCH);
+	cr_expect_eq(sp_host_open(&seen, &view, &host_nothing), -ESRCH);
 }
 
 static void *sleep_for_ever(void *arg)
@@ -142,12 +141,12 @@ Test(host, lives_as_long_as_any_of_its_threads)
 	if (fork() == 0) {
 		struct sp_host old;
 
-		cr_assert_eq(sp_host_open(&seen, &view), 0);
+		cr_assert_eq(sp_host_open(&seen, &view, &host_nothing), 0);
 		cr_assert(leader_is_gone());
 		cr_assert_eq(sp_host_has_image(&seen), 1);
 		/* and whoever comes only now finds it, too */
 		sp_host_close(&seen);
-		cr_assert_eq(sp_host_open(&seen, &view), 0);
+		cr_assert_eq(sp_host_open(&seen, &view, &host_nothing), 0);
 		cr_assert_geq(seen.maps, 0);
 		old = seen;
 		old.pidfd = -1;
@@ -167,72 +166,22 @@ Test(host, lives_as_long_as_any_of_its_threads)
 	cr_expect_eq(WEXITSTATUS(status), 7);
 }
 
-static void watch_an_end(bool with_pidfd)
-{
-	struct sp_watch w = {.stop = -1};
-	_Atomic uint32_t word = 0;
-
-	if (!with_pidfd) {
-		(void)close(seen.pidfd);
-		seen.pidfd = -1;
-	}
-	cr_assert_eq(sp_watch_start(&w, &seen, &word), 0);
-	cr_assert_eq(kill(host.pid, SIGKILL), 0);
-	cr_assert(becomes(&word, 1));
-	cr_assert(atomic_load(&w.ended));
-	sp_watch_stop(&w);
-	_exit(7);
-}
-
-Test(host, wakes_us_when_it_ends)
-{
-	for (int with_pidfd = 0; with_pidfd < 2; with_pidfd++) {
-		int status = 0;
-
-		host_start(NULL);
-		cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
-		if (fork() == 0) {
-			cr_assert_eq(sp_host_open(&seen, &view), 0);
-			watch_an_end(with_pidfd != 0);
-		}
-		while (wait(&status) > 0 && WIFSIGNALED(status))
-			;
-		cr_expect_eq(WEXITSTATUS(status), 7);
-	}
-}
-
-Test(host, need_not_end_for_the_watch_to_stop)
-{
-	struct sp_watch w = {.stop = -1};
-	_Atomic uint32_t word = 0;
-
-	host_open(&view, &seen);
-	cr_assert_eq(sp_watch_start(&w, &seen, &word), 0);
-	sp_watch_stop(&w);
-	cr_expect_not(w.runs);
-	cr_expect_eq(word, 0);
-}
-
 /* As of a host that has changed its user, and may not be looked at by processes of that one. */
 Test(host, may_be_known_by_a_map_that_was_left_to_us)
 {
-	int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	struct sp_host_descriptors fds = host_nothing;
 	char path[32];
-	int spare;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)getppid());
 	cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
-	spare = dup(SP_HOST_MAPS_FD);
-	cr_assert_geq(dup2(maps, SP_HOST_MAPS_FD), 0);
-	cr_assert_eq(sp_host_open(&seen, &view), 0);
-	cr_expect_eq(seen.maps, SP_HOST_MAPS_FD);
+	fds.maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	cr_assert_eq(sp_host_open(&seen, &view, &fds), 0);
+	cr_expect_eq(seen.maps, fds.maps);
 	sp_host_close(&seen);
 	/* another file of /proc is none, nor is one of another process */
-	cr_assert_geq(dup2(open(path, O_RDONLY | O_CLOEXEC), SP_HOST_MAPS_FD), 0);
-	cr_expect_eq(sp_host_open(&seen, &view), -EPERM);
-	cr_assert_geq(dup2(open("/proc/self", O_PATH | O_DIRECTORY), SP_HOST_MAPS_FD), 0);
-	cr_assert_eq(sp_host_open(&seen, &view), 0);
-	cr_expect_neq(seen.maps, SP_HOST_MAPS_FD);
-	if (spare >= 0)
-		(void)dup2(spare, SP_HOST_MAPS_FD);
+	fds.maps = open(path, O_RDONLY | O_CLOEXEC);
+	cr_expect_eq(sp_host_open(&seen, &view, &fds), -EPERM);
+	fds.maps = open("/proc/self", O_PATH | O_DIRECTORY);
+	cr_assert_eq(sp_host_open(&seen, &view, &fds), 0);
+	cr_expect_neq(seen.maps, fds.maps);
 }

@@ -68,7 +68,10 @@ static void start_exporter(void)
 	exporter = fork();
 	if (exporter == 0) {
 		(void)signal(SIGTERM, SIG_IGN);
-		_exit(sp_program_run(dup(host.fd), configure) == 0 ? 0 : 1);
+		const struct sp_host_descriptors fds = {
+			.region = dup(host.fd), .folder = -1, .maps = -1};
+
+		_exit(sp_program_run(&fds, -1, configure) == 0 ? 0 : 1);
 	}
 }
 

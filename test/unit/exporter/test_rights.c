@@ -112,7 +112,7 @@ static int become(void)
 {
 	const gid_t groups[] = {0, 4005};
 
-	if (setgroups(2, groups) != 0 || sp_host_open(&seen, &view) != 0)
+	if (setgroups(2, groups) != 0 || sp_host_open(&seen, &view, &host_nothing) != 0)
 		return 1;
 	if (sp_rights_compare(&seen) != 1)
 		return 2;
@@ -127,7 +127,7 @@ static int become(void)
 
 static int stay(void)
 {
-	if (sp_host_open(&seen, &view) != 0)
+	if (sp_host_open(&seen, &view, &host_nothing) != 0)
 		return 1;
 	return sp_rights_compare(&seen);
 }
@@ -135,7 +135,7 @@ static int stay(void)
 /* The same user as root without a capability cannot leave root's group. */
 static int cannot(void)
 {
-	if (sp_host_open(&seen, &view) != 0)
+	if (sp_host_open(&seen, &view, &host_nothing) != 0)
 		return 1;
 	if (syscall(SYS_setresuid, 4003, 4003, 4003) != 0 || sp_rights_compare(&seen) != 1)
 		return 2;
@@ -174,7 +174,7 @@ Test(rights, of_a_dead_host_are_those_of_before, .timeout = 20)
 	int status = 0;
 
 	if (pid == 0) {
-		if (sp_host_open(&seen, &view) != 0)
+		if (sp_host_open(&seen, &view, &host_nothing) != 0)
 			_exit(1);
 		(void)!kill(host.pid, 9);
 		while (sp_host_lives(&seen))

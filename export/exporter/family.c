@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "export/exporter/family.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "export/clock.h"
+#include "export/exporter/join.h"
+#include "export/exporter/rights.h"
+
+#define PIDFD_OPEN_NR 434L /* the same everywhere; headers may be older */
+/*
+ * Servers that fork for each request, or replace their workers, have moments without a child that
+ * records spans. To start an exporter takes 20 ms of CPU time, to stay for a while costs nothing.
+ */
+#define LINGER_NS (10 * SP_NS_PER_S)
+#define JOINS_MAX 64U /* in a row; then those that are there have their turn */
+
+/* Rights are each thread's own. */
+static int follow(void *self)
+{
+	struct sp_family *f = self;
+	int err;
+
+	for (struct sp_member *m = f->members; m != NULL; m = m->next)
+		sp_watch_stop(&m->waiter.watch);
+	err = sp_rights_follow();
+	for (struct sp_member *m = f->members; err == 0 && m != NULL; m = m->next)
+		if (m->waiter.view != NULL)
+			(void)sp_watch_start(&m->waiter.watch, &m->view.region->wake, f->event);
+	return err;
+}
+
+static void append(struct sp_family *f, struct sp_member *m)
+{
+	struct sp_member **at = &f->members;
+
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = m;
+	f->count++;
+}
+
+static void forget(struct sp_family *f, struct sp_member *m, int err)
+{
+	struct sp_member **at = &f->members;
+
+	while (*at != NULL && *at != m)
+		at = &(*at)->next;
+	if (*at == m) {
+		*at = m->next;
+		f->count--;
+	}
+	sp_member_close(m, err);
+	free(m);
+}
+
+/*
+ * Whoever has fewer rights than we have must not get files opened by ours, and our parent would find us
+ * among its children when it waits for them.
+ */
+static bool may_join(const struct sp_family *f, const struct sp_member *m, const struct sp_join *j)
+{
+	return j->is_of_family && f->count < SP_FAMILY_MAX && m->host.pid == j->pid &&
+	       m->host.pid != (uint32_t)getppid() && sp_rights_compare(&m->host) == 0;
+}
+
+static void join(struct sp_family *f, const struct sp_join *j)
+{
+	struct sp_member *m = calloc(1, sizeof(*m));
+	int err = -ENOMEM;
+
+	if (m == NULL) {
+		sp_host_decline(&j->fds);
+		(void)close(j->fds.region);
+		return;
+	}
+	err = sp_member_open(m, &j->fds, f->config);
+	if (err != 0 || !may_join(f, m, j)) {
+		/* It goes on by itself; what it told us of was nothing. */
+		if (m->view.region != NULL && err != -EPROTO)
+			sp_view_tell(&m->view, SP_EXPORTER_REFUSED);
+		sp_member_abandon(m);
+		free(m);
+		return;
+	}
+	atomic_store_explicit(&m->view.region->exporter_pid, getpid(), memory_order_relaxed);
+	append(f, m);
+	sp_member_watch(m, f->event, &f->rights);
+	f->linger_ns = 0;
+}
+
+static void let_join(struct sp_family *f)
+{
+	struct sp_join j;
+	int err;
+
+	for (unsigned i = 0; f->listener >= 0 && i < JOINS_MAX; i++) {
+		err = sp_join_take(f->listener, f->environment, &j);
+		if (err == -EAGAIN)
+			return;
+		if (err == 0)
+			join(f, &j);
+	}
+}
+
+/* What there is to wait for, and who may not be waited for long. */
+static nfds_t list(const struct sp_family *f, struct pollfd *p, uint32_t *ms)
+{
+	nfds_t n = 0;
+
+	p[n++] = (struct pollfd){.fd = f->event, .events = POLLIN};
+	if (f->listener >= 0)
+		p[n++] = (struct pollfd){.fd = f->listener, .events = POLLIN};
+	if (f->members == NULL && f->leader >= 0)
+		p[n++] = (struct pollfd){.fd = f->leader, .events = POLLIN};
+	for (const struct sp_member *m = f->members; m != NULL; m = m->next) {
+		uint32_t rest = sp_waiter_rest_ms(&m->waiter);
+
+		*ms = rest < *ms ? rest : *ms;
+		if (!m->waiter.gone && m->host.pidfd >= 0)
+			p[n++] = (struct pollfd){.fd = m->host.pidfd, .events = POLLIN};
+	}
+	return n;
+}
+
+static void wait_for_family(void *self, uint32_t timeout_ms)
+{
+	static struct pollfd p[3 + SP_FAMILY_MAX + 1];
+	struct sp_family *f = self;
+	uint32_t ms = timeout_ms;
+	nfds_t n = list(f, p, &ms);
+	uint64_t count;
+
+	if (f->members == NULL && f->linger_ns != 0)
+		ms = LINGER_NS / SP_NS_PER_MS;
+	/* Without memory for it, poll() does not wait. */
+	if (poll(p, n, ms < INT32_MAX ? (int)ms : INT32_MAX) < 0 && errno != EINTR)
+		(void)usleep(SP_NS_PER_MS / 1000);
+	/* It does not block; how often somebody asked is of no interest. */
+	if (read(f->event, &count, sizeof(count)) < 0)
+		errno = 0;
+	let_join(f);
+}
+
+static const struct sp_core_ops *next(void *self)
+{
+	struct sp_family *f = self;
+
+	for (struct sp_member *m = f->members; m != NULL; m = m->next) {
+		if (m->handed)
+			continue;
+		m->handed = true;
+		return &m->ops;
+	}
+	return NULL;
+}
+
+static void left(void *self, const struct sp_core_ops *ops, int err)
+{
+	forget(self, ops->arg, err);
+}
+
+static bool leader_lives(const struct sp_family *f)
+{
+	struct pollfd p = {.fd = f->leader, .events = POLLIN};
+
+	return f->leader >= 0 && poll(&p, 1, 0) == 0;
+}
+
+/* Nobody can connect any more; who has before is in the queue still. */
+static void close_door(struct sp_family *f)
+{
+	if (f->listener < 0)
+		return;
+	(void)shutdown(f->listener, SHUT_RDWR);
+	let_join(f);
+	(void)close(f->listener);
+	f->listener = -1;
+}
+
+static bool is_open(void *self)
+{
+	struct sp_family *f = self;
+	uint64_t now = sp_clock_mono_ns();
+
+	if (f->members != NULL)
+		return true;
+	if (f->linger_ns == 0)
+		f->linger_ns = now + LINGER_NS;
+	if (f->listener >= 0 && leader_lives(f) && now < f->linger_ns)
+		return true;
+	close_door(f);
+	return f->members != NULL;
+}
+
+/* Where we are its child, it may wait for us to end. */
+static int find_leader(int listener)
+{
+	uint32_t pid = sp_join_leader(listener);
+
+	if (pid == 0 || pid == (uint32_t)getppid())
+		return -1;
+	return (int)syscall(PIDFD_OPEN_NR, (pid_t)pid, 0);
+}
+
+int sp_family_init(struct sp_family *f, const struct sp_host_descriptors *first, int listener,
+		   const struct sp_config *config)
+{
+	struct sp_member *m = calloc(1, sizeof(*m));
+	int err;
+
+	*f = (struct sp_family){
+		.ops = {.arg = f,
+			.wait = wait_for_family,
+			.next = next,
+			.left = left,
+			.open = is_open},
+		.config = config,
+		.rights = {.follow = follow, .arg = f},
+		.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+		.listener = sp_join_listen(listener),
+		.environment = sp_family_environment(environ),
+	};
+	f->leader = find_leader(f->listener);
+	if (m == NULL)
+		return -ENOMEM;
+	append(f, m);
+	err = sp_member_open(m, first, config);
+	if (err == 0 && f->event < 0)
+		err = -ENOMEM;
+	if (err == 0)
+		sp_member_watch(m, f->event, &f->rights);
+	return err;
+}
+
+void sp_family_fini(struct sp_family *f, int err)
+{
+	while (f->members != NULL)
+		forget(f, f->members, err);
+	if (f->listener >= 0)
+		(void)close(f->listener);
+	if (f->leader >= 0)
+		(void)close(f->leader);
+	if (f->event >= 0)
+		(void)close(f->event);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "export/exporter/join.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "sampler/region.h"
+
+#define BACKLOG 4096
+#define HANDED 3U /* descriptors */
+/* Of a process of our user that has connected and was preempted before it sent anything. */
+#define PATIENCE_US 50000
+
+int sp_join_listen(int fd)
+{
+	int on = 0;
+	int type = 0;
+	socklen_t len = sizeof(on);
+
+	if (fd < 0)
+		return -1;
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) == 0 && on != 0 &&
+	    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_SEQPACKET &&
+	    listen(fd, BACKLOG) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0 &&
+	    fcntl(fd, F_SETFD, FD_CLOEXEC) == 0)
+		return fd;
+	(void)close(fd);
+	return -1;
+}
+
+uint32_t sp_join_leader(int listener)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	socklen_t len = sizeof(name) - 1;
+	unsigned pid = 0;
+
+	if (listener < 0 || getsockname(listener, (struct sockaddr *)&name, &len) != 0)
+		return 0;
+	/* The first byte is 0: the name is an abstract one. */
+	return sscanf(name.sun_path + 1, "spanprof-%u-", &pid) == 1 ? pid : 0;
+}
+
+/* What came with a message, if that is a whole one; else all of it is closed. */
+static int take_descriptors(struct msghdr *m, int fd[HANDED])
+{
+	unsigned n = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c != NULL; c = CMSG_NXTHDR(m, c)) {
+		const unsigned char *at = CMSG_DATA(c);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t have = c->cmsg_len - CMSG_LEN(0); have >= sizeof(int);
+		     have -= sizeof(int), at += sizeof(int)) {
+			int one;
+
+			memcpy(&one, at, sizeof(one));
+			if (n < HANDED)
+				fd[n++] = one;
+			else
+				(void)close(one);
+		}
+	}
+	if (n == HANDED && (m->msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0)
+		return 0;
+	while (n != 0)
+		(void)close(fd[--n]);
+	return -EPROTO;
+}
+
+static int receive(int connection, struct sp_family_join *message, int fd[HANDED])
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))];
+	struct iovec part = {.iov_base = message, .iov_len = sizeof(*message)};
+	struct msghdr m = {.msg_iov = &part,
+			   .msg_iovlen = 1,
+			   .msg_control = control,
+			   .msg_controllen = sizeof(control)};
+	ssize_t got = recvmsg(connection, &m, MSG_CMSG_CLOEXEC);
+
+	if (got < 0)
+		return -errno;
+	if (take_descriptors(&m, fd) != 0)
+		return -EPROTO;
+	if (got == (ssize_t)sizeof(*message) && message->version == SP_REGION_VERSION)
+		return 0;
+	for (unsigned i = 0; i < HANDED; i++)
+		(void)close(fd[i]);
+	return -EPROTO;
+}
+
+static int take(int connection, uint64_t environment, struct sp_join *out)
+{
+	struct timeval patience = {.tv_usec = 1};
+	struct sp_family_join message;
+	struct ucred who = {.pid = 0};
+	socklen_t len = sizeof(who);
+	int fd[HANDED];
+	bool is_our_user;
+	int err;
+
+	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0)
+		return -errno;
+	is_our_user = who.uid == geteuid();
+	if (is_our_user)
+		patience.tv_usec = PATIENCE_US;
+	(void)setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	err = receive(connection, &message, fd);
+	if (err != 0)
+		return err;
+	*out = (struct sp_join){
+		.fds = {.region = fd[0], .folder = fd[1], .maps = fd[2], .joined = true},
+		.pid = (uint32_t)who.pid,
+		/* In another pid namespace it would have another number there. */
+		.is_of_family = is_our_user && who.pid > 0 && (uint32_t)who.pid == message.pid &&
+				message.environment == environment,
+	};
+	return 0;
+}
+
+int sp_join_take(int listener, uint64_t environment, struct sp_join *out)
+{
+	int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	int err;
+
+	if (connection < 0)
+		return errno == EINTR || errno == ECONNABORTED ? -EPROTO : -EAGAIN;
+	err = take(connection, environment, out);
+	(void)close(connection);
+	return err == -EAGAIN ? -EPROTO : err;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the loop (export.h) works with, made of a region and a process. */
+#include "export/exporter/member.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sampler/sdk_texts.h"
+
+/* A ring full of unfinished records; each step passes one. */
+#define PASSES_MAX 4096U
+
+/* Also where the exporter after us would find it, and the host, should we die. */
+static void counter_add(void *self, enum sp_counter c, uint64_t n)
+{
+	struct sp_member *m = self;
+
+	m->counter[c] += n;
+	atomic_store_explicit(&m->view.region->exporter_counter[c], m->counter[c],
+			      memory_order_relaxed);
+}
+
+static uint64_t spans_started(const struct sp_region *r, unsigned sdk)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < SP_SPAN_COUNTS; i++)
+		sum += atomic_load_explicit(&r->spans[i].started[sdk], memory_order_relaxed);
+	return sum;
+}
+
+static uint64_t host_counter(const struct sp_member *m, enum sp_counter c)
+{
+	const struct sp_region *r = m->view.region;
+	uint64_t sum = atomic_load_explicit(&r->counter[c], memory_order_relaxed);
+
+	for (unsigned sdk = 0; c == SP_COUNT_SPANS_STARTED && sdk < SP_COUNTED_SDKS; sdk++)
+		sum += spans_started(r, sdk);
+	for (unsigned i = 0; c == SP_COUNT_SPANS_ENDED && i < SP_SPAN_COUNTS; i++)
+		sum += atomic_load_explicit(&r->spans[i].ended, memory_order_relaxed);
+	return sum;
+}
+
+/* Counters never go back, or what was lost since the last time would be without end. */
+static uint64_t counter_read(void *self, enum sp_counter c)
+{
+	struct sp_member *m = self;
+	uint64_t now = host_counter(m, c);
+
+	if (now > m->host_counter[c])
+		m->host_counter[c] = now;
+	return m->host_counter[c] + m->counter[c];
+}
+
+struct receiver {
+	void (*put)(const struct sp_sample *s, void *arg);
+	void *arg;
+	unsigned samples;
+};
+
+/* What is told of objects was not counted when it was put, and is not when it is drained. */
+static void count_and_put(const struct sp_sample *s, void *arg)
+{
+	struct receiver *r = arg;
+
+	r->samples += (s->flags & SP_SAMPLE_OBJECT) == 0;
+	r->put(s, r->arg);
+}
+
+static void count_damage(struct sp_member *m, struct sp_ring *r)
+{
+	counter_add(m, SP_COUNT_RING_DAMAGED, r->damaged);
+	counter_add(m, SP_COUNT_RING_UNFINISHED, r->unfinished);
+	r->damaged = 0;
+	r->unfinished = 0;
+}
+
+static unsigned drain(void *self, void (*put)(const struct sp_sample *s, void *arg), void *arg,
+		      unsigned max)
+{
+	struct sp_member *m = self;
+	struct receiver r = {.put = put, .arg = arg};
+	unsigned n = sp_ring_drain(&m->view.ring, count_and_put, &r, max);
+
+	/* Nobody lives any more who could finish what he has begun. */
+	for (unsigned i = 0; m->waiter.gone && n < max && i < PASSES_MAX; i++) {
+		if (!sp_ring_pass(&m->view.ring))
+			break;
+		n += sp_ring_drain(&m->view.ring, count_and_put, &r, max - n);
+	}
+	counter_add(m, SP_COUNT_SAMPLES_DRAINED, r.samples);
+	count_damage(m, &m->view.ring);
+	return n;
+}
+
+static unsigned drain_snapshots(void *self, void (*put)(const struct sp_snapshot *s, void *arg),
+				void *arg, unsigned max)
+{
+	struct sp_member *m = self;
+	unsigned n = sp_snapshot_drain(&m->view.snapshots, put, arg, max);
+
+	for (unsigned i = 0; m->waiter.gone && n < max && i < PASSES_MAX; i++) {
+		if (!sp_ring_pass(&m->view.snapshots))
+			break;
+		n += sp_snapshot_drain(&m->view.snapshots, put, arg, max - n);
+	}
+	counter_add(m, SP_COUNT_SAMPLES_DRAINED, n);
+	count_damage(m, &m->view.snapshots);
+	return n;
+}
+
+static void sight_again(void *self)
+{
+	struct sp_member *m = self;
+
+	atomic_fetch_add_explicit(&m->view.region->generation, 1, memory_order_relaxed);
+}
+
+static const char *label_text(void *self, uint32_t id, size_t *len)
+{
+	struct sp_member *m = self;
+
+	return sp_names_text(m->names, id, len);
+}
+
+static void list_unknowns(struct sp_core_facts *out, uint32_t facts)
+{
+	for (unsigned i = 0; i < SP_SDK_FACT_N; i++) {
+		if ((facts & UINT32_C(1) << i) == 0)
+			continue;
+		unsigned n = out->sdk[out->sdks].unknowns++;
+
+		out->sdk[out->sdks].unknown[n].fact = sp_sdk_fact_texts[i].name;
+		out->sdk[out->sdks].unknown[n].instead = sp_sdk_fact_texts[i].instead;
+	}
+}
+
+static void list_sdks(const struct sp_member *m, struct sp_core_facts *out)
+{
+	_Static_assert(SP_SDK_FACT_N <= SP_CORE_FACTS_MAX, "there is room for all");
+
+	for (unsigned i = 0; i < SP_SDK_N && out->sdks < SP_CORE_SDKS_MAX; i++) {
+		const struct sp_region_sdk *sdk = &m->view.region->sdk[i];
+		uint64_t spans = spans_started(m->view.region, i);
+		uint32_t facts = atomic_load_explicit(&sdk->disproved, memory_order_relaxed);
+
+		if ((spans == 0 && facts == 0) || sp_sdk_texts[i].name == NULL)
+			continue;
+		out->sdk[out->sdks].name = sp_sdk_texts[i].name;
+		out->sdk[out->sdks].method = sp_sdk_texts[i].method;
+		out->sdk[out->sdks].spans_started = spans;
+		list_unknowns(out, facts);
+		out->sdks++;
+	}
+}
+
+/* A number of one of the kernel's 64 signals, or none. */
+static int signal_of(uint32_t number)
+{
+	return number <= 64 ? (int)number : 0;
+}
+
+static uint32_t word(const _Atomic uint32_t *at)
+{
+	return atomic_load_explicit(at, memory_order_relaxed);
+}
+
+static void facts(void *self, struct sp_core_facts *out)
+{
+	const struct sp_member *m = self;
+	const struct sp_region *r = m->view.region;
+	uint32_t seen = m->waiter.threads.seen;
+
+	*out = (struct sp_core_facts){
+		.sampling = word(&r->state) != SP_REGION_STOPPED,
+		.signal_number = signal_of(word(&r->signal_number)),
+		.threads_armed = word(&r->threads_armed),
+		.threads_blocking = word(&r->threads_blocking),
+		.threads_limit = word(&r->threads_limit),
+		.threads_refused = word(&r->threads_refused),
+		.spans_open = word(&r->spans_open),
+	};
+	if (seen > out->threads_armed)
+		out->threads_unarmed = seen - out->threads_armed;
+	list_sdks(m, out);
+}
+
+static void thread_name(void *self, uint32_t tid, char name[SP_THREAD_NAME_BYTES])
+{
+	struct sp_member *m = self;
+
+	sp_threads_name(&m->host, tid, name);
+}
+
+static void tell(void *self, enum sp_log_level level, const char *message)
+{
+	struct sp_member *m = self;
+
+	sp_messages_tell(&m->messages, level, message);
+}
+
+/* Asked as soon as all is set up. */
+static unsigned news(void *self)
+{
+	struct sp_member *m = self;
+
+	if (!m->working)
+		sp_view_tell(&m->view, SP_EXPORTER_WORKING);
+	m->working = true;
+	return sp_waiter_news(&m->waiter);
+}
+
+static uint32_t flush_left_ms(void *self)
+{
+	struct sp_member *m = self;
+
+	return sp_waiter_left_ms(&m->waiter);
+}
+
+static int flush_pending(void *self)
+{
+	struct sp_member *m = self;
+
+	return sp_waiter_pending(&m->waiter);
+}
+
+static void flushed(void *self)
+{
+	struct sp_member *m = self;
+
+	sp_waiter_flushed(&m->waiter);
+}
+
+static void make_ops(struct sp_member *m, const struct sp_config *config)
+{
+	(void)snprintf(m->proc, sizeof(m->proc), "/proc/self/fd/%d", m->host.proc);
+	m->ops = (struct sp_core_ops){
+		.arg = m,
+		.config = config,
+		.pid = m->host.pid,
+		.proc = m->proc,
+		.maps = m->host.maps,
+		.version = SP_VERSION,
+		.drain = drain,
+		.drain_snapshots = drain_snapshots,
+		.sight_again = sight_again,
+		.label_text = label_text,
+		.counter_read = counter_read,
+		.counter_add = counter_add,
+		.facts = facts,
+		.thread_name = thread_name,
+		.log = tell,
+		.news = news,
+		.flush_left_ms = flush_left_ms,
+		.flush_pending = flush_pending,
+		.flushed = flushed,
+	};
+}
+
+/* A predecessor of ours may have counted for this process. */
+static void take_over_counters(struct sp_member *m)
+{
+	const struct sp_region *r = m->view.region;
+
+	for (unsigned c = 0; c < SP_COUNTER_N; c++)
+		m->counter[c] = atomic_load_explicit(&r->exporter_counter[c], memory_order_relaxed);
+}
+
+int sp_member_open(struct sp_member *m, const struct sp_host_descriptors *fds,
+		   const struct sp_config *config)
+{
+	const struct sp_region_part *names = &m->view.part[SP_REGION_NAMES];
+	int err;
+
+	m->host = (struct sp_host){.pidfd = -1, .proc = -1, .maps = -1};
+	err = sp_view_open(&m->view, fds->region);
+	if (err == 0)
+		err = sp_host_open(&m->host, &m->view, fds);
+	else
+		sp_host_decline(fds);
+	if (err != 0)
+		return err;
+	sp_messages_init(&m->messages, &m->host, m->view.region, config->log_level);
+	take_over_counters(m);
+	make_ops(m, config);
+	m->names = sp_names_new((char *)m->view.region + names->at, names->bytes);
+	return m->names != NULL ? 0 : -ENOMEM;
+}
+
+void sp_member_watch(struct sp_member *m, int event, const struct sp_rights_hook *rights)
+{
+	sp_waiter_init(&m->waiter, &m->view, &m->host, m->ops.config, &m->messages, rights);
+	(void)sp_watch_start(&m->waiter.watch, &m->view.region->wake, event);
+	/* Whatever comes first opens files that the host named, so its rights are looked at before. */
+	(void)sp_waiter_news(&m->waiter);
+}
+
+static const char *reason(int err)
+{
+	switch (err) {
+	case -ENOMEM:
+		return "out of memory";
+	case -EINVAL:
+		return "no usable server address";
+	default:
+		return "libcurl cannot be used";
+	}
+}
+
+void sp_member_abandon(struct sp_member *m)
+{
+	sp_watch_stop(&m->waiter.watch);
+	sp_names_free(m->names);
+	sp_host_close(&m->host);
+	sp_view_close(&m->view);
+}
+
+void sp_member_close(struct sp_member *m, int err)
+{
+	char text[128];
+
+	if (err != 0 && m->names != NULL) {
+		(void)snprintf(text, sizeof(text),
+			       "cannot start the exporter (%s): not profiling this process",
+			       reason(err));
+		tell(m, SP_LOG_WARN, text);
+	}
+	if (err != 0)
+		sp_view_fail(&m->view, -err);
+	else if (m->view.region != NULL)
+		sp_view_tell(&m->view, SP_EXPORTER_GONE);
+	sp_member_abandon(m);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A process of the family: its region, itself, and what the loop (export.h) works with for it. */
+#ifndef SP_MEMBER_H
+#define SP_MEMBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "export/export.h"
+#include "export/exporter/host.h"
+#include "export/exporter/messages.h"
+#include "export/exporter/names.h"
+#include "export/exporter/view.h"
+#include "export/exporter/wait.h"
+
+/* Zero it at first use. */
+struct sp_member {
+	struct sp_member *next; /* of the family's list */
+	struct sp_core_ops ops;
+	struct sp_view view;
+	struct sp_host host;
+	struct sp_messages messages;
+	struct sp_waiter waiter;
+	struct sp_names *names;
+	char proc[32];                       /* where its folder in /proc can be read */
+	bool handed;                         /* the loop has it */
+	bool working;                        /* and it was told so */
+	uint64_t counter[SP_COUNTER_N];      /* our own, and what a predecessor left */
+	uint64_t host_counter[SP_COUNTER_N]; /* the largest that the host ever told */
+};
+
+/*
+ * Maps the region and finds the process that it is of. The descriptors are taken over in any case. 0 or a
+ * negative errno, of sp_view_open() or sp_host_open(); sp_member_close() is right after either.
+ */
+int sp_member_open(struct sp_member *m, const struct sp_host_descriptors *fds,
+		   const struct sp_config *config);
+
+/* Once open: from now on the event, an eventfd, tells when the process asks for something. */
+void sp_member_watch(struct sp_member *m, int event, const struct sp_rights_hook *rights);
+
+/* Instead of the next: it was never served, and is told nothing. */
+void sp_member_abandon(struct sp_member *m);
+
+/* Tells the process that it is not served any more, and why if that is a failure: a negative errno. */
+void sp_member_close(struct sp_member *m, int err);
+
+#endif

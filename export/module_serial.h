@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numbers for objects, by which names and lines that were found in them are kept. Processes of one family
+ * have the same objects at the same addresses, and an object that a process has unloaded may come back to
+ * where it was: it has one number for all of them.
+ */
+#ifndef SP_MODULE_SERIAL_H
+#define SP_MODULE_SERIAL_H
+
+#include <stdint.h>
+
+#include "export/modules.h"
+
+/* Never 0. shown: as in the module, whose build id and bias are known. */
+uint32_t sp_module_serial(const struct sp_module *module);
+
+#endif

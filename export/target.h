@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One process that is profiled: its samples are drained, aggregated, and encoded as one profile for each
+ * upload interval. What is shared by all processes of an exporter (symbols, the way to the server) is
+ * given to it.
+ */
+#ifndef SP_TARGET_H
+#define SP_TARGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "export/export.h"
+#include "export/origin.h"
+#include "export/symbols.h"
+#include "export/upload.h"
+
+/* Of all processes of an exporter. */
+struct sp_shared {
+	struct sp_symbols *symbols;
+	struct sp_upload *upload;
+};
+
+struct sp_target {
+	struct sp_target *next; /* whoever has a list of them */
+	const struct sp_core_ops *ops;
+	struct sp_origin origin;
+	unsigned asked;   /* SP_WAIT_ bits that news() returned and nobody has served yet */
+	bool active;      /* the last drain found samples */
+	bool report_due;  /* of what the last tick has led to */
+	bool ended;       /* what is queued of it is still to be sent */
+	uint64_t tick_ns; /* when the profile that is being collected ends */
+	struct sp_target_data *data;
+};
+
+/* 0 or -ENOMEM; sp_target_free() is right after either. */
+int sp_target_init(struct sp_target *t, const struct sp_core_ops *ops,
+		   const struct sp_shared *shared);
+/* Once nothing of it is queued. */
+void sp_target_fini(struct sp_target *t);
+
+/* Takes what it asks for, and then its samples. True if there may be more. */
+bool sp_target_drain(struct sp_target *t);
+
+/* Encodes what was collected, queues it, and begins the next profile. */
+void sp_target_encode(struct sp_target *t);
+
+/* The same at the end of an upload interval. */
+void sp_target_tick(struct sp_target *t);
+
+/* The same with all that its rings hold; the process is about to end. */
+void sp_target_finish(struct sp_target *t);
+
+/* What was drained and is in no profile is lost, but not in silence. */
+void sp_target_abandon(struct sp_target *t);
+
+/* Tells losses and writes the status file. */
+void sp_target_report(struct sp_target *t);
+
+/* Milliseconds until there is something to do for it. */
+uint32_t sp_target_due_ms(const struct sp_target *t);
+
+#endif

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One exporter for several processes: who joins and who may not, and for how long it is there. The test
+ * starts it for a first process, and others join it as libspanprof.so does.
+ */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "export/clock.h"
+#include "export/exporter/program.h"
+#include "host_double.h"
+
+static char dir[64];
+static char status_file[96];
+static struct sp_config config;
+static struct sockaddr_un name;
+static socklen_t name_len;
+static pid_t exporter;
+static pid_t leader;
+static uint64_t environment;
+
+static void set_up(void)
+{
+	strcpy(dir, "/tmp/spanprof-test-XXXXXX");
+	cr_assert_not_null(mkdtemp(dir));
+	(void)snprintf(status_file, sizeof(status_file), "%s/%%p.json", dir);
+	config = (struct sp_config){
+		.sample_rate_hz = 100,
+		.upload_interval_ms = 60000,
+		.flush_timeout_ms = 5000,
+		.push_queue_capacity = 8,
+		.push_timeout_ms = 20000,
+		.symbol_cache_mb = 64,
+		.stack_depth = 128,
+		.log_level = SP_LOG_WARN,
+		.service_name = "shop",
+		.output_dir = dir,
+		.status_file = status_file,
+	};
+	environment = sp_family_environment(environ);
+	/* What came of the orphans that we make is to be seen. */
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 0);
+	host_make();
+}
+
+static void tear_down(void)
+{
+	char cmd[128];
+
+	if (leader > 0)
+		(void)kill(leader, SIGKILL);
+	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
+	cr_assert_eq(system(cmd), 0);
+}
+
+TestSuite(family, .init = set_up, .fini = tear_down, .timeout = 60);
+
+static const struct sp_config *configure(void)
+{
+	return &config;
+}
+
+static pid_t start_leader(void)
+{
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		(void)pause();
+}
+
+/* As the program that the leader has executed would name it. */
+static int listen_for_family(void)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int n;
+
+	name.sun_family = AF_UNIX;
+	n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, SP_FAMILY_NAME, (unsigned)leader,
+		     (unsigned long long)sp_clock_mono_ns(), (unsigned)geteuid());
+	name_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+	cr_assert_eq(bind(fd, (struct sockaddr *)&name, name_len), 0);
+	cr_assert_eq(listen(fd, 16), 0);
+	return fd;
+}
+
+static void start_exporter(void)
+{
+	int listener = listen_for_family();
+
+	exporter = fork();
+	if (exporter == 0) {
+		const struct sp_host_descriptors fds = {
+			.region = dup(host.fd), .folder = -1, .maps = -1};
+
+		_exit(sp_program_run(&fds, listener, configure) == 0 ? 0 : 1);
+	}
+	(void)close(listener);
+	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
+}
+
+static void start(void)
+{
+	leader = start_leader();
+	host_start(NULL);
+	start_exporter();
+}
+
+/* In a process of its own: the kernel says who it is. */
+static void join(void)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(3 * sizeof(int))] = {0};
+	struct sp_family_join message = {.version = SP_REGION_VERSION,
+					 .pid = (uint32_t)getpid(),
+					 .environment = environment};
+	struct iovec part = {.iov_base = &message, .iov_len = sizeof(message)};
+	struct msghdr m = {.msg_iov = &part,
+			   .msg_iovlen = 1,
+			   .msg_control = control,
+			   .msg_controllen = sizeof(control)};
+	int fd[3] = {host.fd, open("/proc/self", O_PATH | O_DIRECTORY), host.fd};
+	struct cmsghdr *c = (struct cmsghdr *)(void *)control;
+	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	host.region->pid = (uint32_t)getpid();
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(fd));
+	memcpy(CMSG_DATA(c), fd, sizeof(fd));
+	if (connect(s, (struct sockaddr *)&name, name_len) != 0 || sendmsg(s, &m, 0) < 0)
+		_exit(1);
+	(void)close(s);
+}
+
+static void sample(struct host_double *of, uint64_t span_id)
+{
+	const struct sp_sample s = {.span_id = span_id,
+				    .weight = 1,
+				    .depth = 1,
+				    .flags = SP_SAMPLE_ROOTED,
+				    .pc = {(uintptr_t)sample}};
+
+	cr_assert_eq(sp_ring_put(&of->ring, &s), 0);
+	atomic_fetch_add(&of->region->counter[SP_COUNT_SAMPLES_PUT], 1);
+}
+
+static unsigned profiles_of(pid_t pid)
+{
+	char pattern[128];
+	unsigned n;
+	glob_t g;
+
+	(void)snprintf(pattern, sizeof(pattern), "%s/spanprof-shop-%d-*.pb.gz", dir, (int)pid);
+	n = glob(pattern, 0, NULL, &g) == 0 ? (unsigned)g.gl_pathc : 0;
+	globfree(&g);
+	return n;
+}
+
+static bool status_has(pid_t pid, const char *part)
+{
+	static char text[32768];
+	char path[128];
+	ssize_t got;
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/%d.json", dir, (int)pid);
+	fd = open(path, O_RDONLY);
+	got = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	if (fd >= 0)
+		(void)close(fd);
+	text[got > 0 ? got : 0] = '\0';
+	return strstr(text, part) != NULL;
+}
+
+static void ask_for_a_flush(struct host_double *of)
+{
+	struct sp_region *r = of->region;
+
+	r->flush_deadline_ns = sp_clock_mono_ns() + 5 * SP_NS_PER_S;
+	atomic_fetch_add(&r->flush_asked, 1);
+	atomic_fetch_add(&r->wake, 1);
+	sp_view_wake(&r->wake);
+}
+
+static int exporter_status(void)
+{
+	int status = -1;
+
+	cr_assert_eq(waitpid(exporter, &status, 0), exporter);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void end(struct host_double *of)
+{
+	cr_assert_eq(kill(of->pid, SIGKILL), 0);
+	cr_assert_eq(waitpid(of->pid, NULL, 0), of->pid);
+}
+
+static bool runs(void)
+{
+	return waitpid(exporter, NULL, WNOHANG) == 0;
+}
+
+static bool wait_for_profiles_of(pid_t pid)
+{
+	for (unsigned i = 0; i < 10000 && profiles_of(pid) == 0; i++)
+		(void)poll(NULL, 0, 1);
+	return profiles_of(pid) == 1;
+}
+
+Test(family, has_one_exporter_until_the_last_of_it_has_ended)
+{
+	struct host_double first;
+
+	start();
+	first = host_make_another();
+	host_start(join);
+	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
+	cr_expect_eq(host.region->exporter_pid, exporter);
+	sample(&first, 1);
+	sample(&host, 2);
+	sample(&host, 2);
+
+	end(&first);
+	cr_assert(wait_for_profiles_of(first.pid));
+	cr_assert(becomes(&first.region->exporter, SP_EXPORTER_GONE));
+	cr_expect(status_has(first.pid, "\"put\": 1,\n  \"drained\": 1"));
+	cr_expect(runs());
+	cr_expect_eq(profiles_of(host.pid), 0, "its upload interval is not over");
+
+	ask_for_a_flush(&host);
+	cr_assert(becomes(&host.region->flush_done, 1));
+	cr_expect_eq(profiles_of(host.pid), 1);
+	cr_expect(status_has(host.pid, "\"put\": 2,\n  \"drained\": 2"));
+	(void)kill(leader, SIGKILL);
+	end(&host);
+	cr_expect_eq(exporter_status(), 0);
+}
+
+Test(family, may_come_back_as_long_as_its_program_runs)
+{
+	struct host_double first;
+
+	start();
+	first = host_make_another();
+	end(&first);
+	cr_assert(becomes(&first.region->exporter, SP_EXPORTER_GONE));
+	cr_assert(runs());
+
+	host_start(join);
+	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
+	sample(&host, 2);
+	(void)kill(leader, SIGKILL);
+	end(&host);
+	cr_expect_eq(exporter_status(), 0);
+	cr_expect_eq(profiles_of(host.pid), 1);
+}
+
+Test(family, is_left_at_once_when_its_program_has_ended)
+{
+	start();
+	end(&host);
+	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_GONE));
+	cr_expect(runs());
+	(void)kill(leader, SIGKILL);
+	cr_expect_eq(exporter_status(), 0);
+}
+
+/* It would be told of by rules that are not its own. */
+Test(family, is_not_whoever_has_another_configuration)
+{
+	struct host_double first;
+
+	start();
+	first = host_make_another();
+	environment ^= 1;
+	host_start(join);
+	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_REFUSED));
+	end(&host);
+	(void)kill(leader, SIGKILL);
+	end(&first);
+	cr_expect_eq(exporter_status(), 0);
+}
+
+static void join_as_nobody(void)
+{
+	if (setresgid(65534, 65534, 65534) != 0 || setresuid(65534, 65534, 65534) != 0)
+		_exit(1);
+	join();
+}
+
+/* Its exporter would open files for it that it may not open itself. */
+Test(family, is_not_whoever_has_another_user)
+{
+	struct host_double first;
+
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	start();
+	first = host_make_another();
+	host_start(join_as_nobody);
+	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_REFUSED));
+	end(&host);
+	(void)kill(leader, SIGKILL);
+	end(&first);
+	cr_expect_eq(exporter_status(), 0);
+}
+
+/* A region of another process, or a child of whom the kernel says something else. */
+static void join_as_somebody_else(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		join();
+		host.region->pid = (uint32_t)getppid();
+		_exit(0);
+	}
+	(void)waitpid(pid, NULL, 0);
+}
+
+Test(family, is_not_whoever_hands_over_the_memory_of_others)
+{
+	struct host_double first;
+
+	start();
+	first = host_make_another();
+	host_start(join_as_somebody_else);
+	/* Dead by then, or another one than its region says. */
+	for (unsigned i = 0; i < 200 && host.region->exporter == SP_EXPORTER_NONE; i++)
+		(void)poll(NULL, 0, 1);
+	cr_expect_neq(host.region->exporter, SP_EXPORTER_WORKING);
+	end(&host);
+	(void)kill(leader, SIGKILL);
+	end(&first);
+	cr_expect_eq(exporter_status(), 0);
+}
+
+static void connect_and_say_nothing(void)
+{
+	int s[8];
+
+	for (unsigned i = 0; i < 8; i++) {
+		s[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		if (connect(s[i], (struct sockaddr *)&name, name_len) != 0 ||
+		    (i % 2 == 0 && send(s[i], "x", 1, 0) != 1))
+			_exit(1);
+	}
+}
+
+Test(family, is_served_whatever_else_connects)
+{
+	struct host_double first;
+
+	start();
+	first = host_make_another();
+	host_start(connect_and_say_nothing);
+	sample(&first, 1);
+	ask_for_a_flush(&first);
+	cr_expect(becomes(&first.region->flush_done, 1));
+	cr_expect_eq(profiles_of(first.pid), 1);
+	end(&host);
+	(void)kill(leader, SIGKILL);
+	end(&first);
+	cr_expect_eq(exporter_status(), 0);
+}
+
+/* A server that takes connections and never says a word. */
+static void send_to_silence(void)
+{
+	static char address[64];
+	struct sockaddr_in {
+		sa_family_t family;
+		uint16_t port;
+		uint32_t address;
+		char pad[8];
+	} a = {.family = AF_INET, .address = 0x0100007f};
+	socklen_t len = sizeof(a);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	cr_assert_eq(bind(fd, (struct sockaddr *)&a, len), 0);
+	cr_assert_eq(listen(fd, 8), 0);
+	cr_assert_eq(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+	(void)snprintf(address, sizeof(address), "http://127.0.0.1:%u",
+		       (unsigned)(a.port >> 8 | (a.port & 0xff) << 8));
+	config.output_dir = NULL;
+	config.server_address = address;
+}
+
+/* The last one has to wait, as what is queued would go with it; until then there is time. */
+Test(family, lets_its_members_end_while_a_server_hangs)
+{
+	struct host_double first;
+	uint64_t begun;
+
+	send_to_silence();
+	start();
+	first = host_make_another();
+	host_start(join);
+	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
+	sample(&host, 1);
+	begun = sp_clock_mono_ns();
+	ask_for_a_flush(&host);
+	cr_assert(becomes(&host.region->flush_done, 1));
+	cr_expect_lt(sp_clock_mono_ns() - begun, 3 * SP_NS_PER_S);
+	end(&host);
+	(void)kill(exporter, SIGKILL);
+	end(&first);
+	(void)exporter_status();
+}
