@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "preload/exporter_family.h"
 #include "preload/exporter_path.h"
 #include "preload/exporter_process.h"
 #include "sampler/config_copy.h"
@@ -21,6 +22,11 @@
 
 /* As often a flush looks whether there is still somebody to answer it. */
 #define LOOK_NS (20 * SP_NS_PER_MS)
+
+/* An exporter that was joined has begun by then as a rule; then it is asked for, as often as that. */
+#define ASK_NS (200 * SP_NS_PER_MS)
+/* It serves hundreds on a busy machine; no later. */
+#define TAKEN_IN_NS (10 * SP_NS_PER_S)
 
 /* The text of an errno without the C library's, which may load a catalogue. */
 static const char *reason(int err)
@@ -60,6 +66,32 @@ static int open_own(const char *file, int flags)
 	return (int)syscall(SYS_openat, AT_FDCWD, file, flags | O_CLOEXEC, 0);
 }
 
+/* The exporter is the family's, and was running; told by nothing else until it has taken us in. */
+static struct {
+	bool is_so;
+	uint64_t until;
+	_Atomic uint64_t next_ask;
+} joined;
+
+static void note_joined(bool is_so)
+{
+	uint64_t now = sp_monotonic_ns();
+
+	joined.is_so = is_so;
+	joined.until = now + TAKEN_IN_NS;
+	atomic_store_explicit(&joined.next_ask, now + ASK_NS, memory_order_relaxed);
+}
+
+/* 0 or a negative errno. */
+static int start_program(const struct sp_config *cfg, struct sp_exporter_start *start)
+{
+	if (cfg->exporter == NULL && !sp_exporter_path(path))
+		return -ENOENT;
+	program = cfg->exporter != NULL ? cfg->exporter : path;
+	start->path = program;
+	return sp_exporter_process_start(start);
+}
+
 int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 {
 	struct sp_exporter_start start = {
@@ -67,21 +99,22 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 		.folder_fd = open_own("/proc/self", O_PATH | O_DIRECTORY),
 		/* of the first thread, which lives as long as the process as a rule */
 		.maps_fd = open_own("/proc/self/maps", O_RDONLY),
+		.family_fd = -1,
 		.environment = sp_config_copy_environment(cfg->service_name),
 		.region = sp_region,
 	};
-	int err = -ENOENT;
+	int err = 0;
 
-	if (cfg->exporter != NULL || sp_exporter_path(path)) {
-		program = cfg->exporter != NULL ? cfg->exporter : path;
-		start.path = program;
-		err = sp_exporter_process_start(&start);
-	}
+	note_joined(sp_exporter_family_join(&start));
+	if (!joined.is_so)
+		err = start_program(cfg, &start);
 	(void)close(region_fd);
 	if (start.folder_fd >= 0)
 		(void)close(start.folder_fd);
 	if (start.maps_fd >= 0)
 		(void)close(start.maps_fd);
+	if (start.family_fd >= 0)
+		(void)close(start.family_fd);
 	if (err != 0)
 		tell_start_failed(reason(err));
 	return err;
@@ -114,18 +147,50 @@ static void tell_failure(const struct sp_region *r, bool worked)
 		tell_start_failed(err != 0 ? reason(err) : "it ended at once");
 }
 
+/*
+ * Joined, and not yet taken in. Whether exporter_pid lives tells nothing: it may be the process that
+ * started the exporter. What tells is whether somebody listens where we joined.
+ */
+static bool may_take_us_in(void)
+{
+	uint64_t now = sp_monotonic_ns();
+
+	if (now < atomic_load_explicit(&joined.next_ask, memory_order_relaxed))
+		return true;
+	atomic_store_explicit(&joined.next_ask, now + ASK_NS, memory_order_relaxed);
+	return now < joined.until && sp_exporter_family_listens();
+}
+
+/* False where we have given up; an exporter that finds our region later does not take it. */
+static bool is_waited_for(struct sp_region *r, uint32_t *now)
+{
+	if (!joined.is_so || *now != SP_EXPORTER_NONE)
+		return false;
+	if (may_take_us_in())
+		return true;
+	if (atomic_compare_exchange_strong_explicit(&r->exporter, now, SP_EXPORTER_GONE,
+						    memory_order_acquire, memory_order_acquire))
+		*now = SP_EXPORTER_GONE;
+	return false;
+}
+
 bool sp_exporter_works(void)
 {
 	struct sp_region *r = sp_region;
 	uint32_t now = atomic_load_explicit(&r->exporter, memory_order_acquire);
-	bool alive = sp_exporter_process_alive(r);
+	bool alive;
 
+	if (is_waited_for(r, &now))
+		return true;
+	alive = sp_exporter_process_alive(r);
 	/* it may have begun or ended between the two */
 	if (now == SP_EXPORTER_NONE && !alive)
 		now = atomic_load_explicit(&r->exporter, memory_order_acquire);
-	if (alive && now != SP_EXPORTER_FAILED && now != SP_EXPORTER_GONE)
+	if (alive && now != SP_EXPORTER_FAILED && now != SP_EXPORTER_GONE &&
+	    now != SP_EXPORTER_REFUSED)
 		return true;
-	tell_failure(r, now == SP_EXPORTER_WORKING || now == SP_EXPORTER_GONE);
+	tell_failure(r, now == SP_EXPORTER_WORKING || now == SP_EXPORTER_GONE ||
+				now == SP_EXPORTER_REFUSED);
 	return false;
 }
 

@@ -149,9 +149,9 @@ SP_RAW static void allow_descriptors(void)
  */
 SP_RAW static long hand_over(const struct sp_exporter_start *start)
 {
-	const long from[] = {start->region_fd, start->folder_fd, start->maps_fd};
-	const long end = SP_HOST_MAPS_FD + 1;
-	long away[3];
+	const long from[] = {start->region_fd, start->folder_fd, start->maps_fd, start->family_fd};
+	const long end = SP_FAMILY_FD + 1;
+	long away[4];
 	long rc;
 
 	for (long i = 0; i < end - SP_REGION_FD; i++)

@@ -18,6 +18,7 @@ struct sp_exporter_start {
 	int region_fd;            /* becomes SP_REGION_FD */
 	int folder_fd;            /* becomes SP_HOST_FOLDER_FD; -1 = there is none */
 	int maps_fd;              /* becomes SP_HOST_MAPS_FD; -1 = there is none */
+	int family_fd;            /* becomes SP_FAMILY_FD; -1 = there is none */
 	char *const *environment; /* "NAME=value", the last one is NULL */
 	/* Set to 0 at first, exporter_pid and exporter_error are written by the new processes. */
 	struct sp_region *region;

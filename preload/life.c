@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "preload/exporter.h"
+#include "preload/exporter_family.h"
 #include "preload/guard.h"
 #include "preload/loading.h"
 #include "preload/resolve.h"
@@ -252,6 +253,7 @@ void sp_life_load(char *const *envp)
 	sp_config_capture(envp);
 	if (sp_config_disabled())
 		return;
+	sp_exporter_family_load();
 	sp_loading_start(sp_config_wants_hook_dlsym(), sp_config_wants_deepbind());
 	atomic_store_explicit(&sp_life_state, SP_LIFE_ASLEEP, memory_order_relaxed);
 }

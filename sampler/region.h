@@ -45,8 +45,10 @@
 /*
  * The only message of a process that joins, with three descriptors (SCM_RIGHTS): its region, its folder
  * in /proc and its memory map, as above; where it has one of the last two not, the region stands for it.
- * There is no answer: the exporter sets exporter_pid and struct sp_region.exporter, to
- * SP_EXPORTER_REFUSED if the process has to start an exporter of its own.
+ * There is no answer: the exporter sets exporter_pid and then struct sp_region.exporter, to
+ * SP_EXPORTER_REFUSED if the process has to start an exporter of its own. It does the latter by
+ * comparing and exchanging SP_EXPORTER_NONE: a process that was not taken in for long writes
+ * SP_EXPORTER_GONE there, and its region is none of the exporter's then.
  */
 struct sp_family_join {
 	uint32_t version;     /* SP_REGION_VERSION */
@@ -93,7 +95,7 @@ enum sp_region_exporter {
 	SP_EXPORTER_NONE,    /* not started, or not yet ready to work */
 	SP_EXPORTER_WORKING, /* drains, and answers flushes */
 	SP_EXPORTER_FAILED,  /* cannot work: struct sp_region.exporter_error */
-	SP_EXPORTER_GONE,    /* has ended and will not come back */
+	SP_EXPORTER_GONE, /* has ended and will not come back, or the host waits no more for it */
 	SP_EXPORTER_REFUSED, /* it works for the family, and cannot for this process */
 };
 

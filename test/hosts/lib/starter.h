@@ -87,6 +87,7 @@ static void make_region(void)
 	start.region_fd = fd;
 	start.folder_fd = -1;
 	start.maps_fd = -1;
+	start.family_fd = -1;
 	start.environment = environment;
 }
 

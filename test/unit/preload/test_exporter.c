@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "preload/exporter_family.h"
 #include "preload/exporter_process.h"
 #include "sampler/monotonic.h"
 #include "sampler/region.h"
@@ -137,6 +138,45 @@ Test(exporter, is_not_asked_where_no_time_is_given)
 	sp_exporter_flush(0);
 
 	cr_expect_eq(sp_region->flush_asked, 0);
+}
+
+/* It may take its time, but not if nobody is there any more. */
+Test(exporter, that_was_joined_is_waited_for_as_long_as_it_listens)
+{
+	const uint64_t bytes[SP_REGION_PARTS] = {4096, 0, 100};
+	const struct sp_config config = {0};
+	struct sp_exporter_start first = {.environment = environ};
+	uint64_t end = sp_monotonic_ns() + 300 * SP_NS_PER_MS;
+
+	sp_exporter_family_load();
+	cr_assert_not(sp_exporter_family_join(&first));
+	cr_assert_eq(sp_exporter_start(&config, sp_region_create(bytes)), 0);
+	/* Who started it may have ended meanwhile. */
+	sp_region->exporter_pid = INT32_MAX;
+	while (sp_monotonic_ns() < end)
+		cr_assert(sp_exporter_works());
+	cr_assert_eq(close(first.family_fd), 0);
+
+	cr_expect_lt(flush_ms(LONG_MS), LONG_MS);
+	cr_expect_not(sp_exporter_works());
+	cr_expect_eq(sp_region->exporter, SP_EXPORTER_GONE, "nobody else takes it from now on");
+}
+
+Test(exporter, that_has_taken_a_process_in_is_watched_as_any_other)
+{
+	const uint64_t bytes[SP_REGION_PARTS] = {4096, 0, 100};
+	const struct sp_config config = {0};
+	struct sp_exporter_start first = {.environment = environ};
+
+	sp_exporter_family_load();
+	cr_assert_not(sp_exporter_family_join(&first));
+	cr_assert_eq(sp_exporter_start(&config, sp_region_create(bytes)), 0);
+	begin(0);
+	sp_region->exporter = SP_EXPORTER_WORKING;
+
+	cr_expect(sp_exporter_works());
+	end_child();
+	cr_expect_not(sp_exporter_works());
 }
 
 Test(exporter, region_is_as_large_as_it_says_and_nobody_can_change_that)
