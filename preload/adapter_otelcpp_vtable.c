@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "sampler/compiler.h"
+#include "sampler/seccomp.h"
 #include "sampler/try_lock.h"
 
 static atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -63,10 +64,11 @@ void sp_otelcpp_vtable_replace(const void *const *slot, const void *function)
 	(void)dl_iterate_phdr(visit, &place);
 	if (!place.writable || !sp_try_lock(&busy))
 		return;
-	if (!place.relro || mprotect(page, page_size, PROT_READ | PROT_WRITE) == 0) {
+	if (!place.relro ||
+	    sp_syscall(SYS_mprotect, page, page_size, PROT_READ | PROT_WRITE) == 0) {
 		atomic_store_explicit(word, function, memory_order_release);
 		if (place.relro)
-			(void)mprotect(page, page_size, PROT_READ);
+			(void)sp_syscall(SYS_mprotect, page, page_size, PROT_READ);
 	}
 	sp_unlock(&busy);
 }

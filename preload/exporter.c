@@ -19,6 +19,7 @@
 #include "sampler/log.h"
 #include "sampler/monotonic.h"
 #include "sampler/region.h"
+#include "sampler/seccomp.h"
 
 /* As often a flush looks whether there is still somebody to answer it. */
 #define LOOK_NS (20 * SP_NS_PER_MS)
@@ -122,7 +123,7 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 
 static void futex_wake(_Atomic uint32_t *word)
 {
-	(void)syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+	(void)sp_syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
@@ -130,7 +131,7 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
 	struct timespec ts = {.tv_sec = (time_t)(ns / SP_NS_PER_S),
 			      .tv_nsec = (long)(ns % SP_NS_PER_S)};
 
-	(void)syscall(SYS_futex, word, FUTEX_WAIT, value, &ts, NULL, 0);
+	(void)sp_syscall(SYS_futex, word, FUTEX_WAIT, value, &ts, NULL, 0);
 }
 
 static void tell_failure(const struct sp_region *r, bool worked)
@@ -212,7 +213,7 @@ void sp_exporter_flush(uint32_t timeout_ms)
 		uint32_t done = atomic_load_explicit(&r->flush_done, memory_order_acquire);
 
 		now = sp_monotonic_ns();
-		if ((int32_t)(done - mine) >= 0 || now >= end)
+		if ((int32_t)(done - mine) >= 0 || now >= end || sp_seccomp_is_on())
 			return;
 		if (now >= look) {
 			if (!sp_exporter_works())

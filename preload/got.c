@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "sampler/compiler.h"
+#include "sampler/seccomp.h"
 
 #if defined(__x86_64__)
 #define TYPE_JUMP_SLOT R_X86_64_JUMP_SLOT
@@ -115,8 +116,8 @@ static bool is_writable(uintptr_t page)
 {
 	static uint32_t nobody;
 	int saved = errno;
-	bool ok = syscall(SYS_futex, &nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, page,
-			  FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0 ||
+	bool ok = sp_syscall(SYS_futex, &nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, page,
+			     FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0 ||
 		  errno != EFAULT;
 
 	errno = saved;
@@ -136,12 +137,13 @@ static bool replace(const struct visit *v, const struct importer *m, uintptr_t s
 	const void *_Atomic *word = (void *)slot;
 	bool done;
 
-	if (is_protected && mprotect((void *)page, v->page_size, PROT_READ | PROT_WRITE) != 0)
+	if (is_protected &&
+	    sp_syscall(SYS_mprotect, page, v->page_size, PROT_READ | PROT_WRITE) != 0)
 		return false;
 	done = atomic_compare_exchange_strong_explicit(word, &now, next, memory_order_release,
 						       memory_order_relaxed);
 	if (is_protected)
-		(void)mprotect((void *)page, v->page_size, PROT_READ);
+		(void)sp_syscall(SYS_mprotect, page, v->page_size, PROT_READ);
 	return done;
 }
 

@@ -13,6 +13,7 @@
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
+#include "sampler/seccomp.h"
 #include "sampler/signal_move.h"
 #include "sampler/signals.h"
 #include "sampler/thread.h"
@@ -66,7 +67,8 @@ SP_EXPORT int sigaction(int signo, const struct sigaction *restrict act,
 		errno = ENOSYS;
 		return -1;
 	}
-	if (rc == 0 && act != NULL && sp_life_active() && wants_alternate_stack(signo, next))
+	if (rc == 0 && act != NULL && sp_life_active() && !sp_seccomp_is_on() &&
+	    wants_alternate_stack(signo, next))
 		sp_signals_use_alternate_stack();
 	return rc;
 }

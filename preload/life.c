@@ -25,6 +25,7 @@
 #include "sampler/region.h"
 #include "sampler/residual.h"
 #include "sampler/sampler.h"
+#include "sampler/seccomp.h"
 #include "sampler/tasks.h"
 #include "sampler/thread.h"
 
@@ -112,9 +113,16 @@ static int prepare(void)
 static bool start_by_winner(void)
 {
 	int starting = SP_LIFE_STARTING;
-	int fd = prepare();
-	int err = fd;
+	int fd;
+	int err;
 
+	/* pairs with sp_life_before_filter(): it waits for us, or we see its word */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (sp_seccomp_is_on()) {
+		atomic_store_explicit(&sp_life_state, SP_LIFE_ASLEEP, memory_order_relaxed);
+		return false;
+	}
+	fd = err = prepare();
 	if (fd >= 0) {
 		sp_residual_start();
 		err = sp_exporter_start(&config, fd);
@@ -160,7 +168,7 @@ bool sp_life_start(void)
 			sp_upkeep_run();
 		return sp_life_active();
 	}
-	if (now != SP_LIFE_ASLEEP && now != SP_LIFE_STARTING)
+	if ((now != SP_LIFE_ASLEEP && now != SP_LIFE_STARTING) || sp_seccomp_is_on())
 		return false;
 	if (now == SP_LIFE_STARTING ||
 	    !atomic_compare_exchange_strong_explicit(&sp_life_state, &now, SP_LIFE_STARTING,
@@ -179,6 +187,7 @@ static void after_fork_in_child(void)
 	int was = atomic_load_explicit(&sp_life_state, memory_order_relaxed);
 	int saved = errno;
 	bool has_span;
+	bool starts;
 
 	if (was == SP_LIFE_OFF || was == SP_LIFE_FAILED)
 		return;
@@ -189,10 +198,10 @@ static void after_fork_in_child(void)
 	has_span = sp_sampler_forked();
 	sp_upkeep_forked();
 	atomic_store_explicit(&ended, false, memory_order_relaxed);
-	atomic_store_explicit(&sp_life_state,
-			      was == SP_LIFE_STOPPED ? SP_LIFE_FAILED : SP_LIFE_ASLEEP,
+	starts = was != SP_LIFE_STOPPED && !sp_seccomp_is_on();
+	atomic_store_explicit(&sp_life_state, starts ? SP_LIFE_ASLEEP : SP_LIFE_FAILED,
 			      memory_order_relaxed);
-	if (was != SP_LIFE_STOPPED && (has_span || config.profile == SP_PROFILE_ALWAYS))
+	if (starts && (has_span || config.profile == SP_PROFILE_ALWAYS))
 		(void)sp_life_start();
 	sp_guard_leave(g);
 	errno = saved;
@@ -212,7 +221,7 @@ void sp_life_flush(void)
 {
 	int saved = errno;
 
-	/* In a child of vfork everything is its parent's. */
+	/* In a child of vfork everything is its parent's. Below a filter the exporter sees the end itself. */
 	if (!may_flush() || !sp_process_is_ours() ||
 	    atomic_load_explicit(&ended, memory_order_relaxed) || is_brief_child())
 		return;
@@ -246,6 +255,39 @@ void sp_life_end(void)
 	sp_life_flush();
 	if (sp_process_is_ours())
 		atomic_store_explicit(&ended, true, memory_order_relaxed);
+}
+
+static void wait_for_start(void)
+{
+	if (atomic_load_explicit(&sp_life_state, memory_order_seq_cst) == SP_LIFE_STARTING)
+		(void)wait_for_winner();
+}
+
+void sp_life_before_filter(bool handlers_return)
+{
+	wait_for_start();
+	if (sp_life_active() && sp_process_is_ours()) {
+		if (!handlers_return)
+			sp_thread_disarm_all();
+		sp_residual_flush();
+		sp_upkeep_publish();
+	}
+	sp_seccomp_begin();
+	/* pairs with start_by_winner(): a start that came in between is seen here, or sees the word */
+	wait_for_start();
+}
+
+void sp_life_after_filter(bool handlers_return, bool refused)
+{
+	if (handlers_return || !sp_life_active())
+		return;
+	if (refused) {
+		sp_thread_arm_again();
+		return;
+	}
+	atomic_store_explicit(&sp_life_state, SP_LIFE_STOPPED, memory_order_relaxed);
+	sp_count(SP_COUNT_SECCOMP_STOPPED);
+	sp_upkeep_publish();
 }
 
 void sp_life_load(char *const *envp)

@@ -65,6 +65,15 @@ void sp_life_leave(void);
 /* The last flush: as sp_life_flush(), which does nothing from then on. At exit. */
 void sp_life_end(void);
 
+/*
+ * APP, around a call by which the program puts a filter over itself (sampler/seccomp.h), under which
+ * signal handlers may return or not. Before it the accounts are brought up to date as long as that can be
+ * done, where handlers may not return all timers go, and from then on the filter counts as being there.
+ * Afterwards the timers are there again, if it was refused, or sampling is off for good.
+ */
+void sp_life_before_filter(bool handlers_return);
+void sp_life_after_filter(bool handlers_return, bool refused);
+
 /* APP. Turns sampling off for good; what it has brought is still sent, and the host runs on. */
 void sp_life_stop(void);
 

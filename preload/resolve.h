@@ -54,6 +54,8 @@
 	X(execlp) \
 	X(fexecve) \
 	X(execveat) \
+	X(prctl) \
+	X(syscall) \
 	X(pthread_sigmask) \
 	X(sigprocmask) \
 	X(sigwait) \

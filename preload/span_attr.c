@@ -9,6 +9,7 @@
 #include "preload/link.h"
 #include "sampler/compiler.h"
 #include "sampler/label.h"
+#include "sampler/seccomp.h"
 #include "sampler/span.h"
 #include "sampler/span_cpu.h"
 #include "sampler/span_keys.h"
@@ -158,7 +159,8 @@ void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_att
 	sp_link_hex(bytes, sizeof(r->span_id), l.span_id);
 	if (is_free(r, KEY_ID))
 		set->string(span, keys[KEY_ID], l.span_id);
-	if (cfg->span_cpu_time && sp_span_is_root(r) && is_free(r, KEY_CPU_TIME))
+	if (cfg->span_cpu_time && !sp_seccomp_is_on() && sp_span_is_root(r) &&
+	    is_free(r, KEY_CPU_TIME))
 		set_cpu_time(r, set, span);
 	if (cfg->profile_url == NULL && cfg->baseline_url == NULL)
 		return;

@@ -17,6 +17,7 @@
 #include "sampler/process.h"
 #include "sampler/region.h"
 #include "sampler/residual.h"
+#include "sampler/seccomp.h"
 #include "sampler/signal_move.h"
 #include "sampler/signals.h"
 #include "sampler/span_age.h"
@@ -136,16 +137,9 @@ static bool has_not_begun(const struct sp_region *r)
 	return true;
 }
 
-void sp_upkeep_run(void)
+/* What takes system calls. */
+static void do_work(struct sp_region *r, uint32_t asked)
 {
-	struct sp_region *r = sp_region;
-	int saved = errno;
-	uint32_t asked;
-
-	/* In a child of vfork, or of a raw clone, threads, timers and the exporter are its parent's. */
-	if (!sp_process_is_ours() || atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
-		return;
-	asked = atomic_exchange_explicit(&r->upkeep, 0, memory_order_relaxed);
 	if (((asked & SP_UPKEEP_ALIVE) != 0 || has_not_begun(r)) && !sp_exporter_works())
 		sp_life_fail();
 	if ((asked & SP_UPKEEP_SCAN) != 0)
@@ -154,6 +148,24 @@ void sp_upkeep_run(void)
 		look();
 	if ((asked & SP_UPKEEP_WRITE) != 0)
 		write_message(r);
+}
+
+void sp_upkeep_run(void)
+{
+	struct sp_region *r = sp_region;
+	int saved = errno;
+	uint32_t asked = atomic_load_explicit(&r->upkeep, memory_order_relaxed);
+
+	/* Before all else: this one came past our hooks. */
+	if ((asked & SP_UPKEEP_SECCOMP) != 0 && !sp_seccomp_is_on())
+		sp_seccomp_begin();
+	/* In a child of vfork, or of a raw clone, threads, timers and the exporter are its parent's. */
+	if ((!sp_seccomp_is_on() && !sp_process_is_ours()) ||
+	    atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+		return;
+	asked = atomic_exchange_explicit(&r->upkeep, 0, memory_order_relaxed);
+	if (!sp_seccomp_is_on())
+		do_work(r, asked);
 	if (asked != 0)
 		sp_upkeep_publish();
 	atomic_flag_clear_explicit(&busy, memory_order_release);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "sampler/arch_sig.h"
+#include "sampler/seccomp.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
@@ -72,7 +73,7 @@ uint32_t sp_alternate_stack_own(void)
 	stack_t now = {.ss_flags = SS_DISABLE};
 	int saved = errno;
 
-	(void)syscall(SYS_sigaltstack, NULL, &now);
+	(void)sp_syscall(SYS_sigaltstack, NULL, &now);
 	errno = saved;
 	return size_of(&now);
 }

@@ -8,21 +8,23 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sampler/seccomp.h"
+
 void *sp_arena_map(size_t size)
 {
 	int saved = errno;
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	long at = sp_syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, (off_t)0);
 
 	errno = saved;
-	return p == MAP_FAILED ? NULL : p;
+	return at == -1 ? NULL : (void *)at;
 }
 
 void sp_arena_unmap(void *base, size_t size)
 {
 	int saved = errno;
 
-	(void)munmap(base, size);
+	(void)sp_syscall(SYS_munmap, base, size);
 	errno = saved;
 }
 
@@ -33,7 +35,7 @@ uint64_t sp_arena_share(uint64_t most)
 {
 	struct rlimit limit;
 
-	if (syscall(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit) != 0 ||
+	if (sp_syscall(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit) != 0 ||
 	    limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur / SHARES > most)
 		return most;
 	return limit.rlim_cur / SHARES;
@@ -44,6 +46,6 @@ void sp_arena_wipe(void *base, size_t size)
 	int saved = errno;
 
 	if (base != NULL)
-		(void)madvise(base, size, MADV_DONTNEED);
+		(void)sp_syscall(SYS_madvise, base, size, (long)MADV_DONTNEED);
 	errno = saved;
 }

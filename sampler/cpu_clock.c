@@ -7,12 +7,13 @@
 #include <unistd.h>
 
 #include "sampler/compiler.h"
+#include "sampler/seccomp.h"
 
 bool sp_cpu_clock_ns(clockid_t clock, uint64_t *ns)
 {
 	struct timespec ts = {0, 0};
 	int saved = errno;
-	bool ok = syscall(SYS_clock_gettime, clock, &ts) == 0;
+	bool ok = sp_syscall(SYS_clock_gettime, clock, &ts) == 0;
 
 	errno = saved;
 	if (ok)

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds; false, and *ns untouched, when there is no such thread any more. */
+/* Nanoseconds; false, and *ns untouched, when there is no such thread any more, or we may not ask. */
 bool sp_cpu_clock_ns(clockid_t clock, uint64_t *ns);
 
 #endif

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sampler/seccomp.h"
 #include "sampler/thread.h"
 
 static const char *read_number(const char *at, uint64_t *n)
@@ -50,7 +51,7 @@ void sp_headroom_look(void)
 	size_t used = 0;
 	uint64_t timers;
 	long got;
-	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	int fd = (int)sp_syscall(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return;
@@ -59,9 +60,9 @@ void sp_headroom_look(void)
 	 * library's read() it does see, and would call it a race on the text.
 	 */
 	while (used < sizeof(text) - 1 &&
-	       (got = syscall(SYS_read, fd, text + used, sizeof(text) - 1 - used)) > 0)
+	       (got = sp_syscall(SYS_read, fd, text + used, sizeof(text) - 1 - used)) > 0)
 		used += (size_t)got;
-	(void)close(fd);
+	(void)sp_syscall(SYS_close, fd);
 	text[used] = '\0';
 	if (sp_headroom_of(text, sp_thread_armed(), &timers))
 		sp_thread_limit(timers);

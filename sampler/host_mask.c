@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "sampler/readable_sig.h"
+#include "sampler/seccomp.h"
 #include "sampler/signals.h"
 #include "sampler/stack_bounds_sig.h"
 #include "sampler/thread.h"
@@ -35,7 +36,7 @@ static void change_bit(int how, int signo)
 {
 	uint64_t bit = UINT64_C(1) << (signo - 1);
 
-	(void)syscall(SYS_rt_sigprocmask, how, &bit, NULL, KERNEL_SIGSET_SIZE);
+	(void)sp_syscall(SYS_rt_sigprocmask, how, &bit, NULL, KERNEL_SIGSET_SIZE);
 }
 
 bool sp_host_mask_copy(const sigset_t *set, sigset_t *copy)
@@ -52,7 +53,7 @@ static sigset_t kernel_mask(void)
 	sigset_t mask;
 
 	(void)sigemptyset(&mask);
-	(void)syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &mask, KERNEL_SIGSET_SIZE);
+	(void)sp_syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &mask, KERNEL_SIGSET_SIZE);
 	return mask;
 }
 
@@ -62,7 +63,7 @@ static bool has_room(void)
 	uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
 	struct sp_stack_view view;
 
-	if (syscall(SYS_gettid) == getpid())
+	if (sp_syscall(SYS_gettid) == getpid())
 		return true;
 	sp_stack_begin(&view);
 	for (unsigned i = 1; i <= ROOM_PAGES; i++) {
@@ -77,8 +78,9 @@ bool sp_host_mask_wanted(const sigset_t *set)
 	int signo = sp_signals_number();
 	struct sigaction host;
 
-	if (sp_thread_own == NULL || signo == 0 || sigismember(set, signo) != 1 ||
-	    !sp_host_mask_blanket(set) || sp_host_mask_forbidden(signo))
+	if (sp_thread_own == NULL || signo == 0 || sp_seccomp_is_on() ||
+	    sigismember(set, signo) != 1 || !sp_host_mask_blanket(set) ||
+	    sp_host_mask_forbidden(signo))
 		return false;
 	/* A host that handles the signal may let it in while it polls, which we do not see. */
 	(void)sp_signals_virtual(signo, NULL, &host);
@@ -102,8 +104,8 @@ bool sp_host_mask_differs_now(void)
 	int saved = errno;
 	sigset_t now;
 
-	if (differs == 0)
-		return false;
+	if (differs == 0 || sp_seccomp_is_on())
+		return differs != 0;
 	now = kernel_mask();
 	errno = saved;
 	return sp_host_mask_blanket(&now) && sigismember(&now, differs) == 0;
@@ -124,7 +126,7 @@ void sp_host_mask_leave_none(void)
 	int signo = armed_by();
 	int saved = errno;
 
-	if (signo != 0) {
+	if (signo != 0 && !sp_seccomp_is_on()) {
 		sp_thread_rest();
 		sp_host_mask_take_sent(signo);
 	}
@@ -136,7 +138,7 @@ void sp_host_mask_settle(void)
 	int differs = sp_host_mask_differs();
 	int saved = errno;
 
-	if (differs != 0) {
+	if (differs != 0 && !sp_seccomp_is_on()) {
 		/* in this order: what the timer has sent comes now, and nothing after it */
 		sp_thread_rest();
 		change_bit(SIG_BLOCK, differs);
@@ -170,7 +172,7 @@ void sp_host_mask_hand_on(void)
 {
 	int saved = errno;
 
-	if (sp_host_mask_differs_now())
+	if (!sp_seccomp_is_on() && sp_host_mask_differs_now())
 		change_bit(SIG_BLOCK, sp_host_mask_differs());
 	errno = saved;
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "sampler/handler.h"
+#include "sampler/seccomp.h"
 #include "sampler/signals.h"
 #include "sampler/thread_table.h"
 
@@ -73,7 +74,7 @@ static void take_timer(struct sp_thread *t)
 
 	if (timer == SP_TIMER_NONE)
 		return;
-	(void)syscall(SYS_timer_delete, timer - 1);
+	(void)sp_syscall(SYS_timer_delete, timer - 1);
 	atomic_fetch_sub_explicit(&sp_thread_table.armed, 1, memory_order_relaxed);
 }
 
@@ -85,16 +86,16 @@ static void take_timer(struct sp_thread *t)
 static void give_back(int signo, const siginfo_t *si)
 {
 	siginfo_t copy = *si;
-	long tid = syscall(SYS_gettid);
+	long tid = sp_syscall(SYS_gettid);
 	pid_t pid = getpid();
 
 	if (si->si_code == SI_TKILL) {
-		(void)syscall(SYS_rt_tgsigqueueinfo, pid, tid, signo, &copy);
+		(void)sp_syscall(SYS_rt_tgsigqueueinfo, pid, tid, signo, &copy);
 		return;
 	}
 	if (tid != pid && copy.si_code >= 0)
 		copy.si_code = SI_QUEUE;
-	(void)syscall(SYS_rt_sigqueueinfo, pid, signo, &copy);
+	(void)sp_syscall(SYS_rt_sigqueueinfo, pid, signo, &copy);
 }
 
 static bool is_ours(const siginfo_t *si)
@@ -108,9 +109,9 @@ SP_SIGSAFE void sp_host_mask_take_sent(int signo)
 {
 	struct timespec none = {0, 0};
 	uint64_t set = bit_of(signo);
-	siginfo_t waiting;
+	siginfo_t waiting = {0};
 
-	if (syscall(SYS_rt_sigtimedwait, &set, &waiting, &none, KERNEL_SIGSET_SIZE) == signo &&
+	if (sp_syscall(SYS_rt_sigtimedwait, &set, &waiting, &none, KERNEL_SIGSET_SIZE) == signo &&
 	    !is_ours(&waiting))
 		give_back(signo, &waiting);
 }
@@ -122,6 +123,9 @@ SP_SIGSAFE bool sp_host_mask_defer(int signo, const siginfo_t *si, void *ucontex
 
 	if (sp_host_mask_differs() != signo || !sp_host_mask_blanket(&uc->uc_sigmask))
 		return false;
+	/* It cannot be made pending again, and the program must not have it now. */
+	if (sp_seccomp_is_on())
+		return true;
 	atomic_store_explicit(&sp_thread_own->blocks, true, memory_order_relaxed);
 	take_timer(sp_thread_own);
 	memcpy(&mask, &uc->uc_sigmask, sizeof(mask));

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "sampler/fmt.h"
+#include "sampler/seccomp.h"
 #include "sampler/text.h"
 
 #define TEXT_MAX 1000U
@@ -74,7 +75,7 @@ static void take_back(int error, uint64_t pending_before)
 	else if (error == EFBIG)
 		raised = SIG_BIT(SIGXFSZ);
 	if (raised != 0 && (pending_before & raised) == 0)
-		(void)syscall(SYS_rt_sigtimedwait, &raised, NULL, &no_wait, sizeof(raised));
+		(void)sp_syscall(SYS_rt_sigtimedwait, &raised, NULL, &no_wait, sizeof(raised));
 }
 
 static void write_guarded(const char *text, size_t len)
@@ -84,27 +85,27 @@ static void write_guarded(const char *text, size_t len)
 	uint64_t pending = 0;
 	int tries = 0;
 
-	if (syscall(SYS_rt_sigprocmask, SIG_BLOCK, &block, &old, sizeof(old)) != 0)
+	if (sp_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &block, &old, sizeof(old)) != 0)
 		return;
-	(void)syscall(SYS_rt_sigpending, &pending, sizeof(pending));
-	while (syscall(SYS_write, STDERR_FILENO, text, len) < 0) {
+	(void)sp_syscall(SYS_rt_sigpending, &pending, sizeof(pending));
+	while (sp_syscall(SYS_write, STDERR_FILENO, text, len) < 0) {
 		if (errno == EINTR && ++tries < WRITE_TRIES)
 			continue;
 		take_back(errno, pending);
 		break;
 	}
-	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
+	(void)sp_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
 }
 
 /* fstat() has versions newer than we may need. */
 static bool identify(struct stat *out)
 {
-	return syscall(SYS_newfstatat, STDERR_FILENO, "", out, AT_EMPTY_PATH) == 0;
+	return sp_syscall(SYS_newfstatat, STDERR_FILENO, "", out, AT_EMPTY_PATH) == 0;
 }
 
 static bool is_data_file(const struct stat *st)
 {
-	long flags = syscall(SYS_fcntl, STDERR_FILENO, F_GETFL);
+	long flags = sp_syscall(SYS_fcntl, STDERR_FILENO, F_GETFL);
 
 	return S_ISREG(st->st_mode) && (flags & O_ACCMODE) != O_WRONLY;
 }
@@ -147,13 +148,14 @@ static bool stderr_takes_a_line(void)
 	struct timespec no_wait = {0, 0};
 	struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
 
-	return syscall(SYS_ppoll, &fd, 1, &no_wait, NULL, sizeof(uint64_t)) == 1 &&
+	return sp_syscall(SYS_ppoll, &fd, 1, &no_wait, NULL, sizeof(uint64_t)) == 1 &&
 	       fd.revents == POLLOUT;
 }
 
 static void line_open(struct line *l)
 {
-	l->len = sp_fmt_snprintf(l->text, PREFIX_MAX, "spanprof[%d]: ", (int)syscall(SYS_getpid));
+	l->len =
+		sp_fmt_snprintf(l->text, PREFIX_MAX, "spanprof[%d]: ", (int)sp_syscall(SYS_getpid));
 }
 
 SP_PRINTF(2, 0) static void line_add(struct line *l, const char *fmt, va_list args)
@@ -194,7 +196,7 @@ static uint64_t now_ns(void)
 {
 	struct timespec t = {.tv_sec = 0};
 
-	(void)syscall(SYS_clock_gettime, CLOCK_MONOTONIC_COARSE, &t);
+	(void)sp_syscall(SYS_clock_gettime, CLOCK_MONOTONIC_COARSE, &t);
 	return (uint64_t)t.tv_sec * SP_NS_PER_S + (uint64_t)t.tv_nsec;
 }
 

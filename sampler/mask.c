@@ -12,13 +12,14 @@
 
 #include "sampler/fmt.h"
 #include "sampler/masking_call.h"
+#include "sampler/seccomp.h"
 #include "sampler/signals.h"
 
 static uint64_t own_mask(void)
 {
 	uint64_t mask = 0;
 
-	(void)syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &mask, sizeof(mask));
+	(void)sp_syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &mask, sizeof(mask));
 	return mask;
 }
 
@@ -49,7 +50,7 @@ static int open_task_file(uint32_t tid, const char *name)
 	char path[48];
 
 	(void)sp_fmt_snprintf(path, sizeof(path), "/proc/self/task/%u/%s", tid, name);
-	return open(path, O_RDONLY | O_CLOEXEC);
+	return (int)sp_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 }
 
 /*
@@ -64,7 +65,8 @@ static uint64_t read_blocked(uint32_t tid)
 	size_t have = 0;
 	ssize_t got;
 
-	while (fd >= 0 && (got = read(fd, text + have, sizeof(text) - 1 - have)) > 0) {
+	while (fd >= 0 &&
+	       (got = sp_syscall(SYS_read, fd, text + have, sizeof(text) - 1 - have)) > 0) {
 		const char *line;
 
 		have += (size_t)got;
@@ -80,7 +82,7 @@ static uint64_t read_blocked(uint32_t tid)
 		}
 	}
 	if (fd >= 0)
-		(void)close(fd);
+		(void)sp_syscall(SYS_close, fd);
 	return mask;
 }
 
@@ -96,8 +98,8 @@ static bool waits_with_other_mask(uint32_t tid, bool if_running)
 	char line[256];
 
 	if (fd >= 0) {
-		got = read(fd, line, sizeof(line) - 1);
-		(void)close(fd);
+		got = sp_syscall(SYS_read, fd, line, sizeof(line) - 1);
+		(void)sp_syscall(SYS_close, fd);
 	}
 	line[got > 0 ? got : 0] = '\0';
 	if (line[0] == 'r')
@@ -122,7 +124,7 @@ bool sp_mask_blocks(uint32_t tid, bool blocked_before)
 	int signo = sp_signals_number();
 	uint64_t mask;
 
-	if ((uint32_t)syscall(SYS_gettid) == tid) {
+	if ((uint32_t)sp_syscall(SYS_gettid) == tid) {
 		mask = own_mask();
 	} else {
 		/* On a busy machine a whole wait may begin and end between the looks of one of these. */

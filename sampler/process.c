@@ -2,17 +2,22 @@
 /* The process that the sampler was set up in. Contexts: any; adopt in APP (activation) and INIT. */
 #include "sampler/process.h"
 
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
+
+#include "sampler/seccomp.h"
 
 static pid_t owner; /* 0 = none yet */
 
 void sp_process_adopt(void)
 {
-	owner = getpid();
+	owner = (pid_t)sp_syscall(SYS_getpid);
 }
 
 bool sp_process_is_ours(void)
 {
-	return getpid() == owner;
+	long pid = sp_syscall(SYS_getpid);
+
+	return pid > 0 && pid == owner;
 }

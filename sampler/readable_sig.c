@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "sampler/arch_sig.h"
+#include "sampler/seccomp.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
@@ -40,7 +41,7 @@ static bool readable_on_valgrind(uintptr_t address)
  */
 bool sp_readable(uintptr_t address)
 {
-	if (address == 0)
+	if (address == 0 || sp_seccomp_is_on())
 		return false;
 	if (sp_arch_on_valgrind())
 		return readable_on_valgrind(address);

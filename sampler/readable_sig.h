@@ -10,7 +10,7 @@
 
 /*
  * True if the eight bytes at the address can be read, now; another thread may unmap them at any time.
- * One system call, about 0.2 us. errno preserved.
+ * One system call, about 0.2 us; false below a filter, where it may not be asked. errno preserved.
  */
 SP_SIGSAFE bool sp_readable(uintptr_t address);
 

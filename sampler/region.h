@@ -102,7 +102,8 @@ enum sp_region_exporter {
 /* Bits of struct sp_region.upkeep: what is asked of the next hook of any thread. */
 #define SP_UPKEEP_LOOK 1U /* the second is over: settle, age, publish facts */
 #define SP_UPKEEP_SCAN 2U /* /proc shows threads that are not enrolled, or enrolled ones are gone */
-#define SP_UPKEEP_WRITE 4U /* the exporter cannot open the host's stderr: write its message */
+#define SP_UPKEEP_WRITE 4U    /* the exporter cannot open the host's stderr: write its message */
+#define SP_UPKEEP_SECCOMP 16U /* the host has a filter more than when it began: seccomp.h */
 #define SP_UPKEEP_ALIVE 8U /* from the host's own handler, now and then: is the exporter there? */
 
 /* Of one SDK, by its number (preload/sdk.h). */

@@ -15,6 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sampler/seccomp.h"
+
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
 /*
@@ -128,6 +130,7 @@ static void default_action(int signo)
 
 	if (ignored_by_default(signo))
 		return;
+	/* Also below a filter: this is the end, in whichever way. */
 	(void)syscall(SYS_rt_sigaction, signo, dfl, NULL, KERNEL_SIGSET_SIZE);
 	(void)syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), signo);
 }
@@ -165,10 +168,15 @@ SP_SIGSAFE void sp_signals_chain(int signo, siginfo_t *si, void *ucontext)
 	mask |= add;
 	if (!(host.sa_flags & (int)SA_NODEFER))
 		mask |= UINT64_C(1) << (signo - 1);
-	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &saved_mask, KERNEL_SIGSET_SIZE);
+	/* With more than it asked for, where the mask may not be changed. */
+	bool unmasked = sp_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &saved_mask,
+				   KERNEL_SIGSET_SIZE) == 0;
+
 	if (host.sa_flags & SA_SIGINFO)
 		host.sa_sigaction(signo, si, ucontext);
 	else
 		host.sa_handler(signo);
-	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &saved_mask, NULL, KERNEL_SIGSET_SIZE);
+	if (unmasked)
+		(void)sp_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &saved_mask, NULL,
+				 KERNEL_SIGSET_SIZE);
 }

@@ -68,7 +68,8 @@ void sp_span_cpu_change(struct sp_thread *t)
 
 	if (t == NULL || atomic_load_explicit(&account, memory_order_relaxed) == NULL)
 		return;
-	(void)sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &now);
+	if (!sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
+		return;
 	/* A forked child's clock begins anew, and so does what it is compared with. */
 	if (now > t->span_cpu_ns && sp_span_stack_peek(&t->spans, &e))
 		add(&e, now - t->span_cpu_ns);

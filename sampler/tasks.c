@@ -15,6 +15,7 @@
 
 #include "sampler/fmt.h"
 #include "sampler/headroom.h"
+#include "sampler/seccomp.h"
 #include "sampler/thread.h"
 
 /* linux/dirent.h: struct linux_dirent64 up to its name. */
@@ -47,11 +48,11 @@ static bool is_zombie(int dir, const char *tid)
 	int fd;
 
 	(void)sp_fmt_snprintf(path, sizeof(path), "%s/stat", tid);
-	fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+	fd = (int)sp_syscall(SYS_openat, dir, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	got = read(fd, buf, sizeof(buf));
-	(void)close(fd);
+	got = sp_syscall(SYS_read, fd, buf, sizeof(buf));
+	(void)sp_syscall(SYS_close, fd);
 	/* "pid (comm) S ...": comm is at most 15 bytes and may hold anything but ends at the last ) */
 	for (ssize_t i = got - 3; i > 0; i--) {
 		if (buf[i] == ')' && buf[i + 1] == ' ')
@@ -79,19 +80,19 @@ static void visit(const struct scan *s, const char *name)
 static bool numbers_are_ours(void)
 {
 	char text[16];
-	ssize_t len = readlink("/proc/self", text, sizeof(text) - 1);
+	ssize_t len = sp_syscall(SYS_readlinkat, AT_FDCWD, "/proc/self", text, sizeof(text) - 1);
 
 	if (len <= 0)
 		return false;
 	text[len] = '\0';
-	return parse_tid(text) == (uint32_t)getpid();
+	return parse_tid(text) == (uint32_t)sp_syscall(SYS_getpid);
 }
 
 void sp_tasks_scan(void)
 {
 	struct scan s = {
-		.self = (uint32_t)syscall(SYS_gettid),
-		.leader = (uint32_t)getpid(),
+		.self = (uint32_t)sp_syscall(SYS_gettid),
+		.leader = (uint32_t)sp_syscall(SYS_getpid),
 	};
 	union {
 		struct dirent64_head align;
@@ -102,10 +103,11 @@ void sp_tasks_scan(void)
 	sp_headroom_look();
 	if (!numbers_are_ours())
 		return;
-	s.dir = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	s.dir = (int)sp_syscall(SYS_openat, AT_FDCWD, "/proc/self/task",
+				O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (s.dir < 0)
 		return;
-	while ((got = syscall(SYS_getdents64, s.dir, buf.bytes, sizeof(buf.bytes))) > 0) {
+	while ((got = sp_syscall(SYS_getdents64, s.dir, buf.bytes, sizeof(buf.bytes))) > 0) {
 		for (long at = 0; at < got;) {
 			const struct dirent64_head *d = (const void *)(buf.bytes + at);
 
@@ -113,6 +115,6 @@ void sp_tasks_scan(void)
 			at += d->reclen;
 		}
 	}
-	(void)close(s.dir);
+	(void)sp_syscall(SYS_close, s.dir);
 	sp_thread_reap();
 }

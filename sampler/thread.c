@@ -15,6 +15,7 @@
 #include "sampler/arena.h"
 #include "sampler/counters.h"
 #include "sampler/host_mask.h"
+#include "sampler/seccomp.h"
 #include "sampler/span_table.h"
 #include "sampler/thread_table.h"
 
@@ -22,7 +23,7 @@
 
 static uint32_t own_tid(void)
 {
-	return (uint32_t)syscall(SYS_gettid);
+	return (uint32_t)sp_syscall(SYS_gettid);
 }
 
 /* Who loses the race for a part uses the winner's. */
@@ -142,6 +143,10 @@ struct sp_thread *sp_thread_claim(void)
 
 	if (!TABLE->ready)
 		return NULL;
+	if (sp_seccomp_is_on()) {
+		sp_count(SP_COUNT_UNARMED_SECCOMP);
+		return NULL;
+	}
 	t = pop_free();
 	if (t == NULL) {
 		uint32_t i = atomic_load_explicit(&TABLE->used, memory_order_relaxed);
@@ -289,6 +294,11 @@ void sp_thread_ended(void)
 	atomic_signal_fence(memory_order_seq_cst);
 	if (t == NULL)
 		return;
+	/* The timer cannot be deleted, so the block that it names is never another thread's. */
+	if (sp_seccomp_is_on()) {
+		sp_span_table_thread_ended(t);
+		return;
+	}
 	sp_residual_end(t);
 	release(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
 }
@@ -305,13 +315,13 @@ void sp_thread_enrol(uint32_t tid)
 void sp_thread_reap(void)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
-	pid_t pid = getpid();
+	long pid = sp_syscall(SYS_getpid);
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct sp_thread *t = sp_thread_at(i);
 		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
 
-		if (tid != 0 && syscall(SYS_tgkill, pid, tid, 0) != 0 && errno == ESRCH)
+		if (tid != 0 && sp_syscall(SYS_tgkill, pid, tid, 0) != 0 && errno == ESRCH)
 			release(t, tid);
 	}
 }

@@ -48,6 +48,7 @@ enum sp_unarmed {
 	SP_UNARMED_LIMIT,   /* RLIMIT_SIGPENDING, see headroom.h */
 	SP_UNARMED_REFUSED, /* by the kernel */
 	SP_UNARMED_STACK,   /* its alternate signal stack is too small, see alternate_stack.h */
+	SP_UNARMED_SECCOMP, /* the program has a filter, see seccomp.h */
 	SP_UNARMED_N
 };
 
@@ -104,7 +105,10 @@ struct sp_thread *sp_thread_claim(void);
 void sp_thread_unclaim(struct sp_thread *t);
 /* First thing in the new thread. Replaces a stale entry of an earlier thread with the same id. */
 void sp_thread_born(struct sp_thread *t);
-/* Last thing in a thread: timer deleted, block freed, no enrolment any more. */
+/*
+ * Last thing in a thread: timer deleted, block freed, no enrolment any more. Below a filter (seccomp.h)
+ * both stay for good: a timer of a thread that is no more never fires.
+ */
 void sp_thread_ended(void);
 
 /* APP. Enrols a thread that never called us; no-op if it is enrolled. */
@@ -113,6 +117,8 @@ void sp_thread_enrol(uint32_t tid);
 void sp_thread_reap(void);
 /* APP. Deletes every timer and arms none from now on; blocks and stacks stay usable. */
 void sp_thread_disarm_all(void);
+/* APP. Takes that back: the calling thread has a timer again, the others with the next scan. */
+void sp_thread_arm_again(void);
 /* Forked child, only thread: forgets all others and their timers; keeps the caller's span stack. */
 void sp_thread_forked(void);
 /* APP, calling thread: enrols it, and arms it if it has no timer (after a fork). */

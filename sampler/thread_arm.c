@@ -13,6 +13,7 @@
 #include "sampler/host_mask.h"
 #include "sampler/mask.h"
 #include "sampler/process.h"
+#include "sampler/seccomp.h"
 #include "sampler/signals.h"
 #include "sampler/thread_table.h"
 #include "sampler/timer.h"
@@ -25,7 +26,7 @@ void sp_thread_limit_init(void)
 	uint64_t most = SP_THREADS_MAX;
 	int saved = errno;
 
-	if (getrlimit(RLIMIT_SIGPENDING, &pending) == 0)
+	if (sp_syscall(SYS_prlimit64, 0, RLIMIT_SIGPENDING, NULL, &pending) == 0)
 		most = pending.rlim_cur / 2;
 	sp_thread_limit(most);
 	atomic_store_explicit(&TABLE->closed, false, memory_order_relaxed);
@@ -52,9 +53,12 @@ static void drop_timer(int id)
 
 void sp_thread_disarm(struct sp_thread *t)
 {
-	/* pairs with arm(); the exchange makes one of two disarming threads the one */
-	int timer = atomic_exchange_explicit(&t->timer, SP_TIMER_NONE, memory_order_seq_cst);
+	int timer;
 
+	if (sp_seccomp_is_on())
+		return;
+	/* pairs with arm(); the exchange makes one of two disarming threads the one */
+	timer = atomic_exchange_explicit(&t->timer, SP_TIMER_NONE, memory_order_seq_cst);
 	if (timer == SP_TIMER_NONE)
 		return;
 	sp_residual_gap(&t->residual);
@@ -75,7 +79,7 @@ static bool blocks(struct sp_thread *t, uint32_t tid)
 {
 	bool now = sp_mask_blocks(tid, atomic_load_explicit(&t->blocks, memory_order_relaxed));
 
-	if ((uint32_t)syscall(SYS_gettid) == tid)
+	if ((uint32_t)sp_syscall(SYS_gettid) == tid)
 		atomic_store_explicit(&t->blocks, now, memory_order_relaxed);
 	return now;
 }
@@ -111,6 +115,7 @@ static void note(struct sp_thread *t, enum sp_unarmed why)
 		[SP_UNARMED_LIMIT] = SP_COUNT_UNARMED_LIMIT,
 		[SP_UNARMED_REFUSED] = SP_COUNT_UNARMED_REFUSED,
 		[SP_UNARMED_STACK] = SP_COUNT_UNARMED_STACK,
+		[SP_UNARMED_SECCOMP] = SP_COUNT_UNARMED_SECCOMP,
 	};
 	uint8_t before = atomic_exchange_explicit(&t->unarmed, (uint8_t)why, memory_order_relaxed);
 
@@ -151,6 +156,10 @@ void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 
 	if (atomic_load_explicit(&TABLE->closed, memory_order_relaxed))
 		return;
+	if (sp_seccomp_is_on()) {
+		note(t, SP_UNARMED_SECCOMP);
+		return;
+	}
 	if (blocks(t, tid)) {
 		note(t, SP_UNARMED_BLOCKED);
 		return;
@@ -264,6 +273,12 @@ void sp_thread_disarm_all(void)
 	atomic_store_explicit(&TABLE->closed, true, memory_order_seq_cst);
 	for (uint32_t i = 0; i < n; i++)
 		sp_thread_disarm(sp_thread_at(i));
+}
+
+void sp_thread_arm_again(void)
+{
+	atomic_store_explicit(&TABLE->closed, false, memory_order_seq_cst);
+	sp_thread_rearm();
 }
 
 uint32_t sp_thread_known(void)

@@ -8,7 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "sampler/arch_sig.h"
+#include "sampler/seccomp.h"
 #include "sampler/thread_name.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
@@ -17,5 +17,5 @@ SP_SIGSAFE void sp_thread_name_own(char name[SP_THREAD_NAME_BYTES])
 {
 	/* what stays if a seccomp filter refuses */
 	memset(name, 0, SP_THREAD_NAME_BYTES);
-	(void)sp_arch_syscall(SYS_prctl, PR_GET_NAME, (long)name, 0, 0);
+	(void)sp_syscall(SYS_prctl, (long)PR_GET_NAME, name);
 }

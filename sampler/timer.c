@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "sampler/compiler.h"
+#include "sampler/seccomp.h"
 
 static _Atomic int timer_signo;
 static uint64_t timer_period_ns;
@@ -76,9 +77,9 @@ int sp_timer_arm(uint32_t tid, uint32_t index)
 	sev.sigev_signo = sp_timer_signal();
 	sev.sigev_value.sival_ptr = (void *)(uintptr_t)(timer_cookie | index);
 	sev._sigev_un._tid = (pid_t)tid;
-	if (syscall(SYS_timer_create, SP_THREAD_CPU_CLOCK(tid), &sev, &id) != 0) {
+	if (sp_syscall(SYS_timer_create, SP_THREAD_CPU_CLOCK(tid), &sev, &id) != 0) {
 		id = -errno;
-	} else if (syscall(SYS_timer_settime, id, 0, &its, NULL) != 0) {
+	} else if (sp_syscall(SYS_timer_settime, id, 0, &its, NULL) != 0) {
 		int err = errno;
 
 		sp_timer_delete(id);
@@ -93,6 +94,6 @@ void sp_timer_delete(int id)
 	int saved = errno;
 
 	if (id >= 0)
-		(void)syscall(SYS_timer_delete, id);
+		(void)sp_syscall(SYS_timer_delete, id);
 	errno = saved;
 }

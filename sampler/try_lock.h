@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sampler/seccomp.h"
+
 #define SP_TRY_LOCK_TRIES 1000U
 
 static inline bool sp_try_lock(atomic_flag *lock)
@@ -19,7 +21,7 @@ static inline bool sp_try_lock(atomic_flag *lock)
 	for (unsigned n = 0; n < SP_TRY_LOCK_TRIES; n++) {
 		if (!atomic_flag_test_and_set_explicit(lock, memory_order_acquire))
 			return true;
-		(void)syscall(SYS_sched_yield);
+		(void)sp_syscall(SYS_sched_yield);
 	}
 	return false;
 }

@@ -22,7 +22,11 @@ void sp_turns_change(struct sp_thread *t)
 		return;
 	if (n < SP_TURNS_MAX) {
 		turn = &t->turns.turn[n];
-		(void)sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &turn->until_ns);
+		/* Without a time nobody can tell any more whose what is. */
+		if (!sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &turn->until_ns)) {
+			sp_residual_gap(&t->residual);
+			return;
+		}
 		(void)sp_handler_label(t, &turn->label);
 		/* whoever looks at the number next may be our handler */
 		atomic_signal_fence(memory_order_release);

@@ -29,16 +29,17 @@ static bool waits_with_other_mask(const struct sp_host *h, uint32_t tid)
 	return sp_host_read(h, name, line, sizeof(line)) > 0 && sp_masking_call(line);
 }
 
+static char status[(size_t)1 << 17]; /* the list of groups may be long */
+
 /* All ones if it cannot be read. */
 static uint64_t mask_of(const struct sp_host *h, uint32_t tid)
 {
-	static char text[(size_t)1 << 17]; /* the list of groups comes before and may be long */
 	char name[48];
 	const char *line = NULL;
 
 	(void)snprintf(name, sizeof(name), "task/%" PRIu32 "/status", tid);
-	if (sp_host_read(h, name, text, sizeof(text)) > 0)
-		line = strstr(text, "\nSigBlk:");
+	if (sp_host_read(h, name, status, sizeof(status)) > 0)
+		line = strstr(status, "\nSigBlk:");
 	return line != NULL ? strtoull(line + strlen("\nSigBlk:"), NULL, 16) : ~UINT64_C(0);
 }
 
@@ -52,6 +53,21 @@ bool sp_threads_take(const struct sp_host *h, uint32_t tid, uint32_t signal_numb
 	/* Before and after: it may have been on its way into or out of such a call. */
 	return !waits_with_other_mask(h, tid) && (mask_of(h, tid) & bit) == 0 &&
 	       !waits_with_other_mask(h, tid);
+}
+
+static uint64_t number_after(const char *label)
+{
+	const char *line = strstr(status, label);
+
+	return line != NULL ? strtoull(line + strlen(label), NULL, 10) : 0;
+}
+
+uint64_t sp_threads_filters(const struct sp_host *h)
+{
+	if (sp_host_read(h, "status", status, sizeof(status)) <= 0)
+		return 0;
+	/* Strict mode has no filter. */
+	return number_after("\nSeccomp_filters:") * 4 + number_after("\nSeccomp:") % 4 + 1;
 }
 
 void sp_threads_name(const struct sp_host *h, uint32_t tid, char name[SP_THREAD_NAME_BYTES])

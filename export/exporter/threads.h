@@ -35,6 +35,12 @@ bool sp_threads_look(struct sp_threads *t, const struct sp_host *h,
  */
 bool sp_threads_take(const struct sp_host *h, uint32_t tid, uint32_t signal_number);
 
+/*
+ * A number that is a larger one when the host's first thread has come under one more seccomp filter, or
+ * strict mode; 0 where that cannot be read. The count of filters is told by Linux 5.10 and later.
+ */
+uint64_t sp_threads_filters(const struct sp_host *h);
+
 /* The kernel's name of that thread, padded with NUL; all NUL if it is gone. */
 void sp_threads_name(const struct sp_host *h, uint32_t tid, char name[SP_THREAD_NAME_BYTES]);
 

@@ -35,6 +35,7 @@ void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,
 	w->messages = messages;
 	w->rights = rights;
 	w->image_ns = sp_clock_mono_ns() + config->upload_interval_ms * SP_NS_PER_MS;
+	w->filters = sp_threads_filters(h);
 }
 
 static bool flush_is_asked(const struct sp_waiter *w)
@@ -136,6 +137,11 @@ static void follow_rights(struct sp_waiter *w)
 		cannot_follow(w);
 }
 
+static bool has_new_filter(const struct sp_waiter *w)
+{
+	return w->filters != 0 && sp_threads_filters(w->host) > w->filters;
+}
+
 /* What the next hook of the host is to do. */
 static void look(struct sp_waiter *w)
 {
@@ -150,6 +156,8 @@ static void look(struct sp_waiter *w)
 	w->look_ns = sp_clock_mono_ns() + LOOK_NS;
 	if (sp_threads_look(&w->threads, w->host, &k))
 		bits |= SP_UPKEEP_SCAN;
+	if (has_new_filter(w))
+		bits |= SP_UPKEEP_SECCOMP;
 	atomic_fetch_or_explicit(&r->upkeep, bits, memory_order_release);
 }
 

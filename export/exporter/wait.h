@@ -29,6 +29,7 @@ struct sp_waiter {
 	const struct sp_rights_hook *rights;
 	struct sp_watch watch; /* its owner starts and stops it */
 	struct sp_threads threads;
+	uint64_t filters;    /* over the host at first: sp_threads_filters() */
 	uint64_t look_ns;    /* when the host is looked at next */
 	uint64_t rights_ns;  /* when its rights are */
 	uint64_t image_ns;   /* when its memory map is */

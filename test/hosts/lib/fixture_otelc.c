@@ -268,10 +268,15 @@ __attribute__((visibility("default"))) void otelc_add_span_event(void *span, con
 static void write_span(const struct span *s)
 {
 	char line[8 * TEXT_MAX];
-	int len = snprintf(line, sizeof(line),
-			   "{\"name\":\"%s\",\"trace_id\":\"%s\",\"span_id\":\"%s\",\"pid\":%d,"
-			   "\"attributes\":{",
-			   s->name, s->trace_id, s->span_id, (int)getpid());
+	int len;
+
+	/* A host may have forbidden itself the system call below. */
+	if (getenv("FIXTURE_SPANS") == NULL)
+		return;
+	len = snprintf(line, sizeof(line),
+		       "{\"name\":\"%s\",\"trace_id\":\"%s\",\"span_id\":\"%s\",\"pid\":%d,"
+		       "\"attributes\":{",
+		       s->name, s->trace_id, s->span_id, (int)getpid());
 
 	for (int i = 0; i < s->used; i++)
 		len += snprintf(line + len, sizeof(line) - (size_t)len, "%s\"%s\":\"%s\"",

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program that forbids itself system calls while its spans go on. What it makes itself afterwards is
+ * what it has allowed itself, so it ends as it wants to unless somebody else makes a call in it.
+ * Usage: sandbox CASE [WAY], with FIXTURE_SEED set, which spares the stand-in for the SDK a getpid().
+ *
+ *	strict	strict mode on the initial thread; another thread goes on, and ends the process
+ *	all	a filter for all threads that are there, which leaves hardly anything
+ *	births	a filter without timers; then threads that begin and end
+ *	fork	a filter without what a start needs; then a child with spans
+ *	early	the same as all, but before the first span
+ *	refused	filters that the kernel refuses; then threads that begin and end
+ *	return	as all, and signal handlers do not return
+ *
+ * WAY is how the filter is put in: prctl, syscall (seccomp(2) by the C library's function, the default),
+ * syscall-prctl, or raw (an instruction of its own). After a raw one it waits three seconds in spans.
+ */
+#define _GNU_SOURCE
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test/hosts/host.h"
+#include "test/sdk/opentelemetry_c.h"
+
+#define SPAN_MS 60
+#define RAW_WAIT_MS 3000
+#define CALLS_MAX 16
+
+static void *tracer;
+static const char *way = "syscall";
+static _Atomic int stage; /* 1: the worker has had its span, 2: the filter is in, 3: main is done */
+static _Atomic int done[8]; /* by number of a thread */
+
+static unsigned rounds_per_ms;
+
+static void spin(unsigned rounds)
+{
+	for (volatile unsigned n = 0; n < rounds; n++)
+		continue;
+}
+
+/*
+ * The clock of CPU time is a system call, so a millisecond is measured while that may be asked: by the
+ * fastest of some tries, as a machine that does something else besides is slower at times.
+ */
+static void measure(void)
+{
+	const unsigned rounds = 500000;
+
+	for (int i = 0; i < 10; i++) {
+		int64_t begin = host_cpu_ns();
+		unsigned per_ms;
+
+		spin(rounds);
+		per_ms = (unsigned)((int64_t)rounds * 1000000 / (host_cpu_ns() - begin));
+		if (per_ms > rounds_per_ms)
+			rounds_per_ms = per_ms;
+	}
+}
+
+__attribute__((noinline)) static void burn(int ms)
+{
+	spin((unsigned)ms * rounds_per_ms);
+}
+
+/* By a clock of the vDSO, for which no machine needs a system call. */
+static int64_t now_ms(void)
+{
+	struct timespec ts = {0, 0};
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static void in_span(const char *name, int ms)
+{
+	void *span = otelc_start_span(tracer, name, OTELC_SPAN_KIND_INTERNAL, NULL);
+
+	burn(ms);
+	otelc_end_span(span);
+}
+
+static void until(int wanted)
+{
+	while (atomic_load(&stage) < wanted)
+		continue;
+}
+
+static void say(const char *text)
+{
+	if (write(STDOUT_FILENO, text, strlen(text)) < 0)
+		_exit(98);
+}
+
+static long raw(long number, long a, long b, const void *c)
+{
+#if defined(__x86_64__)
+	long rc;
+
+	__asm__ volatile("syscall"
+			 : "=a"(rc)
+			 : "a"(number), "D"(a), "S"(b), "d"(c)
+			 : "rcx", "r11", "memory");
+	return rc;
+#else
+	register long x8 __asm__("x8") = number;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register const void *x2 __asm__("x2") = c;
+
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+	return x0;
+#endif
+}
+
+static int put_in(const struct sock_fprog *program)
+{
+	if (strcmp(way, "prctl") == 0)
+		return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program);
+	if (strcmp(way, "syscall-prctl") == 0)
+		return (int)syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program);
+	if (strcmp(way, "raw") == 0)
+		return (int)raw(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
+				program);
+	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
+			    program);
+}
+
+/* These calls get one answer, all others the other one; ends with 0, which is no call to forbid. */
+static void filter(const int *calls, unsigned named, unsigned others)
+{
+	struct sock_filter code[2 * CALLS_MAX + 2];
+	struct sock_fprog program = {.filter = code};
+	unsigned short n = 0;
+
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+						 offsetof(struct seccomp_data, nr));
+	for (; *calls >= 0; calls++) {
+		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+							 (unsigned)*calls, 0, 1);
+		code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, named);
+	}
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, others);
+	program.len = n;
+	HOST_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	HOST_CHECK(put_in(&program) == 0);
+	if (strcmp(way, "raw") == 0)
+		for (int64_t end = now_ms() + RAW_WAIT_MS; now_ms() < end;)
+			in_span("raw", 1);
+}
+
+static void allow_hardly_anything(int handlers_return)
+{
+	const int calls[] = {SYS_write, SYS_exit_group,
+			     handlers_return ? SYS_rt_sigreturn : SYS_write, -1};
+
+	filter(calls, SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS);
+}
+
+static void *work(void *arg)
+{
+	in_span("worker before", SPAN_MS);
+	atomic_store(&stage, 1);
+	until(2);
+	in_span("worker after", SPAN_MS);
+	until(3);
+	if (arg != NULL)
+		_exit(21);
+	atomic_store(&stage, 4);
+	for (;;)
+		continue;
+	return NULL;
+}
+
+static void start_worker(void *arg)
+{
+	pthread_t thread;
+
+	HOST_CHECK(pthread_create(&thread, NULL, work, arg) == 0);
+	until(1);
+}
+
+static int strict(void)
+{
+	static int ends_the_process;
+
+	start_worker(&ends_the_process);
+	in_span("before", SPAN_MS);
+	if (strcmp(way, "prctl") == 0)
+		HOST_CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0);
+	else
+		HOST_CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 0, NULL) == 0);
+	atomic_store(&stage, 2);
+	in_span("after", SPAN_MS);
+	say("strict\n");
+	atomic_store(&stage, 3);
+	syscall(SYS_exit, 0);
+	return 97;
+}
+
+static int all(int handlers_return)
+{
+	start_worker(NULL);
+	in_span("before", SPAN_MS);
+	allow_hardly_anything(handlers_return);
+	atomic_store(&stage, 2);
+	in_span("after", SPAN_MS);
+	atomic_store(&stage, 3);
+	until(4);
+	say("all\n");
+	_exit(22);
+}
+
+static void *born(void *number)
+{
+	in_span("born", SPAN_MS);
+	atomic_store(&done[(intptr_t)number], 1);
+	return NULL;
+}
+
+static void births(int n)
+{
+	for (intptr_t i = 0; i < n; i++) {
+		pthread_t thread;
+
+		HOST_CHECK(pthread_create(&thread, NULL, born, (void *)i) == 0);
+		HOST_CHECK(pthread_join(thread, NULL) == 0);
+		HOST_CHECK(atomic_load(&done[i]));
+	}
+}
+
+static int threads(void)
+{
+	static const int calls[] = {SYS_timer_create,
+				    SYS_timer_settime,
+				    SYS_timer_delete,
+				    SYS_tgkill,
+				    SYS_sigaltstack,
+				    SYS_gettid,
+				    -1};
+
+	in_span("before", SPAN_MS);
+	filter(calls, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
+	in_span("after", SPAN_MS);
+	births(3);
+	puts("births");
+	return 23;
+}
+
+static int forks(void)
+{
+	static const int calls[] = {
+		SYS_timer_create, SYS_timer_delete, SYS_memfd_create, SYS_getpid,
+		SYS_sched_yield,  SYS_prlimit64,    SYS_madvise,      -1};
+	int status = 0;
+	pid_t child;
+
+	in_span("before", SPAN_MS);
+	filter(calls, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
+	child = fork();
+	HOST_CHECK(child >= 0);
+	if (child == 0) {
+		in_span("child", SPAN_MS);
+		exit(5);
+	}
+	in_span("after", SPAN_MS);
+	HOST_CHECK(waitpid(child, &status, 0) == child);
+	printf("child %x\n", (unsigned)status);
+	return 24;
+}
+
+static int early(void)
+{
+	/* what the first span needs of the heap */
+	char *volatile memory = malloc(65536);
+
+	free(memory);
+	allow_hardly_anything(1);
+	in_span("after", SPAN_MS);
+	say("early\n");
+	_exit(25);
+}
+
+/* As libseccomp looks for what the kernel can do, and a filter that may not be put in. */
+static int refused(void)
+{
+	struct sock_filter code = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	struct sock_fprog none = {.len = 1, .filter = NULL}; /* a kernel may want rights first */
+	struct sock_fprog bad = {.len = 1, .filter = &code};
+
+	in_span("before", SPAN_MS);
+	HOST_CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 1, NULL) < 0 && errno == EINVAL);
+	HOST_CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, NULL) <
+			   0 &&
+		   errno == EFAULT);
+	HOST_CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, 4096) < 0 && errno == EFAULT);
+	HOST_CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &none) < 0);
+	code.code = 0xffff;
+	HOST_CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &bad) < 0);
+	HOST_CHECK(prctl(PR_GET_SECCOMP) == 0 || prctl(PR_GET_SECCOMP) == SECCOMP_MODE_FILTER);
+	births(3);
+	puts("refused");
+	return 26;
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	measure();
+	if (argc > 2)
+		way = argv[2];
+	otelc_init_tracer_provider("sandbox", "1.0", "test", "");
+	tracer = otelc_get_tracer();
+	if (strcmp(what, "strict") == 0)
+		return strict();
+	if (strcmp(what, "all") == 0)
+		return all(1);
+	if (strcmp(what, "births") == 0)
+		return threads();
+	if (strcmp(what, "fork") == 0)
+		return forks();
+	if (strcmp(what, "early") == 0)
+		return early();
+	if (strcmp(what, "refused") == 0)
+		return refused();
+	if (strcmp(what, "return") == 0)
+		return all(0);
+	return 2;
+}
