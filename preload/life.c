@@ -17,6 +17,7 @@
 #include "preload/guard.h"
 #include "preload/loading.h"
 #include "preload/resolve.h"
+#include "preload/trial.h"
 #include "preload/upkeep.h"
 #include "sampler/counters.h"
 #include "sampler/log.h"
@@ -120,6 +121,11 @@ static bool start_by_winner(void)
 	atomic_thread_fence(memory_order_seq_cst);
 	if (sp_seccomp_is_on()) {
 		atomic_store_explicit(&sp_life_state, SP_LIFE_ASLEEP, memory_order_relaxed);
+		return false;
+	}
+	if (!sp_trial_passes()) {
+		sp_seccomp_begin();
+		atomic_store_explicit(&sp_life_state, SP_LIFE_FAILED, memory_order_relaxed);
 		return false;
 	}
 	fd = err = prepare();

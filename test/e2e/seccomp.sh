@@ -79,6 +79,15 @@ expect_same refused.plain refused err
 arrived refused before born
 expect "$WORK/refused.status" 'd["loss"]["threads_unarmed_seccomp"] == 0'
 
+# A filter from before the program, that ends it for what we need: tried in a child, and told.
+confined inherited 27 inherited
+grep -q 'a seccomp filter from before the program would end it' "$WORK/inherited.err" || fail 'inherited: nobody is told'
+[[ -z $(profiles_in "$WORK/inherited") ]] || fail "inherited: a profile"
+# One that refuses it has always been counted.
+confined inherited-refusing 27 inherited-refusing
+poll_until 10 is_delivered inherited-refusing || fail "inherited-refusing: it is not delivered"
+expect "$WORK/inherited-refusing.status" 'd["loss"]["threads_unarmed_refused"] > 0'
+
 # Where handlers may not return there are no more signals of ours.
 confined return 22 return
 arrived return before 'worker before'

@@ -11,6 +11,8 @@
  *	early	the same as all, but before the first span
  *	refused	filters that the kernel refuses; then threads that begin and end
  *	return	as all, and signal handlers do not return
+ *	inherited	executes itself below a filter without timers; then threads with spans
+ *	inherited-refusing	the same, and the filter refuses what it does not allow
  *
  * WAY is how the filter is put in: prctl, syscall (seccomp(2) by the C library's function, the default),
  * syscall-prctl, or raw (an instruction of its own). After a raw one it waits three seconds in spans.
@@ -311,6 +313,25 @@ static int refused(void)
 	return 26;
 }
 
+/* What a service manager puts over a program before it begins: a list of what is forbidden. */
+static int inherited(char **argv, unsigned answer)
+{
+	static const int calls[] = {SYS_timer_create, SYS_getdents64, -1};
+
+	argv[1] = (char *)"below";
+	filter(calls, answer, SECCOMP_RET_ALLOW);
+	execv("/proc/self/exe", argv);
+	return 96;
+}
+
+static int below(void)
+{
+	in_span("below", SPAN_MS);
+	births(3);
+	puts("below");
+	return 27;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -334,5 +355,11 @@ int main(int argc, char **argv)
 		return refused();
 	if (strcmp(what, "return") == 0)
 		return all(0);
+	if (strcmp(what, "inherited") == 0)
+		return inherited(argv, SECCOMP_RET_KILL_PROCESS);
+	if (strcmp(what, "inherited-refusing") == 0)
+		return inherited(argv, SECCOMP_RET_ERRNO | EPERM);
+	if (strcmp(what, "below") == 0)
+		return below();
 	return 2;
 }

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Trying system calls in a child that shares our memory while the calling thread waits, as the start of
+ * the exporter does. Where SIGSYS ends one of several processes with the same memory and leaves a core,
+ * Linux before 5.16 ends them all: there the host would have met the same end by its own call.
+ */
+#include "preload/trial.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "preload/exporter_child.h"
+#include "preload/raw_clone.h"
+#include "sampler/arch_sig.h"
+#include "sampler/compiler.h"
+#include "sampler/config.h"
+#include "sampler/log.h"
+#include "sampler/seccomp.h"
+
+#define BIT(signo) (UINT64_C(1) << ((signo)-1))
+#define NO_FD (-1L)
+#define NOBODY 0x7fffffffL /* no process, no timer and no clock has that number */
+#define BAD 1L             /* no address, and none that is aligned */
+
+struct call {
+	long number;
+	long arg[4];
+};
+
+/* Those that a message takes come first. */
+static const struct call calls[] = {
+	{SYS_getpid, {0}},
+	{SYS_newfstatat, {NO_FD, 0, 0, 0}},
+	{SYS_fcntl, {NO_FD, F_GETFL}},
+	{SYS_ppoll, {0, 0, BAD, 0}},
+	{SYS_rt_sigprocmask, {-1, 0, 0, sizeof(uint64_t)}},
+	{SYS_rt_sigpending, {0, 0}},
+	{SYS_write, {NO_FD, 0, 0}},
+#define CALLS_OF_A_MESSAGE 7
+	/* the region */
+	{SYS_memfd_create, {0, 0}},
+	{SYS_ftruncate, {NO_FD, 0}},
+	{SYS_mmap, {0, 0, 0, 0}},
+	{SYS_munmap, {BAD, 0}},
+	{SYS_mprotect, {BAD, 0, 0}},
+	{SYS_madvise, {BAD, 0, 0}},
+	{SYS_prlimit64, {0, RLIMIT_FSIZE, 0, 0}},
+	{SYS_close, {NO_FD}},
+	/* what /proc tells */
+	{SYS_openat, {NO_FD, 0, 0}},
+	{SYS_read, {NO_FD, 0, 0}},
+	{SYS_readlinkat, {NO_FD, 0, 0, 0}},
+	{SYS_getdents64, {NO_FD, 0, 0}},
+	/* threads, timers and signals */
+	{SYS_gettid, {0}},
+	{SYS_tgkill, {0, 0, 0}},
+	{SYS_kill, {NOBODY, 0}},
+	{SYS_timer_create, {NOBODY, 0, 0}},
+	{SYS_timer_settime, {NOBODY, 0, 0, 0}},
+	{SYS_timer_delete, {NOBODY}},
+	{SYS_clock_gettime, {CLOCK_THREAD_CPUTIME_ID, 0}},
+	{SYS_rt_sigaction, {0, 0, 0, sizeof(uint64_t)}},
+	{SYS_rt_sigtimedwait, {0, 0, 0, sizeof(uint64_t)}},
+	{SYS_sigaltstack, {0, 0}},
+	{SYS_prctl, {PR_GET_NAME, 0}},
+	{SYS_futex, {0, FUTEX_WAKE, 0}},
+	{SYS_sched_yield, {0}},
+};
+
+static struct {
+	_Alignas(16) char stack[4096];
+	_Atomic uint32_t made;
+} trial;
+
+/* In the child. */
+SP_RAW static void make_all(void *unused)
+{
+	/* What answers SIGSYS is the host's; blocked, it is an end. */
+	const uint64_t sigsys = BIT(SIGSYS);
+	/* No core, which would be of the host's memory: of 1 also where a program takes them (core(5)). */
+	const uint64_t one[2] = {1, 1};
+
+	(void)unused;
+	(void)sp_arch_syscall(SYS_rt_sigprocmask, SIG_BLOCK, (long)&sigsys, 0, sizeof(sigsys));
+	(void)sp_arch_syscall(SYS_prlimit64, 0, RLIMIT_CORE, (long)one, 0);
+	for (uint32_t i = 0; i < SP_ARRAY_LEN(calls); i++) {
+		const long *a = calls[i].arg;
+
+		(void)sp_arch_syscall(calls[i].number, a[0], a[1], a[2], a[3]);
+		atomic_store_explicit(&trial.made, i + 1, memory_order_relaxed);
+	}
+	sp_child_exit(0);
+}
+
+/* What wait tells of the child; 0 if there is none. */
+static int try_all(void)
+{
+	int status = 0;
+	long child;
+	long rc;
+
+	atomic_store_explicit(&trial.made, 0, memory_order_relaxed);
+	child = sp_raw_clone(SP_CHILD_SHARING, trial.stack + sizeof(trial.stack), make_all, NULL);
+	if (child < 0)
+		return 0;
+	do
+		rc = sp_arch_syscall(SYS_wait4, child, (long)&status, (long)__WALL, 0);
+	while (rc == -EINTR);
+	return status;
+}
+
+bool sp_trial_passes(void)
+{
+	const uint64_t all = ~BIT(SIGSYS);
+	uint64_t before;
+	int status;
+
+	if (sp_syscall(SYS_prctl, (long)PR_GET_SECCOMP, 0L, 0L, 0L, 0L) != SECCOMP_MODE_FILTER)
+		return true;
+	(void)sp_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before,
+			      sizeof(all));
+	status = try_all();
+	(void)sp_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof(before));
+	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGSYS)
+		return true;
+	sp_config_parse_log_level();
+	if (atomic_load_explicit(&trial.made, memory_order_relaxed) >= CALLS_OF_A_MESSAGE)
+		sp_log(SP_LOG_WARN, "a seccomp filter from before the program would end it for a "
+				    "system call of ours: not profiling this process");
+	return false;
+}
