@@ -62,6 +62,20 @@ static void forget(struct sp_family *f, struct sp_member *m, int err)
 	free(m);
 }
 
+/* Of another build the words lie elsewhere. */
+static bool is_readable(const struct sp_member *m, int err)
+{
+	return m->view.region != NULL && err != -EPROTO;
+}
+
+/* A process that has waited for too long goes on without us, and its region is none of ours then. */
+static bool take_in(struct sp_member *m)
+{
+	atomic_store_explicit(&m->view.region->exporter_pid, getpid(), memory_order_relaxed);
+	m->working = sp_view_answer(&m->view, SP_EXPORTER_WORKING);
+	return m->working;
+}
+
 /*
  * Whoever has fewer rights than we have must not get files opened by ours, and our parent would find us
  * among its children when it waits for them.
@@ -83,15 +97,14 @@ static void join(struct sp_family *f, const struct sp_join *j)
 		return;
 	}
 	err = sp_member_open(m, &j->fds, f->config);
-	if (err != 0 || !may_join(f, m, j)) {
-		/* It goes on by itself; what it told us of was nothing. */
-		if (m->view.region != NULL && err != -EPROTO)
-			sp_view_tell(&m->view, SP_EXPORTER_REFUSED);
+	if (err != 0 || !may_join(f, m, j) || !take_in(m)) {
+		/* It starts an exporter of its own. */
+		if (is_readable(m, err))
+			(void)sp_view_answer(&m->view, SP_EXPORTER_REFUSED);
 		sp_member_abandon(m);
 		free(m);
 		return;
 	}
-	atomic_store_explicit(&m->view.region->exporter_pid, getpid(), memory_order_relaxed);
 	append(f, m);
 	sp_member_watch(m, f->event, &f->rights);
 	f->linger_ns = 0;

@@ -140,6 +140,14 @@ void sp_view_tell(struct sp_view *v, enum sp_region_exporter state)
 	sp_view_wake(&v->region->flush_done);
 }
 
+bool sp_view_answer(struct sp_view *v, enum sp_region_exporter state)
+{
+	uint32_t none = SP_EXPORTER_NONE;
+
+	return atomic_compare_exchange_strong_explicit(&v->region->exporter, &none, (uint32_t)state,
+						       memory_order_release, memory_order_relaxed);
+}
+
 void sp_view_fail(struct sp_view *v, int error)
 {
 	/* Of another build the words lie elsewhere. */

@@ -7,6 +7,7 @@
 #ifndef SP_VIEW_H
 #define SP_VIEW_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -39,6 +40,9 @@ void sp_view_fail(struct sp_view *v, int error);
 
 /* Tells the host what we do, and lets go whoever waits for it or for a flush. */
 void sp_view_tell(struct sp_view *v, enum sp_region_exporter state);
+
+/* The same, as long as nobody has said anything yet: false where somebody has. */
+bool sp_view_answer(struct sp_view *v, enum sp_region_exporter state);
 
 /* Any process's futex; the word lies in shared memory. */
 void sp_view_wake(_Atomic uint32_t *word);

@@ -1,0 +1,75 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A prefork server whose master records no span has one exporter, with one connection, for all of its
+# workers, and what each of them sampled arrives. It ends with the server.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+readonly WORKERS=${FAMILY_WORKERS:-24}
+
+# exporters: the process numbers of those that this test's processes have started.
+exporters()
+{
+	local folder
+
+	for folder in /proc/[0-9]*; do
+		[[ $(readlink "$folder/exe") == "$EXPORTER" ]] || continue
+		tr '\0' '\n' <"$folder/environ" | grep -qx "SPANPROF_STATUS_FILE=$WORK/.*" || continue
+		echo "${folder##*/}"
+	done 2>/dev/null
+}
+
+all_have_ended()
+{
+	[[ -z $(exporters) ]]
+}
+
+# start NAME [VARIABLE=VALUE]...: the server, until its standard input ($GO) is closed.
+start()
+{
+	local name=$1
+
+	shift
+	mkdir "$WORK/$name.status"
+	mkfifo "$WORK/$name.go"
+	env LD_PRELOAD="$SO" SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_SAMPLE_RATE=250 SPANPROF_FLUSH_TIMEOUT=30s \
+		SPANPROF_STATUS_FILE="$WORK/$name.status/%p" "$@" "$HOSTS/family" "$WORKERS" \
+		<"$WORK/$name.go" >"$WORK/$name.out" 2>"$WORK/$name.err" &
+	SERVER=$!
+	STARTED+=("$SERVER")
+	exec {GO}>"$WORK/$name.go"
+	poll_until 60 grep -qx ready "$WORK/$name.out" || fail "$name: the workers do not finish"
+}
+
+# finish NAME
+finish()
+{
+	local rc=0
+
+	exec {GO}>&-
+	wait "$SERVER" || rc=$?
+	[[ $rc == 12 ]] || fail "$1: exit status $rc: $(cat "$WORK/$1.err")"
+	[[ ! -s $WORK/$1.err ]] || fail "$1: it says: $(cat "$WORK/$1.err")"
+	poll_until 20 all_have_ended || fail "$1: exporters are left behind"
+}
+
+has_status()
+{
+	[[ $(find "$WORK/$1.status" -type f | wc -l) == "$WORKERS" ]]
+}
+
+double_start
+start calm
+poll_until 20 has_status calm || fail "not all workers are served: $(exporters)"
+all=$(exporters)
+[[ $all =~ ^[0-9]+$ ]] || fail "$WORKERS workers have these exporters: $all"
+finish calm
+double_get /double/stats "$WORK/stats.json"
+# Each worker has sent its own, and nothing was lost: what was drained was sent.
+for file in "$WORK"/calm.status/*; do
+	expect "$file" "d['samples']['put'] == d['samples']['drained']"
+	expect "$file" "d['samples']['with_span'] == d['samples']['sent'] > 0"
+	expect "$file" "d['state'] == 'ending' and not any(d['loss'].values())"
+done
+expect_clean_double
