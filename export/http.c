@@ -17,6 +17,7 @@
 #include "export/clock.h"
 #include "export/credentials.h"
 #include "export/http_transfer.h"
+#include "export/libcurl.h"
 #include "sampler/compiler.h"
 
 #define POLL_MS 50U
@@ -48,9 +49,12 @@ static void end(struct sp_http *h)
 	/* Buffers of ours must not be written to by what clean-up does. */
 	if (t->easy != NULL)
 		curl_easy_setopt(t->easy, CURLOPT_ERRORBUFFER, NULL);
-	curl_easy_cleanup(t->easy);
-	curl_multi_cleanup(t->multi);
-	curl_slist_free_all(t->headers);
+	if (t->easy != NULL)
+		curl_easy_cleanup(t->easy);
+	if (t->multi != NULL)
+		curl_multi_cleanup(t->multi);
+	if (t->headers != NULL)
+		curl_slist_free_all(t->headers);
 	free(t->url);
 	sp_tls_files_wipe(&t->files);
 	free(t);
@@ -77,8 +81,6 @@ int sp_http_new(const struct sp_config *config, const char *version,
 		(void)snprintf(text, sizeof(text), "the server address cannot be used: %s", why);
 		hooks->warn(hooks->arg, text);
 	}
-	if (err == 0 && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-		err = -EIO;
 	if (err == 0)
 		warn_of_readers(h);
 	if (err != 0)
@@ -131,6 +133,21 @@ static bool is_late(struct sp_http_transfer *t)
 	return true;
 }
 
+/* False where libcurl cannot be loaded, see refused, or has no memory. */
+static bool get_handles(struct sp_http_transfer *t)
+{
+	const char *why = sp_libcurl_load();
+
+	if (why != NULL) {
+		(void)snprintf(t->refused, sizeof(t->refused), "%s", why);
+		return false;
+	}
+	t->easy = curl_easy_init();
+	t->multi = curl_multi_init();
+	t->begun_ns = sp_clock_mono_ns();
+	return t->easy != NULL && t->multi != NULL;
+}
+
 void sp_http_start(void *http, const struct sp_message *message, uint32_t timeout_ms)
 {
 	struct sp_http *h = http;
@@ -142,11 +159,8 @@ void sp_http_start(void *http, const struct sp_message *message, uint32_t timeou
 	if (t == NULL)
 		return;
 	t->timeout_ms = timeout_ms;
-	t->begun_ns = sp_clock_mono_ns();
 	sp_credentials_refresh(&h->credentials);
-	t->easy = curl_easy_init();
-	t->multi = curl_multi_init();
-	if (t->easy == NULL || t->multi == NULL || !sp_http_request(h, t, message)) {
+	if (!get_handles(t) || !sp_http_request(h, t, message)) {
 		t->nomem = true;
 		return;
 	}

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "export/keylog.h"
+#include "export/libcurl.h"
 
 #define SP_HTTP_PUSH "/push.v1.PusherService/Push"
 #define SP_HTTP_INGEST "/ingest"
@@ -83,13 +84,9 @@ static void set_proxy(const struct sp_http *h, CURL *c)
 
 static CURLcode no_keylog(CURL *c, void *ssl_ctx, void *arg)
 {
-	CURL *(*in_libcurl)(void) = curl_easy_init;
-	const void *at;
-
 	(void)c;
 	(void)arg;
-	memcpy(&at, &in_libcurl, sizeof(at));
-	sp_keylog_off(ssl_ctx, at);
+	sp_keylog_off(ssl_ctx, sp_libcurl_address());
 	return CURLE_OK;
 }
 

@@ -12,6 +12,8 @@ readonly BUNDLE=$LIB/bundle
 # Copied to the byte: it does not expect to be changed, and finds none of its own by a search path.
 readonly GLIBC='^(ld-linux.*|libc|libm|libdl|libpthread|librt|libresolv|libanl|libutil|libnss_.*)\.so'
 readonly PROGRAMS=(exporter report probe)
+# What the exporter loads when it first needs it (export/libcurl.c).
+readonly AT_FIRST_REQUEST=libcurl.so.4
 umask 022
 
 die()
@@ -69,9 +71,10 @@ while read -r name path; do
 	install -m 0644 "$(readlink -f "$path")" "$BUNDLE/$name"
 	[[ $name =~ $GLIBC ]] || search_here "$BUNDLE/$name"
 	copy_notice "$path"
-done < <(ldd "${PROGRAMS[@]/#/build/spanprof-}" | awk '$2 == "=>" { print $1, $3 }' | sort -u)
+done < <(LD_PRELOAD=$AT_FIRST_REQUEST ldd "${PROGRAMS[@]/#/build/spanprof-}" | awk '$2 == "=>" { print $1, $3 }' | sort -u)
 
 # All that is needed is there: nothing may come from the image by chance.
+[[ -e $BUNDLE/$AT_FIRST_REQUEST ]] || die "no $AT_FIRST_REQUEST"
 for object in "$BUNDLE"/spanprof-* "$BUNDLE"/*.so*; do
 	while read -r name; do
 		[[ $name == "${loader##*/}" || -e $BUNDLE/$name ]] || die "$object needs $name"

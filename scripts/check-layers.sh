@@ -19,7 +19,7 @@ preload/        ^(sampler|preload)/
 # What may be included or named in which files only: "include" matches <headers>, "name" words.
 readonly ONE_HOME='
 include  ^libunwind                          export/unwind_snapshot\.c
-include  ^curl/                              export/http[a-z_]*\.[ch]
+include  ^curl/                              export/(http[a-z_]*\.[ch]|libcurl\.c)
 include  ^protobuf-c/                        export/(pprof|push)\.c|export/report/.*
 own      \.pb-c\.h$                          export/(pprof|push)[a-z_]*\.[ch]|export/report/.*
 include  ^jansson\.h                         export/.*
@@ -28,8 +28,8 @@ include  ^(libelf\.h|gelf\.h)               export/(elf_file|symtab|plt|lines|fd
 include  ^lzma\.h                            export/xz\.c
 include  ^zlib\.h                            export/.*
 include  ^(pthread|threads)\.h               preload/.*|sampler/threads\.c|export/.*
-name     dlsym|dlvsym|__libc_dlsym           preload/(resolve\.[ch]|copies\.c|loading\.c)|export/(debuginfod|keylog)\.c
-name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(demangle|debuginfod|keylog)\.c
+name     dlsym|dlvsym|__libc_dlsym           preload/(resolve\.[ch]|copies\.c|loading\.c)|export/(debuginfod|keylog|libcurl)\.c
+name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(demangle|debuginfod|keylog|libcurl)\.c
 name     f?exec[lv][a-z]*|posix_spawnp?|popen|system|listen  preload/(hook[a-z_]*\.c|resolve\.h)
 '
 bad=0

@@ -12,6 +12,8 @@ import subprocess
 import sys
 
 PRODUCTS = ["libspanprof.so", "spanprof-exporter", "spanprof-report", "spanprof-probe", "spanprof-run"]
+# What of them loads libcurl at its first request, and its libraries with it.
+REQUESTING = ["spanprof-exporter", "spanprof-probe"]
 # Archives that the Makefile links: the static C library of spanprof-run, libiberty, libgcc.
 ARCHIVES = ["libc.a", "libiberty.a", "libgcc.a", "libgcc_eh.a"]
 
@@ -64,7 +66,8 @@ def linked():
     """{package: how}"""
     how = {}
     for product in PRODUCTS:
-        for path in re.findall(r"=> (/\S+)", output("ldd", f"build/{product}")):
+        first = ["env", "LD_PRELOAD=libcurl.so.4"] if product in REQUESTING else []
+        for path in re.findall(r"=> (/\S+)", output(*first, "ldd", f"build/{product}")):
             how[path] = "DYNAMIC_LINK"
     for archive in ARCHIVES:
         how[output("gcc", f"-print-file-name={archive}").strip()] = "STATIC_LINK"

@@ -113,11 +113,19 @@ without()
 	rm "$WORK/$name$file"
 	spend "$name.run" "$WORK/$name" "$BIN/spanprof-run" /app/test/spend 50
 }
+# No root has libcurl, which a folder does not need; where there is a server as well, the status file tells.
+[[ -z $(find "$SLIM" -name 'libcurl*') ]] || fail "libcurl is in the root"
+OPTIONS=(--setenv PYROSCOPE_SERVER_ADDRESS http://127.0.0.1:1 --setenv SPANPROF_STATUS_FILE /out/status.json)
+spend curl "$SLIM" "$BIN/spanprof-run" /app/test/spend 50
+OPTIONS=()
+[[ -n $(profiles_in "$WORK/curl.d") ]] || fail "without libcurl: no profile in the folder"
+grep -q '"last_error": "libcurl\.so\.4: cannot open shared object' "$WORK/curl.d/status.json" ||
+	fail "without libcurl: $(<"$WORK/curl.d/status.json")"
 readonly CANNOT="cannot start the exporter ($LIB/spanprof-exporter: "
 without exporter "$LIB/spanprof-exporter"
 unprofiled exporter.run "$CANNOT"
-without curl "$(libraries_of "$EXPORTER" | grep -m 1 '/libcurl\.so')"
-unprofiled curl.run "$CANNOT"
+without library "$(libraries_of "$EXPORTER" | grep -m 1 '/libprotobuf-c\.so')"
+unprofiled library.run "$CANNOT"
 without object "$LIB/libspanprof.so"
 unprofiled object.run 'libspanprof.so: it is not there'
 cp -a "$IMAGE" "$WORK/other"
