@@ -10,7 +10,7 @@
 	X(DROP_RING_FULL, "samples found the ring full: the machine is very busy") \
 	X(DROP_UNTOLD, "of them for want of room to say what they were in") \
 	X(DROP_REENTERED, "samples hit the handler itself") \
-	X(DROP_STACK, "samples found an alternate signal stack with no room for them") \
+	X(DROP_STACK, "samples found a stack with no room for them") \
 	X(RING_DAMAGED, "records were damaged: something else writes to the memory that we share") \
 	X(RING_UNFINISHED, "samples were not finished when the program was killed") \
 	X(SPAN_STACK_FULL, "labels or scopes were nested too deep to be followed") \
@@ -20,7 +20,7 @@
 	X(THREAD_NAMES_OTHER, "samples are of threads called (other): too many different names") \
 	X(UNARMED_LIMIT, "threads had no timer: half of RLIMIT_SIGPENDING is in use") \
 	X(UNARMED_REFUSED, "threads had no timer: the kernel refused it") \
-	X(UNARMED_STACK, "threads had no timer: their alternate signal stack is too small for a sample") \
+	X(UNARMED_STACK, "threads had no timer: their stack or their alternate signal stack is too small") \
 	X(UNARMED_SECCOMP, "threads had no timer: they began after the program's seccomp filter") \
 	X(THREADS_NO_BLOCK, "times a thread was one too many to keep track of") \
 	X(SIGNAL_TAKEN, "times the program took the signal: set SPANPROF_SIGNAL") \

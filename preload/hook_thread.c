@@ -33,6 +33,21 @@ static struct sp_thread *claim(void)
 	return active ? sp_thread_claim() : NULL;
 }
 
+/*
+ * What the host asked for, 0 where it left that to the C library: then it counts on a stack that is large
+ * enough for most things, signal handlers among them.
+ */
+static uint32_t stack_bytes(const pthread_attr_t *attr)
+{
+	__typeof__(&pthread_attr_getstacksize) get =
+		attr != NULL ? SP_NEXT(pthread_attr_getstacksize) : NULL;
+	size_t bytes = 0;
+
+	if (get == NULL || get(attr, &bytes) != 0 || bytes > UINT32_MAX)
+		return 0;
+	return (uint32_t)bytes;
+}
+
 static void *run_pthread(void *arg)
 {
 	struct sp_thread *t = arg;
@@ -60,6 +75,7 @@ SP_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void
 		return next(thread, attr, start, arg);
 	t->start = start;
 	t->start_arg = arg;
+	t->stack_bytes = stack_bytes(attr);
 	rc = next(thread, attr, run_pthread, t);
 	if (rc != 0)
 		sp_thread_unclaim(t);

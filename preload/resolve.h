@@ -41,6 +41,7 @@
 	X(__libc_start_main) \
 	X(pthread_create) \
 	X(pthread_exit) \
+	X(pthread_attr_getstacksize) \
 	X(thrd_create) \
 	X(_exit) \
 	X(_Exit) \

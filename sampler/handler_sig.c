@@ -17,6 +17,7 @@
 #include "sampler/signals.h"
 #include "sampler/snapshot.h"
 #include "sampler/span_table.h"
+#include "sampler/stack_bounds_sig.h"
 #include "sampler/thread.h"
 #include "sampler/thread_name.h"
 #include "sampler/unwind_sig.h"
@@ -190,10 +191,32 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 		sp_span_table_mark(span, s->span_id);
 }
 
+/*
+ * Bytes below the caller's frame on a stack whose size is known; SIZE_MAX on any other. The C library
+ * puts the thread's control block at its upper end, in less than a page. How deep the host is there is
+ * its affair, and what lies below may be anything.
+ */
+static size_t stack_room(const struct sp_thread *t, const void *frame)
+{
+	size_t used = sp_arch_thread_pointer() - (uintptr_t)frame + SP_STACK_PAGE;
+	size_t size = t->stack_bytes;
+
+	if (size == 0 || used > size + SP_STACK_PAGE)
+		return SIZE_MAX;
+	return used < size ? size - used : 0;
+}
+
+static size_t room(const struct sp_thread *t, const void *ucontext, const void *frame)
+{
+	size_t on_alternate = sp_alternate_stack_room(ucontext, frame);
+
+	return on_alternate != SIZE_MAX ? on_alternate : stack_room(t, frame);
+}
+
 /* On the thread that the block belongs to, or that takes it over: no hook has met it so far. */
 static void on_timer(struct sp_thread *t, const siginfo_t *si, const void *ucontext)
 {
-	size_t room_left = sp_alternate_stack_room(ucontext, __builtin_frame_address(0));
+	size_t room_left = room(t, ucontext, __builtin_frame_address(0));
 	uint32_t alternate = sp_alternate_stack_of(ucontext);
 
 	if (atomic_load_explicit(&t->alternate_bytes, memory_order_relaxed) != alternate)

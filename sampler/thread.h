@@ -31,6 +31,13 @@
 /* A block is zero before its first use, and 0 is a kernel timer id: hence id + 1. */
 #define SP_TIMER_NONE 0
 
+/*
+ * A thread whose creator has asked for less gets no timer: of 16 KiB, as little as there may be, the
+ * kernel's frame for a signal takes 3 to 11, and our handler up to 7. It was to be enough for what the
+ * host does there, handlers of its own on top of each other among it.
+ */
+#define SP_THREAD_STACK_LEAST 32768U
+
 /* As many frames of the sample that is being made lie in the block's first page. */
 #define SP_THREAD_FRAMES_NEAR 64U
 
@@ -47,7 +54,7 @@ enum sp_unarmed {
 	SP_UNARMED_BLOCKED, /* it blocks our signal */
 	SP_UNARMED_LIMIT,   /* RLIMIT_SIGPENDING, see headroom.h */
 	SP_UNARMED_REFUSED, /* by the kernel */
-	SP_UNARMED_STACK,   /* its alternate signal stack is too small, see alternate_stack.h */
+	SP_UNARMED_STACK,   /* it, or its alternate signal stack, is too small for a signal */
 	SP_UNARMED_SECCOMP, /* the program has a filter, see seccomp.h */
 	SP_UNARMED_N
 };
@@ -64,6 +71,7 @@ struct sp_thread {
 	_Atomic uint8_t unarmed;    /* enum sp_unarmed, of the last try */
 	_Atomic bool blocks;        /* our signal, as the thread itself last found or is to */
 	_Atomic uint32_t alternate_bytes; /* of its alternate signal stack as last seen; 0 = none */
+	uint32_t stack_bytes; /* as its creator has asked for; 0 = not known, or did not ask */
 	_Atomic uint32_t interleaved; /* interleave.h: SDKs whose starts do not label this thread */
 	uint32_t scope_overflows;     /* scope.c: attached in vain since the last one that went */
 	struct sp_stack_bounds bounds;

@@ -84,9 +84,11 @@ static bool blocks(struct sp_thread *t, uint32_t tid)
 	return now;
 }
 
-/* The kernel would put our signal onto an alternate stack on which there is no room for it. */
+/* The kernel would put our signal onto a stack on which there is no room for it. */
 static bool cramped(const struct sp_thread *t)
 {
+	if (t->stack_bytes != 0 && t->stack_bytes < SP_THREAD_STACK_LEAST)
+		return true;
 	return sp_signals_on_alternate_stack() &&
 	       !sp_alternate_stack_holds_sample(
 		       atomic_load_explicit(&t->alternate_bytes, memory_order_relaxed));

@@ -22,7 +22,7 @@ readonly EXPORTS=${4:-scripts/exports.map}
 # Also by a pattern that is wider than it was meant to be.
 readonly NEVER='^~?(malloc|calloc|realloc|reallocarray|aligned_alloc|posix_memalign|memalign|valloc|strn?dup|'\
 'asprintf|vasprintf|fopen|fdopen|opendir|popen|system|dlmopen|fork|vfork|posix_spawnp?)$|^pthread_create$|'\
-'^~?pthread_(attr|detach|join|key|mutex|cond|rwlock)|^thrd_create$|^~?(mtx|cnd|tss)_'
+'^~?pthread_(attr_(init|destroy|set[a-z]*)|detach|join|key|mutex|cond|rwlock)|^thrd_create$|^~?(mtx|cnd|tss)_'
 bad=0
 
 complain()

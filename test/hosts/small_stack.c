@@ -3,7 +3,10 @@
  * Threads with the smallest stacks that there are, each with an unreadable page below, which block
  * every signal and use their stacks to within some hundred bytes: what a program may do, as no handler
  * of its own can come. A signal frame would not fit there, and the kernel would end the process.
- * Usage: small_stack own|born (the thread blocks them, or is born with all of them blocked)
+ * Usage: small_stack own|born|open|larger
+ *   own, born    the thread blocks them, or is born with all of them blocked
+ *   open         it blocks none: nobody has a handler
+ *   larger       of 64 KiB, and what is left is enough for the kernel's frame and little more
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -15,16 +18,19 @@
 
 #define STACK_BYTES 16384
 #define PAGE 4096
+#define LARGER_BYTES 65536
 #define LEFT_BYTES 1024
 #define ROUNDS 5
 
 static void *tracer;
 static sigset_t all;
 static int blocks_by_itself;
+static long left = LEFT_BYTES;
+static char *in_handler;
 
 static __attribute__((noinline)) void burn_at_the_end_of(const char *stack)
 {
-	long deep = (char *)__builtin_frame_address(0) - stack - LEFT_BYTES;
+	long deep = (char *)__builtin_frame_address(0) - stack - left;
 	volatile char *space = __builtin_alloca((size_t)deep);
 
 	space[0] = 1;
@@ -44,28 +50,47 @@ static void *work(void *stack)
 	return NULL;
 }
 
+static void measure(int signo)
+{
+	(void)signo;
+	in_handler = __builtin_frame_address(0);
+}
+
+/* Depends on the processor's registers. */
+static long signal_frame(void)
+{
+	struct sigaction action = {.sa_handler = measure};
+
+	HOST_CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+	HOST_CHECK(raise(SIGUSR1) == 0);
+	return (char *)__builtin_frame_address(0) - in_handler;
+}
+
 int main(int argc, char **argv)
 {
+	const char *how = argc < 2 ? "own" : argv[1];
+	size_t bytes = strcmp(how, "larger") == 0 ? LARGER_BYTES : STACK_BYTES;
 	void *span;
 
-	blocks_by_itself = argc < 2 || strcmp(argv[1], "own") == 0;
+	blocks_by_itself = strcmp(how, "own") == 0;
+	if (bytes == LARGER_BYTES)
+		left += signal_frame();
 	sigfillset(&all);
 	otelc_init_tracer_provider("small_stack", "1.0", "test", "");
 	tracer = otelc_get_tracer();
 	span = otelc_start_span(tracer, "initial thread", OTELC_SPAN_KIND_INTERNAL, NULL);
 	host_burn_ms(50);
-	if (!blocks_by_itself)
+	if (strcmp(how, "born") == 0)
 		HOST_CHECK(pthread_sigmask(SIG_SETMASK, &all, NULL) == 0);
 	for (int i = 0; i < ROUNDS; i++) {
-		char *map = mmap(NULL, PAGE + STACK_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
-				 -1, 0);
+		char *map = mmap(NULL, PAGE + bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		pthread_attr_t attr;
 		pthread_t thread;
 
 		HOST_CHECK(map != MAP_FAILED);
-		HOST_CHECK(mprotect(map + PAGE, STACK_BYTES, PROT_READ | PROT_WRITE) == 0);
+		HOST_CHECK(mprotect(map + PAGE, bytes, PROT_READ | PROT_WRITE) == 0);
 		HOST_CHECK(pthread_attr_init(&attr) == 0);
-		HOST_CHECK(pthread_attr_setstack(&attr, map + PAGE, STACK_BYTES) == 0);
+		HOST_CHECK(pthread_attr_setstack(&attr, map + PAGE, bytes) == 0);
 		HOST_CHECK(pthread_create(&thread, &attr, work, map + PAGE) == 0);
 		HOST_CHECK(pthread_join(thread, NULL) == 0);
 	}
