@@ -364,11 +364,20 @@ bool sp_span_table_oldest(const struct sp_span_record *r, bool by_handle,
 	return found;
 }
 
+/*
+ * False in a process without spans, whose index has no memory: to read it through would take a page
+ * fault for each of its pages, at every end and every second.
+ */
+static bool ever_used(void)
+{
+	return atomic_load_explicit(&table.fresh, memory_order_relaxed) != 0;
+}
+
 uint32_t sp_span_table_count(void)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; table.link != NULL && i < SP_SPAN_INDEX_LINES; i++) {
+	for (uint32_t i = 0; ever_used() && i < SP_SPAN_INDEX_LINES; i++) {
 		for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++)
 			n += atomic_load_explicit(&table.by_id[i].cell[c], memory_order_relaxed) !=
 			     0;
