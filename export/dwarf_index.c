@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/grow.h"
+
 #define SP_UNITS_MAX ((size_t)1 << 20)
 #define SP_RANGES_MAX ((size_t)4 << 20)
 #define SP_ENTRIES_MAX (4U << 20) /* of one unit */
@@ -50,15 +52,8 @@ static int add_range(struct ranges *r, uint64_t lo, uint64_t hi, uint64_t item)
 {
 	if (lo >= hi || r->n >= SP_RANGES_MAX)
 		return 0;
-	if (r->n == r->cap) {
-		size_t cap = r->cap != 0 ? r->cap * 2 : 64;
-		struct range *more = realloc(r->range, cap * sizeof(*more));
-
-		if (more == NULL)
-			return -ENOMEM;
-		r->range = more;
-		r->cap = cap;
-	}
+	if (!SP_GROW(r->range, r->cap, r->n + 1, SP_RANGES_MAX))
+		return -ENOMEM;
 	r->range[r->n++] = (struct range){lo, hi, item};
 	return 0;
 }
@@ -118,15 +113,8 @@ static int add_unit(struct sp_dwarf_index *x, const Dwarf_Die *die, const Dwarf_
 {
 	struct sp_dwarf_unit *u;
 
-	if (x->n == x->cap) {
-		size_t cap = x->cap != 0 ? x->cap * 2 : 64;
-
-		u = realloc(x->unit, cap * sizeof(*u));
-		if (u == NULL)
-			return -ENOMEM;
-		x->unit = u;
-		x->cap = cap;
-	}
+	if (!SP_GROW(x->unit, x->cap, x->n + 1, SP_UNITS_MAX))
+		return -ENOMEM;
 	u = &x->unit[x->n++];
 	memset(u, 0, sizeof(*u));
 	u->die = *die;
@@ -195,16 +183,8 @@ static int add_function(struct sp_dwarf_unit *u, Dwarf_Die *die)
 {
 	size_t before = u->functions.n;
 
-	if (u->function_n == u->function_cap) {
-		size_t cap = u->function_cap != 0 ? u->function_cap * 2 : 64;
-		Dwarf_Die *more = realloc(u->function, cap * sizeof(*more));
-
-		if (more == NULL)
-			return -ENOMEM;
-		u->function = more;
-		u->function_cap = cap;
-	}
-	if (add_ranges(&u->functions, die, u->function_n) != 0)
+	if (!SP_GROW(u->function, u->function_cap, u->function_n + 1, SP_ENTRIES_MAX) ||
+	    add_ranges(&u->functions, die, u->function_n) != 0)
 		return -ENOMEM;
 	if (u->functions.n != before)
 		u->function[u->function_n++] = *die;

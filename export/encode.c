@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "export/elf_notes.h"
+#include "export/grow.h"
 #include "export/lines.h"
 
 /* A marker frame may come on top of the deepest stack. */
@@ -38,7 +39,7 @@ struct run {
 	struct address *address;
 	uint32_t addresses, address_slots;
 	struct place_id *place;
-	uint32_t places, place_cap;
+	size_t places, place_cap;
 	uint64_t marker[SP_MARKERS]; /* location ids */
 	uint64_t samples;
 };
@@ -66,21 +67,14 @@ static int place_id(struct run *r, const struct sp_place *place, uint64_t *id)
 		.lines = place->lines,
 	};
 
-	for (uint32_t i = r->places; i-- != 0;) {
+	for (size_t i = r->places; i-- != 0;) {
 		if (r->place[i].key == place->key) {
 			*id = r->place[i].id;
 			return 0;
 		}
 	}
-	if (r->places == r->place_cap) {
-		uint32_t cap = r->place_cap != 0 ? r->place_cap * 2 : 64;
-		struct place_id *more = realloc(r->place, cap * sizeof(*more));
-
-		if (more == NULL)
-			return -ENOMEM;
-		r->place = more;
-		r->place_cap = cap;
-	}
+	if (!SP_GROW(r->place, r->place_cap, r->places + 1, SIZE_MAX))
+		return -ENOMEM;
 	sp_elf_hex(hex, place->build_id, place->build_id_len);
 	if (sp_pprof_mapping(r->profile, &m, id) != 0)
 		return -ENOMEM;

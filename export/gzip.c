@@ -11,6 +11,8 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "export/grow.h"
+
 #define SP_GZIP_WINDOW (15 + 16) /* largest window, gzip header */
 #define SP_GZIP_LEVEL                                                                              \
 	3 /* takes the first good match instead of looking for a better one after it */
@@ -24,7 +26,6 @@
 #define SP_GZIP_INSERT 258
 #define SP_GZIP_NICE 258
 #define SP_GZIP_CHAIN 8
-#define SP_GZIP_STEP ((size_t)64 * 1024)
 
 int sp_gzip_pack(const struct sp_bytes *in, struct sp_bytes *out)
 {
@@ -63,19 +64,9 @@ bool sp_gzip_is(const uint8_t *data, size_t len)
 /* Makes room for more output, up to max bytes. */
 static int more_room(struct sp_bytes *out, size_t *cap, size_t max)
 {
-	size_t bigger = *cap * 2 + SP_GZIP_STEP;
-	uint8_t *data;
-
 	if (*cap >= max)
 		return -E2BIG;
-	if (bigger > max)
-		bigger = max;
-	data = realloc(out->data, bigger);
-	if (data == NULL)
-		return -ENOMEM;
-	out->data = data;
-	*cap = bigger;
-	return 0;
+	return sp_grow(&out->data, cap, *cap + 1, max, 1) ? 0 : -ENOMEM;
 }
 
 /* Another member follows, or nothing: 0, Z_STREAM_END, or a negative errno. */

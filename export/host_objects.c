@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "export/clock.h"
+#include "export/grow.h"
 #include "export/object_files.h"
 
 #define SP_REST_FACTOR 50U
@@ -109,15 +110,8 @@ static int put_object(struct sp_host_objects *h, const struct sp_host_object *o)
 
 	if (l->n == SP_HOST_OBJECTS_MAX)
 		return -E2BIG;
-	if (l->object == NULL || l->n == l->cap) {
-		size_t cap = l->cap * 2 + 64;
-		struct sp_host_object *more = realloc(l->object, cap * sizeof(*more));
-
-		if (more == NULL)
-			return -ENOMEM;
-		l->object = more;
-		l->cap = cap;
-	}
+	if (!SP_GROW(l->object, l->cap, l->n + 1, SP_HOST_OBJECTS_MAX))
+		return -ENOMEM;
 	l->object[l->n++] = *o;
 	return 0;
 }

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/grow.h"
+
 struct sp_line_slot {
 	uint64_t vaddr;
 	uint32_t serial; /* 0 = free */
@@ -73,27 +75,12 @@ static bool grow_slots(struct sp_line_cache *c)
 	return true;
 }
 
-static bool grow_lines(struct sp_line_cache *c, unsigned n)
-{
-	uint32_t cap = c->line_cap * 2 + 512 + n;
-	struct sp_cached_line *more;
-
-	if (c->line_cap - c->lines >= n)
-		return true;
-	more = realloc(c->line, cap * sizeof(*more));
-	if (more == NULL)
-		return false;
-	c->line = more;
-	c->line_cap = cap;
-	return true;
-}
-
 void sp_line_cache_put(struct sp_line_cache *c, uint32_t serial, uint64_t vaddr,
 		       const struct sp_cached_line *line, unsigned n)
 {
 	struct sp_line_slot *s;
 
-	if (!grow_slots(c) || !grow_lines(c, n))
+	if (!grow_slots(c) || !SP_GROW(c->line, c->line_cap, c->lines + n, UINT32_MAX))
 		return;
 	s = find(c, serial, vaddr);
 	if (s->serial != 0)

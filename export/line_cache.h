@@ -24,7 +24,8 @@ struct sp_line_cache {
 	uint32_t slots;
 	uint32_t n;
 	struct sp_cached_line *line;
-	uint32_t lines, line_cap;
+	uint32_t lines;
+	size_t line_cap;
 	struct sp_strtab texts;
 	bool ready; /* texts is made */
 };

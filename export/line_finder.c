@@ -14,6 +14,7 @@
 
 #include "export/clock.h"
 #include "export/demangle.h"
+#include "export/grow.h"
 #include "export/lines.h"
 #include "sampler/compiler.h"
 
@@ -113,17 +114,9 @@ void sp_line_finder_want(struct sp_line_finder *f, const struct sp_module *mod, 
 {
 	if (known(f, mod, vaddr))
 		return;
-	if (f->n == f->cap) {
-		size_t cap = f->cap != 0 ? f->cap * 2 : 256;
-		struct wanted *more =
-			cap <= SP_WANTED_MAX ? realloc(f->wanted, cap * sizeof(*more)) : NULL;
-
-		if (more == NULL) {
-			f->late++;
-			return;
-		}
-		f->wanted = more;
-		f->cap = cap;
+	if (!SP_GROW(f->wanted, f->cap, f->n + 1, SP_WANTED_MAX)) {
+		f->late++;
+		return;
 	}
 	f->wanted[f->n++] = (struct wanted){mod, vaddr};
 	f->sorted = false;

@@ -15,6 +15,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "export/grow.h"
+
 #define SP_MAPS_KEPT_MAX 65536U
 #define SP_MAPS_TEXT_MAX ((size_t)4 << 20)
 /*
@@ -95,15 +97,8 @@ static int put_path(struct sp_maps *m, const char *path, size_t *at)
 
 	if (m->text_n + len > SP_MAPS_TEXT_MAX)
 		return -E2BIG;
-	if (m->text_n + len > m->text_cap) {
-		size_t cap = (m->text_n + len) * 2 + 4096;
-		char *more = realloc(m->text, cap);
-
-		if (more == NULL)
-			return -ENOMEM;
-		m->text = more;
-		m->text_cap = cap;
-	}
+	if (!SP_GROW(m->text, m->text_cap, m->text_n + len, SP_MAPS_TEXT_MAX))
+		return -ENOMEM;
 	*at = m->text_n;
 	memcpy(m->text + m->text_n, path, len);
 	m->text_n += len;
@@ -114,15 +109,8 @@ static int put_map(struct sp_maps *m, const struct sp_map *map)
 {
 	if (m->n >= SP_MAPS_KEPT_MAX)
 		return -E2BIG;
-	if (m->n == m->cap) {
-		size_t cap = m->cap != 0 ? m->cap * 2 : 256;
-		struct sp_map *more = realloc(m->map, cap * sizeof(*more));
-
-		if (more == NULL)
-			return -ENOMEM;
-		m->map = more;
-		m->cap = cap;
-	}
+	if (!SP_GROW(m->map, m->cap, m->n + 1, SP_MAPS_KEPT_MAX))
+		return -ENOMEM;
 	m->map[m->n++] = *map;
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/grow.h"
 #include "export/module_name.h"
 #include "export/module_read.h"
 #include "export/module_serial.h"
@@ -26,9 +27,11 @@ struct item {
 struct sp_modules {
 	struct sp_host_objects *host;
 	struct item **alive; /* sorted by mod.lo */
-	uint32_t alive_n, alive_cap;
+	uint32_t alive_n;
+	size_t alive_cap;
 	struct item **dead; /* in order of death */
-	uint32_t dead_n, dead_cap;
+	uint32_t dead_n;
+	size_t dead_cap;
 	uint32_t batch;
 	uint32_t epoch;
 };
@@ -103,26 +106,13 @@ static void see(struct sp_modules *m, const struct sp_host_object *object)
 		m->alive[n - 1]->seen = true;
 }
 
-static bool reserve(struct item ***list, uint32_t *cap, uint32_t want)
-{
-	struct item **more;
-
-	if (want <= *cap)
-		return true;
-	more = realloc(*list, (size_t)(want + 64) * sizeof(struct item *));
-	if (more == NULL)
-		return false;
-	*list = more;
-	*cap = want + 64;
-	return true;
-}
-
 /* Takes over an item that is complete but for serial and epochs. */
 static int add(struct sp_modules *m, struct item *it)
 {
 	uint32_t at;
 
-	if (m->alive_n >= SP_MODULES_MAX || !reserve(&m->alive, &m->alive_cap, m->alive_n + 1)) {
+	if (m->alive_n >= SP_MODULES_MAX ||
+	    !SP_GROW(m->alive, m->alive_cap, m->alive_n + 1, SP_MODULES_MAX)) {
 		free(it);
 		return -ENOMEM;
 	}
@@ -165,7 +155,7 @@ static int bury_unseen(struct sp_modules *m)
 		dead += !m->alive[i]->seen;
 	if (dead == 0)
 		return 0;
-	if (!reserve(&m->dead, &m->dead_cap, m->dead_n + dead))
+	if (!SP_GROW(m->dead, m->dead_cap, m->dead_n + dead, SIZE_MAX))
 		return -ENOMEM;
 	m->epoch++;
 	for (uint32_t i = 0; i < m->alive_n; i++) {

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/grow.h"
+
 struct sp_object_files_entry {
 	struct sp_object_file *file;
 	bool seen;
@@ -42,15 +44,8 @@ static int add(struct sp_object_files *all, const struct query *q,
 
 	if (all->n == SP_OBJECT_FILES_MAX)
 		return -E2BIG;
-	if (all->n == all->cap) {
-		struct sp_object_files_entry *more =
-			realloc(all->entry, (all->cap * 2 + 64) * sizeof(*more));
-
-		if (more == NULL)
-			return -ENOMEM;
-		all->entry = more;
-		all->cap = all->cap * 2 + 64;
-	}
+	if (!SP_GROW(all->entry, all->cap, all->n + 1, SP_OBJECT_FILES_MAX))
+		return -ENOMEM;
 	f = sp_object_file_new(q->host, q->map, q->path);
 	if (f == NULL)
 		return -ENOMEM;

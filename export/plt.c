@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "export/elf_file.h"
+#include "export/grow.h"
 
 #define SP_PLT_SECTION_MAX ((uint64_t)4 << 20)
 #define SP_PLT_RELOCATIONS_MAX ((size_t)1 << 19)
@@ -59,15 +60,8 @@ static bool wanted(unsigned machine, uint32_t type)
 
 static int add_slot(struct plt *p, const struct slot *slot)
 {
-	if (p->n == p->cap) {
-		size_t cap = p->cap != 0 ? p->cap * 2 : 128;
-		struct slot *more = realloc(p->slot, cap * sizeof(*more));
-
-		if (more == NULL)
-			return -ENOMEM;
-		p->slot = more;
-		p->cap = cap;
-	}
+	if (!SP_GROW(p->slot, p->cap, p->n + 1, SP_PLT_RELOCATIONS_MAX))
+		return -ENOMEM;
 	p->slot[p->n++] = *slot;
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/grow.h"
 #include "export/pool.h"
 #include "export/pprof_out.h"
 #include "export/strtab.h"
@@ -34,7 +35,7 @@ typedef Spanprof__Pprof__ValueType pb_value_type;
 struct list {
 	void **item;
 	uint32_t n;
-	uint32_t cap;
+	size_t cap;
 };
 
 struct sp_pprof {
@@ -56,15 +57,8 @@ struct sp_pprof {
 
 static int append(struct list *l, void *item)
 {
-	if (l->n == l->cap) {
-		uint32_t cap = l->cap != 0 ? l->cap * 2 : 256;
-		void **more = realloc(l->item, cap * sizeof(*more));
-
-		if (more == NULL)
-			return -ENOMEM;
-		l->item = more;
-		l->cap = cap;
-	}
+	if (!SP_GROW(l->item, l->cap, l->n + 1, SIZE_MAX))
+		return -ENOMEM;
 	l->item[l->n++] = item;
 	return 0;
 }

@@ -7,8 +7,10 @@
 #include "export/pprof_out.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <stdbool.h>
 #include <string.h>
+
+#include "export/grow.h"
 
 #define SP_VARINT_MAX 10U   /* bytes of the longest number */
 #define SP_SAMPLE_TAG 0x12U /* field 2, with a length */
@@ -23,24 +25,14 @@ size_t sp_pprof_out_framed(size_t n)
 }
 
 /* Makes room for n more bytes. */
-static int reserve(struct sp_pprof_out *out, size_t n)
+static bool reserve(struct sp_pprof_out *out, size_t n)
 {
-	size_t cap = out->cap * 2 + n;
-	uint8_t *more;
-
-	if (n <= out->cap - out->len)
-		return 0;
-	more = realloc(out->data, cap);
-	if (more == NULL)
-		return -ENOMEM;
-	out->data = more;
-	out->cap = cap;
-	return 0;
+	return SP_GROW(out->data, out->cap, out->len + n, SIZE_MAX);
 }
 
 int sp_pprof_out_part(struct sp_pprof_out *out, const Spanprof__Pprof__Profile *part)
 {
-	if (reserve(out, spanprof__pprof__profile__get_packed_size(part)) != 0)
+	if (!reserve(out, spanprof__pprof__profile__get_packed_size(part)))
 		return -ENOMEM;
 	out->len += spanprof__pprof__profile__pack(part, out->data + out->len);
 	return 0;
@@ -58,7 +50,7 @@ int sp_pprof_out_sample(struct sp_pprof_out *out, const Spanprof__Pprof__Sample 
 	size_t len, digits;
 	uint8_t *at;
 
-	if (reserve(out, most * SP_VARINT_MAX) != 0)
+	if (!reserve(out, most * SP_VARINT_MAX))
 		return -ENOMEM;
 	at = out->data + out->len;
 	len = spanprof__pprof__sample__pack(sample, at + 3);

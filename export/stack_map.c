@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/grow.h"
+
 /* 15 s of 20 fully used processors at 100 Hz stay below these; memory at the limit is 25 MiB. */
 const struct sp_stack_limits sp_stack_limits_default = {
 	.stacks = 32768,
@@ -36,9 +38,8 @@ struct sp_stack_map {
 	struct stack *stack;
 	struct sp_stack_entry *entry;
 	uint64_t *pc;
-	uint32_t stacks, stack_cap;
-	uint32_t entries, entry_cap;
-	uint32_t words, word_cap;
+	uint32_t stacks, entries, words;
+	size_t stack_cap, entry_cap, word_cap;
 	struct index by_stack;
 	struct index by_entry;
 	uint64_t samples;
@@ -68,26 +69,6 @@ static uint32_t hash_entry(const struct sp_stack_labels *l, uint32_t stack)
 	h = mix(mix(l->span_id, trace[0]), trace[1]);
 	h = mix(h, (uint64_t)l->name_id << 32 | l->thread);
 	return (uint32_t)(mix(h, stack) >> 32);
-}
-
-/* Makes room for `want` items of an array that may hold at most `limit`. */
-static bool reserve(void **array, uint32_t *cap, uint32_t want, uint32_t limit, size_t size)
-{
-	uint64_t bigger = *cap != 0 ? *cap : 256;
-	void *more;
-
-	if (want <= *cap)
-		return true;
-	while (bigger < want)
-		bigger *= 2;
-	if (bigger > limit)
-		bigger = limit;
-	more = realloc(*array, (size_t)bigger * size);
-	if (more == NULL)
-		return false;
-	*array = more;
-	*cap = (uint32_t)bigger;
-	return true;
 }
 
 static uint32_t stored_hash(const struct sp_stack_map *m, const struct index *x, uint32_t i)
@@ -140,10 +121,8 @@ static uint32_t intern_stack(struct sp_stack_map *m, const struct sp_sample *s, 
 	*loss |= SP_STACK_LOST;
 	if (m->stacks >= m->limits.stacks || m->limits.pc_words - m->words < depth)
 		return SP_STACK_OTHER;
-	if (!reserve((void **)&m->stack, &m->stack_cap, m->stacks + 1, m->limits.stacks,
-		     sizeof(*m->stack)) ||
-	    !reserve((void **)&m->pc, &m->word_cap, m->words + depth, m->limits.pc_words,
-		     sizeof(*m->pc)) ||
+	if (!SP_GROW(m->stack, m->stack_cap, m->stacks + 1, m->limits.stacks) ||
+	    !SP_GROW(m->pc, m->word_cap, m->words + depth, m->limits.pc_words) ||
 	    !index_grow(m, &m->by_stack, m->stacks)) {
 		*loss |= SP_STACK_NOMEM;
 		return SP_STACK_OTHER;
@@ -173,8 +152,7 @@ static struct sp_stack_entry *intern_entry(struct sp_stack_map *m, uint32_t stac
 	}
 	if (m->entries >= m->limits.entries)
 		return NULL;
-	if (!reserve((void **)&m->entry, &m->entry_cap, m->entries + 1, m->limits.entries,
-		     sizeof(*m->entry)) ||
+	if (!SP_GROW(m->entry, m->entry_cap, m->entries + 1, m->limits.entries) ||
 	    !index_grow(m, &m->by_entry, m->entries)) {
 		*loss |= SP_STACK_NOMEM;
 		return NULL;
@@ -238,9 +216,9 @@ struct sp_stack_map *sp_stack_map_new(const struct sp_stack_limits *limits)
 		return NULL;
 	m->limits = *limits;
 	/* One word even for stacks that need none: a table is never NULL. */
-	if (!reserve((void **)&m->pc, &m->word_cap, 1, limits->pc_words, sizeof(*m->pc)) ||
-	    !reserve((void **)&m->stack, &m->stack_cap, 1, limits->stacks, sizeof(*m->stack)) ||
-	    !reserve((void **)&m->entry, &m->entry_cap, 1, limits->entries, sizeof(*m->entry)) ||
+	if (!SP_GROW(m->pc, m->word_cap, 1, limits->pc_words) ||
+	    !SP_GROW(m->stack, m->stack_cap, 1, limits->stacks) ||
+	    !SP_GROW(m->entry, m->entry_cap, 1, limits->entries) ||
 	    !index_grow(m, &m->by_stack, 0) || !index_grow(m, &m->by_entry, 0)) {
 		sp_stack_map_free(m);
 		return NULL;

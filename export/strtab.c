@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/grow.h"
+
 #define SP_STRTAB_SLOTS 1024U
 
 static uint64_t mix(uint64_t h, uint64_t word)
@@ -74,23 +76,9 @@ static int grow_slots(struct sp_strtab *t)
 
 static int reserve(struct sp_strtab *t, size_t len)
 {
-	if (t->n + 2 > t->offset_cap) {
-		size_t *more = realloc(t->offset, (size_t)t->offset_cap * 2 * sizeof(*more));
-
-		if (more == NULL)
-			return -ENOMEM;
-		t->offset = more;
-		t->offset_cap *= 2;
-	}
-	if (len >= t->cap - t->used) {
-		size_t cap = (t->cap + len + 1) * 2;
-		char *more = realloc(t->bytes, cap);
-
-		if (more == NULL)
-			return -ENOMEM;
-		t->bytes = more;
-		t->cap = cap;
-	}
+	if (!SP_GROW(t->offset, t->offset_cap, t->n + 2, SIZE_MAX) ||
+	    !SP_GROW(t->bytes, t->cap, t->used + len + 1, SIZE_MAX))
+		return -ENOMEM;
 	if ((t->n + 1) * 2 > t->slots)
 		return grow_slots(t);
 	return 0;
@@ -128,13 +116,10 @@ int sp_strtab_init(struct sp_strtab *t)
 
 	memset(t, 0, sizeof(*t));
 	t->slots = SP_STRTAB_SLOTS;
-	t->offset_cap = SP_STRTAB_SLOTS;
-	t->cap = (size_t)16 * 1024;
 	t->slot = calloc(t->slots, sizeof(*t->slot));
-	t->offset = calloc(t->offset_cap, sizeof(*t->offset));
-	t->bytes = malloc(t->cap);
-	if (t->slot == NULL || t->offset == NULL || t->bytes == NULL)
+	if (t->slot == NULL || reserve(t, 0) != 0)
 		return -ENOMEM;
+	t->offset[0] = 0;
 	return sp_strtab_put(t, "", 0, &empty);
 }
 

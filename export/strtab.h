@@ -12,7 +12,7 @@ struct sp_strtab {
 	size_t cap;
 	size_t *offset; /* of each text; n + 1 entries are valid */
 	uint32_t n;
-	uint32_t offset_cap;
+	size_t offset_cap;
 	uint32_t *slot; /* open addressing, id + 1 */
 	uint32_t slots;
 };

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/grow.h"
 #include "export/plt.h"
 #include "export/symbol_sort.h"
 #include "export/xz.h"
@@ -35,24 +36,9 @@ static int add_symbol(struct sp_symtab *t, uint64_t start, uint64_t size, const 
 {
 	size_t len = strnlen(name, SP_SYMTAB_NAME_MAX);
 
-	if (t->n == t->cap) {
-		size_t cap = t->cap != 0 ? t->cap * 2 : 512;
-		struct sp_symbol_entry *more = realloc(t->symbol, cap * sizeof(*more));
-
-		if (more == NULL)
-			return -ENOMEM;
-		t->symbol = more;
-		t->cap = cap;
-	}
-	if (t->names_cap - t->names_used <= len) {
-		size_t cap = (t->names_cap + len) * 2 + 4096;
-		char *more = cap <= UINT32_MAX ? realloc(t->names, cap) : NULL;
-
-		if (more == NULL)
-			return -ENOMEM;
-		t->names = more;
-		t->names_cap = cap;
-	}
+	if (!SP_GROW(t->symbol, t->cap, t->n + 1, SIZE_MAX) ||
+	    !SP_GROW(t->names, t->names_cap, t->names_used + len + 1, UINT32_MAX))
+		return -ENOMEM;
 	t->symbol[t->n++] = (struct sp_symbol_entry){
 		.start = start,
 		.size = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX,
@@ -79,29 +65,6 @@ static bool wanted(Elf *elf, const GElf_Sym *sym, const char *name)
 		return false;
 	return gelf_getshdr(elf_getscn(elf, sym->st_shndx), &sh) != NULL &&
 	       (sh.sh_flags & SHF_EXECINSTR) != 0;
-}
-
-/*
- * Room for all symbols of a section at once; what is too much is given back. Without it the table
- * grows by and by, as it does where symbols share the ends of their names.
- */
-static void expect(struct sp_symtab *t, size_t symbols, size_t names)
-{
-	size_t cap = t->n + symbols;
-	struct sp_symbol_entry *more =
-		cap > t->cap ? realloc(t->symbol, cap * sizeof(*more)) : NULL;
-	char *text;
-
-	if (more != NULL) {
-		t->symbol = more;
-		t->cap = cap;
-	}
-	cap = t->names_used + names;
-	text = cap > t->names_cap && cap <= UINT32_MAX ? realloc(t->names, cap) : NULL;
-	if (text != NULL) {
-		t->names = text;
-		t->names_cap = cap;
-	}
 }
 
 /* The text at an offset of a string section, or NULL. The section ends with a NUL. */
@@ -140,7 +103,12 @@ static int read_section(struct sp_symtab *t, Elf *elf, Elf_Scn *scn, const GElf_
 	data = strings != NULL ? elf_getdata(scn, NULL) : NULL;
 	if (data == NULL)
 		return 0;
-	expect(t, data->d_size / sizeof(Elf64_Sym), strings->d_size);
+	/*
+	 * Room for all symbols at once; what is too much is given back. Where there is none, the table
+	 * grows by and by, as it does where symbols share the ends of their names.
+	 */
+	(void)SP_GROW(t->symbol, t->cap, t->n + data->d_size / sizeof(Elf64_Sym), SIZE_MAX);
+	(void)SP_GROW(t->names, t->names_cap, t->names_used + strings->d_size, UINT32_MAX);
 	for (int i = 1; err == 0 && gelf_getsym(data, i, &sym) != NULL; i++) {
 		const char *name = string_at(strings, sym.st_name);
 

@@ -9,26 +9,20 @@
 #include <lzma.h>
 #include <stdlib.h>
 
+#include "export/grow.h"
+
 #define SP_XZ_DICTIONARY_MAX ((uint64_t)32 << 20)
-#define SP_XZ_FIRST ((size_t)64 << 10)
 
 static int grow(lzma_stream *z, uint8_t **buf, size_t *cap, size_t max)
 {
 	size_t used = *cap - z->avail_out;
-	size_t bigger = *cap != 0 ? *cap * 2 : SP_XZ_FIRST;
-	uint8_t *more;
 
 	if (*cap == max)
 		return -EFBIG;
-	if (bigger > max)
-		bigger = max;
-	more = realloc(*buf, bigger);
-	if (more == NULL)
+	if (!sp_grow(buf, cap, *cap + 1, max, 1))
 		return -ENOMEM;
-	*buf = more;
-	*cap = bigger;
-	z->next_out = more + used;
-	z->avail_out = bigger - used;
+	z->next_out = *buf + used;
+	z->avail_out = *cap - used;
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "export/grow.h"
 #include "export/gzip.h"
 
 /* The server takes profiles of a few MiB. */
@@ -41,18 +42,10 @@ int sp_report_open(const char *path, struct stat *st, char why[SP_REPORT_ERROR])
 /* Makes room for more of the file, and for one byte that shows that it is too large. */
 static int more_room(struct sp_bytes *b, size_t *cap, char *why)
 {
-	size_t bigger = *cap != 0 ? *cap * 2 : 65536;
-	uint8_t *more;
-
 	if (*cap > SP_REPORT_FILE_MAX)
 		return refuse(why, "it is too large");
-	if (bigger > SP_REPORT_FILE_MAX)
-		bigger = SP_REPORT_FILE_MAX + 1;
-	more = realloc(b->data, bigger);
-	if (more == NULL)
+	if (!sp_grow(&b->data, cap, *cap + 1, SP_REPORT_FILE_MAX + 1, 1))
 		return refuse(why, "out of memory");
-	b->data = more;
-	*cap = bigger;
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/grow.h"
 #include "export/report/budget.h"
 #include "export/report/frame.h"
 #include "export/report/id_index.h"
@@ -166,15 +167,8 @@ static int add_frame(struct reader *r, const struct sp_report_frame *frame)
 {
 	if (r->frames == SP_REPORT_STACK_MAX || r->all_frames++ == SP_REPORT_FRAMES_MAX)
 		return refuse(r, "it has too many frames");
-	if (r->frames == r->frame_cap) {
-		size_t cap = r->frame_cap != 0 ? r->frame_cap * 2 : 512;
-		struct sp_report_frame *more = realloc(r->frame, cap * sizeof(*more));
-
-		if (more == NULL)
-			return refuse(r, "out of memory");
-		r->frame = more;
-		r->frame_cap = cap;
-	}
+	if (!SP_GROW(r->frame, r->frame_cap, r->frames + 1, SP_REPORT_STACK_MAX))
+		return refuse(r, "out of memory");
 	r->frame[r->frames++] = *frame;
 	return 0;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/grow.h"
+
 #define SP_SELECTION_NAMES_MAX 4096U
 
 static bool selected(const struct sp_selection *x, const struct sp_report_sample *s)
@@ -27,8 +29,6 @@ static bool known(const struct sp_selection *x, const char *name)
 void sp_selection_learn(void *arg, const struct sp_report_sample *s)
 {
 	struct sp_selection *x = arg;
-	size_t cap = x->cap * 2 + 8;
-	char **more;
 
 	if (s->span_name[0] == '\0' || !selected(x, s) || known(x, s->span_name))
 		return;
@@ -36,13 +36,9 @@ void sp_selection_learn(void *arg, const struct sp_report_sample *s)
 		x->too_many = true;
 		return;
 	}
-	if (x->names == x->cap) {
-		more = realloc(x->name, cap * sizeof(*more));
-		x->nomem = x->nomem || more == NULL;
-		if (more == NULL)
-			return;
-		x->name = more;
-		x->cap = cap;
+	if (!SP_GROW(x->name, x->cap, x->names + 1, SP_SELECTION_NAMES_MAX)) {
+		x->nomem = true;
+		return;
 	}
 	x->name[x->names] = strdup(s->span_name);
 	if (x->name[x->names] == NULL)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/grow.h"
 #include "export/report/frame.h"
 
 const char *sp_tally_text(const struct sp_tally *t, uint32_t id)
@@ -23,33 +24,14 @@ static void add_sum(struct sp_sum *sum, const struct sp_report_sample *s)
 	sum->ns += s->ns;
 }
 
-static int grow_rows(uint32_t **rows, size_t from, size_t to)
-{
-	uint32_t *more = realloc(*rows, to * sizeof(*more));
-
-	if (more == NULL)
-		return -1;
-	memset(more + from, 0, (to - from) * sizeof(*more));
-	*rows = more;
-	return 0;
-}
-
 static int intern_clean(struct sp_tally *t, const char *s, size_t len, uint32_t *id)
 {
-	size_t cap = t->row_cap;
+	size_t had = t->row_cap;
 
-	if (sp_strtab_put(&t->text, s, len, id) != 0)
+	if (sp_strtab_put(&t->text, s, len, id) != 0 ||
+	    !SP_GROW(t->row, t->row_cap, (size_t)*id + 1, SIZE_MAX))
 		return -1;
-	if (*id < cap)
-		return 0;
-	cap = cap * 2 + 1024;
-	if (grow_rows(&t->name_row, t->row_cap, cap) != 0 ||
-	    grow_rows(&t->span_row, t->row_cap, cap) != 0 ||
-	    grow_rows(&t->thread_row, t->row_cap, cap) != 0 ||
-	    grow_rows(&t->function_row, t->row_cap, cap) != 0 ||
-	    grow_rows(&t->base_row, t->row_cap, cap) != 0)
-		return -1;
-	t->row_cap = cap;
+	memset(t->row + had, 0, (t->row_cap - had) * sizeof(*t->row));
 	return 0;
 }
 
@@ -61,23 +43,19 @@ static int intern(struct sp_tally *t, const char *s, uint32_t *id)
 	return intern_clean(t, clean, len, id);
 }
 
-/* The row for a text, a zeroed new one if need be. NULL when out of memory. */
-static void *row_of(uint32_t *slot, void **rows, size_t *n, size_t *cap, size_t size)
+/* The row for a text, a zeroed new one if need be, of *rows. NULL when out of memory. */
+static void *row_of(uint32_t *slot, void *rows, size_t *n, size_t *cap, size_t size)
 {
-	if (*slot != 0)
-		return (char *)*rows + (*slot - 1) * size;
-	if (*n == *cap) {
-		size_t bigger = *cap * 2 + 64;
-		void *more = realloc(*rows, bigger * size);
+	char *first;
 
-		if (more == NULL)
-			return NULL;
-		*rows = more;
-		*cap = bigger;
+	if (*slot == 0 && !sp_grow(rows, cap, *n + 1, UINT32_MAX, size))
+		return NULL;
+	memcpy(&first, rows, sizeof(first));
+	if (*slot == 0) {
+		memset(first + *n * size, 0, size);
+		*slot = (uint32_t)++ * n;
 	}
-	memset((char *)*rows + *n * size, 0, size);
-	*slot = (uint32_t)++ * n;
-	return (char *)*rows + (*n - 1) * size;
+	return first + (*slot - 1) * size;
 }
 
 /* Ids are compared without regard to case. */
@@ -97,13 +75,13 @@ static int add_span(struct sp_tally *t, const struct sp_report_sample *s, uint32
 
 	if (intern_id(t, s->span_id, &id) != 0)
 		return -1;
-	row = row_of(&t->span_row[id], (void **)&t->span, &t->spans, &t->span_cap, sizeof(*row));
+	row = row_of(&t->row[id].span, &t->span, &t->spans, &t->span_cap, sizeof(*row));
 	if (row == NULL)
 		return -1;
 	if (row->id == 0 || s->ns > row->name_ns) {
 		if (row->id != 0)
-			t->name[t->name_row[row->name] - 1].spans--;
-		t->name[t->name_row[name] - 1].spans++;
+			t->name[t->row[row->name].name - 1].spans--;
+		t->name[t->row[name].name - 1].spans++;
 		row->id = id;
 		row->name = name;
 		row->name_ns = s->ns;
@@ -124,7 +102,7 @@ static int add_labels(struct sp_tally *t, const struct sp_report_sample *s)
 	add_sum(&t->labelled, s);
 	if (intern(t, s->span_name, &name) != 0)
 		return -1;
-	row = row_of(&t->name_row[name], (void **)&t->name, &t->names, &t->name_cap, sizeof(*row));
+	row = row_of(&t->row[name].name, &t->name, &t->names, &t->name_cap, sizeof(*row));
 	if (row == NULL)
 		return -1;
 	row->name = name;
@@ -141,8 +119,7 @@ static int add_thread(struct sp_tally *t, const struct sp_report_sample *s)
 		return 0;
 	if (intern(t, s->thread_name, &name) != 0)
 		return -1;
-	row = row_of(&t->thread_row[name], (void **)&t->thread, &t->threads, &t->thread_cap,
-		     sizeof(*row));
+	row = row_of(&t->row[name].thread, &t->thread, &t->threads, &t->thread_cap, sizeof(*row));
 	if (row == NULL)
 		return -1;
 	row->name = name;
@@ -158,8 +135,8 @@ static int add_base_span(struct sp_tally *t, const struct sp_report_sample *s)
 		return 0;
 	if (intern_id(t, s->span_id, &id) != 0)
 		return -1;
-	if (t->base_row[id] == 0)
-		t->base_row[id] = ++t->base_spans;
+	if (t->row[id].base == 0)
+		t->row[id].base = ++t->base_spans;
 	return 0;
 }
 
@@ -173,7 +150,7 @@ static struct sp_function_row *function_of(struct sp_tally *t, const struct sp_r
 
 	if (intern_clean(t, clean, len, &key) != 0)
 		return NULL;
-	row = row_of(&t->function_row[key], (void **)&t->function, &t->functions, &t->function_cap,
+	row = row_of(&t->row[key].function, &t->function, &t->functions, &t->function_cap,
 		     sizeof(*row));
 	if (row == NULL || row->seen != 0)
 		return row;
@@ -224,7 +201,7 @@ void sp_tally_add(struct sp_tally *t, const struct sp_report_sample *s, enum sp_
 
 size_t sp_tally_bytes(const struct sp_tally *t)
 {
-	return sp_strtab_bytes(&t->text) + t->row_cap * 5 * sizeof(*t->name_row) +
+	return sp_strtab_bytes(&t->text) + t->row_cap * sizeof(*t->row) +
 	       t->name_cap * sizeof(*t->name) + t->span_cap * sizeof(*t->span) +
 	       t->thread_cap * sizeof(*t->thread) + t->function_cap * sizeof(*t->function);
 }
@@ -326,11 +303,7 @@ int sp_tally_init(struct sp_tally *t)
 void sp_tally_fini(struct sp_tally *t)
 {
 	sp_strtab_fini(&t->text);
-	free(t->name_row);
-	free(t->span_row);
-	free(t->thread_row);
-	free(t->function_row);
-	free(t->base_row);
+	free(t->row);
 	free(t->name);
 	free(t->span);
 	free(t->thread);

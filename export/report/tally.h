@@ -51,12 +51,17 @@ struct sp_function_row {
 	uint64_t seen; /* last sample it was counted for: recursion counts once */
 };
 
+/* The rows of a text, plus 1; 0 = it has none. */
+struct sp_tally_rows {
+	uint32_t name, span, thread, function;
+	uint32_t base; /* counts spans of the baseline, which have no rows */
+};
+
 struct sp_tally {
 	bool lines; /* a row per line, not per function */
 	bool diff;  /* functions are sorted by their difference to the baseline */
 	struct sp_strtab text;
-	/* Row of a text plus 1, per kind; 0 = none. All have as many items as row_cap. */
-	uint32_t *name_row, *span_row, *thread_row, *function_row, *base_row;
+	struct sp_tally_rows *row; /* by text */
 	size_t row_cap;
 	struct sp_name_row *name;
 	size_t names, name_cap;

@@ -22,15 +22,15 @@ $(FUZZ_DIR)/gen/%.o: $(B)/gen/%.c
 # What each one needs of the product, so that "make test" need not compile everything once more.
 fuzz_objects = $(patsubst %.c,$(FUZZ_DIR)/%.o,$(filter-out $(1),$(wildcard $(2))))
 FUZZ_CONFIG := $(call fuzz_objects,,$(addprefix sampler/,config*.c fmt.c log.c seccomp.c text.c))
-FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,elf_*.c symtab.c symbol_sort.c plt.c xz.c fde*.c \
+FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,grow.c elf_*.c symtab.c symbol_sort.c plt.c xz.c fde*.c \
 	lines.c dwarf_index.c demangle.c pool.c) sampler/text.c)
-FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c http_request.c http_answer.c backlog.c push.c push_news.c reply.c losses.c request.c ingest.c pprof_request.c gzip.c \
-	address.c credentials.c secret.c tls_files.c user_file.c keylog.c \
+FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c http_request.c http_answer.c backlog.c seccomp.c push.c push_news.c reply.c losses.c request.c ingest.c pprof_request.c gzip.c grow.c \
+	address.c credentials.c secret.c tls_files.c user_file.c keylog.c seccomp.c \
 	headers_json.c clock.c redact.c say.c) test/unit/export/core_double.c) \
 	$(FUZZ_DIR)/gen/push.pb-c.o
 FUZZ_REPORT := $(call fuzz_objects,export/report/main.c export/report/options.c \
 	export/report/status.c export/report/file.c,export/report/*.c) \
-	$(call fuzz_objects,,export/gzip.c export/strtab.c sampler/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
+	$(call fuzz_objects,,export/grow.c export/gzip.c export/strtab.c sampler/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
 
 $(FUZZ_DIR)/config: $(FUZZ_CONFIG)
 $(FUZZ_DIR)/link: $(call fuzz_objects,,preload/link.c)
@@ -42,15 +42,15 @@ $(FUZZ_DIR)/pprof: $(FUZZ_REPORT)
 $(FUZZ_DIR)/split: $(call fuzz_objects,,export/pprof_split.c)
 $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
 $(FUZZ_DIR)/address: $(call fuzz_objects,,export/address.c export/redact.c)
-$(FUZZ_DIR)/loaded: $(call fuzz_objects,,$(addprefix export/,modules.c mapped.c maps.c \
+$(FUZZ_DIR)/loaded: $(call fuzz_objects,,$(addprefix export/,grow.c modules.c mapped.c maps.c \
 	host_objects.c object_file.c object_files.c vdso.c clock.c elf_notes.c module_name.c module_read.c module_serial.c) $(addprefix sampler/,object_id_sig.c sighting.c sighting_sig.c ring.c \
 	ring_sig.c seccomp.c arena.c))
-$(FUZZ_DIR)/maps: $(call fuzz_objects,,export/maps.c)
+$(FUZZ_DIR)/maps: $(call fuzz_objects,,export/maps.c export/grow.c)
 $(FUZZ_DIR)/names: $(call fuzz_objects,,export/demangle.c sampler/text.c)
 $(FUZZ_DIR)/region: $(call fuzz_objects,,export/exporter/view.c export/exporter/names.c $(addprefix sampler/,ring.c \
 	ring_sig.c seccomp.c snapshot.c label_read.c text.c arena.c))
 $(FUZZ_DIR)/sections: $(FUZZ_ELF)
-$(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c export/report/file.c export/gzip.c \
+$(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c export/report/file.c export/gzip.c export/grow.c \
 	sampler/text.c scripts/probe/status.c scripts/run/line.c)
 $(FUZZ_DIR)/unwind: $(call fuzz_objects,,$(addprefix sampler/,cfi_sig.c cfi_apply_sig.c \
 	dwarf_expr_sig.c ehframe_sig.c short_row_sig.c readable_sig.c seccomp.c stack_bounds_sig.c stride_sig.c met_sig.c object_id_sig.c \
