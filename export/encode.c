@@ -14,6 +14,7 @@
 
 #include "export/elf_notes.h"
 #include "export/grow.h"
+#include "export/hash_index.h"
 #include "export/lines.h"
 
 /* A marker frame may come on top of the deepest stack. */
@@ -24,7 +25,7 @@
 struct address {
 	uint64_t pc;
 	uint32_t epoch;
-	uint32_t id; /* 0 = free */
+	uint32_t id;
 };
 
 struct place_id {
@@ -37,7 +38,8 @@ struct run {
 	const struct sp_stack_map *map;
 	struct sp_pprof *profile;
 	struct address *address;
-	uint32_t addresses, address_slots;
+	size_t addresses, address_cap;
+	struct sp_hash_index by_pc;
 	struct place_id *place;
 	size_t places, place_cap;
 	uint64_t marker[SP_MARKERS]; /* location ids */
@@ -119,52 +121,26 @@ static int marker_id(struct run *r, unsigned which, uint64_t *id)
 	return err;
 }
 
-static struct address *address_slot(const struct run *r, uint64_t pc, uint32_t epoch)
-{
-	uint64_t h = (pc ^ (uint64_t)epoch << 48) * UINT64_C(0x9e3779b97f4a7c15);
-	uint32_t at = (uint32_t)(h >> 32) & (r->address_slots - 1);
-
-	while (r->address[at].id != 0 && (r->address[at].pc != pc || r->address[at].epoch != epoch))
-		at = (at + 1) & (r->address_slots - 1);
-	return &r->address[at];
-}
-
-static int grow_addresses(struct run *r)
-{
-	struct run old = *r;
-
-	/* At most a quarter full: each frame of each stack is looked up, most of them at once. */
-	if ((r->addresses + 1) * 4 <= r->address_slots)
-		return 0;
-	r->address_slots = old.address_slots != 0 ? old.address_slots * 2 : 1024;
-	r->address = calloc(r->address_slots, sizeof(*r->address));
-	if (r->address == NULL) {
-		*r = old;
-		return -ENOMEM;
-	}
-	for (uint32_t i = 0; i < old.address_slots; i++)
-		if (old.address[i].id != 0)
-			*address_slot(r, old.address[i].pc, old.address[i].epoch) = old.address[i];
-	free(old.address);
-	return 0;
-}
-
 static int address_id(struct run *r, uint64_t pc, uint32_t epoch, uint64_t *id)
 {
-	struct address *a;
+	uint32_t hash = (uint32_t)sp_hash_add(sp_hash_add(0, epoch), pc);
 	struct sp_frame f;
+	uint32_t i;
 
-	if (grow_addresses(r) != 0)
-		return -ENOMEM;
-	a = address_slot(r, pc, epoch);
-	if (a->id == 0) {
-		sp_symbolize(r->e->symbolizer, pc, epoch, &f);
-		if (add_location(r, &f, id) != 0)
-			return -ENOMEM;
-		*a = (struct address){pc, epoch, (uint32_t)*id};
-		r->addresses++;
+	for (uint32_t step = 0; sp_hash_index_next(&r->by_pc, hash, &step, &i);) {
+		/* What the index knows is in the array. */
+		const struct address *a = &r->address[i];
+
+		*id = a->id; // NOLINT(clang-analyzer-core.NullDereference)
+		if (a->pc == pc && a->epoch == epoch)
+			return 0;
 	}
-	*id = a->id;
+	sp_symbolize(r->e->symbolizer, pc, epoch, &f);
+	if (add_location(r, &f, id) != 0 ||
+	    !SP_GROW(r->address, r->address_cap, r->addresses + 1, UINT32_MAX) ||
+	    !sp_hash_index_put(&r->by_pc, hash, (uint32_t)r->addresses))
+		return -ENOMEM;
+	r->address[r->addresses++] = (struct address){pc, epoch, (uint32_t)*id};
 	return 0;
 }
 
@@ -260,8 +236,7 @@ static void close_profile(struct run *r)
 	r->places = 0;
 	r->addresses = 0;
 	memset(r->marker, 0, sizeof(r->marker));
-	if (r->address != NULL)
-		memset(r->address, 0, r->address_slots * sizeof(*r->address));
+	sp_hash_index_clear(&r->by_pc);
 }
 
 static int open_profile(struct run *r)
@@ -361,6 +336,7 @@ void sp_encode(const struct sp_encoder *e, const struct sp_stack_map *map, sp_en
 			drop_profile(&r, entry->count);
 	}
 	finish_profile(&r, put, arg);
+	sp_hash_index_fini(&r.by_pc);
 	free(r.address);
 	free(r.place);
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "export/hash_index.h"
 #include "export/strtab.h"
 
 /* Ids of texts[]. 0 = unknown. */
@@ -19,10 +20,10 @@ struct sp_cached_line {
 
 /* Zero it at first use and set limit. */
 struct sp_line_cache {
-	size_t limit; /* bytes */
-	struct sp_line_slot *slot;
-	uint32_t slots;
-	uint32_t n;
+	size_t limit;            /* bytes */
+	struct sp_line_run *run; /* by address */
+	size_t runs, run_cap;
+	struct sp_hash_index by_address;
 	struct sp_cached_line *line;
 	uint32_t lines;
 	size_t line_cap;

@@ -6,21 +6,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "export/hash_index.h"
 #include "export/pool.h"
 
 struct sp_name {
 	uint64_t start;
 	uint32_t serial;
-	const char *name; /* NULL = free slot */
+	const char *name;
 	const char *system_name;
 };
 
 /* Zero it at first use and set limit. */
 struct sp_name_cache {
 	size_t limit; /* bytes of names */
-	struct sp_name *slot;
-	uint32_t slots;
-	uint32_t n;
+	struct sp_name *name;
+	size_t n, cap;
+	struct sp_hash_index by_start;
 	struct sp_pool pool;
 };
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "export/grow.h"
+#include "export/hash_index.h"
 #include "export/pool.h"
 #include "export/pprof_out.h"
 #include "export/strtab.h"
@@ -46,8 +47,7 @@ struct sp_pprof {
 	struct list mappings, locations, functions;
 	struct sp_pprof_out out; /* the types of the values, then samples */
 	uint32_t samples;
-	uint32_t *function_slot; /* open addressing by names and file, id */
-	uint32_t function_slots;
+	struct sp_hash_index by_function; /* names and file */
 	int64_t comment[SP_PPROF_COMMENTS_MAX];
 	size_t comments;
 	pb_value_type type[3]; /* samples/count, cpu/nanoseconds, and the period's */
@@ -132,10 +132,7 @@ struct sp_pprof *sp_pprof_new(const struct sp_pprof_limits *limits,
 	head.period = times->period_ns;
 	/* 2 for the empty string, 2 for the frame of the comments. */
 	p->bytes = spanprof__pprof__profile__get_packed_size(&head) + 2 + 2;
-	p->function_slots = 1024;
-	p->function_slot = calloc(p->function_slots, sizeof(*p->function_slot));
-	if (p->function_slot == NULL || sp_strtab_init(&p->strings) != 0 || put_types(p) != 0 ||
-	    put_keys(p) != 0) {
+	if (sp_strtab_init(&p->strings) != 0 || put_types(p) != 0 || put_keys(p) != 0) {
 		sp_pprof_free(p);
 		return NULL;
 	}
@@ -150,7 +147,7 @@ void sp_pprof_free(struct sp_pprof *p)
 	free(p->mappings.item);
 	free(p->locations.item);
 	free(p->functions.item);
-	free(p->function_slot);
+	sp_hash_index_fini(&p->by_function);
 	sp_strtab_fini(&p->strings);
 	sp_pool_fini(&p->pool);
 	free(p);
@@ -192,35 +189,20 @@ int sp_pprof_mapping(struct sp_pprof *p, const struct sp_pprof_mapping *m, uint6
 	return 0;
 }
 
-static uint32_t *function_slot(const struct sp_pprof *p, const pb_function *key)
+static bool find_function(const struct sp_pprof *p, uint32_t hash, const pb_function *key,
+			  uint64_t *id)
 {
-	uint64_t h = ((uint64_t)key->name << 42 ^ (uint64_t)key->system_name << 21 ^
-		      (uint64_t)key->filename) *
-		     UINT64_C(0x9e3779b97f4a7c15);
-	uint32_t at = (uint32_t)(h >> 32) & (p->function_slots - 1);
+	uint32_t i;
 
-	for (; p->function_slot[at] != 0; at = (at + 1) & (p->function_slots - 1)) {
-		const pb_function *f = p->functions.item[p->function_slot[at] - 1];
+	for (uint32_t step = 0; sp_hash_index_next(&p->by_function, hash, &step, &i);) {
+		const pb_function *f = p->functions.item[i];
 
+		*id = f->id;
 		if (f->name == key->name && f->system_name == key->system_name &&
 		    f->filename == key->filename)
-			break;
+			return true;
 	}
-	return &p->function_slot[at];
-}
-
-static int grow_function_slots(struct sp_pprof *p)
-{
-	uint32_t *bigger = calloc((size_t)p->function_slots * 2, sizeof(*bigger));
-
-	if (bigger == NULL)
-		return -ENOMEM;
-	free(p->function_slot);
-	p->function_slot = bigger;
-	p->function_slots *= 2;
-	for (uint32_t i = 0; i < p->functions.n; i++)
-		*function_slot(p, p->functions.item[i]) = i + 1;
-	return 0;
+	return false;
 }
 
 int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_name,
@@ -228,27 +210,27 @@ int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_n
 {
 	pb_function key = SPANPROF__PPROF__FUNCTION__INIT;
 	pb_function *pb;
-	uint32_t *slot;
+	uint32_t hash;
 
 	if (put_text(p, name, &key.name) != 0 || put_text(p, system_name, &key.system_name) != 0 ||
 	    put_text(p, file, &key.filename) != 0)
 		return -ENOMEM;
-	slot = function_slot(p, &key);
-	if (*slot != 0) {
-		*id = *slot;
+	hash = (uint32_t)sp_hash_add(
+		sp_hash_add((uint64_t)key.name << 32, (uint64_t)key.system_name),
+		(uint64_t)key.filename);
+	if (find_function(p, hash, &key, id))
 		return 0;
-	}
 	pb = sp_pool_get(&p->pool, sizeof(*pb));
 	if (pb == NULL)
 		return -ENOMEM;
 	*pb = key;
 	pb->id = p->functions.n + 1;
-	if (append(&p->functions, pb) != 0)
+	if (append(&p->functions, pb) != 0 ||
+	    !sp_hash_index_put(&p->by_function, hash, p->functions.n - 1))
 		return -ENOMEM;
-	*slot = p->functions.n;
 	p->bytes += sp_pprof_out_framed(spanprof__pprof__function__get_packed_size(pb));
 	*id = pb->id;
-	return p->functions.n * 2 > p->function_slots ? grow_function_slots(p) : 0;
+	return 0;
 }
 
 static void fill_line(pb_line *pb, const struct sp_pprof_line *line)

@@ -6,11 +6,11 @@
  */
 #include "export/stack_map.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "export/grow.h"
+#include "export/hash_index.h"
 
 /* 15 s of 20 fully used processors at 100 Hz stay below these; memory at the limit is 25 MiB. */
 const struct sp_stack_limits sp_stack_limits_default = {
@@ -22,15 +22,8 @@ const struct sp_stack_limits sp_stack_limits_default = {
 struct stack {
 	uint32_t first; /* in pc[] */
 	uint32_t epoch;
-	uint32_t hash;
 	uint16_t depth;
 	uint16_t flags;
-};
-
-/* A table of indexes (+ 1) into an array elsewhere; power of two, at most half full. */
-struct index {
-	uint32_t *slot;
-	uint32_t slots;
 };
 
 struct sp_stack_map {
@@ -40,24 +33,18 @@ struct sp_stack_map {
 	uint64_t *pc;
 	uint32_t stacks, entries, words;
 	size_t stack_cap, entry_cap, word_cap;
-	struct index by_stack;
-	struct index by_entry;
+	struct sp_hash_index by_stack; /* all but "(other)", to which only its number leads */
+	struct sp_hash_index by_entry;
 	uint64_t samples;
 };
 
-static uint64_t mix(uint64_t h, uint64_t v)
-{
-	h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
-	return h ^ h >> 29;
-}
-
 static uint32_t hash_stack(const uint64_t *pc, uint16_t depth, uint16_t flags, uint32_t epoch)
 {
-	uint64_t h = mix((uint64_t)epoch << 32 | (uint32_t)flags << 16 | depth, 1);
+	uint64_t h = sp_hash_add(1, (uint64_t)epoch << 32 | (uint32_t)flags << 16 | depth);
 
 	for (unsigned i = 0; i < depth; i++)
-		h = mix(h, pc[i]);
-	return (uint32_t)(h >> 32);
+		h = sp_hash_add(h, pc[i]);
+	return (uint32_t)h;
 }
 
 static uint32_t hash_entry(const struct sp_stack_labels *l, uint32_t stack)
@@ -66,38 +53,9 @@ static uint32_t hash_entry(const struct sp_stack_labels *l, uint32_t stack)
 	uint64_t h;
 
 	memcpy(trace, l->trace_id, sizeof(trace));
-	h = mix(mix(l->span_id, trace[0]), trace[1]);
-	h = mix(h, (uint64_t)l->name_id << 32 | l->thread);
-	return (uint32_t)(mix(h, stack) >> 32);
-}
-
-static uint32_t stored_hash(const struct sp_stack_map *m, const struct index *x, uint32_t i)
-{
-	return x == &m->by_stack ? m->stack[i].hash
-				 : hash_entry(&m->entry[i].labels, m->entry[i].stack);
-}
-
-static bool index_grow(const struct sp_stack_map *m, struct index *x, uint32_t n)
-{
-	uint32_t slots = x->slots != 0 ? x->slots * 2 : 1024;
-	uint32_t *slot;
-
-	if ((n + 1) * 2 <= x->slots)
-		return true;
-	slot = calloc(slots, sizeof(*slot));
-	if (slot == NULL)
-		return false;
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t at = stored_hash(m, x, i) & (slots - 1);
-
-		while (slot[at] != 0)
-			at = (at + 1) & (slots - 1);
-		slot[at] = i + 1;
-	}
-	free(x->slot);
-	x->slot = slot;
-	x->slots = slots;
-	return true;
+	h = sp_hash_add(sp_hash_add(l->span_id, trace[0]), trace[1]);
+	h = sp_hash_add(h, (uint64_t)l->name_id << 32 | l->thread);
+	return (uint32_t)sp_hash_add(h, stack);
 }
 
 /* Stack index, or SP_STACK_OTHER with *loss set. */
@@ -107,14 +65,12 @@ static uint32_t intern_stack(struct sp_stack_map *m, const struct sp_sample *s, 
 	uint16_t depth = s->depth <= SP_FRAMES_MAX ? s->depth : SP_FRAMES_MAX;
 	uint16_t flags = s->flags;
 	uint32_t hash = hash_stack(s->pc, depth, flags, epoch);
-	uint32_t at = hash & (m->by_stack.slots - 1);
+	uint32_t i;
 
-	for (; m->by_stack.slot[at] != 0; at = (at + 1) & (m->by_stack.slots - 1)) {
-		uint32_t i = m->by_stack.slot[at] - 1;
+	for (uint32_t step = 0; sp_hash_index_next(&m->by_stack, hash, &step, &i);) {
 		const struct stack *k = &m->stack[i];
 
-		if (k->hash == hash && k->depth == depth && k->flags == flags &&
-		    k->epoch == epoch && i != SP_STACK_OTHER &&
+		if (k->depth == depth && k->flags == flags && k->epoch == epoch &&
 		    memcmp(m->pc + k->first, s->pc, depth * sizeof(*s->pc)) == 0)
 			return i;
 	}
@@ -123,17 +79,14 @@ static uint32_t intern_stack(struct sp_stack_map *m, const struct sp_sample *s, 
 		return SP_STACK_OTHER;
 	if (!SP_GROW(m->stack, m->stack_cap, m->stacks + 1, m->limits.stacks) ||
 	    !SP_GROW(m->pc, m->word_cap, m->words + depth, m->limits.pc_words) ||
-	    !index_grow(m, &m->by_stack, m->stacks)) {
+	    !sp_hash_index_put(&m->by_stack, hash, m->stacks)) {
 		*loss |= SP_STACK_NOMEM;
 		return SP_STACK_OTHER;
 	}
 	*loss &= ~(unsigned)SP_STACK_LOST;
-	for (at = hash & (m->by_stack.slots - 1); m->by_stack.slot[at] != 0;)
-		at = (at + 1) & (m->by_stack.slots - 1);
-	m->stack[m->stacks] = (struct stack){m->words, epoch, hash, depth, flags};
+	m->stack[m->stacks] = (struct stack){m->words, epoch, depth, flags};
 	memcpy(m->pc + m->words, s->pc, depth * sizeof(*s->pc));
 	m->words += depth;
-	m->by_stack.slot[at] = m->stacks + 1;
 	return m->stacks++;
 }
 
@@ -142,25 +95,19 @@ static struct sp_stack_entry *intern_entry(struct sp_stack_map *m, uint32_t stac
 					   const struct sp_stack_labels *l, unsigned *loss)
 {
 	uint32_t hash = hash_entry(l, stack);
-	uint32_t at = hash & (m->by_entry.slots - 1);
+	uint32_t i;
 
-	for (; m->by_entry.slot[at] != 0; at = (at + 1) & (m->by_entry.slots - 1)) {
-		struct sp_stack_entry *e = &m->entry[m->by_entry.slot[at] - 1];
-
-		if (e->stack == stack && memcmp(&e->labels, l, sizeof(*l)) == 0)
-			return e;
-	}
+	for (uint32_t step = 0; sp_hash_index_next(&m->by_entry, hash, &step, &i);)
+		if (m->entry[i].stack == stack && memcmp(&m->entry[i].labels, l, sizeof(*l)) == 0)
+			return &m->entry[i];
 	if (m->entries >= m->limits.entries)
 		return NULL;
 	if (!SP_GROW(m->entry, m->entry_cap, m->entries + 1, m->limits.entries) ||
-	    !index_grow(m, &m->by_entry, m->entries)) {
+	    !sp_hash_index_put(&m->by_entry, hash, m->entries)) {
 		*loss |= SP_STACK_NOMEM;
 		return NULL;
 	}
-	for (at = hash & (m->by_entry.slots - 1); m->by_entry.slot[at] != 0;)
-		at = (at + 1) & (m->by_entry.slots - 1);
 	m->entry[m->entries] = (struct sp_stack_entry){.labels = *l, .stack = stack};
-	m->by_entry.slot[at] = m->entries + 1;
 	return &m->entry[m->entries++];
 }
 
@@ -197,12 +144,11 @@ void sp_stack_map_clear(struct sp_stack_map *m)
 	static const struct sp_stack_labels none;
 	unsigned loss = 0;
 
-	memset(m->by_stack.slot, 0, m->by_stack.slots * sizeof(*m->by_stack.slot));
-	memset(m->by_entry.slot, 0, m->by_entry.slots * sizeof(*m->by_entry.slot));
+	sp_hash_index_clear(&m->by_stack);
+	sp_hash_index_clear(&m->by_entry);
 	m->entries = 0;
 	m->words = 0;
 	m->samples = 0;
-	/* "(other)" is not in the index: only its number leads to it. */
 	m->stack[SP_STACK_OTHER] = (struct stack){0};
 	m->stacks = 1;
 	(void)intern_entry(m, SP_STACK_OTHER, &none, &loss);
@@ -216,15 +162,14 @@ struct sp_stack_map *sp_stack_map_new(const struct sp_stack_limits *limits)
 		return NULL;
 	m->limits = *limits;
 	/* One word even for stacks that need none: a table is never NULL. */
-	if (!SP_GROW(m->pc, m->word_cap, 1, limits->pc_words) ||
-	    !SP_GROW(m->stack, m->stack_cap, 1, limits->stacks) ||
-	    !SP_GROW(m->entry, m->entry_cap, 1, limits->entries) ||
-	    !index_grow(m, &m->by_stack, 0) || !index_grow(m, &m->by_entry, 0)) {
-		sp_stack_map_free(m);
-		return NULL;
+	if (SP_GROW(m->pc, m->word_cap, 1, limits->pc_words) &&
+	    SP_GROW(m->stack, m->stack_cap, 1, limits->stacks)) {
+		sp_stack_map_clear(m);
+		if (m->entries != 0)
+			return m;
 	}
-	sp_stack_map_clear(m);
-	return m;
+	sp_stack_map_free(m);
+	return NULL;
 }
 
 void sp_stack_map_free(struct sp_stack_map *m)
@@ -234,8 +179,8 @@ void sp_stack_map_free(struct sp_stack_map *m)
 	free(m->stack);
 	free(m->entry);
 	free(m->pc);
-	free(m->by_stack.slot);
-	free(m->by_entry.slot);
+	sp_hash_index_fini(&m->by_stack);
+	sp_hash_index_fini(&m->by_entry);
 	free(m);
 }
 

@@ -12,14 +12,6 @@
 
 #include "export/grow.h"
 
-#define SP_STRTAB_SLOTS 1024U
-
-static uint64_t mix(uint64_t h, uint64_t word)
-{
-	h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-	return h ^ h >> 32;
-}
-
 static uint32_t hash(const char *s, size_t len)
 {
 	uint64_t h = len;
@@ -27,11 +19,11 @@ static uint32_t hash(const char *s, size_t len)
 
 	for (; len >= sizeof(word); s += sizeof(word), len -= sizeof(word)) {
 		memcpy(&word, s, sizeof(word));
-		h = mix(h, word);
+		h = sp_hash_add(h, word);
 	}
 	word = 0;
 	memcpy(&word, s, len);
-	return (uint32_t)mix(h, word);
+	return (uint32_t)sp_hash_add(h, word);
 }
 
 const char *sp_strtab_get(const struct sp_strtab *t, uint32_t id, size_t *len)
@@ -40,67 +32,39 @@ const char *sp_strtab_get(const struct sp_strtab *t, uint32_t id, size_t *len)
 	return t->bytes + t->offset[id];
 }
 
-/* The slot that holds the text, or the free one where it belongs. */
-static uint32_t *find(const struct sp_strtab *t, const char *s, size_t len)
+static bool find(const struct sp_strtab *t, uint32_t h, const char *s, size_t len, uint32_t *id)
 {
-	uint32_t i = hash(s, len) & (t->slots - 1);
-
-	while (t->slot[i] != 0) {
+	for (uint32_t step = 0; sp_hash_index_next(&t->by_text, h, &step, id);) {
 		size_t have;
-		const char *text = sp_strtab_get(t, t->slot[i] - 1, &have);
+		const char *text = sp_strtab_get(t, *id, &have);
 
 		if (have == len && memcmp(text, s, len) == 0)
-			break;
-		i = (i + 1) & (t->slots - 1);
+			return true;
 	}
-	return &t->slot[i];
+	return false;
 }
 
-static int grow_slots(struct sp_strtab *t)
+bool sp_strtab_find(const struct sp_strtab *t, const char *s, size_t len, uint32_t *id)
 {
-	uint32_t *bigger = calloc((size_t)t->slots * 2, sizeof(*bigger));
-
-	if (bigger == NULL)
-		return -ENOMEM;
-	free(t->slot);
-	t->slot = bigger;
-	t->slots *= 2;
-	for (uint32_t id = 0; id < t->n; id++) {
-		size_t len;
-		const char *text = sp_strtab_get(t, id, &len);
-
-		*find(t, text, len) = id + 1;
-	}
-	return 0;
-}
-
-static int reserve(struct sp_strtab *t, size_t len)
-{
-	if (!SP_GROW(t->offset, t->offset_cap, t->n + 2, SIZE_MAX) ||
-	    !SP_GROW(t->bytes, t->cap, t->used + len + 1, SIZE_MAX))
-		return -ENOMEM;
-	if ((t->n + 1) * 2 > t->slots)
-		return grow_slots(t);
-	return 0;
+	return find(t, hash(s, len), s, len, id);
 }
 
 int sp_strtab_put(struct sp_strtab *t, const char *s, size_t len, uint32_t *id)
 {
-	uint32_t *slot = find(t, s, len);
+	uint32_t h = hash(s, len);
 
-	if (*slot != 0) {
-		*id = *slot - 1;
+	if (find(t, h, s, len, id))
 		return 0;
-	}
-	if (reserve(t, len) != 0)
+	if (!SP_GROW(t->offset, t->offset_cap, (size_t)t->n + 2, SIZE_MAX) ||
+	    !SP_GROW(t->bytes, t->cap, t->used + len + 1, SIZE_MAX) ||
+	    !sp_hash_index_put(&t->by_text, h, t->n))
 		return -ENOMEM;
-	slot = find(t, s, len);
+	t->offset[t->n] = t->used;
 	memcpy(t->bytes + t->used, s, len);
 	t->bytes[t->used + len] = '\0';
 	t->used += len + 1;
 	*id = t->n++;
 	t->offset[t->n] = t->used;
-	*slot = t->n;
 	return 0;
 }
 
@@ -115,17 +79,12 @@ int sp_strtab_init(struct sp_strtab *t)
 	uint32_t empty;
 
 	memset(t, 0, sizeof(*t));
-	t->slots = SP_STRTAB_SLOTS;
-	t->slot = calloc(t->slots, sizeof(*t->slot));
-	if (t->slot == NULL || reserve(t, 0) != 0)
-		return -ENOMEM;
-	t->offset[0] = 0;
 	return sp_strtab_put(t, "", 0, &empty);
 }
 
 void sp_strtab_fini(struct sp_strtab *t)
 {
-	free(t->slot);
+	sp_hash_index_fini(&t->by_text);
 	free(t->offset);
 	free(t->bytes);
 	memset(t, 0, sizeof(*t));

@@ -6,49 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/grow.h"
 #include "export/report/frame.h"
 
-#define SP_TREE_SLOTS 4096U
-
-static uint32_t hash(uint32_t parent, uint32_t text)
-{
-	uint64_t h = ((uint64_t)parent << 32 | text) * UINT64_C(0x9e3779b97f4a7c15);
-
-	return (uint32_t)(h >> 32);
-}
-
-/* The slot of a child, empty if there is none. */
-static uint32_t *find(const struct sp_tree *t, uint32_t parent, uint32_t text)
-{
-	uint32_t at = hash(parent, text) & (t->slots - 1);
-
-	while (t->slot[at] != 0 &&
-	       (t->node[t->slot[at] - 1].parent != parent || t->node[t->slot[at] - 1].text != text))
-		at = (at + 1) & (t->slots - 1);
-	return &t->slot[at];
-}
-
-/* The root is nobody's child, so it is in no slot. */
-static int grow(struct sp_tree *t)
-{
-	uint32_t slots = t->slots != 0 ? t->slots * 2 : SP_TREE_SLOTS;
-	struct sp_tree_node *more = realloc(t->node, slots / 2 * sizeof(*more));
-	uint32_t *slot = calloc(slots, sizeof(*slot));
-
-	if (more != NULL)
-		t->node = more;
-	if (more == NULL || slot == NULL) {
-		free(slot);
-		return -1;
-	}
-	free(t->slot);
-	t->slot = slot;
-	t->slots = slots;
-	t->cap = slots / 2;
-	for (uint32_t i = 1; i < t->nodes; i++)
-		*find(t, t->node[i].parent, t->node[i].text) = i + 1;
-	return 0;
-}
+/* Twice as many could not be counted. */
+#define SP_TREE_NODES_MAX (UINT32_MAX / 2)
 
 /* The child's index, made if need be; 0 when out of memory. */
 static uint32_t child(struct sp_tree *t, uint32_t parent, const struct sp_report_frame *f)
@@ -56,20 +18,17 @@ static uint32_t child(struct sp_tree *t, uint32_t parent, const struct sp_report
 	char clean[SP_REPORT_TEXT_MAX + 1];
 	size_t len = sp_report_frame_text(f, t->lines, clean);
 	struct sp_tree_node *n;
-	uint32_t text;
-	uint32_t *slot;
+	uint32_t text, hash, i;
 
 	if (sp_strtab_put(&t->text, clean, len, &text) != 0)
 		return 0;
-	slot = find(t, parent, text);
-	if (*slot != 0)
-		return *slot - 1;
-	if (t->nodes == t->cap) {
-		if (t->cap > UINT32_MAX / 8 || grow(t) != 0)
-			return 0;
-		slot = find(t, parent, text);
-	}
-	*slot = t->nodes + 1;
+	hash = (uint32_t)sp_hash_add(0, (uint64_t)parent << 32 | text);
+	for (uint32_t step = 0; sp_hash_index_next(&t->children, hash, &step, &i);)
+		if (t->node[i].parent == parent && t->node[i].text == text)
+			return i;
+	if (!SP_GROW(t->node, t->cap, (size_t)t->nodes + 1, SP_TREE_NODES_MAX) ||
+	    !sp_hash_index_put(&t->children, hash, t->nodes))
+		return 0;
 	n = &t->node[t->nodes];
 	*n = (struct sp_tree_node){
 		.parent = parent, .text = text, .depth = t->node[parent].depth + 1};
@@ -104,7 +63,8 @@ void sp_tree_add(struct sp_tree *t, const struct sp_report_sample *s, enum sp_si
 
 size_t sp_tree_bytes(const struct sp_tree *t)
 {
-	return sp_strtab_bytes(&t->text) + t->cap * sizeof(*t->node) + t->slots * sizeof(*t->slot);
+	return sp_strtab_bytes(&t->text) + t->cap * sizeof(*t->node) +
+	       sp_hash_index_bytes(&t->children);
 }
 
 const char *sp_tree_text(const struct sp_tree *t, const struct sp_tree_node *n)
@@ -176,7 +136,7 @@ uint32_t sp_tree_after(const struct sp_tree *t, uint32_t n, bool children)
 int sp_tree_init(struct sp_tree *t)
 {
 	memset(t, 0, sizeof(*t));
-	if (sp_strtab_init(&t->text) != 0 || grow(t) != 0)
+	if (sp_strtab_init(&t->text) != 0 || !SP_GROW(t->node, t->cap, 1, SP_TREE_NODES_MAX))
 		return -1;
 	t->node[0] = (struct sp_tree_node){0};
 	t->nodes = 1;
@@ -187,5 +147,5 @@ void sp_tree_fini(struct sp_tree *t)
 {
 	sp_strtab_fini(&t->text);
 	free(t->node);
-	free(t->slot);
+	sp_hash_index_fini(&t->children);
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "export/hash_index.h"
 #include "export/report/load.h"
 #include "export/report/select.h"
 #include "export/strtab.h"
@@ -30,10 +31,10 @@ struct sp_tree {
 	bool lines; /* frames are lines, not functions */
 	struct sp_strtab text;
 	struct sp_tree_node *node; /* 0 is the root: all samples */
-	uint32_t nodes, cap;
-	uint32_t *slot; /* open addressing by parent and text, node + 1 */
-	uint32_t slots;
-	uint32_t depth; /* of the deepest node */
+	uint32_t nodes;
+	size_t cap;
+	struct sp_hash_index children; /* by parent and text */
+	uint32_t depth;                /* of the deepest node */
 	bool nomem;
 };
 

@@ -30,7 +30,7 @@ FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c http_request.c http
 	$(FUZZ_DIR)/gen/push.pb-c.o
 FUZZ_REPORT := $(call fuzz_objects,export/report/main.c export/report/options.c \
 	export/report/status.c export/report/file.c,export/report/*.c) \
-	$(call fuzz_objects,,export/grow.c export/gzip.c export/strtab.c sampler/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
+	$(call fuzz_objects,,$(addprefix export/,grow.c hash_index.c gzip.c strtab.c) sampler/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
 
 $(FUZZ_DIR)/config: $(FUZZ_CONFIG)
 $(FUZZ_DIR)/link: $(call fuzz_objects,,preload/link.c)
