@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads .eh_frame_hdr and what follows it in its segment, .eh_frame included, and searches the copy
- * where it lies: linkers write these tables relative to themselves, so all addresses found are off
- * by the same distance.
+ * Reads .eh_frame_hdr and what follows it in its segment, .eh_frame included, and has the handler's own
+ * reader search the copy where it lies: linkers write these tables relative to themselves, so all
+ * addresses found are off by the same distance.
  */
 #include "export/fde_file.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/fde.h"
+#include "sampler/ehframe_sig.h"
 
 #define SP_FDE_FILE_MAX ((uint64_t)64 << 20)
 
@@ -82,13 +82,14 @@ size_t sp_fde_file_bytes(const struct sp_fde_file *f)
 
 bool sp_fde_file_find(const struct sp_fde_file *f, uint64_t vaddr, uint64_t *start)
 {
-	uint64_t off = (uintptr_t)f->data - f->vaddr;
-	uint64_t end;
+	uintptr_t lo = (uintptr_t)f->data;
+	const struct sp_object copy = {.start = lo, .end = lo + f->size, .eh_frame_hdr = lo};
+	uint64_t off = lo - f->vaddr;
+	struct sp_fde fde;
 
-	if (!sp_fde_find(f->data, (uintptr_t)f->data, (uintptr_t)f->data + f->size, vaddr + off,
-			 start, &end))
+	if (sp_ehframe_find(&copy, vaddr + off, &fde) != 0)
 		return false;
-	*start -= off;
+	*start = fde.pc_begin - off;
 	/* In a damaged file the address may wrap around on the way. */
 	return *start <= vaddr;
 }

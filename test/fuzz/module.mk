@@ -22,8 +22,8 @@ $(FUZZ_DIR)/gen/%.o: $(B)/gen/%.c
 # What each one needs of the product, so that "make test" need not compile everything once more.
 fuzz_objects = $(patsubst %.c,$(FUZZ_DIR)/%.o,$(filter-out $(1),$(wildcard $(2))))
 FUZZ_CONFIG := $(call fuzz_objects,,$(addprefix sampler/,config*.c fmt.c log.c seccomp.c text.c))
-FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,grow.c elf_*.c symtab.c symbol_sort.c plt.c xz.c fde*.c \
-	lines.c dwarf_index.c demangle.c pool.c) sampler/text.c)
+FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,grow.c elf_*.c symtab.c symbol_sort.c plt.c xz.c fde_file.c \
+	lines.c dwarf_index.c demangle.c pool.c) sampler/text.c sampler/ehframe_sig.c)
 FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c http_request.c http_answer.c backlog.c seccomp.c push.c push_news.c reply.c losses.c request.c ingest.c pprof_request.c gzip.c grow.c \
 	address.c credentials.c secret.c tls_files.c user_file.c keylog.c seccomp.c \
 	headers_json.c clock.c redact.c say.c) test/unit/export/core_double.c) \
@@ -37,7 +37,7 @@ $(FUZZ_DIR)/link: $(call fuzz_objects,,preload/link.c)
 $(FUZZ_DIR)/traceparent: $(call fuzz_objects,,preload/traceparent.c)
 $(FUZZ_DIR)/headers: $(call fuzz_objects,,export/headers_json.c)
 $(FUZZ_DIR)/elf: $(FUZZ_ELF)
-$(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/cfi_sig.c sampler/ehframe_sig.c export/fde.c)
+$(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/cfi_sig.c sampler/ehframe_sig.c)
 $(FUZZ_DIR)/pprof: $(FUZZ_REPORT)
 $(FUZZ_DIR)/split: $(call fuzz_objects,,export/pprof_split.c)
 $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
