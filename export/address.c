@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server's address, checked once. Context: the exporter, at start. Callers: http.c, status.c. */
+/* The server's address, checked once. Context: the exporter, at start. */
 #include "export/address.h"
 
 #include <arpa/inet.h>
+#include <curl/curl.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -11,33 +12,40 @@
 #include <strings.h>
 #include <sys/un.h>
 
+#include "export/libcurl.h"
 #include "export/redact.h"
 
 #define SP_UNIX "unix://"
 
-/* Of which all are this host: four numbers of at most three digits, the first of them 127. */
-static bool is_loopback(const char *host, size_t len)
+/*
+ * A proxy of the environment is for other hosts, and cannot reach this one's own server. The host is the
+ * one that libcurl will connect to: who reads the address in another way than it does can be told that a
+ * foreign host is this one.
+ */
+static bool is_local(const char *url)
 {
+	CURLU *u = curl_url();
+	char *host = NULL;
 	struct in_addr address;
-	char text[INET_ADDRSTRLEN];
+	bool local = false;
 
-	if (len >= sizeof(text))
-		return false;
-	memcpy(text, host, len);
-	text[len] = '\0';
-	return inet_pton(AF_INET, text, &address) == 1 && ntohl(address.s_addr) >> 24 == 127;
+	if (u != NULL && curl_url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK &&
+	    curl_url_get(u, CURLUPART_HOST, &host, 0) == CURLUE_OK)
+		local = strcasecmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0 ||
+			(inet_pton(AF_INET, host, &address) == 1 &&
+			 ntohl(address.s_addr) >> 24 == 127);
+	curl_free(host);
+	curl_url_cleanup(u);
+	return local;
 }
 
-/* A proxy of the environment is for other hosts, and cannot reach this one's own server. */
-static bool is_local(const char *host)
+bool sp_address_is_local(struct sp_address *a)
 {
-	static const char *const local[] = {"localhost", "[::1]"};
-	size_t len = host[0] == '[' ? strcspn(host, "]/") + 1 : strcspn(host, ":/");
-
-	for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++)
-		if (len == strlen(local[i]) && strncasecmp(host, local[i], len) == 0)
-			return true;
-	return is_loopback(host, len);
+	if (!a->host_known && sp_libcurl_load() == NULL) {
+		a->local = is_local(a->base);
+		a->host_known = true;
+	}
+	return a->local;
 }
 
 static int parse_socket(const char *text, struct sp_address *out, const char **why)
@@ -54,6 +62,7 @@ static int parse_socket(const char *text, struct sp_address *out, const char **w
 	out->shown = strdup(text);
 	out->base = strdup("http://localhost");
 	out->local = true;
+	out->host_known = true;
 	return 0;
 }
 
@@ -79,12 +88,6 @@ static int parse_url(const char *text, struct sp_address *out, const char **why)
 		out->base = NULL;
 		return -ENOMEM;
 	}
-	host = strstr(out->base, "://") + 3;
-	/* The last @ before the path: a password may hold one as well. */
-	for (const char *at = host; *at != '\0' && *at != '/'; at++)
-		if (*at == '@')
-			host = at + 1;
-	out->local = is_local(host);
 	if (asprintf(&out->shown, "%s%s", out->tls ? "https" : "http", strstr(out->base, "://")) <
 	    0)
 		out->shown = NULL;

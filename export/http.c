@@ -23,7 +23,7 @@
 #define POLL_MS 50U
 
 /* Whoever is in between can read along. */
-static void warn_of_readers(const struct sp_http *h)
+static void warn_of_readers(struct sp_http *h)
 {
 	bool secret =
 		sp_credentials_secret(&h->credentials) || strchr(h->address.base, '@') != NULL;
@@ -32,7 +32,7 @@ static void warn_of_readers(const struct sp_http *h)
 		h->hooks.warn(h->hooks.arg,
 			      "SPANPROF_TLS_INSECURE_SKIP_VERIFY: whoever is in between can "
 			      "read the profiles and the credentials");
-	if (secret && !h->address.tls && !h->address.local)
+	if (secret && !h->address.tls && !sp_address_is_local(&h->address))
 		h->hooks.warn(h->hooks.arg,
 			      "credentials go to the server over plain http: whoever is in "
 			      "between can read them; https keeps them secret");

@@ -25,6 +25,7 @@
 	X(curl_easy_init)                                                                          \
 	X(curl_easy_setopt)                                                                        \
 	X(curl_easy_strerror)                                                                      \
+	X(curl_free)                                                                               \
 	X(curl_getdate)                                                                            \
 	X(curl_global_init)                                                                        \
 	X(curl_multi_add_handle)                                                                   \
@@ -35,7 +36,11 @@
 	X(curl_multi_poll)                                                                         \
 	X(curl_multi_remove_handle)                                                                \
 	X(curl_slist_append)                                                                       \
-	X(curl_slist_free_all)
+	X(curl_slist_free_all)                                                                     \
+	X(curl_url)                                                                                \
+	X(curl_url_cleanup)                                                                        \
+	X(curl_url_get)                                                                            \
+	X(curl_url_set)
 
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a name of a member
 #define MEMBER(name) __typeof__(&(name)) name;
@@ -147,6 +152,11 @@ const char *curl_easy_strerror(CURLcode code)
 	return real.curl_easy_strerror(code);
 }
 
+void curl_free(void *p)
+{
+	real.curl_free(p);
+}
+
 time_t curl_getdate(const char *p, const time_t *unused)
 {
 	return real.curl_getdate(p, unused);
@@ -196,4 +206,24 @@ struct curl_slist *curl_slist_append(struct curl_slist *list, const char *data)
 void curl_slist_free_all(struct curl_slist *list)
 {
 	real.curl_slist_free_all(list);
+}
+
+CURLU *curl_url(void)
+{
+	return real.curl_url();
+}
+
+void curl_url_cleanup(CURLU *handle)
+{
+	real.curl_url_cleanup(handle);
+}
+
+CURLUcode curl_url_get(CURLU *handle, CURLUPart what, char **part, unsigned int flags)
+{
+	return real.curl_url_get(handle, what, part, flags);
+}
+
+CURLUcode curl_url_set(CURLU *handle, CURLUPart what, const char *part, unsigned int flags)
+{
+	return real.curl_url_set(handle, what, part, flags);
 }

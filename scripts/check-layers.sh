@@ -19,7 +19,7 @@ preload/        ^(sampler|preload)/
 # What may be included or named in which files only: "include" matches <headers>, "name" words.
 readonly ONE_HOME='
 include  ^libunwind                          export/unwind_snapshot\.c
-include  ^curl/                              export/(http[a-z_]*\.[ch]|libcurl\.c)
+include  ^curl/                              export/(http[a-z_]*\.[ch]|(address|libcurl)\.c)
 include  ^protobuf-c/                        export/(pprof|push)\.c|export/report/.*
 own      \.pb-c\.h$                          export/(pprof|push)[a-z_]*\.[ch]|export/report/.*
 include  ^jansson\.h                         export/.*

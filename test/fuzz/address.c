@@ -3,6 +3,7 @@
  * Fuzzes SPANPROF_SERVER_ADDRESS after the configuration has taken it: what may be logged has no user
  * information, and only names of this host are this host, for which no proxy is asked.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include "export/address.h"
 #include "test/fuzz/fuzz.h"
 
-/* The host of a URL as RFC 3986 has it, without the port; false if it has none. */
+/* The host of a URL as RFC 3986 has it, without the port; false if it has none, or not clearly one. */
 static bool host_of(const char *url, char *out, size_t cap)
 {
 	const char *s = strstr(url, "://");
@@ -20,11 +21,16 @@ static bool host_of(const char *url, char *out, size_t cap)
 
 	if (s == NULL)
 		return false;
-	s += 3;
+	/* libcurl takes one slash or three for two. */
+	s += 1 + strspn(s + 1, "/");
 	end = s + strcspn(s, "/");
-	for (const char *at = s; at < end; at++)
+	for (const char *at = s; at < end; at++) {
+		/* A second one makes it a matter of who reads it. */
+		if (*at == '@' && memchr(at + 1, '@', (size_t)(end - at - 1)) != NULL)
+			return false;
 		if (*at == '@')
 			s = at + 1;
+	}
 	len = *s == '[' ? strcspn(s, "]/") + 1 : strcspn(s, ":/");
 	if (len >= cap || s + len > end)
 		return false;
@@ -35,13 +41,16 @@ static bool host_of(const char *url, char *out, size_t cap)
 
 static bool names_this_host(const char *host)
 {
-	unsigned n[4];
-	char end;
+	struct in6_addr six = {0};
+	struct in_addr four;
+	char text[64];
 
-	if (strcasecmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0)
+	/* Of an encoded name, only what it stands for could be compared. */
+	if (strcasecmp(host, "localhost") == 0 || strchr(host, '%') != NULL)
 		return true;
-	return sscanf(host, "%3u.%3u.%3u.%3u%c", &n[0], &n[1], &n[2], &n[3], &end) == 4 &&
-	       n[0] == 127;
+	if (sscanf(host, "[%63[^]]]", text) == 1)
+		return inet_pton(AF_INET6, text, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+	return inet_aton(host, &four) != 0 && ntohl(four.s_addr) >> 24 == 127;
 }
 
 static void check(const char *text, const struct sp_address *a)
@@ -52,14 +61,14 @@ static void check(const char *text, const struct sp_address *a)
 	FUZZ_CHECK(a->base != NULL && a->shown != NULL);
 	FUZZ_CHECK(strncasecmp(a->base, a->tls ? "https://" : "http://", a->tls ? 8 : 7) == 0);
 	if (a->socket != NULL) {
-		FUZZ_CHECK(a->socket[0] == '/' && a->local && strstr(text, a->socket) != NULL);
+		FUZZ_CHECK(a->socket[0] == '/' && sp_address_is_local(a) && strstr(text, a->socket) != NULL);
 		return;
 	}
 	FUZZ_CHECK(strpbrk(a->base, "?# \t\r\n") == NULL);
 	path = strchr(strstr(a->shown, "://") + 3, '/');
 	FUZZ_CHECK(memchr(a->shown, '@',
 			  path != NULL ? (size_t)(path - a->shown) : strlen(a->shown)) == NULL);
-	if (a->local && host_of(a->base, host, sizeof(host)))
+	if (sp_address_is_local(a) && host_of(a->base, host, sizeof(host)))
 		FUZZ_CHECK(names_this_host(host));
 }
 

@@ -600,10 +600,14 @@ Test(http, asks_no_proxy_for_this_host_and_any_for_names_that_only_look_like_it,
 		{"http://u:p@127.0.0.1:1", true},
 		{"http://127.9.9.9/x", true},
 		{"http://[::1]:4040", true},
+		{"http://example@localhost", true},
+		{"http://127.1", true},
 		{"unix:///x", true},
 		{"http://localhost.example", false},
 		{"http://127.0.0.1.example", false},
 		{"http://localhost@example", false},
+		{"http://localhost@@example", false},
+		{"http://localhost%2eexample", false},
 		{"http://[::1", false},
 		{"http://[::2]", false},
 		{"http://1270.0.0.1", false},
@@ -613,7 +617,7 @@ Test(http, asks_no_proxy_for_this_host_and_any_for_names_that_only_look_like_it,
 
 	for (size_t i = 0; i < sizeof(pair) / sizeof(pair[0]); i++) {
 		cr_assert_eq(sp_address_parse(pair[i].address, &a, &why), 0, "%s", pair[i].address);
-		cr_expect_eq(a.local, pair[i].local, "%s", pair[i].address);
+		cr_expect_eq(sp_address_is_local(&a), pair[i].local, "%s", pair[i].address);
 		sp_address_fini(&a);
 	}
 }
