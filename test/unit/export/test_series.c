@@ -211,7 +211,25 @@ Test(headers, lets_no_line_break_through, .timeout = 20)
 Test(headers, refuses_what_is_no_object, .timeout = 20)
 {
 	static const char *const no[] = {
-		"", "[]", "\"x\"", "{", "{\"a\":\"1\"} x", "{\"a\":\"1\",\"a\":\"2\"}"};
+		"",
+		" ",
+		"text",
+		"[]",
+		"[\"a\"]",
+		"\"x\"",
+		"{",
+		"}",
+		"}{",
+		"{}{}",
+		"{\"a\":\"1\"} x",
+		"{\"a\":\"1\"",
+		"{\"a\":\"1\n\"}",
+		"{\"a\":\"\\",
+		"{\"a\":\"}",
+		"{\"a\":\"1\",\"a\":\"2\"}",
+		"{\x01}",
+		"{\"\xff\":\"\"}",
+	};
 	unsigned bad;
 
 	for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++)

@@ -78,20 +78,7 @@ static const char *const bad_resource[] = {"k",
 					   "%20=v,%=x",
 					   "service.name=x,broken",
 					   NULL};
-static const char *const bad_headers[] = {HUSH,
-					  "{",
-					  "}",
-					  "[\"a\"]",
-					  "{\"a\":\"" HUSH "\"",
-					  "{}{}",
-					  "{} x",
-					  "{\"a\":\"" HUSH "\n\"}",
-					  "{\"a\":\"\\",
-					  "{\"a\":\"}",
-					  "}{",
-					  "{\x01}",
-					  "{\"\xff\":\"\"}",
-					  " ",
+static const char *const bad_headers[] = {"{\x01}", "{\"a\":\"" HUSH "\x7f\"}", "{\"\xff\":\"\"}",
 					  NULL};
 
 static const char *const *bad_values(const struct sp_config_var *var, enum sp_config_form form)
