@@ -72,56 +72,22 @@ static const char *refusal(const struct sp_series *s, const char *name)
 	return s->n == SP_SERIES_MAX ? "there are too many labels" : NULL;
 }
 
-static void trim(const char **s, size_t *len)
-{
-	while (*len != 0 && (**s == ' ' || **s == '\t')) {
-		(*s)++;
-		(*len)--;
-	}
-	while (*len != 0 && ((*s)[*len - 1] == ' ' || (*s)[*len - 1] == '\t'))
-		(*len)--;
-}
-
-/* One "name=value"; "name:value" is what the .NET profiler's users write. */
-static void add_pair(struct sp_series *s, const char *pair, size_t len, sp_series_refused refused,
+static void add_pair(struct sp_series *s, const struct sp_text_pair *p, sp_series_refused refused,
 		     void *arg)
 {
-	const char *sep = memchr(pair, '=', len);
 	char name[SP_LABEL_NAME_MAX];
-	const char *value, *reason;
-	size_t name_len, value_len;
+	const char *reason;
 
-	if (sep == NULL)
-		sep = memchr(pair, ':', len);
-	name_len = sep != NULL ? (size_t)(sep - pair) : len;
-	value = sep != NULL ? sep + 1 : "";
-	value_len = sep != NULL ? len - name_len - 1 : 0;
-	trim(&pair, &name_len);
-	trim(&value, &value_len);
-	if (name_len == 0 && value_len == 0 && sep == NULL)
-		return;
-	if (clean_name(name, pair, name_len) == 0)
+	if (clean_name(name, p->key, p->key_len) == 0)
 		reason = "it has no name";
-	else if (value_len == 0)
+	else if (p->value_len == 0)
 		reason = "it has no value";
 	else
 		reason = refusal(s, name);
-	if (reason == NULL && add(s, name, value, value_len) != 0)
+	if (reason == NULL && add(s, name, p->value, p->value_len) != 0)
 		reason = "there are too many labels";
 	if (reason != NULL)
-		refused(arg, pair, name_len, reason);
-}
-
-static void add_pairs(struct sp_series *s, const char *list, sp_series_refused refused, void *arg)
-{
-	for (;;) {
-		size_t len = strcspn(list, ",");
-
-		add_pair(s, list, len, refused, arg);
-		if (list[len] == '\0')
-			return;
-		list += len + 1;
-	}
+		refused(arg, p->key, p->key_len, reason);
 }
 
 /* What nobody asked for by name makes way for what somebody did. */
@@ -153,6 +119,8 @@ int sp_series_init(struct sp_series *s, const struct sp_config *config, uint32_t
 {
 	const char *service = config->service_name;
 	const char *ns = config->service_namespace;
+	const char *list = config->labels;
+	struct sp_text_pair pair;
 	char number[16];
 
 	memset(s, 0, sizeof(*s));
@@ -171,8 +139,8 @@ int sp_series_init(struct sp_series *s, const struct sp_config *config, uint32_t
 	(void)add(s, "pid", number, strlen(number));
 	if (ns != NULL && ns[0] != '\0')
 		(void)add(s, "service_namespace", ns, strlen(ns));
-	if (config->labels != NULL)
-		add_pairs(s, config->labels, refused, arg);
+	while (list != NULL && sp_text_next_pair(&list, &pair))
+		add_pair(s, &pair, refused, arg);
 	add_host(s, refused, arg);
 	for (size_t i = 0; i < SP_RESOURCE_LABELS_MAX && config->resource_label[i].key != NULL; i++)
 		add_spare(s, config->resource_label[i].key, config->resource_label[i].value,

@@ -123,53 +123,13 @@ static const char *check_headers(const char *s)
 	return sp_text_valid(s, strlen(s)) ? NULL : not_utf8;
 }
 
-static bool blank(char c)
-{
-	return c == ' ' || c == '\t';
-}
-
-static void trim(const char **s, size_t *len)
-{
-	while (*len > 0 && blank((*s)[*len - 1]))
-		(*len)--;
-	for (; *len > 0 && blank(**s); (*s)++)
-		(*len)--;
-}
-
-/* The next item of a comma-separated list, trimmed; empty items are passed over. */
-static bool next_item(const char **rest, const char **item, size_t *len)
-{
-	while (**rest != '\0') {
-		*item = *rest;
-		*len = strcspn(*rest, ",");
-		*rest += *len;
-		if (**rest == ',')
-			(*rest)++;
-		trim(item, len);
-		if (*len > 0)
-			return true;
-	}
-	return false;
-}
-
-/* Splits at the first separator; false without one or with an empty key. */
-static bool split(const char *item, size_t len, char separator, size_t *key_len)
-{
-	const char *at = memchr(item, separator, len);
-
-	*key_len = at != NULL ? (size_t)(at - item) : 0;
-	return *key_len > 0;
-}
-
 static const char *check_pairs(const char *s)
 {
 	const char *why = check_plain(s);
-	const char *item;
-	size_t key_len;
-	size_t len;
+	struct sp_text_pair p;
 
-	while (why == NULL && next_item(&s, &item, &len))
-		if (!split(item, len, '=', &key_len) && !split(item, len, ':', &key_len))
+	while (why == NULL && sp_text_next_pair(&s, &p))
+		if (p.separator == '\0' || p.key_len == 0)
 			why = "has an item that is not key=value";
 	return why;
 }
@@ -211,8 +171,7 @@ static bool is_wanted(const char *wanted, const char *key, size_t len)
 	const char *item;
 	size_t n;
 
-	while (wanted != NULL && next_item(&wanted, &item, &n)) {
-		trim(&item, &n);
+	while (wanted != NULL && sp_text_next_item(&wanted, &item, &n)) {
 		if (n == len && memcmp(item, key, len) == 0)
 			return true;
 	}
@@ -243,30 +202,23 @@ static const char **place_of(const char *wanted, const char *key, size_t len, si
 	return &r->label[i].value;
 }
 
-/* One item: the key is decoded where the value then goes, and *used grows by what we keep. */
-static const char *read_attribute(const char *item, size_t len, const char *wanted, char *buf,
+/* The key is decoded where the value then goes, and *used grows by what we keep. */
+static const char *read_attribute(const struct sp_text_pair *p, const char *wanted, char *buf,
 				  size_t *used, struct sp_config_resource *r)
 {
 	const char **keep = NULL;
-	const char *value;
 	const char *why;
-	size_t value_len;
-	size_t key_len;
 	size_t n;
 
-	if (!split(item, len, '=', &key_len))
+	if (p->separator != '=' || p->key_len == 0)
 		return "has an item that is not key=value";
-	value = item + key_len + 1;
-	value_len = len - key_len - 1;
-	trim(&item, &key_len);
-	trim(&value, &value_len);
-	why = decode(item, key_len, buf + *used, &n);
+	why = decode(p->key, p->key_len, buf + *used, &n);
 	if (why != NULL)
 		return why;
 	if (n == 0)
 		return "has an empty key";
 	keep = place_of(wanted, buf + *used, n, used, r);
-	why = decode(value, value_len, buf + *used, &n);
+	why = decode(p->value, p->value_len, buf + *used, &n);
 	if (why != NULL || keep == NULL)
 		return why;
 	*keep = n > 0 ? buf + *used : NULL;
@@ -278,13 +230,12 @@ const char *sp_config_resource_read(const char *text, const char *wanted, char *
 				    struct sp_config_resource *r)
 {
 	const char *why = NULL;
-	const char *item;
+	struct sp_text_pair p;
 	size_t used = 0;
-	size_t len;
 
 	memset(r, 0, sizeof(*r));
-	while (why == NULL && next_item(&text, &item, &len))
-		why = read_attribute(item, len, wanted, buf, &used, r);
+	while (why == NULL && sp_text_next_pair(&text, &p))
+		why = read_attribute(&p, wanted, buf, &used, r);
 	if (why != NULL)
 		memset(r, 0, sizeof(*r));
 	return why;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks and repairs UTF-8, because a server refuses a whole profile for one bad byte in a label.
- * Contexts INIT and APP; called by label.c, log.c, config*.c and the exporter, which is linked
- * with this file. No state, no allocation.
+ * Checks and repairs UTF-8, because a server refuses a whole profile for one bad byte in a label, and
+ * takes lists apart. Contexts INIT and APP, and the exporter. No state, no allocation.
  */
 #include "sampler/text.h"
 
@@ -137,4 +136,53 @@ void sp_text_printable(char *s, size_t len)
 		else if (n == 2 && s[i] == '\xc2' && (unsigned char)s[i + 1] < 0xa0)
 			memset(s + i, ' ', n);
 	}
+}
+
+static bool blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static void trim(const char **s, size_t *len)
+{
+	while (*len > 0 && blank((*s)[*len - 1]))
+		(*len)--;
+	for (; *len > 0 && blank(**s); (*s)++)
+		(*len)--;
+}
+
+bool sp_text_next_item(const char **list, const char **item, size_t *len)
+{
+	while (**list != '\0') {
+		*item = *list;
+		*len = strcspn(*list, ",");
+		*list += *len;
+		if (**list == ',')
+			(*list)++;
+		trim(item, len);
+		if (*len > 0)
+			return true;
+	}
+	return false;
+}
+
+bool sp_text_next_pair(const char **list, struct sp_text_pair *p)
+{
+	const char *at;
+
+	*p = (struct sp_text_pair){0};
+	if (!sp_text_next_item(list, &p->key, &p->key_len))
+		return false;
+	at = memchr(p->key, '=', p->key_len);
+	if (at == NULL)
+		at = memchr(p->key, ':', p->key_len);
+	if (at == NULL)
+		return true;
+	p->separator = *at;
+	p->value = at + 1;
+	p->value_len = p->key_len - (size_t)(p->value - p->key);
+	p->key_len = (size_t)(at - p->key);
+	trim(&p->key, &p->key_len);
+	trim(&p->value, &p->value_len);
+	return true;
 }

@@ -27,4 +27,22 @@ size_t sp_text_boundary(const char *text, size_t len);
  */
 void sp_text_printable(char *s, size_t len);
 
+/*
+ * The next item of a list with commas, without the blanks around it; empty ones are passed over. *list
+ * moves behind it. False at the end.
+ */
+bool sp_text_next_item(const char **list, const char **item, size_t *len);
+
+/* Without the blanks around each. */
+struct sp_text_pair {
+	const char *key;
+	size_t key_len;
+	const char *value; /* NULL without a separator */
+	size_t value_len;
+	char separator; /* '=', or ':' where there is no '='; 0 = neither */
+};
+
+/* The same of a list of key=value or key:value. */
+bool sp_text_next_pair(const char **list, struct sp_text_pair *p);
+
 #endif

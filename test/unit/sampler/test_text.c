@@ -136,3 +136,48 @@ Test(text, what_may_be_shown_drives_no_terminal_and_keeps_its_length, .timeout =
 		cr_expect_str_eq(text, pair[i].shown, "%zu: %s", i, text);
 	}
 }
+
+Test(text, lists_have_items_without_blanks_and_no_empty_ones, .timeout = 20)
+{
+	static const char *const want[] = {"a", "b c", "d"};
+	const char *list = " a,,\t, b c ,d , ";
+	const char *item;
+	size_t len;
+
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		cr_assert(sp_text_next_item(&list, &item, &len));
+		cr_expect_eq(len, strlen(want[i]));
+		cr_expect_arr_eq(item, want[i], len);
+	}
+	cr_expect_not(sp_text_next_item(&list, &item, &len));
+	cr_expect_eq(*list, '\0');
+}
+
+Test(text, pairs_are_taken_apart_at_the_first_equals_sign_or_else_colon, .timeout = 20)
+{
+	static const struct {
+		const char *text, *key, *value;
+		char separator;
+	} pair[] = {
+		{"k=v", "k", "v", '='},     {" k = v ", "k", "v", '='},
+		{"k:v", "k", "v", ':'},     {"k:l=v:w=x", "k:l", "v:w=x", '='},
+		{"k=", "k", "", '='},       {"=v", "", "v", '='},
+		{":", "", "", ':'},         {"alone", "alone", NULL, '\0'},
+		{"k=v,l=w", "k", "v", '='},
+	};
+	struct sp_text_pair p;
+
+	for (size_t i = 0; i < sizeof(pair) / sizeof(pair[0]); i++) {
+		const char *list = pair[i].text;
+
+		cr_assert(sp_text_next_pair(&list, &p), "%s", pair[i].text);
+		cr_expect_eq(p.separator, pair[i].separator, "%s", pair[i].text);
+		cr_expect_eq(p.key_len, strlen(pair[i].key), "%s", pair[i].text);
+		cr_expect_arr_eq(p.key, pair[i].key, p.key_len, "%s", pair[i].text);
+		cr_expect_eq(p.value == NULL, pair[i].value == NULL, "%s", pair[i].text);
+		if (pair[i].value == NULL)
+			continue;
+		cr_expect_eq(p.value_len, strlen(pair[i].value), "%s", pair[i].text);
+		cr_expect_arr_eq(p.value, pair[i].value, p.value_len, "%s", pair[i].text);
+	}
+}
