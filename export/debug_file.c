@@ -15,8 +15,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "export/elf_notes.h"
 #include "export/modules.h"
+#include "sampler/text.h"
 
 #define SP_CRC_BUFFER 65536U
 
@@ -26,7 +26,7 @@ static int open_by_id(const struct sp_debug_query *q, struct sp_elf_file *out, c
 
 	if (q->id_len < 2 || q->id_len > SP_BUILD_ID_MAX)
 		return -ENOENT;
-	sp_elf_hex(hex, q->id, q->id_len);
+	sp_text_hex(hex, q->id, q->id_len);
 	(void)snprintf(path, SP_DEBUG_PATH_MAX, "%s/.build-id/%.2s/%s.debug", q->root, hex,
 		       hex + 2);
 	return sp_elf_file_open(path, q->id, q->id_len, out);

@@ -36,14 +36,3 @@ size_t sp_elf_build_id(const void *notes, size_t len, uint8_t *id, size_t cap)
 	}
 	return 0;
 }
-
-void sp_elf_hex(char *out, const uint8_t *bytes, size_t n)
-{
-	static const char digit[] = "0123456789abcdef";
-
-	for (size_t i = 0; i < n; i++) {
-		out[2 * i] = digit[bytes[i] >> 4];
-		out[2 * i + 1] = digit[bytes[i] & 15U];
-	}
-	out[2 * n] = '\0';
-}

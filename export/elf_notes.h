@@ -12,7 +12,4 @@
  */
 size_t sp_elf_build_id(const void *notes, size_t len, uint8_t *id, size_t cap);
 
-/* Lower-case hex of n bytes, NUL-terminated; out holds 2 * n + 1 bytes. */
-void sp_elf_hex(char *out, const uint8_t *bytes, size_t n);
-
 #endif

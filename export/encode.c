@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/elf_notes.h"
 #include "export/grow.h"
 #include "export/hash_index.h"
 #include "export/lines.h"
+#include "sampler/text.h"
 
 /* A marker frame may come on top of the deepest stack. */
 #define SP_ENCODE_FRAMES (SP_FRAMES_MAX + 1)
@@ -77,7 +77,7 @@ static int place_id(struct run *r, const struct sp_place *place, uint64_t *id)
 	}
 	if (!SP_GROW(r->place, r->place_cap, r->places + 1, SIZE_MAX))
 		return -ENOMEM;
-	sp_elf_hex(hex, place->build_id, place->build_id_len);
+	sp_text_hex(hex, place->build_id, place->build_id_len);
 	if (sp_pprof_mapping(r->profile, &m, id) != 0)
 		return -ENOMEM;
 	r->place[r->places++] = (struct place_id){place->key, *id};
@@ -186,11 +186,11 @@ static int add_entry(struct run *r, const struct sp_stack_entry *entry, uint32_t
 		return -ENOMEM;
 	if (l->span_id != 0) {
 		memcpy(bytes, &l->span_id, sizeof(bytes));
-		sp_elf_hex(span_id, bytes, sizeof(bytes));
+		sp_text_hex(span_id, bytes, sizeof(bytes));
 		s.span_id = span_id;
 	}
 	if (memcmp(l->trace_id, no_trace, sizeof(no_trace)) != 0) {
-		sp_elf_hex(trace_id, l->trace_id, sizeof(l->trace_id));
+		sp_text_hex(trace_id, l->trace_id, sizeof(l->trace_id));
 		s.trace_id = trace_id;
 	}
 	if (l->name_id != 0)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "export/grow.h"
+#include "sampler/text.h"
 
 #define SP_MAPS_KEPT_MAX 65536U
 #define SP_MAPS_TEXT_MAX ((size_t)4 << 20)
@@ -40,15 +41,9 @@ struct reading {
 };
 
 /* A number and the character that must follow it. */
-static bool take_number(const char **s, int base, char end, uint64_t *v)
+static bool take_number(const char **s, unsigned base, char end, uint64_t *v)
 {
-	char *after;
-
-	*v = strtoull(*s, &after, base);
-	if (after == *s || *after != end)
-		return false;
-	*s = after + 1;
-	return true;
+	return sp_text_number(s, base, v) && *(*s)++ == end;
 }
 
 /* "start-end perms offset major:minor inode   path" */
@@ -68,7 +63,7 @@ static bool parse_line(char *line, struct sp_map *map, char **path)
 	    !take_number(&s, 16, ' ', &minor))
 		return false;
 	map->device = makedev((unsigned)major, (unsigned)minor);
-	map->inode = strtoull(s, NULL, 10);
+	(void)sp_text_number(&s, 10, &map->inode);
 	s += strcspn(s, " ");
 	s += strspn(s, " ");
 	*path = line + (s - line);

@@ -15,17 +15,7 @@
 #include "sampler/compiler.h"
 #include "sampler/label.h"
 #include "sampler/mark.h"
-
-static int digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
+#include "sampler/text.h"
 
 /* 16 hex digits to the 8 bytes of a span id as they lie in memory; false for anything else. */
 static bool parse_id(const char *text, uint64_t *id)
@@ -35,8 +25,8 @@ static bool parse_id(const char *text, uint64_t *id)
 	if (text == NULL)
 		return false;
 	for (size_t i = 0; i < sizeof(byte); i++) {
-		int high = digit(text[2 * i]);
-		int low = high >= 0 ? digit(text[2 * i + 1]) : -1;
+		int high = sp_text_digit(text[2 * i]);
+		int low = high >= 0 ? sp_text_digit(text[2 * i + 1]) : -1;
 
 		if (low < 0)
 			return false;

@@ -73,17 +73,6 @@ static void put(struct writer *w, const char *s, size_t n)
 	w->len += n;
 }
 
-void sp_link_hex(const uint8_t *bytes, size_t n, char *out)
-{
-	static const char digits[] = "0123456789abcdef";
-
-	for (size_t i = 0; i < n; i++) {
-		out[2 * i] = digits[bytes[i] >> 4];
-		out[2 * i + 1] = digits[bytes[i] & 15];
-	}
-	out[2 * n] = '\0';
-}
-
 /* RFC 3986: only unreserved characters stay. */
 static bool unreserved(unsigned char c)
 {

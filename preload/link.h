@@ -44,7 +44,4 @@ struct sp_link {
  */
 size_t sp_link_format(const struct sp_link *l, char out[SP_LINK_MAX]);
 
-/* Lower-case hex of n bytes, NUL-terminated. */
-void sp_link_hex(const uint8_t *bytes, size_t n, char *out);
-
 #endif

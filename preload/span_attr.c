@@ -13,6 +13,7 @@
 #include "sampler/span.h"
 #include "sampler/span_cpu.h"
 #include "sampler/span_keys.h"
+#include "sampler/text.h"
 #include "sampler/thread.h"
 
 /* The attributes, in the order of the links' kinds first. */
@@ -156,7 +157,7 @@ void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_att
 		return;
 	memset(&l, 0, sizeof(l));
 	memcpy(bytes, &r->span_id, sizeof(r->span_id));
-	sp_link_hex(bytes, sizeof(r->span_id), l.span_id);
+	sp_text_hex(l.span_id, bytes, sizeof(r->span_id));
 	if (is_free(r, KEY_ID))
 		set->string(span, keys[KEY_ID], l.span_id);
 	if (cfg->span_cpu_time && !sp_seccomp_is_on() && sp_span_is_root(r) &&
@@ -165,7 +166,7 @@ void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_att
 	if (cfg->profile_url == NULL && cfg->baseline_url == NULL)
 		return;
 	memcpy(bytes, r->trace, sizeof(r->trace));
-	sp_link_hex(bytes, sizeof(bytes), l.trace_id);
+	sp_text_hex(l.trace_id, bytes, sizeof(bytes));
 	l.base = cfg->profile_base_url;
 	l.datasource = cfg->profile_datasource;
 	l.service = cfg->service_name;

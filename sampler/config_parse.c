@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Values that become a number, and the dispatch over all types. Contexts INIT and APP; called
- * by config.c. Parsers of our own, because strtol and strcasecmp depend on the host's locale and
- * newer headers redirect the former to symbols that older C libraries lack.
+ * by config.c. Parsers of our own, because strcasecmp depends on the host's locale.
  */
 #include "sampler/config_parse.h"
 
@@ -12,6 +11,7 @@
 
 #include "sampler/config_text.h"
 #include "sampler/fmt.h"
+#include "sampler/text.h"
 
 #define NS_PER_US UINT64_C(1000)
 
@@ -62,17 +62,14 @@ static bool span_is(struct span t, const char *word)
 	return i == t.len && word[i] == '\0';
 }
 
-/* Takes the digits at the front; false without one or when they exceed 18, so nothing overflows. */
-static bool take_digits(struct span *t, uint64_t *n)
+/* Takes the number at the front, behind which is a blank or the end at the latest; false without one. */
+static bool take_number(struct span *t, uint64_t *n)
 {
-	size_t i;
+	const char *begin = t->s;
+	bool is = sp_text_number(&t->s, 10, n);
 
-	*n = 0;
-	for (i = 0; i < t->len && t->s[i] >= '0' && t->s[i] <= '9' && i <= 18; i++)
-		*n = *n * 10 + (uint64_t)(t->s[i] - '0');
-	t->s += i;
-	t->len -= i;
-	return i > 0 && i <= 18;
+	t->len -= (size_t)(t->s - begin);
+	return is;
 }
 
 bool sp_config_is_word(const char *text, const char *word)
@@ -135,7 +132,7 @@ static int parse_integer(const struct sp_config_var *var, const char *text,
 	struct span t = trimmed(text);
 	uint64_t n;
 
-	if (!take_digits(&t, &n) || t.len != 0 || n < var->min || n > var->max) {
+	if (!take_number(&t, &n) || t.len != 0 || n < var->min || n > var->max) {
 		sp_fmt_snprintf(v->why, sizeof(v->why), "is not a number from %u to %u", var->min,
 				var->max);
 		return -EINVAL;
@@ -157,7 +154,7 @@ static bool parse_ns(const char *text, uint64_t *ns)
 	struct span t = trimmed(text);
 	uint64_t n;
 
-	if (!take_digits(&t, &n))
+	if (!take_number(&t, &n))
 		return false;
 	*ns = 0;
 	if (t.len == 0)
@@ -242,7 +239,7 @@ static int signal_by_range(struct span t)
 		if (*t.s++ != (from_min ? '+' : '-'))
 			return 0;
 		t.len--;
-		if (!take_digits(&t, &n) || t.len != 0 || n > (uint64_t)(SIGRTMAX - SIGRTMIN))
+		if (!take_number(&t, &n) || t.len != 0 || n > (uint64_t)(SIGRTMAX - SIGRTMIN))
 			return 0;
 	}
 	return from_min ? SIGRTMIN + (int)n : SIGRTMAX - (int)n;
@@ -270,7 +267,7 @@ static int parse_signal(const char *text, struct sp_config_value *v)
 	v->number = 0;
 	if (span_is(t, "auto"))
 		return 0;
-	if (!take_digits(&digits, &n) || digits.len != 0) {
+	if (!take_number(&digits, &n) || digits.len != 0) {
 		if (t.len > 3 && span_is((struct span){t.s, 3}, "SIG")) {
 			t.s += 3;
 			t.len -= 3;

@@ -58,14 +58,10 @@ static size_t scheme(const char *s, const char *wanted)
 
 static bool port_good(const char *s, size_t len)
 {
-	unsigned n = 0;
+	const char *end = s + len;
+	uint64_t n;
 
-	for (size_t i = 0; i < len; i++) {
-		if (s[i] < '0' || s[i] > '9' || n > 65535)
-			return false;
-		n = n * 10 + (unsigned)(s[i] - '0');
-	}
-	return n >= 1 && n <= 65535;
+	return sp_text_number(&s, 10, &n) && s == end && n >= 1 && n <= 65535;
 }
 
 /* host, host:port, [ipv6] or [ipv6]:port */
@@ -134,15 +130,6 @@ static const char *check_pairs(const char *s)
 	return why;
 }
 
-static int hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* Decodes into out, which holds len + 1 bytes, with a NUL. NULL or the reason. */
 static const char *decode(const char *s, size_t len, char *out, size_t *out_len)
 {
@@ -152,9 +139,10 @@ static const char *decode(const char *s, size_t len, char *out, size_t *out_len)
 		char c = s[i];
 
 		if (c == '%') {
-			if (i + 2 >= len || hex(s[i + 1]) < 0 || hex(s[i + 2]) < 0)
+			if (i + 2 >= len || sp_text_digit(s[i + 1]) < 0 ||
+			    sp_text_digit(s[i + 2]) < 0)
 				return "has a % that is not followed by two hex digits";
-			c = (char)(hex(s[i + 1]) << 4 | hex(s[i + 2]));
+			c = (char)(sp_text_digit(s[i + 1]) << 4 | sp_text_digit(s[i + 2]));
 			i += 2;
 		}
 		if (control(c))

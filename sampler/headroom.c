@@ -9,22 +9,13 @@
 #include <unistd.h>
 
 #include "sampler/seccomp.h"
+#include "sampler/text.h"
 #include "sampler/thread.h"
 
 static const char *read_number(const char *at, uint64_t *n)
 {
-	const char *begin;
-
-	while (*at == ' ' || *at == '\t')
-		at++;
-	begin = at;
-	*n = 0;
-	for (; *at >= '0' && *at <= '9'; at++) {
-		uint64_t digit = (uint64_t)(*at - '0');
-
-		*n = *n > (UINT64_MAX - digit) / 10 ? UINT64_MAX : *n * 10 + digit;
-	}
-	return at != begin ? at : NULL;
+	at += strspn(at, " \t");
+	return sp_text_number(&at, 10, n) ? at : NULL;
 }
 
 /* "SigQ:\t18/96551\n": entries in use by the user, and this process's limit (fs/proc/array.c). */

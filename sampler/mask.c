@@ -14,6 +14,7 @@
 #include "sampler/masking_call.h"
 #include "sampler/seccomp.h"
 #include "sampler/signals.h"
+#include "sampler/text.h"
 
 static uint64_t own_mask(void)
 {
@@ -30,18 +31,11 @@ static uint64_t own_mask(void)
 static uint64_t parse_blocked(const char *line)
 {
 	const char *at = line + strlen(BLOCKED);
-	uint64_t mask = 0;
+	uint64_t mask;
 
-	for (; *at == '\t' || *at == ' '; at++)
-		;
-	for (;; at++) {
-		if (*at >= '0' && *at <= '9')
-			mask = mask << 4 | (uint64_t)(*at - '0');
-		else if (*at >= 'a' && *at <= 'f')
-			mask = mask << 4 | (uint64_t)(*at - 'a' + 10);
-		else
-			return mask;
-	}
+	at += strspn(at, " \t");
+	(void)sp_text_number(&at, 16, &mask);
+	return mask;
 }
 
 /* A file of thread tid below /proc. */

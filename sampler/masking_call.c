@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "sampler/compiler.h"
+#include "sampler/text.h"
 
 struct call {
 	long number;
@@ -32,14 +33,13 @@ static bool word_is_set(const char *line, unsigned n)
 
 bool sp_masking_call(const char *line)
 {
-	long number = 0;
+	const char *behind = line;
+	uint64_t number;
 
-	if (line[0] < '0' || line[0] > '9')
+	if (!sp_text_number(&behind, 10, &number))
 		return false;
-	for (const char *c = line; *c >= '0' && *c <= '9'; c++)
-		number = number * 10 + (*c - '0');
 	for (size_t i = 0; i < SP_ARRAY_LEN(calls); i++)
-		if (calls[i].number == number)
+		if ((uint64_t)calls[i].number == number)
 			return calls[i].mask_argument == 0 ||
 			       word_is_set(line, calls[i].mask_argument);
 	return false;

@@ -16,6 +16,7 @@
 #include "sampler/fmt.h"
 #include "sampler/headroom.h"
 #include "sampler/seccomp.h"
+#include "sampler/text.h"
 #include "sampler/thread.h"
 
 /* linux/dirent.h: struct linux_dirent64 up to its name. */
@@ -29,14 +30,9 @@ struct dirent64_head {
 
 static uint32_t parse_tid(const char *s)
 {
-	uint32_t n = 0;
+	uint64_t n;
 
-	for (; *s >= '0' && *s <= '9'; s++) {
-		if (n > SP_TID_MAX)
-			return 0;
-		n = n * 10 + (uint32_t)(*s - '0');
-	}
-	return *s == '\0' ? n : 0;
+	return sp_text_number(&s, 10, &n) && *s == '\0' && n <= SP_TID_MAX ? (uint32_t)n : 0;
 }
 
 /* The thread group leader stays in the list after pthread_exit(), as a zombie. */

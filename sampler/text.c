@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checks and repairs UTF-8, because a server refuses a whole profile for one bad byte in a label, and
- * takes lists apart. Contexts INIT and APP, and the exporter. No state, no allocation.
+ * takes lists apart and reads numbers: strtol() depends on the host's locale, and newer headers redirect it to
+ * symbols that older C libraries lack. Contexts INIT and APP, and the exporter. No state, no allocation.
  */
 #include "sampler/text.h"
 
@@ -136,6 +137,42 @@ void sp_text_printable(char *s, size_t len)
 		else if (n == 2 && s[i] == '\xc2' && (unsigned char)s[i + 1] < 0xa0)
 			memset(s + i, ' ', n);
 	}
+}
+
+int sp_text_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+bool sp_text_number(const char **s, unsigned base, uint64_t *n)
+{
+	const char *begin = *s;
+
+	*n = 0;
+	for (;; (*s)++) {
+		int digit = sp_text_digit(**s);
+
+		if (digit < 0 || (unsigned)digit >= base)
+			return *s != begin;
+		if (__builtin_mul_overflow(*n, base, n) ||
+		    __builtin_add_overflow(*n, (unsigned)digit, n))
+			*n = UINT64_MAX;
+	}
+}
+
+void sp_text_hex(char *out, const uint8_t *bytes, size_t n)
+{
+	static const char digit[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < n; i++) {
+		out[2 * i] = digit[bytes[i] >> 4];
+		out[2 * i + 1] = digit[bytes[i] & 15U];
+	}
+	out[2 * n] = '\0';
 }
 
 static bool blank(char c)

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 bool sp_text_valid(const char *text, size_t len);
 
@@ -26,6 +27,18 @@ size_t sp_text_boundary(const char *text, size_t len);
  * of the same length: control characters become blanks, each byte that is not UTF-8 a question mark.
  */
 void sp_text_printable(char *s, size_t len);
+
+/* What a hexadecimal digit of either case stands for, or -1. */
+int sp_text_digit(char c);
+
+/*
+ * The number that begins at *s, to base 10 or 16: *s moves behind its digits. What 64 bits do not hold is
+ * UINT64_MAX. False where there is no digit.
+ */
+bool sp_text_number(const char **s, unsigned base, uint64_t *n);
+
+/* Lower-case hex of n bytes, NUL-terminated; out holds 2 * n + 1 bytes. */
+void sp_text_hex(char *out, const uint8_t *bytes, size_t n);
 
 /*
  * The next item of a list with commas, without the blanks around it; empty ones are passed over. *list

@@ -44,8 +44,8 @@ $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
 $(FUZZ_DIR)/address: $(call fuzz_objects,,export/address.c export/libcurl.c export/redact.c)
 $(FUZZ_DIR)/loaded: $(call fuzz_objects,,$(addprefix export/,grow.c modules.c mapped.c maps.c \
 	host_objects.c object_file.c object_files.c vdso.c clock.c elf_notes.c module_name.c module_read.c module_serial.c) $(addprefix sampler/,object_id_sig.c sighting.c sighting_sig.c ring.c \
-	ring_sig.c seccomp.c arena.c))
-$(FUZZ_DIR)/maps: $(call fuzz_objects,,export/maps.c export/grow.c)
+	ring_sig.c seccomp.c arena.c text.c))
+$(FUZZ_DIR)/maps: $(call fuzz_objects,,export/maps.c export/grow.c sampler/text.c)
 $(FUZZ_DIR)/names: $(call fuzz_objects,,export/demangle.c sampler/text.c)
 $(FUZZ_DIR)/region: $(call fuzz_objects,,export/exporter/view.c export/exporter/names.c $(addprefix sampler/,ring.c \
 	ring_sig.c seccomp.c snapshot.c label_read.c text.c arena.c))

@@ -14,6 +14,7 @@
 #include "export/modules.h"
 #include "export/symbol_tables.h"
 #include "fake_host.h"
+#include "sampler/text.h"
 #include "test/unit/emulated.h"
 
 /* Ships with libc and is loaded by nobody. */
@@ -59,7 +60,7 @@ Test(modules, reads_the_build_id_that_readelf_reads, .timeout = 20)
 	cr_assert_not_null(fgets(line, sizeof(line), p), "readelf said nothing");
 	pclose(p);
 
-	sp_elf_hex(hex, sp_modules_main(m)->build_id, sp_modules_main(m)->build_id_len);
+	sp_text_hex(hex, sp_modules_main(m)->build_id, sp_modules_main(m)->build_id_len);
 	line[strcspn(line, "\n")] = '\0';
 	cr_expect_str_eq(hex, line);
 	sp_modules_free(m);

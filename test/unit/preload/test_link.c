@@ -405,14 +405,3 @@ Test(link, is_whole_or_nothing_whatever_comes_last)
 		}
 	}
 }
-
-Test(link, writes_ids_in_lower_case_hex)
-{
-	const uint8_t bytes[] = {0x00, 0x0f, 0xf0, 0xab, 0xff};
-	char out[11];
-
-	sp_link_hex(bytes, sizeof(bytes), out);
-	cr_assert_str_eq(out, "000ff0abff");
-	sp_link_hex(bytes, 0, out);
-	cr_assert_str_eq(out, "");
-}

@@ -181,3 +181,61 @@ Test(text, pairs_are_taken_apart_at_the_first_equals_sign_or_else_colon, .timeou
 		cr_expect_arr_eq(p.value, pair[i].value, p.value_len, "%s", pair[i].text);
 	}
 }
+
+Test(text, bytes_are_written_in_lower_case_hex, .timeout = 20)
+{
+	const uint8_t bytes[] = {0x00, 0x0f, 0xf0, 0xab, 0xff};
+	char out[11];
+
+	sp_text_hex(out, bytes, sizeof(bytes));
+	cr_expect_str_eq(out, "000ff0abff");
+	sp_text_hex(out, bytes, 0);
+	cr_expect_str_eq(out, "");
+}
+
+Test(text, digits_are_those_of_hex_in_either_case, .timeout = 20)
+{
+	static const char digits[] = "0123456789abcdefABCDEF";
+	unsigned others = 0;
+
+	for (int i = 0; i < 22; i++)
+		cr_expect_eq(sp_text_digit(digits[i]), i < 16 ? i : i - 6);
+	for (int c = -128; c < 128; c++)
+		others += sp_text_digit((char)c) < 0;
+	cr_expect_eq(others, 256 - 22);
+}
+
+Test(text, numbers_end_before_what_is_no_digit_of_theirs, .timeout = 20)
+{
+	static const struct {
+		const char *text;
+		unsigned base;
+		uint64_t n;
+		const char *rest; /* NULL = there is no number */
+	} row[] = {
+		{"0", 10, 0, ""},
+		{"0042x", 10, 42, "x"},
+		{"18446744073709551615", 10, UINT64_MAX, ""},
+		{"18446744073709551616 ", 10, UINT64_MAX, " "},
+		{"99999999999999999999999999999999999", 10, UINT64_MAX, ""},
+		{"7f00-", 16, 0x7f00, "-"},
+		{"FfAg", 16, 0xffa, "g"},
+		{"ffffffffffffffff0", 16, UINT64_MAX, ""},
+		{"12ab", 10, 12, "ab"},
+		{"", 10, 0, NULL},
+		{" 1", 10, 0, NULL},
+		{"-1", 10, 0, NULL},
+		{"+1", 16, 0, NULL},
+		{"a", 10, 0, NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		const char *at = row[i].text;
+		uint64_t n = 4711;
+
+		cr_expect_eq(sp_text_number(&at, row[i].base, &n), row[i].rest != NULL, "%s",
+			     row[i].text);
+		cr_expect_eq(n, row[i].n, "%s", row[i].text);
+		cr_expect_str_eq(at, row[i].rest != NULL ? row[i].rest : row[i].text);
+	}
+}
