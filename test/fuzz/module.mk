@@ -39,7 +39,7 @@ $(FUZZ_DIR)/headers: $(call fuzz_objects,,export/headers_json.c)
 $(FUZZ_DIR)/elf: $(FUZZ_ELF)
 $(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/cfi_sig.c sampler/ehframe_sig.c)
 $(FUZZ_DIR)/pprof: $(FUZZ_REPORT)
-$(FUZZ_DIR)/split: $(call fuzz_objects,,export/pprof_split.c)
+$(FUZZ_DIR)/split: $(call fuzz_objects,,export/pprof_split.c export/pprof_wire.c)
 $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
 $(FUZZ_DIR)/address: $(call fuzz_objects,,export/address.c export/libcurl.c export/redact.c)
 $(FUZZ_DIR)/loaded: $(call fuzz_objects,,$(addprefix export/,grow.c modules.c mapped.c maps.c \
