@@ -100,7 +100,7 @@ SP_EXPORT _Noreturn void pthread_exit(void *result)
 	__typeof__(&pthread_exit) next = SP_NEXT(pthread_exit);
 
 	if (sp_life_active() && sp_thread_own != NULL)
-		sp_residual_end(sp_thread_own);
+		sp_thread_account_end(sp_thread_own);
 	if (next != NULL)
 		next(result);
 	for (;;)

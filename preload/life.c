@@ -24,11 +24,11 @@
 #include "sampler/monotonic.h"
 #include "sampler/process.h"
 #include "sampler/region.h"
-#include "sampler/residual.h"
 #include "sampler/sampler.h"
 #include "sampler/seccomp.h"
 #include "sampler/tasks.h"
 #include "sampler/thread.h"
+#include "sampler/thread_account.h"
 
 /* The start takes about a millisecond of CPU time; on a busy machine it may be preempted. */
 #define START_WAIT_NS (50 * SP_NS_PER_MS)
@@ -130,7 +130,7 @@ static bool start_by_winner(void)
 	}
 	fd = err = prepare();
 	if (fd >= 0) {
-		sp_residual_start();
+		sp_thread_account_start();
 		err = sp_exporter_start(&config, fd);
 	}
 	if (err != 0) {
@@ -220,7 +220,7 @@ static void after_fork_in_child(void)
 static bool is_brief_child(void)
 {
 	return forked && sp_count_read(SP_COUNT_SAMPLES_PUT) == 0 &&
-	       sp_residual_process_ns() < BRIEF_NS;
+	       sp_thread_account_process_ns() < BRIEF_NS;
 }
 
 void sp_life_flush(void)
@@ -237,9 +237,9 @@ void sp_life_flush(void)
 	 */
 	if (sp_thread_own != NULL) {
 		sp_thread_retire();
-		sp_residual_end(sp_thread_own);
+		sp_thread_account_end(sp_thread_own);
 	}
-	sp_residual_flush();
+	sp_thread_account_flush();
 	sp_upkeep_publish();
 	sp_exporter_flush(config.flush_timeout_ms);
 	errno = saved;

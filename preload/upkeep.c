@@ -16,7 +16,6 @@
 #include "sampler/monotonic.h"
 #include "sampler/process.h"
 #include "sampler/region.h"
-#include "sampler/residual.h"
 #include "sampler/seccomp.h"
 #include "sampler/signal_move.h"
 #include "sampler/signals.h"
@@ -24,6 +23,7 @@
 #include "sampler/span_table.h"
 #include "sampler/tasks.h"
 #include "sampler/thread.h"
+#include "sampler/thread_account.h"
 
 #define BEGIN_NS (20 * SP_NS_PER_MS)
 #define SWEEP_NS (30 * SP_NS_PER_S)
@@ -43,7 +43,7 @@ static void check_signal(void)
 	       "(set SPANPROF_SIGNAL to another one)",
 	       sp_signals_number());
 	sp_life_stop();
-	sp_residual_stop();
+	sp_thread_account_stop();
 }
 
 /* Spans that never end, at least eight times in the longest age. */
@@ -101,7 +101,7 @@ static void look(void)
 	look_for_room();
 	sp_signal_move_follow();
 	sweep_spans(sp_life_config());
-	sp_residual_look();
+	sp_thread_account_look();
 }
 
 /* A message of the exporter, which cannot open what our stderr is. It may be any bytes. */

@@ -11,7 +11,6 @@
 #include "sampler/compiler.h"
 #include "sampler/config.h"
 #include "sampler/ring.h"
-#include "sampler/turns.h"
 
 /* What the handler works with; written at activation before the first timer is armed. */
 struct sp_handler_setup {
@@ -21,27 +20,11 @@ struct sp_handler_setup {
 	uint32_t cookie;          /* upper half of our timers' si_value */
 	uint32_t depth;           /* frames kept per sample */
 	uint64_t period_ns;
-	_Atomic uint64_t accounted_ns; /* CPU time of everything that found room in a ring */
-	enum sp_label_scope id_scope;
-	enum sp_label_scope name_scope;
-	bool trace_id;
 	bool thread_name;
 	_Atomic uint32_t *upkeep; /* of the region, NULL if there is none */
 	bool mark;                /* tell the table which spans have samples */
 };
 extern struct sp_handler_setup sp_handler_setup;
-
-struct sp_thread;
-
-/*
- * The calling thread or its handler. What a sample of the thread taken now is labelled with; returns
- * the table's reference to the span whose id that is, 0 = no id, or unknown there.
- */
-SP_SIGSAFE uint32_t sp_handler_label(const struct sp_thread *t, struct sp_turn_label *out);
-
-/* Any context. The same for a span that is known. */
-struct sp_span_entry;
-SP_SIGSAFE uint32_t sp_handler_label_of(const struct sp_span_entry *e, struct sp_turn_label *out);
 
 SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext);
 

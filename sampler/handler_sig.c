@@ -9,6 +9,7 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "sampler/active_span.h"
 #include "sampler/alternate_stack.h"
 #include "sampler/arch_sig.h"
 #include "sampler/counters.h"
@@ -34,41 +35,6 @@ static struct sp_thread *timer_thread(const siginfo_t *si)
 	if (si->si_code != SI_TIMER || (uint32_t)(value >> 32) != sp_handler_setup.cookie)
 		return NULL;
 	return sp_thread_at((uint32_t)value);
-}
-
-SP_SIGSAFE uint32_t sp_handler_label_of(const struct sp_span_entry *e, struct sp_turn_label *out)
-{
-	const struct sp_handler_setup *h = &sp_handler_setup;
-	bool root = h->id_scope == SP_SCOPE_ROOT;
-
-	memset(out, 0, sizeof(*out));
-	/* it would be told to be its parent's, or nobody's */
-	if (e->span_id == SP_SPAN_DEEPER && h->id_scope == SP_SCOPE_ALL)
-		return 0;
-	if (h->id_scope != SP_SCOPE_NONE)
-		out->span_id = root ? e->root_id : e->span_id;
-	if (h->name_scope != SP_SCOPE_NONE)
-		out->name_id = h->name_scope == SP_SCOPE_ROOT ? e->root_name_id : e->name_id;
-	if (h->trace_id)
-		memcpy(out->trace_id, e->trace_id, sizeof(out->trace_id));
-	return root ? e->root_ref : e->ref;
-}
-
-SP_SIGSAFE uint32_t sp_handler_label(const struct sp_thread *t, struct sp_turn_label *out)
-{
-	struct sp_span_entry e;
-
-	if (sp_span_stack_peek(&t->spans, &e))
-		return sp_handler_label_of(&e, out);
-	memset(out, 0, sizeof(*out));
-	return 0;
-}
-
-static void account(struct sp_thread *t, uint64_t ns)
-{
-	atomic_fetch_add_explicit(&t->residual.settled_ns, ns, memory_order_relaxed);
-	atomic_fetch_add_explicit(&sp_handler_setup.accounted_ns, ns, memory_order_relaxed);
-	sp_turns_restart(&t->turns);
 }
 
 /*
@@ -166,8 +132,8 @@ static void look_after_exporter(void)
 static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext, size_t room_left)
 {
 	struct sp_sample *s = sp_thread_scratch(t);
-	struct sp_turn_label label;
-	uint32_t span = sp_handler_label(t, &label);
+	struct sp_span_label label;
+	uint32_t span = sp_active_span_label(&t->spans, &label);
 
 	s->span_id = label.span_id;
 	s->name_id = label.name_id;
@@ -181,11 +147,11 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	look_after_exporter();
 	if (!put(t, ucontext, room_left)) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
-		sp_residual_gap(&t->residual);
 		return;
 	}
 	sp_count(SP_COUNT_SAMPLES_PUT);
-	account(t, s->weight * sp_handler_setup.period_ns);
+	sp_thread_account_sample(&t->account, s->weight * sp_handler_setup.period_ns,
+				 s->span_id != 0 || s->name_id != 0);
 	/* only now: a span whose samples were lost has no profile to lead to */
 	if (sp_handler_setup.mark && s->span_id != 0)
 		sp_span_table_mark(span, s->span_id);
@@ -224,12 +190,10 @@ static void on_timer(struct sp_thread *t, const siginfo_t *si, const void *ucont
 	if (t->in_handler) {
 		if (!t->settling)
 			sp_count(SP_COUNT_DROP_REENTERED);
-		sp_residual_gap(&t->residual);
 		return;
 	}
 	if (room_left < SP_HANDLER_ROOM_LEAST) {
 		sp_count(SP_COUNT_DROP_STACK);
-		sp_residual_gap(&t->residual);
 		return;
 	}
 	t->in_handler = true;

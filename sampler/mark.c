@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "sampler/active_change.h"
 #include "sampler/compiler.h"
 #include "sampler/counters.h"
+#include "sampler/span_cpu.h"
 #include "sampler/thread.h"
 
 static SP_TLS uint32_t level;
@@ -45,7 +45,7 @@ int sp_mark_show(uint64_t id, uint32_t name_id)
 	/* still work for the same trace */
 	if (sp_span_stack_peek(&t->spans, &around))
 		memcpy(e.trace_id, around.trace_id, sizeof(e.trace_id));
-	sp_active_change(t);
+	sp_span_cpu_change(t);
 	if (level > SP_MARK_DEPTH_MAX) {
 		sp_count(SP_COUNT_SPAN_STACK_FULL);
 		return -ENOSPC;
@@ -68,7 +68,7 @@ bool sp_mark_leave(void)
 
 	if (level == 0)
 		return false;
-	sp_active_change(t);
+	sp_span_cpu_change(t);
 	if (t != NULL && level <= SP_MARK_DEPTH_MAX && (labelled & bit_of_level()) != 0) {
 		labelled &= ~bit_of_level();
 		(void)sp_span_stack_pop_token(&t->spans, SP_MARK_TOKEN + level, false);

@@ -14,7 +14,7 @@
 #define SP_SAMPLE_ROOTED 1U    /* the walk reached the thread's outermost frame */
 #define SP_SAMPLE_TRUNCATED 2U /* the depth limit cut root-most frames */
 #define SP_SAMPLE_OFF_STACK 4U /* sp was outside the thread's stack (coroutine, alternate stack) */
-/* No sample: CPU time that none stands for (residual.h). pc[] is the thread's start routine, if any. */
+/* No sample: CPU time that none stands for (thread_account.h). pc[] is the thread's start routine, if any. */
 #define SP_SAMPLE_RESIDUAL 8U
 /* No sample: an object that the samples behind it may be in. pc[] is a struct sp_sighting. */
 #define SP_SAMPLE_OBJECT 32U

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sampler/active_span.h"
 #include "sampler/alternate_stack.h"
 #include "sampler/arena.h"
 #include "sampler/counters.h"
@@ -13,7 +14,6 @@
 #include "sampler/label.h"
 #include "sampler/process.h"
 #include "sampler/region.h"
-#include "sampler/residual.h"
 #include "sampler/row_cache.h"
 #include "sampler/scope.h"
 #include "sampler/sighting.h"
@@ -23,6 +23,7 @@
 #include "sampler/span_cpu.h"
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
+#include "sampler/thread_account.h"
 #include "sampler/timer.h"
 #include "sampler/unwind_sig.h"
 
@@ -134,10 +135,13 @@ static int prepare(const struct sp_config *cfg)
 	sp_scope_set_source(cfg->active_span);
 	h->depth = cfg->stack_depth;
 	h->period_ns = SP_NS_PER_S / cfg->sample_rate_hz;
-	h->id_scope = cfg->span_id_scope;
-	h->name_scope = cfg->span_name_scope;
-	h->trace_id = cfg->trace_id;
+	sp_active_span_scopes = (struct sp_active_span_scopes){
+		.id = cfg->span_id_scope,
+		.name = cfg->span_name_scope,
+		.trace_id = cfg->trace_id,
+	};
 	h->thread_name = cfg->thread_name;
+	sp_thread_account_init(&h->ring, cfg->thread_name);
 	h->mark = cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES;
 	/* a forked child has the handler from its parent */
 	if (h->cookie == 0) {
@@ -183,7 +187,7 @@ bool sp_sampler_forked(void)
 	sp_handler_setup.snapshots = (struct sp_ring){0};
 	sp_region_forked();
 	sp_sighting_forked();
-	sp_residual_forked();
+	sp_thread_account_forked();
 	sp_thread_forked();
 	sp_span_forked();
 	return sp_thread_own != NULL && sp_span_stack_peek(&sp_thread_own->spans, &e);

@@ -5,10 +5,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "sampler/active_change.h"
 #include "sampler/counters.h"
 #include "sampler/mark.h"
 #include "sampler/span.h"
+#include "sampler/span_cpu.h"
 #include "sampler/span_stack.h"
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
@@ -32,7 +32,7 @@ void sp_scope_forget(void)
 
 	if (t == NULL || sp_span_stack_empty(&t->spans))
 		return;
-	sp_active_change(t);
+	sp_span_cpu_change(t);
 	sp_span_stack_pop_attached(&t->spans, SP_MARK_TOKEN);
 	t->scope_overflows = 0;
 }
@@ -62,7 +62,7 @@ bool sp_scope_attached(uint64_t token, const uint8_t *span_id)
 		sp_count(SP_COUNT_SPAN_NO_THREAD);
 		return true;
 	}
-	sp_active_change(t);
+	sp_span_cpu_change(t);
 	if (span_id != NULL)
 		memcpy(&id, span_id, sizeof(id));
 	if (sp_span_table_by_id(id, &r))
@@ -76,7 +76,7 @@ void sp_scope_detached(uint64_t token, bool through)
 
 	if (t == NULL)
 		return;
-	sp_active_change(t);
+	sp_span_cpu_change(t);
 	if (sp_span_stack_pop_token(&t->spans, token, through))
 		t->scope_overflows = 0;
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "sampler/active_change.h"
 #include "sampler/compiler.h"
 #include "sampler/counters.h"
 #include "sampler/interleave.h"
@@ -131,6 +130,8 @@ static void deactivate(const struct sp_span_record *r)
 
 	if (t != NULL && t != own)
 		(void)sp_span_stack_strike(&t->spans, r->slot, r->span_id);
+	if (own != NULL)
+		sp_span_stack_name_root(&own->spans, r->span_id, r->root_name_id);
 	/* it may be there twice: started before the process ever attached anything, then attached */
 	while (own != NULL && !sp_span_stack_empty(&own->spans) &&
 	       sp_span_stack_pop(&own->spans, r->span_id))
@@ -152,7 +153,7 @@ static void leave_rest(const struct sp_span_record *r)
 static inline bool finish(const struct sp_span_record *r, bool seen)
 {
 	/* while it can still be told whose time it is */
-	sp_active_change(sp_thread_own);
+	sp_span_cpu_change(sp_thread_own);
 	if (!sp_span_table_close(r))
 		return false;
 	if (seen)
@@ -206,7 +207,7 @@ bool sp_span_started(const struct sp_span_start *s)
 	if (atomic_load_explicit(&sp_span_cpu_on, memory_order_relaxed))
 		sp_span_cpu_begin(&r);
 	if (activates) {
-		sp_active_change(t);
+		sp_span_cpu_change(t);
 		activate(t, &r, sp_scope_start_token(s->how));
 	}
 	return true;
@@ -220,7 +221,7 @@ bool sp_span_of(const void *handle, struct sp_span_record *out)
 void sp_span_unlabel(const struct sp_span_record *r)
 {
 	/* while it can still be told whose time it is, and whether spans interleave */
-	sp_active_change(sp_thread_own);
+	sp_span_cpu_change(sp_thread_own);
 	sp_interleave_ended(r);
 	deactivate(r);
 	/* it still counts, but may be the root that is shown */

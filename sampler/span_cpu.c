@@ -61,12 +61,12 @@ static void add(const struct sp_span_entry *e, uint64_t ns)
 		atomic_fetch_add_explicit(a, ns, memory_order_relaxed);
 }
 
-void sp_span_cpu_change(struct sp_thread *t)
+void sp_span_cpu_add(struct sp_thread *t)
 {
 	struct sp_span_entry e;
 	uint64_t now = 0;
 
-	if (t == NULL || atomic_load_explicit(&account, memory_order_relaxed) == NULL)
+	if (t == NULL)
 		return;
 	if (!sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
 		return;

@@ -21,8 +21,15 @@ int sp_span_cpu_init(void);
 /* It was asked for; until then the functions below do nothing. */
 extern _Atomic bool sp_span_cpu_on;
 
-/* The calling thread's active span is about to change: the time up to now goes to its root. */
-void sp_span_cpu_change(struct sp_thread *t);
+/* The time of the calling thread up to now goes to the root of its active span. */
+void sp_span_cpu_add(struct sp_thread *t);
+
+/* The active span of the calling thread, which may have no block, is about to change. */
+static inline void sp_span_cpu_change(struct sp_thread *t)
+{
+	if (atomic_load_explicit(&sp_span_cpu_on, memory_order_relaxed))
+		sp_span_cpu_add(t);
+}
 
 /* A root was entered into the table. */
 void sp_span_cpu_begin(const struct sp_span_record *r);

@@ -83,10 +83,31 @@ void sp_span_stack_hide_rest(struct sp_span_stack *s)
 	atomic_store_explicit(&s->rest.alike, false, memory_order_relaxed);
 }
 
+static void meet_root(struct sp_span_last_root *r, const struct sp_span_entry *e)
+{
+	if (r->id == e->root_id)
+		return;
+	r->id = e->root_id;
+	r->name_id = e->root_name_id;
+	memcpy(r->trace_id, e->trace_id, sizeof(r->trace_id));
+	if (r->n < UINT32_MAX)
+		r->n++;
+}
+
+void sp_span_stack_count_roots(struct sp_span_stack *s)
+{
+	struct sp_span_entry e;
+
+	memset(&s->root, 0, sizeof(s->root));
+	if (sp_span_stack_peek(s, &e))
+		meet_root(&s->root, &e);
+}
+
 void sp_span_stack_put(struct sp_span_stack *s, uint32_t slot, const struct sp_span_entry *e)
 {
 	struct sp_span_frame *f;
 
+	meet_root(&s->root, e);
 	if (sp_span_slot_is_deep(slot)) {
 		put_deep(s, e);
 		return;

@@ -58,10 +58,19 @@ struct sp_span_frame {
 	uint32_t root_ref;
 };
 
+/* Owner only. The local root of the frame that was put last. */
+struct sp_span_last_root {
+	uint64_t id;
+	uint32_t name_id;
+	uint32_t n; /* how many there were, one after the other, since they are counted */
+	uint8_t trace_id[16];
+};
+
 struct sp_span_stack {
 	_Atomic uint32_t depth;
 	_Atomic uint32_t changes; /* by the owner, one more before each */
 	_Atomic uint32_t struck;  /* the same by others */
+	struct sp_span_last_root root;
 	struct sp_span_rest rest; /* above all frames, which get no more as long as there is one */
 	struct sp_span_frame frame[SP_SPAN_DEPTH_MAX];
 };
@@ -113,6 +122,16 @@ void sp_span_stack_put(struct sp_span_stack *s, uint32_t slot, const struct sp_s
 
 /* Owner only. The slot the span went to. */
 uint32_t sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e);
+
+/* Owner only. Local roots are counted from now on; the one that is active is the first. */
+void sp_span_stack_count_roots(struct sp_span_stack *s);
+
+/* Owner only. That root ends, with this name. */
+static inline void sp_span_stack_name_root(struct sp_span_stack *s, uint64_t id, uint32_t name_id)
+{
+	if (s->root.id == id)
+		s->root.name_id = name_id;
+}
 
 /* Owner only. Strikes the span out wherever it lies, and drops ended frames from the top. */
 bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t span_id);

@@ -185,7 +185,7 @@ static struct sp_thread *bind(struct sp_thread *t, uint32_t tid)
 		return NULL;
 	}
 	/* while the block is nobody else's */
-	sp_residual_begin(t, tid);
+	sp_thread_account_begin(t, tid);
 	/* pairs with reap(): the index before the id */
 	atomic_store_explicit(&t->tid, tid, memory_order_release);
 	if (atomic_compare_exchange_strong_explicit(slot, &none, (uint16_t)(t->index + 1),
@@ -300,7 +300,7 @@ void sp_thread_ended(void)
 		sp_span_table_thread_ended(t);
 		return;
 	}
-	sp_residual_end(t);
+	sp_thread_account_end(t);
 	release(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
 }
 

@@ -18,10 +18,9 @@
 
 #include "sampler/compiler.h"
 #include "sampler/counters.h"
-#include "sampler/residual.h"
 #include "sampler/sample.h"
 #include "sampler/span_stack.h"
-#include "sampler/turns.h"
+#include "sampler/thread_account.h"
 #include "sampler/unwind_sig.h"
 
 #define SP_THREADS_MAX 16384U
@@ -65,19 +64,18 @@ struct sp_thread {
 	_Atomic uint32_t next_free; /* index + 1; only while free */
 	_Atomic int timer;          /* kernel timer id + 1, SP_TIMER_NONE if there is none */
 	bool in_handler;            /* own handler, and while its sample is otherwise in use */
-	bool settling;              /* residual.c: that use; what a sample would say is put down */
-	_Atomic int timer_signo;    /* what it sends */
-	_Atomic int mask_differs;   /* host_mask.h: by which signal, 0 = by none */
-	_Atomic uint8_t unarmed;    /* enum sp_unarmed, of the last try */
-	_Atomic bool blocks;        /* our signal, as the thread itself last found or is to */
+	bool settling; /* thread_account.c: that use; what a sample would say is put down */
+	_Atomic int timer_signo;          /* what it sends */
+	_Atomic int mask_differs;         /* host_mask.h: by which signal, 0 = by none */
+	_Atomic uint8_t unarmed;          /* enum sp_unarmed, of the last try */
+	_Atomic bool blocks;              /* our signal, as the thread itself last found or is to */
 	_Atomic uint32_t alternate_bytes; /* of its alternate signal stack as last seen; 0 = none */
 	uint32_t stack_bytes; /* as its creator has asked for; 0 = not known, or did not ask */
 	_Atomic uint32_t interleaved; /* interleave.h: SDKs whose starts do not label this thread */
 	uint32_t scope_overflows;     /* scope.c: attached in vain since the last one that went */
 	struct sp_stack_bounds bounds;
 	struct sp_span_spare spare;
-	struct sp_residual residual;
-	struct sp_turns turns;
+	struct sp_thread_account account;
 	uint64_t span_cpu_ns;   /* span_cpu.h: the thread's CPU clock at the last change */
 	void *(*start)(void *); /* birth: what the host asked pthread_create to run */
 	void *start_arg;
@@ -141,7 +139,7 @@ bool sp_thread_alternate_begin(void);
 void sp_thread_alternate_end(void);
 /*
  * APP, calling thread, which has a block: it is about to end, with the process or as another program. Its
- * timer goes, without a gap in its account. If it does not end, the next scan finds it without a timer.
+ * timer goes. If it does not end, the next scan finds it without a timer.
  */
 void sp_thread_retire(void);
 /* APP. Our handler runs on alternate stacks from now on: timers of threads with small ones go. */

@@ -61,17 +61,12 @@ void sp_thread_disarm(struct sp_thread *t)
 	timer = atomic_exchange_explicit(&t->timer, SP_TIMER_NONE, memory_order_seq_cst);
 	if (timer == SP_TIMER_NONE)
 		return;
-	sp_residual_gap(&t->residual);
 	drop_timer(timer - 1);
 }
 
 void sp_thread_retire(void)
 {
-	int timer = atomic_exchange_explicit(&sp_thread_own->timer, SP_TIMER_NONE,
-					     memory_order_seq_cst);
-
-	if (timer != SP_TIMER_NONE)
-		drop_timer(timer - 1);
+	sp_thread_disarm(sp_thread_own);
 }
 
 /* What the thread itself finds stays known: others see it less clearly. */
@@ -123,7 +118,6 @@ static void note(struct sp_thread *t, enum sp_unarmed why)
 
 	if (why == SP_UNARMED_NOT)
 		return;
-	sp_residual_gap(&t->residual);
 	if (before != why && counter[why] != 0)
 		sp_count(counter[why]);
 }

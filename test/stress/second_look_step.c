@@ -10,14 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/process.h"
 #include "sampler/row_cache.h"
 #include "sampler/signals.h"
 #include "sampler/span_stack.h"
 #include "sampler/span_table.h"
-#include "sampler/thread.h"
-#include "sampler/timer.h"
-#include "sampler/turns.h"
 #include "test/stress/race_step.h"
 
 #define NEW_NAME 4711U
@@ -460,59 +456,6 @@ static unsigned race_for_action(void)
 	return race_run(&races[0]) + race_run(&races[1]);
 }
 
-/* --- Turns, and the sample that makes them start over --------------------------------------------- */
-
-static struct sp_thread *own;
-static uint64_t noted;
-
-static void note_one_turn(void)
-{
-	sp_turns_restart(&own->turns);
-	sp_turns_change(own);
-}
-
-static void note_another(void)
-{
-	sp_turns_change(own);
-}
-
-static void sample(void)
-{
-	sp_turns_restart(&own->turns);
-}
-
-static void count_turn(void *arg, const struct sp_turn_label *label, uint64_t ns)
-{
-	(void)arg;
-	(void)label;
-	noted += ns != 0;
-}
-
-/* One turn at most is left, and what is going on. */
-static bool no_turn_is_from_before_the_sample(void)
-{
-	noted = 0;
-	sp_turns_share(own, UINT64_MAX, UINT64_MAX, count_turn, NULL);
-	return noted <= 2;
-}
-
-static unsigned race_for_turns(void)
-{
-	static const struct race race = {"a turn and a sample",
-					 note_one_turn,
-					 note_another,
-					 sample,
-					 no_turn_is_from_before_the_sample,
-					 20};
-
-	sp_process_adopt();
-	sp_timer_set(SIGURG, 3600 * SP_NS_PER_S, 1);
-	MUST(sp_thread_init() == 0);
-	own = sp_thread_self();
-	MUST(own != NULL);
-	return race_run(&race);
-}
-
 int main(void)
 {
 	unsigned bad;
@@ -528,6 +471,5 @@ int main(void)
 	bad += race_on_stack();
 	bad += race_for_rows();
 	bad += race_for_action();
-	bad += race_for_turns();
 	return bad != 0;
 }

@@ -16,10 +16,13 @@
 #include "kernel_double.h"
 #include "sampler/counters.h"
 #include "sampler/process.h"
+#include "sampler/ring.h"
 #include "sampler/thread_table.h"
 #include "sampler/timer.h"
 
 #define PERIOD_NS (10 * SP_NS_PER_MS)
+
+static struct sp_ring no_room;
 
 static void set_up(void)
 {
@@ -28,6 +31,7 @@ static void set_up(void)
 	sp_process_adopt();
 	cr_assert_eq(sp_thread_init(), 0);
 	sp_timer_set(SIGURG, PERIOD_NS, 0x80000001U);
+	sp_thread_account_init(&no_room, false);
 }
 
 /* From here on the calling thread is another one. */

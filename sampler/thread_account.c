@@ -7,16 +7,16 @@
  * when it ends. Such a lead is remembered for the process and taken off later records: otherwise
  * short threads would add up to more than the process used.
  */
-#include "sampler/residual.h"
+#include "sampler/thread_account.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <time.h>
 
+#include "sampler/active_span.h"
 #include "sampler/counters.h"
 #include "sampler/cpu_clock.h"
-#include "sampler/handler.h"
+#include "sampler/ring.h"
 #include "sampler/span.h"
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
@@ -24,7 +24,6 @@
 #include "sampler/thread_table.h"
 #include "sampler/timer.h"
 #include "sampler/try_lock.h"
-#include "sampler/turns.h"
 
 #define TABLE (&sp_thread_table)
 /*
@@ -37,6 +36,8 @@
 /* struct sp_sample.weight has 32 bits of nanoseconds. */
 #define RECORD_NS_MAX UINT64_C(4000000000)
 
+static struct sp_ring *ring;
+static bool with_thread_name;
 /* By how much ended threads' samples were ahead of their clocks. */
 static _Atomic uint64_t lead_ns;
 static uint64_t process_since_ns;
@@ -50,47 +51,54 @@ static bool counting(void)
 	return sp_timer_period_ns() != 0 && !atomic_load_explicit(&stopped, memory_order_relaxed);
 }
 
-void sp_residual_begin(struct sp_thread *t, uint32_t tid)
+void sp_thread_account_init(struct sp_ring *into, bool thread_name)
+{
+	ring = into;
+	with_thread_name = thread_name;
+}
+
+void sp_thread_account_begin(struct sp_thread *t, uint32_t tid)
 {
 	uint64_t now = 0;
 
 	(void)sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now);
-	atomic_store_explicit(&t->residual.since_ns, now, memory_order_relaxed);
-	atomic_store_explicit(&t->residual.settled_ns, 0, memory_order_relaxed);
-	atomic_store_explicit(&t->residual.even_version, sp_span_stack_version(&t->spans),
+	atomic_store_explicit(&t->account.since_ns, now, memory_order_relaxed);
+	atomic_store_explicit(&t->account.settled_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&t->account.version, sp_span_stack_version(&t->spans),
 			      memory_order_relaxed);
-	atomic_store_explicit(&t->residual.gap, false, memory_order_relaxed);
-	sp_turns_restart(&t->turns);
+	atomic_store_explicit(&t->account.outside, false, memory_order_relaxed);
+	sp_span_stack_count_roots(&t->spans);
 }
 
-void sp_residual_start(void)
+void sp_thread_account_start(void)
 {
 	struct sp_thread *own = sp_thread_own;
 
 	(void)sp_cpu_clock_ns(CLOCK_PROCESS_CPUTIME_ID, &process_since_ns);
-	atomic_store_explicit(&sp_handler_setup.accounted_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&sp_thread_accounted_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&lead_ns, 0, memory_order_relaxed);
 	if (own != NULL)
-		sp_residual_begin(own, atomic_load_explicit(&own->tid, memory_order_relaxed));
+		sp_thread_account_begin(own, atomic_load_explicit(&own->tid, memory_order_relaxed));
 }
 
 static void put(struct sp_sample *s, uint64_t ns)
 {
 	s->weight = (uint32_t)ns;
 	sp_count(SP_COUNT_RESIDUALS);
-	if (sp_ring_put(&sp_handler_setup.ring, s) != 0) {
+	if (sp_ring_put(ring, s) != 0) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
 		return;
 	}
 	sp_count(SP_COUNT_SAMPLES_PUT);
-	atomic_fetch_add_explicit(&sp_handler_setup.accounted_ns, ns, memory_order_relaxed);
+	atomic_fetch_add_explicit(&sp_thread_accounted_ns, ns, memory_order_relaxed);
 }
 
 static void put_all(struct sp_sample *s, uint64_t ns)
 {
 	for (; ns > RECORD_NS_MAX; ns -= RECORD_NS_MAX)
 		put(s, RECORD_NS_MAX);
-	put(s, ns);
+	if (ns != 0)
+		put(s, ns);
 }
 
 /* A record of no thread, no frame and no label. */
@@ -101,26 +109,19 @@ static void blank(struct sp_sample *s)
 }
 
 /* A thread fills in its own block's sample. The exporter knows the names of the others. */
-static void describe(struct sp_sample *s, struct sp_thread *t, uint32_t tid)
+static void describe(struct sp_sample *s, struct sp_thread *t, const struct sp_span_label *label)
 {
 	blank(s);
-	s->tid = tid;
-	if (sp_handler_setup.thread_name && s == sp_thread_scratch(t))
+	s->tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
+	s->span_id = label->span_id;
+	s->name_id = label->name_id;
+	memcpy(s->trace_id, label->trace_id, sizeof(s->trace_id));
+	if (with_thread_name && s == sp_thread_scratch(t))
 		sp_thread_name_own(s->thread_name);
 	if (t->start != NULL) {
 		s->pc[0] = (uintptr_t)t->start;
 		s->depth = 1;
 	}
-}
-
-static void put_labelled(void *arg, const struct sp_turn_label *label, uint64_t ns)
-{
-	struct sp_sample *s = arg;
-
-	s->span_id = label->span_id;
-	s->name_id = label->name_id;
-	memcpy(s->trace_id, label->trace_id, sizeof(s->trace_id));
-	put_all(s, ns);
 }
 
 /*
@@ -142,48 +143,83 @@ static uint64_t less_lead(uint64_t ns)
 }
 
 /*
- * Brings the thread's account to its clock, if it is behind by at least that, or always. Returns what
- * there is to put down for it, in a record that is described but has no label.
+ * What the thread was in all the time since its account was last settled; nothing if there was a change.
+ * Found through the table, which any thread may ask: a span that ended elsewhere just now was not active
+ * all the time, and what lies below it was not either.
  */
-static uint64_t settle(struct sp_thread *t, uint64_t now, uint64_t at_least,
-		       struct sp_sample *record)
+static void find_label(const struct sp_thread *t, uint64_t version, struct sp_span_label *label)
 {
-	uint32_t tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
-	uint64_t since = atomic_load_explicit(&t->residual.since_ns, memory_order_relaxed);
-	uint64_t settled = atomic_load_explicit(&t->residual.settled_ns, memory_order_relaxed);
+	struct sp_span_record r;
+	struct sp_span_entry e;
+	uint64_t token = 0;
+	uint64_t id = sp_span_stack_top(&t->spans, &token);
+
+	memset(label, 0, sizeof(*label));
+	if (id == 0 || sp_span_stack_version(&t->spans) != version ||
+	    version != atomic_load_explicit(&t->account.version, memory_order_relaxed) ||
+	    !sp_span_table_by_id(id, &r))
+		return;
+	sp_span_entry_of(&r, token, &e);
+	(void)sp_active_span_label_of(&e, label);
+}
+
+/*
+ * The only local root that the thread was in, as far as that is known. What it used outside is then less
+ * than samples would have met, as a rule. Which spans were in the root nobody knows.
+ */
+static void find_only_root(const struct sp_thread *t, struct sp_span_label *label)
+{
+	const struct sp_span_last_root *root = &t->spans.root;
+	struct sp_span_entry e = {
+		.span_id = root->id,
+		.root_id = root->id,
+		.name_id = root->name_id,
+		.root_name_id = root->name_id,
+	};
+	struct sp_span_record open;
+
+	if (root->n != 1 || atomic_load_explicit(&t->account.outside, memory_order_relaxed) ||
+	    sp_active_span_scopes.id == SP_SCOPE_ALL || sp_active_span_scopes.name == SP_SCOPE_ALL)
+		return;
+	memcpy(e.trace_id, root->trace_id, sizeof(e.trace_id));
+	if (sp_span_table_by_id(root->id, &open))
+		sp_span_entry_of(&open, SP_SPAN_STARTED, &e);
+	(void)sp_active_span_label_of(&e, label);
+}
+
+/*
+ * Brings the thread's account to its clock, which shows now, if it is behind by at least that; at 0 also
+ * if it is ahead. The record is described before: once the account is settled, the thread may be gone
+ * and its number another's.
+ */
+static void settle(struct sp_thread *t, uint64_t now, uint64_t at_least, uint64_t version,
+		   struct sp_sample *record)
+{
+	struct sp_thread_account *a = &t->account;
+	uint64_t since = atomic_load_explicit(&a->since_ns, memory_order_relaxed);
+	uint64_t settled = atomic_load_explicit(&a->settled_ns, memory_order_relaxed);
 	uint64_t used = now > since ? now - since : 0;
 
-	if (at_least != 0 && (used < settled || used - settled < at_least))
-		return 0;
-	if (used == settled)
-		return 0;
-	/* before the account is: once it is settled, the thread may be gone and its number another's */
-	if (used > settled)
-		describe(record, t, tid);
+	if (used > settled && used - settled < at_least)
+		return;
 	/* whoever is faster, a sample of the thread included, has settled it */
-	if (!atomic_compare_exchange_strong_explicit(&t->residual.settled_ns, &settled, used,
+	if ((used > settled || at_least == 0) && used != settled &&
+	    !atomic_compare_exchange_strong_explicit(&a->settled_ns, &settled, used,
 						     memory_order_relaxed, memory_order_relaxed))
-		return 0;
-	if (used < settled) {
+		return;
+	/* a thread that is ahead of its clock will be short only of what comes from now on */
+	atomic_store_explicit(&a->version, version, memory_order_relaxed);
+	if (used > settled)
+		put_all(record, less_lead(used - settled));
+	else if (at_least == 0)
 		atomic_fetch_add_explicit(&lead_ns, settled - used, memory_order_relaxed);
-		return 0;
-	}
-	return less_lead(used - settled);
 }
 
-/* What the thread lacks was used after its last sample, or there was none since its birth. */
-static bool knows_turns(const struct sp_thread *t)
-{
-	return !atomic_load_explicit(&t->residual.gap, memory_order_relaxed) ||
-	       atomic_load_explicit(&t->residual.settled_ns, memory_order_relaxed) == 0;
-}
-
-void sp_residual_end(struct sp_thread *t)
+void sp_thread_account_end(struct sp_thread *t)
 {
 	uint64_t version = sp_span_stack_version(&t->spans);
-	bool known = knows_turns(t);
+	struct sp_span_label label;
 	uint64_t now;
-	uint64_t ns;
 
 	/* in_handler: a handler of the host that runs inside of this, or of ours, ends the process */
 	if (!counting() || t->in_handler || !sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
@@ -195,64 +231,29 @@ void sp_residual_end(struct sp_thread *t)
 	t->settling = true;
 	t->in_handler = true;
 	atomic_signal_fence(memory_order_seq_cst);
-	ns = settle(t, now, 0, sp_thread_scratch(t));
-	atomic_store_explicit(&t->residual.even_version, version, memory_order_relaxed);
-	atomic_store_explicit(&t->residual.gap, false, memory_order_relaxed);
-	if (ns != 0 && known) {
-		sp_turns_share(t, now, ns, put_labelled, sp_thread_scratch(t));
-		sp_turns_restart(&t->turns);
-	} else if (ns != 0) {
-		put_all(sp_thread_scratch(t), ns);
-	}
+	find_label(t, version, &label);
+	if (label.span_id == 0 && label.name_id == 0)
+		find_only_root(t, &label);
+	describe(sp_thread_scratch(t), t, &label);
+	settle(t, now, 0, version, sp_thread_scratch(t));
 	atomic_signal_fence(memory_order_seq_cst);
 	t->in_handler = false;
 	t->settling = false;
 }
 
-/*
- * What another thread was in with that version of its stack, and still is. Found through the table,
- * which any thread may ask: a span that has ended meanwhile was not active all the time.
- */
-static bool active(const struct sp_thread *t, uint64_t version, struct sp_turn_label *label)
-{
-	struct sp_span_record r;
-	struct sp_span_entry e;
-	uint64_t token = 0;
-	uint64_t id = sp_span_stack_top(&t->spans, &token);
-
-	if (id == 0 || sp_span_stack_version(&t->spans) != version || !sp_span_table_by_id(id, &r))
-		return false;
-	sp_span_entry_of(&r, token, &e);
-	(void)sp_handler_label_of(&e, label);
-	return true;
-}
-
-/* A thread that lives: it lacks what it used since its account was last even. */
+/* A thread that lives. */
 static void settle_other(struct sp_thread *t, uint32_t tid, uint64_t at_least)
 {
+	/* before the clock is read: a change that comes after belongs to the next settlement */
 	uint64_t version = sp_span_stack_version(&t->spans);
-	uint64_t since = atomic_load_explicit(&t->residual.since_ns, memory_order_relaxed);
-	uint64_t settled = atomic_load_explicit(&t->residual.settled_ns, memory_order_acquire);
-	bool same =
-		version == atomic_load_explicit(&t->residual.even_version, memory_order_relaxed);
-	/* before the clock is read: what comes after belongs to the next settlement */
-	bool gap = atomic_exchange_explicit(&t->residual.gap, false, memory_order_relaxed);
-	struct sp_turn_label label;
-	uint64_t now = UINT64_MAX;
-	uint64_t ns = 0;
+	struct sp_span_label label;
+	uint64_t now;
 
-	if (sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now)) {
-		same = same && active(t, version, &label);
-		ns = settle(t, now, at_least, &others_scratch);
-	}
-	if (ns != 0 || now <= since + settled)
-		atomic_store_explicit(&t->residual.even_version, version, memory_order_relaxed);
-	else if (gap)
-		sp_residual_gap(&t->residual);
-	if (ns != 0 && same)
-		put_labelled(&others_scratch, &label, ns);
-	else if (ns != 0)
-		put_all(&others_scratch, ns);
+	if (!sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now))
+		return;
+	find_label(t, version, &label);
+	describe(&others_scratch, t, &label);
+	settle(t, now, at_least, version, &others_scratch);
 }
 
 /* At most so many blocks, beginning with that one. Returns the one after the last. */
@@ -270,7 +271,7 @@ static uint32_t settle_some(uint32_t at, uint32_t most, uint64_t at_least)
 	return at < n ? at : 0;
 }
 
-void sp_residual_look(void)
+void sp_thread_account_look(void)
 {
 	static uint32_t next;
 
@@ -284,17 +285,16 @@ void sp_residual_look(void)
 /* Threads that were cancelled, or lived between two scans, are in the process's clock alone. */
 static void settle_process(void)
 {
-	uint64_t accounted =
-		atomic_load_explicit(&sp_handler_setup.accounted_ns, memory_order_relaxed);
-	uint64_t now = 0;
+	uint64_t accounted = atomic_load_explicit(&sp_thread_accounted_ns, memory_order_relaxed);
+	uint64_t used = sp_thread_account_process_ns();
 
-	if (!sp_cpu_clock_ns(CLOCK_PROCESS_CPUTIME_ID, &now) || now <= process_since_ns + accounted)
+	if (used <= accounted)
 		return;
 	blank(&others_scratch);
-	put_all(&others_scratch, now - process_since_ns - accounted);
+	put_all(&others_scratch, used - accounted);
 }
 
-void sp_residual_flush(void)
+void sp_thread_account_flush(void)
 {
 	if (!counting() || !sp_try_lock(&settling_others))
 		return;
@@ -303,13 +303,13 @@ void sp_residual_flush(void)
 	sp_unlock(&settling_others);
 }
 
-void sp_residual_stop(void)
+void sp_thread_account_stop(void)
 {
-	sp_residual_flush();
+	sp_thread_account_flush();
 	atomic_store_explicit(&stopped, true, memory_order_relaxed);
 }
 
-uint64_t sp_residual_process_ns(void)
+uint64_t sp_thread_account_process_ns(void)
 {
 	uint64_t now = 0;
 
@@ -318,7 +318,7 @@ uint64_t sp_residual_process_ns(void)
 	return now - process_since_ns;
 }
 
-void sp_residual_forked(void)
+void sp_thread_account_forked(void)
 {
 	sp_unlock(&settling_others);
 }

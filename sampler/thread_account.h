@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One account per thread: its CPU clock against what its samples stood for. What the clock says and
+ * samples do not, because a thread lived between two of them, works in step with the kernel's tick,
+ * blocks our signal or lost a sample, goes into the ring as a record of its own, so that a profile's
+ * total is the process's CPU time. The record has the label of the span that was active, if it was so
+ * since the account was last settled. No clock is read where spans start and end, so else it has none,
+ * but for threads that are made for one task (sp_thread_account_end()). Context: APP unless it says
+ * otherwise.
+ */
+#ifndef SP_THREAD_ACCOUNT_H
+#define SP_THREAD_ACCOUNT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sampler/compiler.h"
+
+struct sp_ring;
+struct sp_thread;
+
+/* Part of a thread's block. */
+struct sp_thread_account {
+	_Atomic uint64_t since_ns;   /* the thread's CPU clock when counting began */
+	_Atomic uint64_t settled_ns; /* what its samples and records stand for; also the handler */
+	_Atomic uint64_t version;    /* of its span stack when the account was last settled */
+	_Atomic bool outside;        /* a sample met it in no span; also the handler */
+};
+
+/* CPU time of everything that found room in a ring, of all threads; also the handler. */
+extern _Atomic uint64_t sp_thread_accounted_ns;
+
+/* The thread's handler: a sample that stands for so much CPU time was put, with a label or without. */
+static inline SP_SIGSAFE void sp_thread_account_sample(struct sp_thread_account *a, uint64_t ns,
+						       bool labelled)
+{
+	if (!labelled)
+		atomic_store_explicit(&a->outside, true, memory_order_relaxed);
+	atomic_fetch_add_explicit(&a->settled_ns, ns, memory_order_relaxed);
+	atomic_fetch_add_explicit(&sp_thread_accounted_ns, ns, memory_order_relaxed);
+}
+
+/* At activation: where records go, and whether they carry the thread's name. The ring stays ours. */
+void sp_thread_account_init(struct sp_ring *ring, bool thread_name);
+
+/*
+ * At activation, a forked child's included: the CPU time of the process and of the calling thread up
+ * to now is not ours to account for.
+ */
+void sp_thread_account_start(void);
+
+/* A block is about to be bound to that thread. */
+void sp_thread_account_begin(struct sp_thread *t, uint32_t tid);
+
+/*
+ * Calling thread: it or the process is about to end. A thread of few milliseconds ends before its first
+ * sample as a rule, and so does its span before it: if it was in one local root alone in all its life, and
+ * no sample met it outside of that, what it still lacks goes under the root.
+ */
+void sp_thread_account_end(struct sp_thread *t);
+
+/*
+ * About once a second: threads whose samples have fallen behind by more than sampling's own
+ * uncertainty, some hundred at a time. No-op while another thread settles.
+ */
+void sp_thread_account_look(void);
+
+/* Before a flush: everything, threads that ended without telling us included. */
+void sp_thread_account_flush(void);
+
+/* CPU time of the process since sp_thread_account_start(); 0 if it cannot be told. */
+uint64_t sp_thread_account_process_ns(void);
+
+/* Forked child: whoever was settling is not here. */
+void sp_thread_account_forked(void);
+
+/* Sampling was given up. Settles everything up to now; what follows is nobody's to account for. */
+void sp_thread_account_stop(void);
+
+#endif

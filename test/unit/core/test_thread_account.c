@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Facts about CPU time that no sample stands for: nothing lacks, nothing is there twice, and a label is
+ * known or there is none. The clocks are the double's, samples are what the handler would note of them.
+ */
+#include "sampler/thread_account.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "clock_double.h"
+#include "kernel_double.h"
+#include "sampler/active_span.h"
+#include "sampler/counters.h"
+#include "sampler/handler.h"
+#include "sampler/mark.h"
+#include "sampler/timer.h"
+#include "span_host.h"
+
+#define MS SP_NS_PER_MS
+#define PERIOD (10 * MS)
+#define TID 100
+#define SPANS 10
+
+static struct sp_thread *thread;
+static uint64_t labelled[SPANS]; /* nanoseconds by span id, 0 = none */
+static unsigned records;
+static struct sp_sample last;
+
+static void start(void)
+{
+	set_up();
+	kernel.on = true;
+	kernel.tid = TID;
+	cr_assert_eq(sp_ring_init(&sp_handler_setup.ring, 1 << 16), 0);
+	sp_thread_account_init(&sp_handler_setup.ring, false);
+	sp_timer_set(SIGURG, PERIOD, 0x80000001U);
+	thread_ns = own_ns = 5 * SP_NS_PER_S;
+	process_ns = 7 * SP_NS_PER_S;
+	thread = sp_thread_self();
+	cr_assert_not_null(thread);
+	sp_thread_account_start();
+}
+
+TestSuite(thread_account, .init = start, .timeout = 20);
+
+/* Time passes on the thread, and so for the process. */
+static void work(uint64_t ns)
+{
+	thread_ns += ns;
+	own_ns += ns;
+	process_ns += ns;
+}
+
+static void sample(void)
+{
+	sp_thread_account_sample(&thread->account, PERIOD, active() != 0);
+}
+
+static void note(const struct sp_sample *s, void *arg SP_UNUSED)
+{
+	cr_assert(s->flags & SP_SAMPLE_RESIDUAL);
+	cr_assert(s->flags & SP_SAMPLE_ROOTED);
+	cr_assert_lt(s->span_id, SPANS);
+	cr_assert_eq(s->name_id != 0, s->span_id != 0);
+	labelled[s->span_id] += s->weight;
+	records++;
+	memcpy(&last, s, offsetof(struct sp_sample, pc) + s->depth * sizeof(s->pc[0]));
+}
+
+/* All that was put since the last time. */
+static uint64_t drained(void)
+{
+	uint64_t ns = 0;
+
+	memset(labelled, 0, sizeof(labelled));
+	records = 0;
+	(void)sp_ring_drain(&sp_handler_setup.ring, note, NULL, 1000);
+	for (unsigned i = 0; i < SPANS; i++)
+		ns += labelled[i];
+	return ns;
+}
+
+/* What the thread itself says at its end. */
+static uint64_t end_thread(void)
+{
+	sp_thread_account_end(thread);
+	return drained();
+}
+
+/* What another thread says of it, in whose view the clock of this thread is another's. */
+static uint64_t flush(void)
+{
+	uint64_t own = own_ns;
+
+	own_ns = 0;
+	sp_thread_account_flush();
+	own_ns = own;
+	return drained();
+}
+
+/* As if it were the next thread, and the first one's block were free again. */
+static void next_thread(void)
+{
+	sp_thread_account_begin(thread, TID);
+}
+
+/* --- Sums ----------------------------------------------------------------------------------------- */
+
+Test(thread_account, is_what_the_clock_says_and_samples_do_not)
+{
+	work(27 * MS);
+	sample();
+	sample();
+
+	cr_expect_eq(flush(), 7 * MS);
+	cr_expect_eq(flush(), 0, "settled twice");
+}
+
+Test(thread_account, does_not_count_what_was_used_before)
+{
+	cr_expect_eq(flush(), 0);
+	cr_expect_eq(sp_count_read(SP_COUNT_RESIDUALS), 0);
+}
+
+static void *routine(void *arg)
+{
+	return arg;
+}
+
+Test(thread_account, puts_records_under_the_start_routine)
+{
+	thread->start = routine;
+	work(MS);
+
+	cr_expect_eq(flush(), MS);
+	cr_expect_eq(last.depth, 1);
+	cr_expect_eq(last.pc[0], (uintptr_t)routine);
+}
+
+Test(thread_account, leaves_a_live_thread_time_to_be_sampled)
+{
+	work(200 * MS);
+	sp_thread_account_look();
+	cr_expect_eq(drained(), 0);
+
+	work(200 * MS);
+	sp_thread_account_look();
+	cr_expect_eq(drained(), 400 * MS);
+}
+
+Test(thread_account, leaves_a_live_thread_its_lead)
+{
+	work(2 * MS);
+	sample();
+	sp_thread_account_look();
+	work(10 * MS);
+
+	cr_expect_eq(end_thread(), 2 * MS);
+}
+
+Test(thread_account, takes_a_lead_off_what_comes_later)
+{
+	/* the sample of a thread that ends after 2 ms stands for 10 */
+	work(2 * MS);
+	sample();
+	cr_expect_eq(end_thread(), 0);
+
+	next_thread();
+	work(3 * MS);
+	cr_expect_eq(flush(), 0, "3 of the 8 ms are taken off");
+	work(7 * MS);
+	cr_expect_eq(flush(), 2 * MS);
+}
+
+Test(thread_account, pays_for_one_period_of_the_others_lead)
+{
+	for (int i = 0; i < 3; i++) {
+		next_thread();
+		work(2 * MS);
+		sample();
+		cr_expect_eq(end_thread(), 0);
+	}
+	next_thread();
+	work(100 * MS);
+
+	cr_expect_eq(end_thread(), 90 * MS, "the others are 24 ms ahead");
+}
+
+Test(thread_account, of_a_thread_that_is_gone_is_in_the_processs_clock)
+{
+	work(30 * MS);
+	sample();
+	thread_gone = true;
+
+	cr_expect_eq(flush(), 20 * MS);
+	cr_expect_eq(last.depth, 0);
+}
+
+Test(thread_account, ends_where_sampling_was_given_up)
+{
+	work(3 * MS);
+	sp_thread_account_stop();
+	cr_expect_eq(drained(), 3 * MS);
+
+	work(400 * MS);
+	sp_thread_account_look();
+	sp_thread_account_end(thread);
+	cr_expect_eq(flush(), 0);
+}
+
+Test(thread_account, of_seconds_takes_several_records)
+{
+	work(9 * SP_NS_PER_S);
+
+	cr_expect_eq(flush(), 9 * SP_NS_PER_S);
+	cr_expect_eq(records, 3);
+}
+
+Test(thread_account, counts_what_finds_no_room)
+{
+	cr_assert_eq(sp_ring_init(&sp_handler_setup.ring, 1 << 13), 0);
+	for (int i = 0; i < 400; i++) {
+		work(MS);
+		sp_thread_account_flush();
+	}
+
+	cr_expect_gt(sp_count_read(SP_COUNT_DROP_RING_FULL), 0);
+	cr_expect_eq(sp_count_read(SP_COUNT_RESIDUALS),
+		     sp_count_read(SP_COUNT_SAMPLES_PUT) + sp_count_read(SP_COUNT_DROP_RING_FULL));
+}
+
+Test(thread_account, leaves_errno_alone)
+{
+	thread_gone = true;
+	errno = 4711;
+
+	sp_thread_account_begin(thread, TID);
+	sp_thread_account_look();
+	sp_thread_account_end(thread);
+
+	cr_expect_eq(errno, 4711);
+}
+
+/* --- Labels --------------------------------------------------------------------------------------- */
+
+Test(thread_account, has_the_span_that_was_active_all_the_time)
+{
+	begin(1);
+	work(5 * MS);
+	(void)flush();
+	cr_expect_eq(labelled[0], 5 * MS, "another thread cannot tell when it began");
+	work(7 * MS);
+	(void)flush();
+	cr_expect_eq(labelled[1], 7 * MS);
+	end(1);
+	work(MS);
+	(void)flush();
+	cr_expect_eq(labelled[0], MS);
+	begin(2);
+	work(2 * MS);
+	(void)flush();
+	cr_expect_eq(labelled[0], 2 * MS);
+}
+
+Test(thread_account, knows_the_span_since_a_look_that_found_it_even)
+{
+	begin(1);
+	work(PERIOD);
+	sample();
+	sp_thread_account_look();
+	work(PERIOD);
+	sample();
+	work(6 * MS);
+	(void)flush();
+
+	cr_expect_eq(labelled[1], 6 * MS);
+}
+
+Test(thread_account, has_no_label_when_several_roots_were_there)
+{
+	begin(1);
+	work(4 * MS);
+	end(1);
+	begin(2);
+	work(4 * MS);
+	(void)end_thread();
+	cr_expect_eq(labelled[0], 8 * MS);
+
+	/* settled, and known again */
+	work(3 * MS);
+	(void)end_thread();
+	cr_expect_eq(labelled[2], 3 * MS);
+}
+
+Test(thread_account, has_no_label_when_a_sample_was_lost_in_another_span)
+{
+	begin(1);
+	work(PERIOD);
+	end(1);
+	begin(2);
+	for (int i = 0; i < 3; i++) {
+		work(PERIOD);
+		sample();
+	}
+	work(4 * MS);
+	(void)end_thread();
+
+	cr_expect_eq(labelled[0], 14 * MS, "10 of them in span 1");
+}
+
+Test(thread_account, has_no_label_of_what_lies_below_a_span_that_another_thread_ended)
+{
+	sp_active_span_scopes.id = SP_SCOPE_ALL;
+	sp_active_span_scopes.name = SP_SCOPE_ALL;
+	begin(1);
+	begin(2);
+	(void)flush();
+	work(5 * MS);
+	end_elsewhere(2);
+	work(MS);
+	(void)flush();
+	cr_expect_eq(labelled[0], 6 * MS, "only the last of them was in span 1");
+	work(2 * MS);
+	(void)flush();
+	cr_expect_eq(labelled[1], 2 * MS);
+}
+
+Test(thread_account, has_no_label_where_the_program_began_to_attach)
+{
+	begin(1);
+	begin_scoped(2); /* yields as soon as anything is attached anywhere */
+	(void)flush();
+	work(5 * MS);
+	atomic_store(&sp_span_stack_scoped, true);
+	work(MS);
+	(void)flush();
+
+	cr_expect_eq(labelled[0], 6 * MS);
+}
+
+/* --- Threads that are made for one task ----------------------------------------------------------- */
+
+Test(thread_account, of_a_thread_with_one_root_is_that_roots)
+{
+	size_t len;
+
+	begin(1);
+	work(MS);
+	begin(2);
+	rename_to(1, "renamed");
+	work(MS);
+	end(2);
+	end(1);
+	work(MS);
+	(void)end_thread();
+
+	cr_expect_eq(labelled[1], 3 * MS);
+	cr_expect_str_eq(sp_label_text(last.name_id, &len), "renamed");
+}
+
+Test(thread_account, of_the_next_thread_does_not_know_the_last_ones_root)
+{
+	begin(1);
+	end(1);
+	next_thread();
+	work(MS);
+	(void)end_thread();
+	cr_expect_eq(labelled[0], MS);
+
+	next_thread();
+	begin(1);
+	work(MS);
+	end(1);
+	(void)end_thread();
+	cr_expect_eq(labelled[1], MS, "the same root on another thread");
+}
+
+Test(thread_account, of_a_child_that_was_forked_in_a_root_is_that_roots)
+{
+	begin(1);
+	end(1);
+	begin(2);
+	sp_thread_account_start();
+	work(MS);
+	end(2);
+	(void)end_thread();
+
+	cr_expect_eq(labelled[2], MS);
+}
+
+Test(thread_account, has_no_label_when_a_sample_met_the_thread_outside_of_its_root)
+{
+	begin(1);
+	work(PERIOD);
+	sample();
+	end(1);
+	work(PERIOD);
+	sample();
+	work(2 * MS);
+	(void)end_thread();
+
+	cr_expect_eq(labelled[0], 2 * MS);
+}
+
+Test(thread_account, of_a_thread_with_one_manual_label_has_that)
+{
+	sp_mark_enter();
+	sp_mark_show(2, sp_label_intern("mark", 4));
+	work(MS);
+	(void)sp_mark_leave();
+	(void)end_thread();
+
+	cr_expect_eq(labelled[2], MS);
+}
+
+Test(thread_account, of_one_root_has_no_label_where_labels_are_of_spans_below_it)
+{
+	sp_active_span_scopes.id = SP_SCOPE_ALL;
+	sp_active_span_scopes.name = SP_SCOPE_ALL;
+	begin(1);
+	begin(2);
+	work(MS);
+	end(2);
+	end(1);
+	(void)end_thread();
+
+	cr_expect_eq(labelled[0], MS);
+}
