@@ -39,13 +39,9 @@ static bool is_local(const char *url)
 	return local;
 }
 
-bool sp_address_is_local(struct sp_address *a)
+bool sp_address_is_local(const struct sp_address *a)
 {
-	if (!a->host_known && sp_libcurl_load() == NULL) {
-		a->local = is_local(a->base);
-		a->host_known = true;
-	}
-	return a->local;
+	return a->socket != NULL || (sp_libcurl_load() == NULL && is_local(a->base));
 }
 
 static int parse_socket(const char *text, struct sp_address *out, const char **why)
@@ -61,8 +57,6 @@ static int parse_socket(const char *text, struct sp_address *out, const char **w
 	out->socket = strdup(path);
 	out->shown = strdup(text);
 	out->base = strdup("http://localhost");
-	out->local = true;
-	out->host_known = true;
 	return 0;
 }
 

@@ -10,15 +10,13 @@ struct sp_address {
 	char *socket; /* path of a Unix socket to connect to, or NULL */
 	char *shown;  /* as it may be logged: without user information */
 	bool tls;
-	bool host_known; /* and local is, see sp_address_is_local() */
-	bool local;
 };
 
 /* 0, -ENOMEM, or -EINVAL with what is wrong with it in *why. */
 int sp_address_parse(const char *text, struct sp_address *out, const char **why);
 
 /* Whether that is on this host. libcurl is loaded for it; without it the answer is no. */
-bool sp_address_is_local(struct sp_address *a);
+bool sp_address_is_local(const struct sp_address *a);
 
 void sp_address_fini(struct sp_address *a);
 

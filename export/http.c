@@ -23,7 +23,7 @@
 #define POLL_MS 50U
 
 /* Whoever is in between can read along. */
-static void warn_of_readers(struct sp_http *h)
+static void warn_of_readers(const struct sp_http *h)
 {
 	bool secret =
 		sp_credentials_secret(&h->credentials) || strchr(h->address.base, '@') != NULL;

@@ -55,7 +55,7 @@ static void add_headers(struct sp_http *h, struct sp_http_transfer *t)
 	sp_credentials_headers(&h->credentials, add_header, t);
 }
 
-const char *sp_http_proxy(struct sp_http *h)
+const char *sp_http_proxy(const struct sp_http *h)
 {
 	const struct sp_config *cfg = h->config;
 	const char *proxy = h->address.tls ? cfg->https_proxy : cfg->http_proxy;
@@ -74,7 +74,7 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
 }
 
 /* Always told, so that libcurl does not ask the environment. */
-static void set_proxy(struct sp_http *h, CURL *c)
+static void set_proxy(const struct sp_http *h, CURL *c)
 {
 	const struct sp_config *cfg = h->config;
 

@@ -42,7 +42,7 @@ struct sp_http {
 };
 
 /* "" = none. */
-const char *sp_http_proxy(struct sp_http *h);
+const char *sp_http_proxy(const struct sp_http *h);
 
 /* Sets all of the request. False when that cannot be, see refused. */
 bool sp_http_request(struct sp_http *h, struct sp_http_transfer *t,

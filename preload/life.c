@@ -275,7 +275,7 @@ void sp_life_before_filter(bool handlers_return)
 	if (sp_life_active() && sp_process_is_ours()) {
 		if (!handlers_return)
 			sp_thread_disarm_all();
-		sp_residual_flush();
+		sp_thread_account_flush();
 		sp_upkeep_publish();
 	}
 	sp_seccomp_begin();

@@ -61,7 +61,8 @@ static void check(const char *text, const struct sp_address *a)
 	FUZZ_CHECK(a->base != NULL && a->shown != NULL);
 	FUZZ_CHECK(strncasecmp(a->base, a->tls ? "https://" : "http://", a->tls ? 8 : 7) == 0);
 	if (a->socket != NULL) {
-		FUZZ_CHECK(a->socket[0] == '/' && sp_address_is_local(a) && strstr(text, a->socket) != NULL);
+		FUZZ_CHECK(a->socket[0] == '/' && sp_address_is_local(a) &&
+			   strstr(text, a->socket) != NULL);
 		return;
 	}
 	FUZZ_CHECK(strpbrk(a->base, "?# \t\r\n") == NULL);

@@ -24,7 +24,7 @@ fuzz_objects = $(patsubst %.c,$(FUZZ_DIR)/%.o,$(filter-out $(1),$(wildcard $(2))
 FUZZ_CONFIG := $(call fuzz_objects,,$(addprefix sampler/,config*.c fmt.c log.c seccomp.c text.c))
 FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,grow.c elf_*.c symtab.c symbol_sort.c plt.c xz.c fde_file.c \
 	lines.c dwarf_index.c demangle.c pool.c) sampler/text.c sampler/ehframe_sig.c)
-FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c http_request.c http_answer.c backlog.c seccomp.c push.c push_news.c reply.c losses.c request.c ingest.c pprof_request.c gzip.c grow.c \
+FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c libcurl.c http_request.c http_answer.c backlog.c seccomp.c push.c push_news.c reply.c losses.c request.c ingest.c pprof_request.c gzip.c grow.c \
 	address.c credentials.c secret.c tls_files.c user_file.c keylog.c seccomp.c \
 	headers_json.c clock.c redact.c say.c) test/unit/export/core_double.c) \
 	$(FUZZ_DIR)/gen/push.pb-c.o
