@@ -56,8 +56,11 @@ static const char *reason(int err)
 static char path[SP_EXPORTER_PATH_MAX]; /* one start at a time, on any stack */
 static const char *program = "spanprof-exporter";
 
+static atomic_flag told = ATOMIC_FLAG_INIT;
+
 static void tell_start_failed(const char *why)
 {
+	(void)atomic_flag_test_and_set_explicit(&told, memory_order_relaxed);
 	sp_log(SP_LOG_WARN, "cannot start the exporter (%s: %s): not profiling this process",
 	       program, why);
 }
@@ -102,7 +105,7 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 		.maps_fd = open_own("/proc/self/maps", O_RDONLY),
 		.family_fd = -1,
 		.environment = sp_config_copy_environment(cfg->service_name),
-		.region = sp_region,
+		.region = sp_region_now(),
 	};
 	int err = 0;
 
@@ -134,20 +137,6 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
 	(void)sp_syscall(SYS_futex, word, FUTEX_WAIT, value, &ts, NULL, 0);
 }
 
-static void tell_failure(const struct sp_region *r, bool worked)
-{
-	static atomic_flag told = ATOMIC_FLAG_INIT;
-	int err = -atomic_load_explicit(&r->exporter_error, memory_order_relaxed);
-
-	if (atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
-		return;
-	if (worked)
-		sp_log(SP_LOG_WARN,
-		       "the exporter ended and no more profiles of this process are sent");
-	else
-		tell_start_failed(err != 0 ? reason(err) : "it ended at once");
-}
-
 /*
  * Joined, and not yet taken in. Whether exporter_pid lives tells nothing: it may be the process that
  * started the exporter. What tells is whether somebody listens where we joined.
@@ -170,14 +159,16 @@ static bool is_waited_for(struct sp_region *r, uint32_t *now)
 	if (may_take_us_in())
 		return true;
 	if (atomic_compare_exchange_strong_explicit(&r->exporter, now, SP_EXPORTER_GONE,
-						    memory_order_acquire, memory_order_acquire))
+						    memory_order_acquire, memory_order_acquire)) {
+		atomic_store_explicit(&r->exporter_pid, 0, memory_order_relaxed);
 		*now = SP_EXPORTER_GONE;
+	}
 	return false;
 }
 
 bool sp_exporter_works(void)
 {
-	struct sp_region *r = sp_region;
+	struct sp_region *r = sp_region_now();
 	uint32_t now = atomic_load_explicit(&r->exporter, memory_order_acquire);
 	bool alive;
 
@@ -187,37 +178,68 @@ bool sp_exporter_works(void)
 	/* it may have begun or ended between the two */
 	if (now == SP_EXPORTER_NONE && !alive)
 		now = atomic_load_explicit(&r->exporter, memory_order_acquire);
-	if (alive && now != SP_EXPORTER_FAILED && now != SP_EXPORTER_GONE &&
-	    now != SP_EXPORTER_REFUSED)
+	if (alive && (now == SP_EXPORTER_NONE || now == SP_EXPORTER_WORKING))
 		return true;
-	tell_failure(r, now == SP_EXPORTER_WORKING || now == SP_EXPORTER_GONE ||
-				now == SP_EXPORTER_REFUSED);
+	/* It was killed. From now on every span asks what becomes of us. */
+	if (now == SP_EXPORTER_WORKING)
+		(void)atomic_compare_exchange_strong_explicit(&r->exporter, &now, SP_EXPORTER_GONE,
+							      memory_order_relaxed,
+							      memory_order_relaxed);
 	return false;
 }
 
-void sp_exporter_flush(uint32_t timeout_ms)
+void sp_exporter_tell_ended(void)
 {
-	struct sp_region *r = sp_region;
-	uint64_t now = sp_monotonic_ns();
-	uint64_t end = now + timeout_ms * SP_NS_PER_MS;
-	uint64_t look = now;
+	const struct sp_region *r = sp_region_now();
+	uint32_t now = atomic_load_explicit(&r->exporter, memory_order_acquire);
+	int err = -atomic_load_explicit(&r->exporter_error, memory_order_relaxed);
+
+	if (atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
+		return;
+	if (now == SP_EXPORTER_GONE || now == SP_EXPORTER_REFUSED)
+		sp_log(SP_LOG_WARN,
+		       "the exporter ended and no more profiles of this process are sent");
+	else
+		tell_start_failed(err != 0 ? reason(err) : "it ended at once");
+}
+
+/* Returns what flush_done will be when that is answered. */
+static uint32_t ask_for_flush(struct sp_region *r, uint64_t deadline_ns)
+{
 	uint32_t mine;
 
-	if (r == NULL || timeout_ms == 0)
-		return;
-	atomic_store_explicit(&r->flush_deadline_ns, end, memory_order_relaxed);
+	atomic_store_explicit(&r->flush_deadline_ns, deadline_ns, memory_order_relaxed);
 	mine = atomic_fetch_add_explicit(&r->flush_asked, 1, memory_order_release) + 1;
 	atomic_fetch_add_explicit(&r->wake, 1, memory_order_release);
 	futex_wake(&r->wake);
-	for (;;) {
-		uint32_t done = atomic_load_explicit(&r->flush_done, memory_order_acquire);
+	return mine;
+}
 
+bool sp_exporter_flush(uint32_t timeout_ms)
+{
+	struct sp_region *r = NULL;
+	uint64_t now = sp_monotonic_ns();
+	uint64_t end = now + timeout_ms * SP_NS_PER_MS;
+	uint64_t look = now;
+	uint32_t mine = 0;
+
+	if (sp_region_now() == NULL || timeout_ms == 0)
+		return true;
+	for (;;) {
+		uint32_t done;
+
+		/* Another thread may have started another exporter. */
+		if (r != sp_region_now()) {
+			r = sp_region_now();
+			mine = ask_for_flush(r, end);
+		}
+		done = atomic_load_explicit(&r->flush_done, memory_order_acquire);
 		now = sp_monotonic_ns();
 		if ((int32_t)(done - mine) >= 0 || now >= end || sp_seccomp_is_on())
-			return;
+			return true;
 		if (now >= look) {
 			if (!sp_exporter_works())
-				return;
+				return false;
 			look = now + LOOK_NS;
 		}
 		futex_wait(&r->flush_done, done, end - now < LOOK_NS ? end - now : LOOK_NS);

@@ -19,14 +19,18 @@
 int sp_exporter_start(const struct sp_config *cfg, int region_fd);
 
 /*
- * APP. It is there, and can work or will soon. If not, that is said the first time.
+ * APP. It is there, and can work or will soon. Once false it stays so for this region, and
+ * struct sp_region.exporter is not SP_EXPORTER_WORKING any more.
  */
 bool sp_exporter_works(void);
 
+/* APP. It does not work, and there will be no other one. Said once in a process. */
+void sp_exporter_tell_ended(void);
+
 /*
  * APP. Everything sampled up to now is to be sent; waits for the answer, at most timeout_ms, and not at
- * all for an exporter that has ended.
+ * all for an exporter that has ended: then it returns false.
  */
-void sp_exporter_flush(uint32_t timeout_ms);
+bool sp_exporter_flush(uint32_t timeout_ms);
 
 #endif

@@ -31,6 +31,8 @@ static struct {
 	uint64_t at;
 } loaded;
 
+static bool is_alone;
+
 /* Where we joined: the effective user, which is in it, may be another one by now. */
 static struct {
 	struct sockaddr_un address;
@@ -186,9 +188,19 @@ bool sp_exporter_family_join(struct sp_exporter_start *start)
 
 	start->family_fd = -1;
 	make_address(user);
-	is_in = join_or_listen(start, user);
+	is_in = !is_alone && join_or_listen(start, user);
 	errno = saved;
 	return is_in;
+}
+
+void sp_exporter_family_leave(void)
+{
+	is_alone = true;
+}
+
+void sp_exporter_family_forked(void)
+{
+	is_alone = false;
 }
 
 bool sp_exporter_family_listens(void)

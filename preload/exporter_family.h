@@ -25,6 +25,12 @@ void sp_exporter_family_load(void);
  */
 bool sp_exporter_family_join(struct sp_exporter_start *start);
 
+/* APP. The exporter of the family does not serve this process: join() finds and leaves nobody any more. */
+void sp_exporter_family_leave(void);
+
+/* Forked child: it may be another case. */
+void sp_exporter_family_forked(void);
+
 /*
  * APP, after a join. False where nobody listens any more where we joined: whoever was to take us in has
  * ended.

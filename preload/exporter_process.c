@@ -217,16 +217,29 @@ static bool is_zombie(long pid)
 		       0;
 }
 
+bool sp_exporter_process_may_start(void)
+{
+	bool is_free = false;
+
+	if (!atomic_flag_test_and_set_explicit(&under_way, memory_order_acquire)) {
+		is_free = sp_keeper_reap();
+		atomic_flag_clear_explicit(&under_way, memory_order_release);
+	}
+	return is_free;
+}
+
+void sp_exporter_process_forked(void)
+{
+	atomic_flag_clear_explicit(&under_way, memory_order_relaxed);
+}
+
 bool sp_exporter_process_alive(const struct sp_region *region)
 {
 	long pid = atomic_load_explicit(&region->exporter_pid, memory_order_relaxed);
 	long rc;
 
 	/* Whoever starts one has done it before. */
-	if (!atomic_flag_test_and_set_explicit(&under_way, memory_order_acquire)) {
-		(void)sp_keeper_reap();
-		atomic_flag_clear_explicit(&under_way, memory_order_release);
-	}
+	(void)sp_exporter_process_may_start();
 	if (pid <= 0)
 		return false;
 	rc = sp_arch_syscall(SYS_kill, pid, 0, 0, 0);

@@ -37,6 +37,12 @@ struct sp_exporter_start {
  */
 int sp_exporter_process_start(const struct sp_exporter_start *start);
 
+/* APP. False as long as something of the former exporter is there: a start would say -EBUSY. */
+bool sp_exporter_process_may_start(void);
+
+/* Forked child: whoever was starting one is not here. */
+void sp_exporter_process_forked(void);
+
 /*
  * APP. There is such a process, and it has not ended. Also lets go what is left of the keeper of one
  * that has: call it now and then, or a zombie that only __WCLONE sees stays with the host. errno

@@ -14,6 +14,8 @@
 
 #include "preload/exporter.h"
 #include "preload/exporter_family.h"
+#include "preload/exporter_process.h"
+#include "preload/exporter_restart.h"
 #include "preload/guard.h"
 #include "preload/loading.h"
 #include "preload/resolve.h"
@@ -203,6 +205,9 @@ static void after_fork_in_child(void)
 	forked = true;
 	has_span = sp_sampler_forked();
 	sp_upkeep_forked();
+	sp_exporter_family_forked();
+	sp_exporter_process_forked();
+	sp_exporter_restart_forked();
 	atomic_store_explicit(&ended, false, memory_order_relaxed);
 	starts = was != SP_LIFE_STOPPED && !sp_seccomp_is_on();
 	atomic_store_explicit(&sp_life_state, starts ? SP_LIFE_ASLEEP : SP_LIFE_FAILED,
@@ -241,7 +246,8 @@ void sp_life_flush(void)
 	}
 	sp_thread_account_flush();
 	sp_upkeep_publish();
-	sp_exporter_flush(config.flush_timeout_ms);
+	if (!sp_exporter_flush(config.flush_timeout_ms) && sp_upkeep_revive())
+		(void)sp_exporter_flush(config.flush_timeout_ms);
 	errno = saved;
 }
 
@@ -251,7 +257,8 @@ void sp_life_leave(void)
 		return;
 	sp_life_flush();
 	if (sp_process_is_ours())
-		atomic_store_explicit(&sp_region->state, SP_REGION_LEAVING, memory_order_relaxed);
+		atomic_store_explicit(&sp_region_now()->state, SP_REGION_LEAVING,
+				      memory_order_relaxed);
 }
 
 void sp_life_end(void)

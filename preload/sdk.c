@@ -14,6 +14,7 @@ static _Atomic uint32_t disproved[SP_SDK_N];
 
 void sp_sdk_disproved(enum sp_sdk sdk, enum sp_sdk_fact fact)
 {
+	struct sp_region *r = sp_region_now();
 	uint32_t bit = UINT32_C(1) << fact;
 	/* where nothing is lost there is nothing to warn of */
 	enum sp_log_level level = fact == SP_SDK_FACT_SPAN ? SP_LOG_INFO : SP_LOG_WARN;
@@ -21,8 +22,8 @@ void sp_sdk_disproved(enum sp_sdk sdk, enum sp_sdk_fact fact)
 	if ((atomic_fetch_or_explicit(&disproved[sdk], bit, memory_order_relaxed) & bit) != 0)
 		return;
 	/* the next look may be far away */
-	if (sp_region != NULL)
-		atomic_fetch_or_explicit(&sp_region->sdk[sdk].disproved, bit, memory_order_relaxed);
+	if (r != NULL)
+		atomic_fetch_or_explicit(&r->sdk[sdk].disproved, bit, memory_order_relaxed);
 	/* of an SDK that cannot be read there may never be an activation */
 	if (!sp_life_active())
 		sp_config_parse_log_level();

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "preload/exporter.h"
+#include "preload/exporter_restart.h"
 #include "preload/life.h"
 #include "preload/sdk.h"
 #include "sampler/counters.h"
@@ -16,6 +17,7 @@
 #include "sampler/monotonic.h"
 #include "sampler/process.h"
 #include "sampler/region.h"
+#include "sampler/region_swap.h"
 #include "sampler/seccomp.h"
 #include "sampler/signal_move.h"
 #include "sampler/signals.h"
@@ -66,7 +68,7 @@ static void set(_Atomic uint32_t *word, uint32_t value)
 
 void sp_upkeep_publish(void)
 {
-	struct sp_region *r = sp_region;
+	struct sp_region *r = sp_region_now();
 	uint32_t by[SP_UNARMED_N];
 
 	if (r == NULL)
@@ -102,6 +104,7 @@ static void look(void)
 	sp_signal_move_follow();
 	sweep_spans(sp_life_config());
 	sp_thread_account_look();
+	sp_region_swap_look();
 }
 
 /* A message of the exporter, which cannot open what our stderr is. It may be any bytes. */
@@ -137,11 +140,43 @@ static bool has_not_begun(const struct sp_region *r)
 	return true;
 }
 
+/* The exporter does not work. True where another one does. */
+static bool start_another(void)
+{
+	switch (sp_exporter_restart(sp_life_config())) {
+	case SP_RESTART_DONE:
+		sp_upkeep_publish();
+		return true;
+	case SP_RESTART_LATER:
+		return false;
+	case SP_RESTART_NEVER:
+		break;
+	}
+	sp_exporter_tell_ended();
+	sp_life_fail();
+	return false;
+}
+
+bool sp_upkeep_revive(void)
+{
+	bool is_there = true;
+
+	/* Whoever is at it may just have started one. */
+	if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+		return true;
+	sp_region_swap_look();
+	is_there = sp_exporter_works() || start_another();
+	atomic_flag_clear_explicit(&busy, memory_order_release);
+	if (!is_there)
+		sp_exporter_tell_ended();
+	return is_there;
+}
+
 /* What takes system calls. */
 static void do_work(struct sp_region *r, uint32_t asked)
 {
 	if (((asked & SP_UPKEEP_ALIVE) != 0 || has_not_begun(r)) && !sp_exporter_works())
-		sp_life_fail();
+		(void)start_another();
 	if ((asked & SP_UPKEEP_SCAN) != 0)
 		sp_tasks_scan();
 	if ((asked & SP_UPKEEP_LOOK) != 0)

@@ -15,18 +15,25 @@
 /* APP, while sampling is on. Somebody asks for something, or the exporter has not yet begun. */
 static inline bool sp_upkeep_is_due(void)
 {
-	return atomic_load_explicit(&sp_region->upkeep, memory_order_relaxed) != 0 ||
-	       atomic_load_explicit(&sp_region->exporter, memory_order_relaxed) !=
-		       SP_EXPORTER_WORKING;
+	struct sp_region *r = sp_region_now();
+
+	return atomic_load_explicit(&r->upkeep, memory_order_relaxed) != 0 ||
+	       atomic_load_explicit(&r->exporter, memory_order_relaxed) != SP_EXPORTER_WORKING;
 }
 
 /* APP, inside the guard. Does what is asked for, unless another thread is at it. errno preserved. */
 void sp_upkeep_run(void);
 
+/*
+ * APP, inside the guard: a flush found nobody to answer it. True if there is another exporter now, which
+ * can be asked; if not, that is said.
+ */
+bool sp_upkeep_revive(void);
+
 /* Forked child: whoever was at it is not here. */
 void sp_upkeep_forked(void);
 
-/* APP. Brings what the region says of this process up to date. */
+/* APP. Brings what the region says of this process up to date, before a flush too. */
 void sp_upkeep_publish(void);
 
 #endif

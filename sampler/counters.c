@@ -36,7 +36,7 @@ int sp_counter_is_loss(enum sp_counter c)
 
 uint64_t sp_count_spans_of(unsigned sdk)
 {
-	struct sp_span_counts *all = atomic_load_explicit(&sp_span_counts, memory_order_relaxed);
+	struct sp_span_counts *all = atomic_load_explicit(&sp_span_counts, memory_order_acquire);
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; sdk < SP_COUNTED_SDKS && i < SP_SPAN_COUNTS; i++)
@@ -55,7 +55,7 @@ static uint64_t spans_started(void)
 
 static uint64_t spans_ended(void)
 {
-	struct sp_span_counts *all = atomic_load_explicit(&sp_span_counts, memory_order_relaxed);
+	struct sp_span_counts *all = atomic_load_explicit(&sp_span_counts, memory_order_acquire);
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < SP_SPAN_COUNTS; i++)
@@ -65,7 +65,7 @@ static uint64_t spans_ended(void)
 
 uint64_t sp_count_read(enum sp_counter c)
 {
-	_Atomic uint64_t *all = atomic_load_explicit(&sp_counters, memory_order_relaxed);
+	_Atomic uint64_t *all = atomic_load_explicit(&sp_counters, memory_order_acquire);
 	uint64_t sum = atomic_load_explicit(&all[c], memory_order_relaxed);
 
 	if (c == SP_COUNT_SPANS_STARTED)
@@ -75,23 +75,44 @@ uint64_t sp_count_read(enum sp_counter c)
 	return sum;
 }
 
-static void move(_Atomic uint64_t *to, _Atomic uint64_t *from)
+/* Most are 0, and of a former region that nobody counts in any more no page is written to. */
+static uint64_t move(_Atomic uint64_t *to, _Atomic uint64_t *from)
 {
-	atomic_fetch_add_explicit(to, atomic_exchange_explicit(from, 0, memory_order_relaxed),
-				  memory_order_relaxed);
+	uint64_t n = 0;
+
+	if (atomic_load_explicit(from, memory_order_relaxed) != 0)
+		n = atomic_exchange_explicit(from, 0, memory_order_relaxed);
+	if (n != 0)
+		atomic_fetch_add_explicit(to, n, memory_order_relaxed);
+	return n;
+}
+
+uint64_t sp_counters_collect(_Atomic uint64_t *from, struct sp_span_counts *spans)
+{
+	_Atomic uint64_t *to = atomic_load_explicit(&sp_counters, memory_order_acquire);
+	struct sp_span_counts *to_spans =
+		atomic_load_explicit(&sp_span_counts, memory_order_acquire);
+	uint64_t put = 0;
+
+	for (unsigned c = 0; c < SP_COUNTER_N; c++) {
+		uint64_t n = move(&to[c], &from[c]);
+
+		put += c == SP_COUNT_SAMPLES_PUT ? n : 0;
+	}
+	for (unsigned i = 0; i < SP_SPAN_COUNTS; i++) {
+		for (unsigned sdk = 0; sdk < SP_COUNTED_SDKS; sdk++)
+			(void)move(&to_spans[i].started[sdk], &spans[i].started[sdk]);
+		(void)move(&to_spans[i].ended, &spans[i].ended);
+	}
+	return put;
 }
 
 void sp_counters_move(_Atomic uint64_t *to, struct sp_span_counts *spans)
 {
-	atomic_store_explicit(&sp_counters, to, memory_order_relaxed);
-	atomic_store_explicit(&sp_span_counts, spans, memory_order_relaxed);
-	for (unsigned c = 0; c < SP_COUNTER_N; c++)
-		move(&to[c], &own[c]);
-	for (unsigned i = 0; i < SP_SPAN_COUNTS; i++) {
-		for (unsigned sdk = 0; sdk < SP_COUNTED_SDKS; sdk++)
-			move(&spans[i].started[sdk], &own_spans[i].started[sdk]);
-		move(&spans[i].ended, &own_spans[i].ended);
-	}
+	/* pairs with the acquire of who counts */
+	atomic_store_explicit(&sp_counters, to, memory_order_release);
+	atomic_store_explicit(&sp_span_counts, spans, memory_order_release);
+	(void)sp_counters_collect(own, own_spans);
 }
 
 void sp_counters_reset(void)

@@ -81,7 +81,8 @@ extern _Atomic(_Atomic uint64_t *) sp_counters;
 
 static inline SP_SIGSAFE void sp_count_add(enum sp_counter c, uint64_t n)
 {
-	_Atomic uint64_t *all = atomic_load_explicit(&sp_counters, memory_order_relaxed);
+	/* pairs with the release in sp_counters_move(): the memory is there */
+	_Atomic uint64_t *all = atomic_load_explicit(&sp_counters, memory_order_acquire);
 
 	atomic_fetch_add_explicit(&all[c], n, memory_order_relaxed);
 }
@@ -105,8 +106,9 @@ extern _Atomic(struct sp_span_counts *) sp_span_counts; /* SP_SPAN_COUNTS of the
 
 static inline struct sp_span_counts *sp_span_counts_of(uint32_t thread)
 {
+	/* the same */
 	return &atomic_load_explicit(&sp_span_counts,
-				     memory_order_relaxed)[thread % SP_SPAN_COUNTS];
+				     memory_order_acquire)[thread % SP_SPAN_COUNTS];
 }
 
 /* APP. thread: any number that not all threads have. */
@@ -132,8 +134,14 @@ uint64_t sp_count_spans_of(unsigned sdk);
 const char *sp_counter_name(enum sp_counter c);
 /* The kind above: 0 work, 1 lost, 2 incomplete. */
 int sp_counter_is_loss(enum sp_counter c);
-/* APP, at activation. What was counted so far is added to these, and from now on they are counted in. */
+/*
+ * APP, one thread at a time. From now on these are counted in, and what was counted before there was a
+ * region is added to them. Former regions' counters are collect()'s, again and again, as whoever was just
+ * counting may still do so there.
+ */
 void sp_counters_move(_Atomic uint64_t *to, struct sp_span_counts *spans);
+/* APP. What stands in former ones is added to those in use. Returns how many samples that were put. */
+uint64_t sp_counters_collect(_Atomic uint64_t *from, struct sp_span_counts *spans);
 /* Forked child: every counter is 0 again, and in memory of the process's own. */
 void sp_counters_reset(void);
 

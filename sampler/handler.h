@@ -4,25 +4,20 @@
 #define SP_HANDLER_H
 
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "sampler/compiler.h"
 #include "sampler/config.h"
-#include "sampler/ring.h"
 
 /* What the handler works with; written at activation before the first timer is armed. */
 struct sp_handler_setup {
-	struct sp_ring ring;
-	struct sp_ring snapshots; /* has no memory if none are to be made */
-	bool always_snapshot;     /* no walk in the handler */
-	uint32_t cookie;          /* upper half of our timers' si_value */
-	uint32_t depth;           /* frames kept per sample */
+	bool always_snapshot; /* no walk in the handler */
+	uint32_t cookie;      /* upper half of our timers' si_value */
+	uint32_t depth;       /* frames kept per sample */
 	uint64_t period_ns;
 	bool thread_name;
-	_Atomic uint32_t *upkeep; /* of the region, NULL if there is none */
-	bool mark;                /* tell the table which spans have samples */
+	bool mark; /* tell the table which spans have samples */
 };
 extern struct sp_handler_setup sp_handler_setup;
 

@@ -14,6 +14,7 @@
 #include "sampler/arch_sig.h"
 #include "sampler/counters.h"
 #include "sampler/host_mask.h"
+#include "sampler/outlet.h"
 #include "sampler/region.h"
 #include "sampler/signals.h"
 #include "sampler/snapshot.h"
@@ -25,6 +26,8 @@
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
+struct sp_outlet sp_outlet_nowhere;
+_Atomic(struct sp_outlet *) sp_outlet_open = &sp_outlet_nowhere;
 struct sp_handler_setup sp_handler_setup;
 
 /* The block our timer was armed for, or NULL for a signal that is not from our timers. */
@@ -66,21 +69,19 @@ static uint16_t walk(struct sp_thread *t, const void *ucontext, size_t room_left
 }
 
 /* The exporter shall find the frames. False if there is no room; then those count that are there. */
-static bool put_snapshot(struct sp_thread *t, const void *ucontext)
+static bool put_snapshot(struct sp_outlet *o, struct sp_thread *t, const void *ucontext)
 {
-	struct sp_handler_setup *h = &sp_handler_setup;
-
-	if (sp_snapshot_put(&h->snapshots, sp_thread_scratch(t), ucontext, &t->bounds) == 0) {
+	if (sp_snapshot_put(&o->snapshots, sp_thread_scratch(t), ucontext, &t->bounds) == 0) {
 		sp_count(SP_COUNT_SNAPSHOTS);
 		return true;
 	}
 	sp_count(SP_COUNT_UNWIND_FAILED);
-	if (h->snapshots.word != NULL)
+	if (o->snapshots.word != NULL)
 		sp_count(SP_COUNT_SNAPSHOTS_FULL);
 	return false;
 }
 
-static int put_frames(const struct sp_thread *t, const struct sp_sample *s)
+static int put_frames(struct sp_outlet *o, const struct sp_thread *t, const struct sp_sample *s)
 {
 	uint32_t near = s->depth < SP_THREAD_FRAMES_NEAR ? s->depth : SP_THREAD_FRAMES_NEAR;
 	const struct sp_ring_part part[2] = {
@@ -88,14 +89,14 @@ static int put_frames(const struct sp_thread *t, const struct sp_sample *s)
 		{t->far_frames, (s->depth - near) * sizeof(s->pc[0])},
 	};
 
-	return sp_ring_put_parts(&sp_handler_setup.ring, part, 2);
+	return sp_ring_put_parts(&o->ring, part, 2);
 }
 
 /* Then the next hook looks for the exporter. */
 #define SP_SAMPLES_PER_LOOK 100U
 
 /* False if the sample was lost. */
-static bool put(struct sp_thread *t, const void *ucontext, size_t room_left)
+static bool put(struct sp_outlet *o, struct sp_thread *t, const void *ucontext, size_t room_left)
 {
 	const struct sp_sample *s = sp_thread_scratch(t);
 	uint16_t own = walk(t, ucontext, room_left);
@@ -105,32 +106,33 @@ static bool put(struct sp_thread *t, const void *ucontext, size_t room_left)
 		sp_count(SP_COUNT_DROP_UNTOLD);
 		return false;
 	}
-	if ((own & SP_SAMPLE_RETRY) != 0 && put_snapshot(t, ucontext))
+	if ((own & SP_SAMPLE_RETRY) != 0 && put_snapshot(o, t, ucontext))
 		return true;
 	if (s->flags & SP_SAMPLE_TRUNCATED)
 		sp_count(SP_COUNT_UNWIND_TRUNCATED);
 	if (s->flags & SP_SAMPLE_OFF_STACK)
 		sp_count(SP_COUNT_OFF_STACK);
-	return put_frames(t, s) == 0;
+	return put_frames(o, t, s) == 0;
 }
 
 /*
  * Nobody else would notice that the exporter has gone. Samples of all threads count, those that find the
  * ring full as well: each thread may be too short for a look of its own.
  */
-static void look_after_exporter(void)
+static void look_after_exporter(const struct sp_outlet *o)
 {
 	static _Atomic uint32_t samples;
 
 	if (atomic_fetch_add_explicit(&samples, 1, memory_order_relaxed) % SP_SAMPLES_PER_LOOK ==
 		    SP_SAMPLES_PER_LOOK - 1 &&
-	    sp_handler_setup.upkeep != NULL)
-		atomic_fetch_or_explicit(sp_handler_setup.upkeep, SP_UPKEEP_ALIVE,
-					 memory_order_relaxed);
+	    o->upkeep != NULL)
+		atomic_fetch_or_explicit(o->upkeep, SP_UPKEEP_ALIVE, memory_order_relaxed);
 }
 
 static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext, size_t room_left)
 {
+	/* Before the walk, which may tell of objects: they are told of there, or in a later one. */
+	struct sp_outlet *o = sp_outlet_now();
 	struct sp_sample *s = sp_thread_scratch(t);
 	struct sp_span_label label;
 	uint32_t span = sp_active_span_label(&t->spans, &label);
@@ -144,12 +146,12 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	s->weight = 1U + (si->si_overrun > 0 ? (uint32_t)si->si_overrun : 0U);
 	if (sp_handler_setup.thread_name)
 		sp_thread_name_own(s->thread_name);
-	look_after_exporter();
-	if (!put(t, ucontext, room_left)) {
+	look_after_exporter(o);
+	if (!put(o, t, ucontext, room_left)) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
 		return;
 	}
-	sp_count(SP_COUNT_SAMPLES_PUT);
+	sp_outlet_count_put(o);
 	sp_thread_account_sample(&t->account, s->weight * sp_handler_setup.period_ns,
 				 s->span_id != 0 || s->name_id != 0);
 	/* only now: a span whose samples were lost has no profile to lead to */

@@ -45,32 +45,12 @@
 
 #define RESERVED_NAMES 2U /* "(other)" and "(unnamed)" do not count against the limit */
 
-/* Ours alone. */
-struct labels {
-	struct sp_label_table *table;
-	char *texts;
-	uint32_t mask;
-	uint32_t max_names;
-	uint64_t seed;
-	uint32_t other;
-	uint32_t unnamed;
-	uint64_t last_offset; /* that a text of any length may have */
-};
+_Atomic(struct sp_labels *) sp_labels;
 
-static _Atomic(struct labels *) the_labels;
-
-static const struct sp_label_entry *text_of(const struct labels *t, uint64_t slot)
+static bool slot_is(const struct sp_labels *t, uint64_t slot, uint64_t h, const char *name,
+		    size_t len)
 {
-	uint64_t offset = (uint32_t)slot & ~UINT32_C(3);
-
-	return (const struct sp_label_entry *)(const void *)(t->texts + (offset < t->last_offset
-										 ? offset
-										 : t->last_offset));
-}
-
-static bool slot_is(const struct labels *t, uint64_t slot, uint64_t h, const char *name, size_t len)
-{
-	const struct sp_label_entry *text = text_of(t, slot);
+	const struct sp_label_entry *text = sp_label_text_of(t, slot);
 
 	return slot >> 32 == h >> 32 && text->len == len && sp_label_same(text->bytes, name, len);
 }
@@ -79,7 +59,8 @@ static bool slot_is(const struct labels *t, uint64_t slot, uint64_t h, const cha
  * The id of a known name, or 0 with *at at the place of the probe sequence where it would go:
  * PROBES_MAX when there is none.
  */
-static uint32_t find(const struct labels *t, uint64_t h, const char *name, size_t len, uint32_t *at)
+static uint32_t find(const struct sp_labels *t, uint64_t h, const char *name, size_t len,
+		     uint32_t *at)
 {
 	uint32_t i;
 
@@ -97,20 +78,8 @@ static uint32_t find(const struct labels *t, uint64_t h, const char *name, size_
 	return 0;
 }
 
-/*
- * Not memcpy(): a thread sanitizer of the host sees that one, but none of the atomics by which this memory
- * goes from thread to thread, and reports a race. The empty statement keeps the compiler from calling it.
- */
-static void copy_text(char *to, const char *from, size_t len)
-{
-	for (size_t i = 0; i < len; i++) {
-		to[i] = from[i];
-		__asm__ volatile("" : : : "memory");
-	}
-}
-
 /* Writes a text behind the others; 0 = no room. Offset 0 is the table's first text. */
-static uint32_t text_new(struct labels *t, const char *name, size_t len, size_t *size)
+static uint32_t text_new(struct sp_labels *t, const char *name, size_t len, size_t *size)
 {
 	uint64_t offset;
 	struct sp_label_entry *text;
@@ -122,13 +91,13 @@ static uint32_t text_new(struct labels *t, const char *name, size_t len, size_t 
 		return 0;
 	text = (struct sp_label_entry *)(void *)(t->texts + offset);
 	text->len = (uint32_t)len;
-	copy_text(text->bytes, name, len);
+	sp_label_copy_text(text->bytes, name, len);
 	text->bytes[len] = '\0';
 	return (uint32_t)offset;
 }
 
 /* Gives back the text of a lost race if nobody wrote behind it; otherwise it stays unused. */
-static void text_free(struct labels *t, uint32_t offset, size_t size)
+static void text_free(struct sp_labels *t, uint32_t offset, size_t size)
 {
 	uint64_t end = offset + size;
 
@@ -137,7 +106,7 @@ static void text_free(struct labels *t, uint32_t offset, size_t size)
 }
 
 /* Inserts clean text from probe `at` on. 0 = it cannot be stored. */
-static uint32_t insert(struct labels *t, uint64_t h, const char *name, size_t len, uint32_t at)
+static uint32_t insert(struct sp_labels *t, uint64_t h, const char *name, size_t len, uint32_t at)
 {
 	uint32_t id = 0;
 	uint32_t offset;
@@ -174,11 +143,18 @@ static uint32_t insert(struct labels *t, uint64_t h, const char *name, size_t le
 	return id;
 }
 
-static uint32_t intern_clean(struct labels *t, uint64_t h, const char *name, size_t len,
+static uint32_t intern_clean(struct sp_labels *t, uint64_t h, const char *name, size_t len,
 			     uint32_t at)
 {
 	uint32_t id = insert(t, h, name, len, at);
+	struct sp_labels *now = atomic_load_explicit(&sp_labels, memory_order_acquire);
 
+	/* Meanwhile the names have been moved to other memory, with the same hash. */
+	if (id == 0 && now != t) {
+		at = 0;
+		id = find(now, h, name, len, &at);
+		id = id != 0 ? id : insert(now, h, name, len, at);
+	}
 	if (id == 0) {
 		id = t->other;
 		sp_count(SP_COUNT_NAMES_OTHER);
@@ -187,7 +163,7 @@ static uint32_t intern_clean(struct labels *t, uint64_t h, const char *name, siz
 }
 
 /* Repairs and cuts first. Apart from the fast path so that the 2 KiB of stack are only its own. */
-__attribute__((noinline)) static uint32_t intern_dirty(struct labels *t, const char *name,
+__attribute__((noinline)) static uint32_t intern_dirty(struct sp_labels *t, const char *name,
 						       size_t len)
 {
 	char clean[SP_LABEL_MAX_BYTES];
@@ -213,6 +189,11 @@ struct recent {
 };
 static SP_TLS struct recent recent[RECENT];
 
+void sp_label_forget_recent(void)
+{
+	memset(recent, 0, sizeof(recent));
+}
+
 static struct recent *recent_of(const char *name)
 {
 	return &recent[((uintptr_t)name >> 4 ^ (uintptr_t)name >> 2) % RECENT];
@@ -222,7 +203,7 @@ static struct recent *recent_of(const char *name)
 __attribute__((noinline)) static uint32_t look_up(const char *name, size_t len, struct recent *r)
 {
 	/* Pairs with the release in sp_label_init(). */
-	struct labels *t = atomic_load_explicit(&the_labels, memory_order_acquire);
+	struct sp_labels *t = atomic_load_explicit(&sp_labels, memory_order_acquire);
 	uint32_t at = 0;
 	uint32_t id;
 	uint64_t h;
@@ -237,7 +218,7 @@ __attribute__((noinline)) static uint32_t look_up(const char *name, size_t len, 
 	h = sp_label_hash(t->seed, name, len);
 	id = find(t, h, name, len, &at);
 	if (id != 0) {
-		r->text = text_of(
+		r->text = sp_label_text_of(
 			t, atomic_load_explicit(&t->table->slot[id - 1], memory_order_relaxed));
 		r->id = id;
 		r->len = (uint32_t)len;
@@ -259,7 +240,7 @@ uint32_t sp_label_intern(const char *name, size_t len)
 
 const char *sp_label_text(uint32_t id, size_t *len)
 {
-	const struct labels *t = atomic_load_explicit(&the_labels, memory_order_acquire);
+	const struct sp_labels *t = atomic_load_explicit(&sp_labels, memory_order_acquire);
 	const struct sp_label_entry *text;
 	uint64_t slot = 0;
 
@@ -268,15 +249,9 @@ const char *sp_label_text(uint32_t id, size_t *len)
 		slot = atomic_load_explicit(&t->table->slot[id - 1], memory_order_acquire);
 	if (slot == 0)
 		return "";
-	text = text_of(t, slot);
+	text = sp_label_text_of(t, slot);
 	*len = text->len <= SP_LABEL_MAX_BYTES ? text->len : 0;
 	return text->bytes;
-}
-
-/* Up to where the texts begin. */
-static size_t head_bytes(uint32_t slots)
-{
-	return (sizeof(struct sp_label_table) + slots * sizeof(uint64_t) + 7) & ~(size_t)7;
 }
 
 static uint32_t limit(uint32_t max_names)
@@ -300,29 +275,22 @@ size_t sp_label_bytes(uint32_t max_names)
 	if (texts > TEXTS_MAX_BYTES)
 		texts = TEXTS_MAX_BYTES;
 	/* The last text may begin where the longest one still fits. */
-	return head_bytes(slots_for(max_names)) + texts + SP_LABEL_ENTRY_MAX;
-}
-
-/* Where everything is that the table's own words say as well, for the other side. */
-static void labels_point(struct labels *t, void *memory)
-{
-	t->table = memory;
-	t->texts = (char *)memory + head_bytes(t->mask + 1);
+	return sp_label_head_bytes(slots_for(max_names)) + texts + SP_LABEL_ENTRY_MAX;
 }
 
 /* The reserved names go in before the table is published and take the count to the limit's zero. */
-static void labels_fill(struct labels *t, void *memory, size_t size, uint32_t max_names)
+static void labels_fill(struct sp_labels *t, void *memory, size_t size, uint32_t max_names)
 {
 	static const char other[] = "(other)";
 	static const char unnamed[] = "(unnamed)";
 
 	t->mask = slots_for(max_names) - 1;
-	labels_point(t, memory);
+	sp_labels_point(t, memory);
 	t->max_names = limit(max_names) + RESERVED_NAMES;
 	/* Where the kernel put us is random per process and costs no system call. */
 	t->seed = (uint64_t)(uintptr_t)t->table * UINT64_C(0xd6e8feb86659fd93);
 	t->table->slots = t->mask + 1;
-	t->table->texts_at = head_bytes(t->mask + 1);
+	t->table->texts_at = sp_label_head_bytes(t->mask + 1);
 	t->table->texts_bytes = size - t->table->texts_at;
 	t->last_offset = (size - t->table->texts_at - SP_LABEL_ENTRY_MAX) & ~(uint64_t)3;
 	/* Offset 0 would make an empty slot of a text. */
@@ -336,10 +304,10 @@ static void labels_fill(struct labels *t, void *memory, size_t size, uint32_t ma
 
 int sp_label_init_at(void *memory, size_t bytes, uint32_t max_names)
 {
-	struct labels *expected = NULL;
-	struct labels *t;
+	struct sp_labels *expected = NULL;
+	struct sp_labels *t;
 
-	if (atomic_load_explicit(&the_labels, memory_order_acquire) != NULL)
+	if (atomic_load_explicit(&sp_labels, memory_order_acquire) != NULL)
 		return -EEXIST;
 	if (bytes < sp_label_bytes(max_names))
 		return -EINVAL;
@@ -348,7 +316,7 @@ int sp_label_init_at(void *memory, size_t bytes, uint32_t max_names)
 		return -ENOMEM;
 	labels_fill(t, memory, sp_label_bytes(max_names), max_names);
 	/* Release pairs with the acquire in sp_label_intern() and sp_label_text(). */
-	if (atomic_compare_exchange_strong_explicit(&the_labels, &expected, t, memory_order_release,
+	if (atomic_compare_exchange_strong_explicit(&sp_labels, &expected, t, memory_order_release,
 						    memory_order_relaxed))
 		return 0;
 	(void)munmap(t, sizeof(*t));
@@ -361,7 +329,7 @@ int sp_label_init(uint32_t max_names)
 	void *memory;
 	int err;
 
-	if (atomic_load_explicit(&the_labels, memory_order_acquire) != NULL)
+	if (atomic_load_explicit(&sp_labels, memory_order_acquire) != NULL)
 		return 0;
 	memory = sp_arena_map(size);
 	if (memory == NULL)
@@ -370,22 +338,4 @@ int sp_label_init(uint32_t max_names)
 	if (err != 0)
 		(void)munmap(memory, size);
 	return err != -EEXIST ? err : 0;
-}
-
-int sp_label_move(void *memory, size_t bytes)
-{
-	struct labels *t = atomic_load_explicit(&the_labels, memory_order_acquire);
-	uint64_t used;
-
-	if (t == NULL)
-		return 0;
-	used = atomic_load_explicit(&t->table->texts_used, memory_order_acquire);
-	if (used > t->last_offset + SP_LABEL_ENTRY_MAX)
-		used = t->last_offset + SP_LABEL_ENTRY_MAX;
-	if (bytes < head_bytes(t->mask + 1) + t->last_offset + SP_LABEL_ENTRY_MAX)
-		return -EINVAL;
-	memcpy(memory, t->table, head_bytes(t->mask + 1) + used);
-	labels_point(t, memory);
-	memset(recent, 0, sizeof(recent));
-	return 0;
 }

@@ -32,6 +32,13 @@ int sp_label_init(uint32_t max_names);
 int sp_label_move(void *memory, size_t bytes);
 
 /*
+ * APP, one thread at a time, while others intern: the same. The old memory has to stay, and names that
+ * are new to it while this runs become "(other)" for once. 0, also without a table, -EINVAL for too
+ * little, or -ENOMEM.
+ */
+int sp_label_move_live(void *memory, size_t bytes);
+
+/*
  * The id of a name. The text is cut at SP_LABEL_MAX_BYTES on a UTF-8 boundary and invalid UTF-8
  * becomes U+FFFD before it is stored. Past the limit every new name becomes "(other)" and is
  * counted. An empty name is "(unnamed)". Returns 0 only when the table could not be reserved.

@@ -25,13 +25,18 @@
 #define F_SEAL_GROW 0x0004
 #endif
 
-struct sp_region *sp_region;
-/* What the region says of itself another process could change. */
-static struct sp_region_part parts[SP_REGION_PARTS];
-static uint64_t mapped_bytes;
-/* A forked child's, of its parent. */
-static struct sp_region *parents;
-static uint64_t parents_bytes;
+_Atomic(struct sp_region *) sp_region;
+
+/* What a region says of itself another process could change. */
+struct mapping {
+	struct sp_region *region;
+	uint64_t bytes;
+	struct sp_region_part part[SP_REGION_PARTS];
+};
+/* Of a forked child, the first ones are its parent's. */
+static struct mapping mapping[2 * SP_REGIONS_MAX];
+static unsigned mappings;
+static unsigned parents;
 
 static uint64_t whole_pages(uint64_t bytes)
 {
@@ -90,64 +95,109 @@ static int make_file(uint64_t bytes)
 	return (int)fd;
 }
 
-int sp_region_create(const uint64_t bytes[SP_REGION_PARTS])
+/* Which is mapped with these parts; the descriptor if it is, or a negative errno. */
+static int map(struct mapping *m, int fd)
 {
-	int saved = errno;
-	uint64_t at = whole_pages(sizeof(struct sp_region));
-	struct sp_region_part part[SP_REGION_PARTS];
-	struct sp_region *r;
-	int fd;
+	struct sp_region *r =
+		mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 
-	for (unsigned i = 0; i < SP_REGION_PARTS; i++) {
-		part[i] = (struct sp_region_part){at, whole_pages(bytes[i])};
-		at += part[i].bytes;
-	}
-	fd = make_file(at);
-	if (fd < 0) {
-		errno = saved;
-		return fd;
-	}
-	r = mmap(NULL, at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (r == MAP_FAILED) {
 		(void)close(fd);
-		errno = saved;
 		return -ENOMEM;
 	}
 	r->magic = SP_REGION_MAGIC;
 	r->version = SP_REGION_VERSION;
 	r->pid = (uint32_t)getpid();
-	r->bytes = at;
+	r->bytes = m->bytes;
 	r->mapped_at = (uintptr_t)r;
 	for (unsigned i = 0; i < SP_REGION_PARTS; i++)
-		r->part[i] = parts[i] = part[i];
-	mapped_bytes = at;
-	sp_region = r;
+		r->part[i] = m->part[i];
+	m->region = r;
+	return fd;
+}
+
+int sp_region_make(const uint64_t bytes[SP_REGION_PARTS], struct sp_region **made)
+{
+	int saved = errno;
+	struct mapping m = {.bytes = whole_pages(sizeof(struct sp_region))};
+	int fd;
+
+	if (mappings - parents == SP_REGIONS_MAX)
+		return -ENOMEM;
+	for (unsigned i = 0; i < SP_REGION_PARTS; i++) {
+		m.part[i] = (struct sp_region_part){m.bytes, whole_pages(bytes[i])};
+		m.bytes += m.part[i].bytes;
+	}
+	fd = make_file(m.bytes);
+	if (fd >= 0)
+		fd = map(&m, fd);
+	if (fd >= 0) {
+		mapping[mappings] = m;
+		/* A fork of another thread must not find the number without the mapping. */
+		atomic_signal_fence(memory_order_release);
+		mappings++;
+		*made = m.region;
+	}
 	errno = saved;
 	return fd;
 }
 
+void sp_region_use(struct sp_region *r)
+{
+	/* pairs with the acquire in sp_region_now() */
+	atomic_store_explicit(&sp_region, r, memory_order_release);
+}
+
+int sp_region_create(const uint64_t bytes[SP_REGION_PARTS])
+{
+	struct sp_region *r = NULL;
+	int fd = sp_region_make(bytes, &r);
+
+	if (fd >= 0)
+		sp_region_use(r);
+	return fd;
+}
+
+void *sp_region_part(const struct sp_region *r, enum sp_region_parts part, uint64_t *bytes)
+{
+	const struct mapping *m = mapping;
+
+	while (m < mapping + mappings && m->region != r)
+		m++;
+	if (bytes != NULL)
+		*bytes = 0;
+	if (r == NULL || m == mapping + mappings || m->part[part].bytes == 0)
+		return NULL;
+	if (bytes != NULL)
+		*bytes = m->part[part].bytes;
+	return (char *)m->region + m->part[part].at;
+}
+
 void *sp_region_at(enum sp_region_parts part)
 {
-	if (sp_region == NULL || parts[part].bytes == 0)
-		return NULL;
-	return (char *)sp_region + parts[part].at;
+	return sp_region_part(sp_region_now(), part, NULL);
 }
 
 void sp_region_forked(void)
 {
-	if (sp_region == NULL)
+	if (sp_region_now() == NULL)
 		return;
-	parents = sp_region;
-	parents_bytes = mapped_bytes;
-	sp_region = NULL;
+	sp_region_use(NULL);
+	parents = mappings;
+	/* Where the names could not be moved out of the parent's regions, there may be too many. */
+	if (mappings > SP_REGIONS_MAX)
+		parents = mappings = SP_REGIONS_MAX;
 }
 
 void sp_region_release(void)
 {
 	int saved = errno;
 
-	if (parents != NULL)
-		(void)munmap(parents, parents_bytes);
-	parents = NULL;
+	for (unsigned i = 0; i < parents; i++)
+		(void)munmap(mapping[i].region, mapping[i].bytes);
+	for (unsigned i = parents; i < mappings; i++)
+		mapping[i - parents] = mapping[i];
+	mappings -= parents;
+	parents = 0;
 	errno = saved;
 }

@@ -152,29 +152,59 @@ struct sp_region {
 	_Atomic int32_t exporter_pid;   /* by who starts it; in the host's pid namespace */
 	_Atomic int32_t exporter_error; /* why it could not start or work: a positive errno */
 	_Atomic uint32_t generation;    /* of told objects: all are told of again when it changes */
-	_Atomic uint64_t exporter_counter[SP_COUNTER_N]; /* what it has counted for this process */
+	/*
+	 * What it has counted for this process. With a host that starts another exporter the next one
+	 * begins with the words of its predecessor.
+	 */
+	_Atomic uint64_t exporter_counter[SP_COUNTER_N];
+	/* Of SP_COUNT_SAMPLES_DRAINED there, what is no sample and will not be counted when it is sent. */
+	_Atomic uint64_t exporter_residuals;
 	_Atomic uint32_t upkeep;        /* SP_UPKEEP_ bits, taken back by the host */
 	_Atomic uint32_t message_bytes; /* with SP_UPKEEP_WRITE; set back to 0 by the host */
 	char message[SP_REGION_MESSAGE_MAX];
 };
 
-/* The host's own; NULL as long as there is none. Written in APP and INIT by one thread at a time. */
-extern struct sp_region *sp_region;
+/*
+ * The host's own; NULL as long as there is none. Written in APP and INIT by one thread at a time. A host
+ * that starts another exporter goes on in a new one; the old ones stay mapped, because other threads may
+ * be using them: what is read here is good for as long as one likes.
+ */
+extern _Atomic(struct sp_region *) sp_region;
+static inline struct sp_region *sp_region_now(void)
+{
+	/* pairs with the release in sp_region_use(): what is written once is there */
+	return atomic_load_explicit(&sp_region, memory_order_acquire);
+}
+
+/* A process has so many at most, the first one included. */
+#define SP_REGIONS_MAX 4U
 
 /*
  * APP. Makes and maps a region with parts of these sizes (rounded up to whole pages). Returns the
  * descriptor (at least 3, close-on-exec, sealed against change of size), which the caller passes to the
- * exporter and closes, or a negative errno: -EFBIG where RLIMIT_FSIZE would make it a SIGXFSZ. errno
- * and signals are as before.
+ * exporter and closes, or a negative errno: -EFBIG where RLIMIT_FSIZE would make it a SIGXFSZ, -ENOMEM
+ * also where there are too many. errno and signals are as before.
  */
+int sp_region_make(const uint64_t bytes[SP_REGION_PARTS], struct sp_region **made);
+
+/* APP. It is the host's own from now on. */
+void sp_region_use(struct sp_region *r);
+
+/* Both. */
 int sp_region_create(const uint64_t bytes[SP_REGION_PARTS]);
 
-/* APP, INIT. Where a part begins; NULL if it has no bytes, or there is no region. */
+/*
+ * APP, INIT. Where a part of a region that was made here begins; NULL if it has no bytes, or there is no
+ * such region. bytes may be NULL.
+ */
+void *sp_region_part(const struct sp_region *r, enum sp_region_parts part, uint64_t *bytes);
+
+/* The same of the one that is in use. */
 void *sp_region_at(enum sp_region_parts part);
 
 /*
- * Forked child: the region is its parent's, and sp_region is NULL from now on. It stays mapped for the
- * names in it, until the child has one of its own and calls release().
+ * Forked child: the regions are its parent's, and sp_region is NULL from now on. They stay mapped for the
+ * names in them, until the child has one of its own and calls release().
  */
 void sp_region_forked(void);
 void sp_region_release(void);

@@ -14,6 +14,7 @@
 #include "sampler/label.h"
 #include "sampler/process.h"
 #include "sampler/region.h"
+#include "sampler/region_swap.h"
 #include "sampler/row_cache.h"
 #include "sampler/scope.h"
 #include "sampler/sighting.h"
@@ -102,13 +103,7 @@ static int make_region(const struct sp_config *cfg, void *(*lookup)(const char *
 			     names_max(cfg)) != -EEXIST ||
 	    sp_label_move(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES]) == 0)
 		sp_region_release();
-	(void)sp_ring_at(&h->ring, sp_region_at(SP_REGION_RING), bytes[SP_REGION_RING]);
-	if (bytes[SP_REGION_SNAPSHOTS] != 0)
-		(void)sp_ring_at(&h->snapshots, sp_region_at(SP_REGION_SNAPSHOTS),
-				 bytes[SP_REGION_SNAPSHOTS]);
-	h->upkeep = &sp_region->upkeep;
-	sp_counters_move(sp_region->counter, sp_region->spans);
-	sp_sighting_init(&h->ring, &sp_region->generation);
+	sp_region_swap_first(sp_region_now());
 	return fd;
 }
 
@@ -141,7 +136,7 @@ static int prepare(const struct sp_config *cfg)
 		.trace_id = cfg->trace_id,
 	};
 	h->thread_name = cfg->thread_name;
-	sp_thread_account_init(&h->ring, cfg->thread_name);
+	sp_thread_account_init(cfg->thread_name);
 	h->mark = cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES;
 	/* a forked child has the handler from its parent */
 	if (h->cookie == 0) {
@@ -182,9 +177,7 @@ bool sp_sampler_forked(void)
 	/* nothing was ever set up */
 	if (sp_handler_setup.cookie == 0)
 		return false;
-	sp_handler_setup.upkeep = NULL;
-	sp_handler_setup.ring = (struct sp_ring){0};
-	sp_handler_setup.snapshots = (struct sp_ring){0};
+	sp_region_swap_forked();
 	sp_region_forked();
 	sp_sighting_forked();
 	sp_thread_account_forked();

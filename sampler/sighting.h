@@ -44,10 +44,13 @@ _Static_assert(sizeof(struct sp_sighting) % 8 == 0 &&
 	       "a sighting is the frames of a sample");
 
 /*
- * APP, at activation; where records go from then on. When *again changes, every object is told of once
- * more when it is met next; NULL = never.
+ * APP; where records go from then on, also while handlers run. When *again changes, every object is told
+ * of once more when it is met next; NULL = never.
  */
 void sp_sighting_init(struct sp_ring *ring, const _Atomic uint32_t *again);
+
+/* APP. The same from now on with another ring, where nothing has been told of. */
+void sp_sighting_move(struct sp_ring *ring, const _Atomic uint32_t *again);
 
 /* Forked child: the same, as it has told nobody yet. */
 void sp_sighting_forked(void);
@@ -71,9 +74,9 @@ struct sp_sighting_slot {
 };
 
 struct sp_sighting_state {
-	struct sp_ring *ring; /* NULL until sp_sighting_init */
-	const _Atomic uint32_t *again;
-	_Atomic uint64_t forks;
+	_Atomic(struct sp_ring *) ring; /* NULL until sp_sighting_init */
+	_Atomic(const _Atomic uint32_t *) again;
+	_Atomic uint64_t moves; /* also by a fork */
 	struct sp_sighting_slot slot[SP_SIGHTING_SLOTS];
 };
 

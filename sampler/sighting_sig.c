@@ -126,7 +126,8 @@ __attribute__((noinline)) static bool tell(const struct link_map *map,
 	__builtin_memcpy(record.head + offsetof(struct sp_sample, depth), &depth, sizeof(depth));
 	__builtin_memcpy(record.head + offsetof(struct sp_sample, flags), &flags, sizeof(flags));
 	if (describe(map, object, &record.sighting) &&
-	    sp_ring_put_parts(sp_sighting_state.ring, &part, 1) != 0)
+	    sp_ring_put_parts(atomic_load_explicit(&sp_sighting_state.ring, memory_order_relaxed),
+			      &part, 1) != 0)
 		return false;
 	forget_overlapped(object);
 	remember(object, stamp);
@@ -137,15 +138,20 @@ SP_SIGSAFE bool sp_sighting_note(const void *link_map, const struct sp_object *o
 				 uint64_t identity)
 {
 	const struct link_map *map = link_map;
+	const _Atomic uint32_t *again;
 	uint64_t generation;
 	uint64_t stamp;
 
-	if (sp_sighting_state.ring == NULL || map == NULL || map->l_name == NULL)
+	/* pairs with sp_sighting_init() */
+	if (atomic_load_explicit(&sp_sighting_state.ring, memory_order_acquire) == NULL ||
+	    map == NULL || map->l_name == NULL)
 		return true;
 	if (identity == 0)
 		identity = by_name(map, object);
-	generation = atomic_load_explicit(&sp_sighting_state.forks, memory_order_relaxed) << 32 |
-		     atomic_load_explicit(sp_sighting_state.again, memory_order_relaxed);
+	/* pairs with sp_sighting_move(): what is not told of there is told in the ring of then, or later */
+	generation = atomic_load_explicit(&sp_sighting_state.moves, memory_order_acquire) << 32;
+	again = atomic_load_explicit(&sp_sighting_state.again, memory_order_relaxed);
+	generation |= atomic_load_explicit(again, memory_order_relaxed);
 	stamp = sp_object_mix(identity, generation) | 1;
 	return is_told(object->start, stamp) || tell(map, object, stamp);
 }

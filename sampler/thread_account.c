@@ -16,6 +16,7 @@
 #include "sampler/active_span.h"
 #include "sampler/counters.h"
 #include "sampler/cpu_clock.h"
+#include "sampler/outlet.h"
 #include "sampler/ring.h"
 #include "sampler/span.h"
 #include "sampler/span_table.h"
@@ -36,7 +37,6 @@
 /* struct sp_sample.weight has 32 bits of nanoseconds. */
 #define RECORD_NS_MAX UINT64_C(4000000000)
 
-static struct sp_ring *ring;
 static bool with_thread_name;
 /* By how much ended threads' samples were ahead of their clocks. */
 static _Atomic uint64_t lead_ns;
@@ -51,9 +51,8 @@ static bool counting(void)
 	return sp_timer_period_ns() != 0 && !atomic_load_explicit(&stopped, memory_order_relaxed);
 }
 
-void sp_thread_account_init(struct sp_ring *into, bool thread_name)
+void sp_thread_account_init(bool thread_name)
 {
-	ring = into;
 	with_thread_name = thread_name;
 }
 
@@ -83,13 +82,15 @@ void sp_thread_account_start(void)
 
 static void put(struct sp_sample *s, uint64_t ns)
 {
+	struct sp_outlet *o = sp_outlet_now();
+
 	s->weight = (uint32_t)ns;
 	sp_count(SP_COUNT_RESIDUALS);
-	if (sp_ring_put(ring, s) != 0) {
+	if (sp_ring_put(&o->ring, s) != 0) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
 		return;
 	}
-	sp_count(SP_COUNT_SAMPLES_PUT);
+	sp_outlet_count_put(o);
 	atomic_fetch_add_explicit(&sp_thread_accounted_ns, ns, memory_order_relaxed);
 }
 

@@ -17,7 +17,6 @@
 
 #include "sampler/compiler.h"
 
-struct sp_ring;
 struct sp_thread;
 
 /* Part of a thread's block. */
@@ -41,8 +40,8 @@ static inline SP_SIGSAFE void sp_thread_account_sample(struct sp_thread_account 
 	atomic_fetch_add_explicit(&sp_thread_accounted_ns, ns, memory_order_relaxed);
 }
 
-/* At activation: where records go, and whether they carry the thread's name. The ring stays ours. */
-void sp_thread_account_init(struct sp_ring *ring, bool thread_name);
+/* At activation: whether records carry the thread's name. */
+void sp_thread_account_init(bool thread_name);
 
 /*
  * At activation, a forked child's included: the CPU time of the process and of the calling thread up

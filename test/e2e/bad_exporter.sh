@@ -69,12 +69,20 @@ cmp "$WORK/plain.out" "$WORK/ran.hangs.out" || fail "another output"
 under hangs 7 SPANPROF_FLUSH_TIMEOUT=0 "$HOSTS/spend" 50
 (($(result ran.hangs.ms) <= $(result plain.ms) + 700)) || fail "waits for $(result ran.hangs.ms) ms"
 
-# It goes in the middle of the work, which goes on; and nobody waits for it at the end.
+# It goes in the middle of the work, which goes on, and so does the next one; and nobody waits at the end.
 place crashes "$TEST_LIBS/exporter-stub" crashes
 run requests "$HOSTS/requests" 1000
 under crashes 19 SPANPROF_FLUSH_TIMEOUT=30s "$HOSTS/requests" 1000
-one_line crashes 'the exporter ended and no more profiles of this process are sent'
+one_line crashes 'the exporter ended; started again .1 of 3 times., what it had not sent is lost: 0 samples'
 (($(result ran.crashes.ms) <= $(result requests.ms) + 2500)) || fail "waits for who is gone"
+
+# One that serves nobody but who started it: forked children have one of their own each.
+place refuses "$TEST_LIBS/exporter-stub" refuses
+under refuses 12 SPANPROF_FLUSH_TIMEOUT=200ms "$HOSTS/prefork" before
+expect_silent ran.refuses
+while read -r _ pid; do
+	grep -qx "$pid" "$WORK/refuses/served" || fail "nobody serves $pid: $(<"$WORK/refuses/served")"
+done <"$WORK/ran.refuses.out"
 
 # A program beside it, as a test of the above.
 mkdir "$WORK/well"

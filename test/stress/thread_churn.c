@@ -18,6 +18,7 @@
 #include "sampler/counters.h"
 #include "sampler/handler.h"
 #include "sampler/mask.h"
+#include "sampler/outlet.h"
 #include "sampler/sampler.h"
 #include "sampler/span.h"
 #include "sampler/tasks.h"
@@ -172,7 +173,7 @@ static void *background(void *arg)
 	block(SIGURG);
 	while (!atomic_load(&stopping)) {
 		sp_tasks_scan();
-		(void)sp_ring_drain(&sp_handler_setup.ring, check, NULL, 1000);
+		(void)sp_ring_drain(&sp_outlet_now()->ring, check, NULL, 1000);
 	}
 	return NULL;
 }
@@ -249,7 +250,7 @@ int main(void)
 	/* a joined thread may still be visible for a moment */
 	for (sp_tasks_scan(); sp_thread_known() > STAYING; sp_tasks_scan())
 		(void)sched_yield();
-	(void)sp_ring_drain(&sp_handler_setup.ring, check, NULL, UINT32_MAX);
+	(void)sp_ring_drain(&sp_outlet_now()->ring, check, NULL, UINT32_MAX);
 
 	printf("%u threads, %u blocks, %lu samples, %u timers left\n", SPAWNERS * THREADS * ROUNDS,
 	       atomic_load(&sp_thread_table.used), drained, sp_thread_armed());

@@ -6,6 +6,7 @@
  *	hangs	never answers
  *	crashes	works, answers nothing, and is killed by a signal after 200 ms
  *	other	is of another version, and says so in the region
+ *	refuses	works, and for no other process of the family; writes whom it serves to the file "served"
  */
 #include <errno.h>
 #include <limits.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,18 +27,24 @@
 #define CRASH_MS 200
 #define HOST_MS 60000
 
-static void read_how(char out[64])
+static void beside(const char *name, char path[PATH_MAX])
 {
-	char path[PATH_MAX];
-	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 5);
-	FILE *file;
+	ssize_t len = readlink("/proc/self/exe", path, PATH_MAX - 16);
 
-	out[0] = '\0';
 	while (len > 0 && path[len - 1] != '/')
 		len--;
 	if (len <= 0)
 		exit(98);
-	strcpy(path + len, "how");
+	strcpy(path + len, name);
+}
+
+static void read_how(char out[64])
+{
+	char path[PATH_MAX];
+	FILE *file;
+
+	out[0] = '\0';
+	beside("how", path);
 	file = fopen(path, "r");
 	if (file == NULL || fscanf(file, "%63s", out) != 1)
 		exit(98);
@@ -58,6 +66,46 @@ static void rest_ms(int ms)
 	(void)nanosleep(&ts, NULL);
 }
 
+static void refuse_next(void)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(3 * sizeof(int))];
+	} control = {.bytes = {0}};
+	struct sp_family_join message;
+	struct iovec part = {&message, sizeof(message)};
+	struct msghdr all = {.msg_iov = &part,
+			     .msg_iovlen = 1,
+			     .msg_control = &control,
+			     .msg_controllen = sizeof(control)};
+	int fd = accept(SP_FAMILY_FD, NULL, NULL);
+	int got[3];
+	struct sp_region *joined;
+
+	if (fd < 0)
+		return;
+	if (recvmsg(fd, &all, 0) == (ssize_t)sizeof(message)) {
+		memcpy(got, CMSG_DATA(&control.head), sizeof(got));
+		joined = mmap(NULL, sizeof(*joined), PROT_READ | PROT_WRITE, MAP_SHARED, got[0], 0);
+		if (joined != MAP_FAILED)
+			become(joined, SP_EXPORTER_REFUSED, 0);
+		for (unsigned i = 0; i < 3; i++)
+			(void)close(got[i]);
+	}
+	(void)close(fd);
+}
+
+static void note_served(const struct sp_region *region)
+{
+	char path[PATH_MAX];
+	FILE *file;
+
+	beside("served", path);
+	file = fopen(path, "a");
+	if (file == NULL || fprintf(file, "%u\n", region->pid) < 0 || fclose(file) != 0)
+		exit(98);
+}
+
 int main(void)
 {
 	struct sp_region *region =
@@ -77,6 +125,16 @@ int main(void)
 		rest_ms(CRASH_MS);
 		(void)setrlimit(RLIMIT_CORE, &none);
 		(void)raise(SIGSEGV);
+	}
+	if (strcmp(how, "refuses") == 0) {
+		note_served(region);
+		(void)listen(SP_FAMILY_FD, 100);
+		become(region, SP_EXPORTER_WORKING, 0);
+		while (kill((pid_t)region->pid, 0) == 0) {
+			refuse_next();
+			rest_ms(10);
+		}
+		return 0;
 	}
 	for (int ms = 0; ms < HOST_MS && kill((pid_t)region->pid, 0) == 0; ms += 10)
 		rest_ms(10);

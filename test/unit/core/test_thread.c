@@ -22,8 +22,6 @@
 
 #define PERIOD_NS (10 * SP_NS_PER_MS)
 
-static struct sp_ring no_room;
-
 static void set_up(void)
 {
 	kernel.on = true;
@@ -31,7 +29,7 @@ static void set_up(void)
 	sp_process_adopt();
 	cr_assert_eq(sp_thread_init(), 0);
 	sp_timer_set(SIGURG, PERIOD_NS, 0x80000001U);
-	sp_thread_account_init(&no_room, false);
+	sp_thread_account_init(false);
 }
 
 /* From here on the calling thread is another one. */

@@ -15,6 +15,7 @@
 #include "sampler/counters.h"
 #include "sampler/handler.h"
 #include "sampler/mark.h"
+#include "sampler/outlet.h"
 #include "sampler/timer.h"
 #include "span_host.h"
 
@@ -22,6 +23,8 @@
 #define PERIOD (10 * MS)
 #define TID 100
 #define SPANS 10
+
+static struct sp_outlet outlet;
 
 static struct sp_thread *thread;
 static uint64_t labelled[SPANS]; /* nanoseconds by span id, 0 = none */
@@ -33,8 +36,9 @@ static void start(void)
 	set_up();
 	kernel.on = true;
 	kernel.tid = TID;
-	cr_assert_eq(sp_ring_init(&sp_handler_setup.ring, 1 << 16), 0);
-	sp_thread_account_init(&sp_handler_setup.ring, false);
+	cr_assert_eq(sp_ring_init(&outlet.ring, 1 << 16), 0);
+	atomic_store(&sp_outlet_open, &outlet);
+	sp_thread_account_init(false);
 	sp_timer_set(SIGURG, PERIOD, 0x80000001U);
 	thread_ns = own_ns = 5 * SP_NS_PER_S;
 	process_ns = 7 * SP_NS_PER_S;
@@ -76,7 +80,7 @@ static uint64_t drained(void)
 
 	memset(labelled, 0, sizeof(labelled));
 	records = 0;
-	(void)sp_ring_drain(&sp_handler_setup.ring, note, NULL, 1000);
+	(void)sp_ring_drain(&outlet.ring, note, NULL, 1000);
 	for (unsigned i = 0; i < SPANS; i++)
 		ns += labelled[i];
 	return ns;
@@ -220,7 +224,7 @@ Test(thread_account, of_seconds_takes_several_records)
 
 Test(thread_account, counts_what_finds_no_room)
 {
-	cr_assert_eq(sp_ring_init(&sp_handler_setup.ring, 1 << 13), 0);
+	cr_assert_eq(sp_ring_init(&outlet.ring, 1 << 13), 0);
 	for (int i = 0; i < 400; i++) {
 		work(MS);
 		sp_thread_account_flush();

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Taking the span names to other memory, with their ids. Contexts: APP, while other threads intern, and
+ * INIT (forked child).
+ *
+ * An id is the number of a slot, so a name that somebody still put into the old memory after its slot was
+ * copied could have the id of another name in the new one. Therefore each slot that is free is closed
+ * first, by the same kind of exchange that would take it: what is copied then is all there will ever be.
+ * Whoever comes in between with a name that is new finds no free slot. He looks whether there is other
+ * memory by now; if not, this one time the name is "(other)".
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "sampler/arena.h"
+#include "sampler/label.h"
+#include "sampler/label_table.h"
+
+/* What stands in the slot for ever. */
+static uint64_t close_slot(_Atomic uint64_t *slot)
+{
+	uint64_t now = atomic_load_explicit(slot, memory_order_acquire);
+
+	if (now == 0 &&
+	    atomic_compare_exchange_strong_explicit(slot, &now, SP_LABEL_CLOSED,
+						    memory_order_acquire, memory_order_acquire))
+		return SP_LABEL_CLOSED;
+	return now;
+}
+
+/* The text lies where it lay. */
+static void copy_entry(const struct sp_labels *to, const struct sp_labels *from, uint64_t slot)
+{
+	const struct sp_label_entry *text = sp_label_text_of(from, slot);
+	size_t at = (size_t)((const char *)text - from->texts);
+	uint32_t len = text->len <= SP_LABEL_MAX_BYTES ? text->len : 0;
+	struct sp_label_entry *copy = (struct sp_label_entry *)(void *)(to->texts + at);
+
+	copy->len = len;
+	sp_label_copy_text(copy->bytes, text->bytes, len);
+	copy->bytes[len] = '\0';
+}
+
+static void copy_all(const struct sp_labels *to, const struct sp_labels *from, bool closing)
+{
+	uint32_t names = 0;
+	uint64_t used;
+
+	to->table->slots = to->mask + 1;
+	to->table->texts_at = sp_label_head_bytes(to->mask + 1);
+	to->table->texts_bytes = from->table->texts_bytes;
+	for (uint32_t i = 0; i <= from->mask; i++) {
+		_Atomic uint64_t *at = &from->table->slot[i];
+		/* pairs with the release in insert(): the text is complete before its slot */
+		uint64_t slot =
+			closing ? close_slot(at) : atomic_load_explicit(at, memory_order_acquire);
+
+		if (slot == 0 || slot == SP_LABEL_CLOSED)
+			continue;
+		copy_entry(to, from, slot);
+		atomic_store_explicit(&to->table->slot[i], slot, memory_order_relaxed);
+		names++;
+	}
+	/* Later than all slots, so all texts lie before it. */
+	used = atomic_load_explicit(&from->table->texts_used, memory_order_acquire);
+	if (used > from->last_offset + SP_LABEL_ENTRY_MAX)
+		used = from->last_offset + SP_LABEL_ENTRY_MAX;
+	atomic_store_explicit(&to->table->texts_used, used, memory_order_relaxed);
+	atomic_store_explicit(&to->table->names, names, memory_order_relaxed);
+}
+
+/* Where they are to be, in memory of that size; NULL if it is too little. */
+static bool point_to(struct sp_labels *to, const struct sp_labels *from, void *memory, size_t bytes)
+{
+	if (bytes < sp_label_head_bytes(from->mask + 1) + from->last_offset + SP_LABEL_ENTRY_MAX)
+		return false;
+	*to = *from;
+	sp_labels_point(to, memory);
+	return true;
+}
+
+int sp_label_move(void *memory, size_t bytes)
+{
+	struct sp_labels *from = atomic_load_explicit(&sp_labels, memory_order_acquire);
+	struct sp_labels to;
+
+	if (from == NULL)
+		return 0;
+	if (!point_to(&to, from, memory, bytes))
+		return -EINVAL;
+	copy_all(&to, from, false);
+	*from = to;
+	sp_label_forget_recent();
+	return 0;
+}
+
+int sp_label_move_live(void *memory, size_t bytes)
+{
+	struct sp_labels *from = atomic_load_explicit(&sp_labels, memory_order_acquire);
+	struct sp_labels *to;
+
+	if (from == NULL)
+		return 0;
+	to = sp_arena_map(sizeof(*to));
+	if (to == NULL)
+		return -ENOMEM;
+	if (!point_to(to, from, memory, bytes)) {
+		sp_arena_unmap(to, sizeof(*to));
+		return -EINVAL;
+	}
+	copy_all(to, from, true);
+	/* pairs with the acquire in sp_label_intern() and sp_label_text() */
+	atomic_store_explicit(&sp_labels, to, memory_order_release);
+	return 0;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The order of a swap is what makes it right. First the names are moved, whose ids are in records. Then
+ * the rings: what lies in the old ones is put into the new ones while handlers still use the old ones, so
+ * that what tells of objects stays before the samples in them. Only then handlers are led to the new
+ * region, where they tell of all objects again. What they have put into the old rings after we looked is
+ * some microseconds' worth, and is counted as lost: its place in the order is gone. Last the counters.
+ *
+ * Whether anything is missing is told by an account of each old region: what was put into its rings, less
+ * what was taken out. An exporter that was killed may have taken records without counting them.
+ */
+#include "sampler/region_swap.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sampler/counters.h"
+#include "sampler/handler.h"
+#include "sampler/label.h"
+#include "sampler/monotonic.h"
+#include "sampler/outlet.h"
+#include "sampler/ring.h"
+#include "sampler/sighting.h"
+#include "sampler/snapshot.h"
+
+/* No handler that found an old ring takes so long, unless its thread is stopped. */
+#define SETTLE_NS (2 * SP_NS_PER_S)
+
+struct place {
+	struct sp_region *region;
+	struct sp_outlet outlet;
+	uint64_t drained_before; /* by former exporters, when it came into use */
+	uint64_t carried_in;     /* records that it got from the one before */
+	uint64_t
+		put_elsewhere; /* of what its counter says was put; the counters go on from region to region */
+
+	/* Of an old one. */
+	struct sp_ring ring; /* its consumer is the host now */
+	struct sp_ring snapshots;
+	int64_t balance; /* records that were put there and of which nobody knows where they are */
+	uint64_t settle_ns; /* when nobody writes there any more */
+};
+
+static struct place place[SP_REGIONS_MAX];
+static unsigned places; /* the last one is in use */
+
+/* One record of any kind; one thread at a time. */
+static union {
+	uint64_t word[sizeof(struct sp_snapshot) / sizeof(uint64_t)];
+	struct sp_snapshot snapshot;
+	struct sp_sample sample;
+} record;
+
+static void open_outlet(struct place *p)
+{
+	uint64_t bytes = 0;
+	void *part = sp_region_part(p->region, SP_REGION_RING, &bytes);
+
+	(void)sp_ring_at(&p->outlet.ring, part, bytes);
+	part = sp_region_part(p->region, SP_REGION_SNAPSHOTS, &bytes);
+	if (part != NULL)
+		(void)sp_ring_at(&p->outlet.snapshots, part, bytes);
+	p->outlet.put = &p->region->counter[SP_COUNT_SAMPLES_PUT];
+	p->outlet.upkeep = &p->region->upkeep;
+}
+
+/* From here on handlers may come at any time. Objects first: who finds the rings finds where they are told. */
+static void lead_handlers(struct place *p)
+{
+	sp_sighting_move(&p->outlet.ring, &p->region->generation);
+	/* pairs with sp_outlet_now() */
+	atomic_store_explicit(&sp_outlet_open, &p->outlet, memory_order_release);
+}
+
+void sp_region_swap_first(struct sp_region *r)
+{
+	struct place *p = &place[0];
+
+	memset(p, 0, sizeof(*p));
+	p->region = r;
+	open_outlet(p);
+	places = 1;
+	sp_counters_move(r->counter, r->spans);
+	lead_handlers(p);
+}
+
+/* A record of the handler's that is lost; objects are no samples, and unsampled time is nothing sent. */
+static void count_lost(uint64_t bytes, bool is_snapshot)
+{
+	bool is_sample = is_snapshot || bytes < offsetof(struct sp_sample, pc) ||
+			 (record.sample.flags & SP_SAMPLE_RESIDUAL) == 0;
+
+	sp_count(SP_COUNT_SAMPLES_DRAINED);
+	if (is_sample)
+		sp_count(SP_COUNT_SAMPLES_UNSENT);
+}
+
+static bool is_counted(uint64_t bytes, bool is_snapshot)
+{
+	return is_snapshot || bytes < offsetof(struct sp_sample, pc) ||
+	       (record.sample.flags & SP_SAMPLE_OBJECT) == 0;
+}
+
+/*
+ * Empties an old ring: into another one, or, where to is NULL, counts what it drops. At most what a ring
+ * holds, as others may be filling it. Returns how many samples and records it took out.
+ */
+static uint64_t empty(struct sp_ring *from, struct sp_ring *to, bool is_snapshot, uint64_t *carried)
+{
+	uint64_t taken = 0;
+	uint64_t bytes = 0;
+	uint64_t len;
+
+	while (bytes < from->size && (len = sp_ring_take(from, &record, sizeof(record))) != 0) {
+		struct sp_ring_part part = {&record, len < sizeof(record) ? len : sizeof(record)};
+		bool counts = is_counted(len, is_snapshot);
+
+		bytes += len + sizeof(uint64_t);
+		taken += counts;
+		if (to != NULL && sp_ring_put_parts(to, &part, 1) == 0)
+			*carried += counts;
+		else if (counts)
+			count_lost(len, is_snapshot);
+	}
+	return taken;
+}
+
+static void carry_over(struct place *from, struct place *to)
+{
+	uint64_t taken = empty(&from->ring, &to->outlet.ring, false, &to->carried_in);
+
+	taken += empty(&from->snapshots, &to->outlet.snapshots, true, &to->carried_in);
+	from->balance -= (int64_t)taken;
+}
+
+static bool is_empty(const struct sp_ring *r)
+{
+	return r->ends == NULL ||
+	       atomic_load_explicit(&r->ends->head, memory_order_relaxed) == r->taken;
+}
+
+/* What a record that nobody will finish was is not known. */
+static void pass_unfinished(struct sp_ring *r)
+{
+	if (!is_empty(r))
+		(void)sp_ring_pass(r);
+}
+
+/* What is missing in the end was taken by the exporter, which did not live to count it. */
+static void settle(struct place *p)
+{
+	if (!is_empty(&p->ring) || !is_empty(&p->snapshots) || p->balance <= 0)
+		return;
+	sp_count_add(SP_COUNT_SAMPLES_DRAINED, (uint64_t)p->balance);
+	sp_count_add(SP_COUNT_SAMPLES_UNSENT, (uint64_t)p->balance);
+	p->balance = 0;
+}
+
+static void look_after(struct place *p)
+{
+	bool is_over = sp_monotonic_ns() >= p->settle_ns;
+	uint64_t none = 0;
+	uint64_t put;
+
+	/* Counters first: each record was put before it was counted. */
+	put = sp_counters_collect(p->region->counter, p->region->spans);
+	p->balance += (int64_t)put;
+	place[places - 1].put_elsewhere += put;
+	if (is_over) {
+		pass_unfinished(&p->ring);
+		pass_unfinished(&p->snapshots);
+	}
+	p->balance -= (int64_t)empty(&p->ring, NULL, false, &none);
+	p->balance -= (int64_t)empty(&p->snapshots, NULL, true, &none);
+	if (is_over)
+		settle(p);
+}
+
+void sp_region_swap_look(void)
+{
+	for (unsigned i = 0; i + 1 < places; i++)
+		look_after(&place[i]);
+}
+
+static uint64_t told(const struct sp_region *r, enum sp_counter c)
+{
+	return atomic_load_explicit(&r->exporter_counter[c], memory_order_relaxed);
+}
+
+/*
+ * The new exporter goes on counting where the old one was. Whatever that one had taken, it had sent, or
+ * counted as lost, or it is lost now. Nobody tells of samples in files.
+ */
+static uint64_t inherit(struct place *from, struct place *to, bool sends)
+{
+	const struct sp_region *old = from->region;
+	struct sp_region *r = to->region;
+	uint64_t residuals = atomic_load_explicit(&old->exporter_residuals, memory_order_relaxed);
+	uint64_t drained = told(old, SP_COUNT_SAMPLES_DRAINED);
+	uint64_t known =
+		told(old, SP_COUNT_SAMPLES_SENT) + told(old, SP_COUNT_SAMPLES_UNSENT) + residuals;
+	uint64_t lost = sends && drained > known ? drained - known : 0;
+
+	for (unsigned c = 0; c < SP_COUNTER_N; c++)
+		atomic_store_explicit(&r->exporter_counter[c], told(old, (enum sp_counter)c),
+				      memory_order_relaxed);
+	atomic_store_explicit(&r->exporter_residuals, residuals, memory_order_relaxed);
+	atomic_fetch_add_explicit(&r->exporter_counter[SP_COUNT_SAMPLES_UNSENT], lost,
+				  memory_order_relaxed);
+	to->drained_before = drained;
+	from->balance +=
+		(int64_t)(from->carried_in + from->drained_before - drained - from->put_elsewhere);
+	return lost;
+}
+
+static int make_like(const struct sp_region *old, struct sp_region **made)
+{
+	uint64_t bytes[SP_REGION_PARTS];
+	int err = 0;
+	int fd;
+
+	for (unsigned i = 0; i < SP_REGION_PARTS; i++)
+		(void)sp_region_part(old, (enum sp_region_parts)i, &bytes[i]);
+	fd = sp_region_make(bytes, made);
+	if (fd >= 0)
+		err = sp_label_move_live(sp_region_part(*made, SP_REGION_NAMES, NULL),
+					 bytes[SP_REGION_NAMES]);
+	if (err == 0)
+		return fd;
+	(void)close(fd);
+	return err;
+}
+
+/* The host is the consumer of its rings from now on, where the exporter was when it ended. */
+static void take_over_rings(struct place *p)
+{
+	uint64_t bytes = 0;
+	void *part = sp_region_part(p->region, SP_REGION_RING, &bytes);
+
+	(void)sp_ring_at(&p->ring, part, bytes);
+	part = sp_region_part(p->region, SP_REGION_SNAPSHOTS, &bytes);
+	if (part != NULL)
+		(void)sp_ring_at(&p->snapshots, part, bytes);
+}
+
+int sp_region_swap(bool sends, uint64_t *lost)
+{
+	int saved = errno;
+	struct place *from = &place[places - 1];
+	struct place *to = &place[places];
+	struct sp_region *r = NULL;
+	int fd;
+
+	if (places == 0 || places == SP_REGIONS_MAX)
+		return -ENOMEM;
+	fd = make_like(from->region, &r);
+	errno = saved;
+	if (fd < 0)
+		return fd;
+	memset(to, 0, sizeof(*to));
+	to->region = r;
+	open_outlet(to);
+	*lost = inherit(from, to, sends);
+	take_over_rings(from);
+	carry_over(from, to);
+	lead_handlers(to);
+	sp_counters_move(r->counter, r->spans);
+	from->settle_ns = sp_monotonic_ns() + SETTLE_NS;
+	places++;
+	sp_region_use(r);
+	sp_region_swap_look();
+	return fd;
+}
+
+void sp_region_swap_forked(void)
+{
+	places = 0;
+	sp_sighting_move(&sp_outlet_nowhere.ring, NULL);
+	atomic_store_explicit(&sp_outlet_open, &sp_outlet_nowhere, memory_order_relaxed);
+}

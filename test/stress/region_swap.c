@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Threads put samples down and intern names while the region is exchanged under them, again and again as
+ * often as that can be. Each region has a thread for its exporter, which ends in the middle of its work:
+ * of its last records it has not counted some, and of others not sent them. All sums are exact in the
+ * end, and no sample has another one's name.
+ */
+#include "sampler/region_swap.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sampler/counters.h"
+#include "sampler/handler.h"
+#include "sampler/label.h"
+#include "sampler/monotonic.h"
+#include "sampler/outlet.h"
+#include "sampler/region.h"
+#include "sampler/ring.h"
+
+#define PRODUCERS 4U
+/* New ones come up all the time, most of them while the names are moved. */
+#define NAMES 80000U
+#define ROUND_NS (150 * SP_NS_PER_MS)
+#define KEPT 7U /* every so many samples of an exporter are sent late: with it they are lost */
+
+static _Atomic bool stopping;
+static _Atomic bool swapping;
+static _Atomic unsigned failures;
+static _Atomic uint64_t attempts;
+static _Atomic uint64_t dropped;
+static _Atomic uint32_t next_name;
+
+#define EXPECT(condition)                                                                          \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);                     \
+			atomic_fetch_add(&failures, 1);                                            \
+		}                                                                                  \
+	} while (0)
+
+static uint32_t intern(uint64_t number)
+{
+	char name[32];
+
+	return sp_label_intern(name, (size_t)snprintf(name, sizeof(name), "name-%lu", number));
+}
+
+/* As the handler, which takes the outlet once. */
+static void put(struct sp_sample *s)
+{
+	struct sp_outlet *o = sp_outlet_now();
+
+	atomic_fetch_add(&attempts, 1);
+	if (sp_ring_put(&o->ring, s) == 0) {
+		sp_outlet_count_put(o);
+		return;
+	}
+	atomic_fetch_add(&dropped, 1);
+	sp_count(SP_COUNT_DROP_RING_FULL);
+}
+
+static bool is_time_for_new_names(void)
+{
+	uint32_t n = atomic_load(&next_name);
+
+	return n < NAMES && (atomic_load(&swapping) || atomic_load(&attempts) % 16 == 0);
+}
+
+static void *produce(void *arg)
+{
+	struct sp_sample s = {.depth = 3, .tid = (uint32_t)(uintptr_t)arg};
+
+	while (!atomic_load(&stopping)) {
+		s.span_id = is_time_for_new_names() ? atomic_fetch_add(&next_name, 1)
+						    : atomic_load(&next_name) / 2;
+		s.name_id = intern(s.span_id);
+		s.flags = s.span_id % 5 == 0 ? SP_SAMPLE_RESIDUAL : 0;
+		sp_count(SP_COUNT_SIGNALS);
+		put(&s);
+		(void)sched_yield();
+	}
+	return NULL;
+}
+
+struct exporter {
+	pthread_t thread;
+	struct sp_region *region;
+	_Atomic bool killed;
+	struct sp_ring ring;
+	void *names;
+	uint64_t names_bytes;
+	unsigned taken;
+};
+
+static void check_name(const struct exporter *x, const struct sp_sample *s)
+{
+	char want[32];
+	char name[64];
+	size_t len = sp_label_read(x->names, x->names_bytes, s->name_id, name, sizeof(name) - 1);
+
+	name[len] = '\0';
+	(void)snprintf(want, sizeof(want), "name-%lu", s->span_id);
+	if (strcmp(name, want) != 0 && strcmp(name, "(other)") != 0) {
+		printf("%s instead of %s\n", name, want);
+		atomic_fetch_add(&failures, 1);
+	}
+}
+
+static void count(const struct exporter *x, enum sp_counter c)
+{
+	atomic_fetch_add(&x->region->exporter_counter[c], 1);
+}
+
+static void take(const struct sp_sample *s, void *arg)
+{
+	struct exporter *x = arg;
+
+	check_name(x, s);
+	/* Killed where it had taken it, and counted nothing. */
+	if (atomic_load(&x->killed))
+		return;
+	count(x, SP_COUNT_SAMPLES_DRAINED);
+	if ((s->flags & SP_SAMPLE_RESIDUAL) != 0)
+		atomic_fetch_add(&x->region->exporter_residuals, 1);
+	else if (x->taken++ % KEPT != 0)
+		count(x, SP_COUNT_SAMPLES_SENT);
+}
+
+static void *export(void *arg)
+{
+	struct exporter *x = arg;
+
+	while (!atomic_load(&x->killed)) {
+		(void)sp_ring_drain(&x->ring, take, x, 50);
+		(void)sched_yield();
+	}
+	(void)sp_ring_drain(&x->ring, take, x, 3);
+	return NULL;
+}
+
+static void begin(struct exporter *x)
+{
+	uint64_t bytes;
+	void *part;
+
+	memset(x, 0, sizeof(*x));
+	x->region = sp_region_now();
+	part = sp_region_part(x->region, SP_REGION_RING, &bytes);
+	EXPECT(sp_ring_at(&x->ring, part, bytes) == 0);
+	x->names = sp_region_part(x->region, SP_REGION_NAMES, &x->names_bytes);
+	if (pthread_create(&x->thread, NULL, export, x) != 0)
+		abort();
+}
+
+static void kill_exporter(struct exporter *x)
+{
+	atomic_store(&x->killed, true);
+	(void)pthread_join(x->thread, NULL);
+}
+
+static void rest(uint64_t ns)
+{
+	struct timespec ts = {(time_t)(ns / SP_NS_PER_S), (long)(ns % SP_NS_PER_S)};
+
+	(void)nanosleep(&ts, NULL);
+}
+
+static uint64_t total(enum sp_counter c)
+{
+	return sp_count_read(c) + atomic_load(&sp_region_now()->exporter_counter[c]);
+}
+
+/* The last exporter lives on to the end; what it has kept is sent then. */
+static void finish(struct exporter *x)
+{
+	uint64_t known;
+
+	while (atomic_load(&x->ring.ends->head) != atomic_load(&x->ring.ends->tail))
+		(void)sched_yield();
+	kill_exporter(x);
+	known = atomic_load(&x->region->exporter_counter[SP_COUNT_SAMPLES_SENT]) +
+		atomic_load(&x->region->exporter_counter[SP_COUNT_SAMPLES_UNSENT]) +
+		atomic_load(&x->region->exporter_residuals);
+	atomic_fetch_add(&x->region->exporter_counter[SP_COUNT_SAMPLES_SENT],
+			 atomic_load(&x->region->exporter_counter[SP_COUNT_SAMPLES_DRAINED]) -
+				 known);
+}
+
+static void check_sums(uint64_t lost)
+{
+	uint64_t put = sp_count_read(SP_COUNT_SAMPLES_PUT);
+	uint64_t residuals = atomic_load(&sp_region_now()->exporter_residuals);
+	uint64_t accounted = total(SP_COUNT_SAMPLES_SENT) + total(SP_COUNT_SAMPLES_UNSENT);
+
+	printf("%lu put, %lu dropped, %lu drained, %lu sent, %lu lost (%lu with exporters)\n", put,
+	       atomic_load(&dropped), total(SP_COUNT_SAMPLES_DRAINED), total(SP_COUNT_SAMPLES_SENT),
+	       total(SP_COUNT_SAMPLES_UNSENT), lost);
+	EXPECT(put + atomic_load(&dropped) == atomic_load(&attempts));
+	EXPECT(sp_count_read(SP_COUNT_SIGNALS) == atomic_load(&attempts));
+	EXPECT(sp_count_read(SP_COUNT_DROP_RING_FULL) == atomic_load(&dropped));
+	EXPECT(put == total(SP_COUNT_SAMPLES_DRAINED));
+	/* What was lost in old rings may have been residuals: of those nobody says that they were sent. */
+	EXPECT(accounted + residuals <= put);
+	EXPECT(put - accounted - residuals <= total(SP_COUNT_SAMPLES_UNSENT));
+	EXPECT(lost > 0 && lost <= total(SP_COUNT_SAMPLES_UNSENT));
+}
+
+int main(void)
+{
+	const uint64_t bytes[SP_REGION_PARTS] = {SP_RING_BYTES(1 << 18), SP_RING_BYTES(1 << 18),
+						 sp_label_bytes(NAMES)};
+	static struct exporter exporter;
+	pthread_t producer[PRODUCERS];
+	uint64_t all_lost = 0;
+	uint64_t lost;
+	int fd = sp_region_create(bytes);
+
+	EXPECT(fd >= 0 && close(fd) == 0);
+	EXPECT(sp_label_init_at(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES], NAMES) == 0);
+	sp_region_swap_first(sp_region_now());
+	begin(&exporter);
+	for (uintptr_t i = 0; i < PRODUCERS; i++)
+		if (pthread_create(&producer[i], NULL, produce, (void *)(i + 1)) != 0)
+			abort();
+	for (unsigned n = 1; n < SP_REGIONS_MAX; n++) {
+		rest(ROUND_NS);
+		kill_exporter(&exporter);
+		atomic_store(&swapping, true);
+		fd = sp_region_swap(true, &lost);
+		atomic_store(&swapping, false);
+		EXPECT(fd >= 0 && close(fd) == 0);
+		all_lost += lost;
+		begin(&exporter);
+		sp_region_swap_look();
+	}
+	EXPECT(sp_region_swap(true, &lost) < 0);
+	rest(ROUND_NS);
+	atomic_store(&stopping, true);
+	for (unsigned i = 0; i < PRODUCERS; i++)
+		(void)pthread_join(producer[i], NULL);
+	/* What is missing is counted when nobody can be writing to the old regions any more. */
+	rest(2 * SP_NS_PER_S);
+	sp_region_swap_look();
+	finish(&exporter);
+	check_sums(all_lost);
+	printf("%u names, of which %lu are \"(other)\"\n", atomic_load(&next_name),
+	       sp_count_read(SP_COUNT_NAMES_OTHER));
+	printf("%u failures\n", atomic_load(&failures));
+	return atomic_load(&failures) != 0;
+}

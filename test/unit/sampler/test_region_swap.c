@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Facts about going on in a new region, where nothing else runs; test/stress/region_swap.c is about the
+ * rest. The test is the exporter.
+ */
+#include "sampler/region_swap.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sampler/counters.h"
+#include "sampler/handler.h"
+#include "sampler/label.h"
+#include "sampler/outlet.h"
+#include "sampler/ring.h"
+#include "sampler/sighting.h"
+
+#define MAX_NAMES 100U
+
+static const uint64_t sizes[SP_REGION_PARTS] = {SP_RING_BYTES(1 << 16), SP_RING_BYTES(1 << 16),
+						1 << 20};
+static uint64_t seen[16]; /* span ids, in order */
+static unsigned seen_n;
+
+static void begin(void)
+{
+	int fd = sp_region_create(sizes);
+
+	cr_assert_geq(fd, 3);
+	cr_assert_eq(close(fd), 0);
+	cr_assert_geq(sizes[SP_REGION_NAMES], sp_label_bytes(MAX_NAMES));
+	cr_assert_eq(
+		sp_label_init_at(sp_region_at(SP_REGION_NAMES), sizes[SP_REGION_NAMES], MAX_NAMES),
+		0);
+	sp_region_swap_first(sp_region_now());
+}
+
+static uint64_t swap(void)
+{
+	uint64_t lost = 4711;
+	int fd;
+
+	errno = 4712;
+	fd = sp_region_swap(true, &lost);
+	cr_assert_geq(fd, 3);
+	cr_assert_eq(errno, 4712);
+	cr_assert_eq(close(fd), 0);
+	return lost;
+}
+
+static void put(struct sp_outlet *o, uint64_t span_id, uint16_t flags)
+{
+	struct sp_sample s = {.span_id = span_id, .flags = flags, .depth = 2};
+
+	cr_assert_eq(sp_ring_put(&o->ring, &s), 0);
+	if ((flags & SP_SAMPLE_OBJECT) == 0)
+		sp_outlet_count_put(o);
+}
+
+static void note(const struct sp_sample *s, void *arg)
+{
+	(void)arg;
+	cr_assert_lt(seen_n, 16);
+	seen[seen_n++] = s->span_id;
+}
+
+/* As the exporter of the region in use. */
+static void drain(unsigned max)
+{
+	struct sp_ring ring;
+	uint64_t bytes;
+	void *part = sp_region_part(sp_region_now(), SP_REGION_RING, &bytes);
+
+	seen_n = 0;
+	cr_assert_eq(sp_ring_at(&ring, part, bytes), 0);
+	(void)sp_ring_drain(&ring, note, NULL, max);
+}
+
+static _Atomic uint64_t *told(enum sp_counter c)
+{
+	return &sp_region_now()->exporter_counter[c];
+}
+
+static uint64_t all(enum sp_counter c)
+{
+	return sp_count_read(c) + *told(c);
+}
+
+TestSuite(region_swap, .init = begin, .timeout = 30);
+
+Test(region_swap, takes_along_what_nobody_has_taken_in_its_order)
+{
+	put(sp_outlet_now(), 1, 0);
+	put(sp_outlet_now(), 2, SP_SAMPLE_OBJECT);
+	put(sp_outlet_now(), 3, SP_SAMPLE_RESIDUAL);
+	drain(1);
+	*told(SP_COUNT_SAMPLES_DRAINED) = 1;
+	*told(SP_COUNT_SAMPLES_SENT) = 1;
+
+	cr_expect_eq(swap(), 0);
+
+	put(sp_outlet_now(), 4, 0);
+	drain(10);
+	cr_assert_eq(seen_n, 3);
+	cr_expect(seen[0] == 2 && seen[1] == 3 && seen[2] == 4);
+	cr_expect_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), 3);
+	cr_expect_eq(all(SP_COUNT_SAMPLES_DRAINED), 1, "the rest is the exporter's to count");
+	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 0);
+}
+
+Test(region_swap, counts_what_the_exporter_had_in_its_hands_as_lost)
+{
+	for (unsigned i = 1; i <= 5; i++)
+		put(sp_outlet_now(), i, 0);
+	drain(5);
+	*told(SP_COUNT_SAMPLES_DRAINED) = 5;
+	*told(SP_COUNT_SAMPLES_SENT) = 2;
+	*told(SP_COUNT_UPLOADS) = 7;
+	sp_region_now()->exporter_residuals = 1;
+
+	cr_expect_eq(swap(), 2);
+
+	cr_expect_eq(*told(SP_COUNT_SAMPLES_UNSENT), 2);
+	cr_expect_eq(*told(SP_COUNT_UPLOADS), 7, "it goes on from there");
+	cr_expect_eq(sp_region_now()->exporter_residuals, 1);
+	cr_expect_eq(swap(), 0, "no sample is lost twice");
+}
+
+Test(region_swap, tells_of_no_loss_where_nothing_is_sent)
+{
+	uint64_t lost = 4711;
+
+	*told(SP_COUNT_SAMPLES_DRAINED) = 5;
+	cr_assert_geq(sp_region_swap(false, &lost), 3);
+
+	cr_expect_eq(lost, 0);
+	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 0);
+}
+
+/* A handler that was interrupted by the swap, and writes to what it found before. */
+Test(region_swap, counts_what_comes_too_late)
+{
+	struct sp_outlet *old = sp_outlet_now();
+	struct sp_span_counts *spans = sp_span_counts_of(3);
+
+	cr_expect_eq(swap(), 0);
+	cr_assert_neq(sp_outlet_now(), old);
+	put(old, 1, 0);
+	put(old, 2, SP_SAMPLE_RESIDUAL);
+	put(old, 3, SP_SAMPLE_OBJECT);
+	atomic_fetch_add(&spans->ended, 1);
+	sp_region_swap_look();
+
+	cr_expect_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), 2);
+	cr_expect_eq(all(SP_COUNT_SAMPLES_DRAINED), 2);
+	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 1, "no sample is sent of unsampled time");
+	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 1);
+	drain(10);
+	cr_expect_eq(seen_n, 0);
+}
+
+Test(region_swap, keeps_names_and_counters)
+{
+	uint32_t id = sp_label_intern("GET /", 5);
+	size_t len;
+	char name[16];
+	uint64_t bytes;
+	void *names;
+
+	sp_count_add(SP_COUNT_SIGNALS, 9);
+	sp_count_span_started(5, 2);
+	(void)swap();
+
+	names = sp_region_part(sp_region_now(), SP_REGION_NAMES, &bytes);
+	cr_expect_eq(sp_label_read(names, bytes, id, name, sizeof(name)), 5);
+	cr_expect_eq(sp_label_intern("GET /", 5), id);
+	cr_expect_str_eq(sp_label_text(id, &len), "GET /");
+	id = sp_label_intern("PUT /", 5);
+	cr_expect_eq(sp_label_read(names, bytes, id, name, sizeof(name)), 5);
+	cr_expect_eq(sp_region_now()->counter[SP_COUNT_SIGNALS], 9);
+	cr_expect_eq(sp_count_spans_of(2), 1);
+}
+
+Test(region_swap, tells_of_objects_again)
+{
+	uint64_t moves = sp_sighting_state.moves;
+
+	(void)swap();
+
+	cr_expect_gt(sp_sighting_state.moves, moves);
+	cr_expect_eq(sp_sighting_state.ring, &sp_outlet_now()->ring);
+	cr_expect_eq(sp_sighting_state.again, &sp_region_now()->generation);
+	cr_expect_eq(sp_outlet_now()->upkeep, &sp_region_now()->upkeep);
+}
+
+Test(region_swap, is_done_three_times)
+{
+	struct sp_region *last;
+	uint64_t lost;
+
+	for (unsigned i = 1; i < SP_REGIONS_MAX; i++)
+		(void)swap();
+	last = sp_region_now();
+
+	cr_expect_eq(sp_region_swap(true, &lost), -ENOMEM);
+	cr_expect_eq(sp_region_now(), last);
+}
+
+/* Whatever its parent was at. */
+Test(region_swap, is_over_in_a_forked_child)
+{
+	uint32_t id = sp_label_intern("GET /", 5);
+	int status = -1;
+	pid_t pid;
+
+	for (unsigned i = 1; i < SP_REGIONS_MAX; i++)
+		(void)swap();
+	pid = fork();
+	if (pid == 0) {
+		sp_counters_reset();
+		sp_region_swap_forked();
+		sp_region_forked();
+		cr_assert_eq(sp_outlet_now()->ring.word, NULL);
+		cr_assert_geq(sp_region_create(sizes), 3);
+		cr_assert_eq(sp_label_move(sp_region_at(SP_REGION_NAMES), sizes[SP_REGION_NAMES]),
+			     0);
+		sp_region_release();
+		sp_region_swap_first(sp_region_now());
+		cr_assert_eq(sp_label_intern("GET /", 5), id);
+		cr_assert_neq(sp_label_intern("of the child", 12), id);
+		put(sp_outlet_now(), 1, 0);
+		(void)swap();
+		drain(10);
+		_exit(seen_n == 1 && sp_count_read(SP_COUNT_SAMPLES_PUT) == 1 ? 0 : 1);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_expect_eq(status, 0);
+}
