@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs test suites of other projects without us and with us at 1,000 Hz from the start of every process:
-#   test/peers/run.sh [python|libuv|redis|postgresql]...
+#   test/peers/run.sh [python|libuv|redis|postgresql|posix]...
 # A test that passes without us and fails with us is run three times more both ways, alone, and counts as
 # new where it fails in most of the runs with us and passes in all without. Ends in a table, which goes to
 # test/peers/README.md when all suites were run. Exit status 1 if there is a new failure.
@@ -12,7 +12,7 @@ readonly ROOT=$PWD
 readonly SO=$ROOT/build/libspanprof.so
 readonly WORK=$ROOT/build/peers
 readonly AGAIN=3
-readonly ALL=(python libuv redis postgresql)
+readonly ALL=(python libuv redis postgresql posix)
 # shellcheck source=test/peers/suites.bash
 source test/peers/suites.bash
 
@@ -23,14 +23,30 @@ under_us()
 		SPANPROF_UPLOAD_INTERVAL=5s SPANPROF_OUTPUT_DIR=$WORK/profiles "$@"
 }
 
-# measured NAME COMMAND...: leaves NAME.log, and NAME.cpu with the CPU seconds it took.
+# measured plain|under SUITE: leaves SUITE.plain.log or SUITE.under.log, and the same with .cpu, see cpu.py.
 measured()
 {
-	local name=$1 TIMEFORMAT='%U %S'
+	local name=$2.$1
 
-	shift
-	{ time "$@" >"$WORK/$name.log" 2>&1 </dev/null; } 2>"$WORK/$name.time" || true
-	awk '{ print $1 + $2 }' "$WORK/$name.time" | tail -n 1 >"$WORK/$name.cpu"
+	"$PYTHON" test/peers/cpu.py "$WORK/$name.cpu" bash test/peers/run.sh --all-of "$@" \
+		>"$WORK/$name.log" 2>&1 </dev/null || true
+}
+
+# all_of plain|under SUITE: what measured() runs.
+all_of()
+{
+	if [[ $1 == under ]]; then
+		under_us "${2}_all"
+	else
+		"${2}_all"
+	fi
+}
+
+# ratio NAME COLUMNS: of the CPU times of these columns with us to all without.
+ratio()
+{
+	awk -v all="$2" 'NR == FNR { a = $1 + $2; next } { printf "%.2f", (a > 0 ? ($1 + (all ? $2 : 0)) / a : 0) }' \
+		"$WORK/$1.plain.cpu" "$WORK/$1.under.cpu"
 }
 
 # outcome NAME: what a test did in one more run of it alone, "ok" or "fail".
@@ -39,9 +55,10 @@ outcome()
 	local how=$1 suite=$2 test=$3
 
 	if [[ $how == under ]]; then
-		under_us "${suite}_one" "$test" >"$WORK/$suite.again.log" 2>&1 </dev/null && echo ok || echo fail
+		LIMIT_S=600 under_us "${suite}_one" "$test" >"$WORK/$suite.again.log" 2>&1 </dev/null &&
+			echo ok || echo fail
 	else
-		"${suite}_one" "$test" >"$WORK/$suite.again.log" 2>&1 </dev/null && echo ok || echo fail
+		LIMIT_S=600 "${suite}_one" "$test" >"$WORK/$suite.again.log" 2>&1 </dev/null && echo ok || echo fail
 	fi
 }
 
@@ -66,15 +83,15 @@ confirm()
 # One line of the table.
 suite()
 {
-	local name=$1 tests passed only new ratio
+	local name=$1 tests passed only new
 
 	echo "peers: $name: getting it" >&2
 	"${name}_get"
 	echo "peers: $name: without us" >&2
-	measured "$name.plain" "${name}_all"
+	measured plain "$name"
 	"${name}_results" "$WORK/$name.plain.log" >"$WORK/$name.plain.results"
 	echo "peers: $name: with us" >&2
-	measured "$name.under" under_us "${name}_all"
+	measured under "$name"
 	"${name}_results" "$WORK/$name.under.log" >"$WORK/$name.under.results"
 	tests=$(wc -l <"$WORK/$name.plain.results")
 	passed=$(grep -c '^ok ' "$WORK/$name.plain.results" || true)
@@ -89,11 +106,9 @@ suite()
 	only=$(wc -l <"$WORK/$name.only")
 	confirm "$name" <"$WORK/$name.only" >"$WORK/$name.new"
 	new=$(wc -l <"$WORK/$name.new")
-	ratio=$(awk 'NR == FNR { a = $1; next } { printf "%.2f", (a > 0 ? $1 / a : 0) }' \
-		"$WORK/$name.plain.cpu" "$WORK/$name.under.cpu")
-	printf '| %s | %s | %d of %d | %d | %d | %s |\n' "$name" "$("${name}_version")" "$passed" "$tests" \
-		"$only" "$new" "$ratio"
-	sed 's/^/| | new: | `/; s/$/` | | | |/' "$WORK/$name.new"
+	printf '| %s | %s | %d of %d | %d | %d | %s | %s |\n' "$name" "$("${name}_version")" "$passed" "$tests" \
+		"$only" "$new" "$(ratio "$name" 0)" "$(ratio "$name" 1)"
+	sed 's/^/| | new: | `/; s/$/` | | | | |/' "$WORK/$name.new"
 	failed=$((failed + new))
 }
 
@@ -111,8 +126,8 @@ main()
 		}
 	done
 	{
-		echo '| suite | version | pass without us | of these fail once with us | and again: new failures | CPU time, with us to without |'
-		echo '|---|---|---|---|---|---|'
+		echo '| suite | version | pass without us | of these fail once with us | and again: new failures | CPU time, with us to without | with the exporters |'
+		echo '|---|---|---|---|---|---|---|'
 		for name in "${wanted[@]}"; do
 			suite "$name"
 		done
@@ -125,4 +140,8 @@ main()
 	((failed == 0))
 }
 
-main "$@"
+if [[ ${1-} == --all-of ]]; then
+	all_of "$2" "$3"
+else
+	main "$@"
+fi
