@@ -145,7 +145,7 @@ Test(exporter, that_was_joined_is_waited_for_as_long_as_it_listens)
 {
 	const uint64_t bytes[SP_REGION_PARTS] = {4096, 0, 100};
 	const struct sp_config config = {0};
-	struct sp_exporter_start first = {.environment = environ};
+	struct sp_exporter_start first = {.environment = environ, .region = sp_region};
 	uint64_t end = sp_monotonic_ns() + 300 * SP_NS_PER_MS;
 
 	sp_exporter_family_load();
@@ -166,7 +166,7 @@ Test(exporter, that_has_taken_a_process_in_is_watched_as_any_other)
 {
 	const uint64_t bytes[SP_REGION_PARTS] = {4096, 0, 100};
 	const struct sp_config config = {0};
-	struct sp_exporter_start first = {.environment = environ};
+	struct sp_exporter_start first = {.environment = environ, .region = sp_region};
 
 	sp_exporter_family_load();
 	cr_assert_not(sp_exporter_family_join(&first));
