@@ -245,6 +245,7 @@ void sp_life_flush(void)
 		sp_thread_account_end(sp_thread_own);
 	}
 	sp_thread_account_flush();
+	sp_upkeep_settle();
 	sp_upkeep_publish();
 	if (!sp_exporter_flush(config.flush_timeout_ms) && sp_upkeep_revive())
 		(void)sp_exporter_flush(config.flush_timeout_ms);

@@ -157,6 +157,14 @@ static bool start_another(void)
 	return false;
 }
 
+void sp_upkeep_settle(void)
+{
+	if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+		return;
+	sp_region_swap_look();
+	atomic_flag_clear_explicit(&busy, memory_order_release);
+}
+
 bool sp_upkeep_revive(void)
 {
 	bool is_there = true;
@@ -164,7 +172,6 @@ bool sp_upkeep_revive(void)
 	/* Whoever is at it may just have started one. */
 	if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
 		return true;
-	sp_region_swap_look();
 	is_there = sp_exporter_works() || start_another();
 	atomic_flag_clear_explicit(&busy, memory_order_release);
 	if (!is_there)

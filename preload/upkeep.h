@@ -24,6 +24,9 @@ static inline bool sp_upkeep_is_due(void)
 /* APP, inside the guard. Does what is asked for, unless another thread is at it. errno preserved. */
 void sp_upkeep_run(void);
 
+/* APP, before a flush: what was still written to regions of former exporters is told to this one. */
+void sp_upkeep_settle(void);
+
 /*
  * APP, inside the guard: a flush found nobody to answer it. True if there is another exporter now, which
  * can be asked; if not, that is said.

@@ -38,8 +38,9 @@ static inline SP_SIGSAFE struct sp_outlet *sp_outlet_now(void)
 /* Any context. A sample or a record of unsampled time is in its ring. */
 static inline SP_SIGSAFE void sp_outlet_count_put(const struct sp_outlet *o)
 {
+	/* pairs with the acquire in sp_counters_collect(): who finds it counted finds it in the ring */
 	if (o->put != NULL)
-		atomic_fetch_add_explicit(o->put, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(o->put, 1, memory_order_release);
 	else
 		sp_count(SP_COUNT_SAMPLES_PUT);
 }

@@ -149,7 +149,10 @@ static void pass_unfinished(struct sp_ring *r)
 		(void)sp_ring_pass(r);
 }
 
-/* What is missing in the end was taken by the exporter, which did not live to count it. */
+/*
+ * What is missing was taken by the exporter, which did not live to count it. What somebody has put there
+ * and not yet counted makes the balance less, never more.
+ */
 static void settle(struct place *p)
 {
 	if (!is_empty(&p->ring) || !is_empty(&p->snapshots) || p->balance <= 0)
@@ -161,7 +164,6 @@ static void settle(struct place *p)
 
 static void look_after(struct place *p)
 {
-	bool is_over = sp_monotonic_ns() >= p->settle_ns;
 	uint64_t none = 0;
 	uint64_t put;
 
@@ -169,14 +171,13 @@ static void look_after(struct place *p)
 	put = sp_counters_collect(p->region->counter, p->region->spans);
 	p->balance += (int64_t)put;
 	place[places - 1].put_elsewhere += put;
-	if (is_over) {
+	if (sp_monotonic_ns() >= p->settle_ns) {
 		pass_unfinished(&p->ring);
 		pass_unfinished(&p->snapshots);
 	}
 	p->balance -= (int64_t)empty(&p->ring, NULL, false, &none);
 	p->balance -= (int64_t)empty(&p->snapshots, NULL, true, &none);
-	if (is_over)
-		settle(p);
+	settle(p);
 }
 
 void sp_region_swap_look(void)

@@ -245,8 +245,6 @@ int main(void)
 	atomic_store(&stopping, true);
 	for (unsigned i = 0; i < PRODUCERS; i++)
 		(void)pthread_join(producer[i], NULL);
-	/* What is missing is counted when nobody can be writing to the old regions any more. */
-	rest(2 * SP_NS_PER_S);
 	sp_region_swap_look();
 	finish(&exporter);
 	check_sums(all_lost);
