@@ -58,15 +58,28 @@ static uint64_t counter_read(void *self, enum sp_counter c)
 struct receiver {
 	void (*put)(const struct sp_sample *s, void *arg);
 	void *arg;
-	unsigned samples;
+	struct sp_member *m;
 };
 
-/* What is told of objects was not counted when it was put, and is not when it is drained. */
+static void count_residual(struct sp_member *m)
+{
+	m->residuals++;
+	atomic_store_explicit(&m->view.region->exporter_residuals, m->residuals,
+			      memory_order_relaxed);
+}
+
+/*
+ * What is told of objects was not counted when it was put, and is not when it is drained. Each record by
+ * itself, as we may be killed before the next one.
+ */
 static void count_and_put(const struct sp_sample *s, void *arg)
 {
 	struct receiver *r = arg;
 
-	r->samples += (s->flags & SP_SAMPLE_OBJECT) == 0;
+	if ((s->flags & SP_SAMPLE_OBJECT) == 0)
+		counter_add(r->m, SP_COUNT_SAMPLES_DRAINED, 1);
+	if ((s->flags & SP_SAMPLE_RESIDUAL) != 0)
+		count_residual(r->m);
 	r->put(s, r->arg);
 }
 
@@ -82,7 +95,7 @@ static unsigned drain(void *self, void (*put)(const struct sp_sample *s, void *a
 		      unsigned max)
 {
 	struct sp_member *m = self;
-	struct receiver r = {.put = put, .arg = arg};
+	struct receiver r = {.put = put, .arg = arg, .m = m};
 	unsigned n = sp_ring_drain(&m->view.ring, count_and_put, &r, max);
 
 	/* Nobody lives any more who could finish what he has begun. */
@@ -91,7 +104,6 @@ static unsigned drain(void *self, void (*put)(const struct sp_sample *s, void *a
 			break;
 		n += sp_ring_drain(&m->view.ring, count_and_put, &r, max - n);
 	}
-	counter_add(m, SP_COUNT_SAMPLES_DRAINED, r.samples);
 	count_damage(m, &m->view.ring);
 	return n;
 }
@@ -267,6 +279,7 @@ static void take_over_counters(struct sp_member *m)
 
 	for (unsigned c = 0; c < SP_COUNTER_N; c++)
 		m->counter[c] = atomic_load_explicit(&r->exporter_counter[c], memory_order_relaxed);
+	m->residuals = atomic_load_explicit(&r->exporter_residuals, memory_order_relaxed);
 }
 
 int sp_member_open(struct sp_member *m, const struct sp_host_descriptors *fds,

@@ -27,6 +27,7 @@ struct sp_member {
 	bool working;                        /* and it was told so */
 	uint64_t counter[SP_COUNTER_N];      /* our own, and what a predecessor left */
 	uint64_t host_counter[SP_COUNTER_N]; /* the largest that the host ever told */
+	uint64_t residuals;                  /* drained records of unsampled time, which nobody sends */
 };
 
 /*
