@@ -75,7 +75,7 @@ SP_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void
 		return next(thread, attr, start, arg);
 	t->start = start;
 	t->start_arg = arg;
-	t->stack_bytes = stack_bytes(attr);
+	atomic_store_explicit(&t->stack_bytes, stack_bytes(attr), memory_order_relaxed);
 	rc = next(thread, attr, run_pthread, t);
 	if (rc != 0)
 		sp_thread_unclaim(t);

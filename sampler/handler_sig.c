@@ -167,7 +167,7 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 static size_t stack_room(const struct sp_thread *t, const void *frame)
 {
 	size_t used = sp_arch_thread_pointer() - (uintptr_t)frame + SP_STACK_PAGE;
-	size_t size = t->stack_bytes;
+	size_t size = atomic_load_explicit(&t->stack_bytes, memory_order_relaxed);
 
 	if (size == 0 || used > size + SP_STACK_PAGE)
 		return SIZE_MAX;

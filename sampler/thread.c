@@ -133,7 +133,7 @@ static void clean(struct sp_thread *t)
 	atomic_store_explicit(&t->blocks, false, memory_order_relaxed);
 	atomic_store_explicit(&t->alternate_bytes, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->mask_differs, sp_host_mask_differs(), memory_order_relaxed);
-	t->stack_bytes = 0;
+	atomic_store_explicit(&t->stack_bytes, 0, memory_order_relaxed);
 	t->start = NULL;
 	t->start_arg = NULL;
 }

@@ -70,7 +70,8 @@ struct sp_thread {
 	_Atomic uint8_t unarmed;          /* enum sp_unarmed, of the last try */
 	_Atomic bool blocks;              /* our signal, as the thread itself last found or is to */
 	_Atomic uint32_t alternate_bytes; /* of its alternate signal stack as last seen; 0 = none */
-	uint32_t stack_bytes; /* as its creator has asked for; 0 = not known, or did not ask */
+	_Atomic uint32_t
+		stack_bytes; /* as its creator has asked for; 0 = not known, or did not ask */
 	_Atomic uint32_t interleaved; /* interleave.h: SDKs whose starts do not label this thread */
 	uint32_t scope_overflows;     /* scope.c: attached in vain since the last one that went */
 	struct sp_stack_bounds bounds;

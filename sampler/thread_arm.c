@@ -82,7 +82,9 @@ static bool blocks(struct sp_thread *t, uint32_t tid)
 /* The kernel would put our signal onto a stack on which there is no room for it. */
 static bool cramped(const struct sp_thread *t)
 {
-	if (t->stack_bytes != 0 && t->stack_bytes < SP_THREAD_STACK_LEAST)
+	uint32_t bytes = atomic_load_explicit(&t->stack_bytes, memory_order_relaxed);
+
+	if (bytes != 0 && bytes < SP_THREAD_STACK_LEAST)
 		return true;
 	return sp_signals_on_alternate_stack() &&
 	       !sp_alternate_stack_holds_sample(

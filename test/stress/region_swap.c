@@ -93,6 +93,7 @@ struct exporter {
 	pthread_t thread;
 	struct sp_region *region;
 	_Atomic bool killed;
+	_Atomic bool finished; /* ends by itself, with all that it took counted */
 	struct sp_ring ring;
 	void *names;
 	uint64_t names_bytes;
@@ -137,7 +138,7 @@ static void *export(void *arg)
 {
 	struct exporter *x = arg;
 
-	while (!atomic_load(&x->killed)) {
+	while (!atomic_load(&x->killed) && !atomic_load(&x->finished)) {
 		(void)sp_ring_drain(&x->ring, take, x, 50);
 		(void)sched_yield();
 	}
@@ -184,7 +185,8 @@ static void finish(struct exporter *x)
 
 	while (atomic_load(&x->ring.ends->head) != atomic_load(&x->ring.ends->tail))
 		(void)sched_yield();
-	kill_exporter(x);
+	atomic_store(&x->finished, true);
+	(void)pthread_join(x->thread, NULL);
 	known = atomic_load(&x->region->exporter_counter[SP_COUNT_SAMPLES_SENT]) +
 		atomic_load(&x->region->exporter_counter[SP_COUNT_SAMPLES_UNSENT]) +
 		atomic_load(&x->region->exporter_residuals);
