@@ -19,6 +19,7 @@
 
 #include "preload/exporter.h"
 #include "preload/guard.h"
+#include "sampler/monotonic.h"
 #include "sampler/region.h"
 #include "sampler/signals.h"
 #include "sampler/thread.h"
@@ -32,6 +33,8 @@ static struct {
 	bool ended;
 	unsigned flushes;
 	uint32_t flush_ms;
+	uint32_t
+		ends_after_ms; /* during the first flush, and another one is there; 0 = it does not */
 } exporter;
 
 static void *come_early(void *arg)
@@ -78,9 +81,16 @@ void sp_exporter_tell_ended(void)
 
 bool sp_exporter_flush(uint32_t timeout_ms)
 {
+	uint64_t end = sp_monotonic_ns() + exporter.ends_after_ms * SP_NS_PER_MS;
+
 	exporter.flushes++;
 	exporter.flush_ms = timeout_ms;
-	return true;
+	if (exporter.ends_after_ms == 0)
+		return true;
+	exporter.ends_after_ms = 0;
+	while (sp_monotonic_ns() < end)
+		(void)sched_yield();
+	return false;
 }
 
 static void load_with(const char *one, const char *two)
@@ -270,6 +280,18 @@ Test(life, flushes_for_as_long_as_configured)
 
 	cr_assert_eq(exporter.flushes, 1);
 	cr_assert_eq(exporter.flush_ms, 1500);
+}
+
+Test(life, waits_for_two_exporters_no_longer_than_for_one)
+{
+	load_with("SPANPROF_FLUSH_TIMEOUT=1500ms", NULL);
+	cr_assert(sp_life_start());
+	exporter.ends_after_ms = 50;
+	sp_life_flush();
+
+	cr_assert_eq(exporter.flushes, 2);
+	cr_expect_leq(exporter.flush_ms, 1450);
+	cr_expect_gt(exporter.flush_ms, 0);
 }
 
 Test(life, after_the_end_there_is_no_second_flush)
