@@ -70,20 +70,24 @@ static int open_own(const char *file, int flags)
 	return (int)syscall(SYS_openat, AT_FDCWD, file, flags | O_CLOEXEC, 0);
 }
 
-/* The exporter is the family's, and was running; told by nothing else until it has taken us in. */
+/*
+ * The exporter is the family's, and was running; told by nothing else until it has taken us in. By region,
+ * as a flush may meet one in which another thread has not joined or started anything yet.
+ */
 static struct {
-	bool is_so;
-	uint64_t until;
+	_Atomic(const struct sp_region *) region;
+	_Atomic uint64_t until;
 	_Atomic uint64_t next_ask;
 } joined;
 
-static void note_joined(bool is_so)
+static void note_joined(const struct sp_region *r)
 {
 	uint64_t now = sp_monotonic_ns();
 
-	joined.is_so = is_so;
-	joined.until = now + TAKEN_IN_NS;
+	atomic_store_explicit(&joined.until, now + TAKEN_IN_NS, memory_order_relaxed);
 	atomic_store_explicit(&joined.next_ask, now + ASK_NS, memory_order_relaxed);
+	/* pairs with is_waited_for(): its times are there */
+	atomic_store_explicit(&joined.region, r, memory_order_release);
 }
 
 /* 0 or a negative errno. */
@@ -107,10 +111,13 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 		.environment = sp_config_copy_environment(cfg->service_name),
 		.region = sp_region_now(),
 	};
+	bool is_joined;
 	int err = 0;
 
-	note_joined(sp_exporter_family_join(&start));
-	if (!joined.is_so)
+	is_joined = sp_exporter_family_join(&start);
+	/* none of before either: a forked child's may lie where its parent's was */
+	note_joined(is_joined ? start.region : NULL);
+	if (!is_joined)
 		err = start_program(cfg, &start);
 	(void)close(region_fd);
 	if (start.folder_fd >= 0)
@@ -148,13 +155,16 @@ static bool may_take_us_in(void)
 	if (now < atomic_load_explicit(&joined.next_ask, memory_order_relaxed))
 		return true;
 	atomic_store_explicit(&joined.next_ask, now + ASK_NS, memory_order_relaxed);
-	return now < joined.until && sp_exporter_family_listens();
+	return now < atomic_load_explicit(&joined.until, memory_order_relaxed) &&
+	       sp_exporter_family_listens();
 }
 
 /* False where we have given up; an exporter that finds our region later does not take it. */
 static bool is_waited_for(struct sp_region *r, uint32_t *now)
 {
-	if (!joined.is_so || *now != SP_EXPORTER_NONE)
+	/* pairs with note_joined() */
+	if (atomic_load_explicit(&joined.region, memory_order_acquire) != r ||
+	    *now != SP_EXPORTER_NONE)
 		return false;
 	if (may_take_us_in())
 		return true;

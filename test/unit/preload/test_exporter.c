@@ -30,7 +30,7 @@ int sp_exporter_process_start(const struct sp_exporter_start *s)
 
 bool sp_exporter_process_alive(const struct sp_region *region)
 {
-	return kill(region->exporter_pid, 0) == 0;
+	return region->exporter_pid > 0 && kill(region->exporter_pid, 0) == 0;
 }
 
 static void make_region(void)
@@ -160,6 +160,24 @@ Test(exporter, that_was_joined_is_waited_for_as_long_as_it_listens)
 	cr_expect_lt(flush_ms(LONG_MS), LONG_MS);
 	cr_expect_not(sp_exporter_works());
 	cr_expect_eq(sp_region->exporter, SP_EXPORTER_GONE, "nobody else takes it from now on");
+}
+
+/* Another thread may be starting another one meanwhile: the region is there already, the exporter not yet. */
+Test(exporter, that_was_joined_is_waited_for_in_no_other_region)
+{
+	const uint64_t bytes[SP_REGION_PARTS] = {4096, 0, 100};
+	const struct sp_config config = {0};
+	struct sp_exporter_start first = {.environment = environ, .region = sp_region};
+
+	sp_exporter_family_load();
+	cr_assert_not(sp_exporter_family_join(&first));
+	cr_assert_eq(sp_exporter_start(&config, sp_region_create(bytes)), 0);
+	cr_assert(sp_exporter_works());
+	cr_assert_eq(close(sp_region_create(bytes)), 0);
+
+	cr_expect_not(sp_exporter_works());
+	cr_expect_eq(sp_region->exporter, SP_EXPORTER_NONE, "it is for who is starting one to say");
+	cr_assert_eq(close(first.family_fd), 0);
 }
 
 Test(exporter, that_has_taken_a_process_in_is_watched_as_any_other)
