@@ -19,7 +19,6 @@
 #include "preload/raw_clone.h"
 #include "sampler/arch_sig.h"
 
-#define CLOSE_RANGE_NR 436L /* everywhere; headers may be older */
 #define SIGNALS 64
 /* Of the program: files that it reads, connections. */
 #define DESCRIPTORS_NEEDED 256U
@@ -125,7 +124,7 @@ SP_RAW static void close_counted(long first)
 SP_RAW void sp_child_close_from(long first)
 {
 	/* gVisor refuses a last number above INT_MAX. */
-	if (sp_arch_syscall(CLOSE_RANGE_NR, first, INT_MAX, 0, 0) == 0)
+	if (sp_arch_syscall(SP_CLOSE_RANGE_NR, first, INT_MAX, 0, 0) == 0)
 		return;
 	if (!close_listed(first))
 		close_counted(first);

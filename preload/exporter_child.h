@@ -15,6 +15,8 @@
 /* Shares memory, and the parent waits until execve; no SIGCHLD at its end, no debugger follows. */
 #define SP_CHILD_SHARING (CLONE_VM | CLONE_VFORK | CLONE_UNTRACED)
 
+#define SP_CLOSE_RANGE_NR 436L /* everywhere; headers may be older */
+
 /* The memory of one start: nobody's, stack of the parent, nobody's, stack of the exporter's process. */
 #define SP_BIRTH_STACK                                                                             \
 	((size_t)65536) /* a multiple of any page; only what is touched takes memory */
