@@ -119,13 +119,13 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 	note_joined(is_joined ? start.region : NULL);
 	if (!is_joined)
 		err = start_program(cfg, &start);
-	(void)close(region_fd);
+	(void)syscall(SYS_close, region_fd);
 	if (start.folder_fd >= 0)
-		(void)close(start.folder_fd);
+		(void)syscall(SYS_close, start.folder_fd);
 	if (start.maps_fd >= 0)
-		(void)close(start.maps_fd);
+		(void)syscall(SYS_close, start.maps_fd);
 	if (start.family_fd >= 0)
-		(void)close(start.family_fd);
+		(void)syscall(SYS_close, start.family_fd);
 	if (err != 0)
 		tell_start_failed(reason(err));
 	return err;

@@ -139,7 +139,7 @@ static int join(const struct sp_exporter_start *start, uint32_t user)
 		if (err != 0)
 			atomic_store_explicit(exporter, 0, memory_order_relaxed);
 	}
-	(void)close(fd);
+	(void)syscall(SYS_close, fd);
 	return err;
 }
 
@@ -155,7 +155,7 @@ static int listen_there(void)
 	    syscall(SYS_listen, fd, JOINS_WAITING) == 0)
 		return fd;
 	err = -errno;
-	(void)close(fd);
+	(void)syscall(SYS_close, fd);
 	return err;
 }
 
@@ -211,7 +211,7 @@ bool sp_exporter_family_listens(void)
 	bool refused = fd >= 0 && connect_to(fd) == -ECONNREFUSED;
 
 	if (fd >= 0)
-		(void)close(fd);
+		(void)syscall(SYS_close, fd);
 	errno = saved;
 	return !refused;
 }

@@ -62,7 +62,7 @@ static int above_standard(int fd)
 	high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	if (high < 0)
 		high = -errno;
-	(void)close(fd);
+	(void)syscall(SYS_close, fd);
 	return high;
 }
 
@@ -89,7 +89,7 @@ static int make_file(uint64_t bytes)
 		    0) {
 		int err = -errno;
 
-		(void)close((int)fd);
+		(void)syscall(SYS_close, (int)fd);
 		return err;
 	}
 	return (int)fd;
@@ -102,7 +102,7 @@ static int map(struct mapping *m, int fd)
 		mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 
 	if (r == MAP_FAILED) {
-		(void)close(fd);
+		(void)syscall(SYS_close, fd);
 		return -ENOMEM;
 	}
 	r->magic = SP_REGION_MAGIC;

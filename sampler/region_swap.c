@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "sampler/counters.h"
@@ -231,7 +232,7 @@ static int make_like(const struct sp_region *old, struct sp_region **made)
 					 bytes[SP_REGION_NAMES]);
 	if (err == 0)
 		return fd;
-	(void)close(fd);
+	(void)syscall(SYS_close, fd);
 	return err;
 }
 

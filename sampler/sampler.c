@@ -3,6 +3,7 @@
 #include "sampler/sampler.h"
 
 #include <errno.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -164,7 +165,7 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 	err = prepare(cfg);
 	if (err == 0)
 		return fd;
-	(void)close(fd);
+	(void)syscall(SYS_close, fd);
 	return err;
 }
 

@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -14,6 +15,7 @@
 
 #include "preload/exporter_family.h"
 #include "preload/exporter_process.h"
+#include "sampler/log.h"
 #include "sampler/monotonic.h"
 #include "sampler/region.h"
 
@@ -178,6 +180,34 @@ Test(exporter, that_was_joined_is_waited_for_in_no_other_region)
 	cr_expect_not(sp_exporter_works());
 	cr_expect_eq(sp_region->exporter, SP_EXPORTER_NONE, "it is for who is starting one to say");
 	cr_assert_eq(close(first.family_fd), 0);
+}
+
+/* Where a span starts no thread expects its end: what it had begun, we or the host, would stay half done. */
+static void *start_cancelled(void *came_back)
+{
+	const uint64_t bytes[SP_REGION_PARTS] = {4096, 0, 100};
+	const struct sp_config config = {.exporter = "/nowhere"};
+
+	(void)pthread_cancel(pthread_self());
+	(void)sp_exporter_start(&config, sp_region_create(bytes));
+	(void)sp_exporter_family_listens();
+	*(bool *)came_back = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+Test(exporter, is_started_by_a_thread_that_is_to_be_cancelled_as_by_any_other)
+{
+	bool came_back = false;
+	pthread_t thread;
+	void *result;
+
+	sp_log_set_level(SP_LOG_NONE);
+	cr_assert_eq(pthread_create(&thread, NULL, start_cancelled, &came_back), 0);
+	cr_assert_eq(pthread_join(thread, &result), 0);
+
+	cr_expect(came_back);
+	cr_expect_eq(result, PTHREAD_CANCELED);
 }
 
 Test(exporter, that_has_taken_a_process_in_is_watched_as_any_other)
