@@ -205,12 +205,20 @@ int sp_exporter_process_start(const struct sp_exporter_start *start)
 	return rc;
 }
 
-/* It is dead and waits for a parent that may never look. Only a process with memory has a program. */
+/*
+ * It is dead and waits for a parent that may never look. Only a process with memory has a program. A /proc
+ * that hides others (hidepid) has no program of an exporter either that has changed its user; but it has
+ * nothing at all of that.
+ */
 static bool is_zombie(long pid)
 {
 	char path[32];
 	char byte;
+	struct stat unused;
 
+	(void)sp_fmt_snprintf(path, sizeof(path), "/proc/%ld", pid);
+	if (sp_arch_syscall(SYS_newfstatat, AT_FDCWD, (long)path, (long)&unused, 0) != 0)
+		return false;
 	(void)sp_fmt_snprintf(path, sizeof(path), "/proc/%ld/exe", pid);
 	return sp_arch_syscall(SYS_readlinkat, AT_FDCWD, (long)path, (long)&byte, 1) == -ENOENT &&
 	       sp_arch_syscall(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)&byte, 1) >
