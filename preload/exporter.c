@@ -144,6 +144,11 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
 	(void)sp_syscall(SYS_futex, word, FUTEX_WAIT, value, &ts, NULL, 0);
 }
 
+static bool is_too_late(void)
+{
+	return sp_monotonic_ns() >= atomic_load_explicit(&joined.until, memory_order_relaxed);
+}
+
 /*
  * Joined, and not yet taken in. Whether exporter_pid lives tells nothing: it may be the process that
  * started the exporter. What tells is whether somebody listens where we joined.
@@ -155,8 +160,7 @@ static bool may_take_us_in(void)
 	if (now < atomic_load_explicit(&joined.next_ask, memory_order_relaxed))
 		return true;
 	atomic_store_explicit(&joined.next_ask, now + ASK_NS, memory_order_relaxed);
-	return now < atomic_load_explicit(&joined.until, memory_order_relaxed) &&
-	       sp_exporter_family_listens();
+	return !is_too_late() && sp_exporter_family_listens();
 }
 
 /* False where we have given up; an exporter that finds our region later does not take it. */
@@ -172,6 +176,12 @@ static bool is_waited_for(struct sp_region *r, uint32_t *now)
 						    memory_order_acquire, memory_order_acquire)) {
 		atomic_store_explicit(&r->exporter_pid, 0, memory_order_relaxed);
 		*now = SP_EXPORTER_GONE;
+		/*
+		 * Stopped, or it has ended and its socket is open in a process that was forked while the
+		 * exporter was started: who joins there again waits again.
+		 */
+		if (is_too_late())
+			sp_exporter_family_leave();
 	}
 	return false;
 }

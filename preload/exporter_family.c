@@ -6,6 +6,7 @@
 #include "preload/exporter_family.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static struct {
 	uint64_t at;
 } loaded;
 
-static bool is_alone;
+static _Atomic bool is_alone; /* also written by who waits for a flush */
 
 /* Where we joined: the effective user, which is in it, may be another one by now. */
 static struct {
@@ -188,19 +189,20 @@ bool sp_exporter_family_join(struct sp_exporter_start *start)
 
 	start->family_fd = -1;
 	make_address(user);
-	is_in = !is_alone && join_or_listen(start, user);
+	is_in = !atomic_load_explicit(&is_alone, memory_order_relaxed) &&
+		join_or_listen(start, user);
 	errno = saved;
 	return is_in;
 }
 
 void sp_exporter_family_leave(void)
 {
-	is_alone = true;
+	atomic_store_explicit(&is_alone, true, memory_order_relaxed);
 }
 
 void sp_exporter_family_forked(void)
 {
-	is_alone = false;
+	atomic_store_explicit(&is_alone, false, memory_order_relaxed);
 }
 
 bool sp_exporter_family_listens(void)

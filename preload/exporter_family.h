@@ -25,7 +25,10 @@ void sp_exporter_family_load(void);
  */
 bool sp_exporter_family_join(struct sp_exporter_start *start);
 
-/* APP. The exporter of the family does not serve this process: join() finds and leaves nobody any more. */
+/*
+ * APP, any thread. The exporter of the family does not serve this process: join() finds and leaves nobody
+ * any more.
+ */
 void sp_exporter_family_leave(void);
 
 /* Forked child: it may be another case. */

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "preload/exporter_family.h"
@@ -22,6 +23,15 @@
 #define LONG_MS 10000U
 
 static pid_t child;
+static int64_t later_s; /* by so much the clock of the test is ahead */
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	int rc = (int)syscall(SYS_clock_gettime, clock, now);
+
+	now->tv_sec += later_s;
+	return rc;
+}
 
 /* The start is another test's. */
 int sp_exporter_process_start(const struct sp_exporter_start *s)
@@ -162,6 +172,25 @@ Test(exporter, that_was_joined_is_waited_for_as_long_as_it_listens)
 	cr_expect_lt(flush_ms(LONG_MS), LONG_MS);
 	cr_expect_not(sp_exporter_works());
 	cr_expect_eq(sp_region->exporter, SP_EXPORTER_GONE, "nobody else takes it from now on");
+}
+
+/* It was stopped, or another process has the socket from its parent and does not know. */
+Test(exporter, that_listens_and_takes_nobody_in_is_not_joined_twice)
+{
+	const uint64_t bytes[SP_REGION_PARTS] = {4096, 0, 100};
+	const struct sp_config config = {.exporter = "/nowhere"};
+	struct sp_exporter_start first = {.environment = environ, .region = sp_region};
+
+	sp_log_set_level(SP_LOG_NONE);
+	sp_exporter_family_load();
+	cr_assert_not(sp_exporter_family_join(&first));
+	cr_assert_eq(sp_exporter_start(&config, sp_region_create(bytes)), 0);
+	cr_assert(sp_exporter_works());
+	later_s = 60;
+	cr_assert_not(sp_exporter_works());
+
+	cr_expect_eq(sp_exporter_start(&config, sp_region_create(bytes)), -ENOSYS, "its own");
+	cr_assert_eq(close(first.family_fd), 0);
 }
 
 /* Another thread may be starting another one meanwhile: the region is there already, the exporter not yet. */
