@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting the exporter and waiting for its last words. Context: APP. Caller: life.c. */
+/* Starting the exporter and waiting for its last words. Context: APP. */
 #include "preload/exporter.h"
 
 #include <errno.h>

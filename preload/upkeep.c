@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking after the process. Context: APP, one thread at a time. Callers: life.h, life.c. */
+/* Looking after the process. Context: APP, one thread at a time. */
 #include "preload/upkeep.h"
 
 #include <errno.h>
