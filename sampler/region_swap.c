@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@
 #include "sampler/monotonic.h"
 #include "sampler/outlet.h"
 #include "sampler/ring.h"
+#include "sampler/seccomp.h"
 #include "sampler/sighting.h"
 #include "sampler/snapshot.h"
 
@@ -43,6 +45,7 @@ struct place {
 	struct sp_ring snapshots;
 	int64_t balance; /* records that were put there and of which nobody knows where they are */
 	uint64_t settle_ns; /* when nobody writes there any more */
+	bool is_given_back; /* the rings have no memory any more */
 };
 
 static struct place place[SP_REGIONS_MAX];
@@ -163,8 +166,20 @@ static void settle(struct place *p)
 	p->balance = 0;
 }
 
+/* Nothing but zeros lies in an empty ring; and there were many records if nobody had drained it for long. */
+static void give_back(const struct sp_ring *r)
+{
+	int saved = errno;
+
+	if (r->ends != NULL)
+		(void)sp_syscall(SYS_madvise, (char *)r->ends + SP_RING_WORDS_AT, r->size,
+				 (long)MADV_REMOVE);
+	errno = saved;
+}
+
 static void look_after(struct place *p)
 {
+	bool is_over = sp_monotonic_ns() >= p->settle_ns;
 	uint64_t none = 0;
 	uint64_t put;
 
@@ -172,13 +187,18 @@ static void look_after(struct place *p)
 	put = sp_counters_collect(p->region->counter, p->region->spans);
 	p->balance += (int64_t)put;
 	place[places - 1].put_elsewhere += put;
-	if (sp_monotonic_ns() >= p->settle_ns) {
+	if (is_over) {
 		pass_unfinished(&p->ring);
 		pass_unfinished(&p->snapshots);
 	}
 	p->balance -= (int64_t)empty(&p->ring, NULL, false, &none);
 	p->balance -= (int64_t)empty(&p->snapshots, NULL, true, &none);
 	settle(p);
+	if (is_over && !p->is_given_back && is_empty(&p->ring) && is_empty(&p->snapshots)) {
+		give_back(&p->ring);
+		give_back(&p->snapshots);
+		p->is_given_back = true;
+	}
 }
 
 void sp_region_swap_look(void)

@@ -8,7 +8,10 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sampler/counters.h"
@@ -22,8 +25,17 @@
 
 static const uint64_t sizes[SP_REGION_PARTS] = {SP_RING_BYTES(1 << 16), SP_RING_BYTES(1 << 16),
 						1 << 20};
+static int64_t later_s;   /* by so much the clock of the test is ahead */
 static uint64_t seen[16]; /* span ids, in order */
 static unsigned seen_n;
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	int rc = (int)syscall(SYS_clock_gettime, clock, now);
+
+	now->tv_sec += later_s;
+	return rc;
+}
 
 static void begin(void)
 {
@@ -194,6 +206,41 @@ Test(region_swap, tells_of_objects_again)
 	cr_expect_eq(sp_sighting_state.ring, &sp_outlet_now()->ring);
 	cr_expect_eq(sp_sighting_state.again, &sp_region_now()->generation);
 	cr_expect_eq(sp_outlet_now()->upkeep, &sp_region_now()->upkeep);
+}
+
+static unsigned pages(const struct sp_ring *r)
+{
+	unsigned char is_there[(1 << 16) / 4096];
+	unsigned n = 0;
+
+	cr_assert_leq(r->size, 1 << 16);
+	cr_assert_eq(mincore((void *)(uintptr_t)r->word, r->size, is_there), 0);
+	for (unsigned i = 0; i < r->size / 4096; i++)
+		n += is_there[i] & 1;
+	return n;
+}
+
+/* Those of an exporter that was away for long are full. */
+Test(region_swap, gives_the_memory_of_old_rings_back_when_nobody_writes_there_any_more)
+{
+	struct sp_outlet *old = sp_outlet_now();
+
+	for (unsigned i = 0; i < 400; i++)
+		put(old, i, 0);
+	cr_assert_gt(pages(&old->ring), 4);
+	(void)swap();
+	sp_region_swap_look();
+	cr_expect_gt(pages(&old->ring), 4, "somebody may be writing there");
+	later_s = 60;
+	errno = 4711;
+	sp_region_swap_look();
+
+	cr_expect_eq(errno, 4711);
+	cr_expect_eq(pages(&old->ring), 0);
+	put(old, 1, 0);
+	sp_region_swap_look();
+	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 1, "what comes later still counts");
+	cr_expect_eq(all(SP_COUNT_SAMPLES_PUT), 401);
 }
 
 Test(region_swap, is_done_three_times)
