@@ -19,8 +19,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sampler/arena.h"
 #include "sampler/counters.h"
-#include "sampler/handler.h"
 #include "sampler/label.h"
 #include "sampler/monotonic.h"
 #include "sampler/outlet.h"
@@ -238,14 +238,28 @@ static uint64_t inherit(struct place *from, struct place *to, bool sends)
 	return lost;
 }
 
+/* Where address space is limited a share is a 32nd of it; all regions together get an eighth. */
+#define SHARES_MAX 4U
+static bool is_room_for(uint64_t bytes)
+{
+	uint64_t share = sp_arena_share(UINT64_MAX);
+
+	return share == UINT64_MAX || (places + 1) * bytes <= SHARES_MAX * share;
+}
+
 static int make_like(const struct sp_region *old, struct sp_region **made)
 {
 	uint64_t bytes[SP_REGION_PARTS];
+	uint64_t all = 0;
 	int err = 0;
 	int fd;
 
-	for (unsigned i = 0; i < SP_REGION_PARTS; i++)
+	for (unsigned i = 0; i < SP_REGION_PARTS; i++) {
 		(void)sp_region_part(old, (enum sp_region_parts)i, &bytes[i]);
+		all += bytes[i];
+	}
+	if (!is_room_for(all))
+		return -ENOMEM;
 	fd = sp_region_make(bytes, made);
 	if (fd >= 0)
 		err = sp_label_move_live(sp_region_part(*made, SP_REGION_NAMES, NULL),

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -254,6 +255,26 @@ Test(region_swap, is_done_three_times)
 
 	cr_expect_eq(sp_region_swap(true, &lost), -ENOMEM);
 	cr_expect_eq(sp_region_now(), last);
+}
+
+/* Old regions stay, and the host needs its address space itself. */
+Test(region_swap, is_not_done_where_regions_would_take_an_eighth_of_the_address_space)
+{
+	const uint64_t large[SP_REGION_PARTS] = {sizes[0], sizes[1], 100 << 20};
+	struct rlimit limit = {.rlim_cur = UINT64_C(1) << 30, .rlim_max = RLIM_INFINITY};
+	struct sp_region *last;
+	uint64_t lost;
+
+	cr_assert_geq(sp_region_create(large), 3);
+	sp_region_swap_first(sp_region_now());
+	last = sp_region_now();
+	cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
+	cr_expect_eq(sp_region_swap(true, &lost), -ENOMEM);
+	cr_expect_eq(sp_region_now(), last);
+
+	limit.rlim_cur *= 2;
+	cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
+	(void)swap();
 }
 
 /* Whatever its parent was at. */
