@@ -7,7 +7,6 @@
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>

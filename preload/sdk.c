@@ -8,7 +8,6 @@
 #include "sampler/config.h"
 #include "sampler/log.h"
 #include "sampler/region.h"
-#include "sampler/thread.h"
 
 static _Atomic uint32_t disproved[SP_SDK_N];
 

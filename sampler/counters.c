@@ -5,7 +5,6 @@
  */
 #include "sampler/counters.h"
 
-#include <stddef.h>
 #include <string.h>
 
 static _Atomic uint64_t own[SP_COUNTER_N]; /* as long as there is no region */

@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include "sampler/compiler.h"
-#include "sampler/config.h"
 
 /* What the handler works with; written at activation before the first timer is armed. */
 struct sp_handler_setup {

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "sampler/arena.h"
 #include "sampler/label.h"

@@ -6,7 +6,6 @@
 #include "sampler/readable_sig.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>

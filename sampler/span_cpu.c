@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "sampler/arena.h"
-#include "sampler/compiler.h"
 #include "sampler/cpu_clock.h"
 #include "sampler/span_stack.h"
 #include "sampler/span_table_sig.h"

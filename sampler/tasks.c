@@ -8,8 +8,6 @@
 
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

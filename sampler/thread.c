@@ -7,7 +7,6 @@
 #include "sampler/thread.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
