@@ -86,13 +86,26 @@ static struct sp_target *first_living(const struct exporter *x)
 }
 
 /*
- * The process is about to end, or has. As long as there are others, who keep the exporter alive, it does
- * not wait for the server: what is queued will be sent.
+ * Somebody who will be there when this one has ended, and keeps the exporter alive. Not others that are
+ * about to end, too: the workers of a server that stops ask all at once, and when the last of them has
+ * gone the server ends, and often its container with all that runs in there.
+ */
+static bool is_outlived(const struct exporter *x, const struct sp_target *t)
+{
+	for (const struct sp_target *o = x->targets; o != NULL; o = o->next)
+		if (o != t && !o->ended && !sp_target_ending(o))
+			return true;
+	return false;
+}
+
+/*
+ * The process is about to end, or has. As long as there are others it does not wait for the server: what
+ * is queued will be sent.
  */
 static void flush(struct exporter *x, struct sp_target *t)
 {
 	sp_target_finish(t);
-	if (x->living == 1) {
+	if (!is_outlived(x, t)) {
 		lead(x, t);
 		sp_upload_flush(x->shared.upload);
 	}

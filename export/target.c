@@ -207,14 +207,19 @@ void sp_target_encode(struct sp_target *t)
 	begin_profile(t, end);
 }
 
-/* After a flush the process is on its way out until it proves the contrary by new samples. */
+bool sp_target_ending(const struct sp_target *t)
+{
+	const struct sp_target_data *d = t->data;
+
+	return d->flushed && d->flushed_samples == d->sampled[0] + d->sampled[1];
+}
+
 static void write_status(struct sp_target *t)
 {
 	struct sp_target_data *d = t->data;
 	const struct sp_upload *u = d->shared->upload;
-	bool ending = d->flushed && d->flushed_samples == d->sampled[0] + d->sampled[1];
 	const struct sp_status_input in = {
-		.state = ending ? "ending" : "active",
+		.state = sp_target_ending(t) ? "ending" : "active",
 		.address = sp_upload_address(u),
 		.news = sp_upload_news(u),
 		.with_span = d->sampled[1],

@@ -33,7 +33,7 @@ struct sp_target {
 	struct sp_target_data *data;
 };
 
-/* 0 or -ENOMEM; sp_target_free() is right after either. */
+/* 0 or -ENOMEM; sp_target_fini() is right after either. */
 int sp_target_init(struct sp_target *t, const struct sp_core_ops *ops,
 		   const struct sp_shared *shared);
 /* Once nothing of it is queued. */
@@ -53,6 +53,9 @@ void sp_target_finish(struct sp_target *t);
 
 /* What was drained and is in no profile is lost, but not in silence. */
 void sp_target_abandon(struct sp_target *t);
+
+/* It was flushed, and has taken no sample since: it is about to end as a rule. */
+bool sp_target_ending(const struct sp_target *t);
 
 /* Tells losses and writes the status file. */
 void sp_target_report(struct sp_target *t);

@@ -126,9 +126,8 @@ static void start(void)
 static void join_as(pid_t pid)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(3 * sizeof(int))] = {0};
-	struct sp_family_join message = {.version = SP_REGION_VERSION,
-					 .pid = (uint32_t)pid,
-					 .environment = environment};
+	struct sp_family_join message = {
+		.version = SP_REGION_VERSION, .pid = (uint32_t)pid, .environment = environment};
 	struct iovec part = {.iov_base = &message, .iov_len = sizeof(message)};
 	struct msghdr m = {.msg_iov = &part,
 			   .msg_iovlen = 1,
@@ -418,4 +417,30 @@ Test(family, lets_its_members_end_while_a_server_hangs)
 	(void)kill(exporter, SIGKILL);
 	end(&first);
 	(void)exporter_status();
+}
+
+/* Nobody is left then who would keep the exporter alive: the container may end with the last of them. */
+Test(family, waits_for_the_server_when_all_of_it_are_about_to_end)
+{
+	struct host_double first;
+	uint64_t begun;
+
+	config.flush_timeout_ms = 400;
+	send_to_silence();
+	start();
+	first = host_make_another();
+	host_start(join);
+	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
+	sample(&first, 1);
+	sample(&host, 1);
+	begun = sp_clock_mono_ns();
+	ask_for_a_flush(&first);
+	ask_for_a_flush(&host);
+	cr_assert(becomes(&first.region->flush_done, 1));
+	cr_assert(becomes(&host.region->flush_done, 1));
+	cr_expect_geq(sp_clock_mono_ns() - begun, 300 * SP_NS_PER_MS);
+	end(&host);
+	end(&first);
+	(void)kill(leader, SIGKILL);
+	cr_expect_eq(exporter_status(), 0);
 }
