@@ -258,8 +258,18 @@ static int prove(struct sp_host *h, bool joined)
 	return 0;
 }
 
+/*
+ * Whoever joins may name another process's folder as his own, to be taken for one with that one's rights.
+ * His number is the kernel's word; only where /proc gives other numbers the folder has to do.
+ */
+static bool is_own_folder(const struct sp_host_descriptors *fds, bool numbers_ours)
+{
+	return !fds->joined || (!numbers_ours && !has_rights_to_lose());
+}
+
 int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_host_descriptors *fds)
 {
+	bool numbers_ours = numbers_are_ours();
 	char path[32];
 	int err;
 
@@ -274,8 +284,12 @@ int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_hos
 		sp_host_close(h);
 		return -ESRCH;
 	}
+	if (h->proc >= 0 && !is_own_folder(fds, numbers_ours)) {
+		(void)close(h->proc);
+		h->proc = -1;
+	}
 	(void)snprintf(path, sizeof(path), "/proc/%" PRIu32, v->pid);
-	if (h->proc < 0 && numbers_are_ours())
+	if (h->proc < 0 && numbers_ours)
 		h->proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	err = prove(h, fds->joined);
 	/* Alive after that: descriptor and folder are of one process. */

@@ -16,7 +16,7 @@
 /* What a process hands over: of the last two each may be none, or of something else. */
 struct sp_host_descriptors {
 	int region; /* the view's */
-	int folder; /* its folder in /proc; -1 = none */
+	int folder; /* its folder in /proc; -1 = none. Of who has joined it is not believed */
 	int maps;   /* its memory map; -1 = none */
 	bool joined; /* by itself, from beside us, and the kernel says who it was; else it started us */
 };

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -184,4 +185,21 @@ Test(host, may_be_known_by_a_map_that_was_left_to_us)
 	fds.maps = open("/proc/self", O_PATH | O_DIRECTORY);
 	cr_assert_eq(sp_host_open(&seen, &view, &fds), 0);
 	cr_expect_neq(seen.maps, fds.maps);
+}
+
+/* It would be served with that one's rights. */
+Test(host, is_not_believed_about_its_folder_when_it_has_joined)
+{
+	char path[32];
+	char stat[256];
+	struct sp_host_descriptors fds = {.region = -1, .joined = true};
+
+	(void)snprintf(path, sizeof(path), "/proc/%d", (int)getppid());
+	fds.folder = open(path, O_PATH | O_DIRECTORY);
+	fds.maps = open("/proc/self/maps", O_RDONLY);
+	cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
+	cr_assert_eq(sp_host_open(&seen, &view, &fds), 0);
+
+	cr_assert_gt(sp_host_read(&seen, "stat", stat, sizeof(stat)), 0);
+	cr_expect_eq(strtol(stat, NULL, 10), getpid());
 }
