@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "export/clock.h"
 #include "export/exporter/join.h"
+#include "export/exporter/limits.h"
 #include "export/exporter/rights.h"
 
 #define PIDFD_OPEN_NR 434L /* the same everywhere; headers may be older */
@@ -21,7 +23,15 @@
  * records spans. To start an exporter takes 20 ms of CPU time, to stay for a while costs nothing.
  */
 #define LINGER_NS (10 * SP_NS_PER_S)
-#define JOINS_MAX 64U /* in a row; then those that are there have their turn */
+/* In a row; then those that are there have their turn. */
+#define JOINS_MAX 64U
+#define JOINS_NS (100 * SP_NS_PER_MS)
+/* A socket whose processes cannot be accepted stays readable, and is not looked at for so long. */
+#define DEAF_NS SP_NS_PER_S
+/* Of each member: its pidfd, its folder, its memory map. */
+#define DESCRIPTORS 3U
+/* For connections, files that are read, and what libraries open. */
+#define DESCRIPTORS_OTHER 64U
 
 /* Rights are each thread's own. */
 static int follow(void *self)
@@ -46,6 +56,7 @@ static void append(struct sp_family *f, struct sp_member *m)
 		at = &(*at)->next;
 	*at = m;
 	f->count++;
+	f->bytes += m->view.bytes;
 }
 
 static void forget(struct sp_family *f, struct sp_member *m, int err)
@@ -57,15 +68,17 @@ static void forget(struct sp_family *f, struct sp_member *m, int err)
 	if (*at == m) {
 		*at = m->next;
 		f->count--;
+		f->bytes -= m->view.bytes;
 	}
 	sp_member_close(m, err);
 	free(m);
 }
 
-/* Of another build the words lie elsewhere. */
-static bool is_readable(const struct sp_member *m, int err)
+/* It starts an exporter of its own. Of another build the words lie elsewhere. */
+static void refuse(struct sp_view *v, int err)
 {
-	return m->view.region != NULL && err != -EPROTO;
+	if (v->region != NULL && err != -EPROTO)
+		(void)sp_view_answer(v, SP_EXPORTER_REFUSED);
 }
 
 /* A process that has waited for too long goes on without us, and its region is none of ours then. */
@@ -82,25 +95,32 @@ static bool take_in(struct sp_member *m)
  */
 static bool may_join(const struct sp_family *f, const struct sp_member *m, const struct sp_join *j)
 {
-	return j->is_of_family && f->count < SP_FAMILY_MAX && m->host.pid == j->pid &&
-	       m->host.pid != (uint32_t)getppid() && sp_rights_compare(&m->host) == 0;
+	return m->host.pid == j->pid && m->host.pid != (uint32_t)getppid() &&
+	       m->view.bytes <= SP_LIMITS_REGIONS - f->bytes && sp_rights_compare(&m->host) == 0;
+}
+
+/* Of strangers, and of those for whom there is no room, nothing is opened but the region. */
+static void turn_away(const struct sp_join *j)
+{
+	struct sp_view v;
+
+	refuse(&v, sp_view_open(&v, j->fds.region));
+	sp_view_close(&v);
+	sp_host_decline(&j->fds);
 }
 
 static void join(struct sp_family *f, const struct sp_join *j)
 {
-	struct sp_member *m = calloc(1, sizeof(*m));
-	int err = -ENOMEM;
+	struct sp_member *m = j->is_of_family && f->count < f->most ? calloc(1, sizeof(*m)) : NULL;
+	int err;
 
 	if (m == NULL) {
-		sp_host_decline(&j->fds);
-		(void)close(j->fds.region);
+		turn_away(j);
 		return;
 	}
 	err = sp_member_open(m, &j->fds, f->config);
 	if (err != 0 || !may_join(f, m, j) || !take_in(m)) {
-		/* It starts an exporter of its own. */
-		if (is_readable(m, err))
-			(void)sp_view_answer(&m->view, SP_EXPORTER_REFUSED);
+		refuse(&m->view, err);
 		sp_member_abandon(m);
 		free(m);
 		return;
@@ -112,16 +132,26 @@ static void join(struct sp_family *f, const struct sp_join *j)
 
 static void let_join(struct sp_family *f)
 {
+	uint64_t begun = sp_clock_mono_ns();
 	struct sp_join j;
-	int err;
 
 	for (unsigned i = 0; f->listener >= 0 && i < JOINS_MAX; i++) {
-		err = sp_join_take(f->listener, f->environment, &j);
-		if (err == -EAGAIN)
+		int err = sp_join_take(f->listener, f->environment, &j);
+
+		if (err == -EMFILE)
+			f->deaf_until_ns = sp_clock_mono_ns() + DEAF_NS;
+		if (err == -EAGAIN || err == -EMFILE)
 			return;
 		if (err == 0)
 			join(f, &j);
+		if (sp_clock_mono_ns() - begun > JOINS_NS)
+			return;
 	}
+}
+
+static bool is_deaf(const struct sp_family *f)
+{
+	return f->deaf_until_ns != 0 && sp_clock_mono_ns() < f->deaf_until_ns;
 }
 
 /* What there is to wait for, and who may not be waited for long. */
@@ -130,7 +160,9 @@ static nfds_t list(const struct sp_family *f, struct pollfd *p, uint32_t *ms)
 	nfds_t n = 0;
 
 	p[n++] = (struct pollfd){.fd = f->event, .events = POLLIN};
-	if (f->listener >= 0)
+	if (is_deaf(f))
+		*ms = *ms < DEAF_NS / SP_NS_PER_MS ? *ms : DEAF_NS / SP_NS_PER_MS;
+	else if (f->listener >= 0)
 		p[n++] = (struct pollfd){.fd = f->listener, .events = POLLIN};
 	if (f->members == NULL && f->leader >= 0)
 		p[n++] = (struct pollfd){.fd = f->leader, .events = POLLIN};
@@ -148,12 +180,11 @@ static void wait_for_family(void *self, uint32_t timeout_ms)
 {
 	static struct pollfd p[3 + SP_FAMILY_MAX + 1];
 	struct sp_family *f = self;
-	uint32_t ms = timeout_ms;
+	uint32_t ms =
+		f->members == NULL && f->linger_ns != 0 ? LINGER_NS / SP_NS_PER_MS : timeout_ms;
 	nfds_t n = list(f, p, &ms);
 	uint64_t count;
 
-	if (f->members == NULL && f->linger_ns != 0)
-		ms = LINGER_NS / SP_NS_PER_MS;
 	/* Without memory for it, poll() does not wait. */
 	if (poll(p, n, ms < INT32_MAX ? (int)ms : INT32_MAX) < 0 && errno != EINTR)
 		(void)usleep(SP_NS_PER_MS / 1000);
@@ -185,7 +216,7 @@ static bool leader_lives(const struct sp_family *f)
 {
 	struct pollfd p = {.fd = f->leader, .events = POLLIN};
 
-	return f->leader >= 0 && poll(&p, 1, 0) == 0;
+	return f->leader >= 0 && poll(&p, 1, 0) != 1;
 }
 
 /* Nobody can connect any more; who has before is in the queue still. */
@@ -212,6 +243,19 @@ static bool is_open(void *self)
 		return true;
 	close_door(f);
 	return f->members != NULL;
+}
+
+/* So many that there is always a descriptor left to refuse the next one, and to look at the others. */
+static uint32_t most_members(void)
+{
+	struct rlimit limit = {.rlim_cur = 0};
+
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur >= DESCRIPTORS_OTHER + SP_FAMILY_MAX * DESCRIPTORS)
+		return SP_FAMILY_MAX;
+	if (limit.rlim_cur < DESCRIPTORS_OTHER + DESCRIPTORS)
+		return 1;
+	return (uint32_t)(limit.rlim_cur - DESCRIPTORS_OTHER) / DESCRIPTORS;
 }
 
 /* Where we are its child, it may wait for us to end. */
@@ -241,12 +285,13 @@ int sp_family_init(struct sp_family *f, const struct sp_host_descriptors *first,
 		.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 		.listener = sp_join_listen(listener),
 		.environment = sp_family_environment(environ),
+		.most = most_members(),
 	};
 	f->leader = find_leader(f->listener);
 	if (m == NULL)
 		return -ENOMEM;
-	append(f, m);
 	err = sp_member_open(m, first, config);
+	append(f, m);
 	if (err == 0 && f->event < 0)
 		err = -ENOMEM;
 	if (err == 0)

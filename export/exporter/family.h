@@ -13,7 +13,7 @@
 #include "export/export.h"
 #include "export/exporter/member.h"
 
-/* Each has a region mapped and four descriptors open. */
+/* Fewer where the limits on descriptors and on addresses say so; the others are refused. */
 #define SP_FAMILY_MAX 1024U
 
 /* Zero it at first use. */
@@ -22,10 +22,13 @@ struct sp_family {
 	const struct sp_config *config;
 	struct sp_member *members; /* oldest first */
 	uint32_t count;
+	uint32_t most;  /* members */
+	uint64_t bytes; /* of their regions, SP_LIMITS_REGIONS at most */
 	struct sp_rights_hook rights;
-	int event;            /* an eventfd: a member asks for something */
-	int listener;         /* -1 = nobody can join */
-	uint64_t environment; /* sp_family_environment() of ours */
+	int event;              /* an eventfd: a member asks for something */
+	int listener;           /* -1 = nobody can join */
+	uint64_t deaf_until_ns; /* nobody can be accepted until then; 0 = at once */
+	uint64_t environment;   /* sp_family_environment() of ours */
 	int leader; /* a pidfd of the process that executed the program; -1 = gone, or unknown */
 	uint64_t linger_ns; /* until when somebody may come while there is nobody; 0 = not set */
 };

@@ -75,7 +75,8 @@ static int take_descriptors(struct msghdr *m, int fd[HANDED])
 	return -EPROTO;
 }
 
-static int receive(int connection, struct sp_family_join *message, int fd[HANDED])
+/* wait: false = what is not there already is not waited for. */
+static int receive(int connection, bool wait, struct sp_family_join *message, int fd[HANDED])
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))];
 	struct iovec part = {.iov_base = message, .iov_len = sizeof(*message)};
@@ -83,7 +84,7 @@ static int receive(int connection, struct sp_family_join *message, int fd[HANDED
 			   .msg_iovlen = 1,
 			   .msg_control = control,
 			   .msg_controllen = sizeof(control)};
-	ssize_t got = recvmsg(connection, &m, MSG_CMSG_CLOEXEC);
+	ssize_t got = recvmsg(connection, &m, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
 
 	if (got < 0)
 		return -errno;
@@ -98,7 +99,7 @@ static int receive(int connection, struct sp_family_join *message, int fd[HANDED
 
 static int take(int connection, uint64_t environment, struct sp_join *out)
 {
-	struct timeval patience = {.tv_usec = 1};
+	const struct timeval patience = {.tv_usec = PATIENCE_US};
 	struct sp_family_join message;
 	struct ucred who = {.pid = 0};
 	socklen_t len = sizeof(who);
@@ -108,11 +109,11 @@ static int take(int connection, uint64_t environment, struct sp_join *out)
 
 	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0)
 		return -errno;
+	/* Strangers are not waited for: they might connect for ever and say nothing. */
 	is_our_user = who.uid == geteuid();
-	if (is_our_user)
-		patience.tv_usec = PATIENCE_US;
-	(void)setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	err = receive(connection, &message, fd);
+	if (setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0)
+		return -errno;
+	err = receive(connection, is_our_user, &message, fd);
 	if (err != 0)
 		return err;
 	*out = (struct sp_join){
@@ -130,9 +131,12 @@ int sp_join_take(int listener, uint64_t environment, struct sp_join *out)
 	int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	int err;
 
+	if (connection < 0 && (errno == EINTR || errno == ECONNABORTED))
+		return -EPROTO;
+	/* Shut down, it says EINVAL when nobody is left in it. */
 	if (connection < 0)
-		return errno == EINTR || errno == ECONNABORTED ? -EPROTO : -EAGAIN;
+		return errno == EAGAIN || errno == EINVAL ? -EAGAIN : -EMFILE;
 	err = take(connection, environment, out);
 	(void)close(connection);
-	return err == -EAGAIN ? -EPROTO : err;
+	return err != 0 ? -EPROTO : 0;
 }

@@ -120,7 +120,7 @@ void sp_limits_memory(uint32_t symbol_cache_mb)
 
 	/* Private memory that can be written to: what a container pays for. */
 	lower(RLIMIT_DATA, data);
-	lower(RLIMIT_AS, data + MAPPED);
+	lower(RLIMIT_AS, data + MAPPED + SP_LIMITS_REGIONS);
 }
 
 /* 1: the kernel kills the whole group, 0: it does not, -1: cannot be told. */

@@ -18,6 +18,9 @@ void sp_limits_detach(void);
  */
 int sp_limits_on_large_stack(int (*fn)(void));
 
+/* Of the addresses that sp_limits_memory() leaves, for the regions of all processes that we work for. */
+#define SP_LIMITS_REGIONS (UINT64_C(8) << 30)
+
 /* So much memory at most, by how much symbols may take (SPANPROF_SYMBOL_CACHE_MB). */
 void sp_limits_memory(uint32_t symbol_cache_mb);
 

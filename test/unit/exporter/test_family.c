@@ -15,9 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "export/clock.h"
@@ -32,6 +34,7 @@ static socklen_t name_len;
 static pid_t exporter;
 static pid_t leader;
 static uint64_t environment;
+static rlim_t descriptors; /* that the exporter may have; 0 = as many as we */
 
 static void set_up(void)
 {
@@ -108,7 +111,10 @@ static void start_exporter(void)
 	if (exporter == 0) {
 		const struct sp_host_descriptors fds = {
 			.region = dup(host.fd), .folder = -1, .maps = -1};
+		const struct rlimit limit = {descriptors, descriptors};
 
+		if (descriptors != 0 && setrlimit(RLIMIT_NOFILE, &limit) != 0)
+			_exit(1);
 		_exit(sp_program_run(&fds, listener, configure) == 0 ? 0 : 1);
 	}
 	(void)close(listener);
@@ -135,16 +141,22 @@ static void join_as(pid_t pid)
 			   .msg_controllen = sizeof(control)};
 	int fd[3] = {host.fd, open("/proc/self", O_PATH | O_DIRECTORY), host.fd};
 	struct cmsghdr *c = (struct cmsghdr *)(void *)control;
-	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	bool sent;
 
 	host.region->pid = (uint32_t)pid;
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(fd));
 	memcpy(CMSG_DATA(c), fd, sizeof(fd));
-	if (connect(s, (struct sockaddr *)&name, name_len) != 0 || sendmsg(s, &m, 0) < 0)
-		_exit(1);
-	(void)close(s);
+	/* Of strangers only what is there at once is looked at. */
+	do {
+		int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+		if (connect(s, (struct sockaddr *)&name, name_len) != 0)
+			_exit(1);
+		sent = sendmsg(s, &m, MSG_NOSIGNAL) >= 0;
+		(void)close(s);
+	} while (!sent);
 }
 
 static void join(void)
@@ -442,5 +454,68 @@ Test(family, waits_for_the_server_when_all_of_it_are_about_to_end)
 	end(&host);
 	end(&first);
 	(void)kill(leader, SIGKILL);
+	cr_expect_eq(exporter_status(), 0);
+}
+
+/* None is left to refuse it by, otherwise, and to look whether the others still have our rights. */
+Test(family, is_refused_before_descriptors_run_out)
+{
+	struct host_double first;
+	struct host_double second;
+
+	descriptors = 64 + 2 * 3;
+	start();
+	first = host_make_another();
+	host_start(join);
+	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
+	second = host_make_another();
+	host_start(join);
+	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_REFUSED));
+	end(&host);
+
+	end(&second);
+	cr_assert(becomes(&second.region->exporter, SP_EXPORTER_GONE));
+	(void)host_make_another();
+	host_start(join);
+	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
+	end(&host);
+	(void)kill(leader, SIGKILL);
+	end(&first);
+	cr_expect_eq(exporter_status(), 0);
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t = {0};
+	clockid_t clock;
+
+	cr_assert_eq(clock_getcpuclockid(exporter, &clock), 0);
+	cr_assert_eq(clock_gettime(clock, &t), 0);
+	return (uint64_t)t.tv_sec * SP_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* The socket stays readable. */
+Test(family, sleeps_while_it_cannot_accept_anybody)
+{
+	const struct rlimit none = {3, 4096}; /* poll() needs as many */
+	const struct rlimit many = {256, 4096};
+	uint64_t before;
+	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	start();
+	end(&host);
+	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_GONE));
+	cr_assert_eq(prlimit(exporter, RLIMIT_NOFILE, &none, NULL), 0);
+	cr_assert_eq(connect(s, (struct sockaddr *)&name, name_len), 0);
+	before = cpu_ns();
+	(void)poll(NULL, 0, 300);
+	cr_expect_lt(cpu_ns() - before, 100 * SP_NS_PER_MS);
+
+	cr_assert_eq(prlimit(exporter, RLIMIT_NOFILE, &many, NULL), 0);
+	(void)host_make_another();
+	host_start(join);
+	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
+	(void)kill(leader, SIGKILL);
+	end(&host);
 	cr_expect_eq(exporter_status(), 0);
 }
