@@ -114,6 +114,9 @@ struct sp_export_family {
 	/* One that has come, to be served from now on; valid until left(). NULL = there is none. */
 	const struct sp_core_ops *(*next)(void *self);
 
+	/* It has ended, and something of it is queued: its counters and facts alone are asked for. */
+	void (*ended)(void *self, const struct sp_core_ops *ops);
+
 	/* No more is done for it; error is a negative errno if it never was served. */
 	void (*left)(void *self, const struct sp_core_ops *ops, int error);
 

@@ -123,6 +123,10 @@ static void end(struct exporter *x, struct sp_target *t)
 	sp_target_report(t);
 	t->ended = true;
 	x->living--;
+	/* It may be queued for an hour, and there may be hundreds. */
+	sp_target_retire(t);
+	if (t->origin.queued != 0)
+		x->family->ended(x->family->arg, t->ops);
 	lead(x, first_living(x));
 }
 

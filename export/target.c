@@ -323,6 +323,20 @@ int sp_target_init(struct sp_target *t, const struct sp_core_ops *ops,
 	return 0;
 }
 
+void sp_target_retire(struct sp_target *t)
+{
+	struct sp_target_data *d = t->data;
+
+	sp_unwinder_free(d->unwinder);
+	sp_modules_free(d->modules);
+	sp_stack_map_free(d->map);
+	sp_thread_names_free(d->threads);
+	d->unwinder = NULL;
+	d->modules = NULL;
+	d->map = NULL;
+	d->threads = NULL;
+}
+
 void sp_target_fini(struct sp_target *t)
 {
 	struct sp_target_data *d = t->data;
@@ -330,11 +344,8 @@ void sp_target_fini(struct sp_target *t)
 	sp_upload_forget(&t->origin);
 	if (d == NULL)
 		return;
+	sp_target_retire(t);
 	sp_status_free(d->status);
-	sp_unwinder_free(d->unwinder);
-	sp_modules_free(d->modules);
-	sp_stack_map_free(d->map);
-	sp_thread_names_free(d->threads);
 	free(d);
 	t->data = NULL;
 }

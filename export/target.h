@@ -36,6 +36,8 @@ struct sp_target {
 /* 0 or -ENOMEM; sp_target_fini() is right after either. */
 int sp_target_init(struct sp_target *t, const struct sp_core_ops *ops,
 		   const struct sp_shared *shared);
+/* It has ended: lets go of all that it takes to make another profile. */
+void sp_target_retire(struct sp_target *t);
 /* Once nothing of it is queued. */
 void sp_target_fini(struct sp_target *t);
 

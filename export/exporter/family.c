@@ -43,9 +43,21 @@ static int follow(void *self)
 		sp_watch_stop(&m->waiter.watch);
 	err = sp_rights_follow();
 	for (struct sp_member *m = f->members; err == 0 && m != NULL; m = m->next)
-		if (m->waiter.view != NULL)
+		if (m->waiter.view != NULL && !m->waiter.gone)
 			(void)sp_watch_start(&m->waiter.watch, &m->view.region->wake, f->event);
 	return err;
+}
+
+static void count(struct sp_family *f, const struct sp_member *m)
+{
+	f->count++;
+	f->bytes += m->view.bytes;
+}
+
+static void discount(struct sp_family *f, const struct sp_member *m)
+{
+	f->count--;
+	f->bytes -= m->view.bytes;
 }
 
 static void append(struct sp_family *f, struct sp_member *m)
@@ -55,8 +67,7 @@ static void append(struct sp_family *f, struct sp_member *m)
 	while (*at != NULL)
 		at = &(*at)->next;
 	*at = m;
-	f->count++;
-	f->bytes += m->view.bytes;
+	count(f, m);
 }
 
 static void forget(struct sp_family *f, struct sp_member *m, int err)
@@ -65,10 +76,10 @@ static void forget(struct sp_family *f, struct sp_member *m, int err)
 
 	while (*at != NULL && *at != m)
 		at = &(*at)->next;
-	if (*at == m) {
+	if (*at != NULL) {
 		*at = m->next;
-		f->count--;
-		f->bytes -= m->view.bytes;
+		if (!m->retired)
+			discount(f, m);
 	}
 	sp_member_close(m, err);
 	free(m);
@@ -207,6 +218,17 @@ static const struct sp_core_ops *next(void *self)
 	return NULL;
 }
 
+static void ended(void *self, const struct sp_core_ops *ops)
+{
+	struct sp_family *f = self;
+	struct sp_member *m = ops->arg;
+
+	discount(f, m);
+	m->retired = sp_member_retire(m) == 0;
+	if (!m->retired)
+		count(f, m);
+}
+
 static void left(void *self, const struct sp_core_ops *ops, int err)
 {
 	forget(self, ops->arg, err);
@@ -278,6 +300,7 @@ int sp_family_init(struct sp_family *f, const struct sp_host_descriptors *first,
 		.ops = {.arg = f,
 			.wait = wait_for_family,
 			.next = next,
+			.ended = ended,
 			.left = left,
 			.open = is_open},
 		.config = config,

@@ -21,9 +21,9 @@ struct sp_family {
 	struct sp_export_family ops;
 	const struct sp_config *config;
 	struct sp_member *members; /* oldest first */
-	uint32_t count;
-	uint32_t most;  /* members */
-	uint64_t bytes; /* of their regions, SP_LIMITS_REGIONS at most */
+	uint32_t count;            /* without those that have ended */
+	uint32_t most;             /* members */
+	uint64_t bytes;            /* of their regions, SP_LIMITS_REGIONS at most */
 	struct sp_rights_hook rights;
 	int event;              /* an eventfd: a member asks for something */
 	int listener;           /* -1 = nobody can join */

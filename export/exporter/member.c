@@ -323,6 +323,19 @@ static const char *reason(int err)
 	}
 }
 
+int sp_member_retire(struct sp_member *m)
+{
+	sp_watch_stop(&m->waiter.watch);
+	sp_view_tell(&m->view, SP_EXPORTER_GONE);
+	if (sp_view_leave(&m->view) != 0)
+		return -ENOMEM;
+	m->messages.region = m->view.region;
+	sp_names_free(m->names);
+	m->names = NULL;
+	sp_host_close(&m->host);
+	return 0;
+}
+
 void sp_member_abandon(struct sp_member *m)
 {
 	sp_watch_stop(&m->waiter.watch);

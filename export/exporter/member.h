@@ -22,12 +22,13 @@ struct sp_member {
 	struct sp_messages messages;
 	struct sp_waiter waiter;
 	struct sp_names *names;
-	char proc[32];                       /* where its folder in /proc can be read */
-	bool handed;                         /* the loop has it */
-	bool working;                        /* and it was told so */
-	uint64_t counter[SP_COUNTER_N];      /* our own, and what a predecessor left */
+	char proc[32];                  /* where its folder in /proc can be read */
+	bool handed;                    /* the loop has it */
+	bool working;                   /* and it was told so */
+	bool retired;                   /* sp_member_retire(): not one of those that are counted */
+	uint64_t counter[SP_COUNTER_N]; /* our own, and what a predecessor left */
 	uint64_t host_counter[SP_COUNTER_N]; /* the largest that the host ever told */
-	uint64_t residuals;                  /* drained records of unsampled time, which nobody sends */
+	uint64_t residuals; /* drained records of unsampled time, which nobody sends */
 };
 
 /*
@@ -39,6 +40,12 @@ int sp_member_open(struct sp_member *m, const struct sp_host_descriptors *fds,
 
 /* Once open: from now on the event, an eventfd, tells when the process asks for something. */
 void sp_member_watch(struct sp_member *m, int event, const struct sp_rights_hook *rights);
+
+/*
+ * It has ended: tells so, and lets go of its memory and descriptors; counters and facts stay. 0 or -ENOMEM,
+ * and then it still has them.
+ */
+int sp_member_retire(struct sp_member *m);
 
 /* Instead of the next: it was never served, and is told nothing. */
 void sp_member_abandon(struct sp_member *m);

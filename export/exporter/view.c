@@ -8,6 +8,7 @@
 #include <linux/futex.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -121,10 +122,27 @@ int sp_view_open(struct sp_view *v, int fd)
 	return err == 0 ? check(v) : err;
 }
 
+int sp_view_leave(struct sp_view *v)
+{
+	struct sp_region *copy = aligned_alloc(_Alignof(struct sp_region), sizeof(*copy));
+
+	if (copy == NULL)
+		return -ENOMEM;
+	memcpy(copy, v->region, sizeof(*copy));
+	(void)munmap(v->region, v->bytes);
+	v->region = copy;
+	v->bytes = 0;
+	v->ring = (struct sp_ring){0};
+	v->snapshots = (struct sp_ring){0};
+	return 0;
+}
+
 void sp_view_close(struct sp_view *v)
 {
-	if (v->region != NULL)
+	if (v->bytes != 0)
 		(void)munmap(v->region, v->bytes);
+	else
+		free(v->region);
 	memset(v, 0, sizeof(*v));
 }
 

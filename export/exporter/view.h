@@ -16,8 +16,8 @@
 
 struct sp_view {
 	struct sp_region *region;
-	uint64_t bytes;
-	ino_t inode; /* of the memory's file */
+	uint64_t bytes; /* that are mapped */
+	ino_t inode;    /* of the memory's file */
 	uint32_t pid;
 	uint64_t mapped_at;
 	struct sp_region_part part[SP_REGION_PARTS];
@@ -31,6 +31,12 @@ struct sp_view {
  * not fit together, -ENOMEM. For the last three the mapping is left, for sp_view_fail().
  */
 int sp_view_open(struct sp_view *v, int fd);
+
+/*
+ * Goes on with a copy of the words, without the rings and names: the memory is freed when nobody else has
+ * it. 0 or -ENOMEM, and then all is as before.
+ */
+int sp_view_leave(struct sp_view *v);
 
 /* Unmaps it. */
 void sp_view_close(struct sp_view *v);

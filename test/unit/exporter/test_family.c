@@ -17,6 +17,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -518,4 +519,51 @@ Test(family, sleeps_while_it_cannot_accept_anybody)
 	(void)kill(leader, SIGKILL);
 	end(&host);
 	cr_expect_eq(exporter_status(), 0);
+}
+
+static bool has_mapped(const struct host_double *of)
+{
+	char path[32];
+	char line[512];
+	char inode[32];
+	bool has = false;
+	struct stat st;
+	FILE *maps;
+
+	cr_assert_eq(fstat(of->fd, &st), 0);
+	(void)snprintf(inode, sizeof(inode), " %lu ", (unsigned long)st.st_ino);
+	(void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)exporter);
+	maps = fopen(path, "r");
+	cr_assert_not_null(maps);
+	while (!has && fgets(line, sizeof(line), maps) != NULL)
+		has = strstr(line, "memfd:spanprof") != NULL && strstr(line, inode) != NULL;
+	(void)fclose(maps);
+	return has;
+}
+
+/* While a server is away that may be an hour, and hundreds of processes. */
+Test(family, keeps_no_memory_of_who_has_ended_while_profiles_wait)
+{
+	struct host_double first;
+
+	config.flush_timeout_ms = 300;
+	send_to_silence();
+	start();
+	first = host_make_another();
+	host_start(join);
+	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
+	cr_assert(has_mapped(&host));
+	sample(&host, 1);
+	end(&host);
+	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_GONE));
+	for (unsigned i = 0; i < 5000 && has_mapped(&host); i++)
+		(void)poll(NULL, 0, 1);
+	cr_expect_not(has_mapped(&host));
+	cr_expect_not(status_has(host.pid, "\"samples_in_lost_batches\": 1"), "it waits");
+
+	(void)kill(leader, SIGKILL);
+	end(&first);
+	cr_expect_eq(exporter_status(), 0);
+	cr_expect(status_has(host.pid, "\"put\": 1,\n  \"drained\": 1"));
+	cr_expect(status_has(host.pid, "\"samples_in_lost_batches\": 1"));
 }
