@@ -42,7 +42,7 @@ static int follow(void *self)
 	for (struct sp_member *m = f->members; m != NULL; m = m->next)
 		sp_watch_stop(&m->waiter.watch);
 	err = sp_rights_follow();
-	for (struct sp_member *m = f->members; err == 0 && m != NULL; m = m->next)
+	for (struct sp_member *m = f->members; m != NULL; m = m->next)
 		if (m->waiter.view != NULL && !m->waiter.gone)
 			(void)sp_watch_start(&m->waiter.watch, &m->view.region->wake, f->event);
 	return err;

@@ -311,6 +311,17 @@ void sp_host_close(struct sp_host *h)
 	h->pidfd = h->proc = h->maps = -1;
 }
 
+/* Paths by the number of the folder are in use, so nobody else may get it: what is no folder does. */
+void sp_host_bar(const struct sp_host *h)
+{
+	int nothing = h->pidfd >= 0 ? h->pidfd : STDIN_FILENO;
+
+	if (h->proc >= 0)
+		(void)dup3(nothing, h->proc, O_CLOEXEC);
+	if (h->maps >= 0)
+		(void)dup3(nothing, h->maps, O_CLOEXEC);
+}
+
 /* The first thread's zombie stays as long as there are others, and after the last one until it is reaped. */
 static bool has_other_threads(const struct sp_host *h)
 {

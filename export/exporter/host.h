@@ -40,6 +40,9 @@ int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_hos
 void sp_host_decline(const struct sp_host_descriptors *fds);
 void sp_host_close(struct sp_host *h);
 
+/* For good: from now on nothing is found in its folder and in its memory map. The numbers stay taken. */
+void sp_host_bar(const struct sp_host *h);
+
 /* Reads a file of it, by its name in /proc/PID; at most cap - 1 bytes and a NUL. Bytes, or -errno. */
 ssize_t sp_host_read(const struct sp_host *h, const char *name, char *buf, size_t cap);
 

@@ -95,9 +95,13 @@ static unsigned drain(void *self, void (*put)(const struct sp_sample *s, void *a
 		      unsigned max)
 {
 	struct sp_member *m = self;
+	unsigned n;
 	struct receiver r = {.put = put, .arg = arg, .m = m};
-	unsigned n = sp_ring_drain(&m->view.ring, count_and_put, &r, max);
 
+	/* What is told of objects would be opened. */
+	if (m->waiter.barred)
+		return 0;
+	n = sp_ring_drain(&m->view.ring, count_and_put, &r, max);
 	/* Nobody lives any more who could finish what he has begun. */
 	for (unsigned i = 0; m->waiter.gone && n < max && i < PASSES_MAX; i++) {
 		if (!sp_ring_pass(&m->view.ring))
@@ -112,8 +116,11 @@ static unsigned drain_snapshots(void *self, void (*put)(const struct sp_snapshot
 				void *arg, unsigned max)
 {
 	struct sp_member *m = self;
-	unsigned n = sp_snapshot_drain(&m->view.snapshots, put, arg, max);
+	unsigned n;
 
+	if (m->waiter.barred)
+		return 0;
+	n = sp_snapshot_drain(&m->view.snapshots, put, arg, max);
 	for (unsigned i = 0; m->waiter.gone && n < max && i < PASSES_MAX; i++) {
 		if (!sp_ring_pass(&m->view.snapshots))
 			break;
@@ -313,20 +320,20 @@ void sp_member_watch(struct sp_member *m, int event, const struct sp_rights_hook
 
 static const char *reason(int err)
 {
-	switch (err) {
-	case -ENOMEM:
-		return "out of memory";
-	case -EINVAL:
-		return "no usable server address";
-	default:
-		return "libcurl cannot be used";
-	}
+	return err == -EINVAL ? "no usable server address" : "out of memory";
+}
+
+/* A process that is barred was told so. */
+static void tell_gone(struct sp_member *m)
+{
+	if (!m->waiter.barred)
+		sp_view_tell(&m->view, SP_EXPORTER_GONE);
 }
 
 int sp_member_retire(struct sp_member *m)
 {
 	sp_watch_stop(&m->waiter.watch);
-	sp_view_tell(&m->view, SP_EXPORTER_GONE);
+	tell_gone(m);
 	if (sp_view_leave(&m->view) != 0)
 		return -ENOMEM;
 	m->messages.region = m->view.region;
@@ -357,6 +364,6 @@ void sp_member_close(struct sp_member *m, int err)
 	if (err != 0)
 		sp_view_fail(&m->view, -err);
 	else if (m->view.region != NULL)
-		sp_view_tell(&m->view, SP_EXPORTER_GONE);
+		tell_gone(m);
 	sp_member_abandon(m);
 }

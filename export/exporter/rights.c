@@ -19,8 +19,10 @@
 
 #define STATUS_MAX ((size_t)1 << 20) /* of which groups may be most */
 
-static struct sp_rights host; /* too large for a stack */
+/* Too large for a stack; and without memory for them nothing could be compared. */
+static struct sp_rights host;
 static struct sp_rights own;
+static char status_text[STATUS_MAX];
 
 /* Where the values of "\nName:" begin; the program's name before them holds no line break. */
 static const char *field(const char *status, const char *name)
@@ -131,22 +133,17 @@ static bool is_in_our_namespace(const struct sp_host *h)
 
 int sp_rights_compare(const struct sp_host *h)
 {
-	char *status;
 	ssize_t got;
 	bool good;
 
 	/* Without /proc we have been started with nothing to lose: see sp_host_open(). */
 	if (h->proc < 0)
 		return 0;
-	status = malloc(STATUS_MAX);
-	if (status == NULL)
-		return -ENOMEM;
-	got = sp_host_read(h, "status", status, STATUS_MAX);
+	got = sp_host_read(h, "status", status_text, sizeof(status_text));
 	/* An ended process has no capabilities left to compare with. */
 	if (got == -ESRCH || (got < 0 && !sp_host_lives(h)))
 		got = -ENOENT;
-	good = got > 0 && sp_rights_parse(status, &host);
-	free(status);
+	good = got > 0 && sp_rights_parse(status_text, &host);
 	if (got < 0)
 		return (int)got;
 	if (!good || !read_own(&own))

@@ -112,14 +112,20 @@ static bool has_gone(struct sp_waiter *w)
 	return image == 0 || (image < 0 && w->leaving_ns != 0 && now - w->leaving_ns > LEFT_NS);
 }
 
-/* At once: on the way of an orderly end there are files that the host named. */
-static _Noreturn void cannot_follow(const struct sp_waiter *w)
+/*
+ * At once: what it names from now on must not be opened by us, and an orderly end would do so. The others
+ * have rights that we may use, and are served as before.
+ */
+static void cannot_follow(struct sp_waiter *w)
 {
 	sp_messages_tell(w->messages, SP_LOG_WARN,
 			 "the program has given up rights that its exporter cannot give up: not "
 			 "profiling this process any more");
 	sp_view_fail(w->view, EPERM);
-	_exit(1);
+	sp_host_bar(w->host);
+	w->gone = true;
+	w->barred = true;
+	w->end_ns = 0;
 }
 
 /* Before anything that the host named is opened. */
@@ -131,9 +137,7 @@ static void follow_rights(struct sp_waiter *w)
 	more = sp_rights_compare(w->host);
 	if (more == 0 || more == -ENOENT)
 		return;
-	if (more < 0)
-		cannot_follow(w);
-	if (w->rights->follow(w->rights->arg) != 0)
+	if (more < 0 || w->rights->follow(w->rights->arg) != 0)
 		cannot_follow(w);
 }
 
@@ -166,6 +170,8 @@ unsigned sp_waiter_news(struct sp_waiter *w)
 	uint64_t now = sp_clock_mono_ns();
 	bool asked;
 
+	if (w->barred)
+		return SP_WAIT_STOP;
 	asked = flush_is_asked(w);
 	if (!w->gone && has_gone(w)) {
 		w->gone = true;
@@ -173,6 +179,8 @@ unsigned sp_waiter_news(struct sp_waiter *w)
 	}
 	if (((asked || w->gone) && w->end_ns == 0) || now >= w->rights_ns)
 		follow_rights(w);
+	if (w->barred)
+		return SP_WAIT_STOP;
 	if (w->gone) {
 		begin_flush(w, 0);
 		return SP_WAIT_FLUSH | SP_WAIT_STOP;

@@ -36,7 +36,8 @@ struct sp_waiter {
 	uint64_t leaving_ns; /* since when it wants to be another program; 0 = it does not */
 	uint64_t end_ns;     /* of the flush in progress; 0 = there is none */
 	uint32_t answer;     /* what flush_done will be then */
-	bool gone;           /* the host is dead, or another program */
+	bool gone;           /* the host is dead, or another program, or barred */
+	bool barred;         /* we have rights that it has given up: nothing of it may be opened */
 };
 
 void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,

@@ -567,3 +567,57 @@ Test(family, keeps_no_memory_of_who_has_ended_while_profiles_wait)
 	cr_expect(status_has(host.pid, "\"put\": 1,\n  \"drained\": 1"));
 	cr_expect(status_has(host.pid, "\"samples_in_lost_batches\": 1"));
 }
+
+static void become(uid_t user)
+{
+	while (atomic_load(&host.region->state) != SP_REGION_STOPPED)
+		(void)poll(NULL, 0, 1);
+	if (setresuid(user, user, user) != 0)
+		_exit(1);
+	atomic_store(&host.region->state, SP_REGION_SAMPLING);
+}
+
+static void become_one_user(void)
+{
+	become(4002);
+}
+
+static void join_and_become_another(void)
+{
+	join();
+	become(4003);
+}
+
+static void let_become(struct host_double *of)
+{
+	atomic_store(&of->region->state, SP_REGION_STOPPED);
+	cr_assert(becomes(&of->region->state, SP_REGION_SAMPLING));
+	ask_for_a_flush(of);
+}
+
+/* The exporter cannot have the rights of both. */
+Test(family, loses_only_whom_its_exporter_cannot_follow)
+{
+	struct host_double first;
+
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	leader = start_leader();
+	host_start(become_one_user);
+	start_exporter();
+	first = host_make_another();
+	host_start(join_and_become_another);
+	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
+	let_become(&first);
+	cr_assert(becomes(&first.region->flush_done, 1));
+
+	let_become(&host);
+	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_FAILED));
+	cr_expect_eq(host.region->exporter_error, EPERM);
+	ask_for_a_flush(&first);
+	cr_expect(becomes(&first.region->flush_done, 2));
+	end(&host);
+	(void)kill(leader, SIGKILL);
+	end(&first);
+	cr_expect_eq(exporter_status(), 0);
+}

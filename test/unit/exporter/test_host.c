@@ -203,3 +203,15 @@ Test(host, is_not_believed_about_its_folder_when_it_has_joined)
 	cr_assert_gt(sp_host_read(&seen, "stat", stat, sizeof(stat)), 0);
 	cr_expect_eq(strtol(stat, NULL, 10), getpid());
 }
+
+Test(host, that_is_barred_shows_nothing)
+{
+	char text[64];
+
+	host_open(&view, &seen);
+	cr_assert_gt(sp_host_read(&seen, "stat", text, sizeof(text)), 0);
+	sp_host_bar(&seen);
+	cr_expect_lt(sp_host_read(&seen, "stat", text, sizeof(text)), 0);
+	cr_expect_leq(pread(seen.maps, text, sizeof(text), 0), 0);
+	cr_expect_neq(sp_host_has_image(&seen), 1);
+}
