@@ -117,7 +117,7 @@ struct sp_export_family {
 	/* It has ended, and something of it is queued: its counters and facts alone are asked for. */
 	void (*ended)(void *self, const struct sp_core_ops *ops);
 
-	/* No more is done for it; error is a negative errno if it never was served. */
+	/* No more is done for it; error is a negative errno if it never was served, as without memory. */
 	void (*left)(void *self, const struct sp_core_ops *ops, int error);
 
 	/* Asked when nobody is served: whether somebody may come. Once false, nobody can. */
@@ -127,7 +127,7 @@ struct sp_export_family {
 /*
  * Runs until all processes have ended and nobody may come. There must be one at the beginning, and its
  * configuration is that of all. 0, or a negative errno when nothing could be sent from the start: -ENOMEM,
- * -EINVAL for an address that cannot be used, -EIO for libcurl.
+ * or -EINVAL for an address that cannot be used.
  */
 int sp_export_run(const struct sp_export_family *family);
 

@@ -20,7 +20,7 @@ struct sp_http_hooks {
 struct sp_http;
 
 /*
- * 0, -EINVAL the server address cannot be used (warned), -ENOMEM, or -EIO libcurl does not start.
+ * 0, -EINVAL the server address cannot be used (warned), or -ENOMEM.
  * The strings of the configuration must outlive the result.
  */
 int sp_http_new(const struct sp_config *config, const char *version,

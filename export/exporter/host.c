@@ -275,6 +275,7 @@ int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_hos
 
 	/* Asked before anything is opened, as the next file might get these numbers. */
 	*h = (struct sp_host){.pid = v->pid,
+			      .joined = fds->joined,
 			      .proc = take(fds->folder, S_IFDIR),
 			      .maps = take(fds->maps, S_IFREG),
 			      .mapped_at = v->mapped_at,

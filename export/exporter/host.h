@@ -23,6 +23,7 @@ struct sp_host_descriptors {
 
 struct sp_host {
 	uint32_t pid;
+	bool joined;
 	int pidfd; /* -1 = the kernel has none (before 5.3) */
 	int proc;  /* its folder in /proc, -1 = not to be seen */
 	int maps;  /* its memory map, of the image that it had at first; -1 = may not be read */

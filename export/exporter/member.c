@@ -351,18 +351,27 @@ void sp_member_abandon(struct sp_member *m)
 	sp_view_close(&m->view);
 }
 
-void sp_member_close(struct sp_member *m, int err)
+static void tell_failed(struct sp_member *m, int err)
 {
 	char text[128];
 
-	if (err != 0 && m->names != NULL) {
+	if (m->host.joined) {
+		sp_view_tell(&m->view, SP_EXPORTER_REFUSED);
+		return;
+	}
+	if (m->names != NULL) {
 		(void)snprintf(text, sizeof(text),
 			       "cannot start the exporter (%s): not profiling this process",
 			       reason(err));
 		tell(m, SP_LOG_WARN, text);
 	}
+	sp_view_fail(&m->view, -err);
+}
+
+void sp_member_close(struct sp_member *m, int err)
+{
 	if (err != 0)
-		sp_view_fail(&m->view, -err);
+		tell_failed(m, err);
 	else if (m->view.region != NULL)
 		tell_gone(m);
 	sp_member_abandon(m);

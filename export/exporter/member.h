@@ -50,7 +50,10 @@ int sp_member_retire(struct sp_member *m);
 /* Instead of the next: it was never served, and is told nothing. */
 void sp_member_abandon(struct sp_member *m);
 
-/* Tells the process that it is not served any more, and why if that is a failure: a negative errno. */
+/*
+ * Tells the process that it is not served any more, and why if that is a failure: a negative errno. One
+ * that has joined starts an exporter of its own then.
+ */
 void sp_member_close(struct sp_member *m, int err);
 
 #endif

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "export/clock.h"
+#include "export/exporter/member.h"
 #include "export/exporter/program.h"
 #include "host_double.h"
 
@@ -620,4 +621,18 @@ Test(family, loses_only_whom_its_exporter_cannot_follow)
 	(void)kill(leader, SIGKILL);
 	end(&first);
 	cr_expect_eq(exporter_status(), 0);
+}
+
+/* It would never be profiled otherwise, for a lack of memory that is ours. */
+Test(family, refuses_whom_it_has_taken_in_and_has_no_memory_for)
+{
+	static struct sp_member member;
+	const struct sp_host_descriptors fds = {
+		.region = dup(host.fd), .folder = -1, .maps = -1, .joined = true};
+
+	cr_assert_eq(sp_member_open(&member, &fds, &config), 0);
+	sp_view_tell(&member.view, SP_EXPORTER_WORKING);
+	sp_member_close(&member, -ENOMEM);
+	cr_expect_eq(host.region->exporter, SP_EXPORTER_REFUSED);
+	cr_expect_eq(host.region->exporter_error, 0);
 }
