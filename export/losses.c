@@ -58,12 +58,28 @@ static bool is_new(struct sp_losses *l, const char *words, int status)
 	return true;
 }
 
-void sp_losses_add(struct sp_losses *l, const struct sp_core_ops *ops, const struct sp_loss *loss)
+static const struct {
+	enum sp_counter counter;
+	const char *words;
+} all[] = {
+#define SP_WORDS_(id, words) {SP_COUNT_##id, words},
+	SP_FOR_EACH_LOSS(SP_WORDS_)
+#undef SP_WORDS_
+};
+
+void sp_losses_init(struct sp_losses *l, const struct sp_core_ops *ops)
+{
+	memset(l, 0, sizeof(*l));
+	if (ops->counter_read(ops->arg, SP_COUNT_SAMPLES_DRAINED) == 0)
+		return;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		l->told[all[i].counter] = ops->counter_read(ops->arg, all[i].counter);
+}
+
+static void note(struct sp_losses *l, const struct sp_loss *loss)
 {
 	unsigned i = 0;
 
-	ops->counter_add(ops->arg, causes[loss->cause].counter, loss->profiles);
-	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, loss->samples);
 	while (i < SP_LOSSES_KINDS - 1 && l->kind[i].sum.profiles != 0 &&
 	       (l->kind[i].sum.cause != loss->cause || l->kind[i].sum.status != loss->status))
 		i++;
@@ -73,6 +89,29 @@ void sp_losses_add(struct sp_losses *l, const struct sp_core_ops *ops, const str
 	l->kind[i].sum.samples += loss->samples;
 	if (loss->words != NULL && is_new(l, loss->words, loss->status))
 		(void)snprintf(l->kind[i].words, sizeof(l->kind[i].words), "%s", loss->words);
+}
+
+void sp_losses_add(struct sp_losses *l, const struct sp_core_ops *ops, const struct sp_loss *loss)
+{
+	ops->counter_add(ops->arg, causes[loss->cause].counter, loss->profiles);
+	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, loss->samples);
+	note(l, loss);
+}
+
+void sp_losses_hand_over(struct sp_losses *from, struct sp_losses *to)
+{
+	for (unsigned i = 0; i < SP_LOSSES_KINDS; i++) {
+		struct sp_loss loss = from->kind[i].sum;
+
+		if (loss.profiles == 0)
+			continue;
+		if (from->kind[i].words[0] != '\0')
+			loss.words = from->kind[i].words;
+		note(to, &loss);
+		to->handed_over += loss.samples;
+		from->told[SP_COUNT_SAMPLES_UNSENT] += loss.samples;
+		memset(&from->kind[i], 0, sizeof(from->kind[i]));
+	}
 }
 
 /* "3 profiles lost: the server refused them (413), 412 samples: what it said" */
@@ -101,14 +140,6 @@ static bool is_of_profiles(enum sp_counter c)
 
 void sp_losses_tell(struct sp_losses *l, const struct sp_core_ops *ops)
 {
-	static const struct {
-		enum sp_counter counter;
-		const char *words;
-	} all[] = {
-#define SP_WORDS_(id, words) {SP_COUNT_##id, words},
-		SP_FOR_EACH_LOSS(SP_WORDS_)
-#undef SP_WORDS_
-	};
 	uint64_t in_profiles = 0;
 
 	for (unsigned i = 0; i < SP_LOSSES_KINDS; i++) {
@@ -117,6 +148,8 @@ void sp_losses_tell(struct sp_losses *l, const struct sp_core_ops *ops)
 		in_profiles += l->kind[i].sum.samples;
 		memset(&l->kind[i], 0, sizeof(l->kind[i]));
 	}
+	in_profiles -= l->handed_over;
+	l->handed_over = 0;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		uint64_t n = ops->counter_read(ops->arg, all[i].counter);
 		uint64_t grown = n - l->told[all[i].counter];

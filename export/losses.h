@@ -29,7 +29,6 @@ struct sp_loss {
 	const char *words; /* what the server said, printable; NULL = nothing */
 };
 
-/* Zero it at first use. */
 struct sp_losses {
 	uint64_t told[SP_COUNTER_N]; /* the counters when they were told of last */
 	struct {
@@ -38,10 +37,17 @@ struct sp_losses {
 	} kind[SP_LOSSES_KINDS];          /* since then; the last one takes what is left over */
 	uint64_t quoted[SP_LOSSES_KINDS]; /* what servers said that was told of; the oldest goes */
 	unsigned next_quote;
+	uint64_t handed_over; /* samples in these that the counters of another process have */
 };
+
+/* At the beginning. Of what a predecessor has told there is nothing to tell. */
+void sp_losses_init(struct sp_losses *l, const struct sp_core_ops *ops);
 
 /* Counts lost profiles and their samples. */
 void sp_losses_add(struct sp_losses *l, const struct sp_core_ops *ops, const struct sp_loss *loss);
+
+/* What one process has lost is told by another one: the first has ended. The counters stay its own. */
+void sp_losses_hand_over(struct sp_losses *from, struct sp_losses *to);
 
 /* One sentence for each cause since the last call, if there was any. */
 void sp_losses_tell(struct sp_losses *l, const struct sp_core_ops *ops);

@@ -187,9 +187,13 @@ static void welcome(struct exporter *x)
 		(void)add(x, ops);
 }
 
-/* Those that have ended, and of whom nothing is queued any more. */
+/*
+ * Those that have ended, and of whom nothing is queued any more. Their stderr has ended with them: what was
+ * lost of them is told to one that lives.
+ */
 static void dismiss(struct exporter *x)
 {
+	struct sp_target *heir = first_living(x);
 	struct sp_target **at = &x->targets;
 
 	while (*at != NULL) {
@@ -200,6 +204,8 @@ static void dismiss(struct exporter *x)
 			continue;
 		}
 		*at = t->next;
+		if (heir != NULL)
+			sp_losses_hand_over(&t->origin.losses, &heir->origin.losses);
 		sp_target_report(t);
 		free_target(x, t, 0);
 	}

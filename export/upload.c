@@ -200,6 +200,7 @@ int sp_upload_know(struct sp_upload *u, struct sp_origin *origin, const struct s
 {
 	memset(origin, 0, sizeof(*origin));
 	origin->ops = ops;
+	sp_losses_init(&origin->losses, ops);
 	if (ops->config->output_dir != NULL) {
 		origin->files = sp_file_sink_new(ops);
 		if (origin->files == NULL)

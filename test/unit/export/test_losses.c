@@ -140,3 +140,41 @@ Test(losses, what_a_server_says_is_one_short_line, .timeout = 20)
 	cr_assert_not_null(strstr(core.log, "status 413"));
 	cr_expect_leq(strlen(strstr(core.log, "status 413")), 320, "%s", core.log);
 }
+
+/* Of a process that has ended nobody reads the stderr. */
+Test(losses, are_told_by_another_process_when_they_are_handed_over, .timeout = 20)
+{
+	static struct sp_losses heir;
+
+	core_reset();
+	lose(SP_LOSS_REFUSED, 401, 7, "no such token");
+	sp_losses_hand_over(&u.origin.losses, &heir);
+	push_tell();
+	cr_expect_str_eq(core.log, "");
+
+	core_reset();
+	core.counter[SP_COUNT_SAMPLES_UNSENT] = 5;
+	sp_losses_tell(&heir, &core.ops);
+	cr_expect_str_eq(core.log,
+			 "1 profile lost: the server refused it (401), 7 samples; no such token\n"
+			 "5 samples lost before a profile was made of them\n");
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 0);
+}
+
+Test(losses, that_a_predecessor_has_told_are_not_told_again, .timeout = 20)
+{
+	static struct sp_losses l;
+
+	core_reset();
+	core.counter[SP_COUNT_DROP_RING_FULL] = 12;
+	core.counter[SP_COUNT_SAMPLES_UNSENT] = 5;
+	core.counter[SP_COUNT_SAMPLES_DRAINED] = 100;
+	sp_losses_init(&l, &core.ops);
+	sp_losses_tell(&l, &core.ops);
+	cr_expect_str_eq(core.log, "");
+
+	core.counter[SP_COUNT_SAMPLES_DRAINED] = 0;
+	sp_losses_init(&l, &core.ops);
+	sp_losses_tell(&l, &core.ops);
+	cr_expect_neq(strlen(core.log), 0);
+}
