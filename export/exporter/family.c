@@ -181,7 +181,8 @@ static nfds_t list(const struct sp_family *f, struct pollfd *p, uint32_t *ms)
 		uint32_t rest = sp_waiter_rest_ms(&m->waiter);
 
 		*ms = rest < *ms ? rest : *ms;
-		if (!m->waiter.gone && m->host.pidfd >= 0)
+		/* Of who is not served yet nobody would note the end, and it stays readable. */
+		if (m->handed && !m->waiter.gone && m->host.pidfd >= 0)
 			p[n++] = (struct pollfd){.fd = m->host.pidfd, .events = POLLIN};
 	}
 	return n;
