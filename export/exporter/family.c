@@ -306,16 +306,19 @@ int sp_family_init(struct sp_family *f, const struct sp_host_descriptors *first,
 			.open = is_open},
 		.config = config,
 		.rights = {.follow = follow, .arg = f},
-		.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+		.event = -1,
+		.leader = -1,
 		.listener = sp_join_listen(listener),
 		.environment = sp_family_environment(environ),
 		.most = most_members(),
 	};
-	f->leader = find_leader(f->listener);
 	if (m == NULL)
 		return -ENOMEM;
+	/* What was not handed over is a number that the next file gets which is opened: so none is before. */
 	err = sp_member_open(m, first, config);
 	append(f, m);
+	f->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	f->leader = find_leader(f->listener);
 	if (err == 0 && f->event < 0)
 		err = -ENOMEM;
 	if (err == 0)

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "export/clock.h"
@@ -327,4 +328,71 @@ Test(program, survives_a_host_that_writes_over_everything, .timeout = 3600)
 	cr_expect_eq(exporter_status(), 0);
 	cr_expect(status_has("\"state\""), "%s", status_text());
 	cr_expect_not(status_has("\"ring_records_damaged\": 0,"), "%s", status_text());
+}
+
+/* Numbers that nobody handed a file over by; the first files that are opened get them. */
+static void start_without_a_socket(bool folder_and_maps)
+{
+	exporter = fork();
+	if (exporter == 0) {
+		struct sp_host_descriptors fds = {.region = dup(host.fd)};
+		char path[32];
+		int listener;
+
+		(void)snprintf(path, sizeof(path), "/proc/%d", (int)host.pid);
+		fds.folder = open(path, O_PATH | O_DIRECTORY);
+		(void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)host.pid);
+		fds.maps = open(path, O_RDONLY);
+		listener = dup(host.fd);
+		(void)close(listener);
+		if (!folder_and_maps) {
+			(void)close(fds.folder);
+			(void)close(fds.maps);
+		}
+		_exit(sp_program_run(&fds, listener, configure) == 0 ? 0 : 1);
+	}
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t = {0};
+	clockid_t clock;
+
+	cr_assert_eq(clock_getcpuclockid(exporter, &clock), 0);
+	cr_assert_eq(clock_gettime(clock, &t), 0);
+	return (uint64_t)t.tv_sec * SP_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static void expect_to_hear_and_sleep(void)
+{
+	uint64_t begun;
+	uint64_t cpu;
+
+	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
+	begun = sp_clock_mono_ns();
+	for (uint32_t i = 1; i <= 3; i++) {
+		ask_for_a_flush();
+		cr_assert(becomes(&host.region->flush_done, i));
+	}
+	cr_expect_lt(sp_clock_mono_ns() - begun, 1500 * SP_NS_PER_MS);
+	cpu = cpu_ns();
+	(void)poll(NULL, 0, 300);
+	cr_expect_lt(cpu_ns() - cpu, 100 * SP_NS_PER_MS);
+	host_kill();
+	cr_expect_eq(exporter_status(), 0);
+}
+
+/* They must not be taken for what was handed over: what wakes us would be closed, and poll() not wait. */
+Test(program, hears_of_flushes_and_sleeps_when_it_was_given_the_region_alone)
+{
+	host_start(NULL);
+	start_without_a_socket(false);
+	expect_to_hear_and_sleep();
+}
+
+Test(program, hears_of_flushes_and_sleeps_when_it_has_no_family)
+{
+	host_start(NULL);
+	start_without_a_socket(true);
+	expect_to_hear_and_sleep();
 }
