@@ -4,7 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -37,14 +37,17 @@ int sp_join_listen(int fd)
 
 uint32_t sp_join_leader(int listener)
 {
+	static const char begin[] = "spanprof-"; /* SP_FAMILY_NAME */
+	const size_t skip = sizeof(begin) - 1;
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 	socklen_t len = sizeof(name) - 1;
-	unsigned pid = 0;
 
 	if (listener < 0 || getsockname(listener, (struct sockaddr *)&name, &len) != 0)
 		return 0;
 	/* The first byte is 0: the name is an abstract one. */
-	return sscanf(name.sun_path + 1, "spanprof-%u-", &pid) == 1 ? pid : 0;
+	if (strncmp(name.sun_path + 1, begin, skip) != 0)
+		return 0;
+	return (uint32_t)strtoul(name.sun_path + 1 + skip, NULL, 10);
 }
 
 /* What came with a message, if that is a whole one; else all of it is closed. */
