@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "export/libcurl.h"
 #include "sampler/compiler.h"
 #include "sampler/config.h"
 #include "scripts/probe/probe.h"
@@ -125,15 +126,19 @@ static char **enter(const char *pid, struct wish *wish)
 {
 	static struct sp_process p;
 	const char *why = "it cannot be looked at";
-	int err = sp_process_open((pid_t)strtol(pid, NULL, 10), &p);
+	int err;
 
+	/* Ours is nobody's business, and would change what libcurl and OpenSSL do. */
+	(void)clearenv();
+	/* Now: in the process's root a library of that name would be somebody else's code. */
+	if (wish->push)
+		(void)sp_libcurl_load();
+	err = sp_process_open((pid_t)strtol(pid, NULL, 10), &p);
 	if (err != 0 || (!sp_process_enter(&p, &why) && !p.secure)) {
 		sp_line(stderr, "spanprof-probe: process %s: %s", pid,
 			err != 0 ? strerror(-err) : why);
 		return NULL;
 	}
-	/* Ours is nobody's business, and would change what libcurl and OpenSSL do. */
-	(void)clearenv();
 	wish->inner_pid = p.inner_pid;
 	wish->touch = !p.secure;
 	if (p.other_network)

@@ -124,9 +124,12 @@ poll_until 20 grep -q 'SPANPROF_AUTH_TOKEN_FILE: the file cannot be used' "$WORK
 	fail "nobody was told that the file is gone"
 # Between uploads the exporter has no file open, nor a socket.
 exporter=$(exporter_of "$host") || fail "no exporter"
+# But the one by which its family joins it.
+family=$(awk '$NF ~ /^@spanprof-/ { print "socket:[" $7 "]" }' /proc/net/unix)
 has_none()
 {
-	! find "/proc/$exporter/fd" "/proc/$host/fd" -lname "*$WORK/t*" -o -lname 'socket:*' 2>/dev/null | grep -q .
+	! find "/proc/$exporter/fd" "/proc/$host/fd" \( -lname "*$WORK/t*" -o -lname 'socket:*' \) -printf '%l\n' \
+		2>/dev/null | grep -vxF "$family" | grep -q .
 }
 poll_until 20 has_none || fail "a descriptor stays open"
 kill "$host"

@@ -5,10 +5,15 @@
 
 readonly PRODUCT=/opt/spanprof
 
-# The libraries of programs or objects, and their loader.
+# The libraries of programs or objects, and their loader; with that which export/libcurl.c loads.
 libraries_of()
 {
-	ldd "$@" 2>/dev/null | grep -oE '/[^ ):]+' | grep '\.so' | sort -u
+	local later=''
+
+	if grep -qF libcurl.so.4 "$@"; then
+		later=libcurl.so.4
+	fi
+	LD_PRELOAD=$later ldd "$@" 2>/dev/null | grep -oE '/[^ ):]+' | grep '\.so' | sort -u
 }
 
 # root_add ROOT FILE [PATH]: the file at that path of the root, or at its own, and its libraries.
