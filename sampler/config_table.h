@@ -229,7 +229,8 @@ struct sp_config_var {
 	X(FLUSH_TIMEOUT, DURATION, flush_timeout_ms, \
 	  .source = {{"SPANPROF_FLUSH_TIMEOUT", SP_FORM_OWN}}, \
 	  .min = 0, .max = 60000, .fallback = "2s", \
-	  .help = "How long the end of the process may wait for the last push; `0` = not at all.") \
+	  .help = "How long the end of a process may wait: for the last push if its exporter serves no " \
+		  "other process, else until its samples are taken over; `0` = not at all.") \
 	X(PUSH_TIMEOUT, DURATION, push_timeout_ms, \
 	  .source = {{"SPANPROF_PUSH_TIMEOUT", SP_FORM_OWN}, \
 		     {"PYROSCOPE_PROFILE_EXPORT_TIMEOUT", SP_FORM_OWN}}, \
@@ -239,7 +240,8 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_PUSH_QUEUE_CAPACITY", SP_FORM_OWN}, \
 		     {"PYROSCOPE_PUSH_QUEUE_CAPACITY", SP_FORM_OWN}}, \
 	  .min = 1, .max = 128, .fallback = "8", \
-	  .help = "Profiles kept while the server is away; then the oldest go.") \
+	  .help = "Profiles kept while the server is away, for each process that the exporter serves; " \
+		  "then the oldest go.") \
 	X(PUSH_MAX_TRIES, INTEGER, push_max_tries, \
 	  .source = {{"SPANPROF_PUSH_MAX_TRIES", SP_FORM_OWN}, \
 		     {"PYROSCOPE_INGEST_MAX_TRIES", SP_FORM_OWN}}, \
@@ -313,8 +315,8 @@ struct sp_config_var {
 	  .help = "Hosts that are asked without a proxy. This host always is.") \
 	X(STATUS_FILE, PATH, status_file, \
 	  .source = {{"SPANPROF_STATUS_FILE", SP_FORM_OWN}}, \
-	  .help = "JSON file that tells what is sampled, sent and lost, rewritten at each upload; " \
-		  "`%p` in it is the process id. `spanprof-report --status` explains it.") \
+	  .help = "JSON file that tells what is sampled, sent and lost, rewritten at each upload " \
+		  "interval; `%p` in it is the process id. `spanprof-report --status` explains it.") \
 	X(EXPORTER, PATH, exporter, \
 	  .source = {{"SPANPROF_EXPORTER", SP_FORM_OWN}}, \
 	  .words = "spanprof-exporter beside libspanprof.so", \
