@@ -21,32 +21,55 @@
 #define COMM "spanprof-export"
 #define KEY_MAX 64U
 
-/* What a list of mappings tells. The key is device and inode: "00:01 4711". */
-struct seen {
-	char key[KEY_MAX];
-	bool object; /* libspanprof.so is there, so it is a profiled process itself */
+/* Of regions that a process has mapped: one, and those of exporters that have ended since. */
+#define KEYS_MAX 8U
+
+struct keys {
+	char key[KEYS_MAX][KEY_MAX]; /* device and inode: "00:01 4711" */
+	unsigned n;
 };
 
+/* What a list of mappings tells. */
+struct seen {
+	struct keys regions;
+	bool object; /* libspanprof.so is there, so it is a profiled process itself */
+	bool shared; /* one of the regions that were asked for is */
+};
+
+static bool has(const struct keys *k, const char *key)
+{
+	for (unsigned i = 0; i < k->n; i++)
+		if (strcmp(k->key[i], key) == 0)
+			return true;
+	return false;
+}
+
 /* "start-end perms offset dev inode   path" */
-static void look_at_line(char *line, struct seen *out)
+static void look_at_line(char *line, const struct keys *asked, struct seen *out)
 {
 	char *path = strchr(line, '/');
+	struct keys *found = &out->regions;
 	const char *slash;
 	char device[16];
 	char inode[24];
+	char key[KEY_MAX];
 
 	if (path == NULL)
 		return;
 	path[strcspn(path, "\n")] = '\0';
 	slash = strrchr(path, '/');
 	out->object = out->object || strcmp(slash + 1, SP_OBJECT_NAME) == 0;
-	if (strncmp(path, REGION, sizeof(REGION) - 1) == 0 &&
-	    sscanf(line, "%*s %*s %*s %15s %23s", device, inode) == 2)
-		(void)snprintf(out->key, sizeof(out->key), "%s %s", device, inode);
+	if (strncmp(path, REGION, sizeof(REGION) - 1) != 0 ||
+	    sscanf(line, "%*s %*s %*s %15s %23s", device, inode) != 2)
+		return;
+	(void)snprintf(key, sizeof(key), "%s %s", device, inode);
+	out->shared = out->shared || (asked != NULL && has(asked, key));
+	if (found->n < KEYS_MAX && !has(found, key))
+		memcpy(found->key[found->n++], key, sizeof(key));
 }
 
 /* Takes the descriptor. */
-static void look_at(int fd, struct seen *out)
+static void look_at(int fd, const struct keys *asked, struct seen *out)
 {
 	static char line[MAPS_LINE];
 	FILE *maps = fdopen(fd, "r");
@@ -54,7 +77,7 @@ static void look_at(int fd, struct seen *out)
 	*out = (struct seen){.object = false};
 	for (unsigned n = 0; maps != NULL && n < MAPPINGS_MAX && fgets(line, sizeof(line), maps);
 	     n++)
-		look_at_line(line, out);
+		look_at_line(line, asked, out);
 	if (maps != NULL)
 		(void)fclose(maps);
 	else
@@ -78,7 +101,7 @@ static bool is_named_so(int proc, const char *pid)
 	return strcmp(name, COMM) == 0;
 }
 
-static bool shares(int proc, const char *pid, const char *key)
+static bool shares(int proc, const char *pid, const struct keys *regions)
 {
 	struct seen other;
 	char path[NAME_MAX + sizeof("/maps")];
@@ -88,8 +111,8 @@ static bool shares(int proc, const char *pid, const char *key)
 	fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return (errno == EACCES || errno == EPERM) && is_named_so(proc, pid);
-	look_at(fd, &other);
-	return !other.object && strcmp(other.key, key) == 0;
+	look_at(fd, regions, &other);
+	return !other.object && other.shared;
 }
 
 enum sp_exporter_of sp_exporter_of(const struct sp_process *p)
@@ -100,15 +123,15 @@ enum sp_exporter_of sp_exporter_of(const struct sp_process *p)
 	DIR *all;
 
 	if (fd >= 0)
-		look_at(fd, &host);
+		look_at(fd, NULL, &host);
 	(void)lseek(p->maps, 0, SEEK_SET);
-	if (host.key[0] == '\0')
+	if (host.regions.n == 0)
 		return SP_EXPORTER_OF_NONE;
 	all = opendir("/proc");
 	for (struct dirent *e; all != NULL && (e = readdir(all)) != NULL;) {
 		if (e->d_name[0] < '1' || e->d_name[0] > '9' || strlen(e->d_name) > 10)
 			continue;
-		if (shares(dirfd(all), e->d_name, host.key)) {
+		if (shares(dirfd(all), e->d_name, &host.regions)) {
 			found = SP_EXPORTER_OF_FOUND;
 			break;
 		}

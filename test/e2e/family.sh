@@ -64,6 +64,12 @@ start calm
 poll_until 20 has_status calm || fail "not all workers are served: $(exporters)"
 all=$(exporters)
 [[ $all =~ ^[0-9]+$ ]] || fail "$WORKERS workers have these exporters: $all"
+# Each of them is told to be served.
+while read -r _ pid; do
+	build/spanprof-run --facts --pid "$pid" >"$WORK/facts"
+	grep -q '^active' "$WORK/facts" && ! grep -q 'ended' "$WORK/facts" ||
+		fail "worker $pid is told of as: $(<"$WORK/facts")"
+done < <(grep '^worker ' "$WORK/calm.out" | head -n 3)
 finish calm
 double_get /double/stats "$WORK/stats.json"
 # Each worker has sent its own, and nothing was lost: what was drained was sent.
