@@ -33,15 +33,25 @@
 /* For connections, files that are read, and what libraries open. */
 #define DESCRIPTORS_OTHER 64U
 
-/* Rights are each thread's own. */
+static void close_listener(struct sp_family *f)
+{
+	if (f->listener >= 0)
+		(void)close(f->listener);
+	f->listener = -1;
+}
+
+/* Rights are each thread's own. Whoever looks for us looks for the user that we were. */
 static int follow(void *self)
 {
 	struct sp_family *f = self;
+	uid_t user = geteuid();
 	int err;
 
 	for (struct sp_member *m = f->members; m != NULL; m = m->next)
 		sp_watch_stop(&m->waiter.watch);
 	err = sp_rights_follow();
+	if (geteuid() != user)
+		close_listener(f);
 	for (struct sp_member *m = f->members; m != NULL; m = m->next)
 		if (m->waiter.view != NULL && !m->waiter.gone)
 			(void)sp_watch_start(&m->waiter.watch, &m->view.region->wake, f->event);
@@ -110,7 +120,7 @@ static bool may_join(const struct sp_family *f, const struct sp_member *m, const
 	       m->view.bytes <= SP_LIMITS_REGIONS - f->bytes && sp_rights_compare(&m->host) == 0;
 }
 
-/* Of strangers, and of those for whom there is no room, nothing is opened but the region. */
+/* Of those of no family, and of those for whom there is no room, nothing is opened but the region. */
 static void turn_away(const struct sp_join *j)
 {
 	struct sp_view v;
@@ -249,8 +259,7 @@ static void close_door(struct sp_family *f)
 		return;
 	(void)shutdown(f->listener, SHUT_RDWR);
 	let_join(f);
-	(void)close(f->listener);
-	f->listener = -1;
+	close_listener(f);
 }
 
 static bool is_open(void *self)
@@ -330,8 +339,7 @@ void sp_family_fini(struct sp_family *f, int err)
 {
 	while (f->members != NULL)
 		forget(f, f->members, err);
-	if (f->listener >= 0)
-		(void)close(f->listener);
+	close_listener(f);
 	if (f->leader >= 0)
 		(void)close(f->leader);
 	if (f->event >= 0)

@@ -78,8 +78,7 @@ static int take_descriptors(struct msghdr *m, int fd[HANDED])
 	return -EPROTO;
 }
 
-/* wait: false = what is not there already is not waited for. */
-static int receive(int connection, bool wait, struct sp_family_join *message, int fd[HANDED])
+static int receive(int connection, struct sp_family_join *message, int fd[HANDED])
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))];
 	struct iovec part = {.iov_base = message, .iov_len = sizeof(*message)};
@@ -87,7 +86,7 @@ static int receive(int connection, bool wait, struct sp_family_join *message, in
 			   .msg_iovlen = 1,
 			   .msg_control = control,
 			   .msg_controllen = sizeof(control)};
-	ssize_t got = recvmsg(connection, &m, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
+	ssize_t got = recvmsg(connection, &m, MSG_CMSG_CLOEXEC);
 
 	if (got < 0)
 		return -errno;
@@ -107,23 +106,26 @@ static int take(int connection, uint64_t environment, struct sp_join *out)
 	struct ucred who = {.pid = 0};
 	socklen_t len = sizeof(who);
 	int fd[HANDED];
-	bool is_our_user;
 	int err;
 
 	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0)
 		return -errno;
-	/* Strangers are not waited for: they might connect for ever and say nothing. */
-	is_our_user = who.uid == geteuid();
+	/*
+	 * Of strangers nothing is received: to close a descriptor of a file system in user space is to
+	 * wait for the process that serves it. Never received, it is dropped without asking that one.
+	 */
+	if (who.uid != geteuid())
+		return -EPERM;
 	if (setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0)
 		return -errno;
-	err = receive(connection, is_our_user, &message, fd);
+	err = receive(connection, &message, fd);
 	if (err != 0)
 		return err;
 	*out = (struct sp_join){
 		.fds = {.region = fd[0], .folder = fd[1], .maps = fd[2], .joined = true},
 		.pid = (uint32_t)who.pid,
 		/* In another pid namespace it would have another number there. */
-		.is_of_family = is_our_user && who.pid > 0 && (uint32_t)who.pid == message.pid &&
+		.is_of_family = who.pid > 0 && (uint32_t)who.pid == message.pid &&
 				message.environment == environment,
 	};
 	return 0;

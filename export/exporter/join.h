@@ -13,7 +13,7 @@
 struct sp_join {
 	struct sp_host_descriptors fds;
 	uint32_t pid;      /* the kernel's word */
-	bool is_of_family; /* the same user, program and environment; of others nothing may be opened */
+	bool is_of_family; /* the same program and environment; of others nothing may be opened */
 };
 
 /*
@@ -28,7 +28,7 @@ uint32_t sp_join_leader(int listener);
 /*
  * The next one that has come. environment: of ours, see sp_family_environment(). 0; -EAGAIN there is none;
  * -EMFILE there may be one, but nothing is left to take it by, and the socket stays readable; -EPROTO: there
- * was one, but it handed over nothing. Waits up to 50 ms for one of our user that was slow.
+ * was one, but it handed over nothing, or is of another user. Waits up to 50 ms for one of our user that was slow.
  */
 int sp_join_take(int listener, uint64_t environment, struct sp_join *out);
 
