@@ -142,6 +142,8 @@ static bool start_by_winner(void)
 	sp_tasks_scan();
 	sp_thread_rearm();
 	sp_upkeep_publish();
+	/* On a busy machine the exporter looks earlier than that, and asks for what has just been done. */
+	atomic_fetch_and_explicit(&sp_region_now()->upkeep, ~SP_UPKEEP_SCAN, memory_order_relaxed);
 	/* pairs with the acquire in sp_life_start(): tables before "active" */
 	return atomic_compare_exchange_strong_explicit(&sp_life_state, &starting, SP_LIFE_ACTIVE,
 						       memory_order_release, memory_order_relaxed);

@@ -31,6 +31,7 @@ static struct {
 	bool meets_another;
 	int refuse; /* errno of the start, 0 = it works */
 	bool ended;
+	uint32_t asks; /* as soon as it is there */
 	unsigned flushes;
 	uint32_t flush_ms;
 	uint32_t
@@ -65,6 +66,7 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 	cr_assert_eq(cfg, sp_life_config());
 	cr_assert_eq(close(region_fd), 0);
 	exporter.started++;
+	atomic_fetch_or(&sp_region->upkeep, exporter.asks);
 	if (exporter.meets_another)
 		meet_another();
 	return -exporter.refuse;
@@ -156,6 +158,16 @@ Test(life, starts_once_at_the_first_span)
 	cr_assert_neq(sp_signals_number(), 0);
 	cr_assert_eq(sp_thread_armed(), 1, "the thread that started it");
 	cr_assert_eq(errno, 4711);
+}
+
+/* An exporter may have looked before our threads were told of. */
+Test(life, what_it_has_done_at_the_start_is_not_done_again)
+{
+	exporter.asks = SP_UPKEEP_LOOK | SP_UPKEEP_SCAN;
+	load_with(NULL, NULL);
+
+	cr_assert(sp_life_start());
+	cr_expect_eq(atomic_load(&sp_region->upkeep), SP_UPKEEP_LOOK);
 }
 
 Test(life, starts_before_main_on_request)
