@@ -211,6 +211,7 @@ Test(exporter, that_was_joined_is_waited_for_in_no_other_region)
 	cr_assert_eq(close(first.family_fd), 0);
 }
 
+#ifndef __SANITIZE_ADDRESS__ /* it takes the stack of a cancelled thread for somebody else's */
 /* Where a span starts no thread expects its end: what it had begun, we or the host, would stay half done. */
 static void *start_cancelled(void *came_back)
 {
@@ -238,6 +239,7 @@ Test(exporter, is_started_by_a_thread_that_is_to_be_cancelled_as_by_any_other)
 	cr_expect(came_back);
 	cr_expect_eq(result, PTHREAD_CANCELED);
 }
+#endif
 
 Test(exporter, that_has_taken_a_process_in_is_watched_as_any_other)
 {
