@@ -22,7 +22,7 @@
 /* The kernel allows as many as net.core.somaxconn: 4,096, before Linux 5.4 128. */
 #define JOINS_WAITING 4096
 /* Between another process's bind and its listen; it may be preempted there. */
-#define BIND_WAIT_NS (10 * SP_NS_PER_MS)
+#define BIND_WAIT_NS (30 * SP_NS_PER_MS)
 /* Region, folder, memory map. */
 #define DESCRIPTORS 3U
 
