@@ -42,6 +42,7 @@ measure()
 {
 	local workers=$1 all pid host go memory
 
+	: >"$WORK/out.$workers"
 	mkdir "$WORK/status.$workers"
 	mkfifo "$WORK/go.$workers"
 	LD_PRELOAD=$OBJECT SPANPROF_OUTPUT_DIR=$WORK SPANPROF_UPLOAD_INTERVAL=2s \
