@@ -192,7 +192,7 @@ posix_get()
 	debian_source posixtestsuite
 	[[ ! -e $PARTS/posixtestsuite/built ]] || return 0
 	(
-		cd "$PARTS/posixtestsuite"
+		cd "$PARTS/posixtestsuite" || exit
 		find conformance/interfaces -name '[0-9]*-[0-9]*.c' ! -name '*buildonly*' | while IFS= read -r source; do
 			gcc -g -O1 -w -std=gnu99 -D_POSIX_C_SOURCE=200112L -D_GNU_SOURCE -Iinclude "$source" \
 				-o "${source%.c}.test" -lpthread -lrt || true
