@@ -26,7 +26,7 @@ query_spans()
 	local span now
 
 	now=$(now_ms)
-	span=$(ask "$WORK/spans.json" 'sorted(d["spans"])[0]')
+	span=$(ask "$WORK/spans.json" 'max(d["spans"], key=lambda s: d["spans"][s]["ns"])')
 	body()
 	{
 		printf '{"profileTypeID":"%s","labelSelector":"{}","spanSelector":["%s"],"start":%d,"end":%d}' \
