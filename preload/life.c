@@ -293,14 +293,20 @@ static void wait_for_start(void)
 
 void sp_life_before_filter(bool handlers_return)
 {
+	bool kept_off = false;
+
 	wait_for_start();
 	if (sp_life_active() && sp_process_is_ours()) {
+		kept_off = sp_upkeep_keep_off(START_WAIT_NS);
 		if (!handlers_return)
 			sp_thread_disarm_all();
 		sp_thread_account_flush();
 		sp_upkeep_publish();
 	}
 	sp_seccomp_begin();
+	/* whoever begins now sees the word */
+	if (kept_off)
+		sp_upkeep_leave();
 	/* pairs with start_by_winner(): a start that came in between is seen here, or sees the word */
 	wait_for_start();
 }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "preload/exporter.h"
 #include "preload/exporter_restart.h"
@@ -31,6 +32,27 @@
 #define SWEEP_NS (30 * SP_NS_PER_S)
 
 static atomic_flag busy = ATOMIC_FLAG_INIT;
+
+/* False if another thread is at it. */
+static bool enter(void)
+{
+	return !atomic_flag_test_and_set_explicit(&busy, memory_order_acquire);
+}
+
+void sp_upkeep_leave(void)
+{
+	atomic_flag_clear_explicit(&busy, memory_order_release);
+}
+
+bool sp_upkeep_keep_off(uint64_t most_ns)
+{
+	uint64_t end = sp_monotonic_ns() + most_ns;
+	bool ours;
+
+	while (!(ours = enter()) && sp_monotonic_ns() < end)
+		(void)sp_syscall(SYS_sched_yield);
+	return ours;
+}
 
 static void check_signal(void)
 {
@@ -159,10 +181,10 @@ static bool start_another(void)
 
 void sp_upkeep_settle(void)
 {
-	if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+	if (!enter())
 		return;
 	sp_region_swap_look();
-	atomic_flag_clear_explicit(&busy, memory_order_release);
+	sp_upkeep_leave();
 }
 
 bool sp_upkeep_revive(void)
@@ -170,10 +192,11 @@ bool sp_upkeep_revive(void)
 	bool is_there = true;
 
 	/* Whoever is at it may just have started one. */
-	if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+	if (!enter())
 		return true;
-	is_there = sp_exporter_works() || start_another();
-	atomic_flag_clear_explicit(&busy, memory_order_release);
+	/* Below a filter nobody is asked, and nothing is started. */
+	is_there = sp_seccomp_is_on() || sp_exporter_works() || start_another();
+	sp_upkeep_leave();
 	if (!is_there)
 		sp_exporter_tell_ended();
 	return is_there;
@@ -194,7 +217,7 @@ static void do_work(struct sp_region *r, uint32_t asked)
 
 void sp_upkeep_run(void)
 {
-	struct sp_region *r = sp_region;
+	struct sp_region *r = sp_region_now();
 	int saved = errno;
 	uint32_t asked = atomic_load_explicit(&r->upkeep, memory_order_relaxed);
 
@@ -202,14 +225,15 @@ void sp_upkeep_run(void)
 	if ((asked & SP_UPKEEP_SECCOMP) != 0 && !sp_seccomp_is_on())
 		sp_seccomp_begin();
 	/* In a child of vfork, or of a raw clone, threads, timers and the exporter are its parent's. */
-	if ((!sp_seccomp_is_on() && !sp_process_is_ours()) ||
-	    atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+	if ((!sp_seccomp_is_on() && !sp_process_is_ours()) || !enter())
 		return;
+	/* Who was at it may have started another exporter, with another region. */
+	r = sp_region_now();
 	asked = atomic_exchange_explicit(&r->upkeep, 0, memory_order_relaxed);
 	if (!sp_seccomp_is_on())
 		do_work(r, asked);
 	if (asked != 0)
 		sp_upkeep_publish();
-	atomic_flag_clear_explicit(&busy, memory_order_release);
+	sp_upkeep_leave();
 	errno = saved;
 }

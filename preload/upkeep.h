@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "sampler/region.h"
 
@@ -32,6 +33,13 @@ void sp_upkeep_settle(void);
  * can be asked; if not, that is said.
  */
 bool sp_upkeep_revive(void);
+
+/*
+ * APP. Waits until no thread is at any of this, the start of another exporter among it, and lets none
+ * begin before leave(). False after that time: then there is nothing to leave.
+ */
+bool sp_upkeep_keep_off(uint64_t most_ns);
+void sp_upkeep_leave(void);
 
 /* Forked child: whoever was at it is not here. */
 void sp_upkeep_forked(void);

@@ -19,8 +19,10 @@
 
 #include "preload/exporter.h"
 #include "preload/guard.h"
+#include "preload/upkeep.h"
 #include "sampler/monotonic.h"
 #include "sampler/region.h"
+#include "sampler/seccomp.h"
 #include "sampler/signals.h"
 #include "sampler/thread.h"
 
@@ -36,6 +38,9 @@ static struct {
 	uint32_t flush_ms;
 	uint32_t
 		ends_after_ms; /* during the first flush, and another one is there; 0 = it does not */
+	bool meets_filter;
+	_Atomic bool is_starting; /* where it meets a filter */
+	_Atomic bool has_started;
 } exporter;
 
 static void *come_early(void *arg)
@@ -61,6 +66,23 @@ static void meet_another(void)
 		 (now.tv_sec - began.tv_sec) * 1000000000 + now.tv_nsec - began.tv_nsec < 5000000);
 }
 
+static void rest(uint64_t ns)
+{
+	uint64_t end = sp_monotonic_ns() + ns;
+
+	while (sp_monotonic_ns() < end)
+		(void)sched_yield();
+}
+
+/* The start goes on for a while after another thread has come to put a filter in. */
+static void meet_filter(void)
+{
+	atomic_store(&exporter.is_starting, true);
+	rest(5 * SP_NS_PER_MS);
+	exporter.ended = false;
+	atomic_store(&exporter.has_started, true);
+}
+
 int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 {
 	cr_assert_eq(cfg, sp_life_config());
@@ -69,6 +91,8 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 	atomic_fetch_or(&sp_region->upkeep, exporter.asks);
 	if (exporter.meets_another)
 		meet_another();
+	if (exporter.meets_filter)
+		meet_filter();
 	return -exporter.refuse;
 }
 
@@ -83,15 +107,14 @@ void sp_exporter_tell_ended(void)
 
 bool sp_exporter_flush(uint32_t timeout_ms)
 {
-	uint64_t end = sp_monotonic_ns() + exporter.ends_after_ms * SP_NS_PER_MS;
+	uint64_t ns = exporter.ends_after_ms * SP_NS_PER_MS;
 
 	exporter.flushes++;
 	exporter.flush_ms = timeout_ms;
 	if (exporter.ends_after_ms == 0)
 		return true;
 	exporter.ends_after_ms = 0;
-	while (sp_monotonic_ns() < end)
-		(void)sched_yield();
+	rest(ns);
 	return false;
 }
 
@@ -304,6 +327,34 @@ Test(life, waits_for_two_exporters_no_longer_than_for_one)
 	cr_assert_eq(exporter.flushes, 2);
 	cr_expect_leq(exporter.flush_ms, 1450);
 	cr_expect_gt(exporter.flush_ms, 0);
+}
+
+static void *start_another(void *arg)
+{
+	exporter.meets_filter = true;
+	exporter.ended = true;
+	atomic_store(&sp_region->exporter, SP_EXPORTER_GONE);
+	(void)sp_upkeep_revive();
+	return arg;
+}
+
+/* What the start of another exporter asks of the kernel could end the host below a filter. */
+Test(life, a_filter_waits_for_the_start_of_another_exporter)
+{
+	pthread_t thread;
+
+	load_with(NULL, NULL);
+	cr_assert(sp_life_start());
+	cr_assert_eq(pthread_create(&thread, NULL, start_another, NULL), 0);
+	while (!atomic_load(&exporter.is_starting))
+		(void)sched_yield();
+	sp_life_before_filter(true);
+
+	cr_expect(atomic_load(&exporter.has_started));
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+	cr_expect_eq(exporter.started, 2);
+	sp_seccomp_take_back();
+	cr_expect(sp_life_start(), "it was refused");
 }
 
 Test(life, after_the_end_there_is_no_second_flush)
