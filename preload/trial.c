@@ -27,6 +27,7 @@
 #include "sampler/compiler.h"
 #include "sampler/config.h"
 #include "sampler/log.h"
+#include "sampler/proc_status.h"
 #include "sampler/seccomp.h"
 
 #define BIT(signo) (UINT64_C(1) << ((signo)-1))
@@ -145,42 +146,18 @@ static int try_all(void)
 	return status;
 }
 
-#define SECCOMP_LINE "\nSeccomp:" /* fs/proc/array.c, task_seccomp; then a tab and a digit */
-#define SECCOMP_LINE_BYTES 16U
+#define SECCOMP "\nSeccomp:" /* fs/proc/array.c, task_seccomp; then a tab and a digit */
 
 /*
  * Whether the calling thread has a filter. Not by prctl(), which that may not foresee: the loader has made
- * these calls in the same program. The line is looked for through a window, as the list of groups comes
- * before it and may be long. Where nothing is to be read there may be one.
+ * the calls of this in the same program. Where nothing is to be read there may be one.
  */
 static bool may_have_filter(void)
 {
-	int fd = (int)sp_syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/status",
-				 O_RDONLY | O_CLOEXEC);
-	bool may_be = fd < 0;
-	char text[512];
-	size_t have = 0;
-	long got;
+	char line[SP_PROC_STATUS_LINE];
+	int found = sp_proc_status("/proc/thread-self/status", SECCOMP, line);
 
-	while (fd >= 0 &&
-	       (got = sp_syscall(SYS_read, fd, text + have, sizeof(text) - 1 - have)) > 0) {
-		const char *line;
-
-		have += (size_t)got;
-		text[have] = '\0';
-		line = strstr(text, SECCOMP_LINE);
-		if (line != NULL && strlen(line) > strlen(SECCOMP_LINE) + 1) {
-			may_be = line[strlen(SECCOMP_LINE) + 1] != '0';
-			break;
-		}
-		if (have > SECCOMP_LINE_BYTES) {
-			memmove(text, text + have - SECCOMP_LINE_BYTES, SECCOMP_LINE_BYTES);
-			have = SECCOMP_LINE_BYTES;
-		}
-	}
-	if (fd >= 0)
-		(void)sp_syscall(SYS_close, fd);
-	return may_be;
+	return found < 0 || (found > 0 && strcmp(line, SECCOMP "\t0") != 0);
 }
 
 bool sp_trial_passes(void)

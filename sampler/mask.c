@@ -12,6 +12,7 @@
 
 #include "sampler/fmt.h"
 #include "sampler/masking_call.h"
+#include "sampler/proc_status.h"
 #include "sampler/seccomp.h"
 #include "sampler/signals.h"
 #include "sampler/text.h"
@@ -25,7 +26,6 @@ static uint64_t own_mask(void)
 }
 
 #define BLOCKED "\nSigBlk:" /* fs/proc/array.c, task_sig */
-#define BLOCKED_LINE 64U    /* that, 16 digits and what is between and behind */
 
 /* The hexadecimal number at the end of the line. */
 static uint64_t parse_blocked(const char *line)
@@ -38,46 +38,22 @@ static uint64_t parse_blocked(const char *line)
 	return mask;
 }
 
-/* A file of thread tid below /proc. */
-static int open_task_file(uint32_t tid, const char *name)
-{
-	char path[48];
+#define TASK_PATH 48U
 
-	(void)sp_fmt_snprintf(path, sizeof(path), "/proc/self/task/%u/%s", tid, name);
-	return (int)sp_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+/* The path of a file of thread tid below /proc. */
+static void name_task_file(char path[TASK_PATH], uint32_t tid, const char *name)
+{
+	(void)sp_fmt_snprintf(path, TASK_PATH, "/proc/self/task/%u/%s", tid, name);
 }
 
-/*
- * The mask in a thread's status, all ones if it is not to be had. Through a window: the list of groups
- * comes before it and may be long.
- */
+/* The mask in a thread's status, all ones if it is not to be had. */
 static uint64_t read_blocked(uint32_t tid)
 {
-	int fd = open_task_file(tid, "status");
-	uint64_t mask = ~UINT64_C(0);
-	char text[1024];
-	size_t have = 0;
-	ssize_t got;
+	char path[TASK_PATH];
+	char line[SP_PROC_STATUS_LINE];
 
-	while (fd >= 0 &&
-	       (got = sp_syscall(SYS_read, fd, text + have, sizeof(text) - 1 - have)) > 0) {
-		const char *line;
-
-		have += (size_t)got;
-		text[have] = '\0';
-		line = strstr(text, BLOCKED);
-		if (line != NULL && strchr(line + 1, '\n') != NULL) {
-			mask = parse_blocked(line);
-			break;
-		}
-		if (have > BLOCKED_LINE) {
-			memmove(text, text + have - BLOCKED_LINE, BLOCKED_LINE);
-			have = BLOCKED_LINE;
-		}
-	}
-	if (fd >= 0)
-		(void)sp_syscall(SYS_close, fd);
-	return mask;
+	name_task_file(path, tid, "status");
+	return sp_proc_status(path, BLOCKED, line) > 0 ? parse_blocked(line) : ~UINT64_C(0);
 }
 
 /*
@@ -87,10 +63,13 @@ static uint64_t read_blocked(uint32_t tid)
  */
 static bool waits_with_other_mask(uint32_t tid, bool if_running)
 {
-	int fd = open_task_file(tid, "syscall");
+	char path[TASK_PATH];
 	ssize_t got = -1;
 	char line[256];
+	int fd;
 
+	name_task_file(path, tid, "syscall");
+	fd = (int)sp_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
 		got = sp_syscall(SYS_read, fd, line, sizeof(line) - 1);
 		(void)sp_syscall(SYS_close, fd);
