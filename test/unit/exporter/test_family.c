@@ -7,7 +7,6 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -27,57 +26,29 @@
 #include "export/exporter/member.h"
 #include "export/exporter/program.h"
 #include "host_double.h"
+#include "program_unit.h"
 
-static char dir[64];
-static char status_file[96];
-static struct sp_config config;
 static struct sockaddr_un name;
 static socklen_t name_len;
-static pid_t exporter;
 static pid_t leader;
 static uint64_t environment;
-static rlim_t descriptors; /* that the exporter may have; 0 = as many as we */
 
 static void set_up(void)
 {
-	strcpy(dir, "/tmp/spanprof-test-XXXXXX");
-	cr_assert_not_null(mkdtemp(dir));
-	(void)snprintf(status_file, sizeof(status_file), "%s/%%p.json", dir);
-	config = (struct sp_config){
-		.sample_rate_hz = 100,
-		.upload_interval_ms = 60000,
-		.flush_timeout_ms = 5000,
-		.push_queue_capacity = 8,
-		.push_timeout_ms = 20000,
-		.symbol_cache_mb = 64,
-		.stack_depth = 128,
-		.log_level = SP_LOG_WARN,
-		.service_name = "shop",
-		.output_dir = dir,
-		.status_file = status_file,
-	};
+	program_set_up("%p.json");
 	environment = sp_family_environment(environ);
 	/* What came of the orphans that we make is to be seen. */
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 0);
-	host_make();
 }
 
 static void tear_down(void)
 {
-	char cmd[128];
-
 	if (leader > 0)
 		(void)kill(leader, SIGKILL);
-	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
-	cr_assert_eq(system(cmd), 0);
+	program_tear_down();
 }
 
 TestSuite(family, .init = set_up, .fini = tear_down, .timeout = 60);
-
-static const struct sp_config *configure(void)
-{
-	return &config;
-}
 
 static pid_t start_leader(void)
 {
@@ -109,16 +80,7 @@ static void start_exporter(void)
 {
 	int listener = listen_for_family();
 
-	exporter = fork();
-	if (exporter == 0) {
-		const struct sp_host_descriptors fds = {
-			.region = dup(host.fd), .folder = -1, .maps = -1};
-		const struct rlimit limit = {descriptors, descriptors};
-
-		if (descriptors != 0 && setrlimit(RLIMIT_NOFILE, &limit) != 0)
-			_exit(1);
-		_exit(sp_program_run(&fds, listener, configure) == 0 ? 0 : 1);
-	}
+	program_start(listener);
 	(void)close(listener);
 	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
 }
@@ -177,48 +139,18 @@ static void sample(struct host_double *of, uint64_t span_id)
 
 static unsigned profiles_of(pid_t pid)
 {
-	char pattern[128];
-	unsigned n;
-	glob_t g;
+	char pattern[64];
 
-	(void)snprintf(pattern, sizeof(pattern), "%s/spanprof-shop-%d-*.pb.gz", dir, (int)pid);
-	n = glob(pattern, 0, NULL, &g) == 0 ? (unsigned)g.gl_pathc : 0;
-	globfree(&g);
-	return n;
+	(void)snprintf(pattern, sizeof(pattern), "spanprof-shop-%d-*.pb.gz", (int)pid);
+	return program_profiles(pattern);
 }
 
 static bool status_has(pid_t pid, const char *part)
 {
-	static char text[32768];
 	char path[128];
-	ssize_t got;
-	int fd;
 
-	(void)snprintf(path, sizeof(path), "%s/%d.json", dir, (int)pid);
-	fd = open(path, O_RDONLY);
-	got = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-	if (fd >= 0)
-		(void)close(fd);
-	text[got > 0 ? got : 0] = '\0';
-	return strstr(text, part) != NULL;
-}
-
-static void ask_for_a_flush(struct host_double *of)
-{
-	struct sp_region *r = of->region;
-
-	r->flush_deadline_ns = sp_clock_mono_ns() + 5 * SP_NS_PER_S;
-	atomic_fetch_add(&r->flush_asked, 1);
-	atomic_fetch_add(&r->wake, 1);
-	sp_view_wake(&r->wake);
-}
-
-static int exporter_status(void)
-{
-	int status = -1;
-
-	cr_assert_eq(waitpid(exporter, &status, 0), exporter);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	(void)snprintf(path, sizeof(path), "%s/%d.json", program.dir, (int)pid);
+	return strstr(program_file(path), part) != NULL;
 }
 
 static void end(struct host_double *of)
@@ -227,9 +159,17 @@ static void end(struct host_double *of)
 	cr_assert_eq(waitpid(of->pid, NULL, 0), of->pid);
 }
 
+/* The program of the family ends, then the last process: and so does the exporter. */
+static void end_with(struct host_double *last)
+{
+	(void)kill(leader, SIGKILL);
+	end(last);
+	cr_expect_eq(program_status(), 0);
+}
+
 static bool runs(void)
 {
-	return waitpid(exporter, NULL, WNOHANG) == 0;
+	return waitpid(program.pid, NULL, WNOHANG) == 0;
 }
 
 static bool wait_for_profiles_of(pid_t pid)
@@ -247,7 +187,7 @@ Test(family, has_one_exporter_until_the_last_of_it_has_ended)
 	first = host_make_another();
 	host_start(join);
 	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
-	cr_expect_eq(host.region->exporter_pid, exporter);
+	cr_expect_eq(host.region->exporter_pid, program.pid);
 	sample(&first, 1);
 	sample(&host, 2);
 	sample(&host, 2);
@@ -259,13 +199,11 @@ Test(family, has_one_exporter_until_the_last_of_it_has_ended)
 	cr_expect(runs());
 	cr_expect_eq(profiles_of(host.pid), 0, "its upload interval is not over");
 
-	ask_for_a_flush(&host);
+	program_flush(&host);
 	cr_assert(becomes(&host.region->flush_done, 1));
 	cr_expect_eq(profiles_of(host.pid), 1);
 	cr_expect(status_has(host.pid, "\"put\": 2,\n  \"drained\": 2"));
-	(void)kill(leader, SIGKILL);
-	end(&host);
-	cr_expect_eq(exporter_status(), 0);
+	end_with(&host);
 }
 
 Test(family, may_come_back_as_long_as_its_program_runs)
@@ -281,9 +219,7 @@ Test(family, may_come_back_as_long_as_its_program_runs)
 	host_start(join);
 	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
 	sample(&host, 2);
-	(void)kill(leader, SIGKILL);
-	end(&host);
-	cr_expect_eq(exporter_status(), 0);
+	end_with(&host);
 	cr_expect_eq(profiles_of(host.pid), 1);
 }
 
@@ -294,7 +230,7 @@ Test(family, is_left_at_once_when_its_program_has_ended)
 	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_GONE));
 	cr_expect(runs());
 	(void)kill(leader, SIGKILL);
-	cr_expect_eq(exporter_status(), 0);
+	cr_expect_eq(program_status(), 0);
 }
 
 /* It would be told of by rules that are not its own. */
@@ -308,9 +244,7 @@ Test(family, is_not_whoever_has_another_configuration)
 	host_start(join);
 	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_REFUSED));
 	end(&host);
-	(void)kill(leader, SIGKILL);
-	end(&first);
-	cr_expect_eq(exporter_status(), 0);
+	end_with(&first);
 }
 
 static void join_as_nobody(void)
@@ -334,9 +268,7 @@ Test(family, is_not_whoever_has_another_user)
 	cr_assert(becomes(&host.region->state, SP_REGION_STOPPED));
 	cr_expect_eq(host.region->exporter, SP_EXPORTER_NONE, "its memory was mapped");
 	end(&host);
-	(void)kill(leader, SIGKILL);
-	end(&first);
-	cr_expect_eq(exporter_status(), 0);
+	end_with(&first);
 }
 
 /* The region is mapped there as well, and would prove it. */
@@ -354,9 +286,7 @@ Test(family, is_not_whoever_says_that_it_is_another_process)
 	host_start(join_as_parent);
 	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_REFUSED));
 	end(&host);
-	(void)kill(leader, SIGKILL);
-	end(&first);
-	cr_expect_eq(exporter_status(), 0);
+	end_with(&first);
 }
 
 static void connect_and_say_nothing(void)
@@ -379,13 +309,11 @@ Test(family, is_served_whatever_else_connects)
 	first = host_make_another();
 	host_start(connect_and_say_nothing);
 	sample(&first, 1);
-	ask_for_a_flush(&first);
+	program_flush(&first);
 	cr_expect(becomes(&first.region->flush_done, 1));
 	cr_expect_eq(profiles_of(first.pid), 1);
 	end(&host);
-	(void)kill(leader, SIGKILL);
-	end(&first);
-	cr_expect_eq(exporter_status(), 0);
+	end_with(&first);
 }
 
 /* A server that takes connections and never says a word. */
@@ -406,8 +334,8 @@ static void send_to_silence(void)
 	cr_assert_eq(getsockname(fd, (struct sockaddr *)&a, &len), 0);
 	(void)snprintf(address, sizeof(address), "http://127.0.0.1:%u",
 		       (unsigned)(a.port >> 8 | (a.port & 0xff) << 8));
-	config.output_dir = NULL;
-	config.server_address = address;
+	program.config.output_dir = NULL;
+	program.config.server_address = address;
 }
 
 /* The last one has to wait, as what is queued would go with it; until then there is time. */
@@ -423,13 +351,13 @@ Test(family, lets_its_members_end_while_a_server_hangs)
 	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
 	sample(&host, 1);
 	begun = sp_clock_mono_ns();
-	ask_for_a_flush(&host);
+	program_flush(&host);
 	cr_assert(becomes(&host.region->flush_done, 1));
 	cr_expect_lt(sp_clock_mono_ns() - begun, 3 * SP_NS_PER_S);
 	end(&host);
-	(void)kill(exporter, SIGKILL);
+	(void)kill(program.pid, SIGKILL);
 	end(&first);
-	(void)exporter_status();
+	(void)program_status();
 }
 
 /* Nobody is left then who would keep the exporter alive: the container may end with the last of them. */
@@ -438,7 +366,7 @@ Test(family, waits_for_the_server_when_all_of_it_are_about_to_end)
 	struct host_double first;
 	uint64_t begun;
 
-	config.flush_timeout_ms = 400;
+	program.config.flush_timeout_ms = 400;
 	send_to_silence();
 	start();
 	first = host_make_another();
@@ -447,15 +375,15 @@ Test(family, waits_for_the_server_when_all_of_it_are_about_to_end)
 	sample(&first, 1);
 	sample(&host, 1);
 	begun = sp_clock_mono_ns();
-	ask_for_a_flush(&first);
-	ask_for_a_flush(&host);
+	program_flush(&first);
+	program_flush(&host);
 	cr_assert(becomes(&first.region->flush_done, 1));
 	cr_assert(becomes(&host.region->flush_done, 1));
 	cr_expect_geq(sp_clock_mono_ns() - begun, 300 * SP_NS_PER_MS);
 	end(&host);
 	end(&first);
 	(void)kill(leader, SIGKILL);
-	cr_expect_eq(exporter_status(), 0);
+	cr_expect_eq(program_status(), 0);
 }
 
 /* None is left to refuse it by, otherwise, and to look whether the others still have our rights. */
@@ -464,7 +392,7 @@ Test(family, is_refused_before_descriptors_run_out)
 	struct host_double first;
 	struct host_double second;
 
-	descriptors = 64 + 2 * 3;
+	program.descriptors = 64 + 2 * 3;
 	start();
 	first = host_make_another();
 	host_start(join);
@@ -480,9 +408,7 @@ Test(family, is_refused_before_descriptors_run_out)
 	host_start(join);
 	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
 	end(&host);
-	(void)kill(leader, SIGKILL);
-	end(&first);
-	cr_expect_eq(exporter_status(), 0);
+	end_with(&first);
 }
 
 static uint64_t cpu_ns(void)
@@ -490,7 +416,7 @@ static uint64_t cpu_ns(void)
 	struct timespec t = {0};
 	clockid_t clock;
 
-	cr_assert_eq(clock_getcpuclockid(exporter, &clock), 0);
+	cr_assert_eq(clock_getcpuclockid(program.pid, &clock), 0);
 	cr_assert_eq(clock_gettime(clock, &t), 0);
 	return (uint64_t)t.tv_sec * SP_NS_PER_S + (uint64_t)t.tv_nsec;
 }
@@ -506,19 +432,17 @@ Test(family, sleeps_while_it_cannot_accept_anybody)
 	start();
 	end(&host);
 	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_GONE));
-	cr_assert_eq(prlimit(exporter, RLIMIT_NOFILE, &none, NULL), 0);
+	cr_assert_eq(prlimit(program.pid, RLIMIT_NOFILE, &none, NULL), 0);
 	cr_assert_eq(connect(s, (struct sockaddr *)&name, name_len), 0);
 	before = cpu_ns();
 	(void)poll(NULL, 0, 300);
 	cr_expect_lt(cpu_ns() - before, 100 * SP_NS_PER_MS);
 
-	cr_assert_eq(prlimit(exporter, RLIMIT_NOFILE, &many, NULL), 0);
+	cr_assert_eq(prlimit(program.pid, RLIMIT_NOFILE, &many, NULL), 0);
 	(void)host_make_another();
 	host_start(join);
 	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
-	(void)kill(leader, SIGKILL);
-	end(&host);
-	cr_expect_eq(exporter_status(), 0);
+	end_with(&host);
 }
 
 static bool has_mapped(const struct host_double *of)
@@ -532,7 +456,7 @@ static bool has_mapped(const struct host_double *of)
 
 	cr_assert_eq(fstat(of->fd, &st), 0);
 	(void)snprintf(inode, sizeof(inode), " %lu ", (unsigned long)st.st_ino);
-	(void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)exporter);
+	(void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)program.pid);
 	maps = fopen(path, "r");
 	cr_assert_not_null(maps);
 	while (!has && fgets(line, sizeof(line), maps) != NULL)
@@ -546,7 +470,7 @@ Test(family, keeps_no_memory_of_who_has_ended_while_profiles_wait)
 {
 	struct host_double first;
 
-	config.flush_timeout_ms = 300;
+	program.config.flush_timeout_ms = 300;
 	send_to_silence();
 	start();
 	first = host_make_another();
@@ -561,9 +485,7 @@ Test(family, keeps_no_memory_of_who_has_ended_while_profiles_wait)
 	cr_expect_not(has_mapped(&host));
 	cr_expect_not(status_has(host.pid, "\"samples_in_lost_batches\": 1"), "it waits");
 
-	(void)kill(leader, SIGKILL);
-	end(&first);
-	cr_expect_eq(exporter_status(), 0);
+	end_with(&first);
 	cr_expect(status_has(host.pid, "\"put\": 1,\n  \"drained\": 1"));
 	cr_expect(status_has(host.pid, "\"samples_in_lost_batches\": 1"));
 }
@@ -592,7 +514,7 @@ static void let_become(struct host_double *of)
 {
 	atomic_store(&of->region->state, SP_REGION_STOPPED);
 	cr_assert(becomes(&of->region->state, SP_REGION_SAMPLING));
-	ask_for_a_flush(of);
+	program_flush(of);
 }
 
 /* The exporter cannot have the rights of both. */
@@ -616,12 +538,10 @@ Test(family, loses_only_whom_its_exporter_cannot_follow)
 	let_become(&host);
 	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_FAILED));
 	cr_expect_eq(host.region->exporter_error, EPERM);
-	ask_for_a_flush(&first);
+	program_flush(&first);
 	cr_expect(becomes(&first.region->flush_done, 2));
 	end(&host);
-	(void)kill(leader, SIGKILL);
-	end(&first);
-	cr_expect_eq(exporter_status(), 0);
+	end_with(&first);
 }
 
 /* It would never be profiled otherwise, for a lack of memory that is ours. */
@@ -631,7 +551,7 @@ Test(family, refuses_whom_it_has_taken_in_and_has_no_memory_for)
 	const struct sp_host_descriptors fds = {
 		.region = dup(host.fd), .folder = -1, .maps = -1, .joined = true};
 
-	cr_assert_eq(sp_member_open(&member, &fds, &config), 0);
+	cr_assert_eq(sp_member_open(&member, &fds, &program.config), 0);
 	sp_view_tell(&member.view, SP_EXPORTER_WORKING);
 	sp_member_close(&member, -ENOMEM);
 	cr_expect_eq(host.region->exporter, SP_EXPORTER_REFUSED);

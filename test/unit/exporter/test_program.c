@@ -7,7 +7,6 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <grp.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -23,111 +22,35 @@
 #include "export/clock.h"
 #include "export/exporter/program.h"
 #include "host_double.h"
-
-static char dir[64];
-static char status_file[96];
-static struct sp_config config;
-static pid_t exporter;
+#include "program_unit.h"
 
 static void set_up(void)
 {
-	strcpy(dir, "/tmp/spanprof-test-XXXXXX");
-	cr_assert_not_null(mkdtemp(dir));
-	(void)snprintf(status_file, sizeof(status_file), "%s/status.json", dir);
-	config = (struct sp_config){
-		.sample_rate_hz = 100,
-		.upload_interval_ms = 60000,
-		.flush_timeout_ms = 5000,
-		.push_queue_capacity = 8,
-		.symbol_cache_mb = 64,
-		.stack_depth = 128,
-		.log_level = SP_LOG_WARN,
-		.service_name = "shop",
-		.output_dir = dir,
-		.status_file = status_file,
-	};
-	host_make();
+	program_set_up("status.json");
 }
 
-static void tear_down(void)
-{
-	char cmd[128];
-
-	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
-	cr_assert_eq(system(cmd), 0);
-}
-
-TestSuite(program, .init = set_up, .fini = tear_down, .timeout = 60);
-
-static const struct sp_config *configure(void)
-{
-	return &config;
-}
-
-static void start_exporter(void)
-{
-	exporter = fork();
-	if (exporter == 0) {
-		(void)signal(SIGTERM, SIG_IGN);
-		const struct sp_host_descriptors fds = {
-			.region = dup(host.fd), .folder = -1, .maps = -1};
-
-		_exit(sp_program_run(&fds, -1, configure) == 0 ? 0 : 1);
-	}
-}
+TestSuite(program, .init = set_up, .fini = program_tear_down, .timeout = 60);
 
 static void start(void (*run)(void))
 {
 	host_start(run);
-	start_exporter();
+	program_start(-1);
 	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
-}
-
-static int exporter_status(void)
-{
-	int status = -1;
-
-	cr_assert_eq(waitpid(exporter, &status, 0), exporter);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static unsigned profiles(void)
 {
-	char pattern[128];
-	unsigned n;
-	glob_t g;
-
-	(void)snprintf(pattern, sizeof(pattern), "%s/*.pb.gz", dir);
-	n = glob(pattern, 0, NULL, &g) == 0 ? (unsigned)g.gl_pathc : 0;
-	globfree(&g);
-	return n;
+	return program_profiles("*.pb.gz");
 }
 
 static const char *status_text(void)
 {
-	static char text[32768];
-	int fd = open(status_file, O_RDONLY);
-	ssize_t got = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-
-	if (fd >= 0)
-		(void)close(fd);
-	text[got > 0 ? got : 0] = '\0';
-	return text;
+	return program_file(program.status_file);
 }
 
 static bool status_has(const char *part)
 {
 	return strstr(status_text(), part) != NULL;
-}
-
-static void ask_for_a_flush(void)
-{
-	struct sp_region *r = host.region;
-
-	r->flush_deadline_ns = sp_clock_mono_ns() + 5 * SP_NS_PER_S;
-	atomic_fetch_add(&r->flush_asked, 1);
-	atomic_fetch_add(&r->wake, 1);
-	sp_view_wake(&r->wake);
 }
 
 Test(program, delivers_what_a_flush_finds_and_goes_on)
@@ -136,19 +59,19 @@ Test(program, delivers_what_a_flush_finds_and_goes_on)
 
 	start(NULL);
 	host_sample(1, "GET /");
-	ask_for_a_flush();
+	program_flush(&host);
 	cr_assert(becomes(&host.region->flush_done, 1));
 	cr_expect_eq(profiles(), 1);
 	cr_expect(status_has("\"put\": 1,\n  \"drained\": 1"), "%s", status_text());
 
 	host_sample(1, "GET /");
-	ask_for_a_flush();
+	program_flush(&host);
 	cr_assert(becomes(&host.region->flush_done, 2));
 	cr_expect_eq(profiles(), 2);
 	(void)snprintf(pid, sizeof(pid), "\"pid\": %d,", (int)host.pid);
 	cr_expect(status_has(pid), "it works for the host");
 	host_kill();
-	cr_expect_eq(exporter_status(), 0);
+	cr_expect_eq(program_status(), 0);
 	cr_expect_eq(host.region->exporter, SP_EXPORTER_GONE);
 }
 
@@ -161,7 +84,7 @@ Test(program, delivers_what_a_killed_host_has_left)
 		host_sample(i, "POST /");
 	host_kill();
 
-	cr_expect_eq(exporter_status(), 0);
+	cr_expect_eq(program_status(), 0);
 	cr_expect_eq(profiles(), 1);
 	cr_expect(status_has("\"drained\": 100"), "%s", status_text());
 	cr_expect(status_has("\"ring_records_unfinished\": 1"), "%s", status_text());
@@ -184,7 +107,7 @@ Test(program, ends_when_the_host_is_another_program)
 	atomic_fetch_add(&host.region->wake, 1);
 	sp_view_wake(&host.region->wake);
 
-	cr_expect_eq(exporter_status(), 0);
+	cr_expect_eq(program_status(), 0);
 	cr_expect_eq(profiles(), 1);
 	host_kill();
 }
@@ -193,20 +116,20 @@ Test(program, survives_what_ends_the_host)
 {
 	start(NULL);
 	host_sample(1, "GET /");
-	cr_assert_eq(kill(exporter, SIGTERM), 0);
-	ask_for_a_flush();
+	cr_assert_eq(kill(program.pid, SIGTERM), 0);
+	program_flush(&host);
 	cr_assert(becomes(&host.region->flush_done, 1));
 	host_kill();
-	cr_expect_eq(exporter_status(), 0);
+	cr_expect_eq(program_status(), 0);
 }
 
 Test(program, refuses_a_host_that_is_none)
 {
 	host_start(NULL);
 	host.region->mapped_at -= 1 << 24;
-	start_exporter();
+	program_start(-1);
 
-	cr_expect_eq(exporter_status(), 1);
+	cr_expect_eq(program_status(), 1);
 	cr_expect_eq(host.region->exporter, SP_EXPORTER_FAILED);
 	cr_expect_eq(host.region->exporter_error, EPERM);
 	host_kill();
@@ -214,12 +137,12 @@ Test(program, refuses_a_host_that_is_none)
 
 Test(program, tells_the_host_that_it_cannot_begin)
 {
-	config.output_dir = NULL;
-	config.server_address = "ftp://example.org";
+	program.config.output_dir = NULL;
+	program.config.server_address = "ftp://example.org";
 	host_start(NULL);
-	start_exporter();
+	program_start(-1);
 
-	cr_expect_eq(exporter_status(), 1);
+	cr_expect_eq(program_status(), 1);
 	cr_expect_eq(host.region->exporter, SP_EXPORTER_FAILED);
 	cr_expect_eq(host.region->exporter_error, EINVAL);
 	host_kill();
@@ -279,21 +202,21 @@ Test(program, is_of_the_user_that_the_host_has_become)
 
 	if (geteuid() != 0)
 		cr_skip_test("needs root");
-	cr_assert_eq(chmod(dir, 0777), 0);
+	cr_assert_eq(chmod(program.dir, 0777), 0);
 	start(give_up_rights);
-	(void)unlink(status_file);
+	(void)unlink(program.status_file);
 	atomic_store(&host.region->state, SP_REGION_STOPPED);
 	cr_assert(becomes(&host.region->state, SP_REGION_SAMPLING));
 	host_sample(1, "GET /");
-	ask_for_a_flush();
+	program_flush(&host);
 	cr_assert(becomes(&host.region->flush_done, 1));
 
-	cr_assert_eq(stat(status_file, &st), 0);
+	cr_assert_eq(stat(program.status_file, &st), 0);
 	cr_expect_eq(st.st_uid, 4002);
 	cr_expect_eq(st.st_gid, 4001);
 	cr_expect_eq(profiles(), 1);
 	host_kill();
-	cr_expect_eq(exporter_status(), 0);
+	cr_expect_eq(program_status(), 0);
 }
 
 static void be_quiet(void)
@@ -315,17 +238,17 @@ Test(program, survives_a_host_that_writes_over_everything, .timeout = 3600)
 	uint64_t rounds = 4 * scribble_seconds();
 	uint64_t seed = rounds > 4 ? sp_clock_mono_ns() : 0;
 
-	config.upload_interval_ms = 200;
-	config.flush_timeout_ms = 2000;
-	config.thread_name = true;
+	program.config.upload_interval_ms = 200;
+	program.config.flush_timeout_ms = 2000;
+	program.config.thread_name = true;
 	start(be_quiet);
 	for (uint64_t i = 0; i < rounds; i++) {
 		scribble(seed + i, sp_clock_mono_ns() + 250 * SP_NS_PER_MS);
-		cr_assert_eq(waitpid(exporter, NULL, WNOHANG), 0, "it ended, seed %" PRIu64,
+		cr_assert_eq(waitpid(program.pid, NULL, WNOHANG), 0, "it ended, seed %" PRIu64,
 			     seed + i);
 	}
 	host_kill();
-	cr_expect_eq(exporter_status(), 0);
+	cr_expect_eq(program_status(), 0);
 	cr_expect(status_has("\"state\""), "%s", status_text());
 	cr_expect_not(status_has("\"ring_records_damaged\": 0,"), "%s", status_text());
 }
@@ -333,8 +256,8 @@ Test(program, survives_a_host_that_writes_over_everything, .timeout = 3600)
 /* Numbers that nobody handed a file over by; the first files that are opened get them. */
 static void start_without_a_socket(bool folder_and_maps)
 {
-	exporter = fork();
-	if (exporter == 0) {
+	program.pid = fork();
+	if (program.pid == 0) {
 		struct sp_host_descriptors fds = {.region = dup(host.fd)};
 		char path[32];
 		int listener;
@@ -349,7 +272,7 @@ static void start_without_a_socket(bool folder_and_maps)
 			(void)close(fds.folder);
 			(void)close(fds.maps);
 		}
-		_exit(sp_program_run(&fds, listener, configure) == 0 ? 0 : 1);
+		_exit(sp_program_run(&fds, listener, program_configure) == 0 ? 0 : 1);
 	}
 }
 
@@ -358,7 +281,7 @@ static uint64_t cpu_ns(void)
 	struct timespec t = {0};
 	clockid_t clock;
 
-	cr_assert_eq(clock_getcpuclockid(exporter, &clock), 0);
+	cr_assert_eq(clock_getcpuclockid(program.pid, &clock), 0);
 	cr_assert_eq(clock_gettime(clock, &t), 0);
 	return (uint64_t)t.tv_sec * SP_NS_PER_S + (uint64_t)t.tv_nsec;
 }
@@ -371,7 +294,7 @@ static void expect_to_hear_and_sleep(void)
 	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
 	begun = sp_clock_mono_ns();
 	for (uint32_t i = 1; i <= 3; i++) {
-		ask_for_a_flush();
+		program_flush(&host);
 		cr_assert(becomes(&host.region->flush_done, i));
 	}
 	cr_expect_lt(sp_clock_mono_ns() - begun, 1500 * SP_NS_PER_MS);
@@ -379,7 +302,7 @@ static void expect_to_hear_and_sleep(void)
 	(void)poll(NULL, 0, 300);
 	cr_expect_lt(cpu_ns() - cpu, 100 * SP_NS_PER_MS);
 	host_kill();
-	cr_expect_eq(exporter_status(), 0);
+	cr_expect_eq(program_status(), 0);
 }
 
 /* They must not be taken for what was handed over: what wakes us would be closed, and poll() not wait. */
