@@ -10,17 +10,6 @@ source test/bench/lib.bash
 
 readonly EXPORTER=$PWD/build/spanprof-exporter
 
-exporters()
-{
-	local folder
-
-	for folder in /proc/[0-9]*; do
-		[[ $(readlink "$folder/exe") == "$EXPORTER" ]] || continue
-		tr '\0' '\n' <"$folder/environ" | grep -qx "SPANPROF_STATUS_FILE=$WORK/.*" || continue
-		echo "${folder##*/}"
-	done 2>/dev/null
-}
-
 are_served()
 {
 	[[ $(find "$WORK/status.$1" -type f | wc -l) == "$1" ]]
@@ -28,7 +17,7 @@ are_served()
 
 have_ended()
 {
-	[[ -z $(exporters) ]]
+	[[ -z $(exporters_in "$WORK") ]]
 }
 
 # kib FIELD PID
@@ -53,7 +42,7 @@ measure()
 	exec {go}>"$WORK/go.$workers"
 	poll_until 120 grep -qx ready "$WORK/out.$workers"
 	poll_until 60 are_served "$workers"
-	all=$(exporters)
+	all=$(exporters_in "$WORK")
 	# With one upload interval behind it, it has read what it needs of symbols.
 	sleep 4
 	for pid in $all; do

@@ -2,7 +2,8 @@
 # shellcheck shell=bash disable=SC2034
 # A folder for a script's files ($WORK) and the programs that it runs beside itself (their numbers in
 # STARTED): both are gone when the script ends. Sourced from the top of the repository, by
-# test/e2e/lib.bash and test/bench/lib.bash among others; $DOUBLE is the Pyroscope double.
+# test/e2e/lib.bash and test/bench/lib.bash among others; $DOUBLE is the Pyroscope double, and $EXPORTER the
+# program that the object starts, for who asks for exporters.
 
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/spanprof-test.XXXXXX")
 readonly WORK
@@ -56,4 +57,16 @@ double_start()
 		exit 1
 	}
 	DOUBLE_URL=http://127.0.0.1:$(<"$port_file")
+}
+
+# exporters_in FOLDER: the process numbers of exporters whose hosts have their status files in FOLDER.
+exporters_in()
+{
+	local folder
+
+	for folder in /proc/[0-9]*; do
+		[[ $(readlink "$folder/exe") == "$EXPORTER" ]] || continue
+		tr '\0' '\n' <"$folder/environ" | grep -qx "SPANPROF_STATUS_FILE=$1/.*" || continue
+		echo "${folder##*/}"
+	done 2>/dev/null
 }

@@ -8,21 +8,9 @@ source test/e2e/lib.bash
 need python3
 readonly WORKERS=${FAMILY_WORKERS:-24}
 
-# exporters: the process numbers of those that this test's processes have started.
-exporters()
-{
-	local folder
-
-	for folder in /proc/[0-9]*; do
-		[[ $(readlink "$folder/exe") == "$EXPORTER" ]] || continue
-		tr '\0' '\n' <"$folder/environ" | grep -qx "SPANPROF_STATUS_FILE=$WORK/.*" || continue
-		echo "${folder##*/}"
-	done 2>/dev/null
-}
-
 all_have_ended()
 {
-	[[ -z $(exporters) ]]
+	[[ -z $(exporters_in "$WORK") ]]
 }
 
 # start NAME [VARIABLE=VALUE]...: the server, until its standard input ($GO) is closed.
@@ -60,8 +48,8 @@ has_status()
 }
 
 start calm
-poll_until 20 has_status calm || fail "not all workers are served: $(exporters)"
-all=$(exporters)
+poll_until 20 has_status calm || fail "not all workers are served: $(exporters_in "$WORK")"
+all=$(exporters_in "$WORK")
 [[ $all =~ ^[0-9]+$ ]] || fail "$WORKERS workers have these exporters: $all"
 # Each of them is told to be served.
 while read -r _ pid; do
