@@ -152,22 +152,32 @@ Test(exporter, is_not_asked_where_no_time_is_given)
 	cr_expect_eq(sp_region->flush_asked, 0);
 }
 
-/* It may take its time, but not if nobody is there any more. */
-Test(exporter, that_was_joined_is_waited_for_as_long_as_it_listens)
+static int family_fd;
+
+/* Another process of the family listens, and ours joins it. */
+static void join_first(void)
 {
 	const uint64_t bytes[SP_REGION_PARTS] = {4096, 0, 100};
 	const struct sp_config config = {0};
 	struct sp_exporter_start first = {.environment = environ, .region = sp_region};
-	uint64_t end = sp_monotonic_ns() + 300 * SP_NS_PER_MS;
 
 	sp_exporter_family_load();
 	cr_assert_not(sp_exporter_family_join(&first));
+	family_fd = first.family_fd;
 	cr_assert_eq(sp_exporter_start(&config, sp_region_create(bytes)), 0);
+}
+
+/* It may take its time, but not if nobody is there any more. */
+Test(exporter, that_was_joined_is_waited_for_as_long_as_it_listens)
+{
+	uint64_t end = sp_monotonic_ns() + 300 * SP_NS_PER_MS;
+
+	join_first();
 	/* Who started it may have ended meanwhile. */
 	sp_region->exporter_pid = INT32_MAX;
 	while (sp_monotonic_ns() < end)
 		cr_assert(sp_exporter_works());
-	cr_assert_eq(close(first.family_fd), 0);
+	cr_assert_eq(close(family_fd), 0);
 
 	cr_expect_lt(flush_ms(LONG_MS), LONG_MS);
 	cr_expect_not(sp_exporter_works());
@@ -179,36 +189,29 @@ Test(exporter, that_listens_and_takes_nobody_in_is_not_joined_twice)
 {
 	const uint64_t bytes[SP_REGION_PARTS] = {4096, 0, 100};
 	const struct sp_config config = {.exporter = "/nowhere"};
-	struct sp_exporter_start first = {.environment = environ, .region = sp_region};
 
 	sp_log_set_level(SP_LOG_NONE);
-	sp_exporter_family_load();
-	cr_assert_not(sp_exporter_family_join(&first));
-	cr_assert_eq(sp_exporter_start(&config, sp_region_create(bytes)), 0);
+	join_first();
 	cr_assert(sp_exporter_works());
 	later_s = 60;
 	cr_assert_not(sp_exporter_works());
 
 	cr_expect_eq(sp_exporter_start(&config, sp_region_create(bytes)), -ENOSYS, "its own");
-	cr_assert_eq(close(first.family_fd), 0);
+	cr_assert_eq(close(family_fd), 0);
 }
 
 /* Another thread may be starting another one meanwhile: the region is there already, the exporter not yet. */
 Test(exporter, that_was_joined_is_waited_for_in_no_other_region)
 {
 	const uint64_t bytes[SP_REGION_PARTS] = {4096, 0, 100};
-	const struct sp_config config = {0};
-	struct sp_exporter_start first = {.environment = environ, .region = sp_region};
 
-	sp_exporter_family_load();
-	cr_assert_not(sp_exporter_family_join(&first));
-	cr_assert_eq(sp_exporter_start(&config, sp_region_create(bytes)), 0);
+	join_first();
 	cr_assert(sp_exporter_works());
 	cr_assert_eq(close(sp_region_create(bytes)), 0);
 
 	cr_expect_not(sp_exporter_works());
 	cr_expect_eq(sp_region->exporter, SP_EXPORTER_NONE, "it is for who is starting one to say");
-	cr_assert_eq(close(first.family_fd), 0);
+	cr_assert_eq(close(family_fd), 0);
 }
 
 #ifndef __SANITIZE_ADDRESS__ /* it takes the stack of a cancelled thread for somebody else's */
@@ -243,13 +246,7 @@ Test(exporter, is_started_by_a_thread_that_is_to_be_cancelled_as_by_any_other)
 
 Test(exporter, that_has_taken_a_process_in_is_watched_as_any_other)
 {
-	const uint64_t bytes[SP_REGION_PARTS] = {4096, 0, 100};
-	const struct sp_config config = {0};
-	struct sp_exporter_start first = {.environment = environ, .region = sp_region};
-
-	sp_exporter_family_load();
-	cr_assert_not(sp_exporter_family_join(&first));
-	cr_assert_eq(sp_exporter_start(&config, sp_region_create(bytes)), 0);
+	join_first();
 	begin(0);
 	sp_region->exporter = SP_EXPORTER_WORKING;
 
