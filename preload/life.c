@@ -329,7 +329,9 @@ void sp_life_load(char *const *envp)
 	sp_config_capture(envp);
 	if (sp_config_disabled())
 		return;
-	sp_exporter_family_load();
+	/* Only for a folder processes share an exporter (exporter.c), and the kernel has to be asked for that. */
+	if (sp_config_wants_folder())
+		sp_exporter_family_load();
 	sp_loading_start(sp_config_wants_hook_dlsym(), sp_config_wants_deepbind());
 	atomic_store_explicit(&sp_life_state, SP_LIFE_ASLEEP, memory_order_relaxed);
 }
