@@ -113,9 +113,12 @@ curl.curl_easy_setopt(ctypes.c_void_p(easy), 10002, sys.argv[1].encode())
 curl.curl_easy_setopt(ctypes.c_void_p(easy), 44, ctypes.c_long(1))
 assert curl.curl_easy_perform(ctypes.c_void_p(easy)) == 0
 END_OF_LATE
+# What is called python3 may be a shell script that calls others: each of them would be profiled and would
+# push at its own end, all at once.
+python=$(python3 -c 'import sys; print(sys.executable)')
 settings=(LD_PRELOAD="$VOLUME/lib/spanprof/libspanprof.so" SPANPROF_PROFILE=always
 	PYROSCOPE_SERVER_ADDRESS="$DOUBLE_URL")
-run late "${settings[@]}" OTEL_SERVICE_NAME=late python3 "$WORK/late.py" "$DOUBLE_URL/ready"
+run late "${settings[@]}" OTEL_SERVICE_NAME=late "$python" "$WORK/late.py" "$DOUBLE_URL/ready"
 expect_rc late 0
 # And one that is linked with it, and ends while the exporter is being started.
 run linked "${settings[@]}" OTEL_SERVICE_NAME=linked curl -sS -o "$WORK/body" "$DOUBLE_URL/ready"
