@@ -4,7 +4,7 @@
  * they run the same code, so a new thread finds it warm and a thread costs no memory of its own.
  *
  * A row is kept under the identity of the object that it was decoded from, and found only under
- * the identity that the object at that address has now (object_id_sig.h). So nothing has to be told
+ * the identity that the object at that address has now (object_identity_sig.h). So nothing has to be told
  * of dlclose and dlopen: what belongs to an object that is gone is not found again unless it returns.
  *
  * Contexts: SIG (find, keep), APP (init). Lock-free, and nobody waits or leaves a mess: a slot's first

@@ -57,7 +57,7 @@ void sp_sighting_forked(void);
 
 /*
  * SIG. The object is mapped now: a frame of this walk is in it. link_map is the loader's; identity as
- * of object_id_sig.h, 0 = none. False if the record found no room: it is tried again with the next
+ * of object_identity_sig.h, 0 = none. False if the record found no room: it is tried again with the next
  * sample, and what this walk finds must not go where the object was not told of.
  */
 SP_SIGSAFE bool sp_sighting_note(const void *link_map, const struct sp_object *object,

@@ -8,14 +8,14 @@
 #include "sampler/span.h"
 #include "sampler/span_table_sig.h"
 
-/* When a sweep first met the span of an entry. Apart from the table: APP writes nothing for it. */
-struct met {
+/* When a sweep first saw the span of an entry. Apart from the table: APP writes nothing for it. */
+struct first_seen {
 	uint32_t ref;
 	uint32_t ms; /* wraps after 49 days, and the longest age is shorter */
 };
-static struct met *met;
+static struct first_seen *first_seen;
 
-#define MET_BYTES (SP_SPANS_MAX * sizeof(struct met))
+#define FIRST_SEEN_BYTES (SP_SPANS_MAX * sizeof(struct first_seen))
 #define NS_PER_MS UINT64_C(1000000)
 
 void sp_span_age_sweep(uint64_t now_ns, uint64_t max_age_ns)
@@ -27,10 +27,10 @@ void sp_span_age_sweep(uint64_t now_ns, uint64_t max_age_ns)
 
 	if (sp_span_table_count() == 0)
 		return;
-	if (met == NULL)
-		met = sp_arena_map(MET_BYTES);
-	while (met != NULL && sp_span_table_next(&at, &r)) {
-		struct met *m = &met[(r.ref & SP_SPAN_NUMBER_MASK) - 1];
+	if (first_seen == NULL)
+		first_seen = sp_arena_map(FIRST_SEEN_BYTES);
+	while (first_seen != NULL && sp_span_table_next(&at, &r)) {
+		struct first_seen *m = &first_seen[(r.ref & SP_SPAN_NUMBER_MASK) - 1];
 
 		if (m->ref != r.ref) {
 			m->ref = r.ref;
@@ -51,6 +51,6 @@ bool sp_span_age_make_room(const struct sp_span_record *r, bool by_handle)
 
 void sp_span_age_forked(void)
 {
-	if (met != NULL)
-		sp_arena_wipe(met, MET_BYTES);
+	if (first_seen != NULL)
+		sp_arena_wipe(first_seen, FIRST_SEEN_BYTES);
 }

@@ -73,13 +73,13 @@ static inline bool advance(struct stride *s, const struct sp_short_row *row)
 }
 
 /* Steps as long as the frames are in this object; *done says that others would not help. */
-static inline unsigned advance_in(const struct sp_met *met, struct stride *s, uint64_t *pc,
-				  unsigned max, bool *done)
+static inline unsigned advance_in(const struct sp_cached_object *cached, struct stride *s,
+				  uint64_t *pc, unsigned max, bool *done)
 {
 	struct sp_row_set *sets = sp_row_cache();
-	uintptr_t first = met->start + 1;
-	uintptr_t bytes = met->end - met->start;
-	uint64_t identity = met->identity;
+	uintptr_t first = cached->start + 1;
+	uintptr_t bytes = cached->end - cached->start;
+	uint64_t identity = cached->identity;
 	unsigned n = 0;
 
 	*done = true;
@@ -118,11 +118,11 @@ SP_SIGSAFE unsigned sp_stride(struct sp_walk *w, uint64_t *pc, unsigned max)
 	unsigned n = 0;
 
 	while (n < max && !done) {
-		const struct sp_met *met = sp_met_at(&w->objects, s.at - 1);
+		const struct sp_cached_object *cached = sp_object_cache_at(&w->objects, s.at - 1);
 		unsigned before = n;
 
-		if (met != NULL)
-			n += advance_in(met, &s, pc + n, max - n, &done);
+		if (cached != NULL)
+			n += advance_in(cached, &s, pc + n, max - n, &done);
 		if (n == before)
 			break;
 	}

@@ -12,7 +12,7 @@
 
 #include "sampler/arch_sig.h"
 #include "sampler/compiler.h"
-#include "sampler/met_sig.h"
+#include "sampler/object_cache_sig.h"
 #include "sampler/stack_bounds_sig.h"
 
 /* A walk between two of its steps. */
@@ -21,7 +21,7 @@ struct sp_walk {
 	struct sp_stack_view stack;
 	bool interrupted; /* regs.pc is the next instruction to run, not a return address */
 	bool unreadable;  /* there is call frame information, but not in a form that we read */
-	struct sp_met_list objects;
+	struct sp_object_cache objects;
 };
 
 /*

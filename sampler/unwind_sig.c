@@ -37,19 +37,19 @@ enum step {
 int sp_unwind_init(void *(*lookup)(const char *name))
 {
 	sp_stack_init();
-	return sp_met_init(lookup);
+	return sp_object_cache_init(lookup);
 }
 
 /* 0, -ENOENT if no call frame information covers pc, -EINVAL if it cannot be understood. */
-static int row_of(const struct sp_met *met, uintptr_t pc, struct sp_cfi_row *row)
+static int row_of(const struct sp_cached_object *cached, uintptr_t pc, struct sp_cfi_row *row)
 {
 	struct sp_fde fde;
 	int rc;
 
-	if (met == NULL)
+	if (cached == NULL)
 		return -ENOENT;
-	rc = sp_ehframe_find(&met->object, pc, &fde);
-	return rc != 0 ? rc : sp_cfi_decode(&met->object, &fde, pc, row);
+	rc = sp_ehframe_find(&cached->object, pc, &fde);
+	return rc != 0 ? rc : sp_cfi_decode(&cached->object, &fde, pc, row);
 }
 
 /* Whether the code at pc is rt_sigreturn, wherever it is: vDSO, C library or a host's own. */
@@ -80,11 +80,12 @@ static enum step step_kernel_frame(struct sp_walk *w)
 }
 
 /* Through code that brings no call frame information into an object which otherwise has it. */
-static enum step step_crt_code(struct sp_walk *w, const struct sp_met *met)
+static enum step step_crt_code(struct sp_walk *w, const struct sp_cached_object *cached)
 {
 	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
 	uintptr_t code = w->regs.pc;
-	size_t bytes = met->end - code < SP_CRT_CODE_BYTES ? met->end - code : SP_CRT_CODE_BYTES;
+	size_t bytes =
+		cached->end - code < SP_CRT_CODE_BYTES ? cached->end - code : SP_CRT_CODE_BYTES;
 	struct sp_crt_frame frame;
 	uintptr_t fp;
 	uintptr_t pc;
@@ -138,10 +139,11 @@ static enum step step_frame_pointer(struct sp_walk *w)
 static bool at_function_start(struct sp_walk *w)
 {
 	uintptr_t pc = w->regs.pc;
-	const struct sp_met *met = sp_met_at(&w->objects, pc);
+	const struct sp_cached_object *cached = sp_object_cache_at(&w->objects, pc);
 	struct sp_fde fde;
 
-	return met != NULL && sp_ehframe_find(&met->object, pc, &fde) == 0 && fde.pc_begin == pc;
+	return cached != NULL && sp_ehframe_find(&cached->object, pc, &fde) == 0 &&
+	       fde.pc_begin == pc;
 }
 
 /*
@@ -179,16 +181,16 @@ static enum step step_row(struct sp_walk *w, const struct sp_cfi_row *row)
 }
 
 /* Not inlined: the row and its decoding need more stack than the rest of the walk. */
-__attribute__((noinline)) static enum step step_decoded(struct sp_walk *w, const struct sp_met *met,
-							uintptr_t pc)
+__attribute__((noinline)) static enum step
+step_decoded(struct sp_walk *w, const struct sp_cached_object *cached, uintptr_t pc)
 {
 	struct sp_short_row kept;
 	struct sp_cfi_row row;
-	int rc = row_of(met, pc, &row);
+	int rc = row_of(cached, pc, &row);
 
 	if (rc == 0) {
-		if (met->identity != 0 && sp_short_row_make(&row, &kept))
-			sp_row_cache_keep(pc, met->identity, &kept);
+		if (cached->identity != 0 && sp_short_row_make(&row, &kept))
+			sp_row_cache_keep(pc, cached->identity, &kept);
 		return step_row(w, &row);
 	}
 	if (rc == -EINVAL) {
@@ -199,7 +201,7 @@ __attribute__((noinline)) static enum step step_decoded(struct sp_walk *w, const
 		return step_kernel_frame(w);
 	if (!w->interrupted && (at_function_start(w) || is_pushed_frame_pointer(w)))
 		return STEP_FORGED;
-	if (met != NULL && step_crt_code(w, met) == STEP_CALLER)
+	if (cached != NULL && step_crt_code(w, cached) == STEP_CALLER)
 		return STEP_CALLER;
 	return step_frame_pointer(w);
 }
@@ -210,13 +212,13 @@ static enum step step(struct sp_walk *w)
 	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
 	uintptr_t pc = w->regs.pc;
 	uintptr_t covered = w->interrupted ? pc : pc - 1;
-	const struct sp_met *met = sp_met_at(&w->objects, covered);
+	const struct sp_cached_object *cached = sp_object_cache_at(&w->objects, covered);
 	struct sp_row_set *sets = sp_row_cache();
 	struct sp_short_row row;
 
-	if (met == NULL || met->identity == 0 || sets == NULL ||
-	    !sp_row_cache_find(sets, covered, met->identity, &row))
-		return step_decoded(w, met, covered);
+	if (cached == NULL || cached->identity == 0 || sets == NULL ||
+	    !sp_row_cache_find(sets, covered, cached->identity, &row))
+		return step_decoded(w, cached, covered);
 	return judge(w, sp_short_row_apply(&row, &w->regs, &w->stack), sp, pc);
 }
 
@@ -225,8 +227,8 @@ static void begin(struct sp_walk *w, const void *ucontext, struct sp_stack_bound
 {
 	sp_regs_load(&w->regs, ucontext);
 	w->interrupted = true;
-	w->unreadable = !sp_met_possible();
-	sp_met_begin(&w->objects);
+	w->unreadable = !sp_object_cache_possible();
+	sp_object_cache_begin(&w->objects);
 	sp_stack_begin(&w->stack);
 	*flags = 0;
 	if (!sp_stack_anchor(&w->stack, bounds, w->regs.r[SP_ARCH_REG_SP]))

@@ -21,7 +21,7 @@
 #include "export/mapped.h"
 #include "export/modules.h"
 #include "sampler/counters.h"
-#include "sampler/object_id_sig.h"
+#include "sampler/object_identity_sig.h"
 #include "sampler/ring.h"
 #include "sampler/sighting.h"
 #include "test/fuzz/fuzz.h"

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #include "sampler/cfi_sig.h"
-#include "sampler/object_id_sig.h"
+#include "sampler/object_identity_sig.h"
 #include "sampler/row_cache.h"
 #include "sampler/short_row_sig.h"
 #include "sampler/stride_sig.h"
@@ -76,8 +76,8 @@ static void stride(const struct input *in, const struct sp_short_row *kept,
 	set_registers(in, &w.regs);
 	sp_regs_set_pc(&w.regs, PAGE);
 	see_stack(&w.stack);
-	w.objects.met[0] = (struct sp_met){.end = UINTPTR_MAX, .identity = identity};
-	w.objects.last = &w.objects.met[0];
+	w.objects.entry[0] = (struct sp_cached_object){.end = UINTPTR_MAX, .identity = identity};
+	w.objects.last = &w.objects.entry[0];
 	w.objects.n = 1;
 	sp_row_cache_keep(PAGE, identity, kept);
 	if (!sp_regs_known(&w.regs, SP_ARCH_REG_SP) || sp_stride(&w, &pc, 1) == 0)

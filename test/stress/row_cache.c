@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sampler/object_id_sig.h"
+#include "sampler/object_identity_sig.h"
 #include "sampler/row_cache.h"
 
 #define THREADS 4

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "sampler/object_id_sig.h"
+#include "sampler/object_identity_sig.h"
 #include "sampler/row_cache.h"
 
 static const struct sp_short_row one = {.word = {16, 1, 64}};

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "sampler/object_id_sig.h"
+#include "sampler/object_identity_sig.h"
 #include "sampler/ring.h"
 #include "sampler/sighting.h"
 

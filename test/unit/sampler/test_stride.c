@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "sampler/object_id_sig.h"
+#include "sampler/object_identity_sig.h"
 #include "sampler/row_cache.h"
 #include "sampler/stride_sig.h"
 
@@ -42,7 +42,7 @@ static struct sp_short_row keep(uint64_t at, unsigned object, const struct sp_cf
 	struct sp_short_row form;
 
 	cr_assert(sp_short_row_make(row, &form));
-	sp_row_cache_keep(at, w.objects.met[object].identity, &form);
+	sp_row_cache_keep(at, w.objects.entry[object].identity, &form);
 	return form;
 }
 
@@ -58,10 +58,10 @@ static void setup(void)
 	w.interrupted = true;
 	sp_regs_set_pc(&w.regs, LEAF);
 	sp_regs_set(&w.regs, SP_ARCH_REG_SP, (uintptr_t)stack);
-	w.objects.met[0] = (struct sp_met){.start = 0x100000, .end = 0x200000};
-	w.objects.met[1] = (struct sp_met){.start = 0x200000, .end = 0x300000};
-	w.objects.met[0].identity = sp_object_mix(0, 1);
-	w.objects.met[1].identity = sp_object_mix(0, 2);
+	w.objects.entry[0] = (struct sp_cached_object){.start = 0x100000, .end = 0x200000};
+	w.objects.entry[1] = (struct sp_cached_object){.start = 0x200000, .end = 0x300000};
+	w.objects.entry[0].identity = sp_object_mix(0, 1);
+	w.objects.entry[1].identity = sp_object_mix(0, 2);
 	w.objects.n = 2;
 }
 
@@ -149,7 +149,7 @@ static void expect_none(const struct sp_cfi_row *row, const char *why)
 	struct sp_walk before = w;
 
 	keep(LEAF, 0, row);
-	w.objects.last = before.objects.last = &w.objects.met[0];
+	w.objects.last = before.objects.last = &w.objects.entry[0];
 	cr_assert_eq(sp_stride(&w, pc, PCS), 0, "%s", why);
 	cr_assert_eq(memcmp(&w, &before, sizeof(w)), 0, "%s", why);
 }
@@ -200,9 +200,9 @@ Test(stride, leaves_what_is_not_the_common_kind)
 
 Test(stride, leaves_frames_without_a_row)
 {
-	w.objects.last = &w.objects.met[0];
+	w.objects.last = &w.objects.entry[0];
 
 	cr_assert_eq(sp_stride(&w, pc, PCS), 0);
-	w.objects.met[0].identity = 0;
+	w.objects.entry[0].identity = 0;
 	cr_assert_eq(sp_stride(&w, pc, PCS), 0);
 }

@@ -7,8 +7,8 @@
  * addresses that _dl_find_object gives may all return when a library is replaced by a newer build
  * of itself. What a linker computes from an object's contents, the build id, does not return.
  */
-#ifndef SP_OBJECT_ID_SIG_H
-#define SP_OBJECT_ID_SIG_H
+#ifndef SP_OBJECT_IDENTITY_SIG_H
+#define SP_OBJECT_IDENTITY_SIG_H
 
 #include <link.h>
 #include <stdbool.h>

@@ -5,7 +5,7 @@
  * header is read only of a mapping that also holds .eh_frame_hdr, so it is readable data and not
  * execute-only code, and everything else lies inside that mapping.
  */
-#include "sampler/object_id_sig.h"
+#include "sampler/object_identity_sig.h"
 
 #include <elf.h>
 #include <stddef.h>

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Asking the loader for objects.
- * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS. sp_met_init
- * is APP.
+ * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
+ * sp_object_cache_init is APP.
  *
  * Object data is read where it is mapped. If another thread unmaps an object (dlclose) while one
  * of its return addresses is still on this stack, the host is already broken; we read nothing of
  * an object that _dl_find_object no longer reports.
  */
-#include "sampler/met_sig.h"
+#include "sampler/object_cache_sig.h"
 
 #include <errno.h>
 #include <sys/auxv.h>
 
-#include "sampler/object_id_sig.h"
+#include "sampler/object_identity_sig.h"
 #include "sampler/sighting.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
@@ -56,7 +56,7 @@ static void note_program(void)
 		program_map = found.link_map;
 }
 
-int sp_met_init(void *(*lookup)(const char *name))
+int sp_object_cache_init(void *(*lookup)(const char *name))
 {
 	void *symbol = lookup("_dl_find_object");
 
@@ -67,7 +67,7 @@ int sp_met_init(void *(*lookup)(const char *name))
 	return 0;
 }
 
-SP_SIGSAFE bool sp_met_possible(void)
+SP_SIGSAFE bool sp_object_cache_possible(void)
 {
 	return find_object != NULL;
 }
@@ -82,20 +82,20 @@ static bool contains(const struct sp_object *object, uintptr_t address)
  * do not follow each other without gaps (node), _dl_find_object answers with the one segment that
  * holds the address it was asked for, so the data's own segment takes a second question.
  */
-static bool meet(struct sp_met_list *list, uintptr_t pc, struct sp_met *met)
+static bool look_up(struct sp_object_cache *cache, uintptr_t pc, struct sp_cached_object *cached)
 {
 	struct find_object_result found;
-	struct sp_object *object = &met->object;
+	struct sp_object *object = &cached->object;
 	const void *map;
 
 	if (!loader_find(pc, &found) || found.eh_frame == NULL)
 		return false;
 	map = found.link_map;
-	met->start = (uintptr_t)found.map_start;
-	met->end = (uintptr_t)found.map_end;
+	cached->start = (uintptr_t)found.map_start;
+	cached->end = (uintptr_t)found.map_end;
 	object->eh_frame_hdr = (uintptr_t)found.eh_frame;
-	object->start = met->start;
-	object->end = met->end;
+	object->start = cached->start;
+	object->end = cached->end;
 	if (!contains(object, object->eh_frame_hdr)) {
 		if (!loader_find(object->eh_frame_hdr, &found))
 			return false;
@@ -104,27 +104,28 @@ static bool meet(struct sp_met_list *list, uintptr_t pc, struct sp_met *met)
 		if (!contains(object, object->eh_frame_hdr))
 			return false;
 	}
-	met->identity = sp_object_identity(object, map == program_map);
-	if (map != program_map && !sp_sighting_note(map, object, met->identity))
-		list->untold = true;
+	cached->identity = sp_object_identity(object, map == program_map);
+	if (map != program_map && !sp_sighting_note(map, object, cached->identity))
+		cache->untold = true;
 	return true;
 }
 
-SP_SIGSAFE const struct sp_met *sp_met_find(struct sp_met_list *list, uintptr_t pc)
+SP_SIGSAFE const struct sp_cached_object *sp_object_cache_find(struct sp_object_cache *cache,
+							       uintptr_t pc)
 {
-	struct sp_met *met;
+	struct sp_cached_object *cached;
 
-	for (unsigned i = 0; i < list->n && i < SP_MET_MAX; i++) {
-		if (list->met[i].start <= pc && pc < list->met[i].end)
-			return &list->met[i];
+	for (unsigned i = 0; i < cache->n && i < SP_OBJECT_CACHE_SIZE; i++) {
+		if (cache->entry[i].start <= pc && pc < cache->entry[i].end)
+			return &cache->entry[i];
 	}
-	met = &list->met[list->n % SP_MET_MAX];
+	cached = &cache->entry[cache->n % SP_OBJECT_CACHE_SIZE];
 	/* A slot that was filled but half must not be found. */
-	met->end = 0;
-	if (!meet(list, pc, met)) {
-		met->end = 0;
+	cached->end = 0;
+	if (!look_up(cache, pc, cached)) {
+		cached->end = 0;
 		return NULL;
 	}
-	list->n++;
-	return met;
+	cache->n++;
+	return cached;
 }
