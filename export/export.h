@@ -15,8 +15,8 @@
 #include "sampler/config.h"
 #include "sampler/counters.h"
 #include "sampler/log.h"
+#include "sampler/module_event.h"
 #include "sampler/sample.h"
-#include "sampler/sighting.h"
 #include "sampler/snapshot.h"
 
 /* Bits returned by sp_core_ops.news */
@@ -61,7 +61,7 @@ struct sp_core_ops {
 	/*
 	 * Calls put for each sample in the ring, at most max, and removes it. The sample is only
 	 * valid during the call. Returns how many there were. A record with SP_SAMPLE_OBJECT tells
-	 * which object the samples behind it mean (sighting.h).
+	 * which object the samples behind it mean (module_event.h).
 	 */
 	unsigned (*drain)(void *self, void (*put)(const struct sp_sample *s, void *arg), void *arg,
 			  unsigned max);
@@ -71,7 +71,7 @@ struct sp_core_ops {
 				    void *arg, unsigned max);
 
 	/* Objects are told of once; from now on all are told of again. */
-	void (*sight_again)(void *self);
+	void (*repeat_events)(void *self);
 
 	/* Text of a span name id (label.h). Valid until exit. */
 	const char *(*label_text)(void *self, uint32_t id, size_t *len);

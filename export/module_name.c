@@ -56,8 +56,8 @@ void sp_module_name(struct sp_module *mod, const char *proc, const struct sp_hos
  * The loader's path may go through links, which the kernel has followed. A relative one means the
  * working directory of dlopen: it is resolved while it is likely still that one.
  */
-void sp_module_name_sighting(struct sp_module *mod, const char *proc, const char *path,
-			     char text[2 * SP_MODULE_PATH_BYTES])
+void sp_module_name_event(struct sp_module *mod, const char *proc, const char *path,
+			  char text[2 * SP_MODULE_PATH_BYTES])
 {
 	char in_host[PATH_MAX];
 	char resolved[PATH_MAX];

@@ -55,13 +55,13 @@ bool sp_module_same(const struct sp_module *a, const struct sp_module *b)
 	       memcmp(a->build_id, b->build_id, sizeof(a->build_id)) == 0;
 }
 
-void sp_module_read_sighting(struct sp_module *mod, const struct sp_sighting *s)
+void sp_module_read_event(struct sp_module *mod, const struct sp_module_event *s)
 {
 	memset(mod, 0, sizeof(*mod));
 	mod->bias = s->bias;
 	mod->phdr = s->phdr;
 	mod->lo = UINT64_MAX;
-	for (uint64_t i = 0; i < s->loads && i < SP_SIGHTING_LOADS; i++)
+	for (uint64_t i = 0; i < s->loads && i < SP_MODULE_EVENT_LOADS; i++)
 		read_load(mod, &(struct sp_object_load){.flags = (uint32_t)s->load[i].flags,
 							.offset = s->load[i].offset,
 							.vaddr = s->load[i].vaddr,

@@ -11,7 +11,7 @@
 void sp_module_read(struct sp_module *mod, const struct sp_host_object *object);
 
 /* The same as the handler found it. */
-void sp_module_read_sighting(struct sp_module *mod, const struct sp_sighting *s);
+void sp_module_read_event(struct sp_module *mod, const struct sp_module_event *s);
 
 /* The same build at the same place. */
 bool sp_module_same(const struct sp_module *a, const struct sp_module *b);

@@ -20,7 +20,7 @@
 struct item {
 	struct sp_module mod;
 	bool seen;
-	uint32_t sighted;                    /* in that batch, the last time; 0 = never */
+	uint32_t told;                       /* in that batch, the last time; 0 = never */
 	char text[2 * SP_MODULE_PATH_BYTES]; /* path, then the path to show */
 };
 
@@ -37,7 +37,7 @@ struct sp_modules {
 };
 
 /* The handler may see another end of an object than its file has. */
-static bool is_sighted(const struct sp_module *a, const struct sp_module *b)
+static bool is_told_of(const struct sp_module *a, const struct sp_module *b)
 {
 	return a->bias == b->bias && a->build_id_len == b->build_id_len &&
 	       memcmp(a->build_id, b->build_id, sizeof(a->build_id)) == 0;
@@ -60,14 +60,14 @@ static uint32_t alive_upto(const struct sp_modules *m, uint64_t addr)
 }
 
 /*
- * Samples in the ring mean what was sighted last at their addresses, whatever the mappings say by
+ * Samples in the ring mean what was told of last at their addresses, whatever the mappings say by
  * now: the handler tells of an object once a batch, and of another one at its addresses only when a
  * sample is in it. Samples from before the handler was told to begin anew belong to the batch
  * after.
  */
 static bool is_believed(const struct sp_modules *m, const struct item *it)
 {
-	return it->sighted != 0 && it->sighted + 1 >= m->batch;
+	return it->told != 0 && it->told + 1 >= m->batch;
 }
 
 /* Those alive never overlap, so at most one of them begins before it and reaches into it. */
@@ -80,7 +80,7 @@ static bool is_kept_out(const struct sp_modules *m, const struct sp_module *mod)
 }
 
 /*
- * Of an object whose file cannot be had nothing is known but that it is there: what was sighted
+ * Of an object whose file cannot be had nothing is known but that it is there: what was told of
  * there, stays.
  */
 static void see_unknown(struct sp_modules *m, const struct sp_host_object *object)
@@ -199,7 +199,7 @@ int sp_modules_refresh(struct sp_modules *m)
 	return err != 0 ? err : looked;
 }
 
-void sp_modules_sight(struct sp_modules *m, const struct sp_sighting *s)
+void sp_modules_take_event(struct sp_modules *m, const struct sp_module_event *s)
 {
 	struct item *it = calloc(1, sizeof(*it));
 	char path[sizeof(s->path)];
@@ -210,17 +210,17 @@ void sp_modules_sight(struct sp_modules *m, const struct sp_sighting *s)
 		return;
 	memcpy(path, s->path, sizeof(path));
 	path[sizeof(path) - 1] = '\0';
-	sp_module_read_sighting(&it->mod, s);
+	sp_module_read_event(&it->mod, s);
 	n = alive_upto(m, it->mod.lo);
-	known = n != 0 && is_sighted(&m->alive[n - 1]->mod, &it->mod);
+	known = n != 0 && is_told_of(&m->alive[n - 1]->mod, &it->mod);
 	/*
 	 * To resolve a path takes a dozen system calls, and as a rule it is that of a known object.
 	 */
 	if (!known || it->mod.build_id_len == 0)
-		sp_module_name_sighting(&it->mod, sp_host_objects_proc(m->host), path, it->text);
+		sp_module_name_event(&it->mod, sp_host_objects_proc(m->host), path, it->text);
 	if (known &&
 	    (it->mod.build_id_len != 0 || strcmp(m->alive[n - 1]->mod.shown, it->mod.shown) == 0)) {
-		m->alive[n - 1]->sighted = m->batch;
+		m->alive[n - 1]->told = m->batch;
 		free(it);
 		return;
 	}
@@ -232,7 +232,7 @@ void sp_modules_sight(struct sp_modules *m, const struct sp_sighting *s)
 	for (uint32_t i = 0; i < m->alive_n; i++)
 		m->alive[i]->seen =
 			m->alive[i]->mod.hi <= it->mod.lo || it->mod.hi <= m->alive[i]->mod.lo;
-	it->sighted = m->batch;
+	it->told = m->batch;
 	if (bury_unseen(m) == 0)
 		(void)add(m, it);
 	else

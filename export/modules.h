@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "export/host_objects.h"
-#include "sampler/sighting.h"
+#include "sampler/module_event.h"
 
 #define SP_MODULE_SEGMENTS 4U
 #define SP_MODULES_MAX 4096U
@@ -62,17 +62,17 @@ int sp_modules_refresh(struct sp_modules *m);
 const struct sp_host_objects *sp_modules_host(const struct sp_modules *m);
 
 /*
- * The handler met this object before the samples that follow. If it is another one than is known at
+ * The handler has found this object before the samples that follow. If it is another one than is known at
  * its addresses, that one is gone, and a new epoch begins. For this batch and the next one it is
- * there, as far as epochs are concerned, until another one is sighted at its addresses.
+ * there, as far as epochs are concerned, until another one is told of at its addresses.
  */
-void sp_modules_sight(struct sp_modules *m, const struct sp_sighting *s);
+void sp_modules_take_event(struct sp_modules *m, const struct sp_module_event *s);
 
 /* Number for samples drained now. */
 uint32_t sp_modules_epoch(const struct sp_modules *m);
 
 /*
- * Begins a batch, in which all objects that samples are in are sighted again. Forgets modules that
+ * Begins a batch, in which all objects that samples are in are told of again. Forgets modules that
  * were gone before `epoch`. Pointers to them die.
  */
 void sp_modules_forget(struct sp_modules *m, uint32_t epoch);

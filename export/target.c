@@ -51,12 +51,12 @@ struct put_arg {
 
 static void put_object(const struct sp_sample *s, struct put_arg *p)
 {
-	struct sp_sighting sighting;
+	struct sp_module_event event;
 
-	if (s->depth * sizeof(s->pc[0]) < sizeof(sighting))
+	if (s->depth * sizeof(s->pc[0]) < sizeof(event))
 		return;
-	memcpy(&sighting, s->pc, sizeof(sighting));
-	sp_modules_sight(p->d->modules, &sighting);
+	memcpy(&event, s->pc, sizeof(event));
+	sp_modules_take_event(p->d->modules, &event);
 	p->epoch = sp_modules_epoch(p->d->modules);
 }
 
@@ -170,7 +170,7 @@ static void begin_profile(struct sp_target *t, struct moment at)
 
 	/* What was gone before the profile that was just encoded is of no use to anyone. */
 	sp_modules_forget(d->modules, d->batch_epoch);
-	t->ops->sight_again(t->ops->arg);
+	t->ops->repeat_events(t->ops->arg);
 	d->batch_epoch = sp_modules_epoch(d->modules);
 	d->begun = at;
 	sp_stack_map_clear(d->map);

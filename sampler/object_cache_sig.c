@@ -13,8 +13,8 @@
 #include <errno.h>
 #include <sys/auxv.h>
 
+#include "sampler/module_event.h"
 #include "sampler/object_identity_sig.h"
-#include "sampler/sighting.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
@@ -105,7 +105,7 @@ static bool look_up(struct sp_object_cache *cache, uintptr_t pc, struct sp_cache
 			return false;
 	}
 	cached->identity = sp_object_identity(object, map == program_map);
-	if (map != program_map && !sp_sighting_note(map, object, cached->identity))
+	if (map != program_map && !sp_module_event_note(map, object, cached->identity))
 		cache->untold = true;
 	return true;
 }

@@ -25,7 +25,7 @@ struct sp_cached_object {
 
 struct sp_object_cache {
 	unsigned n;  /* entered so far, replaced ones included */
-	bool untold; /* there was no room to tell of one of them (sighting.h) */
+	bool untold; /* there was no room to tell of one of them (module_event.h) */
 	struct sp_cached_object entry[SP_OBJECT_CACHE_SIZE];
 	const struct sp_cached_object *last; /* of them, or NULL */
 };

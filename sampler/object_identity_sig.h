@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which object is mapped here: a number that stays the same as long as the same object is mapped at
- * the same place, and that no other object gets there. Context: SIG. Called by unwind_sig.c, sighting_sig.c.
+ * the same place, and that no other object gets there. Context: SIG. Called by unwind_sig.c,
+ * module_event_sig.c.
  *
  * The loader's own counts of dlopen and dlclose cannot be read in a signal handler, and the
  * addresses that _dl_find_object gives may all return when a library is replaced by a newer build

@@ -22,11 +22,11 @@
 #include "sampler/arena.h"
 #include "sampler/counters.h"
 #include "sampler/label.h"
+#include "sampler/module_event.h"
 #include "sampler/monotonic.h"
 #include "sampler/outlet.h"
 #include "sampler/ring.h"
 #include "sampler/seccomp.h"
-#include "sampler/sighting.h"
 #include "sampler/snapshot.h"
 
 /* No handler that found an old ring takes so long, unless its thread is stopped. */
@@ -74,7 +74,7 @@ static void open_outlet(struct place *p)
 /* From here on handlers may come at any time. Objects first: who finds the rings finds where they are told. */
 static void lead_handlers(struct place *p)
 {
-	sp_sighting_move(&p->outlet.ring, &p->region->generation);
+	sp_module_event_move(&p->outlet.ring, &p->region->generation);
 	/* pairs with sp_outlet_now() */
 	atomic_store_explicit(&sp_outlet_open, &p->outlet, memory_order_release);
 }
@@ -314,6 +314,6 @@ int sp_region_swap(bool sends, uint64_t *lost)
 void sp_region_swap_forked(void)
 {
 	places = 0;
-	sp_sighting_move(&sp_outlet_nowhere.ring, NULL);
+	sp_module_event_move(&sp_outlet_nowhere.ring, NULL);
 	atomic_store_explicit(&sp_outlet_open, &sp_outlet_nowhere, memory_order_relaxed);
 }

@@ -16,11 +16,11 @@
 #define SP_SAMPLE_OFF_STACK 4U /* sp was outside the thread's stack (coroutine, alternate stack) */
 /* No sample: CPU time that none stands for (thread_account.h). pc[] is the thread's start routine, if any. */
 #define SP_SAMPLE_RESIDUAL 8U
-/* No sample: an object that the samples behind it may be in. pc[] is a struct sp_sighting. */
+/* No sample: an object that the samples behind it may be in. pc[] is a struct sp_module_event. */
 #define SP_SAMPLE_OBJECT 32U
 /* Inside the handler only: the call frame information is of a form that the exporter may read. */
 #define SP_SAMPLE_RETRY 16U
-/* Inside the handler only: an object that frames are in could not be told of (sighting.h). */
+/* Inside the handler only: an object that frames are in could not be told of (module_event.h). */
 #define SP_SAMPLE_UNTOLD 64U
 
 struct sp_sample {

@@ -13,12 +13,12 @@
 #include "sampler/counters.h"
 #include "sampler/handler.h"
 #include "sampler/label.h"
+#include "sampler/module_event.h"
 #include "sampler/process.h"
 #include "sampler/region.h"
 #include "sampler/region_swap.h"
 #include "sampler/row_cache.h"
 #include "sampler/scope.h"
-#include "sampler/sighting.h"
 #include "sampler/signal_move.h"
 #include "sampler/signals.h"
 #include "sampler/span.h"
@@ -180,7 +180,7 @@ bool sp_sampler_forked(void)
 		return false;
 	sp_region_swap_forked();
 	sp_region_forked();
-	sp_sighting_forked();
+	sp_module_event_forked();
 	sp_thread_account_forked();
 	sp_thread_forked();
 	sp_span_forked();

@@ -131,7 +131,7 @@ static unsigned drain_snapshots(void *self, void (*put)(const struct sp_snapshot
 	return n;
 }
 
-static void sight_again(void *self)
+static void repeat_events(void *self)
 {
 	struct sp_member *m = self;
 
@@ -265,7 +265,7 @@ static void make_ops(struct sp_member *m, const struct sp_config *config)
 		.version = SP_VERSION,
 		.drain = drain,
 		.drain_snapshots = drain_snapshots,
-		.sight_again = sight_again,
+		.repeat_events = repeat_events,
 		.label_text = label_text,
 		.counter_read = counter_read,
 		.counter_add = counter_add,

@@ -21,9 +21,9 @@
 #include "export/mapped.h"
 #include "export/modules.h"
 #include "sampler/counters.h"
+#include "sampler/module_event.h"
 #include "sampler/object_identity_sig.h"
 #include "sampler/ring.h"
-#include "sampler/sighting.h"
 #include "test/fuzz/fuzz.h"
 
 #define PAGE 4096U
@@ -186,16 +186,16 @@ static void ask_identity(void)
 
 static void put(const struct sp_sample *s, void *arg)
 {
-	struct sp_sighting sighting;
+	struct sp_module_event event;
 
-	FUZZ_CHECK(s->flags == SP_SAMPLE_OBJECT && s->depth * sizeof(s->pc[0]) == sizeof(sighting));
-	memcpy(&sighting, s->pc, sizeof(sighting));
-	FUZZ_CHECK(strnlen(sighting.path, sizeof(sighting.path)) < sizeof(sighting.path));
-	sp_modules_sight(arg, &sighting);
+	FUZZ_CHECK(s->flags == SP_SAMPLE_OBJECT && s->depth * sizeof(s->pc[0]) == sizeof(event));
+	memcpy(&event, s->pc, sizeof(event));
+	FUZZ_CHECK(strnlen(event.path, sizeof(event.path)) < sizeof(event.path));
+	sp_modules_take_event(arg, &event);
 }
 
 /* The way of an object that was gone when the mappings were looked at. */
-static void ask_sighting(void)
+static void ask_event(void)
 {
 	static struct sp_ring ring;
 	struct sp_object whole = {(uintptr_t)object.image, (uintptr_t)object.image + object.size,
@@ -206,10 +206,10 @@ static void ask_sighting(void)
 	FUZZ_CHECK(m != NULL);
 	if (ring.word == NULL)
 		FUZZ_CHECK(sp_ring_init(&ring, 1 << 14) == 0);
-	sp_sighting_init(&ring, NULL);
-	sp_sighting_forked();
-	sp_sighting_init(&ring, NULL);
-	(void)sp_sighting_note(&map, &whole, sp_object_identity(&whole, false));
+	sp_module_event_init(&ring, NULL);
+	sp_module_event_forked();
+	sp_module_event_init(&ring, NULL);
+	(void)sp_module_event_note(&map, &whole, sp_object_identity(&whole, false));
 	FUZZ_CHECK(sp_ring_drain(&ring, put, m, 2) <= 1);
 	(void)sp_modules_find(m, whole.start, sp_modules_epoch(m));
 	FUZZ_CHECK(sp_modules_refresh(m) < 0);
@@ -234,6 +234,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	write_file();
 	ask_modules();
 	ask_identity();
-	ask_sighting();
+	ask_event();
 	return 0;
 }

@@ -43,7 +43,7 @@ $(FUZZ_DIR)/split: $(call fuzz_objects,,export/pprof_split.c export/pprof_wire.c
 $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
 $(FUZZ_DIR)/address: $(call fuzz_objects,,export/address.c export/libcurl.c export/redact.c)
 $(FUZZ_DIR)/loaded: $(call fuzz_objects,,$(addprefix export/,grow.c modules.c mapped.c maps.c \
-	host_objects.c object_file.c object_files.c vdso.c clock.c elf_notes.c module_name.c module_read.c module_serial.c) $(addprefix sampler/,object_identity_sig.c sighting.c sighting_sig.c ring.c \
+	host_objects.c object_file.c object_files.c vdso.c clock.c elf_notes.c module_name.c module_read.c module_serial.c) $(addprefix sampler/,object_identity_sig.c module_event.c module_event_sig.c ring.c \
 	ring_sig.c seccomp.c arena.c text.c))
 $(FUZZ_DIR)/maps: $(call fuzz_objects,,export/maps.c export/grow.c sampler/text.c)
 $(FUZZ_DIR)/names: $(call fuzz_objects,,export/demangle.c sampler/text.c)
@@ -54,7 +54,7 @@ $(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/fr
 	sampler/text.c scripts/probe/status.c scripts/run/line.c)
 $(FUZZ_DIR)/unwind: $(call fuzz_objects,,$(addprefix sampler/,cfi_sig.c cfi_apply_sig.c \
 	dwarf_expr_sig.c ehframe_sig.c short_row_sig.c readable_sig.c seccomp.c stack_bounds_sig.c stride_sig.c object_cache_sig.c object_identity_sig.c \
-	sighting_sig.c ring_sig.c row_cache.c row_cache_sig.c arena.c))
+	module_event_sig.c ring_sig.c row_cache.c row_cache_sig.c arena.c))
 
 $(FUZZERS): $(FUZZ_DIR)/%: $(FUZZ_DIR)/test/fuzz/%.o
 	$(call say,LD,$@)

@@ -16,7 +16,7 @@
 /* Nothing of ours is there. */
 #define BIAS UINT64_C(0x100000000000)
 
-static struct sp_sighting sighting;
+static struct sp_module_event event;
 
 static void die(const char *path, const char *what)
 {
@@ -30,19 +30,19 @@ static void take_note(int fd, const Elf64_Phdr *ph)
 	ssize_t n = pread(fd, notes, ph->p_filesz < NOTES_MAX ? ph->p_filesz : NOTES_MAX,
 			  (off_t)ph->p_offset);
 
-	if (n > 0 && sighting.build_id_len == 0)
-		sighting.build_id_len = sp_elf_build_id(notes, (size_t)n, sighting.build_id,
-							sizeof(sighting.build_id));
+	if (n > 0 && event.build_id_len == 0)
+		event.build_id_len =
+			sp_elf_build_id(notes, (size_t)n, event.build_id, sizeof(event.build_id));
 }
 
 static void take_load(const char *path, const Elf64_Phdr *ph)
 {
-	if (sighting.loads == SP_SIGHTING_LOADS)
+	if (event.loads == SP_MODULE_EVENT_LOADS)
 		die(path, "too many segments");
-	sighting.load[sighting.loads].vaddr = ph->p_vaddr;
-	sighting.load[sighting.loads].memsz = ph->p_memsz;
-	sighting.load[sighting.loads].offset = ph->p_offset;
-	sighting.load[sighting.loads++].flags = ph->p_flags;
+	event.load[event.loads].vaddr = ph->p_vaddr;
+	event.load[event.loads].memsz = ph->p_memsz;
+	event.load[event.loads].offset = ph->p_offset;
+	event.load[event.loads++].flags = ph->p_flags;
 }
 
 uint64_t image_load(struct sp_modules *modules, const char *path)
@@ -55,8 +55,8 @@ uint64_t image_load(struct sp_modules *modules, const char *path)
 	    memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 || eh.e_phnum > 64 ||
 	    pread(fd, phdr, sizeof(phdr[0]) * eh.e_phnum, (off_t)eh.e_phoff) <= 0)
 		die(path, "no ELF file");
-	sighting.bias = BIAS;
-	sighting.phdr = BIAS + eh.e_phoff;
+	event.bias = BIAS;
+	event.phdr = BIAS + eh.e_phoff;
 	for (unsigned i = 0; i < eh.e_phnum; i++) {
 		if (phdr[i].p_type == PT_LOAD)
 			take_load(path, &phdr[i]);
@@ -64,15 +64,15 @@ uint64_t image_load(struct sp_modules *modules, const char *path)
 			take_note(fd, &phdr[i]);
 	}
 	close(fd);
-	(void)snprintf(sighting.path, sizeof(sighting.path), "%s", path);
-	sp_modules_sight(modules, &sighting);
+	(void)snprintf(event.path, sizeof(event.path), "%s", path);
+	sp_modules_take_event(modules, &event);
 	return BIAS;
 }
 
 uint64_t image_code(void)
 {
-	for (unsigned i = 0; i < sighting.loads; i++)
-		if ((sighting.load[i].flags & PF_X) != 0)
-			return BIAS + sighting.load[i].vaddr;
+	for (unsigned i = 0; i < event.loads; i++)
+		if ((event.load[i].flags & PF_X) != 0)
+			return BIAS + event.load[i].vaddr;
 	return 0;
 }

@@ -126,7 +126,7 @@ static void take(const struct sp_sample *s, void *arg)
 	seen.tid = s->tid;
 }
 
-/* How many samples there were; what is told of objects is test_sighting.c's. */
+/* How many samples there were; what is told of objects is test_module_event.c's. */
 static unsigned drain(void)
 {
 	unsigned before = seen.samples;

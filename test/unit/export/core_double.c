@@ -36,10 +36,10 @@ static unsigned drain_snapshots(void *self, void (*put)(const struct sp_snapshot
 	return 1;
 }
 
-static void sight_again(void *self)
+static void repeat_events(void *self)
 {
 	(void)self;
-	core.sightings_wanted++;
+	core.events_wanted++;
 }
 
 static const char *label_text(void *self, uint32_t id, size_t *len)
@@ -140,7 +140,7 @@ void core_reset(void)
 		.version = "0.1.0",
 		.drain = drain,
 		.drain_snapshots = drain_snapshots,
-		.sight_again = sight_again,
+		.repeat_events = repeat_events,
 		.label_text = label_text,
 		.counter_read = counter_read,
 		.counter_add = counter_add,

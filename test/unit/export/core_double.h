@@ -26,8 +26,8 @@ struct core_double {
 	unsigned samples;                   /* still in the ring */
 	const struct sp_snapshot *snapshot; /* still in its ring, or NULL */
 	unsigned drained;
-	unsigned sightings_wanted; /* how often all objects were to be told of again */
-	const char *label[8];      /* text of label id 1, 2, ... */
+	unsigned events_wanted; /* how often all objects were to be told of again */
+	const char *label[8];   /* text of label id 1, 2, ... */
 	uint32_t flush_left;
 	uint32_t flush_step; /* taken off flush_left each time it is asked for */
 	bool pending;

@@ -353,14 +353,14 @@ Test(modules, build_id_survives_damaged_notes, .timeout = 20)
 /* Of code that belongs to no object. */
 #define NOTHING "1000-2000 r-xp 00000000 00:00 0 \n"
 
-static struct sp_sighting sighting_of(const char *path, uint64_t bias, uint64_t bytes,
-				      uint8_t build)
+static struct sp_module_event event_of(const char *path, uint64_t bias, uint64_t bytes,
+				       uint8_t build)
 {
-	struct sp_sighting s = {.bias = bias,
-				.phdr = bias + 64,
-				.loads = 1,
-				.build_id_len = build != 0 ? 20 : 0,
-				.load = {{.vaddr = 0, .memsz = bytes, .flags = PF_R | PF_X}}};
+	struct sp_module_event s = {.bias = bias,
+				    .phdr = bias + 64,
+				    .loads = 1,
+				    .build_id_len = build != 0 ? 20 : 0,
+				    .load = {{.vaddr = 0, .memsz = bytes, .flags = PF_R | PF_X}}};
 
 	memset(s.build_id, build, (size_t)s.build_id_len);
 	(void)snprintf(s.path, sizeof(s.path), "%s", path);
@@ -374,15 +374,15 @@ static const char *name_at(const struct sp_modules *m, uint64_t pc, uint32_t epo
 	return mod != NULL ? mod->name : "";
 }
 
-Test(modules, knows_what_was_only_ever_sighted, .timeout = 20)
+Test(modules, knows_what_was_only_ever_told_of, .timeout = 20)
 {
 	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
-	struct sp_sighting s = sighting_of("/lib/brief.so", 0x10000, 0x2000, 1);
+	struct sp_module_event s = event_of("/lib/brief.so", 0x10000, 0x2000, 1);
 	uint32_t epoch;
 
 	fake_host_line(NOTHING);
 	cr_assert_eq(sp_modules_refresh(m), 0);
-	sp_modules_sight(m, &s);
+	sp_modules_take_event(m, &s);
 	epoch = sp_modules_epoch(m);
 	cr_expect_str_eq(name_at(m, 0x11fff, epoch), "brief.so");
 	cr_expect_str_eq(name_at(m, 0x12000, epoch), "");
@@ -397,14 +397,14 @@ Test(modules, knows_what_was_only_ever_sighted, .timeout = 20)
 }
 
 /* What the handler does not tell because it told it before, the list must not contradict. */
-Test(modules, what_is_listed_in_between_does_not_replace_what_was_sighted, .timeout = 20)
+Test(modules, what_is_listed_in_between_does_not_replace_what_was_told_of, .timeout = 20)
 {
 	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
-	struct sp_sighting s = sighting_of("/lib/a.so", 0x10000, 0x2000, 1);
+	struct sp_module_event s = event_of("/lib/a.so", 0x10000, 0x2000, 1);
 
 	fake_host_line(NOTHING);
 	cr_assert_eq(sp_modules_refresh(m), 0);
-	sp_modules_sight(m, &s);
+	sp_modules_take_event(m, &s);
 	/* Another one that no sample is in, over the end of the first and beyond. */
 	fake_host_unmap_all();
 	fake_host_map(fake_host_object("unseen.so", 0x3000, 9), 0x11000, 0x3000);
@@ -416,11 +416,11 @@ Test(modules, what_is_listed_in_between_does_not_replace_what_was_sighted, .time
 	}
 	cr_assert_eq(sp_modules_refresh(m), 0);
 	cr_expect_str_eq(name_at(m, 0x11800, sp_modules_epoch(m)), "unseen.so",
-			 "the third batch has not sighted the first one");
-	sp_modules_sight(m, &s);
+			 "the third batch was not told of the first one");
+	sp_modules_take_event(m, &s);
 	cr_expect_str_eq(name_at(m, 0x11800, sp_modules_epoch(m)), "a.so");
-	s = sighting_of("/lib/b.so", 0x11000, 0x1000, 2);
-	sp_modules_sight(m, &s);
+	s = event_of("/lib/b.so", 0x11000, 0x1000, 2);
+	sp_modules_take_event(m, &s);
 	cr_expect_str_eq(name_at(m, 0x11800, sp_modules_epoch(m)), "b.so");
 
 	sp_modules_free(m);
@@ -453,12 +453,12 @@ Test(modules, an_epoch_ends_where_one_object_takes_the_place_of_another, .timeou
 	for (unsigned i = 0; i < 60; i++) {
 		static const char *const path[] = {"/lib/a.so", "/lib/b.so", "/lib/c.so"};
 		/* The last one is larger, and begins before the others. */
-		struct sp_sighting s =
-			sighting_of(path[i % 3], i % 3 == 2 ? 0xf000 : 0x10000,
-				    i % 3 == 2 ? 0x3000 : 0x2000, (uint8_t)(1 + i % 3));
+		struct sp_module_event s =
+			event_of(path[i % 3], i % 3 == 2 ? 0xf000 : 0x10000,
+				 i % 3 == 2 ? 0x3000 : 0x2000, (uint8_t)(1 + i % 3));
 
-		sp_modules_sight(m, &s);
-		sp_modules_sight(m, &s);
+		sp_modules_take_event(m, &s);
+		sp_modules_take_event(m, &s);
 		epoch[i] = sp_modules_epoch(m);
 	}
 	cr_assert_eq(sp_modules_refresh(m), 0);
@@ -475,11 +475,11 @@ Test(modules, an_epoch_ends_where_one_object_takes_the_place_of_another, .timeou
 	sp_modules_free(m);
 }
 
-Test(modules, what_is_mapped_is_no_news_when_sighted, .timeout = 20)
+Test(modules, what_is_mapped_is_no_news_when_told_of, .timeout = 20)
 {
 	struct sp_modules *m = sp_modules_new("/proc/self", -1);
 	const struct sp_module *mod;
-	struct sp_sighting s = {.loads = 1};
+	struct sp_module_event s = {.loads = 1};
 	uint32_t serial;
 
 	cr_assert_eq(sp_modules_refresh(m), 0);
@@ -493,28 +493,28 @@ Test(modules, what_is_mapped_is_no_news_when_sighted, .timeout = 20)
 	/* As _dl_find_object has it: to the page. */
 	s.load[0].memsz = mod->hi - mod->lo + 100;
 	(void)snprintf(s.path, sizeof(s.path), "%s", mod->path);
-	sp_modules_sight(m, &s);
+	sp_modules_take_event(m, &s);
 
 	cr_expect_eq(sp_modules_epoch(m), 0);
 	cr_expect_eq(sp_modules_find(m, (uintptr_t)&printf, 0)->serial, serial);
 	sp_modules_free(m);
 }
 
-Test(modules, a_sighting_without_sense_changes_nothing, .timeout = 20)
+Test(modules, an_event_without_sense_changes_nothing, .timeout = 20)
 {
 	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
-	struct sp_sighting s = sighting_of("/lib/odd.so", UINT64_MAX - 8, 4096, 1);
+	struct sp_module_event s = event_of("/lib/odd.so", UINT64_MAX - 8, 4096, 1);
 
 	fake_host_line(NOTHING);
 	cr_assert_eq(sp_modules_refresh(m), 0);
-	sp_modules_sight(m, &s);
-	s = sighting_of("", 0x1000, 0, 1);
-	sp_modules_sight(m, &s);
-	s = sighting_of("/lib/odd.so", 0x1000, 0x1000, 1);
+	sp_modules_take_event(m, &s);
+	s = event_of("", 0x1000, 0, 1);
+	sp_modules_take_event(m, &s);
+	s = event_of("/lib/odd.so", 0x1000, 0x1000, 1);
 	s.loads = UINT64_MAX;
 	s.build_id_len = UINT64_MAX;
 	memset(s.path, 'x', sizeof(s.path));
-	sp_modules_sight(m, &s);
+	sp_modules_take_event(m, &s);
 
 	cr_expect_null(sp_modules_find(m, UINT64_MAX - 4, 0));
 	cr_expect_eq(sp_modules_find(m, 0x1800, 0)->build_id_len, 0);

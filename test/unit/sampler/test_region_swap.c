@@ -18,9 +18,9 @@
 #include "sampler/counters.h"
 #include "sampler/handler.h"
 #include "sampler/label.h"
+#include "sampler/module_event.h"
 #include "sampler/outlet.h"
 #include "sampler/ring.h"
-#include "sampler/sighting.h"
 #include "test/unit/emulated.h"
 
 #define MAX_NAMES 100U
@@ -200,13 +200,13 @@ Test(region_swap, keeps_names_and_counters)
 
 Test(region_swap, tells_of_objects_again)
 {
-	uint64_t moves = sp_sighting_state.moves;
+	uint64_t moves = sp_module_event_state.moves;
 
 	(void)swap();
 
-	cr_expect_gt(sp_sighting_state.moves, moves);
-	cr_expect_eq(sp_sighting_state.ring, &sp_outlet_now()->ring);
-	cr_expect_eq(sp_sighting_state.again, &sp_region_now()->generation);
+	cr_expect_gt(sp_module_event_state.moves, moves);
+	cr_expect_eq(sp_module_event_state.ring, &sp_outlet_now()->ring);
+	cr_expect_eq(sp_module_event_state.again, &sp_region_now()->generation);
 	cr_expect_eq(sp_outlet_now()->upkeep, &sp_region_now()->upkeep);
 }
 

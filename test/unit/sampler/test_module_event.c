@@ -6,16 +6,16 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "sampler/module_event.h"
 #include "sampler/object_identity_sig.h"
 #include "sampler/ring.h"
-#include "sampler/sighting.h"
 
 #define PAGE 4096U
 #define OBJECT_BYTES (2 * PAGE)
 
 static struct sp_ring ring;
-static char path[SP_SIGHTING_PATH_MAX + 8];
-static struct sp_sighting told;
+static char path[SP_MODULE_EVENT_PATH_MAX + 8];
+static struct sp_module_event told;
 static unsigned records;
 
 /* Room for objects at any page of it, so that they can overlap. */
@@ -83,7 +83,7 @@ static bool meet(const struct sp_object *object, const char *name)
 	struct link_map map = {.l_addr = object->start, .l_name = path};
 
 	(void)snprintf(path, sizeof(path), "%s", name);
-	return sp_sighting_note(&map, object, sp_object_identity(object, false));
+	return sp_module_event_note(&map, object, sp_object_identity(object, false));
 }
 
 static _Atomic uint32_t again;
@@ -91,12 +91,12 @@ static _Atomic uint32_t again;
 static void start(void)
 {
 	cr_assert_eq(sp_ring_init(&ring, 1 << 16), 0);
-	sp_sighting_init(&ring, &again);
+	sp_module_event_init(&ring, &again);
 }
 
-TestSuite(sighting, .init = start, .timeout = 20);
+TestSuite(module_event, .init = start, .timeout = 20);
 
-Test(sighting_init, tells_nothing_before_there_is_a_ring, .timeout = 20)
+Test(module_event_init, tells_nothing_before_there_is_a_ring, .timeout = 20)
 {
 	struct sp_object object = load(0, 1);
 
@@ -105,7 +105,7 @@ Test(sighting_init, tells_nothing_before_there_is_a_ring, .timeout = 20)
 	cr_expect_eq(drained(), 0);
 }
 
-Test(sighting, tells_once_of_an_object_and_all_that_the_loader_would)
+Test(module_event, tells_once_of_an_object_and_all_that_the_loader_would)
 {
 	struct sp_object object = load(0, 7);
 
@@ -125,7 +125,7 @@ Test(sighting, tells_once_of_an_object_and_all_that_the_loader_would)
 	cr_expect_eq(told.load[1].flags, PF_R | PF_X);
 }
 
-Test(sighting, tells_of_each_change_at_an_address)
+Test(module_event, tells_of_each_change_at_an_address)
 {
 	for (unsigned i = 0; i < 20; i++) {
 		struct sp_object object = load(0, (uint8_t)(1 + i % 2));
@@ -136,7 +136,7 @@ Test(sighting, tells_of_each_change_at_an_address)
 	}
 }
 
-Test(sighting, tells_of_what_comes_back_where_another_one_overlapped_it)
+Test(module_event, tells_of_what_comes_back_where_another_one_overlapped_it)
 {
 	for (unsigned i = 0; i < 20; i++) {
 		struct sp_object object = load(i % 2, (uint8_t)(1 + i % 2));
@@ -146,7 +146,7 @@ Test(sighting, tells_of_what_comes_back_where_another_one_overlapped_it)
 	}
 }
 
-Test(sighting, leaves_neighbours_alone)
+Test(module_event, leaves_neighbours_alone)
 {
 	for (unsigned i = 0; i < 3; i++) {
 		struct sp_object one = load(0, 1);
@@ -158,7 +158,7 @@ Test(sighting, leaves_neighbours_alone)
 	}
 }
 
-Test(sighting, tells_objects_without_a_build_id_apart_by_name)
+Test(module_event, tells_objects_without_a_build_id_apart_by_name)
 {
 	struct sp_object object = load(0, 0);
 
@@ -171,7 +171,7 @@ Test(sighting, tells_objects_without_a_build_id_apart_by_name)
 	cr_expect_str_eq(told.path, "/lib/b.so");
 }
 
-Test(sighting, tells_of_all_again_when_asked)
+Test(module_event, tells_of_all_again_when_asked)
 {
 	struct sp_object object = load(0, 1);
 
@@ -184,7 +184,7 @@ Test(sighting, tells_of_all_again_when_asked)
 	cr_expect_eq(drained(), 1);
 }
 
-Test(sighting, tries_again_when_there_was_no_room)
+Test(module_event, tries_again_when_there_was_no_room)
 {
 	struct sp_object object = load(0, 1);
 
@@ -202,10 +202,10 @@ Test(sighting, tries_again_when_there_was_no_room)
 	cr_expect_eq(drained(), 0);
 }
 
-Test(sighting, keeps_quiet_about_what_could_not_be_found_by_its_path)
+Test(module_event, keeps_quiet_about_what_could_not_be_found_by_its_path)
 {
 	struct sp_object object = load(0, 1);
-	char name[SP_SIGHTING_PATH_MAX + 1];
+	char name[SP_MODULE_EVENT_PATH_MAX + 1];
 
 	memset(name, 'x', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
@@ -221,9 +221,9 @@ Test(sighting, keeps_quiet_about_what_could_not_be_found_by_its_path)
 	cr_expect_eq(drained(), 0);
 }
 
-Test(sighting, works_with_more_objects_than_are_remembered)
+Test(module_event, works_with_more_objects_than_are_remembered)
 {
-	const unsigned objects = 4 * SP_SIGHTING_SLOTS;
+	const unsigned objects = 4 * SP_MODULE_EVENT_SLOTS;
 	struct sp_object first = load(0, 1);
 	uint8_t *many = mmap(NULL, (size_t)objects * PAGE, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

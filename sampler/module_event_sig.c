@@ -9,38 +9,38 @@
 #include <link.h>
 #include <stddef.h>
 
+#include "sampler/module_event.h"
 #include "sampler/object_identity_sig.h"
-#include "sampler/sighting.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
 #define PATH_STEP UINT64_C(0x100000001b3)
 
-struct sp_sighting_state sp_sighting_state;
+struct sp_module_event_state sp_module_event_state;
 
 /* What tells an object without a build id from others at its address: its name. */
 static uint64_t by_name(const struct link_map *map, const struct sp_object *object)
 {
 	uint64_t hash = sp_object_identity(object, true);
 
-	for (unsigned i = 0; map->l_name[i] != '\0' && i < SP_SIGHTING_PATH_MAX; i++)
+	for (unsigned i = 0; map->l_name[i] != '\0' && i < SP_MODULE_EVENT_PATH_MAX; i++)
 		hash = (hash ^ (unsigned char)map->l_name[i]) * PATH_STEP;
 	return hash;
 }
 
-static struct sp_sighting_slot *ways_of(uintptr_t start)
+static struct sp_module_event_slot *ways_of(uintptr_t start)
 {
 	uint64_t hash = (uint64_t)start * UINT64_C(0x9e3779b97f4a7c15) >> 40;
 
-	return &sp_sighting_state
-			.slot[hash % (SP_SIGHTING_SLOTS / SP_SIGHTING_WAYS) * SP_SIGHTING_WAYS];
+	return &sp_module_event_state.slot[hash % (SP_MODULE_EVENT_SLOTS / SP_MODULE_EVENT_WAYS) *
+					   SP_MODULE_EVENT_WAYS];
 }
 
 static bool is_told(uintptr_t start, uint64_t stamp)
 {
-	struct sp_sighting_slot *way = ways_of(start);
+	struct sp_module_event_slot *way = ways_of(start);
 
-	for (unsigned i = 0; i < SP_SIGHTING_WAYS; i++)
+	for (unsigned i = 0; i < SP_MODULE_EVENT_WAYS; i++)
 		/* pairs with the release in remember(): its record is in the ring before our sample */
 		if (atomic_load_explicit(&way[i].start, memory_order_relaxed) == start)
 			return atomic_load_explicit(&way[i].stamp, memory_order_acquire) == stamp;
@@ -50,8 +50,8 @@ static bool is_told(uintptr_t start, uint64_t stamp)
 /* Whatever was at these addresses is gone, and when it comes back it is to be told of again. */
 static void forget_overlapped(const struct sp_object *object)
 {
-	for (unsigned i = 0; i < SP_SIGHTING_SLOTS; i++) {
-		struct sp_sighting_slot *slot = &sp_sighting_state.slot[i];
+	for (unsigned i = 0; i < SP_MODULE_EVENT_SLOTS; i++) {
+		struct sp_module_event_slot *slot = &sp_module_event_state.slot[i];
 		uintptr_t start = atomic_load_explicit(&slot->start, memory_order_relaxed);
 		uintptr_t end = atomic_load_explicit(&slot->end, memory_order_relaxed);
 
@@ -63,13 +63,13 @@ static void forget_overlapped(const struct sp_object *object)
 /* In its own place, a free one, or that of another object, which will be told of once more. */
 static void remember(const struct sp_object *object, uint64_t stamp)
 {
-	struct sp_sighting_slot *way = ways_of(object->start);
-	struct sp_sighting_slot *to = &way[stamp >> 32 & (SP_SIGHTING_WAYS - 1)];
+	struct sp_module_event_slot *way = ways_of(object->start);
+	struct sp_module_event_slot *to = &way[stamp >> 32 & (SP_MODULE_EVENT_WAYS - 1)];
 
-	for (unsigned i = SP_SIGHTING_WAYS; i-- > 0;)
+	for (unsigned i = SP_MODULE_EVENT_WAYS; i-- > 0;)
 		if (atomic_load_explicit(&way[i].start, memory_order_relaxed) == 0)
 			to = &way[i];
-	for (unsigned i = 0; i < SP_SIGHTING_WAYS; i++)
+	for (unsigned i = 0; i < SP_MODULE_EVENT_WAYS; i++)
 		if (atomic_load_explicit(&way[i].start, memory_order_relaxed) == object->start)
 			to = &way[i];
 	/* A stamp is never right for another start, so a mixture of two writers' words is no harm. */
@@ -81,7 +81,7 @@ static void remember(const struct sp_object *object, uint64_t stamp)
 
 /* False if the object is not one that the exporter could look up by what is told of it. */
 static bool describe(const struct link_map *map, const struct sp_object *object,
-		     struct sp_sighting *s)
+		     struct sp_module_event *s)
 {
 	unsigned headers = 0;
 	const ElfW(Phdr) *header = sp_object_headers(object, &headers);
@@ -91,7 +91,7 @@ static bool describe(const struct link_map *map, const struct sp_object *object,
 	s->bias = map->l_addr;
 	s->phdr = (uintptr_t)header;
 	s->loads = 0;
-	for (; headers != 0 && s->loads < SP_SIGHTING_LOADS; headers--, header++) {
+	for (; headers != 0 && s->loads < SP_MODULE_EVENT_LOADS; headers--, header++) {
 		if (header->p_type != PT_LOAD)
 			continue;
 		s->load[s->loads].vaddr = header->p_vaddr;
@@ -100,9 +100,9 @@ static bool describe(const struct link_map *map, const struct sp_object *object,
 		s->load[s->loads++].flags = header->p_flags;
 	}
 	s->build_id_len = 0;
-	while (sp_cursor_left(&id) != 0 && s->build_id_len < SP_SIGHTING_ID_MAX)
+	while (sp_cursor_left(&id) != 0 && s->build_id_len < SP_MODULE_EVENT_ID_MAX)
 		s->build_id[s->build_id_len++] = sp_cursor_u8(&id);
-	while (map->l_name[i] != '\0' && i < SP_SIGHTING_PATH_MAX - 1) {
+	while (map->l_name[i] != '\0' && i < SP_MODULE_EVENT_PATH_MAX - 1) {
 		s->path[i] = map->l_name[i];
 		i++;
 	}
@@ -114,43 +114,46 @@ static bool describe(const struct link_map *map, const struct sp_object *object,
 __attribute__((noinline)) static bool tell(const struct link_map *map,
 					   const struct sp_object *object, uint64_t stamp)
 {
-	const uint16_t depth = sizeof(struct sp_sighting) / sizeof(uint64_t);
+	const uint16_t depth = sizeof(struct sp_module_event) / sizeof(uint64_t);
 	const uint16_t flags = SP_SAMPLE_OBJECT;
 	struct {
 		_Alignas(8) char head[offsetof(struct sp_sample, pc)];
-		struct sp_sighting sighting;
+		struct sp_module_event event;
 	} record;
 	struct sp_ring_part part = {&record, sizeof(record)};
 
 	__builtin_memset(record.head, 0, sizeof(record.head));
 	__builtin_memcpy(record.head + offsetof(struct sp_sample, depth), &depth, sizeof(depth));
 	__builtin_memcpy(record.head + offsetof(struct sp_sample, flags), &flags, sizeof(flags));
-	if (describe(map, object, &record.sighting) &&
-	    sp_ring_put_parts(atomic_load_explicit(&sp_sighting_state.ring, memory_order_relaxed),
-			      &part, 1) != 0)
+	if (describe(map, object, &record.event) &&
+	    sp_ring_put_parts(
+		    atomic_load_explicit(&sp_module_event_state.ring, memory_order_relaxed), &part,
+		    1) != 0)
 		return false;
 	forget_overlapped(object);
 	remember(object, stamp);
 	return true;
 }
 
-SP_SIGSAFE bool sp_sighting_note(const void *link_map, const struct sp_object *object,
-				 uint64_t identity)
+SP_SIGSAFE bool sp_module_event_note(const void *link_map, const struct sp_object *object,
+				     uint64_t identity)
 {
 	const struct link_map *map = link_map;
 	const _Atomic uint32_t *again;
 	uint64_t generation;
 	uint64_t stamp;
 
-	/* pairs with sp_sighting_init() */
-	if (atomic_load_explicit(&sp_sighting_state.ring, memory_order_acquire) == NULL ||
+	/* pairs with sp_module_event_init() */
+	if (atomic_load_explicit(&sp_module_event_state.ring, memory_order_acquire) == NULL ||
 	    map == NULL || map->l_name == NULL)
 		return true;
 	if (identity == 0)
 		identity = by_name(map, object);
-	/* pairs with sp_sighting_move(): what is not told of there is told in the ring of then, or later */
-	generation = atomic_load_explicit(&sp_sighting_state.moves, memory_order_acquire) << 32;
-	again = atomic_load_explicit(&sp_sighting_state.again, memory_order_relaxed);
+	/*
+	 * pairs with sp_module_event_move(): what is not told of there is told in the ring of then, or later
+	 */
+	generation = atomic_load_explicit(&sp_module_event_state.moves, memory_order_acquire) << 32;
+	again = atomic_load_explicit(&sp_module_event_state.again, memory_order_relaxed);
 	generation |= atomic_load_explicit(again, memory_order_relaxed);
 	stamp = sp_object_mix(identity, generation) | 1;
 	return is_told(object->start, stamp) || tell(map, object, stamp);
