@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The object cache of one walk: each object is asked for once, since neither its frames nor it can go
- * meanwhile. Context: SIG (find), APP (init). Called by unwind_sig.c and stride_sig.c.
+ * meanwhile. Context: SIG (find), APP (init). Called by unwind_sig.c and fast_path_sig.c.
  */
 #ifndef SP_OBJECT_CACHE_SIG_H
 #define SP_OBJECT_CACHE_SIG_H

@@ -4,7 +4,7 @@
  * registers: the CFA by a register, registers saved below it at whole words, the return address
  * among them or in its own register. What is saved lies close together, at one end of the frame or
  * the other, so places count words up from the lowest one, the frame's bottom.
- * Context: SIG. Called by unwind_sig.c; stride_sig.c reads the words itself.
+ * Context: SIG. Called by unwind_sig.c; fast_path_sig.c reads the words itself.
  */
 #ifndef SP_SHORT_ROW_SIG_H
 #define SP_SHORT_ROW_SIG_H

@@ -15,11 +15,11 @@
 #include "sampler/counters.h"
 #include "sampler/crt_code_sig.h"
 #include "sampler/ehframe_sig.h"
+#include "sampler/fast_path_sig.h"
 #include "sampler/row_cache.h"
 #include "sampler/sample.h"
 #include "sampler/short_row_sig.h"
 #include "sampler/stack_bounds_sig.h"
-#include "sampler/stride_sig.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
@@ -243,7 +243,7 @@ static unsigned fill(struct sp_walk *w, struct sp_stack_bounds *bounds,
 	unsigned n = 0;
 
 	*over = true;
-	while ((n += sp_stride(w, pc + n, room->max - n)) < room->max) {
+	while ((n += sp_fast_path(w, pc + n, room->max - n)) < room->max) {
 		uintptr_t here = w->regs.pc;
 		enum step taken;
 

@@ -2,7 +2,7 @@
 /*
  * Fuzzes whole steps of the signal handler's unwinder: hostile call frame information, its
  * expressions and hostile registers, over a stack whose ends are known. No read leaves the stack, a
- * kept row says what the row said that it was made of, a stride takes the same step, and it ends.
+ * kept row says what the row said that it was made of, the fast path takes the same step, and it ends.
  *
  * Input: the registers, a word of options, 512 bytes of stack, then .eh_frame_hdr and what follows.
  */
@@ -11,10 +11,10 @@
 #include <sys/mman.h>
 
 #include "sampler/cfi_sig.h"
+#include "sampler/fast_path_sig.h"
 #include "sampler/object_identity_sig.h"
 #include "sampler/row_cache.h"
 #include "sampler/short_row_sig.h"
-#include "sampler/stride_sig.h"
 #include "test/fuzz/fuzz.h"
 
 #define PAGE 4096U
@@ -63,9 +63,9 @@ static void same(const struct sp_regs *a, const struct sp_regs *b)
 		FUZZ_CHECK(!sp_regs_known(a, i) || a->r[i] == b->r[i]);
 }
 
-/* A stride may leave the step to others, but not take another one. */
-static void stride(const struct input *in, const struct sp_short_row *kept,
-		   const struct sp_regs *want)
+/* The fast path may leave the step to others, but not take another one. */
+static void fast_path(const struct input *in, const struct sp_short_row *kept,
+		      const struct sp_regs *want)
 {
 	static uint64_t identity = 1;
 	struct sp_walk w = {.interrupted = true};
@@ -80,7 +80,7 @@ static void stride(const struct input *in, const struct sp_short_row *kept,
 	w.objects.last = &w.objects.entry[0];
 	w.objects.n = 1;
 	sp_row_cache_keep(PAGE, identity, kept);
-	if (!sp_regs_known(&w.regs, SP_ARCH_REG_SP) || sp_stride(&w, &pc, 1) == 0)
+	if (!sp_regs_known(&w.regs, SP_ARCH_REG_SP) || sp_fast_path(&w, &pc, 1) == 0)
 		return;
 	FUZZ_CHECK(want != NULL && pc == PAGE && !w.interrupted);
 	same(want, &w.regs);
@@ -106,7 +106,7 @@ static void apply(const struct input *in, const struct sp_cfi_row *row)
 	FUZZ_CHECK((sp_short_row_apply(&kept, &fast, &view) == 1) == (rc == 1));
 	if (rc == 1)
 		same(&slow, &fast);
-	stride(in, &kept, rc == 1 ? &slow : NULL);
+	fast_path(in, &kept, rc == 1 ? &slow : NULL);
 }
 
 static void try_pc(const struct input *in, const struct sp_object *object, uintptr_t pc)

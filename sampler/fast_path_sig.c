@@ -4,13 +4,13 @@
  * lies between the two loads is what a walk waits for; what every step changes stays in registers.
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
-#include "sampler/stride_sig.h"
+#include "sampler/fast_path_sig.h"
 
 #include "sampler/row_cache.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
-struct stride {
+struct fast_path {
 	uintptr_t at; /* where a call returns to; 1 past the pc of what was interrupted */
 	uintptr_t sp;
 	uint64_t known;
@@ -33,14 +33,14 @@ static inline uint64_t restore(uintptr_t *r, uint64_t saved, uint64_t places, ui
 }
 
 /* A caller's frame is further up than its callee's. */
-static inline bool is_proven(const struct stride *s, uintptr_t bottom, uintptr_t bytes)
+static inline bool is_proven(const struct fast_path *s, uintptr_t bottom, uintptr_t bytes)
 {
 	return bottom - s->lower <= s->span && bytes <= s->span - (bottom - s->lower) &&
 	       bottom % sizeof(bottom) == 0 && bottom + bytes > s->sp;
 }
 
 /* False, and nothing changed, if the row or the frame is not of the common kind. */
-static inline bool advance(struct stride *s, const struct sp_short_row *row)
+static inline bool advance(struct fast_path *s, const struct sp_short_row *row)
 {
 	uint64_t first = row->word[0];
 	uint64_t saved = row->word[2] & SP_SHORT_ROW_SAVED;
@@ -73,7 +73,7 @@ static inline bool advance(struct stride *s, const struct sp_short_row *row)
 }
 
 /* Steps as long as the frames are in this object; *done says that others would not help. */
-static inline unsigned advance_in(const struct sp_cached_object *cached, struct stride *s,
+static inline unsigned advance_in(const struct sp_cached_object *cached, struct fast_path *s,
 				  uint64_t *pc, unsigned max, bool *done)
 {
 	struct sp_row_set *sets = sp_row_cache();
@@ -102,11 +102,11 @@ static inline unsigned advance_in(const struct sp_cached_object *cached, struct 
 	return n;
 }
 
-SP_SIGSAFE unsigned sp_stride(struct sp_walk *w, uint64_t *pc, unsigned max)
+SP_SIGSAFE unsigned sp_fast_path(struct sp_walk *w, uint64_t *pc, unsigned max)
 {
 	const struct sp_stack_view *stack = &w->stack;
 	uintptr_t lower = stack->lo > stack->floor ? stack->lo : stack->floor;
-	struct stride s = {
+	struct fast_path s = {
 		.at = w->regs.pc + w->interrupted,
 		.sp = w->regs.r[SP_ARCH_REG_SP],
 		.known = w->regs.known,

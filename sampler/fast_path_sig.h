@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of a walk that nearly all of a walk is: from caller to caller through rows that are at hand,
+ * The fast path, which nearly all of a walk is: from caller to caller through rows that are at hand,
  * on stack that is proven readable. Whatever is not like that is left to unwind_sig.c, which takes
  * every step that this one takes too, with the same result. Context: SIG. Called by unwind_sig.c.
  */
-#ifndef SP_STRIDE_SIG_H
-#define SP_STRIDE_SIG_H
+#ifndef SP_FAST_PATH_SIG_H
+#define SP_FAST_PATH_SIG_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,6 +28,6 @@ struct sp_walk {
  * Takes at most max steps. Returns how many, and writes the pc of each frame that it left
  * (sample.h's convention).
  */
-SP_SIGSAFE unsigned sp_stride(struct sp_walk *w, uint64_t *pc, unsigned max);
+SP_SIGSAFE unsigned sp_fast_path(struct sp_walk *w, uint64_t *pc, unsigned max);
 
 #endif

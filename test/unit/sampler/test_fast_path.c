@@ -4,9 +4,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "sampler/fast_path_sig.h"
 #include "sampler/object_identity_sig.h"
 #include "sampler/row_cache.h"
-#include "sampler/stride_sig.h"
 
 #define WORDS 32U
 #define LEAF UINT64_C(0x100010)
@@ -65,9 +65,9 @@ static void setup(void)
 	w.objects.n = 2;
 }
 
-TestSuite(stride, .init = setup, .timeout = 20);
+TestSuite(fast_path, .init = setup, .timeout = 20);
 
-Test(stride, goes_where_the_general_form_goes)
+Test(fast_path, goes_where_the_general_form_goes)
 {
 	static const unsigned reg[] = {0, 1, 2, 3, 4, 5, SP_ARCH_REG_FP, 8, 9, 10, 11};
 
@@ -84,7 +84,7 @@ Test(stride, goes_where_the_general_form_goes)
 		here.regs.pc = LEAF + saved;
 		cr_assert_eq(sp_short_row_apply(&form, &want, &here.stack), 1);
 
-		cr_assert_eq(sp_stride(&here, pc, 1), 1);
+		cr_assert_eq(sp_fast_path(&here, pc, 1), 1);
 
 		cr_assert_eq(pc[0], LEAF + saved);
 		cr_assert(!here.interrupted);
@@ -93,7 +93,7 @@ Test(stride, goes_where_the_general_form_goes)
 	}
 }
 
-Test(stride, goes_on_from_caller_to_caller_and_from_object_to_object)
+Test(fast_path, goes_on_from_caller_to_caller_and_from_object_to_object)
 {
 	struct sp_cfi_row row = row_by(SP_ARCH_REG_SP, 32);
 
@@ -104,7 +104,7 @@ Test(stride, goes_on_from_caller_to_caller_and_from_object_to_object)
 	stack[11] = CALLER + 1;
 	stack[15] = LEAF + 4;
 
-	cr_assert_eq(sp_stride(&w, pc, PCS), 4);
+	cr_assert_eq(sp_fast_path(&w, pc, PCS), 4);
 
 	cr_assert_eq(pc[0], LEAF);
 	cr_assert_eq(pc[1], CALLER);
@@ -114,7 +114,7 @@ Test(stride, goes_on_from_caller_to_caller_and_from_object_to_object)
 	cr_assert_eq(w.regs.r[SP_ARCH_REG_SP], (uintptr_t)(stack + 16));
 }
 
-Test(stride, takes_no_more_steps_than_asked_for)
+Test(fast_path, takes_no_more_steps_than_asked_for)
 {
 	struct sp_cfi_row row = row_by(SP_ARCH_REG_SP, 32);
 
@@ -122,12 +122,12 @@ Test(stride, takes_no_more_steps_than_asked_for)
 	keep(CALLER, 0, &row);
 	stack[7] = CALLER + 1;
 
-	cr_assert_eq(sp_stride(&w, pc, 0), 0);
-	cr_assert_eq(sp_stride(&w, pc, 2), 2);
+	cr_assert_eq(sp_fast_path(&w, pc, 0), 0);
+	cr_assert_eq(sp_fast_path(&w, pc, 2), 2);
 	cr_assert_eq(pc[2], 0);
 }
 
-Test(stride, counts_from_a_register_that_an_earlier_frame_saved)
+Test(fast_path, counts_from_a_register_that_an_earlier_frame_saved)
 {
 	struct sp_cfi_row row = row_by(SP_ARCH_REG_SP, 32);
 	struct sp_cfi_row by_fp = row_by(SP_ARCH_REG_FP, 16);
@@ -138,7 +138,7 @@ Test(stride, counts_from_a_register_that_an_earlier_frame_saved)
 	keep(LEAF, 0, &row);
 	keep(CALLER, 0, &by_fp);
 
-	cr_assert_eq(sp_stride(&w, pc, PCS), 2);
+	cr_assert_eq(sp_fast_path(&w, pc, PCS), 2);
 	cr_assert_eq(w.regs.pc, OTHER + 1);
 	cr_assert_eq(w.regs.r[SP_ARCH_REG_SP], (uintptr_t)(stack + 10));
 }
@@ -150,11 +150,11 @@ static void expect_none(const struct sp_cfi_row *row, const char *why)
 
 	keep(LEAF, 0, row);
 	w.objects.last = before.objects.last = &w.objects.entry[0];
-	cr_assert_eq(sp_stride(&w, pc, PCS), 0, "%s", why);
+	cr_assert_eq(sp_fast_path(&w, pc, PCS), 0, "%s", why);
 	cr_assert_eq(memcmp(&w, &before, sizeof(w)), 0, "%s", why);
 }
 
-Test(stride, leaves_frames_that_are_not_proven_readable)
+Test(fast_path, leaves_frames_that_are_not_proven_readable)
 {
 	struct sp_cfi_row row = row_by(SP_ARCH_REG_SP, 32);
 
@@ -178,7 +178,7 @@ Test(stride, leaves_frames_that_are_not_proven_readable)
 	expect_none(&row, "not at a word");
 }
 
-Test(stride, leaves_what_is_not_the_common_kind)
+Test(fast_path, leaves_what_is_not_the_common_kind)
 {
 	struct sp_cfi_row row = row_by(SP_ARCH_REG_FP, 32);
 
@@ -198,11 +198,11 @@ Test(stride, leaves_what_is_not_the_common_kind)
 	expect_none(&row, "outermost");
 }
 
-Test(stride, leaves_frames_without_a_row)
+Test(fast_path, leaves_frames_without_a_row)
 {
 	w.objects.last = &w.objects.entry[0];
 
-	cr_assert_eq(sp_stride(&w, pc, PCS), 0);
+	cr_assert_eq(sp_fast_path(&w, pc, PCS), 0);
 	w.objects.entry[0].identity = 0;
-	cr_assert_eq(sp_stride(&w, pc, PCS), 0);
+	cr_assert_eq(sp_fast_path(&w, pc, PCS), 0);
 }
