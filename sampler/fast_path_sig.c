@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps through kept rows. Each frame's row is found by the pc that the frame before it gave, so what
+ * Steps through kept rules. Each frame's rule is found by the pc that the frame before it gave, so what
  * lies between the two loads is what a walk waits for; what every step changes stays in registers.
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
 #include "sampler/fast_path_sig.h"
 
-#include "sampler/row_cache.h"
+#include "sampler/rule_cache.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
@@ -28,7 +28,7 @@ SP_RAW static inline uintptr_t load(uintptr_t at)
 static inline uint64_t restore(uintptr_t *r, uint64_t saved, uint64_t places, uintptr_t bottom)
 {
 	for (; places != 0; places >>= 8, saved &= saved - 1)
-		r[__builtin_ctzll(saved)] = load(sp_short_row_place(places, bottom));
+		r[__builtin_ctzll(saved)] = load(sp_compact_rule_place(places, bottom));
 	return saved;
 }
 
@@ -39,14 +39,14 @@ static inline bool is_proven(const struct fast_path *s, uintptr_t bottom, uintpt
 	       bottom % sizeof(bottom) == 0 && bottom + bytes > s->sp;
 }
 
-/* False, and nothing changed, if the row or the frame is not of the common kind. */
-static inline bool advance(struct fast_path *s, const struct sp_short_row *row)
+/* False, and nothing changed, if the rule or the frame is not of the common kind. */
+static inline bool advance(struct fast_path *s, const struct sp_compact_rule *rule)
 {
-	uint64_t first = row->word[0];
-	uint64_t saved = row->word[2] & SP_SHORT_ROW_SAVED;
-	uint64_t more = row->word[2] >> SP_SHORT_ROW_MORE_SHIFT;
-	uintptr_t bytes = sp_short_row_bytes(first);
-	unsigned reg = sp_short_row_base(first);
+	uint64_t first = rule->word[0];
+	uint64_t saved = rule->word[2] & SP_COMPACT_RULE_SAVED;
+	uint64_t more = rule->word[2] >> SP_COMPACT_RULE_MORE_SHIFT;
+	uintptr_t bytes = sp_compact_rule_bytes(first);
+	unsigned reg = sp_compact_rule_base(first);
 	uintptr_t base = s->sp;
 	uintptr_t bottom;
 	uintptr_t pc;
@@ -56,15 +56,15 @@ static inline bool advance(struct fast_path *s, const struct sp_short_row *row)
 			return false;
 		base = s->r[reg];
 	}
-	bottom = sp_short_row_bottom(first, base);
-	if ((first & (SP_SHORT_ROW_OUTERMOST | SP_SHORT_ROW_LINKED)) != 0 ||
+	bottom = sp_compact_rule_bottom(first, base);
+	if ((first & (SP_COMPACT_RULE_OUTERMOST | SP_COMPACT_RULE_LINKED)) != 0 ||
 	    !is_proven(s, bottom, bytes))
 		return false;
-	pc = sp_arch_strip(load(sp_short_row_return(first, bottom)));
+	pc = sp_arch_strip(load(sp_compact_rule_return(first, bottom)));
 	if (pc == 0)
 		return false;
 	s->known |= saved;
-	saved = restore(s->r, saved, row->word[1], bottom);
+	saved = restore(s->r, saved, rule->word[1], bottom);
 	if (more != 0)
 		(void)restore(s->r, saved, more, bottom);
 	s->sp = bottom + bytes;
@@ -76,7 +76,7 @@ static inline bool advance(struct fast_path *s, const struct sp_short_row *row)
 static inline unsigned advance_in(const struct sp_cached_object *cached, struct fast_path *s,
 				  uint64_t *pc, unsigned max, bool *done)
 {
-	struct sp_row_set *sets = sp_row_cache();
+	struct sp_rule_set *sets = sp_rule_cache();
 	uintptr_t first = cached->start + 1;
 	uintptr_t bytes = cached->end - cached->start;
 	uint64_t identity = cached->identity;
@@ -86,16 +86,16 @@ static inline unsigned advance_in(const struct sp_cached_object *cached, struct 
 	if (sets == NULL || identity == 0)
 		return 0;
 	while (n < max) {
-		struct sp_short_row row;
+		struct sp_compact_rule rule;
 
 		if (s->at - first >= bytes) {
 			*done = false;
 			break;
 		}
-		if (!sp_row_cache_find(sets, s->at - 1, identity, &row))
+		if (!sp_rule_cache_find(sets, s->at - 1, identity, &rule))
 			break;
 		pc[n] = s->at - 1;
-		if (!advance(s, &row))
+		if (!advance(s, &rule))
 			break;
 		n++;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fast path, which nearly all of a walk is: from caller to caller through rows that are at hand,
+ * The fast path, which nearly all of a walk is: from caller to caller through rules that are at hand,
  * on stack that is proven readable. Whatever is not like that is left to unwind_sig.c, which takes
  * every step that this one takes too, with the same result. Context: SIG. Called by unwind_sig.c.
  */

@@ -17,7 +17,7 @@
 #include "sampler/process.h"
 #include "sampler/region.h"
 #include "sampler/region_swap.h"
-#include "sampler/row_cache.h"
+#include "sampler/rule_cache.h"
 #include "sampler/scope.h"
 #include "sampler/signal_move.h"
 #include "sampler/signals.h"
@@ -127,7 +127,7 @@ static int prepare(const struct sp_config *cfg)
 	    (cfg->span_cpu_time && sp_span_cpu_init() != 0))
 		return -ENOMEM;
 	/* Without it every frame is decoded anew, which is right and slow. */
-	(void)sp_row_cache_init();
+	(void)sp_rule_cache_init();
 	sp_scope_set_source(cfg->active_span);
 	h->depth = cfg->stack_depth;
 	h->period_ns = SP_NS_PER_S / cfg->sample_rate_hz;

@@ -12,13 +12,13 @@
 
 #include "sampler/arch_sig.h"
 #include "sampler/cfi_sig.h"
+#include "sampler/compact_rule_sig.h"
 #include "sampler/counters.h"
 #include "sampler/crt_code_sig.h"
 #include "sampler/ehframe_sig.h"
 #include "sampler/fast_path_sig.h"
-#include "sampler/row_cache.h"
+#include "sampler/rule_cache.h"
 #include "sampler/sample.h"
-#include "sampler/short_row_sig.h"
 #include "sampler/stack_bounds_sig.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
@@ -184,13 +184,13 @@ static enum step step_row(struct sp_walk *w, const struct sp_cfi_row *row)
 __attribute__((noinline)) static enum step
 step_decoded(struct sp_walk *w, const struct sp_cached_object *cached, uintptr_t pc)
 {
-	struct sp_short_row kept;
+	struct sp_compact_rule kept;
 	struct sp_cfi_row row;
 	int rc = row_of(cached, pc, &row);
 
 	if (rc == 0) {
-		if (cached->identity != 0 && sp_short_row_make(&row, &kept))
-			sp_row_cache_keep(pc, cached->identity, &kept);
+		if (cached->identity != 0 && sp_compact_rule_make(&row, &kept))
+			sp_rule_cache_keep(pc, cached->identity, &kept);
 		return step_row(w, &row);
 	}
 	if (rc == -EINVAL) {
@@ -213,13 +213,13 @@ static enum step step(struct sp_walk *w)
 	uintptr_t pc = w->regs.pc;
 	uintptr_t covered = w->interrupted ? pc : pc - 1;
 	const struct sp_cached_object *cached = sp_object_cache_at(&w->objects, covered);
-	struct sp_row_set *sets = sp_row_cache();
-	struct sp_short_row row;
+	struct sp_rule_set *sets = sp_rule_cache();
+	struct sp_compact_rule rule;
 
 	if (cached == NULL || cached->identity == 0 || sets == NULL ||
-	    !sp_row_cache_find(sets, covered, cached->identity, &row))
+	    !sp_rule_cache_find(sets, covered, cached->identity, &rule))
 		return step_decoded(w, cached, covered);
-	return judge(w, sp_short_row_apply(&row, &w->regs, &w->stack), sp, pc);
+	return judge(w, sp_compact_rule_apply(&rule, &w->regs, &w->stack), sp, pc);
 }
 
 static void begin(struct sp_walk *w, const void *ucontext, struct sp_stack_bounds *bounds,

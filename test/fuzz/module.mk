@@ -53,8 +53,8 @@ $(FUZZ_DIR)/sections: $(FUZZ_ELF)
 $(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c export/report/file.c export/gzip.c export/grow.c \
 	sampler/text.c scripts/probe/status.c scripts/run/line.c)
 $(FUZZ_DIR)/unwind: $(call fuzz_objects,,$(addprefix sampler/,cfi_sig.c cfi_apply_sig.c \
-	dwarf_expr_sig.c ehframe_sig.c short_row_sig.c readable_sig.c seccomp.c stack_bounds_sig.c fast_path_sig.c object_cache_sig.c object_identity_sig.c \
-	module_event_sig.c ring_sig.c row_cache.c row_cache_sig.c arena.c))
+	dwarf_expr_sig.c ehframe_sig.c compact_rule_sig.c readable_sig.c seccomp.c stack_bounds_sig.c fast_path_sig.c object_cache_sig.c object_identity_sig.c \
+	module_event_sig.c ring_sig.c rule_cache.c rule_cache_sig.c arena.c))
 
 $(FUZZERS): $(FUZZ_DIR)/%: $(FUZZ_DIR)/test/fuzz/%.o
 	$(call say,LD,$@)

@@ -2,7 +2,7 @@
 /*
  * Fuzzes whole steps of the signal handler's unwinder: hostile call frame information, its
  * expressions and hostile registers, over a stack whose ends are known. No read leaves the stack, a
- * kept row says what the row said that it was made of, the fast path takes the same step, and it ends.
+ * cached rule says what the row said that it was made of, the fast path takes the same step, and it ends.
  *
  * Input: the registers, a word of options, 512 bytes of stack, then .eh_frame_hdr and what follows.
  */
@@ -11,10 +11,10 @@
 #include <sys/mman.h>
 
 #include "sampler/cfi_sig.h"
+#include "sampler/compact_rule_sig.h"
 #include "sampler/fast_path_sig.h"
 #include "sampler/object_identity_sig.h"
-#include "sampler/row_cache.h"
-#include "sampler/short_row_sig.h"
+#include "sampler/rule_cache.h"
 #include "test/fuzz/fuzz.h"
 
 #define PAGE 4096U
@@ -64,14 +64,14 @@ static void same(const struct sp_regs *a, const struct sp_regs *b)
 }
 
 /* The fast path may leave the step to others, but not take another one. */
-static void fast_path(const struct input *in, const struct sp_short_row *kept,
+static void fast_path(const struct input *in, const struct sp_compact_rule *kept,
 		      const struct sp_regs *want)
 {
 	static uint64_t identity = 1;
 	struct sp_walk w = {.interrupted = true};
 	uint64_t pc = 0;
 
-	/* One for each row, so that none is found that was kept before. */
+	/* One for each rule, so that none is found that was kept before. */
 	identity = sp_object_mix(0, identity);
 	set_registers(in, &w.regs);
 	sp_regs_set_pc(&w.regs, PAGE);
@@ -79,7 +79,7 @@ static void fast_path(const struct input *in, const struct sp_short_row *kept,
 	w.objects.entry[0] = (struct sp_cached_object){.end = UINTPTR_MAX, .identity = identity};
 	w.objects.last = &w.objects.entry[0];
 	w.objects.n = 1;
-	sp_row_cache_keep(PAGE, identity, kept);
+	sp_rule_cache_keep(PAGE, identity, kept);
 	if (!sp_regs_known(&w.regs, SP_ARCH_REG_SP) || sp_fast_path(&w, &pc, 1) == 0)
 		return;
 	FUZZ_CHECK(want != NULL && pc == PAGE && !w.interrupted);
@@ -89,7 +89,7 @@ static void fast_path(const struct input *in, const struct sp_short_row *kept,
 static void apply(const struct input *in, const struct sp_cfi_row *row)
 {
 	struct sp_stack_view view;
-	struct sp_short_row kept;
+	struct sp_compact_rule kept;
 	struct sp_regs slow;
 	struct sp_regs fast;
 	int rc;
@@ -100,10 +100,10 @@ static void apply(const struct input *in, const struct sp_cfi_row *row)
 	rc = sp_cfi_apply(row, &slow, &view);
 	FUZZ_CHECK(rc <= 1);
 	FUZZ_CHECK(rc != 1 || (slow.pc != 0 && sp_regs_known(&slow, SP_ARCH_REG_SP)));
-	if (!sp_short_row_make(row, &kept))
+	if (!sp_compact_rule_make(row, &kept))
 		return;
 	see_stack(&view);
-	FUZZ_CHECK((sp_short_row_apply(&kept, &fast, &view) == 1) == (rc == 1));
+	FUZZ_CHECK((sp_compact_rule_apply(&kept, &fast, &view) == 1) == (rc == 1));
 	if (rc == 1)
 		same(&slow, &fast);
 	fast_path(in, &kept, rc == 1 ? &slow : NULL);
@@ -126,7 +126,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (stack_page == NULL) {
 		map_stack();
-		FUZZ_CHECK(sp_row_cache_init() == 0);
+		FUZZ_CHECK(sp_rule_cache_init() == 0);
 	}
 	memcpy(&in, data, size < sizeof(in) ? size : sizeof(in));
 	data += size < sizeof(in) ? size : sizeof(in);

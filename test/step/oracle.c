@@ -12,7 +12,7 @@
 #include <string.h>
 #include <ucontext.h>
 
-#include "sampler/row_cache.h"
+#include "sampler/rule_cache.h"
 #include "sampler/sample.h"
 #include "sampler/unwind_sig.h"
 #include "test/step/reference.h"
@@ -203,8 +203,8 @@ int main(int argc, char **argv)
 	unsigned long worse = 0;
 	unsigned ran = 0;
 
-	if (reference_init() != 0 || sp_unwind_init(find_symbol) != 0 || sp_row_cache_init() != 0 ||
-	    second_init() != 0)
+	if (reference_init() != 0 || sp_unwind_init(find_symbol) != 0 ||
+	    sp_rule_cache_init() != 0 || second_init() != 0)
 		return 1;
 	stepper_init(check);
 	for (unsigned i = 0; i < workloads_n; i++) {

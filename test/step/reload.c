@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "sampler/row_cache.h"
+#include "sampler/rule_cache.h"
 #include "sampler/sample.h"
 #include "sampler/unwind_sig.h"
 
@@ -73,7 +73,7 @@ int main(void)
 {
 	struct sigaction sa = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO};
 
-	if (sp_unwind_init(find_symbol) != 0 || sp_row_cache_init() != 0 ||
+	if (sp_unwind_init(find_symbol) != 0 || sp_rule_cache_init() != 0 ||
 	    sigaction(SIGUSR1, &sa, NULL) != 0)
 		return 1;
 	for (int i = 0; i < ROUNDS; i++) {

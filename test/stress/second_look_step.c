@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/row_cache.h"
+#include "sampler/rule_cache.h"
 #include "sampler/signals.h"
 #include "sampler/span_stack.h"
 #include "sampler/span_table.h"
@@ -353,47 +353,47 @@ static unsigned race_on_stack(void)
 #define IDENTITY UINT64_C(0x123456789abcdef)
 #define OTHER_IDENTITY UINT64_C(0xfedcba987654321)
 
-static const struct sp_short_row row_one = {.word = {16, 1, 64}};
-static const struct sp_short_row row_two = {.word = {32, 2, 128}};
-static struct sp_short_row row;
+static const struct sp_compact_rule rule_one = {.word = {16, 1, 64}};
+static const struct sp_compact_rule rule_two = {.word = {32, 2, 128}};
+static struct sp_compact_rule rule;
 
 static void keep_one(void)
 {
 	/* in both places that it may have */
 	for (int i = 0; i < 64; i++) {
-		sp_row_cache_keep(PC, OTHER_IDENTITY + (uint64_t)i, &row_one);
-		sp_row_cache_keep(PC, IDENTITY, &row_one);
+		sp_rule_cache_keep(PC, OTHER_IDENTITY + (uint64_t)i, &rule_one);
+		sp_rule_cache_keep(PC, IDENTITY, &rule_one);
 	}
-	MUST(sp_row_cache_find(sp_row_cache(), PC, IDENTITY, &row));
+	MUST(sp_rule_cache_find(sp_rule_cache(), PC, IDENTITY, &rule));
 	is_found = false;
 }
 
-static void find_row(void)
+static void find_rule(void)
 {
-	is_found = sp_row_cache_find(sp_row_cache(), PC, IDENTITY, &row);
+	is_found = sp_rule_cache_find(sp_rule_cache(), PC, IDENTITY, &rule);
 }
 
 static void keep_others(void)
 {
 	for (uint64_t i = 0; i < 64; i++)
-		sp_row_cache_keep(PC, OTHER_IDENTITY + i, &row_two);
+		sp_rule_cache_keep(PC, OTHER_IDENTITY + i, &rule_two);
 }
 
-static bool row_is_one(void)
+static bool rule_is_one(void)
 {
-	return !is_found || memcmp(&row, &row_one, sizeof(row)) == 0;
+	return !is_found || memcmp(&rule, &rule_one, sizeof(rule)) == 0;
 }
 
 static void keep_other(void)
 {
-	sp_row_cache_keep(PC, OTHER_IDENTITY, &row_two);
+	sp_rule_cache_keep(PC, OTHER_IDENTITY, &rule_two);
 }
 
 static unsigned race_for_rows(void)
 {
 	static const struct race races[] = {
-		{"a row that is replaced", keep_one, find_row, keep_others, row_is_one, 10},
-		{"a row that is being kept", keep_one, keep_other, find_row, row_is_one, 10},
+		{"a rule that is replaced", keep_one, find_rule, keep_others, rule_is_one, 10},
+		{"a rule that is being kept", keep_one, keep_other, find_rule, rule_is_one, 10},
 	};
 
 	return race_run(&races[0]) + race_run(&races[1]);
@@ -466,7 +466,7 @@ int main(void)
 	}
 	MUST(race_init() == 0);
 	MUST(sp_span_table_init() == 0);
-	MUST(sp_row_cache_init() == 0);
+	MUST(sp_rule_cache_init() == 0);
 	bad = race_in_table();
 	bad += race_on_stack();
 	bad += race_for_rows();

@@ -12,7 +12,7 @@
 #include "export/mapped.h"
 #include "export/unwind_snapshot.h"
 #include "fake_host.h"
-#include "sampler/row_cache.h"
+#include "sampler/rule_cache.h"
 
 #define RING_BYTES (UINT64_C(1) << 17)
 

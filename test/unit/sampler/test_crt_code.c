@@ -13,7 +13,7 @@
 #include <ucontext.h>
 
 #include "sampler/crt_code_sig.h"
-#include "sampler/row_cache.h"
+#include "sampler/rule_cache.h"
 #include "sampler/sample.h"
 #include "sampler/unwind_sig.h"
 #include "test/unit/emulated.h"
@@ -142,7 +142,7 @@ static void handle(int sig, void (*handler)(int, siginfo_t *, void *))
 static void step_through(routine *fn, const char *name, unsigned unknown)
 {
 	cr_assert_eq(sp_unwind_init(find_symbol), 0);
-	cr_assert_eq(sp_row_cache_init(), 0);
+	cr_assert_eq(sp_rule_cache_init(), 0);
 	handle(SIGUSR1, on_switch);
 	handle(SIGUSR2, on_switch);
 	handle(SIGTRAP, on_step);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps through kept rows: as the general form takes them, and none that is not of the common kind. */
+/* Steps through cached rules: as the general form takes them, and none that is not of the common kind. */
 #include <criterion/criterion.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "sampler/fast_path_sig.h"
 #include "sampler/object_identity_sig.h"
-#include "sampler/row_cache.h"
+#include "sampler/rule_cache.h"
 
 #define WORDS 32U
 #define LEAF UINT64_C(0x100010)
@@ -37,19 +37,19 @@ static void save(struct sp_cfi_row *row, unsigned reg, int32_t value)
 	row->rules.value[reg] = value;
 }
 
-static struct sp_short_row keep(uint64_t at, unsigned object, const struct sp_cfi_row *row)
+static struct sp_compact_rule keep(uint64_t at, unsigned object, const struct sp_cfi_row *row)
 {
-	struct sp_short_row form;
+	struct sp_compact_rule form;
 
-	cr_assert(sp_short_row_make(row, &form));
-	sp_row_cache_keep(at, w.objects.entry[object].identity, &form);
+	cr_assert(sp_compact_rule_make(row, &form));
+	sp_rule_cache_keep(at, w.objects.entry[object].identity, &form);
 	return form;
 }
 
 /* An interrupted leaf whose frame is four words, with its caller's address in the last of them. */
 static void setup(void)
 {
-	cr_assert_eq(sp_row_cache_init(), 0);
+	cr_assert_eq(sp_rule_cache_init(), 0);
 	for (unsigned i = 0; i < WORDS; i++)
 		stack[i] = 0x1000 + i;
 	stack[3] = CALLER + 1;
@@ -75,14 +75,14 @@ Test(fast_path, goes_where_the_general_form_goes)
 		struct sp_cfi_row row = row_by(SP_ARCH_REG_SP, 16 * 8);
 		struct sp_regs want = w.regs;
 		struct sp_walk here = w;
-		struct sp_short_row form;
+		struct sp_compact_rule form;
 
 		stack[15] = CALLER + 1;
 		for (unsigned i = 0; i < saved; i++)
 			save(&row, reg[i], -16 - 8 * (int32_t)((7 * i + 3) % 11));
 		form = keep(LEAF + saved, 0, &row);
 		here.regs.pc = LEAF + saved;
-		cr_assert_eq(sp_short_row_apply(&form, &want, &here.stack), 1);
+		cr_assert_eq(sp_compact_rule_apply(&form, &want, &here.stack), 1);
 
 		cr_assert_eq(sp_fast_path(&here, pc, 1), 1);
 

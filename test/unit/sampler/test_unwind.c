@@ -24,7 +24,7 @@
 
 #include "sampler/arch_sig.h"
 #include "sampler/counters.h"
-#include "sampler/row_cache.h"
+#include "sampler/rule_cache.h"
 #include "sampler/sample.h"
 #include "sampler/unwind_sig.h"
 #include "test/unit/emulated.h"
@@ -146,7 +146,7 @@ static void setup(void)
 	*(void **)&lib.step = must(STRING(unw_step));
 	*(void **)&lib.get_reg = must(STRING(unw_get_reg));
 	cr_assert_eq(sp_unwind_init(find_symbol), 0);
-	cr_assert_eq(sp_row_cache_init(), 0);
+	cr_assert_eq(sp_rule_cache_init(), 0);
 	handle(SIGUSR1, on_signal, 0);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making the short form of a row from the long one, and applying it with every read checked by
+ * Making the compact rule of a row, and applying it with every read checked by
  * itself.
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
-#include "sampler/short_row_sig.h"
+#include "sampler/compact_rule_sig.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ static int32_t depth_of(const struct sp_cfi_row *row)
 	return depth;
 }
 
-static bool add_places(const struct sp_cfi_row *row, int32_t depth, struct sp_short_row *out)
+static bool add_places(const struct sp_cfi_row *row, int32_t depth, struct sp_compact_rule *out)
 {
 	unsigned n = 0;
 
@@ -51,37 +51,37 @@ static bool add_places(const struct sp_cfi_row *row, int32_t depth, struct sp_sh
 
 		if (row->rules.how[reg] == SP_CFI_SAME)
 			continue;
-		if (place > (int32_t)SP_SHORT_ROW_PLACE_MAX)
+		if (place > (int32_t)SP_COMPACT_RULE_PLACE_MAX)
 			return false;
 		if (reg == row->return_reg) {
 			out->word[0] |= (uint64_t)place << 48;
 			continue;
 		}
-		if (n == SP_SHORT_ROW_PLACES)
+		if (n == SP_COMPACT_RULE_PLACES)
 			return false;
 		if (n < PLACES_PER_WORD)
 			out->word[1] |= (uint64_t)(place + 1) << 8 * n;
 		else
 			out->word[2] |= (uint64_t)(place + 1)
-					<< (SP_SHORT_ROW_MORE_SHIFT + 8 * (n - PLACES_PER_WORD));
+					<< (SP_COMPACT_RULE_MORE_SHIFT + 8 * (n - PLACES_PER_WORD));
 		out->word[2] |= UINT64_C(1) << reg;
 		n++;
 	}
 	return true;
 }
 
-SP_SIGSAFE bool sp_short_row_make(const struct sp_cfi_row *row, struct sp_short_row *out)
+SP_SIGSAFE bool sp_compact_rule_make(const struct sp_cfi_row *row, struct sp_compact_rule *out)
 {
 	const struct sp_cfi_rules *rules = &row->rules;
 	bool linked = rules->how[row->return_reg] == SP_CFI_SAME;
 	int32_t bottom;
 	int32_t depth;
 
-	*out = (struct sp_short_row){.word = {0}};
+	*out = (struct sp_compact_rule){.word = {0}};
 	if (row->signal_frame)
 		return false;
 	if (rules->how[row->return_reg] == SP_CFI_UNDEFINED) {
-		out->word[0] = SP_SHORT_ROW_OUTERMOST;
+		out->word[0] = SP_COMPACT_RULE_OUTERMOST;
 		return true;
 	}
 	/*
@@ -96,7 +96,7 @@ SP_SIGSAFE bool sp_short_row_make(const struct sp_cfi_row *row, struct sp_short_
 	if (depth < 0 || __builtin_sub_overflow(rules->cfa_value, depth, &bottom))
 		return false;
 	out->word[0] = (uint32_t)bottom | (uint64_t)(depth / WORD) << 32 |
-		       (uint64_t)rules->cfa_reg << 56 | (linked ? SP_SHORT_ROW_LINKED : 0);
+		       (uint64_t)rules->cfa_reg << 56 | (linked ? SP_COMPACT_RULE_LINKED : 0);
 	return add_places(row, depth, out);
 }
 
@@ -107,40 +107,41 @@ static void restore(uint64_t *saved, uint64_t places, uintptr_t bottom, struct s
 		unsigned reg = (unsigned)__builtin_ctzll(*saved);
 		uintptr_t value;
 
-		if (sp_stack_read(stack, sp_short_row_place(places, bottom), sizeof(value), &value))
+		if (sp_stack_read(stack, sp_compact_rule_place(places, bottom), sizeof(value),
+				  &value))
 			sp_regs_set(regs, reg, value);
 		else
 			regs->known &= ~(UINT64_C(1) << reg);
 	}
 }
 
-SP_SIGSAFE int sp_short_row_apply(const struct sp_short_row *row, struct sp_regs *regs,
-				  struct sp_stack_view *stack)
+SP_SIGSAFE int sp_compact_rule_apply(const struct sp_compact_rule *rule, struct sp_regs *regs,
+				     struct sp_stack_view *stack)
 {
-	uint64_t first = row->word[0];
-	unsigned base = sp_short_row_base(first);
-	uint64_t saved = row->word[2] & SP_SHORT_ROW_SAVED;
+	uint64_t first = rule->word[0];
+	unsigned base = sp_compact_rule_base(first);
+	uint64_t saved = rule->word[2] & SP_COMPACT_RULE_SAVED;
 	uintptr_t bottom;
 	uintptr_t pc;
 
-	if ((first & SP_SHORT_ROW_OUTERMOST) != 0)
+	if ((first & SP_COMPACT_RULE_OUTERMOST) != 0)
 		return 0;
 	if (!sp_regs_known(regs, base))
 		return -EINVAL;
-	bottom = sp_short_row_bottom(first, regs->r[base]);
-	if ((first & SP_SHORT_ROW_LINKED) == 0) {
-		if (!sp_stack_read(stack, sp_short_row_return(first, bottom), sizeof(pc), &pc))
+	bottom = sp_compact_rule_bottom(first, regs->r[base]);
+	if ((first & SP_COMPACT_RULE_LINKED) == 0) {
+		if (!sp_stack_read(stack, sp_compact_rule_return(first, bottom), sizeof(pc), &pc))
 			return -EFAULT;
 	} else {
 		if (!sp_regs_known(regs, SP_ARCH_REG_RETURN))
 			return -EFAULT;
 		pc = regs->r[SP_ARCH_REG_RETURN];
 	}
-	restore(&saved, row->word[1], bottom, regs, stack);
-	restore(&saved, row->word[2] >> SP_SHORT_ROW_MORE_SHIFT, bottom, regs, stack);
+	restore(&saved, rule->word[1], bottom, regs, stack);
+	restore(&saved, rule->word[2] >> SP_COMPACT_RULE_MORE_SHIFT, bottom, regs, stack);
 	pc = sp_arch_strip(pc);
 	sp_regs_set(regs, SP_ARCH_REG_RETURN, pc);
-	sp_regs_set(regs, SP_ARCH_REG_SP, bottom + sp_short_row_bytes(first));
+	sp_regs_set(regs, SP_ARCH_REG_SP, bottom + sp_compact_rule_bytes(first));
 	sp_regs_set_pc(regs, pc);
 	return pc == 0 ? 0 : 1;
 }

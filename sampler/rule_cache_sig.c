@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeping rows.
+ * Keeping rules.
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
-#include "sampler/row_cache.h"
+#include "sampler/rule_cache.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
-struct sp_row_set *_Atomic sp_row_sets;
+struct sp_rule_set *_Atomic sp_rule_sets;
 
 /* An empty slot, or else one of the two without regard: what is in them says nothing of their use. */
-static struct sp_row_slot *victim(struct sp_row_set *set)
+static struct sp_rule_slot *victim(struct sp_rule_set *set)
 {
 	uint64_t first = atomic_load_explicit(&set->way[0].folded, memory_order_relaxed);
 	uint64_t second = atomic_load_explicit(&set->way[1].folded, memory_order_relaxed);
@@ -20,16 +20,18 @@ static struct sp_row_slot *victim(struct sp_row_set *set)
 	return &set->way[(first ^ second) >> 32 & 1];
 }
 
-SP_SIGSAFE void sp_row_cache_keep(uintptr_t pc, uint64_t identity, const struct sp_short_row *row)
+SP_SIGSAFE void sp_rule_cache_keep(uintptr_t pc, uint64_t identity,
+				   const struct sp_compact_rule *rule)
 {
-	struct sp_row_set *sets = sp_row_cache();
-	uint64_t hash = sp_row_hash(pc);
-	struct sp_row_slot *s;
+	struct sp_rule_set *sets = sp_rule_cache();
+	uint64_t hash = sp_rule_hash(pc);
+	struct sp_rule_slot *s;
 
 	if (sets == NULL)
 		return;
-	s = victim(sp_row_set_of(sets, hash));
-	for (unsigned i = 0; i < SP_SHORT_ROW_WORDS; i++)
-		atomic_store_explicit(&s->word[i], row->word[i], memory_order_relaxed);
-	atomic_store_explicit(&s->folded, sp_row_fold(hash ^ identity, row), memory_order_relaxed);
+	s = victim(sp_rule_set_of(sets, hash));
+	for (unsigned i = 0; i < SP_COMPACT_RULE_WORDS; i++)
+		atomic_store_explicit(&s->word[i], rule->word[i], memory_order_relaxed);
+	atomic_store_explicit(&s->folded, sp_rule_fold(hash ^ identity, rule),
+			      memory_order_relaxed);
 }

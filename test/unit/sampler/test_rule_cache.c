@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Remembered rows, their short form, and the identity that decides whether they still hold. */
+/* Cached rules, their compact form, and the identity that decides whether they still hold. */
 #include <criterion/criterion.h>
 #include <link.h>
 #include <stdint.h>
@@ -7,10 +7,10 @@
 #include <sys/auxv.h>
 
 #include "sampler/object_identity_sig.h"
-#include "sampler/row_cache.h"
+#include "sampler/rule_cache.h"
 
-static const struct sp_short_row one = {.word = {16, 1, 64}};
-static const struct sp_short_row two = {.word = {32, 2, 128}};
+static const struct sp_compact_rule one = {.word = {16, 1, 64}};
+static const struct sp_compact_rule two = {.word = {32, 2, 128}};
 
 /* Identities are mixed, as those of objects are. */
 #define FIRST sp_object_mix(0, 1)
@@ -18,93 +18,93 @@ static const struct sp_short_row two = {.word = {32, 2, 128}};
 
 static void setup(void)
 {
-	cr_assert_eq(sp_row_cache_init(), 0);
+	cr_assert_eq(sp_rule_cache_init(), 0);
 }
 
-TestSuite(row_cache, .init = setup, .timeout = 20);
+TestSuite(rule_cache, .init = setup, .timeout = 20);
 
 static bool is_kept(uintptr_t pc, uint64_t identity)
 {
-	struct sp_short_row row;
+	struct sp_compact_rule rule;
 
-	return sp_row_cache_find(sp_row_cache(), pc, identity, &row);
+	return sp_rule_cache_find(sp_rule_cache(), pc, identity, &rule);
 }
 
-static bool finds(uintptr_t pc, uint64_t identity, const struct sp_short_row *want)
+static bool finds(uintptr_t pc, uint64_t identity, const struct sp_compact_rule *want)
 {
-	struct sp_short_row row;
+	struct sp_compact_rule rule;
 
-	return sp_row_cache_find(sp_row_cache(), pc, identity, &row) &&
-	       memcmp(&row, want, sizeof(row)) == 0;
+	return sp_rule_cache_find(sp_rule_cache(), pc, identity, &rule) &&
+	       memcmp(&rule, want, sizeof(rule)) == 0;
 }
 
-Test(row_cache_init, keeps_nothing_without_memory, .timeout = 20)
+Test(rule_cache_init, keeps_nothing_without_memory, .timeout = 20)
 {
-	sp_row_cache_keep(4096, FIRST, &one);
+	sp_rule_cache_keep(4096, FIRST, &one);
 
-	cr_assert_null(sp_row_cache());
+	cr_assert_null(sp_rule_cache());
 }
 
-Test(row_cache, finds_what_was_kept)
+Test(rule_cache, finds_what_was_kept)
 {
-	sp_row_cache_keep(4096, FIRST, &one);
-	sp_row_cache_keep(4097, FIRST, &two);
+	sp_rule_cache_keep(4096, FIRST, &one);
+	sp_rule_cache_keep(4097, FIRST, &two);
 
 	cr_assert(finds(4096, FIRST, &one));
 	cr_assert(finds(4097, FIRST, &two));
 }
 
-Test(row_cache, finds_nothing_of_another_object)
+Test(rule_cache, finds_nothing_of_another_object)
 {
-	sp_row_cache_keep(4096, FIRST, &one);
+	sp_rule_cache_keep(4096, FIRST, &one);
 
 	cr_assert(!is_kept(4096, SECOND));
 }
 
-Test(row_cache, finds_nothing_in_empty_slots)
+Test(rule_cache, finds_nothing_in_empty_slots)
 {
-	for (uintptr_t pc = 0; pc < 4 * SP_ROW_CACHE_SLOTS; pc++)
+	for (uintptr_t pc = 0; pc < 4 * SP_RULE_CACHE_SLOTS; pc++)
 		cr_assert(!is_kept(pc, FIRST));
 }
 
-Test(row_cache, finds_the_row_of_the_object_that_took_the_place_of_another)
+Test(rule_cache, finds_the_row_of_the_object_that_took_the_place_of_another)
 {
-	sp_row_cache_keep(4096, FIRST, &one);
-	sp_row_cache_keep(4096, SECOND, &two);
+	sp_rule_cache_keep(4096, FIRST, &one);
+	sp_rule_cache_keep(4096, SECOND, &two);
 
 	cr_assert(finds(4096, SECOND, &two));
 	cr_assert(!is_kept(4096, FIRST) || finds(4096, FIRST, &one));
 }
 
-Test(row_cache, keeps_working_when_more_is_kept_than_fits)
+Test(rule_cache, keeps_working_when_more_is_kept_than_fits)
 {
 	unsigned found = 0;
 
-	for (uintptr_t pc = 1; pc <= 4 * SP_ROW_CACHE_SLOTS; pc++)
-		sp_row_cache_keep(pc, FIRST, &one);
-	for (uintptr_t pc = 1; pc <= 4 * SP_ROW_CACHE_SLOTS; pc++)
+	for (uintptr_t pc = 1; pc <= 4 * SP_RULE_CACHE_SLOTS; pc++)
+		sp_rule_cache_keep(pc, FIRST, &one);
+	for (uintptr_t pc = 1; pc <= 4 * SP_RULE_CACHE_SLOTS; pc++)
 		found += finds(pc, FIRST, &one);
 
-	cr_assert_leq(found, SP_ROW_CACHE_SLOTS);
-	cr_assert_gt(found, SP_ROW_CACHE_SLOTS / 2);
-	sp_row_cache_keep(4096, FIRST, &two);
-	sp_row_cache_keep(4096, SECOND, &two);
+	cr_assert_leq(found, SP_RULE_CACHE_SLOTS);
+	cr_assert_gt(found, SP_RULE_CACHE_SLOTS / 2);
+	sp_rule_cache_keep(4096, FIRST, &two);
+	sp_rule_cache_keep(4096, SECOND, &two);
 	cr_assert(finds(4096, SECOND, &two), "what was kept last is there");
 }
 
 /* What a writer leaves that is stopped in the middle, and what two leave that write at once. */
-Test(row_cache, finds_nothing_in_a_slot_with_words_of_two_rows)
+Test(rule_cache, finds_nothing_in_a_slot_with_words_of_two_rows)
 {
-	for (unsigned i = 0; i < SP_SHORT_ROW_WORDS; i++) {
+	for (unsigned i = 0; i < SP_COMPACT_RULE_WORDS; i++) {
 		uintptr_t pc = 4096 + i;
-		struct sp_row_set *set = sp_row_set_of(sp_row_cache(), sp_row_hash(pc));
+		struct sp_rule_set *set = sp_rule_set_of(sp_rule_cache(), sp_rule_hash(pc));
 
-		sp_row_cache_keep(pc, FIRST, &one);
-		for (unsigned way = 0; way < SP_ROW_CACHE_WAYS; way++)
+		sp_rule_cache_keep(pc, FIRST, &one);
+		for (unsigned way = 0; way < SP_RULE_CACHE_WAYS; way++)
 			atomic_store(&set->way[way].word[i], two.word[i]);
 		cr_assert(!is_kept(pc, FIRST), "word %u", i);
 		cr_assert(!is_kept(pc, SECOND), "word %u", i);
-		sp_row_cache_keep(pc, SECOND, &two);
+		sp_rule_cache_keep(pc, SECOND, &two);
 		cr_assert(finds(pc, SECOND, &two));
 	}
 }
@@ -138,107 +138,107 @@ static void apply_both(const struct sp_cfi_row *row, uintptr_t proven)
 	};
 	struct sp_regs by_long = {.pc = 7};
 	struct sp_regs by_short;
-	struct sp_short_row form;
+	struct sp_compact_rule form;
 
 	sp_regs_set(&by_long, SP_ARCH_REG_SP, (uintptr_t)frame);
 	by_short = by_long;
-	cr_assert(sp_short_row_make(row, &form));
+	cr_assert(sp_compact_rule_make(row, &form));
 	cr_assert_eq(sp_cfi_apply(row, &by_long, &view), 1);
-	cr_assert_eq(sp_short_row_apply(&form, &by_short, &view), 1);
+	cr_assert_eq(sp_compact_rule_apply(&form, &by_short, &view), 1);
 	cr_assert_eq(by_short.pc, 0x1000);
 	cr_assert_eq(by_short.r[SP_ARCH_REG_FP], 0xf0);
 	cr_assert_eq(memcmp(&by_short, &by_long, sizeof(by_long)), 0);
 }
 
-Test(short_row, gives_what_the_long_one_gives, .timeout = 20)
+Test(compact_rule, gives_what_the_long_one_gives, .timeout = 20)
 {
 	struct sp_cfi_row row = plain_row();
 
 	apply_both(&row, (uintptr_t)frame);
 }
 
-Test(short_row, gives_the_same_where_pages_must_be_asked_for, .timeout = 20)
+Test(compact_rule, gives_the_same_where_pages_must_be_asked_for, .timeout = 20)
 {
 	struct sp_cfi_row row = plain_row();
 
 	apply_both(&row, (uintptr_t)(frame + 6));
 }
 
-Test(short_row, fails_outside_the_stack, .timeout = 20)
+Test(compact_rule, fails_outside_the_stack, .timeout = 20)
 {
 	struct sp_cfi_row row = plain_row();
 	struct sp_stack_view nothing = {.floor = 0};
 	struct sp_regs regs = {.pc = 7};
-	struct sp_short_row form;
+	struct sp_compact_rule form;
 
 	sp_regs_set(&regs, SP_ARCH_REG_SP, (uintptr_t)frame);
-	cr_assert(sp_short_row_make(&row, &form));
+	cr_assert(sp_compact_rule_make(&row, &form));
 
-	cr_assert_lt(sp_short_row_apply(&form, &regs, &nothing), 0);
+	cr_assert_lt(sp_compact_rule_apply(&form, &regs, &nothing), 0);
 }
 
-Test(short_row, fails_when_the_cfa_counts_from_a_lost_register, .timeout = 20)
+Test(compact_rule, fails_when_the_cfa_counts_from_a_lost_register, .timeout = 20)
 {
 	struct sp_cfi_row row = plain_row();
 	struct sp_stack_view view = {.ceiling = UINTPTR_MAX};
 	struct sp_regs regs = {.pc = 7};
-	struct sp_short_row form;
+	struct sp_compact_rule form;
 
-	cr_assert(sp_short_row_make(&row, &form));
+	cr_assert(sp_compact_rule_make(&row, &form));
 
-	cr_assert_lt(sp_short_row_apply(&form, &regs, &view), 0);
+	cr_assert_lt(sp_compact_rule_apply(&form, &regs, &view), 0);
 }
 
-Test(short_row, says_when_the_frame_is_the_outermost, .timeout = 20)
+Test(compact_rule, says_when_the_frame_is_the_outermost, .timeout = 20)
 {
 	struct sp_cfi_row row = plain_row();
 	struct sp_stack_view view = {.ceiling = 0};
 	struct sp_regs regs = {.pc = 7};
-	struct sp_short_row form;
+	struct sp_compact_rule form;
 
 	row.rules.how[SP_ARCH_REG_RETURN] = SP_CFI_UNDEFINED;
-	cr_assert(sp_short_row_make(&row, &form));
+	cr_assert(sp_compact_rule_make(&row, &form));
 
-	cr_assert_eq(sp_short_row_apply(&form, &regs, &view), 0);
+	cr_assert_eq(sp_compact_rule_apply(&form, &regs, &view), 0);
 }
 
-Test(short_row, leaves_all_other_rows_to_the_long_form, .timeout = 20)
+Test(compact_rule, leaves_all_other_rows_to_the_long_form, .timeout = 20)
 {
-	struct sp_short_row form;
+	struct sp_compact_rule form;
 	struct sp_cfi_row row = plain_row();
 
 	row.signal_frame = true;
-	cr_assert(!sp_short_row_make(&row, &form));
+	cr_assert(!sp_compact_rule_make(&row, &form));
 	row = plain_row();
 	row.rules.cfa_how = SP_CFI_VAL_EXPR;
-	cr_assert(!sp_short_row_make(&row, &form));
+	cr_assert(!sp_compact_rule_make(&row, &form));
 	for (enum sp_cfi_how how = SP_CFI_UNDEFINED; how <= SP_CFI_VAL_EXPR; how++) {
 		row = plain_row();
 		row.rules.how[SP_ARCH_REG_FP] = (uint8_t)how;
-		cr_assert_eq(sp_short_row_make(&row, &form), how == SP_CFI_OFFSET);
+		cr_assert_eq(sp_compact_rule_make(&row, &form), how == SP_CFI_OFFSET);
 	}
 	row = plain_row();
 	row.rules.how[SP_ARCH_REG_SP] = SP_CFI_OFFSET;
 	row.rules.value[SP_ARCH_REG_SP] = -24;
-	cr_assert(!sp_short_row_make(&row, &form));
+	cr_assert(!sp_compact_rule_make(&row, &form));
 	row = plain_row();
 	row.rules.value[SP_ARCH_REG_FP] = -12;
-	cr_assert(!sp_short_row_make(&row, &form));
+	cr_assert(!sp_compact_rule_make(&row, &form));
 	row.rules.value[SP_ARCH_REG_FP] = 8;
-	cr_assert(!sp_short_row_make(&row, &form));
+	cr_assert(!sp_compact_rule_make(&row, &form));
 	row.rules.value[SP_ARCH_REG_FP] = -8 * 300;
-	cr_assert(!sp_short_row_make(&row, &form), "far from the others");
+	cr_assert(!sp_compact_rule_make(&row, &form), "far from the others");
 	row.rules.value[SP_ARCH_REG_FP] = -8 * 70000;
-	cr_assert(!sp_short_row_make(&row, &form));
+	cr_assert(!sp_compact_rule_make(&row, &form));
 	row = plain_row();
 	row.rules.how[SP_ARCH_REG_RETURN] = SP_CFI_SAME;
-	cr_assert_eq(sp_short_row_make(&row, &form), SP_ARCH_REG_RETURN != SP_ARCH_REG_PC);
+	cr_assert_eq(sp_compact_rule_make(&row, &form), SP_ARCH_REG_RETURN != SP_ARCH_REG_PC);
 	row = plain_row();
 	row.rules.cfa_reg = SP_ARCH_REG_PC;
-	cr_assert(!sp_short_row_make(&row, &form));
+	cr_assert(!sp_compact_rule_make(&row, &form));
 	row = plain_row();
 	row.return_reg = SP_ARCH_REG_SP;
-	cr_assert(!sp_short_row_make(&row, &form), "a CIE that calls sp the return address");
+	cr_assert(!sp_compact_rule_make(&row, &form), "a CIE that calls sp the return address");
 }
 
 /* --- Identity ------------------------------------------------------------------------------------ */

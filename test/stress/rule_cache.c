@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads keep and find rows of the same few pcs at once. Each row's words tell which pc and which
+ * Threads keep and find rules of the same few pcs at once. Each rule's words tell which pc and which
  * identity it was kept under, so that a torn one is seen. Exit 0 if none was, and if some were found.
  */
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "sampler/object_identity_sig.h"
-#include "sampler/row_cache.h"
+#include "sampler/rule_cache.h"
 
 #define THREADS 4
 #define ROUNDS 200000U
@@ -18,13 +18,13 @@
 static _Atomic unsigned long torn;
 static _Atomic unsigned long found;
 
-static struct sp_short_row row_of(uintptr_t pc, uint64_t identity)
+static struct sp_compact_rule rule_of(uintptr_t pc, uint64_t identity)
 {
-	struct sp_short_row row;
+	struct sp_compact_rule rule;
 
-	for (unsigned i = 0; i < SP_SHORT_ROW_WORDS; i++)
-		row.word[i] = (pc * 31 + (identity & 0xff)) * (i + 1);
-	return row;
+	for (unsigned i = 0; i < SP_COMPACT_RULE_WORDS; i++)
+		rule.word[i] = (pc * 31 + (identity & 0xff)) * (i + 1);
+	return rule;
 }
 
 static void *work(void *arg)
@@ -35,11 +35,11 @@ static void *work(void *arg)
 		seed = seed * 1103515245U + 12345U;
 		uintptr_t pc = 0x1000 + (seed >> 16) % PCS;
 		uint64_t identity = sp_object_mix(0, 1 + (seed >> 20) % IDENTITIES);
-		struct sp_short_row want = row_of(pc, identity);
-		struct sp_short_row got;
+		struct sp_compact_rule want = rule_of(pc, identity);
+		struct sp_compact_rule got;
 
-		if (!sp_row_cache_find(sp_row_cache(), pc, identity, &got)) {
-			sp_row_cache_keep(pc, identity, &want);
+		if (!sp_rule_cache_find(sp_rule_cache(), pc, identity, &got)) {
+			sp_rule_cache_keep(pc, identity, &want);
 			continue;
 		}
 		found++;
@@ -52,7 +52,7 @@ int main(void)
 {
 	pthread_t thread[THREADS];
 
-	if (sp_row_cache_init() != 0)
+	if (sp_rule_cache_init() != 0)
 		return 1;
 	for (uintptr_t i = 0; i < THREADS; i++) {
 		if (pthread_create(&thread[i], NULL, work, (void *)(i + 1)) != 0)
@@ -60,6 +60,6 @@ int main(void)
 	}
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(thread[i], NULL);
-	printf("row_cache: %lu found, %lu torn\n", found, torn);
+	printf("rule_cache: %lu found, %lu torn\n", found, torn);
 	return torn == 0 && found > 0 ? 0 : 1;
 }
