@@ -194,7 +194,8 @@ static int add_entry(struct run *r, const struct sp_stack_entry *entry, uint32_t
 		s.trace_id = trace_id;
 	}
 	if (l->name_id != 0)
-		s.span_name = r->e->ops->label_text(r->e->ops->arg, l->name_id, &s.span_name_len);
+		s.span_name =
+			r->e->ops->span_name_text(r->e->ops->arg, l->name_id, &s.span_name_len);
 	if (r->e->threads != NULL)
 		s.thread_name = sp_thread_names_text(r->e->threads, l->thread, &s.thread_name_len);
 	return sp_pprof_sample(r->profile, &s);

@@ -73,8 +73,8 @@ struct sp_core_ops {
 	/* Objects are told of once; from now on all are told of again. */
 	void (*repeat_events)(void *self);
 
-	/* Text of a span name id (label.h). Valid until exit. */
-	const char *(*label_text)(void *self, uint32_t id, size_t *len);
+	/* Text of a span name id (names.h). Valid until exit. */
+	const char *(*span_name_text)(void *self, uint32_t id, size_t *len);
 
 	uint64_t (*counter_read)(void *self, enum sp_counter c);
 	void (*counter_add)(void *self, enum sp_counter c, uint64_t n);

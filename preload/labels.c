@@ -13,8 +13,8 @@
 #include "preload/life.h"
 #include "preload/spanprof.h"
 #include "sampler/compiler.h"
-#include "sampler/label.h"
 #include "sampler/mark.h"
+#include "sampler/names.h"
 #include "sampler/text.h"
 
 /* 16 hex digits to the 8 bytes of a span id as they lie in memory; false for anything else. */
@@ -46,7 +46,7 @@ static int push(const char *profile_id, const char *name)
 	if (!sp_life_start())
 		return ENOSYS;
 	return -sp_mark_show(
-		id, sp_label_intern(name != NULL ? name : "", name != NULL ? strlen(name) : 0));
+		id, sp_names_intern(name != NULL ? name : "", name != NULL ? strlen(name) : 0));
 }
 
 SP_EXPORT int spanprof_v1_label_push(const char *profile_id, const char *name)

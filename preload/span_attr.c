@@ -8,7 +8,7 @@
 #include "preload/life.h"
 #include "preload/link.h"
 #include "sampler/compiler.h"
-#include "sampler/label.h"
+#include "sampler/names.h"
 #include "sampler/seccomp.h"
 #include "sampler/span.h"
 #include "sampler/span_cpu.h"
@@ -118,7 +118,7 @@ static void set_links(const struct sp_span_record *r, struct sp_link *l,
 		l->form = kind == SP_LINK_PROFILE ? cfg->profile_url : cfg->baseline_url;
 		if (l->form == NULL || !is_free(r, kind))
 			continue;
-		l->span_name = sp_label_text(name_of(r, cfg, l->kind), &l->span_name_len);
+		l->span_name = sp_names_text(name_of(r, cfg, l->kind), &l->span_name_len);
 		set_range(l, cfg);
 		if (sp_link_format(l, url) != 0)
 			set->string(span, keys[kind], url);

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "sampler/config.h"
-#include "sampler/label.h"
+#include "sampler/names.h"
 #include "sampler/sample.h"
 
 enum sp_config_type {
@@ -139,7 +139,7 @@ struct sp_config_var {
 		  "system call per sample; more than 256 different names become `(other)`.") \
 	X(MAX_SPAN_NAMES, INTEGER, max_span_names, \
 	  .source = {{"SPANPROF_MAX_SPAN_NAMES", SP_FORM_OWN}}, \
-	  .min = 1, .max = SP_LABEL_MAX_NAMES, .fallback = "1000", \
+	  .min = 1, .max = SP_NAMES_MAX, .fallback = "1000", \
 	  .help = "More different span names than this become `(other)`.") \
 	X(MAX_SPAN_AGE, DURATION, max_span_age_ms, \
 	  .source = {{"SPANPROF_MAX_SPAN_AGE", SP_FORM_OWN}}, \

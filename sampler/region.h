@@ -79,7 +79,7 @@ struct sp_region_part {
 enum sp_region_parts {
 	SP_REGION_RING,      /* struct sp_ring_ends, then its words (ring.h) */
 	SP_REGION_SNAPSHOTS, /* the same; no bytes = there are none */
-	SP_REGION_NAMES,     /* span names (label.h) */
+	SP_REGION_NAMES,     /* span names (names.h) */
 	SP_REGION_PARTS
 };
 

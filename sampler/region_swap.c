@@ -21,9 +21,9 @@
 
 #include "sampler/arena.h"
 #include "sampler/counters.h"
-#include "sampler/label.h"
 #include "sampler/module_event.h"
 #include "sampler/monotonic.h"
+#include "sampler/names.h"
 #include "sampler/outlet.h"
 #include "sampler/ring.h"
 #include "sampler/seccomp.h"
@@ -262,7 +262,7 @@ static int make_like(const struct sp_region *old, struct sp_region **made)
 		return -ENOMEM;
 	fd = sp_region_make(bytes, made);
 	if (fd >= 0)
-		err = sp_label_move_live(sp_region_part(*made, SP_REGION_NAMES, NULL),
+		err = sp_names_move_live(sp_region_part(*made, SP_REGION_NAMES, NULL),
 					 bytes[SP_REGION_NAMES]);
 	if (err == 0)
 		return fd;

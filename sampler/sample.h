@@ -27,7 +27,7 @@ struct sp_sample {
 	/* The 8 bytes of the label's span id as they lie in memory; 0 = no span was active. */
 	uint64_t span_id;
 	uint8_t trace_id[16]; /* W3C byte order; all zero = none */
-	uint32_t name_id;     /* span name, see label.h; 0 = none */
+	uint32_t name_id;     /* span name, see names.h; 0 = none */
 	uint32_t tid;         /* kernel thread id */
 	uint32_t weight;      /* sampling periods it stands for (1 + overruns); RESIDUAL: ns */
 	uint16_t depth;       /* valid entries of pc[] */

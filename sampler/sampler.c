@@ -12,8 +12,8 @@
 #include "sampler/arena.h"
 #include "sampler/counters.h"
 #include "sampler/handler.h"
-#include "sampler/label.h"
 #include "sampler/module_event.h"
+#include "sampler/names.h"
 #include "sampler/process.h"
 #include "sampler/region.h"
 #include "sampler/region_swap.h"
@@ -55,7 +55,7 @@ static uint32_t names_max(const struct sp_config *cfg)
 {
 	uint32_t n = cfg->max_span_names;
 
-	while (n > 1 && sp_label_bytes(n) > sp_arena_share(sp_label_bytes(n)))
+	while (n > 1 && sp_names_bytes(n) > sp_arena_share(sp_names_bytes(n)))
 		n /= 2;
 	return n;
 }
@@ -71,7 +71,7 @@ static int plan(const struct sp_config *cfg, void *(*lookup)(const char *name),
 
 	bytes[SP_REGION_RING] = SP_RING_BYTES(ring_size(RING_PER_CPU, RING_MIN, RING_MAX));
 	bytes[SP_REGION_SNAPSHOTS] = 0;
-	bytes[SP_REGION_NAMES] = sp_label_bytes(names_max(cfg));
+	bytes[SP_REGION_NAMES] = sp_names_bytes(names_max(cfg));
 	if (cfg->unwind == SP_UNWIND_CFI)
 		return err;
 	sp_handler_setup.always_snapshot = err != 0 || cfg->unwind == SP_UNWIND_SNAPSHOT;
@@ -100,9 +100,9 @@ static int make_region(const struct sp_config *cfg, void *(*lookup)(const char *
 	if (fd < 0)
 		return fd;
 	/* a forked child has its parent's names, and open spans that mean them */
-	if (sp_label_init_at(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES],
+	if (sp_names_init_at(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES],
 			     names_max(cfg)) != -EEXIST ||
-	    sp_label_move(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES]) == 0)
+	    sp_names_move(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES]) == 0)
 		sp_region_release();
 	sp_region_swap_first(sp_region_now());
 	return fd;

@@ -8,8 +8,8 @@
 #include "sampler/compiler.h"
 #include "sampler/counters.h"
 #include "sampler/interleave.h"
-#include "sampler/label.h"
 #include "sampler/mark.h"
+#include "sampler/names.h"
 #include "sampler/scope.h"
 #include "sampler/span_age.h"
 #include "sampler/span_cpu.h"
@@ -187,7 +187,7 @@ bool sp_span_started(const struct sp_span_start *s)
 		return false;
 	sp_span_table_expect(r.span_id);
 	r.start_ns = realtime_ns();
-	r.name_id = sp_label_intern(s->name, s->name_len);
+	r.name_id = sp_names_intern(s->name, s->name_len);
 	/* One span once, however many calls or objects stand for it; the first object ends it. */
 	if (sp_span_table_by_id(r.span_id, &other))
 		return other.handle == r.handle;
@@ -259,7 +259,7 @@ bool sp_span_renamed(const void *handle, const char *name, size_t len)
 
 	if (!sp_span_of(handle, &r))
 		return false;
-	sp_span_table_rename(&r, sp_label_intern(name, len));
+	sp_span_table_rename(&r, sp_names_intern(name, len));
 	return true;
 }
 

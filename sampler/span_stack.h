@@ -49,8 +49,8 @@ static inline SP_SIGSAFE bool sp_span_token_yields(uint64_t token)
 struct sp_span_frame {
 	_Atomic uint64_t span_id; /* 0 = ended; the last word written by push */
 	uint64_t root_id;         /* the local root's span id */
-	uint32_t name_id;         /* label.h: this span's name */
-	uint32_t root_name_id;    /* label.h: the local root's name */
+	uint32_t name_id;         /* names.h: this span's name */
+	uint32_t root_name_id;    /* names.h: the local root's name */
 	uint8_t trace_id[16];
 	_Atomic uint64_t token;
 	/* span_table.h: the records of both, as long as these are open; 0 = unknown there */

@@ -138,11 +138,11 @@ static void repeat_events(void *self)
 	atomic_fetch_add_explicit(&m->view.region->generation, 1, memory_order_relaxed);
 }
 
-static const char *label_text(void *self, uint32_t id, size_t *len)
+static const char *span_name_text(void *self, uint32_t id, size_t *len)
 {
 	struct sp_member *m = self;
 
-	return sp_names_text(m->names, id, len);
+	return sp_name_texts_get(m->names, id, len);
 }
 
 static void list_unknowns(struct sp_core_facts *out, uint32_t facts)
@@ -266,7 +266,7 @@ static void make_ops(struct sp_member *m, const struct sp_config *config)
 		.drain = drain,
 		.drain_snapshots = drain_snapshots,
 		.repeat_events = repeat_events,
-		.label_text = label_text,
+		.span_name_text = span_name_text,
 		.counter_read = counter_read,
 		.counter_add = counter_add,
 		.facts = facts,
@@ -306,7 +306,7 @@ int sp_member_open(struct sp_member *m, const struct sp_host_descriptors *fds,
 	sp_messages_init(&m->messages, &m->host, m->view.region, config->log_level);
 	take_over_counters(m);
 	make_ops(m, config);
-	m->names = sp_names_new((char *)m->view.region + names->at, names->bytes);
+	m->names = sp_name_texts_new((char *)m->view.region + names->at, names->bytes);
 	return m->names != NULL ? 0 : -ENOMEM;
 }
 
@@ -337,7 +337,7 @@ int sp_member_retire(struct sp_member *m)
 	if (sp_view_leave(&m->view) != 0)
 		return -ENOMEM;
 	m->messages.region = m->view.region;
-	sp_names_free(m->names);
+	sp_name_texts_free(m->names);
 	m->names = NULL;
 	sp_host_close(&m->host);
 	return 0;
@@ -346,7 +346,7 @@ int sp_member_retire(struct sp_member *m)
 void sp_member_abandon(struct sp_member *m)
 {
 	sp_watch_stop(&m->waiter.watch);
-	sp_names_free(m->names);
+	sp_name_texts_free(m->names);
 	sp_host_close(&m->host);
 	sp_view_close(&m->view);
 }

@@ -9,7 +9,7 @@
 #include "export/export.h"
 #include "export/exporter/host.h"
 #include "export/exporter/messages.h"
-#include "export/exporter/names.h"
+#include "export/exporter/name_texts.h"
 #include "export/exporter/view.h"
 #include "export/exporter/wait.h"
 
@@ -21,7 +21,7 @@ struct sp_member {
 	struct sp_host host;
 	struct sp_messages messages;
 	struct sp_waiter waiter;
-	struct sp_names *names;
+	struct sp_name_texts *names;
 	char proc[32];                  /* where its folder in /proc can be read */
 	bool handed;                    /* the loop has it */
 	bool working;                   /* and it was told so */

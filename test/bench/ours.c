@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sampler/label.h"
+#include "sampler/names.h"
 #include "sampler/span.h"
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 {
 	static const struct loop loop = {.pairs = pairs, .open = open_spans};
 
-	if (sp_label_init(1000) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
+	if (sp_names_init(1000) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
 		return 2;
 	return loop_main(argc, argv, &loop);
 }

@@ -105,7 +105,7 @@ static void find(void)
 	object.own_offset = value_of(file, "sp_thread_own");
 	object.setup = (const void *)(object.base + value_of(file, "sp_handler_setup"));
 	object.text = (const char *(*)(uint32_t, size_t *))(object.base +
-							    value_of(file, "sp_label_text"));
+							    value_of(file, "sp_names_text"));
 	object.open_spans =
 		(uint32_t(*)(void))(object.base + value_of(file, "sp_span_table_count"));
 	object.signal_number = (int (*)(void))(object.base + value_of(file, "sp_signals_number"));

@@ -12,10 +12,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "export/exporter/names.h"
+#include "export/exporter/name_texts.h"
 #include "export/exporter/view.h"
-#include "sampler/label.h"
-#include "sampler/label_table.h"
+#include "sampler/names.h"
+#include "sampler/names_table.h"
 #include "sampler/ring.h"
 #include "sampler/snapshot.h"
 #include "sampler/text.h"
@@ -50,7 +50,7 @@ static void make(void)
 static void fill(const uint8_t *data, size_t size)
 {
 	struct sp_region *r = shared.region;
-	struct sp_label_table *names = (void *)((char *)r + NAMES_AT);
+	struct sp_names_table *names = (void *)((char *)r + NAMES_AT);
 
 	memset(r, 0, BYTES);
 	r->magic = SP_REGION_MAGIC;
@@ -111,17 +111,17 @@ static void drain(struct sp_view *v)
 static void ask_names(const struct sp_view *v)
 {
 	const struct sp_region_part *part = &v->part[SP_REGION_NAMES];
-	struct sp_names *names = sp_names_new((char *)v->region + part->at, part->bytes);
+	struct sp_name_texts *names = sp_name_texts_new((char *)v->region + part->at, part->bytes);
 	size_t len;
 
 	FUZZ_CHECK(names != NULL);
 	for (uint32_t id = 0; id < 1100; id++) {
-		const char *text = sp_names_text(names, id, &len);
+		const char *text = sp_name_texts_get(names, id, &len);
 
-		FUZZ_CHECK(len <= SP_LABEL_MAX_BYTES && sp_text_valid(text, len));
+		FUZZ_CHECK(len <= SP_NAMES_MAX_BYTES && sp_text_valid(text, len));
 	}
-	(void)sp_names_text(names, UINT32_MAX, &len);
-	sp_names_free(names);
+	(void)sp_name_texts_get(names, UINT32_MAX, &len);
+	sp_name_texts_free(names);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -16,7 +16,7 @@ static struct sp_modules *modules;
 static struct sp_symbolizer *symbolizer;
 static struct sp_thread_names *names;
 
-static const char *label_text(void *self, uint32_t id, size_t *len)
+static const char *span_name_text(void *self, uint32_t id, size_t *len)
 {
 	(void)self;
 	*len = 0;
@@ -56,7 +56,7 @@ void way_start(struct way *w)
 		.proc = "/proc/self",
 		.maps = -1,
 		.version = "0.1.0",
-		.label_text = label_text,
+		.span_name_text = span_name_text,
 		.counter_read = counter_read,
 		.counter_add = counter_add,
 		.log = no_log,

@@ -18,8 +18,8 @@
 
 #include "sampler/counters.h"
 #include "sampler/handler.h"
-#include "sampler/label.h"
 #include "sampler/monotonic.h"
+#include "sampler/names.h"
 #include "sampler/outlet.h"
 #include "sampler/region.h"
 #include "sampler/ring.h"
@@ -49,7 +49,7 @@ static uint32_t intern(uint64_t number)
 {
 	char name[32];
 
-	return sp_label_intern(name, (size_t)snprintf(name, sizeof(name), "name-%lu", number));
+	return sp_names_intern(name, (size_t)snprintf(name, sizeof(name), "name-%lu", number));
 }
 
 /* As the handler, which takes the outlet once. */
@@ -104,7 +104,7 @@ static void check_name(const struct exporter *x, const struct sp_sample *s)
 {
 	char want[32];
 	char name[64];
-	size_t len = sp_label_read(x->names, x->names_bytes, s->name_id, name, sizeof(name) - 1);
+	size_t len = sp_names_read(x->names, x->names_bytes, s->name_id, name, sizeof(name) - 1);
 
 	name[len] = '\0';
 	(void)snprintf(want, sizeof(want), "name-%lu", s->span_id);
@@ -217,7 +217,7 @@ static void check_sums(uint64_t lost)
 int main(void)
 {
 	const uint64_t bytes[SP_REGION_PARTS] = {SP_RING_BYTES(1 << 18), SP_RING_BYTES(1 << 18),
-						 sp_label_bytes(NAMES)};
+						 sp_names_bytes(NAMES)};
 	static struct exporter exporter;
 	pthread_t producer[PRODUCERS];
 	uint64_t all_lost = 0;
@@ -225,7 +225,7 @@ int main(void)
 	int fd = sp_region_create(bytes);
 
 	EXPECT(fd >= 0 && close(fd) == 0);
-	EXPECT(sp_label_init_at(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES], NAMES) == 0);
+	EXPECT(sp_names_init_at(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES], NAMES) == 0);
 	sp_region_swap_first(sp_region_now());
 	begin(&exporter);
 	for (uintptr_t i = 0; i < PRODUCERS; i++)

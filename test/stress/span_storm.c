@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "sampler/counters.h"
-#include "sampler/label.h"
 #include "sampler/log.h"
+#include "sampler/names.h"
 #include "sampler/scope.h"
 #include "sampler/span.h"
 #include "sampler/span_age.h"
@@ -114,7 +114,7 @@ static void end(uint64_t number)
 static bool is_name(uint32_t id)
 {
 	size_t len;
-	const char *text = sp_label_text(id, &len);
+	const char *text = sp_names_text(id, &len);
 
 	for (unsigned i = 0; i < SP_ARRAY_LEN(names); i++) {
 		if (strcmp(text, names[i]) == 0)
@@ -257,7 +257,7 @@ int main(int argc, char **argv)
 	uint64_t aged;
 
 	spans_per_thread = spans / THREADS + 1;
-	if (sp_label_init(100) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
+	if (sp_names_init(100) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
 		return 1;
 	sp_log_set_level(SP_LOG_NONE);
 	run();

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "sampler/counters.h"
-#include "sampler/label.h"
+#include "sampler/names.h"
 #include "sampler/span.h"
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
@@ -298,7 +298,7 @@ static void forks_in_the_middle(void)
 
 int main(void)
 {
-	if (sp_label_init(100) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
+	if (sp_names_init(100) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
 		return 1;
 	million_spans();
 	races_for_one_span(0);

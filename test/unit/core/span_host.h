@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "sampler/label.h"
+#include "sampler/names.h"
 #include "sampler/process.h"
 #include "sampler/scope.h"
 #include "sampler/span.h"
@@ -88,7 +88,7 @@ static inline void run(void *(*fn)(void *))
 static inline void set_up(void)
 {
 	sp_process_adopt();
-	cr_assert_eq(sp_label_init(1000), 0);
+	cr_assert_eq(sp_names_init(1000), 0);
 	cr_assert_eq(sp_thread_init(), 0);
 	cr_assert_eq(sp_span_table_init(), 0);
 }
@@ -114,8 +114,8 @@ static inline bool shows(const char *name, const char *root_name)
 	size_t len;
 
 	return sp_span_stack_peek(&sp_thread_own->spans, &e) &&
-	       strcmp(sp_label_text(e.name_id, &len), name) == 0 &&
-	       strcmp(sp_label_text(e.root_name_id, &len), root_name) == 0;
+	       strcmp(sp_names_text(e.name_id, &len), name) == 0 &&
+	       strcmp(sp_names_text(e.root_name_id, &len), root_name) == 0;
 }
 
 static inline void rename_to(uint64_t id, const char *name)

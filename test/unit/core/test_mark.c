@@ -7,14 +7,14 @@
 #include <string.h>
 
 #include "sampler/counters.h"
-#include "sampler/label.h"
+#include "sampler/names.h"
 #include "sampler/span.h"
 #include "sampler/thread.h"
 
 static void set_up(void)
 {
 	cr_assert_eq(sp_span_table_init(), 0);
-	cr_assert_eq(sp_label_init(100), 0);
+	cr_assert_eq(sp_names_init(100), 0);
 	cr_assert_eq(sp_thread_init(), 0);
 }
 

@@ -19,7 +19,7 @@ Test(span_name, shows_the_name_it_was_given_last)
 	cr_assert(shows("second", "second"));
 
 	cr_assert(sp_span_of(handle_of(1), &r));
-	cr_assert_eq(r.name_id, sp_label_intern("second", 6));
+	cr_assert_eq(r.name_id, sp_names_intern("second", 6));
 	cr_assert_eq(r.root_name_id, r.name_id);
 }
 

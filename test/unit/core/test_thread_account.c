@@ -361,7 +361,7 @@ Test(thread_account, of_a_thread_with_one_root_is_that_roots)
 	(void)end_thread();
 
 	cr_expect_eq(labelled[1], 3 * MS);
-	cr_expect_str_eq(sp_label_text(last.name_id, &len), "renamed");
+	cr_expect_str_eq(sp_names_text(last.name_id, &len), "renamed");
 }
 
 Test(thread_account, of_the_next_thread_does_not_know_the_last_ones_root)
@@ -411,7 +411,7 @@ Test(thread_account, has_no_label_when_a_sample_met_the_thread_outside_of_its_ro
 Test(thread_account, of_a_thread_with_one_manual_label_has_that)
 {
 	sp_mark_enter();
-	sp_mark_show(2, sp_label_intern("mark", 4));
+	sp_mark_show(2, sp_names_intern("mark", 4));
 	work(MS);
 	(void)sp_mark_leave();
 	(void)end_thread();

@@ -42,7 +42,7 @@ static void repeat_events(void *self)
 	core.events_wanted++;
 }
 
-static const char *label_text(void *self, uint32_t id, size_t *len)
+static const char *span_name_text(void *self, uint32_t id, size_t *len)
 {
 	(void)self;
 	const char *text =
@@ -141,7 +141,7 @@ void core_reset(void)
 		.drain = drain,
 		.drain_snapshots = drain_snapshots,
 		.repeat_events = repeat_events,
-		.label_text = label_text,
+		.span_name_text = span_name_text,
 		.counter_read = counter_read,
 		.counter_add = counter_add,
 		.facts = facts,

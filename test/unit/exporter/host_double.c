@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sampler/label.h"
+#include "sampler/names.h"
 
 struct host_double host;
 const struct sp_host_descriptors host_nothing = {.region = -1, .folder = -1, .maps = -1};
@@ -41,7 +41,7 @@ static void make(bool names)
 	cr_assert_eq(sp_ring_at(&host.ring, (char *)r + 8192, RING_BYTES), 0);
 	cr_assert_eq(sp_ring_at(&host.snapshots, (char *)r + 8192 + RING_BYTES, RING_BYTES), 0);
 	if (names)
-		cr_assert_eq(sp_label_init_at((char *)r + NAMES_AT, NAMES_BYTES, 1000), 0);
+		cr_assert_eq(sp_names_init_at((char *)r + NAMES_AT, NAMES_BYTES, 1000), 0);
 	host.region = r;
 	host.pid = getpid();
 }
@@ -102,7 +102,7 @@ void host_sample(uint64_t span_id, const char *name)
 	struct sp_sample s = {
 		.span_id = span_id, .weight = 1, .depth = 1, .flags = SP_SAMPLE_ROOTED};
 
-	s.name_id = sp_label_intern(name, strlen(name));
+	s.name_id = sp_names_intern(name, strlen(name));
 	s.pc[0] = (uintptr_t)host_sample;
 	cr_assert_eq(sp_ring_put(&host.ring, &s), 0);
 	atomic_fetch_add(&host.region->counter[SP_COUNT_SAMPLES_PUT], 1);

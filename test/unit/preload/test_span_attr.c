@@ -9,7 +9,7 @@
 
 #include "preload/life.h"
 #include "sampler/compiler.h"
-#include "sampler/label.h"
+#include "sampler/names.h"
 #include "sampler/span.h"
 #include "sampler/span_keys.h"
 #include "sampler/span_stack.h"
@@ -63,8 +63,8 @@ static struct sp_span_record record(bool root)
 	r.root_id = root ? r.span_id : 1;
 	memset(r.trace, 0xab, sizeof(r.trace));
 	r.start_ns = UINT64_C(1700000000) * SP_NS_PER_S;
-	cr_assert_eq(sp_label_init(100), 0);
-	r.name_id = sp_label_intern("GET /", 5);
+	cr_assert_eq(sp_names_init(100), 0);
+	r.name_id = sp_names_intern("GET /", 5);
 	r.root_name_id = r.name_id;
 	return r;
 }
@@ -142,7 +142,7 @@ Test(span_attr, asked_whether_it_has_samples_a_span_gets_no_more)
 
 	memcpy(s.span_id, id, sizeof(id));
 	config.attributes = SP_ATTRIBUTES_WITH_SAMPLES;
-	cr_assert_eq(sp_label_init(100), 0);
+	cr_assert_eq(sp_names_init(100), 0);
 	cr_assert_eq(sp_thread_init(), 0);
 	cr_assert_eq(sp_span_table_init(), 0);
 	cr_assert(sp_span_started(&s));
@@ -222,7 +222,7 @@ static void apply_to_child_of_renamed_root(void)
 	cr_assert_eq(sp_span_table_init(), 0);
 	root.handle = 1;
 	cr_assert_eq(sp_span_table_add(&root), 0);
-	sp_span_table_rename(&root, sp_label_intern("renamed", 7));
+	sp_span_table_rename(&root, sp_names_intern("renamed", 7));
 	r.root_id = root.span_id;
 	r.span_id = 2;
 	r.root_ref = root.ref;

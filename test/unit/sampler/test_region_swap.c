@@ -17,8 +17,8 @@
 
 #include "sampler/counters.h"
 #include "sampler/handler.h"
-#include "sampler/label.h"
 #include "sampler/module_event.h"
+#include "sampler/names.h"
 #include "sampler/outlet.h"
 #include "sampler/ring.h"
 #include "test/unit/emulated.h"
@@ -45,9 +45,9 @@ static void begin(void)
 
 	cr_assert_geq(fd, 3);
 	cr_assert_eq(close(fd), 0);
-	cr_assert_geq(sizes[SP_REGION_NAMES], sp_label_bytes(MAX_NAMES));
+	cr_assert_geq(sizes[SP_REGION_NAMES], sp_names_bytes(MAX_NAMES));
 	cr_assert_eq(
-		sp_label_init_at(sp_region_at(SP_REGION_NAMES), sizes[SP_REGION_NAMES], MAX_NAMES),
+		sp_names_init_at(sp_region_at(SP_REGION_NAMES), sizes[SP_REGION_NAMES], MAX_NAMES),
 		0);
 	sp_region_swap_first(sp_region_now());
 }
@@ -178,7 +178,7 @@ Test(region_swap, counts_what_comes_too_late)
 
 Test(region_swap, keeps_names_and_counters)
 {
-	uint32_t id = sp_label_intern("GET /", 5);
+	uint32_t id = sp_names_intern("GET /", 5);
 	size_t len;
 	char name[16];
 	uint64_t bytes;
@@ -189,11 +189,11 @@ Test(region_swap, keeps_names_and_counters)
 	(void)swap();
 
 	names = sp_region_part(sp_region_now(), SP_REGION_NAMES, &bytes);
-	cr_expect_eq(sp_label_read(names, bytes, id, name, sizeof(name)), 5);
-	cr_expect_eq(sp_label_intern("GET /", 5), id);
-	cr_expect_str_eq(sp_label_text(id, &len), "GET /");
-	id = sp_label_intern("PUT /", 5);
-	cr_expect_eq(sp_label_read(names, bytes, id, name, sizeof(name)), 5);
+	cr_expect_eq(sp_names_read(names, bytes, id, name, sizeof(name)), 5);
+	cr_expect_eq(sp_names_intern("GET /", 5), id);
+	cr_expect_str_eq(sp_names_text(id, &len), "GET /");
+	id = sp_names_intern("PUT /", 5);
+	cr_expect_eq(sp_names_read(names, bytes, id, name, sizeof(name)), 5);
 	cr_expect_eq(sp_region_now()->counter[SP_COUNT_SIGNALS], 9);
 	cr_expect_eq(sp_count_spans_of(2), 1);
 }
@@ -287,7 +287,7 @@ Test(region_swap, is_not_done_where_regions_would_take_an_eighth_of_the_address_
 /* Whatever its parent was at. */
 Test(region_swap, is_over_in_a_forked_child)
 {
-	uint32_t id = sp_label_intern("GET /", 5);
+	uint32_t id = sp_names_intern("GET /", 5);
 	int status = -1;
 	pid_t pid;
 
@@ -300,12 +300,12 @@ Test(region_swap, is_over_in_a_forked_child)
 		sp_region_forked();
 		cr_assert_eq(sp_outlet_now()->ring.word, NULL);
 		cr_assert_geq(sp_region_create(sizes), 3);
-		cr_assert_eq(sp_label_move(sp_region_at(SP_REGION_NAMES), sizes[SP_REGION_NAMES]),
+		cr_assert_eq(sp_names_move(sp_region_at(SP_REGION_NAMES), sizes[SP_REGION_NAMES]),
 			     0);
 		sp_region_release();
 		sp_region_swap_first(sp_region_now());
-		cr_assert_eq(sp_label_intern("GET /", 5), id);
-		cr_assert_neq(sp_label_intern("of the child", 12), id);
+		cr_assert_eq(sp_names_intern("GET /", 5), id);
+		cr_assert_neq(sp_names_intern("of the child", 12), id);
 		put(sp_outlet_now(), 1, 0);
 		(void)swap();
 		drain(10);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of span names, in a table of open addressing. */
-#include "export/exporter/names.h"
+#include "export/exporter/name_texts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/label.h"
+#include "sampler/names.h"
 
 #define SLOTS_MIN 1024U
-/* What an honest host can have: SP_LABEL_MAX_NAMES, and its 16 MiB of texts. */
-#define NAMES_MAX (SP_LABEL_MAX_NAMES + 2U)
+/* What an honest host can have: SP_NAMES_MAX, and its 16 MiB of texts. */
+#define NAMES_MAX (SP_NAMES_MAX + 2U)
 #define TEXTS_MAX ((size_t)17 << 20)
 
 struct name {
@@ -18,7 +18,7 @@ struct name {
 	char *text;
 };
 
-struct sp_names {
+struct sp_name_texts {
 	const void *memory;
 	uint64_t bytes;
 	struct name *slot;
@@ -27,9 +27,9 @@ struct sp_names {
 	size_t texts;
 };
 
-struct sp_names *sp_names_new(const void *memory, uint64_t bytes)
+struct sp_name_texts *sp_name_texts_new(const void *memory, uint64_t bytes)
 {
-	struct sp_names *n = calloc(1, sizeof(*n));
+	struct sp_name_texts *n = calloc(1, sizeof(*n));
 
 	if (n == NULL)
 		return NULL;
@@ -43,7 +43,7 @@ struct sp_names *sp_names_new(const void *memory, uint64_t bytes)
 	return NULL;
 }
 
-void sp_names_free(struct sp_names *n)
+void sp_name_texts_free(struct sp_name_texts *n)
 {
 	if (n == NULL)
 		return;
@@ -63,7 +63,7 @@ static struct name *find(struct name *slot, uint32_t slots, uint32_t id)
 	return &slot[at];
 }
 
-static int make_room(struct sp_names *n)
+static int make_room(struct sp_name_texts *n)
 {
 	struct name *more;
 
@@ -87,10 +87,10 @@ static const char *other(size_t *len)
 	return "(other)";
 }
 
-const char *sp_names_text(struct sp_names *n, uint32_t id, size_t *len)
+const char *sp_name_texts_get(struct sp_name_texts *n, uint32_t id, size_t *len)
 {
 	struct name *at = find(n->slot, n->slots, id);
-	char text[SP_LABEL_MAX_BYTES];
+	char text[SP_NAMES_MAX_BYTES];
 	char *copy;
 
 	*len = 0;
@@ -100,7 +100,7 @@ const char *sp_names_text(struct sp_names *n, uint32_t id, size_t *len)
 		*len = at->len;
 		return at->text;
 	}
-	*len = sp_label_read(n->memory, n->bytes, id, text, sizeof(text));
+	*len = sp_names_read(n->memory, n->bytes, id, text, sizeof(text));
 	if (*len == 0)
 		return "";
 	if (n->used >= NAMES_MAX || n->texts + *len > TEXTS_MAX || make_room(n) != 0)

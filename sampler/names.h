@@ -1,58 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Interned span names. Ids are small, start at 1 and stay valid, with their text, until exit. APP
+ * The names of spans, interned. Ids are small, start at 1 and stay valid, with their text, until exit. APP
  * context, lock-free, in memory that is given once, at activation. The exporter reads it with
- * sp_label_read(), which trusts nothing there.
+ * sp_names_read(), which trusts nothing there.
  */
-#ifndef SP_LABEL_H
-#define SP_LABEL_H
+#ifndef SP_NAMES_H
+#define SP_NAMES_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define SP_LABEL_MAX_BYTES 2048U
-#define SP_LABEL_MAX_NAMES 100000U /* a larger max_names counts as this */
+#define SP_NAMES_MAX_BYTES 2048U
+#define SP_NAMES_MAX 100000U /* a larger max_names counts as this */
 
 /* How much memory a table for up to max_names names takes; little of it is touched. */
-size_t sp_label_bytes(uint32_t max_names);
+size_t sp_names_bytes(uint32_t max_names);
 
 /*
- * Makes the table in memory that is all zero, aligned to 8 and at least sp_label_bytes(). One thread. 0,
+ * Makes the table in memory that is all zero, aligned to 8 and at least sp_names_bytes(). One thread. 0,
  * -EINVAL for too little memory, -EEXIST if there is a table, -ENOMEM.
  */
-int sp_label_init_at(void *memory, size_t bytes, uint32_t max_names);
+int sp_names_init_at(void *memory, size_t bytes, uint32_t max_names);
 
 /* The same in memory of its own, for who shares it with nobody. Idempotent. 0 or -ENOMEM. */
-int sp_label_init(uint32_t max_names);
+int sp_names_init(uint32_t max_names);
 
 /*
  * Forked child, its only thread: the names go on in other memory of at least that size, with the ids
  * that they have. What holds them now may go. 0, also without a table, or -EINVAL for too little.
  */
-int sp_label_move(void *memory, size_t bytes);
+int sp_names_move(void *memory, size_t bytes);
 
 /*
  * APP, one thread at a time, while others intern: the same. The old memory has to stay, and names that
  * are new to it while this runs become "(other)" for once. 0, also without a table, -EINVAL for too
  * little, or -ENOMEM.
  */
-int sp_label_move_live(void *memory, size_t bytes);
+int sp_names_move_live(void *memory, size_t bytes);
 
 /*
- * The id of a name. The text is cut at SP_LABEL_MAX_BYTES on a UTF-8 boundary and invalid UTF-8
+ * The id of a name. The text is cut at SP_NAMES_MAX_BYTES on a UTF-8 boundary and invalid UTF-8
  * becomes U+FFFD before it is stored. Past the limit every new name becomes "(other)" and is
  * counted. An empty name is "(unnamed)". Returns 0 only when the table could not be reserved.
  */
-uint32_t sp_label_intern(const char *name, size_t len);
+uint32_t sp_names_intern(const char *name, size_t len);
 
 /*
  * Any process that has that memory. Copies the text of an id to out, as valid UTF-8 and without a NUL,
  * at most cap bytes of it, whatever stands in the table and whoever changes it meanwhile. Returns its
  * length; 0 for an unknown id.
  */
-size_t sp_label_read(const void *memory, uint64_t bytes, uint32_t id, char *out, size_t cap);
+size_t sp_names_read(const void *memory, uint64_t bytes, uint32_t id, char *out, size_t cap);
 
 /* The text of an id (not NUL-terminated by contract, though it is); "" for an unknown id. */
-const char *sp_label_text(uint32_t id, size_t *len);
+const char *sp_names_text(uint32_t id, size_t *len);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hashing and comparing of span names, which every start of a span does. For label.c. */
-#ifndef SP_LABEL_HASH_H
-#define SP_LABEL_HASH_H
+/* Hashing and comparing of span names, which every start of a span does. For names.c. */
+#ifndef SP_NAMES_HASH_H
+#define SP_NAMES_HASH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Up to seven bytes as a number, by loads that overlap: a copy of unknown length is a call. */
-static inline uint64_t sp_label_tail(const char *name, size_t len)
+static inline uint64_t sp_names_tail(const char *name, size_t len)
 {
 	uint32_t first;
 	uint32_t last;
@@ -29,7 +29,7 @@ static inline uint64_t sp_label_tail(const char *name, size_t len)
  * Eight bytes a step, because a byte a step would cost more than all the rest of a look-up. The
  * seed keeps the collisions unpredictable for whoever chooses the names.
  */
-static inline uint64_t sp_label_hash(uint64_t seed, const char *name, size_t len)
+static inline uint64_t sp_names_hash(uint64_t seed, const char *name, size_t len)
 {
 	const uint64_t k = UINT64_C(0x9e3779b97f4a7c15);
 	uint64_t h = seed ^ (len * k);
@@ -40,13 +40,13 @@ static inline uint64_t sp_label_hash(uint64_t seed, const char *name, size_t len
 		h = (h ^ word) * k;
 		h ^= h >> 29;
 	}
-	h = (h ^ sp_label_tail(name, len)) * k;
+	h = (h ^ sp_names_tail(name, len)) * k;
 	h ^= h >> 32;
 	h *= k;
 	return h ^ (h >> 29);
 }
 
-static inline uint64_t sp_label_word(const char *p)
+static inline uint64_t sp_names_word(const char *p)
 {
 	uint64_t word;
 
@@ -55,15 +55,15 @@ static inline uint64_t sp_label_word(const char *p)
 }
 
 /* Names are short: a call, and what would have to be saved around it, costs more than they do. */
-static inline bool sp_label_same(const char *a, const char *b, size_t len)
+static inline bool sp_names_same(const char *a, const char *b, size_t len)
 {
 	if (len < 8)
-		return sp_label_tail(a, len) == sp_label_tail(b, len);
+		return sp_names_tail(a, len) == sp_names_tail(b, len);
 	for (size_t i = 0; i < len - 8; i += 8) {
-		if (sp_label_word(a + i) != sp_label_word(b + i))
+		if (sp_names_word(a + i) != sp_names_word(b + i))
 			return false;
 	}
-	return sp_label_word(a + len - 8) == sp_label_word(b + len - 8);
+	return sp_names_word(a + len - 8) == sp_names_word(b + len - 8);
 }
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading the span names of another process (label.h). Context: the exporter. What is read is copied
+ * Reading the span names of another process (names.h). Context: the exporter. What is read is copied
  * first and then checked, because the memory may change at any time.
  */
 #include <string.h>
 
-#include "sampler/label_table.h"
+#include "sampler/names_table.h"
 #include "sampler/text.h"
 
 /* The size of the texts that begin at *at; 0 if they are not inside. */
-static uint64_t texts_of(const struct sp_label_table *t, uint64_t bytes, uint32_t slots,
+static uint64_t texts_of(const struct sp_names_table *t, uint64_t bytes, uint32_t slots,
 			 uint64_t *at)
 {
 	uint64_t size;
@@ -22,10 +22,10 @@ static uint64_t texts_of(const struct sp_label_table *t, uint64_t bytes, uint32_
 	return size;
 }
 
-size_t sp_label_read(const void *memory, uint64_t bytes, uint32_t id, char *out, size_t cap)
+size_t sp_names_read(const void *memory, uint64_t bytes, uint32_t id, char *out, size_t cap)
 {
-	const struct sp_label_table *t = memory;
-	char text[SP_LABEL_MAX_BYTES];
+	const struct sp_names_table *t = memory;
+	char text[SP_NAMES_MAX_BYTES];
 	uint32_t slots;
 	uint32_t len;
 	uint64_t size;

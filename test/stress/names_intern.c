@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "sampler/counters.h"
-#include "sampler/label.h"
+#include "sampler/names.h"
 
 #define THREADS 4U
 #define NAMES 2000U
@@ -24,7 +24,7 @@ static pthread_barrier_t start;
 
 static void fail(const char *what, unsigned n)
 {
-	fprintf(stderr, "label_intern: %s (%u)\n", what, n);
+	fprintf(stderr, "names_intern: %s (%u)\n", what, n);
 	exit(1);
 }
 
@@ -42,7 +42,7 @@ static int text_matches(uint32_t id, unsigned n)
 	char name[128];
 	char want[16];
 	size_t len;
-	const char *text = sp_label_text(id, &len);
+	const char *text = sp_names_text(id, &len);
 
 	(void)make_name(n, name, sizeof(name));
 	(void)snprintf(want, sizeof(want), " %u ", n);
@@ -60,7 +60,7 @@ static void *intern_all(void *arg)
 		for (unsigned i = 0; i < NAMES; i++) {
 			/* Half of the threads race on the same name, half come from behind. */
 			unsigned n = me % 2 == 0 ? i : NAMES - 1 - i;
-			uint32_t id = sp_label_intern(name, make_name(n, name, sizeof(name)));
+			uint32_t id = sp_names_intern(name, make_name(n, name, sizeof(name)));
 
 			if (round > 0 && id != ids[me][n])
 				fail("a name changed its id", n);
@@ -80,9 +80,9 @@ static void *intern_beyond(void *arg)
 
 	pthread_barrier_wait(&start);
 	for (unsigned i = 0; i < EXTRA; i++) {
-		uint32_t id = sp_label_intern(name, make_name(NAMES + i, name, sizeof(name)));
+		uint32_t id = sp_names_intern(name, make_name(NAMES + i, name, sizeof(name)));
 
-		if (strcmp(sp_label_text(id, &len), "(other)") != 0)
+		if (strcmp(sp_names_text(id, &len), "(other)") != 0)
 			fail("stored a name past the limit", NAMES + i);
 		refused[me]++;
 	}
@@ -106,7 +106,7 @@ int main(void)
 {
 	uint64_t sum = 0;
 
-	if (sp_label_init(NAMES) != 0)
+	if (sp_names_init(NAMES) != 0)
 		fail("no table", 0);
 	run(intern_all);
 	for (unsigned n = 0; n < NAMES; n++)

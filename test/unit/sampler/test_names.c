@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of sampler/label.c. Each test is its own process, so each starts without a table. */
-#include "sampler/label.h"
+/* Tests of sampler/names.c. Each test is its own process, so each starts without a table. */
+#include "sampler/names.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -13,13 +13,13 @@
 
 static uint32_t intern(const char *name)
 {
-	return sp_label_intern(name, strlen(name));
+	return sp_names_intern(name, strlen(name));
 }
 
 static const char *text(uint32_t id)
 {
 	size_t len;
-	const char *s = sp_label_text(id, &len);
+	const char *s = sp_names_text(id, &len);
 
 	cr_assert_eq(len, strlen(s));
 	return s;
@@ -38,18 +38,18 @@ static uint64_t over_limit(void)
 	return sp_count_read(SP_COUNT_NAMES_OTHER);
 }
 
-Test(label, gives_nothing_before_init, .timeout = 20)
+Test(names, gives_nothing_before_init, .timeout = 20)
 {
 	size_t len = 99;
 
 	cr_expect_eq(intern("early"), 0);
-	cr_expect_str_eq(sp_label_text(1, &len), "");
+	cr_expect_str_eq(sp_names_text(1, &len), "");
 	cr_expect_eq(len, 0);
 }
 
-Test(label, returns_the_same_id_for_the_same_name, .timeout = 20)
+Test(names, returns_the_same_id_for_the_same_name, .timeout = 20)
 {
-	cr_assert_eq(sp_label_init(10), 0);
+	cr_assert_eq(sp_names_init(10), 0);
 	uint32_t a = intern("GET /users");
 	uint32_t b = intern("GET /orders");
 
@@ -62,31 +62,31 @@ Test(label, returns_the_same_id_for_the_same_name, .timeout = 20)
 	cr_expect_neq(intern("GET /user"), a, "a prefix is another name");
 }
 
-Test(label, tells_names_apart_at_every_length, .timeout = 20)
+Test(names, tells_names_apart_at_every_length, .timeout = 20)
 {
 	uint32_t ids[70];
 	char name[70];
 
-	cr_assert_eq(sp_label_init(100), 0);
+	cr_assert_eq(sp_names_init(100), 0);
 	memset(name, 'a', sizeof(name));
 	for (size_t len = 1; len < 70; len++)
-		ids[len] = sp_label_intern(name, len);
+		ids[len] = sp_names_intern(name, len);
 
 	for (size_t len = 1; len < 70; len++) {
 		size_t got;
 
-		cr_expect_eq(sp_label_intern(name, len), ids[len]);
-		cr_expect_eq(memcmp(sp_label_text(ids[len], &got), name, len), 0);
+		cr_expect_eq(sp_names_intern(name, len), ids[len]);
+		cr_expect_eq(memcmp(sp_names_text(ids[len], &got), name, len), 0);
 		cr_expect_eq(got, len);
 	}
 	cr_expect_eq(over_limit(), 0);
 }
 
-Test(label, keeps_the_copy_when_the_caller_reuses_its_buffer, .timeout = 20)
+Test(names, keeps_the_copy_when_the_caller_reuses_its_buffer, .timeout = 20)
 {
 	char name[] = "first";
 
-	cr_assert_eq(sp_label_init(10), 0);
+	cr_assert_eq(sp_names_init(10), 0);
 	uint32_t id = intern(name);
 	memcpy(name, "other", 5);
 
@@ -94,18 +94,18 @@ Test(label, keeps_the_copy_when_the_caller_reuses_its_buffer, .timeout = 20)
 	cr_expect_neq(intern(name), id);
 }
 
-Test(label, names_the_nameless, .timeout = 20)
+Test(names, names_the_nameless, .timeout = 20)
 {
-	cr_assert_eq(sp_label_init(10), 0);
+	cr_assert_eq(sp_names_init(10), 0);
 
-	cr_expect_str_eq(text(sp_label_intern("", 0)), "(unnamed)");
-	cr_expect_str_eq(text(sp_label_intern(NULL, 0)), "(unnamed)");
-	cr_expect_eq(intern("(unnamed)"), sp_label_intern("", 0));
+	cr_expect_str_eq(text(sp_names_intern("", 0)), "(unnamed)");
+	cr_expect_str_eq(text(sp_names_intern(NULL, 0)), "(unnamed)");
+	cr_expect_eq(intern("(unnamed)"), sp_names_intern("", 0));
 }
 
-Test(label, knows_no_text_for_ids_it_never_gave, .timeout = 20)
+Test(names, knows_no_text_for_ids_it_never_gave, .timeout = 20)
 {
-	cr_assert_eq(sp_label_init(10), 0);
+	cr_assert_eq(sp_names_init(10), 0);
 	uint32_t id = intern("only");
 	unsigned texts = 0;
 
@@ -116,11 +116,11 @@ Test(label, knows_no_text_for_ids_it_never_gave, .timeout = 20)
 	cr_expect_str_eq(text(UINT32_MAX), "");
 }
 
-Test(label, stores_up_to_the_limit_and_counts_what_is_over_it, .timeout = 20)
+Test(names, stores_up_to_the_limit_and_counts_what_is_over_it, .timeout = 20)
 {
 	char want[32];
 
-	cr_assert_eq(sp_label_init(1000), 0);
+	cr_assert_eq(sp_names_init(1000), 0);
 	for (unsigned i = 0; i < 999; i++)
 		intern_number(i);
 	cr_expect_str_eq(text(intern_number(999)), "operation-999", "the last one that fits");
@@ -135,33 +135,33 @@ Test(label, stores_up_to_the_limit_and_counts_what_is_over_it, .timeout = 20)
 		(void)snprintf(want, sizeof(want), "operation-%u", i);
 		cr_expect_str_eq(text(intern_number(i)), want);
 	}
-	cr_expect_str_eq(text(sp_label_intern("", 0)), "(unnamed)");
+	cr_expect_str_eq(text(sp_names_intern("", 0)), "(unnamed)");
 	cr_expect_eq(over_limit(), 2, "known names stay known");
 }
 
-Test(label, holds_the_largest_limit, .timeout = 20)
+Test(names, holds_the_largest_limit, .timeout = 20)
 {
-	cr_assert_eq(sp_label_init(UINT32_MAX), 0);
-	for (unsigned i = 0; i < SP_LABEL_MAX_NAMES; i++)
+	cr_assert_eq(sp_names_init(UINT32_MAX), 0);
+	for (unsigned i = 0; i < SP_NAMES_MAX; i++)
 		intern_number(i);
 	cr_expect_eq(over_limit(), 0);
 
-	intern_number(SP_LABEL_MAX_NAMES);
+	intern_number(SP_NAMES_MAX);
 	cr_expect_eq(over_limit(), 1);
 	cr_expect_str_eq(text(intern_number(77777)), "operation-77777");
 }
 
-Test(label, becomes_other_when_the_texts_are_full, .timeout = 20)
+Test(names, becomes_other_when_the_texts_are_full, .timeout = 20)
 {
-	char name[SP_LABEL_MAX_BYTES];
+	char name[SP_NAMES_MAX_BYTES];
 	unsigned stored = 0;
 
-	cr_assert_eq(sp_label_init(SP_LABEL_MAX_NAMES), 0);
+	cr_assert_eq(sp_names_init(SP_NAMES_MAX), 0);
 	memset(name, 'n', sizeof(name));
 	for (unsigned i = 0; i < 10000; i++) {
 		(void)snprintf(name, 16, "%08u", i);
 		name[8] = '-';
-		stored += strcmp(text(sp_label_intern(name, sizeof(name))), "(other)") != 0;
+		stored += strcmp(text(sp_names_intern(name, sizeof(name))), "(other)") != 0;
 	}
 
 	cr_expect_gt(stored, 8000);
@@ -169,30 +169,30 @@ Test(label, becomes_other_when_the_texts_are_full, .timeout = 20)
 	cr_expect_eq(over_limit(), 10000 - stored);
 }
 
-Test(label, cuts_at_2048_bytes_and_never_inside_a_character, .timeout = 20)
+Test(names, cuts_at_2048_bytes_and_never_inside_a_character, .timeout = 20)
 {
 	char name[2100];
 	size_t len;
 
-	cr_assert_eq(sp_label_init(10), 0);
+	cr_assert_eq(sp_names_init(10), 0);
 	memset(name, 'x', sizeof(name));
 	for (size_t n = 2047; n <= 2049; n++) {
-		(void)sp_label_text(sp_label_intern(name, n), &len);
+		(void)sp_names_text(sp_names_intern(name, n), &len);
 		cr_expect_eq(len, n < 2048 ? n : 2048, "length %zu", n);
 	}
-	cr_expect_eq(sp_label_intern(name, 2048), sp_label_intern(name, 2100));
+	cr_expect_eq(sp_names_intern(name, 2048), sp_names_intern(name, 2100));
 
 	memcpy(name + 2047, "\xc3\xa9", 2);
-	(void)sp_label_text(sp_label_intern(name, 2049), &len);
+	(void)sp_names_text(sp_names_intern(name, 2049), &len);
 	cr_expect_eq(len, 2047);
 	memcpy(name + 2046, "\xc3\xa9", 2);
-	(void)sp_label_text(sp_label_intern(name, 2049), &len);
+	(void)sp_names_text(sp_names_intern(name, 2049), &len);
 	cr_expect_eq(len, 2048);
 }
 
-Test(label, repairs_invalid_utf8_to_one_and_the_same_name, .timeout = 20)
+Test(names, repairs_invalid_utf8_to_one_and_the_same_name, .timeout = 20)
 {
-	cr_assert_eq(sp_label_init(10), 0);
+	cr_assert_eq(sp_names_init(10), 0);
 	uint32_t id = intern("caf\xe9");
 
 	cr_expect_str_eq(text(id), "caf" FFFD);
@@ -201,19 +201,19 @@ Test(label, repairs_invalid_utf8_to_one_and_the_same_name, .timeout = 20)
 	cr_expect_eq(over_limit(), 0);
 }
 
-Test(label, init_is_idempotent, .timeout = 20)
+Test(names, init_is_idempotent, .timeout = 20)
 {
-	cr_assert_eq(sp_label_init(10), 0);
+	cr_assert_eq(sp_names_init(10), 0);
 	uint32_t id = intern("kept");
 
-	cr_assert_eq(sp_label_init(99), 0);
+	cr_assert_eq(sp_names_init(99), 0);
 	cr_expect_eq(intern("kept"), id);
 }
 
-Test(label, leaves_errno_alone, .timeout = 20)
+Test(names, leaves_errno_alone, .timeout = 20)
 {
 	errno = 1234;
-	cr_expect_eq(sp_label_init(10), 0);
+	cr_expect_eq(sp_names_init(10), 0);
 	cr_expect_neq(intern("caf\xe9"), 0);
 	cr_expect_eq(errno, 1234);
 }
@@ -222,45 +222,45 @@ static _Alignas(4096) char memory[2][4 << 20];
 
 static void expect_read(const void *from, uint32_t id, const char *want)
 {
-	char name[SP_LABEL_MAX_BYTES];
-	size_t len = sp_label_read(from, sizeof(memory[0]), id, name, sizeof(name));
+	char name[SP_NAMES_MAX_BYTES];
+	size_t len = sp_names_read(from, sizeof(memory[0]), id, name, sizeof(name));
 
 	cr_expect_eq(len, strlen(want), "%s: %zu", want, len);
 	cr_expect_eq(memcmp(name, want, len), 0, "%s", want);
 }
 
-Test(label, can_be_read_by_who_has_the_memory, .timeout = 20)
+Test(names, can_be_read_by_who_has_the_memory, .timeout = 20)
 {
 	uint32_t id;
 
-	cr_assert_leq(sp_label_bytes(1000), sizeof(memory[0]));
-	cr_assert_eq(sp_label_init_at(memory[0], sizeof(memory[0]), 1000), 0);
+	cr_assert_leq(sp_names_bytes(1000), sizeof(memory[0]));
+	cr_assert_eq(sp_names_init_at(memory[0], sizeof(memory[0]), 1000), 0);
 	id = intern("GET /users");
 
 	expect_read(memory[0], id, "GET /users");
-	expect_read(memory[0], sp_label_intern("", 0), "(unnamed)");
+	expect_read(memory[0], sp_names_intern("", 0), "(unnamed)");
 	expect_read(memory[0], 0, "");
 	expect_read(memory[0], id + 1, "");
 	expect_read(memory[0], UINT32_MAX, "");
 }
 
-Test(label, takes_no_memory_that_is_too_small, .timeout = 20)
+Test(names, takes_no_memory_that_is_too_small, .timeout = 20)
 {
-	cr_expect_eq(sp_label_init_at(memory[0], sp_label_bytes(1000) - 1, 1000), -EINVAL);
+	cr_expect_eq(sp_names_init_at(memory[0], sp_names_bytes(1000) - 1, 1000), -EINVAL);
 	cr_expect_eq(intern("early"), 0);
-	cr_expect_eq(sp_label_init_at(memory[0], sizeof(memory[0]), 1000), 0);
-	cr_expect_eq(sp_label_init_at(memory[1], sizeof(memory[1]), 1000), -EEXIST);
+	cr_expect_eq(sp_names_init_at(memory[0], sizeof(memory[0]), 1000), 0);
+	cr_expect_eq(sp_names_init_at(memory[1], sizeof(memory[1]), 1000), -EEXIST);
 }
 
-Test(label, goes_on_in_other_memory_with_the_same_ids, .timeout = 20)
+Test(names, goes_on_in_other_memory_with_the_same_ids, .timeout = 20)
 {
 	uint32_t a;
 	uint32_t b;
 
-	cr_assert_eq(sp_label_init_at(memory[0], sizeof(memory[0]), 1000), 0);
+	cr_assert_eq(sp_names_init_at(memory[0], sizeof(memory[0]), 1000), 0);
 	a = intern("GET /users");
-	cr_assert_eq(sp_label_move(memory[1], sp_label_bytes(1000) - 1), -EINVAL);
-	cr_assert_eq(sp_label_move(memory[1], sizeof(memory[1])), 0);
+	cr_assert_eq(sp_names_move(memory[1], sp_names_bytes(1000) - 1), -EINVAL);
+	cr_assert_eq(sp_names_move(memory[1], sizeof(memory[1])), 0);
 	memset(memory[0], 0xff, sizeof(memory[0]));
 
 	b = intern("GET /orders");
@@ -278,15 +278,15 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /* Both sides, under the sanitizers: whatever stands there, nothing outside is touched. */
-Test(label, survives_any_words_in_its_memory, .timeout = 60)
+Test(names, survives_any_words_in_its_memory, .timeout = 60)
 {
-	size_t bytes = sp_label_bytes(8);
+	size_t bytes = sp_names_bytes(8);
 	char *end = memory[1];
 	uint64_t state = 1;
 	char name[64];
 	size_t len;
 
-	cr_assert_eq(sp_label_init_at(end - bytes, bytes, 8), 0);
+	cr_assert_eq(sp_names_init_at(end - bytes, bytes, 8), 0);
 	for (unsigned round = 0; round < 20000; round++) {
 		uint32_t word = (uint32_t)next_random(&state) &
 				(next_random(&state) % 2 != 0 ? UINT32_MAX : 0xffff);
@@ -295,10 +295,10 @@ Test(label, survives_any_words_in_its_memory, .timeout = 60)
 		uint32_t id = (uint32_t)next_random(&state) % 5000;
 
 		memcpy(end - bytes + at * 4, &word, sizeof(word));
-		len = sp_label_read(end - bytes, bytes, id, name, sizeof(name));
+		len = sp_names_read(end - bytes, bytes, id, name, sizeof(name));
 		cr_assert_leq(len, sizeof(name));
 		(void)intern_number(round % 20);
-		(void)sp_label_text(id, &len);
-		cr_assert_leq(len, SP_LABEL_MAX_BYTES);
+		(void)sp_names_text(id, &len);
+		cr_assert_leq(len, SP_NAMES_MAX_BYTES);
 	}
 }

@@ -14,8 +14,8 @@
 #include <stdbool.h>
 
 #include "sampler/arena.h"
-#include "sampler/label.h"
-#include "sampler/label_table.h"
+#include "sampler/names.h"
+#include "sampler/names_table.h"
 
 /* What stands in the slot for ever. */
 static uint64_t close_slot(_Atomic uint64_t *slot)
@@ -23,32 +23,32 @@ static uint64_t close_slot(_Atomic uint64_t *slot)
 	uint64_t now = atomic_load_explicit(slot, memory_order_acquire);
 
 	if (now == 0 &&
-	    atomic_compare_exchange_strong_explicit(slot, &now, SP_LABEL_CLOSED,
+	    atomic_compare_exchange_strong_explicit(slot, &now, SP_NAMES_CLOSED,
 						    memory_order_acquire, memory_order_acquire))
-		return SP_LABEL_CLOSED;
+		return SP_NAMES_CLOSED;
 	return now;
 }
 
 /* The text lies where it lay. */
-static void copy_entry(const struct sp_labels *to, const struct sp_labels *from, uint64_t slot)
+static void copy_entry(const struct sp_names *to, const struct sp_names *from, uint64_t slot)
 {
-	const struct sp_label_entry *text = sp_label_text_of(from, slot);
+	const struct sp_names_entry *text = sp_names_text_of(from, slot);
 	size_t at = (size_t)((const char *)text - from->texts);
-	uint32_t len = text->len <= SP_LABEL_MAX_BYTES ? text->len : 0;
-	struct sp_label_entry *copy = (struct sp_label_entry *)(void *)(to->texts + at);
+	uint32_t len = text->len <= SP_NAMES_MAX_BYTES ? text->len : 0;
+	struct sp_names_entry *copy = (struct sp_names_entry *)(void *)(to->texts + at);
 
 	copy->len = len;
-	sp_label_copy_text(copy->bytes, text->bytes, len);
+	sp_names_copy_text(copy->bytes, text->bytes, len);
 	copy->bytes[len] = '\0';
 }
 
-static void copy_all(const struct sp_labels *to, const struct sp_labels *from, bool closing)
+static void copy_all(const struct sp_names *to, const struct sp_names *from, bool closing)
 {
 	uint32_t names = 0;
 	uint64_t used;
 
 	to->table->slots = to->mask + 1;
-	to->table->texts_at = sp_label_head_bytes(to->mask + 1);
+	to->table->texts_at = sp_names_head_bytes(to->mask + 1);
 	to->table->texts_bytes = from->table->texts_bytes;
 	for (uint32_t i = 0; i <= from->mask; i++) {
 		_Atomic uint64_t *at = &from->table->slot[i];
@@ -56,7 +56,7 @@ static void copy_all(const struct sp_labels *to, const struct sp_labels *from, b
 		uint64_t slot =
 			closing ? close_slot(at) : atomic_load_explicit(at, memory_order_acquire);
 
-		if (slot == 0 || slot == SP_LABEL_CLOSED)
+		if (slot == 0 || slot == SP_NAMES_CLOSED)
 			continue;
 		copy_entry(to, from, slot);
 		atomic_store_explicit(&to->table->slot[i], slot, memory_order_relaxed);
@@ -64,26 +64,26 @@ static void copy_all(const struct sp_labels *to, const struct sp_labels *from, b
 	}
 	/* Later than all slots, so all texts lie before it. */
 	used = atomic_load_explicit(&from->table->texts_used, memory_order_acquire);
-	if (used > from->last_offset + SP_LABEL_ENTRY_MAX)
-		used = from->last_offset + SP_LABEL_ENTRY_MAX;
+	if (used > from->last_offset + SP_NAMES_ENTRY_MAX)
+		used = from->last_offset + SP_NAMES_ENTRY_MAX;
 	atomic_store_explicit(&to->table->texts_used, used, memory_order_relaxed);
 	atomic_store_explicit(&to->table->names, names, memory_order_relaxed);
 }
 
 /* Where they are to be, in memory of that size; NULL if it is too little. */
-static bool point_to(struct sp_labels *to, const struct sp_labels *from, void *memory, size_t bytes)
+static bool point_to(struct sp_names *to, const struct sp_names *from, void *memory, size_t bytes)
 {
-	if (bytes < sp_label_head_bytes(from->mask + 1) + from->last_offset + SP_LABEL_ENTRY_MAX)
+	if (bytes < sp_names_head_bytes(from->mask + 1) + from->last_offset + SP_NAMES_ENTRY_MAX)
 		return false;
 	*to = *from;
-	sp_labels_point(to, memory);
+	sp_names_point(to, memory);
 	return true;
 }
 
-int sp_label_move(void *memory, size_t bytes)
+int sp_names_move(void *memory, size_t bytes)
 {
-	struct sp_labels *from = atomic_load_explicit(&sp_labels, memory_order_acquire);
-	struct sp_labels to;
+	struct sp_names *from = atomic_load_explicit(&sp_names, memory_order_acquire);
+	struct sp_names to;
 
 	if (from == NULL)
 		return 0;
@@ -91,14 +91,14 @@ int sp_label_move(void *memory, size_t bytes)
 		return -EINVAL;
 	copy_all(&to, from, false);
 	*from = to;
-	sp_label_forget_recent();
+	sp_names_forget_recent();
 	return 0;
 }
 
-int sp_label_move_live(void *memory, size_t bytes)
+int sp_names_move_live(void *memory, size_t bytes)
 {
-	struct sp_labels *from = atomic_load_explicit(&sp_labels, memory_order_acquire);
-	struct sp_labels *to;
+	struct sp_names *from = atomic_load_explicit(&sp_names, memory_order_acquire);
+	struct sp_names *to;
 
 	if (from == NULL)
 		return 0;
@@ -110,7 +110,7 @@ int sp_label_move_live(void *memory, size_t bytes)
 		return -EINVAL;
 	}
 	copy_all(to, from, true);
-	/* pairs with the acquire in sp_label_intern() and sp_label_text() */
-	atomic_store_explicit(&sp_labels, to, memory_order_release);
+	/* pairs with the acquire in sp_names_intern() and sp_names_text() */
+	atomic_store_explicit(&sp_names, to, memory_order_release);
 	return 0;
 }

@@ -17,7 +17,7 @@
  * through it (place, size, seed) is in memory of our own: whatever is written to the table, a look-up
  * reads nothing outside of it.
  */
-#include "sampler/label.h"
+#include "sampler/names.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -28,8 +28,8 @@
 #include "sampler/arena.h"
 #include "sampler/compiler.h"
 #include "sampler/counters.h"
-#include "sampler/label_hash.h"
-#include "sampler/label_table.h"
+#include "sampler/names_hash.h"
+#include "sampler/names_table.h"
 #include "sampler/text.h"
 
 /*
@@ -45,21 +45,21 @@
 
 #define RESERVED_NAMES 2U /* "(other)" and "(unnamed)" do not count against the limit */
 
-_Atomic(struct sp_labels *) sp_labels;
+_Atomic(struct sp_names *) sp_names;
 
-static bool slot_is(const struct sp_labels *t, uint64_t slot, uint64_t h, const char *name,
+static bool slot_is(const struct sp_names *t, uint64_t slot, uint64_t h, const char *name,
 		    size_t len)
 {
-	const struct sp_label_entry *text = sp_label_text_of(t, slot);
+	const struct sp_names_entry *text = sp_names_text_of(t, slot);
 
-	return slot >> 32 == h >> 32 && text->len == len && sp_label_same(text->bytes, name, len);
+	return slot >> 32 == h >> 32 && text->len == len && sp_names_same(text->bytes, name, len);
 }
 
 /*
  * The id of a known name, or 0 with *at at the place of the probe sequence where it would go:
  * PROBES_MAX when there is none.
  */
-static uint32_t find(const struct sp_labels *t, uint64_t h, const char *name, size_t len,
+static uint32_t find(const struct sp_names *t, uint64_t h, const char *name, size_t len,
 		     uint32_t *at)
 {
 	uint32_t i;
@@ -79,25 +79,25 @@ static uint32_t find(const struct sp_labels *t, uint64_t h, const char *name, si
 }
 
 /* Writes a text behind the others; 0 = no room. Offset 0 is the table's first text. */
-static uint32_t text_new(struct sp_labels *t, const char *name, size_t len, size_t *size)
+static uint32_t text_new(struct sp_names *t, const char *name, size_t len, size_t *size)
 {
 	uint64_t offset;
-	struct sp_label_entry *text;
+	struct sp_names_entry *text;
 
 	*size = (sizeof(*text) + len + 1 + 3) & ~(size_t)3;
 	/* Acquire pairs with text_free(): its writes are over before ours begin. */
 	offset = atomic_fetch_add_explicit(&t->table->texts_used, *size, memory_order_acquire);
 	if (offset > t->last_offset || offset % 4 != 0)
 		return 0;
-	text = (struct sp_label_entry *)(void *)(t->texts + offset);
+	text = (struct sp_names_entry *)(void *)(t->texts + offset);
 	text->len = (uint32_t)len;
-	sp_label_copy_text(text->bytes, name, len);
+	sp_names_copy_text(text->bytes, name, len);
 	text->bytes[len] = '\0';
 	return (uint32_t)offset;
 }
 
 /* Gives back the text of a lost race if nobody wrote behind it; otherwise it stays unused. */
-static void text_free(struct sp_labels *t, uint32_t offset, size_t size)
+static void text_free(struct sp_names *t, uint32_t offset, size_t size)
 {
 	uint64_t end = offset + size;
 
@@ -106,7 +106,7 @@ static void text_free(struct sp_labels *t, uint32_t offset, size_t size)
 }
 
 /* Inserts clean text from probe `at` on. 0 = it cannot be stored. */
-static uint32_t insert(struct sp_labels *t, uint64_t h, const char *name, size_t len, uint32_t at)
+static uint32_t insert(struct sp_names *t, uint64_t h, const char *name, size_t len, uint32_t at)
 {
 	uint32_t id = 0;
 	uint32_t offset;
@@ -143,11 +143,11 @@ static uint32_t insert(struct sp_labels *t, uint64_t h, const char *name, size_t
 	return id;
 }
 
-static uint32_t intern_clean(struct sp_labels *t, uint64_t h, const char *name, size_t len,
+static uint32_t intern_clean(struct sp_names *t, uint64_t h, const char *name, size_t len,
 			     uint32_t at)
 {
 	uint32_t id = insert(t, h, name, len, at);
-	struct sp_labels *now = atomic_load_explicit(&sp_labels, memory_order_acquire);
+	struct sp_names *now = atomic_load_explicit(&sp_names, memory_order_acquire);
 
 	/* Meanwhile the names have been moved to other memory, with the same hash. */
 	if (id == 0 && now != t) {
@@ -163,16 +163,16 @@ static uint32_t intern_clean(struct sp_labels *t, uint64_t h, const char *name, 
 }
 
 /* Repairs and cuts first. Apart from the fast path so that the 2 KiB of stack are only its own. */
-__attribute__((noinline)) static uint32_t intern_dirty(struct sp_labels *t, const char *name,
+__attribute__((noinline)) static uint32_t intern_dirty(struct sp_names *t, const char *name,
 						       size_t len)
 {
-	char clean[SP_LABEL_MAX_BYTES];
+	char clean[SP_NAMES_MAX_BYTES];
 	uint32_t at = 0;
 	uint32_t id;
 	uint64_t h;
 
 	len = sp_text_clean(clean, sizeof(clean), name, len);
-	h = sp_label_hash(t->seed, clean, len);
+	h = sp_names_hash(t->seed, clean, len);
 	id = find(t, h, clean, len, &at);
 	return id != 0 ? id : intern_clean(t, h, clean, len, at);
 }
@@ -183,13 +183,13 @@ __attribute__((noinline)) static uint32_t intern_dirty(struct sp_labels *t, cons
  */
 #define RECENT 4U
 struct recent {
-	const struct sp_label_entry *text;
+	const struct sp_names_entry *text;
 	uint32_t id;
 	uint32_t len;
 };
 static SP_TLS struct recent recent[RECENT];
 
-void sp_label_forget_recent(void)
+void sp_names_forget_recent(void)
 {
 	memset(recent, 0, sizeof(recent));
 }
@@ -202,8 +202,8 @@ static struct recent *recent_of(const char *name)
 /* noinline: a name that is at hand needs none of its registers. */
 __attribute__((noinline)) static uint32_t look_up(const char *name, size_t len, struct recent *r)
 {
-	/* Pairs with the release in sp_label_init(). */
-	struct sp_labels *t = atomic_load_explicit(&sp_labels, memory_order_acquire);
+	/* Pairs with the release in sp_names_init(). */
+	struct sp_names *t = atomic_load_explicit(&sp_names, memory_order_acquire);
 	uint32_t at = 0;
 	uint32_t id;
 	uint64_t h;
@@ -212,13 +212,13 @@ __attribute__((noinline)) static uint32_t look_up(const char *name, size_t len, 
 		return 0;
 	if (name == NULL || len == 0)
 		return t->unnamed;
-	if (len > SP_LABEL_MAX_BYTES)
+	if (len > SP_NAMES_MAX_BYTES)
 		return intern_dirty(t, name, len);
 	/* Stored names are valid UTF-8, so bytes that equal one need no check of their own. */
-	h = sp_label_hash(t->seed, name, len);
+	h = sp_names_hash(t->seed, name, len);
 	id = find(t, h, name, len, &at);
 	if (id != 0) {
-		r->text = sp_label_text_of(
+		r->text = sp_names_text_of(
 			t, atomic_load_explicit(&t->table->slot[id - 1], memory_order_relaxed));
 		r->id = id;
 		r->len = (uint32_t)len;
@@ -229,19 +229,19 @@ __attribute__((noinline)) static uint32_t look_up(const char *name, size_t len, 
 	return intern_clean(t, h, name, len, at);
 }
 
-uint32_t sp_label_intern(const char *name, size_t len)
+uint32_t sp_names_intern(const char *name, size_t len)
 {
 	struct recent *r = recent_of(name);
 
-	if (r->text != NULL && r->len == len && sp_label_same(r->text->bytes, name, len))
+	if (r->text != NULL && r->len == len && sp_names_same(r->text->bytes, name, len))
 		return r->id;
 	return look_up(name, len, r);
 }
 
-const char *sp_label_text(uint32_t id, size_t *len)
+const char *sp_names_text(uint32_t id, size_t *len)
 {
-	const struct sp_labels *t = atomic_load_explicit(&sp_labels, memory_order_acquire);
-	const struct sp_label_entry *text;
+	const struct sp_names *t = atomic_load_explicit(&sp_names, memory_order_acquire);
+	const struct sp_names_entry *text;
 	uint64_t slot = 0;
 
 	*len = 0;
@@ -249,14 +249,14 @@ const char *sp_label_text(uint32_t id, size_t *len)
 		slot = atomic_load_explicit(&t->table->slot[id - 1], memory_order_acquire);
 	if (slot == 0)
 		return "";
-	text = sp_label_text_of(t, slot);
-	*len = text->len <= SP_LABEL_MAX_BYTES ? text->len : 0;
+	text = sp_names_text_of(t, slot);
+	*len = text->len <= SP_NAMES_MAX_BYTES ? text->len : 0;
 	return text->bytes;
 }
 
 static uint32_t limit(uint32_t max_names)
 {
-	return max_names < SP_LABEL_MAX_NAMES ? max_names : SP_LABEL_MAX_NAMES;
+	return max_names < SP_NAMES_MAX ? max_names : SP_NAMES_MAX;
 }
 
 static uint32_t slots_for(uint32_t max_names)
@@ -268,73 +268,73 @@ static uint32_t slots_for(uint32_t max_names)
 	return slots;
 }
 
-size_t sp_label_bytes(uint32_t max_names)
+size_t sp_names_bytes(uint32_t max_names)
 {
-	size_t texts = ((size_t)limit(max_names) + RESERVED_NAMES) * (SP_LABEL_MAX_BYTES + 8);
+	size_t texts = ((size_t)limit(max_names) + RESERVED_NAMES) * (SP_NAMES_MAX_BYTES + 8);
 
 	if (texts > TEXTS_MAX_BYTES)
 		texts = TEXTS_MAX_BYTES;
 	/* The last text may begin where the longest one still fits. */
-	return sp_label_head_bytes(slots_for(max_names)) + texts + SP_LABEL_ENTRY_MAX;
+	return sp_names_head_bytes(slots_for(max_names)) + texts + SP_NAMES_ENTRY_MAX;
 }
 
 /* The reserved names go in before the table is published and take the count to the limit's zero. */
-static void labels_fill(struct sp_labels *t, void *memory, size_t size, uint32_t max_names)
+static void names_fill(struct sp_names *t, void *memory, size_t size, uint32_t max_names)
 {
 	static const char other[] = "(other)";
 	static const char unnamed[] = "(unnamed)";
 
 	t->mask = slots_for(max_names) - 1;
-	sp_labels_point(t, memory);
+	sp_names_point(t, memory);
 	t->max_names = limit(max_names) + RESERVED_NAMES;
 	/* Where the kernel put us is random per process and costs no system call. */
 	t->seed = (uint64_t)(uintptr_t)t->table * UINT64_C(0xd6e8feb86659fd93);
 	t->table->slots = t->mask + 1;
-	t->table->texts_at = sp_label_head_bytes(t->mask + 1);
+	t->table->texts_at = sp_names_head_bytes(t->mask + 1);
 	t->table->texts_bytes = size - t->table->texts_at;
-	t->last_offset = (size - t->table->texts_at - SP_LABEL_ENTRY_MAX) & ~(uint64_t)3;
+	t->last_offset = (size - t->table->texts_at - SP_NAMES_ENTRY_MAX) & ~(uint64_t)3;
 	/* Offset 0 would make an empty slot of a text. */
-	atomic_store_explicit(&t->table->texts_used, sizeof(struct sp_label_entry),
+	atomic_store_explicit(&t->table->texts_used, sizeof(struct sp_names_entry),
 			      memory_order_relaxed);
-	t->other = insert(t, sp_label_hash(t->seed, other, sizeof(other) - 1), other,
+	t->other = insert(t, sp_names_hash(t->seed, other, sizeof(other) - 1), other,
 			  sizeof(other) - 1, 0);
-	t->unnamed = insert(t, sp_label_hash(t->seed, unnamed, sizeof(unnamed) - 1), unnamed,
+	t->unnamed = insert(t, sp_names_hash(t->seed, unnamed, sizeof(unnamed) - 1), unnamed,
 			    sizeof(unnamed) - 1, 0);
 }
 
-int sp_label_init_at(void *memory, size_t bytes, uint32_t max_names)
+int sp_names_init_at(void *memory, size_t bytes, uint32_t max_names)
 {
-	struct sp_labels *expected = NULL;
-	struct sp_labels *t;
+	struct sp_names *expected = NULL;
+	struct sp_names *t;
 
-	if (atomic_load_explicit(&sp_labels, memory_order_acquire) != NULL)
+	if (atomic_load_explicit(&sp_names, memory_order_acquire) != NULL)
 		return -EEXIST;
-	if (bytes < sp_label_bytes(max_names))
+	if (bytes < sp_names_bytes(max_names))
 		return -EINVAL;
 	t = sp_arena_map(sizeof(*t));
 	if (t == NULL)
 		return -ENOMEM;
-	labels_fill(t, memory, sp_label_bytes(max_names), max_names);
-	/* Release pairs with the acquire in sp_label_intern() and sp_label_text(). */
-	if (atomic_compare_exchange_strong_explicit(&sp_labels, &expected, t, memory_order_release,
+	names_fill(t, memory, sp_names_bytes(max_names), max_names);
+	/* Release pairs with the acquire in sp_names_intern() and sp_names_text(). */
+	if (atomic_compare_exchange_strong_explicit(&sp_names, &expected, t, memory_order_release,
 						    memory_order_relaxed))
 		return 0;
 	(void)munmap(t, sizeof(*t));
 	return -EEXIST;
 }
 
-int sp_label_init(uint32_t max_names)
+int sp_names_init(uint32_t max_names)
 {
-	size_t size = sp_label_bytes(max_names);
+	size_t size = sp_names_bytes(max_names);
 	void *memory;
 	int err;
 
-	if (atomic_load_explicit(&sp_labels, memory_order_acquire) != NULL)
+	if (atomic_load_explicit(&sp_names, memory_order_acquire) != NULL)
 		return 0;
 	memory = sp_arena_map(size);
 	if (memory == NULL)
 		return -ENOMEM;
-	err = sp_label_init_at(memory, size, max_names);
+	err = sp_names_init_at(memory, size, max_names);
 	if (err != 0)
 		(void)munmap(memory, size);
 	return err != -EEXIST ? err : 0;

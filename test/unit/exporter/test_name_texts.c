@@ -5,43 +5,43 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/exporter/names.h"
+#include "export/exporter/name_texts.h"
 #include "host_double.h"
-#include "sampler/label.h"
+#include "sampler/names.h"
 
-static struct sp_names *names;
+static struct sp_name_texts *names;
 
 static void set_up(void)
 {
 	host_make();
-	names = sp_names_new((char *)host.region + NAMES_AT, NAMES_BYTES);
+	names = sp_name_texts_new((char *)host.region + NAMES_AT, NAMES_BYTES);
 	cr_assert_not_null(names);
 }
 
-TestSuite(names, .init = set_up, .timeout = 20);
+TestSuite(name_texts, .init = set_up, .timeout = 20);
 
 static const char *text(uint32_t id)
 {
 	size_t len;
-	const char *s = sp_names_text(names, id, &len);
+	const char *s = sp_name_texts_get(names, id, &len);
 
 	cr_assert_eq(strlen(s), len);
 	return s;
 }
 
-Test(names, are_the_hosts)
+Test(name_texts, are_the_hosts)
 {
-	uint32_t id = sp_label_intern("GET /", 5);
+	uint32_t id = sp_names_intern("GET /", 5);
 
 	cr_expect_str_eq(text(id), "GET /");
 	cr_expect_str_eq(text(0), "");
 	cr_expect_str_eq(text(id + 1), "");
-	sp_names_free(names);
+	sp_name_texts_free(names);
 }
 
-Test(names, stay_what_they_were)
+Test(name_texts, stay_what_they_were)
 {
-	uint32_t id = sp_label_intern("GET /", 5);
+	uint32_t id = sp_names_intern("GET /", 5);
 	const char *before = text(id);
 
 	memset((char *)host.region + NAMES_AT, 0xff, NAMES_BYTES);
@@ -51,34 +51,34 @@ Test(names, stay_what_they_were)
 	cr_expect_str_eq(text(id + 1), "");
 }
 
-Test(names, that_came_later_are_found_later)
+Test(name_texts, that_came_later_are_found_later)
 {
-	uint32_t id = sp_label_intern("GET /", 5);
+	uint32_t id = sp_names_intern("GET /", 5);
 
 	cr_expect_str_eq(text(id), "GET /");
-	cr_expect_str_eq(text(sp_label_intern("POST /", 6)), "POST /");
+	cr_expect_str_eq(text(sp_names_intern("POST /", 6)), "POST /");
 }
 
-Test(names, may_be_many)
+Test(name_texts, may_be_many)
 {
 	uint32_t ids[1000];
 	char name[32];
 
 	for (unsigned i = 0; i < 1000; i++) {
 		(void)snprintf(name, sizeof(name), "name %u", i);
-		ids[i] = sp_label_intern(name, strlen(name));
+		ids[i] = sp_names_intern(name, strlen(name));
 		cr_assert_str_eq(text(ids[i]), name);
 	}
 	for (unsigned i = 0; i < 1000; i++) {
 		(void)snprintf(name, sizeof(name), "name %u", i);
 		cr_assert_str_eq(text(ids[i]), name);
 	}
-	sp_names_free(names);
+	sp_name_texts_free(names);
 }
 
-Test(names, are_clean_whatever_stands_there)
+Test(name_texts, are_clean_whatever_stands_there)
 {
-	uint32_t id = sp_label_intern("GET /", 5);
+	uint32_t id = sp_names_intern("GET /", 5);
 	char *at = memmem(host.region, REGION_BYTES, "GET /", 5);
 
 	cr_assert_not_null(at);
