@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "sampler/counters.h"
-#include "sampler/mark.h"
+#include "sampler/manual_label.h"
 #include "sampler/span.h"
 #include "sampler/span_cpu.h"
 #include "sampler/span_stack.h"
@@ -33,7 +33,7 @@ void sp_scope_forget(void)
 	if (t == NULL || sp_span_stack_empty(&t->spans))
 		return;
 	sp_span_cpu_change(t);
-	sp_span_stack_pop_attached(&t->spans, SP_MARK_TOKEN);
+	sp_span_stack_pop_attached(&t->spans, SP_MANUAL_LABEL_TOKEN);
 	t->scope_overflows = 0;
 }
 

@@ -8,7 +8,7 @@
 #include "sampler/compiler.h"
 #include "sampler/counters.h"
 #include "sampler/interleave.h"
-#include "sampler/mark.h"
+#include "sampler/manual_label.h"
 #include "sampler/names.h"
 #include "sampler/scope.h"
 #include "sampler/span_age.h"
@@ -59,9 +59,9 @@ static void find_root(const struct sp_span_start *s, const struct sp_thread *t,
 			take_root(r, parent.root_id, parent.root_ref, sp_span_root_name(&parent));
 	} else if (t != NULL && sp_span_stack_peek(&t->spans, &active)) {
 		/* a manual label is nobody's root */
-		if (!sp_mark_is(active.token))
+		if (!sp_manual_label_is(active.token))
 			take_root(r, active.root_id, active.root_ref, active.root_name_id);
-		else if (sp_span_table_by_id(sp_mark_enclosing(&t->spans), &parent))
+		else if (sp_span_table_by_id(sp_manual_label_enclosing(&t->spans), &parent))
 			take_root(r, parent.root_id, parent.root_ref, sp_span_root_name(&parent));
 	}
 }

@@ -4,7 +4,7 @@
 
 #include "sampler/counters.h"
 #include "sampler/interleave.h"
-#include "sampler/mark.h"
+#include "sampler/manual_label.h"
 #include "test/unit/core/span_host.h"
 #include "test/unit/sampler/stderr_pipe.h"
 
@@ -389,13 +389,13 @@ Test(active_span, what_is_forgotten_is_what_was_attached)
 	cr_assert(begin_of(2, SP_ACTIVATION_SCOPE, 2));
 	(void)sp_scope_attached(20, (const uint8_t *)&two);
 	(void)sp_scope_attached(30, NULL);
-	sp_mark_enter();
-	cr_assert_eq(sp_mark_show(9, 0), 0);
+	sp_manual_label_enter();
+	cr_assert_eq(sp_manual_label_show(9, 0), 0);
 	cr_assert_eq(active(), 9);
 
 	sp_scope_forget();
 	cr_assert_eq(active(), 9, "a program's own label is no scope");
-	cr_assert(sp_mark_leave());
+	cr_assert(sp_manual_label_leave());
 	cr_assert_eq(active(), 1);
 	sp_scope_detached(20, true);
 	cr_assert_eq(active(), 1, "and a late detach meets nothing");

@@ -14,7 +14,7 @@
 #include "sampler/active_span.h"
 #include "sampler/counters.h"
 #include "sampler/handler.h"
-#include "sampler/mark.h"
+#include "sampler/manual_label.h"
 #include "sampler/outlet.h"
 #include "sampler/timer.h"
 #include "span_host.h"
@@ -410,10 +410,10 @@ Test(thread_account, has_no_label_when_a_sample_met_the_thread_outside_of_its_ro
 
 Test(thread_account, of_a_thread_with_one_manual_label_has_that)
 {
-	sp_mark_enter();
-	sp_mark_show(2, sp_names_intern("mark", 4));
+	sp_manual_label_enter();
+	sp_manual_label_show(2, sp_names_intern("mark", 4));
 	work(MS);
-	(void)sp_mark_leave();
+	(void)sp_manual_label_leave();
 	(void)end_thread();
 
 	cr_expect_eq(labelled[2], MS);

@@ -13,7 +13,7 @@
 #include "preload/life.h"
 #include "preload/spanprof.h"
 #include "sampler/compiler.h"
-#include "sampler/mark.h"
+#include "sampler/manual_label.h"
 #include "sampler/names.h"
 #include "sampler/text.h"
 
@@ -45,7 +45,7 @@ static int push(const char *profile_id, const char *name)
 		return EINVAL;
 	if (!sp_life_start())
 		return ENOSYS;
-	return -sp_mark_show(
+	return -sp_manual_label_show(
 		id, sp_names_intern(name != NULL ? name : "", name != NULL ? strlen(name) : 0));
 }
 
@@ -55,7 +55,7 @@ SP_EXPORT int spanprof_v1_label_push(const char *profile_id, const char *name)
 	int saved = errno;
 	int err;
 
-	sp_mark_enter();
+	sp_manual_label_enter();
 	err = push(profile_id, name);
 	errno = saved;
 	sp_guard_leave(g);
@@ -66,6 +66,6 @@ SP_EXPORT void spanprof_v1_label_pop(void)
 {
 	struct sp_guard g = sp_guard_enter();
 
-	(void)sp_mark_leave();
+	(void)sp_manual_label_leave();
 	sp_guard_leave(g);
 }

@@ -6,8 +6,8 @@
  * Frames are told from those of SDKs by their token, which is the nesting depth: a pop ends the frame
  * of its own push or nothing, whatever became of that in between.
  */
-#ifndef SP_MARK_H
-#define SP_MARK_H
+#ifndef SP_MANUAL_LABEL_H
+#define SP_MANUAL_LABEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,26 +15,27 @@
 #include "sampler/span_stack.h"
 
 /* Half a stack: labels that are never popped leave the other half to spans. */
-#define SP_MARK_DEPTH_MAX (SP_SPAN_DEPTH_MAX / 2)
+#define SP_MANUAL_LABEL_DEPTH_MAX (SP_SPAN_DEPTH_MAX / 2)
 
 /* Above every address and every count an SDK could use as a token, below the reserved one. */
-#define SP_MARK_TOKEN (UINT64_MAX - SP_SPAN_DEPTH_MAX)
+#define SP_MANUAL_LABEL_TOKEN (UINT64_MAX - SP_SPAN_DEPTH_MAX)
 
-static inline bool sp_mark_is(uint64_t token)
+static inline bool sp_manual_label_is(uint64_t token)
 {
-	return token > SP_MARK_TOKEN && token <= SP_MARK_TOKEN + SP_MARK_DEPTH_MAX;
+	return token > SP_MANUAL_LABEL_TOKEN &&
+	       token <= SP_MANUAL_LABEL_TOKEN + SP_MANUAL_LABEL_DEPTH_MAX;
 }
 
 /* Goes one level down, without a label. To be called for every push, shown or not. */
-void sp_mark_enter(void);
+void sp_manual_label_enter(void);
 
 /* Shows a label on the level just entered. 0, -ENOSPC (counted). */
-int sp_mark_show(uint64_t id, uint32_t name_id);
+int sp_manual_label_show(uint64_t id, uint32_t name_id);
 
 /* Leaves the level, and its label if it has one. False at the outermost: nothing to leave. */
-bool sp_mark_leave(void);
+bool sp_manual_label_leave(void);
 
-/* The id of the innermost live span beneath the marks; 0 if there is none. */
-uint64_t sp_mark_enclosing(const struct sp_span_stack *s);
+/* The id of the innermost live span beneath the manual labels; 0 if there is none. */
+uint64_t sp_manual_label_enclosing(const struct sp_span_stack *s);
 
 #endif

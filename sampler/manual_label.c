@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Manual labels of the calling thread. APP context. */
-#include "sampler/mark.h"
+#include "sampler/manual_label.h"
 
 #include <errno.h>
 #include <string.h>
@@ -13,20 +13,20 @@
 static SP_TLS uint32_t level;
 /* Which levels have a label; the pop of one that has none must not take another scope's. */
 static SP_TLS uint32_t labelled;
-_Static_assert(SP_MARK_DEPTH_MAX <= 32, "a bit for each");
+_Static_assert(SP_MANUAL_LABEL_DEPTH_MAX <= 32, "a bit for each");
 
 static uint32_t bit_of_level(void)
 {
 	return UINT32_C(1) << (level - 1);
 }
 
-void sp_mark_enter(void)
+void sp_manual_label_enter(void)
 {
 	if (level < UINT32_MAX)
 		level++;
 }
 
-int sp_mark_show(uint64_t id, uint32_t name_id)
+int sp_manual_label_show(uint64_t id, uint32_t name_id)
 {
 	struct sp_thread *t = sp_thread_self();
 	struct sp_span_entry e;
@@ -41,12 +41,12 @@ int sp_mark_show(uint64_t id, uint32_t name_id)
 	e.root_id = id;
 	e.name_id = name_id;
 	e.root_name_id = name_id;
-	e.token = SP_MARK_TOKEN + level;
+	e.token = SP_MANUAL_LABEL_TOKEN + level;
 	/* still work for the same trace */
 	if (sp_span_stack_peek(&t->spans, &around))
 		memcpy(e.trace_id, around.trace_id, sizeof(e.trace_id));
 	sp_span_cpu_change(t);
-	if (level > SP_MARK_DEPTH_MAX) {
+	if (level > SP_MANUAL_LABEL_DEPTH_MAX) {
 		sp_count(SP_COUNT_SPAN_STACK_FULL);
 		return -ENOSPC;
 	}
@@ -62,22 +62,22 @@ int sp_mark_show(uint64_t id, uint32_t name_id)
 	return -ENOSPC;
 }
 
-bool sp_mark_leave(void)
+bool sp_manual_label_leave(void)
 {
 	struct sp_thread *t = sp_thread_own;
 
 	if (level == 0)
 		return false;
 	sp_span_cpu_change(t);
-	if (t != NULL && level <= SP_MARK_DEPTH_MAX && (labelled & bit_of_level()) != 0) {
+	if (t != NULL && level <= SP_MANUAL_LABEL_DEPTH_MAX && (labelled & bit_of_level()) != 0) {
 		labelled &= ~bit_of_level();
-		(void)sp_span_stack_pop_token(&t->spans, SP_MARK_TOKEN + level, false);
+		(void)sp_span_stack_pop_token(&t->spans, SP_MANUAL_LABEL_TOKEN + level, false);
 	}
 	level--;
 	return true;
 }
 
-uint64_t sp_mark_enclosing(const struct sp_span_stack *s)
+uint64_t sp_manual_label_enclosing(const struct sp_span_stack *s)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
 
@@ -87,7 +87,8 @@ uint64_t sp_mark_enclosing(const struct sp_span_stack *s)
 
 		if (id == SP_SPAN_BLANK)
 			return 0;
-		if (id != 0 && !sp_mark_is(atomic_load_explicit(&f->token, memory_order_relaxed)))
+		if (id != 0 &&
+		    !sp_manual_label_is(atomic_load_explicit(&f->token, memory_order_relaxed)))
 			return id;
 	}
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about manual labels on a thread's span stack. */
-#include "sampler/mark.h"
+#include "sampler/manual_label.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -28,8 +28,8 @@ static uint64_t shown(void)
 
 static int push(uint64_t id)
 {
-	sp_mark_enter();
-	return sp_mark_show(id, 1);
+	sp_manual_label_enter();
+	return sp_manual_label_show(id, 1);
 }
 
 static const void *begin(uint64_t id)
@@ -54,42 +54,42 @@ static uint64_t root_of(const void *handle)
 	return r.root_id;
 }
 
-TestSuite(mark, .timeout = 20, .init = set_up);
+TestSuite(manual_label, .timeout = 20, .init = set_up);
 
-Test(mark, the_innermost_label_counts)
+Test(manual_label, the_innermost_label_counts)
 {
 	cr_assert_eq(push(11), 0);
 	cr_assert_eq(push(12), 0);
 
 	cr_assert_eq(shown(), 12);
-	cr_assert(sp_mark_leave());
+	cr_assert(sp_manual_label_leave());
 	cr_assert_eq(shown(), 11);
-	cr_assert(sp_mark_leave());
+	cr_assert(sp_manual_label_leave());
 	cr_assert_eq(shown(), 0);
-	cr_assert_not(sp_mark_leave(), "there is nothing to leave");
+	cr_assert_not(sp_manual_label_leave(), "there is nothing to leave");
 }
 
-Test(mark, a_level_without_a_label_keeps_the_one_below)
+Test(manual_label, a_level_without_a_label_keeps_the_one_below)
 {
 	(void)push(11);
-	sp_mark_enter();
+	sp_manual_label_enter();
 
-	cr_assert(sp_mark_leave());
+	cr_assert(sp_manual_label_leave());
 	cr_assert_eq(shown(), 11);
 }
 
-Test(mark, leaving_ends_no_span)
+Test(manual_label, leaving_ends_no_span)
 {
 	(void)push(11);
 	(void)begin(21);
 
-	cr_assert(sp_mark_leave());
+	cr_assert(sp_manual_label_leave());
 	cr_assert_eq(shown(), 21);
-	cr_assert_not(sp_mark_leave());
+	cr_assert_not(sp_manual_label_leave());
 	cr_assert_eq(shown(), 21);
 }
 
-Test(mark, an_ending_span_ends_no_label)
+Test(manual_label, an_ending_span_ends_no_label)
 {
 	const void *outer = begin(21);
 
@@ -99,18 +99,18 @@ Test(mark, an_ending_span_ends_no_label)
 }
 
 /* A scope may take everything above it along; the label's own pop then finds nothing. */
-Test(mark, a_label_that_a_scope_took_along_is_not_looked_for_below)
+Test(manual_label, a_label_that_a_scope_took_along_is_not_looked_for_below)
 {
 	(void)push(11);
 	sp_scope_attached(77, NULL);
 	(void)push(12);
 	sp_scope_detached(77, true);
 
-	cr_assert(sp_mark_leave());
+	cr_assert(sp_manual_label_leave());
 	cr_assert_eq(shown(), 11);
 }
 
-Test(mark, is_nobodys_root)
+Test(manual_label, is_nobodys_root)
 {
 	const void *outer = begin(21);
 
@@ -118,25 +118,26 @@ Test(mark, is_nobodys_root)
 	cr_assert_eq(root_of(begin(22)), root_of(outer));
 }
 
-Test(mark, without_a_span_around_a_span_is_its_own_root)
+Test(manual_label, without_a_span_around_a_span_is_its_own_root)
 {
 	(void)push(11);
 	cr_assert_eq(root_of(begin(21)), 21);
 }
 
-Test(mark, leaves_room_for_spans_and_counts_what_was_not_shown)
+Test(manual_label, leaves_room_for_spans_and_counts_what_was_not_shown)
 {
 	uint64_t before = sp_count_read(SP_COUNT_SPAN_STACK_FULL);
 	unsigned many = 3 * SP_SPAN_DEPTH_MAX;
 
 	for (unsigned i = 0; i < many; i++)
-		cr_assert_eq(push(100 + i), i < SP_MARK_DEPTH_MAX ? 0 : -ENOSPC);
-	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_STACK_FULL), before + many - SP_MARK_DEPTH_MAX);
+		cr_assert_eq(push(100 + i), i < SP_MANUAL_LABEL_DEPTH_MAX ? 0 : -ENOSPC);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_STACK_FULL),
+		     before + many - SP_MANUAL_LABEL_DEPTH_MAX);
 	(void)begin(21);
 	cr_assert_eq(shown(), 21);
 
 	for (unsigned i = 0; i < many; i++)
-		cr_assert(sp_mark_leave());
-	cr_assert_not(sp_mark_leave());
+		cr_assert(sp_manual_label_leave());
+	cr_assert_not(sp_manual_label_leave());
 	cr_assert_eq(shown(), 21);
 }
