@@ -143,7 +143,7 @@ bool sp_span_attr_wanted(const struct sp_span_record *r)
 		return true;
 	/* A sample that came after the question would be one that nothing leads to. */
 	sp_span_unlabel(r);
-	return sp_span_table_marked(r);
+	return sp_span_table_has_sample(r);
 }
 
 void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_attr_set *set,

@@ -16,7 +16,7 @@ struct sp_handler_setup {
 	uint32_t depth;       /* frames kept per sample */
 	uint64_t period_ns;
 	bool thread_name;
-	bool mark; /* tell the table which spans have samples */
+	bool note_samples; /* tell the table which spans have samples */
 };
 extern struct sp_handler_setup sp_handler_setup;
 

@@ -155,8 +155,8 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	sp_thread_account_sample(&t->account, s->weight * sp_handler_setup.period_ns,
 				 s->span_id != 0 || s->name_id != 0);
 	/* only now: a span whose samples were lost has no profile to lead to */
-	if (sp_handler_setup.mark && s->span_id != 0)
-		sp_span_table_mark(span, s->span_id);
+	if (sp_handler_setup.note_samples && s->span_id != 0)
+		sp_span_table_note_sample(span, s->span_id);
 }
 
 /*

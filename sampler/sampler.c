@@ -138,7 +138,7 @@ static int prepare(const struct sp_config *cfg)
 	};
 	h->thread_name = cfg->thread_name;
 	sp_thread_account_init(cfg->thread_name);
-	h->mark = cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES;
+	h->note_samples = cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES;
 	/* a forked child has the handler from its parent */
 	if (h->cookie == 0) {
 		err = sp_signals_install(cfg->signal_number, sp_handler);

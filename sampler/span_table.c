@@ -37,7 +37,7 @@ static struct table table;
 int sp_span_table_init(void)
 {
 	struct sp_span_words *words;
-	_Atomic uint64_t *marks;
+	_Atomic uint64_t *noted;
 
 	if (table.link != NULL)
 		return 0;
@@ -45,12 +45,12 @@ int sp_span_table_init(void)
 	table.by_id = sp_arena_map(INDEX_SIZE);
 	table.by_handle = sp_arena_map(INDEX_SIZE);
 	table.link = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*table.link));
-	marks = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*marks));
-	if (words == NULL || marks == NULL || table.by_id == NULL || table.by_handle == NULL ||
+	noted = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*noted));
+	if (words == NULL || noted == NULL || table.by_id == NULL || table.by_handle == NULL ||
 	    table.link == NULL)
 		return -ENOMEM;
 	/* both pair with the acquires in span_table_sig.c */
-	atomic_store_explicit(&sp_span_marks, marks, memory_order_release);
+	atomic_store_explicit(&sp_span_noted, noted, memory_order_release);
 	atomic_store_explicit(&sp_span_words, words, memory_order_release);
 	return 0;
 }
@@ -304,13 +304,13 @@ void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id)
 						      memory_order_relaxed);
 }
 
-bool sp_span_table_marked(const struct sp_span_record *r)
+bool sp_span_table_has_sample(const struct sp_span_record *r)
 {
-	const _Atomic uint64_t *marks = atomic_load_explicit(&sp_span_marks, memory_order_relaxed);
+	const _Atomic uint64_t *noted = atomic_load_explicit(&sp_span_noted, memory_order_relaxed);
 	uint32_t n = (r->ref & SP_SPAN_NUMBER_MASK) - 1;
 
-	return marks != NULL && n < SP_SPANS_MAX &&
-	       atomic_load_explicit(&marks[n], memory_order_relaxed) == r->span_id;
+	return noted != NULL && n < SP_SPANS_MAX &&
+	       atomic_load_explicit(&noted[n], memory_order_relaxed) == r->span_id;
 }
 
 #define CELLS (SP_SPAN_INDEX_LINES * SP_SPAN_INDEX_CELLS)

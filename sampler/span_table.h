@@ -67,13 +67,13 @@ void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id);
 SP_SIGSAFE bool sp_span_table_names(uint32_t ref, uint64_t span_id, struct sp_span_names *out);
 
 /*
- * A sample carries the id of that span, if it is still open. Any number of threads and handlers; a
- * mark that comes late never reaches the entry's next span.
+ * A sample carries the id of that span, if it is still open. Any number of threads and handlers; a note
+ * that comes late never reaches the entry's next span.
  */
-SP_SIGSAFE void sp_span_table_mark(uint32_t ref, uint64_t span_id);
+SP_SIGSAFE void sp_span_table_note_sample(uint32_t ref, uint64_t span_id);
 
-/* Whether the span was marked. */
-bool sp_span_table_marked(const struct sp_span_record *r);
+/* Whether a sample of the span was noted. */
+bool sp_span_table_has_sample(const struct sp_span_record *r);
 
 /*
  * Walks all open spans, for as long as it returns true; *at is 0 at first. Spans that start or end

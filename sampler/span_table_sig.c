@@ -7,10 +7,10 @@
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
 struct sp_span_words *_Atomic sp_span_words;
-_Atomic uint64_t *_Atomic sp_span_marks;
+_Atomic uint64_t *_Atomic sp_span_noted;
 
-/* Others that mark the same entry can make it fail; one of them is a handler of the same span. */
-#define MARK_TRIES 4
+/* Others that note a sample in the same entry can make it fail; one of them is a handler of the same span. */
+#define NOTE_TRIES 4
 
 /* The entry while it holds that span, otherwise NULL. */
 static struct sp_span_words *entry_of(uint32_t ref, uint64_t span_id)
@@ -42,25 +42,25 @@ SP_SIGSAFE bool sp_span_table_names(uint32_t ref, uint64_t span_id, struct sp_sp
 	return true;
 }
 
-SP_SIGSAFE void sp_span_table_mark(uint32_t ref, uint64_t span_id)
+SP_SIGSAFE void sp_span_table_note_sample(uint32_t ref, uint64_t span_id)
 {
-	_Atomic uint64_t *mark = atomic_load_explicit(&sp_span_marks, memory_order_acquire);
+	_Atomic uint64_t *noted = atomic_load_explicit(&sp_span_noted, memory_order_acquire);
 	uint64_t was;
 
-	if (mark == NULL || entry_of(ref, span_id) == NULL)
+	if (noted == NULL || entry_of(ref, span_id) == NULL)
 		return;
-	mark = &mark[(ref & SP_SPAN_NUMBER_MASK) - 1];
-	for (int i = 0; i < MARK_TRIES; i++) {
+	noted = &noted[(ref & SP_SPAN_NUMBER_MASK) - 1];
+	for (int i = 0; i < NOTE_TRIES; i++) {
 		/*
-		 * The mark before the entry: what the entry's next span has marked must not be taken
+		 * The note before the entry: what was noted of the entry's next span must not be taken
 		 * for what was there before. Where the span ends between here and the exchange, and
-		 * the next one is marked, the exchange fails; where it is not, its own mark replaces
-		 * ours. Pairs with the release below: the mark of a span, and that it is open.
+		 * the next one is noted, the exchange fails; where it is not, its own note replaces
+		 * ours. Pairs with the release below: the note of a span, and that it is open.
 		 */
-		was = atomic_load_explicit(mark, memory_order_acquire);
+		was = atomic_load_explicit(noted, memory_order_acquire);
 		if (entry_of(ref, span_id) == NULL || was == span_id ||
 		    atomic_compare_exchange_strong_explicit(
-			    mark, &was, span_id, memory_order_release, memory_order_relaxed))
+			    noted, &was, span_id, memory_order_release, memory_order_relaxed))
 			return;
 	}
 }

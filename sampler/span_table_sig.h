@@ -42,6 +42,6 @@ extern struct sp_span_words *_Atomic sp_span_words;
  * The id of the last span of each entry that was sampled. An id and not a flag: what a slow handler
  * writes after the entry's reuse is then not taken for a sample of the next span.
  */
-extern _Atomic uint64_t *_Atomic sp_span_marks;
+extern _Atomic uint64_t *_Atomic sp_span_noted;
 
 #endif

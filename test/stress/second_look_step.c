@@ -163,25 +163,25 @@ static void read_the_next(void)
 	is_found = sp_span_table_next(&at, &found);
 }
 
-static void mark_a(void)
+static void note_a(void)
 {
-	sp_span_table_mark(a.ref, a.span_id);
+	sp_span_table_note_sample(a.ref, a.span_id);
 }
 
-static bool b_is_not_marked(void)
+static bool b_has_no_sample(void)
 {
-	return !sp_span_table_marked(&b);
+	return !sp_span_table_has_sample(&b);
 }
 
-static void replace_and_mark_b(void)
+static void replace_and_note_b(void)
 {
 	replace_a_by_b();
-	sp_span_table_mark(b.ref, b.span_id);
+	sp_span_table_note_sample(b.ref, b.span_id);
 }
 
-static bool b_is_marked(void)
+static bool b_has_a_sample(void)
 {
-	return sp_span_table_marked(&b);
+	return sp_span_table_has_sample(&b);
 }
 
 static void rename_a(void)
@@ -239,8 +239,9 @@ static unsigned race_in_table(void)
 		 found_one_or_nothing, 20},
 		{"all spans, one by one", open_a_and_find_its_place, read_the_next, replace_a_by_b,
 		 found_one, 20},
-		{"a late mark", open_a, mark_a, replace_a_by_b, b_is_not_marked, 10},
-		{"a mark and the next span's", open_a, mark_a, replace_and_mark_b, b_is_marked, 10},
+		{"a late note", open_a, note_a, replace_a_by_b, b_has_no_sample, 10},
+		{"a note and the next span's", open_a, note_a, replace_and_note_b, b_has_a_sample,
+		 10},
 		{"a late name", open_a, rename_a, replace_a_by_b, b_has_its_names, 10},
 		{"two ends", open_a_not_ended, end_a, end_a, a_has_ended_once, 20},
 		{"an end and the next span", open_a_not_ended, end_a, end_a_and_begin_b,

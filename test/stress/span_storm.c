@@ -137,8 +137,8 @@ static void look(void)
 	EXPECT((id == e.span_id || e.span_id == SP_SPAN_DEEPER) && mix(number) == id);
 	EXPECT(is_ancestor(e.root_id, number));
 	EXPECT((is_name(e.name_id) || e.span_id == SP_SPAN_DEEPER) && is_name(e.root_name_id));
-	sp_span_table_mark(e.ref, e.span_id);
-	sp_span_table_mark(e.root_ref, e.root_id);
+	sp_span_table_note_sample(e.ref, e.span_id);
+	sp_span_table_note_sample(e.root_ref, e.root_id);
 }
 
 /* Works for somebody's span for a while, and may end it before the detach. */

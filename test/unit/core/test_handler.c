@@ -444,11 +444,11 @@ Test(handler, labels_with_nothing_what_is_deeper_than_the_stack_where_each_has_i
 	cr_assert_eq(sp_count_read(SP_COUNT_SAMPLES_TOO_DEEP), 1);
 }
 
-static bool marked(uint64_t id)
+static bool has_sample(uint64_t id)
 {
 	struct sp_span_record r = span(id);
 
-	return sp_span_table_marked(&r);
+	return sp_span_table_has_sample(&r);
 }
 
 Test(handler, marks_the_root_that_its_childrens_samples_are_labelled_with)
@@ -458,11 +458,11 @@ Test(handler, marks_the_root_that_its_childrens_samples_are_labelled_with)
 	(void)enrol_without_timer();
 	start_span(1);
 	start_span(2);
-	cr_assert_not(marked(1));
+	cr_assert_not(has_sample(1));
 	expire();
 
-	cr_assert(marked(1));
-	cr_assert_not(marked(2), "no sample carries its id");
+	cr_assert(has_sample(1));
+	cr_assert_not(has_sample(2), "no sample carries its id");
 }
 
 Test(handler, marks_the_span_itself_where_each_has_its_own_label)
@@ -475,8 +475,8 @@ Test(handler, marks_the_span_itself_where_each_has_its_own_label)
 	start_span(2);
 	expire();
 
-	cr_assert_not(marked(1));
-	cr_assert(marked(2));
+	cr_assert_not(has_sample(1));
+	cr_assert(has_sample(2));
 }
 
 static void *sampled_child(void *arg)
@@ -506,10 +506,10 @@ Test(handler, marks_the_root_from_another_thread)
 	cr_assert_eq(pthread_create(&thread, NULL, sampled_child, &object), 0);
 	cr_assert_eq(pthread_join(thread, NULL), 0);
 
-	cr_assert(marked(1));
+	cr_assert(has_sample(1));
 }
 
-Test(handler, marks_no_span_for_a_sample_that_was_lost)
+Test(handler, notes_no_span_for_a_sample_that_was_lost)
 {
 	config.attributes = SP_ATTRIBUTES_WITH_SAMPLES;
 	prepare();
@@ -518,11 +518,11 @@ Test(handler, marks_no_span_for_a_sample_that_was_lost)
 		expire();
 	start_span(1);
 	expire();
-	cr_assert_not(marked(1));
+	cr_assert_not(has_sample(1));
 	(void)drain();
 	expire();
 
-	cr_assert(marked(1));
+	cr_assert(has_sample(1));
 }
 
 /* Leaves room for a short sample, and not for what tells of an object. */

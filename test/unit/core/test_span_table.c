@@ -382,39 +382,39 @@ Test(span_table, tells_the_names_of_an_open_span_by_its_reference)
 	cr_assert(is(&next, 2, 200), "a late rename does not reach the next span of the entry");
 }
 
-Test(span_table, a_late_mark_is_not_the_next_spans)
+Test(span_table, a_late_note_is_not_the_next_spans)
 {
 	struct sp_span_record first;
 	struct sp_span_record next;
 
 	add(1, 100);
 	cr_assert(sp_span_table_by_id(1, &first));
-	cr_assert_not(sp_span_table_marked(&first));
-	sp_span_table_mark(first.ref, 1);
-	cr_assert(sp_span_table_marked(&first));
+	cr_assert_not(sp_span_table_has_sample(&first));
+	sp_span_table_note_sample(first.ref, 1);
+	cr_assert(sp_span_table_has_sample(&first));
 	cr_assert(sp_span_table_remove(1, &first));
 
 	add(2, 200);
 	cr_assert(sp_span_table_by_id(2, &next));
-	cr_assert_not(sp_span_table_marked(&next), "the mark of the entry's last span");
-	sp_span_table_mark(first.ref, 1);
-	sp_span_table_mark(0, 2);
-	cr_assert_not(sp_span_table_marked(&next));
-	sp_span_table_mark(next.ref, 2);
-	cr_assert(sp_span_table_marked(&next));
+	cr_assert_not(sp_span_table_has_sample(&next), "the note of the entry's last span");
+	sp_span_table_note_sample(first.ref, 1);
+	sp_span_table_note_sample(0, 2);
+	cr_assert_not(sp_span_table_has_sample(&next));
+	sp_span_table_note_sample(next.ref, 2);
+	cr_assert(sp_span_table_has_sample(&next));
 }
 
 /* Whose record the table had no room for, or has no longer. */
-Test(span_table, without_a_reference_there_are_no_names_and_no_mark)
+Test(span_table, without_a_reference_there_are_no_names_and_no_note)
 {
 	struct sp_span_names names;
 	struct sp_span_record r;
 
 	add(1, 100);
 	cr_assert_not(sp_span_table_names(0, 1, &names));
-	sp_span_table_mark(0, 1);
+	sp_span_table_note_sample(0, 1);
 	cr_assert(sp_span_table_by_id(1, &r));
-	cr_assert_not(sp_span_table_marked(&r));
+	cr_assert_not(sp_span_table_has_sample(&r));
 	r.ref = 0;
-	cr_assert_not(sp_span_table_marked(&r));
+	cr_assert_not(sp_span_table_has_sample(&r));
 }

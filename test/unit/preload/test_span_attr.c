@@ -128,7 +128,7 @@ Test(span_attr, on_request_only_a_span_with_samples_gets_any)
 	sp_span_attr_apply(&r, &set, NULL);
 	cr_assert_eq(seen.n, 0);
 
-	sp_span_table_mark(r.ref, r.span_id);
+	sp_span_table_note_sample(r.ref, r.span_id);
 	sp_span_attr_apply(&r, &set, NULL);
 	cr_assert_eq(seen.n, 2);
 }
