@@ -13,7 +13,6 @@
 #include "preload/life.h"
 #include "preload/sdk.h"
 #include "sampler/counters.h"
-#include "sampler/headroom.h"
 #include "sampler/log.h"
 #include "sampler/monotonic.h"
 #include "sampler/process.h"
@@ -27,6 +26,7 @@
 #include "sampler/tasks.h"
 #include "sampler/thread.h"
 #include "sampler/thread_account.h"
+#include "sampler/timer_limit.h"
 
 #define BEGIN_NS (20 * SP_NS_PER_MS)
 #define SWEEP_NS (30 * SP_NS_PER_S)
@@ -113,7 +113,7 @@ static void look_for_room(void)
 {
 	uint32_t by[SP_UNARMED_N];
 
-	sp_headroom_look();
+	sp_timer_limit_look();
 	sp_thread_unarmed(by);
 	if (by[SP_UNARMED_LIMIT] != 0 && sp_thread_may_arm())
 		sp_tasks_scan();

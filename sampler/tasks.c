@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "sampler/fmt.h"
-#include "sampler/headroom.h"
 #include "sampler/seccomp.h"
 #include "sampler/text.h"
 #include "sampler/thread.h"
+#include "sampler/timer_limit.h"
 
 /* linux/dirent.h: struct linux_dirent64 up to its name. */
 struct dirent64_head {
@@ -94,7 +94,7 @@ void sp_tasks_scan(void)
 	} buf;
 	long got;
 
-	sp_headroom_look();
+	sp_timer_limit_look();
 	if (!numbers_are_ours())
 		return;
 	s.dir = (int)sp_syscall(SYS_openat, AT_FDCWD, "/proc/self/task",

@@ -51,7 +51,7 @@ struct sp_span_spare {
 enum sp_unarmed {
 	SP_UNARMED_NOT,     /* it has, or nobody has tried */
 	SP_UNARMED_BLOCKED, /* it blocks our signal */
-	SP_UNARMED_LIMIT,   /* RLIMIT_SIGPENDING, see headroom.h */
+	SP_UNARMED_LIMIT,   /* RLIMIT_SIGPENDING, see timer_limit.h */
 	SP_UNARMED_REFUSED, /* by the kernel */
 	SP_UNARMED_STACK,   /* it, or its alternate signal stack, is too small for a signal */
 	SP_UNARMED_SECCOMP, /* the program has a filter, see seccomp.h */

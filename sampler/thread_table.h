@@ -25,7 +25,7 @@ struct sp_thread_table {
 	uint32_t limit;        /* blocks at most */
 	_Atomic uint64_t free; /* top of the free stack: change count << 32 | index + 1 */
 	_Atomic uint32_t armed;
-	_Atomic uint32_t armed_max; /* headroom.h */
+	_Atomic uint32_t armed_max; /* timer_limit.h */
 	_Atomic bool closed;        /* arm no more */
 };
 

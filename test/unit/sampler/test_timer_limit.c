@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about how many timers the kernel's limit leaves us. */
-#include "sampler/headroom.h"
+#include "sampler/timer_limit.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -12,11 +12,11 @@ static uint64_t of(const char *queue, uint32_t ours)
 
 	(void)snprintf(status, sizeof(status), "Name:\tx\nThreads:\t1\nSigQ:\t%s\nSigPnd:\t0\n",
 		       queue);
-	cr_assert(sp_headroom_of(status, ours, &timers), "%s", queue);
+	cr_assert(sp_timer_limit_of(status, ours, &timers), "%s", queue);
 	return timers;
 }
 
-Test(headroom, is_half_of_the_limit, .timeout = 20)
+Test(timer_limit, is_half_of_the_limit, .timeout = 20)
 {
 	cr_expect_eq(of("0/100", 0), 50);
 	cr_expect_eq(of("0/1", 0), 0);
@@ -24,7 +24,7 @@ Test(headroom, is_half_of_the_limit, .timeout = 20)
 	cr_expect_eq(of("0/18446744073709551615", 0), UINT64_MAX / 2);
 }
 
-Test(headroom, is_less_by_what_others_use, .timeout = 20)
+Test(timer_limit, is_less_by_what_others_use, .timeout = 20)
 {
 	cr_expect_eq(of("20/100", 0), 30);
 	cr_expect_eq(of("20/100", 20), 50, "all of them ours");
@@ -35,7 +35,7 @@ Test(headroom, is_less_by_what_others_use, .timeout = 20)
 	cr_expect_eq(of("4294967295/100", 0), 50, "less than none");
 }
 
-Test(headroom, is_not_guessed_at, .timeout = 20)
+Test(timer_limit, is_not_guessed_at, .timeout = 20)
 {
 	static const char *const strange[] = {
 		"", "SigQ:\t1/2\n", "\nSigQ:\t1\n", "\nSigQ:\tx/2\n", "\nSigQ:\t1/\n", "\nSigQ:",
@@ -43,6 +43,6 @@ Test(headroom, is_not_guessed_at, .timeout = 20)
 	uint64_t timers = 4711;
 
 	for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++)
-		cr_expect_not(sp_headroom_of(strange[i], 0, &timers), "%s", strange[i]);
+		cr_expect_not(sp_timer_limit_of(strange[i], 0, &timers), "%s", strange[i]);
 	cr_expect_eq(timers, 4711);
 }

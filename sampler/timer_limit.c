@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading the line "SigQ:" of /proc/self/status. APP context. */
-#include "sampler/headroom.h"
+#include "sampler/timer_limit.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static const char *read_number(const char *at, uint64_t *n)
 }
 
 /* "SigQ:\t18/96551\n": entries in use by the user, and this process's limit (fs/proc/array.c). */
-bool sp_headroom_of(const char *status, uint32_t ours, uint64_t *timers)
+bool sp_timer_limit_of(const char *status, uint32_t ours, uint64_t *timers)
 {
 	const char *at = strstr(status, QUEUED);
 	uint64_t others;
@@ -27,7 +27,9 @@ bool sp_headroom_of(const char *status, uint32_t ours, uint64_t *timers)
 	at = at != NULL ? read_number(at + strlen(QUEUED), &others) : NULL;
 	if (at == NULL || *at != '/' || read_number(at + 1, &limit) == NULL)
 		return false;
-	/* An unsigned number for what the kernel counts with a sign, and may have below nought for a moment. */
+	/*
+	 * An unsigned number for what the kernel counts with a sign, and may have below nought for a moment.
+	 */
 	if (others > INT32_MAX)
 		others = 0;
 	others = others > ours ? others - ours : 0;
@@ -35,12 +37,12 @@ bool sp_headroom_of(const char *status, uint32_t ours, uint64_t *timers)
 	return true;
 }
 
-void sp_headroom_look(void)
+void sp_timer_limit_look(void)
 {
 	char line[SP_PROC_STATUS_LINE];
 	uint64_t timers;
 
 	if (sp_proc_status("/proc/self/status", QUEUED, line) > 0 &&
-	    sp_headroom_of(line, sp_thread_armed(), &timers))
+	    sp_timer_limit_of(line, sp_thread_armed(), &timers))
 		sp_thread_limit(timers);
 }
