@@ -28,9 +28,9 @@
 #include "sampler/region.h"
 #include "sampler/sampler.h"
 #include "sampler/seccomp.h"
-#include "sampler/tasks.h"
 #include "sampler/thread.h"
 #include "sampler/thread_account.h"
+#include "sampler/thread_scan.h"
 
 /* The start takes about a millisecond of CPU time; on a busy machine it may be preempted. */
 #define START_WAIT_NS (50 * SP_NS_PER_MS)
@@ -139,7 +139,7 @@ static bool start_by_winner(void)
 		atomic_store_explicit(&sp_life_state, SP_LIFE_FAILED, memory_order_relaxed);
 		return false;
 	}
-	sp_tasks_scan();
+	sp_thread_scan();
 	sp_thread_rearm();
 	sp_upkeep_publish();
 	/* On a busy machine the exporter looks earlier than that, and asks for what has just been done. */

@@ -23,9 +23,9 @@
 #include "sampler/signals.h"
 #include "sampler/span_age.h"
 #include "sampler/span_table.h"
-#include "sampler/tasks.h"
 #include "sampler/thread.h"
 #include "sampler/thread_account.h"
+#include "sampler/thread_scan.h"
 #include "sampler/timer_limit.h"
 
 #define BEGIN_NS (20 * SP_NS_PER_MS)
@@ -116,7 +116,7 @@ static void look_for_room(void)
 	sp_timer_limit_look();
 	sp_thread_unarmed(by);
 	if (by[SP_UNARMED_LIMIT] != 0 && sp_thread_may_arm())
-		sp_tasks_scan();
+		sp_thread_scan();
 }
 
 static void look(void)
@@ -208,7 +208,7 @@ static void do_work(struct sp_region *r, uint32_t asked)
 	if (((asked & SP_UPKEEP_ALIVE) != 0 || has_not_begun(r)) && !sp_exporter_works())
 		(void)start_another();
 	if ((asked & SP_UPKEEP_SCAN) != 0)
-		sp_tasks_scan();
+		sp_thread_scan();
 	if ((asked & SP_UPKEEP_LOOK) != 0)
 		look();
 	if ((asked & SP_UPKEEP_WRITE) != 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading what call a thread waits in. Callers: mask.c in the host, threads.c in the exporter. */
+/* Reading what call a thread waits in. Callers: thread_mask.c in the host, threads.c in the exporter. */
 #include "sampler/masking_call.h"
 
 #include <stddef.h>

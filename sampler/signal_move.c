@@ -10,9 +10,9 @@
 #include "sampler/counters.h"
 #include "sampler/host_mask.h"
 #include "sampler/log.h"
-#include "sampler/mask.h"
 #include "sampler/signals.h"
 #include "sampler/thread.h"
+#include "sampler/thread_mask.h"
 #include "sampler/thread_table.h"
 #include "sampler/timer.h"
 
@@ -90,7 +90,7 @@ void sp_signal_move_follow(void)
 		struct sp_thread *t = sp_thread_at(i);
 		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
 
-		if (tid == 0 || !sends_former(t) || sp_mask_blocks(tid, false))
+		if (tid == 0 || !sends_former(t) || sp_thread_mask_blocks(tid, false))
 			continue;
 		sp_thread_disarm(t);
 		sp_thread_enrol(tid);

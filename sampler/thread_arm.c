@@ -11,10 +11,10 @@
 #include "sampler/alternate_stack.h"
 #include "sampler/counters.h"
 #include "sampler/host_mask.h"
-#include "sampler/mask.h"
 #include "sampler/process.h"
 #include "sampler/seccomp.h"
 #include "sampler/signals.h"
+#include "sampler/thread_mask.h"
 #include "sampler/thread_table.h"
 #include "sampler/timer.h"
 
@@ -72,7 +72,8 @@ void sp_thread_retire(void)
 /* What the thread itself finds stays known: others see it less clearly. */
 static bool blocks(struct sp_thread *t, uint32_t tid)
 {
-	bool now = sp_mask_blocks(tid, atomic_load_explicit(&t->blocks, memory_order_relaxed));
+	bool now =
+		sp_thread_mask_blocks(tid, atomic_load_explicit(&t->blocks, memory_order_relaxed));
 
 	if ((uint32_t)sp_syscall(SYS_gettid) == tid)
 		atomic_store_explicit(&t->blocks, now, memory_order_relaxed);

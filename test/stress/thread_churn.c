@@ -17,12 +17,12 @@
 
 #include "sampler/counters.h"
 #include "sampler/handler.h"
-#include "sampler/mask.h"
 #include "sampler/outlet.h"
 #include "sampler/sampler.h"
 #include "sampler/span.h"
-#include "sampler/tasks.h"
 #include "sampler/thread.h"
+#include "sampler/thread_mask.h"
+#include "sampler/thread_scan.h"
 #include "sampler/thread_table.h"
 
 #define SPAWNERS 3U
@@ -42,7 +42,7 @@
 
 #if defined(__SANITIZE_THREAD__)
 /* The signal is blocked for the sanitizer's sake; timers are to come and go all the same. */
-bool sp_mask_blocks(uint32_t tid, bool blocked_before)
+bool sp_thread_mask_blocks(uint32_t tid, bool blocked_before)
 {
 	(void)tid;
 	(void)blocked_before;
@@ -172,7 +172,7 @@ static void *background(void *arg)
 	sp_thread_excluded = true;
 	block(SIGURG);
 	while (!atomic_load(&stopping)) {
-		sp_tasks_scan();
+		sp_thread_scan();
 		(void)sp_ring_drain(&sp_outlet_now()->ring, check, NULL, 1000);
 	}
 	return NULL;
@@ -248,7 +248,7 @@ int main(void)
 	atomic_store(&stopping, true);
 	(void)pthread_join(thread, NULL);
 	/* a joined thread may still be visible for a moment */
-	for (sp_tasks_scan(); sp_thread_known() > STAYING; sp_tasks_scan())
+	for (sp_thread_scan(); sp_thread_known() > STAYING; sp_thread_scan())
 		(void)sched_yield();
 	(void)sp_ring_drain(&sp_outlet_now()->ring, check, NULL, UINT32_MAX);
 

@@ -22,15 +22,15 @@
 #include <unistd.h>
 
 #include "sampler/counters.h"
-#include "sampler/mask.h"
 #include "sampler/outlet.h"
 #include "sampler/process.h"
 #include "sampler/sampler.h"
 #include "sampler/signals.h"
 #include "sampler/snapshot.h"
 #include "sampler/span.h"
-#include "sampler/tasks.h"
 #include "sampler/thread.h"
+#include "sampler/thread_mask.h"
+#include "sampler/thread_scan.h"
 #include "sampler/timer.h"
 #include "test/unit/emulated.h"
 
@@ -778,7 +778,7 @@ Test(sampler, samples_a_thread_that_the_scan_found)
 	cr_assert_eq(pthread_create(&thread, NULL, work, NULL), 0);
 	while (atomic_load(&idle_tid) == 0)
 		continue;
-	sp_tasks_scan();
+	sp_thread_scan();
 	uint32_t armed = sp_thread_armed();
 
 	cr_assert_geq(armed, 1, "all but the one that scans");
@@ -789,7 +789,7 @@ Test(sampler, samples_a_thread_that_the_scan_found)
 	cr_assert_eq(pthread_join(thread, NULL), 0);
 	/* join returns before the kernel has let go of it; who is gone has no timer */
 	while (sp_thread_armed() >= armed)
-		sp_tasks_scan();
+		sp_thread_scan();
 	cr_assert_eq(sp_thread_armed(), armed - 1);
 }
 
@@ -857,12 +857,12 @@ Test(sampler, arms_threads_of_users_in_many_groups)
 	while (atomic_load(&idle_tid) == 0)
 		continue;
 
-	cr_expect_not(sp_mask_blocks(atomic_load(&idle_tid), false));
+	cr_expect_not(sp_thread_mask_blocks(atomic_load(&idle_tid), false));
 	/* wherever the line lies in what is read at once */
 	for (size_t n = 1; n < 200; n++)
 		for (unsigned digits = 1; digits <= 8; digits++)
 			blocking += !be_in_groups(n, digits) ||
-				    sp_mask_blocks(atomic_load(&idle_tid), false);
+				    sp_thread_mask_blocks(atomic_load(&idle_tid), false);
 	cr_expect_eq(blocking, 0);
 
 	atomic_store(&stop, true);
@@ -881,7 +881,7 @@ Test(sampler, arms_no_thread_that_waits_for_the_signal)
 	while (atomic_load(&idle_tid) == 0)
 		continue;
 	for (int i = 0; i < 2000; i++)
-		cr_assert(sp_mask_blocks(atomic_load(&idle_tid), false));
+		cr_assert(sp_thread_mask_blocks(atomic_load(&idle_tid), false));
 	cr_assert_eq(pthread_kill(thread, sp_signals_number()), 0);
 	cr_assert_eq(pthread_join(thread, NULL), 0);
 }
@@ -939,7 +939,7 @@ static void scan_a_woken_thread(void *rests)
 	starve(tid);
 
 	while (misleading < 200) {
-		misleading += !sp_mask_blocks((uint32_t)tid, false);
+		misleading += !sp_thread_mask_blocks((uint32_t)tid, false);
 		sp_thread_enrol((uint32_t)tid);
 		cr_assert_eq(sp_thread_armed(), 0);
 	}

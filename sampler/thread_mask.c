@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading signal masks. Contexts: APP; the masks of others are read in /proc. */
-#include "sampler/mask.h"
+#include "sampler/thread_mask.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -91,7 +91,7 @@ static uint64_t mask_of(uint32_t tid, bool blocked_before)
 	return waits_with_other_mask(tid, blocked_before) ? ~UINT64_C(0) : mask;
 }
 
-bool sp_mask_blocks(uint32_t tid, bool blocked_before)
+bool sp_thread_mask_blocks(uint32_t tid, bool blocked_before)
 {
 	int saved = errno;
 	int signo = sp_signals_number();

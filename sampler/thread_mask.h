@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a thread blocks the sampling signal. APP. */
-#ifndef SP_MASK_H
-#define SP_MASK_H
+#ifndef SP_THREAD_MASK_H
+#define SP_THREAD_MASK_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,6 +13,6 @@
  * if it sleeps elsewhere, where blocked_before is true. True when it cannot tell: then the thread
  * is asked for again at the next scan. errno preserved.
  */
-bool sp_mask_blocks(uint32_t tid, bool blocked_before);
+bool sp_thread_mask_blocks(uint32_t tid, bool blocked_before);
 
 #endif

@@ -4,7 +4,7 @@
  * activation and when the exporter asks for it; raw system calls, so that no hidden allocation or
  * locale is involved.
  */
-#include "sampler/tasks.h"
+#include "sampler/thread_scan.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -82,7 +82,7 @@ static bool numbers_are_ours(void)
 	return parse_tid(text) == (uint32_t)sp_syscall(SYS_getpid);
 }
 
-void sp_tasks_scan(void)
+void sp_thread_scan(void)
 {
 	struct scan s = {
 		.self = (uint32_t)sp_syscall(SYS_gettid),
