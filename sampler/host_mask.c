@@ -116,7 +116,8 @@ static int armed_by(void)
 {
 	const struct sp_thread *t = sp_thread_own;
 
-	if (t == NULL || atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_TIMER_NONE)
+	if (t == NULL ||
+	    atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_THREAD_TIMER_NONE)
 		return 0;
 	return atomic_load_explicit(&t->timer_signo, memory_order_relaxed);
 }

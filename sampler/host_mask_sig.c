@@ -70,9 +70,9 @@ SP_SIGSAFE bool sp_host_mask_forbidden(int signo)
 
 static void take_timer(struct sp_thread *t)
 {
-	int timer = atomic_exchange_explicit(&t->timer, SP_TIMER_NONE, memory_order_seq_cst);
+	int timer = atomic_exchange_explicit(&t->timer, SP_THREAD_TIMER_NONE, memory_order_seq_cst);
 
-	if (timer == SP_TIMER_NONE)
+	if (timer == SP_THREAD_TIMER_NONE)
 		return;
 	(void)sp_syscall(SYS_timer_delete, timer - 1);
 	atomic_fetch_sub_explicit(&sp_thread_table.armed, 1, memory_order_relaxed);

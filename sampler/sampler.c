@@ -26,7 +26,7 @@
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
 #include "sampler/thread_account.h"
-#include "sampler/timer.h"
+#include "sampler/thread_timer.h"
 #include "sampler/unwind_sig.h"
 
 #define RING_MIN (UINT64_C(1) << 20)
@@ -148,7 +148,7 @@ static int prepare(const struct sp_config *cfg)
 			sp_signal_move_tell();
 		h->cookie = make_cookie();
 	}
-	sp_timer_set(sp_signals_number(), h->period_ns, h->cookie);
+	sp_thread_timer_set(sp_signals_number(), h->period_ns, h->cookie);
 	return 0;
 }
 

@@ -14,14 +14,15 @@
 #include "sampler/thread.h"
 #include "sampler/thread_mask.h"
 #include "sampler/thread_table.h"
-#include "sampler/timer.h"
+#include "sampler/thread_timer.h"
 
 static _Atomic bool news; /* moved, and follow() has not run since */
 
 static bool sends_former(const struct sp_thread *t)
 {
-	return atomic_load_explicit(&t->timer, memory_order_acquire) != SP_TIMER_NONE &&
-	       atomic_load_explicit(&t->timer_signo, memory_order_relaxed) != sp_timer_signal();
+	return atomic_load_explicit(&t->timer, memory_order_acquire) != SP_THREAD_TIMER_NONE &&
+	       atomic_load_explicit(&t->timer_signo, memory_order_relaxed) !=
+		       sp_thread_timer_signal();
 }
 
 void sp_signal_move(void)
@@ -33,7 +34,7 @@ void sp_signal_move(void)
 	/* The calling thread is about to block the signal, or to read it: what is pending comes now. */
 	sp_thread_rest();
 	if (sp_signals_move()) {
-		sp_timer_use(sp_signals_number());
+		sp_thread_timer_use(sp_signals_number());
 		sp_count(SP_COUNT_SIGNAL_MOVED);
 		atomic_store_explicit(&news, true, memory_order_release);
 	}

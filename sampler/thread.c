@@ -347,7 +347,7 @@ void sp_thread_forked(void)
 
 		/* another thread may have been between taking the block and writing into it */
 		t->index = i;
-		atomic_store_explicit(&t->timer, SP_TIMER_NONE, memory_order_relaxed);
+		atomic_store_explicit(&t->timer, SP_THREAD_TIMER_NONE, memory_order_relaxed);
 		if (t != own)
 			sp_thread_unclaim(t);
 	}

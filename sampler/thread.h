@@ -28,7 +28,7 @@
 #define SP_TID_MAX 4194304U
 
 /* A block is zero before its first use, and 0 is a kernel timer id: hence id + 1. */
-#define SP_TIMER_NONE 0
+#define SP_THREAD_TIMER_NONE 0
 
 /*
  * A thread whose creator has asked for less gets no timer: of 16 KiB, as little as there may be, the
@@ -62,7 +62,7 @@ struct sp_thread {
 	_Atomic uint32_t tid; /* 0 = free, or claimed and not yet enrolled */
 	uint32_t index;
 	_Atomic uint32_t next_free; /* index + 1; only while free */
-	_Atomic int timer;          /* kernel timer id + 1, SP_TIMER_NONE if there is none */
+	_Atomic int timer;          /* kernel timer id + 1, SP_THREAD_TIMER_NONE if there is none */
 	bool in_handler;            /* own handler, and while its sample is otherwise in use */
 	bool settling; /* thread_account.c: that use; what a sample would say is put down */
 	_Atomic int timer_signo;          /* what it sends */

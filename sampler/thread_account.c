@@ -23,7 +23,7 @@
 #include "sampler/thread.h"
 #include "sampler/thread_name.h"
 #include "sampler/thread_table.h"
-#include "sampler/timer.h"
+#include "sampler/thread_timer.h"
 #include "sampler/try_lock.h"
 
 #define TABLE (&sp_thread_table)
@@ -48,7 +48,8 @@ static struct sp_sample others_scratch;
 
 static bool counting(void)
 {
-	return sp_timer_period_ns() != 0 && !atomic_load_explicit(&stopped, memory_order_relaxed);
+	return sp_thread_timer_period_ns() != 0 &&
+	       !atomic_load_explicit(&stopped, memory_order_relaxed);
 }
 
 void sp_thread_account_init(bool thread_name)
@@ -132,7 +133,7 @@ static void describe(struct sp_sample *s, struct sp_thread *t, const struct sp_s
 static uint64_t less_lead(uint64_t ns)
 {
 	uint64_t lead = atomic_load_explicit(&lead_ns, memory_order_relaxed);
-	uint64_t most = ns < sp_timer_period_ns() ? ns : sp_timer_period_ns();
+	uint64_t most = ns < sp_thread_timer_period_ns() ? ns : sp_thread_timer_period_ns();
 	uint64_t off;
 
 	do {
@@ -279,7 +280,7 @@ void sp_thread_account_look(void)
 	if (!counting() ||
 	    atomic_flag_test_and_set_explicit(&settling_others, memory_order_acquire))
 		return;
-	next = settle_some(next, LOOK_BLOCKS, LOOK_NS + 2 * sp_timer_period_ns());
+	next = settle_some(next, LOOK_BLOCKS, LOOK_NS + 2 * sp_thread_timer_period_ns());
 	sp_unlock(&settling_others);
 }
 

@@ -31,7 +31,7 @@
 #include "sampler/thread.h"
 #include "sampler/thread_mask.h"
 #include "sampler/thread_scan.h"
-#include "sampler/timer.h"
+#include "sampler/thread_timer.h"
 #include "test/unit/emulated.h"
 
 #define SIGNO SIGUSR2
@@ -80,12 +80,12 @@ static void prepare(void)
 
 static struct sp_thread *enrol_without_timer(void)
 {
-	uint64_t period = sp_timer_period_ns();
+	uint64_t period = sp_thread_timer_period_ns();
 	struct sp_thread *t;
 
-	sp_timer_set(SIGNO, 0, sp_handler_setup.cookie);
+	sp_thread_timer_set(SIGNO, 0, sp_handler_setup.cookie);
 	t = sp_thread_self();
-	sp_timer_set(SIGNO, period, sp_handler_setup.cookie);
+	sp_thread_timer_set(SIGNO, period, sp_handler_setup.cookie);
 	cr_assert_not_null(t);
 	return t;
 }
@@ -197,7 +197,7 @@ Test(handler, counts_the_expiries_that_were_merged)
 
 Test(handler, adopts_the_block_that_the_scan_gave_the_thread)
 {
-	sp_timer_set(SIGNO, 0, sp_handler_setup.cookie);
+	sp_thread_timer_set(SIGNO, 0, sp_handler_setup.cookie);
 	sp_thread_enrol((uint32_t)syscall(SYS_gettid));
 	cr_assert_null(sp_thread_own);
 

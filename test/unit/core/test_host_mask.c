@@ -17,7 +17,7 @@
 #include "sampler/process.h"
 #include "sampler/signals.h"
 #include "sampler/thread_table.h"
-#include "sampler/timer.h"
+#include "sampler/thread_timer.h"
 #include "test/unit/emulated.h"
 
 #define COOKIE 0x80000001U
@@ -61,7 +61,7 @@ static bool pending(int signo)
 
 static bool has_timer(void)
 {
-	return atomic_load(&sp_thread_own->timer) != SP_TIMER_NONE;
+	return atomic_load(&sp_thread_own->timer) != SP_THREAD_TIMER_NONE;
 }
 
 /* The calling thread, with a timer that the kernel really has. */
@@ -70,7 +70,7 @@ static void begin(uint64_t period_ns)
 	sp_process_adopt();
 	sp_handler_setup.cookie = COOKIE;
 	cr_assert_eq(sp_signals_install(SIGURG, ours), 0);
-	sp_timer_set(SIGURG, period_ns, COOKIE);
+	sp_thread_timer_set(SIGURG, period_ns, COOKIE);
 	cr_assert_eq(sp_thread_init(), 0);
 	sp_thread_limit_init();
 	cr_assert_not_null(sp_thread_self());

@@ -17,7 +17,7 @@
 #include "sampler/host_mask.h"
 #include "sampler/signals.h"
 #include "sampler/thread.h"
-#include "sampler/timer.h"
+#include "sampler/thread_timer.h"
 
 #define USUAL (SIGRTMAX - 3) /* the first real-time signal that is tried */
 
@@ -64,7 +64,7 @@ static void begin(int signo)
 {
 	sp_process_adopt();
 	cr_assert_eq(sp_signals_install(signo, ours), 0);
-	sp_timer_set(sp_signals_number(), 10 * SP_NS_PER_MS, 0x80000001U);
+	sp_thread_timer_set(sp_signals_number(), 10 * SP_NS_PER_MS, 0x80000001U);
 }
 
 TestSuite(signal_move, .timeout = 20);
@@ -156,7 +156,7 @@ Test(signal_move, after_it_both_numbers_are_ours_and_the_host_gets_its_own)
 	cr_assert_eq(errno, 4711);
 
 	cr_assert_eq(sp_signals_number(), USUAL);
-	cr_assert_eq(sp_timer_signal(), USUAL);
+	cr_assert_eq(sp_thread_timer_signal(), USUAL);
 	cr_assert_eq(sp_signals_former(), SIGURG);
 	cr_assert(sp_signals_is_ours(SIGURG) && sp_signals_is_ours(USUAL));
 	cr_assert_eq(sp_signals_virtual(SIGURG, &sa, NULL), 0);

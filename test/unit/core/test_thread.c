@@ -18,7 +18,7 @@
 #include "sampler/process.h"
 #include "sampler/ring.h"
 #include "sampler/thread_table.h"
-#include "sampler/timer.h"
+#include "sampler/thread_timer.h"
 
 #define PERIOD_NS (10 * SP_NS_PER_MS)
 
@@ -28,7 +28,7 @@ static void set_up(void)
 	kernel.tid = 100;
 	sp_process_adopt();
 	cr_assert_eq(sp_thread_init(), 0);
-	sp_timer_set(SIGURG, PERIOD_NS, 0x80000001U);
+	sp_thread_timer_set(SIGURG, PERIOD_NS, 0x80000001U);
 	sp_thread_account_init(false);
 }
 
@@ -412,11 +412,11 @@ Test(thread, past_the_last_block_is_counted)
 
 Test(thread, without_a_period_is_not_armed)
 {
-	sp_timer_set(SIGURG, 0, 1);
+	sp_thread_timer_set(SIGURG, 0, 1);
 
 	cr_assert_not_null(sp_thread_self());
 	cr_assert_eq(kernel_timers(), 0);
-	sp_timer_set(SIGURG, PERIOD_NS, 1);
+	sp_thread_timer_set(SIGURG, PERIOD_NS, 1);
 	sp_thread_rearm();
 	cr_assert_eq(kernel_timers_of(100), 1);
 	sp_thread_rearm();

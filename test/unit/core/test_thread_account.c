@@ -16,7 +16,7 @@
 #include "sampler/handler.h"
 #include "sampler/manual_label.h"
 #include "sampler/outlet.h"
-#include "sampler/timer.h"
+#include "sampler/thread_timer.h"
 #include "span_host.h"
 
 #define MS SP_NS_PER_MS
@@ -39,7 +39,7 @@ static void start(void)
 	cr_assert_eq(sp_ring_init(&outlet.ring, 1 << 16), 0);
 	atomic_store(&sp_outlet_open, &outlet);
 	sp_thread_account_init(false);
-	sp_timer_set(SIGURG, PERIOD, 0x80000001U);
+	sp_thread_timer_set(SIGURG, PERIOD, 0x80000001U);
 	thread_ns = own_ns = 5 * SP_NS_PER_S;
 	process_ns = 7 * SP_NS_PER_S;
 	thread = sp_thread_self();

@@ -16,7 +16,7 @@ static uint64_t of(const char *queue, uint32_t ours)
 	return timers;
 }
 
-Test(timer_limit, is_half_of_the_limit, .timeout = 20)
+Test(thread_timer_limit, is_half_of_the_limit, .timeout = 20)
 {
 	cr_expect_eq(of("0/100", 0), 50);
 	cr_expect_eq(of("0/1", 0), 0);
@@ -24,7 +24,7 @@ Test(timer_limit, is_half_of_the_limit, .timeout = 20)
 	cr_expect_eq(of("0/18446744073709551615", 0), UINT64_MAX / 2);
 }
 
-Test(timer_limit, is_less_by_what_others_use, .timeout = 20)
+Test(thread_timer_limit, is_less_by_what_others_use, .timeout = 20)
 {
 	cr_expect_eq(of("20/100", 0), 30);
 	cr_expect_eq(of("20/100", 20), 50, "all of them ours");
@@ -35,7 +35,7 @@ Test(timer_limit, is_less_by_what_others_use, .timeout = 20)
 	cr_expect_eq(of("4294967295/100", 0), 50, "less than none");
 }
 
-Test(timer_limit, is_not_guessed_at, .timeout = 20)
+Test(thread_timer_limit, is_not_guessed_at, .timeout = 20)
 {
 	static const char *const strange[] = {
 		"", "SigQ:\t1/2\n", "\nSigQ:\t1\n", "\nSigQ:\tx/2\n", "\nSigQ:\t1/\n", "\nSigQ:",

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which threads have a timer, and why the others have none. Contexts: APP (the thread itself, or the
- * one that creates it); lock-free. sampler/thread.h tells who may do what.
+ * The CPU timers of threads: arming and deleting them by raw system calls, and which threads have one, and
+ * why the others have none. Contexts: APP (the thread itself, or the one that creates it); lock-free.
+ * sampler/thread.h tells who may do what.
  */
+#include "sampler/thread_timer.h"
+
 #include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sampler/alternate_stack.h"
+#include "sampler/compiler.h"
 #include "sampler/counters.h"
 #include "sampler/host_mask.h"
 #include "sampler/process.h"
@@ -16,7 +24,91 @@
 #include "sampler/signals.h"
 #include "sampler/thread_mask.h"
 #include "sampler/thread_table.h"
-#include "sampler/timer.h"
+
+static _Atomic int timer_signo;
+static uint64_t timer_period_ns;
+static uint64_t timer_cookie;
+
+void sp_thread_timer_set(int signo, uint64_t period_ns, uint32_t cookie)
+{
+	sp_thread_timer_use(signo);
+	timer_period_ns = period_ns;
+	timer_cookie = (uint64_t)cookie << 32;
+}
+
+void sp_thread_timer_use(int signo)
+{
+	atomic_store_explicit(&timer_signo, signo, memory_order_seq_cst);
+}
+
+int sp_thread_timer_signal(void)
+{
+	return atomic_load_explicit(&timer_signo, memory_order_seq_cst);
+}
+
+uint64_t sp_thread_timer_period_ns(void)
+{
+	return timer_period_ns;
+}
+
+/* splitmix64's finalizer: threads born in the same tick must not share a phase. */
+static uint64_t scramble(uint64_t x)
+{
+	x ^= x >> 30;
+	x *= UINT64_C(0xbf58476d1ce4e5b9);
+	x ^= x >> 27;
+	x *= UINT64_C(0x94d049bb133111eb);
+	return x ^ (x >> 31);
+}
+
+static struct timespec phase(uint32_t tid)
+{
+	struct timespec now = {0, 0};
+	uint64_t ns;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	ns = 1 + scramble((uint64_t)now.tv_nsec * 2654435761U + (uint64_t)now.tv_sec + tid) %
+			 timer_period_ns;
+	return (struct timespec){.tv_sec = (time_t)(ns / SP_NS_PER_S),
+				 .tv_nsec = (long)(ns % SP_NS_PER_S)};
+}
+
+int sp_thread_timer_arm(uint32_t tid, uint32_t index)
+{
+	int saved = errno;
+	int id = -1;
+	struct sigevent sev;
+	struct itimerspec its = {
+		.it_interval = {.tv_sec = (time_t)(timer_period_ns / SP_NS_PER_S),
+				.tv_nsec = (long)(timer_period_ns % SP_NS_PER_S)},
+		.it_value = phase(tid),
+	};
+
+	memset(&sev, 0, sizeof(sev));
+	sev.sigev_notify = SIGEV_THREAD_ID;
+	sev.sigev_signo = sp_thread_timer_signal();
+	sev.sigev_value.sival_ptr = (void *)(uintptr_t)(timer_cookie | index);
+	sev._sigev_un._tid = (pid_t)tid;
+	if (sp_syscall(SYS_timer_create, SP_THREAD_CPU_CLOCK(tid), &sev, &id) != 0) {
+		id = -errno;
+	} else if (sp_syscall(SYS_timer_settime, id, 0, &its, NULL) != 0) {
+		int err = errno;
+
+		sp_thread_timer_delete(id);
+		id = -err;
+	}
+	errno = saved;
+	return id;
+}
+
+void sp_thread_timer_delete(int id)
+{
+	int saved = errno;
+
+	if (id >= 0)
+		(void)sp_syscall(SYS_timer_delete, id);
+	errno = saved;
+}
 
 #define TABLE (&sp_thread_table)
 
@@ -47,7 +139,7 @@ uint32_t sp_thread_armed(void)
 
 static void drop_timer(int id)
 {
-	sp_timer_delete(id);
+	sp_thread_timer_delete(id);
 	atomic_fetch_sub_explicit(&TABLE->armed, 1, memory_order_relaxed);
 }
 
@@ -58,8 +150,8 @@ void sp_thread_disarm(struct sp_thread *t)
 	if (sp_seccomp_is_on())
 		return;
 	/* pairs with arm(); the exchange makes one of two disarming threads the one */
-	timer = atomic_exchange_explicit(&t->timer, SP_TIMER_NONE, memory_order_seq_cst);
-	if (timer == SP_TIMER_NONE)
+	timer = atomic_exchange_explicit(&t->timer, SP_THREAD_TIMER_NONE, memory_order_seq_cst);
+	if (timer == SP_THREAD_TIMER_NONE)
 		return;
 	drop_timer(timer - 1);
 }
@@ -102,7 +194,7 @@ static bool may_stay_armed(struct sp_thread *t, uint32_t tid, int signo)
 
 	return !atomic_load_explicit(&TABLE->closed, memory_order_seq_cst) && slot != NULL &&
 	       atomic_load_explicit(slot, memory_order_seq_cst) == t->index + 1 &&
-	       sp_timer_signal() == signo &&
+	       sp_thread_timer_signal() == signo &&
 	       !sp_host_mask_forbidden(
 		       atomic_load_explicit(&t->mask_differs, memory_order_relaxed)) &&
 	       !cramped(t) && (t == sp_thread_own || !blocks(t, tid));
@@ -130,11 +222,11 @@ static int make_timer(const struct sp_thread *t, uint32_t tid)
 {
 	int id;
 
-	if (sp_timer_period_ns() == 0)
+	if (sp_thread_timer_period_ns() == 0)
 		return -ENODATA;
 	if (atomic_fetch_add_explicit(&TABLE->armed, 1, memory_order_relaxed) <
 	    atomic_load_explicit(&TABLE->armed_max, memory_order_relaxed))
-		id = sp_timer_arm(tid, t->index);
+		id = sp_thread_timer_arm(tid, t->index);
 	else
 		id = -EDQUOT;
 	if (id < 0)
@@ -148,8 +240,8 @@ static int make_timer(const struct sp_thread *t, uint32_t tid)
  */
 void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 {
-	int none = SP_TIMER_NONE;
-	int signo = sp_timer_signal();
+	int none = SP_THREAD_TIMER_NONE;
+	int signo = sp_thread_timer_signal();
 	int mine;
 	int id;
 
@@ -177,7 +269,7 @@ void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 	if (!atomic_compare_exchange_strong_explicit(&t->timer, &none, mine, memory_order_seq_cst,
 						     memory_order_relaxed) ||
 	    (!may_stay_armed(t, tid, signo) &&
-	     atomic_compare_exchange_strong_explicit(&t->timer, &mine, SP_TIMER_NONE,
+	     atomic_compare_exchange_strong_explicit(&t->timer, &mine, SP_THREAD_TIMER_NONE,
 						     memory_order_seq_cst, memory_order_relaxed)))
 		drop_timer(id);
 	else
@@ -191,7 +283,7 @@ bool sp_thread_may_arm(void)
 
 void sp_thread_arm_if_unarmed(struct sp_thread *t, uint32_t tid)
 {
-	if (atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_TIMER_NONE &&
+	if (atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_THREAD_TIMER_NONE &&
 	    sp_thread_may_arm())
 		sp_thread_arm(t, tid);
 }
@@ -301,7 +393,7 @@ void sp_thread_unarmed(uint32_t by[SP_UNARMED_N])
 		uint8_t why = atomic_load_explicit(&t->unarmed, memory_order_relaxed);
 
 		if (atomic_load_explicit(&t->tid, memory_order_acquire) != 0 &&
-		    atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_TIMER_NONE)
+		    atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_THREAD_TIMER_NONE)
 			by[why < SP_UNARMED_N ? why : 0]++;
 	}
 }
