@@ -12,7 +12,7 @@
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "preload/tail_call.h"
-#include "sampler/host_mask.h"
+#include "sampler/virtual_mask.h"
 
 static int no_exec(void)
 {
@@ -26,7 +26,7 @@ static const void *begin(enum sp_next which)
 	const void *next;
 
 	sp_life_leave();
-	sp_host_mask_hand_on();
+	sp_virtual_mask_hand_on();
 	next = sp_next(which);
 	return next != NULL ? next : (const void *)no_exec;
 }

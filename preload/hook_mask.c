@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The host's signal masks. Where one blocks nearly everything our signal stays out of what the
- * kernel gets (sampler/host_mask.h). Every other call reaches the kernel unchanged; around it the
+ * kernel gets (sampler/virtual_mask.h). Every other call reaches the kernel unchanged; around it the
  * calling thread's timer is taken away while our signal is blocked and given back when it no longer
  * is, so that the signal is never pending where the host waits for signals. APP context;
  * async-signal-safe, as pthread_sigmask(3) is.
@@ -14,10 +14,10 @@
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
-#include "sampler/host_mask.h"
 #include "sampler/signal_move.h"
 #include "sampler/signals.h"
 #include "sampler/thread.h"
+#include "sampler/virtual_mask.h"
 
 typedef int (*mask_call)(int how, const sigset_t *set, sigset_t *old);
 
@@ -48,21 +48,21 @@ static void after(int how, const sigset_t *set)
  */
 static int change_without_ours(mask_call next, int how, const sigset_t *set, sigset_t *old)
 {
-	bool differed = sp_host_mask_differs() == sp_signals_number();
+	bool differed = sp_virtual_mask_differs() == sp_signals_number();
 	sigset_t less;
 	int rc;
 
-	if (!sp_host_mask_copy(set, &less))
+	if (!sp_virtual_mask_copy(set, &less))
 		return next(how, set, old);
 	(void)sigdelset(&less, sp_signals_number());
-	sp_host_mask_begin();
+	sp_virtual_mask_begin();
 	rc = next(how, &less, old);
 	if (!differed) {
 		int saved = errno;
 
 		/* The host may have blocked it by a call of its own, before all the others. */
-		if (rc != 0 || !sp_host_mask_differs_now())
-			sp_host_mask_end();
+		if (rc != 0 || !sp_virtual_mask_differs_now())
+			sp_virtual_mask_end();
 		else
 			sp_thread_rearm();
 		errno = saved;
@@ -72,8 +72,8 @@ static int change_without_ours(mask_call next, int how, const sigset_t *set, sig
 
 static int change_as_told(mask_call next, int how, const sigset_t *set, sigset_t *old)
 {
-	int differs = sp_host_mask_differs();
-	bool shrinks = set != NULL && how == SIG_UNBLOCK && sp_host_mask_differs_now();
+	int differs = sp_virtual_mask_differs();
+	bool shrinks = set != NULL && how == SIG_UNBLOCK && sp_virtual_mask_differs_now();
 	int rc;
 
 	if (blocks_ours(how, set))
@@ -81,28 +81,28 @@ static int change_as_told(mask_call next, int how, const sigset_t *set, sigset_t
 	rc = next(how, set, old);
 	/* another thread may have armed us in between */
 	if (rc == 0 && blocks_ours(how, set))
-		sp_host_mask_leave_none();
+		sp_virtual_mask_leave_none();
 	if (set != NULL && differs != 0 && (how == SIG_SETMASK || sigismember(set, differs) == 1))
-		sp_host_mask_end();
-	else if (shrinks && !sp_host_mask_differs_now())
-		sp_host_mask_settle();
+		sp_virtual_mask_end();
+	else if (shrinks && !sp_virtual_mask_differs_now())
+		sp_virtual_mask_make_real();
 	after(how, set);
 	return rc;
 }
 
 static int change(mask_call next, int how, const sigset_t *set, sigset_t *old)
 {
-	int differed = sp_host_mask_differs();
+	int differed = sp_virtual_mask_differs();
 	int rc;
 
 	if (set != NULL && how != SIG_UNBLOCK)
 		sp_signal_move_for(set);
 	if (set != NULL && (how == SIG_BLOCK || how == SIG_SETMASK) && sp_life_active() &&
-	    sp_host_mask_wanted(set))
+	    sp_virtual_mask_wanted(set))
 		rc = change_without_ours(next, how, set, old);
 	else
 		rc = change_as_told(next, how, set, old);
-	if (differed != 0 && rc == 0 && old != NULL && sp_host_mask_blanket(old))
+	if (differed != 0 && rc == 0 && old != NULL && sp_virtual_mask_blanket(old))
 		(void)sigaddset(old, differed);
 	return rc;
 }

@@ -12,8 +12,8 @@
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
-#include "sampler/host_mask.h"
 #include "sampler/signal_move.h"
+#include "sampler/virtual_mask.h"
 
 /*
  * The wait itself cannot be made first, so the kernel is asked for the set beforehand: where it would answer
@@ -23,10 +23,10 @@ static void settle_for(const sigset_t *set)
 {
 	sigset_t copy;
 
-	if (!sp_life_active() || !sp_host_mask_copy(set, &copy))
+	if (!sp_life_active() || !sp_virtual_mask_copy(set, &copy))
 		return;
 	sp_signal_move_for(&copy);
-	sp_host_mask_before_wait(&copy);
+	sp_virtual_mask_before_wait(&copy);
 }
 
 SP_EXPORT int sigwait(const sigset_t *restrict set, int *restrict signo)
@@ -71,9 +71,9 @@ SP_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
 		made = next(fd, set, flags);
 	else
 		errno = ENOSYS;
-	if (made >= 0 && sp_life_wanted() && sp_host_mask_copy(set, &copy)) {
+	if (made >= 0 && sp_life_wanted() && sp_virtual_mask_copy(set, &copy)) {
 		sp_signal_move_for(&copy);
-		sp_host_mask_read_by_descriptor(&copy);
+		sp_virtual_mask_read_by_descriptor(&copy);
 	}
 	return made;
 }

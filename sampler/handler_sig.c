@@ -13,7 +13,6 @@
 #include "sampler/alternate_stack.h"
 #include "sampler/arch_sig.h"
 #include "sampler/counters.h"
-#include "sampler/host_mask.h"
 #include "sampler/outlet.h"
 #include "sampler/region.h"
 #include "sampler/signals.h"
@@ -23,6 +22,7 @@
 #include "sampler/thread.h"
 #include "sampler/thread_name.h"
 #include "sampler/unwind_sig.h"
+#include "sampler/virtual_mask.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
@@ -211,7 +211,7 @@ SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
 	struct sp_thread *t = timer_thread(si);
 
 	if (t == NULL) {
-		if (!sp_host_mask_defer(signo, si, ucontext))
+		if (!sp_virtual_mask_defer(signo, si, ucontext))
 			sp_signals_chain(signo, si, ucontext);
 		errno = saved;
 		return;

@@ -8,13 +8,13 @@
 #include <stddef.h>
 
 #include "sampler/counters.h"
-#include "sampler/host_mask.h"
 #include "sampler/log.h"
 #include "sampler/signals.h"
 #include "sampler/thread.h"
 #include "sampler/thread_mask.h"
 #include "sampler/thread_table.h"
 #include "sampler/thread_timer.h"
+#include "sampler/virtual_mask.h"
 
 static _Atomic bool news; /* moved, and follow() has not run since */
 
@@ -49,7 +49,7 @@ void sp_signal_move_for(const sigset_t *set)
 
 	if (sp_signals_number() == 0)
 		return;
-	if (sigismember(set, sp_signals_number()) == 1 && !sp_host_mask_blanket(set))
+	if (sigismember(set, sp_signals_number()) == 1 && !sp_virtual_mask_blanket(set))
 		sp_signal_move();
 	if (sp_thread_own != NULL && sends_former(sp_thread_own) &&
 	    sigismember(set, sp_signals_former()) == 1) {

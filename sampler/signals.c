@@ -6,9 +6,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "sampler/host_mask.h"
 #include "sampler/process.h"
 #include "sampler/thread.h"
+#include "sampler/virtual_mask.h"
 
 /*
  * The C library's own name of sigaction(2) (glibc: signal/sigaction.c, exported since 2.2.5): the
@@ -101,7 +101,7 @@ static int free_number(void)
 		struct sigaction now;
 
 		if (__sigaction(signo, NULL, &now) == 0 && now.sa_handler == SIG_DFL &&
-		    !sp_host_mask_is_about(signo))
+		    !sp_virtual_mask_is_about(signo))
 			return signo;
 	}
 	return 0;
@@ -111,7 +111,7 @@ static bool is_used_by_host(int signo)
 {
 	struct sigaction now;
 
-	if (sp_host_mask_is_about(signo))
+	if (sp_virtual_mask_is_about(signo))
 		return true;
 	return __sigaction(signo, NULL, &now) == 0 && now.sa_handler != SIG_DFL &&
 	       now.sa_handler != SIG_IGN;

@@ -13,10 +13,10 @@
 #include "sampler/alternate_stack.h"
 #include "sampler/arena.h"
 #include "sampler/counters.h"
-#include "sampler/host_mask.h"
 #include "sampler/seccomp.h"
 #include "sampler/span_table.h"
 #include "sampler/thread_table.h"
+#include "sampler/virtual_mask.h"
 
 #define TABLE (&sp_thread_table)
 
@@ -131,7 +131,7 @@ static void clean(struct sp_thread *t)
 	atomic_store_explicit(&t->unarmed, SP_UNARMED_NOT, memory_order_relaxed);
 	atomic_store_explicit(&t->blocks, false, memory_order_relaxed);
 	atomic_store_explicit(&t->alternate_bytes, 0, memory_order_relaxed);
-	atomic_store_explicit(&t->mask_differs, sp_host_mask_differs(), memory_order_relaxed);
+	atomic_store_explicit(&t->mask_differs, sp_virtual_mask_differs(), memory_order_relaxed);
 	atomic_store_explicit(&t->stack_bytes, 0, memory_order_relaxed);
 	t->start = NULL;
 	t->start_arg = NULL;
@@ -229,8 +229,8 @@ struct sp_thread *sp_thread_self(void)
 	sp_thread_own = enrol(own_tid(), alternate);
 	if (sp_thread_own != NULL) {
 		know_alternate(sp_thread_own, alternate);
-		sp_host_mask_adopt(sp_thread_own);
-		if (sp_host_mask_differs())
+		sp_virtual_mask_inherit(sp_thread_own);
+		if (sp_virtual_mask_differs())
 			sp_thread_arm_if_unarmed(sp_thread_own, own_tid());
 	}
 	return sp_thread_own;
@@ -276,8 +276,8 @@ void sp_thread_born(struct sp_thread *t)
 	if (have != 0)
 		release(sp_thread_at(have - 1U), tid);
 	sp_thread_own = t;
-	sp_host_mask_adopt(t);
-	differs = sp_host_mask_differs();
+	sp_virtual_mask_inherit(t);
+	differs = sp_virtual_mask_differs();
 	sp_thread_own = bind(t, tid);
 	atomic_store_explicit(&sp_thread_own->mask_differs, differs, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);

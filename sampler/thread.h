@@ -66,7 +66,7 @@ struct sp_thread {
 	bool in_handler;            /* own handler, and while its sample is otherwise in use */
 	bool settling; /* thread_account.c: that use; what a sample would say is put down */
 	_Atomic int timer_signo;          /* what it sends */
-	_Atomic int mask_differs;         /* host_mask.h: by which signal, 0 = by none */
+	_Atomic int mask_differs;         /* virtual_mask.h: by which signal, 0 = by none */
 	_Atomic uint8_t unarmed;          /* enum sp_unarmed, of the last try */
 	_Atomic bool blocks;              /* our signal, as the thread itself last found or is to */
 	_Atomic uint32_t alternate_bytes; /* of its alternate signal stack as last seen; 0 = none */

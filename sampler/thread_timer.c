@@ -18,12 +18,12 @@
 #include "sampler/alternate_stack.h"
 #include "sampler/compiler.h"
 #include "sampler/counters.h"
-#include "sampler/host_mask.h"
 #include "sampler/process.h"
 #include "sampler/seccomp.h"
 #include "sampler/signals.h"
 #include "sampler/thread_mask.h"
 #include "sampler/thread_table.h"
+#include "sampler/virtual_mask.h"
 
 static _Atomic int timer_signo;
 static uint64_t timer_period_ns;
@@ -195,7 +195,7 @@ static bool may_stay_armed(struct sp_thread *t, uint32_t tid, int signo)
 	return !atomic_load_explicit(&TABLE->closed, memory_order_seq_cst) && slot != NULL &&
 	       atomic_load_explicit(slot, memory_order_seq_cst) == t->index + 1 &&
 	       sp_thread_timer_signal() == signo &&
-	       !sp_host_mask_forbidden(
+	       !sp_virtual_mask_forbidden(
 		       atomic_load_explicit(&t->mask_differs, memory_order_relaxed)) &&
 	       !cramped(t) && (t == sp_thread_own || !blocks(t, tid));
 }
@@ -351,7 +351,7 @@ void sp_thread_rest_differing(void)
 	for (uint32_t i = 0; i < n; i++) {
 		struct sp_thread *t = sp_thread_at(i);
 
-		if (sp_host_mask_forbidden(
+		if (sp_virtual_mask_forbidden(
 			    atomic_load_explicit(&t->mask_differs, memory_order_relaxed)))
 			sp_thread_disarm(t);
 	}

@@ -14,10 +14,10 @@
 
 #include "kernel_double.h"
 #include "sampler/counters.h"
-#include "sampler/host_mask.h"
 #include "sampler/signals.h"
 #include "sampler/thread.h"
 #include "sampler/thread_timer.h"
+#include "sampler/virtual_mask.h"
 
 #define USUAL (SIGRTMAX - 3) /* the first real-time signal that is tried */
 
@@ -129,7 +129,7 @@ Test(signal_move, a_descriptor_that_reads_it_has_it_from_the_start)
 {
 	sigset_t set = set_of(SIGURG);
 
-	sp_host_mask_read_by_descriptor(&set);
+	sp_virtual_mask_read_by_descriptor(&set);
 	begin(0);
 
 	cr_assert_eq(sp_signals_number(), USUAL);
@@ -139,7 +139,7 @@ Test(signal_move, one_that_reads_all_signals_leaves_none_to_move_to)
 {
 	sigset_t set = full_set();
 
-	sp_host_mask_read_by_descriptor(&set);
+	sp_virtual_mask_read_by_descriptor(&set);
 	begin(0);
 
 	cr_assert_eq(sp_signals_number(), SIGURG);
@@ -197,7 +197,7 @@ Test(signal_move, numbers_that_are_in_use_are_passed_over)
 	cr_assert_eq(sigaction(USUAL, &sa, NULL), 0);
 	cr_assert_eq(sigprocmask(SIG_BLOCK, &set, NULL), 0);
 	set = set_of(USUAL - 2);
-	sp_host_mask_read_by_descriptor(&set);
+	sp_virtual_mask_read_by_descriptor(&set);
 	begin(0);
 	sp_signal_move();
 
@@ -338,18 +338,18 @@ Test(signal_move, a_mask_that_lacked_the_former_signal_is_made_whole_by_it)
 	sigset_t now;
 
 	two_threads();
-	sp_host_mask_begin();
+	sp_virtual_mask_begin();
 	(void)sigdelset(&all, SIGURG);
 	cr_assert_eq(sigprocmask(SIG_SETMASK, &all, NULL), 0);
 	sp_signal_move();
-	cr_assert_eq(sp_host_mask_differs(), SIGURG);
-	cr_assert(sp_host_mask_differs_now());
+	cr_assert_eq(sp_virtual_mask_differs(), SIGURG);
+	cr_assert(sp_virtual_mask_differs_now());
 
-	sp_host_mask_settle();
+	sp_virtual_mask_make_real();
 
 	cr_assert_eq(sigprocmask(SIG_BLOCK, NULL, &now), 0);
 	cr_assert_eq(sigismember(&now, SIGURG), 1);
-	cr_assert_eq(sp_host_mask_differs(), 0);
+	cr_assert_eq(sp_virtual_mask_differs(), 0);
 	cr_assert_eq(kernel_timers_of(101), 0);
 }
 
@@ -361,7 +361,7 @@ Test(signal_move, a_descriptor_for_the_former_signal_takes_the_timers_of_such_th
 	sp_thread_at(0)->mask_differs = SIGURG;
 	sp_signal_move();
 
-	sp_host_mask_read_by_descriptor(&few);
+	sp_virtual_mask_read_by_descriptor(&few);
 
 	cr_assert_eq(timers_sending(SIGURG), 0);
 	cr_assert_eq(timers_sending(USUAL), 1);

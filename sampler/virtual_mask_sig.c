@@ -3,7 +3,7 @@
  * A foreign signal in a thread whose host believes it blocked. Runs inside the sampling signal on
  * the thread; the questions that hooks ask as well are here too.
  */
-#include "sampler/host_mask.h"
+#include "sampler/virtual_mask.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -39,7 +39,7 @@ static uint64_t bit_of(int signo)
 	return signo > 0 ? UINT64_C(1) << (signo - 1) : 0;
 }
 
-SP_SIGSAFE bool sp_host_mask_blanket(const sigset_t *set)
+SP_SIGSAFE bool sp_virtual_mask_blanket(const sigset_t *set)
 {
 	int n = 0;
 
@@ -49,20 +49,20 @@ SP_SIGSAFE bool sp_host_mask_blanket(const sigset_t *set)
 	return n >= BLANKET_MIN;
 }
 
-SP_SIGSAFE int sp_host_mask_differs(void)
+SP_SIGSAFE int sp_virtual_mask_differs(void)
 {
 	const struct sp_thread *t = sp_thread_own;
 
 	return t != NULL ? atomic_load_explicit(&t->mask_differs, memory_order_relaxed) : 0;
 }
 
-SP_SIGSAFE void sp_host_mask_forbid(const sigset_t *set)
+SP_SIGSAFE void sp_virtual_mask_forbid(const sigset_t *set)
 {
 	/* pairs with sp_thread_rest_differing() and arm(): who comes second sees the other */
 	atomic_fetch_or_explicit(&read_by_descriptor, bits(set), memory_order_seq_cst);
 }
 
-SP_SIGSAFE bool sp_host_mask_forbidden(int signo)
+SP_SIGSAFE bool sp_virtual_mask_forbidden(int signo)
 {
 	return (atomic_load_explicit(&read_by_descriptor, memory_order_seq_cst) & bit_of(signo)) !=
 	       0;
@@ -105,7 +105,7 @@ static bool is_ours(const siginfo_t *si)
 	return si->si_code == SI_TIMER && (uint32_t)(value >> 32) == sp_handler_setup.cookie;
 }
 
-SP_SIGSAFE void sp_host_mask_take_sent(int signo)
+SP_SIGSAFE void sp_virtual_mask_take_sent(int signo)
 {
 	struct timespec none = {0, 0};
 	uint64_t set = bit_of(signo);
@@ -116,12 +116,12 @@ SP_SIGSAFE void sp_host_mask_take_sent(int signo)
 		give_back(signo, &waiting);
 }
 
-SP_SIGSAFE bool sp_host_mask_defer(int signo, const siginfo_t *si, void *ucontext)
+SP_SIGSAFE bool sp_virtual_mask_defer(int signo, const siginfo_t *si, void *ucontext)
 {
 	ucontext_t *uc = ucontext;
 	uint64_t mask;
 
-	if (sp_host_mask_differs() != signo || !sp_host_mask_blanket(&uc->uc_sigmask))
+	if (sp_virtual_mask_differs() != signo || !sp_virtual_mask_blanket(&uc->uc_sigmask))
 		return false;
 	/* It cannot be made pending again, and the program must not have it now. */
 	if (sp_seccomp_is_on())
@@ -132,7 +132,7 @@ SP_SIGSAFE bool sp_host_mask_defer(int signo, const siginfo_t *si, void *ucontex
 	mask |= bit_of(signo);
 	memcpy(&uc->uc_sigmask, &mask, sizeof(mask));
 	atomic_store_explicit(&sp_thread_own->mask_differs, 0, memory_order_relaxed);
-	sp_host_mask_take_sent(signo);
+	sp_virtual_mask_take_sent(signo);
 	give_back(signo, si);
 	return true;
 }

@@ -4,7 +4,7 @@
  * async-signal-safe, as the functions that it stands behind. Raw system calls, because the hooks
  * are in front of the C library's.
  */
-#include "sampler/host_mask.h"
+#include "sampler/virtual_mask.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -39,7 +39,7 @@ static void change_bit(int how, int signo)
 	(void)sp_syscall(SYS_rt_sigprocmask, how, &bit, NULL, KERNEL_SIGSET_SIZE);
 }
 
-bool sp_host_mask_copy(const sigset_t *set, sigset_t *copy)
+bool sp_virtual_mask_copy(const sigset_t *set, sigset_t *copy)
 {
 	if (!sp_readable((uintptr_t)set))
 		return false;
@@ -73,34 +73,34 @@ static bool has_room(void)
 	return true;
 }
 
-bool sp_host_mask_wanted(const sigset_t *set)
+bool sp_virtual_mask_wanted(const sigset_t *set)
 {
 	int signo = sp_signals_number();
 	struct sigaction host;
 
 	if (sp_thread_own == NULL || signo == 0 || sp_seccomp_is_on() ||
-	    sigismember(set, signo) != 1 || !sp_host_mask_blanket(set) ||
-	    sp_host_mask_forbidden(signo))
+	    sigismember(set, signo) != 1 || !sp_virtual_mask_blanket(set) ||
+	    sp_virtual_mask_forbidden(signo))
 		return false;
 	/* A host that handles the signal may let it in while it polls, which we do not see. */
 	(void)sp_signals_virtual(signo, NULL, &host);
 	return (host.sa_handler == SIG_DFL || host.sa_handler == SIG_IGN) &&
-	       (sp_host_mask_differs() != 0 || has_room());
+	       (sp_virtual_mask_differs() != 0 || has_room());
 }
 
-void sp_host_mask_begin(void)
+void sp_virtual_mask_begin(void)
 {
 	set_differs(sp_signals_number());
 }
 
-void sp_host_mask_end(void)
+void sp_virtual_mask_end(void)
 {
 	set_differs(0);
 }
 
-bool sp_host_mask_differs_now(void)
+bool sp_virtual_mask_differs_now(void)
 {
-	int differs = sp_host_mask_differs();
+	int differs = sp_virtual_mask_differs();
 	int saved = errno;
 	sigset_t now;
 
@@ -108,7 +108,7 @@ bool sp_host_mask_differs_now(void)
 		return differs != 0;
 	now = kernel_mask();
 	errno = saved;
-	return sp_host_mask_blanket(&now) && sigismember(&now, differs) == 0;
+	return sp_virtual_mask_blanket(&now) && sigismember(&now, differs) == 0;
 }
 
 /* What the thread's timer sends; 0 without one. */
@@ -122,21 +122,21 @@ static int armed_by(void)
 	return atomic_load_explicit(&t->timer_signo, memory_order_relaxed);
 }
 
-void sp_host_mask_leave_none(void)
+void sp_virtual_mask_leave_none(void)
 {
 	int signo = armed_by();
 	int saved = errno;
 
 	if (signo != 0 && !sp_seccomp_is_on()) {
 		sp_thread_rest();
-		sp_host_mask_take_sent(signo);
+		sp_virtual_mask_take_sent(signo);
 	}
 	errno = saved;
 }
 
-void sp_host_mask_settle(void)
+void sp_virtual_mask_make_real(void)
 {
-	int differs = sp_host_mask_differs();
+	int differs = sp_virtual_mask_differs();
 	int saved = errno;
 
 	if (differs != 0 && !sp_seccomp_is_on()) {
@@ -144,7 +144,7 @@ void sp_host_mask_settle(void)
 		sp_thread_rest();
 		change_bit(SIG_BLOCK, differs);
 		set_differs(0);
-		sp_host_mask_leave_none();
+		sp_virtual_mask_leave_none();
 	}
 	errno = saved;
 }
@@ -154,31 +154,31 @@ static bool names(const sigset_t *set, int signo)
 	return signo != 0 && sigismember(set, signo) == 1;
 }
 
-void sp_host_mask_before_wait(const sigset_t *set)
+void sp_virtual_mask_before_wait(const sigset_t *set)
 {
 	int saved = errno;
 	sigset_t now;
 
-	if (names(set, sp_host_mask_differs()) && sp_host_mask_differs_now())
-		sp_host_mask_settle();
+	if (names(set, sp_virtual_mask_differs()) && sp_virtual_mask_differs_now())
+		sp_virtual_mask_make_real();
 	if (names(set, armed_by())) {
 		now = kernel_mask();
 		if (names(&now, armed_by()))
-			sp_host_mask_leave_none();
+			sp_virtual_mask_leave_none();
 	}
 	errno = saved;
 }
 
-void sp_host_mask_hand_on(void)
+void sp_virtual_mask_hand_on(void)
 {
 	int saved = errno;
 
-	if (!sp_seccomp_is_on() && sp_host_mask_differs_now())
-		change_bit(SIG_BLOCK, sp_host_mask_differs());
+	if (!sp_seccomp_is_on() && sp_virtual_mask_differs_now())
+		change_bit(SIG_BLOCK, sp_virtual_mask_differs());
 	errno = saved;
 }
 
-void sp_host_mask_adopt(struct sp_thread *t)
+void sp_virtual_mask_inherit(struct sp_thread *t)
 {
 	int saved = errno;
 	sigset_t now = kernel_mask();
@@ -187,37 +187,37 @@ void sp_host_mask_adopt(struct sp_thread *t)
 	int differs = atomic_load_explicit(&t->mask_differs, memory_order_relaxed);
 
 	if (differs != 0) {
-		bool lacks = sp_host_mask_blanket(&now) && sigismember(&now, differs) == 0;
+		bool lacks = sp_virtual_mask_blanket(&now) && sigismember(&now, differs) == 0;
 
 		/* It had room for the signal where its creator blocked all; this is another stack. */
 		if (lacks && !has_room()) {
 			change_bit(SIG_BLOCK, differs);
-			sp_host_mask_take_sent(differs);
+			sp_virtual_mask_take_sent(differs);
 			lacks = false;
 		}
 		if (!lacks)
 			atomic_store_explicit(&t->mask_differs, 0, memory_order_relaxed);
-	} else if (sp_host_mask_wanted(&now)) {
+	} else if (sp_virtual_mask_wanted(&now)) {
 		set_differs(sp_signals_number());
 		change_bit(SIG_UNBLOCK, sp_signals_number());
 	}
 	errno = saved;
 }
 
-void sp_host_mask_read_by_descriptor(const sigset_t *set)
+void sp_virtual_mask_read_by_descriptor(const sigset_t *set)
 {
-	sp_host_mask_forbid(set);
-	if (sp_host_mask_forbidden(sp_signals_number()) ||
-	    sp_host_mask_forbidden(sp_signals_former()))
+	sp_virtual_mask_forbid(set);
+	if (sp_virtual_mask_forbidden(sp_signals_number()) ||
+	    sp_virtual_mask_forbidden(sp_signals_former()))
 		sp_thread_rest_differing();
 }
 
-bool sp_host_mask_is_about(int signo)
+bool sp_virtual_mask_is_about(int signo)
 {
 	int saved = errno;
 	sigset_t now = kernel_mask();
 
 	errno = saved;
-	return sp_host_mask_forbidden(signo) ||
-	       (sigismember(&now, signo) == 1 && !sp_host_mask_blanket(&now));
+	return sp_virtual_mask_forbidden(signo) ||
+	       (sigismember(&now, signo) == 1 && !sp_virtual_mask_blanket(&now));
 }

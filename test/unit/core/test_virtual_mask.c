@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about threads that wait for signals which the sampling signal is among. */
-#include "sampler/host_mask.h"
+#include "sampler/virtual_mask.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -77,9 +77,9 @@ static void begin(uint64_t period_ns)
 	cr_assert(has_timer());
 }
 
-TestSuite(host_mask, .timeout = 20);
+TestSuite(virtual_mask, .timeout = 20);
 
-Test(host_mask, behind_a_mask_that_nobody_saw_no_timer_is_met)
+Test(virtual_mask, behind_a_mask_that_nobody_saw_no_timer_is_met)
 {
 	sigset_t all = full_set();
 
@@ -88,7 +88,7 @@ Test(host_mask, behind_a_mask_that_nobody_saw_no_timer_is_met)
 	while (!pending(SIGURG))
 		continue;
 	errno = 4711;
-	sp_host_mask_before_wait(&all);
+	sp_virtual_mask_before_wait(&all);
 
 	cr_assert_eq(errno, 4711);
 	cr_assert_not(has_timer());
@@ -96,7 +96,7 @@ Test(host_mask, behind_a_mask_that_nobody_saw_no_timer_is_met)
 	cr_assert(blocked(SIGURG));
 }
 
-Test(host_mask, what_others_have_sent_goes_on_waiting)
+Test(virtual_mask, what_others_have_sent_goes_on_waiting)
 {
 	sigset_t all = full_set();
 	siginfo_t info;
@@ -104,7 +104,7 @@ Test(host_mask, what_others_have_sent_goes_on_waiting)
 	begin(3600 * SP_NS_PER_S);
 	block_all();
 	cr_assert_eq(raise(SIGURG), 0);
-	sp_host_mask_before_wait(&all);
+	sp_virtual_mask_before_wait(&all);
 
 	cr_assert_not(has_timer());
 	cr_assert_eq(sigwaitinfo(&all, &info), SIGURG);
@@ -113,7 +113,7 @@ Test(host_mask, what_others_have_sent_goes_on_waiting)
 	cr_assert_eq(info.si_pid, getpid());
 }
 
-Test(host_mask, a_wait_for_other_signals_leaves_the_timer)
+Test(virtual_mask, a_wait_for_other_signals_leaves_the_timer)
 {
 	sigset_t other;
 
@@ -121,17 +121,17 @@ Test(host_mask, a_wait_for_other_signals_leaves_the_timer)
 	block_all();
 	(void)sigemptyset(&other);
 	(void)sigaddset(&other, SIGUSR1);
-	sp_host_mask_before_wait(&other);
+	sp_virtual_mask_before_wait(&other);
 
 	cr_assert(has_timer());
 }
 
-Test(host_mask, nor_does_a_wait_take_it_that_blocks_nothing)
+Test(virtual_mask, nor_does_a_wait_take_it_that_blocks_nothing)
 {
 	sigset_t all = full_set();
 
 	begin(3600 * SP_NS_PER_S);
-	sp_host_mask_before_wait(&all);
+	sp_virtual_mask_before_wait(&all);
 
 	cr_assert(has_timer());
 }
@@ -142,18 +142,18 @@ static void arm_again(uint32_t tid)
 	sp_thread_arm_if_unarmed(sp_thread_own, tid);
 }
 
-Test(host_mask, a_timer_made_between_the_rest_and_the_mask_is_gone)
+Test(virtual_mask, a_timer_made_between_the_rest_and_the_mask_is_gone)
 {
 	sigset_t all = full_set();
 
 	kernel.on = true;
 	kernel.tid = TID;
 	begin(SP_NS_PER_MS);
-	sp_host_mask_begin();
+	sp_virtual_mask_begin();
 	(void)sigdelset(&all, SIGURG);
 	cr_assert_eq(sigprocmask(SIG_SETMASK, &all, NULL), 0);
 	kernel.at_delete = arm_again;
-	sp_host_mask_settle();
+	sp_virtual_mask_make_real();
 
 	cr_assert_null(kernel.at_delete, "it has been");
 	cr_assert(blocked(SIGURG));
@@ -176,15 +176,15 @@ static sigset_t first(int n)
 }
 
 /* Fewer may well be meant for each of them, and the host is to have what it asked for. */
-Test(host_mask, from_three_quarters_of_all_signals_on_a_mask_means_no_signal_in_particular)
+Test(virtual_mask, from_three_quarters_of_all_signals_on_a_mask_means_no_signal_in_particular)
 {
 	begin(3600 * SP_NS_PER_S);
 
 	for (int n = 1; n <= 62; n++) {
 		sigset_t set = first(n);
 
-		cr_assert_eq(sp_host_mask_blanket(&set), n >= 48, "%d", n);
-		cr_assert_eq(sp_host_mask_wanted(&set), n >= 48, "%d", n);
+		cr_assert_eq(sp_virtual_mask_blanket(&set), n >= 48, "%d", n);
+		cr_assert_eq(sp_virtual_mask_wanted(&set), n >= 48, "%d", n);
 	}
 }
 
@@ -200,7 +200,7 @@ static __attribute__((noinline)) bool ask(void)
 {
 	sigset_t all = full_set();
 
-	return sp_host_mask_wanted(&all);
+	return sp_virtual_mask_wanted(&all);
 }
 
 /* Its own frame is what takes it there. */
@@ -246,7 +246,7 @@ static bool is_wanted(size_t bytes, size_t left)
 }
 
 /* No handler was to run there, and ours needs what the kernel's frame leaves of 32 KiB. */
-Test(host_mask, a_thread_with_little_stack_left_keeps_the_mask_that_it_asked_for)
+Test(virtual_mask, a_thread_with_little_stack_left_keeps_the_mask_that_it_asked_for)
 {
 	if (emulated())
 		cr_skip_test("the emulator's own frames are on the stacks of its threads");
@@ -260,7 +260,7 @@ Test(host_mask, a_thread_with_little_stack_left_keeps_the_mask_that_it_asked_for
 }
 
 /* It grows as it is used. */
-Test(host_mask, the_initial_threads_stack_is_never_small)
+Test(virtual_mask, the_initial_threads_stack_is_never_small)
 {
 	begin(3600 * SP_NS_PER_S);
 
@@ -268,14 +268,14 @@ Test(host_mask, the_initial_threads_stack_is_never_small)
 }
 
 /* Whoever reads it, and when, nobody tells us. */
-Test(host_mask, a_signal_that_a_descriptor_reads_stays_in_every_mask)
+Test(virtual_mask, a_signal_that_a_descriptor_reads_stays_in_every_mask)
 {
 	sigset_t all = full_set();
 
 	begin(3600 * SP_NS_PER_S);
-	cr_assert(sp_host_mask_wanted(&all));
-	sp_host_mask_read_by_descriptor(&all);
-	cr_assert_not(sp_host_mask_wanted(&all));
+	cr_assert(sp_virtual_mask_wanted(&all));
+	sp_virtual_mask_read_by_descriptor(&all);
+	cr_assert_not(sp_virtual_mask_wanted(&all));
 }
 
 /* What the handler is asked with a signal that somebody else has sent. */
@@ -287,12 +287,12 @@ static bool deferred(const sigset_t *mask)
 
 	cr_assert_eq(getcontext(&uc), 0);
 	uc.uc_sigmask = *mask;
-	result = sp_host_mask_defer(SIGURG, &si, &uc);
+	result = sp_virtual_mask_defer(SIGURG, &si, &uc);
 	cr_assert_eq(sigismember(&uc.uc_sigmask, SIGURG), result);
 	return result;
 }
 
-Test(host_mask, a_foreign_signal_goes_on_waiting_where_the_host_blocks_it)
+Test(virtual_mask, a_foreign_signal_goes_on_waiting_where_the_host_blocks_it)
 {
 	sigset_t less = full_set();
 	sigset_t few;
@@ -303,12 +303,12 @@ Test(host_mask, a_foreign_signal_goes_on_waiting_where_the_host_blocks_it)
 	block_all();
 	cr_assert_not(deferred(&less), "the host does not");
 
-	sp_host_mask_begin();
+	sp_virtual_mask_begin();
 	cr_assert_not(deferred(&few), "a jump has brought back another mask");
 	cr_assert_not(pending(SIGURG));
 	cr_assert(has_timer());
 	cr_assert(deferred(&less));
 	cr_assert(pending(SIGURG));
 	cr_assert_not(has_timer());
-	cr_assert_eq(sp_host_mask_differs(), 0);
+	cr_assert_eq(sp_virtual_mask_differs(), 0);
 }
