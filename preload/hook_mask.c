@@ -14,7 +14,7 @@
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
-#include "sampler/signal_move.h"
+#include "sampler/signal_fallback.h"
 #include "sampler/signals.h"
 #include "sampler/thread.h"
 #include "sampler/virtual_mask.h"
@@ -96,7 +96,7 @@ static int change(mask_call next, int how, const sigset_t *set, sigset_t *old)
 	int rc;
 
 	if (set != NULL && how != SIG_UNBLOCK)
-		sp_signal_move_for(set);
+		sp_signal_fallback_for(set);
 	if (set != NULL && (how == SIG_BLOCK || how == SIG_SETMASK) && sp_life_active() &&
 	    sp_virtual_mask_wanted(set))
 		rc = change_without_ours(next, how, set, old);

@@ -14,7 +14,7 @@
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
 #include "sampler/seccomp.h"
-#include "sampler/signal_move.h"
+#include "sampler/signal_fallback.h"
 #include "sampler/signals.h"
 #include "sampler/thread.h"
 
@@ -36,7 +36,7 @@ static int set_virtual(int signo, const struct sigaction *act, struct sigaction 
 	wanted = *act;
 	if (signo == sp_signals_number() && wanted.sa_handler != SIG_DFL &&
 	    wanted.sa_handler != SIG_IGN)
-		sp_signal_move();
+		sp_signal_fallback();
 	sp_signals_follow(signo, &wanted);
 	return sp_signals_virtual(signo, &wanted, old);
 }

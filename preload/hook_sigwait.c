@@ -12,7 +12,7 @@
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
-#include "sampler/signal_move.h"
+#include "sampler/signal_fallback.h"
 #include "sampler/virtual_mask.h"
 
 /*
@@ -25,7 +25,7 @@ static void settle_for(const sigset_t *set)
 
 	if (!sp_life_active() || !sp_virtual_mask_copy(set, &copy))
 		return;
-	sp_signal_move_for(&copy);
+	sp_signal_fallback_for(&copy);
 	sp_virtual_mask_before_wait(&copy);
 }
 
@@ -72,7 +72,7 @@ SP_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
 	else
 		errno = ENOSYS;
 	if (made >= 0 && sp_life_wanted() && sp_virtual_mask_copy(set, &copy)) {
-		sp_signal_move_for(&copy);
+		sp_signal_fallback_for(&copy);
 		sp_virtual_mask_read_by_descriptor(&copy);
 	}
 	return made;

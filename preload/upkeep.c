@@ -19,7 +19,7 @@
 #include "sampler/region.h"
 #include "sampler/region_swap.h"
 #include "sampler/seccomp.h"
-#include "sampler/signal_move.h"
+#include "sampler/signal_fallback.h"
 #include "sampler/signals.h"
 #include "sampler/span_age.h"
 #include "sampler/span_table.h"
@@ -123,7 +123,7 @@ static void look(void)
 {
 	check_signal();
 	look_for_room();
-	sp_signal_move_follow();
+	sp_signal_fallback_follow();
 	sweep_spans(sp_life_config());
 	sp_thread_account_look();
 	sp_region_swap_look();

@@ -19,7 +19,7 @@
 #include "sampler/region_swap.h"
 #include "sampler/rule_cache.h"
 #include "sampler/scope.h"
-#include "sampler/signal_move.h"
+#include "sampler/signal_fallback.h"
 #include "sampler/signals.h"
 #include "sampler/span.h"
 #include "sampler/span_cpu.h"
@@ -145,7 +145,7 @@ static int prepare(const struct sp_config *cfg)
 		if (err != 0)
 			return err;
 		if (cfg->signal_number == 0)
-			sp_signal_move_tell();
+			sp_signal_fallback_tell();
 		h->cookie = make_cookie();
 	}
 	sp_thread_timer_set(sp_signals_number(), h->period_ns, h->cookie);

@@ -160,23 +160,23 @@ int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *))
 	return err;
 }
 
-bool sp_signals_may_move(void)
+bool sp_signals_may_fall_back(void)
 {
 	return atomic_load_explicit(&may_move, memory_order_relaxed) && sp_process_is_ours();
 }
 
-bool sp_signals_move(void)
+bool sp_signals_fall_back(void)
 {
 	int saved = errno;
 	int signo;
-	bool moved;
+	bool installed;
 
 	if (!atomic_exchange_explicit(&may_move, false, memory_order_acq_rel))
 		return false;
 	signo = free_number();
-	moved = signo != 0 && install(signo) == 0;
+	installed = signo != 0 && install(signo) == 0;
 	errno = saved;
-	return moved;
+	return installed;
 }
 
 bool sp_signals_owned(void)

@@ -23,12 +23,12 @@ SP_SIGSAFE int sp_signals_number(void);
 
 /*
  * APP, async-signal-safe. The same handler gets a second number, which is in use from then on, if
- * the first was of our choice and this is the first move; false if there is none to be had.
+ * the first was of our choice and it is the first time; false if there is none to be had.
  */
-bool sp_signals_move(void);
-/* APP. A move may still be made. */
-bool sp_signals_may_move(void);
-/* Any context but SIG. The number in use before a move, for which our handler stays; 0 = none. */
+bool sp_signals_fall_back(void);
+/* APP. A fallback is still allowed. */
+bool sp_signals_may_fall_back(void);
+/* Any context but SIG. The number in use before a fallback, for which our handler stays; 0 = none. */
 int sp_signals_former(void);
 /* Any context but SIG. Our handler is installed for that number. */
 bool sp_signals_is_ours(int signo);

@@ -22,8 +22,8 @@
 /*
  * Of each number that our handler is installed for: two copies of what the host wants there, and a
  * version; readers take copy[version & 1]. Writers are hosts that call sigaction for our signal,
- * which is rare; the last one wins as in the kernel. There is a second number after a move
- * (signal_move.h), and the first stays ours to the end.
+ * which is rare; the last one wins as in the kernel. There is a second number after a fallback
+ * (signal_fallback.h), and the first stays ours to the end.
  */
 struct owned {
 	_Atomic int signo;

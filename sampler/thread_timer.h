@@ -14,7 +14,7 @@
 /* Sampling period and signal of all timers armed from now on. APP, at activation. */
 void sp_thread_timer_set(int signo, uint64_t period_ns, uint32_t cookie);
 uint64_t sp_thread_timer_period_ns(void);
-/* APP, after a move: the signal of all timers armed from now on. Any context: which that is. */
+/* APP, after a fallback: the signal of all timers armed from now on. Any context: which that is. */
 void sp_thread_timer_use(int signo);
 int sp_thread_timer_signal(void);
 

@@ -32,7 +32,7 @@ bool sp_virtual_mask_wanted(const sigset_t *set);
 /*
  * Any context. The calling thread's mask in the kernel lacks that signal of ours (0 = none), unlike
  * the host's, as long as it blocks nearly everything: jumps and switches of contexts bring back older
- * masks, unseen. After a move it may be the former one.
+ * masks, unseen. After a fallback it may be the former one.
  */
 SP_SIGSAFE int sp_virtual_mask_differs(void);
 /* APP. The same, after a look at the kernel's mask. errno preserved. */

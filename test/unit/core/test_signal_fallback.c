@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about leaving SIGURG to a host that uses it itself, with the kernel's real signals. */
 #include "sampler/process.h"
-#include "sampler/signal_move.h"
+#include "sampler/signal_fallback.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -67,45 +67,45 @@ static void begin(int signo)
 	sp_thread_timer_set(sp_signals_number(), 10 * SP_NS_PER_MS, 0x80000001U);
 }
 
-TestSuite(signal_move, .timeout = 20);
+TestSuite(signal_fallback, .timeout = 20);
 
-Test(signal_move, begins_with_sigurg)
+Test(signal_fallback, begins_with_sigurg)
 {
 	begin(0);
 
 	cr_assert_eq(sp_signals_number(), SIGURG);
 	cr_assert_eq(sp_signals_former(), 0);
-	cr_assert(sp_signals_may_move());
+	cr_assert(sp_signals_may_fall_back());
 }
 
-Test(signal_move, a_host_that_has_a_handler_for_it_keeps_it_in_the_kernel)
+Test(signal_fallback, a_host_that_has_a_handler_for_it_keeps_it_in_the_kernel)
 {
 	struct sigaction sa = handled();
 	struct sigaction now;
 
 	cr_assert_eq(sigaction(SIGURG, &sa, NULL), 0);
 	begin(0);
-	sp_signal_move_tell();
+	sp_signal_fallback_tell();
 
 	cr_assert_eq(sp_signals_number(), USUAL);
 	cr_assert_not(sp_signals_is_ours(SIGURG));
 	cr_assert_eq(sigaction(SIGURG, NULL, &now), 0);
 	cr_assert_eq(now.sa_handler, host_handler);
-	cr_assert_not(sp_signals_may_move());
+	cr_assert_not(sp_signals_may_fall_back());
 	cr_assert_eq(sp_count_read(SP_COUNT_SIGNAL_MOVED), 1);
 }
 
-Test(signal_move, one_that_ignores_it_does_not)
+Test(signal_fallback, one_that_ignores_it_does_not)
 {
 	cr_assert_neq(signal(SIGURG, SIG_IGN), SIG_ERR);
 	begin(0);
-	sp_signal_move_tell();
+	sp_signal_fallback_tell();
 
 	cr_assert_eq(sp_signals_number(), SIGURG);
 	cr_assert_eq(sp_count_read(SP_COUNT_SIGNAL_MOVED), 0);
 }
 
-Test(signal_move, one_that_blocks_just_that_has_it_from_the_start)
+Test(signal_fallback, one_that_blocks_just_that_has_it_from_the_start)
 {
 	sigset_t set = set_of(SIGURG);
 
@@ -115,7 +115,7 @@ Test(signal_move, one_that_blocks_just_that_has_it_from_the_start)
 	cr_assert_eq(sp_signals_number(), USUAL);
 }
 
-Test(signal_move, one_that_blocks_everything_means_nothing_by_it)
+Test(signal_fallback, one_that_blocks_everything_means_nothing_by_it)
 {
 	sigset_t set = full_set();
 
@@ -125,7 +125,7 @@ Test(signal_move, one_that_blocks_everything_means_nothing_by_it)
 	cr_assert_eq(sp_signals_number(), SIGURG);
 }
 
-Test(signal_move, a_descriptor_that_reads_it_has_it_from_the_start)
+Test(signal_fallback, a_descriptor_that_reads_it_has_it_from_the_start)
 {
 	sigset_t set = set_of(SIGURG);
 
@@ -135,7 +135,7 @@ Test(signal_move, a_descriptor_that_reads_it_has_it_from_the_start)
 	cr_assert_eq(sp_signals_number(), USUAL);
 }
 
-Test(signal_move, one_that_reads_all_signals_leaves_none_to_move_to)
+Test(signal_fallback, one_that_reads_all_signals_leaves_none_to_move_to)
 {
 	sigset_t set = full_set();
 
@@ -145,14 +145,14 @@ Test(signal_move, one_that_reads_all_signals_leaves_none_to_move_to)
 	cr_assert_eq(sp_signals_number(), SIGURG);
 }
 
-Test(signal_move, after_it_both_numbers_are_ours_and_the_host_gets_its_own)
+Test(signal_fallback, after_it_both_numbers_are_ours_and_the_host_gets_its_own)
 {
 	struct sigaction sa = handled();
 	struct sigaction old;
 
 	begin(0);
 	errno = 4711;
-	sp_signal_move();
+	sp_signal_fallback();
 	cr_assert_eq(errno, 4711);
 
 	cr_assert_eq(sp_signals_number(), USUAL);
@@ -168,28 +168,28 @@ Test(signal_move, after_it_both_numbers_are_ours_and_the_host_gets_its_own)
 	cr_assert_eq(sp_count_read(SP_COUNT_SIGNAL_MOVED), 1);
 }
 
-Test(signal_move, once_is_enough)
+Test(signal_fallback, once_is_enough)
 {
 	begin(0);
-	sp_signal_move();
-	sp_signal_move();
+	sp_signal_fallback();
+	sp_signal_fallback();
 
 	cr_assert_eq(sp_signals_number(), USUAL);
 	cr_assert_eq(sp_count_read(SP_COUNT_SIGNAL_MOVED), 1);
 }
 
-Test(signal_move, a_signal_that_the_user_chose_stays)
+Test(signal_fallback, a_signal_that_the_user_chose_stays)
 {
 	sigset_t set = set_of(SIGURG);
 
 	begin(SIGURG);
-	sp_signal_move();
-	sp_signal_move_for(&set);
+	sp_signal_fallback();
+	sp_signal_fallback_for(&set);
 
 	cr_assert_eq(sp_signals_number(), SIGURG);
 }
 
-Test(signal_move, numbers_that_are_in_use_are_passed_over)
+Test(signal_fallback, numbers_that_are_in_use_are_passed_over)
 {
 	struct sigaction sa = handled();
 	sigset_t set = set_of(USUAL - 1);
@@ -199,34 +199,34 @@ Test(signal_move, numbers_that_are_in_use_are_passed_over)
 	set = set_of(USUAL - 2);
 	sp_virtual_mask_read_by_descriptor(&set);
 	begin(0);
-	sp_signal_move();
+	sp_signal_fallback();
 
 	cr_assert_eq(sp_signals_number(), USUAL - 3);
 }
 
-Test(signal_move, a_set_of_few_is_a_reason_and_one_of_nearly_all_is_not)
+Test(signal_fallback, a_set_of_few_is_a_reason_and_one_of_nearly_all_is_not)
 {
 	sigset_t all = full_set();
 	sigset_t other = set_of(SIGUSR1);
 	sigset_t few = set_of(SIGURG);
 
 	begin(0);
-	sp_signal_move_for(&all);
-	sp_signal_move_for(&other);
+	sp_signal_fallback_for(&all);
+	sp_signal_fallback_for(&other);
 	cr_assert_eq(sp_signals_number(), SIGURG);
 
-	sp_signal_move_for(&few);
+	sp_signal_fallback_for(&few);
 	cr_assert_eq(sp_signals_number(), USUAL);
 }
 
-Test(signal_move, before_sampling_nothing_moves)
+Test(signal_fallback, before_sampling_nothing_moves)
 {
 	sigset_t few = set_of(SIGURG);
 
 	errno = 4711;
-	sp_signal_move_for(&few);
-	sp_signal_move();
-	sp_signal_move_follow();
+	sp_signal_fallback_for(&few);
+	sp_signal_fallback();
+	sp_signal_fallback_follow();
 
 	cr_assert_eq(sp_signals_number(), 0);
 	cr_assert_eq(errno, 4711);
@@ -235,12 +235,12 @@ Test(signal_move, before_sampling_nothing_moves)
 static int move_in_child(void *arg)
 {
 	(void)arg;
-	sp_signal_move();
+	sp_signal_fallback();
 	return 0;
 }
 
 /* As vfork() makes it. */
-Test(signal_move, not_in_a_child_that_shares_our_memory)
+Test(signal_fallback, not_in_a_child_that_shares_our_memory)
 {
 	static char stack[65536] __attribute__((aligned(16)));
 	struct sigaction now;
@@ -254,7 +254,7 @@ Test(signal_move, not_in_a_child_that_shares_our_memory)
 	cr_assert_eq(sp_signals_number(), SIGURG);
 	cr_assert_eq(sigaction(USUAL, NULL, &now), 0);
 	cr_assert_eq(now.sa_handler, SIG_DFL);
-	cr_assert(sp_signals_may_move());
+	cr_assert(sp_signals_may_fall_back());
 }
 
 /* Alive timers that send that number. */
@@ -285,11 +285,11 @@ static void two_threads(void)
 	cr_assert_eq(timers_sending(SIGURG), 2);
 }
 
-Test(signal_move, the_movers_own_timer_follows_at_once)
+Test(signal_fallback, the_movers_own_timer_follows_at_once)
 {
 	two_threads();
 
-	sp_signal_move();
+	sp_signal_fallback();
 
 	cr_assert_eq(kernel_timers_of(101), 1);
 	cr_assert_eq(timers_sending(USUAL), 1);
@@ -297,33 +297,33 @@ Test(signal_move, the_movers_own_timer_follows_at_once)
 	cr_assert_eq(sp_thread_armed(), 2);
 }
 
-Test(signal_move, a_threads_timer_follows_before_it_blocks_the_former_signal)
+Test(signal_fallback, a_threads_timer_follows_before_it_blocks_the_former_signal)
 {
 	sigset_t all = full_set();
 	sigset_t other = set_of(SIGUSR1);
 
 	two_threads();
-	sp_signal_move();
+	sp_signal_fallback();
 	kernel.tid = 100;
 	sp_thread_own = sp_thread_at(0);
 
-	sp_signal_move_for(&other);
+	sp_signal_fallback_for(&other);
 	cr_assert_eq(timers_sending(SIGURG), 1);
-	sp_signal_move_for(&all);
+	sp_signal_fallback_for(&all);
 	cr_assert_eq(timers_sending(SIGURG), 0);
 	cr_assert_eq(timers_sending(USUAL), 2);
 	cr_assert_eq(sp_thread_armed(), 2);
 }
 
-Test(signal_move, the_others_follow_by_and_by)
+Test(signal_fallback, the_others_follow_by_and_by)
 {
 	two_threads();
-	sp_signal_move();
+	sp_signal_fallback();
 	/* the double answers for the calling thread alone; of others it asks /proc */
 	kernel.tid = 100;
 
-	sp_signal_move_follow();
-	sp_signal_move_follow();
+	sp_signal_fallback_follow();
+	sp_signal_fallback_follow();
 
 	cr_assert_eq(timers_sending(USUAL), 2);
 	cr_assert_eq(timers_sending(SIGURG), 0);
@@ -331,8 +331,8 @@ Test(signal_move, the_others_follow_by_and_by)
 	cr_assert_eq(sp_thread_armed(), 2);
 }
 
-/* It blocked nearly everything before the move: its kernel mask lacks SIGURG, and keeps lacking that. */
-Test(signal_move, a_mask_that_lacked_the_former_signal_is_made_whole_by_it)
+/* It blocked nearly everything before the fallback: its kernel mask lacks SIGURG, and keeps lacking that. */
+Test(signal_fallback, a_mask_that_lacked_the_former_signal_is_made_whole_by_it)
 {
 	sigset_t all = full_set();
 	sigset_t now;
@@ -341,7 +341,7 @@ Test(signal_move, a_mask_that_lacked_the_former_signal_is_made_whole_by_it)
 	sp_virtual_mask_begin();
 	(void)sigdelset(&all, SIGURG);
 	cr_assert_eq(sigprocmask(SIG_SETMASK, &all, NULL), 0);
-	sp_signal_move();
+	sp_signal_fallback();
 	cr_assert_eq(sp_virtual_mask_differs(), SIGURG);
 	cr_assert(sp_virtual_mask_differs_now());
 
@@ -353,13 +353,13 @@ Test(signal_move, a_mask_that_lacked_the_former_signal_is_made_whole_by_it)
 	cr_assert_eq(kernel_timers_of(101), 0);
 }
 
-Test(signal_move, a_descriptor_for_the_former_signal_takes_the_timers_of_such_threads)
+Test(signal_fallback, a_descriptor_for_the_former_signal_takes_the_timers_of_such_threads)
 {
 	sigset_t few = set_of(SIGURG);
 
 	two_threads();
 	sp_thread_at(0)->mask_differs = SIGURG;
-	sp_signal_move();
+	sp_signal_fallback();
 
 	sp_virtual_mask_read_by_descriptor(&few);
 

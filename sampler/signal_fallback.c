@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Changing the sampling signal while sampling goes on. Context: APP. */
-#include "sampler/signal_move.h"
+#include "sampler/signal_fallback.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -16,7 +16,7 @@
 #include "sampler/thread_timer.h"
 #include "sampler/virtual_mask.h"
 
-static _Atomic bool news; /* moved, and follow() has not run since */
+static _Atomic bool news; /* fallen back, and follow() has not run since */
 
 static bool sends_former(const struct sp_thread *t)
 {
@@ -25,15 +25,15 @@ static bool sends_former(const struct sp_thread *t)
 		       sp_thread_timer_signal();
 }
 
-void sp_signal_move(void)
+void sp_signal_fallback(void)
 {
 	int saved = errno;
 
-	if (!sp_signals_may_move())
+	if (!sp_signals_may_fall_back())
 		return;
 	/* The calling thread is about to block the signal, or to read it: what is pending comes now. */
 	sp_thread_rest();
-	if (sp_signals_move()) {
+	if (sp_signals_fall_back()) {
 		sp_thread_timer_use(sp_signals_number());
 		sp_count(SP_COUNT_SIGNAL_MOVED);
 		atomic_store_explicit(&news, true, memory_order_release);
@@ -43,14 +43,14 @@ void sp_signal_move(void)
 	errno = saved;
 }
 
-void sp_signal_move_for(const sigset_t *set)
+void sp_signal_fallback_for(const sigset_t *set)
 {
 	int saved = errno;
 
 	if (sp_signals_number() == 0)
 		return;
 	if (sigismember(set, sp_signals_number()) == 1 && !sp_virtual_mask_blanket(set))
-		sp_signal_move();
+		sp_signal_fallback();
 	if (sp_thread_own != NULL && sends_former(sp_thread_own) &&
 	    sigismember(set, sp_signals_former()) == 1) {
 		sp_thread_rest();
@@ -59,7 +59,7 @@ void sp_signal_move_for(const sigset_t *set)
 	errno = saved;
 }
 
-void sp_signal_move_tell(void)
+void sp_signal_fallback_tell(void)
 {
 	if (sp_signals_number() == SIGURG)
 		return;
@@ -68,7 +68,7 @@ void sp_signal_move_tell(void)
 	       sp_signals_number());
 }
 
-bool sp_signal_move_has_news(void)
+bool sp_signal_fallback_has_news(void)
 {
 	return atomic_load_explicit(&news, memory_order_relaxed);
 }
@@ -77,7 +77,7 @@ bool sp_signal_move_has_news(void)
  * A thread whose kernel mask lacks the former signal alone, and so blocks the new one, keeps its
  * timer until it sets another mask.
  */
-void sp_signal_move_follow(void)
+void sp_signal_fallback_follow(void)
 {
 	uint32_t n = atomic_load_explicit(&sp_thread_table.used, memory_order_acquire);
 
