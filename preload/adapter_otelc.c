@@ -19,9 +19,9 @@
 #include "preload/resolve.h"
 #include "preload/sdk.h"
 #include "preload/span_attr.h"
+#include "sampler/active_span.h"
 #include "sampler/compiler.h"
 #include "sampler/log.h"
-#include "sampler/scope.h"
 #include "sampler/span.h"
 #include "sampler/span_keys.h"
 
@@ -158,8 +158,8 @@ static _Atomic bool scopes_pile_up;
 static void attached(uint64_t token, const uint8_t *span_id)
 {
 	if (atomic_load_explicit(&scopes_pile_up, memory_order_relaxed)) {
-		sp_scope_forget();
-	} else if (!sp_scope_attached(token, span_id)) {
+		sp_active_span_forget_scopes();
+	} else if (!sp_active_span_attached(token, span_id)) {
 		atomic_store_explicit(&scopes_pile_up, true, memory_order_relaxed);
 		sp_sdk_disproved(SP_SDK_OTELC, SP_SDK_FACT_NESTING);
 	}
@@ -411,7 +411,7 @@ SP_EXPORT uintptr_t otel_context_scope_detach(WORDS)
 		status = next(a, b, c, d, e, f);
 	/* it refuses other threads, copies and all but the innermost scope, and changes nothing then */
 	if (token != 0 && succeeded(status))
-		sp_scope_detached(token, false);
+		sp_active_span_detached(token, false);
 	sp_guard_leave(g);
 	return status;
 }

@@ -15,8 +15,8 @@
 #include "preload/adapter_otelcpp_proof.h"
 #include "preload/guard.h"
 #include "preload/life.h"
+#include "sampler/active_span.h"
 #include "sampler/compiler.h"
-#include "sampler/scope.h"
 
 /* Classes of storages: the SDK's own, of each copy of it, and what a host may bring. */
 #define COPIES_MAX 32U
@@ -135,12 +135,12 @@ static void attached(struct vtable_copy *c, void *self, const void *result, cons
 	if (token == TOKEN_UNKNOWN)
 		token = learn(c, self, sp_otelcpp_member(result, 0), context);
 	if (token == TOKEN_FOREIGN || !sp_otelcpp_context_understood(c->sdk, context)) {
-		sp_scope_forget();
+		sp_active_span_forget_scopes();
 		return;
 	}
 	has_span = sp_otelcpp_context_span(c->sdk, context, &ids);
-	if (!sp_scope_attached(sp_otelcpp_context_key(c->sdk, context),
-			       has_span ? ids.span_id : NULL))
+	if (!sp_active_span_attached(sp_otelcpp_context_key(c->sdk, context),
+				     has_span ? ids.span_id : NULL))
 		sp_otelcpp_scope_give_up(c->sdk, SP_SDK_FACT_NESTING);
 }
 
@@ -167,7 +167,7 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 	return result;
 }
 
-/* What sp_scope_attached() was given for the context that the token is for; 0 if that is unknown. */
+/* What sp_active_span_attached() was given for the context that the token is for; 0 if that is unknown. */
 static uint64_t token_key(const struct vtable_copy *c, const void *token)
 {
 	int offset = atomic_load_explicit(&c->token, memory_order_relaxed);
@@ -196,7 +196,7 @@ static bool detach(void *self, void *token)
 	if (g.outermost && detached && key != 0 && sp_life_active()) {
 		int saved = errno;
 
-		sp_scope_detached(key, true);
+		sp_active_span_detached(key, true);
 		errno = saved;
 	}
 	sp_guard_leave(g);

@@ -6,12 +6,12 @@
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
-struct sp_active_span_scopes sp_active_span_scopes;
+struct sp_active_span_label_scopes sp_active_span_label_scopes;
 
 SP_SIGSAFE uint32_t sp_active_span_label_of(const struct sp_span_entry *e,
 					    struct sp_span_label *out)
 {
-	const struct sp_active_span_scopes *scopes = &sp_active_span_scopes;
+	const struct sp_active_span_label_scopes *scopes = &sp_active_span_label_scopes;
 	bool root = scopes->id == SP_SCOPE_ROOT;
 
 	memset(out, 0, sizeof(*out));

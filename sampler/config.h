@@ -20,7 +20,7 @@
 enum sp_profile_mode { SP_PROFILE_ON_SPAN, SP_PROFILE_ALWAYS };
 /* SP_SCOPE_AUTO is what a user may write; in struct sp_config it is one of the others. */
 enum sp_label_scope { SP_SCOPE_ROOT, SP_SCOPE_ALL, SP_SCOPE_NONE, SP_SCOPE_AUTO };
-/* What tells which span a thread works for; see sampler/scope.h. */
+/* What tells which span a thread works for; see sampler/active_span.h. */
 enum sp_active_span { SP_ACTIVE_AUTO, SP_ACTIVE_SCOPE, SP_ACTIVE_START };
 enum sp_attributes_mode { SP_ATTRIBUTES_ALWAYS, SP_ATTRIBUTES_WITH_SAMPLES, SP_ATTRIBUTES_NEVER };
 /* Who walks stacks: the handler, the exporter, or the handler with the exporter's help. */

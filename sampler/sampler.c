@@ -18,7 +18,6 @@
 #include "sampler/region.h"
 #include "sampler/region_swap.h"
 #include "sampler/rule_cache.h"
-#include "sampler/scope.h"
 #include "sampler/signal_fallback.h"
 #include "sampler/signals.h"
 #include "sampler/span.h"
@@ -128,10 +127,10 @@ static int prepare(const struct sp_config *cfg)
 		return -ENOMEM;
 	/* Without it every frame is decoded anew, which is right and slow. */
 	(void)sp_rule_cache_init();
-	sp_scope_set_source(cfg->active_span);
+	sp_active_span_set_source(cfg->active_span);
 	h->depth = cfg->stack_depth;
 	h->period_ns = SP_NS_PER_S / cfg->sample_rate_hz;
-	sp_active_span_scopes = (struct sp_active_span_scopes){
+	sp_active_span_label_scopes = (struct sp_active_span_label_scopes){
 		.id = cfg->span_id_scope,
 		.name = cfg->span_name_scope,
 		.trace_id = cfg->trace_id,

@@ -5,12 +5,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "sampler/active_span.h"
 #include "sampler/compiler.h"
 #include "sampler/counters.h"
-#include "sampler/interleave.h"
 #include "sampler/manual_label.h"
 #include "sampler/names.h"
-#include "sampler/scope.h"
 #include "sampler/span_age.h"
 #include "sampler/span_cpu.h"
 #include "sampler/span_stack.h"
@@ -101,7 +100,7 @@ void sp_span_entry_of(const struct sp_span_record *r, uint64_t token, struct sp_
 /* Finds the span a place on the calling thread's stack; without one it goes unlabelled. */
 static bool place(struct sp_thread *t, struct sp_span_record *r)
 {
-	if (sp_interleave_proven(t, r->stand_in)) {
+	if (sp_active_span_interleaved(t, r->stand_in)) {
 		sp_count(SP_COUNT_SPANS_INTERLEAVED);
 		return false;
 	}
@@ -157,7 +156,7 @@ static inline bool finish(const struct sp_span_record *r, bool seen)
 	if (!sp_span_table_close(r))
 		return false;
 	if (seen)
-		sp_interleave_ended(r);
+		sp_active_span_ended(r);
 	deactivate(r);
 	leave_rest(r);
 	sp_count_span_ended(own_number());
@@ -196,8 +195,8 @@ bool sp_span_started(const struct sp_span_start *s)
 		(void)finish(&other, false);
 	find_root(s, t, &r);
 	r.thread = SP_SPAN_NO_THREAD;
-	r.stand_in = sp_interleave_stand_in(s->how, s->sdk);
-	activates = sp_scope_start_activates(s->how) && place(t, &r);
+	r.stand_in = sp_active_span_stand_in(s->how, s->sdk);
+	activates = sp_active_span_start_activates(s->how) && place(t, &r);
 	/* Without a record nobody could find it at its end, and a label that stays would be wrong. */
 	if (!record(&r)) {
 		sp_count(SP_COUNT_SPAN_TABLE_FULL);
@@ -208,7 +207,7 @@ bool sp_span_started(const struct sp_span_start *s)
 		sp_span_cpu_begin(&r);
 	if (activates) {
 		sp_span_cpu_change(t);
-		activate(t, &r, sp_scope_start_token(s->how));
+		activate(t, &r, sp_active_span_start_token(s->how));
 	}
 	return true;
 }
@@ -222,7 +221,7 @@ void sp_span_unlabel(const struct sp_span_record *r)
 {
 	/* while it can still be told whose time it is, and whether spans interleave */
 	sp_span_cpu_change(sp_thread_own);
-	sp_interleave_ended(r);
+	sp_active_span_ended(r);
 	deactivate(r);
 	/* it still counts, but may be the root that is shown */
 	if (sp_span_slot_is_deep(r->slot) && sp_span_is_root(r) && sp_thread_own != NULL)

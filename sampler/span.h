@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sampler/scope.h"
+#include "sampler/active_span.h"
 #include "sampler/span_table.h"
 
 struct sp_span_start {
@@ -21,14 +21,14 @@ struct sp_span_start {
 	bool has_parent;      /* an explicit parent was given: parent_id decides */
 	uint8_t parent_id[8]; /* otherwise the span that is active on this thread is the parent */
 	enum sp_activation how;
-	uint8_t sdk; /* the adapter's number, below SP_INTERLEAVE_SDKS */
+	uint8_t sdk; /* the adapter's number, below SP_ACTIVE_SPAN_SDKS */
 	const char *name;
 	size_t name_len;
 };
 
 /*
  * A valid, sampled, recording span has started. Whether that makes it active on the calling thread
- * until it ends depends on its SDK's activation (scope.h).
+ * until it ends depends on its SDK's activation (active_span.h).
  * Returns false when it could not be tracked (counted), or is being tracked under another object.
  */
 bool sp_span_started(const struct sp_span_start *s);

@@ -29,7 +29,7 @@ struct sp_span_record {
 	uint32_t root_ref;     /* the local root's reference, its own one's for a root; 0 = none */
 	uint16_t thread; /* block index of the thread whose stack holds it; SP_SPAN_NO_THREAD */
 	uint8_t slot;    /* and where there */
-	uint8_t stand_in; /* scope.h: how start and end stand in for its SDK's scopes; 0 = they do not */
+	uint8_t stand_in; /* active_span.h: how start and end stand in for its SDK's scopes; 0 = they do not */
 	uint32_t ref; /* written by the table: finds this record, and never another span's */
 };
 #define SP_SPAN_NO_THREAD UINT16_MAX

@@ -72,8 +72,9 @@ struct sp_thread {
 	_Atomic uint32_t alternate_bytes; /* of its alternate signal stack as last seen; 0 = none */
 	_Atomic uint32_t
 		stack_bytes; /* as its creator has asked for; 0 = not known, or did not ask */
-	_Atomic uint32_t interleaved; /* interleave.h: SDKs whose starts do not label this thread */
-	uint32_t scope_overflows;     /* scope.c: attached in vain since the last one that went */
+	_Atomic uint32_t
+		interleaved;      /* active_span.h: SDKs whose starts do not label this thread */
+	uint32_t scope_overflows; /* active_span.c: attached in vain since the last one that went */
 	struct sp_stack_bounds bounds;
 	struct sp_span_spare spare;
 	struct sp_thread_account account;

@@ -181,7 +181,8 @@ static void find_only_root(const struct sp_thread *t, struct sp_span_label *labe
 	struct sp_span_record open;
 
 	if (root->n != 1 || atomic_load_explicit(&t->account.outside, memory_order_relaxed) ||
-	    sp_active_span_scopes.id == SP_SCOPE_ALL || sp_active_span_scopes.name == SP_SCOPE_ALL)
+	    sp_active_span_label_scopes.id == SP_SCOPE_ALL ||
+	    sp_active_span_label_scopes.name == SP_SCOPE_ALL)
 		return;
 	memcpy(e.trace_id, root->trace_id, sizeof(e.trace_id));
 	if (sp_span_table_by_id(root->id, &open))

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sampler/active_span.h"
 #include "sampler/counters.h"
 #include "sampler/log.h"
 #include "sampler/names.h"
-#include "sampler/scope.h"
 #include "sampler/span.h"
 #include "sampler/span_age.h"
 #include "sampler/span_table.h"
@@ -149,12 +149,12 @@ static void attach(struct storm *s, uint64_t number)
 	uint64_t token = ++s->token;
 
 	memcpy(bytes, &id, sizeof(bytes));
-	sp_scope_attached(token, bytes);
+	sp_active_span_attached(token, bytes);
 	look();
 	if (dice(s, 2) == 0)
 		end(number);
 	look();
-	sp_scope_detached(token, dice(s, 2) == 0);
+	sp_active_span_detached(token, dice(s, 2) == 0);
 }
 
 static void part_with(struct storm *s, uint64_t number)

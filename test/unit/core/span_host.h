@@ -7,9 +7,9 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "sampler/active_span.h"
 #include "sampler/names.h"
 #include "sampler/process.h"
-#include "sampler/scope.h"
 #include "sampler/span.h"
 #include "sampler/span_stack.h"
 #include "sampler/thread.h"

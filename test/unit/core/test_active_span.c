@@ -2,8 +2,8 @@
 /* Facts about which span is active on a thread: scopes, starts that stand in, interleaving. */
 #include <criterion/criterion.h>
 
+#include "sampler/active_span.h"
 #include "sampler/counters.h"
-#include "sampler/interleave.h"
 #include "sampler/manual_label.h"
 #include "test/unit/core/span_host.h"
 #include "test/unit/sampler/stderr_pipe.h"
@@ -33,7 +33,7 @@ static void attach(uint64_t token, uint64_t id)
 	uint8_t bytes[8];
 
 	memcpy(bytes, &id, sizeof(bytes));
-	sp_scope_attached(token, bytes);
+	sp_active_span_attached(token, bytes);
 }
 
 TestSuite(active_span, .init = set_up, .timeout = 20);
@@ -48,7 +48,7 @@ Test(active_span, of_an_sdk_with_scopes_is_active_by_its_start_until_the_first_a
 
 	begin_scoped(2);
 	begin_scoped(3);
-	sp_scope_attached(30, (const uint8_t *)&three);
+	sp_active_span_attached(30, (const uint8_t *)&three);
 	begin_scoped(4);
 	cr_assert_eq(active(), 3, "attached, and a mere start no longer decides");
 }
@@ -57,17 +57,17 @@ Test(active_span, is_active_while_it_is_attached)
 {
 	const uint64_t ids[2] = {1, 2};
 
-	sp_scope_attached(99, NULL);
+	sp_active_span_attached(99, NULL);
 	begin_scoped(1);
 	begin_scoped(2);
 	cr_assert_eq(active(), 0);
 
-	sp_scope_attached(10, (const uint8_t *)&ids[0]);
-	sp_scope_attached(20, (const uint8_t *)&ids[1]);
+	sp_active_span_attached(10, (const uint8_t *)&ids[0]);
+	sp_active_span_attached(20, (const uint8_t *)&ids[1]);
 	cr_assert_eq(active(), 2);
-	sp_scope_detached(20, false);
+	sp_active_span_detached(20, false);
 	cr_assert_eq(active(), 1);
-	sp_scope_detached(10, false);
+	sp_active_span_detached(10, false);
 	cr_assert_eq(active(), 0);
 }
 
@@ -77,9 +77,9 @@ Test(active_span, attached_and_ended_before_the_detach_leaves_nothing_behind)
 	const uint64_t one = 1;
 
 	begin_scoped(1); /* the first span of the process: active by its start */
-	sp_scope_attached(10, (const uint8_t *)&one);
+	sp_active_span_attached(10, (const uint8_t *)&one);
 	end(1);
-	sp_scope_detached(10, false);
+	sp_active_span_detached(10, false);
 
 	cr_assert_eq(active(), 0);
 	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), 0);
@@ -89,16 +89,16 @@ Test(active_span, ended_elsewhere_labels_nothing_where_it_is_attached)
 {
 	const uint64_t ids[2] = {1, 2};
 
-	sp_scope_attached(99, NULL);
+	sp_active_span_attached(99, NULL);
 	begin_scoped(1);
 	begin_scoped(2);
-	sp_scope_attached(10, (const uint8_t *)&ids[1]);
-	sp_scope_attached(20, (const uint8_t *)&ids[0]);
+	sp_active_span_attached(10, (const uint8_t *)&ids[1]);
+	sp_active_span_attached(20, (const uint8_t *)&ids[0]);
 
 	end_elsewhere(1);
 
 	cr_assert_eq(active(), 0, "and span 2 below stays hidden until the detach");
-	sp_scope_detached(20, false);
+	sp_active_span_detached(20, false);
 	cr_assert_eq(active(), 2);
 }
 
@@ -110,7 +110,7 @@ Test(active_span, started_before_the_first_attach_gives_way_to_it)
 
 	attach(10, 1);
 	cr_assert_eq(active(), 1);
-	sp_scope_detached(10, false);
+	sp_active_span_detached(10, false);
 	cr_assert_eq(active(), 0, "detached is not active, whatever it was before");
 
 	begin_scoped(2);
@@ -123,7 +123,7 @@ Test(active_span, started_before_the_first_attach_gives_way_to_it)
 static void *attach_nothing(void *arg)
 {
 	(void)arg;
-	sp_scope_attached(10, NULL);
+	sp_active_span_attached(10, NULL);
 	return NULL;
 }
 
@@ -142,27 +142,27 @@ Test(active_span, gives_way_on_every_thread)
 
 Test(active_span, by_scope_alone_when_asked_for)
 {
-	sp_scope_set_source(SP_ACTIVE_SCOPE);
+	sp_active_span_set_source(SP_ACTIVE_SCOPE);
 
 	begin_scoped(1);
 	begin_of(2, SP_ACTIVATION_NONE, 1);
 	cr_assert_eq(active(), 0);
 	attach(10, 1);
 	cr_assert_eq(active(), 1);
-	sp_scope_detached(10, false);
+	sp_active_span_detached(10, false);
 	begin(3);
 	cr_assert_eq(active(), 3, "the start of an SDK that attaches by it is a scope");
 }
 
 Test(active_span, by_start_alone_when_asked_for)
 {
-	sp_scope_set_source(SP_ACTIVE_START);
+	sp_active_span_set_source(SP_ACTIVE_START);
 
 	begin_scoped(1);
 	attach(10, 1);
 	begin_scoped(2);
 	cr_assert_eq(active(), 2);
-	sp_scope_detached(10, true);
+	sp_active_span_detached(10, true);
 	cr_assert_eq(active(), 2);
 	end(2);
 	cr_assert_eq(active(), 1);
@@ -172,8 +172,8 @@ Test(active_span, by_start_alone_when_asked_for)
 	begin_root_of(4, SP_ACTIVATION_NONE, 1);
 	end(3);
 	cr_assert_eq(active(), 4, "nor does interleaving change what was asked for");
-	cr_assert_not(
-		sp_interleave_proven(sp_thread_own, sp_interleave_stand_in(SP_ACTIVATION_NONE, 1)));
+	cr_assert_not(sp_active_span_interleaved(sp_thread_own,
+						 sp_active_span_stand_in(SP_ACTIVATION_NONE, 1)));
 }
 
 /* An event loop: request 3 begins before request 2 ends. */
@@ -353,9 +353,9 @@ Test(active_span, scopes_that_come_back_from_the_depth_are_believed)
 {
 	for (unsigned turn = 0; turn < 40; turn++) {
 		for (uint64_t token = 1; token <= 100; token++)
-			cr_assert(sp_scope_attached(token, NULL), "turn %u", turn);
+			cr_assert(sp_active_span_attached(token, NULL), "turn %u", turn);
 		for (uint64_t token = 100; token >= 1; token--)
-			sp_scope_detached(token, true);
+			sp_active_span_detached(token, true);
 	}
 }
 
@@ -363,7 +363,7 @@ static unsigned attached_until_given_up(void)
 {
 	unsigned n = 0;
 
-	while (n < 100000 && sp_scope_attached(1000 + n, NULL))
+	while (n < 100000 && sp_active_span_attached(1000 + n, NULL))
 		n++;
 	return n;
 }
@@ -387,16 +387,16 @@ Test(active_span, what_is_forgotten_is_what_was_attached)
 
 	cr_assert(begin_of(1, SP_ACTIVATION_START, 1));
 	cr_assert(begin_of(2, SP_ACTIVATION_SCOPE, 2));
-	(void)sp_scope_attached(20, (const uint8_t *)&two);
-	(void)sp_scope_attached(30, NULL);
+	(void)sp_active_span_attached(20, (const uint8_t *)&two);
+	(void)sp_active_span_attached(30, NULL);
 	sp_manual_label_enter();
 	cr_assert_eq(sp_manual_label_show(9, 0), 0);
 	cr_assert_eq(active(), 9);
 
-	sp_scope_forget();
+	sp_active_span_forget_scopes();
 	cr_assert_eq(active(), 9, "a program's own label is no scope");
 	cr_assert(sp_manual_label_leave());
 	cr_assert_eq(active(), 1);
-	sp_scope_detached(20, true);
+	sp_active_span_detached(20, true);
 	cr_assert_eq(active(), 1, "and a late detach meets nothing");
 }

@@ -102,9 +102,9 @@ Test(manual_label, an_ending_span_ends_no_label)
 Test(manual_label, a_label_that_a_scope_took_along_is_not_looked_for_below)
 {
 	(void)push(11);
-	sp_scope_attached(77, NULL);
+	sp_active_span_attached(77, NULL);
 	(void)push(12);
-	sp_scope_detached(77, true);
+	sp_active_span_detached(77, true);
 
 	cr_assert(sp_manual_label_leave());
 	cr_assert_eq(shown(), 11);

@@ -250,13 +250,13 @@ Test(span, deeper_than_the_stack_that_went_with_a_scope_below_is_not_counted_aga
 {
 	const uint8_t id[8] = {50};
 
-	sp_scope_set_source(SP_ACTIVE_AUTO);
-	sp_scope_attached(7777, id);
+	sp_active_span_set_source(SP_ACTIVE_AUTO);
+	sp_active_span_attached(7777, id);
 	for (uint64_t token = 1; token <= SP_SPAN_DEPTH_MAX; token++)
-		sp_scope_attached(token, NULL);
+		sp_active_span_attached(token, NULL);
 	cr_assert_eq(sp_span_rest_count(&sp_thread_own->spans.rest), 1);
 	/* through all of it, and then once more as deep */
-	sp_scope_detached(7777, true);
+	sp_active_span_detached(7777, true);
 	cr_assert_eq(sp_span_rest_count(&sp_thread_own->spans.rest), 0);
 	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), 0);
 }
@@ -264,12 +264,12 @@ Test(span, deeper_than_the_stack_that_went_with_a_scope_below_is_not_counted_aga
 Test(span, deeper_than_the_stack_a_scope_attached_twice_is_detached_there_first)
 {
 	for (uint64_t token = 1; token <= SP_SPAN_DEPTH_MAX; token++)
-		sp_scope_attached(token, NULL);
-	sp_scope_attached(1, NULL);
-	sp_scope_attached(900, NULL);
+		sp_active_span_attached(token, NULL);
+	sp_active_span_attached(1, NULL);
+	sp_active_span_attached(900, NULL);
 	cr_assert_eq(sp_span_rest_count(&sp_thread_own->spans.rest), 2);
-	sp_scope_detached(900, true);
-	sp_scope_detached(1, true);
+	sp_active_span_detached(900, true);
+	sp_active_span_detached(1, true);
 	cr_assert_eq(sp_span_rest_count(&sp_thread_own->spans.rest), 0);
 	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), SP_SPAN_DEPTH_MAX);
 }
@@ -346,10 +346,10 @@ Test(span, attached_in_a_forked_child_goes_on_under_its_root)
 	const uint64_t two = 2;
 	int status;
 
-	sp_scope_attached(99, NULL);
+	sp_active_span_attached(99, NULL);
 	begin_scoped(1);
 	run(child_of_1);
-	sp_scope_attached(20, (const uint8_t *)&two);
+	sp_active_span_attached(20, (const uint8_t *)&two);
 	fflush(NULL);
 	pid_t pid = fork();
 

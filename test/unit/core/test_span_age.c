@@ -81,14 +81,14 @@ Test(span_age, labels_nothing_where_it_is_attached)
 {
 	const uint64_t one = 1;
 
-	sp_scope_attached(99, NULL);
+	sp_active_span_attached(99, NULL);
 	begin_scoped(1);
-	sp_scope_attached(10, (const uint8_t *)&one);
+	sp_active_span_attached(10, (const uint8_t *)&one);
 
 	run(sweep_twice);
 
 	cr_assert_eq(active(), 0);
-	sp_scope_detached(10, false);
+	sp_active_span_detached(10, false);
 	expect_counts(1, 0, 1);
 }
 

@@ -316,8 +316,8 @@ Test(thread_account, has_no_label_when_a_sample_was_lost_in_another_span)
 
 Test(thread_account, has_no_label_of_what_lies_below_a_span_that_another_thread_ended)
 {
-	sp_active_span_scopes.id = SP_SCOPE_ALL;
-	sp_active_span_scopes.name = SP_SCOPE_ALL;
+	sp_active_span_label_scopes.id = SP_SCOPE_ALL;
+	sp_active_span_label_scopes.name = SP_SCOPE_ALL;
 	begin(1);
 	begin(2);
 	(void)flush();
@@ -421,8 +421,8 @@ Test(thread_account, of_a_thread_with_one_manual_label_has_that)
 
 Test(thread_account, of_one_root_has_no_label_where_labels_are_of_spans_below_it)
 {
-	sp_active_span_scopes.id = SP_SCOPE_ALL;
-	sp_active_span_scopes.name = SP_SCOPE_ALL;
+	sp_active_span_label_scopes.id = SP_SCOPE_ALL;
+	sp_active_span_label_scopes.name = SP_SCOPE_ALL;
 	begin(1);
 	begin(2);
 	work(MS);
