@@ -13,12 +13,12 @@
 
 #include "preload/adapter_otelcpp_attr.h"
 #include "preload/adapter_otelcpp_inner.h"
-#include "preload/copies.h"
 #include "preload/elf_walk.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "preload/sdk.h"
+#include "preload/sdk_instances.h"
 #include "preload/span_attr.h"
 #include "preload/traceparent.h"
 #include "sampler/compiler.h"
@@ -33,26 +33,26 @@ void otelc_set_int64_t_attr(void *map, const char *key, int64_t value);
 void otelc_set_span_attrs(void *span, void *map);
 void otelc_destroy_attr_map(void *map);
 
-static struct sp_copies copies;
+static struct sp_sdk_instances instances;
 /* The one that the current call belongs to. */
-static SP_TLS struct sp_copy *copy;
+static SP_TLS struct sp_sdk_instance *instance;
 
-#define REAL(sym) ((__typeof__(&(sym)))sp_copy_fn(copy, SP_NEXT_##sym))
+#define REAL(sym) ((__typeof__(&(sym)))sp_sdk_instance_fn(instance, SP_NEXT_##sym))
 
-/* The SDK really is this one: decided once per copy, again while it is not. */
+/* The SDK really is this one: decided once per instance, again while it is not. */
 static bool known_sdk(void)
 {
 	static const char *const together[] = {"otelc_init_tracer_provider",
 					       "otelc_extract_context_from_current_span", NULL};
 	_Atomic int *known;
 
-	if (copy == NULL)
+	if (instance == NULL)
 		return false;
-	known = &copy->verdict[SP_NEXT_otelc_start_span];
+	known = &instance->verdict[SP_NEXT_otelc_start_span];
 	if (atomic_load_explicit(known, memory_order_relaxed) != 0)
 		return true;
-	if (!sp_elf_belongs("otelc_start_span", sp_copy_fn(copy, SP_NEXT_otelc_start_span),
-			    together))
+	if (!sp_elf_belongs("otelc_start_span",
+			    sp_sdk_instance_fn(instance, SP_NEXT_otelc_start_span), together))
 		return false;
 	atomic_store_explicit(known, 1, memory_order_relaxed);
 	return true;
@@ -198,10 +198,10 @@ static void ending(void *span)
 SP_EXPORT void *otelc_start_span(void *tracer, const char *name, int kind,
 				 const char *remote_context)
 {
-	struct sp_copy *own =
-		sp_copy_of(&copies, SP_NEXT_otelc_start_span, __builtin_return_address(0), tracer);
+	struct sp_sdk_instance *own = sp_sdk_instance_of(&instances, SP_NEXT_otelc_start_span,
+							 __builtin_return_address(0), tracer);
 	__typeof__(&otelc_start_span) next =
-		(__typeof__(&otelc_start_span))sp_copy_fn(own, SP_NEXT_otelc_start_span);
+		(__typeof__(&otelc_start_span))sp_sdk_instance_fn(own, SP_NEXT_otelc_start_span);
 	struct sp_guard g = sp_guard_enter();
 
 	sp_otelcpp_inner.sdk = NULL;
@@ -210,8 +210,8 @@ SP_EXPORT void *otelc_start_span(void *tracer, const char *name, int kind,
 	if (g.outermost && span != NULL) {
 		int saved = errno;
 
-		copy = own;
-		sp_copy_made(&copies, copy, span);
+		instance = own;
+		sp_sdk_instance_made(&instances, instance, span);
 		started(span, name, remote_context);
 		errno = saved;
 	}
@@ -221,16 +221,16 @@ SP_EXPORT void *otelc_start_span(void *tracer, const char *name, int kind,
 
 SP_EXPORT void otelc_end_span(void *span)
 {
-	struct sp_copy *own =
-		sp_copy_of(&copies, SP_NEXT_otelc_end_span, __builtin_return_address(0), span);
+	struct sp_sdk_instance *own = sp_sdk_instance_of(&instances, SP_NEXT_otelc_end_span,
+							 __builtin_return_address(0), span);
 	__typeof__(&otelc_end_span) next =
-		(__typeof__(&otelc_end_span))sp_copy_fn(own, SP_NEXT_otelc_end_span);
+		(__typeof__(&otelc_end_span))sp_sdk_instance_fn(own, SP_NEXT_otelc_end_span);
 	struct sp_guard g = sp_guard_enter();
 
 	if (g.outermost && span != NULL) {
 		int saved = errno;
 
-		copy = own;
+		instance = own;
 		ending(span);
 		errno = saved;
 	}

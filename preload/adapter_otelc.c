@@ -11,13 +11,13 @@
 #include <string.h>
 
 #include "preload/adapter_otelc_sdk.h"
-#include "preload/copies.h"
 #include "preload/elf_walk.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/otelc_abi.h"
 #include "preload/resolve.h"
 #include "preload/sdk.h"
+#include "preload/sdk_instances.h"
 #include "preload/span_attr.h"
 #include "sampler/active_span.h"
 #include "sampler/compiler.h"
@@ -60,16 +60,17 @@ struct hook {
 		.next = SP_NEXT_##sym, .name = #sym                                                \
 	}
 
-static struct sp_copies copies;
+static struct sp_sdk_instances instances;
 /* The one that the current call belongs to. */
-static SP_TLS struct sp_copy *copy;
+static SP_TLS struct sp_sdk_instance *instance;
 
-#define REAL(sym) ((__typeof__(&(sym)))sp_copy_fn(copy, SP_NEXT_##sym))
+#define REAL(sym) ((__typeof__(&(sym)))sp_sdk_instance_fn(instance, SP_NEXT_##sym))
 
 /* Whose call this is, by its return address and the SDK's object that it was given. */
-#define COPY_OF(sym, object)                                                                       \
-	sp_copy_of(&copies, SP_NEXT_##sym, __builtin_return_address(0), (const void *)(object))
-#define REAL_OF(own, sym) ((hooked *)sp_copy_fn(own, SP_NEXT_##sym))
+#define INSTANCE_OF(sym, object)                                                                   \
+	sp_sdk_instance_of(&instances, SP_NEXT_##sym, __builtin_return_address(0),                 \
+			   (const void *)(object))
+#define REAL_OF(own, sym) ((hooked *)sp_sdk_instance_fn(own, SP_NEXT_##sym))
 
 static enum verdict decide(const struct hook *h)
 {
@@ -87,7 +88,7 @@ static enum verdict decide(const struct hook *h)
 					    "otel_span_set_string_attribute",
 					    NULL};
 	static atomic_flag told = ATOMIC_FLAG_INIT;
-	const void *real = sp_copy_fn(copy, h->next);
+	const void *real = sp_sdk_instance_fn(instance, h->next);
 
 	if (sp_elf_belongs(h->name, real, known))
 		return KNOWN;
@@ -104,12 +105,12 @@ static bool is_known(struct hook *h)
 {
 	int verdict;
 
-	if (copy == NULL)
+	if (instance == NULL)
 		return false;
-	verdict = atomic_load_explicit(&copy->verdict[h->next], memory_order_relaxed);
+	verdict = atomic_load_explicit(&instance->verdict[h->next], memory_order_relaxed);
 	if (verdict == UNDECIDED) {
 		verdict = (int)decide(h);
-		atomic_store_explicit(&copy->verdict[h->next], verdict, memory_order_relaxed);
+		atomic_store_explicit(&instance->verdict[h->next], verdict, memory_order_relaxed);
 	}
 	return verdict == KNOWN;
 }
@@ -149,7 +150,7 @@ static void parent_in_options_ex(const uintptr_t *word, uint8_t id[8])
 	else if (o->parent_context != NULL)
 		(void)REAL(otel_span_context_span_id)(o->parent_context, id);
 	else if (o->struct_size >= sizeof(*o) && o->parent_mode == SP_OTELC_PARENT_AMBIENT)
-		sp_otelc_ambient_span(copy, id);
+		sp_otelc_ambient_span(instance, id);
 }
 
 /* Scopes do not say what a thread works for. */
@@ -170,7 +171,7 @@ static void started(struct hook *h, parent_fn *parent, const void *span, const u
 	struct sp_otelc_ids own;
 	struct sp_span_start s;
 
-	if (!sp_life_wanted() || !is_known(h) || !sp_otelc_span_ids(copy, span, &own) ||
+	if (!sp_life_wanted() || !is_known(h) || !sp_otelc_span_ids(instance, span, &own) ||
 	    (own.flags & SP_OTELC_FLAG_SAMPLED) == 0 || !sp_life_start())
 		return;
 	memset(&s, 0, sizeof(s));
@@ -222,23 +223,23 @@ static void ending_quietly(void *span)
 {
 	struct sp_otelc_error error;
 
-	sp_otelc_error_save(copy, &error);
+	sp_otelc_error_save(instance, &error);
 	ending(span);
-	sp_otelc_error_restore(copy, &error);
+	sp_otelc_error_restore(instance, &error);
 }
 
 static uintptr_t hook_start(struct hook *h, parent_fn *parent, const uintptr_t *w,
-			    struct sp_copy *own)
+			    struct sp_sdk_instance *own)
 {
-	hooked *next = (hooked *)sp_copy_fn(own, h->next);
+	hooked *next = (hooked *)sp_sdk_instance_fn(own, h->next);
 	struct sp_guard g = sp_guard_enter();
 	uintptr_t span = next != NULL ? next(w[0], w[1], w[2], w[3], w[4], w[5]) : 0;
 
 	if (g.outermost && span != 0) {
 		int saved = errno;
 
-		copy = own;
-		sp_copy_made(&copies, copy, (const void *)span);
+		instance = own;
+		sp_sdk_instance_made(&instances, instance, (const void *)span);
 		started(h, parent, (const void *)span, w);
 		errno = saved;
 	}
@@ -251,7 +252,7 @@ SP_EXPORT uintptr_t otel_tracer_start_span(WORDS)
 	static struct hook h = HOOK(otel_tracer_start_span);
 	const uintptr_t word[] = {a, b, c, d, e, f};
 
-	return hook_start(&h, parent_in_options, word, COPY_OF(otel_tracer_start_span, a));
+	return hook_start(&h, parent_in_options, word, INSTANCE_OF(otel_tracer_start_span, a));
 }
 
 SP_EXPORT uintptr_t otel_tracer_start_span_with_context(WORDS)
@@ -260,7 +261,7 @@ SP_EXPORT uintptr_t otel_tracer_start_span_with_context(WORDS)
 	const uintptr_t word[] = {a, b, c, d, e, f};
 
 	return hook_start(&h, parent_in_context, word,
-			  COPY_OF(otel_tracer_start_span_with_context, a));
+			  INSTANCE_OF(otel_tracer_start_span_with_context, a));
 }
 
 SP_EXPORT uintptr_t otel_tracer_start_span_ex(WORDS)
@@ -268,12 +269,13 @@ SP_EXPORT uintptr_t otel_tracer_start_span_ex(WORDS)
 	static struct hook h = HOOK(otel_tracer_start_span_ex);
 	const uintptr_t word[] = {a, b, c, d, e, f};
 
-	return hook_start(&h, parent_in_options_ex, word, COPY_OF(otel_tracer_start_span_ex, a));
+	return hook_start(&h, parent_in_options_ex, word,
+			  INSTANCE_OF(otel_tracer_start_span_ex, a));
 }
 
 SP_EXPORT uintptr_t otel_span_end(WORDS)
 {
-	struct sp_copy *own = COPY_OF(otel_span_end, a);
+	struct sp_sdk_instance *own = INSTANCE_OF(otel_span_end, a);
 	hooked *next = REAL_OF(own, otel_span_end);
 	struct sp_guard g = sp_guard_enter();
 	uintptr_t status = SP_OTELC_INTERNAL_ERROR;
@@ -281,7 +283,7 @@ SP_EXPORT uintptr_t otel_span_end(WORDS)
 	if (g.outermost && a != 0) {
 		int saved = errno;
 
-		copy = own;
+		instance = own;
 		ending((void *)a);
 		errno = saved;
 	}
@@ -293,7 +295,7 @@ SP_EXPORT uintptr_t otel_span_end(WORDS)
 
 SP_EXPORT uintptr_t otel_span_destroy(WORDS)
 {
-	struct sp_copy *own = COPY_OF(otel_span_destroy, a);
+	struct sp_sdk_instance *own = INSTANCE_OF(otel_span_destroy, a);
 	hooked *next = REAL_OF(own, otel_span_destroy);
 	struct sp_guard g = sp_guard_enter();
 	struct sp_span_record r;
@@ -302,7 +304,7 @@ SP_EXPORT uintptr_t otel_span_destroy(WORDS)
 	if (g.outermost && a != 0 && sp_life_active() && sp_span_of((const void *)a, &r)) {
 		int saved = errno;
 
-		copy = own;
+		instance = own;
 		ending_quietly((void *)a);
 		errno = saved;
 	}
@@ -321,12 +323,12 @@ static bool succeeded(uintptr_t status)
 SP_EXPORT uintptr_t otel_span_update_name(WORDS)
 {
 	static struct hook h = HOOK(otel_span_update_name);
-	struct sp_copy *own = COPY_OF(otel_span_update_name, a);
+	struct sp_sdk_instance *own = INSTANCE_OF(otel_span_update_name, a);
 	hooked *next = REAL_OF(own, otel_span_update_name);
 	struct sp_guard g = sp_guard_enter();
 	uintptr_t status = next != NULL ? next(a, b, c, d, e, f) : SP_OTELC_INTERNAL_ERROR;
 
-	copy = own;
+	instance = own;
 	if (g.outermost && succeeded(status) && sp_life_active() && is_known(&h)) {
 		int saved = errno;
 
@@ -341,12 +343,12 @@ SP_EXPORT uintptr_t otel_span_update_name(WORDS)
 SP_EXPORT uintptr_t otel_span_set_string_attribute(WORDS)
 {
 	static struct hook h = HOOK(otel_span_set_string_attribute);
-	struct sp_copy *own = COPY_OF(otel_span_set_string_attribute, a);
+	struct sp_sdk_instance *own = INSTANCE_OF(otel_span_set_string_attribute, a);
 	hooked *next = REAL_OF(own, otel_span_set_string_attribute);
 	struct sp_guard g = sp_guard_enter();
 	uintptr_t status = next != NULL ? next(a, b, c, d, e, f) : SP_OTELC_INTERNAL_ERROR;
 
-	copy = own;
+	instance = own;
 	if (g.outermost && succeeded(status) && sp_life_active() && is_known(&h)) {
 		uint8_t key = sp_span_attr_key((const char *)b, c);
 		int saved = errno;
@@ -363,17 +365,17 @@ SP_EXPORT uintptr_t otel_span_set_string_attribute(WORDS)
 SP_EXPORT uintptr_t otel_context_attach(WORDS)
 {
 	static struct hook h = HOOK(otel_context_attach);
-	struct sp_copy *own = COPY_OF(otel_context_attach, NULL);
+	struct sp_sdk_instance *own = INSTANCE_OF(otel_context_attach, NULL);
 	hooked *next = REAL_OF(own, otel_context_attach);
 	struct sp_guard g = sp_guard_enter();
 	uintptr_t status = next != NULL ? next(a, b, c, d, e, f) : SP_OTELC_INTERNAL_ERROR;
 
-	copy = own;
+	instance = own;
 	if (g.outermost && succeeded(status) && sp_life_active() && is_known(&h)) {
 		const struct sp_otelc_scope *scope = (const struct sp_otelc_scope *)b;
 		int saved = errno;
 		uint8_t id[8];
-		bool has_span = sp_otelc_context_span(copy, (const void *)a, id);
+		bool has_span = sp_otelc_context_span(instance, (const void *)a, id);
 
 		attached(scope->generation, has_span ? id : NULL);
 		errno = saved;
@@ -394,7 +396,7 @@ static uint64_t scope_token(struct hook *h, const struct sp_otelc_scope *scope)
 SP_EXPORT uintptr_t otel_context_scope_detach(WORDS)
 {
 	static struct hook h = HOOK(otel_context_scope_detach);
-	struct sp_copy *own = COPY_OF(otel_context_scope_detach, NULL);
+	struct sp_sdk_instance *own = INSTANCE_OF(otel_context_scope_detach, NULL);
 	hooked *next = REAL_OF(own, otel_context_scope_detach);
 	struct sp_guard g = sp_guard_enter();
 	uintptr_t status = SP_OTELC_INTERNAL_ERROR;
@@ -403,7 +405,7 @@ SP_EXPORT uintptr_t otel_context_scope_detach(WORDS)
 	if (g.outermost && next != NULL) {
 		int saved = errno;
 
-		copy = own;
+		instance = own;
 		token = scope_token(&h, (const struct sp_otelc_scope *)a);
 		errno = saved;
 	}

@@ -6,14 +6,14 @@
 #include <string.h>
 
 #include "preload/adapter_otelc_sdk.h"
-#include "preload/copies.h"
 #include "preload/otelc_abi.h"
 #include "preload/resolve.h"
+#include "preload/sdk_instances.h"
 
-#define REAL(sym) ((__typeof__(&(sym)))sp_copy_fn(copy, SP_NEXT_##sym))
+#define REAL(sym) ((__typeof__(&(sym)))sp_sdk_instance_fn(instance, SP_NEXT_##sym))
 
 /* A successful start or attach leaves no last error, and neither may what we ask after it. */
-static void clear_error(struct sp_copy *copy)
+static void clear_error(struct sp_sdk_instance *instance)
 {
 	__typeof__(&otel_api_clear_last_error) clear = REAL(otel_api_clear_last_error);
 
@@ -21,27 +21,28 @@ static void clear_error(struct sp_copy *copy)
 		clear();
 }
 
-static bool context_ids(struct sp_copy *copy, const void *context, struct sp_otelc_ids *out)
+static bool context_ids(struct sp_sdk_instance *instance, const void *context,
+			struct sp_otelc_ids *out)
 {
 	return REAL(otel_span_context_trace_id)(context, out->trace_id) == SP_OTELC_OK &&
 	       REAL(otel_span_context_span_id)(context, out->span_id) == SP_OTELC_OK &&
 	       REAL(otel_span_context_trace_flags)(context, &out->flags) == SP_OTELC_OK;
 }
 
-bool sp_otelc_span_ids(struct sp_copy *copy, const void *span, struct sp_otelc_ids *out)
+bool sp_otelc_span_ids(struct sp_sdk_instance *instance, const void *span, struct sp_otelc_ids *out)
 {
 	void *context = NULL;
 	bool ok = REAL(otel_span_get_context)(span, &context) == SP_OTELC_OK && context != NULL &&
-		  context_ids(copy, context, out);
+		  context_ids(instance, context, out);
 
 	if (context != NULL)
 		REAL(otel_span_context_destroy)(context);
 	if (!ok)
-		clear_error(copy);
+		clear_error(instance);
 	return ok;
 }
 
-bool sp_otelc_context_span(struct sp_copy *copy, const void *context, uint8_t id[8])
+bool sp_otelc_context_span(struct sp_sdk_instance *instance, const void *context, uint8_t id[8])
 {
 	__typeof__(&otel_context_span_context) get = REAL(otel_context_span_context);
 	void *span = get != NULL ? get(context) : NULL;
@@ -52,7 +53,7 @@ bool sp_otelc_context_span(struct sp_copy *copy, const void *context, uint8_t id
 	return ok;
 }
 
-void sp_otelc_ambient_span(struct sp_copy *copy, uint8_t id[8])
+void sp_otelc_ambient_span(struct sp_sdk_instance *instance, uint8_t id[8])
 {
 	__typeof__(&otel_context_current) current = REAL(otel_context_current);
 	__typeof__(&otel_context_destroy) destroy = REAL(otel_context_destroy);
@@ -60,11 +61,11 @@ void sp_otelc_ambient_span(struct sp_copy *copy, uint8_t id[8])
 
 	if (context == NULL)
 		return;
-	(void)sp_otelc_context_span(copy, context, id);
+	(void)sp_otelc_context_span(instance, context, id);
 	destroy(context);
 }
 
-void sp_otelc_error_save(struct sp_copy *copy, struct sp_otelc_error *error)
+void sp_otelc_error_save(struct sp_sdk_instance *instance, struct sp_otelc_error *error)
 {
 	__typeof__(&otel_last_error_message) get = REAL(otel_last_error_message);
 	struct sp_otelc_view view = {NULL, 0};
@@ -77,10 +78,10 @@ void sp_otelc_error_save(struct sp_copy *copy, struct sp_otelc_error *error)
 		memcpy(error->text, view.ptr, error->len);
 }
 
-void sp_otelc_error_restore(struct sp_copy *copy, const struct sp_otelc_error *error)
+void sp_otelc_error_restore(struct sp_sdk_instance *instance, const struct sp_otelc_error *error)
 {
 	if (error->is_set)
 		REAL(otel_api_set_last_error)(error->text, error->len);
 	else
-		clear_error(copy);
+		clear_error(instance);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the adapter for otap-labs/opentelemetry-c asks the SDK itself. APP context, within a guard.
- * Each function asks the copy of the SDK that it is given, whose ABI the caller has recognised.
+ * Each function asks the instance of the SDK that it is given, whose ABI the caller has recognised.
  */
 #ifndef PRELOAD_ADAPTER_OTELC_SDK_H
 #define PRELOAD_ADAPTER_OTELC_SDK_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct sp_copy;
+struct sp_sdk_instance;
 
 struct sp_otelc_ids {
 	uint8_t trace_id[16];
@@ -26,15 +26,16 @@ struct sp_otelc_error {
 };
 
 /* False, without a last error, for spans that do nothing: no SDK installed, or one shut down. */
-bool sp_otelc_span_ids(struct sp_copy *copy, const void *span, struct sp_otelc_ids *out);
+bool sp_otelc_span_ids(struct sp_sdk_instance *instance, const void *span,
+		       struct sp_otelc_ids *out);
 
 /* The id of the span of an attached or attachable context; false if it has none. */
-bool sp_otelc_context_span(struct sp_copy *copy, const void *context, uint8_t id[8]);
+bool sp_otelc_context_span(struct sp_sdk_instance *instance, const void *context, uint8_t id[8]);
 
 /* The id of the calling thread's current span; untouched if it has none. */
-void sp_otelc_ambient_span(struct sp_copy *copy, uint8_t id[8]);
+void sp_otelc_ambient_span(struct sp_sdk_instance *instance, uint8_t id[8]);
 
-void sp_otelc_error_save(struct sp_copy *copy, struct sp_otelc_error *error);
-void sp_otelc_error_restore(struct sp_copy *copy, const struct sp_otelc_error *error);
+void sp_otelc_error_save(struct sp_sdk_instance *instance, struct sp_otelc_error *error);
+void sp_otelc_error_restore(struct sp_sdk_instance *instance, const struct sp_otelc_error *error);
 
 #endif

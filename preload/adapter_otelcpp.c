@@ -181,7 +181,7 @@ static void hook_ending(const struct sp_otelcpp *sdk, void *span)
  */
 __attribute__((noinline)) static void end(struct sp_otelcpp *first, void *span, const void *options)
 {
-	struct sp_otelcpp *sdk = sp_otelcpp_copy(first, SP_OTELCPP_SPAN, span);
+	struct sp_otelcpp *sdk = sp_otelcpp_instance(first, SP_OTELCPP_SPAN, span);
 	end_fn *next = (end_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END);
 
 	hook_ending(sdk, span);
@@ -192,7 +192,7 @@ __attribute__((noinline)) static void end(struct sp_otelcpp *first, void *span, 
 __attribute__((noinline)) static void destroy(struct sp_otelcpp *first, enum sp_otelcpp_real which,
 					      void *span)
 {
-	struct sp_otelcpp *sdk = sp_otelcpp_copy(first, SP_OTELCPP_SPAN, span);
+	struct sp_otelcpp *sdk = sp_otelcpp_instance(first, SP_OTELCPP_SPAN, span);
 	destroy_fn *next = (destroy_fn *)sp_otelcpp_real(sdk, which);
 	const void *outer = being_destroyed;
 
@@ -254,12 +254,12 @@ static void hook_rename(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void
 #define DEFINE(n)                                                                                  \
 	void *sp_otelcpp_v##n##_start_nostd(PARAMETERS)                                            \
 	{                                                                                          \
-		return hook_start(sp_otelcpp_copy(&sdk_v##n, SP_OTELCPP_TRACER, tracer),           \
+		return hook_start(sp_otelcpp_instance(&sdk_v##n, SP_OTELCPP_TRACER, tracer),       \
 				  SP_OTELCPP_REAL_START_NOSTD, ARGUMENTS);                         \
 	}                                                                                          \
 	void *sp_otelcpp_v##n##_start_stl(PARAMETERS)                                              \
 	{                                                                                          \
-		return hook_start(sp_otelcpp_copy(&sdk_v##n, SP_OTELCPP_TRACER, tracer),           \
+		return hook_start(sp_otelcpp_instance(&sdk_v##n, SP_OTELCPP_TRACER, tracer),       \
 				  SP_OTELCPP_REAL_START_STL, ARGUMENTS);                           \
 	}                                                                                          \
 	void sp_otelcpp_v##n##_end(void *span, const void *options)                                \
@@ -276,12 +276,12 @@ static void hook_rename(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void
 	}                                                                                          \
 	void sp_otelcpp_v##n##_rename_nostd(void *span, size_t len, const char *name)              \
 	{                                                                                          \
-		hook_rename(sp_otelcpp_copy(&sdk_v##n, SP_OTELCPP_SPAN, span),                     \
+		hook_rename(sp_otelcpp_instance(&sdk_v##n, SP_OTELCPP_SPAN, span),                 \
 			    SP_OTELCPP_REAL_RENAME_NOSTD, span, len, name);                        \
 	}                                                                                          \
 	void sp_otelcpp_v##n##_rename_stl(void *span, size_t len, const char *name)                \
 	{                                                                                          \
-		hook_rename(sp_otelcpp_copy(&sdk_v##n, SP_OTELCPP_SPAN, span),                     \
+		hook_rename(sp_otelcpp_instance(&sdk_v##n, SP_OTELCPP_SPAN, span),                 \
 			    SP_OTELCPP_REAL_RENAME_STL, span, len, name);                          \
 	}
 

@@ -83,7 +83,7 @@ DEFINE(6)
 DEFINE(7)
 static set_fn *const hooks[PLACES] = {set_0, set_1, set_2, set_3, set_4, set_5, set_6, set_7};
 
-/* The place of that function, which may be an earlier copy's at the same address; NULL = none. */
+/* The place of that function, which may be an earlier instance's at the same address; NULL = none. */
 static struct place *place_for(set_fn *real)
 {
 	for (unsigned i = 0; i < PLACES; i++) {
@@ -121,7 +121,7 @@ static void patch(struct sp_otelcpp *sdk)
 
 void sp_otelcpp_attr_patch(struct sp_otelcpp *sdk)
 {
-	/* who comes second leaves it to the first, and to a later span of its own copy */
+	/* who comes second leaves it to the first, and to a later span of its own instance */
 	if (!sp_span_attr_any() ||
 	    atomic_flag_test_and_set_explicit(&patching, memory_order_acquire))
 		return;

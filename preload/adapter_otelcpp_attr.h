@@ -12,7 +12,7 @@
 /* For the one below, until it is done. */
 void sp_otelcpp_attr_patch(struct sp_otelcpp *sdk);
 
-/* Our SetAttribute stands in for that of this copy, a span of which is being recorded. */
+/* Our SetAttribute stands in for that of this instance of the SDK, a span of which is being recorded. */
 static inline void sp_otelcpp_attr_watch(struct sp_otelcpp *sdk)
 {
 	if (!atomic_load_explicit(&sdk->attributes_watched, memory_order_relaxed))

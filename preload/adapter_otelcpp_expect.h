@@ -14,7 +14,9 @@
 
 #include "preload/adapter_otelcpp_sdk.h"
 
-/* There is a recorded span, and no storage. Once per copy of the SDK; nothing happens where that fails. */
+/*
+ * There is a recorded span, and no storage. Once per instance of the SDK; nothing happens where that fails.
+ */
 void sp_otelcpp_expect_storage(struct sp_otelcpp *sdk);
 
 /* An object of that class is there: its vtable is as it was before. False if it could not be put back. */

@@ -18,7 +18,7 @@
 #include "sampler/active_span.h"
 #include "sampler/compiler.h"
 
-/* Classes of storages: the SDK's own, of each copy of it, and what a host may bring. */
+/* Classes of storages: the SDK's own, of each instance of it, and what a host may bring. */
 #define COPIES_MAX 32U
 /*
  * The interface has five slots; a host's class may add some. What lies behind a vtable (more of

@@ -59,8 +59,8 @@ struct sp_otelcpp {
 	_Atomic bool found;         /* object is valid */
 	_Atomic bool
 		held; /* referred to for good: from a vtable of ours, or by a wrapper's adapter */
-	const void *_Atomic elsewhere; /* a vptr of objects of no copy's own */
-	/* Known to be of this copy, for good, as it is never unloaded; NULL = none yet. */
+	const void *_Atomic elsewhere; /* a vptr of objects of no instance's own */
+	/* Known to be of this instance, for good, as it is never unloaded; NULL = none yet. */
 	const void *_Atomic vptr[SP_OTELCPP_CLASS_N];
 	const void *hook[SP_OTELCPP_REAL_N]; /* ours, as they may stand in the SDK's vtables */
 	/* Where the loader bound these names at program start; NULL if the SDK was not there. */
@@ -104,10 +104,10 @@ static inline void *sp_otelcpp_member(const void *object, unsigned long offset)
 }
 
 /* For the one below. */
-struct sp_otelcpp *sp_otelcpp_copy_of(struct sp_otelcpp *first, enum sp_otelcpp_class class,
-				      const void *vptr);
+struct sp_otelcpp *sp_otelcpp_instance_of(struct sp_otelcpp *first, enum sp_otelcpp_class class,
+					  const void *vptr);
 
-/* The object is of the first copy; false where that is not known without asking. */
+/* The object is of the first instance; false where that is not known without asking. */
 static inline bool sp_otelcpp_is_first(const struct sp_otelcpp *first, enum sp_otelcpp_class class,
 				       const void *object)
 {
@@ -116,18 +116,18 @@ static inline bool sp_otelcpp_is_first(const struct sp_otelcpp *first, enum sp_o
 }
 
 /*
- * The copy of the SDK that made a tracer or span, by its class: each plugin may bring its own. The
+ * The instance of the SDK that made a tracer or span, by its class: each plugin may bring its own. The
  * first one where that cannot be told.
  */
-static inline struct sp_otelcpp *sp_otelcpp_copy(struct sp_otelcpp *first,
-						 enum sp_otelcpp_class class, const void *object)
+static inline struct sp_otelcpp *
+sp_otelcpp_instance(struct sp_otelcpp *first, enum sp_otelcpp_class class, const void *object)
 {
 	return sp_otelcpp_is_first(first, class, object)
 		       ? first
-		       : sp_otelcpp_copy_of(first, class, sp_otelcpp_member(object, 0));
+		       : sp_otelcpp_instance_of(first, class, sp_otelcpp_member(object, 0));
 }
 
-/* What this copy defines under that name, or NULL. */
+/* What this instance defines under that name, or NULL. */
 void *sp_otelcpp_find(const struct sp_otelcpp *sdk, const char *name);
 
 /* The SDK's own function, or NULL. Valid without the SDK being known. */

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Two plugins with a copy each of the same SDK: every call reaches the copy it would have reached
+# Two plugins with an instance each of the same SDK: every call reaches the one it would have reached
 # without us, also when a plugin's call is a jump, and when plugins come, go and come back elsewhere.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash

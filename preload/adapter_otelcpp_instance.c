@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copies of opentelemetry-cpp in one process. Every tracer and span begins with the address of
- * its class's vtable, which lies in the copy that made it. APP context.
+ * The instances of opentelemetry-cpp in one process. Every tracer and span begins with the address of
+ * its class's vtable, which lies in the instance that made it. APP context.
  */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -12,9 +12,9 @@
 #include "sampler/try_lock.h"
 
 /* Beside the first ones; also those that are unloaded, but still referred to. */
-#define COPIES_MAX 32U
+#define INSTANCES_MAX 32U
 
-static struct sp_otelcpp copies[COPIES_MAX];
+static struct sp_otelcpp instances[INSTANCES_MAX];
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 void *sp_otelcpp_find(const struct sp_otelcpp *sdk, const char *name)
@@ -24,7 +24,7 @@ void *sp_otelcpp_find(const struct sp_otelcpp *sdk, const char *name)
 	/* pairs with take() */
 	if (atomic_load_explicit(&sdk->found, memory_order_acquire))
 		p = sp_elf_find_in(&sdk->object, name);
-	/* a copy may be spread over several objects */
+	/* an instance may be spread over several objects */
 	return p != NULL ? p : sp_resolve(name);
 }
 
@@ -73,18 +73,18 @@ static struct sp_otelcpp *place(struct sp_otelcpp *first, const void *vptr)
 {
 	if (is_of(first, vptr) || is_free(first))
 		return first;
-	for (unsigned i = 0; i < COPIES_MAX; i++) {
-		if (copies[i].names == first->names && is_of(&copies[i], vptr))
-			return &copies[i];
+	for (unsigned i = 0; i < INSTANCES_MAX; i++) {
+		if (instances[i].names == first->names && is_of(&instances[i], vptr))
+			return &instances[i];
 	}
-	for (unsigned i = 0; i < COPIES_MAX; i++) {
-		if (is_free(&copies[i]))
-			return &copies[i];
+	for (unsigned i = 0; i < INSTANCES_MAX; i++) {
+		if (is_free(&instances[i]))
+			return &instances[i];
 	}
 	return NULL;
 }
 
-/* The copy whose object address lies in; the first one where none can be had. */
+/* The instance whose object address lies in; the first one where none can be had. */
 static struct sp_otelcpp *claim(struct sp_otelcpp *first, const void *address,
 				const struct sp_elf_range *object)
 {
@@ -101,7 +101,7 @@ static struct sp_otelcpp *claim(struct sp_otelcpp *first, const void *address,
 
 /*
  * A program that was not built for shared objects alone has a copy of a vtable in itself (a copy
- * relocation). Its objects are those of the copy whose functions the loader finds first.
+ * relocation). Its objects are those of the instance whose functions the loader finds first.
  */
 static struct sp_otelcpp *find(struct sp_otelcpp *first, const void *vptr)
 {
@@ -133,8 +133,8 @@ static void remember(struct sp_otelcpp *sdk, enum sp_otelcpp_class class, const 
 	sp_unlock(&busy);
 }
 
-struct sp_otelcpp *sp_otelcpp_copy_of(struct sp_otelcpp *first, enum sp_otelcpp_class class,
-				      const void *vptr)
+struct sp_otelcpp *sp_otelcpp_instance_of(struct sp_otelcpp *first, enum sp_otelcpp_class class,
+					  const void *vptr)
 {
 	if (is_of(first, vptr)) {
 		if (first->object.permanent &&
@@ -144,9 +144,9 @@ struct sp_otelcpp *sp_otelcpp_copy_of(struct sp_otelcpp *first, enum sp_otelcpp_
 	}
 	if (vptr == atomic_load_explicit(&first->elsewhere, memory_order_relaxed))
 		return first;
-	for (unsigned i = 0; i < COPIES_MAX; i++) {
-		if (copies[i].names == first->names && is_of(&copies[i], vptr))
-			return &copies[i];
+	for (unsigned i = 0; i < INSTANCES_MAX; i++) {
+		if (instances[i].names == first->names && is_of(&instances[i], vptr))
+			return &instances[i];
 	}
 	return find(first, vptr);
 }
