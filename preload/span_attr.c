@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "preload/life.h"
-#include "preload/link.h"
+#include "preload/profile_url.h"
 #include "sampler/compiler.h"
 #include "sampler/names.h"
 #include "sampler/seccomp.h"
@@ -16,12 +16,12 @@
 #include "sampler/text.h"
 #include "sampler/thread.h"
 
-/* The attributes, in the order of the links' kinds first. */
-enum { KEY_ID = SP_LINK_DIFF + 1, KEY_CPU_TIME, KEY_N };
+/* The attributes, in the order of the URLs' kinds first. */
+enum { KEY_ID = SP_URL_DIFF + 1, KEY_CPU_TIME, KEY_N };
 static const char *const keys[KEY_N] = {
-	[SP_LINK_PROFILE] = "pyroscope.profile.url",
-	[SP_LINK_BASELINE] = "pyroscope.profile.baseline.url",
-	[SP_LINK_DIFF] = "pyroscope.profile.diff.url",
+	[SP_URL_PROFILE] = "pyroscope.profile.url",
+	[SP_URL_BASELINE] = "pyroscope.profile.baseline.url",
+	[SP_URL_DIFF] = "pyroscope.profile.diff.url",
 	[KEY_ID] = "pyroscope.profile.id",
 	[KEY_CPU_TIME] = "spanprof.cpu_time_ns",
 };
@@ -77,11 +77,11 @@ static uint64_t before(uint64_t ns, uint64_t by)
  * the span on both sides, and that of the baseline, which is the hour before the span, as much
  * further back.
  */
-static void set_range(struct sp_link *l, const struct sp_config *cfg)
+static void set_range(struct sp_profile_url *l, const struct sp_config *cfg)
 {
 	uint64_t pad = ((uint64_t)cfg->upload_interval_ms + cfg->push_timeout_ms) * SP_NS_PER_MS;
 
-	if (l->kind == SP_LINK_PROFILE) {
+	if (l->kind == SP_URL_PROFILE) {
 		l->from_ns = before(l->start_ns, pad);
 		l->until_ns = l->end_ns + pad;
 	} else {
@@ -99,28 +99,28 @@ static uint64_t now_ns(void)
 }
 
 static uint32_t name_of(const struct sp_span_record *r, const struct sp_config *cfg,
-			enum sp_link_kind kind)
+			enum sp_profile_url_kind kind)
 {
 	/* the baseline is found by the label, which may be the root's name */
-	return kind != SP_LINK_PROFILE && cfg->span_name_scope == SP_SCOPE_ROOT
+	return kind != SP_URL_PROFILE && cfg->span_name_scope == SP_SCOPE_ROOT
 		       ? sp_span_root_name(r)
 		       : r->name_id;
 }
 
-static void set_links(const struct sp_span_record *r, struct sp_link *l,
+static void set_links(const struct sp_span_record *r, struct sp_profile_url *l,
 		      const struct sp_span_attr_set *set, void *span)
 {
 	const struct sp_config *cfg = sp_life_config();
-	char url[SP_LINK_MAX];
+	char url[SP_PROFILE_URL_MAX];
 
-	for (unsigned kind = SP_LINK_PROFILE; kind <= SP_LINK_DIFF; kind++) {
-		l->kind = (enum sp_link_kind)kind;
-		l->form = kind == SP_LINK_PROFILE ? cfg->profile_url : cfg->baseline_url;
+	for (unsigned kind = SP_URL_PROFILE; kind <= SP_URL_DIFF; kind++) {
+		l->kind = (enum sp_profile_url_kind)kind;
+		l->form = kind == SP_URL_PROFILE ? cfg->profile_url : cfg->baseline_url;
 		if (l->form == NULL || !is_free(r, kind))
 			continue;
 		l->span_name = sp_names_text(name_of(r, cfg, l->kind), &l->span_name_len);
 		set_range(l, cfg);
-		if (sp_link_format(l, url) != 0)
+		if (sp_profile_url_format(l, url) != 0)
 			set->string(span, keys[kind], url);
 	}
 }
@@ -151,7 +151,7 @@ void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_att
 {
 	const struct sp_config *cfg = sp_life_config();
 	uint8_t bytes[16];
-	struct sp_link l;
+	struct sp_profile_url l;
 
 	if (!sp_span_attr_wanted(r))
 		return;

@@ -33,7 +33,7 @@ FUZZ_REPORT := $(call fuzz_objects,export/report/main.c export/report/options.c 
 	$(call fuzz_objects,,$(addprefix export/,grow.c hash_index.c gzip.c strtab.c) sampler/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
 
 $(FUZZ_DIR)/config: $(FUZZ_CONFIG)
-$(FUZZ_DIR)/link: $(call fuzz_objects,,preload/link.c)
+$(FUZZ_DIR)/profile_url: $(call fuzz_objects,,preload/profile_url.c)
 $(FUZZ_DIR)/traceparent: $(call fuzz_objects,,preload/traceparent.c)
 $(FUZZ_DIR)/headers: $(call fuzz_objects,,export/headers_json.c)
 $(FUZZ_DIR)/elf: $(FUZZ_ELF)

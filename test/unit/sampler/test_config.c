@@ -213,7 +213,8 @@ Test(config, links_spans_once_a_base_address_is_known, .timeout = 20)
 	PARSE("SPANPROF_PROFILE_BASE_URL=https://grafana.example/g");
 	cr_expect_str_eq(cfg.profile_url, SP_PROFILE_URL_DEFAULT);
 	PARSE("SPANPROF_PROFILE_URL=Grafana-Explore");
-	cr_expect_str_eq(cfg.profile_url, "grafana-explore", "in the spelling link.c compares");
+	cr_expect_str_eq(cfg.profile_url, "grafana-explore",
+			 "in the spelling profile_url.c compares");
 	cr_expect_str_eq(cfg.baseline_url, "grafana-explore", "a preset has both links");
 	PARSE("SPANPROF_PROFILE_URL=https://x.example/?id={span_id}&n={span_name}");
 	cr_expect_null(cfg.baseline_url, "a template stands for one");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Filling in profile URLs. APP context. */
-#include "preload/link.h"
+#include "preload/profile_url.h"
 
 #include <string.h>
 #include <strings.h>
@@ -10,8 +10,8 @@
 struct preset {
 	const char *name;
 	const char *base;
-	const char *form[SP_LINK_DIFF + 1]; /* NULL = has no such link */
-	bool finds_by_name;                 /* its baseline asks for the label span_name */
+	const char *form[SP_URL_DIFF + 1]; /* NULL = has no such link */
+	bool finds_by_name;                /* its baseline asks for the label span_name */
 };
 
 #define CPU_PROFILE "process_cpu%3Acpu%3Ananoseconds%3Acpu%3Ananoseconds"
@@ -65,7 +65,7 @@ struct writer {
 
 static void put(struct writer *w, const char *s, size_t n)
 {
-	if (w->full || n >= SP_LINK_MAX - w->len) {
+	if (w->full || n >= SP_PROFILE_URL_MAX - w->len) {
 		w->full = true;
 		return;
 	}
@@ -207,7 +207,7 @@ static void put_label(struct writer *w, bool first, const struct pair *p)
 }
 
 /* The label span_name, unless the configured ones have it, and those; an empty value drops one. */
-static void put_labels_query(struct writer *w, const struct sp_link *l)
+static void put_labels_query(struct writer *w, const struct sp_profile_url *l)
 {
 	const struct pair own = {"span_name", 9, l->span_name, l->span_name_len};
 	const char *configured = l->baseline_labels != NULL ? l->baseline_labels : "";
@@ -254,7 +254,7 @@ static bool is(const char *word, const char *name, size_t n)
 	return strlen(word) == n && memcmp(word, name, n) == 0;
 }
 
-static bool put_time(struct writer *w, const struct sp_link *l, const char *name, size_t n)
+static bool put_time(struct writer *w, const struct sp_profile_url *l, const char *name, size_t n)
 {
 	const struct number times[] = {
 		{"from", l->from_ns},
@@ -302,7 +302,8 @@ static bool put_datasource(struct writer *w, const char *uid, const char *name, 
 	return true;
 }
 
-static bool put_span_name(struct writer *w, const struct sp_link *l, const char *name, size_t n)
+static bool put_span_name(struct writer *w, const struct sp_profile_url *l, const char *name,
+			  size_t n)
 {
 	if (is("span_name", name, n))
 		put_encoded(w, l->span_name, l->span_name_len);
@@ -315,7 +316,7 @@ static bool put_span_name(struct writer *w, const struct sp_link *l, const char 
 	return true;
 }
 
-static bool put_value(struct writer *w, const struct sp_link *l, const char *name, size_t n)
+static bool put_value(struct writer *w, const struct sp_profile_url *l, const char *name, size_t n)
 {
 	const char *service = l->service != NULL ? l->service : "";
 
@@ -339,7 +340,7 @@ static bool put_value(struct writer *w, const struct sp_link *l, const char *nam
 	return true;
 }
 
-static void put_form(struct writer *w, const struct sp_link *l, const char *form)
+static void put_form(struct writer *w, const struct sp_profile_url *l, const char *form)
 {
 	while (*form != '\0' && !w->full) {
 		size_t plain = strcspn(form, "{");
@@ -369,23 +370,24 @@ static const struct preset *find_preset(const char *form)
 }
 
 /* The template of a preset, after its base; NULL if it has none of that kind. */
-static const char *preset_form(struct writer *w, const struct sp_link *l, const struct preset *p)
+static const char *preset_form(struct writer *w, const struct sp_profile_url *l,
+			       const struct preset *p)
 {
 	const char *base = l->base != NULL ? l->base : p->base;
 	size_t n = strlen(base);
 
 	if (p->form[l->kind] == NULL ||
-	    (l->kind == SP_LINK_BASELINE && p->finds_by_name && !l->name_is_label))
+	    (l->kind == SP_URL_BASELINE && p->finds_by_name && !l->name_is_label))
 		return NULL;
 	put(w, base, n > 0 && base[n - 1] == '/' ? n - 1 : n);
 	return p->form[l->kind];
 }
 
-size_t sp_link_format(const struct sp_link *l, char out[SP_LINK_MAX])
+size_t sp_profile_url_format(const struct sp_profile_url *l, char out[SP_PROFILE_URL_MAX])
 {
 	struct writer w = {.out = out};
 	const struct preset *preset = find_preset(l->form);
-	const char *form = l->kind != SP_LINK_DIFF ? l->form : NULL;
+	const char *form = l->kind != SP_URL_DIFF ? l->form : NULL;
 
 	if (preset != NULL)
 		form = preset_form(&w, l, preset);

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The links from a span to its profile, and to what is usual for such spans. A template with
+ * The URLs by which a span links to its profile, and to what is usual for such spans. A template with
  * {placeholders} or the name of a preset is filled in, every value percent-encoded. APP context: no
  * heap, bounded.
  */
-#ifndef SP_LINK_H
-#define SP_LINK_H
+#ifndef SP_PROFILE_URL_H
+#define SP_PROFILE_URL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define SP_LINK_MAX 2048U
+#define SP_PROFILE_URL_MAX 2048U
 
-enum sp_link_kind {
-	SP_LINK_PROFILE,
-	SP_LINK_BASELINE, /* the same service and span name before the span */
-	SP_LINK_DIFF,     /* both beside each other; only pyroscope-legacy has it */
+enum sp_profile_url_kind {
+	SP_URL_PROFILE,
+	SP_URL_BASELINE, /* the same service and span name before the span */
+	SP_URL_DIFF,     /* both beside each other; only pyroscope-legacy has it */
 };
 
-struct sp_link {
-	enum sp_link_kind kind;
+struct sp_profile_url {
+	enum sp_profile_url_kind kind;
 	const char *form; /* SPANPROF_PROFILE_URL or SPANPROF_BASELINE_URL: template or preset */
 	const char *base; /* SPANPROF_PROFILE_BASE_URL, NULL = the preset's usual one */
 	const char *datasource; /* SPANPROF_PROFILE_DATASOURCE; may be NULL */
@@ -31,7 +31,7 @@ struct sp_link {
 	const char *baseline_labels; /* SPANPROF_BASELINE_LABELS, k=v,k=v; may be NULL */
 	char span_id[17];            /* 16 hex digits */
 	char trace_id[33];           /* 32 hex digits */
-	uint64_t from_ns;            /* CLOCK_REALTIME: what the link shows, padding included */
+	uint64_t from_ns;            /* CLOCK_REALTIME: what the URL shows, padding included */
 	uint64_t until_ns;
 	uint64_t start_ns; /* the span itself */
 	uint64_t end_ns;
@@ -39,9 +39,9 @@ struct sp_link {
 
 /*
  * Writes the URL, NUL-terminated, and returns its length; 0 when there is none of that kind or it
- * would not fit in SP_LINK_MAX (then the span gets no link rather than a broken one). Unknown
+ * would not fit in SP_PROFILE_URL_MAX (then the span gets no URL rather than a broken one). Unknown
  * placeholders are kept as written.
  */
-size_t sp_link_format(const struct sp_link *l, char out[SP_LINK_MAX]);
+size_t sp_profile_url_format(const struct sp_profile_url *l, char out[SP_PROFILE_URL_MAX]);
 
 #endif

@@ -14,7 +14,7 @@ follow()
 {
 	local -a spans=("${@/%/.spans}")
 
-	python3 test/e2e/links.py "$DOUBLE_URL" "$SPANPROF_SAMPLE_RATE" "${spans[@]/#/$WORK/}"
+	python3 test/e2e/profile_urls.py "$DOUBLE_URL" "$SPANPROF_SAMPLE_RATE" "${spans[@]/#/$WORK/}"
 }
 
 # Each push takes as long as several profiles.

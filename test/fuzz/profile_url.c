@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "preload/link.h"
+#include "preload/profile_url.h"
 #include "test/fuzz/fuzz.h"
 
 #define TEXTS 6U
@@ -18,9 +18,9 @@ static bool harmless(const char *form)
 	return strpbrk(form, forbidden) == NULL;
 }
 
-static void check(const struct sp_link *l, const char *url, size_t len)
+static void check(const struct sp_profile_url *l, const char *url, size_t len)
 {
-	FUZZ_CHECK(len < SP_LINK_MAX);
+	FUZZ_CHECK(len < SP_PROFILE_URL_MAX);
 	FUZZ_CHECK(len == 0 || strlen(url) == len);
 	if (len == 0 || !harmless(l->form) || (l->base != NULL && !harmless(l->base)))
 		return;
@@ -34,10 +34,10 @@ static void check(const struct sp_link *l, const char *url, size_t len)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t flags = size != 0 ? data[0] : 0;
-	struct sp_link l = {
+	struct sp_profile_url l = {
 		.kind = flags % 3, .name_is_label = (flags & 4) != 0, .from_ns = 1, .end_ns = 2};
 	/* Of exactly the size that is promised. */
-	char *url = malloc(SP_LINK_MAX);
+	char *url = malloc(SP_PROFILE_URL_MAX);
 	char *text[TEXTS];
 
 	FUZZ_CHECK(url != NULL);
@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	l.start_ns = (flags & 128) != 0 ? UINT64_MAX : 0;
 	(void)snprintf(l.span_id, sizeof(l.span_id), "0123456789abcdef");
 	(void)snprintf(l.trace_id, sizeof(l.trace_id), "0123456789abcdef0123456789abcdef");
-	check(&l, url, sp_link_format(&l, url));
+	check(&l, url, sp_profile_url_format(&l, url));
 	free(url);
 	for (unsigned i = 0; i < TEXTS; i++)
 		free(text[i]);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about profile URLs: placeholders, presets, encoding, limits. */
-#include "preload/link.h"
+#include "preload/profile_url.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
-static struct sp_link sample = {
+static struct sp_profile_url sample = {
 	.form = "",
 	.service = "shop",
 	.span_name = "GET /cart",
@@ -20,27 +20,27 @@ static struct sp_link sample = {
 	.end_ns = UINT64_C(1700000009999999999),
 };
 
-static char url[SP_LINK_MAX + 1];
+static char url[SP_PROFILE_URL_MAX + 1];
 
 static size_t format(const char *form)
 {
 	sample.form = form;
 	memset(url, '!', sizeof(url));
-	size_t n = sp_link_format(&sample, url);
+	size_t n = sp_profile_url_format(&sample, url);
 
-	cr_assert_eq(url[SP_LINK_MAX], '!', "wrote past the end");
+	cr_assert_eq(url[SP_PROFILE_URL_MAX], '!', "wrote past the end");
 	cr_assert_eq(strlen(url), n);
 	return n;
 }
 
-TestSuite(link, .timeout = 20);
+TestSuite(profile_url, .timeout = 20);
 
 struct row {
 	const char *form;
 	const char *url;
 };
 
-Test(link, fills_in_placeholders)
+Test(profile_url, fills_in_placeholders)
 {
 	const struct row rows[] = {
 		{"", ""},
@@ -64,7 +64,7 @@ Test(link, fills_in_placeholders)
 	}
 }
 
-Test(link, keeps_what_is_no_placeholder_as_written)
+Test(profile_url, keeps_what_is_no_placeholder_as_written)
 {
 	const char *const forms[] = {
 		"{",          "}",          "{}",        "{unknown}",     "{span_id",
@@ -78,7 +78,7 @@ Test(link, keeps_what_is_no_placeholder_as_written)
 	}
 }
 
-Test(link, finds_a_placeholder_inside_other_braces)
+Test(profile_url, finds_a_placeholder_inside_other_braces)
 {
 	format("{{span_id}}");
 	cr_assert_str_eq(url, "{00f067aa0ba902b7}");
@@ -86,7 +86,7 @@ Test(link, finds_a_placeholder_inside_other_braces)
 	cr_assert_str_eq(url, "{xshop");
 }
 
-Test(link, encodes_every_byte_but_the_unreserved)
+Test(profile_url, encodes_every_byte_but_the_unreserved)
 {
 	char name[256];
 	size_t at = 0;
@@ -112,7 +112,7 @@ Test(link, encodes_every_byte_but_the_unreserved)
 	cr_assert_eq(url[at], '\0');
 }
 
-Test(link, a_name_may_hold_any_byte_and_be_empty)
+Test(profile_url, a_name_may_hold_any_byte_and_be_empty)
 {
 	sample.span_name = "a\0b";
 	sample.span_name_len = 3;
@@ -124,21 +124,21 @@ Test(link, a_name_may_hold_any_byte_and_be_empty)
 	cr_assert_eq(format("{span_name}"), 0);
 }
 
-Test(link, a_value_is_not_read_as_a_template)
+Test(profile_url, a_value_is_not_read_as_a_template)
 {
 	sample.service = "{span_id}";
 	format("{service}");
 	cr_assert_str_eq(url, "%7Bspan_id%7D");
 }
 
-Test(link, without_a_service_leaves_it_empty)
+Test(profile_url, without_a_service_leaves_it_empty)
 {
 	sample.service = NULL;
 	format("[{service}]");
 	cr_assert_str_eq(url, "[]");
 }
 
-Test(link, formats_the_smallest_and_the_largest_number)
+Test(profile_url, formats_the_smallest_and_the_largest_number)
 {
 	sample.from_ns = 0;
 	sample.until_ns = UINT64_MAX;
@@ -146,7 +146,7 @@ Test(link, formats_the_smallest_and_the_largest_number)
 	cr_assert_str_eq(url, "0 0 0 18446744073709551615");
 }
 
-Test(link, knows_drilldown_by_its_name_in_any_case)
+Test(profile_url, knows_drilldown_by_its_name_in_any_case)
 {
 	cr_assert_gt(format("grafana-drilldown"), 0);
 	cr_assert_str_eq(url, "http://localhost:3000/a/grafana-pyroscope-app/explore"
@@ -154,14 +154,14 @@ Test(link, knows_drilldown_by_its_name_in_any_case)
 			      "nanoseconds%3Acpu%3Ananoseconds&explorationType=flame-graph"
 			      "&from=1700000000123&to=1700000010999"
 			      "&var-spanSelector=00f067aa0ba902b7");
-	char first[SP_LINK_MAX];
+	char first[SP_PROFILE_URL_MAX];
 
 	memcpy(first, url, sizeof(first));
 	cr_assert_gt(format("Grafana-DrillDown"), 0);
 	cr_assert_str_eq(url, first);
 }
 
-Test(link, a_preset_starts_with_the_given_base)
+Test(profile_url, a_preset_starts_with_the_given_base)
 {
 	sample.base = "https://grafana.example/sub/";
 	format("grafana-explore");
@@ -193,7 +193,7 @@ static void decode(char *text)
 	*to = '\0';
 }
 
-Test(link, explore_decodes_to_the_panes_json)
+Test(profile_url, explore_decodes_to_the_panes_json)
 {
 	format("grafana-explore");
 	decode(url);
@@ -207,7 +207,7 @@ Test(link, explore_decodes_to_the_panes_json)
 }
 
 /* What a parser of JSON and then one of label selectors make of it must be the name again. */
-Test(link, explore_stays_json_whatever_the_names_hold)
+Test(profile_url, explore_stays_json_whatever_the_names_hold)
 {
 	sample.service = "a\"b\\c";
 	sample.span_name = "\"\\\n\t{x}\xc3\xa4";
@@ -217,7 +217,7 @@ Test(link, explore_stays_json_whatever_the_names_hold)
 	cr_assert_not_null(strstr(
 		url, "\"labelSelector\":\"{service_name=\\\"a\\\\\\\"b\\\\\\\\c\\\"}\",\"spanSel"));
 
-	sample.kind = SP_LINK_BASELINE;
+	sample.kind = SP_URL_BASELINE;
 	format("grafana-explore");
 	decode(url);
 	cr_assert_not_null(strstr(url, "span_name=\\\"\\\\\\\"\\\\\\\\\\\\x0a\\\\x09{x}\xc3\xa4"
@@ -225,7 +225,7 @@ Test(link, explore_stays_json_whatever_the_names_hold)
 }
 
 /* As Grafana's scenes read a filter: of the parts that a comma separates, and of the three in it. */
-Test(link, drilldown_reads_the_whole_name_of_the_baseline)
+Test(profile_url, drilldown_reads_the_whole_name_of_the_baseline)
 {
 	const struct row rows[] = {
 		{"GET /a,b", "GET%20%2Fa__gfc__b"},       {"a|b", "a__gfp__b"}, {"#1", "__gfh__1"},
@@ -233,7 +233,7 @@ Test(link, drilldown_reads_the_whole_name_of_the_baseline)
 	};
 	const char *filter = "&var-filters=span_name%7C%3D%7C";
 
-	sample.kind = SP_LINK_BASELINE;
+	sample.kind = SP_URL_BASELINE;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		sample.span_name = rows[i].form;
 		sample.span_name_len = strlen(rows[i].form);
@@ -244,10 +244,10 @@ Test(link, drilldown_reads_the_whole_name_of_the_baseline)
 }
 
 /* Without one Grafana takes its own choice, which may be another server's profiles. */
-Test(link, the_presets_of_grafana_name_the_data_source)
+Test(profile_url, the_presets_of_grafana_name_the_data_source)
 {
-	for (unsigned kind = SP_LINK_PROFILE; kind <= SP_LINK_BASELINE; kind++) {
-		sample.kind = (enum sp_link_kind)kind;
+	for (unsigned kind = SP_URL_PROFILE; kind <= SP_URL_BASELINE; kind++) {
+		sample.kind = (enum sp_profile_url_kind)kind;
 		sample.datasource = "a b&c";
 		format("grafana-drilldown");
 		cr_assert_not_null(
@@ -266,9 +266,9 @@ Test(link, the_presets_of_grafana_name_the_data_source)
 	}
 }
 
-Test(link, the_baseline_is_found_by_name)
+Test(profile_url, the_baseline_is_found_by_name)
 {
-	sample.kind = SP_LINK_BASELINE;
+	sample.kind = SP_URL_BASELINE;
 	format("grafana-drilldown");
 	cr_assert_str_eq(url, "http://localhost:3000/a/grafana-pyroscope-app/explore"
 			      "?var-serviceName=shop&var-profileMetricId=process_cpu%3Acpu%3A"
@@ -289,9 +289,9 @@ Test(link, the_baseline_is_found_by_name)
 	cr_assert_gt(format("pyroscope-legacy"), 0);
 }
 
-Test(link, only_the_legacy_preset_links_to_a_difference)
+Test(profile_url, only_the_legacy_preset_links_to_a_difference)
 {
-	sample.kind = SP_LINK_DIFF;
+	sample.kind = SP_URL_DIFF;
 	cr_assert_eq(format("grafana-drilldown"), 0);
 	cr_assert_eq(format("grafana-explore"), 0);
 	cr_assert_eq(format("http://host/{span_id}"), 0);
@@ -299,7 +299,7 @@ Test(link, only_the_legacy_preset_links_to_a_difference)
 }
 
 /* Written by hand after otel-profiling-go 0.4.0: url.Values.Encode() sorts, and a space is a plus. */
-Test(link, legacy_is_what_the_go_library_wrote)
+Test(profile_url, legacy_is_what_the_go_library_wrote)
 {
 	const char *comparison = "from=1700000000&leftFrom=1700000000"
 				 "&leftQuery=my+shop.cpu%7Bspan_name%3D%22GET+%2Fcart%22%7D"
@@ -308,7 +308,7 @@ Test(link, legacy_is_what_the_go_library_wrote)
 				 "&rightFrom=1700000000"
 				 "&rightQuery=my+shop.cpu%7Bprofile_id%3D%2200f067aa0ba902b7%22%7D"
 				 "&rightUntil=1700000009&until=1700000009";
-	char want[SP_LINK_MAX];
+	char want[SP_PROFILE_URL_MAX];
 
 	sample.service = "my shop";
 	format("pyroscope-legacy");
@@ -316,11 +316,11 @@ Test(link, legacy_is_what_the_go_library_wrote)
 			      "&query=my+shop.cpu%7Bprofile_id%3D%2200f067aa0ba902b7%22%7D"
 			      "&until=1700000009");
 	sample.base = "https://pyroscope.example";
-	sample.kind = SP_LINK_BASELINE;
+	sample.kind = SP_URL_BASELINE;
 	format("pyroscope-legacy");
 	snprintf(want, sizeof(want), "https://pyroscope.example/comparison?%s", comparison);
 	cr_assert_str_eq(url, want);
-	sample.kind = SP_LINK_DIFF;
+	sample.kind = SP_URL_DIFF;
 	format("pyroscope-legacy");
 	snprintf(want, sizeof(want), "https://pyroscope.example/comparison-diff?%s", comparison);
 	cr_assert_str_eq(url, want);
@@ -328,10 +328,10 @@ Test(link, legacy_is_what_the_go_library_wrote)
 
 static const char *legacy_query(const char *labels)
 {
-	static char query[SP_LINK_MAX];
+	static char query[SP_PROFILE_URL_MAX];
 	char *at;
 
-	sample.kind = SP_LINK_BASELINE;
+	sample.kind = SP_URL_BASELINE;
 	sample.baseline_labels = labels;
 	format("pyroscope-legacy");
 	decode(url);
@@ -342,7 +342,7 @@ static const char *legacy_query(const char *labels)
 	return query;
 }
 
-Test(link, legacy_takes_the_labels_of_the_baseline)
+Test(profile_url, legacy_takes_the_labels_of_the_baseline)
 {
 	const struct {
 		const char *labels;
@@ -370,37 +370,37 @@ static void fill(char *form, size_t n, const char *end)
 	strcpy(form + n, end);
 }
 
-Test(link, fits_up_to_the_limit_and_not_beyond)
+Test(profile_url, fits_up_to_the_limit_and_not_beyond)
 {
-	char form[SP_LINK_MAX + 32];
+	char form[SP_PROFILE_URL_MAX + 32];
 
-	fill(form, SP_LINK_MAX - 2, "");
-	cr_assert_eq(format(form), SP_LINK_MAX - 2);
-	fill(form, SP_LINK_MAX - 1, "");
-	cr_assert_eq(format(form), SP_LINK_MAX - 1, "the NUL is the last byte");
-	fill(form, SP_LINK_MAX, "");
+	fill(form, SP_PROFILE_URL_MAX - 2, "");
+	cr_assert_eq(format(form), SP_PROFILE_URL_MAX - 2);
+	fill(form, SP_PROFILE_URL_MAX - 1, "");
+	cr_assert_eq(format(form), SP_PROFILE_URL_MAX - 1, "the NUL is the last byte");
+	fill(form, SP_PROFILE_URL_MAX, "");
 	cr_assert_eq(format(form), 0);
 	cr_assert_str_eq(url, "");
 }
 
 /* Every kind of value at the edge: as it just fits, and one byte later. */
-Test(link, is_whole_or_nothing_whatever_comes_last)
+Test(profile_url, is_whole_or_nothing_whatever_comes_last)
 {
 	const struct row rows[] = {{"{span_id}", "00f067aa0ba902b7"},
 				   {"{span_name}", "GET%20%2Fcart"},
 				   {"{from_ms}", "1700000000123"},
 				   {"{unknown}", "{unknown}"},
 				   {"{service}/", "shop/"}};
-	char form[SP_LINK_MAX + 32];
+	char form[SP_PROFILE_URL_MAX + 32];
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		size_t len = strlen(rows[i].url);
 
-		fill(form, SP_LINK_MAX - 1 - len, rows[i].form);
-		cr_assert_eq(format(form), SP_LINK_MAX - 1, "%s", rows[i].form);
-		cr_assert_str_eq(url + SP_LINK_MAX - 1 - len, rows[i].url);
+		fill(form, SP_PROFILE_URL_MAX - 1 - len, rows[i].form);
+		cr_assert_eq(format(form), SP_PROFILE_URL_MAX - 1, "%s", rows[i].form);
+		cr_assert_str_eq(url + SP_PROFILE_URL_MAX - 1 - len, rows[i].url);
 		for (size_t over = 1; over <= len; over++) {
-			fill(form, SP_LINK_MAX - 1 - len + over, rows[i].form);
+			fill(form, SP_PROFILE_URL_MAX - 1 - len + over, rows[i].form);
 			cr_assert_eq(format(form), 0, "%s", rows[i].form);
 		}
 	}
