@@ -10,7 +10,7 @@
 #include "preload/adapter_otelcpp_call.h"
 #include "preload/adapter_otelcpp_proof.h"
 #include "preload/elf_walk.h"
-#include "preload/got.h"
+#include "preload/relocations.h"
 #include "preload/resolve.h"
 
 /* Of so many starts the result is looked at closely, while none has had a span of the SDK's own. */
@@ -88,7 +88,7 @@ static const void *find_storage(const struct sp_otelcpp *sdk)
 	const void *storage = sdk->linked_storage;
 
 	if (storage == NULL && atomic_load_explicit(&sdk->found, memory_order_acquire))
-		storage = sp_got_reference(&sdk->object, sdk->names->storage);
+		storage = sp_relocations_reference(&sdk->object, sdk->names->storage);
 	return storage != NULL ? storage : sp_otelcpp_find(sdk, sdk->names->storage);
 }
 

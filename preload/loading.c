@@ -17,8 +17,8 @@
 #include <string.h>
 
 #include "preload/elf_walk.h"
-#include "preload/got.h"
 #include "preload/loading_entry.h"
+#include "preload/relocations.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
 
@@ -117,7 +117,7 @@ bool sp_loading_is_deepbound(const void *caller)
 static void look_through(void)
 {
 	unsigned long long adds = sp_elf_adds();
-	bool complete = sp_got_visit(choose, changed);
+	bool complete = sp_relocations_visit(choose, changed);
 
 	atomic_store_explicit(&looked_at, complete ? adds : 0, memory_order_relaxed);
 }

@@ -9,7 +9,7 @@
  * read-only part (RELRO) protected is not finished, and is left alone.
  */
 #define _GNU_SOURCE
-#include "preload/got.h"
+#include "preload/relocations.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -49,8 +49,8 @@ struct importer {
 };
 
 struct visit {
-	sp_got_choose *choose;
-	sp_got_changed *changed;
+	sp_relocations_choose *choose;
+	sp_relocations_changed *changed;
 	uintptr_t page_size;
 	bool complete;
 };
@@ -188,7 +188,7 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 	return 0;
 }
 
-bool sp_got_visit(sp_got_choose *choose, sp_got_changed *changed)
+bool sp_relocations_visit(sp_relocations_choose *choose, sp_relocations_changed *changed)
 {
 	struct visit v = {
 		.choose = choose,
@@ -228,7 +228,7 @@ static int visit_reference(struct dl_phdr_info *info, size_t size SP_UNUSED, voi
 	return 1;
 }
 
-const void *sp_got_reference(const struct sp_elf_range *object, const char *name)
+const void *sp_relocations_reference(const struct sp_elf_range *object, const char *name)
 {
 	struct reference want = {.object = object, .name = name};
 
