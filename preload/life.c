@@ -17,7 +17,7 @@
 #include "preload/exporter_process.h"
 #include "preload/exporter_restart.h"
 #include "preload/guard.h"
-#include "preload/loading.h"
+#include "preload/hook_dl.h"
 #include "preload/resolve.h"
 #include "preload/trial.h"
 #include "preload/upkeep.h"
@@ -332,7 +332,7 @@ void sp_life_load(char *const *envp)
 	/* Only for a folder processes share an exporter (exporter.c), and the kernel has to be asked for that. */
 	if (sp_config_wants_folder())
 		sp_exporter_family_load();
-	sp_loading_start(sp_config_wants_hook_dlsym(), sp_config_wants_deepbind());
+	sp_hook_dl_start(sp_config_wants_hook_dlsym(), sp_config_wants_deepbind());
 	atomic_store_explicit(&sp_life_state, SP_LIFE_ASLEEP, memory_order_relaxed);
 }
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "preload/loading.h"
+#include "preload/hook_dl.h"
 #include "sampler/try_lock.h"
 
 #define TEXT_MAX 256U
@@ -146,7 +146,7 @@ static void *in_global_scope(const char *name)
 static void *reached_from(const char *name, const void *caller, void *const *found, unsigned n)
 {
 	/* with RTLD_DEEPBIND the global scope comes last */
-	const void *global = sp_loading_is_deepbound(caller) ? NULL : in_global_scope(name);
+	const void *global = sp_hook_dl_is_deepbound(caller) ? NULL : in_global_scope(name);
 
 	for (unsigned i = 0; i < n; i++) {
 		if (found[i] == global)

@@ -28,7 +28,7 @@ include  ^(libelf\.h|gelf\.h)               export/(elf_file|symtab|plt|lines|fd
 include  ^lzma\.h                            export/xz\.c
 include  ^zlib\.h                            export/.*
 include  ^(pthread|threads)\.h               preload/.*|sampler/threads\.c|export/.*
-name     dlsym|dlvsym|__libc_dlsym           preload/(resolve\.[ch]|sdk_instances\.c|loading\.c)|export/(debuginfod|keylog|libcurl)\.c
+name     dlsym|dlvsym|__libc_dlsym           preload/(resolve\.[ch]|sdk_instances\.c|hook_dl\.c)|export/(debuginfod|keylog|libcurl)\.c
 name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(demangle|debuginfod|keylog|libcurl)\.c
 name     f?exec[lv][a-z]*|posix_spawnp?|popen|system        preload/(hook[a-z_]*\.c|resolve\.h)
 name     listen                              preload/(hook[a-z_]*\.c|resolve\.h)|export/exporter/join\.c

@@ -9,15 +9,15 @@
  * to functions of ours, which go on to the real ones by a jump, so that these see the host's object as
  * their caller (RTLD_NEXT, RTLD_DEFAULT, RUNPATH and $ORIGIN stay what they were).
  */
-#ifndef SP_LOADING_H
-#define SP_LOADING_H
+#ifndef SP_HOOK_DL_H
+#define SP_HOOK_DL_H
 
 #include <stdbool.h>
 
 /* INIT, after the environment was copied. Nothing at all with both switches off. */
-void sp_loading_start(bool hook_dlsym, bool deepbind);
+void sp_hook_dl_start(bool hook_dlsym, bool deepbind);
 
 /* An object that refers to an SDK before the global scope (RTLD_DEEPBIND). APP. */
-bool sp_loading_is_deepbound(const void *caller);
+bool sp_hook_dl_is_deepbound(const void *caller);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps up with what is loaded while a switch is on. Contexts: INIT, APP.
+ * The hooks of dlopen, dlsym and dlvsym: keeps up with what is loaded while a switch is on. Contexts: INIT,
+ * APP.
  *
  * After a dlopen() by path all objects are looked through before the host gets the handle. By name
  * alone, or with $ORIGIN, the caller decides which file that is, so the real function is jumped to
@@ -8,7 +9,7 @@
  * loaded. Not reached: spans that a plugin's own constructors start.
  */
 #define _GNU_SOURCE
-#include "preload/loading.h"
+#include "preload/hook_dl.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,7 +18,7 @@
 #include <string.h>
 
 #include "preload/elf_walk.h"
-#include "preload/loading_entry.h"
+#include "preload/hook_dl_entry.h"
 #include "preload/relocations.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
@@ -53,9 +54,9 @@ struct entry {
 };
 
 static const struct entry entries[] = {
-	{"dlopen", SP_NEXT_dlopen, (const void *)sp_loading_dlopen_entry},
-	{"dlsym", SP_NEXT_dlsym, (const void *)sp_loading_dlsym_entry},
-	{"dlvsym", SP_NEXT_dlvsym, (const void *)sp_loading_dlvsym_entry},
+	{"dlopen", SP_NEXT_dlopen, (const void *)sp_hook_dl_dlopen_entry},
+	{"dlsym", SP_NEXT_dlsym, (const void *)sp_hook_dl_dlsym_entry},
+	{"dlvsym", SP_NEXT_dlvsym, (const void *)sp_hook_dl_dlvsym_entry},
 };
 
 /* Only where nobody else stands before the real one. */
@@ -103,7 +104,7 @@ static void changed(const struct sp_elf_range *importer, const char *name)
 	atomic_store_explicit(&deepbound_used, used + 1, memory_order_release);
 }
 
-bool sp_loading_is_deepbound(const void *caller)
+bool sp_hook_dl_is_deepbound(const void *caller)
 {
 	unsigned used = atomic_load_explicit(&deepbound_used, memory_order_acquire);
 
@@ -149,7 +150,7 @@ static bool depends_on_caller(const char *file)
 	return strchr(file, '/') == NULL || strchr(file, '$') != NULL;
 }
 
-const void *sp_loading_dlopen_target(const char *file)
+const void *sp_hook_dl_dlopen_target(const char *file)
 {
 	catch_up();
 	if (file == NULL || depends_on_caller(file))
@@ -178,17 +179,17 @@ static void *look_up_version(void *handle, const char *name, const char *version
 	return real(handle, name, version) != NULL ? (void *)(uintptr_t)hook_of(name) : NULL;
 }
 
-const void *sp_loading_dlsym_target(const void *handle, const char *name)
+const void *sp_hook_dl_dlsym_target(const void *handle, const char *name)
 {
 	return is_hooked(handle, name) ? (const void *)look_up : sp_next(SP_NEXT_dlsym);
 }
 
-const void *sp_loading_dlvsym_target(const void *handle, const char *name)
+const void *sp_hook_dl_dlvsym_target(const void *handle, const char *name)
 {
 	return is_hooked(handle, name) ? (const void *)look_up_version : sp_next(SP_NEXT_dlvsym);
 }
 
-void sp_loading_start(bool hook_dlsym, bool deepbind)
+void sp_hook_dl_start(bool hook_dlsym, bool deepbind)
 {
 	if (!hook_dlsym && !deepbind)
 		return;
