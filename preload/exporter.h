@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The host's dealings with its exporter: it is started once, asked for a flush where the process is about
- * to end or to be replaced, and answered when it asks for something by the region's upkeep bits. Nothing
+ * to end or to be replaced, and answered when it asks for something by the region's work bits. Nothing
  * in the host waits for it but a flush.
  */
 #ifndef SP_EXPORTER_H

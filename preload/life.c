@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/deferred_work.h"
 #include "preload/exporter.h"
 #include "preload/exporter_family.h"
 #include "preload/exporter_process.h"
@@ -20,7 +21,6 @@
 #include "preload/hook_dl.h"
 #include "preload/resolve.h"
 #include "preload/trial.h"
-#include "preload/upkeep.h"
 #include "sampler/counters.h"
 #include "sampler/log.h"
 #include "sampler/monotonic.h"
@@ -141,9 +141,10 @@ static bool start_by_winner(void)
 	}
 	sp_thread_scan();
 	sp_thread_rearm();
-	sp_upkeep_publish();
+	sp_deferred_work_publish();
 	/* On a busy machine the exporter looks earlier than that, and asks for what has just been done. */
-	atomic_fetch_and_explicit(&sp_region_now()->upkeep, ~SP_UPKEEP_SCAN, memory_order_relaxed);
+	atomic_fetch_and_explicit(&sp_region_now()->deferred_work, ~SP_WORK_SCAN,
+				  memory_order_relaxed);
 	/* pairs with the acquire in sp_life_start(): tables before "active" */
 	return atomic_compare_exchange_strong_explicit(&sp_life_state, &starting, SP_LIFE_ACTIVE,
 						       memory_order_release, memory_order_relaxed);
@@ -174,8 +175,8 @@ bool sp_life_start(void)
 	bool ok;
 
 	if (now == SP_LIFE_ACTIVE) {
-		if (sp_upkeep_is_due())
-			sp_upkeep_run();
+		if (sp_deferred_work_is_due())
+			sp_deferred_work_run();
 		return sp_life_active();
 	}
 	if ((now != SP_LIFE_ASLEEP && now != SP_LIFE_STARTING) || sp_seccomp_is_on())
@@ -206,7 +207,7 @@ static void after_fork_in_child(void)
 
 	forked = true;
 	has_span = sp_sampler_forked();
-	sp_upkeep_forked();
+	sp_deferred_work_forked();
 	sp_exporter_family_forked();
 	sp_exporter_process_forked();
 	sp_exporter_restart_forked();
@@ -236,7 +237,7 @@ static void flush_exporter(void)
 	uint64_t end = sp_monotonic_ns() + config.flush_timeout_ms * SP_NS_PER_MS;
 	uint64_t now;
 
-	if (sp_exporter_flush(config.flush_timeout_ms) || !sp_upkeep_revive())
+	if (sp_exporter_flush(config.flush_timeout_ms) || !sp_deferred_work_revive())
 		return;
 	now = sp_monotonic_ns();
 	if (now < end)
@@ -260,8 +261,8 @@ void sp_life_flush(void)
 		sp_thread_account_end(sp_thread_own);
 	}
 	sp_thread_account_flush();
-	sp_upkeep_settle();
-	sp_upkeep_publish();
+	sp_deferred_work_account();
+	sp_deferred_work_publish();
 	flush_exporter();
 	errno = saved;
 }
@@ -297,16 +298,16 @@ void sp_life_before_filter(bool handlers_return)
 
 	wait_for_start();
 	if (sp_life_active() && sp_process_is_ours()) {
-		kept_off = sp_upkeep_keep_off(START_WAIT_NS);
+		kept_off = sp_deferred_work_keep_off(START_WAIT_NS);
 		if (!handlers_return)
 			sp_thread_disarm_all();
 		sp_thread_account_flush();
-		sp_upkeep_publish();
+		sp_deferred_work_publish();
 	}
 	sp_seccomp_begin();
 	/* whoever begins now sees the word */
 	if (kept_off)
-		sp_upkeep_leave();
+		sp_deferred_work_leave();
 	/* pairs with start_by_winner(): a start that came in between is seen here, or sees the word */
 	wait_for_start();
 }
@@ -321,7 +322,7 @@ void sp_life_after_filter(bool handlers_return, bool refused)
 	}
 	atomic_store_explicit(&sp_life_state, SP_LIFE_STOPPED, memory_order_relaxed);
 	sp_count(SP_COUNT_SECCOMP_STOPPED);
-	sp_upkeep_publish();
+	sp_deferred_work_publish();
 }
 
 void sp_life_load(char *const *envp)

@@ -125,8 +125,8 @@ static void look_after_exporter(const struct sp_outlet *o)
 
 	if (atomic_fetch_add_explicit(&samples, 1, memory_order_relaxed) % SP_SAMPLES_PER_LOOK ==
 		    SP_SAMPLES_PER_LOOK - 1 &&
-	    o->upkeep != NULL)
-		atomic_fetch_or_explicit(o->upkeep, SP_UPKEEP_ALIVE, memory_order_relaxed);
+	    o->deferred_work != NULL)
+		atomic_fetch_or_explicit(o->deferred_work, SP_WORK_ALIVE, memory_order_relaxed);
 }
 
 static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext, size_t room_left)

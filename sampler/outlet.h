@@ -20,7 +20,7 @@ struct sp_outlet {
 	struct sp_ring snapshots; /* has no memory if none are to be made */
 	/* SP_COUNT_SAMPLES_PUT of the same region, or NULL: that of all. So each region's balance is right. */
 	_Atomic uint64_t *put;
-	_Atomic uint32_t *upkeep; /* of the region, NULL if there is none */
+	_Atomic uint32_t *deferred_work; /* of the region, NULL if there is none */
 };
 
 /* That of a process without a region: all that is put there is dropped. */

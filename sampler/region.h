@@ -99,12 +99,12 @@ enum sp_region_exporter {
 	SP_EXPORTER_REFUSED, /* it works for the family, and cannot for this process */
 };
 
-/* Bits of struct sp_region.upkeep: what is asked of the next hook of any thread. */
-#define SP_UPKEEP_LOOK 1U /* the second is over: settle, age, publish facts */
-#define SP_UPKEEP_SCAN 2U /* /proc shows threads that are not enrolled, or enrolled ones are gone */
-#define SP_UPKEEP_WRITE 4U    /* the exporter cannot open the host's stderr: write its message */
-#define SP_UPKEEP_SECCOMP 16U /* the host has a filter more than when it began: seccomp.h */
-#define SP_UPKEEP_ALIVE 8U /* from the host's own handler, now and then: is the exporter there? */
+/* Bits of struct sp_region.deferred_work: what is asked of the next hook of any thread. */
+#define SP_WORK_LOOK 1U  /* the second is over: settle accounts, age spans, publish facts */
+#define SP_WORK_SCAN 2U  /* /proc shows threads that are not enrolled, or enrolled ones are gone */
+#define SP_WORK_WRITE 4U /* the exporter cannot open the host's stderr: write its message */
+#define SP_WORK_SECCOMP 16U /* the host has a filter more than when it began: seccomp.h */
+#define SP_WORK_ALIVE 8U    /* from the host's own handler, now and then: is the exporter there? */
 
 /* Of one SDK, by its number (preload/sdk.h). */
 #define SP_REGION_SDKS SP_COUNTED_SDKS
@@ -159,8 +159,8 @@ struct sp_region {
 	_Atomic uint64_t exporter_counter[SP_COUNTER_N];
 	/* Of SP_COUNT_SAMPLES_DRAINED there, what is no sample and will not be counted when it is sent. */
 	_Atomic uint64_t exporter_residuals;
-	_Atomic uint32_t upkeep;        /* SP_UPKEEP_ bits, taken back by the host */
-	_Atomic uint32_t message_bytes; /* with SP_UPKEEP_WRITE; set back to 0 by the host */
+	_Atomic uint32_t deferred_work; /* SP_WORK_ bits, taken back by the host */
+	_Atomic uint32_t message_bytes; /* with SP_WORK_WRITE; set back to 0 by the host */
 	char message[SP_REGION_MESSAGE_MAX];
 };
 

@@ -68,7 +68,7 @@ static void open_outlet(struct place *p)
 	if (part != NULL)
 		(void)sp_ring_at(&p->outlet.snapshots, part, bytes);
 	p->outlet.put = &p->region->counter[SP_COUNT_SAMPLES_PUT];
-	p->outlet.upkeep = &p->region->upkeep;
+	p->outlet.deferred_work = &p->region->deferred_work;
 }
 
 /* From here on handlers may come at any time. Objects first: who finds the rings finds where they are told. */

@@ -91,7 +91,7 @@ static void ask_host(const struct sp_messages *m, const char *text, size_t len)
 	memcpy(r->message, text, len);
 	/* Pairs with the host's acquire: the text before its length. */
 	atomic_store_explicit(&r->message_bytes, (uint32_t)len, memory_order_release);
-	atomic_fetch_or_explicit(&r->upkeep, SP_UPKEEP_WRITE, memory_order_release);
+	atomic_fetch_or_explicit(&r->deferred_work, SP_WORK_WRITE, memory_order_release);
 }
 
 void sp_messages_tell(const struct sp_messages *m, enum sp_log_level level, const char *text)

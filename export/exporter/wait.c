@@ -155,14 +155,14 @@ static void look(struct sp_waiter *w)
 		.armed = atomic_load_explicit(&r->threads_armed, memory_order_relaxed),
 		.signal_number = atomic_load_explicit(&r->signal_number, memory_order_relaxed),
 	};
-	uint32_t bits = SP_UPKEEP_LOOK;
+	uint32_t bits = SP_WORK_LOOK;
 
 	w->look_ns = sp_clock_mono_ns() + LOOK_NS;
 	if (sp_threads_look(&w->threads, w->host, &k))
-		bits |= SP_UPKEEP_SCAN;
+		bits |= SP_WORK_SCAN;
 	if (has_new_filter(w))
-		bits |= SP_UPKEEP_SECCOMP;
-	atomic_fetch_or_explicit(&r->upkeep, bits, memory_order_release);
+		bits |= SP_WORK_SECCOMP;
+	atomic_fetch_or_explicit(&r->deferred_work, bits, memory_order_release);
 }
 
 unsigned sp_waiter_news(struct sp_waiter *w)

@@ -143,7 +143,7 @@ Test(messages, for_a_socket_are_left_to_the_host)
 	cr_expect_str_eq(content(ends[0]), "");
 	cr_expect_eq(host.region->message_bytes, strlen("the first"));
 	cr_expect_eq(memcmp(host.region->message, "the first", strlen("the first")), 0);
-	cr_expect_eq(host.region->upkeep, SP_UPKEEP_WRITE);
+	cr_expect_eq(host.region->deferred_work, SP_WORK_WRITE);
 
 	tell(ends[1], ends[1], SP_LOG_WARN, "one too many");
 	cr_expect_eq(host.region->message_bytes, strlen("the first"));

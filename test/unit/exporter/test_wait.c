@@ -123,16 +123,16 @@ Test(waiting, gives_a_flush_the_hosts_time_and_no_more_than_was_configured)
 Test(waiting, asks_the_host_to_look_once_a_second)
 {
 	expect(0);
-	cr_expect_neq(host.region->upkeep & SP_UPKEEP_LOOK, 0);
-	cr_expect_neq(host.region->upkeep & SP_UPKEEP_SCAN, 0, "no thread is known");
-	host.region->upkeep = 0;
+	cr_expect_neq(host.region->deferred_work & SP_WORK_LOOK, 0);
+	cr_expect_neq(host.region->deferred_work & SP_WORK_SCAN, 0, "no thread is known");
+	host.region->deferred_work = 0;
 	host.region->threads_known = waiter.threads.seen;
 	host.region->threads_armed = waiter.threads.seen;
 	expect(0);
-	cr_expect_eq(host.region->upkeep, 0);
+	cr_expect_eq(host.region->deferred_work, 0);
 	waiter.look_ns = 0;
 	expect(0);
-	cr_expect_eq(host.region->upkeep, SP_UPKEEP_LOOK);
+	cr_expect_eq(host.region->deferred_work, SP_WORK_LOOK);
 }
 
 /* The exit status of an exporter of another process, which the test kills meanwhile. */

@@ -17,9 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "preload/deferred_work.h"
 #include "preload/exporter.h"
 #include "preload/guard.h"
-#include "preload/upkeep.h"
 #include "sampler/monotonic.h"
 #include "sampler/region.h"
 #include "sampler/seccomp.h"
@@ -88,7 +88,7 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 	cr_assert_eq(cfg, sp_life_config());
 	cr_assert_eq(close(region_fd), 0);
 	exporter.started++;
-	atomic_fetch_or(&sp_region->upkeep, exporter.asks);
+	atomic_fetch_or(&sp_region->deferred_work, exporter.asks);
 	if (exporter.meets_another)
 		meet_another();
 	if (exporter.meets_filter)
@@ -186,11 +186,11 @@ Test(life, starts_once_at_the_first_span)
 /* An exporter may have looked before our threads were told of. */
 Test(life, what_it_has_done_at_the_start_is_not_done_again)
 {
-	exporter.asks = SP_UPKEEP_LOOK | SP_UPKEEP_SCAN;
+	exporter.asks = SP_WORK_LOOK | SP_WORK_SCAN;
 	load_with(NULL, NULL);
 
 	cr_assert(sp_life_start());
-	cr_expect_eq(atomic_load(&sp_region->upkeep), SP_UPKEEP_LOOK);
+	cr_expect_eq(atomic_load(&sp_region->deferred_work), SP_WORK_LOOK);
 }
 
 Test(life, starts_before_main_on_request)
@@ -269,16 +269,16 @@ Test(life, what_is_asked_of_a_process_is_not_done_in_a_child_of_a_raw_clone)
 
 	load_with(NULL, NULL);
 	cr_assert(sp_life_start());
-	atomic_store(&sp_region->upkeep, SP_UPKEEP_LOOK);
+	atomic_store(&sp_region->deferred_work, SP_WORK_LOOK);
 	child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 	if (child == 0)
 		_exit(sp_life_start() ? 0 : 1);
 
 	cr_assert_eq(waitpid((pid_t)child, &status, 0), (pid_t)child);
 	cr_expect_eq(status, 0);
-	cr_expect_eq(atomic_load(&sp_region->upkeep), SP_UPKEEP_LOOK);
+	cr_expect_eq(atomic_load(&sp_region->deferred_work), SP_WORK_LOOK);
 	cr_assert(sp_life_start());
-	cr_expect_eq(atomic_load(&sp_region->upkeep), 0, "the process itself does it");
+	cr_expect_eq(atomic_load(&sp_region->deferred_work), 0, "the process itself does it");
 }
 
 static int flushes_in_child(void)
@@ -334,7 +334,7 @@ static void *start_another(void *arg)
 	exporter.meets_filter = true;
 	exporter.ended = true;
 	atomic_store(&sp_region->exporter, SP_EXPORTER_GONE);
-	(void)sp_upkeep_revive();
+	(void)sp_deferred_work_revive();
 	return arg;
 }
 

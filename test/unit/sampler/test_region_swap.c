@@ -207,7 +207,7 @@ Test(region_swap, tells_of_objects_again)
 	cr_expect_gt(sp_module_event_state.moves, moves);
 	cr_expect_eq(sp_module_event_state.ring, &sp_outlet_now()->ring);
 	cr_expect_eq(sp_module_event_state.again, &sp_region_now()->generation);
-	cr_expect_eq(sp_outlet_now()->upkeep, &sp_region_now()->upkeep);
+	cr_expect_eq(sp_outlet_now()->deferred_work, &sp_region_now()->deferred_work);
 }
 
 static unsigned pages(const struct sp_ring *r)

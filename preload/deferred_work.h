@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What has to be looked after in a process that samples, and by nobody but itself: threads that were
+ * Deferred work: what has to be done in a process that samples, and by nobody but itself: threads that were
  * never seen being born, CPU accounts, old spans, the sampling signal. The exporter says when, by the
- * region's upkeep bits, and the next hook of any thread does it.
+ * region's work bits, and the next hook of any thread does it.
  */
-#ifndef SP_UPKEEP_H
-#define SP_UPKEEP_H
+#ifndef SP_DEFERRED_WORK_H
+#define SP_DEFERRED_WORK_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -14,37 +14,37 @@
 #include "sampler/region.h"
 
 /* APP, while sampling is on. Somebody asks for something, or the exporter has not yet begun. */
-static inline bool sp_upkeep_is_due(void)
+static inline bool sp_deferred_work_is_due(void)
 {
 	struct sp_region *r = sp_region_now();
 
-	return atomic_load_explicit(&r->upkeep, memory_order_relaxed) != 0 ||
+	return atomic_load_explicit(&r->deferred_work, memory_order_relaxed) != 0 ||
 	       atomic_load_explicit(&r->exporter, memory_order_relaxed) != SP_EXPORTER_WORKING;
 }
 
 /* APP, inside the guard. Does what is asked for, unless another thread is at it. errno preserved. */
-void sp_upkeep_run(void);
+void sp_deferred_work_run(void);
 
 /* APP, before a flush: what was still written to regions of former exporters is told to this one. */
-void sp_upkeep_settle(void);
+void sp_deferred_work_account(void);
 
 /*
  * APP, inside the guard: a flush found nobody to answer it. True if there is another exporter now, which
  * can be asked; if not, that is said.
  */
-bool sp_upkeep_revive(void);
+bool sp_deferred_work_revive(void);
 
 /*
  * APP. Waits until no thread is at any of this, the start of another exporter among it, and lets none
  * begin before leave(). False after that time: then there is nothing to leave.
  */
-bool sp_upkeep_keep_off(uint64_t most_ns);
-void sp_upkeep_leave(void);
+bool sp_deferred_work_keep_off(uint64_t most_ns);
+void sp_deferred_work_leave(void);
 
 /* Forked child: whoever was at it is not here. */
-void sp_upkeep_forked(void);
+void sp_deferred_work_forked(void);
 
 /* APP. Brings what the region says of this process up to date, before a flush too. */
-void sp_upkeep_publish(void);
+void sp_deferred_work_publish(void);
 
 #endif

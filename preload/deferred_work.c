@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looking after the process. Context: APP, one thread at a time. */
-#include "preload/upkeep.h"
+#include "preload/deferred_work.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -39,12 +39,12 @@ static bool enter(void)
 	return !atomic_flag_test_and_set_explicit(&busy, memory_order_acquire);
 }
 
-void sp_upkeep_leave(void)
+void sp_deferred_work_leave(void)
 {
 	atomic_flag_clear_explicit(&busy, memory_order_release);
 }
 
-bool sp_upkeep_keep_off(uint64_t most_ns)
+bool sp_deferred_work_keep_off(uint64_t most_ns)
 {
 	uint64_t end = sp_monotonic_ns() + most_ns;
 	bool ours;
@@ -88,7 +88,7 @@ static void set(_Atomic uint32_t *word, uint32_t value)
 	atomic_store_explicit(word, value, memory_order_relaxed);
 }
 
-void sp_upkeep_publish(void)
+void sp_deferred_work_publish(void)
 {
 	struct sp_region *r = sp_region_now();
 	uint32_t by[SP_UNARMED_N];
@@ -142,7 +142,7 @@ static void write_message(struct sp_region *r)
 	atomic_store_explicit(&r->message_bytes, 0, memory_order_release);
 }
 
-void sp_upkeep_forked(void)
+void sp_deferred_work_forked(void)
 {
 	atomic_flag_clear_explicit(&busy, memory_order_relaxed);
 }
@@ -167,7 +167,7 @@ static bool start_another(void)
 {
 	switch (sp_exporter_restart(sp_life_config())) {
 	case SP_RESTART_DONE:
-		sp_upkeep_publish();
+		sp_deferred_work_publish();
 		return true;
 	case SP_RESTART_LATER:
 		return false;
@@ -179,15 +179,15 @@ static bool start_another(void)
 	return false;
 }
 
-void sp_upkeep_settle(void)
+void sp_deferred_work_account(void)
 {
 	if (!enter())
 		return;
 	sp_region_swap_look();
-	sp_upkeep_leave();
+	sp_deferred_work_leave();
 }
 
-bool sp_upkeep_revive(void)
+bool sp_deferred_work_revive(void)
 {
 	bool is_there = true;
 
@@ -196,7 +196,7 @@ bool sp_upkeep_revive(void)
 		return true;
 	/* Below a filter nobody is asked, and nothing is started. */
 	is_there = sp_seccomp_is_on() || sp_exporter_works() || start_another();
-	sp_upkeep_leave();
+	sp_deferred_work_leave();
 	if (!is_there)
 		sp_exporter_tell_ended();
 	return is_there;
@@ -205,35 +205,35 @@ bool sp_upkeep_revive(void)
 /* What takes system calls. */
 static void do_work(struct sp_region *r, uint32_t asked)
 {
-	if (((asked & SP_UPKEEP_ALIVE) != 0 || has_not_begun(r)) && !sp_exporter_works())
+	if (((asked & SP_WORK_ALIVE) != 0 || has_not_begun(r)) && !sp_exporter_works())
 		(void)start_another();
-	if ((asked & SP_UPKEEP_SCAN) != 0)
+	if ((asked & SP_WORK_SCAN) != 0)
 		sp_thread_scan();
-	if ((asked & SP_UPKEEP_LOOK) != 0)
+	if ((asked & SP_WORK_LOOK) != 0)
 		look();
-	if ((asked & SP_UPKEEP_WRITE) != 0)
+	if ((asked & SP_WORK_WRITE) != 0)
 		write_message(r);
 }
 
-void sp_upkeep_run(void)
+void sp_deferred_work_run(void)
 {
 	struct sp_region *r = sp_region_now();
 	int saved = errno;
-	uint32_t asked = atomic_load_explicit(&r->upkeep, memory_order_relaxed);
+	uint32_t asked = atomic_load_explicit(&r->deferred_work, memory_order_relaxed);
 
 	/* Before all else: this one came past our hooks. */
-	if ((asked & SP_UPKEEP_SECCOMP) != 0 && !sp_seccomp_is_on())
+	if ((asked & SP_WORK_SECCOMP) != 0 && !sp_seccomp_is_on())
 		sp_seccomp_begin();
 	/* In a child of vfork, or of a raw clone, threads, timers and the exporter are its parent's. */
 	if ((!sp_seccomp_is_on() && !sp_process_is_ours()) || !enter())
 		return;
 	/* Who was at it may have started another exporter, with another region. */
 	r = sp_region_now();
-	asked = atomic_exchange_explicit(&r->upkeep, 0, memory_order_relaxed);
+	asked = atomic_exchange_explicit(&r->deferred_work, 0, memory_order_relaxed);
 	if (!sp_seccomp_is_on())
 		do_work(r, asked);
 	if (asked != 0)
-		sp_upkeep_publish();
-	sp_upkeep_leave();
+		sp_deferred_work_publish();
+	sp_deferred_work_leave();
 	errno = saved;
 }
