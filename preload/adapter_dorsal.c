@@ -15,7 +15,7 @@
 #include "preload/adapter_otelcpp_inner.h"
 #include "preload/elf_walk.h"
 #include "preload/guard.h"
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "preload/resolve.h"
 #include "preload/sdk.h"
 #include "preload/sdk_instances.h"
@@ -118,8 +118,8 @@ static void started(void *span, const char *name, const char *remote_context)
 	struct sp_traceparent parent;
 	struct sp_span_start s;
 
-	if (!sp_life_wanted() || !known_sdk() || !span_ids(span, &own) || !own.sampled ||
-	    !sp_life_start())
+	if (!sp_lifecycle_wanted() || !known_sdk() || !span_ids(span, &own) || !own.sampled ||
+	    !sp_lifecycle_start())
 		return;
 	memset(&s, 0, sizeof(s));
 	s.handle = span;
@@ -184,7 +184,7 @@ static void ending(void *span)
 	struct sp_span_record r;
 	void *inner;
 
-	if (!sp_life_active() || !sp_span_of(span, &r))
+	if (!sp_lifecycle_active() || !sp_span_of(span, &r))
 		return;
 	inner = sp_otelcpp_inner_of(&handles, span);
 	if (inner != NULL)

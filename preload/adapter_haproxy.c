@@ -20,7 +20,7 @@
 #include "preload/haproxy_abi.h"
 #include "preload/haproxy_gate.h"
 #include "preload/haproxy_table.h"
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "preload/resolve.h"
 #include "preload/sdk.h"
 #include "preload/span_attr.h"
@@ -86,7 +86,7 @@ static void ending(struct sp_haproxy_span *const *span)
 	struct sp_span_record r;
 	int saved = errno;
 
-	if (g.outermost && span != NULL && *span != NULL && sp_life_active() &&
+	if (g.outermost && span != NULL && *span != NULL && sp_lifecycle_active() &&
 	    sp_span_of(*span, &r)) {
 		sp_span_attr_apply(&r, &attributes, *span);
 		(void)sp_span_ended(*span);
@@ -121,7 +121,7 @@ static void hook_set_operation_name(const struct sp_haproxy_span *span, const ch
 
 	span_ops()->set_operation_name(span, name);
 	/* without a name the SDK leaves the span as it is */
-	if (g.outermost && span != NULL && name != NULL && *name != '\0' && sp_life_active()) {
+	if (g.outermost && span != NULL && name != NULL && *name != '\0' && sp_lifecycle_active()) {
 		int saved = errno;
 
 		(void)sp_span_renamed(span, name, strlen(name));
@@ -184,12 +184,12 @@ static void started(struct sp_haproxy_span *span, const char *name,
 	const void *copy;
 	struct sp_span_start s;
 
-	if (!sp_life_wanted())
+	if (!sp_lifecycle_wanted())
 		return;
 	copy = sp_haproxy_table_copy(&spans, library(), span->ops, SP_HAPROXY_SPAN_SLOTS,
 				     span_swaps);
 	memset(&s, 0, sizeof(s));
-	if (copy == NULL || !span_ids(span, &s) || !sp_life_start())
+	if (copy == NULL || !span_ids(span, &s) || !sp_lifecycle_start())
 		return;
 	s.handle = span;
 	s.how = SP_ACTIVATION_NONE;
@@ -286,7 +286,7 @@ SP_EXPORT uintptr_t otelc_tracer_create(WORDS)
 	__typeof__(&otelc_tracer_create) next = SP_NEXT(otelc_tracer_create);
 	uintptr_t tracer = next != NULL ? next(a, b, c, d, e, f) : 0;
 
-	if (tracer != 0 && sp_life_wanted()) {
+	if (tracer != 0 && sp_lifecycle_wanted()) {
 		int saved = errno;
 
 		created(tracer);

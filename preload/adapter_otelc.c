@@ -13,7 +13,7 @@
 #include "preload/adapter_otelc_sdk.h"
 #include "preload/elf_walk.h"
 #include "preload/guard.h"
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "preload/otelc_abi.h"
 #include "preload/resolve.h"
 #include "preload/sdk.h"
@@ -171,8 +171,8 @@ static void started(struct hook *h, parent_fn *parent, const void *span, const u
 	struct sp_otelc_ids own;
 	struct sp_span_start s;
 
-	if (!sp_life_wanted() || !is_known(h) || !sp_otelc_span_ids(instance, span, &own) ||
-	    (own.flags & SP_OTELC_FLAG_SAMPLED) == 0 || !sp_life_start())
+	if (!sp_lifecycle_wanted() || !is_known(h) || !sp_otelc_span_ids(instance, span, &own) ||
+	    (own.flags & SP_OTELC_FLAG_SAMPLED) == 0 || !sp_lifecycle_start())
 		return;
 	memset(&s, 0, sizeof(s));
 	s.handle = span;
@@ -211,7 +211,7 @@ static void ending(void *span)
 {
 	struct sp_span_record r;
 
-	if (!sp_life_active() || !sp_span_of(span, &r))
+	if (!sp_lifecycle_active() || !sp_span_of(span, &r))
 		return;
 	sp_span_attr_apply(&r, &attributes, span);
 	/* before the real one: from then on another thread may get the object */
@@ -301,7 +301,7 @@ SP_EXPORT uintptr_t otel_span_destroy(WORDS)
 	struct sp_span_record r;
 	uintptr_t nothing = 0;
 
-	if (g.outermost && a != 0 && sp_life_active() && sp_span_of((const void *)a, &r)) {
+	if (g.outermost && a != 0 && sp_lifecycle_active() && sp_span_of((const void *)a, &r)) {
 		int saved = errno;
 
 		instance = own;
@@ -329,7 +329,7 @@ SP_EXPORT uintptr_t otel_span_update_name(WORDS)
 	uintptr_t status = next != NULL ? next(a, b, c, d, e, f) : SP_OTELC_INTERNAL_ERROR;
 
 	instance = own;
-	if (g.outermost && succeeded(status) && sp_life_active() && is_known(&h)) {
+	if (g.outermost && succeeded(status) && sp_lifecycle_active() && is_known(&h)) {
 		int saved = errno;
 
 		(void)sp_span_renamed((const void *)a, (const char *)b, c);
@@ -349,7 +349,7 @@ SP_EXPORT uintptr_t otel_span_set_string_attribute(WORDS)
 	uintptr_t status = next != NULL ? next(a, b, c, d, e, f) : SP_OTELC_INTERNAL_ERROR;
 
 	instance = own;
-	if (g.outermost && succeeded(status) && sp_life_active() && is_known(&h)) {
+	if (g.outermost && succeeded(status) && sp_lifecycle_active() && is_known(&h)) {
 		uint8_t key = sp_span_attr_key((const char *)b, c);
 		int saved = errno;
 		struct sp_span_record r;
@@ -371,7 +371,7 @@ SP_EXPORT uintptr_t otel_context_attach(WORDS)
 	uintptr_t status = next != NULL ? next(a, b, c, d, e, f) : SP_OTELC_INTERNAL_ERROR;
 
 	instance = own;
-	if (g.outermost && succeeded(status) && sp_life_active() && is_known(&h)) {
+	if (g.outermost && succeeded(status) && sp_lifecycle_active() && is_known(&h)) {
 		const struct sp_otelc_scope *scope = (const struct sp_otelc_scope *)b;
 		int saved = errno;
 		uint8_t id[8];
@@ -387,7 +387,7 @@ SP_EXPORT uintptr_t otel_context_attach(WORDS)
 /* The scope's token, which a successful detach wipes; 0 when there is nothing to detach. */
 static uint64_t scope_token(struct hook *h, const struct sp_otelc_scope *scope)
 {
-	if (scope == NULL || !sp_life_active() || !is_known(h) ||
+	if (scope == NULL || !sp_lifecycle_active() || !is_known(h) ||
 	    scope->struct_size < sizeof(*scope))
 		return 0;
 	return scope->generation;

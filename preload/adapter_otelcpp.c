@@ -15,7 +15,7 @@
 #include "preload/adapter_otelcpp_sdk.h"
 #include "preload/adapter_otelcpp_vtable.h"
 #include "preload/guard.h"
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "preload/otelcpp_abi.h"
 #include "preload/sdk.h"
 #include "preload/span_attr.h"
@@ -109,7 +109,7 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 	if (span == NULL)
 		return;
 	sp_otelcpp_own_ids(sdk, span, &ids);
-	if ((ids.flags & SP_OTELCPP_FLAG_SAMPLED) == 0 || !sp_life_start())
+	if ((ids.flags & SP_OTELCPP_FLAG_SAMPLED) == 0 || !sp_lifecycle_start())
 		return;
 	nothing_current = sp_otelcpp_scope_watch(sdk);
 	memset(&s, 0, sizeof(s));
@@ -152,7 +152,7 @@ static inline void *hook_start(struct sp_otelcpp *sdk, enum sp_otelcpp_real whic
 
 	if (next != NULL)
 		SP_OTELCPP_CALL(next, ARGUMENTS);
-	if (g.outermost && next != NULL && sp_life_wanted()) {
+	if (g.outermost && next != NULL && sp_lifecycle_wanted()) {
 		int saved = errno;
 
 		started(sdk, result, name, len, attributes, options);
@@ -166,7 +166,7 @@ static inline void *hook_start(struct sp_otelcpp *sdk, enum sp_otelcpp_real whic
 
 static void hook_ending(const struct sp_otelcpp *sdk, void *span)
 {
-	if (!sp_life_active() || span == being_destroyed)
+	if (!sp_lifecycle_active() || span == being_destroyed)
 		return;
 	struct sp_guard g = sp_guard_enter();
 
@@ -242,7 +242,7 @@ static void hook_rename(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void
 
 	if (next != NULL)
 		next(span, len, name);
-	if (g.outermost && next != NULL && sp_life_active()) {
+	if (g.outermost && next != NULL && sp_lifecycle_active()) {
 		int saved = errno;
 
 		(void)sp_span_renamed(span, name, len);

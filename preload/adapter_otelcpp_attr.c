@@ -9,7 +9,7 @@
 #include "preload/adapter_otelcpp_proof.h"
 #include "preload/adapter_otelcpp_vtable.h"
 #include "preload/guard.h"
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "preload/span_attr.h"
 #include "sampler/compiler.h"
 #include "sampler/span_keys.h"
@@ -39,7 +39,7 @@ static void program_sets(const struct place *p, void *span, uint8_t keys)
 	struct sp_span_record r;
 	uint64_t id;
 
-	if (sp_life_active() && sp_otelcpp_member(span, 0) == sdk->span_vptr) {
+	if (sp_lifecycle_active() && sp_otelcpp_member(span, 0) == sdk->span_vptr) {
 		sp_otelcpp_own_ids(sdk, span, &ids);
 		memcpy(&id, ids.span_id, sizeof(id));
 		if (sp_span_table_by_id(id, &r))

@@ -5,13 +5,13 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 
 SP_TLS struct sp_otelcpp_inner sp_otelcpp_inner;
 
 void sp_otelcpp_inner_started(struct sp_otelcpp *sdk, const void *result)
 {
-	if (!sp_life_wanted() || !sp_otelcpp_known(sdk))
+	if (!sp_lifecycle_wanted() || !sp_otelcpp_known(sdk))
 		return;
 	sp_otelcpp_inner.span = sp_otelcpp_returned(sdk, result);
 	sp_otelcpp_inner.sdk = sdk;

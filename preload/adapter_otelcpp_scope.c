@@ -14,7 +14,7 @@
 #include "preload/adapter_otelcpp_expect.h"
 #include "preload/adapter_otelcpp_proof.h"
 #include "preload/guard.h"
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "sampler/active_span.h"
 #include "sampler/compiler.h"
 
@@ -157,7 +157,7 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 	SP_OTELCPP_CALL(c->attach, result, self, context);
 	struct sp_guard g = sp_guard_enter();
 
-	if (g.outermost && sp_life_active()) {
+	if (g.outermost && sp_lifecycle_active()) {
 		int saved = errno;
 
 		attached(c, self, result, context);
@@ -193,7 +193,7 @@ static bool detach(void *self, void *token)
 	bool detached = c->detach(self, token);
 	struct sp_guard g = sp_guard_enter();
 
-	if (g.outermost && detached && key != 0 && sp_life_active()) {
+	if (g.outermost && detached && key != 0 && sp_lifecycle_active()) {
 		int saved = errno;
 
 		sp_active_span_detached(key, true);

@@ -10,7 +10,7 @@
 
 #include "preload/exporter.h"
 #include "preload/exporter_restart.h"
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "preload/sdk.h"
 #include "sampler/counters.h"
 #include "sampler/log.h"
@@ -66,7 +66,7 @@ static void check_signal(void)
 	       "the program took signal %d, which sampling uses: profiling stops in this process "
 	       "(set SPANPROF_SIGNAL to another one)",
 	       sp_signals_number());
-	sp_life_stop();
+	sp_lifecycle_stop();
 	sp_thread_account_stop();
 }
 
@@ -96,7 +96,8 @@ void sp_deferred_work_publish(void)
 	if (r == NULL)
 		return;
 	sp_thread_unarmed(by);
-	set(&r->state, sp_life_state == SP_LIFE_STOPPED ? SP_REGION_STOPPED : SP_REGION_SAMPLING);
+	set(&r->state,
+	    sp_lifecycle_state == SP_LIFECYCLE_STOPPED ? SP_REGION_STOPPED : SP_REGION_SAMPLING);
 	set(&r->signal_number, (uint32_t)sp_signals_number());
 	set(&r->threads_armed, sp_thread_armed());
 	set(&r->threads_known, sp_thread_known());
@@ -124,7 +125,7 @@ static void look(void)
 	check_signal();
 	look_for_room();
 	sp_signal_fallback_follow();
-	sweep_spans(sp_life_config());
+	sweep_spans(sp_lifecycle_config());
 	sp_thread_account_look();
 	sp_region_swap_look();
 }
@@ -165,7 +166,7 @@ static bool has_not_begun(const struct sp_region *r)
 /* The exporter does not work. True where another one does. */
 static bool start_another(void)
 {
-	switch (sp_exporter_restart(sp_life_config())) {
+	switch (sp_exporter_restart(sp_lifecycle_config())) {
 	case SP_RESTART_DONE:
 		sp_deferred_work_publish();
 		return true;
@@ -175,7 +176,7 @@ static bool start_another(void)
 		break;
 	}
 	sp_exporter_tell_ended();
-	sp_life_fail();
+	sp_lifecycle_fail();
 	return false;
 }
 

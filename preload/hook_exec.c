@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "preload/resolve.h"
 #include "preload/tail_call.h"
 #include "sampler/virtual_mask.h"
@@ -25,7 +25,7 @@ static const void *begin(enum sp_next which)
 {
 	const void *next;
 
-	sp_life_leave();
+	sp_lifecycle_leave();
 	sp_virtual_mask_hand_on();
 	next = sp_next(which);
 	return next != NULL ? next : (const void *)no_exec;

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
 
@@ -21,7 +21,7 @@ static _Noreturn void leave(int status)
 
 SP_EXPORT _Noreturn void _exit(int status)
 {
-	sp_life_flush();
+	sp_lifecycle_flush();
 	__typeof__(&_exit) next = SP_NEXT(_exit);
 
 	if (next != NULL)
@@ -31,7 +31,7 @@ SP_EXPORT _Noreturn void _exit(int status)
 
 SP_EXPORT _Noreturn void _Exit(int status)
 {
-	sp_life_flush();
+	sp_lifecycle_flush();
 	__typeof__(&_Exit) next = SP_NEXT(_Exit);
 
 	if (next != NULL)
@@ -43,7 +43,7 @@ SP_EXPORT _Noreturn void quick_exit(int status)
 {
 	__typeof__(&quick_exit) next = SP_NEXT(quick_exit);
 
-	sp_life_flush();
+	sp_lifecycle_flush();
 	if (next != NULL)
 		next(status);
 	leave(status);

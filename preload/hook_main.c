@@ -7,7 +7,7 @@
  */
 #include <stddef.h>
 
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
 
@@ -23,7 +23,7 @@ SP_EXPORT int __libc_start_main(int (*host_main)(int, char **, char **), int arg
 {
 	__typeof__(&__libc_start_main) next = SP_NEXT(__libc_start_main);
 
-	sp_life_main();
+	sp_lifecycle_main();
 	if (next == NULL)
 		__builtin_trap(); /* no C library: there is nothing to return to */
 	return next(host_main, argc, argv, init, fini, rtld_fini, stack_end);

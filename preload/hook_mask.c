@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
 #include "sampler/signal_fallback.h"
@@ -28,7 +28,7 @@ static bool names_ours(const sigset_t *set)
 
 static bool blocks_ours(int how, const sigset_t *set)
 {
-	return set != NULL && how != SIG_UNBLOCK && sp_life_active() && names_ours(set);
+	return set != NULL && how != SIG_UNBLOCK && sp_lifecycle_active() && names_ours(set);
 }
 
 /* Also after a call that failed: arming asks the kernel what the mask really is. */
@@ -36,7 +36,7 @@ static void after(int how, const sigset_t *set)
 {
 	int saved = errno;
 
-	if (set != NULL && how != SIG_BLOCK && sp_life_active() && sp_thread_own != NULL &&
+	if (set != NULL && how != SIG_BLOCK && sp_lifecycle_active() && sp_thread_own != NULL &&
 	    names_ours(set) == (how == SIG_UNBLOCK))
 		sp_thread_rearm();
 	errno = saved;
@@ -97,7 +97,7 @@ static int change(mask_call next, int how, const sigset_t *set, sigset_t *old)
 
 	if (set != NULL && how != SIG_UNBLOCK)
 		sp_signal_fallback_for(set);
-	if (set != NULL && (how == SIG_BLOCK || how == SIG_SETMASK) && sp_life_active() &&
+	if (set != NULL && (how == SIG_BLOCK || how == SIG_SETMASK) && sp_lifecycle_active() &&
 	    sp_virtual_mask_wanted(set))
 		rc = change_without_ours(next, how, set, old);
 	else

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "preload/resolve.h"
 #include "preload/tail_call.h"
 #include "sampler/process.h"
@@ -43,17 +43,18 @@ struct attempt {
  */
 static struct attempt begin(bool is_filter, const void *program)
 {
-	int life = atomic_load_explicit(&sp_life_state, memory_order_relaxed);
+	int life = atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed);
 	struct attempt a = {.begun = false, .handlers_return = true};
 	bool is_first = !sp_seccomp_is_on();
 	int saved = errno;
 
-	if (life == SP_LIFE_OFF || (is_first && sp_life_active() && !sp_process_is_ours()))
+	if (life == SP_LIFECYCLE_OFF ||
+	    (is_first && sp_lifecycle_active() && !sp_process_is_ours()))
 		return a;
 	/* Strict mode lets handlers return; without a program there will be no filter. */
 	if (is_first && is_filter && program != NULL)
 		a.handlers_return = sp_seccomp_lets_return(program);
-	sp_life_before_filter(a.handlers_return);
+	sp_lifecycle_before_filter(a.handlers_return);
 	a.begun = true;
 	errno = saved;
 	return a;
@@ -67,7 +68,7 @@ static void end(const struct attempt *a, bool refused)
 		return;
 	if (refused)
 		sp_seccomp_take_back();
-	sp_life_after_filter(a->handlers_return, refused);
+	sp_lifecycle_after_filter(a->handlers_return, refused);
 	errno = saved;
 }
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
 #include "sampler/seccomp.h"
@@ -67,7 +67,7 @@ SP_EXPORT int sigaction(int signo, const struct sigaction *restrict act,
 		errno = ENOSYS;
 		return -1;
 	}
-	if (rc == 0 && act != NULL && sp_life_active() && !sp_seccomp_is_on() &&
+	if (rc == 0 && act != NULL && sp_lifecycle_active() && !sp_seccomp_is_on() &&
 	    wants_alternate_stack(signo, next))
 		sp_signals_use_alternate_stack();
 	return rc;
@@ -80,7 +80,7 @@ SP_EXPORT int sigaction(int signo, const struct sigaction *restrict act,
 SP_EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
 {
 	__typeof__(&sigaltstack) next = SP_NEXT(sigaltstack);
-	bool ours = sp_life_active() && sp_thread_alternate_begin();
+	bool ours = sp_lifecycle_active() && sp_thread_alternate_begin();
 	int rc = -1;
 
 	if (next != NULL)

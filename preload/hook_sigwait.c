@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <sys/signalfd.h>
 
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
 #include "sampler/signal_fallback.h"
@@ -23,7 +23,7 @@ static void settle_for(const sigset_t *set)
 {
 	sigset_t copy;
 
-	if (!sp_life_active() || !sp_virtual_mask_copy(set, &copy))
+	if (!sp_lifecycle_active() || !sp_virtual_mask_copy(set, &copy))
 		return;
 	sp_signal_fallback_for(&copy);
 	sp_virtual_mask_before_wait(&copy);
@@ -71,7 +71,7 @@ SP_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
 		made = next(fd, set, flags);
 	else
 		errno = ENOSYS;
-	if (made >= 0 && sp_life_wanted() && sp_virtual_mask_copy(set, &copy)) {
+	if (made >= 0 && sp_lifecycle_wanted() && sp_virtual_mask_copy(set, &copy)) {
 		sp_signal_fallback_for(&copy);
 		sp_virtual_mask_read_by_descriptor(&copy);
 	}

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "preload/guard.h"
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
 #include "sampler/thread.h"
@@ -24,11 +24,11 @@ static struct sp_thread *claim(void)
 {
 	bool active;
 
-	if (!sp_life_active() || sp_guard_inside((uintptr_t)__builtin_frame_address(0)))
+	if (!sp_lifecycle_active() || sp_guard_inside((uintptr_t)__builtin_frame_address(0)))
 		return NULL;
 	struct sp_guard g = sp_guard_enter();
 
-	active = sp_life_start();
+	active = sp_lifecycle_start();
 	sp_guard_leave(g);
 	return active ? sp_thread_claim() : NULL;
 }
@@ -99,7 +99,7 @@ SP_EXPORT _Noreturn void pthread_exit(void *result)
 {
 	__typeof__(&pthread_exit) next = SP_NEXT(pthread_exit);
 
-	if (sp_life_active() && sp_thread_own != NULL)
+	if (sp_lifecycle_active() && sp_thread_own != NULL)
 		sp_thread_account_end(sp_thread_own);
 	if (next != NULL)
 		next(result);

@@ -7,7 +7,7 @@
 #include <sys/auxv.h>
 
 #include "preload/elf_walk.h"
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
 
@@ -23,10 +23,10 @@ static __attribute__((constructor)) void load(int argc, char **argv, char **envp
 		return;
 	if (argc < 0 || argv == NULL || envp == NULL || envp != argv + argc + 1)
 		return;
-	sp_life_load(envp);
+	sp_lifecycle_load(envp);
 }
 
 static __attribute__((destructor)) void unload(void)
 {
-	sp_life_end();
+	sp_lifecycle_end();
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "preload/guard.h"
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "preload/spanprof.h"
 #include "sampler/compiler.h"
 #include "sampler/manual_label.h"
@@ -43,7 +43,7 @@ static int push(const char *profile_id, const char *name)
 
 	if (!parse_id(profile_id, &id))
 		return EINVAL;
-	if (!sp_life_start())
+	if (!sp_lifecycle_start())
 		return ENOSYS;
 	return -sp_manual_label_show(
 		id, sp_names_intern(name != NULL ? name : "", name != NULL ? strlen(name) : 0));

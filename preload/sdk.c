@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "sampler/config.h"
 #include "sampler/log.h"
 #include "sampler/region.h"
@@ -24,7 +24,7 @@ void sp_sdk_disproved(enum sp_sdk sdk, enum sp_sdk_fact fact)
 	if (r != NULL)
 		atomic_fetch_or_explicit(&r->sdk[sdk].disproved, bit, memory_order_relaxed);
 	/* of an SDK that cannot be read there may never be an activation */
-	if (!sp_life_active())
+	if (!sp_lifecycle_active())
 		sp_config_parse_log_level();
 	sp_log(level, "%s: this release's %s is not understood: %s", sp_sdk_texts[sdk].name,
 	       sp_sdk_fact_texts[fact].name, sp_sdk_fact_texts[fact].instead);

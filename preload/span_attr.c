@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "preload/profile_url.h"
 #include "sampler/compiler.h"
 #include "sampler/names.h"
@@ -38,7 +38,7 @@ uint8_t sp_span_attr_find_key(const char *key, size_t len)
 
 bool sp_span_attr_any(void)
 {
-	const struct sp_config *cfg = sp_life_config();
+	const struct sp_config *cfg = sp_lifecycle_config();
 
 	return cfg->attributes != SP_ATTRIBUTES_NEVER && cfg->span_id_scope != SP_SCOPE_NONE;
 }
@@ -110,7 +110,7 @@ static uint32_t name_of(const struct sp_span_record *r, const struct sp_config *
 static void set_links(const struct sp_span_record *r, struct sp_profile_url *l,
 		      const struct sp_span_attr_set *set, void *span)
 {
-	const struct sp_config *cfg = sp_life_config();
+	const struct sp_config *cfg = sp_lifecycle_config();
 	char url[SP_PROFILE_URL_MAX];
 
 	for (unsigned kind = SP_URL_PROFILE; kind <= SP_URL_DIFF; kind++) {
@@ -135,7 +135,7 @@ static void set_cpu_time(const struct sp_span_record *r, const struct sp_span_at
 
 bool sp_span_attr_wanted(const struct sp_span_record *r)
 {
-	const struct sp_config *cfg = sp_life_config();
+	const struct sp_config *cfg = sp_lifecycle_config();
 
 	if (cfg->attributes == SP_ATTRIBUTES_NEVER || !labelled(r, cfg))
 		return false;
@@ -149,7 +149,7 @@ bool sp_span_attr_wanted(const struct sp_span_record *r)
 void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_attr_set *set,
 			void *span)
 {
-	const struct sp_config *cfg = sp_life_config();
+	const struct sp_config *cfg = sp_lifecycle_config();
 	uint8_t bytes[16];
 	struct sp_profile_url l;
 

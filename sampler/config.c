@@ -2,7 +2,7 @@
 /*
  * The configuration: what the captured variables and the table make of struct sp_config.
  * sp_config_disabled() and sp_config_wants_start() run in INIT, the rest at activation (APP).
- * Called by preload/life.c.
+ * Called by preload/lifecycle.c.
  */
 #include "sampler/config.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Consumer side and life of the ring. Contexts: APP (life), the exporter (all of it).
+ * Consumer side of the ring, and its making. Contexts: APP (making it), the exporter (all of it).
  *
  * The consumer trusts its own view alone. Of the shared memory it copies a word once, and checks the
  * copy: a record lies between tail and head, is made of whole words, and does not cross the ring's end.

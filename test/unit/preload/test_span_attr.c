@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 #include "sampler/compiler.h"
 #include "sampler/names.h"
 #include "sampler/span.h"
@@ -21,8 +21,8 @@ static struct sp_config config = {
 	.service_name = "shop",
 };
 
-/* In place of life.c's. */
-const struct sp_config *sp_life_config(void)
+/* In place of lifecycle.c's. */
+const struct sp_config *sp_lifecycle_config(void)
 {
 	return &config;
 }

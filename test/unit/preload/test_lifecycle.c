@@ -3,7 +3,7 @@
  * Facts about starting: once, on demand, and never when it was switched off or has failed. The
  * exporter is stood in for; all else is the real thing.
  */
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -45,7 +45,7 @@ static struct {
 
 static void *come_early(void *arg)
 {
-	atomic_store(&early_result, sp_life_start() ? 1 : -1);
+	atomic_store(&early_result, sp_lifecycle_start() ? 1 : -1);
 	return arg;
 }
 
@@ -85,7 +85,7 @@ static void meet_filter(void)
 
 int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 {
-	cr_assert_eq(cfg, sp_life_config());
+	cr_assert_eq(cfg, sp_lifecycle_config());
 	cr_assert_eq(close(region_fd), 0);
 	exporter.started++;
 	atomic_fetch_or(&sp_region->deferred_work, exporter.asks);
@@ -123,7 +123,7 @@ static void load_with(const char *one, const char *two)
 	char *envp[] = {(char *)(uintptr_t) "SPANPROF_LOG_LEVEL=none", (char *)(uintptr_t)one,
 			(char *)(uintptr_t)two, NULL};
 
-	sp_life_load(envp);
+	sp_lifecycle_load(envp);
 }
 
 static void end(void)
@@ -131,52 +131,52 @@ static void end(void)
 	sp_thread_disarm_all();
 }
 
-TestSuite(life, .fini = end, .timeout = 20);
+TestSuite(lifecycle, .fini = end, .timeout = 20);
 
-Test(life, a_thread_that_comes_while_another_one_starts_is_not_turned_away)
+Test(lifecycle, a_thread_that_comes_while_another_one_starts_is_not_turned_away)
 {
 	exporter.meets_another = true;
 	load_with("SPANPROF_OUTPUT_DIR=/nowhere", "SPANPROF_FLUSH_TIMEOUT=0");
 
-	cr_assert(sp_life_start());
+	cr_assert(sp_lifecycle_start());
 	while (atomic_load(&early_result) == 0)
 		(void)sched_yield();
 	cr_assert_eq(atomic_load(&early_result), 1);
 	cr_assert_eq(exporter.started, 1);
 }
 
-Test(life, is_off_before_it_was_loaded)
+Test(lifecycle, is_off_before_it_was_loaded)
 {
-	cr_assert_not(sp_life_wanted());
-	cr_assert_not(sp_life_start());
-	sp_life_main();
-	sp_life_flush();
-	sp_life_end();
+	cr_assert_not(sp_lifecycle_wanted());
+	cr_assert_not(sp_lifecycle_start());
+	sp_lifecycle_main();
+	sp_lifecycle_flush();
+	sp_lifecycle_end();
 
 	cr_assert_eq(exporter.started, 0);
 	cr_assert_eq(exporter.flushes, 0);
 }
 
-Test(life, loaded_it_only_waits)
+Test(lifecycle, loaded_it_only_waits)
 {
 	load_with(NULL, NULL);
-	sp_life_main();
+	sp_lifecycle_main();
 
-	cr_assert(sp_life_wanted());
-	cr_assert_not(sp_life_active());
+	cr_assert(sp_lifecycle_wanted());
+	cr_assert_not(sp_lifecycle_active());
 	cr_assert_eq(exporter.started, 0);
 	cr_assert_eq(sp_signals_number(), 0);
 }
 
-Test(life, starts_once_at_the_first_span)
+Test(lifecycle, starts_once_at_the_first_span)
 {
 	load_with(NULL, NULL);
 	errno = 4711;
 
-	cr_assert(sp_life_start());
-	cr_assert(sp_life_start());
+	cr_assert(sp_lifecycle_start());
+	cr_assert(sp_lifecycle_start());
 
-	cr_assert(sp_life_active());
+	cr_assert(sp_lifecycle_active());
 	cr_assert_eq(exporter.started, 1);
 	cr_assert_neq(sp_signals_number(), 0);
 	cr_assert_eq(sp_thread_armed(), 1, "the thread that started it");
@@ -184,100 +184,100 @@ Test(life, starts_once_at_the_first_span)
 }
 
 /* An exporter may have looked before our threads were told of. */
-Test(life, what_it_has_done_at_the_start_is_not_done_again)
+Test(lifecycle, what_it_has_done_at_the_start_is_not_done_again)
 {
 	exporter.asks = SP_WORK_LOOK | SP_WORK_SCAN;
 	load_with(NULL, NULL);
 
-	cr_assert(sp_life_start());
+	cr_assert(sp_lifecycle_start());
 	cr_expect_eq(atomic_load(&sp_region->deferred_work), SP_WORK_LOOK);
 }
 
-Test(life, starts_before_main_on_request)
+Test(lifecycle, starts_before_main_on_request)
 {
 	load_with("SPANPROF_PROFILE=always", NULL);
-	sp_life_main();
+	sp_lifecycle_main();
 
-	cr_assert(sp_life_active());
+	cr_assert(sp_lifecycle_active());
 	cr_assert_eq(sp_guard_frame, 0, "the guard was left");
 }
 
-Test(life, a_kill_switch_keeps_it_off)
+Test(lifecycle, a_kill_switch_keeps_it_off)
 {
 	load_with("SPANPROF_DISABLED=true", "SPANPROF_PROFILE=always");
-	sp_life_main();
+	sp_lifecycle_main();
 
-	cr_assert_not(sp_life_wanted());
-	cr_assert_not(sp_life_start());
+	cr_assert_not(sp_lifecycle_wanted());
+	cr_assert_not(sp_lifecycle_start());
 	cr_assert_eq(exporter.started, 0);
 	cr_assert_eq(sp_signals_number(), 0);
 }
 
-Test(life, without_an_exporter_it_has_failed_for_good)
+Test(lifecycle, without_an_exporter_it_has_failed_for_good)
 {
 	exporter.refuse = EAGAIN;
 	load_with(NULL, NULL);
 
-	cr_assert_not(sp_life_start());
+	cr_assert_not(sp_lifecycle_start());
 	exporter.refuse = 0;
-	cr_assert_not(sp_life_start());
-	cr_assert_not(sp_life_wanted());
-	cr_assert_not(sp_life_active());
+	cr_assert_not(sp_lifecycle_start());
+	cr_assert_not(sp_lifecycle_wanted());
+	cr_assert_not(sp_lifecycle_active());
 	cr_assert_eq(sp_thread_armed(), 0);
 	cr_assert_eq(exporter.started, 1);
 }
 
 /* The host took the signal: the samples of before are still there, and the exporter that sends them. */
-Test(life, stopped_it_samples_nothing_any_more_but_flushes)
+Test(lifecycle, stopped_it_samples_nothing_any_more_but_flushes)
 {
 	load_with(NULL, NULL);
-	cr_assert(sp_life_start());
+	cr_assert(sp_lifecycle_start());
 
-	sp_life_stop();
+	sp_lifecycle_stop();
 
-	cr_assert_not(sp_life_active());
-	cr_assert_not(sp_life_wanted());
-	cr_assert_not(sp_life_start());
+	cr_assert_not(sp_lifecycle_active());
+	cr_assert_not(sp_lifecycle_wanted());
+	cr_assert_not(sp_lifecycle_start());
 	cr_assert_eq(sp_thread_armed(), 0);
-	sp_life_flush();
+	sp_lifecycle_flush();
 	cr_assert_eq(exporter.flushes, 1);
-	sp_life_end();
+	sp_lifecycle_end();
 	cr_assert_eq(exporter.flushes, 2);
-	sp_life_flush();
+	sp_lifecycle_flush();
 	cr_assert_eq(exporter.flushes, 2, "the end was the last one");
 }
 
-Test(life, without_its_exporter_it_samples_nothing_any_more)
+Test(lifecycle, without_its_exporter_it_samples_nothing_any_more)
 {
 	load_with(NULL, NULL);
-	cr_assert(sp_life_start());
+	cr_assert(sp_lifecycle_start());
 	exporter.ended = true;
 
-	cr_assert_not(sp_life_start(), "it is noticed by this call");
-	cr_assert_not(sp_life_active());
-	cr_assert_not(sp_life_wanted());
+	cr_assert_not(sp_lifecycle_start(), "it is noticed by this call");
+	cr_assert_not(sp_lifecycle_active());
+	cr_assert_not(sp_lifecycle_wanted());
 	cr_assert_eq(sp_thread_armed(), 0);
-	sp_life_flush();
+	sp_lifecycle_flush();
 	cr_assert_eq(exporter.flushes, 0);
 }
 
 /* As a child of vfork, which shares more with its parent than that. */
-Test(life, what_is_asked_of_a_process_is_not_done_in_a_child_of_a_raw_clone)
+Test(lifecycle, what_is_asked_of_a_process_is_not_done_in_a_child_of_a_raw_clone)
 {
 	int status = -1;
 	long child;
 
 	load_with(NULL, NULL);
-	cr_assert(sp_life_start());
+	cr_assert(sp_lifecycle_start());
 	atomic_store(&sp_region->deferred_work, SP_WORK_LOOK);
 	child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 	if (child == 0)
-		_exit(sp_life_start() ? 0 : 1);
+		_exit(sp_lifecycle_start() ? 0 : 1);
 
 	cr_assert_eq(waitpid((pid_t)child, &status, 0), (pid_t)child);
 	cr_expect_eq(status, 0);
 	cr_expect_eq(atomic_load(&sp_region->deferred_work), SP_WORK_LOOK);
-	cr_assert(sp_life_start());
+	cr_assert(sp_lifecycle_start());
 	cr_expect_eq(atomic_load(&sp_region->deferred_work), 0, "the process itself does it");
 }
 
@@ -287,8 +287,8 @@ static int flushes_in_child(void)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		sp_life_flush();
-		sp_life_end();
+		sp_lifecycle_flush();
+		sp_lifecycle_end();
 		_exit((int)exporter.flushes);
 	}
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
@@ -296,33 +296,33 @@ static int flushes_in_child(void)
 	return WEXITSTATUS(status);
 }
 
-Test(life, stopped_it_is_off_in_a_forked_child)
+Test(lifecycle, stopped_it_is_off_in_a_forked_child)
 {
 	load_with(NULL, NULL);
-	cr_assert(sp_life_start());
-	sp_life_stop();
+	cr_assert(sp_lifecycle_start());
+	sp_lifecycle_stop();
 
 	cr_assert_eq(flushes_in_child(), 0);
 }
 
-Test(life, flushes_for_as_long_as_configured)
+Test(lifecycle, flushes_for_as_long_as_configured)
 {
 	load_with("SPANPROF_FLUSH_TIMEOUT=1500ms", NULL);
-	sp_life_flush();
+	sp_lifecycle_flush();
 	cr_assert_eq(exporter.flushes, 0, "nothing to send before the start");
-	cr_assert(sp_life_start());
-	sp_life_flush();
+	cr_assert(sp_lifecycle_start());
+	sp_lifecycle_flush();
 
 	cr_assert_eq(exporter.flushes, 1);
 	cr_assert_eq(exporter.flush_ms, 1500);
 }
 
-Test(life, waits_for_two_exporters_no_longer_than_for_one)
+Test(lifecycle, waits_for_two_exporters_no_longer_than_for_one)
 {
 	load_with("SPANPROF_FLUSH_TIMEOUT=1500ms", NULL);
-	cr_assert(sp_life_start());
+	cr_assert(sp_lifecycle_start());
 	exporter.ends_after_ms = 50;
-	sp_life_flush();
+	sp_lifecycle_flush();
 
 	cr_assert_eq(exporter.flushes, 2);
 	cr_expect_leq(exporter.flush_ms, 1450);
@@ -339,31 +339,31 @@ static void *start_another(void *arg)
 }
 
 /* What the start of another exporter asks of the kernel could end the host below a filter. */
-Test(life, a_filter_waits_for_the_start_of_another_exporter)
+Test(lifecycle, a_filter_waits_for_the_start_of_another_exporter)
 {
 	pthread_t thread;
 
 	load_with(NULL, NULL);
-	cr_assert(sp_life_start());
+	cr_assert(sp_lifecycle_start());
 	cr_assert_eq(pthread_create(&thread, NULL, start_another, NULL), 0);
 	while (!atomic_load(&exporter.is_starting))
 		(void)sched_yield();
-	sp_life_before_filter(true);
+	sp_lifecycle_before_filter(true);
 
 	cr_expect(atomic_load(&exporter.has_started));
 	cr_assert_eq(pthread_join(thread, NULL), 0);
 	cr_expect_eq(exporter.started, 2);
 	sp_seccomp_take_back();
-	cr_expect(sp_life_start(), "it was refused");
+	cr_expect(sp_lifecycle_start(), "it was refused");
 }
 
-Test(life, after_the_end_there_is_no_second_flush)
+Test(lifecycle, after_the_end_there_is_no_second_flush)
 {
 	load_with(NULL, NULL);
-	cr_assert(sp_life_start());
-	sp_life_end();
-	sp_life_flush();
-	sp_life_end();
+	cr_assert(sp_lifecycle_start());
+	sp_lifecycle_end();
+	sp_lifecycle_flush();
+	sp_lifecycle_end();
 
 	cr_assert_eq(exporter.flushes, 1);
 }
@@ -377,23 +377,23 @@ static int status_of(pid_t child)
 }
 
 /* As a daemon's parent does: the process between has no span, so nothing starts there. */
-Test(life, a_grandchild_is_armed_by_its_own_thread_id)
+Test(lifecycle, a_grandchild_is_armed_by_its_own_thread_id)
 {
 	pid_t child;
 
 	load_with(NULL, NULL);
-	cr_assert(sp_life_start());
+	cr_assert(sp_lifecycle_start());
 	cr_assert_not_null(sp_thread_own);
 
 	child = fork();
 	if (child == 0) {
 		pid_t grandchild;
 
-		if (sp_life_active())
+		if (sp_lifecycle_active())
 			_exit(1);
 		grandchild = fork();
 		if (grandchild == 0)
-			_exit(sp_life_start() && sp_thread_armed() == 1 &&
+			_exit(sp_lifecycle_start() && sp_thread_armed() == 1 &&
 					      atomic_load(&sp_thread_own->tid) == (uint32_t)getpid()
 				      ? 0
 				      : 1);

@@ -3,7 +3,7 @@
  * Starting, forking and ending. Contexts: INIT (load, fork handler), APP (start, flush). The first
  * thread that records a span does the start; others that come while it runs wait for it, shortly.
  */
-#include "preload/life.h"
+#include "preload/lifecycle.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -38,7 +38,7 @@
 /* What a child of a fork may use without being told of. */
 #define BRIEF_NS (1 * SP_NS_PER_MS)
 
-_Atomic int sp_life_state = SP_LIFE_OFF;
+_Atomic int sp_lifecycle_state = SP_LIFECYCLE_OFF;
 static struct sp_config config;
 static bool parsed;
 static bool watches_forks;
@@ -50,29 +50,29 @@ int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
 	__attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
-const struct sp_config *sp_life_config(void)
+const struct sp_config *sp_lifecycle_config(void)
 {
 	return &config;
 }
 
-void sp_life_stop(void)
+void sp_lifecycle_stop(void)
 {
-	atomic_store_explicit(&sp_life_state, SP_LIFE_STOPPED, memory_order_relaxed);
+	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_STOPPED, memory_order_relaxed);
 	sp_thread_disarm_all();
 }
 
-void sp_life_fail(void)
+void sp_lifecycle_fail(void)
 {
-	atomic_store_explicit(&sp_life_state, SP_LIFE_FAILED, memory_order_relaxed);
+	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_FAILED, memory_order_relaxed);
 	sp_thread_disarm_all();
 }
 
 /* There may be samples that have not been sent. */
 static bool may_flush(void)
 {
-	int now = atomic_load_explicit(&sp_life_state, memory_order_acquire);
+	int now = atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire);
 
-	return now == SP_LIFE_ACTIVE || now == SP_LIFE_STOPPED;
+	return now == SP_LIFECYCLE_ACTIVE || now == SP_LIFECYCLE_STOPPED;
 }
 
 static void after_fork_in_child(void);
@@ -115,19 +115,21 @@ static int prepare(void)
 
 static bool start_by_winner(void)
 {
-	int starting = SP_LIFE_STARTING;
+	int starting = SP_LIFECYCLE_STARTING;
 	int fd;
 	int err;
 
-	/* pairs with sp_life_before_filter(): it waits for us, or we see its word */
+	/* pairs with sp_lifecycle_before_filter(): it waits for us, or we see its word */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (sp_seccomp_is_on()) {
-		atomic_store_explicit(&sp_life_state, SP_LIFE_ASLEEP, memory_order_relaxed);
+		atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_ASLEEP,
+				      memory_order_relaxed);
 		return false;
 	}
 	if (!sp_trial_passes()) {
 		sp_seccomp_begin();
-		atomic_store_explicit(&sp_life_state, SP_LIFE_FAILED, memory_order_relaxed);
+		atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_FAILED,
+				      memory_order_relaxed);
 		return false;
 	}
 	fd = err = prepare();
@@ -136,7 +138,8 @@ static bool start_by_winner(void)
 		err = sp_exporter_start(&config, fd);
 	}
 	if (err != 0) {
-		atomic_store_explicit(&sp_life_state, SP_LIFE_FAILED, memory_order_relaxed);
+		atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_FAILED,
+				      memory_order_relaxed);
 		return false;
 	}
 	sp_thread_scan();
@@ -145,9 +148,10 @@ static bool start_by_winner(void)
 	/* On a busy machine the exporter looks earlier than that, and asks for what has just been done. */
 	atomic_fetch_and_explicit(&sp_region_now()->deferred_work, ~SP_WORK_SCAN,
 				  memory_order_relaxed);
-	/* pairs with the acquire in sp_life_start(): tables before "active" */
-	return atomic_compare_exchange_strong_explicit(&sp_life_state, &starting, SP_LIFE_ACTIVE,
-						       memory_order_release, memory_order_relaxed);
+	/* pairs with the acquire in sp_lifecycle_start(): tables before "active" */
+	return atomic_compare_exchange_strong_explicit(&sp_lifecycle_state, &starting,
+						       SP_LIFECYCLE_ACTIVE, memory_order_release,
+						       memory_order_relaxed);
 }
 
 /*
@@ -161,29 +165,30 @@ static bool wait_for_winner(void)
 
 	do {
 		(void)syscall(SYS_sched_yield);
-		state_now = atomic_load_explicit(&sp_life_state, memory_order_acquire);
-	} while (state_now == SP_LIFE_STARTING && sp_monotonic_ns() < end);
-	if (state_now == SP_LIFE_STARTING)
+		state_now = atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire);
+	} while (state_now == SP_LIFECYCLE_STARTING && sp_monotonic_ns() < end);
+	if (state_now == SP_LIFECYCLE_STARTING)
 		sp_count(SP_COUNT_SPAN_NO_THREAD);
-	return state_now == SP_LIFE_ACTIVE;
+	return state_now == SP_LIFECYCLE_ACTIVE;
 }
 
-bool sp_life_start(void)
+bool sp_lifecycle_start(void)
 {
-	int now = atomic_load_explicit(&sp_life_state, memory_order_acquire);
+	int now = atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire);
 	int saved = errno;
 	bool ok;
 
-	if (now == SP_LIFE_ACTIVE) {
+	if (now == SP_LIFECYCLE_ACTIVE) {
 		if (sp_deferred_work_is_due())
 			sp_deferred_work_run();
-		return sp_life_active();
+		return sp_lifecycle_active();
 	}
-	if ((now != SP_LIFE_ASLEEP && now != SP_LIFE_STARTING) || sp_seccomp_is_on())
+	if ((now != SP_LIFECYCLE_ASLEEP && now != SP_LIFECYCLE_STARTING) || sp_seccomp_is_on())
 		return false;
-	if (now == SP_LIFE_STARTING ||
-	    !atomic_compare_exchange_strong_explicit(&sp_life_state, &now, SP_LIFE_STARTING,
-						     memory_order_acq_rel, memory_order_acquire)) {
+	if (now == SP_LIFECYCLE_STARTING ||
+	    !atomic_compare_exchange_strong_explicit(&sp_lifecycle_state, &now,
+						     SP_LIFECYCLE_STARTING, memory_order_acq_rel,
+						     memory_order_acquire)) {
 		ok = wait_for_winner();
 		errno = saved;
 		return ok;
@@ -195,12 +200,12 @@ bool sp_life_start(void)
 
 static void after_fork_in_child(void)
 {
-	int was = atomic_load_explicit(&sp_life_state, memory_order_relaxed);
+	int was = atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed);
 	int saved = errno;
 	bool has_span;
 	bool starts;
 
-	if (was == SP_LIFE_OFF || was == SP_LIFE_FAILED)
+	if (was == SP_LIFECYCLE_OFF || was == SP_LIFECYCLE_FAILED)
 		return;
 	/* Without the guard what we do would be taken for the host's doing. */
 	struct sp_guard g = sp_guard_enter();
@@ -212,11 +217,12 @@ static void after_fork_in_child(void)
 	sp_exporter_process_forked();
 	sp_exporter_restart_forked();
 	atomic_store_explicit(&ended, false, memory_order_relaxed);
-	starts = was != SP_LIFE_STOPPED && !sp_seccomp_is_on();
-	atomic_store_explicit(&sp_life_state, starts ? SP_LIFE_ASLEEP : SP_LIFE_FAILED,
+	starts = was != SP_LIFECYCLE_STOPPED && !sp_seccomp_is_on();
+	atomic_store_explicit(&sp_lifecycle_state,
+			      starts ? SP_LIFECYCLE_ASLEEP : SP_LIFECYCLE_FAILED,
 			      memory_order_relaxed);
 	if (starts && (has_span || config.profile == SP_PROFILE_ALWAYS))
-		(void)sp_life_start();
+		(void)sp_lifecycle_start();
 	sp_guard_leave(g);
 	errno = saved;
 }
@@ -244,7 +250,7 @@ static void flush_exporter(void)
 		(void)sp_exporter_flush((uint32_t)((end - now) / SP_NS_PER_MS));
 }
 
-void sp_life_flush(void)
+void sp_lifecycle_flush(void)
 {
 	int saved = errno;
 
@@ -267,37 +273,38 @@ void sp_life_flush(void)
 	errno = saved;
 }
 
-void sp_life_leave(void)
+void sp_lifecycle_leave(void)
 {
-	if (!sp_life_active() || sp_count_read(SP_COUNT_SAMPLES_PUT) == 0)
+	if (!sp_lifecycle_active() || sp_count_read(SP_COUNT_SAMPLES_PUT) == 0)
 		return;
-	sp_life_flush();
+	sp_lifecycle_flush();
 	if (sp_process_is_ours())
 		atomic_store_explicit(&sp_region_now()->state, SP_REGION_LEAVING,
 				      memory_order_relaxed);
 }
 
-void sp_life_end(void)
+void sp_lifecycle_end(void)
 {
 	if (!may_flush())
 		return;
-	sp_life_flush();
+	sp_lifecycle_flush();
 	if (sp_process_is_ours())
 		atomic_store_explicit(&ended, true, memory_order_relaxed);
 }
 
 static void wait_for_start(void)
 {
-	if (atomic_load_explicit(&sp_life_state, memory_order_seq_cst) == SP_LIFE_STARTING)
+	if (atomic_load_explicit(&sp_lifecycle_state, memory_order_seq_cst) ==
+	    SP_LIFECYCLE_STARTING)
 		(void)wait_for_winner();
 }
 
-void sp_life_before_filter(bool handlers_return)
+void sp_lifecycle_before_filter(bool handlers_return)
 {
 	bool kept_off = false;
 
 	wait_for_start();
-	if (sp_life_active() && sp_process_is_ours()) {
+	if (sp_lifecycle_active() && sp_process_is_ours()) {
 		kept_off = sp_deferred_work_keep_off(START_WAIT_NS);
 		if (!handlers_return)
 			sp_thread_disarm_all();
@@ -312,38 +319,42 @@ void sp_life_before_filter(bool handlers_return)
 	wait_for_start();
 }
 
-void sp_life_after_filter(bool handlers_return, bool refused)
+void sp_lifecycle_after_filter(bool handlers_return, bool refused)
 {
-	if (handlers_return || !sp_life_active())
+	if (handlers_return || !sp_lifecycle_active())
 		return;
 	if (refused) {
 		sp_thread_arm_again();
 		return;
 	}
-	atomic_store_explicit(&sp_life_state, SP_LIFE_STOPPED, memory_order_relaxed);
+	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_STOPPED, memory_order_relaxed);
 	sp_count(SP_COUNT_SECCOMP_STOPPED);
 	sp_deferred_work_publish();
 }
 
-void sp_life_load(char *const *envp)
+void sp_lifecycle_load(char *const *envp)
 {
 	sp_config_capture(envp);
 	if (sp_config_disabled())
 		return;
-	/* Only for a folder processes share an exporter (exporter.c), and the kernel has to be asked for that. */
+	/*
+	 * Only for a folder processes share an exporter (exporter.c), and the kernel has to be asked for
+	 * that.
+	 */
 	if (sp_config_wants_folder())
 		sp_exporter_family_load();
 	sp_hook_dl_start(sp_config_wants_hook_dlsym(), sp_config_wants_deepbind());
-	atomic_store_explicit(&sp_life_state, SP_LIFE_ASLEEP, memory_order_relaxed);
+	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_ASLEEP, memory_order_relaxed);
 }
 
-void sp_life_main(void)
+void sp_lifecycle_main(void)
 {
-	if (atomic_load_explicit(&sp_life_state, memory_order_relaxed) != SP_LIFE_ASLEEP ||
+	if (atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed) !=
+		    SP_LIFECYCLE_ASLEEP ||
 	    !sp_config_wants_start())
 		return;
 	struct sp_guard g = sp_guard_enter();
 
-	(void)sp_life_start();
+	(void)sp_lifecycle_start();
 	sp_guard_leave(g);
 }

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lifecycle of the profiler in one process: asleep until the first recorded span, then active until
+ * exit; a forked child starts over.
+ */
+#ifndef SP_LIFECYCLE_H
+#define SP_LIFECYCLE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "sampler/config.h"
+
+/* INIT. Reads kill switches and remembers the environment. */
+void sp_lifecycle_load(char *const *envp);
+
+/* INIT, just before the host's main(). Starts when SPANPROF_PROFILE=always. */
+void sp_lifecycle_main(void);
+
+/*
+ * APP, inside the guard, at a recorded span. True when sampling is on; starts it at the first call.
+ * False for ever when switched off or broken.
+ */
+bool sp_lifecycle_start(void);
+
+enum sp_lifecycle_state {
+	SP_LIFECYCLE_OFF,      /* kill switch, AT_SECURE, or before our constructor */
+	SP_LIFECYCLE_ASLEEP,   /* waiting for the first recorded span */
+	SP_LIFECYCLE_STARTING, /* one thread is setting up */
+	SP_LIFECYCLE_ACTIVE,
+	SP_LIFECYCLE_STOPPED, /* sampling was given up; what it has brought is still to be sent */
+	SP_LIFECYCLE_FAILED,
+};
+/* Written by lifecycle.c alone; every hooked call asks. */
+extern _Atomic int sp_lifecycle_state;
+
+/* Not switched off and not broken: a recorded span would start or find us. APP. */
+static inline bool sp_lifecycle_wanted(void)
+{
+	int now = atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed);
+
+	return now != SP_LIFECYCLE_OFF && now != SP_LIFECYCLE_STOPPED && now != SP_LIFECYCLE_FAILED;
+}
+
+/* Sampling is on. Any context. */
+static inline bool sp_lifecycle_active(void)
+{
+	/* pairs with start_by_winner(): the tables before "active" */
+	return atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire) ==
+	       SP_LIFECYCLE_ACTIVE;
+}
+
+/* Parsed configuration; valid once sp_lifecycle_start() returned true. */
+const struct sp_config *sp_lifecycle_config(void);
+
+/*
+ * The process is about to end: sends what there is, waiting at most the configured flush time. No-op
+ * when never active, and in a vfork child that shares our memory. APP.
+ */
+void sp_lifecycle_flush(void);
+
+/* The same, before another program takes the process over. It may still fail to. */
+void sp_lifecycle_leave(void);
+
+/* The last flush: as sp_lifecycle_flush(), which does nothing from then on. At exit. */
+void sp_lifecycle_end(void);
+
+/*
+ * APP, around a call by which the program puts a filter over itself (sampler/seccomp.h), under which
+ * signal handlers may return or not. Before it the accounts are brought up to date as long as that can be
+ * done, where handlers may not return all timers go, and from then on the filter counts as being there.
+ * Afterwards the timers are there again, if it was refused, or sampling is off for good.
+ */
+void sp_lifecycle_before_filter(bool handlers_return);
+void sp_lifecycle_after_filter(bool handlers_return, bool refused);
+
+/* APP. Turns sampling off for good; what it has brought is still sent, and the host runs on. */
+void sp_lifecycle_stop(void);
+
+/* APP. The same, with nobody left to send what was sampled. */
+void sp_lifecycle_fail(void);
+
+#endif
