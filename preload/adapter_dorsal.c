@@ -14,8 +14,8 @@
 #include "preload/adapter_otelcpp_attr.h"
 #include "preload/adapter_otelcpp_inner.h"
 #include "preload/elf_walk.h"
-#include "preload/guard.h"
 #include "preload/lifecycle.h"
+#include "preload/reentrancy_guard.h"
 #include "preload/resolve.h"
 #include "preload/sdk.h"
 #include "preload/sdk_instances.h"
@@ -202,7 +202,7 @@ SP_EXPORT void *otelc_start_span(void *tracer, const char *name, int kind,
 							 __builtin_return_address(0), tracer);
 	__typeof__(&otelc_start_span) next =
 		(__typeof__(&otelc_start_span))sp_sdk_instance_fn(own, SP_NEXT_otelc_start_span);
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	sp_otelcpp_inner.sdk = NULL;
 	void *span = next != NULL ? next(tracer, name, kind, remote_context) : NULL;
@@ -215,7 +215,7 @@ SP_EXPORT void *otelc_start_span(void *tracer, const char *name, int kind,
 		started(span, name, remote_context);
 		errno = saved;
 	}
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	return span;
 }
 
@@ -225,7 +225,7 @@ SP_EXPORT void otelc_end_span(void *span)
 							 __builtin_return_address(0), span);
 	__typeof__(&otelc_end_span) next =
 		(__typeof__(&otelc_end_span))sp_sdk_instance_fn(own, SP_NEXT_otelc_end_span);
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	if (g.outermost && span != NULL) {
 		int saved = errno;
@@ -236,5 +236,5 @@ SP_EXPORT void otelc_end_span(void *span)
 	}
 	if (next != NULL)
 		next(span);
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 }

@@ -16,11 +16,11 @@
 #include <string.h>
 
 #include "preload/elf_walk.h"
-#include "preload/guard.h"
 #include "preload/haproxy_abi.h"
 #include "preload/haproxy_gate.h"
 #include "preload/haproxy_table.h"
 #include "preload/lifecycle.h"
+#include "preload/reentrancy_guard.h"
 #include "preload/resolve.h"
 #include "preload/sdk.h"
 #include "preload/span_attr.h"
@@ -79,10 +79,10 @@ static void set_integer(void *span, const char *key, int64_t value)
 
 static const struct sp_span_attr_set attributes = {.string = set_string, .integer = set_integer};
 
-/* The real end runs outside the guard: the last reference to another SDK's span may go with it. */
+/* The real end runs outside the reentrancy guard: the last reference to another SDK's span may go with it. */
 static void ending(struct sp_haproxy_span *const *span)
 {
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	struct sp_span_record r;
 	int saved = errno;
 
@@ -92,7 +92,7 @@ static void ending(struct sp_haproxy_span *const *span)
 		(void)sp_span_ended(*span);
 	}
 	errno = saved;
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 }
 
 static void hook_end(struct sp_haproxy_span **span)
@@ -117,7 +117,7 @@ static void hook_destroy(struct sp_haproxy_span **span)
 
 static void hook_set_operation_name(const struct sp_haproxy_span *span, const char *name)
 {
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	span_ops()->set_operation_name(span, name);
 	/* without a name the SDK leaves the span as it is */
@@ -127,7 +127,7 @@ static void hook_set_operation_name(const struct sp_haproxy_span *span, const ch
 		(void)sp_span_renamed(span, name, strlen(name));
 		errno = saved;
 	}
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 }
 
 static const struct sp_haproxy_swap span_swaps[] = {
@@ -205,7 +205,7 @@ static void started(struct sp_haproxy_span *span, const char *name,
 
 static struct sp_haproxy_span *hook_start(void *tracer, const char *name)
 {
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	struct sp_haproxy_span *span = tracer_ops()->start_span(tracer, name);
 
 	if (g.outermost && span != NULL) {
@@ -214,7 +214,7 @@ static struct sp_haproxy_span *hook_start(void *tracer, const char *name)
 		started(span, name, NULL, NULL);
 		errno = saved;
 	}
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	return span;
 }
 
@@ -226,7 +226,7 @@ static struct sp_haproxy_span *hook_start_with_options(void *tracer, const char 
 						       const struct timespec *realtime, int kind,
 						       const void *links, size_t links_len)
 {
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	struct sp_haproxy_span *span = tracer_ops()->start_span_with_options(
 		tracer, name, parent, context, steady, realtime, kind, links, links_len);
 
@@ -236,7 +236,7 @@ static struct sp_haproxy_span *hook_start_with_options(void *tracer, const char 
 		started(span, name, parent, context);
 		errno = saved;
 	}
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	return span;
 }
 

@@ -12,9 +12,9 @@
 
 #include "preload/adapter_otelc_sdk.h"
 #include "preload/elf_walk.h"
-#include "preload/guard.h"
 #include "preload/lifecycle.h"
 #include "preload/otelc_abi.h"
+#include "preload/reentrancy_guard.h"
 #include "preload/resolve.h"
 #include "preload/sdk.h"
 #include "preload/sdk_instances.h"
@@ -232,7 +232,7 @@ static uintptr_t hook_start(struct hook *h, parent_fn *parent, const uintptr_t *
 			    struct sp_sdk_instance *own)
 {
 	hooked *next = (hooked *)sp_sdk_instance_fn(own, h->next);
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	uintptr_t span = next != NULL ? next(w[0], w[1], w[2], w[3], w[4], w[5]) : 0;
 
 	if (g.outermost && span != 0) {
@@ -243,7 +243,7 @@ static uintptr_t hook_start(struct hook *h, parent_fn *parent, const uintptr_t *
 		started(h, parent, (const void *)span, w);
 		errno = saved;
 	}
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	return span;
 }
 
@@ -277,7 +277,7 @@ SP_EXPORT uintptr_t otel_span_end(WORDS)
 {
 	struct sp_sdk_instance *own = INSTANCE_OF(otel_span_end, a);
 	hooked *next = REAL_OF(own, otel_span_end);
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	uintptr_t status = SP_OTELC_INTERNAL_ERROR;
 
 	if (g.outermost && a != 0) {
@@ -289,7 +289,7 @@ SP_EXPORT uintptr_t otel_span_end(WORDS)
 	}
 	if (next != NULL)
 		status = next(a, b, c, d, e, f);
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	return status;
 }
 
@@ -297,7 +297,7 @@ SP_EXPORT uintptr_t otel_span_destroy(WORDS)
 {
 	struct sp_sdk_instance *own = INSTANCE_OF(otel_span_destroy, a);
 	hooked *next = REAL_OF(own, otel_span_destroy);
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	struct sp_span_record r;
 	uintptr_t nothing = 0;
 
@@ -310,7 +310,7 @@ SP_EXPORT uintptr_t otel_span_destroy(WORDS)
 	}
 	if (next != NULL)
 		nothing = next(a, b, c, d, e, f);
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	return nothing;
 }
 
@@ -325,7 +325,7 @@ SP_EXPORT uintptr_t otel_span_update_name(WORDS)
 	static struct hook h = HOOK(otel_span_update_name);
 	struct sp_sdk_instance *own = INSTANCE_OF(otel_span_update_name, a);
 	hooked *next = REAL_OF(own, otel_span_update_name);
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	uintptr_t status = next != NULL ? next(a, b, c, d, e, f) : SP_OTELC_INTERNAL_ERROR;
 
 	instance = own;
@@ -335,7 +335,7 @@ SP_EXPORT uintptr_t otel_span_update_name(WORDS)
 		(void)sp_span_renamed((const void *)a, (const char *)b, c);
 		errno = saved;
 	}
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	return status;
 }
 
@@ -345,7 +345,7 @@ SP_EXPORT uintptr_t otel_span_set_string_attribute(WORDS)
 	static struct hook h = HOOK(otel_span_set_string_attribute);
 	struct sp_sdk_instance *own = INSTANCE_OF(otel_span_set_string_attribute, a);
 	hooked *next = REAL_OF(own, otel_span_set_string_attribute);
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	uintptr_t status = next != NULL ? next(a, b, c, d, e, f) : SP_OTELC_INTERNAL_ERROR;
 
 	instance = own;
@@ -358,7 +358,7 @@ SP_EXPORT uintptr_t otel_span_set_string_attribute(WORDS)
 			sp_span_keys_add(&r, key);
 		errno = saved;
 	}
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	return status;
 }
 
@@ -367,7 +367,7 @@ SP_EXPORT uintptr_t otel_context_attach(WORDS)
 	static struct hook h = HOOK(otel_context_attach);
 	struct sp_sdk_instance *own = INSTANCE_OF(otel_context_attach, NULL);
 	hooked *next = REAL_OF(own, otel_context_attach);
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	uintptr_t status = next != NULL ? next(a, b, c, d, e, f) : SP_OTELC_INTERNAL_ERROR;
 
 	instance = own;
@@ -380,7 +380,7 @@ SP_EXPORT uintptr_t otel_context_attach(WORDS)
 		attached(scope->generation, has_span ? id : NULL);
 		errno = saved;
 	}
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	return status;
 }
 
@@ -398,7 +398,7 @@ SP_EXPORT uintptr_t otel_context_scope_detach(WORDS)
 	static struct hook h = HOOK(otel_context_scope_detach);
 	struct sp_sdk_instance *own = INSTANCE_OF(otel_context_scope_detach, NULL);
 	hooked *next = REAL_OF(own, otel_context_scope_detach);
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	uintptr_t status = SP_OTELC_INTERNAL_ERROR;
 	uint64_t token = 0;
 
@@ -414,6 +414,6 @@ SP_EXPORT uintptr_t otel_context_scope_detach(WORDS)
 	/* it refuses other threads, copies and all but the innermost scope, and changes nothing then */
 	if (token != 0 && succeeded(status))
 		sp_active_span_detached(token, false);
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the adapter for otap-labs/opentelemetry-c asks the SDK itself. APP context, within a guard.
+ * What the adapter for otap-labs/opentelemetry-c asks the SDK itself. APP context, within a reentrancy guard.
  * Each function asks the instance of the SDK that it is given, whose ABI the caller has recognised.
  */
 #ifndef PRELOAD_ADAPTER_OTELC_SDK_H

@@ -14,9 +14,9 @@
 #include "preload/adapter_otelcpp_scope.h"
 #include "preload/adapter_otelcpp_sdk.h"
 #include "preload/adapter_otelcpp_vtable.h"
-#include "preload/guard.h"
 #include "preload/lifecycle.h"
 #include "preload/otelcpp_abi.h"
+#include "preload/reentrancy_guard.h"
 #include "preload/sdk.h"
 #include "preload/span_attr.h"
 #include "sampler/compiler.h"
@@ -148,7 +148,7 @@ static void ending(const struct sp_otelcpp *sdk, void *span)
 static inline void *hook_start(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, PARAMETERS)
 {
 	start_fn *next = (start_fn *)sp_otelcpp_real(sdk, which);
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	if (next != NULL)
 		SP_OTELCPP_CALL(next, ARGUMENTS);
@@ -160,7 +160,7 @@ static inline void *hook_start(struct sp_otelcpp *sdk, enum sp_otelcpp_real whic
 	} else if (!g.outermost && next != NULL) {
 		sp_otelcpp_inner_started(sdk, result);
 	}
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	return result;
 }
 
@@ -168,15 +168,15 @@ static void hook_ending(const struct sp_otelcpp *sdk, void *span)
 {
 	if (!sp_lifecycle_active() || span == being_destroyed)
 		return;
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	if (g.outermost)
 		ending(sdk, span);
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 }
 
 /*
- * The real end and the real destructor run outside the guard: the last reference to another span
+ * The real end and the real destructor run outside the reentrancy guard: the last reference to another span
  * may go with this one.
  */
 __attribute__((noinline)) static void end(struct sp_otelcpp *first, void *span, const void *options)
@@ -238,7 +238,7 @@ static void hook_rename(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void
 			const char *name)
 {
 	rename_fn *next = (rename_fn *)sp_otelcpp_real(sdk, which);
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	if (next != NULL)
 		next(span, len, name);
@@ -248,7 +248,7 @@ static void hook_rename(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void
 		(void)sp_span_renamed(span, name, len);
 		errno = saved;
 	}
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 }
 
 #define DEFINE(n)                                                                                  \

@@ -8,8 +8,8 @@
 
 #include "preload/adapter_otelcpp_proof.h"
 #include "preload/adapter_otelcpp_vtable.h"
-#include "preload/guard.h"
 #include "preload/lifecycle.h"
+#include "preload/reentrancy_guard.h"
 #include "preload/span_attr.h"
 #include "sampler/compiler.h"
 #include "sampler/span_keys.h"
@@ -34,7 +34,7 @@ static void program_sets(const struct place *p, void *span, uint8_t keys)
 {
 	struct sp_otelcpp *sdk = atomic_load_explicit(&p->sdk, memory_order_acquire);
 	int saved = errno;
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	struct sp_otelcpp_ids ids;
 	struct sp_span_record r;
 	uint64_t id;
@@ -45,7 +45,7 @@ static void program_sets(const struct place *p, void *span, uint8_t keys)
 		if (sp_span_table_by_id(id, &r))
 			sp_span_keys_add(&r, keys);
 	}
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	errno = saved;
 }
 

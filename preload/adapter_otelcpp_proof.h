@@ -2,7 +2,7 @@
 /*
  * The proofs of opentelemetry-cpp's layout (otelcpp_abi.h) at first use. A release that we do not know
  * may have anything where we look, so these read what they do not know yet through the kernel, and
- * compare it with what the interface promises. APP context, inside the guard; not for every call.
+ * compare it with what the interface promises. APP context, inside the reentrancy guard; not for every call.
  */
 #ifndef SP_ADAPTER_OTELCPP_PROOF_H
 #define SP_ADAPTER_OTELCPP_PROOF_H

@@ -13,8 +13,8 @@
 #include "preload/adapter_otelcpp_call.h"
 #include "preload/adapter_otelcpp_expect.h"
 #include "preload/adapter_otelcpp_proof.h"
-#include "preload/guard.h"
 #include "preload/lifecycle.h"
+#include "preload/reentrancy_guard.h"
 #include "sampler/active_span.h"
 #include "sampler/compiler.h"
 
@@ -152,10 +152,10 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 {
 	struct vtable_copy *c = copy_of(self);
 
-	/* also inside the guard: what a wrapper attaches is current all the same */
+	/* also inside the reentrancy guard: what a wrapper attaches is current all the same */
 	note_attached(c->sdk);
 	SP_OTELCPP_CALL(c->attach, result, self, context);
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	if (g.outermost && sp_lifecycle_active()) {
 		int saved = errno;
@@ -163,7 +163,7 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 		attached(c, self, result, context);
 		errno = saved;
 	}
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	return result;
 }
 
@@ -184,14 +184,14 @@ static uint64_t token_key(const struct vtable_copy *c, const void *token)
 /*
  * A token matches the topmost attached context that equals its own, whichever attach it came from.
  * What was attached above goes too, and may be the last reference to a span, which then ends: not
- * inside the guard, that end counts.
+ * inside the reentrancy guard, that end counts.
  */
 static bool detach(void *self, void *token)
 {
 	const struct vtable_copy *c = copy_of(self);
 	uint64_t key = token_key(c, token);
 	bool detached = c->detach(self, token);
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	if (g.outermost && detached && key != 0 && sp_lifecycle_active()) {
 		int saved = errno;
@@ -199,7 +199,7 @@ static bool detach(void *self, void *token)
 		sp_active_span_detached(key, true);
 		errno = saved;
 	}
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	return detached;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One ABI version of opentelemetry-cpp as it is loaded in this process: its real functions, and
- * reading its objects without a line of C++. APP context, inside the guard.
+ * reading its objects without a line of C++. APP context, inside the reentrancy guard.
  */
 #ifndef SP_OTELCPP_SDK_H
 #define SP_OTELCPP_SDK_H

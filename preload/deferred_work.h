@@ -22,15 +22,17 @@ static inline bool sp_deferred_work_is_due(void)
 	       atomic_load_explicit(&r->exporter, memory_order_relaxed) != SP_EXPORTER_WORKING;
 }
 
-/* APP, inside the guard. Does what is asked for, unless another thread is at it. errno preserved. */
+/*
+ * APP, inside the reentrancy guard. Does what is asked for, unless another thread is at it. errno preserved.
+ */
 void sp_deferred_work_run(void);
 
 /* APP, before a flush: what was still written to regions of former exporters is told to this one. */
 void sp_deferred_work_account(void);
 
 /*
- * APP, inside the guard: a flush found nobody to answer it. True if there is another exporter now, which
- * can be asked; if not, that is said.
+ * APP, inside the reentrancy guard: a flush found nobody to answer it. True if there is another exporter
+ * now, which can be asked; if not, that is said.
  */
 bool sp_deferred_work_revive(void);
 

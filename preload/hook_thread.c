@@ -13,8 +13,8 @@
 #include <threads.h>
 #include <unistd.h>
 
-#include "preload/guard.h"
 #include "preload/lifecycle.h"
+#include "preload/reentrancy_guard.h"
 #include "preload/resolve.h"
 #include "sampler/compiler.h"
 #include "sampler/thread.h"
@@ -24,12 +24,13 @@ static struct sp_thread *claim(void)
 {
 	bool active;
 
-	if (!sp_lifecycle_active() || sp_guard_inside((uintptr_t)__builtin_frame_address(0)))
+	if (!sp_lifecycle_active() ||
+	    sp_reentrancy_guard_inside((uintptr_t)__builtin_frame_address(0)))
 		return NULL;
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	active = sp_lifecycle_start();
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	return active ? sp_thread_claim() : NULL;
 }
 

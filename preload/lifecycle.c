@@ -17,8 +17,8 @@
 #include "preload/exporter_family.h"
 #include "preload/exporter_process.h"
 #include "preload/exporter_restart.h"
-#include "preload/guard.h"
 #include "preload/hook_dl.h"
+#include "preload/reentrancy_guard.h"
 #include "preload/resolve.h"
 #include "preload/trial.h"
 #include "sampler/counters.h"
@@ -208,7 +208,7 @@ static void after_fork_in_child(void)
 	if (was == SP_LIFECYCLE_OFF || was == SP_LIFECYCLE_FAILED)
 		return;
 	/* Without the guard what we do would be taken for the host's doing. */
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	forked = true;
 	has_span = sp_sampler_forked();
@@ -223,7 +223,7 @@ static void after_fork_in_child(void)
 			      memory_order_relaxed);
 	if (starts && (has_span || config.profile == SP_PROFILE_ALWAYS))
 		(void)sp_lifecycle_start();
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	errno = saved;
 }
 
@@ -353,8 +353,8 @@ void sp_lifecycle_main(void)
 		    SP_LIFECYCLE_ASLEEP ||
 	    !sp_config_wants_start())
 		return;
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	(void)sp_lifecycle_start();
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 }

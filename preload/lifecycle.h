@@ -18,8 +18,8 @@ void sp_lifecycle_load(char *const *envp);
 void sp_lifecycle_main(void);
 
 /*
- * APP, inside the guard, at a recorded span. True when sampling is on; starts it at the first call.
- * False for ever when switched off or broken.
+ * APP, inside the reentrancy guard, at a recorded span. True when sampling is on; starts it at the first
+ * call. False for ever when switched off or broken.
  */
 bool sp_lifecycle_start(void);
 

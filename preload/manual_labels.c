@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "preload/guard.h"
 #include "preload/lifecycle.h"
+#include "preload/reentrancy_guard.h"
 #include "preload/spanprof.h"
 #include "sampler/compiler.h"
 #include "sampler/manual_label.h"
@@ -51,21 +51,21 @@ static int push(const char *profile_id, const char *name)
 
 SP_EXPORT int spanprof_v1_label_push(const char *profile_id, const char *name)
 {
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	int saved = errno;
 	int err;
 
 	sp_manual_label_enter();
 	err = push(profile_id, name);
 	errno = saved;
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	return err;
 }
 
 SP_EXPORT void spanprof_v1_label_pop(void)
 {
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	(void)sp_manual_label_leave();
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 }

@@ -9,8 +9,8 @@
  * root that ends while a root started later on the same thread is still open proves it; from then on that
  * SDK's starts do not label that thread, because a wrong label is worse than none.
  *
- * Contexts: labels: written for the handler, any; all else: APP, inside the guard, calling thread only;
- * bounded, lock-free.
+ * Contexts: labels: written for the handler, any; all else: APP, inside the reentrancy guard, calling
+ * thread only; bounded, lock-free.
  */
 #ifndef SP_ACTIVE_SPAN_H
 #define SP_ACTIVE_SPAN_H

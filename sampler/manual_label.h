@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Manual labels on the calling thread's span stack: a profile id and a name of the program's own,
- * innermost wins, each a root of its own and nobody's parent. APP context, inside the guard.
+ * innermost wins, each a root of its own and nobody's parent. APP context, inside the reentrancy guard.
  *
  * Frames are told from those of SDKs by their token, which is the nesting depth: a pop ends the frame
  * of its own push or nothing, whatever became of that in between.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Span semantics, the same for every SDK: which span labels a thread's samples, what its local root
- * is. APP context, called by the adapters inside the guard; bounded, lock-free, errno untouched by
- * contract of the guard.
+ * is. APP context, called by the adapters inside the reentrancy guard; bounded, lock-free, errno untouched by
+ * contract of the reentrancy guard.
  */
 #ifndef SP_SPAN_H
 #define SP_SPAN_H

@@ -9,7 +9,7 @@ expect_pass scripts/check-layers.sh
 
 mkdir -p "$work"/tree/{sampler,export/{exporter,report},preload}
 printf '#include "sampler/ring.h"\n#include <stdint.h>\n' >"$work/tree/sampler/ring.c"
-printf '#include "preload/guard.h"\n#include "sampler/region.h"\n' >"$work/tree/preload/init.c"
+printf '#include "preload/reentrancy_guard.h"\n#include "sampler/region.h"\n' >"$work/tree/preload/init.c"
 printf '#include "export/export.h"\n#include "sampler/region.h"\n' >"$work/tree/export/exporter/main.c"
 printf '#include "export/http.h"\n#include <curl/curl.h>\n' >"$work/tree/export/http.c"
 expect_pass scripts/check-layers.sh "$work/tree"
@@ -23,12 +23,12 @@ faulty()
 }
 
 faulty sampler/up.c '#include "export/export.h"' 'include "export/export.h"'
-faulty sampler/up.h '#  include "preload/guard.h"' 'include "preload/guard.h"'
-faulty export/up.c '#include "preload/guard.h"' 'include "preload/guard.h"'
+faulty sampler/up.h '#  include "preload/reentrancy_guard.h"' 'include "preload/reentrancy_guard.h"'
+faulty export/up.c '#include "preload/reentrancy_guard.h"' 'include "preload/reentrancy_guard.h"'
 faulty preload/inner.c '#include "export/http.h"' 'include "export/http.h"'
 faulty preload/door.c '#include "export/export.h"' 'include "export/export.h"'
-faulty export/exporter/up.c '#include "preload/guard.h"' 'include "preload/guard.h"'
-faulty export/report/up.c '#include "preload/guard.h"' 'include "preload/guard.h"'
+faulty export/exporter/up.c '#include "preload/reentrancy_guard.h"' 'include "preload/reentrancy_guard.h"'
+faulty export/report/up.c '#include "preload/reentrancy_guard.h"' 'include "preload/reentrancy_guard.h"'
 faulty export/push.c '#include <curl/curl.h>' 'use curl/curl.h'
 faulty export/stack.c '#include <libunwind.h>' 'use libunwind.h'
 faulty sampler/find.c 'void *f(void) { return dlsym(0, "x"); }' 'use dlsym'

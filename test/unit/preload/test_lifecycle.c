@@ -19,7 +19,7 @@
 
 #include "preload/deferred_work.h"
 #include "preload/exporter.h"
-#include "preload/guard.h"
+#include "preload/reentrancy_guard.h"
 #include "sampler/monotonic.h"
 #include "sampler/region.h"
 #include "sampler/seccomp.h"
@@ -199,7 +199,7 @@ Test(lifecycle, starts_before_main_on_request)
 	sp_lifecycle_main();
 
 	cr_assert(sp_lifecycle_active());
-	cr_assert_eq(sp_guard_frame, 0, "the guard was left");
+	cr_assert_eq(sp_reentrancy_guard_frame, 0, "the guard was left");
 }
 
 Test(lifecycle, a_kill_switch_keeps_it_off)

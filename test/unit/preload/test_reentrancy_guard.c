@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about the nesting guard. */
-#include "preload/guard.h"
+/* Facts about the reentrancy guard. */
+#include "preload/reentrancy_guard.h"
 
 #include <criterion/criterion.h>
 #include <setjmp.h>
@@ -10,21 +10,21 @@ static int inner_outermost;
 
 static __attribute__((noinline)) void hook_inside(void)
 {
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	inner_outermost = g.outermost;
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 }
 
 static __attribute__((noinline)) int hook(bool nested, bool jump)
 {
-	struct sp_guard g = sp_guard_enter();
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	if (nested)
 		hook_inside();
 	if (jump)
 		longjmp(out, 1);
-	sp_guard_leave(g);
+	sp_reentrancy_guard_leave(g);
 	return g.outermost;
 }
 
@@ -37,34 +37,34 @@ static __attribute__((noinline)) int hook_deeper(void)
 	return hook(true, false) + room[0];
 }
 
-TestSuite(guard, .timeout = 20);
+TestSuite(reentrancy_guard, .timeout = 20);
 
-Test(guard, the_outermost_call_counts_alone)
+Test(reentrancy_guard, the_outermost_call_counts_alone)
 {
 	inner_outermost = -1;
 
 	cr_assert(hook(true, false));
 	cr_assert_eq(inner_outermost, 0);
-	cr_assert_eq(sp_guard_frame, 0);
+	cr_assert_eq(sp_reentrancy_guard_frame, 0);
 	cr_assert(hook(false, false), "and the next one counts again");
 }
 
-Test(guard, inside_is_told_by_the_frame)
+Test(reentrancy_guard, inside_is_told_by_the_frame)
 {
-	sp_guard_frame = 1000;
+	sp_reentrancy_guard_frame = 1000;
 
-	cr_assert(sp_guard_inside(999));
-	cr_assert_not(sp_guard_inside(1000));
-	cr_assert_not(sp_guard_inside(1001));
-	sp_guard_frame = 0;
-	cr_assert_not(sp_guard_inside(1));
+	cr_assert(sp_reentrancy_guard_inside(999));
+	cr_assert_not(sp_reentrancy_guard_inside(1000));
+	cr_assert_not(sp_reentrancy_guard_inside(1001));
+	sp_reentrancy_guard_frame = 0;
+	cr_assert_not(sp_reentrancy_guard_inside(1));
 }
 
-Test(guard, a_call_left_by_longjmp_does_not_silence_later_ones)
+Test(reentrancy_guard, a_call_left_by_longjmp_does_not_silence_later_ones)
 {
 	if (setjmp(out) == 0)
 		(void)hook(false, true);
-	cr_assert_neq(sp_guard_frame, 0, "the guard was not left");
+	cr_assert_neq(sp_reentrancy_guard_frame, 0, "the guard was not left");
 
 	cr_assert(hook(true, false), "from the same place");
 	cr_assert_eq(inner_outermost, 0);
