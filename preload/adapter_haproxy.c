@@ -17,8 +17,8 @@
 
 #include "preload/elf_walk.h"
 #include "preload/haproxy_abi.h"
-#include "preload/haproxy_gate.h"
 #include "preload/haproxy_table.h"
+#include "preload/haproxy_versions.h"
 #include "preload/lifecycle.h"
 #include "preload/reentrancy_guard.h"
 #include "preload/resolve.h"

@@ -2,7 +2,7 @@
 /*
  * What the adapter for haproxytech/opentelemetry-c-wrapper knows of that SDK's binary interface, from
  * its public headers of 1.0.0 to 3.3.0. Objects carry a pointer to a constant table of functions.
- * Tracers differ between versions (haproxy_gate.h); the rest is the same in all of them. 64-bit only.
+ * Tracers differ between versions (haproxy_versions.h); the rest is the same in all of them. 64-bit only.
  */
 #ifndef SP_HAPROXY_ABI_H
 #define SP_HAPROXY_ABI_H

@@ -2,7 +2,7 @@
 /* Copying function tables without a lock. APP context. */
 #include "preload/haproxy_table.h"
 
-#include "preload/haproxy_gate.h"
+#include "preload/haproxy_versions.h"
 
 /* Threads that come here together write the same words, so that none has to wait for another. */
 static void fill(struct sp_haproxy_table *t, const uintptr_t *own, size_t slots,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about which releases of opentelemetry-c-wrapper may be touched. */
-#include "preload/haproxy_gate.h"
+#include "preload/haproxy_versions.h"
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -10,9 +10,9 @@
 #include "preload/haproxy_table.h"
 #include "sampler/compiler.h"
 
-TestSuite(haproxy_gate, .timeout = 20);
+TestSuite(haproxy_versions, .timeout = 20);
 
-Test(haproxy_gate, knows_every_release)
+Test(haproxy_versions, knows_every_release)
 {
 	static const struct {
 		const char *version;
@@ -34,7 +34,7 @@ Test(haproxy_gate, knows_every_release)
 	}
 }
 
-Test(haproxy_gate, refuses_everything_else)
+Test(haproxy_versions, refuses_everything_else)
 {
 	static const char *const strange[] = {
 		"",
@@ -97,12 +97,12 @@ static const void *const half[] = {(const void *)nothing, (const void *)abs};
 static const void *const data[] = {(const void *)nothing, (const void *)table};
 static const void *const empty[] = {(const void *)nothing, NULL};
 
-Test(haproxy_gate, accepts_a_table_of_the_same_object)
+Test(haproxy_versions, accepts_a_table_of_the_same_object)
 {
 	cr_assert(sp_haproxy_table_ok((const void *)nothing, table, SP_ARRAY_LEN(table)));
 }
 
-Test(haproxy_gate, refuses_tables_that_are_not_all_of_one_object)
+Test(haproxy_versions, refuses_tables_that_are_not_all_of_one_object)
 {
 	const void *libc = dlsym(RTLD_DEFAULT, "getpagesize");
 	const void *copy[3];
@@ -124,7 +124,7 @@ Test(haproxy_gate, refuses_tables_that_are_not_all_of_one_object)
 	cr_assert_not(sp_haproxy_table_ok(copy, table, 3), "of no object");
 }
 
-Test(haproxy_gate, copies_one_table_and_replaces_some_functions)
+Test(haproxy_versions, copies_one_table_and_replaces_some_functions)
 {
 	static const struct sp_haproxy_swap swaps[] = {{1, (const void *)replacement}, {0, NULL}};
 	static const void *const other[] = {(const void *)nothing, (const void *)nothing,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Versions and function tables of haproxytech/opentelemetry-c-wrapper. APP context. */
 #define _GNU_SOURCE
-#include "preload/haproxy_gate.h"
+#include "preload/haproxy_versions.h"
 
 #include <link.h>
 #include <string.h>

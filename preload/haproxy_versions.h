@@ -4,8 +4,8 @@
  * identifies its binary interface exactly: HAProxy itself refuses any but the one it was built for.
  * APP context; pure but for reading the list of loaded objects.
  */
-#ifndef SP_HAPROXY_GATE_H
-#define SP_HAPROXY_GATE_H
+#ifndef SP_HAPROXY_VERSIONS_H
+#define SP_HAPROXY_VERSIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
