@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "export/say.h"
+#include "export/log.h"
 #include "export/user_file.h"
 
 struct sp_file_sink {
@@ -24,7 +24,7 @@ struct sp_file_sink {
 	const char *dir;
 	char service[64]; /* safe in a file name */
 	uint32_t seq;
-	struct sp_say_site said;
+	struct sp_export_log_site said;
 };
 
 static void safe_name(char *out, size_t cap, const char *s)
@@ -92,7 +92,7 @@ int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile, i
 		return 0;
 	}
 	f->ops->counter_add(f->ops->arg, SP_COUNT_FILE_FAILED, 1);
-	sp_say_limited(f->ops, &f->said, now_ns, "cannot write a profile into %s: %s", f->dir,
-		       sp_user_file_error(err));
+	sp_export_log_limited(f->ops, &f->said, now_ns, "cannot write a profile into %s: %s",
+			      f->dir, sp_user_file_error(err));
 	return err;
 }

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "export/log.h"
 #include "export/loss_words.h"
-#include "export/say.h"
 
 static const struct {
 	enum sp_counter counter;
@@ -123,10 +123,11 @@ static void tell_profiles(const struct sp_core_ops *ops, const struct sp_loss *s
 
 	if (sum->status != 0)
 		(void)snprintf(status, sizeof(status), " (%d)", sum->status);
-	sp_say(ops, SP_LOG_WARN, "%" PRIu64 " %s lost: %s%s, %" PRIu64 " %s%s%s", sum->profiles,
-	       one ? "profile" : "profiles", one ? causes[sum->cause].one : causes[sum->cause].more,
-	       status, sum->samples, sum->samples == 1 ? "sample" : "samples",
-	       words[0] != '\0' ? "; " : "", words);
+	sp_export_log(ops, SP_LOG_WARN, "%" PRIu64 " %s lost: %s%s, %" PRIu64 " %s%s%s",
+		      sum->profiles, one ? "profile" : "profiles",
+		      one ? causes[sum->cause].one : causes[sum->cause].more, status, sum->samples,
+		      sum->samples == 1 ? "sample" : "samples", words[0] != '\0' ? "; " : "",
+		      words);
 }
 
 /* Profiles have sentences of their own, and their samples are in these. */
@@ -156,11 +157,12 @@ void sp_losses_tell(struct sp_losses *l, const struct sp_core_ops *ops)
 
 		l->told[all[i].counter] = n;
 		if (all[i].counter == SP_COUNT_SAMPLES_UNSENT && grown > in_profiles)
-			sp_say(ops, SP_LOG_WARN,
-			       "%" PRIu64 " samples lost before a profile was made of them",
-			       grown - in_profiles);
+			sp_export_log(ops, SP_LOG_WARN,
+				      "%" PRIu64 " samples lost before a profile was made of them",
+				      grown - in_profiles);
 		else if (grown != 0 && !is_of_profiles(all[i].counter))
-			sp_say(ops, SP_LOG_WARN, "lost since the last upload: %" PRIu64 " %s",
-			       grown, all[i].words);
+			sp_export_log(ops, SP_LOG_WARN,
+				      "lost since the last upload: %" PRIu64 " %s", grown,
+				      all[i].words);
 	}
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "export/backlog.h"
-#include "export/say.h"
+#include "export/log.h"
 
 #define SP_PUSH_BASE_MS UINT64_C(1000)
 #define SP_PUSH_CAP_MS UINT64_C(30000)
@@ -41,10 +41,10 @@ struct sp_push {
 	uint32_t failures; /* since the last success */
 	bool flushing;     /* there is no later */
 	/* One per kind of trouble, so that one kind does not silence another. */
-	struct sp_say_site said_unreachable;
+	struct sp_export_log_site said_unreachable;
 	struct {
 		int status;
-		struct sp_say_site site;
+		struct sp_export_log_site site;
 	} said[SP_PUSH_KINDS];
 	struct sp_push_news news;
 	struct sp_reply reply; /* too large for a stack */
@@ -130,7 +130,7 @@ void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_me
 }
 
 /* Where messages about this kind of answer are limited; the last place takes all further kinds. */
-static struct sp_say_site *site_of(struct sp_push *p, const struct sp_reply *r)
+static struct sp_export_log_site *site_of(struct sp_push *p, const struct sp_reply *r)
 {
 	unsigned i = 0;
 
@@ -165,8 +165,8 @@ static void retry_later(struct sp_push *p, const struct sp_reply *r)
 {
 	bool again = !p->flushing && !sp_reply_unknown(r);
 
-	sp_say_limited(p->ops, site_of(p, r), now(p), "upload failed%s: %s",
-		       again ? ", will try again" : "", p->news.last_error);
+	sp_export_log_limited(p->ops, site_of(p, r), now(p), "upload failed%s: %s",
+			      again ? ", will try again" : "", p->news.last_error);
 	back_off(p, r);
 }
 
@@ -343,10 +343,11 @@ static void tell_under_way(struct sp_push *p)
 	struct sp_batch *b = sp_backlog_under_way(&p->backlog);
 
 	if (b != NULL)
-		sp_say(p->ops, SP_LOG_WARN,
-		       "the server has not answered in time for the process's end; the exporter "
-		       "goes on to wait for its answer to the last profile (samples: %" PRIu64 ")",
-		       sp_batch_piece(b)->samples);
+		sp_export_log(
+			p->ops, SP_LOG_WARN,
+			"the server has not answered in time for the process's end; the exporter "
+			"goes on to wait for its answer to the last profile (samples: %" PRIu64 ")",
+			sp_batch_piece(b)->samples);
 }
 
 void sp_push_flush(struct sp_push *p)

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "export/say.h"
+#include "export/log.h"
 
 /* The server refuses what began more than an hour ago by its clock. */
 #define SKEW_MAX_MS INT64_C(3600000)
@@ -17,11 +17,11 @@ static void take_skew(struct sp_push_news *n, const struct sp_core_ops *ops, int
 	if (size <= SKEW_MAX_MS || n->said_skew)
 		return;
 	n->said_skew = true;
-	sp_say(ops, SP_LOG_WARN,
-	       "the server's clock is %" PRId64
-	       " s %s ours: profiles are refused or lie in the wrong "
-	       "place until the clocks are set",
-	       size / 1000, skew_ms < 0 ? "behind" : "ahead of");
+	sp_export_log(ops, SP_LOG_WARN,
+		      "the server's clock is %" PRId64
+		      " s %s ours: profiles are refused or lie in the wrong "
+		      "place until the clocks are set",
+		      size / 1000, skew_ms < 0 ? "behind" : "ahead of");
 }
 
 void sp_push_news_take(struct sp_push_news *n, const struct sp_core_ops *ops,

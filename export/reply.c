@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "export/say.h"
+#include "export/log.h"
 
 #define SP_REPLY_SHOWN 300
 
@@ -73,7 +73,7 @@ void sp_reply_describe(const struct sp_reply *r, char *out, size_t cap)
 {
 	char text[SP_REPLY_SHOWN];
 
-	sp_say_clean(text, sizeof(text), r->text, r->text_len);
+	sp_export_log_clean(text, sizeof(text), r->text, r->text_len);
 	if (r->kind == SP_REPLY_STATUS)
 		(void)snprintf(out, cap, "status %d%s%s", r->status, text[0] != '\0' ? ": " : "",
 			       text);

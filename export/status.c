@@ -18,13 +18,13 @@
 #include <unistd.h>
 
 #include "export/clock.h"
-#include "export/say.h"
+#include "export/log.h"
 #include "export/user_file.h"
 
 struct sp_status {
 	const struct sp_core_ops *ops;
 	char path[PATH_MAX];
-	struct sp_say_site said;
+	struct sp_export_log_site said;
 };
 
 /* %p is the process id, so that forked children have files of their own. False: too long. */
@@ -59,7 +59,7 @@ struct sp_status *sp_status_new(const struct sp_core_ops *ops)
 	s->ops = ops;
 	if (expand(s->path, sizeof(s->path), ops->config->status_file, ops->pid))
 		return s;
-	sp_say(ops, SP_LOG_WARN, "SPANPROF_STATUS_FILE: the path is too long; ignored");
+	sp_export_log(ops, SP_LOG_WARN, "SPANPROF_STATUS_FILE: the path is too long; ignored");
 	free(s);
 	return NULL;
 }
@@ -81,7 +81,7 @@ static json_t *text(const char *s)
 
 	if (s == NULL)
 		return json_null();
-	sp_say_clean(clean, sizeof(clean), s, strlen(s));
+	sp_export_log_clean(clean, sizeof(clean), s, strlen(s));
 	return json_string(clean);
 }
 
@@ -221,8 +221,8 @@ int sp_status_write(struct sp_status *s, const struct sp_status_input *in)
 	err = data != NULL ? replace(s, data) : -ENOMEM;
 	free(data);
 	if (err != 0)
-		sp_say_limited(s->ops, &s->said, sp_clock_mono_ns(),
-			       "cannot write the status file %s: %s", s->path,
-			       sp_user_file_error(err));
+		sp_export_log_limited(s->ops, &s->said, sp_clock_mono_ns(),
+				      "cannot write the status file %s: %s", s->path,
+				      sp_user_file_error(err));
 	return err;
 }

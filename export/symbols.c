@@ -13,7 +13,7 @@
 #include "export/debug_file.h"
 #include "export/debuginfod.h"
 #include "export/encode.h"
-#include "export/say.h"
+#include "export/log.h"
 
 #define SP_SLICE_NS (4 * SP_NS_PER_MS)
 #define SP_PAUSE_MS 16U
@@ -64,8 +64,9 @@ struct sp_symbols *sp_symbols_new(const struct sp_core_ops *ops, sp_symbols_paus
 	if (urls != NULL && urls[0] != '\0' && ops->config->symbolize != SP_SYMBOLIZE_OFF) {
 		s->debuginfod = sp_debuginfod_new(go_on, s);
 		if (s->debuginfod == NULL)
-			sp_say(ops, SP_LOG_WARN,
-			       "DEBUGINFOD_URLS is set, but libdebuginfod.so.1 does not load");
+			sp_export_log(
+				ops, SP_LOG_WARN,
+				"DEBUGINFOD_URLS is set, but libdebuginfod.so.1 does not load");
 	}
 	options.mode = ops->config->symbolize;
 	options.bytes = (size_t)ops->config->symbol_cache_mb << 20;
@@ -104,10 +105,11 @@ static void count_losses(struct sp_symbols *s)
 			 now.over_limit - s->counted.over_limit);
 	ops->counter_add(ops->arg, SP_COUNT_LINES_LATE, now.late - s->counted.late);
 	if (now.over_limit != 0 && s->counted.over_limit == 0)
-		sp_say(ops, SP_LOG_INFO,
-		       "debug information larger than half of SPANPROF_SYMBOL_CACHE_MB (%u): "
-		       "functions without lines",
-		       ops->config->symbol_cache_mb);
+		sp_export_log(
+			ops, SP_LOG_INFO,
+			"debug information larger than half of SPANPROF_SYMBOL_CACHE_MB (%u): "
+			"functions without lines",
+			ops->config->symbol_cache_mb);
 	s->counted = now;
 }
 

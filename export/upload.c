@@ -17,10 +17,10 @@
 #include "export/file_sink.h"
 #include "export/gzip.h"
 #include "export/http.h"
+#include "export/log.h"
 #include "export/pprof_split.h"
 #include "export/push.h"
 #include "export/request.h"
-#include "export/say.h"
 #include "export/series.h"
 
 struct sp_upload {
@@ -58,8 +58,8 @@ static void label_refused(void *arg, const char *name, size_t len, const char *r
 	/* Told by one process, not by each of them. */
 	if (origin == NULL)
 		return;
-	sp_say_clean(clean, sizeof(clean), name, len);
-	sp_say(origin->ops, SP_LOG_WARN, "label \"%s\" is left out: %s", clean, reason);
+	sp_export_log_clean(clean, sizeof(clean), name, len);
+	sp_export_log(origin->ops, SP_LOG_WARN, "label \"%s\" is left out: %s", clean, reason);
 }
 
 static int make(struct sp_origin *origin, const struct sp_bytes *profile, int64_t from_ns,

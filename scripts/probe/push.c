@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "export/http.h"
+#include "export/log.h"
 #include "export/pprof.h"
 #include "export/redact.h"
 #include "export/request.h"
-#include "export/say.h"
 #include "export/series.h"
 #include "sampler/compiler.h"
 #include "scripts/probe/probe.h"
@@ -32,7 +32,7 @@ static void refused(void *arg SP_UNUSED, const char *name, size_t len, const cha
 	char clean[64];
 	char text[192];
 
-	sp_say_clean(clean, sizeof(clean), name, len);
+	sp_export_log_clean(clean, sizeof(clean), name, len);
 	(void)snprintf(text, sizeof(text), "label \"%s\" is left out: %s", clean, reason);
 	sp_probe_say("warning", text);
 }

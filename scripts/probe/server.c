@@ -4,8 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "export/log.h"
 #include "export/redact.h"
-#include "export/say.h"
 #include "scripts/probe/probe.h"
 
 static void say(const char *kind, const char *server, const char *text, const char *answer)
@@ -87,7 +87,7 @@ static void say_reply(const struct sp_config *config, const char *server,
 	const char *other = NULL;
 	char answer[512];
 
-	sp_say_clean(answer, sizeof(answer), reply->text, reply->text_len);
+	sp_export_log_clean(answer, sizeof(answer), reply->text, reply->text_len);
 	if (answered && reply->status >= 200 && reply->status < 300) {
 		say("ok", server, "accepts our pushes (tried with an empty one)", "");
 		return;

@@ -26,7 +26,7 @@ FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,grow.c elf_*.c symtab.c sym
 	lines.c dwarf_index.c demangle.c pool.c) sampler/text.c sampler/ehframe_sig.c)
 FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c libcurl.c http_request.c http_answer.c backlog.c seccomp.c push.c push_news.c reply.c losses.c request.c ingest.c pprof_request.c gzip.c grow.c \
 	address.c credentials.c secret.c tls_files.c user_file.c keylog.c seccomp.c \
-	headers_json.c clock.c redact.c say.c) test/unit/export/core_double.c) \
+	headers_json.c clock.c redact.c log.c) test/unit/export/core_double.c) \
 	$(FUZZ_DIR)/gen/push.pb-c.o
 FUZZ_REPORT := $(call fuzz_objects,export/report/main.c export/report/options.c \
 	export/report/status.c export/report/file.c,export/report/*.c) \

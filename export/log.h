@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Formatted messages through the core's log function, and a limit per site and minute. */
-#ifndef SP_SAY_H
-#define SP_SAY_H
+#ifndef SP_EXPORT_LOG_H
+#define SP_EXPORT_LOG_H
 
 #include <stdint.h>
 
@@ -9,20 +9,20 @@
 #include "sampler/compiler.h"
 
 /* One per place that may repeat itself; zero it at first use. */
-struct sp_say_site {
+struct sp_export_log_site {
 	uint64_t last_ns;
 	unsigned held;
 };
 
-void sp_say(const struct sp_core_ops *ops, enum sp_log_level level, const char *fmt, ...)
+void sp_export_log(const struct sp_core_ops *ops, enum sp_log_level level, const char *fmt, ...)
 	SP_PRINTF(3, 4);
 
 /* At most one line per site and minute; the next one tells how many were held back. */
-void sp_say_limited(const struct sp_core_ops *ops, struct sp_say_site *site, uint64_t now_ns,
-		    const char *fmt, ...) SP_PRINTF(4, 5);
+void sp_export_log_limited(const struct sp_core_ops *ops, struct sp_export_log_site *site,
+			   uint64_t now_ns, const char *fmt, ...) SP_PRINTF(4, 5);
 
 /* One printable line out of foreign text (a server's message): control characters become blanks,
  * invalid UTF-8 is replaced, cut at cap - 1 bytes, NUL-terminated. cap must not be 0. */
-void sp_say_clean(char *out, size_t cap, const char *text, size_t len);
+void sp_export_log_clean(char *out, size_t cap, const char *text, size_t len);
 
 #endif

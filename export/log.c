@@ -3,18 +3,18 @@
  * What the exporter tells the user. The core owns stderr; here messages are formatted, repeated
  * warnings are held back and foreign text is made printable. Context: the exporter. Callers: all of export/.
  */
-#include "export/say.h"
+#include "export/log.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "sampler/text.h"
 
-#define SP_SAY_BYTES 1000
+#define SP_EXPORT_LOG_BYTES 1000
 
-void sp_say(const struct sp_core_ops *ops, enum sp_log_level level, const char *fmt, ...)
+void sp_export_log(const struct sp_core_ops *ops, enum sp_log_level level, const char *fmt, ...)
 {
-	char text[SP_SAY_BYTES];
+	char text[SP_EXPORT_LOG_BYTES];
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -23,10 +23,10 @@ void sp_say(const struct sp_core_ops *ops, enum sp_log_level level, const char *
 	ops->log(ops->arg, level, text);
 }
 
-void sp_say_limited(const struct sp_core_ops *ops, struct sp_say_site *site, uint64_t now_ns,
-		    const char *fmt, ...)
+void sp_export_log_limited(const struct sp_core_ops *ops, struct sp_export_log_site *site,
+			   uint64_t now_ns, const char *fmt, ...)
 {
-	char text[SP_SAY_BYTES];
+	char text[SP_EXPORT_LOG_BYTES];
 	va_list ap;
 
 	if (site->last_ns != 0 && now_ns - site->last_ns < 60 * SP_NS_PER_S) {
@@ -37,15 +37,15 @@ void sp_say_limited(const struct sp_core_ops *ops, struct sp_say_site *site, uin
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	if (site->held != 0)
-		sp_say(ops, SP_LOG_WARN, "%.900s (%u more such messages held back)", text,
-		       site->held);
+		sp_export_log(ops, SP_LOG_WARN, "%.900s (%u more such messages held back)", text,
+			      site->held);
 	else
 		ops->log(ops->arg, SP_LOG_WARN, text);
 	site->last_ns = now_ns != 0 ? now_ns : 1;
 	site->held = 0;
 }
 
-void sp_say_clean(char *out, size_t cap, const char *text, size_t len)
+void sp_export_log_clean(char *out, size_t cap, const char *text, size_t len)
 {
 	size_t n = sp_text_clean(out, cap - 1, text, len);
 
