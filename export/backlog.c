@@ -10,11 +10,12 @@ int sp_backlog_limit(struct sp_backlog *q, uint32_t capacity)
 	uint32_t want = capacity != 0 ? capacity : 1;
 
 	if (want + 1 > q->allocated) {
-		struct sp_batch *more = realloc(q->batch, ((size_t)want + 1) * sizeof(*more));
+		struct sp_queued_profile *more =
+			realloc(q->profile, ((size_t)want + 1) * sizeof(*more));
 
 		if (more == NULL)
 			return -ENOMEM;
-		q->batch = more;
+		q->profile = more;
 		q->allocated = want + 1;
 	}
 	q->capacity = want;
@@ -24,9 +25,9 @@ int sp_backlog_limit(struct sp_backlog *q, uint32_t capacity)
 void sp_backlog_fini(struct sp_backlog *q)
 {
 	while (q->n != 0)
-		sp_backlog_drop(q, &q->batch[0]);
-	free(q->batch);
-	q->batch = NULL;
+		sp_backlog_drop(q, &q->profile[0]);
+	free(q->profile);
+	q->profile = NULL;
 }
 
 bool sp_backlog_full(const struct sp_backlog *q)
@@ -37,7 +38,7 @@ bool sp_backlog_full(const struct sp_backlog *q)
 void sp_backlog_put(struct sp_backlog *q, struct sp_origin *origin,
 		    const struct sp_message *message, uint64_t samples, uint64_t born_ns)
 {
-	struct sp_batch *b = &q->batch[q->n++];
+	struct sp_queued_profile *b = &q->profile[q->n++];
 
 	memset(b, 0, sizeof(*b));
 	b->origin = origin;
@@ -46,45 +47,46 @@ void sp_backlog_put(struct sp_backlog *q, struct sp_origin *origin,
 	b->born_ns = born_ns;
 }
 
-struct sp_batch *sp_backlog_under_way(const struct sp_backlog *q)
+struct sp_queued_profile *sp_backlog_under_way(const struct sp_backlog *q)
 {
 	for (uint32_t i = 0; i < q->n; i++)
-		if (q->batch[i].under_way)
-			return &q->batch[i];
+		if (q->profile[i].under_way)
+			return &q->profile[i];
 	return NULL;
 }
 
-struct sp_batch *sp_backlog_oldest(const struct sp_backlog *q)
+struct sp_queued_profile *sp_backlog_oldest(const struct sp_backlog *q)
 {
 	for (uint32_t i = 0; i < q->n; i++)
-		if (!q->batch[i].under_way)
-			return &q->batch[i];
+		if (!q->profile[i].under_way)
+			return &q->profile[i];
 	return NULL;
 }
 
-struct sp_batch *sp_backlog_next(const struct sp_backlog *q)
+struct sp_queued_profile *sp_backlog_next(const struct sp_backlog *q)
 {
-	struct sp_batch *best = NULL;
+	struct sp_queued_profile *best = NULL;
 
 	for (uint32_t i = 0; i < q->n; i++)
-		if (!q->batch[i].under_way && (best == NULL || q->batch[i].limited < best->limited))
-			best = &q->batch[i];
+		if (!q->profile[i].under_way &&
+		    (best == NULL || q->profile[i].limited < best->limited))
+			best = &q->profile[i];
 	return best;
 }
 
-struct sp_piece *sp_batch_piece(struct sp_batch *b)
+struct sp_piece *sp_backlog_piece(struct sp_queued_profile *b)
 {
 	return &b->piece[b->pieces - 1];
 }
 
-void sp_backlog_drop(struct sp_backlog *q, struct sp_batch *b)
+void sp_backlog_drop(struct sp_backlog *q, struct sp_queued_profile *b)
 {
-	sp_message_fini(&sp_batch_piece(b)->message);
+	sp_message_fini(&sp_backlog_piece(b)->message);
 	b->pieces--;
 	b->tries = 0;
 	if (b->pieces != 0)
 		return;
 	b->origin->queued--;
 	q->n--;
-	memmove(b, b + 1, (size_t)(&q->batch[q->n] - b) * sizeof(*b));
+	memmove(b, b + 1, (size_t)(&q->profile[q->n] - b) * sizeof(*b));
 }

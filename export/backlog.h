@@ -13,7 +13,7 @@
 #include "export/request.h"
 
 /* A profile has 16,000 records at most: 14 halvings leave one, and what is left of each. */
-#define SP_BATCH_PIECES 16U
+#define SP_BACKLOG_PIECES 16U
 
 struct sp_piece {
 	struct sp_message message;
@@ -21,9 +21,9 @@ struct sp_piece {
 };
 
 /* A profile, or what is left of it once it was halved: the last piece is sent next. */
-struct sp_batch {
+struct sp_queued_profile {
 	struct sp_origin *origin;
-	struct sp_piece piece[SP_BATCH_PIECES];
+	struct sp_piece piece[SP_BACKLOG_PIECES];
 	uint32_t pieces;
 	uint64_t born_ns; /* the begin of the profile; may be before the machine's, and wrap */
 	uint32_t tries;   /* of the last piece */
@@ -32,7 +32,7 @@ struct sp_batch {
 };
 
 struct sp_backlog {
-	struct sp_batch *batch; /* oldest first */
+	struct sp_queued_profile *profile; /* oldest first */
 	uint32_t n;
 	uint32_t allocated;
 	uint32_t capacity; /* without the one that is under way */
@@ -49,15 +49,15 @@ void sp_backlog_put(struct sp_backlog *q, struct sp_origin *origin,
 		    const struct sp_message *message, uint64_t samples, uint64_t born_ns);
 
 /* Pointers are valid until the next put or drop; NULL = there is none. */
-struct sp_batch *sp_backlog_under_way(const struct sp_backlog *q);
+struct sp_queued_profile *sp_backlog_under_way(const struct sp_backlog *q);
 /* Of those that are not under way. */
-struct sp_batch *sp_backlog_oldest(const struct sp_backlog *q);
+struct sp_queued_profile *sp_backlog_oldest(const struct sp_backlog *q);
 /* The oldest of those that the server had room for most often. */
-struct sp_batch *sp_backlog_next(const struct sp_backlog *q);
+struct sp_queued_profile *sp_backlog_next(const struct sp_backlog *q);
 
 /* What is sent next of it. */
-struct sp_piece *sp_batch_piece(struct sp_batch *b);
-/* Done with that; with the last one the batch is gone, and those behind it move up. */
-void sp_backlog_drop(struct sp_backlog *q, struct sp_batch *b);
+struct sp_piece *sp_backlog_piece(struct sp_queued_profile *b);
+/* Done with that; with the last one the profile is gone, and those behind it move up. */
+void sp_backlog_drop(struct sp_backlog *q, struct sp_queued_profile *b);
 
 #endif

@@ -20,7 +20,7 @@
 struct item {
 	struct sp_module mod;
 	bool seen;
-	uint32_t told;                       /* in that batch, the last time; 0 = never */
+	uint32_t told;                       /* in that interval, the last time; 0 = never */
 	char text[2 * SP_MODULE_PATH_BYTES]; /* path, then the path to show */
 };
 
@@ -32,7 +32,7 @@ struct sp_modules {
 	struct item **dead; /* in order of death */
 	uint32_t dead_n;
 	size_t dead_cap;
-	uint32_t batch;
+	uint32_t interval;
 	uint32_t epoch;
 };
 
@@ -61,13 +61,13 @@ static uint32_t alive_upto(const struct sp_modules *m, uint64_t addr)
 
 /*
  * Samples in the ring mean what was told of last at their addresses, whatever the mappings say by
- * now: the handler tells of an object once a batch, and of another one at its addresses only when a
- * sample is in it. Samples from before the handler was told to begin anew belong to the batch
+ * now: the handler tells of an object once an interval, and of another one at its addresses only when a
+ * sample is in it. Samples from before the handler was told to begin anew belong to the interval
  * after.
  */
 static bool is_believed(const struct sp_modules *m, const struct item *it)
 {
-	return it->told != 0 && it->told + 1 >= m->batch;
+	return it->told != 0 && it->told + 1 >= m->interval;
 }
 
 /* Those alive never overlap, so at most one of them begins before it and reaches into it. */
@@ -220,7 +220,7 @@ void sp_modules_take_event(struct sp_modules *m, const struct sp_module_event *s
 		sp_module_name_event(&it->mod, sp_host_objects_proc(m->host), path, it->text);
 	if (known &&
 	    (it->mod.build_id_len != 0 || strcmp(m->alive[n - 1]->mod.shown, it->mod.shown) == 0)) {
-		m->alive[n - 1]->told = m->batch;
+		m->alive[n - 1]->told = m->interval;
 		free(it);
 		return;
 	}
@@ -232,7 +232,7 @@ void sp_modules_take_event(struct sp_modules *m, const struct sp_module_event *s
 	for (uint32_t i = 0; i < m->alive_n; i++)
 		m->alive[i]->seen =
 			m->alive[i]->mod.hi <= it->mod.lo || it->mod.hi <= m->alive[i]->mod.lo;
-	it->told = m->batch;
+	it->told = m->interval;
 	if (bury_unseen(m) == 0)
 		(void)add(m, it);
 	else
@@ -245,7 +245,7 @@ struct sp_modules *sp_modules_new(const char *proc, int maps)
 
 	if (m == NULL)
 		return NULL;
-	m->batch = 1;
+	m->interval = 1;
 	m->host = sp_host_objects_new(proc, maps);
 	if (m->host == NULL) {
 		free(m);
@@ -282,7 +282,7 @@ void sp_modules_forget(struct sp_modules *m, uint32_t epoch)
 {
 	uint32_t n = 0;
 
-	m->batch++;
+	m->interval++;
 	while (n < m->dead_n && m->dead[n]->mod.died < epoch)
 		free(m->dead[n++]);
 	if (n == 0)

@@ -63,7 +63,7 @@ const struct sp_host_objects *sp_modules_host(const struct sp_modules *m);
 
 /*
  * The handler has found this object before the samples that follow. If it is another one than is known at
- * its addresses, that one is gone, and a new epoch begins. For this batch and the next one it is
+ * its addresses, that one is gone, and a new epoch begins. For this upload interval and the next one it is
  * there, as far as epochs are concerned, until another one is told of at its addresses.
  */
 void sp_modules_take_event(struct sp_modules *m, const struct sp_module_event *s);
@@ -72,7 +72,7 @@ void sp_modules_take_event(struct sp_modules *m, const struct sp_module_event *s
 uint32_t sp_modules_epoch(const struct sp_modules *m);
 
 /*
- * Begins a batch, in which all objects that samples are in are told of again. Forgets modules that
+ * Begins an upload interval, in which all objects that samples are in are told of again. Forgets modules that
  * were gone before `epoch`. Pointers to them die.
  */
 void sp_modules_forget(struct sp_modules *m, uint32_t epoch);

@@ -60,13 +60,14 @@ static void allow_halvings(struct sp_push *p, uint32_t n)
 	p->halvings = p->halvings + n < SP_PUSH_HALVINGS ? p->halvings + n : SP_PUSH_HALVINGS;
 }
 
-static void lose_piece(struct sp_push *p, struct sp_batch *b, enum sp_loss_cause cause, int status)
+static void lose_piece(struct sp_push *p, struct sp_queued_profile *b, enum sp_loss_cause cause,
+		       int status)
 {
 	const struct sp_loss loss = {
 		.cause = cause,
 		.status = status,
 		.profiles = 1,
-		.samples = sp_batch_piece(b)->samples,
+		.samples = sp_backlog_piece(b)->samples,
 		/* Of the others it is not the answer that says why. */
 		.words = status != 0 ? p->news.last_error : NULL,
 	};
@@ -75,7 +76,7 @@ static void lose_piece(struct sp_push *p, struct sp_batch *b, enum sp_loss_cause
 	sp_backlog_drop(&p->backlog, b);
 }
 
-static void lose_batch(struct sp_push *p, struct sp_batch *b, enum sp_loss_cause cause)
+static void lose_profile(struct sp_push *p, struct sp_queued_profile *b, enum sp_loss_cause cause)
 {
 	for (uint32_t left = b->pieces; left != 0; left--)
 		lose_piece(p, b, cause, 0);
@@ -121,7 +122,7 @@ void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_me
 	uint64_t age_ns = 0;
 
 	while (sp_backlog_full(&p->backlog))
-		lose_batch(p, sp_backlog_oldest(&p->backlog), SP_LOSS_QUEUE_FULL);
+		lose_profile(p, sp_backlog_oldest(&p->backlog), SP_LOSS_QUEUE_FULL);
 	/* The host's clock may have been set back meanwhile. */
 	if (message->until_ns > message->from_ns)
 		age_ns = (uint64_t)(message->until_ns - message->from_ns);
@@ -143,7 +144,7 @@ static struct sp_export_log_site *site_of(struct sp_push *p, const struct sp_rep
 }
 
 /* Full jitter: anywhere between now and a bound that doubles, so that clients do not come back
- * together; never before the server said. The bound is the server's, not the batch's: when the
+ * together; never before the server said. The bound is the server's, not the profile's: when the
  * oldest has made room, the next one is not asked for any sooner. */
 static void back_off(struct sp_push *p, const struct sp_reply *r)
 {
@@ -171,12 +172,12 @@ static void retry_later(struct sp_push *p, const struct sp_reply *r)
 }
 
 /* Its halves take the place of the current piece, the first one on top. False: it stays. */
-static bool halve(struct sp_push *p, struct sp_batch *b)
+static bool halve(struct sp_push *p, struct sp_queued_profile *b)
 {
-	struct sp_piece *whole = sp_batch_piece(b);
+	struct sp_piece *whole = sp_backlog_piece(b);
 	struct sp_half half[2];
 
-	if (p->halvings == 0 || b->pieces == SP_BATCH_PIECES || p->env.halve == NULL ||
+	if (p->halvings == 0 || b->pieces == SP_BACKLOG_PIECES || p->env.halve == NULL ||
 	    p->env.halve(p->env.halve_arg, b->origin, &whole->message, half) != 0)
 		return false;
 	p->halvings--;
@@ -196,7 +197,7 @@ static bool halve(struct sp_push *p, struct sp_batch *b)
  * not may be: so it lets all others go first, and is halved when it comes back in vain. As long as the
  * server answers so, there is but one request in each time of waiting, however many pieces there are.
  */
-static void limited(struct sp_push *p, struct sp_batch *b)
+static void limited(struct sp_push *p, struct sp_queued_profile *b)
 {
 	b->limited++;
 	if (p->flushing || b->limited % 2 == 0)
@@ -205,7 +206,7 @@ static void limited(struct sp_push *p, struct sp_batch *b)
 
 enum outcome { UNDER_WAY, WENT_ON, NO_ROOM, STOPPED };
 
-static enum outcome failed(struct sp_push *p, struct sp_batch *b, const struct sp_reply *r)
+static enum outcome failed(struct sp_push *p, struct sp_queued_profile *b, const struct sp_reply *r)
 {
 	if (sp_reply_unknown(r)) {
 		retry_later(p, r);
@@ -233,18 +234,18 @@ static enum outcome failed(struct sp_push *p, struct sp_batch *b, const struct s
 
 static void begin(struct sp_push *p)
 {
-	struct sp_batch *b = sp_backlog_next(&p->backlog);
+	struct sp_queued_profile *b = sp_backlog_next(&p->backlog);
 
 	if (b->tries != 0)
 		b->origin->ops->counter_add(b->origin->ops->arg, SP_COUNT_PUSH_RETRIED, 1);
 	b->under_way = true;
-	p->env.start(p->env.transport_arg, &sp_batch_piece(b)->message, p->limits.timeout_ms);
+	p->env.start(p->env.transport_arg, &sp_backlog_piece(b)->message, p->limits.timeout_ms);
 }
 
 /* What became of the transfer is in p->reply. */
 static enum outcome ended(struct sp_push *p)
 {
-	struct sp_batch *b = sp_backlog_under_way(&p->backlog);
+	struct sp_queued_profile *b = sp_backlog_under_way(&p->backlog);
 	const struct sp_core_ops *ops = b->origin->ops;
 
 	b->under_way = false;
@@ -257,7 +258,7 @@ static enum outcome ended(struct sp_push *p)
 	if (!sp_reply_good(&p->reply))
 		return failed(p, b, &p->reply);
 	ops->counter_add(ops->arg, SP_COUNT_UPLOADS, 1);
-	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_SENT, sp_batch_piece(b)->samples);
+	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_SENT, sp_backlog_piece(b)->samples);
 	allow_halvings(p, 2);
 	sp_backlog_drop(&p->backlog, b);
 	return WENT_ON;
@@ -272,11 +273,11 @@ static enum outcome proceed(struct sp_push *p, uint32_t wait_ms)
 
 static void drop_old(struct sp_push *p)
 {
-	struct sp_batch *b;
+	struct sp_queued_profile *b;
 
 	while ((b = sp_backlog_oldest(&p->backlog)) != NULL &&
 	       now(p) - b->born_ns > SP_PUSH_MAX_AGE_NS)
-		lose_batch(p, b, SP_LOSS_TOO_OLD);
+		lose_profile(p, b, SP_LOSS_TOO_OLD);
 }
 
 void sp_push_run(struct sp_push *p)
@@ -298,10 +299,10 @@ void sp_push_run(struct sp_push *p)
 
 static void lose_waiting(struct sp_push *p)
 {
-	struct sp_batch *b;
+	struct sp_queued_profile *b;
 
 	while ((b = sp_backlog_oldest(&p->backlog)) != NULL)
-		lose_batch(p, b, SP_LOSS_UNSENT);
+		lose_profile(p, b, SP_LOSS_UNSENT);
 }
 
 static void stop(struct sp_push *p)
@@ -340,14 +341,14 @@ static void finish_begun(struct sp_push *p)
 
 static void tell_under_way(struct sp_push *p)
 {
-	struct sp_batch *b = sp_backlog_under_way(&p->backlog);
+	struct sp_queued_profile *b = sp_backlog_under_way(&p->backlog);
 
 	if (b != NULL)
 		sp_export_log(
 			p->ops, SP_LOG_WARN,
 			"the server has not answered in time for the process's end; the exporter "
 			"goes on to wait for its answer to the last profile (samples: %" PRIu64 ")",
-			sp_batch_piece(b)->samples);
+			sp_backlog_piece(b)->samples);
 }
 
 void sp_push_flush(struct sp_push *p)

@@ -47,7 +47,7 @@ struct sp_push_env {
 
 struct sp_push_limits {
 	uint32_t capacity;
-	uint32_t max_tries; /* 0 = until a batch is too old or displaced */
+	uint32_t max_tries; /* 0 = until a profile is too old or displaced */
 	uint32_t timeout_ms;
 };
 

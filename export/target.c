@@ -246,7 +246,7 @@ void sp_target_tick(struct sp_target *t)
 	sp_target_encode(t);
 	/* When it is known what became of it, at the latest before the next one. */
 	t->report_due = true;
-	/* In step with the first tick, whatever encoding took, but never two at once. */
+	/* In step with the first profile, whatever encoding took, but never two at once. */
 	t->tick_ns += interval;
 	if (t->tick_ns <= now_ns)
 		t->tick_ns = now_ns + interval;

@@ -27,7 +27,7 @@ struct sp_target {
 	struct sp_origin origin;
 	unsigned asked;   /* SP_WAIT_ bits that news() returned and nobody has served yet */
 	bool active;      /* the last drain found samples */
-	bool report_due;  /* of what the last tick has led to */
+	bool report_due;  /* of what the last profile has led to */
 	bool ended;       /* what is queued of it is still to be sent */
 	uint64_t tick_ns; /* when the profile that is being collected ends */
 	struct sp_target_data *data;

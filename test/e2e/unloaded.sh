@@ -46,7 +46,7 @@ expect_same plain once err rc
 [[ $(<"$WORK/once.out") != 'reused 0' ]] || fail "no library was at another one's addresses"
 check once
 
-# And in many: each batch knows what the batches before it forgot.
+# And in many: each profile knows what those before it forgot.
 mkdir "$WORK/often"
 run_under often SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR="$WORK/often" SPANPROF_SAMPLE_RATE=500 \
 	SPANPROF_UPLOAD_INTERVAL=200ms "$HOSTS/reload" "$ROUNDS" "$MS" "${libraries[@]}"

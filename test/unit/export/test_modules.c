@@ -386,10 +386,10 @@ Test(modules, knows_what_was_only_ever_told_of, .timeout = 20)
 	epoch = sp_modules_epoch(m);
 	cr_expect_str_eq(name_at(m, 0x11fff, epoch), "brief.so");
 	cr_expect_str_eq(name_at(m, 0x12000, epoch), "");
-	for (unsigned batch = 1; batch <= 3; batch++) {
+	for (unsigned interval = 1; interval <= 3; interval++) {
 		cr_assert_eq(sp_modules_refresh(m), 0);
-		cr_expect_eq(sp_modules_find(m, 0x11000, epoch)->died == SP_EPOCH_ALIVE, batch <= 2,
-			     "batch %u", batch);
+		cr_expect_eq(sp_modules_find(m, 0x11000, epoch)->died == SP_EPOCH_ALIVE,
+			     interval <= 2, "interval %u", interval);
 		cr_expect_str_eq(name_at(m, 0x11000, epoch), "brief.so");
 		sp_modules_forget(m, 0);
 	}
@@ -408,7 +408,7 @@ Test(modules, what_is_listed_in_between_does_not_replace_what_was_told_of, .time
 	/* Another one that no sample is in, over the end of the first and beyond. */
 	fake_host_unmap_all();
 	fake_host_map(fake_host_object("unseen.so", 0x3000, 9), 0x11000, 0x3000);
-	for (unsigned batch = 1; batch <= 2; batch++) {
+	for (unsigned interval = 1; interval <= 2; interval++) {
 		cr_assert_eq(sp_modules_refresh(m), 0);
 		cr_expect_str_eq(name_at(m, 0x11800, sp_modules_epoch(m)), "a.so");
 		cr_expect_str_eq(name_at(m, 0x13800, sp_modules_epoch(m)), "");
@@ -416,7 +416,7 @@ Test(modules, what_is_listed_in_between_does_not_replace_what_was_told_of, .time
 	}
 	cr_assert_eq(sp_modules_refresh(m), 0);
 	cr_expect_str_eq(name_at(m, 0x11800, sp_modules_epoch(m)), "unseen.so",
-			 "the third batch was not told of the first one");
+			 "the third interval was not told of the first one");
 	sp_modules_take_event(m, &s);
 	cr_expect_str_eq(name_at(m, 0x11800, sp_modules_epoch(m)), "a.so");
 	s = event_of("/lib/b.so", 0x11000, 0x1000, 2);

@@ -94,7 +94,7 @@ Test(push, a_server_that_is_back_after_ten_minutes_gets_what_the_queue_promised,
 
 	push_start(8, 0);
 	push_unreachable();
-	/* A batch each 15 s, the upload whenever it is due. */
+	/* A profile each 15 s, the push whenever it is due. */
 	for (unsigned i = 0; i < 40; i++) {
 		push_put((char)('a' + i % 26), 1);
 		for (unsigned s = 0; s < 15; s++) {
