@@ -18,8 +18,8 @@ static const struct {
 	enum sp_counter counter;
 	const char *one, *more; /* what happened to it, to them */
 } causes[] = {
-	[SP_LOSS_QUEUE_FULL] = {SP_COUNT_BATCH_QUEUE_FULL, "the upload queue was full",
-				"the upload queue was full"},
+	[SP_LOSS_QUEUE_FULL] = {SP_COUNT_BATCH_QUEUE_FULL, "the push queue was full",
+				"the push queue was full"},
 	[SP_LOSS_TOO_OLD] = {SP_COUNT_BATCH_TOO_OLD, "it could not be sent within an hour",
 			     "they could not be sent within an hour"},
 	/* Never getting an answer counts as too old, an answer that stayed bad as rejected. */
@@ -161,8 +161,7 @@ void sp_losses_tell(struct sp_losses *l, const struct sp_core_ops *ops)
 				      "%" PRIu64 " samples lost before a profile was made of them",
 				      grown - in_profiles);
 		else if (grown != 0 && !is_of_profiles(all[i].counter))
-			sp_export_log(ops, SP_LOG_WARN,
-				      "lost since the last upload: %" PRIu64 " %s", grown,
-				      all[i].words);
+			sp_export_log(ops, SP_LOG_WARN, "lost since the last push: %" PRIu64 " %s",
+				      grown, all[i].words);
 	}
 }

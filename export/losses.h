@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was lost since the last upload, in words. */
+/* What was lost since the last push, in words. */
 #ifndef SP_LOSSES_H
 #define SP_LOSSES_H
 

@@ -166,7 +166,7 @@ static void retry_later(struct sp_push *p, const struct sp_reply *r)
 {
 	bool again = !p->flushing && !sp_reply_unknown(r);
 
-	sp_export_log_limited(p->ops, site_of(p, r), now(p), "upload failed%s: %s",
+	sp_export_log_limited(p->ops, site_of(p, r), now(p), "push failed%s: %s",
 			      again ? ", will try again" : "", p->news.last_error);
 	back_off(p, r);
 }

@@ -97,7 +97,7 @@ struct sp_config {
 	const char *tenant_id_file;
 	const char *http_headers_file;
 
-	/* Absolute paths of PEM files; libcurl reads them at each upload. */
+	/* Absolute paths of PEM files; libcurl reads them at each push. */
 	const char *tls_ca_file;
 	const char *tls_cert_file;
 	const char *tls_key_file;

@@ -57,7 +57,7 @@ push mutual.one "$FRONT_URL" SPANPROF_TLS_CA_FILE="$CA" SPANPROF_TLS_CERT_FILE="
 run_under anonymous SPANPROF_SERVER_ADDRESS="$FRONT_URL" SPANPROF_TLS_CA_FILE="$CA" \
 	"$HOSTS/spend" 100
 expect_rc anonymous 7
-grep -q 'spanprof\[.*upload failed' "$WORK/anonymous.err" || fail "accepted without a certificate"
+grep -q 'spanprof\[.*push failed' "$WORK/anonymous.err" || fail "accepted without a certificate"
 
 # What is no file is not waited for, and told with its variable; other authorities are not trusted in its
 # place. What takes its place is seen at the next upload.

@@ -108,24 +108,24 @@ expect_clean_double
 printf "$ROW" fault requests slow ms samples lost 'what became of it'
 
 try refused "http://127.0.0.1:$(refused_port)"
-lost refused batches_unsent_at_exit 'upload failed.*onnect'
+lost refused batches_unsent_at_exit 'push failed.*onnect'
 
 try no_such_host http://nowhere.invalid:4040
-lost no_such_host batches_unsent_at_exit 'upload failed.*resolve.*nowhere.invalid'
+lost no_such_host batches_unsent_at_exit 'push failed.*resolve.*nowhere.invalid'
 
 double_start --ack-delay 0 --fault blackhole=1,count=0
 try blackhole "$DOUBLE_URL"
-lost blackhole batches_unanswered 'upload failed.*timed out'
+lost blackhole batches_unanswered 'push failed.*timed out'
 
 double_start --ack-delay 0 --fault reset=1,count=1
 try reset "$DOUBLE_URL"
-lost reset batches_unanswered 'upload failed'
+lost reset batches_unanswered 'push failed'
 expect "$WORK/reset.json" 'd["loss"]["batches_unanswered"] == 1 and d["loss"]["batches_unsent_at_exit"] == 0'
 
 double_start --ack-delay 0 --fault reset_early=1,count=1
 # All of it has left us as well, and nobody says how much was read.
 try reset_mid_body "$DOUBLE_URL"
-lost reset_mid_body batches_unanswered 'upload failed'
+lost reset_mid_body batches_unanswered 'push failed'
 expect "$WORK/reset_mid_body.json" 'd["loss"]["batches_unanswered"] == 1 and d["loss"]["batches_unsent_at_exit"] == 0'
 
 # Nobody can know that it was taken. It counts as lost, and is there once.
@@ -163,13 +163,13 @@ certificate expired 'DNS:localhost' -1
 double_start --ack-delay 0
 front_start --cert "$WORK/wrong.pem"
 try wrong_tls_name "$FRONT_URL" SPANPROF_TLS_CA_FILE="$CA" SPANPROF_AUTH_TOKEN=s3cret
-lost wrong_tls_name batches_unsent_at_exit 'upload failed.*SSL: no alternative certificate subject name'
+lost wrong_tls_name batches_unsent_at_exit 'push failed.*SSL: no alternative certificate subject name'
 front_start --cert "$WORK/expired.pem"
 try expired_certificate "$FRONT_URL" SPANPROF_TLS_CA_FILE="$CA"
-lost expired_certificate batches_unsent_at_exit 'upload failed.*certificate has expired'
+lost expired_certificate batches_unsent_at_exit 'push failed.*certificate has expired'
 front_start --cert "$WORK/wrong.pem"
 try unknown_authority "$FRONT_URL"
-lost unknown_authority batches_unsent_at_exit 'upload failed.*certificate'
+lost unknown_authority batches_unsent_at_exit 'push failed.*certificate'
 double_get /double/stats "$WORK/stats.json"
 expect "$WORK/stats.json" 'd["accepted"]["profiles"] == 0'
 

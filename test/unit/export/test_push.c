@@ -42,7 +42,7 @@ Test(push, drops_the_oldest_when_full, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_QUEUE_FULL], 1);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 5);
 	push_tell();
-	cr_expect_str_eq(core.log, "1 profile lost: the upload queue was full, 5 samples\n");
+	cr_expect_str_eq(core.log, "1 profile lost: the push queue was full, 5 samples\n");
 }
 
 Test(push, waits_before_it_tries_again, .timeout = 20)
@@ -66,7 +66,7 @@ Test(push, waits_before_it_tries_again, .timeout = 20)
 	cr_expect_str_eq(u.sent, "aab");
 	cr_expect_eq(core.counter[SP_COUNT_PUSH_RETRIED], 1);
 	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 2);
-	cr_expect(core_logged("upload failed, will try again: status 503: no because 503"));
+	cr_expect(core_logged("push failed, will try again: status 503: no because 503"));
 }
 
 Test(push, without_a_limit_of_tries_500_eight_times_is_no_loss, .timeout = 20)
@@ -294,7 +294,7 @@ Test(push, gives_up_after_max_tries, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_TOO_OLD], 1);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 4);
 	push_tell();
-	cr_expect(core_logged("upload failed, will try again: refused\n"), "%s", core.log);
+	cr_expect(core_logged("push failed, will try again: refused\n"), "%s", core.log);
 	cr_expect(core_logged("1 profile lost: no try to send it was answered, 4 samples\n"), "%s",
 		  core.log);
 }
@@ -401,10 +401,10 @@ Test(push, says_each_kind_of_trouble_once_a_minute, .timeout = 20)
 		sp_push_run(u.push);
 		u.now += SP_NS_PER_S;
 	}
-	cr_expect_eq(push_lines_with("upload failed"), 1, "%s", core.log);
+	cr_expect_eq(push_lines_with("push failed"), 1, "%s", core.log);
 	u.now += 61 * SP_NS_PER_S;
 	sp_push_run(u.push);
 
-	cr_expect_eq(push_lines_with("upload failed"), 2, "%s", core.log);
+	cr_expect_eq(push_lines_with("push failed"), 2, "%s", core.log);
 	cr_expect(core_logged("(4 more such messages held back)"), "%s", core.log);
 }

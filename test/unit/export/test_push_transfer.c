@@ -94,7 +94,7 @@ Test(push_transfer, what_was_sent_and_not_answered_is_not_sent_again, .timeout =
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], 1);
 	cr_expect_eq(lost(), 4);
 	cr_expect_eq(core.counter[SP_COUNT_PUSH_RETRIED], 0);
-	cr_expect(core_logged("upload failed: refused\n"), "%s", core.log);
+	cr_expect(core_logged("push failed: refused\n"), "%s", core.log);
 	push_tell();
 	cr_expect(
 		core_logged("1 profile lost: it was sent, but no answer came (the server may have "
