@@ -12,8 +12,8 @@
 #include "sampler/active_span.h"
 #include "sampler/alternate_stack.h"
 #include "sampler/arch_sig.h"
+#include "sampler/channel.h"
 #include "sampler/counters.h"
-#include "sampler/outlet.h"
 #include "sampler/region.h"
 #include "sampler/signals.h"
 #include "sampler/snapshot.h"
@@ -26,8 +26,8 @@
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
-struct sp_outlet sp_outlet_nowhere;
-_Atomic(struct sp_outlet *) sp_outlet_open = &sp_outlet_nowhere;
+struct sp_channel sp_channel_nowhere;
+_Atomic(struct sp_channel *) sp_channel_open = &sp_channel_nowhere;
 struct sp_handler_setup sp_handler_setup;
 
 /* The block our timer was armed for, or NULL for a signal that is not from our timers. */
@@ -69,7 +69,7 @@ static uint16_t walk(struct sp_thread *t, const void *ucontext, size_t room_left
 }
 
 /* The exporter shall find the frames. False if there is no room; then those count that are there. */
-static bool put_snapshot(struct sp_outlet *o, struct sp_thread *t, const void *ucontext)
+static bool put_snapshot(struct sp_channel *o, struct sp_thread *t, const void *ucontext)
 {
 	if (sp_snapshot_put(&o->snapshots, sp_thread_scratch(t), ucontext, &t->bounds) == 0) {
 		sp_count(SP_COUNT_SNAPSHOTS);
@@ -81,7 +81,7 @@ static bool put_snapshot(struct sp_outlet *o, struct sp_thread *t, const void *u
 	return false;
 }
 
-static int put_frames(struct sp_outlet *o, const struct sp_thread *t, const struct sp_sample *s)
+static int put_frames(struct sp_channel *o, const struct sp_thread *t, const struct sp_sample *s)
 {
 	uint32_t near = s->depth < SP_THREAD_FRAMES_NEAR ? s->depth : SP_THREAD_FRAMES_NEAR;
 	const struct sp_ring_part part[2] = {
@@ -96,7 +96,7 @@ static int put_frames(struct sp_outlet *o, const struct sp_thread *t, const stru
 #define SP_SAMPLES_PER_LOOK 100U
 
 /* False if the sample was lost. */
-static bool put(struct sp_outlet *o, struct sp_thread *t, const void *ucontext, size_t room_left)
+static bool put(struct sp_channel *o, struct sp_thread *t, const void *ucontext, size_t room_left)
 {
 	const struct sp_sample *s = sp_thread_scratch(t);
 	uint16_t own = walk(t, ucontext, room_left);
@@ -119,7 +119,7 @@ static bool put(struct sp_outlet *o, struct sp_thread *t, const void *ucontext, 
  * Nobody else would notice that the exporter has gone. Samples of all threads count, those that find the
  * ring full as well: each thread may be too short for a look of its own.
  */
-static void look_after_exporter(const struct sp_outlet *o)
+static void look_after_exporter(const struct sp_channel *o)
 {
 	static _Atomic uint32_t samples;
 
@@ -132,7 +132,7 @@ static void look_after_exporter(const struct sp_outlet *o)
 static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext, size_t room_left)
 {
 	/* Before the walk, which may tell of objects: they are told of there, or in a later one. */
-	struct sp_outlet *o = sp_outlet_now();
+	struct sp_channel *o = sp_channel_now();
 	struct sp_sample *s = sp_thread_scratch(t);
 	struct sp_span_label label;
 	uint32_t span = sp_active_span_label(&t->spans, &label);
@@ -151,7 +151,7 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 		sp_count(SP_COUNT_DROP_RING_FULL);
 		return;
 	}
-	sp_outlet_count_put(o);
+	sp_channel_count_put(o);
 	sp_thread_account_sample(&t->account, s->weight * sp_handler_setup.period_ns,
 				 s->span_id != 0 || s->name_id != 0);
 	/* only now: a span whose samples were lost has no profile to lead to */

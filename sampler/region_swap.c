@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 #include "sampler/arena.h"
+#include "sampler/channel.h"
 #include "sampler/counters.h"
 #include "sampler/module_event.h"
 #include "sampler/monotonic.h"
 #include "sampler/names.h"
-#include "sampler/outlet.h"
 #include "sampler/ring.h"
 #include "sampler/seccomp.h"
 #include "sampler/snapshot.h"
@@ -34,7 +34,7 @@
 
 struct place {
 	struct sp_region *region;
-	struct sp_outlet outlet;
+	struct sp_channel channel;
 	uint64_t drained_before; /* by former exporters, when it came into use */
 	uint64_t carried_in;     /* records that it got from the one before */
 	uint64_t
@@ -58,25 +58,25 @@ static union {
 	struct sp_sample sample;
 } record;
 
-static void open_outlet(struct place *p)
+static void open_channel(struct place *p)
 {
 	uint64_t bytes = 0;
 	void *part = sp_region_part(p->region, SP_REGION_RING, &bytes);
 
-	(void)sp_ring_at(&p->outlet.ring, part, bytes);
+	(void)sp_ring_at(&p->channel.ring, part, bytes);
 	part = sp_region_part(p->region, SP_REGION_SNAPSHOTS, &bytes);
 	if (part != NULL)
-		(void)sp_ring_at(&p->outlet.snapshots, part, bytes);
-	p->outlet.put = &p->region->counter[SP_COUNT_SAMPLES_PUT];
-	p->outlet.deferred_work = &p->region->deferred_work;
+		(void)sp_ring_at(&p->channel.snapshots, part, bytes);
+	p->channel.put = &p->region->counter[SP_COUNT_SAMPLES_PUT];
+	p->channel.deferred_work = &p->region->deferred_work;
 }
 
 /* From here on handlers may come at any time. Objects first: who finds the rings finds where they are told. */
 static void lead_handlers(struct place *p)
 {
-	sp_module_event_move(&p->outlet.ring, &p->region->generation);
-	/* pairs with sp_outlet_now() */
-	atomic_store_explicit(&sp_outlet_open, &p->outlet, memory_order_release);
+	sp_module_event_move(&p->channel.ring, &p->region->generation);
+	/* pairs with sp_channel_now() */
+	atomic_store_explicit(&sp_channel_open, &p->channel, memory_order_release);
 }
 
 void sp_region_swap_first(struct sp_region *r)
@@ -85,7 +85,7 @@ void sp_region_swap_first(struct sp_region *r)
 
 	memset(p, 0, sizeof(*p));
 	p->region = r;
-	open_outlet(p);
+	open_channel(p);
 	places = 1;
 	sp_counters_move(r->counter, r->spans);
 	lead_handlers(p);
@@ -134,9 +134,9 @@ static uint64_t empty(struct sp_ring *from, struct sp_ring *to, bool is_snapshot
 
 static void carry_over(struct place *from, struct place *to)
 {
-	uint64_t taken = empty(&from->ring, &to->outlet.ring, false, &to->carried_in);
+	uint64_t taken = empty(&from->ring, &to->channel.ring, false, &to->carried_in);
 
-	taken += empty(&from->snapshots, &to->outlet.snapshots, true, &to->carried_in);
+	taken += empty(&from->snapshots, &to->channel.snapshots, true, &to->carried_in);
 	from->balance -= (int64_t)taken;
 }
 
@@ -298,7 +298,7 @@ int sp_region_swap(bool sends, uint64_t *lost)
 		return fd;
 	memset(to, 0, sizeof(*to));
 	to->region = r;
-	open_outlet(to);
+	open_channel(to);
 	*lost = inherit(from, to, sends);
 	take_over_rings(from);
 	carry_over(from, to);
@@ -314,6 +314,6 @@ int sp_region_swap(bool sends, uint64_t *lost)
 void sp_region_swap_forked(void)
 {
 	places = 0;
-	sp_module_event_move(&sp_outlet_nowhere.ring, NULL);
-	atomic_store_explicit(&sp_outlet_open, &sp_outlet_nowhere, memory_order_relaxed);
+	sp_module_event_move(&sp_channel_nowhere.ring, NULL);
+	atomic_store_explicit(&sp_channel_open, &sp_channel_nowhere, memory_order_relaxed);
 }

@@ -14,9 +14,9 @@
 #include <time.h>
 
 #include "sampler/active_span.h"
+#include "sampler/channel.h"
 #include "sampler/counters.h"
 #include "sampler/cpu_clock.h"
-#include "sampler/outlet.h"
 #include "sampler/ring.h"
 #include "sampler/span.h"
 #include "sampler/span_table.h"
@@ -83,7 +83,7 @@ void sp_thread_account_start(void)
 
 static void put(struct sp_sample *s, uint64_t ns)
 {
-	struct sp_outlet *o = sp_outlet_now();
+	struct sp_channel *o = sp_channel_now();
 
 	s->weight = (uint32_t)ns;
 	sp_count(SP_COUNT_RESIDUALS);
@@ -91,7 +91,7 @@ static void put(struct sp_sample *s, uint64_t ns)
 		sp_count(SP_COUNT_DROP_RING_FULL);
 		return;
 	}
-	sp_outlet_count_put(o);
+	sp_channel_count_put(o);
 	atomic_fetch_add_explicit(&sp_thread_accounted_ns, ns, memory_order_relaxed);
 }
 

@@ -27,9 +27,9 @@
 #include <libunwind.h>
 
 #include "sampler/arch_sig.h"
+#include "sampler/channel.h"
 #include "sampler/config.h"
 #include "sampler/handler.h"
-#include "sampler/outlet.h"
 #include "sampler/sampler.h"
 #include "sampler/thread.h"
 
@@ -278,7 +278,7 @@ static struct result measure(const struct method *m, int depth, bool cold, unsig
 		chains[t.chain][0](&t);
 		times[i] = took;
 		if (i % 256 == 0)
-			(void)sp_ring_drain(&sp_outlet_now()->ring, discard, NULL, UINT32_MAX);
+			(void)sp_ring_drain(&sp_channel_now()->ring, discard, NULL, UINT32_MAX);
 	}
 	qsort(times, rounds, sizeof(times[0]), ascending);
 	return (struct result){times[rounds / 2], times[rounds * 9 / 10]};

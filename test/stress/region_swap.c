@@ -16,11 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sampler/channel.h"
 #include "sampler/counters.h"
 #include "sampler/handler.h"
 #include "sampler/monotonic.h"
 #include "sampler/names.h"
-#include "sampler/outlet.h"
 #include "sampler/region.h"
 #include "sampler/ring.h"
 
@@ -52,14 +52,14 @@ static uint32_t intern(uint64_t number)
 	return sp_names_intern(name, (size_t)snprintf(name, sizeof(name), "name-%lu", number));
 }
 
-/* As the handler, which takes the outlet once. */
+/* As the handler, which takes the channel once. */
 static void put(struct sp_sample *s)
 {
-	struct sp_outlet *o = sp_outlet_now();
+	struct sp_channel *o = sp_channel_now();
 
 	atomic_fetch_add(&attempts, 1);
 	if (sp_ring_put(&o->ring, s) == 0) {
-		sp_outlet_count_put(o);
+		sp_channel_count_put(o);
 		return;
 	}
 	atomic_fetch_add(&dropped, 1);

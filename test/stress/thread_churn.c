@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sampler/channel.h"
 #include "sampler/counters.h"
 #include "sampler/handler.h"
-#include "sampler/outlet.h"
 #include "sampler/sampler.h"
 #include "sampler/span.h"
 #include "sampler/thread.h"
@@ -173,7 +173,7 @@ static void *background(void *arg)
 	block(SIGURG);
 	while (!atomic_load(&stopping)) {
 		sp_thread_scan();
-		(void)sp_ring_drain(&sp_outlet_now()->ring, check, NULL, 1000);
+		(void)sp_ring_drain(&sp_channel_now()->ring, check, NULL, 1000);
 	}
 	return NULL;
 }
@@ -250,7 +250,7 @@ int main(void)
 	/* a joined thread may still be visible for a moment */
 	for (sp_thread_scan(); sp_thread_known() > STAYING; sp_thread_scan())
 		(void)sched_yield();
-	(void)sp_ring_drain(&sp_outlet_now()->ring, check, NULL, UINT32_MAX);
+	(void)sp_ring_drain(&sp_channel_now()->ring, check, NULL, UINT32_MAX);
 
 	printf("%u threads, %u blocks, %lu samples, %u timers left\n", SPAWNERS * THREADS * ROUNDS,
 	       atomic_load(&sp_thread_table.used), drained, sp_thread_armed());

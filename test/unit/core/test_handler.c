@@ -21,8 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sampler/channel.h"
 #include "sampler/counters.h"
-#include "sampler/outlet.h"
 #include "sampler/process.h"
 #include "sampler/sampler.h"
 #include "sampler/signals.h"
@@ -131,7 +131,7 @@ static unsigned drain(void)
 {
 	unsigned before = seen.samples;
 
-	(void)sp_ring_drain(&sp_outlet_now()->ring, take, NULL, UINT32_MAX);
+	(void)sp_ring_drain(&sp_channel_now()->ring, take, NULL, UINT32_MAX);
 	return seen.samples - before;
 }
 
@@ -528,7 +528,7 @@ Test(handler, notes_no_span_for_a_sample_that_was_lost)
 /* Leaves room for a short sample, and not for what tells of an object. */
 static void leave_little_room(void)
 {
-	struct sp_ring *ring = &sp_outlet_now()->ring;
+	struct sp_ring *ring = &sp_channel_now()->ring;
 	struct sp_sample filler = {.flags = SP_SAMPLE_OBJECT};
 
 	while (ring->size - (atomic_load(&ring->ends->head) - atomic_load(&ring->ends->tail)) > 512)
@@ -600,7 +600,7 @@ Test(handler, copies_the_stack_when_it_is_not_to_walk_it)
 	expire();
 
 	cr_assert_eq(drain(), 0);
-	cr_assert_eq(sp_snapshot_drain(&sp_outlet_now()->snapshots, take_snapshot, NULL, 9), 1);
+	cr_assert_eq(sp_snapshot_drain(&sp_channel_now()->snapshots, take_snapshot, NULL, 9), 1);
 	memcpy(&head, snapshot.sample, sizeof(snapshot.sample));
 	cr_assert_eq(head.tid, (uint32_t)gettid());
 	cr_assert_eq(head.weight, 1);
@@ -628,10 +628,10 @@ Test(handler, keeps_the_leaf_when_there_is_no_room_for_a_copy)
 	cr_assert_eq(sp_count_read(SP_COUNT_UNWIND_FAILED), 1);
 	cr_assert_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), copies + 1);
 	cr_assert_eq(
-		sp_snapshot_drain(&sp_outlet_now()->snapshots, take_snapshot, NULL, UINT32_MAX),
+		sp_snapshot_drain(&sp_channel_now()->snapshots, take_snapshot, NULL, UINT32_MAX),
 		copies);
 	expire();
-	cr_assert_eq(sp_snapshot_drain(&sp_outlet_now()->snapshots, take_snapshot, NULL, 9), 1);
+	cr_assert_eq(sp_snapshot_drain(&sp_channel_now()->snapshots, take_snapshot, NULL, 9), 1);
 }
 
 TestSuite(sampler, .timeout = 20);
@@ -640,7 +640,7 @@ Test(sampler, without_the_unwinders_helper_leaves_stacks_to_the_exporter)
 {
 	prepare_with(find_nothing);
 	cr_assert(sp_handler_setup.always_snapshot);
-	cr_assert_not_null(sp_outlet_now()->snapshots.word);
+	cr_assert_not_null(sp_channel_now()->snapshots.word);
 }
 
 Test(sampler, without_the_unwinders_helper_and_told_to_need_it_is_refused)

@@ -12,10 +12,10 @@
 #include "clock_double.h"
 #include "kernel_double.h"
 #include "sampler/active_span.h"
+#include "sampler/channel.h"
 #include "sampler/counters.h"
 #include "sampler/handler.h"
 #include "sampler/manual_label.h"
-#include "sampler/outlet.h"
 #include "sampler/thread_timer.h"
 #include "span_host.h"
 
@@ -24,7 +24,7 @@
 #define TID 100
 #define SPANS 10
 
-static struct sp_outlet outlet;
+static struct sp_channel channel;
 
 static struct sp_thread *thread;
 static uint64_t labelled[SPANS]; /* nanoseconds by span id, 0 = none */
@@ -36,8 +36,8 @@ static void start(void)
 	set_up();
 	kernel.on = true;
 	kernel.tid = TID;
-	cr_assert_eq(sp_ring_init(&outlet.ring, 1 << 16), 0);
-	atomic_store(&sp_outlet_open, &outlet);
+	cr_assert_eq(sp_ring_init(&channel.ring, 1 << 16), 0);
+	atomic_store(&sp_channel_open, &channel);
 	sp_thread_account_init(false);
 	sp_thread_timer_set(SIGURG, PERIOD, 0x80000001U);
 	thread_ns = own_ns = 5 * SP_NS_PER_S;
@@ -80,7 +80,7 @@ static uint64_t drained(void)
 
 	memset(labelled, 0, sizeof(labelled));
 	records = 0;
-	(void)sp_ring_drain(&outlet.ring, note, NULL, 1000);
+	(void)sp_ring_drain(&channel.ring, note, NULL, 1000);
 	for (unsigned i = 0; i < SPANS; i++)
 		ns += labelled[i];
 	return ns;
@@ -224,7 +224,7 @@ Test(thread_account, of_seconds_takes_several_records)
 
 Test(thread_account, counts_what_finds_no_room)
 {
-	cr_assert_eq(sp_ring_init(&outlet.ring, 1 << 13), 0);
+	cr_assert_eq(sp_ring_init(&channel.ring, 1 << 13), 0);
 	for (int i = 0; i < 400; i++) {
 		work(MS);
 		sp_thread_account_flush();

@@ -15,11 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sampler/channel.h"
 #include "sampler/counters.h"
 #include "sampler/handler.h"
 #include "sampler/module_event.h"
 #include "sampler/names.h"
-#include "sampler/outlet.h"
 #include "sampler/ring.h"
 #include "test/unit/emulated.h"
 
@@ -65,13 +65,13 @@ static uint64_t swap(void)
 	return lost;
 }
 
-static void put(struct sp_outlet *o, uint64_t span_id, uint16_t flags)
+static void put(struct sp_channel *o, uint64_t span_id, uint16_t flags)
 {
 	struct sp_sample s = {.span_id = span_id, .flags = flags, .depth = 2};
 
 	cr_assert_eq(sp_ring_put(&o->ring, &s), 0);
 	if ((flags & SP_SAMPLE_OBJECT) == 0)
-		sp_outlet_count_put(o);
+		sp_channel_count_put(o);
 }
 
 static void note(const struct sp_sample *s, void *arg)
@@ -107,16 +107,16 @@ TestSuite(region_swap, .init = begin, .timeout = 30);
 
 Test(region_swap, takes_along_what_nobody_has_taken_in_its_order)
 {
-	put(sp_outlet_now(), 1, 0);
-	put(sp_outlet_now(), 2, SP_SAMPLE_OBJECT);
-	put(sp_outlet_now(), 3, SP_SAMPLE_RESIDUAL);
+	put(sp_channel_now(), 1, 0);
+	put(sp_channel_now(), 2, SP_SAMPLE_OBJECT);
+	put(sp_channel_now(), 3, SP_SAMPLE_RESIDUAL);
 	drain(1);
 	*told(SP_COUNT_SAMPLES_DRAINED) = 1;
 	*told(SP_COUNT_SAMPLES_SENT) = 1;
 
 	cr_expect_eq(swap(), 0);
 
-	put(sp_outlet_now(), 4, 0);
+	put(sp_channel_now(), 4, 0);
 	drain(10);
 	cr_assert_eq(seen_n, 3);
 	cr_expect(seen[0] == 2 && seen[1] == 3 && seen[2] == 4);
@@ -128,7 +128,7 @@ Test(region_swap, takes_along_what_nobody_has_taken_in_its_order)
 Test(region_swap, counts_what_the_exporter_had_in_its_hands_as_lost)
 {
 	for (unsigned i = 1; i <= 5; i++)
-		put(sp_outlet_now(), i, 0);
+		put(sp_channel_now(), i, 0);
 	drain(5);
 	*told(SP_COUNT_SAMPLES_DRAINED) = 5;
 	*told(SP_COUNT_SAMPLES_SENT) = 2;
@@ -157,11 +157,11 @@ Test(region_swap, tells_of_no_loss_where_nothing_is_sent)
 /* A handler that was interrupted by the swap, and writes to what it found before. */
 Test(region_swap, counts_what_comes_too_late)
 {
-	struct sp_outlet *old = sp_outlet_now();
+	struct sp_channel *old = sp_channel_now();
 	struct sp_span_counts *spans = sp_span_counts_of(3);
 
 	cr_expect_eq(swap(), 0);
-	cr_assert_neq(sp_outlet_now(), old);
+	cr_assert_neq(sp_channel_now(), old);
 	put(old, 1, 0);
 	put(old, 2, SP_SAMPLE_RESIDUAL);
 	put(old, 3, SP_SAMPLE_OBJECT);
@@ -205,9 +205,9 @@ Test(region_swap, tells_of_objects_again)
 	(void)swap();
 
 	cr_expect_gt(sp_module_event_state.moves, moves);
-	cr_expect_eq(sp_module_event_state.ring, &sp_outlet_now()->ring);
+	cr_expect_eq(sp_module_event_state.ring, &sp_channel_now()->ring);
 	cr_expect_eq(sp_module_event_state.again, &sp_region_now()->generation);
-	cr_expect_eq(sp_outlet_now()->deferred_work, &sp_region_now()->deferred_work);
+	cr_expect_eq(sp_channel_now()->deferred_work, &sp_region_now()->deferred_work);
 }
 
 static unsigned pages(const struct sp_ring *r)
@@ -225,7 +225,7 @@ static unsigned pages(const struct sp_ring *r)
 /* Those of an exporter that was away for long are full. */
 Test(region_swap, gives_the_memory_of_old_rings_back_when_nobody_writes_there_any_more)
 {
-	struct sp_outlet *old = sp_outlet_now();
+	struct sp_channel *old = sp_channel_now();
 
 	if (emulated())
 		cr_skip_test("the emulator does not give memory back");
@@ -298,7 +298,7 @@ Test(region_swap, is_over_in_a_forked_child)
 		sp_counters_reset();
 		sp_region_swap_forked();
 		sp_region_forked();
-		cr_assert_eq(sp_outlet_now()->ring.word, NULL);
+		cr_assert_eq(sp_channel_now()->ring.word, NULL);
 		cr_assert_geq(sp_region_create(sizes), 3);
 		cr_assert_eq(sp_names_move(sp_region_at(SP_REGION_NAMES), sizes[SP_REGION_NAMES]),
 			     0);
@@ -306,7 +306,7 @@ Test(region_swap, is_over_in_a_forked_child)
 		sp_region_swap_first(sp_region_now());
 		cr_assert_eq(sp_names_intern("GET /", 5), id);
 		cr_assert_neq(sp_names_intern("of the child", 12), id);
-		put(sp_outlet_now(), 1, 0);
+		put(sp_channel_now(), 1, 0);
 		(void)swap();
 		drain(10);
 		_exit(seen_n == 1 && sp_count_read(SP_COUNT_SAMPLES_PUT) == 1 ? 0 : 1);
