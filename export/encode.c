@@ -153,7 +153,7 @@ static int locate(struct run *r, uint32_t stack, uint64_t id[SP_ENCODE_FRAMES], 
 	if (stack == SP_STACK_OTHER)
 		return marker_id(r, MARK_OTHER, &id[(*n)++]);
 	sp_stack_map_stack(r->map, stack, &s);
-	if ((s.flags & SP_SAMPLE_RESIDUAL) != 0 && marker_id(r, MARK_UNSAMPLED, &id[(*n)++]) != 0)
+	if ((s.flags & SP_SAMPLE_UNSAMPLED) != 0 && marker_id(r, MARK_UNSAMPLED, &id[(*n)++]) != 0)
 		return -ENOMEM;
 	for (unsigned i = 0; i < s.depth; i++)
 		if (address_id(r, s.pc[i], s.epoch, &id[(*n)++]) != 0)
@@ -176,7 +176,7 @@ static int add_entry(struct run *r, const struct sp_stack_entry *entry, uint32_t
 	struct sp_pprof_sample s = {
 		.location = id,
 		.count = (int64_t)entry->count,
-		.ns = (int64_t)entry->weight * r->e->times.period_ns + (int64_t)entry->residual_ns,
+		.ns = (int64_t)entry->weight * r->e->times.period_ns + (int64_t)entry->unsampled_ns,
 	};
 	char span_id[2 * sizeof(l->span_id) + 1];
 	char trace_id[2 * sizeof(l->trace_id) + 1];
@@ -319,7 +319,7 @@ void sp_encode(const struct sp_encoder *e, const struct sp_stack_map *map, sp_en
 		const struct sp_stack_entry *entry = sp_stack_map_entry(map, i);
 		int err;
 
-		if (entry->count == 0 && entry->residual_ns == 0)
+		if (entry->count == 0 && entry->unsampled_ns == 0)
 			continue;
 		err = try_entry(&r, entry, entry->stack);
 		if (err == -E2BIG) {

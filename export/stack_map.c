@@ -129,8 +129,8 @@ unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uin
 			loss |= SP_LABELS_LOST;
 		e = &m->entry[0];
 	}
-	if ((s->flags & SP_SAMPLE_RESIDUAL) != 0) {
-		e->residual_ns += s->weight;
+	if ((s->flags & SP_SAMPLE_UNSAMPLED) != 0) {
+		e->unsampled_ns += s->weight;
 	} else {
 		e->count++;
 		e->weight += s->weight;

@@ -34,9 +34,9 @@ _Static_assert(sizeof(struct sp_stack_labels) == 32, "no padding");
 
 struct sp_stack_entry {
 	struct sp_stack_labels labels;
-	uint64_t count;       /* samples taken */
-	uint64_t weight;      /* sampling periods they stand for */
-	uint64_t residual_ns; /* CPU time between samples */
+	uint64_t count;        /* samples taken */
+	uint64_t weight;       /* sampling periods they stand for */
+	uint64_t unsampled_ns; /* CPU time between samples */
 	uint32_t stack;
 };
 

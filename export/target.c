@@ -70,7 +70,7 @@ static uint32_t thread_of(const struct put_arg *p, const struct sp_sample *s)
 		return 0;
 	/* what is put down for another thread has not been asked for its name */
 	memcpy(name, s->thread_name, sizeof(name));
-	if (name[0] == '\0' && s->tid != 0 && (s->flags & SP_SAMPLE_RESIDUAL) != 0)
+	if (name[0] == '\0' && s->tid != 0 && (s->flags & SP_SAMPLE_UNSAMPLED) != 0)
 		p->ops->thread_name(p->ops->arg, s->tid, name);
 	id = sp_thread_names_put(p->d->threads, name, &over);
 	if (over)
@@ -89,7 +89,7 @@ static void put_sample(const struct sp_sample *s, void *arg)
 		return;
 	}
 	loss = sp_stack_map_put(p->d->map, s, p->epoch, thread_of(p, s));
-	if ((s->flags & SP_SAMPLE_RESIDUAL) == 0)
+	if ((s->flags & SP_SAMPLE_UNSAMPLED) == 0)
 		p->d->sampled[s->span_id != 0]++;
 	if ((loss & SP_STACK_LOST) != 0)
 		ops->counter_add(ops->arg, SP_COUNT_STACKS_OTHER, 1);

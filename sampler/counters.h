@@ -24,7 +24,7 @@
 	X(SPANS_INTERLEAVED, "spans_unlabelled_interleaved", 2) \
 	X(SIGNALS, "signals", 0) \
 	X(SAMPLES_PUT, "samples_put", 0) \
-	X(RESIDUALS, "residual_records", 0) \
+	X(UNSAMPLED, "residual_records", 0) \
 	X(SAMPLES_DRAINED, "samples_drained", 0) \
 	X(SAMPLES_SENT, "samples_sent", 0) \
 	X(SNAPSHOTS, "stack_snapshots", 0) \

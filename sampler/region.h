@@ -158,7 +158,7 @@ struct sp_region {
 	 */
 	_Atomic uint64_t exporter_counter[SP_COUNTER_N];
 	/* Of SP_COUNT_SAMPLES_DRAINED there, what is no sample and will not be counted when it is sent. */
-	_Atomic uint64_t exporter_residuals;
+	_Atomic uint64_t exporter_unsampled;
 	_Atomic uint32_t deferred_work; /* SP_WORK_ bits, taken back by the host */
 	_Atomic uint32_t message_bytes; /* with SP_WORK_WRITE; set back to 0 by the host */
 	char message[SP_REGION_MESSAGE_MAX];

@@ -95,7 +95,7 @@ void sp_region_swap_first(struct sp_region *r)
 static void count_lost(uint64_t bytes, bool is_snapshot)
 {
 	bool is_sample = is_snapshot || bytes < offsetof(struct sp_sample, pc) ||
-			 (record.sample.flags & SP_SAMPLE_RESIDUAL) == 0;
+			 (record.sample.flags & SP_SAMPLE_UNSAMPLED) == 0;
 
 	sp_count(SP_COUNT_SAMPLES_DRAINED);
 	if (is_sample)
@@ -220,16 +220,16 @@ static uint64_t inherit(struct place *from, struct place *to, bool sends)
 {
 	const struct sp_region *old = from->region;
 	struct sp_region *r = to->region;
-	uint64_t residuals = atomic_load_explicit(&old->exporter_residuals, memory_order_relaxed);
+	uint64_t unsampled = atomic_load_explicit(&old->exporter_unsampled, memory_order_relaxed);
 	uint64_t drained = told(old, SP_COUNT_SAMPLES_DRAINED);
 	uint64_t known =
-		told(old, SP_COUNT_SAMPLES_SENT) + told(old, SP_COUNT_SAMPLES_UNSENT) + residuals;
+		told(old, SP_COUNT_SAMPLES_SENT) + told(old, SP_COUNT_SAMPLES_UNSENT) + unsampled;
 	uint64_t lost = sends && drained > known ? drained - known : 0;
 
 	for (unsigned c = 0; c < SP_COUNTER_N; c++)
 		atomic_store_explicit(&r->exporter_counter[c], told(old, (enum sp_counter)c),
 				      memory_order_relaxed);
-	atomic_store_explicit(&r->exporter_residuals, residuals, memory_order_relaxed);
+	atomic_store_explicit(&r->exporter_unsampled, unsampled, memory_order_relaxed);
 	atomic_fetch_add_explicit(&r->exporter_counter[SP_COUNT_SAMPLES_UNSENT], lost,
 				  memory_order_relaxed);
 	to->drained_before = drained;

@@ -15,7 +15,7 @@
 #define SP_SAMPLE_TRUNCATED 2U /* the depth limit cut root-most frames */
 #define SP_SAMPLE_OFF_STACK 4U /* sp was outside the thread's stack (coroutine, alternate stack) */
 /* No sample: CPU time that none stands for (thread_account.h). pc[] is the thread's start routine, if any. */
-#define SP_SAMPLE_RESIDUAL 8U
+#define SP_SAMPLE_UNSAMPLED 8U
 /* No sample: an object that the samples behind it may be in. pc[] is a struct sp_module_event. */
 #define SP_SAMPLE_OBJECT 32U
 /* Inside the handler only: the call frame information is of a form that the exporter may read. */
@@ -29,7 +29,7 @@ struct sp_sample {
 	uint8_t trace_id[16]; /* W3C byte order; all zero = none */
 	uint32_t name_id;     /* span name, see names.h; 0 = none */
 	uint32_t tid;         /* kernel thread id */
-	uint32_t weight;      /* sampling periods it stands for (1 + overruns); RESIDUAL: ns */
+	uint32_t weight;      /* sampling periods it stands for (1 + overruns); UNSAMPLED: ns */
 	uint16_t depth;       /* valid entries of pc[] */
 	uint16_t flags;
 	char thread_name

@@ -86,7 +86,7 @@ static void put(struct sp_sample *s, uint64_t ns)
 	struct sp_channel *o = sp_channel_now();
 
 	s->weight = (uint32_t)ns;
-	sp_count(SP_COUNT_RESIDUALS);
+	sp_count(SP_COUNT_UNSAMPLED);
 	if (sp_ring_put(&o->ring, s) != 0) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
 		return;
@@ -107,7 +107,7 @@ static void put_all(struct sp_sample *s, uint64_t ns)
 static void blank(struct sp_sample *s)
 {
 	memset(s, 0, offsetof(struct sp_sample, pc));
-	s->flags = SP_SAMPLE_ROOTED | SP_SAMPLE_RESIDUAL;
+	s->flags = SP_SAMPLE_ROOTED | SP_SAMPLE_UNSAMPLED;
 }
 
 /* A thread fills in its own block's sample. The exporter knows the names of the others. */

@@ -64,7 +64,7 @@ struct receiver {
 static void count_residual(struct sp_member *m)
 {
 	m->residuals++;
-	atomic_store_explicit(&m->view.region->exporter_residuals, m->residuals,
+	atomic_store_explicit(&m->view.region->exporter_unsampled, m->residuals,
 			      memory_order_relaxed);
 }
 
@@ -78,7 +78,7 @@ static void count_and_put(const struct sp_sample *s, void *arg)
 
 	if ((s->flags & SP_SAMPLE_OBJECT) == 0)
 		counter_add(r->m, SP_COUNT_SAMPLES_DRAINED, 1);
-	if ((s->flags & SP_SAMPLE_RESIDUAL) != 0)
+	if ((s->flags & SP_SAMPLE_UNSAMPLED) != 0)
 		count_residual(r->m);
 	r->put(s, r->arg);
 }
@@ -286,7 +286,7 @@ static void take_over_counters(struct sp_member *m)
 
 	for (unsigned c = 0; c < SP_COUNTER_N; c++)
 		m->counter[c] = atomic_load_explicit(&r->exporter_counter[c], memory_order_relaxed);
-	m->residuals = atomic_load_explicit(&r->exporter_residuals, memory_order_relaxed);
+	m->residuals = atomic_load_explicit(&r->exporter_unsampled, memory_order_relaxed);
 }
 
 int sp_member_open(struct sp_member *m, const struct sp_host_descriptors *fds,

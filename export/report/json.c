@@ -133,7 +133,7 @@ int sp_report_print_json(FILE *out, const struct sp_tally *t, const struct sp_pr
 	put(&w, "profiles", number(p->files));
 	put(&w, "total", json_sum(&t->total));
 	put(&w, "labelled", sum_with(&t->labelled, "spans", t->spans));
-	put(&w, "residual", json_sum(&t->residual));
+	put(&w, "residual", json_sum(&t->unsampled));
 	if (t->diff)
 		put(&w, "baseline", sum_with(&t->base, "spans", t->base_spans));
 	put_rows(&w, "span_names", t, t->names, span_name);

@@ -48,9 +48,9 @@ static void print_totals(FILE *out, const struct sp_tally *t, const struct sp_pr
 		      bold(p), p->files, p->files == 1 ? "profile" : "profiles", t->total.samples,
 		      seconds(t->total.ns), t->labelled.samples, seconds(t->labelled.ns),
 		      percent(t->labelled.ns, t->total.ns), t->spans, plain(p));
-	if (t->residual.ns != 0)
+	if (t->unsampled.ns != 0)
 		(void)fprintf(out, "%.2f s of it between samples, under %s\n",
-			      seconds(t->residual.ns), SP_REPORT_RESIDUAL);
+			      seconds(t->unsampled.ns), SP_REPORT_UNSAMPLED);
 	if (t->diff)
 		(void)fprintf(out,
 			      "baseline: %" PRIu64 " samples, %.2f s CPU of %" PRIu32

@@ -189,8 +189,8 @@ void sp_tally_add(struct sp_tally *t, const struct sp_report_sample *s, enum sp_
 		err = add_base_span(t, s);
 	} else {
 		add_sum(&t->total, s);
-		if (s->frames != 0 && strcmp(s->frame[0].name, SP_REPORT_RESIDUAL) == 0)
-			add_sum(&t->residual, s);
+		if (s->frames != 0 && strcmp(s->frame[0].name, SP_REPORT_UNSAMPLED) == 0)
+			add_sum(&t->unsampled, s);
 		err = add_labels(t, s);
 		if (err == 0)
 			err = add_thread(t, s);

@@ -12,7 +12,7 @@
 #include "export/strtab.h"
 
 /* CPU time between samples is under this frame; no sample was taken for it. */
-#define SP_REPORT_RESIDUAL "[unsampled cpu]"
+#define SP_REPORT_UNSAMPLED "[unsampled cpu]"
 
 struct sp_sum {
 	uint64_t samples;
@@ -72,9 +72,9 @@ struct sp_tally {
 	struct sp_function_row *function;
 	size_t functions, function_cap;
 	struct sp_sum total;
-	struct sp_sum labelled; /* with span id or span name */
-	struct sp_sum residual; /* under SP_REPORT_RESIDUAL */
-	struct sp_sum base;     /* of the baseline */
+	struct sp_sum labelled;  /* with span id or span name */
+	struct sp_sum unsampled; /* under SP_REPORT_UNSAMPLED */
+	struct sp_sum base;      /* of the baseline */
 	uint32_t base_spans;
 	uint64_t serial;
 	bool nomem;

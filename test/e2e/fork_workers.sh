@@ -34,7 +34,7 @@ workers()
 		[[ -e ${files[0]} ]] || fail "$run: no profile of $name, process $pid"
 		build/spanprof-report --json "${files[@]}" >"$WORK/one.json"
 		# 400 ms of CPU time, of which what a process used after its last tick, which may be
-		# long ago when five share two processors, is the residual.
+		# long ago when five share two processors, is unsampled CPU time.
 		expect "$WORK/one.json" "395e6 < d['total']['ns'] < 480e6"
 		# Outside of the span is what a tick finds after its end. There are few, but such a
 		# sample counts for all time since the tick before, which is long ago in the same case.

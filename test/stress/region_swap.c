@@ -81,7 +81,7 @@ static void *produce(void *arg)
 		s.span_id = is_time_for_new_names() ? atomic_fetch_add(&next_name, 1)
 						    : atomic_load(&next_name) / 2;
 		s.name_id = intern(s.span_id);
-		s.flags = s.span_id % 5 == 0 ? SP_SAMPLE_RESIDUAL : 0;
+		s.flags = s.span_id % 5 == 0 ? SP_SAMPLE_UNSAMPLED : 0;
 		sp_count(SP_COUNT_SIGNALS);
 		put(&s);
 		(void)sched_yield();
@@ -128,8 +128,8 @@ static void take(const struct sp_sample *s, void *arg)
 	if (atomic_load(&x->killed))
 		return;
 	count(x, SP_COUNT_SAMPLES_DRAINED);
-	if ((s->flags & SP_SAMPLE_RESIDUAL) != 0)
-		atomic_fetch_add(&x->region->exporter_residuals, 1);
+	if ((s->flags & SP_SAMPLE_UNSAMPLED) != 0)
+		atomic_fetch_add(&x->region->exporter_unsampled, 1);
 	else if (x->taken++ % KEPT != 0)
 		count(x, SP_COUNT_SAMPLES_SENT);
 }
@@ -189,7 +189,7 @@ static void finish(struct exporter *x)
 	(void)pthread_join(x->thread, NULL);
 	known = atomic_load(&x->region->exporter_counter[SP_COUNT_SAMPLES_SENT]) +
 		atomic_load(&x->region->exporter_counter[SP_COUNT_SAMPLES_UNSENT]) +
-		atomic_load(&x->region->exporter_residuals);
+		atomic_load(&x->region->exporter_unsampled);
 	atomic_fetch_add(&x->region->exporter_counter[SP_COUNT_SAMPLES_SENT],
 			 atomic_load(&x->region->exporter_counter[SP_COUNT_SAMPLES_DRAINED]) -
 				 known);
@@ -198,7 +198,7 @@ static void finish(struct exporter *x)
 static void check_sums(uint64_t lost)
 {
 	uint64_t put = sp_count_read(SP_COUNT_SAMPLES_PUT);
-	uint64_t residuals = atomic_load(&sp_region_now()->exporter_residuals);
+	uint64_t unsampled = atomic_load(&sp_region_now()->exporter_unsampled);
 	uint64_t accounted = total(SP_COUNT_SAMPLES_SENT) + total(SP_COUNT_SAMPLES_UNSENT);
 
 	printf("%lu put, %lu dropped, %lu drained, %lu sent, %lu lost (%lu with exporters)\n", put,
@@ -208,9 +208,12 @@ static void check_sums(uint64_t lost)
 	EXPECT(sp_count_read(SP_COUNT_SIGNALS) == atomic_load(&attempts));
 	EXPECT(sp_count_read(SP_COUNT_DROP_RING_FULL) == atomic_load(&dropped));
 	EXPECT(put == total(SP_COUNT_SAMPLES_DRAINED));
-	/* What was lost in old rings may have been residuals: of those nobody says that they were sent. */
-	EXPECT(accounted + residuals <= put);
-	EXPECT(put - accounted - residuals <= total(SP_COUNT_SAMPLES_UNSENT));
+	/*
+	 * What was lost in old rings may have been records of unsampled time: of those nobody says that
+	 * they were sent.
+	 */
+	EXPECT(accounted + unsampled <= put);
+	EXPECT(put - accounted - unsampled <= total(SP_COUNT_SAMPLES_UNSENT));
 	EXPECT(lost > 0 && lost <= total(SP_COUNT_SAMPLES_UNSENT));
 }
 

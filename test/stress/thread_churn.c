@@ -262,7 +262,7 @@ int main(void)
 	EXPECT(sp_span_table_count() == 0);
 	EXPECT(broken == 0 && (drained > 0 || SANITIZED));
 	EXPECT(drained == sp_count_read(SP_COUNT_SAMPLES_PUT));
-	EXPECT(sp_count_read(SP_COUNT_SIGNALS) + sp_count_read(SP_COUNT_RESIDUALS) ==
+	EXPECT(sp_count_read(SP_COUNT_SIGNALS) + sp_count_read(SP_COUNT_UNSAMPLED) ==
 	       drained + sp_count_read(SP_COUNT_DROP_RING_FULL) +
 		       sp_count_read(SP_COUNT_DROP_REENTERED));
 	printf("%u failures\n", atomic_load(&failures));

@@ -264,7 +264,7 @@ Test(handler, is_silent_in_a_thread_that_has_ended_for_us)
 	uint32_t index = t->index;
 
 	sp_thread_ended();
-	(void)drain(); /* its residual CPU time */
+	(void)drain(); /* its unsampled CPU time */
 	send(SI_TIMER, our_value(index), 0);
 
 	cr_assert_eq(drain(), 0);

@@ -64,7 +64,7 @@ static void sample(void)
 
 static void note(const struct sp_sample *s, void *arg SP_UNUSED)
 {
-	cr_assert(s->flags & SP_SAMPLE_RESIDUAL);
+	cr_assert(s->flags & SP_SAMPLE_UNSAMPLED);
 	cr_assert(s->flags & SP_SAMPLE_ROOTED);
 	cr_assert_lt(s->span_id, SPANS);
 	cr_assert_eq(s->name_id != 0, s->span_id != 0);
@@ -125,7 +125,7 @@ Test(thread_account, is_what_the_clock_says_and_samples_do_not)
 Test(thread_account, does_not_count_what_was_used_before)
 {
 	cr_expect_eq(flush(), 0);
-	cr_expect_eq(sp_count_read(SP_COUNT_RESIDUALS), 0);
+	cr_expect_eq(sp_count_read(SP_COUNT_UNSAMPLED), 0);
 }
 
 static void *routine(void *arg)
@@ -231,7 +231,7 @@ Test(thread_account, counts_what_finds_no_room)
 	}
 
 	cr_expect_gt(sp_count_read(SP_COUNT_DROP_RING_FULL), 0);
-	cr_expect_eq(sp_count_read(SP_COUNT_RESIDUALS),
+	cr_expect_eq(sp_count_read(SP_COUNT_UNSAMPLED),
 		     sp_count_read(SP_COUNT_SAMPLES_PUT) + sp_count_read(SP_COUNT_DROP_RING_FULL));
 }
 

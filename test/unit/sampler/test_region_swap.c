@@ -109,7 +109,7 @@ Test(region_swap, takes_along_what_nobody_has_taken_in_its_order)
 {
 	put(sp_channel_now(), 1, 0);
 	put(sp_channel_now(), 2, SP_SAMPLE_OBJECT);
-	put(sp_channel_now(), 3, SP_SAMPLE_RESIDUAL);
+	put(sp_channel_now(), 3, SP_SAMPLE_UNSAMPLED);
 	drain(1);
 	*told(SP_COUNT_SAMPLES_DRAINED) = 1;
 	*told(SP_COUNT_SAMPLES_SENT) = 1;
@@ -133,13 +133,13 @@ Test(region_swap, counts_what_the_exporter_had_in_its_hands_as_lost)
 	*told(SP_COUNT_SAMPLES_DRAINED) = 5;
 	*told(SP_COUNT_SAMPLES_SENT) = 2;
 	*told(SP_COUNT_UPLOADS) = 7;
-	sp_region_now()->exporter_residuals = 1;
+	sp_region_now()->exporter_unsampled = 1;
 
 	cr_expect_eq(swap(), 2);
 
 	cr_expect_eq(*told(SP_COUNT_SAMPLES_UNSENT), 2);
 	cr_expect_eq(*told(SP_COUNT_UPLOADS), 7, "it goes on from there");
-	cr_expect_eq(sp_region_now()->exporter_residuals, 1);
+	cr_expect_eq(sp_region_now()->exporter_unsampled, 1);
 	cr_expect_eq(swap(), 0, "no sample is lost twice");
 }
 
@@ -163,7 +163,7 @@ Test(region_swap, counts_what_comes_too_late)
 	cr_expect_eq(swap(), 0);
 	cr_assert_neq(sp_channel_now(), old);
 	put(old, 1, 0);
-	put(old, 2, SP_SAMPLE_RESIDUAL);
+	put(old, 2, SP_SAMPLE_UNSAMPLED);
 	put(old, 3, SP_SAMPLE_OBJECT);
 	atomic_fetch_add(&spans->ended, 1);
 	sp_region_swap_look();
