@@ -77,7 +77,7 @@ static int change_as_told(mask_call next, int how, const sigset_t *set, sigset_t
 	int rc;
 
 	if (blocks_ours(how, set))
-		sp_thread_rest();
+		sp_thread_disarm_own();
 	rc = next(how, set, old);
 	/* another thread may have armed us in between */
 	if (rc == 0 && blocks_ours(how, set))

@@ -140,7 +140,7 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	s->span_id = label.span_id;
 	s->name_id = label.name_id;
 	memcpy(s->trace_id, label.trace_id, sizeof(s->trace_id));
-	if (label.span_id == 0 && label.name_id == 0 && sp_span_rest_count(&t->spans.rest) != 0)
+	if (label.span_id == 0 && label.name_id == 0 && sp_span_overflow_count(&t->spans.rest) != 0)
 		sp_count(SP_COUNT_SAMPLES_TOO_DEEP);
 	s->tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
 	s->weight = 1U + (si->si_overrun > 0 ? (uint32_t)si->si_overrun : 0U);

@@ -32,7 +32,7 @@ void sp_signal_fallback(void)
 	if (!sp_signals_may_fall_back())
 		return;
 	/* The calling thread is about to block the signal, or to read it: what is pending comes now. */
-	sp_thread_rest();
+	sp_thread_disarm_own();
 	if (sp_signals_fall_back()) {
 		sp_thread_timer_use(sp_signals_number());
 		sp_count(SP_COUNT_SIGNAL_MOVED);
@@ -53,7 +53,7 @@ void sp_signal_fallback_for(const sigset_t *set)
 		sp_signal_fallback();
 	if (sp_thread_own != NULL && sends_former(sp_thread_own) &&
 	    sigismember(set, sp_signals_former()) == 1) {
-		sp_thread_rest();
+		sp_thread_disarm_own();
 		sp_thread_rearm();
 	}
 	errno = saved;

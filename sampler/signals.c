@@ -84,7 +84,7 @@ void sp_signals_use_alternate_stack(void)
 	if (atomic_exchange_explicit(&on_alternate_stack, true, memory_order_seq_cst))
 		return;
 	/* before our signal may come there */
-	sp_thread_rest_cramped();
+	sp_thread_disarm_cramped();
 	for (unsigned i = 0; i < 2; i++) {
 		int signo = i == 0 ? sp_signals_number() : sp_signals_former();
 		struct sigaction host;

@@ -39,9 +39,9 @@ uint32_t sp_span_stack_room(struct sp_span_stack *s)
 
 	reap(s);
 	d = atomic_load_explicit(&s->depth, memory_order_relaxed);
-	return d < SP_SPAN_DEPTH_MAX && sp_span_rest_count(&s->rest) == 0
+	return d < SP_SPAN_DEPTH_MAX && sp_span_overflow_count(&s->rest) == 0
 		       ? d
-		       : SP_SPAN_DEPTH_MAX + sp_span_rest_generation(&s->rest);
+		       : SP_SPAN_DEPTH_MAX + sp_span_overflow_generation(&s->rest);
 }
 
 /* The place of the topmost frame with that token, + 1; 0 if there is none. */
@@ -63,7 +63,7 @@ static uint32_t find_token(const struct sp_span_stack *s, uint64_t token)
 static void put_deep(struct sp_span_stack *s, const struct sp_span_entry *e)
 {
 	begin_change(s);
-	sp_span_rest_add(&s->rest, e);
+	sp_span_overflow_add(&s->rest, e);
 	if (sp_span_token_attached(e->token) && find_token(s, e->token) != 0)
 		s->rest.again++;
 }
@@ -74,7 +74,7 @@ void sp_span_stack_leave(struct sp_span_stack *s, uint32_t slot, bool owner)
 		begin_change(s);
 	else
 		atomic_fetch_add_explicit(&s->struck, 1, memory_order_relaxed);
-	sp_span_rest_leave(&s->rest, slot - SP_SPAN_DEPTH_MAX);
+	sp_span_overflow_leave(&s->rest, slot - SP_SPAN_DEPTH_MAX);
 }
 
 void sp_span_stack_hide_rest(struct sp_span_stack *s)
@@ -178,12 +178,12 @@ static void end_slot(struct sp_span_stack *s, uint32_t slot)
 /* Scopes nest: of two with the same token the deeper one goes first. */
 static bool pop_deep(struct sp_span_stack *s, bool has_frame)
 {
-	if (sp_span_rest_count(&s->rest) == 0 || (has_frame && s->rest.again == 0))
+	if (sp_span_overflow_count(&s->rest) == 0 || (has_frame && s->rest.again == 0))
 		return false;
 	if (has_frame)
 		s->rest.again--;
 	begin_change(s);
-	sp_span_rest_leave(&s->rest, sp_span_rest_generation(&s->rest));
+	sp_span_overflow_leave(&s->rest, sp_span_overflow_generation(&s->rest));
 	return true;
 }
 
@@ -197,8 +197,8 @@ bool sp_span_stack_pop_token(struct sp_span_stack *s, uint64_t token, bool throu
 	if (pop_deep(s, at != 0) || at == 0)
 		return false;
 	begin_change(s);
-	if (through && sp_span_rest_count(&s->rest) != 0)
-		sp_span_rest_clear(&s->rest);
+	if (through && sp_span_overflow_count(&s->rest) != 0)
+		sp_span_overflow_clear(&s->rest);
 	for (uint32_t i = d; through && i > at; i--)
 		end_slot(s, i - 1);
 	end_slot(s, at - 1);
@@ -211,8 +211,8 @@ void sp_span_stack_pop_attached(struct sp_span_stack *s, uint64_t below)
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
 
 	begin_change(s);
-	if (sp_span_rest_count(&s->rest) != 0)
-		sp_span_rest_clear(&s->rest);
+	if (sp_span_overflow_count(&s->rest) != 0)
+		sp_span_overflow_clear(&s->rest);
 	for (uint32_t i = d; i > 0; i--) {
 		uint64_t token = token_of(&s->frame[i - 1]);
 
@@ -239,7 +239,7 @@ uint64_t sp_span_stack_top(const struct sp_span_stack *s, uint64_t *token)
 	/* these pair with the releases of the owner and of strike() */
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_acquire);
 
-	if (sp_span_rest_count(&s->rest) != 0)
+	if (sp_span_overflow_count(&s->rest) != 0)
 		return 0;
 	while (d > 0 && d <= SP_SPAN_DEPTH_MAX) {
 		const struct sp_span_frame *f = &s->frame[--d];

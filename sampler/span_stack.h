@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "sampler/compiler.h"
-#include "sampler/span_rest.h"
+#include "sampler/span_overflow.h"
 
 #define SP_SPAN_DEPTH_MAX 64U
 
@@ -71,7 +71,8 @@ struct sp_span_stack {
 	_Atomic uint32_t changes; /* by the owner, one more before each */
 	_Atomic uint32_t struck;  /* the same by others */
 	struct sp_span_last_root root;
-	struct sp_span_rest rest; /* above all frames, which get no more as long as there is one */
+	struct sp_span_overflow
+		rest; /* above all frames, which get no more as long as there is one */
 	struct sp_span_frame frame[SP_SPAN_DEPTH_MAX];
 };
 

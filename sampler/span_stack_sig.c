@@ -26,7 +26,7 @@ static bool refresh(struct sp_span_entry *e)
 }
 
 /* Deeper than the stack: what is known of it. False if that is nothing. */
-static bool peek_rest(const struct sp_span_rest *r, struct sp_span_entry *out)
+static bool peek_rest(const struct sp_span_overflow *r, struct sp_span_entry *out)
 {
 	struct sp_span_names root;
 
@@ -54,7 +54,7 @@ SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span
 	atomic_signal_fence(memory_order_acquire);
 	if (d > SP_SPAN_DEPTH_MAX)
 		return false;
-	if (sp_span_rest_count(&s->rest) != 0 &&
+	if (sp_span_overflow_count(&s->rest) != 0 &&
 	    !(s->rest.yields && atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed)))
 		return peek_rest(&s->rest, out);
 	while (d > 0) {

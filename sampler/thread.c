@@ -114,7 +114,7 @@ static void clean(struct sp_thread *t)
 	/* The scan may have armed the block for its last thread after that one had let it go. */
 	sp_thread_disarm(t);
 	atomic_store_explicit(&t->spans.depth, 0, memory_order_relaxed);
-	sp_span_rest_clear(&t->spans.rest);
+	sp_span_overflow_clear(&t->spans.rest);
 	/* not written unless it must be: the last ones are in a page that few threads need */
 	for (unsigned i = 0; i < SP_SPAN_DEPTH_MAX; i++) {
 		_Atomic uint64_t *id = &t->spans.frame[i].span_id;

@@ -132,7 +132,7 @@ void sp_thread_forked(void);
 /* APP, calling thread: enrols it, and arms it if it has no timer (after a fork). */
 void sp_thread_rearm(void);
 /* APP, calling thread, before it blocks our signal: its timer goes. Async-signal-safe. */
-void sp_thread_rest(void);
+void sp_thread_disarm_own(void);
 /*
  * APP, around a call by which the calling thread may change its alternate stack: without a timer
  * meanwhile, and afterwards too if the new one is too small. errno preserved.
@@ -145,9 +145,9 @@ void sp_thread_alternate_end(void);
  */
 void sp_thread_retire(void);
 /* APP. Our handler runs on alternate stacks from now on: timers of threads with small ones go. */
-void sp_thread_rest_cramped(void);
+void sp_thread_disarm_cramped(void);
 /* APP. The timers of all threads whose mask is not the host's in such a signal go, and stay away. */
-void sp_thread_rest_differing(void);
+void sp_thread_disarm_differing(void);
 /* APP: how many blocks have a timer. */
 uint32_t sp_thread_armed(void);
 /* APP: how many blocks belong to a thread. */

@@ -300,7 +300,7 @@ void sp_thread_rearm(void)
 		sp_thread_arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
 }
 
-void sp_thread_rest(void)
+void sp_thread_disarm_own(void)
 {
 	if (sp_thread_own == NULL || !sp_process_is_ours())
 		return;
@@ -326,7 +326,7 @@ void sp_thread_alternate_end(void)
 	sp_thread_arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
 }
 
-void sp_thread_rest_cramped(void)
+void sp_thread_disarm_cramped(void)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
 
@@ -342,7 +342,7 @@ void sp_thread_rest_cramped(void)
 	}
 }
 
-void sp_thread_rest_differing(void)
+void sp_thread_disarm_differing(void)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
 

@@ -128,7 +128,7 @@ void sp_virtual_mask_leave_none(void)
 	int saved = errno;
 
 	if (signo != 0 && !sp_seccomp_is_on()) {
-		sp_thread_rest();
+		sp_thread_disarm_own();
 		sp_virtual_mask_take_sent(signo);
 	}
 	errno = saved;
@@ -141,7 +141,7 @@ void sp_virtual_mask_make_real(void)
 
 	if (differs != 0 && !sp_seccomp_is_on()) {
 		/* in this order: what the timer has sent comes now, and nothing after it */
-		sp_thread_rest();
+		sp_thread_disarm_own();
 		change_bit(SIG_BLOCK, differs);
 		set_differs(0);
 		sp_virtual_mask_leave_none();
@@ -209,7 +209,7 @@ void sp_virtual_mask_read_by_descriptor(const sigset_t *set)
 	sp_virtual_mask_forbid(set);
 	if (sp_virtual_mask_forbidden(sp_signals_number()) ||
 	    sp_virtual_mask_forbidden(sp_signals_former()))
-		sp_thread_rest_differing();
+		sp_thread_disarm_differing();
 }
 
 bool sp_virtual_mask_is_about(int signo)

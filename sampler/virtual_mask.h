@@ -64,8 +64,8 @@ SP_SIGSAFE bool sp_virtual_mask_defer(int signo, const siginfo_t *si, void *ucon
 
 /*
  * APP, the thread blocks our signal now. A timer goes, with what it has sent: another thread
- * may have made it between a rest and the new mask, or from the mask of a wait, or the host has a
- * way to change masks that no hook sees. errno preserved.
+ * may have made it between the end of the last one and the new mask, or from the mask of a wait, or the
+ * host has a way to change masks that no hook sees. errno preserved.
  */
 void sp_virtual_mask_leave_none(void);
 /*

@@ -58,7 +58,7 @@ SP_SIGSAFE int sp_virtual_mask_differs(void)
 
 SP_SIGSAFE void sp_virtual_mask_forbid(const sigset_t *set)
 {
-	/* pairs with sp_thread_rest_differing() and arm(): who comes second sees the other */
+	/* pairs with sp_thread_disarm_differing() and arm(): who comes second sees the other */
 	atomic_fetch_or_explicit(&read_by_descriptor, bits(set), memory_order_seq_cst);
 }
 

@@ -813,7 +813,7 @@ Test(sampler, arms_no_thread_that_blocks_the_signal)
 	mask_ours(SIG_UNBLOCK);
 	sp_thread_rearm();
 	cr_assert_eq(sp_thread_armed(), 1);
-	sp_thread_rest();
+	sp_thread_disarm_own();
 	cr_assert_eq(sp_thread_armed(), 0);
 }
 
@@ -895,7 +895,7 @@ static void *wait_again_and_again(void *rests)
 	(void)sigaddset(&set, sp_signals_number());
 	if (rests != NULL) {
 		cr_assert_not_null(sp_thread_self());
-		sp_thread_rest();
+		sp_thread_disarm_own();
 	}
 	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
 	cr_assert_not_null(sp_thread_self());

@@ -254,10 +254,10 @@ Test(span, deeper_than_the_stack_that_went_with_a_scope_below_is_not_counted_aga
 	sp_active_span_attached(7777, id);
 	for (uint64_t token = 1; token <= SP_SPAN_DEPTH_MAX; token++)
 		sp_active_span_attached(token, NULL);
-	cr_assert_eq(sp_span_rest_count(&sp_thread_own->spans.rest), 1);
+	cr_assert_eq(sp_span_overflow_count(&sp_thread_own->spans.rest), 1);
 	/* through all of it, and then once more as deep */
 	sp_active_span_detached(7777, true);
-	cr_assert_eq(sp_span_rest_count(&sp_thread_own->spans.rest), 0);
+	cr_assert_eq(sp_span_overflow_count(&sp_thread_own->spans.rest), 0);
 	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), 0);
 }
 
@@ -267,10 +267,10 @@ Test(span, deeper_than_the_stack_a_scope_attached_twice_is_detached_there_first)
 		sp_active_span_attached(token, NULL);
 	sp_active_span_attached(1, NULL);
 	sp_active_span_attached(900, NULL);
-	cr_assert_eq(sp_span_rest_count(&sp_thread_own->spans.rest), 2);
+	cr_assert_eq(sp_span_overflow_count(&sp_thread_own->spans.rest), 2);
 	sp_active_span_detached(900, true);
 	sp_active_span_detached(1, true);
-	cr_assert_eq(sp_span_rest_count(&sp_thread_own->spans.rest), 0);
+	cr_assert_eq(sp_span_overflow_count(&sp_thread_own->spans.rest), 0);
 	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), SP_SPAN_DEPTH_MAX);
 }
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counting the spans and scopes that are deeper than the stack. APP context; lock-free. */
-#include "sampler/span_rest.h"
+#include "sampler/span_overflow.h"
 
 #include <string.h>
 
 #include "sampler/span_stack.h"
 
-static bool is_of_the_root(const struct sp_span_rest *r, const struct sp_span_entry *e)
+static bool is_of_the_root(const struct sp_span_overflow *r, const struct sp_span_entry *e)
 {
 	return e->span_id != SP_SPAN_BLANK && e->root_id == r->root_id &&
 	       (e->token == SP_SPAN_YIELDS) == r->yields;
 }
 
 /* The handler does not look at any of this while the count is 0. */
-static void begin(struct sp_span_rest *r, const struct sp_span_entry *e)
+static void begin(struct sp_span_overflow *r, const struct sp_span_entry *e)
 {
 	r->again = 0;
 	r->yields = e->token == SP_SPAN_YIELDS;
@@ -24,18 +24,18 @@ static void begin(struct sp_span_rest *r, const struct sp_span_entry *e)
 	atomic_store_explicit(&r->alike, e->span_id != SP_SPAN_BLANK, memory_order_relaxed);
 }
 
-void sp_span_rest_add(struct sp_span_rest *r, const struct sp_span_entry *e)
+void sp_span_overflow_add(struct sp_span_overflow *r, const struct sp_span_entry *e)
 {
 	uint32_t was = atomic_load_explicit(&r->open, memory_order_acquire);
 	bool full;
 
 	/* another thread may take the last one away meanwhile */
 	do {
-		if ((was & SP_SPAN_REST_COUNT_MASK) == 0)
+		if ((was & SP_SPAN_OVERFLOW_COUNT_MASK) == 0)
 			begin(r, e);
 		else if (!is_of_the_root(r, e))
 			atomic_store_explicit(&r->alike, false, memory_order_relaxed);
-		full = (was & SP_SPAN_REST_COUNT_MASK) == SP_SPAN_REST_COUNT_MASK;
+		full = (was & SP_SPAN_OVERFLOW_COUNT_MASK) == SP_SPAN_OVERFLOW_COUNT_MASK;
 		/* what the handler reads, before it is told that there is something */
 		atomic_signal_fence(memory_order_release);
 	} while (!full && !atomic_compare_exchange_weak_explicit(&r->open, &was, was + 1,
@@ -43,20 +43,20 @@ void sp_span_rest_add(struct sp_span_rest *r, const struct sp_span_entry *e)
 								 memory_order_acquire));
 }
 
-void sp_span_rest_leave(struct sp_span_rest *r, uint32_t generation)
+void sp_span_overflow_leave(struct sp_span_overflow *r, uint32_t generation)
 {
 	uint32_t was = atomic_load_explicit(&r->open, memory_order_relaxed);
 
-	while ((was & SP_SPAN_REST_COUNT_MASK) != 0 &&
-	       was >> SP_SPAN_REST_COUNT_BITS == generation &&
+	while ((was & SP_SPAN_OVERFLOW_COUNT_MASK) != 0 &&
+	       was >> SP_SPAN_OVERFLOW_COUNT_BITS == generation &&
 	       !atomic_compare_exchange_weak_explicit(&r->open, &was, was - 1, memory_order_acq_rel,
 						      memory_order_relaxed))
 		continue;
 }
 
-void sp_span_rest_clear(struct sp_span_rest *r)
+void sp_span_overflow_clear(struct sp_span_overflow *r)
 {
-	uint32_t next = (sp_span_rest_generation(r) + 1) % SP_SPAN_REST_GENERATIONS;
+	uint32_t next = (sp_span_overflow_generation(r) + 1) % SP_SPAN_OVERFLOW_GENERATIONS;
 
-	atomic_store_explicit(&r->open, next << SP_SPAN_REST_COUNT_BITS, memory_order_release);
+	atomic_store_explicit(&r->open, next << SP_SPAN_OVERFLOW_COUNT_BITS, memory_order_release);
 }

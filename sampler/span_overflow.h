@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What does not fit into a thread's stack of spans: deeper than its last frame only the number of
+ * The overflow of a thread's stack of spans: deeper than its last frame only the number of
  * spans and scopes is kept, and the local root as long as all of them have the same one. The frame
  * below must not take their samples for its own. Written by the owning thread (APP), which adds;
  * any thread may take one away whose span it ends. Read by the owner's signal handler.
  */
-#ifndef SP_SPAN_REST_H
-#define SP_SPAN_REST_H
+#ifndef SP_SPAN_OVERFLOW_H
+#define SP_SPAN_OVERFLOW_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,11 +20,11 @@ struct sp_span_entry;
  * The place of such a span has the number of a generation in it. All of them may go at once, by a
  * detach from below or with the thread; the end of one that went is then none of the next ones'.
  */
-#define SP_SPAN_REST_GENERATIONS 128U
-#define SP_SPAN_REST_COUNT_BITS 24U
-#define SP_SPAN_REST_COUNT_MASK ((UINT32_C(1) << SP_SPAN_REST_COUNT_BITS) - 1)
+#define SP_SPAN_OVERFLOW_GENERATIONS 128U
+#define SP_SPAN_OVERFLOW_COUNT_BITS 24U
+#define SP_SPAN_OVERFLOW_COUNT_MASK ((UINT32_C(1) << SP_SPAN_OVERFLOW_COUNT_BITS) - 1)
 
-struct sp_span_rest {
+struct sp_span_overflow {
 	_Atomic uint32_t open; /* how many, and above these bits the generation */
 	uint32_t again;        /* of them, scopes under a token that a frame has too; owner only */
 	_Atomic bool alike;    /* all have the root below */
@@ -36,24 +36,24 @@ struct sp_span_rest {
 };
 
 /* Owner or its handler. How many there are. */
-static inline SP_SIGSAFE uint32_t sp_span_rest_count(const struct sp_span_rest *r)
+static inline SP_SIGSAFE uint32_t sp_span_overflow_count(const struct sp_span_overflow *r)
 {
-	return atomic_load_explicit(&r->open, memory_order_acquire) & SP_SPAN_REST_COUNT_MASK;
+	return atomic_load_explicit(&r->open, memory_order_acquire) & SP_SPAN_OVERFLOW_COUNT_MASK;
 }
 
 /* Any thread. The number of the generation. */
-static inline uint32_t sp_span_rest_generation(const struct sp_span_rest *r)
+static inline uint32_t sp_span_overflow_generation(const struct sp_span_overflow *r)
 {
-	return atomic_load_explicit(&r->open, memory_order_relaxed) >> SP_SPAN_REST_COUNT_BITS;
+	return atomic_load_explicit(&r->open, memory_order_relaxed) >> SP_SPAN_OVERFLOW_COUNT_BITS;
 }
 
 /* Owner only. */
-void sp_span_rest_add(struct sp_span_rest *r, const struct sp_span_entry *e);
+void sp_span_overflow_add(struct sp_span_overflow *r, const struct sp_span_entry *e);
 
 /* Any thread. One of that generation goes. */
-void sp_span_rest_leave(struct sp_span_rest *r, uint32_t generation);
+void sp_span_overflow_leave(struct sp_span_overflow *r, uint32_t generation);
 
 /* Owner only. All of them go. */
-void sp_span_rest_clear(struct sp_span_rest *r);
+void sp_span_overflow_clear(struct sp_span_overflow *r);
 
 #endif
