@@ -129,7 +129,7 @@ static int check(struct sp_elf_file *f, const uint8_t *id, size_t id_len)
 	return n == id_len && (n == 0 || memcmp(have, id, n) == 0) ? 0 : -ESTALE;
 }
 
-int sp_elf_file_adopt(int fd, const uint8_t *id, size_t id_len, struct sp_elf_file *out)
+int sp_elf_file_open_fd(int fd, const uint8_t *id, size_t id_len, struct sp_elf_file *out)
 {
 	int err;
 
@@ -153,7 +153,7 @@ int sp_elf_file_open(const char *path, const uint8_t *id, size_t id_len, struct 
 		return -EINVAL;
 	/* Not blocking: the path may by now be a FIFO, which must not stop the thread. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	return fd < 0 ? -ENOENT : sp_elf_file_adopt(fd, id, id_len, out);
+	return fd < 0 ? -ENOENT : sp_elf_file_open_fd(fd, id, id_len, out);
 }
 
 void sp_elf_file_close(struct sp_elf_file *f)

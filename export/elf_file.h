@@ -30,7 +30,7 @@ struct sp_debug_link {
 int sp_elf_file_open(const char *path, const uint8_t *id, size_t id_len, struct sp_elf_file *out);
 
 /* The same for a descriptor, which it owns from then on. */
-int sp_elf_file_adopt(int fd, const uint8_t *id, size_t id_len, struct sp_elf_file *out);
+int sp_elf_file_open_fd(int fd, const uint8_t *id, size_t id_len, struct sp_elf_file *out);
 
 /* True when the file's executable segments are where the module's are: what can be said of a file
  * without build id. */

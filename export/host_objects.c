@@ -184,7 +184,7 @@ static bool is_news(const struct sp_host_objects *h)
 }
 
 /* What was read becomes what is known. */
-static void settle(struct sp_host_objects *h)
+static void take_over(struct sp_host_objects *h)
 {
 	struct list list = h->now;
 	struct sp_maps maps = h->maps;
@@ -195,7 +195,7 @@ static void settle(struct sp_host_objects *h)
 	h->next = list;
 	h->maps = h->reading;
 	h->reading = maps;
-	sp_object_files_settle(&h->files);
+	sp_object_files_drop_unused(&h->files);
 }
 
 static int refresh(struct sp_host_objects *h)
@@ -217,7 +217,7 @@ static int refresh(struct sp_host_objects *h)
 		return -ESRCH;
 	err = look(h);
 	if (err == 0 || err == -E2BIG) {
-		settle(h);
+		take_over(h);
 		return err != 0 ? err : cut;
 	}
 	sp_object_files_give_up(&h->files);

@@ -98,7 +98,7 @@ int sp_object_files_get(struct sp_object_files *all, const struct sp_object_host
 	return add(all, &q, out);
 }
 
-void sp_object_files_settle(struct sp_object_files *all)
+void sp_object_files_drop_unused(struct sp_object_files *all)
 {
 	size_t kept = 0;
 

@@ -24,7 +24,7 @@ struct sp_object_files {
 void sp_object_files_fini(struct sp_object_files *all);
 
 /*
- * The file of a mapping, whose path is mapped. It lives until a sp_object_files_settle() before
+ * The file of a mapping, whose path is mapped. It lives until a sp_object_files_drop_unused() before
  * which it was not asked for. 0, -E2BIG when there are too many, -ENOMEM.
  */
 int sp_object_files_get(struct sp_object_files *all, const struct sp_object_host *host,
@@ -32,7 +32,7 @@ int sp_object_files_get(struct sp_object_files *all, const struct sp_object_host
 			const struct sp_object_file **out);
 
 /* All mappings were asked for: files that were not are dropped. */
-void sp_object_files_settle(struct sp_object_files *all);
+void sp_object_files_drop_unused(struct sp_object_files *all);
 
 /* Not all could be asked for, and nothing is dropped. */
 void sp_object_files_give_up(struct sp_object_files *all);

@@ -101,7 +101,7 @@ static void load_debug(const struct sp_symbol_tables *all, struct sp_symbol_tabl
 	if (complete(t, s->dwarf) || s->fetch == NULL || mod->build_id_len == 0)
 		return;
 	fd = s->fetch(s->fetch_arg, mod->build_id, mod->build_id_len, path, sizeof(path));
-	if (fd >= 0 && sp_elf_file_adopt(fd, mod->build_id, mod->build_id_len, &file) == 0)
+	if (fd >= 0 && sp_elf_file_open_fd(fd, mod->build_id, mod->build_id_len, &file) == 0)
 		add_debug(t, &file, path, s->dwarf);
 }
 

@@ -121,7 +121,7 @@ static int read_section(struct sp_symtab *t, Elf *elf, Elf_Scn *scn, const GElf_
 
 /* Keeps one symbol per address, the first one with a size if there is any, and gives back spare
  * memory. */
-static void settle(struct sp_symtab *t)
+static void sort_and_trim(struct sp_symtab *t)
 {
 	struct sp_symbol_entry *symbol;
 	size_t n = 0;
@@ -204,7 +204,7 @@ static int read_elf(struct sp_symtab *t, Elf *elf)
 		err = sp_plt_read(elf, put_stub, t);
 	t->dwarf = sp_elf_file_has_dwarf(elf);
 	sp_elf_file_debug_link(elf, &t->link);
-	settle(t);
+	sort_and_trim(t);
 	return err;
 }
 
@@ -212,7 +212,7 @@ int sp_symtab_add(struct sp_symtab *t, Elf *elf)
 {
 	int err = read_symbols(t, elf);
 
-	settle(t);
+	sort_and_trim(t);
 	return err;
 }
 

@@ -250,7 +250,7 @@ static const char *name_by_program(void)
 }
 
 /* Defaults that depend on other variables. */
-static void settle(struct sp_config *cfg)
+static void complete(struct sp_config *cfg)
 {
 	if (cfg->service_name == NULL)
 		cfg->service_name = name_by_program();
@@ -291,7 +291,7 @@ void sp_config_parse(struct sp_config *cfg)
 		if (id != SP_VAR_LOG_LEVEL && id != SP_VAR_DISABLED)
 			read_var(cfg, (enum sp_config_id)id, tell);
 	read_resource(cfg, tell);
-	settle(cfg);
+	complete(cfg);
 	if (tell)
 		sp_config_unknown_tell();
 	errno = saved;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process that the sampler was set up in. Contexts: any; adopt in APP (activation) and INIT. */
+/* The process that the sampler was set up in. Contexts: any; set in APP (activation) and INIT. */
 #include "sampler/process.h"
 
 #include <sys/syscall.h>
@@ -10,7 +10,7 @@
 
 static pid_t owner; /* 0 = none yet */
 
-void sp_process_adopt(void)
+void sp_process_set(void)
 {
 	owner = (pid_t)sp_syscall(SYS_getpid);
 }

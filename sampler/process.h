@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 /* APP, when the sampler is set up; INIT, in a forked child. */
-void sp_process_adopt(void);
+void sp_process_set(void);
 
 /* Any context. True in the process that was set up, or forked off and set up again. */
 bool sp_process_is_ours(void);

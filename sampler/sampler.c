@@ -156,7 +156,7 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 	int fd;
 	int err;
 
-	sp_process_adopt();
+	sp_process_set();
 	sp_alternate_stack_init();
 	fd = make_region(cfg, lookup);
 	if (fd < 0)
@@ -173,7 +173,7 @@ bool sp_sampler_forked(void)
 	struct sp_span_entry e;
 
 	sp_counters_reset();
-	sp_process_adopt();
+	sp_process_set();
 	/* nothing was ever set up */
 	if (sp_handler_setup.cookie == 0)
 		return false;

@@ -127,7 +127,7 @@ static int install(int signo)
 		return -errno;
 	sa = our_action(&was);
 	/* before the switch, so that no foreign signal finds nothing to chain to */
-	if (!sp_signals_adopt(signo, &was))
+	if (!sp_signals_own(signo, &was))
 		return -EBUSY;
 	if (__sigaction(signo, &sa, NULL) == 0) {
 		sp_signals_use(signo);

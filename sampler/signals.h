@@ -57,7 +57,7 @@ int sp_signals_virtual(int signo, const struct sigaction *act, struct sigaction 
 void sp_signals_follow(int signo, const struct sigaction *host);
 
 /* For signals.c: remembers a number and what the host had installed, forgets it; the one in use. */
-bool sp_signals_adopt(int signo, const struct sigaction *was);
+bool sp_signals_own(int signo, const struct sigaction *was);
 void sp_signals_disown(int signo);
 void sp_signals_use(int signo);
 

@@ -93,7 +93,7 @@ int sp_signals_virtual(int signo, const struct sigaction *act, struct sigaction 
 	return 0;
 }
 
-bool sp_signals_adopt(int signo, const struct sigaction *was)
+bool sp_signals_own(int signo, const struct sigaction *was)
 {
 	struct owned *o = find(0);
 

@@ -269,7 +269,7 @@ void sp_thread_born(struct sp_thread *t)
 	/*
 	 * Either a scan was faster than we are, or the kernel gave us the id of a
 	 * thread that ended without telling. A new timer and an empty stack are right for both.
-	 * Our handler must not adopt the block that goes.
+	 * Our handler must not take over the block that goes.
 	 */
 	sp_thread_excluded = true;
 	atomic_signal_fence(memory_order_seq_cst);

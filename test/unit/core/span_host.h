@@ -87,7 +87,7 @@ static inline void run(void *(*fn)(void *))
 
 static inline void set_up(void)
 {
-	sp_process_adopt();
+	sp_process_set();
 	cr_assert_eq(sp_names_init(1000), 0);
 	cr_assert_eq(sp_thread_init(), 0);
 	cr_assert_eq(sp_span_table_init(), 0);

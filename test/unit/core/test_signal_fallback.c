@@ -62,7 +62,7 @@ static sigset_t full_set(void)
 
 static void begin(int signo)
 {
-	sp_process_adopt();
+	sp_process_set();
 	cr_assert_eq(sp_signals_install(signo, ours), 0);
 	sp_thread_timer_set(sp_signals_number(), 10 * SP_NS_PER_MS, 0x80000001U);
 }

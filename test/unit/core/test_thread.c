@@ -26,7 +26,7 @@ static void set_up(void)
 {
 	kernel.on = true;
 	kernel.tid = 100;
-	sp_process_adopt();
+	sp_process_set();
 	cr_assert_eq(sp_thread_init(), 0);
 	sp_thread_timer_set(SIGURG, PERIOD_NS, 0x80000001U);
 	sp_thread_account_init(false);
@@ -430,7 +430,7 @@ static bool child_is_right(struct sp_thread *own)
 	kernel.tid = 500;
 	for (int i = 0; i < KERNEL_TIMERS; i++)
 		kernel.timer[i].alive = false; /* timers are not inherited */
-	sp_process_adopt();
+	sp_process_set();
 	sp_thread_forked();
 	if (sp_thread_own != own || block_of(500) != own || block_of(100) != NULL ||
 	    block_of(200) != NULL || sp_thread_armed() != 0)

@@ -67,7 +67,7 @@ static bool has_timer(void)
 /* The calling thread, with a timer that the kernel really has. */
 static void begin(uint64_t period_ns)
 {
-	sp_process_adopt();
+	sp_process_set();
 	sp_handler_setup.cookie = COOKIE;
 	cr_assert_eq(sp_signals_install(SIGURG, ours), 0);
 	sp_thread_timer_set(SIGURG, period_ns, COOKIE);

@@ -121,7 +121,7 @@ Test(seccomp, nothing_is_asked_of_the_kernel_below_a_filter)
 {
 	uint64_t ns = 7;
 
-	sp_process_adopt();
+	sp_process_set();
 	cr_assert_eq(sp_thread_init(), 0);
 	cr_assert(sp_process_is_ours());
 
