@@ -9,14 +9,14 @@ int sp_backlog_limit(struct sp_backlog *q, uint32_t capacity)
 {
 	uint32_t want = capacity != 0 ? capacity : 1;
 
-	if (want + 1 > q->allocated) {
+	if (want + SP_TRANSFERS > q->allocated) {
 		struct sp_queued_profile *more =
-			realloc(q->profile, ((size_t)want + 1) * sizeof(*more));
+			realloc(q->profile, ((size_t)want + SP_TRANSFERS) * sizeof(*more));
 
 		if (more == NULL)
 			return -ENOMEM;
 		q->profile = more;
-		q->allocated = want + 1;
+		q->allocated = want + SP_TRANSFERS;
 	}
 	q->capacity = want;
 	return 0;
@@ -32,7 +32,7 @@ void sp_backlog_fini(struct sp_backlog *q)
 
 bool sp_backlog_full(const struct sp_backlog *q)
 {
-	return q->n - (sp_backlog_under_way(q) != NULL) >= q->capacity;
+	return q->n - q->under_way >= q->capacity;
 }
 
 void sp_backlog_put(struct sp_backlog *q, struct sp_origin *origin,
@@ -45,14 +45,6 @@ void sp_backlog_put(struct sp_backlog *q, struct sp_origin *origin,
 	origin->queued++;
 	b->piece[b->pieces++] = (struct sp_piece){*message, samples};
 	b->born_ns = born_ns;
-}
-
-struct sp_queued_profile *sp_backlog_under_way(const struct sp_backlog *q)
-{
-	for (uint32_t i = 0; i < q->n; i++)
-		if (q->profile[i].under_way)
-			return &q->profile[i];
-	return NULL;
 }
 
 struct sp_queued_profile *sp_backlog_oldest(const struct sp_backlog *q)
@@ -68,10 +60,34 @@ struct sp_queued_profile *sp_backlog_next(const struct sp_backlog *q)
 	struct sp_queued_profile *best = NULL;
 
 	for (uint32_t i = 0; i < q->n; i++)
-		if (!q->profile[i].under_way &&
+		if (!q->profile[i].origin->is_pushing &&
 		    (best == NULL || q->profile[i].limited < best->limited))
 			best = &q->profile[i];
 	return best;
+}
+
+struct sp_queued_profile *sp_backlog_in(const struct sp_backlog *q, unsigned slot)
+{
+	for (uint32_t i = 0; i < q->n; i++)
+		if (q->profile[i].under_way && q->profile[i].slot == slot)
+			return &q->profile[i];
+	return NULL;
+}
+
+void sp_backlog_begin(struct sp_backlog *q, struct sp_queued_profile *b)
+{
+	while (sp_backlog_in(q, b->slot) != NULL)
+		b->slot = (b->slot + 1) % SP_TRANSFERS;
+	b->under_way = true;
+	b->origin->is_pushing = true;
+	q->under_way++;
+}
+
+void sp_backlog_end(struct sp_backlog *q, struct sp_queued_profile *b)
+{
+	b->under_way = false;
+	b->origin->is_pushing = false;
+	q->under_way--;
 }
 
 struct sp_piece *sp_backlog_piece(struct sp_queued_profile *b)

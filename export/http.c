@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Drives transfers, by the multi interface, so that nobody waits for them. Each request has its own
- * handles and its own connection: between two of them no descriptor is open.
+ * connection, and when none is under way no descriptor is open.
  */
 #include "export/http.h"
 
@@ -38,27 +38,35 @@ static void warn_of_readers(const struct sp_http *h)
 			      "between can read them; https keeps them secret");
 }
 
-static void end(struct sp_http *h)
+static void free_transfer(struct sp_http *h, struct sp_http_transfer *t)
 {
-	struct sp_http_transfer *t = h->transfer;
-
-	if (t == NULL)
-		return;
-	if (t->easy != NULL && t->multi != NULL)
-		curl_multi_remove_handle(t->multi, t->easy);
+	if (t->easy != NULL && h->multi != NULL)
+		curl_multi_remove_handle(h->multi, t->easy);
 	/* Buffers of ours must not be written to by what clean-up does. */
 	if (t->easy != NULL)
 		curl_easy_setopt(t->easy, CURLOPT_ERRORBUFFER, NULL);
 	if (t->easy != NULL)
 		curl_easy_cleanup(t->easy);
-	if (t->multi != NULL)
-		curl_multi_cleanup(t->multi);
 	if (t->headers != NULL)
 		curl_slist_free_all(t->headers);
 	free(t->url);
 	sp_tls_files_wipe(&t->files);
 	free(t);
-	h->transfer = NULL;
+}
+
+static void end(struct sp_http *h, unsigned slot)
+{
+	if (!h->slot[slot].used)
+		return;
+	if (h->slot[slot].transfer != NULL)
+		free_transfer(h, h->slot[slot].transfer);
+	h->slot[slot].transfer = NULL;
+	h->slot[slot].used = false;
+	h->used--;
+	if (h->used != 0 || h->multi == NULL)
+		return;
+	curl_multi_cleanup(h->multi);
+	h->multi = NULL;
 }
 
 int sp_http_new(const struct sp_config *config, const char *version,
@@ -94,7 +102,8 @@ void sp_http_free(struct sp_http *h)
 {
 	if (h == NULL)
 		return;
-	end(h);
+	for (unsigned slot = 0; slot < SP_TRANSFERS; slot++)
+		end(h, slot);
 	sp_credentials_fini(&h->credentials);
 	sp_address_fini(&h->address);
 	free(h);
@@ -105,36 +114,30 @@ const char *sp_http_shown(const struct sp_http *h)
 	return h->address.shown;
 }
 
-/* True when it cannot go on, with what libcurl says of it. */
-static bool go_on(const struct sp_http_transfer *t, CURLcode *rc)
+static void go_on(struct sp_http *h)
 {
 	int running = 0;
 	int left;
 
-	*rc = CURLE_FAILED_INIT;
-	if (curl_multi_perform(t->multi, &running) == CURLM_OK && running != 0)
-		return false;
-	for (CURLMsg *msg; (msg = curl_multi_info_read(t->multi, &left)) != NULL;)
-		if (msg->msg == CURLMSG_DONE)
-			*rc = msg->data.result;
-	return true;
-}
+	if (h->multi == NULL)
+		return;
+	if (curl_multi_perform(h->multi, &running) != CURLM_OK)
+		for (unsigned i = 0; i < SP_TRANSFERS; i++)
+			if (h->slot[i].transfer != NULL)
+				h->slot[i].transfer->ended = true;
+	for (CURLMsg *msg; (msg = curl_multi_info_read(h->multi, &left)) != NULL;)
+		for (unsigned i = 0; i < SP_TRANSFERS && msg->msg == CURLMSG_DONE; i++) {
+			struct sp_http_transfer *t = h->slot[i].transfer;
 
-/*
- * Only after libcurl has read what there is: whoever drives the transfer may have done something else
- * for so long that the answer came in time, and was not looked at.
- */
-static bool is_late(struct sp_http_transfer *t)
-{
-	if (sp_clock_mono_ns() - t->begun_ns < t->timeout_ms * SP_NS_PER_MS)
-		return false;
-	(void)snprintf(t->error, sizeof(t->error), "timed out after %u ms without an answer",
-		       t->timeout_ms);
-	return true;
+			if (t == NULL || t->easy != msg->easy_handle)
+				continue;
+			t->ended = true;
+			t->rc = msg->data.result;
+		}
 }
 
 /* False where libcurl cannot be loaded, see refused, or has no memory. */
-static bool get_handles(struct sp_http_transfer *t)
+static bool get_handles(struct sp_http *h, struct sp_http_transfer *t)
 {
 	const char *why = sp_libcurl_load();
 
@@ -142,92 +145,116 @@ static bool get_handles(struct sp_http_transfer *t)
 		(void)snprintf(t->refused, sizeof(t->refused), "%s", why);
 		return false;
 	}
+	if (h->multi == NULL)
+		h->multi = curl_multi_init();
 	t->easy = curl_easy_init();
-	t->multi = curl_multi_init();
 	t->begun_ns = sp_clock_mono_ns();
-	return t->easy != NULL && t->multi != NULL;
+	return t->easy != NULL && h->multi != NULL;
 }
 
-void sp_http_start(void *http, const struct sp_message *message, uint32_t timeout_ms)
+void sp_http_start(void *http, unsigned slot, const struct sp_message *message, uint32_t timeout_ms)
 {
 	struct sp_http *h = http;
-	struct sp_http_transfer *t;
+	struct sp_http_transfer *t = calloc(1, sizeof(*t));
 
-	end(h);
-	t = calloc(1, sizeof(*t));
-	h->transfer = t;
+	h->slot[slot].used = true;
+	h->slot[slot].transfer = t;
+	h->used++;
 	if (t == NULL)
 		return;
 	t->timeout_ms = timeout_ms;
+	t->rc = CURLE_FAILED_INIT;
 	sp_credentials_refresh(&h->credentials);
-	if (!get_handles(t) || !sp_http_request(h, t, message)) {
+	if (!get_handles(h, t) || !sp_http_request(h, t, message)) {
 		t->nomem = true;
 		return;
 	}
 	sp_http_answer_keep(t);
-	curl_multi_add_handle(t->multi, t->easy);
+	t->nomem = curl_multi_add_handle(h->multi, t->easy) != CURLM_OK;
 }
 
-static void finish(struct sp_http *h, CURLcode rc, struct sp_reply *reply)
+static bool has_ended(const struct sp_http *h, unsigned slot)
 {
-	sp_http_answer_read(h, h->transfer, rc);
-	*reply = h->transfer->reply;
-	end(h);
+	const struct sp_http_transfer *t = h->slot[slot].transfer;
+
+	return h->slot[slot].used && (t == NULL || t->nomem || t->ended);
 }
 
-static void fail(struct sp_http *h, struct sp_reply *reply)
+/*
+ * Only after libcurl has read what there is: whoever drives the transfer may have done something else
+ * for so long that the answer came in time, and was not looked at.
+ */
+static bool is_late(const struct sp_http *h, unsigned slot)
 {
-	const char *why = h->transfer != NULL && h->transfer->refused[0] != '\0'
-				  ? h->transfer->refused
-				  : "out of memory";
+	struct sp_http_transfer *t = h->slot[slot].transfer;
 
-	memset(reply, 0, sizeof(*reply));
-	reply->kind = SP_REPLY_UNREACHABLE;
-	reply->text_len = (size_t)snprintf(reply->text, sizeof(reply->text), "%s", why);
-	end(h);
-}
-
-bool sp_http_poll(void *http, uint32_t wait_ms, struct sp_reply *reply)
-{
-	struct sp_http *h = http;
-	struct sp_http_transfer *t = h->transfer;
-	CURLcode rc;
-
-	if (t == NULL || t->nomem) {
-		fail(h, reply);
-		return true;
-	}
-	if (!go_on(t, &rc)) {
-		if (wait_ms == 0 && !is_late(t))
-			return false;
-		(void)curl_multi_poll(t->multi, NULL, 0, (int)wait_ms, NULL);
-		if (!go_on(t, &rc)) {
-			if (!is_late(t))
-				return false;
-			rc = CURLE_OPERATION_TIMEDOUT;
-		}
-	}
-	finish(h, rc, reply);
+	if (t == NULL || sp_clock_mono_ns() - t->begun_ns < t->timeout_ms * SP_NS_PER_MS)
+		return false;
+	t->rc = CURLE_OPERATION_TIMEDOUT;
+	(void)snprintf(t->error, sizeof(t->error), "timed out after %u ms without an answer",
+		       t->timeout_ms);
 	return true;
 }
 
-void sp_http_stop(void *http, struct sp_reply *reply)
+static bool find(const struct sp_http *h, bool (*is)(const struct sp_http *h, unsigned slot),
+		 unsigned *slot)
+{
+	for (*slot = 0; *slot < SP_TRANSFERS; ++*slot)
+		if (is(h, *slot))
+			return true;
+	return false;
+}
+
+static void finish(struct sp_http *h, unsigned slot, struct sp_reply *reply)
+{
+	struct sp_http_transfer *t = h->slot[slot].transfer;
+
+	if (t != NULL && !t->nomem) {
+		sp_http_answer_read(h, t, t->rc);
+		*reply = t->reply;
+	} else {
+		memset(reply, 0, sizeof(*reply));
+		reply->kind = SP_REPLY_UNREACHABLE;
+		reply->text_len = (size_t)snprintf(
+			reply->text, sizeof(reply->text), "%s",
+			t != NULL && t->refused[0] != '\0' ? t->refused : "out of memory");
+	}
+	end(h, slot);
+}
+
+bool sp_http_poll(void *http, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply)
 {
 	struct sp_http *h = http;
 
-	if (h->transfer == NULL || h->transfer->nomem) {
-		fail(h, reply);
-		return;
+	go_on(h);
+	if (!find(h, has_ended, slot) && wait_ms != 0 && h->multi != NULL) {
+		(void)curl_multi_poll(h->multi, NULL, 0, (int)wait_ms, NULL);
+		go_on(h);
 	}
-	(void)snprintf(h->transfer->error, sizeof(h->transfer->error),
-		       "given up before an answer came");
-	finish(h, CURLE_ABORTED_BY_CALLBACK, reply);
+	if (!find(h, has_ended, slot) && !find(h, is_late, slot))
+		return false;
+	finish(h, *slot, reply);
+	return true;
+}
+
+void sp_http_stop(void *http, unsigned slot, struct sp_reply *reply)
+{
+	struct sp_http *h = http;
+	struct sp_http_transfer *t = h->slot[slot].transfer;
+
+	if (t != NULL && !t->ended) {
+		t->rc = CURLE_ABORTED_BY_CALLBACK;
+		(void)snprintf(t->error, sizeof(t->error), "given up before an answer came");
+	}
+	finish(h, slot, reply);
 }
 
 void sp_http_post(struct sp_http *h, const struct sp_message *message, uint32_t timeout_ms,
 		  struct sp_reply *reply)
 {
-	sp_http_start(h, message, timeout_ms);
-	while (!sp_http_poll(h, POLL_MS, reply))
+	unsigned slot;
+
+	sp_http_start(h, 0, message, timeout_ms);
+	while (!sp_http_poll(h, POLL_MS, &slot, reply))
 		;
 }

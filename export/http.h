@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST to the configured server, one at a time. */
+/* POST to the configured server, several at a time. */
 #ifndef SP_HTTP_H
 #define SP_HTTP_H
 
@@ -31,18 +31,22 @@ void sp_http_free(struct sp_http *h);
 const char *sp_http_shown(const struct sp_http *h);
 
 /*
- * The transport for push.h. Begins a transfer, on a connection of its own; one that is under way is
- * forgotten. The message must stay until poll said that it ended, or it was stopped.
+ * The transport for push.h. Begins a transfer, on a connection of its own, in a slot that is not in use:
+ * 0 to SP_TRANSFERS - 1. The message's bytes must stay until poll said that it ended, or it was stopped.
  */
-void sp_http_start(void *http, const struct sp_message *message, uint32_t timeout_ms);
+void sp_http_start(void *http, unsigned slot, const struct sp_message *message,
+		   uint32_t timeout_ms);
 
-/* Goes on with it, and sleeps up to wait_ms if it has to wait itself. True: it ended, and so. */
-bool sp_http_poll(void *http, uint32_t wait_ms, struct sp_reply *reply);
+/*
+ * Goes on with all of them, and sleeps up to wait_ms if all have to wait themselves. True: the one in that
+ * slot ended, and so; there may be more.
+ */
+bool sp_http_poll(void *http, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply);
 
-/* Ends it. SP_REPLY_ABORTED, unless there is an answer already. */
-void sp_http_stop(void *http, struct sp_reply *reply);
+/* Ends that one. SP_REPLY_ABORTED, unless there is an answer already. */
+void sp_http_stop(void *http, unsigned slot, struct sp_reply *reply);
 
-/* All of it at once. */
+/* All of it at once. No other may be under way. */
 void sp_http_post(struct sp_http *http, const struct sp_message *message, uint32_t timeout_ms,
 		  struct sp_reply *reply);
 

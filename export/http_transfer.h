@@ -16,7 +16,6 @@
 
 struct sp_http_transfer {
 	CURL *easy;
-	CURLM *multi;
 	char *url;
 	struct curl_slist *headers;
 	uint64_t begun_ns;
@@ -24,6 +23,8 @@ struct sp_http_transfer {
 	size_t body; /* bytes that are to be sent */
 	size_t received;
 	bool answered; /* the head of the answer is complete */
+	bool ended;
+	CURLcode rc; /* how it ended */
 	bool nomem;
 	char refused[200]; /* why it cannot be made; "" = for want of memory */
 	struct sp_tls_files files;
@@ -38,7 +39,12 @@ struct sp_http {
 	struct sp_address address;
 	struct sp_credentials credentials;
 	char agent[64];
-	struct sp_http_transfer *transfer; /* NULL = there is none */
+	CURLM *multi; /* of all transfers; NULL = there is none */
+	struct {
+		bool used;
+		struct sp_http_transfer *transfer; /* NULL = there was no memory for it */
+	} slot[SP_TRANSFERS];
+	unsigned used; /* slots */
 };
 
 /* "" = none. */

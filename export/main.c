@@ -19,8 +19,9 @@
 struct exporter {
 	const struct sp_export_family *family;
 	struct sp_shared shared;
-	struct sp_target *targets; /* oldest first */
-	uint32_t living;           /* of these */
+	struct sp_target *targets;  /* oldest first */
+	uint32_t living;            /* of these */
+	struct sp_target *flushing; /* the last one for which the server was waited for */
 };
 
 static void wait_for_news(struct exporter *x, uint32_t ms)
@@ -42,15 +43,6 @@ static void drain_all(struct exporter *x)
 	for (struct sp_target *t = x->targets; t != NULL; t = t->next)
 		if (!t->ended)
 			(void)sp_target_drain(t);
-}
-
-/* While a flush waits for the server; libcurl has slept. */
-static void while_flushing(void *arg)
-{
-	struct exporter *x = arg;
-
-	wait_for_news(x, 0);
-	drain_all(x);
 }
 
 /* Between two slices of symbolization. What was asked for is served after it. */
@@ -98,55 +90,6 @@ static bool is_outlived(const struct exporter *x, const struct sp_target *t)
 	return false;
 }
 
-/*
- * The process is about to end, or has. As long as there are others it does not wait for the server: what
- * is queued will be sent.
- */
-static void flush(struct exporter *x, struct sp_target *t)
-{
-	sp_target_finish(t);
-	if (!is_outlived(x, t)) {
-		lead(x, t);
-		sp_upload_flush(x->shared.upload);
-	}
-	sp_target_report(t);
-	/* The request may have been seen a second time while sending. */
-	t->asked &= ~SP_WAIT_FLUSH;
-	t->ops->flushed(t->ops->arg);
-}
-
-static void end(struct exporter *x, struct sp_target *t)
-{
-	if (x->living == 1)
-		sp_upload_abandon(x->shared.upload);
-	sp_target_abandon(t);
-	sp_target_report(t);
-	t->ended = true;
-	x->living--;
-	/* It may be queued for an hour, and there may be hundreds. */
-	sp_target_retire(t);
-	if (t->origin.queued != 0)
-		x->family->ended(x->family->arg, t->ops);
-	lead(x, first_living(x));
-}
-
-static void serve(struct exporter *x, struct sp_target *t)
-{
-	unsigned bits;
-
-	(void)sp_target_drain(t);
-	bits = t->asked;
-	t->asked = 0;
-	if ((bits & SP_WAIT_FLUSH) != 0)
-		flush(x, t);
-	if ((bits & SP_WAIT_STOP) != 0) {
-		end(x, t);
-		return;
-	}
-	if (sp_clock_mono_ns() >= t->tick_ns)
-		sp_target_tick(t);
-}
-
 static void free_target(struct exporter *x, struct sp_target *t, int err)
 {
 	const struct sp_core_ops *ops = t->ops;
@@ -187,6 +130,67 @@ static void welcome(struct exporter *x)
 		(void)add(x, ops);
 }
 
+/* While a flush waits for the server; libcurl has slept. False: somebody has come who will outlive it. */
+static bool while_flushing(void *arg)
+{
+	struct exporter *x = arg;
+
+	wait_for_news(x, 0);
+	drain_all(x);
+	welcome(x);
+	return !is_outlived(x, x->flushing);
+}
+
+/*
+ * The process is about to end, or has. As long as there are others it does not wait for the server: what
+ * is queued will be sent.
+ */
+static void flush(struct exporter *x, struct sp_target *t)
+{
+	sp_target_finish(t);
+	if (!is_outlived(x, t)) {
+		lead(x, t);
+		x->flushing = t;
+		sp_upload_flush(x->shared.upload);
+	}
+	sp_target_report(t);
+	/* The request may have been seen a second time while sending. */
+	t->asked &= ~SP_WAIT_FLUSH;
+	t->ops->flushed(t->ops->arg);
+}
+
+static void end(struct exporter *x, struct sp_target *t)
+{
+	if (x->living == 1)
+		sp_upload_abandon(x->shared.upload);
+	sp_target_abandon(t);
+	sp_target_report(t);
+	t->ended = true;
+	x->living--;
+	/* It may be queued for an hour, and there may be hundreds. */
+	sp_target_retire(t);
+	if (t->origin.queued != 0)
+		x->family->ended(x->family->arg, t->ops);
+	lead(x, first_living(x));
+}
+
+static void serve(struct exporter *x, struct sp_target *t)
+{
+	unsigned bits;
+
+	(void)sp_target_drain(t);
+	bits = t->asked;
+	t->asked = 0;
+	if ((bits & SP_WAIT_FLUSH) != 0)
+		flush(x, t);
+	if ((bits & SP_WAIT_STOP) != 0) {
+		end(x, t);
+		return;
+	}
+	if (sp_clock_mono_ns() >= t->tick_ns)
+		sp_target_tick(t);
+}
+
 /*
  * Those that have ended, and of whom nothing is queued any more. Their stderr has ended with them: what was
  * lost of them is told to one that lives.
@@ -214,7 +218,7 @@ static void dismiss(struct exporter *x)
 static void report(struct exporter *x)
 {
 	for (struct sp_target *t = x->targets; t != NULL; t = t->next)
-		if (t->report_due && !t->ended)
+		if (t->report_due && !t->ended && !t->origin.is_pushing)
 			sp_target_report(t);
 }
 
@@ -238,8 +242,7 @@ static void loop(struct exporter *x)
 			if (!t->ended)
 				serve(x, t);
 		sp_upload_run(x->shared.upload);
-		if (!sp_upload_under_way(x->shared.upload))
-			report(x);
+		report(x);
 		dismiss(x);
 		welcome(x);
 	} while (x->targets != NULL || x->family->open(x->family->arg));

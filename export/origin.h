@@ -6,6 +6,7 @@
 #ifndef SP_ORIGIN_H
 #define SP_ORIGIN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "export/export.h"
@@ -20,6 +21,7 @@ struct sp_origin {
 	struct sp_file_sink *files; /* NULL = no folder */
 	uint32_t requests;          /* made so far */
 	uint32_t queued;            /* profiles that wait for the server, or are on their way */
+	bool is_pushing; /* one is on its way: those of a process go one after the other */
 };
 
 #endif

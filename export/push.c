@@ -39,7 +39,9 @@ struct sp_push {
 	uint32_t halvings; /* that may still be done */
 	uint64_t not_before_ns;
 	uint32_t failures; /* since the last success */
+	uint64_t era;      /* how many failures there were; transfers of one are side by side */
 	bool flushing;     /* there is no later */
+	bool released;     /* there is one after all */
 	/* One per kind of trouble, so that one kind does not silence another. */
 	struct sp_export_log_site said_unreachable;
 	struct {
@@ -103,8 +105,9 @@ void sp_push_free(struct sp_push *p)
 {
 	if (p == NULL)
 		return;
-	if (sp_push_under_way(p))
-		p->env.stop(p->env.transport_arg, &p->reply);
+	for (unsigned slot = 0; slot < SP_TRANSFERS; slot++)
+		if (sp_backlog_in(&p->backlog, slot) != NULL)
+			p->env.stop(p->env.transport_arg, slot, &p->reply);
 	sp_backlog_fini(&p->backlog);
 	free(p);
 }
@@ -151,6 +154,7 @@ static void back_off(struct sp_push *p, const struct sp_reply *r)
 	uint64_t bound_ms = SP_PUSH_BASE_MS << (p->failures < 6 ? p->failures : 6);
 	uint64_t floor_ms = (uint64_t)r->retry_after_s * 1000;
 	uint64_t wait_ms;
+	uint64_t until_ns;
 
 	if (bound_ms > SP_PUSH_CAP_MS)
 		bound_ms = SP_PUSH_CAP_MS;
@@ -159,7 +163,10 @@ static void back_off(struct sp_push *p, const struct sp_reply *r)
 	wait_ms = p->env.random(p->env.random_arg) % (bound_ms + 1);
 	if (wait_ms < floor_ms)
 		wait_ms = floor_ms;
-	p->not_before_ns = now(p) + wait_ms * SP_NS_PER_MS;
+	until_ns = now(p) + wait_ms * SP_NS_PER_MS;
+	/* Of those that failed side by side the one counts that asked for the longest wait. */
+	if (until_ns > p->not_before_ns)
+		p->not_before_ns = until_ns;
 }
 
 static void retry_later(struct sp_push *p, const struct sp_reply *r)
@@ -232,29 +239,48 @@ static enum outcome failed(struct sp_push *p, struct sp_queued_profile *b, const
 	return sp_reply_limited(r) ? NO_ROOM : STOPPED;
 }
 
+/* All that may be; of a server that failed last one at a time, until it has taken one. */
 static void begin(struct sp_push *p)
 {
-	struct sp_queued_profile *b = sp_backlog_next(&p->backlog);
+	struct sp_queued_profile *b;
 
-	if (b->tries != 0)
-		b->origin->ops->counter_add(b->origin->ops->arg, SP_COUNT_PUSH_RETRIED, 1);
-	b->under_way = true;
-	p->env.start(p->env.transport_arg, &sp_backlog_piece(b)->message, p->limits.timeout_ms);
+	while (p->backlog.under_way < (p->failures == 0 ? SP_TRANSFERS : 1) &&
+	       (b = sp_backlog_next(&p->backlog)) != NULL) {
+		if (b->tries != 0)
+			b->origin->ops->counter_add(b->origin->ops->arg, SP_COUNT_PUSH_RETRIED, 1);
+		b->era = p->era;
+		sp_backlog_begin(&p->backlog, b);
+		p->env.start(p->env.transport_arg, b->slot, &sp_backlog_piece(b)->message,
+			     p->limits.timeout_ms);
+	}
 }
 
-/* What became of the transfer is in p->reply. */
-static enum outcome ended(struct sp_push *p)
+/* Those that were begun side by side fail side by side: that is one failure. */
+static void note_answer(struct sp_push *p, const struct sp_queued_profile *b)
 {
-	struct sp_queued_profile *b = sp_backlog_under_way(&p->backlog);
+	if (b->era != p->era)
+		return;
+	if (sp_reply_good(&p->reply)) {
+		p->failures = 0;
+		return;
+	}
+	p->failures++;
+	p->era++;
+}
+
+/* What became of the transfer in that slot is in p->reply. */
+static enum outcome ended(struct sp_push *p, unsigned slot)
+{
+	struct sp_queued_profile *b = sp_backlog_in(&p->backlog, slot);
 	const struct sp_core_ops *ops = b->origin->ops;
 
-	b->under_way = false;
+	sp_backlog_end(&p->backlog, b);
 	/* We have stopped it before the server could have all of it. */
 	if (p->reply.kind == SP_REPLY_ABORTED && !sp_reply_unknown(&p->reply))
 		return STOPPED;
 	b->tries++;
 	sp_push_news_take(&p->news, p->ops, &p->reply);
-	p->failures = sp_reply_good(&p->reply) ? 0 : p->failures + 1;
+	note_answer(p, b);
 	if (!sp_reply_good(&p->reply))
 		return failed(p, b, &p->reply);
 	ops->counter_add(ops->arg, SP_COUNT_UPLOADS, 1);
@@ -266,9 +292,11 @@ static enum outcome ended(struct sp_push *p)
 
 static enum outcome proceed(struct sp_push *p, uint32_t wait_ms)
 {
-	if (!p->env.poll(p->env.transport_arg, wait_ms, &p->reply))
+	unsigned slot;
+
+	if (!p->env.poll(p->env.transport_arg, wait_ms, &slot, &p->reply))
 		return UNDER_WAY;
-	return ended(p);
+	return ended(p, slot);
 }
 
 static void drop_old(struct sp_push *p)
@@ -286,12 +314,10 @@ void sp_push_run(struct sp_push *p)
 
 	drop_old(p);
 	for (unsigned i = 0; i < SP_PUSH_ROUND && outcome == WENT_ON; i++) {
-		if (!sp_push_under_way(p)) {
-			if (p->backlog.n == 0 || now(p) < p->not_before_ns ||
-			    p->ops->flush_pending(p->ops->arg))
-				return;
+		if (now(p) >= p->not_before_ns && !p->ops->flush_pending(p->ops->arg))
 			begin(p);
-		}
+		if (!sp_push_under_way(p))
+			return;
 		outcome = proceed(p, 0);
 		drop_old(p);
 	}
@@ -305,25 +331,28 @@ static void lose_waiting(struct sp_push *p)
 		lose_profile(p, b, SP_LOSS_UNSENT);
 }
 
-static void stop(struct sp_push *p)
+static void stop_all(struct sp_push *p)
 {
-	p->env.stop(p->env.transport_arg, &p->reply);
-	(void)ended(p);
+	for (unsigned slot = 0; slot < SP_TRANSFERS; slot++) {
+		if (sp_backlog_in(&p->backlog, slot) == NULL)
+			continue;
+		p->env.stop(p->env.transport_arg, slot, &p->reply);
+		(void)ended(p, slot);
+	}
 }
 
 void sp_push_abandon(struct sp_push *p)
 {
-	if (sp_push_under_way(p))
-		stop(p);
+	stop_all(p);
 	lose_waiting(p);
 }
 
-/* False when no time is left but that which is kept. */
-static bool wait_for_it(struct sp_push *p, uint32_t keep_ms, enum outcome *outcome)
+/* False when no time is left but that which is kept, or nobody needs to wait. */
+static bool wait_for_one(struct sp_push *p, uint32_t keep_ms, enum outcome *outcome)
 {
 	while ((*outcome = proceed(p, SP_PUSH_POLL_MS)) == UNDER_WAY) {
-		p->env.idle(p->env.idle_arg);
-		if (p->ops->flush_left_ms(p->ops->arg) <= keep_ms)
+		p->released = !p->env.idle(p->env.idle_arg);
+		if (p->released || p->ops->flush_left_ms(p->ops->arg) <= keep_ms)
 			return false;
 	}
 	return true;
@@ -332,50 +361,62 @@ static bool wait_for_it(struct sp_push *p, uint32_t keep_ms, enum outcome *outco
 /* A flush has newer profiles to send as well, and the host waits. */
 static void finish_begun(struct sp_push *p)
 {
-	uint32_t keep_ms = p->backlog.n > 1 ? p->ops->flush_left_ms(p->ops->arg) / 2 : 0;
+	uint32_t keep_ms =
+		p->backlog.n > p->backlog.under_way ? p->ops->flush_left_ms(p->ops->arg) / 2 : 0;
 	enum outcome outcome;
 
-	if (sp_push_under_way(p) && !wait_for_it(p, keep_ms, &outcome) && keep_ms != 0)
-		stop(p);
+	while (sp_push_under_way(p) && wait_for_one(p, keep_ms, &outcome))
+		;
+	if (keep_ms != 0 && !p->released)
+		stop_all(p);
 }
 
-static void tell_under_way(struct sp_push *p)
+static void tell_unfinished(struct sp_push *p)
 {
-	struct sp_queued_profile *b = sp_backlog_under_way(&p->backlog);
+	uint64_t samples = 0;
 
-	if (b != NULL)
+	for (uint32_t i = 0; i < p->backlog.n; i++)
+		for (uint32_t k = 0; k < p->backlog.profile[i].pieces; k++)
+			samples += p->backlog.profile[i].piece[k].samples;
+	if (p->backlog.n != 0)
 		sp_export_log(
 			p->ops, SP_LOG_WARN,
 			"the server has not answered in time for the process's end; the exporter "
-			"goes on to wait for its answer to the last profile (samples: %" PRIu64 ")",
-			sp_backlog_piece(b)->samples);
+			"goes on to wait for its answer to the last %s (samples: %" PRIu64 ")",
+			p->backlog.n == 1 ? "profile" : "profiles", samples);
 }
 
 void sp_push_flush(struct sp_push *p)
 {
-	enum outcome outcome = WENT_ON;
+	bool hopeless = false;
+	enum outcome outcome;
 	uint32_t no_room;
 
 	drop_old(p);
 	p->flushing = true;
+	p->released = false;
 	finish_begun(p);
 	no_room = p->backlog.n + SP_PUSH_FLUSH_LIMITED;
 	/* A server that failed once will hardly do better within this second; one that has no room for
 	 * this profile may have it for the next. */
-	while (!sp_push_under_way(p) && outcome != STOPPED && no_room != 0 && p->backlog.n != 0 &&
-	       p->ops->flush_left_ms(p->ops->arg) != 0) {
-		begin(p);
-		if (wait_for_it(p, 0, &outcome))
-			no_room -= outcome == NO_ROOM;
+	while (!p->released && p->backlog.n != 0 && p->ops->flush_left_ms(p->ops->arg) != 0) {
+		if (!hopeless)
+			begin(p);
+		if (!sp_push_under_way(p) || !wait_for_one(p, 0, &outcome))
+			break;
+		no_room -= outcome == NO_ROOM;
+		hopeless = hopeless || outcome == STOPPED || no_room == 0;
 	}
 	p->flushing = false;
-	lose_waiting(p);
-	tell_under_way(p);
+	if (hopeless)
+		lose_waiting(p);
+	if (!p->released)
+		tell_unfinished(p);
 }
 
 bool sp_push_under_way(const struct sp_push *p)
 {
-	return sp_backlog_under_way(&p->backlog) != NULL;
+	return p->backlog.under_way != 0;
 }
 
 uint32_t sp_push_due_ms(const struct sp_push *p)

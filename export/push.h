@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bounded queue of requests and the rules by which they are sent, one at a time, sent again or given
- * up. Nothing waits for a transfer but sp_push_flush(). No profile is sent a second time while the first
+ * A bounded queue of requests and the rules by which they are sent, sent again or given up. The profiles
+ * of a process go one after the other, those of several processes side by side, as long as the server
+ * takes what it is sent; never several in one request, as a server that refuses one of them stores the
+ * others and answers with an error all the same. Nothing waits for a transfer but sp_push_flush(). No profile is sent a second time while the first
  * transfer may have succeeded: when all of a request has left us and no answer comes, until the time is
  * up or the connection ends, it counts as lost, with a cause of its own, though the server may have it.
  */
@@ -27,12 +29,13 @@ struct sp_half {
 /* Everything time and the network could do to the queue, so that tests can stand in for them. */
 struct sp_push_env {
 	/* As sp_http_start(), sp_http_poll() and sp_http_stop(). */
-	void (*start)(void *arg, const struct sp_message *message, uint32_t timeout_ms);
-	bool (*poll)(void *arg, uint32_t wait_ms, struct sp_reply *reply);
-	void (*stop)(void *arg, struct sp_reply *reply);
+	void (*start)(void *arg, unsigned slot, const struct sp_message *message,
+		      uint32_t timeout_ms);
+	bool (*poll)(void *arg, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply);
+	void (*stop)(void *arg, unsigned slot, struct sp_reply *reply);
 	void *transport_arg;
-	/* Called every few milliseconds while a flush waits for the server. */
-	void (*idle)(void *arg);
+	/* Called every few milliseconds while a flush waits for the server. False: it need not any more. */
+	bool (*idle)(void *arg);
 	void *idle_arg;
 	/* Both halves, or a negative errno: there is but one record in it, or no memory. The samples
 	 * of both are those of the whole. NULL = nothing can be halved. */
@@ -73,8 +76,7 @@ void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_me
 		 uint64_t samples);
 
 /*
- * Goes on with the transfer that is under way, and begins the next one that is due, the oldest first;
- * what the server had no room for (429) comes after all others. A profile that is too large is halved.
+ * Goes on with the transfers that are under way, and begins those that are due, the oldest first; what the server had no room for (429) comes after all others. A profile that is too large is halved.
  * Never waits, and ends after some requests, so that the caller's other work is done.
  */
 void sp_push_run(struct sp_push *p);
@@ -82,7 +84,8 @@ void sp_push_run(struct sp_push *p);
 /*
  * One try for each, whatever was due when, within ops->flush_left_ms(ops->arg). What is under way already gets
  * half of that if others wait. Those that the server has no room for are halved and tried a few more
- * times. What was not begun is given up; what is under way stays so, and is told of.
+ * times. Once a try has failed the others are given up. What the time was not enough for is told of, and
+ * stays queued: who is not followed by a sp_push_run() for long enough ends with sp_push_abandon().
  */
 void sp_push_flush(struct sp_push *p);
 

@@ -9,6 +9,9 @@
 #include "export/series.h"
 #include "sampler/config.h"
 
+/* So many may be on their way to the server at a time. */
+#define SP_TRANSFERS 16U
+
 struct sp_message {
 	struct sp_bytes body;
 	char *query; /* behind the path, from '?' on; NULL = none */

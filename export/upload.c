@@ -273,11 +273,6 @@ void sp_upload_abandon(struct sp_upload *u)
 		sp_push_abandon(u->push);
 }
 
-bool sp_upload_under_way(const struct sp_upload *u)
-{
-	return u->push != NULL && sp_push_under_way(u->push);
-}
-
 uint32_t sp_upload_due_ms(const struct sp_upload *u)
 {
 	return u->push != NULL ? sp_push_due_ms(u->push) : UINT32_MAX;

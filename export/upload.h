@@ -13,8 +13,8 @@
 
 struct sp_upload;
 
-/* Called every few milliseconds while a flush waits for the server. */
-typedef void (*sp_upload_idle)(void *arg);
+/* As sp_push_env's. */
+typedef bool (*sp_upload_idle)(void *arg);
 
 /* 0 or a negative errno: nothing can be sent anywhere. ops: as sp_upload_serve(). */
 int sp_upload_new(const struct sp_core_ops *ops, sp_upload_idle idle, void *arg,
@@ -39,7 +39,6 @@ void sp_upload_put(struct sp_upload *u, struct sp_origin *origin, const struct s
 void sp_upload_run(struct sp_upload *u);     /* goes on with sending what is due; never waits */
 void sp_upload_flush(struct sp_upload *u);   /* last chance, within the flush's time */
 void sp_upload_abandon(struct sp_upload *u); /* no chance at all */
-bool sp_upload_under_way(const struct sp_upload *u);
 uint32_t sp_upload_due_ms(const struct sp_upload *u);
 
 /* NULL = nothing is pushed. */

@@ -21,8 +21,8 @@
 #define LEFT_NS (5 * SP_NS_PER_S)
 /* Where nobody watches for its end. */
 #define BLIND_NS (100 * SP_NS_PER_MS)
-/* For who has set SPANPROF_FLUSH_TIMEOUT=0, so that its end waits for nothing: it does not then. */
-#define LAST_FLUSH_MS 2000U
+/* After its end nobody waits any more, and there may be the last profiles of hundreds to be sent. */
+#define GONE_MS 10000U
 
 void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,
 		    const struct sp_config *config, const struct sp_messages *messages,
@@ -63,7 +63,7 @@ static uint64_t most_ns(const struct sp_waiter *w)
 {
 	uint32_t ms = w->config->flush_timeout_ms;
 
-	return (ms != 0 ? ms : LAST_FLUSH_MS) * SP_NS_PER_MS;
+	return (w->gone && ms < GONE_MS ? GONE_MS : ms) * SP_NS_PER_MS;
 }
 
 /* The host says until when it waits; however long that is, we take no longer than was configured. */

@@ -19,52 +19,71 @@ static void pass(uint64_t ns)
 	core.flush_left -= core.flush_left < ms ? core.flush_left : ms;
 }
 
-static void start(void *arg, const struct sp_message *message, uint32_t timeout_ms)
+static void start(void *arg, unsigned slot, const struct sp_message *message, uint32_t timeout_ms)
 {
+	struct transfer *t = &u.transfer[slot];
+
 	(void)arg;
-	cr_assert_null(u.under_way, "two transfers at a time");
+	cr_assert_lt(slot, SP_TRANSFERS);
+	cr_assert_null(t->body, "two transfers in a slot");
 	cr_assert_lt(u.posts, sizeof(u.sent) - 1);
-	u.under_way = message;
-	u.name = (char)message->body.data[0];
-	u.sent[u.posts++] = u.name;
+	t->message = *message;
+	t->body = message->body.data;
+	t->name = (char)t->body[0];
+	t->number = u.posts;
+	u.sent[u.posts++] = t->name;
 	u.timeout_seen = timeout_ms;
+	u.under_way++;
+	if (u.under_way > u.most_under_way)
+		u.most_under_way = u.under_way;
 }
 
-static bool poll(void *arg, uint32_t wait_ms, struct sp_reply *reply)
+static void end(struct transfer *t)
 {
+	cr_assert_eq(t->body[0], t->name, "its memory was given away");
+	t->body = NULL;
+	u.under_way--;
+}
+
+static bool poll(void *arg, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply)
+{
+	struct transfer *t;
+
 	(void)arg;
-	cr_assert_not_null(u.under_way);
-	cr_assert_eq(u.under_way->body.data[0], u.name, "its memory was given away");
+	cr_assert_neq(u.under_way, 0);
 	if (u.hangs) {
 		pass(wait_ms * SP_NS_PER_MS);
 		return false;
 	}
+	for (*slot = 0; u.transfer[*slot].body == NULL; ++*slot)
+		;
+	t = &u.transfer[*slot];
 	if (u.server != NULL) {
-		u.server(u.under_way, reply);
+		u.server(&t->message, reply);
 	} else {
 		cr_assert_gt(u.answers, 0);
-		*reply = u.answer[u.posts <= u.answers ? u.posts - 1 : u.answers - 1];
+		*reply = u.answer[t->number < u.answers ? t->number : u.answers - 1];
 	}
-	u.under_way = NULL;
+	end(t);
 	pass(u.post_takes_ns);
 	return true;
 }
 
-static void stop(void *arg, struct sp_reply *reply)
+static void stop(void *arg, unsigned slot, struct sp_reply *reply)
 {
 	(void)arg;
-	cr_assert_not_null(u.under_way);
-	cr_assert_eq(u.under_way->body.data[0], u.name, "its memory was given away");
+	cr_assert_not_null(u.transfer[slot].body);
 	memset(reply, 0, sizeof(*reply));
 	reply->kind = SP_REPLY_ABORTED;
 	reply->sent = u.all_sent;
-	u.under_way = NULL;
+	end(&u.transfer[slot]);
 }
 
-static void idle(void *arg)
+static bool idle(void *arg)
 {
 	(void)arg;
 	u.idles++;
+	return !u.released;
 }
 
 static struct sp_message message(char name, size_t records)
@@ -163,6 +182,14 @@ void push_put(char name, uint64_t samples)
 	struct sp_message m = message(name, 1);
 
 	sp_push_put(u.push, &u.origin, &m, samples);
+}
+
+void push_put_of(unsigned process, char name, uint64_t samples)
+{
+	struct sp_message m = message(name, 1);
+
+	u.other[process].ops = &core.ops;
+	sp_push_put(u.push, &u.other[process], &m, samples);
 }
 
 void push_put_records(char name, size_t records)

@@ -16,6 +16,7 @@
 struct push_unit {
 	struct sp_push *push;
 	struct sp_origin origin;
+	struct sp_origin other[32];
 	uint64_t now;
 	uint64_t dice;              /* what random() says */
 	struct sp_reply answer[32]; /* in turn; the last one repeats */
@@ -24,9 +25,16 @@ struct push_unit {
 	unsigned posts;
 	uint32_t timeout_seen;
 	uint64_t post_takes_ns;
-	const struct sp_message *under_way;
-	char name;     /* of that */
+	struct transfer {
+		struct sp_message message;
+		const uint8_t *body; /* NULL = none is in this slot */
+		char name;
+		unsigned number; /* of the request */
+	} transfer[SP_TRANSFERS];
+	unsigned under_way;
+	unsigned most_under_way;
 	bool hangs;    /* no answer comes yet */
+	bool released; /* whoever waits for a flush need not any more */
 	bool all_sent; /* of a request that is stopped */
 	unsigned idles;
 	/* Answers instead of the above, if set. */
@@ -47,6 +55,7 @@ void push_no_answer(bool all_sent);
 void push_answer(struct sp_reply *reply, int code, const char *words);
 
 void push_put(char name, uint64_t samples); /* one record of so many samples */
+void push_put_of(unsigned process, char name, uint64_t samples);
 void push_put_records(char name, size_t records);
 void push_put_aged(char name, uint64_t age_s);
 

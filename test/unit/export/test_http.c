@@ -647,6 +647,9 @@ Test(http, stops_when_the_time_is_up, .timeout = 20)
 	cr_expect(reply.sent);
 }
 
+#define SLOT 3U
+static unsigned slot;
+
 /* Begins a transfer and goes on with it until the server has the request, and some more. */
 static void start(const char *answer, uint32_t timeout_ms)
 {
@@ -656,7 +659,7 @@ static void start(const char *answer, uint32_t timeout_ms)
 	response = answer;
 	cr_assert_eq(sp_http_new(&core.config, "1.2.3", &hooks, &http), 0);
 	cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
-	sp_http_start(http, &m, timeout_ms);
+	sp_http_start(http, SLOT, &m, timeout_ms);
 }
 
 Test(http, nobody_waits_for_a_transfer, .timeout = 20)
@@ -666,7 +669,7 @@ Test(http, nobody_waits_for_a_transfer, .timeout = 20)
 
 	start(NULL, 200);
 	clock_gettime(CLOCK_MONOTONIC, &from);
-	while (!sp_http_poll(http, 0, &reply))
+	while (!sp_http_poll(http, 0, &slot, &reply))
 		polls++;
 	clock_gettime(CLOCK_MONOTONIC, &to);
 	pthread_join(thread, NULL);
@@ -681,8 +684,8 @@ Test(http, stops_at_once_when_asked_to, .timeout = 20)
 {
 	start(NULL, 60000);
 	while (request_len == 0)
-		cr_assert_not(sp_http_poll(http, 10, &reply));
-	sp_http_stop(http, &reply);
+		cr_assert_not(sp_http_poll(http, 10, &slot, &reply));
+	sp_http_stop(http, SLOT, &reply);
 	pthread_join(thread, NULL);
 
 	cr_expect_eq(reply.kind, SP_REPLY_ABORTED);
@@ -697,13 +700,37 @@ Test(http, an_answer_that_came_in_time_is_one_however_late_it_is_looked_at, .tim
 	answer_ms = 100;
 	start(ok, 250);
 	while (request_len == 0)
-		cr_assert_not(sp_http_poll(http, 10, &reply));
+		cr_assert_not(sp_http_poll(http, 10, &slot, &reply));
 	nanosleep(&late, NULL);
-	while (!sp_http_poll(http, 0, &reply))
+	while (!sp_http_poll(http, 0, &slot, &reply))
 		;
 	pthread_join(thread, NULL);
 
 	cr_expect_eq(reply.kind, SP_REPLY_STATUS, "%s", reply.text);
+	sp_http_free(http);
+}
+
+/* Nobody accepts the second one: it hangs, and the first one is answered all the same. */
+Test(http, transfers_go_side_by_side, .timeout = 20)
+{
+	static uint8_t body[] = "the other body";
+	static const struct sp_message other = {.body = {body, 14}};
+
+	answer_ms = 100;
+	start(ok, 5000);
+	while (request_len == 0)
+		cr_assert_not(sp_http_poll(http, 10, &slot, &reply));
+	sp_http_start(http, 0, &other, 300);
+	while (!sp_http_poll(http, 10, &slot, &reply))
+		;
+	cr_expect_eq(slot, SLOT);
+	cr_expect_eq(reply.status, 200);
+	pthread_join(thread, NULL);
+	while (!sp_http_poll(http, 10, &slot, &reply))
+		;
+	cr_expect_eq(slot, 0);
+	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
+	cr_expect(reply.sent);
 	sp_http_free(http);
 }
 

@@ -359,7 +359,7 @@ Test(push, flush_ignores_the_backoff_and_stays_in_time, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 0);
 }
 
-Test(push, flush_counts_what_it_could_not_send, .timeout = 20)
+Test(push, flush_leaves_what_its_time_was_not_enough_for, .timeout = 20)
 {
 	push_start(8, 5);
 	push_status(200);
@@ -371,9 +371,13 @@ Test(push, flush_counts_what_it_could_not_send, .timeout = 20)
 	sp_push_flush(u.push);
 
 	cr_expect_str_eq(u.sent, "ab");
+	cr_expect_eq(sp_push_queued(u.push), 2);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
+	cr_expect(core_logged("goes on to wait for its answer to the last profiles (samples: 20)"));
+	sp_push_abandon(u.push);
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 2);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 20);
-	cr_expect_eq(sp_push_queued(u.push), 0);
+	core.log[0] = '\0';
 	push_tell();
 	cr_expect_str_eq(core.log, "2 profiles lost: the process ended before they were sent, 20 "
 				   "samples\n");

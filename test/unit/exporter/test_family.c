@@ -61,14 +61,14 @@ static pid_t start_leader(void)
 		(void)pause();
 }
 
-/* As the program that the leader has executed would name it. */
+/* As a program would name it. */
 static int listen_for_family(void)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	int n;
 
 	name.sun_family = AF_UNIX;
-	n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, SP_FAMILY_NAME, (unsigned)leader,
+	n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, SP_FAMILY_NAME,
 		     (unsigned long long)sp_clock_mono_ns(), (unsigned)geteuid());
 	name_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 	cr_assert_eq(bind(fd, (struct sockaddr *)&name, name_len), 0);
@@ -80,6 +80,7 @@ static void start_exporter(void)
 {
 	int listener = listen_for_family();
 
+	host.region->program_pid = leader;
 	program_start(listener);
 	(void)close(listener);
 	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
@@ -316,6 +317,8 @@ Test(family, is_served_whatever_else_connects)
 	end_with(&first);
 }
 
+static int silent_server;
+
 /* A server that takes connections and never says a word. */
 static void send_to_silence(void)
 {
@@ -332,6 +335,7 @@ static void send_to_silence(void)
 	cr_assert_eq(bind(fd, (struct sockaddr *)&a, len), 0);
 	cr_assert_eq(listen(fd, 8), 0);
 	cr_assert_eq(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+	silent_server = fd;
 	(void)snprintf(address, sizeof(address), "http://127.0.0.1:%u",
 		       (unsigned)(a.port >> 8 | (a.port & 0xff) << 8));
 	program.config.output_dir = NULL;
@@ -357,6 +361,39 @@ Test(family, lets_its_members_end_while_a_server_hangs)
 	end(&host);
 	(void)kill(program.pid, SIGKILL);
 	end(&first);
+	(void)program_status();
+}
+
+static bool is_drained(const struct host_double *of)
+{
+	const _Atomic uint64_t *drained = &of->region->exporter_counter[SP_COUNT_SAMPLES_DRAINED];
+
+	for (unsigned i = 0; i < 10000 && atomic_load(drained) == 0; i++)
+		(void)poll(NULL, 0, 1);
+	return atomic_load(drained) != 0;
+}
+
+/* It has time for what the last one left, as nobody waits for that; whoever comes then must not either. */
+Test(family, serves_who_comes_while_what_others_left_is_sent)
+{
+	struct host_double first;
+	struct pollfd connected;
+
+	send_to_silence();
+	start();
+	first = host_make_another();
+	sample(&first, 1);
+	end(&first);
+	connected = (struct pollfd){.fd = silent_server, .events = POLLIN};
+	cr_assert_eq(poll(&connected, 1, 10000), 1);
+	host_start(join);
+	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
+	sample(&host, 2);
+	cr_assert(is_drained(&host));
+	cr_expect_eq(atomic_load(&first.region->exporter_counter[SP_COUNT_SAMPLES_UNSENT]), 0,
+		     "it was served after the others");
+	end(&host);
+	(void)kill(program.pid, SIGKILL);
 	(void)program_status();
 }
 
