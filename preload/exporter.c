@@ -99,16 +99,6 @@ static int start_program(const struct sp_config *cfg, struct sp_exporter_start *
 	return sp_exporter_process_start(start);
 }
 
-/*
- * An exporter sends one profile after the other, and a server may take a second to answer each: with one
- * for twenty processes profiles would wait longer than they cover, and at the end of all of them there
- * would be no time. So processes share one where profiles go into a folder alone.
- */
-static bool may_share(const struct sp_config *cfg)
-{
-	return cfg->server_address == NULL;
-}
-
 int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 {
 	struct sp_exporter_start start = {
@@ -123,7 +113,7 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 	bool is_joined;
 	int err = 0;
 
-	is_joined = may_share(cfg) && sp_exporter_family_join(&start);
+	is_joined = sp_exporter_family_join(&start);
 	/* none of before either: a forked child's may lie where its parent's was */
 	note_joined(is_joined ? start.region : NULL);
 	if (!is_joined)

@@ -26,11 +26,9 @@
 /* Region, folder, memory map. */
 #define DESCRIPTORS 3U
 
-/* Of the image: a forked child has them from its parent. */
-static struct {
-	uint32_t pid;
-	uint64_t at;
-} loaded;
+/* When the program was loaded: a forked child has it from its parent. */
+static uint64_t loaded_ns;
+static unsigned generation; /* of forks since then, up to 2 */
 
 static _Atomic bool is_alone; /* also written by who waits for a flush */
 
@@ -42,8 +40,7 @@ static struct {
 
 void sp_exporter_family_load(void)
 {
-	loaded.pid = (uint32_t)getpid();
-	loaded.at = sp_monotonic_ns();
+	loaded_ns = sp_monotonic_ns();
 }
 
 static void make_address(uint32_t user)
@@ -54,8 +51,8 @@ static void make_address(uint32_t user)
 	memset(&joined.address, 0, sizeof(joined.address));
 	joined.address.sun_family = AF_UNIX;
 	joined.bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-				   sp_fmt_snprintf(name, room, SP_FAMILY_NAME, (unsigned)loaded.pid,
-						   (unsigned long long)loaded.at, (unsigned)user));
+				   sp_fmt_snprintf(name, room, SP_FAMILY_NAME,
+						   (unsigned long long)loaded_ns, (unsigned)user));
 }
 
 /* A descriptor, or a negative errno. */
@@ -188,6 +185,7 @@ bool sp_exporter_family_join(struct sp_exporter_start *start)
 	bool is_in;
 
 	start->family_fd = -1;
+	start->region->program_pid = generation == 1 ? (int32_t)syscall(SYS_getppid) : 0;
 	make_address(user);
 	is_in = !atomic_load_explicit(&is_alone, memory_order_relaxed) &&
 		join_or_listen(start, user);
@@ -203,6 +201,8 @@ void sp_exporter_family_leave(void)
 void sp_exporter_family_forked(void)
 {
 	atomic_store_explicit(&is_alone, false, memory_order_relaxed);
+	if (generation < 2)
+		generation++;
 }
 
 bool sp_exporter_family_listens(void)

@@ -12,7 +12,7 @@
 
 #include "preload/exporter_process.h"
 
-/* INIT. Notes by what the family will find each other. One system call, for the process id. */
+/* INIT. Notes by what the family will find each other. Makes no system call. */
 void sp_exporter_family_load(void);
 
 /*

@@ -337,12 +337,7 @@ void sp_lifecycle_load(char *const *envp)
 	sp_config_capture(envp);
 	if (sp_config_disabled())
 		return;
-	/*
-	 * Only for a folder processes share an exporter (exporter.c), and the kernel has to be asked for
-	 * that.
-	 */
-	if (sp_config_wants_folder())
-		sp_exporter_family_load();
+	sp_exporter_family_load();
 	sp_hook_dl_start(sp_config_wants_hook_dlsym(), sp_config_wants_deepbind());
 	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_ASLEEP, memory_order_relaxed);
 }

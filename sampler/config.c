@@ -83,13 +83,6 @@ bool sp_config_wants_deepbind(void)
 	return is_true(SP_VAR_DEEPBIND);
 }
 
-bool sp_config_wants_folder(void)
-{
-	const char *text;
-
-	return sp_config_copy_get(SP_VAR_OUTPUT_DIR, 0, &text) == SP_STATE_SET;
-}
-
 /* Types whose values are never secret, nor long, nor hold one by the usual mistakes. */
 static bool may_show(enum sp_config_type type)
 {

@@ -36,11 +36,12 @@
  * Where the exporter finds its family's socket, if it has one: bound and listening, of type
  * SOCK_SEQPACKET. Forked children of the same program connect to it and hand over their own regions,
  * instead of starting an exporter each. The name is an abstract one (unix(7)), SP_FAMILY_NAME, made of
- * what all processes of a family share and no other process has: which process executed the program and
- * when it was loaded, and the user, as an exporter serves processes with its own rights alone.
+ * what all processes of a family share and no other process has: the moment at which the program was
+ * loaded, and the user, as an exporter serves processes with its own rights alone. Should two programs have
+ * been loaded in the same nanosecond, who joins has equal settings and is served as well.
  */
 #define SP_FAMILY_FD 6
-#define SP_FAMILY_NAME "spanprof-%u-%llu-%u" /* pid, CLOCK_MONOTONIC ns, effective user id */
+#define SP_FAMILY_NAME "spanprof-%llu-%u" /* CLOCK_MONOTONIC ns, effective user id */
 
 /*
  * The only message of a process that joins, with three descriptors (SCM_RIGHTS): its region, its folder
@@ -147,6 +148,12 @@ struct sp_region {
 	_Atomic uint32_t flush_done;
 	_Atomic uint32_t exporter;          /* enum sp_region_exporter; a futex, too */
 	_Atomic uint64_t flush_deadline_ns; /* CLOCK_MONOTONIC */
+
+	/*
+	 * Who executed the program, where that is the parent of this process: it may fork others, also
+	 * when none of its children is there. 0 = unknown, or this process itself.
+	 */
+	int32_t program_pid;
 
 	/* Written by the exporter. */
 	_Atomic int32_t exporter_pid;   /* by who starts it; in the host's pid namespace */

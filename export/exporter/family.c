@@ -291,13 +291,13 @@ static uint32_t most_members(void)
 }
 
 /* Where we are its child, it may wait for us to end. */
-static int find_leader(int listener)
+static int find_leader(const struct sp_member *first)
 {
-	uint32_t pid = sp_join_leader(listener);
+	pid_t pid = first->view.region->program_pid;
 
-	if (pid == 0 || pid == (uint32_t)getppid())
+	if (pid <= 0 || pid == getppid())
 		return -1;
-	return (int)syscall(PIDFD_OPEN_NR, (pid_t)pid, 0);
+	return (int)syscall(PIDFD_OPEN_NR, pid, 0);
 }
 
 int sp_family_init(struct sp_family *f, const struct sp_host_descriptors *first, int listener,
@@ -327,7 +327,8 @@ int sp_family_init(struct sp_family *f, const struct sp_host_descriptors *first,
 	err = sp_member_open(m, first, config);
 	append(f, m);
 	f->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	f->leader = find_leader(f->listener);
+	if (err == 0 && f->listener >= 0)
+		f->leader = find_leader(m);
 	if (err == 0 && f->event < 0)
 		err = -ENOMEM;
 	if (err == 0)

@@ -35,21 +35,6 @@ int sp_join_listen(int fd)
 	return -1;
 }
 
-uint32_t sp_join_leader(int listener)
-{
-	static const char begin[] = "spanprof-"; /* SP_FAMILY_NAME */
-	const size_t skip = sizeof(begin) - 1;
-	struct sockaddr_un name = {.sun_family = AF_UNIX};
-	socklen_t len = sizeof(name) - 1;
-
-	if (listener < 0 || getsockname(listener, (struct sockaddr *)&name, &len) != 0)
-		return 0;
-	/* The first byte is 0: the name is an abstract one. */
-	if (strncmp(name.sun_path + 1, begin, skip) != 0)
-		return 0;
-	return (uint32_t)strtoul(name.sun_path + 1 + skip, NULL, 10);
-}
-
 /* What came with a message, if that is a whole one; else all of it is closed. */
 static int take_descriptors(struct msghdr *m, int fd[HANDED])
 {

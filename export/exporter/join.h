@@ -22,9 +22,6 @@ struct sp_join {
  */
 int sp_join_listen(int fd);
 
-/* The process that has executed the family's program, by the socket's name; 0 = unknown. */
-uint32_t sp_join_leader(int listener);
-
 /*
  * The next one that has come. environment: of ours, see sp_family_environment(). 0; -EAGAIN there is none;
  * -EMFILE there may be one, but nothing is left to take it by, and the socket stays readable; -EPROTO: there

@@ -34,7 +34,7 @@ measure()
 	: >"$WORK/out.$workers"
 	mkdir "$WORK/status.$workers"
 	mkfifo "$WORK/go.$workers"
-	LD_PRELOAD=$OBJECT SPANPROF_OUTPUT_DIR=$WORK SPANPROF_UPLOAD_INTERVAL=2s \
+	LD_PRELOAD=$OBJECT SPANPROF_SERVER_ADDRESS=$DOUBLE_URL SPANPROF_UPLOAD_INTERVAL=2s \
 		SPANPROF_STATUS_FILE="$WORK/status.$workers/%p" build/test/hosts/family "$workers" \
 		<"$WORK/go.$workers" >"$WORK/out.$workers" &
 	host=$!
@@ -55,6 +55,7 @@ measure()
 	poll_until 60 have_ended
 }
 
+double_start
 echo "| workers | exporters | private memory | for each worker | descriptors | threads |"
 echo "|---|---|---|---|---|---|"
 for workers in "${@:-1 20 200}"; do

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A prefork server whose master records no span has one exporter for all of its workers where profiles go into
-# a folder, and what each of them sampled arrives there. It ends with the server.
+# A prefork server whose master records no span has one exporter for all of its workers, and what each of
+# them sampled arrives, in a folder and at a server that takes up to a second to answer each push, though
+# all workers end together. The exporter ends with the server.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -13,16 +14,15 @@ all_have_ended()
 	[[ -z $(exporters_in "$WORK") ]]
 }
 
-# start NAME [VARIABLE=VALUE]...: the server, until its standard input ($GO) is closed.
+# start NAME VARIABLE=VALUE...: the server, until its standard input ($GO) is closed.
 start()
 {
 	local name=$1
 
 	shift
-	mkdir "$WORK/$name.status" "$WORK/$name.profiles"
+	mkdir "$WORK/$name.status"
 	mkfifo "$WORK/$name.go"
-	env LD_PRELOAD="$SO" SPANPROF_OUTPUT_DIR="$WORK/$name.profiles" SPANPROF_SAMPLE_RATE=250 \
-		SPANPROF_STATUS_FILE="$WORK/$name.status/%p" "$@" "$HOSTS/family" "$WORKERS" \
+	env LD_PRELOAD="$SO" SPANPROF_SAMPLE_RATE=250 SPANPROF_STATUS_FILE="$WORK/$name.status/%p" "$@" "$HOSTS/family" "$WORKERS" \
 		<"$WORK/$name.go" >"$WORK/$name.out" 2>"$WORK/$name.err" &
 	SERVER=$!
 	STARTED+=("$SERVER")
@@ -38,7 +38,8 @@ finish()
 	exec {GO}>&-
 	wait "$SERVER" || rc=$?
 	[[ $rc == 12 ]] || fail "$1: exit status $rc: $(cat "$WORK/$1.err")"
-	[[ ! -s $WORK/$1.err ]] || fail "$1: it says: $(cat "$WORK/$1.err")"
+	# Of a slow server the last worker may say so; that nothing was lost is asked for below.
+	! grep -v 'goes on to wait for its answer' "$WORK/$1.err" >"$WORK/said" || fail "$1: it says: $(<"$WORK/said")"
 	poll_until 20 all_have_ended || fail "$1: exporters are left behind"
 }
 
@@ -47,23 +48,42 @@ has_status()
 	[[ $(find "$WORK/$1.status" -type f | wc -l) == "$WORKERS" ]]
 }
 
-start calm
-poll_until 20 has_status calm || fail "not all workers are served: $(exporters_in "$WORK")"
-all=$(exporters_in "$WORK")
-[[ $all =~ ^[0-9]+$ ]] || fail "$WORKERS workers have these exporters: $all"
-# Each of them is told to be served.
-while read -r _ pid; do
-	build/spanprof-run --facts --pid "$pid" >"$WORK/facts"
-	grep -qx 'active yes' "$WORK/facts" || fail "worker $pid is told of as: $(<"$WORK/facts")"
-done < <(grep '^worker ' "$WORK/calm.out" | head -n 3)
-finish calm
-# Each worker has a profile of its own, and nothing was lost.
-for file in "$WORK"/calm.status/*; do
-	expect "$file" "d['samples']['put'] == d['samples']['drained']"
+# serve NAME VARIABLE=VALUE...: starts it and has it finish; one exporter serves all.
+serve()
+{
+	local name=$1 all pid
+
+	start "$@"
+	poll_until 20 has_status "$name" || fail "$name: not all workers are served: $(exporters_in "$WORK")"
+	all=$(exporters_in "$WORK")
+	[[ $all =~ ^[0-9]+$ ]] || fail "$name: $WORKERS workers have these exporters: $all"
+	# Each of them is told to be served.
+	while read -r _ pid; do
+		build/spanprof-run --facts --pid "$pid" >"$WORK/facts"
+		grep -qx 'active yes' "$WORK/facts" ||
+			fail "$name: worker $pid is told of as: $(<"$WORK/facts")"
+	done < <(grep '^worker ' "$WORK/$name.out" | head -n 3)
+	finish "$name"
+	for file in "$WORK/$name.status"/*; do
+		expect "$file" "d['samples']['put'] == d['samples']['drained'] and d['samples']['with_span'] > 0"
+		expect "$file" "d['state'] == 'ending' and not any(d['loss'].values())"
+	done
+}
+
+mkdir "$WORK/profiles"
+serve folder SPANPROF_OUTPUT_DIR="$WORK/profiles"
+# Each worker has a profile of its own.
+for file in "$WORK"/folder.status/*; do
 	pid=${file##*/}
-	build/spanprof-report --json "$WORK/calm.profiles"/*-"$pid"-*.pb.gz >"$WORK/one.json"
+	build/spanprof-report --json "$WORK/profiles"/*-"$pid"-*.pb.gz >"$WORK/one.json"
 	# One may have been taken just after the span's end.
 	expect "$file" "d['samples']['with_span'] == $(ask "$WORK/one.json" 'd["labelled"]["samples"]') > 0"
 	expect "$file" "d['samples']['with_span'] + d['samples']['without_span'] == $(ask "$WORK/one.json" 'd["total"]["samples"]')"
-	expect "$file" "d['state'] == 'ending' and not any(d['loss'].values())"
 done
+
+double_start
+serve server SPANPROF_SERVER_ADDRESS="$DOUBLE_URL"
+for file in "$WORK"/server.status/*; do
+	expect "$file" "d['samples']['sent'] == d['samples']['with_span'] + d['samples']['without_span']"
+done
+expect_clean_double
