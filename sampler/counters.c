@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The storage and the names of the process-wide counters. The adds are inline in counters.h and
- * run in every context, SIG included; what is here runs in INIT (reset) and APP (the rest).
+ * The storage of the process-wide counters. The adds are inline in counters.h and run in every context,
+ * SIG included; what is here runs in INIT (reset) and APP (the rest).
  */
 #include "sampler/counters.h"
 
@@ -14,24 +14,6 @@ _Atomic(struct sp_span_counts *) sp_span_counts = own_spans;
 
 _Static_assert(sizeof(own[0]) == 8 && ATOMIC_LLONG_LOCK_FREE == 2,
 	       "a signal handler adds to these, so no lock may hide behind them");
-
-// clang-format off
-#define COUNTER_NAME_(id, name, loss) [SP_COUNT_##id] = (name),
-#define COUNTER_LOSS_(id, name, loss) [SP_COUNT_##id] = (loss),
-// clang-format on
-
-static const char *const names[SP_COUNTER_N] = {SP_FOR_EACH_COUNTER(COUNTER_NAME_)};
-static const unsigned char losses[SP_COUNTER_N] = {SP_FOR_EACH_COUNTER(COUNTER_LOSS_)};
-
-const char *sp_counter_name(enum sp_counter c)
-{
-	return (unsigned)c < SP_COUNTER_N ? names[c] : "";
-}
-
-int sp_counter_is_loss(enum sp_counter c)
-{
-	return (unsigned)c < SP_COUNTER_N ? losses[c] : 0;
-}
 
 uint64_t sp_count_spans_of(unsigned sdk)
 {

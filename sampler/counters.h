@@ -130,10 +130,6 @@ uint64_t sp_count_read(enum sp_counter c);
 /* SP_COUNT_SPANS_STARTED of one SDK, by struct sp_span_start's number. APP. */
 uint64_t sp_count_spans_of(unsigned sdk);
 
-/* Static text, e.g. "dropped_ring_full". */
-const char *sp_counter_name(enum sp_counter c);
-/* The kind above: 0 work, 1 lost, 2 incomplete. */
-int sp_counter_is_loss(enum sp_counter c);
 /*
  * APP, one thread at a time. From now on these are counted in, and what was counted before there was a
  * region is added to them. Former regions' counters are collect()'s, again and again, as whoever was just
