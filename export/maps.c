@@ -249,9 +249,3 @@ const char *sp_maps_path(const struct sp_maps *m, const struct sp_map *map)
 {
 	return m->text + map->path;
 }
-
-bool sp_maps_same_file(const struct sp_maps *m, const struct sp_map *a, const struct sp_map *b)
-{
-	return a->inode == b->inode && a->device == b->device &&
-	       (a->path == b->path || strcmp(m->text + a->path, m->text + b->path) == 0);
-}

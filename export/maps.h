@@ -45,7 +45,4 @@ const struct sp_map *sp_maps_find(const struct sp_maps *m, uint64_t addr);
 /* What the kernel calls the mapping: a path, "[vdso]", or "" for anonymous memory. */
 const char *sp_maps_path(const struct sp_maps *m, const struct sp_map *map);
 
-/* True for two mappings of one file by one name. */
-bool sp_maps_same_file(const struct sp_maps *m, const struct sp_map *a, const struct sp_map *b);
-
 #endif
