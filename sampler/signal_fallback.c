@@ -68,11 +68,6 @@ void sp_signal_fallback_tell(void)
 	       sp_signals_number());
 }
 
-bool sp_signal_fallback_has_news(void)
-{
-	return atomic_load_explicit(&news, memory_order_relaxed);
-}
-
 /*
  * A thread whose kernel mask lacks the former signal alone, and so blocks the new one, keeps its
  * timer until it sets another mask.

@@ -23,8 +23,7 @@ void sp_signal_fallback_for(const sigset_t *set);
 /* APP, at activation: the signal was chosen, perhaps not the usual one. */
 void sp_signal_fallback_tell(void);
 
-/* APP, now and then, and when there are news: the other threads' timers follow, and it is told. */
+/* APP, now and then: the other threads' timers follow, and it is told. */
 void sp_signal_fallback_follow(void);
-bool sp_signal_fallback_has_news(void);
 
 #endif
