@@ -202,7 +202,7 @@ static struct recent *recent_of(const char *name)
 /* noinline: a name that is at hand needs none of its registers. */
 __attribute__((noinline)) static uint32_t look_up(const char *name, size_t len, struct recent *r)
 {
-	/* Pairs with the release in sp_names_init(). */
+	/* Pairs with the release in sp_names_init_at(). */
 	struct sp_names *t = atomic_load_explicit(&sp_names, memory_order_acquire);
 	uint32_t at = 0;
 	uint32_t id;
@@ -321,21 +321,4 @@ int sp_names_init_at(void *memory, size_t bytes, uint32_t max_names)
 		return 0;
 	(void)munmap(t, sizeof(*t));
 	return -EEXIST;
-}
-
-int sp_names_init(uint32_t max_names)
-{
-	size_t size = sp_names_bytes(max_names);
-	void *memory;
-	int err;
-
-	if (atomic_load_explicit(&sp_names, memory_order_acquire) != NULL)
-		return 0;
-	memory = sp_arena_map(size);
-	if (memory == NULL)
-		return -ENOMEM;
-	err = sp_names_init_at(memory, size, max_names);
-	if (err != 0)
-		(void)munmap(memory, size);
-	return err != -EEXIST ? err : 0;
 }

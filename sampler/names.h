@@ -22,9 +22,6 @@ size_t sp_names_bytes(uint32_t max_names);
  */
 int sp_names_init_at(void *memory, size_t bytes, uint32_t max_names);
 
-/* The same in memory of its own, for who shares it with nobody. Idempotent. 0 or -ENOMEM. */
-int sp_names_init(uint32_t max_names);
-
 /*
  * Forked child, its only thread: the names go on in other memory of at least that size, with the ids
  * that they have. What holds them now may go. 0, also without a table, or -EINVAL for too little.

@@ -12,8 +12,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "sampler/arena.h"
-
 #define WORD sizeof(uint64_t)
 
 int sp_ring_at(struct sp_ring *r, void *part, uint64_t bytes)
@@ -30,24 +28,6 @@ int sp_ring_at(struct sp_ring *r, void *part, uint64_t bytes)
 	r->size = size;
 	r->taken = atomic_load_explicit(&r->ends->tail, memory_order_relaxed) & ~(WORD - 1);
 	return 0;
-}
-
-int sp_ring_init(struct sp_ring *r, uint64_t size)
-{
-	void *memory;
-
-	memset(r, 0, sizeof(*r));
-	if (size < SP_RING_SIZE_MIN || (size & (size - 1)) != 0)
-		return -EINVAL;
-	memory = sp_arena_map(SP_RING_BYTES(size));
-	return memory != NULL ? sp_ring_at(r, memory, SP_RING_BYTES(size)) : -ENOMEM;
-}
-
-void sp_ring_reset(struct sp_ring *r)
-{
-	if (r->ends != NULL)
-		sp_arena_wipe(r->ends, SP_RING_BYTES(r->size));
-	r->taken = 0;
 }
 
 static _Atomic uint64_t *word_at(const struct sp_ring *r, uint64_t at)

@@ -57,15 +57,6 @@ struct sp_ring {
  */
 int sp_ring_at(struct sp_ring *r, void *part, uint64_t bytes);
 
-/* The same in private memory of its own. size must be a power of two. 0, -EINVAL or -ENOMEM. */
-int sp_ring_init(struct sp_ring *r, uint64_t size);
-
-/*
- * Forgets everything in a ring of sp_ring_init(). Only while no producer and no consumer runs (forked
- * child).
- */
-void sp_ring_reset(struct sp_ring *r);
-
 /* Whole words; the record is the parts one after the other. */
 struct sp_ring_part {
 	const void *at;

@@ -12,6 +12,7 @@
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
 #include "test/bench/loop.h"
+#include "test/common/own_memory.h"
 
 /* Ids are as good as random, handles come back soon, as from malloc(). */
 static void begin(uint64_t number, uint64_t handle)
@@ -53,7 +54,7 @@ int main(int argc, char **argv)
 {
 	static const struct loop loop = {.pairs = pairs, .open = open_spans};
 
-	if (sp_names_init(1000) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
+	if (names_init(1000) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
 		return 2;
 	return loop_main(argc, argv, &loop);
 }

@@ -24,6 +24,7 @@
 #include "sampler/module_event.h"
 #include "sampler/object_identity_sig.h"
 #include "sampler/ring.h"
+#include "test/common/own_memory.h"
 #include "test/fuzz/fuzz.h"
 
 #define PAGE 4096U
@@ -205,7 +206,7 @@ static void ask_event(void)
 
 	FUZZ_CHECK(m != NULL);
 	if (ring.word == NULL)
-		FUZZ_CHECK(sp_ring_init(&ring, 1 << 14) == 0);
+		FUZZ_CHECK(ring_init(&ring, 1 << 14) == 0);
 	sp_module_event_init(&ring, NULL);
 	sp_module_event_forked();
 	sp_module_event_init(&ring, NULL);

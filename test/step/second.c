@@ -9,6 +9,7 @@
 #include "export/unwind_snapshot.h"
 #include "sampler/ring.h"
 #include "sampler/snapshot.h"
+#include "test/common/own_memory.h"
 
 #define RING_BYTES (UINT64_C(1) << 25)
 #define KEPT_MAX 1500U
@@ -33,7 +34,7 @@ int second_init(void)
 	host = sp_host_objects_new("/proc/self", -1);
 	if (host != NULL)
 		unwinder = sp_unwinder_new(host);
-	return unwinder != NULL && sp_ring_init(&ring, RING_BYTES) == 0 ? 0 : -1;
+	return unwinder != NULL && ring_init(&ring, RING_BYTES) == 0 ? 0 : -1;
 }
 
 void second_take(const void *ucontext, const struct stepper_truth *truth, bool required)

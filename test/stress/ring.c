@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "sampler/ring.h"
+#include "test/common/own_memory.h"
 
 #define PRODUCERS 8U
 #define PUTS 20000U
@@ -83,7 +84,7 @@ int main(void)
 	unsigned dropped = 0;
 	unsigned last;
 
-	if (sp_ring_init(&ring, RING_BYTES) != 0)
+	if (ring_init(&ring, RING_BYTES) != 0)
 		return 1;
 	for (uint32_t i = 0; i < PRODUCERS; i++) {
 		producer[i] = (struct producer){.number = i};

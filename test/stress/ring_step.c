@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "sampler/ring.h"
+#include "test/common/own_memory.h"
 #include "test/stress/trap_step.h"
 
 #define RING_BYTES 16384U
@@ -105,7 +106,7 @@ int main(void)
 		puts("single-stepping by the trap flag needs x86-64 without sanitizer");
 		return TRAP_STEP_SKIPPED;
 	}
-	if (sp_ring_init(&ring, RING_BYTES) != 0 || trap_step_init(others) != 0)
+	if (ring_init(&ring, RING_BYTES) != 0 || trap_step_init(others) != 0)
 		return 1;
 	for (size_t i = 0; i < SP_ARRAY_LEN(offsets); i++) {
 		unsigned n = 1;

@@ -20,6 +20,7 @@
 #include "sampler/span_age.h"
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
+#include "test/common/own_memory.h"
 
 #define THREADS 64U
 #define SPANS_DEFAULT 300000UL
@@ -257,7 +258,7 @@ int main(int argc, char **argv)
 	uint64_t aged;
 
 	spans_per_thread = spans / THREADS + 1;
-	if (sp_names_init(100) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
+	if (names_init(100) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
 		return 1;
 	sp_log_set_level(SP_LOG_NONE);
 	run();

@@ -16,6 +16,7 @@
 #include "sampler/span.h"
 #include "sampler/span_table.h"
 #include "sampler/thread.h"
+#include "test/common/own_memory.h"
 
 #ifdef __SANITIZE_THREAD__
 #define SPANS_PER_THREAD 1600U
@@ -298,7 +299,7 @@ static void forks_in_the_middle(void)
 
 int main(void)
 {
-	if (sp_names_init(100) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
+	if (names_init(100) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
 		return 1;
 	million_spans();
 	races_for_one_span(0);

@@ -13,6 +13,7 @@
 #include "sampler/span.h"
 #include "sampler/span_stack.h"
 #include "sampler/thread.h"
+#include "test/common/own_memory.h"
 
 static inline const void *handle_of(uint64_t id)
 {
@@ -88,7 +89,7 @@ static inline void run(void *(*fn)(void *))
 static inline void set_up(void)
 {
 	sp_process_set();
-	cr_assert_eq(sp_names_init(1000), 0);
+	cr_assert_eq(names_init(1000), 0);
 	cr_assert_eq(sp_thread_init(), 0);
 	cr_assert_eq(sp_span_table_init(), 0);
 }

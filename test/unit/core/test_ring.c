@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about the sample ring with one thread; test/stress/ring.c has the threads. */
 #include "sampler/ring.h"
+#include "test/common/own_memory.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -70,7 +71,7 @@ static void remember(uint32_t tid)
 
 static void start(void)
 {
-	cr_assert_eq(sp_ring_init(&ring, RING_BYTES), 0);
+	cr_assert_eq(ring_init(&ring, RING_BYTES), 0);
 }
 
 TestSuite(ring, .init = start, .timeout = 20);
@@ -239,19 +240,6 @@ Test(ring, counts_on_past_the_largest_offset)
 	}
 
 	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), 3);
-}
-
-Test(ring, is_empty_after_a_reset)
-{
-	cr_assert_eq(put(1, 10), 0);
-	cr_assert_eq(put(2, 20), 0);
-
-	sp_ring_reset(&ring);
-
-	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), 0);
-	cr_assert_eq(put(3, 30), 0);
-	remember(3);
-	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), 1);
 }
 
 /* The words of a record behind its header. */

@@ -18,6 +18,7 @@
 #include "sampler/manual_label.h"
 #include "sampler/thread_timer.h"
 #include "span_host.h"
+#include "test/common/own_memory.h"
 
 #define MS SP_NS_PER_MS
 #define PERIOD (10 * MS)
@@ -36,7 +37,7 @@ static void start(void)
 	set_up();
 	kernel.on = true;
 	kernel.tid = TID;
-	cr_assert_eq(sp_ring_init(&channel.ring, 1 << 16), 0);
+	cr_assert_eq(ring_init(&channel.ring, 1 << 16), 0);
 	atomic_store(&sp_channel_open, &channel);
 	sp_thread_account_init(false);
 	sp_thread_timer_set(SIGURG, PERIOD, 0x80000001U);
@@ -224,7 +225,7 @@ Test(thread_account, of_seconds_takes_several_records)
 
 Test(thread_account, counts_what_finds_no_room)
 {
-	cr_assert_eq(sp_ring_init(&channel.ring, 1 << 13), 0);
+	cr_assert_eq(ring_init(&channel.ring, 1 << 13), 0);
 	for (int i = 0; i < 400; i++) {
 		work(MS);
 		sp_thread_account_flush();

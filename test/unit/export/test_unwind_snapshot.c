@@ -13,6 +13,7 @@
 #include "export/unwind_snapshot.h"
 #include "fake_host.h"
 #include "sampler/rule_cache.h"
+#include "test/common/own_memory.h"
 
 #define RING_BYTES (UINT64_C(1) << 17)
 
@@ -54,7 +55,7 @@ static void setup(void)
 	cr_assert_eq(sp_host_objects_refresh(host), 0);
 	unwinder = sp_unwinder_new(host);
 	cr_assert_not_null(unwinder);
-	cr_assert_eq(sp_ring_init(&ring, RING_BYTES), 0);
+	cr_assert_eq(ring_init(&ring, RING_BYTES), 0);
 	cr_assert_eq(sp_unwind_init(find_symbol), 0);
 	cr_assert_eq(sigaction(SIGUSR1, &sa, NULL), 0);
 	cr_assert_eq(sigaction(SIGUSR2, &(struct sigaction){.sa_handler = SIG_IGN}, NULL), 0);

@@ -14,6 +14,7 @@
 #include "sampler/span_keys.h"
 #include "sampler/span_stack.h"
 #include "sampler/thread.h"
+#include "test/common/own_memory.h"
 
 static struct sp_config config = {
 	.upload_interval_ms = 10000,
@@ -63,7 +64,6 @@ static struct sp_span_record record(bool root)
 	r.root_id = root ? r.span_id : 1;
 	memset(r.trace, 0xab, sizeof(r.trace));
 	r.start_ns = UINT64_C(1700000000) * SP_NS_PER_S;
-	cr_assert_eq(sp_names_init(100), 0);
 	r.name_id = sp_names_intern("GET /", 5);
 	r.root_name_id = r.name_id;
 	return r;
@@ -80,7 +80,12 @@ static void apply(bool root)
 		cr_assert_eq(seen.span, &span);
 }
 
-TestSuite(span_attr, .timeout = 20);
+static void set_up(void)
+{
+	cr_assert_eq(names_init(100), 0);
+}
+
+TestSuite(span_attr, .init = set_up, .timeout = 20);
 
 Test(span_attr, a_root_gets_the_id_of_its_profile)
 {
@@ -142,7 +147,6 @@ Test(span_attr, asked_whether_it_has_samples_a_span_gets_no_more)
 
 	memcpy(s.span_id, id, sizeof(id));
 	config.attributes = SP_ATTRIBUTES_WITH_SAMPLES;
-	cr_assert_eq(sp_names_init(100), 0);
 	cr_assert_eq(sp_thread_init(), 0);
 	cr_assert_eq(sp_span_table_init(), 0);
 	cr_assert(sp_span_started(&s));

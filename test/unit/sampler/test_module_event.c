@@ -9,6 +9,7 @@
 #include "sampler/module_event.h"
 #include "sampler/object_identity_sig.h"
 #include "sampler/ring.h"
+#include "test/common/own_memory.h"
 
 #define PAGE 4096U
 #define OBJECT_BYTES (2 * PAGE)
@@ -90,7 +91,7 @@ static _Atomic uint32_t again;
 
 static void start(void)
 {
-	cr_assert_eq(sp_ring_init(&ring, 1 << 16), 0);
+	cr_assert_eq(ring_init(&ring, 1 << 16), 0);
 	sp_module_event_init(&ring, &again);
 }
 

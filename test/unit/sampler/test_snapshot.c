@@ -12,6 +12,7 @@
 #include <ucontext.h>
 
 #include "sampler/stack_bounds_sig.h"
+#include "test/common/own_memory.h"
 #include "test/unit/emulated.h"
 
 #define RING_BYTES (UINT64_C(1) << 17)
@@ -41,7 +42,7 @@ static void setup(void)
 	cr_assert_eq(mprotect(low, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE), 0);
 	for (size_t i = 0; i < (size_t)PAGES * PAGE; i++)
 		low[i] = (unsigned char)(i * 31 >> 3);
-	cr_assert_eq(sp_ring_init(&ring, RING_BYTES), 0);
+	cr_assert_eq(ring_init(&ring, RING_BYTES), 0);
 	sp_stack_init();
 }
 
