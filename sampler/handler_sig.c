@@ -61,7 +61,7 @@ static uint16_t walk(struct sp_thread *t, const void *ucontext, size_t room_left
 		return 0;
 	}
 	if (!h->always_snapshot)
-		s->depth = (uint16_t)sp_unwind_walk_into(ucontext, &t->bounds, room, &flags);
+		s->depth = (uint16_t)sp_unwind_walk(ucontext, &t->bounds, room, &flags);
 	else
 		s->pc[s->depth++] = sp_arch_context_reg(ucontext, SP_ARCH_REG_PC);
 	s->flags = flags & (uint16_t)~own;

@@ -271,8 +271,8 @@ static unsigned fill(struct sp_walk *w, struct sp_stack_bounds *bounds,
 	return n;
 }
 
-unsigned sp_unwind_walk_into(const void *ucontext, struct sp_stack_bounds *bounds,
-			     const struct sp_unwind_room room[2], uint16_t *flags)
+unsigned sp_unwind_walk(const void *ucontext, struct sp_stack_bounds *bounds,
+			const struct sp_unwind_room room[2], uint16_t *flags)
 {
 	struct sp_walk w;
 	bool over;
@@ -287,12 +287,4 @@ unsigned sp_unwind_walk_into(const void *ucontext, struct sp_stack_bounds *bound
 	if (w.objects.untold)
 		*flags |= SP_SAMPLE_UNTOLD;
 	return n;
-}
-
-unsigned sp_unwind_walk(const void *ucontext, struct sp_stack_bounds *bounds, uint64_t *pc,
-			unsigned max, uint16_t *flags)
-{
-	const struct sp_unwind_room room[2] = {{pc, max}, {NULL, 0}};
-
-	return sp_unwind_walk_into(ucontext, bounds, room, flags);
 }

@@ -24,22 +24,20 @@ struct sp_stack_bounds {
  * thread's stack end. 0, or -ENOSYS when the C library has no _dl_find_object. Idempotent. */
 int sp_unwind_init(void *(*lookup)(const char *name));
 
-/*
- * Walks from the interrupted context `ucontext` (the handler's third argument). Writes at most
- * max entries of pc[] (sample.h's convention: leaf exact, callers minus one, except callers of a
- * signal frame and the signal trampoline itself, which are exact). Returns the number written (0
- * only if max is 0) and sets *flags to SP_SAMPLE_ bits. A walk that ended too early was counted, or
- * has SP_SAMPLE_RETRY. When CFI is missing, falls back to one frame-pointer step at a time.
- */
-SP_SIGSAFE unsigned sp_unwind_walk(const void *ucontext, struct sp_stack_bounds *bounds,
-				   uint64_t *pc, unsigned max, uint16_t *flags);
-
-/* The same into two places, one after the other. */
+/* Where frames go: at most max entries of pc[]. */
 struct sp_unwind_room {
 	uint64_t *pc;
 	unsigned max;
 };
-SP_SIGSAFE unsigned sp_unwind_walk_into(const void *ucontext, struct sp_stack_bounds *bounds,
-					const struct sp_unwind_room room[2], uint16_t *flags);
+
+/*
+ * Walks from the interrupted context `ucontext` (the handler's third argument) into two places, one
+ * after the other (sample.h's convention: leaf exact, callers minus one, except callers of a signal
+ * frame and the signal trampoline itself, which are exact). Returns the number written (0 only if there
+ * is no room) and sets *flags to SP_SAMPLE_ bits. A walk that ended too early was counted, or has
+ * SP_SAMPLE_RETRY. When CFI is missing, falls back to one frame-pointer step at a time.
+ */
+SP_SIGSAFE unsigned sp_unwind_walk(const void *ucontext, struct sp_stack_bounds *bounds,
+				   const struct sp_unwind_room room[2], uint16_t *flags);
 
 #endif

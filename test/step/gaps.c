@@ -10,6 +10,7 @@
 
 #include "sampler/sample.h"
 #include "sampler/unwind_sig.h"
+#include "test/common/walk.h"
 
 static struct sp_stack_bounds bounds;
 static uint64_t pc[SP_FRAMES_MAX];
@@ -20,7 +21,7 @@ static void on_signal(int sig, siginfo_t *si, void *ucontext)
 {
 	(void)sig;
 	(void)si;
-	depth = sp_unwind_walk(ucontext, &bounds, pc, SP_FRAMES_MAX, &flags);
+	depth = walk_stack(ucontext, &bounds, pc, SP_FRAMES_MAX, &flags);
 }
 
 static void *find_symbol(const char *name)

@@ -15,6 +15,7 @@
 #include "sampler/rule_cache.h"
 #include "sampler/sample.h"
 #include "sampler/unwind_sig.h"
+#include "test/common/walk.h"
 #include "test/step/reference.h"
 #include "test/step/second.h"
 #include "test/step/stepper.h"
@@ -106,7 +107,7 @@ static int check(const void *ucontext, const struct stepper_truth *truth)
 
 	if (tally.stops++ % tally.every != 0)
 		return 0;
-	depth = sp_unwind_walk(ucontext, &bounds, got, SP_FRAMES_MAX, &flags);
+	depth = walk_stack(ucontext, &bounds, got, SP_FRAMES_MAX, &flags);
 	at = first_difference(truth, depth);
 	exact = at == truth->depth && depth == truth->depth && flags == SP_SAMPLE_ROOTED;
 	due = ++tally.steps % REFERENCE_EVERY == 0;

@@ -11,6 +11,7 @@
 #include "sampler/rule_cache.h"
 #include "sampler/sample.h"
 #include "sampler/unwind_sig.h"
+#include "test/common/walk.h"
 
 #define ROUNDS 4
 
@@ -23,7 +24,7 @@ static void on_signal(int sig, siginfo_t *si, void *ucontext)
 {
 	(void)sig;
 	(void)si;
-	depth = sp_unwind_walk(ucontext, &bounds, pc, SP_FRAMES_MAX, &flags);
+	depth = walk_stack(ucontext, &bounds, pc, SP_FRAMES_MAX, &flags);
 }
 
 static void interrupt(void)

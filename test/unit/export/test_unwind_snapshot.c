@@ -14,6 +14,7 @@
 #include "fake_host.h"
 #include "sampler/rule_cache.h"
 #include "test/common/own_memory.h"
+#include "test/common/walk.h"
 
 #define RING_BYTES (UINT64_C(1) << 17)
 
@@ -42,8 +43,7 @@ static void on_signal(int sig, siginfo_t *si, void *context)
 	(void)si;
 	want.weight = 3;
 	want.span_id = 77;
-	want.depth =
-		(uint16_t)sp_unwind_walk(context, &bounds, want.pc, SP_FRAMES_MAX, &want.flags);
+	want.depth = (uint16_t)walk_stack(context, &bounds, want.pc, SP_FRAMES_MAX, &want.flags);
 	cr_assert_eq(sp_snapshot_put(&ring, &want, context, &bounds), 0);
 }
 

@@ -16,6 +16,7 @@
 #include "sampler/rule_cache.h"
 #include "sampler/sample.h"
 #include "sampler/unwind_sig.h"
+#include "test/common/walk.h"
 #include "test/unit/emulated.h"
 
 /* Read from the end of an allocation: with the sanitizer, not a byte more than it may. */
@@ -82,7 +83,7 @@ static void *find_symbol(const char *name)
 /* The walk from uc: how many frames, and which of them is call_stepped()'s, or the count. */
 static unsigned walk(const ucontext_t *uc, uint64_t *pc, unsigned *caller, uint16_t *flags)
 {
-	unsigned n = sp_unwind_walk(uc, &bounds, pc, SP_FRAMES_MAX, flags);
+	unsigned n = walk_stack(uc, &bounds, pc, SP_FRAMES_MAX, flags);
 
 	*caller = 0;
 	while (*caller < n && !in_call_stepped(pc[*caller]))

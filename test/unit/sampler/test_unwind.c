@@ -27,6 +27,7 @@
 #include "sampler/rule_cache.h"
 #include "sampler/sample.h"
 #include "sampler/unwind_sig.h"
+#include "test/common/walk.h"
 #include "test/unit/emulated.h"
 
 #define STRING_(x) #x
@@ -93,7 +94,7 @@ static void walk_split(const ucontext_t *uc)
 	const struct sp_unwind_room room[2] = {{near, near_limit}, {far, depth_limit - near_limit}};
 	unsigned n;
 
-	walk.depth = sp_unwind_walk_into(uc, &bounds, room, &walk.flags);
+	walk.depth = sp_unwind_walk(uc, &bounds, room, &walk.flags);
 	n = walk.depth < near_limit ? walk.depth : near_limit;
 	memcpy(walk.pc, near, n * sizeof(near[0]));
 	memcpy(walk.pc + n, far, (walk.depth - n) * sizeof(far[0]));
@@ -115,7 +116,7 @@ static void on_signal(int sig, siginfo_t *si, void *context)
 	if (split)
 		walk_split(&copy);
 	else
-		walk.depth = sp_unwind_walk(&copy, &bounds, walk.pc, depth_limit, &walk.flags);
+		walk.depth = walk_stack(&copy, &bounds, walk.pc, depth_limit, &walk.flags);
 	walk.failed = sp_count_read(SP_COUNT_UNWIND_FAILED) - failed;
 }
 
