@@ -4,18 +4,12 @@
 
 static const _Atomic uint32_t never;
 
-void sp_module_event_init(struct sp_ring *ring, const _Atomic uint32_t *again)
+void sp_module_event_move(struct sp_ring *ring, const _Atomic uint32_t *again)
 {
 	atomic_store_explicit(&sp_module_event_state.again, again != NULL ? again : &never,
 			      memory_order_relaxed);
-	/* pairs with the acquire in sp_module_event_note(), of a ring that was NULL */
+	/* both pair with the acquires in sp_module_event_note(): what is told anew goes to the new ring */
 	atomic_store_explicit(&sp_module_event_state.ring, ring, memory_order_release);
-}
-
-void sp_module_event_move(struct sp_ring *ring, const _Atomic uint32_t *again)
-{
-	sp_module_event_init(ring, again);
-	/* pairs with the acquire in sp_module_event_note(): what is told anew goes to the new ring */
 	atomic_fetch_add_explicit(&sp_module_event_state.moves, 1, memory_order_release);
 }
 

@@ -44,15 +44,12 @@ _Static_assert(sizeof(struct sp_module_event) % 8 == 0 &&
 	       "a module event is the frames of a sample");
 
 /*
- * APP; where records go from then on, also while handlers run. When *again changes, every object is told
- * of once more when it is found next; NULL = never.
+ * APP; where records go from then on, also while handlers run: a ring where nothing has been told of. When
+ * *again changes, every object is told of once more when it is found next; NULL = never.
  */
-void sp_module_event_init(struct sp_ring *ring, const _Atomic uint32_t *again);
-
-/* APP. The same from now on with another ring, where nothing has been told of. */
 void sp_module_event_move(struct sp_ring *ring, const _Atomic uint32_t *again);
 
-/* Forked child: the same, as it has told nobody yet. */
+/* Forked child: it has told nobody yet, and is not asked to before the next move. */
 void sp_module_event_forked(void);
 
 /*
@@ -74,7 +71,7 @@ struct sp_module_event_slot {
 };
 
 struct sp_module_event_state {
-	_Atomic(struct sp_ring *) ring; /* NULL until sp_module_event_init */
+	_Atomic(struct sp_ring *) ring; /* NULL until sp_module_event_move() */
 	_Atomic(const _Atomic uint32_t *) again;
 	_Atomic uint64_t moves; /* also by a fork */
 	struct sp_module_event_slot slot[SP_MODULE_EVENT_SLOTS];

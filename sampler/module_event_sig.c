@@ -143,7 +143,7 @@ SP_SIGSAFE bool sp_module_event_note(const void *link_map, const struct sp_objec
 	uint64_t generation;
 	uint64_t stamp;
 
-	/* pairs with sp_module_event_init() */
+	/* pairs with sp_module_event_move() */
 	if (atomic_load_explicit(&sp_module_event_state.ring, memory_order_acquire) == NULL ||
 	    map == NULL || map->l_name == NULL)
 		return true;

@@ -92,7 +92,7 @@ static _Atomic uint32_t again;
 static void start(void)
 {
 	cr_assert_eq(ring_init(&ring, 1 << 16), 0);
-	sp_module_event_init(&ring, &again);
+	sp_module_event_move(&ring, &again);
 }
 
 TestSuite(module_event, .init = start, .timeout = 20);
