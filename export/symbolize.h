@@ -99,7 +99,7 @@ void sp_symbolize_marker(const char *text, struct sp_line *line, struct sp_frame
 
 void sp_symbolizer_losses(const struct sp_symbolizer *s, struct sp_symbolizer_losses *out);
 
-/* Builds whose files were read so far. */
+/* Builds whose files were read so far. Tests alone ask: that each is read once shows nowhere else. */
 unsigned sp_symbolizer_loads(const struct sp_symbolizer *s);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Symbol tables through libelf. No descriptor outlives the call. Context: the exporter. Caller:
- * symbol_tables.c.
+ * Symbol tables through libelf. No descriptor outlives the call. Context: the exporter.
  */
 #include "export/symtab.h"
 
@@ -236,19 +235,6 @@ int sp_symtab_read(Elf *elf, struct sp_symtab **out)
 	struct sp_symtab *t = sp_symtab_new();
 
 	return finish(t != NULL ? read_elf(t, elf) : -ENOMEM, t, out);
-}
-
-int sp_symtab_read_file(const char *path, const uint8_t *id, size_t id_len, struct sp_symtab **out)
-{
-	struct sp_elf_file file;
-	int err = sp_elf_file_open(path, id, id_len, &file);
-
-	*out = NULL;
-	if (err == 0) {
-		err = sp_symtab_read(file.elf, out);
-		sp_elf_file_close(&file);
-	}
-	return err;
 }
 
 int sp_symtab_read_image(void *image, size_t size, struct sp_symtab **out)

@@ -18,16 +18,12 @@ struct sp_symbol {
 struct sp_symtab;
 
 /*
- * Reads .symtab, .dynsym, the symbols inside .gnu_debugdata, and the PLT stubs of a file whose
- * build id must be the given one (id_len 0: must have none). 0, -ENOENT no such file, -ESTALE
- * another build id, -EINVAL no readable ELF, -ENOMEM. A file without symbols gives an empty table.
+ * Reads .symtab, .dynsym, the symbols inside .gnu_debugdata, and the PLT stubs of a file that is open and
+ * checked (elf_file.h). 0 or -ENOMEM. A file without symbols gives an empty table.
  */
-int sp_symtab_read_file(const char *path, const uint8_t *id, size_t id_len, struct sp_symtab **out);
-
-/* The same for a file that is open and checked. */
 int sp_symtab_read(Elf *elf, struct sp_symtab **out);
 
-/* The same for a whole ELF file in memory, which may be freed afterwards. */
+/* The same for a whole file in memory, which may be freed afterwards; -EINVAL if it is no readable ELF. */
 int sp_symtab_read_image(void *image, size_t size, struct sp_symtab **out);
 
 /* An empty one. NULL when out of memory. */

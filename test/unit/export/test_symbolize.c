@@ -203,16 +203,18 @@ Test(symbolize, does_not_trust_a_file_with_another_build_id, .timeout = 20)
 {
 	const struct sp_module *self = sp_modules_main(modules);
 	uint8_t id[SP_BUILD_ID_MAX];
+	struct sp_elf_file file;
 	struct sp_symtab *t;
 
 	memcpy(id, self->build_id, sizeof(id));
-	cr_assert_eq(sp_symtab_read_file("/proc/self/exe", id, self->build_id_len, &t), 0);
+	cr_assert_eq(sp_elf_file_open("/proc/self/exe", id, self->build_id_len, &file), 0);
+	cr_assert_eq(sp_symtab_read(file.elf, &t), 0);
 	cr_expect(sp_symtab_full(t));
 	sp_symtab_free(t);
+	sp_elf_file_close(&file);
 	id[0] ^= 1;
-	cr_expect_eq(sp_symtab_read_file("/proc/self/exe", id, self->build_id_len, &t), -ESTALE);
-	cr_expect_null(t);
-	cr_expect_eq(sp_symtab_read_file("/proc/self/exe", id, 0, &t), -ESTALE);
+	cr_expect_eq(sp_elf_file_open("/proc/self/exe", id, self->build_id_len, &file), -ESTALE);
+	cr_expect_eq(sp_elf_file_open("/proc/self/exe", id, 0, &file), -ESTALE);
 }
 
 Test(symbolize, refuses_files_that_are_no_elf, .timeout = 20)
@@ -222,20 +224,23 @@ Test(symbolize, refuses_files_that_are_no_elf, .timeout = 20)
 	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	const uint8_t id[20] = {1};
 	struct sp_symbol symbol;
+	struct sp_elf_file file;
 	struct sp_symtab *t;
 	char *bytes = malloc(65536);
 
-	cr_expect_eq(sp_symtab_read_file("/nonexistent", NULL, 0, &t), -ENOENT);
-	cr_expect_lt(sp_symtab_read_file(path, NULL, 0, &t), 0, "empty");
-	cr_expect_lt(sp_symtab_read_file("/proc/self/cmdline", NULL, 0, &t), 0);
-	cr_expect_lt(sp_symtab_read_file("/tmp", NULL, 0, &t), 0);
+	cr_expect_eq(sp_elf_file_open("/nonexistent", NULL, 0, &file), -ENOENT);
+	cr_expect_lt(sp_elf_file_open(path, NULL, 0, &file), 0, "empty");
+	cr_expect_lt(sp_elf_file_open("/proc/self/cmdline", NULL, 0, &file), 0);
+	cr_expect_lt(sp_elf_file_open("/tmp", NULL, 0, &file), 0);
 	/* The head of a real one: its section headers lie past the end. */
 	cr_assert_eq(read(self, bytes, 4096), 4096);
 	cr_assert_eq(write(fd, bytes, 4096), 4096);
-	cr_expect_eq(sp_symtab_read_file(path, id, sizeof(id), &t), -ESTALE);
-	cr_expect_eq(sp_symtab_read_file(path, NULL, 0, &t), 0, "nothing to find, nothing to fear");
+	cr_expect_eq(sp_elf_file_open(path, id, sizeof(id), &file), -ESTALE);
+	cr_assert_eq(sp_elf_file_open(path, NULL, 0, &file), 0);
+	cr_assert_eq(sp_symtab_read(file.elf, &t), 0, "nothing to find, nothing to fear");
 	cr_expect_not(sp_symtab_find(t, 0x1000, &symbol));
 	sp_symtab_free(t);
+	sp_elf_file_close(&file);
 	close(self);
 	free(bytes);
 	close(fd);
