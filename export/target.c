@@ -176,7 +176,8 @@ static void begin_profile(struct sp_target *t, struct moment at)
 	sp_stack_map_clear(d->map);
 }
 
-void sp_target_encode(struct sp_target *t)
+/* Encodes what was collected, queues it, and begins the next profile. */
+static void encode(struct sp_target *t)
 {
 	struct sp_target_data *d = t->data;
 	const struct sp_config *c = t->ops->config;
@@ -243,7 +244,7 @@ void sp_target_tick(struct sp_target *t)
 
 	if (t->report_due)
 		sp_target_report(t);
-	sp_target_encode(t);
+	encode(t);
 	/* When it is known what became of it, at the latest before the next one. */
 	t->report_due = true;
 	/* In step with the first profile, whatever encoding took, but never two at once. */
@@ -257,7 +258,7 @@ void sp_target_finish(struct sp_target *t)
 	/* A killed host leaves all that was in its rings, and nobody comes again to take it. */
 	for (unsigned i = 0; i < SP_FLUSH_DRAINS && sp_target_drain(t); i++)
 		;
-	sp_target_encode(t);
+	encode(t);
 	t->data->flushed = true;
 	t->data->flushed_samples = t->data->sampled[0] + t->data->sampled[1];
 }

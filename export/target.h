@@ -44,13 +44,10 @@ void sp_target_fini(struct sp_target *t);
 /* Takes what it asks for, and then its samples. True if there may be more. */
 bool sp_target_drain(struct sp_target *t);
 
-/* Encodes what was collected, queues it, and begins the next profile. */
-void sp_target_encode(struct sp_target *t);
-
-/* The same at the end of an upload interval. */
+/* An upload interval has ended: encodes what was collected, queues it, and begins the next profile. */
 void sp_target_tick(struct sp_target *t);
 
-/* The same with all that its rings hold; the process is about to end. */
+/* The same with all that its rings hold, where the process is about to end. */
 void sp_target_finish(struct sp_target *t);
 
 /* What was drained and is in no profile is lost, but not in silence. */

@@ -44,7 +44,8 @@ static bool is_vtable(const void *vptr, unsigned slot)
 	       in_object(sp_otelcpp_member(function, 0));
 }
 
-bool sp_otelcpp_has_class(const void *object)
+/* The object, somewhere in memory, is of a class of a loaded object, so it has a vtable. */
+static bool has_class(const void *object)
 {
 	return sp_otelcpp_readable(object) && in_object(sp_otelcpp_member(object, 0));
 }
@@ -87,7 +88,7 @@ bool sp_otelcpp_is_result(const void *result)
 
 	if (first == NULL || (second == NULL && in_object(first)))
 		return true;
-	return sp_otelcpp_has_class(second) && (in_object(first) || sp_otelcpp_has_class(first));
+	return has_class(second) && (in_object(first) || has_class(first));
 }
 
 /* Twice, over different fillings: what it holds it holds both times, and behind its end is ours. */

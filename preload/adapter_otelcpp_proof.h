@@ -14,9 +14,6 @@
 /* An aligned word is there to be read. */
 bool sp_otelcpp_readable(const void *p);
 
-/* The object, somewhere in memory, is of a class of a loaded object, so it has a vtable. */
-bool sp_otelcpp_has_class(const void *object);
-
 /* One of the SDK's own spans; the address may be anything. */
 bool sp_otelcpp_is_own_span(const struct sp_otelcpp *sdk, const void *span);
 

@@ -77,19 +77,13 @@ bool sp_config_is_word(const char *text, const char *word)
 	return span_is(trimmed(text), word);
 }
 
-int sp_config_parse_bool(const char *text, uint32_t *value)
+/* As OTel defines it. */
+static int parse_bool(enum sp_config_form form, const char *text, struct sp_config_value *v)
 {
 	struct span t = trimmed(text);
 
-	if (!span_is(t, "true") && !span_is(t, "false"))
-		return -EINVAL;
-	*value = span_is(t, "true");
-	return 0;
-}
-
-static int parse_bool(enum sp_config_form form, const char *text, struct sp_config_value *v)
-{
-	if (sp_config_parse_bool(text, &v->number) != 0) {
+	v->number = span_is(t, "true");
+	if (v->number == 0 && !span_is(t, "false")) {
 		sp_fmt_snprintf(v->why, sizeof(v->why), "is neither true nor false");
 		return -EINVAL;
 	}

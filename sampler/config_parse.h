@@ -15,9 +15,6 @@ struct sp_config_value {
 int sp_config_parse_value(const struct sp_config_var *var, enum sp_config_form form,
 			  const char *text, struct sp_config_value *v);
 
-/* Exactly "true" or "false" in any case, as OTel defines it; -EINVAL for everything else. */
-int sp_config_parse_bool(const char *text, uint32_t *value);
-
 /* Case-insensitive for ASCII, blanks around text ignored. */
 bool sp_config_is_word(const char *text, const char *word);
 

@@ -47,7 +47,8 @@ char *sp_elf_copy(const struct sp_elf *f, uint64_t offset, uint64_t len, uint64_
 	return copy;
 }
 
-bool sp_elf_offset(const struct sp_elf *f, uint64_t address, uint64_t *offset)
+/* Where an address of the loaded file lies in it. */
+static bool offset_of(const struct sp_elf *f, uint64_t address, uint64_t *offset)
 {
 	for (unsigned i = 0; i < f->phdrs; i++) {
 		const Elf64_Phdr *p = &f->phdr[i];
@@ -167,7 +168,7 @@ static bool read_strings(const struct sp_elf *f, const Elf64_Dyn *d, size_t n,
 		else if (d[i].d_tag == DT_STRSZ)
 			*len = d[i].d_un.d_val;
 	}
-	if (*len == 0 || !sp_elf_offset(f, address, &offset))
+	if (*len == 0 || !offset_of(f, address, &offset))
 		return false;
 	out->strings = sp_elf_copy(f, offset, *len, STRINGS_MAX);
 	return out->strings != NULL;

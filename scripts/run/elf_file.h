@@ -40,9 +40,6 @@ bool sp_elf_read(const struct sp_elf *f, uint64_t offset, void *out, size_t len)
 /* A copy with a NUL behind it, at most max bytes long; NULL when that is not possible. free(). */
 char *sp_elf_copy(const struct sp_elf *f, uint64_t offset, uint64_t len, uint64_t max);
 
-/* Where an address of the loaded file lies in it. */
-bool sp_elf_offset(const struct sp_elf *f, uint64_t address, uint64_t *offset);
-
 /* What the loader reads of the dynamic section. Strings live until sp_elf_links_free(). */
 #define SP_ELF_NEEDED_MAX 256U
 struct sp_elf_links {
