@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of span names, in a table of open addressing. */
+/* Copies of span names, in an array with an index by id. */
 #include "export/exporter/name_texts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/grow.h"
+#include "export/hash_index.h"
 #include "sampler/names.h"
 
-#define SLOTS_MIN 1024U
 /* What an honest host can have: SP_NAMES_MAX, and its 16 MiB of texts. */
 #define NAMES_MAX (SP_NAMES_MAX + 2U)
 #define TEXTS_MAX ((size_t)17 << 20)
 
 struct name {
-	uint32_t id; /* 0 = free */
+	uint32_t id;
 	uint32_t len;
 	char *text;
 };
@@ -21,9 +22,10 @@ struct name {
 struct sp_name_texts {
 	const void *memory;
 	uint64_t bytes;
-	struct name *slot;
-	uint32_t slots; /* a power of two, at most half used */
-	uint32_t used;
+	struct sp_hash_index index; /* of name[], by id */
+	struct name *name;
+	uint32_t n;
+	size_t cap;
 	size_t texts;
 };
 
@@ -31,87 +33,74 @@ struct sp_name_texts *sp_name_texts_new(const void *memory, uint64_t bytes)
 {
 	struct sp_name_texts *n = calloc(1, sizeof(*n));
 
-	if (n == NULL)
-		return NULL;
-	n->memory = memory;
-	n->bytes = bytes;
-	n->slots = SLOTS_MIN;
-	n->slot = calloc(n->slots, sizeof(*n->slot));
-	if (n->slot != NULL)
-		return n;
-	free(n);
-	return NULL;
+	if (n != NULL) {
+		n->memory = memory;
+		n->bytes = bytes;
+	}
+	return n;
 }
 
 void sp_name_texts_free(struct sp_name_texts *n)
 {
 	if (n == NULL)
 		return;
-	for (uint32_t i = 0; i < n->slots; i++)
-		free(n->slot[i].text);
-	free(n->slot);
+	for (uint32_t i = 0; i < n->n; i++)
+		free(n->name[i].text);
+	free(n->name);
+	sp_hash_index_fini(&n->index);
 	free(n);
 }
 
-/* Where the id is, or would go. */
-static struct name *find(struct name *slot, uint32_t slots, uint32_t id)
+static uint32_t hash_of(uint32_t id)
 {
-	uint32_t at = (id * UINT32_C(2654435761)) & (slots - 1);
-
-	while (slot[at].id != 0 && slot[at].id != id)
-		at = (at + 1) & (slots - 1);
-	return &slot[at];
+	return (uint32_t)sp_hash_add(0, id);
 }
 
-static int make_room(struct sp_name_texts *n)
+static const struct name *find(const struct sp_name_texts *n, uint32_t id)
 {
-	struct name *more;
+	uint32_t i;
 
-	if ((n->used + 1) * 2 <= n->slots)
-		return 0;
-	more = calloc((size_t)n->slots * 2, sizeof(*more));
-	if (more == NULL)
-		return -1;
-	for (uint32_t i = 0; i < n->slots; i++)
-		if (n->slot[i].id != 0)
-			*find(more, n->slots * 2, n->slot[i].id) = n->slot[i];
-	free(n->slot);
-	n->slot = more;
-	n->slots *= 2;
-	return 0;
+	for (uint32_t step = 0; sp_hash_index_next(&n->index, hash_of(id), &step, &i);)
+		if (n->name[i].id == id)
+			return &n->name[i];
+	return NULL;
 }
 
-static const char *other(size_t *len)
+/* NULL = one too many, or out of memory. */
+static const struct name *add(struct sp_name_texts *n, uint32_t id, const char *text, size_t len)
 {
-	*len = strlen("(other)");
-	return "(other)";
+	char *copy;
+
+	if (n->n >= NAMES_MAX || n->texts + len > TEXTS_MAX ||
+	    !SP_GROW(n->name, n->cap, n->n + 1, NAMES_MAX))
+		return NULL;
+	copy = malloc(len + 1);
+	if (copy == NULL || !sp_hash_index_put(&n->index, hash_of(id), n->n)) {
+		free(copy);
+		return NULL;
+	}
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	n->texts += len;
+	n->name[n->n] = (struct name){id, (uint32_t)len, copy};
+	return &n->name[n->n++];
 }
 
 const char *sp_name_texts_get(struct sp_name_texts *n, uint32_t id, size_t *len)
 {
-	struct name *at = find(n->slot, n->slots, id);
+	const struct name *name = find(n, id);
 	char text[SP_NAMES_MAX_BYTES];
-	char *copy;
 
-	*len = 0;
-	if (id == 0)
-		return "";
-	if (at->id == id) {
-		*len = at->len;
-		return at->text;
-	}
-	*len = sp_names_read(n->memory, n->bytes, id, text, sizeof(text));
+	*len = name != NULL ? name->len : 0;
+	if (name != NULL)
+		return name->text;
+	if (id != 0)
+		*len = sp_names_read(n->memory, n->bytes, id, text, sizeof(text));
 	if (*len == 0)
 		return "";
-	if (n->used >= NAMES_MAX || n->texts + *len > TEXTS_MAX || make_room(n) != 0)
-		return other(len);
-	copy = malloc(*len + 1);
-	if (copy == NULL)
-		return other(len);
-	memcpy(copy, text, *len);
-	copy[*len] = '\0';
-	*find(n->slot, n->slots, id) = (struct name){id, (uint32_t)*len, copy};
-	n->used++;
-	n->texts += *len;
-	return copy;
+	name = add(n, id, text, *len);
+	if (name != NULL)
+		return name->text;
+	*len = strlen("(other)");
+	return "(other)";
 }

@@ -47,7 +47,8 @@ $(FUZZ_DIR)/loaded: $(call fuzz_objects,,$(addprefix export/,grow.c modules.c ma
 	ring_sig.c seccomp.c arena.c text.c))
 $(FUZZ_DIR)/maps: $(call fuzz_objects,,export/maps.c export/grow.c sampler/text.c)
 $(FUZZ_DIR)/names: $(call fuzz_objects,,export/demangle.c sampler/text.c)
-$(FUZZ_DIR)/region: $(call fuzz_objects,,export/exporter/view.c export/exporter/name_texts.c $(addprefix sampler/,ring.c \
+$(FUZZ_DIR)/region: $(call fuzz_objects,,export/exporter/view.c export/exporter/name_texts.c export/grow.c \
+	export/hash_index.c $(addprefix sampler/,ring.c \
 	ring_sig.c seccomp.c snapshot.c names_read.c text.c arena.c))
 $(FUZZ_DIR)/sections: $(FUZZ_ELF)
 $(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c export/report/file.c export/gzip.c export/grow.c \
