@@ -70,7 +70,13 @@ static SP_TLS struct sp_sdk_instance *instance;
 #define INSTANCE_OF(sym, object)                                                                   \
 	sp_sdk_instance_of(&instances, SP_NEXT_##sym, __builtin_return_address(0),                 \
 			   (const void *)(object))
-#define REAL_OF(own, sym) ((hooked *)sp_sdk_instance_fn(own, SP_NEXT_##sym))
+
+/* The body of a hook: how it is handed on, what we do about it, and the SDK's object that it was given. */
+#define HAND_ON(how, sym, ours, object)                                                            \
+	static struct hook h = HOOK(sym);                                                          \
+	const uintptr_t word[] = {a, b, c, d, e, f};                                               \
+                                                                                                   \
+	return how(&h, ours, word, INSTANCE_OF(sym, object))
 
 static enum verdict decide(const struct hook *h)
 {
@@ -156,16 +162,6 @@ static void parent_in_options_ex(const uintptr_t *word, uint8_t id[8])
 /* Scopes do not say what a thread works for. */
 static _Atomic bool scopes_pile_up;
 
-static void attached(uint64_t token, const uint8_t *span_id)
-{
-	if (atomic_load_explicit(&scopes_pile_up, memory_order_relaxed)) {
-		sp_active_span_forget_scopes();
-	} else if (!sp_active_span_attached(token, span_id)) {
-		atomic_store_explicit(&scopes_pile_up, true, memory_order_relaxed);
-		sp_sdk_disproved(SP_SDK_OTELC, SP_SDK_FACT_NESTING);
-	}
-}
-
 static void started(struct hook *h, parent_fn *parent, const void *span, const uintptr_t *word)
 {
 	struct sp_otelc_ids own;
@@ -222,7 +218,10 @@ static void ending(void *span)
 static void ending_quietly(void *span)
 {
 	struct sp_otelc_error error;
+	struct sp_span_record r;
 
+	if (!sp_lifecycle_active() || !sp_span_of(span, &r))
+		return;
 	sp_otelc_error_save(instance, &error);
 	ending(span);
 	sp_otelc_error_restore(instance, &error);
@@ -249,69 +248,48 @@ static uintptr_t hook_start(struct hook *h, parent_fn *parent, const uintptr_t *
 
 SP_EXPORT uintptr_t otel_tracer_start_span(WORDS)
 {
-	static struct hook h = HOOK(otel_tracer_start_span);
-	const uintptr_t word[] = {a, b, c, d, e, f};
-
-	return hook_start(&h, parent_in_options, word, INSTANCE_OF(otel_tracer_start_span, a));
+	HAND_ON(hook_start, otel_tracer_start_span, parent_in_options, a);
 }
 
 SP_EXPORT uintptr_t otel_tracer_start_span_with_context(WORDS)
 {
-	static struct hook h = HOOK(otel_tracer_start_span_with_context);
-	const uintptr_t word[] = {a, b, c, d, e, f};
-
-	return hook_start(&h, parent_in_context, word,
-			  INSTANCE_OF(otel_tracer_start_span_with_context, a));
+	HAND_ON(hook_start, otel_tracer_start_span_with_context, parent_in_context, a);
 }
 
 SP_EXPORT uintptr_t otel_tracer_start_span_ex(WORDS)
 {
-	static struct hook h = HOOK(otel_tracer_start_span_ex);
-	const uintptr_t word[] = {a, b, c, d, e, f};
-
-	return hook_start(&h, parent_in_options_ex, word,
-			  INSTANCE_OF(otel_tracer_start_span_ex, a));
+	HAND_ON(hook_start, otel_tracer_start_span_ex, parent_in_options_ex, a);
 }
 
-SP_EXPORT uintptr_t otel_span_end(WORDS)
+/* The real one comes last: from then on another thread may get the object. */
+static uintptr_t hook_end(const struct hook *h, void (*ours)(void *span), const uintptr_t *w,
+			  struct sp_sdk_instance *own)
 {
-	struct sp_sdk_instance *own = INSTANCE_OF(otel_span_end, a);
-	hooked *next = REAL_OF(own, otel_span_end);
+	hooked *next = (hooked *)sp_sdk_instance_fn(own, h->next);
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	uintptr_t status = SP_OTELC_INTERNAL_ERROR;
 
-	if (g.outermost && a != 0) {
+	if (g.outermost && w[0] != 0) {
 		int saved = errno;
 
 		instance = own;
-		ending((void *)a);
+		ours((void *)w[0]);
 		errno = saved;
 	}
 	if (next != NULL)
-		status = next(a, b, c, d, e, f);
+		status = next(w[0], w[1], w[2], w[3], w[4], w[5]);
 	sp_reentrancy_guard_leave(g);
 	return status;
 }
 
+SP_EXPORT uintptr_t otel_span_end(WORDS)
+{
+	HAND_ON(hook_end, otel_span_end, ending, a);
+}
+
 SP_EXPORT uintptr_t otel_span_destroy(WORDS)
 {
-	struct sp_sdk_instance *own = INSTANCE_OF(otel_span_destroy, a);
-	hooked *next = REAL_OF(own, otel_span_destroy);
-	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
-	struct sp_span_record r;
-	uintptr_t nothing = 0;
-
-	if (g.outermost && a != 0 && sp_lifecycle_active() && sp_span_of((const void *)a, &r)) {
-		int saved = errno;
-
-		instance = own;
-		ending_quietly((void *)a);
-		errno = saved;
-	}
-	if (next != NULL)
-		nothing = next(a, b, c, d, e, f);
-	sp_reentrancy_guard_leave(g);
-	return nothing;
+	HAND_ON(hook_end, otel_span_destroy, ending_quietly, a);
 }
 
 static bool succeeded(uintptr_t status)
@@ -320,68 +298,68 @@ static bool succeeded(uintptr_t status)
 	return (uint32_t)status == SP_OTELC_OK;
 }
 
-SP_EXPORT uintptr_t otel_span_update_name(WORDS)
+/* What the real one has accepted is ours to know. */
+static uintptr_t hook_done(struct hook *h, void (*ours)(const uintptr_t *word), const uintptr_t *w,
+			   struct sp_sdk_instance *own)
 {
-	static struct hook h = HOOK(otel_span_update_name);
-	struct sp_sdk_instance *own = INSTANCE_OF(otel_span_update_name, a);
-	hooked *next = REAL_OF(own, otel_span_update_name);
+	hooked *next = (hooked *)sp_sdk_instance_fn(own, h->next);
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
-	uintptr_t status = next != NULL ? next(a, b, c, d, e, f) : SP_OTELC_INTERNAL_ERROR;
+	uintptr_t status =
+		next != NULL ? next(w[0], w[1], w[2], w[3], w[4], w[5]) : SP_OTELC_INTERNAL_ERROR;
 
 	instance = own;
-	if (g.outermost && succeeded(status) && sp_lifecycle_active() && is_known(&h)) {
+	if (g.outermost && succeeded(status) && sp_lifecycle_active() && is_known(h)) {
 		int saved = errno;
 
-		(void)sp_span_renamed((const void *)a, (const char *)b, c);
+		ours(w);
 		errno = saved;
 	}
 	sp_reentrancy_guard_leave(g);
 	return status;
 }
 
+static void renamed(const uintptr_t *word)
+{
+	(void)sp_span_renamed((const void *)word[0], (const char *)word[1], word[2]);
+}
+
+SP_EXPORT uintptr_t otel_span_update_name(WORDS)
+{
+	HAND_ON(hook_done, otel_span_update_name, renamed, a);
+}
+
 /* What the program says under a key of ours stays. */
+static void attribute_set(const uintptr_t *word)
+{
+	uint8_t key = sp_span_attr_key((const char *)word[1], word[2]);
+	struct sp_span_record r;
+
+	if (key != 0 && sp_span_of((const void *)word[0], &r))
+		sp_span_keys_add(&r, key);
+}
+
 SP_EXPORT uintptr_t otel_span_set_string_attribute(WORDS)
 {
-	static struct hook h = HOOK(otel_span_set_string_attribute);
-	struct sp_sdk_instance *own = INSTANCE_OF(otel_span_set_string_attribute, a);
-	hooked *next = REAL_OF(own, otel_span_set_string_attribute);
-	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
-	uintptr_t status = next != NULL ? next(a, b, c, d, e, f) : SP_OTELC_INTERNAL_ERROR;
+	HAND_ON(hook_done, otel_span_set_string_attribute, attribute_set, a);
+}
 
-	instance = own;
-	if (g.outermost && succeeded(status) && sp_lifecycle_active() && is_known(&h)) {
-		uint8_t key = sp_span_attr_key((const char *)b, c);
-		int saved = errno;
-		struct sp_span_record r;
+static void attached(const uintptr_t *word)
+{
+	const struct sp_otelc_scope *scope = (const struct sp_otelc_scope *)word[1];
+	uint8_t id[8];
+	bool has_span = sp_otelc_context_span(instance, (const void *)word[0], id);
 
-		if (key != 0 && sp_span_of((const void *)a, &r))
-			sp_span_keys_add(&r, key);
-		errno = saved;
+	if (atomic_load_explicit(&scopes_pile_up, memory_order_relaxed)) {
+		sp_active_span_forget_scopes();
+	} else if (!sp_active_span_attached(scope->generation, has_span ? id : NULL)) {
+		atomic_store_explicit(&scopes_pile_up, true, memory_order_relaxed);
+		sp_sdk_disproved(SP_SDK_OTELC, SP_SDK_FACT_NESTING);
 	}
-	sp_reentrancy_guard_leave(g);
-	return status;
 }
 
 SP_EXPORT uintptr_t otel_context_attach(WORDS)
 {
-	static struct hook h = HOOK(otel_context_attach);
-	struct sp_sdk_instance *own = INSTANCE_OF(otel_context_attach, NULL);
-	hooked *next = REAL_OF(own, otel_context_attach);
-	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
-	uintptr_t status = next != NULL ? next(a, b, c, d, e, f) : SP_OTELC_INTERNAL_ERROR;
-
-	instance = own;
-	if (g.outermost && succeeded(status) && sp_lifecycle_active() && is_known(&h)) {
-		const struct sp_otelc_scope *scope = (const struct sp_otelc_scope *)b;
-		int saved = errno;
-		uint8_t id[8];
-		bool has_span = sp_otelc_context_span(instance, (const void *)a, id);
-
-		attached(scope->generation, has_span ? id : NULL);
-		errno = saved;
-	}
-	sp_reentrancy_guard_leave(g);
-	return status;
+	HAND_ON(hook_done, otel_context_attach, attached, NULL);
 }
 
 /* The scope's token, which a successful detach wipes; 0 when there is nothing to detach. */
@@ -397,7 +375,7 @@ SP_EXPORT uintptr_t otel_context_scope_detach(WORDS)
 {
 	static struct hook h = HOOK(otel_context_scope_detach);
 	struct sp_sdk_instance *own = INSTANCE_OF(otel_context_scope_detach, NULL);
-	hooked *next = REAL_OF(own, otel_context_scope_detach);
+	hooked *next = (hooked *)sp_sdk_instance_fn(own, h.next);
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	uintptr_t status = SP_OTELC_INTERNAL_ERROR;
 	uint64_t token = 0;
