@@ -12,6 +12,7 @@
 
 #include "sampler/arena.h"
 #include "sampler/compiler.h"
+#include "sampler/span_free_list.h"
 #include "sampler/span_index.h"
 #include "sampler/span_keys.h"
 #include "sampler/span_stack.h"
@@ -27,10 +28,7 @@
 struct table {
 	struct sp_span_line *by_id;
 	struct sp_span_line *by_handle;
-	/* use count << SP_SPAN_NUMBER_BITS | next free entry's number + 1 */
-	_Atomic uint32_t *link;
-	_Atomic uint64_t free;  /* change count << 32 | entry number + 1 */
-	_Atomic uint32_t fresh; /* entries never used yet start here */
+	bool ready;
 };
 static struct table table;
 
@@ -39,19 +37,19 @@ int sp_span_table_init(void)
 	struct sp_span_words *words;
 	_Atomic uint64_t *noted;
 
-	if (table.link != NULL)
+	if (table.ready)
 		return 0;
 	words = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*words));
 	table.by_id = sp_arena_map(INDEX_SIZE);
 	table.by_handle = sp_arena_map(INDEX_SIZE);
-	table.link = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*table.link));
 	noted = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*noted));
 	if (words == NULL || noted == NULL || table.by_id == NULL || table.by_handle == NULL ||
-	    table.link == NULL)
+	    sp_span_free_list_init() != 0)
 		return -ENOMEM;
 	/* both pair with the acquires in span_table_sig.c */
 	atomic_store_explicit(&sp_span_noted, noted, memory_order_release);
 	atomic_store_explicit(&sp_span_words, words, memory_order_release);
+	table.ready = true;
 	return 0;
 }
 
@@ -59,70 +57,6 @@ static struct sp_span_words *entry_of(uint32_t ref)
 {
 	return &atomic_load_explicit(&sp_span_words,
 				     memory_order_relaxed)[(ref & SP_SPAN_NUMBER_MASK) - 1];
-}
-
-/* Off the shared stack, or never used; 0 = there is none. */
-static uint32_t take_shared(void)
-{
-	uint64_t top = atomic_load_explicit(&table.free, memory_order_acquire);
-
-	for (int tries = 0; tries < 1000 && (uint32_t)top != 0; tries++) {
-		uint32_t n = (uint32_t)top;
-		uint32_t link = atomic_load_explicit(&table.link[n - 1], memory_order_relaxed);
-		uint64_t below = link & SP_SPAN_NUMBER_MASK;
-
-		if (atomic_compare_exchange_weak_explicit(
-			    &table.free, &top, ((top >> 32) + 1) << 32 | below,
-			    memory_order_acq_rel, memory_order_acquire))
-			return (link & ~SP_SPAN_NUMBER_MASK) | n;
-	}
-	uint32_t e = atomic_load_explicit(&table.fresh, memory_order_relaxed);
-
-	do {
-		if (e >= SP_SPANS_MAX)
-			return 0;
-	} while (!atomic_compare_exchange_weak_explicit(
-		&table.fresh, &e, e + 1, memory_order_relaxed, memory_order_relaxed));
-	return e + 1;
-}
-
-static void give_shared(uint32_t ref)
-{
-	uint64_t top = atomic_load_explicit(&table.free, memory_order_relaxed);
-	uint32_t n = ref & SP_SPAN_NUMBER_MASK;
-
-	do {
-		atomic_store_explicit(&table.link[n - 1],
-				      (ref & ~SP_SPAN_NUMBER_MASK) | (uint32_t)top,
-				      memory_order_relaxed);
-	} while (!atomic_compare_exchange_weak_explicit(
-		&table.free, &top, ((top >> 32) + 1) << 32 | n, memory_order_acq_rel,
-		memory_order_relaxed));
-}
-
-/* A reference to an entry that is the caller's alone; 0 = all are taken. */
-static uint32_t take_entry(void)
-{
-	struct sp_thread *t = sp_thread_own;
-
-	return t != NULL && t->spare.n > 0 ? t->spare.ref[--t->spare.n] : take_shared();
-}
-
-static void give_entry(uint32_t ref)
-{
-	struct sp_thread *t = sp_thread_own;
-	uint32_t next_use = ref + SP_SPAN_NUMBER_MASK + 1;
-
-	if (t != NULL && t->spare.n < SP_SPAN_SPARE_MAX)
-		t->spare.ref[t->spare.n++] = next_use;
-	else
-		give_shared(next_use);
-}
-
-void sp_span_table_thread_ended(struct sp_thread *t)
-{
-	while (t->spare.n > 0)
-		give_shared(t->spare.ref[--t->spare.n]);
 }
 
 static void store(struct sp_span_words *e, const struct sp_span_record *r)
@@ -152,12 +86,12 @@ static void forget(uint32_t ref)
 {
 	/* relaxed: the words that follow it in the next store() carry a release */
 	atomic_store_explicit(&entry_of(ref)->word[SP_SPAN_WORD_ID], 0, memory_order_relaxed);
-	give_entry(ref);
+	sp_span_free_list_give(ref);
 }
 
 int sp_span_table_add(struct sp_span_record *r)
 {
-	uint32_t e = table.link != NULL ? take_entry() : 0;
+	uint32_t e = table.ready ? sp_span_free_list_take() : 0;
 
 	if (e == 0)
 		return -ENOSPC;
@@ -244,7 +178,7 @@ bool sp_span_table_by_id(uint64_t span_id, struct sp_span_record *out)
 	uint64_t hash = sp_span_index_hash(span_id);
 	const struct sp_span_line *front;
 
-	if (table.link == NULL || span_id == 0)
+	if (!table.ready || span_id == 0)
 		return false;
 	front = sp_span_index_line(table.by_id, hash, 0);
 	if (sp_span_index_further(front) && sp_span_index_match(front, hash) == SP_SPAN_INDEX_CELLS)
@@ -254,7 +188,7 @@ bool sp_span_table_by_id(uint64_t span_id, struct sp_span_record *out)
 
 bool sp_span_table_by_handle(uint64_t handle, struct sp_span_record *out)
 {
-	return table.link != NULL && handle != 0 &&
+	return table.ready && handle != 0 &&
 	       find_from(table.by_handle, BY_HANDLE, handle, SP_SPAN_WORD_HANDLE, out);
 }
 
@@ -262,7 +196,7 @@ void sp_span_table_expect(uint64_t span_id)
 {
 	uint64_t hash = sp_span_index_hash(span_id);
 
-	if (table.link != NULL && sp_span_index_further(sp_span_index_line(table.by_id, hash, 0)))
+	if (table.ready && sp_span_index_further(sp_span_index_line(table.by_id, hash, 0)))
 		__builtin_prefetch(sp_span_index_line(table.by_id, hash, 1), 1);
 }
 
@@ -335,7 +269,7 @@ static bool load_cell(const _Atomic uint64_t *c, struct sp_span_record *out)
 
 bool sp_span_table_next(uint32_t *at, struct sp_span_record *out)
 {
-	while (table.link != NULL && *at < CELLS) {
+	while (table.ready && *at < CELLS) {
 		if (load_cell(cell_at(table.by_id, (*at)++), out))
 			return true;
 	}
@@ -351,7 +285,7 @@ bool sp_span_table_oldest(const struct sp_span_record *r, bool by_handle,
 	struct sp_span_record other;
 	bool found = false;
 
-	for (uint32_t i = 0; table.link != NULL && i < SP_SPAN_WINDOW; i++) {
+	for (uint32_t i = 0; table.ready && i < SP_SPAN_WINDOW; i++) {
 		struct sp_span_line *line =
 			sp_span_index_line(index, hash, from + i / SP_SPAN_INDEX_CELLS);
 
@@ -365,19 +299,14 @@ bool sp_span_table_oldest(const struct sp_span_record *r, bool by_handle,
 }
 
 /*
- * False in a process without spans, whose index has no memory: to read it through would take a page
- * fault for each of its pages, at every end and every second.
+ * In a process without spans the index has no memory: to read it through would take a page fault for
+ * each of its pages, at every end and every second.
  */
-static bool ever_used(void)
-{
-	return atomic_load_explicit(&table.fresh, memory_order_relaxed) != 0;
-}
-
 uint32_t sp_span_table_count(void)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; ever_used() && i < SP_SPAN_INDEX_LINES; i++) {
+	for (uint32_t i = 0; sp_span_free_list_used() && i < SP_SPAN_INDEX_LINES; i++) {
 		for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++)
 			n += atomic_load_explicit(&table.by_id[i].cell[c], memory_order_relaxed) !=
 			     0;
@@ -397,17 +326,11 @@ static bool among(uint64_t id, const uint64_t *ids, unsigned n)
 /* Other threads may have been anywhere in here at the fork: the child starts from an empty table. */
 static void wipe(void)
 {
-	struct sp_thread *t;
-
-	for (uint32_t i = 0; (t = sp_thread_at(i)) != NULL; i++)
-		t->spare.n = 0;
 	sp_arena_wipe(table.by_id, INDEX_SIZE);
 	sp_arena_wipe(table.by_handle, INDEX_SIZE);
-	sp_arena_wipe((void *)(uintptr_t)table.link, (size_t)SP_SPANS_MAX * sizeof(*table.link));
 	sp_arena_wipe((void *)(uintptr_t)atomic_load_explicit(&sp_span_words, memory_order_relaxed),
 		      (size_t)SP_SPANS_MAX * sizeof(struct sp_span_words));
-	atomic_store_explicit(&table.free, 0, memory_order_relaxed);
-	atomic_store_explicit(&table.fresh, 0, memory_order_relaxed);
+	sp_span_free_list_wipe();
 }
 
 void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n_ids)
@@ -418,7 +341,7 @@ void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n_
 	uint32_t at = 0;
 	size_t n = 0;
 
-	if (table.link == NULL)
+	if (!table.ready)
 		return;
 	while (n < SP_ARRAY_LEN(kept) && sp_span_table_next(&at, &kept[n])) {
 		keys[n] = sp_span_keys(&kept[n]);

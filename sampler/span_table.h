@@ -91,10 +91,6 @@ bool sp_span_table_oldest(const struct sp_span_record *r, bool by_handle,
 /* Open spans right now; walks the whole table. */
 uint32_t sp_span_table_count(void);
 
-/* Whoever frees the block of a thread that has ended: what it had at hand is everybody's again. */
-struct sp_thread;
-void sp_span_table_thread_ended(struct sp_thread *t);
-
 /*
  * Forked child, only thread: forgets all but the spans that were started on the stack of block
  * `keep_thread` and those with the given ids, at most SP_SPAN_DEPTH_MAX. References are new then.

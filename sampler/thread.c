@@ -14,7 +14,7 @@
 #include "sampler/arena.h"
 #include "sampler/counters.h"
 #include "sampler/seccomp.h"
-#include "sampler/span_table.h"
+#include "sampler/span_free_list.h"
 #include "sampler/thread_table.h"
 #include "sampler/virtual_mask.h"
 
@@ -249,7 +249,7 @@ static void release(struct sp_thread *t, uint32_t tid)
 				    slot, &mine, 0, memory_order_seq_cst, memory_order_relaxed))
 		return;
 	sp_thread_disarm(t);
-	sp_span_table_thread_ended(t);
+	sp_span_free_list_thread_ended(t);
 	sp_thread_unclaim(t);
 }
 
@@ -296,7 +296,7 @@ void sp_thread_ended(void)
 		return;
 	/* The timer cannot be deleted, so the block that it names is never another thread's. */
 	if (sp_seccomp_is_on()) {
-		sp_span_table_thread_ended(t);
+		sp_span_free_list_thread_ended(t);
 		return;
 	}
 	sp_thread_account_end(t);

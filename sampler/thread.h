@@ -40,7 +40,7 @@
 /* As many frames of the sample that is being made lie in the block's first page. */
 #define SP_THREAD_FRAMES_NEAR 64U
 
-/* Free entries of the table of open spans at hand; the owner's alone (span_table.c). */
+/* Free entries of the table of open spans at hand; the owner's alone (span_free_list.h). */
 #define SP_SPAN_SPARE_MAX 16U
 struct sp_span_spare {
 	uint32_t n;
