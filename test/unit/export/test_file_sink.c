@@ -14,8 +14,8 @@
 
 #include "core_double.h"
 #include "export/file_sink.h"
+#include "test/unit/scratch.h"
 
-static char dir[64];
 static uint8_t data[8192];
 static const struct sp_bytes bytes = {data, sizeof(data)};
 /* 2023-11-14 22:13:20 UTC */
@@ -24,20 +24,11 @@ static const int64_t when = 1700000000999999999;
 static void set_up(void)
 {
 	core_reset();
-	strcpy(dir, "/tmp/spanprof-test-XXXXXX");
-	cr_assert_not_null(mkdtemp(dir));
-	core.config.output_dir = dir;
+	scratch_make();
+	core.config.output_dir = scratch;
 }
 
-static void tear_down(void)
-{
-	char cmd[128];
-
-	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
-	cr_assert_eq(system(cmd), 0);
-}
-
-TestSuite(file_sink, .init = set_up, .fini = tear_down);
+TestSuite(file_sink, .init = set_up, .fini = scratch_remove);
 
 /* Names in a folder, hidden ones too, sorted by nothing; returns how many. */
 static unsigned list(const char *path, char *last)
@@ -73,9 +64,9 @@ Test(file_sink, names_the_file_after_service_pid_and_time, .timeout = 20)
 	core.config.service_name = "shop/\xc3\xa4 1";
 	cr_assert_eq(write_one(), 0);
 
-	cr_assert_eq(list(dir, name), 1);
+	cr_assert_eq(list(scratch, name), 1);
 	cr_expect_str_eq(name, "spanprof-shop____1-4711-20231114T221320Z-000001.pb.gz");
-	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+	(void)snprintf(path, sizeof(path), "%s/%s", scratch, name);
 	cr_assert_eq(stat(path, &st), 0);
 	cr_expect_eq(st.st_size, sizeof(data));
 	cr_expect_eq(st.st_mode & 07137, 0, "mode %o", st.st_mode);
@@ -90,7 +81,7 @@ Test(file_sink, never_writes_over_an_earlier_file, .timeout = 20)
 
 	for (unsigned i = 1; i <= 3; i++) {
 		cr_assert_eq(sp_file_sink_write(f, &bytes, when, 1), 0);
-		cr_expect_eq(list(dir, name), i);
+		cr_expect_eq(list(scratch, name), i);
 	}
 	sp_file_sink_free(f);
 }
@@ -99,11 +90,11 @@ Test(file_sink, makes_the_folder_one_level_deep, .timeout = 20)
 {
 	char deep[100], deeper[128], name[256];
 
-	(void)snprintf(deep, sizeof(deep), "%s/new", dir);
+	(void)snprintf(deep, sizeof(deep), "%s/new", scratch);
 	core.config.output_dir = deep;
 	cr_expect_eq(write_one(), 0);
 	cr_expect_eq(list(deep, name), 1);
-	(void)snprintf(deeper, sizeof(deeper), "%s/a/b", dir);
+	(void)snprintf(deeper, sizeof(deeper), "%s/a/b", scratch);
 	core.config.output_dir = deeper;
 
 	cr_expect_eq(write_one(), -ENOENT);
@@ -120,7 +111,7 @@ Test(file_sink, leaves_nothing_behind_when_the_disk_is_full, .timeout = 20)
 	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
 
 	cr_expect_eq(write_one(), -EFBIG);
-	cr_expect_eq(list(dir, name), 0, "%s was left", name);
+	cr_expect_eq(list(scratch, name), 0, "%s was left", name);
 	cr_expect_eq(core.counter[SP_COUNT_FILE_FAILED], 1);
 	cr_expect_eq(core.counter[SP_COUNT_FILES_WRITTEN], 0);
 	cr_expect(core_logged("cannot write a profile into /tmp/spanprof-test-"), "%s", core.log);
@@ -131,9 +122,9 @@ Test(file_sink, does_not_write_through_a_link_planted_under_its_temporary_name, 
 	char link_path[400], victim[100];
 	struct stat st;
 
-	(void)snprintf(victim, sizeof(victim), "%s/victim", dir);
+	(void)snprintf(victim, sizeof(victim), "%s/victim", scratch);
 	(void)snprintf(link_path, sizeof(link_path),
-		       "%s/.spanprof-shop-4711-20231114T221320Z-000001.pb.gz.tmp", dir);
+		       "%s/.spanprof-shop-4711-20231114T221320Z-000001.pb.gz.tmp", scratch);
 	cr_assert_eq(symlink(victim, link_path), 0);
 
 	cr_expect_eq(write_one(), 0);

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -19,6 +18,7 @@
 #include "core_double.h"
 #include "export/address.h"
 #include "export/http.h"
+#include "test/unit/descriptors.h"
 
 static char address[160];
 static int listener;
@@ -785,17 +785,6 @@ Test(http, survives_an_answer_that_is_no_http, .timeout = 20)
 
 	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
 	cr_expect_not(reply.sent, "who speaks another protocol has taken no profile");
-}
-
-static unsigned open_descriptors(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (readdir(d) != NULL)
-		n++;
-	closedir(d);
-	return n;
 }
 
 Test(http, a_status_that_http_does_not_know_is_no_answer, .timeout = 20)

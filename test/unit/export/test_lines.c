@@ -2,7 +2,6 @@
 /* Lines and inlined functions, what is kept of them, and objects that went away or changed. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "export/line_cache.h"
 #include "export/symbolize.h"
+#include "test/unit/descriptors.h"
 #include "tiny_library.h"
 
 #define OUTER 96U /* bytes of outer(), at least */
@@ -70,17 +70,6 @@ static struct sp_frame frame(uint64_t pc)
 	}
 	cr_assert_str_eq(f.line[f.lines - 1].name, f.name);
 	return f;
-}
-
-static unsigned open_descriptors(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (readdir(d) != NULL)
-		n++;
-	closedir(d);
-	return n;
 }
 
 /* How deep the inlined functions go anywhere in outer(). */

@@ -14,42 +14,11 @@
 #include "export/report/load.h"
 #include "profile.pb-c.h"
 #include "report_unit.h"
+#include "test/unit/scratch.h"
 
-static char dir[64];
 static char output[65536];
 
-static void set_up(void)
-{
-	strcpy(dir, "/tmp/spanprof-test-XXXXXX");
-	cr_assert_not_null(mkdtemp(dir));
-}
-
-static void tear_down(void)
-{
-	char cmd[128];
-
-	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
-	cr_assert_eq(system(cmd), 0);
-}
-
-TestSuite(report, .init = set_up, .fini = tear_down);
-
-static const char *path_of(const char *name)
-{
-	static char path[200];
-
-	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
-	return path;
-}
-
-static void write_bytes(const char *name, const void *data, size_t len)
-{
-	FILE *f = fopen(path_of(name), "wb");
-
-	cr_assert_not_null(f);
-	cr_assert_eq(fwrite(data, 1, len, f), len);
-	fclose(f);
-}
+TestSuite(report, .init = scratch_make, .fini = scratch_remove);
 
 static void add(struct sp_pprof *p, const char *leaf, const char *span_id, const char *span_name,
 		int64_t samples)
@@ -101,7 +70,7 @@ static void write_profile(const char *name, bool packed)
 		free(b.data);
 		b = z;
 	}
-	write_bytes(name, b.data, b.len);
+	scratch_write(name, b.data, b.len);
 	free(b.data);
 }
 
@@ -133,7 +102,7 @@ Test(report, prints_a_row_per_span_name, .timeout = 20)
 {
 	write_profile("a.pb.gz", true);
 
-	cr_assert_eq(run(dir, NULL, NULL), 0, "%s", output);
+	cr_assert_eq(run(scratch, NULL, NULL), 0, "%s", output);
 
 	cr_expect(printed("1 profile, 20 samples, 0.20 s CPU; in spans: 16 samples, 0.16 s CPU "
 			  "(80.0 %), 3 spans\n"),
@@ -151,9 +120,9 @@ Test(report, adds_files_of_a_folder_up_and_leaves_others_alone, .timeout = 20)
 	write_profile("a.pb.gz", true);
 	write_profile("b.pb", false);
 	write_profile(".hidden.pb.gz", true);
-	write_bytes("notes.txt", "hello", 5);
+	scratch_write("notes.txt", "hello", 5);
 
-	cr_assert_eq(run(dir, NULL, NULL), 0, "%s", output);
+	cr_assert_eq(run(scratch, NULL, NULL), 0, "%s", output);
 
 	cr_expect(printed("2 profiles, 40 samples"), "%s", output);
 }
@@ -163,7 +132,7 @@ Test(report, json_has_the_promised_keys, .timeout = 20)
 	json_t *j, *row;
 
 	write_profile("a.pb.gz", true);
-	cr_assert_eq(run("--json", dir, NULL), 0, "%s", output);
+	cr_assert_eq(run("--json", scratch, NULL), 0, "%s", output);
 	j = json();
 
 	cr_expect_eq(json_integer_value(json_object_get(j, "profiles")), 1);
@@ -198,20 +167,20 @@ Test(report, filters, .timeout = 20)
 	json_t *j;
 
 	write_profile("a.pb.gz", true);
-	cr_assert_eq(run("--json", "--span=00000000000000AA", dir), 0, "%s", output);
+	cr_assert_eq(run("--json", "--span=00000000000000AA", scratch), 0, "%s", output);
 	j = json();
 	cr_expect_eq(number(j, "total", "samples"), 5);
 	cr_expect_eq(json_array_size(json_object_get(j, "spans")), 1);
 	json_decref(j);
-	cr_assert_eq(run("--json", "--span-name=POST /", dir), 0, "%s", output);
+	cr_assert_eq(run("--json", "--span-name=POST /", scratch), 0, "%s", output);
 	j = json();
 	cr_expect_eq(number(j, "total", "samples"), 10);
 	json_decref(j);
-	cr_assert_eq(run("--json", "--trace=0102030405060708090a0b0c0d0e0f10", dir), 0);
+	cr_assert_eq(run("--json", "--trace=0102030405060708090a0b0c0d0e0f10", scratch), 0);
 	j = json();
 	cr_expect_eq(number(j, "total", "samples"), 16);
 	json_decref(j);
-	cr_assert_eq(run("--json", "--span=ffffffffffffffff", dir), 0);
+	cr_assert_eq(run("--json", "--span=ffffffffffffffff", scratch), 0);
 	j = json();
 	cr_expect_eq(number(j, "total", "samples"), 0);
 	json_decref(j);
@@ -219,8 +188,8 @@ Test(report, filters, .timeout = 20)
 
 static const char *status_file(const char *content)
 {
-	write_bytes("status", content, strlen(content));
-	return path_of("status");
+	scratch_write("status", content, strlen(content));
+	return in_scratch("status");
 }
 
 Test(report, explains_a_status_file, .timeout = 20)
@@ -271,7 +240,7 @@ Test(report, a_strange_status_file_is_one_line, .timeout = 20)
 				     "\"spans\":\"x\",\"threads\":null,\"state\":3}"),
 			 NULL),
 		     0);
-	cr_expect_eq(run("--status", dir, NULL), 2);
+	cr_expect_eq(run("--status", scratch, NULL), 2);
 	cr_expect_eq(run("--status", "/does/not/exist", NULL), 2);
 	/* What is quoted of it cannot speak to the terminal, nor can texts of Latin-1. */
 	cr_expect_eq(run("--status", status_file("{\"samples\":\x1b[2J"), NULL), 2);
@@ -285,13 +254,13 @@ Test(report, limits_the_functions, .timeout = 20)
 {
 	write_profile("a.pb.gz", true);
 
-	cr_assert_eq(run("--top=1", dir, NULL), 0);
+	cr_assert_eq(run("--top=1", scratch, NULL), 0);
 
 	cr_expect(printed("parse"));
 	cr_expect_not(printed("render"));
-	cr_expect_eq(run("--top=x", dir, NULL), 1);
-	cr_expect_eq(run("--top=0", dir, NULL), 1);
-	cr_expect_eq(run("--top=-1", dir, NULL), 1);
+	cr_expect_eq(run("--top=x", scratch, NULL), 1);
+	cr_expect_eq(run("--top=0", scratch, NULL), 1);
+	cr_expect_eq(run("--top=-1", scratch, NULL), 1);
 }
 
 Test(report, explains_itself, .timeout = 20)
@@ -302,7 +271,7 @@ Test(report, explains_itself, .timeout = 20)
 	cr_expect(printed("spanprof-report 0."));
 	cr_expect_eq(run(NULL, NULL, NULL), 1);
 	cr_expect_eq(run("--nonsense", NULL, NULL), 1);
-	cr_expect_eq(run(dir, NULL, NULL), 1);
+	cr_expect_eq(run(scratch, NULL, NULL), 1);
 	cr_expect(printed("no profiles found"));
 }
 
@@ -313,17 +282,17 @@ Test(report, says_in_one_line_which_file_is_damaged, .timeout = 60)
 	cr_assert_eq(sp_gzip_pack(&b, &z), 0);
 	/* Every way of being cut short: never a crash, never a half report. */
 	for (size_t len = 0; len < z.len; len += 1 + z.len / 50) {
-		write_bytes("cut.pb.gz", z.data, len);
+		scratch_write("cut.pb.gz", z.data, len);
 		if (len == 0)
 			continue;
-		cr_expect_eq(run(dir, NULL, NULL), 2, "%zu bytes", len);
+		cr_expect_eq(run(scratch, NULL, NULL), 2, "%zu bytes", len);
 		cr_expect_eq(strchr(output, '\n'), output + strlen(output) - 1, "%s", output);
 		cr_expect(printed("cut.pb.gz: "));
 	}
 	free(b.data);
 	free(z.data);
-	write_bytes("cut.pb.gz", "no profile at all", 17);
-	cr_expect_eq(run(dir, NULL, NULL), 2);
+	scratch_write("cut.pb.gz", "no profile at all", 17);
+	cr_expect_eq(run(scratch, NULL, NULL), 2);
 	cr_expect_eq(run("/nonexistent.pb", NULL, NULL), 2);
 	cr_expect(printed("/nonexistent.pb: No such file or directory"));
 }
@@ -336,8 +305,8 @@ Test(report, survives_every_flipped_bit_of_a_plain_profile, .timeout = 120)
 		int rc;
 
 		b.data[i] ^= (uint8_t)(1U << i % 8);
-		write_bytes("flip.pb", b.data, b.len);
-		rc = run(path_of("flip.pb"), NULL, NULL);
+		scratch_write("flip.pb", b.data, b.len);
+		rc = run(in_scratch("flip.pb"), NULL, NULL);
 		cr_assert(rc == 0 || rc == 2, "byte %zu: %d", i, rc);
 		b.data[i] ^= (uint8_t)(1U << i % 8);
 	}
@@ -350,7 +319,7 @@ static void write_message(const char *name, const Spanprof__Pprof__Profile *p)
 	uint8_t *data = malloc(len);
 
 	spanprof__pprof__profile__pack(p, data);
-	write_bytes(name, data, len);
+	scratch_write(name, data, len);
 	free(data);
 }
 
@@ -377,7 +346,7 @@ Test(report, proves_every_index, .timeout = 20)
 		for (size_t k = 0; k < 3; k++) {
 			*text[i] = bad[k];
 			write_message("bad.pb", p);
-			cr_expect_eq(run(path_of("bad.pb"), NULL, NULL), 2, "text %zu", i);
+			cr_expect_eq(run(in_scratch("bad.pb"), NULL, NULL), 2, "text %zu", i);
 			cr_expect(printed("a string that is not there"), "%s", output);
 		}
 		*text[i] = good;
@@ -387,22 +356,22 @@ Test(report, proves_every_index, .timeout = 20)
 
 		*id[i] = 4000;
 		write_message("bad.pb", p);
-		cr_expect_eq(run(path_of("bad.pb"), NULL, NULL), 2, "id %zu", i);
+		cr_expect_eq(run(in_scratch("bad.pb"), NULL, NULL), 2, "id %zu", i);
 		cr_expect(printed("that is not there"), "%s", output);
 		*id[i] = good;
 	}
 	p->location[1]->id = p->location[0]->id;
 	write_message("bad.pb", p);
-	cr_expect_eq(run(path_of("bad.pb"), NULL, NULL), 2);
+	cr_expect_eq(run(in_scratch("bad.pb"), NULL, NULL), 2);
 	cr_expect(printed("two locations with the same id"), "%s", output);
 	p->location[1]->id = 2;
 	p->sample[0]->n_value = 1;
 	write_message("bad.pb", p);
-	cr_expect_eq(run(path_of("bad.pb"), NULL, NULL), 2);
+	cr_expect_eq(run(in_scratch("bad.pb"), NULL, NULL), 2);
 	cr_expect(printed("wrong number of values"), "%s", output);
 	p->sample[0]->n_value = 2;
 	write_message("bad.pb", p);
-	cr_expect_eq(run(path_of("bad.pb"), NULL, NULL), 0, "%s", output);
+	cr_expect_eq(run(in_scratch("bad.pb"), NULL, NULL), 0, "%s", output);
 	spanprof__pprof__profile__free_unpacked(p, NULL);
 	free(b.data);
 }
@@ -461,7 +430,7 @@ Test(report, names_a_location_within_the_budget, .timeout = 60)
 	write_message("long.pb", &p);
 	free(file);
 
-	cr_assert_eq(run(dir, NULL, NULL), 0, "%s", output);
+	cr_assert_eq(run(scratch, NULL, NULL), 0, "%s", output);
 
 	cr_expect(printed("fff!0x0\n"), "%s", output);
 	cr_expect_lt(strlen(output), 2000);
@@ -537,7 +506,7 @@ Test(report, reads_profiles_of_other_writers, .timeout = 20)
 	p.period = 10000000;
 	write_message("other.pprof", &p);
 
-	cr_assert_eq(run(dir, NULL, NULL), 0, "%s", output);
+	cr_assert_eq(run(scratch, NULL, NULL), 0, "%s", output);
 
 	cr_expect(printed("1 profile, 3 samples, 0.03 s CPU"), "%s", output);
 	cr_expect(printed("(no span_name)"), "%s", output);

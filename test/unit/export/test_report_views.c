@@ -9,50 +9,31 @@
 #include <unistd.h>
 
 #include "report_unit.h"
+#include "test/unit/scratch.h"
 
 #define SPAN "00000000000000aa"
 #define TRACE "0102030405060708090a0b0c0d0e0f10"
 
-static char dir[64];
 static char output[1 << 20];
 
 static void set_up(void)
 {
-	strcpy(dir, "/tmp/spanprof-test-XXXXXX");
-	cr_assert_not_null(mkdtemp(dir));
+	scratch_make();
 	unsetenv("NO_COLOR");
 }
 
-static void tear_down(void)
-{
-	char cmd[128];
-
-	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
-	cr_assert_eq(system(cmd), 0);
-}
-
-TestSuite(report_views, .init = set_up, .fini = tear_down);
-
-static const char *path_of(const char *name)
-{
-	static char path[200];
-
-	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
-	return path;
-}
+TestSuite(report_views, .init = set_up, .fini = scratch_remove);
 
 static void write_stacks(const char *name, const struct report_stack *stack, size_t n)
 {
 	struct sp_bytes b = report_profile(stack, n);
-	FILE *f = fopen(path_of(name), "wb");
 
-	cr_assert_not_null(f);
-	cr_assert_eq(fwrite(b.data, 1, b.len, f), b.len);
-	fclose(f);
+	scratch_write(name, b.data, b.len);
 	free(b.data);
 }
 
-#define run(...) report_run((const char *const[]){__VA_ARGS__, dir, NULL}, output, sizeof(output))
+#define run(...)                                                                                   \
+	report_run((const char *const[]){__VA_ARGS__, scratch, NULL}, output, sizeof(output))
 
 static const char *const parse[] = {"parse@p.c:7", "handle@h.c:20", "main"};
 static const char *const parse_more[] = {"parse@p.c:9", "handle@h.c:20", "main"};
@@ -300,8 +281,8 @@ Test(report_views, draws_a_flame_graph, .timeout = 20)
 	char *svg, *again;
 
 	write_spans();
-	cr_assert_eq(run("--flamegraph", path_of("a.svg"), "--span=" SPAN), 0, "%s", output);
-	svg = read_text(path_of("a.svg"));
+	cr_assert_eq(run("--flamegraph", in_scratch("a.svg"), "--span=" SPAN), 0, "%s", output);
+	svg = read_text(in_scratch("a.svg"));
 
 	cr_expect_not_null(strstr(svg, ">CPU time of span " SPAN " (GET)</text>"));
 	cr_expect_eq(count(svg, "<g class=\"f"), 5, "all, main, handle, parse and render");
@@ -310,8 +291,8 @@ Test(report_views, draws_a_flame_graph, .timeout = 20)
 	cr_expect_not_null(strstr(svg, "<title>render\n20.00 %, 0.020 s; itself 0.020 s</title>"
 				       "<rect x=\"954.00\" y=\"124.00\" width=\"236.00\""));
 	cr_expect_null(strstr(svg, "href"), "self-contained");
-	cr_assert_eq(run("--flamegraph", path_of("b.svg"), "--span=" SPAN), 0, "%s", output);
-	again = read_text(path_of("b.svg"));
+	cr_assert_eq(run("--flamegraph", in_scratch("b.svg"), "--span=" SPAN), 0, "%s", output);
+	again = read_text(in_scratch("b.svg"));
 	cr_expect_str_eq(svg, again);
 	free(svg);
 	free(again);
@@ -326,10 +307,10 @@ Test(report_views, the_order_of_files_does_not_matter, .timeout = 20)
 
 	write_stacks("one", one, 1);
 	write_stacks("two", two, 1);
-	strcpy(a, path_of("one"));
-	strcpy(b, path_of("two"));
-	strcpy(first, path_of("1.svg"));
-	strcpy(second, path_of("2.svg"));
+	strcpy(a, in_scratch("one"));
+	strcpy(b, in_scratch("two"));
+	strcpy(first, in_scratch("1.svg"));
+	strcpy(second, in_scratch("2.svg"));
 	cr_assert_eq(report_run((const char *const[]){"--flamegraph", first, a, b, NULL}, output,
 				sizeof(output)),
 		     0);
@@ -349,9 +330,9 @@ Test(report_views, draws_the_difference, .timeout = 20)
 	char *svg;
 
 	write_spans();
-	cr_assert_eq(run("--flamegraph", path_of("a.svg"), "--span=" SPAN, "--diff"), 0, "%s",
+	cr_assert_eq(run("--flamegraph", in_scratch("a.svg"), "--span=" SPAN, "--diff"), 0, "%s",
 		     output);
-	svg = read_text(path_of("a.svg"));
+	svg = read_text(in_scratch("a.svg"));
 
 	cr_expect_not_null(strstr(svg,
 				  "<title>parse\n80.00 % here, 20.00 % in the baseline (+60.00 "
@@ -372,8 +353,8 @@ Test(report_views, names_are_never_markup, .timeout = 20)
 	char cmd[400];
 
 	write_stacks("a.pb", stack, 1);
-	cr_assert_eq(run("--flamegraph", path_of("a.svg"), "--span-name=<b>&"), 0, "%s", output);
-	svg = read_text(path_of("a.svg"));
+	cr_assert_eq(run("--flamegraph", in_scratch("a.svg"), "--span-name=<b>&"), 0, "%s", output);
+	svg = read_text(in_scratch("a.svg"));
 
 	cr_expect_null(strstr(svg, "<script>alert"));
 	cr_expect_eq(count(svg, "<script>"), 1);
@@ -383,7 +364,7 @@ Test(report_views, names_are_never_markup, .timeout = 20)
 	(void)snprintf(cmd, sizeof(cmd),
 		       "python3 -c 'import sys, xml.dom.minidom as m; "
 		       "m.parse(sys.argv[1])' '%s'",
-		       path_of("a.svg"));
+		       in_scratch("a.svg"));
 	cr_expect_eq(system(cmd), 0, "not well-formed");
 	free(svg);
 }
@@ -402,8 +383,8 @@ Test(report_views, deep_stacks_are_cut_and_narrow_ones_counted, .timeout = 20)
 	}
 	wide[0] = "narrow";
 	write_stacks("a.pb", stack, 2);
-	cr_assert_eq(run("--flamegraph", path_of("a.svg")), 0, "%s", output);
-	svg = read_text(path_of("a.svg"));
+	cr_assert_eq(run("--flamegraph", in_scratch("a.svg")), 0, "%s", output);
+	svg = read_text(in_scratch("a.svg"));
 
 	cr_expect_not_null(strstr(svg, "<title>f476\n100.00 %, 0.030 s; itself 0.030 s<"));
 	cr_expect_null(strstr(svg, "<title>f475\n"));

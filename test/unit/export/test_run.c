@@ -2,7 +2,6 @@
 /* sp_export_run() from the outside: samples in, files out. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <glob.h>
@@ -17,6 +16,8 @@
 #include "export/export.h"
 #include "export/gzip.h"
 #include "profile_reader.h"
+#include "test/unit/descriptors.h"
+#include "test/unit/scratch.h"
 
 static bool comes;         /* is the next process of the family */
 static unsigned done_with; /* how often it was */
@@ -62,41 +63,19 @@ static int core_run(void)
 	return sp_export_run(&family);
 }
 
-static char dir[64];
-
 static void set_up(void)
 {
 	core_reset();
 	core.ops.pid = (uint32_t)getpid();
-	strcpy(dir, "/tmp/spanprof-test-XXXXXX");
-	cr_assert_not_null(mkdtemp(dir));
-	core.config.output_dir = dir;
+	scratch_make();
+	core.config.output_dir = scratch;
 }
 
-static void tear_down(void)
-{
-	char cmd[128];
-
-	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
-	cr_assert_eq(system(cmd), 0);
-}
-
-TestSuite(run, .init = set_up, .fini = tear_down);
+TestSuite(run, .init = set_up, .fini = scratch_remove);
 
 static unsigned flush_then_stop(unsigned call)
 {
 	return call == 0 ? SP_WAIT_FLUSH : SP_WAIT_STOP;
-}
-
-static unsigned open_descriptors(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (readdir(d) != NULL)
-		n++;
-	closedir(d);
-	return n;
 }
 
 /* The only profile that was written. */
@@ -110,7 +89,7 @@ static profile *read_only_profile(void)
 	glob_t g;
 	long len;
 
-	(void)snprintf(pattern, sizeof(pattern), "%s/*.pb.gz", dir);
+	(void)snprintf(pattern, sizeof(pattern), "%s/*.pb.gz", scratch);
 	cr_assert_eq(glob(pattern, 0, NULL, &g), 0, "no profile");
 	cr_assert_eq(g.gl_pathc, 1);
 	f = fopen(g.gl_pathv[0], "rb");
@@ -261,7 +240,7 @@ Test(run, starts_afresh_when_run_again, .timeout = 20)
 	cr_assert_eq(core_run(), 0);
 	p = read_only_profile();
 	profile_done(p);
-	tear_down();
+	scratch_remove();
 	core.asked = 0;
 	core.pending = false;
 	core_sample(2, 0, (void *)core_logged, NULL);
@@ -282,8 +261,8 @@ Test(run, writes_nothing_without_samples, .timeout = 20)
 
 	cr_expect_eq(core.counter[SP_COUNT_FILES_WRITTEN], 0);
 	cr_expect_eq(core.flushed, 1);
-	cr_expect_eq(rmdir(dir), 0, "the folder is not empty");
-	cr_assert_not_null(mkdtemp(strcpy(dir, "/tmp/spanprof-test-XXXXXX")));
+	cr_expect_eq(rmdir(scratch), 0, "the folder is not empty");
+	scratch_make();
 }
 
 Test(run, names_each_loss_once_with_its_growth, .timeout = 20)

@@ -2,7 +2,6 @@
 /* Secrets that live in files. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "export/secret.h"
+#include "test/unit/descriptors.h"
 
 static char path[64];
 static struct sp_secret secret;
@@ -41,17 +41,6 @@ static void fill(const char *content, size_t len)
 	cr_assert_geq(fd, 0);
 	cr_assert_eq(write(fd, content, len), (ssize_t)len);
 	close(fd);
-}
-
-static unsigned open_descriptors(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (readdir(d) != NULL)
-		n++;
-	closedir(d);
-	return n;
 }
 
 Test(secret, takes_the_content_without_the_last_line_break, .timeout = 20)

@@ -13,8 +13,8 @@
 
 #include "core_double.h"
 #include "export/status.h"
+#include "test/unit/scratch.h"
 
-static char dir[64];
 static char path[128];
 static struct sp_push_news news;
 static struct sp_status_input input;
@@ -23,26 +23,23 @@ static struct sp_status *status;
 static void set_up(void)
 {
 	core_reset();
-	cr_assert_not_null(mkdtemp(strcpy(dir, "/tmp/spanprof-test-XXXXXX")));
-	(void)snprintf(path, sizeof(path), "%s/status", dir);
+	scratch_make();
+	(void)snprintf(path, sizeof(path), "%s/status", scratch);
 	core.config.status_file = path;
 	input = (struct sp_status_input){"active", "http://p", &news, 30, 12};
 }
 
 static void tear_down(void)
 {
-	char command[128];
-
 	sp_status_free(status);
-	(void)snprintf(command, sizeof(command), "rm -rf '%s'", dir);
-	cr_assert_eq(system(command), 0);
+	scratch_remove();
 }
 
 TestSuite(status, .init = set_up, .fini = tear_down);
 
 static unsigned files(void)
 {
-	DIR *d = opendir(dir);
+	DIR *d = opendir(scratch);
 	unsigned n = 0;
 
 	for (const struct dirent *e; (e = readdir(d)) != NULL;)
@@ -195,7 +192,7 @@ Test(status, puts_the_process_id_into_the_name, .timeout = 20)
 	char wanted[160];
 
 	strcat(path, "%p.%p%");
-	(void)snprintf(wanted, sizeof(wanted), "%s/status4711.4711%%", dir);
+	(void)snprintf(wanted, sizeof(wanted), "%s/status4711.4711%%", scratch);
 	status = sp_status_new(&core.ops);
 	cr_assert_eq(sp_status_write(status, &input), 0);
 
@@ -242,7 +239,7 @@ Test(status, an_old_part_or_a_link_in_the_way_is_replaced_not_followed, .timeout
 	json_t *root;
 
 	(void)snprintf(temp, sizeof(temp), "%s.4711.tmp", path);
-	(void)snprintf(victim, sizeof(victim), "%s/.victim", dir);
+	(void)snprintf(victim, sizeof(victim), "%s/.victim", scratch);
 	cr_assert_eq(symlink(victim, temp), 0);
 	root = write_and_read();
 

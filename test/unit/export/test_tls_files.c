@@ -11,51 +11,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "test/unit/scratch.h"
+
 #define PEM "-----BEGIN SOMETHING-----\n"
 #define REFUSED ": the file cannot be used: "
 #define STRANGER 65534
 
-static char dir[64];
 static struct sp_config config;
 static struct sp_tls_files files;
 static char why[200];
 
-static void set_up(void)
-{
-	strcpy(dir, "/tmp/spanprof-test-XXXXXX");
-	cr_assert_not_null(mkdtemp(dir));
-}
-
 static void tear_down(void)
 {
-	char cmd[128];
-
 	sp_tls_files_wipe(&files);
-	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
-	cr_assert_eq(system(cmd), 0);
+	scratch_remove();
 }
 
-TestSuite(tls_files, .init = set_up, .fini = tear_down, .timeout = 20);
-
-static const char *in(const char *name)
-{
-	static char path[4][256];
-	static unsigned turn;
-	char *p = path[turn++ % 4];
-
-	(void)snprintf(p, sizeof(path[0]), "%s/%s", dir, name);
-	return p;
-}
+TestSuite(tls_files, .init = scratch_make, .fini = tear_down, .timeout = 20);
 
 static const char *fill(const char *name, const char *text)
 {
-	const char *path = in(name);
-	FILE *f = fopen(path, "we");
-
-	cr_assert_not_null(f);
-	fputs(text, f);
-	fclose(f);
-	return path;
+	return scratch_write(name, text, strlen(text));
 }
 
 static void expect_refused(const char *path, int err, const char *reason)
@@ -115,12 +91,12 @@ Test(tls_files, a_replaced_one_is_seen_at_once)
 
 Test(tls_files, only_regular_ones_are_opened)
 {
-	cr_assert_eq(mkfifo(in("fifo"), 0600), 0);
+	cr_assert_eq(mkfifo(in_scratch("fifo"), 0600), 0);
 
-	expect_refused(in("fifo"), -EINVAL, "it is not a regular file");
+	expect_refused(in_scratch("fifo"), -EINVAL, "it is not a regular file");
 	expect_refused("/dev/zero", -EINVAL, "it is not a regular file");
-	expect_refused(in(""), -EINVAL, "it is not a regular file");
-	expect_refused(in("gone"), -ENOENT, "No such file or directory");
+	expect_refused(in_scratch(""), -EINVAL, "it is not a regular file");
+	expect_refused(in_scratch("gone"), -ENOENT, "No such file or directory");
 }
 
 Test(tls_files, what_cannot_be_certificates_is_refused)
@@ -138,17 +114,18 @@ Test(tls_files, a_strangers_link_is_not_followed)
 	if (geteuid() != 0)
 		cr_skip_test("needs root");
 	(void)fill("ca", PEM);
-	cr_assert_eq(chmod(dir, 01777), 0);
-	cr_assert_eq(symlink("ca", in("link")), 0);
-	cr_assert_eq(lchown(in("link"), STRANGER, STRANGER), 0);
+	cr_assert_eq(chmod(scratch, 01777), 0);
+	cr_assert_eq(symlink("ca", in_scratch("link")), 0);
+	cr_assert_eq(lchown(in_scratch("link"), STRANGER, STRANGER), 0);
 
-	expect_refused(in("link"), -ELOOP, "a link on the way to it belongs to somebody else");
+	expect_refused(in_scratch("link"), -ELOOP,
+		       "a link on the way to it belongs to somebody else");
 }
 
 Test(tls_files, each_variable_is_named_and_nothing_is_kept)
 {
 	config.tls_ca_file = fill("ca", PEM);
-	config.tls_cert_file = in("gone");
+	config.tls_cert_file = in_scratch("gone");
 	cr_expect_eq(sp_tls_files_read(&files, &config, why, sizeof(why)), -ENOENT);
 	cr_expect_eq(strncmp(why, "SPANPROF_TLS_CERT_FILE" REFUSED, 40), 0, "%s", why);
 	cr_expect_null(files.ca.data);
@@ -162,7 +139,7 @@ Test(tls_files, each_variable_is_named_and_nothing_is_kept)
 
 Test(tls_files, authorities_are_not_read_where_nothing_is_verified)
 {
-	config.tls_ca_file = in("gone");
+	config.tls_ca_file = in_scratch("gone");
 	config.tls_insecure = true;
 
 	cr_expect_eq(sp_tls_files_read(&files, &config, why, sizeof(why)), 0);
