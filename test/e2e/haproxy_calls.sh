@@ -5,6 +5,8 @@
 # none but those that ask for ids and set attributes. Releases that are not known are left alone.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
+# shellcheck source=test/common/stories.bash
+source test/common/stories.bash
 
 readonly HAPROXY=$TEST_LIBS/haproxy
 readonly RELEASES=(1.0 2.2 3.2 3.3)
@@ -15,55 +17,17 @@ readonly OURS='^ours (version|is_recording [0-9]+ -> [01]|get_id [0-9]+ -> 0|con
 export SPANPROF_OUTPUT_DIR=$WORK/profiles
 mkdir "$SPANPROF_OUTPUT_DIR"
 
-of_host()
-{
-	grep -v '^ours ' "$WORK/$1.calls" || true
-}
-
-# What the host says, without the time it took.
-said()
-{
-	grep -v '^cpu ' "$WORK/$1.out"
-}
-
-count()
-{
-	grep -cE "^ours $2" "$WORK/$1.calls" || true
-}
-
-# calls NAME RUNNER [VARIABLE=VALUE]... COMMAND...
-calls()
-{
-	local name=$1 runner=$2
-
-	shift 2
-	rm -f "$WORK/$name.calls"
-	"$runner" "$name" FIXTURE_CALLS="$WORK/$name.calls" "$@"
-	expect_rc "$name" 7
-}
-
-# same NAME [VARIABLE=VALUE]... COMMAND...: with and without us.
+# same NAME [VARIABLE=VALUE]... COMMAND...
 same()
 {
-	local name=$1
-
-	shift
-	calls plain run "$@"
-	calls under run_under "$@"
-	diff <(said plain) <(said under) || fail "$name: the host sees another result"
-	[[ -s $WORK/plain.calls ]] || fail "$name: the host calls nothing"
-	[[ $(count plain '') == 0 ]] || fail "$name: calls of nobody"
-	diff <(of_host plain) <(of_host under) || fail "$name: other calls than the host's"
-	if grep '^ours ' "$WORK/under.calls" | grep -Ev "$OURS"; then
-		fail "$name: a call that nobody asked for"
-	fi
+	same_calls "$1" "$OURS" "${@:2}"
 }
 
 # attributes NUMBER: so many spans got one.
 attributes()
 {
-	[[ $(count under set_attribute_kv_n) == "$1" ]] ||
-		fail "$(count under set_attribute_kv_n) attributes, not $1"
+	[[ $(count_ours under set_attribute_kv_n) == "$1" ]] ||
+		fail "$(count_ours under set_attribute_kv_n) attributes, not $1"
 }
 
 for release in "${RELEASES[@]}"; do
@@ -89,13 +53,13 @@ for release in "${RELEASES[@]}"; do
 		attributes 0
 	done
 	same "$release no_tracer" FIXTURE_MODE=no_tracer "$host" no_tracer
-	[[ $(count under '') == 0 ]] || fail "$release: calls without a tracer"
+	[[ $(count_ours under '') == 0 ]] || fail "$release: calls without a tracer"
 done
 
 # The first tracers and spans of many threads at once; their order is anybody's.
 sorted()
 {
-	of_host "$1" | tr -d 0-9 | sort
+	calls_of_host "$1" | tr -d 0-9 | sort
 }
 for release in 2.2 3.3; do
 	calls plain run "$HAPROXY/$release/stories" crowd
@@ -113,8 +77,8 @@ alone()
 	calls plain run "$@"
 	calls under run_under "$@"
 	diff <(said plain) <(said under) || fail "$name: the host sees another result"
-	diff <(of_host plain) <(of_host under) || fail "$name: other calls than the host's"
-	[[ $(count under '') == $(count under 'version errno') ]] || fail "$name: it was touched"
+	diff <(calls_of_host plain) <(calls_of_host under) || fail "$name: other calls than the host's"
+	[[ $(count_ours under '') == $(count_ours under 'version errno') ]] || fail "$name: it was touched"
 	[[ $(grep -c 'spanprof\[.*none of the releases that we know' "$WORK/under.err") == \
 		"$messages" ]] || fail "$name: not said $messages times"
 	[[ $(wc -l <"$WORK/under.err") == "$messages" ]] || fail "$name: more was said"
@@ -135,7 +99,7 @@ calls off run_under SPANPROF_DISABLED=true "$HAPROXY/3.3/stories" nested
 expect_same plain off calls err
 alone off 0 SPANPROF_DISABLED=true "$HAPROXY/4.0/stories" nested
 calls never run_under SPANPROF_ATTRIBUTES=never "$HAPROXY/3.3/stories" nested
-[[ $(count never get_id) == 2 && $(count never set_attribute_kv_n) == 0 ]] ||
+[[ $(count_ours never get_id) == 2 && $(count_ours never set_attribute_kv_n) == 0 ]] ||
 	fail "attributes although switched off"
 
 # Another library's function of that name gets what its caller gives, and is not touched.

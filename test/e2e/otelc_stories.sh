@@ -4,28 +4,20 @@
 # the host does with spans and contexts, and however the SDK was linked or loaded.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
+# shellcheck source=test/common/stories.bash
+source test/common/stories.bash
 
 need python3
 readonly OTELC=$TEST_LIBS/otelc
-readonly CHECK_STORY=$ROOT/test/otelcpp/check.py
 # Long enough that a wrong label cannot hide in the slack of the comparison.
 readonly PIECE_MS=120
-export SPANPROF_SAMPLE_RATE=250
 
 # tell NAME SCOPE COMMAND...
 tell()
 {
-	local name=$1 scope=$2
-
-	shift 2
-	mkdir "$WORK/$name"
-	run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" SPANPROF_SPAN_ID_SCOPE="$scope" \
-		SPANPROF_SPAN_NAME_SCOPE="$scope" FIXTURE_SPANS="$WORK/$name.spans" "$@"
-	expect_rc "$name" 7
-	echo "$name"
-	python3 "$CHECK_STORY" spans "$WORK/$name.out" "$WORK/$name.spans" "$scope"
-	report "$WORK/$name" "$WORK/$name.json"
-	python3 "$CHECK_STORY" cpu "$WORK/$name.out" "$WORK/$name.spans" "$WORK/$name.json" "$scope"
+	tell_under "$@"
+	expect_rc "$1" 7
+	expect_told "$1" "$2"
 }
 
 for story in single nested unrelated elsewhere handed_over remote ambient scopes ends refused \
@@ -53,17 +45,6 @@ for mode in local global; do
 done
 
 # What is not recorded is never profiled.
-nothing()
-{
-	local name=$1
-
-	shift
-	mkdir "$WORK/$name"
-	run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" "$@"
-	expect_rc "$name" 7
-	expect_silent "$name"
-	[[ -z $(profiles_in "$WORK/$name") ]] || fail "$name: a profile without a recorded span"
-}
-nothing noop FIXTURE_MODE=noop "$OTELC/lazy" silent "$PIECE_MS"
-nothing unsampled FIXTURE_MODE=unsampled "$OTELC/lazy" silent "$PIECE_MS"
-nothing shut_down "$OTELC/lazy" shutdown_first "$PIECE_MS"
+expect_unprofiled noop 7 FIXTURE_MODE=noop "$OTELC/lazy" silent "$PIECE_MS"
+expect_unprofiled unsampled 7 FIXTURE_MODE=unsampled "$OTELC/lazy" silent "$PIECE_MS"
+expect_unprofiled shut_down 7 "$OTELC/lazy" shutdown_first "$PIECE_MS"

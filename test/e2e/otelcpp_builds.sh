@@ -4,32 +4,22 @@
 # since 1.24, and libraries that do not let their functions be interposed. And one that we cannot know.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
+# shellcheck source=test/common/stories.bash
+source test/common/stories.bash
 
 need python3
-readonly CHECK_STORY=$ROOT/test/otelcpp/check.py
 readonly PIECE_MS=80
-export SPANPROF_SAMPLE_RATE=250 SPANPROF_SPAN_ID_SCOPE=all SPANPROF_SPAN_NAME_SCOPE=all
 
 for build in v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic v1_24 v2_24; do
 	for story in parents remote destroyed own_storage renamed own_attributes; do
 		name=$build.$story
-		mkdir "$WORK/$name"
-		run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" \
-			OTELC_SPANS_JSON="$WORK/$name.spans" \
-			"$TEST_LIBS/otelcpp/$build/stories" "$story" "$PIECE_MS"
+		tell_under "$name" all "$TEST_LIBS/otelcpp/$build/stories" "$story" "$PIECE_MS"
 		expect_rc "$name" 0
 		expect_silent "$name"
-		echo "$name"
-		python3 "$CHECK_STORY" spans "$WORK/$name.out" "$WORK/$name.spans" all
-		report "$WORK/$name" "$WORK/$name.json"
-		python3 "$CHECK_STORY" cpu "$WORK/$name.out" "$WORK/$name.spans" \
-			"$WORK/$name.json" all
+		expect_told "$name" all
 	done
 	# what is not recorded is passed through
-	run_under "$build.unsampled" SPANPROF_OUTPUT_DIR="$WORK" \
-		"$TEST_LIBS/otelcpp/$build/stories" unsampled 1
-	expect_rc "$build.unsampled" 0
-	[[ -z $(profiles_in "$WORK") ]] || fail "$build: a profile without a recorded span"
+	expect_unprofiled "$build.unsampled" 0 "$TEST_LIBS/otelcpp/$build/stories" unsampled 1
 done
 
 # Objects that are not laid out as we know them are left alone, every call arrives as it was made, and

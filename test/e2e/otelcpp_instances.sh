@@ -5,10 +5,11 @@
 # copy of one class of the SDK.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
+# shellcheck source=test/common/stories.bash
+source test/common/stories.bash
 
 need python3 nm
 readonly HOST=("$TEST_LIBS/otelcpp/copies" "$TEST_LIBS"/otelcpp/copy_{a,b}/libstories.so)
-export SPANPROF_SAMPLE_RATE=250 SPANPROF_SPAN_ID_SCOPE=all SPANPROF_SPAN_NAME_SCOPE=all
 
 # The names of ended spans, each behind the letter of the copy that ended it.
 names()
@@ -21,14 +22,12 @@ for line in open(sys.argv[1]):
 for story in parents destroyed; do
 	run plain OTELC_SPANS_JSON="$WORK/$story.plain.spans" "${HOST[@]}" "$story" 20
 	expect_rc plain 25
-	mkdir "$WORK/$story"
-	run_under under SPANPROF_OUTPUT_DIR="$WORK/$story" \
-		OTELC_SPANS_JSON="$WORK/$story.under.spans" "${HOST[@]}" "$story" 20
-	expect_same plain under err rc
-	diff <(names "$WORK/$story.plain.spans") <(names "$WORK/$story.under.spans") ||
+	tell_under "$story" all "${HOST[@]}" "$story" 20
+	expect_same plain "$story" err rc
+	diff <(names "$WORK/$story.plain.spans") <(names "$WORK/$story.spans") ||
 		fail "$story: ended by the wrong copy"
 	report "$WORK/$story" "$WORK/$story.json"
-	python3 - "$WORK/$story.json" "$WORK/$story.under.spans" <<'P' || fail "$story: labels"
+	python3 - "$WORK/$story.json" "$WORK/$story.spans" <<'P' || fail "$story: labels"
 import json
 import sys
 
@@ -46,12 +45,8 @@ nm -D "$OWN" | grep ' [BDV] _ZTVN13opentelemetry2v13sdk5trace6TracerE' >/dev/nul
 	fail "no copy of the class"
 for story in nested remote destroyed own_storage renamed; do
 	name=own_vtable.$story
-	mkdir "$WORK/$name"
-	run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" OTELC_SPANS_JSON="$WORK/$name.spans" \
-		"$OWN" "$story" 80
+	tell_under "$name" all "$OWN" "$story" 80
 	expect_rc "$name" 0
 	expect_silent "$name"
-	python3 test/otelcpp/check.py spans "$WORK/$name.out" "$WORK/$name.spans" all
-	report "$WORK/$name" "$WORK/$name.json"
-	python3 test/otelcpp/check.py cpu "$WORK/$name.out" "$WORK/$name.spans" "$WORK/$name.json" all
+	expect_told "$name" all
 done

@@ -5,30 +5,28 @@
 # the labels come from the next best source, or there are none: never wrong ones.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
+# shellcheck source=test/common/stories.bash
+source test/common/stories.bash
 
 need python3
-readonly CHECK_STORY=$ROOT/test/otelcpp/check.py
 readonly PIECE_MS=80
-export SPANPROF_SAMPLE_RATE=250 SPANPROF_SPAN_ID_SCOPE=all SPANPROF_SPAN_NAME_SCOPE=all
 
 # tell BUILD STORY: the story with us and without.
 tell()
 {
 	NAME=$1.$2
-	mkdir "$WORK/$NAME"
 	run "$NAME.alone" "$TEST_LIBS/otelcpp/$1/stories" "$2" 1
-	run_under "$NAME" SPANPROF_OUTPUT_DIR="$WORK/$NAME" OTELC_SPANS_JSON="$WORK/$NAME.spans" \
-		SPANPROF_STATUS_FILE="$WORK/$NAME.status" \
+	tell_under "$NAME" all SPANPROF_STATUS_FILE="$WORK/$NAME.status" \
 		"$TEST_LIBS/otelcpp/$1/stories" "$2" "$PIECE_MS"
-	echo "$NAME: $(<"$WORK/$NAME.err")"
+	cat "$WORK/$NAME.err"
 	expect_rc "$NAME" 0
 	# Of several threads the lines come in any order.
 	diff <(sed 's/ [0-9]*$//' "$WORK/$NAME.alone.out" | sort) <(sed 's/ [0-9]*$//' "$WORK/$NAME.out" | sort) ||
 		fail "$NAME: the host noticed"
 }
 
-# said FACT INSTEAD: in one line, which is all there is but for losses.
-said()
+# told FACT INSTEAD: in one line, which is all there is but for losses.
+told()
 {
 	local line="opentelemetry-cpp, ABI v1: this release's $1 is not understood: $2"
 
@@ -47,13 +45,6 @@ in_status()
 		"[u['fact'] for s in d['sdks'] for u in s['not_understood']] == [${facts[*]-}]"
 }
 
-labelled()
-{
-	python3 "$CHECK_STORY" spans "$WORK/$NAME.out" "$WORK/$NAME.spans" all
-	report "$WORK/$NAME" "$WORK/$NAME.json"
-	python3 "$CHECK_STORY" cpu "$WORK/$NAME.out" "$WORK/$NAME.spans" "$WORK/$NAME.json" all
-}
-
 readonly BY_STARTS='its scopes are not followed, spans label from start to end'
 
 # Where scopes are not understood, starts and ends label, from the first scope on.
@@ -62,33 +53,33 @@ for pair in 'foreign_token context::Token' 'foreign_context context::Context'; d
 	for story in renamed unattached; do
 		tell "$build" "$story"
 		if [[ $story == renamed ]]; then
-			said "$fact" "$BY_STARTS"
+			told "$fact" "$BY_STARTS"
 			in_status "$fact"
 		else
 			expect_silent "$NAME"
 			in_status
 		fi
-		labelled
+		expect_told "$NAME" all
 	done
 	# what the host does elsewhere, and out of order, harms nobody
 	for story in tokens destroyed async out_of_order own_storage; do
 		tell "$build" "$story"
-		said "$fact" "$BY_STARTS"
+		told "$fact" "$BY_STARTS"
 	done
 done
 
 # Parents among the options are lost, scopes are not.
 tell foreign_options remote
-said trace::StartSpanOptions 'the span that is active on the thread counts as the parent'
+told trace::StartSpanOptions 'the span that is active on the thread counts as the parent'
 in_status trace::StartSpanOptions
-labelled
+expect_told "$NAME" all
 
 # A span of which nothing can be read is not recorded.
 for pair in 'foreign_ids trace::SpanContext' 'foreign_slots class of spans'; do
 	read -r build fact <<<"$pair"
 	for story in nested remote parents tokens many; do
 		tell "$build" "$story"
-		said "$fact" 'its spans are not profiled'
+		told "$fact" 'its spans are not profiled'
 		[[ -z $(profiles_in "$WORK/$NAME") ]] || fail "$NAME: an unknown SDK was profiled"
 	done
 done
@@ -100,17 +91,17 @@ expect_silent quiet
 tell v1_stl14 nested
 expect_silent "$NAME"
 in_status "place of a span's context"
-labelled
+expect_told "$NAME" all
 for build in debian v1_24 v2_24; do
 	tell "$build" nested
 	expect_silent "$NAME"
 	expect "$WORK/$NAME.status" "[s['not_understood'] for s in d['sdks']] == [[]]"
-	labelled
+	expect_told "$NAME" all
 done
 
 # Scopes that pile up are a symptom of the same.
 tell debian piled_up
-said 'nesting of scopes' "$BY_STARTS"
+told 'nesting of scopes' "$BY_STARTS"
 in_status 'nesting of scopes'
 expect "$WORK/$NAME.status" 'd["loss"]["span_stack_overflowed"] > 1000'
-labelled
+expect_told "$NAME" all

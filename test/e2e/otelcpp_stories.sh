@@ -4,29 +4,23 @@
 # the host does with spans and scopes, and the SDK exports what it exports without us.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
+# shellcheck source=test/common/stories.bash
+source test/common/stories.bash
 
 need python3
 readonly STORIES=$TEST_LIBS/otelcpp/debian/stories
-readonly CHECK_STORY=$ROOT/test/otelcpp/check.py
 # Long enough that a wrong label cannot hide in the slack of the comparison.
 readonly PIECE_MS=120
-export SPANPROF_SAMPLE_RATE=250
 
 # tell STORY SCOPE
 tell()
 {
 	local story=$1 scope=$2 name=$1.$2
 
-	mkdir "$WORK/$name"
-	run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" SPANPROF_SPAN_ID_SCOPE="$scope" \
-		SPANPROF_SPAN_NAME_SCOPE="$scope" OTELC_SPANS_JSON="$WORK/$name.spans" \
-		"$STORIES" "$story" "$PIECE_MS"
+	tell_under "$name" "$scope" "$STORIES" "$story" "$PIECE_MS"
 	expect_rc "$name" 0
 	expect_silent "$name"
-	echo "$name"
-	python3 "$CHECK_STORY" spans "$WORK/$name.out" "$WORK/$name.spans" "$scope"
-	report "$WORK/$name" "$WORK/$name.json"
-	python3 "$CHECK_STORY" cpu "$WORK/$name.out" "$WORK/$name.spans" "$WORK/$name.json" "$scope"
+	expect_told "$name" "$scope"
 }
 
 # Without us the host's own words about its spans are true; with us it says the same.
@@ -50,18 +44,13 @@ tell remote root
 
 # What is not recorded is never profiled.
 for story in unsampled noop; do
-	run_under "$story.under" SPANPROF_OUTPUT_DIR="$WORK" "$STORIES" "$story" "$PIECE_MS"
-	expect_rc "$story.under" 0
-	[[ -z $(profiles_in "$WORK") ]] || fail "$story: a profile without a recorded span"
+	expect_unprofiled "$story.under" 0 "$STORIES" "$story" "$PIECE_MS"
 done
 
 # On request only spans that have samples lead to a profile: no dead links.
 for scope in root all; do
 	name=sampled.$scope
-	mkdir "$WORK/$name"
-	run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" SPANPROF_SPAN_ID_SCOPE="$scope" \
-		SPANPROF_ATTRIBUTES=with-samples OTELC_SPANS_JSON="$WORK/$name.spans" \
-		"$STORIES" many "$PIECE_MS"
+	tell_under "$name" "$scope" SPANPROF_ATTRIBUTES=with-samples "$STORIES" many "$PIECE_MS"
 	expect_rc "$name" 0
 	report "$WORK/$name" "$WORK/$name.json"
 	python3 "$CHECK_STORY" sampled "$WORK/$name.spans" "$WORK/$name.json" "$scope"

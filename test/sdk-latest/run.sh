@@ -5,10 +5,11 @@
 # own measurement. Ends with an error if any of them is wrong.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
+# shellcheck source=test/common/stories.bash
+source test/common/stories.bash
 
 need python3
 readonly DIR=$TEST_LIBS/sdk-latest
-readonly CHECK_STORY=$ROOT/test/otelcpp/check.py
 readonly PIECE_MS=120
 version=$(cat "$DIR/version")
 failed=0
@@ -31,15 +32,10 @@ tell()
 {
 	local story=$1 scope=$2 name=$1.$2
 
-	mkdir "$WORK/$name"
-	run_under "$name" SPANPROF_SAMPLE_RATE=250 SPANPROF_OUTPUT_DIR="$WORK/$name" \
-		SPANPROF_SPAN_ID_SCOPE="$scope" OTELC_SPANS_JSON="$WORK/$name.spans" \
-		"$DIR/stories" "$story" "$PIECE_MS"
+	tell_under "$name" "$scope" "$DIR/stories" "$story" "$PIECE_MS"
 	expect_rc "$name" 0
 	expect_silent "$name"
-	python3 "$CHECK_STORY" spans "$WORK/$name.out" "$WORK/$name.spans" "$scope"
-	report "$WORK/$name" "$WORK/$name.json"
-	python3 "$CHECK_STORY" cpu "$WORK/$name.out" "$WORK/$name.spans" "$WORK/$name.json" "$scope"
+	expect_told "$name" "$scope"
 }
 
 echo "opentelemetry-cpp $version"
