@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts about the sampler as a whole: what it is prepared with, in whose process, and what it finds. */
+#include "sampler/sampler.h"
+
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "busy_thread.h"
+#include "sampled_host.h"
+#include "sampler/process.h"
+#include "sampler/thread_scan.h"
+#include "test/unit/emulated.h"
+
+static void *find_nothing(const char *name)
+{
+	(void)name;
+	return NULL;
+}
+
+TestSuite(sampler, .timeout = 20);
+
+Test(sampler, without_the_unwinders_helper_leaves_stacks_to_the_exporter)
+{
+	prepare_with(find_nothing);
+	cr_assert(sp_handler_setup.always_snapshot);
+	cr_assert_not_null(sp_channel_now()->snapshots.word);
+}
+
+Test(sampler, without_the_unwinders_helper_and_told_to_need_it_is_refused)
+{
+	struct sigaction now;
+
+	config.unwind = SP_UNWIND_CFI;
+	cr_assert_eq(sp_sampler_prepare(&config, find_nothing), -ENOSYS);
+	cr_assert_eq(sigaction(SIGNO, NULL, &now), 0);
+	cr_assert_eq(now.sa_handler, SIG_DFL, "and nothing is installed");
+}
+
+Test(sampler, prepared_again_keeps_the_cookie_of_the_armed_timers)
+{
+	prepare();
+	uint32_t cookie = sp_handler_setup.cookie;
+
+	prepare();
+
+	cr_assert_eq(sp_handler_setup.cookie, cookie);
+	cr_assert(cookie >> 31, "no pointer that a host passes looks like ours");
+}
+
+Test(sampler, forked_before_it_was_prepared_has_nothing)
+{
+	cr_assert_not(sp_sampler_forked());
+}
+
+Test(sampler, is_of_the_process_that_prepared_it_and_of_children_that_begin_anew)
+{
+	int status;
+	pid_t child;
+
+	cr_assert_not(sp_process_is_ours());
+	prepare();
+	cr_assert(sp_process_is_ours());
+
+	child = fork();
+	if (child == 0) {
+		bool before = sp_process_is_ours();
+
+		_exit(!before && !sp_sampler_forked() && sp_process_is_ours() ? 0 : 1);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert_eq(status, 0);
+	cr_assert(sp_process_is_ours());
+}
+
+static bool child_is_clean(void)
+{
+	return sp_sampler_forked() && drain() == 0 && sp_thread_armed() == 0 &&
+	       sp_count_read(SP_COUNT_SAMPLES_PUT) == 0 && sp_span_table_count() == 1;
+}
+
+Test(sampler, a_forked_child_has_the_open_span_and_no_samples)
+{
+	int status;
+
+	prepare();
+	(void)sp_thread_self();
+	start_span(1);
+	expire();
+	fflush(NULL);
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(child_is_clean() ? 0 : 1);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert_eq(status, 0);
+	cr_assert_geq(drain(), 1, "the parent's sample is still the parent's");
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	cr_assert_eq(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts), 0);
+	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+static __attribute__((noinline)) uint64_t burn(uint64_t ns)
+{
+	uint64_t end = cpu_ns() + ns;
+	volatile uint64_t sum = 0;
+
+	while (cpu_ns() < end) {
+		for (unsigned i = 0; i < 20000; i++)
+			sum += i * i;
+	}
+	return sum;
+}
+
+/* A sanity bound, not a timed test: what is compared is CPU time with CPU time. */
+Test(sampler, weighs_what_the_thread_has_used, .timeout = 60)
+{
+	uint64_t used;
+
+	if (emulated())
+		cr_skip_test("the emulator's own work is in the clock");
+	prepare();
+	used = cpu_ns();
+	cr_assert_not_null(sp_thread_self());
+	start_span(1);
+	(void)burn(SP_NS_PER_S);
+	used = cpu_ns() - used;
+	sp_thread_disarm_all();
+	unsigned n = drain();
+
+	cr_assert_eq(n, sp_count_read(SP_COUNT_SAMPLES_PUT));
+	cr_assert_float_eq((double)(seen.weight * SP_NS_PER_S / RATE_HZ), (double)used,
+			   0.1 * (double)used);
+	cr_assert_eq(seen.rooted, n, "%u of %u samples reach main", seen.rooted, n);
+	cr_assert_geq(seen.labelled, n - 1, "all but a first one before the span");
+	cr_assert_eq(seen.tid, (uint32_t)syscall(SYS_gettid));
+}
+
+/* The thread never calls us: the scan finds it, and its timer samples it. */
+Test(sampler, samples_a_thread_that_the_scan_found)
+{
+	pthread_t thread;
+
+	prepare();
+	thread = start_thread(work, NULL);
+	sp_thread_scan();
+	uint32_t armed = sp_thread_armed();
+
+	cr_assert_geq(armed, 1, "all but the one that scans");
+
+	while (seen.tid != atomic_load(&idle_tid))
+		(void)drain();
+	stop_thread(thread);
+	/* join returns before the kernel has let go of it; who is gone has no timer */
+	while (sp_thread_armed() >= armed)
+		sp_thread_scan();
+	cr_assert_eq(sp_thread_armed(), armed - 1);
+}
