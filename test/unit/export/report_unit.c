@@ -100,3 +100,20 @@ struct sp_bytes report_profile(const struct report_stack *stack, size_t n)
 	sp_pprof_free(p);
 	return b;
 }
+
+struct sp_bytes report_small_profile(void)
+{
+	static const char trace[] = "0102030405060708090a0b0c0d0e0f10";
+	static const char *const parse[] = {"parse", "handle", "main", "main"};
+	static const char *const render[] = {"render", "handle", "main", "main"};
+	static const char *const idle[] = {"main", "handle", "main", "main"};
+	static const struct report_stack stacks[] = {
+		{parse, 4, "00000000000000aa", "GET /", trace, 3, 0, NULL},
+		{render, 4, "00000000000000aa", "GET /", trace, 2, 0, NULL},
+		{parse, 4, "00000000000000bb", "GET /", trace, 1, 0, NULL},
+		{parse, 4, "00000000000000cc", "POST /", trace, 10, 0, NULL},
+		{idle, 4, NULL, NULL, NULL, 4, 0, NULL},
+	};
+
+	return report_profile(stacks, sizeof(stacks) / sizeof(stacks[0]));
+}

@@ -3,9 +3,14 @@
 #ifndef SP_REPORT_UNIT_H
 #define SP_REPORT_UNIT_H
 
+#include <criterion/criterion.h>
+#include <jansson.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "export/pprof.h"
+#include "profile.pb-c.h"
+#include "test/unit/scratch.h"
 
 /*
  * Runs the tool with these arguments, NULL-terminated, its own name not among them. What it printed
@@ -26,5 +31,34 @@ struct report_stack {
 
 /* A profile of these stacks, plain; free data. */
 struct sp_bytes report_profile(const struct report_stack *stack, size_t n);
+/* One with spans aa and bb of one name and cc of another, and 4 of 20 samples outside of any. */
+struct sp_bytes report_small_profile(void);
+
+/* What the test's last run printed. */
+static char output[1 << 20];
+
+static inline bool printed(const char *part)
+{
+	return strstr(output, part) != NULL;
+}
+
+static inline json_t *json(void)
+{
+	json_t *j = json_loads(output, 0, NULL);
+
+	cr_assert_not_null(j, "%s", output);
+	return j;
+}
+
+/* Into the folder of the test. */
+static inline void report_write(const char *name, const Spanprof__Pprof__Profile *p)
+{
+	size_t len = spanprof__pprof__profile__get_packed_size(p);
+	uint8_t *data = malloc(len);
+
+	spanprof__pprof__profile__pack(p, data);
+	scratch_write(name, data, len);
+	free(data);
+}
 
 #endif

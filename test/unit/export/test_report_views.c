@@ -14,8 +14,6 @@
 #define SPAN "00000000000000aa"
 #define TRACE "0102030405060708090a0b0c0d0e0f10"
 
-static char output[1 << 20];
-
 static void set_up(void)
 {
 	scratch_make();
@@ -70,14 +68,6 @@ static char *read_text(const char *path)
 	(void)!fread(text, 1, (4 << 20) - 1, f);
 	fclose(f);
 	return text;
-}
-
-static json_t *json(void)
-{
-	json_t *j = json_loads(output, 0, NULL);
-
-	cr_assert_not_null(j, "%s", output);
-	return j;
 }
 
 Test(report_views, prints_a_row_per_span, .timeout = 20)

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Damaged and unreasonable profiles for spanprof-report: one line says what is wrong, and nothing crashes. */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/gzip.h"
+#include "export/report/load.h"
+#include "profile.pb-c.h"
+#include "report_unit.h"
+#include "test/unit/scratch.h"
+
+TestSuite(report_hostile, .init = scratch_make, .fini = scratch_remove);
+
+static int run(const char *path)
+{
+	return report_run((const char *const[]){path, NULL}, output, sizeof(output));
+}
+
+Test(report_hostile, says_in_one_line_which_file_is_damaged, .timeout = 60)
+{
+	struct sp_bytes b = report_small_profile(), z;
+
+	cr_assert_eq(sp_gzip_pack(&b, &z), 0);
+	/* Every way of being cut short: never a crash, never a half report. */
+	for (size_t len = 0; len < z.len; len += 1 + z.len / 50) {
+		scratch_write("cut.pb.gz", z.data, len);
+		if (len == 0)
+			continue;
+		cr_expect_eq(run(scratch), 2, "%zu bytes", len);
+		cr_expect_eq(strchr(output, '\n'), output + strlen(output) - 1, "%s", output);
+		cr_expect(printed("cut.pb.gz: "));
+	}
+	free(b.data);
+	free(z.data);
+	scratch_write("cut.pb.gz", "no profile at all", 17);
+	cr_expect_eq(run(scratch), 2);
+	cr_expect_eq(run("/nonexistent.pb"), 2);
+	cr_expect(printed("/nonexistent.pb: No such file or directory"));
+}
+
+Test(report_hostile, survives_every_flipped_bit_of_a_plain_profile, .timeout = 120)
+{
+	struct sp_bytes b = report_small_profile();
+
+	for (size_t i = 0; i < b.len; i++) {
+		int rc;
+
+		b.data[i] ^= (uint8_t)(1U << i % 8);
+		scratch_write("flip.pb", b.data, b.len);
+		rc = run(in_scratch("flip.pb"));
+		cr_assert(rc == 0 || rc == 2, "byte %zu: %d", i, rc);
+		b.data[i] ^= (uint8_t)(1U << i % 8);
+	}
+	free(b.data);
+}
+
+static void ignore(void *arg, const struct sp_report_sample *s)
+{
+	(void)arg;
+	(void)s;
+}
+
+Test(report_hostile, proves_every_index, .timeout = 20)
+{
+	struct sp_bytes b = report_small_profile();
+	Spanprof__Pprof__Profile *p = spanprof__pprof__profile__unpack(NULL, b.len, b.data);
+	int64_t *const text[] = {&p->sample[0]->label[0]->key, &p->sample[0]->label[0]->str,
+				 &p->function[0]->name,        &p->mapping[0]->filename,
+				 &p->sample_type[0]->type,     &p->sample_type[1]->unit};
+	uint64_t *const id[] = {&p->sample[0]->location_id[0],
+				&p->location[0]->line[0]->function_id, &p->location[0]->mapping_id};
+
+	for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++) {
+		const int64_t bad[] = {-1, (int64_t)p->n_string_table, INT64_MAX};
+		int64_t good = *text[i];
+
+		for (size_t k = 0; k < 3; k++) {
+			*text[i] = bad[k];
+			report_write("bad.pb", p);
+			cr_expect_eq(run(in_scratch("bad.pb")), 2, "text %zu", i);
+			cr_expect(printed("a string that is not there"), "%s", output);
+		}
+		*text[i] = good;
+	}
+	for (size_t i = 0; i < sizeof(id) / sizeof(id[0]); i++) {
+		uint64_t good = *id[i];
+
+		*id[i] = 4000;
+		report_write("bad.pb", p);
+		cr_expect_eq(run(in_scratch("bad.pb")), 2, "id %zu", i);
+		cr_expect(printed("that is not there"), "%s", output);
+		*id[i] = good;
+	}
+	p->location[1]->id = p->location[0]->id;
+	report_write("bad.pb", p);
+	cr_expect_eq(run(in_scratch("bad.pb")), 2);
+	cr_expect(printed("two locations with the same id"), "%s", output);
+	p->location[1]->id = 2;
+	p->sample[0]->n_value = 1;
+	report_write("bad.pb", p);
+	cr_expect_eq(run(in_scratch("bad.pb")), 2);
+	cr_expect(printed("wrong number of values"), "%s", output);
+	p->sample[0]->n_value = 2;
+	report_write("bad.pb", p);
+	cr_expect_eq(run(in_scratch("bad.pb")), 0, "%s", output);
+	spanprof__pprof__profile__free_unpacked(p, NULL);
+	free(b.data);
+}
+
+/* Memory may run out at every step of the reading: nothing is lost or freed twice, and it is told. */
+Test(report_hostile, says_that_a_profile_takes_too_much_memory, .timeout = 60)
+{
+	struct sp_bytes b = report_small_profile();
+	const struct sp_report_sink sink = {ignore, NULL};
+	unsigned refused = 0;
+	size_t budget = 0;
+	char why[SP_REPORT_ERROR];
+
+	while (budget < (1 << 20) && sp_report_load(&b, budget, &sink, why) != 0) {
+		cr_assert_str_eq(why, "reading it takes too much memory", "%zu bytes", budget);
+		budget += 64;
+		refused++;
+	}
+	cr_expect_gt(refused, 50);
+	cr_expect_lt(budget, 1 << 16);
+	free(b.data);
+}
+
+Test(report_hostile, names_a_location_within_the_budget, .timeout = 60)
+{
+	static char empty[] = "", unit[] = "nanoseconds";
+	char *file = malloc(1 << 20);
+	char *strings[] = {empty, unit, file};
+	Spanprof__Pprof__ValueType type = SPANPROF__PPROF__VALUE_TYPE__INIT;
+	Spanprof__Pprof__ValueType *types[] = {&type};
+	Spanprof__Pprof__Mapping m = SPANPROF__PPROF__MAPPING__INIT;
+	Spanprof__Pprof__Mapping *ms[] = {&m};
+	Spanprof__Pprof__Location loc = SPANPROF__PPROF__LOCATION__INIT;
+	Spanprof__Pprof__Location *locs[] = {&loc};
+	Spanprof__Pprof__Sample s = SPANPROF__PPROF__SAMPLE__INIT;
+	Spanprof__Pprof__Sample *ss[] = {&s};
+	Spanprof__Pprof__Profile p = SPANPROF__PPROF__PROFILE__INIT;
+	uint64_t ids[] = {1};
+	int64_t values[] = {1};
+
+	memset(file, 'f', 1 << 20);
+	file[(1 << 20) - 1] = '\0';
+	type.unit = 1;
+	m.id = loc.id = loc.mapping_id = 1;
+	m.filename = 2;
+	s.n_location_id = s.n_value = 1;
+	s.location_id = ids;
+	s.value = values;
+	p.n_string_table = 3;
+	p.string_table = strings;
+	p.n_sample_type = p.n_mapping = p.n_location = p.n_sample = 1;
+	p.sample_type = types;
+	p.mapping = ms;
+	p.location = locs;
+	p.sample = ss;
+	report_write("long.pb", &p);
+	free(file);
+
+	cr_assert_eq(run(scratch), 0, "%s", output);
+
+	cr_expect(printed("fff!0x0\n"), "%s", output);
+	cr_expect_lt(strlen(output), 2000);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What spanprof-report --status makes of a status file. */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "report_unit.h"
+#include "test/unit/scratch.h"
+
+TestSuite(report_status, .init = scratch_make, .fini = scratch_remove);
+
+static const char *status_file(const char *content)
+{
+	return scratch_write("status", content, strlen(content));
+}
+
+static int status_of(const char *path)
+{
+	return report_run((const char *const[]){"--status", path, NULL}, output, sizeof(output));
+}
+
+Test(report_status, is_explained, .timeout = 20)
+{
+	const char *path = status_file(
+		"{\"version\":\"1\",\"pid\":7,\"service\":\"shop\",\"state\":\"active\","
+		"\"sdks\":[{\"name\":\"an-sdk\",\"method\":\"functions\",\"spans_started\":3,"
+		"\"not_understood\":[{\"fact\":\"a thing\",\"instead\":\"another way\"}]}],"
+		"\"signal\":\"RTMIN+27\",\"threads\":{\"armed\":4,\"unarmed\":9,\"blocking_"
+		"signal\":3,\"over_limit\":5,"
+		"\"refused\":0},"
+		"\"samples\":{\"put\":10,\"drained\":10,\"with_span\":0,\"without_span\":10},"
+		"\"spans\":{\"started\":3,\"ended\":2,\"open\":1,\"aged\":0},"
+		"\"loss\":{\"dropped_ring_full\":0,\"files_failed\":2,\"new_reason\":1},"
+		"\"push\":{\"address\":\"http://p\",\"last_status\":401,"
+		"\"last_error\":\"status 401: \\u001b[31mwho?\",\"last_success_unix_ms\":null,"
+		"\"attempts\":5,\"server_time_skew_ms\":7200000}}");
+
+	cr_expect_eq(status_of(path), 0);
+
+	cr_expect(printed("shop, process 7, spanprof 1, written 0 s ago") ||
+		  printed("shop, process 7, spanprof 1, written 1 s ago"));
+	cr_expect(printed("active: samples are taken"));
+	cr_expect(printed("an-sdk: 3 spans, seen by its functions\n"
+			  "          not understood: a thing; another way\n"));
+	cr_expect(printed(
+		"threads   4 sampled by RTMIN+27, 9 not: 3 block the signal, 5 over half of "
+		"RLIMIT_SIGPENDING\n"));
+	cr_expect(
+		printed("0 in spans, 10 outside; are the spans attached where the work is done?"));
+	cr_expect(printed("lost      2 profiles could not be written into SPANPROF_OUTPUT_DIR"));
+	cr_expect(printed("lost      1 new_reason"));
+	cr_expect_not(printed("ring full"));
+	cr_expect(printed("to http://p, 5 tries, last success never"));
+	cr_expect(printed("the last try failed: status 401:  [31mwho?"));
+	cr_expect(printed("the server's is 7200 s ahead of this one"));
+}
+
+Test(report_status, that_is_strange_is_one_line, .timeout = 20)
+{
+	static const char *const strange[] = {"", "[]", "{\"a\":1}", "{\"samples\":", "\xff"};
+
+	for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++)
+		cr_expect_eq(status_of(status_file(strange[i])), 2, "%zu", i);
+	/* Whatever is where it should not be is read as nothing. */
+	cr_expect_eq(status_of(status_file("{\"samples\":1,\"sdks\":{},\"loss\":[1],\"push\":{},"
+					   "\"spans\":\"x\",\"threads\":null,\"state\":3}")),
+		     0);
+	cr_expect_eq(status_of(scratch), 2);
+	cr_expect_eq(status_of("/does/not/exist"), 2);
+	/* What is quoted of it cannot speak to the terminal, nor can texts of Latin-1. */
+	cr_expect_eq(status_of(status_file("{\"samples\":\x1b[2J")), 2);
+	cr_expect_not(printed("\x1b"));
+	cr_expect_eq(status_of(status_file("{\"samples\":1,\"state\":\"\\u009b2J\"}")), 0);
+	cr_expect_not(printed("\xc2\x9b"));
+}
