@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the handler told of objects, beside what the list of mappings says. */
+#include <criterion/criterion.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "export/modules.h"
+#include "fake_host.h"
+
+TestSuite(module_events, .fini = fake_host_end);
+
+/* Of code that belongs to no object. */
+#define NOTHING "1000-2000 r-xp 00000000 00:00 0 \n"
+
+static struct sp_module_event event_of(const char *path, uint64_t bias, uint64_t bytes,
+				       uint8_t build)
+{
+	struct sp_module_event s = {.bias = bias,
+				    .phdr = bias + 64,
+				    .loads = 1,
+				    .build_id_len = build != 0 ? 20 : 0,
+				    .load = {{.vaddr = 0, .memsz = bytes, .flags = PF_R | PF_X}}};
+
+	memset(s.build_id, build, (size_t)s.build_id_len);
+	(void)snprintf(s.path, sizeof(s.path), "%s", path);
+	return s;
+}
+
+static const char *name_at(const struct sp_modules *m, uint64_t pc, uint32_t epoch)
+{
+	const struct sp_module *mod = sp_modules_find(m, pc, epoch);
+
+	return mod != NULL ? mod->name : "";
+}
+
+Test(module_events, make_known_what_was_only_ever_told_of, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
+	struct sp_module_event s = event_of("/lib/brief.so", 0x10000, 0x2000, 1);
+	uint32_t epoch;
+
+	fake_host_line(NOTHING);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	sp_modules_take_event(m, &s);
+	epoch = sp_modules_epoch(m);
+	cr_expect_str_eq(name_at(m, 0x11fff, epoch), "brief.so");
+	cr_expect_str_eq(name_at(m, 0x12000, epoch), "");
+	for (unsigned interval = 1; interval <= 3; interval++) {
+		cr_assert_eq(sp_modules_refresh(m), 0);
+		cr_expect_eq(sp_modules_find(m, 0x11000, epoch)->died == SP_EPOCH_ALIVE,
+			     interval <= 2, "interval %u", interval);
+		cr_expect_str_eq(name_at(m, 0x11000, epoch), "brief.so");
+		sp_modules_forget(m, 0);
+	}
+	sp_modules_free(m);
+}
+
+/* What the handler does not tell because it told it before, the list must not contradict. */
+Test(module_events, are_not_replaced_by_what_is_listed_in_between, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
+	struct sp_module_event s = event_of("/lib/a.so", 0x10000, 0x2000, 1);
+
+	fake_host_line(NOTHING);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	sp_modules_take_event(m, &s);
+	/* Another one that no sample is in, over the end of the first and beyond. */
+	fake_host_unmap_all();
+	fake_host_map(fake_host_object("unseen.so", 0x3000, 9), 0x11000, 0x3000);
+	for (unsigned interval = 1; interval <= 2; interval++) {
+		cr_assert_eq(sp_modules_refresh(m), 0);
+		cr_expect_str_eq(name_at(m, 0x11800, sp_modules_epoch(m)), "a.so");
+		cr_expect_str_eq(name_at(m, 0x13800, sp_modules_epoch(m)), "");
+		sp_modules_forget(m, 0);
+	}
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	cr_expect_str_eq(name_at(m, 0x11800, sp_modules_epoch(m)), "unseen.so",
+			 "the third interval was not told of the first one");
+	sp_modules_take_event(m, &s);
+	cr_expect_str_eq(name_at(m, 0x11800, sp_modules_epoch(m)), "a.so");
+	s = event_of("/lib/b.so", 0x11000, 0x1000, 2);
+	sp_modules_take_event(m, &s);
+	cr_expect_str_eq(name_at(m, 0x11800, sp_modules_epoch(m)), "b.so");
+
+	sp_modules_free(m);
+}
+
+Test(module_events, end_an_epoch_where_one_object_takes_the_place_of_another, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
+	uint32_t epoch[60];
+	uint32_t serial[3];
+
+	fake_host_line(NOTHING);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	for (unsigned i = 0; i < 60; i++) {
+		static const char *const path[] = {"/lib/a.so", "/lib/b.so", "/lib/c.so"};
+		/* The last one is larger, and begins before the others. */
+		struct sp_module_event s =
+			event_of(path[i % 3], i % 3 == 2 ? 0xf000 : 0x10000,
+				 i % 3 == 2 ? 0x3000 : 0x2000, (uint8_t)(1 + i % 3));
+
+		sp_modules_take_event(m, &s);
+		sp_modules_take_event(m, &s);
+		epoch[i] = sp_modules_epoch(m);
+	}
+	cr_assert_eq(sp_modules_refresh(m), 0);
+
+	for (unsigned i = 0; i < 60; i++) {
+		const struct sp_module *mod = sp_modules_find(m, 0x11000, epoch[i]);
+
+		cr_assert_eq(epoch[i], i);
+		cr_expect_eq(mod->name[0], "abc"[i % 3], "%u: %s", i, mod->name);
+		if (i < 3)
+			serial[i] = mod->serial;
+		cr_expect_eq(mod->serial, serial[i % 3], "caches know it by that");
+	}
+	sp_modules_free(m);
+}
+
+Test(module_events, of_what_is_mapped_are_no_news, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new("/proc/self", -1);
+	const struct sp_module *mod;
+	struct sp_module_event s = {.loads = 1};
+	uint32_t serial;
+
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	mod = sp_modules_find(m, (uintptr_t)&printf, 0);
+	cr_assert_not_null(mod);
+	serial = mod->serial;
+	s.bias = mod->bias;
+	s.build_id_len = mod->build_id_len;
+	memcpy(s.build_id, mod->build_id, mod->build_id_len);
+	s.load[0].vaddr = mod->lo - mod->bias;
+	/* As _dl_find_object has it: to the page. */
+	s.load[0].memsz = mod->hi - mod->lo + 100;
+	(void)snprintf(s.path, sizeof(s.path), "%s", mod->path);
+	sp_modules_take_event(m, &s);
+
+	cr_expect_eq(sp_modules_epoch(m), 0);
+	cr_expect_eq(sp_modules_find(m, (uintptr_t)&printf, 0)->serial, serial);
+	sp_modules_free(m);
+}
+
+Test(module_events, without_sense_change_nothing, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
+	struct sp_module_event s = event_of("/lib/odd.so", UINT64_MAX - 8, 4096, 1);
+
+	fake_host_line(NOTHING);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	sp_modules_take_event(m, &s);
+	s = event_of("", 0x1000, 0, 1);
+	sp_modules_take_event(m, &s);
+	s = event_of("/lib/odd.so", 0x1000, 0x1000, 1);
+	s.loads = UINT64_MAX;
+	s.build_id_len = UINT64_MAX;
+	memset(s.path, 'x', sizeof(s.path));
+	sp_modules_take_event(m, &s);
+
+	cr_expect_null(sp_modules_find(m, UINT64_MAX - 4, 0));
+	cr_expect_eq(sp_modules_find(m, 0x1800, 0)->build_id_len, 0);
+	sp_modules_free(m);
+}
