@@ -13,7 +13,6 @@
 #include "sampler/config_copy.h"
 #include "sampler/config_parse.h"
 #include "sampler/config_text.h"
-#include "sampler/config_unknown.h"
 #include "sampler/fmt.h"
 #include "sampler/text.h"
 
@@ -263,6 +262,75 @@ static void complete(struct sp_config *cfg)
 		cfg->baseline_url = NULL;
 }
 
+/* What follows our prefix, or those of OTel and Pyroscope; all of a name that has none. */
+static const char *words_of(const char *name)
+{
+	static const char *const prefixes[] = {"SPANPROF_", "OTEL_", "PYROSCOPE_"};
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(prefixes); i++)
+		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+			name += strlen(prefixes[i]);
+	return name;
+}
+
+/* Levenshtein's distance: how many letters are too many, missing or others. */
+static unsigned distance(const char *a, const char *b)
+{
+	unsigned row[SP_CONFIG_NAME_MAX]; /* from what is read of a to the begins of b */
+	size_t len = strnlen(b, SP_CONFIG_NAME_MAX - 1);
+
+	for (unsigned j = 0; j <= len; j++)
+		row[j] = j;
+	for (; *a != '\0'; a++) {
+		unsigned before = row[0]++; /* of the row before, and the column before */
+
+		for (size_t j = 1; j <= len; j++) {
+			unsigned swapped = before + (*a != b[j - 1]);
+			unsigned other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+
+			before = row[j];
+			row[j] = swapped < other ? swapped : other;
+		}
+	}
+	return row[len];
+}
+
+/* The variable that was probably meant, also by the words of an alias of it; NULL = none is close. */
+static const char *meant_by(const char *name)
+{
+	unsigned closest = 2 + (unsigned)strlen(words_of(name)) / 5;
+	const char *best = NULL;
+
+	for (unsigned i = 0; i < SP_VAR_N * SP_CONFIG_SOURCES; i++) {
+		const struct sp_config_source *s = sp_config_vars[i / SP_CONFIG_SOURCES].source;
+		const char *known = s[i % SP_CONFIG_SOURCES].name;
+		unsigned d = known != NULL && words_of(known) != known
+				     ? distance(words_of(name), words_of(known))
+				     : closest;
+
+		if (d < closest) {
+			best = s[0].name;
+			closest = d;
+		}
+	}
+	return best;
+}
+
+/* A misspelt variable is otherwise silent: the program runs with the default and nobody knows. */
+static void tell_unknown(const struct sp_config_unknown *u)
+{
+	for (unsigned i = 0; i < u->n && i < SP_CONFIG_UNKNOWN_MAX; i++) {
+		const char *meant = meant_by(u->name[i]);
+
+		sp_log(SP_LOG_WARN, "%s is not a variable of ours; %s%s%s", u->name[i],
+		       meant != NULL ? "did you mean " : "ignored", meant != NULL ? meant : "",
+		       meant != NULL ? "?" : "");
+	}
+	if (u->n > SP_CONFIG_UNKNOWN_MAX)
+		sp_log(SP_LOG_WARN, "%u more SPANPROF_ variables are not ours either",
+		       u->n - SP_CONFIG_UNKNOWN_MAX);
+}
+
 void sp_config_parse_log_level(void)
 {
 	struct sp_config cfg;
@@ -286,6 +354,6 @@ void sp_config_parse(struct sp_config *cfg)
 	read_resource(cfg, tell);
 	complete(cfg);
 	if (tell)
-		sp_config_unknown_tell();
+		tell_unknown(sp_config_copy_unknown());
 	errno = saved;
 }

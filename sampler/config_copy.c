@@ -22,9 +22,7 @@ struct copied {
 static struct copied copied[SP_VAR_N][SP_CONFIG_SOURCES];
 static char values[SP_CONFIG_COPY_MAX];
 static size_t used;
-static char unknown[SP_CONFIG_UNKNOWN_MAX][SP_CONFIG_NAME_MAX];
-static unsigned unknown_names;
-static unsigned unknown_more;
+static struct sp_config_unknown unknown;
 static atomic_bool looked_at;
 
 _Static_assert(SP_CONFIG_COPY_MAX <= 65536, "an offset is 16 bits");
@@ -73,15 +71,9 @@ static void keep_unknown(const char *name, size_t len)
 {
 	if (len > SP_CONFIG_NAME_MAX - 1)
 		len = SP_CONFIG_NAME_MAX - 1;
-	for (unsigned i = 0; i < unknown_names; i++)
-		if (strncmp(unknown[i], name, len) == 0 && unknown[i][len] == '\0')
-			return;
-	if (unknown_names == SP_CONFIG_UNKNOWN_MAX) {
-		unknown_more++;
-		return;
-	}
-	memcpy(unknown[unknown_names], name, len);
-	unknown[unknown_names++][len] = '\0';
+	if (unknown.n < SP_CONFIG_UNKNOWN_MAX)
+		memcpy(unknown.name[unknown.n], name, len);
+	unknown.n++;
 }
 
 /* Of others' variables what the exporter's libraries look for: where libdebuginfod keeps its cache. */
@@ -135,10 +127,8 @@ void sp_config_capture(char *const *envp)
 {
 	memset(copied, 0, sizeof(copied));
 	memset(kept, 0, sizeof(kept));
-	memset(unknown, 0, sizeof(unknown));
+	memset(&unknown, 0, sizeof(unknown));
 	used = 0;
-	unknown_names = 0;
-	unknown_more = 0;
 	atomic_store_explicit(&looked_at, false, memory_order_relaxed);
 	for (; envp != NULL && *envp != NULL; envp++)
 		keep(*envp);
@@ -195,14 +185,9 @@ enum sp_config_state sp_config_copy_get(enum sp_config_id id, unsigned source, c
 	return (enum sp_config_state)c->state;
 }
 
-const char *sp_config_copy_unknown(unsigned i)
+const struct sp_config_unknown *sp_config_copy_unknown(void)
 {
-	return i < unknown_names ? unknown[i] : NULL;
-}
-
-unsigned sp_config_copy_unknown_more(void)
-{
-	return unknown_more;
+	return &unknown;
 }
 
 bool sp_config_copy_first_look(void)

@@ -26,11 +26,12 @@ enum sp_config_state {
 /* The value of one name of a variable; *text is "" unless SP_STATE_SET. */
 enum sp_config_state sp_config_copy_get(enum sp_config_id id, unsigned source, const char **text);
 
-/* The i-th SPANPROF_ name that is in no table (cut at SP_CONFIG_NAME_MAX - 1), or NULL. */
-const char *sp_config_copy_unknown(unsigned i);
-
-/* How many more there were than are kept. */
-unsigned sp_config_copy_unknown_more(void);
+/* SPANPROF_ names that are in no table: the first of them, cut at SP_CONFIG_NAME_MAX - 1 bytes. */
+struct sp_config_unknown {
+	unsigned n; /* how many there were */
+	char name[SP_CONFIG_UNKNOWN_MAX][SP_CONFIG_NAME_MAX];
+};
+const struct sp_config_unknown *sp_config_copy_unknown(void);
 
 /*
  * APP, one thread at a time. The copy as an environment for the exporter, to the name of the service: a
