@@ -125,6 +125,8 @@ static enum sp_check say_verdict(const struct sp_target *t, const struct sp_tree
 
 	if (tree->missing != NULL)
 		row("missing", "%s (nowhere on the loader's path)", tree->missing);
+	if (tree->said != NULL)
+		row("loader", "%s", tree->said);
 	if (tree->full)
 		row("note", "more than %u objects: the rest was not looked at", SP_TREE_MAX);
 	if (hooked != 0) {
@@ -187,6 +189,21 @@ static enum sp_check check_tree(const struct sp_target *t, const struct candidat
 	return SP_CHECK_BLOCKED;
 }
 
+/* Only of a program that the loader would take us into: what else it says is of no use. */
+static void ask_loader(const struct sp_target *t, const struct candidate *object,
+		       struct sp_tree *tree)
+{
+	char buf[SP_ELF_INTERP_MAX + 128];
+	char *preload;
+
+	if (object->why != NULL || t->error != 0 ||
+	    blocked(t, &object->elf, buf, sizeof(buf)) != NULL)
+		return;
+	preload = sp_object_chain(object->path, getenv("LD_PRELOAD"));
+	sp_tree_of_program(t, preload, tree);
+	free(preload);
+}
+
 enum sp_check sp_check_program(const char *path)
 {
 	static struct candidate object;
@@ -195,9 +212,8 @@ enum sp_check sp_check_program(const char *path)
 	enum sp_check result;
 
 	sp_target_read(path, &t);
-	if (t.error == 0 && t.readable && !t.is_static)
-		(void)sp_tree_of_program(t.path, &tree);
 	open_candidate(&object);
+	ask_loader(&t, &object, &tree);
 	result = check_tree(&t, &object, &tree);
 	close_candidate(&object);
 	sp_tree_free(&tree);

@@ -11,7 +11,6 @@
 
 /* Far beyond real files; what is larger is damaged or hostile. */
 #define DYNAMIC_MAX ((uint64_t)1 << 20)
-#define STRINGS_MAX ((uint64_t)512 << 20)
 
 bool sp_elf_read(const struct sp_elf *f, uint64_t offset, void *out, size_t len)
 {
@@ -45,21 +44,6 @@ char *sp_elf_copy(const struct sp_elf *f, uint64_t offset, uint64_t len, uint64_
 	}
 	copy[len] = '\0';
 	return copy;
-}
-
-/* Where an address of the loaded file lies in it. */
-static bool offset_of(const struct sp_elf *f, uint64_t address, uint64_t *offset)
-{
-	for (unsigned i = 0; i < f->phdrs; i++) {
-		const Elf64_Phdr *p = &f->phdr[i];
-
-		if (p->p_type != PT_LOAD || address < p->p_vaddr ||
-		    address - p->p_vaddr >= p->p_filesz)
-			continue;
-		*offset = p->p_offset + (address - p->p_vaddr);
-		return true;
-	}
-	return false;
 }
 
 static const Elf64_Phdr *segment(const struct sp_elf *f, uint32_t type)
@@ -149,75 +133,18 @@ void sp_elf_close(struct sp_elf *f)
 	f->shdr = NULL;
 }
 
-static const char *string_at(const char *strings, uint64_t len, uint64_t offset)
-{
-	return offset < len ? strings + offset : NULL;
-}
-
-/* The string table first: the other entries are offsets into it. */
-static bool read_strings(const struct sp_elf *f, const Elf64_Dyn *d, size_t n,
-			 struct sp_elf_links *out, uint64_t *len)
-{
-	uint64_t address = 0;
-	uint64_t offset;
-
-	*len = 0;
-	for (size_t i = 0; i < n && d[i].d_tag != DT_NULL; i++) {
-		if (d[i].d_tag == DT_STRTAB)
-			address = d[i].d_un.d_ptr;
-		else if (d[i].d_tag == DT_STRSZ)
-			*len = d[i].d_un.d_val;
-	}
-	if (*len == 0 || !offset_of(f, address, &offset))
-		return false;
-	out->strings = sp_elf_copy(f, offset, *len, STRINGS_MAX);
-	return out->strings != NULL;
-}
-
-static void read_entry(const Elf64_Dyn *d, uint64_t len, struct sp_elf_links *out)
-{
-	const char *text = string_at(out->strings, len, d->d_un.d_val);
-
-	switch (d->d_tag) {
-	case DT_NEEDED:
-		if (text != NULL && out->needs < SP_ELF_NEEDED_MAX)
-			out->needed[out->needs++] = text;
-		break;
-	case DT_RPATH:
-		out->rpath = text;
-		break;
-	case DT_RUNPATH:
-		out->runpath = text;
-		break;
-	case DT_FLAGS_1:
-		out->pie = (d->d_un.d_val & DF_1_PIE) != 0;
-		break;
-	default:
-		break;
-	}
-}
-
-bool sp_elf_links(const struct sp_elf *f, struct sp_elf_links *out)
+bool sp_elf_pie(const struct sp_elf *f)
 {
 	const Elf64_Phdr *p = segment(f, PT_DYNAMIC);
 	Elf64_Dyn *d;
-	uint64_t len;
-	size_t n;
+	bool pie = false;
 
-	memset(out, 0, sizeof(*out));
 	d = p != NULL ? (void *)sp_elf_copy(f, p->p_offset, p->p_filesz, DYNAMIC_MAX) : NULL;
 	if (d == NULL)
 		return false;
-	n = (size_t)p->p_filesz / sizeof(*d);
-	if (read_strings(f, d, n, out, &len))
-		for (size_t i = 0; i < n && d[i].d_tag != DT_NULL; i++)
-			read_entry(&d[i], len, out);
+	for (size_t i = 0; i < p->p_filesz / sizeof(*d) && d[i].d_tag != DT_NULL; i++)
+		if (d[i].d_tag == DT_FLAGS_1)
+			pie = (d[i].d_un.d_val & DF_1_PIE) != 0;
 	free(d);
-	return out->strings != NULL;
-}
-
-void sp_elf_links_free(struct sp_elf_links *l)
-{
-	free(l->strings);
-	l->strings = NULL;
+	return pie;
 }

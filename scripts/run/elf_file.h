@@ -40,19 +40,8 @@ bool sp_elf_read(const struct sp_elf *f, uint64_t offset, void *out, size_t len)
 /* A copy with a NUL behind it, at most max bytes long; NULL when that is not possible. free(). */
 char *sp_elf_copy(const struct sp_elf *f, uint64_t offset, uint64_t len, uint64_t max);
 
-/* What the loader reads of the dynamic section. Strings live until sp_elf_links_free(). */
-#define SP_ELF_NEEDED_MAX 256U
-struct sp_elf_links {
-	char *strings;
-	const char *needed[SP_ELF_NEEDED_MAX];
-	unsigned needs;
-	const char *rpath;   /* NULL = none */
-	const char *runpath; /* NULL = none */
-	bool pie;            /* marked as a program */
-};
-
-bool sp_elf_links(const struct sp_elf *f, struct sp_elf_links *out);
-void sp_elf_links_free(struct sp_elf_links *l);
+/* The dynamic section marks it as a program. */
+bool sp_elf_pie(const struct sp_elf *f);
 
 /* Called for every named symbol of a table. */
 typedef void (*sp_elf_symbol)(void *arg, const char *name, const Elf64_Sym *symbol, size_t index);

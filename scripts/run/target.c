@@ -153,7 +153,6 @@ static const char *secure_reason(const char *path)
 static void read_elf(struct sp_target *t, int fd)
 {
 	struct sp_elf f;
-	struct sp_elf_links l;
 
 	t->error = fd >= 0 ? sp_elf_take(fd, &f) : sp_elf_open(t->path, &f);
 	if (t->error != 0)
@@ -164,10 +163,7 @@ static void read_elf(struct sp_target *t, int fd)
 	(void)snprintf(t->interp, sizeof(t->interp), "%s", f.interp);
 	read_libc(t);
 	t->is_static = f.readable && f.interp[0] == '\0';
-	if (t->is_static && f.type == ET_DYN && sp_elf_links(&f, &l)) {
-		t->is_library = !l.pie;
-		sp_elf_links_free(&l);
-	}
+	t->is_library = t->is_static && f.type == ET_DYN && f.dynamic && !sp_elf_pie(&f);
 	t->is_go = sp_elf_has_section(&f, ".go.buildinfo") ||
 		   sp_elf_has_section(&f, ".note.go.buildid");
 	sp_elf_close(&f);

@@ -9,14 +9,12 @@
 
 #include "scripts/run/elf_file.h"
 #include "scripts/run/process.h"
+#include "scripts/run/target.h"
 
 #define SP_TREE_MAX 512U
 
 struct sp_tree_object {
 	char *path;
-	char *rpath;   /* NULL when it has a runpath: then it does not count */
-	char *runpath; /* NULL = none */
-	unsigned parent;
 	dev_t dev;
 	ino_t ino;
 };
@@ -24,14 +22,14 @@ struct sp_tree_object {
 struct sp_tree {
 	struct sp_tree_object object[SP_TREE_MAX]; /* in load order; the program is the first */
 	unsigned n;
-	uint16_t machine;
-	char *missing; /* names that are nowhere, separated by spaces; NULL = none */
+	char *missing; /* names that the loader does not find, separated by spaces; NULL = none */
+	char *said;    /* what else it said, or why it was not asked; NULL = nothing */
 	bool full;
 	int exe; /* the program's file when it runs, borrowed; -1 = by its path */
 };
 
-/* By DT_NEEDED, breadth first, as ld.so(8) searches. False when out of memory. */
-bool sp_tree_of_program(const char *program, struct sp_tree *t);
+/* With that LD_PRELOAD. The program alone if its loader cannot be asked. */
+void sp_tree_of_program(const struct sp_target *program, const char *preload, struct sp_tree *t);
 
 /*
  * What is mapped into a running process, after sp_process_enter(); the process must outlive the tree.
