@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct sp_hash_slot {
 	uint32_t hash;
@@ -33,6 +34,22 @@ static inline uint64_t sp_hash_add(uint64_t h, uint64_t word)
 {
 	h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
 	return h ^ h >> 32;
+}
+
+/* The bytes of a text or a record. */
+static inline uint64_t sp_hash_add_bytes(uint64_t h, const void *bytes, size_t len)
+{
+	const char *at = bytes;
+	uint64_t word = 0;
+
+	h = sp_hash_add(h, len);
+	for (; len >= sizeof(word); at += sizeof(word), len -= sizeof(word)) {
+		memcpy(&word, at, sizeof(word));
+		h = sp_hash_add(h, word);
+	}
+	word = 0;
+	memcpy(&word, at, len);
+	return sp_hash_add(h, word);
 }
 
 /* The next item with this hash; *step is 0 at first. False when there is none. */

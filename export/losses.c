@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "export/hash_index.h"
 #include "export/log.h"
 #include "export/loss_words.h"
 
@@ -39,11 +40,11 @@ static const struct {
 /* The wording of a message; numbers in it differ from one to the next. */
 static uint64_t wording(const char *words, int status)
 {
-	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)(unsigned)status;
+	uint64_t hash = sp_hash_add(0, (unsigned)status);
 
 	for (; *words != '\0'; words++)
 		if (*words < '0' || *words > '9')
-			hash = (hash ^ (unsigned char)*words) * UINT64_C(0x100000001b3);
+			hash = sp_hash_add(hash, (unsigned char)*words);
 	return hash | 1;
 }
 

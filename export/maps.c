@@ -47,7 +47,7 @@ static bool take_number(const char **s, unsigned base, char end, uint64_t *v)
 }
 
 /* "start-end perms offset major:minor inode   path" */
-static bool parse_line(char *line, struct sp_map *map, char **path)
+bool sp_maps_line(const char *line, struct sp_map *map, const char **path)
 {
 	const char *s = line;
 	uint64_t major;
@@ -66,7 +66,7 @@ static bool parse_line(char *line, struct sp_map *map, char **path)
 	(void)sp_text_number(&s, 10, &map->inode);
 	s += strcspn(s, " ");
 	s += strspn(s, " ");
-	*path = line + (s - line);
+	*path = s;
 	return true;
 }
 
@@ -125,12 +125,14 @@ static int add_line(struct reading *r, char *line)
 	struct sp_maps *m = r->m;
 	const struct sp_map *run = r->run.first < m->n ? &m->map[r->run.first] : NULL;
 	struct sp_map map;
+	const char *begin;
 	char *path;
 	int err = 0;
 
 	/* A change between two read calls may show an address twice. */
-	if (!parse_line(line, &map, &path) || map.start < r->end)
+	if (!sp_maps_line(line, &map, &begin) || map.start < r->end)
 		return 0;
+	path = line + (begin - line);
 	r->end = map.end;
 	if (map.inode == 0 && (map.prot & PROT_EXEC) == 0)
 		return 0;

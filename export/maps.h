@@ -31,6 +31,9 @@ struct sp_maps {
 	size_t text_cap;
 };
 
+/* One line without its newline; *path is in it. map->path is not set. False for no such line. */
+bool sp_maps_line(const char *line, struct sp_map *map, const char **path);
+
 /*
  * Reads path ("/proc/PID/maps") anew. 0; -E2BIG when there was more than is read or kept, and the
  * beginning is there; another negative errno, and nothing is there. A process that has ended has an

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "export/module_serial.h"
 
-#include <stddef.h>
+#include <stdbool.h>
+#include <string.h>
 
-/* A power of two. Beyond half of it objects get numbers that nobody else gets. */
-#define SLOTS 8192U
+#include "export/hash_index.h"
 
-static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
-{
-	for (const unsigned char *at = bytes; len != 0; at++, len--)
-		hash = (hash ^ *at) * UINT64_C(0x100000001b3);
-	return hash;
-}
+/* Objects beyond these get numbers that nobody else gets. */
+#define KNOWN_MAX 4096U
 
 /*
  * Two hashes of 64 bits, over what tells objects apart: to be the same by chance takes more objects than
@@ -19,38 +15,35 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
  */
 static void identify(const struct sp_module *m, uint64_t key[2])
 {
-	key[0] = mix(UINT64_C(0xcbf29ce484222325), m->build_id, m->build_id_len);
-	key[0] = mix(key[0], &m->bias, sizeof(m->bias));
-	key[1] = mix(key[0] ^ UINT64_C(0x9e3779b97f4a7c15), &m->phdr, sizeof(m->phdr));
-	for (const char *at = m->shown; *at != '\0'; at++)
-		key[1] = mix(key[1], at, 1);
+	key[0] = sp_hash_add_bytes(0, m->build_id, m->build_id_len);
+	key[0] = sp_hash_add(key[0], m->bias);
+	key[1] = sp_hash_add_bytes(key[0], &m->phdr, sizeof(m->phdr));
+	key[1] = sp_hash_add_bytes(key[1], m->shown, strlen(m->shown));
 }
 
 uint32_t sp_module_serial(const struct sp_module *module)
 {
 	static struct {
 		uint64_t key[2];
-		uint32_t serial; /* 0 = free */
-	} slot[SLOTS];
-	static uint32_t used;
+		uint32_t serial;
+	} known[KNOWN_MAX];
+	static struct sp_hash_index by_key;
+	static uint32_t n;
 	static uint32_t serials;
 	uint64_t key[2];
-	uint32_t at;
+	uint32_t i;
 
 	/* Without a build id another file may have that path by now. */
 	if (module->build_id_len == 0)
 		return ++serials;
 	identify(module, key);
-	at = (uint32_t)(key[0] ^ key[1] >> 32) % SLOTS;
-	for (; slot[at].serial != 0; at = (at + 1) % SLOTS)
-		if (slot[at].key[0] == key[0] && slot[at].key[1] == key[1])
-			return slot[at].serial;
+	for (uint32_t step = 0; sp_hash_index_next(&by_key, (uint32_t)key[1], &step, &i);)
+		if (known[i].key[0] == key[0] && known[i].key[1] == key[1])
+			return known[i].serial;
 	serials++;
-	if (used < SLOTS / 2) {
-		used++;
-		slot[at].key[0] = key[0];
-		slot[at].key[1] = key[1];
-		slot[at].serial = serials;
+	if (n < KNOWN_MAX && sp_hash_index_put(&by_key, (uint32_t)key[1], n)) {
+		memcpy(known[n].key, key, sizeof(key));
+		known[n++].serial = serials;
 	}
 	return serials;
 }

@@ -14,16 +14,7 @@
 
 static uint32_t hash(const char *s, size_t len)
 {
-	uint64_t h = len;
-	uint64_t word = 0;
-
-	for (; len >= sizeof(word); s += sizeof(word), len -= sizeof(word)) {
-		memcpy(&word, s, sizeof(word));
-		h = sp_hash_add(h, word);
-	}
-	word = 0;
-	memcpy(&word, s, len);
-	return (uint32_t)sp_hash_add(h, word);
+	return (uint32_t)sp_hash_add_bytes(0, s, len);
 }
 
 const char *sp_strtab_get(const struct sp_strtab *t, uint32_t id, size_t *len)

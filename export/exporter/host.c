@@ -17,6 +17,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "export/maps.h"
+
 #define PIDFD_OPEN_NR 434L /* the same everywhere; headers may be older */
 #define PROC_MAGIC 0x9fa0  /* linux/magic.h: PROC_SUPER_MAGIC */
 /* 65,530 mappings with paths are less. */
@@ -85,18 +87,14 @@ static bool numbers_are_ours(void)
 	return strtol(text, NULL, 10) == getpid();
 }
 
-/* "START-END PERMS OFFSET DEV INODE PATH": that file, and the address inside. */
+/* That file, and the address inside. */
 static bool line_shows(const char *line, uint64_t address, ino_t inode)
 {
-	char *at;
-	uint64_t start = strtoull(line, &at, 16);
-	uint64_t end = *at == '-' ? strtoull(at + 1, &at, 16) : 0;
+	struct sp_map map;
+	const char *path;
 
-	if (address < start || address >= end)
-		return false;
-	for (unsigned i = 0; i < 3 && *at == ' '; i++)
-		at += 1 + strcspn(at + 1, " \n");
-	return *at == ' ' && strtoull(at, NULL, 10) == inode;
+	return sp_maps_line(line, &map, &path) && address >= map.start && address < map.end &&
+	       map.inode == inode;
 }
 
 enum shown { SHOWN, NOT_SHOWN, NO_MEMORY, UNKNOWN };
@@ -117,9 +115,11 @@ static enum shown shows_region(int maps, uint64_t address, ino_t inode)
 		at += got;
 		have += (size_t)got;
 		text[have] = '\0';
-		for (; (end = strchr(line, '\n')) != NULL; line = end + 1)
+		for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+			*end = '\0';
 			if (line_shows(line, address, inode))
 				return SHOWN;
+		}
 		have = strlen(line);
 		/* A path may be as long as this; its beginning has all that matters. */
 		have = have < sizeof(text) / 2 ? have : 0;

@@ -42,7 +42,7 @@ $(FUZZ_DIR)/pprof: $(FUZZ_REPORT)
 $(FUZZ_DIR)/split: $(call fuzz_objects,,export/pprof_split.c export/pprof_wire.c)
 $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
 $(FUZZ_DIR)/address: $(call fuzz_objects,,export/address.c export/libcurl.c export/redact.c)
-$(FUZZ_DIR)/loaded: $(call fuzz_objects,,$(addprefix export/,grow.c modules.c mapped.c maps.c \
+$(FUZZ_DIR)/loaded: $(call fuzz_objects,,$(addprefix export/,grow.c hash_index.c modules.c mapped.c maps.c \
 	host_objects.c object_file.c object_files.c vdso.c clock.c elf_notes.c module_name.c module_read.c module_serial.c) $(addprefix sampler/,object_identity_sig.c module_event.c module_event_sig.c ring.c \
 	ring_sig.c seccomp.c arena.c text.c))
 $(FUZZ_DIR)/maps: $(call fuzz_objects,,export/maps.c export/grow.c sampler/text.c)
