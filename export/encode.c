@@ -153,7 +153,7 @@ static int locate(struct run *r, uint32_t stack, uint64_t id[SP_ENCODE_FRAMES], 
 	if (stack == SP_STACK_OTHER)
 		return marker_id(r, MARK_OTHER, &id[(*n)++]);
 	sp_stack_map_stack(r->map, stack, &s);
-	if ((s.flags & SP_SAMPLE_UNSAMPLED) != 0 && marker_id(r, MARK_UNSAMPLED, &id[(*n)++]) != 0)
+	if (s.unsampled && marker_id(r, MARK_UNSAMPLED, &id[(*n)++]) != 0)
 		return -ENOMEM;
 	for (unsigned i = 0; i < s.depth; i++)
 		if (address_id(r, s.pc[i], s.epoch, &id[(*n)++]) != 0)

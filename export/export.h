@@ -15,8 +15,7 @@
 #include "sampler/config.h"
 #include "sampler/counters.h"
 #include "sampler/log.h"
-#include "sampler/module_event.h"
-#include "sampler/sample.h"
+#include "sampler/record.h"
 #include "sampler/snapshot.h"
 
 /* Bits returned by sp_core_ops.news */
@@ -59,12 +58,12 @@ struct sp_core_ops {
 	const char *version; /* "0.1.0" */
 
 	/*
-	 * Calls put for each sample in the ring, at most max, and removes it. The sample is only
-	 * valid during the call. Returns how many there were. A record with SP_SAMPLE_OBJECT tells
-	 * which object the samples behind it mean (module_event.h).
+	 * Calls put for each record in the ring, at most max, and removes it. The record is only valid
+	 * during the call. Returns how many there were. A module event tells which object the samples
+	 * behind it mean (module_event.h).
 	 */
-	unsigned (*drain)(void *self, void (*put)(const struct sp_sample *s, void *arg), void *arg,
-			  unsigned max);
+	unsigned (*drain)(void *self, void (*put)(const struct sp_record *record, void *arg),
+			  void *arg, unsigned max);
 
 	/* The same for samples whose stack is still to be walked (unwind_snapshot.h). */
 	unsigned (*drain_snapshots)(void *self, void (*put)(const struct sp_snapshot *s, void *arg),

@@ -24,6 +24,7 @@ struct stack {
 	uint32_t epoch;
 	uint16_t depth;
 	uint16_t flags;
+	bool unsampled;
 };
 
 struct sp_stack_map {
@@ -38,12 +39,13 @@ struct sp_stack_map {
 	uint64_t samples;
 };
 
-static uint32_t hash_stack(const uint64_t *pc, uint16_t depth, uint16_t flags, uint32_t epoch)
+static uint32_t hash_stack(const struct sp_stack *s)
 {
-	uint64_t h = sp_hash_add(1, (uint64_t)epoch << 32 | (uint32_t)flags << 16 | depth);
+	uint64_t h = sp_hash_add(s->unsampled ? 2 : 1,
+				 (uint64_t)s->epoch << 32 | (uint32_t)s->flags << 16 | s->depth);
 
-	for (unsigned i = 0; i < depth; i++)
-		h = sp_hash_add(h, pc[i]);
+	for (unsigned i = 0; i < s->depth; i++)
+		h = sp_hash_add(h, s->pc[i]);
 	return (uint32_t)h;
 }
 
@@ -59,34 +61,32 @@ static uint32_t hash_entry(const struct sp_stack_labels *l, uint32_t stack)
 }
 
 /* Stack index, or SP_STACK_OTHER with *loss set. */
-static uint32_t intern_stack(struct sp_stack_map *m, const struct sp_sample *s, uint32_t epoch,
-			     unsigned *loss)
+static uint32_t intern_stack(struct sp_stack_map *m, const struct sp_stack *s, unsigned *loss)
 {
-	uint16_t depth = s->depth <= SP_FRAMES_MAX ? s->depth : SP_FRAMES_MAX;
-	uint16_t flags = s->flags;
-	uint32_t hash = hash_stack(s->pc, depth, flags, epoch);
+	uint32_t hash = hash_stack(s);
 	uint32_t i;
 
 	for (uint32_t step = 0; sp_hash_index_next(&m->by_stack, hash, &step, &i);) {
 		const struct stack *k = &m->stack[i];
 
-		if (k->depth == depth && k->flags == flags && k->epoch == epoch &&
-		    memcmp(m->pc + k->first, s->pc, depth * sizeof(*s->pc)) == 0)
+		if (k->depth == s->depth && k->flags == s->flags && k->epoch == s->epoch &&
+		    k->unsampled == s->unsampled &&
+		    memcmp(m->pc + k->first, s->pc, s->depth * sizeof(*s->pc)) == 0)
 			return i;
 	}
 	*loss |= SP_STACK_LOST;
-	if (m->stacks >= m->limits.stacks || m->limits.pc_words - m->words < depth)
+	if (m->stacks >= m->limits.stacks || m->limits.pc_words - m->words < s->depth)
 		return SP_STACK_OTHER;
 	if (!SP_GROW(m->stack, m->stack_cap, m->stacks + 1, m->limits.stacks) ||
-	    !SP_GROW(m->pc, m->word_cap, m->words + depth, m->limits.pc_words) ||
+	    !SP_GROW(m->pc, m->word_cap, m->words + s->depth, m->limits.pc_words) ||
 	    !sp_hash_index_put(&m->by_stack, hash, m->stacks)) {
 		*loss |= SP_STACK_NOMEM;
 		return SP_STACK_OTHER;
 	}
 	*loss &= ~(unsigned)SP_STACK_LOST;
-	m->stack[m->stacks] = (struct stack){m->words, epoch, depth, flags};
-	memcpy(m->pc + m->words, s->pc, depth * sizeof(*s->pc));
-	m->words += depth;
+	m->stack[m->stacks] = (struct stack){m->words, s->epoch, s->depth, s->flags, s->unsampled};
+	memcpy(m->pc + m->words, s->pc, s->depth * sizeof(*s->pc));
+	m->words += s->depth;
 	return m->stacks++;
 }
 
@@ -111,31 +111,63 @@ static struct sp_stack_entry *intern_entry(struct sp_stack_map *m, uint32_t stac
 	return &m->entry[m->entries++];
 }
 
+/* What that is summed up in, for one more. */
+static struct sp_stack_entry *count_in(struct sp_stack_map *m, const struct sp_stack *stack,
+				       const struct sp_stack_labels *labels, unsigned *loss)
+{
+	struct sp_stack_entry *e = intern_entry(m, intern_stack(m, stack, loss), labels, loss);
+
+	m->samples++;
+	if (e != NULL)
+		return e;
+	*loss |= SP_STACK_LOST;
+	if (labels->span_id != 0 || labels->name_id != 0)
+		*loss |= SP_LABELS_LOST;
+	/* Entry 0 is "(other)" without labels: clear() made it, so it always exists. */
+	return &m->entry[0];
+}
+
 unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uint32_t epoch,
 			  uint32_t thread)
 {
 	struct sp_stack_labels labels = {
 		.span_id = s->span_id, .name_id = s->name_id, .thread = thread};
+	const struct sp_stack stack = {
+		.pc = s->pc,
+		.epoch = epoch,
+		.depth = s->depth <= SP_FRAMES_MAX ? s->depth : SP_FRAMES_MAX,
+		.flags = s->flags,
+	};
 	unsigned loss = SP_STACK_KEPT;
-	uint32_t stack = intern_stack(m, s, epoch, &loss);
 	struct sp_stack_entry *e;
 
 	memcpy(labels.trace_id, s->trace_id, sizeof(labels.trace_id));
-	e = intern_entry(m, stack, &labels, &loss);
-	if (e == NULL) {
-		/* Entry 0 is "(other)" without labels: clear() made it, so it always exists. */
-		loss |= SP_STACK_LOST;
-		if (s->span_id != 0 || s->name_id != 0)
-			loss |= SP_LABELS_LOST;
-		e = &m->entry[0];
-	}
-	if ((s->flags & SP_SAMPLE_UNSAMPLED) != 0) {
-		e->unsampled_ns += s->weight;
-	} else {
-		e->count++;
-		e->weight += s->weight;
-	}
-	m->samples++;
+	e = count_in(m, &stack, &labels, &loss);
+	e->count++;
+	e->weight += s->weight;
+	return loss;
+}
+
+unsigned sp_stack_map_put_cpu_time(struct sp_stack_map *m, const struct sp_cpu_time *t,
+				   uint32_t epoch, uint32_t thread)
+{
+	struct sp_stack_labels labels = {
+		.span_id = t->span_id, .name_id = t->name_id, .thread = thread};
+	const struct sp_stack stack = {
+		.pc = &t->start,
+		.epoch = epoch,
+		.depth = t->start != 0,
+		.flags = SP_SAMPLE_ROOTED,
+		.unsampled = true,
+	};
+	unsigned loss = SP_STACK_KEPT;
+	struct sp_stack_entry *e;
+
+	memcpy(labels.trace_id, t->trace_id, sizeof(labels.trace_id));
+	e = count_in(m, &stack, &labels, &loss);
+	/* It is what a host wrote, and may be anything. */
+	if (__builtin_add_overflow(e->unsampled_ns, t->ns, &e->unsampled_ns))
+		e->unsampled_ns = UINT64_MAX;
 	return loss;
 }
 
@@ -202,6 +234,7 @@ void sp_stack_map_stack(const struct sp_stack_map *m, uint32_t stack, struct sp_
 	out->epoch = k->epoch;
 	out->depth = k->depth;
 	out->flags = k->flags;
+	out->unsampled = k->unsampled;
 }
 
 uint64_t sp_stack_map_samples(const struct sp_stack_map *m)

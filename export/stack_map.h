@@ -6,10 +6,11 @@
 #ifndef SP_STACK_MAP_H
 #define SP_STACK_MAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sampler/sample.h"
+#include "sampler/record.h"
 
 /* Stack 0 of every map is "(other)": it has no frames. */
 #define SP_STACK_OTHER 0U
@@ -36,7 +37,7 @@ struct sp_stack_entry {
 	struct sp_stack_labels labels;
 	uint64_t count;        /* samples taken */
 	uint64_t weight;       /* sampling periods they stand for */
-	uint64_t unsampled_ns; /* CPU time between samples */
+	uint64_t unsampled_ns; /* CPU time between samples; UINT64_MAX = more than that */
 	uint32_t stack;
 };
 
@@ -45,6 +46,7 @@ struct sp_stack {
 	uint32_t epoch;     /* which modules were mapped, see modules.h */
 	uint16_t depth;
 	uint16_t flags; /* SP_SAMPLE_ bits */
+	bool unsampled; /* of CPU time between samples: its only frame is the thread's start routine */
 };
 
 /* What one put could not keep apart. */
@@ -68,12 +70,16 @@ void sp_stack_map_free(struct sp_stack_map *m);
 unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uint32_t epoch,
 			  uint32_t thread);
 
+/* The same of CPU time between samples. */
+unsigned sp_stack_map_put_cpu_time(struct sp_stack_map *m, const struct sp_cpu_time *t,
+				   uint32_t epoch, uint32_t thread);
+
 /* Entries in order of first sight. */
 uint32_t sp_stack_map_entries(const struct sp_stack_map *m);
 const struct sp_stack_entry *sp_stack_map_entry(const struct sp_stack_map *m, uint32_t i);
 void sp_stack_map_stack(const struct sp_stack_map *m, uint32_t stack, struct sp_stack *out);
 
-/* Samples put since the last clear. */
+/* Samples and records of CPU time put since the last clear. */
 uint64_t sp_stack_map_samples(const struct sp_stack_map *m);
 
 void sp_stack_map_clear(struct sp_stack_map *m);

@@ -14,7 +14,7 @@
 #include "export/thread_names.h"
 #include "export/unwind_snapshot.h"
 
-#define SP_DRAIN_MAX 4096U /* samples per call */
+#define SP_DRAIN_MAX 4096U /* records per call */
 #define SP_DRAIN_ROUNDS 16U
 #define SP_SNAPSHOTS_MAX 1024U /* per drain; 3 us a frame, so 0.1 ms each as a rule */
 #define SP_WAIT_ACTIVE_MS 250U
@@ -49,54 +49,68 @@ struct put_arg {
 	bool looked; /* what is mapped was looked at for the snapshots of this drain */
 };
 
-static void put_object(const struct sp_sample *s, struct put_arg *p)
+static uint32_t thread_of(const struct put_arg *p, const char *name)
 {
-	struct sp_module_event event;
-
-	if (s->depth * sizeof(s->pc[0]) < sizeof(event))
-		return;
-	memcpy(&event, s->pc, sizeof(event));
-	sp_modules_take_event(p->d->modules, &event);
-	p->epoch = sp_modules_epoch(p->d->modules);
-}
-
-static uint32_t thread_of(const struct put_arg *p, const struct sp_sample *s)
-{
-	char name[SP_THREAD_NAME_BYTES];
 	bool over = false;
 	uint32_t id;
 
 	if (p->d->threads == NULL)
 		return 0;
-	/* what is put down for another thread has not been asked for its name */
-	memcpy(name, s->thread_name, sizeof(name));
-	if (name[0] == '\0' && s->tid != 0 && (s->flags & SP_SAMPLE_UNSAMPLED) != 0)
-		p->ops->thread_name(p->ops->arg, s->tid, name);
 	id = sp_thread_names_put(p->d->threads, name, &over);
 	if (over)
 		p->ops->counter_add(p->ops->arg, SP_COUNT_THREAD_NAMES_OTHER, 1);
 	return id;
 }
 
-static void put_sample(const struct sp_sample *s, void *arg)
+static void count_loss(const struct sp_core_ops *ops, unsigned loss)
 {
-	const struct put_arg *p = arg;
-	const struct sp_core_ops *ops = p->ops;
-	unsigned loss;
-
-	if ((s->flags & SP_SAMPLE_OBJECT) != 0) {
-		put_object(s, arg);
-		return;
-	}
-	loss = sp_stack_map_put(p->d->map, s, p->epoch, thread_of(p, s));
-	if ((s->flags & SP_SAMPLE_UNSAMPLED) == 0)
-		p->d->sampled[s->span_id != 0]++;
 	if ((loss & SP_STACK_LOST) != 0)
 		ops->counter_add(ops->arg, SP_COUNT_STACKS_OTHER, 1);
 	if ((loss & SP_LABELS_LOST) != 0)
 		ops->counter_add(ops->arg, SP_COUNT_SPANS_OTHER, 1);
 	if ((loss & SP_STACK_NOMEM) != 0)
 		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+}
+
+static void put_sample(const struct sp_sample *s, const struct put_arg *p)
+{
+	uint32_t thread = thread_of(p, s->thread_name);
+
+	count_loss(p->ops, sp_stack_map_put(p->d->map, s, p->epoch, thread));
+	p->d->sampled[s->span_id != 0]++;
+}
+
+static void put_cpu_time(const struct sp_cpu_time *t, const struct put_arg *p)
+{
+	char name[SP_THREAD_NAME_BYTES];
+	uint32_t thread;
+
+	/* what is put down for another thread has not been asked for its name */
+	memcpy(name, t->thread_name, sizeof(name));
+	if (p->d->threads != NULL && name[0] == '\0' && t->tid != 0)
+		p->ops->thread_name(p->ops->arg, t->tid, name);
+	thread = thread_of(p, name);
+	count_loss(p->ops, sp_stack_map_put_cpu_time(p->d->map, t, p->epoch, thread));
+}
+
+static void put_record(const struct sp_record *record, void *arg)
+{
+	struct put_arg *p = arg;
+
+	switch (record->kind) {
+	case SP_RECORD_SAMPLE:
+		put_sample(&record->sample, p);
+		break;
+	case SP_RECORD_CPU_TIME:
+		put_cpu_time(&record->cpu_time, p);
+		break;
+	case SP_RECORD_MODULE_EVENT:
+		sp_modules_take_event(p->d->modules, &record->module_event);
+		p->epoch = sp_modules_epoch(p->d->modules);
+		break;
+	default:
+		break;
+	}
 }
 
 /*
@@ -123,7 +137,7 @@ static void put_snapshot(const struct sp_snapshot *snap, void *arg)
 		ops->counter_add(ops->arg, SP_COUNT_UNWIND_FAILED, 1);
 	if ((s.flags & SP_SAMPLE_TRUNCATED) != 0)
 		ops->counter_add(ops->arg, SP_COUNT_UNWIND_TRUNCATED, 1);
-	put_sample(&s, arg);
+	put_sample(&s, p);
 }
 
 bool sp_target_drain(struct sp_target *t)
@@ -138,7 +152,7 @@ bool sp_target_drain(struct sp_target *t)
 	t->active = false;
 	/* Bounded, because the threads that fill the ring may be faster than we are. */
 	for (unsigned round = 0; round < SP_DRAIN_ROUNDS; round++) {
-		unsigned n = ops->drain(ops->arg, put_sample, &arg, SP_DRAIN_MAX);
+		unsigned n = ops->drain(ops->arg, put_record, &arg, SP_DRAIN_MAX);
 
 		t->active = t->active || n != 0;
 		more = n == SP_DRAIN_MAX;

@@ -85,11 +85,11 @@ static int put_frames(struct sp_channel *o, const struct sp_thread *t, const str
 {
 	uint32_t near = s->depth < SP_THREAD_FRAMES_NEAR ? s->depth : SP_THREAD_FRAMES_NEAR;
 	const struct sp_ring_part part[2] = {
-		{s, offsetof(struct sp_sample, pc) + near * sizeof(s->pc[0])},
+		{s, sp_sample_bytes(near)},
 		{t->far_frames, (s->depth - near) * sizeof(s->pc[0])},
 	};
 
-	return sp_ring_put_parts(&o->ring, part, 2);
+	return sp_ring_put_parts(&o->ring, SP_RECORD_SAMPLE, part, 2);
 }
 
 /* Then the next hook looks for the exporter. */

@@ -17,31 +17,6 @@
 #include "sampler/compiler.h"
 #include "sampler/ehframe_sig.h"
 #include "sampler/ring.h"
-#include "sampler/sample.h"
-
-#define SP_MODULE_EVENT_LOADS 8U
-#define SP_MODULE_EVENT_ID_MAX 32U
-#define SP_MODULE_EVENT_PATH_MAX 512U
-
-/* Stands where the frames of a sample with SP_SAMPLE_OBJECT would be. */
-struct sp_module_event {
-	uint64_t bias; /* runtime address minus ELF virtual address */
-	uint64_t phdr; /* where its program headers are */
-	uint64_t loads;
-	uint64_t build_id_len;
-	uint8_t build_id[SP_MODULE_EVENT_ID_MAX];
-	struct {
-		uint64_t vaddr;
-		uint64_t memsz;
-		uint64_t offset;
-		uint64_t flags;
-	} load[SP_MODULE_EVENT_LOADS];
-	char path[SP_MODULE_EVENT_PATH_MAX]; /* as the loader has it */
-};
-
-_Static_assert(sizeof(struct sp_module_event) % 8 == 0 &&
-		       sizeof(struct sp_module_event) <= SP_FRAMES_MAX * sizeof(uint64_t),
-	       "a module event is the frames of a sample");
 
 /*
  * APP; where records go from then on, also while handlers run: a ring where nothing has been told of. When

@@ -114,21 +114,12 @@ static bool describe(const struct link_map *map, const struct sp_object *object,
 __attribute__((noinline)) static bool tell(const struct link_map *map,
 					   const struct sp_object *object, uint64_t stamp)
 {
-	const uint16_t depth = sizeof(struct sp_module_event) / sizeof(uint64_t);
-	const uint16_t flags = SP_SAMPLE_OBJECT;
-	struct {
-		_Alignas(8) char head[offsetof(struct sp_sample, pc)];
-		struct sp_module_event event;
-	} record;
-	struct sp_ring_part part = {&record, sizeof(record)};
+	struct sp_ring *ring =
+		atomic_load_explicit(&sp_module_event_state.ring, memory_order_relaxed);
+	struct sp_module_event event;
 
-	__builtin_memset(record.head, 0, sizeof(record.head));
-	__builtin_memcpy(record.head + offsetof(struct sp_sample, depth), &depth, sizeof(depth));
-	__builtin_memcpy(record.head + offsetof(struct sp_sample, flags), &flags, sizeof(flags));
-	if (describe(map, object, &record.event) &&
-	    sp_ring_put_parts(
-		    atomic_load_explicit(&sp_module_event_state.ring, memory_order_relaxed), &part,
-		    1) != 0)
+	if (describe(map, object, &event) &&
+	    sp_ring_put(ring, SP_RECORD_MODULE_EVENT, &event, sizeof(event)) != 0)
 		return false;
 	forget_overlapped(object);
 	remember(object, stamp);

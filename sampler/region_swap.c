@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -51,12 +50,9 @@ struct place {
 static struct place place[SP_REGIONS_MAX];
 static unsigned places; /* the last one is in use */
 
-/* One record of any kind; one thread at a time. */
-static union {
-	uint64_t word[sizeof(struct sp_snapshot) / sizeof(uint64_t)];
-	struct sp_snapshot snapshot;
-	struct sp_sample sample;
-} record;
+/* One record of any kind, none of which is longer; one thread at a time. */
+static struct sp_snapshot record;
+_Static_assert(sizeof(record) >= sizeof(struct sp_sample), "no record is longer than a snapshot");
 
 static void open_channel(struct place *p)
 {
@@ -91,52 +87,45 @@ void sp_region_swap_first(struct sp_region *r)
 	lead_handlers(p);
 }
 
-/* A record of the handler's that is lost; objects are no samples, and unsampled time is nothing sent. */
-static void count_lost(uint64_t bytes, bool is_snapshot)
+/* What was counted when it was put. Unsampled time is nothing that would be sent. */
+static void count_lost(uint32_t kind)
 {
-	bool is_sample = is_snapshot || bytes < offsetof(struct sp_sample, pc) ||
-			 (record.sample.flags & SP_SAMPLE_UNSAMPLED) == 0;
-
 	sp_count(SP_COUNT_SAMPLES_DRAINED);
-	if (is_sample)
+	if (kind != SP_RECORD_CPU_TIME)
 		sp_count(SP_COUNT_SAMPLES_UNSENT);
-}
-
-static bool is_counted(uint64_t bytes, bool is_snapshot)
-{
-	return is_snapshot || bytes < offsetof(struct sp_sample, pc) ||
-	       (record.sample.flags & SP_SAMPLE_OBJECT) == 0;
 }
 
 /*
  * Empties an old ring: into another one, or, where to is NULL, counts what it drops. At most what a ring
  * holds, as others may be filling it. Returns how many samples and records it took out.
  */
-static uint64_t empty(struct sp_ring *from, struct sp_ring *to, bool is_snapshot, uint64_t *carried)
+static uint64_t empty(struct sp_ring *from, struct sp_ring *to, uint64_t *carried)
 {
 	uint64_t taken = 0;
 	uint64_t bytes = 0;
+	uint32_t kind;
 	uint64_t len;
 
-	while (bytes < from->size && (len = sp_ring_take(from, &record, sizeof(record))) != 0) {
-		struct sp_ring_part part = {&record, len < sizeof(record) ? len : sizeof(record)};
-		bool counts = is_counted(len, is_snapshot);
+	while (bytes < from->size &&
+	       (len = sp_ring_take(from, &kind, &record, sizeof(record))) != 0) {
+		bool counts = kind != SP_RECORD_MODULE_EVENT;
 
 		bytes += len + sizeof(uint64_t);
 		taken += counts;
-		if (to != NULL && sp_ring_put_parts(to, &part, 1) == 0)
+		len = len < sizeof(record) ? len : sizeof(record);
+		if (to != NULL && sp_ring_put(to, (enum sp_record_kind)kind, &record, len) == 0)
 			*carried += counts;
 		else if (counts)
-			count_lost(len, is_snapshot);
+			count_lost(kind);
 	}
 	return taken;
 }
 
 static void carry_over(struct place *from, struct place *to)
 {
-	uint64_t taken = empty(&from->ring, &to->channel.ring, false, &to->carried_in);
+	uint64_t taken = empty(&from->ring, &to->channel.ring, &to->carried_in);
 
-	taken += empty(&from->snapshots, &to->channel.snapshots, true, &to->carried_in);
+	taken += empty(&from->snapshots, &to->channel.snapshots, &to->carried_in);
 	from->balance -= (int64_t)taken;
 }
 
@@ -191,8 +180,8 @@ static void look_after(struct place *p)
 		pass_unfinished(&p->ring);
 		pass_unfinished(&p->snapshots);
 	}
-	p->balance -= (int64_t)empty(&p->ring, NULL, false, &none);
-	p->balance -= (int64_t)empty(&p->snapshots, NULL, true, &none);
+	p->balance -= (int64_t)empty(&p->ring, NULL, &none);
+	p->balance -= (int64_t)empty(&p->snapshots, NULL, &none);
 	settle(p);
 	if (is_over && !p->is_given_back && is_empty(&p->ring) && is_empty(&p->snapshots)) {
 		give_back(&p->ring);

@@ -73,13 +73,13 @@ static bool head_is_sound(const struct sp_ring *r, uint64_t head)
 /* So many bytes of a record (or of the rest of the ring's end) can lie there. */
 static bool is_sound(const struct sp_ring *r, uint64_t header, uint64_t at, uint64_t head)
 {
-	uint64_t len = header & ~SP_RING_PAD;
+	uint64_t len = SP_RING_LENGTH(header);
 	uint64_t end = r->size - (at & (r->size - 1));
 	uint64_t used = head - at;
 
 	if (len == 0 || len % WORD != 0)
 		return false;
-	if ((header & SP_RING_PAD) != 0)
+	if (SP_RING_KIND(header) == SP_RECORD_PAD)
 		return len == end && len <= used && len < r->size;
 	return len < end && len + WORD <= end && len + WORD <= used;
 }
@@ -96,7 +96,7 @@ static void copy_out(char *out, uint64_t size, _Atomic uint64_t *from, uint64_t 
 	}
 }
 
-uint64_t sp_ring_take(struct sp_ring *r, void *out, uint64_t size)
+uint64_t sp_ring_take(struct sp_ring *r, uint32_t *kind, void *out, uint64_t size)
 {
 	uint64_t header;
 	uint64_t head;
@@ -119,17 +119,25 @@ uint64_t sp_ring_take(struct sp_ring *r, void *out, uint64_t size)
 		}
 		if (header == 0)
 			return 0;
-		len = header & ~SP_RING_PAD;
+		len = SP_RING_LENGTH(header);
+		*kind = SP_RING_KIND(header);
 		atomic_store_explicit(at, 0, memory_order_relaxed);
-		if (header & SP_RING_PAD) {
+		if (*kind == SP_RECORD_PAD) {
 			r->taken += len;
 		} else {
 			copy_out(out, size, at + 1, len / WORD);
 			r->taken += len + WORD;
 		}
 		free_taken(r);
-	} while (header & SP_RING_PAD);
+	} while (*kind == SP_RECORD_PAD);
 	return len;
+}
+
+static bool is_known(uint64_t header)
+{
+	uint32_t kind = SP_RING_KIND(header);
+
+	return kind >= SP_RECORD_PAD && kind <= SP_RECORD_SNAPSHOT;
 }
 
 /*
@@ -145,9 +153,9 @@ static bool begins_records(const struct sp_ring *r, uint64_t at, uint64_t head)
 
 		if (header == 0)
 			return true;
-		if (!is_sound(r, header, at, head))
+		if (!is_sound(r, header, at, head) || !is_known(header))
 			return false;
-		at += (header & ~SP_RING_PAD) + ((header & SP_RING_PAD) != 0 ? 0 : WORD);
+		at += SP_RING_LENGTH(header) + (SP_RING_KIND(header) == SP_RECORD_PAD ? 0 : WORD);
 	}
 	return true;
 }
@@ -169,7 +177,7 @@ bool sp_ring_pass(struct sp_ring *r)
 	for (at = r->taken + WORD; at != head; at += WORD) {
 		uint64_t header = atomic_load_explicit(word_at(r, at), memory_order_relaxed);
 
-		if (header != 0 && is_sound(r, header, at, head) && begins_records(r, at, head))
+		if (header != 0 && begins_records(r, at, head))
 			break;
 	}
 	r->unfinished++;
@@ -182,29 +190,45 @@ bool sp_ring_pass(struct sp_ring *r)
 /* Checked on our copy, which nobody else can change any more. */
 static bool check_sample(struct sp_sample *s, uint64_t len)
 {
-	if (len < offsetof(struct sp_sample, pc) || s->depth > SP_FRAMES_MAX ||
-	    len != offsetof(struct sp_sample, pc) + s->depth * sizeof(s->pc[0]))
+	if (len < sp_sample_bytes(0) || s->depth > SP_FRAMES_MAX ||
+	    len != sp_sample_bytes(s->depth))
 		return false;
 	s->thread_name[SP_THREAD_NAME_BYTES - 1] = '\0';
 	return true;
 }
 
-unsigned sp_ring_drain(struct sp_ring *r, void (*put)(const struct sp_sample *s, void *arg),
+static bool check(struct sp_record *record, uint64_t len)
+{
+	switch (record->kind) {
+	case SP_RECORD_SAMPLE:
+		return check_sample(&record->sample, len);
+	case SP_RECORD_CPU_TIME:
+		record->cpu_time.thread_name[SP_THREAD_NAME_BYTES - 1] = '\0';
+		return len == sizeof(record->cpu_time);
+	case SP_RECORD_MODULE_EVENT:
+		return len == sizeof(record->module_event);
+	default:
+		return false;
+	}
+}
+
+unsigned sp_ring_drain(struct sp_ring *r, void (*put)(const struct sp_record *record, void *arg),
 		       void *arg, unsigned max)
 {
-	static struct sp_sample s; /* one consumer; 4 KiB would be much for a small stack */
+	static struct sp_record out; /* one consumer; 4 KiB would be much for a small stack */
 	unsigned n = 0;
 	uint64_t len;
 
-	/* What is no sample counts against max as well: a ring full of it is no reason to stay. */
-	for (unsigned taken = 0; taken < max && (len = sp_ring_take(r, &s, sizeof(s))) != 0;
+	/* What is damaged counts against max as well: a ring full of it is no reason to stay. */
+	for (unsigned taken = 0; taken < max && (len = sp_ring_take(r, &out.kind, &out.sample,
+								    sizeof(out.sample))) != 0;
 	     taken++) {
-		if (!check_sample(&s, len)) {
+		if (!check(&out, len)) {
 			r->damaged++;
 			continue;
 		}
 		n++;
-		put(&s, arg);
+		put(&out, arg);
 	}
 	return n;
 }

@@ -4,8 +4,9 @@
  * consumer). Records have variable length; a full ring loses the new record and counts it.
  * put = drained + dropped, exactly.
  *
- * A record starts with one 8-byte header word. Memory ahead of the consumer is all zero, so a
- * zero header means "reserved but not yet committed" or "free"; the consumer stops there.
+ * A record starts with one 8-byte header word: its kind and its length in bytes. Memory ahead of the
+ * consumer is all zero, so a zero header means "reserved but not yet committed" or "free"; the consumer
+ * stops there.
  *
  * Both ends and all words lie in memory that other processes may write to while we work. So each side
  * has a view of its own (struct sp_ring), which holds what must not change under it, and whatever the
@@ -20,7 +21,7 @@
 #include <stdint.h>
 
 #include "sampler/compiler.h"
-#include "sampler/sample.h"
+#include "sampler/record.h"
 
 /* At the beginning of the ring's memory; all zero before the first record. */
 struct sp_ring_ends {
@@ -46,7 +47,7 @@ struct sp_ring {
 	/* The consumer's. */
 	uint64_t taken; /* the tail, whatever the shared one says */
 	uint64_t
-		damaged; /* how often what was found could not be, and everything was thrown away */
+		damaged; /* how often what was found could not be, and it, or everything, was thrown away */
 	uint64_t unfinished; /* records of dead producers that sp_ring_pass() has passed */
 };
 
@@ -64,23 +65,26 @@ struct sp_ring_part {
 };
 
 /* SIG. 0, or -ENOSPC (the caller counts). At least one word in all. */
-SP_SIGSAFE int sp_ring_put_parts(struct sp_ring *r, const struct sp_ring_part *part, unsigned n);
+SP_SIGSAFE int sp_ring_put_parts(struct sp_ring *r, enum sp_record_kind kind,
+				 const struct sp_ring_part *part, unsigned n);
 
-/* SIG. Copies the used part of the sample. 0, or -ENOSPC (the caller counts). */
-SP_SIGSAFE int sp_ring_put(struct sp_ring *r, const struct sp_sample *s);
-
-/*
- * Consumer. Copies the oldest record to out and removes it. Its bytes, or 0 if there is none. Of a
- * record longer than size the rest is dropped. The copy is nobody else's, but what it says may be
- * anything.
- */
-uint64_t sp_ring_take(struct sp_ring *r, void *out, uint64_t size);
+/* SIG. The same of a record in one piece. */
+SP_SIGSAFE int sp_ring_put(struct sp_ring *r, enum sp_record_kind kind, const void *record,
+			   uint64_t bytes);
 
 /*
- * Consumer. Hands out at most max samples in order; returns how many. Each is as long as its depth
- * says, and its name ends; what is not is counted as damaged.
+ * Consumer. Copies the oldest record to out, sets *kind and removes it. Its bytes, or 0 if there is
+ * none. Of a record longer than size the rest is dropped. The copy is nobody else's, but what it says
+ * may be anything, its kind included, but for a pad.
  */
-unsigned sp_ring_drain(struct sp_ring *r, void (*put)(const struct sp_sample *s, void *arg),
+uint64_t sp_ring_take(struct sp_ring *r, uint32_t *kind, void *out, uint64_t size);
+
+/*
+ * Consumer. Hands out at most max records in order, valid during the call; returns how many. Each is of
+ * a kind that struct sp_record has, as long as that kind is, and its thread's name ends; what is not is
+ * counted as damaged and passed.
+ */
+unsigned sp_ring_drain(struct sp_ring *r, void (*put)(const struct sp_record *record, void *arg),
 		       void *arg, unsigned max);
 
 /*
@@ -89,6 +93,9 @@ unsigned sp_ring_drain(struct sp_ring *r, void (*put)(const struct sp_sample *s,
  */
 bool sp_ring_pass(struct sp_ring *r);
 
-#define SP_RING_PAD (UINT64_C(1) << 63)
+/* The header word. */
+#define SP_RING_HEADER(kind, bytes) ((uint64_t)(kind) << 56 | (bytes))
+#define SP_RING_KIND(header) ((uint32_t)((header) >> 56))
+#define SP_RING_LENGTH(header) ((header) & ((UINT64_C(1) << 56) - 1))
 
 #endif

@@ -3,7 +3,6 @@
 #include "sampler/ring.h"
 
 #include <errno.h>
-#include <stddef.h>
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
@@ -46,7 +45,8 @@ SP_RAW static void copy(_Atomic uint64_t *to, const struct sp_ring_part *part)
 		atomic_store_explicit(&to[i], from[i], memory_order_relaxed);
 }
 
-SP_SIGSAFE int sp_ring_put_parts(struct sp_ring *r, const struct sp_ring_part *part, unsigned n)
+SP_SIGSAFE int sp_ring_put_parts(struct sp_ring *r, enum sp_record_kind kind,
+				 const struct sp_ring_part *part, unsigned n)
 {
 	_Atomic uint64_t *to;
 	uint64_t len = 0;
@@ -61,8 +61,8 @@ SP_SIGSAFE int sp_ring_put_parts(struct sp_ring *r, const struct sp_ring_part *p
 	mask = r->size / sizeof(uint64_t) - 1;
 	if (skip != 0) {
 		/* pairs with the acquire in sp_ring_take() */
-		atomic_store_explicit(&r->word[(at / 8) & mask], SP_RING_PAD | skip,
-				      memory_order_release);
+		atomic_store_explicit(&r->word[(at / 8) & mask],
+				      SP_RING_HEADER(SP_RECORD_PAD, skip), memory_order_release);
 		at += skip;
 	}
 	to = &r->word[(at / 8) & mask] + 1;
@@ -71,18 +71,15 @@ SP_SIGSAFE int sp_ring_put_parts(struct sp_ring *r, const struct sp_ring_part *p
 		to += part[i].bytes / sizeof(*to);
 	}
 	/* pairs with the acquire in sp_ring_take(): the record before its header */
-	atomic_store_explicit(&r->word[(at / 8) & mask], len, memory_order_release);
+	atomic_store_explicit(&r->word[(at / 8) & mask], SP_RING_HEADER(kind, len),
+			      memory_order_release);
 	return 0;
 }
 
-SP_SIGSAFE int sp_ring_put(struct sp_ring *r, const struct sp_sample *s)
+SP_SIGSAFE int sp_ring_put(struct sp_ring *r, enum sp_record_kind kind, const void *record,
+			   uint64_t bytes)
 {
-	struct sp_ring_part part = {
-		.at = s,
-		.bytes = offsetof(struct sp_sample, pc) + (uint64_t)s->depth * sizeof(s->pc[0]),
-	};
+	struct sp_ring_part part = {record, bytes};
 
-	return s->depth > SP_FRAMES_MAX ? -ENOSPC : sp_ring_put_parts(r, &part, 1);
+	return sp_ring_put_parts(r, kind, &part, 1);
 }
-
-_Static_assert(offsetof(struct sp_sample, pc) % 8 == 0, "records are whole words");

@@ -14,14 +14,10 @@
 #define SP_SAMPLE_ROOTED 1U    /* the walk reached the thread's outermost frame */
 #define SP_SAMPLE_TRUNCATED 2U /* the depth limit cut root-most frames */
 #define SP_SAMPLE_OFF_STACK 4U /* sp was outside the thread's stack (coroutine, alternate stack) */
-/* No sample: CPU time that none stands for (thread_account.h). pc[] is the thread's start routine, if any. */
-#define SP_SAMPLE_UNSAMPLED 8U
-/* No sample: an object that the samples behind it may be in. pc[] is a struct sp_module_event. */
-#define SP_SAMPLE_OBJECT 32U
 /* Inside the handler only: the call frame information is of a form that the exporter may read. */
-#define SP_SAMPLE_RETRY 16U
+#define SP_SAMPLE_RETRY 8U
 /* Inside the handler only: an object that frames are in could not be told of (module_event.h). */
-#define SP_SAMPLE_UNTOLD 64U
+#define SP_SAMPLE_UNTOLD 16U
 
 struct sp_sample {
 	/* The 8 bytes of the label's span id as they lie in memory; 0 = no span was active. */
@@ -29,7 +25,7 @@ struct sp_sample {
 	uint8_t trace_id[16]; /* W3C byte order; all zero = none */
 	uint32_t name_id;     /* span name, see names.h; 0 = none */
 	uint32_t tid;         /* kernel thread id */
-	uint32_t weight;      /* sampling periods it stands for (1 + overruns); UNSAMPLED: ns */
+	uint32_t weight;      /* sampling periods it stands for (1 + overruns) */
 	uint16_t depth;       /* valid entries of pc[] */
 	uint16_t flags;
 	char thread_name
@@ -43,6 +39,13 @@ struct sp_sample {
 
 #define SP_SAMPLE_HEAD_WORDS (offsetof(struct sp_sample, pc) / sizeof(uint64_t))
 
+/* What is used of a sample of that depth. */
+static inline uint64_t sp_sample_bytes(uint32_t depth)
+{
+	return offsetof(struct sp_sample, pc) + depth * sizeof(uint64_t);
+}
+
+_Static_assert(offsetof(struct sp_sample, pc) % 8 == 0, "records are whole words");
 _Static_assert(sizeof(struct sp_sample) <= 4096, "a sample must fit one page");
 
 #endif

@@ -3,11 +3,12 @@
 #include "sampler/snapshot.h"
 
 /* Checked on our copy: the stack is as long as the record says, and lies in one piece. */
-static bool check_snapshot(struct sp_snapshot *s, uint64_t len)
+static bool check_snapshot(struct sp_snapshot *s, uint32_t kind, uint64_t len)
 {
 	char *head = (char *)s->sample;
 
-	if (len < offsetof(struct sp_snapshot, stack) || s->stack_bytes > SP_SNAPSHOT_STACK_MAX ||
+	if (kind != SP_RECORD_SNAPSHOT || len < offsetof(struct sp_snapshot, stack) ||
+	    s->stack_bytes > SP_SNAPSHOT_STACK_MAX ||
 	    len != offsetof(struct sp_snapshot, stack) + s->stack_bytes ||
 	    s->stack_bytes > UINT64_MAX - s->stack_at)
 		return false;
@@ -20,11 +21,12 @@ unsigned sp_snapshot_drain(struct sp_ring *r, void (*put)(const struct sp_snapsh
 {
 	static struct sp_snapshot s; /* one consumer; 16 KiB would be much for its stack */
 	unsigned n = 0;
+	uint32_t kind;
 	uint64_t len;
 
-	for (unsigned taken = 0; taken < max && (len = sp_ring_take(r, &s, sizeof(s))) != 0;
+	for (unsigned taken = 0; taken < max && (len = sp_ring_take(r, &kind, &s, sizeof(s))) != 0;
 	     taken++) {
-		if (!check_snapshot(&s, len)) {
+		if (!check_snapshot(&s, kind, len)) {
 			r->damaged++;
 			continue;
 		}

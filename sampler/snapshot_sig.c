@@ -11,8 +11,6 @@
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
-_Static_assert(offsetof(struct sp_sample, pc) % 8 == 0, "a sample's head is whole words");
-
 /* Where the readable part of [from, to) ends; pages that no walk has proven are asked for. */
 static uintptr_t readable_end(struct sp_stack_view *view, uintptr_t from, uintptr_t to)
 {
@@ -57,5 +55,5 @@ SP_SIGSAFE int sp_snapshot_put(struct sp_ring *r, const struct sp_sample *s, con
 	for (unsigned i = 0; i < SP_ARCH_REGS; i++)
 		head.reg[i] = sp_arch_context_reg(ucontext, i);
 	part[1] = (struct sp_ring_part){(const void *)from, to - from};
-	return sp_ring_put_parts(r, part, 2);
+	return sp_ring_put_parts(r, SP_RECORD_SNAPSHOT, part, 2);
 }

@@ -63,8 +63,8 @@ struct sp_thread {
 	uint32_t index;
 	_Atomic uint32_t next_free; /* index + 1; only while free */
 	_Atomic int timer;          /* kernel timer id + 1, SP_THREAD_TIMER_NONE if there is none */
-	bool in_handler;            /* own handler, and while its sample is otherwise in use */
-	bool settling; /* thread_account.c: that use; what a sample would say is put down */
+	bool in_handler;            /* own handler, and while it is kept away */
+	bool settling; /* thread_account.c: that is why; what a sample would say is put down */
 	_Atomic int timer_signo;          /* what it sends */
 	_Atomic int mask_differs;         /* virtual_mask.h: by which signal, 0 = by none */
 	_Atomic uint8_t unarmed;          /* enum sp_unarmed, of the last try */

@@ -34,17 +34,14 @@
 #define LOOK_NS (250 * SP_NS_PER_MS)
 /* Of so many threads at most at a time: it happens inside of a call of the host. */
 #define LOOK_BLOCKS 256U
-/* struct sp_sample.weight has 32 bits of nanoseconds. */
-#define RECORD_NS_MAX UINT64_C(4000000000)
 
 static bool with_thread_name;
 /* By how much ended threads' samples were ahead of their clocks. */
 static _Atomic uint64_t lead_ns;
 static uint64_t process_since_ns;
 static _Atomic bool stopped;
-/* Other threads' accounts are settled by one thread at a time, in this sample. */
+/* Other threads' accounts are settled by one thread at a time. */
 static atomic_flag settling_others = ATOMIC_FLAG_INIT;
-static struct sp_sample others_scratch;
 
 static bool counting(void)
 {
@@ -81,13 +78,15 @@ void sp_thread_account_start(void)
 		sp_thread_account_begin(own, atomic_load_explicit(&own->tid, memory_order_relaxed));
 }
 
-static void put(struct sp_sample *s, uint64_t ns)
+static void put(struct sp_cpu_time *record, uint64_t ns)
 {
 	struct sp_channel *o = sp_channel_now();
 
-	s->weight = (uint32_t)ns;
+	if (ns == 0)
+		return;
+	record->ns = ns;
 	sp_count(SP_COUNT_UNSAMPLED);
-	if (sp_ring_put(&o->ring, s) != 0) {
+	if (sp_ring_put(&o->ring, SP_RECORD_CPU_TIME, record, sizeof(*record)) != 0) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
 		return;
 	}
@@ -95,35 +94,18 @@ static void put(struct sp_sample *s, uint64_t ns)
 	atomic_fetch_add_explicit(&sp_thread_accounted_ns, ns, memory_order_relaxed);
 }
 
-static void put_all(struct sp_sample *s, uint64_t ns)
+/* But for the name, which a thread alone can ask for. The exporter knows those of the others. */
+static struct sp_cpu_time describe(const struct sp_thread *t, const struct sp_span_label *label)
 {
-	for (; ns > RECORD_NS_MAX; ns -= RECORD_NS_MAX)
-		put(s, RECORD_NS_MAX);
-	if (ns != 0)
-		put(s, ns);
-}
+	struct sp_cpu_time record = {
+		.span_id = label->span_id,
+		.name_id = label->name_id,
+		.tid = atomic_load_explicit(&t->tid, memory_order_relaxed),
+		.start = (uintptr_t)t->start,
+	};
 
-/* A record of no thread, no frame and no label. */
-static void blank(struct sp_sample *s)
-{
-	memset(s, 0, offsetof(struct sp_sample, pc));
-	s->flags = SP_SAMPLE_ROOTED | SP_SAMPLE_UNSAMPLED;
-}
-
-/* A thread fills in its own block's sample. The exporter knows the names of the others. */
-static void describe(struct sp_sample *s, struct sp_thread *t, const struct sp_span_label *label)
-{
-	blank(s);
-	s->tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
-	s->span_id = label->span_id;
-	s->name_id = label->name_id;
-	memcpy(s->trace_id, label->trace_id, sizeof(s->trace_id));
-	if (with_thread_name && s == sp_thread_scratch(t))
-		sp_thread_name_own(s->thread_name);
-	if (t->start != NULL) {
-		s->pc[0] = (uintptr_t)t->start;
-		s->depth = 1;
-	}
+	memcpy(record.trace_id, label->trace_id, sizeof(record.trace_id));
+	return record;
 }
 
 /*
@@ -196,7 +178,7 @@ static void find_only_root(const struct sp_thread *t, struct sp_span_label *labe
  * and its number another's.
  */
 static void settle(struct sp_thread *t, uint64_t now, uint64_t at_least, uint64_t version,
-		   struct sp_sample *record)
+		   struct sp_cpu_time *record)
 {
 	struct sp_thread_account *a = &t->account;
 	uint64_t since = atomic_load_explicit(&a->since_ns, memory_order_relaxed);
@@ -213,7 +195,7 @@ static void settle(struct sp_thread *t, uint64_t now, uint64_t at_least, uint64_
 	/* a thread that is ahead of its clock will be short only of what comes from now on */
 	atomic_store_explicit(&a->version, version, memory_order_relaxed);
 	if (used > settled)
-		put_all(record, less_lead(used - settled));
+		put(record, less_lead(used - settled));
 	else if (at_least == 0)
 		atomic_fetch_add_explicit(&lead_ns, settled - used, memory_order_relaxed);
 }
@@ -221,6 +203,7 @@ static void settle(struct sp_thread *t, uint64_t now, uint64_t at_least, uint64_
 void sp_thread_account_end(struct sp_thread *t)
 {
 	uint64_t version = sp_span_stack_version(&t->spans);
+	struct sp_cpu_time record;
 	struct sp_span_label label;
 	uint64_t now;
 
@@ -228,8 +211,8 @@ void sp_thread_account_end(struct sp_thread *t)
 	if (!counting() || t->in_handler || !sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
 		return;
 	/*
-	 * The block's sample is the handler's: should it come now, it finds it taken, and nothing is
-	 * lost, since the clock counts that time as well.
+	 * A sample that came now would change the account, and so leave it unsettled. Without it
+	 * nothing is lost, since the clock counts that time as well.
 	 */
 	t->settling = true;
 	t->in_handler = true;
@@ -237,8 +220,10 @@ void sp_thread_account_end(struct sp_thread *t)
 	find_label(t, version, &label);
 	if (label.span_id == 0 && label.name_id == 0)
 		find_only_root(t, &label);
-	describe(sp_thread_scratch(t), t, &label);
-	settle(t, now, 0, version, sp_thread_scratch(t));
+	record = describe(t, &label);
+	if (with_thread_name)
+		sp_thread_name_own(record.thread_name);
+	settle(t, now, 0, version, &record);
 	atomic_signal_fence(memory_order_seq_cst);
 	t->in_handler = false;
 	t->settling = false;
@@ -250,13 +235,14 @@ static void settle_other(struct sp_thread *t, uint32_t tid, uint64_t at_least)
 	/* before the clock is read: a change that comes after belongs to the next settlement */
 	uint64_t version = sp_span_stack_version(&t->spans);
 	struct sp_span_label label;
+	struct sp_cpu_time record;
 	uint64_t now;
 
 	if (!sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now))
 		return;
 	find_label(t, version, &label);
-	describe(&others_scratch, t, &label);
-	settle(t, now, at_least, version, &others_scratch);
+	record = describe(t, &label);
+	settle(t, now, at_least, version, &record);
 }
 
 /* At most so many blocks, beginning with that one. Returns the one after the last. */
@@ -290,11 +276,10 @@ static void settle_process(void)
 {
 	uint64_t accounted = atomic_load_explicit(&sp_thread_accounted_ns, memory_order_relaxed);
 	uint64_t used = sp_thread_account_process_ns();
+	struct sp_cpu_time record = {0};
 
-	if (used <= accounted)
-		return;
-	blank(&others_scratch);
-	put_all(&others_scratch, used - accounted);
+	if (used > accounted)
+		put(&record, used - accounted);
 }
 
 void sp_thread_account_flush(void)

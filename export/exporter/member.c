@@ -56,7 +56,7 @@ static uint64_t counter_read(void *self, enum sp_counter c)
 }
 
 struct receiver {
-	void (*put)(const struct sp_sample *s, void *arg);
+	void (*put)(const struct sp_record *record, void *arg);
 	void *arg;
 	struct sp_member *m;
 };
@@ -72,15 +72,15 @@ static void count_residual(struct sp_member *m)
  * What is told of objects was not counted when it was put, and is not when it is drained. Each record by
  * itself, as we may be killed before the next one.
  */
-static void count_and_put(const struct sp_sample *s, void *arg)
+static void count_and_put(const struct sp_record *record, void *arg)
 {
 	struct receiver *r = arg;
 
-	if ((s->flags & SP_SAMPLE_OBJECT) == 0)
+	if (record->kind != SP_RECORD_MODULE_EVENT)
 		counter_add(r->m, SP_COUNT_SAMPLES_DRAINED, 1);
-	if ((s->flags & SP_SAMPLE_UNSAMPLED) != 0)
+	if (record->kind == SP_RECORD_CPU_TIME)
 		count_residual(r->m);
-	r->put(s, r->arg);
+	r->put(record, r->arg);
 }
 
 static void count_damage(struct sp_member *m, struct sp_ring *r)
@@ -91,7 +91,7 @@ static void count_damage(struct sp_member *m, struct sp_ring *r)
 	r->unfinished = 0;
 }
 
-static unsigned drain(void *self, void (*put)(const struct sp_sample *s, void *arg), void *arg,
+static unsigned drain(void *self, void (*put)(const struct sp_record *record, void *arg), void *arg,
 		      unsigned max)
 {
 	struct sp_member *m = self;

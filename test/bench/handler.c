@@ -252,9 +252,9 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void discard(const struct sp_sample *s, void *arg)
+static void discard(const struct sp_record *record, void *arg)
 {
-	(void)s;
+	(void)record;
 	(void)arg;
 }
 

@@ -185,14 +185,13 @@ static void ask_identity(void)
 	FUZZ_CHECK(sp_object_identity(&whole, false) == sp_object_identity(&whole, false));
 }
 
-static void put(const struct sp_sample *s, void *arg)
+static void put(const struct sp_record *record, void *arg)
 {
-	struct sp_module_event event;
+	const struct sp_module_event *event = &record->module_event;
 
-	FUZZ_CHECK(s->flags == SP_SAMPLE_OBJECT && s->depth * sizeof(s->pc[0]) == sizeof(event));
-	memcpy(&event, s->pc, sizeof(event));
-	FUZZ_CHECK(strnlen(event.path, sizeof(event.path)) < sizeof(event.path));
-	sp_modules_take_event(arg, &event);
+	FUZZ_CHECK(record->kind == SP_RECORD_MODULE_EVENT);
+	FUZZ_CHECK(strnlen(event->path, sizeof(event->path)) < sizeof(event->path));
+	sp_modules_take_event(arg, event);
 }
 
 /* The way of an object that was gone when the mappings were looked at. */

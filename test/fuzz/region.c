@@ -77,11 +77,17 @@ static void fill(const uint8_t *data, size_t size)
 	}
 }
 
-static void put(const struct sp_sample *s, void *arg)
+static void put(const struct sp_record *record, void *arg)
 {
+	const struct sp_sample *s = &record->sample;
+
 	(void)arg;
-	FUZZ_CHECK(s->depth <= SP_FRAMES_MAX);
-	FUZZ_CHECK(strnlen(s->thread_name, sizeof(s->thread_name)) < sizeof(s->thread_name));
+	FUZZ_CHECK(record->kind >= SP_RECORD_SAMPLE && record->kind <= SP_RECORD_MODULE_EVENT);
+	if (record->kind == SP_RECORD_SAMPLE)
+		FUZZ_CHECK(s->depth <= SP_FRAMES_MAX &&
+			   s->thread_name[SP_THREAD_NAME_BYTES - 1] == '\0');
+	if (record->kind == SP_RECORD_CPU_TIME)
+		FUZZ_CHECK(record->cpu_time.thread_name[SP_THREAD_NAME_BYTES - 1] == '\0');
 	shared.handed_out++;
 }
 

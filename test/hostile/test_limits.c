@@ -198,8 +198,7 @@ Test(limits, depth_of_a_stack, .timeout = 60)
 		struct sp_sample s = {
 			.weight = 1, .depth = SP_FRAMES_MAX, .flags = (uint16_t)flags};
 
-		if ((flags & SP_SAMPLE_UNSAMPLED) == 0)
-			way_put(&w, &s);
+		way_put(&w, &s);
 	}
 	way_send(&w, "depth");
 

@@ -53,12 +53,12 @@ static uint32_t intern(uint64_t number)
 }
 
 /* As the handler, which takes the channel once. */
-static void put(struct sp_sample *s)
+static void put(enum sp_record_kind kind, const void *record, uint64_t bytes)
 {
 	struct sp_channel *o = sp_channel_now();
 
 	atomic_fetch_add(&attempts, 1);
-	if (sp_ring_put(&o->ring, s) == 0) {
+	if (sp_ring_put(&o->ring, kind, record, bytes) == 0) {
 		sp_channel_count_put(o);
 		return;
 	}
@@ -76,14 +76,19 @@ static bool is_time_for_new_names(void)
 static void *produce(void *arg)
 {
 	struct sp_sample s = {.depth = 3, .tid = (uint32_t)(uintptr_t)arg};
+	struct sp_cpu_time t = {.tid = s.tid, .ns = 1};
 
 	while (!atomic_load(&stopping)) {
 		s.span_id = is_time_for_new_names() ? atomic_fetch_add(&next_name, 1)
 						    : atomic_load(&next_name) / 2;
 		s.name_id = intern(s.span_id);
-		s.flags = s.span_id % 5 == 0 ? SP_SAMPLE_UNSAMPLED : 0;
+		t.span_id = s.span_id;
+		t.name_id = s.name_id;
 		sp_count(SP_COUNT_SIGNALS);
-		put(&s);
+		if (s.span_id % 5 == 0)
+			put(SP_RECORD_CPU_TIME, &t, sizeof(t));
+		else
+			put(SP_RECORD_SAMPLE, &s, sp_sample_bytes(s.depth));
 		(void)sched_yield();
 	}
 	return NULL;
@@ -100,14 +105,14 @@ struct exporter {
 	unsigned taken;
 };
 
-static void check_name(const struct exporter *x, const struct sp_sample *s)
+static void check_name(const struct exporter *x, uint32_t name_id, uint64_t span_id)
 {
 	char want[32];
 	char name[64];
-	size_t len = sp_names_read(x->names, x->names_bytes, s->name_id, name, sizeof(name) - 1);
+	size_t len = sp_names_read(x->names, x->names_bytes, name_id, name, sizeof(name) - 1);
 
 	name[len] = '\0';
-	(void)snprintf(want, sizeof(want), "name-%lu", s->span_id);
+	(void)snprintf(want, sizeof(want), "name-%lu", span_id);
 	if (strcmp(name, want) != 0 && strcmp(name, "(other)") != 0) {
 		printf("%s instead of %s\n", name, want);
 		atomic_fetch_add(&failures, 1);
@@ -119,16 +124,20 @@ static void count(const struct exporter *x, enum sp_counter c)
 	atomic_fetch_add(&x->region->exporter_counter[c], 1);
 }
 
-static void take(const struct sp_sample *s, void *arg)
+static void take(const struct sp_record *record, void *arg)
 {
+	bool is_sample = record->kind == SP_RECORD_SAMPLE;
 	struct exporter *x = arg;
 
-	check_name(x, s);
+	if (is_sample)
+		check_name(x, record->sample.name_id, record->sample.span_id);
+	else
+		check_name(x, record->cpu_time.name_id, record->cpu_time.span_id);
 	/* Killed where it had taken it, and counted nothing. */
 	if (atomic_load(&x->killed))
 		return;
 	count(x, SP_COUNT_SAMPLES_DRAINED);
-	if ((s->flags & SP_SAMPLE_UNSAMPLED) != 0)
+	if (!is_sample)
 		atomic_fetch_add(&x->region->exporter_unsampled, 1);
 	else if (x->taken++ % KEPT != 0)
 		count(x, SP_COUNT_SAMPLES_SENT);

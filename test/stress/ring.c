@@ -10,6 +10,7 @@
 
 #include "sampler/ring.h"
 #include "test/common/own_memory.h"
+#include "test/common/put_sample.h"
 
 #define PRODUCERS 8U
 #define PUTS 20000U
@@ -40,11 +41,14 @@ static uint64_t checksum(const struct sp_sample *s)
 }
 
 /* weight counts a producer's puts, from 1. */
-static void check(const struct sp_sample *s, void *arg)
+static void check(const struct sp_record *record, void *arg)
 {
+	const struct sp_sample *s = &record->sample;
+
 	(void)arg;
 	seen.drained++;
-	if (s->tid >= PRODUCERS || s->depth > SP_FRAMES_MAX || s->span_id != checksum(s)) {
+	if (record->kind != SP_RECORD_SAMPLE || s->tid >= PRODUCERS || s->depth > SP_FRAMES_MAX ||
+	    s->span_id != checksum(s)) {
 		seen.broken++;
 		return;
 	}
@@ -67,7 +71,7 @@ static void *produce(void *arg)
 		for (unsigned i = 0; i < s.depth; i++)
 			s.pc[i] = state ^ i;
 		s.span_id = checksum(&s);
-		if (sp_ring_put(&ring, &s) != 0) {
+		if (put_sample(&ring, &s) != 0) {
 			p->dropped++;
 			/* on few CPUs the consumer, or who holds up the consumer, needs this one */
 			(void)sched_yield();

@@ -12,6 +12,7 @@
 
 #include "sampler/ring.h"
 #include "test/common/own_memory.h"
+#include "test/common/put_sample.h"
 #include "test/stress/trap_step.h"
 
 #define RING_BYTES 16384U
@@ -36,15 +37,15 @@ static void fill(struct sp_sample *s, uint32_t tid, uint16_t depth)
 		s->pc[i] = s->span_id + i;
 }
 
-static void check(const struct sp_sample *s, void *arg)
+static void check(const struct sp_record *record, void *arg)
 {
+	const struct sp_sample *s = &record->sample;
 	static struct sp_sample want;
 
 	(void)arg;
 	drained++;
 	fill(&want, s->tid, s->tid == 1 ? DEPTH : OTHERS_DEPTH);
-	broken |= memcmp(s, &want,
-			 offsetof(struct sp_sample, pc) + want.depth * sizeof(s->pc[0])) != 0;
+	broken |= memcmp(s, &want, sp_sample_bytes(want.depth)) != 0;
 }
 
 static void others(int signo)
@@ -55,7 +56,7 @@ static void others(int signo)
 	if (++stop != others_at)
 		return;
 	fill(&s, 2, OTHERS_DEPTH);
-	others_put += sp_ring_put(&ring, &s) == 0;
+	others_put += put_sample(&ring, &s) == 0;
 	(void)sp_ring_drain(&ring, check, NULL, 100);
 }
 
@@ -76,7 +77,7 @@ static bool interrupted_at(unsigned n, uint64_t offset)
 	drained = 0;
 
 	trap_step_on();
-	rc = sp_ring_put(&ring, &s);
+	rc = put_sample(&ring, &s);
 	trap_step_off();
 	others_at = 0;
 	(void)sp_ring_drain(&ring, check, NULL, 100);

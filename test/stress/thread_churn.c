@@ -148,13 +148,16 @@ static void *spawn(void *arg)
 	return NULL;
 }
 
-static void check(const struct sp_sample *s, void *arg)
+static void check(const struct sp_record *record, void *arg)
 {
+	const struct sp_sample *s = &record->sample;
+
 	(void)arg;
-	if ((s->flags & SP_SAMPLE_OBJECT) != 0)
-		return;
-	drained++;
-	broken += s->tid == 0 || s->weight == 0 || s->depth > SP_FRAMES_MAX;
+	drained += record->kind != SP_RECORD_MODULE_EVENT;
+	if (record->kind == SP_RECORD_SAMPLE)
+		broken += s->tid == 0 || s->weight == 0 || s->depth > SP_FRAMES_MAX;
+	if (record->kind == SP_RECORD_CPU_TIME)
+		broken += record->cpu_time.tid == 0 || record->cpu_time.ns == 0;
 }
 
 static void block(int signo)

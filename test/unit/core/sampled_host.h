@@ -98,10 +98,12 @@ static inline void expire(void)
 	send(SI_TIMER, our_value(sp_thread_own->index), 0);
 }
 
-static inline void take(const struct sp_sample *s, void *arg)
+static inline void take(const struct sp_record *record, void *arg)
 {
+	const struct sp_sample *s = &record->sample;
+
 	(void)arg;
-	if ((s->flags & SP_SAMPLE_OBJECT) != 0)
+	if (record->kind != SP_RECORD_SAMPLE)
 		return;
 	last = *s;
 	seen.samples++;

@@ -222,10 +222,10 @@ Test(handler, asks_for_the_threads_name_on_request_alone)
 static void leave_little_room(void)
 {
 	struct sp_ring *ring = &sp_channel_now()->ring;
-	struct sp_sample filler = {.flags = SP_SAMPLE_OBJECT};
+	struct sp_cpu_time filler = {0};
 
 	while (ring->size - (atomic_load(&ring->ends->head) - atomic_load(&ring->ends->tail)) > 512)
-		cr_assert_eq(sp_ring_put(ring, &filler), 0);
+		cr_assert_eq(sp_ring_put(ring, SP_RECORD_CPU_TIME, &filler, sizeof(filler)), 0);
 }
 
 Test(handler, loses_a_sample_if_there_is_no_room_to_tell_of_its_object)

@@ -8,16 +8,16 @@
 
 struct core_double core;
 
-static unsigned drain(void *self, void (*put)(const struct sp_sample *s, void *arg), void *arg,
+static unsigned drain(void *self, void (*put)(const struct sp_record *record, void *arg), void *arg,
 		      unsigned max)
 {
 	(void)self;
 	unsigned n = 0;
 
-	while (core.samples != 0 && n < max) {
-		put(&core.sample[0], arg);
-		core.samples--;
-		memmove(core.sample, core.sample + 1, core.samples * sizeof(core.sample[0]));
+	while (core.records != 0 && n < max) {
+		put(&core.record[0], arg);
+		core.records--;
+		memmove(core.record, core.record + 1, core.records * sizeof(core.record[0]));
 		n++;
 	}
 	core.drained += n;
@@ -154,13 +154,21 @@ void core_reset(void)
 	};
 }
 
+static struct sp_record *new_record(enum sp_record_kind kind)
+{
+	struct sp_record *record = &core.record[core.records++];
+
+	memset(record, 0, sizeof(*record));
+	record->kind = kind;
+	return record;
+}
+
 struct sp_sample *core_sample(uint64_t span_id, uint32_t name_id, ...)
 {
-	struct sp_sample *s = &core.sample[core.samples++];
+	struct sp_sample *s = &new_record(SP_RECORD_SAMPLE)->sample;
 	const void *pc;
 	va_list ap;
 
-	memset(s, 0, sizeof(*s));
 	s->span_id = span_id;
 	s->name_id = name_id;
 	s->weight = 1;
@@ -170,6 +178,16 @@ struct sp_sample *core_sample(uint64_t span_id, uint32_t name_id, ...)
 		s->pc[s->depth++] = (uintptr_t)pc;
 	va_end(ap);
 	return s;
+}
+
+struct sp_cpu_time *core_cpu_time(uint64_t span_id, const void *start, uint64_t ns)
+{
+	struct sp_cpu_time *t = &new_record(SP_RECORD_CPU_TIME)->cpu_time;
+
+	t->span_id = span_id;
+	t->start = (uintptr_t)start;
+	t->ns = ns;
+	return t;
 }
 
 bool core_logged(const char *part)

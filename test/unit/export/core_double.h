@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A core for the exporter to talk to: samples are put into a list, news() follows a script, logs
+ * A core for the exporter to talk to: records are put into a list, news() follows a script, logs
  * and counters are kept for the test to look at. One per process, as Criterion runs each test in
  * its own.
  */
@@ -13,7 +13,7 @@
 
 #include "export/export.h"
 
-#define CORE_SAMPLES 64
+#define CORE_RECORDS 64
 #define CORE_LOG_BYTES 16384
 
 struct core_double {
@@ -22,8 +22,8 @@ struct core_double {
 	uint64_t counter[SP_COUNTER_N];
 	struct sp_core_facts facts;
 	char log[CORE_LOG_BYTES]; /* all messages, one per line */
-	struct sp_sample sample[CORE_SAMPLES];
-	unsigned samples;                   /* still in the ring */
+	struct sp_record record[CORE_RECORDS];
+	unsigned records;                   /* still in the ring */
 	const struct sp_snapshot *snapshot; /* still in its ring, or NULL */
 	unsigned drained;
 	unsigned events_wanted; /* how often all objects were to be told of again */
@@ -39,11 +39,14 @@ struct core_double {
 
 extern struct core_double core;
 
-/* Everything back to the defaults: no samples, no sinks, news() says stop at once. */
+/* Everything back to the defaults: no records, no sinks, news() says stop at once. */
 void core_reset(void);
 
 /* Adds a sample with the given frames (NULL-terminated list of addresses, leaf first). */
 struct sp_sample *core_sample(uint64_t span_id, uint32_t name_id, ...);
+
+/* Adds CPU time that no sample stands for, of a thread that begins in start. */
+struct sp_cpu_time *core_cpu_time(uint64_t span_id, const void *start, uint64_t ns);
 
 bool core_logged(const char *part);
 

@@ -60,12 +60,18 @@ static void tear_down(void)
 
 TestSuite(encode, .init = set_up, .fini = tear_down);
 
-/* Moves the samples of core into the map and encodes. */
+/* Moves the records of core into the map and encodes. */
 static void encode(void)
 {
-	for (unsigned i = 0; i < core.samples; i++)
-		(void)sp_stack_map_put(map, &core.sample[i], 0, 0);
-	core.samples = 0;
+	for (unsigned i = 0; i < core.records; i++) {
+		const struct sp_record *r = &core.record[i];
+
+		if (r->kind == SP_RECORD_CPU_TIME)
+			(void)sp_stack_map_put_cpu_time(map, &r->cpu_time, 0, 0);
+		else
+			(void)sp_stack_map_put(map, &r->sample, 0, 0);
+	}
+	core.records = 0;
 	sp_encode(&encoder, map, keep, NULL);
 }
 
@@ -133,6 +139,27 @@ Test(encode, marks_what_is_missing_of_a_stack, .timeout = 20)
 	cr_expect_eq(out[0]->sample[3]->n_location_id, 1);
 }
 
+Test(encode, shows_cpu_time_between_samples_above_the_start_routine, .timeout = 20)
+{
+	core_cpu_time(1, (void *)core_reset, 5000000000);
+	core_cpu_time(1, (void *)core_reset, 1);
+	core_cpu_time(0, NULL, 7);
+	core_sample(1, 0, (void *)core_reset, NULL);
+	encode();
+
+	cr_assert_eq(outs, 1);
+	cr_assert_eq(out[0]->n_sample, 3);
+	cr_expect_str_eq(profile_frame(out[0], out[0]->sample[0], 0), "[unsampled cpu]");
+	cr_expect_str_eq(profile_frame(out[0], out[0]->sample[0], 1), "core_reset");
+	cr_expect_eq(out[0]->sample[0]->n_location_id, 2);
+	cr_expect_not_null(profile_label(out[0], out[0]->sample[0], "span_id"));
+	cr_expect_eq(out[0]->sample[0]->value[0], 0);
+	cr_expect_eq(out[0]->sample[0]->value[1], 5000000001);
+	cr_expect_str_eq(profile_frame(out[0], out[0]->sample[1], 0), "[unsampled cpu]");
+	cr_expect_eq(out[0]->sample[1]->n_location_id, 1);
+	cr_expect_eq(kept_samples(), 1);
+}
+
 Test(encode, shows_other_for_stacks_over_the_limit, .timeout = 20)
 {
 	static const struct sp_stack_limits one = {2, 100, 100};
@@ -166,7 +193,7 @@ static void put_named(const char *name, uint64_t span_id)
 
 	strcpy(s->thread_name, name);
 	(void)sp_stack_map_put(map, s, 0, sp_thread_names_put(threads, s->thread_name, &over));
-	core.samples = 0;
+	core.records = 0;
 }
 
 Test(encode, names_the_thread_of_each_sample_once, .timeout = 20)
@@ -325,8 +352,8 @@ Test(encode, writes_files_lines_and_inlined_functions, .timeout = 20)
 	bool lines = false;
 
 	core_sample(0, 0, (void *)core_reset, NULL);
-	(void)sp_stack_map_put(map, &core.sample[0], 0, 0);
-	core.samples = 0;
+	(void)sp_stack_map_put(map, &core.record[0].sample, 0, 0);
+	core.records = 0;
 	sp_symbolizer_begin(encoder.symbolizer);
 	sp_encode_want(encoder.symbolizer, map);
 	while (sp_symbolizer_step(encoder.symbolizer, 1000000))

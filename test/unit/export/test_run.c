@@ -142,6 +142,27 @@ Test(run, writes_what_a_flush_finds, .timeout = 20)
 	profile_done(p);
 }
 
+Test(run, asks_for_the_thread_of_cpu_time_where_its_record_has_no_name, .timeout = 20)
+{
+	static const char *const expected[] = {"own", "thread 42", "(unknown)", "(unknown)"};
+	profile *p;
+
+	core.config.thread_name = true;
+	core.script = flush_then_stop;
+	strcpy(core_cpu_time(1, (void *)core_reset, 5)->thread_name, "own");
+	core_cpu_time(2, (void *)core_reset, 5)->tid = 42;
+	core_cpu_time(3, NULL, 5);
+	core_sample(4, 0, (void *)core_reset, NULL)->tid = 42;
+
+	cr_assert_eq(core_run(), 0);
+
+	p = read_only_profile();
+	cr_assert_eq(p->n_sample, 4);
+	for (size_t i = 0; i < 4; i++)
+		cr_expect_str_eq(profile_label(p, p->sample[i], "thread_name"), expected[i]);
+	profile_done(p);
+}
+
 Test(run, walks_the_stacks_that_come_as_snapshots, .timeout = 20)
 {
 	static struct sp_snapshot snap;
@@ -398,7 +419,7 @@ static unsigned sample_during_upload(unsigned call)
 	(void)call;
 	if (n == 2)
 		core_sample(2, 0, (void *)core_logged, NULL);
-	return n > 2 && core.samples == 0 ? SP_WAIT_STOP : 0;
+	return n > 2 && core.records == 0 ? SP_WAIT_STOP : 0;
 }
 
 Test(run, drains_the_ring_while_an_upload_waits, .timeout = 20)
@@ -417,7 +438,7 @@ Test(run, drains_the_ring_while_an_upload_waits, .timeout = 20)
 /* Looks up every address of a function that the test is linked from, one sample each. */
 static void sample_many(void)
 {
-	for (unsigned i = 0; i < sizeof(core.sample) / sizeof(core.sample[0]); i++)
+	for (unsigned i = 0; i < sizeof(core.record) / sizeof(core.record[0]); i++)
 		core_sample(1, 0, (void *)((uintptr_t)core_reset + i), NULL);
 }
 

@@ -111,6 +111,58 @@ Test(stack_map, keeps_apart_what_differs_in_anything, .timeout = 20)
 	sp_stack_map_free(m);
 }
 
+Test(stack_map, sums_cpu_time_up_apart_from_samples, .timeout = 20)
+{
+	struct sp_stack_map *m = sp_stack_map_new(&roomy);
+	struct sp_sample s = sample(100, 1, 7);
+	struct sp_cpu_time t = {.span_id = 7, .start = 100, .ns = 5000000000};
+	const struct sp_stack_entry *e;
+	struct sp_stack stack;
+
+	s.flags = SP_SAMPLE_ROOTED;
+	(void)sp_stack_map_put(m, &s, 3, 2);
+	cr_expect_eq(sp_stack_map_put_cpu_time(m, &t, 3, 2), SP_STACK_KEPT);
+	t.ns = 1;
+	cr_expect_eq(sp_stack_map_put_cpu_time(m, &t, 3, 2), SP_STACK_KEPT);
+
+	cr_assert_eq(sp_stack_map_entries(m), 3);
+	cr_expect_eq(sp_stack_map_samples(m), 3);
+	cr_expect_eq(total(m), 1);
+	e = sp_stack_map_entry(m, 2);
+	cr_expect_eq(e->unsampled_ns, 5000000001);
+	cr_expect_eq(e->weight, 0);
+	cr_expect_eq(e->labels.span_id, 7);
+	cr_expect_eq(e->labels.thread, 2);
+	sp_stack_map_stack(m, e->stack, &stack);
+	cr_expect(stack.unsampled);
+	cr_expect_eq(stack.depth, 1);
+	cr_expect_eq(stack.pc[0], 100);
+	cr_expect_eq(stack.epoch, 3);
+	sp_stack_map_free(m);
+}
+
+Test(stack_map, keeps_cpu_time_apart_by_labels_and_start_routine, .timeout = 20)
+{
+	struct sp_stack_map *m = sp_stack_map_new(&roomy);
+	struct sp_cpu_time t = {.ns = 1};
+	struct sp_stack stack;
+
+	(void)sp_stack_map_put_cpu_time(m, &t, 0, 0);
+	sp_stack_map_stack(m, sp_stack_map_entry(m, 1)->stack, &stack);
+	cr_expect_eq(stack.depth, 0, "nobody knows where the thread began");
+	t.start = 200;
+	(void)sp_stack_map_put_cpu_time(m, &t, 0, 0);
+	t.name_id = 1;
+	(void)sp_stack_map_put_cpu_time(m, &t, 0, 0);
+	t.trace_id[15] = 1;
+	(void)sp_stack_map_put_cpu_time(m, &t, 0, 0);
+	t.span_id = 1;
+	(void)sp_stack_map_put_cpu_time(m, &t, 0, 0);
+
+	cr_expect_eq(sp_stack_map_entries(m), 1 + 5);
+	sp_stack_map_free(m);
+}
+
 Test(stack_map, finds_every_stack_again_after_growing, .timeout = 20)
 {
 	static const struct sp_stack_limits limits = {20000, 20000, 100000};
@@ -164,15 +216,19 @@ Test(stack_map, drops_labels_when_entries_run_out, .timeout = 20)
 	/* Entry 0 is "(other)" without labels, so there is room for two. */
 	static const struct sp_stack_limits limits = {1000, 3, 1000};
 	struct sp_stack_map *m = sp_stack_map_new(&limits);
+	const struct sp_cpu_time t = {.span_id = 4, .ns = 9};
 
 	cr_expect_eq(put(m, 100, 1, 1), SP_STACK_KEPT);
 	cr_expect_eq(put(m, 100, 1, 2), SP_STACK_KEPT);
 	cr_expect_eq(put(m, 100, 1, 3), (unsigned)SP_STACK_LOST | SP_LABELS_LOST);
 	cr_expect_eq(put(m, 100, 1, 0), SP_STACK_LOST, "it had no labels to lose");
+	cr_expect_eq(sp_stack_map_put_cpu_time(m, &t, 0, 0),
+		     (unsigned)SP_STACK_LOST | SP_LABELS_LOST);
 
 	cr_expect_eq(sp_stack_map_entry(m, 0)->count, 2);
 	cr_expect_eq(sp_stack_map_entry(m, 0)->stack, SP_STACK_OTHER);
 	cr_expect_eq(sp_stack_map_entry(m, 0)->labels.span_id, 0);
+	cr_expect_eq(sp_stack_map_entry(m, 0)->unsampled_ns, 9);
 	cr_expect_eq(total(m), 4);
 	sp_stack_map_free(m);
 }

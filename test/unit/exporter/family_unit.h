@@ -129,7 +129,7 @@ static inline void sample(struct host_double *of, uint64_t span_id)
 				    .flags = SP_SAMPLE_ROOTED,
 				    .pc = {(uintptr_t)sample}};
 
-	cr_assert_eq(sp_ring_put(&of->ring, &s), 0);
+	cr_assert_eq(put_sample(&of->ring, &s), 0);
 	atomic_fetch_add(&of->region->counter[SP_COUNT_SAMPLES_PUT], 1);
 }
 

@@ -104,6 +104,6 @@ void host_sample(uint64_t span_id, const char *name)
 
 	s.name_id = sp_names_intern(name, strlen(name));
 	s.pc[0] = (uintptr_t)host_sample;
-	cr_assert_eq(sp_ring_put(&host.ring, &s), 0);
+	cr_assert_eq(put_sample(&host.ring, &s), 0);
 	atomic_fetch_add(&host.region->counter[SP_COUNT_SAMPLES_PUT], 1);
 }

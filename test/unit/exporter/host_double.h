@@ -10,7 +10,7 @@
 #include "export/exporter/host.h"
 #include "export/exporter/view.h"
 #include "sampler/region.h"
-#include "sampler/ring.h"
+#include "test/common/put_sample.h"
 
 #define RING_BYTES SP_RING_BYTES(65536)
 #define NAMES_AT (8192 + 2 * RING_BYTES)

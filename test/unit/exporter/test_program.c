@@ -172,7 +172,7 @@ static void scribble(uint64_t seed, uint64_t until_ns)
 			if (i % 16 == 15)
 				at = at % sizeof(struct sp_region) & ~UINT64_C(7);
 			if (next_random(&state) % 2 != 0)
-				word &= 0x1f8;
+				word &= SP_RING_HEADER(7, 0x1f8);
 			if (at == offsetof(struct sp_region, exporter) / 8 * 8)
 				continue;
 			/* what it has copied by now it does not read again; the test does */
@@ -181,7 +181,7 @@ static void scribble(uint64_t seed, uint64_t until_ns)
 			memcpy(bytes + at, &word, sizeof(word));
 		}
 		/* the ring may be full, as far as anybody can tell */
-		(void)sp_ring_put(&host.ring, &s);
+		(void)put_sample(&host.ring, &s);
 	}
 }
 

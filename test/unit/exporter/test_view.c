@@ -44,11 +44,12 @@ Test(view, keeps_no_descriptor)
 Test(view, of_a_host_without_snapshots_has_a_ring_that_is_always_empty)
 {
 	struct sp_sample s;
+	uint32_t kind;
 
 	host.region->part[SP_REGION_SNAPSHOTS] = (struct sp_region_part){0, 0};
 
 	cr_assert_eq(open_view(), 0);
-	cr_expect_eq(sp_ring_take(&view.snapshots, &s, sizeof(s)), 0);
+	cr_expect_eq(sp_ring_take(&view.snapshots, &kind, &s, sizeof(s)), 0);
 	cr_expect_not(sp_ring_pass(&view.snapshots));
 }
 
@@ -152,9 +153,10 @@ Test(view, accepts_nothing_that_reaches_out)
 			host.region->part[SP_REGION_SNAPSHOTS] = zero;
 		if (open_view() == 0) {
 			struct sp_sample s;
+			uint32_t kind;
 
 			accepted++;
-			(void)sp_ring_take(&view.ring, &s, sizeof(s));
+			(void)sp_ring_take(&view.ring, &kind, &s, sizeof(s));
 			/* the last word, under the sanitizers' eyes */
 			(void)atomic_load(&view.ring.word[view.ring.size / 8 - 1]);
 			cr_assert_leq((uintptr_t)&view.ring.word[view.ring.size / 8],

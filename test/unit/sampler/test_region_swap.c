@@ -21,6 +21,7 @@
 #include "sampler/module_event.h"
 #include "sampler/names.h"
 #include "sampler/ring.h"
+#include "test/common/put_sample.h"
 #include "test/unit/emulated.h"
 
 #define MAX_NAMES 100U
@@ -65,20 +66,29 @@ static uint64_t swap(void)
 	return lost;
 }
 
-static void put(struct sp_channel *o, uint64_t span_id, uint16_t flags)
+/* Of any kind; a number stands where samples and CPU time have the span's id. */
+static void put(struct sp_channel *o, enum sp_record_kind kind, uint64_t number)
 {
-	struct sp_sample s = {.span_id = span_id, .flags = flags, .depth = 2};
+	struct sp_sample s = {.span_id = number, .depth = 2};
+	struct sp_cpu_time t = {.span_id = number};
+	struct sp_module_event event = {.bias = number};
 
-	cr_assert_eq(sp_ring_put(&o->ring, &s), 0);
-	if ((flags & SP_SAMPLE_OBJECT) == 0)
+	if (kind == SP_RECORD_SAMPLE)
+		cr_assert_eq(put_sample(&o->ring, &s), 0);
+	if (kind == SP_RECORD_CPU_TIME)
+		cr_assert_eq(sp_ring_put(&o->ring, kind, &t, sizeof(t)), 0);
+	if (kind == SP_RECORD_MODULE_EVENT)
+		cr_assert_eq(sp_ring_put(&o->ring, kind, &event, sizeof(event)), 0);
+	else
 		sp_channel_count_put(o);
 }
 
-static void note(const struct sp_sample *s, void *arg)
+static void note(const struct sp_record *record, void *arg)
 {
 	(void)arg;
 	cr_assert_lt(seen_n, 16);
-	seen[seen_n++] = s->span_id;
+	seen[seen_n++] = record->kind == SP_RECORD_MODULE_EVENT ? record->module_event.bias
+								: record->sample.span_id;
 }
 
 /* As the exporter of the region in use. */
@@ -107,16 +117,16 @@ TestSuite(region_swap, .init = begin, .timeout = 30);
 
 Test(region_swap, takes_along_what_nobody_has_taken_in_its_order)
 {
-	put(sp_channel_now(), 1, 0);
-	put(sp_channel_now(), 2, SP_SAMPLE_OBJECT);
-	put(sp_channel_now(), 3, SP_SAMPLE_UNSAMPLED);
+	put(sp_channel_now(), SP_RECORD_SAMPLE, 1);
+	put(sp_channel_now(), SP_RECORD_MODULE_EVENT, 2);
+	put(sp_channel_now(), SP_RECORD_CPU_TIME, 3);
 	drain(1);
 	*told(SP_COUNT_SAMPLES_DRAINED) = 1;
 	*told(SP_COUNT_SAMPLES_SENT) = 1;
 
 	cr_expect_eq(swap(), 0);
 
-	put(sp_channel_now(), 4, 0);
+	put(sp_channel_now(), SP_RECORD_SAMPLE, 4);
 	drain(10);
 	cr_assert_eq(seen_n, 3);
 	cr_expect(seen[0] == 2 && seen[1] == 3 && seen[2] == 4);
@@ -128,7 +138,7 @@ Test(region_swap, takes_along_what_nobody_has_taken_in_its_order)
 Test(region_swap, counts_what_the_exporter_had_in_its_hands_as_lost)
 {
 	for (unsigned i = 1; i <= 5; i++)
-		put(sp_channel_now(), i, 0);
+		put(sp_channel_now(), SP_RECORD_SAMPLE, i);
 	drain(5);
 	*told(SP_COUNT_SAMPLES_DRAINED) = 5;
 	*told(SP_COUNT_SAMPLES_SENT) = 2;
@@ -162,9 +172,9 @@ Test(region_swap, counts_what_comes_too_late)
 
 	cr_expect_eq(swap(), 0);
 	cr_assert_neq(sp_channel_now(), old);
-	put(old, 1, 0);
-	put(old, 2, SP_SAMPLE_UNSAMPLED);
-	put(old, 3, SP_SAMPLE_OBJECT);
+	put(old, SP_RECORD_SAMPLE, 1);
+	put(old, SP_RECORD_CPU_TIME, 2);
+	put(old, SP_RECORD_MODULE_EVENT, 3);
 	atomic_fetch_add(&spans->ended, 1);
 	sp_region_swap_look();
 
@@ -230,7 +240,7 @@ Test(region_swap, gives_the_memory_of_old_rings_back_when_nobody_writes_there_an
 	if (emulated())
 		cr_skip_test("the emulator does not give memory back");
 	for (unsigned i = 0; i < 400; i++)
-		put(old, i, 0);
+		put(old, SP_RECORD_SAMPLE, i);
 	cr_assert_gt(pages(&old->ring), 4);
 	(void)swap();
 	sp_region_swap_look();
@@ -241,7 +251,7 @@ Test(region_swap, gives_the_memory_of_old_rings_back_when_nobody_writes_there_an
 
 	cr_expect_eq(errno, 4711);
 	cr_expect_eq(pages(&old->ring), 0);
-	put(old, 1, 0);
+	put(old, SP_RECORD_SAMPLE, 1);
 	sp_region_swap_look();
 	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 1, "what comes later still counts");
 	cr_expect_eq(all(SP_COUNT_SAMPLES_PUT), 401);
@@ -306,7 +316,7 @@ Test(region_swap, is_over_in_a_forked_child)
 		sp_region_swap_first(sp_region_now());
 		cr_assert_eq(sp_names_intern("GET /", 5), id);
 		cr_assert_neq(sp_names_intern("of the child", 12), id);
-		put(sp_channel_now(), 1, 0);
+		put(sp_channel_now(), SP_RECORD_SAMPLE, 1);
 		(void)swap();
 		drain(10);
 		_exit(seen_n == 1 && sp_count_read(SP_COUNT_SAMPLES_PUT) == 1 ? 0 : 1);
