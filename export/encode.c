@@ -167,6 +167,17 @@ static int locate(struct run *r, uint32_t stack, uint64_t id[SP_ENCODE_FRAMES], 
 	return 0;
 }
 
+/* The sums are of what a host wrote, and may be anything. */
+static int64_t ns_of(const struct sp_stack_entry *entry, int64_t period_ns)
+{
+	int64_t ns;
+
+	if (__builtin_mul_overflow(entry->weight, period_ns, &ns) ||
+	    __builtin_add_overflow(ns, entry->unsampled_ns, &ns))
+		return INT64_MAX;
+	return ns;
+}
+
 /* -E2BIG: does not fit any more. */
 static int add_entry(struct run *r, const struct sp_stack_entry *entry, uint32_t stack)
 {
@@ -176,7 +187,7 @@ static int add_entry(struct run *r, const struct sp_stack_entry *entry, uint32_t
 	struct sp_pprof_sample s = {
 		.location = id,
 		.count = (int64_t)entry->count,
-		.ns = (int64_t)entry->weight * r->e->times.period_ns + (int64_t)entry->unsampled_ns,
+		.ns = ns_of(entry, r->e->times.period_ns),
 	};
 	char span_id[2 * sizeof(l->span_id) + 1];
 	char trace_id[2 * sizeof(l->trace_id) + 1];

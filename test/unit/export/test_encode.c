@@ -160,6 +160,21 @@ Test(encode, shows_cpu_time_between_samples_above_the_start_routine, .timeout = 
 	cr_expect_eq(kept_samples(), 1);
 }
 
+Test(encode, keeps_sums_that_no_host_can_have_from_going_round, .timeout = 20)
+{
+	core_cpu_time(1, NULL, UINT64_MAX);
+	core_cpu_time(2, NULL, INT64_MAX);
+	for (unsigned i = 0; i < 10; i++)
+		core_sample(3, 0, NULL)->weight = UINT32_MAX;
+	encoder.times.period_ns = 1000000000;
+	encode();
+
+	cr_assert_eq(outs, 1);
+	cr_assert_eq(out[0]->n_sample, 3);
+	for (unsigned i = 0; i < 3; i++)
+		cr_expect_eq(out[0]->sample[i]->value[1], INT64_MAX, "sample %u", i);
+}
+
 Test(encode, shows_other_for_stacks_over_the_limit, .timeout = 20)
 {
 	static const struct sp_stack_limits one = {2, 100, 100};
