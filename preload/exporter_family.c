@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sampler/fmt.h"
@@ -21,8 +22,8 @@
 
 /* The kernel allows as many as net.core.somaxconn: 4,096, before Linux 5.4 128. */
 #define JOINS_WAITING 4096
-/* Between another process's bind and its listen; it may be preempted there. */
-#define BIND_WAIT_NS (30 * SP_NS_PER_MS)
+/* On a busy machine another process may be preempted for long between its bind and its listen. */
+#define BIND_WAIT_NS (200 * SP_NS_PER_MS)
 /* Region, folder, memory map. */
 #define DESCRIPTORS 3U
 
@@ -159,11 +160,13 @@ static int listen_there(void)
 
 static bool join_or_listen(struct sp_exporter_start *start, uint32_t user)
 {
+	const struct timespec pause = {.tv_nsec = SP_NS_PER_MS};
 	uint64_t end = sp_monotonic_ns() + BIND_WAIT_NS;
 	int err = join(start, user);
 
-	while (err == -ECONNREFUSED) {
-		int fd = listen_there();
+	/* -EPIPE: we were preempted for so long before we sent anything that we were given up. */
+	while (err == -ECONNREFUSED || err == -EPIPE) {
+		int fd = err == -ECONNREFUSED ? listen_there() : -EADDRINUSE;
 
 		if (fd >= 0) {
 			start->family_fd = fd;
@@ -172,7 +175,8 @@ static bool join_or_listen(struct sp_exporter_start *start, uint32_t user)
 		/* Another process was quicker, and will listen in a moment. */
 		if (fd != -EADDRINUSE || sp_monotonic_ns() >= end)
 			return false;
-		(void)syscall(SYS_sched_yield);
+		/* Hundreds that wait with us must leave it the processor. */
+		(void)syscall(SYS_nanosleep, &pause, NULL);
 		err = join(start, user);
 	}
 	return err == 0;
