@@ -29,7 +29,7 @@
 
 /* When the program was loaded: a forked child has it from its parent. */
 static uint64_t loaded_ns;
-static unsigned generation; /* of forks since then, up to 2 */
+static int32_t program_pid; /* who executed it; 0 = not noted */
 
 static _Atomic bool is_alone; /* also written by who waits for a flush */
 
@@ -39,9 +39,10 @@ static struct {
 	socklen_t bytes;
 } joined;
 
-void sp_exporter_family_load(void)
+void sp_exporter_family_load(bool note_pid)
 {
 	loaded_ns = sp_monotonic_ns();
+	program_pid = note_pid ? getpid() : 0;
 }
 
 static void make_address(uint32_t user)
@@ -189,7 +190,7 @@ bool sp_exporter_family_join(struct sp_exporter_start *start)
 	bool is_in;
 
 	start->family_fd = -1;
-	start->region->program_pid = generation == 1 ? (int32_t)syscall(SYS_getppid) : 0;
+	start->region->program_pid = program_pid != getpid() ? program_pid : 0;
 	make_address(user);
 	is_in = !atomic_load_explicit(&is_alone, memory_order_relaxed) &&
 		join_or_listen(start, user);
@@ -205,8 +206,6 @@ void sp_exporter_family_leave(void)
 void sp_exporter_family_forked(void)
 {
 	atomic_store_explicit(&is_alone, false, memory_order_relaxed);
-	if (generation < 2)
-		generation++;
 }
 
 bool sp_exporter_family_listens(void)

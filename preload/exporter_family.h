@@ -12,8 +12,11 @@
 
 #include "preload/exporter_process.h"
 
-/* INIT. Notes by what the family will find each other. Makes no system call. */
-void sp_exporter_family_load(void);
+/*
+ * INIT. Notes by what the family will find each other, and with note_pid which process it is, by one system
+ * call: without, the exporter does not wait for who comes after the last process.
+ */
+void sp_exporter_family_load(bool note_pid);
 
 /*
  * APP, one thread at a time. True: region and descriptors were handed to the exporter of the family, and

@@ -337,7 +337,8 @@ void sp_lifecycle_load(char *const *envp)
 	sp_config_capture(envp);
 	if (sp_config_disabled())
 		return;
-	sp_exporter_family_load();
+	/* Whoever has not said where profiles go hardly wants any, and is not worth a system call. */
+	sp_exporter_family_load(sp_config_names_sink());
 	sp_hook_dl_start(sp_config_wants_hook_dlsym(), sp_config_wants_deepbind());
 	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_ASLEEP, memory_order_relaxed);
 }

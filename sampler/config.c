@@ -82,6 +82,17 @@ bool sp_config_wants_deepbind(void)
 	return is_true(SP_VAR_DEEPBIND);
 }
 
+bool sp_config_names_sink(void)
+{
+	const char *text;
+
+	for (unsigned source = 0; source < SP_CONFIG_SOURCES; source++)
+		if (sp_config_copy_get(SP_VAR_SERVER_ADDRESS, source, &text) == SP_STATE_SET ||
+		    sp_config_copy_get(SP_VAR_OUTPUT_DIR, source, &text) == SP_STATE_SET)
+			return true;
+	return false;
+}
+
 /* Types whose values are never secret, nor long, nor hold one by the usual mistakes. */
 static bool may_show(enum sp_config_type type)
 {

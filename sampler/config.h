@@ -138,6 +138,9 @@ bool sp_config_wants_start(void);
 bool sp_config_wants_hook_dlsym(void);
 bool sp_config_wants_deepbind(void);
 
+/* INIT context, after capture: a server or a folder is named, though it may be of no use. */
+bool sp_config_names_sink(void);
+
 /*
  * APP context. Parses the copy into *cfg: each bad value gets one warning that names the
  * variable and what is wrong with it (never a secret's value) and falls to its default, not to the

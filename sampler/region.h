@@ -150,8 +150,8 @@ struct sp_region {
 	_Atomic uint64_t flush_deadline_ns; /* CLOCK_MONOTONIC */
 
 	/*
-	 * Who executed the program, where that is the parent of this process: it may fork others, also
-	 * when none of its children is there. 0 = unknown, or this process itself.
+	 * Who executed the program: it may fork others, also when none of its children is there. 0 =
+	 * unknown, or this process itself.
 	 */
 	int32_t program_pid;
 

@@ -161,7 +161,7 @@ static void join_first(void)
 	const struct sp_config config = {0};
 	struct sp_exporter_start first = {.environment = environ, .region = sp_region};
 
-	sp_exporter_family_load();
+	sp_exporter_family_load(true);
 	cr_assert_not(sp_exporter_family_join(&first));
 	family_fd = first.family_fd;
 	cr_assert_eq(sp_exporter_start(&config, sp_region_create(bytes)), 0);

@@ -69,7 +69,7 @@ static void make_region(void)
 
 static void init(void)
 {
-	sp_exporter_family_load();
+	sp_exporter_family_load(true);
 	make_region();
 }
 
@@ -211,6 +211,24 @@ Test(exporter_family, who_was_given_up_for_slowness_joins_again)
 	cr_expect_eq(impatient, -1);
 	cr_assert(take(listening, &message, got));
 	cr_expect(same_file(got[0], start.region_fd));
+}
+
+Test(exporter_family, a_forked_process_says_who_executed_its_program)
+{
+	pid_t program = getpid();
+	int status;
+
+	cr_assert_not(sp_exporter_family_join(&start));
+	cr_expect_eq(start.region->program_pid, 0);
+	child = fork();
+	if (child == 0) {
+		make_region();
+		_exit(sp_exporter_family_join(&start) && start.region->program_pid == program ? 0
+											      : 1);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	child = 0;
+	cr_expect_eq(status, 0);
 }
 
 Test(exporter_family, the_region_stands_for_what_a_process_has_not)
