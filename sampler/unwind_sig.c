@@ -14,7 +14,6 @@
 #include "sampler/cfi_sig.h"
 #include "sampler/compact_rule_sig.h"
 #include "sampler/counters.h"
-#include "sampler/crt_code_sig.h"
 #include "sampler/ehframe_sig.h"
 #include "sampler/fast_path_sig.h"
 #include "sampler/rule_cache.h"
@@ -77,33 +76,6 @@ static enum step step_kernel_frame(struct sp_walk *w)
 	saved.pc = saved.r[SP_ARCH_REG_PC];
 	w->regs = saved;
 	return STEP_INTERRUPTED;
-}
-
-/* Through code that brings no call frame information into an object which otherwise has it. */
-static enum step step_crt_code(struct sp_walk *w, const struct sp_cached_object *cached)
-{
-	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
-	uintptr_t code = w->regs.pc;
-	size_t bytes =
-		cached->end - code < SP_CRT_CODE_BYTES ? cached->end - code : SP_CRT_CODE_BYTES;
-	struct sp_crt_frame frame;
-	uintptr_t fp;
-	uintptr_t pc;
-
-	/* Probed, because code need not be readable. */
-	if (bytes == 0 || !sp_stack_probe(&w->stack, code, (unsigned)bytes) ||
-	    !sp_crt_frame((const uint8_t *)code, bytes, &frame))
-		return STEP_FAILED;
-	if (!sp_stack_read(&w->stack, sp + frame.return_at, sizeof(pc), &pc) || pc < CODE_START)
-		return STEP_FAILED;
-	if (frame.fp_saved) {
-		if (!sp_stack_read(&w->stack, sp + frame.fp_at, sizeof(fp), &fp))
-			return STEP_FAILED;
-		sp_regs_set(&w->regs, SP_ARCH_REG_FP, fp);
-	}
-	sp_regs_set(&w->regs, SP_ARCH_REG_SP, sp + frame.return_at + sizeof(pc));
-	sp_regs_set_pc(&w->regs, pc);
-	return STEP_CALLER;
 }
 
 /* The last resort, for code without call frame information that keeps frame pointers (JIT). */
@@ -201,8 +173,6 @@ step_decoded(struct sp_walk *w, const struct sp_cached_object *cached, uintptr_t
 		return step_kernel_frame(w);
 	if (!w->interrupted && (at_function_start(w) || is_pushed_frame_pointer(w)))
 		return STEP_FORGED;
-	if (cached != NULL && step_crt_code(w, cached) == STEP_CALLER)
-		return STEP_CALLER;
 	return step_frame_pointer(w);
 }
 
