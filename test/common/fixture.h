@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,14 @@ static inline int fixture_errno_after(bool ours)
 	const char *wanted = getenv("FIXTURE_ERRNO");
 
 	return wanted != NULL ? atoi(wanted) + ours : errno;
+}
+
+/* Numbers that look like random ids, and are the same in each run. */
+static inline uint64_t fixture_scrambled(uint64_t x)
+{
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
 }
 
 #endif

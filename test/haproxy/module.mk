@@ -8,7 +8,7 @@ HAPROXY_DIR := $(B)/test/haproxy
 HAPROXY_STEM := libopentelemetry-c-wrapper.so
 HAPROXY_LIB_SRCS := $(addprefix test/haproxy/,record.c spans.c tracer.c)
 HAPROXY_HOST_SRCS := $(addprefix test/haproxy/,stories.c tell.c)
-HAPROXY_HDRS := $(wildcard test/haproxy/*.h) test/hosts/host.h test/common/fixture.h
+HAPROXY_HDRS := $(wildcard test/haproxy/*.h) test/hosts/host.h $(addprefix test/common/,fixture.h story.h)
 
 # $(call haproxy_link,flags)
 define haproxy_link

@@ -51,17 +51,10 @@ void span_check(const struct otelc_span *span)
 	}
 }
 
-static uint64_t scrambled(uint64_t x)
-{
-	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-	return x ^ x >> 31;
-}
-
 static void set_ids(struct whole *w, const struct otelc_carrier *parent)
 {
-	uint64_t own = scrambled(3 * (uint64_t)w->number);
-	uint64_t trace[2] = {scrambled(3 * (uint64_t)w->number + 1), own ^ 1};
+	uint64_t own = fixture_scrambled(3 * (uint64_t)w->number);
+	uint64_t trace[2] = {fixture_scrambled(3 * (uint64_t)w->number + 1), own ^ 1};
 
 	memcpy(w->ids.span_id, &own, sizeof(own));
 	memcpy(w->ids.trace_id, parent != NULL ? (const void *)parent->trace_id : trace,

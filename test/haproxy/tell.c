@@ -2,8 +2,6 @@
 /* The stories' way to talk; see tell.h. */
 #include "test/haproxy/tell.h"
 
-#include <pthread.h>
-
 #include "test/haproxy/record.h"
 #include "test/hosts/host.h"
 
@@ -188,20 +186,4 @@ struct otelc_span_context *tell_extract(const struct otelc_carrier *carrier)
 	from = tell_tracer->ops->extract_http_headers(tell_tracer, carrier);
 	tell_after("extract", from != NULL);
 	return from;
-}
-
-void tell_burn(const char *name, const char *root)
-{
-	int64_t before = host_cpu_ns();
-
-	host_burn_ms(tell_piece_ms);
-	printf("cpu %s %s %lld\n", name, root, (long long)(host_cpu_ns() - before));
-}
-
-void tell_elsewhere(void *(*run)(void *), void *argument)
-{
-	pthread_t thread;
-
-	HOST_CHECK(pthread_create(&thread, NULL, run, argument) == 0);
-	HOST_CHECK(pthread_join(thread, NULL) == 0);
 }

@@ -10,10 +10,10 @@
 #ifndef TEST_HAPROXY_TELL_H
 #define TEST_HAPROXY_TELL_H
 
+#include "test/common/story.h"
 #include "test/haproxy/wrapper.h"
 
-/* Milliseconds of each piece of work, and the tracer of all that follows; set before a story. */
-extern int tell_piece_ms;
+/* The tracer of all that follows; set before a story. */
 extern struct otelc_tracer *tell_tracer;
 
 /* NULL if there is none to be had. */
@@ -36,10 +36,5 @@ void tell_destroy(struct otelc_span *span);
 
 /* A context with these ids, as a request brings it. */
 struct otelc_span_context *tell_extract(const struct otelc_carrier *carrier);
-
-void tell_burn(const char *name, const char *root);
-
-/* Runs it on another thread, to its end. */
-void tell_elsewhere(void *(*run)(void *), void *argument);
 
 #endif

@@ -11,7 +11,7 @@ OTELC_HOSTS := $(addprefix $(OTELC_DIR)/,lazy now noplt)
 OTELC_PLUGIN := $(OTELC_DIR)/libstories.so
 OTELC_API_SRCS := $(addprefix test/otelc/,context.c record.c trace.c)
 OTELC_STORY_SRCS := $(addprefix test/otelc/,stories.c tell.c)
-OTELC_HDRS := $(wildcard test/otelc/*.h) test/hosts/host.h test/common/fixture.h
+OTELC_HDRS := $(wildcard test/otelc/*.h) test/hosts/host.h $(addprefix test/common/,fixture.h story.h)
 OTELC_RPATH := -Wl,--enable-new-dtags,-rpath,'$$ORIGIN'
 
 OTELC_FLAGS_lazy := -Wl,-z,lazy

@@ -2,8 +2,6 @@
 /* The stories' way to talk; see tell.h. */
 #include "test/otelc/tell.h"
 
-#include <pthread.h>
-
 #include "test/hosts/host.h"
 
 int tell_piece_ms = 1;
@@ -110,20 +108,4 @@ void tell_attach(const otel_context_t *context, otel_context_scope_t *scope)
 void tell_detach(otel_context_scope_t *scope)
 {
 	tell_status("detach", otel_context_scope_detach(scope));
-}
-
-void tell_burn(const char *name, const char *root)
-{
-	int64_t before = host_cpu_ns();
-
-	host_burn_ms(tell_piece_ms);
-	printf("cpu %s %s %lld\n", name, root, (long long)(host_cpu_ns() - before));
-}
-
-void tell_elsewhere(void *(*run)(void *), void *argument)
-{
-	pthread_t thread;
-
-	HOST_CHECK(pthread_create(&thread, NULL, run, argument) == 0);
-	HOST_CHECK(pthread_join(thread, NULL) == 0);
 }

@@ -10,10 +10,10 @@
 #ifndef TEST_OTELC_TELL_H
 #define TEST_OTELC_TELL_H
 
+#include "test/common/story.h"
 #include "test/otelc/otelc.h"
 
-/* Milliseconds of each piece of work, and the tracer; set before a story begins. */
-extern int tell_piece_ms;
+/* Set before a story begins. */
 extern otel_tracer_t *tell_tracer;
 
 otel_string_view_t tell_view(const char *text);
@@ -38,10 +38,5 @@ void tell_finish(otel_span_t *span);
 otel_context_t *tell_context(const otel_span_t *span);
 void tell_attach(const otel_context_t *context, otel_context_scope_t *scope);
 void tell_detach(otel_context_scope_t *scope);
-
-void tell_burn(const char *name, const char *root);
-
-/* Runs it on another thread, to its end. */
-void tell_elsewhere(void *(*run)(void *), void *argument);
 
 #endif

@@ -95,17 +95,11 @@ API otel_tracer_t *otel_tracer_provider_get_tracer(const otel_tracer_provider_t 
 	return handle_ok(provider, KIND_PROVIDER) ? &the_tracer : NULL;
 }
 
-static uint64_t scrambled(uint64_t x)
-{
-	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-	return x ^ x >> 31;
-}
-
 static void set_ids(struct otel_span *s, const struct span_ids *parent)
 {
-	uint64_t own = scrambled(3 * s->number);
-	uint64_t trace[2] = {scrambled(3 * s->number + 1), scrambled(3 * s->number + 2)};
+	uint64_t own = fixture_scrambled(3 * s->number);
+	uint64_t trace[2] = {fixture_scrambled(3 * s->number + 1),
+			     fixture_scrambled(3 * s->number + 2)};
 
 	memcpy(s->ids.span_id, &own, sizeof(own));
 	memcpy(s->ids.trace_id, parent != NULL ? (const void *)parent->trace_id : trace,

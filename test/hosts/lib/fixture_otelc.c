@@ -84,18 +84,11 @@ static const char *shown(const char *text)
 	return text != NULL ? text : "(null)";
 }
 
-static uint64_t scrambled(uint64_t x)
-{
-	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-	return x ^ x >> 31;
-}
-
 static uint64_t id_of(unsigned number, uint64_t kind)
 {
 	const char *seed = getenv("FIXTURE_SEED");
 	uint64_t base = seed != NULL ? (uint64_t)atoi(seed) : (uint64_t)getpid();
-	uint64_t id = scrambled(base << 34 ^ (uint64_t)number << 2 ^ kind);
+	uint64_t id = fixture_scrambled(base << 34 ^ (uint64_t)number << 2 ^ kind);
 
 	return id != 0 ? id : 1;
 }
