@@ -12,24 +12,9 @@
 /* So many that were as we know them are proof enough. */
 #define LOOKS_MAX 64U
 
-static const void *at(const void *object, unsigned long offset)
-{
-	return (const char *)object + offset;
-}
-
-static uint8_t byte(const void *object, unsigned long offset)
-{
-	return *(const uint8_t *)at(object, offset);
-}
-
-static const struct sp_otelcpp_flavour *flavour_of(struct sp_otelcpp *sdk)
-{
-	return atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
-}
-
 static const void *head_of(struct sp_otelcpp *sdk, const void *context)
 {
-	return sp_otelcpp_member(context, flavour_of(sdk)->pointee);
+	return sp_otelcpp_member(context, sp_otelcpp_flavour_of(sdk)->pointee);
 }
 
 uint64_t sp_otelcpp_context_key(struct sp_otelcpp *sdk, const void *context)
@@ -44,7 +29,7 @@ uint64_t sp_otelcpp_context_key(struct sp_otelcpp *sdk, const void *context)
 static inline __attribute__((always_inline)) const void *
 find_node(struct sp_otelcpp *sdk, const void *context, const char *key)
 {
-	const struct sp_otelcpp_flavour *f = flavour_of(sdk);
+	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
 	const void *node = head_of(sdk, context);
 	const size_t len = strlen(key);
 
@@ -94,11 +79,11 @@ static bool all_zero(const uint8_t *id, size_t n)
 bool sp_otelcpp_context_span(struct sp_otelcpp *sdk, const void *context,
 			     struct sp_otelcpp_ids *out)
 {
-	const struct sp_otelcpp_flavour *f = flavour_of(sdk);
+	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
 	const void *node = find_node(sdk, context, SP_OTELCPP_KEY_SPAN);
 	void *span;
 
-	if (node == NULL || byte(node, f->node_index) != SP_OTELCPP_VALUE_IS_SPAN)
+	if (node == NULL || sp_otelcpp_byte(node, f->node_index) != SP_OTELCPP_VALUE_IS_SPAN)
 		return false;
 	span = sp_otelcpp_member(node, (unsigned long)f->node_value + f->pointee);
 	if (span == NULL)
@@ -114,11 +99,11 @@ bool sp_otelcpp_context_span(struct sp_otelcpp *sdk, const void *context,
 
 static bool context_says_root(struct sp_otelcpp *sdk, const void *context)
 {
-	const struct sp_otelcpp_flavour *f = flavour_of(sdk);
+	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
 	const void *node = find_node(sdk, context, SP_OTELCPP_KEY_IS_ROOT);
 
-	return node != NULL && byte(node, f->node_index) == SP_OTELCPP_VALUE_IS_BOOL &&
-	       byte(node, f->node_value) != 0;
+	return node != NULL && sp_otelcpp_byte(node, f->node_index) == SP_OTELCPP_VALUE_IS_BOOL &&
+	       sp_otelcpp_byte(node, f->node_value) != 0;
 }
 
 static void get_current(void *storage, struct sp_otelcpp_object *context)
@@ -131,7 +116,7 @@ static void get_current(void *storage, struct sp_otelcpp_object *context)
 
 bool sp_otelcpp_is_current(struct sp_otelcpp *sdk, void *storage, const void *context)
 {
-	const struct sp_otelcpp_flavour *f = flavour_of(sdk);
+	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
 	struct sp_otelcpp_object current;
 
 	memset(&current, 0, sizeof(current));
@@ -157,7 +142,7 @@ static bool current_span(struct sp_otelcpp *sdk, uint8_t span_id[8])
 	if (sp_otelcpp_context_understood(sdk, &context) &&
 	    sp_otelcpp_context_span(sdk, &context, &ids))
 		memcpy(span_id, ids.span_id, 8);
-	sp_otelcpp_release(flavour_of(sdk), &context);
+	sp_otelcpp_release(sp_otelcpp_flavour_of(sdk), &context);
 	return true;
 }
 
@@ -234,11 +219,11 @@ static enum given given_context(struct sp_otelcpp *sdk, const void *context,
 static enum given given(struct sp_otelcpp *sdk, const void *options,
 			const struct sp_otelcpp_ids *ids, uint8_t parent_id[8])
 {
-	const void *field = at(options, SP_OTELCPP_OPTIONS_PARENT);
+	const void *field = sp_otelcpp_at(options, SP_OTELCPP_OPTIONS_PARENT);
 
 	if (atomic_load_explicit(&sdk->options, memory_order_relaxed) == SP_OTELCPP_REJECTED)
 		return GIVEN_UNKNOWN;
-	switch (byte(options, flavour_of(sdk)->parent_index)) {
+	switch (sp_otelcpp_byte(options, sp_otelcpp_flavour_of(sdk)->parent_index)) {
 	case SP_OTELCPP_PARENT_IS_SPAN_CONTEXT:
 		return given_ids(sdk, field, ids, parent_id);
 	case SP_OTELCPP_PARENT_IS_CONTEXT:

@@ -15,11 +15,6 @@
 #define FILLING 0xa5
 #define OTHER_FILLING 0x5a
 
-static const void *at(const void *object, unsigned long offset)
-{
-	return (const char *)object + offset;
-}
-
 static bool mapped(const void *p)
 {
 	return sp_readable((uintptr_t)p);
@@ -38,7 +33,7 @@ static bool in_object(const void *address)
 /* A vtable has functions of objects in it. */
 static bool is_vtable(const void *vptr, unsigned slot)
 {
-	const void *function = at(vptr, slot * sizeof(void *));
+	const void *function = sp_otelcpp_at(vptr, slot * sizeof(void *));
 
 	return sp_otelcpp_readable(vptr) && in_object(vptr) && mapped(function) &&
 	       in_object(sp_otelcpp_member(function, 0));
@@ -58,8 +53,8 @@ bool sp_otelcpp_is_own_span(const struct sp_otelcpp *sdk, const void *span)
 /* libstdc++ counts from 1 in both counters; other libraries do not have two of them there. */
 static bool is_control(const void *control)
 {
-	const _Atomic int *uses = at(control, SP_OTELCPP_CONTROL_USES);
-	const _Atomic int *weak = at(control, SP_OTELCPP_CONTROL_WEAK);
+	const _Atomic int *uses = sp_otelcpp_at(control, SP_OTELCPP_CONTROL_USES);
+	const _Atomic int *weak = sp_otelcpp_at(control, SP_OTELCPP_CONTROL_WEAK);
 
 	return sp_otelcpp_readable(control) && mapped(uses) &&
 	       is_vtable(sp_otelcpp_member(control, 0), SP_OTELCPP_CONTROL_SLOT_DESTROY) &&
@@ -123,25 +118,24 @@ static bool node_fits(const struct sp_otelcpp_flavour *f, const void *node)
 	size_t len;
 
 	for (unsigned i = 0; i <= f->node_index; i += sizeof(void *)) {
-		if (!sp_otelcpp_readable(at(node, i)))
+		if (!sp_otelcpp_readable(sp_otelcpp_at(node, i)))
 			return false;
 	}
 	key = sp_otelcpp_member(node, SP_OTELCPP_NODE_KEY);
 	len = (size_t)(uintptr_t)sp_otelcpp_member(node, f->node_key_len);
 	if (len == 0 || len > KEY_LEN_MAX || !mapped(key) || !mapped(key + len - 1) ||
-	    *(const uint8_t *)at(node, f->node_index) >= SP_OTELCPP_VALUES_MAX ||
-	    !sp_otelcpp_is_pointer(f, at(node, f->node_next)))
+	    *(const uint8_t *)sp_otelcpp_at(node, f->node_index) >= SP_OTELCPP_VALUES_MAX ||
+	    !sp_otelcpp_is_pointer(f, sp_otelcpp_at(node, f->node_next)))
 		return false;
 	if (len != strlen(SP_OTELCPP_KEY_SPAN) || memcmp(key, SP_OTELCPP_KEY_SPAN, len) != 0)
 		return true;
-	return *(const uint8_t *)at(node, f->node_index) == SP_OTELCPP_VALUE_IS_SPAN &&
-	       sp_otelcpp_is_pointer(f, at(node, f->node_value));
+	return *(const uint8_t *)sp_otelcpp_at(node, f->node_index) == SP_OTELCPP_VALUE_IS_SPAN &&
+	       sp_otelcpp_is_pointer(f, sp_otelcpp_at(node, f->node_value));
 }
 
 bool sp_otelcpp_context_fits(struct sp_otelcpp *sdk, const void *context)
 {
-	const struct sp_otelcpp_flavour *f =
-		atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
+	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
 	const void *node;
 
 	if (!sp_otelcpp_is_pointer(f, context))

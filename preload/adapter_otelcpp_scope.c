@@ -84,7 +84,7 @@ __attribute__((cold)) void sp_otelcpp_scope_give_up(struct sp_otelcpp *sdk, enum
 /* That context is what lies there: both words of its pointer, as neither is null. */
 static bool lies_at(struct sp_otelcpp *sdk, const char *there, const void *context)
 {
-	unsigned long pointee = atomic_load_explicit(&sdk->flavour, memory_order_relaxed)->pointee;
+	unsigned long pointee = sp_otelcpp_flavour_of(sdk)->pointee;
 	unsigned long other = pointee + sizeof(void *);
 
 	return sp_otelcpp_readable(there + pointee) && sp_otelcpp_readable(there + other) &&

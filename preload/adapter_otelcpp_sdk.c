@@ -19,25 +19,10 @@
 static const struct sp_otelcpp_flavour nostd = SP_OTELCPP_FLAVOUR_NOSTD;
 static const struct sp_otelcpp_flavour std = SP_OTELCPP_FLAVOUR_STD;
 
-static const void *at(const void *object, unsigned long offset)
-{
-	return (const char *)object + offset;
-}
-
-static uint8_t byte(const void *object, unsigned long offset)
-{
-	return *(const uint8_t *)at(object, offset);
-}
-
 /* The virtual function in that slot of the object's class. */
 static void *method(const void *object, unsigned slot)
 {
 	return sp_otelcpp_member(sp_otelcpp_member(object, 0), slot * sizeof(void *));
-}
-
-static const struct sp_otelcpp_flavour *flavour_of(struct sp_otelcpp *sdk)
-{
-	return atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
 }
 
 void *sp_otelcpp_find_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which)
@@ -72,7 +57,7 @@ static bool layout_fits(struct sp_otelcpp *sdk)
 
 	if (vtable == NULL || !sp_elf_belongs(n->span_vtable, vtable, together))
 		return false;
-	sdk->span_vptr = at(vtable, SP_OTELCPP_VTABLE_HEAD * sizeof(void *));
+	sdk->span_vptr = sp_otelcpp_at(vtable, SP_OTELCPP_VTABLE_HEAD * sizeof(void *));
 	return slot_is(sdk, sdk->span_vptr, SP_OTELCPP_SLOT_D1, SP_OTELCPP_REAL_D1) &&
 	       slot_is(sdk, sdk->span_vptr, SP_OTELCPP_SLOT_D0, SP_OTELCPP_REAL_D0) &&
 	       slot_is(sdk, sdk->span_vptr, n->slot_end, SP_OTELCPP_REAL_END) &&
@@ -162,7 +147,7 @@ void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer)
 
 void *sp_otelcpp_pointee(struct sp_otelcpp *sdk, const void *pointer)
 {
-	return sp_otelcpp_member(pointer, flavour_of(sdk)->pointee);
+	return sp_otelcpp_member(pointer, sp_otelcpp_flavour_of(sdk)->pointee);
 }
 
 bool sp_otelcpp_is_recording(const struct sp_otelcpp *sdk, void *span)
@@ -217,28 +202,29 @@ void sp_otelcpp_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *o
 	memcpy(out->trace_id, context.bytes, sizeof(out->trace_id));
 	memcpy(out->span_id, context.bytes + SP_OTELCPP_CONTEXT_SPAN_ID, sizeof(out->span_id));
 	out->flags = context.bytes[SP_OTELCPP_CONTEXT_FLAGS];
-	sp_otelcpp_release(flavour_of(sdk), context.bytes + SP_OTELCPP_CONTEXT_STATE);
+	sp_otelcpp_release(sp_otelcpp_flavour_of(sdk), context.bytes + SP_OTELCPP_CONTEXT_STATE);
 }
 
 static bool has_ids(const void *context, const struct sp_otelcpp_ids *ids)
 {
 	return memcmp(context, ids->trace_id, sizeof(ids->trace_id)) == 0 &&
-	       memcmp(at(context, SP_OTELCPP_CONTEXT_SPAN_ID), ids->span_id,
+	       memcmp(sp_otelcpp_at(context, SP_OTELCPP_CONTEXT_SPAN_ID), ids->span_id,
 		      sizeof(ids->span_id)) == 0 &&
-	       byte(context, SP_OTELCPP_CONTEXT_FLAGS) == ids->flags;
+	       sp_otelcpp_byte(context, SP_OTELCPP_CONTEXT_FLAGS) == ids->flags;
 }
 
 static bool leads_to(const void *context, const struct sp_otelcpp_ids *ids)
 {
 	return sp_otelcpp_readable(context) &&
-	       sp_otelcpp_readable(at(context, SP_OTELCPP_CONTEXT_FLAGS)) && has_ids(context, ids);
+	       sp_otelcpp_readable(sp_otelcpp_at(context, SP_OTELCPP_CONTEXT_FLAGS)) &&
+	       has_ids(context, ids);
 }
 
 /* The class keeps its context there, or a pointer to it: what leads to this span's ids. */
 static enum sp_otelcpp_place find_place(struct sp_otelcpp *sdk, const void *span,
 					const struct sp_otelcpp_ids *ids)
 {
-	const void *there = at(span, SP_OTELCPP_SPAN_CONTEXT);
+	const void *there = sp_otelcpp_at(span, SP_OTELCPP_SPAN_CONTEXT);
 
 	if (sp_otelcpp_readable(there) && leads_to(sp_otelcpp_member(there, 0), ids))
 		return SP_OTELCPP_PLACE_POINTER;
@@ -261,7 +247,7 @@ static __attribute__((noinline, cold)) void ask_ids(struct sp_otelcpp *sdk, void
 void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out)
 {
 	int place = atomic_load_explicit(&sdk->own_context, memory_order_relaxed);
-	const void *context = at(span, SP_OTELCPP_SPAN_CONTEXT);
+	const void *context = sp_otelcpp_at(span, SP_OTELCPP_SPAN_CONTEXT);
 
 	if (place == SP_OTELCPP_PLACE_POINTER) {
 		context = sp_otelcpp_member(context, 0);
@@ -270,8 +256,9 @@ void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_id
 		return;
 	}
 	memcpy(out->trace_id, context, sizeof(out->trace_id));
-	memcpy(out->span_id, at(context, SP_OTELCPP_CONTEXT_SPAN_ID), sizeof(out->span_id));
-	out->flags = byte(context, SP_OTELCPP_CONTEXT_FLAGS);
+	memcpy(out->span_id, sp_otelcpp_at(context, SP_OTELCPP_CONTEXT_SPAN_ID),
+	       sizeof(out->span_id));
+	out->flags = sp_otelcpp_byte(context, SP_OTELCPP_CONTEXT_FLAGS);
 }
 
 static void set_attribute(void *span, const char *key, const struct sp_otelcpp_attribute *value)

@@ -94,13 +94,29 @@ struct sp_otelcpp_ids {
 void *sp_otelcpp_find_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which);
 bool sp_otelcpp_decide(struct sp_otelcpp *sdk);
 
-/* Loads a pointer-sized member. */
+/* Where a member lies; and what it is, if it is of a pointer's size, or a byte. */
+static inline const void *sp_otelcpp_at(const void *object, unsigned long offset)
+{
+	return (const char *)object + offset;
+}
+
 static inline void *sp_otelcpp_member(const void *object, unsigned long offset)
 {
 	void *p;
 
-	memcpy(&p, (const char *)object + offset, sizeof(p));
+	memcpy(&p, sp_otelcpp_at(object, offset), sizeof(p));
 	return p;
+}
+
+static inline uint8_t sp_otelcpp_byte(const void *object, unsigned long offset)
+{
+	return *(const uint8_t *)sp_otelcpp_at(object, offset);
+}
+
+/* How the SDK was built; NULL before a span was seen. */
+static inline const struct sp_otelcpp_flavour *sp_otelcpp_flavour_of(const struct sp_otelcpp *sdk)
+{
+	return atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
 }
 
 /* For the one below. */
@@ -156,8 +172,7 @@ void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer);
 /* The SDK's own span in the smart pointer that StartSpan returned; NULL if it is another class. */
 static inline void *sp_otelcpp_returned(struct sp_otelcpp *sdk, const void *pointer)
 {
-	const struct sp_otelcpp_flavour *f =
-		atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
+	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
 	void *span;
 
 	if (f == NULL)
@@ -214,8 +229,7 @@ bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options,
 /* The object that keeps the threads' current contexts; NULL if it is out of reach. */
 static inline void *sp_otelcpp_storage(const struct sp_otelcpp *sdk)
 {
-	const struct sp_otelcpp_flavour *f =
-		atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
+	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
 
 	return sdk->storage != NULL ? sp_otelcpp_member(sdk->storage, f->pointee) : NULL;
 }
