@@ -20,3 +20,17 @@ exporter_of()
 	done
 	return 1
 }
+
+# Instead of an object that a process is to have mapped: an exporter that it is to have.
+# shellcheck disable=SC2034
+readonly ACTIVE=spanprof-exporter
+
+# has_mapped PID PART: an object of that name, or $ACTIVE.
+has_mapped()
+{
+	if [[ $2 == "$ACTIVE" ]]; then
+		exporter_of "$1" >/dev/null
+	else
+		grep -q "$2" "/proc/$1/maps" 2>/dev/null
+	fi
+}

@@ -32,15 +32,6 @@ diagnosis()
 	fi
 }
 
-has_mapped()
-{
-	if [[ $1 == "$ACTIVE" ]]; then
-		exporter_of "$HOST_PID" >/dev/null
-	else
-		grep -q "$1" "/proc/$HOST_PID/maps" 2>/dev/null
-	fi
-}
-
 # host_start PART [VARIABLE=VALUE]... COMMAND...: runs it until it has mapped an object, or has an exporter.
 host_start()
 {
@@ -51,7 +42,7 @@ host_start()
 	HOST_PID=$!
 	STARTED+=("$HOST_PID")
 	disown "$HOST_PID"
-	poll_until 60 has_mapped "$part" || fail "$part is not mapped: $(<"$WORK/host.err")"
+	poll_until 60 has_mapped "$HOST_PID" "$part" || fail "$part is not mapped: $(<"$WORK/host.err")"
 }
 
 # examine NAME STATUS TEXT PART [VARIABLE=VALUE]... COMMAND...: the doctor visits a running process.
@@ -68,7 +59,6 @@ examine()
 
 # The program whose profiles are missed, started as it should be.
 readonly REQUESTS=("LD_PRELOAD=$SO" SPANPROF_UPLOAD_INTERVAL=1s "$HOSTS/requests" 120000)
-readonly ACTIVE=spanprof-exporter
 
 double_start
 readonly SERVER=PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL

@@ -12,7 +12,6 @@ source test/e2e/tls.bash
 
 readonly DOCTOR=$ROOT/scripts/spanprof-doctor
 readonly NOBODY=65534
-readonly ACTIVE=spanprof-exporter
 chmod 755 "$WORK"
 double_start
 readonly BASE=(OTEL_SERVICE_NAME=shop "PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL" SPANPROF_UPLOAD_INTERVAL=1s)
@@ -21,15 +20,6 @@ mkdir -p "$WORK/programs/hosts"
 cp "$HOSTS/requests" "$WORK/programs/hosts"
 cp "$TEST_LIBS/libfixture-otelc.so" "$WORK/programs"
 readonly REQUESTS=("$WORK/programs/hosts/requests" 120000)
-
-is_mapped()
-{
-	if [[ $1 == "$ACTIVE" ]]; then
-		exporter_of "$HOST_PID" >/dev/null
-	else
-		grep -q "$1" "/proc/$HOST_PID/maps" 2>/dev/null
-	fi
-}
 
 # cause NAME TEXT REMEDY PART COMMAND...: what the doctor finds in a process that has mapped PART, or has an exporter: one
 # thing, with these words.
@@ -42,7 +32,7 @@ cause()
 	HOST_PID=$!
 	STARTED+=("$HOST_PID")
 	disown "$HOST_PID"
-	poll_until 60 is_mapped "$part" || fail "$name: $part is not mapped: $(<"$WORK/host.err")"
+	poll_until 60 has_mapped "$HOST_PID" "$part" || fail "$name: $part is not mapped: $(<"$WORK/host.err")"
 	run "$name" "$DOCTOR" "$HOST_PID"
 	kill "$HOST_PID" 2>/dev/null || true
 	if [[ $(grep -c '^  WRONG' "$WORK/$name.out") != 1 || $(result "$name.rc") != 1 ]] ||

@@ -115,6 +115,12 @@ result()
 	cat "$WORK/$1"
 }
 
+# value NAME WORD: what the host printed behind that word.
+value()
+{
+	awk -v name="$2" '$1 == name { print $2 }' "$WORK/$1.out"
+}
+
 expect_rc()
 {
 	[[ $(result "$1.rc") == "$2" ]] || {

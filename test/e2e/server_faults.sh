@@ -15,11 +15,6 @@ export SPANPROF_UPLOAD_INTERVAL=200ms SPANPROF_FLUSH_TIMEOUT=2s SPANPROF_PUSH_TI
 # The stand-in for a bad day: retries within the life of the host.
 export SPANPROF_SAMPLE_RATE=100
 
-value()
-{
-	awk -v name="$2" '$1 == name { print $2 }' "$WORK/$1.out"
-}
-
 status_of()
 {
 	ask "$WORK/$1.json" "$2"

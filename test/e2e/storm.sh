@@ -20,11 +20,6 @@ if ! "${ALONE[@]}" true 2>/dev/null; then
 	queued_max=200
 fi
 
-value()
-{
-	awk -v name="$2" '$1 == name { print $2 }' "$WORK/$1.out"
-}
-
 # within NAME WHAT MOST
 within()
 {

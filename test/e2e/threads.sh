@@ -14,11 +14,6 @@ mkdir "$WORK/profiles"
 run_under under SPANPROF_OUTPUT_DIR="$WORK/profiles" "$HOSTS/threads"
 expect_same plain under err rc
 
-value()
-{
-	awk -v name="$2" '$1 == name { print $2 }' "$WORK/$1.out"
-}
-
 [[ $(value under threads) == 200 ]] || fail "$(value under threads) threads, not 200"
 [[ $(value plain timers) == -1 ]] || (($(value under timers) <= 1)) ||
 	fail "$(value under timers) timers for one living thread"
