@@ -53,8 +53,8 @@ struct sp_core_ops {
 	void *arg;
 	const struct sp_config *config; /* constant, valid until exit */
 	uint32_t pid;                   /* the host's */
-	const char *proc;               /* the host\'s folder in /proc */
-	int maps; /* its memory map, open, for where the folder\'s may not be read; or -1 */
+	const char *proc;               /* the host's folder in /proc */
+	int maps; /* its memory map, open, for where the folder's may not be read; or -1 */
 	const char *version; /* "0.1.0" */
 
 	/*
