@@ -337,15 +337,31 @@ Test(active_span, whose_end_was_missed_proves_nothing)
 	cr_assert_eq(active(), 3);
 }
 
+static const struct sp_thread *block;
+
+static void *interleave_here(void *arg)
+{
+	begin_root_of(11, SP_ACTIVATION_NONE, 1);
+	begin_root_of(12, SP_ACTIVATION_NONE, 1);
+	end(11);
+	cr_assert_eq(active(), 0);
+	block = sp_thread_own;
+	sp_thread_ended();
+	return arg;
+}
+
+static void *nest_there(void *arg)
+{
+	cr_assert_eq(sp_thread_self(), block, "it has the block of the one before");
+	return nest_here(arg);
+}
+
 Test(active_span, of_a_new_thread_starts_afresh)
 {
-	struct sp_thread *t = sp_thread_claim();
-
-	atomic_store(&t->interleaved, UINT32_MAX);
-	sp_thread_unclaim(t);
-
-	cr_assert_eq(sp_thread_claim(), t);
-	cr_assert_eq(atomic_load(&t->interleaved), 0);
+	stderr_begin();
+	run(interleave_here);
+	cr_assert_eq(stderr_end(), 1);
+	run(nest_there);
 }
 
 /* What does not fit is no reason to give up as long as some of what is below goes. */

@@ -25,11 +25,6 @@ static void set_up(void)
 
 TestSuite(thread_timer, .init = set_up, .timeout = 20);
 
-Test(thread_timer, remembers_the_period)
-{
-	cr_assert_eq(sp_thread_timer_period_ns(), PERIOD_NS);
-}
-
 Test(thread_timer, repeats_each_period_after_a_first_expiry_within_one)
 {
 	const int n = 2000;
