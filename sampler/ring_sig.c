@@ -40,8 +40,9 @@ static int reserve(struct sp_ring *r, uint64_t need, uint64_t *at, uint64_t *ski
 SP_RAW static void copy(_Atomic uint64_t *to, const struct sp_ring_part *part)
 {
 	const volatile uint64_t *from = part->at;
+	const uint64_t words = part->bytes / sizeof(*from);
 
-	for (uint64_t i = 0; i < part->bytes / sizeof(*from); i++)
+	for (uint64_t i = 0; i < words; i++)
 		atomic_store_explicit(&to[i], from[i], memory_order_relaxed);
 }
 
