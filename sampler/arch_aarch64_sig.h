@@ -65,7 +65,10 @@ static inline SP_SIGSAFE bool sp_arch_is_sigreturn(const uint8_t *code)
 	return true;
 }
 
-/* XPACLRI as its hint, which is a no-op on processors without pointer authentication. */
+/*
+ * XPACLRI removes the pointer authentication code. In this encoding it is a no-op on processors
+ * without the feature.
+ */
 static inline SP_SIGSAFE uintptr_t sp_arch_strip(uintptr_t pc)
 {
 	register uintptr_t lr __asm__("x30") = pc;
@@ -95,8 +98,8 @@ static inline SP_SIGSAFE long sp_arch_syscall(long number, long a, long b, long 
 }
 
 /*
- * Valgrind's "is this valgrind?", as in its valgrind.h: instructions that together do nothing, which it
- * takes for a question to itself. The answer is in x3.
+ * Asks whether we run under valgrind, in the way of its valgrind.h: a sequence of instructions that
+ * together change nothing, which valgrind recognises as a request. The answer is in x3.
  */
 static inline SP_SIGSAFE bool sp_arch_on_valgrind(void)
 {

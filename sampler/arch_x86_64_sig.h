@@ -38,8 +38,9 @@ static inline SP_SIGSAFE uintptr_t sp_arch_context_reg(const void *ucontext, uns
 }
 
 /*
- * Where the kernel saved a register of the interrupted code, given sp as it is in the signal
- * trampoline: the handler's return has popped pretcode, so sp points at the ucontext.
+ * Where the kernel saved a register of the interrupted code. sp is as it is in the signal
+ * trampoline: the return from the handler has popped the return address, so sp points at the
+ * ucontext.
  */
 static inline SP_SIGSAFE uintptr_t sp_arch_saved_reg(uintptr_t sp, unsigned reg)
 {
@@ -86,8 +87,8 @@ static inline SP_SIGSAFE long sp_arch_syscall(long number, long a, long b, long 
 }
 
 /*
- * Valgrind's "is this valgrind?", as in its valgrind.h: instructions that together do nothing, which it
- * takes for a question to itself. The answer is in rdx.
+ * Asks whether we run under valgrind, in the way of its valgrind.h: a sequence of instructions that
+ * together change nothing, which valgrind recognises as a request. The answer is in rdx.
  */
 static inline SP_SIGSAFE bool sp_arch_on_valgrind(void)
 {

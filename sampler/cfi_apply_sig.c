@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Applying: from a frame's registers and the row of rules in force to its caller's registers.
+ * Applying: computes the caller's registers from a frame's registers and the row of rules in force
+ * there.
+ *
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
 #include <errno.h>
@@ -65,8 +67,8 @@ static int find_cfa(const struct sp_cfi_row *row, const struct sp_expr_env *env,
 }
 
 /*
- * Registers that cannot be recovered only become unknown: most are never asked for, and a later
- * rule that needs one fails by itself.
+ * A register that cannot be recovered becomes unknown, and the step goes on: most registers are
+ * never needed, and a later rule that needs this one fails by itself.
  */
 static void recover_all(const struct sp_cfi_row *row, const struct sp_expr_env *env,
 			struct sp_regs *caller)
@@ -94,7 +96,10 @@ int sp_cfi_apply(const struct sp_cfi_row *row, struct sp_regs *regs, struct sp_s
 
 	if (return_how == SP_CFI_UNDEFINED)
 		return 0;
-	/* Where the return address has a column of its own, the frame's pc is not its caller's. */
+	/*
+	 * On architectures where the return address has a column of its own, "same value" would
+	 * make the frame its own caller.
+	 */
 	if (return_how == SP_CFI_SAME && row->return_reg == SP_ARCH_REG_PC)
 		return -EINVAL;
 	if (find_cfa(row, &env, &env.cfa) != 0)

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decoding: the call frame instructions of DWARF 5 (6.4.2) and the GNU, MIPS and AArch64 extensions that
- * toolchains emit.
+ * Decoding: executes the call frame instructions of a CIE and an FDE until they describe the row
+ * for one pc. Knows the instructions of DWARF 5 (6.4.2) and the GNU, MIPS and AArch64 extensions
+ * that toolchains emit. Anything else makes the row unreadable, because a guessed rule would give a
+ * wrong stack.
+ *
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
 #include "sampler/cfi_sig.h"
@@ -12,7 +15,7 @@
 
 /* gcc nests at most two deep; more than eight is malformed. */
 #define SAVED_STATES 8U
-/* Above the longest function's program in Debian 12 by far, yet under 1 ms. */
+/* Far more than any function in Debian 12 has, and still less than 1 ms. */
 #define INSTRUCTIONS_MAX 65536U
 
 /* The three instructions that carry an operand in their low six bits ... */
@@ -95,7 +98,7 @@ static int64_t offset_operand(struct decoder *d)
 	return (int64_t)v;
 }
 
-/* Registers that we do not track (vector, flags, signing state) are none of our business. */
+/* Rules for registers that the walk does not track (vector, flags, signing state) are skipped. */
 static void set_rule(struct decoder *d, uint64_t reg, enum sp_cfi_how how, int64_t value)
 {
 	if (reg >= SP_ARCH_REGS)
@@ -133,7 +136,7 @@ static void set_cfa_offset(struct decoder *d, int64_t offset)
 		d->rules->cfa_value = narrow(d, offset);
 }
 
-/* Steps over an expression and gives its place; applying reads it again. */
+/* Skips an expression and returns where it starts. It is evaluated only when the row is applied. */
 static int64_t block_operand(struct decoder *d)
 {
 	int64_t at = d->code.at - (const uint8_t *)d->object->start;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Call frame instructions. Decoding (cfi_sig.c: FDE and pc -> the row of rules in force there) is
- * apart from applying the row to a frame's registers (cfi_apply_sig.c), so that rules can be kept. Context:
- * SIG. Called by unwind_sig.c.
+ * Call frame instructions. Decoding (FDE and pc -> the row of rules in force at pc) and applying
+ * (row and registers of a frame -> registers of its caller) are separate, so that decoded rules can
+ * be cached. Context: SIG.
  */
 #ifndef SP_CFI_SIG_H
 #define SP_CFI_SIG_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making the compact rule of a row, and applying it with every read checked by
- * itself.
+ * Makes the compact rule of a row, and applies it with every read checked by itself. The fast path
+ * applies the same rules where the whole frame is known to be readable.
+ *
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
 #include "sampler/compact_rule_sig.h"
@@ -14,7 +15,10 @@
 #define WORD ((int32_t)sizeof(uintptr_t))
 #define BYTES_MAX (0xffff * WORD)
 #define PLACES_PER_WORD 8U
-/* Registers, by their bits, that hold a frame's own return address or pc: no CFA counts from them. */
+/*
+ * Registers, by their bits, that hold a frame's own return address or pc. A CFA is never relative
+ * to them.
+ */
 #define CODE_REGS (UINT64_C(1) << SP_ARCH_REG_RETURN | UINT64_C(1) << SP_ARCH_REG_PC)
 
 /* sp is the CFA by definition; rows with a rule of its own for it are rare. */
@@ -26,7 +30,10 @@ static bool is_saved(const struct sp_cfi_row *row, unsigned reg)
 	       value >= -BYTES_MAX && value % WORD == 0;
 }
 
-/* How far below the CFA the lowest saved register is, in bytes; -1 if there is a rule of another kind. */
+/*
+ * How far below the CFA the lowest saved register is, in bytes. -1 if a register has a rule of
+ * another kind.
+ */
 static int32_t depth_of(const struct sp_cfi_row *row)
 {
 	int32_t depth = 0;
@@ -85,8 +92,9 @@ SP_SIGSAFE bool sp_compact_rule_make(const struct sp_cfi_row *row, struct sp_com
 		return true;
 	}
 	/*
-	 * Where the return address has a column of its own, the frame's pc is not its caller's. And no
-	 * caller is where its sp points, though a damaged CIE may say so.
+	 * On architectures where the return address has a column of its own, "same value" would
+	 * make the frame its own caller. And a damaged CIE may count the CFA from the pc, where no
+	 * stack is.
 	 */
 	if (rules->cfa_how != SP_CFI_REGISTER || rules->cfa_reg >= SP_ARCH_REGS ||
 	    (CODE_REGS >> rules->cfa_reg & 1) != 0 || row->return_reg != SP_ARCH_REG_RETURN ||

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A compact rule is the common row of unwinding rules in three words and without pointers, so that it can
- * be kept and be taken apart in registers: the CFA by a register, registers saved below it at whole words,
- * the return address among them or in its own register. What is saved lies close together, at one end of
- * the frame or the other, so places count words up from the lowest one, the frame's bottom.
- * Context: SIG. Called by unwind_sig.c; fast_path_sig.c reads the words itself.
+ * A compact rule: the common form of an unwinding rule in three words without pointers, so that it
+ * fits into the rule cache and can be applied from registers. It covers rows where the CFA is a
+ * register plus a constant, registers are saved below it at whole words, and the return address is
+ * among them or still in its own register.
+ *
+ * The saved registers lie close together at one end of the frame. So a place is a number of words,
+ * counted upwards from the lowest saved register, which is called the bottom.
+ *
+ * Context: SIG.
  */
 #ifndef SP_COMPACT_RULE_SIG_H
 #define SP_COMPACT_RULE_SIG_H
@@ -33,7 +37,7 @@ struct sp_compact_rule {
 #define SP_COMPACT_RULE_PLACE_MAX 254U
 #define SP_COMPACT_RULE_SAVED ((UINT64_C(1) << 40) - 1)
 #define SP_COMPACT_RULE_MORE_SHIFT 40
-/* No caller. */
+/* The frame has no caller. */
 #define SP_COMPACT_RULE_OUTERMOST (UINT64_C(1) << 62)
 /* The return address is still in its register. */
 #define SP_COMPACT_RULE_LINKED (UINT64_C(1) << 63)
@@ -60,13 +64,13 @@ static inline SP_SIGSAFE unsigned sp_compact_rule_base(uint64_t first)
 	return first >> 56 & 0x3f;
 }
 
-/* Where the first of these places is. */
+/* The address of the first of these places. */
 static inline SP_SIGSAFE uintptr_t sp_compact_rule_place(uint64_t places, uintptr_t bottom)
 {
 	return bottom + ((places & 0xff) - 1) * sizeof(uintptr_t);
 }
 
-/* False for rows that are not of that kind. */
+/* False if the row has no compact form. */
 SP_SIGSAFE bool sp_compact_rule_make(const struct sp_cfi_row *row, struct sp_compact_rule *out);
 
 /* As sp_cfi_apply, but *regs is undefined unless 1 is returned. */

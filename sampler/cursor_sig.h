@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bounded reader of DWARF bytes: never reads at or past its end. The first read that does not
+ * A bounded reader of DWARF bytes: it never reads at or past its end. The first read that does not
  * fit makes the cursor fail for good, and failed reads return 0, so a parser may read a whole
- * structure and ask once. Context: SIG. Called by ehframe_sig.c, cfi_sig.c and dwarf_expr_sig.c.
+ * structure and ask once. Context: SIG.
  */
 #ifndef SP_CURSOR_SIG_H
 #define SP_CURSOR_SIG_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stack machine of DWARF 5 (2.5), less what has no meaning in call frame information (objects,
- * types, TLS, calls). Compilers emit few of these; hand-written assembly (PLT stubs, OpenSSL,
- * __restore_rt) uses the rest.
+ * The stack machine of DWARF 5 (2.5), without the operations that have no meaning in call frame
+ * information (objects, types, TLS, calls). Compilers emit few of them; hand-written assembly (PLT
+ * stubs, OpenSSL, __restore_rt) uses the rest.
+ *
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
 #include "sampler/dwarf_expr_sig.h"

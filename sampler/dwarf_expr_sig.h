@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Evaluates the DWARF expressions that call frame information uses, with a bounded stack and
- * number of steps, reading only the sampled thread's stack. Context: SIG. Called by cfi_sig.c.
+ * Evaluates the DWARF expressions that call frame information uses, with a bounded stack and a
+ * bounded number of steps. It reads only the sampled thread's stack. Context: SIG.
  */
 #ifndef SP_DWARF_EXPR_SIG_H
 #define SP_DWARF_EXPR_SIG_H

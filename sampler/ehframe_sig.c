@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * .eh_frame_hdr and .eh_frame as the Linux Standard Base 5.0 (10.6) and the DWARF 5 standard (6.4)
- * define them, in the 32-bit format, which is the only one that compilers emit here.
- * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS. Every
- * read is inside the object's mapping and every loop is bounded, whatever the bytes say.
+ * .eh_frame_hdr and .eh_frame, as the Linux Standard Base 5.0 (10.6) and DWARF 5 (6.4) define them,
+ * in the 32-bit format, the only one that compilers emit here.
+ *
+ * The bytes come from a file that somebody may have damaged, and a fault or an endless loop in the
+ * handler would take the host with it. Every read is therefore inside the object's mapping and
+ * every loop is bounded, whatever the bytes say.
+ *
+ * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
 #include "sampler/ehframe_sig.h"
 
@@ -40,7 +44,7 @@ enum {
 #define TABLE_ROW_BYTES 8U
 /* A length of all ones announces the 64-bit format. */
 #define LENGTH_64BIT UINT32_C(0xffffffff)
-/* Without a table, about 100 us of scanning. */
+/* The bound for objects without a sorted table: about 100 us of scanning. */
 #define SCAN_MAX_ENTRIES 16384U
 #define AUGMENTATION_MAX 8U
 

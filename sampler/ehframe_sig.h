@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds and parses the call frame information of one pc: .eh_frame_hdr's sorted table, the FDE it
- * names, and that FDE's CIE, in place and within the object's mapping. Context: SIG, and the exporter with
- * copies of files. cfi_sig.c runs what is found.
+ * Finds and parses the call frame information of one pc: the sorted table of .eh_frame_hdr, the FDE
+ * that it names and the CIE of that FDE, in place and within the object's mapping. Context: SIG,
+ * and the exporter on copies of files.
  */
 #ifndef SP_EHFRAME_SIG_H
 #define SP_EHFRAME_SIG_H

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps through kept rules. Each frame's rule is found by the pc that the frame before it gave, so what
- * lies between the two loads is what a walk waits for; what every step changes stays in registers.
+ * Steps through cached rules. The rule of each frame is found by the pc that the step before
+ * computed, so the time of a walk is the latency of these two loads, one after the other. All state
+ * that a step changes is therefore kept in registers.
+ *
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
 #include "sampler/fast_path_sig.h"
@@ -15,8 +17,8 @@ struct fast_path {
 	uintptr_t sp;
 	uint64_t known;
 	uintptr_t *r;    /* the other registers, where the walk has them */
-	uintptr_t lower; /* of the proven part of the stack */
-	uintptr_t span;  /* its bytes */
+	uintptr_t lower; /* lowest address of the part of the stack that is proven readable */
+	uintptr_t span;  /* its length in bytes */
 };
 
 SP_RAW static inline uintptr_t load(uintptr_t at)
@@ -24,7 +26,10 @@ SP_RAW static inline uintptr_t load(uintptr_t at)
 	return *(const volatile uintptr_t *)at;
 }
 
-/* The caller's values of the registers that these places hold. Returns the bits of the others. */
+/*
+ * Loads the caller's values of the registers that are saved at these places. Returns the bits of
+ * the registers that are left.
+ */
 static inline uint64_t restore(uintptr_t *r, uint64_t saved, uint64_t places, uintptr_t bottom)
 {
 	for (; places != 0; places >>= 8, saved &= saved - 1)
@@ -32,14 +37,17 @@ static inline uint64_t restore(uintptr_t *r, uint64_t saved, uint64_t places, ui
 	return saved;
 }
 
-/* A caller's frame is further up than its callee's. */
+/*
+ * The frame lies in the proven part of the stack, is aligned, and ends above the frame of its
+ * callee.
+ */
 static inline bool is_proven(const struct fast_path *s, uintptr_t bottom, uintptr_t bytes)
 {
 	return bottom - s->lower <= s->span && bytes <= s->span - (bottom - s->lower) &&
 	       bottom % sizeof(bottom) == 0 && bottom + bytes > s->sp;
 }
 
-/* False, and nothing changed, if the rule or the frame is not of the common kind. */
+/* False if the rule or the frame is not of the common kind. Then nothing has changed. */
 static inline bool advance(struct fast_path *s, const struct sp_compact_rule *rule)
 {
 	uint64_t first = rule->word[0];
@@ -72,7 +80,10 @@ static inline bool advance(struct fast_path *s, const struct sp_compact_rule *ru
 	return true;
 }
 
-/* Steps as long as the frames are in this object; *done says that others would not help. */
+/*
+ * Steps as long as the frames are in this object. *done becomes true if the walk cannot go on with
+ * another object either.
+ */
 static inline unsigned advance_in(const struct sp_cached_object *cached, struct fast_path *s,
 				  uint64_t *pc, unsigned max, bool *done)
 {

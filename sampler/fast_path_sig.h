@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fast path, which nearly all of a walk is: from caller to caller through rules that are at hand,
- * on stack that is proven readable. Whatever is not like that is left to unwind_sig.c, which takes
- * every step that this one takes too, with the same result. Context: SIG. Called by unwind_sig.c.
+ * The fast path of a walk. Nearly every step goes through a cached rule, on stack that is already
+ * proven readable; this file takes such steps with the walk's state in registers. It stops at the
+ * first step of another kind, which unwind_sig.c takes. For every step that both can take, the
+ * results are the same. Context: SIG.
  */
 #ifndef SP_FAST_PATH_SIG_H
 #define SP_FAST_PATH_SIG_H

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sampling signal handler. */
+/*
+ * The sampling signal handler. A thread's CPU timer sends our signal to that thread, and the
+ * handler writes one sample: the frames of the stack and the label of the active span. Context:
+ * SIG.
+ */
 #ifndef SP_HANDLER_H
 #define SP_HANDLER_H
 
@@ -9,14 +13,17 @@
 
 #include "sampler/compiler.h"
 
-/* What the handler works with; written at activation before the first timer is armed. */
+/*
+ * What the handler works with. Written at activation, before the first timer is armed; only read
+ * after that.
+ */
 struct sp_handler_setup {
-	bool always_snapshot; /* no walk in the handler */
+	bool always_snapshot; /* never walk here, always copy a snapshot for the exporter */
 	uint32_t cookie;      /* upper half of our timers' si_value */
 	uint32_t depth;       /* frames kept per sample */
 	uint64_t period_ns;
 	bool thread_name;
-	bool note_samples; /* tell the table which spans have samples */
+	bool note_samples; /* note in the span table which spans have samples */
 };
 extern struct sp_handler_setup sp_handler_setup;
 

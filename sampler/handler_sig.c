@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampling signal handler: runs on the sampled thread, between any two of its instructions.
- * No locks, no heap, no stdio, no lazy TLS, errno as it was.
+ * The sampling signal handler. It runs on the sampled thread, between any two instructions of it:
+ * the thread may be inside malloc, hold any lock, or be in the middle of one of our own functions.
+ * A lock, an allocation, stdio or lazy TLS could therefore wait for ever or find half-written
+ * state, and a changed errno would appear in the host's code. The handler uses none of these and
+ * restores errno.
+ *
+ * It takes a sample in this order: read the label of the active span, walk the stack, put the
+ * record into the ring, then add the sample to the thread's CPU account. If a step fails, the
+ * sample goes without frames or is dropped, and a counter tells why.
  */
 #include "sampler/handler.h"
 
@@ -30,7 +37,9 @@ struct sp_channel sp_channel_nowhere;
 _Atomic(struct sp_channel *) sp_channel_open = &sp_channel_nowhere;
 struct sp_handler_setup sp_handler_setup;
 
-/* The block our timer was armed for, or NULL for a signal that is not from our timers. */
+/*
+ * The thread block that our timer was armed for. NULL if the signal is not from one of our timers.
+ */
 static struct sp_thread *timer_thread(const siginfo_t *si)
 {
 	uint64_t value = (uint64_t)(uintptr_t)si->si_value.sival_ptr;
@@ -41,8 +50,9 @@ static struct sp_thread *timer_thread(const siginfo_t *si)
 }
 
 /*
- * Fills in the frames, or the place alone where the stack that we run on has too little room. Returns
- * what is for the handler alone: SP_SAMPLE_RETRY, SP_SAMPLE_UNTOLD.
+ * Fills in the frames. If the stack that the handler runs on has too little room for a walk, the
+ * sample gets the interrupted pc alone. Returns the flags that are for the handler and not for the
+ * ring: SP_SAMPLE_RETRY, SP_SAMPLE_UNTOLD.
  */
 static uint16_t walk(struct sp_thread *t, const void *ucontext, size_t room_left)
 {
@@ -68,7 +78,10 @@ static uint16_t walk(struct sp_thread *t, const void *ucontext, size_t room_left
 	return flags & own;
 }
 
-/* The exporter shall find the frames. False if there is no room; then those count that are there. */
+/*
+ * Leaves the walk to the exporter. False if the snapshot found no room: then the sample keeps the
+ * frames that it has.
+ */
 static bool put_snapshot(struct sp_channel *o, struct sp_thread *t, const void *ucontext)
 {
 	if (sp_snapshot_put(&o->snapshots, sp_thread_scratch(t), ucontext, &t->bounds) == 0) {
@@ -92,7 +105,7 @@ static int put_frames(struct sp_channel *o, const struct sp_thread *t, const str
 	return sp_ring_put_parts(&o->ring, SP_RECORD_SAMPLE, part, 2);
 }
 
-/* Then the next hook looks for the exporter. */
+/* After so many samples the next hook checks that the exporter is still alive. */
 #define SP_SAMPLES_PER_LOOK 100U
 
 /* False if the sample was lost. */
@@ -101,7 +114,11 @@ static bool put(struct sp_channel *o, struct sp_thread *t, const void *ucontext,
 	const struct sp_sample *s = sp_thread_scratch(t);
 	uint16_t own = walk(t, ucontext, room_left);
 
-	/* Smaller than the record it needs before it, it might get in, and mean another object. */
+	/*
+	 * The record that announces a loaded object found no room in the ring. This sample is
+	 * smaller and might still fit; the exporter would then resolve its frames in whatever
+	 * object was at these addresses before.
+	 */
 	if ((own & SP_SAMPLE_UNTOLD) != 0) {
 		sp_count(SP_COUNT_DROP_UNTOLD);
 		return false;
@@ -116,8 +133,9 @@ static bool put(struct sp_channel *o, struct sp_thread *t, const void *ucontext,
 }
 
 /*
- * Nobody else would notice that the exporter has gone. Samples of all threads count, those that find the
- * ring full as well: each thread may be too short for a look of its own.
+ * Nobody but us notices that the exporter has died. Samples of all threads count together, because
+ * each thread alone may be too short-lived to reach the number. Samples that find the ring full
+ * count too: a dead exporter leaves the ring full.
  */
 static void look_after_exporter(const struct sp_channel *o)
 {
@@ -131,7 +149,10 @@ static void look_after_exporter(const struct sp_channel *o)
 
 static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext, size_t room_left)
 {
-	/* Before the walk, which may tell of objects: they are told of there, or in a later one. */
+	/*
+	 * Chosen before the walk. The walk may announce loaded objects, and their records must be
+	 * in this ring or in one that was opened earlier.
+	 */
 	struct sp_channel *o = sp_channel_now();
 	struct sp_sample *s = sp_thread_scratch(t);
 	struct sp_span_label label;
@@ -154,15 +175,15 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	sp_channel_count_put(o);
 	sp_thread_account_sample(&t->account, s->weight * sp_handler_setup.period_ns,
 				 s->span_id != 0 || s->name_id != 0);
-	/* only now: a span whose samples were lost has no profile to lead to */
+	/* Only now: if all samples of a span were lost, it has no profile to show. */
 	if (sp_handler_setup.note_samples && s->span_id != 0)
 		sp_span_table_note_sample(span, s->span_id);
 }
 
 /*
- * Bytes below the caller's frame on a stack whose size is known; SIZE_MAX on any other. The C library
- * puts the thread's control block at its upper end, in less than a page. How deep the host is there is
- * its affair, and what lies below may be anything.
+ * Bytes below the caller's frame, if the size of the thread's stack is known; else SIZE_MAX. The C
+ * library puts the thread's control block at the upper end of the stack, in less than a page. What
+ * lies below the stack may be anything, so the size is an exact limit.
  */
 static size_t stack_room(const struct sp_thread *t, const void *frame)
 {
@@ -181,7 +202,10 @@ static size_t room(const struct sp_thread *t, const void *ucontext, const void *
 	return on_alternate != SIZE_MAX ? on_alternate : stack_room(t, frame);
 }
 
-/* On the thread that the block belongs to, or that takes it over: no hook has met it so far. */
+/*
+ * Runs on the thread that the block belongs to. A thread that no hook has seen yet takes the block
+ * over here.
+ */
 static void on_timer(struct sp_thread *t, const siginfo_t *si, const void *ucontext)
 {
 	size_t room_left = room(t, ucontext, __builtin_frame_address(0));
@@ -216,10 +240,13 @@ SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
 		errno = saved;
 		return;
 	}
-	/* A timer signal sent before the thread left us may still arrive after. */
+	/* A signal that the timer sent before the thread left us may arrive afterwards. */
 	if (!sp_thread_excluded) {
 		sp_count(SP_COUNT_SIGNALS);
-		/* A deleted timer's last signal names a block that may be another thread's by now. */
+		/*
+		 * The last signal of a deleted timer may name a block that belongs to another
+		 * thread by now. So the thread's own block counts, if it has one.
+		 */
 		if (sp_thread_own == NULL)
 			sp_thread_own = t;
 		on_timer(sp_thread_own, si, ucontext);

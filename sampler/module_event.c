@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of the table of objects that the exporter was told of. Contexts: APP, forked child. */
+/*
+ * Setup of the table of announced objects, and what happens to it when the process forks or gets a
+ * new ring. Contexts: APP, forked child.
+ */
 #include "sampler/module_event.h"
 
 static const _Atomic uint32_t never;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Telling of objects, once each, from where they are mapped.
- * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS. Caller:
- * unwind_sig.c. The thread runs in the object, or will return into it, so object and link map stay
- * during the call; and of two objects at one address the first one's samples are all in the ring
- * before the second one can be mapped.
+ * Announces each object once, from its headers where they are mapped.
+ *
+ * The thread runs in the object, or will return into it, so object and link map stay mapped during
+ * the call. For the same reason, of two objects at one address, all samples of the first are in the
+ * ring before the second can be mapped.
+ *
+ * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
 #include <link.h>
 #include <stddef.h>
@@ -18,7 +20,7 @@
 
 struct sp_module_event_state sp_module_event_state;
 
-/* What tells an object without a build id from others at its address: its name. */
+/* An object without a build id is told from others at its address by its file name. */
 static uint64_t by_name(const struct link_map *map, const struct sp_object *object)
 {
 	uint64_t hash = sp_object_identity(object, true);
@@ -47,7 +49,10 @@ static bool is_told(uintptr_t start, uint64_t stamp)
 	return false;
 }
 
-/* Whatever was at these addresses is gone, and when it comes back it is to be told of again. */
+/*
+ * Whatever was announced at these addresses before is unmapped. If it comes back, it has to be
+ * announced again.
+ */
 static void forget_overlapped(const struct sp_object *object)
 {
 	for (unsigned i = 0; i < SP_MODULE_EVENT_SLOTS; i++) {
@@ -60,7 +65,10 @@ static void forget_overlapped(const struct sp_object *object)
 	}
 }
 
-/* In its own place, a free one, or that of another object, which will be told of once more. */
+/*
+ * Stores the object in its own entry, in a free one, or in that of another object, which will be
+ * announced once more.
+ */
 static void remember(const struct sp_object *object, uint64_t stamp)
 {
 	struct sp_module_event_slot *way = ways_of(object->start);
@@ -72,14 +80,17 @@ static void remember(const struct sp_object *object, uint64_t stamp)
 	for (unsigned i = 0; i < SP_MODULE_EVENT_WAYS; i++)
 		if (atomic_load_explicit(&way[i].start, memory_order_relaxed) == object->start)
 			to = &way[i];
-	/* A stamp is never right for another start, so a mixture of two writers' words is no harm. */
+	/*
+	 * A stamp never matches an object with another start, so an entry with words of two writers
+	 * does no harm.
+	 */
 	atomic_store_explicit(&to->end, object->end, memory_order_relaxed);
 	atomic_store_explicit(&to->start, object->start, memory_order_relaxed);
 	/* pairs with the acquire in is_told() */
 	atomic_store_explicit(&to->stamp, stamp, memory_order_release);
 }
 
-/* False if the object is not one that the exporter could look up by what is told of it. */
+/* False if the exporter could not look the object up by what the record says of it. */
 static bool describe(const struct link_map *map, const struct sp_object *object,
 		     struct sp_module_event *s)
 {
@@ -141,7 +152,8 @@ SP_SIGSAFE bool sp_module_event_note(const void *link_map, const struct sp_objec
 	if (identity == 0)
 		identity = by_name(map, object);
 	/*
-	 * pairs with sp_module_event_move(): what is not told of there is told in the ring of then, or later
+	 * Pairs with sp_module_event_move(): an object that counts as not announced after a move is
+	 * announced in the new ring, or in a later one.
 	 */
 	generation = atomic_load_explicit(&sp_module_event_state.moves, memory_order_acquire) << 32;
 	again = atomic_load_explicit(&sp_module_event_state.again, memory_order_relaxed);

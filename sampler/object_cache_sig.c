@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking the loader for objects.
- * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
- * sp_object_cache_init is APP.
+ * Asks the dynamic loader which object holds an address. dl_iterate_phdr and dladdr take the
+ * loader's lock, which the interrupted thread may hold; _dl_find_object takes none and is the one
+ * lookup that glibc documents as async-signal-safe.
  *
- * Object data is read where it is mapped. If another thread unmaps an object (dlclose) while one
- * of its return addresses is still on this stack, the host is already broken; we read nothing of
- * an object that _dl_find_object no longer reports.
+ * Object data is read where it is mapped. If another thread unmaps an object (dlclose) while one of
+ * its return addresses is still on this stack, the host is already broken. Nothing is read of an
+ * object that _dl_find_object no longer reports.
+ *
+ * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
+ * sp_object_cache_init() is APP.
  */
 #include "sampler/object_cache_sig.h"
 
@@ -34,7 +37,10 @@ struct find_object_result {
 
 typedef int find_object_fn(void *address, struct find_object_result *result);
 
-/* Set once, before the first timer exists. Looked up so that we load into older C libraries too. */
+/*
+ * Set once, before the first timer exists. Looked up at run time, so that the library also loads
+ * into older C libraries.
+ */
 static find_object_fn *find_object;
 
 /* The loader's name for the program itself, which it never unloads. */
@@ -44,7 +50,10 @@ static const void *program_map;
 __attribute__((noinline)) static bool loader_find(uintptr_t address,
 						  struct find_object_result *found)
 {
-	/* The one call through a pointer in a signal handler: glibc documents it as safe there. */
+	/*
+	 * One of the two calls through a pointer in the handler (the other is in signals_sig.c).
+	 * glibc documents it as safe there.
+	 */
 	return find_object != NULL && find_object((void *)address, found) == 0;
 }
 
@@ -78,9 +87,9 @@ static bool contains(const struct sp_object *object, uintptr_t address)
 }
 
 /*
- * The call frame information for pc and the mapping that holds it. For a program whose segments
- * do not follow each other without gaps (node), _dl_find_object answers with the one segment that
- * holds the address it was asked for, so the data's own segment takes a second question.
+ * The call frame information for pc and the mapping that holds it. Where the segments of a program
+ * are not adjacent (node), _dl_find_object answers with only the segment that holds the address it
+ * was asked for. The segment of the call frame information then takes a second lookup.
  */
 static bool look_up(struct sp_object_cache *cache, uintptr_t pc, struct sp_cached_object *cached)
 {
@@ -120,7 +129,7 @@ SP_SIGSAFE const struct sp_cached_object *sp_object_cache_find(struct sp_object_
 			return &cache->entry[i];
 	}
 	cached = &cache->entry[cache->n % SP_OBJECT_CACHE_SIZE];
-	/* A slot that was filled but half must not be found. */
+	/* The slot must not match any address while it is half filled. */
 	cached->end = 0;
 	if (!look_up(cache, pc, cached)) {
 		cached->end = 0;

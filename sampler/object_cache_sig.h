@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The object cache of one walk: each object is asked for once, since neither its frames nor it can go
- * meanwhile. Context: SIG (find), APP (init). Called by unwind_sig.c and fast_path_sig.c.
+ * The object cache of one walk. Most frames of a stack lie in a few objects, and each lookup in the
+ * loader costs time, so each object is looked up once per walk. That is safe: an object with a
+ * frame on this stack cannot go away during the walk. Context: SIG (find), APP (init).
  */
 #ifndef SP_OBJECT_CACHE_SIG_H
 #define SP_OBJECT_CACHE_SIG_H
@@ -20,12 +21,12 @@ struct sp_cached_object {
 	uint64_t identity; /* object_identity_sig.h; 0 = none */
 };
 
-/* Stacks of more objects than that ask for one more than once. */
+/* A stack that passes more objects looks some of them up again. */
 #define SP_OBJECT_CACHE_SIZE 4U
 
 struct sp_object_cache {
 	unsigned n;  /* entered so far, replaced ones included */
-	bool untold; /* there was no room to tell of one of them (module_event.h) */
+	bool untold; /* the module event of one of them found no room in the ring (module_event.h) */
 	struct sp_cached_object entry[SP_OBJECT_CACHE_SIZE];
 	const struct sp_cached_object *last; /* of them, or NULL */
 };
@@ -47,7 +48,7 @@ static inline SP_SIGSAFE void sp_object_cache_begin(struct sp_object_cache *cach
 	cache->last = NULL;
 }
 
-/* The same as sp_object_cache_find; nearly always it is the last frame's object. */
+/* The same as sp_object_cache_find(), but checks the object of the last frame first. */
 static inline SP_SIGSAFE const struct sp_cached_object *
 sp_object_cache_at(struct sp_object_cache *cache, uintptr_t pc)
 {

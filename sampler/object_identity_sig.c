@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the build id where it is mapped: ELF header, program headers, notes.
- * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS. The
- * header is read only of a mapping that also holds .eh_frame_hdr, so it is readable data and not
- * execute-only code, and everything else lies inside that mapping.
+ * Computes the identity of an object from its place and its build id, read where it is mapped: ELF
+ * header, program headers, notes.
+ *
+ * A page of code may be execute-only, and reading it would be a fault in the host. The ELF header
+ * is read only if its mapping also holds .eh_frame_hdr, which is readable data, and everything else
+ * that is read lies inside that mapping.
+ *
+ * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
 #include "sampler/object_identity_sig.h"
 
@@ -14,7 +18,10 @@
 
 #define NAME_BYTES 4U
 #define NOTES_MAX 8U
-/* Linkers put the headers first; what is in the page of the ELF header is as readable as that. */
+/*
+ * Linkers put the program headers right behind the ELF header. Only what lies in the page of the
+ * ELF header is read, as that page is known to be readable.
+ */
 #define HEADERS_END 4096U
 #define ID_BYTES_MAX 64U
 
@@ -72,7 +79,7 @@ SP_SIGSAFE const ElfW(Phdr) * sp_object_headers(const struct sp_object *object, 
 	return (const void *)(object->start + elf->e_phoff);
 }
 
-/* Notes count only where the first segment, which is known to be there, holds them. */
+/* Only notes inside the first segment count, because that one is known to be mapped. */
 SP_SIGSAFE struct sp_cursor sp_object_build_id(const struct sp_object *object)
 {
 	struct sp_cursor none = {.failed = true};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which object is mapped here: a number that stays the same as long as the same object is mapped at
- * the same place, and that no other object gets there. Context: SIG. Called by unwind_sig.c,
- * module_event_sig.c.
+ * The identity of a loaded object: a number that stays the same as long as the same object is
+ * mapped at the same place, and that no other object gets there. Context: SIG.
  *
- * The loader's own counts of dlopen and dlclose cannot be read in a signal handler, and the
- * addresses that _dl_find_object gives may all return when a library is replaced by a newer build
- * of itself. What a linker computes from an object's contents, the build id, does not return.
+ * What is remembered of an object (rules, module events) must not be used for another object that
+ * was mapped at its addresses later. The loader's counts of dlopen and dlclose cannot be read in a
+ * signal handler, and a library that is replaced by a newer build of itself may get the very same
+ * addresses. The build id, which the linker computes from the contents, differs.
  */
 #ifndef SP_OBJECT_IDENTITY_SIG_H
 #define SP_OBJECT_IDENTITY_SIG_H
@@ -20,22 +20,25 @@
 #include "sampler/ehframe_sig.h"
 
 /*
- * The number, or 0 for an object without a build id, of which nothing may be remembered. permanent
- * says that the loader never unmaps it (the program itself), so that it needs no build id.
+ * The identity, or 0 for an object without a build id; nothing of such an object may be remembered.
+ * permanent says that the loader never unmaps it (the program itself), so that it needs no build
+ * id.
  */
 SP_SIGSAFE uint64_t sp_object_identity(const struct sp_object *object, bool permanent);
 
-/* How what tells objects apart is put into one number. */
+/* Mixes one more property of the object into the number. */
 static inline uint64_t sp_object_mix(uint64_t hash, uint64_t value)
 {
 	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
 	return hash ^ hash >> 29;
 }
 
-/* The object's program headers where they are mapped, NULL if they are not where linkers put them. */
+/*
+ * The object's program headers where they are mapped. NULL if they are not where linkers put them.
+ */
 SP_SIGSAFE const ElfW(Phdr) * sp_object_headers(const struct sp_object *object, unsigned *n);
 
-/* The bytes of its build id where they are mapped; none if it has none. */
+/* The bytes of its build id where they are mapped. The cursor is failed if there is none. */
 SP_SIGSAFE struct sp_cursor sp_object_build_id(const struct sp_object *object);
 
 #endif

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel is made to copy the bytes. Runs inside the sampling signal on the sampled thread: no lock,
- * heap, stdio or lazy TLS.
+ * Asks the kernel whether memory can be read, by a system call that copies bytes from there:
+ * reading an unmapped page ourselves would be a SIGSEGV in the host, while the kernel answers
+ * EFAULT.
+ *
+ * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
 #include "sampler/readable_sig.h"
 
@@ -18,9 +21,10 @@
 #define BYTES 8U
 
 /*
- * Valgrind reports bytes that were never written when they are given to a system call of which it knows
- * that the kernel reads them, and nearly all that is on a stack is such. Of this call it looks at the
- * vectors alone. Elsewhere it is not asked: sandboxes forbid it, some by death.
+ * Valgrind checks the bytes that it knows a system call will read, and reports those that were
+ * never written; most of a stack is like that. Of process_vm_readv it checks only the vectors.
+ * Outside of valgrind this call is not used, because sandboxes refuse it, some by killing the
+ * process.
  */
 static bool readable_on_valgrind(uintptr_t address)
 {

@@ -9,8 +9,9 @@
 #include "sampler/compiler.h"
 
 /*
- * True if the eight bytes at the address can be read, now; another thread may unmap them at any time.
- * One system call, about 0.2 us; false below a filter, where it may not be asked. errno preserved.
+ * True if the eight bytes at the address can be read now; another thread may unmap them at any
+ * time. One system call, about 0.2 us. False where a seccomp filter is in force, as the kernel may
+ * not be asked there. errno preserved.
  */
 SP_SIGSAFE bool sp_readable(uintptr_t address);
 

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compact rules that were decoded before, by pc: one table for all threads of the process, since
- * they run the same code, so a new thread finds it warm and a thread costs no memory of its own.
+ * The rule cache: compact rules that were decoded before, by pc. There is one table for all threads
+ * of the process, because they run the same code: a new thread finds it warm, and a thread costs no
+ * memory of its own.
  *
- * A rule is kept under the identity of the object that it was decoded from, and found only under
- * the identity that the object at that address has now (object_identity_sig.h). So nothing has to be told
- * of dlclose and dlopen: what belongs to an object that is gone is not found again unless it returns.
+ * A library can be replaced by another one at the same addresses (dlclose, dlopen), and an old rule
+ * would then give a wrong stack. A rule is therefore stored under the identity of its object
+ * (object_identity_sig.h) and found only under the identity that the object at that address has
+ * now. Nothing has to be hooked or invalidated.
  *
- * Contexts: SIG (find, keep), APP (init). Lock-free, and nobody waits or leaves a mess: a slot's first
- * word is key and rule folded into one, so a slot that several threads write at once, or one that was
- * interrupted, is that of no key. Keys differ in all of their bits, and so does what words are folded
- * to, so a mixture of rules that folds to the right word is as likely as two objects with one identity.
+ * Several threads may write one slot at once, and a writer may be interrupted for good. The first
+ * word of a slot is therefore a checksum over key and rule: a slot with words of two writers does
+ * not match any key, and is simply not found. No thread ever waits. Contexts: SIG (find, keep), APP
+ * (init).
  */
 #ifndef SP_RULE_CACHE_H
 #define SP_RULE_CACHE_H
@@ -43,7 +45,7 @@ struct sp_rule_set {
 #define SP_RULE_SET_SHIFT 6
 _Static_assert(sizeof(struct sp_rule_set) == 1U << SP_RULE_SET_SHIFT, "a set is one cache line");
 
-/* For rule_cache*.c and what is inline here. */
+/* For rule_cache.c, rule_cache_sig.c and the inline functions here. */
 extern struct sp_rule_set *_Atomic sp_rule_sets;
 
 /* SIG. The table for sp_rule_cache_find, NULL if there is none. */
@@ -71,7 +73,10 @@ static inline SP_SIGSAFE struct sp_rule_set *sp_rule_set_of(struct sp_rule_set *
 	return (struct sp_rule_set *)(void *)((char *)sets + offset);
 }
 
-/* Multiplied, since the words of rules are small and alike and would make up for each other's changes. */
+/*
+ * Multiplied, because the words of rules are small and alike: with a plain XOR a change in one
+ * could cancel a change in another.
+ */
 static inline SP_SIGSAFE uint64_t sp_rule_fold(uint64_t key, const struct sp_compact_rule *rule)
 {
 	return key ^ rule->word[0] ^ rule->word[1] * UINT64_C(0xc2b2ae3d27d4eb4f) ^
@@ -98,7 +103,7 @@ static inline SP_SIGSAFE bool sp_rule_cache_find(struct sp_rule_set *sets, uintp
 	       sp_rule_slot_read(&set->way[1], hash ^ identity, rule);
 }
 
-/* SIG. In an empty slot or instead of another rule. identity is not 0. */
+/* SIG. Stores the rule in an empty slot or in place of another rule. identity is not 0. */
 SP_SIGSAFE void sp_rule_cache_keep(uintptr_t pc, uint64_t identity,
 				   const struct sp_compact_rule *rule);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeping rules.
+ * Stores rules in the rule cache.
+ *
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
 #include "sampler/rule_cache.h"
@@ -9,7 +10,7 @@
 
 struct sp_rule_set *_Atomic sp_rule_sets;
 
-/* An empty slot, or else one of the two without regard: what is in them says nothing of their use. */
+/* An empty slot, or else either of the two: a slot does not record how often it is used. */
 static struct sp_rule_slot *victim(struct sp_rule_set *set)
 {
 	uint64_t first = atomic_load_explicit(&set->way[0].folded, memory_order_relaxed);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking snapshots out of their ring. Context: the exporter, and nothing in the ring is trusted. */
+/*
+ * Takes snapshots out of their ring. Context: the exporter. Nothing in the ring is trusted: each
+ * record is copied first, and the copy is checked.
+ */
 #include "sampler/snapshot.h"
 
 /* Checked on our copy: the stack is as long as the record says, and lies in one piece. */

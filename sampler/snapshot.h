@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second chance of a sample whose stack the handler cannot walk: the registers and the nearest
- * part of the stack, copied as they were, for the exporter to walk at leisure. Snapshots
- * have a ring of their own (ring.h), so that they cannot crowd out samples.
+ * Snapshots: the second chance of a sample whose stack the handler cannot walk. The handler copies
+ * the registers and the nearest part of the stack, and the exporter walks the copy. Snapshots have
+ * a ring of their own (ring.h), so that they cannot crowd out samples.
+ *
  * Contexts: SIG (put), the exporter (drain).
  */
 #ifndef SP_SNAPSHOT_H
@@ -17,7 +18,7 @@
 #include "sampler/sample.h"
 #include "sampler/unwind_sig.h"
 
-/* Most stacks are shorter; deeper ones are cut at the root. */
+/* Most stacks are shorter. Of deeper ones the outermost frames are cut. */
 #define SP_SNAPSHOT_STACK_MAX 16384U
 
 struct sp_snapshot {
@@ -36,8 +37,9 @@ SP_SIGSAFE int sp_snapshot_put(struct sp_ring *r, const struct sp_sample *s, con
 			       struct sp_stack_bounds *bounds);
 
 /*
- * Consumer. Hands out at most max snapshots in order, valid during the call; returns how many. Each has
- * as much stack as it says; what has not is counted as damaged in the ring.
+ * The exporter. Hands out at most max snapshots in order, each valid during the call, and returns
+ * how many. A snapshot whose lengths contradict each other is not handed out, but counted as
+ * damaged in the ring.
  */
 unsigned sp_snapshot_drain(struct sp_ring *r, void (*put)(const struct sp_snapshot *s, void *arg),
 			   void *arg, unsigned max);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Putting a snapshot into its ring: straight from the stack, with no copy between.
+ * Puts a snapshot into its ring, straight from the stack without a copy in between.
+ *
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
 #include "sampler/snapshot.h"

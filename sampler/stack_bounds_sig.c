@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stack bounds without pthread_getattr_np, which allocates and reads /proc: glibc puts a thread's
- * control block above its frames, and the kernel puts the program's file name above the initial
- * thread's, so an upper bound needs no lookup. The lower bound is found by probing.
+ * Finds where a thread's stack ends. pthread_getattr_np() allocates and reads /proc, which a signal
+ * handler must not do. But glibc puts a thread's control block above its frames, and the kernel
+ * puts the program's file name above those of the initial thread, so the upper bound needs no
+ * lookup. The lower bound is found by asking the kernel, page by page, whether the memory is
+ * readable.
+ *
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
 #include "sampler/stack_bounds_sig.h"
@@ -21,14 +24,14 @@
 static uintptr_t initial_stack_end;
 
 /*
- * The initial thread's control block is not on its stack, so its address says nothing about it.
- * 0 until that thread is seen: here, or in its own handler.
+ * The initial thread's control block is not on its stack, so that thread has to be recognised. This
+ * is its thread pointer, 0 until the thread was seen: at activation or in its own handler.
  */
 static _Atomic uintptr_t initial_thread_pointer;
 
 /*
- * A thread of a process whose initial thread we have seen costs no system call. A forked child
- * inherits what its parent knew: its only thread may well have been another one there.
+ * Once the initial thread was seen, this costs no system call. A forked child inherits the answer
+ * of its parent, although its only thread may have been another one there.
  */
 static bool on_initial_thread(void)
 {
@@ -37,7 +40,10 @@ static bool on_initial_thread(void)
 
 	if (known != 0)
 		return tp == known;
-	/* perhaps: then nothing is said of its stack by that address */
+	/*
+	 * The kernel cannot be asked below a filter. Assume the initial thread, so that the thread
+	 * pointer is not taken for a stack's end.
+	 */
 	if (sp_seccomp_is_on())
 		return true;
 	if (sp_arch_syscall(SYS_gettid, 0, 0, 0, 0) != sp_arch_syscall(SYS_getpid, 0, 0, 0, 0))
@@ -89,9 +95,9 @@ static bool probe_page(uintptr_t page, unsigned *budget)
 }
 
 /*
- * Extends the proven part [*lo, end) downwards to the page of sp. Downwards, because then a stack
- * too deep for one walk's budget is still proven after a few walks. False at an unreadable page:
- * what is below it is not this stack.
+ * Extends the proven part [*lo, end) downwards to the page of sp. It goes downwards so that a stack
+ * too deep for the budget of one walk is proven after a few walks. False at an unreadable page:
+ * what lies below it is not this stack.
  */
 static bool prove_down(struct sp_stack_view *view, uintptr_t *lo, uintptr_t sp)
 {

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The walk: pc -> object -> call frame information -> caller, until the outermost frame. Called by
- * the sampling handler; sp_unwind_init by activation.
+ * The walk: find the object that holds the pc, find the rule for that pc in the object's call frame
+ * information, apply the rule to get the caller's registers, and repeat until the outermost frame.
+ *
+ * Call frame information may be missing or wrong, and the stack may be corrupt. A step therefore
+ * refuses a caller that does not lie higher on the stack, and reads only memory that is known to be
+ * readable. The sources of a step, in order: a rule from the rule cache, a rule decoded now, the
+ * kernel's signal frame, the start-up code of the C runtime (crt_code_sig.h), the frame pointer.
+ *
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
+ * sp_unwind_init() runs at activation.
  */
 #include "sampler/unwind_sig.h"
 
@@ -22,14 +29,14 @@
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
-/* The first page is never code, so it marks pointers that are none. */
+/* The first page is never code. A return address in it is not a pointer. */
 #define CODE_START 4096U
 
 enum step {
 	STEP_CALLER,
 	STEP_INTERRUPTED, /* through a signal frame: the new pc is exact */
 	STEP_OUTERMOST,
-	STEP_FORGED, /* outermost, and nobody's call: put where a return would find it */
+	STEP_FORGED, /* outermost: no call left this pc, a program wrote it where a return finds it */
 	STEP_FAILED,
 };
 
@@ -51,7 +58,10 @@ static int row_of(const struct sp_cached_object *cached, uintptr_t pc, struct sp
 	return rc != 0 ? rc : sp_cfi_decode(&cached->object, &fde, pc, row);
 }
 
-/* Whether the code at pc is rt_sigreturn, wherever it is: vDSO, C library or a host's own. */
+/*
+ * Whether the code at pc is the call of rt_sigreturn, be it in the vDSO, the C library or the
+ * program.
+ */
 static bool at_sigreturn(struct sp_walk *w)
 {
 	uintptr_t pc = w->regs.pc;
@@ -105,8 +115,9 @@ static enum step step_frame_pointer(struct sp_walk *w)
 }
 
 /*
- * No call leaves a function's first instruction as the place to return to; code that builds a
- * stack does. So does glibc's makecontext with __start_context, which has no rule that ends a walk.
+ * A call never leaves the first instruction of a function as the return address, but code that
+ * builds a stack by hand does. glibc's makecontext does so with __start_context, which has no rule
+ * that ends a walk.
  */
 static bool at_function_start(struct sp_walk *w)
 {
@@ -119,20 +130,24 @@ static bool at_function_start(struct sp_walk *w)
 }
 
 /*
- * Boost.Context begins a stack by a jump to code that pushes its frame pointer as the place to return
- * to, where the process would end (make_fcontext, x86-64, seen in 1.74). No call leaves the two equal.
+ * Boost.Context starts a stack with a jump to code that pushes its frame pointer as the return
+ * address; a return there would end the process (make_fcontext, x86-64, seen in 1.74). A call never
+ * leaves the return address equal to the frame pointer.
  */
 static bool is_pushed_frame_pointer(const struct sp_walk *w)
 {
 	return sp_regs_known(&w->regs, SP_ARCH_REG_FP) && w->regs.r[SP_ARCH_REG_FP] == w->regs.pc;
 }
 
-/* What applying a row said, for a frame that had this sp and pc. */
+/* Interprets the result of applying a rule to a frame that had this sp and pc. */
 static enum step judge(const struct sp_walk *w, int rc, uintptr_t sp, uintptr_t pc)
 {
 	if (rc <= 0)
 		return rc == 0 ? STEP_OUTERMOST : STEP_FAILED;
-	/* Callers are further up; only a leaf without a frame of its own leaves sp as it is. */
+	/*
+	 * A caller's sp is higher. Only a leaf function without a frame of its own leaves sp as it
+	 * is, and then pc changes.
+	 */
 	if (w->regs.r[SP_ARCH_REG_SP] < sp || (w->regs.r[SP_ARCH_REG_SP] == sp && w->regs.pc == pc))
 		return STEP_FAILED;
 	return STEP_CALLER;
@@ -152,7 +167,10 @@ static enum step step_row(struct sp_walk *w, const struct sp_cfi_row *row)
 	return judge(w, rc, sp, pc);
 }
 
-/* Not inlined: the row and its decoding need more stack than the rest of the walk. */
+/*
+ * Not inlined: the row and its decoding need more stack than all the rest of the walk, and most
+ * steps do not need them.
+ */
 __attribute__((noinline)) static enum step
 step_decoded(struct sp_walk *w, const struct sp_cached_object *cached, uintptr_t pc)
 {
@@ -176,7 +194,10 @@ step_decoded(struct sp_walk *w, const struct sp_cached_object *cached, uintptr_t
 	return step_frame_pointer(w);
 }
 
-/* Replaces w->regs by the caller's. A return address may be the first byte after its function. */
+/*
+ * Replaces w->regs by the caller's. A return address may lie just behind its function, after a call
+ * that never returns, so the byte before it is looked up.
+ */
 static enum step step(struct sp_walk *w)
 {
 	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
@@ -205,7 +226,10 @@ static void begin(struct sp_walk *w, const void *ucontext, struct sp_stack_bound
 		*flags |= SP_SAMPLE_OFF_STACK;
 }
 
-/* Fills pc[], and returns how much of it; *over says that the walk has ended, and not only pc[]. */
+/*
+ * Fills pc[] and returns how many entries it wrote. *over becomes false if pc[] was full before the
+ * walk ended.
+ */
 static unsigned fill(struct sp_walk *w, struct sp_stack_bounds *bounds,
 		     const struct sp_unwind_room *room, uint16_t *flags, bool *over)
 {
@@ -219,7 +243,10 @@ static unsigned fill(struct sp_walk *w, struct sp_stack_bounds *bounds,
 
 		pc[n++] = w->interrupted ? here : here - 1;
 		taken = step(w);
-		/* Nothing called into a signal trampoline or a forged frame: its pc is exact. */
+		/*
+		 * No call leads into a signal trampoline or a hand-made frame, so there is no call
+		 * instruction to point at.
+		 */
 		if (taken == STEP_INTERRUPTED || taken == STEP_FORGED)
 			pc[n - 1] = here;
 		if (taken == STEP_OUTERMOST || taken == STEP_FORGED) {

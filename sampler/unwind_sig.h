@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stack unwinding inside the signal handler: call frame information (.eh_frame) run in place, found
- * through glibc's _dl_find_object (>= 2.35, documented async-signal-safe). No lock, no heap; the
- * only system call is a readability probe of stack pages that were not proven readable before.
+ * Stack unwinding inside the signal handler. It interprets call frame information (.eh_frame) where
+ * it is mapped; glibc's _dl_find_object (2.35 and later, documented as async-signal-safe) tells
+ * where that is. No lock, no heap. The only system call is a probe that asks whether a page of the
+ * stack can be read, for pages that were not proven readable before. Context: SIG, except
+ * sp_unwind_init().
  */
 #ifndef SP_UNWIND_SIG_H
 #define SP_UNWIND_SIG_H
@@ -12,16 +14,18 @@
 #include "sampler/compiler.h"
 
 /*
- * What is known of the sampled thread's stack. Lives in the thread's block; zero it at first use.
- * Only the owning thread's handler writes it.
+ * What is known of the sampled thread's stack. It lives in the thread's block and is all zero at
+ * first. Only the handler of the owning thread writes it.
  */
 struct sp_stack_bounds {
 	uintptr_t lo; /* [lo, hi) was proven readable and belongs to this thread's own stack */
 	uintptr_t hi; /* first address past the thread's outermost frame */
 };
 
-/* APP context, at activation: finds _dl_find_object through lookup(name), remembers the initial
- * thread's stack end. 0, or -ENOSYS when the C library has no _dl_find_object. Idempotent. */
+/*
+ * APP, at activation. Finds _dl_find_object through lookup(name) and remembers where the initial
+ * thread's stack ends. 0, or -ENOSYS if the C library has no _dl_find_object. Idempotent.
+ */
 int sp_unwind_init(void *(*lookup)(const char *name));
 
 /* Where frames go: at most max entries of pc[]. */
