@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads with an alternate signal stack (sigaltstack(2)). Where a handler of the host asks for such
- * stacks, ours runs there too, because the host may have its reasons: the stacks of goroutines and
- * fibers are too small for any handler. But an alternate stack need only be as large as its owner's own
- * handler: one that cannot hold the kernel's signal frame kills the process (SIGSEGV), and one
- * that cannot hold our frames below it would be overrun. So a thread whose alternate stack cannot hold
- * a sample gets no timer, and a sample goes without frames where there is no room for a walk.
+ * Threads with an alternate signal stack (sigaltstack(2)). Where a handler of the host uses such
+ * stacks, ours has to run there too: the stacks of goroutines and fibers are too small for any
+ * handler. But an alternate stack may be just large enough for the host's own handler. If it cannot
+ * hold the kernel's signal frame, the kernel kills the process (SIGSEGV); if it cannot hold our
+ * frames below that, they overrun it. So a thread whose alternate stack cannot hold a sample gets
+ * no timer, and a sample has no frames where there is no room for a walk.
  *
- * How large the kernel's frame is depends on the processor's registers; AT_MINSIGSTKSZ is an upper bound
- * that counts registers which hardly any program may use (AMX: 8 KiB). The handler measures what it sees.
+ * How large the kernel's frame is depends on the processor's registers. AT_MINSIGSTKSZ is an upper
+ * bound that includes registers which hardly any program may use (AMX: 8 KiB). So the handler
+ * measures the frames that it sees.
  */
 #ifndef SP_ALTERNATE_STACK_H
 #define SP_ALTERNATE_STACK_H

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs inside the sampling signal on the sampled thread; own() and init() are APP. */
+/*
+ * Measures the kernel's signal frame, and tells how much room an alternate stack has.
+ *
+ * Runs inside the sampling signal on the sampled thread; sp_alternate_stack_own() and
+ * sp_alternate_stack_init() are APP.
+ */
 #include "sampler/alternate_stack.h"
 
 #include <errno.h>
@@ -15,16 +20,18 @@
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
-/* linux/auxvec.h since 5.14; older headers do not have it, and older kernels say nothing (0). */
+/* In linux/auxvec.h since 5.14. Older headers lack it, and older kernels do not report it (0). */
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
 #endif
-/* What the kernel's frame took where it says nothing of it: x86-64 with AVX-512, arm64 with SVE. */
+/*
+ * The size of the frame where the kernel does not report it: x86-64 with AVX-512, arm64 with SVE.
+ */
 #define FRAME_DEFAULT 4096U
 /* No frame is larger; a distance beyond it means two different stacks. */
 #define FRAME_MAX 65536U
 
-static uint32_t frame_bound; /* by the kernel's word; written before the first timer exists */
+static uint32_t frame_bound; /* as the kernel reports it; written before the first timer exists */
 static _Atomic uint32_t
 	frame_measured; /* the largest that was seen, our own entry included; 0 = none */
 

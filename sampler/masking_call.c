@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading what call a thread waits in. Callers: thread_mask.c in the host, threads.c in the exporter. */
+/*
+ * Reads in which call a thread waits, from its file "syscall" in /proc. Any context, host or
+ * exporter.
+ */
 #include "sampler/masking_call.h"
 
 #include <stddef.h>

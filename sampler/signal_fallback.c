@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changing the sampling signal while sampling goes on. Context: APP. */
+/*
+ * Changes the sampling signal while sampling goes on (signal_fallback.h). The thread that finds out
+ * that the host uses the signal changes over at once; the timers of other threads still send the
+ * former signal until sp_signal_fallback_follow() has replaced them. Context: APP.
+ */
 #include "sampler/signal_fallback.h"
 
 #include <errno.h>
@@ -16,7 +20,7 @@
 #include "sampler/thread_timer.h"
 #include "sampler/virtual_mask.h"
 
-static _Atomic bool news; /* fallen back, and follow() has not run since */
+static _Atomic bool news; /* set by a fallback until sp_signal_fallback_follow() has run */
 
 static bool sends_former(const struct sp_thread *t)
 {
@@ -31,7 +35,10 @@ void sp_signal_fallback(void)
 
 	if (!sp_signals_may_fall_back())
 		return;
-	/* The calling thread is about to block the signal, or to read it: what is pending comes now. */
+	/*
+	 * The calling thread is about to block the signal or to read it: what its timer has sent is
+	 * delivered now.
+	 */
 	sp_thread_disarm_own();
 	if (sp_signals_fall_back()) {
 		sp_thread_timer_use(sp_signals_number());
@@ -69,7 +76,7 @@ void sp_signal_fallback_tell(void)
 }
 
 /*
- * A thread whose kernel mask lacks the former signal alone, and so blocks the new one, keeps its
+ * A thread whose kernel mask lacks only the former signal, and so blocks the new one, keeps its
  * timer until it sets another mask.
  */
 void sp_signal_fallback_follow(void)

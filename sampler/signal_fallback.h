@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The signal that is fallen back on where the host uses the one which we chose by default: it gets that one
- * for itself, and sampling goes on with another number. Our handler stays at the former one, where it hands
- * on what is not from our timers, for those of other threads send it a little longer. Once in a process.
+ * The fallback to another sampling signal. By default we sample with SIGURG, which few programs
+ * use. If the host turns out to use it, the host gets it, and sampling goes on with a real-time
+ * signal that nobody uses. Our handler stays installed for the former signal as well, because the
+ * timers of other threads send it a little longer; it hands on what is not from our timers. This
+ * happens at most once in a process.
  */
 #ifndef SP_SIGNAL_FALLBACK_H
 #define SP_SIGNAL_FALLBACK_H
@@ -14,13 +16,13 @@
 void sp_signal_fallback(void);
 
 /*
- * APP, the same: the host blocks these signals, or waits for them, in the calling thread. If it means
- * ours, because it names few, that is a reason to fall back; after that the thread's own timer sends the
- * new number from now on.
+ * APP, the same: the host blocks these signals, or waits for them, in the calling thread. If it
+ * names our signal among few, it means ours, and we fall back. After a fallback the timer of the
+ * calling thread sends the new signal from now on.
  */
 void sp_signal_fallback_for(const sigset_t *set);
 
-/* APP, at activation: the signal was chosen, perhaps not the usual one. */
+/* APP, at activation: says which signal was chosen, if it is not the usual one. */
 void sp_signal_fallback_tell(void);
 
 /* APP, now and then: the other threads' timers follow, and it is told. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing the sampling signal, installing its handler, checking that it stays. APP. */
+/*
+ * Chooses the sampling signal, installs our handler for it and keeps it installed while the host
+ * believes that its own is (signals.h). Context: APP.
+ */
 #include "sampler/signals.h"
 
 #include <errno.h>
@@ -11,31 +14,35 @@
 #include "sampler/virtual_mask.h"
 
 /*
- * The C library's own name of sigaction(2) (glibc: signal/sigaction.c, exported since 2.2.5): the
- * preload part interposes the public one. Weak, because other C libraries do not have it.
+ * The C library's own name of sigaction(2) (glibc: signal/sigaction.c, exported since 2.2.5),
+ * because the preload part interposes the public one. Weak, because other C libraries do not have
+ * it.
  */
 int __sigaction(int signo, const struct sigaction *act, struct sigaction *old)
 	__attribute__((weak));
 
 /* Bits of the kernel's signal set (include/uapi/asm-generic/signal.h). */
 #define SIGNALS 64
-/* Tools that talk to a program by signals like the last numbers (valgrind, for one). */
+/* The last numbers are left to tools that talk to a program by signals (valgrind does). */
 #define TOP_LEFT_OUT 3
 
 static void (*our_handler)(int, siginfo_t *, void *);
 static _Atomic bool may_move;
-static _Atomic bool on_alternate_stack; /* some handler of the host asks for alternate stacks */
+static _Atomic bool on_alternate_stack; /* some handler of the host has SA_ONSTACK */
 
 /*
- * A call that the host's handler is meant to interrupt has to fail with EINTR, and its handler runs
- * on the stack that it asked for: what the host wants in these two respects our handler gets, for
- * the kernel looks at ours. With no handler of the host: nothing is interrupted, and alternate stacks
- * are used as soon as any handler of the host uses them, because coroutine stacks may be small. Where
- * none does, an alternate stack of the host may be too small, or long gone, without any harm.
+ * The kernel looks at the flags of our handler, not at those of the host's handler that we call. A
+ * call that the host's handler is meant to interrupt has to fail with EINTR, and the handler has to
+ * run on the stack that it asked for. So SA_RESTART and SA_ONSTACK are taken from the host's
+ * handler.
  *
- * All of the kernel's signals are blocked meanwhile: sigfillset() leaves out the two that the C library
- * keeps for itself, and by one of them, SIGCANCEL, another thread may end ours in the middle of a record,
- * at which the ring would then wait for ever.
+ * If the host has no handler for the signal, no call is interrupted, and alternate stacks are used
+ * as soon as any handler of the host uses them, because coroutine stacks may be small. If none
+ * does, they are not: an alternate stack that nobody uses may be too small, or unmapped long ago.
+ *
+ * All signals of the kernel are blocked meanwhile. sigfillset() leaves out the two that the C
+ * library keeps for itself. By one of them, SIGCANCEL, another thread could end this one in the
+ * middle of a record, and the ring would wait for that record for ever.
  */
 static struct sigaction our_action(const struct sigaction *host)
 {
@@ -83,7 +90,7 @@ void sp_signals_use_alternate_stack(void)
 {
 	if (atomic_exchange_explicit(&on_alternate_stack, true, memory_order_seq_cst))
 		return;
-	/* before our signal may come there */
+	/* before our signal may be delivered there */
 	sp_thread_disarm_cramped();
 	for (unsigned i = 0; i < 2; i++) {
 		int signo = i == 0 ? sp_signals_number() : sp_signals_former();
@@ -94,7 +101,7 @@ void sp_signals_use_alternate_stack(void)
 	}
 }
 
-/* The first number that nothing in the process seems to be about, from the top. */
+/* The first real-time signal, from the top, that nothing in the process seems to use. */
 static int free_number(void)
 {
 	for (int signo = SIGRTMAX - TOP_LEFT_OUT; signo > SIGRTMIN; signo--) {
@@ -126,7 +133,7 @@ static int install(int signo)
 	if (__sigaction(signo, NULL, &was) != 0)
 		return -errno;
 	sa = our_action(&was);
-	/* before the switch, so that no foreign signal finds nothing to chain to */
+	/* before ours is installed, so that a foreign signal always finds the host's handler */
 	if (!sp_signals_own(signo, &was))
 		return -EBUSY;
 	if (__sigaction(signo, &sa, NULL) == 0) {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ownership of the sampling signal. Our handler stays installed while sampling runs; what the host
- * believes is installed is kept beside it and gets every signal that is not from our timers.
+ * Ownership of the sampling signal. If the host installed a handler over ours, sampling would end,
+ * and a reset to SIG_DFL could kill the process with the next sample. So our handler stays
+ * installed while sampling runs. What the host believes to be installed is kept beside it, and gets
+ * every signal that is not from our timers.
  */
 #ifndef SP_SIGNALS_H
 #define SP_SIGNALS_H
@@ -22,8 +24,9 @@ int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *));
 SP_SIGSAFE int sp_signals_number(void);
 
 /*
- * APP, async-signal-safe. The same handler gets a second number, which is in use from then on, if
- * the first was of our choice and it is the first time; false if there is none to be had.
+ * APP, async-signal-safe. Installs the same handler for a second signal, which is in use from then
+ * on. Only if the first signal was our own choice, and only once. False if there is no signal to be
+ * had.
  */
 bool sp_signals_fall_back(void);
 /* APP. A fallback is still allowed. */
@@ -51,12 +54,15 @@ bool sp_signals_owned(void);
 int sp_signals_virtual(int signo, const struct sigaction *act, struct sigaction *old);
 
 /*
- * The host sets a disposition: takes over the flags of it that the kernel obeys. To be called with
- * sp_signals_virtual(). Async-signal-safe.
+ * The host sets a disposition: gives our handler those of its flags that the kernel obeys. Called
+ * together with sp_signals_virtual(). Async-signal-safe.
  */
 void sp_signals_follow(int signo, const struct sigaction *host);
 
-/* For signals.c: remembers a number and what the host had installed, forgets it; the one in use. */
+/*
+ * For signals.c: remembers that our handler is installed for signo and what the host had there;
+ * forgets it; sets the signal in use.
+ */
 bool sp_signals_own(int signo, const struct sigaction *was);
 void sp_signals_disown(int signo);
 void sp_signals_use(int signo);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeping and calling the host's disposition of the sampling signal. Runs in the signal handler
- * (chain) and in hooked sigaction calls, which a host may make from its own handlers.
+ * Keeps the host's disposition of the sampling signal, and calls it for signals that are not from
+ * our timers. Runs in the signal handler (chain) and in hooked sigaction calls, which a host may
+ * make from its own handlers.
  *
- * Calling the host's handler is one of the two calls through a pointer in handler context: it is
- * the call the kernel would have made without us. The other one is _dl_find_object (unwind_sig.c).
+ * Calling the host's handler is one of the two calls through a pointer in the handler: it is the
+ * call that the kernel would have made without us. The other one is _dl_find_object
+ * (object_cache_sig.c).
  */
 #include "sampler/signals.h"
 
@@ -20,10 +22,11 @@
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
 /*
- * Of each number that our handler is installed for: two copies of what the host wants there, and a
- * version; readers take copy[version & 1]. Writers are hosts that call sigaction for our signal,
- * which is rare; the last one wins as in the kernel. There is a second number after a fallback
- * (signal_fallback.h), and the first stays ours to the end.
+ * For each signal that our handler is installed for: two copies of the host's disposition and a
+ * version; readers use copy[version & 1], so that a handler that interrupts a writer reads a whole
+ * one. Writers are hosts that call sigaction for our signal, which is rare; the last one wins, as
+ * in the kernel. There is a second signal after a fallback (signal_fallback.h), and the first one
+ * stays ours for good.
  */
 struct owned {
 	_Atomic int signo;
@@ -122,7 +125,7 @@ static bool ignored_by_default(int signo)
 	return signo == SIGURG || signo == SIGCHLD || signo == SIGWINCH || signo == SIGCONT;
 }
 
-/* The host left the default action to a signal that ends the process: let it. */
+/* The host left the default action to a signal that ends the process: the process ends. */
 static void default_action(int signo)
 {
 	/* The kernel's layout (x86-64 and arm64): handler, flags, restorer, mask. All 0 is SIG_DFL. */
@@ -130,7 +133,7 @@ static void default_action(int signo)
 
 	if (ignored_by_default(signo))
 		return;
-	/* Also below a filter: this is the end, in whichever way. */
+	/* Also below a filter: the process ends in any case. */
 	(void)syscall(SYS_rt_sigaction, signo, dfl, NULL, KERNEL_SIGSET_SIZE);
 	(void)syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), signo);
 }
@@ -144,7 +147,7 @@ SP_SIGSAFE void sp_signals_chain(int signo, siginfo_t *si, void *ucontext)
 	if (o == NULL)
 		return;
 	host = host_now(o);
-	/* As in the kernel the two special values mean the same with SA_SIGINFO. */
+	/* As in the kernel, SIG_IGN and SIG_DFL mean the same with SA_SIGINFO. */
 	if (host.sa_handler == SIG_IGN)
 		return;
 	if (host.sa_handler == SIG_DFL) {
@@ -168,7 +171,10 @@ SP_SIGSAFE void sp_signals_chain(int signo, siginfo_t *si, void *ucontext)
 	mask |= add;
 	if (!(host.sa_flags & (int)SA_NODEFER))
 		mask |= UINT64_C(1) << (signo - 1);
-	/* With more than it asked for, where the mask may not be changed. */
+	/*
+	 * Below a filter the mask cannot be changed; the host's handler then runs with more signals
+	 * blocked than it asked for.
+	 */
 	bool unmasked = sp_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &saved_mask,
 				   KERNEL_SIGSET_SIZE) == 0;
 

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handing out, enrolling and freeing thread blocks. Contexts: APP (the thread itself, or the one
- * that creates it). Lock-free: a thread must never wait for another one inside a hooked
- * call. sampler/thread.h tells who may do what.
+ * Hands out, enrols and frees thread blocks. A thread that is created by pthread_create() gets its
+ * block from its creator. A thread that nobody saw being created is enrolled by its first hooked
+ * call, by its first sample or by the scan of /proc. Its block is freed when it ends, or by the
+ * scan if it ended without a hook.
+ *
+ * So two threads may want to enrol or free the same thread at once, and the kernel may reuse a
+ * thread id. The entry for the id in the map decides, by one compare-and-swap: who loses gives its
+ * own block back. Lock-free, because a hooked call must never wait for another thread. Contexts:
+ * APP (the thread itself, or another one that enrols or frees it). thread.h tells who may do what.
  */
 #include "sampler/thread.h"
 
@@ -25,7 +31,7 @@ static uint32_t own_tid(void)
 	return (uint32_t)sp_syscall(SYS_gettid);
 }
 
-/* Who loses the race for a part uses the winner's. */
+/* The loser of a race for the same slab uses the winner's. */
 static bool has_slab(uint32_t index)
 {
 	char *_Atomic *at = &TABLE->slab[index / SP_THREAD_SLAB];
@@ -111,11 +117,11 @@ static void push_free(struct sp_thread *t)
 
 static void clean(struct sp_thread *t)
 {
-	/* The scan may have armed the block for its last thread after that one had let it go. */
+	/* The scan may have armed the block after its last thread had given it back. */
 	sp_thread_disarm(t);
 	atomic_store_explicit(&t->spans.depth, 0, memory_order_relaxed);
 	sp_span_overflow_clear(&t->spans.rest);
-	/* not written unless it must be: the last ones are in a page that few threads need */
+	/* Written only where needed: the last frames lie in a page that few threads ever touch. */
 	for (unsigned i = 0; i < SP_SPAN_DEPTH_MAX; i++) {
 		_Atomic uint64_t *id = &t->spans.frame[i].span_id;
 
@@ -177,7 +183,7 @@ static struct sp_thread *bind(struct sp_thread *t, uint32_t tid)
 	_Atomic uint16_t *slot = sp_thread_by_tid(tid);
 	uint16_t none = 0;
 
-	/* no memory for the map: nobody would find it */
+	/* Without memory for the map nobody would find the block. */
 	if (slot == NULL) {
 		sp_thread_unclaim(t);
 		sp_count(SP_COUNT_THREADS_NO_BLOCK);
@@ -201,7 +207,9 @@ static void know_alternate(struct sp_thread *t, uint32_t bytes)
 	atomic_store_explicit(&t->alternate_bytes, bytes, memory_order_relaxed);
 }
 
-/* alternate_bytes: of the thread's alternate stack, 0 where that cannot be asked for. */
+/*
+ * alternate_bytes: the size of the thread's alternate signal stack, 0 if that cannot be asked for.
+ */
 static struct sp_thread *enrol(uint32_t tid, uint32_t alternate_bytes)
 {
 	_Atomic uint16_t *slot = TABLE->ready ? sp_thread_by_tid(tid) : NULL;
@@ -237,8 +245,8 @@ struct sp_thread *sp_thread_self(void)
 }
 
 /*
- * Frees the block of thread tid. The map entry of that id is the right to free: the thread itself
- * and the reaper may both try, and the block may already belong to another thread.
+ * Frees the block of thread tid. Who takes the entry out of the map may free the block: the thread
+ * itself and the scan may both try, and the block may already belong to another thread.
  */
 static void release(struct sp_thread *t, uint32_t tid)
 {
@@ -267,9 +275,10 @@ void sp_thread_born(struct sp_thread *t)
 	uint16_t have = atomic_load_explicit(slot, memory_order_acquire);
 
 	/*
-	 * Either a scan was faster than we are, or the kernel gave us the id of a
-	 * thread that ended without telling. A new timer and an empty stack are right for both.
-	 * Our handler must not take over the block that goes.
+	 * Either a scan has enrolled this thread already, or the kernel gave us the id of a thread
+	 * that ended without a hook. In both cases the old block is freed, and ours, with a new
+	 * timer and an empty stack, is right. Meanwhile our handler must not take the old block
+	 * over.
 	 */
 	sp_thread_excluded = true;
 	atomic_signal_fence(memory_order_seq_cst);
@@ -290,11 +299,14 @@ void sp_thread_ended(void)
 
 	sp_thread_excluded = true;
 	sp_thread_own = NULL;
-	/* our handler may still run once: it must see "excluded" before the block is reused */
+	/* Our handler may still run once. It must see "excluded" before the block is reused. */
 	atomic_signal_fence(memory_order_seq_cst);
 	if (t == NULL)
 		return;
-	/* The timer cannot be deleted, so the block that it names is never another thread's. */
+	/*
+	 * Below a filter the timer cannot be deleted, so its block is never given to another
+	 * thread.
+	 */
 	if (sp_seccomp_is_on()) {
 		sp_span_free_list_thread_ended(t);
 		return;
@@ -307,7 +319,7 @@ void sp_thread_enrol(uint32_t tid)
 {
 	struct sp_thread *t = enrol(tid, 0);
 
-	/* It may have unblocked our signal in a way that no hook sees. */
+	/* The thread may have unblocked our signal in a way that no hook sees. */
 	if (t != NULL)
 		sp_thread_arm_if_unarmed(t, tid);
 }
@@ -334,7 +346,10 @@ void sp_thread_forked(void)
 
 	if (!TABLE->ready)
 		return;
-	/* Timers are not inherited: forget the numbers, they may soon be somebody else's. */
+	/*
+	 * Timers are not inherited, and the thread ids of the parent will soon belong to others:
+	 * all entries are forgotten.
+	 */
 	for (unsigned i = 0; i < SP_TID_LEAVES; i++)
 		sp_arena_wipe((void *)(uintptr_t)atomic_load_explicit(&TABLE->leaf[i],
 								      memory_order_relaxed),
@@ -345,7 +360,10 @@ void sp_thread_forked(void)
 	for (uint32_t i = 0; i < n; i++) {
 		struct sp_thread *t = sp_thread_at(i);
 
-		/* another thread may have been between taking the block and writing into it */
+		/*
+		 * Another thread of the parent may have taken the block and not yet written its
+		 * index.
+		 */
 		t->index = i;
 		atomic_store_explicit(&t->timer, SP_THREAD_TIMER_NONE, memory_order_relaxed);
 		if (t != own)

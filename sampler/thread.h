@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What we keep per sampled thread: one 8 KiB block outside TLS, found by the thread through one
- * initial-exec pointer and by the signal handler through the timer's cookie. Blocks come from one
- * reserved range and are reused; a block's timer is deleted before the block is.
+ * The block of a sampled thread: all that is kept per thread, 8 KiB outside of thread-local
+ * storage. The thread finds it through one initial-exec TLS pointer, the signal handler through the
+ * cookie of the timer. Blocks are reused; the timer of a block is deleted before the block is
+ * freed, so that no timer ever names a block of another thread.
  *
- * Who writes: the owning thread, its handler, and for a thread that never called us the one that
- * finds it in /proc and enrols it. A map from kernel thread id to block decides races by one CAS.
+ * Writers are the owning thread, its signal handler, and, for a thread that never called a hook,
+ * the thread that finds it in /proc and enrols it. A map from thread id to block decides races by
+ * one compare-and-swap.
  */
 #ifndef SP_THREAD_H
 #define SP_THREAD_H
@@ -27,17 +29,17 @@
 /* PID_MAX_LIMIT of 64-bit Linux (include/linux/threads.h). */
 #define SP_TID_MAX 4194304U
 
-/* A block is zero before its first use, and 0 is a kernel timer id: hence id + 1. */
+/* 0 is a valid timer id of the kernel and also what a new block contains, so id + 1 is stored. */
 #define SP_THREAD_TIMER_NONE 0
 
 /*
- * A thread whose creator has asked for less gets no timer: of 16 KiB, as little as there may be, the
- * kernel's frame for a signal takes 3 to 11, and our handler up to 7. It was to be enough for what the
- * host does there, handlers of its own on top of each other among it.
+ * A thread whose creator asked for a smaller stack gets no timer. The smallest stack is 16 KiB: the
+ * kernel's signal frame takes 3 to 11 of it and our handler up to 7, and the host sized it for its
+ * own work, which may include nested handlers.
  */
 #define SP_THREAD_STACK_LEAST 32768U
 
-/* As many frames of the sample that is being made lie in the block's first page. */
+/* So many frames of the sample that is being made lie in the first page of the block. */
 #define SP_THREAD_FRAMES_NEAR 64U
 
 /* Free entries of the table of open spans at hand; the owner's alone (span_free_list.h). */
@@ -49,7 +51,7 @@ struct sp_span_spare {
 
 /* Why a thread has no timer. */
 enum sp_unarmed {
-	SP_UNARMED_NOT,     /* it has, or nobody has tried */
+	SP_UNARMED_NOT,     /* it has one, or nobody has tried */
 	SP_UNARMED_BLOCKED, /* it blocks our signal */
 	SP_UNARMED_LIMIT,   /* RLIMIT_SIGPENDING, see timer_limit.h */
 	SP_UNARMED_REFUSED, /* by the kernel */
@@ -70,18 +72,16 @@ struct sp_thread {
 	_Atomic uint8_t unarmed;          /* enum sp_unarmed, of the last try */
 	_Atomic bool blocks;              /* our signal, as the thread itself last found or is to */
 	_Atomic uint32_t alternate_bytes; /* of its alternate signal stack as last seen; 0 = none */
-	_Atomic uint32_t
-		stack_bytes; /* as its creator has asked for; 0 = not known, or did not ask */
-	_Atomic uint32_t
-		interleaved;      /* active_span.h: SDKs whose starts do not label this thread */
-	uint32_t scope_overflows; /* active_span.c: attached in vain since the last one that went */
+	_Atomic uint32_t stack_bytes; /* as its creator asked for; 0 = unknown, or none asked for */
+	_Atomic uint32_t interleaved; /* SDKs whose starts do not label this thread */
+	uint32_t scope_overflows; /* active_span.c: scopes that did not fit since the last detach */
 	struct sp_stack_bounds bounds;
 	struct sp_span_spare spare;
 	struct sp_thread_account account;
 	uint64_t span_cpu_ns;   /* span_cpu.h: the thread's CPU clock at the last change */
 	void *(*start)(void *); /* birth: what the host asked pthread_create to run */
 	void *start_arg;
-	/* Own handler only: a struct sp_sample but for its frames from SP_THREAD_FRAMES_NEAR on. */
+	/* Own handler only: a struct sp_sample without its frames from SP_THREAD_FRAMES_NEAR on. */
 	uint64_t scratch[SP_SAMPLE_HEAD_WORDS + SP_THREAD_FRAMES_NEAR];
 	struct sp_span_stack spans;
 	uint64_t far_frames[SP_FRAMES_MAX - SP_THREAD_FRAMES_NEAR];
@@ -91,7 +91,7 @@ _Static_assert(sizeof(struct sp_thread) <= 8192, "a block is two pages");
 _Static_assert(offsetof(struct sp_thread, spans.frame[48]) <= 4096,
 	       "few threads have deeper stacks of frames or spans, so few need the second page");
 
-/* Its sample, of whose frames only the near ones are there. */
+/* The thread's sample, which has room only for the near frames. */
 static inline SP_SIGSAFE struct sp_sample *sp_thread_scratch(struct sp_thread *t)
 {
 	return (struct sp_sample *)(void *)t->scratch;
@@ -99,7 +99,7 @@ static inline SP_SIGSAFE struct sp_sample *sp_thread_scratch(struct sp_thread *t
 
 /* The calling thread's block; NULL before it was enrolled. Read by the handler. */
 extern SP_TLS struct sp_thread *sp_thread_own;
-/* Set when the calling thread has ended for us (or is our own): never enrolled again. */
+/* Set when the calling thread has ended for us: never enrolled again. */
 extern SP_TLS bool sp_thread_excluded;
 
 /* APP, at activation. Reserves blocks and map. Idempotent. 0 or -ENOMEM. */
@@ -114,8 +114,9 @@ void sp_thread_unclaim(struct sp_thread *t);
 /* First thing in the new thread. Replaces a stale entry of an earlier thread with the same id. */
 void sp_thread_born(struct sp_thread *t);
 /*
- * Last thing in a thread: timer deleted, block freed, no enrolment any more. Below a filter (seccomp.h)
- * both stay for good: a timer of a thread that is no more never fires.
+ * Last thing in a thread: its timer is deleted, its block freed, and it is never enrolled again.
+ * Below a seccomp filter (seccomp.h) both stay for good, which is harmless: the timer of a thread
+ * that has ended never fires.
  */
 void sp_thread_ended(void);
 
@@ -140,13 +141,19 @@ void sp_thread_disarm_own(void);
 bool sp_thread_alternate_begin(void);
 void sp_thread_alternate_end(void);
 /*
- * APP, calling thread, which has a block: it is about to end, with the process or as another program. Its
- * timer goes. If it does not end, the next scan finds it without a timer.
+ * APP, calling thread, which has a block: the process is about to end or to execute another
+ * program. Its timer is deleted. If the process goes on after all, the next scan arms it again.
  */
 void sp_thread_retire(void);
-/* APP. Our handler runs on alternate stacks from now on: timers of threads with small ones go. */
+/*
+ * APP. Our handler runs on alternate stacks from now on: threads with an alternate stack that is
+ * too small lose their timer.
+ */
 void sp_thread_disarm_cramped(void);
-/* APP. The timers of all threads whose mask is not the host's in such a signal go, and stay away. */
+/*
+ * APP. All threads whose kernel mask differs from the host's (virtual_mask.h) in a signal that the
+ * host reads from a descriptor lose their timer, and get none later.
+ */
 void sp_thread_disarm_differing(void);
 /* APP: how many blocks have a timer. */
 uint32_t sp_thread_armed(void);

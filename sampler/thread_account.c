@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settling CPU clocks against samples. Context: APP. Two that settle the same thread decide by one CAS,
- * and never wait.
+ * Compares the CPU clock of a thread with the time that its samples stand for, and writes a record
+ * for the difference (thread_account.h).
  *
- * A sample stands for a whole period, so a thread that had one may be ahead of its clock by as much
- * when it ends. Such a lead is remembered for the process and taken off later records: otherwise
- * short threads would add up to more than the process used.
+ * A sample stands for a whole period. A thread that ends shortly after a sample has used less than
+ * that, so its samples are ahead of its clock by up to one period. Many short threads would add up
+ * to more CPU time than the process has used. The surplus of ended threads is therefore summed up
+ * for the process and subtracted from later records.
+ *
+ * Two threads may settle the same account at once; one compare-and-swap decides, and nobody waits.
+ * Context: APP.
  */
 #include "sampler/thread_account.h"
 
@@ -28,15 +32,16 @@
 
 #define TABLE (&sp_thread_table)
 /*
- * A timer that missed expirations counts them with its next signal, which may come any time while
- * the thread lives: what a live thread lacks is given up for lost late.
+ * A timer that missed expirations reports them with its next signal, which may come at any time
+ * while the thread lives. So a live thread's missing time is written only when it is more than this
+ * and two periods.
  */
 #define LOOK_NS (250 * SP_NS_PER_MS)
-/* Of so many threads at most at a time: it happens inside of a call of the host. */
+/* So many threads at most at a time, because the host's call waits for it. */
 #define LOOK_BLOCKS 256U
 
 static bool with_thread_name;
-/* By how much ended threads' samples were ahead of their clocks. */
+/* By how much the samples of ended threads were ahead of their clocks, in all. */
 static _Atomic uint64_t lead_ns;
 static uint64_t process_since_ns;
 static _Atomic bool stopped;
@@ -109,8 +114,8 @@ static struct sp_cpu_time describe(const struct sp_thread *t, const struct sp_sp
 }
 
 /*
- * What is left of ns after earlier leads were taken off: of each thread at most a period, so that
- * nobody pays for all others.
+ * What is left of ns after the surplus of ended threads is subtracted: at most one period per
+ * thread, so that no thread pays for all others.
  */
 static uint64_t less_lead(uint64_t ns)
 {
@@ -127,9 +132,9 @@ static uint64_t less_lead(uint64_t ns)
 }
 
 /*
- * What the thread was in all the time since its account was last settled; nothing if there was a change.
- * Found through the table, which any thread may ask: a span that ended elsewhere just now was not active
- * all the time, and what lies below it was not either.
+ * The label of the span that was active all the time since the account was last settled; none if
+ * the active span changed. It is found through the span table, which any thread may read, and only
+ * there is a span known to be open still: a span that has just ended was not active all the time.
  */
 static void find_label(const struct sp_thread *t, uint64_t version, struct sp_span_label *label)
 {
@@ -148,8 +153,9 @@ static void find_label(const struct sp_thread *t, uint64_t version, struct sp_sp
 }
 
 /*
- * The only local root that the thread was in, as far as that is known. What it used outside is then less
- * than samples would have met, as a rule. Which spans were in the root nobody knows.
+ * The label of the only local root that the thread was ever in, if there is just one and no sample
+ * was taken outside of it. The time that the thread spent outside is then as a rule less than one
+ * period. Which child spans were active is unknown, so this is no label for the scope "all".
  */
 static void find_only_root(const struct sp_thread *t, struct sp_span_label *label)
 {
@@ -173,9 +179,9 @@ static void find_only_root(const struct sp_thread *t, struct sp_span_label *labe
 }
 
 /*
- * Brings the thread's account to its clock, which shows now, if it is behind by at least that; at 0 also
- * if it is ahead. The record is described before: once the account is settled, the thread may be gone
- * and its number another's.
+ * Brings the account to what the clock shows now, if it is behind by at least at_least; with 0 also
+ * if it is ahead. The record is prepared before: once the account is settled, the thread may be
+ * gone and its id be another thread's.
  */
 static void settle(struct sp_thread *t, uint64_t now, uint64_t at_least, uint64_t version,
 		   struct sp_cpu_time *record)
@@ -187,12 +193,18 @@ static void settle(struct sp_thread *t, uint64_t now, uint64_t at_least, uint64_
 
 	if (used > settled && used - settled < at_least)
 		return;
-	/* whoever is faster, a sample of the thread included, has settled it */
+	/*
+	 * If another thread, or a sample of this one, changed the account meanwhile, that one has
+	 * settled it.
+	 */
 	if ((used > settled || at_least == 0) && used != settled &&
 	    !atomic_compare_exchange_strong_explicit(&a->settled_ns, &settled, used,
 						     memory_order_relaxed, memory_order_relaxed))
 		return;
-	/* a thread that is ahead of its clock will be short only of what comes from now on */
+	/*
+	 * A live thread that is ahead of its clock keeps its surplus: its own next records will be
+	 * smaller.
+	 */
 	atomic_store_explicit(&a->version, version, memory_order_relaxed);
 	if (used > settled)
 		put(record, less_lead(used - settled));
@@ -207,7 +219,10 @@ void sp_thread_account_end(struct sp_thread *t)
 	struct sp_span_label label;
 	uint64_t now;
 
-	/* in_handler: a handler of the host that runs inside of this, or of ours, ends the process */
+	/*
+	 * in_handler is set if the process is ended by a handler that interrupted our handler or
+	 * this function.
+	 */
 	if (!counting() || t->in_handler || !sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
 		return;
 	/*
@@ -232,7 +247,9 @@ void sp_thread_account_end(struct sp_thread *t)
 /* A thread that lives. */
 static void settle_other(struct sp_thread *t, uint32_t tid, uint64_t at_least)
 {
-	/* before the clock is read: a change that comes after belongs to the next settlement */
+	/*
+	 * Read before the clock: a change of span that comes later belongs to the next settlement.
+	 */
 	uint64_t version = sp_span_stack_version(&t->spans);
 	struct sp_span_label label;
 	struct sp_cpu_time record;
@@ -245,7 +262,7 @@ static void settle_other(struct sp_thread *t, uint32_t tid, uint64_t at_least)
 	settle(t, now, at_least, version, &record);
 }
 
-/* At most so many blocks, beginning with that one. Returns the one after the last. */
+/* Settles at most `most` blocks, beginning with number `at`. Returns the number to go on with. */
 static uint32_t settle_some(uint32_t at, uint32_t most, uint64_t at_least)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
@@ -271,7 +288,9 @@ void sp_thread_account_look(void)
 	sp_unlock(&settling_others);
 }
 
-/* Threads that were cancelled, or lived between two scans, are in the process's clock alone. */
+/*
+ * Threads that lived between two scans, or ended without a hook, are in the process's clock alone.
+ */
 static void settle_process(void)
 {
 	uint64_t accounted = atomic_load_explicit(&sp_thread_accounted_ns, memory_order_relaxed);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One account per thread: its CPU clock against what its samples stood for. What the clock says and
- * samples do not, because a thread lived between two of them, works in step with the kernel's tick,
- * blocks our signal or lost a sample, goes into the ring as a record of its own, so that a profile's
- * total is the process's CPU time. The record has the label of the span that was active, if it was so
- * since the account was last settled. No clock is read where spans start and end, so else it has none,
- * but for threads that are made for one task (sp_thread_account_end()). Context: APP unless it says
- * otherwise.
+ * The account of a thread: its CPU clock compared with the time that its samples stand for. The
+ * clock is ahead if the thread lived between two samples, works in step with the kernel's tick,
+ * blocks our signal or lost a sample. The difference goes into the ring as a record of its own, so
+ * that the total of a profile is the CPU time of the process.
+ *
+ * The record has the label of the active span, if the same span was active since the account was
+ * last settled. No clock is read where spans start and end, so a record that covers a change of
+ * span has no label, except for threads that are made for one task (sp_thread_account_end()).
+ * Context: APP unless it says otherwise.
  */
 #ifndef SP_THREAD_ACCOUNT_H
 #define SP_THREAD_ACCOUNT_H
@@ -24,10 +26,13 @@ struct sp_thread_account {
 	_Atomic uint64_t since_ns;   /* the thread's CPU clock when counting began */
 	_Atomic uint64_t settled_ns; /* what its samples and records stand for; also the handler */
 	_Atomic uint64_t version;    /* of its span stack when the account was last settled */
-	_Atomic bool outside;        /* a sample met it in no span; also the handler */
+	_Atomic bool outside;        /* a sample was taken in no span; also the handler */
 };
 
-/* CPU time of everything that found room in a ring, of all threads; also the handler. */
+/*
+ * CPU time of all samples and records that found room in a ring, of all threads. Also written by
+ * the handler.
+ */
 extern _Atomic uint64_t sp_thread_accounted_ns;
 
 /* The thread's handler: a sample that stands for so much CPU time was put, with a label or without. */
@@ -53,25 +58,28 @@ void sp_thread_account_start(void);
 void sp_thread_account_begin(struct sp_thread *t, uint32_t tid);
 
 /*
- * Calling thread: it or the process is about to end. A thread of few milliseconds ends before its first
- * sample as a rule, and so does its span before it: if it was in one local root alone in all its life, and
- * no sample met it outside of that, what it still lacks goes under the root.
+ * Calling thread: it or the process is about to end. A thread that lives for a few milliseconds
+ * usually ends before its first sample, and its span ends before it does. If it was in just one
+ * local root in all its life, and no sample was taken outside of it, the rest of its CPU time goes
+ * to that root.
  */
 void sp_thread_account_end(struct sp_thread *t);
 
 /*
- * About once a second: threads whose samples have fallen behind by more than sampling's own
- * uncertainty, some hundred at a time. No-op while another thread settles.
+ * About once a second: settles threads whose samples have fallen behind their clock by more than
+ * sampling explains, at most some hundreds at a time. Does nothing while another thread settles.
  */
 void sp_thread_account_look(void);
 
-/* Before a flush: everything, threads that ended without telling us included. */
+/*
+ * Before a flush: settles all threads, and the process, which includes threads that ended unseen.
+ */
 void sp_thread_account_flush(void);
 
 /* CPU time of the process since sp_thread_account_start(); 0 if it cannot be told. */
 uint64_t sp_thread_account_process_ns(void);
 
-/* Forked child: whoever was settling is not here. */
+/* Forked child: the thread that was settling in the parent does not exist here. */
 void sp_thread_account_forked(void);
 
 /* Sampling was given up. Settles everything up to now; what follows is nobody's to account for. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading signal masks. Contexts: APP; the masks of others are read in /proc. */
+/*
+ * Finds out whether a thread blocks the sampling signal. The calling thread asks the kernel; the
+ * masks of other threads are read in /proc. Context: APP.
+ */
 #include "sampler/thread_mask.h"
 
 #include <errno.h>
@@ -46,7 +49,7 @@ static void name_task_file(char path[TASK_PATH], uint32_t tid, const char *name)
 	(void)sp_fmt_snprintf(path, TASK_PATH, "/proc/self/task/%u/%s", tid, name);
 }
 
-/* The mask in a thread's status, all ones if it is not to be had. */
+/* The mask in the thread's status file; all ones if it cannot be read. */
 static uint64_t read_blocked(uint32_t tid)
 {
 	char path[TASK_PATH];
@@ -57,9 +60,9 @@ static uint64_t read_blocked(uint32_t tid)
 }
 
 /*
- * What the kernel shows as the thread's mask is that of the call it waits in. "running" is also what
- * a thread says that was woken in such a call and has not got a processor yet (task_current_syscall(),
- * linux 6.1), which on a busy machine takes a while.
+ * Whether the thread waits in a call that replaces its mask (masking_call.h), so that the mask in
+ * /proc is not its own. A thread that was woken in such a call and has not got a processor yet also
+ * shows "running" (task_current_syscall() in linux 6.1), and on a busy machine that takes a while.
  */
 static bool waits_with_other_mask(uint32_t tid, bool if_running)
 {
@@ -84,7 +87,7 @@ static uint64_t mask_of(uint32_t tid, bool blocked_before)
 {
 	uint64_t mask;
 
-	/* before and after: it may have been on its way into or out of such a call */
+	/* Before and after: the thread may have been about to enter or leave such a call. */
 	if (waits_with_other_mask(tid, blocked_before))
 		return ~UINT64_C(0);
 	mask = read_blocked(tid);
@@ -100,7 +103,10 @@ bool sp_thread_mask_blocks(uint32_t tid, bool blocked_before)
 	if ((uint32_t)sp_syscall(SYS_gettid) == tid) {
 		mask = own_mask();
 	} else {
-		/* On a busy machine a whole wait may begin and end between the looks of one of these. */
+		/*
+		 * Twice: on a busy machine a whole wait may begin and end between the steps of one
+		 * of these.
+		 */
 		mask = mask_of(tid, blocked_before);
 		mask |= mask_of(tid, blocked_before);
 	}

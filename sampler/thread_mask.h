@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 /*
- * Asks the kernel: for the calling thread by one system call, for another one through /proc.
- * There a thread that could run shows its mask, but not whether
- * it is still inside a wait that has replaced it: what another one seems not to block counts only
- * if it sleeps elsewhere, where blocked_before is true. True when it cannot tell: then the thread
- * is asked for again at the next scan. errno preserved.
+ * Asks the kernel: for the calling thread by one system call, for another one through /proc. There,
+ * a runnable thread shows its mask, but not whether it is still inside a wait that has replaced the
+ * mask. If blocked_before is true, another thread therefore counts as not blocking only if it
+ * sleeps in a different call. True if it cannot be told; the next scan then asks again. errno
+ * preserved.
  */
 bool sp_thread_mask_blocks(uint32_t tid, bool blocked_before);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking the kernel for the calling thread's name. Runs in the sampling signal handler, and at a
- * thread's end. Asked at each sample, so that no name that a thread ever had is missed or comes late,
- * whoever set it and by whatever way: there is nothing to keep up to date.
+ * Asks the kernel for the calling thread's name, for each sample anew. A name can be set in many
+ * ways (prctl, a file in /proc, another thread), and a copy of ours would miss some of them. Runs
+ * in the sampling signal handler, and at a thread's end.
  */
 #include <string.h>
 #include <sys/prctl.h>
@@ -15,7 +15,7 @@
 
 SP_SIGSAFE void sp_thread_name_own(char name[SP_THREAD_NAME_BYTES])
 {
-	/* what stays if a seccomp filter refuses */
+	/* The result if a seccomp filter refuses the call. */
 	memset(name, 0, SP_THREAD_NAME_BYTES);
 	(void)sp_syscall(SYS_prctl, (long)PR_GET_NAME, name);
 }

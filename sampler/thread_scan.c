@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A look at the process's threads: those that nobody saw being born are enrolled here. Context: APP, at
- * activation and when the exporter asks for it; raw system calls, so that no hidden allocation or
- * locale is involved.
+ * Scans /proc/self/task. Threads that existed before the first recorded span, and threads made by
+ * raw clone(), never passed a hook; the scan enrols them, and frees the blocks of threads that are
+ * gone. It uses raw system calls instead of opendir(), which would allocate in the middle of a call
+ * of the host.
+ *
+ * Context: APP, at activation and when the exporter asks for it.
  */
 #include "sampler/thread_scan.h"
 
@@ -33,7 +36,7 @@ static uint32_t parse_tid(const char *s)
 	return sp_text_number(&s, 10, &n) && *s == '\0' && n <= SP_TID_MAX ? (uint32_t)n : 0;
 }
 
-/* The thread group leader stays in the list after pthread_exit(), as a zombie. */
+/* After pthread_exit() the thread group leader stays in the list as a zombie. */
 static bool is_zombie(int dir, const char *tid)
 {
 	char path[32];
@@ -70,7 +73,10 @@ static void visit(const struct scan *s, const char *name)
 	sp_thread_enrol(tid);
 }
 
-/* In a pid namespace that nobody has mounted a /proc for, threads have other numbers there. */
+/*
+ * If the process is in a pid namespace for which nobody has mounted a /proc, the numbers in /proc
+ * are those of other processes.
+ */
 static bool numbers_are_ours(void)
 {
 	char text[16];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table behind thread.h; for thread*.c alone. */
+/*
+ * The table of thread blocks behind thread.h. For thread.c, thread_sig.c, thread_timer.c,
+ * thread_account.c, signal_fallback.c and virtual_mask_sig.c.
+ */
 #ifndef SP_THREAD_TABLE_H
 #define SP_THREAD_TABLE_H
 
@@ -8,8 +11,8 @@
 #define SP_THREAD_STRIDE 8192U
 
 /*
- * Blocks, and the map from thread ids to them, are mapped in parts as they are needed: whole they would
- * take 136 MiB of addresses, which a host may be limited in (RLIMIT_AS).
+ * Blocks, and the map from thread ids to blocks, are mapped piece by piece as they are needed: all
+ * at once would take 136 MiB of address space, which RLIMIT_AS may limit in the host.
  */
 #define SP_THREAD_SLAB 256U /* blocks */
 #define SP_THREAD_SLABS (SP_THREADS_MAX / SP_THREAD_SLAB)
@@ -32,12 +35,14 @@ struct sp_thread_table {
 extern struct sp_thread_table sp_thread_table;
 
 /*
- * Where the index + 1 of the block of that thread stands, 0 = it has none. NULL for an id that the
- * kernel does not give, or when there is no memory. APP.
+ * The entry of the map for thread tid: the index + 1 of its block, 0 = it has none. NULL for an id
+ * that the kernel does not assign, or when there is no memory. APP.
  */
 _Atomic uint16_t *sp_thread_by_tid(uint32_t tid);
 
-/* At activation and in a forked child: what may be armed until somebody has looked closer. */
+/*
+ * At activation and in a forked child: a limit of timers that holds until timer_limit.h has looked.
+ */
 void sp_thread_limit_init(void);
 /* The block is bound to tid, but another thread may release it, and reuse it, at any time. */
 void sp_thread_arm(struct sp_thread *t, uint32_t tid);

@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU timers of threads: arming and deleting them by raw system calls, and which threads have one, and
- * why the others have none. Contexts: APP (the thread itself, or the one that creates it); lock-free.
- * sampler/thread.h tells who may do what.
+ * Creates and deletes the CPU timers of threads, and decides which threads may have one.
+ *
+ * A sampled thread needs a timer of its own, but a timer can hurt the host. A pending signal that
+ * the thread blocks would be received by the host's sigwait() or signalfd. A signal on a stack that
+ * is too small overruns it. Timers use up RLIMIT_SIGPENDING, which the host needs too. Below a
+ * seccomp filter a system call of ours may kill the process. In each of these cases the thread has
+ * no timer, and the reason is counted; it is tried again when the reason may have gone.
+ *
+ * Several threads may arm and disarm the same thread at once. The timer id in the thread's block is
+ * set and taken by one atomic exchange; who loses deletes the timer that it has made. Contexts: APP
+ * (the thread itself, or the one that creates or finds it); lock-free. thread.h tells who may do
+ * what.
  */
 #include "sampler/thread_timer.h"
 
@@ -51,7 +60,10 @@ uint64_t sp_thread_timer_period_ns(void)
 	return timer_period_ns;
 }
 
-/* splitmix64's finalizer: threads born in the same tick must not share a phase. */
+/*
+ * The finalizer of splitmix64: the phases of threads that are born at the same moment have to
+ * differ.
+ */
 static uint64_t scramble(uint64_t x)
 {
 	x ^= x >> 30;
@@ -149,7 +161,10 @@ void sp_thread_disarm(struct sp_thread *t)
 
 	if (sp_seccomp_is_on())
 		return;
-	/* pairs with arm(); the exchange makes one of two disarming threads the one */
+	/*
+	 * Pairs with sp_thread_arm(). If two threads disarm it at once, the exchange gives the
+	 * timer to one of them.
+	 */
 	timer = atomic_exchange_explicit(&t->timer, SP_THREAD_TIMER_NONE, memory_order_seq_cst);
 	if (timer == SP_THREAD_TIMER_NONE)
 		return;
@@ -161,7 +176,10 @@ void sp_thread_retire(void)
 	sp_thread_disarm(sp_thread_own);
 }
 
-/* What the thread itself finds stays known: others see it less clearly. */
+/*
+ * Whether the thread blocks our signal. What the thread finds out about itself is remembered,
+ * because other threads cannot see it as exactly.
+ */
 static bool blocks(struct sp_thread *t, uint32_t tid)
 {
 	bool now =
@@ -172,7 +190,7 @@ static bool blocks(struct sp_thread *t, uint32_t tid)
 	return now;
 }
 
-/* The kernel would put our signal onto a stack on which there is no room for it. */
+/* Whether the kernel would deliver our signal on a stack that has no room for it. */
 static bool cramped(const struct sp_thread *t)
 {
 	uint32_t bytes = atomic_load_explicit(&t->stack_bytes, memory_order_relaxed);
@@ -185,8 +203,9 @@ static bool cramped(const struct sp_thread *t)
 }
 
 /*
- * pairs with disarm_all() and release(): either they see the new timer or this sees their store. The
- * same holds for another thread that blocks our signal meanwhile, and then looks for a timer again.
+ * Checked again after the timer was made: pairs with sp_thread_disarm_all() and with the release of
+ * the block. Either they see the new timer, or this sees their store. The same holds for a thread
+ * that begins to block our signal at that moment and then looks for a timer again.
  */
 static bool may_stay_armed(struct sp_thread *t, uint32_t tid, int signo)
 {
@@ -235,8 +254,8 @@ static int make_timer(const struct sp_thread *t, uint32_t tid)
 }
 
 /*
- * A thread that blocks our signal gets no timer: the signal would stay pending, and a sigwait, a
- * signalfd or a ppoll of the host would meet it.
+ * A thread that blocks our signal gets no timer: the signal would stay pending, and a sigwait(), a
+ * signalfd or a ppoll() of the host would receive it.
  */
 void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 {
@@ -289,8 +308,9 @@ void sp_thread_arm_if_unarmed(struct sp_thread *t, uint32_t tid)
 }
 
 /*
- * Arms the calling thread again after a fork or a late start. In a child of vfork the numbers of our
- * timers would be those of no timer or of another one.
+ * Arms the calling thread again after a fork or a late start. Not in a child of vfork: the ids in
+ * our blocks are those of the parent's timers, and in the child they would name no timer or another
+ * one.
  */
 void sp_thread_rearm(void)
 {
@@ -304,7 +324,7 @@ void sp_thread_disarm_own(void)
 {
 	if (sp_thread_own == NULL || !sp_process_is_ours())
 		return;
-	/* first: who arms it meanwhile looks at this afterwards */
+	/* First, because whoever arms the thread at this moment checks it afterwards. */
 	atomic_store_explicit(&sp_thread_own->blocks, true, memory_order_relaxed);
 	sp_thread_disarm(sp_thread_own);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the line "SigQ:" of /proc/self/status. APP context. */
+/* Reads the line "SigQ:" of /proc/self/status. Context: APP. */
 #include "sampler/timer_limit.h"
 
 #include <stddef.h>
@@ -28,7 +28,8 @@ bool sp_timer_limit_of(const char *status, uint32_t ours, uint64_t *timers)
 	if (at == NULL || *at != '/' || read_number(at + 1, &limit) == NULL)
 		return false;
 	/*
-	 * An unsigned number for what the kernel counts with a sign, and may have below nought for a moment.
+	 * The kernel prints a signed count as an unsigned number, and the count may be below zero
+	 * for a moment.
 	 */
 	if (others > INT32_MAX)
 		others = 0;

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the host's mask and the kernel's part, and meet again. Context: APP, the thread itself;
- * async-signal-safe, as the functions that it stands behind. Raw system calls, because the hooks
- * are in front of the C library's.
+ * The hooks' side of the virtual mask: when a thread's mask in the kernel may differ from the one
+ * that the host believes in, and when the two have to be made equal again.
+ *
+ * They may differ only in our signal, and only while that is harmless: the host's mask blocks
+ * nearly everything, the host has no handler for the signal, nobody reads it from a descriptor, and
+ * the stack has room for our handler. Before the host waits for the signal, asks for it or passes
+ * its mask on to another program, the kernel's mask is made what the host believes.
+ *
+ * Context: APP, the thread itself. Async-signal-safe, as the functions are that it is called from.
+ * Raw system calls, because our own hooks stand in front of the C library's.
  */
 #include "sampler/virtual_mask.h"
 
@@ -21,8 +28,8 @@
 
 #define KERNEL_SIGSET_SIZE 8U
 /*
- * A stack may be as small as its owner's needs because no handler was to run on it. The kernel's
- * frame takes 3 to 11 KiB, our handler up to 6.
+ * A thread that blocks all signals may have a stack with no room for a handler. The kernel's frame
+ * takes 3 to 11 KiB, our handler up to 7.
  */
 #define ROOM_PAGES 8U
 
@@ -57,7 +64,10 @@ static sigset_t kernel_mask(void)
 	return mask;
 }
 
-/* The initial thread's stack grows as needed. A guard page is one page at least. */
+/*
+ * The initial thread's stack grows as needed. Other stacks end in a guard page of at least one
+ * page, so every page down to there is probed.
+ */
 static bool has_room(void)
 {
 	uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
@@ -82,7 +92,10 @@ bool sp_virtual_mask_wanted(const sigset_t *set)
 	    sigismember(set, signo) != 1 || !sp_virtual_mask_blanket(set) ||
 	    sp_virtual_mask_forbidden(signo))
 		return false;
-	/* A host that handles the signal may let it in while it polls, which we do not see. */
+	/*
+	 * A host that handles the signal may unblock it in a system call like ppoll(), which no
+	 * hook sees.
+	 */
 	(void)sp_signals_virtual(signo, NULL, &host);
 	return (host.sa_handler == SIG_DFL || host.sa_handler == SIG_IGN) &&
 	       (sp_virtual_mask_differs() != 0 || has_room());
@@ -111,7 +124,7 @@ bool sp_virtual_mask_differs_now(void)
 	return sp_virtual_mask_blanket(&now) && sigismember(&now, differs) == 0;
 }
 
-/* What the thread's timer sends; 0 without one. */
+/* The signal that the thread's timer sends; 0 without a timer. */
 static int armed_by(void)
 {
 	const struct sp_thread *t = sp_thread_own;
@@ -140,7 +153,10 @@ void sp_virtual_mask_make_real(void)
 	int saved = errno;
 
 	if (differs != 0 && !sp_seccomp_is_on()) {
-		/* in this order: what the timer has sent comes now, and nothing after it */
+		/*
+		 * In this order: a signal that the timer has sent is delivered before the mask
+		 * blocks it, and none is sent after.
+		 */
 		sp_thread_disarm_own();
 		change_bit(SIG_BLOCK, differs);
 		set_differs(0);
@@ -183,13 +199,15 @@ void sp_virtual_mask_inherit(struct sp_thread *t)
 	int saved = errno;
 	sigset_t now = kernel_mask();
 
-	/* What the creator's mask lacks this thread's lacks too, unless it was given another. */
+	/*
+	 * A new thread inherits the kernel's mask of its creator, unless it was given another one.
+	 */
 	int differs = atomic_load_explicit(&t->mask_differs, memory_order_relaxed);
 
 	if (differs != 0) {
 		bool lacks = sp_virtual_mask_blanket(&now) && sigismember(&now, differs) == 0;
 
-		/* It had room for the signal where its creator blocked all; this is another stack. */
+		/* The creator had room for our handler on its stack; this is another stack. */
 		if (lacks && !has_room()) {
 			change_bit(SIG_BLOCK, differs);
 			sp_virtual_mask_take_sent(differs);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A foreign signal in a thread whose host believes it blocked. Runs inside the sampling signal on
- * the thread; the questions that hooks ask as well are here too.
+ * The handler's side of the virtual mask. Our handler runs in a thread whose host believes the
+ * signal to be blocked. If somebody else sent the signal, the host must not see it now, and must
+ * not lose it either: it is queued again in the kernel, and the thread blocks it for real from then
+ * on. Runs inside the sampling signal on the thread; what both handler and hooks ask is here too.
  */
 #include "sampler/virtual_mask.h"
 
@@ -43,7 +45,7 @@ SP_SIGSAFE bool sp_virtual_mask_blanket(const sigset_t *set)
 {
 	int n = 0;
 
-	/* not __builtin_popcountll(), which may be a call of libgcc's */
+	/* Not by the compiler's builtin, which may call libgcc. */
 	for (uint64_t left = bits(set); left != 0; left &= left - 1)
 		n++;
 	return n >= BLANKET_MIN;
@@ -58,7 +60,10 @@ SP_SIGSAFE int sp_virtual_mask_differs(void)
 
 SP_SIGSAFE void sp_virtual_mask_forbid(const sigset_t *set)
 {
-	/* pairs with sp_thread_disarm_differing() and arm(): who comes second sees the other */
+	/*
+	 * Pairs with sp_thread_disarm_differing() and sp_thread_arm(): the second of the two sees
+	 * the store of the first.
+	 */
 	atomic_fetch_or_explicit(&read_by_descriptor, bits(set), memory_order_seq_cst);
 }
 
@@ -79,9 +84,9 @@ static void take_timer(struct sp_thread *t)
 }
 
 /*
- * The kernel takes a siginfo as it was only from the thread that the number in the call names
- * (do_rt_sigqueueinfo, linux 6.1): elsewhere a signal for the whole process has to say that it was
- * queued. Sender and value stay.
+ * Queues the signal again. The kernel accepts an unchanged siginfo only if the call names the
+ * calling thread (do_rt_sigqueueinfo, linux 6.1). From another thread, a signal for the whole
+ * process has to say SI_QUEUE instead; sender and value stay.
  */
 static void give_back(int signo, const siginfo_t *si)
 {
@@ -123,7 +128,7 @@ SP_SIGSAFE bool sp_virtual_mask_defer(int signo, const siginfo_t *si, void *ucon
 
 	if (sp_virtual_mask_differs() != signo || !sp_virtual_mask_blanket(&uc->uc_sigmask))
 		return false;
-	/* It cannot be made pending again, and the program must not have it now. */
+	/* Below a filter it cannot be queued again, and the program must not get it now. */
 	if (sp_seccomp_is_on())
 		return true;
 	atomic_store_explicit(&sp_thread_own->blocks, true, memory_order_relaxed);
