@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attach and detach of spans on the calling thread; the proof that starts which stand in for them
- * interleave, and what follows from it. APP context.
+ * Attach and detach of spans on the calling thread, and the proof that spans interleave
+ * (active_span.h). Context: APP.
  */
 #include "sampler/active_span.h"
 
@@ -19,8 +19,10 @@
 #include "sampler/thread.h"
 
 /*
- * That many in a row that did not fit are no deep nesting: whoever nests so deeply comes back. A tree
- * of calls with so many leaves below the last frame loses its scopes, and has its starts instead.
+ * So many scopes in a row that did not fit are no deep nesting, where scopes would also be detached
+ * again. They are scopes that are never detached. All of the thread's scopes are then forgotten,
+ * and its spans label from start to end. A call tree with so many leaves below the last frame is
+ * treated the same.
  */
 #define OVERFLOWS_MAX 1024U
 
@@ -42,7 +44,10 @@ void sp_active_span_forget_scopes(void)
 	t->scope_overflows = 0;
 }
 
-/* One more that did not fit. */
+/*
+ * One more scope did not fit. True if they were too many and all scopes of the thread were
+ * forgotten.
+ */
 static bool pile_up(struct sp_thread *t)
 {
 	if (++t->scope_overflows < OVERFLOWS_MAX)
@@ -86,7 +91,10 @@ void sp_active_span_detached(uint64_t token, bool through)
 		t->scope_overflows = 0;
 }
 
-/* The frame in that slot is there because a span of the same SDK was started; its record then. */
+/*
+ * Whether the frame in that slot is there because a span of the same SDK was started; *out is its
+ * record then.
+ */
 static bool started_there(struct sp_thread *t, uint32_t slot, const struct sp_span_record *gone,
 			  struct sp_span_record *out)
 {
@@ -136,7 +144,7 @@ void sp_active_span_prove(const struct sp_span_record *gone)
 {
 	struct sp_thread *t = sp_thread_of(gone->thread);
 
-	/* nothing was started on top of it, as is the rule */
+	/* The usual case: nothing was started on top of it. */
 	if (t == NULL || gone->slot + 1U >= depth_of(t))
 		return;
 	if ((gone->stand_in & SP_ACTIVE_SPAN_SCOPES) != 0 &&

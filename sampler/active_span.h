@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The active span of a thread: what makes a span active, and what CPU time is labelled with then, the
- * active span or the local root of that, as the configuration says.
+ * The active span of a thread: what makes a span active, and what a sample is labelled with then:
+ * the active span or its local root, as the configuration says.
  *
- * Where an SDK tells by scopes which span a thread works for, that decides, from the first time the
- * process uses it. Where start and end stand in for scopes, the span started last is taken for the
- * active one. An event loop keeps many spans open on one thread, and there that is wrong. The first local
- * root that ends while a root started later on the same thread is still open proves it; from then on that
- * SDK's starts do not label that thread, because a wrong label is worse than none.
+ * An SDK with scopes says which span a thread works for, and this decides from the first time that
+ * the process uses a scope. Where an SDK has no scopes, or the process never uses them, start and
+ * end stand in for them: the span that was started last counts as active. An event loop keeps many
+ * spans open on one thread, and there this is wrong. The proof is a local root that ends while a
+ * root that was started later on the same thread is still open. From then on spans of that SDK no
+ * longer label that thread by being started, because a wrong label is worse than none.
  *
- * Contexts: labels: written for the handler, any; all else: APP, inside the reentrancy guard, calling
- * thread only; bounded, lock-free.
+ * Contexts: the label functions run in any context; all else is APP, inside the reentrancy guard,
+ * calling thread only; bounded, lock-free.
  */
 #ifndef SP_ACTIVE_SPAN_H
 #define SP_ACTIVE_SPAN_H
@@ -42,8 +43,8 @@ struct sp_active_span_label_scopes {
 extern struct sp_active_span_label_scopes sp_active_span_label_scopes;
 
 /*
- * The stack's thread or its handler. What a sample taken now is labelled with; returns the table's
- * reference to the span whose id that is, 0 = no id, or unknown there.
+ * The stack's thread or its handler. The label of a sample that is taken now. Returns the span
+ * table's reference to the span whose id the label has; 0 = no id, or not in the table.
  */
 SP_SIGSAFE uint32_t sp_active_span_label(const struct sp_span_stack *s, struct sp_span_label *out);
 
@@ -53,29 +54,29 @@ SP_SIGSAFE uint32_t sp_active_span_label_of(const struct sp_span_entry *e,
 
 /* How an SDK says that a span is active on a thread. */
 enum sp_activation {
-	SP_ACTIVATION_START, /* starting it makes it active there until it ends */
-	SP_ACTIVATION_SCOPE, /* attach and detach do, once the process has used them */
-	SP_ACTIVATION_NONE, /* the SDK cannot tell; start and end stand in unless they interleave */
+	SP_ACTIVATION_START, /* starting a span makes it active on that thread until it ends */
+	SP_ACTIVATION_SCOPE, /* attach and detach decide, once the process has used them */
+	SP_ACTIVATION_NONE, /* the SDK has no scopes; start and end stand in unless they interleave */
 };
 
 /*
  * The calling thread attached a context under this token (unique among the thread's open scopes).
- * span_id is the context's span, NULL or all zero when it has none; a span that is not recorded
- * here labels nothing, and hides what was active before, until the detach.
+ * span_id is the span of the context, NULL or all zero if it has none. A span that is not recorded
+ * here labels nothing, and hides what was active before until the detach.
  *
- * False when scopes pile up on the thread: many did not fit, and not one of those below was detached
- * meanwhile, so they do not say what the thread works for, and all of them are forgotten here. The
- * SDK's spans are better active from start to end then (SP_ACTIVATION_NONE).
+ * False if scopes pile up on the thread: many did not fit, and none of those below was detached
+ * meanwhile. They do not tell what the thread works for, so all of them are forgotten, and the
+ * SDK's spans are better active from start to end (SP_ACTIVATION_NONE).
  */
 bool sp_active_span_attached(uint64_t token, const uint8_t *span_id);
 
-/* Whatever the calling thread has attached labels and hides nothing any more. */
+/* Forgets all scopes of the calling thread: they label nothing and hide nothing any more. */
 void sp_active_span_forget_scopes(void);
 
 /* The calling thread detached that scope. With through, every scope attached after it goes too. */
 void sp_active_span_detached(uint64_t token, bool through);
 
-/* INIT. Which of the two decides; SP_ACTIVE_AUTO until then. */
+/* INIT. Whether scopes or starts decide; SP_ACTIVE_AUTO until this is called. */
 void sp_active_span_set_source(enum sp_active_span source);
 extern enum sp_active_span sp_active_span_source;
 
@@ -85,7 +86,7 @@ static inline bool sp_active_span_scopes_used(void)
 	return atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
 }
 
-/* A span of an SDK with this activation becomes active by being started, as things are now. */
+/* Whether starting a span of an SDK with this activation makes it active, as things are now. */
 static inline bool sp_active_span_start_activates(enum sp_activation how)
 {
 	if (how != SP_ACTIVATION_SCOPE)
@@ -94,16 +95,16 @@ static inline bool sp_active_span_start_activates(enum sp_activation how)
 	       (sp_active_span_source == SP_ACTIVE_AUTO && !sp_active_span_scopes_used());
 }
 
-/* Whether starts that interleave lose their say; not where they were asked for. */
+/* Whether starts stop labelling when spans interleave. They do not if the user asked for starts. */
 static inline bool sp_active_span_starts_may_interleave(void)
 {
 	return sp_active_span_source == SP_ACTIVE_AUTO;
 }
 
 /*
- * The token of such a span's frame. Where an SDK with scopes has attached nothing yet, it yields to
- * the first attach: main() may start its span before it attaches it, and must not keep it after the
- * detach.
+ * The token of the frame of a span that was started. Where an SDK has scopes and has attached
+ * nothing yet, the frame yields to the first attach: main() may start its span before it attaches
+ * it, and the frame must not label after the detach.
  */
 static inline uint64_t sp_active_span_start_token(enum sp_activation how)
 {
@@ -132,12 +133,12 @@ static inline uint32_t sp_active_span_sdk_bit(uint8_t stand_in)
 	return UINT32_C(1) << ((stand_in & ~SP_ACTIVE_SPAN_SCOPES) - 1);
 }
 
-/* For the one below. */
+/* For sp_active_span_ended(). */
 void sp_active_span_prove(const struct sp_span_record *gone);
 
 /*
- * That span, no longer in the table, has just been ended by the host, its frame is still where it
- * was: looks for the proof, and acts on it.
+ * The host has just ended that span; it is no longer in the table, and its frame is still where it
+ * was. Looks for the proof that spans interleave, and acts on it.
  */
 static inline void sp_active_span_ended(const struct sp_span_record *gone)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the active span to the label, inside the sampling signal handler or elsewhere. */
+/*
+ * Makes the label of a sample from the active span. Runs inside the sampling signal handler or
+ * elsewhere.
+ */
 #include "sampler/active_span.h"
 
 #include <string.h>
@@ -15,7 +18,10 @@ SP_SIGSAFE uint32_t sp_active_span_label_of(const struct sp_span_entry *e,
 	bool root = scopes->id == SP_SCOPE_ROOT;
 
 	memset(out, 0, sizeof(*out));
-	/* it would be told to be its parent's, or nobody's */
+	/*
+	 * A span below the last frame of the stack is known only by its root. With the scope "all"
+	 * the label would name a wrong span.
+	 */
 	if (e->span_id == SP_SPAN_DEEPER && scopes->id == SP_SCOPE_ALL)
 		return 0;
 	if (scopes->id != SP_SCOPE_NONE)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Manual labels of the calling thread. APP context. */
+/*
+ * Manual labels of the calling thread. Each push of the program enters a level, with a label or
+ * without, so that every pop leaves the level of its own push. Context: APP.
+ */
 #include "sampler/manual_label.h"
 
 #include <errno.h>
@@ -11,7 +14,9 @@
 #include "sampler/thread.h"
 
 static SP_TLS uint32_t level;
-/* Which levels have a label; the pop of one that has none must not take another scope's. */
+/*
+ * Which levels have a label. The pop of a level without one must not remove the frame of a scope.
+ */
 static SP_TLS uint32_t labelled;
 _Static_assert(SP_MANUAL_LABEL_DEPTH_MAX <= 32, "a bit for each");
 
@@ -42,7 +47,7 @@ int sp_manual_label_show(uint64_t id, uint32_t name_id)
 	e.name_id = name_id;
 	e.root_name_id = name_id;
 	e.token = SP_MANUAL_LABEL_TOKEN + level;
-	/* still work for the same trace */
+	/* it is still work for the same trace */
 	if (sp_span_stack_peek(&t->spans, &around))
 		memcpy(e.trace_id, around.trace_id, sizeof(e.trace_id));
 	sp_span_cpu_change(t);
@@ -55,7 +60,7 @@ int sp_manual_label_show(uint64_t id, uint32_t name_id)
 		(void)sp_span_stack_push(&t->spans, &e);
 		return 0;
 	}
-	/* What is around it must not have its samples. */
+	/* The enclosing span must not get the samples of the label. */
 	e.span_id = SP_SPAN_BLANK;
 	(void)sp_span_stack_push(&t->spans, &e);
 	sp_count(SP_COUNT_SPAN_STACK_FULL);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Manual labels on the calling thread's span stack: a profile id and a name of the program's own,
- * innermost wins, each a root of its own and nobody's parent. APP context, inside the reentrancy guard.
+ * Manual labels on the calling thread's span stack: a profile id and a name that the program
+ * chooses. The innermost one labels the samples; each is a root of its own and no span's parent.
+ * APP context, inside the reentrancy guard.
  *
- * Frames are told from those of SDKs by their token, which is the nesting depth: a pop ends the frame
- * of its own push or nothing, whatever became of that in between.
+ * Their frames differ from those of SDKs by their token, which is made of the nesting depth: a pop
+ * ends the frame of its own push or none, whatever happened in between.
  */
 #ifndef SP_MANUAL_LABEL_H
 #define SP_MANUAL_LABEL_H
@@ -17,7 +18,7 @@
 /* Half a stack: labels that are never popped leave the other half to spans. */
 #define SP_MANUAL_LABEL_DEPTH_MAX (SP_SPAN_DEPTH_MAX / 2)
 
-/* Above every address and every count an SDK could use as a token, below the reserved one. */
+/* Above every address and every count that an SDK could use as a token, below the reserved one. */
 #define SP_MANUAL_LABEL_TOKEN (UINT64_MAX - SP_SPAN_DEPTH_MAX)
 
 static inline bool sp_manual_label_is(uint64_t token)
@@ -26,7 +27,9 @@ static inline bool sp_manual_label_is(uint64_t token)
 	       token <= SP_MANUAL_LABEL_TOKEN + SP_MANUAL_LABEL_DEPTH_MAX;
 }
 
-/* Goes one level down, without a label. To be called for every push, shown or not. */
+/*
+ * Enters a level, without a label. To be called for every push, whether its label is shown or not.
+ */
 void sp_manual_label_enter(void);
 
 /* Shows a label on the level just entered. 0, -ENOSPC (counted). */

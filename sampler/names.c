@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Interned span names. APP context: the adapters intern on every span start.
+ * Interned span names. Every start of a span interns its name, on any thread, so no thread may wait
+ * for another one here.
  *
- * One piece of memory holds an open-addressed table of 64-bit slots and, behind it, the texts. A slot is 0
- * or names a text that is complete and never changes again, and it is written once, by the CAS
- * that makes it non-zero. So two threads with the same new name meet at the same first empty slot
- * of its probe sequence: one CAS wins, the loser sees the winner's text there, and both return the
- * same id, the slot's number. No thread waits for another: a call walks its probe sequence a
- * bounded number of times, and a failed CAS means that the walk goes on.
+ * One piece of memory holds an open-addressed hash table of 64-bit slots and, behind it, the texts.
+ * A slot is 0, or refers to a text that is complete and never changes again; it is written once, by
+ * the compare-and-swap that makes it non-zero. Two threads with the same new name reach the same
+ * first empty slot. One swap succeeds, the loser finds the winner's text there, and both return the
+ * same id, which is the number of the slot. A call probes a bounded number of slots, and a failed
+ * swap only means that it probes on.
  *
- * The limit is checked before a slot is claimed and counted after, so threads that insert
- * different names at the same moment may pass it by their number. That is the price of never
- * giving "(other)" to a name below the limit that another thread is just inserting.
+ * The limit is checked before a slot is claimed, and the count is raised after. So threads that
+ * insert different names at the same moment may exceed the limit by their number. In return, a name
+ * below the limit that another thread is just inserting never becomes "(other)".
  *
- * The memory may be shared with the exporter (region.h), so it holds offsets, and what leads a look-up
- * through it (place, size, seed) is in memory of our own: whatever is written to the table, a look-up
- * reads nothing outside of it.
+ * The memory may be shared with the exporter (region.h), so it holds offsets. What guides a look-up
+ * (place, size, seed) is in private memory: whatever is written into the table, a look-up reads
+ * nothing outside of it.
+ *
+ * Context: APP.
  */
 #include "sampler/names.h"
 
@@ -33,14 +36,17 @@
 #include "sampler/text.h"
 
 /*
- * At most a quarter of the slots are used, so no honest set of names fills a run of this length;
- * names chosen to collide become "(other)" instead of making every look-up slow.
+ * At most a quarter of the slots are used, so ordinary names never fill a run of this length. Names
+ * that are chosen to collide become "(other)" instead of making every look-up slow.
  */
 #define PROBES_MAX 256U
 #define SLOTS_PER_NAME 4U
 #define SLOTS_MIN 1024U
 
-/* Address space for texts, touched as they come. Only long names can use it up before the limit. */
+/*
+ * Address space for texts; its pages get memory as they are used. Only long names can use it up
+ * before the limit of names.
+ */
 #define TEXTS_MAX_BYTES (16U << 20)
 
 #define RESERVED_NAMES 2U /* "(other)" and "(unnamed)" do not count against the limit */
@@ -162,7 +168,10 @@ static uint32_t intern_clean(struct sp_names *t, uint64_t h, const char *name, s
 	return id;
 }
 
-/* Repairs and cuts first. Apart from the fast path so that the 2 KiB of stack are only its own. */
+/*
+ * Repairs and cuts the name first. Not inlined, so that the fast path does not need its 2 KiB of
+ * stack.
+ */
 __attribute__((noinline)) static uint32_t intern_dirty(struct sp_names *t, const char *name,
 						       size_t len)
 {
@@ -178,8 +187,9 @@ __attribute__((noinline)) static uint32_t intern_dirty(struct sp_names *t, const
 }
 
 /*
- * The names that a thread used last, by where it had them: most come from string literals. A place
- * may hold another name by now, so the bytes decide. Texts stay for ever.
+ * The names that a thread used last, found by the address of the string: most names are string
+ * literals. An address may hold another name by now, so the bytes are compared. Texts stay for
+ * ever.
  */
 #define RECENT 4U
 struct recent {
@@ -199,7 +209,7 @@ static struct recent *recent_of(const char *name)
 	return &recent[((uintptr_t)name >> 4 ^ (uintptr_t)name >> 2) % RECENT];
 }
 
-/* noinline: a name that is at hand needs none of its registers. */
+/* noinline: the fast path then saves none of its registers. */
 __attribute__((noinline)) static uint32_t look_up(const char *name, size_t len, struct recent *r)
 {
 	/* Pairs with the release in sp_names_init_at(). */
@@ -274,11 +284,14 @@ size_t sp_names_bytes(uint32_t max_names)
 
 	if (texts > TEXTS_MAX_BYTES)
 		texts = TEXTS_MAX_BYTES;
-	/* The last text may begin where the longest one still fits. */
+	/* The last text may begin at a place where the longest one still fits. */
 	return sp_names_head_bytes(slots_for(max_names)) + texts + SP_NAMES_ENTRY_MAX;
 }
 
-/* The reserved names go in before the table is published and take the count to the limit's zero. */
+/*
+ * The reserved names are inserted before the table is published, and do not count against the
+ * limit.
+ */
 static void names_fill(struct sp_names *t, void *memory, size_t size, uint32_t max_names)
 {
 	static const char other[] = "(other)";
@@ -287,7 +300,7 @@ static void names_fill(struct sp_names *t, void *memory, size_t size, uint32_t m
 	t->mask = slots_for(max_names) - 1;
 	sp_names_point(t, memory);
 	t->max_names = limit(max_names) + RESERVED_NAMES;
-	/* Where the kernel put us is random per process and costs no system call. */
+	/* The address of the mapping is random in each process, and costs no system call. */
 	t->seed = (uint64_t)(uintptr_t)t->table * UINT64_C(0xd6e8feb86659fd93);
 	t->table->slots = t->mask + 1;
 	t->table->texts_at = sp_names_head_bytes(t->mask + 1);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names of spans, interned. Ids are small, start at 1 and stay valid, with their text, until exit. APP
- * context, lock-free, in memory that is given once, at activation. The exporter reads it with
- * sp_names_read(), which trusts nothing there.
+ * The names of spans, interned. A sample can then carry a small id instead of a text of any length.
+ * Ids start at 1 and stay valid, with their text, until the process ends. APP context, lock-free,
+ * in memory that is given once, at activation. The exporter reads it with sp_names_read(), which
+ * trusts nothing there.
  */
 #ifndef SP_NAMES_H
 #define SP_NAMES_H
@@ -23,15 +24,16 @@ size_t sp_names_bytes(uint32_t max_names);
 int sp_names_init_at(void *memory, size_t bytes, uint32_t max_names);
 
 /*
- * Forked child, its only thread: the names go on in other memory of at least that size, with the ids
- * that they have. What holds them now may go. 0, also without a table, or -EINVAL for too little.
+ * Forked child, its only thread: moves the names to other memory of at least that size; ids stay
+ * the same. The old memory may be unmapped then. 0, also without a table, or -EINVAL if it is too
+ * small.
  */
 int sp_names_move(void *memory, size_t bytes);
 
 /*
- * APP, one thread at a time, while others intern: the same. The old memory has to stay, and names that
- * are new to it while this runs become "(other)" for once. 0, also without a table, -EINVAL for too
- * little, or -ENOMEM.
+ * APP, one thread at a time, while others intern: the same. The old memory has to stay mapped, and
+ * new names that are interned while this runs may become "(other)" once. 0, also without a table,
+ * -EINVAL if it is too small, or -ENOMEM.
  */
 int sp_names_move_live(void *memory, size_t bytes);
 
@@ -43,9 +45,9 @@ int sp_names_move_live(void *memory, size_t bytes);
 uint32_t sp_names_intern(const char *name, size_t len);
 
 /*
- * Any process that has that memory. Copies the text of an id to out, as valid UTF-8 and without a NUL,
- * at most cap bytes of it, whatever stands in the table and whoever changes it meanwhile. Returns its
- * length; 0 for an unknown id.
+ * Any process that has mapped that memory. Copies the text of an id to out, as valid UTF-8 without
+ * a NUL, at most cap bytes of it, whatever the table contains and whoever changes it meanwhile.
+ * Returns its length; 0 for an unknown id.
  */
 size_t sp_names_read(const void *memory, uint64_t bytes, uint32_t id, char *out, size_t cap);
 

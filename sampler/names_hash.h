@@ -8,7 +8,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Up to seven bytes as a number, by loads that overlap: a copy of unknown length is a call. */
+/*
+ * Up to seven bytes as a number, by overlapping loads; memcpy() of a variable length would be a
+ * function call.
+ */
 static inline uint64_t sp_names_tail(const char *name, size_t len)
 {
 	uint32_t first;
@@ -54,7 +57,7 @@ static inline uint64_t sp_names_word(const char *p)
 	return word;
 }
 
-/* Names are short: a call, and what would have to be saved around it, costs more than they do. */
+/* Compares inline: names are short, and a function call would cost more than the comparison. */
 static inline bool sp_names_same(const char *a, const char *b, size_t len)
 {
 	if (len < 8)

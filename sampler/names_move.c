@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Taking the span names to other memory, with their ids. Contexts: APP, while other threads intern, and
- * INIT (forked child).
+ * Moves the span names to other memory, with their ids, for a new region. Contexts: APP, while
+ * other threads intern, and INIT (forked child).
  *
- * An id is the number of a slot, so a name that somebody still put into the old memory after its slot was
- * copied could have the id of another name in the new one. Therefore each slot that is free is closed
- * first, by the same kind of exchange that would take it: what is copied then is all there will ever be.
- * Whoever comes in between with a name that is new finds no free slot. He looks whether there is other
- * memory by now; if not, this one time the name is "(other)".
+ * An id is the number of a slot. If another thread put a name into the old memory after its slot
+ * was copied, another name could get the same id in the new memory, and samples would show a wrong
+ * name. Therefore each free slot is first closed, by the same compare-and-swap that would take it:
+ * what is copied then is final. A thread with a new name in this moment finds no free slot. It
+ * looks whether there is new memory by now; if not, the name becomes "(other)" this one time.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@
 #include "sampler/names.h"
 #include "sampler/names_table.h"
 
-/* What stands in the slot for ever. */
+/* Closes the slot if it is free. Returns what it holds from now on. */
 static uint64_t close_slot(_Atomic uint64_t *slot)
 {
 	uint64_t now = atomic_load_explicit(slot, memory_order_acquire);
@@ -29,7 +29,7 @@ static uint64_t close_slot(_Atomic uint64_t *slot)
 	return now;
 }
 
-/* The text lies where it lay. */
+/* The text gets the same offset. */
 static void copy_entry(const struct sp_names *to, const struct sp_names *from, uint64_t slot)
 {
 	const struct sp_names_entry *text = sp_names_text_of(from, slot);
@@ -62,7 +62,7 @@ static void copy_all(const struct sp_names *to, const struct sp_names *from, boo
 		atomic_store_explicit(&to->table->slot[i], slot, memory_order_relaxed);
 		names++;
 	}
-	/* Later than all slots, so all texts lie before it. */
+	/* Read after all slots, so that all their texts lie before it. */
 	used = atomic_load_explicit(&from->table->texts_used, memory_order_acquire);
 	if (used > from->last_offset + SP_NAMES_ENTRY_MAX)
 		used = from->last_offset + SP_NAMES_ENTRY_MAX;
@@ -70,7 +70,7 @@ static void copy_all(const struct sp_names *to, const struct sp_names *from, boo
 	atomic_store_explicit(&to->table->names, names, memory_order_relaxed);
 }
 
-/* Where they are to be, in memory of that size; NULL if it is too little. */
+/* The description of the table in the new memory. False if the memory is too small. */
 static bool point_to(struct sp_names *to, const struct sp_names *from, void *memory, size_t bytes)
 {
 	if (bytes < sp_names_head_bytes(from->mask + 1) + from->last_offset + SP_NAMES_ENTRY_MAX)

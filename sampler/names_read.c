@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading the span names of another process (names.h). Context: the exporter. What is read is copied
- * first and then checked, because the memory may change at any time.
+ * Reads the span names of another process (names.h). Context: the exporter. The memory may change
+ * at any time, so what is read is copied first and then checked.
  */
 #include <string.h>
 
 #include "sampler/names_table.h"
 #include "sampler/text.h"
 
-/* The size of the texts that begin at *at; 0 if they are not inside. */
+/* The size of the texts, which begin at *at; 0 if they are not inside of the memory. */
 static uint64_t texts_of(const struct sp_names_table *t, uint64_t bytes, uint32_t slots,
 			 uint64_t *at)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory of the span names (names.h), which host and exporter share: the table, its slots, the
- * texts; and what the host alone knows of it. For names*.c.
+ * texts; and the host's private description of it. For names.c, names_move.c and names_read.c.
  */
 #ifndef SP_NAMES_TABLE_H
 #define SP_NAMES_TABLE_H
@@ -27,8 +27,8 @@ struct sp_names_table {
 };
 
 /*
- * Stands in a slot that nobody may take any more: the table was moved to other memory. It is no text's
- * place, as those are multiples of 4.
+ * The content of a closed slot, which nobody may take any more because the table was moved. It is
+ * not the offset of a text, as those are multiples of 4.
  */
 #define SP_NAMES_CLOSED UINT64_C(1)
 
@@ -41,7 +41,7 @@ struct sp_names {
 	uint64_t seed;
 	uint32_t other;
 	uint32_t unnamed;
-	uint64_t last_offset; /* that a text of any length may have */
+	uint64_t last_offset; /* the last offset at which the longest text fits */
 };
 
 extern _Atomic(struct sp_names *) sp_names;
@@ -52,14 +52,16 @@ static inline size_t sp_names_head_bytes(uint32_t slots)
 	return (sizeof(struct sp_names_table) + slots * sizeof(uint64_t) + 7) & ~(size_t)7;
 }
 
-/* Where everything is that the table's own words say as well, for the other side. */
+/*
+ * Sets the pointers by the host's own knowledge. The same facts are in the table, for the exporter.
+ */
 static inline void sp_names_point(struct sp_names *t, void *memory)
 {
 	t->table = memory;
 	t->texts = (char *)memory + sp_names_head_bytes(t->mask + 1);
 }
 
-/* Inside the texts, whatever stands in the slot. */
+/* Always inside the texts, whatever the slot contains. */
 static inline const struct sp_names_entry *sp_names_text_of(const struct sp_names *t, uint64_t slot)
 {
 	uint64_t offset = (uint32_t)slot & ~UINT32_C(3);
@@ -70,8 +72,9 @@ static inline const struct sp_names_entry *sp_names_text_of(const struct sp_name
 }
 
 /*
- * Not memcpy(): a thread sanitizer of the host sees that one, but none of the atomics by which this memory
- * goes from thread to thread, and reports a race. The empty statement keeps the compiler from calling it.
+ * Not memcpy(): in a host with a thread sanitizer, the sanitizer sees memcpy() but not the atomic
+ * operations here that order the accesses, and would report a race. The empty statement keeps the
+ * compiler from calling memcpy().
  */
 static inline void sp_names_copy_text(char *to, const char *from, size_t len)
 {
@@ -81,7 +84,7 @@ static inline void sp_names_copy_text(char *to, const char *from, size_t len)
 	}
 }
 
-/* The calling thread forgets what it had at hand of memory that goes. */
+/* The calling thread forgets the names that it used last, because their memory goes. */
 void sp_names_forget_recent(void);
 
 /* The longest text, with its length and its NUL. */

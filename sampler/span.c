@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start and end of spans: names, roots, the table and the owning thread's stack. APP context. */
+/*
+ * Start and end of spans. A start finds the local root, interns the name, enters the span into the
+ * span table and, if starting makes it active, puts it on the thread's stack. An end may come on
+ * any thread, more than once, or never; the entry in the table decides, and only the caller who
+ * removes it does the rest. Context: APP.
+ */
 #include "sampler/span.h"
 
 #include <string.h>
@@ -27,7 +32,10 @@ static uint64_t realtime_ns(void)
 {
 	struct timespec ts = {0, 0};
 
-	/* some milliseconds late is early enough for a link's range, and a fifth of the cost */
+	/*
+	 * The time range of a profile URL may be some milliseconds late, and the coarse clock costs
+	 * a fifth.
+	 */
 	(void)clock_gettime(CLOCK_REALTIME_COARSE, &ts);
 	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
@@ -57,7 +65,7 @@ static void find_root(const struct sp_span_start *s, const struct sp_thread *t,
 		if (sp_span_table_by_id(id_word(s->parent_id), &parent))
 			take_root(r, parent.root_id, parent.root_ref, sp_span_root_name(&parent));
 	} else if (t != NULL && sp_span_stack_peek(&t->spans, &active)) {
-		/* a manual label is nobody's root */
+		/* A manual label is not the root of a span. */
 		if (!sp_manual_label_is(active.token))
 			take_root(r, active.root_id, active.root_ref, active.root_name_id);
 		else if (sp_span_table_by_id(sp_manual_label_enclosing(&t->spans), &parent))
@@ -69,7 +77,7 @@ uint32_t sp_span_root_name(const struct sp_span_record *r)
 {
 	struct sp_span_names root;
 
-	/* a root's own record has it */
+	/* A root has it in its own record. */
 	if (r->root_id == r->span_id)
 		return r->root_name_id;
 	return sp_span_table_names(r->root_ref, r->root_id, &root) ? root.name_id : r->root_name_id;
@@ -97,7 +105,9 @@ void sp_span_entry_of(const struct sp_span_record *r, uint64_t token, struct sp_
 	*e = entry_of(r, sp_span_root_name(r), token);
 }
 
-/* Finds the span a place on the calling thread's stack; without one it goes unlabelled. */
+/*
+ * Finds a place for the span on the calling thread's stack. Without one the span is not labelled.
+ */
 static bool place(struct sp_thread *t, struct sp_span_record *r)
 {
 	if (sp_active_span_interleaved(t, r->stand_in)) {
@@ -113,7 +123,7 @@ static bool place(struct sp_thread *t, struct sp_span_record *r)
 	return true;
 }
 
-/* The place and the root's name are as they were found just now. */
+/* The place and the root's name are those that were found just before. */
 static void activate(struct sp_thread *t, const struct sp_span_record *r, uint64_t token)
 {
 	struct sp_span_entry e = entry_of(r, r->root_name_id, token);
@@ -121,7 +131,10 @@ static void activate(struct sp_thread *t, const struct sp_span_record *r, uint64
 	sp_span_stack_put(&t->spans, r->slot, &e);
 }
 
-/* An ended span labels nothing any more; where another thread has it attached, until its detach. */
+/*
+ * An ended span labels nothing any more. Where another thread has it attached, the frame stays
+ * until the detach.
+ */
 static void deactivate(const struct sp_span_record *r)
 {
 	struct sp_thread *own = sp_thread_own;
@@ -131,13 +144,19 @@ static void deactivate(const struct sp_span_record *r)
 		(void)sp_span_stack_strike(&t->spans, r->slot, r->span_id);
 	if (own != NULL)
 		sp_span_stack_name_root(&own->spans, r->span_id, r->root_name_id);
-	/* it may be there twice: started before the process ever attached anything, then attached */
+	/*
+	 * The span may be there twice: it was started before the process first attached anything,
+	 * and then attached.
+	 */
 	while (own != NULL && !sp_span_stack_empty(&own->spans) &&
 	       sp_span_stack_pop(&own->spans, r->span_id))
 		continue;
 }
 
-/* The same for a span that is deeper than the stack: once, as these are only counted. */
+/*
+ * The same for a span that did not fit on the stack. Once only, because such spans are just
+ * counted.
+ */
 static void leave_rest(const struct sp_span_record *r)
 {
 	struct sp_thread *t = r->thread != SP_SPAN_NO_THREAD && sp_span_slot_is_deep(r->slot)
@@ -148,10 +167,13 @@ static void leave_rest(const struct sp_span_record *r)
 		sp_span_stack_leave(&t->spans, r->slot, t == sp_thread_own);
 }
 
-/* seen: the host ended it now. Otherwise it ended at some time before, which proves nothing. */
+/*
+ * seen: the host ends the span now. Otherwise it ended unseen at some time before, which proves
+ * nothing about interleaving.
+ */
 static inline bool finish(const struct sp_span_record *r, bool seen)
 {
-	/* while it can still be told whose time it is */
+	/* Now, while the active span is still known: CPU time up to here belongs to it. */
 	sp_span_cpu_change(sp_thread_own);
 	if (!sp_span_table_close(r))
 		return false;
@@ -163,7 +185,7 @@ static inline bool finish(const struct sp_span_record *r, bool seen)
 	return true;
 }
 
-/* Enters the span into the table, if need be in the place of one that is too old. */
+/* Enters the span into the table, if needed in place of one that is too old. */
 static bool record(struct sp_span_record *r)
 {
 	return sp_span_table_add(r) == 0 ||
@@ -187,17 +209,22 @@ bool sp_span_started(const struct sp_span_start *s)
 	sp_span_table_expect(r.span_id);
 	r.start_ns = realtime_ns();
 	r.name_id = sp_names_intern(s->name, s->name_len);
-	/* One span once, however many calls or objects stand for it; the first object ends it. */
+	/*
+	 * A span counts once, however many calls or objects stand for it. The first object ends it.
+	 */
 	if (sp_span_table_by_id(r.span_id, &other))
 		return other.handle == r.handle;
-	/* The SDK reuses an object only after its span has gone: we missed that end. */
+	/* The SDK reuses an object only after its span has ended, so that end was missed. */
 	if (sp_span_of(s->handle, &other))
 		(void)finish(&other, false);
 	find_root(s, t, &r);
 	r.thread = SP_SPAN_NO_THREAD;
 	r.stand_in = sp_active_span_stand_in(s->how, s->sdk);
 	activates = sp_active_span_start_activates(s->how) && place(t, &r);
-	/* Without a record nobody could find it at its end, and a label that stays would be wrong. */
+	/*
+	 * Without a record the span could not be found at its end, and its label would stay for
+	 * ever, which is wrong.
+	 */
 	if (!record(&r)) {
 		sp_count(SP_COUNT_SPAN_TABLE_FULL);
 		return false;
@@ -219,11 +246,13 @@ bool sp_span_of(const void *handle, struct sp_span_record *out)
 
 void sp_span_unlabel(const struct sp_span_record *r)
 {
-	/* while it can still be told whose time it is, and whether spans interleave */
+	/* Now, while the active span is still known, and whether spans interleave. */
 	sp_span_cpu_change(sp_thread_own);
 	sp_active_span_ended(r);
 	deactivate(r);
-	/* it still counts, but may be the root that is shown */
+	/*
+	 * The span still counts as deeper than the stack, but its root must not be shown any more.
+	 */
 	if (sp_span_slot_is_deep(r->slot) && sp_span_is_root(r) && sp_thread_own != NULL)
 		sp_span_stack_hide_rest(&sp_thread_own->spans);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Span semantics, the same for every SDK: which span labels a thread's samples, what its local root
- * is. APP context, called by the adapters inside the reentrancy guard; bounded, lock-free, errno untouched by
- * contract of the reentrancy guard.
+ * Span semantics, the same for every SDK: which span labels a thread's samples, and what its local
+ * root is. APP context, inside the reentrancy guard, which preserves errno; bounded, lock-free.
  */
 #ifndef SP_SPAN_H
 #define SP_SPAN_H
@@ -43,8 +42,8 @@ bool sp_span_of(const void *handle, struct sp_span_record *out);
 bool sp_span_ended(const void *handle);
 
 /*
- * That open span is about to be ended on the calling thread, whose samples show it no longer; what
- * asks whether it has samples has the last word on them from then on. It stays open. Idempotent.
+ * That open span is about to be ended on the calling thread. From now on it labels no sample, so
+ * that whoever asks whether it has samples gets the final answer. The span stays open. Idempotent.
  */
 void sp_span_unlabel(const struct sp_span_record *r);
 
@@ -52,27 +51,29 @@ void sp_span_unlabel(const struct sp_span_record *r);
 bool sp_span_close(const struct sp_span_record *r);
 
 /*
- * That open span is given up, as old as it is: it labels nothing any more, and its end, should it
- * come, is unknown. APP. False if it ended meanwhile.
+ * Gives up that open span because of its age: it labels nothing any more, and its end, should it
+ * come, is ignored. APP. False if it ended meanwhile.
  */
 bool sp_span_aged(const struct sp_span_record *r);
 
 /*
- * The open span of that object has a new name, on whatever thread. Samples taken from now on show
- * it, on every thread, for the span and, if it is a root, for all spans below it. Bounded: one look-up
- * and one store, as stacks refer to the record. False if there is no open span of that object.
+ * Gives the open span of that object a new name, on any thread. Samples that are taken from now on
+ * show it, on every thread, for the span and, if it is a root, for all spans below it. Bounded: one
+ * look-up and one store, because stacks refer to the record. False if there is no open span of that
+ * object.
  *
- * Not reached: samples already taken, and those of children that outlive their root.
+ * Samples that were taken before keep the old name, and so do those of children that outlive their
+ * root.
  */
 bool sp_span_renamed(const void *handle, const char *name, size_t len);
 
-/* Forked child, only thread: of all open spans those remain that are on the calling thread's stack. */
+/* Forked child, only thread: of all open spans only those on the calling thread's stack remain. */
 void sp_span_forked(void);
 
 /* The name of the span's root as it is now. */
 uint32_t sp_span_root_name(const struct sp_span_record *r);
 
-/* What goes onto a stack for that span. */
+/* Fills in the entry of a thread's stack for that span. */
 struct sp_span_entry;
 void sp_span_entry_of(const struct sp_span_record *r, uint64_t token, struct sp_span_entry *e);
 

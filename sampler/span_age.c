@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Aging out. Context: APP; bounded, lock-free. */
+/* Gives up spans that are too old (span_age.h). Context: APP; bounded, lock-free. */
 #include "sampler/span_age.h"
 
 #include <stddef.h>
@@ -8,7 +8,10 @@
 #include "sampler/span.h"
 #include "sampler/span_table_sig.h"
 
-/* When a sweep first saw the span of an entry. Apart from the table: APP writes nothing for it. */
+/*
+ * When a sweep first saw the span of a table entry. Kept apart from the table, so that starts of
+ * spans need not write it.
+ */
 struct first_seen {
 	uint32_t ref;
 	uint32_t ms; /* wraps after 49 days, and the longest age is shorter */

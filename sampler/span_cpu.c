@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CPU time by local root. APP context. */
+/*
+ * CPU time by local root (span_cpu.h). Whenever a thread's active span changes, the thread's CPU
+ * clock is read, and the time since the last change is added to the root that was active. Context:
+ * APP.
+ */
 #include "sampler/span_cpu.h"
 
 #include <errno.h>
@@ -49,7 +53,10 @@ void sp_span_cpu_begin(const struct sp_span_record *r)
 		atomic_store_explicit(a, 0, memory_order_relaxed);
 }
 
-/* A root that ends elsewhere at this very moment may have its successor in that entry. */
+/*
+ * Checked before the add: the root may have just ended on another thread, and its entry may belong
+ * to another span.
+ */
 static void add(const struct sp_span_entry *e, uint64_t ns)
 {
 	uint32_t ref = e->root_id == e->span_id ? e->ref : e->root_ref;

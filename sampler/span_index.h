@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One index of the table of open spans, from a 64-bit key to a reference. For span_table.c alone, but for the hash.
- * APP context, any number of threads, no locks.
+ * An index of the span table: a hash table from a 64-bit key to a reference. For span_table.c
+ * alone, except the hash function. APP context, any number of threads, no locks.
  *
- * A key belongs to one cache line of cells, and lies there or, when that one was full, in one of
- * the lines that follow. A line knows whether keys had to go further, so a look-up that finds
- * nothing, which is the common one, reads one line however many spans are open.
+ * Each key has a home, which is one cache line of cells. It lies there or, if that line was full,
+ * in one of the lines that follow. A line counts its keys that had to go further. So a look-up that
+ * finds nothing, which is the common case, reads one line, however many spans are open.
  *
- * Span ids are random: in a large index the place of each would have left the near caches since the
- * last span that was there, which costs more than all the rest of a span. So the first line of an id
- * is in a small part in front, which is enough while some thousand spans are open; a line there that
- * was full once sends all that come later behind, where its second one is. Handles come back soon,
- * as malloc() gives them, and begin behind.
+ * Span ids are random. In a large index the home of each would have left the caches since it was
+ * last used, and this cache miss would cost more than all the rest of a span. So the first line of
+ * an id is in a small part in front, which suffices for some thousand open spans. When a line in
+ * front was full once, later keys of it go to the large part behind. Handles are addresses that
+ * malloc() reuses soon, so they start behind.
  *
- * A cell holds a piece of the key's hash, its tag, beside the reference: what it refers to is read
- * only when it is most likely it. The tag is the lower half, where a comparison reads it without a
- * shift.
+ * A cell holds a part of the key's hash, its tag, beside the reference: the record itself is read
+ * only when the tag matches. The tag is the lower half, where it can be compared without a shift.
  */
 #ifndef SP_SPAN_INDEX_H
 #define SP_SPAN_INDEX_H
@@ -35,12 +34,15 @@
 /* Lines that a key may lie in: the bound of every walk here. */
 #define SP_SPAN_INDEX_REACH 5U
 
-/* Of those lines, which are numbered, the first one of a kind of key. A constant in every call. */
+/* The number of the line in which keys of a kind begin. A constant in every call. */
 enum sp_span_index_from { SP_SPAN_INDEX_IN_FRONT = 0, SP_SPAN_INDEX_AT_BACK = 1 };
 
 struct sp_span_line {
 	_Atomic uint64_t cell[SP_SPAN_INDEX_CELLS]; /* reference << 32 | tag; 0 = empty */
-	/* How many of this line's keys lie in lines after it; in front 1, from the first one on. */
+	/*
+	 * How many of this line's keys lie in lines after it. In front: 1 from the first such key
+	 * on.
+	 */
 	_Atomic uint32_t beyond;
 };
 _Static_assert(sizeof(struct sp_span_line) == 64, "one cache line");
@@ -100,14 +102,17 @@ __attribute__((noinline)) static bool sp_span_index_put_beyond(struct sp_span_li
 {
 	struct sp_span_line *home = sp_span_index_line(index, hash, 1);
 
-	/* before the word is there: who has been told of the key must not stop at its line */
+	/*
+	 * Before the word is stored: a thread that knows of the key must not stop searching at its
+	 * home line.
+	 */
 	atomic_fetch_add_explicit(&home->beyond, 1, memory_order_relaxed);
 	for (uint32_t i = 2; i < from + SP_SPAN_INDEX_REACH; i++) {
 		if (sp_span_index_put_in(sp_span_index_line(index, hash, i), word))
 			return true;
 	}
 	atomic_fetch_sub_explicit(&home->beyond, 1, memory_order_relaxed);
-	/* what was in front may have left since */
+	/* The line in front may have a free cell by now. */
 	return from == SP_SPAN_INDEX_IN_FRONT &&
 	       sp_span_index_put_in(sp_span_index_line(index, hash, 0), word);
 }
@@ -123,7 +128,10 @@ static inline bool sp_span_index_put(struct sp_span_line *index, enum sp_span_in
 	if (from == SP_SPAN_INDEX_IN_FRONT && !sp_span_index_further(front)) {
 		if (sp_span_index_put_in(front, word))
 			return true;
-		/* as in put_beyond(); nobody counts them, for good */
+		/*
+		 * As in sp_span_index_put_beyond(). In front the keys are not counted, and the flag
+		 * stays for good.
+		 */
 		atomic_store_explicit(&front->beyond, 1, memory_order_relaxed);
 	}
 	return sp_span_index_put_in(sp_span_index_line(index, hash, 1), word) ||
@@ -144,7 +152,7 @@ static inline uint32_t sp_span_index_match(const struct sp_span_line *line, uint
 {
 	uint32_t tag = (uint32_t)(hash >> 32);
 
-	/* relaxed: who looks at the cell's reference loads it again, with acquire */
+	/* Relaxed, because a caller who uses the reference loads the cell again with acquire. */
 #pragma GCC unroll 7
 	for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++) {
 		if ((uint32_t)atomic_load_explicit(&line->cell[c], memory_order_relaxed) == tag)
@@ -163,7 +171,10 @@ static inline _Atomic uint64_t *sp_span_index_cell_in(struct sp_span_line *line,
 	return NULL;
 }
 
-/* The same among all lines of the key; *far tells that it is behind a line that counts it. */
+/*
+ * The same in all lines of the key. *far tells that the word is in a line after its home, which
+ * counts it.
+ */
 static inline _Atomic uint64_t *sp_span_index_cell(struct sp_span_line *index,
 						   enum sp_span_index_from from, uint64_t hash,
 						   uint64_t word, bool *far)
@@ -190,7 +201,7 @@ static inline void sp_span_index_nearer(struct sp_span_line *index, uint64_t has
 				  memory_order_relaxed);
 }
 
-/* Takes that reference of the key out; true for the one of several callers that really did. */
+/* Removes that reference of the key. True for exactly one of several concurrent callers. */
 static inline bool sp_span_index_remove(struct sp_span_line *index, enum sp_span_index_from from,
 					uint64_t key, uint32_t ref)
 {
@@ -207,7 +218,7 @@ static inline bool sp_span_index_remove(struct sp_span_line *index, enum sp_span
 	return true;
 }
 
-/* The same for the only caller there can be. */
+/* The same where there can be no other caller. */
 static inline void sp_span_index_clear(struct sp_span_line *index, enum sp_span_index_from from,
 				       uint64_t key, uint32_t ref)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keys that the program has set, one word per entry of the table of open spans. APP context. */
+/* The keys that the program has set, one word for each entry of the span table. Context: APP. */
 #include "sampler/span_keys.h"
 
 #include <stdatomic.h>
@@ -13,11 +13,11 @@
 #define TRIES 64U
 
 /*
- * Above the keys' bits the hash of the span's id: what is left of an entry's last span is then not
- * taken for the next one's. Of the program's image, so the pages cost nothing until the first key.
+ * The upper bits hold the hash of the span's id, so that keys of an earlier span in the same entry
+ * do not count for the next one. Part of .bss, so its pages cost nothing until the first key.
  */
 static _Atomic uint64_t words[SP_SPANS_MAX];
-/* Saves the look at the word, which is in no cache, where no span ever had a key. */
+/* While no span ever had a key, the word need not be read, which would be a cache miss. */
 static _Atomic bool any;
 
 static _Atomic uint64_t *word_of(const struct sp_span_record *r)

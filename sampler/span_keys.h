@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of the attributes that we would set the program has set itself, of open spans. Hardly any
- * span has one, so this is kept beside the table. APP context, any number of threads, no locks.
+ * Which of the attributes that we set on spans the program has set itself. The program's own values
+ * must stay. Hardly any span has one, so this is kept outside of the span table. APP context, any
+ * number of threads, no locks.
  */
 #ifndef SP_SPAN_KEYS_H
 #define SP_SPAN_KEYS_H
@@ -10,7 +11,7 @@
 
 #include "sampler/span_table.h"
 
-/* The program has set these, one bit each, of which the caller knows the meaning. */
+/* The program has set these attributes: one bit each, whose meaning the caller knows. */
 void sp_span_keys_add(const struct sp_span_record *r, uint8_t keys);
 
 /* All that were added for this span. */

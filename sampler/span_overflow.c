@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counting the spans and scopes that are deeper than the stack. APP context; lock-free. */
+/*
+ * Counts the spans and scopes that do not fit on a thread's stack (span_overflow.h). APP context;
+ * lock-free.
+ */
 #include "sampler/span_overflow.h"
 
 #include <string.h>
@@ -36,7 +39,7 @@ void sp_span_overflow_add(struct sp_span_overflow *r, const struct sp_span_entry
 		else if (!is_of_the_root(r, e))
 			atomic_store_explicit(&r->alike, false, memory_order_relaxed);
 		full = (was & SP_SPAN_OVERFLOW_COUNT_MASK) == SP_SPAN_OVERFLOW_COUNT_MASK;
-		/* what the handler reads, before it is told that there is something */
+		/* the words that the handler reads, before the count that tells it to read them */
 		atomic_signal_fence(memory_order_release);
 	} while (!full && !atomic_compare_exchange_weak_explicit(&r->open, &was, was + 1,
 								 memory_order_acq_rel,

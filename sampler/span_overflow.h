@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The overflow of a thread's stack of spans: deeper than its last frame only the number of
- * spans and scopes is kept, and the local root as long as all of them have the same one. The frame
- * below must not take their samples for its own. Written by the owning thread (APP), which adds;
- * any thread may take one away whose span it ends. Read by the owner's signal handler.
+ * The overflow of a thread's span stack. Spans that are deeper than its last frame do not fit, and
+ * their samples must not go to the last frame's span. So their number is kept, and their local root
+ * as long as all of them have the same. The owning thread (APP) adds; any thread may remove one
+ * whose span it ends. The owner's signal handler reads.
  */
 #ifndef SP_SPAN_OVERFLOW_H
 #define SP_SPAN_OVERFLOW_H
@@ -17,8 +17,9 @@
 struct sp_span_entry;
 
 /*
- * The place of such a span has the number of a generation in it. All of them may go at once, by a
- * detach from below or with the thread; the end of one that went is then none of the next ones'.
+ * The slot number of such a span contains a generation. A detach further down, or the end of the
+ * thread, may remove all of them at once; the end of one of these must then not count for a later
+ * one.
  */
 #define SP_SPAN_OVERFLOW_GENERATIONS 128U
 #define SP_SPAN_OVERFLOW_COUNT_BITS 24U
@@ -50,10 +51,10 @@ static inline uint32_t sp_span_overflow_generation(const struct sp_span_overflow
 /* Owner only. */
 void sp_span_overflow_add(struct sp_span_overflow *r, const struct sp_span_entry *e);
 
-/* Any thread. One of that generation goes. */
+/* Any thread. Removes one of that generation. */
 void sp_span_overflow_leave(struct sp_span_overflow *r, uint32_t generation);
 
-/* Owner only. All of them go. */
+/* Owner only. Removes all of them. */
 void sp_span_overflow_clear(struct sp_span_overflow *r);
 
 #endif

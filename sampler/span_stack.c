@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Push and pop of the active span stack. APP context, owner thread, except strike(). The owner's
- * signal handler may run between any two instructions here, so every change becomes visible by one
- * store: the depth for a push, the span id for a pop.
+ * Push and pop of the stack of active spans. The owner's signal handler may run between any two
+ * instructions here, so every change becomes visible by one store: the depth for a push, the span
+ * id for a pop. Context: APP, owner thread, except sp_span_stack_strike() and
+ * sp_span_stack_leave().
  */
 #include "sampler/span_stack.h"
 
 #include <string.h>
 
 /*
- * Whoever sees anything of the change sees this, too: the stores that make it are releases, which pair
- * with the acquires of sp_span_stack_top().
+ * To be called before each change. Whoever sees the change also sees the new count: the stores of
+ * the change are releases, which pair with the acquires of sp_span_stack_top().
  */
 static void begin_change(struct sp_span_stack *s)
 {
@@ -121,7 +122,10 @@ void sp_span_stack_put(struct sp_span_stack *s, uint32_t slot, const struct sp_s
 	atomic_store_explicit(&f->token, e->token, memory_order_release);
 	f->ref = e->ref;
 	f->root_ref = e->root_ref;
-	/* pairs with strike() of another thread, which must not see the id of a half-made frame */
+	/*
+	 * Pairs with sp_span_stack_strike() of another thread, which must not see the id of an
+	 * unfinished frame.
+	 */
 	atomic_store_explicit(&f->span_id, e->span_id, memory_order_release);
 	/* slot before depth: our handler may run between the two */
 	atomic_signal_fence(memory_order_release);
@@ -136,7 +140,7 @@ uint32_t sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry 
 	return slot;
 }
 
-/* An attached frame keeps its place, and its token, until the detach: it only labels nothing. */
+/* An attached frame keeps its place and its token until the detach. It only labels nothing. */
 static bool end_frame(struct sp_span_stack *s, uint32_t slot, uint64_t span_id)
 {
 	struct sp_span_frame *f = &s->frame[slot];
@@ -144,7 +148,7 @@ static bool end_frame(struct sp_span_stack *s, uint32_t slot, uint64_t span_id)
 	if (atomic_load_explicit(&f->span_id, memory_order_relaxed) != span_id)
 		return false;
 	begin_change(s);
-	/* a plain store: all that another thread may do meanwhile is to strike the same span out */
+	/* A plain store suffices: another thread could at most strike out the same span. */
 	atomic_store_explicit(&f->span_id, sp_span_token_attached(token_of(f)) ? SP_SPAN_BLANK : 0,
 			      memory_order_release);
 	return true;
@@ -168,7 +172,7 @@ bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t span_id)
 	return false;
 }
 
-/* Ends the frame in that slot whatever span it holds. */
+/* Ends the frame in that slot, whichever span it holds. */
 static void end_slot(struct sp_span_stack *s, uint32_t slot)
 {
 	atomic_store_explicit(&s->frame[slot].span_id, 0, memory_order_release);
@@ -228,7 +232,10 @@ bool sp_span_stack_strike(struct sp_span_stack *s, uint32_t slot, uint64_t span_
 
 	if (slot >= SP_SPAN_DEPTH_MAX || span_id == 0)
 		return false;
-	/* Before, so that nobody sees the frame gone and the count as it was; in vain does no harm. */
+	/*
+	 * Before the exchange, so that nobody sees the frame gone and the count unchanged. Counting
+	 * in vain does no harm.
+	 */
 	atomic_fetch_add_explicit(&s->struck, 1, memory_order_relaxed);
 	return atomic_compare_exchange_strong_explicit(&s->frame[slot].span_id, &want, 0,
 						       memory_order_acq_rel, memory_order_relaxed);
@@ -236,7 +243,7 @@ bool sp_span_stack_strike(struct sp_span_stack *s, uint32_t slot, uint64_t span_
 
 uint64_t sp_span_stack_top(const struct sp_span_stack *s, uint64_t *token)
 {
-	/* these pair with the releases of the owner and of strike() */
+	/* These pair with the releases of the owner and of sp_span_stack_strike(). */
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_acquire);
 
 	if (sp_span_overflow_count(&s->rest) != 0)

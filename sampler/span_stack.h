@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stack of active spans of one thread. Pushed and popped by the owning thread (APP), read by
- * its own signal handler (SIG) between any two instructions, and struck out by other threads that
- * end one of its spans: they may only turn a frame's `span_id` to 0, the owner reaps it later.
+ * The stack of active spans of one thread. The owning thread (APP) pushes and pops, and its signal
+ * handler (SIG) reads between any two of its instructions. A span may end on another thread, which
+ * must not change the stack while its owner works on it. So other threads may only strike a frame
+ * out, that is, set its `span_id` to 0, and the owner removes the frame later.
  */
 #ifndef SP_SPAN_STACK_H
 #define SP_SPAN_STACK_H
@@ -22,7 +23,10 @@
  */
 #define SP_SPAN_BLANK UINT64_MAX
 
-/* In what peek gives: a span deeper than the stack. Its root is known, itself it is not. */
+/*
+ * As the result of sp_span_stack_peek(): a span that did not fit on the stack. Its root is known,
+ * its own id is not.
+ */
 #define SP_SPAN_DEEPER (UINT64_MAX - 1)
 
 /*
@@ -37,7 +41,9 @@ static inline bool sp_span_token_attached(uint64_t token)
 	return token != SP_SPAN_STARTED && token != SP_SPAN_YIELDS;
 }
 
-/* Something was attached: frames that yield label nothing any more, on any thread. */
+/*
+ * Some thread has attached something: from now on frames that yield label nothing, on any thread.
+ */
 extern _Atomic bool sp_span_stack_scoped;
 
 static inline SP_SIGSAFE bool sp_span_token_yields(uint64_t token)
@@ -58,27 +64,27 @@ struct sp_span_frame {
 	uint32_t root_ref;
 };
 
-/* Owner only. The local root of the frame that was put last. */
+/* Owner only. The local root of the frame that was pushed last. */
 struct sp_span_last_root {
 	uint64_t id;
 	uint32_t name_id;
-	uint32_t n; /* how many there were, one after the other, since they are counted */
+	uint32_t n; /* different roots, one after the other, since counting began */
 	uint8_t trace_id[16];
 };
 
 struct sp_span_stack {
 	_Atomic uint32_t depth;
-	_Atomic uint32_t changes; /* by the owner, one more before each */
+	_Atomic uint32_t changes; /* changes by the owner; incremented before each */
 	_Atomic uint32_t struck;  /* the same by others */
 	struct sp_span_last_root root;
 	struct sp_span_overflow
-		rest; /* above all frames, which get no more as long as there is one */
+		rest; /* above all frames; while it holds something, no frame is added */
 	struct sp_span_frame frame[SP_SPAN_DEPTH_MAX];
 };
 
 /*
- * Any context. Another number as soon as the active span may be another one, or none, than it was;
- * only that the span itself has ended is not in it.
+ * Any context. A number that changes whenever the active span of the thread may have changed. It
+ * does not change when the active span itself merely ends.
  */
 static inline SP_SIGSAFE uint64_t sp_span_stack_version(const struct sp_span_stack *s)
 {
@@ -112,16 +118,16 @@ static inline bool sp_span_stack_empty(const struct sp_span_stack *s)
  */
 uint32_t sp_span_stack_room(struct sp_span_stack *s);
 
-/* No frame but one of the rest. */
+/* The slot is not a frame, but in the overflow. */
 static inline bool sp_span_slot_is_deep(uint32_t slot)
 {
 	return slot >= SP_SPAN_DEPTH_MAX;
 }
 
-/* Owner only. Into the slot that room() gave, with no push since. */
+/* Owner only. Pushes into the slot that sp_span_stack_room() gave, with no push in between. */
 void sp_span_stack_put(struct sp_span_stack *s, uint32_t slot, const struct sp_span_entry *e);
 
-/* Owner only. The slot the span went to. */
+/* Owner only. Pushes; returns the slot. */
 uint32_t sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e);
 
 /* Owner only. Local roots are counted from now on; the one that is active is the first. */
@@ -137,21 +143,25 @@ static inline void sp_span_stack_name_root(struct sp_span_stack *s, uint64_t id,
 /* Owner only. Strikes the span out wherever it lies, and drops ended frames from the top. */
 bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t span_id);
 
-/* Any thread, which may be the owner. Once for a span that went to that deep slot. */
+/*
+ * Any thread, also the owner. Removes a span from the overflow; once for each span that got that
+ * deep slot.
+ */
 void sp_span_stack_leave(struct sp_span_stack *s, uint32_t slot, bool owner);
 
-/* Owner only. What is deeper than the stack shows no root any more, until all of it has gone. */
+/* Owner only. The overflow shows no root any more until all of it has gone. */
 void sp_span_stack_hide_rest(struct sp_span_stack *s);
 
 /*
- * Owner only. Strikes out the topmost frame with that token; with through, all above it too. A token
- * that no frame has is of a scope deeper than the stack, if there are any. False if no frame went.
+ * Owner only. Strikes out the topmost frame with that token; with through, all above it too. A
+ * token that no frame has belongs to a scope in the overflow, if there is any. False if no frame
+ * was removed.
  */
 bool sp_span_stack_pop_token(struct sp_span_stack *s, uint64_t token, bool through);
 
 /*
- * Owner only. Strikes out every frame that was attached under a token below that one, and what is
- * deeper than the stack.
+ * Owner only. Strikes out every frame that was attached under a token below that one, and the
+ * overflow.
  */
 void sp_span_stack_pop_attached(struct sp_span_stack *s, uint64_t below);
 
@@ -159,8 +169,8 @@ void sp_span_stack_pop_attached(struct sp_span_stack *s, uint64_t below);
 unsigned sp_span_stack_ids(const struct sp_span_stack *s, uint64_t ids[SP_SPAN_DEPTH_MAX]);
 
 /*
- * Any thread. The id on top, whether that span has ended or not, and its token; 0 if there is none or
- * it is blank. Right if the version before and after is the same.
+ * Any thread. The id on top, whether that span has ended or not, and its token; 0 if there is none
+ * or it is blank. The answer is consistent if the version is the same before and after.
  */
 uint64_t sp_span_stack_top(const struct sp_span_stack *s, uint64_t *token);
 
@@ -168,11 +178,11 @@ uint64_t sp_span_stack_top(const struct sp_span_stack *s, uint64_t *token);
 bool sp_span_stack_strike(struct sp_span_stack *s, uint32_t slot, uint64_t span_id);
 
 /*
- * Owner or its handler. The topmost open span, with the names that it and its root have now; false
- * when there is none or it is blank. A span that has ended, on whatever thread, is as one struck
- * out, or blank where it is attached. A root that ended before its child keeps the name it had when
- * the child was pushed. Deeper than the stack: SP_SPAN_DEEPER of the root that all of the rest have,
- * without a name of its own; false where they have several, or theirs has ended.
+ * Owner or its handler. The topmost open span, with the current names of it and of its root. False
+ * if there is none or it is blank. A span that has ended, on any thread, counts as struck out, or
+ * as blank if it is attached. A root that ended before its child keeps the name that it had when
+ * the child was pushed. With an overflow the result is SP_SPAN_DEEPER with the root that all of the
+ * overflow has, without a name of its own; false if there are several roots or theirs has ended.
  */
 SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span_entry *out);
 

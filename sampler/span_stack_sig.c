@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the active span, inside the sampling signal handler or on the owning thread. */
+/*
+ * Reads the active span from a thread's stack, inside the sampling signal handler or on the owning
+ * thread.
+ */
 #include "sampler/span_stack.h"
 
 #include <string.h>
@@ -10,7 +13,7 @@
 
 _Atomic bool sp_span_stack_scoped;
 
-/* The names as they are now. False if the span is no longer open. */
+/* Replaces the names by the current ones. False if the span is no longer open. */
 static bool refresh(struct sp_span_entry *e)
 {
 	struct sp_span_names now;
@@ -25,7 +28,7 @@ static bool refresh(struct sp_span_entry *e)
 	return true;
 }
 
-/* Deeper than the stack: what is known of it. False if that is nothing. */
+/* What is known of spans in the overflow. False if that is nothing. */
 static bool peek_rest(const struct sp_span_overflow *r, struct sp_span_entry *out)
 {
 	struct sp_span_names root;

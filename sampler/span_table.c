@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of open spans. APP context, any number of threads, no locks. An entry belongs to
- * whoever took it from the free ones until its two index words are published; it is freed by the
- * one caller that turns its id index word back to 0. Readers copy and check the key again.
+ * The table of open spans (span_table.h). Threads start and end spans all the time and must not
+ * wait for each other, so the table has no locks. An entry belongs to the thread that took it from
+ * the free ones until its two index words are published. It is freed by the one caller that sets
+ * its id index word back to 0. Readers copy the record and check the key again afterwards.
+ *
+ * Context: APP, any number of threads.
  */
 #include "sampler/span_table.h"
 
@@ -66,7 +69,7 @@ static void store(struct sp_span_words *e, const struct sp_span_record *r)
 		uint64_t w;
 
 		memcpy(&w, (const char *)r + i * sizeof(w), sizeof(w));
-		/* pairs with load(): whoever reads a new word finds the old reference gone */
+		/* Pairs with load(): whoever reads a new word finds the old reference removed. */
 		atomic_store_explicit(&e->word[i], w, memory_order_release);
 	}
 }
@@ -103,7 +106,7 @@ int sp_span_table_add(struct sp_span_record *r)
 		forget(e);
 		return -ENOSPC;
 	}
-	/* Without a handle entry the end comes by id from the owner's stack, or never. */
+	/* Without a handle entry nobody would find the span at its end. */
 	if (sp_span_index_put(table.by_handle, BY_HANDLE, r->handle, e))
 		return 0;
 	(void)sp_span_table_close(r);
@@ -125,11 +128,11 @@ static inline bool take_copy(const _Atomic uint64_t *c, uint64_t hash, int word,
 		return false;
 	load(entry_of(ref), out);
 	out->ref = ref;
-	/* still the same span after the copy? Its cell is cleared before reuse. */
+	/* Still the same span after the copy? Its cell is cleared before the entry is reused. */
 	return sp_span_index_ref(atomic_load_explicit(c, memory_order_relaxed)) == ref;
 }
 
-/* noinline: for keys behind their own line, and for lines with tags that are alike. */
+/* noinline, as this is rare: keys that are not in their home line, and lines with equal tags. */
 __attribute__((noinline)) static bool find_anywhere(struct sp_span_line *index,
 						    enum sp_span_index_from from, uint64_t key,
 						    struct sp_span_record *out)
@@ -150,7 +153,7 @@ __attribute__((noinline)) static bool find_anywhere(struct sp_span_line *index,
 	return false;
 }
 
-/* Looks at one line, and calls nothing as long as that says it all. */
+/* Looks at one line, and calls no function if that suffices. */
 static inline __attribute__((always_inline)) bool find_from(struct sp_span_line *index,
 							    enum sp_span_index_from from,
 							    uint64_t key, int word,
@@ -167,7 +170,7 @@ static inline __attribute__((always_inline)) bool find_from(struct sp_span_line 
 	return find_anywhere(index, from, key, out);
 }
 
-/* noinline: for ids whose line in front is, or was, full; nothing with such a tag is there. */
+/* noinline, as this is rare: ids whose line in front is, or was, full and has no matching tag. */
 __attribute__((noinline)) static bool find_behind(uint64_t span_id, struct sp_span_record *out)
 {
 	return find_from(table.by_id, SP_SPAN_INDEX_AT_BACK, span_id, SP_SPAN_WORD_ID, out);
@@ -200,12 +203,12 @@ void sp_span_table_expect(uint64_t span_id)
 		__builtin_prefetch(sp_span_index_line(table.by_id, hash, 1), 1);
 }
 
-/* Of several callers that found it, one takes it out. */
+/* Of several callers that found the span, one removes it. */
 bool sp_span_table_close(const struct sp_span_record *r)
 {
 	if (!sp_span_index_remove(table.by_id, BY_ID, r->span_id, r->ref))
 		return false;
-	/* nobody else got past the line above with this reference */
+	/* nobody else gets past the line above with this reference */
 	sp_span_index_clear(table.by_handle, BY_HANDLE, r->handle, r->ref);
 	forget(r->ref);
 	return true;
@@ -217,8 +220,9 @@ bool sp_span_table_remove(uint64_t span_id, struct sp_span_record *out)
 }
 
 /*
- * A store that comes late, because the span ended meanwhile on another thread, must not reach the
- * entry's next span. What may still slip through is a next span with the very same two names.
+ * If the span ends meanwhile on another thread, a late store must not reach the next span of the
+ * entry, so names are exchanged only while they are the old ones. This fails only if the next span
+ * has the very same two names.
  */
 void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id)
 {
@@ -323,7 +327,10 @@ static bool among(uint64_t id, const uint64_t *ids, unsigned n)
 	return false;
 }
 
-/* Other threads may have been anywhere in here at the fork: the child starts from an empty table. */
+/*
+ * Other threads of the parent may have been in the middle of a change at the fork. Reading such a
+ * table could loop for ever or show half a record, so the child starts from an empty one.
+ */
 static void wipe(void)
 {
 	sp_arena_wipe(table.by_id, INDEX_SIZE);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All open recorded spans of the process, found by span id (a child asks for its parent's root) and
- * by the SDK's handle (an end may come on any thread). Bounded, lock-free; APP context.
+ * The span table: all open recorded spans of the process, found by span id (a child asks for its
+ * parent's root) and by the SDK's handle (an end may come on any thread). Bounded, lock-free.
+ * Context: APP.
  *
- * Two indexes with a bounded reach (span_index.h) point into one array of entries: no tombstones, and
- * a look-up reads one line of an index, or two, whatever came before.
+ * Two indexes (span_index.h) point into one array of entries. They have no tombstones, and a
+ * look-up reads one or two lines of an index, whatever happened before.
  */
 #ifndef SP_SPAN_TABLE_H
 #define SP_SPAN_TABLE_H
@@ -15,7 +16,7 @@
 #include "sampler/compiler.h"
 
 #define SP_SPANS_MAX 16384U
-/* Keys that hash alike and still find room. */
+/* So many keys with the same hash find room. */
 #define SP_SPAN_WINDOW 35U
 
 struct sp_span_record {
@@ -27,10 +28,10 @@ struct sp_span_record {
 	uint32_t name_id;
 	uint32_t root_name_id; /* as it was at the start; sp_span_table_names() follows a rename */
 	uint32_t root_ref;     /* the local root's reference, its own one's for a root; 0 = none */
-	uint16_t thread; /* block index of the thread whose stack holds it; SP_SPAN_NO_THREAD */
-	uint8_t slot;    /* and where there */
+	uint16_t thread;       /* block of the thread whose stack holds it; or SP_SPAN_NO_THREAD */
+	uint8_t slot;          /* its slot there */
 	uint8_t stand_in; /* active_span.h: how start and end stand in for its SDK's scopes; 0 = they do not */
-	uint32_t ref; /* written by the table: finds this record, and never another span's */
+	uint32_t ref; /* written by the table: finds this record, never a later one in the entry */
 };
 #define SP_SPAN_NO_THREAD UINT16_MAX
 
@@ -45,7 +46,7 @@ int sp_span_table_init(void);
 /* 0, with r->ref, or -ENOSPC. A root, whose two ids are equal, gets itself as root_ref. */
 int sp_span_table_add(struct sp_span_record *r);
 
-/* A span of that id will be looked for and added: its place may be far away, as ids are random. */
+/* A span with that id will be looked up and added: prefetches its place, because ids are random. */
 void sp_span_table_expect(uint64_t span_id);
 
 /* Copies the open span with that id. */
@@ -67,8 +68,8 @@ void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id);
 SP_SIGSAFE bool sp_span_table_names(uint32_t ref, uint64_t span_id, struct sp_span_names *out);
 
 /*
- * A sample carries the id of that span, if it is still open. Any number of threads and handlers; a note
- * that comes late never reaches the entry's next span.
+ * Notes that a sample carries the id of that span, if the span is still open. Any number of threads
+ * and handlers; a late note never reaches the next span of the entry.
  */
 SP_SIGSAFE void sp_span_table_note_sample(uint32_t ref, uint64_t span_id);
 
@@ -76,14 +77,14 @@ SP_SIGSAFE void sp_span_table_note_sample(uint32_t ref, uint64_t span_id);
 bool sp_span_table_has_sample(const struct sp_span_record *r);
 
 /*
- * Walks all open spans, for as long as it returns true; *at is 0 at first. Spans that start or end
- * meanwhile may be met or not.
+ * Walks all open spans, as long as it returns true; *at is 0 at first. Spans that start or end
+ * meanwhile may be seen or not.
  */
 bool sp_span_table_next(uint32_t *at, struct sp_span_record *out);
 
 /*
- * The open span with the earliest start among those that keep the given one from its place: in the
- * window of its id, or with by_handle of its handle. False if there is none.
+ * The open span with the earliest start among those that take the place of the given one: in the
+ * window of its id or, with by_handle, of its handle. False if there is none.
  */
 bool sp_span_table_oldest(const struct sp_span_record *r, bool by_handle,
 			  struct sp_span_record *out);
@@ -92,8 +93,9 @@ bool sp_span_table_oldest(const struct sp_span_record *r, bool by_handle,
 uint32_t sp_span_table_count(void);
 
 /*
- * Forked child, only thread: forgets all but the spans that were started on the stack of block
- * `keep_thread` and those with the given ids, at most SP_SPAN_DEPTH_MAX. References are new then.
+ * Forked child, only thread: forgets all spans except those that were started on the stack of block
+ * `keep_thread` and those with the given ids, at most SP_SPAN_DEPTH_MAX. They have new references
+ * then.
  */
 void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n);
 

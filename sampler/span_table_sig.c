@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading an open span by its reference, inside the sampling signal handler or in APP context. */
+/*
+ * Reads an open span by its reference, and notes that it has a sample. Runs inside the sampling
+ * signal handler or in APP context. The span may end at any moment, and its entry be reused, so the
+ * id is checked before and after.
+ */
 #include "sampler/span_table_sig.h"
 
 #include <string.h>
@@ -9,7 +13,10 @@
 struct sp_span_words *_Atomic sp_span_words;
 _Atomic uint64_t *_Atomic sp_span_noted;
 
-/* Others that note a sample in the same entry can make it fail; one of them is a handler of the same span. */
+/*
+ * The exchange fails if others note a sample in the same entry, among them handlers of the same
+ * span.
+ */
 #define NOTE_TRIES 4
 
 /* The entry while it holds that span, otherwise NULL. */
@@ -34,7 +41,10 @@ SP_SIGSAFE bool sp_span_table_names(uint32_t ref, uint64_t span_id, struct sp_sp
 
 	if (e == NULL)
 		return false;
-	/* acquire: a word of the entry's next span shows that the id has gone, below */
+	/*
+	 * acquire: a word of the entry's next span is noticed, because the check below then
+	 * finds another id
+	 */
 	names = atomic_load_explicit(&e->word[SP_SPAN_WORD_NAMES], memory_order_acquire);
 	if (entry_of(ref, span_id) == NULL)
 		return false;
@@ -52,10 +62,10 @@ SP_SIGSAFE void sp_span_table_note_sample(uint32_t ref, uint64_t span_id)
 	noted = &noted[(ref & SP_SPAN_NUMBER_MASK) - 1];
 	for (int i = 0; i < NOTE_TRIES; i++) {
 		/*
-		 * The note before the entry: what was noted of the entry's next span must not be taken
-		 * for what was there before. Where the span ends between here and the exchange, and
-		 * the next one is noted, the exchange fails; where it is not, its own note replaces
-		 * ours. Pairs with the release below: the note of a span, and that it is open.
+		 * The old note is read before the entry is checked. If the span ends between here
+		 * and the exchange and the next span in the entry is noted, the exchange fails. If
+		 * the next span is not noted yet, its own note will replace ours. Pairs with the
+		 * release below: whoever sees a note sees that its span was open.
 		 */
 		was = atomic_load_explicit(noted, memory_order_acquire);
 		if (entry_of(ref, span_id) == NULL || was == span_id ||

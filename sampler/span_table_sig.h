@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The entries of the table of open spans, as span_table.c writes them and the signal handler reads
- * them. For those two files and span_keys.c alone.
+ * The entries of the span table, which span_table.c writes and the signal handler reads. For
+ * span_table.c, span_table_sig.c and span_keys.c alone.
  */
 #ifndef SP_SPAN_TABLE_SIG_H
 #define SP_SPAN_TABLE_SIG_H
@@ -28,8 +28,8 @@ _Static_assert(offsetof(struct sp_span_record, root_name_id) == 52, "word 6 is b
 enum { SP_SPAN_WORD_ID = 0, SP_SPAN_WORD_HANDLE = 2, SP_SPAN_WORD_NAMES = 6 };
 
 /*
- * A reference to an entry: its number + 1, and above it how often the entry was used before. The
- * count keeps a slow caller from taking what was freed and reused meanwhile for what it had found.
+ * A reference to an entry: its number + 1, and above that how often the entry was used before.
+ * Without the count, a slow caller could take a reused entry for the span that it had found.
  */
 #define SP_SPAN_NUMBER_BITS 15U
 #define SP_SPAN_NUMBER_MASK ((1U << SP_SPAN_NUMBER_BITS) - 1)
@@ -39,8 +39,8 @@ _Static_assert(SP_SPANS_MAX <= SP_SPAN_NUMBER_MASK, "a number and its 1 fit");
 extern struct sp_span_words *_Atomic sp_span_words;
 
 /*
- * The id of the last span of each entry that was sampled. An id and not a flag: what a slow handler
- * writes after the entry's reuse is then not taken for a sample of the next span.
+ * For each entry the id of the last span that was sampled. An id and not a flag: if a slow handler
+ * writes it after the entry was reused, it does not count for the next span.
  */
 extern _Atomic uint64_t *_Atomic sp_span_noted;
 
