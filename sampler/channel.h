@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The channel to the exporter, where samples and records of unsampled CPU time go: the rings and the
- * balance of one region. Another region, after the exporter was started again, has another channel; who has
- * the old one meanwhile goes on with it.
+ * The channel to the exporter, which takes samples and records of unsampled CPU time: the rings of
+ * one region and its counter of puts. When the exporter is started again there is a new region,
+ * with a channel of its own. A thread that still holds the old channel finishes with that one.
  */
 #ifndef SP_CHANNEL_H
 #define SP_CHANNEL_H
@@ -19,21 +19,22 @@ struct sp_channel {
 	struct sp_ring ring;
 	struct sp_ring snapshots; /* has no memory if none are to be made */
 	/*
-	 * SP_COUNT_SAMPLES_PUT of the same region, or NULL: that of all. So each region's balance is right.
+	 * SP_COUNT_SAMPLES_PUT of the same region, so that each region's balance is exact. NULL:
+	 * the counter in use.
 	 */
 	_Atomic uint64_t *put;
 	_Atomic uint32_t *deferred_work; /* of the region, NULL if there is none */
 };
 
-/* That of a process without a region: all that is put there is dropped. */
+/* The channel of a process without a region: everything put there is dropped. */
 extern struct sp_channel sp_channel_nowhere;
 /* The one that is in use; never NULL. */
 extern _Atomic(struct sp_channel *) sp_channel_open;
 
-/* Any context. Whoever puts something down takes it once, and uses that for all of it. */
+/* Any context. A writer gets it once and uses the same one for all of a record. */
 static inline SP_SIGSAFE struct sp_channel *sp_channel_now(void)
 {
-	/* pairs with the release of who opened it: its rings before itself */
+	/* pairs with the release by which it was opened: its rings are set up */
 	return atomic_load_explicit(&sp_channel_open, memory_order_acquire);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making the shared memory. Contexts: APP (activation), INIT (forked child). All by raw system calls:
- * the C library's wrappers of some are younger than the oldest one that we run with.
+ * Makes the shared memory. Contexts: APP (activation), INIT (forked child). All by raw system
+ * calls: some of the C library's wrappers are newer than the oldest C library that we run with.
  */
 #include "sampler/region.h"
 
@@ -27,13 +27,16 @@
 
 _Atomic(struct sp_region *) sp_region;
 
-/* What a region says of itself another process could change. */
+/*
+ * The host's private copy of the layout. What the region itself says could be changed by another
+ * process.
+ */
 struct mapping {
 	struct sp_region *region;
 	uint64_t bytes;
 	struct sp_region_part part[SP_REGION_PARTS];
 };
-/* Of a forked child, the first ones are its parent's. */
+/* In a forked child the first ones are those of its parent. */
 static struct mapping mapping[2 * SP_REGIONS_MAX];
 static unsigned mappings;
 static unsigned parents;
@@ -43,7 +46,10 @@ static uint64_t whole_pages(uint64_t bytes)
 	return (bytes + PAGE - 1) & ~(PAGE - 1);
 }
 
-/* A file that is made larger than this limit raises SIGXFSZ, which ends a process that did nothing. */
+/*
+ * Making a file larger than this limit raises SIGXFSZ, which by default ends the process. So the
+ * limit is read first.
+ */
 static bool is_within_limit(uint64_t bytes)
 {
 	struct rlimit limit;
@@ -52,7 +58,10 @@ static bool is_within_limit(uint64_t bytes)
 	       (limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur);
 }
 
-/* The three lowest numbers are the host's to fill, even when it has closed them. */
+/*
+ * Descriptors 0 to 2 are left to the host, even where it has closed them: its next file may be
+ * meant to get that number.
+ */
 static int above_standard(int fd)
 {
 	int high;
@@ -67,8 +76,8 @@ static int above_standard(int fd)
 }
 
 /*
- * Anyone who may open the exporter's descriptor in /proc could shrink the file, and the next access of
- * the host would be a SIGBUS: so its size is sealed.
+ * The size is sealed. Anyone who may open the exporter's descriptor in /proc could otherwise shrink
+ * the file, and the next access of the host would be a SIGBUS.
  */
 static int make_file(uint64_t bytes)
 {
@@ -95,7 +104,7 @@ static int make_file(uint64_t bytes)
 	return (int)fd;
 }
 
-/* Which is mapped with these parts; the descriptor if it is, or a negative errno. */
+/* Maps the file and writes the header. The descriptor, or a negative errno; then it is closed. */
 static int map(struct mapping *m, int fd)
 {
 	struct sp_region *r =
@@ -133,7 +142,7 @@ int sp_region_make(const uint64_t bytes[SP_REGION_PARTS], struct sp_region **mad
 		fd = map(&m, fd);
 	if (fd >= 0) {
 		mapping[mappings] = m;
-		/* A fork of another thread must not find the number without the mapping. */
+		/* A fork on another thread must not see the number without the mapping. */
 		atomic_signal_fence(memory_order_release);
 		mappings++;
 		*made = m.region;
@@ -184,7 +193,9 @@ void sp_region_forked(void)
 		return;
 	sp_region_use(NULL);
 	parents = mappings;
-	/* Where the names could not be moved out of the parent's regions, there may be too many. */
+	/*
+	 * If the names could not be moved out of the regions of the parent, there may be too many.
+	 */
 	if (mappings > SP_REGIONS_MAX)
 		parents = mappings = SP_REGIONS_MAX;
 }

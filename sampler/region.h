@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shared memory between the host and spanprof-exporter, its only connection. The host makes it at
- * its first recorded span as a sealed memfd, maps it and closes the descriptor; the exporter inherits
- * the descriptor and maps it too. It holds offsets instead of pointers, and all of it is zero at first.
+ * The shared memory between the host and spanprof-exporter, their only connection. The host makes
+ * it at its first recorded span as a sealed memfd, maps it and closes the descriptor. The exporter
+ * inherits the descriptor and maps it too. It holds offsets instead of pointers, and is all zero at
+ * first.
  *
- * The exporter trusts nothing in it: another program of the host's user may write to it while we read.
- * It copies first and parses the copy, checks every offset, length and index, and never takes a file's
- * name or a process's number from it. The host in turn takes from the exporter only words that can do
- * no harm whatever they say.
+ * The exporter trusts nothing in it, because another program of the host's user may write to it
+ * while the exporter reads. It copies first and parses the copy, checks every offset, length and
+ * index, and never takes a file name or a process number from it. The host in turn reads from the
+ * exporter only words that can do no harm, whatever they say.
  */
 #ifndef SP_REGION_H
 #define SP_REGION_H
@@ -20,44 +21,47 @@
 #include "sampler/counters.h"
 
 #define SP_REGION_MAGIC UINT64_C(0x666f72706e617073) /* "spanprof" */
-/* Of layout and meaning, records in the rings included: object and program are of one build. */
+/*
+ * The version of layout and meaning, including the records in the rings. Object and program have to
+ * be of the same build.
+ */
 #define SP_REGION_VERSION 2U
 
 /*
- * Where the exporter finds the descriptors of its region, of the host's folder in /proc (O_PATH) and of
- * the host's memory map. It may be without the last two. By them it needs no number to find its host,
- * which /proc may give in another pid namespace; and a host that has changed its user may not be looked
- * at by others.
+ * The numbers of the descriptors that the exporter inherits: its region, the host's folder in /proc
+ * (O_PATH) and the host's memory map. The last two may be missing. With them it needs no process
+ * number to find its host, which may differ in another pid namespace; and the folder of a host that
+ * has changed its user can no longer be opened.
  */
 #define SP_REGION_FD 3
 #define SP_HOST_FOLDER_FD 4
 #define SP_HOST_MAPS_FD 5
 /*
- * Where the exporter finds its family's socket, if it has one: bound and listening, of type
- * SOCK_SEQPACKET. Forked children of the same program connect to it and hand over their own regions,
- * instead of starting an exporter each. The name is an abstract one (unix(7)), SP_FAMILY_NAME, made of
- * what all processes of a family share and no other process has: the moment at which the program was
- * loaded, and the user, as an exporter serves processes with its own rights alone. Should two programs have
- * been loaded in the same nanosecond, who joins has equal settings and is served as well.
+ * The descriptor of the family's socket, if there is one: bound and listening, of type
+ * SOCK_SEQPACKET. Forked children of the same program connect to it and hand over their own
+ * regions, instead of starting an exporter each. It has an abstract name (unix(7)), SP_FAMILY_NAME,
+ * which all processes of a family share: the moment at which the program was loaded, and the user,
+ * because an exporter serves processes with its own rights only. If two programs were loaded in the
+ * same nanosecond, a process that joins has equal settings, and is served as well.
  */
 #define SP_FAMILY_FD 6
 #define SP_FAMILY_NAME "spanprof-%llu-%u" /* CLOCK_MONOTONIC ns, effective user id */
 
 /*
- * The only message of a process that joins, with three descriptors (SCM_RIGHTS): its region, its folder
- * in /proc and its memory map, as above; where it has one of the last two not, the region stands for it.
- * There is no answer: the exporter sets exporter_pid and then struct sp_region.exporter, to
- * SP_EXPORTER_REFUSED if the process has to start an exporter of its own. It does the latter by
- * comparing and exchanging SP_EXPORTER_NONE: a process that was not taken in for long writes
- * SP_EXPORTER_GONE there, and its region is none of the exporter's then.
+ * The only message of a process that joins a family, with three descriptors (SCM_RIGHTS): its
+ * region, its folder in /proc and its memory map. A missing one of the last two is replaced by the
+ * region. There is no answer: the exporter sets exporter_pid and then struct sp_region.exporter, to
+ * SP_EXPORTER_REFUSED if the process has to start an exporter of its own. It does so by a
+ * compare-and-exchange of SP_EXPORTER_NONE: a process that has waited for too long writes
+ * SP_EXPORTER_GONE there, and the exporter then leaves its region alone.
  */
 struct sp_family_join {
 	uint32_t version;     /* SP_REGION_VERSION */
 	uint32_t pid;         /* as in the region */
-	uint64_t environment; /* sp_family_environment() of what it would give to an exporter */
+	uint64_t environment; /* sp_family_environment() of what an exporter would get */
 };
 
-/* Equal for equal environments: an exporter has one configuration. Any context. */
+/* Equal for equal environments, because an exporter has one configuration. Any context. */
 static inline uint64_t sp_family_environment(char *const *environment)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -84,10 +88,10 @@ enum sp_region_parts {
 	SP_REGION_PARTS
 };
 
-/* What the host does: struct sp_region.state. */
+/* What the host does: struct sp_region.state */
 enum sp_region_state {
 	SP_REGION_SAMPLING = 1,
-	SP_REGION_STOPPED, /* sampling was given up; what it brought is still to be sent */
+	SP_REGION_STOPPED, /* sampling has stopped; its samples are still to be sent */
 	SP_REGION_LEAVING, /* about to be replaced by exec; SAMPLING again if that failed */
 };
 
@@ -101,13 +105,13 @@ enum sp_region_exporter {
 };
 
 /* Bits of struct sp_region.deferred_work: what is asked of the next hook of any thread. */
-#define SP_WORK_LOOK 1U  /* the second is over: settle accounts, age spans, publish facts */
-#define SP_WORK_SCAN 2U  /* /proc shows threads that are not enrolled, or enrolled ones are gone */
-#define SP_WORK_WRITE 4U /* the exporter cannot open the host's stderr: write its message */
-#define SP_WORK_SECCOMP 16U /* the host has a filter more than when it began: seccomp.h */
-#define SP_WORK_ALIVE 8U    /* from the host's own handler, now and then: is the exporter there? */
+#define SP_WORK_LOOK 1U     /* a second has passed: settle accounts, age spans, publish facts */
+#define SP_WORK_SCAN 2U     /* threads of /proc are not enrolled, or have ended */
+#define SP_WORK_WRITE 4U    /* the exporter cannot open the host's stderr: write its message */
+#define SP_WORK_SECCOMP 16U /* the host has one more filter than when it began: seccomp.h */
+#define SP_WORK_ALIVE 8U    /* from the host's handler: is the exporter alive? */
 
-/* Of one SDK, by its number (preload/sdk.h). */
+/* Of one SDK, by its number (sdk_texts.h). */
 #define SP_REGION_SDKS SP_COUNTED_SDKS
 struct sp_region_sdk {
 	_Atomic uint32_t disproved; /* facts, see sp_sdk_disproved_facts() */
@@ -125,7 +129,7 @@ struct sp_region {
 	uint64_t mapped_at; /* in the host: the mapping is there as long as its image lives */
 	struct sp_region_part part[SP_REGION_PARTS];
 
-	/* Written by the host, for the exporter to tell. */
+	/* Written by the host, for the exporter to report. */
 	_Atomic uint32_t state; /* enum sp_region_state */
 	_Atomic uint32_t signal_number;
 	_Atomic uint32_t threads_armed;
@@ -135,7 +139,7 @@ struct sp_region {
 	_Atomic uint32_t threads_refused;
 	_Atomic uint32_t spans_open;
 	struct sp_region_sdk sdk[SP_REGION_SDKS];
-	_Atomic uint64_t counter[SP_COUNTER_N]; /* but those of spans */
+	_Atomic uint64_t counter[SP_COUNTER_N]; /* all except those of spans */
 	_Alignas(128) struct sp_span_counts spans[SP_SPAN_COUNTS];
 
 	/*
@@ -158,13 +162,16 @@ struct sp_region {
 	/* Written by the exporter. */
 	_Atomic int32_t exporter_pid;   /* by who starts it; in the host's pid namespace */
 	_Atomic int32_t exporter_error; /* why it could not start or work: a positive errno */
-	_Atomic uint32_t generation;    /* of told objects: all are told of again when it changes */
+	_Atomic uint32_t generation;    /* announce all objects again when it changes */
 	/*
-	 * What it has counted for this process. With a host that starts another exporter the next one
-	 * begins with the words of its predecessor.
+	 * What the exporter has counted for this process. If the host starts another exporter, that
+	 * one begins with the values of its predecessor.
 	 */
 	_Atomic uint64_t exporter_counter[SP_COUNTER_N];
-	/* Of SP_COUNT_SAMPLES_DRAINED there, what is no sample and will not be counted when it is sent. */
+	/*
+	 * The part of SP_COUNT_SAMPLES_DRAINED that is no sample, and will not be counted when it
+	 * is sent.
+	 */
 	_Atomic uint64_t exporter_unsampled;
 	_Atomic uint32_t deferred_work; /* SP_WORK_ bits, taken back by the host */
 	_Atomic uint32_t message_bytes; /* with SP_WORK_WRITE; set back to 0 by the host */
@@ -172,32 +179,32 @@ struct sp_region {
 };
 
 /*
- * The host's own; NULL as long as there is none. Written in APP and INIT by one thread at a time. A host
- * that starts another exporter goes on in a new one; the old ones stay mapped, because other threads may
- * be using them: what is read here is good for as long as one likes.
+ * The region in use by the host; NULL as long as there is none. Written in APP and INIT by one
+ * thread at a time. A host that starts another exporter goes on in a new region. The old ones stay
+ * mapped, because other threads may still be using them, so a pointer read from here stays valid.
  */
 extern _Atomic(struct sp_region *) sp_region;
 static inline struct sp_region *sp_region_now(void)
 {
-	/* pairs with the release in sp_region_use(): what is written once is there */
+	/* pairs with the release in sp_region_use(): the header is complete */
 	return atomic_load_explicit(&sp_region, memory_order_acquire);
 }
 
-/* A process has so many at most, the first one included. */
+/* The most regions that a process has, the first one included. */
 #define SP_REGIONS_MAX 4U
 
 /*
  * APP. Makes and maps a region with parts of these sizes (rounded up to whole pages). Returns the
- * descriptor (at least 3, close-on-exec, sealed against change of size), which the caller passes to the
- * exporter and closes, or a negative errno: -EFBIG where RLIMIT_FSIZE would make it a SIGXFSZ, -ENOMEM
- * also where there are too many. errno and signals are as before.
+ * descriptor (at least 3, close-on-exec, sealed against changes of size), which the caller passes
+ * to the exporter and closes, or a negative errno: -EFBIG where RLIMIT_FSIZE would raise SIGXFSZ,
+ * -ENOMEM also where there are too many regions. errno and signals stay as they were.
  */
 int sp_region_make(const uint64_t bytes[SP_REGION_PARTS], struct sp_region **made);
 
-/* APP. It is the host's own from now on. */
+/* APP. The host uses that region from now on. */
 void sp_region_use(struct sp_region *r);
 
-/* Both. */
+/* Does both. */
 int sp_region_create(const uint64_t bytes[SP_REGION_PARTS]);
 
 /*
@@ -206,12 +213,13 @@ int sp_region_create(const uint64_t bytes[SP_REGION_PARTS]);
  */
 void *sp_region_part(const struct sp_region *r, enum sp_region_parts part, uint64_t *bytes);
 
-/* The same of the one that is in use. */
+/* The same for the region in use. */
 void *sp_region_at(enum sp_region_parts part);
 
 /*
- * Forked child: the regions are its parent's, and sp_region is NULL from now on. They stay mapped for the
- * names in them, until the child has one of its own and calls release().
+ * Forked child: the regions belong to its parent, and sp_region is NULL from now on. They stay
+ * mapped, because the span names are in them, until the child has a region of its own and calls
+ * sp_region_release().
  */
 void sp_region_forked(void);
 void sp_region_release(void);

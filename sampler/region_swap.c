@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of a swap is what makes it right. First the names are moved, whose ids are in records. Then
- * the rings: what lies in the old ones is put into the new ones while handlers still use the old ones, so
- * that what tells of objects stays before the samples in them. Only then handlers are led to the new
- * region, where they tell of all objects again. What they have put into the old rings after we looked is
- * some microseconds' worth, and is counted as lost: its place in the order is gone. Last the counters.
+ * Replaces the region by a new one while other threads sample (region_swap.h). Records must neither
+ * be lost uncounted nor get another meaning, and this depends on the order of the steps.
  *
- * Whether anything is missing is told by an account of each old region: what was put into its rings, less
- * what was taken out. An exporter that was killed may have taken records without counting them.
+ * First the names are moved, because records contain their ids. Second the rings: their content
+ * goes into the new rings while handlers still write to the old ones, so that a module event stays
+ * before the samples that need it. Third the handlers are pointed to the new region, where they
+ * announce all objects again. What they wrote into the old rings in between, some microseconds'
+ * worth, is counted as lost, because it has no right place in the order any more. Last the
+ * counters.
+ *
+ * Whether anything is missing is found by the balance of each old region: what was put into its
+ * rings, less what was taken out. An exporter that was killed may have taken records without
+ * counting them.
  */
 #include "sampler/region_swap.h"
 
@@ -28,23 +33,22 @@
 #include "sampler/seccomp.h"
 #include "sampler/snapshot.h"
 
-/* No handler that found an old ring takes so long, unless its thread is stopped. */
+/* A handler that still uses an old ring is done by then, unless its thread is stopped. */
 #define SETTLE_NS (2 * SP_NS_PER_S)
 
 struct place {
 	struct sp_region *region;
 	struct sp_channel channel;
-	uint64_t drained_before; /* by former exporters, when it came into use */
-	uint64_t carried_in;     /* records that it got from the one before */
-	uint64_t
-		put_elsewhere; /* of what its counter says was put; the counters go on from region to region */
+	uint64_t drained_before; /* drained by former exporters, when this began */
+	uint64_t carried_in;     /* records that it got from the region before */
+	uint64_t put_elsewhere;  /* of the counter's puts, those into other regions */
 
-	/* Of an old one. */
+	/* Only of a region that was replaced. */
 	struct sp_ring ring; /* its consumer is the host now */
 	struct sp_ring snapshots;
-	int64_t balance; /* records that were put there and of which nobody knows where they are */
-	uint64_t settle_ns; /* when nobody writes there any more */
-	bool is_given_back; /* the rings have no memory any more */
+	int64_t balance;    /* records that were put there and are not accounted for */
+	uint64_t settle_ns; /* the time after which nobody writes there any more */
+	bool is_given_back; /* the memory of the rings was given back */
 };
 
 static struct place place[SP_REGIONS_MAX];
@@ -67,7 +71,10 @@ static void open_channel(struct place *p)
 	p->channel.deferred_work = &p->region->deferred_work;
 }
 
-/* From here on handlers may come at any time. Objects first: who finds the rings finds where they are told. */
+/*
+ * From here on handlers use the new rings. The ring for module events first: a handler that finds
+ * the new channel announces its objects there too.
+ */
 static void lead_handlers(struct place *p)
 {
 	sp_module_event_move(&p->channel.ring, &p->region->generation);
@@ -96,8 +103,9 @@ static void count_lost(uint32_t kind)
 }
 
 /*
- * Empties an old ring: into another one, or, where to is NULL, counts what it drops. At most what a ring
- * holds, as others may be filling it. Returns how many samples and records it took out.
+ * Empties an old ring, into another one or, if to is NULL, counting what it drops. Takes at most as
+ * much as the ring holds, because others may be filling it. Returns how many samples and records it
+ * took out.
  */
 static uint64_t empty(struct sp_ring *from, struct sp_ring *to, uint64_t *carried)
 {
@@ -135,7 +143,7 @@ static bool is_empty(const struct sp_ring *r)
 	       atomic_load_explicit(&r->ends->head, memory_order_relaxed) == r->taken;
 }
 
-/* What a record that nobody will finish was is not known. */
+/* Skips a record that nobody will finish. What it was to be is unknown. */
 static void pass_unfinished(struct sp_ring *r)
 {
 	if (!is_empty(r))
@@ -143,8 +151,8 @@ static void pass_unfinished(struct sp_ring *r)
 }
 
 /*
- * What is missing was taken by the exporter, which did not live to count it. What somebody has put there
- * and not yet counted makes the balance less, never more.
+ * What is missing was taken by the exporter, which did not live to count it. A record that is in
+ * the ring and not yet counted can make the balance smaller, never larger.
  */
 static void settle(struct place *p)
 {
@@ -155,7 +163,10 @@ static void settle(struct place *p)
 	p->balance = 0;
 }
 
-/* Nothing but zeros lies in an empty ring; and there were many records if nobody had drained it for long. */
+/*
+ * Gives back the memory of an empty ring, which contains only zeros. It may be much, if nobody
+ * drained the ring for long.
+ */
 static void give_back(const struct sp_ring *r)
 {
 	int saved = errno;
@@ -172,7 +183,7 @@ static void look_after(struct place *p)
 	uint64_t none = 0;
 	uint64_t put;
 
-	/* Counters first: each record was put before it was counted. */
+	/* Counters first: each record is in the ring before it is counted. */
 	put = sp_counters_collect(p->region->counter, p->region->spans);
 	p->balance += (int64_t)put;
 	place[places - 1].put_elsewhere += put;
@@ -202,8 +213,8 @@ static uint64_t told(const struct sp_region *r, enum sp_counter c)
 }
 
 /*
- * The new exporter goes on counting where the old one was. Whatever that one had taken, it had sent, or
- * counted as lost, or it is lost now. Nobody tells of samples in files.
+ * The new exporter goes on with the counts of the old one. What the old one had taken was sent, or
+ * counted as lost, or is lost now. Samples in files are not reported as sent.
  */
 static uint64_t inherit(struct place *from, struct place *to, bool sends)
 {
@@ -227,7 +238,10 @@ static uint64_t inherit(struct place *from, struct place *to, bool sends)
 	return lost;
 }
 
-/* Where address space is limited a share is a 32nd of it; all regions together get an eighth. */
+/*
+ * If address space is limited, sp_arena_share() is a 32nd of it. All regions together get an
+ * eighth.
+ */
 #define SHARES_MAX 4U
 static bool is_room_for(uint64_t bytes)
 {
@@ -259,7 +273,7 @@ static int make_like(const struct sp_region *old, struct sp_region **made)
 	return err;
 }
 
-/* The host is the consumer of its rings from now on, where the exporter was when it ended. */
+/* The host becomes the consumer of the old rings, starting where the exporter stopped. */
 static void take_over_rings(struct place *p)
 {
 	uint64_t bytes = 0;

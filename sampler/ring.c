@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Consumer side of the ring, and its making. Contexts: APP (making it), the exporter (all of it).
+ * Setup and consumer side of the ring. Contexts: APP (setup), the exporter (all of it).
  *
- * The consumer trusts its own view alone. Of the shared memory it copies a word once, and checks the
- * copy: a record lies between tail and head, is made of whole words, and does not cross the ring's end.
- * Where that does not hold, somebody wrote over the ring; nothing tells where the next record begins,
- * so everything up to the head is zeroed and passed.
+ * The consumer trusts only its own view. It copies each word of the shared memory once and checks
+ * the copy: a record lies between tail and head, consists of whole words and does not cross the
+ * ring's end. If that does not hold, somebody has overwritten the ring, and where the next record
+ * begins is unknown. So everything up to the head is zeroed and skipped.
  */
 #include "sampler/ring.h"
 
@@ -35,7 +35,7 @@ static _Atomic uint64_t *word_at(const struct sp_ring *r, uint64_t at)
 	return &r->word[(at & (r->size - 1)) / WORD];
 }
 
-/* Gives back what was taken, which is all zero by now. */
+/* Frees what was taken. It is all zero by now. */
 static void free_taken(struct sp_ring *r)
 {
 	/* pairs with the acquire of tail in reserve(): zeroed before it is free */
@@ -49,8 +49,8 @@ static void zero(struct sp_ring *r, uint64_t at, uint64_t bytes)
 }
 
 /*
- * Somebody wrote over the ring. Records that are being written now may be found broken later. A header
- * where no record is goes, too, or it would be found again and again.
+ * Somebody has overwritten the ring. Records that are being written now may be found broken later.
+ * A header in a place without a record is zeroed too, because it would be found again and again.
  */
 static void resynchronize(struct sp_ring *r, uint64_t head)
 {
@@ -64,13 +64,13 @@ static void resynchronize(struct sp_ring *r, uint64_t head)
 	free_taken(r);
 }
 
-/* What is between the consumer and that head can be. */
+/* Whether the distance from the consumer to that head is possible. */
 static bool head_is_sound(const struct sp_ring *r, uint64_t head)
 {
 	return head - r->taken <= r->size && head % WORD == 0;
 }
 
-/* So many bytes of a record (or of the rest of the ring's end) can lie there. */
+/* Whether a record of that length (or padding up to the ring's end) can be there. */
 static bool is_sound(const struct sp_ring *r, uint64_t header, uint64_t at, uint64_t head)
 {
 	uint64_t len = SP_RING_LENGTH(header);
@@ -110,7 +110,7 @@ uint64_t sp_ring_take(struct sp_ring *r, uint32_t *kind, void *out, uint64_t siz
 
 		/* pairs with the release of the header in sp_ring_put_parts() */
 		header = atomic_load_explicit(at, memory_order_acquire);
-		/* Later, so it is at least what the one who wrote the header made of it. */
+		/* Read after the header, so it is at least as new. */
 		head = atomic_load_explicit(&r->ends->head, memory_order_relaxed);
 		if (!head_is_sound(r, head) ||
 		    (header != 0 && !is_sound(r, header, r->taken, head))) {
@@ -141,9 +141,9 @@ static bool is_known(uint64_t header)
 }
 
 /*
- * Where a record begins that may be one: from it on there is one after the other up to the head, or to
- * the next unfinished one, or at least some. What a dead producer had written of its own may look like
- * a beginning by chance, hardly like all that.
+ * Whether a record may begin here: one record follows the other up to the head, up to the next
+ * unfinished one, or for a fair number of records. The data of a dead producer may look like one
+ * header by chance, but hardly like all of that.
  */
 #define PROOF_RECORDS 16U
 static bool begins_records(const struct sp_ring *r, uint64_t at, uint64_t head)

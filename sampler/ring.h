@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ring between the signal handlers of all threads (many producers, SIG) and the exporter (one
- * consumer). Records have variable length; a full ring loses the new record and counts it.
- * put = drained + dropped, exactly.
+ * consumer). Records have variable length. A full ring drops the new record and counts it, because
+ * a handler must never wait. put = drained + dropped, exactly.
  *
  * A record starts with one 8-byte header word: its kind and its length in bytes. Memory ahead of the
  * consumer is all zero, so a zero header means "reserved but not yet committed" or "free"; the consumer
  * stops there.
  *
- * Both ends and all words lie in memory that other processes may write to while we work. So each side
- * has a view of its own (struct sp_ring), which holds what must not change under it, and whatever the
- * shared memory says, nothing is read or written outside of it and no loop goes on for ever.
+ * Both ends and all words are in memory that other processes may write to meanwhile. So each side
+ * has a private view (struct sp_ring) of what must not change, and whatever the shared memory
+ * contains, nothing outside of it is read or written and every loop ends.
  */
 #ifndef SP_RING_H
 #define SP_RING_H
@@ -52,9 +52,9 @@ struct sp_ring {
 };
 
 /*
- * APP, and the exporter. Makes a view of the ring in that memory, page-aligned: its size is the
- * largest power of two that fits. A consumer goes on where the last one was. 0, or -EINVAL when it is
- * too small.
+ * APP, and the exporter. Makes a view of the ring in that page-aligned memory. Its size is the
+ * largest power of two that fits. A consumer goes on where the last one stopped. 0, or -EINVAL if
+ * it is too small.
  */
 int sp_ring_at(struct sp_ring *r, void *part, uint64_t bytes);
 
@@ -88,8 +88,8 @@ unsigned sp_ring_drain(struct sp_ring *r, void (*put)(const struct sp_record *re
 		       void *arg, unsigned max);
 
 /*
- * Consumer, when no producer lives any more and nothing can be taken: passes a record that was reserved
- * and never finished, and counts it. False if there is none.
+ * Consumer, when no producer lives any more and nothing can be taken: skips a record that was
+ * reserved and never finished, and counts it. False if there is none.
  */
 bool sp_ring_pass(struct sp_ring *r);
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Producer side of the ring. Runs in the signal handler of any thread; lock-free and bounded. */
+/*
+ * Producer side of the ring. A producer reserves space by a compare-and-swap of the head, writes
+ * the record, and commits it by a store of the header. Runs in the signal handler of any thread;
+ * lock-free and bounded.
+ */
 #include "sampler/ring.h"
 
 #include <errno.h>
@@ -9,7 +13,10 @@
 /* Losing a race this often in a row means hundreds of threads in the handler: drop and count. */
 #define PUT_TRIES 128
 
-/* Reserves need bytes, plus the rest of the ring's end when they do not fit there. */
+/*
+ * Reserves need bytes. If they do not fit before the ring's end, the rest up to there is reserved
+ * too, as padding.
+ */
 static int reserve(struct sp_ring *r, uint64_t need, uint64_t *at, uint64_t *skip)
 {
 	uint64_t head = atomic_load_explicit(&r->ends->head, memory_order_relaxed);
@@ -36,7 +43,7 @@ static int reserve(struct sp_ring *r, uint64_t need, uint64_t *at, uint64_t *ski
 	return -ENOSPC;
 }
 
-/* The parts may be anybody's stack, of which the sanitizers have an opinion. */
+/* The parts may be the stack of any thread, with red zones that the sanitizers must not report. */
 SP_RAW static void copy(_Atomic uint64_t *to, const struct sp_ring_part *part)
 {
 	const volatile uint64_t *from = part->at;

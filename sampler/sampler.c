@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Setting up the sampler. Contexts: APP (activation), INIT (forked child). */
+/*
+ * Sets up the sampler at the first recorded span, and again in a forked child. Contexts: APP
+ * (activation), INIT (forked child).
+ */
 #include "sampler/sampler.h"
 
 #include <errno.h>
@@ -60,8 +63,8 @@ static uint32_t names_max(const struct sp_config *cfg)
 }
 
 /*
- * How stacks will be walked, and the memory for what is to be told. Snapshots need some that is touched
- * only when there are some.
+ * Decides how stacks are walked, and how large the parts of the region are. The memory for
+ * snapshots is used only if there are any.
  */
 static int plan(const struct sp_config *cfg, void *(*lookup)(const char *name),
 		uint64_t bytes[SP_REGION_PARTS])
@@ -80,8 +83,8 @@ static int plan(const struct sp_config *cfg, void *(*lookup)(const char *name),
 }
 
 /*
- * The region, in use. Where there is no room for snapshots as well, the handler goes on without them
- * where it can.
+ * Makes the region and uses it. If there is no room for snapshots as well, the handler goes on
+ * without them, if it can walk stacks itself.
  */
 static int make_region(const struct sp_config *cfg, void *(*lookup)(const char *name))
 {
@@ -98,7 +101,7 @@ static int make_region(const struct sp_config *cfg, void *(*lookup)(const char *
 	}
 	if (fd < 0)
 		return fd;
-	/* a forked child has its parent's names, and open spans that mean them */
+	/* A forked child has the names of its parent, and open spans that refer to them. */
 	if (sp_names_init_at(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES],
 			     names_max(cfg)) != -EEXIST ||
 	    sp_names_move(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES]) == 0)
@@ -107,7 +110,10 @@ static int make_region(const struct sp_config *cfg, void *(*lookup)(const char *
 	return fd;
 }
 
-/* Not a secret: it only tells our timers' signals from others that a host might send itself. */
+/*
+ * Not a secret. It only distinguishes signals of our timers from others that a host might send
+ * itself.
+ */
 static uint32_t make_cookie(void)
 {
 	struct timespec ts = {0, 0};
@@ -125,7 +131,7 @@ static int prepare(const struct sp_config *cfg)
 	if (sp_thread_init() != 0 || sp_span_table_init() != 0 ||
 	    (cfg->span_cpu_time && sp_span_cpu_init() != 0))
 		return -ENOMEM;
-	/* Without it every frame is decoded anew, which is right and slow. */
+	/* Without the cache every rule is decoded anew, which is correct and slow. */
 	(void)sp_rule_cache_init();
 	sp_active_span_set_source(cfg->active_span);
 	h->depth = cfg->stack_depth;

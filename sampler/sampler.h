@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sampler as a whole: set up once, taken apart in a forked child. */
+/* The sampler as a whole: its setup, and its reset in a forked child. */
 #ifndef SP_SAMPLER_H
 #define SP_SAMPLER_H
 
