@@ -28,7 +28,10 @@ void sp_arena_unmap(void *base, size_t size)
 	errno = saved;
 }
 
-/* The parts of the region are as large as that allows at most; the rest of our memory comes in pieces. */
+/*
+ * No part of the region is larger than that share of the address space. The rest of our memory is
+ * mapped in small pieces.
+ */
 #define SHARES 32U
 
 uint64_t sp_arena_share(uint64_t most)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Anonymous memory straight from the kernel. The core never calls malloc: the host may have
+ * Anonymous memory straight from the kernel. The sampler never calls malloc: the host may have
  * replaced it, may be inside it, or may count it. Pages cost nothing until they are touched.
  */
 #ifndef SP_ARENA_H

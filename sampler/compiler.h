@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one home of attributes and of the few macros every file may use. */
+/* Attributes and the few macros that every file may use. */
 #ifndef SP_COMPILER_H
 #define SP_COMPILER_H
 
@@ -16,7 +16,9 @@
 /* Marks a function that may run inside the sampling signal handler; the linker gate proves it. */
 #define SP_SIGSAFE
 
-/* For readers of anybody's stack, whose frames and redzones the sanitizers have an opinion of. */
+/*
+ * For functions that read the stack of any thread, whose red zones the sanitizers must not report.
+ */
 #define SP_RAW __attribute__((no_sanitize("address"), no_sanitize("thread")))
 
 #define SP_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration: what the captured variables and the table make of struct sp_config.
- * sp_config_disabled() and sp_config_wants_start() run in INIT, the rest at activation (APP).
- * Called by preload/lifecycle.c.
+ * Makes struct sp_config from the captured variables and the table. sp_config_disabled() and the
+ * sp_config_wants_ functions run in INIT, the rest at activation (APP).
  */
 #include "sampler/config.h"
 
@@ -99,7 +98,10 @@ static bool may_show(enum sp_config_type type)
 	return type <= SP_TYPE_PATH;
 }
 
-/* One warning: what, why, and what applies instead. value NULL = do not show it. */
+/*
+ * One warning: what is wrong, why, and what applies instead. With value NULL the value is not
+ * shown.
+ */
 static void warn(enum sp_config_id id, unsigned source, const char *value, const char *why)
 {
 	const struct sp_config_var *var = &sp_config_vars[id];
@@ -188,14 +190,14 @@ static void read_var(struct sp_config *cfg, enum sp_config_id id, bool tell)
 	if (!good) {
 		v.number = 0;
 		v.text = NULL;
-		/* The defaults of the table are good: test_config.c reads each of them. */
+		/* The defaults of the table are valid: a unit test reads each of them. */
 		if (var->fallback != NULL)
 			(void)sp_config_parse_value(var, SP_FORM_OWN, var->fallback, &v);
 	}
 	write_field(cfg, var, &v);
 }
 
-/* Every kill switch counts, so every one is checked; their effect is sp_config_disabled()'s. */
+/* Each kill switch has an effect of its own (sp_config_disabled()), so each is checked. */
 static void read_switches(struct sp_config *cfg, bool tell)
 {
 	struct sp_config_value v = {.text = NULL};

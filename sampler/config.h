@@ -14,13 +14,12 @@
 
 #include "sampler/log.h"
 
-/* SIGURG is ignored by default, so a host that resets every handler loses samples, not its life. */
 #define SP_PROFILE_URL_DEFAULT "grafana-drilldown"
 
 enum sp_profile_mode { SP_PROFILE_ON_SPAN, SP_PROFILE_ALWAYS };
 /* SP_SCOPE_AUTO is what a user may write; in struct sp_config it is one of the others. */
 enum sp_label_scope { SP_SCOPE_ROOT, SP_SCOPE_ALL, SP_SCOPE_NONE, SP_SCOPE_AUTO };
-/* What tells which span a thread works for; see sampler/active_span.h. */
+/* What decides which span a thread works for; see active_span.h. */
 enum sp_active_span { SP_ACTIVE_AUTO, SP_ACTIVE_SCOPE, SP_ACTIVE_START };
 enum sp_attributes_mode { SP_ATTRIBUTES_ALWAYS, SP_ATTRIBUTES_WITH_SAMPLES, SP_ATTRIBUTES_NEVER };
 /* Who walks stacks: the handler, the exporter, or the handler with the exporter's help. */
@@ -103,8 +102,8 @@ struct sp_config {
 	const char *tls_key_file;
 	bool tls_insecure;
 	/*
-	 * Of the environment at start: libcurl would ask getenv() while the host may be changing it.
-	 * Secrets, as they may hold user and password; all but no_proxy.
+	 * The proxies of the environment at the program's start. Secrets, as they may contain user
+	 * and password; all except no_proxy.
 	 */
 	const char *http_proxy;
 	const char *https_proxy;
@@ -150,7 +149,7 @@ bool sp_config_names_sink(void);
  */
 void sp_config_parse(struct sp_config *cfg);
 
-/* APP. Only the log level of it: for what is to be said before, or without, an activation. */
+/* APP. Reads only the log level, for messages before or without an activation. */
 void sp_config_parse_log_level(void);
 
 /*

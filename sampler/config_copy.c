@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies our variables out of the environment before the host can wipe or rewrite it. INIT context:
- * no heap, no log, no system call; runs in every process of a container, so a foreign variable
- * costs some comparisons of a first letter.
+ * no heap, no log, no system call. It runs in every process of a container, so a foreign variable
+ * costs only a comparison of a few first letters.
  */
 #include "sampler/config_copy.h"
 
@@ -76,7 +76,7 @@ static void keep_unknown(const char *name, size_t len)
 	unknown.n++;
 }
 
-/* Of others' variables what the exporter's libraries look for: where libdebuginfod keeps its cache. */
+/* Variables that the exporter's libraries read: libdebuginfod's cache and timeout. */
 static const char *const for_libraries[] = {
 	"HOME",
 	"XDG_CACHE_HOME",
@@ -85,7 +85,7 @@ static const char *const for_libraries[] = {
 };
 static struct copied kept[SP_ARRAY_LEN(for_libraries)];
 
-/* Names that everybody's HTTP clients know. Their first letters are rare, so this is quick. */
+/* Variables that all HTTP clients know. Their first letters are rare, so the test is quick. */
 static bool is_common(const char *entry)
 {
 	static const char *const names[] = {

@@ -34,9 +34,9 @@ struct sp_config_unknown {
 const struct sp_config_unknown *sp_config_copy_unknown(void);
 
 /*
- * APP, one thread at a time. The copy as an environment for the exporter, to the name of the service: a
- * NULL-terminated list that is valid until the next call. In it we are switched off, for where the
- * object is preloaded into every program of the system.
+ * APP, one thread at a time. The copy as an environment for the exporter, with that service name: a
+ * NULL-terminated list that is valid until the next call. It disables spanprof, in case the object
+ * is preloaded into every program of the system.
  */
 char *const *sp_config_copy_environment(const char *service_name);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table in words, for tools that print it. Runs in no host. */
+/* The table as text, for tools that print it. Never runs in a host. */
 #include "sampler/config_table.h"
 #include "sampler/config_text.h"
 #include "sampler/fmt.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values that become a number, and the dispatch over all types. Contexts INIT and APP; called
- * by config.c. Parsers of our own, because strcasecmp depends on the host's locale.
+ * Parses values that become a number, and dispatches over all types. The parsers are our own,
+ * because strcasecmp() depends on the host's locale. Contexts INIT and APP.
  */
 #include "sampler/config_parse.h"
 
@@ -62,7 +62,10 @@ static bool span_is(struct span t, const char *word)
 	return i == t.len && word[i] == '\0';
 }
 
-/* Takes the number at the front, behind which is a blank or the end at the latest; false without one. */
+/*
+ * Takes the number at the front; nothing but a blank or the end may follow it. False if there is
+ * none.
+ */
 static bool take_number(struct span *t, uint64_t *n)
 {
 	const char *begin = t->s;
@@ -219,7 +222,7 @@ static int signal_by_name(struct span t)
 	return 0;
 }
 
-/* RTMIN, RTMIN+n, RTMAX, RTMAX-n: their numbers are the C library's to know. */
+/* RTMIN, RTMIN+n, RTMAX, RTMAX-n. Only the C library knows their numbers, at run time. */
 static int signal_by_range(struct span t)
 {
 	bool from_min = t.len >= 5 && span_is((struct span){t.s, 5}, "RTMIN");
@@ -239,7 +242,7 @@ static int signal_by_range(struct span t)
 	return from_min ? SIGRTMIN + (int)n : SIGRTMAX - (int)n;
 }
 
-/* Signals that mean a fault, cannot be caught, or belong to the kernel's or libc's own business. */
+/* Signals that report a fault, cannot be caught, or are used by the kernel or the C library. */
 static bool signal_refused(int number)
 {
 	static const int refused[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS,  SIGFPE, SIGILL,

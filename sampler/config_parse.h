@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One value: text in, number or text or the reason why not out. INIT and APP; no state. */
+/*
+ * Parses one value: the result is a number or a text, or the reason why it is invalid. INIT and
+ * APP; no state.
+ */
 #ifndef SP_CONFIG_PARSE_H
 #define SP_CONFIG_PARSE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one list of all variables. Parsing, warnings, the typo help and README's table come from it;
- * sampler/config*.c alone include it.
+ * The one list of all variables. Parsing, warnings, help with misspelt names and README's table are
+ * made from it. Only the config files of this folder include it.
  */
 #ifndef SP_CONFIG_TABLE_H
 #define SP_CONFIG_TABLE_H
@@ -32,7 +32,7 @@ enum sp_config_type {
 	SP_TYPE_HEADERS,     /* JSON object; never shown */
 };
 
-/* What a value given under an alias says, where it is not what the variable itself says. */
+/* How the value of an alias differs in meaning from the variable's own. */
 enum sp_config_form {
 	SP_FORM_OWN,
 	SP_FORM_NOT,       /* a bool: the contrary */
@@ -61,7 +61,7 @@ struct sp_config_var {
 	const struct sp_config_choice *choices; /* up to a NULL word */
 	size_t field;                           /* offset in struct sp_config */
 	const char *fallback;                   /* the default as a user would write it, or NULL */
-	const char *words; /* what happens then, in words, for a NULL fallback */
+	const char *words;                      /* the default in words, if fallback is NULL */
 	const char *help;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of the values that stay text. Contexts INIT and APP; called by config_parse.c and
- * config.c. A value that passes can be put into an HTTP header, a profile or a message of its own
- * without splitting it. Reasons are constant texts: no part of a value can get into a message.
+ * Checks the values that stay text. A value that passes can be put into an HTTP header, a profile
+ * or a message without breaking its format. Reasons are constant texts, so that no part of a value
+ * gets into a message. Contexts INIT and APP.
  */
 #include "sampler/config_text.h"
 
@@ -110,7 +110,7 @@ static const char *check_url(enum sp_config_type type, const char *s)
 	return host_good(s + at + host, len - host) ? NULL : "has no valid host and port";
 }
 
-/* Whether it is JSON is the exporter's to say, which has a parser for it. */
+/* Whether it is valid JSON is checked by the exporter, which has a parser. */
 static const char *check_headers(const char *s)
 {
 	for (size_t i = 0; s[i] != '\0'; i++)
@@ -166,7 +166,9 @@ static bool is_wanted(const char *wanted, const char *key, size_t len)
 	return false;
 }
 
-/* Where the value of that key belongs; a key that becomes a label stays in buf. NULL = nowhere. */
+/*
+ * Where the value of that key is stored, NULL = nowhere. A key that becomes a label stays in buf.
+ */
 static const char **place_of(const char *wanted, const char *key, size_t len, size_t *used,
 			     struct sp_config_resource *r)
 {
@@ -190,7 +192,7 @@ static const char **place_of(const char *wanted, const char *key, size_t len, si
 	return &r->label[i].value;
 }
 
-/* The key is decoded where the value then goes, and *used grows by what we keep. */
+/* The key is decoded to where the value goes afterwards. *used grows by what is kept. */
 static const char *read_attribute(const struct sp_text_pair *p, const char *wanted, char *buf,
 				  size_t *used, struct sp_config_resource *r)
 {

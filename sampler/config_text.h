@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of the values that stay text, and the OTel resource. INIT and APP; no state. */
+/* Checks the values that stay text, and reads the OTel resource. INIT and APP; no state. */
 #ifndef SP_CONFIG_TEXT_H
 #define SP_CONFIG_TEXT_H
 

@@ -56,7 +56,7 @@ uint64_t sp_count_read(enum sp_counter c)
 	return sum;
 }
 
-/* Most are 0, and of a former region that nobody counts in any more no page is written to. */
+/* Most are 0. No page of a former region, in which nobody counts any more, is written to. */
 static uint64_t move(_Atomic uint64_t *to, _Atomic uint64_t *from)
 {
 	uint64_t n = 0;

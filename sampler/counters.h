@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every place that can lose something, and a few totals, as process-wide atomic counters.
- * Written from every context, SIG included (relaxed atomic add). They lie in the region once there is
- * one, so that the exporter can tell them of a host that was killed.
+ * Every place that can lose something, and a few totals, as process-wide atomic counters. Every
+ * context adds to them, SIG included (relaxed atomic add). They are in the region once there is
+ * one, so that the exporter can report them for a host that was killed.
  */
 #ifndef SP_COUNTERS_H
 #define SP_COUNTERS_H
@@ -70,13 +70,13 @@
 	X(EXPORT_NOMEM, "export_out_of_memory", 1)
 // clang-format on
 
-/* SDKs whose spans are counted one by one, by the number of preload/sdk.h. */
+/* The number of SDKs whose spans are counted separately, at most; numbers as in sdk_texts.h. */
 #define SP_COUNTED_SDKS 8U
 
 #define SP_COUNTER_ENUM_(id, name, loss) SP_COUNT_##id,
 enum sp_counter { SP_FOR_EACH_COUNTER(SP_COUNTER_ENUM_) SP_COUNTER_N };
 
-/* Without those of spans. SP_COUNTER_N of them. */
+/* The counters in use, SP_COUNTER_N of them, except those of spans. */
 extern _Atomic(_Atomic uint64_t *) sp_counters;
 
 static inline SP_SIGSAFE void sp_count_add(enum sp_counter c, uint64_t n)
@@ -93,8 +93,8 @@ static inline SP_SIGSAFE void sp_count(enum sp_counter c)
 }
 
 /*
- * Spans, which come in millions. Threads that count in one place would fight over it, so there are many,
- * each on cache lines of its own, and a thread takes one by its number.
+ * Spans start and end by the million. Threads that count in one place would contend for its cache
+ * line, so there are many places, on cache lines of their own, and a thread uses one by its number.
  */
 #define SP_SPAN_COUNTS 32U
 struct sp_span_counts {
@@ -131,12 +131,15 @@ uint64_t sp_count_read(enum sp_counter c);
 uint64_t sp_count_spans_of(unsigned sdk);
 
 /*
- * APP, one thread at a time. From now on these are counted in, and what was counted before there was a
- * region is added to them. Former regions' counters are collect()'s, again and again, as whoever was just
- * counting may still do so there.
+ * APP, one thread at a time. These counters are used from now on, and what was counted before there
+ * was a region is added to them. The counters of former regions are collected again and again by
+ * sp_counters_collect(), because a thread may still be adding to them.
  */
 void sp_counters_move(_Atomic uint64_t *to, struct sp_span_counts *spans);
-/* APP. What stands in former ones is added to those in use. Returns how many samples that were put. */
+/*
+ * APP. Moves the values of former counters to those in use. Returns how many samples of them were
+ * put.
+ */
 uint64_t sp_counters_collect(_Atomic uint64_t *from, struct sp_span_counts *spans);
 /* Forked child: every counter is 0 again, and in memory of the process's own. */
 void sp_counters_reset(void);

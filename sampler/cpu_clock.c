@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading CPU clocks. Context: APP. The vDSO would only make the same system call. */
+/* Reads CPU clocks by a system call. The vDSO would only make the same call. Context: APP. */
 #include "sampler/cpu_clock.h"
 
 #include <errno.h>

@@ -11,7 +11,10 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds; false, and *ns untouched, when there is no such thread any more, or we may not ask. */
+/*
+ * Nanoseconds. False, with *ns unchanged, if the thread does not exist any more or a filter forbids
+ * the call.
+ */
 bool sp_cpu_clock_ns(clockid_t clock, uint64_t *ns);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounded text formatting for messages. Contexts INIT and APP; called by log.c and config*.c.
- * Nothing here calls libc, so no lock, heap, locale or errno is involved.
+ * Bounded text formatting for messages. Nothing here calls libc, so no lock, heap, locale or errno
+ * is involved. Contexts: INIT and APP.
  */
 #include "sampler/fmt.h"
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages on the host's stderr. Contexts INIT and APP, called from everywhere but SIG code.
+ * Messages on the host's stderr. Contexts: INIT and APP, never SIG.
  *
- * A message must never hurt the host. It is one write(2), so lines of threads do not mix. It does
- * not wait for a reader that has stopped reading. The signals that a write can raise are held back
- * in this thread meanwhile: SIGPIPE (reader gone), SIGXFSZ (file at its limit) and SIGTTOU
- * (background job on a terminal) would otherwise end or stop a program that never wrote there
- * itself. System calls go through syscall(2), past any wrapper of the host.
+ * A message must never hurt the host. It is one write(2), so that lines of threads do not mix. It
+ * does not wait for a reader that has stopped reading. A write can raise SIGPIPE (reader gone),
+ * SIGXFSZ (file at its limit) and SIGTTOU (background job on a terminal), which would end or stop a
+ * program that never wrote there itself, so these are blocked in this thread meanwhile. System
+ * calls go through syscall(2), past any wrapper of the host.
  *
- * Descriptor 2 may be anybody's: a program that was started without it, or has closed it, gets the
- * number for its next file, and a line of ours in a database is the end of that. So it must be what it
- * was when we first looked, and a file that is open for reading as well is no stderr.
+ * Descriptor 2 may not be stderr. A program that was started without it, or has closed it, gets the
+ * number for its next file, and a line of ours could corrupt a database. So descriptor 2 must be
+ * the same file as when we first looked, and a regular file that is also open for reading does not
+ * count as stderr.
  */
 #include "sampler/log.h"
 
@@ -97,7 +98,7 @@ static void write_guarded(const char *text, size_t len)
 	(void)sp_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
 }
 
-/* fstat() has versions newer than we may need. */
+/* Not fstat(): in newer headers it refers to a symbol version that older C libraries lack. */
 static bool identify(struct stat *out)
 {
 	return sp_syscall(SYS_newfstatat, STDERR_FILENO, "", out, AT_EMPTY_PATH) == 0;
@@ -123,7 +124,7 @@ static bool is_stderr(void)
 
 	if (!identify(&now))
 		return false;
-	/* of an SDK that is not understood something is said before there is an activation */
+	/* Before activation there can be a message about an SDK that is not understood. */
 	if (atomic_load_explicit(&first, memory_order_acquire) == UNKNOWN)
 		remember(&now);
 	return atomic_load_explicit(&first, memory_order_acquire) == KNOWN &&
@@ -200,7 +201,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * SP_NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-/* One thread at a time wins the minute; the others' lines are counted. */
+/* One thread per minute may print; the lines of others are counted. */
 static bool limit_passes(struct sp_log_site *site)
 {
 	uint64_t last = atomic_load_explicit(&site->last_ns, memory_order_relaxed);

@@ -22,7 +22,10 @@ enum sp_log_level {
 /* Sets the most talkative level that still prints; sp_config_parse() does. Default SP_LOG_WARN. */
 void sp_log_set_level(enum sp_log_level level);
 
-/* APP, at activation. What stderr is now is what messages may go to later. errno preserved. */
+/*
+ * APP, at activation. Remembers what stderr is now; later messages go there only if it is still the
+ * same. errno preserved.
+ */
 void sp_log_begin(void);
 
 void sp_log(enum sp_log_level level, const char *fmt, ...) SP_PRINTF(2, 3);

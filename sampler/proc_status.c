@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Through a window, as the list of a user's groups stands in the middle and may be long. Not by read():
- * what is read into may be settled by atomics, which a thread sanitizer of the host does not see in us,
- * but the C library's read() it does see.
+ * Reads one line of a status file in /proc, through a buffer that keeps the end of what was read
+ * before: the list of a user's groups is in the middle of the file and may be long.
+ *
+ * By a raw system call and not the C library's read(): a thread sanitizer of the host sees that
+ * read() write into memory, but does not see the atomic operations in our object that order the
+ * accesses.
  */
 #include "sampler/proc_status.h"
 
@@ -44,7 +47,7 @@ int sp_proc_status(const char *path, const char *start, char line[SP_PROC_STATUS
 		have += (size_t)got;
 		text[have] = '\0';
 		found = find(text, start, line);
-		/* What may be the beginning of it stays. */
+		/* Keeps the end, which may be the beginning of the line. */
 		if (have > SP_PROC_STATUS_LINE) {
 			memmove(text, text + have - SP_PROC_STATUS_LINE, SP_PROC_STATUS_LINE);
 			have = SP_PROC_STATUS_LINE;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process that the sampler was set up in. Contexts: any; set in APP (activation) and INIT. */
+/*
+ * Remembers the process that the sampler was set up in. Contexts: any; set in APP (activation) and
+ * INIT.
+ */
 #include "sampler/process.h"
 
 #include <sys/syscall.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose process this is. A child of vfork runs in our memory, with timers, signal handlers and threads
- * of its own, which are none: what it does must not be taken for what the process does that was set up.
+ * Whether this is the process that the sampler was set up in. A child of vfork runs in our memory,
+ * but has none of our timers and threads: what it does must not be taken for something that the
+ * process does.
  */
 #ifndef SP_PROCESS_H
 #define SP_PROCESS_H

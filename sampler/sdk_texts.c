@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The SDKs in words, and what may be found not to hold for them. */
+/*
+ * The names of the SDKs and of the facts that may prove wrong for them, as messages and the status
+ * file show them.
+ */
 #include "sampler/sdk_texts.h"
 
 #include "sampler/counters.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The SDKs by number, for struct sp_span_start, with their words: what one of them proves says nothing
- * of another. Host and exporter tell of them by these numbers. Any context.
+ * The SDKs by number, for struct sp_span_start, with their names. Each is treated on its own: what
+ * is proved of one says nothing about another. Host and exporter refer to them by these numbers.
+ * Any context.
  */
 #ifndef SP_SDK_TEXTS_H
 #define SP_SDK_TEXTS_H
@@ -22,8 +23,8 @@ struct sp_sdk_text {
 };
 
 /*
- * What we hold of SDKs beyond what their interface promises. Each is proved where it is first used,
- * and what fails is told: which SDK, which fact, and what happens instead.
+ * What we assume of SDKs beyond what their interface promises. Each fact is checked where it is
+ * first used, and a failure is reported: which SDK, which fact, and what happens instead.
  */
 enum sp_sdk_fact {
 	SP_SDK_FACT_CLASS,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The count of filters. Context: APP, async-signal-safe. */
+/*
+ * The count of seccomp filters that the process has put over itself (seccomp.h). Context: APP,
+ * async-signal-safe.
+ */
 #include "sampler/seccomp.h"
 
 _Atomic uint32_t sp_seccomp_filters;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether this process has put a seccomp filter over itself, or strict mode. From then on a system call
- * that the program does not make may end it, and nobody but the program knows which ones it foresaw. So
- * we make none any more: whoever would, asks here first and does without. The timers that are there go
- * on, and what they bring is written to memory.
+ * Whether this process has put a seccomp filter over itself, or strict mode. From then on a system
+ * call that the program does not make itself may kill it, and only the program knows which calls it
+ * allows. So we make none any more: every place that would make one asks here first and does
+ * without. Timers that exist go on, and their samples are written to memory.
  *
- * A filter may be meant for one thread, and is taken as the whole process's: which threads have it only
- * the kernel knows. Filters that were there before the program began, such as a container's, do not
- * count: they are made for programs that nobody knows.
+ * A filter may be meant for one thread, but counts for the whole process here, because only the
+ * kernel knows which threads have it. Filters that existed before the program began, such as a
+ * container's, do not count: they are made for arbitrary programs.
  */
 #ifndef SP_SECCOMP_H
 #define SP_SECCOMP_H
@@ -21,9 +21,9 @@
 #include "sampler/compiler.h"
 
 /*
- * As syscall(3), and the way of every call that we make in a host whose state this is. Below a filter it
- * is refused here, with ENOSYS, as if the filter had done it without harm. (Not a function: the C
- * library's takes "..." and hands on more than it was given.)
+ * As syscall(3). Every system call in a host goes through this macro. Below a filter it fails here
+ * with ENOSYS, as if the filter had refused it harmlessly. (Not a function, because the C library's
+ * takes "..." and passes on more arguments than it was given.)
  */
 #define sp_syscall(...) (sp_seccomp_is_on() ? sp_seccomp_refusal() : syscall(__VA_ARGS__))
 

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running a filter for one system call. Context: APP, async-signal-safe. What filters may consist of:
- * seccomp_check_filter(), kernel/seccomp.c, Linux 6.1.
+ * Runs a seccomp filter for one system call, rt_sigreturn. A filter that forbids it kills the
+ * process at the end of the next signal handler; a program without handlers may well install one,
+ * and our timers would then be the end of it. So the filter is evaluated before the kernel gets it.
+ * The instructions that a filter may consist of are those that kernel/seccomp.c of Linux 6.1 checks
+ * for.
+ *
+ * Context: APP, async-signal-safe.
  */
 #include "sampler/seccomp_program.h"
 
@@ -108,7 +113,9 @@ static uint32_t load(const struct machine *m, const struct sock_filter *f)
 	}
 }
 
-/* Jumps go forward only, so this ends. What the kernel would not take is refused. */
+/*
+ * Jumps go forward only, so the loop ends. Programs that the kernel would not accept are refused.
+ */
 static uint32_t run(const struct sock_filter *f, size_t n, struct machine *m)
 {
 	for (size_t at = 0; at < n; at++) {

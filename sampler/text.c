@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks and repairs UTF-8, because a server refuses a whole profile for one bad byte in a label, and
- * takes lists apart and reads numbers: strtol() depends on the host's locale, and newer headers redirect it to
- * symbols that older C libraries lack. Contexts INIT and APP, and the exporter. No state, no allocation.
+ * Checks and repairs UTF-8, because a server refuses a whole profile for one bad byte in a label.
+ * Splits lists and reads numbers: strtol() depends on the host's locale, and newer headers redirect
+ * it to symbols that older C libraries lack. Contexts: INIT, APP and the exporter. No state, no
+ * allocation.
  */
 #include "sampler/text.h"
 
@@ -36,7 +37,7 @@ static size_t lead(unsigned char c, unsigned char *low, unsigned char *high)
 	return c < 0xf0 ? 3 : 4;
 }
 
-/* The length of the next character, or of the maximal invalid part, with *good saying which. */
+/* The length of the next character or, with *good false, of the maximal invalid part. */
 static size_t step(const unsigned char *s, size_t len, bool *good)
 {
 	unsigned char low;

@@ -22,9 +22,10 @@ size_t sp_text_clean(char *dst, size_t cap, const char *text, size_t len);
 size_t sp_text_boundary(const char *text, size_t len);
 
 /*
- * What may be shown, of text that anybody may have written: terminals obey the control characters of
- * ASCII, those of Latin-1 (U+0080 to U+009F) and, some of them, the latter's bytes alone. In place, and
- * of the same length: control characters become blanks, each byte that is not UTF-8 a question mark.
+ * Makes text from an untrusted source safe to print. Terminals obey the control characters of
+ * ASCII, those of Latin-1 (U+0080 to U+009F) and, some of them, the bytes of the latter alone. In
+ * place and without a change of length: control characters become blanks, and each byte that is not
+ * UTF-8 a question mark.
  */
 void sp_text_printable(char *s, size_t len);
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A lock for a few stores, held never while the loader is asked, which may be waiting for a thread that is
- * in one of our hooks. Taking it is bounded, because the host may call us from a signal handler that has
- * interrupted its holder: whoever does not get it does without. APP context.
+ * A lock that is held for a few stores only. The host may call us from a signal handler that has
+ * interrupted the holder, and the holder then cannot go on until the handler returns. So an attempt
+ * is bounded, and whoever does not get the lock does without. It is never held while the dynamic
+ * loader is called, because the loader may be waiting for a thread that is in one of our hooks. APP
+ * context.
  */
 #ifndef SP_TRY_LOCK_H
 #define SP_TRY_LOCK_H
