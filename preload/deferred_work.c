@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking after the process. Context: APP, one thread at a time. */
+/*
+ * Does what the exporter, or our own handler, has asked for (deferred_work.h). Context: APP, one
+ * thread at a time.
+ */
 #include "preload/deferred_work.h"
 
 #include <errno.h>
@@ -33,7 +36,7 @@
 
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
-/* False if another thread is at it. */
+/* False if another thread is doing it. */
 static bool enter(void)
 {
 	return !atomic_flag_test_and_set_explicit(&busy, memory_order_acquire);
@@ -70,7 +73,7 @@ static void check_signal(void)
 	sp_thread_account_stop();
 }
 
-/* Spans that never end, at least eight times in the longest age. */
+/* Gives up spans that never end; runs at least eight times in the longest age. */
 static void sweep_spans(const struct sp_config *config)
 {
 	static uint64_t next;
@@ -109,7 +112,7 @@ void sp_deferred_work_publish(void)
 		set(&r->sdk[sdk].disproved, sp_sdk_disproved_facts((enum sp_sdk)sdk));
 }
 
-/* What was used up when a thread was born may have become free. */
+/* Timers may have become free since a thread got none because of the limit. */
 static void look_for_room(void)
 {
 	uint32_t by[SP_UNARMED_N];
@@ -130,7 +133,9 @@ static void look(void)
 	sp_region_swap_look();
 }
 
-/* A message of the exporter, which cannot open what our stderr is. It may be any bytes. */
+/*
+ * A message of the exporter, which cannot open the host's stderr itself. It may contain any bytes.
+ */
 static void write_message(struct sp_region *r)
 {
 	uint32_t bytes = atomic_load_explicit(&r->message_bytes, memory_order_acquire);
@@ -148,7 +153,10 @@ void sp_deferred_work_forked(void)
 	atomic_flag_clear_explicit(&busy, memory_order_relaxed);
 }
 
-/* Asked by every span, as nobody would tell of one that ends at once; answered now and then. */
+/*
+ * Whether an exporter that does not work yet has to be checked. Every span asks until it works,
+ * because an exporter that ends at once cannot report it; the answer is true now and then.
+ */
 static bool has_not_begun(const struct sp_region *r)
 {
 	static uint64_t next;
@@ -163,7 +171,7 @@ static bool has_not_begun(const struct sp_region *r)
 	return true;
 }
 
-/* The exporter does not work. True where another one does. */
+/* The exporter does not work. True if another one was started. */
 static bool start_another(void)
 {
 	switch (sp_exporter_restart(sp_lifecycle_config())) {
@@ -192,10 +200,10 @@ bool sp_deferred_work_revive(void)
 {
 	bool is_there = true;
 
-	/* Whoever is at it may just have started one. */
+	/* The thread that is doing it may just have started another exporter. */
 	if (!enter())
 		return true;
-	/* Below a filter nobody is asked, and nothing is started. */
+	/* Below a seccomp filter nothing can be checked or started. */
 	is_there = sp_seccomp_is_on() || sp_exporter_works() || start_another();
 	sp_deferred_work_leave();
 	if (!is_there)
@@ -203,7 +211,7 @@ bool sp_deferred_work_revive(void)
 	return is_there;
 }
 
-/* What takes system calls. */
+/* The part that makes system calls. */
 static void do_work(struct sp_region *r, uint32_t asked)
 {
 	if (((asked & SP_WORK_ALIVE) != 0 || has_not_begun(r)) && !sp_exporter_works())
@@ -222,13 +230,13 @@ void sp_deferred_work_run(void)
 	int saved = errno;
 	uint32_t asked = atomic_load_explicit(&r->deferred_work, memory_order_relaxed);
 
-	/* Before all else: this one came past our hooks. */
+	/* First of all: the program installed a filter in a way that no hook saw. */
 	if ((asked & SP_WORK_SECCOMP) != 0 && !sp_seccomp_is_on())
 		sp_seccomp_begin();
 	/* In a child of vfork, or of a raw clone, threads, timers and the exporter are its parent's. */
 	if ((!sp_seccomp_is_on() && !sp_process_is_ours()) || !enter())
 		return;
-	/* Who was at it may have started another exporter, with another region. */
+	/* Another thread may have started another exporter meanwhile, with another region. */
 	r = sp_region_now();
 	asked = atomic_exchange_explicit(&r->deferred_work, 0, memory_order_relaxed);
 	if (!sp_seccomp_is_on())

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Deferred work: what has to be done in a process that samples, and by nobody but itself: threads that were
- * never seen being born, CPU accounts, old spans, the sampling signal. The exporter says when, by the
- * region's work bits, and the next hook of any thread does it.
+ * Deferred work: what only a process itself can do, although it has no thread of ours: enrol
+ * threads that no hook saw being created, settle CPU accounts, give up old spans, check the
+ * sampling signal. The exporter asks for it by the work bits of the region, and the next hook of
+ * any thread does it.
  */
 #ifndef SP_DEFERRED_WORK_H
 #define SP_DEFERRED_WORK_H
@@ -13,7 +14,7 @@
 
 #include "sampler/region.h"
 
-/* APP, while sampling is on. Somebody asks for something, or the exporter has not yet begun. */
+/* APP, while sampling is on. Something is asked for, or the exporter does not work yet. */
 static inline bool sp_deferred_work_is_due(void)
 {
 	struct sp_region *r = sp_region_now();
@@ -23,30 +24,32 @@ static inline bool sp_deferred_work_is_due(void)
 }
 
 /*
- * APP, inside the reentrancy guard. Does what is asked for, unless another thread is at it. errno preserved.
+ * APP, inside the reentrancy guard. Does what is asked for, unless another thread is doing it.
+ * errno preserved.
  */
 void sp_deferred_work_run(void);
 
-/* APP, before a flush: what was still written to regions of former exporters is told to this one. */
+/* APP, before a flush: collects what was still written to the regions of former exporters. */
 void sp_deferred_work_account(void);
 
 /*
- * APP, inside the reentrancy guard: a flush found nobody to answer it. True if there is another exporter
- * now, which can be asked; if not, that is said.
+ * APP, inside the reentrancy guard, after a flush that no exporter answered. True if there is
+ * another exporter now, which can be asked. If not, that is logged.
  */
 bool sp_deferred_work_revive(void);
 
 /*
- * APP. Waits until no thread is at any of this, the start of another exporter among it, and lets none
- * begin before leave(). False after that time: then there is nothing to leave.
+ * APP. Waits until no thread does any of this, the start of another exporter included, and lets
+ * none begin before sp_deferred_work_leave(). False if that took too long; then there is nothing to
+ * leave.
  */
 bool sp_deferred_work_keep_off(uint64_t most_ns);
 void sp_deferred_work_leave(void);
 
-/* Forked child: whoever was at it is not here. */
+/* Forked child: the thread that was doing it does not exist here. */
 void sp_deferred_work_forked(void);
 
-/* APP. Brings what the region says of this process up to date, before a flush too. */
+/* APP. Writes the current state of this process into the region, also before a flush. */
 void sp_deferred_work_publish(void);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting the exporter and waiting for its last words. Context: APP. */
+/*
+ * Starts the exporter or joins that of the family, watches whether it works, and waits for flushes.
+ * Context: APP.
+ */
 #include "preload/exporter.h"
 
 #include <errno.h>
@@ -20,15 +23,20 @@
 #include "sampler/region.h"
 #include "sampler/seccomp.h"
 
-/* As often a flush looks whether there is still somebody to answer it. */
+/* How often a waiting flush checks that the exporter still lives. */
 #define LOOK_NS (20 * SP_NS_PER_MS)
 
-/* An exporter that was joined has begun by then as a rule; then it is asked for, as often as that. */
+/*
+ * An exporter that was joined usually begins before this. After it, we ask at this interval whether
+ * it still listens.
+ */
 #define ASK_NS (200 * SP_NS_PER_MS)
-/* It serves hundreds on a busy machine; no later. */
+/*
+ * The longest wait for a joined exporter, which may serve hundreds of processes on a busy machine.
+ */
 #define TAKEN_IN_NS (10 * SP_NS_PER_S)
 
-/* The text of an errno without the C library's, which may load a catalogue. */
+/* The text of an errno. The C library's strerror() may load a message catalogue. */
 static const char *reason(int err)
 {
 	switch (-err) {
@@ -70,8 +78,9 @@ static int open_own(const char *file, int flags)
 }
 
 /*
- * The exporter is the family's, and was running; told by nothing else until it has taken us in. By region,
- * as a flush may meet one in which another thread has not joined or started anything yet.
+ * We joined the exporter of the family, which has not yet taken us in. Nothing but this tells so
+ * until it does. Kept with its region, because a flush may look at a new region that has not been
+ * joined yet.
  */
 static struct {
 	_Atomic(const struct sp_region *) region;
@@ -104,7 +113,7 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 	struct sp_exporter_start start = {
 		.region_fd = region_fd,
 		.folder_fd = open_own("/proc/self", O_PATH | O_DIRECTORY),
-		/* of the first thread, which lives as long as the process as a rule */
+		/* of the first thread, which usually lives as long as the process */
 		.maps_fd = open_own("/proc/self/maps", O_RDONLY),
 		.family_fd = -1,
 		.environment = sp_config_copy_environment(cfg->service_name),
@@ -114,7 +123,10 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 	int err = 0;
 
 	is_joined = sp_exporter_family_join(&start);
-	/* none of before either: a forked child's may lie where its parent's was */
+	/*
+	 * Also to forget an earlier one: the region of a forked child may be at the address of its
+	 * parent's.
+	 */
 	note_joined(is_joined ? start.region : NULL);
 	if (!is_joined)
 		err = start_program(cfg, &start);
@@ -149,8 +161,9 @@ static bool is_too_late(void)
 }
 
 /*
- * Joined, and not yet taken in. Whether exporter_pid lives tells nothing: it may be the process that
- * started the exporter. What tells is whether somebody listens where we joined.
+ * Joined, and not yet taken in. Whether exporter_pid lives does not help, because it may be the
+ * number of the process that started the exporter. So we check whether somebody still listens at
+ * the socket.
  */
 static bool may_take_us_in(void)
 {
@@ -162,7 +175,7 @@ static bool may_take_us_in(void)
 	return !is_too_late() && sp_exporter_family_listens();
 }
 
-/* False where we have given up; an exporter that finds our region later does not take it. */
+/* False if we have given up waiting; an exporter that finds our region later leaves it alone. */
 static bool is_waited_for(struct sp_region *r, uint32_t *now)
 {
 	/* pairs with note_joined() */
@@ -176,8 +189,9 @@ static bool is_waited_for(struct sp_region *r, uint32_t *now)
 		atomic_store_explicit(&r->exporter_pid, 0, memory_order_relaxed);
 		*now = SP_EXPORTER_GONE;
 		/*
-		 * Stopped, or it has ended and its socket is open in a process that was forked while the
-		 * exporter was started: who joins there again waits again.
+		 * The exporter is stopped, or it has ended and its socket is still open in a
+		 * process that was forked while the exporter was started. A new attempt to join
+		 * there would wait in vain again.
 		 */
 		if (is_too_late())
 			sp_exporter_family_leave();
@@ -194,12 +208,12 @@ bool sp_exporter_works(void)
 	if (is_waited_for(r, &now))
 		return true;
 	alive = sp_exporter_process_alive(r);
-	/* it may have begun or ended between the two */
+	/* it may have begun or ended between the two reads */
 	if (now == SP_EXPORTER_NONE && !alive)
 		now = atomic_load_explicit(&r->exporter, memory_order_acquire);
 	if (alive && (now == SP_EXPORTER_NONE || now == SP_EXPORTER_WORKING))
 		return true;
-	/* It was killed. From now on every span asks what becomes of us. */
+	/* It was killed. From now on every span checks for it (sp_deferred_work_is_due()). */
 	if (now == SP_EXPORTER_WORKING)
 		(void)atomic_compare_exchange_strong_explicit(&r->exporter, &now, SP_EXPORTER_GONE,
 							      memory_order_relaxed,
@@ -222,7 +236,7 @@ void sp_exporter_tell_ended(void)
 		tell_start_failed(err != 0 ? reason(err) : "it ended at once");
 }
 
-/* Returns what flush_done will be when that is answered. */
+/* Returns the value that flush_done will have when it is answered. */
 static uint32_t ask_for_flush(struct sp_region *r, uint64_t deadline_ns)
 {
 	uint32_t mine;

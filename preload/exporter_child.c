@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps of the exporter's process before its execve. Everything here may run in the memory of a host
- * whose thread is suspended meanwhile: raw system calls, no libc, no variables but the birth's.
+ * What the exporter's process does between its clone and its execve. It runs in the memory of a
+ * host whose thread is suspended meanwhile. A change of any variable, errno among them, would
+ * appear in the host. So everything here is raw system calls: no libc, and no variables but struct
+ * sp_exporter_birth.
  */
 #include "preload/exporter_child.h"
 
@@ -20,9 +22,9 @@
 #include "sampler/arch_sig.h"
 
 #define SIGNALS 64
-/* Of the program: files that it reads, connections. */
+/* What the program needs: files that it reads, connections. */
 #define DESCRIPTORS_NEEDED 256U
-/* Where neither close_range nor /proc is to be had. */
+/* How many are tried if there is neither close_range nor /proc. */
 #define DESCRIPTORS_TRIED 65536L
 
 /* The kernel's view of struct sigaction; zero is SIG_DFL, no flags, an empty mask, on any processor. */
@@ -40,9 +42,9 @@ struct entry {
 };
 
 /*
- * At a process's exit valgrind lets the C library free its memory (--run-libc-freeres), which writes what
- * the host has in the buffers of its streams, and looks for leaks. The host does both itself. Of a SIGKILL
- * that is sent as this call does it valgrind learns nothing.
+ * At the exit of a process valgrind makes the C library free its memory (--run-libc-freeres), which
+ * writes what the host has in the buffers of its streams, and then looks for leaks. The host will
+ * do both itself. Valgrind does not notice a SIGKILL that is sent by this call.
  */
 SP_RAW static void end_on_valgrind(void)
 {
@@ -83,7 +85,7 @@ SP_RAW static long number_of(const char *name)
 	return n;
 }
 
-/* By the list of those that are open. False when it cannot be had. */
+/* Closes descriptors by the list of open ones. False if there is no such list. */
 SP_RAW static bool close_listed(long first)
 {
 	_Alignas(struct entry) char buffer[256] = {0};
@@ -93,7 +95,7 @@ SP_RAW static bool close_listed(long first)
 
 	if (folder < 0)
 		return false;
-	/* The kernel goes on by number, so what is closed on the way does not confuse it. */
+	/* The kernel continues the list by number, so closing entries on the way does no harm. */
 	while ((got = sp_arch_syscall(SYS_getdents64, folder, (long)buffer, sizeof(buffer), 0)) >
 	       0) {
 		for (long at = 0; at < got;) {
@@ -130,7 +132,9 @@ SP_RAW void sp_child_close_from(long first)
 		close_counted(first);
 }
 
-/* A host may have few left for itself; with too few, not even the loader can open a library. */
+/*
+ * The host may be limited to few descriptors. With too few, not even the loader can open a library.
+ */
 SP_RAW static void allow_descriptors(void)
 {
 	struct rlimit limit = {0};
@@ -143,8 +147,10 @@ SP_RAW static void allow_descriptors(void)
 }
 
 /*
- * What we hand over, at its numbers. First away from these, as one may be where another one is to be; a
- * limit that allows no others leaves the region alone. A negative errno without the region.
+ * Puts the descriptors that we hand over at their numbers. They are first moved away from these
+ * numbers, because one may be where another has to go. If the limit allows no other numbers, only
+ * the region is handed over. Returns the first number behind them, or a negative errno if the
+ * region could not be put in place.
  */
 SP_RAW static long hand_over(const struct sp_exporter_start *start)
 {
@@ -170,7 +176,7 @@ SP_RAW static long hand_over(const struct sp_exporter_start *start)
 	return rc < 0 ? rc : SP_REGION_FD + 1;
 }
 
-/* These at their numbers, nothing at 0 to 2, nothing else. */
+/* The descriptors that are handed over at their numbers, /dev/null at 0 to 2, all others closed. */
 SP_RAW static long arrange_descriptors(const struct sp_exporter_start *start)
 {
 	long rc = hand_over(start);
@@ -178,7 +184,10 @@ SP_RAW static long arrange_descriptors(const struct sp_exporter_start *start)
 	if (rc < 0)
 		return rc;
 	sp_child_close_from(rc);
-	/* Closed first: the limit may allow no number but these. The next file that is opened is 0. */
+	/*
+	 * Closed first, because the limit may allow no other numbers. The next file that is opened
+	 * is then 0.
+	 */
 	for (long fd = 0; fd < SP_REGION_FD; fd++)
 		(void)sp_arch_syscall(SYS_close, fd, 0, 0, 0);
 	rc = sp_arch_syscall(SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR, 0);
@@ -205,7 +214,7 @@ SP_RAW static void become_exporter(void *arg)
 	allow_descriptors();
 	rc = arrange_descriptors(start);
 	if (rc >= 0) {
-		/* Before the program runs, which may look at it at once. */
+		/* Before the program runs, because it may read this at once. */
 		atomic_store_explicit(&start->region->exporter_pid,
 				      (int32_t)sp_arch_syscall(SYS_getpid, 0, 0, 0, 0),
 				      memory_order_relaxed);
@@ -213,7 +222,7 @@ SP_RAW static void become_exporter(void *arg)
 				     (long)start->environment, 0);
 	}
 	atomic_store_explicit(&start->region->exporter_pid, 0, memory_order_relaxed);
-	/* Release: pairs with who reads the error and takes the start for over. */
+	/* Release: whoever sees the error sees that the start has failed. */
 	atomic_store_explicit(&start->region->exporter_error, (int32_t)-rc, memory_order_release);
 	atomic_store_explicit(&birth->result, (int32_t)rc, memory_order_relaxed);
 	sp_child_exit(1);
@@ -224,7 +233,7 @@ SP_RAW int sp_exporter_bear(struct sp_exporter_birth *birth)
 	long child;
 	long rc;
 
-	/* What is told of a process that was killed before it could say anything. */
+	/* The result if the process is killed before it can write another one. */
 	atomic_store_explicit(&birth->result, -ECHILD, memory_order_relaxed);
 	atomic_store_explicit(&birth->shared, 0, memory_order_relaxed);
 	child = sp_raw_clone(birth->flags, birth->child_stack, become_exporter, birth);
@@ -234,8 +243,8 @@ SP_RAW int sp_exporter_bear(struct sp_exporter_birth *birth)
 	if (atomic_load_explicit(&birth->shared, memory_order_relaxed) == 0)
 		return 0;
 	/*
-	 * The clone has returned, so the process is the program, or is ending. Its execve has made its
-	 * exit signal SIGCHLD, and then it is no child that __WCLONE waits for.
+	 * The clone has returned, so the process has executed the program or is ending. After an
+	 * execve its exit signal is SIGCHLD, and __WCLONE does not wait for such a child.
 	 */
 	do
 		rc = sp_arch_syscall(SYS_wait4, child, 0, (long)__WCLONE, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process that becomes the program spanprof-exporter, from its birth to its execve. Until then it
- * shares the host's memory, thread pointer included: nothing here may touch errno or any other
- * variable of the host's threads, so all of it is raw system calls on a stack of our own.
+ * The process that becomes spanprof-exporter, from its clone to its execve. Until then it shares
+ * the memory of the host, including the thread pointer. So nothing here may touch errno or any
+ * other variable of the host's threads, and all of it is raw system calls on a stack of our own.
  */
 #ifndef SP_EXPORTER_CHILD_H
 #define SP_EXPORTER_CHILD_H
@@ -12,17 +12,22 @@
 
 #include "preload/exporter_process.h"
 
-/* Shares memory, and the parent waits until execve; no SIGCHLD at its end, no debugger follows. */
+/*
+ * Shares memory; the parent waits until execve; no debugger follows. The low byte, the exit signal,
+ * is 0: no SIGCHLD at its end.
+ */
 #define SP_CHILD_SHARING (CLONE_VM | CLONE_VFORK | CLONE_UNTRACED)
 
-#define SP_CLOSE_RANGE_NR 436L /* everywhere; headers may be older */
+#define SP_CLOSE_RANGE_NR 436L /* the same on all architectures; headers may be older */
 
-/* The memory of one start: nobody's, stack of the parent, nobody's, stack of the exporter's process. */
-#define SP_BIRTH_STACK                                                                             \
-	((size_t)65536) /* a multiple of any page; only what is touched takes memory */
+/* The memory of one start: guard, stack of the parent, guard, stack of the exporter's process. */
+#define SP_BIRTH_STACK ((size_t)65536) /* a multiple of any page size */
 #define SP_BIRTH_BYTES (4 * SP_BIRTH_STACK)
 
-/* One start. It lies at the upper end of the first stack, where no process's end takes it away. */
+/*
+ * One start. It lies at the upper end of the first stack, so that it outlives each of the
+ * processes.
+ */
 struct sp_exporter_birth {
 	struct sp_exporter_start start;
 	char *memory;
@@ -32,22 +37,22 @@ struct sp_exporter_birth {
 	long host;           /* process ids */
 	long exporter;
 
-	/* Written by children, and seen by others only where memory is shared. */
-	_Atomic uint32_t shared; /* it is */
-	_Atomic uint32_t done;   /* the parent will not use the second stack any more; a futex */
+	/* Written by children. Visible to others only if memory is shared. */
+	_Atomic uint32_t shared; /* 1 = memory is shared */
+	_Atomic uint32_t done;   /* the parent no longer uses the second stack; a futex */
 	_Atomic int32_t result;  /* 0, or a negative errno */
 };
 
 /*
- * On the exporter's parent. Makes the process, and where memory is shared waits until it is the
- * program. 0 or a negative errno; 0 where it is not shared says only that there is a process.
+ * In the exporter's parent. Makes the process and, if memory is shared, waits until it executes the
+ * program. 0 or a negative errno. If memory is not shared, 0 says only that there is a process.
  */
 int sp_exporter_bear(struct sp_exporter_birth *birth);
 
-/* In the calling process, which has a table of descriptors of its own: closes first and all above. */
+/* In a process with a descriptor table of its own: closes the descriptor `first` and all above. */
 void sp_child_close_from(long first);
 
-/* Ends the calling process, which is one of ours. */
+/* Ends the calling process, which must be one of ours. */
 _Noreturn void sp_child_exit(int status);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the exporter lies. Host threads may have small stacks, so files are read in small pieces. */
+/*
+ * Finds the program spanprof-exporter. Threads of the host may have small stacks, so files are read
+ * in small pieces.
+ */
 #include "preload/exporter_path.h"
 
 #include <fcntl.h>
@@ -37,7 +40,7 @@ static bool from_loader(char out[SP_EXPORTER_PATH_MAX])
 	return replace_name(out);
 }
 
-/* Reads "start-end perms offset dev inode   path" byte by byte. */
+/* Reads a line "start-end perms offset dev inode path" byte by byte. */
 struct line {
 	uintptr_t start;
 	bool started;  /* start is complete */
@@ -61,7 +64,7 @@ static bool take(struct line *l, char c, char out[SP_EXPORTER_PATH_MAX])
 		l->start = l->start * 16 + (digit <= '9' ? digit - '0' : digit - 'a' + 10);
 	else
 		l->started = true;
-	/* A path that fills out may be cut off, in a folder that is not ours. */
+	/* A path that fills the buffer may be cut off, and would then name another folder. */
 	if ((l->length > 0 || c == '/') && l->length < SP_EXPORTER_PATH_MAX - 1)
 		out[l->length++] = c;
 	return false;

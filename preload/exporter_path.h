@@ -8,9 +8,9 @@
 #define SP_EXPORTER_PATH_MAX 4096
 
 /*
- * Its absolute path. The loader may only know a relative name of our object, and the host may have
- * changed its directory since: then the kernel's view of the mapping decides, which takes a descriptor
- * for a moment. False when neither helps. errno preserved.
+ * Its absolute path. The loader may know our object by a relative name, and the host may have
+ * changed its working directory since. In that case the path comes from /proc/self/maps, which
+ * takes a descriptor for a moment. False if neither helps. errno preserved.
  */
 bool sp_exporter_path(char out[SP_EXPORTER_PATH_MAX]);
 

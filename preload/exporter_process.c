@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The host's side of starting the exporter. Between the first clone and the end of that child the
- * calling thread only waits, so what the new processes read of its memory does not change.
+ * calling thread only waits, so the memory that the new processes read does not change.
  */
 #include "preload/exporter_process.h"
 
@@ -24,7 +24,7 @@
 #include "sampler/fmt.h"
 
 #define BIT(signo) (UINT64_C(1) << ((signo)-1))
-/* As "pid:[4026531836]". */
+/* Room for a name such as "pid:[4026531836]". */
 #define NAMESPACE_NAME_MAX 64
 
 static atomic_flag under_way = ATOMIC_FLAG_INIT;
@@ -39,8 +39,8 @@ static bool name_of(const char *namespace, char name[NAMESPACE_NAME_MAX])
 }
 
 /*
- * The calling thread has unshared the pid namespace, or entered another one. Its first child becomes
- * pid 1 there, and no fork of the host succeeds any more once that has ended.
+ * Whether the calling thread has unshared the pid namespace, or entered another one with setns().
+ * Its first child would be pid 1 there, and when that ends no fork of the host succeeds any more.
  */
 static bool children_live_elsewhere(void)
 {
@@ -50,10 +50,13 @@ static bool children_live_elsewhere(void)
 	struct stat unused;
 
 	if (!name_of("/proc/thread-self/ns/pid", own))
-		return false; /* no /proc, or an old one: there is nothing to see */
+		return false; /* no /proc, or an old one: assume that it has not */
 	if (name_of(for_children, childrens))
 		return strcmp(own, childrens) != 0;
-	/* A link that cannot be read: there is a namespace, and it has no pid 1 yet. Linux 4.12. */
+	/*
+	 * A link that exists and cannot be read is that of a namespace without a pid 1. Since Linux
+	 * 4.12.
+	 */
 	return sp_arch_syscall(SYS_newfstatat, AT_FDCWD, (long)for_children, (long)&unused,
 			       AT_SYMLINK_NOFOLLOW) == 0;
 }
@@ -75,7 +78,7 @@ static struct sp_exporter_birth *new_birth(const struct sp_exporter_start *start
 		(void)syscall(SYS_munmap, memory, SP_BIRTH_BYTES);
 		return NULL;
 	}
-	/* Page and stack stay aligned to 16 and more. */
+	/* A multiple of 64, so the stack below stays aligned to 16. */
 	birth = (void *)(stack + SP_BIRTH_STACK - (sizeof(*birth) + 63) / 64 * 64);
 	birth->start = *start;
 	birth->memory = memory;
@@ -86,7 +89,7 @@ static struct sp_exporter_birth *new_birth(const struct sp_exporter_start *start
 	return birth;
 }
 
-/* The first child, where nobody has to stay. */
+/* The first child, if no keeper is needed: it makes the exporter's process and ends. */
 SP_RAW static void bear_and_end(void *arg)
 {
 	struct sp_exporter_birth *birth = arg;
@@ -115,13 +118,16 @@ static int start_orphan(struct sp_exporter_birth *birth, long *child)
 	if (atomic_load_explicit(&birth->done, memory_order_relaxed) != 0)
 		return atomic_load_explicit(&birth->result, memory_order_relaxed);
 	if (rc == *child && !WIFEXITED(status) && !sp_arch_on_valgrind())
-		return -ECHILD; /* killed: what came of its child is not known */
-	/* Its memory was not ours. Not by its exit status: on valgrind it ends by a signal. */
+		return -ECHILD; /* killed: whether it has made its child is unknown */
+	/*
+	 * Its memory was not shared. Not decided by its exit status, because under valgrind it ends
+	 * by a signal.
+	 */
 	atomic_store_explicit(&birth->done, rc == *child, memory_order_relaxed);
 	return -atomic_load_explicit(&birth->start.region->exporter_error, memory_order_relaxed);
 }
 
-/* Takes back the SIGCHLD of a child of ours that has ended, and no other. SIGCHLD is blocked. */
+/* Removes the pending SIGCHLD of our own child that has ended, and no other. SIGCHLD is blocked. */
 static void take_back_sigchld(long child)
 {
 	const uint64_t chld = BIT(SIGCHLD);
@@ -141,8 +147,8 @@ static void take_back_sigchld(long child)
 }
 
 /*
- * Where no child can share our memory: qemu-user takes clones of another exit signal than SIGCHLD for
- * mistakes, and so does a kernel after the host has unshared its time namespace.
+ * The start where no child can share our memory: qemu-user refuses a clone with another exit signal
+ * than SIGCHLD, and so does a kernel after the host has unshared its time namespace.
  */
 static int start_forked(struct sp_exporter_birth *birth)
 {
@@ -163,7 +169,10 @@ static int start_forked(struct sp_exporter_birth *birth)
 static int start_at_all(const struct sp_exporter_start *start)
 {
 	struct sp_exporter_birth *birth = new_birth(start);
-	/* A seccomp filter of the host may answer by SIGSYS, which would be its end while blocked. */
+	/*
+	 * All but SIGSYS: if a seccomp filter of the host answers with SIGSYS while that is
+	 * blocked, the kernel kills the process.
+	 */
 	const uint64_t all = ~BIT(SIGSYS);
 	uint64_t before;
 	long child = 0;
@@ -180,7 +189,10 @@ static int start_at_all(const struct sp_exporter_start *start)
 		rc = start_orphan(birth, &child);
 	if (!kept && child == -EINVAL)
 		rc = start_forked(birth);
-	/* A process that lost its parent may still be on its stack: then the memory is left alone. */
+	/*
+	 * A process whose parent was killed may still be on its stack. The memory is left alone
+	 * then.
+	 */
 	if (child < 0 ||
 	    (atomic_load_explicit(&birth->done, memory_order_relaxed) != 0 && !(kept && rc == 0)))
 		(void)syscall(SYS_munmap, birth->memory, SP_BIRTH_BYTES);
@@ -206,9 +218,9 @@ int sp_exporter_process_start(const struct sp_exporter_start *start)
 }
 
 /*
- * It is dead and waits for a parent that may never look. Only a process with memory has a program. A /proc
- * that hides others (hidepid) has no program of an exporter either that has changed its user; but it has
- * nothing at all of that.
+ * Whether the process is dead and waits for a parent that may never reap it. Only a process with
+ * memory has an "exe". With hidepid, /proc hides the whole folder of an exporter that has changed
+ * its user, so the missing file alone means a zombie.
  */
 static bool is_zombie(long pid)
 {
@@ -246,7 +258,7 @@ bool sp_exporter_process_alive(const struct sp_region *region)
 	long pid = atomic_load_explicit(&region->exporter_pid, memory_order_relaxed);
 	long rc;
 
-	/* Whoever starts one has done it before. */
+	/* A start does the same first, so nothing is lost if one is under way. */
 	(void)sp_exporter_process_may_start();
 	if (pid <= 0)
 		return false;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting the program spanprof-exporter out of a host, so that the host does not notice: it gets no
- * SIGCHLD, has no child that it can wait for, and keeps its descriptors, signal handlers and memory.
- * Two clones, because the process that executes a program is a child with SIGCHLD again: the first
- * child makes it and ends at once, so that it belongs to init. Where it would belong to the host then
- * (pid 1 of a pid namespace, or a subreaper), the first child stays instead (keeper.h).
+ * Starts the program spanprof-exporter from a host so that the host does not notice: it gets no
+ * SIGCHLD, has no child that wait() finds, and keeps its descriptors, signal handlers and memory.
+ *
+ * execve() sets the exit signal of a process back to SIGCHLD, so one clone is not enough. The first
+ * child makes a second one and ends at once, and the second one, the exporter, becomes a child of
+ * init. If the orphan would become a child of the host instead (the host is pid 1 of a pid
+ * namespace, or a subreaper), the first child stays as its parent (keeper.h).
  */
 #ifndef SP_EXPORTER_PROCESS_H
 #define SP_EXPORTER_PROCESS_H
@@ -25,27 +27,28 @@ struct sp_exporter_start {
 };
 
 /*
- * APP, in the process itself and not in a child of vfork. The program begins in a session of its own,
- * with the region at SP_REGION_FD, /dev/null at 0 to 2, no other descriptor, and all signals default and
- * unblocked. Working directory, umask, limits (but a soft one of descriptors that is too low),
- * scheduling and priority are the host's: the program changes what it does not want. errno and the signal mask are as before.
+ * APP, in the process itself and not in a child of vfork. The program begins in a session of its
+ * own, with the descriptors above, /dev/null at 0 to 2 and no other descriptor, and all signals
+ * default and unblocked. Working directory, umask, limits (except a soft limit of descriptors that
+ * is too low), scheduling and priority are the host's; the program changes what it does not want.
+ * errno and the signal mask are preserved.
  *
- * 0, or a negative errno: what execve or clone said, -EXDEV: children of the calling thread would live
- * in another pid namespace, -EOPNOTSUPP: a keeper is needed and cannot be had (emulators), -EBUSY:
- * another start is under way, or the former exporter's keeper has not ended yet. Under an emulator 0
- * says only that there is a process; exporter_error is written when its execve has failed.
+ * 0, or a negative errno: that of execve or clone; -EXDEV: children of the calling thread would be
+ * in another pid namespace; -EOPNOTSUPP: a keeper is needed and impossible (emulators); -EBUSY:
+ * another start is under way, or the keeper of the former exporter has not ended yet. Under an
+ * emulator 0 says only that there is a process; exporter_error is written if its execve fails.
  */
 int sp_exporter_process_start(const struct sp_exporter_start *start);
 
-/* APP. False as long as something of the former exporter is there: a start would say -EBUSY. */
+/* APP. False as long as the former exporter's keeper exists: a start would return -EBUSY. */
 bool sp_exporter_process_may_start(void);
 
-/* Forked child: whoever was starting one is not here. */
+/* Forked child: the thread that was starting an exporter does not exist here. */
 void sp_exporter_process_forked(void);
 
 /*
- * APP. There is such a process, and it has not ended. Also lets go what is left of the keeper of one
- * that has: call it now and then, or a zombie that only __WCLONE sees stays with the host. errno
+ * APP. The exporter of that region exists and has not ended. Also reaps the keeper of one that has:
+ * to be called now and then, or a zombie that only __WCLONE sees stays with the host. errno
  * preserved.
  */
 bool sp_exporter_process_alive(const struct sp_region *region);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When another exporter is started, and what is said of it. Context: APP. */
+/* Decides when another exporter is started, and logs it. Context: APP. */
 #include "preload/exporter_restart.h"
 
 #include <stdatomic.h>
@@ -14,10 +14,13 @@
 #include "sampler/region.h"
 #include "sampler/region_swap.h"
 
-/* Each takes a region, and the first exporter has one. */
+/* Each exporter takes a region, and the first one has one. */
 #define RESTARTS_MAX (SP_REGIONS_MAX - 1)
 
-/* The first is at once: whoever notices may be about to end, with samples that nobody has taken. */
+/*
+ * The first restart is immediate: the process may be about to end, with samples that nobody has
+ * taken.
+ */
 static const uint64_t pause_ns[RESTARTS_MAX] = {
 	0,
 	1 * SP_NS_PER_S,
@@ -25,7 +28,7 @@ static const uint64_t pause_ns[RESTARTS_MAX] = {
 };
 
 static unsigned restarts;
-static uint64_t due_ns; /* of the next one; 0 = it is not yet known that there has to be one */
+static uint64_t due_ns; /* of the next restart; 0 = none is needed so far */
 
 static bool is_due(void)
 {
@@ -52,13 +55,16 @@ enum sp_restart sp_exporter_restart(const struct sp_config *cfg)
 {
 	uint32_t now = atomic_load_explicit(&sp_region_now()->exporter, memory_order_acquire);
 	bool refused = now == SP_EXPORTER_REFUSED;
-	/* Or it was not taken in, and has given up waiting. */
+	/*
+	 * Or this process was not taken in by the exporter that it joined, and has given up
+	 * waiting.
+	 */
 	bool had_none = refused || atomic_load_explicit(&sp_region_now()->exporter_pid,
 							memory_order_relaxed) == 0;
 	uint64_t lost = 0;
 	int fd;
 
-	/* The same program would fail in the same way. */
+	/* One that never worked is not started again: it would fail in the same way. */
 	if ((!refused && now != SP_EXPORTER_GONE) || restarts == RESTARTS_MAX)
 		return SP_RESTART_NEVER;
 	if (!refused && !is_due())

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Another exporter where the first one has ended, or serves the family but not this process. Three times in
- * a process, after growing pauses: what ends it once, as too little memory, may do so again.
+ * Starts another exporter if the first one has ended, or serves the family but not this process. At
+ * most three times in a process, after growing pauses: what ended it once, such as too little
+ * memory, may end it again.
  */
 #ifndef SP_EXPORTER_RESTART_H
 #define SP_EXPORTER_RESTART_H
@@ -10,14 +11,14 @@
 
 enum sp_restart {
 	SP_RESTART_DONE,  /* there is a new exporter, and a new region */
-	SP_RESTART_LATER, /* the pause is not over: ask again */
-	SP_RESTART_NEVER, /* it could never work, or ends too often */
+	SP_RESTART_LATER, /* the pause is not over: try again later */
+	SP_RESTART_NEVER, /* it never worked, or ended too often */
 };
 
 /* APP, one thread at a time, when sp_exporter_works() has said no. */
 enum sp_restart sp_exporter_restart(const struct sp_config *cfg);
 
-/* Forked child: it has had none. */
+/* Forked child: it has had no restart. */
 void sp_exporter_restart_forked(void);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What runs when the loader brings us in and when the process ends. INIT context: does nothing but
- * look at the kill switches and copy our part of the environment.
+ * Constructor and destructor of the object. The object is loaded into every program that LD_PRELOAD
+ * reaches, and most of them never record a span. So at load it only checks the kill switches and
+ * copies our variables. Context: INIT.
  */
 #include <stddef.h>
 #include <sys/auxv.h>
@@ -12,8 +13,8 @@
 #include "sampler/compiler.h"
 
 /*
- * glibc passes argc, argv and envp to constructors (elf/dl-init.c); other C libraries do not, and
- * there the loader's own variables are all we could trust: stay inert.
+ * glibc passes argc, argv and envp to constructors (elf/dl-init.c). Other C libraries do not; there
+ * the environment cannot be trusted, and we stay inert.
  */
 static __attribute__((constructor)) void load(int argc, char **argv, char **envp)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keeper, from its birth to its end. It runs beside the host's threads in their memory: raw system
- * calls, no libc, no variables but those on its stack.
+ * The keeper process (keeper.h), from its clone to its end. It runs beside the host's threads in
+ * their memory, so it uses raw system calls, no libc, and only the variables on its own stack.
  */
 #include "preload/keeper.h"
 
@@ -17,13 +17,13 @@
 #include "preload/raw_clone.h"
 #include "sampler/arch_sig.h"
 
-/* Sent to the keeper when the thread that made it ends. Any that the kernel does not act upon. */
+/* Sent to the keeper when the thread that made it ends. It is blocked, and only waited for. */
 #define PARENT_ENDED SIGHUP
 #define BIT(signo) (UINT64_C(1) << ((signo)-1))
 
-/* Here, as what the keeper touches of the host is its stack alone. */
+/* Kept by the host, because the keeper touches only its own stack. */
 static struct {
-	long host; /* who made it: in a forked child this is another process */
+	long host; /* the process that made it; a forked child is another one */
 	long pid;
 	char *memory; /* its stack */
 } keeper;
@@ -39,7 +39,10 @@ bool sp_keeper_is_needed(void)
 SP_RAW static void wait_for_an_end(long exporter, long host)
 {
 	const uint64_t signals = BIT(SIGCHLD) | BIT(PARENT_ENDED);
-	/* A host that has changed its user may not send PARENT_ENDED to us. */
+	/*
+	 * The time limit is for a host that has changed its user: the kernel may not send
+	 * PARENT_ENDED then.
+	 */
 	const struct timespec second = {.tv_sec = 1};
 	long rc;
 
@@ -47,7 +50,7 @@ SP_RAW static void wait_for_an_end(long exporter, long host)
 		rc = sp_arch_syscall(SYS_wait4, exporter, 0, (long)(WNOHANG | __WALL), 0);
 		if (rc != 0 && rc != -EINTR)
 			return;
-		/* Also the end of a thread of the host sends PARENT_ENDED. */
+		/* The end of a single thread of the host sends PARENT_ENDED, too. */
 		if (sp_arch_syscall(SYS_getppid, 0, 0, 0, 0) != host)
 			return;
 		(void)sp_arch_syscall(SYS_rt_sigtimedwait, (long)&signals, 0, (long)&second,
@@ -59,23 +62,25 @@ SP_RAW static void wait_for_an_end(long exporter, long host)
 SP_RAW static void keep(void *arg)
 {
 	struct sp_exporter_birth *birth = arg;
-	const unsigned long plain[4] = {
-		0}; /* SIG_DFL; ignored, SIGCHLD would reap without telling */
+	const unsigned long plain[4] = {0}; /* SIG_DFL: SIG_IGN would make the kernel reap */
 	const char name[16] = "spanprof-keeper";
 	const uint64_t all = ~UINT64_C(0);
 	int rc;
 
-	/* SIGSYS as well, which the host's thread has left: the handlers are the host's. */
+	/* SIGSYS too, which is unblocked in the host's thread: its handler is the host's. */
 	(void)sp_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, 0, sizeof(all));
 	(void)sp_arch_syscall(SYS_rt_sigaction, SIGCHLD, (long)plain, 0, sizeof(uint64_t));
 	(void)sp_raw_prctl(PR_SET_PDEATHSIG, PARENT_ENDED);
 	(void)sp_raw_prctl(PR_SET_NAME, (long)name);
-	/* What is done to the host's process group or terminal is not meant for us. */
+	/* Signals to the host's process group or from its terminal are not meant for the keeper. */
 	(void)sp_arch_syscall(SYS_setsid, 0, 0, 0, 0);
 	rc = sp_exporter_bear(birth);
-	/* After the birth, as the path of the program may be relative. */
+	/* After the program was executed, because its path may be relative. */
 	(void)sp_arch_syscall(SYS_chdir, (long)"/", 0, 0, 0);
-	/* Copies of the host's: with one of them open, a pipe never ends. */
+	/*
+	 * They are copies of the host's descriptors. As long as one of them is open, a pipe never
+	 * ends.
+	 */
 	sp_child_close_from(0);
 	atomic_store_explicit(&birth->result, rc, memory_order_relaxed);
 	/* Release: pairs with the acquire in sp_keeper_start(). */
@@ -95,8 +100,8 @@ SP_RAW static void say_shared(void *arg)
 }
 
 /*
- * Emulators make a fork of every clone that is not a thread, or end the program when they see one that
- * shares memory and goes on beside its parent. So a harmless kind is tried before.
+ * Emulators turn every clone that is not a thread into a fork, or end the program when a clone
+ * shares memory and runs beside its parent. So a harmless clone is tried first.
  */
 static int try_sharing(struct sp_exporter_birth *birth)
 {
@@ -113,7 +118,7 @@ static int try_sharing(struct sp_exporter_birth *birth)
 	return atomic_load_explicit(&birth->shared, memory_order_relaxed) != 0 ? 0 : -EOPNOTSUPP;
 }
 
-/* Waits for the keeper's word. Whoever kills the keeper must not leave us waiting. */
+/* Waits until the keeper has started the exporter. If the keeper is killed, the wait ends. */
 static bool wait_for_result(long child, struct sp_exporter_birth *birth)
 {
 	const struct timespec look = {.tv_nsec = 100000000};
@@ -159,7 +164,7 @@ bool sp_keeper_reap(void)
 {
 	if (keeper.pid == 0 || keeper.host != sp_arch_syscall(SYS_getpid, 0, 0, 0, 0))
 		return true;
-	/* Where the host has reaped it with __WALL it is no child any more. */
+	/* If the host has reaped it with __WALL, it is no longer a child. */
 	if (sp_arch_syscall(SYS_wait4, keeper.pid, 0, (long)(WNOHANG | __WCLONE), 0) == 0)
 		return false;
 	keeper.pid = 0;

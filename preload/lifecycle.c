@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting, forking and ending. Contexts: INIT (load, fork handler), APP (start, flush). The first
- * thread that records a span does the start; others that come while it runs wait for it, shortly.
+ * Starts the profiler, restarts it in a forked child and ends it. The first thread that records a
+ * span does the start. It cannot block the others on a lock, because the host may fork or be
+ * interrupted by a signal handler in the middle of it; so other threads wait for a bounded time,
+ * and their spans go unrecorded after that.
+ *
+ * Contexts: INIT (load, fork handler), APP (start, flush).
  */
 #include "preload/lifecycle.h"
 
@@ -32,10 +36,15 @@
 #include "sampler/thread_account.h"
 #include "sampler/thread_scan.h"
 
-/* The start takes about a millisecond of CPU time; on a busy machine it may be preempted. */
+/*
+ * The start takes about a millisecond of CPU time; on a busy machine it may be preempted meanwhile.
+ */
 #define START_WAIT_NS (50 * SP_NS_PER_MS)
 
-/* What a child of a fork may use without being told of. */
+/*
+ * A forked child that used less CPU time than this, and has no sample, does not wait for a flush at
+ * its end.
+ */
 #define BRIEF_NS (1 * SP_NS_PER_MS)
 
 _Atomic int sp_lifecycle_state = SP_LIFECYCLE_OFF;
@@ -67,7 +76,7 @@ void sp_lifecycle_fail(void)
 	sp_thread_disarm_all();
 }
 
-/* There may be samples that have not been sent. */
+/* There may be samples that were not sent. */
 static bool may_flush(void)
 {
 	int now = atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire);
@@ -78,8 +87,9 @@ static bool may_flush(void)
 static void after_fork_in_child(void);
 
 /*
- * What the sampler asks for was looked up when we were loaded: a forked child may be the first to start,
- * and another thread of its parent may have held the loader's lock.
+ * The sampler's lookup of a symbol, answered from what was looked up when we were loaded. A forked
+ * child may be the first to start, and another thread of its parent may have held the loader's lock
+ * at the fork.
  */
 static void *look_up(const char *name)
 {
@@ -88,7 +98,7 @@ static void *look_up(const char *name)
 		       : NULL;
 }
 
-/* The descriptor of a region that is in use, or a negative errno after saying why there is none. */
+/* The descriptor of a region that is in use, or a negative errno; then a message says why. */
 static int prepare(void)
 {
 	int fd;
@@ -119,7 +129,9 @@ static bool start_by_winner(void)
 	int fd;
 	int err;
 
-	/* pairs with sp_lifecycle_before_filter(): it waits for us, or we see its word */
+	/*
+	 * pairs with sp_lifecycle_before_filter(): either it waits for us, or we see that it began
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (sp_seccomp_is_on()) {
 		atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_ASLEEP,
@@ -145,7 +157,10 @@ static bool start_by_winner(void)
 	sp_thread_scan();
 	sp_thread_rearm();
 	sp_deferred_work_publish();
-	/* On a busy machine the exporter looks earlier than that, and asks for what has just been done. */
+	/*
+	 * On a busy machine the exporter may have asked for a scan already, which has just been
+	 * done.
+	 */
 	atomic_fetch_and_explicit(&sp_region_now()->deferred_work, ~SP_WORK_SCAN,
 				  memory_order_relaxed);
 	/* pairs with the acquire in sp_lifecycle_start(): tables before "active" */
@@ -155,8 +170,8 @@ static bool start_by_winner(void)
 }
 
 /*
- * Another thread is starting: short work, once in a process. Without the wait the first spans of all
- * other threads would go unrecorded where a program starts its threads together.
+ * Another thread is starting, which is short and happens once in a process. Without the wait, a
+ * program that starts its threads together would lose the first spans of all threads but one.
  */
 static bool wait_for_winner(void)
 {
@@ -207,7 +222,7 @@ static void after_fork_in_child(void)
 
 	if (was == SP_LIFECYCLE_OFF || was == SP_LIFECYCLE_FAILED)
 		return;
-	/* Without the guard what we do would be taken for the host's doing. */
+	/* Without the guard, our own calls would be taken for the host's. */
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	forked = true;
@@ -228,8 +243,8 @@ static void after_fork_in_child(void)
 }
 
 /*
- * Programs fork inside of a span only to execute another program, or to end: such a child has started an
- * exporter for nothing, and would wait until that has begun to work.
+ * Programs often fork inside of a span only to execute another program or to end. Such a child
+ * would wait at its end for an exporter that was started for nothing.
  */
 static bool is_brief_child(void)
 {
@@ -237,7 +252,7 @@ static bool is_brief_child(void)
 	       sp_thread_account_process_ns() < BRIEF_NS;
 }
 
-/* Where it ends meanwhile, what is left of the time is its successor's. */
+/* If the exporter ends meanwhile, its successor gets the rest of the time. */
 static void flush_exporter(void)
 {
 	uint64_t end = sp_monotonic_ns() + config.flush_timeout_ms * SP_NS_PER_MS;
@@ -254,13 +269,17 @@ void sp_lifecycle_flush(void)
 {
 	int saved = errno;
 
-	/* In a child of vfork everything is its parent's. Below a filter the exporter sees the end itself. */
+	/*
+	 * In a child of vfork everything belongs to its parent. Below a seccomp filter the exporter
+	 * notices the end by itself.
+	 */
 	if (!may_flush() || !sp_process_is_ours() ||
 	    atomic_load_explicit(&ended, memory_order_relaxed) || is_brief_child())
 		return;
 	/*
-	 * What it has used until now is put down as a whole: a sample after that would be for the same
-	 * time. Whose its time was only the thread itself can tell; of the others the clocks alone speak.
+	 * All CPU time up to now goes into records, so a later sample would count some of it twice:
+	 * the timer goes first. Only the thread itself knows the label of its time; for other
+	 * threads there are just their clocks.
 	 */
 	if (sp_thread_own != NULL) {
 		sp_thread_retire();
@@ -312,10 +331,13 @@ void sp_lifecycle_before_filter(bool handlers_return)
 		sp_deferred_work_publish();
 	}
 	sp_seccomp_begin();
-	/* whoever begins now sees the word */
+	/* a thread that begins now sees the filter */
 	if (kept_off)
 		sp_deferred_work_leave();
-	/* pairs with start_by_winner(): a start that came in between is seen here, or sees the word */
+	/*
+	 * pairs with start_by_winner(): a start that came in between is seen here, or sees the
+	 * filter
+	 */
 	wait_for_start();
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lifecycle of the profiler in one process: asleep until the first recorded span, then active until
- * exit; a forked child starts over.
+ * The lifecycle of the profiler in a process: asleep until the first recorded span, then active
+ * until exit; a forked child starts anew.
  */
 #ifndef SP_LIFECYCLE_H
 #define SP_LIFECYCLE_H
@@ -28,13 +28,13 @@ enum sp_lifecycle_state {
 	SP_LIFECYCLE_ASLEEP,   /* waiting for the first recorded span */
 	SP_LIFECYCLE_STARTING, /* one thread is setting up */
 	SP_LIFECYCLE_ACTIVE,
-	SP_LIFECYCLE_STOPPED, /* sampling was given up; what it has brought is still to be sent */
+	SP_LIFECYCLE_STOPPED, /* sampling has stopped; its samples are still to be sent */
 	SP_LIFECYCLE_FAILED,
 };
-/* Written by lifecycle.c alone; every hooked call asks. */
+/* Written by lifecycle.c alone, read by every hooked call. */
 extern _Atomic int sp_lifecycle_state;
 
-/* Not switched off and not broken: a recorded span would start or find us. APP. */
+/* Neither switched off nor broken: a recorded span would find us active or start us. APP. */
 static inline bool sp_lifecycle_wanted(void)
 {
 	int now = atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed);
@@ -59,25 +59,26 @@ const struct sp_config *sp_lifecycle_config(void);
  */
 void sp_lifecycle_flush(void);
 
-/* The same, before another program takes the process over. It may still fail to. */
+/* The same, before the process executes another program. That may still fail. */
 void sp_lifecycle_leave(void);
 
 /* The last flush: as sp_lifecycle_flush(), which does nothing from then on. At exit. */
 void sp_lifecycle_end(void);
 
 /*
- * APP, around a call by which the program puts a filter over itself (sampler/seccomp.h), under which
- * signal handlers may return or not. Before it the accounts are brought up to date as long as that can be
- * done, where handlers may not return all timers go, and from then on the filter counts as being there.
- * Afterwards the timers are there again, if it was refused, or sampling is off for good.
+ * APP, around a call by which the program installs a seccomp filter (sampler/seccomp.h), below
+ * which signal handlers may return or not. Before it, the accounts are brought up to date while
+ * that is still possible; if handlers may not return, all timers are deleted; and from then on the
+ * filter counts as installed. After it, the timers are made again if the kernel refused the filter;
+ * otherwise sampling is off for good.
  */
 void sp_lifecycle_before_filter(bool handlers_return);
 void sp_lifecycle_after_filter(bool handlers_return, bool refused);
 
-/* APP. Turns sampling off for good; what it has brought is still sent, and the host runs on. */
+/* APP. Turns sampling off for good. Its samples are still sent, and the host runs on. */
 void sp_lifecycle_stop(void);
 
-/* APP. The same, with nobody left to send what was sampled. */
+/* APP. The same where no exporter is left to send the samples. */
 void sp_lifecycle_fail(void);
 
 #endif

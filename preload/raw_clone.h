@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two system calls in the calling process's own way, without libc and errno; sp_arch_syscall() makes
- * those with at most four arguments.
+ * clone(2) and prctl(2) without libc and errno. sp_arch_syscall() makes system calls with at most
+ * four arguments.
  *
- * clone(2) with a function that the child runs and never returns from. The C library's wrapper is not
- * used: it may be the host's own, and it keeps the new stack's first words for itself, which are wrong
- * where an emulator forks instead and leaves the child on its parent's stack. Here function and
- * argument travel in registers that the system call preserves. APP context.
+ * The C library's clone() is not used for two reasons: it may be replaced by the host's own, and it
+ * stores function and argument in the first words of the new stack, which are wrong where an
+ * emulator forks instead and the child goes on with its parent's stack. Here function and argument
+ * are in registers that the system call preserves. APP context.
  */
 #ifndef SP_RAW_CLONE_H
 #define SP_RAW_CLONE_H
@@ -14,8 +14,9 @@
 #include <sys/syscall.h>
 
 /*
- * The child's id, or a negative errno. stack_top is a multiple of 16, or NULL for a copy of our own
- * stack, which is for children that do not share our memory only. The function must not return.
+ * The child runs run(arg), which must not return. Returns the child's id or a negative errno.
+ * stack_top is a multiple of 16, or NULL for a copy of our own stack, which is only for children
+ * that do not share our memory.
  */
 static inline long sp_raw_clone(unsigned long flags, void *stack_top, void (*run)(void *),
 				void *arg)
@@ -69,7 +70,7 @@ static inline long sp_raw_clone(unsigned long flags, void *stack_top, void (*run
 #endif
 }
 
-/* prctl(2), whose arguments are five: valgrind reads them all. */
+/* prctl(2). It has five arguments, and valgrind checks all of them. */
 static inline long sp_raw_prctl(long option, long value)
 {
 #if defined(__x86_64__)

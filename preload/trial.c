@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trying system calls in a child that shares our memory while the calling thread waits, as the start of
- * the exporter does. Where SIGSYS ends one of several processes with the same memory and leaves a core,
- * Linux before 5.16 ends them all: there the host would have met the same end by its own call.
+ * Makes our system calls in a child that shares our memory while the calling thread waits, as the
+ * start of the exporter does (trial.h). On Linux before 5.16, a SIGSYS that ends one of several
+ * processes with the same memory and writes a core ends all of them; there the host would have been
+ * ended by its own call just the same.
  */
 #include "preload/trial.h"
 
@@ -40,7 +41,7 @@ struct call {
 	long arg[4];
 };
 
-/* The one that the host waits for the child with, then those that a message takes. */
+/* First the call by which the host waits for the child, then those of a message. */
 static const struct call calls[] = {
 	{SYS_wait4, {NOBODY, 0, WNOHANG, 0}},
 	{SYS_getpid, {0}},
@@ -109,9 +110,12 @@ static struct {
 /* In the child. */
 SP_RAW static void make_all(void *unused)
 {
-	/* What answers SIGSYS is the host's; blocked, it is an end. */
+	/* The handler of SIGSYS is the host's. While blocked, the signal ends the process. */
 	const uint64_t sigsys = BIT(SIGSYS);
-	/* No core, which would be of the host's memory: of 1 also where a program takes them (core(5)). */
+	/*
+	 * No core, which would contain the host's memory. A limit of 1 also stops a program that
+	 * takes cores (core(5)).
+	 */
 	const uint64_t one[2] = {1, 1};
 
 	(void)unused;
@@ -126,7 +130,7 @@ SP_RAW static void make_all(void *unused)
 	sp_child_exit(0);
 }
 
-/* What wait tells of the child, which has ended when the clone returns; 0 if there is none. */
+/* The wait status of the child, which has ended when the clone returns; 0 if there is none. */
 static int try_all(void)
 {
 	int status = 0;
@@ -137,7 +141,10 @@ static int try_all(void)
 	child = sp_raw_clone(SP_CHILD_SHARING, trial.stack + sizeof(trial.stack), make_all, NULL);
 	if (child < 0)
 		return 0;
-	/* To wait for it would be our end as well. It stays, for __WALL to see, as long as the host. */
+	/*
+	 * The filter forbids wait4() too, so waiting would end us as well. The zombie stays as long
+	 * as the host, visible with __WALL only.
+	 */
 	if (atomic_load_explicit(&trial.made, memory_order_relaxed) == 0 && !sp_arch_on_valgrind())
 		return SIGSYS;
 	do
@@ -149,8 +156,9 @@ static int try_all(void)
 #define SECCOMP "\nSeccomp:" /* fs/proc/array.c, task_seccomp; then a tab and a digit */
 
 /*
- * Whether the calling thread has a filter. Not by prctl(), which that may not foresee: the loader has made
- * the calls of this in the same program. Where nothing is to be read there may be one.
+ * Whether the calling thread may have a filter. Not by prctl(), which the filter may forbid; the
+ * calls used here were made by the loader in the same program. If the file cannot be read, there
+ * may be one.
  */
 static bool may_have_filter(void)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Below a seccomp filter from before the program, as in a container or a systemd unit, a system call that
- * it does not foresee may be the end of the process, and nobody can ask which ones those are. So before
- * the first of ours a child of one moment makes them all, in ways that do nothing.
+ * A process may run below a seccomp filter that was installed before the program began, as in a
+ * container or a systemd unit. A system call that this filter does not allow may kill the process,
+ * and the kernel cannot be asked which calls these are. So before we make our first system call, a
+ * short-lived child makes them all, with arguments for which they do nothing.
  */
 #ifndef SP_TRIAL_H
 #define SP_TRIAL_H
@@ -10,9 +11,10 @@
 #include <stdbool.h>
 
 /*
- * APP, once a process, before sampling starts. True if there is no such filter, or it ends nobody for
- * our calls (it may refuse them), or that cannot be tried. False after a message, where that can be
- * written: then the process must make no call of ours (sampler/seccomp.h). errno is not preserved.
+ * APP, once in a process, before sampling starts. True if there is no such filter, or it kills for
+ * none of our calls (it may refuse them), or that cannot be tried. False after a message, if that
+ * can be written: then the process must make none of our calls (sampler/seccomp.h). errno is not
+ * preserved.
  */
 bool sp_trial_passes(void);
 
