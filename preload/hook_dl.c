@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hooks of dlopen, dlsym and dlvsym: keeps up with what is loaded while a switch is on. Contexts: INIT,
- * APP.
+ * The hooks of dlopen, dlsym and dlvsym (hook_dl.h), which keep up with what the program loads.
+ * Contexts: INIT, APP.
  *
- * After a dlopen() by path all objects are looked through before the host gets the handle. By name
- * alone, or with $ORIGIN, the caller decides which file that is, so the real function is jumped to
- * and the look comes with the next dlsym() or dlopen(), that is before the host can call what it
- * loaded. Not reached: spans that a plugin's own constructors start.
+ * After a dlopen() with a path, all objects are examined before the host gets the handle. With a
+ * bare name or $ORIGIN, the file depends on the caller, so the call has to reach the real function
+ * by a jump; the objects are then examined at the next dlsym() or dlopen(), which comes before the
+ * host can call what it loaded. Spans that a plugin's own constructors start are missed.
  */
 #define _GNU_SOURCE
 #include "preload/hook_dl.h"
@@ -30,10 +30,10 @@ extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 static bool dlsym_is_on;
 static bool deepbind_is_on;
 static struct sp_elf_range own;
-/* Objects loaded when all were looked through; 0 = look again. */
+/* The loader's count of objects when all were examined; 0 = examine again. */
 static _Atomic unsigned long long looked_at;
 
-/* Under the loader's lock, read without it: the count is the last thing written. */
+/* Written under the loader's lock, read without it: the count is written last. */
 static struct sp_elf_range deepbound[DEEPBOUND_MAX];
 static _Atomic unsigned deepbound_used;
 
@@ -59,7 +59,7 @@ static const struct entry entries[] = {
 	{"dlvsym", SP_NEXT_dlvsym, (const void *)sp_hook_dl_dlvsym_entry},
 };
 
-/* Only where nobody else stands before the real one. */
+/* Our entry function for that name, only if the importer's slot still holds the real function. */
 static const void *entry_of(const char *name, const void *now, bool lazy)
 {
 	for (size_t i = 0; i < SP_ARRAY_LEN(entries); i++) {
@@ -72,7 +72,7 @@ static const void *entry_of(const char *name, const void *now, bool lazy)
 	return NULL;
 }
 
-/* That address is what some object defines under the name. */
+/* Whether some object defines that name at that address. */
 static bool is_definition(const char *name, const void *address)
 {
 	struct sp_elf_range object = sp_elf_object_at(address);
@@ -144,7 +144,7 @@ static void *open_and_look(const char *file, int mode)
 	return handle;
 }
 
-/* glibc asks for the caller only then: elf/dl-open.c, dl_open_worker_begin. */
+/* Only then glibc looks at the caller: elf/dl-open.c, dl_open_worker_begin. */
 static bool depends_on_caller(const char *file)
 {
 	return strchr(file, '/') == NULL || strchr(file, '$') != NULL;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jumping to a function of up to three arguments that looks at its return address. APP context. */
+/*
+ * Entry functions that jump to the chosen target with the caller's arguments and return address
+ * (tail_call.h). APP context.
+ */
 #include "preload/hook_dl_entry.h"
 
 #include "preload/tail_call.h"

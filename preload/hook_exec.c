@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Before the program is replaced, what was sampled is sent. APP context; the host may call these
- * from a signal handler, or in a child of vfork, which shares our memory and is left alone.
+ * The exec family. Before the process executes another program, what was sampled is sent, because
+ * execve() ends the mapping and the timers. APP context; the host may call these from a signal
+ * handler, or in a child of vfork, which shares our memory and is left alone.
  *
- * Half of the family takes its arguments by "...", which C can only hand on by copying them: so each
- * symbol ends in a jump to the real one, for which all is as the caller made it.
+ * Half of the family takes its arguments by "...", which C can only hand on by copying them. So
+ * each symbol ends in a jump to the real function, with the arguments as the caller made them.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -20,7 +21,7 @@ static int no_exec(void)
 	return -1;
 }
 
-/* Where the call goes on. A process without a sample has nothing to wait for. */
+/* Does our part and returns the real function. A process without a sample does not wait. */
 static const void *begin(enum sp_next which)
 {
 	const void *next;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ends of the process that run no destructors: flush, then the real function. APP context; the host
- * may call these from signal handlers, and after a flush that is switched off or done they cost one
- * load.
+ * Ways of ending the process that run no destructors: a flush, then the real function. APP context;
+ * the host may call these from signal handlers. Without anything to flush they cost one load.
  */
 #include <stddef.h>
 #include <stdlib.h>

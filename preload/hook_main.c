@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The moment before main(): every shared object's constructors have run. SPANPROF_PROFILE=always
- * starts here. INIT context.
+ * The moment before main(), when all constructors of shared objects have run: with
+ * SPANPROF_PROFILE=always sampling starts here. INIT context.
  *
- * glibc: csu/libc-start.c. Seven arguments in every version; passed on unread.
+ * glibc: csu/libc-start.c. The function has seven arguments in every version; they are passed on
+ * unread.
  */
 #include <stddef.h>
 

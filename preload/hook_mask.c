@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's signal masks. Where one blocks nearly everything our signal stays out of what the
- * kernel gets (sampler/virtual_mask.h). Every other call reaches the kernel unchanged; around it the
- * calling thread's timer is taken away while our signal is blocked and given back when it no longer
- * is, so that the signal is never pending where the host waits for signals. APP context;
- * async-signal-safe, as pthread_sigmask(3) is.
+ * The host's changes of signal masks. If a mask blocks nearly everything, our signal is left out of
+ * what the kernel gets (sampler/virtual_mask.h). Every other call reaches the kernel unchanged. A
+ * signal of ours must never be pending where the host waits for signals, so while the calling
+ * thread blocks our signal it has no timer; it gets one when it unblocks it.
+ *
+ * APP context; async-signal-safe, as pthread_sigmask(3) is.
  */
 #include <errno.h>
 #include <signal.h>
@@ -31,7 +32,7 @@ static bool blocks_ours(int how, const sigset_t *set)
 	return set != NULL && how != SIG_UNBLOCK && sp_lifecycle_active() && names_ours(set);
 }
 
-/* Also after a call that failed: arming asks the kernel what the mask really is. */
+/* Also after a call that failed, because arming asks the kernel for the real mask. */
 static void after(int how, const sigset_t *set)
 {
 	int saved = errno;
@@ -43,8 +44,8 @@ static void after(int how, const sigset_t *set)
 }
 
 /*
- * The mask is marked first: a foreign signal that comes in between finds the old mask in its
- * context, and that decides.
+ * The difference is noted before the call. If a foreign signal comes in between, its context has
+ * the old mask, and that decides.
  */
 static int change_without_ours(mask_call next, int how, const sigset_t *set, sigset_t *old)
 {
@@ -60,7 +61,7 @@ static int change_without_ours(mask_call next, int how, const sigset_t *set, sig
 	if (!differed) {
 		int saved = errno;
 
-		/* The host may have blocked it by a call of its own, before all the others. */
+		/* The host may already have blocked our signal alone, by an earlier call. */
 		if (rc != 0 || !sp_virtual_mask_differs_now())
 			sp_virtual_mask_end();
 		else

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program forbids itself system calls: prctl(PR_SET_SECCOMP), or seccomp(2) by syscall(3), as
- * libseccomp calls it. APP context; async-signal-safe. All other calls of the two go on by a jump, with
- * stack and registers as the caller made them: syscall(3) has seven arguments, and among them may be
- * those of clone and vfork.
+ * The program installs a seccomp filter: by prctl(PR_SET_SECCOMP), or by seccomp(2) through
+ * syscall(3), as libseccomp does. Below the filter a system call of ours could kill the process, so
+ * all of them have to stop before the kernel gets the filter (sampler/seccomp.h).
+ *
+ * All other calls of the two functions go on by a jump, with stack and registers as the caller made
+ * them: syscall(3) has seven arguments, and it may be a clone or vfork. APP context;
+ * async-signal-safe.
  */
 #include <errno.h>
 #include <linux/seccomp.h>
@@ -37,9 +40,9 @@ struct attempt {
 };
 
 /*
- * Before the kernel is asked: another thread may have the filter before we know the answer. A filter
- * after the first one is not looked at, because that takes system calls. Nothing is begun where it is
- * none of ours to know: switched off, or a child of vfork, whose memory is its parent's.
+ * Before the kernel is asked, because another thread may have the filter before we know the answer.
+ * Only the first filter is evaluated, because that takes system calls. Nothing is done where we are
+ * switched off, or in a child of vfork, whose memory belongs to its parent.
  */
 static struct attempt begin(bool is_filter, const void *program)
 {
@@ -51,7 +54,7 @@ static struct attempt begin(bool is_filter, const void *program)
 	if (life == SP_LIFECYCLE_OFF ||
 	    (is_first && sp_lifecycle_active() && !sp_process_is_ours()))
 		return a;
-	/* Strict mode lets handlers return; without a program there will be no filter. */
+	/* Strict mode lets handlers return; without a program the kernel will refuse the filter. */
 	if (is_first && is_filter && program != NULL)
 		a.handlers_return = sp_seccomp_lets_return(program);
 	sp_lifecycle_before_filter(a.handlers_return);
@@ -83,7 +86,10 @@ static int set_by_prctl(int option, unsigned long mode, unsigned long program, u
 	return rc;
 }
 
-/* With SECCOMP_FILTER_FLAG_TSYNC the number of a thread is a refusal, too: it could not follow. */
+/*
+ * With SECCOMP_FILTER_FLAG_TSYNC a positive result is a refusal, too: the id of a thread that could
+ * not get the filter.
+ */
 static bool is_refused(long rc, unsigned flags)
 {
 	return rc < 0 || (rc > 0 && (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER) == 0);
@@ -103,7 +109,7 @@ static long set_by_syscall(long number, long a, long b, long c, long d, long e, 
 	return rc;
 }
 
-/* Where the calls go on. */
+/* The targets of the two functions. */
 const void *sp_prctl_begin(int option);
 const void *sp_prctl_begin(int option)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The host's use of the sampling signal. While sampling is on, calls that would replace our handler
- * change the host's virtual disposition instead, and read it back; every other signal, and every
- * call before, goes straight through. APP context; async-signal-safe once the real functions were
- * found, as sigaction(2) must be.
+ * change the host's virtual disposition instead (sampler/signals.h), and read it back. Every other
+ * signal, and every call before sampling starts, goes straight through. APP context;
+ * async-signal-safe once the real functions were found, as sigaction(2) must be.
  */
 #include <errno.h>
 #include <signal.h>
@@ -32,7 +32,7 @@ static int set_virtual(int signo, const struct sigaction *act, struct sigaction 
 
 	if (act == NULL)
 		return sp_signals_virtual(signo, NULL, old);
-	/* A host may read the old one into the same place. */
+	/* The host may have the old one written into the same place. */
 	wanted = *act;
 	if (signo == sp_signals_number() && wanted.sa_handler != SIG_DFL &&
 	    wanted.sa_handler != SIG_IGN)
@@ -41,7 +41,7 @@ static int set_virtual(int signo, const struct sigaction *act, struct sigaction 
 	return sp_signals_virtual(signo, &wanted, old);
 }
 
-/* What is set now: *act no longer says so where the host has the old one read into the same place. */
+/* Asks for what is set now: *act may have been overwritten with the old one. */
 static int wants_alternate_stack(int signo, __typeof__(&sigaction) next)
 {
 	struct sigaction now;
@@ -74,8 +74,8 @@ SP_EXPORT int sigaction(int signo, const struct sigaction *restrict act,
 }
 
 /*
- * Between the call and our look at what it has set, our signal would find a new stack that may be too
- * small for it: so the thread has no timer meanwhile.
+ * Between the call and our look at the new stack, our signal could be delivered on a stack that is
+ * too small for it. So the thread has no timer meanwhile.
  */
 SP_EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
 {
@@ -92,7 +92,7 @@ SP_EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
 	return rc;
 }
 
-/* The disposition that those flags and that mask make of a handler, as glibc's signal/ has them. */
+/* Sets a disposition with these flags and this mask, as glibc's signal/ directory does. */
 static __sighandler_t set_plain(int signo, __sighandler_t handler, int flags, int masks_itself)
 {
 	struct sigaction act;
@@ -159,7 +159,7 @@ SP_EXPORT __sighandler_t __sysv_signal(int signo, __sighandler_t handler)
 	return set_sysv(SP_NEXT(__sysv_signal), signo, handler);
 }
 
-/* System V's other pair (sysdeps/posix/sigset.c, sigignore.c): it lets the signal in as well. */
+/* System V's other pair (sysdeps/posix/sigset.c, sigignore.c). It unblocks the signal as well. */
 SP_EXPORT __sighandler_t sigset(int signo, __sighandler_t disposition)
 {
 	__typeof__(&sigset) next = SP_NEXT(sigset);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that wait for our signal among others: before they do, the kernel's mask is what they
- * believe it to be, so that a timer of ours is never what they were waiting for. APP context;
- * nothing of ours lies around the waits, which are cancellation points.
+ * Threads that wait for signals, ours among them. Before the wait, the kernel's mask is made what
+ * the thread believes it to be (sampler/virtual_mask.h), so that the host never receives a signal
+ * of our timer. The waits are cancellation points, so nothing of ours happens after them. APP
+ * context.
  */
 #include <errno.h>
 #include <signal.h>
@@ -16,8 +17,8 @@
 #include "sampler/virtual_mask.h"
 
 /*
- * The wait itself cannot be made first, so the kernel is asked for the set beforehand: where it would answer
- * EFAULT the host shall get that, and no signal for a read of ours.
+ * The set has to be read before the wait. So the kernel is asked first whether it is readable: for
+ * a bad pointer the host must get EFAULT from the wait, and not a SIGSEGV from us.
  */
 static void settle_for(const sigset_t *set)
 {
@@ -60,7 +61,10 @@ SP_EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict inf
 	return -1;
 }
 
-/* Also before sampling starts: the descriptor stays. What the kernel has taken can be read. */
+/*
+ * Also before sampling starts, because the descriptor stays. The set is read after the call, when
+ * the kernel has accepted it.
+ */
 SP_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
 {
 	__typeof__(&signalfd) next = SP_NEXT(signalfd);

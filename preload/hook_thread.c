@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Births and deaths of threads. APP context. A thread born while sampling is on gets its block and
- * timer before the host's start routine runs; before that the real function is called untouched.
- * Of threads that end by cancellation or a raw system call the exporter learns from /proc.
+ * Creation and end of threads. A thread that is created while sampling is on gets its block and
+ * timer before the host's start routine runs; before that the real function is called unchanged.
+ * Threads that end by cancellation or a raw system call are found by the exporter in /proc.
+ *
+ * APP context.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -19,7 +21,7 @@
 #include "sampler/compiler.h"
 #include "sampler/thread.h"
 
-/* Also does what the exporter asks for: threads may come and go where no span ever does. */
+/* Also does deferred work: a program may create threads and never start another span. */
 static struct sp_thread *claim(void)
 {
 	bool active;
@@ -35,8 +37,8 @@ static struct sp_thread *claim(void)
 }
 
 /*
- * What the host asked for, 0 where it left that to the C library: then it counts on a stack that is large
- * enough for most things, signal handlers among them.
+ * The stack size that the host asked for, 0 if it left that to the C library, whose default is
+ * large enough for signal handlers.
  */
 static uint32_t stack_bytes(const pthread_attr_t *attr)
 {

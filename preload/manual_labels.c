@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions behind spanprof.h, for programs that label their own work. APP context. Exported
- * under names of their own version, so that the header may change what it calls.
+ * The functions behind spanprof.h, for programs that label their own work. They are exported under
+ * versioned names, so that a later header may call others. APP context.
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reentrancy guard of hooked calls, per thread. Wrappers over another SDK fire two hooks for one
- * span: only the outermost counts.
+ * The reentrancy guard of hooked calls, for each thread. A wrapper over another SDK calls that
+ * SDK's hooked functions inside of its own hooked function, and one span would be recorded twice.
+ * Only the outermost hook counts.
  *
- * A host may leave a hooked call by longjmp or an exception, past our leave: the guard remembers
- * where on the stack it was taken, and a later entry from an older frame knows that it is stale.
+ * A host may leave a hooked call by longjmp or an exception, without sp_reentrancy_guard_leave().
+ * So the guard remembers its place on the stack, and an entry from an older frame knows that it is
+ * stale.
  */
 #ifndef SP_REENTRANCY_GUARD_H
 #define SP_REENTRANCY_GUARD_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding real functions once. Context: APP. */
+/* Finds each real function once. Context: APP. */
 #include "preload/resolve.h"
 
 #include <stdatomic.h>
@@ -23,7 +23,7 @@ void *sp_resolve(const char *name)
 
 void *sp_next(enum sp_next which)
 {
-	/* Two threads may both look; they find the same. */
+	/* Two threads may both search; they find the same. */
 	void *p = atomic_load_explicit(&cache[which], memory_order_relaxed);
 
 	if (p == NULL) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A function that another one decides about: asks it where to go and jumps there, with stack and
- * arguments as the caller made them. For calls that C cannot hand on as they are: those with "..."
- * for arguments, and those whose function looks at its return address. Integer arguments in
- * registers are kept (System V AMD64: six, and al for "..."; AAPCS64: eight), vector ones are not.
+ * Defines a function that asks another one for an address and jumps there, with stack and arguments
+ * as the caller made them. For calls that C cannot hand on: functions with "...", and functions
+ * that look at their return address. Integer arguments in registers are kept (System V AMD64: six,
+ * and al for "..."; AAPCS64: eight), vector arguments are not.
  */
 #ifndef SP_TAIL_CALL_H
 #define SP_TAIL_CALL_H
@@ -11,7 +11,7 @@
 // clang-format off
 #if defined(__x86_64__)
 
-/* seven words, the return address before them: the stack is aligned for the call */
+/* seven words and the return address: the stack is aligned for the call */
 #define SP_TAIL_PUSH_(reg) "push %" reg "\n.cfi_adjust_cfa_offset 8\n"
 #define SP_TAIL_POP_(reg) "pop %" reg "\n.cfi_adjust_cfa_offset -8\n"
 #define SP_TAIL_BODY_(target) \
@@ -40,8 +40,9 @@
 #endif
 
 /*
- * Defines the function name, a string as all three: target is a function of the same arguments, or
- * of the first few, that returns the address to go to. scope is "" or a directive such as ".hidden".
+ * Defines the function `name`. All three are strings: target is a function with the same arguments,
+ * or the first few of them, that returns the address to jump to; scope is "" or a directive such as
+ * ".hidden".
  */
 #define SP_TAIL_CALL(name, target, scope) \
 	__asm__(".text\n.balign 16\n.globl " name "\n" scope "\n" \
