@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adapter for the C wrapper dorsal-lab/opentelemetry-c (SONAME libopentelemetry-c.so.1): start makes
- * the span current on the calling thread, end ends and frees it. APP context. ABI: its header
- * include/opentelemetry_c/opentelemetry_c.h at a09fa39; it has no version query, so the object that
+ * Adapter for the C wrapper dorsal-lab/opentelemetry-c (SONAME libopentelemetry-c.so.1). Starting a
+ * span makes it current on the calling thread; ending it also frees it. ABI: its header
+ * include/opentelemetry_c/opentelemetry_c.h at a09fa39. It has no version query, so the object that
  * defines the functions must also define two more of its names before any argument is interpreted.
+ * APP context.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -34,12 +35,15 @@ void otelc_set_span_attrs(void *span, void *map);
 void otelc_destroy_attr_map(void *map);
 
 static struct sp_sdk_instances instances;
-/* The one that the current call belongs to. */
+/* The instance that the current call belongs to. */
 static SP_TLS struct sp_sdk_instance *instance;
 
 #define REAL(sym) ((__typeof__(&(sym)))sp_sdk_instance_fn(instance, SP_NEXT_##sym))
 
-/* The SDK really is this one: decided once per instance, again while it is not. */
+/*
+ * Whether the SDK really is this one; decided once for each instance, and tried again as long as it
+ * is not.
+ */
 static bool known_sdk(void)
 {
 	static const char *const together[] = {"otelc_init_tracer_provider",
@@ -84,8 +88,9 @@ static bool asked_ids(void *span, struct sp_traceparent *out)
 }
 
 /*
- * Its handles are struct SpanAndContext {shared_ptr<Span> span; ...}, and the span's class is one that
- * we know, where opentelemetry-cpp is a library of its own: then no propagator has to be asked.
+ * Its handles are struct SpanAndContext {shared_ptr<Span> span; ...}. If opentelemetry-cpp is a
+ * library of its own and the span is of a class that we know, the ids are read there instead of
+ * asking the propagator.
  */
 static struct sp_otelcpp_handles handles;
 
@@ -137,7 +142,7 @@ static void started(void *span, const char *name, const char *remote_context)
 		sp_otelcpp_attr_watch(sp_otelcpp_inner.sdk);
 }
 
-/* NULL where the library lacks a part of what it takes. */
+/* NULL if the library lacks one of the functions that are needed. */
 static void *new_map(void)
 {
 	__typeof__(&otelc_create_attr_map) create = REAL(otelc_create_attr_map);
@@ -191,7 +196,10 @@ static void ending(void *span)
 		sp_span_attr_apply(&r, &sp_otelcpp_set, inner);
 	else
 		sp_span_attr_apply(&r, &attributes, span);
-	/* before the real end frees the handle, which another thread may get at once */
+	/*
+	 * before the real end, which frees the handle; another thread may get the same address at
+	 * once
+	 */
 	(void)sp_span_close(&r);
 }
 

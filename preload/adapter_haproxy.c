@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adapter for haproxytech/opentelemetry-c-wrapper (libopentelemetry-c-wrapper.so): only creators of
- * objects are exported, everything else goes through tables of functions that the objects point to.
- * A tracer, as soon as it has been created, and each recorded span get a pointer to our copy of
- * their table; nothing else in them changes. Nothing is interpreted before the library proved to be
- * a release whose binary interface is known. APP context.
+ * Adapter for haproxytech/opentelemetry-c-wrapper (libopentelemetry-c-wrapper.so). The library
+ * exports only functions that create objects; all others are called through tables of functions
+ * that the objects point to. So a tracer, as soon as it was created, and each recorded span get a
+ * pointer to our copy of their table; nothing else in them changes. Nothing is interpreted before
+ * the library has proved to be a release whose binary interface is known.
  *
- * The SDK cannot tell which span a thread works for. Not seen: spans that are still open when the
- * last tracer is destroyed, which ends them.
+ * The SDK cannot tell which span a thread works for. One case is missed: spans that are still open
+ * when the last tracer is destroyed, which ends them. APP context.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -28,7 +28,10 @@
 #include "sampler/log.h"
 #include "sampler/span.h"
 
-/* All argument registers and the whole result, for a function of that name with other ones. */
+/*
+ * All argument registers and the whole result register, in case a function of that name has other
+ * parameters.
+ */
 #define WORDS uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f
 
 uintptr_t otelc_tracer_create(WORDS);
@@ -54,7 +57,7 @@ static const void *library(void)
 	return sp_next(SP_NEXT_otelc_tracer_create);
 }
 
-/* Before the real end: from then on another thread may get the object. */
+/* Before the real end: after it another thread may get the same object. */
 static void set_string(void *span, const char *key, const char *value)
 {
 	struct sp_haproxy_kv kv;
@@ -79,7 +82,10 @@ static void set_integer(void *span, const char *key, int64_t value)
 
 static const struct sp_span_attr_set attributes = {.string = set_string, .integer = set_integer};
 
-/* The real end runs outside the reentrancy guard: the last reference to another SDK's span may go with it. */
+/*
+ * The real end runs outside of the reentrancy guard, because it may drop the last reference to a
+ * span of another SDK, whose end counts.
+ */
 static void ending(struct sp_haproxy_span *const *span)
 {
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
@@ -108,7 +114,7 @@ static void hook_end_with_options(struct sp_haproxy_span **span, const struct ti
 	span_ops()->end_with_options(span, steady, status, description);
 }
 
-/* Without an end before, it ends the span too. */
+/* A destroy without an end before it ends the span, too. */
 static void hook_destroy(struct sp_haproxy_span **span)
 {
 	ending(span);
@@ -139,8 +145,8 @@ static const struct sp_haproxy_swap span_swaps[] = {
 };
 
 /*
- * Whether the span is recorded is asked first: asking a span that does nothing for its ids would
- * leave an error message in the tracer, which the host may read.
+ * Asked first whether the span is recorded: asking a span that does nothing for its ids would leave
+ * an error message in the tracer, which the host may read.
  */
 static bool span_ids(const struct sp_haproxy_span *span, struct sp_span_start *s)
 {
@@ -166,7 +172,9 @@ static bool context_known(const struct sp_haproxy_context *context)
 	return true;
 }
 
-/* An id that is not of a recorded span here is of a remote parent; zeros are of none. */
+/*
+ * An id that is not that of a span recorded here belongs to a remote parent; zeros mean no parent.
+ */
 static void parent_id(const struct sp_haproxy_span *parent,
 		      const struct sp_haproxy_context *context, uint8_t id[8])
 {
@@ -196,7 +204,10 @@ static void started(struct sp_haproxy_span *span, const char *name,
 	s.sdk = SP_SDK_HAPROXY;
 	s.name = name != NULL ? name : "";
 	s.name_len = strlen(s.name);
-	/* Whatever is active here: without a parent among its arguments the span is a root. */
+	/*
+	 * Whatever is active on the thread: without a parent among its arguments the span is a
+	 * root.
+	 */
 	s.has_parent = true;
 	parent_id(parent, context, s.parent_id);
 	if (sp_span_started(&s))
@@ -246,7 +257,7 @@ static const struct sp_haproxy_swap tracer_swaps[] = {
 	{0, NULL},
 };
 
-/* The library's own name for its release; NULL if it lacks one of the names that go with it. */
+/* The library's version text; NULL if it lacks one of the names that go with it. */
 static const char *release(void)
 {
 	static const char *const together[] = {"otelc_version", "otelc_init", "otelc_deinit",

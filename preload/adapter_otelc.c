@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adapter for otap-labs/opentelemetry-c (libopentelemetry_c_api.so): a start makes nothing current,
- * attached contexts do. APP context. Unrelated libraries export some of the same names, so nothing
- * is interpreted before the object that defines the hooked function proved to be this SDK.
+ * Adapter for otap-labs/opentelemetry-c (libopentelemetry_c_api.so). Here starting a span does not
+ * make it current; attaching a context does. Unrelated libraries export some of the same names, so
+ * no argument is interpreted before the object that defines the hooked function has proved to be
+ * this SDK. APP context.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -61,7 +62,7 @@ struct hook {
 	}
 
 static struct sp_sdk_instances instances;
-/* The one that the current call belongs to. */
+/* The instance that the current call belongs to. */
 static SP_TLS struct sp_sdk_instance *instance;
 
 #define REAL(sym) ((__typeof__(&(sym)))sp_sdk_instance_fn(instance, SP_NEXT_##sym))
@@ -106,7 +107,7 @@ static enum verdict decide(const struct hook *h)
 	return OLD;
 }
 
-/* To be asked only where the real function exists. */
+/* To be called only if the real function exists. */
 static bool is_known(struct hook *h)
 {
 	int verdict;
@@ -121,7 +122,7 @@ static bool is_known(struct hook *h)
 	return verdict == KNOWN;
 }
 
-/* A span we do not know may be of another SDK instance, which makes the new span a root. */
+/* An unknown parent may be a span of another SDK instance; the new span is then a root. */
 static void handle_id(const void *parent, uint8_t id[8])
 {
 	struct sp_span_record r;
@@ -159,7 +160,7 @@ static void parent_in_options_ex(const uintptr_t *word, uint8_t id[8])
 		sp_otelc_ambient_span(instance, id);
 }
 
-/* Scopes do not say what a thread works for. */
+/* Set when scopes pile up, and so do not tell what a thread works for. */
 static _Atomic bool scopes_pile_up;
 
 static void started(struct hook *h, parent_fn *parent, const void *span, const uintptr_t *word)
@@ -179,7 +180,10 @@ static void started(struct hook *h, parent_fn *parent, const void *span, const u
 	s.name_len = word[1] != 0 ? word[2] : 0;
 	memcpy(s.span_id, own.span_id, sizeof(s.span_id));
 	memcpy(s.trace_id, own.trace_id, sizeof(s.trace_id));
-	/* Whatever is active here: without a parent among its arguments the span is a root. */
+	/*
+	 * Whatever is active on the thread: without a parent among its arguments the span is a
+	 * root.
+	 */
 	s.has_parent = true;
 	parent(word, s.parent_id);
 	(void)sp_span_started(&s);
@@ -202,7 +206,9 @@ static void set_integer(void *span, const char *key, int64_t value)
 
 static const struct sp_span_attr_set attributes = {.string = set_string, .integer = set_integer};
 
-/* By an end, a destroy without one, or both; the span is ours only until the first. */
+/*
+ * Ended by an end, by a destroy without an end, or by both; the span is ours only until the first.
+ */
 static void ending(void *span)
 {
 	struct sp_span_record r;
@@ -210,11 +216,11 @@ static void ending(void *span)
 	if (!sp_lifecycle_active() || !sp_span_of(span, &r))
 		return;
 	sp_span_attr_apply(&r, &attributes, span);
-	/* before the real one: from then on another thread may get the object */
+	/* before the real one: after it another thread may get the same object */
 	(void)sp_span_close(&r);
 }
 
-/* A destroy leaves the last error alone, unlike the attributes we set before it. */
+/* A destroy leaves the SDK's last error alone, but the attributes that we set before it do not. */
 static void ending_quietly(void *span)
 {
 	struct sp_otelc_error error;

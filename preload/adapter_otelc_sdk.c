@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions to libopentelemetry_c_api.so about spans and contexts, and its last error, which they
- * must not change. APP context; called by the adapter's hooks only.
+ * Asks libopentelemetry_c_api.so about spans and contexts, and preserves its last error, which
+ * these calls would change. APP context.
  */
 #include <string.h>
 
@@ -12,7 +12,10 @@
 
 #define REAL(sym) ((__typeof__(&(sym)))sp_sdk_instance_fn(instance, SP_NEXT_##sym))
 
-/* A successful start or attach leaves no last error, and neither may what we ask after it. */
+/*
+ * A successful start or attach leaves no last error, so neither may the calls that we make after
+ * it.
+ */
 static void clear_error(struct sp_sdk_instance *instance)
 {
 	__typeof__(&otel_api_clear_last_error) clear = REAL(otel_api_clear_last_error);

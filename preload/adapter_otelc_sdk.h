@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the adapter for otap-labs/opentelemetry-c asks the SDK itself. APP context, within a reentrancy guard.
- * Each function asks the instance of the SDK that it is given, whose ABI the caller has recognised.
+ * What the adapter for otap-labs/opentelemetry-c asks the SDK. Each function uses the instance that
+ * it is given, whose ABI the caller has recognised. APP context, inside the reentrancy guard.
  */
 #ifndef PRELOAD_ADAPTER_OTELC_SDK_H
 #define PRELOAD_ADAPTER_OTELC_SDK_H
@@ -18,7 +18,7 @@ struct sp_otelc_ids {
 	uint8_t flags;
 };
 
-/* A thread's last error as it was; longer ones come back cut. */
+/* A thread's last error; longer texts are cut. */
 struct sp_otelc_error {
 	char text[256];
 	size_t len;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adapter for opentelemetry-cpp: start, new names, end and destruction of sdk::trace::Span,
- * interposed by their mangled names. The SDK's vtables refer to the functions by name, so virtual calls come here
- * too. APP context.
+ * Adapter for opentelemetry-cpp: start, rename, end and destruction of sdk::trace::Span, interposed
+ * by their mangled names. The SDK's vtables refer to these functions by name, so virtual calls
+ * reach our hooks too. APP context.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -79,7 +79,10 @@ typedef void rename_fn(void *span, size_t len, const char *name);
 DECLARE(1, "1");
 DECLARE(2, "2");
 
-/* What the program says under a key of ours when it starts or has started that span stays. */
+/*
+ * If the program sets an attribute with a key of ours at the start of that span or later, its value
+ * stays.
+ */
 static void watch_attributes(struct sp_otelcpp *sdk, const void *attributes, const void *span)
 {
 	struct sp_span_record r;
@@ -104,7 +107,7 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 
 	if (!sp_otelcpp_known(sdk))
 		return;
-	/* dropped and no-op spans are of other classes: one of this class has begun to record */
+	/* Dropped and no-op spans are of other classes: a span of this class records. */
 	span = sp_otelcpp_returned(sdk, result);
 	if (span == NULL)
 		return;
@@ -125,10 +128,10 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 		watch_attributes(sdk, attributes, span);
 }
 
-/* The real destructors call each other and end their span, which we have seen to by then. */
+/* The real destructors call each other and end their span, which we have handled by then. */
 static SP_TLS const void *being_destroyed;
 
-/* Also for a span that is destroyed without an end, which ends it. */
+/* Also for a span that is destroyed without an end: the destructor ends it. */
 static void ending(const struct sp_otelcpp *sdk, void *span)
 {
 	struct sp_span_record r;
@@ -139,7 +142,7 @@ static void ending(const struct sp_otelcpp *sdk, void *span)
 
 	if (sp_span_attr_wanted(&r) && sp_otelcpp_is_recording(sdk, span))
 		sp_span_attr_apply(&r, &sp_otelcpp_set, span);
-	/* before the real end: from then on another thread may get the object */
+	/* before the real end: after it another thread may get the same object */
 	(void)sp_span_close(&r);
 	errno = saved;
 }
@@ -176,8 +179,8 @@ static void hook_ending(const struct sp_otelcpp *sdk, void *span)
 }
 
 /*
- * The real end and the real destructor run outside the reentrancy guard: the last reference to another span
- * may go with this one.
+ * The real end and the real destructor run outside of the reentrancy guard, because they may drop
+ * the last reference to another span, whose end counts.
  */
 __attribute__((noinline)) static void end(struct sp_otelcpp *first, void *span, const void *options)
 {
@@ -204,8 +207,8 @@ __attribute__((noinline)) static void destroy(struct sp_otelcpp *first, enum sp_
 }
 
 /*
- * Of the four calls that end a span and destroy it, two are its destructors' own: those pass, without
- * a frame of ours. NULL where it takes more to tell what the real function is.
+ * Two of the four calls that end and destroy a span are made by its destructors themselves. These
+ * go on to the real function without a frame of ours. NULL if the real function takes more to find.
  */
 static inline void *nested(struct sp_otelcpp *first, enum sp_otelcpp_real which, const void *span)
 {
@@ -288,7 +291,7 @@ static void hook_rename(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void
 DEFINE(1) /* NOLINT(readability-function-size): the SDK's own seven parameters */
 DEFINE(2) /* NOLINT(readability-function-size) */
 
-/* INIT. The loader has filled in all vtables by now; without an SDK these are two comparisons. */
+/* INIT. The loader has relocated all vtables by now. Without an SDK this costs two comparisons. */
 __attribute__((constructor)) static void patch_vtables(void)
 {
 	sp_otelcpp_vtable_patch(&sdk_v1);

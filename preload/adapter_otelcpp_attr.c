@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Standing in for SetAttribute, and reading the attributes of a start. APP context. */
+/*
+ * Replaces SetAttribute in the SDK's vtable, and reads the attributes of a start
+ * (adapter_otelcpp_attr.h). APP context.
+ */
 #include "preload/adapter_otelcpp_attr.h"
 
 #include <errno.h>
@@ -18,9 +21,10 @@
 typedef void set_fn(SET_PARAMETERS);
 
 /*
- * One function per vtable, each with one function behind it, so that nothing has to be looked up in a
- * call that the program makes all the time. A place is never given to another function: its own may
- * be called for as long as there is the process. What finds none is not watched.
+ * One function for each vtable, each with one real function behind it: the program calls
+ * SetAttribute all the time, and this needs no look-up. A place is never reused for another
+ * function, because its hook may be called as long as the process exists. If no place is left, that
+ * SDK instance is not watched.
  */
 #define PLACES 8U
 static struct place {
@@ -29,7 +33,7 @@ static struct place {
 } places[PLACES];
 static atomic_flag patching = ATOMIC_FLAG_INIT;
 
-/* By the ids, as the object that the span is known by may be that of a wrapper. */
+/* Found by the ids, because the object that we know the span by may be that of a wrapper. */
 static void program_sets(const struct place *p, void *span, uint8_t keys)
 {
 	struct sp_otelcpp *sdk = atomic_load_explicit(&p->sdk, memory_order_acquire);
@@ -49,7 +53,7 @@ static void program_sets(const struct place *p, void *span, uint8_t keys)
 	errno = saved;
 }
 
-/* noinline, and the last thing that its caller does, so that the other keys need no frame there. */
+/* noinline and a tail call, so that other keys need no frame in the caller. */
 __attribute__((noinline)) static void set_like_ours(const struct place *p, SET_PARAMETERS)
 {
 	set_fn *real = atomic_load_explicit(&p->real, memory_order_relaxed);
@@ -83,7 +87,10 @@ DEFINE(6)
 DEFINE(7)
 static set_fn *const hooks[PLACES] = {set_0, set_1, set_2, set_3, set_4, set_5, set_6, set_7};
 
-/* The place of that function, which may be an earlier instance's at the same address; NULL = none. */
+/*
+ * The place of that function, which may be that of an earlier instance at the same address; NULL =
+ * none is left.
+ */
 static struct place *place_for(set_fn *real)
 {
 	for (unsigned i = 0; i < PLACES; i++) {
@@ -104,7 +111,7 @@ void *sp_otelcpp_attr_real(void *set)
 	return set;
 }
 
-/* Only what no thread can be about to write: a page is unlocked and locked again. */
+/* Only the pages of a vtable, which no thread writes, are made writable for a moment. */
 static void patch(struct sp_otelcpp *sdk)
 {
 	const void *const *slot =
@@ -121,7 +128,7 @@ static void patch(struct sp_otelcpp *sdk)
 
 void sp_otelcpp_attr_patch(struct sp_otelcpp *sdk)
 {
-	/* who comes second leaves it to the first, and to a later span of its own instance */
+	/* a second thread leaves it to the first, or to a later span of its own instance */
 	if (!sp_span_attr_any() ||
 	    atomic_flag_test_and_set_explicit(&patching, memory_order_acquire))
 		return;

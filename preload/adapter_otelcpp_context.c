@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading opentelemetry-cpp's contexts, and from them the parents of spans. APP context. */
+/*
+ * Reads opentelemetry-cpp's contexts, and finds the parents of spans by them. Their memory layout
+ * is no interface of the SDK, so each is checked against what the layout should be before it is
+ * trusted. APP context.
+ */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
@@ -9,7 +13,7 @@
 #include "preload/adapter_otelcpp_scope.h"
 #include "preload/adapter_otelcpp_sdk.h"
 
-/* So many that were as we know them are proof enough. */
+/* So many contexts with the expected layout are proof enough. */
 #define LOOKS_MAX 64U
 
 static const void *head_of(struct sp_otelcpp *sdk, const void *context)
@@ -42,7 +46,7 @@ find_node(struct sp_otelcpp *sdk, const void *context, const char *key)
 	return NULL;
 }
 
-/* So many looks, at contexts and at options, without a doubt. */
+/* Enough contexts and options were checked, without a contradiction. */
 static bool looked_enough(struct sp_otelcpp *sdk)
 {
 	return atomic_fetch_add_explicit(&sdk->looks, 1, memory_order_relaxed) >= LOOKS_MAX;
@@ -59,7 +63,7 @@ bool sp_otelcpp_context_looks_right(struct sp_otelcpp *sdk, const void *context)
 		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_CONTEXT);
 		return false;
 	}
-	/* one with a span in it proves most; some programs have only others */
+	/* A context with a span in it proves most; some programs have only others. */
 	if (find_node(sdk, context, SP_OTELCPP_KEY_SPAN) != NULL || looked_enough(sdk))
 		atomic_store_explicit(&sdk->contexts, SP_OTELCPP_KNOWN, memory_order_relaxed);
 	return true;
@@ -122,7 +126,7 @@ bool sp_otelcpp_is_current(struct sp_otelcpp *sdk, void *storage, const void *co
 	memset(&current, 0, sizeof(current));
 	get_current(storage, &current);
 	if (!sp_otelcpp_is_pointer(f, &current))
-		return false; /* so nobody knows how to give it back */
+		return false; /* unknown layout: it cannot be released */
 	bool same = head_of(sdk, &current) == head_of(sdk, context);
 
 	sp_otelcpp_release(f, &current);
@@ -152,7 +156,7 @@ static __attribute__((noinline, cold)) void disprove_options(struct sp_otelcpp *
 	sp_sdk_disproved(sdk->names->sdk, SP_SDK_FACT_PARENT);
 }
 
-/* A span is of its parent's trace: so the SDK found the same parent as we did. */
+/* A span has the trace id of its parent. If that fits, the SDK found the same parent as we did. */
 static bool is_parent(struct sp_otelcpp *sdk, const void *parent_trace,
 		      const struct sp_otelcpp_ids *ids)
 {
@@ -166,7 +170,7 @@ static bool is_parent(struct sp_otelcpp *sdk, const void *parent_trace,
 	return true;
 }
 
-/* A context among the options: its list is only as sure as that there is a context. */
+/* A context given in the options: its list can be trusted only if this is a context at all. */
 static __attribute__((noinline, cold)) bool look_at_options(struct sp_otelcpp *sdk,
 							    const void *context)
 {
@@ -182,7 +186,7 @@ static __attribute__((noinline, cold)) bool look_at_options(struct sp_otelcpp *s
 
 enum given { GIVEN_NONE, GIVEN_PARENT, GIVEN_ROOT, GIVEN_UNKNOWN };
 
-/* A span context among the options. */
+/* A span context given in the options. */
 static enum given given_ids(struct sp_otelcpp *sdk, const uint8_t *parent,
 			    const struct sp_otelcpp_ids *ids, uint8_t parent_id[8])
 {

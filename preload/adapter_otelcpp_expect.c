@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One slot of a vtable, replaced for as long as no object of the class is known. APP context. */
+/*
+ * Replaces the slot of Attach in the vtable of the context storage until an object of the class is
+ * known (adapter_otelcpp_expect.h). APP context.
+ */
 #include "preload/adapter_otelcpp_expect.h"
 
 #include <errno.h>
@@ -11,7 +14,10 @@
 #include "preload/adapter_otelcpp_vtable.h"
 #include "preload/elf_walk.h"
 
-/* Whoever includes the SDK's headers has a copy of the class, and which one is used depends on how. */
+/*
+ * Each object that includes the SDK's headers has a copy of the class; which one is used depends on
+ * linking.
+ */
 #define EXPECTED_MAX 16U
 
 struct expected {
@@ -59,7 +65,10 @@ bool sp_otelcpp_expect_done(const void *vptr)
 	return !is_ours(vptr);
 }
 
-/* Others may come in while the first one is at it: each goes on by what the vtable says then. */
+/*
+ * Other threads may come in while the first one restores the vtable: each goes on with what the
+ * vtable says then.
+ */
 void *sp_otelcpp_first_attach(void *result, void *self, const void *context)
 {
 	const void *vptr = sp_otelcpp_member(self, 0);
@@ -79,7 +88,7 @@ void *sp_otelcpp_first_attach(void *result, void *self, const void *context)
 	return result;
 }
 
-/* Under the lock. A class that was unloaded may have left its place to another one. */
+/* Under the lock. A class that was unloaded may have left its address to another one. */
 static void expect(struct sp_otelcpp *sdk, const void *vtable)
 {
 	const void *vptr = (const void *const *)vtable + SP_OTELCPP_VTABLE_HEAD;
@@ -108,10 +117,10 @@ void sp_otelcpp_expect_storage(struct sp_otelcpp *sdk)
 	n = sp_elf_find_all(sdk->names->storage_class, vtable, EXPECTED_MAX);
 	for (unsigned i = 0; i < n && i < EXPECTED_MAX; i++)
 		expect(sdk, vtable[i]);
-	/* The program's own, which comes before ours in the search. */
+	/* The program's own, which precedes us in the search order. */
 	if (sdk->linked_storage_vtable != NULL)
 		expect(sdk, sdk->linked_storage_vtable);
-	/* what refers to it is in vtables that are not ours */
+	/* vtables that are not ours refer to it */
 	atomic_store_explicit(&sdk->held, true, memory_order_release);
 	atomic_flag_clear_explicit(&busy, memory_order_release);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A storage of contexts that does not exist yet. opentelemetry-cpp makes it when it is asked for the
- * current context first; since 1.28 a span with an explicit root does not ask. If the program then
- * attaches that span, the storage is made inside the attach, before it has a vptr that could be turned
- * (adapter_otelcpp_scope.h): the process's first scope would pass by us, and its span be taken for one
- * that labels until its end. So until then the class's own vtable sends attaches to us, and gets its own
- * function back at the first one, or when the storage is seen otherwise. APP context.
+ * The context storage before it exists. opentelemetry-cpp creates it when the current context is
+ * first asked for; since 1.28 a span with an explicit root does not ask. If the program then
+ * attaches that span, the storage is created inside the attach, before there is an object whose
+ * vptr we could replace (adapter_otelcpp_scope.h). We would miss the process's first scope, and its
+ * span would count as one that labels until its end. So until the storage exists, the vtable of its
+ * class leads Attach to us. The SDK's own function is restored at the first attach, or when the
+ * storage is seen in another way. APP context.
  */
 #ifndef SP_ADAPTER_OTELCPP_EXPECT_H
 #define SP_ADAPTER_OTELCPP_EXPECT_H
@@ -15,11 +16,12 @@
 #include "preload/adapter_otelcpp_sdk.h"
 
 /*
- * There is a recorded span, and no storage. Once per instance of the SDK; nothing happens where that fails.
+ * To be called when a span is recorded and there is no storage. Once for each instance of the SDK;
+ * if it fails, nothing changes.
  */
 void sp_otelcpp_expect_storage(struct sp_otelcpp *sdk);
 
-/* An object of that class is there: its vtable is as it was before. False if it could not be put back. */
+/* An object of that class exists: restores its vtable. False if that is impossible. */
 bool sp_otelcpp_expect_done(const void *vptr);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The span behind a wrapper's handle. APP context. */
+/*
+ * Finds the opentelemetry-cpp span behind the handle of a wrapper (adapter_otelcpp_inner.h). APP
+ * context.
+ */
 #include "preload/adapter_otelcpp_inner.h"
 
 #include <stdatomic.h>
@@ -15,7 +18,7 @@ void sp_otelcpp_inner_started(struct sp_otelcpp *sdk, const void *result)
 		return;
 	sp_otelcpp_inner.span = sp_otelcpp_returned(sdk, result);
 	sp_otelcpp_inner.sdk = sdk;
-	/* a wrapper may make its span current where no attach of ours sees it */
+	/* a wrapper may make its span current by an attach that we do not see */
 	if (!atomic_load_explicit(&sdk->attached, memory_order_relaxed))
 		atomic_store_explicit(&sdk->attached, true, memory_order_relaxed);
 }

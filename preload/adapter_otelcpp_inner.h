@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For adapters of wrappers over opentelemetry-cpp: the span behind the wrapper's handle. Nothing is
- * read through a handle before it has proved to lead to the very span that StartSpan returned inside
- * the wrapper's own start. APP context, inside the reentrancy guard.
+ * For adapters of wrappers over opentelemetry-cpp: finds the span behind the wrapper's handle.
+ * Nothing is read through a handle before it has proved to lead to the very span that StartSpan
+ * returned inside of the wrapper's own start. APP context, inside the reentrancy guard.
  */
 #ifndef SP_ADAPTER_OTELCPP_INNER_H
 #define SP_ADAPTER_OTELCPP_INNER_H

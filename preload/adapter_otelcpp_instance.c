@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The instances of opentelemetry-cpp in one process. Every tracer and span begins with the address of
- * its class's vtable, which lies in the instance that made it. APP context.
+ * The instances of opentelemetry-cpp in one process: each plugin may bring its own, and a span of
+ * one must not be given to the functions of another. Every tracer and span begins with the address
+ * of its class's vtable, which lies in the object of the instance that made it, so the instance is
+ * found by that address. APP context.
  */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -11,7 +13,7 @@
 #include "preload/resolve.h"
 #include "sampler/try_lock.h"
 
-/* Beside the first ones; also those that are unloaded, but still referred to. */
+/* More than the first one; includes those that are unloaded and still referred to. */
 #define INSTANCES_MAX 32U
 
 static struct sp_otelcpp instances[INSTANCES_MAX];
@@ -34,7 +36,9 @@ static bool is_of(struct sp_otelcpp *sdk, const void *vptr)
 	       sp_elf_within(&sdk->object, vptr) && sp_elf_alive(&sdk->object);
 }
 
-/* What something else of ours refers to is never emptied, whatever became of its object. */
+/*
+ * An instance that other parts of ours refer to is never reused, whatever happened to its object.
+ */
 static bool is_free(struct sp_otelcpp *sdk)
 {
 	return !atomic_load_explicit(&sdk->held, memory_order_acquire) &&
@@ -42,7 +46,7 @@ static bool is_free(struct sp_otelcpp *sdk)
 		!sp_elf_alive(&sdk->object));
 }
 
-/* Under the lock: stands for that object from now on, with nothing known of it. */
+/* Under the lock: the entry stands for that object from now on, with nothing known about it yet. */
 static void take(struct sp_otelcpp *sdk, const struct sp_otelcpp *first,
 		 const struct sp_elf_range *object)
 {
@@ -68,7 +72,7 @@ static void take(struct sp_otelcpp *sdk, const struct sp_otelcpp *first,
 	atomic_store_explicit(&sdk->found, true, memory_order_release);
 }
 
-/* Under the lock. NULL when more are alive than we can hold. */
+/* Under the lock. NULL if more instances are alive than there is room for. */
 static struct sp_otelcpp *place(struct sp_otelcpp *first, const void *vptr)
 {
 	if (is_of(first, vptr) || is_free(first))
@@ -84,7 +88,7 @@ static struct sp_otelcpp *place(struct sp_otelcpp *first, const void *vptr)
 	return NULL;
 }
 
-/* The instance whose object address lies in; the first one where none can be had. */
+/* The instance in whose object the address lies; the first one if there is none to be had. */
 static struct sp_otelcpp *claim(struct sp_otelcpp *first, const void *address,
 				const struct sp_elf_range *object)
 {
@@ -100,8 +104,9 @@ static struct sp_otelcpp *claim(struct sp_otelcpp *first, const void *address,
 }
 
 /*
- * A program that was not built for shared objects alone has a copy of a vtable in itself (a copy
- * relocation). Its objects are those of the instance whose functions the loader finds first.
+ * An executable that is not position-independent has a copy of a vtable in itself (a copy
+ * relocation). Objects with that vtable belong to the instance whose functions the loader finds
+ * first.
  */
 static struct sp_otelcpp *find(struct sp_otelcpp *first, const void *vptr)
 {
@@ -123,7 +128,10 @@ static struct sp_otelcpp *find(struct sp_otelcpp *first, const void *vptr)
 	return sdk;
 }
 
-/* Asks again under the lock: it must not become another object's between question and answer. */
+/*
+ * Checks again under the lock, because the entry may become another object's between the check and
+ * the store.
+ */
 static void remember(struct sp_otelcpp *sdk, enum sp_otelcpp_class class, const void *vptr)
 {
 	if (!sp_try_lock(&busy))

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proofs of a layout by objects of it. APP context. */
+/*
+ * Checks the assumed layout of opentelemetry-cpp's objects against real objects
+ * (adapter_otelcpp_proof.h). APP context.
+ */
 #include "preload/adapter_otelcpp_proof.h"
 
 #include <stdatomic.h>
@@ -10,7 +13,7 @@
 #include "preload/elf_walk.h"
 #include "sampler/readable_sig.h"
 
-/* Longer keys are possible, but nobody has them. */
+/* Longer keys are possible, but unheard of. */
 #define KEY_LEN_MAX 65536U
 #define FILLING 0xa5
 #define OTHER_FILLING 0x5a
@@ -30,7 +33,7 @@ static bool in_object(const void *address)
 	return sp_elf_object_at(address).size != 0;
 }
 
-/* A vtable has functions of objects in it. */
+/* A vtable lies in a loaded object and contains functions of loaded objects. */
 static bool is_vtable(const void *vptr, unsigned slot)
 {
 	const void *function = sp_otelcpp_at(vptr, slot * sizeof(void *));
@@ -86,7 +89,10 @@ bool sp_otelcpp_is_result(const void *result)
 	return has_class(second) && (in_object(first) || has_class(first));
 }
 
-/* Twice, over different fillings: what it holds it holds both times, and behind its end is ours. */
+/*
+ * Calls GetContext() twice, into memory with different fillings: what belongs to the result is
+ * equal, and what lies behind its end keeps the filling.
+ */
 bool sp_otelcpp_ids_fit(struct sp_otelcpp *sdk, const struct sp_otelcpp_flavour *f, void *span)
 {
 	unsigned slot = sdk->names->slot_end + SP_OTELCPP_SLOT_GET_CONTEXT_AFTER_END;
@@ -105,13 +111,13 @@ bool sp_otelcpp_ids_fit(struct sp_otelcpp *sdk, const struct sp_otelcpp_flavour 
 	if (!fit || memcmp(&context, &again, SP_OTELCPP_CONTEXT_REMOTE + 1) != 0 ||
 	    context.bytes[SP_OTELCPP_CONTEXT_REMOTE] > 1 ||
 	    !sp_otelcpp_is_pointer(f, context.bytes + SP_OTELCPP_CONTEXT_STATE))
-		return false; /* and nobody knows how to give it back */
+		return false; /* unknown layout: it cannot be released */
 	sp_otelcpp_release(f, context.bytes + SP_OTELCPP_CONTEXT_STATE);
 	sp_otelcpp_release(f, again.bytes + SP_OTELCPP_CONTEXT_STATE);
 	return true;
 }
 
-/* A node of a context's list. */
+/* Whether it is a node of a context's list. */
 static bool node_fits(const struct sp_otelcpp_flavour *f, const void *node)
 {
 	const char *key;
@@ -149,7 +155,10 @@ bool sp_otelcpp_context_fits(struct sp_otelcpp *sdk, const void *context)
 	return true;
 }
 
-/* Where the object that the slot's function lies in has that name, it is that function. */
+/*
+ * Whether the slot holds the function of that name, if the function's object defines that name at
+ * all.
+ */
 static bool slot_has(const void *vptr, unsigned slot, const char *name)
 {
 	const void *function = sp_otelcpp_member(vptr, slot * sizeof(void *));

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The proofs of opentelemetry-cpp's layout (otelcpp_abi.h) at first use. A release that we do not know
- * may have anything where we look, so these read what they do not know yet through the kernel, and
- * compare it with what the interface promises. APP context, inside the reentrancy guard; not for every call.
+ * Checks of opentelemetry-cpp's layout (otelcpp_abi.h) at first use. A release that we do not know
+ * may have anything at the places where we read, and a wrong read would crash the host or label a
+ * wrong span. So these functions ask the kernel whether memory is readable before they read it, and
+ * compare what they find with what the SDK's interface promises. They are too slow for every call.
+ * APP context, inside the reentrancy guard.
  */
 #ifndef SP_ADAPTER_OTELCPP_PROOF_H
 #define SP_ADAPTER_OTELCPP_PROOF_H
@@ -11,7 +13,7 @@
 
 #include "preload/adapter_otelcpp_sdk.h"
 
-/* An aligned word is there to be read. */
+/* An aligned word can be read there. */
 bool sp_otelcpp_readable(const void *p);
 
 /* One of the SDK's own spans; the address may be anything. */
@@ -28,13 +30,13 @@ bool sp_otelcpp_is_pointer(const struct sp_otelcpp_flavour *f, const void *point
  */
 bool sp_otelcpp_is_result(const void *result);
 
-/* Of one of the SDK's own spans, GetContext() returns what we know as a SpanContext. */
+/* GetContext() of that span, one of the SDK's own, returns a SpanContext as we know it. */
 bool sp_otelcpp_ids_fit(struct sp_otelcpp *sdk, const struct sp_otelcpp_flavour *f, void *span);
 
 /* The context is a list as we know it, or empty. */
 bool sp_otelcpp_context_fits(struct sp_otelcpp *sdk, const void *context);
 
-/* The virtual functions of the SDK's spans that we call lie in the slots where we call them. */
+/* The virtual functions of spans that we call lie in the slots where we expect them. */
 bool sp_otelcpp_slots_fit(const struct sp_otelcpp *sdk);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The storage object's vptr is turned to a copy of its vtable in which Attach and Detach are ours.
- * The object lies in ordinary memory, and the copy keeps the typeinfo. APP context.
+ * Replaces the vptr of the storage object by a copy of its vtable in which Attach and Detach are
+ * ours (adapter_otelcpp_scope.h). The vtable itself is read-only and shared; the object lies in
+ * ordinary memory. The copy keeps the typeinfo. APP context.
  */
 #include "preload/adapter_otelcpp_scope.h"
 
@@ -18,7 +19,7 @@
 #include "sampler/active_span.h"
 #include "sampler/compiler.h"
 
-/* Classes of storages: the SDK's own, of each instance of it, and what a host may bring. */
+/* Classes of storages: the SDK's own, one for each instance, and what a host may bring. */
 #define COPIES_MAX 32U
 /*
  * The interface has five slots; a host's class may add some. What lies behind a vtable (more of
@@ -26,10 +27,10 @@
  */
 #define SLOTS_COPIED 32U
 
-/* After so many empty contexts, and no other, it is not believed that they are empty. */
+/* After so many contexts that look empty, and no other, the layout is assumed to be unknown. */
 #define EMPTY_MAX 64U
 
-/* In struct vtable_copy, beside the offsets in its tokens, which are multiples of a pointer's size. */
+/* Values of struct vtable_copy.token besides offsets, which are multiples of a pointer's size. */
 #define TOKEN_UNKNOWN (-1)
 #define TOKEN_FOREIGN (-2)
 
@@ -81,7 +82,9 @@ __attribute__((cold)) void sp_otelcpp_scope_give_up(struct sp_otelcpp *sdk, enum
 	sp_sdk_disproved(sdk->names->sdk, why);
 }
 
-/* That context is what lies there: both words of its pointer, as neither is null. */
+/*
+ * Whether that context is stored there: both words of its pointer are compared, as neither is null.
+ */
 static bool lies_at(struct sp_otelcpp *sdk, const char *there, const void *context)
 {
 	unsigned long pointee = sp_otelcpp_flavour_of(sdk)->pointee;
@@ -93,9 +96,9 @@ static bool lies_at(struct sp_otelcpp *sdk, const char *there, const void *conte
 }
 
 /*
- * Where the tokens of this storage keep their context: the first one holds what was attached just
- * now. An empty context is equal to any zeros, so it teaches nothing. TOKEN_UNKNOWN where the next
- * one may tell.
+ * Finds where the tokens of this storage keep their context: the first token holds what has just
+ * been attached. An empty context equals any zeros, so it teaches nothing. TOKEN_UNKNOWN if the
+ * next one may tell.
  */
 static __attribute__((noinline, cold)) int learn(struct vtable_copy *c, void *self,
 						 const void *token, const void *context)
@@ -152,7 +155,10 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 {
 	struct vtable_copy *c = copy_of(self);
 
-	/* also inside the reentrancy guard: what a wrapper attaches is current all the same */
+	/*
+	 * also inside of the reentrancy guard: what a wrapper attaches becomes current just the
+	 * same
+	 */
 	note_attached(c->sdk);
 	SP_OTELCPP_CALL(c->attach, result, self, context);
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
@@ -167,11 +173,11 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 	return result;
 }
 
-/* What sp_active_span_attached() was given for the context that the token is for; 0 if that is unknown. */
+/* The key that sp_active_span_attached() got for the context of this token; 0 if it is unknown. */
 static uint64_t token_key(const struct vtable_copy *c, const void *token)
 {
 	int offset = atomic_load_explicit(&c->token, memory_order_relaxed);
-	/* until the first token taught where to look there were only empty ones */
+	/* before the first useful token there were only empty contexts */
 	static const struct sp_otelcpp_object empty;
 
 	if (offset == TOKEN_FOREIGN)
@@ -183,8 +189,8 @@ static uint64_t token_key(const struct vtable_copy *c, const void *token)
 
 /*
  * A token matches the topmost attached context that equals its own, whichever attach it came from.
- * What was attached above goes too, and may be the last reference to a span, which then ends: not
- * inside the reentrancy guard, that end counts.
+ * What was attached above is detached too, and that may drop the last reference to a span, which
+ * then ends. The real function is called outside of the reentrancy guard, so that this end counts.
  */
 static bool detach(void *self, void *token)
 {
@@ -208,7 +214,7 @@ static const void *slot(const void *vptr, unsigned which)
 	return sp_otelcpp_member(vptr, which * sizeof(void *));
 }
 
-/* Where a class was unloaded, another one may have got its place. */
+/* If a class was unloaded, another one may have got its address. */
 static bool is_copy_of(const struct vtable_copy *c, const struct sp_otelcpp *sdk, const void *vptr)
 {
 	return c->original == vptr && c->sdk == sdk &&
@@ -252,14 +258,17 @@ static void watch(struct sp_otelcpp *sdk, const void *_Atomic *storage)
 	const struct vtable_copy *c;
 	const void *vptr;
 
-	/* Another thread is at it, and ours may attach before it is done: the next start looks again. */
+	/*
+	 * Another thread is doing it, and this one may attach before it is done: the next start
+	 * tries again.
+	 */
 	if (atomic_flag_test_and_set_explicit(&copies_busy, memory_order_acquire)) {
 		note_attached(sdk);
 		return;
 	}
 	vptr = atomic_load_explicit(storage, memory_order_relaxed);
 	c = is_watched(vptr) || !sp_otelcpp_expect_done(vptr) ? NULL : copy_vtable(sdk, vptr);
-	/* release: whoever comes by the new vptr finds the copy complete */
+	/* release: a thread that sees the new vptr sees the complete copy */
 	if (c != NULL)
 		atomic_store_explicit(storage, &c->word[SP_OTELCPP_VTABLE_HEAD],
 				      memory_order_release);
@@ -273,7 +282,7 @@ bool sp_otelcpp_scope_watch(struct sp_otelcpp *sdk)
 	const void *_Atomic *storage = sp_otelcpp_storage(sdk);
 
 	if (storage == NULL) {
-		/* a library that has none at all; otherwise it is made at its first use */
+		/* a library without any storage; otherwise it is created at its first use */
 		if (sdk->storage == NULL && sp_otelcpp_scopes_tell(sdk))
 			sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
 		else if (sdk->storage != NULL)

@@ -9,18 +9,21 @@
 #include "preload/adapter_otelcpp_sdk.h"
 
 /*
- * Sees to it that attaching and detaching passes by us from now on. Cheap when it already does; to
- * be called again and again, as the host may bring a storage of its own. After a span was seen.
+ * Makes attach and detach come to us from now on. Cheap if they already do. To be called at each
+ * start, because the host may bring a storage of its own, and after a span was seen.
  *
  * True as long as no thread has attached anything since the first call, which came before the first
- * recorded span: then none of the recorded spans can be current anywhere.
+ * recorded span: then no recorded span can be current anywhere.
  */
 bool sp_otelcpp_scope_watch(struct sp_otelcpp *sdk);
 
-/* They are not understood, for that reason: told, and from now on spans are active from start to end. */
+/*
+ * Scopes of this instance are not understood, for that reason: logs it, and from now on its spans
+ * are active from start to end.
+ */
 void sp_otelcpp_scope_give_up(struct sp_otelcpp *sdk, enum sp_sdk_fact why);
 
-/* Attaching and detaching are understood, so that they tell which span a thread works for. */
+/* Attach and detach are understood, so they tell which span a thread works for. */
 static inline bool sp_otelcpp_scopes_tell(const struct sp_otelcpp *sdk)
 {
 	return !atomic_load_explicit(&sdk->scopes_foreign, memory_order_relaxed);

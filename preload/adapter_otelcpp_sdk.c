@@ -13,7 +13,7 @@
 #include "preload/relocations.h"
 #include "preload/resolve.h"
 
-/* Of so many starts the result is looked at closely, while none has had a span of the SDK's own. */
+/* The result of so many starts is examined, as long as none was a span of the SDK's own class. */
 #define LOOKS_MAX 16U
 
 static const struct sp_otelcpp_flavour nostd = SP_OTELCPP_FLAVOUR_NOSTD;
@@ -33,7 +33,7 @@ void *sp_otelcpp_find_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which)
 	return p;
 }
 
-/* The vtable's slot leads to that function, by way of our hook or directly. */
+/* Whether the slot holds that function or our hook for it. */
 static bool slot_is(struct sp_otelcpp *sdk, const void *vptr, unsigned slot,
 		    enum sp_otelcpp_real which)
 {
@@ -43,8 +43,8 @@ static bool slot_is(struct sp_otelcpp *sdk, const void *vptr, unsigned slot,
 }
 
 /*
- * One object defines the vtable and the functions, they are the ones that we forward to, and they
- * lie in the slots where the layout that we know has them.
+ * One object defines both the vtable and the functions, they are the functions that we forward to,
+ * and they are in the slots of the layout that we know.
  */
 static bool layout_fits(struct sp_otelcpp *sdk)
 {
@@ -77,7 +77,7 @@ static const void *find_storage(const struct sp_otelcpp *sdk)
 	return storage != NULL ? storage : sp_otelcpp_find(sdk, sdk->names->storage);
 }
 
-/* Its spans are none that we can read: their calls pass from now on. */
+/* We cannot read the spans of this instance: from now on its calls go straight through. */
 static void reject(struct sp_otelcpp *sdk, enum sp_sdk_fact fact)
 {
 	atomic_store_explicit(&sdk->state, SP_OTELCPP_REJECTED, memory_order_release);
@@ -97,7 +97,7 @@ bool sp_otelcpp_decide(struct sp_otelcpp *sdk)
 	return state == SP_OTELCPP_KNOWN;
 }
 
-/* While it is not known what holds it: the span in that smart pointer, and the kind of build. */
+/* While the kind of build is unknown: the span in that smart pointer, and the kind. */
 static void *own_span_in(const struct sp_otelcpp *sdk, const void *pointer,
 			 const struct sp_otelcpp_flavour **f)
 {
@@ -113,7 +113,7 @@ static void *own_span_in(const struct sp_otelcpp *sdk, const void *pointer,
 	return NULL;
 }
 
-/* Spans that are dropped are of other classes, but they are spans. */
+/* Dropped spans are of other classes, but they are spans. */
 static void look_at_other(struct sp_otelcpp *sdk, const void *pointer)
 {
 	if (atomic_load_explicit(&sdk->looks, memory_order_relaxed) >= LOOKS_MAX)
@@ -220,7 +220,10 @@ static bool leads_to(const void *context, const struct sp_otelcpp_ids *ids)
 	       has_ids(context, ids);
 }
 
-/* The class keeps its context there, or a pointer to it: what leads to this span's ids. */
+/*
+ * The class keeps its context at that place, or a pointer to it: whichever leads to this span's
+ * ids.
+ */
 static enum sp_otelcpp_place find_place(struct sp_otelcpp *sdk, const void *span,
 					const struct sp_otelcpp_ids *ids)
 {
@@ -234,7 +237,7 @@ static enum sp_otelcpp_place find_place(struct sp_otelcpp *sdk, const void *span
 	return SP_OTELCPP_PLACE_UNKNOWN;
 }
 
-/* Apart, as hardly any build needs it for more than its first span. */
+/* A function of its own, because hardly any build needs it after its first span. */
 static __attribute__((noinline, cold)) void ask_ids(struct sp_otelcpp *sdk, void *span, int place,
 						    struct sp_otelcpp_ids *out)
 {
@@ -263,7 +266,7 @@ void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_id
 
 static void set_attribute(void *span, const char *key, const struct sp_otelcpp_attribute *value)
 {
-	/* past ours, which would take it for the program's */
+	/* not through our replacement, which would take it for a call of the program */
 	void (*set)(void *, size_t, const char *, const void *) =
 		sp_otelcpp_attr_real(method(span, SP_OTELCPP_SLOT_SET_ATTRIBUTE));
 

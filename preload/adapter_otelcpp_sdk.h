@@ -17,7 +17,7 @@
 #include "preload/sdk.h"
 #include "preload/span_attr.h"
 
-/* The functions that we stand in for. */
+/* The functions that we interpose. */
 enum sp_otelcpp_real {
 	SP_OTELCPP_REAL_START_NOSTD,
 	SP_OTELCPP_REAL_START_STL,
@@ -57,10 +57,9 @@ struct sp_otelcpp {
 	const struct sp_otelcpp_names *names;
 	struct sp_elf_range object; /* which defines the functions; size 0 = not looked for yet */
 	_Atomic bool found;         /* object is valid */
-	_Atomic bool
-		held; /* referred to for good: from a vtable of ours, or by a wrapper's adapter */
+	_Atomic bool held;          /* a vtable or an adapter refers to it for good */
 	const void *_Atomic elsewhere; /* a vptr of objects of no instance's own */
-	/* Known to be of this instance, for good, as it is never unloaded; NULL = none yet. */
+	/* Vtables known to belong to this instance, which is never unloaded; NULL = none yet. */
 	const void *_Atomic vptr[SP_OTELCPP_CLASS_N];
 	const void *hook[SP_OTELCPP_REAL_N]; /* ours, as they may stand in the SDK's vtables */
 	/* Where the loader bound these names at program start; NULL if the SDK was not there. */
@@ -90,7 +89,7 @@ struct sp_otelcpp_ids {
 	uint8_t flags;
 };
 
-/* Looks the function up, resp. decides; for the two below. */
+/* Looks the function up; decides. For sp_otelcpp_real() and sp_otelcpp_known(). */
 void *sp_otelcpp_find_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which);
 bool sp_otelcpp_decide(struct sp_otelcpp *sdk);
 
@@ -123,7 +122,9 @@ static inline const struct sp_otelcpp_flavour *sp_otelcpp_flavour_of(const struc
 struct sp_otelcpp *sp_otelcpp_instance_of(struct sp_otelcpp *first, enum sp_otelcpp_class class,
 					  const void *vptr);
 
-/* The object is of the first instance; false where that is not known without asking. */
+/*
+ * The object is known to belong to the first instance. False also if a look-up would have to tell.
+ */
 static inline bool sp_otelcpp_is_first(const struct sp_otelcpp *first, enum sp_otelcpp_class class,
 				       const void *object)
 {
@@ -155,8 +156,8 @@ static inline void *sp_otelcpp_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real
 }
 
 /*
- * The loaded SDK is one whose objects we can read: decided at the first call, for good, so it must
- * come after one of the SDK's functions was called.
+ * Whether we can read the objects of the loaded SDK. Decided at the first call, for good, so it
+ * must come after a function of the SDK was called.
  */
 static inline bool sp_otelcpp_known(struct sp_otelcpp *sdk)
 {
@@ -166,7 +167,7 @@ static inline bool sp_otelcpp_known(struct sp_otelcpp *sdk)
 	return state == SP_OTELCPP_KNOWN || (state == SP_OTELCPP_UNTRIED && sp_otelcpp_decide(sdk));
 }
 
-/* For the one below, before a span was seen. */
+/* For sp_otelcpp_returned(), before a span was seen. */
 void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer);
 
 /* The SDK's own span in the smart pointer that StartSpan returned; NULL if it is another class. */
@@ -197,13 +198,10 @@ extern const struct sp_span_attr_set sp_otelcpp_set;
 /* Identity of a context, as the SDK compares them; never 0. */
 uint64_t sp_otelcpp_context_key(struct sp_otelcpp *sdk, const void *context);
 
-/* For the one below, while not enough contexts have been seen. */
+/* For sp_otelcpp_context_understood(), while not enough contexts have been seen. */
 bool sp_otelcpp_context_looks_right(struct sp_otelcpp *sdk, const void *context);
 
-/*
- * Our knowledge of contexts holds for this one, as far as can be told. The first ones are looked at
- * closely.
- */
+/* This context has the layout that we know. Only the first contexts are examined. */
 static inline bool sp_otelcpp_context_understood(struct sp_otelcpp *sdk, const void *context)
 {
 	return atomic_load_explicit(&sdk->contexts, memory_order_relaxed) == SP_OTELCPP_KNOWN ||

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replacing functions in the SDK's vtables, which the loader made read-only. INIT context. */
+/*
+ * Replaces functions in the SDK's vtables, which the loader has made read-only. INIT and APP
+ * context.
+ */
 #define _GNU_SOURCE
 #include "preload/adapter_otelcpp_vtable.h"
 
@@ -53,7 +56,10 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 	return place->writable;
 }
 
-/* Two slots may lie in one page, and what one thread has just protected another must not write to. */
+/*
+ * Under a lock: two slots may lie in one page, and one thread must not write what another has just
+ * protected again.
+ */
 void sp_otelcpp_vtable_replace(const void *const *slot, const void *function)
 {
 	uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);

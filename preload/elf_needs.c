@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which objects an object needs, directly or by others. Context: APP. */
+/*
+ * Finds out whether an object needs another one (DT_NEEDED), directly or through others. Context:
+ * APP.
+ */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <limits.h>
@@ -13,7 +16,7 @@
 #include "preload/elf_walk.h"
 #include "sampler/compiler.h"
 
-/* Further objects are not followed: bounds the search. */
+/* The bound of the search; objects beyond it are not followed. */
 #define OBJECTS_MAX 1024U
 
 struct search {
@@ -26,7 +29,7 @@ struct search {
 	bool found;
 };
 
-/* Objects with that name are reached. */
+/* One name in an object's list; the object with that name is reached. */
 struct edge {
 	struct search *search;
 	const char *needed;
@@ -138,7 +141,7 @@ bool sp_elf_needs(const void *address, const struct sp_elf_range *other)
 {
 	struct search s = {.from = (uintptr_t)address, .wanted = other};
 
-	/* each round but the last reaches another object */
+	/* each round except the last reaches another object */
 	do {
 		s.grown = false;
 		s.index = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading one object's dynamic symbol table where it is mapped. Context: APP. */
+/* Reads one object's dynamic symbol table where it is mapped (elf_symbols.h). Context: APP. */
 #include "preload/elf_symbols.h"
 
 #include <elf.h>
 #include <stddef.h>
 #include <string.h>
 
-/* No real table has chains this long: bounds the walk over a damaged or hostile object. */
+/* The bound for a damaged or hostile object; no real table has chains this long. */
 #define CHAIN_MAX 65536U
 #define VERSYM_HIDDEN 0x8000U
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The dynamic symbol table of one loaded object. The object stays mapped meanwhile: the caller is in a
- * callback of dl_iterate_phdr(). APP; callers: elf_walk.c, elf_needs.c.
+ * The dynamic symbol table of one loaded object. To be used in a callback of dl_iterate_phdr(),
+ * which keeps the object mapped. APP.
  */
 #ifndef SP_ELF_SYMBOLS_H
 #define SP_ELF_SYMBOLS_H
@@ -22,7 +22,7 @@ struct sp_elf_symbols {
 /* Where the object's dynamic section is, or NULL. */
 const ElfW(Dyn) * sp_elf_dynamic(const struct dl_phdr_info *info);
 
-/* False if it has no table that can be searched; what there is, is filled in. */
+/* Fills in what the object has. False if that is not enough for a search. */
 bool sp_elf_symbols_read(uintptr_t base, const ElfW(Dyn) * d, struct sp_elf_symbols *o);
 
 /* The definition of name, the default version first; NULL if there is none. */

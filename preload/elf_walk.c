@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks over the loaded objects: what they define, and which is where. Context: APP. */
+/*
+ * Walks over the loaded objects: what they define, and where they are (elf_walk.h). Context: APP.
+ */
 #define _GNU_SOURCE
 #include "preload/elf_walk.h"
 
@@ -17,7 +19,7 @@
 /* Where this very object is loaded (defined by the linker). */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
-/* As the loader has it; ours as long as we are loaded, which is until the end. */
+/* The path as the loader has it. Valid as long as we are loaded, that is, to the end. */
 static const char *own_path = "";
 
 struct query {
@@ -29,7 +31,7 @@ struct query {
 	void **found;
 };
 
-/* Our object is linked at 0, so its load address is its ELF header's. */
+/* Our object is linked at address 0, so its load address is that of its ELF header. */
 static bool is_ours(const struct dl_phdr_info *info)
 {
 	return info->dlpi_addr == (uintptr_t)__ehdr_start;

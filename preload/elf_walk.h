@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Symbol look-up in the dynamic symbol tables of the loaded objects, by reading them. Unlike
- * dlsym(RTLD_NEXT) it also finds objects opened with RTLD_LOCAL, leaves the host's dlerror() alone
- * and never allocates. APP; takes the loader's lock as any lazy binding does.
+ * Looks symbols up in the dynamic symbol tables of the loaded objects, by reading these. Unlike
+ * dlsym(RTLD_NEXT) this also finds objects opened with RTLD_LOCAL, does not touch the host's
+ * dlerror() and never allocates. APP; takes the loader's lock, as any lazy binding does.
  */
 #ifndef SP_ELF_WALK_H
 #define SP_ELF_WALK_H
@@ -21,13 +21,17 @@ void *sp_elf_find(const char *name, const char *const *together);
 /* The same without together, of every object: how many there are, the first max of them in found. */
 unsigned sp_elf_find_all(const char *name, void **found, unsigned max);
 
-/* Where an object is mapped, and how it is told from a later one there; size 0 = no object. */
+/*
+ * Where an object is mapped, and how to recognise a later object at the same place; size 0 = no
+ * object.
+ */
 struct sp_elf_range {
 	uintptr_t start;
 	uintptr_t size;
-	uint64_t print; /* of its path and its tables: the same place may hold another one later */
-	_Atomic unsigned long long unloads; /* when it was last seen */
-	bool permanent;                     /* here since program start: never unloaded */
+	uint64_t print; /* hash of its path and its symbol table */
+	_Atomic unsigned long long
+		unloads; /* the loader's count of unloads when it was last seen */
+	bool permanent;  /* here since program start: never unloaded */
 };
 
 static inline bool sp_elf_within(const struct sp_elf_range *r, const void *address)
@@ -38,31 +42,34 @@ static inline bool sp_elf_within(const struct sp_elf_range *r, const void *addre
 /* The object that address lies in, whichever it is. */
 struct sp_elf_range sp_elf_object_at(const void *address);
 
-/* For the one below, of an object that can be unloaded. */
+/* For sp_elf_alive(), for an object that can be unloaded. */
 bool sp_elf_stayed(struct sp_elf_range *object);
 
 /*
- * It is still the same object. Only the first question after something was unloaded takes a search;
- * the others take a lock of the loader, shortly, and none where it can never be unloaded.
+ * Whether the same object is still there. Only the first call after something was unloaded takes a
+ * search; others take a lock of the loader for a moment, and none if the object can never be
+ * unloaded.
  */
 static inline bool sp_elf_alive(struct sp_elf_range *object)
 {
 	return object->permanent || sp_elf_stayed(object);
 }
 
-/* How many objects were ever loaded. Takes a lock of the loader, shortly. */
+/* How many objects were ever loaded. Takes a lock of the loader for a moment. */
 unsigned long long sp_elf_adds(void);
 
 /* INIT. The objects that are loaded now are permanent. */
 void sp_elf_startup(void);
 
-/* The definition of name in the object that lies there; NULL if it has none. */
+/* The definition of name in that object; NULL if it has none. */
 void *sp_elf_find_in(const struct sp_elf_range *object, const char *name);
 
-/* The object of address, which name is defined at, also defines each of those names. */
+/* The object that defines name at that address also defines each of those names. */
 bool sp_elf_belongs(const char *name, const void *address, const char *const *together);
 
-/* From the object of address one comes to the other object by what each needs (DT_NEEDED). */
+/*
+ * The object that address lies in needs the other object, directly or through others (DT_NEEDED).
+ */
 bool sp_elf_needs(const void *address, const struct sp_elf_range *other);
 
 /* Path of our own object as the loader knows it; may be relative. "" if unknown. */

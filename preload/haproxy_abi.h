@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the adapter for haproxytech/opentelemetry-c-wrapper knows of that SDK's binary interface, from
- * its public headers of 1.0.0 to 3.3.0. Objects carry a pointer to a constant table of functions.
- * Tracers differ between versions (haproxy_versions.h); the rest is the same in all of them. 64-bit only.
+ * The part of haproxytech/opentelemetry-c-wrapper's binary interface that the adapter knows, from
+ * its public headers of 1.0.0 to 3.3.0. Objects contain a pointer to a constant table of functions.
+ * Tracers differ between versions (haproxy_versions.h); the rest is the same in all of them. 64-bit
+ * only.
  */
 #ifndef SP_HAPROXY_ABI_H
 #define SP_HAPROXY_ABI_H
@@ -23,7 +24,7 @@
 struct sp_haproxy_span;
 struct sp_haproxy_context;
 
-/* The first slots of every version. */
+/* The first slots, the same in every version. */
 struct sp_haproxy_tracer_ops {
 	struct sp_haproxy_span *(*start_span)(void *tracer, const char *name);
 	struct sp_haproxy_span *(*start_span_with_options)(

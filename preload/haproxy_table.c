@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copying function tables without a lock. APP context. */
+/* Copies function tables without a lock (haproxy_table.h). APP context. */
 #include "preload/haproxy_table.h"
 
 #include "preload/haproxy_versions.h"
 
-/* Threads that come here together write the same words, so that none has to wait for another. */
+/* Threads that come here at the same time write the same words, so none has to wait for another. */
 static void fill(struct sp_haproxy_table *t, const uintptr_t *own, size_t slots,
 		 const struct sp_haproxy_swap *swaps)
 {
@@ -24,7 +24,7 @@ static void fill(struct sp_haproxy_table *t, const uintptr_t *own, size_t slots,
 const void *sp_haproxy_table_copy(struct sp_haproxy_table *t, const void *function, const void *own,
 				  size_t slots, const struct sp_haproxy_swap *swaps)
 {
-	/* what its readers get: words that change no more */
+	/* given to readers only when its words no longer change */
 	const void *copy = (const void *)(uintptr_t)t->copy;
 	const void *first = NULL;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our copy of a constant table of functions, with some of them replaced, for objects that carry a
- * pointer to their table. Static memory; the first table that comes is the only one there is a copy
- * of, as a library has one per kind of object. APP context, any number of threads.
+ * Our copy of a constant table of functions, with some of them replaced, for objects that contain a
+ * pointer to their table. In static memory. Only the first table is copied, because a library has
+ * one for each kind of object. APP context, any number of threads.
  */
 #ifndef SP_HAPROXY_TABLE_H
 #define SP_HAPROXY_TABLE_H
@@ -27,8 +27,9 @@ struct sp_haproxy_table {
 };
 
 /*
- * The copy of the library's table, made at the first call. NULL if it is another table than then,
- * or not one of the library that defines function. The swaps end with one without a function.
+ * The copy of the library's table, made at the first call. NULL if this is another table than the
+ * first one, or not one of the library that defines `function`. The swaps end with one without a
+ * function.
  */
 const void *sp_haproxy_table_copy(struct sp_haproxy_table *t, const void *function, const void *own,
 				  size_t slots, const struct sp_haproxy_swap *swaps);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Versions and function tables of haproxytech/opentelemetry-c-wrapper. APP context. */
+/*
+ * Recognises releases of haproxytech/opentelemetry-c-wrapper and checks their function tables. APP
+ * context.
+ */
 #define _GNU_SOURCE
 #include "preload/haproxy_versions.h"
 
@@ -8,7 +11,10 @@
 
 #include "sampler/compiler.h"
 
-/* What was released, and nothing that may come: slots were added in the middle more than once. */
+/*
+ * Only what was released: slots were added in the middle more than once, so a later release may
+ * differ.
+ */
 static const struct release {
 	unsigned number[3];
 	struct sp_haproxy_layout layout;
@@ -62,7 +68,7 @@ struct query {
 	bool ok;
 };
 
-/* One of the object's segments with these flags has all of it. */
+/* One of the object's segments with these flags contains the whole range. */
 static bool holds(const struct dl_phdr_info *info, uintptr_t address, size_t len, ElfW(Word) flags)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which releases of haproxytech/opentelemetry-c-wrapper the adapter may touch. The library's version
- * identifies its binary interface exactly: HAProxy itself refuses any but the one it was built for.
- * APP context; pure but for reading the list of loaded objects.
+ * Which releases of haproxytech/opentelemetry-c-wrapper the adapter knows. The library's version
+ * identifies its binary interface exactly: HAProxy itself refuses any but the one that it was built
+ * for. APP context.
  */
 #ifndef SP_HAPROXY_VERSIONS_H
 #define SP_HAPROXY_VERSIONS_H
@@ -16,13 +16,12 @@ struct sp_haproxy_layout {
 	unsigned tracer_slots; /* functions in that table */
 };
 
-/* Longer texts are no versions. */
+/* A longer text is not a version. */
 #define SP_HAPROXY_VERSION_MAX 32U
 
 /*
- * The layout of the release that calls itself by this text, "MAJOR.MINOR.PATCH-BUILD". False for
- * every release that is not known, and for build 0, which is the stand-in that HAProxy's own tests
- * link instead.
+ * The layout of the release with this version text, "MAJOR.MINOR.PATCH-BUILD". False for every
+ * release that is not known, and for build 0, the stub that HAProxy's own tests link instead.
  */
 bool sp_haproxy_layout_of(const char *version, struct sp_haproxy_layout *out);
 

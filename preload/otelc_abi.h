@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the adapter for otap-labs/opentelemetry-c knows of that SDK's binary interface: the structs
- * it reads and the functions it calls. All of it is defined by libopentelemetry_c_api.so, whose
- * version number never changed; features are told by the names it exports. 64-bit only, as the SDK.
+ * The part of otap-labs/opentelemetry-c's binary interface that the adapter knows: the structs that
+ * it reads and the functions that it calls. All are of libopentelemetry_c_api.so, whose version
+ * number never changed; features are recognised by the names that it exports. 64-bit only, like the
+ * SDK.
  */
 #ifndef SP_OTELC_ABI_H
 #define SP_OTELC_ABI_H

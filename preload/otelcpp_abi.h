@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What of opentelemetry-cpp's C++ ABI the adapter relies on: mangled names, vtable slots and member
- * offsets, the same from 1.0.0 on. The ABI version is a part of the names (v1, v2). A build uses
- * either smart pointers of its own (nostd, 32 bytes, type-erased) or the standard library's (16
- * bytes); only a returned object shows which. test/otelcpp proves them with the real headers.
+ * The part of opentelemetry-cpp's C++ ABI that the adapter relies on: mangled names, vtable slots
+ * and member offsets, the same from 1.0.0 on. The ABI version is a part of the names (v1, v2). A
+ * build uses either smart pointers of its own (nostd, 32 bytes, type-erased) or the standard
+ * library's (16 bytes); only a returned object shows which. test/otelcpp checks all of it with the
+ * real headers.
  */
 #ifndef SP_OTELCPP_ABI_H
 #define SP_OTELCPP_ABI_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filling in profile URLs. APP context. */
+/* Fills in the templates of profile URLs (profile_url.h). APP context. */
 #include "preload/profile_url.h"
 
 #include <string.h>
@@ -10,8 +10,8 @@
 struct preset {
 	const char *name;
 	const char *base;
-	const char *form[SP_URL_DIFF + 1]; /* NULL = has no such link */
-	bool finds_by_name;                /* its baseline asks for the label span_name */
+	const char *form[SP_URL_DIFF + 1]; /* NULL = no URL of that kind */
+	bool finds_by_name;                /* its baseline selects by the label span_name */
 };
 
 #define CPU_PROFILE "process_cpu%3Acpu%3Ananoseconds%3Acpu%3Ananoseconds"
@@ -34,10 +34,10 @@ struct preset {
 	"&rightUntil={end_s}&until={end_s}"
 
 /*
- * The first two open what they say today (Grafana Profiles Drilldown, Grafana Explore): both take
- * milliseconds and a span selector. A view of the difference cannot select a span in either. The
+ * The first two are views of today's Grafana (Grafana Profiles Drilldown, Grafana Explore). Both
+ * take milliseconds and a span selector; neither can select a span in a view of a difference. The
  * last is what otel-profiling-go 0.4.0 wrote (otelpyroscope.go, setProfileURL and setBaselineURLs),
- * for whoever still reads it: its keys sorted, seconds, and no padding.
+ * for users who still rely on it: sorted keys, seconds, no padding.
  */
 static const struct preset presets[] = {
 	{"grafana-drilldown",
@@ -129,8 +129,8 @@ static void put_json(struct writer *w, const char *s, size_t n)
 }
 
 /*
- * The inside of a string of a label selector, which itself is the inside of a JSON string: what is
- * special is escaped for the selector, and what comes of that for JSON.
+ * Text inside a string of a label selector that is itself inside a JSON string: special characters
+ * are escaped for the selector, and the result for JSON.
  */
 static void put_selector(struct writer *w, const char *s, size_t n)
 {
@@ -151,8 +151,8 @@ static void put_selector(struct writer *w, const char *s, size_t n)
 }
 
 /*
- * The value of a filter as Grafana's scenes write it into a URL: these three separate filters and
- * their parts, and are not told from those by percent-encoding, which is taken off before.
+ * The value of a filter as Grafana's scenes write it into a URL. These three characters separate
+ * filters and their parts; percent-encoding would not protect them, because it is decoded first.
  */
 static void put_filter(struct writer *w, const char *s, size_t n)
 {
@@ -206,7 +206,10 @@ static void put_label(struct writer *w, bool first, const struct pair *p)
 	put_query(w, "\"", 1);
 }
 
-/* The label span_name, unless the configured ones have it, and those; an empty value drops one. */
+/*
+ * The label span_name, unless it is among the configured labels, and then those; an empty value
+ * drops one.
+ */
 static void put_labels_query(struct writer *w, const struct sp_profile_url *l)
 {
 	const struct pair own = {"span_name", 9, l->span_name, l->span_name_len};
@@ -279,7 +282,7 @@ static bool put_time(struct writer *w, const struct sp_profile_url *l, const cha
 	return false;
 }
 
-/* The presets leave it out with what belongs around it where there is none: Grafana chooses then. */
+/* Without a data source the presets leave out the parameter as a whole, and Grafana chooses. */
 static bool put_datasource(struct writer *w, const char *uid, const char *name, size_t n)
 {
 	static const char variable[] = "var-dataSource=";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The URLs by which a span links to its profile, and to what is usual for such spans. A template with
- * {placeholders} or the name of a preset is filled in, every value percent-encoded. APP context: no
- * heap, bounded.
+ * The URLs that lead from a span to its profile, and to the usual profile of such spans. A template
+ * with {placeholders}, or the preset of that name, is filled in, with every value percent-encoded.
+ * APP context: no heap, bounded.
  */
 #ifndef SP_PROFILE_URL_H
 #define SP_PROFILE_URL_H
@@ -16,7 +16,7 @@
 enum sp_profile_url_kind {
 	SP_URL_PROFILE,
 	SP_URL_BASELINE, /* the same service and span name before the span */
-	SP_URL_DIFF,     /* both beside each other; only pyroscope-legacy has it */
+	SP_URL_DIFF,     /* the two compared; only pyroscope-legacy has it */
 };
 
 struct sp_profile_url {
@@ -38,8 +38,8 @@ struct sp_profile_url {
 };
 
 /*
- * Writes the URL, NUL-terminated, and returns its length; 0 when there is none of that kind or it
- * would not fit in SP_PROFILE_URL_MAX (then the span gets no URL rather than a broken one). Unknown
+ * Writes the URL, NUL-terminated, and returns its length; 0 if there is none of that kind or it
+ * would not fit in SP_PROFILE_URL_MAX (a span gets no URL rather than a broken one). Unknown
  * placeholders are kept as written.
  */
 size_t sp_profile_url_format(const struct sp_profile_url *l, char out[SP_PROFILE_URL_MAX]);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The relocations of loaded objects, and the words they are about. A word is replaced only while it
- * holds what the loader put there, by one compare-and-swap; memory that the loader made read-only is
- * so again afterwards. Contexts: INIT, APP.
+ * Reads the relocations of loaded objects and changes the words that they fill in. A word is
+ * replaced by one compare-and-swap, and only while it holds what the loader put there. Memory that
+ * the loader has made read-only is read-only again afterwards. Contexts: INIT, APP.
  *
- * dl_iterate_phdr's lock keeps objects from being unloaded under our feet and other threads from
- * being here too; it does not keep the loader from relocating a new object. One that has not had its
- * read-only part (RELRO) protected is not finished, and is left alone.
+ * The lock of dl_iterate_phdr keeps objects from being unloaded meanwhile, and keeps other threads
+ * out. It does not keep the loader from relocating a new object, and a change in the middle of that
+ * would be lost. An object whose read-only part (RELRO) is not yet protected is still being
+ * relocated, and is left alone.
  */
 #define _GNU_SOURCE
 #include "preload/relocations.h"
@@ -109,8 +110,8 @@ static bool read_importer(const struct dl_phdr_info *info, uintptr_t page_size, 
 }
 
 /*
- * The page can be written to: asked of the kernel by an atomic "or 0" to its first word, which changes
- * nothing and faults quietly.
+ * Whether the page is writable. The kernel is asked by an atomic "or 0" on its first word, which
+ * changes nothing and returns EFAULT instead of a signal.
  */
 static bool is_writable(uintptr_t page)
 {
@@ -162,7 +163,10 @@ static void offer(const struct visit *v, const struct importer *m, const ElfW(Re
 	    slot % sizeof(void *) != 0)
 		return;
 	now = atomic_load_explicit((const void *_Atomic *)slot, memory_order_relaxed);
-	/* an address in the object itself that is not the name's is that of its PLT */
+	/*
+	 * an address in the object itself that is not the symbol's is that of its PLT: not yet
+	 * bound
+	 */
 	lazy = type == TYPE_JUMP_SLOT && sp_elf_within(&m->range, now) &&
 	       (symbol->st_shndx == SHN_UNDEF || (uintptr_t)now != m->base + symbol->st_value);
 	next = v->choose(name, now, lazy);

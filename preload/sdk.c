@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was found not to hold for the SDKs. Context: APP. */
+/* Remembers and logs which assumptions proved wrong for an SDK. Context: APP. */
 #include "preload/sdk.h"
 
 #include <stdatomic.h>
@@ -15,15 +15,18 @@ void sp_sdk_disproved(enum sp_sdk sdk, enum sp_sdk_fact fact)
 {
 	struct sp_region *r = sp_region_now();
 	uint32_t bit = UINT32_C(1) << fact;
-	/* where nothing is lost there is nothing to warn of */
+	/* nothing is lost by this one, so no warning */
 	enum sp_log_level level = fact == SP_SDK_FACT_SPAN ? SP_LOG_INFO : SP_LOG_WARN;
 
 	if ((atomic_fetch_or_explicit(&disproved[sdk], bit, memory_order_relaxed) & bit) != 0)
 		return;
-	/* the next look may be far away */
+	/* the next publication may be far away */
 	if (r != NULL)
 		atomic_fetch_or_explicit(&r->sdk[sdk].disproved, bit, memory_order_relaxed);
-	/* of an SDK that cannot be read there may never be an activation */
+	/*
+	 * with an SDK that cannot be read there may never be an activation, which reads the log
+	 * level
+	 */
 	if (!sp_lifecycle_active())
 		sp_config_parse_log_level();
 	sp_log(level, "%s: this release's %s is not understood: %s", sp_sdk_texts[sdk].name,

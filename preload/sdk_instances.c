@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Telling the instances of an SDK apart. APP context. */
+/* Tells the instances of an SDK apart (sdk_instances.h). APP context. */
 #define _GNU_SOURCE
 #include "preload/sdk_instances.h"
 
@@ -38,7 +38,7 @@ void sp_sdk_instance_made(struct sp_sdk_instances *c, struct sp_sdk_instance *in
 {
 	struct sp_sdk_instance_handle *place = place_of(c, handle);
 
-	/* a single instance needs no telling apart */
+	/* a single instance needs no distinction */
 	if (!atomic_load_explicit(&c->several, memory_order_relaxed))
 		return;
 	atomic_store_explicit(&place->handle, NULL, memory_order_relaxed);
@@ -51,7 +51,7 @@ static struct sp_sdk_instance *maker_of(struct sp_sdk_instances *c, const void *
 	struct sp_sdk_instance_handle *place = place_of(c, handle);
 	struct sp_sdk_instance *instance;
 
-	/* pairs with sp_sdk_instance_made(): the instance before its handle, which stays while we look */
+	/* pairs with sp_sdk_instance_made(): the instance is stored before its handle */
 	if (handle == NULL || atomic_load_explicit(&place->handle, memory_order_acquire) != handle)
 		return NULL;
 	instance = atomic_load_explicit(&place->instance, memory_order_acquire);
@@ -61,7 +61,7 @@ static struct sp_sdk_instance *maker_of(struct sp_sdk_instances *c, const void *
 		       : NULL;
 }
 
-/* The instance of that caller; NULL if k is not about it, or is being replaced. */
+/* The instance of that caller; NULL if k is for another caller or is being replaced. */
 static inline struct sp_sdk_instance *instance_by(struct sp_sdk_instance_caller *k,
 						  const void *caller)
 {
@@ -75,7 +75,7 @@ static inline struct sp_sdk_instance *instance_by(struct sp_sdk_instance_caller 
 											: NULL;
 }
 
-/* Under the lock. An object that is gone has no callers and no handles any more. */
+/* Under the lock. An unloaded object has no callers and no handles any more. */
 static void reset(struct sp_sdk_instances *c, struct sp_sdk_instance *instance,
 		  const struct sp_elf_range *object)
 {
@@ -92,7 +92,9 @@ static void reset(struct sp_sdk_instances *c, struct sp_sdk_instance *instance,
 	atomic_store_explicit(&instance->used, true, memory_order_release);
 }
 
-/* The instance that this function belongs to; NULL only when more are alive than we can hold. */
+/*
+ * The instance that this function belongs to; NULL only if more are alive than there is room for.
+ */
 static struct sp_sdk_instance *instance_at(struct sp_sdk_instances *c, const void *function)
 {
 	struct sp_elf_range object = sp_elf_object_at(function);
@@ -119,8 +121,9 @@ static struct sp_sdk_instance *instance_at(struct sp_sdk_instances *c, const voi
 }
 
 /*
- * What the global scope has after us. Only the loader can tell, and what it says of failures is the
- * host's to ask for: an error that waits there is put back, as part of one of the same kind.
+ * The definition in the global scope after ours. Only the loader can tell. The failure of a look-up
+ * would replace an error that waits for the host's dlerror(), so a waiting error is put back, as a
+ * part of one of the same kind.
  */
 static void *in_global_scope(const char *name)
 {
@@ -142,7 +145,9 @@ static void *in_global_scope(const char *name)
 	return found;
 }
 
-/* The loader's order without us: the global scope, then what the caller's object needs. */
+/*
+ * The order of the loader without us: first the global scope, then what the caller's object needs.
+ */
 static void *reached_from(const char *name, const void *caller, void *const *found, unsigned n)
 {
 	/* with RTLD_DEEPBIND the global scope comes last */
@@ -161,7 +166,7 @@ static void *reached_from(const char *name, const void *caller, void *const *fou
 	return NULL;
 }
 
-/* A handle that is an object of the instance's own, or begins with a pointer to one (a vtable). */
+/* By a handle that lies in the instance's object, or begins with a pointer into it (a vtable). */
 static void *reached_by(const void *handle, void *const *found, unsigned n)
 {
 	for (unsigned i = 0; handle != NULL && (uintptr_t)handle % sizeof(void *) == 0 && i < n;
@@ -178,7 +183,7 @@ static void *reached_by(const void *handle, void *const *found, unsigned n)
 	return NULL;
 }
 
-/* When there is no place the next call has to search again. */
+/* If there is no room, the next call has to search again. */
 static void remember(struct sp_sdk_instances *c, const void *caller,
 		     struct sp_sdk_instance *instance, unsigned long long guess)
 {
@@ -205,7 +210,10 @@ static void remember(struct sp_sdk_instances *c, const void *caller,
 		sp_unlock(&busy);
 }
 
-/* Whatever is loaded later: the global scope comes first, and what the caller needs. */
+/*
+ * Whether this stays true whatever is loaded later: the global scope comes first, and then what the
+ * caller needs.
+ */
 static bool belongs_to(const void *caller, const struct sp_sdk_instance *instance)
 {
 	return instance->object.permanent || sp_elf_needs(caller, &instance->object);
@@ -282,7 +290,7 @@ void *sp_sdk_instance_find_fn(struct sp_sdk_instance *instance, enum sp_next whi
 {
 	void *p;
 
-	/* more instances than there is room for: the call still has to arrive */
+	/* more instances than there is room for: the call must still reach a function */
 	if (instance == NULL)
 		return sp_resolve(sp_next_name(which));
 	p = sp_elf_find_in(&instance->object, sp_next_name(which));

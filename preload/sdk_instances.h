@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The instances of one SDK in this process, each an object with code and data of its own: plugins opened
- * with RTLD_LOCAL may each bring their own. A call goes to the instance that it would have reached without
- * us, and what we ask about a span to the instance that made it. APP context.
+ * The instances of an SDK in this process: plugins that are opened with RTLD_LOCAL may each bring
+ * their own, with code and data of its own. A call must reach the instance that it would have
+ * reached without us, and a question about a span must go to the instance that made it. APP
+ * context.
  *
- * The instance is told by the object that called, which is remembered: a call from the object that called
- * last costs a comparison. Where that does not say (a plugin's last call may be a jump, and then
- * the caller is the plugin's caller), the handle does: the instance that made it.
+ * The instance is found by the object that called. That is remembered, so that a further call from
+ * the same object costs one comparison. If the caller does not tell (the last call of a plugin's
+ * function may be a jump, and the return address is then in another object), the handle does: it
+ * belongs to the instance that made it.
  *
- * As long as there is one instance it is everybody's; where the caller's object does not say so, that is a
- * guess which ends when another object is loaded.
+ * While there is one instance, all calls belong to it. If the caller's object does not prove that,
+ * it is a guess, which ends when another object is loaded.
  *
- * Nothing is kept from being unloaded. What is remembered of an object that was opened later is taken
- * for true only while that very object is loaded.
+ * Nothing is kept from being unloaded. What is remembered of an object counts only while that very
+ * object is loaded.
  */
 #ifndef SP_SDK_INSTANCES_H
 #define SP_SDK_INSTANCES_H
@@ -32,18 +34,18 @@ struct sp_sdk_instance {
 	_Atomic bool used; /* false while object is being written */
 	struct sp_elf_range object;
 	void *_Atomic fn[SP_NEXT_SDK_N];
-	_Atomic int verdict[SP_NEXT_SDK_N]; /* the adapter's, of each function; 0 at first */
+	_Atomic int verdict[SP_NEXT_SDK_N]; /* the adapter's verdict on each function; 0 at first */
 };
 
 struct sp_sdk_instance_caller {
 	_Atomic bool used;
-	_Atomic unsigned writes; /* so that nobody takes what is being replaced for one thing */
+	_Atomic unsigned writes; /* lets a reader detect an entry that is being replaced */
 	struct sp_elf_range object;
 	struct sp_sdk_instance *instance;
-	unsigned long long guess; /* not 0: true while no more objects than these were loaded */
+	unsigned long long guess; /* not 0: valid while no more objects than these were loaded */
 };
 
-/* A made handle, in the place that its value says; the last one wins. */
+/* A handle, in the place that its value gives; the last one replaces earlier ones. */
 struct sp_sdk_instance_handle {
 	const void *_Atomic handle;
 	struct sp_sdk_instance *_Atomic instance;
@@ -65,14 +67,14 @@ struct sp_sdk_instances {
 struct sp_sdk_instance *sp_sdk_instance_of(struct sp_sdk_instances *c, enum sp_next which,
 					   const void *caller, const void *handle);
 
-/* That instance made the handle. */
+/* Notes that this instance made the handle. */
 void sp_sdk_instance_made(struct sp_sdk_instances *c, struct sp_sdk_instance *instance,
 			  const void *handle);
 
-/* For the one below. */
+/* For sp_sdk_instance_fn(). */
 void *sp_sdk_instance_find_fn(struct sp_sdk_instance *instance, enum sp_next which);
 
-/* A function of that instance, of any for no instance; NULL if there is none. */
+/* A function of that instance, or of any if instance is NULL; NULL if there is none. */
 static inline void *sp_sdk_instance_fn(struct sp_sdk_instance *instance, enum sp_next which)
 {
 	void *p = instance != NULL

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing and formatting span attributes. APP context. */
+/* Decides which attributes a span gets, and formats them (span_attr.h). APP context. */
 #include "preload/span_attr.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "sampler/text.h"
 #include "sampler/thread.h"
 
-/* The attributes, in the order of the URLs' kinds first. */
+/* The attributes: first the kinds of URLs, then the others. */
 enum { KEY_ID = SP_URL_DIFF + 1, KEY_CPU_TIME, KEY_N };
 static const char *const keys[KEY_N] = {
 	[SP_URL_PROFILE] = "pyroscope.profile.url",
@@ -43,13 +43,13 @@ bool sp_span_attr_any(void)
 	return cfg->attributes != SP_ATTRIBUTES_NEVER && cfg->span_id_scope != SP_SCOPE_NONE;
 }
 
-/* What the program says of its span stays. */
+/* Whether the program has not set that attribute itself. */
 static bool is_free(const struct sp_span_record *r, unsigned key)
 {
 	return (sp_span_keys(r) & 1U << key) == 0;
 }
 
-/* The span's id can stand on a sample. */
+/* Whether a sample can be labelled with this span's id. */
 static bool labelled(const struct sp_span_record *r, const struct sp_config *cfg)
 {
 	switch (cfg->span_id_scope) {
@@ -58,7 +58,7 @@ static bool labelled(const struct sp_span_record *r, const struct sp_config *cfg
 	case SP_SCOPE_ALL:
 		return true;
 	case SP_SCOPE_NONE:
-	case SP_SCOPE_AUTO: /* of a name */
+	case SP_SCOPE_AUTO: /* only for names */
 		break;
 	}
 	return false;
@@ -72,10 +72,9 @@ static uint64_t before(uint64_t ns, uint64_t by)
 }
 
 /*
- * The server finds a profile by the one time it carries, that of its beginning, and a profile lasts
- * an upload interval and as long as a push holds up its end. So the range reaches that much beyond
- * the span on both sides, and that of the baseline, which is the hour before the span, as much
- * further back.
+ * The server finds a profile by its start time alone. A profile lasts for one upload interval, and
+ * longer if a push delays its end. So the time range reaches that much beyond the span on both
+ * sides. The range of the baseline, the hour before the span, reaches that much further back.
  */
 static void set_range(struct sp_profile_url *l, const struct sp_config *cfg)
 {
@@ -141,7 +140,7 @@ bool sp_span_attr_wanted(const struct sp_span_record *r)
 		return false;
 	if (cfg->attributes != SP_ATTRIBUTES_WITH_SAMPLES)
 		return true;
-	/* A sample that came after the question would be one that nothing leads to. */
+	/* A sample that came after this question would belong to a span without a link to it. */
 	sp_span_unlabel(r);
 	return sp_span_table_has_sample(r);
 }

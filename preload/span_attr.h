@@ -11,17 +11,17 @@
 #include "sampler/span_table.h"
 
 /*
- * The span, which is about to be ended, gets any attribute at all. With
+ * Whether the span, which is about to be ended, gets any attribute at all. With
  * SPANPROF_ATTRIBUTES=with-samples the calling thread's samples do not show it from then on.
  */
 bool sp_span_attr_wanted(const struct sp_span_record *r);
 
-/* For the one below: the bit of that key, or 0. */
+/* For sp_span_attr_key(): the bit of that key, or 0. */
 uint8_t sp_span_attr_find_key(const char *key, size_t len);
 
 /*
- * The key may be that of an attribute that we set. Programs set attributes all the time and hardly
- * ever one of these: most keys are told by their length.
+ * Whether the key may be that of an attribute that we set. Programs set attributes all the time,
+ * and hardly ever one of these: the length rules out most keys.
  */
 static inline bool sp_span_attr_like_ours(const char *key, size_t len)
 {
@@ -46,12 +46,12 @@ struct sp_span_attr_set {
 };
 
 /*
- * Calls set once per attribute that this span gets: pyroscope.profile.id on every span whose id can
- * be a sample's label, pyroscope.profile.url and the others when URLs are configured,
- * spanprof.cpu_time_ns where it is asked for; none that the program has set itself. With SPANPROF_ATTRIBUTES=with-samples only spans
- * with a sample under their id get any; a sample that another thread is just taking comes too late,
- * and so does one of a child that outlives its root. To be called before the real end, so that the
- * time range is the span's.
+ * Calls set once for each attribute that this span gets: pyroscope.profile.id on every span whose
+ * id can be a sample's label, pyroscope.profile.url and the others if URLs are configured,
+ * spanprof.cpu_time_ns if it is configured; none that the program has set itself. With
+ * SPANPROF_ATTRIBUTES=with-samples only spans with a sample under their id get any; a sample that
+ * another thread is just taking comes too late, and so does one of a child that outlives its root.
+ * To be called before the real end, so that the time range is the span's.
  */
 void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_attr_set *set,
 			void *span);

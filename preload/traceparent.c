@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parsing traceparent (https://www.w3.org/TR/trace-context/, version 00). */
+/* Parses traceparent (https://www.w3.org/TR/trace-context/, version 00). Any context. */
 #include "preload/traceparent.h"
 
 #include <stddef.h>
