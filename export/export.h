@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door between the exporter's loop and the processes that it works for. Samples, names and counters
- * of each come through its sp_core_ops, and processes come and go by sp_export_family; exporter/
- * implements both on the regions that hosts share with us, and tests by a double. One thread, but for
- * what says otherwise. The first argument of each function is the arg beside it.
+ * The interface between the exporter's loop (main.c) and the processes that it works for. Samples,
+ * names and counters of each process come through its sp_core_ops; processes come and go by
+ * sp_export_family. exporter/ implements both on the regions that hosts share with us, and unit
+ * tests by a double. One thread, unless it says otherwise. The first argument of each function is
+ * the arg beside it.
  */
 #ifndef SP_EXPORT_H
 #define SP_EXPORT_H
@@ -23,11 +24,11 @@
 	1U              /* the host is about to end or exec, or has: queue what there is, or send it
                             within the time flush_left_ms() gives, then call flushed() */
 #define SP_WAIT_STOP 2U /* the host has ended: nothing more will come */
-/* What only the core knows, for the status file. */
+/* Facts about the host for the status file. */
 #define SP_CORE_SDKS_MAX 8U
 #define SP_CORE_FACTS_MAX 16U
 struct sp_core_facts {
-	bool sampling;     /* false: it was given up, the log says why */
+	bool sampling;     /* false: it has stopped, the log says why */
 	int signal_number; /* in use for sampling */
 	uint32_t threads_armed;
 	uint32_t threads_unarmed; /* of the host, by the last scan */
@@ -36,12 +37,12 @@ struct sp_core_facts {
 	uint32_t threads_limit;    /* half of RLIMIT_SIGPENDING is in use */
 	uint32_t threads_refused;  /* by the kernel */
 	uint32_t spans_open;
-	unsigned sdks; /* those with recorded spans, and those not understood */
+	unsigned sdks; /* SDKs with recorded spans, or that were not understood */
 	struct {
 		const char *name;
 		const char *method;
 		uint64_t spans_started;
-		unsigned unknowns; /* what of it is not understood, and what happens instead */
+		unsigned unknowns; /* facts of it that proved wrong, and what happens instead */
 		struct {
 			const char *fact;
 			const char *instead;
@@ -65,11 +66,11 @@ struct sp_core_ops {
 	unsigned (*drain)(void *self, void (*put)(const struct sp_record *record, void *arg),
 			  void *arg, unsigned max);
 
-	/* The same for samples whose stack is still to be walked (unwind_snapshot.h). */
+	/* The same for samples whose stack is not yet walked (unwind_snapshot.h). */
 	unsigned (*drain_snapshots)(void *self, void (*put)(const struct sp_snapshot *s, void *arg),
 				    void *arg, unsigned max);
 
-	/* Objects are told of once; from now on all are told of again. */
+	/* All objects are announced again from now on. */
 	void (*repeat_events)(void *self);
 
 	/* Text of a span name id (names.h). Valid until exit. */
@@ -87,46 +88,57 @@ struct sp_core_ops {
 	void (*log)(void *self, enum sp_log_level level, const char *message);
 
 	/*
-	 * Looks after the host: SP_WAIT_ bits for what it asks for, or 0. Never waits. Call it at least
-	 * once a second and drain after each return.
+	 * Checks the host: SP_WAIT_ bits for what it asks for, or 0. Never waits. To be called at
+	 * least once a second; drain after each call.
 	 */
 	unsigned (*news)(void *self);
 
-	/* Milliseconds left of the flush in progress; 0 = no flush in progress or out of time. A
-	 * transfer in progress polls it together with flush_pending(). */
+	/*
+	 * Milliseconds left of the flush in progress; 0 = no flush is in progress, or its time is
+	 * over. A transfer polls this together with flush_pending().
+	 */
 	uint32_t (*flush_left_ms)(void *self);
 
 	/* 1 while a flush or stop was asked for and not yet answered. */
 	int (*flush_pending)(void *self);
 
-	/* Answers SP_WAIT_FLUSH; the host's end goes on. */
+	/* Answers SP_WAIT_FLUSH, so that the host goes on. */
 	void (*flushed)(void *self);
 };
 
-/* The processes of an exporter: the one that has started it, and those that have joined it since. */
+/* The processes of an exporter: the one that has started it, and those that joined it later. */
 struct sp_export_family {
 	void *arg;
 
 	/* Sleeps up to timeout_ms, or until a process has news or a new one has come. */
 	void (*wait)(void *self, uint32_t timeout_ms);
 
-	/* One that has come, to be served from now on; valid until left(). NULL = there is none. */
+	/*
+	 * A process that has come and is to be served from now on; valid until left(). NULL = none.
+	 */
 	const struct sp_core_ops *(*next)(void *self);
 
-	/* It has ended, and something of it is queued: its counters and facts alone are asked for. */
+	/*
+	 * The process has ended, and a profile of it is still queued: only its counters and facts
+	 * are used.
+	 */
 	void (*ended)(void *self, const struct sp_core_ops *ops);
 
-	/* No more is done for it; error is a negative errno if it never was served, as without memory. */
+	/*
+	 * Nothing more is done for the process. error is a negative errno if it was never served.
+	 */
 	void (*left)(void *self, const struct sp_core_ops *ops, int error);
 
-	/* Asked when nobody is served: whether somebody may come. Once false, nobody can. */
+	/*
+	 * Called when no process is served: whether one may still come. Once false, it stays false.
+	 */
 	bool (*open)(void *self);
 };
 
 /*
- * Runs until all processes have ended and nobody may come. There must be one at the beginning, and its
- * configuration is that of all. 0, or a negative errno when nothing could be sent from the start: -ENOMEM,
- * or -EINVAL for an address that cannot be used.
+ * Runs until all processes have ended and none may come. There must be one at the beginning, and
+ * its configuration applies to all. 0, or a negative errno if nothing can be sent: -ENOMEM, or
+ * -EINVAL for an unusable address.
  */
 int sp_export_run(const struct sp_export_family *family);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process that a profile is of, for whoever carries the profile further: its labels, its counters,
- * and what is lost of its profiles. It lives as long as one of them is queued.
+ * The process that a profile belongs to: its labels, its counters and its losses, for whoever
+ * handles the profile after it was encoded. It lives as long as one of its profiles is queued.
  */
 #ifndef SP_ORIGIN_H
 #define SP_ORIGIN_H
@@ -20,8 +20,8 @@ struct sp_origin {
 	struct sp_losses losses;
 	struct sp_file_sink *files; /* NULL = no folder */
 	uint32_t requests;          /* made so far */
-	uint32_t queued;            /* profiles that wait for the server, or are on their way */
-	bool is_pushing; /* one is on its way: those of a process go one after the other */
+	uint32_t queued;            /* profiles that wait for the server or are being sent */
+	bool is_pushing; /* one is being sent: those of a process go one after the other */
 };
 
 #endif

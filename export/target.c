@@ -19,10 +19,10 @@
 #define SP_SNAPSHOTS_MAX 1024U /* per drain; 3 us a frame, so 0.1 ms each as a rule */
 #define SP_WAIT_ACTIVE_MS 250U
 #define SP_WAIT_IDLE_MS 1000U
-/* What the rings can hold at most is far less; a program that fills them for ever is not waited for. */
+/* Far more than the rings can hold. A program that keeps filling them is not waited for. */
 #define SP_FLUSH_DRAINS 64U
 
-/* Where a profile ends, and the next one begins. */
+/* The moment at which a profile ends and the next one begins. */
 struct moment {
 	uint64_t mono_ns;
 	int64_t real_ns;
@@ -46,7 +46,7 @@ struct put_arg {
 	const struct sp_core_ops *ops;
 	struct sp_target_data *d;
 	uint32_t epoch;
-	bool looked; /* what is mapped was looked at for the snapshots of this drain */
+	bool looked; /* the mappings were read for the snapshots of this drain */
 };
 
 static uint32_t thread_of(const struct put_arg *p, const char *name)
@@ -114,9 +114,9 @@ static void put_record(const struct sp_record *record, void *arg)
 }
 
 /*
- * Only now that the ring is drained: it tells of the objects in the order in which they came and
- * went, the mappings of the present alone, which is what snapshots are walked in. And only if there
- * are any, as looking takes the host's mmap lock.
+ * Only after the ring was drained: module events show in which order objects came and went, the
+ * mappings only the present, in which snapshots are walked. And only if there are snapshots,
+ * because reading the mappings takes the host's mmap lock.
  */
 static void look_once(struct put_arg *p)
 {
@@ -182,7 +182,7 @@ static void begin_profile(struct sp_target *t, struct moment at)
 {
 	struct sp_target_data *d = t->data;
 
-	/* What was gone before the profile that was just encoded is of no use to anyone. */
+	/* Modules that were gone before the last profile began are no longer needed. */
 	sp_modules_forget(d->modules, d->batch_epoch);
 	t->ops->repeat_events(t->ops->arg);
 	d->batch_epoch = sp_modules_epoch(d->modules);
@@ -210,11 +210,14 @@ static void encode(struct sp_target *t)
 	struct moment end;
 
 	if (sp_stack_map_samples(d->map) != 0) {
-		/* For addresses in objects that the handler never met, as of a thread's start. */
+		/*
+		 * For addresses in objects that no walk has passed, such as a thread's start
+		 * routine.
+		 */
 		(void)sp_modules_refresh(d->modules);
 		sp_symbols_prepare(d->shared->symbols, t->ops, d->modules, d->map);
 	}
-	/* What is taken while this one is encoded belongs to the next. */
+	/* Samples that are taken while this profile is encoded belong to the next one. */
 	end = now();
 	e.times.duration_ns = (int64_t)(end.mono_ns - d->begun.mono_ns);
 	if (sp_stack_map_samples(d->map) != 0)
@@ -261,7 +264,7 @@ void sp_target_tick(struct sp_target *t)
 	encode(t);
 	/* When it is known what became of it, at the latest before the next one. */
 	t->report_due = true;
-	/* In step with the first profile, whatever encoding took, but never two at once. */
+	/* In step with the first profile, however long encoding took, but never two at once. */
 	t->tick_ns += interval;
 	if (t->tick_ns <= now_ns)
 		t->tick_ns = now_ns + interval;
@@ -269,7 +272,7 @@ void sp_target_tick(struct sp_target *t)
 
 void sp_target_finish(struct sp_target *t)
 {
-	/* A killed host leaves all that was in its rings, and nobody comes again to take it. */
+	/* A killed host leaves all that was in its rings, and there will be no later drain. */
 	for (unsigned i = 0; i < SP_FLUSH_DRAINS && sp_target_drain(t); i++)
 		;
 	encode(t);

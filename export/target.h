@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One process that is profiled: its samples are drained, aggregated, and encoded as one profile for each
- * upload interval. What is shared by all processes of an exporter (symbols, the way to the server) is
- * given to it.
+ * One process that is profiled: its samples are drained, aggregated, and encoded as one profile for
+ * each upload interval. What all processes of an exporter share (symbols, the connection to the
+ * server) is given to it.
  */
 #ifndef SP_TARGET_H
 #define SP_TARGET_H
@@ -15,20 +15,20 @@
 #include "export/symbols.h"
 #include "export/upload.h"
 
-/* Of all processes of an exporter. */
+/* Shared by all processes of an exporter. */
 struct sp_shared {
 	struct sp_symbols *symbols;
 	struct sp_upload *upload;
 };
 
 struct sp_target {
-	struct sp_target *next; /* whoever has a list of them */
+	struct sp_target *next; /* for a list of the owner */
 	const struct sp_core_ops *ops;
 	struct sp_origin origin;
-	unsigned asked;   /* SP_WAIT_ bits that news() returned and nobody has served yet */
+	unsigned asked;   /* SP_WAIT_ bits of news() that are not yet served */
 	bool active;      /* the last drain found samples */
-	bool report_due;  /* of what the last profile has led to */
-	bool ended;       /* what is queued of it is still to be sent */
+	bool report_due;  /* a report on the last profile is due */
+	bool ended;       /* the process has ended; queued profiles are still to be sent */
 	uint64_t tick_ns; /* when the profile that is being collected ends */
 	struct sp_target_data *data;
 };
@@ -36,12 +36,12 @@ struct sp_target {
 /* 0 or -ENOMEM; sp_target_fini() is right after either. */
 int sp_target_init(struct sp_target *t, const struct sp_core_ops *ops,
 		   const struct sp_shared *shared);
-/* It has ended: lets go of all that it takes to make another profile. */
+/* The process has ended: frees what is needed only for more profiles. */
 void sp_target_retire(struct sp_target *t);
-/* Once nothing of it is queued. */
+/* When none of its profiles is queued. */
 void sp_target_fini(struct sp_target *t);
 
-/* Takes what it asks for, and then its samples. True if there may be more. */
+/* Takes the process's requests, and then its samples. True if there may be more. */
 bool sp_target_drain(struct sp_target *t);
 
 /* An upload interval has ended: encodes what was collected, queues it, and begins the next profile. */
@@ -50,16 +50,16 @@ void sp_target_tick(struct sp_target *t);
 /* The same with all that its rings hold, where the process is about to end. */
 void sp_target_finish(struct sp_target *t);
 
-/* What was drained and is in no profile is lost, but not in silence. */
+/* Samples that were drained and are in no profile are counted as lost. */
 void sp_target_abandon(struct sp_target *t);
 
-/* It was flushed, and has taken no sample since: it is about to end as a rule. */
+/* It was flushed and has taken no sample since, so it is probably about to end. */
 bool sp_target_ending(const struct sp_target *t);
 
-/* Tells losses and writes the status file. */
+/* Logs losses and writes the status file. */
 void sp_target_report(struct sp_target *t);
 
-/* Milliseconds until there is something to do for it. */
+/* Milliseconds until something is due. */
 uint32_t sp_target_due_ms(const struct sp_target *t);
 
 #endif

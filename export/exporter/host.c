@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding, proving and watching the host through /proc and a pidfd. */
+/* Identifies and watches a host, through /proc and a pidfd (host.h). Context: the exporter. */
 #define _GNU_SOURCE
 #include "export/exporter/host.h"
 
@@ -21,9 +21,9 @@
 
 #define PIDFD_OPEN_NR 434L /* the same everywhere; headers may be older */
 #define PROC_MAGIC 0x9fa0  /* linux/magic.h: PROC_SUPER_MAGIC */
-/* 65,530 mappings with paths are less. */
+/* More than 65,530 mappings with paths need. */
 #define MAPS_BYTES_MAX ((off_t)64 << 20)
-/* Of threads that have all ended but one. */
+/* So many threads are tried to find one that lives. */
 #define TASKS_ASKED 64U
 #define STAT_START 22U /* the field of /proc/PID/stat, counted from 1 */
 
@@ -45,7 +45,7 @@ ssize_t sp_host_read(const struct sp_host *h, const char *name, char *buf, size_
 	return got < 0 ? got : (ssize_t)have;
 }
 
-/* Start of the process in ticks since boot, and its state; 0 = unknown. */
+/* Start of the process in ticks since boot, and its state; 0 = unknown */
 static uint64_t start_time(const char *stat, char *state)
 {
 	/* The name, which may hold anything, ends at the last parenthesis. */
@@ -77,7 +77,10 @@ static uint64_t own_start_time(void)
 	return time;
 }
 
-/* In a pid namespace that nobody has mounted a /proc for, processes have other numbers there. */
+/*
+ * If we are in a pid namespace for which nobody has mounted a /proc, the numbers in /proc are those
+ * of other processes.
+ */
 static bool numbers_are_ours(void)
 {
 	char text[16];
@@ -99,7 +102,7 @@ static bool line_shows(const char *line, uint64_t address, ino_t inode)
 
 enum shown { SHOWN, NOT_SHOWN, NO_MEMORY, UNKNOWN };
 
-/* Whether a memory map shows the region. Without a line at all the memory itself is gone. */
+/* Whether a memory map shows the region. If it has no line at all, the memory itself is gone. */
 static enum shown shows_region(int maps, uint64_t address, ino_t inode)
 {
 	char text[8192];
@@ -121,7 +124,7 @@ static enum shown shows_region(int maps, uint64_t address, ino_t inode)
 				return SHOWN;
 		}
 		have = strlen(line);
-		/* A path may be as long as this; its beginning has all that matters. */
+		/* A path may be as long as the buffer; its beginning is enough. */
 		have = have < sizeof(text) / 2 ? have : 0;
 		memmove(text, line, have);
 	}
@@ -140,7 +143,7 @@ static DIR *open_tasks(const struct sp_host *h)
 	return folder;
 }
 
-/* 0 = there are no more. */
+/* The next thread id; 0 = there are no more. */
 static uint32_t next_task(DIR *folder)
 {
 	const struct dirent *entry = folder != NULL ? readdir(folder) : NULL;
@@ -151,8 +154,8 @@ static uint32_t next_task(DIR *folder)
 }
 
 /*
- * The memory map of now: a descriptor, and what it shows. The first thread may have ended before the
- * others, and then it shows none; any other one has the same. -1 = may not be read.
+ * The present memory map: a descriptor, and what it shows. If the first thread has ended before the
+ * others its map is empty, and that of any other thread is the same. -1 = it may not be read.
  */
 static int open_present_maps(const struct sp_host *h, enum shown *shown)
 {
@@ -183,7 +186,7 @@ static int open_present_maps(const struct sp_host *h, enum shown *shown)
 	return maps;
 }
 
-/* A descriptor that was handed over, if it is that of a file of /proc. */
+/* The descriptor that was handed over, if it is one of a file of /proc; else -1. */
 static int take(int fd, mode_t type)
 {
 	struct statfs fs;
@@ -208,7 +211,10 @@ void sp_host_decline(const struct sp_host_descriptors *fds)
 		(void)close(fds->maps);
 }
 
-/* We could be asked to use rights for the host that it has given up, and would not see that. */
+/*
+ * Whether we have rights that the host may have given up. If we cannot see it, we could use them
+ * for it.
+ */
 static bool has_rights_to_lose(void)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -219,8 +225,9 @@ static bool has_rights_to_lose(void)
 }
 
 /*
- * Of the same start as ever, and older than we are: the host began before it started us. Where the memory
- * map may be read the region must be in it, which no process of a stranger can arrange for another one.
+ * The process has the same start time as before, and is older than we are, because it started us.
+ * If its memory map may be read, the region must be in it, which a stranger cannot arrange for
+ * another process.
  */
 static int prove(struct sp_host *h, bool joined)
 {
@@ -237,7 +244,7 @@ static int prove(struct sp_host *h, bool joined)
 	if (h->start_time == 0 || own == 0 || (h->start_time > own && !joined))
 		return -EPERM;
 	shown = h->maps >= 0 ? shows_region(h->maps, h->mapped_at, h->inode) : NO_MEMORY;
-	/* That of a thread which has ended is empty. */
+	/* the map of a thread that has ended is empty */
 	if (shown == NO_MEMORY) {
 		int now = open_present_maps(h, &shown);
 
@@ -259,8 +266,9 @@ static int prove(struct sp_host *h, bool joined)
 }
 
 /*
- * Whoever joins may name another process's folder as his own, to be taken for one with that one's rights.
- * His number is the kernel's word; only where /proc gives other numbers the folder has to do.
+ * A process that joins may hand over the folder of another process with more rights. Its number
+ * comes from the kernel and is compared; only if numbers in /proc differ from ours the folder has
+ * to be believed.
  */
 static bool is_own_folder(const struct sp_host_descriptors *fds, bool numbers_ours)
 {
@@ -273,7 +281,7 @@ int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_hos
 	char path[32];
 	int err;
 
-	/* Asked before anything is opened, as the next file might get these numbers. */
+	/* Checked before anything is opened, because the next file might get these numbers. */
 	*h = (struct sp_host){.pid = v->pid,
 			      .joined = fds->joined,
 			      .proc = take(fds->folder, S_IFDIR),
@@ -293,7 +301,7 @@ int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_hos
 	if (h->proc < 0 && numbers_ours)
 		h->proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	err = prove(h, fds->joined);
-	/* Alive after that: descriptor and folder are of one process. */
+	/* Alive after that, so pidfd and folder are of the same process. */
 	if (err == 0 && !sp_host_lives(h))
 		err = -ESRCH;
 	if (err != 0)
@@ -312,7 +320,10 @@ void sp_host_close(struct sp_host *h)
 	h->pidfd = h->proc = h->maps = -1;
 }
 
-/* Paths by the number of the folder are in use, so nobody else may get it: what is no folder does. */
+/*
+ * Paths that contain the number of the folder's descriptor are in use, so the number must not go to
+ * another file: it is replaced by something that is not a folder.
+ */
 void sp_host_bar(const struct sp_host *h)
 {
 	int nothing = h->pidfd >= 0 ? h->pidfd : STDIN_FILENO;
@@ -323,7 +334,10 @@ void sp_host_bar(const struct sp_host *h)
 		(void)dup3(nothing, h->maps, O_CLOEXEC);
 }
 
-/* The first thread's zombie stays as long as there are others, and after the last one until it is reaped. */
+/*
+ * The zombie of the first thread stays as long as other threads live, and after the last one until
+ * it is reaped.
+ */
 static bool has_other_threads(const struct sp_host *h)
 {
 	DIR *folder = open_tasks(h);
@@ -353,8 +367,8 @@ bool sp_host_lives(const struct sp_host *h)
 }
 
 /*
- * The map of now decides where it may be read: somebody else may have the old memory still. Else that of
- * the beginning does, which reads as empty once nobody has that memory any more.
+ * The present map decides if it may be read, because another process may still have the old memory.
+ * Otherwise the map of the beginning decides, which reads as empty once no process has that memory.
  */
 int sp_host_has_image(const struct sp_host *h)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process that we work for. Its number is taken from the region, where anybody might have put it, so
- * the process must prove that it is the one: it has the region mapped where the region says. From then on
- * it is held by descriptors, which never mean another process that gets the same number later.
+ * A process that we work for. Its number comes from the region, where anybody could have written
+ * it; if we believed it, a stranger could make us read another process's files for him. So the
+ * process must prove that it is the one: it has the region mapped at the address that the region
+ * names. From then on it is held by descriptors, which never refer to another process that gets the
+ * same number later.
  */
 #ifndef SP_HOST_H
 #define SP_HOST_H
@@ -13,12 +15,15 @@
 
 #include "export/exporter/view.h"
 
-/* What a process hands over: of the last two each may be none, or of something else. */
+/*
+ * What a process hands over. Each of the last two may be missing, or a descriptor of something
+ * else.
+ */
 struct sp_host_descriptors {
 	int region; /* the view's */
-	int folder; /* its folder in /proc; -1 = none. Of who has joined it is not believed */
+	int folder; /* its folder in /proc; -1 = none. Not believed if it has joined */
 	int maps;   /* its memory map; -1 = none */
-	bool joined; /* by itself, from beside us, and the kernel says who it was; else it started us */
+	bool joined; /* it has joined by the socket, so the kernel says who it was; else it has started us */
 };
 
 struct sp_host {
@@ -33,15 +38,19 @@ struct sp_host {
 };
 
 /*
- * Takes the descriptors over, but the region's. 0; -ESRCH there is no such process any more, -EPERM it is not the one that the region is of, -EACCES
- * we have rights that it may give up, and could not see it.
+ * Takes over the descriptors, except the region's. 0; -ESRCH there is no such process any more;
+ * -EPERM it is not the process of the region; -EACCES we have rights that it may give up without
+ * our seeing it.
  */
 int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_host_descriptors *fds);
-/* Closes them instead. */
+/* Closes the descriptors instead. */
 void sp_host_decline(const struct sp_host_descriptors *fds);
 void sp_host_close(struct sp_host *h);
 
-/* For good: from now on nothing is found in its folder and in its memory map. The numbers stay taken. */
+/*
+ * From now on, for good, nothing in its folder and its memory map can be opened. Their numbers stay
+ * taken.
+ */
 void sp_host_bar(const struct sp_host *h);
 
 /* Reads a file of it, by its name in /proc/PID; at most cap - 1 bytes and a NUL. Bytes, or -errno. */
@@ -50,7 +59,7 @@ ssize_t sp_host_read(const struct sp_host *h, const char *name, char *buf, size_
 /* False when all of its threads have ended. */
 bool sp_host_lives(const struct sp_host *h);
 
-/* 1: it is the program that it was at first; 0: it has executed another one; -1: that cannot be told. */
+/* 1: it still is the program that it was at first; 0: it has executed another one; -1: unknown. */
 int sp_host_has_image(const struct sp_host *h);
 
 #endif

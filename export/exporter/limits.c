@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of the program on itself. */
+/* Limits that the exporter sets for itself (limits.h). Context: the exporter, at start. */
 #define _GNU_SOURCE
 #include "export/exporter/limits.h"
 
@@ -19,18 +19,18 @@
 #include "sampler/compiler.h"
 
 #define MIB (UINT64_C(1) << 20)
-/* What a program has by default; libdw and libcurl were written for it. */
+/* The usual default; libdw and libcurl need no more. */
 #define STACK_BYTES ((size_t)(8 * MIB))
 /*
- * What is written to besides symbols: samples of an interval (25 MiB at most), eight profiles that wait
- * (some MiB each), span names (17 MiB), what libcurl, TLS and the C library need (30 MiB), debug
- * information while it is read. Measured is about 30 MiB in all; this is what a bad day may take.
+ * Memory for everything except symbols: samples of an interval (25 MiB at most), eight profiles
+ * that wait (some MiB each), span names (17 MiB), libcurl, TLS and the C library (30 MiB), debug
+ * information while it is read. About 30 MiB in all were measured; this is the worst case.
  */
 #define DATA_BASE (256 * MIB)
-/* The cache is built beside the one that it replaces, and what is read for it is larger than it. */
+/* A new cache is built beside the old one, and what is read for it is larger than it. */
 #define DATA_PER_CACHE UINT64_C(3)
 /*
- * Of addresses alone there must be more: objects and their debug files are mapped whole, which costs no
+ * Address space has to be larger: objects and their debug files are mapped whole, which costs no
  * memory that the kernel could not take back. Debug files of browsers have 2 to 4 GiB.
  */
 #define MAPPED (8192 * MIB)
@@ -47,8 +47,9 @@ static void raise_to_hard(__rlimit_resource_t resource)
 }
 
 /*
- * systemd sends SIGTERM to every process of a unit at once, and we have to be there until the host has
- * ended and its last samples are sent. SIGPIPE, SIGXFSZ and SIGTTOU come from writing the host's stderr.
+ * Ignored signals. systemd sends SIGTERM to every process of a unit at once, and we have to live
+ * until the host has ended and its last samples are sent. SIGPIPE, SIGXFSZ and SIGTTOU come from
+ * writes to the host's stderr.
  */
 void sp_limits_detach(void)
 {
@@ -64,13 +65,13 @@ void sp_limits_detach(void)
 	(void)sigemptyset(&nothing);
 	(void)sigprocmask(SIG_SETMASK, &nothing, NULL);
 	(void)setrlimit(RLIMIT_CORE, &none);
-	/* What the host may use is its own affair; what it may not exceed is ours as well. */
+	/* The host's soft limits are for the host. Its hard limits apply to us as well. */
 	for (size_t i = 0; i < SP_ARRAY_LEN(raised); i++)
 		raise_to_hard(raised[i]);
-	/* We execute nothing; so nothing can give us rights. */
+	/* We execute nothing that could give us rights. */
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	(void)prctl(PR_SET_NAME, "spanprof-export", 0, 0, 0);
-	/* A folder that we are in could not be unmounted. */
+	/* The working directory of a process cannot be unmounted. */
 	if (chdir("/") != 0)
 		errno = 0;
 }
@@ -90,7 +91,7 @@ int sp_limits_on_large_stack(int (*fn)(void))
 	char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
 
-	/* Better to try than to give up: the host may have left us more than that in the usual place. */
+	/* Go on with the present stack, which may be large enough. */
 	if (stack == MAP_FAILED || mprotect(stack, (size_t)getpagesize(), PROT_NONE) != 0 ||
 	    getcontext(&there) != 0)
 		return fn();
@@ -118,7 +119,7 @@ void sp_limits_memory(uint32_t symbol_cache_mb)
 {
 	uint64_t data = DATA_BASE + DATA_PER_CACHE * symbol_cache_mb * MIB;
 
-	/* Private memory that can be written to: what a container pays for. */
+	/* RLIMIT_DATA: private writable memory, which counts against a container's limit. */
 	lower(RLIMIT_DATA, data);
 	lower(RLIMIT_AS, data + MAPPED + SP_LIMITS_REGIONS);
 }
@@ -133,7 +134,7 @@ static int kills_group(const char *folder)
 	if ((size_t)snprintf(path, sizeof(path), "%s/memory.oom.group", folder) >= sizeof(path))
 		return -1;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	/* Without the memory controller the group has no such thing. */
+	/* Without the memory controller the group has no such file. */
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -1;
 	if (read(fd, &value, 1) != 1)
@@ -142,7 +143,7 @@ static int kills_group(const char *folder)
 	return value == '0' ? 0 : value == '1' ? 1 : -1;
 }
 
-/* Any group above us may be the one whose memory runs out. */
+/* The limit of any group above ours may be the one that is exceeded. */
 bool sp_limits_dies_alone(const char *cgroup, const char *root)
 {
 	char folder[PATH_MAX];
@@ -170,7 +171,7 @@ bool sp_limits_dies_alone(const char *cgroup, const char *root)
 	}
 }
 
-/* Only under cgroup v2 alone; elsewhere it is the kernel's choice, as it is for the host. */
+/* Only under pure cgroup v2. Elsewhere the kernel chooses, as it does for the host. */
 void sp_limits_offer(void)
 {
 	static const char most[] = "1000"; /* the first to go */

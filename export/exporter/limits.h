@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the program does with itself before it begins, so that it harms nobody however it goes wrong. */
+/*
+ * What the program does before it begins to work, so that it harms no other process whatever goes
+ * wrong.
+ */
 #ifndef SP_LIMITS_H
 #define SP_LIMITS_H
 
@@ -7,24 +10,26 @@
 #include <stdint.h>
 
 /*
- * No core, no terminal's or supervisor's signal, no working directory of the host's; and of its limits
- * only the hard ones.
+ * No core file, no signals of a terminal or a supervisor, not the host's working directory; and of
+ * the host's limits only the hard ones.
  */
 void sp_limits_detach(void);
 
 /*
- * Calls fn on a stack of ordinary size and returns what it does: that of the host's limit (`ulimit -s`),
- * which we inherit, may be smaller than what libraries need.
+ * Calls fn on a stack of ordinary size and returns its result. The limit that we inherit from the
+ * host (`ulimit -s`) may be too small for libraries.
  */
 int sp_limits_on_large_stack(int (*fn)(void));
 
-/* Of the addresses that sp_limits_memory() leaves, for the regions of all processes that we work for. */
+/* Address space that sp_limits_memory() leaves for the regions of all processes. */
 #define SP_LIMITS_REGIONS (UINT64_C(8) << 30)
 
-/* So much memory at most, by how much symbols may take (SPANPROF_SYMBOL_CACHE_MB). */
+/* Limits memory, depending on how much symbols may take (SPANPROF_SYMBOL_CACHE_MB). */
 void sp_limits_memory(uint32_t symbol_cache_mb);
 
-/* Offers us to the kernel when memory runs out, instead of the host, where that does not kill both. */
+/*
+ * Makes the kernel choose us instead of the host when memory runs out, unless that would kill both.
+ */
 void sp_limits_offer(void);
 
 /*

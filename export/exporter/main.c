@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spanprof-exporter: started by libspanprof.so beside a process that it samples, with the region that
- * they share at descriptor 3, /dev/null at 0 to 2, and an environment of our variables alone.
+ * spanprof-exporter. libspanprof.so starts it beside a process that it samples, with the region
+ * that they share at descriptor 3, /dev/null at 0 to 2, and an environment of our variables only.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "sampler/config.h"
 #include "sampler/region.h"
 
-/* Somebody is curious. */
+/* Started by hand: says what the program is. */
 static int explain(void)
 {
 	(void)printf(
@@ -24,8 +24,8 @@ static int explain(void)
 }
 
 /*
- * The host has told of what is wrong in it; here such warnings go to /dev/null. A service without a name
- * has been given the program's by the host.
+ * The host has logged what is wrong with the configuration; here such warnings go to /dev/null. A
+ * service without a name has got the program's name from the host.
  */
 static const struct sp_config *configure(void)
 {

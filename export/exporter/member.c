@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the loop (export.h) works with, made of a region and a process. */
+/*
+ * Implements sp_core_ops (export.h) for one process, by its region and /proc. Context: the
+ * exporter.
+ */
 #include "export/exporter/member.h"
 
 #include <errno.h>
@@ -10,10 +13,10 @@
 
 #include "sampler/sdk_texts.h"
 
-/* A ring full of unfinished records; each step passes one. */
+/* The bound for a ring full of unfinished records; each step skips one. */
 #define PASSES_MAX 4096U
 
-/* Also where the exporter after us would find it, and the host, should we die. */
+/* Also into the region, where our successor and the host find the counts if we die. */
 static void counter_add(void *self, enum sp_counter c, uint64_t n)
 {
 	struct sp_member *m = self;
@@ -44,7 +47,10 @@ static uint64_t host_counter(const struct sp_member *m, enum sp_counter c)
 	return sum;
 }
 
-/* Counters never go back, or what was lost since the last time would be without end. */
+/*
+ * Counters never decrease: a host that made them do so would make the loss since the last report
+ * appear endless.
+ */
 static uint64_t counter_read(void *self, enum sp_counter c)
 {
 	struct sp_member *m = self;
@@ -69,8 +75,8 @@ static void count_residual(struct sp_member *m)
 }
 
 /*
- * What is told of objects was not counted when it was put, and is not when it is drained. Each record by
- * itself, as we may be killed before the next one.
+ * Module events were not counted when they were put, and are not counted when they are drained.
+ * Each record is counted by itself, as we may be killed before the next one.
  */
 static void count_and_put(const struct sp_record *record, void *arg)
 {
@@ -98,11 +104,11 @@ static unsigned drain(void *self, void (*put)(const struct sp_record *record, vo
 	unsigned n;
 	struct receiver r = {.put = put, .arg = arg, .m = m};
 
-	/* What is told of objects would be opened. */
+	/* Module events name files, which would be opened. */
 	if (m->waiter.barred)
 		return 0;
 	n = sp_ring_drain(&m->view.ring, count_and_put, &r, max);
-	/* Nobody lives any more who could finish what he has begun. */
+	/* No process is left that could finish its unfinished records. */
 	for (unsigned i = 0; m->waiter.gone && n < max && i < PASSES_MAX; i++) {
 		if (!sp_ring_pass(&m->view.ring))
 			break;
@@ -221,7 +227,7 @@ static void tell(void *self, enum sp_log_level level, const char *message)
 	sp_messages_tell(&m->messages, level, message);
 }
 
-/* Asked as soon as all is set up. */
+/* Called as soon as everything is set up. */
 static unsigned news(void *self)
 {
 	struct sp_member *m = self;
@@ -279,7 +285,7 @@ static void make_ops(struct sp_member *m, const struct sp_config *config)
 	};
 }
 
-/* A predecessor of ours may have counted for this process. */
+/* An exporter before us may have counted for this process. */
 static void take_over_counters(struct sp_member *m)
 {
 	const struct sp_region *r = m->view.region;
@@ -314,7 +320,7 @@ void sp_member_watch(struct sp_member *m, int event, const struct sp_rights_hook
 {
 	sp_waiter_init(&m->waiter, &m->view, &m->host, m->ops.config, &m->messages, rights);
 	(void)sp_watch_start(&m->waiter.watch, &m->view.region->wake, event);
-	/* Whatever comes first opens files that the host named, so its rights are looked at before. */
+	/* The next step opens files that the host has named, so its rights are checked before. */
 	(void)sp_waiter_news(&m->waiter);
 }
 
@@ -323,7 +329,7 @@ static const char *reason(int err)
 	return err == -EINVAL ? "no usable server address" : "out of memory";
 }
 
-/* A process that is barred was told so. */
+/* A barred process has been told already. */
 static void tell_gone(struct sp_member *m)
 {
 	if (!m->waiter.barred)

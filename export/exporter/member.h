@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process of the family: its region, itself, and what the loop (export.h) works with for it. */
+/*
+ * A process of the family: its region, its descriptors, and its sp_core_ops for the loop
+ * (export.h).
+ */
 #ifndef SP_MEMBER_H
 #define SP_MEMBER_H
 
@@ -22,32 +25,35 @@ struct sp_member {
 	struct sp_messages messages;
 	struct sp_waiter waiter;
 	struct sp_name_texts *names;
-	char proc[32];                  /* where its folder in /proc can be read */
-	bool handed;                    /* the loop has it */
-	bool working;                   /* and it was told so */
-	bool retired;                   /* sp_member_retire(): not one of those that are counted */
-	uint64_t counter[SP_COUNTER_N]; /* our own, and what a predecessor left */
-	uint64_t host_counter[SP_COUNTER_N]; /* the largest that the host ever told */
-	uint64_t residuals; /* drained records of unsampled time, which nobody sends */
+	char proc[32];                       /* where its folder in /proc can be read */
+	bool handed;                         /* given to the loop */
+	bool working;                        /* and the process was told so */
+	bool retired;                        /* sp_member_retire(): no longer counted */
+	uint64_t counter[SP_COUNTER_N];      /* our own, and what a predecessor left */
+	uint64_t host_counter[SP_COUNTER_N]; /* the largest values that the host ever had */
+	uint64_t residuals; /* drained records of unsampled CPU time, which are not sent */
 };
 
 /*
- * Maps the region and finds the process that it is of. The descriptors are taken over in any case. 0 or a
- * negative errno, of sp_view_open() or sp_host_open(); sp_member_close() is right after either.
+ * Maps the region and finds its process. The descriptors are taken over in any case. 0 or a
+ * negative errno of sp_view_open() or sp_host_open(); sp_member_close() is right after either.
  */
 int sp_member_open(struct sp_member *m, const struct sp_host_descriptors *fds,
 		   const struct sp_config *config);
 
-/* Once open: from now on the event, an eventfd, tells when the process asks for something. */
+/*
+ * After a successful open: from now on the eventfd `event` is signalled when the process asks for
+ * something.
+ */
 void sp_member_watch(struct sp_member *m, int event, const struct sp_rights_hook *rights);
 
 /*
- * It has ended: tells so, and lets go of its memory and descriptors; counters and facts stay. 0 or -ENOMEM,
- * and then it still has them.
+ * The process has ended: says so in the region, and frees its memory and descriptors. Counters and
+ * facts stay. 0, or -ENOMEM, and then nothing is freed.
  */
 int sp_member_retire(struct sp_member *m);
 
-/* Instead of the next: it was never served, and is told nothing. */
+/* Instead of sp_member_close(), for a process that was never served and is told nothing. */
 void sp_member_abandon(struct sp_member *m);
 
 /*

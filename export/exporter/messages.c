@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing to a stderr that belongs to another process. */
+/* Writes messages to the stderr of another process (messages.h). Context: the exporter. */
 #define _GNU_SOURCE
 #include "export/exporter/messages.h"
 
@@ -22,8 +22,8 @@
 _Static_assert(TEXT_MAX <= SP_REGION_MESSAGE_MAX, "a message fits into the region");
 
 /*
- * A program that was started without descriptor 2 may have opened any file there. What is opened for
- * reading as well is not there to be logged to; of terminals and pipes it says nothing.
+ * A program that was started without descriptor 2 may have opened any file there. A regular file
+ * that is open for reading as well is not a log. For terminals and pipes this says nothing.
  */
 static bool is_read_too(const struct sp_host *h)
 {
@@ -58,13 +58,18 @@ static bool is_same(const struct sp_messages *m, const struct stat *st)
 	       (st->st_mode & S_IFMT) == m->type;
 }
 
-/* The host's stderr, if it is still that. -EXDEV: it is another file; other errors: ask the host. */
+/*
+ * Opens the host's stderr if it is still the same. -EXDEV: it is another file; other errors: the
+ * host has to write.
+ */
 static int open_stderr(const struct sp_messages *m)
 {
 	struct stat st;
 	int fd;
 
-	/* Opening some devices does something, so it is looked at before, and after for certainty. */
+	/*
+	 * Checked before the open, because opening some devices has an effect, and again after it.
+	 */
 	if (fstatat(m->host->proc, STDERR_NAME, &st, 0) != 0)
 		return -errno;
 	if (!is_same(m, &st))
@@ -115,7 +120,7 @@ void sp_messages_tell(const struct sp_messages *m, enum sp_log_level level, cons
 		return;
 	}
 	line[prefix + len] = '\n';
-	/* A full pipe takes nothing, and nobody waits for it. */
+	/* A full pipe takes nothing. We do not wait for it. */
 	if (write(fd, line, prefix + len + 1) < 0)
 		errno = 0;
 	(void)close(fd);

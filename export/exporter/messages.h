@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages on the host's stderr, "spanprof[PID]: text\n", though it is not ours: its file is opened for
- * each line, if it is still the one that it was when we began, and never waited for. Where it cannot be
- * opened (a socket, a host of other rights) the host's next hook is asked to write.
+ * Messages on the host's stderr, "spanprof[PID]: text\n". The stderr is not ours, and a wait for
+ * its reader would stop the exporter: so its file is opened for each line, without blocking, if it
+ * is still the same one as at the beginning. If it cannot be opened (a socket, a host with other
+ * rights), the host's next hook is asked to write the line.
  */
 #ifndef SP_MESSAGES_H
 #define SP_MESSAGES_H
@@ -25,11 +26,11 @@ struct sp_messages {
 	mode_t type;
 };
 
-/* Looks what the host's stderr is. */
+/* Remembers what the host's stderr is. */
 void sp_messages_init(struct sp_messages *m, const struct sp_host *h, struct sp_region *region,
 		      enum sp_log_level level);
 
-/* One line, made printable; cut at 1,000 bytes. Lost where neither way is open. */
+/* Writes one line, made printable and cut at 1,000 bytes. It is lost if neither way works. */
 void sp_messages_tell(const struct sp_messages *m, enum sp_log_level level, const char *text);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names of spans by their ids, copied out of the region when they are first asked for: what is handed
- * out must not change any more, as a profile is encoded from it.
+ * The names of spans by their ids, copied out of the region when they are first used. The region
+ * may change at any time, and a text must not change while a profile is encoded from it.
  */
 #ifndef SP_NAME_TEXTS_H
 #define SP_NAME_TEXTS_H
@@ -16,8 +16,8 @@ struct sp_name_texts *sp_name_texts_new(const void *memory, uint64_t bytes);
 void sp_name_texts_free(struct sp_name_texts *n);
 
 /*
- * Valid until sp_name_texts_free(). "" for an id that the table does not know, "(other)" for one too many or
- * out of memory.
+ * Valid until sp_name_texts_free(). "" for an unknown id, "(other)" for one too many or without
+ * memory.
  */
 const char *sp_name_texts_get(struct sp_name_texts *n, uint32_t id, size_t *len);
 

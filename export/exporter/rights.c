@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Comparing and giving up rights. By raw system calls, which change the calling thread alone: those of
- * the C library ask all threads to follow, and end the process if one of them (libcurl's, which is
- * looking up a name with the rights of before) has another answer.
+ * Compares rights and gives them up (rights.h). By raw system calls, which change only the calling
+ * thread: the C library's functions make all threads follow, and end the process if one of them
+ * (libcurl's, which looks up a name with the earlier rights) gets another result. Context: the
+ * exporter.
  */
 #define _GNU_SOURCE
 #include "export/exporter/rights.h"
@@ -17,14 +18,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define STATUS_MAX ((size_t)1 << 20) /* of which groups may be most */
+#define STATUS_MAX ((size_t)1 << 20) /* mostly the list of groups */
 
-/* Too large for a stack; and without memory for them nothing could be compared. */
+/* Static: too large for a stack, and without memory nothing could be compared. */
 static struct sp_rights host;
 static struct sp_rights own;
 static char status_text[STATUS_MAX];
 
-/* Where the values of "\nName:" begin; the program's name before them holds no line break. */
+/*
+ * Where the values of the line "\nName:" begin. The program's name before them contains no line
+ * break.
+ */
 static const char *field(const char *status, const char *name)
 {
 	const char *line = strstr(status, name);
@@ -136,7 +140,7 @@ int sp_rights_compare(const struct sp_host *h)
 	ssize_t got;
 	bool good;
 
-	/* Without /proc we have been started with nothing to lose: see sp_host_open(). */
+	/* Without /proc we have no rights to lose: see sp_host_open(). */
 	if (h->proc < 0)
 		return 0;
 	got = sp_host_read(h, "status", status_text, sizeof(status_text));
@@ -158,7 +162,7 @@ static bool set_capabilities(uint64_t keep)
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[2] = {{.effective = 0}};
 
-	/* What a change of users has taken already cannot be kept. */
+	/* Capabilities that a change of users has removed cannot be kept. */
 	if (syscall(SYS_capget, &head, data) != 0)
 		return false;
 	for (unsigned i = 0; i < 2; i++) {
@@ -170,8 +174,8 @@ static bool set_capabilities(uint64_t keep)
 }
 
 /*
- * Groups first, capabilities last: each step takes away what the earlier ones need. Whether it was enough
- * is asked of the kernel, and not of what the steps have returned.
+ * Groups first, capabilities last: each step takes away what the steps before it need. The kernel's
+ * answer afterwards decides whether it was enough, not the results of the steps.
  */
 int sp_rights_follow(void)
 {
@@ -183,7 +187,10 @@ int sp_rights_follow(void)
 		(void)syscall(SYS_setresuid, host.uid[1], host.uid[1], host.uid[1]);
 	if (!set_capabilities(host.capabilities))
 		return -EPERM;
-	/* Of another user than the files that we may have read: nobody is to look into our memory. */
+	/*
+	 * We may have read files of another user than we are now, so our memory must not be
+	 * readable.
+	 */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	return read_own(&own) && !sp_rights_exceed(&own, &host) ? 0 : -EPERM;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whoever we work for may give up rights after it has started us, and its configuration names files that
- * we open. So before they are opened we become as weak as it is, for good. What it could take back at
- * any time (an effective user beside a saved one) it has not given up.
+ * A host may give up rights after it has started us, and its configuration names files that we
+ * open: with our rights it could read what it may not. So before such files are opened we give up
+ * the same rights, for good. Rights that the host could take back at any time (a saved user id) do
+ * not count as given up.
  */
 #ifndef SP_RIGHTS_H
 #define SP_RIGHTS_H
@@ -17,7 +18,7 @@
 struct sp_rights {
 	uint32_t uid[3]; /* real, effective, saved */
 	uint32_t gid[3];
-	uint64_t capabilities; /* permitted, and of use outside of the process's own namespace */
+	uint64_t capabilities; /* permitted, and valid outside of its user namespace */
 	unsigned groups;
 	uint32_t group[SP_RIGHTS_GROUPS_MAX];
 };
@@ -25,16 +26,19 @@ struct sp_rights {
 /* Out of the text of /proc/PID/status. False if it is none. */
 bool sp_rights_parse(const char *status, struct sp_rights *r);
 
-/* The calling thread has rights that the other one has not. */
+/* Whether the first has rights that the second has not. */
 bool sp_rights_exceed(const struct sp_rights *own, const struct sp_rights *other);
 
 /*
- * The host's against the calling thread's. 0: they are not exceeded; 1: they are, see sp_rights_follow();
- * -ENOENT: the host has ended. Any other: they cannot be read.
+ * Compares the calling thread's rights with the host's. 0: they do not exceed them; 1: they do, see
+ * sp_rights_follow(); -ENOENT: the host has ended; others: the rights cannot be read.
  */
 int sp_rights_compare(const struct sp_host *h);
 
-/* After a comparison that said 1. 0, or -EPERM: we cannot give up enough. The calling thread's only. */
+/*
+ * After a comparison that returned 1. 0, or -EPERM: we cannot give up enough. Changes the calling
+ * thread only.
+ */
 int sp_rights_follow(void);
 
 #endif

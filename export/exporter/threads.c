@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counting the threads of the host, and those that could be sampled. */
+/*
+ * Counts the threads of a host in /proc, and those that could be sampled (threads.h). Context: the
+ * exporter.
+ */
 #define _GNU_SOURCE
 #include "export/exporter/threads.h"
 
@@ -13,13 +16,16 @@
 
 #include "sampler/masking_call.h"
 
-/* As many as the host's side can keep track of, and some more (thread.h). */
+/* More than the host's side can have blocks for (thread.h). */
 #define THREADS_MAX 20000U
-/* Whose masks are read at a look: a few files for each. */
+/* How many masks are read at a time: each takes a few files. */
 #define MASKS_MAX 256U
 #define PAUSE_MAX 32U
 
-/* Not to be read by who may not trace the host (Yama): then the mask alone has to do. */
+/*
+ * The file is readable only for a process that may trace the host (Yama); otherwise the mask alone
+ * has to do.
+ */
 static bool waits_with_other_mask(const struct sp_host *h, uint32_t tid)
 {
 	char name[48];
@@ -79,15 +85,15 @@ void sp_threads_name(const struct sp_host *h, uint32_t tid, char name[SP_THREAD_
 	memset(name, 0, SP_THREAD_NAME_BYTES);
 	(void)snprintf(path, sizeof(path), "task/%" PRIu32 "/comm", tid);
 	got = sp_host_read(h, path, text, sizeof(text));
-	/* The kernel adds one newline; those before it are the name's own. */
+	/* The kernel adds one newline; others belong to the name. */
 	if (got > 0)
 		memcpy(name, text, (size_t)got - 1);
 }
 
 struct count {
 	uint32_t seen;
-	uint32_t asked; /* for their masks */
-	uint32_t open;  /* of these, those that a signal would reach */
+	uint32_t asked; /* whose masks were read */
+	uint32_t open;  /* of these, those that do not block the signal */
 };
 
 static bool count(struct count *c, const struct sp_host *h, uint32_t signal_number)
@@ -118,8 +124,8 @@ static bool count(struct count *c, const struct sp_host *h, uint32_t signal_numb
 }
 
 /*
- * A scan is cheap, but takes a hook of the host's time: where it has changed nothing (a thread that
- * nobody can enrol, a timer that the kernel refuses) it is advised less and less often.
+ * A scan takes time of a hook of the host. If scans change nothing (a thread that cannot be
+ * enrolled, a timer that the kernel refuses) they are asked for less and less often.
  */
 static bool advise(struct sp_threads *t, const struct sp_threads_known *k)
 {
@@ -140,7 +146,7 @@ bool sp_threads_look(struct sp_threads *t, const struct sp_host *h,
 	struct count c;
 	uint32_t before = t->seen;
 
-	/* Where each thread that was seen last time has a timer, nobody's mask matters. */
+	/* If each thread that was seen last time has a timer, masks do not matter. */
 	if (!count(&c, h, k->armed < before || before == 0 ? k->signal_number : 0))
 		return false;
 	t->seen = c.seen;
@@ -148,7 +154,7 @@ bool sp_threads_look(struct sp_threads *t, const struct sp_host *h,
 		t->pause = 0;
 	if (c.seen != k->known)
 		return advise(t, k);
-	/* More could be sampled than are; of more than were asked that is not to be told. */
+	/* More threads could be sampled than are. Unknown if there were more than were checked. */
 	if (k->armed < c.seen && (c.open > k->armed || c.asked == MASKS_MAX))
 		return advise(t, k);
 	t->pause = 0;

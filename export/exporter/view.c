@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and checking the region. */
+/* Opens and checks a region (view.h). Context: the exporter. */
 #define _GNU_SOURCE
 #include "export/exporter/view.h"
 
@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #define PAGE UINT64_C(4096)
-/* Two rings of 16 MiB and 17 MiB of names are what a host asks for at most; this is far more. */
+/* A host makes two rings of 16 MiB and 17 MiB of names at most; this is far more. */
 #define BYTES_MAX (UINT64_C(1) << 30)
 
-/* What is written once, copied. */
+/* A copy of the words that the host writes once. */
 struct head {
 	uint64_t magic;
 	uint32_t version;
@@ -75,7 +75,7 @@ static int check(struct sp_view *v)
 		return -EINVAL;
 	v->pid = h.pid;
 	v->mapped_at = h.mapped_at;
-	/* A part without bytes is nowhere, whatever it says. */
+	/* A part without bytes has no place, whatever its offset is. */
 	for (unsigned i = 0; i < SP_REGION_PARTS; i++)
 		if (h.part[i].bytes != 0)
 			v->part[i] = h.part[i];
@@ -94,7 +94,7 @@ static int map(struct sp_view *v, int fd)
 
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
 		return -EBADF;
-	/* Shrunk by somebody, each access would be a SIGBUS. */
+	/* If somebody could shrink it, each access could be a SIGBUS. */
 	seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0)
 		return -EBADF;
@@ -168,7 +168,7 @@ bool sp_view_answer(struct sp_view *v, enum sp_region_exporter state)
 
 void sp_view_fail(struct sp_view *v, int error)
 {
-	/* Of another build the words lie elsewhere. */
+	/* In another build the words are at other places. */
 	if (v->region == NULL || v->region->magic != SP_REGION_MAGIC ||
 	    v->region->version != SP_REGION_VERSION)
 		return;

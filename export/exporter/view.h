@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our side of the region (sampler/region.h). What the host wrote once is copied and checked before
- * anything uses it; afterwards only the copy counts, because whoever may write to the memory may do so
- * at any time.
+ * Our view of a region (sampler/region.h). What the host writes once is copied and checked before
+ * it is used. Afterwards only the copy counts, because others may write to the memory at any time.
  */
 #ifndef SP_VIEW_H
 #define SP_VIEW_H
@@ -17,7 +16,7 @@
 struct sp_view {
 	struct sp_region *region;
 	uint64_t bytes; /* that are mapped */
-	ino_t inode;    /* of the memory's file */
+	ino_t inode;    /* inode of the memory's file */
 	uint32_t pid;
 	uint64_t mapped_at;
 	struct sp_region_part part[SP_REGION_PARTS];
@@ -26,15 +25,15 @@ struct sp_view {
 };
 
 /*
- * Maps the region of that descriptor, which is closed in any case. -EBADF it is no memory of that kind,
- * -EPERM it can change its size (and kill us by that), -EPROTO it is of another build, -EINVAL it does
- * not fit together, -ENOMEM. For the last three the mapping is left, for sp_view_fail().
+ * Maps the region of that descriptor, which is closed in any case. -EBADF it is not such a memory,
+ * -EPERM its size can be changed (which could kill us), -EPROTO it is of another build, -EINVAL it
+ * contradicts itself, -ENOMEM. In the last three cases the mapping stays, for sp_view_fail().
  */
 int sp_view_open(struct sp_view *v, int fd);
 
 /*
- * Goes on with a copy of the words, without the rings and names: the memory is freed when nobody else has
- * it. 0 or -ENOMEM, and then all is as before.
+ * Goes on with a copy of the header, without rings and names, so that the memory is freed when no
+ * other process has it. 0, or -ENOMEM, and then nothing has changed.
  */
 int sp_view_leave(struct sp_view *v);
 
@@ -44,13 +43,13 @@ void sp_view_close(struct sp_view *v);
 /* Tells the host that there will be no exporter, and why: a positive errno. */
 void sp_view_fail(struct sp_view *v, int error);
 
-/* Tells the host what we do, and lets go whoever waits for it or for a flush. */
+/* Tells the host our state, and wakes whoever waits for it or for a flush. */
 void sp_view_tell(struct sp_view *v, enum sp_region_exporter state);
 
-/* The same, as long as nobody has said anything yet: false where somebody has. */
+/* The same if no state was set yet; false if one was. */
 bool sp_view_answer(struct sp_view *v, enum sp_region_exporter state);
 
-/* Any process's futex; the word lies in shared memory. */
+/* A shared futex, because the word is in shared memory. */
 void sp_view_wake(_Atomic uint32_t *word);
 
 #endif

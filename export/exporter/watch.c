@@ -13,7 +13,7 @@
 #include "export/exporter/view.h"
 
 #define STACK_BYTES ((size_t)32 << 10)
-/* Wakes that come so soon after the last one come of somebody who plays with the word. */
+/* Wakes that come so soon after the last one are not from a correct host. */
 #define SOON_NS (20 * SP_NS_PER_MS)
 #define PAUSE_MAX_NS (16 * SP_NS_PER_MS)
 
@@ -24,7 +24,7 @@ static void sleep_ns(uint64_t ns)
 	(void)nanosleep(&ts, NULL);
 }
 
-/* How long to look away after a wake, so that nobody can keep us busy. */
+/* How long to ignore wakes after one, so that nobody can keep us busy. */
 static uint64_t pause_after(uint64_t pause_ns, uint64_t since_ns)
 {
 	if (since_ns > SOON_NS)
@@ -47,7 +47,7 @@ static void *watch(void *arg)
 		now = atomic_load_explicit(w->wake, memory_order_acquire);
 		pause_ns = pause_after(pause_ns, sp_clock_mono_ns() - last);
 		last = sp_clock_mono_ns();
-		/* A full counter is as good as one more. */
+		/* If the counter of the eventfd is full, a wake is pending anyway. */
 		if (now != seen && write(w->event, &one, sizeof(one)) < 0)
 			sleep_ns(SP_NS_PER_MS);
 		seen = now;
@@ -64,7 +64,7 @@ int sp_watch_start(struct sp_watch *w, _Atomic uint32_t *wake, int event)
 
 	w->wake = wake;
 	w->event = event;
-	/* What changes it from now on is told of, also before the thread has begun. */
+	/* Changes from now on are noticed, even before the thread has begun. */
 	w->seen = atomic_load_explicit(wake, memory_order_acquire);
 	w->runs = false;
 	atomic_store_explicit(&w->stop, false, memory_order_relaxed);
@@ -83,7 +83,7 @@ void sp_watch_stop(struct sp_watch *w)
 	if (!w->runs)
 		return;
 	atomic_store_explicit(&w->stop, true, memory_order_release);
-	/* Whoever may write to the word may undo what we do to it. */
+	/* Another process may undo our change of the word at any time, so it is repeated. */
 	do {
 		atomic_fetch_add_explicit(w->wake, 1, memory_order_release);
 		sp_view_wake(w->wake);

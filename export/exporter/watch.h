@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that sleeps on a region's futex, because no system call waits for a futex and for anything
- * else, and tells of each wake by an eventfd. It opens nothing, but has the rights that we had when it
- * began: it is to be started anew when they change.
+ * A thread that sleeps on a region's futex and reports each wake by an eventfd, because no system
+ * call waits for a futex and for descriptors at once. It opens nothing, but keeps the rights that
+ * we had when it began: it has to be restarted when they change.
  */
 #ifndef SP_WATCH_H
 #define SP_WATCH_H
@@ -21,7 +21,7 @@ struct sp_watch {
 	_Atomic bool stop;
 };
 
-/* 0 or a negative errno; then whoever waits has to look for himself now and then. */
+/* 0 or a negative errno; then the caller has to poll. */
 int sp_watch_start(struct sp_watch *w, _Atomic uint32_t *wake, int event);
 
 /* No-op if it does not run. */
