@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counted memory. Context: the report tool. Caller: load.c. */
+/* Counts the memory that a file takes (budget.h). Context: the report tool. */
 #include "export/report/budget.h"
 
 #include <malloc.h>
 #include <stdlib.h>
 
-/* What an allocation takes beside its bytes; small ones are the dangerous ones. */
+/* Overhead of an allocation. Many small allocations are the danger. */
 #define SP_BUDGET_HEAD ((size_t)16)
 
 void *sp_budget_alloc(void *budget, size_t size)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding and reading files. Context: the report tool. Caller: main.c. */
+/* Finds and reads profiles. Context: the report tool. */
 #define _GNU_SOURCE
 #include "export/report/file.h"
 
@@ -39,7 +39,10 @@ int sp_report_open(const char *path, struct stat *st, char why[SP_REPORT_ERROR])
 	return -1;
 }
 
-/* Makes room for more of the file, and for one byte that shows that it is too large. */
+/*
+ * Makes room for more of the file, and for one byte more than is allowed, which shows that it is
+ * too large.
+ */
 static int more_room(struct sp_bytes *b, size_t *cap, char *why)
 {
 	if (*cap > SP_REPORT_FILE_MAX)
@@ -115,7 +118,7 @@ static int each_of_folder(const char *path, int (*each)(void *arg, const char *p
 
 	if (pattern == NULL)
 		return -1;
-	/* The folder's own name is no pattern. */
+	/* Special characters of the folder's own name are no pattern. */
 	for (const char *s = path; *s != '\0'; s++) {
 		if (strchr("*?[]\\", *s) != NULL)
 			*at++ = '\\';

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flame graphs: the root on top, as Pyroscope draws them, the largest callee on the left. In a
- * comparison a frame is as wide as the mean of both shares, so what vanished is still to be seen.
- * Context: the report tool. Caller: main.c.
+ * Draws flame graphs: the root on top, as Pyroscope draws them, the largest callee on the left. In
+ * a comparison the width of a frame is the mean of both shares, so that a frame that vanished is
+ * still visible. Context: the report tool.
  */
 #include "export/report/flame.h"
 
@@ -13,7 +13,7 @@
 #include "export/report/frame.h"
 #include "sampler/compiler.h"
 
-/* Narrower frames would be neither seen nor hit. */
+/* Narrower frames can be neither seen nor clicked. */
 #define SP_FLAME_MIN 0.1
 #define SP_FLAME_CHAR 7.25 /* of the 12 px monospace font */
 #define SP_FLAME_COLOURS 8U
@@ -77,7 +77,7 @@ static double seconds(uint64_t ns)
 	return (double)ns / (double)SP_NS_PER_S;
 }
 
-/* Bytes of s that fit into so many columns; everything from U+1000 on is taken for wide. */
+/* How many bytes of s fit into so many columns; all characters from U+1000 on count as wide. */
 static size_t fitting(const char *s, double columns)
 {
 	size_t i = 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The call tree as a picture: one SVG file that needs nothing else and reads without its script. */
+/*
+ * The call tree as a picture: one SVG file that needs no other file, and is readable without its
+ * script.
+ */
 #ifndef SP_REPORT_FLAME_H
 #define SP_REPORT_FLAME_H
 
@@ -8,7 +11,7 @@
 
 #include "export/report/tree.h"
 
-/* Texts as they came; they are cleaned and escaped here. */
+/* Untrusted texts; they are cleaned and escaped here. */
 struct sp_flame_head {
 	const char *title;
 	const char *subtitle;

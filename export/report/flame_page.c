@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is the same in every flame graph: looks, and a small script that zooms and searches. The
+ * The fixed part of every flame graph: styles, and a small script that zooms and searches. The
  * script reads names as text and writes them as text, never as markup. Context: the report tool.
- * Caller: flame.c.
  */
 #include "export/report/flame.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folded stacks: a line per stack, "root;caller;function nanoseconds". Context: the report tool.
- * Caller: main.c. */
+/*
+ * Prints folded stacks: one line for each stack, "root;caller;function nanoseconds". Context: the
+ * report tool.
+ */
 #include <inttypes.h>
 
 #include "export/report/print.h"

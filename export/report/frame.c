@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts of profiles, fit for terminals and files: anybody may have written them. Context: the report
- * tool. Callers: tally.c, tree.c. */
+/*
+ * Makes texts of profiles safe for terminals and files; they are untrusted. Context: the report
+ * tool.
+ */
 #include "export/report/frame.h"
 
 #include <inttypes.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ids to indexes, so that odd ids cost a search and not a walk. Context: the report tool. Caller:
- * load.c. */
+/* Maps ids to indexes by binary search. Context: the report tool. */
 #include "export/report/id_index.h"
 
 #include <stdlib.h>

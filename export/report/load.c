@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading and checking of profiles: every index is proven before the first sample is handed on.
- * Context: the report tool. Caller: report/main.c.
+ * Reads and checks profiles: every index is checked before the first sample is handed on. Context:
+ * the report tool.
  */
 #define _GNU_SOURCE
 #include "export/report/load.h"
@@ -18,11 +18,13 @@
 #include "export/report/id_index.h"
 #include "profile.pb-c.h"
 
-/* Of one stack, and of all stacks together: a small file can spell more frames than anybody has time
- * for. */
+/*
+ * The bounds for one stack, and for all stacks: a small file can describe more frames than can be
+ * processed in reasonable time.
+ */
 #define SP_REPORT_STACK_MAX ((size_t)1 << 16)
 #define SP_REPORT_FRAMES_MAX ((size_t)1 << 25)
-/* The end of a text that is longer is of no use, and each frame that names it would walk it. */
+/* The end of a longer text is of no use, and each frame with that name would have to walk it. */
 #define SP_REPORT_STRING_MAX ((size_t)2 * SP_REPORT_TEXT_MAX)
 #define SP_REPORT_FILE_NAME 255
 
@@ -48,7 +50,7 @@ static int refuse(const struct reader *r, const char *why)
 	return -1;
 }
 
-/* For want of memory, ours or the machine's. */
+/* Out of memory: of our own limit, or of the machine's. */
 static int refuse_memory(const struct reader *r)
 {
 	return refuse(r,
@@ -65,7 +67,7 @@ static const char *text(const pb_profile *p, int64_t id)
 	return p->string_table[id];
 }
 
-/* One id index per kind of message: their types differ, their ids are alike. */
+/* An id index for each kind of message. */
 #define SP_INDEX(reader, kind)                                                                     \
 	do {                                                                                       \
 		struct sp_id_at *row = calloc((reader)->p->n_##kind + 1, sizeof(*row));            \
@@ -74,7 +76,7 @@ static const char *text(const pb_profile *p, int64_t id)
 			return refuse(reader, "out of memory");                                    \
 		for (size_t i = 0; i < (reader)->p->n_##kind; i++)                                 \
 			row[i] = (struct sp_id_at){(reader)->p->kind[i]->id, i};                   \
-		/* As when two profiles were written into one file. */                             \
+		/* This happens if two profiles were written into one file. */                     \
 		if (!sp_id_index_init(&(reader)->kind, row, (reader)->p->n_##kind))                \
 			return refuse(reader, "it has two " #kind "s with the same id");           \
 	} while (0)
@@ -232,7 +234,7 @@ static void read_labels(const pb_profile *p, const pb_sample *s, struct sp_repor
 		const char *key = text(p, s->label[i]->key);
 		const char *value = text(p, s->label[i]->str);
 
-		/* profile_id is what span_id was called in the beginning. */
+		/* profile_id is an earlier name of span_id. */
 		if (strcmp(key, "span_id") == 0 || strcmp(key, "profile_id") == 0)
 			out->span_id = value;
 		else if (strcmp(key, "span_name") == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a profile that anybody may have written. */
+/* Reads an untrusted profile. */
 #ifndef SP_REPORT_LOAD_H
 #define SP_REPORT_LOAD_H
 
@@ -34,12 +34,12 @@ struct sp_report_sink {
 
 #define SP_REPORT_ERROR 256
 
-/* A profile that the server takes needs a tenth of it. */
+/* A profile that the server accepts needs a tenth of it. */
 #define SP_REPORT_MEMORY_MAX ((size_t)512 << 20)
 
 /*
- * Reads a profile as protobuf, with at most that much memory at a time, and calls the sink once per
- * sample. 0, or -1 with a reason in why; a damaged one gives no samples at all.
+ * Reads a profile as protobuf, with at most that much memory at a time, and calls the sink for each
+ * sample. 0, or -1 with a reason in why. A damaged profile gives no samples at all.
  */
 int sp_report_load(const struct sp_bytes *profile, size_t memory_max,
 		   const struct sp_report_sink *sink, char why[SP_REPORT_ERROR]);

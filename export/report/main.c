@@ -21,7 +21,7 @@
 #include "export/report/tally.h"
 #include "export/report/tree.h"
 
-/* Tally and tree: sums of a folder are as large as what its files have in common is small. */
+/* The memory for tally and tree, which can grow with every file that differs from the others. */
 #define SP_REPORT_SUMS_MAX ((size_t)1 << 30)
 
 struct report {
@@ -107,7 +107,7 @@ static int read_profiles(struct report *r, char **path)
 {
 	int err = 0;
 
-	/* What the selected spans are called is known only after all samples were seen. */
+	/* The names of the selected spans are known only after all samples were read. */
 	if (r->o.selection.diff)
 		err = read_paths(r, path,
 				 &(struct sp_report_sink){sp_selection_learn, &r->o.selection});
@@ -124,7 +124,7 @@ static int read_profiles(struct report *r, char **path)
 	return SP_EXIT_USAGE;
 }
 
-/* What the picture is about. */
+/* The title and subtitle of the picture. */
 static void describe(const struct report *r, char title[512], char subtitle[512])
 {
 	const struct sp_selection *x = &r->o.selection;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options and help. Context: the report tool. Caller: main.c. */
+/* Reads the options and prints the help. Context: the report tool. */
 #define _GNU_SOURCE
 #include "export/report/options.h"
 

@@ -23,7 +23,7 @@ struct sp_report_options {
 	size_t top; /* 0 = all */
 };
 
-/* -1 = go on with the paths from optind on, else the exit status: all is said already. */
+/* -1 = go on with the paths from optind on; else the exit status, after all messages. */
 int sp_report_options_read(int argc, char **argv, struct sp_report_options *o);
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options --span, --span-name, --trace and --diff. Context: the report tool. Caller: main.c. */
+/*
+ * Selects samples by the options --span, --span-name, --trace and --diff. Context: the report tool.
+ */
 #define _GNU_SOURCE
 #include "export/report/select.h"
 
@@ -17,7 +19,7 @@ static bool selected(const struct sp_selection *x, const struct sp_report_sample
 	       (x->trace_id == NULL || strcasecmp(x->trace_id, s->trace_id) == 0);
 }
 
-/* The trace of a span is often asked for, so there may be several names, but few. */
+/* Often a trace is selected, so there may be several names, but few. */
 static bool known(const struct sp_selection *x, const char *name)
 {
 	for (size_t i = 0; i < x->names; i++)

@@ -23,11 +23,13 @@ struct sp_selection {
 	char **name; /* of the selected spans, by learn */
 	size_t names, cap;
 	bool nomem;
-	bool too_many; /* names, for a look at all of them per sample */
+	bool too_many; /* too many names to compare all of them for each sample */
 };
 
-/* For sp_report_sink, with the selection: remembers what the selected spans are called. All samples
- * have to pass here before the first one is asked about, if there is to be a baseline. */
+/*
+ * For sp_report_sink, with the selection: remembers the names of the selected spans. If there is to
+ * be a baseline, all samples have to pass here before the first one is classified.
+ */
 void sp_selection_learn(void *arg, const struct sp_report_sample *s);
 void sp_selection_fini(struct sp_selection *x);
 

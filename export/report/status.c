@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Explains a status file. Whoever could write it may have written anything: missing and wrong keys
- * are zeros, texts lose their control characters. Context: the report tool. Caller: main.c.
+ * Explains a status file. The file is untrusted: missing and wrong keys count as zeros, texts lose
+ * their control characters. Context: the report tool.
  */
 #include "export/report/status.h"
 
@@ -25,7 +25,7 @@ struct words {
 	const char *text;
 };
 
-/* What each loss is called in the file. */
+/* The name of each loss in the file. */
 static const char *const names[] = {
 #define SP_REASON_(id, name, kind) [SP_COUNT_##id] = (name),
 	SP_FOR_EACH_COUNTER(SP_REASON_)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report as text. Context: the report tool. Caller: main.c. */
+/* Prints the report as text. Context: the report tool. */
 #include <inttypes.h>
 
 #include "export/report/print.h"
 #include "sampler/compiler.h"
 
-/* Less than what two tables that say "0.0" could hide is no difference. */
+/* Smaller changes are not shown: two tables that show "0.0" could differ by as much. */
 #define SP_CHANGE_SEEN 0.0005
 
 static double seconds(uint64_t ns)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report's arithmetic. Context: the report tool. Callers: main.c, table.c, json.c. */
+/* Sums samples for the report (tally.h). Context: the report tool. */
 #define _GNU_SOURCE
 #include "export/report/tally.h"
 
@@ -43,7 +43,7 @@ static int intern(struct sp_tally *t, const char *s, uint32_t *id)
 	return intern_clean(t, clean, len, id);
 }
 
-/* The row for a text, a zeroed new one if need be, of *rows. NULL when out of memory. */
+/* The row of a text in *rows, a new and zeroed one if needed. NULL when out of memory. */
 static void *row_of(uint32_t *slot, void *rows, size_t *n, size_t *cap, size_t size)
 {
 	char *first;
@@ -262,7 +262,7 @@ static int compare_functions(const void *a, const void *b, void *t)
 	return by_ns(t, x->self.ns, y->self.ns, x->key, y->key);
 }
 
-/* What changed by itself first: its callers changed by as much. */
+/* Functions whose own share changed come first: their callers changed by as much. */
 static int compare_changes(const void *a, const void *b, void *t)
 {
 	double x = fabs(sp_tally_self_change(t, a));

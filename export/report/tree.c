@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The call tree. Context: the report tool. Callers: main.c, flame.c, folded.c. */
+/* Merges stacks into a call tree (tree.h). Context: the report tool. */
 #define _GNU_SOURCE
 #include "export/report/tree.h"
 
@@ -9,7 +9,7 @@
 #include "export/grow.h"
 #include "export/report/frame.h"
 
-/* Twice as many could not be counted. */
+/* The number of hash slots, twice as many, must fit into 32 bits. */
 #define SP_TREE_NODES_MAX (UINT32_MAX / 2)
 
 /* The child's index, made if need be; 0 when out of memory. */
