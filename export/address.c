@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server's address, checked once. Context: the exporter, at start. */
+/* Checks and takes apart the server's address, once. Context: the exporter, at start. */
 #include "export/address.h"
 
 #include <arpa/inet.h>
@@ -18,9 +18,9 @@
 #define SP_UNIX "unix://"
 
 /*
- * A proxy of the environment is for other hosts, and cannot reach this one's own server. The host is the
- * one that libcurl will connect to: who reads the address in another way than it does can be told that a
- * foreign host is this one.
+ * A proxy of the environment is meant for other hosts, and cannot reach a server on this host. The
+ * host name is read as libcurl will read it: with a reading of our own, somebody could write an
+ * address of a foreign host that we take for this one.
  */
 static bool is_local(const char *url)
 {
@@ -85,7 +85,10 @@ static int parse_url(const char *text, struct sp_address *out, const char **why)
 	if (asprintf(&out->shown, "%s%s", out->tls ? "https" : "http", strstr(out->base, "://")) <
 	    0)
 		out->shown = NULL;
-	/* A password with a "/" in it ends the host for libcurl, and must not be shown for all that. */
+	/*
+	 * A "/" in a password ends the host for libcurl, but the password must not be shown even
+	 * then.
+	 */
 	if (out->shown != NULL)
 		sp_redact(out->shown);
 	return 0;

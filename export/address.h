@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SPANPROF_SERVER_ADDRESS taken apart. */
+/* The parts of SPANPROF_SERVER_ADDRESS. */
 #ifndef SP_ADDRESS_H
 #define SP_ADDRESS_H
 
@@ -15,7 +15,7 @@ struct sp_address {
 /* 0, -ENOMEM, or -EINVAL with what is wrong with it in *why. */
 int sp_address_parse(const char *text, struct sp_address *out, const char **why);
 
-/* Whether that is on this host. libcurl is loaded for it; without it the answer is no. */
+/* Whether the server is on this host. Loads libcurl; if that fails the answer is no. */
 bool sp_address_is_local(const struct sp_address *a);
 
 void sp_address_fini(struct sp_address *a);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time and jitter. Context: the exporter. Callers: main.c, upload.c, line_finder.c, symbols.c. */
+/* Clocks and random numbers. Context: the exporter. */
 #include "export/clock.h"
 
 #include <time.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clocks and cheap randomness of the exporter. */
+/* Clocks and simple random numbers of the exporter. */
 #ifndef SP_CLOCK_H
 #define SP_CLOCK_H
 
@@ -10,12 +10,14 @@ int64_t sp_clock_real_ns(void);
 uint64_t sp_clock_cpu_ns(void);     /* of the calling thread */
 uint64_t sp_clock_process_ns(void); /* CPU time of all threads */
 
-/* Not for secrets: spreads uploads and retries of many processes. */
+/* Not for secrets: spreads the pushes and retries of many processes. */
 uint64_t sp_clock_seed(uint32_t pid);
 uint64_t sp_clock_random(uint64_t *state);
 
-/* How long to wait for the first upload: processes that start together must not upload together. At
- * least half an interval, at most a whole one. */
+/*
+ * How long to wait for the first push: processes that start together must not push together. At
+ * least half an interval, at most a whole one.
+ */
 uint64_t sp_clock_first_wait(uint64_t interval, uint64_t seed);
 
 #endif

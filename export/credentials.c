@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Credentials as the server gets them, and their files. Nothing here ever shows a value. Context:
- * The exporter. Caller: http.c.
+ * Makes the headers and options that identify us to the server, and reads the files that hold them.
+ * Files may be replaced at any time (Kubernetes rotates them), so they are read again before each
+ * push. No value is ever shown. Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/credentials.h"
@@ -94,7 +95,7 @@ static void complain(const struct sp_credentials *c, const char *text)
 		c->warn(c->arg, text);
 }
 
-/* A line break would begin another header, or the body. */
+/* A line break in a value would begin another header, or the body. */
 static void add_named(const struct sp_credentials *c, const char *name, const char *value,
 		      void (*each)(void *arg, const char *header), void *arg)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who we are to the server: basic or bearer authentication, tenant, extra headers. */
+/* Our credentials: basic or bearer authentication, tenant, extra headers. */
 #ifndef SP_CREDENTIALS_H
 #define SP_CREDENTIALS_H
 
@@ -15,7 +15,7 @@ struct sp_credentials {
 	sp_credentials_warn warn;
 	void *arg;
 	struct sp_secret user, password, token, tenant, headers;
-	bool looked; /* what is wrong with the present values was said */
+	bool looked; /* a message was logged about the present values */
 };
 
 /* The configuration must outlive it. */
@@ -23,15 +23,17 @@ void sp_credentials_init(struct sp_credentials *c, const struct sp_config *confi
 			 sp_credentials_warn warn, void *arg);
 void sp_credentials_fini(struct sp_credentials *c);
 
-/* Reads the files again. Each trouble is said once, until it is over. */
+/* Reads the files again. Each problem is logged once, until it is over. */
 void sp_credentials_refresh(struct sp_credentials *c);
 
 /* NULL = no basic authentication. */
 const char *sp_credentials_user(const struct sp_credentials *c);
 const char *sp_credentials_password(const struct sp_credentials *c);
 
-/* The server is to get what others should not read. A tenant is no secret, and what else a file of
- * headers will hold is not known. */
+/*
+ * Whether secrets are sent, which need a safe connection. A tenant is no secret. A file of headers
+ * counts as one, because what it will contain is unknown.
+ */
 bool sp_credentials_secret(const struct sp_credentials *c);
 
 /* Calls each with one line per header, the user's own last. What cannot be sent is left out. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where debuggers look for separate debug information, in the order of gdb ("Debugging Information
- * in Separate Files"). Context: the exporter. Caller: symbol_tables.c.
+ * Finds separate debug information where debuggers look for it, in the order of gdb ("Debugging
+ * Information in Separate Files"). Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/debug_file.h"
@@ -52,7 +52,9 @@ static int open_linked(const struct sp_debug_query *q, struct sp_elf_file *out, 
 {
 	int err = sp_elf_file_open(path, q->id, q->id_len, out);
 
-	/* Files without a build id may belong to objects with one: old tools strip it. */
+	/*
+	 * A file without a build id may belong to an object with one, because old tools strip it.
+	 */
 	if (err == -ESTALE && q->id_len != 0)
 		err = sp_elf_file_open(path, NULL, 0, out);
 	if (err != 0)
@@ -83,7 +85,7 @@ static int open_by_link(const struct sp_debug_query *q, struct sp_elf_file *out,
 		int n = snprintf(path, SP_DEBUG_PATH_MAX, "%s%.*s%s/%s", where[i][0], dir, object,
 				 where[i][1], q->link->name);
 
-		/* The link of a file that was never stripped may name itself. */
+		/* The link in a file that was never stripped may name that file. */
 		if (n < 0 || n >= (int)SP_DEBUG_PATH_MAX || same_file(path, object))
 			continue;
 		if (open_linked(q, out, path) == 0)

@@ -14,7 +14,7 @@ struct sp_debug_query {
 	const uint8_t *id;  /* its build id */
 	size_t id_len;
 	const struct sp_debug_link *link;
-	uint64_t max; /* larger files are not considered for the link: all of them is read */
+	uint64_t max; /* for the link, larger files are not tried */
 };
 
 /*

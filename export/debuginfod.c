@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * elfutils' client library, loaded when the user set DEBUGINFOD_URLS: it brings a cache on disk that
- * is shared with other tools and bounded by its own settings. It reads the variable itself, so a
- * host that wiped its environment asks nobody. No descriptor is open between two calls. Context:
- * The exporter. Caller: symbols.c.
+ * elfutils' client library for debuginfod servers, loaded only if the user set DEBUGINFOD_URLS. It
+ * has a cache on disk, which other tools share and which is bounded by its own settings. The
+ * library reads the variable itself. No descriptor is open between two calls. Context: the
+ * exporter.
  */
 #include "export/debuginfod.h"
 
@@ -29,8 +29,7 @@ struct sp_debuginfod {
 	uint64_t deadline_ns;
 };
 
-/* Whose download the library reports on. One thread fetches, one file at a time; a forked child
- * sets it anew before it is read. */
+/* The download that the library reports on. One thread fetches, one file at a time. */
 static const struct sp_debuginfod *fetching;
 
 static int on_progress(client *c, long done, long of)
@@ -51,9 +50,9 @@ static bool find_symbol(void *lib, const char *name, void *function)
 }
 
 /*
- * Where distributions have it. A name without a folder would be looked for along LD_LIBRARY_PATH and
- * the program's run path, which may be folders that others write to. The first that is there is taken,
- * as long as it loads: the folders of another processor have the wrong kind of object.
+ * The folders where distributions install it. A name without a folder would be searched in
+ * LD_LIBRARY_PATH and the program's run path, where others may be able to write. The first file
+ * that loads is taken; the folders of another processor contain objects that do not load.
  */
 static void *open_library(void)
 {
@@ -98,7 +97,7 @@ struct sp_debuginfod *sp_debuginfod_new(sp_debuginfod_go_on go_on, void *arg)
 	return NULL;
 }
 
-/* The library stays loaded: what it made may not be gone when the thread ends. */
+/* The library stays loaded, because what it has started may not survive its unloading. */
 void sp_debuginfod_free(struct sp_debuginfod *d)
 {
 	free(d);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks debuginfod servers for debug files; only made when the user configured some. */
+/* Asks debuginfod servers for debug files; used only if the user configured some. */
 #ifndef SP_DEBUGINFOD_H
 #define SP_DEBUGINFOD_H
 
@@ -9,7 +9,7 @@
 
 struct sp_debuginfod;
 
-/* Called while a download is on its way; false breaks it off. */
+/* Called during a download; false cancels it. */
 typedef bool (*sp_debuginfod_go_on)(void *arg);
 
 /* NULL when libdebuginfod.so.1 is not installed, or out of memory. */

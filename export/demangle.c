@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Demangling by libiberty, linked statically: __cxa_demangle would make libstdc++ a dependency of
- * every host, and is not found in the global scope of a C host whose C++ plugin was loaded with
- * RTLD_LOCAL. Of the archive only cp-demangle.o and rust-demangle.o are taken; they never exit, and
- * their licence permits linking without restriction. Context: the exporter. Caller: symbolize.c.
+ * Demangles by libiberty, linked statically. __cxa_demangle would need libstdc++, and libiberty
+ * demangles Rust as well. Only cp-demangle.o and rust-demangle.o of the archive are used; they
+ * never call exit(), and their licence permits linking without restriction. Context: the exporter.
  */
 #include "export/demangle.h"
 
@@ -17,13 +16,13 @@
 /* The demangler keeps several times the symbol's length on the stack. */
 #define SP_SYMBOL_DEMANGLED_MAX 1024U
 
-/* More than any compiler's names of that length have. */
+/* More than a real name of that length needs. */
 #define SP_DEMANGLED_MAX ((size_t)64 << 10)
 
 /*
- * What came out so far. A few bytes of a mangled name can stand for gigabytes of readable one, so the
- * demangler is left when there is far more than can be kept. It holds no memory then, but for a Rust
- * identifier in punycode: up to 4 KiB, which are lost, of a name that was made for it.
+ * The output so far. A few bytes of a mangled name can stand for gigabytes of readable text, so the
+ * demangler is left by longjmp() when there is far more than can be kept. It holds no memory then,
+ * except for a Rust identifier in punycode: up to 4 KiB are lost for a name that was made for this.
  */
 struct text {
 	jmp_buf enough;
@@ -37,7 +36,7 @@ static void take(const char *part, size_t len, void *arg)
 	struct text *t = arg;
 	size_t room = sizeof(t->bytes) - t->len;
 
-	/* The demangler of Rust hands over nothing, at no address, where a name is empty. */
+	/* The Rust demangler passes a null pointer for an empty name. */
 	if (len != 0)
 		memcpy(t->bytes + t->len, part, len < room ? len : room);
 	t->len += len < room ? len : room;
@@ -54,8 +53,10 @@ static bool looks_rust(const char *symbol, size_t len)
 		strspn(symbol + len - 17, "0123456789abcdef") == 16);
 }
 
-/* Template arguments stay, function parameters go: they only lengthen a flame graph, and the raw
- * symbol tells overloads apart. */
+/*
+ * Template arguments stay. Function parameters are left out: they lengthen a flame graph, and the
+ * raw symbol distinguishes overloads.
+ */
 static void demangle(const char *symbol, size_t len, struct text *t)
 {
 	if (setjmp(t->enough) != 0) // NOLINT(cert-err52-cpp)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two sorted lists of ranges: units, made at once from one entry per unit, and the functions of a
- * unit, made when an address of that unit is first asked for. libdw's own search reads
- * .debug_aranges, which not all compilers write, and walks all entries of a unit for each address.
- * The walks are bounded by count, so that damaged files that refer to themselves end. Context: the exporter.
- * Caller: lines.c.
+ * Two sorted lists of address ranges: that of all units, made at once from one entry for each unit,
+ * and that of the functions of a unit, made when an address in it is first looked up. libdw's own
+ * search reads .debug_aranges, which not all compilers write, and walks all entries of a unit for
+ * each address. The walks are bounded, so that damaged files that refer to themselves do not loop.
+ * Context: the exporter.
  */
 #include "export/dwarf_index.h"
 
@@ -19,7 +19,7 @@
 #define SP_RANGES_MAX ((size_t)4 << 20)
 #define SP_ENTRIES_MAX (4U << 20) /* of one unit */
 #define SP_NESTING_MAX 64U
-#define SP_OVERLAP 32U /* ranges looked at before the nearest one */
+#define SP_OVERLAP 32U /* overlapping ranges examined before the nearest one */
 
 struct range {
 	uint64_t lo;
@@ -64,7 +64,7 @@ static int add_ranges(struct ranges *r, Dwarf_Die *die, uint64_t item)
 	ptrdiff_t at = 0;
 	int err = 0;
 
-	/* The linker lets functions that it drops begin at 0. */
+	/* The linker gives address 0 to functions that it discards. */
 	while (err == 0 && (at = dwarf_ranges(die, at, &base, &lo, &hi)) > 0)
 		if (lo != 0)
 			err = add_range(r, lo, hi, item);
@@ -200,7 +200,7 @@ static bool may_hold_functions(int tag)
 	       tag == DW_TAG_lexical_block;
 }
 
-/* Every function below the root: a walk with a stack of its own, down, along and up again. */
+/* Lists every function below the root, by a walk with a stack of its own. */
 static int list_functions(struct sp_dwarf_unit *u)
 {
 	Dwarf_Die path[SP_NESTING_MAX];

@@ -10,15 +10,20 @@
 struct sp_dwarf_unit;
 struct sp_dwarf_index;
 
-/* Of every unit's ranges; .debug_aranges is not used, because clang does not write it. 0, -ENOENT
- * when no unit covers anything, -ENOMEM. */
+/*
+ * Makes the list of all units' ranges. .debug_aranges is not used, because clang does not write it.
+ * 0, -ENOENT if no unit covers anything, -ENOMEM.
+ */
 int sp_dwarf_index_new(Dwarf *dwarf, struct sp_dwarf_index **out);
 void sp_dwarf_index_free(struct sp_dwarf_index *x);
 
 /* The unit around vaddr, or NULL. */
 struct sp_dwarf_unit *sp_dwarf_index_unit(const struct sp_dwarf_index *x, uint64_t vaddr);
 
-/* Its root; of a split unit the part that stayed in the object, which has the line table. */
+/*
+ * The root entry of the unit; for a split unit the part in the object itself, which has the line
+ * table.
+ */
 Dwarf_Die *sp_dwarf_unit_die(struct sp_dwarf_unit *u);
 
 /* The innermost function of the unit around vaddr that is not inlined. The unit's functions are

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens ELF files through libelf. Files are read, not mapped: a file that is truncated while mapped
- * would kill us with SIGBUS.
+ * Opens ELF files by libelf. Files are read, not mapped: access to a mapped file that somebody
+ * truncates raises SIGBUS. Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/elf_file.h"
@@ -80,7 +80,7 @@ void sp_elf_file_debug_link(Elf *elf, struct sp_debug_link *out)
 	if (data == NULL || data->d_buf == NULL || data->d_size < 8)
 		return;
 	len = strnlen(data->d_buf, data->d_size - 4);
-	/* A name with a folder in it would lead anywhere. */
+	/* A name with a "/" could lead to any place. */
 	if (len == 0 || len >= sizeof(out->name) || (len & ~(size_t)3) + 8 > data->d_size ||
 	    memchr(data->d_buf, '/', len) != NULL)
 		return;
@@ -118,7 +118,7 @@ static int check(struct sp_elf_file *f, const uint8_t *id, size_t id_len)
 	struct stat st;
 	size_t n;
 
-	/* Devices, and pipes that never end, stand in for files now and then. */
+	/* The path may lead to a device, or to a pipe that never ends. */
 	if (fstat(f->fd, &st) != 0 || !S_ISREG(st.st_mode))
 		return -EINVAL;
 	elf_version(EV_CURRENT);
@@ -146,12 +146,14 @@ int sp_elf_file_open(const char *path, const uint8_t *id, size_t id_len, struct 
 	int fd;
 
 	*out = (struct sp_elf_file){.fd = -1};
-	/* The path is anybody's, and to open a device may do something. */
+	/* The path comes from an untrusted source, and opening a device may have an effect. */
 	if (stat(path, &st) != 0)
 		return -ENOENT;
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
-	/* Not blocking: the path may by now be a FIFO, which must not stop the thread. */
+	/*
+	 * Non-blocking, because the path may have become a FIFO, which must not stop the exporter.
+	 */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	return fd < 0 ? -ENOENT : sp_elf_file_open_fd(fd, id, id_len, out);
 }

@@ -32,8 +32,10 @@ int sp_elf_file_open(const char *path, const uint8_t *id, size_t id_len, struct 
 /* The same for a descriptor, which it owns from then on. */
 int sp_elf_file_open_fd(int fd, const uint8_t *id, size_t id_len, struct sp_elf_file *out);
 
-/* True when the file's executable segments are where the module's are: what can be said of a file
- * without build id. */
+/*
+ * True if the file's executable segments are where the module's are; for a file without a build id
+ * there is no better proof.
+ */
 bool sp_elf_file_laid_out_as(Elf *elf, const struct sp_module *mod);
 
 void sp_elf_file_close(struct sp_elf_file *f);
@@ -46,7 +48,7 @@ Elf_Scn *sp_elf_file_section(Elf *elf, const char *name);
 /* Name of a section, "" when it has none. */
 const char *sp_elf_file_section_name(Elf *elf, Elf_Scn *scn);
 
-/* True when it holds DWARF debug information itself. */
+/* True if the file itself has DWARF debug information. */
 bool sp_elf_file_has_dwarf(Elf *elf);
 
 void sp_elf_file_debug_link(Elf *elf, struct sp_debug_link *out);

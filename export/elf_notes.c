@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads build ids. The notes may be anybody's. */
+/* Reads build ids. The notes are untrusted. Context: the exporter. */
 #include "export/elf_notes.h"
 
 #include <elf.h>

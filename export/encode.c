@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks the stack map, names every frame and fills profiles; closes a profile when the next sample
- * would take it over a limit. Context: the exporter. Caller: main.c.
+ * Encodes the samples of an upload interval as profiles: names every frame of the stack map and
+ * adds every entry; when the next sample would exceed a limit of the server, the profile is closed
+ * and another one begun. Context: the exporter.
  */
 #include "export/encode.h"
 
@@ -85,10 +86,9 @@ static int place_id(struct run *r, const struct sp_place *place, uint64_t *id)
 }
 
 /*
- * The address goes in as it was at run time, with the mapping's start, limit and offset: that is
- * what "go tool pprof" computes with. The server zeroes it, because the mapping says that all its
- * functions are known. A frame that is left to the server goes in with its ELF address and without
- * lines, which is what its symbolizer takes.
+ * The location has the run-time address, and its mapping has start, limit and offset, as "go tool
+ * pprof" expects. The server zeroes the address, because the mapping says that all its functions
+ * are known. A frame that is left to the server's symbolizer has its ELF address and no lines.
  */
 static int add_location(struct run *r, const struct sp_frame *f, uint64_t *id)
 {
@@ -128,7 +128,7 @@ static int address_id(struct run *r, uint64_t pc, uint32_t epoch, uint64_t *id)
 	uint32_t i;
 
 	for (uint32_t step = 0; sp_hash_index_next(&r->by_pc, hash, &step, &i);) {
-		/* What the index knows is in the array. */
+		/* The index contains only items of the array. */
 		const struct address *a = &r->address[i];
 
 		*id = a->id; // NOLINT(clang-analyzer-core.NullDereference)
@@ -212,7 +212,7 @@ static int add_entry(struct run *r, const struct sp_stack_entry *entry, uint32_t
 	return sp_pprof_sample(r->profile, &s);
 }
 
-/* What was lost so far travels with every profile. */
+/* Every profile carries the loss counters. */
 static int add_comments(const struct run *r)
 {
 	static const struct {
@@ -337,8 +337,10 @@ void sp_encode(const struct sp_encoder *e, const struct sp_stack_map *map, sp_en
 			finish_profile(&r, put, arg);
 			err = try_entry(&r, entry, entry->stack);
 		}
-		/* A single stack that is too large for a whole profile keeps its time, not its
-		 * frames. */
+		/*
+		 * A single stack that is too large for a profile keeps its time and loses its
+		 * frames.
+		 */
 		if (err == -E2BIG) {
 			close_profile(&r);
 			e->ops->counter_add(e->ops->arg, SP_COUNT_STACKS_OTHER, entry->count);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns one interval's samples into as many profiles as the server's limits need. */
+/* Encodes one interval's samples as as many profiles as the server's limits require. */
 #ifndef SP_ENCODE_H
 #define SP_ENCODE_H
 
@@ -26,15 +26,15 @@ struct sp_encoder {
 	struct sp_pprof_times times;
 };
 
-/* Takes one packed profile and how many samples were taken for it; not the memory. */
+/* Receives a packed profile and how many samples it stands for; the memory stays the caller's. */
 typedef void (*sp_encoded)(void *arg, const struct sp_bytes *profile, uint64_t samples);
 
 /* Asks the symbolizer for every address of the map; symbolize.h says what follows. */
 void sp_encode_want(struct sp_symbolizer *symbolizer, const struct sp_stack_map *map);
 
 /*
- * Every sample of the map ends up in exactly one profile. When memory runs out, the profile in the
- * making is dropped and counted, and encoding goes on with the next.
+ * Every sample of the map gets into exactly one profile. When memory runs out, the profile that is
+ * being made is dropped and counted, and encoding goes on with the next.
  */
 void sp_encode(const struct sp_encoder *e, const struct sp_stack_map *map, sp_encoded put,
 	       void *arg);

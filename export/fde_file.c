@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads .eh_frame_hdr and what follows it in its segment, .eh_frame included, and has the handler's own
- * reader search the copy where it lies: linkers write these tables relative to themselves, so all
- * addresses found are off by the same distance.
+ * Finds functions by the call frame information of a file. Reads .eh_frame_hdr and the rest of its
+ * segment, with .eh_frame, and lets the handler's own reader (sampler/ehframe_sig.h) search the
+ * copy. Linkers write these tables relative to themselves, so all addresses that are found are off
+ * by the same distance. Context: the exporter.
  */
 #include "export/fde_file.h"
 
@@ -90,6 +91,6 @@ bool sp_fde_file_find(const struct sp_fde_file *f, uint64_t vaddr, uint64_t *sta
 	if (sp_ehframe_find(&copy, vaddr + off, &fde) != 0)
 		return false;
 	*start = fde.pc_begin - off;
-	/* In a damaged file the address may wrap around on the way. */
+	/* In a damaged file the address may wrap around. */
 	return *start <= vaddr;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Function starts by the call frame information of a file: works on stripped code. Context: EXP. */
+/*
+ * Finds where functions start by the call frame information of a file, which works on stripped
+ * code. Context: the exporter.
+ */
 #ifndef SP_FDE_FILE_H
 #define SP_FDE_FILE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles as files, for hosts without a server and for tests. A file appears under its name by
- * rename, so a reader never sees half of one. Context: the exporter. Caller: upload.c.
+ * Writes profiles as files, for hosts without a server and for tests. A file is written under
+ * another name and renamed, so a reader never sees half of one. Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/file_sink.h"

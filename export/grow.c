@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growing by doubling, from about a page on. */
+/* Grows arrays by doubling, from about a page on. */
 #include "export/grow.h"
 
 #include <stdint.h>
@@ -26,7 +26,10 @@ bool sp_grow(void *array, size_t *cap, size_t want, size_t most, size_t size)
 		bigger = first < most ? first : most;
 	if (bigger < want)
 		bigger = want;
-	/* Pointers to different types may not be written through one type: copied, they may. */
+	/*
+	 * Copied, because a pointer of another type must not be accessed as void pointer
+	 * (aliasing).
+	 */
 	memcpy(&old, array, sizeof(old));
 	more = realloc(old, bigger * size);
 	if (more == NULL)

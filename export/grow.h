@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Room in arrays that grow: the one way of the exporter and the report tool. */
+/* Arrays that grow, for the exporter and the report tool. */
 #ifndef SP_GROW_H
 #define SP_GROW_H
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Compression by zlib; the only user of it. Context: the exporter, and the report tool. Callers: main.c
- * (through upload.c), report/load.c.
- */
+/* Compression by zlib. Only this file uses zlib. Context: the exporter, and the report tool. */
 #include "export/gzip.h"
 
 #include <errno.h>
@@ -17,10 +14,10 @@
 #define SP_GZIP_LEVEL                                                                              \
 	3 /* takes the first good match instead of looking for a better one after it */
 /*
- * Other than zlib's level 3: every byte of a match may begin another one, no match is good enough
- * before the longest possible, but only few are looked at. Stacks share long runs of frames that
- * begin anywhere, so this makes profiles 2 to 15 % smaller than level 3 does, in less time; level 6
- * saves another 6 % and takes 1.7 times as long.
+ * Differs from zlib's level 3: every byte of a match may begin another one, the search does not
+ * stop before the longest possible match, but only few candidates are tried. Stacks share long runs
+ * of frames that begin anywhere, so profiles get 2 to 15 % smaller than with level 3, in less time;
+ * level 6 saves another 6 % and takes 1.7 times as long.
  */
 #define SP_GZIP_GOOD 8 /* unused at this level */
 #define SP_GZIP_INSERT 258
@@ -69,7 +66,7 @@ static int more_room(struct sp_bytes *out, size_t *cap, size_t max)
 	return sp_grow(&out->data, cap, *cap + 1, max, 1) ? 0 : -ENOMEM;
 }
 
-/* Another member follows, or nothing: 0, Z_STREAM_END, or a negative errno. */
+/* Whether another member follows: 0 yes, Z_STREAM_END no, or a negative errno. */
 static int next_member(z_stream *z)
 {
 	if (z->avail_in == 0)
@@ -88,7 +85,7 @@ static int unpack(z_stream *z, size_t max, struct sp_bytes *out)
 		int rc;
 
 		if (out->len == cap) {
-			/* One byte more than allowed shows that there is more. */
+			/* Room for one byte more than allowed shows whether there is more. */
 			err = more_room(out, &cap, max + 1);
 			continue;
 		}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Open addressing with linear probing. The hashes are kept beside the numbers, so that growing needs
- * nothing of the items, and those of another hash are not looked at. */
+/*
+ * A hash table with open addressing and linear probing. The hashes are stored beside the numbers,
+ * so that growing needs nothing of the items, and items with another hash are not compared.
+ */
 #include "export/hash_index.h"
 
 #include <stdlib.h>

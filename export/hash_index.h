@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hash table of numbers of items, which are in an array of the caller's, who says the hash of an item
- * and which one of those with the same hash he means:
+ * A hash table of the numbers of items. The items are in an array of the caller, who computes the
+ * hash of an item and compares items with the same hash:
  *
  *	for (uint32_t step = 0; sp_hash_index_next(&x, hash, &step, &i);)
  *		if (is_it(&item[i], key))
  *			return i;
  *
- * Items stay until all are forgotten. Bounded by the caller's array alone.
+ * Items stay until all are forgotten. Bounded only by the caller's array.
  */
 #ifndef SP_HASH_INDEX_H
 #define SP_HASH_INDEX_H
@@ -29,7 +29,7 @@ struct sp_hash_index {
 	uint32_t n;
 };
 
-/* One more word into a hash, which begins with any number. Its lower 32 bits are as good as any. */
+/* Adds a word to a hash, which begins with any number. Its lower 32 bits may be used alone. */
 static inline uint64_t sp_hash_add(uint64_t h, uint64_t word)
 {
 	h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);

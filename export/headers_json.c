@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SPANPROF_HTTP_HEADERS, by jansson. Context: the exporter, at start. Caller: http.c. */
+/* Reads SPANPROF_HTTP_HEADERS by jansson. Context: the exporter, at start. */
 #include "export/headers_json.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static bool name_ok(const char *name)
 				 "!#$%&'*+-.^_`|~")] == '\0';
 }
 
-/* A line break would begin another header, or the body. */
+/* A line break in a value would begin another header, or the body. */
 static bool value_ok(const char *value)
 {
 	for (; *value != '\0'; value++)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An object is where the first page of its first load is mapped, its code lies behind it as its
- * program headers say, and nobody else's mappings are in between. Code may be in anonymous memory
- * all the same: some programs copy theirs to huge pages. What a program maps of a file by hand, to
- * read it or as code, is no object.
+ * Finds the loaded objects in the memory map of a host. An object is accepted where the first page
+ * of its first load is mapped, its code is behind it as its program headers say, and no other
+ * mapping lies in between. Its code may be in anonymous memory: some programs copy theirs to huge
+ * pages. A file that a program maps by hand, as data or as code, is no object. Context: the
+ * exporter.
  */
 #define _GNU_SOURCE
 #include "export/host_objects.h"
@@ -23,7 +24,7 @@
 
 #define SP_REST_FACTOR 50U
 
-/* Two of them: of this refresh and of the one before. */
+/* There are two: of this refresh and of the last one. */
 struct list {
 	struct sp_host_object *object;
 	size_t n;
@@ -50,7 +51,7 @@ static uint64_t page_down(const struct sp_host_objects *h, uint64_t a)
 	return a & ~(h->page - 1);
 }
 
-/* The part of the file around offset is at addr, executable, or its copy may be. */
+/* Whether the part of the file around offset, or a copy of it, is mapped executable at addr. */
 static bool code_at(const struct sp_host_objects *h, const struct sp_map *first, uint64_t addr,
 		    uint64_t offset)
 {
@@ -116,7 +117,7 @@ static int put_object(struct sp_host_objects *h, const struct sp_host_object *o)
 	return 0;
 }
 
-/* Mappings of a file that cannot be had, side by side, are one object. */
+/* Adjacent mappings of a file that cannot be opened are one object. */
 static int put_unknown(struct sp_host_objects *h, const struct sp_map *map,
 		       const struct sp_object_file *f)
 {
@@ -175,7 +176,7 @@ static bool is_news(const struct sp_host_objects *h)
 		const struct sp_host_object *a = &h->now.object[i];
 		const struct sp_host_object *b = &h->next.object[i];
 
-		/* The old one's file is still there: files are dropped afterwards. */
+		/* The file of the old one still exists, because files are dropped later. */
 		if (a->file->serial != b->file->serial || a->bias != b->bias || a->lo != b->lo ||
 		    a->hi != b->hi)
 			return true;
@@ -183,7 +184,7 @@ static bool is_news(const struct sp_host_objects *h)
 	return false;
 }
 
-/* What was read becomes what is known. */
+/* Replaces the known list by the one that was read. */
 static void take_over(struct sp_host_objects *h)
 {
 	struct list list = h->now;
@@ -212,7 +213,7 @@ static int refresh(struct sp_host_objects *h)
 	cut = sp_maps_read(&h->reading, path, h->spare_maps);
 	if (cut != 0 && cut != -E2BIG)
 		return cut;
-	/* Of a process that has ended there is no line. */
+	/* The file of a process that has ended is empty. */
 	if (h->reading.n == 0)
 		return -ESRCH;
 	err = look(h);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The objects that are loaded in a host, by its pid: from /proc/PID/maps and the files that it
- * names. That takes the right to read another process's maps (PTRACE_MODE_READ), and neither
- * attaches to it nor reads its memory, which Yama forbids. A loader's list of its objects is not
- * asked: it is in that memory.
+ * The objects that are loaded in a host, by /proc/PID/maps and the files that it names. That takes
+ * the right to read another process's maps (PTRACE_MODE_READ). It neither attaches to the process
+ * nor reads its memory, which Yama forbids; so the loader's list of objects cannot be used.
  *
- * To read maps takes the host's mmap lock for a moment, and time by the number of its mappings: 0.1
- * ms in a small program, tens of milliseconds where there are a hundred thousand. Context: EXP.
+ * Reading maps takes the host's mmap lock for a moment, and time in proportion to its mappings: 0.1
+ * ms in a small program, tens of milliseconds with a hundred thousand. Context: the exporter.
  */
 #ifndef SP_HOST_OBJECTS_H
 #define SP_HOST_OBJECTS_H
@@ -22,7 +21,7 @@
 
 struct sp_host_object {
 	const struct sp_object_file *file;
-	uint64_t bias; /* runtime address minus ELF address; if file->known */
+	uint64_t bias; /* runtime address minus ELF address; valid if file->known */
 	uint64_t lo;   /* of all its loads, or of its mappings if its file is not known */
 	uint64_t hi;
 	bool main; /* the program itself */
@@ -31,26 +30,23 @@ struct sp_host_object {
 struct sp_host_objects;
 
 /*
- * proc is the process's folder, "/proc/PID"; maps as the last argument of sp_maps_read(). NULL when out of memory. Nothing is known before the
- * first refresh.
+ * proc is the process's folder, "/proc/PID"; maps as the last argument of sp_maps_read(). NULL when
+ * out of memory. Nothing is known before the first refresh.
  */
 struct sp_host_objects *sp_host_objects_new(const char *proc, int maps);
 void sp_host_objects_free(struct sp_host_objects *h);
 
 /*
- * Looks what is mapped now. Objects got before die. 0; -E2BIG when not all could be looked at, so
- * what is missing may be there all the same; another negative errno, also when the process has
+ * Reads what is mapped now. Pointers to objects become invalid. 0; -E2BIG if not all could be
+ * examined, so that missing objects may exist; another negative errno, also when the process has
  * ended: then what was known stays.
  */
 int sp_host_objects_refresh(struct sp_host_objects *h);
 
-/*
- * True unless the last refresh was so short a while ago that the next one would make refreshing
- * take more than a fiftieth of the time.
- */
+/* False if a refresh now would make refreshing take more than a fiftieth of the time. */
 bool sp_host_objects_due(const struct sp_host_objects *h);
 
-/* Another number whenever a refresh changed anything. */
+/* A number that changes whenever a refresh changed anything. */
 uint64_t sp_host_objects_generation(const struct sp_host_objects *h);
 
 /* Ascending, without overlaps. */

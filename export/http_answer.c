@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libcurl tells of an answer, or of why there is none. */
+/* Reads an answer, or the reason why there is none, from libcurl. Context: the exporter. */
 #define _GNU_SOURCE
 #include "export/http_transfer.h"
 
@@ -14,7 +14,7 @@
 #include "sampler/compiler.h"
 
 #define SP_HTTP_BODY_MAX ((size_t)4 << 20) /* more than that is not read */
-#define SP_HTTP_FINAL 200                  /* below are those that announce another one */
+#define SP_HTTP_FINAL 200                  /* smaller ones announce another answer */
 #define SP_HTTP_LAST 599
 #define SP_HTTP_DATE_HALF_MS 500 /* a Date is cut to whole seconds */
 
@@ -35,8 +35,8 @@ static size_t keep_body(char *data, size_t size, size_t n, void *arg)
 }
 
 /*
- * Notes the empty line behind the headers, also of "100 Continue", which the next status line
- * corrects, and the Date: curl_easy_header() would be a symbol that libcurl before 7.83 lacks.
+ * Notes the empty line after the headers (also that of "100 Continue", which the next status line
+ * corrects) and the Date header. curl_easy_header() would do, but libcurl has it only since 7.83.
  */
 // NOLINTNEXTLINE(readability-non-const-parameter): libcurl's type
 static size_t see_header(char *data, size_t size, size_t n, void *arg)
@@ -63,9 +63,9 @@ void sp_http_answer_keep(struct sp_http_transfer *t)
 	curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, see_header);
 	curl_easy_setopt(c, CURLOPT_HEADERDATA, t);
 	curl_easy_setopt(c, CURLOPT_ERRORBUFFER, t->error);
-	/* What a proxy answers to CONNECT is no answer of the server. */
+	/* A proxy's answer to CONNECT is not the server's. */
 	curl_easy_setopt(c, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-	/* Whoever is named by a redirect must not get the profile, nor the credentials. */
+	/* Neither profile nor credentials may go to the target of a redirect. */
 	curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
 }
 
@@ -87,9 +87,9 @@ static void read_date(struct sp_http_transfer *t)
 }
 
 /*
- * libcurl quotes the proxy's address, or what it takes for parts of it, password and all ("Unsupported
- * proxy syntax in ..."): then its general words have to do. An address that was cut may have lost the
- * "@" by which the rest of it is recognised.
+ * libcurl's detailed message quotes the proxy's address, or a part of it, with the password
+ * ("Unsupported proxy syntax in ..."). Then only the general message is used. An address that was
+ * cut may have lost the "@" by which the rest of it is recognised.
  */
 static void say_trouble(const struct sp_http *h, CURL *c, CURLcode rc, struct sp_http_transfer *t)
 {
@@ -122,7 +122,7 @@ static void say_redirect(CURL *c, struct sp_reply *reply)
 	shown = url != NULL ? strdup(url) : NULL;
 	if (shown == NULL)
 		return;
-	/* Before it is cut. What it leads to may hold our own user information. */
+	/* Before it is cut. The target may contain our own user information. */
 	sp_redact(shown);
 	(void)snprintf(text, sizeof(text), "redirects are not followed, this one names %.120s",
 		       shown);
@@ -131,15 +131,15 @@ static void say_redirect(CURL *c, struct sp_reply *reply)
 }
 
 /*
- * The rest of an answer that never ends, breaks off, or drips until the time is up, is of no interest:
- * its head says what became of the profile, which must not be sent twice.
+ * Only the head of an answer counts, even if the rest never ends, breaks off or comes too slowly:
+ * it says what became of the profile, which must not be sent twice.
  */
 static bool has_answer(const struct sp_http_transfer *t, CURLcode rc, long status)
 {
 	return rc == CURLE_OK || (t->answered && status >= SP_HTTP_FINAL);
 }
 
-/* What speaks another protocol has not taken a profile. */
+/* A server of another protocol has not taken the profile. */
 static bool is_no_http(CURLcode rc)
 {
 	return rc == CURLE_UNSUPPORTED_PROTOCOL || rc == CURLE_WEIRD_SERVER_REPLY;
@@ -160,7 +160,7 @@ void sp_http_answer_read(const struct sp_http *h, struct sp_http_transfer *t, CU
 		say_trouble(h, t->easy, rc, t);
 		return;
 	}
-	/* libcurl takes any number, also one that overflows, from a server that claims HTTP/2. */
+	/* libcurl accepts any number, even one that overflows, from a server that claims HTTP/2. */
 	if (status < SP_HTTP_FINAL || status > SP_HTTP_LAST) {
 		reply->kind = SP_REPLY_UNREACHABLE;
 		say(reply, "the answer has no status that HTTP knows");
@@ -173,7 +173,7 @@ void sp_http_answer_read(const struct sp_http *h, struct sp_http_transfer *t, CU
 			       : retry_after > 86400 ? 86400
 						     : (uint32_t)retry_after;
 	read_date(t);
-	/* A server, or a proxy before it, may quote what it was asked for. */
+	/* A server or a proxy may quote the request. */
 	reply->text_len = sp_redact_bytes(reply->text, reply->text_len);
 	if (status >= 300 && status < 400)
 		say_redirect(t->easy, reply);

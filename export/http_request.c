@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libcurl is told before a transfer. */
+/* Sets the options of a transfer. Context: the exporter. */
 #define _GNU_SOURCE
 #include "export/http_transfer.h"
 
@@ -15,7 +15,7 @@
 #define SP_HTTP_PUSH "/push.v1.PusherService/Push"
 #define SP_HTTP_INGEST "/ingest"
 
-/* A later header of the same name takes the place of an earlier one: the user's own win. */
+/* A later header replaces an earlier one with the same name, so the user's own win. */
 static void add_header(void *arg, const char *header)
 {
 	struct sp_http_transfer *t = arg;
@@ -47,10 +47,15 @@ static void add_headers(struct sp_http *h, struct sp_http_transfer *t)
 		add_header(t, "Content-Encoding: gzip");
 		add_header(t, "Connect-Protocol-Version: 1");
 	} else {
-		/* /ingest takes no Content-Encoding, but knows a compressed profile when it sees one. */
+		/*
+		 * /ingest does not support Content-Encoding, but recognises a compressed profile.
+		 */
 		add_header(t, "Content-Type: application/octet-stream");
 	}
-	/* Some servers and proxies never answer it, which costs a second per request. */
+	/*
+	 * Without "Expect: 100-continue": some servers and proxies never answer it, which costs a
+	 * second in each request.
+	 */
 	add_header(t, "Expect:");
 	sp_credentials_headers(&h->credentials, add_header, t);
 }
@@ -73,7 +78,7 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
 	return socket(addr->family, addr->socktype | SOCK_CLOEXEC, addr->protocol);
 }
 
-/* Always told, so that libcurl does not ask the environment. */
+/* Always set, so that libcurl does not read the environment. */
 static void set_proxy(const struct sp_http *h, CURL *c)
 {
 	const struct sp_config *cfg = h->config;
@@ -97,7 +102,7 @@ static void set_tls(const struct sp_config *cfg, CURL *c)
 	curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, cfg->tls_insecure ? 0L : 2L);
 }
 
-/* libcurl keeps a copy for itself while it needs one. */
+/* libcurl copies the data. */
 static bool set_file(CURL *c, CURLoption option, const struct sp_tls_text *text)
 {
 	struct curl_blob blob = {text->data, text->len, CURL_BLOB_NOCOPY};
@@ -105,13 +110,16 @@ static bool set_file(CURL *c, CURLoption option, const struct sp_tls_text *text)
 	return text->data == NULL || curl_easy_setopt(c, option, &blob) == CURLE_OK;
 }
 
-/* False where the TLS library of this libcurl cannot take them: others must not be taken instead. */
+/*
+ * False if the TLS library of this libcurl cannot take them: other certificates must not be used
+ * instead.
+ */
 static bool set_tls_files(CURL *c, const struct sp_tls_files *files)
 {
-	/* The system's folder of certificates goes with the system's file. */
+	/* The system's folder of certificates belongs to the system's file. */
 	if (files->ca.data != NULL)
 		curl_easy_setopt(c, CURLOPT_CAPATH, NULL);
-	/* Without one OpenSSL would ask for the pass phrase of a key on the host's terminal. */
+	/* Without a pass phrase OpenSSL would ask for one on the terminal. */
 	if (files->key.data != NULL)
 		curl_easy_setopt(c, CURLOPT_KEYPASSWD, "");
 	return set_file(c, CURLOPT_CAINFO_BLOB, &files->ca) &&
@@ -130,9 +138,9 @@ static void set_connection(const struct sp_http *h, CURL *c, uint32_t timeout_ms
 	curl_easy_setopt(c, CURLOPT_FORBID_REUSE, 1L);
 	if (h->address.socket != NULL)
 		curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, h->address.socket);
-	/* No alarm(), no SIGPIPE handler: signals are the host's. */
+	/* libcurl shall use no signals. */
 	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-	/* Do not wait for a name lookup that hangs when the time is up. */
+	/* Do not wait for a name lookup that is stuck when the time is over. */
 	curl_easy_setopt(c, CURLOPT_QUICK_EXIT, 1L);
 	set_proxy(h, c);
 	set_tls(h->config, c);
@@ -169,7 +177,7 @@ bool sp_http_request(struct sp_http *h, struct sp_http_transfer *t,
 	t->body = message->body.len;
 	set_connection(h, t->easy, t->timeout_ms);
 	set_request(h, t->easy, &message->body, t);
-	/* Never without them: that would trust others than those that are named. */
+	/* Never without the files: that would trust other servers than those that they name. */
 	if (h->address.tls &&
 	    sp_tls_files_read(&t->files, h->config, t->refused, sizeof(t->refused)) != 0)
 		return false;

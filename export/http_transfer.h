@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One request on its way, shared by the files that make it (http_request.c), drive it (http.c) and read
- * its answer (http_answer.c), and by no others. */
+/*
+ * One request: shared by the files that set it up (http_request.c), drive it (http.c) and read its
+ * answer (http_answer.c), and by no others.
+ */
 #ifndef SP_HTTP_TRANSFER_H
 #define SP_HTTP_TRANSFER_H
 
@@ -26,7 +28,7 @@ struct sp_http_transfer {
 	bool ended;
 	CURLcode rc; /* how it ended */
 	bool nomem;
-	char refused[200]; /* why it cannot be made; "" = for want of memory */
+	char refused[200]; /* why it cannot be made; "" = out of memory */
 	struct sp_tls_files files;
 	char date[64]; /* the header's value, "" = none */
 	char error[CURL_ERROR_SIZE];
@@ -54,10 +56,10 @@ const char *sp_http_proxy(const struct sp_http *h);
 bool sp_http_request(struct sp_http *h, struct sp_http_transfer *t,
 		     const struct sp_message *message);
 
-/* Before the transfer: what is to be kept of the answer. */
+/* Before the transfer: what to keep of the answer. */
 void sp_http_answer_keep(struct sp_http_transfer *t);
 
-/* After it ended so: makes t->reply of what was kept. */
+/* After the transfer ended with rc: makes t->reply of what was kept. */
 void sp_http_answer_read(const struct sp_http *h, struct sp_http_transfer *t, CURLcode rc);
 
 #endif

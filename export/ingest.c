@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The older way in. Its parameter "name" is "app{label=value,...}" without any escaping (Pyroscope
- * api/model/labelset/labelset.go): the application may hold letters, digits and _.-/ only, and
- * a comma or brace in a value would end it, so they become underscores. The full service name goes
- * into the label service_name, which the server prefers. Context: the exporter. Caller: request.c.
+ * Makes the query of the older endpoint, /ingest. Its parameter "name" is "app{label=value,...}"
+ * without any escaping (Pyroscope api/model/labelset/labelset.go): the application may contain
+ * letters, digits and _.-/ only, and a comma or brace in a value would end it, so these become
+ * underscores. The full service name is in the label service_name, which the server prefers.
+ * Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/ingest.h"
@@ -40,8 +41,8 @@ static const char *service_of(const struct sp_series *s)
 }
 
 /*
- * The server trims white space off both ends. What is left must not be nothing, which would be
- * dropped in silence, so it begins with an underscore instead.
+ * The server trims white space at both ends, and silently drops an empty value, so such a value
+ * begins with an underscore instead.
  */
 static void put_label(FILE *f, const struct sp_label *l, bool first)
 {
@@ -64,7 +65,7 @@ static void put_name(FILE *f, const struct sp_series *s)
 	for (const char *c = service_of(s); *c != '\0'; c++)
 		(void)fputc(is_plain(*c) || *c == '/' ? *c : '_', f);
 	for (size_t i = 0; i < s->n; i++) {
-		/* The server makes these two itself, of the sample types and of spyName. */
+		/* The server makes these two itself, from the sample types and spyName. */
 		if (strcmp(s->label[i].name, "__name__") == 0 ||
 		    strcmp(s->label[i].name, "pyroscope_spy") == 0)
 			continue;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The function of OpenSSL that this needs is asked of libcurl's own libraries: the host may have
- * another OpenSSL in the global scope, whose idea of an SSL_CTX is another one. Context: the exporter. Caller:
- * http.c.
+ * Looks the function of OpenSSL up in libcurl's own libraries: another OpenSSL in the global scope
+ * would have another layout of SSL_CTX. Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/keylog.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of libcurl's names that pass their arguments on, so that those who call it are written, and
- * checked by its headers, as if they were linked with it.
+ * Defines functions with libcurl's names, which pass their arguments on to the loaded library. So
+ * code that calls them is written, and checked against its headers, as if it were linked with
+ * libcurl.
  */
 #include "export/libcurl.h"
 
@@ -15,7 +16,7 @@
 
 #include "sampler/compiler.h"
 
-/* Its interface has that number since 2006. */
+/* The version of its binary interface since 2006. */
 #define LIBRARY "libcurl.so.4"
 
 /* What we call; curl_easy_setopt and curl_easy_getinfo are macros, too. */
@@ -71,8 +72,8 @@ static const char *find_functions(void *lib)
 }
 
 /*
- * By its name alone, as the loader finds what a program is linked with: the exporter's environment has
- * no LD_LIBRARY_PATH, and its run path is that of the carrier.
+ * By its name alone, as for a program that is linked with it. That is safe: the exporter's
+ * environment has no LD_LIBRARY_PATH, and a run path exists only in the carrier (scripts/carrier/).
  */
 const char *sp_libcurl_load(void)
 {
@@ -95,7 +96,9 @@ const char *sp_libcurl_load(void)
 	(void)snprintf(why, sizeof(why), LIBRARY ": %s%s",
 		       missing != NULL ? "no function " : "cannot be initialised",
 		       missing != NULL ? missing : "");
-	/* It stays, as what its libraries have begun may not be gone. */
+	/*
+	 * It stays loaded, because what its libraries have started may not survive its unloading.
+	 */
 	return why;
 }
 

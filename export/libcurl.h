@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcurl, loaded at the first request. With it come thirty more libraries (TLS, Kerberos, LDAP, SSH),
- * whose loading takes four fifths of the time in which a program that is linked with them starts; most
- * processes end before anything is to be sent, and what goes into a folder needs none of them. Context: the
- * exporter, one thread.
+ * libcurl, loaded at the first request. It needs thirty more libraries (TLS, Kerberos, LDAP, SSH),
+ * and loading them takes four fifths of the start of a program that is linked with them. Most
+ * processes end before anything is sent, and profiles that go into a folder need none of them.
+ * Context: the exporter, one thread.
  */
 #ifndef SP_LIBCURL_H
 #define SP_LIBCURL_H
 
 /*
- * To be called before the first of libcurl's functions, which are defined in libcurl.c under their own
- * names. NULL: it is there and initialised, and stays; else why not, and the next call tries again.
+ * To be called before the first of libcurl's functions, which libcurl.c defines under their own
+ * names. NULL: it is loaded and initialised, and stays so. Otherwise the reason; the next call
+ * tries again.
  */
 const char *sp_libcurl_load(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From (module, address) to a run of lines; texts are interned, because one file name stands in thousands
- * of lines. Context: the exporter.
+ * Maps (module, address) to the lines there. Texts are interned, because one file name occurs in
+ * thousands of lines. Context: the exporter.
  */
 #include "export/line_cache.h"
 

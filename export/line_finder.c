@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses are collected, sorted by module, and looked up module by module, so that the debug
- * information of one object is in memory at a time, and none between two uploads. Programs keep
- * arriving at addresses where they never were when a sample was taken, one or two per upload after
- * the first minute, and reading libc's debug information takes 35 ms: what is read for how few is
- * bounded. Context: the exporter. Caller: symbolize.c.
+ * Looks up source lines. Reading debug information is expensive: libc's takes 35 ms. So addresses
+ * are collected, sorted by module and looked up module by module, with the debug information of one
+ * object in memory at a time, and none between two pushes. Programs keep reaching new addresses,
+ * one or two in each push after the first minute; so debug information is not read again for too
+ * few of them. Context: the exporter.
  */
 #include "export/line_finder.h"
 
@@ -19,12 +19,14 @@
 #include "sampler/compiler.h"
 
 #define SP_WANTED_MAX ((size_t)1 << 18)
-/* Debug information that took more CPU time than this is read again for one address after 2,000
- * times as long, for two after 1,000 times, and so on. */
+/*
+ * Debug information that took more CPU time than this to read is read again for one address only
+ * after 2,000 times as long, for two after 1,000 times, and so on.
+ */
 #define SP_CHEAP_NS (5 * SP_NS_PER_MS)
 #define SP_PATIENCE 2000U
-#define SP_APART_WORTH 2U /* of files beside the objects, more addresses count as so many */
-/* Packed debug information, as in Debian's packages: 4 ns a byte to unpack it. */
+#define SP_APART_WORTH 2U /* for separate debug files, more addresses count as so many */
+/* Compressed debug information, as in Debian's packages: 4 ns a byte to unpack. */
 #define SP_READ_NS 4U
 
 struct wanted {
@@ -39,7 +41,8 @@ struct sp_line_finder {
 	struct wanted *wanted;
 	size_t n, cap, next;
 	bool sorted;
-	const struct sp_module *open; /* whose debug information `lines` is; NULL = nobody's */
+	const struct sp_module
+		*open; /* the module whose debug information `lines` has; NULL = none */
 	struct sp_lines *lines;
 	uint64_t open_cpu_ns; /* CPU time when it was opened */
 	uint64_t spend_ns;
@@ -132,7 +135,7 @@ static int by_module(const void *a, const void *b)
 	return (x->vaddr > y->vaddr) - (x->vaddr < y->vaddr);
 }
 
-/* One address is asked for once for each stack that it is in. */
+/* An address is added once for each stack that contains it. */
 static void sort(struct sp_line_finder *f)
 {
 	size_t n = f->next;
@@ -152,7 +155,7 @@ static int open_file(const struct sp_symbol_table *t, struct sp_elf_file *file)
 	return sp_elf_file_open(t->dwarf_path, t->id, t->dwarf_by_crc ? 0 : t->id_len, file);
 }
 
-/* Not of the object itself: who left debug information in there wants to see it. */
+/* Not for the object's own debug information: who left it in the file wants to see it. */
 static bool too_dear(const struct sp_line_finder *f, struct sp_symbol_table *t)
 {
 	struct sp_elf_file file;
@@ -233,7 +236,7 @@ static void serve(struct sp_line_finder *f, const struct wanted *w)
 		look_up(f, w);
 }
 
-/* How many of the next addresses, all of one object, are too few to read its debug information for. */
+/* How many of the next addresses, all in one object, are too few to read its debug information. */
 static size_t too_few(const struct sp_line_finder *f)
 {
 	const struct sp_module *mod = f->wanted[f->next].mod;
@@ -266,7 +269,7 @@ bool sp_line_finder_step(struct sp_line_finder *f, uint64_t ns)
 			continue;
 		}
 		w = &f->wanted[f->next++];
-		/* What does not fit any more goes without lines in this upload. */
+		/* What does not fit any more has no lines in this push. */
 		if (f->cache != NULL && sp_line_cache_full(f->cache))
 			f->late++;
 		else

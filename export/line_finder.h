@@ -9,23 +9,30 @@
 
 struct sp_line_finder;
 
-/* cache NULL: tables are read, lines are not looked up. dwarf_max bounds the memory that the debug
- * information of one object may take meanwhile. NULL when out of memory. */
+/*
+ * With cache NULL tables are read and lines are not looked up. dwarf_max bounds the memory for the
+ * debug information of one object. NULL when out of memory.
+ */
 struct sp_line_finder *sp_line_finder_new(struct sp_symbol_tables *tables,
 					  struct sp_line_cache *cache, uint64_t dwarf_max);
 void sp_line_finder_free(struct sp_line_finder *f);
 
-/* Asks for an address, unless it is known. The module lives until sp_line_finder_end(). */
+/*
+ * Requests the lines of an address, unless they are known. The module must live until
+ * sp_line_finder_end().
+ */
 void sp_line_finder_want(struct sp_line_finder *f, const struct sp_module *mod, uint64_t vaddr);
 
-/* Works on what was asked for until ns are over. True when there is more to do. */
+/* Works on the requests for about ns. True if there is more to do. */
 bool sp_line_finder_step(struct sp_line_finder *f, uint64_t ns);
 
-/* From now on: debug files beside the objects that take longer than that to read are left alone, unless
- * they are small. At first UINT64_MAX. */
+/*
+ * From now on separate debug files that take longer than that to read are left alone, unless they
+ * are small. UINT64_MAX at first.
+ */
 void sp_line_finder_spend(struct sp_line_finder *f, uint64_t ns);
 
-/* Closes what step() holds open, and forgets what is still to do. */
+/* Closes what sp_line_finder_step() holds open, and forgets the remaining requests. */
 void sp_line_finder_end(struct sp_line_finder *f);
 
 /* Objects whose debug information was too large; addresses given up. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one user of libdw, with dwarf_index.c. Debug information is read into memory as a whole (see
- * elf_file.c why it is not mapped), which is why the caller asks sp_lines_need() first; the
- * descriptor is closed before anything is looked up, so that a host that closes or reuses
- * descriptors meets none of ours. Context: the exporter. Caller: symbolize_lines.c.
+ * Finds source lines and inlined functions in DWARF, by libdw, which only this file and
+ * dwarf_index.c use. Debug information is read into memory as a whole (elf_file.c says why it is
+ * not mapped), so the caller asks sp_lines_need() first. The descriptor is closed before anything
+ * is looked up. Context: the exporter.
  */
 #include "export/lines.h"
 
@@ -25,7 +25,7 @@ struct sp_lines {
 	struct sp_dwarf_index *index;
 };
 
-/* Where variables are, how frames are laid out, and macros: large, and of no use for lines. */
+/* Sections about variables, frames and macros: large, and useless for lines. */
 static bool is_needless(const char *name)
 {
 	static const char *const needless[] = {"loc", "loclists", "frame", "macro", "macinfo"};
@@ -42,7 +42,9 @@ static bool is_needless(const char *name)
 	return false;
 }
 
-/* The beginnings of the names that libdw knows. It unpacks such a section as soon as it sees it. */
+/*
+ * The prefixes of the sections that libdw knows. It unpacks such a section as soon as it sees it.
+ */
 static bool is_debug(const char *name)
 {
 	static const char *const begin[] = {".debug_", ".zdebug_", ".gnu.debuglto_",
@@ -57,7 +59,7 @@ static bool is_debug(const char *name)
 /* Old-style packed sections begin with "ZLIB" and the size, big-endian. */
 static uint64_t zdebug_need(Elf *elf, const GElf_Shdr *sh)
 {
-	/* Not the section as a whole, which may be what is too large. */
+	/* Only its first bytes: the section as a whole may be too large. */
 	const Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)sh->sh_offset, 12, ELF_T_BYTE);
 	const uint8_t *at = data != NULL ? data->d_buf : NULL;
 	uint64_t size = 0;
@@ -110,8 +112,10 @@ uint64_t sp_lines_need(Elf *elf)
 	return sum;
 }
 
-/* libdw reads and unpacks every section that it knows, unless it is said to have no contents. Only
- * what libelf holds of the header is changed. */
+/*
+ * libdw reads and unpacks every section that it knows, unless its type says that it has no
+ * contents. Only libelf's copy of the header is changed.
+ */
 static void leave_out_needless(Elf *elf)
 {
 	Elf_Scn *scn = NULL;

@@ -14,7 +14,7 @@
 struct sp_source_line {
 	const char *name; /* linkage name if there is one; NULL = unknown */
 	const char *file; /* NULL = unknown */
-	const char *dir;  /* what file counts from when it is relative; NULL = nothing known */
+	const char *dir;  /* the folder of file if that is relative; NULL = unknown */
 	uint32_t line;    /* 0 = unknown */
 };
 

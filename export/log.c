@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the exporter tells the user. The core owns stderr; here messages are formatted, repeated
- * warnings are held back and foreign text is made printable. Context: the exporter. Callers: all of export/.
+ * Formats the exporter's messages, limits repeated warnings and makes foreign text printable.
+ * sp_core_ops.log writes them. Context: the exporter.
  */
 #include "export/log.h"
 

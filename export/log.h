@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formatted messages through the core's log function, and a limit per site and minute. */
+/* Formatted messages through sp_core_ops.log, with a limit for each site and minute. */
 #ifndef SP_EXPORT_LOG_H
 #define SP_EXPORT_LOG_H
 

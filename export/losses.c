@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The only place that counts lost profiles, so that the sentences in the log, the counters and the
- * status file agree. What a server says to a refusal is quoted once for each wording, and how much is
- * lost in every interval. Context: the exporter. Callers: main.c, push.c.
+ * Counts and reports lost profiles. Only this file does, so that the log, the counters and the
+ * status file agree. A server's words for a refusal are quoted once for each wording; how much was
+ * lost is logged in every interval. Context: the exporter.
  */
 #include "export/losses.h"
 
@@ -23,7 +23,7 @@ static const struct {
 				"the push queue was full"},
 	[SP_LOSS_TOO_OLD] = {SP_COUNT_BATCH_TOO_OLD, "it could not be sent within an hour",
 			     "they could not be sent within an hour"},
-	/* Never getting an answer counts as too old, an answer that stayed bad as rejected. */
+	/* Without any answer a profile counts as too old, with a bad last answer as rejected. */
 	[SP_LOSS_UNANSWERED] = {SP_COUNT_BATCH_TOO_OLD, "no try to send it was answered",
 				"no try to send them was answered"},
 	[SP_LOSS_GIVEN_UP] = {SP_COUNT_BATCH_REJECTED, "no try to send it succeeded",
@@ -37,7 +37,7 @@ static const struct {
 			    "the process ended before they were sent"},
 };
 
-/* The wording of a message; numbers in it differ from one to the next. */
+/* A hash of a message's wording, without its numbers, which differ each time. */
 static uint64_t wording(const char *words, int status)
 {
 	uint64_t hash = sp_hash_add(0, (unsigned)status);
@@ -131,7 +131,7 @@ static void tell_profiles(const struct sp_core_ops *ops, const struct sp_loss *s
 		      words);
 }
 
-/* Profiles have sentences of their own, and their samples are in these. */
+/* Losses of profiles have sentences of their own, which include their samples. */
 static bool is_of_profiles(enum sp_counter c)
 {
 	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++)

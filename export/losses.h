@@ -15,9 +15,9 @@ enum sp_loss_cause {
 	SP_LOSS_QUEUE_FULL,
 	SP_LOSS_TOO_OLD,
 	SP_LOSS_UNANSWERED, /* tried as often as was allowed, and never answered */
-	SP_LOSS_GIVEN_UP,   /* ... answered with status */
-	SP_LOSS_REFUSED,    /* with status: it will never be taken */
-	SP_LOSS_UNKNOWN,    /* all of it was sent, and no answer came: the server may have it */
+	SP_LOSS_GIVEN_UP,   /* the same, and answered with status */
+	SP_LOSS_REFUSED,    /* refused with status: it will never be taken */
+	SP_LOSS_UNKNOWN,    /* all of it was sent and no answer came: the server may have it */
 	SP_LOSS_UNSENT,     /* the process ended */
 };
 
@@ -30,23 +30,27 @@ struct sp_loss {
 };
 
 struct sp_losses {
-	uint64_t told[SP_COUNTER_N]; /* the counters when they were told of last */
+	uint64_t told[SP_COUNTER_N]; /* the counters when they were last reported */
 	struct {
 		struct sp_loss sum; /* without words; no profiles = free */
 		char words[SP_LOSSES_WORDS];
-	} kind[SP_LOSSES_KINDS];          /* since then; the last one takes what is left over */
-	uint64_t quoted[SP_LOSSES_KINDS]; /* what servers said that was told of; the oldest goes */
+	} kind[SP_LOSSES_KINDS]; /* since then; the last one collects the rest */
+	uint64_t quoted
+		[SP_LOSSES_KINDS]; /* hashes of wordings that were quoted; the oldest is replaced */
 	unsigned next_quote;
-	uint64_t handed_over; /* samples in these that the counters of another process have */
+	uint64_t handed_over; /* samples in these that another process has counted */
 };
 
-/* At the beginning. Of what a predecessor has told there is nothing to tell. */
+/* At the beginning. Losses that an exporter before us has reported are not reported again. */
 void sp_losses_init(struct sp_losses *l, const struct sp_core_ops *ops);
 
 /* Counts lost profiles and their samples. */
 void sp_losses_add(struct sp_losses *l, const struct sp_core_ops *ops, const struct sp_loss *loss);
 
-/* What one process has lost is told by another one: the first has ended. The counters stay its own. */
+/*
+ * The first process has ended, and the second reports its losses. The counters stay those of the
+ * first.
+ */
 void sp_losses_hand_over(struct sp_losses *from, struct sp_losses *to);
 
 /* One sentence for each cause since the last call, if there was any. */

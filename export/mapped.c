@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the loader has relocated is not what the file says, and it does that in segments that are
- * writable, so these are no part of it.
+ * Reads memory of a host's objects out of their files. Segments that are writable are left out: the
+ * loader has relocated them, so the file does not say what they contain. Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/mapped.h"
@@ -21,7 +21,7 @@ struct page {
 
 struct sp_mapped {
 	const struct sp_host_objects *host;
-	uint64_t generation; /* of the objects that the pages are of */
+	uint64_t generation; /* generation of the objects when the pages were read */
 	struct page page[SP_PAGES];
 };
 
@@ -52,7 +52,8 @@ bool sp_mapped_find(const struct sp_mapped *m, uint64_t addr, struct sp_mapped_o
 }
 
 /*
- * Whole pages: the loader maps segments in pages, and fills the last one of a file up with zeros.
+ * Whole pages, because the loader maps segments in pages, and fills the last page of a file with
+ * zeros.
  */
 static bool holds_page(const struct sp_host_object *o, const struct sp_object_load *l, uint64_t at)
 {
@@ -88,7 +89,7 @@ static const struct page *page_of(struct sp_mapped *m, uint64_t at)
 	if (page->at == at)
 		return page;
 	page->at = 0;
-	/* The object begins inside of its first page where its first segment does. */
+	/* The object may begin inside of its first page. */
 	o = sp_host_objects_find(m->host, at + SP_PAGE - 1);
 	if (o == NULL)
 		o = sp_host_objects_find(m->host, at);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of a host's objects as far as their files tell of it, which is everything that is
- * mapped and not to be written: code, call frame information, constants. Pages are read once and
- * kept until the host's objects change. Context: EXP.
+ * The memory of a host's objects as far as their files show it: everything that is mapped and not
+ * writable, that is, code, call frame information and constants. Pages are read once and kept until
+ * the host's objects change. Context: the exporter.
  */
 #ifndef SP_MAPPED_H
 #define SP_MAPPED_H
@@ -32,8 +32,7 @@ bool sp_mapped_find(const struct sp_mapped *m, uint64_t addr, struct sp_mapped_o
 bool sp_mapped_read(struct sp_mapped *m, uint64_t addr, void *out, unsigned bytes);
 
 /*
- * True if the address is in a segment that is written to: there is something, but no file tells
- * what.
+ * True if the address is in a writable segment: there is memory, but no file says what it contains.
  */
 bool sp_mapped_is_data(const struct sp_mapped *m, uint64_t addr);
 

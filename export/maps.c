@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A database maps thousands of files that are no code, a program with a garbage collector as many
- * pieces of anonymous memory: lines are judged as they come, so that these cost reading and no
- * memory.
+ * Reads /proc/PID/maps. A database may map thousands of data files, and a program with a garbage
+ * collector as many pieces of anonymous memory. Each line is judged as it comes, so that those cost
+ * reading time and no memory. Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/maps.h"
@@ -27,7 +27,7 @@
 /* A path has at most 4,096 bytes, each of which the kernel may write as four. */
 #define SP_MAPS_BUFFER 32768U
 
-/* Lines of one file, as long as nothing but memory of no file lies between them. */
+/* Consecutive lines of one file, with nothing but anonymous memory between them. */
 struct run {
 	size_t first; /* in map[] */
 	size_t text_n;
@@ -71,7 +71,7 @@ bool sp_maps_line(const char *line, struct sp_map *map, const char **path)
 }
 
 /*
- * The kernel writes a newline in a path as "\012" (fs/proc/task_mmu.c), and nothing else otherwise.
+ * The kernel writes a newline in a path as "\012" (fs/proc/task_mmu.c), and escapes nothing else.
  */
 static void unescape(char *path)
 {
@@ -110,7 +110,7 @@ static int put_map(struct sp_maps *m, const struct sp_map *map)
 	return 0;
 }
 
-/* What was kept of a run in which there turned out to be no code is dropped. */
+/* Drops the lines of a run that turned out to have no code. */
 static void end_run(struct reading *r)
 {
 	if (!r->run.code) {

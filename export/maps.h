@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lines of a /proc/PID/maps that tell of code: of each run of mappings of one file in which
- * there is executable memory, all, and executable memory of no file. A host may map as much as it
- * likes: what is read, and what is kept of it, is bounded. Context: EXP.
+ * The lines of /proc/PID/maps that show code: all lines of each run of mappings of one file that
+ * contains executable memory, and executable memory without a file. A host may map as much as it
+ * likes, so what is read and what is kept is bounded. Context: the exporter.
  */
 #ifndef SP_MAPS_H
 #define SP_MAPS_H
@@ -35,9 +35,9 @@ struct sp_maps {
 bool sp_maps_line(const char *line, struct sp_map *map, const char **path);
 
 /*
- * Reads path ("/proc/PID/maps") anew. 0; -E2BIG when there was more than is read or kept, and the
- * beginning is there; another negative errno, and nothing is there. A process that has ended has an
- * empty file. Where nothing is to be had there, spare is read, a descriptor of such a file (-1 = none).
+ * Reads path ("/proc/PID/maps") again. 0; -E2BIG if there was more than is read or kept, with the
+ * beginning there; another negative errno, with nothing there. The file of an ended process is
+ * empty. If path cannot be read, the descriptor spare of such a file is (-1 = none).
  */
 int sp_maps_read(struct sp_maps *m, const char *path, int spare);
 void sp_maps_fini(struct sp_maps *m);

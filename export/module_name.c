@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of modules: the one that the kernel has for their mappings, also where the loader has
- * another one.
+ * Names modules: by the path that the kernel has for their mappings, even if the loader has another
+ * one. Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/module_name.h"
@@ -18,7 +18,7 @@ static void set(struct sp_module *mod, const char *text)
 	mod->name = strrchr(mod->shown, '/') != NULL ? strrchr(mod->shown, '/') + 1 : mod->shown;
 }
 
-/* A path that is too long leads nowhere. */
+/* A path that is too long becomes empty. */
 static void put(char *to, const char *path)
 {
 	size_t len = strlen(path);
@@ -43,7 +43,7 @@ void sp_module_name(struct sp_module *mod, const char *proc, const struct sp_hos
 
 	if (len > tail && strcmp(f->mapped + len - tail, deleted) == 0)
 		len -= tail;
-	/* The program itself can be opened by that also when it was replaced since. */
+	/* The program itself can be opened by this link even when its file was replaced. */
 	if (object->main)
 		(void)snprintf(text, SP_MODULE_PATH_BYTES, "%s/exe", proc);
 	else
@@ -53,8 +53,8 @@ void sp_module_name(struct sp_module *mod, const char *proc, const struct sp_hos
 }
 
 /*
- * The loader's path may go through links, which the kernel has followed. A relative one means the
- * working directory of dlopen: it is resolved while it is likely still that one.
+ * The loader's path may contain links, which the kernel has resolved. A relative path is relative
+ * to the working directory at the dlopen(): it is resolved while that is likely still the same.
  */
 void sp_module_name_event(struct sp_module *mod, const char *proc, const char *path,
 			  char text[2 * SP_MODULE_PATH_BYTES])

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a module is called, and where its file is. Context: EXP. */
+/* The name of a module, and where its file is. Context: the exporter. */
 #ifndef SP_MODULE_NAME_H
 #define SP_MODULE_NAME_H
 

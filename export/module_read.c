@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From what the host's mappings or the handler show to a module. */
+/* Makes a module of what the host's mappings or a module event show. Context: the exporter. */
 #define _GNU_SOURCE
 #include "export/module_read.h"
 

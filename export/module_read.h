@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a module is and which build it is. Context: EXP. */
+/* Where a module is and which build it is. Context: the exporter. */
 #ifndef SP_MODULE_READ_H
 #define SP_MODULE_READ_H
 

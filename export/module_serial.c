@@ -10,8 +10,8 @@
 #define KNOWN_MAX 4096U
 
 /*
- * Two hashes of 64 bits, over what tells objects apart: to be the same by chance takes more objects than
- * there are, and who makes them the same on purpose mixes up the names of his own profile.
+ * Two hashes of 64 bits over what distinguishes objects. They are too long to be equal by chance,
+ * and somebody who makes them equal on purpose mixes up only the names in a profile of his own.
  */
 static void identify(const struct sp_module *m, uint64_t key[2])
 {
@@ -33,7 +33,7 @@ uint32_t sp_module_serial(const struct sp_module *module)
 	uint64_t key[2];
 	uint32_t i;
 
-	/* Without a build id another file may have that path by now. */
+	/* Without a build id the path may be another file's by now. */
 	if (module->build_id_len == 0)
 		return ++serials;
 	identify(module, key);

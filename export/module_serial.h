@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers for objects, by which names and lines that were found in them are kept. Processes of one family
- * have the same objects at the same addresses, and an object that a process has unloaded may come back to
- * where it was: it has one number for all of them.
+ * Numbers of objects, by which cached names and lines are found. Processes of a family have the
+ * same objects at the same addresses, and an object that a process has unloaded may come back at
+ * the same place. Such an object has one number for all of them, so that it is read once.
  */
 #ifndef SP_MODULE_SERIAL_H
 #define SP_MODULE_SERIAL_H

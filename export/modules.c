@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two sources tell what is mapped: the host's mappings, of the present alone, and the handler, in
- * the order in which things came and went.
+ * What is mapped where, and when (modules.h). There are two sources: the host's mappings, which
+ * show the present only, and module events, which show in which order objects came and went.
+ * Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/modules.h"
@@ -20,7 +21,7 @@
 struct item {
 	struct sp_module mod;
 	bool seen;
-	uint32_t told;                       /* in that interval, the last time; 0 = never */
+	uint32_t told;                       /* the interval of its last module event; 0 = never */
 	char text[2 * SP_MODULE_PATH_BYTES]; /* path, then the path to show */
 };
 
@@ -36,7 +37,7 @@ struct sp_modules {
 	uint32_t epoch;
 };
 
-/* The handler may see another end of an object than its file has. */
+/* The handler may compute another end of an object than its file has. */
 static bool is_told_of(const struct sp_module *a, const struct sp_module *b)
 {
 	return a->bias == b->bias && a->build_id_len == b->build_id_len &&
@@ -60,17 +61,21 @@ static uint32_t alive_upto(const struct sp_modules *m, uint64_t addr)
 }
 
 /*
- * Samples in the ring mean what was told of last at their addresses, whatever the mappings say by
- * now: the handler tells of an object once an interval, and of another one at its addresses only when a
- * sample is in it. Samples from before the handler was told to begin anew belong to the interval
- * after.
+ * Whether the module event of this object still counts against the mappings. Addresses of samples
+ * in the ring refer to the object that was announced last there, whatever the mappings show now.
+ * The handler announces an object once in an interval, and another one at the same addresses only
+ * when a sample is in it. Samples from before the handler was told to begin anew belong to the next
+ * interval.
  */
 static bool is_believed(const struct sp_modules *m, const struct item *it)
 {
 	return it->told != 0 && it->told + 1 >= m->interval;
 }
 
-/* Those alive never overlap, so at most one of them begins before it and reaches into it. */
+/*
+ * Modules that are alive never overlap, so at most one of them begins before this one and reaches
+ * into it.
+ */
 static bool is_kept_out(const struct sp_modules *m, const struct sp_module *mod)
 {
 	uint32_t n = alive_upto(m, mod->lo);
@@ -80,8 +85,8 @@ static bool is_kept_out(const struct sp_modules *m, const struct sp_module *mod)
 }
 
 /*
- * Of an object whose file cannot be had nothing is known but that it is there: what was told of
- * there, stays.
+ * If the file of an object cannot be opened, nothing is known about it. An object that was
+ * announced there stays.
  */
 static void see_unknown(struct sp_modules *m, const struct sp_host_object *object)
 {
@@ -106,7 +111,7 @@ static void see(struct sp_modules *m, const struct sp_host_object *object)
 		m->alive[n - 1]->seen = true;
 }
 
-/* Takes over an item that is complete but for serial and epochs. */
+/* Takes over an item that is complete except for serial and epochs. */
 static int add(struct sp_modules *m, struct item *it)
 {
 	uint32_t at;
@@ -135,7 +140,7 @@ static int add_object(struct sp_modules *m, const struct sp_host_object *object)
 	if (!object->file->known)
 		return 0;
 	sp_module_read(&mod, object);
-	/* By itself, by what is believed to be there, or by what is still to be found gone. */
+	/* Kept out by itself, by an announced object, or by one that is not yet found gone. */
 	if (mod.lo >= mod.hi || is_kept_out(m, &mod))
 		return 0;
 	it = calloc(1, sizeof(*it));
@@ -191,7 +196,10 @@ int sp_modules_refresh(struct sp_modules *m)
 		m->alive[i]->seen = false;
 	for (size_t i = 0; i < n; i++)
 		see(m, sp_host_objects_get(m->host, i));
-	/* Buried first, an object at a reused address is born after its predecessor died. */
+	/*
+	 * Before new ones are added: an object at a reused address is born after its predecessor
+	 * died.
+	 */
 	if (looked == 0)
 		err = bury_gone(m);
 	for (size_t i = 0; i < n && err == 0; i++)
@@ -213,9 +221,7 @@ void sp_modules_take_event(struct sp_modules *m, const struct sp_module_event *s
 	sp_module_read_event(&it->mod, s);
 	n = alive_upto(m, it->mod.lo);
 	known = n != 0 && is_told_of(&m->alive[n - 1]->mod, &it->mod);
-	/*
-	 * To resolve a path takes a dozen system calls, and as a rule it is that of a known object.
-	 */
+	/* Resolving a path takes a dozen system calls, and usually the object is known. */
 	if (!known || it->mod.build_id_len == 0)
 		sp_module_name_event(&it->mod, sp_host_objects_proc(m->host), path, it->text);
 	if (known &&
@@ -228,7 +234,7 @@ void sp_modules_take_event(struct sp_modules *m, const struct sp_module_event *s
 		free(it);
 		return;
 	}
-	/* The mappings may know better what is there now than what was there then. */
+	/* The mappings may be newer than the event. */
 	for (uint32_t i = 0; i < m->alive_n; i++)
 		m->alive[i]->seen =
 			m->alive[i]->mod.hi <= it->mod.lo || it->mod.hi <= m->alive[i]->mod.lo;

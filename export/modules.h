@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is mapped where: one entry per loaded object, and for a while the ones that were unloaded.
- * An epoch is a stretch of time in which nothing was unloaded; an address has one meaning in it.
+ * What is mapped where: an entry for each loaded object and, for a while, for those that were
+ * unloaded. An epoch is a time in which nothing was unloaded, so that an address has one meaning in
+ * it.
  */
 #ifndef SP_MODULES_H
 #define SP_MODULES_H
@@ -25,9 +26,9 @@ struct sp_segment {
 };
 
 struct sp_module {
-	uint32_t serial; /* never of two objects; what is loaded again where it was keeps it */
+	uint32_t serial; /* one object; kept when it is loaded there again */
 	uint32_t born;   /* first epoch it was seen in */
-	uint32_t died;   /* first epoch it was gone, or SP_EPOCH_ALIVE as far as is known */
+	uint32_t died;   /* first epoch without it; or SP_EPOCH_ALIVE */
 	uint64_t bias;   /* runtime address minus ELF virtual address */
 	uint64_t lo;     /* of all its PT_LOADs */
 	uint64_t hi;
@@ -40,21 +41,18 @@ struct sp_module {
 	struct sp_segment segment[SP_MODULE_SEGMENTS];
 	const char *path;  /* to open as long as the host lives, "" = none */
 	const char *name;  /* last part of the path to show */
-	const char *shown; /* the path to show; as a rule it opens the file as well */
+	const char *shown; /* the path to show; usually it opens the file as well */
 };
 
 struct sp_modules;
 
-/*
- * As sp_host_objects_new(). NULL when out of memory. Nothing is known before the
- * first refresh.
- */
+/* As sp_host_objects_new(). NULL when out of memory. Nothing is known before the first refresh. */
 struct sp_modules *sp_modules_new(const char *proc, int maps);
 void sp_modules_free(struct sp_modules *m);
 
 /*
- * Looks what is mapped now; what that costs is told in host_objects.h. 0 or a negative errno: then
- * some modules stay unknown, or ones that are gone known, until the next refresh.
+ * Reads what is mapped now; host_objects.h says what that costs. 0 or a negative errno: then some
+ * modules stay unknown, or gone ones known, until the next refresh.
  */
 int sp_modules_refresh(struct sp_modules *m);
 
@@ -62,18 +60,18 @@ int sp_modules_refresh(struct sp_modules *m);
 const struct sp_host_objects *sp_modules_host(const struct sp_modules *m);
 
 /*
- * The handler has found this object before the samples that follow. If it is another one than is known at
- * its addresses, that one is gone, and a new epoch begins. For this upload interval and the next one it is
- * there, as far as epochs are concerned, until another one is told of at its addresses.
+ * A module event: the handler found this object before the samples that follow. If another object
+ * is known at its addresses, that one is gone, and a new epoch begins. During this upload interval
+ * and the next one the object counts as mapped, until another one is announced at its addresses.
  */
 void sp_modules_take_event(struct sp_modules *m, const struct sp_module_event *s);
 
-/* Number for samples drained now. */
+/* The epoch of samples that are drained now. */
 uint32_t sp_modules_epoch(const struct sp_modules *m);
 
 /*
- * Begins an upload interval, in which all objects that samples are in are told of again. Forgets modules that
- * were gone before `epoch`. Pointers to them die.
+ * Begins an upload interval, in which all objects with samples are announced again. Forgets modules
+ * that were gone before `epoch`; pointers to them become invalid.
  */
 void sp_modules_forget(struct sp_modules *m, uint32_t epoch);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From (module, function start) to names. Context: the exporter. */
+/* Maps (module, start of a function) to names. Context: the exporter. */
 #include "export/name_cache.h"
 
 #include <stdlib.h>

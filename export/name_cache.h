@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Demangled names by function, so that a hot function is demangled once and not once per upload. */
+/* Demangled names by function, so that a hot function is demangled once and not for each push. */
 #ifndef SP_NAME_CACHE_H
 #define SP_NAME_CACHE_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel tells a mapping's file by device and inode. The inode must be that of the file found.
- * The device need not: of btrfs and overlayfs, which containers have, the kernel shows another
- * device than fstat() (an inode's file system there, the mount or subvolume here). A file of the
- * same inode on another device is believed only after all that the path can lead to were tried for
- * one of the same device; and of no file is believed more than that its headers agree with what is
- * mapped where (host_objects.c).
+ * Finds the file of a mapping. The kernel shows its device and inode. The inode must be that of the
+ * file found. The device need not be: on btrfs and overlayfs, which containers use, the kernel
+ * shows another device than fstat() does (that of the inode's file system in one place, of the
+ * mount or subvolume in the other). A file with the same inode on another device is accepted only
+ * after all paths were tried for one with the same device; and any file only if its headers agree
+ * with what is mapped (host_objects.c). Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/object_file.h"
@@ -107,7 +107,10 @@ static bool take_load(struct sp_object_file *f, const Elf64_Phdr *ph)
 	return true;
 }
 
-/* Of a note that is mapped: the loader maps nothing but loads, whatever the other headers claim. */
+/*
+ * Only a note inside a load is read, because only loads are mapped, whatever the other headers
+ * claim.
+ */
 static void take_note(struct sp_object_file *f, const struct source *s, const Elf64_Phdr *ph)
 {
 	const struct sp_object_load *l = load_of(f, ph->p_vaddr, ph->p_filesz);
@@ -167,8 +170,8 @@ static bool parse(struct sp_object_file *f, const struct source *s)
 }
 
 /*
- * A regular file, or a negative errno. Asked before it is opened: to open a device may do
- * something.
+ * A regular file, or a negative errno. Checked before it is opened, because opening a device may
+ * have an effect.
  */
 static int open_regular(const char *path, struct stat *st)
 {
@@ -194,10 +197,10 @@ static bool may_pass(int err)
 }
 
 /*
- * The paths that may lead to the file, best first: its own; the same in the host's root, which may
- * have changed since we began in it; of the program itself, and of any mapping where the kernel
- * lets us (CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE), a link that works also when the file was
- * deleted.
+ * The paths that may lead to the file, best first: its own path; the same in the host's root, which
+ * may have changed since we began; for the program itself /proc/PID/exe; and, if the kernel allows
+ * it (CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE), the link of the mapping, which works even for a
+ * deleted file.
  */
 static bool path_of(unsigned which, const struct sp_object_host *host, const struct sp_map *map,
 		    const char *mapped, char path[SP_OBJECT_PATH_MAX])
@@ -220,7 +223,7 @@ static bool path_of(unsigned which, const struct sp_object_host *host, const str
 
 #define SP_PATHS 4U
 
-/* The descriptor of the file, or a negative errno; -ENOENT: it cannot be had. */
+/* The descriptor of the file, or a negative errno; -ENOENT: there is no way to it. */
 static int find(struct sp_object_file *f, const struct sp_object_host *host,
 		const struct sp_map *map, char path[SP_OBJECT_PATH_MAX])
 {
@@ -293,7 +296,7 @@ void sp_object_file_free(struct sp_object_file *f)
 	free(f);
 }
 
-/* Not the time of the last access, and not the number of links, which are nobody's contents. */
+/* Without access time and number of links, which do not depend on the contents. */
 static bool same(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The file behind a mapping of a host: where it can be opened, and what its ELF headers say. Both
- * come from somebody who may be hostile. Files are read and never mapped: one that is truncated
- * while it is mapped would end us with SIGBUS. No descriptor outlives a call. Context: EXP.
+ * are untrusted. Files are read and never mapped, because access to a mapped file that somebody
+ * truncates raises SIGBUS. No descriptor outlives a call. Context: the exporter.
  */
 #ifndef SP_OBJECT_FILE_H
 #define SP_OBJECT_FILE_H
@@ -54,13 +54,13 @@ struct sp_object_host {
 
 /*
  * Finds and reads the file of a mapping. mapped is its path. NULL when out of memory or
- * descriptors: then it is worth another try.
+ * descriptors; then it is worth another try.
  */
 struct sp_object_file *sp_object_file_new(const struct sp_object_host *host,
 					  const struct sp_map *map, const char *mapped);
 void sp_object_file_free(struct sp_object_file *f);
 
-/* False when what lies at its path is not what was read there. */
+/* False if the file at its path is no longer the one that was read. */
 bool sp_object_file_unchanged(const struct sp_object_file *f);
 
 /* Bytes of the file from offset on, and zeros behind its end. False if it is not there any more. */

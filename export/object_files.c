@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A few hundred files as a rule, and asked for in the order in which they lie in memory. */
+/*
+ * The list of the files that a host has mapped: usually a few hundred, looked up in the order in
+ * which they lie in memory. Context: the exporter.
+ */
 #define _GNU_SOURCE
 #include "export/object_files.h"
 
@@ -21,8 +24,8 @@ struct query {
 };
 
 /*
- * A file that was deleted since is known by another name, and its inode is nobody else's as long as
- * it is mapped.
+ * A file that was deleted has another path now. Its inode belongs to no other file as long as it is
+ * mapped.
  */
 bool sp_object_files_deleted(const struct sp_object_file *f, const char *path)
 {
@@ -56,8 +59,8 @@ static int add(struct sp_object_files *all, const struct query *q,
 }
 
 /*
- * What is known of a file stays true when it was deleted; but by the program's own link, or a
- * privileged one, it can still be read, which by its path it cannot.
+ * What was read of a file stays true when it is deleted. It can still be read by the program's own
+ * link, or by a privileged one, but no longer by its path.
  */
 static int reopen(struct sp_object_files *all, const struct query *q,
 		  const struct sp_object_files_entry *known, const struct sp_object_file **out)
@@ -74,14 +77,14 @@ static int reopen(struct sp_object_files *all, const struct query *q,
 	return 0;
 }
 
-/* Each file is opened once, and again when it was replaced by another one of its inode. */
+/* Each file is opened once, and again if another one with its inode replaced it. */
 int sp_object_files_get(struct sp_object_files *all, const struct sp_object_host *host,
 			const struct sp_map *map, const char *mapped,
 			const struct sp_object_file **out)
 {
 	const struct query q = {.host = host, .map = map, .path = mapped};
 
-	/* A file's lines follow each other, so the search begins where the last one ended. */
+	/* The lines of a file are adjacent, so the search begins where the last one ended. */
 	for (size_t n = 0; n < all->n; n++, all->hint++) {
 		struct sp_object_files_entry *f = &all->entry[all->hint % all->n];
 

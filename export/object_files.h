@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files behind the mappings of a host, each opened once for as long as it is mapped. Context:
- * EXP.
+ * The files behind the mappings of a host. Each is opened once for as long as it is mapped.
+ * Context: the exporter.
  */
 #ifndef SP_OBJECT_FILES_H
 #define SP_OBJECT_FILES_H
@@ -24,17 +24,17 @@ struct sp_object_files {
 void sp_object_files_fini(struct sp_object_files *all);
 
 /*
- * The file of a mapping, whose path is mapped. It lives until a sp_object_files_drop_unused() before
- * which it was not asked for. 0, -E2BIG when there are too many, -ENOMEM.
+ * The file of a mapping, whose path is `mapped`. It lives until a sp_object_files_drop_unused()
+ * before which it was not looked up. 0, -E2BIG if there are too many, -ENOMEM.
  */
 int sp_object_files_get(struct sp_object_files *all, const struct sp_object_host *host,
 			const struct sp_map *map, const char *mapped,
 			const struct sp_object_file **out);
 
-/* All mappings were asked for: files that were not are dropped. */
+/* All mappings were looked up: files that were not are dropped. */
 void sp_object_files_drop_unused(struct sp_object_files *all);
 
-/* Not all could be asked for, and nothing is dropped. */
+/* Not all could be looked up, so nothing is dropped. */
 void sp_object_files_give_up(struct sp_object_files *all);
 
 /* True if path is what the kernel calls the file after it was deleted. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stub jumps through a slot of the global offset table, and the relocation of that slot names the
- * function. So the stubs are decoded for the slot they load, which holds for every order and size
- * of stubs that linkers lay out. Lazy stubs in front of .plt.sec (Intel CET) push the number of
- * their relocation instead. Encodings: x86-64 psABI 5.2 and binutils' elfxx-x86.c, elfnn-aarch64.c.
- * Context: the exporter. Caller: symtab.c.
+ * Names PLT stubs. A stub jumps through a slot of the global offset table, and the relocation of
+ * that slot names the function. So stubs are decoded to find the slot that they load, which works
+ * for every order and size of stubs that linkers produce. Lazy stubs in front of .plt.sec (Intel
+ * CET) push the number of their relocation instead. Encodings: x86-64 psABI 5.2 and binutils'
+ * elfxx-x86.c, elfnn-aarch64.c. Context: the exporter.
  */
 #include "export/plt.h"
 
@@ -67,8 +67,8 @@ static int add_slot(struct plt *p, const struct slot *slot)
 }
 
 /*
- * How many relocations of the section name no symbol and fill no slot: linkers put those first and count
- * them in DT_RELACOUNT, and in large libraries they are nearly all there are.
+ * How many relocations of the section name no symbol and fill no slot. Linkers put those first and
+ * count them in DT_RELACOUNT; in large libraries nearly all are of this kind.
  */
 static uint64_t relative_relocations(Elf *elf, const GElf_Shdr *sh)
 {
@@ -86,7 +86,7 @@ static uint64_t relative_relocations(Elf *elf, const GElf_Shdr *sh)
 	return here ? n : 0;
 }
 
-/* The relocations behind those, without reading those. */
+/* The relocations after those, without reading those. */
 static Elf_Data *read_rest(Elf *elf, Elf_Scn *scn, const GElf_Shdr *sh)
 {
 	uint64_t skip = relative_relocations(elf, sh);
@@ -172,7 +172,7 @@ static bool decode_x86_64(const uint8_t *at, size_t len, uint64_t vaddr, struct 
 		out->got = vaddr + i + 6 + (uint64_t)(int64_t)s32(at + i + 2);
 		return true;
 	}
-	/* The first stub pushes a slot, not a number: that is another opcode. */
+	/* The first stub pushes a slot and not a number, by another opcode. */
 	if (marked && len - i >= 5 && at[i] == 0x68) {
 		out->by_order = true;
 		out->order = (uint32_t)s32(at + i + 1);
@@ -212,8 +212,10 @@ static int put_stub(const struct plt *p, uint64_t start, const struct stub *stub
 
 	if (slot == NULL)
 		return 0;
-	/* A function of this object that is chosen at start has no name to bind to; this is how
-	 * objdump shows it. */
+	/*
+	 * A function that is chosen at start (IFUNC) has no name to bind to; objdump shows it in
+	 * this way.
+	 */
 	if (target == NULL || target[0] == '\0')
 		(void)snprintf(name, sizeof(name), "*ABS*+0x%" PRIx64 "@plt", slot->addend);
 	else
@@ -224,8 +226,10 @@ static int put_stub(const struct plt *p, uint64_t start, const struct stub *stub
 static int read_stubs(const struct plt *p, Elf_Scn *scn, const GElf_Shdr *sh)
 {
 	const Elf_Data *data = elf_rawdata(scn, NULL);
-	/* aarch64 says 0 or the size of one instruction; its stubs are 16 or, with BTI, 24 bytes
-	 * long, and the first one 32. Walking by 8 meets them all. */
+	/*
+	 * aarch64 has 0 here, or the size of one instruction. Its stubs are 16 or, with BTI, 24
+	 * bytes long, and the first one 32. Steps of 8 find them all.
+	 */
 	size_t step = p->machine == EM_X86_64 && sh->sh_entsize == 16 ? 16 : 8;
 	const uint8_t *code;
 	int err = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of one profile under construction and of the symbolizer's names. Context: the exporter.
- * Callers: pprof.c, symbolize.c.
+ * A bump allocator (pool.h), for a profile that is being made and for the symbolizer's names.
+ * Context: the exporter.
  */
 #include "export/pool.h"
 

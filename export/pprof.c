@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profile under construction: samples are packed as they come, since they are nearly all of it,
- * everything else is protobuf-c messages in one pool. The packed size is kept up to date so that a
- * profile can be closed before it is too large for the server. With pprof_out.c and
- * pprof_request.c the only user of protobuf-c in the exporter. Context: the exporter. Caller: encode.c.
+ * Builds a profile. Samples, which are nearly all of it, are packed as they come; everything else
+ * is protobuf-c messages in one pool. The packed size is kept up to date, so that a profile can be
+ * closed before it is too large for the server. In the exporter only this file, pprof_out.c and
+ * pprof_request.c use protobuf-c. Context: the exporter.
  */
 #include "export/pprof.h"
 
@@ -105,8 +105,10 @@ static int put_types(struct sp_pprof *p)
 	return sp_pprof_out_part(&p->out, &part);
 }
 
-/* The label keys are there from the start: each may be in the table only once, also when some
- * function has the same name. */
+/*
+ * The label keys are added first: each may be in the table only once, even if some function has the
+ * same name.
+ */
 static int put_keys(struct sp_pprof *p)
 {
 	if (put_text(p, "span_id", &p->key_span_id) != 0 ||
@@ -175,8 +177,10 @@ int sp_pprof_mapping(struct sp_pprof *p, const struct sp_pprof_mapping *m, uint6
 	pb->memory_start = m->start;
 	pb->memory_limit = m->limit;
 	pb->file_offset = m->offset;
-	/* With false the server marks the block as not symbolized and looks the addresses of the
-	 * mapping up at query time. */
+	/*
+	 * If false, the server marks the block as not symbolized, and looks up the addresses of the
+	 * mapping at query time.
+	 */
 	pb->has_functions = m->functions;
 	pb->has_filenames = m->lines;
 	pb->has_line_numbers = m->lines;
@@ -266,7 +270,10 @@ int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address,
 	return 0;
 }
 
-/* Fills the sample's next label, unless it has no text: that would be a label with the number 0. */
+/*
+ * Adds a label to the sample, unless it has no text: without one it would be a label with the
+ * number 0.
+ */
 static int put_label(struct sp_pprof *p, pb_sample *pb, int64_t key, const char *s, size_t len)
 {
 	pb_label *l = pb->label[pb->n_label];

@@ -77,7 +77,7 @@ int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address,
 /* As above, and -E2BIG when the profile with this sample would exceed a limit. */
 int sp_pprof_sample(struct sp_pprof *p, const struct sp_pprof_sample *s);
 
-/* Undoes everything since the mark; afterwards the profile may only be packed. */
+/* Mark a state, and undo everything since; after a rewind the profile may only be packed. */
 void sp_pprof_mark(const struct sp_pprof *p, struct sp_pprof_mark *mark);
 void sp_pprof_rewind(struct sp_pprof *p, const struct sp_pprof_mark *mark);
 

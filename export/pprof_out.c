@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profile written part by part: packed protobuf messages of one type that stand in a row are one
- * message. So a sample is packed once, when it comes, and needs no memory but its bytes. Context:
- * The exporter. Caller: pprof.c.
+ * Writes a profile part by part: packed protobuf messages of one type, one after the other, are one
+ * message. So a sample is packed once, when it comes, and needs no memory except its bytes.
+ * Context: the exporter.
  */
 #include "export/pprof_out.h"
 
@@ -39,8 +39,8 @@ int sp_pprof_out_part(struct sp_pprof_out *out, const Spanprof__Pprof__Profile *
 }
 
 /*
- * The length stands before the sample and is known after it, so room for two digits is left: they
- * are right for everything from 128 bytes to 16 KiB.
+ * The length comes before the sample and is known only after it, so room for two digits is left.
+ * Two digits are right for 128 bytes to 16 KiB.
  */
 int sp_pprof_out_sample(struct sp_pprof_out *out, const Spanprof__Pprof__Sample *sample)
 {

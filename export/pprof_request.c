@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* push.v1's PushRequest by protobuf-c. Context: the exporter. Caller: request.c. */
+/* Makes and reads push.v1's PushRequest by protobuf-c. Context: the exporter. */
 #include "export/pprof_request.h"
 
 #include <errno.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Works on the packed bytes, because a profile that is taken apart into messages is twenty times its
- * size: what it costs here is the part itself and a few bits for each id. What a part does not refer
- * to is left out, and what is left is numbered anew. Context: the exporter.
+ * Splits a profile that is too large for the server. Works on the packed bytes, because a profile
+ * that is parsed into messages takes twenty times its size. This takes the part itself and a few
+ * bits for each id. What a part does not refer to is left out, and the rest is numbered anew.
+ * Context: the exporter.
  */
 #include "export/pprof_split.h"
 
@@ -15,7 +16,7 @@
 
 #define VARINT_MAX 10U
 
-/* Which numbers a part refers to, and in the end the new number of each, plus 1. */
+/* Which numbers a part refers to and, in the end, the new number of each, plus 1. */
 struct used {
 	uint32_t *id[SP_WIRE_ROLES]; /* by the roles from SP_WIRE_STRING_INDEX on */
 	size_t n[SP_WIRE_ROLES];     /* numbers below that exist */
@@ -70,7 +71,7 @@ static uint64_t own_id(struct sp_wire_reader entity)
 	return 0;
 }
 
-/* What numbers the entities of the profile. */
+/* The kind of number that identifies an entity. */
 static enum sp_wire_role id_of(enum sp_wire_role entity)
 {
 	static const uint8_t ids[SP_WIRE_ROLES] = {[SP_WIRE_MAPPING] = SP_WIRE_MAPPING_ID,
@@ -81,7 +82,7 @@ static enum sp_wire_role id_of(enum sp_wire_role entity)
 	return (enum sp_wire_role)ids[entity];
 }
 
-/* One number more than there are entities: ids begin with 1, and indexes with 0. */
+/* One more than there are entities, because ids begin with 1 and indexes with 0. */
 static int make_room(struct part *p)
 {
 	struct sp_wire_reader r = all_of(p->whole);
@@ -108,7 +109,7 @@ static int mark_number(struct part *p, enum sp_wire_role role, uint64_t n)
 	return 0;
 }
 
-/* What the message refers to. Messages are four deep at most. */
+/* Marks what the message refers to. Messages are nested four deep at most. */
 // NOLINTNEXTLINE(misc-no-recursion): by the table, which has no circle
 static int mark(struct part *p, enum sp_wire_role message, struct sp_wire_reader r)
 {
@@ -132,11 +133,11 @@ static bool is_used(const struct part *p, const struct sp_wire_field *f)
 	enum sp_wire_role role = id_of(f->role);
 	uint64_t id = own_id(f->content);
 
-	/* What has no id cannot be meant, though 0 has a new number. */
+	/* Something without an id cannot be referred to, although 0 has a new number. */
 	return id != 0 && id < p->used.n[role] && p->used.id[role][id] != 0;
 }
 
-/* One round over the profile: what the fields of these two kinds refer to. */
+/* One pass over the profile: marks what these two kinds of entities refer to. */
 static int mark_all(struct part *p, enum sp_wire_role one, enum sp_wire_role other)
 {
 	struct sp_wire_reader r = all_of(p->whole);
@@ -173,7 +174,7 @@ static void mark_first_mapping(struct part *p)
 		}
 }
 
-/* Number 0 is the empty string, and nothing of the others. */
+/* Number 0 is the empty string; the other kinds have no number 0. */
 static void number_anew(uint32_t *id, size_t n)
 {
 	uint32_t next_id = 0;
@@ -212,7 +213,7 @@ static void put_bytes(struct part *p, const uint8_t *from, const uint8_t *to)
 	p->len += (size_t)(to - from);
 }
 
-/* The new ones of a number or of several in a row. */
+/* Writes the new numbers of one number or of several in a row. */
 static void put_numbers(struct part *p, enum sp_wire_role role, struct sp_wire_reader old)
 {
 	while (old.at < old.end)
@@ -220,8 +221,8 @@ static void put_numbers(struct part *p, enum sp_wire_role role, struct sp_wire_r
 }
 
 /*
- * Writes the message with its new numbers. None is larger than the old one, so no message grows, and
- * as its length stood before it there is room to write it there.
+ * Writes the message with its new numbers. No number becomes larger, so no message grows, and there
+ * is room for its length where the old one was.
  */
 // NOLINTNEXTLINE(misc-no-recursion): see mark()
 static void put_message(struct part *p, enum sp_wire_role message, struct sp_wire_reader r)

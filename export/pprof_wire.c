@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wire format of Protocol Buffers, and a table that says which numbers of which message stand for
- * what. Context: the exporter.
+ * Reads the wire format of Protocol Buffers, with a table of the meaning of each field of each
+ * message. Context: the exporter.
  */
 #include "export/pprof_wire.h"
 
@@ -11,7 +11,7 @@
 #define WIRE_32 5U
 #define FIELDS 16U
 
-/* profile.proto; fields that are not here hold nothing that could change. */
+/* Fields of profile.proto. Others contain nothing that could change. */
 static const uint8_t roles[SP_WIRE_MESSAGES][FIELDS] = {
 	[SP_WIRE_PROFILE] = {[1] = SP_WIRE_VALUE_TYPE,
 			     [2] = SP_WIRE_SAMPLE,
@@ -83,7 +83,7 @@ bool sp_wire_next(struct sp_wire_reader *r, enum sp_wire_role message, struct sp
 	else
 		r->bad = true;
 	f->content.end = r->at;
-	/* Only numbers of a meaning may stand alone, and not in a fixed width. */
+	/* Only numbers with a meaning may be unpacked, and not in a fixed width. */
 	if (f->role != SP_WIRE_AS_IS && !f->bytes &&
 	    (f->role <= SP_WIRE_TEXT || (tag & 7) != WIRE_VARINT))
 		r->bad = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A packed profile, field by field, without taking it apart into messages. The bytes may be anything;
- * what comes out lies within them.
+ * Reads a packed profile field by field, without parsing it into messages. The bytes may be
+ * anything; every result lies within them.
  */
 #ifndef SP_PPROF_WIRE_H
 #define SP_PPROF_WIRE_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a field holds: a message, or a number of a meaning. */
+/* What a field contains: a message, or a number with a meaning. */
 enum sp_wire_role {
 	SP_WIRE_AS_IS,
 	SP_WIRE_PROFILE,
@@ -47,7 +47,7 @@ struct sp_wire_field {
 /* A number, and 0 with r->bad when there is none. */
 uint64_t sp_wire_varint(struct sp_wire_reader *r);
 
-/* The next field of a message. False at the end, and where it makes no sense (then r->bad). */
+/* The next field of a message. False at the end, and if it is invalid (then r->bad). */
 bool sp_wire_next(struct sp_wire_reader *r, enum sp_wire_role message, struct sp_wire_field *f);
 
 #endif

@@ -18,9 +18,9 @@ struct sp_push_news {
 	int last_status;                /* HTTP; 0 = there was no answer, or no try yet */
 	char last_error[SP_PUSH_ERROR]; /* printable; "" after a success */
 	int64_t last_success_ms;        /* since the epoch; 0 = never */
-	bool has_skew;                  /* the server told its time */
+	bool has_skew;                  /* the server sent its time */
 	int64_t skew_ms;                /* how much later it is there */
-	bool said_skew;                 /* that it is too much was told */
+	bool said_skew;                 /* a message said that it is too much */
 };
 
 /* After each try. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses hold passwords before an "@" and tokens behind a "?", and they get into messages: ours,
- * libcurl's, and those of servers that tell what they were asked for. Context: the exporter, and spanprof-probe.
+ * Removes secrets from text. Addresses contain passwords before an "@" and tokens after a "?", and
+ * they get into messages: ours, libcurl's, and those of servers that quote the request. Context:
+ * the exporter, and spanprof-probe.
  */
 #include "export/redact.h"
 

@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 /*
- * Removes from each URL in the text its user information, and what follows a "?" or "#". In place. A
- * URL ends at a blank; what looks like user information counts as such, also behind a "/".
+ * Removes the user information of each URL in the text, and what follows a "?" or "#". In place. A
+ * URL ends at a blank; what looks like user information counts as such, even after a "/".
  */
 void sp_redact(char *text);
 

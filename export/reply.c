@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The meaning of answers. Context: the exporter. Caller: push.c. */
+/* Interprets answers of a server (reply.h). Context: the exporter. */
 #define _GNU_SOURCE
 #include "export/reply.h"
 
@@ -32,10 +32,10 @@ static bool says(const struct sp_reply *r, const char *words)
 }
 
 /*
- * Only 413 says it by itself: Pyroscope's push knows 400 for all that it refuses and its /ingest 422,
- * and what stands between us and the server may say 429 or 500 where gRPC's limit of a message is
- * exceeded. The words are those of Pyroscope 1 and 2 and of grpc-go and connect-go. A limit of labels
- * per sample is none of them: it is the same for every part.
+ * Only the status 413 is clear by itself. Pyroscope's push answers 400 for all that it refuses and
+ * its /ingest 422, and a proxy may answer 429 or 500 if gRPC's limit for a message is exceeded. So
+ * the words decide: those of Pyroscope 1 and 2, grpc-go and connect-go. A limit of labels in a
+ * sample does not count: it applies to every part.
  */
 bool sp_reply_too_large(const struct sp_reply *r)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What became of one request, and what follows from it. */
+/* What became of a request, and what follows from it. */
 #ifndef SP_REPLY_H
 #define SP_REPLY_H
 
@@ -17,11 +17,11 @@ enum sp_reply_kind {
 
 struct sp_reply {
 	enum sp_reply_kind kind;
-	bool sent;                    /* all of the request has left us, and nobody denied it */
+	bool sent;                    /* all of the request was sent, and no answer denies it */
 	int status;                   /* HTTP */
 	uint32_t retry_after_s;       /* 0 = not given */
 	int64_t answered_ms;          /* when, since the epoch, by our clock */
-	bool has_skew;                /* the server told its time */
+	bool has_skew;                /* the server sent its time */
 	int64_t skew_ms;              /* how much later it was there */
 	char text[SP_REPLY_BODY + 1]; /* begin of the body, or what went wrong */
 	size_t text_len;
@@ -29,13 +29,15 @@ struct sp_reply {
 
 bool sp_reply_good(const struct sp_reply *r);
 
-/* Whoever was asked may have done it, now or later, and nothing says so or otherwise. */
+/* The server may have taken it, now or later, and nothing tells. */
 bool sp_reply_unknown(const struct sp_reply *r);
 
-/* The request itself is too much, whenever it is sent; parts of it may pass. */
+/* The request itself is too large, whenever it is sent; parts of it may pass. */
 bool sp_reply_too_large(const struct sp_reply *r);
 
-/* For now: it may be the request that is too large for the server's budget, or all that comes. */
+/*
+ * Refused for now: the request may be too large for the server's budget, or all requests together.
+ */
 bool sp_reply_limited(const struct sp_reply *r);
 
 /* The same request may pass later. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wraps and compresses a profile. Context: the exporter, and spanprof-probe. Callers: upload.c, the probe. */
+/* Makes a message of a profile, and compresses it. Context: the exporter, and spanprof-probe. */
 #include "export/request.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Secrets out of files (Kubernetes secret mounts, systemd credentials), read anew for each upload
- * because they rotate. Context: the exporter. Caller: credentials.c.
+ * Reads secrets from files (Kubernetes secret mounts, systemd credentials). They rotate, so a file
+ * is read again for each push. Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/secret.h"
@@ -34,7 +34,7 @@ void sp_secret_fini(struct sp_secret *s)
 	s->latest = NULL;
 }
 
-/* What the file holds, without the line break that editors and echo leave at its end. */
+/* The content of the file, without the line break that editors and echo add. */
 static int content_of(const char *path, char *buf, const char **why)
 {
 	ssize_t got = sp_user_file_read(path, buf, SP_SECRET_MAX + 1);

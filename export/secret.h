@@ -9,18 +9,18 @@
 
 struct sp_secret {
 	const char *path;   /* NULL = there is no file */
-	const char *latest; /* the last good content, or what it was before; NULL = none */
+	const char *latest; /* the last good content, or the value before; NULL = none */
 	char *content;      /* memory of latest, if that came from the file */
-	bool failed;        /* the last look */
+	bool failed;        /* the last read failed */
 };
 
-/* before: what holds until the file has been read, or NULL; it must outlive the secret. */
+/* before: the value until the file was read, or NULL; it must outlive the secret. */
 void sp_secret_init(struct sp_secret *s, const char *path, const char *before);
 void sp_secret_fini(struct sp_secret *s);
 
 /*
- * Looks into the file; nothing stays open. 1 = latest has changed, 0 = it has not, or a negative
- * errno with the reason in *why: latest is as it was. The content is never part of a reason.
+ * Reads the file; nothing stays open. 1 = latest has changed, 0 = it has not, or a negative errno
+ * with the reason in *why; then latest is as before. The content is never part of a reason.
  */
 int sp_secret_read(struct sp_secret *s, const char **why);
 

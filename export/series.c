@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Series labels. One bad label makes the server refuse every profile, so they are checked here,
- * once. Context: the exporter, at start. Caller: upload.c.
+ * Makes the series labels. One bad label makes the server refuse every profile, so they are checked
+ * here, once. Context: the exporter, at start.
  */
 #include "export/series.h"
 
@@ -18,7 +18,7 @@
 #define SP_LABEL_NAME_MAX 1024U
 #define SP_LABEL_VALUE_MAX 2048U
 
-/* Set by us or per sample: a fixed label of this name would hide or replace it. */
+/* Set by us, or in each sample: a fixed label of this name would hide or replace it. */
 static const char *const reserved[] = {
 	"service_name", "pyroscope_spy", "span_id",     "span_name",
 	"trace_id",     "profile_id",    "thread_name",
@@ -48,7 +48,7 @@ static int add(struct sp_series *s, const char *name, const char *value, size_t 
 	char *at = s->text + s->used;
 	size_t n;
 
-	/* cap was computed from the configuration, with room for the worst cleaning does. */
+	/* cap was computed from the configuration, with room for the worst case of cleaning. */
 	if (s->n == SP_SERIES_MAX || s->cap - s->used < name_len + SP_LABEL_VALUE_MAX + 2)
 		return -E2BIG;
 	memcpy(at, name, name_len + 1);
@@ -90,7 +90,7 @@ static void add_pair(struct sp_series *s, const struct sp_text_pair *p, sp_serie
 		refused(arg, p->key, p->key_len, reason);
 }
 
-/* What nobody asked for by name makes way for what somebody did. */
+/* Labels that the user did not name are left out first. */
 static void add_spare(struct sp_series *s, const char *key, const char *value,
 		      sp_series_refused refused, void *arg)
 {
@@ -109,7 +109,7 @@ static void add_host(struct sp_series *s, sp_series_refused refused, void *arg)
 {
 	char host[256] = "";
 
-	/* Cut off, it may have no terminator. */
+	/* A name that was cut may have no terminator. */
 	if (gethostname(host, sizeof(host) - 1) == 0)
 		add_spare(s, "hostname", host, refused, arg);
 }
@@ -134,7 +134,7 @@ int sp_series_init(struct sp_series *s, const struct sp_config *config, uint32_t
 	(void)add(s, "__name__", "process_cpu", strlen("process_cpu"));
 	(void)add(s, "pyroscope_spy", "spanprof", strlen("spanprof"));
 	(void)add(s, "service_name", service, strlen(service));
-	/* A forked child is told from its parent by it. */
+	/* It distinguishes a forked child from its parent. */
 	(void)snprintf(number, sizeof(number), "%" PRIu32, pid);
 	(void)add(s, "pid", number, strlen(number));
 	if (ns != NULL && ns[0] != '\0')

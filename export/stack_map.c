@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Aggregation of samples between two uploads. Two tables: stacks (distinct lists of program
- * counters, their words in one array) and entries (stack x labels). Context: the exporter. Callers: main.c
- * puts, encode.c reads.
+ * Aggregates the samples of an upload interval. Two tables: stacks (distinct lists of program
+ * counters, in one array) and entries (stack x labels). Context: the exporter.
  */
 #include "export/stack_map.h"
 
@@ -34,7 +33,7 @@ struct sp_stack_map {
 	uint64_t *pc;
 	uint32_t stacks, entries, words;
 	size_t stack_cap, entry_cap, word_cap;
-	struct sp_hash_index by_stack; /* all but "(other)", to which only its number leads */
+	struct sp_hash_index by_stack; /* all except "(other)", which has a fixed number */
 	struct sp_hash_index by_entry;
 	uint64_t samples;
 };

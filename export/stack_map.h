@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One upload interval's samples: stack x labels -> count and weight. Bounded; what does not fit is
- * kept under one visible "(other)" stack, so the totals stay true.
+ * The samples of one upload interval: stack x labels -> count and weight. Bounded: what does not
+ * fit is counted under a visible "(other)" stack, so that the totals stay right.
  */
 #ifndef SP_STACK_MAP_H
 #define SP_STACK_MAP_H
@@ -52,8 +52,8 @@ struct sp_stack {
 /* What one put could not keep apart. */
 enum sp_stack_loss {
 	SP_STACK_KEPT = 0,
-	SP_STACK_LOST = 1,  /* counted under "(other)" */
-	SP_LABELS_LOST = 2, /* ... and without its labels */
+	SP_STACK_LOST = 1,  /* the stack is counted under "(other)" */
+	SP_LABELS_LOST = 2, /* and without its labels */
 	SP_STACK_NOMEM = 4, /* because of memory, not of a limit */
 };
 
@@ -64,8 +64,8 @@ struct sp_stack_map *sp_stack_map_new(const struct sp_stack_limits *limits);
 void sp_stack_map_free(struct sp_stack_map *m);
 
 /*
- * Adds one sample, under the name of its thread if that is to be a label. Returns sp_stack_loss
- * bits. Never fails to count.
+ * Adds one sample, with the name of its thread if that is to be a label. Returns sp_stack_loss
+ * bits. Every sample is counted.
  */
 unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uint32_t epoch,
 			  uint32_t thread);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The status file, by jansson. A reader sees the old file or the new one, never half of one, and no
- * descriptor stays open. Context: the exporter. Caller: main.c.
+ * Writes the status file, by jansson. A reader sees the old file or the new one, never half of one,
+ * and no descriptor stays open. Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/status.h"
@@ -74,7 +74,7 @@ static json_t *number(uint64_t n)
 	return json_integer(n <= INT64_MAX ? (json_int_t)n : INT64_MAX);
 }
 
-/* Foreign text: a server's message, a name out of the environment. */
+/* Untrusted text: a server's message, a name from the environment. */
 static json_t *text(const char *s)
 {
 	char clean[1024];

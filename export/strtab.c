@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The string table of a profile. The server looks label keys up by the first or the last equal
- * string depending on the code path, so each text must be there exactly once. Context: the exporter.
- * Callers: pprof.c, report/.
+ * string, depending on the code path, so each text must be there exactly once. Context: the
+ * exporter, and the report tool.
  */
 #include "export/strtab.h"
 

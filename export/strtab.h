@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interned strings with dense ids in order of first sight; id 0 is always "". */
+/* Interned strings with dense ids in the order in which they were added; id 0 is always "". */
 #ifndef SP_STRTAB_H
 #define SP_STRTAB_H
 
@@ -29,7 +29,7 @@ bool sp_strtab_find(const struct sp_strtab *t, const char *s, size_t len, uint32
 /* The id of a text that must hold no NUL. 0 or -ENOMEM. */
 int sp_strtab_put(struct sp_strtab *t, const char *s, size_t len, uint32_t *id);
 
-/* Forgets every id >= n. Only legal when nothing is put afterwards. */
+/* Forgets every id >= n. Only allowed if nothing is added afterwards. */
 void sp_strtab_cut(struct sp_strtab *t, uint32_t n);
 
 /* Memory in use. */

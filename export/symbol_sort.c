@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Symbols come in the order of their names, and there may be a hundred thousand. Addresses of one
- * object differ in three or four bytes, so they are dealt out byte by byte, which takes a tenth of
- * the time of comparing them. Context: the exporter. Caller: symtab.c.
+ * Sorts symbols by address. They come in the order of their names, and there may be a hundred
+ * thousand. Addresses of one object differ in three or four bytes, so a radix sort byte by byte
+ * takes a tenth of the time of comparisons. Context: the exporter.
  */
 #include "export/symbol_sort.h"
 
@@ -21,7 +21,7 @@ static int by_start(const void *a, const void *b)
 	return (x->name > y->name) - (x->name < y->name);
 }
 
-/* One pass, which keeps the order of what has the same byte there. */
+/* One pass; it keeps the order of entries with the same byte. */
 static void deal(const struct sp_symbol_entry *from, struct sp_symbol_entry *to, size_t n,
 		 unsigned shift)
 {

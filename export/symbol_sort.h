@@ -12,7 +12,7 @@ struct sp_symbol_entry {
 	uint32_t name; /* where its name is; later in the file means farther */
 };
 
-/* By start. What starts at the same address comes in the order of names, and stays in it. */
+/* Sorts by start. Entries with the same start are put in the order of names, and stay in it. */
 void sp_symbol_sort(struct sp_symbol_entry *entry, size_t n);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads each build once: the object's own file, then the separate debug file, then, when the user
- * configured servers, theirs. Least recently used tables go first when memory is short.
+ * Keeps the symbol tables of builds. Each build is read once: the object's own file, then the
+ * separate debug file, then, if the user configured servers, theirs. The least recently used tables
+ * are dropped when memory is short. Context: the exporter.
  */
 #include "export/symbol_tables.h"
 
@@ -20,7 +21,7 @@ struct sp_symbol_tables {
 	size_t limit;
 	struct sp_symbol_table *table[SP_TABLES_MAX];
 	uint32_t n;
-	uint8_t hint[SP_HINTS]; /* where the table of a serial was last time */
+	uint8_t hint[SP_HINTS]; /* where the table of a serial was found last */
 	size_t bytes;
 	uint64_t clock;
 	unsigned loads, evictions;
@@ -126,7 +127,7 @@ static void load_vdso(struct sp_symbol_table *t)
 	free(image);
 }
 
-/* A file without build id may have been replaced by another one without. */
+/* A file without a build id may have been replaced by another one without. */
 static int open_trusted(const char *path, const struct sp_module *mod, struct sp_elf_file *file)
 {
 	int err = sp_elf_file_open(path, mod->build_id, mod->build_id_len, file);
@@ -138,8 +139,9 @@ static int open_trusted(const char *path, const struct sp_module *mod, struct sp
 }
 
 /*
- * The file of a module, and the path that it was found by. The path to show is tried first if a
- * build id proves that it leads to the file: what lies in /proc/PID goes when the host does.
+ * The file of a module, and the path by which it was found. The path to show is tried first if a
+ * build id proves that it leads to the file, because a path in /proc/PID is gone when the host has
+ * ended.
  */
 static int open_object(const struct sp_module *mod, struct sp_elf_file *file, const char **path)
 {
@@ -219,7 +221,7 @@ struct sp_symbol_table *sp_symbol_tables_peek(struct sp_symbol_tables *t,
 	return t->table[i];
 }
 
-/* The one just used stays even when it alone is over the limit: without it nothing would work. */
+/* The table that was just used stays even if it alone exceeds the limit. */
 static void shrink(struct sp_symbol_tables *t)
 {
 	while (t->bytes > t->limit && t->n > 1)

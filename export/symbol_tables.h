@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of each build: symbols, and where its debug information is. Kept by build id. */
+/* What is known about each build, by build id: symbols, and where its debug information is. */
 #ifndef SP_SYMBOL_TABLES_H
 #define SP_SYMBOL_TABLES_H
 
@@ -12,7 +12,7 @@ struct sp_symbol_table {
 	uint8_t id[SP_BUILD_ID_MAX];
 	uint8_t id_len;
 	uint32_t serial;           /* tells objects without build id apart */
-	uint64_t used;             /* for dropping the coldest */
+	uint64_t used;             /* for dropping the least recently used */
 	struct sp_symtab *symbols; /* NULL = none to be had */
 	char *dwarf_path;          /* file with debug information, NULL = none */
 	bool dwarf_by_crc;         /* that file has no build id */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From an address to a name: symbol table of the file; failing that the start of the function by
- * its call frame information, as "git+0x1a2b0": one name per function even in stripped code;
- * failing that the address itself. Lines and inlined functions where debug information is known and
- * was looked up. All is kept between uploads within a bound. Context: the exporter. Caller: encode.c.
+ * Names addresses: by the symbol table of the file; without a symbol by the start of the function
+ * from its call frame information, as "git+0x1a2b0", which gives one name for each function even in
+ * stripped code; without that by the address itself. Adds lines and inlined functions if debug
+ * information is known and was looked up. All is cached between pushes, within a bound. Context:
+ * the exporter.
  */
 #include "export/symbolize.h"
 
@@ -24,7 +25,7 @@
 #define SP_KEY_UNKNOWN UINT64_C(2)
 #define SP_KEY_ANON UINT64_C(3)
 #define SP_KEY_MAP (UINT64_C(1) << 63)
-#define SP_FILE_NAME_MAX 112U /* of a file that is no object's */
+#define SP_FILE_NAME_MAX 112U /* for a file that is not an object */
 
 const struct sp_symbolizer_options sp_symbolizer_options_default = {
 	.mode = SP_SYMBOLIZE_FULL,
@@ -44,7 +45,7 @@ struct sp_symbolizer {
 	char file[SP_FILE_NAME_MAX];
 };
 
-/* The frame is one function, as named, and where in the source is not known. */
+/* The frame is one function with that name, and its place in the source is unknown. */
 static void set_function(struct sp_line *line, struct sp_frame *out)
 {
 	*line = (struct sp_line){out->name, out->system_name, "", 0};
@@ -76,8 +77,8 @@ static void name_file(const char *path, char *file, size_t cap)
 }
 
 /*
- * Code outside every object that is known: generated at run time, mapped by the program, or of a
- * file that cannot be had.
+ * Code outside of all known objects: generated at run time, mapped by the program, or of a file
+ * that cannot be opened.
  */
 static void name_foreign(struct sp_symbolizer *s, uint64_t pc, struct sp_frame *out)
 {
@@ -122,8 +123,10 @@ static void segment_of(const struct sp_module *mod, uint64_t pc, struct sp_place
 	}
 }
 
-/* The server looks addresses up as they are in the file, so the whole object is one mapping where
- * the file wants to be. */
+/*
+ * The server looks up addresses as they are in the file, so the whole object is one mapping at the
+ * addresses of the file.
+ */
 static void elf_place(const struct sp_module *mod, struct sp_place *out)
 {
 	if (mod->segments != 0) {
@@ -154,7 +157,7 @@ static void place_of(const struct sp_symbolizer *s, const struct sp_module *mod,
 		segment_of(mod, pc, out);
 }
 
-/* Name of the function that is not inlined. True when a symbol gave it. */
+/* Names the function that is not inlined. True if a symbol gave the name. */
 static bool name_in_module(struct sp_symbolizer *s, const struct sp_module *mod,
 			   const struct sp_symbol_table *table, uint64_t pc, struct sp_frame *out)
 {
@@ -165,8 +168,10 @@ static bool name_in_module(struct sp_symbolizer *s, const struct sp_module *mod,
 		     sp_symtab_find(table->symbols, vaddr, &sym);
 	const struct sp_name *cached;
 
-	/* A symbol without size may end anywhere before the next one, so a function that begins
-	 * behind it has a better claim to the address. */
+	/*
+	 * A symbol without a size may end anywhere before the next one, so a function that begins
+	 * after it has a better claim to the address.
+	 */
 	if (!known || sym.size == 0) {
 		if (sp_symbol_tables_function(s->tables, mod, vaddr, &function) &&
 		    (!known || function > sym.start)) {
@@ -200,9 +205,11 @@ static const char *text(const struct sp_symbolizer *s, uint32_t id)
 	return id != 0 ? sp_strtab_get(&s->line_cache.texts, id, &len) : "";
 }
 
-/* What the debug information says of the address, if it was looked up. The symbol names the
- * function that is not inlined: debug information does not tell a part that the compiler split
- * off, as "f.cold", from the function. */
+/*
+ * Adds what the debug information says about the address, if that was looked up. The symbol names
+ * the function that is not inlined: debug information does not distinguish a part that the compiler
+ * split off, such as "f.cold", from the function.
+ */
 static void add_lines(struct sp_symbolizer *s, const struct sp_module *mod, uint64_t vaddr,
 		      bool known, struct sp_frame *out)
 {

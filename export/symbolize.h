@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Program counters to function names. Every address gets a name: a frame never vanishes. */
+/* Maps program counters to function names. Every address gets a name: no frame ever vanishes. */
 #ifndef SP_SYMBOLIZE_H
 #define SP_SYMBOLIZE_H
 
@@ -60,23 +60,24 @@ struct sp_symbolizer_losses {
 struct sp_symbolizer;
 
 /*
- * NULL when out of memory. The modules are those of the process that addresses are of, see
- * sp_symbolizer_turn_to(); NULL = to be told later.
+ * NULL when out of memory. The modules are those of the process that the addresses belong to, see
+ * sp_symbolizer_turn_to(); NULL = set later.
  */
 struct sp_symbolizer *sp_symbolizer_new(struct sp_modules *modules,
 					const struct sp_symbolizer_options *options);
 void sp_symbolizer_free(struct sp_symbolizer *s);
 
 /*
- * What follows is about the process of these modules, which must outlive it. What was read of an object
- * for one process serves all that have it.
+ * From now on addresses belong to the process of these modules, which must outlive the symbolizer
+ * or the next call. What was read of an object for one process serves all that have it.
  */
 void sp_symbolizer_turn_to(struct sp_symbolizer *s, struct sp_modules *modules);
 
 /*
- * Preparing a profile: begin(), want() for every address, step() until it returns false or time is
- * over, end(). What was not prepared is named by its symbol alone. step() works for about ns and
- * then returns true when there is more to do; debug information is in memory until end().
+ * Preparing a profile: sp_symbolizer_begin(), want() for every address, step() until it returns
+ * false or time is over, end(). Addresses that were not prepared are named by their symbol alone.
+ * step() works for about ns and returns true if there is more to do; debug information is in memory
+ * until end().
  */
 void sp_symbolizer_want(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch);
 bool sp_symbolizer_step(struct sp_symbolizer *s, uint64_t ns);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paces symbolization: the exporter shares the host's processors, and rings want to be drained meanwhile.
- * So it works for a few milliseconds at a time and then sleeps four times as long. Context: the exporter. Caller: main.c.
+ * Spreads symbolization over time: the exporter shares the host's processors, and rings must be
+ * drained meanwhile. So it works for a few milliseconds at a time and then sleeps four times as
+ * long. Context: the exporter.
  */
 #include "export/symbols.h"
 
@@ -18,10 +19,13 @@
 #define SP_SLICE_NS (4 * SP_NS_PER_MS)
 #define SP_PAUSE_MS 16U
 #define SP_PREPARE_MIN_NS SP_NS_PER_S
-/* A process that ends after seconds does not unpack the debug information of a C library, which takes
- * 40 ms, for the lines of some of its functions. */
+/*
+ * The share of its CPU time that a process which ends may spend on debug files: a short process
+ * shall not unpack a C library's debug information, which takes 40 ms, for the lines of a few
+ * functions.
+ */
 #define SP_END_SHARE 1000U
-#define SP_ROUNDS 4U /* for what was drained meanwhile */
+#define SP_ROUNDS 4U /* for samples that were drained meanwhile */
 
 struct sp_symbols {
 	const struct sp_core_ops *ops;
@@ -40,7 +44,7 @@ static bool go_on(void *arg)
 	return s->pause(s->arg, 0);
 }
 
-/* Only while preparing, when there is time to wait for a server. */
+/* Only while a profile is prepared, when there is time to wait for a server. */
 static int fetch(void *arg, const uint8_t *id, size_t id_len, char *path, size_t cap)
 {
 	struct sp_symbols *s = arg;
@@ -122,7 +126,7 @@ static uint64_t time_for(const struct sp_core_ops *ops)
 	return ns > SP_PREPARE_MIN_NS ? ns : SP_PREPARE_MIN_NS;
 }
 
-/* At the end of the process nobody is to be spared, but time is short. */
+/* At the end of the process there is nothing to spare the host, but time is short. */
 static bool rest(struct sp_symbols *s, bool flushing, uint64_t end)
 {
 	return sp_clock_mono_ns() < end && (flushing || s->pause(s->arg, SP_PAUSE_MS));

@@ -11,7 +11,7 @@
 #include "export/stack_map.h"
 #include "export/symbolize.h"
 
-/* Sleeps up to ms while the host goes on, and drains. False when something else is due. */
+/* Sleeps up to ms, and drains. False if something else is due. */
 typedef bool (*sp_symbols_pause)(void *arg, uint32_t ms);
 
 struct sp_symbols;
@@ -20,14 +20,14 @@ struct sp_symbols;
 struct sp_symbols *sp_symbols_new(const struct sp_core_ops *ops, sp_symbols_pause pause, void *arg);
 void sp_symbols_free(struct sp_symbols *s);
 
-/* Names addresses of the process that was prepared for last. */
+/* Names addresses of the process that was last prepared. */
 struct sp_symbolizer *sp_symbols_symbolizer(const struct sp_symbols *s);
 
 /*
- * Turns to a process: its counters and its modules, which live as long as anything is asked of them.
- * Reads symbols and looks up lines for everything in its map, in slices with pauses between them,
- * for at most a quarter of the upload interval, or a quarter of what is left of a flush. What the
- * pauses drain into the map is served as well.
+ * Turns to a process: its counters and its modules, which must live as long as they are used. Reads
+ * symbols and looks up lines for everything in its map, in slices with pauses between them, for at
+ * most a quarter of the upload interval, or a quarter of what is left of a flush. Samples that are
+ * drained in the pauses are included.
  */
 void sp_symbols_prepare(struct sp_symbols *s, const struct sp_core_ops *ops,
 			struct sp_modules *modules, const struct sp_stack_map *map);

@@ -19,7 +19,7 @@
 #define SP_SYMTAB_NAME_MAX 4096U
 #define SP_MINI_PACKED_MAX ((uint64_t)16 << 20)
 #define SP_MINI_MAX ((size_t)64 << 20)
-#define SP_SYMTAB_WALK 16U /* symbols looked at behind the nearest one */
+#define SP_SYMTAB_WALK 16U /* symbols examined before the nearest one */
 
 struct sp_symtab {
 	struct sp_symbol_entry *symbol;
@@ -49,7 +49,7 @@ static int add_symbol(struct sp_symtab *t, uint64_t start, uint64_t size, const 
 	return 0;
 }
 
-/* Functions, and labels of hand-written assembly that the compiler never typed. */
+/* Functions, and untyped labels of hand-written assembly. */
 static bool wanted(Elf *elf, const GElf_Sym *sym, const char *name)
 {
 	unsigned type = GELF_ST_TYPE(sym->st_info);
@@ -103,8 +103,9 @@ static int read_section(struct sp_symtab *t, Elf *elf, Elf_Scn *scn, const GElf_
 	if (data == NULL)
 		return 0;
 	/*
-	 * Room for all symbols at once; what is too much is given back. Where there is none, the table
-	 * grows by and by, as it does where symbols share the ends of their names.
+	 * Room for all symbols at once; what is too much is given back. If there is not so much
+	 * memory, the table grows step by step, as it does where symbols share the ends of their
+	 * names.
 	 */
 	(void)SP_GROW(t->symbol, t->cap, t->n + data->d_size / sizeof(Elf64_Sym), SIZE_MAX);
 	(void)SP_GROW(t->names, t->names_cap, t->names_used + strings->d_size, UINT32_MAX);
@@ -163,8 +164,10 @@ static int read_symbols(struct sp_symtab *t, Elf *elf)
 	return err;
 }
 
-/* MiniDebugInfo: a packed ELF file with the function symbols that stripping took away. Damaged, it
- * is as good as none. */
+/*
+ * MiniDebugInfo: a compressed ELF file with the function symbols that were stripped. If it is
+ * damaged it counts as absent.
+ */
 static int read_mini(struct sp_symtab *t, Elf *elf)
 {
 	Elf_Scn *scn = sp_elf_file_section(elf, ".gnu_debugdata");

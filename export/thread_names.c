@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interning the names of threads. Context: the exporter. */
+/* Interns the names of threads (thread_names.h). Context: the exporter. */
 #include "export/thread_names.h"
 
 #include <stdlib.h>
@@ -8,10 +8,10 @@
 #include "export/strtab.h"
 #include "sampler/text.h"
 
-/* Each byte may become U+FFFD, which has three. */
+/* Each byte may become U+FFFD, which takes three bytes. */
 #define TEXT_MAX (3 * (SP_THREAD_NAME_BYTES - 1))
 
-/* The first texts of the table; that of an unknown name is empty there. */
+/* The first texts of the table; that of an unknown name is stored as an empty text. */
 enum { UNKNOWN, OTHER, FIRST };
 
 struct sp_thread_names {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Context: the exporter. */
+/* Reads the files of certificates and keys (tls_files.h). Context: the exporter. */
 #define _GNU_SOURCE
 #include "export/tls_files.h"
 
@@ -49,7 +49,7 @@ int sp_tls_files_read(struct sp_tls_files *out, const struct sp_config *config, 
 		struct sp_tls_text *text;
 		const char *variable;
 	} files[] = {
-		/* Where nothing is verified they are of no use. */
+		/* Without verification they are of no use. */
 		{config->tls_insecure ? NULL : config->tls_ca_file, &out->ca,
 		 "SPANPROF_TLS_CA_FILE or SSL_CERT_FILE"},
 		{cert, &out->cert, "SPANPROF_TLS_CERT_FILE"},

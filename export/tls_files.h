@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Certificates and keys out of the files that variables name, read for one connection and forgotten with
- * it, because they rotate. We read them, and not libcurl, so that the rules of user_file.h hold. What is
- * trusted where no file is named is the TLS library's own affair. Context: the exporter.
+ * Certificates and keys from the files that variables name. They rotate, so they are read for each
+ * connection and forgotten with it. We read them, and not libcurl, so that the rules of user_file.h
+ * apply. Without such a file the TLS library's defaults apply. Context: the exporter.
  */
 #ifndef SP_TLS_FILES_H
 #define SP_TLS_FILES_H
@@ -21,12 +21,12 @@ struct sp_tls_text {
 struct sp_tls_files {
 	struct sp_tls_text ca;
 	struct sp_tls_text cert;
-	struct sp_tls_text key; /* of the certificate's file where it has none of its own */
+	struct sp_tls_text key; /* of the certificate's file if it has no file of its own */
 };
 
 /*
- * 0, or a negative errno, with nothing read and a sentence in why that names the variable; never any
- * content, nor the path, where some write the secret itself.
+ * 0, or a negative errno, with nothing read and a sentence in why that names the variable. The
+ * sentence contains neither the content nor the path, where some users write the secret itself.
  */
 int sp_tls_files_read(struct sp_tls_files *out, const struct sp_config *config, char *why,
 		      size_t cap);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The only file that knows libunwind. Its remote interface asks for everything through the
- * functions below, so it reads no memory by itself, and its address space is of our making, so it
- * caches nothing about objects that may be gone.
+ * Walks snapshots by libunwind, which only this file uses. libunwind's remote interface asks for
+ * everything through the functions below, so it reads no memory by itself. Its address space is
+ * ours, so it caches nothing about objects that may be gone. Context: the exporter.
  */
 #include "export/unwind_snapshot.h"
 
@@ -15,16 +15,16 @@
 #include "sampler/arch_sig.h"
 
 /*
- * Part of the library's interface for remote unwinding, though of no header of it (1.6.2): searches
- * the table of an .eh_frame_hdr through the accessors.
+ * Part of the library's interface for remote unwinding, although in none of its headers (1.6.2):
+ * searches the table of an .eh_frame_hdr through the accessors.
  */
 #define search_unwind_table UNW_OBJ(dwarf_search_unwind_table)
 extern int search_unwind_table(unw_addr_space_t as, unw_word_t ip, unw_dyn_info_t *di,
 			       unw_proc_info_t *pi, int need_unwind_info, void *arg);
 
-/* The first page is never code, so it marks pointers that are none. */
+/* The first page is never code. A return address in it is not a pointer. */
 #define SP_CODE_START 4096U
-/* The .eh_frame_hdr that every linker writes. */
+/* The form of .eh_frame_hdr that every linker writes. */
 #define SP_EH_HDR_VERSION 1
 #define SP_EH_PCREL_SDATA4 0x1b
 #define SP_EH_UDATA4 0x03
@@ -98,7 +98,7 @@ static int no_dyn_info_list(unw_addr_space_t as, unw_word_t *at, void *arg)
 	return -UNW_ENOINFO;
 }
 
-/* The stack wins: no object lies there. */
+/* The copied stack first: no object lies there. */
 static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *value, int write, void *arg)
 {
 	struct sp_unwinder *u = arg;
@@ -117,8 +117,8 @@ static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *value, i
 	if (sp_mapped_read(u->mapped, addr, value, sizeof(*value)))
 		return 0;
 	/*
-	 * Call frame information of C++ leads through a pointer in data to its personality routine,
-	 * which nobody asks for here, and without which libunwind takes none of the rest.
+	 * Call frame information of C++ contains a pointer, in data, to its personality routine.
+	 * Nobody needs that here, but without it libunwind rejects the rest.
 	 */
 	if (u->describing && sp_mapped_is_data(u->mapped, addr)) {
 		*value = 0;
@@ -183,7 +183,7 @@ struct sp_unwinder *sp_unwinder_new(const struct sp_host_objects *host)
 	return u;
 }
 
-/* libunwind opens a pipe that it keeps, so it is not to be woken where it is not needed. */
+/* libunwind opens a pipe and keeps it, so it is set up only when it is needed. */
 static bool set_up(struct sp_unwinder *u)
 {
 	static unw_accessors_t accessors = {
@@ -216,7 +216,7 @@ void sp_unwinder_free(struct sp_unwinder *u)
 	free(u);
 }
 
-/* The kernel entered the code here without a call, and what is above was interrupted. */
+/* The kernel entered this code without a call, and the frame above was interrupted. */
 static bool at_sigreturn(struct sp_unwinder *u, uint64_t ip)
 {
 	uint8_t code[SP_ARCH_SIGRETURN_BYTES];
@@ -239,8 +239,8 @@ static bool place_of(unw_cursor_t *cursor, struct place *p)
 }
 
 /*
- * Where nothing describes the code, libunwind guesses, also from what is at sp. A chain of frame
- * pointers (code of a JIT compiler) is the one guess that is kept.
+ * Without call frame information libunwind guesses, also from what is at sp. Only one of its
+ * guesses is accepted: a chain of frame pointers (code of a JIT compiler).
  */
 static bool by_frame_pointer(struct sp_unwinder *u, const struct place *p, uint64_t ip)
 {
@@ -253,7 +253,8 @@ static bool by_frame_pointer(struct sp_unwinder *u, const struct place *p, uint6
 enum step { STEP_CALLER, STEP_OUTERMOST, STEP_FAILED };
 
 /*
- * From a frame to its caller. libunwind takes some steps that it could not take for the last one.
+ * Steps from a frame to its caller. libunwind reports some steps that it could not make as the end
+ * of the stack.
  */
 static enum step step(struct sp_unwinder *u, unw_cursor_t *cursor, bool trampoline, uint64_t *ip)
 {
@@ -267,7 +268,7 @@ static enum step step(struct sp_unwinder *u, unw_cursor_t *cursor, bool trampoli
 	if (!place_of(cursor, &before))
 		return STEP_FAILED;
 	rc = unw_step(cursor);
-	/* the forged caller of a stack of Boost.Context, see sampler/unwind_sig.c */
+	/* the made-up caller of a stack of Boost.Context, see sampler/unwind_sig.c */
 	if (!u->described && !trampoline && before.fp == here)
 		return STEP_OUTERMOST;
 	if (rc <= 0)
@@ -278,7 +279,7 @@ static enum step step(struct sp_unwinder *u, unw_cursor_t *cursor, bool trampoli
 		return STEP_FAILED;
 	if (*ip == 0)
 		return STEP_OUTERMOST;
-	/* Callers are further up; interrupted code may be on another stack. */
+	/* A caller's sp is higher; interrupted code may be on another stack. */
 	if (*ip < SP_CODE_START || *ip >= SP_ARCH_ADDRESS_END ||
 	    (after.sp < before.sp && !trampoline))
 		return STEP_FAILED;

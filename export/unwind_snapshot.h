@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks the stacks that the handler could not, from their snapshots, with libunwind's remote
- * interface: it sees registers and stack as they were copied, and code and unwind tables as the
- * files of the host's objects have them. Context: EXP.
+ * Walks the stacks that the handler could not walk, from their snapshots, by libunwind's remote
+ * interface. libunwind gets registers and stack from the copy, and code and unwind tables from the
+ * files of the host's objects. Context: the exporter.
  */
 #ifndef SP_UNWIND_SNAPSHOT_H
 #define SP_UNWIND_SNAPSHOT_H

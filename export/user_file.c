@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The path is walked one component at a time, so that each link is seen before it is followed. */
+/*
+ * Opens files that a variable names (user_file.h). The path is walked one component at a time, so
+ * that each link is checked before it is followed. Context: the exporter.
+ */
 #define _GNU_SOURCE
 #include "export/user_file.h"
 
@@ -41,7 +44,7 @@ static void set_rest(struct walk *w, const char *path)
 	w->rest = w->text + strspn(w->text, "/");
 }
 
-/* By the name that an emulator of another processor does not replace by a folder of its own. */
+/* By this name, because an emulator of another processor replaces "/" by a folder of its own. */
 static int open_root(void)
 {
 	const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
@@ -75,7 +78,7 @@ static bool may_follow(int folder, const struct stat *link)
 	       link->st_uid == geteuid();
 }
 
-/* Puts what the link says in front of the rest. */
+/* Puts the link's content in front of the rest. */
 static int follow(struct walk *w, const char *name, const struct stat *link)
 {
 	char target[PATH_MAX];
@@ -158,7 +161,10 @@ int sp_user_file_open_folder(const char *path, mode_t mode)
 	return err;
 }
 
-/* 0 where it is a regular file. Asked before it is opened: to open a device may do something. */
+/*
+ * 0 if it is a regular file. Checked before it is opened, because opening a device may have an
+ * effect.
+ */
 static int regular(int folder, const char *name)
 {
 	struct stat st;
@@ -240,7 +246,7 @@ int sp_user_file_replace(int folder, const char *name, const char *temp, const v
 
 	if (err != 0 && err != -ENOENT)
 		return err;
-	/* What an earlier process with this id left, or what somebody put in our way. */
+	/* A leftover of an earlier process with this id, or something that was put in our way. */
 	(void)unlinkat(folder, temp, 0);
 	fd = openat(folder, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
 	if (fd < 0)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel maps the file as it is, section headers included, and nothing behind its last page. */
+/*
+ * Finds the vDSO in our own memory (vdso.h). The kernel maps the file as it is, with section
+ * headers, and nothing after its last page. Context: the exporter.
+ */
 #define _GNU_SOURCE
 #include "export/vdso.h"
 
@@ -9,7 +12,7 @@
 
 #define SP_VDSO_MAX_BYTES ((uint64_t)256 * 1024)
 
-/* Of what the program headers say is mapped, in whole pages. */
+/* How much is mapped by the program headers, in whole pages. */
 static uint64_t mapped_bytes(const ElfW(Ehdr) * ehdr)
 {
 	const void *headers = (const char *)ehdr + ehdr->e_phoff;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The object that the kernel maps into every process. It is of no file, but the kernel gives all of
- * its 64-bit processes the same one, so what a host has is what we have. Context: EXP.
+ * The object that the kernel maps into every process. It has no file, but all 64-bit processes get
+ * the same one, so a host's is the same as ours. Context: the exporter.
  */
 #ifndef SP_VDSO_H
 #define SP_VDSO_H

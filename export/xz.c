@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one user of liblzma, which libdw brings into the process anyway. Memory is bounded on both
- * sides: what comes out, and the dictionary that the data asks for. Context: the exporter. Caller: symtab.c.
+ * Unpacks by liblzma, which only this file uses and libdw needs anyway. Memory is bounded on both
+ * sides: that of the output, and the dictionary that the data asks for. Context: the exporter.
  */
 #include "export/xz.h"
 
