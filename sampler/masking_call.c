@@ -12,14 +12,20 @@
 #include "sampler/compiler.h"
 #include "sampler/text.h"
 
+/* Linux 5.11; headers of Debian 11 lack it. */
+#ifndef SYS_epoll_pwait2
+#define SYS_epoll_pwait2 441
+#endif
+
 struct call {
 	long number;
 	unsigned mask_argument; /* counted from 1; 0 = always */
 };
 
 static const struct call calls[] = {
-	{SYS_rt_sigtimedwait, 0}, {SYS_rt_sigsuspend, 0}, {SYS_ppoll, 4},
-	{SYS_pselect6, 6},        {SYS_epoll_pwait, 5},
+	{SYS_rt_sigtimedwait, 0}, {SYS_rt_sigsuspend, 0},  {SYS_ppoll, 4},
+	{SYS_pselect6, 6},        {SYS_epoll_pwait, 5},    {SYS_epoll_pwait2, 5},
+	{SYS_io_pgetevents, 6},   {SYS_io_uring_enter, 5},
 };
 
 /* The n-th word of "number 0xarg 0xarg ...", counted from 0, is there and is not zero. */
