@@ -5,6 +5,7 @@
 #   test/bench/family.sh [WORKERS]...
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck disable=SC2119
 # shellcheck source=test/bench/lib.bash
 source test/bench/lib.bash
 

@@ -3,6 +3,7 @@
 # A prefork server whose master records no span has one exporter for all of its workers, and what each of
 # them sampled arrives, in a folder and at a server that takes up to a second to answer each push, though
 # all workers end together. The exporter ends with the server.
+# shellcheck disable=SC2119
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
