@@ -3,9 +3,9 @@
 # What the exporter of a prefork server takes: memory, descriptors, threads and connections with 1, 20 and
 # 200 workers that have each recorded a span, while they wait.
 #   test/bench/family.sh [WORKERS]...
+# shellcheck disable=SC2119
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-# shellcheck disable=SC2119
 # shellcheck source=test/bench/lib.bash
 source test/bench/lib.bash
 
