@@ -1,21 +1,25 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Fails if a file reaches into a layer it may not know: include direction of our own headers, and
-# external libraries and loader functions outside the one file they live in. Comments and strings
-# do not count.
-# Usage: check-layers.sh [ROOT]; default is this repository.
+# Fails if a file reaches into a room it may not know, and if rooms or files include each other in a circle:
+# direction of our own headers, and external libraries and loader functions outside the one file they live
+# in. Comments and strings do not count.
+# Usage: check-layers.sh [ROOT [TABLE]]; default is this repository, and the table of rooms below.
 set -euo pipefail
+rooms=${2:+$(<"$2")}
+readonly whole=$((${#} == 0))
 cd "${1:-$(dirname "$0")/..}"
 
-# Which of our headers a folder may include. preload/ and export/ are two programs, which know of each other
-# by the region of sampler/ alone.
-readonly OWN_HEADERS='
-sampler/        ^sampler/
-export/         ^(sampler|export)/|\.pb-c\.h$
-export/exporter/ ^(sampler|export)/
-export/report/  ^(sampler|export)/|\.pb-c\.h$
-preload/        ^(sampler|preload)/
+# A room is a folder: "room : what it may include", which is itself, the rooms that are named, and single headers
+# of others. preload/ and export/ are two programs, which know of each other by the region of sampler/ alone.
+readonly ROOMS='
+sampler              :
+preload              : sampler
+export               : sampler
+export/exporter      : export sampler
+export/report        : export sampler
 '
+: "${rooms:=$ROOMS}"
+
 # What may be included or named in which files only: "include" matches <headers>, "name" words.
 readonly ONE_HOME='
 include  ^libunwind                          export/unwind_snapshot\.c
@@ -58,43 +62,96 @@ includes_system()
 	sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*<([^>]*)>.*/\1/p' <<<"$1"
 }
 
+declare -A may_include
+edges=
+
+# The table. What a room may include is in blanks.
+read_rooms()
+{
+	local room colon rest
+
+	while read -r room colon rest; do
+		[[ -n $room ]] || continue
+		[[ $colon == : && -z ${may_include[$room]+x} ]] ||
+			complain "no row \"room : what it may include\", or a second one: $room"
+		may_include[$room]=" $room $rest "
+		((!whole)) || compgen -G "$room/*.[ch]" >/dev/null || complain "there is no room $room"
+	done <<<"$rooms"
+}
+
 check_own()
 {
-	local file=$1 code=$2 folder allowed header
+	local file=$1 own=$2 room=${1%/*} header
 
-	while read -r folder allowed; do
-		[[ $folder == "${file%/*}/" ]] || continue
-		while read -r header; do
-			[[ -z $header || $header =~ $allowed ]] ||
-				complain "$file may not include \"$header\""
-		done < <(includes_own "$code")
+	if [[ -z ${may_include[$room]+x} ]]; then
+		complain "$file is in a folder without a rule"
 		return
-	done <<<"$OWN_HEADERS"
-	complain "$file is in a folder without a rule"
+	fi
+	while read -r header; do
+		# generated ones lie in no room; which files may include them is told above
+		[[ -n $header && $header != *.pb-c.h ]] || continue
+		[[ ${may_include[$room]} == *" ${header%/*} "* || ${may_include[$room]} == *" $header "* ]] ||
+			complain "$file may not include \"$header\""
+		edges+="$file $header"$'\n'
+	done <<<"$own"
 }
 
 check_homes()
 {
-	local file=$1 code=$2 kind pattern home found
+	local file=$1 code=$2 own=$3 system kind pattern home where found
 
+	system=$(includes_system "$code")
 	while read -r kind pattern home; do
 		[[ -n $kind ]] || continue
 		[[ ! $file =~ ^($home)$ ]] || continue
 		case $kind in
-		include) found=$(includes_system "$code" | grep -E "$pattern" || true) ;;
-		own) found=$(includes_own "$code" | grep -E "$pattern" || true) ;;
-		name) found=$(grep -owE "$pattern" <<<"$code" | sort -u || true) ;;
+		include) where=$system ;;
+		own) where=$own ;;
+		name) where=$code ;;
+		esac
+		# nearly all files: no program is started to find nothing
+		[[ $where =~ ${pattern//[\^\$]/} ]] || continue
+		case $kind in
+		name) found=$(grep -owE "$pattern" <<<"$where" | sort -u || true) ;;
+		*) found=$(grep -E "$pattern" <<<"$where" || true) ;;
 		esac
 		[[ -z $found ]] || complain "$file may not use ${found//$'\n'/, }; it lives in $home"
 	done <<<"$ONE_HOME"
 }
 
+# Who is on a circle of these edges, two words each; of several circles one.
+circle_of()
+{
+	{ LC_ALL=C tsort <<<"$1" 2>&1 >/dev/null || true; } | sed -n '/contains a loop/d; s/^tsort: //p' | paste -sd ' '
+}
+
+# Rooms whose files obey a table without a circle include each other in none.
+check_circles()
+{
+	local room other of_rooms='' found
+
+	for room in "${!may_include[@]}"; do
+		for other in ${may_include[$room]}; do
+			[[ $other != *.h ]] || other=${other%/*}
+			of_rooms+="$room $other"$'\n'
+		done
+	done
+	found=$(circle_of "$of_rooms")
+	[[ -z $found ]] || complain "rooms may include each other in a circle: $found"
+	found=$(circle_of "$edges")
+	[[ -z $found ]] || complain "files include each other in a circle: $found"
+}
+
+read_rooms
+
 files=0
 while read -r file; do
 	code=$(code_of "$file")
-	check_own "$file" "$code"
-	check_homes "$file" "$code"
+	own=$(includes_own "$code")
+	check_own "$file" "$own"
+	check_homes "$file" "$code" "$own"
 	files=$((files + 1))
 done < <(find sampler export preload -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
+check_circles
 ((files > 0)) || complain "no source files below $PWD"
 exit "$bad"

@@ -1,43 +1,86 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# check-layers.sh passes on the sources and bites on each kind of reach across layers.
+# check-layers.sh passes on the sources and bites on each kind of reach across layers, and on circles.
 set -euo pipefail
 # shellcheck source=test/gates/seed.bash
 source "$(dirname "$0")/seed.bash"
 
 expect_pass scripts/check-layers.sh
 
-mkdir -p "$work"/tree/{sampler,export/{exporter,report},preload}
-printf '#include "sampler/ring.h"\n#include <stdint.h>\n' >"$work/tree/sampler/ring.c"
-printf '#include "preload/reentrancy_guard.h"\n#include "sampler/region.h"\n' >"$work/tree/preload/init.c"
-printf '#include "export/export.h"\n#include "sampler/region.h"\n' >"$work/tree/export/exporter/main.c"
-printf '#include "export/http.h"\n#include <curl/curl.h>\n' >"$work/tree/export/http.c"
+# seed FILE TEXT
+seed()
+{
+	mkdir -p "$work/tree/${1%/*}"
+	printf '%b\n' "$2" >"$work/tree/$1"
+}
+
+seed sampler/ring.c '#include "sampler/ring.h"\n#include <stdint.h>'
+seed preload/init.c '#include "preload/reentrancy_guard.h"\n#include "sampler/region.h"'
+seed export/exporter/main.c '#include "export/export.h"\n#include "sampler/region.h"'
+seed export/http.c '#include "export/http.h"\n#include <curl/curl.h>'
 expect_pass scripts/check-layers.sh "$work/tree"
 
-# faulty FILE TEXT FAULT: one more file, which must be named together with its fault.
+# faulty FILE TEXT FAULT [TABLE]: one more file, which must be named together with its fault.
 faulty()
 {
-	printf '%s\n' "$2" >"$work/tree/$1"
-	expect_fail "$1 may not $3" scripts/check-layers.sh "$work/tree"
+	seed "$1" "$2"
+	expect_fail "$1 $3" scripts/check-layers.sh "$work/tree" "${@:4}"
 	rm "$work/tree/$1"
 }
 
-faulty sampler/up.c '#include "export/export.h"' 'include "export/export.h"'
-faulty sampler/up.h '#  include "preload/reentrancy_guard.h"' 'include "preload/reentrancy_guard.h"'
-faulty export/up.c '#include "preload/reentrancy_guard.h"' 'include "preload/reentrancy_guard.h"'
-faulty preload/inner.c '#include "export/http.h"' 'include "export/http.h"'
-faulty preload/door.c '#include "export/export.h"' 'include "export/export.h"'
-faulty export/exporter/up.c '#include "preload/reentrancy_guard.h"' 'include "preload/reentrancy_guard.h"'
-faulty export/report/up.c '#include "preload/reentrancy_guard.h"' 'include "preload/reentrancy_guard.h"'
-faulty export/push.c '#include <curl/curl.h>' 'use curl/curl.h'
-faulty export/stack.c '#include <libunwind.h>' 'use libunwind.h'
-faulty sampler/find.c 'void *f(void) { return dlsym(0, "x"); }' 'use dlsym'
-faulty preload/find.c 'void *f(void) { return dlvsym(0, "x", "y"); }' 'use dlvsym'
-faulty export/run.c 'int f(void) { return system("true"); }' 'use system'
+faulty sampler/up.c '#include "export/export.h"' 'may not include "export/export.h"'
+faulty sampler/up.h '#  include "preload/reentrancy_guard.h"' 'may not include "preload/reentrancy_guard.h"'
+faulty export/up.c '#include "preload/reentrancy_guard.h"' 'may not include "preload/reentrancy_guard.h"'
+faulty preload/inner.c '#include "export/http.h"' 'may not include "export/http.h"'
+faulty preload/door.c '#include "export/export.h"' 'may not include "export/export.h"'
+faulty export/exporter/up.c '#include "preload/reentrancy_guard.h"' 'may not include "preload/reentrancy_guard.h"'
+faulty export/report/up.c '#include "preload/reentrancy_guard.h"' 'may not include "preload/reentrancy_guard.h"'
+faulty export/push.c '#include <curl/curl.h>' 'may not use curl/curl.h'
+faulty export/stack.c '#include <libunwind.h>' 'may not use libunwind.h'
+faulty sampler/find.c 'void *f(void) { return dlsym(0, "x"); }' 'may not use dlsym'
+faulty preload/find.c 'void *f(void) { return dlvsym(0, "x", "y"); }' 'may not use dlvsym'
+faulty export/run.c 'int f(void) { return system("true"); }' 'may not use system'
+faulty sampler/bare.c '#include "ring.h"' 'may not include "ring.h"'
+faulty sampler/nowhere/new.c 'int x;' 'is in a folder without a rule'
 
 # Comments and strings are text, not code.
-printf '/* dlsym() */ const char *s = "dlsym"; // dlsym\n' >"$work/tree/sampler/text.c"
+seed sampler/text.c '/* dlsym() */ const char *s = "dlsym"; // dlsym'
 expect_pass scripts/check-layers.sh "$work/tree"
+
+# Rooms, by a table of their own.
+rm -r "$work/tree"
+seed sampler/low/low.h '#include "sampler/low/lower.h"'
+seed sampler/low/lower.h 'struct lower;'
+seed sampler/high/high.c '#include "sampler/low/low.h"\n#include "sampler/other/one.h"'
+seed sampler/other/one.h 'struct one;'
+cat >"$work/table" <<'T'
+sampler/low   :
+sampler/other :
+sampler/high  : sampler/low sampler/other/one.h
+T
+expect_pass scripts/check-layers.sh "$work/tree" "$work/table"
+faulty sampler/low/up.c '#include "sampler/high/high.h"' 'may not include "sampler/high/high.h"' "$work/table"
+faulty sampler/high/two.c '#include "sampler/other/two.h"' 'may not include "sampler/other/two.h"' "$work/table"
+
+# A circle of rooms, also by way of a single header, and where no file makes use of it.
+{ cat "$work/table"; echo 'sampler/odd : sampler/even'; echo 'sampler/even : sampler/odd'; } >"$work/circle"
+expect_fail 'rooms may include each other in a circle: sampler/' \
+	scripts/check-layers.sh "$work/tree" "$work/circle"
+sed 's|^sampler/other.*|& sampler/high/high.h|' "$work/table" >"$work/circle"
+expect_fail 'rooms may include each other in a circle: sampler/' \
+	scripts/check-layers.sh "$work/tree" "$work/circle"
+{ cat "$work/table"; echo 'sampler/low : sampler/other'; } >"$work/circle"
+expect_fail 'or a second one: sampler/low' scripts/check-layers.sh "$work/tree" "$work/circle"
+
+# A circle of files in one room, of two and of three.
+seed sampler/low/lower.h '#include "sampler/low/low.h"'
+expect_fail 'files include each other in a circle: sampler/low/low' \
+	scripts/check-layers.sh "$work/tree" "$work/table"
+seed sampler/low/lower.h '#include "sampler/low/lowest.h"'
+expect_pass scripts/check-layers.sh "$work/tree" "$work/table"
+seed sampler/low/lowest.h '#include "sampler/low/low.h"'
+expect_fail 'files include each other in a circle: sampler/low/low' \
+	scripts/check-layers.sh "$work/tree" "$work/table"
 
 mkdir "$work/empty"
 expect_fail "no source files" scripts/check-layers.sh "$work/empty"
