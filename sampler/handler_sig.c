@@ -248,7 +248,7 @@ SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
 		 * thread by now. So the thread's own block counts, if it has one.
 		 */
 		if (sp_thread_own == NULL)
-			sp_thread_own = t;
+			sp_thread_has(t);
 		on_timer(sp_thread_own, si, ucontext);
 	}
 	errno = saved;

@@ -61,10 +61,10 @@ void sp_span_free_list_give_shared(uint32_t ref)
 						       memory_order_acq_rel, memory_order_relaxed));
 }
 
-void sp_span_free_list_thread_ended(struct sp_thread *t)
+void sp_span_free_list_thread_ended(struct sp_span_spare *spare)
 {
-	while (t->spare.n > 0)
-		sp_span_free_list_give_shared(t->spare.ref[--t->spare.n]);
+	while (spare->n > 0)
+		sp_span_free_list_give_shared(spare->ref[--spare->n]);
 }
 
 bool sp_span_free_list_used(void)
@@ -74,10 +74,9 @@ bool sp_span_free_list_used(void)
 
 void sp_span_free_list_wipe(void)
 {
-	struct sp_thread *t;
-
-	for (uint32_t i = 0; (t = sp_thread_at(i)) != NULL; i++)
-		t->spare.n = 0;
+	/* what others had at hand goes with their blocks, when these are claimed again */
+	if (sp_span_spare_own != NULL)
+		sp_span_spare_own->n = 0;
 	sp_arena_wipe((void *)(uintptr_t)next_free, (size_t)SP_SPANS_MAX * sizeof(*next_free));
 	atomic_store_explicit(&top_free, 0, memory_order_relaxed);
 	atomic_store_explicit(&fresh, 0, memory_order_relaxed);

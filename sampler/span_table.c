@@ -20,7 +20,6 @@
 #include "sampler/span_keys.h"
 #include "sampler/span_stack.h"
 #include "sampler/span_table_sig.h"
-#include "sampler/thread.h"
 
 #define INDEX_SIZE (SP_SPAN_INDEX_LINES * sizeof(struct sp_span_line))
 

@@ -6,12 +6,15 @@
  */
 #include "sampler/span_table_sig.h"
 
+#include "sampler/span_free_list.h"
+
 #include <string.h>
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
 struct sp_span_words *_Atomic sp_span_words;
 _Atomic uint64_t *_Atomic sp_span_noted;
+SP_TLS struct sp_span_spare *sp_span_spare_own;
 
 /*
  * The exchange fails if others note a sample in the same entry, among them handlers of the same

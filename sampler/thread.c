@@ -20,7 +20,6 @@
 #include "sampler/arena.h"
 #include "sampler/counters.h"
 #include "sampler/seccomp.h"
-#include "sampler/span_free_list.h"
 #include "sampler/thread_table.h"
 #include "sampler/virtual_mask.h"
 
@@ -133,6 +132,7 @@ static void clean(struct sp_thread *t)
 	t->scope_overflows = 0;
 	t->in_handler = false;
 	t->settling = false;
+	t->spare.n = 0;
 	t->span_cpu_ns = 0;
 	atomic_store_explicit(&t->unarmed, SP_UNARMED_NOT, memory_order_relaxed);
 	atomic_store_explicit(&t->blocks, false, memory_order_relaxed);
@@ -234,7 +234,7 @@ struct sp_thread *sp_thread_self(void)
 		return sp_thread_own;
 	uint32_t alternate = sp_alternate_stack_own();
 
-	sp_thread_own = enrol(own_tid(), alternate);
+	sp_thread_has(enrol(own_tid(), alternate));
 	if (sp_thread_own != NULL) {
 		know_alternate(sp_thread_own, alternate);
 		sp_virtual_mask_inherit(sp_thread_own);
@@ -257,7 +257,7 @@ static void release(struct sp_thread *t, uint32_t tid)
 				    slot, &mine, 0, memory_order_seq_cst, memory_order_relaxed))
 		return;
 	sp_thread_disarm(t);
-	sp_span_free_list_thread_ended(t);
+	sp_span_free_list_thread_ended(&t->spare);
 	sp_thread_unclaim(t);
 }
 
@@ -284,10 +284,10 @@ void sp_thread_born(struct sp_thread *t)
 	atomic_signal_fence(memory_order_seq_cst);
 	if (have != 0)
 		release(sp_thread_at(have - 1U), tid);
-	sp_thread_own = t;
+	sp_thread_has(t);
 	sp_virtual_mask_inherit(t);
 	differs = sp_virtual_mask_differs();
-	sp_thread_own = bind(t, tid);
+	sp_thread_has(bind(t, tid));
 	atomic_store_explicit(&sp_thread_own->mask_differs, differs, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
 	sp_thread_excluded = false;
@@ -298,7 +298,7 @@ void sp_thread_ended(void)
 	struct sp_thread *t = sp_thread_own;
 
 	sp_thread_excluded = true;
-	sp_thread_own = NULL;
+	sp_thread_has(NULL);
 	/* Our handler may still run once. It must see "excluded" before the block is reused. */
 	atomic_signal_fence(memory_order_seq_cst);
 	if (t == NULL)
@@ -308,7 +308,7 @@ void sp_thread_ended(void)
 	 * thread.
 	 */
 	if (sp_seccomp_is_on()) {
-		sp_span_free_list_thread_ended(t);
+		sp_span_free_list_thread_ended(&t->spare);
 		return;
 	}
 	sp_thread_account_end(t);

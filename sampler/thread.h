@@ -21,6 +21,7 @@
 #include "sampler/compiler.h"
 #include "sampler/counters.h"
 #include "sampler/sample.h"
+#include "sampler/span_free_list.h"
 #include "sampler/span_stack.h"
 #include "sampler/thread_account.h"
 #include "sampler/unwind_sig.h"
@@ -41,13 +42,6 @@
 
 /* So many frames of the sample that is being made lie in the first page of the block. */
 #define SP_THREAD_FRAMES_NEAR 64U
-
-/* Free entries of the table of open spans at hand; the owner's alone (span_free_list.h). */
-#define SP_SPAN_SPARE_MAX 16U
-struct sp_span_spare {
-	uint32_t n;
-	uint32_t ref[SP_SPAN_SPARE_MAX];
-};
 
 /* Why a thread has no timer. */
 enum sp_unarmed {
@@ -101,6 +95,13 @@ static inline SP_SIGSAFE struct sp_sample *sp_thread_scratch(struct sp_thread *t
 extern SP_TLS struct sp_thread *sp_thread_own;
 /* Set when the calling thread has ended for us: never enrolled again. */
 extern SP_TLS bool sp_thread_excluded;
+
+/* The calling thread has that block from now on; NULL = none. */
+static inline SP_SIGSAFE void sp_thread_has(struct sp_thread *t)
+{
+	sp_thread_own = t;
+	sp_span_spare_own = t != NULL ? &t->spare : NULL;
+}
 
 /* APP, at activation. Reserves blocks and map. Idempotent. 0 or -ENOMEM. */
 int sp_thread_init(void);
