@@ -27,6 +27,7 @@
 #include "sampler/span_table.h"
 #include "sampler/stack_bounds_sig.h"
 #include "sampler/thread.h"
+#include "sampler/thread_account.h"
 #include "sampler/thread_name.h"
 #include "sampler/unwind_sig.h"
 #include "sampler/virtual_mask.h"
@@ -36,6 +37,7 @@
 struct sp_channel sp_channel_nowhere;
 _Atomic(struct sp_channel *) sp_channel_open = &sp_channel_nowhere;
 struct sp_handler_setup sp_handler_setup;
+_Atomic uint64_t sp_thread_accounted_ns;
 
 /*
  * The thread block that our timer was armed for. NULL if the signal is not from one of our timers.

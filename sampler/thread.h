@@ -23,7 +23,6 @@
 #include "sampler/sample.h"
 #include "sampler/span_free_list.h"
 #include "sampler/span_stack.h"
-#include "sampler/thread_account.h"
 #include "sampler/unwind_sig.h"
 
 #define SP_THREADS_MAX 16384U
@@ -42,6 +41,14 @@
 
 /* So many frames of the sample that is being made lie in the first page of the block. */
 #define SP_THREAD_FRAMES_NEAR 64U
+
+/* CPU time that samples do not stand for (thread_account.h). */
+struct sp_thread_account {
+	_Atomic uint64_t since_ns;   /* the thread's CPU clock when counting began */
+	_Atomic uint64_t settled_ns; /* what its samples and records stand for; also the handler */
+	_Atomic uint64_t version;    /* of its span stack when the account was last settled */
+	_Atomic bool outside;        /* a sample was taken in no span; also the handler */
+};
 
 /* Why a thread has no timer. */
 enum sp_unarmed {
@@ -177,5 +184,19 @@ static inline struct sp_thread *sp_thread_of(uint32_t index)
 
 	return own != NULL && own->index == index ? own : sp_thread_at(index);
 }
+
+/*
+ * What thread.c asks of thread_account.c when a thread begins and ends. That stands above it: an account is
+ * settled with the label of a span, and spans are active on threads.
+ */
+/* A block is about to be bound to that thread. */
+void sp_thread_account_begin(struct sp_thread *t, uint32_t tid);
+/*
+ * Calling thread: it or the process is about to end. A thread that lives for a few milliseconds
+ * usually ends before its first sample, and its span ends before it does. If it was in just one
+ * local root in all its life, and no sample was taken outside of it, the rest of its CPU time goes
+ * to that root.
+ */
+void sp_thread_account_end(struct sp_thread *t);
 
 #endif

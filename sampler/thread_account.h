@@ -18,16 +18,7 @@
 #include <stdint.h>
 
 #include "sampler/compiler.h"
-
-struct sp_thread;
-
-/* Part of a thread's block. */
-struct sp_thread_account {
-	_Atomic uint64_t since_ns;   /* the thread's CPU clock when counting began */
-	_Atomic uint64_t settled_ns; /* what its samples and records stand for; also the handler */
-	_Atomic uint64_t version;    /* of its span stack when the account was last settled */
-	_Atomic bool outside;        /* a sample was taken in no span; also the handler */
-};
+#include "sampler/thread.h"
 
 /*
  * CPU time of all samples and records that found room in a ring, of all threads. Also written by
@@ -53,17 +44,6 @@ void sp_thread_account_init(bool thread_name);
  * to now is not ours to account for.
  */
 void sp_thread_account_start(void);
-
-/* A block is about to be bound to that thread. */
-void sp_thread_account_begin(struct sp_thread *t, uint32_t tid);
-
-/*
- * Calling thread: it or the process is about to end. A thread that lives for a few milliseconds
- * usually ends before its first sample, and its span ends before it does. If it was in just one
- * local root in all its life, and no sample was taken outside of it, the rest of its CPU time goes
- * to that root.
- */
-void sp_thread_account_end(struct sp_thread *t);
 
 /*
  * About once a second: settles threads whose samples have fallen behind their clock by more than

@@ -9,7 +9,6 @@
 SP_TLS struct sp_thread *sp_thread_own;
 SP_TLS bool sp_thread_excluded;
 struct sp_thread_table sp_thread_table;
-_Atomic uint64_t sp_thread_accounted_ns;
 
 SP_SIGSAFE struct sp_thread *sp_thread_at(uint32_t index)
 {

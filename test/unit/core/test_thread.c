@@ -17,6 +17,7 @@
 #include "sampler/counters.h"
 #include "sampler/process.h"
 #include "sampler/ring.h"
+#include "sampler/thread_account.h"
 #include "sampler/thread_table.h"
 #include "sampler/thread_timer.h"
 
