@@ -24,6 +24,7 @@ struct sp_thread_table {
 		slab[SP_THREAD_SLABS]; /* mapped before the first of its blocks is handed out */
 	_Atomic uint16_t *_Atomic leaf[SP_TID_LEAVES]; /* sp_thread_by_tid() */
 	bool ready;
+	uint32_t cookie; /* upper half of our timers' si_value, beside the index of the block */
 	_Atomic uint32_t used; /* blocks ever handed out */
 	uint32_t limit;        /* blocks at most */
 	_Atomic uint64_t free; /* top of the free stack: change count << 32 | index + 1 */

@@ -36,13 +36,12 @@
 
 static _Atomic int timer_signo;
 static uint64_t timer_period_ns;
-static uint64_t timer_cookie;
 
 void sp_thread_timer_set(int signo, uint64_t period_ns, uint32_t cookie)
 {
 	sp_thread_timer_use(signo);
 	timer_period_ns = period_ns;
-	timer_cookie = (uint64_t)cookie << 32;
+	sp_thread_table.cookie = cookie;
 }
 
 void sp_thread_timer_use(int signo)
@@ -99,7 +98,8 @@ int sp_thread_timer_arm(uint32_t tid, uint32_t index)
 	memset(&sev, 0, sizeof(sev));
 	sev.sigev_notify = SIGEV_THREAD_ID;
 	sev.sigev_signo = sp_thread_timer_signal();
-	sev.sigev_value.sival_ptr = (void *)(uintptr_t)(timer_cookie | index);
+	sev.sigev_value.sival_ptr =
+		(void *)(uintptr_t)((uint64_t)sp_thread_table.cookie << 32 | index);
 	sev._sigev_un._tid = (pid_t)tid;
 	if (sp_syscall(SYS_timer_create, SP_THREAD_CPU_CLOCK(tid), &sev, &id) != 0) {
 		id = -errno;

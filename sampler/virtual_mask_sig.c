@@ -15,7 +15,6 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "sampler/handler.h"
 #include "sampler/seccomp.h"
 #include "sampler/signals.h"
 #include "sampler/thread_table.h"
@@ -107,7 +106,7 @@ static bool is_ours(const siginfo_t *si)
 {
 	uint64_t value = (uint64_t)(uintptr_t)si->si_value.sival_ptr;
 
-	return si->si_code == SI_TIMER && (uint32_t)(value >> 32) == sp_handler_setup.cookie;
+	return si->si_code == SI_TIMER && (uint32_t)(value >> 32) == sp_thread_table.cookie;
 }
 
 SP_SIGSAFE void sp_virtual_mask_take_sent(int signo)
