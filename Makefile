@@ -92,7 +92,7 @@ LDFLAGS_program = -pie -Wl,-z,now,-z,relro,-z,noexecstack,--as-needed
 # Looked up at first use, and only once: the packages may be installed by this very make.
 lazy = $(eval $(1) := $(2))$($(1))
 EXPORT_PKGS = libcurl libprotobuf-c jansson libdw libelf liblzma zlib \
-	$(if $(shell grep -l '<libunwind' export/*.c 2>/dev/null),libunwind-generic)
+	$(if $(shell grep -rl --include='*.c' '<libunwind' export 2>/dev/null),libunwind-generic)
 # Not the local half of libunwind: it brings C++ exceptions of its own, slow ones that take locks. Nor
 # libcurl, which export/libcurl.c loads at the first request.
 EXPORT_LIBS = $(call lazy,EXPORT_LIBS,$(filter-out -lunwind -lcurl,$(shell $(PKG_CONFIG) --libs $(EXPORT_PKGS))) \
@@ -101,12 +101,15 @@ CRITERION_LIBS = $(call lazy,CRITERION_LIBS,$(shell $(PKG_CONFIG) --libs criteri
 
 # --- Sources -------------------------------------------------------------------------------------
 
-SAMPLER_SRCS := $(wildcard sampler/*.c)
-PRELOAD_SRCS := $(wildcard preload/*.c)
-EXPORT_SRCS := $(wildcard export/*.c)
+# In a folder, its rooms, and theirs.
+files_in = $(wildcard $(addprefix $(1)/,*.$(2) */*.$(2) */*/*.$(2)))
+sources_in = $(call files_in,$(1),c)
+SAMPLER_SRCS := $(call sources_in,sampler)
+PRELOAD_SRCS := $(call sources_in,preload)
+EXPORT_SRCS := $(filter-out export/exporter/% export/report/%,$(call sources_in,export))
 # The program spanprof-exporter: its main(), and the rings and rights of a process of its own.
-EXPORTER_SRCS := $(wildcard export/exporter/*.c)
-REPORT_SRCS := $(wildcard export/report/*.c)
+EXPORTER_SRCS := $(call sources_in,export/exporter)
+REPORT_SRCS := $(call sources_in,export/report)
 RUNNER_SRCS := $(wildcard scripts/run/*.c)
 PROBE_SRCS := $(wildcard scripts/probe/*.c)
 LAUNCHER_SRCS := $(wildcard scripts/carrier/*.c)
@@ -315,7 +318,7 @@ layers: ## who includes whom
 
 FORMAT_SRCS = $(sort $(shell find sampler preload export scripts test -name '*.[ch]' -o -name '*.cc'))
 SHELL_SRCS = .ci/run $(sort $(shell find scripts test -name '*.sh' -o -name '*.bash') scripts/completion/spanprof $(wildcard scripts/spanprof-*))
-HEADERS := $(wildcard sampler/*.h export/*.h export/exporter/*.h export/report/*.h preload/*.h scripts/*/*.h)
+HEADERS := $(foreach folder,sampler export preload,$(call files_in,$(folder),h)) $(wildcard scripts/*/*.h)
 
 ## Help
 .PHONY: help
@@ -422,10 +425,10 @@ $(PRINT_CONFIG): $(B)/release/scripts/print-config.o $(B)/release/sampler.a
 	$(call link_program,release,-Wl$(comma)--as-needed)
 
 # The version, and in spanprof.7 the table of variables.
-$(B)/man/%: scripts/man/% $(PRINT_CONFIG) sampler/compiler.h
+$(B)/man/%: scripts/man/% $(PRINT_CONFIG) sampler/base/compiler.h
 	@mkdir -p $(@D)
 	$(call say,MAN,$@)
-	$(Q)version=$$(sed -n 's/.*SP_VERSION "\(.*\)"/\1/p' sampler/compiler.h) && \
+	$(Q)version=$$(sed -n 's/.*SP_VERSION "\(.*\)"/\1/p' sampler/base/compiler.h) && \
 		$(PRINT_CONFIG) --man >$@.table && \
 		sed -e "s/@VERSION@/$$version/" -e '/^\.\\" config$$/{' -e 'r $@.table' -e 'd' -e '}' $< >$@ && \
 		rm $@.table

@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 static uint64_t read_clock(clockid_t id)
 {

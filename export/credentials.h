@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "export/secret.h"
-#include "sampler/config.h"
+#include "sampler/config/config.h"
 
 typedef void (*sp_credentials_warn)(void *arg, const char *text);
 

@@ -16,7 +16,7 @@
 #include <zlib.h>
 
 #include "export/modules.h"
-#include "sampler/text.h"
+#include "sampler/base/text.h"
 
 #define SP_CRC_BUFFER 65536U
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "export/clock.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 typedef struct debuginfod_client client;
 typedef int (*progress)(client *c, long done, long of);

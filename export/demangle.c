@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "sampler/text.h"
+#include "sampler/base/text.h"
 
 /* The demangler keeps several times the symbol's length on the stack. */
 #define SP_SYMBOL_DEMANGLED_MAX 1024U

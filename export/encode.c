@@ -16,7 +16,7 @@
 #include "export/grow.h"
 #include "export/hash_index.h"
 #include "export/lines.h"
-#include "sampler/text.h"
+#include "sampler/base/text.h"
 
 /* A marker frame may come on top of the deepest stack. */
 #define SP_ENCODE_FRAMES (SP_FRAMES_MAX + 1)

@@ -13,11 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sampler/config.h"
-#include "sampler/counters.h"
-#include "sampler/log.h"
-#include "sampler/record.h"
-#include "sampler/snapshot.h"
+#include "sampler/base/counters.h"
+#include "sampler/base/log.h"
+#include "sampler/config/config.h"
+#include "sampler/region/record.h"
+#include "sampler/unwind/snapshot.h"
 
 /* Bits returned by sp_core_ops.news */
 #define SP_WAIT_FLUSH                                                                              \

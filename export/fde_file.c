@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds functions by the call frame information of a file. Reads .eh_frame_hdr and the rest of its
- * segment, with .eh_frame, and lets the handler's own reader (sampler/ehframe_sig.h) search the
+ * segment, with .eh_frame, and lets the handler's own reader (sampler/unwind/ehframe_sig.h) search the
  * copy. Linkers write these tables relative to themselves, so all addresses that are found are off
  * by the same distance. Context: the exporter.
  */
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/ehframe_sig.h"
+#include "sampler/unwind/ehframe_sig.h"
 
 #define SP_FDE_FILE_MAX ((uint64_t)64 << 20)
 

@@ -18,7 +18,7 @@
 #include "export/credentials.h"
 #include "export/http_transfer.h"
 #include "export/libcurl.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 #define POLL_MS 50U
 

@@ -9,7 +9,7 @@
 
 #include "export/reply.h"
 #include "export/request.h"
-#include "sampler/config.h"
+#include "sampler/config/config.h"
 
 struct sp_http_hooks {
 	/* A sentence about the configuration, for the log. */

@@ -11,7 +11,7 @@
 
 #include "export/clock.h"
 #include "export/redact.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 #define SP_HTTP_BODY_MAX ((size_t)4 << 20) /* more than that is not read */
 #define SP_HTTP_FINAL 200                  /* smaller ones announce another answer */

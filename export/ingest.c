@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 static bool is_plain(char c)
 {

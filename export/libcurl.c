@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 /* The version of its binary interface since 2006. */
 #define LIBRARY "libcurl.so.4"

@@ -16,7 +16,7 @@
 #include "export/demangle.h"
 #include "export/grow.h"
 #include "export/lines.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 #define SP_WANTED_MAX ((size_t)1 << 18)
 /*

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "sampler/text.h"
+#include "sampler/base/text.h"
 
 #define SP_EXPORT_LOG_BYTES 1000
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "export/export.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 /* One per place that may repeat itself; zero it at first use. */
 struct sp_export_log_site {

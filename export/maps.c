@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "export/grow.h"
-#include "sampler/text.h"
+#include "sampler/base/text.h"
 
 #define SP_MAPS_KEPT_MAX 65536U
 #define SP_MAPS_TEXT_MAX ((size_t)4 << 20)

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "export/host_objects.h"
-#include "sampler/module_event.h"
+#include "sampler/unwind/module_event.h"
 
 #define SP_MODULE_SEGMENTS 4U
 #define SP_MODULES_MAX 4096U

@@ -20,7 +20,7 @@
 
 #include "export/elf_notes.h"
 #include "export/vdso.h"
-#include "sampler/arch_sig.h"
+#include "sampler/base/arch_sig.h"
 
 #define SP_PHDRS_MAX 64U
 #define SP_NOTES_MAX 65536U

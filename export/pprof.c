@@ -16,7 +16,7 @@
 #include "export/pool.h"
 #include "export/pprof_out.h"
 #include "export/strtab.h"
-#include "sampler/text.h"
+#include "sampler/base/text.h"
 
 /* The server refuses label values longer than this; no other string needs more. */
 #define SP_PPROF_STRING_MAX 2048U

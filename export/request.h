@@ -7,7 +7,7 @@
 
 #include "export/pprof.h"
 #include "export/series.h"
-#include "sampler/config.h"
+#include "sampler/config/config.h"
 
 /* So many may be on their way to the server at a time. */
 #define SP_TRANSFERS 16U

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sampler/text.h"
+#include "sampler/base/text.h"
 
 #define SP_LABEL_NAME_MAX 1024U
 #define SP_LABEL_VALUE_MAX 2048U

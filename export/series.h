@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "export/pprof_request.h"
-#include "sampler/config.h"
+#include "sampler/config/config.h"
 
 /* The server allows 30 label names per series; some are left for the labels of samples. */
 #define SP_SERIES_MAX 25U

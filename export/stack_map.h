@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sampler/record.h"
+#include "sampler/region/record.h"
 
 /* Stack 0 of every map is "(other)": it has no frames. */
 #define SP_STACK_OTHER 0U

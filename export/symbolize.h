@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "export/modules.h"
-#include "sampler/config.h"
+#include "sampler/config/config.h"
 
 /* A mapped file, as the mapping of a profile. */
 struct sp_place {

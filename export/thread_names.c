@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "export/strtab.h"
-#include "sampler/text.h"
+#include "sampler/base/text.h"
 
 /* Each byte may become U+FFFD, which takes three bytes. */
 #define TEXT_MAX (3 * (SP_THREAD_NAME_BYTES - 1))

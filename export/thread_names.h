@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sampler/thread_name.h"
+#include "sampler/base/thread_name.h"
 
 /* Different names; more of them are "(other)". */
 #define SP_THREAD_NAMES_MAX 256U

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "sampler/config.h"
+#include "sampler/config/config.h"
 
 #define SP_TLS_FILE_MAX ((size_t)1 << 20) /* all authorities of a distribution take a fifth of it */
 

@@ -12,7 +12,7 @@
 #include <libunwind.h>
 
 #include "export/mapped.h"
-#include "sampler/arch_sig.h"
+#include "sampler/base/arch_sig.h"
 
 /*
  * Part of the library's interface for remote unwinding, although in none of its headers (1.6.2):
@@ -268,7 +268,7 @@ static enum step step(struct sp_unwinder *u, unw_cursor_t *cursor, bool trampoli
 	if (!place_of(cursor, &before))
 		return STEP_FAILED;
 	rc = unw_step(cursor);
-	/* the made-up caller of a stack of Boost.Context, see sampler/unwind_sig.c */
+	/* the made-up caller of a stack of Boost.Context, see sampler/unwind/unwind_sig.c */
 	if (!u->described && !trampoline && before.fp == here)
 		return STEP_OUTERMOST;
 	if (rc <= 0)

@@ -8,7 +8,7 @@
 #define SP_UNWIND_SNAPSHOT_H
 
 #include "export/host_objects.h"
-#include "sampler/snapshot.h"
+#include "sampler/unwind/snapshot.h"
 
 struct sp_unwinder;
 

@@ -22,8 +22,8 @@
 #include "preload/sdk_instances.h"
 #include "preload/span_attr.h"
 #include "preload/traceparent.h"
-#include "sampler/compiler.h"
-#include "sampler/span.h"
+#include "sampler/base/compiler.h"
+#include "sampler/span/span.h"
 
 void *otelc_start_span(void *tracer, const char *name, int kind, const char *remote_context);
 void otelc_end_span(void *span);

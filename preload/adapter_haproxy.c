@@ -24,9 +24,9 @@
 #include "preload/resolve.h"
 #include "preload/sdk.h"
 #include "preload/span_attr.h"
-#include "sampler/compiler.h"
-#include "sampler/log.h"
-#include "sampler/span.h"
+#include "sampler/base/compiler.h"
+#include "sampler/base/log.h"
+#include "sampler/span/span.h"
 
 /*
  * All argument registers and the whole result register, in case a function of that name has other

@@ -20,11 +20,11 @@
 #include "preload/sdk.h"
 #include "preload/sdk_instances.h"
 #include "preload/span_attr.h"
-#include "sampler/active_span.h"
-#include "sampler/compiler.h"
-#include "sampler/log.h"
-#include "sampler/span.h"
-#include "sampler/span_keys.h"
+#include "sampler/base/compiler.h"
+#include "sampler/base/log.h"
+#include "sampler/open_spans/span_keys.h"
+#include "sampler/span/active_span.h"
+#include "sampler/span/span.h"
 
 /*
  * Hooks take and hand on every argument register and return the whole result register, so that a

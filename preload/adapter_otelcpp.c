@@ -19,9 +19,9 @@
 #include "preload/reentrancy_guard.h"
 #include "preload/sdk.h"
 #include "preload/span_attr.h"
-#include "sampler/compiler.h"
-#include "sampler/span.h"
-#include "sampler/span_keys.h"
+#include "sampler/base/compiler.h"
+#include "sampler/open_spans/span_keys.h"
+#include "sampler/span/span.h"
 
 #define PARAMETERS                                                                                 \
 	void *result, void *tracer, size_t len, const char *name, const void *attributes,          \

@@ -14,8 +14,8 @@
 #include "preload/lifecycle.h"
 #include "preload/reentrancy_guard.h"
 #include "preload/span_attr.h"
-#include "sampler/compiler.h"
-#include "sampler/span_keys.h"
+#include "sampler/base/compiler.h"
+#include "sampler/open_spans/span_keys.h"
 
 #define SET_PARAMETERS void *span, size_t len, const char *key, const void *value
 typedef void set_fn(SET_PARAMETERS);

@@ -8,7 +8,7 @@
 #ifndef SP_ADAPTER_OTELCPP_CALL_H
 #define SP_ADAPTER_OTELCPP_CALL_H
 
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 /*
  * SP_OTELCPP_CALL(fn, result, ...) calls. SP_OTELCPP_ENTRY and SP_OTELCPP_LOCAL_ENTRY declare a

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "preload/adapter_otelcpp_sdk.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 /* What the last StartSpan on this thread returned inside another hooked call. */
 struct sp_otelcpp_inner {

@@ -11,7 +11,7 @@
 #include "preload/adapter_otelcpp_sdk.h"
 #include "preload/elf_walk.h"
 #include "preload/resolve.h"
-#include "sampler/try_lock.h"
+#include "sampler/base/try_lock.h"
 
 /* More than the first one; includes those that are unloaded and still referred to. */
 #define INSTANCES_MAX 32U

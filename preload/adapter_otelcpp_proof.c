@@ -11,7 +11,7 @@
 
 #include "preload/adapter_otelcpp_call.h"
 #include "preload/elf_walk.h"
-#include "sampler/readable_sig.h"
+#include "sampler/base/readable_sig.h"
 
 /* Longer keys are possible, but unheard of. */
 #define KEY_LEN_MAX 65536U

@@ -16,8 +16,8 @@
 #include "preload/adapter_otelcpp_proof.h"
 #include "preload/lifecycle.h"
 #include "preload/reentrancy_guard.h"
-#include "sampler/active_span.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
+#include "sampler/span/active_span.h"
 
 /* Classes of storages: the SDK's own, one for each instance, and what a host may bring. */
 #define COPIES_MAX 32U

@@ -12,9 +12,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "sampler/compiler.h"
-#include "sampler/seccomp.h"
-#include "sampler/try_lock.h"
+#include "sampler/base/compiler.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/base/try_lock.h"
 
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 

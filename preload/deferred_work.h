@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sampler/region.h"
+#include "sampler/region/region.h"
 
 /* APP, while sampling is on. Something is asked for, or the exporter does not work yet. */
 static inline bool sp_deferred_work_is_due(void)

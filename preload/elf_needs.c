@@ -14,7 +14,7 @@
 
 #include "preload/elf_symbols.h"
 #include "preload/elf_walk.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 /* The bound of the search; objects beyond it are not followed. */
 #define OBJECTS_MAX 1024U

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "preload/elf_symbols.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 #define PRINTED_MAX 4096U
 

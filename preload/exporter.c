@@ -17,11 +17,11 @@
 #include "preload/exporter_family.h"
 #include "preload/exporter_path.h"
 #include "preload/exporter_process.h"
-#include "sampler/config_copy.h"
-#include "sampler/log.h"
-#include "sampler/monotonic.h"
-#include "sampler/region.h"
-#include "sampler/seccomp.h"
+#include "sampler/base/log.h"
+#include "sampler/base/monotonic.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/config/config_copy.h"
+#include "sampler/region/region.h"
 
 /* How often a waiting flush checks that the exporter still lives. */
 #define LOOK_NS (20 * SP_NS_PER_MS)

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sampler/config.h"
+#include "sampler/config/config.h"
 
 /*
  * APP, at activation, one thread at a time, with a region made for this process. Starts the program

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 
 #include "preload/raw_clone.h"
-#include "sampler/arch_sig.h"
+#include "sampler/base/arch_sig.h"
 
 #define SIGNALS 64
 /* What the program needs: files that it reads, connections. */

@@ -16,9 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sampler/fmt.h"
-#include "sampler/monotonic.h"
-#include "sampler/region.h"
+#include "sampler/base/fmt.h"
+#include "sampler/base/monotonic.h"
+#include "sampler/region/region.h"
 
 /* The kernel allows as many as net.core.somaxconn: 4,096, before Linux 5.4 128. */
 #define JOINS_WAITING 4096

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 
 #include "preload/elf_walk.h"
-#include "sampler/arch_sig.h"
+#include "sampler/base/arch_sig.h"
 
 #define PROGRAM "spanprof-exporter"
 

@@ -20,8 +20,8 @@
 #include "preload/exporter_child.h"
 #include "preload/keeper.h"
 #include "preload/raw_clone.h"
-#include "sampler/arch_sig.h"
-#include "sampler/fmt.h"
+#include "sampler/base/arch_sig.h"
+#include "sampler/base/fmt.h"
 
 #define BIT(signo) (UINT64_C(1) << ((signo)-1))
 /* Room for a name such as "pid:[4026531836]". */

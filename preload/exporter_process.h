@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "sampler/region.h"
+#include "sampler/region/region.h"
 
 struct sp_exporter_start {
 	const char *path;         /* of the program */

@@ -9,10 +9,10 @@
 #include "preload/exporter.h"
 #include "preload/exporter_family.h"
 #include "preload/exporter_process.h"
-#include "sampler/log.h"
-#include "sampler/monotonic.h"
-#include "sampler/region.h"
-#include "sampler/region_swap.h"
+#include "sampler/base/log.h"
+#include "sampler/base/monotonic.h"
+#include "sampler/region/region.h"
+#include "sampler/sampling/region_swap.h"
 
 /* Each exporter takes a region, and the first one has one. */
 #define RESTARTS_MAX (SP_REGIONS_MAX - 1)

@@ -7,7 +7,7 @@
 #ifndef SP_EXPORTER_RESTART_H
 #define SP_EXPORTER_RESTART_H
 
-#include "sampler/config.h"
+#include "sampler/config/config.h"
 
 enum sp_restart {
 	SP_RESTART_DONE,  /* there is a new exporter, and a new region */

@@ -9,7 +9,7 @@
 #include <link.h>
 #include <string.h>
 
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 /*
  * Only what was released: slots were added in the middle more than once, so a later release may

@@ -21,7 +21,7 @@
 #include "preload/hook_dl_entry.h"
 #include "preload/relocations.h"
 #include "preload/resolve.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 #define DEEPBOUND_MAX 64U
 

@@ -13,7 +13,7 @@
 #include "preload/lifecycle.h"
 #include "preload/resolve.h"
 #include "preload/tail_call.h"
-#include "sampler/virtual_mask.h"
+#include "sampler/thread/virtual_mask.h"
 
 static int no_exec(void)
 {

@@ -10,7 +10,7 @@
 
 #include "preload/lifecycle.h"
 #include "preload/resolve.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 static _Noreturn void leave(int status)
 {

@@ -10,7 +10,7 @@
 
 #include "preload/lifecycle.h"
 #include "preload/resolve.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 int __libc_start_main(int (*host_main)(int, char **, char **), int argc, char **argv,
 		      void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),

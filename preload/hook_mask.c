@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The host's changes of signal masks. If a mask blocks nearly everything, our signal is left out of
- * what the kernel gets (sampler/virtual_mask.h). Every other call reaches the kernel unchanged. A
+ * what the kernel gets (sampler/thread/virtual_mask.h). Every other call reaches the kernel unchanged. A
  * signal of ours must never be pending where the host waits for signals, so while the calling
  * thread blocks our signal it has no timer; it gets one when it unblocks it.
  *
@@ -14,11 +14,11 @@
 
 #include "preload/lifecycle.h"
 #include "preload/resolve.h"
-#include "sampler/compiler.h"
-#include "sampler/signal_fallback.h"
-#include "sampler/signals.h"
-#include "sampler/thread.h"
-#include "sampler/virtual_mask.h"
+#include "sampler/base/compiler.h"
+#include "sampler/thread/signal_fallback.h"
+#include "sampler/thread/signals.h"
+#include "sampler/thread/thread.h"
+#include "sampler/thread/virtual_mask.h"
 
 typedef int (*mask_call)(int how, const sigset_t *set, sigset_t *old);
 

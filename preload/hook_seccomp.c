@@ -2,7 +2,7 @@
 /*
  * The program installs a seccomp filter: by prctl(PR_SET_SECCOMP), or by seccomp(2) through
  * syscall(3), as libseccomp does. Below the filter a system call of ours could kill the process, so
- * all of them have to stop before the kernel gets the filter (sampler/seccomp.h).
+ * all of them have to stop before the kernel gets the filter (sampler/base/seccomp.h).
  *
  * All other calls of the two functions go on by a jump, with stack and registers as the caller made
  * them: syscall(3) has seven arguments, and it may be a clone or vfork. APP context;
@@ -19,9 +19,9 @@
 #include "preload/lifecycle.h"
 #include "preload/resolve.h"
 #include "preload/tail_call.h"
-#include "sampler/process.h"
-#include "sampler/seccomp.h"
-#include "sampler/seccomp_program.h"
+#include "sampler/base/process.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/base/seccomp_program.h"
 
 /* Linux 5.0; headers may be older. */
 #ifndef SECCOMP_FILTER_FLAG_NEW_LISTENER

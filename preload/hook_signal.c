@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The host's use of the sampling signal. While sampling is on, calls that would replace our handler
- * change the host's virtual disposition instead (sampler/signals.h), and read it back. Every other
+ * change the host's virtual disposition instead (sampler/thread/signals.h), and read it back. Every other
  * signal, and every call before sampling starts, goes straight through. APP context;
  * async-signal-safe once the real functions were found, as sigaction(2) must be.
  */
@@ -12,11 +12,11 @@
 
 #include "preload/lifecycle.h"
 #include "preload/resolve.h"
-#include "sampler/compiler.h"
-#include "sampler/seccomp.h"
-#include "sampler/signal_fallback.h"
-#include "sampler/signals.h"
-#include "sampler/thread.h"
+#include "sampler/base/compiler.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/thread/signal_fallback.h"
+#include "sampler/thread/signals.h"
+#include "sampler/thread/thread.h"
 
 /* The older functions are called by older programs. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"

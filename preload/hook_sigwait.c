@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Threads that wait for signals, ours among them. Before the wait, the kernel's mask is made what
- * the thread believes it to be (sampler/virtual_mask.h), so that the host never receives a signal
+ * the thread believes it to be (sampler/thread/virtual_mask.h), so that the host never receives a signal
  * of our timer. The waits are cancellation points, so nothing of ours happens after them. APP
  * context.
  */
@@ -12,9 +12,9 @@
 
 #include "preload/lifecycle.h"
 #include "preload/resolve.h"
-#include "sampler/compiler.h"
-#include "sampler/signal_fallback.h"
-#include "sampler/virtual_mask.h"
+#include "sampler/base/compiler.h"
+#include "sampler/thread/signal_fallback.h"
+#include "sampler/thread/virtual_mask.h"
 
 /*
  * The set has to be read before the wait. So the kernel is asked first whether it is readable: for

@@ -18,8 +18,8 @@
 #include "preload/lifecycle.h"
 #include "preload/reentrancy_guard.h"
 #include "preload/resolve.h"
-#include "sampler/compiler.h"
-#include "sampler/thread.h"
+#include "sampler/base/compiler.h"
+#include "sampler/thread/thread.h"
 
 /* Also does deferred work: a program may create threads and never start another span. */
 static struct sp_thread *claim(void)

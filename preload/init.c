@@ -10,7 +10,7 @@
 #include "preload/elf_walk.h"
 #include "preload/lifecycle.h"
 #include "preload/resolve.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 /*
  * glibc passes argc, argv and envp to constructors (elf/dl-init.c). Other C libraries do not; there

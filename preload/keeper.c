@@ -15,7 +15,7 @@
 #include <time.h>
 
 #include "preload/raw_clone.h"
-#include "sampler/arch_sig.h"
+#include "sampler/base/arch_sig.h"
 
 /* Sent to the keeper when the thread that made it ends. It is blocked, and only waited for. */
 #define PARENT_ENDED SIGHUP

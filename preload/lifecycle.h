@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "sampler/config.h"
+#include "sampler/config/config.h"
 
 /* INIT. Reads kill switches and remembers the environment. */
 void sp_lifecycle_load(char *const *envp);
@@ -66,7 +66,7 @@ void sp_lifecycle_leave(void);
 void sp_lifecycle_end(void);
 
 /*
- * APP, around a call by which the program installs a seccomp filter (sampler/seccomp.h), below
+ * APP, around a call by which the program installs a seccomp filter (sampler/base/seccomp.h), below
  * which signal handlers may return or not. Before it, the accounts are brought up to date while
  * that is still possible; if handlers may not return, all timers are deleted; and from then on the
  * filter counts as installed. After it, the timers are made again if the kernel refused the filter;

@@ -12,10 +12,10 @@
 #include "preload/lifecycle.h"
 #include "preload/reentrancy_guard.h"
 #include "preload/spanprof.h"
-#include "sampler/compiler.h"
-#include "sampler/manual_label.h"
-#include "sampler/names.h"
-#include "sampler/text.h"
+#include "sampler/base/compiler.h"
+#include "sampler/base/text.h"
+#include "sampler/region/names.h"
+#include "sampler/span/manual_label.h"
 
 /* 16 hex digits to the 8 bytes of a span id as they lie in memory; false for anything else. */
 static bool parse_id(const char *text, uint64_t *id)

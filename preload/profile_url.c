@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 struct preset {
 	const char *name;

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 /* Frame address of the outermost entry; 0 = not inside. */
 extern SP_TLS uintptr_t sp_reentrancy_guard_frame;

@@ -23,8 +23,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "sampler/compiler.h"
-#include "sampler/seccomp.h"
+#include "sampler/base/compiler.h"
+#include "sampler/base/seccomp.h"
 
 #if defined(__x86_64__)
 #define TYPE_JUMP_SLOT R_X86_64_JUMP_SLOT

@@ -5,9 +5,9 @@
 #include <stdatomic.h>
 
 #include "preload/lifecycle.h"
-#include "sampler/config.h"
-#include "sampler/log.h"
-#include "sampler/region.h"
+#include "sampler/base/log.h"
+#include "sampler/config/config.h"
+#include "sampler/region/region.h"
 
 static _Atomic uint32_t disproved[SP_SDK_N];
 

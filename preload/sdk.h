@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the facts that we assume of an SDK (sampler/sdk_texts.h) proved wrong. */
+/* Which of the facts that we assume of an SDK (sampler/region/sdk_texts.h) proved wrong. */
 #ifndef SP_SDK_H
 #define SP_SDK_H
 
 #include <stdint.h>
 
-#include "sampler/sdk_texts.h"
+#include "sampler/region/sdk_texts.h"
 
 /*
  * APP. That fact does not hold for that SDK: logs it the first time, and publishes it for the

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "preload/hook_dl.h"
-#include "sampler/try_lock.h"
+#include "sampler/base/try_lock.h"
 
 #define TEXT_MAX 256U
 

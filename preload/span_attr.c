@@ -7,14 +7,14 @@
 
 #include "preload/lifecycle.h"
 #include "preload/profile_url.h"
-#include "sampler/compiler.h"
-#include "sampler/names.h"
-#include "sampler/seccomp.h"
-#include "sampler/span.h"
-#include "sampler/span_cpu.h"
-#include "sampler/span_keys.h"
-#include "sampler/text.h"
-#include "sampler/thread.h"
+#include "sampler/base/compiler.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/base/text.h"
+#include "sampler/open_spans/span_keys.h"
+#include "sampler/region/names.h"
+#include "sampler/span/span.h"
+#include "sampler/span/span_cpu.h"
+#include "sampler/thread/thread.h"
 
 /* The attributes: first the kinds of URLs, then the others. */
 enum { KEY_ID = SP_URL_DIFF + 1, KEY_CPU_TIME, KEY_N };

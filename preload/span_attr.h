@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "sampler/span_table.h"
+#include "sampler/open_spans/span_table.h"
 
 /*
  * Whether the span, which is about to be ended, gets any attribute at all. With

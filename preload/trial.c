@@ -24,12 +24,12 @@
 
 #include "preload/exporter_child.h"
 #include "preload/raw_clone.h"
-#include "sampler/arch_sig.h"
-#include "sampler/compiler.h"
-#include "sampler/config.h"
-#include "sampler/log.h"
-#include "sampler/proc_status.h"
-#include "sampler/seccomp.h"
+#include "sampler/base/arch_sig.h"
+#include "sampler/base/compiler.h"
+#include "sampler/base/log.h"
+#include "sampler/base/proc_status.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/config/config.h"
 
 #define BIT(signo) (UINT64_C(1) << ((signo)-1))
 #define NO_FD (-1L)

@@ -13,7 +13,7 @@
 /*
  * APP, once in a process, before sampling starts. True if there is no such filter, or it kills for
  * none of our calls (it may refuse them), or that cannot be tried. False after a message, if that
- * can be written: then the process must make none of our calls (sampler/seccomp.h). errno is not
+ * can be written: then the process must make none of our calls (sampler/base/seccomp.h). errno is not
  * preserved.
  */
 bool sp_trial_passes(void);

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "sampler/config.h"
+#include "sampler/config/config.h"
 
 /*
  * APP, at activation, one caller at a time. Makes the region and reserves the tables, finds the

@@ -52,7 +52,7 @@ check()
 # parts DIR...: the objects of today's sources, not of removed ones.
 parts()
 {
-	find "$@" -maxdepth 1 -name '*.c' | sed 's|^\(.*\)\.c$|build/release/\1.o|'
+	find "$@" -name '*.c' | sed 's|^\(.*\)\.c$|build/release/\1.o|'
 }
 
 if (($# >= 2)); then

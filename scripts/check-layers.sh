@@ -12,11 +12,19 @@ cd "${1:-$(dirname "$0")/..}"
 # A room is a folder: "room : what it may include", which is itself, the rooms that are named, and single headers
 # of others. preload/ and export/ are two programs, which know of each other by the region of sampler/ alone.
 readonly ROOMS='
-sampler              :
-preload              : sampler
-export               : sampler
-export/exporter      : export sampler
-export/report        : export sampler
+sampler/base         :
+sampler/region       : sampler/base
+sampler/config       : sampler/base sampler/region
+sampler/unwind       : sampler/base sampler/region
+sampler/open_spans   : sampler/base
+sampler/thread       : sampler/base sampler/region sampler/unwind sampler/open_spans
+sampler/span         : sampler/base sampler/region sampler/config sampler/open_spans sampler/thread
+sampler/sampling     : sampler/base sampler/region sampler/unwind sampler/open_spans sampler/thread sampler/span
+sampler              : sampler/base sampler/region sampler/config sampler/unwind sampler/open_spans sampler/thread sampler/span sampler/sampling
+preload              : sampler/base sampler/region sampler/config sampler/unwind sampler/open_spans sampler/thread sampler/span sampler/sampling sampler
+export               : sampler/base sampler/region sampler/config sampler/unwind sampler/open_spans sampler/thread sampler/span sampler/sampling sampler
+export/exporter      : export sampler/base sampler/region sampler/config sampler/unwind sampler/open_spans sampler/thread sampler/span sampler/sampling sampler
+export/report        : export sampler/base sampler/region sampler/config sampler/unwind sampler/open_spans sampler/thread sampler/span sampler/sampling sampler
 '
 : "${rooms:=$ROOMS}"
 
@@ -31,7 +39,7 @@ include  ^(elfutils/|dwarf\.h)               export/(lines|dwarf_index)\.[ch]
 include  ^(libelf\.h|gelf\.h)               export/(elf_file|symtab|plt|lines|fde_file)\.[ch]
 include  ^lzma\.h                            export/xz\.c
 include  ^zlib\.h                            export/.*
-include  ^(pthread|threads)\.h               preload/.*|sampler/threads\.c|export/.*
+include  ^(pthread|threads)\.h               preload/.*|export/.*
 name     dlsym|dlvsym|__libc_dlsym           preload/(resolve\.[ch]|sdk_instances\.c|hook_dl\.c)|export/(debuginfod|keylog|libcurl)\.c
 name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(demangle|debuginfod|keylog|libcurl)\.c
 name     f?exec[lv][a-z]*|posix_spawnp?|popen|system        preload/(hook[a-z_]*\.c|resolve\.h)

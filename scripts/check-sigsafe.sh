@@ -18,9 +18,9 @@ readonly OBJECT_ROOT=${SPANPROF_OBJECT_ROOT:-build/release}
 shift $(($# > 0 ? 1 : 0))
 objects=("$@")
 if ((${#objects[@]} == 0)); then
-	for source in sampler/*_sig.c preload/*_sig.c; do
-		[[ ! -e $source ]] || objects+=("$OBJECT_ROOT/${source%.c}.o")
-	done
+	while read -r source; do
+		objects+=("$OBJECT_ROOT/${source%.c}.o")
+	done < <(find sampler preload -name '*_sig.c' | LC_ALL=C sort)
 fi
 
 work=$(mktemp -d)

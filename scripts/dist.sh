@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 readonly DIR=$1
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH LC_ALL=C
-version=$(sed -n 's/.*SP_VERSION "\(.*\)"/\1/p' sampler/compiler.h)
+version=$(sed -n 's/.*SP_VERSION "\(.*\)"/\1/p' sampler/base/compiler.h)
 name=spanprof-$version-$(dpkg --print-architecture)
 
 tar -C build/carrier --sort=name --owner=0 --group=0 --numeric-owner --format=posix \

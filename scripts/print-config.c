@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sampler/config.h"
+#include "sampler/config/config.h"
 
 /* A bar would end the cell, an angle bracket would open a tag. */
 static void print_text(const char *text)

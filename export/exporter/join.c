@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "sampler/region.h"
+#include "sampler/region/region.h"
 
 #define BACKLOG 4096
 #define HANDED 3U /* descriptors */

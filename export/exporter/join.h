@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Processes that want to be served by the exporter of their family: they connect to its socket and hand
- * over their region (sampler/region.h). Any process of any user may connect, so all of it is checked.
+ * over their region (sampler/region/region.h). Any process of any user may connect, so all of it is checked.
  */
 #ifndef SP_JOIN_H
 #define SP_JOIN_H

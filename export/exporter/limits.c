@@ -16,7 +16,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 #define MIB (UINT64_C(1) << 20)
 /* The usual default; libdw and libcurl need no more. */

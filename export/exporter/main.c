@@ -9,8 +9,8 @@
 
 #include "export/exporter/limits.h"
 #include "export/exporter/program.h"
-#include "sampler/config.h"
-#include "sampler/region.h"
+#include "sampler/config/config.h"
+#include "sampler/region/region.h"
 
 /* Started by hand: says what the program is. */
 static int explain(void)

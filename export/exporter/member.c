@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sampler/sdk_texts.h"
+#include "sampler/region/sdk_texts.h"
 
 /* The bound for a ring full of unfinished records; each step skips one. */
 #define PASSES_MAX 4096U

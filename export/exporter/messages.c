@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sampler/text.h"
+#include "sampler/base/text.h"
 
 #define STDERR_NAME "fd/2"
 #define TEXT_MAX 1000U

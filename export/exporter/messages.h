@@ -13,7 +13,7 @@
 
 #include "export/exporter/host.h"
 #include "export/exporter/view.h"
-#include "sampler/log.h"
+#include "sampler/base/log.h"
 
 struct sp_messages {
 	const struct sp_host *host;

@@ -7,7 +7,7 @@
 
 #include "export/grow.h"
 #include "export/hash_index.h"
-#include "sampler/names.h"
+#include "sampler/region/names.h"
 
 /* What an honest host can have: SP_NAMES_MAX, and its 16 MiB of texts. */
 #define NAMES_MAX (SP_NAMES_MAX + 2U)

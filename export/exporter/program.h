@@ -4,7 +4,7 @@
 #define SP_PROGRAM_H
 
 #include "export/exporter/host.h"
-#include "sampler/config.h"
+#include "sampler/config/config.h"
 
 /* The configuration for all processes; valid for ever. */
 typedef const struct sp_config *(*sp_program_configure)(void);

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sampler/masking_call.h"
+#include "sampler/base/masking_call.h"
 
 /* More than the host's side can have blocks for (thread.h). */
 #define THREADS_MAX 20000U

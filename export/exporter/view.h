@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our view of a region (sampler/region.h). What the host writes once is copied and checked before
+ * Our view of a region (sampler/region/region.h). What the host writes once is copied and checked before
  * it is used. Afterwards only the copy counts, because others may write to the memory at any time.
  */
 #ifndef SP_VIEW_H
@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "sampler/region.h"
-#include "sampler/ring.h"
+#include "sampler/region/region.h"
+#include "sampler/region/ring.h"
 
 struct sp_view {
 	struct sp_region *region;

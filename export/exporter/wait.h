@@ -13,7 +13,7 @@
 #include "export/exporter/threads.h"
 #include "export/exporter/view.h"
 #include "export/exporter/watch.h"
-#include "sampler/config.h"
+#include "sampler/config/config.h"
 
 /* All that has our rights gives up as many as this process has given up. 0 or a negative errno. */
 struct sp_rights_hook {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "export/report/frame.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 /* Narrower frames can be neither seen nor clicked. */
 #define SP_FLAME_MIN 0.1

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sampler/text.h"
+#include "sampler/base/text.h"
 
 size_t sp_report_clean(const char *s, char out[SP_REPORT_TEXT_MAX + 1])
 {

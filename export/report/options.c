@@ -11,7 +11,7 @@
 
 #include "export/report/frame.h"
 #include "export/report/status.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 #define SP_REPORT_TOP 20U
 

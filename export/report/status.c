@@ -15,7 +15,7 @@
 #include "export/loss_words.h"
 #include "export/report/file.h"
 #include "export/report/frame.h"
-#include "sampler/counters.h"
+#include "sampler/base/counters.h"
 
 #define SP_STATUS_FILE_MAX ((off_t)1 << 20)
 #define SP_STATUS_CLOCK_MS INT64_C(600000)

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "export/report/print.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 /* Smaller changes are not shown: two tables that show "0.0" could differ by as much. */
 #define SP_CHANGE_SEEN 0.0005

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "export/libcurl.h"
-#include "sampler/compiler.h"
-#include "sampler/config.h"
+#include "sampler/base/compiler.h"
+#include "sampler/config/config.h"
 #include "scripts/probe/probe.h"
 #include "scripts/run/line.h"
 #include "scripts/run/process.h"

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "export/push.h"
-#include "sampler/config.h"
+#include "sampler/config/config.h"
 #include "scripts/run/line.h"
 
 /* One line. */

@@ -17,7 +17,7 @@
 #include "export/redact.h"
 #include "export/request.h"
 #include "export/series.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 #include "scripts/probe/probe.h"
 
 #define OTHER_MS 5000

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "sampler/text.h"
+#include "sampler/base/text.h"
 
 static void put(FILE *out, char *text, size_t len)
 {

@@ -31,7 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 #define ANSWER_MAX ((size_t)1 << 20)
 #define ANSWER_SECONDS 10

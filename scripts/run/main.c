@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sampler/compiler.h"
-#include "sampler/config.h"
+#include "sampler/base/compiler.h"
+#include "sampler/config/config.h"
 #include "scripts/run/check.h"
 #include "scripts/run/facts.h"
 #include "scripts/run/line.h"

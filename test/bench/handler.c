@@ -26,12 +26,12 @@
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
 
-#include "sampler/arch_sig.h"
-#include "sampler/channel.h"
-#include "sampler/config.h"
-#include "sampler/handler.h"
+#include "sampler/base/arch_sig.h"
+#include "sampler/config/config.h"
+#include "sampler/region/channel.h"
 #include "sampler/sampler.h"
-#include "sampler/thread.h"
+#include "sampler/sampling/handler.h"
+#include "sampler/thread/thread.h"
 
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sampler/names.h"
-#include "sampler/span.h"
-#include "sampler/span_table.h"
-#include "sampler/thread.h"
+#include "sampler/open_spans/span_table.h"
+#include "sampler/region/names.h"
+#include "sampler/span/span.h"
+#include "sampler/thread/thread.h"
 #include "test/bench/loop.h"
 #include "test/common/own_memory.h"
 

@@ -6,9 +6,9 @@
 #include <errno.h>
 #include <stdint.h>
 
-#include "sampler/arena.h"
-#include "sampler/names.h"
-#include "sampler/ring.h"
+#include "sampler/base/arena.h"
+#include "sampler/region/names.h"
+#include "sampler/region/ring.h"
 
 /* size: a power of two. 0 or a negative errno. */
 static inline int ring_init(struct sp_ring *r, uint64_t size)

@@ -3,7 +3,7 @@
 #ifndef TEST_COMMON_PUT_SAMPLE_H
 #define TEST_COMMON_PUT_SAMPLE_H
 
-#include "sampler/ring.h"
+#include "sampler/region/ring.h"
 
 /* Copies the used part of the sample. 0, or -ENOSPC. */
 static inline int put_sample(struct sp_ring *r, const struct sp_sample *s)

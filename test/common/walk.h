@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sampler/unwind_sig.h"
+#include "sampler/unwind/unwind_sig.h"
 
 static inline unsigned walk_stack(const void *ucontext, struct sp_stack_bounds *bounds,
 				  uint64_t *pc, unsigned max, uint16_t *flags)

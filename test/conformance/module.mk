@@ -48,7 +48,7 @@ CONFORMANCE_FLAGS_noplt := -fno-plt
 
 CONFORMANCE_CFLAGS = $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS)
 
-$(CONFORMANCE_DIR)/%.o: test/conformance/%.c $(CONFORMANCE_HDRS) $(wildcard sampler/*.h)
+$(CONFORMANCE_DIR)/%.o: test/conformance/%.c $(CONFORMANCE_HDRS) $(wildcard sampler/*/*.h)
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
 	$(Q)$(CC) $(CONFORMANCE_CFLAGS) -c -o $@ $<

@@ -15,8 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "sampler/handler.h"
-#include "sampler/thread.h"
+#include "sampler/sampling/handler.h"
+#include "sampler/thread/thread.h"
 
 #define OBJECT "/libspanprof.so"
 

@@ -6,7 +6,7 @@
 #include "test/conformance/story.h"
 #include "test/hosts/host.h"
 
-/* SP_SPAN_DEPTH_MAX of sampler/span_stack.h: of what is deeper only the root is known. */
+/* SP_SPAN_DEPTH_MAX of sampler/open_spans/span_stack.h: of what is deeper only the root is known. */
 #define DEPTH_MAX 64
 #define DEEP 80
 #define MANY 200

@@ -50,11 +50,11 @@ sys.exit(5)"'
 		openssl enc -aes-256-cbc -pbkdf2 -S 0000000000000000 -k x -in big | md5sum; openssl missing'
 	[sqlite3]='sqlite3 :memory: ".read $CORPUS/loads/sqlite3.sql" \
 		".shell ls -l /proc/self/fd | wc -l" "select * from missing"'
-	[gcc]='for file in $ROOT/sampler/s*.c; do
+	[gcc]='for file in $ROOT/sampler/*/s*.c; do
 			gcc -std=gnu11 -D_GNU_SOURCE= -I$ROOT -O2 -c -o source.o $file && md5sum <source.o;
 		done;
 		echo "int main(void) { return missing; }" | gcc -x c -o program -'
-	[clang]='for file in $ROOT/sampler/s*.c; do
+	[clang]='for file in $ROOT/sampler/*/s*.c; do
 			clang -std=gnu11 -D_GNU_SOURCE= -I$ROOT -O2 -c -o source.o $file && md5sum <source.o;
 		done;
 		echo "int main(void) { return missing; }" | clang -x c -o program -'

@@ -15,7 +15,7 @@ source test/corpus/programs.bash
 need python3 perl openssl xz clang git
 
 # Not all of our files.
-WORDS[clang]='for file in $ROOT/sampler/s*.c; do
+WORDS[clang]='for file in $ROOT/sampler/*/s*.c; do
 	clang -std=gnu11 -D_GNU_SOURCE= -I$ROOT -O2 -c -o source.o "$file"; done'
 WORDS[xz]='xz -T2 -1 -c big | xz -dc | cmp - big'
 

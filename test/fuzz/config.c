@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/config.h"
-#include "sampler/sample.h"
+#include "sampler/config/config.h"
+#include "sampler/region/sample.h"
 #include "test/fuzz/fuzz.h"
 
 #define VARIABLES_MAX 200U

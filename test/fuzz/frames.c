@@ -2,7 +2,7 @@
 /* Fuzzes call frame information as it lies in memory: its reader stays inside the object. */
 #include <stdint.h>
 
-#include "sampler/cfi_sig.h"
+#include "sampler/unwind/cfi_sig.h"
 #include "test/fuzz/fuzz.h"
 
 #define ENTRIES_MAX 64U

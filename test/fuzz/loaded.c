@@ -20,10 +20,10 @@
 
 #include "export/mapped.h"
 #include "export/modules.h"
-#include "sampler/counters.h"
-#include "sampler/module_event.h"
-#include "sampler/object_identity_sig.h"
-#include "sampler/ring.h"
+#include "sampler/base/counters.h"
+#include "sampler/region/ring.h"
+#include "sampler/unwind/module_event.h"
+#include "sampler/unwind/object_identity_sig.h"
 #include "test/common/own_memory.h"
 #include "test/fuzz/fuzz.h"
 

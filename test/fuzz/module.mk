@@ -21,41 +21,48 @@ $(FUZZ_DIR)/gen/%.o: $(B)/gen/%.c
 
 # What each one needs of the product, so that "make test" need not compile everything once more.
 fuzz_objects = $(patsubst %.c,$(FUZZ_DIR)/%.o,$(filter-out $(1),$(wildcard $(2))))
-FUZZ_CONFIG := $(call fuzz_objects,,$(addprefix sampler/,config*.c fmt.c log.c seccomp.c text.c))
+FUZZ_CONFIG := $(call fuzz_objects,,sampler/config/config*.c sampler/base/fmt.c sampler/base/log.c \
+	sampler/base/seccomp.c sampler/base/text.c)
 FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,grow.c elf_*.c symtab.c symbol_sort.c plt.c xz.c fde_file.c \
-	lines.c dwarf_index.c demangle.c pool.c) sampler/text.c sampler/ehframe_sig.c)
+	lines.c dwarf_index.c demangle.c pool.c) sampler/base/text.c sampler/unwind/ehframe_sig.c)
 FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c libcurl.c http_request.c http_answer.c backlog.c seccomp.c push.c push_news.c reply.c losses.c request.c ingest.c pprof_request.c gzip.c grow.c \
 	address.c credentials.c secret.c tls_files.c user_file.c keylog.c seccomp.c \
 	headers_json.c clock.c redact.c log.c) test/unit/export/core_double.c) \
 	$(FUZZ_DIR)/gen/push.pb-c.o
 FUZZ_REPORT := $(call fuzz_objects,export/report/main.c export/report/options.c \
-	export/report/status.c export/report/file.c,export/report/*.c) \
-	$(call fuzz_objects,,$(addprefix export/,grow.c hash_index.c gzip.c strtab.c) sampler/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
+	export/report/status.c export/report/file.c,export/report/*.c) $(call fuzz_objects,,$(addprefix \
+	export/,grow.c hash_index.c gzip.c strtab.c) sampler/base/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
 
 $(FUZZ_DIR)/config: $(FUZZ_CONFIG)
 $(FUZZ_DIR)/profile_url: $(call fuzz_objects,,preload/profile_url.c)
 $(FUZZ_DIR)/traceparent: $(call fuzz_objects,,preload/traceparent.c)
 $(FUZZ_DIR)/headers: $(call fuzz_objects,,export/headers_json.c)
 $(FUZZ_DIR)/elf: $(FUZZ_ELF)
-$(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/cfi_sig.c sampler/ehframe_sig.c)
+$(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/ehframe_sig.c)
 $(FUZZ_DIR)/pprof: $(FUZZ_REPORT)
 $(FUZZ_DIR)/split: $(call fuzz_objects,,export/pprof_split.c export/pprof_wire.c)
 $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
 $(FUZZ_DIR)/address: $(call fuzz_objects,,export/address.c export/libcurl.c export/redact.c)
-$(FUZZ_DIR)/loaded: $(call fuzz_objects,,$(addprefix export/,grow.c hash_index.c modules.c mapped.c maps.c \
-	host_objects.c object_file.c object_files.c vdso.c clock.c elf_notes.c module_name.c module_read.c module_serial.c) $(addprefix sampler/,object_identity_sig.c module_event.c module_event_sig.c ring.c \
-	ring_sig.c seccomp.c arena.c text.c))
-$(FUZZ_DIR)/maps: $(call fuzz_objects,,export/maps.c export/grow.c sampler/text.c)
-$(FUZZ_DIR)/names: $(call fuzz_objects,,export/demangle.c sampler/text.c)
-$(FUZZ_DIR)/region: $(call fuzz_objects,,export/exporter/view.c export/exporter/name_texts.c export/grow.c \
-	export/hash_index.c $(addprefix sampler/,ring.c \
-	ring_sig.c seccomp.c snapshot.c names_read.c text.c arena.c))
+$(FUZZ_DIR)/loaded: $(call fuzz_objects,,$(addprefix export/,grow.c hash_index.c modules.c mapped.c \
+	maps.c host_objects.c object_file.c object_files.c vdso.c clock.c elf_notes.c module_name.c \
+	module_read.c module_serial.c) sampler/unwind/object_identity_sig.c sampler/unwind/module_event.c \
+	sampler/unwind/module_event_sig.c sampler/region/ring.c sampler/region/ring_sig.c \
+	sampler/base/seccomp.c sampler/base/arena.c sampler/base/text.c)
+$(FUZZ_DIR)/maps: $(call fuzz_objects,,export/maps.c export/grow.c sampler/base/text.c)
+$(FUZZ_DIR)/names: $(call fuzz_objects,,export/demangle.c sampler/base/text.c)
+$(FUZZ_DIR)/region: $(call fuzz_objects,,export/exporter/view.c export/exporter/name_texts.c \
+	export/grow.c export/hash_index.c sampler/region/ring.c sampler/region/ring_sig.c \
+	sampler/base/seccomp.c sampler/unwind/snapshot.c sampler/region/names_read.c sampler/base/text.c \
+	sampler/base/arena.c)
 $(FUZZ_DIR)/sections: $(FUZZ_ELF)
 $(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c export/report/file.c export/gzip.c export/grow.c \
-	sampler/text.c scripts/probe/status.c scripts/run/line.c)
-$(FUZZ_DIR)/unwind: $(call fuzz_objects,,$(addprefix sampler/,cfi_sig.c cfi_apply_sig.c \
-	dwarf_expr_sig.c ehframe_sig.c compact_rule_sig.c readable_sig.c seccomp.c stack_bounds_sig.c fast_path_sig.c object_cache_sig.c object_identity_sig.c \
-	module_event_sig.c ring_sig.c rule_cache.c rule_cache_sig.c arena.c))
+	sampler/base/text.c scripts/probe/status.c scripts/run/line.c)
+$(FUZZ_DIR)/unwind: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/cfi_apply_sig.c \
+	sampler/unwind/dwarf_expr_sig.c sampler/unwind/ehframe_sig.c sampler/unwind/compact_rule_sig.c \
+	sampler/base/readable_sig.c sampler/base/seccomp.c sampler/unwind/stack_bounds_sig.c \
+	sampler/unwind/fast_path_sig.c sampler/unwind/object_cache_sig.c \
+	sampler/unwind/object_identity_sig.c sampler/unwind/module_event_sig.c sampler/region/ring_sig.c \
+	sampler/unwind/rule_cache.c sampler/unwind/rule_cache_sig.c sampler/base/arena.c)
 
 $(FUZZERS): $(FUZZ_DIR)/%: $(FUZZ_DIR)/test/fuzz/%.o
 	$(call say,LD,$@)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "export/demangle.h"
-#include "sampler/text.h"
+#include "sampler/base/text.h"
 #include "test/fuzz/fuzz.h"
 
 #define CAP 61U

@@ -14,11 +14,11 @@
 
 #include "export/exporter/name_texts.h"
 #include "export/exporter/view.h"
-#include "sampler/names.h"
-#include "sampler/names_table.h"
-#include "sampler/ring.h"
-#include "sampler/snapshot.h"
-#include "sampler/text.h"
+#include "sampler/base/text.h"
+#include "sampler/region/names.h"
+#include "sampler/region/names_table.h"
+#include "sampler/region/ring.h"
+#include "sampler/unwind/snapshot.h"
 #include "test/fuzz/fuzz.h"
 
 /* counters.c needs all of the threads. */

@@ -10,11 +10,11 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-#include "sampler/cfi_sig.h"
-#include "sampler/compact_rule_sig.h"
-#include "sampler/fast_path_sig.h"
-#include "sampler/object_identity_sig.h"
-#include "sampler/rule_cache.h"
+#include "sampler/unwind/cfi_sig.h"
+#include "sampler/unwind/compact_rule_sig.h"
+#include "sampler/unwind/fast_path_sig.h"
+#include "sampler/unwind/object_identity_sig.h"
+#include "sampler/unwind/rule_cache.h"
 #include "test/fuzz/fuzz.h"
 
 #define PAGE 4096U

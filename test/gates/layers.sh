@@ -14,9 +14,9 @@ seed()
 	printf '%b\n' "$2" >"$work/tree/$1"
 }
 
-seed sampler/ring.c '#include "sampler/ring.h"\n#include <stdint.h>'
-seed preload/init.c '#include "preload/reentrancy_guard.h"\n#include "sampler/region.h"'
-seed export/exporter/main.c '#include "export/export.h"\n#include "sampler/region.h"'
+seed sampler/region/ring.c '#include "sampler/region/ring.h"\n#include <stdint.h>'
+seed preload/init.c '#include "preload/reentrancy_guard.h"\n#include "sampler/region/region.h"'
+seed export/exporter/main.c '#include "export/export.h"\n#include "sampler/region/region.h"'
 seed export/http.c '#include "export/http.h"\n#include <curl/curl.h>'
 expect_pass scripts/check-layers.sh "$work/tree"
 
@@ -44,7 +44,7 @@ faulty sampler/bare.c '#include "ring.h"' 'may not include "ring.h"'
 faulty sampler/nowhere/new.c 'int x;' 'is in a folder without a rule'
 
 # Comments and strings are text, not code.
-seed sampler/text.c '/* dlsym() */ const char *s = "dlsym"; // dlsym'
+seed sampler/base/text.c '/* dlsym() */ const char *s = "dlsym"; // dlsym'
 expect_pass scripts/check-layers.sh "$work/tree"
 
 # Rooms, by a table of their own.

@@ -15,12 +15,12 @@ faulty()
 	expect_fail "$4" test/mutants/run.sh --check "$work/table"
 }
 
-faulty sampler/ring.c unit/core/test_ring 's/no such text/x/' 'changes 0 places'
-faulty sampler/ring.c unit/core/test_ring 's/tail/tale/' 'places of sampler/ring.c, not one'
-faulty sampler/ring.c unit/core/test_ring 's/(/x/' 'Unmatched'
+faulty sampler/region/ring.c unit/core/test_ring 's/no such text/x/' 'changes 0 places'
+faulty sampler/region/ring.c unit/core/test_ring 's/tail/tale/' 'places of sampler/region/ring.c, not one'
+faulty sampler/region/ring.c unit/core/test_ring 's/(/x/' 'Unmatched'
 faulty sampler/none.c unit/core/test_ring 's/a/b/' 'there is no sampler/none.c'
-faulty sampler/ring.c unit/core/test_none 's/r->taken \+= len \+ WORD/r->taken++/' 'there is no test unit/core/test_none'
-faulty sampler/ring.c '' 's/r->taken \+= len \+ WORD/r->taken++/' 'five fields'
+faulty sampler/region/ring.c unit/core/test_none 's/r->taken \+= len \+ WORD/r->taken++/' 'there is no test unit/core/test_none'
+faulty sampler/region/ring.c '' 's/r->taken \+= len \+ WORD/r->taken++/' 'five fields'
 printf '# nothing\n' >"$work/table"
 expect_fail 'no mutants' test/mutants/run.sh --check "$work/table"
 printf 'one\tsampler/ring.c\tunit/core/test_ring\twhat\ts/r->taken \\+= len \\+ WORD/r->taken++/\n%.0s' 1 2 >"$work/table"

@@ -48,7 +48,7 @@ $(HOST_PLUGIN): test/hosts/lib/plugin.c test/hosts/host.h $(B)/test/libopentelem
 # In the place of the program that the object starts.
 EXPORTER_STUB := $(B)/test/exporter-stub
 
-$(EXPORTER_STUB): test/hosts/lib/exporter_stub.c sampler/region.h sampler/counters.h
+$(EXPORTER_STUB): test/hosts/lib/exporter_stub.c sampler/region/region.h sampler/base/counters.h
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
 	$(Q)$(CC) $(CPPFLAGS_ALL) -std=gnu11 -O2 -g -Wall -Wextra -o $@ $<
@@ -137,12 +137,12 @@ endif
 
 # Our start of the exporter's process, and what stands for the exporter.
 HOST_STARTER_OBJS := $(addprefix $(B)/release/,preload/exporter_process.o preload/exporter_child.o \
-	preload/keeper.o sampler/fmt.o)
+	preload/keeper.o sampler/base/fmt.o)
 
 $(B)/test/hosts/starter: $(HOST_STARTER_OBJS)
 HOST_LIBS_starter = $(HOST_STARTER_OBJS) -lpthread
 
-$(B)/test/exporter-stand-in: test/hosts/lib/exporter_stand_in.c sampler/region.h
+$(B)/test/exporter-stand-in: test/hosts/lib/exporter_stand_in.c sampler/region/region.h
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. -D_GNU_SOURCE= -o $@ $<

@@ -8,8 +8,8 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "sampler/sample.h"
-#include "sampler/unwind_sig.h"
+#include "sampler/region/sample.h"
+#include "sampler/unwind/unwind_sig.h"
 #include "test/common/walk.h"
 
 static struct sp_stack_bounds bounds;

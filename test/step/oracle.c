@@ -12,9 +12,9 @@
 #include <string.h>
 #include <ucontext.h>
 
-#include "sampler/rule_cache.h"
-#include "sampler/sample.h"
-#include "sampler/unwind_sig.h"
+#include "sampler/region/sample.h"
+#include "sampler/unwind/rule_cache.h"
+#include "sampler/unwind/unwind_sig.h"
 #include "test/common/walk.h"
 #include "test/step/reference.h"
 #include "test/step/second.h"

@@ -8,9 +8,9 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "sampler/rule_cache.h"
-#include "sampler/sample.h"
-#include "sampler/unwind_sig.h"
+#include "sampler/region/sample.h"
+#include "sampler/unwind/rule_cache.h"
+#include "sampler/unwind/unwind_sig.h"
 #include "test/common/walk.h"
 
 #define ROUNDS 4

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "export/unwind_snapshot.h"
-#include "sampler/ring.h"
-#include "sampler/snapshot.h"
+#include "sampler/region/ring.h"
+#include "sampler/unwind/snapshot.h"
 #include "test/common/own_memory.h"
 
 #define RING_BYTES (UINT64_C(1) << 25)

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "preload/haproxy_table.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 #define THREADS 8U
 #define TABLES 10000U

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/counters.h"
-#include "sampler/names.h"
+#include "sampler/base/counters.h"
+#include "sampler/region/names.h"
 #include "test/common/own_memory.h"
 
 #define THREADS 4U

@@ -5,7 +5,7 @@
  * of its last records it has not counted some, and of others not sent them. All sums are exact in the
  * end, and no sample has another one's name.
  */
-#include "sampler/region_swap.h"
+#include "sampler/sampling/region_swap.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -16,13 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sampler/channel.h"
-#include "sampler/counters.h"
-#include "sampler/handler.h"
-#include "sampler/monotonic.h"
-#include "sampler/names.h"
-#include "sampler/region.h"
-#include "sampler/ring.h"
+#include "sampler/base/counters.h"
+#include "sampler/base/monotonic.h"
+#include "sampler/region/channel.h"
+#include "sampler/region/names.h"
+#include "sampler/region/region.h"
+#include "sampler/region/ring.h"
+#include "sampler/sampling/handler.h"
 
 #define PRODUCERS 4U
 /* New ones come up all the time, most of them while the names are moved. */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sampler/ring.h"
+#include "sampler/region/ring.h"
 #include "test/common/own_memory.h"
 #include "test/common/put_sample.h"
 

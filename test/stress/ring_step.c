@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/ring.h"
+#include "sampler/region/ring.h"
 #include "test/common/own_memory.h"
 #include "test/common/put_sample.h"
 #include "test/stress/trap_step.h"

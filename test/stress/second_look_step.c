@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/rule_cache.h"
-#include "sampler/signals.h"
-#include "sampler/span_stack.h"
-#include "sampler/span_table.h"
+#include "sampler/open_spans/span_stack.h"
+#include "sampler/open_spans/span_table.h"
+#include "sampler/thread/signals.h"
+#include "sampler/unwind/rule_cache.h"
 #include "test/stress/race_step.h"
 
 #define NEW_NAME 4711U

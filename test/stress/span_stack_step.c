@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/span_stack.h"
-#include "sampler/span_table.h"
+#include "sampler/open_spans/span_stack.h"
+#include "sampler/open_spans/span_table.h"
 #include "test/stress/trap_step.h"
 
 #define NO_SPAN 0U

@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/active_span.h"
-#include "sampler/counters.h"
-#include "sampler/log.h"
-#include "sampler/names.h"
-#include "sampler/span.h"
-#include "sampler/span_age.h"
-#include "sampler/span_table.h"
-#include "sampler/thread.h"
+#include "sampler/base/counters.h"
+#include "sampler/base/log.h"
+#include "sampler/open_spans/span_table.h"
+#include "sampler/region/names.h"
+#include "sampler/span/active_span.h"
+#include "sampler/span/span.h"
+#include "sampler/span/span_age.h"
+#include "sampler/thread/thread.h"
 #include "test/common/own_memory.h"
 
 #define THREADS 64U

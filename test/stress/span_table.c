@@ -11,11 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sampler/counters.h"
-#include "sampler/names.h"
-#include "sampler/span.h"
-#include "sampler/span_table.h"
-#include "sampler/thread.h"
+#include "sampler/base/counters.h"
+#include "sampler/open_spans/span_table.h"
+#include "sampler/region/names.h"
+#include "sampler/span/span.h"
+#include "sampler/thread/thread.h"
 #include "test/common/own_memory.h"
 
 #ifdef __SANITIZE_THREAD__

@@ -15,15 +15,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sampler/channel.h"
-#include "sampler/counters.h"
-#include "sampler/handler.h"
+#include "sampler/base/counters.h"
+#include "sampler/region/channel.h"
 #include "sampler/sampler.h"
-#include "sampler/span.h"
-#include "sampler/thread.h"
-#include "sampler/thread_mask.h"
-#include "sampler/thread_scan.h"
-#include "sampler/thread_table.h"
+#include "sampler/sampling/handler.h"
+#include "sampler/span/span.h"
+#include "sampler/thread/thread.h"
+#include "sampler/thread/thread_mask.h"
+#include "sampler/thread/thread_scan.h"
+#include "sampler/thread/thread_table.h"
 
 #define SPAWNERS 3U
 #define THREADS 300U /* by each spawner */

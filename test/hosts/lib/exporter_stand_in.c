@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sampler/region.h"
+#include "sampler/region/region.h"
 
 extern char **environ;
 

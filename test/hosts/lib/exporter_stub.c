@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sampler/region.h"
+#include "sampler/region/region.h"
 
 #define CRASH_MS 200
 #define HOST_MS 60000

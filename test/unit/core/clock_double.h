@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "sampler/cpu_clock.h"
+#include "sampler/base/cpu_clock.h"
 
 static uint64_t thread_ns;
 static uint64_t process_ns;

@@ -17,13 +17,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "sampler/channel.h"
-#include "sampler/counters.h"
-#include "sampler/handler.h"
+#include "sampler/base/counters.h"
+#include "sampler/region/channel.h"
 #include "sampler/sampler.h"
-#include "sampler/span.h"
-#include "sampler/thread.h"
-#include "sampler/thread_timer.h"
+#include "sampler/sampling/handler.h"
+#include "sampler/span/span.h"
+#include "sampler/thread/thread.h"
+#include "sampler/thread/thread_timer.h"
 
 #define SIGNO SIGUSR2
 #define RATE_HZ 100U

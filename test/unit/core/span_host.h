@@ -7,12 +7,12 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "sampler/active_span.h"
-#include "sampler/names.h"
-#include "sampler/process.h"
-#include "sampler/span.h"
-#include "sampler/span_stack.h"
-#include "sampler/thread.h"
+#include "sampler/base/process.h"
+#include "sampler/open_spans/span_stack.h"
+#include "sampler/region/names.h"
+#include "sampler/span/active_span.h"
+#include "sampler/span/span.h"
+#include "sampler/thread/thread.h"
 #include "test/common/own_memory.h"
 
 static inline const void *handle_of(uint64_t id)

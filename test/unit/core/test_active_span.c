@@ -2,9 +2,9 @@
 /* Facts about which span is active on a thread: scopes, starts that stand in, interleaving. */
 #include <criterion/criterion.h>
 
-#include "sampler/active_span.h"
-#include "sampler/counters.h"
-#include "sampler/manual_label.h"
+#include "sampler/base/counters.h"
+#include "sampler/span/active_span.h"
+#include "sampler/span/manual_label.h"
 #include "test/unit/core/span_host.h"
 #include "test/unit/sampler/stderr_pipe.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about the sampling handler: what a sample says but for its labels, and what is lost. */
-#include "sampler/handler.h"
+#include "sampler/sampling/handler.h"
 
 #include <sys/prctl.h>
 
 #include "sampled_host.h"
-#include "sampler/signals.h"
-#include "sampler/snapshot.h"
+#include "sampler/thread/signals.h"
+#include "sampler/unwind/snapshot.h"
 
 static volatile sig_atomic_t host_calls;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about the labels that the sampling handler gives a sample, and the spans that it marks as sampled. */
-#include "sampler/handler.h"
+#include "sampler/sampling/handler.h"
 
 #include "sampled_host.h"
 

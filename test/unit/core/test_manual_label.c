@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about manual labels on a thread's span stack. */
-#include "sampler/manual_label.h"
+#include "sampler/span/manual_label.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 
-#include "sampler/counters.h"
-#include "sampler/names.h"
-#include "sampler/span.h"
-#include "sampler/thread.h"
+#include "sampler/base/counters.h"
+#include "sampler/region/names.h"
+#include "sampler/span/span.h"
+#include "sampler/thread/thread.h"
 #include "test/common/own_memory.h"
 
 static void set_up(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about the sample ring with one thread; test/stress/ring.c has the threads. */
-#include "sampler/ring.h"
+#include "sampler/region/ring.h"
 #include "test/common/own_memory.h"
 
 #include <criterion/criterion.h>

@@ -8,8 +8,8 @@
 
 #include "busy_thread.h"
 #include "sampled_host.h"
-#include "sampler/process.h"
-#include "sampler/thread_scan.h"
+#include "sampler/base/process.h"
+#include "sampler/thread/thread_scan.h"
 #include "test/unit/emulated.h"
 
 static void *find_nothing(const char *name)

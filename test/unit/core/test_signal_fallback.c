@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about leaving SIGURG to a host that uses it itself, with the kernel's real signals. */
-#include "sampler/process.h"
-#include "sampler/signal_fallback.h"
+#include "sampler/base/process.h"
+#include "sampler/thread/signal_fallback.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #include "kernel_double.h"
-#include "sampler/counters.h"
-#include "sampler/signals.h"
-#include "sampler/thread.h"
-#include "sampler/thread_timer.h"
-#include "sampler/virtual_mask.h"
+#include "sampler/base/counters.h"
+#include "sampler/thread/signals.h"
+#include "sampler/thread/thread.h"
+#include "sampler/thread/thread_timer.h"
+#include "sampler/thread/virtual_mask.h"
 
 #define USUAL (SIGRTMAX - 3) /* the first real-time signal that is tried */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about sharing the sampling signal with the host: its disposition is kept and obeyed. */
-#include "sampler/signals.h"
+#include "sampler/thread/signals.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

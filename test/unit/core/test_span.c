@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about span semantics: roots, activation, ends, what a forked child keeps. */
-#include "sampler/span.h"
+#include "sampler/span/span.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sampler/counters.h"
+#include "sampler/base/counters.h"
 #include "test/unit/core/span_host.h"
 
 TestSuite(span, .init = set_up, .timeout = 20);

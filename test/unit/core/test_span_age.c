@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about spans whose end never comes. */
-#include "sampler/span_age.h"
+#include "sampler/span/span_age.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sampler/counters.h"
+#include "sampler/base/counters.h"
 #include "test/unit/core/span_host.h"
 
 #define SECOND SP_NS_PER_S

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about the names of spans that are renamed. */
-#include "sampler/span.h"
+#include "sampler/span/span.h"
 
 #include <criterion/criterion.h>
 

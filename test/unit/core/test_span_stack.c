@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about the span stack; test/stress/span_stack_step.c looks between the instructions. */
-#include "sampler/span_stack.h"
+#include "sampler/open_spans/span_stack.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

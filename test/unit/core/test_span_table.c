@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about the table of open spans with one thread; test/stress/span_table.c has the threads. */
-#include "sampler/span_table.h"
+#include "sampler/open_spans/span_table.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

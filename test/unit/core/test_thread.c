@@ -4,7 +4,7 @@
  * test thread stands for all threads in turn (kernel_double.h); test/stress/thread_churn.c has real
  * ones.
  */
-#include "sampler/thread.h"
+#include "sampler/thread/thread.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 #include "kernel_double.h"
-#include "sampler/counters.h"
-#include "sampler/process.h"
-#include "sampler/ring.h"
-#include "sampler/thread_account.h"
-#include "sampler/thread_table.h"
-#include "sampler/thread_timer.h"
+#include "sampler/base/counters.h"
+#include "sampler/base/process.h"
+#include "sampler/region/ring.h"
+#include "sampler/sampling/thread_account.h"
+#include "sampler/thread/thread_table.h"
+#include "sampler/thread/thread_timer.h"
 
 #define PERIOD_NS (10 * SP_NS_PER_MS)
 

@@ -3,7 +3,7 @@
  * Facts about CPU time that no sample stands for: nothing lacks, nothing is there twice, and a label is
  * known or there is none. The clocks are the double's, samples are what the handler would note of them.
  */
-#include "sampler/thread_account.h"
+#include "sampler/sampling/thread_account.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -11,12 +11,12 @@
 
 #include "clock_double.h"
 #include "kernel_double.h"
-#include "sampler/active_span.h"
-#include "sampler/channel.h"
-#include "sampler/counters.h"
-#include "sampler/handler.h"
-#include "sampler/manual_label.h"
-#include "sampler/thread_timer.h"
+#include "sampler/base/counters.h"
+#include "sampler/region/channel.h"
+#include "sampler/sampling/handler.h"
+#include "sampler/span/active_span.h"
+#include "sampler/span/manual_label.h"
+#include "sampler/thread/thread_timer.h"
 #include "span_host.h"
 #include "test/common/own_memory.h"
 

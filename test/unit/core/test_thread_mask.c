@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about threads that block or await the signal: none of them may get a timer, whoever looks. */
-#include "sampler/thread_mask.h"
+#include "sampler/thread/thread_mask.h"
 
 #include <grp.h>
 #include <sched.h>
@@ -8,7 +8,7 @@
 
 #include "busy_thread.h"
 #include "sampled_host.h"
-#include "sampler/signals.h"
+#include "sampler/thread/signals.h"
 #include "test/unit/emulated.h"
 
 TestSuite(thread_mask, .timeout = 20);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about arming timers: what the kernel is asked for, and that it really sends it. */
-#include "sampler/thread_timer.h"
+#include "sampler/thread/thread_timer.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "kernel_double.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 #define PERIOD_NS (10 * SP_NS_PER_MS)
 #define COOKIE 0x89abcdefU

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about threads that wait for signals which the sampling signal is among. */
-#include "sampler/virtual_mask.h"
+#include "sampler/thread/virtual_mask.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #include "kernel_double.h"
-#include "sampler/handler.h"
-#include "sampler/process.h"
-#include "sampler/signals.h"
-#include "sampler/thread_table.h"
-#include "sampler/thread_timer.h"
+#include "sampler/base/process.h"
+#include "sampler/sampling/handler.h"
+#include "sampler/thread/signals.h"
+#include "sampler/thread/thread_table.h"
+#include "sampler/thread/thread_timer.h"
 #include "test/unit/emulated.h"
 
 #define COOKIE 0x80000001U

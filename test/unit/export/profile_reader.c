@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/text.h"
+#include "sampler/base/text.h"
 
 static void check_id(const profile *p, int64_t id)
 {

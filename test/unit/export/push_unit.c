@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 struct push_unit u = {.now = 1000 * SP_NS_PER_S};
 

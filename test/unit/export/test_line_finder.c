@@ -8,7 +8,7 @@
 #include "export/clock.h"
 #include "export/debug_file.h"
 #include "export/line_finder.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 #include "tiny_library.h"
 
 static struct sp_modules *modules;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "push_unit.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 TestSuite(losses, .fini = push_finish);
 

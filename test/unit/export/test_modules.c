@@ -13,7 +13,7 @@
 #include "export/modules.h"
 #include "export/symbol_tables.h"
 #include "fake_host.h"
-#include "sampler/text.h"
+#include "sampler/base/text.h"
 #include "test/unit/emulated.h"
 
 /* Ships with libc and is loaded by nobody. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "push_unit.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 TestSuite(push, .fini = push_finish);
 

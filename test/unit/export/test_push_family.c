@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "push_unit.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 TestSuite(push_family, .fini = push_finish);
 

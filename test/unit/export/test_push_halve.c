@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "push_unit.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 TestSuite(push_halve, .fini = push_finish);
 

@@ -12,7 +12,7 @@
 #include "export/mapped.h"
 #include "export/unwind_snapshot.h"
 #include "fake_host.h"
-#include "sampler/rule_cache.h"
+#include "sampler/unwind/rule_cache.h"
 #include "test/common/own_memory.h"
 #include "test/common/walk.h"
 

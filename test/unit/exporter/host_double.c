@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sampler/names.h"
+#include "sampler/region/names.h"
 
 struct host_double host;
 const struct sp_host_descriptors host_nothing = {.region = -1, .folder = -1, .maps = -1};

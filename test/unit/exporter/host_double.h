@@ -9,7 +9,7 @@
 
 #include "export/exporter/host.h"
 #include "export/exporter/view.h"
-#include "sampler/region.h"
+#include "sampler/region/region.h"
 #include "test/common/put_sample.h"
 
 #define RING_BYTES SP_RING_BYTES(65536)

@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 #include "host_double.h"
-#include "sampler/config.h"
+#include "sampler/config/config.h"
 
 struct program_unit {
 	char dir[64];

@@ -7,7 +7,7 @@
 
 #include "export/exporter/name_texts.h"
 #include "host_double.h"
-#include "sampler/names.h"
+#include "sampler/region/names.h"
 
 static struct sp_name_texts *names;
 

@@ -15,7 +15,7 @@
 
 #include "preload/exporter_path.h"
 #include "preload/resolve.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 #define PRIVATE_OBJECT "libthread_db.so.1"
 

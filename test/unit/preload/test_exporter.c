@@ -16,9 +16,9 @@
 
 #include "preload/exporter_family.h"
 #include "preload/exporter_process.h"
-#include "sampler/log.h"
-#include "sampler/monotonic.h"
-#include "sampler/region.h"
+#include "sampler/base/log.h"
+#include "sampler/base/monotonic.h"
+#include "sampler/region/region.h"
 
 #define LONG_MS 10000U
 

@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sampler/region.h"
+#include "sampler/region/region.h"
 #include "test/unit/emulated.h"
 
 static char one[] = "ONE=1";

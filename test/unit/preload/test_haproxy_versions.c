@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "preload/haproxy_table.h"
-#include "sampler/compiler.h"
+#include "sampler/base/compiler.h"
 
 TestSuite(haproxy_versions, .timeout = 20);
 

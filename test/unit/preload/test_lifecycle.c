@@ -20,11 +20,11 @@
 #include "preload/deferred_work.h"
 #include "preload/exporter.h"
 #include "preload/reentrancy_guard.h"
-#include "sampler/monotonic.h"
-#include "sampler/region.h"
-#include "sampler/seccomp.h"
-#include "sampler/signals.h"
-#include "sampler/thread.h"
+#include "sampler/base/monotonic.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/region/region.h"
+#include "sampler/thread/signals.h"
+#include "sampler/thread/thread.h"
 
 static _Atomic int early_result; /* of a thread that comes while another one starts; 0 = none yet */
 

@@ -8,12 +8,12 @@
 #include <time.h>
 
 #include "preload/lifecycle.h"
-#include "sampler/compiler.h"
-#include "sampler/names.h"
-#include "sampler/span.h"
-#include "sampler/span_keys.h"
-#include "sampler/span_stack.h"
-#include "sampler/thread.h"
+#include "sampler/base/compiler.h"
+#include "sampler/open_spans/span_keys.h"
+#include "sampler/open_spans/span_stack.h"
+#include "sampler/region/names.h"
+#include "sampler/span/span.h"
+#include "sampler/thread/thread.h"
 #include "test/common/own_memory.h"
 
 static struct sp_config config = {

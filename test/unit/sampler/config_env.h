@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "sampler/config.h"
+#include "sampler/config/config.h"
 #include "stderr_pipe.h"
 
 #define ENV_MAX 64

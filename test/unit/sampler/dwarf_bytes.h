@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "sampler/cursor_sig.h"
-#include "sampler/stack_bounds_sig.h"
+#include "sampler/unwind/cursor_sig.h"
+#include "sampler/unwind/stack_bounds_sig.h"
 
 /* An array and its size, as two arguments. */
 #define BYTES(...) ((const uint8_t[]){__VA_ARGS__}), sizeof((const uint8_t[]){__VA_ARGS__})

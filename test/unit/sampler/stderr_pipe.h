@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sampler/log.h"
+#include "sampler/base/log.h"
 
 static char stderr_text[1 << 16];
 static int stderr_read_end;

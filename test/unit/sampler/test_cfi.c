@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "sampler/cfi_sig.h"
+#include "sampler/unwind/cfi_sig.h"
 #include "test/unit/sampler/dwarf_bytes.h"
 
 #define PC UINT64_C(0x400000)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of sampler/config.c and config_copy.c: capture, ranks of names, defaults, kill switches. */
-#include "sampler/config.h"
+/* Tests of sampler/config/config.c and config_copy.c: capture, ranks of names, defaults, kill switches. */
+#include "sampler/config/config.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "config_env.h"
-#include "sampler/config_copy.h"
-#include "sampler/config_parse.h"
+#include "sampler/config/config_copy.h"
+#include "sampler/config/config_parse.h"
 
 static bool disabled_by(const char *entry)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of the configuration with values nobody would write: long, binary, damaged. */
-#include "sampler/config.h"
+#include "sampler/config/config.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "config_env.h"
-#include "sampler/config_table.h"
+#include "sampler/config/config_table.h"
 
 Test(config_hostile, holds_4000_bytes_in_every_variable, .timeout = 20)
 {

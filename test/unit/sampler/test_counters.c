@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of sampler/counters.c. */
-#include "sampler/counters.h"
+/* Tests of sampler/base/counters.c. */
+#include "sampler/base/counters.h"
 
 #include <criterion/criterion.h>
 

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "sampler/cfi_sig.h"
-#include "sampler/ehframe_sig.h"
+#include "sampler/unwind/cfi_sig.h"
+#include "sampler/unwind/ehframe_sig.h"
 #include "test/unit/sampler/dwarf_bytes.h"
 
 /* An object made by hand, placed so that the byte after it cannot be read. */

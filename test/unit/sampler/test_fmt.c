@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of sampler/fmt.c: libc's snprintf is the oracle wherever both speak the same language. */
-#include "sampler/fmt.h"
+/* Tests of sampler/base/fmt.c: libc's snprintf is the oracle wherever both speak the same language. */
+#include "sampler/base/fmt.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of sampler/log.c: what a line looks like, and that it cannot hurt the program around it. */
-#include "sampler/log.h"
+/* Tests of sampler/base/log.c: what a line looks like, and that it cannot hurt the program around it. */
+#include "sampler/base/log.h"
 
 #include <errno.h>
 #include <signal.h>

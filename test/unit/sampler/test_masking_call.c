@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines as the kernel writes them: the number of the call, its arguments, stack pointer and address. */
-#include "sampler/masking_call.h"
+#include "sampler/base/masking_call.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "sampler/module_event.h"
-#include "sampler/object_identity_sig.h"
-#include "sampler/ring.h"
+#include "sampler/region/ring.h"
+#include "sampler/unwind/module_event.h"
+#include "sampler/unwind/object_identity_sig.h"
 #include "test/common/own_memory.h"
 
 #define PAGE 4096U

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of sampler/names.c. Each test is its own process, so each starts without a table. */
-#include "sampler/names.h"
+/* Tests of sampler/region/names.c. Each test is its own process, so each starts without a table. */
+#include "sampler/region/names.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "sampler/counters.h"
+#include "sampler/base/counters.h"
 #include "test/common/own_memory.h"
 
 #define FFFD "\xef\xbf\xbd"

@@ -3,7 +3,7 @@
  * Facts about going on in a new region, where nothing else runs; test/stress/region_swap.c is about the
  * rest. The test is the exporter.
  */
-#include "sampler/region_swap.h"
+#include "sampler/sampling/region_swap.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -15,12 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sampler/channel.h"
-#include "sampler/counters.h"
-#include "sampler/handler.h"
-#include "sampler/module_event.h"
-#include "sampler/names.h"
-#include "sampler/ring.h"
+#include "sampler/base/counters.h"
+#include "sampler/region/channel.h"
+#include "sampler/region/names.h"
+#include "sampler/region/ring.h"
+#include "sampler/sampling/handler.h"
+#include "sampler/unwind/module_event.h"
 #include "test/common/put_sample.h"
 #include "test/unit/emulated.h"
 

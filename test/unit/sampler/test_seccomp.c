@@ -9,13 +9,13 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "sampler/arena.h"
-#include "sampler/compiler.h"
-#include "sampler/cpu_clock.h"
-#include "sampler/process.h"
-#include "sampler/seccomp.h"
-#include "sampler/seccomp_program.h"
-#include "sampler/thread.h"
+#include "sampler/base/arena.h"
+#include "sampler/base/compiler.h"
+#include "sampler/base/cpu_clock.h"
+#include "sampler/base/process.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/base/seccomp_program.h"
+#include "sampler/thread/thread.h"
 
 #if defined(__x86_64__)
 #define HERE AUDIT_ARCH_X86_64

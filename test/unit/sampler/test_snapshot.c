@@ -3,7 +3,7 @@
  * Facts about copies of stacks at the edges of memory. A copy is made in the host's thread, so one
  * byte too many ends the host; nothing can be read around the stacks here.
  */
-#include "sampler/snapshot.h"
+#include "sampler/unwind/snapshot.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#include "sampler/stack_bounds_sig.h"
+#include "sampler/unwind/stack_bounds_sig.h"
 #include "test/common/own_memory.h"
 #include "test/unit/emulated.h"
 

@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-#include "sampler/arch_sig.h"
-#include "sampler/stack_bounds_sig.h"
+#include "sampler/base/arch_sig.h"
+#include "sampler/unwind/stack_bounds_sig.h"
 #include "test/unit/emulated.h"
 
 TestSuite(stack_bounds, .init = sp_stack_init);

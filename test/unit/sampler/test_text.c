@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of sampler/text.c. */
-#include "sampler/text.h"
+/* Tests of sampler/base/text.c. */
+#include "sampler/base/text.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole walks, compared frame by frame with libunwind's, at the places where stacks are odd. */
-#include "sampler/unwind_sig.h"
+#include "sampler/unwind/unwind_sig.h"
 
 #include <errno.h>
 #include <pthread.h>

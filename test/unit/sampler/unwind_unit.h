@@ -19,11 +19,11 @@
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
 
-#include "sampler/arch_sig.h"
-#include "sampler/counters.h"
-#include "sampler/rule_cache.h"
-#include "sampler/sample.h"
-#include "sampler/unwind_sig.h"
+#include "sampler/base/arch_sig.h"
+#include "sampler/base/counters.h"
+#include "sampler/region/sample.h"
+#include "sampler/unwind/rule_cache.h"
+#include "sampler/unwind/unwind_sig.h"
 #include "test/common/walk.h"
 #include "test/unit/emulated.h"
 

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every place that can lose something, and a few totals, as process-wide atomic counters. Every
+ * context adds to them, SIG included (relaxed atomic add). They are in the region once there is
+ * one, so that the exporter can report them for a host that was killed.
+ */
+#ifndef SP_COUNTERS_H
+#define SP_COUNTERS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "sampler/base/compiler.h"
+
+/*
+ * X(enum suffix, name in logs and pprof comments, kind): 0 counts work, 1 a loss, which is also
+ * logged, 2 samples that are there but incomplete. DROP_UNTOLD is a part of DROP_RING_FULL.
+ */
+// clang-format off
+#define SP_FOR_EACH_COUNTER(X) \
+	X(SPANS_STARTED, "spans_started", 0) \
+	X(SPANS_ENDED, "spans_ended", 0) \
+	X(SPANS_AGED, "spans_aged", 1) \
+	X(SPANS_INTERLEAVED, "spans_unlabelled_interleaved", 2) \
+	X(SIGNALS, "signals", 0) \
+	X(SAMPLES_PUT, "samples_put", 0) \
+	X(UNSAMPLED, "residual_records", 0) \
+	X(SAMPLES_DRAINED, "samples_drained", 0) \
+	X(SAMPLES_SENT, "samples_sent", 0) \
+	X(SNAPSHOTS, "stack_snapshots", 0) \
+	X(UPLOADS, "uploads", 0) \
+	X(FILES_WRITTEN, "files_written", 0) \
+	X(DROP_RING_FULL, "dropped_ring_full", 1) \
+	X(DROP_UNTOLD, "dropped_ring_full_for_object", 1) \
+	X(DROP_REENTERED, "dropped_handler_reentered", 1) \
+	X(DROP_STACK, "dropped_small_signal_stack", 1) \
+	X(RING_DAMAGED, "ring_records_damaged", 1) \
+	X(RING_UNFINISHED, "ring_records_unfinished", 1) \
+	X(SNAPSHOTS_FULL, "stack_snapshots_ring_full", 2) \
+	X(UNWIND_FAILED, "unwind_failed", 2) \
+	X(UNWIND_TRUNCATED, "unwind_truncated", 2) \
+	X(OFF_STACK, "off_stack", 2) \
+	X(SPAN_STACK_FULL, "span_stack_overflowed", 1) \
+	X(SAMPLES_TOO_DEEP, "samples_deeper_than_span_stack", 2) \
+	X(SPAN_TABLE_FULL, "span_table_full", 1) \
+	X(SPAN_NO_THREAD, "span_without_thread_block", 1) \
+	X(NAMES_OTHER, "span_names_over_limit", 1) \
+	X(THREAD_NAMES_OTHER, "thread_names_over_limit", 1) \
+	X(UNARMED_LIMIT, "threads_unarmed_limit", 1) \
+	X(UNARMED_REFUSED, "threads_unarmed_refused", 1) \
+	X(UNARMED_STACK, "threads_unarmed_small_signal_stack", 1) \
+	X(UNARMED_SECCOMP, "threads_unarmed_seccomp", 1) \
+	X(THREADS_NO_BLOCK, "threads_without_block", 1) \
+	X(SIGNAL_MOVED, "signal_moved", 0) \
+	X(SIGNAL_TAKEN, "signal_taken_by_host", 1) \
+	X(SECCOMP_STOPPED, "stopped_by_seccomp", 1) \
+	X(STACKS_OTHER, "stacks_over_limit", 1) \
+	X(SPANS_OTHER, "span_labels_over_limit", 1) \
+	X(BATCH_QUEUE_FULL, "batches_dropped_queue_full", 1) \
+	X(BATCH_TOO_OLD, "batches_dropped_too_old", 1) \
+	X(BATCH_REJECTED, "batches_rejected_by_server", 1) \
+	X(BATCH_UNANSWERED, "batches_unanswered", 1) \
+	X(BATCH_UNSENT, "batches_unsent_at_exit", 1) \
+	X(SAMPLES_UNSENT, "samples_in_lost_batches", 1) \
+	X(SYMBOLS_DROPPED, "symbol_tables_dropped", 0) \
+	X(LINES_OVER_LIMIT, "debug_info_over_limit", 2) \
+	X(LINES_LATE, "lines_not_in_time", 2) \
+	X(PUSH_RETRIED, "push_retries", 0) \
+	X(FILE_FAILED, "files_failed", 1) \
+	X(EXPORT_NOMEM, "export_out_of_memory", 1)
+// clang-format on
+
+/* The number of SDKs whose spans are counted separately, at most; numbers as in sdk_texts.h. */
+#define SP_COUNTED_SDKS 8U
+
+#define SP_COUNTER_ENUM_(id, name, loss) SP_COUNT_##id,
+enum sp_counter { SP_FOR_EACH_COUNTER(SP_COUNTER_ENUM_) SP_COUNTER_N };
+
+/* The counters in use, SP_COUNTER_N of them, except those of spans. */
+extern _Atomic(_Atomic uint64_t *) sp_counters;
+
+static inline SP_SIGSAFE void sp_count_add(enum sp_counter c, uint64_t n)
+{
+	/* pairs with the release in sp_counters_move(): the memory is there */
+	_Atomic uint64_t *all = atomic_load_explicit(&sp_counters, memory_order_acquire);
+
+	atomic_fetch_add_explicit(&all[c], n, memory_order_relaxed);
+}
+
+static inline SP_SIGSAFE void sp_count(enum sp_counter c)
+{
+	sp_count_add(c, 1);
+}
+
+/*
+ * Spans start and end by the million. Threads that count in one place would contend for its cache
+ * line, so there are many places, on cache lines of their own, and a thread uses one by its number.
+ */
+#define SP_SPAN_COUNTS 32U
+struct sp_span_counts {
+	_Atomic uint64_t started[SP_COUNTED_SDKS];
+	_Atomic uint64_t ended;
+	char pad[56];
+};
+extern _Atomic(struct sp_span_counts *) sp_span_counts; /* SP_SPAN_COUNTS of them */
+
+static inline struct sp_span_counts *sp_span_counts_of(uint32_t thread)
+{
+	/* the same */
+	return &atomic_load_explicit(&sp_span_counts,
+				     memory_order_acquire)[thread % SP_SPAN_COUNTS];
+}
+
+/* APP. thread: any number that not all threads have. */
+static inline void sp_count_span_started(uint32_t thread, unsigned sdk)
+{
+	atomic_fetch_add_explicit(
+		&sp_span_counts_of(thread)->started[sdk < SP_COUNTED_SDKS ? sdk : 0], 1,
+		memory_order_relaxed);
+}
+
+static inline void sp_count_span_ended(uint32_t thread)
+{
+	atomic_fetch_add_explicit(&sp_span_counts_of(thread)->ended, 1, memory_order_relaxed);
+}
+
+/* With those of spans. APP. */
+uint64_t sp_count_read(enum sp_counter c);
+
+/* SP_COUNT_SPANS_STARTED of one SDK, by struct sp_span_start's number. APP. */
+uint64_t sp_count_spans_of(unsigned sdk);
+
+/*
+ * APP, one thread at a time. These counters are used from now on, and what was counted before there
+ * was a region is added to them. The counters of former regions are collected again and again by
+ * sp_counters_collect(), because a thread may still be adding to them.
+ */
+void sp_counters_move(_Atomic uint64_t *to, struct sp_span_counts *spans);
+/*
+ * APP. Moves the values of former counters to those in use. Returns how many samples of them were
+ * put.
+ */
+uint64_t sp_counters_collect(_Atomic uint64_t *from, struct sp_span_counts *spans);
+/* Forked child: every counter is 0 again, and in memory of the process's own. */
+void sp_counters_reset(void);
+
+#endif

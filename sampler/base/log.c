@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages on the host's stderr. Contexts: INIT and APP, never SIG.
+ *
+ * A message must never hurt the host. It is one write(2), so that lines of threads do not mix. It
+ * does not wait for a reader that has stopped reading. A write can raise SIGPIPE (reader gone),
+ * SIGXFSZ (file at its limit) and SIGTTOU (background job on a terminal), which would end or stop a
+ * program that never wrote there itself, so these are blocked in this thread meanwhile. System
+ * calls go through syscall(2), past any wrapper of the host.
+ *
+ * Descriptor 2 may not be stderr. A program that was started without it, or has closed it, gets the
+ * number for its next file, and a line of ours could corrupt a database. So descriptor 2 must be
+ * the same file as when we first looked, and a regular file that is also open for reading does not
+ * count as stderr.
+ */
+#include "sampler/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sampler/base/fmt.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/base/text.h"
+
+#define TEXT_MAX 1000U
+#define PREFIX_MAX 32U /* "spanprof[4294967295]: " */
+#define SUFFIX_MAX 40U /* " (4294967295 more held back)" */
+#define WRITE_TRIES 4
+#define LIMIT_NS ((int64_t)(60 * SP_NS_PER_S))
+
+#define SIG_BIT(n) (UINT64_C(1) << ((n)-1)) /* the kernel's signal set is one 64-bit word */
+#define WRITE_SIGNALS (SIG_BIT(SIGPIPE) | SIG_BIT(SIGXFSZ) | SIG_BIT(SIGTTOU))
+
+static _Atomic int max_level = SP_LOG_WARN;
+
+/* What stderr was when we first looked. */
+enum { UNKNOWN, KNOWN, NONE };
+static _Atomic int first = UNKNOWN;
+static _Atomic uint64_t device;
+static _Atomic uint64_t inode;
+
+struct line {
+	size_t len;
+	char text[PREFIX_MAX + TEXT_MAX + SUFFIX_MAX];
+};
+
+void sp_log_set_level(enum sp_log_level level)
+{
+	atomic_store_explicit(&max_level, (int)level, memory_order_relaxed);
+}
+
+static bool silent(enum sp_log_level level)
+{
+	return level == SP_LOG_NONE ||
+	       (int)level > atomic_load_explicit(&max_level, memory_order_relaxed);
+}
+
+/* Takes back the signal that a failed write raised, unless the host had one waiting already. */
+static void take_back(int error, uint64_t pending_before)
+{
+	static const struct timespec no_wait;
+	uint64_t raised = 0;
+
+	if (error == EPIPE)
+		raised = SIG_BIT(SIGPIPE);
+	else if (error == EFBIG)
+		raised = SIG_BIT(SIGXFSZ);
+	if (raised != 0 && (pending_before & raised) == 0)
+		(void)sp_syscall(SYS_rt_sigtimedwait, &raised, NULL, &no_wait, sizeof(raised));
+}
+
+static void write_guarded(const char *text, size_t len)
+{
+	uint64_t block = WRITE_SIGNALS;
+	uint64_t old;
+	uint64_t pending = 0;
+	int tries = 0;
+
+	if (sp_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &block, &old, sizeof(old)) != 0)
+		return;
+	(void)sp_syscall(SYS_rt_sigpending, &pending, sizeof(pending));
+	while (sp_syscall(SYS_write, STDERR_FILENO, text, len) < 0) {
+		if (errno == EINTR && ++tries < WRITE_TRIES)
+			continue;
+		take_back(errno, pending);
+		break;
+	}
+	(void)sp_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
+}
+
+/* Not fstat(): in newer headers it refers to a symbol version that older C libraries lack. */
+static bool identify(struct stat *out)
+{
+	return sp_syscall(SYS_newfstatat, STDERR_FILENO, "", out, AT_EMPTY_PATH) == 0;
+}
+
+static bool is_data_file(const struct stat *st)
+{
+	long flags = sp_syscall(SYS_fcntl, STDERR_FILENO, F_GETFL);
+
+	return S_ISREG(st->st_mode) && (flags & O_ACCMODE) != O_WRONLY;
+}
+
+static void remember(const struct stat *now)
+{
+	atomic_store_explicit(&device, now->st_dev, memory_order_relaxed);
+	atomic_store_explicit(&inode, now->st_ino, memory_order_relaxed);
+	atomic_store_explicit(&first, is_data_file(now) ? NONE : KNOWN, memory_order_release);
+}
+
+static bool is_stderr(void)
+{
+	struct stat now;
+
+	if (!identify(&now))
+		return false;
+	/* Before activation there can be a message about an SDK that is not understood. */
+	if (atomic_load_explicit(&first, memory_order_acquire) == UNKNOWN)
+		remember(&now);
+	return atomic_load_explicit(&first, memory_order_acquire) == KNOWN &&
+	       atomic_load_explicit(&device, memory_order_relaxed) == now.st_dev &&
+	       atomic_load_explicit(&inode, memory_order_relaxed) == now.st_ino;
+}
+
+void sp_log_begin(void)
+{
+	int saved = errno;
+	struct stat now;
+
+	if (identify(&now))
+		remember(&now);
+	errno = saved;
+}
+
+/* A pipe that polls writable has PIPE_BUF bytes of room, so the write of a line does not block. */
+static bool stderr_takes_a_line(void)
+{
+	/* The system call writes back how much is left. */
+	struct timespec no_wait = {0, 0};
+	struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+	return sp_syscall(SYS_ppoll, &fd, 1, &no_wait, NULL, sizeof(uint64_t)) == 1 &&
+	       fd.revents == POLLOUT;
+}
+
+static void line_open(struct line *l)
+{
+	l->len =
+		sp_fmt_snprintf(l->text, PREFIX_MAX, "spanprof[%d]: ", (int)sp_syscall(SYS_getpid));
+}
+
+SP_PRINTF(2, 0) static void line_add(struct line *l, const char *fmt, va_list args)
+{
+	size_t start = l->len;
+
+	l->len += sp_fmt_vsnprintf(l->text + start, TEXT_MAX + 1, fmt, args);
+	if (l->len - start == TEXT_MAX)
+		l->len = start + sp_text_boundary(l->text + start, TEXT_MAX);
+}
+
+static void line_write(struct line *l)
+{
+	if (!is_stderr() || !stderr_takes_a_line())
+		return;
+	sp_text_printable(l->text, l->len);
+	l->text[l->len++] = '\n';
+	write_guarded(l->text, l->len);
+}
+
+void sp_log(enum sp_log_level level, const char *fmt, ...)
+{
+	int saved = errno;
+	struct line l;
+	va_list args;
+
+	if (silent(level))
+		return;
+	line_open(&l);
+	va_start(args, fmt);
+	line_add(&l, fmt, args);
+	va_end(args);
+	line_write(&l);
+	errno = saved;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t = {.tv_sec = 0};
+
+	(void)sp_syscall(SYS_clock_gettime, CLOCK_MONOTONIC_COARSE, &t);
+	return (uint64_t)t.tv_sec * SP_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* One thread per minute may print; the lines of others are counted. */
+static bool limit_passes(struct sp_log_site *site)
+{
+	uint64_t last = atomic_load_explicit(&site->last_ns, memory_order_relaxed);
+	uint64_t now = now_ns();
+
+	if ((last == 0 || (int64_t)(now - last) >= LIMIT_NS) &&
+	    atomic_compare_exchange_strong_explicit(&site->last_ns, &last, now,
+						    memory_order_relaxed, memory_order_relaxed))
+		return true;
+	atomic_fetch_add_explicit(&site->held, 1, memory_order_relaxed);
+	return false;
+}
+
+void sp_log_limited(struct sp_log_site *site, enum sp_log_level level, const char *fmt, ...)
+{
+	int saved = errno;
+	struct line l;
+	unsigned held;
+	va_list args;
+
+	if (silent(level))
+		return;
+	if (!limit_passes(site)) {
+		errno = saved;
+		return;
+	}
+	held = atomic_exchange_explicit(&site->held, 0, memory_order_relaxed);
+	line_open(&l);
+	va_start(args, fmt);
+	line_add(&l, fmt, args);
+	va_end(args);
+	if (held > 0)
+		l.len += sp_fmt_snprintf(l.text + l.len, SUFFIX_MAX, " (%u more held back)", held);
+	line_write(&l);
+	errno = saved;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One-line messages on stderr: "spanprof[pid]: text\n", one write(2) each, no stdio, no heap.
+ * Contexts: INIT and APP. Never from a signal handler: SIG code counts instead.
+ * errno is preserved. Text is cut at 1,000 bytes and made printable (text.h).
+ */
+#ifndef SP_LOG_H
+#define SP_LOG_H
+
+#include <stdint.h>
+
+#include "sampler/base/compiler.h"
+
+enum sp_log_level {
+	SP_LOG_NONE,
+	SP_LOG_ERROR,
+	SP_LOG_WARN,
+	SP_LOG_INFO,
+	SP_LOG_DEBUG,
+};
+
+/* Sets the most talkative level that still prints; sp_config_parse() does. Default SP_LOG_WARN. */
+void sp_log_set_level(enum sp_log_level level);
+
+/*
+ * APP, at activation. Remembers what stderr is now; later messages go there only if it is still the
+ * same. errno preserved.
+ */
+void sp_log_begin(void);
+
+void sp_log(enum sp_log_level level, const char *fmt, ...) SP_PRINTF(2, 3);
+
+/*
+ * As sp_log, but at most one line per site and minute; the next line that prints tells how many
+ * were held back. `site` is a static counter of the caller.
+ */
+struct sp_log_site {
+	_Atomic uint64_t last_ns;
+	_Atomic unsigned held;
+};
+void sp_log_limited(struct sp_log_site *site, enum sp_log_level level, const char *fmt, ...)
+	SP_PRINTF(3, 4);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether this process has put a seccomp filter over itself, or strict mode. From then on a system
+ * call that the program does not make itself may kill it, and only the program knows which calls it
+ * allows. So we make none any more: every place that would make one asks here first and does
+ * without. Timers that exist go on, and their samples are written to memory.
+ *
+ * A filter may be meant for one thread, but counts for the whole process here, because only the
+ * kernel knows which threads have it. Filters that existed before the program began, such as a
+ * container's, do not count: they are made for arbitrary programs.
+ */
+#ifndef SP_SECCOMP_H
+#define SP_SECCOMP_H
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include "sampler/base/compiler.h"
+
+/*
+ * As syscall(3). Every system call in a host goes through this macro. Below a filter it fails here
+ * with ENOSYS, as if the filter had refused it harmlessly. (Not a function, because the C library's
+ * takes "..." and passes on more arguments than it was given.)
+ */
+#define sp_syscall(...) (sp_seccomp_is_on() ? sp_seccomp_refusal() : syscall(__VA_ARGS__))
+
+/* Filters that are in, or about to go in. */
+extern _Atomic uint32_t sp_seccomp_filters;
+
+/* Any context. No system call of ours. */
+static inline SP_SIGSAFE bool sp_seccomp_is_on(void)
+{
+	return atomic_load_explicit(&sp_seccomp_filters, memory_order_relaxed) != 0;
+}
+
+static inline SP_SIGSAFE long sp_seccomp_refusal(void)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
+/* APP, async-signal-safe. A filter is about to go in; taken back if the kernel refuses it. */
+void sp_seccomp_begin(void);
+void sp_seccomp_take_back(void);
+
+#endif

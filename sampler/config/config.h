@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Configuration from the environment. Two steps: sp_config_capture() copies our variables in the
+ * constructor (no heap, bounded; hosts wipe or rewrite environ later), sp_config_parse() reads the
+ * copy at activation and warns once per bad value. One table holds every variable: name, aliases,
+ * type, default and help, and README's table is printed from it.
+ */
+#ifndef SP_CONFIG_H
+#define SP_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sampler/base/log.h"
+
+#define SP_PROFILE_URL_DEFAULT "grafana-drilldown"
+
+enum sp_profile_mode { SP_PROFILE_ON_SPAN, SP_PROFILE_ALWAYS };
+/* SP_SCOPE_AUTO is what a user may write; in struct sp_config it is one of the others. */
+enum sp_label_scope { SP_SCOPE_ROOT, SP_SCOPE_ALL, SP_SCOPE_NONE, SP_SCOPE_AUTO };
+/* What decides which span a thread works for; see active_span.h. */
+enum sp_active_span { SP_ACTIVE_AUTO, SP_ACTIVE_SCOPE, SP_ACTIVE_START };
+enum sp_attributes_mode { SP_ATTRIBUTES_ALWAYS, SP_ATTRIBUTES_WITH_SAMPLES, SP_ATTRIBUTES_NEVER };
+/* Who walks stacks: the handler, the exporter, or the handler with the exporter's help. */
+enum sp_unwind_mode { SP_UNWIND_AUTO, SP_UNWIND_CFI, SP_UNWIND_SNAPSHOT };
+enum sp_symbolize_mode { SP_SYMBOLIZE_FULL, SP_SYMBOLIZE_NAMES, SP_SYMBOLIZE_OFF };
+enum sp_protocol { SP_PROTOCOL_PUSH, SP_PROTOCOL_INGEST };
+
+/*
+ * Which variables fill a field, in which order, is told by config_table.h and README. Strings are
+ * NUL-terminated and valid until exit; NULL = not set.
+ */
+#define SP_RESOURCE_LABELS_MAX 17U
+
+/* Of the OTel resource, decoded. */
+struct sp_config_attribute {
+	const char *key; /* NULL = no more */
+	const char *value;
+};
+
+struct sp_config {
+	bool disabled; /* sp_config_disabled() */
+	enum sp_profile_mode profile;
+	uint32_t sample_rate_hz;
+	uint32_t upload_interval_ms;
+	uint32_t flush_timeout_ms; /* 0 = no flush at exit */
+	uint32_t push_timeout_ms;
+	uint32_t push_queue_capacity;
+	uint32_t push_max_tries; /* 0 = no limit */
+	enum sp_protocol protocol;
+	uint32_t max_span_names;
+	uint32_t max_span_age_ms;
+	uint32_t stack_depth; /* 1..SP_FRAMES_MAX */
+	enum sp_unwind_mode unwind;
+	int signal_number;
+	enum sp_label_scope span_id_scope;
+	enum sp_label_scope span_name_scope;
+	enum sp_active_span active_span;
+	bool trace_id; /* label samples with trace_id */
+	bool thread_name;
+	enum sp_attributes_mode attributes;
+	bool span_cpu_time;
+	enum sp_symbolize_mode symbolize;
+	uint32_t symbol_cache_mb;
+	enum sp_log_level log_level;
+	bool hook_dlsym; /* sp_config_wants_hook_dlsym() */
+	bool deepbind;   /* sp_config_wants_deepbind() */
+
+	const char *output_dir;         /* absolute */
+	const char *exporter;           /* absolute; NULL = beside our own object */
+	const char *server_address;     /* http://, https:// or unix:///; NULL = do not push */
+	const char *service_name;       /* never NULL: at last "unknown_service:<program>" */
+	const char *service_namespace;  /* from OTEL_RESOURCE_ATTRIBUTES, decoded */
+	bool add_profile_url;           /* false: profile_url is NULL */
+	const char *profile_url;        /* template or preset name, spelled as in the table */
+	bool add_baseline_url;          /* false: baseline_url is NULL */
+	const char *baseline_url;       /* as profile_url */
+	const char *baseline_labels;    /* k=v,k=v; for one preset */
+	const char *profile_base_url;   /* what the presets start with */
+	const char *profile_datasource; /* which data source of Grafana the presets name */
+
+	const char *basic_auth_user;
+	const char *basic_auth_password; /* secret: never logged */
+	const char *auth_token;          /* secret */
+	const char *tenant_id;
+	const char *debuginfod_urls; /* NULL = no server is asked for debug information */
+	const char *http_headers;    /* secret; JSON object of strings, parsed by the exporter */
+	/*
+	 * Absolute paths of files that hold the secret (Kubernetes secret mounts, systemd
+	 * credentials). The exporter reads them; a file wins over the value above.
+	 */
+	const char *basic_auth_user_file;
+	const char *basic_auth_password_file;
+	const char *auth_token_file;
+	const char *tenant_id_file;
+	const char *http_headers_file;
+
+	/* Absolute paths of PEM files; libcurl reads them at each push. */
+	const char *tls_ca_file;
+	const char *tls_cert_file;
+	const char *tls_key_file;
+	bool tls_insecure;
+	/*
+	 * The proxies of the environment at the program's start. Secrets, as they may contain user
+	 * and password; all except no_proxy.
+	 */
+	const char *http_proxy;
+	const char *https_proxy;
+	const char *all_proxy;
+	const char *no_proxy;
+
+	const char *status_file; /* absolute; %p is the process id */
+
+	const char *labels;              /* k=v,k=v; an item without = is k:v */
+	const char *resource_attributes; /* OTEL_RESOURCE_ATTRIBUTES as given, still encoded */
+	const char *resource_labels;     /* attribute,attribute: which of them are labels */
+	struct sp_config_attribute resource_label[SP_RESOURCE_LABELS_MAX]; /* those; up to a NULL */
+};
+
+/*
+ * INIT context. Copies the variables that the table names out of envp. Values longer than 8 KiB or
+ * beyond the 32 KiB of the copy are remembered as "too long". Never allocates, logs or fails.
+ */
+void sp_config_capture(char *const *envp);
+
+/*
+ * INIT context, after capture: a kill switch is set: SPANPROF_DISABLED=true,
+ * OTEL_SDK_DISABLED=true, PYROSCOPE_AGENT_ENABLED=false or OTEL_PYROSCOPE_START_PROFILING=false.
+ */
+bool sp_config_disabled(void);
+
+/* INIT context, after capture: SPANPROF_PROFILE=always. Cheap, logs nothing. */
+bool sp_config_wants_start(void);
+
+/* INIT context, after capture: SPANPROF_HOOK_DLSYM=true, SPANPROF_DEEPBIND=true. */
+bool sp_config_wants_hook_dlsym(void);
+bool sp_config_wants_deepbind(void);
+
+/* INIT context, after capture: a server or a folder is named, though it may be of no use. */
+bool sp_config_names_sink(void);
+
+/*
+ * APP context. Parses the copy into *cfg: each bad value gets one warning that names the
+ * variable and what is wrong with it (never a secret's value) and falls to its default, not to the
+ * next source, so that what applies can be read off the message. Sets the log level first. cfg is
+ * complete whatever the input. Called at activation by one thread; a later call gives the same
+ * values and repeats no warning.
+ */
+void sp_config_parse(struct sp_config *cfg);
+
+/* APP. Reads only the log level, for messages before or without an activation. */
+void sp_config_parse_log_level(void);
+
+/*
+ * Calls fn once per variable, in table order, for help output; *h is valid during the call. Tools
+ * only, never inside a host.
+ */
+struct sp_config_help {
+	const char *name;
+	const char *aliases; /* comma-separated in the order they are asked, may be "" */
+	const char
+		*type; /* "bool", "enum: a|b", "duration", "integer 1..1000", "string", "secret" */
+	const char *fallback; /* the default in words */
+	const char *help;
+};
+void sp_config_each(void (*fn)(const struct sp_config_help *h, void *arg), void *arg);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the rings hold: records of several kinds, each a struct of its own, as the host has written it.
+ * The ring keeps kind and length of each (ring.h). Self-contained: no pointers.
+ */
+#ifndef SP_RECORD_H
+#define SP_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sampler/base/thread_name.h"
+#include "sampler/region/sample.h"
+
+enum sp_record_kind {
+	SP_RECORD_PAD = 1,  /* no record: the rest of the ring's end, where the next did not fit */
+	SP_RECORD_SAMPLE,   /* struct sp_sample, as long as its depth says */
+	SP_RECORD_CPU_TIME, /* struct sp_cpu_time */
+	SP_RECORD_MODULE_EVENT, /* struct sp_module_event */
+	SP_RECORD_SNAPSHOT,     /* struct sp_snapshot (snapshot.h), in a ring of its own */
+};
+
+/* CPU time that no sample stands for (thread_account.h). */
+struct sp_cpu_time {
+	uint64_t span_id; /* this, trace_id and name_id as in a sample */
+	uint8_t trace_id[16];
+	uint32_t name_id;
+	uint32_t tid;                           /* kernel thread id; 0 = of no single thread */
+	char thread_name[SP_THREAD_NAME_BYTES]; /* all NUL = unknown, or not asked for */
+	uint64_t start;                         /* the thread's start routine; 0 = unknown */
+	uint64_t ns;
+};
+
+#define SP_MODULE_EVENT_LOADS 8U
+#define SP_MODULE_EVENT_ID_MAX 32U
+#define SP_MODULE_EVENT_PATH_MAX 512U
+
+/* An object that the samples behind it may be in (module_event.h). */
+struct sp_module_event {
+	uint64_t bias; /* runtime address minus ELF virtual address */
+	uint64_t phdr; /* where its program headers are */
+	uint64_t loads;
+	uint64_t build_id_len;
+	uint8_t build_id[SP_MODULE_EVENT_ID_MAX];
+	struct {
+		uint64_t vaddr;
+		uint64_t memsz;
+		uint64_t offset;
+		uint64_t flags;
+	} load[SP_MODULE_EVENT_LOADS];
+	char path[SP_MODULE_EVENT_PATH_MAX]; /* as the loader has it */
+};
+
+/* One of those that share a ring. */
+struct sp_record {
+	uint32_t kind; /* enum sp_record_kind; never a pad or a snapshot */
+	union {
+		struct sp_sample sample;
+		struct sp_cpu_time cpu_time;
+		struct sp_module_event module_event;
+	};
+};
+
+_Static_assert(sizeof(struct sp_cpu_time) % 8 == 0 && sizeof(struct sp_module_event) % 8 == 0,
+	       "records are whole words");
+_Static_assert(sizeof(struct sp_record) - offsetof(struct sp_record, sample) ==
+		       sizeof(struct sp_sample),
+	       "no record is longer than a sample");
+
+#endif

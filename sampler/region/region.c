@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes the shared memory. Contexts: APP (activation), INIT (forked child). All by raw system
+ * calls: some of the C library's wrappers are newer than the oldest C library that we run with.
+ */
+#include "sampler/region/region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PAGE UINT64_C(4096)
+
+/* linux/memfd.h; headers may be older than the flag, which Linux knows since 6.3. */
+#define NO_EXEC_SEAL 0x0008U
+
+#ifndef F_ADD_SEALS
+#define F_ADD_SEALS 1033
+#define F_SEAL_SEAL 0x0001
+#define F_SEAL_SHRINK 0x0002
+#define F_SEAL_GROW 0x0004
+#endif
+
+_Atomic(struct sp_region *) sp_region;
+
+/*
+ * The host's private copy of the layout. What the region itself says could be changed by another
+ * process.
+ */
+struct mapping {
+	struct sp_region *region;
+	uint64_t bytes;
+	struct sp_region_part part[SP_REGION_PARTS];
+};
+/* In a forked child the first ones are those of its parent. */
+static struct mapping mapping[2 * SP_REGIONS_MAX];
+static unsigned mappings;
+static unsigned parents;
+
+static uint64_t whole_pages(uint64_t bytes)
+{
+	return (bytes + PAGE - 1) & ~(PAGE - 1);
+}
+
+/*
+ * Making a file larger than this limit raises SIGXFSZ, which by default ends the process. So the
+ * limit is read first.
+ */
+static bool is_within_limit(uint64_t bytes)
+{
+	struct rlimit limit;
+
+	return syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) == 0 &&
+	       (limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur);
+}
+
+/*
+ * Descriptors 0 to 2 are left to the host, even where it has closed them: its next file may be
+ * meant to get that number.
+ */
+static int above_standard(int fd)
+{
+	int high;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (high < 0)
+		high = -errno;
+	(void)syscall(SYS_close, fd);
+	return high;
+}
+
+/*
+ * The size is sealed. Anyone who may open the exporter's descriptor in /proc could otherwise shrink
+ * the file, and the next access of the host would be a SIGBUS.
+ */
+static int make_file(uint64_t bytes)
+{
+	long fd;
+
+	if (!is_within_limit(bytes))
+		return -EFBIG;
+	fd = syscall(SYS_memfd_create, "spanprof", MFD_CLOEXEC | NO_EXEC_SEAL);
+	if (fd < 0 && errno == EINVAL)
+		fd = syscall(SYS_memfd_create, "spanprof", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	fd = above_standard((int)fd);
+	if (fd < 0)
+		return (int)fd;
+	if (syscall(SYS_ftruncate, (int)fd, bytes) != 0 ||
+	    syscall(SYS_fcntl, (int)fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) !=
+		    0) {
+		int err = -errno;
+
+		(void)syscall(SYS_close, (int)fd);
+		return err;
+	}
+	return (int)fd;
+}
+
+/* Maps the file and writes the header. The descriptor, or a negative errno; then it is closed. */
+static int map(struct mapping *m, int fd)
+{
+	struct sp_region *r =
+		mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+
+	if (r == MAP_FAILED) {
+		(void)syscall(SYS_close, fd);
+		return -ENOMEM;
+	}
+	r->magic = SP_REGION_MAGIC;
+	r->version = SP_REGION_VERSION;
+	r->pid = (uint32_t)getpid();
+	r->bytes = m->bytes;
+	r->mapped_at = (uintptr_t)r;
+	for (unsigned i = 0; i < SP_REGION_PARTS; i++)
+		r->part[i] = m->part[i];
+	m->region = r;
+	return fd;
+}
+
+int sp_region_make(const uint64_t bytes[SP_REGION_PARTS], struct sp_region **made)
+{
+	int saved = errno;
+	struct mapping m = {.bytes = whole_pages(sizeof(struct sp_region))};
+	int fd;
+
+	if (mappings - parents == SP_REGIONS_MAX)
+		return -ENOMEM;
+	for (unsigned i = 0; i < SP_REGION_PARTS; i++) {
+		m.part[i] = (struct sp_region_part){m.bytes, whole_pages(bytes[i])};
+		m.bytes += m.part[i].bytes;
+	}
+	fd = make_file(m.bytes);
+	if (fd >= 0)
+		fd = map(&m, fd);
+	if (fd >= 0) {
+		mapping[mappings] = m;
+		/* A fork on another thread must not see the number without the mapping. */
+		atomic_signal_fence(memory_order_release);
+		mappings++;
+		*made = m.region;
+	}
+	errno = saved;
+	return fd;
+}
+
+void sp_region_use(struct sp_region *r)
+{
+	/* pairs with the acquire in sp_region_now() */
+	atomic_store_explicit(&sp_region, r, memory_order_release);
+}
+
+int sp_region_create(const uint64_t bytes[SP_REGION_PARTS])
+{
+	struct sp_region *r = NULL;
+	int fd = sp_region_make(bytes, &r);
+
+	if (fd >= 0)
+		sp_region_use(r);
+	return fd;
+}
+
+void *sp_region_part(const struct sp_region *r, enum sp_region_parts part, uint64_t *bytes)
+{
+	const struct mapping *m = mapping;
+
+	while (m < mapping + mappings && m->region != r)
+		m++;
+	if (bytes != NULL)
+		*bytes = 0;
+	if (r == NULL || m == mapping + mappings || m->part[part].bytes == 0)
+		return NULL;
+	if (bytes != NULL)
+		*bytes = m->part[part].bytes;
+	return (char *)m->region + m->part[part].at;
+}
+
+void *sp_region_at(enum sp_region_parts part)
+{
+	return sp_region_part(sp_region_now(), part, NULL);
+}
+
+void sp_region_forked(void)
+{
+	if (sp_region_now() == NULL)
+		return;
+	sp_region_use(NULL);
+	parents = mappings;
+	/*
+	 * If the names could not be moved out of the regions of the parent, there may be too many.
+	 */
+	if (mappings > SP_REGIONS_MAX)
+		parents = mappings = SP_REGIONS_MAX;
+}
+
+void sp_region_release(void)
+{
+	int saved = errno;
+
+	for (unsigned i = 0; i < parents; i++)
+		(void)munmap(mapping[i].region, mapping[i].bytes);
+	for (unsigned i = parents; i < mappings; i++)
+		mapping[i - parents] = mapping[i];
+	mappings -= parents;
+	parents = 0;
+	errno = saved;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Producer side of the ring. A producer reserves space by a compare-and-swap of the head, writes
+ * the record, and commits it by a store of the header. Runs in the signal handler of any thread;
+ * lock-free and bounded.
+ */
+#include "sampler/region/ring.h"
+
+#include <errno.h>
+
+#pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
+
+/* Losing a race this often in a row means hundreds of threads in the handler: drop and count. */
+#define PUT_TRIES 128
+
+/*
+ * Reserves need bytes. If they do not fit before the ring's end, the rest up to there is reserved
+ * too, as padding.
+ */
+static int reserve(struct sp_ring *r, uint64_t need, uint64_t *at, uint64_t *skip)
+{
+	uint64_t head = atomic_load_explicit(&r->ends->head, memory_order_relaxed);
+
+	for (int i = 0; i < PUT_TRIES; i++) {
+		/* pairs with the release of tail in free_taken(): what it freed is zeroed */
+		uint64_t tail = atomic_load_explicit(&r->ends->tail, memory_order_acquire);
+		uint64_t end = r->size - (head & (r->size - 1));
+
+		/* The consumer has passed what we read as head: it is stale, the ring is not full. */
+		if ((int64_t)(head - tail) < 0) {
+			head = atomic_load_explicit(&r->ends->head, memory_order_relaxed);
+			continue;
+		}
+		*skip = end < need ? end : 0;
+		if (head - tail + *skip + need > r->size)
+			return -ENOSPC;
+		*at = head;
+		if (atomic_compare_exchange_weak_explicit(&r->ends->head, &head,
+							  head + *skip + need, memory_order_relaxed,
+							  memory_order_relaxed))
+			return 0;
+	}
+	return -ENOSPC;
+}
+
+/* The parts may be the stack of any thread, with red zones that the sanitizers must not report. */
+SP_RAW static void copy(_Atomic uint64_t *to, const struct sp_ring_part *part)
+{
+	const volatile uint64_t *from = part->at;
+	const uint64_t words = part->bytes / sizeof(*from);
+
+	for (uint64_t i = 0; i < words; i++)
+		atomic_store_explicit(&to[i], from[i], memory_order_relaxed);
+}
+
+SP_SIGSAFE int sp_ring_put_parts(struct sp_ring *r, enum sp_record_kind kind,
+				 const struct sp_ring_part *part, unsigned n)
+{
+	_Atomic uint64_t *to;
+	uint64_t len = 0;
+	uint64_t mask;
+	uint64_t skip;
+	uint64_t at;
+
+	for (unsigned i = 0; i < n; i++)
+		len += part[i].bytes;
+	if (r->word == NULL || reserve(r, len + sizeof(uint64_t), &at, &skip) != 0)
+		return -ENOSPC;
+	mask = r->size / sizeof(uint64_t) - 1;
+	if (skip != 0) {
+		/* pairs with the acquire in sp_ring_take() */
+		atomic_store_explicit(&r->word[(at / 8) & mask],
+				      SP_RING_HEADER(SP_RECORD_PAD, skip), memory_order_release);
+		at += skip;
+	}
+	to = &r->word[(at / 8) & mask] + 1;
+	for (unsigned i = 0; i < n; i++) {
+		copy(to, &part[i]);
+		to += part[i].bytes / sizeof(*to);
+	}
+	/* pairs with the acquire in sp_ring_take(): the record before its header */
+	atomic_store_explicit(&r->word[(at / 8) & mask], SP_RING_HEADER(kind, len),
+			      memory_order_release);
+	return 0;
+}
+
+SP_SIGSAFE int sp_ring_put(struct sp_ring *r, enum sp_record_kind kind, const void *record,
+			   uint64_t bytes)
+{
+	struct sp_ring_part part = {record, bytes};
+
+	return sp_ring_put_parts(r, kind, &part, 1);
+}

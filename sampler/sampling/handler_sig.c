@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sampling signal handler. It runs on the sampled thread, between any two instructions of it:
+ * the thread may be inside malloc, hold any lock, or be in the middle of one of our own functions.
+ * A lock, an allocation, stdio or lazy TLS could therefore wait for ever or find half-written
+ * state, and a changed errno would appear in the host's code. The handler uses none of these and
+ * restores errno.
+ *
+ * It takes a sample in this order: read the label of the active span, walk the stack, put the
+ * record into the ring, then add the sample to the thread's CPU account. If a step fails, the
+ * sample goes without frames or is dropped, and a counter tells why.
+ */
+#include "sampler/sampling/handler.h"
+
+#include <errno.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "sampler/base/arch_sig.h"
+#include "sampler/base/counters.h"
+#include "sampler/base/thread_name.h"
+#include "sampler/open_spans/span_table.h"
+#include "sampler/region/channel.h"
+#include "sampler/region/region.h"
+#include "sampler/sampling/thread_account.h"
+#include "sampler/span/active_span.h"
+#include "sampler/thread/alternate_stack.h"
+#include "sampler/thread/signals.h"
+#include "sampler/thread/thread.h"
+#include "sampler/thread/virtual_mask.h"
+#include "sampler/unwind/snapshot.h"
+#include "sampler/unwind/stack_bounds_sig.h"
+#include "sampler/unwind/unwind_sig.h"
+
+#pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
+
+struct sp_channel sp_channel_nowhere;
+_Atomic(struct sp_channel *) sp_channel_open = &sp_channel_nowhere;
+struct sp_handler_setup sp_handler_setup;
+_Atomic uint64_t sp_thread_accounted_ns;
+
+/*
+ * The thread block that our timer was armed for. NULL if the signal is not from one of our timers.
+ */
+static struct sp_thread *timer_thread(const siginfo_t *si)
+{
+	uint64_t value = (uint64_t)(uintptr_t)si->si_value.sival_ptr;
+
+	if (si->si_code != SI_TIMER || (uint32_t)(value >> 32) != sp_handler_setup.cookie)
+		return NULL;
+	return sp_thread_at((uint32_t)value);
+}
+
+/*
+ * Fills in the frames. If the stack that the handler runs on has too little room for a walk, the
+ * sample gets the interrupted pc alone. Returns the flags that are for the handler and not for the
+ * ring: SP_SAMPLE_RETRY, SP_SAMPLE_UNTOLD.
+ */
+static uint16_t walk(struct sp_thread *t, const void *ucontext, size_t room_left)
+{
+	const uint16_t own = SP_SAMPLE_RETRY | SP_SAMPLE_UNTOLD;
+	const struct sp_handler_setup *h = &sp_handler_setup;
+	struct sp_sample *s = sp_thread_scratch(t);
+	uint32_t near = h->depth < SP_THREAD_FRAMES_NEAR ? h->depth : SP_THREAD_FRAMES_NEAR;
+	const struct sp_unwind_room room[2] = {{s->pc, near}, {t->far_frames, h->depth - near}};
+	uint16_t flags = SP_SAMPLE_RETRY;
+
+	s->depth = 0;
+	s->flags = 0;
+	if (room_left < SP_HANDLER_ROOM_WALK) {
+		s->pc[s->depth++] = sp_arch_context_reg(ucontext, SP_ARCH_REG_PC);
+		sp_count(SP_COUNT_UNWIND_FAILED);
+		return 0;
+	}
+	if (!h->always_snapshot)
+		s->depth = (uint16_t)sp_unwind_walk(ucontext, &t->bounds, room, &flags);
+	else
+		s->pc[s->depth++] = sp_arch_context_reg(ucontext, SP_ARCH_REG_PC);
+	s->flags = flags & (uint16_t)~own;
+	return flags & own;
+}
+
+/*
+ * Leaves the walk to the exporter. False if the snapshot found no room: then the sample keeps the
+ * frames that it has.
+ */
+static bool put_snapshot(struct sp_channel *o, struct sp_thread *t, const void *ucontext)
+{
+	if (sp_snapshot_put(&o->snapshots, sp_thread_scratch(t), ucontext, &t->bounds) == 0) {
+		sp_count(SP_COUNT_SNAPSHOTS);
+		return true;
+	}
+	sp_count(SP_COUNT_UNWIND_FAILED);
+	if (o->snapshots.word != NULL)
+		sp_count(SP_COUNT_SNAPSHOTS_FULL);
+	return false;
+}
+
+static int put_frames(struct sp_channel *o, const struct sp_thread *t, const struct sp_sample *s)
+{
+	uint32_t near = s->depth < SP_THREAD_FRAMES_NEAR ? s->depth : SP_THREAD_FRAMES_NEAR;
+	const struct sp_ring_part part[2] = {
+		{s, sp_sample_bytes(near)},
+		{t->far_frames, (s->depth - near) * sizeof(s->pc[0])},
+	};
+
+	return sp_ring_put_parts(&o->ring, SP_RECORD_SAMPLE, part, 2);
+}
+
+/* After so many samples the next hook checks that the exporter is still alive. */
+#define SP_SAMPLES_PER_LOOK 100U
+
+/* False if the sample was lost. */
+static bool put(struct sp_channel *o, struct sp_thread *t, const void *ucontext, size_t room_left)
+{
+	const struct sp_sample *s = sp_thread_scratch(t);
+	uint16_t own = walk(t, ucontext, room_left);
+
+	/*
+	 * The record that announces a loaded object found no room in the ring. This sample is
+	 * smaller and might still fit; the exporter would then resolve its frames in whatever
+	 * object was at these addresses before.
+	 */
+	if ((own & SP_SAMPLE_UNTOLD) != 0) {
+		sp_count(SP_COUNT_DROP_UNTOLD);
+		return false;
+	}
+	if ((own & SP_SAMPLE_RETRY) != 0 && put_snapshot(o, t, ucontext))
+		return true;
+	if (s->flags & SP_SAMPLE_TRUNCATED)
+		sp_count(SP_COUNT_UNWIND_TRUNCATED);
+	if (s->flags & SP_SAMPLE_OFF_STACK)
+		sp_count(SP_COUNT_OFF_STACK);
+	return put_frames(o, t, s) == 0;
+}
+
+/*
+ * Nobody but us notices that the exporter has died. Samples of all threads count together, because
+ * each thread alone may be too short-lived to reach the number. Samples that find the ring full
+ * count too: a dead exporter leaves the ring full.
+ */
+static void look_after_exporter(const struct sp_channel *o)
+{
+	static _Atomic uint32_t samples;
+
+	if (atomic_fetch_add_explicit(&samples, 1, memory_order_relaxed) % SP_SAMPLES_PER_LOOK ==
+		    SP_SAMPLES_PER_LOOK - 1 &&
+	    o->deferred_work != NULL)
+		atomic_fetch_or_explicit(o->deferred_work, SP_WORK_ALIVE, memory_order_relaxed);
+}
+
+static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext, size_t room_left)
+{
+	/*
+	 * Chosen before the walk. The walk may announce loaded objects, and their records must be
+	 * in this ring or in one that was opened earlier.
+	 */
+	struct sp_channel *o = sp_channel_now();
+	struct sp_sample *s = sp_thread_scratch(t);
+	struct sp_span_label label;
+	uint32_t span = sp_active_span_label(&t->spans, &label);
+
+	s->span_id = label.span_id;
+	s->name_id = label.name_id;
+	memcpy(s->trace_id, label.trace_id, sizeof(s->trace_id));
+	if (label.span_id == 0 && label.name_id == 0 && sp_span_overflow_count(&t->spans.rest) != 0)
+		sp_count(SP_COUNT_SAMPLES_TOO_DEEP);
+	s->tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
+	s->weight = 1U + (si->si_overrun > 0 ? (uint32_t)si->si_overrun : 0U);
+	if (sp_handler_setup.thread_name)
+		sp_thread_name_own(s->thread_name);
+	look_after_exporter(o);
+	if (!put(o, t, ucontext, room_left)) {
+		sp_count(SP_COUNT_DROP_RING_FULL);
+		return;
+	}
+	sp_channel_count_put(o);
+	sp_thread_account_sample(&t->account, s->weight * sp_handler_setup.period_ns,
+				 s->span_id != 0 || s->name_id != 0);
+	/* Only now: if all samples of a span were lost, it has no profile to show. */
+	if (sp_handler_setup.note_samples && s->span_id != 0)
+		sp_span_table_note_sample(span, s->span_id);
+}
+
+/*
+ * Bytes below the caller's frame, if the size of the thread's stack is known; else SIZE_MAX. The C
+ * library puts the thread's control block at the upper end of the stack, in less than a page. What
+ * lies below the stack may be anything, so the size is an exact limit.
+ */
+static size_t stack_room(const struct sp_thread *t, const void *frame)
+{
+	size_t used = sp_arch_thread_pointer() - (uintptr_t)frame + SP_STACK_PAGE;
+	size_t size = atomic_load_explicit(&t->stack_bytes, memory_order_relaxed);
+
+	if (size == 0 || used > size + SP_STACK_PAGE)
+		return SIZE_MAX;
+	return used < size ? size - used : 0;
+}
+
+static size_t room(const struct sp_thread *t, const void *ucontext, const void *frame)
+{
+	size_t on_alternate = sp_alternate_stack_room(ucontext, frame);
+
+	return on_alternate != SIZE_MAX ? on_alternate : stack_room(t, frame);
+}
+
+/*
+ * Runs on the thread that the block belongs to. A thread that no hook has seen yet takes the block
+ * over here.
+ */
+static void on_timer(struct sp_thread *t, const siginfo_t *si, const void *ucontext)
+{
+	size_t room_left = room(t, ucontext, __builtin_frame_address(0));
+	uint32_t alternate = sp_alternate_stack_of(ucontext);
+
+	if (atomic_load_explicit(&t->alternate_bytes, memory_order_relaxed) != alternate)
+		atomic_store_explicit(&t->alternate_bytes, alternate, memory_order_relaxed);
+	if (t->in_handler) {
+		if (!t->settling)
+			sp_count(SP_COUNT_DROP_REENTERED);
+		return;
+	}
+	if (room_left < SP_HANDLER_ROOM_LEAST) {
+		sp_count(SP_COUNT_DROP_STACK);
+		return;
+	}
+	t->in_handler = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	sample(t, si, ucontext, room_left);
+	atomic_signal_fence(memory_order_seq_cst);
+	t->in_handler = false;
+}
+
+SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
+{
+	int saved = errno;
+	struct sp_thread *t = timer_thread(si);
+
+	if (t == NULL) {
+		if (!sp_virtual_mask_defer(signo, si, ucontext))
+			sp_signals_chain(signo, si, ucontext);
+		errno = saved;
+		return;
+	}
+	/* A signal that the timer sent before the thread left us may arrive afterwards. */
+	if (!sp_thread_excluded) {
+		sp_count(SP_COUNT_SIGNALS);
+		/*
+		 * The last signal of a deleted timer may name a block that belongs to another
+		 * thread by now. So the thread's own block counts, if it has one.
+		 */
+		if (sp_thread_own == NULL)
+			sp_thread_has(t);
+		on_timer(sp_thread_own, si, ucontext);
+	}
+	errno = saved;
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compares the CPU clock of a thread with the time that its samples stand for, and writes a record
+ * for the difference (thread_account.h).
+ *
+ * A sample stands for a whole period. A thread that ends shortly after a sample has used less than
+ * that, so its samples are ahead of its clock by up to one period. Many short threads would add up
+ * to more CPU time than the process has used. The surplus of ended threads is therefore summed up
+ * for the process and subtracted from later records.
+ *
+ * Two threads may settle the same account at once; one compare-and-swap decides, and nobody waits.
+ * Context: APP.
+ */
+#include "sampler/sampling/thread_account.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+
+#include "sampler/base/counters.h"
+#include "sampler/base/cpu_clock.h"
+#include "sampler/base/thread_name.h"
+#include "sampler/base/try_lock.h"
+#include "sampler/open_spans/span_table.h"
+#include "sampler/region/channel.h"
+#include "sampler/region/ring.h"
+#include "sampler/span/active_span.h"
+#include "sampler/span/span.h"
+#include "sampler/thread/thread.h"
+#include "sampler/thread/thread_table.h"
+#include "sampler/thread/thread_timer.h"
+
+#define TABLE (&sp_thread_table)
+/*
+ * A timer that missed expirations reports them with its next signal, which may come at any time
+ * while the thread lives. So a live thread's missing time is written only when it is more than this
+ * and two periods.
+ */
+#define LOOK_NS (250 * SP_NS_PER_MS)
+/* So many threads at most at a time, because the host's call waits for it. */
+#define LOOK_BLOCKS 256U
+
+static bool with_thread_name;
+/* By how much the samples of ended threads were ahead of their clocks, in all. */
+static _Atomic uint64_t lead_ns;
+static uint64_t process_since_ns;
+static _Atomic bool stopped;
+/* Other threads' accounts are settled by one thread at a time. */
+static atomic_flag settling_others = ATOMIC_FLAG_INIT;
+
+static bool counting(void)
+{
+	return sp_thread_timer_period_ns() != 0 &&
+	       !atomic_load_explicit(&stopped, memory_order_relaxed);
+}
+
+void sp_thread_account_init(bool thread_name)
+{
+	with_thread_name = thread_name;
+}
+
+void sp_thread_account_begin(struct sp_thread *t, uint32_t tid)
+{
+	uint64_t now = 0;
+
+	(void)sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now);
+	atomic_store_explicit(&t->account.since_ns, now, memory_order_relaxed);
+	atomic_store_explicit(&t->account.settled_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&t->account.version, sp_span_stack_version(&t->spans),
+			      memory_order_relaxed);
+	atomic_store_explicit(&t->account.outside, false, memory_order_relaxed);
+	sp_span_stack_count_roots(&t->spans);
+}
+
+void sp_thread_account_start(void)
+{
+	struct sp_thread *own = sp_thread_own;
+
+	(void)sp_cpu_clock_ns(CLOCK_PROCESS_CPUTIME_ID, &process_since_ns);
+	atomic_store_explicit(&sp_thread_accounted_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&lead_ns, 0, memory_order_relaxed);
+	if (own != NULL)
+		sp_thread_account_begin(own, atomic_load_explicit(&own->tid, memory_order_relaxed));
+}
+
+static void put(struct sp_cpu_time *record, uint64_t ns)
+{
+	struct sp_channel *o = sp_channel_now();
+
+	if (ns == 0)
+		return;
+	record->ns = ns;
+	sp_count(SP_COUNT_UNSAMPLED);
+	if (sp_ring_put(&o->ring, SP_RECORD_CPU_TIME, record, sizeof(*record)) != 0) {
+		sp_count(SP_COUNT_DROP_RING_FULL);
+		return;
+	}
+	sp_channel_count_put(o);
+	atomic_fetch_add_explicit(&sp_thread_accounted_ns, ns, memory_order_relaxed);
+}
+
+/* But for the name, which a thread alone can ask for. The exporter knows those of the others. */
+static struct sp_cpu_time describe(const struct sp_thread *t, const struct sp_span_label *label)
+{
+	struct sp_cpu_time record = {
+		.span_id = label->span_id,
+		.name_id = label->name_id,
+		.tid = atomic_load_explicit(&t->tid, memory_order_relaxed),
+		.start = (uintptr_t)t->start,
+	};
+
+	memcpy(record.trace_id, label->trace_id, sizeof(record.trace_id));
+	return record;
+}
+
+/*
+ * What is left of ns after the surplus of ended threads is subtracted: at most one period per
+ * thread, so that no thread pays for all others.
+ */
+static uint64_t less_lead(uint64_t ns)
+{
+	uint64_t lead = atomic_load_explicit(&lead_ns, memory_order_relaxed);
+	uint64_t most = ns < sp_thread_timer_period_ns() ? ns : sp_thread_timer_period_ns();
+	uint64_t off;
+
+	do {
+		off = lead < most ? lead : most;
+	} while (off != 0 && !atomic_compare_exchange_weak_explicit(&lead_ns, &lead, lead - off,
+								    memory_order_relaxed,
+								    memory_order_relaxed));
+	return ns - off;
+}
+
+/*
+ * The label of the span that was active all the time since the account was last settled; none if
+ * the active span changed. It is found through the span table, which any thread may read, and only
+ * there is a span known to be open still: a span that has just ended was not active all the time.
+ */
+static void find_label(const struct sp_thread *t, uint64_t version, struct sp_span_label *label)
+{
+	struct sp_span_record r;
+	struct sp_span_entry e;
+	uint64_t token = 0;
+	uint64_t id = sp_span_stack_top(&t->spans, &token);
+
+	memset(label, 0, sizeof(*label));
+	if (id == 0 || sp_span_stack_version(&t->spans) != version ||
+	    version != atomic_load_explicit(&t->account.version, memory_order_relaxed) ||
+	    !sp_span_table_by_id(id, &r))
+		return;
+	sp_span_entry_of(&r, token, &e);
+	(void)sp_active_span_label_of(&e, label);
+}
+
+/*
+ * The label of the only local root that the thread was ever in, if there is just one and no sample
+ * was taken outside of it. The time that the thread spent outside is then as a rule less than one
+ * period. Which child spans were active is unknown, so this is no label for the scope "all".
+ */
+static void find_only_root(const struct sp_thread *t, struct sp_span_label *label)
+{
+	const struct sp_span_last_root *root = &t->spans.root;
+	struct sp_span_entry e = {
+		.span_id = root->id,
+		.root_id = root->id,
+		.name_id = root->name_id,
+		.root_name_id = root->name_id,
+	};
+	struct sp_span_record open;
+
+	if (root->n != 1 || atomic_load_explicit(&t->account.outside, memory_order_relaxed) ||
+	    sp_active_span_label_scopes.id == SP_SCOPE_ALL ||
+	    sp_active_span_label_scopes.name == SP_SCOPE_ALL)
+		return;
+	memcpy(e.trace_id, root->trace_id, sizeof(e.trace_id));
+	if (sp_span_table_by_id(root->id, &open))
+		sp_span_entry_of(&open, SP_SPAN_STARTED, &e);
+	(void)sp_active_span_label_of(&e, label);
+}
+
+/*
+ * Brings the account to what the clock shows now, if it is behind by at least at_least; with 0 also
+ * if it is ahead. The record is prepared before: once the account is settled, the thread may be
+ * gone and its id be another thread's.
+ */
+static void settle(struct sp_thread *t, uint64_t now, uint64_t at_least, uint64_t version,
+		   struct sp_cpu_time *record)
+{
+	struct sp_thread_account *a = &t->account;
+	uint64_t since = atomic_load_explicit(&a->since_ns, memory_order_relaxed);
+	uint64_t settled = atomic_load_explicit(&a->settled_ns, memory_order_relaxed);
+	uint64_t used = now > since ? now - since : 0;
+
+	if (used > settled && used - settled < at_least)
+		return;
+	/*
+	 * If another thread, or a sample of this one, changed the account meanwhile, that one has
+	 * settled it.
+	 */
+	if ((used > settled || at_least == 0) && used != settled &&
+	    !atomic_compare_exchange_strong_explicit(&a->settled_ns, &settled, used,
+						     memory_order_relaxed, memory_order_relaxed))
+		return;
+	/*
+	 * A live thread that is ahead of its clock keeps its surplus: its own next records will be
+	 * smaller.
+	 */
+	atomic_store_explicit(&a->version, version, memory_order_relaxed);
+	if (used > settled)
+		put(record, less_lead(used - settled));
+	else if (at_least == 0)
+		atomic_fetch_add_explicit(&lead_ns, settled - used, memory_order_relaxed);
+}
+
+void sp_thread_account_end(struct sp_thread *t)
+{
+	uint64_t version = sp_span_stack_version(&t->spans);
+	struct sp_cpu_time record;
+	struct sp_span_label label;
+	uint64_t now;
+
+	/*
+	 * in_handler is set if the process is ended by a handler that interrupted our handler or
+	 * this function.
+	 */
+	if (!counting() || t->in_handler || !sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
+		return;
+	/*
+	 * A sample that came now would change the account, and so leave it unsettled. Without it
+	 * nothing is lost, since the clock counts that time as well.
+	 */
+	t->settling = true;
+	t->in_handler = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	find_label(t, version, &label);
+	if (label.span_id == 0 && label.name_id == 0)
+		find_only_root(t, &label);
+	record = describe(t, &label);
+	if (with_thread_name)
+		sp_thread_name_own(record.thread_name);
+	settle(t, now, 0, version, &record);
+	atomic_signal_fence(memory_order_seq_cst);
+	t->in_handler = false;
+	t->settling = false;
+}
+
+/* A thread that lives. */
+static void settle_other(struct sp_thread *t, uint32_t tid, uint64_t at_least)
+{
+	/*
+	 * Read before the clock: a change of span that comes later belongs to the next settlement.
+	 */
+	uint64_t version = sp_span_stack_version(&t->spans);
+	struct sp_span_label label;
+	struct sp_cpu_time record;
+	uint64_t now;
+
+	if (!sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now))
+		return;
+	find_label(t, version, &label);
+	record = describe(t, &label);
+	settle(t, now, at_least, version, &record);
+}
+
+/* Settles at most `most` blocks, beginning with number `at`. Returns the number to go on with. */
+static uint32_t settle_some(uint32_t at, uint32_t most, uint64_t at_least)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+
+	for (; at < n && most-- != 0; at++) {
+		struct sp_thread *t = sp_thread_at(at);
+		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
+
+		if (tid != 0)
+			settle_other(t, tid, at_least);
+	}
+	return at < n ? at : 0;
+}
+
+void sp_thread_account_look(void)
+{
+	static uint32_t next;
+
+	if (!counting() ||
+	    atomic_flag_test_and_set_explicit(&settling_others, memory_order_acquire))
+		return;
+	next = settle_some(next, LOOK_BLOCKS, LOOK_NS + 2 * sp_thread_timer_period_ns());
+	sp_unlock(&settling_others);
+}
+
+/*
+ * Threads that lived between two scans, or ended without a hook, are in the process's clock alone.
+ */
+static void settle_process(void)
+{
+	uint64_t accounted = atomic_load_explicit(&sp_thread_accounted_ns, memory_order_relaxed);
+	uint64_t used = sp_thread_account_process_ns();
+	struct sp_cpu_time record = {0};
+
+	if (used > accounted)
+		put(&record, used - accounted);
+}
+
+void sp_thread_account_flush(void)
+{
+	if (!counting() || !sp_try_lock(&settling_others))
+		return;
+	(void)settle_some(0, UINT32_MAX, 0);
+	settle_process();
+	sp_unlock(&settling_others);
+}
+
+void sp_thread_account_stop(void)
+{
+	sp_thread_account_flush();
+	atomic_store_explicit(&stopped, true, memory_order_relaxed);
+}
+
+uint64_t sp_thread_account_process_ns(void)
+{
+	uint64_t now = 0;
+
+	if (!sp_cpu_clock_ns(CLOCK_PROCESS_CPUTIME_ID, &now) || now < process_since_ns)
+		return 0;
+	return now - process_since_ns;
+}
+
+void sp_thread_account_forked(void)
+{
+	sp_unlock(&settling_others);
+}

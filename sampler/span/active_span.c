@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attach and detach of spans on the calling thread, and the proof that spans interleave
+ * (active_span.h). Context: APP.
+ */
+#include "sampler/span/active_span.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "sampler/base/compiler.h"
+#include "sampler/base/counters.h"
+#include "sampler/base/log.h"
+#include "sampler/open_spans/span_stack.h"
+#include "sampler/open_spans/span_table.h"
+#include "sampler/span/manual_label.h"
+#include "sampler/span/span.h"
+#include "sampler/span/span_cpu.h"
+#include "sampler/thread/thread.h"
+
+/*
+ * So many scopes in a row that did not fit are no deep nesting, where scopes would also be detached
+ * again. They are scopes that are never detached. All of the thread's scopes are then forgotten,
+ * and its spans label from start to end. A call tree with so many leaves below the last frame is
+ * treated the same.
+ */
+#define OVERFLOWS_MAX 1024U
+
+enum sp_active_span sp_active_span_source;
+
+void sp_active_span_set_source(enum sp_active_span which)
+{
+	sp_active_span_source = which;
+}
+
+void sp_active_span_forget_scopes(void)
+{
+	struct sp_thread *t = sp_thread_own;
+
+	if (t == NULL || sp_span_stack_empty(&t->spans))
+		return;
+	sp_span_cpu_change(t);
+	sp_span_stack_pop_attached(&t->spans, SP_MANUAL_LABEL_TOKEN);
+	t->scope_overflows = 0;
+}
+
+/*
+ * One more scope did not fit. True if they were too many and all scopes of the thread were
+ * forgotten.
+ */
+static bool pile_up(struct sp_thread *t)
+{
+	if (++t->scope_overflows < OVERFLOWS_MAX)
+		return false;
+	sp_count_add(SP_COUNT_SPAN_STACK_FULL, OVERFLOWS_MAX);
+	sp_active_span_forget_scopes();
+	return true;
+}
+
+bool sp_active_span_attached(uint64_t token, const uint8_t *span_id)
+{
+	struct sp_thread *t = sp_thread_self();
+	struct sp_span_entry e = {.span_id = SP_SPAN_BLANK, .token = token};
+	struct sp_span_record r;
+	uint64_t id = 0;
+
+	if (sp_active_span_source == SP_ACTIVE_START)
+		return true;
+	if (!sp_active_span_scopes_used())
+		atomic_store_explicit(&sp_span_stack_scoped, true, memory_order_relaxed);
+	if (t == NULL) {
+		sp_count(SP_COUNT_SPAN_NO_THREAD);
+		return true;
+	}
+	sp_span_cpu_change(t);
+	if (span_id != NULL)
+		memcpy(&id, span_id, sizeof(id));
+	if (sp_span_table_by_id(id, &r))
+		sp_span_entry_of(&r, token, &e);
+	return !sp_span_slot_is_deep(sp_span_stack_push(&t->spans, &e)) || !pile_up(t);
+}
+
+void sp_active_span_detached(uint64_t token, bool through)
+{
+	struct sp_thread *t = sp_thread_own;
+
+	if (t == NULL)
+		return;
+	sp_span_cpu_change(t);
+	if (sp_span_stack_pop_token(&t->spans, token, through))
+		t->scope_overflows = 0;
+}
+
+/*
+ * Whether the frame in that slot is there because a span of the same SDK was started; *out is its
+ * record then.
+ */
+static bool started_there(struct sp_thread *t, uint32_t slot, const struct sp_span_record *gone,
+			  struct sp_span_record *out)
+{
+	uint64_t id = atomic_load_explicit(&t->spans.frame[slot].span_id, memory_order_acquire);
+
+	return sp_span_table_by_id(id, out) && out->thread == gone->thread && out->slot == slot &&
+	       out->stand_in == gone->stand_in;
+}
+
+static uint32_t depth_of(const struct sp_thread *t)
+{
+	uint32_t depth = atomic_load_explicit(&t->spans.depth, memory_order_relaxed);
+
+	return depth < SP_SPAN_DEPTH_MAX ? depth : SP_SPAN_DEPTH_MAX;
+}
+
+/* A higher slot was filled later. */
+static bool later_root_is_open(struct sp_thread *t, const struct sp_span_record *gone)
+{
+	struct sp_span_record r;
+
+	for (uint32_t i = gone->slot + 1U; i < depth_of(t); i++) {
+		if (started_there(t, i, gone, &r) && r.root_id == r.span_id)
+			return true;
+	}
+	return false;
+}
+
+static void act(struct sp_thread *t, const struct sp_span_record *gone)
+{
+	static struct sp_log_site site;
+	struct sp_span_record r;
+
+	atomic_fetch_or_explicit(&t->interleaved, sp_active_span_sdk_bit(gone->stand_in),
+				 memory_order_relaxed);
+	for (uint32_t i = 0; i < depth_of(t); i++) {
+		if (started_there(t, i, gone, &r))
+			(void)sp_span_stack_strike(&t->spans, i, r.span_id);
+	}
+	sp_log_limited(&site, SP_LOG_WARN,
+		       "spans interleave on a thread, so a start does not tell which one it works "
+		       "for: not labelling its samples by starts any more "
+		       "(SPANPROF_ACTIVE_SPAN=start would)");
+}
+
+void sp_active_span_prove(const struct sp_span_record *gone)
+{
+	struct sp_thread *t = sp_thread_of(gone->thread);
+
+	/* The usual case: nothing was started on top of it. */
+	if (t == NULL || gone->slot + 1U >= depth_of(t))
+		return;
+	if ((gone->stand_in & SP_ACTIVE_SPAN_SCOPES) != 0 &&
+	    !sp_active_span_start_activates(SP_ACTIVATION_SCOPE))
+		return;
+	/* The block may be another thread's by now. */
+	if (atomic_load_explicit(&t->spans.frame[gone->slot].span_id, memory_order_relaxed) !=
+	    gone->span_id)
+		return;
+	if (sp_active_span_starts_may_interleave() && later_root_is_open(t, gone))
+		act(t, gone);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The active span of a thread: what makes a span active, and what a sample is labelled with then:
+ * the active span or its local root, as the configuration says.
+ *
+ * An SDK with scopes says which span a thread works for, and this decides from the first time that
+ * the process uses a scope. Where an SDK has no scopes, or the process never uses them, start and
+ * end stand in for them: the span that was started last counts as active. An event loop keeps many
+ * spans open on one thread, and there this is wrong. The proof is a local root that ends while a
+ * root that was started later on the same thread is still open. From then on spans of that SDK no
+ * longer label that thread by being started, because a wrong label is worse than none.
+ *
+ * Contexts: the label functions run in any context; all else is APP, inside the reentrancy guard,
+ * calling thread only; bounded, lock-free.
+ */
+#ifndef SP_ACTIVE_SPAN_H
+#define SP_ACTIVE_SPAN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sampler/base/compiler.h"
+#include "sampler/config/config.h"
+#include "sampler/open_spans/span_stack.h"
+#include "sampler/open_spans/span_table.h"
+#include "sampler/thread/thread.h"
+
+/* All 0 = nothing. */
+struct sp_span_label {
+	uint64_t span_id;
+	uint8_t trace_id[16];
+	uint32_t name_id;
+};
+
+/* Written at activation before the first timer is armed. */
+struct sp_active_span_label_scopes {
+	enum sp_label_scope id;
+	enum sp_label_scope name;
+	bool trace_id;
+};
+extern struct sp_active_span_label_scopes sp_active_span_label_scopes;
+
+/*
+ * The stack's thread or its handler. The label of a sample that is taken now. Returns the span
+ * table's reference to the span whose id the label has; 0 = no id, or not in the table.
+ */
+SP_SIGSAFE uint32_t sp_active_span_label(const struct sp_span_stack *s, struct sp_span_label *out);
+
+/* Any context. The same for a span that is known. */
+SP_SIGSAFE uint32_t sp_active_span_label_of(const struct sp_span_entry *e,
+					    struct sp_span_label *out);
+
+/* How an SDK says that a span is active on a thread. */
+enum sp_activation {
+	SP_ACTIVATION_START, /* starting a span makes it active on that thread until it ends */
+	SP_ACTIVATION_SCOPE, /* attach and detach decide, once the process has used them */
+	SP_ACTIVATION_NONE, /* the SDK has no scopes; start and end stand in unless they interleave */
+};
+
+/*
+ * The calling thread attached a context under this token (unique among the thread's open scopes).
+ * span_id is the span of the context, NULL or all zero if it has none. A span that is not recorded
+ * here labels nothing, and hides what was active before until the detach.
+ *
+ * False if scopes pile up on the thread: many did not fit, and none of those below was detached
+ * meanwhile. They do not tell what the thread works for, so all of them are forgotten, and the
+ * SDK's spans are better active from start to end (SP_ACTIVATION_NONE).
+ */
+bool sp_active_span_attached(uint64_t token, const uint8_t *span_id);
+
+/* Forgets all scopes of the calling thread: they label nothing and hide nothing any more. */
+void sp_active_span_forget_scopes(void);
+
+/* The calling thread detached that scope. With through, every scope attached after it goes too. */
+void sp_active_span_detached(uint64_t token, bool through);
+
+/* INIT. Whether scopes or starts decide; SP_ACTIVE_AUTO until this is called. */
+void sp_active_span_set_source(enum sp_active_span source);
+extern enum sp_active_span sp_active_span_source;
+
+/* Some thread has attached something: starts of SDKs with scopes no longer activate. */
+static inline bool sp_active_span_scopes_used(void)
+{
+	return atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
+}
+
+/* Whether starting a span of an SDK with this activation makes it active, as things are now. */
+static inline bool sp_active_span_start_activates(enum sp_activation how)
+{
+	if (how != SP_ACTIVATION_SCOPE)
+		return sp_active_span_source != SP_ACTIVE_SCOPE || how == SP_ACTIVATION_START;
+	return sp_active_span_source == SP_ACTIVE_START ||
+	       (sp_active_span_source == SP_ACTIVE_AUTO && !sp_active_span_scopes_used());
+}
+
+/* Whether starts stop labelling when spans interleave. They do not if the user asked for starts. */
+static inline bool sp_active_span_starts_may_interleave(void)
+{
+	return sp_active_span_source == SP_ACTIVE_AUTO;
+}
+
+/*
+ * The token of the frame of a span that was started. Where an SDK has scopes and has attached
+ * nothing yet, the frame yields to the first attach: main() may start its span before it attaches
+ * it, and the frame must not label after the detach.
+ */
+static inline uint64_t sp_active_span_start_token(enum sp_activation how)
+{
+	return how == SP_ACTIVATION_SCOPE && sp_active_span_source == SP_ACTIVE_AUTO
+		       ? SP_SPAN_YIELDS
+		       : SP_SPAN_STARTED;
+}
+
+#define SP_ACTIVE_SPAN_SDKS 32U
+
+/* In struct sp_span_record.stand_in: the SDK's number + 1, and whether it has scopes. */
+#define SP_ACTIVE_SPAN_SCOPES 0x80U
+_Static_assert(SP_ACTIVE_SPAN_SDKS <= 32 && SP_ACTIVE_SPAN_SDKS < SP_ACTIVE_SPAN_SCOPES,
+	       "a bit for each");
+
+/* What goes into the record of a span of that SDK; 0 where its spans prove nothing. */
+static inline uint8_t sp_active_span_stand_in(enum sp_activation how, uint8_t sdk)
+{
+	if (how == SP_ACTIVATION_START || sdk >= SP_ACTIVE_SPAN_SDKS)
+		return 0;
+	return (uint8_t)((sdk + 1U) | (how == SP_ACTIVATION_SCOPE ? SP_ACTIVE_SPAN_SCOPES : 0));
+}
+
+static inline uint32_t sp_active_span_sdk_bit(uint8_t stand_in)
+{
+	return UINT32_C(1) << ((stand_in & ~SP_ACTIVE_SPAN_SCOPES) - 1);
+}
+
+/* For sp_active_span_ended(). */
+void sp_active_span_prove(const struct sp_span_record *gone);
+
+/*
+ * The host has just ended that span; it is no longer in the table, and its frame is still where it
+ * was. Looks for the proof that spans interleave, and acts on it.
+ */
+static inline void sp_active_span_ended(const struct sp_span_record *gone)
+{
+	if (gone->stand_in != 0 && gone->root_id == gone->span_id &&
+	    gone->thread != SP_SPAN_NO_THREAD)
+		sp_active_span_prove(gone);
+}
+
+/* Starts of that kind no longer label that thread. */
+static inline bool sp_active_span_interleaved(const struct sp_thread *t, uint8_t stand_in)
+{
+	return stand_in != 0 && t != NULL &&
+	       (atomic_load_explicit(&t->interleaved, memory_order_relaxed) &
+		sp_active_span_sdk_bit(stand_in)) != 0;
+}
+
+#endif

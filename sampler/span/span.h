@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Span semantics, the same for every SDK: which span labels a thread's samples, and what its local
+ * root is. APP context, inside the reentrancy guard, which preserves errno; bounded, lock-free.
+ */
+#ifndef SP_SPAN_H
+#define SP_SPAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sampler/open_spans/span_table.h"
+#include "sampler/span/active_span.h"
+
+struct sp_span_start {
+	const void *handle; /* the SDK's span object, unique while the span is open */
+	uint8_t span_id[8];
+	uint8_t trace_id[16];
+	bool has_parent;      /* an explicit parent was given: parent_id decides */
+	uint8_t parent_id[8]; /* otherwise the span that is active on this thread is the parent */
+	enum sp_activation how;
+	uint8_t sdk; /* the adapter's number, below SP_ACTIVE_SPAN_SDKS */
+	const char *name;
+	size_t name_len;
+};
+
+/*
+ * A valid, sampled, recording span has started. Whether that makes it active on the calling thread
+ * until it ends depends on its SDK's activation (active_span.h).
+ * Returns false when it could not be tracked (counted), or is being tracked under another object.
+ */
+bool sp_span_started(const struct sp_span_start *s);
+
+/* The open span of that object, for attributes before the real end. False if it is not ours. */
+bool sp_span_of(const void *handle, struct sp_span_record *out);
+
+/*
+ * The span of that object ends, on whatever thread. Idempotent: false if there is no open span of
+ * that object.
+ */
+bool sp_span_ended(const void *handle);
+
+/*
+ * That open span is about to be ended on the calling thread. From now on it labels no sample, so
+ * that whoever asks whether it has samples gets the final answer. The span stays open. Idempotent.
+ */
+void sp_span_unlabel(const struct sp_span_record *r);
+
+/* As sp_span_ended(), for the record that sp_span_of() gave. */
+bool sp_span_close(const struct sp_span_record *r);
+
+/*
+ * Gives up that open span because of its age: it labels nothing any more, and its end, should it
+ * come, is ignored. APP. False if it ended meanwhile.
+ */
+bool sp_span_aged(const struct sp_span_record *r);
+
+/*
+ * Gives the open span of that object a new name, on any thread. Samples that are taken from now on
+ * show it, on every thread, for the span and, if it is a root, for all spans below it. Bounded: one
+ * look-up and one store, because stacks refer to the record. False if there is no open span of that
+ * object.
+ *
+ * Samples that were taken before keep the old name, and so do those of children that outlive their
+ * root.
+ */
+bool sp_span_renamed(const void *handle, const char *name, size_t len);
+
+/* Forked child, only thread: of all open spans only those on the calling thread's stack remain. */
+void sp_span_forked(void);
+
+/* The name of the span's root as it is now. */
+uint32_t sp_span_root_name(const struct sp_span_record *r);
+
+/* Fills in the entry of a thread's stack for that span. */
+struct sp_span_entry;
+void sp_span_entry_of(const struct sp_span_record *r, uint64_t token, struct sp_span_entry *e);
+
+static inline bool sp_span_is_root(const struct sp_span_record *r)
+{
+	return r->span_id == r->root_id;
+}
+
+#endif

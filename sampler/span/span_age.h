@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Spans whose end never comes, because the host forgot it or ended the span in a way that no hook
+ * sees. Such a span would label its thread for ever and keep its place in the span table. So spans
+ * are given up when they are older than a limit, or earlier when the table is full.
+ */
+#ifndef SP_SPAN_AGE_H
+#define SP_SPAN_AGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sampler/open_spans/span_table.h"
+
+/*
+ * A full table gives up spans that are at least this old by the wall clock. Requests often take
+ * seconds; hardly any program has thousands of requests at once that take minutes.
+ */
+#define SP_SPAN_AGE_CROWDED_NS (UINT64_C(60) * 1000000000)
+
+/*
+ * APP, every few seconds. Gives up each open span that an earlier call saw at least max_age_ns ago.
+ * now_ns is of a monotonic clock; with the wall clock, a leap would age all spans.
+ */
+void sp_span_age_sweep(uint64_t now_ns, uint64_t max_age_ns);
+
+/*
+ * APP. The table has no place for that span: gives up the oldest span that is in its way, if it is
+ * old enough. True if one was given up.
+ */
+bool sp_span_age_make_room(const struct sp_span_record *r, bool by_handle);
+
+/* Forked child, only thread. */
+void sp_span_age_forked(void);
+
+#endif

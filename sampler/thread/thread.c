@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hands out, enrols and frees thread blocks. A thread that is created by pthread_create() gets its
+ * block from its creator. A thread that nobody saw being created is enrolled by its first hooked
+ * call, by its first sample or by the scan of /proc. Its block is freed when it ends, or by the
+ * scan if it ended without a hook.
+ *
+ * So two threads may want to enrol or free the same thread at once, and the kernel may reuse a
+ * thread id. The entry for the id in the map decides, by one compare-and-swap: who loses gives its
+ * own block back. Lock-free, because a hooked call must never wait for another thread. Contexts:
+ * APP (the thread itself, or another one that enrols or frees it). thread.h tells who may do what.
+ */
+#include "sampler/thread/thread.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sampler/base/arena.h"
+#include "sampler/base/counters.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/thread/alternate_stack.h"
+#include "sampler/thread/thread_table.h"
+#include "sampler/thread/virtual_mask.h"
+
+#define TABLE (&sp_thread_table)
+
+static uint32_t own_tid(void)
+{
+	return (uint32_t)sp_syscall(SYS_gettid);
+}
+
+/* The loser of a race for the same slab uses the winner's. */
+static bool has_slab(uint32_t index)
+{
+	char *_Atomic *at = &TABLE->slab[index / SP_THREAD_SLAB];
+	const size_t size = (size_t)SP_THREAD_SLAB * SP_THREAD_STRIDE;
+	char *none = NULL;
+	char *made;
+
+	if (atomic_load_explicit(at, memory_order_acquire) != NULL)
+		return true;
+	made = sp_arena_map(size);
+	if (made != NULL && !atomic_compare_exchange_strong_explicit(
+				    at, &none, made, memory_order_acq_rel, memory_order_acquire))
+		sp_arena_unmap(made, size);
+	return made != NULL || none != NULL;
+}
+
+#define LEAF_BYTES (SP_TID_LEAF * sizeof(uint16_t))
+
+_Atomic uint16_t *sp_thread_by_tid(uint32_t tid)
+{
+	_Atomic uint16_t *_Atomic *at = &TABLE->leaf[tid / SP_TID_LEAF % SP_TID_LEAVES];
+	_Atomic uint16_t *leaf = atomic_load_explicit(at, memory_order_acquire);
+	_Atomic uint16_t *made;
+
+	if (tid == 0 || tid >= SP_TID_MAX)
+		return NULL;
+	if (leaf != NULL)
+		return &leaf[tid % SP_TID_LEAF];
+	made = sp_arena_map(LEAF_BYTES);
+	if (made == NULL)
+		return NULL;
+	if (atomic_compare_exchange_strong_explicit(at, &leaf, made, memory_order_acq_rel,
+						    memory_order_acquire))
+		leaf = made;
+	else
+		sp_arena_unmap((void *)(uintptr_t)made, LEAF_BYTES);
+	return &leaf[tid % SP_TID_LEAF];
+}
+
+int sp_thread_init(void)
+{
+	int saved = errno;
+
+	if (TABLE->ready)
+		return 0;
+	if (!has_slab(0))
+		return -ENOMEM;
+	TABLE->limit = SP_THREADS_MAX;
+	sp_thread_limit_init();
+	TABLE->ready = true;
+	errno = saved;
+	return 0;
+}
+
+static struct sp_thread *pop_free(void)
+{
+	/* pairs with push_free() */
+	uint64_t top = atomic_load_explicit(&TABLE->free, memory_order_acquire);
+
+	for (int i = 0; i < 1000 && (uint32_t)top != 0; i++) {
+		struct sp_thread *t = sp_thread_at((uint32_t)top - 1);
+		uint32_t below = atomic_load_explicit(&t->next_free, memory_order_relaxed);
+		uint64_t next = ((top >> 32) + 1) << 32 | below;
+
+		if (atomic_compare_exchange_weak_explicit(
+			    &TABLE->free, &top, next, memory_order_acq_rel, memory_order_acquire))
+			return t;
+	}
+	return NULL;
+}
+
+static void push_free(struct sp_thread *t)
+{
+	uint64_t top = atomic_load_explicit(&TABLE->free, memory_order_relaxed);
+	uint64_t next;
+
+	do {
+		atomic_store_explicit(&t->next_free, (uint32_t)top, memory_order_relaxed);
+		next = ((top >> 32) + 1) << 32 | (t->index + 1);
+	} while (!atomic_compare_exchange_weak_explicit(
+		&TABLE->free, &top, next, memory_order_acq_rel, memory_order_relaxed));
+}
+
+static void clean(struct sp_thread *t)
+{
+	/* The scan may have armed the block after its last thread had given it back. */
+	sp_thread_disarm(t);
+	atomic_store_explicit(&t->spans.depth, 0, memory_order_relaxed);
+	sp_span_overflow_clear(&t->spans.rest);
+	/* Written only where needed: the last frames lie in a page that few threads ever touch. */
+	for (unsigned i = 0; i < SP_SPAN_DEPTH_MAX; i++) {
+		_Atomic uint64_t *id = &t->spans.frame[i].span_id;
+
+		if (atomic_load_explicit(id, memory_order_relaxed) != 0)
+			atomic_store_explicit(id, 0, memory_order_relaxed);
+	}
+	t->bounds = (struct sp_stack_bounds){0, 0};
+	atomic_store_explicit(&t->interleaved, 0, memory_order_relaxed);
+	t->scope_overflows = 0;
+	t->in_handler = false;
+	t->settling = false;
+	t->spare.n = 0;
+	t->span_cpu_ns = 0;
+	atomic_store_explicit(&t->unarmed, SP_UNARMED_NOT, memory_order_relaxed);
+	atomic_store_explicit(&t->blocks, false, memory_order_relaxed);
+	atomic_store_explicit(&t->alternate_bytes, 0, memory_order_relaxed);
+	atomic_store_explicit(&t->mask_differs, sp_virtual_mask_differs(), memory_order_relaxed);
+	atomic_store_explicit(&t->stack_bytes, 0, memory_order_relaxed);
+	t->start = NULL;
+	t->start_arg = NULL;
+}
+
+struct sp_thread *sp_thread_claim(void)
+{
+	struct sp_thread *t;
+
+	if (!TABLE->ready)
+		return NULL;
+	if (sp_seccomp_is_on()) {
+		sp_count(SP_COUNT_UNARMED_SECCOMP);
+		return NULL;
+	}
+	t = pop_free();
+	if (t == NULL) {
+		uint32_t i = atomic_load_explicit(&TABLE->used, memory_order_relaxed);
+
+		do {
+			if (i >= TABLE->limit || !has_slab(i)) {
+				sp_count(SP_COUNT_THREADS_NO_BLOCK);
+				return NULL;
+			}
+		} while (!atomic_compare_exchange_weak_explicit(
+			&TABLE->used, &i, i + 1, memory_order_acq_rel, memory_order_relaxed));
+		t = sp_thread_at(i);
+		t->index = i;
+	}
+	clean(t);
+	return t;
+}
+
+void sp_thread_unclaim(struct sp_thread *t)
+{
+	atomic_store_explicit(&t->tid, 0, memory_order_relaxed);
+	push_free(t);
+}
+
+/* Binds a claimed block to a thread id; the loser of the race gets the winner's block. NULL = cannot. */
+static struct sp_thread *bind(struct sp_thread *t, uint32_t tid)
+{
+	_Atomic uint16_t *slot = sp_thread_by_tid(tid);
+	uint16_t none = 0;
+
+	/* Without memory for the map nobody would find the block. */
+	if (slot == NULL) {
+		sp_thread_unclaim(t);
+		sp_count(SP_COUNT_THREADS_NO_BLOCK);
+		return NULL;
+	}
+	/* while the block is nobody else's */
+	sp_thread_account_begin(t, tid);
+	/* pairs with reap(): the index before the id */
+	atomic_store_explicit(&t->tid, tid, memory_order_release);
+	if (atomic_compare_exchange_strong_explicit(slot, &none, (uint16_t)(t->index + 1),
+						    memory_order_acq_rel, memory_order_acquire)) {
+		sp_thread_arm(t, tid);
+		return t;
+	}
+	sp_thread_unclaim(t);
+	return sp_thread_at(none - 1U);
+}
+
+static void know_alternate(struct sp_thread *t, uint32_t bytes)
+{
+	atomic_store_explicit(&t->alternate_bytes, bytes, memory_order_relaxed);
+}
+
+/*
+ * alternate_bytes: the size of the thread's alternate signal stack, 0 if that cannot be asked for.
+ */
+static struct sp_thread *enrol(uint32_t tid, uint32_t alternate_bytes)
+{
+	_Atomic uint16_t *slot = TABLE->ready ? sp_thread_by_tid(tid) : NULL;
+
+	if (slot == NULL)
+		return NULL;
+	uint16_t have = atomic_load_explicit(slot, memory_order_acquire);
+
+	if (have != 0)
+		return sp_thread_at(have - 1U);
+	struct sp_thread *t = sp_thread_claim();
+
+	if (t == NULL)
+		return NULL;
+	know_alternate(t, alternate_bytes);
+	return bind(t, tid);
+}
+
+struct sp_thread *sp_thread_self(void)
+{
+	if (sp_thread_own != NULL || sp_thread_excluded)
+		return sp_thread_own;
+	uint32_t alternate = sp_alternate_stack_own();
+
+	sp_thread_has(enrol(own_tid(), alternate));
+	if (sp_thread_own != NULL) {
+		know_alternate(sp_thread_own, alternate);
+		sp_virtual_mask_inherit(sp_thread_own);
+		if (sp_virtual_mask_differs())
+			sp_thread_arm_if_unarmed(sp_thread_own, own_tid());
+	}
+	return sp_thread_own;
+}
+
+/*
+ * Frees the block of thread tid. Who takes the entry out of the map may free the block: the thread
+ * itself and the scan may both try, and the block may already belong to another thread.
+ */
+static void release(struct sp_thread *t, uint32_t tid)
+{
+	_Atomic uint16_t *slot = sp_thread_by_tid(tid);
+	uint16_t mine = (uint16_t)(t->index + 1);
+
+	if (slot == NULL || !atomic_compare_exchange_strong_explicit(
+				    slot, &mine, 0, memory_order_seq_cst, memory_order_relaxed))
+		return;
+	sp_thread_disarm(t);
+	sp_span_free_list_thread_ended(&t->spare);
+	sp_thread_unclaim(t);
+}
+
+void sp_thread_born(struct sp_thread *t)
+{
+	uint32_t tid = own_tid();
+	_Atomic uint16_t *slot = sp_thread_by_tid(tid);
+	int differs;
+
+	if (slot == NULL) {
+		sp_thread_unclaim(t);
+		sp_thread_excluded = true;
+		return;
+	}
+	uint16_t have = atomic_load_explicit(slot, memory_order_acquire);
+
+	/*
+	 * Either a scan has enrolled this thread already, or the kernel gave us the id of a thread
+	 * that ended without a hook. In both cases the old block is freed, and ours, with a new
+	 * timer and an empty stack, is right. Meanwhile our handler must not take the old block
+	 * over.
+	 */
+	sp_thread_excluded = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	if (have != 0)
+		release(sp_thread_at(have - 1U), tid);
+	sp_thread_has(t);
+	sp_virtual_mask_inherit(t);
+	differs = sp_virtual_mask_differs();
+	sp_thread_has(bind(t, tid));
+	atomic_store_explicit(&sp_thread_own->mask_differs, differs, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	sp_thread_excluded = false;
+}
+
+void sp_thread_ended(void)
+{
+	struct sp_thread *t = sp_thread_own;
+
+	sp_thread_excluded = true;
+	sp_thread_has(NULL);
+	/* Our handler may still run once. It must see "excluded" before the block is reused. */
+	atomic_signal_fence(memory_order_seq_cst);
+	if (t == NULL)
+		return;
+	/*
+	 * Below a filter the timer cannot be deleted, so its block is never given to another
+	 * thread.
+	 */
+	if (sp_seccomp_is_on()) {
+		sp_span_free_list_thread_ended(&t->spare);
+		return;
+	}
+	sp_thread_account_end(t);
+	release(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
+}
+
+void sp_thread_enrol(uint32_t tid)
+{
+	struct sp_thread *t = enrol(tid, 0);
+
+	/* The thread may have unblocked our signal in a way that no hook sees. */
+	if (t != NULL)
+		sp_thread_arm_if_unarmed(t, tid);
+}
+
+void sp_thread_reap(void)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+	long pid = sp_syscall(SYS_getpid);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct sp_thread *t = sp_thread_at(i);
+		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
+
+		if (tid != 0 && sp_syscall(SYS_tgkill, pid, tid, 0) != 0 && errno == ESRCH)
+			release(t, tid);
+	}
+}
+
+void sp_thread_forked(void)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_relaxed);
+	struct sp_thread *own = sp_thread_own;
+	_Atomic uint16_t *slot;
+
+	if (!TABLE->ready)
+		return;
+	/*
+	 * Timers are not inherited, and the thread ids of the parent will soon belong to others:
+	 * all entries are forgotten.
+	 */
+	for (unsigned i = 0; i < SP_TID_LEAVES; i++)
+		sp_arena_wipe((void *)(uintptr_t)atomic_load_explicit(&TABLE->leaf[i],
+								      memory_order_relaxed),
+			      LEAF_BYTES);
+	atomic_store_explicit(&TABLE->free, 0, memory_order_relaxed);
+	atomic_store_explicit(&TABLE->armed, 0, memory_order_relaxed);
+	sp_thread_limit_init();
+	for (uint32_t i = 0; i < n; i++) {
+		struct sp_thread *t = sp_thread_at(i);
+
+		/*
+		 * Another thread of the parent may have taken the block and not yet written its
+		 * index.
+		 */
+		t->index = i;
+		atomic_store_explicit(&t->timer, SP_THREAD_TIMER_NONE, memory_order_relaxed);
+		if (t != own)
+			sp_thread_unclaim(t);
+	}
+	if (own == NULL)
+		return;
+	uint32_t tid = own_tid();
+
+	own->in_handler = false;
+	own->settling = false;
+	own->span_cpu_ns = 0;
+	atomic_store_explicit(&own->tid, tid, memory_order_relaxed);
+	slot = sp_thread_by_tid(tid);
+	if (slot != NULL)
+		atomic_store_explicit(slot, (uint16_t)(own->index + 1), memory_order_relaxed);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The block of a sampled thread: all that is kept per thread, 8 KiB outside of thread-local
+ * storage. The thread finds it through one initial-exec TLS pointer, the signal handler through the
+ * cookie of the timer. Blocks are reused; the timer of a block is deleted before the block is
+ * freed, so that no timer ever names a block of another thread.
+ *
+ * Writers are the owning thread, its signal handler, and, for a thread that never called a hook,
+ * the thread that finds it in /proc and enrols it. A map from thread id to block decides races by
+ * one compare-and-swap.
+ */
+#ifndef SP_THREAD_H
+#define SP_THREAD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sampler/base/compiler.h"
+#include "sampler/base/counters.h"
+#include "sampler/open_spans/span_free_list.h"
+#include "sampler/open_spans/span_stack.h"
+#include "sampler/region/sample.h"
+#include "sampler/unwind/unwind_sig.h"
+
+#define SP_THREADS_MAX 16384U
+/* PID_MAX_LIMIT of 64-bit Linux (include/linux/threads.h). */
+#define SP_TID_MAX 4194304U
+
+/* 0 is a valid timer id of the kernel and also what a new block contains, so id + 1 is stored. */
+#define SP_THREAD_TIMER_NONE 0
+
+/*
+ * A thread whose creator asked for a smaller stack gets no timer. The smallest stack is 16 KiB: the
+ * kernel's signal frame takes 3 to 11 of it and our handler up to 7, and the host sized it for its
+ * own work, which may include nested handlers.
+ */
+#define SP_THREAD_STACK_LEAST 32768U
+
+/* So many frames of the sample that is being made lie in the first page of the block. */
+#define SP_THREAD_FRAMES_NEAR 64U
+
+/* CPU time that samples do not stand for (thread_account.h). */
+struct sp_thread_account {
+	_Atomic uint64_t since_ns;   /* the thread's CPU clock when counting began */
+	_Atomic uint64_t settled_ns; /* what its samples and records stand for; also the handler */
+	_Atomic uint64_t version;    /* of its span stack when the account was last settled */
+	_Atomic bool outside;        /* a sample was taken in no span; also the handler */
+};
+
+/* Why a thread has no timer. */
+enum sp_unarmed {
+	SP_UNARMED_NOT,     /* it has one, or nobody has tried */
+	SP_UNARMED_BLOCKED, /* it blocks our signal */
+	SP_UNARMED_LIMIT,   /* RLIMIT_SIGPENDING, see timer_limit.h */
+	SP_UNARMED_REFUSED, /* by the kernel */
+	SP_UNARMED_STACK,   /* it, or its alternate signal stack, is too small for a signal */
+	SP_UNARMED_SECCOMP, /* the program has a filter, see seccomp.h */
+	SP_UNARMED_N
+};
+
+struct sp_thread {
+	_Atomic uint32_t tid; /* 0 = free, or claimed and not yet enrolled */
+	uint32_t index;
+	_Atomic uint32_t next_free; /* index + 1; only while free */
+	_Atomic int timer;          /* kernel timer id + 1, SP_THREAD_TIMER_NONE if there is none */
+	bool in_handler;            /* own handler, and while it is kept away */
+	bool settling; /* thread_account.c: that is why; what a sample would say is put down */
+	_Atomic int timer_signo;          /* what it sends */
+	_Atomic int mask_differs;         /* virtual_mask.h: by which signal, 0 = by none */
+	_Atomic uint8_t unarmed;          /* enum sp_unarmed, of the last try */
+	_Atomic bool blocks;              /* our signal, as the thread itself last found or is to */
+	_Atomic uint32_t alternate_bytes; /* of its alternate signal stack as last seen; 0 = none */
+	_Atomic uint32_t stack_bytes; /* as its creator asked for; 0 = unknown, or none asked for */
+	_Atomic uint32_t interleaved; /* SDKs whose starts do not label this thread */
+	uint32_t scope_overflows; /* active_span.c: scopes that did not fit since the last detach */
+	struct sp_stack_bounds bounds;
+	struct sp_span_spare spare;
+	struct sp_thread_account account;
+	uint64_t span_cpu_ns;   /* span_cpu.h: the thread's CPU clock at the last change */
+	void *(*start)(void *); /* birth: what the host asked pthread_create to run */
+	void *start_arg;
+	/* Own handler only: a struct sp_sample without its frames from SP_THREAD_FRAMES_NEAR on. */
+	uint64_t scratch[SP_SAMPLE_HEAD_WORDS + SP_THREAD_FRAMES_NEAR];
+	struct sp_span_stack spans;
+	uint64_t far_frames[SP_FRAMES_MAX - SP_THREAD_FRAMES_NEAR];
+};
+
+_Static_assert(sizeof(struct sp_thread) <= 8192, "a block is two pages");
+_Static_assert(offsetof(struct sp_thread, spans.frame[48]) <= 4096,
+	       "few threads have deeper stacks of frames or spans, so few need the second page");
+
+/* The thread's sample, which has room only for the near frames. */
+static inline SP_SIGSAFE struct sp_sample *sp_thread_scratch(struct sp_thread *t)
+{
+	return (struct sp_sample *)(void *)t->scratch;
+}
+
+/* The calling thread's block; NULL before it was enrolled. Read by the handler. */
+extern SP_TLS struct sp_thread *sp_thread_own;
+/* Set when the calling thread has ended for us: never enrolled again. */
+extern SP_TLS bool sp_thread_excluded;
+
+/* The calling thread has that block from now on; NULL = none. */
+static inline SP_SIGSAFE void sp_thread_has(struct sp_thread *t)
+{
+	sp_thread_own = t;
+	sp_span_spare_own = t != NULL ? &t->spare : NULL;
+}
+
+/* APP, at activation. Reserves blocks and map. Idempotent. 0 or -ENOMEM. */
+int sp_thread_init(void);
+
+/* APP. The calling thread's block, enrolling and arming it at first need. NULL = cannot. */
+struct sp_thread *sp_thread_self(void);
+
+/* APP. A block for a thread about to be born; give it back with sp_thread_unclaim on failure. */
+struct sp_thread *sp_thread_claim(void);
+void sp_thread_unclaim(struct sp_thread *t);
+/* First thing in the new thread. Replaces a stale entry of an earlier thread with the same id. */
+void sp_thread_born(struct sp_thread *t);
+/*
+ * Last thing in a thread: its timer is deleted, its block freed, and it is never enrolled again.
+ * Below a seccomp filter (seccomp.h) both stay for good, which is harmless: the timer of a thread
+ * that has ended never fires.
+ */
+void sp_thread_ended(void);
+
+/* APP. Enrols a thread that never called us; no-op if it is enrolled. */
+void sp_thread_enrol(uint32_t tid);
+/* APP. Frees the blocks of threads that no longer exist. */
+void sp_thread_reap(void);
+/* APP. Deletes every timer and arms none from now on; blocks and stacks stay usable. */
+void sp_thread_disarm_all(void);
+/* APP. Takes that back: the calling thread has a timer again, the others with the next scan. */
+void sp_thread_arm_again(void);
+/* Forked child, only thread: forgets all others and their timers; keeps the caller's span stack. */
+void sp_thread_forked(void);
+/* APP, calling thread: enrols it, and arms it if it has no timer (after a fork). */
+void sp_thread_rearm(void);
+/* APP, calling thread, before it blocks our signal: its timer goes. Async-signal-safe. */
+void sp_thread_disarm_own(void);
+/*
+ * APP, around a call by which the calling thread may change its alternate stack: without a timer
+ * meanwhile, and afterwards too if the new one is too small. errno preserved.
+ */
+bool sp_thread_alternate_begin(void);
+void sp_thread_alternate_end(void);
+/*
+ * APP, calling thread, which has a block: the process is about to end or to execute another
+ * program. Its timer is deleted. If the process goes on after all, the next scan arms it again.
+ */
+void sp_thread_retire(void);
+/*
+ * APP. Our handler runs on alternate stacks from now on: threads with an alternate stack that is
+ * too small lose their timer.
+ */
+void sp_thread_disarm_cramped(void);
+/*
+ * APP. All threads whose kernel mask differs from the host's (virtual_mask.h) in a signal that the
+ * host reads from a descriptor lose their timer, and get none later.
+ */
+void sp_thread_disarm_differing(void);
+/* APP: how many blocks have a timer. */
+uint32_t sp_thread_armed(void);
+/* APP: how many blocks belong to a thread. */
+uint32_t sp_thread_known(void);
+/* APP: one more may have a timer. */
+bool sp_thread_may_arm(void);
+/* APP: how many have no timer, by reason. */
+void sp_thread_unarmed(uint32_t by[SP_UNARMED_N]);
+/* APP: so many timers at most from now on; those that are there stay. */
+void sp_thread_limit(uint64_t timers);
+
+/* Any context. The block of an index, NULL if it was never handed out. */
+SP_SIGSAFE struct sp_thread *sp_thread_at(uint32_t index);
+
+/* APP. The same, which is mostly the caller's own: no look-up then. */
+static inline struct sp_thread *sp_thread_of(uint32_t index)
+{
+	struct sp_thread *own = sp_thread_own;
+
+	return own != NULL && own->index == index ? own : sp_thread_at(index);
+}
+
+/*
+ * What thread.c asks of thread_account.c when a thread begins and ends. That stands above it: an account is
+ * settled with the label of a span, and spans are active on threads.
+ */
+/* A block is about to be bound to that thread. */
+void sp_thread_account_begin(struct sp_thread *t, uint32_t tid);
+/*
+ * Calling thread: it or the process is about to end. A thread that lives for a few milliseconds
+ * usually ends before its first sample, and its span ends before it does. If it was in just one
+ * local root in all its life, and no sample was taken outside of it, the rest of its CPU time goes
+ * to that root.
+ */
+void sp_thread_account_end(struct sp_thread *t);
+
+#endif

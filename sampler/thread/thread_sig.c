@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The part of the thread table that the signal handler reads. */
+#include "sampler/thread/thread_table.h"
+
+#include <stddef.h>
+
+#pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
+
+SP_TLS struct sp_thread *sp_thread_own;
+SP_TLS bool sp_thread_excluded;
+struct sp_thread_table sp_thread_table;
+
+SP_SIGSAFE struct sp_thread *sp_thread_at(uint32_t index)
+{
+	struct sp_thread_table *t = &sp_thread_table;
+	char *slab;
+
+	/* pairs with sp_thread_claim(): the slab before the number of blocks that are handed out */
+	if (index >= atomic_load_explicit(&t->used, memory_order_acquire) ||
+	    index >= SP_THREADS_MAX)
+		return NULL;
+	slab = atomic_load_explicit(&t->slab[index / SP_THREAD_SLAB], memory_order_acquire);
+	if (slab == NULL)
+		return NULL;
+	return (struct sp_thread *)(void *)(slab +
+					    (size_t)(index % SP_THREAD_SLAB) * SP_THREAD_STRIDE);
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Creates and deletes the CPU timers of threads, and decides which threads may have one.
+ *
+ * A sampled thread needs a timer of its own, but a timer can hurt the host. A pending signal that
+ * the thread blocks would be received by the host's sigwait() or signalfd. A signal on a stack that
+ * is too small overruns it. Timers use up RLIMIT_SIGPENDING, which the host needs too. Below a
+ * seccomp filter a system call of ours may kill the process. In each of these cases the thread has
+ * no timer, and the reason is counted; it is tried again when the reason may have gone.
+ *
+ * Several threads may arm and disarm the same thread at once. The timer id in the thread's block is
+ * set and taken by one atomic exchange; who loses deletes the timer that it has made. Contexts: APP
+ * (the thread itself, or the one that creates or finds it); lock-free. thread.h tells who may do
+ * what.
+ */
+#include "sampler/thread/thread_timer.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sampler/base/compiler.h"
+#include "sampler/base/counters.h"
+#include "sampler/base/process.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/thread/alternate_stack.h"
+#include "sampler/thread/signals.h"
+#include "sampler/thread/thread_mask.h"
+#include "sampler/thread/thread_table.h"
+#include "sampler/thread/virtual_mask.h"
+
+static _Atomic int timer_signo;
+static uint64_t timer_period_ns;
+
+void sp_thread_timer_set(int signo, uint64_t period_ns, uint32_t cookie)
+{
+	sp_thread_timer_use(signo);
+	timer_period_ns = period_ns;
+	sp_thread_table.cookie = cookie;
+}
+
+void sp_thread_timer_use(int signo)
+{
+	atomic_store_explicit(&timer_signo, signo, memory_order_seq_cst);
+}
+
+int sp_thread_timer_signal(void)
+{
+	return atomic_load_explicit(&timer_signo, memory_order_seq_cst);
+}
+
+uint64_t sp_thread_timer_period_ns(void)
+{
+	return timer_period_ns;
+}
+
+/*
+ * The finalizer of splitmix64: the phases of threads that are born at the same moment have to
+ * differ.
+ */
+static uint64_t scramble(uint64_t x)
+{
+	x ^= x >> 30;
+	x *= UINT64_C(0xbf58476d1ce4e5b9);
+	x ^= x >> 27;
+	x *= UINT64_C(0x94d049bb133111eb);
+	return x ^ (x >> 31);
+}
+
+static struct timespec phase(uint32_t tid)
+{
+	struct timespec now = {0, 0};
+	uint64_t ns;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	ns = 1 + scramble((uint64_t)now.tv_nsec * 2654435761U + (uint64_t)now.tv_sec + tid) %
+			 timer_period_ns;
+	return (struct timespec){.tv_sec = (time_t)(ns / SP_NS_PER_S),
+				 .tv_nsec = (long)(ns % SP_NS_PER_S)};
+}
+
+int sp_thread_timer_arm(uint32_t tid, uint32_t index)
+{
+	int saved = errno;
+	int id = -1;
+	struct sigevent sev;
+	struct itimerspec its = {
+		.it_interval = {.tv_sec = (time_t)(timer_period_ns / SP_NS_PER_S),
+				.tv_nsec = (long)(timer_period_ns % SP_NS_PER_S)},
+		.it_value = phase(tid),
+	};
+
+	memset(&sev, 0, sizeof(sev));
+	sev.sigev_notify = SIGEV_THREAD_ID;
+	sev.sigev_signo = sp_thread_timer_signal();
+	sev.sigev_value.sival_ptr =
+		(void *)(uintptr_t)((uint64_t)sp_thread_table.cookie << 32 | index);
+	sev._sigev_un._tid = (pid_t)tid;
+	if (sp_syscall(SYS_timer_create, SP_THREAD_CPU_CLOCK(tid), &sev, &id) != 0) {
+		id = -errno;
+	} else if (sp_syscall(SYS_timer_settime, id, 0, &its, NULL) != 0) {
+		int err = errno;
+
+		sp_thread_timer_delete(id);
+		id = -err;
+	}
+	errno = saved;
+	return id;
+}
+
+void sp_thread_timer_delete(int id)
+{
+	int saved = errno;
+
+	if (id >= 0)
+		(void)sp_syscall(SYS_timer_delete, id);
+	errno = saved;
+}
+
+#define TABLE (&sp_thread_table)
+
+void sp_thread_limit_init(void)
+{
+	struct rlimit pending = {0, 0};
+	uint64_t most = SP_THREADS_MAX;
+	int saved = errno;
+
+	if (sp_syscall(SYS_prlimit64, 0, RLIMIT_SIGPENDING, NULL, &pending) == 0)
+		most = pending.rlim_cur / 2;
+	sp_thread_limit(most);
+	atomic_store_explicit(&TABLE->closed, false, memory_order_relaxed);
+	errno = saved;
+}
+
+void sp_thread_limit(uint64_t timers)
+{
+	uint32_t most = timers < SP_THREADS_MAX ? (uint32_t)timers : SP_THREADS_MAX;
+
+	atomic_store_explicit(&TABLE->armed_max, most, memory_order_relaxed);
+}
+
+uint32_t sp_thread_armed(void)
+{
+	return atomic_load_explicit(&TABLE->armed, memory_order_relaxed);
+}
+
+static void drop_timer(int id)
+{
+	sp_thread_timer_delete(id);
+	atomic_fetch_sub_explicit(&TABLE->armed, 1, memory_order_relaxed);
+}
+
+void sp_thread_disarm(struct sp_thread *t)
+{
+	int timer;
+
+	if (sp_seccomp_is_on())
+		return;
+	/*
+	 * Pairs with sp_thread_arm(). If two threads disarm it at once, the exchange gives the
+	 * timer to one of them.
+	 */
+	timer = atomic_exchange_explicit(&t->timer, SP_THREAD_TIMER_NONE, memory_order_seq_cst);
+	if (timer == SP_THREAD_TIMER_NONE)
+		return;
+	drop_timer(timer - 1);
+}
+
+void sp_thread_retire(void)
+{
+	sp_thread_disarm(sp_thread_own);
+}
+
+/*
+ * Whether the thread blocks our signal. What the thread finds out about itself is remembered,
+ * because other threads cannot see it as exactly.
+ */
+static bool blocks(struct sp_thread *t, uint32_t tid)
+{
+	bool now =
+		sp_thread_mask_blocks(tid, atomic_load_explicit(&t->blocks, memory_order_relaxed));
+
+	if ((uint32_t)sp_syscall(SYS_gettid) == tid)
+		atomic_store_explicit(&t->blocks, now, memory_order_relaxed);
+	return now;
+}
+
+/* Whether the kernel would deliver our signal on a stack that has no room for it. */
+static bool cramped(const struct sp_thread *t)
+{
+	uint32_t bytes = atomic_load_explicit(&t->stack_bytes, memory_order_relaxed);
+
+	if (bytes != 0 && bytes < SP_THREAD_STACK_LEAST)
+		return true;
+	return sp_signals_on_alternate_stack() &&
+	       !sp_alternate_stack_holds_sample(
+		       atomic_load_explicit(&t->alternate_bytes, memory_order_relaxed));
+}
+
+/*
+ * Checked again after the timer was made: pairs with sp_thread_disarm_all() and with the release of
+ * the block. Either they see the new timer, or this sees their store. The same holds for a thread
+ * that begins to block our signal at that moment and then looks for a timer again.
+ */
+static bool may_stay_armed(struct sp_thread *t, uint32_t tid, int signo)
+{
+	_Atomic uint16_t *slot = sp_thread_by_tid(tid);
+
+	return !atomic_load_explicit(&TABLE->closed, memory_order_seq_cst) && slot != NULL &&
+	       atomic_load_explicit(slot, memory_order_seq_cst) == t->index + 1 &&
+	       sp_thread_timer_signal() == signo &&
+	       !sp_virtual_mask_forbidden(
+		       atomic_load_explicit(&t->mask_differs, memory_order_relaxed)) &&
+	       !cramped(t) && (t == sp_thread_own || !blocks(t, tid));
+}
+
+/* Each thread counts once for each reason in turn, however often it is tried again. */
+static void note(struct sp_thread *t, enum sp_unarmed why)
+{
+	static const enum sp_counter counter[SP_UNARMED_N] = {
+		[SP_UNARMED_LIMIT] = SP_COUNT_UNARMED_LIMIT,
+		[SP_UNARMED_REFUSED] = SP_COUNT_UNARMED_REFUSED,
+		[SP_UNARMED_STACK] = SP_COUNT_UNARMED_STACK,
+		[SP_UNARMED_SECCOMP] = SP_COUNT_UNARMED_SECCOMP,
+	};
+	uint8_t before = atomic_exchange_explicit(&t->unarmed, (uint8_t)why, memory_order_relaxed);
+
+	if (why == SP_UNARMED_NOT)
+		return;
+	if (before != why && counter[why] != 0)
+		sp_count(counter[why]);
+}
+
+/* A timer's number, or a negative errno. */
+static int make_timer(const struct sp_thread *t, uint32_t tid)
+{
+	int id;
+
+	if (sp_thread_timer_period_ns() == 0)
+		return -ENODATA;
+	if (atomic_fetch_add_explicit(&TABLE->armed, 1, memory_order_relaxed) <
+	    atomic_load_explicit(&TABLE->armed_max, memory_order_relaxed))
+		id = sp_thread_timer_arm(tid, t->index);
+	else
+		id = -EDQUOT;
+	if (id < 0)
+		atomic_fetch_sub_explicit(&TABLE->armed, 1, memory_order_relaxed);
+	return id;
+}
+
+/*
+ * A thread that blocks our signal gets no timer: the signal would stay pending, and a sigwait(), a
+ * signalfd or a ppoll() of the host would receive it.
+ */
+void sp_thread_arm(struct sp_thread *t, uint32_t tid)
+{
+	int none = SP_THREAD_TIMER_NONE;
+	int signo = sp_thread_timer_signal();
+	int mine;
+	int id;
+
+	if (atomic_load_explicit(&TABLE->closed, memory_order_relaxed))
+		return;
+	if (sp_seccomp_is_on()) {
+		note(t, SP_UNARMED_SECCOMP);
+		return;
+	}
+	if (blocks(t, tid)) {
+		note(t, SP_UNARMED_BLOCKED);
+		return;
+	}
+	if (cramped(t)) {
+		note(t, SP_UNARMED_STACK);
+		return;
+	}
+	id = make_timer(t, tid);
+	if (id < 0) {
+		note(t, id == -EDQUOT ? SP_UNARMED_LIMIT : SP_UNARMED_REFUSED);
+		return;
+	}
+	mine = id + 1;
+	atomic_store_explicit(&t->timer_signo, signo, memory_order_relaxed);
+	if (!atomic_compare_exchange_strong_explicit(&t->timer, &none, mine, memory_order_seq_cst,
+						     memory_order_relaxed) ||
+	    (!may_stay_armed(t, tid, signo) &&
+	     atomic_compare_exchange_strong_explicit(&t->timer, &mine, SP_THREAD_TIMER_NONE,
+						     memory_order_seq_cst, memory_order_relaxed)))
+		drop_timer(id);
+	else
+		note(t, SP_UNARMED_NOT);
+}
+
+bool sp_thread_may_arm(void)
+{
+	return sp_thread_armed() < atomic_load_explicit(&TABLE->armed_max, memory_order_relaxed);
+}
+
+void sp_thread_arm_if_unarmed(struct sp_thread *t, uint32_t tid)
+{
+	if (atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_THREAD_TIMER_NONE &&
+	    sp_thread_may_arm())
+		sp_thread_arm(t, tid);
+}
+
+/*
+ * Arms the calling thread again after a fork or a late start. Not in a child of vfork: the ids in
+ * our blocks are those of the parent's timers, and in the child they would name no timer or another
+ * one.
+ */
+void sp_thread_rearm(void)
+{
+	struct sp_thread *t = sp_process_is_ours() ? sp_thread_self() : NULL;
+
+	if (t != NULL)
+		sp_thread_arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
+}
+
+void sp_thread_disarm_own(void)
+{
+	if (sp_thread_own == NULL || !sp_process_is_ours())
+		return;
+	/* First, because whoever arms the thread at this moment checks it afterwards. */
+	atomic_store_explicit(&sp_thread_own->blocks, true, memory_order_relaxed);
+	sp_thread_disarm(sp_thread_own);
+}
+
+bool sp_thread_alternate_begin(void)
+{
+	if (sp_thread_own == NULL || !sp_process_is_ours())
+		return false;
+	if (sp_signals_on_alternate_stack())
+		sp_thread_disarm(sp_thread_own);
+	return true;
+}
+
+void sp_thread_alternate_end(void)
+{
+	struct sp_thread *t = sp_thread_own;
+
+	atomic_store_explicit(&t->alternate_bytes, sp_alternate_stack_own(), memory_order_relaxed);
+	sp_thread_arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
+}
+
+void sp_thread_disarm_cramped(void)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+
+	if (!sp_process_is_ours())
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		struct sp_thread *t = sp_thread_at(i);
+
+		if (cramped(t)) {
+			sp_thread_disarm(t);
+			note(t, SP_UNARMED_STACK);
+		}
+	}
+}
+
+void sp_thread_disarm_differing(void)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+
+	if (!sp_process_is_ours())
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		struct sp_thread *t = sp_thread_at(i);
+
+		if (sp_virtual_mask_forbidden(
+			    atomic_load_explicit(&t->mask_differs, memory_order_relaxed)))
+			sp_thread_disarm(t);
+	}
+}
+
+void sp_thread_disarm_all(void)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+
+	atomic_store_explicit(&TABLE->closed, true, memory_order_seq_cst);
+	for (uint32_t i = 0; i < n; i++)
+		sp_thread_disarm(sp_thread_at(i));
+}
+
+void sp_thread_arm_again(void)
+{
+	atomic_store_explicit(&TABLE->closed, false, memory_order_seq_cst);
+	sp_thread_rearm();
+}
+
+uint32_t sp_thread_known(void)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+	uint32_t known = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		known += atomic_load_explicit(&sp_thread_at(i)->tid, memory_order_relaxed) != 0;
+	return known;
+}
+
+void sp_thread_unarmed(uint32_t by[SP_UNARMED_N])
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+
+	for (unsigned why = 0; why < SP_UNARMED_N; why++)
+		by[why] = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct sp_thread *t = sp_thread_at(i);
+		uint8_t why = atomic_load_explicit(&t->unarmed, memory_order_relaxed);
+
+		if (atomic_load_explicit(&t->tid, memory_order_acquire) != 0 &&
+		    atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_THREAD_TIMER_NONE)
+			by[why < SP_UNARMED_N ? why : 0]++;
+	}
+}
