@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "preload/lifecycle.h"
-#include "preload/reentrancy_guard.h"
+#include "preload/lifecycle/lifecycle.h"
+#include "preload/lifecycle/reentrancy_guard.h"
 #include "preload/spanprof.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/text.h"

@@ -6,18 +6,18 @@
 #
 # A line of the allow list is one entry, "#" and the reason. An entry is
 #   name     a symbol that the object may import; * and ? stand for other characters
-#   ~name    a symbol that it may look up by name (SP_FOR_EACH_NEXT in preload/resolve.h). Those that
+#   ~name    a symbol that it may look up by name (SP_FOR_EACH_NEXT in preload/elf/resolve.h). Those that
 #            it exports are hooks, which hand on a call of the program's, and need no entry.
 # A line without a reason is an error, and so is an entry that nothing uses any more. Whatever the list
 # says, some names are refused.
 # Usage: check-imports.sh [LIST OBJECT LOOKUPS EXPORTS]; defaults: scripts/imports.allow,
-# build/libspanprof.so, preload/resolve.h and scripts/exports.map.
+# build/libspanprof.so, preload/elf/resolve.h and scripts/exports.map.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly LIST=${1:-scripts/imports.allow}
 readonly OBJECT=${2:-build/libspanprof.so}
-readonly LOOKUPS=${3:-preload/resolve.h}
+readonly LOOKUPS=${3:-preload/elf/resolve.h}
 readonly EXPORTS=${4:-scripts/exports.map}
 # Also by a pattern that is wider than it was meant to be.
 readonly NEVER='^~?(malloc|calloc|realloc|reallocarray|aligned_alloc|posix_memalign|memalign|valloc|strn?dup|'\

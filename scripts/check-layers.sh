@@ -21,7 +21,15 @@ sampler/thread       : sampler/base sampler/region sampler/unwind sampler/open_s
 sampler/span         : sampler/base sampler/region sampler/config sampler/open_spans sampler/thread
 sampler/sampling     : sampler/base sampler/region sampler/unwind sampler/open_spans sampler/thread sampler/span
 sampler              : sampler/base sampler/region sampler/config sampler/unwind sampler/open_spans sampler/thread sampler/span sampler/sampling
-preload              : sampler/base sampler/region sampler/config sampler/unwind sampler/open_spans sampler/thread sampler/span sampler/sampling sampler
+preload/elf          : sampler/base
+preload/exporter     : preload/elf sampler/base sampler/region sampler/config sampler/sampling
+preload/lifecycle    : preload/elf preload/exporter sampler sampler/base sampler/region sampler/config sampler/open_spans sampler/thread sampler/span sampler/sampling
+preload/sdk          : preload/elf preload/lifecycle sampler/base sampler/region sampler/open_spans sampler/thread sampler/span
+preload/sdk/otelcpp  : preload/elf preload/lifecycle preload/sdk sampler/base sampler/open_spans sampler/span
+preload/sdk/otelc    : preload/elf preload/lifecycle preload/sdk sampler/base sampler/open_spans sampler/span
+preload/sdk/haproxy  : preload/elf preload/lifecycle preload/sdk sampler/base sampler/span
+preload/hooks        : preload/elf preload/lifecycle sampler/base sampler/thread
+preload              : preload/lifecycle sampler/base sampler/region sampler/span
 export               : sampler/base sampler/region sampler/config sampler/unwind sampler/open_spans sampler/thread sampler/span sampler/sampling sampler
 export/exporter      : export sampler/base sampler/region sampler/config sampler/unwind sampler/open_spans sampler/thread sampler/span sampler/sampling sampler
 export/report        : export sampler/base sampler/region sampler/config sampler/unwind sampler/open_spans sampler/thread sampler/span sampler/sampling sampler
@@ -40,10 +48,10 @@ include  ^(libelf\.h|gelf\.h)               export/(elf_file|symtab|plt|lines|fd
 include  ^lzma\.h                            export/xz\.c
 include  ^zlib\.h                            export/.*
 include  ^(pthread|threads)\.h               preload/.*|export/.*
-name     dlsym|dlvsym|__libc_dlsym           preload/(resolve\.[ch]|sdk_instances\.c|hook_dl\.c)|export/(debuginfod|keylog|libcurl)\.c
+name     dlsym|dlvsym|__libc_dlsym           preload/(elf/(resolve\.[ch]|hook_dl\.c)|sdk/sdk_instances\.c)|export/(debuginfod|keylog|libcurl)\.c
 name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(demangle|debuginfod|keylog|libcurl)\.c
-name     f?exec[lv][a-z]*|posix_spawnp?|popen|system        preload/(hook[a-z_]*\.c|resolve\.h)
-name     listen                              preload/(hook[a-z_]*\.c|resolve\.h)|export/exporter/join\.c
+name     f?exec[lv][a-z]*|posix_spawnp?|popen|system        preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))
+name     listen                              preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))|export/exporter/join\.c
 '
 bad=0
 

@@ -9,7 +9,7 @@ _Atomic uint32_t sp_seccomp_filters;
 
 void sp_seccomp_begin(void)
 {
-	/* pairs with the start of sampling (preload/lifecycle.c) */
+	/* pairs with the start of sampling (preload/lifecycle/lifecycle.c) */
 	atomic_fetch_add_explicit(&sp_seccomp_filters, 1, memory_order_seq_cst);
 }
 

@@ -56,7 +56,7 @@ static const struct sp_config_choice sp_config_attributes_choices[] = {
 	{NULL, 0},
 };
 
-/* The presets of preload/profile_url.c. */
+/* The presets of preload/sdk/profile_url.c. */
 static const struct sp_config_choice sp_config_link_choices[] = {
 	{SP_PROFILE_URL_DEFAULT, 0},
 	{"grafana-explore", 1},

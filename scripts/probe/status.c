@@ -158,7 +158,7 @@ static void say_unknowns(const json_t *root)
 			const char *fact = json_string_value(json_object_get(unknown, "fact"));
 			const char *instead =
 				json_string_value(json_object_get(unknown, "instead"));
-			/* There is another way to the same: preload/sdk.c. */
+			/* There is another way to the same: preload/lifecycle/sdk.c. */
 			bool harmless =
 				instead != NULL && strstr(instead, "asked for the ids") != NULL;
 

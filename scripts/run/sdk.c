@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One row per SDK and version of its ABI. A row's names are those its adapter asks for before it
- * touches anything: preload/adapter_dorsal.c, adapter_haproxy.c, adapter_otelc.c, otelcpp_abi.h. Runs
+ * touches anything: the rooms of preload/sdk/. Runs
  * in spanprof-run only. Caller: check.c.
  */
 #include "scripts/run/sdk.h"
 
 #include <string.h>
 
-#include "preload/otelcpp_abi.h"
+#include "preload/sdk/otelcpp/otelcpp_abi.h"
 
 #define NAMES_MAX 12U
 #define ROWS (sizeof(rows) / sizeof(rows[0]))

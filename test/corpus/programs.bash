@@ -39,9 +39,9 @@ declare -A WORDS=(
 		set -- rsa2048 ecdsap256 ed25519 ecdhx25519 ecdsap384 dsa2048 ecdhx448 rsa4096;
 		shift $((ROUND % 8)); openssl speed -seconds 1 $1 >speed 2>&1'
 	[sqlite3]='sqlite3 :memory: ".read $CORPUS/loads/sqlite3.sql"'
-	[gcc]='for file in $ROOT/sampler/*/*.c $ROOT/preload/*.c; do
+	[gcc]='for file in $ROOT/sampler/*/*.c $ROOT/preload/*/*.c; do
 		gcc -std=gnu11 -D_GNU_SOURCE= -I$ROOT -g -O$((ROUND % 4)) -c -o source.o "$file"; done'
-	[clang]='for file in $ROOT/sampler/*/*.c $ROOT/preload/*.c; do
+	[clang]='for file in $ROOT/sampler/*/*.c $ROOT/preload/*/*.c; do
 		clang -std=gnu11 -D_GNU_SOURCE= -I$ROOT -g -O$((ROUND % 4)) -c -o source.o "$file"; done'
 	[node]='node $CORPUS/loads/node.js $ROUND'
 	[java]='java $CORPUS/loads/Load.java $ROUND'

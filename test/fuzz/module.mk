@@ -34,8 +34,8 @@ FUZZ_REPORT := $(call fuzz_objects,export/report/main.c export/report/options.c 
 	export/,grow.c hash_index.c gzip.c strtab.c) sampler/base/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
 
 $(FUZZ_DIR)/config: $(FUZZ_CONFIG)
-$(FUZZ_DIR)/profile_url: $(call fuzz_objects,,preload/profile_url.c)
-$(FUZZ_DIR)/traceparent: $(call fuzz_objects,,preload/traceparent.c)
+$(FUZZ_DIR)/profile_url: $(call fuzz_objects,,preload/sdk/profile_url.c)
+$(FUZZ_DIR)/traceparent: $(call fuzz_objects,,preload/sdk/traceparent.c)
 $(FUZZ_DIR)/headers: $(call fuzz_objects,,export/headers_json.c)
 $(FUZZ_DIR)/elf: $(FUZZ_ELF)
 $(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/ehframe_sig.c)

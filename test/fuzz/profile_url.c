@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "preload/profile_url.h"
+#include "preload/sdk/profile_url.h"
 #include "test/fuzz/fuzz.h"
 
 #define TEXTS 6U

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "preload/traceparent.h"
+#include "preload/sdk/traceparent.h"
 #include "test/fuzz/fuzz.h"
 
 static void put_hex(char *out, const uint8_t *bytes, size_t n)

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "preload/haproxy_table.h"
+#include "preload/sdk/haproxy/haproxy_table.h"
 #include "sampler/base/compiler.h"
 
 #define THREADS 8U

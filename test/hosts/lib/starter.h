@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/exporter_process.h"
+#include "preload/exporter/exporter_process.h"
 
 #define MUST(what)                                                                                 \
 	do {                                                                                       \

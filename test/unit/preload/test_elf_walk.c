@@ -4,7 +4,7 @@
  * it in load order counts; dlsym() is the witness. The C library's own libthread_db.so.1 is an
  * object that nothing links with.
  */
-#include "preload/elf_walk.h"
+#include "preload/elf/elf_walk.h"
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/exporter_path.h"
-#include "preload/resolve.h"
+#include "preload/elf/resolve.h"
+#include "preload/exporter/exporter_path.h"
 #include "sampler/base/compiler.h"
 
 #define PRIVATE_OBJECT "libthread_db.so.1"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about waiting for an exporter, which is stood in for by a child process of the test. */
-#include "preload/exporter.h"
+#include "preload/exporter/exporter.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/exporter_family.h"
-#include "preload/exporter_process.h"
+#include "preload/exporter/exporter_family.h"
+#include "preload/exporter/exporter_process.h"
 #include "sampler/base/log.h"
 #include "sampler/base/monotonic.h"
 #include "sampler/region/region.h"

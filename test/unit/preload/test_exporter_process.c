@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about whether an exporter lives, with a child process of the test for it. */
 #define _GNU_SOURCE
-#include "preload/exporter_process.h"
+#include "preload/exporter/exporter_process.h"
 
 #include <criterion/criterion.h>
 #include <sched.h>

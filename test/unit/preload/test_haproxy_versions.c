@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about which releases of opentelemetry-c-wrapper may be touched. */
-#include "preload/haproxy_versions.h"
+#include "preload/sdk/haproxy/haproxy_versions.h"
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/haproxy_table.h"
+#include "preload/sdk/haproxy/haproxy_table.h"
 #include "sampler/base/compiler.h"
 
 TestSuite(haproxy_versions, .timeout = 20);

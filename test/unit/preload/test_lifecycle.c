@@ -3,7 +3,7 @@
  * Facts about starting: once, on demand, and never when it was switched off or has failed. The
  * exporter is stood in for; all else is the real thing.
  */
-#include "preload/lifecycle.h"
+#include "preload/lifecycle/lifecycle.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -17,9 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/deferred_work.h"
-#include "preload/exporter.h"
-#include "preload/reentrancy_guard.h"
+#include "preload/exporter/exporter.h"
+#include "preload/lifecycle/deferred_work.h"
+#include "preload/lifecycle/reentrancy_guard.h"
 #include "sampler/base/monotonic.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/region/region.h"

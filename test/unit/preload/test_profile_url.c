@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about profile URLs: placeholders, presets, encoding, limits. */
-#include "preload/profile_url.h"
+#include "preload/sdk/profile_url.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

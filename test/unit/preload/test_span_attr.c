@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about which attributes a span gets, and with what in them. */
-#include "preload/span_attr.h"
+#include "preload/sdk/span_attr.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include "preload/lifecycle.h"
+#include "preload/lifecycle/lifecycle.h"
 #include "sampler/base/compiler.h"
 #include "sampler/open_spans/span_keys.h"
 #include "sampler/open_spans/span_stack.h"

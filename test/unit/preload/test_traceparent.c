@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about reading traceparent headers. */
-#include "preload/traceparent.h"
+#include "preload/sdk/traceparent.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

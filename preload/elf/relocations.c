@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the relocations of loaded objects and changes the words that they fill in. A word is
+ * replaced by one compare-and-swap, and only while it holds what the loader put there. Memory that
+ * the loader has made read-only is read-only again afterwards. Contexts: INIT, APP.
+ *
+ * The lock of dl_iterate_phdr keeps objects from being unloaded meanwhile, and keeps other threads
+ * out. It does not keep the loader from relocating a new object, and a change in the middle of that
+ * would be lost. An object whose read-only part (RELRO) is not yet protected is still being
+ * relocated, and is left alone.
+ */
+#define _GNU_SOURCE
+#include "preload/elf/relocations.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sampler/base/compiler.h"
+#include "sampler/base/seccomp.h"
+
+#if defined(__x86_64__)
+#define TYPE_JUMP_SLOT R_X86_64_JUMP_SLOT
+#define TYPE_GLOB_DAT R_X86_64_GLOB_DAT
+#define TYPE_ABS R_X86_64_64
+#elif defined(__aarch64__)
+#define TYPE_JUMP_SLOT R_AARCH64_JUMP_SLOT
+#define TYPE_GLOB_DAT R_AARCH64_GLOB_DAT
+#define TYPE_ABS R_AARCH64_ABS64
+#endif
+
+struct importer {
+	uintptr_t base;
+	struct sp_elf_range range;
+	const ElfW(Sym) * sym;
+	const char *str;
+	const ElfW(Rela) * rela;
+	size_t rela_size;
+	const ElfW(Rela) * jmprel;
+	size_t jmprel_size;
+	uintptr_t protected_from; /* whole pages; empty without RELRO */
+	uintptr_t protected_to;
+};
+
+struct visit {
+	sp_relocations_choose *choose;
+	sp_relocations_changed *changed;
+	uintptr_t page_size;
+	bool complete;
+};
+
+static const void *pointer(uintptr_t base, ElfW(Addr) p)
+{
+	return (const void *)(p < base ? base + p : p);
+}
+
+static void read_dynamic(struct importer *m, const ElfW(Dyn) * d)
+{
+	for (; d->d_tag != DT_NULL; d++) {
+		switch (d->d_tag) {
+		case DT_SYMTAB:
+			m->sym = pointer(m->base, d->d_un.d_ptr);
+			break;
+		case DT_STRTAB:
+			m->str = pointer(m->base, d->d_un.d_ptr);
+			break;
+		case DT_RELA:
+			m->rela = pointer(m->base, d->d_un.d_ptr);
+			break;
+		case DT_RELASZ:
+			m->rela_size = d->d_un.d_val;
+			break;
+		case DT_JMPREL:
+			m->jmprel = pointer(m->base, d->d_un.d_ptr);
+			break;
+		case DT_PLTRELSZ:
+			m->jmprel_size = d->d_un.d_val;
+			break;
+		default:
+			break;
+		}
+	}
+}
+
+static bool read_importer(const struct dl_phdr_info *info, uintptr_t page_size, struct importer *m)
+{
+	memset(m, 0, sizeof(*m));
+	m->base = info->dlpi_addr;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		uintptr_t at = m->base + p->p_vaddr;
+
+		if (p->p_type == PT_DYNAMIC) {
+			read_dynamic(m, (const void *)at);
+			m->range = sp_elf_object_at((const void *)at);
+		} else if (p->p_type == PT_GNU_RELRO) {
+			/* glibc: elf/dl-reloc.c, _dl_protect_relro */
+			m->protected_from = at & ~(page_size - 1);
+			m->protected_to = (at + p->p_memsz) & ~(page_size - 1);
+		}
+	}
+	return m->sym != NULL && m->str != NULL && m->range.size != 0;
+}
+
+/*
+ * Whether the page is writable. The kernel is asked by an atomic "or 0" on its first word, which
+ * changes nothing and returns EFAULT instead of a signal.
+ */
+static bool is_writable(uintptr_t page)
+{
+	static uint32_t nobody;
+	int saved = errno;
+	bool ok = sp_syscall(SYS_futex, &nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, page,
+			     FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0 ||
+		  errno != EFAULT;
+
+	errno = saved;
+	return ok;
+}
+
+static bool is_finished(const struct importer *m)
+{
+	return m->protected_from >= m->protected_to || !is_writable(m->protected_from);
+}
+
+static bool replace(const struct visit *v, const struct importer *m, uintptr_t slot,
+		    const void *now, const void *next)
+{
+	uintptr_t page = slot & ~(v->page_size - 1);
+	bool is_protected = slot >= m->protected_from && slot < m->protected_to;
+	const void *_Atomic *word = (void *)slot;
+	bool done;
+
+	if (is_protected &&
+	    sp_syscall(SYS_mprotect, page, v->page_size, PROT_READ | PROT_WRITE) != 0)
+		return false;
+	done = atomic_compare_exchange_strong_explicit(word, &now, next, memory_order_release,
+						       memory_order_relaxed);
+	if (is_protected)
+		(void)sp_syscall(SYS_mprotect, page, v->page_size, PROT_READ);
+	return done;
+}
+
+static void offer(const struct visit *v, const struct importer *m, const ElfW(Rela) * r)
+{
+	unsigned type = (unsigned)ELF64_R_TYPE(r->r_info);
+	const ElfW(Sym) *symbol = &m->sym[ELF64_R_SYM(r->r_info)];
+	uintptr_t slot = m->base + r->r_offset;
+	const char *name = m->str + symbol->st_name;
+	const void *now;
+	const void *next;
+	bool lazy;
+
+	if ((type != TYPE_JUMP_SLOT && type != TYPE_GLOB_DAT && type != TYPE_ABS) ||
+	    ELF64_R_SYM(r->r_info) == 0 || (type == TYPE_ABS && r->r_addend != 0) ||
+	    slot % sizeof(void *) != 0)
+		return;
+	now = atomic_load_explicit((const void *_Atomic *)slot, memory_order_relaxed);
+	/*
+	 * an address in the object itself that is not the symbol's is that of its PLT: not yet
+	 * bound
+	 */
+	lazy = type == TYPE_JUMP_SLOT && sp_elf_within(&m->range, now) &&
+	       (symbol->st_shndx == SHN_UNDEF || (uintptr_t)now != m->base + symbol->st_value);
+	next = v->choose(name, now, lazy);
+	if (next != NULL && next != now && replace(v, m, slot, now, next))
+		v->changed(&m->range, name);
+}
+
+static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct visit *v = arg;
+	struct importer m;
+
+	if (!read_importer(info, v->page_size, &m))
+		return 0;
+	if (!is_finished(&m)) {
+		v->complete = false;
+		return 0;
+	}
+	for (size_t i = 0; i < m.jmprel_size / sizeof(*m.jmprel); i++)
+		offer(v, &m, &m.jmprel[i]);
+	for (size_t i = 0; i < m.rela_size / sizeof(*m.rela); i++)
+		offer(v, &m, &m.rela[i]);
+	return 0;
+}
+
+bool sp_relocations_visit(sp_relocations_choose *choose, sp_relocations_changed *changed)
+{
+	struct visit v = {
+		.choose = choose,
+		.changed = changed,
+		.page_size = (uintptr_t)sysconf(_SC_PAGESIZE),
+		.complete = true,
+	};
+
+	(void)dl_iterate_phdr(visit, &v);
+	return v.complete;
+}
+
+struct reference {
+	const struct sp_elf_range *object;
+	const char *name;
+	const void *found;
+};
+
+static int visit_reference(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct reference *want = arg;
+	struct importer m;
+
+	if (!read_importer(info, (uintptr_t)sysconf(_SC_PAGESIZE), &m) ||
+	    m.range.start != want->object->start)
+		return 0;
+	for (size_t i = 0; i < m.rela_size / sizeof(*m.rela); i++) {
+		const ElfW(Rela) *r = &m.rela[i];
+		const ElfW(Sym) *symbol = &m.sym[ELF64_R_SYM(r->r_info)];
+
+		if (ELF64_R_TYPE(r->r_info) == TYPE_GLOB_DAT && ELF64_R_SYM(r->r_info) != 0 &&
+		    strcmp(m.str + symbol->st_name, want->name) == 0) {
+			want->found = *(const void *const *)(m.base + r->r_offset);
+			break;
+		}
+	}
+	return 1;
+}
+
+const void *sp_relocations_reference(const struct sp_elf_range *object, const char *name)
+{
+	struct reference want = {.object = object, .name = name};
+
+	if (object->size != 0)
+		(void)dl_iterate_phdr(visit_reference, &want);
+	return want.found;
+}

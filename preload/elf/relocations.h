@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replaces functions in the tables (GOT) through which loaded objects refer to other objects. Any
+ * thread but a signal handler; takes the loader's lock of dl_iterate_phdr. Allocates nothing.
+ */
+#ifndef SP_RELOCATIONS_H
+#define SP_RELOCATIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "preload/elf/elf_walk.h"
+
+/*
+ * Returns what the importing object shall find under that name instead of now, or NULL to leave it.
+ * While the loader has not bound the name (lazy), now is an address in the importing object itself.
+ */
+typedef const void *sp_relocations_choose(const char *name, const void *now, bool lazy);
+
+/* Told of each object in which something was replaced. Called under the loader's lock. */
+typedef void sp_relocations_changed(const struct sp_elf_range *importer, const char *name);
+
+/*
+ * Offers each function that an object imports, or refers to by name, to choose. False if an object
+ * was skipped because the loader is still relocating it.
+ */
+bool sp_relocations_visit(sp_relocations_choose *choose, sp_relocations_changed *changed);
+
+/*
+ * The address that the loader bound that object's reference to the variable of that name to.
+ * Several objects may define it; this is the one that the object's own code uses. NULL if it has no
+ * such reference.
+ */
+const void *sp_relocations_reference(const struct sp_elf_range *object, const char *name);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds each real function once. Context: APP. */
+#include "preload/elf/resolve.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "preload/elf/elf_walk.h"
+
+#define NAME_(sym) #sym,
+static const char *const names[SP_NEXT_N] = {SP_FOR_EACH_NEXT(NAME_)};
+static void *_Atomic cache[SP_NEXT_N];
+
+const char *sp_next_name(enum sp_next which)
+{
+	return names[which];
+}
+
+void *sp_resolve(const char *name)
+{
+	return sp_elf_find(name, NULL);
+}
+
+void *sp_next(enum sp_next which)
+{
+	/* Two threads may both search; they find the same. */
+	void *p = atomic_load_explicit(&cache[which], memory_order_relaxed);
+
+	if (p == NULL) {
+		p = sp_resolve(names[which]);
+		atomic_store_explicit(&cache[which], p, memory_order_relaxed);
+	}
+	return p;
+}
+
+void *sp_next_known(enum sp_next which)
+{
+	return atomic_load_explicit(&cache[which], memory_order_relaxed);
+}
+
+void sp_next_early(void)
+{
+	for (int i = SP_NEXT___libc_start_main; i < SP_NEXT_N; i++)
+		(void)sp_next((enum sp_next)i);
+}

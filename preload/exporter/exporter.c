@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts the exporter or joins that of the family, watches whether it works, and waits for flushes.
+ * Context: APP.
+ */
+#include "preload/exporter/exporter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/exporter/exporter_family.h"
+#include "preload/exporter/exporter_path.h"
+#include "preload/exporter/exporter_process.h"
+#include "sampler/base/log.h"
+#include "sampler/base/monotonic.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/config/config_copy.h"
+#include "sampler/region/region.h"
+
+/* How often a waiting flush checks that the exporter still lives. */
+#define LOOK_NS (20 * SP_NS_PER_MS)
+
+/*
+ * An exporter that was joined usually begins before this. After it, we ask at this interval whether
+ * it still listens.
+ */
+#define ASK_NS (200 * SP_NS_PER_MS)
+/*
+ * The longest wait for a joined exporter, which may serve hundreds of processes on a busy machine.
+ */
+#define TAKEN_IN_NS (10 * SP_NS_PER_S)
+
+/* The text of an errno. The C library's strerror() may load a message catalogue. */
+static const char *reason(int err)
+{
+	switch (-err) {
+	case ENOENT:
+		return "there is no such file";
+	case EACCES:
+	case EPERM:
+		return "it may not be executed";
+	case ENOEXEC:
+		return "it is not for this machine";
+	case EAGAIN:
+		return "there may be no more processes";
+	case ENOMEM:
+		return "out of memory";
+	case EPROTO:
+		return "it is of another version than libspanprof.so";
+	case EXDEV:
+		return "the program's children are of another pid namespace";
+	default:
+		return "system call refused";
+	}
+}
+
+static char path[SP_EXPORTER_PATH_MAX]; /* one start at a time, on any stack */
+static const char *program = "spanprof-exporter";
+
+static atomic_flag told = ATOMIC_FLAG_INIT;
+
+static void tell_start_failed(const char *why)
+{
+	(void)atomic_flag_test_and_set_explicit(&told, memory_order_relaxed);
+	sp_log(SP_LOG_WARN, "cannot start the exporter (%s: %s): not profiling this process",
+	       program, why);
+}
+
+static int open_own(const char *file, int flags)
+{
+	return (int)syscall(SYS_openat, AT_FDCWD, file, flags | O_CLOEXEC, 0);
+}
+
+/*
+ * We joined the exporter of the family, which has not yet taken us in. Nothing but this tells so
+ * until it does. Kept with its region, because a flush may look at a new region that has not been
+ * joined yet.
+ */
+static struct {
+	_Atomic(const struct sp_region *) region;
+	_Atomic uint64_t until;
+	_Atomic uint64_t next_ask;
+} joined;
+
+static void note_joined(const struct sp_region *r)
+{
+	uint64_t now = sp_monotonic_ns();
+
+	atomic_store_explicit(&joined.until, now + TAKEN_IN_NS, memory_order_relaxed);
+	atomic_store_explicit(&joined.next_ask, now + ASK_NS, memory_order_relaxed);
+	/* pairs with is_waited_for(): its times are there */
+	atomic_store_explicit(&joined.region, r, memory_order_release);
+}
+
+/* 0 or a negative errno. */
+static int start_program(const struct sp_config *cfg, struct sp_exporter_start *start)
+{
+	if (cfg->exporter == NULL && !sp_exporter_path(path))
+		return -ENOENT;
+	program = cfg->exporter != NULL ? cfg->exporter : path;
+	start->path = program;
+	return sp_exporter_process_start(start);
+}
+
+int sp_exporter_start(const struct sp_config *cfg, int region_fd)
+{
+	struct sp_exporter_start start = {
+		.region_fd = region_fd,
+		.folder_fd = open_own("/proc/self", O_PATH | O_DIRECTORY),
+		/* of the first thread, which usually lives as long as the process */
+		.maps_fd = open_own("/proc/self/maps", O_RDONLY),
+		.family_fd = -1,
+		.environment = sp_config_copy_environment(cfg->service_name),
+		.region = sp_region_now(),
+	};
+	bool is_joined;
+	int err = 0;
+
+	is_joined = sp_exporter_family_join(&start);
+	/*
+	 * Also to forget an earlier one: the region of a forked child may be at the address of its
+	 * parent's.
+	 */
+	note_joined(is_joined ? start.region : NULL);
+	if (!is_joined)
+		err = start_program(cfg, &start);
+	(void)syscall(SYS_close, region_fd);
+	if (start.folder_fd >= 0)
+		(void)syscall(SYS_close, start.folder_fd);
+	if (start.maps_fd >= 0)
+		(void)syscall(SYS_close, start.maps_fd);
+	if (start.family_fd >= 0)
+		(void)syscall(SYS_close, start.family_fd);
+	if (err != 0)
+		tell_start_failed(reason(err));
+	return err;
+}
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+	(void)sp_syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
+{
+	struct timespec ts = {.tv_sec = (time_t)(ns / SP_NS_PER_S),
+			      .tv_nsec = (long)(ns % SP_NS_PER_S)};
+
+	(void)sp_syscall(SYS_futex, word, FUTEX_WAIT, value, &ts, NULL, 0);
+}
+
+static bool is_too_late(void)
+{
+	return sp_monotonic_ns() >= atomic_load_explicit(&joined.until, memory_order_relaxed);
+}
+
+/*
+ * Joined, and not yet taken in. Whether exporter_pid lives does not help, because it may be the
+ * number of the process that started the exporter. So we check whether somebody still listens at
+ * the socket.
+ */
+static bool may_take_us_in(void)
+{
+	uint64_t now = sp_monotonic_ns();
+
+	if (now < atomic_load_explicit(&joined.next_ask, memory_order_relaxed))
+		return true;
+	atomic_store_explicit(&joined.next_ask, now + ASK_NS, memory_order_relaxed);
+	return !is_too_late() && sp_exporter_family_listens();
+}
+
+/* False if we have given up waiting; an exporter that finds our region later leaves it alone. */
+static bool is_waited_for(struct sp_region *r, uint32_t *now)
+{
+	/* pairs with note_joined() */
+	if (atomic_load_explicit(&joined.region, memory_order_acquire) != r ||
+	    *now != SP_EXPORTER_NONE)
+		return false;
+	if (may_take_us_in())
+		return true;
+	if (atomic_compare_exchange_strong_explicit(&r->exporter, now, SP_EXPORTER_GONE,
+						    memory_order_acquire, memory_order_acquire)) {
+		atomic_store_explicit(&r->exporter_pid, 0, memory_order_relaxed);
+		*now = SP_EXPORTER_GONE;
+		/*
+		 * The exporter is stopped, or it has ended and its socket is still open in a
+		 * process that was forked while the exporter was started. A new attempt to join
+		 * there would wait in vain again.
+		 */
+		if (is_too_late())
+			sp_exporter_family_leave();
+	}
+	return false;
+}
+
+bool sp_exporter_works(void)
+{
+	struct sp_region *r = sp_region_now();
+	uint32_t now = atomic_load_explicit(&r->exporter, memory_order_acquire);
+	bool alive;
+
+	if (is_waited_for(r, &now))
+		return true;
+	alive = sp_exporter_process_alive(r);
+	/* it may have begun or ended between the two reads */
+	if (now == SP_EXPORTER_NONE && !alive)
+		now = atomic_load_explicit(&r->exporter, memory_order_acquire);
+	if (alive && (now == SP_EXPORTER_NONE || now == SP_EXPORTER_WORKING))
+		return true;
+	/* It was killed. From now on every span checks for it (sp_deferred_work_is_due()). */
+	if (now == SP_EXPORTER_WORKING)
+		(void)atomic_compare_exchange_strong_explicit(&r->exporter, &now, SP_EXPORTER_GONE,
+							      memory_order_relaxed,
+							      memory_order_relaxed);
+	return false;
+}
+
+void sp_exporter_tell_ended(void)
+{
+	const struct sp_region *r = sp_region_now();
+	uint32_t now = atomic_load_explicit(&r->exporter, memory_order_acquire);
+	int err = -atomic_load_explicit(&r->exporter_error, memory_order_relaxed);
+
+	if (atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
+		return;
+	if (now == SP_EXPORTER_GONE || now == SP_EXPORTER_REFUSED)
+		sp_log(SP_LOG_WARN,
+		       "the exporter ended and no more profiles of this process are sent");
+	else
+		tell_start_failed(err != 0 ? reason(err) : "it ended at once");
+}
+
+/* Returns the value that flush_done will have when it is answered. */
+static uint32_t ask_for_flush(struct sp_region *r, uint64_t deadline_ns)
+{
+	uint32_t mine;
+
+	atomic_store_explicit(&r->flush_deadline_ns, deadline_ns, memory_order_relaxed);
+	mine = atomic_fetch_add_explicit(&r->flush_asked, 1, memory_order_release) + 1;
+	atomic_fetch_add_explicit(&r->wake, 1, memory_order_release);
+	futex_wake(&r->wake);
+	return mine;
+}
+
+bool sp_exporter_flush(uint32_t timeout_ms)
+{
+	struct sp_region *r = NULL;
+	uint64_t now = sp_monotonic_ns();
+	uint64_t end = now + timeout_ms * SP_NS_PER_MS;
+	uint64_t look = now;
+	uint32_t mine = 0;
+
+	if (sp_region_now() == NULL || timeout_ms == 0)
+		return true;
+	for (;;) {
+		uint32_t done;
+
+		/* Another thread may have started another exporter. */
+		if (r != sp_region_now()) {
+			r = sp_region_now();
+			mine = ask_for_flush(r, end);
+		}
+		done = atomic_load_explicit(&r->flush_done, memory_order_acquire);
+		now = sp_monotonic_ns();
+		if ((int32_t)(done - mine) >= 0 || now >= end || sp_seccomp_is_on())
+			return true;
+		if (now >= look) {
+			if (!sp_exporter_works())
+				return false;
+			look = now + LOOK_NS;
+		}
+		futex_wait(&r->flush_done, done, end - now < LOOK_NS ? end - now : LOOK_NS);
+	}
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes our system calls in a child that shares our memory while the calling thread waits, as the
+ * start of the exporter does (trial.h). On Linux before 5.16, a SIGSYS that ends one of several
+ * processes with the same memory and writes a core ends all of them; there the host would have been
+ * ended by its own call just the same.
+ */
+#include "preload/exporter/trial.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/exporter/exporter_child.h"
+#include "preload/exporter/raw_clone.h"
+#include "sampler/base/arch_sig.h"
+#include "sampler/base/compiler.h"
+#include "sampler/base/log.h"
+#include "sampler/base/proc_status.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/config/config.h"
+
+#define BIT(signo) (UINT64_C(1) << ((signo)-1))
+#define NO_FD (-1L)
+#define NOBODY 0x7fffffffL /* no process, no timer and no clock has that number */
+#define BAD 1L             /* no address, and none that is aligned */
+
+struct call {
+	long number;
+	long arg[4];
+};
+
+/* First the call by which the host waits for the child, then those of a message. */
+static const struct call calls[] = {
+	{SYS_wait4, {NOBODY, 0, WNOHANG, 0}},
+	{SYS_getpid, {0}},
+	{SYS_newfstatat, {NO_FD, 0, 0, 0}},
+	{SYS_fcntl, {NO_FD, F_GETFL}},
+	{SYS_ppoll, {0, 0, BAD, 0}},
+	{SYS_rt_sigprocmask, {-1, 0, 0, sizeof(uint64_t)}},
+	{SYS_rt_sigpending, {0, 0}},
+	{SYS_write, {NO_FD, 0, 0}},
+#define CALLS_OF_A_MESSAGE 8
+	/* the region */
+	{SYS_memfd_create, {0, 0}},
+	{SYS_ftruncate, {NO_FD, 0}},
+	{SYS_mmap, {0, 0, 0, 0}},
+	{SYS_munmap, {BAD, 0}},
+	{SYS_mprotect, {BAD, 0, 0}},
+	{SYS_madvise, {BAD, 0, 0}},
+	{SYS_prlimit64, {0, RLIMIT_FSIZE, 0, 0}},
+	{SYS_close, {NO_FD}},
+	/* what /proc tells */
+	{SYS_openat, {NO_FD, 0, 0}},
+	{SYS_read, {NO_FD, 0, 0}},
+	{SYS_readlinkat, {NO_FD, 0, 0, 0}},
+#ifdef SYS_readlink
+	{SYS_readlink, {0, 0, 0}}, /* the C library's readlink() */
+#endif
+	{SYS_getdents64, {NO_FD, 0, 0}},
+	{SYS_sched_getaffinity, {0, 0, 0}}, /* the C library counts processors */
+	/* threads, timers and signals */
+	{SYS_gettid, {0}},
+	{SYS_tgkill, {0, 0, 0}},
+	{SYS_kill, {NOBODY, 0}},
+	{SYS_timer_create, {NOBODY, 0, 0}},
+	{SYS_timer_settime, {NOBODY, 0, 0, 0}},
+	{SYS_timer_delete, {NOBODY}},
+	{SYS_clock_gettime, {CLOCK_THREAD_CPUTIME_ID, 0}},
+	{SYS_rt_sigaction, {0, 0, 0, sizeof(uint64_t)}},
+	{SYS_rt_sigtimedwait, {0, 0, 0, sizeof(uint64_t)}},
+	{SYS_sigaltstack, {0, 0}},
+	{SYS_prctl, {PR_GET_NAME, 0}},
+	{SYS_rt_sigqueueinfo, {0, 0, 0}},
+	{SYS_rt_tgsigqueueinfo, {0, 0, 0, 0}},
+	{SYS_futex, {0, FUTEX_WAKE, 0}},
+	{SYS_sched_yield, {0}},
+	/* the exporter: joining one, or its process before it is a program */
+	{SYS_geteuid, {0}},
+	{SYS_socket, {AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, -1}},
+	{SYS_connect, {NO_FD, 0, 0}},
+	{SYS_getsockopt, {NO_FD, SOL_SOCKET, SO_PEERCRED, 0}},
+	{SYS_sendmsg, {NO_FD, 0, 0}},
+	{SYS_bind, {NO_FD, 0, 0}},
+	{SYS_listen, {NO_FD, 0}},
+	{SYS_waitid, {P_PID, NOBODY, 0, WEXITED | WNOHANG}},
+	{SYS_getppid, {0}},
+	{SYS_setsid, {0}},
+	{SYS_chdir, {0}},
+	{SYS_dup3, {NO_FD, NO_FD, 0}},
+	{SP_CLOSE_RANGE_NR, {1, 0, 0}},
+};
+
+static struct {
+	_Alignas(16) char stack[4096];
+	_Atomic uint32_t made;
+} trial;
+
+/* In the child. */
+SP_RAW static void make_all(void *unused)
+{
+	/* The handler of SIGSYS is the host's. While blocked, the signal ends the process. */
+	const uint64_t sigsys = BIT(SIGSYS);
+	/*
+	 * No core, which would contain the host's memory. A limit of 1 also stops a program that
+	 * takes cores (core(5)).
+	 */
+	const uint64_t one[2] = {1, 1};
+
+	(void)unused;
+	(void)sp_arch_syscall(SYS_rt_sigprocmask, SIG_BLOCK, (long)&sigsys, 0, sizeof(sigsys));
+	(void)sp_arch_syscall(SYS_prlimit64, 0, RLIMIT_CORE, (long)one, 0);
+	for (uint32_t i = 0; i < SP_ARRAY_LEN(calls); i++) {
+		const long *a = calls[i].arg;
+
+		(void)sp_arch_syscall(calls[i].number, a[0], a[1], a[2], a[3]);
+		atomic_store_explicit(&trial.made, i + 1, memory_order_relaxed);
+	}
+	sp_child_exit(0);
+}
+
+/* The wait status of the child, which has ended when the clone returns; 0 if there is none. */
+static int try_all(void)
+{
+	int status = 0;
+	long child;
+	long rc;
+
+	atomic_store_explicit(&trial.made, 0, memory_order_relaxed);
+	child = sp_raw_clone(SP_CHILD_SHARING, trial.stack + sizeof(trial.stack), make_all, NULL);
+	if (child < 0)
+		return 0;
+	/*
+	 * The filter forbids wait4() too, so waiting would end us as well. The zombie stays as long
+	 * as the host, visible with __WALL only.
+	 */
+	if (atomic_load_explicit(&trial.made, memory_order_relaxed) == 0 && !sp_arch_on_valgrind())
+		return SIGSYS;
+	do
+		rc = sp_arch_syscall(SYS_wait4, child, (long)&status, (long)__WALL, 0);
+	while (rc == -EINTR);
+	return status;
+}
+
+#define SECCOMP "\nSeccomp:" /* fs/proc/array.c, task_seccomp; then a tab and a digit */
+
+/*
+ * Whether the calling thread may have a filter. Not by prctl(), which the filter may forbid; the
+ * calls used here were made by the loader in the same program. If the file cannot be read, there
+ * may be one.
+ */
+static bool may_have_filter(void)
+{
+	char line[SP_PROC_STATUS_LINE];
+	int found = sp_proc_status("/proc/thread-self/status", SECCOMP, line);
+
+	return found < 0 || (found > 0 && strcmp(line, SECCOMP "\t0") != 0);
+}
+
+bool sp_trial_passes(void)
+{
+	const uint64_t all = ~BIT(SIGSYS);
+	uint64_t before;
+	int status;
+
+	if (!may_have_filter())
+		return true;
+	(void)sp_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before,
+			      sizeof(all));
+	status = try_all();
+	(void)sp_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof(before));
+	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGSYS)
+		return true;
+	sp_config_parse_log_level();
+	if (atomic_load_explicit(&trial.made, memory_order_relaxed) >= CALLS_OF_A_MESSAGE)
+		sp_log(SP_LOG_WARN, "a seccomp filter from before the program would end it for a "
+				    "system call of ours: not profiling this process");
+	return false;
+}

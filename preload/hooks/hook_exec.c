@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The exec family. Before the process executes another program, what was sampled is sent, because
+ * execve() ends the mapping and the timers. APP context; the host may call these from a signal
+ * handler, or in a child of vfork, which shares our memory and is left alone.
+ *
+ * Half of the family takes its arguments by "...", which C can only hand on by copying them. So
+ * each symbol ends in a jump to the real function, with the arguments as the caller made them.
+ */
+#include <errno.h>
+#include <stddef.h>
+
+#include "preload/elf/resolve.h"
+#include "preload/elf/tail_call.h"
+#include "preload/lifecycle/lifecycle.h"
+#include "sampler/thread/virtual_mask.h"
+
+static int no_exec(void)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
+/* Does our part and returns the real function. A process without a sample does not wait. */
+static const void *begin(enum sp_next which)
+{
+	const void *next;
+
+	sp_lifecycle_leave();
+	sp_virtual_mask_hand_on();
+	next = sp_next(which);
+	return next != NULL ? next : (const void *)no_exec;
+}
+
+// clang-format off
+#define SP_EXEC(sym) \
+	const void *sp_exec_begin_##sym(void); \
+	const void *sp_exec_begin_##sym(void) \
+	{ \
+		return begin(SP_NEXT_##sym); \
+	} \
+	SP_TAIL_CALL(#sym, "sp_exec_begin_" #sym, "");
+// clang-format on
+
+SP_EXEC(execve)
+SP_EXEC(execv)
+SP_EXEC(execvp)
+SP_EXEC(execvpe)
+SP_EXEC(execl)
+SP_EXEC(execle)
+SP_EXEC(execlp)
+SP_EXEC(fexecve)
+SP_EXEC(execveat)

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Creation and end of threads. A thread that is created while sampling is on gets its block and
+ * timer before the host's start routine runs; before that the real function is called unchanged.
+ * Threads that end by cancellation or a raw system call are found by the exporter in /proc.
+ *
+ * APP context.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <threads.h>
+#include <unistd.h>
+
+#include "preload/elf/resolve.h"
+#include "preload/lifecycle/lifecycle.h"
+#include "preload/lifecycle/reentrancy_guard.h"
+#include "sampler/base/compiler.h"
+#include "sampler/thread/thread.h"
+
+/* Also does deferred work: a program may create threads and never start another span. */
+static struct sp_thread *claim(void)
+{
+	bool active;
+
+	if (!sp_lifecycle_active() ||
+	    sp_reentrancy_guard_inside((uintptr_t)__builtin_frame_address(0)))
+		return NULL;
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+
+	active = sp_lifecycle_start();
+	sp_reentrancy_guard_leave(g);
+	return active ? sp_thread_claim() : NULL;
+}
+
+/*
+ * The stack size that the host asked for, 0 if it left that to the C library, whose default is
+ * large enough for signal handlers.
+ */
+static uint32_t stack_bytes(const pthread_attr_t *attr)
+{
+	__typeof__(&pthread_attr_getstacksize) get =
+		attr != NULL ? SP_NEXT(pthread_attr_getstacksize) : NULL;
+	size_t bytes = 0;
+
+	if (get == NULL || get(attr, &bytes) != 0 || bytes > UINT32_MAX)
+		return 0;
+	return (uint32_t)bytes;
+}
+
+static void *run_pthread(void *arg)
+{
+	struct sp_thread *t = arg;
+	void *(*start)(void *) = t->start;
+	void *start_arg = t->start_arg;
+	void *result;
+
+	sp_thread_born(t);
+	result = start(start_arg);
+	sp_thread_ended();
+	return result;
+}
+
+SP_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
+			     void *arg)
+{
+	__typeof__(&pthread_create) next = SP_NEXT(pthread_create);
+	struct sp_thread *t;
+	int rc;
+
+	if (next == NULL)
+		return EAGAIN;
+	t = claim();
+	if (t == NULL)
+		return next(thread, attr, start, arg);
+	t->start = start;
+	t->start_arg = arg;
+	atomic_store_explicit(&t->stack_bytes, stack_bytes(attr), memory_order_relaxed);
+	rc = next(thread, attr, run_pthread, t);
+	if (rc != 0)
+		sp_thread_unclaim(t);
+	return rc;
+}
+
+static int run_thrd(void *arg)
+{
+	struct sp_thread *t = arg;
+	thrd_start_t start = (thrd_start_t)(uintptr_t)t->start;
+	void *start_arg = t->start_arg;
+	int result;
+
+	sp_thread_born(t);
+	result = start(start_arg);
+	sp_thread_ended();
+	return result;
+}
+
+SP_EXPORT _Noreturn void pthread_exit(void *result)
+{
+	__typeof__(&pthread_exit) next = SP_NEXT(pthread_exit);
+
+	if (sp_lifecycle_active() && sp_thread_own != NULL)
+		sp_thread_account_end(sp_thread_own);
+	if (next != NULL)
+		next(result);
+	for (;;)
+		(void)syscall(SYS_exit, 0);
+}
+
+SP_EXPORT int thrd_create(thrd_t *thread, thrd_start_t start, void *arg)
+{
+	__typeof__(&thrd_create) next = SP_NEXT(thrd_create);
+	struct sp_thread *t;
+	int rc;
+
+	if (next == NULL)
+		return thrd_error;
+	t = claim();
+	if (t == NULL)
+		return next(thread, start, arg);
+	t->start = (void *(*)(void *))(uintptr_t)start;
+	t->start_arg = arg;
+	rc = next(thread, run_thrd, t);
+	if (rc != thrd_success)
+		sp_thread_unclaim(t);
+	return rc;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Does what the exporter, or our own handler, has asked for (deferred_work.h). Context: APP, one
+ * thread at a time.
+ */
+#include "preload/lifecycle/deferred_work.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "preload/exporter/exporter.h"
+#include "preload/exporter/exporter_restart.h"
+#include "preload/lifecycle/lifecycle.h"
+#include "preload/lifecycle/sdk.h"
+#include "sampler/base/counters.h"
+#include "sampler/base/log.h"
+#include "sampler/base/monotonic.h"
+#include "sampler/base/process.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/open_spans/span_table.h"
+#include "sampler/region/region.h"
+#include "sampler/sampling/region_swap.h"
+#include "sampler/sampling/thread_account.h"
+#include "sampler/span/span_age.h"
+#include "sampler/thread/signal_fallback.h"
+#include "sampler/thread/signals.h"
+#include "sampler/thread/thread.h"
+#include "sampler/thread/thread_scan.h"
+#include "sampler/thread/timer_limit.h"
+
+#define BEGIN_NS (20 * SP_NS_PER_MS)
+#define SWEEP_NS (30 * SP_NS_PER_S)
+
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+
+/* False if another thread is doing it. */
+static bool enter(void)
+{
+	return !atomic_flag_test_and_set_explicit(&busy, memory_order_acquire);
+}
+
+void sp_deferred_work_leave(void)
+{
+	atomic_flag_clear_explicit(&busy, memory_order_release);
+}
+
+bool sp_deferred_work_keep_off(uint64_t most_ns)
+{
+	uint64_t end = sp_monotonic_ns() + most_ns;
+	bool ours;
+
+	while (!(ours = enter()) && sp_monotonic_ns() < end)
+		(void)sp_syscall(SYS_sched_yield);
+	return ours;
+}
+
+static void check_signal(void)
+{
+	static bool told;
+
+	if (told || sp_signals_owned())
+		return;
+	told = true;
+	sp_count(SP_COUNT_SIGNAL_TAKEN);
+	sp_log(SP_LOG_WARN,
+	       "the program took signal %d, which sampling uses: profiling stops in this process "
+	       "(set SPANPROF_SIGNAL to another one)",
+	       sp_signals_number());
+	sp_lifecycle_stop();
+	sp_thread_account_stop();
+}
+
+/* Gives up spans that never end; runs at least eight times in the longest age. */
+static void sweep_spans(const struct sp_config *config)
+{
+	static uint64_t next;
+	uint64_t max_age = config->max_span_age_ms * SP_NS_PER_MS;
+	uint64_t now = sp_monotonic_ns();
+
+	if (now < next)
+		return;
+	sp_span_age_sweep(now, max_age);
+	next = now + (max_age / 8 < SWEEP_NS ? max_age / 8 : SWEEP_NS);
+}
+
+static void set(_Atomic uint32_t *word, uint32_t value)
+{
+	atomic_store_explicit(word, value, memory_order_relaxed);
+}
+
+void sp_deferred_work_publish(void)
+{
+	struct sp_region *r = sp_region_now();
+	uint32_t by[SP_UNARMED_N];
+
+	if (r == NULL)
+		return;
+	sp_thread_unarmed(by);
+	set(&r->state,
+	    sp_lifecycle_state == SP_LIFECYCLE_STOPPED ? SP_REGION_STOPPED : SP_REGION_SAMPLING);
+	set(&r->signal_number, (uint32_t)sp_signals_number());
+	set(&r->threads_armed, sp_thread_armed());
+	set(&r->threads_known, sp_thread_known());
+	set(&r->threads_blocking, by[SP_UNARMED_BLOCKED]);
+	set(&r->threads_limit, by[SP_UNARMED_LIMIT]);
+	set(&r->threads_refused, by[SP_UNARMED_REFUSED]);
+	set(&r->spans_open, sp_span_table_count());
+	for (unsigned sdk = 0; sdk < SP_SDK_N; sdk++)
+		set(&r->sdk[sdk].disproved, sp_sdk_disproved_facts((enum sp_sdk)sdk));
+}
+
+/* Timers may have become free since a thread got none because of the limit. */
+static void look_for_room(void)
+{
+	uint32_t by[SP_UNARMED_N];
+
+	sp_timer_limit_look();
+	sp_thread_unarmed(by);
+	if (by[SP_UNARMED_LIMIT] != 0 && sp_thread_may_arm())
+		sp_thread_scan();
+}
+
+static void look(void)
+{
+	check_signal();
+	look_for_room();
+	sp_signal_fallback_follow();
+	sweep_spans(sp_lifecycle_config());
+	sp_thread_account_look();
+	sp_region_swap_look();
+}
+
+/*
+ * A message of the exporter, which cannot open the host's stderr itself. It may contain any bytes.
+ */
+static void write_message(struct sp_region *r)
+{
+	uint32_t bytes = atomic_load_explicit(&r->message_bytes, memory_order_acquire);
+	char text[SP_REGION_MESSAGE_MAX];
+
+	if (bytes == 0 || bytes > sizeof(text))
+		return;
+	memcpy(text, r->message, bytes);
+	sp_log(SP_LOG_ERROR, "%.*s", (int)strnlen(text, bytes), text);
+	atomic_store_explicit(&r->message_bytes, 0, memory_order_release);
+}
+
+void sp_deferred_work_forked(void)
+{
+	atomic_flag_clear_explicit(&busy, memory_order_relaxed);
+}
+
+/*
+ * Whether an exporter that does not work yet has to be checked. Every span asks until it works,
+ * because an exporter that ends at once cannot report it; the answer is true now and then.
+ */
+static bool has_not_begun(const struct sp_region *r)
+{
+	static uint64_t next;
+	uint64_t now;
+
+	if (atomic_load_explicit(&r->exporter, memory_order_relaxed) == SP_EXPORTER_WORKING)
+		return false;
+	now = sp_monotonic_ns();
+	if (now < next)
+		return false;
+	next = now + BEGIN_NS;
+	return true;
+}
+
+/* The exporter does not work. True if another one was started. */
+static bool start_another(void)
+{
+	switch (sp_exporter_restart(sp_lifecycle_config())) {
+	case SP_RESTART_DONE:
+		sp_deferred_work_publish();
+		return true;
+	case SP_RESTART_LATER:
+		return false;
+	case SP_RESTART_NEVER:
+		break;
+	}
+	sp_exporter_tell_ended();
+	sp_lifecycle_fail();
+	return false;
+}
+
+void sp_deferred_work_account(void)
+{
+	if (!enter())
+		return;
+	sp_region_swap_look();
+	sp_deferred_work_leave();
+}
+
+bool sp_deferred_work_revive(void)
+{
+	bool is_there = true;
+
+	/* The thread that is doing it may just have started another exporter. */
+	if (!enter())
+		return true;
+	/* Below a seccomp filter nothing can be checked or started. */
+	is_there = sp_seccomp_is_on() || sp_exporter_works() || start_another();
+	sp_deferred_work_leave();
+	if (!is_there)
+		sp_exporter_tell_ended();
+	return is_there;
+}
+
+/* The part that makes system calls. */
+static void do_work(struct sp_region *r, uint32_t asked)
+{
+	if (((asked & SP_WORK_ALIVE) != 0 || has_not_begun(r)) && !sp_exporter_works())
+		(void)start_another();
+	if ((asked & SP_WORK_SCAN) != 0)
+		sp_thread_scan();
+	if ((asked & SP_WORK_LOOK) != 0)
+		look();
+	if ((asked & SP_WORK_WRITE) != 0)
+		write_message(r);
+}
+
+void sp_deferred_work_run(void)
+{
+	struct sp_region *r = sp_region_now();
+	int saved = errno;
+	uint32_t asked = atomic_load_explicit(&r->deferred_work, memory_order_relaxed);
+
+	/* First of all: the program installed a filter in a way that no hook saw. */
+	if ((asked & SP_WORK_SECCOMP) != 0 && !sp_seccomp_is_on())
+		sp_seccomp_begin();
+	/* In a child of vfork, or of a raw clone, threads, timers and the exporter are its parent's. */
+	if ((!sp_seccomp_is_on() && !sp_process_is_ours()) || !enter())
+		return;
+	/* Another thread may have started another exporter meanwhile, with another region. */
+	r = sp_region_now();
+	asked = atomic_exchange_explicit(&r->deferred_work, 0, memory_order_relaxed);
+	if (!sp_seccomp_is_on())
+		do_work(r, asked);
+	if (asked != 0)
+		sp_deferred_work_publish();
+	sp_deferred_work_leave();
+	errno = saved;
+}

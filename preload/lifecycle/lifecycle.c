@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts the profiler, restarts it in a forked child and ends it. The first thread that records a
+ * span does the start. It cannot block the others on a lock, because the host may fork or be
+ * interrupted by a signal handler in the middle of it; so other threads wait for a bounded time,
+ * and their spans go unrecorded after that.
+ *
+ * Contexts: INIT (load, fork handler), APP (start, flush).
+ */
+#include "preload/lifecycle/lifecycle.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/elf/hook_dl.h"
+#include "preload/elf/resolve.h"
+#include "preload/exporter/exporter.h"
+#include "preload/exporter/exporter_family.h"
+#include "preload/exporter/exporter_process.h"
+#include "preload/exporter/exporter_restart.h"
+#include "preload/exporter/trial.h"
+#include "preload/lifecycle/deferred_work.h"
+#include "preload/lifecycle/reentrancy_guard.h"
+#include "sampler/base/counters.h"
+#include "sampler/base/log.h"
+#include "sampler/base/monotonic.h"
+#include "sampler/base/process.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/region/region.h"
+#include "sampler/sampler.h"
+#include "sampler/sampling/thread_account.h"
+#include "sampler/thread/thread.h"
+#include "sampler/thread/thread_scan.h"
+
+/*
+ * The start takes about a millisecond of CPU time; on a busy machine it may be preempted meanwhile.
+ */
+#define START_WAIT_NS (50 * SP_NS_PER_MS)
+
+/*
+ * A forked child that used less CPU time than this, and has no sample, does not wait for a flush at
+ * its end.
+ */
+#define BRIEF_NS (1 * SP_NS_PER_MS)
+
+_Atomic int sp_lifecycle_state = SP_LIFECYCLE_OFF;
+static struct sp_config config;
+static bool parsed;
+static bool watches_forks;
+static bool forked;
+static _Atomic bool ended; /* the last flush is over */
+
+/* glibc: nptl/register-atfork.c; what pthread_atfork() calls. Absent from other C libraries. */
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
+	__attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+
+const struct sp_config *sp_lifecycle_config(void)
+{
+	return &config;
+}
+
+void sp_lifecycle_stop(void)
+{
+	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_STOPPED, memory_order_relaxed);
+	sp_thread_disarm_all();
+}
+
+void sp_lifecycle_fail(void)
+{
+	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_FAILED, memory_order_relaxed);
+	sp_thread_disarm_all();
+}
+
+/* There may be samples that were not sent. */
+static bool may_flush(void)
+{
+	int now = atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire);
+
+	return now == SP_LIFECYCLE_ACTIVE || now == SP_LIFECYCLE_STOPPED;
+}
+
+static void after_fork_in_child(void);
+
+/*
+ * The sampler's lookup of a symbol, answered from what was looked up when we were loaded. A forked
+ * child may be the first to start, and another thread of its parent may have held the loader's lock
+ * at the fork.
+ */
+static void *look_up(const char *name)
+{
+	return strcmp(name, sp_next_name(SP_NEXT__dl_find_object)) == 0
+		       ? sp_next_known(SP_NEXT__dl_find_object)
+		       : NULL;
+}
+
+/* The descriptor of a region that is in use, or a negative errno; then a message says why. */
+static int prepare(void)
+{
+	int fd;
+
+	sp_log_begin();
+	if (!parsed)
+		sp_config_parse(&config);
+	parsed = true;
+	fd = sp_sampler_prepare(&config, look_up);
+	if (fd == -ENOSYS)
+		sp_log(SP_LOG_WARN,
+		       "SPANPROF_UNWIND=cfi needs _dl_find_object, which this C library "
+		       "does not have (glibc 2.35 does): not profiling this process");
+	else if (fd < 0)
+		sp_log(SP_LOG_WARN, "cannot set up sampling (%s): not profiling this process",
+		       fd == -ENOMEM  ? "out of address space"
+		       : fd == -EFBIG ? "the limit for the size of files is too low"
+				      : "system call refused");
+	if (!watches_forks && __register_atfork != NULL)
+		watches_forks =
+			__register_atfork(NULL, NULL, after_fork_in_child, &__dso_handle) == 0;
+	return fd;
+}
+
+static bool start_by_winner(void)
+{
+	int starting = SP_LIFECYCLE_STARTING;
+	int fd;
+	int err;
+
+	/*
+	 * pairs with sp_lifecycle_before_filter(): either it waits for us, or we see that it began
+	 */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (sp_seccomp_is_on()) {
+		atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_ASLEEP,
+				      memory_order_relaxed);
+		return false;
+	}
+	if (!sp_trial_passes()) {
+		sp_seccomp_begin();
+		atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_FAILED,
+				      memory_order_relaxed);
+		return false;
+	}
+	fd = err = prepare();
+	if (fd >= 0) {
+		sp_thread_account_start();
+		err = sp_exporter_start(&config, fd);
+	}
+	if (err != 0) {
+		atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_FAILED,
+				      memory_order_relaxed);
+		return false;
+	}
+	sp_thread_scan();
+	sp_thread_rearm();
+	sp_deferred_work_publish();
+	/*
+	 * On a busy machine the exporter may have asked for a scan already, which has just been
+	 * done.
+	 */
+	atomic_fetch_and_explicit(&sp_region_now()->deferred_work, ~SP_WORK_SCAN,
+				  memory_order_relaxed);
+	/* pairs with the acquire in sp_lifecycle_start(): tables before "active" */
+	return atomic_compare_exchange_strong_explicit(&sp_lifecycle_state, &starting,
+						       SP_LIFECYCLE_ACTIVE, memory_order_release,
+						       memory_order_relaxed);
+}
+
+/*
+ * Another thread is starting, which is short and happens once in a process. Without the wait, a
+ * program that starts its threads together would lose the first spans of all threads but one.
+ */
+static bool wait_for_winner(void)
+{
+	uint64_t end = sp_monotonic_ns() + START_WAIT_NS;
+	int state_now;
+
+	do {
+		(void)syscall(SYS_sched_yield);
+		state_now = atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire);
+	} while (state_now == SP_LIFECYCLE_STARTING && sp_monotonic_ns() < end);
+	if (state_now == SP_LIFECYCLE_STARTING)
+		sp_count(SP_COUNT_SPAN_NO_THREAD);
+	return state_now == SP_LIFECYCLE_ACTIVE;
+}
+
+bool sp_lifecycle_start(void)
+{
+	int now = atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire);
+	int saved = errno;
+	bool ok;
+
+	if (now == SP_LIFECYCLE_ACTIVE) {
+		if (sp_deferred_work_is_due())
+			sp_deferred_work_run();
+		return sp_lifecycle_active();
+	}
+	if ((now != SP_LIFECYCLE_ASLEEP && now != SP_LIFECYCLE_STARTING) || sp_seccomp_is_on())
+		return false;
+	if (now == SP_LIFECYCLE_STARTING ||
+	    !atomic_compare_exchange_strong_explicit(&sp_lifecycle_state, &now,
+						     SP_LIFECYCLE_STARTING, memory_order_acq_rel,
+						     memory_order_acquire)) {
+		ok = wait_for_winner();
+		errno = saved;
+		return ok;
+	}
+	ok = start_by_winner();
+	errno = saved;
+	return ok;
+}
+
+static void after_fork_in_child(void)
+{
+	int was = atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed);
+	int saved = errno;
+	bool has_span;
+	bool starts;
+
+	if (was == SP_LIFECYCLE_OFF || was == SP_LIFECYCLE_FAILED)
+		return;
+	/* Without the guard, our own calls would be taken for the host's. */
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+
+	forked = true;
+	has_span = sp_sampler_forked();
+	sp_deferred_work_forked();
+	sp_exporter_family_forked();
+	sp_exporter_process_forked();
+	sp_exporter_restart_forked();
+	atomic_store_explicit(&ended, false, memory_order_relaxed);
+	starts = was != SP_LIFECYCLE_STOPPED && !sp_seccomp_is_on();
+	atomic_store_explicit(&sp_lifecycle_state,
+			      starts ? SP_LIFECYCLE_ASLEEP : SP_LIFECYCLE_FAILED,
+			      memory_order_relaxed);
+	if (starts && (has_span || config.profile == SP_PROFILE_ALWAYS))
+		(void)sp_lifecycle_start();
+	sp_reentrancy_guard_leave(g);
+	errno = saved;
+}
+
+/*
+ * Programs often fork inside of a span only to execute another program or to end. Such a child
+ * would wait at its end for an exporter that was started for nothing.
+ */
+static bool is_brief_child(void)
+{
+	return forked && sp_count_read(SP_COUNT_SAMPLES_PUT) == 0 &&
+	       sp_thread_account_process_ns() < BRIEF_NS;
+}
+
+/* If the exporter ends meanwhile, its successor gets the rest of the time. */
+static void flush_exporter(void)
+{
+	uint64_t end = sp_monotonic_ns() + config.flush_timeout_ms * SP_NS_PER_MS;
+	uint64_t now;
+
+	if (sp_exporter_flush(config.flush_timeout_ms) || !sp_deferred_work_revive())
+		return;
+	now = sp_monotonic_ns();
+	if (now < end)
+		(void)sp_exporter_flush((uint32_t)((end - now) / SP_NS_PER_MS));
+}
+
+void sp_lifecycle_flush(void)
+{
+	int saved = errno;
+
+	/*
+	 * In a child of vfork everything belongs to its parent. Below a seccomp filter the exporter
+	 * notices the end by itself.
+	 */
+	if (!may_flush() || !sp_process_is_ours() ||
+	    atomic_load_explicit(&ended, memory_order_relaxed) || is_brief_child())
+		return;
+	/*
+	 * All CPU time up to now goes into records, so a later sample would count some of it twice:
+	 * the timer goes first. Only the thread itself knows the label of its time; for other
+	 * threads there are just their clocks.
+	 */
+	if (sp_thread_own != NULL) {
+		sp_thread_retire();
+		sp_thread_account_end(sp_thread_own);
+	}
+	sp_thread_account_flush();
+	sp_deferred_work_account();
+	sp_deferred_work_publish();
+	flush_exporter();
+	errno = saved;
+}
+
+void sp_lifecycle_leave(void)
+{
+	if (!sp_lifecycle_active() || sp_count_read(SP_COUNT_SAMPLES_PUT) == 0)
+		return;
+	sp_lifecycle_flush();
+	if (sp_process_is_ours())
+		atomic_store_explicit(&sp_region_now()->state, SP_REGION_LEAVING,
+				      memory_order_relaxed);
+}
+
+void sp_lifecycle_end(void)
+{
+	if (!may_flush())
+		return;
+	sp_lifecycle_flush();
+	if (sp_process_is_ours())
+		atomic_store_explicit(&ended, true, memory_order_relaxed);
+}
+
+static void wait_for_start(void)
+{
+	if (atomic_load_explicit(&sp_lifecycle_state, memory_order_seq_cst) ==
+	    SP_LIFECYCLE_STARTING)
+		(void)wait_for_winner();
+}
+
+void sp_lifecycle_before_filter(bool handlers_return)
+{
+	bool kept_off = false;
+
+	wait_for_start();
+	if (sp_lifecycle_active() && sp_process_is_ours()) {
+		kept_off = sp_deferred_work_keep_off(START_WAIT_NS);
+		if (!handlers_return)
+			sp_thread_disarm_all();
+		sp_thread_account_flush();
+		sp_deferred_work_publish();
+	}
+	sp_seccomp_begin();
+	/* a thread that begins now sees the filter */
+	if (kept_off)
+		sp_deferred_work_leave();
+	/*
+	 * pairs with start_by_winner(): a start that came in between is seen here, or sees the
+	 * filter
+	 */
+	wait_for_start();
+}
+
+void sp_lifecycle_after_filter(bool handlers_return, bool refused)
+{
+	if (handlers_return || !sp_lifecycle_active())
+		return;
+	if (refused) {
+		sp_thread_arm_again();
+		return;
+	}
+	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_STOPPED, memory_order_relaxed);
+	sp_count(SP_COUNT_SECCOMP_STOPPED);
+	sp_deferred_work_publish();
+}
+
+void sp_lifecycle_load(char *const *envp)
+{
+	sp_config_capture(envp);
+	if (sp_config_disabled())
+		return;
+	/* Whoever has not said where profiles go hardly wants any, and is not worth a system call. */
+	sp_exporter_family_load(sp_config_names_sink());
+	sp_hook_dl_start(sp_config_wants_hook_dlsym(), sp_config_wants_deepbind());
+	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_ASLEEP, memory_order_relaxed);
+}
+
+void sp_lifecycle_main(void)
+{
+	if (atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed) !=
+		    SP_LIFECYCLE_ASLEEP ||
+	    !sp_config_wants_start())
+		return;
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+
+	(void)sp_lifecycle_start();
+	sp_reentrancy_guard_leave(g);
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading opentelemetry-cpp's objects by their layout (otelcpp_abi.h). APP context. */
+#include "preload/sdk/otelcpp/adapter_otelcpp_sdk.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "preload/elf/elf_walk.h"
+#include "preload/elf/relocations.h"
+#include "preload/elf/resolve.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp_attr.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp_call.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp_proof.h"
+
+/* The result of so many starts is examined, as long as none was a span of the SDK's own class. */
+#define LOOKS_MAX 16U
+
+static const struct sp_otelcpp_flavour nostd = SP_OTELCPP_FLAVOUR_NOSTD;
+static const struct sp_otelcpp_flavour std = SP_OTELCPP_FLAVOUR_STD;
+
+/* The virtual function in that slot of the object's class. */
+static void *method(const void *object, unsigned slot)
+{
+	return sp_otelcpp_member(sp_otelcpp_member(object, 0), slot * sizeof(void *));
+}
+
+void *sp_otelcpp_find_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which)
+{
+	void *p = sp_otelcpp_find(sdk, sdk->names->real[which]);
+
+	atomic_store_explicit(&sdk->real[which], p, memory_order_relaxed);
+	return p;
+}
+
+/* Whether the slot holds that function or our hook for it. */
+static bool slot_is(struct sp_otelcpp *sdk, const void *vptr, unsigned slot,
+		    enum sp_otelcpp_real which)
+{
+	const void *p = sp_otelcpp_member(vptr, slot * sizeof(void *));
+
+	return p != NULL && (p == sdk->hook[which] || p == sp_otelcpp_real(sdk, which));
+}
+
+/*
+ * One object defines both the vtable and the functions, they are the functions that we forward to,
+ * and they are in the slots of the layout that we know.
+ */
+static bool layout_fits(struct sp_otelcpp *sdk)
+{
+	const struct sp_otelcpp_names *n = sdk->names;
+	const char *const together[] = {n->real[SP_OTELCPP_REAL_END], n->real[SP_OTELCPP_REAL_D1],
+					n->real[SP_OTELCPP_REAL_D0], NULL};
+	bool found = atomic_load_explicit(&sdk->found, memory_order_acquire);
+	const void *vtable = found ? sp_otelcpp_find(sdk, n->span_vtable)
+				   : sp_elf_find(n->span_vtable, together);
+
+	if (vtable == NULL || !sp_elf_belongs(n->span_vtable, vtable, together))
+		return false;
+	sdk->span_vptr = sp_otelcpp_at(vtable, SP_OTELCPP_VTABLE_HEAD * sizeof(void *));
+	return slot_is(sdk, sdk->span_vptr, SP_OTELCPP_SLOT_D1, SP_OTELCPP_REAL_D1) &&
+	       slot_is(sdk, sdk->span_vptr, SP_OTELCPP_SLOT_D0, SP_OTELCPP_REAL_D0) &&
+	       slot_is(sdk, sdk->span_vptr, n->slot_end, SP_OTELCPP_REAL_END) &&
+	       sp_otelcpp_slots_fit(sdk);
+}
+
+/*
+ * A variable of an inline function: each object that was built with the headers defines it, a plugin
+ * as well as the library it brings, and the loader chose one of them.
+ */
+static const void *find_storage(const struct sp_otelcpp *sdk)
+{
+	const void *storage = sdk->linked_storage;
+
+	if (storage == NULL && atomic_load_explicit(&sdk->found, memory_order_acquire))
+		storage = sp_relocations_reference(&sdk->object, sdk->names->storage);
+	return storage != NULL ? storage : sp_otelcpp_find(sdk, sdk->names->storage);
+}
+
+/* We cannot read the spans of this instance: from now on its calls go straight through. */
+static void reject(struct sp_otelcpp *sdk, enum sp_sdk_fact fact)
+{
+	atomic_store_explicit(&sdk->state, SP_OTELCPP_REJECTED, memory_order_release);
+	sp_sdk_disproved(sdk->names->sdk, fact);
+}
+
+bool sp_otelcpp_decide(struct sp_otelcpp *sdk)
+{
+	/* Two threads may both try; they find and store the same. */
+	int state = layout_fits(sdk) ? SP_OTELCPP_KNOWN : SP_OTELCPP_REJECTED;
+
+	sdk->storage = find_storage(sdk);
+	if (state == SP_OTELCPP_REJECTED)
+		sp_sdk_disproved(sdk->names->sdk, SP_SDK_FACT_CLASS);
+	/* pairs with sp_otelcpp_known() */
+	atomic_store_explicit(&sdk->state, state, memory_order_release);
+	return state == SP_OTELCPP_KNOWN;
+}
+
+/* While the kind of build is unknown: the span in that smart pointer, and the kind. */
+static void *own_span_in(const struct sp_otelcpp *sdk, const void *pointer,
+			 const struct sp_otelcpp_flavour **f)
+{
+	const struct sp_otelcpp_flavour *const kinds[] = {&std, &nostd};
+
+	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		void *span = sp_otelcpp_member(pointer, kinds[i]->pointee);
+
+		*f = kinds[i];
+		if (sp_otelcpp_is_own_span(sdk, span))
+			return span;
+	}
+	return NULL;
+}
+
+/* Dropped spans are of other classes, but they are spans. */
+static void look_at_other(struct sp_otelcpp *sdk, const void *pointer)
+{
+	if (atomic_load_explicit(&sdk->looks, memory_order_relaxed) >= LOOKS_MAX)
+		return;
+	atomic_fetch_add_explicit(&sdk->looks, 1, memory_order_relaxed);
+	if (!sp_otelcpp_is_result(pointer))
+		reject(sdk, SP_SDK_FACT_POINTER);
+}
+
+void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer)
+{
+	const struct sp_otelcpp_flavour *f;
+	void *span = own_span_in(sdk, pointer, &f);
+
+	if (span == NULL) {
+		look_at_other(sdk, pointer);
+		return NULL;
+	}
+	if (!sp_otelcpp_is_pointer(f, pointer)) {
+		reject(sdk, SP_SDK_FACT_POINTER);
+		return NULL;
+	}
+	if (!sp_otelcpp_ids_fit(sdk, f, span)) {
+		reject(sdk, SP_SDK_FACT_IDS);
+		return NULL;
+	}
+	atomic_store_explicit(&sdk->looks, 0, memory_order_relaxed);
+	atomic_store_explicit(&sdk->flavour, f, memory_order_relaxed);
+	return span;
+}
+
+void *sp_otelcpp_pointee(struct sp_otelcpp *sdk, const void *pointer)
+{
+	return sp_otelcpp_member(pointer, sp_otelcpp_flavour_of(sdk)->pointee);
+}
+
+bool sp_otelcpp_is_recording(const struct sp_otelcpp *sdk, void *span)
+{
+	bool (*is_recording)(void *) =
+		method(span, sdk->names->slot_end + SP_OTELCPP_SLOT_IS_RECORDING_AFTER_END);
+
+	return is_recording(span);
+}
+
+/* What the destructor of libstdc++'s shared_ptr does. */
+static void release_std(void *pointer)
+{
+	char *control = sp_otelcpp_member(pointer, SP_OTELCPP_STD_CONTROL);
+	void (*dispose)(void *);
+	void (*destroy)(void *);
+
+	if (control == NULL)
+		return;
+	_Atomic int *uses = (void *)(control + SP_OTELCPP_CONTROL_USES);
+	_Atomic int *weak = (void *)(control + SP_OTELCPP_CONTROL_WEAK);
+
+	if (atomic_fetch_sub_explicit(uses, 1, memory_order_acq_rel) != 1)
+		return;
+	dispose = method(control, SP_OTELCPP_CONTROL_SLOT_DISPOSE);
+	dispose(control);
+	if (atomic_fetch_sub_explicit(weak, 1, memory_order_acq_rel) != 1)
+		return;
+	destroy = method(control, SP_OTELCPP_CONTROL_SLOT_DESTROY);
+	destroy(control);
+}
+
+void sp_otelcpp_release(const struct sp_otelcpp_flavour *f, void *pointer)
+{
+	void (*destructor)(void *);
+
+	if (f == &std) {
+		release_std(pointer);
+		return;
+	}
+	destructor = method(pointer, SP_OTELCPP_SLOT_D1);
+	destructor(pointer);
+}
+
+void sp_otelcpp_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out)
+{
+	void *(*get_context)(void *, void *) =
+		method(span, sdk->names->slot_end + SP_OTELCPP_SLOT_GET_CONTEXT_AFTER_END);
+	struct sp_otelcpp_object context;
+
+	SP_OTELCPP_CALL(get_context, &context, span);
+	memcpy(out->trace_id, context.bytes, sizeof(out->trace_id));
+	memcpy(out->span_id, context.bytes + SP_OTELCPP_CONTEXT_SPAN_ID, sizeof(out->span_id));
+	out->flags = context.bytes[SP_OTELCPP_CONTEXT_FLAGS];
+	sp_otelcpp_release(sp_otelcpp_flavour_of(sdk), context.bytes + SP_OTELCPP_CONTEXT_STATE);
+}
+
+static bool has_ids(const void *context, const struct sp_otelcpp_ids *ids)
+{
+	return memcmp(context, ids->trace_id, sizeof(ids->trace_id)) == 0 &&
+	       memcmp(sp_otelcpp_at(context, SP_OTELCPP_CONTEXT_SPAN_ID), ids->span_id,
+		      sizeof(ids->span_id)) == 0 &&
+	       sp_otelcpp_byte(context, SP_OTELCPP_CONTEXT_FLAGS) == ids->flags;
+}
+
+static bool leads_to(const void *context, const struct sp_otelcpp_ids *ids)
+{
+	return sp_otelcpp_readable(context) &&
+	       sp_otelcpp_readable(sp_otelcpp_at(context, SP_OTELCPP_CONTEXT_FLAGS)) &&
+	       has_ids(context, ids);
+}
+
+/*
+ * The class keeps its context at that place, or a pointer to it: whichever leads to this span's
+ * ids.
+ */
+static enum sp_otelcpp_place find_place(struct sp_otelcpp *sdk, const void *span,
+					const struct sp_otelcpp_ids *ids)
+{
+	const void *there = sp_otelcpp_at(span, SP_OTELCPP_SPAN_CONTEXT);
+
+	if (sp_otelcpp_readable(there) && leads_to(sp_otelcpp_member(there, 0), ids))
+		return SP_OTELCPP_PLACE_POINTER;
+	if (leads_to(there, ids))
+		return SP_OTELCPP_PLACE_INLINE;
+	sp_sdk_disproved(sdk->names->sdk, SP_SDK_FACT_SPAN);
+	return SP_OTELCPP_PLACE_UNKNOWN;
+}
+
+/* A function of its own, because hardly any build needs it after its first span. */
+static __attribute__((noinline, cold)) void ask_ids(struct sp_otelcpp *sdk, void *span, int place,
+						    struct sp_otelcpp_ids *out)
+{
+	sp_otelcpp_ids(sdk, span, out);
+	if (place == SP_OTELCPP_PLACE_UNTRIED)
+		atomic_store_explicit(&sdk->own_context, find_place(sdk, span, out),
+				      memory_order_relaxed);
+}
+
+void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out)
+{
+	int place = atomic_load_explicit(&sdk->own_context, memory_order_relaxed);
+	const void *context = sp_otelcpp_at(span, SP_OTELCPP_SPAN_CONTEXT);
+
+	if (place == SP_OTELCPP_PLACE_POINTER) {
+		context = sp_otelcpp_member(context, 0);
+	} else if (place != SP_OTELCPP_PLACE_INLINE) {
+		ask_ids(sdk, span, place, out);
+		return;
+	}
+	memcpy(out->trace_id, context, sizeof(out->trace_id));
+	memcpy(out->span_id, sp_otelcpp_at(context, SP_OTELCPP_CONTEXT_SPAN_ID),
+	       sizeof(out->span_id));
+	out->flags = sp_otelcpp_byte(context, SP_OTELCPP_CONTEXT_FLAGS);
+}
+
+static void set_attribute(void *span, const char *key, const struct sp_otelcpp_attribute *value)
+{
+	/* not through our replacement, which would take it for a call of the program */
+	void (*set)(void *, size_t, const char *, const void *) =
+		sp_otelcpp_attr_real(method(span, SP_OTELCPP_SLOT_SET_ATTRIBUTE));
+
+	set(span, strlen(key), key, value);
+}
+
+static void set_string(void *span, const char *key, const char *value)
+{
+	set_attribute(span, key,
+		      &(struct sp_otelcpp_attribute){.value.string = value,
+						     .index = SP_OTELCPP_ATTRIBUTE_IS_STRING});
+}
+
+static void set_integer(void *span, const char *key, int64_t value)
+{
+	set_attribute(span, key,
+		      &(struct sp_otelcpp_attribute){.value.integer = value,
+						     .index = SP_OTELCPP_ATTRIBUTE_IS_INT64});
+}
+
+const struct sp_span_attr_set sp_otelcpp_set = {.string = set_string, .integer = set_integer};

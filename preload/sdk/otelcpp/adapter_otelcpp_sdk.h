@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One ABI version of opentelemetry-cpp as it is loaded in this process: its real functions, and
+ * reading its objects without a line of C++. APP context, inside the reentrancy guard.
+ */
+#ifndef SP_OTELCPP_SDK_H
+#define SP_OTELCPP_SDK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "preload/elf/elf_walk.h"
+#include "preload/lifecycle/sdk.h"
+#include "preload/sdk/otelcpp/otelcpp_abi.h"
+#include "preload/sdk/span_attr.h"
+
+/* The functions that we interpose. */
+enum sp_otelcpp_real {
+	SP_OTELCPP_REAL_START_NOSTD,
+	SP_OTELCPP_REAL_START_STL,
+	SP_OTELCPP_REAL_END,
+	SP_OTELCPP_REAL_D1,
+	SP_OTELCPP_REAL_D0,
+	SP_OTELCPP_REAL_RENAME_NOSTD,
+	SP_OTELCPP_REAL_RENAME_STL,
+	SP_OTELCPP_REAL_N
+};
+
+/* The classes of the objects that they are called for. */
+enum sp_otelcpp_class { SP_OTELCPP_TRACER, SP_OTELCPP_SPAN, SP_OTELCPP_CLASS_N };
+
+struct sp_otelcpp_names {
+	const char *real[SP_OTELCPP_REAL_N];
+	const char *span_vtable;
+	const char *storage;
+	const char *storage_class;
+	const char *get_context;
+	const char *is_recording;
+	unsigned slot_end;
+	enum sp_sdk sdk;
+};
+
+enum sp_otelcpp_state { SP_OTELCPP_UNTRIED, SP_OTELCPP_KNOWN, SP_OTELCPP_REJECTED };
+
+/* Where the SDK's spans keep their context. */
+enum sp_otelcpp_place {
+	SP_OTELCPP_PLACE_UNTRIED,
+	SP_OTELCPP_PLACE_POINTER, /* a pointer to it at SP_OTELCPP_SPAN_CONTEXT */
+	SP_OTELCPP_PLACE_INLINE,  /* itself there */
+	SP_OTELCPP_PLACE_UNKNOWN
+};
+
+struct sp_otelcpp {
+	const struct sp_otelcpp_names *names;
+	struct sp_elf_range object; /* which defines the functions; size 0 = not looked for yet */
+	_Atomic bool found;         /* object is valid */
+	_Atomic bool held;          /* a vtable or an adapter refers to it for good */
+	const void *_Atomic elsewhere; /* a vptr of objects of no instance's own */
+	/* Vtables known to belong to this instance, which is never unloaded; NULL = none yet. */
+	const void *_Atomic vptr[SP_OTELCPP_CLASS_N];
+	const void *hook[SP_OTELCPP_REAL_N]; /* ours, as they may stand in the SDK's vtables */
+	/* Where the loader bound these names at program start; NULL if the SDK was not there. */
+	const void *linked_storage;
+	const void *linked_storage_vtable;
+	const void *linked_span_vtable;
+	const void *linked_tracer_vtable;
+	void *_Atomic real[SP_OTELCPP_REAL_N];
+	_Atomic int state;     /* enum sp_otelcpp_state */
+	const void *span_vptr; /* of the SDK's own spans; valid once known */
+	const char *storage;   /* smart pointer to the RuntimeContextStorage; NULL = out of reach */
+	const struct sp_otelcpp_flavour *_Atomic flavour; /* NULL until a span was seen */
+	_Atomic bool expects;            /* sp_otelcpp_expect_storage() was called */
+	_Atomic bool attached;           /* a context may be current on some thread */
+	_Atomic bool attributes_watched; /* adapter_otelcpp_attr.h */
+	_Atomic bool scopes_foreign;     /* not understood: spans are active from start to end */
+	_Atomic int own_context;         /* enum sp_otelcpp_place */
+	/* enum sp_otelcpp_state of our knowledge of contexts and of options, and what led to it */
+	_Atomic int contexts;
+	_Atomic int options;
+	_Atomic unsigned looks;
+};
+
+struct sp_otelcpp_ids {
+	uint8_t trace_id[16];
+	uint8_t span_id[8];
+	uint8_t flags;
+};
+
+/* Looks the function up; decides. For sp_otelcpp_real() and sp_otelcpp_known(). */
+void *sp_otelcpp_find_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which);
+bool sp_otelcpp_decide(struct sp_otelcpp *sdk);
+
+/* Where a member lies; and what it is, if it is of a pointer's size, or a byte. */
+static inline const void *sp_otelcpp_at(const void *object, unsigned long offset)
+{
+	return (const char *)object + offset;
+}
+
+static inline void *sp_otelcpp_member(const void *object, unsigned long offset)
+{
+	void *p;
+
+	memcpy(&p, sp_otelcpp_at(object, offset), sizeof(p));
+	return p;
+}
+
+static inline uint8_t sp_otelcpp_byte(const void *object, unsigned long offset)
+{
+	return *(const uint8_t *)sp_otelcpp_at(object, offset);
+}
+
+/* How the SDK was built; NULL before a span was seen. */
+static inline const struct sp_otelcpp_flavour *sp_otelcpp_flavour_of(const struct sp_otelcpp *sdk)
+{
+	return atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
+}
+
+/* For the one below. */
+struct sp_otelcpp *sp_otelcpp_instance_of(struct sp_otelcpp *first, enum sp_otelcpp_class class,
+					  const void *vptr);
+
+/*
+ * The object is known to belong to the first instance. False also if a look-up would have to tell.
+ */
+static inline bool sp_otelcpp_is_first(const struct sp_otelcpp *first, enum sp_otelcpp_class class,
+				       const void *object)
+{
+	return sp_otelcpp_member(object, 0) ==
+	       atomic_load_explicit(&first->vptr[class], memory_order_relaxed);
+}
+
+/*
+ * The instance of the SDK that made a tracer or span, by its class: each plugin may bring its own. The
+ * first one where that cannot be told.
+ */
+static inline struct sp_otelcpp *
+sp_otelcpp_instance(struct sp_otelcpp *first, enum sp_otelcpp_class class, const void *object)
+{
+	return sp_otelcpp_is_first(first, class, object)
+		       ? first
+		       : sp_otelcpp_instance_of(first, class, sp_otelcpp_member(object, 0));
+}
+
+/* What this instance defines under that name, or NULL. */
+void *sp_otelcpp_find(const struct sp_otelcpp *sdk, const char *name);
+
+/* The SDK's own function, or NULL. Valid without the SDK being known. */
+static inline void *sp_otelcpp_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which)
+{
+	void *p = atomic_load_explicit(&sdk->real[which], memory_order_relaxed);
+
+	return p != NULL ? p : sp_otelcpp_find_real(sdk, which);
+}
+
+/*
+ * Whether we can read the objects of the loaded SDK. Decided at the first call, for good, so it
+ * must come after a function of the SDK was called.
+ */
+static inline bool sp_otelcpp_known(struct sp_otelcpp *sdk)
+{
+	/* pairs with the release in decide(): what was found before the verdict */
+	int state = atomic_load_explicit(&sdk->state, memory_order_acquire);
+
+	return state == SP_OTELCPP_KNOWN || (state == SP_OTELCPP_UNTRIED && sp_otelcpp_decide(sdk));
+}
+
+/* For sp_otelcpp_returned(), before a span was seen. */
+void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer);
+
+/* The SDK's own span in the smart pointer that StartSpan returned; NULL if it is another class. */
+static inline void *sp_otelcpp_returned(struct sp_otelcpp *sdk, const void *pointer)
+{
+	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
+	void *span;
+
+	if (f == NULL)
+		return sp_otelcpp_first_returned(sdk, pointer);
+	span = sp_otelcpp_member(pointer, f->pointee);
+	return span != NULL && sp_otelcpp_member(span, 0) == sdk->span_vptr ? span : NULL;
+}
+
+/* Where a smart pointer of the SDK leads; a span must have been seen. */
+void *sp_otelcpp_pointee(struct sp_otelcpp *sdk, const void *pointer);
+
+/* Destroys a smart pointer that the SDK gave us. */
+void sp_otelcpp_release(const struct sp_otelcpp_flavour *f, void *pointer);
+
+/* Calls of span methods, through the vtable. */
+bool sp_otelcpp_is_recording(const struct sp_otelcpp *sdk, void *span);
+void sp_otelcpp_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out);
+/* The same for one of the SDK's own spans: where its layout is what we expect, without a call. */
+void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out);
+extern const struct sp_span_attr_set sp_otelcpp_set;
+
+/* Identity of a context, as the SDK compares them; never 0. */
+uint64_t sp_otelcpp_context_key(struct sp_otelcpp *sdk, const void *context);
+
+/* For sp_otelcpp_context_understood(), while not enough contexts have been seen. */
+bool sp_otelcpp_context_looks_right(struct sp_otelcpp *sdk, const void *context);
+
+/* This context has the layout that we know. Only the first contexts are examined. */
+static inline bool sp_otelcpp_context_understood(struct sp_otelcpp *sdk, const void *context)
+{
+	return atomic_load_explicit(&sdk->contexts, memory_order_relaxed) == SP_OTELCPP_KNOWN ||
+	       sp_otelcpp_context_looks_right(sdk, context);
+}
+
+/* The ids of the valid span in a context that is understood. False if there is none. */
+bool sp_otelcpp_context_span(struct sp_otelcpp *sdk, const void *context,
+			     struct sp_otelcpp_ids *out);
+
+/* That context is the current one of the calling thread, by what the storage says. */
+bool sp_otelcpp_is_current(struct sp_otelcpp *sdk, void *storage, const void *context);
+
+/*
+ * The parent that StartSpan gave the span of those ids on the calling thread, all zero if it has
+ * none, or none that is recorded here. False if it cannot be told. nothing_current:
+ * sp_otelcpp_scope_watch().
+ */
+bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options,
+		       const struct sp_otelcpp_ids *ids, bool nothing_current,
+		       uint8_t parent_id[8]);
+
+/* The object that keeps the threads' current contexts; NULL if it is out of reach. */
+static inline void *sp_otelcpp_storage(const struct sp_otelcpp *sdk)
+{
+	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
+
+	return sdk->storage != NULL ? sp_otelcpp_member(sdk->storage, f->pointee) : NULL;
+}
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replaces functions in the SDK's vtables, which the loader has made read-only. INIT and APP
+ * context.
+ */
+#define _GNU_SOURCE
+#include "preload/sdk/otelcpp/adapter_otelcpp_vtable.h"
+
+#include <link.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sampler/base/compiler.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/base/try_lock.h"
+
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+
+/* Where a word lies. */
+struct place {
+	uintptr_t address;
+	bool writable; /* in a writable segment */
+	bool relro;    /* and in a page that is read-only since it was relocated */
+};
+
+/* The loader protects whole pages: those that end with the segment, or before it does. */
+static bool is_protected(uintptr_t address, uintptr_t base, const ElfW(Phdr) * p)
+{
+	uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t end = base + p->p_vaddr + p->p_memsz;
+
+	return (address & ~(page_size - 1)) + page_size <= end;
+}
+
+static bool within(uintptr_t address, uintptr_t base, const ElfW(Phdr) * p)
+{
+	return address - base - p->p_vaddr < p->p_memsz;
+}
+
+static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct place *place = arg;
+
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+		if (!within(place->address, info->dlpi_addr, p))
+			continue;
+		if (p->p_type == PT_LOAD && (p->p_flags & PF_W) != 0)
+			place->writable = true;
+		if (p->p_type == PT_GNU_RELRO && is_protected(place->address, info->dlpi_addr, p))
+			place->relro = true;
+	}
+	return place->writable;
+}
+
+/*
+ * Under a lock: two slots may lie in one page, and one thread must not write what another has just
+ * protected again.
+ */
+void sp_otelcpp_vtable_replace(const void *const *slot, const void *function)
+{
+	uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+	struct place place = {.address = (uintptr_t)slot};
+	void *page = (void *)(place.address & ~(page_size - 1));
+	const void *_Atomic *word = (void *)place.address;
+
+	(void)dl_iterate_phdr(visit, &place);
+	if (!place.writable || !sp_try_lock(&busy))
+		return;
+	if (!place.relro ||
+	    sp_syscall(SYS_mprotect, page, page_size, PROT_READ | PROT_WRITE) == 0) {
+		atomic_store_explicit(word, function, memory_order_release);
+		if (place.relro)
+			(void)sp_syscall(SYS_mprotect, page, page_size, PROT_READ);
+	}
+	sp_unlock(&busy);
+}
+
+static void patch(struct sp_otelcpp *sdk, const void *vtable, unsigned slot,
+		  enum sp_otelcpp_real which)
+{
+	const void *const *word = (const void *const *)vtable + SP_OTELCPP_VTABLE_HEAD + slot;
+
+	if (*word != NULL && *word != sdk->hook[which] && *word == sp_otelcpp_real(sdk, which))
+		sp_otelcpp_vtable_replace(word, sdk->hook[which]);
+}
+
+void sp_otelcpp_vtable_patch(struct sp_otelcpp *sdk)
+{
+	if (sdk->linked_span_vtable == NULL || sdk->linked_tracer_vtable == NULL)
+		return;
+	patch(sdk, sdk->linked_tracer_vtable, SP_OTELCPP_SLOT_START, SP_OTELCPP_REAL_START_NOSTD);
+	patch(sdk, sdk->linked_tracer_vtable, SP_OTELCPP_SLOT_START, SP_OTELCPP_REAL_START_STL);
+	patch(sdk, sdk->linked_span_vtable, sdk->names->slot_end, SP_OTELCPP_REAL_END);
+	patch(sdk, sdk->linked_span_vtable,
+	      sdk->names->slot_end - SP_OTELCPP_SLOT_RENAME_BEFORE_END,
+	      SP_OTELCPP_REAL_RENAME_NOSTD);
+	patch(sdk, sdk->linked_span_vtable,
+	      sdk->names->slot_end - SP_OTELCPP_SLOT_RENAME_BEFORE_END, SP_OTELCPP_REAL_RENAME_STL);
+	patch(sdk, sdk->linked_span_vtable, SP_OTELCPP_SLOT_D1, SP_OTELCPP_REAL_D1);
+	patch(sdk, sdk->linked_span_vtable, SP_OTELCPP_SLOT_D0, SP_OTELCPP_REAL_D0);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decides which attributes a span gets, and formats them (span_attr.h). APP context. */
+#include "preload/sdk/span_attr.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "preload/lifecycle/lifecycle.h"
+#include "preload/sdk/profile_url.h"
+#include "sampler/base/compiler.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/base/text.h"
+#include "sampler/open_spans/span_keys.h"
+#include "sampler/region/names.h"
+#include "sampler/span/span.h"
+#include "sampler/span/span_cpu.h"
+#include "sampler/thread/thread.h"
+
+/* The attributes: first the kinds of URLs, then the others. */
+enum { KEY_ID = SP_URL_DIFF + 1, KEY_CPU_TIME, KEY_N };
+static const char *const keys[KEY_N] = {
+	[SP_URL_PROFILE] = "pyroscope.profile.url",
+	[SP_URL_BASELINE] = "pyroscope.profile.baseline.url",
+	[SP_URL_DIFF] = "pyroscope.profile.diff.url",
+	[KEY_ID] = "pyroscope.profile.id",
+	[KEY_CPU_TIME] = "spanprof.cpu_time_ns",
+};
+_Static_assert(KEY_N <= 8, "a byte has a bit for each");
+
+uint8_t sp_span_attr_find_key(const char *key, size_t len)
+{
+	for (unsigned i = 0; i < KEY_N; i++) {
+		if (keys[i] != NULL && strlen(keys[i]) == len && memcmp(keys[i], key, len) == 0)
+			return (uint8_t)(1U << i);
+	}
+	return 0;
+}
+
+bool sp_span_attr_any(void)
+{
+	const struct sp_config *cfg = sp_lifecycle_config();
+
+	return cfg->attributes != SP_ATTRIBUTES_NEVER && cfg->span_id_scope != SP_SCOPE_NONE;
+}
+
+/* Whether the program has not set that attribute itself. */
+static bool is_free(const struct sp_span_record *r, unsigned key)
+{
+	return (sp_span_keys(r) & 1U << key) == 0;
+}
+
+/* Whether a sample can be labelled with this span's id. */
+static bool labelled(const struct sp_span_record *r, const struct sp_config *cfg)
+{
+	switch (cfg->span_id_scope) {
+	case SP_SCOPE_ROOT:
+		return sp_span_is_root(r);
+	case SP_SCOPE_ALL:
+		return true;
+	case SP_SCOPE_NONE:
+	case SP_SCOPE_AUTO: /* only for names */
+		break;
+	}
+	return false;
+}
+
+#define HOUR_NS (3600 * SP_NS_PER_S)
+
+static uint64_t before(uint64_t ns, uint64_t by)
+{
+	return ns > by ? ns - by : 0;
+}
+
+/*
+ * The server finds a profile by its start time alone. A profile lasts for one upload interval, and
+ * longer if a push delays its end. So the time range reaches that much beyond the span on both
+ * sides. The range of the baseline, the hour before the span, reaches that much further back.
+ */
+static void set_range(struct sp_profile_url *l, const struct sp_config *cfg)
+{
+	uint64_t pad = ((uint64_t)cfg->upload_interval_ms + cfg->push_timeout_ms) * SP_NS_PER_MS;
+
+	if (l->kind == SP_URL_PROFILE) {
+		l->from_ns = before(l->start_ns, pad);
+		l->until_ns = l->end_ns + pad;
+	} else {
+		l->from_ns = before(l->start_ns, HOUR_NS + pad);
+		l->until_ns = l->start_ns;
+	}
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now = {0, 0};
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * SP_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static uint32_t name_of(const struct sp_span_record *r, const struct sp_config *cfg,
+			enum sp_profile_url_kind kind)
+{
+	/* the baseline is found by the label, which may be the root's name */
+	return kind != SP_URL_PROFILE && cfg->span_name_scope == SP_SCOPE_ROOT
+		       ? sp_span_root_name(r)
+		       : r->name_id;
+}
+
+static void set_links(const struct sp_span_record *r, struct sp_profile_url *l,
+		      const struct sp_span_attr_set *set, void *span)
+{
+	const struct sp_config *cfg = sp_lifecycle_config();
+	char url[SP_PROFILE_URL_MAX];
+
+	for (unsigned kind = SP_URL_PROFILE; kind <= SP_URL_DIFF; kind++) {
+		l->kind = (enum sp_profile_url_kind)kind;
+		l->form = kind == SP_URL_PROFILE ? cfg->profile_url : cfg->baseline_url;
+		if (l->form == NULL || !is_free(r, kind))
+			continue;
+		l->span_name = sp_names_text(name_of(r, cfg, l->kind), &l->span_name_len);
+		set_range(l, cfg);
+		if (sp_profile_url_format(l, url) != 0)
+			set->string(span, keys[kind], url);
+	}
+}
+
+static void set_cpu_time(const struct sp_span_record *r, const struct sp_span_attr_set *set,
+			 void *span)
+{
+	/* up to now */
+	sp_span_cpu_change(sp_thread_own);
+	set->integer(span, keys[KEY_CPU_TIME], (int64_t)sp_span_cpu_of(r));
+}
+
+bool sp_span_attr_wanted(const struct sp_span_record *r)
+{
+	const struct sp_config *cfg = sp_lifecycle_config();
+
+	if (cfg->attributes == SP_ATTRIBUTES_NEVER || !labelled(r, cfg))
+		return false;
+	if (cfg->attributes != SP_ATTRIBUTES_WITH_SAMPLES)
+		return true;
+	/* A sample that came after this question would belong to a span without a link to it. */
+	sp_span_unlabel(r);
+	return sp_span_table_has_sample(r);
+}
+
+void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_attr_set *set,
+			void *span)
+{
+	const struct sp_config *cfg = sp_lifecycle_config();
+	uint8_t bytes[16];
+	struct sp_profile_url l;
+
+	if (!sp_span_attr_wanted(r))
+		return;
+	memset(&l, 0, sizeof(l));
+	memcpy(bytes, &r->span_id, sizeof(r->span_id));
+	sp_text_hex(l.span_id, bytes, sizeof(r->span_id));
+	if (is_free(r, KEY_ID))
+		set->string(span, keys[KEY_ID], l.span_id);
+	if (cfg->span_cpu_time && !sp_seccomp_is_on() && sp_span_is_root(r) &&
+	    is_free(r, KEY_CPU_TIME))
+		set_cpu_time(r, set, span);
+	if (cfg->profile_url == NULL && cfg->baseline_url == NULL)
+		return;
+	memcpy(bytes, r->trace, sizeof(r->trace));
+	sp_text_hex(l.trace_id, bytes, sizeof(bytes));
+	l.base = cfg->profile_base_url;
+	l.datasource = cfg->profile_datasource;
+	l.service = cfg->service_name;
+	l.name_is_label = cfg->span_name_scope != SP_SCOPE_NONE;
+	l.baseline_labels = cfg->baseline_labels;
+	l.start_ns = r->start_ns;
+	l.end_ns = now_ns();
+	set_links(r, &l, set, span);
+}
