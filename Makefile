@@ -94,7 +94,7 @@ lazy = $(eval $(1) := $(2))$($(1))
 EXPORT_PKGS = libcurl libprotobuf-c jansson libdw libelf liblzma zlib \
 	$(if $(shell grep -rl --include='*.c' '<libunwind' export 2>/dev/null),libunwind-generic)
 # Not the local half of libunwind: it brings C++ exceptions of its own, slow ones that take locks. Nor
-# libcurl, which export/libcurl.c loads at the first request.
+# libcurl, which export/push/libcurl.c loads at the first request.
 EXPORT_LIBS = $(call lazy,EXPORT_LIBS,$(filter-out -lunwind -lcurl,$(shell $(PKG_CONFIG) --libs $(EXPORT_PKGS))) \
 	-l:libiberty.a)
 CRITERION_LIBS = $(call lazy,CRITERION_LIBS,$(shell $(PKG_CONFIG) --libs criterion))

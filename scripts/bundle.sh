@@ -12,7 +12,7 @@ readonly BUNDLE=$LIB/bundle
 # Copied to the byte: it does not expect to be changed, and finds none of its own by a search path.
 readonly GLIBC='^(ld-linux.*|libc|libm|libdl|libpthread|librt|libresolv|libanl|libutil|libnss_.*)\.so'
 readonly PROGRAMS=(exporter report probe)
-# What the exporter loads when it first needs it (export/libcurl.c).
+# What the exporter loads when it first needs it (export/push/libcurl.c).
 readonly AT_FIRST_REQUEST=libcurl.so.4
 umask 022
 

@@ -30,26 +30,32 @@ preload/sdk/otelc    : preload/elf preload/lifecycle preload/sdk sampler/base sa
 preload/sdk/haproxy  : preload/elf preload/lifecycle preload/sdk sampler/base sampler/span
 preload/hooks        : preload/elf preload/lifecycle sampler/base sampler/thread
 preload              : preload/lifecycle sampler/base sampler/region sampler/span
-export               : sampler/base sampler/region sampler/config sampler/unwind sampler/open_spans sampler/thread sampler/span sampler/sampling sampler
-export/exporter      : export sampler/base sampler/region sampler/config sampler/unwind sampler/open_spans sampler/thread sampler/span sampler/sampling sampler
-export/report        : export sampler/base sampler/region sampler/config sampler/unwind sampler/open_spans sampler/thread sampler/span sampler/sampling sampler
+export               : sampler/base sampler/region sampler/config sampler/unwind/snapshot.h
+export/util          : export sampler/base
+export/objects       : export/util sampler/base sampler/unwind/module_event.h sampler/unwind/snapshot.h
+export/symbols       : export/objects export/util sampler/base sampler/config sampler/unwind/ehframe_sig.h
+export/profile       : export export/symbols export/util sampler/base sampler/region
+export/push          : export export/profile export/util sampler/base sampler/config
+export/loop          : export export/objects export/profile export/push export/symbols export/util
+export/exporter      : export export/objects export/util sampler/base sampler/region sampler/config
+export/report        : export/profile export/util sampler/base
 '
 : "${rooms:=$ROOMS}"
 
 # What may be included or named in which files only: "include" matches <headers>, "name" words.
 readonly ONE_HOME='
-include  ^libunwind                          export/unwind_snapshot\.c
-include  ^curl/                              export/(http[a-z_]*\.[ch]|(address|libcurl)\.c)
-include  ^protobuf-c/                        export/(pprof|push)\.c|export/report/.*
-own      \.pb-c\.h$                          export/(pprof|push)[a-z_]*\.[ch]|export/report/.*
+include  ^libunwind                          export/objects/unwind_snapshot\.c
+include  ^curl/                              export/push/(http[a-z_]*\.[ch]|(address|libcurl)\.c)
+include  ^protobuf-c/                        export/profile/pprof[a-z_]*\.c|export/push/push\.c|export/report/.*
+own      \.pb-c\.h$                          export/(profile/pprof|push/push)[a-z_]*\.[ch]|export/report/.*
 include  ^jansson\.h                         export/.*
-include  ^(elfutils/|dwarf\.h)               export/(lines|dwarf_index)\.[ch]
-include  ^(libelf\.h|gelf\.h)               export/(elf_file|symtab|plt|lines|fde_file)\.[ch]
-include  ^lzma\.h                            export/xz\.c
+include  ^(elfutils/|dwarf\.h)               export/symbols/(lines|dwarf_index)\.[ch]
+include  ^(libelf\.h|gelf\.h)               export/symbols/(elf_file|symtab|plt|lines|fde_file)\.[ch]
+include  ^lzma\.h                            export/symbols/xz\.c
 include  ^zlib\.h                            export/.*
 include  ^(pthread|threads)\.h               preload/.*|export/.*
-name     dlsym|dlvsym|__libc_dlsym           preload/(elf/(resolve\.[ch]|hook_dl\.c)|sdk/sdk_instances\.c)|export/(debuginfod|keylog|libcurl)\.c
-name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(demangle|debuginfod|keylog|libcurl)\.c
+name     dlsym|dlvsym|__libc_dlsym           preload/(elf/(resolve\.[ch]|hook_dl\.c)|sdk/sdk_instances\.c)|export/(symbols/debuginfod|push/(keylog|libcurl))\.c
+name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(symbols/(demangle|debuginfod)|push/(keylog|libcurl))\.c
 name     f?exec[lv][a-z]*|posix_spawnp?|popen|system        preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))
 name     listen                              preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))|export/exporter/join\.c
 '

@@ -12,10 +12,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "export/clock.h"
 #include "export/exporter/join.h"
 #include "export/exporter/limits.h"
 #include "export/exporter/rights.h"
+#include "export/util/clock.h"
 
 #define PIDFD_OPEN_NR 434L /* the same everywhere; headers may be older */
 /*

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/grow.h"
-#include "export/hash_index.h"
+#include "export/util/grow.h"
+#include "export/util/hash_index.h"
 #include "sampler/region/names.h"
 
 /* What an honest host can have: SP_NAMES_MAX, and its 16 MiB of texts. */

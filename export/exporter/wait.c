@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "export/clock.h"
 #include "export/export.h"
 #include "export/exporter/rights.h"
+#include "export/util/clock.h"
 
 #define LOOK_NS SP_NS_PER_S
 #define RIGHTS_NS (100 * SP_NS_PER_MS)

@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "export/clock.h"
 #include "export/exporter/view.h"
+#include "export/util/clock.h"
 
 #define STACK_BYTES ((size_t)32 << 10)
 /* Wakes that come so soon after the last one are not from a correct host. */

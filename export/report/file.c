@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "export/grow.h"
-#include "export/gzip.h"
+#include "export/profile/gzip.h"
+#include "export/util/grow.h"
 
 /* The server takes profiles of a few MiB. */
 #define SP_REPORT_FILE_MAX ((size_t)64 << 20)

@@ -5,7 +5,7 @@
 
 #include <sys/stat.h>
 
-#include "export/pprof.h"
+#include "export/profile/pprof.h"
 #include "export/report/load.h"
 
 /*

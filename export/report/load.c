@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/grow.h"
 #include "export/report/budget.h"
 #include "export/report/frame.h"
 #include "export/report/id_index.h"
+#include "export/util/grow.h"
 #include "profile.pb-c.h"
 
 /*

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "export/pprof.h"
+#include "export/profile/pprof.h"
 
 /* One function of a stack. */
 struct sp_report_frame {

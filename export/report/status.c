@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "export/loss_words.h"
 #include "export/report/file.h"
 #include "export/report/frame.h"
+#include "export/util/loss_words.h"
 #include "sampler/base/counters.h"
 
 #define SP_STATUS_FILE_MAX ((off_t)1 << 20)

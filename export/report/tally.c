@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/grow.h"
 #include "export/report/frame.h"
+#include "export/util/grow.h"
 
 const char *sp_tally_text(const struct sp_tally *t, uint32_t id)
 {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/grow.h"
 #include "export/report/frame.h"
+#include "export/util/grow.h"
 
 /* The number of hash slots, twice as many, must fit into 32 bits. */
 #define SP_TREE_NODES_MAX (UINT32_MAX / 2)

@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "export/hash_index.h"
 #include "export/report/load.h"
 #include "export/report/select.h"
-#include "export/strtab.h"
+#include "export/util/hash_index.h"
+#include "export/util/strtab.h"
 
 /* Frames further from the root are left out, and their time is that of the last one kept. */
 #define SP_TREE_DEPTH 1024U

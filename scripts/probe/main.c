@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "export/libcurl.h"
+#include "export/push/libcurl.h"
 #include "sampler/base/compiler.h"
 #include "sampler/config/config.h"
 #include "scripts/probe/probe.h"

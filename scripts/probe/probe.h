@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "export/push.h"
+#include "export/push/push.h"
 #include "sampler/config/config.h"
 #include "scripts/run/line.h"
 

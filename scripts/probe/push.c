@@ -11,12 +11,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "export/http.h"
-#include "export/log.h"
-#include "export/pprof.h"
-#include "export/redact.h"
-#include "export/request.h"
-#include "export/series.h"
+#include "export/profile/pprof.h"
+#include "export/push/http.h"
+#include "export/push/request.h"
+#include "export/push/series.h"
+#include "export/util/log.h"
+#include "export/util/redact.h"
 #include "sampler/base/compiler.h"
 #include "scripts/probe/probe.h"
 

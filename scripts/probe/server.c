@@ -4,8 +4,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "export/log.h"
-#include "export/redact.h"
+#include "export/util/log.h"
+#include "export/util/redact.h"
 #include "scripts/probe/probe.h"
 
 static void say(const char *kind, const char *server, const char *text, const char *answer)

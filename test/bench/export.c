@@ -13,9 +13,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "export/encode.h"
-#include "export/gzip.h"
-#include "export/modules.h"
+#include "export/objects/modules.h"
+#include "export/profile/encode.h"
+#include "export/profile/gzip.h"
 #include "test/unit/export/core_double.h"
 
 #define SAMPLES 16000U

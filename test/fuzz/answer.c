@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "export/http.h"
-#include "export/push.h"
+#include "export/push/http.h"
+#include "export/push/push.h"
 #include "test/fuzz/fuzz.h"
 #include "test/unit/export/core_double.h"
 

@@ -4,10 +4,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "export/elf_file.h"
-#include "export/fde_file.h"
-#include "export/lines.h"
-#include "export/symtab.h"
+#include "export/symbols/elf_file.h"
+#include "export/symbols/fde_file.h"
+#include "export/symbols/lines.h"
+#include "export/symbols/symtab.h"
 #include "test/fuzz/fuzz.h"
 
 #define DEBUG_MAX ((uint64_t)4 << 20)

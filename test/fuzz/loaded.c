@@ -18,8 +18,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "export/mapped.h"
-#include "export/modules.h"
+#include "export/objects/mapped.h"
+#include "export/objects/modules.h"
 #include "sampler/base/counters.h"
 #include "sampler/region/ring.h"
 #include "sampler/unwind/module_event.h"

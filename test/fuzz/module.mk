@@ -23,40 +23,49 @@ $(FUZZ_DIR)/gen/%.o: $(B)/gen/%.c
 fuzz_objects = $(patsubst %.c,$(FUZZ_DIR)/%.o,$(filter-out $(1),$(wildcard $(2))))
 FUZZ_CONFIG := $(call fuzz_objects,,sampler/config/config*.c sampler/base/fmt.c sampler/base/log.c \
 	sampler/base/seccomp.c sampler/base/text.c)
-FUZZ_ELF := $(call fuzz_objects,,$(addprefix export/,grow.c elf_*.c symtab.c symbol_sort.c plt.c xz.c fde_file.c \
-	lines.c dwarf_index.c demangle.c pool.c) sampler/base/text.c sampler/unwind/ehframe_sig.c)
-FUZZ_HTTP := $(call fuzz_objects,,$(addprefix export/,http.c libcurl.c http_request.c http_answer.c backlog.c seccomp.c push.c push_news.c reply.c losses.c request.c ingest.c pprof_request.c gzip.c grow.c \
-	address.c credentials.c secret.c tls_files.c user_file.c keylog.c seccomp.c \
-	headers_json.c clock.c redact.c log.c) test/unit/export/core_double.c) \
-	$(FUZZ_DIR)/gen/push.pb-c.o
+FUZZ_ELF := $(call fuzz_objects,,export/util/grow.c export/objects/elf_*.c export/symbols/elf_*.c \
+	export/symbols/symtab.c export/symbols/symbol_sort.c export/symbols/plt.c export/symbols/xz.c \
+	export/symbols/fde_file.c export/symbols/lines.c export/symbols/dwarf_index.c \
+	export/symbols/demangle.c export/util/pool.c sampler/base/text.c sampler/unwind/ehframe_sig.c)
+FUZZ_HTTP := $(call fuzz_objects,,export/push/http.c export/push/libcurl.c \
+	export/push/http_request.c export/push/http_answer.c export/push/backlog.c export/push/push.c \
+	export/push/push_news.c export/push/reply.c export/util/losses.c export/push/request.c \
+	export/push/ingest.c export/profile/pprof_request.c export/profile/gzip.c export/util/grow.c \
+	export/push/address.c export/push/credentials.c export/push/secret.c export/push/tls_files.c \
+	export/util/user_file.c export/push/keylog.c export/push/headers_json.c export/util/clock.c \
+	export/util/redact.c export/util/log.c test/unit/export/core_double.c) $(FUZZ_DIR)/gen/push.pb-c.o
 FUZZ_REPORT := $(call fuzz_objects,export/report/main.c export/report/options.c \
-	export/report/status.c export/report/file.c,export/report/*.c) $(call fuzz_objects,,$(addprefix \
-	export/,grow.c hash_index.c gzip.c strtab.c) sampler/base/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
+	export/report/status.c export/report/file.c,export/report/*.c) $(call \
+	fuzz_objects,,export/util/grow.c export/util/hash_index.c export/profile/gzip.c \
+	export/util/strtab.c sampler/base/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
 
 $(FUZZ_DIR)/config: $(FUZZ_CONFIG)
 $(FUZZ_DIR)/profile_url: $(call fuzz_objects,,preload/sdk/profile_url.c)
 $(FUZZ_DIR)/traceparent: $(call fuzz_objects,,preload/sdk/traceparent.c)
-$(FUZZ_DIR)/headers: $(call fuzz_objects,,export/headers_json.c)
+$(FUZZ_DIR)/headers: $(call fuzz_objects,,export/push/headers_json.c)
 $(FUZZ_DIR)/elf: $(FUZZ_ELF)
 $(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/ehframe_sig.c)
 $(FUZZ_DIR)/pprof: $(FUZZ_REPORT)
-$(FUZZ_DIR)/split: $(call fuzz_objects,,export/pprof_split.c export/pprof_wire.c)
+$(FUZZ_DIR)/split: $(call fuzz_objects,,export/profile/pprof_split.c export/profile/pprof_wire.c)
 $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
-$(FUZZ_DIR)/address: $(call fuzz_objects,,export/address.c export/libcurl.c export/redact.c)
-$(FUZZ_DIR)/loaded: $(call fuzz_objects,,$(addprefix export/,grow.c hash_index.c modules.c mapped.c \
-	maps.c host_objects.c object_file.c object_files.c vdso.c clock.c elf_notes.c module_name.c \
-	module_read.c module_serial.c) sampler/unwind/object_identity_sig.c sampler/unwind/module_event.c \
-	sampler/unwind/module_event_sig.c sampler/region/ring.c sampler/region/ring_sig.c \
-	sampler/base/seccomp.c sampler/base/arena.c sampler/base/text.c)
-$(FUZZ_DIR)/maps: $(call fuzz_objects,,export/maps.c export/grow.c sampler/base/text.c)
-$(FUZZ_DIR)/names: $(call fuzz_objects,,export/demangle.c sampler/base/text.c)
+$(FUZZ_DIR)/address: $(call fuzz_objects,,export/push/address.c export/push/libcurl.c export/util/redact.c)
+$(FUZZ_DIR)/loaded: $(call fuzz_objects,,export/util/grow.c export/util/hash_index.c \
+	export/objects/modules.c export/objects/mapped.c export/objects/maps.c \
+	export/objects/host_objects.c export/objects/object_file.c export/objects/object_files.c \
+	export/objects/vdso.c export/util/clock.c export/objects/elf_notes.c export/objects/module_name.c \
+	export/objects/module_read.c export/objects/module_serial.c sampler/unwind/object_identity_sig.c \
+	sampler/unwind/module_event.c sampler/unwind/module_event_sig.c sampler/region/ring.c \
+	sampler/region/ring_sig.c sampler/base/seccomp.c sampler/base/arena.c sampler/base/text.c)
+$(FUZZ_DIR)/maps: $(call fuzz_objects,,export/objects/maps.c export/util/grow.c sampler/base/text.c)
+$(FUZZ_DIR)/names: $(call fuzz_objects,,export/symbols/demangle.c sampler/base/text.c)
 $(FUZZ_DIR)/region: $(call fuzz_objects,,export/exporter/view.c export/exporter/name_texts.c \
-	export/grow.c export/hash_index.c sampler/region/ring.c sampler/region/ring_sig.c \
+	export/util/grow.c export/util/hash_index.c sampler/region/ring.c sampler/region/ring_sig.c \
 	sampler/base/seccomp.c sampler/unwind/snapshot.c sampler/region/names_read.c sampler/base/text.c \
 	sampler/base/arena.c)
 $(FUZZ_DIR)/sections: $(FUZZ_ELF)
-$(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c export/report/file.c export/gzip.c export/grow.c \
-	sampler/base/text.c scripts/probe/status.c scripts/run/line.c)
+$(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c \
+	export/report/file.c export/profile/gzip.c export/util/grow.c sampler/base/text.c \
+	scripts/probe/status.c scripts/run/line.c)
 $(FUZZ_DIR)/unwind: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/cfi_apply_sig.c \
 	sampler/unwind/dwarf_expr_sig.c sampler/unwind/ehframe_sig.c sampler/unwind/compact_rule_sig.c \
 	sampler/base/readable_sig.c sampler/base/seccomp.c sampler/unwind/stack_bounds_sig.c \

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "export/gzip.h"
+#include "export/profile/gzip.h"
 #include "export/report/flame.h"
 #include "export/report/load.h"
 #include "export/report/print.h"

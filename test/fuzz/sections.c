@@ -10,9 +10,9 @@
 #include <lzma.h>
 #include <stdint.h>
 
-#include "export/elf_file.h"
-#include "export/symtab.h"
-#include "export/xz.h"
+#include "export/symbols/elf_file.h"
+#include "export/symbols/symtab.h"
+#include "export/symbols/xz.h"
 #include "test/fuzz/fuzz.h"
 
 #define SECTIONS 3U /* none, the input's, names */

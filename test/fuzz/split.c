@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "export/pprof_split.h"
+#include "export/profile/pprof_split.h"
 #include "test/fuzz/fuzz.h"
 
 static void halve(const struct sp_bytes *whole, const struct sp_pprof_count *all)

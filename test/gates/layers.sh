@@ -17,7 +17,7 @@ seed()
 seed sampler/region/ring.c '#include "sampler/region/ring.h"\n#include <stdint.h>'
 seed preload/lifecycle/init.c '#include "preload/lifecycle/reentrancy_guard.h"\n#include "sampler/region/region.h"'
 seed export/exporter/main.c '#include "export/export.h"\n#include "sampler/region/region.h"'
-seed export/http.c '#include "export/http.h"\n#include <curl/curl.h>'
+seed export/push/http.c '#include "export/push/http.h"\n#include <curl/curl.h>'
 expect_pass scripts/check-layers.sh "$work/tree"
 
 # faulty FILE TEXT FAULT [TABLE]: one more file, which must be named together with its fault.
@@ -31,11 +31,11 @@ faulty()
 faulty sampler/up.c '#include "export/export.h"' 'may not include "export/export.h"'
 faulty sampler/up.h '#  include "preload/lifecycle/reentrancy_guard.h"' 'may not include "preload/lifecycle/reentrancy_guard.h"'
 faulty export/up.c '#include "preload/lifecycle/reentrancy_guard.h"' 'may not include "preload/lifecycle/reentrancy_guard.h"'
-faulty preload/inner.c '#include "export/http.h"' 'may not include "export/http.h"'
+faulty preload/inner.c '#include "export/push/http.h"' 'may not include "export/push/http.h"'
 faulty preload/door.c '#include "export/export.h"' 'may not include "export/export.h"'
 faulty export/exporter/up.c '#include "preload/lifecycle/reentrancy_guard.h"' 'may not include "preload/lifecycle/reentrancy_guard.h"'
 faulty export/report/up.c '#include "preload/lifecycle/reentrancy_guard.h"' 'may not include "preload/lifecycle/reentrancy_guard.h"'
-faulty export/push.c '#include <curl/curl.h>' 'may not use curl/curl.h'
+faulty export/push/push.c '#include <curl/curl.h>' 'may not use curl/curl.h'
 faulty export/stack.c '#include <libunwind.h>' 'may not use libunwind.h'
 faulty sampler/find.c 'void *f(void) { return dlsym(0, "x"); }' 'may not use dlsym'
 faulty preload/find.c 'void *f(void) { return dlvsym(0, "x", "y"); }' 'may not use dlvsym'

@@ -3,9 +3,9 @@
 #ifndef HOSTILE_WAY_H
 #define HOSTILE_WAY_H
 
-#include "export/encode.h"
-#include "export/request.h"
-#include "export/series.h"
+#include "export/profile/encode.h"
+#include "export/push/request.h"
+#include "export/push/series.h"
 #include "test/pyroscope/routes.h"
 
 #define WAY_NOW INT64_C(1700000000000000000)

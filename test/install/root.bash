@@ -5,7 +5,7 @@
 
 readonly PRODUCT=/opt/spanprof
 
-# The libraries of programs or objects, and their loader; with that which export/libcurl.c loads.
+# The libraries of programs or objects, and their loader; with that which export/push/libcurl.c loads.
 libraries_of()
 {
 	local later=''

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/unwind_snapshot.h"
+#include "export/objects/unwind_snapshot.h"
 #include "sampler/region/ring.h"
 #include "sampler/unwind/snapshot.h"
 #include "test/common/own_memory.h"

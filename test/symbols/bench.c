@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "export/symbolize.h"
+#include "export/symbols/symbolize.h"
 #include "image.h"
 
 #define ADDRESSES 20000U

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "export/elf_notes.h"
+#include "export/objects/elf_notes.h"
 
 #define NOTES_MAX 4096U
 /* Nothing of ours is there. */

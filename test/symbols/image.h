@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "export/modules.h"
+#include "export/objects/modules.h"
 
 /* Runtime address minus ELF address. Exits with a message when the file is no object. */
 uint64_t image_load(struct sp_modules *modules, const char *path);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/symbolize.h"
+#include "export/symbols/symbolize.h"
 #include "image.h"
 
 static uint64_t *read_addresses(size_t *n)

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "core_double.h"
-#include "export/http.h"
+#include "export/push/http.h"
 
 static char address[160];
 static int listener;

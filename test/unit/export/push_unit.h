@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "core_double.h"
-#include "export/push.h"
+#include "export/push/push.h"
 
 struct push_unit {
 	struct sp_push *push;

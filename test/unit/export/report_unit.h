@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "export/pprof.h"
+#include "export/profile/pprof.h"
 #include "profile.pb-c.h"
 #include "test/unit/scratch.h"
 

@@ -2,7 +2,7 @@
 /* How uploads of many processes are spread. */
 #include <criterion/criterion.h>
 
-#include "export/clock.h"
+#include "export/util/clock.h"
 
 #define PROCESSES 1000U
 #define INTERVAL UINT64_C(15000000001)

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "export/fde_file.h"
-#include "export/lines.h"
-#include "export/symtab.h"
+#include "export/symbols/fde_file.h"
+#include "export/symbols/lines.h"
+#include "export/symbols/symtab.h"
 #include "test/unit/emulated.h"
 #include "tiny_library.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Build ids in the notes of objects, and of objects whose notes lie anywhere. */
-#include "export/elf_notes.h"
+#include "export/objects/elf_notes.h"
 
 #include <criterion/criterion.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "export/modules.h"
+#include "export/objects/modules.h"
 #include "fake_host.h"
 
 TestSuite(elf_notes, .fini = fake_host_end);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core_double.h"
-#include "export/encode.h"
+#include "export/profile/encode.h"
 #include "profile_reader.h"
 
 static struct sp_modules *modules;

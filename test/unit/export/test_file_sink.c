@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "core_double.h"
-#include "export/file_sink.h"
+#include "export/push/file_sink.h"
 #include "test/unit/scratch.h"
 
 static uint8_t data[8192];

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/gzip.h"
+#include "export/profile/gzip.h"
 
 static uint8_t *pattern(size_t len)
 {

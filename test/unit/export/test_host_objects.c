@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "export/elf_file.h"
-#include "export/modules.h"
+#include "export/objects/modules.h"
+#include "export/symbols/elf_file.h"
 #include "fake_host.h"
 #include "test/unit/emulated.h"
 

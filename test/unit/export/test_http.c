@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests and what is made of their answers. */
 #define _GNU_SOURCE
-#include "export/http.h"
+#include "export/push/http.h"
 
 #include <errno.h>
 #include <sys/un.h>

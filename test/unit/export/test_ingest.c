@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core_double.h"
-#include "export/gzip.h"
-#include "export/ingest.h"
+#include "export/profile/gzip.h"
+#include "export/push/ingest.h"
 
 static struct sp_series series;
 

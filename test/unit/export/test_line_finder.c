@@ -5,9 +5,9 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include "export/clock.h"
-#include "export/debug_file.h"
-#include "export/line_finder.h"
+#include "export/symbols/debug_file.h"
+#include "export/symbols/line_finder.h"
+#include "export/util/clock.h"
 #include "sampler/base/compiler.h"
 #include "tiny_library.h"
 

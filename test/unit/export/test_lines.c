@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "export/line_cache.h"
-#include "export/symbolize.h"
+#include "export/symbols/line_cache.h"
+#include "export/symbols/symbolize.h"
 #include "test/unit/descriptors.h"
 #include "tiny_library.h"
 

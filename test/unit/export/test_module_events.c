@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/modules.h"
+#include "export/objects/modules.h"
 #include "fake_host.h"
 
 TestSuite(module_events, .fini = fake_host_end);

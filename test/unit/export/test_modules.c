@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "export/modules.h"
-#include "export/symbol_tables.h"
+#include "export/objects/modules.h"
+#include "export/symbols/symbol_tables.h"
 #include "fake_host.h"
 #include "sampler/base/text.h"
 #include "test/unit/emulated.h"

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/pprof.h"
-#include "export/pprof_request.h"
+#include "export/profile/pprof.h"
+#include "export/profile/pprof_request.h"
 #include "profile_reader.h"
 #include "push.pb-c.h"
 

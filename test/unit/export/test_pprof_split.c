@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/pprof.h"
-#include "export/pprof_split.h"
-#include "export/request.h"
-#include "export/series.h"
+#include "export/profile/pprof.h"
+#include "export/profile/pprof_split.h"
+#include "export/push/request.h"
+#include "export/push/series.h"
 #include "profile_reader.h"
 
 #define RECORDS 1000

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "export/gzip.h"
-#include "export/pprof.h"
+#include "export/profile/gzip.h"
+#include "export/profile/pprof.h"
 #include "export/report/load.h"
 #include "profile.pb-c.h"
 #include "report_unit.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/gzip.h"
+#include "export/profile/gzip.h"
 #include "export/report/load.h"
 #include "profile.pb-c.h"
 #include "report_unit.h"

@@ -14,7 +14,7 @@
 
 #include "core_double.h"
 #include "export/export.h"
-#include "export/gzip.h"
+#include "export/profile/gzip.h"
 #include "profile_reader.h"
 #include "test/unit/descriptors.h"
 #include "test/unit/scratch.h"

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "export/secret.h"
+#include "export/push/secret.h"
 #include "test/unit/descriptors.h"
 
 static char path[64];

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "export/headers_json.h"
-#include "export/series.h"
+#include "export/push/headers_json.h"
+#include "export/push/series.h"
 
 static struct sp_config config;
 static struct sp_series series;

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "export/stack_map.h"
+#include "export/profile/stack_map.h"
 
 static const struct sp_stack_limits roomy = {.stacks = 1000, .entries = 1000, .pc_words = 10000};
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core_double.h"
-#include "export/status.h"
+#include "export/loop/status.h"
 #include "test/unit/scratch.h"
 
 static char path[128];

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "export/symbol_sort.h"
+#include "export/symbols/symbol_sort.h"
 
 #define N 5000U
 

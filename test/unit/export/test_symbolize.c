@@ -12,11 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "export/demangle.h"
-#include "export/maps.h"
-#include "export/symbol_tables.h"
-#include "export/symbolize.h"
-#include "export/symtab.h"
+#include "export/objects/maps.h"
+#include "export/symbols/demangle.h"
+#include "export/symbols/symbol_tables.h"
+#include "export/symbols/symbolize.h"
+#include "export/symbols/symtab.h"
 #include "test/unit/emulated.h"
 
 static struct sp_modules *modules;

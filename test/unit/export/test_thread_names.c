@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of threads as labels: one id per text, valid UTF-8, and a bound. */
-#include "export/thread_names.h"
+#include "export/profile/thread_names.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -9,8 +9,8 @@
 #include <sys/auxv.h>
 #include <ucontext.h>
 
-#include "export/mapped.h"
-#include "export/unwind_snapshot.h"
+#include "export/objects/mapped.h"
+#include "export/objects/unwind_snapshot.h"
 #include "fake_host.h"
 #include "sampler/unwind/rule_cache.h"
 #include "test/common/own_memory.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about files that variables name: what may lie there, and whose links are followed. */
 #define _GNU_SOURCE
-#include "export/user_file.h"
+#include "export/util/user_file.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -20,8 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "export/clock.h"
 #include "export/exporter/program.h"
+#include "export/util/clock.h"
 #include "host_double.h"
 #include "program_unit.h"
 

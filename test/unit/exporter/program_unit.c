@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "export/clock.h"
 #include "export/exporter/program.h"
+#include "export/util/clock.h"
 
 struct program_unit program;
 

@@ -19,8 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "export/clock.h"
 #include "export/exporter/program.h"
+#include "export/util/clock.h"
 #include "host_double.h"
 #include "program_unit.h"
 

@@ -6,10 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "export/clock.h"
 #include "export/export.h"
 #include "export/exporter/rights.h"
 #include "export/exporter/wait.h"
+#include "export/util/clock.h"
 #include "host_double.h"
 
 static struct sp_view view;

@@ -8,9 +8,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "export/clock.h"
 #include "export/exporter/view.h"
 #include "export/exporter/watch.h"
+#include "export/util/clock.h"
 
 static _Atomic uint32_t word;
 static struct sp_watch watch;

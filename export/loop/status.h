@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPANPROF_STATUS_FILE: what is sampled, sent and lost, as JSON. */
+#ifndef SP_STATUS_H
+#define SP_STATUS_H
+
+#include <stdint.h>
+
+#include "export/export.h"
+#include "export/push/push.h"
+
+struct sp_status_input {
+	const char *state;               /* "active", "stopped" or "ending" */
+	const char *address;             /* of the server, without user information; NULL = none */
+	const struct sp_push_news *news; /* NULL = nothing is pushed */
+	uint64_t with_span;              /* samples */
+	uint64_t without_span;
+};
+
+struct sp_status;
+
+/* NULL when out of memory, or when no file is wanted. */
+struct sp_status *sp_status_new(const struct sp_core_ops *ops);
+void sp_status_free(struct sp_status *s);
+
+/*
+ * Replaces the file, whole or not at all. A failure is logged, limited. No-op for NULL. 0 or a
+ * negative errno.
+ */
+int sp_status_write(struct sp_status *s, const struct sp_status_input *in);
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "export/loop/target.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/loop/status.h"
+#include "export/objects/modules.h"
+#include "export/objects/unwind_snapshot.h"
+#include "export/profile/encode.h"
+#include "export/profile/stack_map.h"
+#include "export/profile/thread_names.h"
+#include "export/util/clock.h"
+
+#define SP_DRAIN_MAX 4096U /* records per call */
+#define SP_DRAIN_ROUNDS 16U
+#define SP_SNAPSHOTS_MAX 1024U /* per drain; 3 us a frame, so 0.1 ms each as a rule */
+#define SP_WAIT_ACTIVE_MS 250U
+#define SP_WAIT_IDLE_MS 1000U
+/* Far more than the rings can hold. A program that keeps filling them is not waited for. */
+#define SP_FLUSH_DRAINS 64U
+
+/* The moment at which a profile ends and the next one begins. */
+struct moment {
+	uint64_t mono_ns;
+	int64_t real_ns;
+};
+
+struct sp_target_data {
+	const struct sp_shared *shared;
+	struct sp_modules *modules;
+	struct sp_unwinder *unwinder;
+	struct sp_stack_map *map;
+	struct sp_thread_names *threads; /* NULL = no thread_name labels */
+	struct sp_status *status;        /* NULL = none is wanted */
+	uint64_t sampled[2];             /* outside of spans, in spans */
+	uint64_t flushed_samples;        /* of both, at the last flush */
+	bool flushed;
+	struct moment begun; /* the profile that is being collected */
+	uint32_t batch_epoch;
+};
+
+struct put_arg {
+	const struct sp_core_ops *ops;
+	struct sp_target_data *d;
+	uint32_t epoch;
+	bool looked; /* the mappings were read for the snapshots of this drain */
+};
+
+static uint32_t thread_of(const struct put_arg *p, const char *name)
+{
+	bool over = false;
+	uint32_t id;
+
+	if (p->d->threads == NULL)
+		return 0;
+	id = sp_thread_names_put(p->d->threads, name, &over);
+	if (over)
+		p->ops->counter_add(p->ops->arg, SP_COUNT_THREAD_NAMES_OTHER, 1);
+	return id;
+}
+
+static void count_loss(const struct sp_core_ops *ops, unsigned loss)
+{
+	if ((loss & SP_STACK_LOST) != 0)
+		ops->counter_add(ops->arg, SP_COUNT_STACKS_OTHER, 1);
+	if ((loss & SP_LABELS_LOST) != 0)
+		ops->counter_add(ops->arg, SP_COUNT_SPANS_OTHER, 1);
+	if ((loss & SP_STACK_NOMEM) != 0)
+		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+}
+
+static void put_sample(const struct sp_sample *s, const struct put_arg *p)
+{
+	uint32_t thread = thread_of(p, s->thread_name);
+
+	count_loss(p->ops, sp_stack_map_put(p->d->map, s, p->epoch, thread));
+	p->d->sampled[s->span_id != 0]++;
+}
+
+static void put_cpu_time(const struct sp_cpu_time *t, const struct put_arg *p)
+{
+	char name[SP_THREAD_NAME_BYTES];
+	uint32_t thread;
+
+	/* what is put down for another thread has not been asked for its name */
+	memcpy(name, t->thread_name, sizeof(name));
+	if (p->d->threads != NULL && name[0] == '\0' && t->tid != 0)
+		p->ops->thread_name(p->ops->arg, t->tid, name);
+	thread = thread_of(p, name);
+	count_loss(p->ops, sp_stack_map_put_cpu_time(p->d->map, t, p->epoch, thread));
+}
+
+static void put_record(const struct sp_record *record, void *arg)
+{
+	struct put_arg *p = arg;
+
+	switch (record->kind) {
+	case SP_RECORD_SAMPLE:
+		put_sample(&record->sample, p);
+		break;
+	case SP_RECORD_CPU_TIME:
+		put_cpu_time(&record->cpu_time, p);
+		break;
+	case SP_RECORD_MODULE_EVENT:
+		sp_modules_take_event(p->d->modules, &record->module_event);
+		p->epoch = sp_modules_epoch(p->d->modules);
+		break;
+	default:
+		break;
+	}
+}
+
+/*
+ * Only after the ring was drained: module events show in which order objects came and went, the
+ * mappings only the present, in which snapshots are walked. And only if there are snapshots,
+ * because reading the mappings takes the host's mmap lock.
+ */
+static void look_once(struct put_arg *p)
+{
+	if (!p->looked && sp_host_objects_due(sp_modules_host(p->d->modules)))
+		(void)sp_modules_refresh(p->d->modules);
+	p->looked = true;
+	p->epoch = sp_modules_epoch(p->d->modules);
+}
+
+static void put_snapshot(const struct sp_snapshot *snap, void *arg)
+{
+	struct put_arg *p = arg;
+	const struct sp_core_ops *ops = p->ops;
+	struct sp_sample s;
+
+	look_once(p);
+	if (!sp_unwinder_walk(p->d->unwinder, snap, ops->config->stack_depth, &s))
+		ops->counter_add(ops->arg, SP_COUNT_UNWIND_FAILED, 1);
+	if ((s.flags & SP_SAMPLE_TRUNCATED) != 0)
+		ops->counter_add(ops->arg, SP_COUNT_UNWIND_TRUNCATED, 1);
+	put_sample(&s, p);
+}
+
+bool sp_target_drain(struct sp_target *t)
+{
+	struct sp_target_data *d = t->data;
+	const struct sp_core_ops *ops = t->ops;
+	struct put_arg arg = {.ops = ops, .d = d, .epoch = sp_modules_epoch(d->modules)};
+	bool more = true;
+	unsigned walked;
+
+	t->asked |= ops->news(ops->arg);
+	t->active = false;
+	/* Bounded, because the threads that fill the ring may be faster than we are. */
+	for (unsigned round = 0; round < SP_DRAIN_ROUNDS; round++) {
+		unsigned n = ops->drain(ops->arg, put_record, &arg, SP_DRAIN_MAX);
+
+		t->active = t->active || n != 0;
+		more = n == SP_DRAIN_MAX;
+		if (!more)
+			break;
+	}
+	walked = ops->drain_snapshots(ops->arg, put_snapshot, &arg, SP_SNAPSHOTS_MAX);
+	if (walked != 0)
+		t->active = true;
+	return more || walked == SP_SNAPSHOTS_MAX;
+}
+
+static void put_profile(void *arg, const struct sp_bytes *profile, uint64_t samples)
+{
+	struct sp_target *t = arg;
+
+	sp_upload_put(t->data->shared->upload, &t->origin, profile, t->data->begun.real_ns,
+		      samples);
+}
+
+static struct moment now(void)
+{
+	return (struct moment){sp_clock_mono_ns(), sp_clock_real_ns()};
+}
+
+static void begin_profile(struct sp_target *t, struct moment at)
+{
+	struct sp_target_data *d = t->data;
+
+	/* Modules that were gone before the last profile began are no longer needed. */
+	sp_modules_forget(d->modules, d->batch_epoch);
+	t->ops->repeat_events(t->ops->arg);
+	d->batch_epoch = sp_modules_epoch(d->modules);
+	d->begun = at;
+	sp_stack_map_clear(d->map);
+}
+
+/* Encodes what was collected, queues it, and begins the next profile. */
+static void encode(struct sp_target *t)
+{
+	struct sp_target_data *d = t->data;
+	const struct sp_config *c = t->ops->config;
+	uint32_t hz = c->sample_rate_hz != 0 ? c->sample_rate_hz : 1;
+	struct sp_encoder e = {
+		.ops = t->ops,
+		.symbolizer = sp_symbols_symbolizer(d->shared->symbols),
+		.threads = d->threads,
+		.limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES},
+		.times =
+			{
+				.period_ns = (int64_t)(SP_NS_PER_S / hz),
+				.time_ns = d->begun.real_ns,
+			},
+	};
+	struct moment end;
+
+	if (sp_stack_map_samples(d->map) != 0) {
+		/*
+		 * For addresses in objects that no walk has passed, such as a thread's start
+		 * routine.
+		 */
+		(void)sp_modules_refresh(d->modules);
+		sp_symbols_prepare(d->shared->symbols, t->ops, d->modules, d->map);
+	}
+	/* Samples that are taken while this profile is encoded belong to the next one. */
+	end = now();
+	e.times.duration_ns = (int64_t)(end.mono_ns - d->begun.mono_ns);
+	if (sp_stack_map_samples(d->map) != 0)
+		sp_encode(&e, d->map, put_profile, t);
+	begin_profile(t, end);
+}
+
+bool sp_target_ending(const struct sp_target *t)
+{
+	const struct sp_target_data *d = t->data;
+
+	return d->flushed && d->flushed_samples == d->sampled[0] + d->sampled[1];
+}
+
+static void write_status(struct sp_target *t)
+{
+	struct sp_target_data *d = t->data;
+	const struct sp_upload *u = d->shared->upload;
+	const struct sp_status_input in = {
+		.state = sp_target_ending(t) ? "ending" : "active",
+		.address = sp_upload_address(u),
+		.news = sp_upload_news(u),
+		.with_span = d->sampled[1],
+		.without_span = d->sampled[0],
+	};
+
+	(void)sp_status_write(d->status, &in);
+}
+
+void sp_target_report(struct sp_target *t)
+{
+	t->report_due = false;
+	sp_losses_tell(&t->origin.losses, t->ops);
+	write_status(t);
+}
+
+void sp_target_tick(struct sp_target *t)
+{
+	uint64_t interval = t->ops->config->upload_interval_ms * SP_NS_PER_MS;
+	uint64_t now_ns = sp_clock_mono_ns();
+
+	if (t->report_due)
+		sp_target_report(t);
+	encode(t);
+	/* When it is known what became of it, at the latest before the next one. */
+	t->report_due = true;
+	/* In step with the first profile, however long encoding took, but never two at once. */
+	t->tick_ns += interval;
+	if (t->tick_ns <= now_ns)
+		t->tick_ns = now_ns + interval;
+}
+
+void sp_target_finish(struct sp_target *t)
+{
+	/* A killed host leaves all that was in its rings, and there will be no later drain. */
+	for (unsigned i = 0; i < SP_FLUSH_DRAINS && sp_target_drain(t); i++)
+		;
+	encode(t);
+	t->data->flushed = true;
+	t->data->flushed_samples = t->data->sampled[0] + t->data->sampled[1];
+}
+
+void sp_target_abandon(struct sp_target *t)
+{
+	const struct sp_stack_map *map = t->data->map;
+	uint64_t samples = 0;
+
+	for (uint32_t i = 0; i < sp_stack_map_entries(map); i++)
+		samples += sp_stack_map_entry(map, i)->count;
+	t->ops->counter_add(t->ops->arg, SP_COUNT_SAMPLES_UNSENT, samples);
+}
+
+uint32_t sp_target_due_ms(const struct sp_target *t)
+{
+	uint64_t now_ns = sp_clock_mono_ns();
+	uint64_t ms = t->tick_ns > now_ns ? (t->tick_ns - now_ns) / SP_NS_PER_MS + 1 : 0;
+	uint32_t most = t->active ? SP_WAIT_ACTIVE_MS : SP_WAIT_IDLE_MS;
+
+	if (t->asked != 0)
+		return 0;
+	return ms < most ? (uint32_t)ms : most;
+}
+
+static int make(struct sp_target_data *d, const struct sp_core_ops *ops)
+{
+	d->modules = sp_modules_new(ops->proc, ops->maps);
+	d->map = sp_stack_map_new(&sp_stack_limits_default);
+	if (d->modules != NULL)
+		d->unwinder = sp_unwinder_new(sp_modules_host(d->modules));
+	if (ops->config->thread_name)
+		d->threads = sp_thread_names_new();
+	return d->modules == NULL || d->map == NULL || d->unwinder == NULL ||
+			       (ops->config->thread_name && d->threads == NULL)
+		       ? -ENOMEM
+		       : 0;
+}
+
+int sp_target_init(struct sp_target *t, const struct sp_core_ops *ops,
+		   const struct sp_shared *shared)
+{
+	uint64_t interval = ops->config->upload_interval_ms * SP_NS_PER_MS;
+	int err;
+
+	memset(t, 0, sizeof(*t));
+	t->ops = ops;
+	t->data = calloc(1, sizeof(*t->data));
+	if (t->data == NULL)
+		return -ENOMEM;
+	t->data->shared = shared;
+	err = make(t->data, ops);
+	if (err == 0)
+		err = sp_upload_know(shared->upload, &t->origin, ops);
+	if (err != 0)
+		return err;
+	t->data->status = sp_status_new(ops);
+	(void)sp_modules_refresh(t->data->modules);
+	begin_profile(t, now());
+	t->tick_ns =
+		t->data->begun.mono_ns + sp_clock_first_wait(interval, sp_clock_seed(ops->pid));
+	write_status(t);
+	return 0;
+}
+
+void sp_target_retire(struct sp_target *t)
+{
+	struct sp_target_data *d = t->data;
+
+	sp_unwinder_free(d->unwinder);
+	sp_modules_free(d->modules);
+	sp_stack_map_free(d->map);
+	sp_thread_names_free(d->threads);
+	d->unwinder = NULL;
+	d->modules = NULL;
+	d->map = NULL;
+	d->threads = NULL;
+}
+
+void sp_target_fini(struct sp_target *t)
+{
+	struct sp_target_data *d = t->data;
+
+	sp_upload_forget(&t->origin);
+	if (d == NULL)
+		return;
+	sp_target_retire(t);
+	sp_status_free(d->status);
+	free(d);
+	t->data = NULL;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One process that is profiled: its samples are drained, aggregated, and encoded as one profile for
+ * each upload interval. What all processes of an exporter share (symbols, the connection to the
+ * server) is given to it.
+ */
+#ifndef SP_TARGET_H
+#define SP_TARGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "export/export.h"
+#include "export/loop/symbols.h"
+#include "export/push/origin.h"
+#include "export/push/upload.h"
+
+/* Shared by all processes of an exporter. */
+struct sp_shared {
+	struct sp_symbols *symbols;
+	struct sp_upload *upload;
+};
+
+struct sp_target {
+	struct sp_target *next; /* for a list of the owner */
+	const struct sp_core_ops *ops;
+	struct sp_origin origin;
+	unsigned asked;   /* SP_WAIT_ bits of news() that are not yet served */
+	bool active;      /* the last drain found samples */
+	bool report_due;  /* a report on the last profile is due */
+	bool ended;       /* the process has ended; queued profiles are still to be sent */
+	uint64_t tick_ns; /* when the profile that is being collected ends */
+	struct sp_target_data *data;
+};
+
+/* 0 or -ENOMEM; sp_target_fini() is right after either. */
+int sp_target_init(struct sp_target *t, const struct sp_core_ops *ops,
+		   const struct sp_shared *shared);
+/* The process has ended: frees what is needed only for more profiles. */
+void sp_target_retire(struct sp_target *t);
+/* When none of its profiles is queued. */
+void sp_target_fini(struct sp_target *t);
+
+/* Takes the process's requests, and then its samples. True if there may be more. */
+bool sp_target_drain(struct sp_target *t);
+
+/* An upload interval has ended: encodes what was collected, queues it, and begins the next profile. */
+void sp_target_tick(struct sp_target *t);
+
+/* The same with all that its rings hold, where the process is about to end. */
+void sp_target_finish(struct sp_target *t);
+
+/* Samples that were drained and are in no profile are counted as lost. */
+void sp_target_abandon(struct sp_target *t);
+
+/* It was flushed and has taken no sample since, so it is probably about to end. */
+bool sp_target_ending(const struct sp_target *t);
+
+/* Logs losses and writes the status file. */
+void sp_target_report(struct sp_target *t);
+
+/* Milliseconds until something is due. */
+uint32_t sp_target_due_ms(const struct sp_target *t);
+
+#endif

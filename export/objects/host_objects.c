@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the loaded objects in the memory map of a host. An object is accepted where the first page
+ * of its first load is mapped, its code is behind it as its program headers say, and no other
+ * mapping lies in between. Its code may be in anonymous memory: some programs copy theirs to huge
+ * pages. A file that a program maps by hand, as data or as code, is no object. Context: the
+ * exporter.
+ */
+#define _GNU_SOURCE
+#include "export/objects/host_objects.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "export/objects/object_files.h"
+#include "export/util/clock.h"
+#include "export/util/grow.h"
+
+#define SP_REST_FACTOR 50U
+
+/* There are two: of this refresh and of the last one. */
+struct list {
+	struct sp_host_object *object;
+	size_t n;
+	size_t cap;
+};
+
+struct sp_host_objects {
+	char proc[64];
+	int spare_maps;
+	char exe[PATH_MAX];
+	uint64_t page;
+	struct sp_maps maps;
+	struct sp_maps reading;
+	struct sp_object_files files;
+	struct list now;
+	struct list next;
+	uint64_t generation;
+	uint64_t end_ns;
+	uint64_t took_ns;
+};
+
+static uint64_t page_down(const struct sp_host_objects *h, uint64_t a)
+{
+	return a & ~(h->page - 1);
+}
+
+/* Whether the part of the file around offset, or a copy of it, is mapped executable at addr. */
+static bool code_at(const struct sp_host_objects *h, const struct sp_map *first, uint64_t addr,
+		    uint64_t offset)
+{
+	const struct sp_map *m = sp_maps_find(&h->reading, addr);
+
+	if (m == NULL || (m->prot & PROT_EXEC) == 0)
+		return false;
+	if (m->inode == 0)
+		return true;
+	return m->inode == first->inode && m->device == first->device &&
+	       m->start - m->offset == page_down(h, addr) - page_down(h, offset);
+}
+
+static bool is_free_of_others(const struct sp_host_objects *h, const struct sp_map *first,
+			      uint64_t addr)
+{
+	const struct sp_map *m = sp_maps_find(&h->reading, addr);
+
+	return m == NULL || m->inode == 0 ||
+	       (m->inode == first->inode && m->device == first->device);
+}
+
+static bool is_laid_out(const struct sp_host_objects *h, const struct sp_object_file *f,
+			const struct sp_map *first, uint64_t bias)
+{
+	bool code = false;
+
+	for (unsigned i = 0; i < f->loads; i++) {
+		const struct sp_object_load *l = &f->load[i];
+		uint64_t start = bias + l->vaddr;
+
+		if (!is_free_of_others(h, first, start + l->memsz - 1))
+			return false;
+		if ((l->flags & PF_X) == 0 || l->filesz == 0)
+			continue;
+		if (!code_at(h, first, start, l->offset) ||
+		    !code_at(h, first, start + l->filesz - 1, l->offset + l->filesz - 1))
+			return false;
+		code = true;
+	}
+	return code;
+}
+
+static const struct sp_object_load *first_load(const struct sp_object_file *f)
+{
+	const struct sp_object_load *first = &f->load[0];
+
+	for (unsigned i = 1; i < f->loads; i++)
+		if (f->load[i].vaddr < first->vaddr)
+			first = &f->load[i];
+	return first;
+}
+
+static int put_object(struct sp_host_objects *h, const struct sp_host_object *o)
+{
+	struct list *l = &h->next;
+
+	if (l->n == SP_HOST_OBJECTS_MAX)
+		return -E2BIG;
+	if (!SP_GROW(l->object, l->cap, l->n + 1, SP_HOST_OBJECTS_MAX))
+		return -ENOMEM;
+	l->object[l->n++] = *o;
+	return 0;
+}
+
+/* Adjacent mappings of a file that cannot be opened are one object. */
+static int put_unknown(struct sp_host_objects *h, const struct sp_map *map,
+		       const struct sp_object_file *f)
+{
+	struct sp_host_object *last = h->next.n != 0 ? &h->next.object[h->next.n - 1] : NULL;
+
+	if (last != NULL && last->file == f) {
+		last->hi = map->end;
+		return 0;
+	}
+	return put_object(h, &(struct sp_host_object){.file = f, .lo = map->start, .hi = map->end});
+}
+
+static int put_known(struct sp_host_objects *h, const struct sp_map *map,
+		     const struct sp_object_file *f)
+{
+	const struct sp_object_load *first = first_load(f);
+	uint64_t end = h->next.n != 0 ? h->next.object[h->next.n - 1].hi : 0;
+	struct sp_host_object o = {.file = f};
+
+	if (map->inode != 0 && map->offset != page_down(h, first->offset))
+		return 0;
+	o.bias = map->start - page_down(h, first->vaddr);
+	o.lo = o.bias + f->lo;
+	o.hi = o.bias + f->hi;
+	o.main = strcmp(f->mapped, h->exe) == 0 || sp_object_files_deleted(f, h->exe);
+	if (o.lo < end || o.hi <= o.lo || (map->inode != 0 && !is_laid_out(h, f, map, o.bias)))
+		return 0;
+	return put_object(h, &o);
+}
+
+static int look(struct sp_host_objects *h)
+{
+	const struct sp_object_host host = {.proc = h->proc, .exe = h->exe};
+	int err = 0;
+
+	h->next.n = 0;
+	for (size_t i = 0; i < h->reading.n && err == 0; i++) {
+		const struct sp_map *map = &h->reading.map[i];
+		const char *path = sp_maps_path(&h->reading, map);
+		const struct sp_object_file *f;
+
+		if (map->inode == 0 && strcmp(path, "[vdso]") != 0)
+			continue;
+		err = sp_object_files_get(&h->files, &host, map, path, &f);
+		if (err == 0)
+			err = f->known ? put_known(h, map, f) : put_unknown(h, map, f);
+	}
+	return err;
+}
+
+static bool is_news(const struct sp_host_objects *h)
+{
+	if (h->now.n != h->next.n)
+		return true;
+	for (size_t i = 0; i < h->now.n; i++) {
+		const struct sp_host_object *a = &h->now.object[i];
+		const struct sp_host_object *b = &h->next.object[i];
+
+		/* The file of the old one still exists, because files are dropped later. */
+		if (a->file->serial != b->file->serial || a->bias != b->bias || a->lo != b->lo ||
+		    a->hi != b->hi)
+			return true;
+	}
+	return false;
+}
+
+/* Replaces the known list by the one that was read. */
+static void take_over(struct sp_host_objects *h)
+{
+	struct list list = h->now;
+	struct sp_maps maps = h->maps;
+
+	if (is_news(h))
+		h->generation++;
+	h->now = h->next;
+	h->next = list;
+	h->maps = h->reading;
+	h->reading = maps;
+	sp_object_files_drop_unused(&h->files);
+}
+
+static int refresh(struct sp_host_objects *h)
+{
+	char path[sizeof(h->proc) + 8];
+	ssize_t n;
+	int cut;
+	int err;
+
+	(void)snprintf(path, sizeof(path), "%s/exe", h->proc);
+	n = readlink(path, h->exe, sizeof(h->exe) - 1);
+	h->exe[n > 0 ? n : 0] = '\0';
+	(void)snprintf(path, sizeof(path), "%s/maps", h->proc);
+	cut = sp_maps_read(&h->reading, path, h->spare_maps);
+	if (cut != 0 && cut != -E2BIG)
+		return cut;
+	/* The file of a process that has ended is empty. */
+	if (h->reading.n == 0)
+		return -ESRCH;
+	err = look(h);
+	if (err == 0 || err == -E2BIG) {
+		take_over(h);
+		return err != 0 ? err : cut;
+	}
+	sp_object_files_give_up(&h->files);
+	return err;
+}
+
+int sp_host_objects_refresh(struct sp_host_objects *h)
+{
+	uint64_t begin = sp_clock_mono_ns();
+	int err = refresh(h);
+
+	h->end_ns = sp_clock_mono_ns();
+	h->took_ns = h->end_ns - begin;
+	return err;
+}
+
+bool sp_host_objects_due(const struct sp_host_objects *h)
+{
+	return sp_clock_mono_ns() - h->end_ns >= h->took_ns * SP_REST_FACTOR;
+}
+
+struct sp_host_objects *sp_host_objects_new(const char *proc, int maps)
+{
+	struct sp_host_objects *h = calloc(1, sizeof(*h));
+
+	if (h == NULL)
+		return NULL;
+	(void)snprintf(h->proc, sizeof(h->proc), "%s", proc);
+	h->spare_maps = maps;
+	h->page = (uint64_t)sysconf(_SC_PAGESIZE);
+	return h;
+}
+
+void sp_host_objects_free(struct sp_host_objects *h)
+{
+	if (h == NULL)
+		return;
+	sp_object_files_fini(&h->files);
+	free(h->now.object);
+	free(h->next.object);
+	sp_maps_fini(&h->maps);
+	sp_maps_fini(&h->reading);
+	free(h);
+}
+
+uint64_t sp_host_objects_generation(const struct sp_host_objects *h)
+{
+	return h->generation;
+}
+
+size_t sp_host_objects_count(const struct sp_host_objects *h)
+{
+	return h->now.n;
+}
+
+const struct sp_host_object *sp_host_objects_get(const struct sp_host_objects *h, size_t i)
+{
+	return &h->now.object[i];
+}
+
+const struct sp_host_object *sp_host_objects_find(const struct sp_host_objects *h, uint64_t addr)
+{
+	size_t low = 0;
+
+	for (size_t high = h->now.n; low < high;) {
+		size_t mid = low + (high - low) / 2;
+
+		if (h->now.object[mid].lo <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low == 0 || addr >= h->now.object[low - 1].hi || !h->now.object[low - 1].file->known)
+		return NULL;
+	return &h->now.object[low - 1];
+}
+
+const struct sp_map *sp_host_objects_map(const struct sp_host_objects *h, uint64_t addr)
+{
+	const struct sp_map *map = sp_maps_find(&h->maps, addr);
+
+	return map != NULL && (map->prot & PROT_EXEC) != 0 ? map : NULL;
+}
+
+const char *sp_host_objects_path(const struct sp_host_objects *h, const struct sp_map *map)
+{
+	return sp_maps_path(&h->maps, map);
+}
+
+const char *sp_host_objects_proc(const struct sp_host_objects *h)
+{
+	return h->proc;
+}

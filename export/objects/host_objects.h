@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The objects that are loaded in a host, by /proc/PID/maps and the files that it names. That takes
+ * the right to read another process's maps (PTRACE_MODE_READ). It neither attaches to the process
+ * nor reads its memory, which Yama forbids; so the loader's list of objects cannot be used.
+ *
+ * Reading maps takes the host's mmap lock for a moment, and time in proportion to its mappings: 0.1
+ * ms in a small program, tens of milliseconds with a hundred thousand. Context: the exporter.
+ */
+#ifndef SP_HOST_OBJECTS_H
+#define SP_HOST_OBJECTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "export/objects/maps.h"
+#include "export/objects/object_file.h"
+
+#define SP_HOST_OBJECTS_MAX 4096U
+
+struct sp_host_object {
+	const struct sp_object_file *file;
+	uint64_t bias; /* runtime address minus ELF address; valid if file->known */
+	uint64_t lo;   /* of all its loads, or of its mappings if its file is not known */
+	uint64_t hi;
+	bool main; /* the program itself */
+};
+
+struct sp_host_objects;
+
+/*
+ * proc is the process's folder, "/proc/PID"; maps as the last argument of sp_maps_read(). NULL when
+ * out of memory. Nothing is known before the first refresh.
+ */
+struct sp_host_objects *sp_host_objects_new(const char *proc, int maps);
+void sp_host_objects_free(struct sp_host_objects *h);
+
+/*
+ * Reads what is mapped now. Pointers to objects become invalid. 0; -E2BIG if not all could be
+ * examined, so that missing objects may exist; another negative errno, also when the process has
+ * ended: then what was known stays.
+ */
+int sp_host_objects_refresh(struct sp_host_objects *h);
+
+/* False if a refresh now would make refreshing take more than a fiftieth of the time. */
+bool sp_host_objects_due(const struct sp_host_objects *h);
+
+/* A number that changes whenever a refresh changed anything. */
+uint64_t sp_host_objects_generation(const struct sp_host_objects *h);
+
+/* Ascending, without overlaps. */
+size_t sp_host_objects_count(const struct sp_host_objects *h);
+const struct sp_host_object *sp_host_objects_get(const struct sp_host_objects *h, size_t i);
+
+/* The object of a known file around addr, or NULL. */
+const struct sp_host_object *sp_host_objects_find(const struct sp_host_objects *h, uint64_t addr);
+
+/* The executable mapping around addr, or NULL; and what the kernel calls it. */
+const struct sp_map *sp_host_objects_map(const struct sp_host_objects *h, uint64_t addr);
+const char *sp_host_objects_path(const struct sp_host_objects *h, const struct sp_map *map);
+
+/* "/proc/PID" */
+const char *sp_host_objects_proc(const struct sp_host_objects *h);
+
+#endif

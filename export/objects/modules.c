@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is mapped where, and when (modules.h). There are two sources: the host's mappings, which
+ * show the present only, and module events, which show in which order objects came and went.
+ * Context: the exporter.
+ */
+#define _GNU_SOURCE
+#include "export/objects/modules.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/objects/module_name.h"
+#include "export/objects/module_read.h"
+#include "export/objects/module_serial.h"
+#include "export/util/grow.h"
+
+#define SP_PAGE 4096U
+
+struct item {
+	struct sp_module mod;
+	bool seen;
+	uint32_t told;                       /* the interval of its last module event; 0 = never */
+	char text[2 * SP_MODULE_PATH_BYTES]; /* path, then the path to show */
+};
+
+struct sp_modules {
+	struct sp_host_objects *host;
+	struct item **alive; /* sorted by mod.lo */
+	uint32_t alive_n;
+	size_t alive_cap;
+	struct item **dead; /* in order of death */
+	uint32_t dead_n;
+	size_t dead_cap;
+	uint32_t interval;
+	uint32_t epoch;
+};
+
+/* The handler may compute another end of an object than its file has. */
+static bool is_told_of(const struct sp_module *a, const struct sp_module *b)
+{
+	return a->bias == b->bias && a->build_id_len == b->build_id_len &&
+	       memcmp(a->build_id, b->build_id, sizeof(a->build_id)) == 0;
+}
+
+/* Number of alive modules that begin at or below addr. */
+static uint32_t alive_upto(const struct sp_modules *m, uint64_t addr)
+{
+	uint32_t low = 0;
+
+	for (uint32_t high = m->alive_n; low < high;) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (m->alive[mid]->mod.lo <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/*
+ * Whether the module event of this object still counts against the mappings. Addresses of samples
+ * in the ring refer to the object that was announced last there, whatever the mappings show now.
+ * The handler announces an object once in an interval, and another one at the same addresses only
+ * when a sample is in it. Samples from before the handler was told to begin anew belong to the next
+ * interval.
+ */
+static bool is_believed(const struct sp_modules *m, const struct item *it)
+{
+	return it->told != 0 && it->told + 1 >= m->interval;
+}
+
+/*
+ * Modules that are alive never overlap, so at most one of them begins before this one and reaches
+ * into it.
+ */
+static bool is_kept_out(const struct sp_modules *m, const struct sp_module *mod)
+{
+	uint32_t n = alive_upto(m, mod->lo);
+
+	return (n != 0 && m->alive[n - 1]->mod.hi > mod->lo) ||
+	       (n < m->alive_n && m->alive[n]->mod.lo < mod->hi);
+}
+
+/*
+ * If the file of an object cannot be opened, nothing is known about it. An object that was
+ * announced there stays.
+ */
+static void see_unknown(struct sp_modules *m, const struct sp_host_object *object)
+{
+	uint32_t n = alive_upto(m, object->lo + SP_PAGE - 1);
+
+	if (n != 0 && m->alive[n - 1]->mod.lo >= object->lo)
+		m->alive[n - 1]->seen = true;
+}
+
+static void see(struct sp_modules *m, const struct sp_host_object *object)
+{
+	struct sp_module mod;
+	uint32_t n;
+
+	if (!object->file->known) {
+		see_unknown(m, object);
+		return;
+	}
+	sp_module_read(&mod, object);
+	n = alive_upto(m, mod.lo);
+	if (n != 0 && sp_module_same(&m->alive[n - 1]->mod, &mod))
+		m->alive[n - 1]->seen = true;
+}
+
+/* Takes over an item that is complete except for serial and epochs. */
+static int add(struct sp_modules *m, struct item *it)
+{
+	uint32_t at;
+
+	if (m->alive_n >= SP_MODULES_MAX ||
+	    !SP_GROW(m->alive, m->alive_cap, m->alive_n + 1, SP_MODULES_MAX)) {
+		free(it);
+		return -ENOMEM;
+	}
+	it->mod.born = m->epoch;
+	it->mod.died = SP_EPOCH_ALIVE;
+	it->seen = true;
+	it->mod.serial = sp_module_serial(&it->mod);
+	at = alive_upto(m, it->mod.lo);
+	memmove(m->alive + at + 1, m->alive + at, (m->alive_n - at) * sizeof(struct item *));
+	m->alive[at] = it;
+	m->alive_n++;
+	return 0;
+}
+
+static int add_object(struct sp_modules *m, const struct sp_host_object *object)
+{
+	struct sp_module mod;
+	struct item *it;
+
+	if (!object->file->known)
+		return 0;
+	sp_module_read(&mod, object);
+	/* Kept out by itself, by an announced object, or by one that is not yet found gone. */
+	if (mod.lo >= mod.hi || is_kept_out(m, &mod))
+		return 0;
+	it = calloc(1, sizeof(*it));
+	if (it == NULL)
+		return -ENOMEM;
+	it->mod = mod;
+	sp_module_name(&it->mod, sp_host_objects_proc(m->host), object, it->text);
+	return add(m, it);
+}
+
+/* Moves what was not seen to the tombstones, under a new epoch. */
+static int bury_unseen(struct sp_modules *m)
+{
+	uint32_t kept = 0, dead = 0;
+
+	for (uint32_t i = 0; i < m->alive_n; i++)
+		dead += !m->alive[i]->seen;
+	if (dead == 0)
+		return 0;
+	if (!SP_GROW(m->dead, m->dead_cap, m->dead_n + dead, SIZE_MAX))
+		return -ENOMEM;
+	m->epoch++;
+	for (uint32_t i = 0; i < m->alive_n; i++) {
+		struct item *it = m->alive[i];
+
+		if (it->seen) {
+			m->alive[kept++] = it;
+			continue;
+		}
+		it->mod.died = m->epoch;
+		m->dead[m->dead_n++] = it;
+	}
+	m->alive_n = kept;
+	return 0;
+}
+
+static int bury_gone(struct sp_modules *m)
+{
+	for (uint32_t i = 0; i < m->alive_n; i++)
+		m->alive[i]->seen = m->alive[i]->seen || is_believed(m, m->alive[i]);
+	return bury_unseen(m);
+}
+
+int sp_modules_refresh(struct sp_modules *m)
+{
+	int looked = sp_host_objects_refresh(m->host);
+	size_t n = sp_host_objects_count(m->host);
+	int err = 0;
+
+	if (looked != 0 && looked != -E2BIG)
+		return looked;
+	for (uint32_t i = 0; i < m->alive_n; i++)
+		m->alive[i]->seen = false;
+	for (size_t i = 0; i < n; i++)
+		see(m, sp_host_objects_get(m->host, i));
+	/*
+	 * Before new ones are added: an object at a reused address is born after its predecessor
+	 * died.
+	 */
+	if (looked == 0)
+		err = bury_gone(m);
+	for (size_t i = 0; i < n && err == 0; i++)
+		err = add_object(m, sp_host_objects_get(m->host, i));
+	return err != 0 ? err : looked;
+}
+
+void sp_modules_take_event(struct sp_modules *m, const struct sp_module_event *s)
+{
+	struct item *it = calloc(1, sizeof(*it));
+	char path[sizeof(s->path)];
+	bool known;
+	uint32_t n;
+
+	if (it == NULL)
+		return;
+	memcpy(path, s->path, sizeof(path));
+	path[sizeof(path) - 1] = '\0';
+	sp_module_read_event(&it->mod, s);
+	n = alive_upto(m, it->mod.lo);
+	known = n != 0 && is_told_of(&m->alive[n - 1]->mod, &it->mod);
+	/* Resolving a path takes a dozen system calls, and usually the object is known. */
+	if (!known || it->mod.build_id_len == 0)
+		sp_module_name_event(&it->mod, sp_host_objects_proc(m->host), path, it->text);
+	if (known &&
+	    (it->mod.build_id_len != 0 || strcmp(m->alive[n - 1]->mod.shown, it->mod.shown) == 0)) {
+		m->alive[n - 1]->told = m->interval;
+		free(it);
+		return;
+	}
+	if (it->mod.lo >= it->mod.hi || m->dead_n >= SP_MODULES_MAX) {
+		free(it);
+		return;
+	}
+	/* The mappings may be newer than the event. */
+	for (uint32_t i = 0; i < m->alive_n; i++)
+		m->alive[i]->seen =
+			m->alive[i]->mod.hi <= it->mod.lo || it->mod.hi <= m->alive[i]->mod.lo;
+	it->told = m->interval;
+	if (bury_unseen(m) == 0)
+		(void)add(m, it);
+	else
+		free(it);
+}
+
+struct sp_modules *sp_modules_new(const char *proc, int maps)
+{
+	struct sp_modules *m = calloc(1, sizeof(*m));
+
+	if (m == NULL)
+		return NULL;
+	m->interval = 1;
+	m->host = sp_host_objects_new(proc, maps);
+	if (m->host == NULL) {
+		free(m);
+		return NULL;
+	}
+	return m;
+}
+
+void sp_modules_free(struct sp_modules *m)
+{
+	if (m == NULL)
+		return;
+	for (uint32_t i = 0; i < m->alive_n; i++)
+		free(m->alive[i]);
+	for (uint32_t i = 0; i < m->dead_n; i++)
+		free(m->dead[i]);
+	free(m->alive);
+	free(m->dead);
+	sp_host_objects_free(m->host);
+	free(m);
+}
+
+const struct sp_host_objects *sp_modules_host(const struct sp_modules *m)
+{
+	return m->host;
+}
+
+uint32_t sp_modules_epoch(const struct sp_modules *m)
+{
+	return m->epoch;
+}
+
+void sp_modules_forget(struct sp_modules *m, uint32_t epoch)
+{
+	uint32_t n = 0;
+
+	m->interval++;
+	while (n < m->dead_n && m->dead[n]->mod.died < epoch)
+		free(m->dead[n++]);
+	if (n == 0)
+		return;
+	memmove(m->dead, m->dead + n, (m->dead_n - n) * sizeof(struct item *));
+	m->dead_n -= n;
+}
+
+const struct sp_module *sp_modules_find(const struct sp_modules *m, uint64_t pc, uint32_t epoch)
+{
+	uint32_t n = alive_upto(m, pc);
+	const struct sp_module *now = n != 0 ? &m->alive[n - 1]->mod : NULL;
+
+	if (now != NULL && pc >= now->hi)
+		now = NULL;
+	if (now != NULL && now->born <= epoch)
+		return now;
+	for (uint32_t i = m->dead_n; i-- != 0;) {
+		const struct sp_module *d = &m->dead[i]->mod;
+
+		if (pc < d->lo || pc >= d->hi)
+			continue;
+		if (d->born <= epoch && (epoch < d->died || now == NULL))
+			return d;
+	}
+	return now;
+}
+
+const struct sp_module *sp_modules_main(const struct sp_modules *m)
+{
+	for (uint32_t i = 0; i < m->alive_n; i++)
+		if (m->alive[i]->mod.main)
+			return &m->alive[i]->mod;
+	return NULL;
+}

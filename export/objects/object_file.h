@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file behind a mapping of a host: where it can be opened, and what its ELF headers say. Both
+ * are untrusted. Files are read and never mapped, because access to a mapped file that somebody
+ * truncates raises SIGBUS. No descriptor outlives a call. Context: the exporter.
+ */
+#ifndef SP_OBJECT_FILE_H
+#define SP_OBJECT_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "export/objects/maps.h"
+
+#define SP_OBJECT_LOADS 16U
+#define SP_OBJECT_PATH_MAX 4352U /* "/proc/PID/root" and a path as long as paths may be */
+#define SP_BUILD_ID_MAX 32U
+
+/* A PT_LOAD, as in the file. */
+struct sp_object_load {
+	uint64_t vaddr;
+	uint64_t memsz;
+	uint64_t filesz;
+	uint64_t offset;
+	uint32_t flags; /* PF_R, PF_W, PF_X */
+};
+
+struct sp_object_file {
+	uint64_t device; /* as the mapping has them */
+	uint64_t inode;
+	char *mapped;    /* path of the mapping, as the kernel has it; owned */
+	char *path;      /* to open; NULL = none of the file's paths leads to it; owned */
+	struct stat st;  /* of path, when it was opened */
+	uint32_t serial; /* never of two files */
+	bool known;      /* it is an ELF file, and what follows is true */
+	bool vdso;
+	uint64_t phdr;         /* ELF address of the program headers; 0 = they are not mapped */
+	uint64_t eh_frame_hdr; /* ELF address; 0 = none */
+	uint64_t lo;           /* ELF addresses of all its loads: [lo, hi) */
+	uint64_t hi;
+	unsigned loads;
+	struct sp_object_load load[SP_OBJECT_LOADS];
+	uint8_t build_id[SP_BUILD_ID_MAX];
+	uint8_t build_id_len; /* 0 = none */
+};
+
+/* What is tried besides the path of the mapping. */
+struct sp_object_host {
+	const char *proc; /* "/proc/PID" */
+	const char *exe;  /* what its exe points to, "" = not readable */
+};
+
+/*
+ * Finds and reads the file of a mapping. mapped is its path. NULL when out of memory or
+ * descriptors; then it is worth another try.
+ */
+struct sp_object_file *sp_object_file_new(const struct sp_object_host *host,
+					  const struct sp_map *map, const char *mapped);
+void sp_object_file_free(struct sp_object_file *f);
+
+/* False if the file at its path is no longer the one that was read. */
+bool sp_object_file_unchanged(const struct sp_object_file *f);
+
+/* Bytes of the file from offset on, and zeros behind its end. False if it is not there any more. */
+bool sp_object_file_read(const struct sp_object_file *f, uint64_t offset, void *out, size_t bytes);
+
+#endif

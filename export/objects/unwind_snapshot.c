@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks snapshots by libunwind, which only this file uses. libunwind's remote interface asks for
+ * everything through the functions below, so it reads no memory by itself. Its address space is
+ * ours, so it caches nothing about objects that may be gone. Context: the exporter.
+ */
+#include "export/objects/unwind_snapshot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <libunwind.h>
+
+#include "export/objects/mapped.h"
+#include "sampler/base/arch_sig.h"
+
+/*
+ * Part of the library's interface for remote unwinding, although in none of its headers (1.6.2):
+ * searches the table of an .eh_frame_hdr through the accessors.
+ */
+#define search_unwind_table UNW_OBJ(dwarf_search_unwind_table)
+extern int search_unwind_table(unw_addr_space_t as, unw_word_t ip, unw_dyn_info_t *di,
+			       unw_proc_info_t *pi, int need_unwind_info, void *arg);
+
+/* The first page is never code. A return address in it is not a pointer. */
+#define SP_CODE_START 4096U
+/* The form of .eh_frame_hdr that every linker writes. */
+#define SP_EH_HDR_VERSION 1
+#define SP_EH_PCREL_SDATA4 0x1b
+#define SP_EH_UDATA4 0x03
+#define SP_EH_DATAREL_SDATA4 0x3b
+
+struct sp_unwinder {
+	unw_addr_space_t space; /* both NULL before the first snapshot */
+	struct sp_mapped *mapped;
+	const struct sp_host_objects *host;
+	const struct sp_snapshot *snap;
+	bool describing; /* call frame information is being read */
+	bool described;  /* call frame information was found for the last pc asked for */
+	bool denied;     /* this step needed memory that is not there */
+	bool cut;        /* the walk went on where the copy of the stack ends */
+};
+
+struct eh_frame_hdr {
+	uint8_t version;
+	uint8_t frame_encoding;
+	uint8_t count_encoding;
+	uint8_t table_encoding;
+	int32_t frame;
+	uint32_t count;
+};
+
+static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi,
+			  int need_unwind_info, void *arg)
+{
+	struct sp_unwinder *u = arg;
+	struct sp_mapped_object object;
+	struct eh_frame_hdr hdr;
+	unw_dyn_info_t di;
+	int rc;
+
+	u->described = false;
+	if (!sp_mapped_find(u->mapped, ip, &object) || object.eh_frame_hdr == 0 ||
+	    !sp_mapped_read(u->mapped, object.eh_frame_hdr, &hdr, sizeof(hdr)))
+		return -UNW_ENOINFO;
+	if (hdr.version != SP_EH_HDR_VERSION || hdr.frame_encoding != SP_EH_PCREL_SDATA4 ||
+	    hdr.count_encoding != SP_EH_UDATA4 || hdr.table_encoding != SP_EH_DATAREL_SDATA4)
+		return -UNW_ENOINFO;
+	memset(&di, 0, sizeof(di));
+	di.format = UNW_INFO_FORMAT_REMOTE_TABLE;
+	di.start_ip = object.lo;
+	di.end_ip = object.hi;
+	di.u.rti.segbase = object.eh_frame_hdr;
+	di.u.rti.table_data = object.eh_frame_hdr + sizeof(hdr);
+	/* In words; a row is two numbers of 4 bytes. */
+	di.u.rti.table_len = hdr.count;
+	u->describing = true;
+	rc = search_unwind_table(as, ip, &di, pi, need_unwind_info, arg);
+	u->describing = false;
+	u->described = rc == 0;
+	return rc;
+}
+
+/* The signatures are libunwind's. */
+// NOLINTBEGIN(readability-non-const-parameter)
+static void put_unwind_info(unw_addr_space_t as, unw_proc_info_t *pi, void *arg)
+{
+	(void)as;
+	(void)pi;
+	(void)arg;
+}
+
+static int no_dyn_info_list(unw_addr_space_t as, unw_word_t *at, void *arg)
+{
+	(void)as;
+	(void)at;
+	(void)arg;
+	return -UNW_ENOINFO;
+}
+
+/* The copied stack first: no object lies there. */
+static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *value, int write, void *arg)
+{
+	struct sp_unwinder *u = arg;
+	const struct sp_snapshot *s = u->snap;
+	uint64_t at = addr - s->stack_at;
+
+	(void)as;
+	if (write != 0)
+		return -UNW_EINVAL;
+	if (addr >= s->stack_at && at < s->stack_bytes) {
+		if (s->stack_bytes - at < sizeof(*value))
+			return -UNW_EINVAL;
+		memcpy(value, s->stack + at, sizeof(*value));
+		return 0;
+	}
+	if (sp_mapped_read(u->mapped, addr, value, sizeof(*value)))
+		return 0;
+	/*
+	 * Call frame information of C++ contains a pointer, in data, to its personality routine.
+	 * Nobody needs that here, but without it libunwind rejects the rest.
+	 */
+	if (u->describing && sp_mapped_is_data(u->mapped, addr)) {
+		*value = 0;
+		return 0;
+	}
+	u->denied = true;
+	u->cut |= addr >= s->stack_at && s->stack_bytes == SP_SNAPSHOT_STACK_MAX;
+	return -UNW_EINVAL;
+}
+
+/* libunwind's register numbers are DWARF's, on both processors. */
+static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *value, int write,
+		      void *arg)
+{
+	const struct sp_unwinder *u = arg;
+
+	(void)as;
+	if (write != 0 || reg < 0 || reg >= (int)SP_ARCH_REGS)
+		return -UNW_EBADREG;
+	*value = u->snap->reg[reg];
+	return 0;
+}
+
+static int no_fpreg(unw_addr_space_t as, unw_regnum_t reg, unw_fpreg_t *value, int write, void *arg)
+{
+	(void)as;
+	(void)reg;
+	(void)value;
+	(void)write;
+	(void)arg;
+	return -UNW_EBADREG;
+}
+
+static int no_resume(unw_addr_space_t as, unw_cursor_t *cursor, void *arg)
+{
+	(void)as;
+	(void)cursor;
+	(void)arg;
+	return -UNW_EINVAL;
+}
+
+static int no_name(unw_addr_space_t as, unw_word_t ip, char *buf, size_t size, unw_word_t *offset,
+		   void *arg)
+{
+	(void)as;
+	(void)ip;
+	(void)buf;
+	(void)size;
+	(void)offset;
+	(void)arg;
+	return -UNW_ENOINFO;
+}
+
+// NOLINTEND(readability-non-const-parameter)
+
+struct sp_unwinder *sp_unwinder_new(const struct sp_host_objects *host)
+{
+	struct sp_unwinder *u = calloc(1, sizeof(*u));
+
+	if (u != NULL)
+		u->host = host;
+	return u;
+}
+
+/* libunwind opens a pipe and keeps it, so it is set up only when it is needed. */
+static bool set_up(struct sp_unwinder *u)
+{
+	static unw_accessors_t accessors = {
+		.find_proc_info = find_proc_info,
+		.put_unwind_info = put_unwind_info,
+		.get_dyn_info_list_addr = no_dyn_info_list,
+		.access_mem = access_mem,
+		.access_reg = access_reg,
+		.access_fpreg = no_fpreg,
+		.resume = no_resume,
+		.get_proc_name = no_name,
+	};
+
+	if (u->mapped == NULL)
+		u->mapped = sp_mapped_new(u->host);
+	if (u->space == NULL)
+		u->space = unw_create_addr_space(&accessors, 0);
+	if (u->space != NULL)
+		(void)unw_set_caching_policy(u->space, UNW_CACHE_NONE);
+	return u->mapped != NULL && u->space != NULL;
+}
+
+void sp_unwinder_free(struct sp_unwinder *u)
+{
+	if (u == NULL)
+		return;
+	if (u->space != NULL)
+		unw_destroy_addr_space(u->space);
+	sp_mapped_free(u->mapped);
+	free(u);
+}
+
+/* The kernel entered this code without a call, and the frame above was interrupted. */
+static bool at_sigreturn(struct sp_unwinder *u, uint64_t ip)
+{
+	uint8_t code[SP_ARCH_SIGRETURN_BYTES];
+
+	return sp_mapped_read(u->mapped, ip, code, sizeof(code)) && sp_arch_is_sigreturn(code);
+}
+
+struct place {
+	unw_word_t sp;
+	unw_word_t fp;
+};
+
+static bool place_of(unw_cursor_t *cursor, struct place *p)
+{
+	if (unw_get_reg(cursor, UNW_REG_SP, &p->sp) != 0)
+		return false;
+	if (unw_get_reg(cursor, (unw_regnum_t)SP_ARCH_REG_FP, &p->fp) != 0)
+		p->fp = 0;
+	return true;
+}
+
+/*
+ * Without call frame information libunwind guesses, also from what is at sp. Only one of its
+ * guesses is accepted: a chain of frame pointers (code of a JIT compiler).
+ */
+static bool by_frame_pointer(struct sp_unwinder *u, const struct place *p, uint64_t ip)
+{
+	unw_word_t saved;
+
+	return p->fp >= p->sp && p->fp % sizeof(saved) == 0 &&
+	       access_mem(u->space, p->fp + sizeof(saved), &saved, 0, u) == 0 && saved == ip;
+}
+
+enum step { STEP_CALLER, STEP_OUTERMOST, STEP_FAILED };
+
+/*
+ * Steps from a frame to its caller. libunwind reports some steps that it could not make as the end
+ * of the stack.
+ */
+static enum step step(struct sp_unwinder *u, unw_cursor_t *cursor, bool trampoline, uint64_t *ip)
+{
+	uint64_t here = *ip;
+	struct place before;
+	struct place after;
+	int rc;
+
+	u->described = false;
+	u->denied = false;
+	if (!place_of(cursor, &before))
+		return STEP_FAILED;
+	rc = unw_step(cursor);
+	/* the made-up caller of a stack of Boost.Context, see sampler/unwind/unwind_sig.c */
+	if (!u->described && !trampoline && before.fp == here)
+		return STEP_OUTERMOST;
+	if (rc <= 0)
+		return rc == 0 && u->described && !u->denied ? STEP_OUTERMOST : STEP_FAILED;
+	if (unw_get_reg(cursor, UNW_REG_IP, ip) != 0 || !place_of(cursor, &after))
+		return STEP_FAILED;
+	if (!u->described && !trampoline && !by_frame_pointer(u, &before, *ip))
+		return STEP_FAILED;
+	if (*ip == 0)
+		return STEP_OUTERMOST;
+	/* A caller's sp is higher; interrupted code may be on another stack. */
+	if (*ip < SP_CODE_START || *ip >= SP_ARCH_ADDRESS_END ||
+	    (after.sp < before.sp && !trampoline))
+		return STEP_FAILED;
+	return STEP_CALLER;
+}
+
+static bool walk(struct sp_unwinder *u, unw_cursor_t *cursor, unsigned max, struct sp_sample *s)
+{
+	uint64_t ip = u->snap->reg[SP_ARCH_REG_PC];
+	bool exact = true;
+
+	for (;;) {
+		bool trampoline = at_sigreturn(u, ip);
+
+		/* sample.h's convention: a caller's pc lies inside its call. */
+		s->pc[s->depth++] = ip - (exact || trampoline ? 0 : 1);
+		exact = trampoline;
+		if (s->depth >= max) {
+			s->flags |= SP_SAMPLE_TRUNCATED;
+			return true;
+		}
+		switch (step(u, cursor, trampoline, &ip)) {
+		case STEP_CALLER:
+			break;
+		case STEP_OUTERMOST:
+			s->flags |= SP_SAMPLE_ROOTED;
+			return true;
+		case STEP_FAILED:
+			if (u->cut)
+				s->flags |= SP_SAMPLE_TRUNCATED;
+			return u->cut;
+		}
+	}
+}
+
+bool sp_unwinder_walk(struct sp_unwinder *u, const struct sp_snapshot *snap, unsigned max,
+		      struct sp_sample *s)
+{
+	unw_cursor_t cursor;
+
+	memcpy(s, snap->sample, sizeof(snap->sample));
+	s->depth = 0;
+	s->flags &= SP_SAMPLE_OFF_STACK;
+	u->snap = snap;
+	u->cut = false;
+	if (max == 0 || max > SP_FRAMES_MAX)
+		max = SP_FRAMES_MAX;
+	if (set_up(u) && unw_init_remote(&cursor, u->space, u) == 0)
+		return walk(u, &cursor, max, s);
+	s->pc[s->depth++] = snap->reg[SP_ARCH_REG_PC];
+	return false;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gzip in memory, both ways. */
+#ifndef SP_GZIP_H
+#define SP_GZIP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "export/profile/pprof.h"
+
+/* Compresses. The result has no time stamp, so equal input gives equal bytes. 0 or -ENOMEM. */
+int sp_gzip_pack(const struct sp_bytes *in, struct sp_bytes *out);
+
+bool sp_gzip_is(const uint8_t *data, size_t len);
+
+/*
+ * Expands to at most max bytes, and all members that follow each other, as gzip does. 0, -ENOMEM,
+ * -EINVAL damaged or cut short, -EBADMSG something else follows, -E2BIG.
+ */
+int sp_gzip_unpack(const uint8_t *data, size_t len, size_t max, struct sp_bytes *out);
+
+#endif

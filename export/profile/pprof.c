@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Builds a profile. Samples, which are nearly all of it, are packed as they come; everything else
+ * is protobuf-c messages in one pool. The packed size is kept up to date, so that a profile can be
+ * closed before it is too large for the server. In the exporter only this file, pprof_out.c and
+ * pprof_request.c use protobuf-c. Context: the exporter.
+ */
+#include "export/profile/pprof.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/profile/pprof_out.h"
+#include "export/util/grow.h"
+#include "export/util/hash_index.h"
+#include "export/util/pool.h"
+#include "export/util/strtab.h"
+#include "sampler/base/text.h"
+
+/* The server refuses label values longer than this; no other string needs more. */
+#define SP_PPROF_STRING_MAX 2048U
+#define SP_PPROF_COMMENTS_MAX 64U
+#define SP_PPROF_LABELS 4U
+
+typedef Spanprof__Pprof__Profile pb_profile;
+typedef Spanprof__Pprof__Sample pb_sample;
+typedef Spanprof__Pprof__Label pb_label;
+typedef Spanprof__Pprof__Mapping pb_mapping;
+typedef Spanprof__Pprof__Location pb_location;
+typedef Spanprof__Pprof__Line pb_line;
+typedef Spanprof__Pprof__Function pb_function;
+typedef Spanprof__Pprof__ValueType pb_value_type;
+
+/* Pointers to messages in the pool, in the shape protobuf-c wants them. */
+struct list {
+	void **item;
+	uint32_t n;
+	size_t cap;
+};
+
+struct sp_pprof {
+	struct sp_pprof_limits limits;
+	struct sp_pprof_times times;
+	struct sp_strtab strings;
+	struct sp_pool pool;
+	struct list mappings, locations, functions;
+	struct sp_pprof_out out; /* the types of the values, then samples */
+	uint32_t samples;
+	struct sp_hash_index by_function; /* names and file */
+	int64_t comment[SP_PPROF_COMMENTS_MAX];
+	size_t comments;
+	pb_value_type type[3]; /* samples/count, cpu/nanoseconds, and the period's */
+	int64_t key_span_id, key_trace_id, key_span_name, key_thread_name;
+	size_t bytes;
+};
+
+static int append(struct list *l, void *item)
+{
+	if (!SP_GROW(l->item, l->cap, l->n + 1, SIZE_MAX))
+		return -ENOMEM;
+	l->item[l->n++] = item;
+	return 0;
+}
+
+static int put_string(struct sp_pprof *p, const char *s, size_t len, int64_t *id)
+{
+	char clean[SP_PPROF_STRING_MAX];
+	size_t n = sp_text_clean(clean, sizeof(clean), s, len);
+	uint32_t before = p->strings.n;
+	uint32_t at;
+
+	if (sp_strtab_put(&p->strings, clean, n, &at) != 0)
+		return -ENOMEM;
+	if (p->strings.n != before)
+		p->bytes += sp_pprof_out_framed(n);
+	*id = at;
+	return 0;
+}
+
+static int put_text(struct sp_pprof *p, const char *s, int64_t *id)
+{
+	return put_string(p, s, strlen(s), id);
+}
+
+static int put_type(struct sp_pprof *p, unsigned i, const char *type, const char *unit)
+{
+	spanprof__pprof__value_type__init(&p->type[i]);
+	if (put_text(p, type, &p->type[i].type) != 0 || put_text(p, unit, &p->type[i].unit) != 0)
+		return -ENOMEM;
+	p->bytes += sp_pprof_out_framed(spanprof__pprof__value_type__get_packed_size(&p->type[i]));
+	return 0;
+}
+
+static int put_types(struct sp_pprof *p)
+{
+	pb_value_type *types[] = {&p->type[0], &p->type[1]};
+	pb_profile part = SPANPROF__PPROF__PROFILE__INIT;
+
+	part.n_sample_type = 2;
+	part.sample_type = types;
+	if (put_type(p, 0, "samples", "count") != 0 || put_type(p, 1, "cpu", "nanoseconds") != 0 ||
+	    put_type(p, 2, "cpu", "nanoseconds") != 0)
+		return -ENOMEM;
+	return sp_pprof_out_part(&p->out, &part);
+}
+
+/*
+ * The label keys are added first: each may be in the table only once, even if some function has the
+ * same name.
+ */
+static int put_keys(struct sp_pprof *p)
+{
+	if (put_text(p, "span_id", &p->key_span_id) != 0 ||
+	    put_text(p, "span_name", &p->key_span_name) != 0 ||
+	    put_text(p, "trace_id", &p->key_trace_id) != 0 ||
+	    put_text(p, "thread_name", &p->key_thread_name) != 0)
+		return -ENOMEM;
+	return 0;
+}
+
+struct sp_pprof *sp_pprof_new(const struct sp_pprof_limits *limits,
+			      const struct sp_pprof_times *times)
+{
+	struct sp_pprof *p = calloc(1, sizeof(*p));
+	pb_profile head = SPANPROF__PPROF__PROFILE__INIT;
+
+	if (p == NULL)
+		return NULL;
+	p->limits = *limits;
+	p->times = *times;
+	head.time_nanos = times->time_ns;
+	head.duration_nanos = times->duration_ns;
+	head.period = times->period_ns;
+	/* 2 for the empty string, 2 for the frame of the comments. */
+	p->bytes = spanprof__pprof__profile__get_packed_size(&head) + 2 + 2;
+	if (sp_strtab_init(&p->strings) != 0 || put_types(p) != 0 || put_keys(p) != 0) {
+		sp_pprof_free(p);
+		return NULL;
+	}
+	return p;
+}
+
+void sp_pprof_free(struct sp_pprof *p)
+{
+	if (p == NULL)
+		return;
+	free(p->out.data);
+	free(p->mappings.item);
+	free(p->locations.item);
+	free(p->functions.item);
+	sp_hash_index_fini(&p->by_function);
+	sp_strtab_fini(&p->strings);
+	sp_pool_fini(&p->pool);
+	free(p);
+}
+
+int sp_pprof_comment(struct sp_pprof *p, const char *text)
+{
+	if (p->comments == SP_PPROF_COMMENTS_MAX)
+		return 0;
+	if (put_text(p, text, &p->comment[p->comments]) != 0)
+		return -ENOMEM;
+	p->comments++;
+	p->bytes += 2; /* an index below 16384 */
+	return 0;
+}
+
+int sp_pprof_mapping(struct sp_pprof *p, const struct sp_pprof_mapping *m, uint64_t *id)
+{
+	pb_mapping *pb = sp_pool_get(&p->pool, sizeof(*pb));
+
+	if (pb == NULL)
+		return -ENOMEM;
+	spanprof__pprof__mapping__init(pb);
+	pb->id = p->mappings.n + 1;
+	pb->memory_start = m->start;
+	pb->memory_limit = m->limit;
+	pb->file_offset = m->offset;
+	/*
+	 * If false, the server marks the block as not symbolized, and looks up the addresses of the
+	 * mapping at query time.
+	 */
+	pb->has_functions = m->functions;
+	pb->has_filenames = m->lines;
+	pb->has_line_numbers = m->lines;
+	pb->has_inline_frames = m->lines;
+	if (put_text(p, m->file, &pb->filename) != 0 ||
+	    put_text(p, m->build_id, &pb->build_id) != 0 || append(&p->mappings, pb) != 0)
+		return -ENOMEM;
+	p->bytes += sp_pprof_out_framed(spanprof__pprof__mapping__get_packed_size(pb));
+	*id = pb->id;
+	return 0;
+}
+
+static bool find_function(const struct sp_pprof *p, uint32_t hash, const pb_function *key,
+			  uint64_t *id)
+{
+	uint32_t i;
+
+	for (uint32_t step = 0; sp_hash_index_next(&p->by_function, hash, &step, &i);) {
+		const pb_function *f = p->functions.item[i];
+
+		*id = f->id;
+		if (f->name == key->name && f->system_name == key->system_name &&
+		    f->filename == key->filename)
+			return true;
+	}
+	return false;
+}
+
+int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_name,
+		      const char *file, uint64_t *id)
+{
+	pb_function key = SPANPROF__PPROF__FUNCTION__INIT;
+	pb_function *pb;
+	uint32_t hash;
+
+	if (put_text(p, name, &key.name) != 0 || put_text(p, system_name, &key.system_name) != 0 ||
+	    put_text(p, file, &key.filename) != 0)
+		return -ENOMEM;
+	hash = (uint32_t)sp_hash_add(
+		sp_hash_add((uint64_t)key.name << 32, (uint64_t)key.system_name),
+		(uint64_t)key.filename);
+	if (find_function(p, hash, &key, id))
+		return 0;
+	pb = sp_pool_get(&p->pool, sizeof(*pb));
+	if (pb == NULL)
+		return -ENOMEM;
+	*pb = key;
+	pb->id = p->functions.n + 1;
+	if (append(&p->functions, pb) != 0 ||
+	    !sp_hash_index_put(&p->by_function, hash, p->functions.n - 1))
+		return -ENOMEM;
+	p->bytes += sp_pprof_out_framed(spanprof__pprof__function__get_packed_size(pb));
+	*id = pb->id;
+	return 0;
+}
+
+static void fill_line(pb_line *pb, const struct sp_pprof_line *line)
+{
+	spanprof__pprof__line__init(pb);
+	pb->function_id = line->function;
+	pb->line = line->line;
+}
+
+int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address,
+		      const struct sp_pprof_line *line, size_t lines, uint64_t *id)
+{
+	pb_location *pb = sp_pool_get(&p->pool, sizeof(*pb));
+	pb_line **pointer = lines != 0 ? sp_pool_get(&p->pool, lines * sizeof(pb_line *)) : NULL;
+	pb_line *body = lines != 0 ? sp_pool_get(&p->pool, lines * sizeof(*body)) : NULL;
+
+	if (pb == NULL || (lines != 0 && (pointer == NULL || body == NULL)))
+		return -ENOMEM;
+	spanprof__pprof__location__init(pb);
+	for (size_t i = 0; i < lines; i++) {
+		fill_line(&body[i], &line[i]);
+		pointer[i] = &body[i];
+	}
+	pb->id = p->locations.n + 1;
+	pb->mapping_id = mapping;
+	pb->address = address;
+	pb->n_line = lines;
+	pb->line = pointer;
+	if (append(&p->locations, pb) != 0)
+		return -ENOMEM;
+	p->bytes += sp_pprof_out_framed(spanprof__pprof__location__get_packed_size(pb));
+	*id = pb->id;
+	return 0;
+}
+
+/*
+ * Adds a label to the sample, unless it has no text: without one it would be a label with the
+ * number 0.
+ */
+static int put_label(struct sp_pprof *p, pb_sample *pb, int64_t key, const char *s, size_t len)
+{
+	pb_label *l = pb->label[pb->n_label];
+
+	spanprof__pprof__label__init(l);
+	l->key = key;
+	if (put_string(p, s, len, &l->str) != 0)
+		return -ENOMEM;
+	pb->n_label += l->str != 0;
+	return 0;
+}
+
+static int put_labels(struct sp_pprof *p, pb_sample *pb, const struct sp_pprof_sample *s)
+{
+	int err = 0;
+
+	if (s->span_id != NULL)
+		err = put_label(p, pb, p->key_span_id, s->span_id, strlen(s->span_id));
+	if (err == 0 && s->span_name != NULL)
+		err = put_label(p, pb, p->key_span_name, s->span_name, s->span_name_len);
+	if (err == 0 && s->trace_id != NULL)
+		err = put_label(p, pb, p->key_trace_id, s->trace_id, strlen(s->trace_id));
+	if (err == 0 && s->thread_name != NULL)
+		err = put_label(p, pb, p->key_thread_name, s->thread_name, s->thread_name_len);
+	return err;
+}
+
+int sp_pprof_sample(struct sp_pprof *p, const struct sp_pprof_sample *s)
+{
+	int64_t value[] = {s->count, s->ns};
+	pb_label label[SP_PPROF_LABELS];
+	pb_label *labels[SP_PPROF_LABELS] = {&label[0], &label[1], &label[2], &label[3]};
+	pb_sample pb = SPANPROF__PPROF__SAMPLE__INIT;
+	size_t before = p->out.len;
+
+	pb.n_location_id = s->locations;
+	pb.location_id = s->location;
+	pb.n_value = 2;
+	pb.value = value;
+	pb.label = labels;
+	if (put_labels(p, &pb, s) != 0 || sp_pprof_out_sample(&p->out, &pb) != 0)
+		return -ENOMEM;
+	p->bytes += p->out.len - before;
+	p->samples++;
+	return p->samples > p->limits.samples || p->bytes > p->limits.bytes ? -E2BIG : 0;
+}
+
+void sp_pprof_mark(const struct sp_pprof *p, struct sp_pprof_mark *mark)
+{
+	*mark = (struct sp_pprof_mark){p->mappings.n, p->functions.n, p->locations.n, p->samples,
+				       p->strings.n,  p->out.len,     p->bytes};
+}
+
+void sp_pprof_rewind(struct sp_pprof *p, const struct sp_pprof_mark *mark)
+{
+	p->mappings.n = mark->mappings;
+	p->functions.n = mark->functions;
+	p->locations.n = mark->locations;
+	p->samples = mark->samples;
+	p->out.len = mark->packed;
+	sp_strtab_cut(&p->strings, mark->strings);
+	p->bytes = mark->bytes;
+}
+
+uint32_t sp_pprof_samples(const struct sp_pprof *p)
+{
+	return p->samples;
+}
+
+int sp_pprof_pack(struct sp_pprof *p, struct sp_bytes *out)
+{
+	pb_profile pb = SPANPROF__PPROF__PROFILE__INIT;
+	char **strings = calloc(p->strings.n, sizeof(*strings));
+	int err;
+
+	out->data = NULL;
+	if (strings == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < p->strings.n; i++)
+		strings[i] = p->strings.bytes + p->strings.offset[i];
+	pb.n_mapping = p->mappings.n;
+	pb.mapping = (pb_mapping **)p->mappings.item;
+	pb.n_location = p->locations.n;
+	pb.location = (pb_location **)p->locations.item;
+	pb.n_function = p->functions.n;
+	pb.function = (pb_function **)p->functions.item;
+	pb.n_string_table = p->strings.n;
+	pb.string_table = strings;
+	pb.time_nanos = p->times.time_ns;
+	pb.duration_nanos = p->times.duration_ns;
+	pb.period_type = &p->type[2];
+	pb.period = p->times.period_ns;
+	pb.n_comment = p->comments;
+	pb.comment = p->comment;
+	err = sp_pprof_out_part(&p->out, &pb);
+	free(strings);
+	if (err != 0)
+		return err;
+	*out = (struct sp_bytes){p->out.data, p->out.len};
+	p->out = (struct sp_pprof_out){NULL, 0, 0};
+	return 0;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Aggregates the samples of an upload interval. Two tables: stacks (distinct lists of program
+ * counters, in one array) and entries (stack x labels). Context: the exporter.
+ */
+#include "export/profile/stack_map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/util/grow.h"
+#include "export/util/hash_index.h"
+
+/* 15 s of 20 fully used processors at 100 Hz stay below these; memory at the limit is 25 MiB. */
+const struct sp_stack_limits sp_stack_limits_default = {
+	.stacks = 32768,
+	.entries = 49152,
+	.pc_words = 2U << 20,
+};
+
+struct stack {
+	uint32_t first; /* in pc[] */
+	uint32_t epoch;
+	uint16_t depth;
+	uint16_t flags;
+	bool unsampled;
+};
+
+struct sp_stack_map {
+	struct sp_stack_limits limits;
+	struct stack *stack;
+	struct sp_stack_entry *entry;
+	uint64_t *pc;
+	uint32_t stacks, entries, words;
+	size_t stack_cap, entry_cap, word_cap;
+	struct sp_hash_index by_stack; /* all except "(other)", which has a fixed number */
+	struct sp_hash_index by_entry;
+	uint64_t samples;
+};
+
+static uint32_t hash_stack(const struct sp_stack *s)
+{
+	uint64_t h = sp_hash_add(s->unsampled ? 2 : 1,
+				 (uint64_t)s->epoch << 32 | (uint32_t)s->flags << 16 | s->depth);
+
+	for (unsigned i = 0; i < s->depth; i++)
+		h = sp_hash_add(h, s->pc[i]);
+	return (uint32_t)h;
+}
+
+static uint32_t hash_entry(const struct sp_stack_labels *l, uint32_t stack)
+{
+	uint64_t trace[2];
+	uint64_t h;
+
+	memcpy(trace, l->trace_id, sizeof(trace));
+	h = sp_hash_add(sp_hash_add(l->span_id, trace[0]), trace[1]);
+	h = sp_hash_add(h, (uint64_t)l->name_id << 32 | l->thread);
+	return (uint32_t)sp_hash_add(h, stack);
+}
+
+/* Stack index, or SP_STACK_OTHER with *loss set. */
+static uint32_t intern_stack(struct sp_stack_map *m, const struct sp_stack *s, unsigned *loss)
+{
+	uint32_t hash = hash_stack(s);
+	uint32_t i;
+
+	for (uint32_t step = 0; sp_hash_index_next(&m->by_stack, hash, &step, &i);) {
+		const struct stack *k = &m->stack[i];
+
+		if (k->depth == s->depth && k->flags == s->flags && k->epoch == s->epoch &&
+		    k->unsampled == s->unsampled &&
+		    memcmp(m->pc + k->first, s->pc, s->depth * sizeof(*s->pc)) == 0)
+			return i;
+	}
+	*loss |= SP_STACK_LOST;
+	if (m->stacks >= m->limits.stacks || m->limits.pc_words - m->words < s->depth)
+		return SP_STACK_OTHER;
+	if (!SP_GROW(m->stack, m->stack_cap, m->stacks + 1, m->limits.stacks) ||
+	    !SP_GROW(m->pc, m->word_cap, m->words + s->depth, m->limits.pc_words) ||
+	    !sp_hash_index_put(&m->by_stack, hash, m->stacks)) {
+		*loss |= SP_STACK_NOMEM;
+		return SP_STACK_OTHER;
+	}
+	*loss &= ~(unsigned)SP_STACK_LOST;
+	m->stack[m->stacks] = (struct stack){m->words, s->epoch, s->depth, s->flags, s->unsampled};
+	memcpy(m->pc + m->words, s->pc, s->depth * sizeof(*s->pc));
+	m->words += s->depth;
+	return m->stacks++;
+}
+
+/* The entry of stack x labels, made if need be; NULL when there is no room. */
+static struct sp_stack_entry *intern_entry(struct sp_stack_map *m, uint32_t stack,
+					   const struct sp_stack_labels *l, unsigned *loss)
+{
+	uint32_t hash = hash_entry(l, stack);
+	uint32_t i;
+
+	for (uint32_t step = 0; sp_hash_index_next(&m->by_entry, hash, &step, &i);)
+		if (m->entry[i].stack == stack && memcmp(&m->entry[i].labels, l, sizeof(*l)) == 0)
+			return &m->entry[i];
+	if (m->entries >= m->limits.entries)
+		return NULL;
+	if (!SP_GROW(m->entry, m->entry_cap, m->entries + 1, m->limits.entries) ||
+	    !sp_hash_index_put(&m->by_entry, hash, m->entries)) {
+		*loss |= SP_STACK_NOMEM;
+		return NULL;
+	}
+	m->entry[m->entries] = (struct sp_stack_entry){.labels = *l, .stack = stack};
+	return &m->entry[m->entries++];
+}
+
+/* What that is summed up in, for one more. */
+static struct sp_stack_entry *count_in(struct sp_stack_map *m, const struct sp_stack *stack,
+				       const struct sp_stack_labels *labels, unsigned *loss)
+{
+	struct sp_stack_entry *e = intern_entry(m, intern_stack(m, stack, loss), labels, loss);
+
+	m->samples++;
+	if (e != NULL)
+		return e;
+	*loss |= SP_STACK_LOST;
+	if (labels->span_id != 0 || labels->name_id != 0)
+		*loss |= SP_LABELS_LOST;
+	/* Entry 0 is "(other)" without labels: clear() made it, so it always exists. */
+	return &m->entry[0];
+}
+
+unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uint32_t epoch,
+			  uint32_t thread)
+{
+	struct sp_stack_labels labels = {
+		.span_id = s->span_id, .name_id = s->name_id, .thread = thread};
+	const struct sp_stack stack = {
+		.pc = s->pc,
+		.epoch = epoch,
+		.depth = s->depth <= SP_FRAMES_MAX ? s->depth : SP_FRAMES_MAX,
+		.flags = s->flags,
+	};
+	unsigned loss = SP_STACK_KEPT;
+	struct sp_stack_entry *e;
+
+	memcpy(labels.trace_id, s->trace_id, sizeof(labels.trace_id));
+	e = count_in(m, &stack, &labels, &loss);
+	e->count++;
+	e->weight += s->weight;
+	return loss;
+}
+
+unsigned sp_stack_map_put_cpu_time(struct sp_stack_map *m, const struct sp_cpu_time *t,
+				   uint32_t epoch, uint32_t thread)
+{
+	struct sp_stack_labels labels = {
+		.span_id = t->span_id, .name_id = t->name_id, .thread = thread};
+	const struct sp_stack stack = {
+		.pc = &t->start,
+		.epoch = epoch,
+		.depth = t->start != 0,
+		.flags = SP_SAMPLE_ROOTED,
+		.unsampled = true,
+	};
+	unsigned loss = SP_STACK_KEPT;
+	struct sp_stack_entry *e;
+
+	memcpy(labels.trace_id, t->trace_id, sizeof(labels.trace_id));
+	e = count_in(m, &stack, &labels, &loss);
+	/* It is what a host wrote, and may be anything. */
+	if (__builtin_add_overflow(e->unsampled_ns, t->ns, &e->unsampled_ns))
+		e->unsampled_ns = UINT64_MAX;
+	return loss;
+}
+
+void sp_stack_map_clear(struct sp_stack_map *m)
+{
+	static const struct sp_stack_labels none;
+	unsigned loss = 0;
+
+	sp_hash_index_clear(&m->by_stack);
+	sp_hash_index_clear(&m->by_entry);
+	m->entries = 0;
+	m->words = 0;
+	m->samples = 0;
+	m->stack[SP_STACK_OTHER] = (struct stack){0};
+	m->stacks = 1;
+	(void)intern_entry(m, SP_STACK_OTHER, &none, &loss);
+}
+
+struct sp_stack_map *sp_stack_map_new(const struct sp_stack_limits *limits)
+{
+	struct sp_stack_map *m = calloc(1, sizeof(*m));
+
+	if (m == NULL)
+		return NULL;
+	m->limits = *limits;
+	/* One word even for stacks that need none: a table is never NULL. */
+	if (SP_GROW(m->pc, m->word_cap, 1, limits->pc_words) &&
+	    SP_GROW(m->stack, m->stack_cap, 1, limits->stacks)) {
+		sp_stack_map_clear(m);
+		if (m->entries != 0)
+			return m;
+	}
+	sp_stack_map_free(m);
+	return NULL;
+}
+
+void sp_stack_map_free(struct sp_stack_map *m)
+{
+	if (m == NULL)
+		return;
+	free(m->stack);
+	free(m->entry);
+	free(m->pc);
+	sp_hash_index_fini(&m->by_stack);
+	sp_hash_index_fini(&m->by_entry);
+	free(m);
+}
+
+uint32_t sp_stack_map_entries(const struct sp_stack_map *m)
+{
+	return m->entries;
+}
+
+const struct sp_stack_entry *sp_stack_map_entry(const struct sp_stack_map *m, uint32_t i)
+{
+	return &m->entry[i];
+}
+
+void sp_stack_map_stack(const struct sp_stack_map *m, uint32_t stack, struct sp_stack *out)
+{
+	const struct stack *k = &m->stack[stack];
+
+	out->pc = k->depth != 0 ? m->pc + k->first : NULL;
+	out->epoch = k->epoch;
+	out->depth = k->depth;
+	out->flags = k->flags;
+	out->unsampled = k->unsampled;
+}
+
+uint64_t sp_stack_map_samples(const struct sp_stack_map *m)
+{
+	return m->samples;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "export/push/backlog.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int sp_backlog_limit(struct sp_backlog *q, uint32_t capacity)
+{
+	uint32_t want = capacity != 0 ? capacity : 1;
+
+	if (want + SP_TRANSFERS > q->allocated) {
+		struct sp_queued_profile *more =
+			realloc(q->profile, ((size_t)want + SP_TRANSFERS) * sizeof(*more));
+
+		if (more == NULL)
+			return -ENOMEM;
+		q->profile = more;
+		q->allocated = want + SP_TRANSFERS;
+	}
+	q->capacity = want;
+	return 0;
+}
+
+void sp_backlog_fini(struct sp_backlog *q)
+{
+	while (q->n != 0)
+		sp_backlog_drop(q, &q->profile[0]);
+	free(q->profile);
+	q->profile = NULL;
+}
+
+bool sp_backlog_full(const struct sp_backlog *q)
+{
+	return q->n - q->under_way >= q->capacity;
+}
+
+void sp_backlog_put(struct sp_backlog *q, struct sp_origin *origin,
+		    const struct sp_message *message, uint64_t samples, uint64_t born_ns)
+{
+	struct sp_queued_profile *b = &q->profile[q->n++];
+
+	memset(b, 0, sizeof(*b));
+	b->origin = origin;
+	origin->queued++;
+	b->piece[b->pieces++] = (struct sp_piece){*message, samples};
+	b->born_ns = born_ns;
+}
+
+struct sp_queued_profile *sp_backlog_oldest(const struct sp_backlog *q)
+{
+	for (uint32_t i = 0; i < q->n; i++)
+		if (!q->profile[i].under_way)
+			return &q->profile[i];
+	return NULL;
+}
+
+struct sp_queued_profile *sp_backlog_next(const struct sp_backlog *q)
+{
+	struct sp_queued_profile *best = NULL;
+
+	for (uint32_t i = 0; i < q->n; i++)
+		if (!q->profile[i].origin->is_pushing &&
+		    (best == NULL || q->profile[i].limited < best->limited))
+			best = &q->profile[i];
+	return best;
+}
+
+struct sp_queued_profile *sp_backlog_in(const struct sp_backlog *q, unsigned slot)
+{
+	for (uint32_t i = 0; i < q->n; i++)
+		if (q->profile[i].under_way && q->profile[i].slot == slot)
+			return &q->profile[i];
+	return NULL;
+}
+
+void sp_backlog_begin(struct sp_backlog *q, struct sp_queued_profile *b)
+{
+	while (sp_backlog_in(q, b->slot) != NULL)
+		b->slot = (b->slot + 1) % SP_TRANSFERS;
+	b->under_way = true;
+	b->origin->is_pushing = true;
+	q->under_way++;
+}
+
+void sp_backlog_end(struct sp_backlog *q, struct sp_queued_profile *b)
+{
+	b->under_way = false;
+	b->origin->is_pushing = false;
+	q->under_way--;
+}
+
+struct sp_piece *sp_backlog_piece(struct sp_queued_profile *b)
+{
+	return &b->piece[b->pieces - 1];
+}
+
+void sp_backlog_drop(struct sp_backlog *q, struct sp_queued_profile *b)
+{
+	sp_message_fini(&sp_backlog_piece(b)->message);
+	b->pieces--;
+	b->tries = 0;
+	if (b->pieces != 0)
+		return;
+	b->origin->queued--;
+	q->n--;
+	memmove(b, b + 1, (size_t)(&q->profile[q->n] - b) * sizeof(*b));
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes profiles as files, for hosts without a server and for tests. A file is written under
+ * another name and renamed, so a reader never sees half of one. Context: the exporter.
+ */
+#define _GNU_SOURCE
+#include "export/push/file_sink.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "export/util/log.h"
+#include "export/util/user_file.h"
+
+struct sp_file_sink {
+	const struct sp_core_ops *ops;
+	const char *dir;
+	char service[64]; /* safe in a file name */
+	uint32_t seq;
+	struct sp_export_log_site said;
+};
+
+static void safe_name(char *out, size_t cap, const char *s)
+{
+	size_t n = 0;
+
+	for (; s != NULL && *s != '\0' && n < cap - 1; s++) {
+		char c = *s;
+		bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+			    (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+
+		out[n++] = safe ? c : '_';
+	}
+	if (n == 0)
+		out[n++] = '_';
+	out[n] = '\0';
+}
+
+struct sp_file_sink *sp_file_sink_new(const struct sp_core_ops *ops)
+{
+	struct sp_file_sink *f = calloc(1, sizeof(*f));
+
+	if (f == NULL)
+		return NULL;
+	f->ops = ops;
+	f->dir = ops->config->output_dir;
+	safe_name(f->service, sizeof(f->service), ops->config->service_name);
+	return f;
+}
+
+void sp_file_sink_free(struct sp_file_sink *f)
+{
+	free(f);
+}
+
+static void make_name(const struct sp_file_sink *f, int64_t time_ns, char *out, size_t cap)
+{
+	time_t t = (time_t)(time_ns / (int64_t)SP_NS_PER_S);
+	char stamp[32] = "0";
+	struct tm tm;
+
+	if (gmtime_r(&t, &tm) != NULL)
+		(void)strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm);
+	(void)snprintf(out, cap, "spanprof-%s-%" PRIu32 "-%s-%06" PRIu32 ".pb.gz", f->service,
+		       f->ops->pid, stamp, f->seq);
+}
+
+int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile, int64_t time_ns,
+		       uint64_t now_ns)
+{
+	char name[NAME_MAX - 8];
+	char temp[NAME_MAX];
+	int dirfd = sp_user_file_open_folder(f->dir, 0755);
+	int err = dirfd < 0 ? dirfd : 0;
+
+	f->seq++;
+	if (err == 0) {
+		make_name(f, time_ns, name, sizeof(name));
+		(void)snprintf(temp, sizeof(temp), ".%s.tmp", name);
+		err = sp_user_file_replace(dirfd, name, temp, profile->data, profile->len, 0640);
+		close(dirfd);
+	}
+	if (err == 0) {
+		f->ops->counter_add(f->ops->arg, SP_COUNT_FILES_WRITTEN, 1);
+		return 0;
+	}
+	f->ops->counter_add(f->ops->arg, SP_COUNT_FILE_FAILED, 1);
+	sp_export_log_limited(f->ops, &f->said, now_ns, "cannot write a profile into %s: %s",
+			      f->dir, sp_user_file_error(err));
+	return err;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes profiles as files into SPANPROF_OUTPUT_DIR. */
+#ifndef SP_FILE_SINK_H
+#define SP_FILE_SINK_H
+
+#include <stdint.h>
+
+#include "export/export.h"
+#include "export/profile/pprof.h"
+
+struct sp_file_sink;
+
+/* NULL when out of memory. The folder is config->output_dir. */
+struct sp_file_sink *sp_file_sink_new(const struct sp_core_ops *ops);
+void sp_file_sink_free(struct sp_file_sink *f);
+
+/*
+ * One file, complete or not there at all: spanprof-<service>-<pid>-<UTC time>-<n>.pb.gz. time_ns is
+ * the begin of the profile since the epoch. Failures are counted and logged. 0 or a negative errno.
+ */
+int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile, int64_t time_ns,
+		       uint64_t now_ns);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Drives transfers, by the multi interface, so that nobody waits for them. Each request has its own
+ * connection, and when none is under way no descriptor is open.
+ */
+#include "export/push/http.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/push/address.h"
+#include "export/push/credentials.h"
+#include "export/push/http_transfer.h"
+#include "export/push/libcurl.h"
+#include "export/util/clock.h"
+#include "sampler/base/compiler.h"
+
+#define POLL_MS 50U
+
+/* Whoever is in between can read along. */
+static void warn_of_readers(const struct sp_http *h)
+{
+	bool secret =
+		sp_credentials_secret(&h->credentials) || strchr(h->address.base, '@') != NULL;
+
+	if (h->address.tls && h->config->tls_insecure)
+		h->hooks.warn(h->hooks.arg,
+			      "SPANPROF_TLS_INSECURE_SKIP_VERIFY: whoever is in between can "
+			      "read the profiles and the credentials");
+	if (secret && !h->address.tls && !sp_address_is_local(&h->address))
+		h->hooks.warn(h->hooks.arg,
+			      "credentials go to the server over plain http: whoever is in "
+			      "between can read them; https keeps them secret");
+}
+
+static void free_transfer(struct sp_http *h, struct sp_http_transfer *t)
+{
+	if (t->easy != NULL && h->multi != NULL)
+		curl_multi_remove_handle(h->multi, t->easy);
+	/* Buffers of ours must not be written to by what clean-up does. */
+	if (t->easy != NULL)
+		curl_easy_setopt(t->easy, CURLOPT_ERRORBUFFER, NULL);
+	if (t->easy != NULL)
+		curl_easy_cleanup(t->easy);
+	if (t->headers != NULL)
+		curl_slist_free_all(t->headers);
+	free(t->url);
+	sp_tls_files_wipe(&t->files);
+	free(t);
+}
+
+static void end(struct sp_http *h, unsigned slot)
+{
+	if (!h->slot[slot].used)
+		return;
+	if (h->slot[slot].transfer != NULL)
+		free_transfer(h, h->slot[slot].transfer);
+	h->slot[slot].transfer = NULL;
+	h->slot[slot].used = false;
+	h->used--;
+	if (h->used != 0 || h->multi == NULL)
+		return;
+	curl_multi_cleanup(h->multi);
+	h->multi = NULL;
+}
+
+int sp_http_new(const struct sp_config *config, const char *version,
+		const struct sp_http_hooks *hooks, struct sp_http **out)
+{
+	struct sp_http *h = calloc(1, sizeof(*h));
+	const char *why = NULL;
+	char text[160];
+	int err;
+
+	*out = NULL;
+	if (h == NULL)
+		return -ENOMEM;
+	h->config = config;
+	h->hooks = *hooks;
+	sp_credentials_init(&h->credentials, config, hooks->warn, hooks->arg);
+	(void)snprintf(h->agent, sizeof(h->agent), "libspanprof/%s", version);
+	err = sp_address_parse(config->server_address, &h->address, &why);
+	if (err == -EINVAL) {
+		(void)snprintf(text, sizeof(text), "the server address cannot be used: %s", why);
+		hooks->warn(hooks->arg, text);
+	}
+	if (err == 0)
+		warn_of_readers(h);
+	if (err != 0)
+		sp_http_free(h);
+	else
+		*out = h;
+	return err;
+}
+
+void sp_http_free(struct sp_http *h)
+{
+	if (h == NULL)
+		return;
+	for (unsigned slot = 0; slot < SP_TRANSFERS; slot++)
+		end(h, slot);
+	sp_credentials_fini(&h->credentials);
+	sp_address_fini(&h->address);
+	free(h);
+}
+
+const char *sp_http_shown(const struct sp_http *h)
+{
+	return h->address.shown;
+}
+
+static void go_on(struct sp_http *h)
+{
+	int running = 0;
+	int left;
+
+	if (h->multi == NULL)
+		return;
+	if (curl_multi_perform(h->multi, &running) != CURLM_OK)
+		for (unsigned i = 0; i < SP_TRANSFERS; i++)
+			if (h->slot[i].transfer != NULL)
+				h->slot[i].transfer->ended = true;
+	for (CURLMsg *msg; (msg = curl_multi_info_read(h->multi, &left)) != NULL;)
+		for (unsigned i = 0; i < SP_TRANSFERS && msg->msg == CURLMSG_DONE; i++) {
+			struct sp_http_transfer *t = h->slot[i].transfer;
+
+			if (t == NULL || t->easy != msg->easy_handle)
+				continue;
+			t->ended = true;
+			t->rc = msg->data.result;
+		}
+}
+
+/* False where libcurl cannot be loaded, see refused, or has no memory. */
+static bool get_handles(struct sp_http *h, struct sp_http_transfer *t)
+{
+	const char *why = sp_libcurl_load();
+
+	if (why != NULL) {
+		(void)snprintf(t->refused, sizeof(t->refused), "%s", why);
+		return false;
+	}
+	if (h->multi == NULL)
+		h->multi = curl_multi_init();
+	t->easy = curl_easy_init();
+	t->begun_ns = sp_clock_mono_ns();
+	return t->easy != NULL && h->multi != NULL;
+}
+
+void sp_http_start(void *http, unsigned slot, const struct sp_message *message, uint32_t timeout_ms)
+{
+	struct sp_http *h = http;
+	struct sp_http_transfer *t = calloc(1, sizeof(*t));
+
+	h->slot[slot].used = true;
+	h->slot[slot].transfer = t;
+	h->used++;
+	if (t == NULL)
+		return;
+	t->timeout_ms = timeout_ms;
+	t->rc = CURLE_FAILED_INIT;
+	sp_credentials_refresh(&h->credentials);
+	if (!get_handles(h, t) || !sp_http_request(h, t, message)) {
+		t->nomem = true;
+		return;
+	}
+	sp_http_answer_keep(t);
+	t->nomem = curl_multi_add_handle(h->multi, t->easy) != CURLM_OK;
+}
+
+static bool has_ended(const struct sp_http *h, unsigned slot)
+{
+	const struct sp_http_transfer *t = h->slot[slot].transfer;
+
+	return h->slot[slot].used && (t == NULL || t->nomem || t->ended);
+}
+
+/*
+ * Only after libcurl has read what there is: whoever drives the transfer may have done something else
+ * for so long that the answer came in time, and was not looked at.
+ */
+static bool is_late(const struct sp_http *h, unsigned slot)
+{
+	struct sp_http_transfer *t = h->slot[slot].transfer;
+
+	if (t == NULL || sp_clock_mono_ns() - t->begun_ns < t->timeout_ms * SP_NS_PER_MS)
+		return false;
+	t->rc = CURLE_OPERATION_TIMEDOUT;
+	(void)snprintf(t->error, sizeof(t->error), "timed out after %u ms without an answer",
+		       t->timeout_ms);
+	return true;
+}
+
+static bool find(const struct sp_http *h, bool (*is)(const struct sp_http *h, unsigned slot),
+		 unsigned *slot)
+{
+	for (*slot = 0; *slot < SP_TRANSFERS; ++*slot)
+		if (is(h, *slot))
+			return true;
+	return false;
+}
+
+static void finish(struct sp_http *h, unsigned slot, struct sp_reply *reply)
+{
+	struct sp_http_transfer *t = h->slot[slot].transfer;
+
+	if (t != NULL && !t->nomem) {
+		sp_http_answer_read(h, t, t->rc);
+		*reply = t->reply;
+	} else {
+		memset(reply, 0, sizeof(*reply));
+		reply->kind = SP_REPLY_UNREACHABLE;
+		reply->text_len = (size_t)snprintf(
+			reply->text, sizeof(reply->text), "%s",
+			t != NULL && t->refused[0] != '\0' ? t->refused : "out of memory");
+	}
+	end(h, slot);
+}
+
+bool sp_http_poll(void *http, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply)
+{
+	struct sp_http *h = http;
+
+	go_on(h);
+	if (!find(h, has_ended, slot) && wait_ms != 0 && h->multi != NULL) {
+		(void)curl_multi_poll(h->multi, NULL, 0, (int)wait_ms, NULL);
+		go_on(h);
+	}
+	if (!find(h, has_ended, slot) && !find(h, is_late, slot))
+		return false;
+	finish(h, *slot, reply);
+	return true;
+}
+
+void sp_http_stop(void *http, unsigned slot, struct sp_reply *reply)
+{
+	struct sp_http *h = http;
+	struct sp_http_transfer *t = h->slot[slot].transfer;
+
+	if (t != NULL && !t->ended) {
+		t->rc = CURLE_ABORTED_BY_CALLBACK;
+		(void)snprintf(t->error, sizeof(t->error), "given up before an answer came");
+	}
+	finish(h, slot, reply);
+}
+
+void sp_http_post(struct sp_http *h, const struct sp_message *message, uint32_t timeout_ms,
+		  struct sp_reply *reply)
+{
+	unsigned slot;
+
+	sp_http_start(h, 0, message, timeout_ms);
+	while (!sp_http_poll(h, POLL_MS, &slot, reply))
+		;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* POST to the configured server, several at a time. */
+#ifndef SP_HTTP_H
+#define SP_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "export/push/reply.h"
+#include "export/push/request.h"
+#include "sampler/config/config.h"
+
+struct sp_http_hooks {
+	/* A sentence about the configuration, for the log. */
+	void (*warn)(void *arg, const char *text);
+	void *arg;
+};
+
+struct sp_http;
+
+/*
+ * 0, -EINVAL the server address cannot be used (warned), or -ENOMEM.
+ * The strings of the configuration must outlive the result.
+ */
+int sp_http_new(const struct sp_config *config, const char *version,
+		const struct sp_http_hooks *hooks, struct sp_http **out);
+void sp_http_free(struct sp_http *h);
+
+/* The server's address as it may be shown. */
+const char *sp_http_shown(const struct sp_http *h);
+
+/*
+ * The transport for push.h. Begins a transfer, on a connection of its own, in a slot that is not in use:
+ * 0 to SP_TRANSFERS - 1. The message's bytes must stay until poll said that it ended, or it was stopped.
+ */
+void sp_http_start(void *http, unsigned slot, const struct sp_message *message,
+		   uint32_t timeout_ms);
+
+/*
+ * Goes on with all of them, and sleeps up to wait_ms if all have to wait themselves. True: the one in that
+ * slot ended, and so; there may be more.
+ */
+bool sp_http_poll(void *http, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply);
+
+/* Ends that one. SP_REPLY_ABORTED, unless there is an answer already. */
+void sp_http_stop(void *http, unsigned slot, struct sp_reply *reply);
+
+/* All of it at once. No other may be under way. */
+void sp_http_post(struct sp_http *http, const struct sp_message *message, uint32_t timeout_ms,
+		  struct sp_reply *reply);
+
+#endif

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The outbox. Retries 429, 5xx and unreachable servers with full-jitter backoff; halves what is too
+ * large; gives up on what is refused, too old for the server, tried too often, or sent and never
+ * answered; counts every loss.
+ */
+#include "export/push/push.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/push/backlog.h"
+#include "export/util/log.h"
+
+#define SP_PUSH_BASE_MS UINT64_C(1000)
+#define SP_PUSH_CAP_MS UINT64_C(30000)
+#define SP_PUSH_RETRY_AFTER_MAX_MS UINT64_C(300000)
+/* The server refuses profiles that began more than an hour ago; a minute is for the way there. */
+#define SP_PUSH_MAX_AGE_NS (UINT64_C(3540) * SP_NS_PER_S)
+#define SP_PUSH_KINDS 8U
+#define SP_PUSH_ROUND 32U   /* requests, then the caller has its turn */
+#define SP_PUSH_POLL_MS 10U /* as often a transfer is looked at */
+/*
+ * A profile that is halved costs as many refusals as there are pieces in the end, and a server that
+ * takes none of them would cost twice as many requests as there are records. So each halving takes
+ * one, each piece that passed gives two, and each new profile what it takes to come down to one record.
+ */
+#define SP_PUSH_HALVINGS 64U
+#define SP_PUSH_HALVINGS_PROFILE 16U
+/* At the end of the process there is no later: so many refusals for lack of room on top of one each. */
+#define SP_PUSH_FLUSH_LIMITED 32U
+
+struct sp_push {
+	const struct sp_core_ops *ops;
+	struct sp_push_env env;
+	struct sp_push_limits limits;
+	struct sp_backlog backlog;
+	uint32_t halvings; /* that may still be done */
+	uint64_t not_before_ns;
+	uint32_t failures; /* since the last success */
+	uint64_t era;      /* how many failures there were; transfers of one are side by side */
+	bool flushing;     /* there is no later */
+	bool released;     /* there is one after all */
+	/* One per kind of trouble, so that one kind does not silence another. */
+	struct sp_export_log_site said_unreachable;
+	struct {
+		int status;
+		struct sp_export_log_site site;
+	} said[SP_PUSH_KINDS];
+	struct sp_push_news news;
+	struct sp_reply reply; /* too large for a stack */
+};
+
+static uint64_t now(const struct sp_push *p)
+{
+	return p->env.now_ns(p->env.now_arg);
+}
+
+static void allow_halvings(struct sp_push *p, uint32_t n)
+{
+	p->halvings = p->halvings + n < SP_PUSH_HALVINGS ? p->halvings + n : SP_PUSH_HALVINGS;
+}
+
+static void lose_piece(struct sp_push *p, struct sp_queued_profile *b, enum sp_loss_cause cause,
+		       int status)
+{
+	const struct sp_loss loss = {
+		.cause = cause,
+		.status = status,
+		.profiles = 1,
+		.samples = sp_backlog_piece(b)->samples,
+		/* Of the others it is not the answer that says why. */
+		.words = status != 0 ? p->news.last_error : NULL,
+	};
+
+	sp_losses_add(&b->origin->losses, b->origin->ops, &loss);
+	sp_backlog_drop(&p->backlog, b);
+}
+
+static void lose_profile(struct sp_push *p, struct sp_queued_profile *b, enum sp_loss_cause cause)
+{
+	for (uint32_t left = b->pieces; left != 0; left--)
+		lose_piece(p, b, cause, 0);
+}
+
+struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_env *env,
+			    const struct sp_push_limits *limits)
+{
+	struct sp_push *p = calloc(1, sizeof(*p));
+
+	if (p == NULL)
+		return NULL;
+	p->ops = ops;
+	p->env = *env;
+	p->limits = *limits;
+	if (sp_backlog_limit(&p->backlog, limits->capacity) != 0) {
+		free(p);
+		return NULL;
+	}
+	return p;
+}
+
+void sp_push_free(struct sp_push *p)
+{
+	if (p == NULL)
+		return;
+	for (unsigned slot = 0; slot < SP_TRANSFERS; slot++)
+		if (sp_backlog_in(&p->backlog, slot) != NULL)
+			p->env.stop(p->env.transport_arg, slot, &p->reply);
+	sp_backlog_fini(&p->backlog);
+	free(p);
+}
+
+void sp_push_serve(struct sp_push *p, const struct sp_core_ops *ops, uint32_t living,
+		   uint32_t ended)
+{
+	p->ops = ops;
+	(void)sp_backlog_limit(&p->backlog, p->limits.capacity * living + ended);
+}
+
+void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_message *message,
+		 uint64_t samples)
+{
+	uint64_t age_ns = 0;
+
+	while (sp_backlog_full(&p->backlog))
+		lose_profile(p, sp_backlog_oldest(&p->backlog), SP_LOSS_QUEUE_FULL);
+	/* The host's clock may have been set back meanwhile. */
+	if (message->until_ns > message->from_ns)
+		age_ns = (uint64_t)(message->until_ns - message->from_ns);
+	sp_backlog_put(&p->backlog, origin, message, samples, now(p) - age_ns);
+	allow_halvings(p, SP_PUSH_HALVINGS_PROFILE);
+}
+
+/* Where messages about this kind of answer are limited; the last place takes all further kinds. */
+static struct sp_export_log_site *site_of(struct sp_push *p, const struct sp_reply *r)
+{
+	unsigned i = 0;
+
+	if (r->kind != SP_REPLY_STATUS)
+		return &p->said_unreachable;
+	while (i < SP_PUSH_KINDS - 1 && p->said[i].status != 0 && p->said[i].status != r->status)
+		i++;
+	p->said[i].status = r->status;
+	return &p->said[i].site;
+}
+
+/* Full jitter: anywhere between now and a bound that doubles, so that clients do not come back
+ * together; never before the server said. The bound is the server's, not the profile's: when the
+ * oldest has made room, the next one is not asked for any sooner. */
+static void back_off(struct sp_push *p, const struct sp_reply *r)
+{
+	uint64_t bound_ms = SP_PUSH_BASE_MS << (p->failures < 6 ? p->failures : 6);
+	uint64_t floor_ms = (uint64_t)r->retry_after_s * 1000;
+	uint64_t wait_ms;
+	uint64_t until_ns;
+
+	if (bound_ms > SP_PUSH_CAP_MS)
+		bound_ms = SP_PUSH_CAP_MS;
+	if (floor_ms > SP_PUSH_RETRY_AFTER_MAX_MS)
+		floor_ms = SP_PUSH_RETRY_AFTER_MAX_MS;
+	wait_ms = p->env.random(p->env.random_arg) % (bound_ms + 1);
+	if (wait_ms < floor_ms)
+		wait_ms = floor_ms;
+	until_ns = now(p) + wait_ms * SP_NS_PER_MS;
+	/* Of those that failed side by side the one counts that asked for the longest wait. */
+	if (until_ns > p->not_before_ns)
+		p->not_before_ns = until_ns;
+}
+
+static void retry_later(struct sp_push *p, const struct sp_reply *r)
+{
+	bool again = !p->flushing && !sp_reply_unknown(r);
+
+	sp_export_log_limited(p->ops, site_of(p, r), now(p), "push failed%s: %s",
+			      again ? ", will try again" : "", p->news.last_error);
+	back_off(p, r);
+}
+
+/* Its halves take the place of the current piece, the first one on top. False: it stays. */
+static bool halve(struct sp_push *p, struct sp_queued_profile *b)
+{
+	struct sp_piece *whole = sp_backlog_piece(b);
+	struct sp_half half[2];
+
+	if (p->halvings == 0 || b->pieces == SP_BACKLOG_PIECES || p->env.halve == NULL ||
+	    p->env.halve(p->env.halve_arg, b->origin, &whole->message, half) != 0)
+		return false;
+	p->halvings--;
+	sp_message_fini(&whole->message);
+	/* By subtraction, so that no sample is counted twice or not at all. */
+	if (half[0].samples > whole->samples)
+		half[0].samples = whole->samples;
+	half[1].samples = whole->samples - half[0].samples;
+	*whole = (struct sp_piece){half[1].message, half[1].samples};
+	b->piece[b->pieces++] = (struct sp_piece){half[0].message, half[0].samples};
+	b->tries = 0;
+	return true;
+}
+
+/*
+ * The server has no room now. What is larger than its budget would be told so for ever, and what is
+ * not may be: so it lets all others go first, and is halved when it comes back in vain. As long as the
+ * server answers so, there is but one request in each time of waiting, however many pieces there are.
+ */
+static void limited(struct sp_push *p, struct sp_queued_profile *b)
+{
+	b->limited++;
+	if (p->flushing || b->limited % 2 == 0)
+		(void)halve(p, b);
+}
+
+enum outcome { UNDER_WAY, WENT_ON, NO_ROOM, STOPPED };
+
+static enum outcome failed(struct sp_push *p, struct sp_queued_profile *b, const struct sp_reply *r)
+{
+	if (sp_reply_unknown(r)) {
+		retry_later(p, r);
+		lose_piece(p, b, SP_LOSS_UNKNOWN, 0);
+		return STOPPED;
+	}
+	if (sp_reply_too_large(r)) {
+		if (!halve(p, b))
+			lose_piece(p, b, SP_LOSS_REFUSED, r->status);
+		return WENT_ON;
+	}
+	if (!sp_reply_again(r)) {
+		lose_piece(p, b, SP_LOSS_REFUSED, r->status);
+		return WENT_ON;
+	}
+	if (p->limits.max_tries != 0 && b->tries >= p->limits.max_tries) {
+		lose_piece(p, b, r->status != 0 ? SP_LOSS_GIVEN_UP : SP_LOSS_UNANSWERED, r->status);
+		return STOPPED;
+	}
+	retry_later(p, r);
+	if (sp_reply_limited(r))
+		limited(p, b);
+	return sp_reply_limited(r) ? NO_ROOM : STOPPED;
+}
+
+/* All that may be; of a server that failed last one at a time, until it has taken one. */
+static void begin(struct sp_push *p)
+{
+	struct sp_queued_profile *b;
+
+	while (p->backlog.under_way < (p->failures == 0 ? SP_TRANSFERS : 1) &&
+	       (b = sp_backlog_next(&p->backlog)) != NULL) {
+		if (b->tries != 0)
+			b->origin->ops->counter_add(b->origin->ops->arg, SP_COUNT_PUSH_RETRIED, 1);
+		b->era = p->era;
+		sp_backlog_begin(&p->backlog, b);
+		p->env.start(p->env.transport_arg, b->slot, &sp_backlog_piece(b)->message,
+			     p->limits.timeout_ms);
+	}
+}
+
+/* Those that were begun side by side fail side by side: that is one failure. */
+static void note_answer(struct sp_push *p, const struct sp_queued_profile *b)
+{
+	if (b->era != p->era)
+		return;
+	if (sp_reply_good(&p->reply)) {
+		p->failures = 0;
+		return;
+	}
+	p->failures++;
+	p->era++;
+}
+
+/* What became of the transfer in that slot is in p->reply. */
+static enum outcome ended(struct sp_push *p, unsigned slot)
+{
+	struct sp_queued_profile *b = sp_backlog_in(&p->backlog, slot);
+	const struct sp_core_ops *ops = b->origin->ops;
+
+	sp_backlog_end(&p->backlog, b);
+	/* We have stopped it before the server could have all of it. */
+	if (p->reply.kind == SP_REPLY_ABORTED && !sp_reply_unknown(&p->reply))
+		return STOPPED;
+	b->tries++;
+	sp_push_news_take(&p->news, p->ops, &p->reply);
+	note_answer(p, b);
+	if (!sp_reply_good(&p->reply))
+		return failed(p, b, &p->reply);
+	ops->counter_add(ops->arg, SP_COUNT_UPLOADS, 1);
+	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_SENT, sp_backlog_piece(b)->samples);
+	allow_halvings(p, 2);
+	sp_backlog_drop(&p->backlog, b);
+	return WENT_ON;
+}
+
+static enum outcome proceed(struct sp_push *p, uint32_t wait_ms)
+{
+	unsigned slot;
+
+	if (!p->env.poll(p->env.transport_arg, wait_ms, &slot, &p->reply))
+		return UNDER_WAY;
+	return ended(p, slot);
+}
+
+static void drop_old(struct sp_push *p)
+{
+	struct sp_queued_profile *b;
+
+	while ((b = sp_backlog_oldest(&p->backlog)) != NULL &&
+	       now(p) - b->born_ns > SP_PUSH_MAX_AGE_NS)
+		lose_profile(p, b, SP_LOSS_TOO_OLD);
+}
+
+void sp_push_run(struct sp_push *p)
+{
+	enum outcome outcome = WENT_ON;
+
+	drop_old(p);
+	for (unsigned i = 0; i < SP_PUSH_ROUND && outcome == WENT_ON; i++) {
+		if (now(p) >= p->not_before_ns && !p->ops->flush_pending(p->ops->arg))
+			begin(p);
+		if (!sp_push_under_way(p))
+			return;
+		outcome = proceed(p, 0);
+		drop_old(p);
+	}
+}
+
+static void lose_waiting(struct sp_push *p)
+{
+	struct sp_queued_profile *b;
+
+	while ((b = sp_backlog_oldest(&p->backlog)) != NULL)
+		lose_profile(p, b, SP_LOSS_UNSENT);
+}
+
+static void stop_all(struct sp_push *p)
+{
+	for (unsigned slot = 0; slot < SP_TRANSFERS; slot++) {
+		if (sp_backlog_in(&p->backlog, slot) == NULL)
+			continue;
+		p->env.stop(p->env.transport_arg, slot, &p->reply);
+		(void)ended(p, slot);
+	}
+}
+
+void sp_push_abandon(struct sp_push *p)
+{
+	stop_all(p);
+	lose_waiting(p);
+}
+
+/* False when no time is left but that which is kept, or nobody needs to wait. */
+static bool wait_for_one(struct sp_push *p, uint32_t keep_ms, enum outcome *outcome)
+{
+	while ((*outcome = proceed(p, SP_PUSH_POLL_MS)) == UNDER_WAY) {
+		p->released = !p->env.idle(p->env.idle_arg);
+		if (p->released || p->ops->flush_left_ms(p->ops->arg) <= keep_ms)
+			return false;
+	}
+	return true;
+}
+
+/* A flush has newer profiles to send as well, and the host waits. */
+static void finish_begun(struct sp_push *p)
+{
+	uint32_t keep_ms =
+		p->backlog.n > p->backlog.under_way ? p->ops->flush_left_ms(p->ops->arg) / 2 : 0;
+	enum outcome outcome;
+
+	while (sp_push_under_way(p) && wait_for_one(p, keep_ms, &outcome))
+		;
+	if (keep_ms != 0 && !p->released)
+		stop_all(p);
+}
+
+static void tell_unfinished(struct sp_push *p)
+{
+	uint64_t samples = 0;
+
+	for (uint32_t i = 0; i < p->backlog.n; i++)
+		for (uint32_t k = 0; k < p->backlog.profile[i].pieces; k++)
+			samples += p->backlog.profile[i].piece[k].samples;
+	if (p->backlog.n != 0)
+		sp_export_log(
+			p->ops, SP_LOG_WARN,
+			"the server has not answered in time for the process's end; the exporter "
+			"goes on to wait for its answer to the last %s (samples: %" PRIu64 ")",
+			p->backlog.n == 1 ? "profile" : "profiles", samples);
+}
+
+void sp_push_flush(struct sp_push *p)
+{
+	bool hopeless = false;
+	enum outcome outcome;
+	uint32_t no_room;
+
+	drop_old(p);
+	p->flushing = true;
+	p->released = false;
+	finish_begun(p);
+	no_room = p->backlog.n + SP_PUSH_FLUSH_LIMITED;
+	/* A server that failed once will hardly do better within this second; one that has no room for
+	 * this profile may have it for the next. */
+	while (!p->released && p->backlog.n != 0 && p->ops->flush_left_ms(p->ops->arg) != 0) {
+		if (!hopeless)
+			begin(p);
+		if (!sp_push_under_way(p) || !wait_for_one(p, 0, &outcome))
+			break;
+		no_room -= outcome == NO_ROOM;
+		hopeless = hopeless || outcome == STOPPED || no_room == 0;
+	}
+	p->flushing = false;
+	if (hopeless)
+		lose_waiting(p);
+	if (!p->released)
+		tell_unfinished(p);
+}
+
+bool sp_push_under_way(const struct sp_push *p)
+{
+	return p->backlog.under_way != 0;
+}
+
+uint32_t sp_push_due_ms(const struct sp_push *p)
+{
+	uint64_t t = now(p);
+	uint64_t ms;
+
+	if (sp_push_under_way(p))
+		return SP_PUSH_POLL_MS;
+	if (p->backlog.n == 0)
+		return UINT32_MAX;
+	if (t >= p->not_before_ns)
+		return 0;
+	ms = (p->not_before_ns - t + SP_NS_PER_MS - 1) / SP_NS_PER_MS;
+	return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX - 1;
+}
+
+uint32_t sp_push_queued(const struct sp_push *p)
+{
+	return p->backlog.n;
+}
+
+const struct sp_push_news *sp_push_news(const struct sp_push *p)
+{
+	return &p->news;
+}

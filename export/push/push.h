@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A bounded queue of requests and the rules by which they are sent, sent again or given up. The profiles
+ * of a process go one after the other, those of several processes side by side, as long as the server
+ * takes what it is sent; never several in one request, as a server that refuses one of them stores the
+ * others and answers with an error all the same. Nothing waits for a transfer but sp_push_flush(). No profile is sent a second time while the first
+ * transfer may have succeeded: when all of a request has left us and no answer comes, until the time is
+ * up or the connection ends, it counts as lost, with a cause of its own, though the server may have it.
+ */
+#ifndef SP_PUSH_H
+#define SP_PUSH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "export/export.h"
+#include "export/push/origin.h"
+#include "export/push/push_news.h"
+#include "export/push/reply.h"
+#include "export/push/request.h"
+
+/* Half of a message that was too large. */
+struct sp_half {
+	struct sp_message message;
+	uint64_t samples;
+};
+
+/* Everything time and the network could do to the queue, so that tests can stand in for them. */
+struct sp_push_env {
+	/* As sp_http_start(), sp_http_poll() and sp_http_stop(). */
+	void (*start)(void *arg, unsigned slot, const struct sp_message *message,
+		      uint32_t timeout_ms);
+	bool (*poll)(void *arg, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply);
+	void (*stop)(void *arg, unsigned slot, struct sp_reply *reply);
+	void *transport_arg;
+	/* Called every few milliseconds while a flush waits for the server. False: it need not any more. */
+	bool (*idle)(void *arg);
+	void *idle_arg;
+	/* Both halves, or a negative errno: there is but one record in it, or no memory. The samples
+	 * of both are those of the whole. NULL = nothing can be halved. */
+	int (*halve)(void *arg, struct sp_origin *origin, const struct sp_message *whole,
+		     struct sp_half half[2]);
+	void *halve_arg;
+	uint64_t (*now_ns)(void *arg); /* monotonic */
+	void *now_arg;
+	uint64_t (*random)(void *arg); /* uniform */
+	void *random_arg;
+};
+
+struct sp_push_limits {
+	uint32_t capacity;
+	uint32_t max_tries; /* 0 = until a profile is too old or displaced */
+	uint32_t timeout_ms;
+};
+
+struct sp_push;
+
+/* NULL when out of memory. ops: as sp_push_serve(). */
+struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_env *env,
+			    const struct sp_push_limits *limits);
+/* Frees what is left without counting it. */
+void sp_push_free(struct sp_push *p);
+
+/*
+ * Whose flushes are minded and who is told of what concerns all, from now on; and how many processes
+ * there are: living ones have room for limits.capacity profiles each, others for one. Where there is no
+ * memory for more room it stays as it is.
+ */
+void sp_push_serve(struct sp_push *p, const struct sp_core_ops *ops, uint32_t living,
+		   uint32_t ended);
+
+/* Takes over the message; the oldest of all goes when the queue is full. What is lost of it is added to
+ * the origin's losses, and the origin lives as long as something of it is queued. */
+void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_message *message,
+		 uint64_t samples);
+
+/*
+ * Goes on with the transfers that are under way, and begins those that are due, the oldest first; what the server had no room for (429) comes after all others. A profile that is too large is halved.
+ * Never waits, and ends after some requests, so that the caller's other work is done.
+ */
+void sp_push_run(struct sp_push *p);
+
+/*
+ * One try for each, whatever was due when, within ops->flush_left_ms(ops->arg). What is under way already gets
+ * half of that if others wait. Those that the server has no room for are halved and tried a few more
+ * times. Once a try has failed the others are given up. What the time was not enough for is told of, and
+ * stays queued: who is not followed by a sp_push_run() for long enough ends with sp_push_abandon().
+ */
+void sp_push_flush(struct sp_push *p);
+
+/* Gives up on everything, also on what is under way. */
+void sp_push_abandon(struct sp_push *p);
+
+bool sp_push_under_way(const struct sp_push *p);
+
+/* Milliseconds until sp_push_run() has something to do; UINT32_MAX = nothing is queued. */
+uint32_t sp_push_due_ms(const struct sp_push *p);
+
+uint32_t sp_push_queued(const struct sp_push *p);
+
+/* How the last tries went. */
+const struct sp_push_news *sp_push_news(const struct sp_push *p);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "export/push/push_news.h"
+
+#include <inttypes.h>
+
+#include "export/util/log.h"
+
+/* The server refuses what began more than an hour ago by its clock. */
+#define SKEW_MAX_MS INT64_C(3600000)
+
+static void take_skew(struct sp_push_news *n, const struct sp_core_ops *ops, int64_t skew_ms)
+{
+	int64_t size = skew_ms < 0 ? -skew_ms : skew_ms;
+
+	n->has_skew = true;
+	n->skew_ms = skew_ms;
+	if (size <= SKEW_MAX_MS || n->said_skew)
+		return;
+	n->said_skew = true;
+	sp_export_log(ops, SP_LOG_WARN,
+		      "the server's clock is %" PRId64
+		      " s %s ours: profiles are refused or lie in the wrong "
+		      "place until the clocks are set",
+		      size / 1000, skew_ms < 0 ? "behind" : "ahead of");
+}
+
+void sp_push_news_take(struct sp_push_news *n, const struct sp_core_ops *ops,
+		       const struct sp_reply *r)
+{
+	n->attempts++;
+	n->last_status = r->kind == SP_REPLY_STATUS ? r->status : 0;
+	n->last_error[0] = '\0';
+	if (sp_reply_good(r))
+		n->last_success_ms = r->answered_ms;
+	else
+		sp_reply_describe(r, n->last_error, sizeof(n->last_error));
+	if (r->has_skew)
+		take_skew(n, ops, r->skew_ms);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the last tries to send something went, for the log and the status file. */
+#ifndef SP_PUSH_NEWS_H
+#define SP_PUSH_NEWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "export/export.h"
+#include "export/push/reply.h"
+#include "export/util/losses.h"
+
+#define SP_PUSH_ERROR SP_LOSSES_WORDS
+
+/* Zero it at first use. */
+struct sp_push_news {
+	uint64_t attempts;
+	int last_status;                /* HTTP; 0 = there was no answer, or no try yet */
+	char last_error[SP_PUSH_ERROR]; /* printable; "" after a success */
+	int64_t last_success_ms;        /* since the epoch; 0 = never */
+	bool has_skew;                  /* the server sent its time */
+	int64_t skew_ms;                /* how much later it is there */
+	bool said_skew;                 /* a message said that it is too much */
+};
+
+/* After each try. */
+void sp_push_news_take(struct sp_push_news *n, const struct sp_core_ops *ops,
+		       const struct sp_reply *r);
+
+#endif

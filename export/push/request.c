@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes a message of a profile, and compresses it. Context: the exporter, and spanprof-probe. */
+#include "export/push/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/profile/encode.h"
+#include "export/profile/gzip.h"
+#include "export/profile/pprof_request.h"
+#include "export/push/ingest.h"
+
+/* Twice what a profile and its labels may be. */
+#define SP_REQUEST_MAX (2 * SP_ENCODE_BYTES)
+
+/* The profile stays plain inside the compressed request: compressing twice gains nothing. */
+static int make_push(const struct sp_request *r, const struct sp_bytes *profile,
+		     struct sp_message *out)
+{
+	struct sp_bytes envelope;
+	int err = sp_pprof_request(r->series->label, r->series->n, r->id, profile, &envelope);
+
+	if (err != 0)
+		return err;
+	err = sp_gzip_pack(&envelope, &out->body);
+	free(envelope.data);
+	return err;
+}
+
+int sp_request_make(const struct sp_request *r, const struct sp_bytes *profile,
+		    struct sp_message *out)
+{
+	int err;
+
+	memset(out, 0, sizeof(*out));
+	out->from_ns = r->from_ns;
+	out->until_ns = r->until_ns;
+	if (r->protocol == SP_PROTOCOL_PUSH)
+		return make_push(r, profile, out);
+	err = sp_ingest_query(r, &out->query);
+	if (err == 0)
+		err = sp_gzip_pack(profile, &out->body);
+	if (err != 0)
+		sp_message_fini(out);
+	return err;
+}
+
+void sp_message_fini(struct sp_message *m)
+{
+	free(m->body.data);
+	free(m->query);
+	memset(m, 0, sizeof(*m));
+}
+
+int sp_message_profile(enum sp_protocol protocol, const struct sp_message *m, struct sp_bytes *out)
+{
+	struct sp_bytes envelope;
+	int err;
+
+	if (protocol != SP_PROTOCOL_PUSH)
+		return sp_gzip_unpack(m->body.data, m->body.len, SP_REQUEST_MAX, out);
+	err = sp_gzip_unpack(m->body.data, m->body.len, SP_REQUEST_MAX, &envelope);
+	if (err != 0)
+		return err;
+	err = sp_pprof_request_profile(&envelope, out);
+	free(envelope.data);
+	return err;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes the series labels. One bad label makes the server refuse every profile, so they are checked
+ * here, once. Context: the exporter, at start.
+ */
+#include "export/push/series.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sampler/base/text.h"
+
+#define SP_LABEL_NAME_MAX 1024U
+#define SP_LABEL_VALUE_MAX 2048U
+
+/* Set by us, or in each sample: a fixed label of this name would hide or replace it. */
+static const char *const reserved[] = {
+	"service_name", "pyroscope_spy", "span_id",     "span_name",
+	"trace_id",     "profile_id",    "thread_name",
+};
+
+/* Older servers refuse everything but [a-zA-Z_][a-zA-Z0-9_]*. */
+static size_t clean_name(char *out, const char *name, size_t len)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len && n < SP_LABEL_NAME_MAX - 1; i++) {
+		char c = name[i];
+		bool digit = c >= '0' && c <= '9';
+		bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+
+		if (n == 0 && digit)
+			out[n++] = '_';
+		out[n++] = letter || digit ? c : '_';
+	}
+	out[n] = '\0';
+	return n;
+}
+
+static int add(struct sp_series *s, const char *name, const char *value, size_t len)
+{
+	size_t name_len = strlen(name);
+	char *at = s->text + s->used;
+	size_t n;
+
+	/* cap was computed from the configuration, with room for the worst case of cleaning. */
+	if (s->n == SP_SERIES_MAX || s->cap - s->used < name_len + SP_LABEL_VALUE_MAX + 2)
+		return -E2BIG;
+	memcpy(at, name, name_len + 1);
+	n = sp_text_clean(at + name_len + 1, SP_LABEL_VALUE_MAX, value, len);
+	at[name_len + 1 + n] = '\0';
+	s->label[s->n++] = (struct sp_label){at, at + name_len + 1};
+	s->used += name_len + n + 2;
+	return 0;
+}
+
+static const char *refusal(const struct sp_series *s, const char *name)
+{
+	if (strncmp(name, "__", 2) == 0)
+		return "names that begin with __ belong to the server";
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
+		if (strcmp(name, reserved[i]) == 0)
+			return "this name has a fixed meaning";
+	for (size_t i = 0; i < s->n; i++)
+		if (strcmp(s->label[i].name, name) == 0)
+			return "the name is already taken";
+	return s->n == SP_SERIES_MAX ? "there are too many labels" : NULL;
+}
+
+static void add_pair(struct sp_series *s, const struct sp_text_pair *p, sp_series_refused refused,
+		     void *arg)
+{
+	char name[SP_LABEL_NAME_MAX];
+	const char *reason;
+
+	if (clean_name(name, p->key, p->key_len) == 0)
+		reason = "it has no name";
+	else if (p->value_len == 0)
+		reason = "it has no value";
+	else
+		reason = refusal(s, name);
+	if (reason == NULL && add(s, name, p->value, p->value_len) != 0)
+		reason = "there are too many labels";
+	if (reason != NULL)
+		refused(arg, p->key, p->key_len, reason);
+}
+
+/* Labels that the user did not name are left out first. */
+static void add_spare(struct sp_series *s, const char *key, const char *value,
+		      sp_series_refused refused, void *arg)
+{
+	char name[SP_LABEL_NAME_MAX];
+
+	if (clean_name(name, key, strlen(key)) == 0 || value == NULL || value[0] == '\0')
+		return;
+	for (size_t i = 0; i < s->n; i++)
+		if (strcmp(s->label[i].name, name) == 0)
+			return;
+	if (refusal(s, name) != NULL || add(s, name, value, strlen(value)) != 0)
+		refused(arg, key, strlen(key), "there are too many labels");
+}
+
+static void add_host(struct sp_series *s, sp_series_refused refused, void *arg)
+{
+	char host[256] = "";
+
+	/* A name that was cut may have no terminator. */
+	if (gethostname(host, sizeof(host) - 1) == 0)
+		add_spare(s, "hostname", host, refused, arg);
+}
+
+int sp_series_init(struct sp_series *s, const struct sp_config *config, uint32_t pid,
+		   sp_series_refused refused, void *arg)
+{
+	const char *service = config->service_name;
+	const char *ns = config->service_namespace;
+	const char *list = config->labels;
+	struct sp_text_pair pair;
+	char number[16];
+
+	memset(s, 0, sizeof(*s));
+	if (service == NULL || service[0] == '\0')
+		service = "unknown_service";
+	s->cap = SP_SERIES_MAX * (size_t)(SP_LABEL_NAME_MAX + SP_LABEL_VALUE_MAX + 2);
+	s->text = malloc(s->cap);
+	if (s->text == NULL)
+		return -ENOMEM;
+	/* The server names the profile type after __name__ and the sample types. */
+	(void)add(s, "__name__", "process_cpu", strlen("process_cpu"));
+	(void)add(s, "pyroscope_spy", "spanprof", strlen("spanprof"));
+	(void)add(s, "service_name", service, strlen(service));
+	/* It distinguishes a forked child from its parent. */
+	(void)snprintf(number, sizeof(number), "%" PRIu32, pid);
+	(void)add(s, "pid", number, strlen(number));
+	if (ns != NULL && ns[0] != '\0')
+		(void)add(s, "service_namespace", ns, strlen(ns));
+	while (list != NULL && sp_text_next_pair(&list, &pair))
+		add_pair(s, &pair, refused, arg);
+	add_host(s, refused, arg);
+	for (size_t i = 0; i < SP_RESOURCE_LABELS_MAX && config->resource_label[i].key != NULL; i++)
+		add_spare(s, config->resource_label[i].key, config->resource_label[i].value,
+			  refused, arg);
+	return 0;
+}
+
+void sp_series_fini(struct sp_series *s)
+{
+	free(s->text);
+	memset(s, 0, sizeof(*s));
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the profiles of all processes go: the server's queue, the folder, or both. */
+#ifndef SP_UPLOAD_H
+#define SP_UPLOAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "export/export.h"
+#include "export/profile/pprof.h"
+#include "export/push/origin.h"
+#include "export/push/push.h"
+
+struct sp_upload;
+
+/* As sp_push_env's. */
+typedef bool (*sp_upload_idle)(void *arg);
+
+/* 0 or a negative errno: nothing can be sent anywhere. ops: as sp_upload_serve(). */
+int sp_upload_new(const struct sp_core_ops *ops, sp_upload_idle idle, void *arg,
+		  struct sp_upload **out);
+void sp_upload_free(struct sp_upload *u);
+
+/* As sp_push_serve(). */
+void sp_upload_serve(struct sp_upload *u, const struct sp_core_ops *ops, uint32_t living,
+		     uint32_t ended);
+
+/*
+ * Makes a process known that profiles will be of. 0 or -ENOMEM; sp_upload_forget() is right after
+ * either, once nothing of it is queued.
+ */
+int sp_upload_know(struct sp_upload *u, struct sp_origin *origin, const struct sp_core_ops *ops);
+void sp_upload_forget(struct sp_origin *origin);
+
+/* Packs and queues or writes one profile. Copies what it needs. */
+void sp_upload_put(struct sp_upload *u, struct sp_origin *origin, const struct sp_bytes *profile,
+		   int64_t time_ns, uint64_t samples);
+
+void sp_upload_run(struct sp_upload *u);     /* goes on with sending what is due; never waits */
+void sp_upload_flush(struct sp_upload *u);   /* last chance, within the flush's time */
+void sp_upload_abandon(struct sp_upload *u); /* no chance at all */
+uint32_t sp_upload_due_ms(const struct sp_upload *u);
+
+/* NULL = nothing is pushed. */
+const struct sp_push_news *sp_upload_news(const struct sp_upload *u);
+const char *sp_upload_address(const struct sp_upload *u);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * elfutils' client library for debuginfod servers, loaded only if the user set DEBUGINFOD_URLS. It
+ * has a cache on disk, which other tools share and which is bounded by its own settings. The
+ * library reads the variable itself. No descriptor is open between two calls. Context: the
+ * exporter.
+ */
+#include "export/symbols/debuginfod.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/util/clock.h"
+#include "sampler/base/compiler.h"
+
+typedef struct debuginfod_client client;
+typedef int (*progress)(client *c, long done, long of);
+
+struct sp_debuginfod {
+	client *(*begin)(void);
+	void (*end)(client *c);
+	int (*find)(client *c, const unsigned char *id, int id_len, char **path);
+	void (*set_progress)(client *c, progress fn);
+	sp_debuginfod_go_on go_on;
+	void *arg;
+	uint64_t deadline_ns;
+};
+
+/* The download that the library reports on. One thread fetches, one file at a time. */
+static const struct sp_debuginfod *fetching;
+
+static int on_progress(client *c, long done, long of)
+{
+	(void)c;
+	(void)done;
+	(void)of;
+	return sp_clock_mono_ns() < fetching->deadline_ns && fetching->go_on(fetching->arg) ? 0 : 1;
+}
+
+/* dlsym gives an object pointer; POSIX promises that it may be called. */
+static bool find_symbol(void *lib, const char *name, void *function)
+{
+	void *at = dlsym(lib, name);
+
+	memcpy(function, &at, sizeof(at));
+	return at != NULL;
+}
+
+/*
+ * The folders where distributions install it. A name without a folder would be searched in
+ * LD_LIBRARY_PATH and the program's run path, where others may be able to write. The first file
+ * that loads is taken; the folders of another processor contain objects that do not load.
+ */
+static void *open_library(void)
+{
+	static const char *const folder[] = {
+#if defined(__x86_64__)
+		"/usr/lib/x86_64-linux-gnu",
+		"/lib/x86_64-linux-gnu",
+#elif defined(__aarch64__)
+		"/usr/lib/aarch64-linux-gnu",
+		"/lib/aarch64-linux-gnu",
+#endif
+		"/usr/lib64",
+		"/lib64",
+		"/usr/lib",
+		"/lib",
+	};
+	char path[64];
+	void *lib = NULL;
+
+	for (size_t i = 0; lib == NULL && i < sizeof(folder) / sizeof(folder[0]); i++) {
+		(void)snprintf(path, sizeof(path), "%s/libdebuginfod.so.1", folder[i]);
+		lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	}
+	return lib;
+}
+
+struct sp_debuginfod *sp_debuginfod_new(sp_debuginfod_go_on go_on, void *arg)
+{
+	void *lib = open_library();
+	struct sp_debuginfod *d = lib != NULL ? calloc(1, sizeof(*d)) : NULL;
+
+	if (d == NULL)
+		return NULL;
+	d->go_on = go_on;
+	d->arg = arg;
+	if (find_symbol(lib, "debuginfod_begin", (void *)&d->begin) &&
+	    find_symbol(lib, "debuginfod_end", (void *)&d->end) &&
+	    find_symbol(lib, "debuginfod_find_debuginfo", (void *)&d->find) &&
+	    find_symbol(lib, "debuginfod_set_progressfn", (void *)&d->set_progress))
+		return d;
+	free(d);
+	return NULL;
+}
+
+/* The library stays loaded, because what it has started may not survive its unloading. */
+void sp_debuginfod_free(struct sp_debuginfod *d)
+{
+	free(d);
+}
+
+int sp_debuginfod_fetch(struct sp_debuginfod *d, const uint8_t *id, size_t id_len, char *path,
+			size_t cap)
+{
+	client *c = d->begin();
+	char *found = NULL;
+	int fd;
+
+	if (c == NULL)
+		return -ENOMEM;
+	d->deadline_ns = sp_clock_mono_ns() + SP_DEBUGINFOD_MS * SP_NS_PER_MS;
+	fetching = d;
+	d->set_progress(c, on_progress);
+	fd = d->find(c, id, (int)id_len, &found);
+	d->end(c);
+	if (fd >= 0)
+		(void)snprintf(path, cap, "%s", found != NULL ? found : "");
+	free(found);
+	return fd;
+}

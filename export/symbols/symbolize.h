@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Maps program counters to function names. Every address gets a name: no frame ever vanishes. */
+#ifndef SP_SYMBOLIZE_H
+#define SP_SYMBOLIZE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "export/objects/modules.h"
+#include "sampler/config/config.h"
+
+/* A mapped file, as the mapping of a profile. */
+struct sp_place {
+	uint64_t key; /* equal for equal places within one profile; never 0 */
+	uint64_t start;
+	uint64_t limit;
+	uint64_t offset;
+	const char *file;
+	const uint8_t *build_id;
+	size_t build_id_len;
+	bool raw;   /* left to the server: frames have an ELF address and no name */
+	bool lines; /* the debug information is known */
+};
+
+/* One function at an address. */
+struct sp_line {
+	const char *name;
+	const char *system_name;
+	const char *file; /* "" = unknown */
+	uint32_t line;    /* 0 = unknown */
+};
+
+struct sp_frame {
+	struct sp_place place;
+	uint64_t address;           /* runtime address, ELF address if place.raw; 0 = no code */
+	const char *name;           /* of the function that is not inlined, for people */
+	const char *system_name;    /* as in the symbol table */
+	const struct sp_line *line; /* innermost first; the last one is that function */
+	unsigned lines;             /* at least 1 */
+};
+
+struct sp_symbolizer_options {
+	enum sp_symbolize_mode mode;
+	size_t bytes;           /* of memory, for tables, names, lines and debug information */
+	const char *debug_root; /* SP_DEBUG_ROOT, or a test's */
+	/* As in symbol_tables.h; called by sp_symbolizer_step() or sp_symbolize(). */
+	int (*fetch)(void *arg, const uint8_t *id, size_t id_len, char *path, size_t cap);
+	void *fetch_arg;
+};
+
+extern const struct sp_symbolizer_options sp_symbolizer_options_default;
+
+/* What could not be done so far. */
+struct sp_symbolizer_losses {
+	unsigned evicted;    /* symbol tables dropped to stay within the memory */
+	unsigned over_limit; /* objects whose debug information is too large for it */
+	unsigned late;       /* addresses whose lines were not looked up in time */
+};
+
+struct sp_symbolizer;
+
+/*
+ * NULL when out of memory. The modules are those of the process that the addresses belong to, see
+ * sp_symbolizer_turn_to(); NULL = set later.
+ */
+struct sp_symbolizer *sp_symbolizer_new(struct sp_modules *modules,
+					const struct sp_symbolizer_options *options);
+void sp_symbolizer_free(struct sp_symbolizer *s);
+
+/*
+ * From now on addresses belong to the process of these modules, which must outlive the symbolizer
+ * or the next call. What was read of an object for one process serves all that have it.
+ */
+void sp_symbolizer_turn_to(struct sp_symbolizer *s, struct sp_modules *modules);
+
+/*
+ * Preparing a profile: sp_symbolizer_begin(), want() for every address, step() until it returns
+ * false or time is over, end(). Addresses that were not prepared are named by their symbol alone.
+ * step() works for about ns and returns true if there is more to do; debug information is in memory
+ * until end().
+ */
+void sp_symbolizer_want(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch);
+bool sp_symbolizer_step(struct sp_symbolizer *s, uint64_t ns);
+/* As sp_line_finder_spend(). */
+void sp_symbolizer_spend(struct sp_symbolizer *s, uint64_t ns);
+void sp_symbolizer_end(struct sp_symbolizer *s);
+
+/* Call before each profile, after the modules were refreshed. */
+void sp_symbolizer_begin(struct sp_symbolizer *s);
+
+/* Names one address. Pointers in *out live until the next call on s. */
+void sp_symbolize(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch, struct sp_frame *out);
+
+/* The mapping of the program itself: it goes first. False when it is unknown. */
+bool sp_symbolize_main(const struct sp_symbolizer *s, struct sp_place *out);
+
+/* A frame that stands for no code, such as "(other)". text must be static; *line becomes part of
+ * the frame. */
+void sp_symbolize_marker(const char *text, struct sp_line *line, struct sp_frame *out);
+
+void sp_symbolizer_losses(const struct sp_symbolizer *s, struct sp_symbolizer_losses *out);
+
+/* Builds whose files were read so far. Tests alone ask: that each is read once shows nowhere else. */
+unsigned sp_symbolizer_loads(const struct sp_symbolizer *s);
+
+#endif

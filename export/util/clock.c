@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Clocks and random numbers. Context: the exporter. */
+#include "export/util/clock.h"
+
+#include <time.h>
+
+#include "sampler/base/compiler.h"
+
+static uint64_t read_clock(clockid_t id)
+{
+	struct timespec t = {0};
+
+	(void)clock_gettime(id, &t);
+	return (uint64_t)t.tv_sec * SP_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+uint64_t sp_clock_mono_ns(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
+}
+
+int64_t sp_clock_real_ns(void)
+{
+	return (int64_t)read_clock(CLOCK_REALTIME);
+}
+
+uint64_t sp_clock_cpu_ns(void)
+{
+	return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+uint64_t sp_clock_process_ns(void)
+{
+	return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+uint64_t sp_clock_seed(uint32_t pid)
+{
+	return read_clock(CLOCK_MONOTONIC) ^ read_clock(CLOCK_REALTIME) << 20 ^ (uint64_t)pid << 40;
+}
+
+/* splitmix64 */
+uint64_t sp_clock_random(uint64_t *state)
+{
+	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+uint64_t sp_clock_first_wait(uint64_t interval, uint64_t seed)
+{
+	return interval / 2 + sp_clock_random(&seed) % (interval - interval / 2 + 1);
+}

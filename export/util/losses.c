@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counts and reports lost profiles. Only this file does, so that the log, the counters and the
+ * status file agree. A server's words for a refusal are quoted once for each wording; how much was
+ * lost is logged in every interval. Context: the exporter.
+ */
+#include "export/util/losses.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "export/util/hash_index.h"
+#include "export/util/log.h"
+#include "export/util/loss_words.h"
+
+static const struct {
+	enum sp_counter counter;
+	const char *one, *more; /* what happened to it, to them */
+} causes[] = {
+	[SP_LOSS_QUEUE_FULL] = {SP_COUNT_BATCH_QUEUE_FULL, "the push queue was full",
+				"the push queue was full"},
+	[SP_LOSS_TOO_OLD] = {SP_COUNT_BATCH_TOO_OLD, "it could not be sent within an hour",
+			     "they could not be sent within an hour"},
+	/* Without any answer a profile counts as too old, with a bad last answer as rejected. */
+	[SP_LOSS_UNANSWERED] = {SP_COUNT_BATCH_TOO_OLD, "no try to send it was answered",
+				"no try to send them was answered"},
+	[SP_LOSS_GIVEN_UP] = {SP_COUNT_BATCH_REJECTED, "no try to send it succeeded",
+			      "no try to send them succeeded"},
+	[SP_LOSS_REFUSED] = {SP_COUNT_BATCH_REJECTED, "the server refused it",
+			     "the server refused them"},
+	[SP_LOSS_UNKNOWN] = {SP_COUNT_BATCH_UNANSWERED,
+			     "it was sent, but no answer came (the server may have it)",
+			     "they were sent, but no answer came (the server may have them)"},
+	[SP_LOSS_UNSENT] = {SP_COUNT_BATCH_UNSENT, "the process ended before it was sent",
+			    "the process ended before they were sent"},
+};
+
+/* A hash of a message's wording, without its numbers, which differ each time. */
+static uint64_t wording(const char *words, int status)
+{
+	uint64_t hash = sp_hash_add(0, (unsigned)status);
+
+	for (; *words != '\0'; words++)
+		if (*words < '0' || *words > '9')
+			hash = sp_hash_add(hash, (unsigned char)*words);
+	return hash | 1;
+}
+
+static bool is_new(struct sp_losses *l, const char *words, int status)
+{
+	uint64_t hash = wording(words, status);
+
+	for (unsigned i = 0; i < SP_LOSSES_KINDS; i++)
+		if (l->quoted[i] == hash)
+			return false;
+	l->quoted[l->next_quote++ % SP_LOSSES_KINDS] = hash;
+	return true;
+}
+
+static const struct {
+	enum sp_counter counter;
+	const char *words;
+} all[] = {
+#define SP_WORDS_(id, words) {SP_COUNT_##id, words},
+	SP_FOR_EACH_LOSS(SP_WORDS_)
+#undef SP_WORDS_
+};
+
+void sp_losses_init(struct sp_losses *l, const struct sp_core_ops *ops)
+{
+	memset(l, 0, sizeof(*l));
+	if (ops->counter_read(ops->arg, SP_COUNT_SAMPLES_DRAINED) == 0)
+		return;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		l->told[all[i].counter] = ops->counter_read(ops->arg, all[i].counter);
+}
+
+static void note(struct sp_losses *l, const struct sp_loss *loss)
+{
+	unsigned i = 0;
+
+	while (i < SP_LOSSES_KINDS - 1 && l->kind[i].sum.profiles != 0 &&
+	       (l->kind[i].sum.cause != loss->cause || l->kind[i].sum.status != loss->status))
+		i++;
+	l->kind[i].sum.cause = loss->cause;
+	l->kind[i].sum.status = loss->status;
+	l->kind[i].sum.profiles += loss->profiles;
+	l->kind[i].sum.samples += loss->samples;
+	if (loss->words != NULL && is_new(l, loss->words, loss->status))
+		(void)snprintf(l->kind[i].words, sizeof(l->kind[i].words), "%s", loss->words);
+}
+
+void sp_losses_add(struct sp_losses *l, const struct sp_core_ops *ops, const struct sp_loss *loss)
+{
+	ops->counter_add(ops->arg, causes[loss->cause].counter, loss->profiles);
+	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, loss->samples);
+	note(l, loss);
+}
+
+void sp_losses_hand_over(struct sp_losses *from, struct sp_losses *to)
+{
+	for (unsigned i = 0; i < SP_LOSSES_KINDS; i++) {
+		struct sp_loss loss = from->kind[i].sum;
+
+		if (loss.profiles == 0)
+			continue;
+		if (from->kind[i].words[0] != '\0')
+			loss.words = from->kind[i].words;
+		note(to, &loss);
+		to->handed_over += loss.samples;
+		from->told[SP_COUNT_SAMPLES_UNSENT] += loss.samples;
+		memset(&from->kind[i], 0, sizeof(from->kind[i]));
+	}
+}
+
+/* "3 profiles lost: the server refused them (413), 412 samples: what it said" */
+static void tell_profiles(const struct sp_core_ops *ops, const struct sp_loss *sum,
+			  const char *words)
+{
+	bool one = sum->profiles == 1;
+	char status[16] = "";
+
+	if (sum->status != 0)
+		(void)snprintf(status, sizeof(status), " (%d)", sum->status);
+	sp_export_log(ops, SP_LOG_WARN, "%" PRIu64 " %s lost: %s%s, %" PRIu64 " %s%s%s",
+		      sum->profiles, one ? "profile" : "profiles",
+		      one ? causes[sum->cause].one : causes[sum->cause].more, status, sum->samples,
+		      sum->samples == 1 ? "sample" : "samples", words[0] != '\0' ? "; " : "",
+		      words);
+}
+
+/* Losses of profiles have sentences of their own, which include their samples. */
+static bool is_of_profiles(enum sp_counter c)
+{
+	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++)
+		if (causes[i].counter == c)
+			return true;
+	return c == SP_COUNT_SAMPLES_UNSENT;
+}
+
+void sp_losses_tell(struct sp_losses *l, const struct sp_core_ops *ops)
+{
+	uint64_t in_profiles = 0;
+
+	for (unsigned i = 0; i < SP_LOSSES_KINDS; i++) {
+		if (l->kind[i].sum.profiles != 0)
+			tell_profiles(ops, &l->kind[i].sum, l->kind[i].words);
+		in_profiles += l->kind[i].sum.samples;
+		memset(&l->kind[i], 0, sizeof(l->kind[i]));
+	}
+	in_profiles -= l->handed_over;
+	l->handed_over = 0;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		uint64_t n = ops->counter_read(ops->arg, all[i].counter);
+		uint64_t grown = n - l->told[all[i].counter];
+
+		l->told[all[i].counter] = n;
+		if (all[i].counter == SP_COUNT_SAMPLES_UNSENT && grown > in_profiles)
+			sp_export_log(ops, SP_LOG_WARN,
+				      "%" PRIu64 " samples lost before a profile was made of them",
+				      grown - in_profiles);
+		else if (grown != 0 && !is_of_profiles(all[i].counter))
+			sp_export_log(ops, SP_LOG_WARN, "lost since the last push: %" PRIu64 " %s",
+				      grown, all[i].words);
+	}
+}
