@@ -161,13 +161,14 @@ static int listen_there(void)
 
 static bool join_or_listen(struct sp_exporter_start *start, uint32_t user)
 {
-	const struct timespec pause = {.tv_nsec = SP_NS_PER_MS};
 	uint64_t end = sp_monotonic_ns() + BIND_WAIT_NS;
 	int err = join(start, user);
 
 	/* -EPIPE: we were preempted for so long before we sent anything that we were given up. */
 	while (err == -ECONNREFUSED || err == -EPIPE) {
 		int fd = err == -ECONNREFUSED ? listen_there() : -EADDRINUSE;
+		struct timespec pause = {.tv_nsec =
+						 SP_NS_PER_MS}; /* the kernel writes what is left */
 
 		if (fd >= 0) {
 			start->family_fd = fd;
@@ -176,8 +177,8 @@ static bool join_or_listen(struct sp_exporter_start *start, uint32_t user)
 		/* Another process was quicker, and will listen in a moment. */
 		if (fd != -EADDRINUSE || sp_monotonic_ns() >= end)
 			return false;
-		/* Hundreds that wait with us must leave it the processor. */
-		(void)syscall(SYS_nanosleep, &pause, NULL);
+		/* Hundreds that wait with us must leave it the processor. A sleep that trial.c knows. */
+		(void)syscall(SYS_ppoll, NULL, 0, &pause, NULL, 0);
 		err = join(start, user);
 	}
 	return err == 0;

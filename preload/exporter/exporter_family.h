@@ -2,8 +2,9 @@
 /*
  * Finding the exporter that serves a process's family already: a host and its forked children have one
  * together, also where their parent recorded no span and so started none. They meet at an abstract unix
- * socket (region.h), where the exporter listens. Nothing here waits for another process but for some
- * milliseconds, all descriptors are close-on-exec and closed before the return, and errno stays.
+ * socket (region.h), where the exporter listens. On a machine so busy that the other process is held up
+ * this waits for it, 200 ms at most. All descriptors are close-on-exec and closed before the return, and
+ * errno stays.
  */
 #ifndef SP_EXPORTER_FAMILY_H
 #define SP_EXPORTER_FAMILY_H
