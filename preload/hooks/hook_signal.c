@@ -107,16 +107,23 @@ static __sighandler_t set_plain(int signo, __sighandler_t handler, int flags, in
 	return old.sa_handler;
 }
 
-/* BSD semantics (sysdeps/posix/signal.c), under three names. */
-static __sighandler_t set_bsd(__sighandler_t (*next)(int, __sighandler_t), int signo,
-			      __sighandler_t handler)
+/* What three functions of BSD and two of System V have in common: they differ in these flags and masks. */
+static __sighandler_t set_old(__sighandler_t (*next)(int, __sighandler_t), int signo,
+			      __sighandler_t handler, int flags, int masks_itself)
 {
 	if (is_ours(signo))
-		return set_plain(signo, handler, SA_RESTART, 1);
+		return set_plain(signo, handler, flags, masks_itself);
 	if (next != NULL)
 		return next(signo, handler);
 	errno = ENOSYS;
 	return SIG_ERR;
+}
+
+/* BSD semantics (sysdeps/posix/signal.c), under three names. */
+static __sighandler_t set_bsd(__sighandler_t (*next)(int, __sighandler_t), int signo,
+			      __sighandler_t handler)
+{
+	return set_old(next, signo, handler, SA_RESTART, 1);
 }
 
 SP_EXPORT __sighandler_t signal(int signo, __sighandler_t handler)
@@ -141,12 +148,7 @@ SP_EXPORT __sighandler_t bsd_signal(int signo, __sighandler_t handler)
 static __sighandler_t set_sysv(__sighandler_t (*next)(int, __sighandler_t), int signo,
 			       __sighandler_t handler)
 {
-	if (is_ours(signo))
-		return set_plain(signo, handler, (int)SA_RESETHAND | SA_NODEFER, 0);
-	if (next != NULL)
-		return next(signo, handler);
-	errno = ENOSYS;
-	return SIG_ERR;
+	return set_old(next, signo, handler, (int)SA_RESETHAND | SA_NODEFER, 0);
 }
 
 SP_EXPORT __sighandler_t sysv_signal(int signo, __sighandler_t handler)
