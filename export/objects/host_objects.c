@@ -21,6 +21,7 @@
 #include "export/objects/object_files.h"
 #include "export/util/clock.h"
 #include "export/util/grow.h"
+#include "export/util/sorted.h"
 
 #define SP_REST_FACTOR 50U
 
@@ -281,16 +282,8 @@ const struct sp_host_object *sp_host_objects_get(const struct sp_host_objects *h
 
 const struct sp_host_object *sp_host_objects_find(const struct sp_host_objects *h, uint64_t addr)
 {
-	size_t low = 0;
+	size_t low = SP_SORTED_UPTO(h->now.object, h->now.n, lo, addr);
 
-	for (size_t high = h->now.n; low < high;) {
-		size_t mid = low + (high - low) / 2;
-
-		if (h->now.object[mid].lo <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	if (low == 0 || addr >= h->now.object[low - 1].hi || !h->now.object[low - 1].file->known)
 		return NULL;
 	return &h->now.object[low - 1];

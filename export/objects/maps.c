@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "export/util/grow.h"
+#include "export/util/sorted.h"
 #include "sampler/base/text.h"
 
 #define SP_MAPS_KEPT_MAX 65536U
@@ -234,16 +235,8 @@ void sp_maps_fini(struct sp_maps *m)
 
 const struct sp_map *sp_maps_find(const struct sp_maps *m, uint64_t addr)
 {
-	size_t low = 0;
+	size_t low = SP_SORTED_UPTO(m->map, m->n, start, addr);
 
-	for (size_t high = m->n; low < high;) {
-		size_t mid = low + (high - low) / 2;
-
-		if (m->map[mid].start <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	return low != 0 && addr < m->map[low - 1].end ? &m->map[low - 1] : NULL;
 }
 

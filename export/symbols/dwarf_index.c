@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "export/util/grow.h"
+#include "export/util/sorted.h"
 
 #define SP_UNITS_MAX ((size_t)1 << 20)
 #define SP_RANGES_MAX ((size_t)4 << 20)
@@ -85,16 +86,8 @@ static int by_start(const void *a, const void *b)
 static const struct range *find(const struct ranges *r, uint64_t addr)
 {
 	const struct range *best = NULL;
-	size_t low = 0;
+	size_t low = SP_SORTED_UPTO(r->range, r->n, lo, addr);
 
-	for (size_t high = r->n; low < high;) {
-		size_t mid = low + (high - low) / 2;
-
-		if (r->range[mid].lo <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	for (size_t back = 0; back < SP_OVERLAP && back < low; back++) {
 		const struct range *at = &r->range[low - 1 - back];
 

@@ -14,6 +14,7 @@
 #include "export/symbols/symbol_sort.h"
 #include "export/symbols/xz.h"
 #include "export/util/grow.h"
+#include "export/util/sorted.h"
 
 #define SP_SYMTAB_SECTION_MAX ((uint64_t)96 << 20) /* larger tables are left alone */
 #define SP_SYMTAB_NAME_MAX 4096U
@@ -266,16 +267,8 @@ void sp_symtab_free(struct sp_symtab *t)
 
 bool sp_symtab_find(const struct sp_symtab *t, uint64_t vaddr, struct sp_symbol *out)
 {
-	size_t low = 0;
+	size_t low = SP_SORTED_UPTO(t->symbol, t->n, start, vaddr);
 
-	for (size_t high = t->n; low < high;) {
-		size_t mid = low + (high - low) / 2;
-
-		if (t->symbol[mid].start <= vaddr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	/* A label inside a function must not hide the function around it. */
 	for (size_t back = 0; back < SP_SYMTAB_WALK && back < low; back++) {
 		const struct sp_symbol_entry *s = &t->symbol[low - 1 - back];
