@@ -14,8 +14,9 @@
 # kept, if it passes then. More than UNSTEADY_MAX of those fail the run: that is no longer chance. A race
 # that the thread sanitizer has seen once is one, so stress programs have no second try; and with
 # SPANPROF_TEST_TRIES=1, as in CI, nothing has.
-# Prints one line per test. The last line but one says how many needed a second try, and the last line
-# is the line of counts.
+# Prints one line per test. Near the end stands a line for each failure once more, as the log of a long
+# run may be kept in part; the last line but one says how many needed a second try, and the last line is
+# the line of counts.
 # Each test gets its own session, whose leftovers are killed; logs stay in build/test/logs.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -29,7 +30,7 @@ declare -A SECOND_TRY=([unit]=1 [e2e]=1 [cross]=1 [matrix]=1)
 export -n SPANPROF_TEST_TRIES
 readonly UNSTEADY_MAX=2
 declare -i passed=0 failed=0 skipped=0
-declare -a unsteady=()
+declare -a unsteady=() failures=()
 
 # report STATUS KIND NAME SECONDS [REASON]
 report()
@@ -37,7 +38,10 @@ report()
 	case $1 in
 	ok) passed+=1 ;;
 	skip) skipped+=1 ;;
-	*) failed+=1 ;;
+	*)
+		failed+=1
+		failures+=("$2  $3${5:+: $5}")
+		;;
 	esac
 	printf '%-6s  %-6s  %s (%s s)%s\n' "$1" "$2" "$3" "$4" "${5:+: $5}"
 }
@@ -253,6 +257,7 @@ done
 if ((${#unsteady[@]} > UNSTEADY_MAX)); then
 	report "not ok" run "unsteady tests" 0 "${#unsteady[@]}, at most $UNSTEADY_MAX are chance"
 fi
+((failed == 0)) || printf 'failed: %s\n' "${failures[@]}"
 echo "${#unsteady[@]} needed a second try${unsteady[*]:+: ${unsteady[*]}}"
 echo "$passed passed, $failed failed, $skipped skipped"
 ((failed == 0))

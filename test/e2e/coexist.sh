@@ -66,7 +66,8 @@ reports_nothing()
 	sed -i '/^spanprof\[/d' "$WORK/$name.err"
 	expect_same "$name.plain" "$name" err
 	report "$WORK/$name.d" "$WORK/$name.json"
-	expect "$WORK/$name.json" 'd["labelled"]["ns"] >= 0.5 * d["total"]["ns"] >= 100e6'
+	# The spans burn 520 ms. What the sanitizer itself takes outside of them is more on some machines.
+	expect "$WORK/$name.json" 'd["total"]["ns"] >= d["labelled"]["ns"] >= 300e6'
 	tried+=("$name")
 }
 reports_nothing tsan gcc thread "$SO"

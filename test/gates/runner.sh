@@ -55,6 +55,7 @@ expect_pass test/run.sh "e2e=$work/good.sh" "e2e=$work/none.sh" "stress=$work/go
 expect_line 'skip .*: because'
 expect_end '0 needed a second try' '2 passed, 0 failed, 1 skipped'
 expect_fail '| why' test/run.sh "e2e=$work/bad.sh"
+expect_line 'failed: e2e  .*bad: exit 3.*'
 expect_line '0 passed, 1 failed, 0 skipped'
 
 expect_pass test/run.sh "e2e=$work/late1.sh" "matrix=$work/late2.sh" "e2e=$work/late1.sh"
