@@ -25,3 +25,9 @@ printf '# nothing\n' >"$work/table"
 expect_fail 'no mutants' test/mutants/run.sh --check "$work/table"
 printf 'one\tsampler/ring.c\tunit/core/test_ring\twhat\ts/r->taken \\+= len \\+ WORD/r->taken++/\n%.0s' 1 2 >"$work/table"
 expect_fail 'two mutants of one name: one' test/mutants/run.sh --check "$work/table"
+
+# What is drawn by chance applies as well, and the same seed draws the same.
+python3 test/mutants/choose.py 200 7 >"$work/chosen"
+python3 test/mutants/choose.py 200 7 | cmp - "$work/chosen"
+expect_pass test/mutants/run.sh --check "$work/chosen"
+[[ $(wc -l <"$work/chosen") == 200 ]]

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Breaks the sources in one place at a time, and asks the tests that should notice.
 #   test/mutants/run.sh [NAME...]          all mutants of the table, or those
+#   test/mutants/run.sh --chosen N SEED    N mutants that choose.py draws by that seed
 #   test/mutants/run.sh --check [TABLE]    only whether each still changes exactly one place
-# Works in a copy of the tree, build/mutants/tree. Without names it also writes the table of README.md.
+# Works in a copy of the tree, build/mutants/tree. Without names it also writes the table of README.md,
+# the one of the mutants that were chosen likewise.
 # Exits 0 if every mutant was killed. MUTANT_LIMIT_S is the time that one test gets (300).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -139,34 +141,31 @@ run_test()
 	return 1
 }
 
-# Before anything is broken each test has to pass, once: one that fails anyway would kill every mutant.
+# A test that kills has to pass where nothing is broken: one that fails anyway would kill every mutant.
 declare -A PASSES=()
 prove()
 {
-	local test
+	local test=$1
 
-	for test in ${1//,/ }; do
-		[[ -z ${PASSES[$test]:-} ]] || continue
-		if ! build "$test"; then
-			tail -n 20 "$WORK/build.log"
-			echo "$test: cannot be built"
-			exit 2
-		fi
-		if ! run_test "$test"; then
-			tail -n 20 "$WORK/test.log"
-			echo "$test: fails without a mutant"
-			exit 2
-		fi
-		PASSES[$test]=1
-	done
+	[[ -z ${PASSES[$test]:-} ]] || return 0
+	if ! build "$test"; then
+		tail -n 20 "$WORK/build.log"
+		echo "$test: cannot be built"
+		exit 2
+	fi
+	if ! run_test "$test"; then
+		tail -n 20 "$WORK/test.log"
+		echo "$test: fails without a mutant"
+		exit 2
+	fi
+	PASSES[$test]=1
 }
 
 # Sets VERDICT to the killer's name, or says what went wrong.
 try()
 {
-	local file=$1 tests=$2 expression=$3 test
+	local file=$1 tests=$2 expression=$3 test killed_by=
 
-	prove "$tests"
 	VERDICT=survived
 	mutate "$file" "$expression" >"$TREE/$file"
 	for test in ${tests//,/ }; do
@@ -176,10 +175,12 @@ try()
 		fi
 		if ! run_test "$test"; then
 			VERDICT=$KILLER
+			killed_by=$test
 			break
 		fi
 	done
 	cp "$file" "$TREE/$file"
+	[[ -z $killed_by ]] || prove "$killed_by"
 }
 
 # Only what differs, so that make builds no more than it must; and never with a time in the past, which
@@ -208,11 +209,12 @@ copy_tree()
 		grep -vxFf "$WORK/files" | while read -r file; do rm "$TREE/$file"; done || true
 }
 
+# write_table WHICH FILE: between the README's marks of that name, "mutants" or "chosen".
 write_table()
 {
-	awk -v rows="$1" '
-	/^<!-- mutants/ { print; while ((getline line < rows) > 0) print line; skip = 1; next }
-	/^<!-- end of the mutants/ { skip = 0 }
+	awk -v from="^<!-- $1" -v to="^<!-- end of the $1" -v rows="$2" '
+	$0 ~ from { print; while ((getline line < rows) > 0) print line; skip = 1; next }
+	$0 ~ to { skip = 0 }
 	!skip { print }' "$README" >"$WORK/readme"
 	cat "$WORK/readme" >"$README"
 }
@@ -229,11 +231,13 @@ wanted()
 	return 1
 }
 
+# run_all WHICH TABLE [NAME...]
 run_all()
 {
-	local name file tests what expression
+	local which=$1 table=$2 name file tests what expression
 	local -i survived=0 n=0
 
+	shift 2
 	copy_tree
 	printf '| mutant | file | what it breaks | killed by |\n|---|---|---|---|\n' >"$WORK/rows"
 	while IFS=$'\t' read -r name file tests what expression; do
@@ -245,10 +249,10 @@ run_all()
 			VERDICT="**$VERDICT**"
 		fi
 		printf '%-28s %s\n' "$name" "$VERDICT"
-		printf '| %s | %s | %s | %s |\n' "$name" "$file" "$what" "$VERDICT" >>"$WORK/rows"
-	done < <(rows "$TABLE")
+		printf '| %s | %s | %s | %s |\n' "$name" "$file" "${what//|/\\|}" "$VERDICT" >>"$WORK/rows"
+	done < <(rows "$table")
 	((n > 0)) || { echo "no such mutant"; exit 2; }
-	(($# > 0)) || write_table "$WORK/rows"
+	(($# > 0)) || write_table "$which" "$WORK/rows"
 	echo "$n mutants, $((n - survived)) killed, $survived not"
 	((survived == 0))
 }
@@ -257,9 +261,15 @@ case ${1:-} in
 --check)
 	check "${2:-$TABLE}"
 	;;
+--chosen)
+	mkdir -p "$WORK"
+	python3 test/mutants/choose.py "$2" "$3" >"$WORK/chosen"
+	check "$WORK/chosen" || exit 2
+	run_all chosen "$WORK/chosen" "${@:4}"
+	;;
 *)
 	mkdir -p "$WORK"
 	check "$TABLE" || exit 2
-	run_all "$@"
+	run_all mutants "$TABLE" "$@"
 	;;
 esac
