@@ -279,7 +279,7 @@ test-all: all test-programs $(UNIT_TESTS) $(STRESS_TESTS) $(ASAN_TESTS) $(TSAN_T
 		$(call as,matrix,$(MATRIX_TESTS)) $(arm_short)
 
 ## Check
-.PHONY: lint lint-all lint-gates compile compile-gcc compile-clang
+.PHONY: lint lint-all lint-gates compile compile-gcc compile-clang compile-apart-gcc compile-apart-clang
 .PHONY: format format-check tidy shellcheck layers
 lint: ## all static checks below (installs the packages they need first)
 	$(call install_deps,build demo test lint)
@@ -293,7 +293,14 @@ lint-gates: all
 
 compile-gcc: ## compile everything with warnings as errors
 compile-clang: ## the same with the other compiler
-compile-gcc compile-clang: compile-%:
+# What gcc built with DEV=1 has no warnings, and need not be compiled once more to know that.
+ifeq ($(and $(DEV),$(if $(IS_CLANG),,gcc)),gcc)
+compile-gcc: compile
+else
+compile-gcc: compile-apart-gcc
+endif
+compile-clang: compile-apart-clang
+compile-apart-gcc compile-apart-clang: compile-apart-%:
 	@$(MAKE) --no-print-directory DEV=1 CC=$(if $(filter clang,$*),$(CLANG),gcc) B=$(B)/lint-$* compile
 
 compile: $(C_SRCS:%.c=$(B)/release/%.o)
