@@ -13,6 +13,7 @@
 
 #include "preload/elf/elf_walk.h"
 #include "sampler/base/arch_sig.h"
+#include "sampler/base/text.h"
 
 #define PROGRAM "spanprof-exporter"
 
@@ -50,8 +51,6 @@ struct line {
 /* True when the line of our first page is complete; then its path is in out. */
 static bool take(struct line *l, char c, char out[SP_EXPORTER_PATH_MAX])
 {
-	unsigned digit = (unsigned char)c;
-
 	if (c == '\n') {
 		bool found = l->start == (uintptr_t)__ehdr_start && l->length > 0 &&
 			     l->length < SP_EXPORTER_PATH_MAX - 1;
@@ -61,7 +60,7 @@ static bool take(struct line *l, char c, char out[SP_EXPORTER_PATH_MAX])
 		return found;
 	}
 	if (!l->started && c != '-')
-		l->start = l->start * 16 + (digit <= '9' ? digit - '0' : digit - 'a' + 10);
+		l->start = l->start * 16 + (uintptr_t)sp_text_digit(c);
 	else
 		l->started = true;
 	/* A path that fills the buffer may be cut off, and would then name another folder. */

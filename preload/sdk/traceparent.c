@@ -4,13 +4,12 @@
 
 #include <stddef.h>
 
+#include "sampler/base/text.h"
+
+/* The header has digits of lower case alone. */
 static int nibble(char c)
 {
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return -1;
+	return c >= 'A' && c <= 'F' ? -1 : sp_text_digit(c);
 }
 
 /* n bytes of lower-case hex; false on anything else, or when all are zero. */
