@@ -15,6 +15,7 @@
 #include "core_double.h"
 #include "export/export.h"
 #include "export/profile/gzip.h"
+#include "export/util/clock.h"
 #include "profile_reader.h"
 #include "test/unit/descriptors.h"
 #include "test/unit/scratch.h"
@@ -53,12 +54,15 @@ static bool is_open(void *self)
 	return false;
 }
 
+static uint64_t begun_ns;
+
 /* For a family of this process alone. */
 static int core_run(void)
 {
 	const struct sp_export_family family = {
 		.wait = wait_for_family, .next = next, .left = left, .open = is_open};
 
+	begun_ns = sp_clock_mono_ns();
 	comes = true;
 	return sp_export_run(&family);
 }
@@ -200,8 +204,8 @@ static unsigned load_then_flush_then_stop(unsigned call)
 
 	if (call != 0)
 		return flush_then_stop(call - 1);
-	/* Long enough after the exporter looked for the first time. */
-	usleep(100000);
+	/* The exporter looks again when 50 times as long is over as it looked at first, which was since then. */
+	usleep((useconds_t)(50 * (sp_clock_mono_ns() - begun_ns) / 1000));
 	at = dlsym(dlopen(RARE_LIB, RTLD_NOW), "__ctype_get_mb_cur_max");
 	cr_assert_not_null(at);
 	if (late.reg[SP_ARCH_REG_SP] == 0) {
