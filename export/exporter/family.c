@@ -40,13 +40,28 @@ static void close_listener(struct sp_family *f)
 	f->listener = -1;
 }
 
-/* Rights are each thread's own. Whoever looks for us looks for the user that we were. */
-static int follow(void *self)
+/* Besides that one. */
+static bool serves_others(const struct sp_family *f, const struct sp_waiter *process)
+{
+	for (const struct sp_member *m = f->members; m != NULL; m = m->next)
+		if (&m->waiter != process && m->waiter.view != NULL && !m->waiter.gone)
+			return true;
+	return false;
+}
+
+/*
+ * A worker that became another user would take us with it, away from the others, as each process needs an
+ * exporter with at most its own rights. So we follow only a process that is alone. Rights are each
+ * thread's own. Whoever looks for us looks for the user that we were.
+ */
+static int follow(void *self, const struct sp_waiter *process)
 {
 	struct sp_family *f = self;
 	uid_t user = geteuid();
 	int err;
 
+	if (serves_others(f, process))
+		return -EBUSY;
 	for (struct sp_member *m = f->members; m != NULL; m = m->next)
 		sp_watch_stop(&m->waiter.watch);
 	err = sp_rights_follow();

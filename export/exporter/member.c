@@ -318,7 +318,7 @@ int sp_member_open(struct sp_member *m, const struct sp_host_descriptors *fds,
 
 void sp_member_watch(struct sp_member *m, int event, const struct sp_rights_hook *rights)
 {
-	sp_waiter_init(&m->waiter, &m->view, &m->host, m->ops.config, &m->messages, rights);
+	sp_waiter_init(&m->waiter, &m->view, &m->host, m->ops.config, rights);
 	(void)sp_watch_start(&m->waiter.watch, &m->view.region->wake, event);
 	/* The next step opens files that the host has named, so its rights are checked before. */
 	(void)sp_waiter_news(&m->waiter);
@@ -329,11 +329,10 @@ static const char *reason(int err)
 	return err == -EINVAL ? "no usable server address" : "out of memory";
 }
 
-/* A barred process has been told already. */
+/* Not before what was drained and cannot be sent has been counted: a host that is told inherits the counts. */
 static void tell_gone(struct sp_member *m)
 {
-	if (!m->waiter.barred)
-		sp_view_tell(&m->view, SP_EXPORTER_GONE);
+	sp_view_tell(&m->view, m->waiter.barred ? SP_EXPORTER_REFUSED : SP_EXPORTER_GONE);
 }
 
 int sp_member_retire(struct sp_member *m)

@@ -25,14 +25,12 @@
 #define GONE_MS 10000U
 
 void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,
-		    const struct sp_config *config, const struct sp_messages *messages,
-		    const struct sp_rights_hook *rights)
+		    const struct sp_config *config, const struct sp_rights_hook *rights)
 {
 	memset(w, 0, sizeof(*w));
 	w->view = v;
 	w->host = h;
 	w->config = config;
-	w->messages = messages;
 	w->rights = rights;
 	w->image_ns = sp_clock_mono_ns() + config->upload_interval_ms * SP_NS_PER_MS;
 	w->filters = sp_threads_filters(h);
@@ -113,15 +111,11 @@ static bool has_gone(struct sp_waiter *w)
 }
 
 /*
- * At once: what it names from now on must not be opened by us, and an orderly end would do so. The others
- * have rights that we may use, and are served as before.
+ * At once: what it names from now on must not be opened by us, and an orderly end would do so. Once it is
+ * told, it starts an exporter with its own rights, which takes over what is in the rings.
  */
-static void cannot_follow(struct sp_waiter *w)
+static void bar(struct sp_waiter *w)
 {
-	sp_messages_tell(w->messages, SP_LOG_WARN,
-			 "the program has given up rights that its exporter cannot give up: not "
-			 "profiling this process any more");
-	sp_view_fail(w->view, EPERM);
 	sp_host_bar(w->host);
 	w->gone = true;
 	w->barred = true;
@@ -137,8 +131,8 @@ static void follow_rights(struct sp_waiter *w)
 	more = sp_rights_compare(w->host);
 	if (more == 0 || more == -ENOENT)
 		return;
-	if (more < 0 || w->rights->follow(w->rights->arg) != 0)
-		cannot_follow(w);
+	if (more < 0 || w->rights->follow(w->rights->arg, w) != 0)
+		bar(w);
 }
 
 static bool has_new_filter(const struct sp_waiter *w)

@@ -9,15 +9,19 @@
 #include <stdint.h>
 
 #include "export/exporter/host.h"
-#include "export/exporter/messages.h"
 #include "export/exporter/threads.h"
 #include "export/exporter/view.h"
 #include "export/exporter/watch.h"
 #include "sampler/config/config.h"
 
-/* All that has our rights gives up as many as this process has given up. 0 or a negative errno. */
+struct sp_waiter;
+
+/*
+ * All that has our rights gives up as many as this process has given up. 0 or a negative errno: they stay
+ * as they are.
+ */
 struct sp_rights_hook {
-	int (*follow)(void *arg);
+	int (*follow)(void *arg, const struct sp_waiter *process);
 	void *arg;
 };
 
@@ -25,7 +29,6 @@ struct sp_waiter {
 	struct sp_view *view;
 	struct sp_host *host;
 	const struct sp_config *config;
-	const struct sp_messages *messages;
 	const struct sp_rights_hook *rights;
 	struct sp_watch watch; /* its owner starts and stops it */
 	struct sp_threads threads;
@@ -41,8 +44,7 @@ struct sp_waiter {
 };
 
 void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,
-		    const struct sp_config *config, const struct sp_messages *messages,
-		    const struct sp_rights_hook *rights);
+		    const struct sp_config *config, const struct sp_rights_hook *rights);
 
 /* Nobody needs to ask for news earlier than this, unless the futex or the pidfd tells. */
 uint32_t sp_waiter_rest_ms(const struct sp_waiter *w);

@@ -31,10 +31,12 @@
 static uint64_t loaded_ns;
 static int32_t program_pid; /* who executed it; 0 = not noted */
 
-static _Atomic bool is_alone; /* also written by who waits for a flush */
+/* The user whose exporter does not serve us; -1 = none. Also written by who waits for a flush. */
+static _Atomic int64_t left_user = -1;
 
-/* Where we joined: the effective user, which is in it, may be another one by now. */
+/* Where we joined: the effective user may be another one by now. */
 static struct {
+	_Atomic int64_t user;
 	struct sockaddr_un address;
 	socklen_t bytes;
 } joined;
@@ -50,6 +52,7 @@ static void make_address(uint32_t user)
 	char *name = joined.address.sun_path + 1;
 	size_t room = sizeof(joined.address.sun_path) - 1;
 
+	atomic_store_explicit(&joined.user, user, memory_order_relaxed);
 	memset(&joined.address, 0, sizeof(joined.address));
 	joined.address.sun_family = AF_UNIX;
 	joined.bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
@@ -193,7 +196,7 @@ bool sp_exporter_family_join(struct sp_exporter_start *start)
 	start->family_fd = -1;
 	start->region->program_pid = program_pid != getpid() ? program_pid : 0;
 	make_address(user);
-	is_in = !atomic_load_explicit(&is_alone, memory_order_relaxed) &&
+	is_in = atomic_load_explicit(&left_user, memory_order_relaxed) != (int64_t)user &&
 		join_or_listen(start, user);
 	errno = saved;
 	return is_in;
@@ -201,12 +204,13 @@ bool sp_exporter_family_join(struct sp_exporter_start *start)
 
 void sp_exporter_family_leave(void)
 {
-	atomic_store_explicit(&is_alone, true, memory_order_relaxed);
+	atomic_store_explicit(&left_user, atomic_load_explicit(&joined.user, memory_order_relaxed),
+			      memory_order_relaxed);
 }
 
 void sp_exporter_family_forked(void)
 {
-	atomic_store_explicit(&is_alone, false, memory_order_relaxed);
+	atomic_store_explicit(&left_user, -1, memory_order_relaxed);
 }
 
 bool sp_exporter_family_listens(void)

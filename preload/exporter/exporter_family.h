@@ -31,7 +31,7 @@ bool sp_exporter_family_join(struct sp_exporter_start *start);
 
 /*
  * APP, any thread. The exporter of the family does not serve this process: join() finds and leaves nobody
- * any more.
+ * any more, until the process is another user, whose exporter may.
  */
 void sp_exporter_family_leave(void);
 

@@ -111,6 +111,26 @@ run_under forth "$PYTHON" -S -c "$BACK_AND_FORTH"
 expect_same forth.plain forth out err rc
 expect_rc forth 0
 
+# A worker that becomes somebody else while its master does not: both are profiled to their ends, each by an
+# exporter that has its rights.
+readonly WORKER="$THREADS"'
+pid = os.fork()
+if pid == 0:
+    work(); os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
+    for i in range(4): work()
+    sys.stdout.flush(); os._exit(0)
+os.waitpid(pid, 0); work(); print(only()[0])'
+run worker.plain "$PYTHON" -S -c "$WORKER"
+mkdir -m 777 "$WORK/worker"
+run_under worker SPANPROF_OUTPUT_DIR="$WORK/worker" "$PYTHON" -S -c "$WORKER"
+expect_same worker.plain worker out err rc
+expect_rc worker 0
+report "$WORK/worker" "$WORK/worker.json"
+# What the first exporter has taken of the worker by then is lost, and counted.
+expect "$WORK/worker.json" '0.3e9 < d["total"]["ns"] < 0.7e9'
+[[ $(profiles_in "$WORK/worker" | xargs stat -c %u | sort -u | xargs) == "0 65534" ]] ||
+	fail "not each as its user"
+
 # In the middle of an upload to a server that takes the profile and never answers: it is cut off.
 # The host goes on once the server has begun to read.
 "$PYTHON" -S -c '

@@ -245,11 +245,10 @@ static void let_become(struct host_double *of)
 	program_flush(of);
 }
 
-/* The exporter cannot have the rights of both. */
-Test(family, loses_only_whom_its_exporter_cannot_follow)
+/* Or the exporter could no longer do for the others what they may. */
+Test(family, is_left_by_whoever_becomes_another_user)
 {
 	struct host_double first;
-	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	if (geteuid() != 0)
 		cr_skip_test("needs root");
@@ -259,17 +258,30 @@ Test(family, loses_only_whom_its_exporter_cannot_follow)
 	first = host_make_another();
 	host_start(join_and_become_another);
 	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
-	let_become(&first);
-	cr_assert(becomes(&first.region->flush_done, 1));
-	cr_expect_neq(connect(s, (struct sockaddr *)&name, name_len), 0, "for a user of before");
 
 	let_become(&host);
-	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_FAILED));
-	cr_expect_eq(host.region->exporter_error, EPERM);
+	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_REFUSED));
 	program_flush(&first);
-	cr_expect(becomes(&first.region->flush_done, 2));
+	cr_expect(becomes(&first.region->flush_done, 1));
+	cr_expect_eq(first.region->exporter, SP_EXPORTER_WORKING);
 	end(&host);
 	end_with(&first);
+}
+
+Test(family, is_found_no_more_when_its_last_process_is_another_user)
+{
+	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	leader = start_leader();
+	host_start(become_one_user);
+	start_exporter();
+	let_become(&host);
+	cr_assert(becomes(&host.region->flush_done, 1));
+	cr_expect_eq(host.region->exporter, SP_EXPORTER_WORKING, "it has followed");
+	cr_expect_neq(connect(s, (struct sockaddr *)&name, name_len), 0, "for a user of before");
+	end_with(&host);
 }
 
 /* It would never be profiled otherwise, for a lack of memory that is ours. */

@@ -14,13 +14,13 @@
 
 static struct sp_view view;
 static struct sp_host seen;
-static struct sp_messages messages;
 static struct sp_waiter waiter;
 static struct sp_config config = {.flush_timeout_ms = 300, .upload_interval_ms = 15000};
 
-static int follow(void *arg)
+static int follow(void *arg, const struct sp_waiter *process)
 {
 	(void)arg;
+	(void)process;
 	return sp_rights_follow();
 }
 
@@ -29,8 +29,7 @@ static const struct sp_rights_hook rights = {.follow = follow};
 static void begin(void)
 {
 	host_open(&view, &seen);
-	sp_messages_init(&messages, &seen, view.region, SP_LOG_WARN);
-	sp_waiter_init(&waiter, &view, &seen, &config, &messages, &rights);
+	sp_waiter_init(&waiter, &view, &seen, &config, &rights);
 }
 
 static void set_up(void)
