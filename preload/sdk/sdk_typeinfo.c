@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the names of classes to their vtables. APP context. */
+#define _GNU_SOURCE
+#include "preload/sdk/sdk_typeinfo.h"
+
+#include <link.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sampler/base/compiler.h"
+#include "sampler/base/readable_sig.h"
+
+#define WORD sizeof(uintptr_t)
+
+/* No object that holds an SDK comes near it; a search of so much takes a tenth of a second. */
+#define BYTES_MAX (128UL << 20)
+/* Names also occur in tables of symbols, and words may equal an address by chance. */
+#define KEYS_MAX 64U
+
+/* Words of a typeinfo: its own vtable, the name, then the only base; or flags, number, bases. */
+#define INFO_NAME 1U
+#define INFO_BASE 2U
+#define INFO_FIRST_OF_BASES 3U
+#define INFO_OFFSET_OF_FIRST 4U
+#define OFFSET_SHIFT 8U
+
+/* Addresses that are looked for, and what each of them means. */
+struct keys {
+	uintptr_t low;
+	uintptr_t high;
+	unsigned n;
+	uintptr_t at[KEYS_MAX];
+	unsigned class[KEYS_MAX];
+};
+
+struct search {
+	const struct sp_typeinfo_image *image;
+	const struct sp_typeinfo_class *classes;
+	struct sp_typeinfo_found *found;
+	unsigned n;
+	uintptr_t page_size;
+	uintptr_t bytes_left;
+	bool complete;
+	struct keys names;
+	struct keys infos;   /* typeinfos of those names */
+	struct keys derived; /* typeinfos of classes over them */
+};
+
+typedef void word_fn(struct search *s, uintptr_t place, unsigned class);
+
+static void add_key(struct search *s, struct keys *k, uintptr_t at, unsigned class)
+{
+	if (k->n == KEYS_MAX) {
+		s->complete = false;
+		return;
+	}
+	if (k->n == 0 || at < k->low)
+		k->low = at;
+	if (k->n == 0 || at > k->high)
+		k->high = at;
+	k->at[k->n] = at;
+	k->class[k->n] = class;
+	k->n++;
+}
+
+static const struct sp_typeinfo_segment *segment_of(const struct sp_typeinfo_image *image,
+						    uintptr_t address, uintptr_t size)
+{
+	for (unsigned i = 0; i < image->n; i++) {
+		const struct sp_typeinfo_segment *g = &image->segment[i];
+
+		if (address - g->start < g->size && g->size - (address - g->start) >= size)
+			return g;
+	}
+	return NULL;
+}
+
+/*
+ * A program may have unmapped pages of its own, and behind the end of a truncated file there are
+ * none. The kernel tells without harm.
+ */
+static bool readable_pages(const struct search *s, uintptr_t from, uintptr_t size)
+{
+	uintptr_t page = from & ~(s->page_size - 1);
+
+	if (size > UINTPTR_MAX - from)
+		return false;
+	for (; page < from + size; page += s->page_size) {
+		if (!sp_readable(page))
+			return false;
+	}
+	return true;
+}
+
+/* A word of the object, which may be outside of what is being searched. */
+static bool word_at(const struct search *s, uintptr_t address, uintptr_t *word)
+{
+	if (address % WORD != 0 || segment_of(s->image, address, WORD) == NULL ||
+	    !sp_readable(address))
+		return false;
+	memcpy(word, (const void *)address, WORD);
+	return true;
+}
+
+/* The base of a class may be another object's. */
+static bool is_name(const struct search *s, uintptr_t address, const char *name)
+{
+	size_t size = strlen(name) + 1;
+
+	return address != 0 && readable_pages(s, address, size) &&
+	       memcmp((const void *)address, name, size) == 0;
+}
+
+static bool is_named(const struct search *s, uintptr_t info, const char *name)
+{
+	uintptr_t text;
+
+	if (info == 0 || info % WORD != 0 || !sp_readable(info + INFO_NAME * WORD))
+		return false;
+	memcpy(&text, (const void *)(info + INFO_NAME * WORD), sizeof(text));
+	return is_name(s, text, name);
+}
+
+/* A typeinfo with several bases has an offset behind each. */
+static bool has_base(const struct search *s, uintptr_t info, const char *base)
+{
+	uintptr_t first;
+	uintptr_t offset;
+
+	if (base == NULL)
+		return true;
+	if (!word_at(s, info + INFO_BASE * WORD, &first))
+		return false;
+	if (is_named(s, first, base))
+		return true;
+	return word_at(s, info + INFO_FIRST_OF_BASES * WORD, &first) &&
+	       word_at(s, info + INFO_OFFSET_OF_FIRST * WORD, &offset) &&
+	       offset >> OFFSET_SHIFT == 0 && is_named(s, first, base);
+}
+
+/* A hit of the marker: is it within one of the names? */
+static void take_name(struct search *s, const struct sp_typeinfo_segment *g, uintptr_t hit,
+		      const char *marker)
+{
+	for (unsigned i = 0; i < s->n; i++) {
+		const char *name = s->classes[i].name;
+		uintptr_t before = (uintptr_t)(strstr(name, marker) - name);
+		size_t size = strlen(name) + (s->classes[i].kind != SP_TYPEINFO_PREFIX);
+		uintptr_t start = hit - before;
+
+		if (hit - g->start >= before && g->from_file - (start - g->start) >= size &&
+		    memcmp((const void *)start, name, size) == 0)
+			add_key(s, &s->names, start, i);
+	}
+}
+
+static bool spend(struct search *s, uintptr_t bytes)
+{
+	if (!s->complete || bytes > s->bytes_left) {
+		s->complete = false;
+		return false;
+	}
+	s->bytes_left -= bytes;
+	return true;
+}
+
+/* Old linkers, and gold, put what is only read beside the code; others have a segment for it. */
+static bool has_constants(const struct sp_typeinfo_image *image)
+{
+	for (unsigned i = 0; i < image->n; i++) {
+		if (!image->segment[i].writable && !image->segment[i].executable)
+			return true;
+	}
+	return false;
+}
+
+static void find_names(struct search *s, const char *marker)
+{
+	const size_t len = strlen(marker);
+	bool apart = has_constants(s->image);
+
+	for (unsigned i = 0; i < s->image->n; i++) {
+		const struct sp_typeinfo_segment *g = &s->image->segment[i];
+		uintptr_t at = g->start;
+		uintptr_t end = g->start + g->from_file;
+
+		if (g->writable || (apart && g->executable) || g->from_file == 0 ||
+		    !spend(s, g->from_file) || !readable_pages(s, g->start, g->from_file))
+			continue;
+		while (s->complete && at < end) {
+			const void *hit = memmem((const void *)at, end - at, marker, len);
+
+			if (hit == NULL)
+				break;
+			take_name(s, g, (uintptr_t)hit, marker);
+			at = (uintptr_t)hit + len;
+		}
+	}
+}
+
+/* Every word of a segment that is one of those addresses. */
+static void find_words(struct search *s, const struct sp_typeinfo_segment *g, const struct keys *k,
+		       word_fn *fn)
+{
+	uintptr_t at = (g->start + WORD - 1) & ~(WORD - 1);
+	uintptr_t end = g->start + g->from_file;
+
+	if (k->n == 0 || g->from_file == 0 || !spend(s, g->from_file) ||
+	    !readable_pages(s, g->start, g->from_file))
+		return;
+	for (; at + WORD <= end; at += WORD) {
+		uintptr_t word = *(const uintptr_t *)at;
+
+		if (word - k->low > k->high - k->low)
+			continue;
+		for (unsigned i = 0; i < k->n; i++) {
+			if (k->at[i] == word)
+				fn(s, at, k->class[i]);
+		}
+	}
+}
+
+static void take_info(struct search *s, uintptr_t place, unsigned class)
+{
+	uintptr_t info = place - INFO_NAME * WORD;
+	uintptr_t vptr;
+
+	if (!word_at(s, info, &vptr) || vptr == 0 || vptr % WORD != 0 ||
+	    !has_base(s, info, s->classes[class].base))
+		return;
+	s->found[class].named = true;
+	add_key(s, &s->infos, info, class);
+}
+
+static bool is_code(const struct search *s, uintptr_t address)
+{
+	const struct sp_typeinfo_segment *g = segment_of(s->image, address, 1);
+
+	return g != NULL && g->executable;
+}
+
+/* The typeinfo of a vtable is behind the offset to the object's top, and before the functions. */
+static bool is_vtable(const struct search *s, uintptr_t place,
+		      const struct sp_typeinfo_class *class)
+{
+	uintptr_t vptr = place + WORD;
+	uintptr_t offset;
+	uintptr_t word;
+	uintptr_t destructor[2];
+	unsigned slots = 0;
+
+	if (!word_at(s, place - WORD, &offset) || offset != 0)
+		return false;
+	while (slots <= class->slots_max && word_at(s, vptr + slots * WORD, &word) &&
+	       is_code(s, word))
+		slots++;
+	return slots >= class->slots_min && slots <= class->slots_max &&
+	       word_at(s, vptr + class->destructors * WORD, &destructor[0]) &&
+	       word_at(s, vptr + (class->destructors + 1) * WORD, &destructor[1]) &&
+	       destructor[0] != destructor[1];
+}
+
+static void take_vtable(struct search *s, uintptr_t place, unsigned class)
+{
+	struct sp_typeinfo_found *f = &s->found[class];
+
+	if (!is_vtable(s, place, &s->classes[class]))
+		return;
+	if (f->n < SP_TYPEINFO_VTABLES_MAX)
+		f->vptr[f->n] = (const void *const *)(place + WORD);
+	f->n++;
+}
+
+/* What refers to a typeinfo: its vtable, or the typeinfo of a class over it. */
+static void take_reference(struct search *s, uintptr_t place, unsigned class)
+{
+	uintptr_t info = place - INFO_BASE * WORD;
+	const struct sp_typeinfo_segment *g;
+	uintptr_t name;
+
+	if (s->classes[class].kind != SP_TYPEINFO_DERIVED) {
+		take_vtable(s, place, class);
+		return;
+	}
+	if (!word_at(s, info + INFO_NAME * WORD, &name))
+		return;
+	g = segment_of(s->image, name, 1);
+	if (g != NULL && !g->writable)
+		add_key(s, &s->derived, info, class);
+}
+
+/* Typeinfos and vtables lie together. */
+static void find_in(struct search *s, const struct sp_typeinfo_segment *g)
+{
+	s->infos.n = 0;
+	s->derived.n = 0;
+	find_words(s, g, &s->names, take_info);
+	find_words(s, g, &s->infos, take_reference);
+	find_words(s, g, &s->derived, take_vtable);
+}
+
+static bool found_any(const struct search *s)
+{
+	for (unsigned i = 0; i < s->n; i++) {
+		if (s->found[i].n != 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * In position-independent code they are where the loader relocates and then protects; in other
+ * programs they are among the constants. Some linkers (gold, old ones) put the constants into one
+ * segment with the code, which cannot be made writable while the code runs, so they are not looked
+ * for there.
+ */
+static void find_classes(struct search *s)
+{
+	for (unsigned pass = 0; pass < 3 && s->complete && !found_any(s); pass++) {
+		for (unsigned i = 0; i < s->image->n; i++) {
+			const struct sp_typeinfo_segment *g = &s->image->segment[i];
+
+			if (pass == 0 ? g->relro
+				      : !g->relro && g->writable == (pass == 1) && !g->executable)
+				find_in(s, g);
+		}
+	}
+}
+
+bool sp_typeinfo_find(const struct sp_typeinfo_image *image, const char *marker,
+		      const struct sp_typeinfo_class *classes, struct sp_typeinfo_found *found,
+		      unsigned n)
+{
+	struct search s = {
+		.image = image,
+		.classes = classes,
+		.found = found,
+		.n = n,
+		.page_size = (uintptr_t)sysconf(_SC_PAGESIZE),
+		.bytes_left = BYTES_MAX,
+		.complete = true,
+	};
+
+	memset(found, 0, n * sizeof(*found));
+	find_names(&s, marker);
+	if (s.names.n != 0)
+		find_classes(&s);
+	if (!s.complete)
+		memset(found, 0, n * sizeof(*found));
+	return s.complete;
+}
+
+static void add_segment(struct sp_typeinfo_image *image, const struct dl_phdr_info *info,
+			const ElfW(Phdr) * p)
+{
+	bool relro = p->p_type == PT_GNU_RELRO;
+
+	if (image->n < SP_TYPEINFO_SEGMENTS_MAX)
+		image->segment[image->n] = (struct sp_typeinfo_segment){
+			.start = info->dlpi_addr + p->p_vaddr,
+			.size = p->p_memsz,
+			.from_file = p->p_filesz < p->p_memsz ? p->p_filesz : p->p_memsz,
+			.writable = relro || (p->p_flags & PF_W) != 0,
+			.executable = !relro && (p->p_flags & PF_X) != 0,
+			.relro = relro,
+		};
+	image->n++;
+}
+
+struct query {
+	uintptr_t address;
+	struct sp_typeinfo_image *image;
+};
+
+static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct query *q = arg;
+	bool here = false;
+
+	q->image->n = 0;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+		if (p->p_type == PT_LOAD && q->address - info->dlpi_addr - p->p_vaddr < p->p_memsz)
+			here = true;
+		if ((p->p_type == PT_LOAD || p->p_type == PT_GNU_RELRO) && (p->p_flags & PF_R) != 0)
+			add_segment(q->image, info, p);
+	}
+	return here;
+}
+
+bool sp_typeinfo_image_at(const void *address, struct sp_typeinfo_image *image)
+{
+	struct query q = {.address = (uintptr_t)address, .image = image};
+
+	return dl_iterate_phdr(visit, &q) != 0 && image->n <= SP_TYPEINFO_SEGMENTS_MAX;
+}
+
+const void *const *sp_typeinfo_only_reference(const struct sp_typeinfo_image *image,
+					      const void *address)
+{
+	const void *const *only = NULL;
+	uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t bytes_left = BYTES_MAX;
+	const struct search s = {.page_size = page_size};
+
+	for (unsigned i = 0; i < image->n; i++) {
+		const struct sp_typeinfo_segment *g = &image->segment[i];
+		uintptr_t at = (g->start + WORD - 1) & ~(WORD - 1);
+
+		if (!g->writable || g->relro || g->executable)
+			continue;
+		if (g->size > bytes_left || !readable_pages(&s, g->start, g->size))
+			return NULL;
+		bytes_left -= g->size;
+		for (; at + WORD <= g->start + g->size; at += WORD) {
+			const void *const *word = (const void *const *)at;
+
+			if (__atomic_load_n(word, __ATOMIC_RELAXED) != address)
+				continue;
+			if (only != NULL)
+				return NULL;
+			only = word;
+		}
+	}
+	return only;
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Facts about finding classes by their run-time type information. The object is one that the tests
+ * write word by word: a page of names, a page of typeinfos and vtables, one of code, and one of
+ * variables.
+ */
+#include "preload/sdk/sdk_typeinfo.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sampler/base/compiler.h"
+
+#define MARKER "N5maker2v"
+#define NAME MARKER "14ToolE"
+#define BASE MARKER "19InterfaceE"
+#define INSIDE "St5outerI" NAME
+#define SLOTS 4U
+
+enum { NAMES, TYPES, CODE, DATA, PAGES };
+
+static uintptr_t page_size;
+static uintptr_t memory;
+static struct sp_typeinfo_image image;
+static uintptr_t names_used;
+static uintptr_t *next_word;
+
+static uintptr_t page(unsigned n)
+{
+	return memory + n * page_size;
+}
+
+static void set_up(void)
+{
+	page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+	memory = (uintptr_t)mmap(NULL, PAGES * page_size, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (unsigned i = 0; i < PAGES; i++)
+		image.segment[i] = (struct sp_typeinfo_segment){
+			.start = page(i),
+			.size = page_size,
+			.from_file = page_size,
+			.executable = i == CODE,
+			.writable = i == TYPES || i == DATA,
+			.relro = i == TYPES,
+		};
+	image.n = PAGES;
+	names_used = 1;
+	next_word = (uintptr_t *)page(TYPES);
+}
+
+static uintptr_t name(const char *text)
+{
+	char *at = (char *)page(NAMES) + names_used;
+
+	strcpy(at, text);
+	names_used += strlen(text) + 1;
+	return (uintptr_t)at;
+}
+
+static uintptr_t *word(uintptr_t value)
+{
+	*next_word = value;
+	return next_word++;
+}
+
+/* Its own vtable is in another object. */
+static uintptr_t info(const char *text, uintptr_t base)
+{
+	uintptr_t at = (uintptr_t)word((uintptr_t)&memory);
+
+	word(name(text));
+	if (base != 0)
+		word(base);
+	return at;
+}
+
+static uintptr_t *vtable(uintptr_t of, unsigned slots)
+{
+	uintptr_t *first;
+
+	word(0);
+	first = word(of) + 1;
+	for (unsigned i = 0; i < slots; i++)
+		word(page(CODE) + 16 * i);
+	word(0);
+	return first;
+}
+
+static struct sp_typeinfo_class tool = {
+	.kind = SP_TYPEINFO_CLASS,
+	.name = NAME,
+	.base = BASE,
+	.slots_min = SLOTS,
+	.slots_max = SLOTS,
+};
+
+static struct sp_typeinfo_found find(const struct sp_typeinfo_class *class)
+{
+	struct sp_typeinfo_found found;
+
+	cr_assert(sp_typeinfo_find(&image, MARKER, class, &found, 1));
+	return found;
+}
+
+TestSuite(sdk_typeinfo, .init = set_up, .timeout = 20);
+
+Test(sdk_typeinfo, a_class_is_found_by_its_name_and_its_base)
+{
+	uintptr_t base = info(BASE, 0);
+	const uintptr_t *vptr = vtable(info(NAME, base), SLOTS);
+	struct sp_typeinfo_found found = find(&tool);
+
+	cr_assert(found.named);
+	cr_assert_eq(found.n, 1);
+	cr_assert_eq((const void *)found.vptr[0], vptr);
+}
+
+Test(sdk_typeinfo, of_several_bases_the_first_counts)
+{
+	uintptr_t base = info(BASE, 0);
+	uintptr_t other = info("5Other", 0);
+	uintptr_t several = info(NAME, UINT64_C(2) << 32);
+	struct sp_typeinfo_found found;
+
+	word(base);
+	word(2);
+	word(other);
+	word(0x1802);
+	vtable(several, SLOTS);
+	found = find(&tool);
+	cr_assert_eq(found.n, 1);
+
+	set_up();
+	base = info(BASE, 0);
+	other = info("5Other", 0);
+	several = info(NAME, UINT64_C(2) << 32);
+	word(other);
+	word(2);
+	word(base);
+	word(0x1802);
+	vtable(several, SLOTS);
+	found = find(&tool);
+	cr_assert_eq(found.n, 0);
+	cr_assert_not(found.named);
+}
+
+Test(sdk_typeinfo, a_class_over_another_base_is_none)
+{
+	struct sp_typeinfo_found found;
+
+	vtable(info(NAME, info("N5maker2v18StrangerE", 0)), SLOTS);
+	found = find(&tool);
+	cr_assert_not(found.named);
+	cr_assert_eq(found.n, 0);
+}
+
+Test(sdk_typeinfo, more_or_fewer_functions_are_another_layout)
+{
+	for (unsigned slots = 0; slots <= 2 * SLOTS; slots++) {
+		struct sp_typeinfo_found found;
+
+		set_up();
+		vtable(info(NAME, info(BASE, 0)), slots);
+		found = find(&tool);
+		cr_assert(found.named);
+		cr_assert_eq(found.n, slots == SLOTS, "%u", slots);
+	}
+}
+
+Test(sdk_typeinfo, functions_of_other_objects_are_not_its_own)
+{
+	uintptr_t *vptr = vtable(info(NAME, info(BASE, 0)), SLOTS);
+
+	vptr[2] = (uintptr_t)&find;
+	cr_assert_eq(find(&tool).n, 0);
+	vptr[2] = page(DATA);
+	cr_assert_eq(find(&tool).n, 0);
+	vptr[2] = page(CODE);
+	cr_assert_eq(find(&tool).n, 1);
+}
+
+Test(sdk_typeinfo, one_function_cannot_be_both_destructors)
+{
+	uintptr_t *vptr = vtable(info(NAME, info(BASE, 0)), SLOTS);
+
+	vptr[1] = vptr[0];
+	cr_assert_eq(find(&tool).n, 0);
+}
+
+Test(sdk_typeinfo, the_vtable_of_a_later_base_is_none)
+{
+	uintptr_t *vptr = vtable(info(NAME, info(BASE, 0)), SLOTS);
+
+	vptr[-2] = (uintptr_t)-16;
+	cr_assert_eq(find(&tool).n, 0);
+}
+
+Test(sdk_typeinfo, two_classes_of_one_name_are_both_told)
+{
+	uintptr_t base = info(BASE, 0);
+
+	vtable(info(NAME, base), SLOTS);
+	vtable(info(NAME, base), SLOTS);
+	cr_assert_eq(find(&tool).n, 2);
+}
+
+Test(sdk_typeinfo, names_of_symbols_and_longer_names_do_not_count)
+{
+	struct sp_typeinfo_found found;
+
+	(void)name("_ZTS" NAME);
+	vtable(info("*" NAME, info(BASE, 0)), SLOTS);
+	vtable(info(NAME "4Part", info(BASE, 0)), SLOTS);
+	found = find(&tool);
+	cr_assert_not(found.named);
+	cr_assert_eq(found.n, 0);
+}
+
+Test(sdk_typeinfo, a_name_may_be_the_beginning_of_one)
+{
+	const struct sp_typeinfo_class outer = {
+		.kind = SP_TYPEINFO_PREFIX, .name = INSIDE, .slots_min = 2, .slots_max = SLOTS};
+	uintptr_t *vptr = vtable(info(INSIDE "SaIvEE", info("5Other", 0)), SLOTS);
+
+	cr_assert_eq(find(&outer).n, 1);
+	cr_assert_eq((const void *)find(&outer).vptr[0], vptr);
+}
+
+Test(sdk_typeinfo, classes_over_a_class_are_found_without_their_names)
+{
+	const struct sp_typeinfo_class over = {
+		.kind = SP_TYPEINFO_DERIVED, .name = BASE, .slots_min = 2, .slots_max = SLOTS};
+	uintptr_t base = info(BASE, 0);
+	const uintptr_t *one = vtable(info("3One", base), 2);
+	const uintptr_t *two = vtable(info("3Two", base), SLOTS);
+	struct sp_typeinfo_found found;
+
+	vtable(info("5Other", info("4Base", 0)), SLOTS);
+	vtable(base, SLOTS);
+	found = find(&over);
+	cr_assert_eq(found.n, 2);
+	cr_assert_eq((const void *)found.vptr[0], one);
+	cr_assert_eq((const void *)found.vptr[1], two);
+}
+
+/* A program that can be loaded at one place only has them among what is only read. */
+Test(sdk_typeinfo, classes_may_lie_in_memory_that_is_only_read)
+{
+	image.segment[TYPES].relro = false;
+	image.segment[TYPES].writable = false;
+	vtable(info(NAME, info(BASE, 0)), SLOTS);
+	cr_assert_eq(find(&tool).n, 1);
+	image.segment[TYPES].executable = true;
+	cr_assert_eq(find(&tool).n, 0, "nobody could write to it while the code runs");
+}
+
+Test(sdk_typeinfo, names_may_lie_beside_the_code_where_nothing_is_apart_from_it)
+{
+	vtable(info(NAME, info(BASE, 0)), SLOTS);
+	image.segment[NAMES].executable = true;
+	cr_assert_eq(find(&tool).n, 1);
+}
+
+Test(sdk_typeinfo, pages_that_are_gone_are_left_out)
+{
+	vtable(info(NAME, info(BASE, 0)), SLOTS);
+	cr_assert_eq(munmap((void *)page(DATA), page_size), 0);
+	cr_assert_eq(find(&tool).n, 1);
+	cr_assert_eq(munmap((void *)page(CODE), page_size), 0);
+	cr_assert_eq(find(&tool).n, 1);
+	cr_assert_eq(munmap((void *)page(NAMES), page_size), 0);
+	cr_assert_eq(find(&tool).n, 0);
+}
+
+Test(sdk_typeinfo, what_points_nowhere_is_left_out)
+{
+	uintptr_t nowhere = page(NAMES) - page_size;
+
+	vtable(info(NAME, nowhere), SLOTS);
+	cr_assert_eq(find(&tool).n, 0);
+	word((uintptr_t)-1);
+	word(name(NAME));
+	word((uintptr_t)-2);
+	cr_assert_eq(find(&tool).n, 0);
+	/* a base, the name of which is at the end of all memory */
+	nowhere = (uintptr_t)word(0);
+	word((uintptr_t)-2);
+	vtable(info(NAME, nowhere), SLOTS);
+	cr_assert_eq(find(&tool).n, 0);
+	*(uintptr_t *)(page(TYPES) + page_size - sizeof(uintptr_t)) = name(NAME);
+	cr_assert_eq(find(&tool).n, 0);
+}
+
+Test(sdk_typeinfo, nothing_is_found_where_there_is_too_much_to_search)
+{
+	struct sp_typeinfo_found found;
+
+	vtable(info(NAME, info(BASE, 0)), SLOTS);
+	for (unsigned i = 0; i < 70; i++)
+		(void)name(NAME);
+	cr_assert_not(sp_typeinfo_find(&image, MARKER, &tool, &found, 1));
+	cr_assert_eq(found.n, 0);
+	cr_assert_not(found.named);
+}
+
+Test(sdk_typeinfo, the_only_reference_is_found)
+{
+	uintptr_t *data = (uintptr_t *)page(DATA);
+	const void *object = &image;
+
+	cr_assert_null(sp_typeinfo_only_reference(&image, object));
+	data[3] = (uintptr_t)object;
+	*(uintptr_t *)page(TYPES) = (uintptr_t)object;
+	cr_assert_eq(sp_typeinfo_only_reference(&image, object), (const void *const *)&data[3]);
+	data[9] = (uintptr_t)object;
+	cr_assert_null(sp_typeinfo_only_reference(&image, object), "which of them?");
+}
+
+Test(sdk_typeinfo, an_object_is_told_by_its_code)
+{
+	const uintptr_t here = (uintptr_t)&find;
+	bool has_code = false;
+	bool has_data = false;
+
+	cr_assert(sp_typeinfo_image_at((const void *)here, &image));
+	for (unsigned i = 0; i < image.n; i++) {
+		const struct sp_typeinfo_segment *g = &image.segment[i];
+
+		has_code = has_code || (here - g->start < g->size && g->executable);
+		has_data = has_data || ((uintptr_t)&memory - g->start < g->size && g->writable);
+		cr_assert_leq(g->from_file, g->size);
+	}
+	cr_assert(has_code && has_data);
+	cr_assert_not(sp_typeinfo_image_at(&has_code, &image), "a stack is no object");
+}
