@@ -59,6 +59,18 @@ static const struct entry entries[] = {
 	{"dlvsym", SP_NEXT_dlvsym, (const void *)sp_hook_dl_dlvsym_entry},
 };
 
+/*
+ * An SDK in an object that was opened with RTLD_DEEPBIND asks for its variables past us
+ * (hook_getenv.c). Not if the program has a getenv of its own, which the loader may not have looked
+ * up yet.
+ */
+static const void *getenv_of(const void *now, bool lazy)
+{
+	return deepbind_is_on && !lazy && now == sp_next(SP_NEXT_getenv)
+		       ? sp_elf_find_in(&own, "getenv")
+		       : NULL;
+}
+
 /* Our entry function for that name, only if the importer's slot still holds the real function. */
 static const void *entry_of(const char *name, const void *now, bool lazy)
 {
@@ -88,6 +100,8 @@ static const void *choose(const char *name, const void *now, bool lazy)
 		return NULL;
 	if (name[0] == 'd')
 		return entry_of(name, now, lazy);
+	if (strcmp(name, "getenv") == 0)
+		return getenv_of(now, lazy);
 	hook = deepbind_is_on ? hook_of(name) : NULL;
 	return hook != NULL && (lazy || is_definition(name, now)) ? hook : NULL;
 }

@@ -73,6 +73,7 @@
 	X(sigset) \
 	X(sigignore) \
 	X(siginterrupt) \
+	X(getenv) \
 	X(dlopen) \
 	X(dlerror) \
 	X(dlsym) \

@@ -2,7 +2,8 @@
 /*
  * Adapter for opentelemetry-cpp: start, rename, end and destruction of sdk::trace::Span, interposed
  * by their mangled names. The SDK's vtables refer to these functions by name, so virtual calls
- * reach our hooks too. APP context.
+ * reach our hooks too; where they do not, the hooks are put into the vtables
+ * (adapter_otelcpp_types.h). APP context.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 #include "preload/sdk/otelcpp/adapter_otelcpp_inner.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_scope.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_sdk.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp_types.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_vtable.h"
 #include "preload/sdk/otelcpp/otelcpp_abi.h"
 #include "preload/sdk/span_attr.h"
@@ -46,6 +48,8 @@ typedef void rename_fn(void *span, size_t len, const char *name);
 	SP_EXPORT destroy_fn sp_otelcpp_v##n##_d0 __asm__(SP_OTELCPP_D0(V));                       \
 	SP_EXPORT rename_fn sp_otelcpp_v##n##_rename_nostd __asm__(SP_OTELCPP_RENAME_NOSTD(V));    \
 	SP_EXPORT rename_fn sp_otelcpp_v##n##_rename_stl __asm__(SP_OTELCPP_RENAME_STL(V));        \
+	static destroy_fn dispose_inside_v##n;                                                     \
+	static destroy_fn dispose_pointer_v##n;                                                    \
 	LINKED(storage_v##n, SP_OTELCPP_STORAGE(V));                                               \
 	LINKED(storage_vtable_v##n, SP_OTELCPP_STORAGE_CLASS(V));                                  \
 	LINKED(span_vtable_v##n, SP_OTELCPP_SPAN_VTABLE(V));                                       \
@@ -69,7 +73,8 @@ typedef void rename_fn(void *span, size_t len, const char *name);
 			 (const void *)sp_otelcpp_v##n##_end, (const void *)sp_otelcpp_v##n##_d1,  \
 			 (const void *)sp_otelcpp_v##n##_d0,                                       \
 			 (const void *)sp_otelcpp_v##n##_rename_nostd,                             \
-			 (const void *)sp_otelcpp_v##n##_rename_stl},                              \
+			 (const void *)sp_otelcpp_v##n##_rename_stl,                               \
+			 (const void *)dispose_inside_v##n, (const void *)dispose_pointer_v##n},   \
 		.linked_storage = storage_v##n,                                                    \
 		.linked_storage_vtable = storage_vtable_v##n,                                      \
 		.linked_span_vtable = span_vtable_v##n,                                            \
@@ -78,6 +83,8 @@ typedef void rename_fn(void *span, size_t len, const char *name);
 
 DECLARE(1, "1");
 DECLARE(2, "2");
+
+struct sp_otelcpp *const sp_otelcpp_first[SP_OTELCPP_VERSIONS] = {&sdk_v1, &sdk_v2};
 
 /*
  * If the program sets an attribute with a key of ours at the start of that span or later, its value
@@ -237,6 +244,28 @@ static inline void hook_destroy(struct sp_otelcpp *first, enum sp_otelcpp_real w
 		destroy(first, which, span);
 }
 
+/*
+ * Who drops the last reference to a span calls a function of the control block, which destroys the
+ * span without a virtual call. So we hook that function where the destructor has no name.
+ */
+static void hook_dispose(struct sp_otelcpp *first, enum sp_otelcpp_real which, void *control)
+{
+	struct sp_otelcpp *sdk = sp_otelcpp_instance(first, SP_OTELCPP_SPAN, control);
+	destroy_fn *next = (destroy_fn *)sp_otelcpp_real(sdk, which);
+	void *span = (char *)control + SP_OTELCPP_CONTROL_OBJECT;
+	const void *outer = being_destroyed;
+
+	if (which == SP_OTELCPP_REAL_DISPOSE_POINTER)
+		span = sp_otelcpp_member(span, 0);
+	if (span != NULL && sp_otelcpp_member(span, 0) == sdk->span_vptr) {
+		hook_ending(sdk, span);
+		being_destroyed = span;
+	}
+	if (next != NULL)
+		next(control);
+	being_destroyed = outer;
+}
+
 static void hook_rename(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void *span, size_t len,
 			const char *name)
 {
@@ -276,6 +305,14 @@ static void hook_rename(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void
 	void sp_otelcpp_v##n##_d0(void *span)                                                      \
 	{                                                                                          \
 		hook_destroy(&sdk_v##n, SP_OTELCPP_REAL_D0, span);                                 \
+	}                                                                                          \
+	static void dispose_inside_v##n(void *control)                                             \
+	{                                                                                          \
+		hook_dispose(&sdk_v##n, SP_OTELCPP_REAL_DISPOSE_INSIDE, control);                  \
+	}                                                                                          \
+	static void dispose_pointer_v##n(void *control)                                            \
+	{                                                                                          \
+		hook_dispose(&sdk_v##n, SP_OTELCPP_REAL_DISPOSE_POINTER, control);                 \
 	}                                                                                          \
 	void sp_otelcpp_v##n##_rename_nostd(void *span, size_t len, const char *name)              \
 	{                                                                                          \

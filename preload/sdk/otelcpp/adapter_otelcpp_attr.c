@@ -123,7 +123,7 @@ static void patch(struct sp_otelcpp *sdk)
 		return;
 	atomic_store_explicit(&p->sdk, sdk, memory_order_release);
 	atomic_store_explicit(&p->real, real, memory_order_release);
-	sp_otelcpp_vtable_replace(slot, (const void *)hooks[p - places]);
+	(void)sp_otelcpp_vtable_replace(slot, (const void *)hooks[p - places]);
 }
 
 void sp_otelcpp_attr_patch(struct sp_otelcpp *sdk)

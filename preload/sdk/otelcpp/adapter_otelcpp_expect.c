@@ -12,7 +12,9 @@
 #include "preload/elf/elf_walk.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_call.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_scope.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp_types.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_vtable.h"
+#include "sampler/base/try_lock.h"
 
 /*
  * Each object that includes the SDK's headers has a copy of the class; which one is used depends on
@@ -61,7 +63,7 @@ bool sp_otelcpp_expect_done(const void *vptr)
 		return true;
 	e = find(vptr);
 	if (e != NULL)
-		sp_otelcpp_vtable_replace(attach_slot(vptr), e->attach);
+		(void)sp_otelcpp_vtable_replace(attach_slot(vptr), e->attach);
 	return !is_ours(vptr);
 }
 
@@ -76,7 +78,7 @@ void *sp_otelcpp_first_attach(void *result, void *self, const void *context)
 	int saved = errno;
 	const void *attach;
 
-	if (e != NULL) {
+	if (e != NULL && sp_otelcpp_types_storage(e->sdk, self)) {
 		(void)sp_otelcpp_expect_done(vptr);
 		(void)sp_otelcpp_scope_watch(e->sdk);
 	}
@@ -89,21 +91,32 @@ void *sp_otelcpp_first_attach(void *result, void *self, const void *context)
 }
 
 /* Under the lock. A class that was unloaded may have left its address to another one. */
-static void expect(struct sp_otelcpp *sdk, const void *vtable)
+static bool expect(struct sp_otelcpp *sdk, const void *vptr)
 {
-	const void *vptr = (const void *const *)vtable + SP_OTELCPP_VTABLE_HEAD;
 	struct expected *e = find(vptr);
 
 	if (is_ours(vptr))
-		return;
+		return true;
 	if (e == NULL)
 		e = find(NULL);
 	if (e == NULL)
-		return;
+		return false;
 	e->sdk = sdk;
 	e->attach = *attach_slot(vptr);
 	atomic_store_explicit(&e->vptr, vptr, memory_order_release);
-	sp_otelcpp_vtable_replace(attach_slot(vptr), SP_OTELCPP_ENTRY_OF(sp_otelcpp_first_attach));
+	return sp_otelcpp_vtable_replace(attach_slot(vptr),
+					 SP_OTELCPP_ENTRY_OF(sp_otelcpp_first_attach));
+}
+
+static bool expect_vtable(struct sp_otelcpp *sdk, const void *vtable)
+{
+	return expect(sdk, (const void *const *)vtable + SP_OTELCPP_VTABLE_HEAD);
+}
+
+/* Under the lock. What refers to the instance is in vtables that are not ours. */
+static void hold(struct sp_otelcpp *sdk)
+{
+	atomic_store_explicit(&sdk->held, true, memory_order_release);
 }
 
 void sp_otelcpp_expect_storage(struct sp_otelcpp *sdk)
@@ -116,11 +129,26 @@ void sp_otelcpp_expect_storage(struct sp_otelcpp *sdk)
 		return;
 	n = sp_elf_find_all(sdk->names->storage_class, vtable, EXPECTED_MAX);
 	for (unsigned i = 0; i < n && i < EXPECTED_MAX; i++)
-		expect(sdk, vtable[i]);
+		(void)expect_vtable(sdk, vtable[i]);
 	/* The program's own, which precedes us in the search order. */
 	if (sdk->linked_storage_vtable != NULL)
-		expect(sdk, sdk->linked_storage_vtable);
-	/* vtables that are not ours refer to it */
-	atomic_store_explicit(&sdk->held, true, memory_order_release);
+		(void)expect_vtable(sdk, sdk->linked_storage_vtable);
+	hold(sdk);
 	atomic_flag_clear_explicit(&busy, memory_order_release);
+}
+
+bool sp_otelcpp_expect_types(struct sp_otelcpp *sdk)
+{
+	bool all = sdk->storage_type[0] != NULL;
+
+	if (!sp_try_lock(&busy))
+		return false;
+	hold(sdk);
+	for (unsigned i = 0; i < SP_OTELCPP_STORAGES_MAX && sdk->storage_type[i] != NULL; i++)
+		all = expect(sdk, sdk->storage_type[i]) && all;
+	/* with a name other objects have such classes too, which are found at the first span */
+	atomic_store_explicit(&sdk->expects, all && sp_otelcpp_get_storage(sdk) == NULL,
+			      memory_order_relaxed);
+	sp_unlock(&busy);
+	return all;
 }

@@ -21,6 +21,12 @@
  */
 void sp_otelcpp_expect_storage(struct sp_otelcpp *sdk);
 
+/*
+ * The same for an instance that was found by its classes, where nobody knows the storage before one
+ * of them attaches. False if there is no such class, or if one could not be replaced.
+ */
+bool sp_otelcpp_expect_types(struct sp_otelcpp *sdk);
+
 /* An object of that class exists: restores its vtable. False if that is impossible. */
 bool sp_otelcpp_expect_done(const void *vptr);
 

@@ -7,10 +7,12 @@
  */
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "preload/elf/elf_walk.h"
 #include "preload/elf/resolve.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_sdk.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp_types.h"
 #include "sampler/base/try_lock.h"
 
 /* More than the first one; includes those that are unloaded and still referred to. */
@@ -23,6 +25,9 @@ void *sp_otelcpp_find(const struct sp_otelcpp *sdk, const char *name)
 {
 	void *p = NULL;
 
+	/* others may have the name, but they are not this one */
+	if (sdk->by_type)
+		return NULL;
 	/* pairs with take() */
 	if (atomic_load_explicit(&sdk->found, memory_order_acquire))
 		p = sp_elf_find_in(&sdk->object, name);
@@ -30,10 +35,20 @@ void *sp_otelcpp_find(const struct sp_otelcpp *sdk, const char *name)
 	return p != NULL ? p : sp_resolve(name);
 }
 
+static bool has_type(const struct sp_otelcpp *sdk, const void *vptr)
+{
+	for (unsigned i = 0; i < SP_OTELCPP_TYPE_N; i++) {
+		if (sdk->type[i] == vptr)
+			return true;
+	}
+	return false;
+}
+
 static bool is_of(struct sp_otelcpp *sdk, const void *vptr)
 {
 	return atomic_load_explicit(&sdk->found, memory_order_acquire) &&
-	       sp_elf_within(&sdk->object, vptr) && sp_elf_alive(&sdk->object);
+	       (sdk->by_type ? has_type(sdk, vptr) : sp_elf_within(&sdk->object, vptr)) &&
+	       sp_elf_alive(&sdk->object);
 }
 
 /*
@@ -46,9 +61,8 @@ static bool is_free(struct sp_otelcpp *sdk)
 		!sp_elf_alive(&sdk->object));
 }
 
-/* Under the lock: the entry stands for that object from now on, with nothing known about it yet. */
-static void take(struct sp_otelcpp *sdk, const struct sp_otelcpp *first,
-		 const struct sp_elf_range *object)
+/* Under the lock: from now on nothing is known about it, and no call leads to it. */
+static void reset(struct sp_otelcpp *sdk, const struct sp_otelcpp *first)
 {
 	atomic_store_explicit(&sdk->found, false, memory_order_seq_cst);
 	for (unsigned i = 0; i < SP_OTELCPP_REAL_N; i++) {
@@ -56,7 +70,10 @@ static void take(struct sp_otelcpp *sdk, const struct sp_otelcpp *first,
 		atomic_store_explicit(&sdk->real[i], NULL, memory_order_relaxed);
 	}
 	sdk->names = first->names;
-	sdk->storage = NULL;
+	sdk->by_type = false;
+	memset(sdk->type, 0, sizeof(sdk->type));
+	memset(sdk->storage_type, 0, sizeof(sdk->storage_type));
+	sp_otelcpp_set_storage(sdk, NULL);
 	sdk->span_vptr = NULL;
 	atomic_store_explicit(&sdk->flavour, NULL, memory_order_relaxed);
 	atomic_store_explicit(&sdk->state, SP_OTELCPP_UNTRIED, memory_order_relaxed);
@@ -68,6 +85,11 @@ static void take(struct sp_otelcpp *sdk, const struct sp_otelcpp *first,
 	atomic_store_explicit(&sdk->attached, false, memory_order_relaxed);
 	atomic_store_explicit(&sdk->attributes_watched, false, memory_order_relaxed);
 	atomic_store_explicit(&sdk->scopes_foreign, false, memory_order_relaxed);
+}
+
+/* Under the lock: stands for that object from now on. */
+static void take(struct sp_otelcpp *sdk, const struct sp_elf_range *object)
+{
 	sdk->object = *object;
 	atomic_store_explicit(&sdk->found, true, memory_order_release);
 }
@@ -96,11 +118,58 @@ static struct sp_otelcpp *claim(struct sp_otelcpp *first, const void *address,
 
 	if (sp_try_lock(&busy)) {
 		sdk = place(first, address);
-		if (sdk != NULL && !is_of(sdk, address))
-			take(sdk, first, object);
+		if (sdk != NULL && !is_of(sdk, address)) {
+			reset(sdk, first);
+			take(sdk, object);
+		}
 		sp_unlock(&busy);
 	}
 	return sdk != NULL ? sdk : first;
+}
+
+static bool is_again(const struct sp_otelcpp *sdk, const struct sp_otelcpp *first,
+		     const struct sp_elf_range *object, const void *const *const *type)
+{
+	return sdk->by_type && sdk->names == first->names && sdk->object.start == object->start &&
+	       sdk->object.print == object->print &&
+	       memcmp(sdk->type, type, sizeof(sdk->type)) == 0;
+}
+
+/* Under the lock. */
+static struct sp_otelcpp *place_for_types(const struct sp_otelcpp *first,
+					  const struct sp_elf_range *object,
+					  const void *const *const *type)
+{
+	for (unsigned i = 0; i < INSTANCES_MAX; i++) {
+		if (is_again(&instances[i], first, object, type))
+			return &instances[i];
+	}
+	for (unsigned i = 0; i < INSTANCES_MAX; i++) {
+		if (is_free(&instances[i]))
+			return &instances[i];
+	}
+	return NULL;
+}
+
+/* Never the first one: that is what stands for calls of which nothing is known. */
+struct sp_otelcpp *sp_otelcpp_instance_add(const struct sp_otelcpp *first,
+					   const struct sp_elf_range *object,
+					   const void *const *const type[SP_OTELCPP_TYPE_N])
+{
+	struct sp_otelcpp *sdk;
+
+	if (!sp_try_lock(&busy))
+		return NULL;
+	sdk = place_for_types(first, object, type);
+	if (sdk != NULL) {
+		reset(sdk, first);
+		sdk->by_type = true;
+		memcpy(sdk->type, type, sizeof(sdk->type));
+		sp_otelcpp_types_read(sdk);
+		take(sdk, object);
+	}
+	sp_unlock(&busy);
+	return sdk;
 }
 
 /*

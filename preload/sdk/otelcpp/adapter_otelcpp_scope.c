@@ -283,10 +283,11 @@ bool sp_otelcpp_scope_watch(struct sp_otelcpp *sdk)
 
 	if (storage == NULL) {
 		/* a library without any storage; otherwise it is created at its first use */
-		if (sdk->storage == NULL && sp_otelcpp_scopes_tell(sdk))
-			sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
-		else if (sdk->storage != NULL)
+		if (sp_otelcpp_get_storage(sdk) != NULL)
 			sp_otelcpp_expect_storage(sdk);
+		else if (!atomic_load_explicit(&sdk->expects, memory_order_relaxed) &&
+			 sp_otelcpp_scopes_tell(sdk))
+			sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
 		return false;
 	}
 	if (!is_watched(atomic_load_explicit(storage, memory_order_relaxed)))

@@ -89,7 +89,7 @@ bool sp_otelcpp_decide(struct sp_otelcpp *sdk)
 	/* Two threads may both try; they find and store the same. */
 	int state = layout_fits(sdk) ? SP_OTELCPP_KNOWN : SP_OTELCPP_REJECTED;
 
-	sdk->storage = find_storage(sdk);
+	sp_otelcpp_set_storage(sdk, find_storage(sdk));
 	if (state == SP_OTELCPP_REJECTED)
 		sp_sdk_disproved(sdk->names->sdk, SP_SDK_FACT_CLASS);
 	/* pairs with sp_otelcpp_known() */

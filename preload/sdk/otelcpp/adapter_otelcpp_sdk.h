@@ -26,11 +26,26 @@ enum sp_otelcpp_real {
 	SP_OTELCPP_REAL_D0,
 	SP_OTELCPP_REAL_RENAME_NOSTD,
 	SP_OTELCPP_REAL_RENAME_STL,
+	/* libstdc++'s, without names: of control blocks with a span or a pointer to one */
+	SP_OTELCPP_REAL_DISPOSE_INSIDE,
+	SP_OTELCPP_REAL_DISPOSE_POINTER,
 	SP_OTELCPP_REAL_N
 };
 
 /* The classes of the objects that they are called for. */
 enum sp_otelcpp_class { SP_OTELCPP_TRACER, SP_OTELCPP_SPAN, SP_OTELCPP_CLASS_N };
+
+/* Those of an instance that was found by them; the last two are libstdc++'s, around a span. */
+enum sp_otelcpp_type {
+	SP_OTELCPP_TYPE_TRACER,
+	SP_OTELCPP_TYPE_SPAN,
+	SP_OTELCPP_TYPE_CONTROL_INSIDE,
+	SP_OTELCPP_TYPE_CONTROL_POINTER,
+	SP_OTELCPP_TYPE_N
+};
+
+/* Classes of context storages in one object. */
+#define SP_OTELCPP_STORAGES_MAX 4U
 
 struct sp_otelcpp_names {
 	const char *real[SP_OTELCPP_REAL_N];
@@ -57,7 +72,14 @@ struct sp_otelcpp {
 	const struct sp_otelcpp_names *names;
 	struct sp_elf_range object; /* which defines the functions; size 0 = not looked for yet */
 	_Atomic bool found;         /* object is valid */
-	_Atomic bool held;          /* a vtable or an adapter refers to it for good */
+	/*
+	 * Found by its run-time type information (adapter_otelcpp_types.h): it has no names, only
+	 * the addresses of its classes.
+	 */
+	bool by_type;
+	const void *const *type[SP_OTELCPP_TYPE_N]; /* vptrs; NULL = it has none */
+	const void *const *storage_type[SP_OTELCPP_STORAGES_MAX];
+	_Atomic bool held;             /* a vtable or an adapter refers to it for good */
 	const void *_Atomic elsewhere; /* a vptr of objects of no instance's own */
 	/* Vtables known to belong to this instance, which is never unloaded; NULL = none yet. */
 	const void *_Atomic vptr[SP_OTELCPP_CLASS_N];
@@ -70,9 +92,10 @@ struct sp_otelcpp {
 	void *_Atomic real[SP_OTELCPP_REAL_N];
 	_Atomic int state;     /* enum sp_otelcpp_state */
 	const void *span_vptr; /* of the SDK's own spans; valid once known */
-	const char *storage;   /* smart pointer to the RuntimeContextStorage; NULL = out of reach */
+	/* smart pointer to the RuntimeContextStorage; NULL = out of reach, or not seen yet */
+	const char *_Atomic storage;
 	const struct sp_otelcpp_flavour *_Atomic flavour; /* NULL until a span was seen */
-	_Atomic bool expects;            /* sp_otelcpp_expect_storage() was called */
+	_Atomic bool expects;            /* the storage's class, adapter_otelcpp_expect.h */
 	_Atomic bool attached;           /* a context may be current on some thread */
 	_Atomic bool attributes_watched; /* adapter_otelcpp_attr.h */
 	_Atomic bool scopes_foreign;     /* not understood: spans are active from start to end */
@@ -133,8 +156,8 @@ static inline bool sp_otelcpp_is_first(const struct sp_otelcpp *first, enum sp_o
 }
 
 /*
- * The instance of the SDK that made a tracer or span, by its class: each plugin may bring its own. The
- * first one where that cannot be told.
+ * The instance of the SDK that made a tracer or span, by its class: each plugin may bring its own.
+ * The first one where that cannot be told.
  */
 static inline struct sp_otelcpp *
 sp_otelcpp_instance(struct sp_otelcpp *first, enum sp_otelcpp_class class, const void *object)
@@ -143,6 +166,15 @@ sp_otelcpp_instance(struct sp_otelcpp *first, enum sp_otelcpp_class class, const
 		       ? first
 		       : sp_otelcpp_instance_of(first, class, sp_otelcpp_member(object, 0));
 }
+
+/*
+ * Adds an instance that was found in that object by its classes: from now on their vptrs identify
+ * it, and calls reach it, but nothing of it is hooked yet. Returns the same instance again if the
+ * object was unloaded and is back at its place, and NULL if more are alive than we can hold.
+ */
+struct sp_otelcpp *sp_otelcpp_instance_add(const struct sp_otelcpp *first,
+					   const struct sp_elf_range *object,
+					   const void *const *const type[SP_OTELCPP_TYPE_N]);
 
 /* What this instance defines under that name, or NULL. */
 void *sp_otelcpp_find(const struct sp_otelcpp *sdk, const char *name);
@@ -224,12 +256,25 @@ bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options,
 		       const struct sp_otelcpp_ids *ids, bool nothing_current,
 		       uint8_t parent_id[8]);
 
+/* Where the smart pointer to the storage is; NULL if it is not known. */
+static inline const char *sp_otelcpp_get_storage(const struct sp_otelcpp *sdk)
+{
+	return atomic_load_explicit(&sdk->storage, memory_order_relaxed);
+}
+
+static inline void sp_otelcpp_set_storage(struct sp_otelcpp *sdk, const void *storage)
+{
+	atomic_store_explicit(&sdk->storage, (const char *)storage, memory_order_relaxed);
+}
+
 /* The object that keeps the threads' current contexts; NULL if it is out of reach. */
 static inline void *sp_otelcpp_storage(const struct sp_otelcpp *sdk)
 {
 	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
 
-	return sdk->storage != NULL ? sp_otelcpp_member(sdk->storage, f->pointee) : NULL;
+	const char *storage = sp_otelcpp_get_storage(sdk);
+
+	return storage != NULL ? sp_otelcpp_member(storage, f->pointee) : NULL;
 }
 
 #endif

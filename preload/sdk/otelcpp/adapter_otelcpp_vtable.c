@@ -21,8 +21,9 @@ static atomic_flag busy = ATOMIC_FLAG_INIT;
 /* Where a word lies. */
 struct place {
 	uintptr_t address;
-	bool writable; /* in a writable segment */
-	bool relro;    /* and in a page that is read-only since it was relocated */
+	bool found;      /* in a segment */
+	bool executable; /* which has code in it */
+	bool readonly;   /* and which is only read, or the page is so since it was relocated */
 };
 
 /* The loader protects whole pages: those that end with the segment, or before it does. */
@@ -48,35 +49,41 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 
 		if (!within(place->address, info->dlpi_addr, p))
 			continue;
-		if (p->p_type == PT_LOAD && (p->p_flags & PF_W) != 0)
-			place->writable = true;
+		if (p->p_type == PT_LOAD) {
+			place->found = true;
+			place->executable = (p->p_flags & PF_X) != 0;
+			place->readonly = place->readonly || (p->p_flags & PF_W) == 0;
+		}
 		if (p->p_type == PT_GNU_RELRO && is_protected(place->address, info->dlpi_addr, p))
-			place->relro = true;
+			place->readonly = true;
 	}
-	return place->writable;
+	return place->found;
 }
 
 /*
  * Under a lock: two slots may lie in one page, and one thread must not write what another has just
  * protected again.
  */
-void sp_otelcpp_vtable_replace(const void *const *slot, const void *function)
+bool sp_otelcpp_vtable_replace(const void *const *slot, const void *function)
 {
+	bool done;
 	uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
 	struct place place = {.address = (uintptr_t)slot};
 	void *page = (void *)(place.address & ~(page_size - 1));
 	const void *_Atomic *word = (void *)place.address;
 
 	(void)dl_iterate_phdr(visit, &place);
-	if (!place.writable || !sp_try_lock(&busy))
-		return;
-	if (!place.relro ||
-	    sp_syscall(SYS_mprotect, page, page_size, PROT_READ | PROT_WRITE) == 0) {
+	if (!place.found || (place.executable && place.readonly) || !sp_try_lock(&busy))
+		return false;
+	done = !place.readonly ||
+	       sp_syscall(SYS_mprotect, page, page_size, PROT_READ | PROT_WRITE) == 0;
+	if (done) {
 		atomic_store_explicit(word, function, memory_order_release);
-		if (place.relro)
+		if (place.readonly)
 			(void)sp_syscall(SYS_mprotect, page, page_size, PROT_READ);
 	}
 	sp_unlock(&busy);
+	return done;
 }
 
 static void patch(struct sp_otelcpp *sdk, const void *vtable, unsigned slot,
@@ -85,7 +92,7 @@ static void patch(struct sp_otelcpp *sdk, const void *vtable, unsigned slot,
 	const void *const *word = (const void *const *)vtable + SP_OTELCPP_VTABLE_HEAD + slot;
 
 	if (*word != NULL && *word != sdk->hook[which] && *word == sp_otelcpp_real(sdk, which))
-		sp_otelcpp_vtable_replace(word, sdk->hook[which]);
+		(void)sp_otelcpp_vtable_replace(word, sdk->hook[which]);
 }
 
 void sp_otelcpp_vtable_patch(struct sp_otelcpp *sdk)

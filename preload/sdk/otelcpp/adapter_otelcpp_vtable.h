@@ -18,8 +18,9 @@ void sp_otelcpp_vtable_patch(struct sp_otelcpp *sdk);
 
 /*
  * INIT or APP. Puts a function into a slot; the page's protection is the same afterwards. Does
- * nothing if that is refused, or if other threads hold the lock for too long.
+ * nothing and returns false if that is refused, if other threads hold the lock for too long, or if
+ * there is code in a page that is not writable.
  */
-void sp_otelcpp_vtable_replace(const void *const *slot, const void *function);
+bool sp_otelcpp_vtable_replace(const void *const *slot, const void *function);
 
 #endif

@@ -60,6 +60,12 @@
 /* Slot of trace::Tracer. */
 #define SP_OTELCPP_SLOT_START 2U
 
+/* Numbers of virtual functions; the tracer of v2 has none for flushing and closing any more. */
+#define SP_OTELCPP_TRACER_SLOTS_V1 5U
+#define SP_OTELCPP_TRACER_SLOTS_V2 3U
+#define SP_OTELCPP_SPAN_SLOTS_V1 12U
+#define SP_OTELCPP_SPAN_SLOTS_V2 14U
+
 /* Slots of common::KeyValueIterable. */
 #define SP_OTELCPP_SLOT_FOR_EACH 2U
 #define SP_OTELCPP_SLOT_SIZE 3U
@@ -68,6 +74,10 @@
 #define SP_OTELCPP_SLOT_GET_CURRENT 0U
 #define SP_OTELCPP_SLOT_ATTACH 1U
 #define SP_OTELCPP_SLOT_DETACH 2U
+#define SP_OTELCPP_STORAGE_SLOT_D1 3U
+#define SP_OTELCPP_STORAGE_SLOTS 5U
+/* A host's class may add some. */
+#define SP_OTELCPP_STORAGE_SLOTS_MAX 32U
 
 /* SpanContext: trace id at 0. Its trace state, a smart pointer, is the last member. */
 #define SP_OTELCPP_CONTEXT_SPAN_ID 16U
@@ -77,9 +87,9 @@
 #define SP_OTELCPP_FLAG_SAMPLED 1U
 
 /*
- * sdk::trace::Span, private: vptr, shared_ptr<Tracer>, mutex, unique_ptr<Recordable>, a time, and then
- * unique_ptr<SpanContext> from 1.0.0 to 1.28, SpanContext itself after it. No interface, so to be
- * proved on a span.
+ * sdk::trace::Span, private: vptr, shared_ptr<Tracer>, mutex, unique_ptr<Recordable>, a time, and
+ * then unique_ptr<SpanContext> from 1.0.0 to 1.28, SpanContext itself after it. No interface, so to
+ * be proved on a span.
  */
 #define SP_OTELCPP_SPAN_CONTEXT (8U + 16U + sizeof(pthread_mutex_t) + 8U + 8U)
 
@@ -97,8 +107,8 @@
 #define SP_OTELCPP_KEY_IS_ROOT "is_root_span"
 
 /*
- * common::AttributeValue: alternative 2 is int64_t, 5 is const char *. Little-endian: the index may be
- * a byte.
+ * common::AttributeValue: alternative 2 is int64_t, 5 is const char *. Little-endian: the index may
+ * be a byte.
  */
 #define SP_OTELCPP_ATTRIBUTE_IS_INT64 2U
 #define SP_OTELCPP_ATTRIBUTE_IS_STRING 5U
@@ -150,6 +160,9 @@ struct sp_otelcpp_flavour {
 #define SP_OTELCPP_CONTROL_WEAK 12U
 #define SP_OTELCPP_CONTROL_SLOT_DISPOSE 2U
 #define SP_OTELCPP_CONTROL_SLOT_DESTROY 3U
+#define SP_OTELCPP_CONTROL_SLOTS 5U
+/* The object inside a control block (make_shared), or else the pointer to it. */
+#define SP_OTELCPP_CONTROL_OBJECT 16U
 
 /* Enough for any object that the SDK returns in memory: SpanContext has 64 bytes, Context 32. */
 struct sp_otelcpp_object {
