@@ -154,7 +154,11 @@ $(foreach build,$(CONFORMANCE_MINI),\
 		-Wl,-rpath,'$$$$ORIGIN/../../otelcpp/$(build)'))
 $(foreach build,debian $(CONFORMANCE_MINI),$(eval $(call conformance_cpp,$(build))))
 
-# The small SDKs inside the plugin.
+# The small SDKs inside the plugin, and inside the program: there nothing has a symbol.
+CONFORMANCE_STATIC_static := -fPIE
+CONFORMANCE_STATIC_nopie := -fno-pic -fno-pie
+CONFORMANCE_LDFLAGS_static := -pie
+CONFORMANCE_LDFLAGS_nopie := -no-pie
 define conformance_inside
 $(CONFORMANCE_DIR)/$(1)/inside.so: $(CONFORMANCE_DIR)/$(1)/driver.o $(CONFORMANCE_OTELCPP)/$(1)/mini_sdk.o
 	$$(call say,HOST,$$@)
@@ -162,10 +166,29 @@ $(CONFORMANCE_DIR)/$(1)/inside.so: $(CONFORMANCE_DIR)/$(1)/driver.o $(CONFORMANC
 $(CONFORMANCE_DIR)/$(1)/hidden.so: $(CONFORMANCE_DIR)/$(1)/driver.o $(CONFORMANCE_OTELCPP)/$(1)/mini_sdk.o \
 		test/conformance/hidden.map
 	$$(call say,HOST,$$@)
-	$$(Q)$$(CXX) $$(CXXFLAGS) -shared -Wl,--version-script=test/conformance/hidden.map \
+	$$(Q)$$(CXX) $$(CXXFLAGS) -shared -s -Wl,--version-script=test/conformance/hidden.map \
 		-o $$@ $$(filter %.o,$$^) $$(LDFLAGS)
-CONFORMANCE_PROGRAMS += $(addprefix $(CONFORMANCE_DIR)/$(1)/,inside.so hidden.so)
+$(foreach mode,static nopie,
+$(CONFORMANCE_DIR)/$(1)/$(mode)-driver.o: test/conformance/driver_otelcpp.cc $(CONFORMANCE_HDRS) \
+		$$(OTELCPP_API_$(1))
+	@mkdir -p $$(@D)
+	$$(call say,CXX,$$@)
+	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) $$(CONFORMANCE_HIDDEN) \
+		$(CONFORMANCE_STATIC_$(mode)) -DDRIVER_MINI -c -o $$@ $$<
+$(CONFORMANCE_DIR)/$(1)/$(mode)-sdk.o: test/otelcpp/mini_sdk.cc $$(OTELCPP_API_$(1))
+	@mkdir -p $$(@D)
+	$$(call say,CXX,$$@)
+	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) $$(CONFORMANCE_HIDDEN) \
+		$(CONFORMANCE_STATIC_$(mode)) -c -o $$@ $$<
+$(CONFORMANCE_DIR)/$(1)/$(mode): $(CONFORMANCE_DIR)/$(1)/$(mode)-driver.o \
+		$(CONFORMANCE_DIR)/$(1)/$(mode)-sdk.o $(CONFORMANCE_HOST)
+	$$(call say,HOST,$$@)
+	$$(Q)$$(CXX) $$(CXXFLAGS) $(CONFORMANCE_LDFLAGS_$(mode)) -s -Wl,--gc-sections -Wl,-z,now -Wl,-z,relro \
+		-o $$@ $$^ -ldl -lpthread $$(LDFLAGS)
+)
+CONFORMANCE_PROGRAMS += $(addprefix $(CONFORMANCE_DIR)/$(1)/,inside.so hidden.so static nopie)
 endef
+CONFORMANCE_HIDDEN := -fvisibility=hidden -fvisibility-inlines-hidden -ffunction-sections -fdata-sections
 $(foreach build,$(CONFORMANCE_MINI),$(eval $(call conformance_inside,$(build))))
 
 TEST_PROGRAMS += $(CONFORMANCE_PROGRAMS)

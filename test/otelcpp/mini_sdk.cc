@@ -32,6 +32,15 @@
 #define MINI_CONTEXT MINI_CONTEXT_POINTER
 #endif
 
+/* The span alone, or together with the block that counts its references. */
+#ifdef MINI_MADE_TOGETHER
+#define SPAN_HOLDER std::shared_ptr<api::Span>
+#define NEW_SPAN(...) = std::make_shared<Span>(__VA_ARGS__)
+#else
+#define SPAN_HOLDER auto *
+#define NEW_SPAN(...) = new Span(__VA_ARGS__)
+#endif
+
 /* Written before names, where several of these are in one process. */
 #ifndef MINI_COPY
 #define MINI_COPY ""
@@ -245,9 +254,9 @@ nostd::shared_ptr<api::Span> Tracer::StartSpan(nostd::string_view name,
 
 	if (!sampled)
 		return nostd::shared_ptr<api::Span>(new api::DefaultSpan(own));
-	auto *span = new Span(name, own, parent);
+	SPAN_HOLDER span NEW_SPAN(name, own, parent);
 
-	attributes.ForEachKeyValue([span](nostd::string_view key, common::AttributeValue value) {
+	attributes.ForEachKeyValue([&span](nostd::string_view key, common::AttributeValue value) {
 		span->SetAttribute(key, value);
 		return true;
 	});
@@ -287,6 +296,8 @@ void set_provider(bool sampled)
 	namespace nostd = opentelemetry::nostd;
 	auto *tracer = new mini::Tracer;
 
+	/* As every release's Resource::Create() does, before there is a tracer. */
+	(void)std::getenv("OTEL_RESOURCE_ATTRIBUTES");
 	tracer->sampled = sampled;
 	api::Provider::SetTracerProvider(nostd::shared_ptr<api::TracerProvider>(
 		new mini::Provider(nostd::shared_ptr<api::Tracer>(tracer))));

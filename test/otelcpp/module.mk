@@ -54,6 +54,28 @@ OTELCPP_COPIES := copy_a copy_b
 $(foreach copy,$(OTELCPP_COPIES),$(eval OTELCPP_FLAGS_$(copy) := -DOPENTELEMETRY_ABI_VERSION_NO=1 \
 	-Dmain=stories_main -fno-gnu-unique '-DMINI_COPY="$(copy:copy_%=%):"'))
 
+# In the program, without a symbol. One has spans inside of their control blocks, as from 1.2x on; one has
+# a method that no release has.
+OTELCPP_STATIC := static_v1 static_v2 static_nopie static_foreign
+OTELCPP_HIDDEN := -fvisibility=hidden -fvisibility-inlines-hidden -ffunction-sections -fdata-sections
+OTELCPP_FLAGS_static_v1 := $(OTELCPP_HIDDEN) -fPIE -DOPENTELEMETRY_ABI_VERSION_NO=1 -DMINI_MADE_TOGETHER
+OTELCPP_FLAGS_static_v2 := $(OTELCPP_HIDDEN) -fPIE -DOPENTELEMETRY_ABI_VERSION_NO=2 \
+	-DOPENTELEMETRY_STL_VERSION=2017 -DMINI_CONTEXT=MINI_CONTEXT_INLINE -DMINI_MADE_TOGETHER
+OTELCPP_FLAGS_static_nopie := $(OTELCPP_HIDDEN) -fno-pic -fno-pie -DOPENTELEMETRY_ABI_VERSION_NO=1
+OTELCPP_FLAGS_static_foreign := $(OTELCPP_HIDDEN) -fPIE -DOPENTELEMETRY_ABI_VERSION_NO=1
+OTELCPP_LDFLAGS_static_nopie := -no-pie
+$(eval $(call otelcpp_api,static_v2,context/runtime_context.h,\
+s/^  ~Token()/  virtual ~Token()/,virtual ~Token()))
+$(eval $(call otelcpp_api,static_foreign,trace/span.h,\
+s/^  virtual trace::SpanContext GetContext/  virtual bool More() const noexcept { return true; } &/,More()))
+
+# The same in a plugin that shows one function.
+OTELCPP_HIDDEN_COPIES := copy_c copy_d
+$(foreach copy,$(OTELCPP_HIDDEN_COPIES),$(eval OTELCPP_FLAGS_$(copy) := -DOPENTELEMETRY_ABI_VERSION_NO=1 \
+	-Dmain=stories_main -fno-gnu-unique '-DMINI_COPY="$(copy:copy_%=%):"'))
+OTELCPP_LDFLAGS_copy_c := -s -Wl,--version-script=test/otelcpp/hidden.map
+OTELCPP_LDFLAGS_copy_d := $(OTELCPP_LDFLAGS_copy_c)
+
 OTELCPP_LDFLAGS_bsymbolic := -Wl,-Bsymbolic-functions
 
 # $(call otelcpp_rules,build)
@@ -64,7 +86,8 @@ $(OTELCPP_DIR)/$(1)/%.o: test/otelcpp/%.cc $(OTELCPP_API_$(1))
 	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) -c -o $$@ $$<
 -include $(wildcard $(OTELCPP_DIR)/$(1)/*.d)
 endef
-$(foreach build,debian $(OTELCPP_MINI) $(OTELCPP_FOREIGN) $(OTELCPP_COPIES),$(eval $(call otelcpp_rules,$(build))))
+$(foreach build,debian $(OTELCPP_MINI) $(OTELCPP_FOREIGN) $(OTELCPP_STATIC) $(OTELCPP_COPIES) \
+	$(OTELCPP_HIDDEN_COPIES),$(eval $(call otelcpp_rules,$(build))))
 
 $(OTELCPP_DIR)/debian/stories: $(OTELCPP_DIR)/debian/stories.o $(OTELCPP_DIR)/debian/provider.o \
 		$(B)/test/sdk/json_exporter.o
@@ -114,13 +137,23 @@ $(OTELCPP_DIR)/mixed: $(OTELCPP_DIR)/debian/mixed.o $(B)/test/libopentelemetry-c
 
 TEST_PROGRAMS += $(OTELCPP_DIR)/mixed
 
-$(OTELCPP_COPIES:%=$(OTELCPP_DIR)/%/libstories.so): %/libstories.so: %/stories.o %/mini_sdk.o
+$(patsubst %,$(OTELCPP_DIR)/%/libstories.so,$(OTELCPP_COPIES) $(OTELCPP_HIDDEN_COPIES)): \
+		%/libstories.so: %/stories.o %/mini_sdk.o test/otelcpp/hidden.map
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -shared -Wl,-soname,libstories_$(*F).so -o $@ $^ -lpthread
+	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -shared $(OTELCPP_LDFLAGS_$(*F)) -Wl,-soname,libstories_$(*F).so \
+		-o $@ $(filter %.o,$^) -lpthread
+
+$(OTELCPP_STATIC:%=$(OTELCPP_DIR)/%/stories): %/stories: %/stories.o %/mini_sdk.o
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -s -Wl,--gc-sections -Wl,-z,now -Wl,-z,relro \
+		$(OTELCPP_LDFLAGS_$(*F)) -o $@ $^ -lpthread
+
+TEST_PROGRAMS += $(OTELCPP_STATIC:%=$(OTELCPP_DIR)/%/stories)
 
 $(OTELCPP_DIR)/copies: test/otelcpp/copies.c test/hosts/host.h
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $< -ldl
 
-TEST_PROGRAMS += $(OTELCPP_DIR)/copies $(OTELCPP_COPIES:%=$(OTELCPP_DIR)/%/libstories.so)
+TEST_PROGRAMS += $(OTELCPP_DIR)/copies \
+	$(patsubst %,$(OTELCPP_DIR)/%/libstories.so,$(OTELCPP_COPIES) $(OTELCPP_HIDDEN_COPIES))
