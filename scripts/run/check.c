@@ -91,49 +91,69 @@ static bool is_ours(const char *path)
 	return strncmp(name != NULL ? name + 1 : path, "libspanprof", 11) == 0;
 }
 
-/* Returns how many SDKs will be hooked; *obstacles of them are there and will not. */
-static unsigned say_sdks(const struct sp_tree *t, unsigned *obstacles)
+/* What there is of SDKs in a tree. */
+struct sdks {
+	unsigned hooked;     /* will be */
+	unsigned obstacles;  /* will not */
+	const char *foreign; /* asks for OTEL_ variables, and has none that we know; NULL = none */
+};
+
+static void say_found(const struct sp_sdk_found *found, size_t n, const char *path,
+		      struct sdks *all)
+{
+	for (size_t i = 0; i < n; i++) {
+		bool ok = found[i].state == SP_SDK_HOOKED;
+
+		row("SDK", "%s in %s: %s%s", found[i].name, path,
+		    ok ? "will be hooked: " : "not hooked: ", found[i].how);
+		all->hooked += ok;
+		all->obstacles += !ok;
+	}
+}
+
+static void say_sdks(const struct sp_tree *t, struct sdks *all)
 {
 	struct sp_sdk_found found[FOUND_MAX];
+	struct sp_sdk_place place = {.is_program = false};
 	struct sp_elf f;
-	unsigned hooked = 0;
 
-	*obstacles = 0;
 	for (unsigned i = 0; i < t->n; i++) {
 		size_t n;
 
 		if (is_ours(t->object[i].path) || sp_tree_open(t, i, &f) != 0)
 			continue;
-		n = f.readable ? sp_sdk_look(&f, i == 0, found, FOUND_MAX) : 0;
+		place.is_program = i == 0;
+		if (i == 0)
+			place.own_getenv = f.readable && sp_sdk_has_getenv(&f);
+		n = f.readable ? sp_sdk_look(&f, &place, found, FOUND_MAX) : 0;
+		if (n == 0 && all->foreign == NULL && f.readable && sp_sdk_is_opentelemetry(&f))
+			all->foreign = t->object[i].path;
 		sp_elf_close(&f);
-		for (size_t k = 0; k < n; k++) {
-			bool ok = found[k].state == SP_SDK_HOOKED;
-
-			row("SDK", "%s in %s: %s%s", found[k].name, t->object[i].path,
-			    ok ? "hooked: " : "not hooked: ", found[k].how);
-			hooked += ok;
-			*obstacles += !ok;
-		}
+		say_found(found, n, t->object[i].path, all);
 	}
-	return hooked;
+	if (all->hooked + all->obstacles == 0 && all->foreign != NULL)
+		row("SDK",
+		    "OpenTelemetry is in %s, but no SDK that we know; if it is "
+		    "opentelemetry-cpp, it was built with -fno-rtti",
+		    all->foreign);
 }
 
 static enum sp_check say_verdict(const struct sp_target *t, const struct sp_tree *tree)
 {
-	unsigned obstacles = 0;
-	unsigned hooked = say_sdks(tree, &obstacles);
+	struct sdks all = {.hooked = 0};
 
+	say_sdks(tree, &all);
 	if (tree->missing != NULL)
 		row("missing", "%s (nowhere on the loader's path)", tree->missing);
 	if (tree->said != NULL)
 		row("loader", "%s", tree->said);
 	if (tree->full)
 		row("note", "more than %u objects: the rest was not looked at", SP_TREE_MAX);
-	if (hooked != 0) {
+	if (all.hooked != 0) {
 		row("verdict", "can be profiled: its spans will be seen");
 		return SP_CHECK_HOOKED;
 	}
-	if (obstacles != 0)
+	if (all.obstacles != 0)
 		row("verdict", "will not see spans: its SDK cannot be hooked. "
 			       "SPANPROF_PROFILE=always profiles it without spans");
 	else if (t->script[0] != '\0')

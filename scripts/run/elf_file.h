@@ -55,6 +55,15 @@ bool sp_elf_relocated(const struct sp_elf *f, size_t index);
 /* The file holds that string, on its own between two NULs; at most 125 bytes. */
 bool sp_elf_has_string(const struct sp_elf *f, const char *text);
 
+/* The same for text wherever it stands, as in programs whose strings have no end of their own. */
+bool sp_elf_has_text(const struct sp_elf *f, const char *text);
+
+/*
+ * A program at a fixed address whose constants are in one segment with its code, where nobody could
+ * write to them while the code runs.
+ */
+bool sp_elf_constants_in_code(const struct sp_elf *f);
+
 /* The file has a section of that name. */
 bool sp_elf_has_section(const struct sp_elf *f, const char *name);
 

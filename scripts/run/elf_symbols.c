@@ -78,19 +78,14 @@ bool sp_elf_relocated(const struct sp_elf *f, size_t index)
 	return false;
 }
 
-bool sp_elf_has_string(const struct sp_elf *f, const char *text)
+static bool has_bytes(const struct sp_elf *f, const char *needle, size_t len)
 {
-	char needle[128] = "";
-	size_t len = strlen(text) + 2;
 	uint64_t end = f->size < CONTENT_MAX ? f->size : CONTENT_MAX;
-	char *window = malloc(WINDOW + sizeof(needle));
+	char *window = malloc(WINDOW + len);
 	bool found = false;
 
-	if (window == NULL || len >= sizeof(needle)) {
-		free(window);
+	if (window == NULL)
 		return false;
-	}
-	memcpy(needle + 1, text, len - 2);
 	for (uint64_t at = 0; at < end && !found; at += WINDOW) {
 		uint64_t left = end - at;
 		size_t some = left < WINDOW + len ? (size_t)left : WINDOW + len;
@@ -101,6 +96,30 @@ bool sp_elf_has_string(const struct sp_elf *f, const char *text)
 	}
 	free(window);
 	return found;
+}
+
+bool sp_elf_has_string(const struct sp_elf *f, const char *text)
+{
+	char needle[128] = "";
+	size_t len = strlen(text) + 2;
+
+	if (len >= sizeof(needle))
+		return false;
+	memcpy(needle + 1, text, len - 2);
+	return has_bytes(f, needle, len);
+}
+
+bool sp_elf_has_text(const struct sp_elf *f, const char *text)
+{
+	return has_bytes(f, text, strlen(text));
+}
+
+bool sp_elf_constants_in_code(const struct sp_elf *f)
+{
+	for (unsigned i = 0; i < f->phdrs; i++)
+		if (f->phdr[i].p_type == PT_LOAD && (f->phdr[i].p_flags & (PF_W | PF_X)) == 0)
+			return false;
+	return f->type == ET_EXEC;
 }
 
 bool sp_elf_has_section(const struct sp_elf *f, const char *name)

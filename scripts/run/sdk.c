@@ -19,8 +19,9 @@ struct row {
 	const char *with[NAMES_MAX]; /* and all of these are there */
 	const char *vtable;          /* of its span class; NULL = a C interface */
 	const char *method;          /* what is hooked */
-	const char *type;            /* C++: the name of the class that even stripped files keep */
-	const char *obstacle;        /* NULL = there is an adapter */
+	/* C++: names of its classes of spans and tracers, which even stripped files keep */
+	const char *type[2];
+	const char *obstacle; /* NULL = there is an adapter */
 };
 
 #define CPP_ROW(V)                                                                                 \
@@ -30,7 +31,8 @@ struct row {
 		.with = {SP_OTELCPP_END(V), SP_OTELCPP_D1(V), SP_OTELCPP_D0(V),                    \
 			 SP_OTELCPP_SPAN_VTABLE(V)},                                               \
 		.vtable = SP_OTELCPP_SPAN_VTABLE(V), .method = "its virtual methods, by name",     \
-		.type = "N13opentelemetry2v" V "3sdk5trace4SpanE",                                 \
+		.type = {"N13opentelemetry2v" V "3sdk5trace4SpanE",                                \
+			 "N13opentelemetry2v" V "3sdk5trace6TracerE"},                             \
 	}
 
 static const struct row rows[] = {
@@ -75,6 +77,8 @@ struct seen {
 	uint32_t exported[ROWS];
 	uint32_t local[ROWS];
 	size_t index_of_end[ROWS]; /* of the first name in with[] */
+	bool imports_getenv;
+	bool exports_getenv;
 };
 
 #define STARTS (1U << NAMES_MAX)
@@ -108,6 +112,16 @@ static bool exported(const Elf64_Sym *s)
 	       (visibility == STV_DEFAULT || visibility == STV_PROTECTED);
 }
 
+static void look_at_getenv(struct seen *seen, const char *name, const Elf64_Sym *s)
+{
+	if (strcmp(name, "getenv") != 0)
+		return;
+	if (s->st_shndx == SHN_UNDEF)
+		seen->imports_getenv = true;
+	else
+		seen->exports_getenv = exported(s);
+}
+
 static void look_at(struct seen *seen, const char *name, const Elf64_Sym *s, size_t index,
 		    bool in_dynsym)
 {
@@ -128,6 +142,7 @@ static void look_at(struct seen *seen, const char *name, const Elf64_Sym *s, siz
 
 static void in_dynsym(void *arg, const char *name, const Elf64_Sym *s, size_t index)
 {
+	look_at_getenv(arg, name, s);
 	look_at(arg, name, s, index, true);
 }
 
@@ -141,26 +156,73 @@ static bool complete(uint32_t bits, const struct row *r)
 	return (bits & wanted(r)) == wanted(r);
 }
 
-/* How the calls of an exported SDK come by our hooks. False when they do not. */
-static bool method(const struct sp_elf *f, bool is_program, const struct row *r, size_t end,
-		   const char **how)
+static bool has_types(const struct sp_elf *f, const struct row *r)
 {
+	return r->type[0] != NULL && sp_elf_has_string(f, r->type[0]) &&
+	       sp_elf_has_string(f, r->type[1]);
+}
+
+/* Without names that we could define: adapter_otelcpp_types.h. False when it is not hooked. */
+static bool method_by_type(const struct sp_elf *f, const struct sp_sdk_place *place,
+			   const struct seen *seen, const struct row *r, const char **how)
+{
+	*how = "its virtual methods, found by run-time type information";
+	if (r->type[0] == NULL)
+		*how = "it is linked in with hidden symbols: there is nothing to hook";
+	else if (!has_types(f, r))
+		*how = "it is linked in with hidden symbols, and without the run-time type "
+		       "information (-fno-rtti) by which it could be found";
+	else if (place->own_getenv)
+		*how = "the program has a getenv of its own, so we do not hear of its SDK";
+	else if (!seen->imports_getenv)
+		*how = "it never calls getenv, so we do not hear of its SDK";
+	else if (sp_elf_constants_in_code(f))
+		*how = "its vtables are in one segment with the code, where nobody can write to "
+		       "them (link it position-independent, or not by gold)";
+	else
+		return true;
+	return false;
+}
+
+/* How the calls of an exported SDK come by our hooks. False when they do not. */
+static bool method(const struct sp_elf *f, const struct sp_sdk_place *place,
+		   const struct seen *seen, size_t i, const char **how)
+{
+	const struct row *r = &rows[i];
+
 	*how = r->method;
 	if (r->obstacle != NULL) {
 		*how = r->obstacle;
 		return false;
 	}
-	if (is_program) {
+	if (place->is_program && r->vtable != NULL)
+		return method_by_type(f, place, seen, r, how);
+	if (place->is_program) {
 		*how = "it is linked into the program, whose calls are bound inside it";
 		return false;
 	}
 	/* As of -Bsymbolic builds. */
-	if (r->vtable != NULL && !sp_elf_relocated(f, end))
+	if (r->vtable != NULL && !sp_elf_relocated(f, seen->index_of_end[i]))
 		*how = "the slots of its vtables";
 	return true;
 }
 
-size_t sp_sdk_look(const struct sp_elf *f, bool is_program, struct sp_sdk_found *found, size_t max)
+bool sp_sdk_has_getenv(const struct sp_elf *f)
+{
+	struct seen seen;
+
+	memset(&seen, 0, sizeof(seen));
+	(void)sp_elf_symbols(f, SHT_DYNSYM, in_dynsym, &seen);
+	return seen.exports_getenv;
+}
+
+bool sp_sdk_is_opentelemetry(const struct sp_elf *f)
+{
+	return sp_elf_has_text(f, "OTEL_RESOURCE_ATTRIBUTES");
+}
+
+size_t sp_sdk_look(const struct sp_elf *f, const struct sp_sdk_place *place,
+		   struct sp_sdk_found *found, size_t max)
 {
 	struct seen seen;
 	size_t n = 0;
@@ -175,14 +237,14 @@ size_t sp_sdk_look(const struct sp_elf *f, bool is_program, struct sp_sdk_found 
 		out->name = r->name;
 		out->state = SP_SDK_KNOWN;
 		if (complete(seen.exported[i], r)) {
-			if (method(f, is_program, r, seen.index_of_end[i], &out->how))
+			if (method(f, place, &seen, i, &out->how))
 				out->state = SP_SDK_HOOKED;
 			/* An older release is a part of a newer one. */
 			if (r->obstacle == NULL || n == 0)
 				n++;
-		} else if (complete(seen.exported[i] | seen.local[i], r) ||
-			   (r->type != NULL && sp_elf_has_string(f, r->type))) {
-			out->how = "it is linked in with hidden symbols: there is nothing to hook";
+		} else if (complete(seen.exported[i] | seen.local[i], r) || has_types(f, r)) {
+			if (method_by_type(f, place, &seen, r, &out->how))
+				out->state = SP_SDK_HOOKED;
 			n += r->obstacle == NULL || n == 0;
 		}
 	}

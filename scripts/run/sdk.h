@@ -19,7 +19,20 @@ struct sp_sdk_found {
 	const char *how;
 };
 
-/* At most max findings about one object; is_program: the first of the tree. */
-size_t sp_sdk_look(const struct sp_elf *f, bool is_program, struct sp_sdk_found *found, size_t max);
+/* What an object is in the tree. */
+struct sp_sdk_place {
+	bool is_program; /* the first of the tree */
+	bool own_getenv; /* the program has a function of this name, which all objects use then */
+};
+
+/* At most max findings about one object. */
+size_t sp_sdk_look(const struct sp_elf *f, const struct sp_sdk_place *place,
+		   struct sp_sdk_found *found, size_t max);
+
+/* The object exports a getenv of its own. */
+bool sp_sdk_has_getenv(const struct sp_elf *f);
+
+/* The object knows the names of variables that OpenTelemetry reads. */
+bool sp_sdk_is_opentelemetry(const struct sp_elf *f);
 
 #endif

@@ -97,11 +97,12 @@ if [[ $(build/spanprof-run --check busybox || true) == *"statically linked"* ]];
 	examine static.pid 1 'statically linked' busybox "LD_PRELOAD=$SO" "$SERVICE" "$SERVER" \
 		busybox sleep 60
 fi
-# 3. The SDK is a part of the program, without symbols.
-g++ -o "$WORK/inside" "$TEST_LIBS"/otelcpp/v1_stl17/{stories,mini_sdk}.o -lpthread
-strip "$WORK/inside"
+# 3. The SDK is a part of the program, and there is nothing that it could be found by.
+g++ -o "$WORK/inside" "$TEST_LIBS"/otelcpp/static_nortti/{stories,mini_sdk}.o -lpthread
 run hidden "$SERVICE" "$SERVER" "$DOCTOR" -- "$WORK/inside" nested 50
 diagnosis hidden 1 'its SDK cannot be hooked: opentelemetry-cpp.*hidden symbols'
+run nameless "$SERVICE" "$SERVER" "$DOCTOR" -- "$TEST_LIBS/otelcpp/static_nortti/stories" nested 50
+diagnosis nameless 1 'no OpenTelemetry SDK in it that we know'
 # 4. Nobody samples the traces.
 examine unsampled 1 'OTEL_TRACES_SAMPLER=always_off samples none' fixture "$SERVICE" "$SERVER" \
 	FIXTURE_UNSAMPLED=1 OTEL_TRACES_SAMPLER=always_off "${REQUESTS[@]}"

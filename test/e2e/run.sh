@@ -154,10 +154,23 @@ fi
 objects=("$OTELCPP/v1_stl17/stories.o" "$OTELCPP/v1_stl17/mini_sdk.o")
 g++ -o "$WORK/inside" "${objects[@]}" -lpthread
 strip -o "$WORK/stripped" "$WORK/inside"
-says inside 1 'linked in with hidden symbols' "$WORK/inside"
-says stripped 1 'linked in with hidden symbols' "$WORK/stripped"
+for kind in inside stripped; do
+	says "$kind" 0 'will be hooked: its virtual methods, found by run-time type information' "$WORK/$kind"
+done
 g++ -rdynamic -o "$WORK/exported" "${objects[@]}" -lpthread
-says exported 1 'linked into the program' "$WORK/exported"
+says exported 0 'found by run-time type information' "$WORK/exported"
+# What stands in the way of being found.
+printf 'char *getenv(const char *name) { return name[0] ? 0 : 0; }\n' | gcc -x c -c -o "$WORK/getenv.o" -
+g++ -rdynamic -o "$WORK/own_getenv" "${objects[@]}" "$WORK/getenv.o" -lpthread
+says own_getenv 1 'the program has a getenv of its own' "$WORK/own_getenv"
+says nortti 1 'but no SDK that we know; if it is opentelemetry-cpp, it was built with -fno-rtti' \
+	"$OTELCPP/static_nortti/stories"
+g++ -o "$WORK/nortti" "$OTELCPP"/static_nortti/{stories,mini_sdk}.o -lpthread
+says nortti.symbols 1 'without the run-time type information (-fno-rtti)' "$WORK/nortti"
+if g++ -no-pie -fuse-ld=gold -s -o "$WORK/one_segment" "$OTELCPP"/static_nopie/{stories,mini_sdk}.o \
+	-lpthread; then
+	says one_segment 1 'its vtables are in one segment with the code' "$WORK/one_segment"
+fi
 
 # The loader's search: each place is tried, in its order.
 mkdir "$WORK/lib" "$WORK/deep" "$WORK/bin"

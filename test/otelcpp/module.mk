@@ -55,14 +55,15 @@ $(foreach copy,$(OTELCPP_COPIES),$(eval OTELCPP_FLAGS_$(copy) := -DOPENTELEMETRY
 	-Dmain=stories_main -fno-gnu-unique '-DMINI_COPY="$(copy:copy_%=%):"'))
 
 # In the program, without a symbol. One has spans inside of their control blocks, as from 1.2x on; one has
-# a method that no release has.
-OTELCPP_STATIC := static_v1 static_v2 static_nopie static_foreign
+# a method that no release has; one has no run-time type information.
+OTELCPP_STATIC := static_v1 static_v2 static_nopie static_foreign static_nortti
 OTELCPP_HIDDEN := -fvisibility=hidden -fvisibility-inlines-hidden -ffunction-sections -fdata-sections
 OTELCPP_FLAGS_static_v1 := $(OTELCPP_HIDDEN) -fPIE -DOPENTELEMETRY_ABI_VERSION_NO=1 -DMINI_MADE_TOGETHER
 OTELCPP_FLAGS_static_v2 := $(OTELCPP_HIDDEN) -fPIE -DOPENTELEMETRY_ABI_VERSION_NO=2 \
 	-DOPENTELEMETRY_STL_VERSION=2017 -DMINI_CONTEXT=MINI_CONTEXT_INLINE -DMINI_MADE_TOGETHER
 OTELCPP_FLAGS_static_nopie := $(OTELCPP_HIDDEN) -fno-pic -fno-pie -DOPENTELEMETRY_ABI_VERSION_NO=1
 OTELCPP_FLAGS_static_foreign := $(OTELCPP_HIDDEN) -fPIE -DOPENTELEMETRY_ABI_VERSION_NO=1
+OTELCPP_FLAGS_static_nortti := $(OTELCPP_HIDDEN) -fPIE -fno-rtti -DOPENTELEMETRY_ABI_VERSION_NO=1
 OTELCPP_LDFLAGS_static_nopie := -no-pie
 $(eval $(call otelcpp_api,static_v2,context/runtime_context.h,\
 s/^  ~Token()/  virtual ~Token()/,virtual ~Token()))

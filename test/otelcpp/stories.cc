@@ -385,6 +385,7 @@ static void own_storage()
 	after->End();
 	work_alone();
 
+#ifdef __cpp_rtti
 	/* not to be known by its static type */
 	context::RuntimeContextStorage *volatile seen = own;
 	auto *known = dynamic_cast<OwnStorage *>(seen);
@@ -392,6 +393,7 @@ static void own_storage()
 	if (known == nullptr || known->Count() != 1 ||
 	    std::strstr(typeid(*seen).name(), "Own") == nullptr)
 		std::abort();
+#endif
 }
 
 /* No span is exported here, so none is announced. */
