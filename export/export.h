@@ -17,6 +17,7 @@
 #include "sampler/base/log.h"
 #include "sampler/config/config.h"
 #include "sampler/region/record.h"
+#include "sampler/region/sdk_texts.h"
 #include "sampler/unwind/snapshot.h"
 
 /* Bits returned by sp_core_ops.news */
@@ -41,6 +42,8 @@ struct sp_core_facts {
 	struct {
 		const char *name;
 		const char *method;
+		char object[SP_SDK_OBJECT_MAX]; /* of the first instance; "" = unknown */
+		uint32_t instances;
 		uint64_t spans_started;
 		unsigned unknowns; /* facts of it that proved wrong, and what happens instead */
 		struct {

@@ -26,6 +26,11 @@ static void counter_add(void *self, enum sp_counter c, uint64_t n)
 			      memory_order_relaxed);
 }
 
+static uint32_t word(const _Atomic uint32_t *at)
+{
+	return atomic_load_explicit(at, memory_order_relaxed);
+}
+
 static uint64_t spans_started(const struct sp_region *r, unsigned sdk)
 {
 	uint64_t sum = 0;
@@ -163,6 +168,24 @@ static void list_unknowns(struct sp_core_facts *out, uint32_t facts)
 	}
 }
 
+/* Whoever writes the region may write anything, also while this is read. */
+static void say_where(const struct sp_region_sdk *sdk, unsigned number, struct sp_core_facts *out)
+{
+	/* pairs with sp_sdk_publish() */
+	uint32_t way = atomic_load_explicit(&sdk->way, memory_order_acquire);
+	char *object = out->sdk[out->sdks].object;
+
+	out->sdk[out->sdks].method = sp_sdk_texts[number].method;
+	if (way == SP_SDK_WAY_UNKNOWN || way >= SP_SDK_WAY_N)
+		return;
+	out->sdk[out->sdks].method = sp_sdk_way_texts[way];
+	out->sdk[out->sdks].instances = word(&sdk->instances);
+	memcpy(object, sdk->object, SP_SDK_OBJECT_MAX);
+	object[SP_SDK_OBJECT_MAX - 1] = '\0';
+	if (object[0] == '\0')
+		(void)snprintf(object, SP_SDK_OBJECT_MAX, "the program");
+}
+
 static void list_sdks(const struct sp_member *m, struct sp_core_facts *out)
 {
 	_Static_assert(SP_SDK_FACT_N <= SP_CORE_FACTS_MAX, "there is room for all");
@@ -175,7 +198,7 @@ static void list_sdks(const struct sp_member *m, struct sp_core_facts *out)
 		if ((spans == 0 && facts == 0) || sp_sdk_texts[i].name == NULL)
 			continue;
 		out->sdk[out->sdks].name = sp_sdk_texts[i].name;
-		out->sdk[out->sdks].method = sp_sdk_texts[i].method;
+		say_where(sdk, i, out);
 		out->sdk[out->sdks].spans_started = spans;
 		list_unknowns(out, facts);
 		out->sdks++;
@@ -186,11 +209,6 @@ static void list_sdks(const struct sp_member *m, struct sp_core_facts *out)
 static int signal_of(uint32_t number)
 {
 	return number <= 64 ? (int)number : 0;
-}
-
-static uint32_t word(const _Atomic uint32_t *at)
-{
-	return atomic_load_explicit(at, memory_order_relaxed);
 }
 
 static void facts(void *self, struct sp_core_facts *out)

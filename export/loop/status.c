@@ -121,11 +121,14 @@ static json_t *sdks(const struct sp_core_facts *f)
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i < f->sdks; i++)
-		json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:o}", "name",
-						      text(f->sdk[i].name), "method",
-						      text(f->sdk[i].method), "spans_started",
-						      number(f->sdk[i].spans_started),
-						      "not_understood", unknowns(f, i)));
+		json_array_append_new(
+			list,
+			json_pack(
+				"{s:o, s:o, s:o, s:o, s:o, s:o}", "name", text(f->sdk[i].name),
+				"method", text(f->sdk[i].method), "object",
+				f->sdk[i].object[0] != '\0' ? text(f->sdk[i].object) : json_null(),
+				"instances", number(f->sdk[i].instances), "spans_started",
+				number(f->sdk[i].spans_started), "not_understood", unknowns(f, i)));
 	return list;
 }
 

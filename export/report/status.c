@@ -102,6 +102,20 @@ static void print_unknowns(FILE *out, const json_t *sdk)
 	}
 }
 
+/* Older files do not say it. */
+static void print_where(FILE *out, const json_t *sdk)
+{
+	const char *object = json_string_value(json_object_get(sdk, "object"));
+	json_int_t instances = json_integer_value(json_object_get(sdk, "instances"));
+
+	if (object == NULL)
+		return;
+	(void)fputs(", in ", out);
+	print_text(out, object);
+	if (instances > 1)
+		(void)fprintf(out, " and %" JSON_INTEGER_FORMAT " more", instances - 1);
+}
+
 static void print_sdks(FILE *out, const json_t *root)
 {
 	const json_t *list = json_object_get(root, "sdks");
@@ -117,6 +131,7 @@ static void print_sdks(FILE *out, const json_t *root)
 		(void)fprintf(out, ": %" JSON_INTEGER_FORMAT " spans, seen by its ",
 			      json_integer_value(json_object_get(sdk, "spans_started")));
 		print_text(out, json_string_value(json_object_get(sdk, "method")));
+		print_where(out, sdk);
 		(void)fputc('\n', out);
 		print_unknowns(out, sdk);
 	}

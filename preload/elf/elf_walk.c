@@ -190,6 +190,40 @@ static int visit_start(struct dl_phdr_info *info, size_t size SP_UNUSED, void *a
 	return 0;
 }
 
+struct place {
+	uintptr_t address;
+	char *path;
+	size_t size;
+};
+
+static int visit_path(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct place *p = arg;
+	size_t len;
+
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+
+		if (h->p_type != PT_LOAD || p->address - info->dlpi_addr - h->p_vaddr >= h->p_memsz)
+			continue;
+		len = info->dlpi_name != NULL ? strlen(info->dlpi_name) : 0;
+		if (len < p->size)
+			memcpy(p->path, info->dlpi_name != NULL ? info->dlpi_name : "", len + 1);
+		else
+			memcpy(p->path, info->dlpi_name + len - p->size + 1, p->size);
+		return 1;
+	}
+	return 0;
+}
+
+void sp_elf_path_at(const void *address, char *path, size_t size)
+{
+	struct place p = {.address = (uintptr_t)address, .path = path, .size = size};
+
+	path[0] = '\0';
+	(void)dl_iterate_phdr(visit_path, &p);
+}
+
 static int visit_adds(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
 	*(unsigned long long *)arg = info->dlpi_adds;

@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -38,6 +39,12 @@ static inline bool sp_elf_within(const struct sp_elf_range *r, const void *addre
 {
 	return (uintptr_t)address - r->start < r->size;
 }
+
+/*
+ * The path of the object that address lies in, as the loader has it; of one that does not fit the
+ * end. "" for the program, and if there is no object.
+ */
+void sp_elf_path_at(const void *address, char *path, size_t size);
 
 /* The object that address lies in, whichever it is. */
 struct sp_elf_range sp_elf_object_at(const void *address);

@@ -109,7 +109,7 @@ void sp_deferred_work_publish(void)
 	set(&r->threads_refused, by[SP_UNARMED_REFUSED]);
 	set(&r->spans_open, sp_span_table_count());
 	for (unsigned sdk = 0; sdk < SP_SDK_N; sdk++)
-		set(&r->sdk[sdk].disproved, sp_sdk_disproved_facts((enum sp_sdk)sdk));
+		sp_sdk_publish((enum sp_sdk)sdk, &r->sdk[sdk]);
 }
 
 /* Timers may have become free since a thread got none because of the limit. */

@@ -1,15 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Remembers and logs which assumptions proved wrong for an SDK. Context: APP. */
+/* Remembers and logs what is known of each SDK. Context: APP. */
 #include "preload/lifecycle/sdk.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
 
+#include "preload/elf/elf_walk.h"
 #include "preload/lifecycle/lifecycle.h"
 #include "sampler/base/log.h"
 #include "sampler/config/config.h"
 #include "sampler/region/region.h"
 
 static _Atomic uint32_t disproved[SP_SDK_N];
+
+/* Where instances are. The text is written by the one thread that counts the first instance. */
+static struct reached {
+	_Atomic uint32_t instances;
+	_Atomic uint32_t way; /* set after the text */
+	char object[SP_SDK_OBJECT_MAX];
+} reached[SP_SDK_N];
+
+/*
+ * With an SDK that cannot be read there may never be an activation, which reads the log level.
+ */
+static void read_log_level(void)
+{
+	if (!sp_lifecycle_active())
+		sp_config_parse_log_level();
+}
 
 void sp_sdk_disproved(enum sp_sdk sdk, enum sp_sdk_fact fact)
 {
@@ -23,17 +42,83 @@ void sp_sdk_disproved(enum sp_sdk sdk, enum sp_sdk_fact fact)
 	/* the next publication may be far away */
 	if (r != NULL)
 		atomic_fetch_or_explicit(&r->sdk[sdk].disproved, bit, memory_order_relaxed);
-	/*
-	 * with an SDK that cannot be read there may never be an activation, which reads the log
-	 * level
-	 */
-	if (!sp_lifecycle_active())
-		sp_config_parse_log_level();
+	read_log_level();
 	sp_log(level, "%s: this release's %s is not understood: %s", sp_sdk_texts[sdk].name,
 	       sp_sdk_fact_texts[fact].name, sp_sdk_fact_texts[fact].instead);
 }
 
-uint32_t sp_sdk_disproved_facts(enum sp_sdk sdk)
+void sp_sdk_publish(enum sp_sdk sdk, struct sp_region_sdk *out)
 {
-	return atomic_load_explicit(&disproved[sdk], memory_order_relaxed);
+	/* pairs with sp_sdk_reached() */
+	uint32_t way = atomic_load_explicit(&reached[sdk].way, memory_order_acquire);
+
+	atomic_store_explicit(&out->disproved,
+			      atomic_load_explicit(&disproved[sdk], memory_order_relaxed),
+			      memory_order_relaxed);
+	atomic_store_explicit(&out->instances,
+			      atomic_load_explicit(&reached[sdk].instances, memory_order_relaxed),
+			      memory_order_relaxed);
+	if (way == SP_SDK_WAY_UNKNOWN ||
+	    atomic_load_explicit(&out->way, memory_order_relaxed) == way)
+		return;
+	memcpy(out->object, reached[sdk].object, sizeof(out->object));
+	/* pairs with list_sdks() in export/exporter/member.c */
+	atomic_store_explicit(&out->way, way, memory_order_release);
+}
+
+void sp_sdk_reached(enum sp_sdk sdk, enum sp_sdk_way way, const void *address)
+{
+	struct sp_region *r = sp_region_now();
+
+	if (atomic_fetch_add_explicit(&reached[sdk].instances, 1, memory_order_relaxed) == 0) {
+		sp_elf_path_at(address, reached[sdk].object, sizeof(reached[sdk].object));
+		atomic_store_explicit(&reached[sdk].way, way, memory_order_release);
+	}
+	/* the next publication may be far away */
+	if (r != NULL)
+		sp_sdk_publish(sdk, &r->sdk[sdk]);
+}
+
+/* One of these is defined wherever one of our SDKs has names. */
+static bool any_has_names(void)
+{
+	static const char *const names[] = {
+		"otelc_start_span",
+		"otel_tracer_start_span",
+		"otelc_tracer_create",
+		"_ZN13opentelemetry2v13sdk5trace4Span3EndERKNS0_5trace14EndSpanOptionsE",
+		"_ZN13opentelemetry2v23sdk5trace4Span3EndERKNS0_5trace14EndSpanOptionsE",
+	};
+
+	for (unsigned i = 0; i < SP_ARRAY_LEN(names); i++) {
+		if (sp_elf_find(names[i], NULL) != NULL)
+			return true;
+	}
+	return false;
+}
+
+static bool any_reached(void)
+{
+	for (unsigned sdk = 0; sdk < SP_SDK_N; sdk++) {
+		if (atomic_load_explicit(&reached[sdk].instances, memory_order_relaxed) != 0)
+			return true;
+	}
+	return false;
+}
+
+void sp_sdk_asked_in_vain(const void *address)
+{
+	static _Atomic bool told;
+	char path[SP_SDK_OBJECT_MAX];
+
+	if (atomic_load_explicit(&told, memory_order_relaxed))
+		return;
+	read_log_level();
+	if (!sp_log_prints(SP_LOG_INFO) || any_reached() || any_has_names() ||
+	    atomic_exchange_explicit(&told, true, memory_order_relaxed))
+		return;
+	sp_elf_path_at(address, path, sizeof(path));
+	sp_log(SP_LOG_INFO,
+	       "OpenTelemetry is here, but no SDK that we know: %s asks for its variables",
+	       path[0] != '\0' ? path : "the program");
 }

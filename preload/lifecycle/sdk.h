@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the facts that we assume of an SDK (sampler/region/sdk_texts.h) proved wrong. */
+/*
+ * What is known of each SDK: which of the facts that we assume of it (sampler/region/sdk_texts.h)
+ * proved wrong, where it is, and how it was reached.
+ */
 #ifndef SP_SDK_H
 #define SP_SDK_H
 
 #include <stdint.h>
 
+#include "sampler/region/region.h"
 #include "sampler/region/sdk_texts.h"
 
 /*
@@ -13,7 +17,19 @@
  */
 void sp_sdk_disproved(enum sp_sdk sdk, enum sp_sdk_fact fact);
 
-/* Any context. The facts that proved wrong for that SDK, a bit for each. */
-uint32_t sp_sdk_disproved_facts(enum sp_sdk sdk);
+/*
+ * APP. An instance of that SDK was reached that way, and the address is in its object. To be called
+ * once for each.
+ */
+void sp_sdk_reached(enum sp_sdk sdk, enum sp_sdk_way way, const void *address);
+
+/* Any context. Copies what is known of that SDK into its entry in the region. */
+void sp_sdk_publish(enum sp_sdk sdk, struct sp_region_sdk *out);
+
+/*
+ * APP. The object around that address asks for variables of OpenTelemetry and has no SDK that is
+ * found by its classes. Says so once at level info if there is no other SDK that we know.
+ */
+void sp_sdk_asked_in_vain(const void *address);
 
 #endif

@@ -65,6 +65,11 @@ static bool silent(enum sp_log_level level)
 	       (int)level > atomic_load_explicit(&max_level, memory_order_relaxed);
 }
 
+bool sp_log_prints(enum sp_log_level level)
+{
+	return !silent(level);
+}
+
 /* Takes back the signal that a failed write raised, unless the host had one waiting already. */
 static void take_back(int error, uint64_t pending_before)
 {

@@ -7,6 +7,7 @@
 #ifndef SP_LOG_H
 #define SP_LOG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "sampler/base/compiler.h"
@@ -27,6 +28,9 @@ void sp_log_set_level(enum sp_log_level level);
  * same. errno preserved.
  */
 void sp_log_begin(void);
+
+/* Whether a message of that level would be printed, for messages that take work to make. */
+bool sp_log_prints(enum sp_log_level level);
 
 void sp_log(enum sp_log_level level, const char *fmt, ...) SP_PRINTF(2, 3);
 

@@ -19,13 +19,14 @@
 
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
+#include "sampler/region/sdk_texts.h"
 
 #define SP_REGION_MAGIC UINT64_C(0x666f72706e617073) /* "spanprof" */
 /*
  * The version of layout and meaning, including the records in the rings. Object and program have to
  * be of the same build.
  */
-#define SP_REGION_VERSION 2U
+#define SP_REGION_VERSION 3U
 
 /*
  * The numbers of the descriptors that the exporter inherits: its region, the host's folder in /proc
@@ -114,7 +115,10 @@ enum sp_region_exporter {
 /* Of one SDK, by its number (sdk_texts.h). */
 #define SP_REGION_SDKS SP_COUNTED_SDKS
 struct sp_region_sdk {
-	_Atomic uint32_t disproved; /* facts, see sp_sdk_disproved_facts() */
+	_Atomic uint32_t disproved; /* enum sp_sdk_fact, a bit for each */
+	_Atomic uint32_t way;       /* enum sp_sdk_way, of the first instance; set after object */
+	_Atomic uint32_t instances; /* that were reached */
+	char object[SP_SDK_OBJECT_MAX]; /* that holds the first instance */
 };
 
 /* A complete message without prefix and newline, for the host's stderr. */

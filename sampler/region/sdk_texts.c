@@ -17,6 +17,12 @@ const struct sp_sdk_text sp_sdk_texts[SP_SDK_N] = {
 	[SP_SDK_HAPROXY] = {"haproxytech/opentelemetry-c-wrapper", "function table"},
 };
 
+const char *const sp_sdk_way_texts[SP_SDK_WAY_N] = {
+	[SP_SDK_WAY_NAMES] = "virtual methods, by name",
+	[SP_SDK_WAY_SLOTS] = "virtual methods, in the slots of its vtables",
+	[SP_SDK_WAY_TYPES] = "virtual methods, found by run-time type information",
+};
+
 #define FROM_START_TO_END "its scopes are not followed, spans label from start to end"
 #define NOT_AT_ALL "its spans are not profiled"
 

@@ -19,8 +19,20 @@ enum sp_sdk {
 
 struct sp_sdk_text {
 	const char *name;
-	const char *method; /* how its calls are seen */
+	const char *method; /* how its calls are seen, if nothing better is known */
 };
+
+/* How an instance of opentelemetry-cpp was reached. */
+enum sp_sdk_way {
+	SP_SDK_WAY_UNKNOWN,
+	SP_SDK_WAY_NAMES, /* the loader bound its calls to ours */
+	SP_SDK_WAY_SLOTS, /* it binds them itself, so ours were put into its vtables */
+	SP_SDK_WAY_TYPES, /* it has no names: its vtables were found by type information */
+	SP_SDK_WAY_N,
+};
+
+/* A path, cut at its beginning if it is longer. */
+#define SP_SDK_OBJECT_MAX 112U
 
 /*
  * What we assume of SDKs beyond what their interface promises. Each fact is checked where it is
@@ -48,5 +60,8 @@ extern const struct sp_sdk_fact_text sp_sdk_fact_texts[SP_SDK_FACT_N];
 
 /* By number; the name is NULL where there is none. */
 extern const struct sp_sdk_text sp_sdk_texts[SP_SDK_N];
+
+/* By enum sp_sdk_way; NULL where it is unknown. */
+extern const char *const sp_sdk_way_texts[SP_SDK_WAY_N];
 
 #endif

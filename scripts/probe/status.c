@@ -142,6 +142,22 @@ static void say_losses(const json_t *root)
 	}
 }
 
+static void say_where(const json_t *root)
+{
+	size_t i;
+	const json_t *sdk;
+
+	json_array_foreach(json_object_get(root, "sdks"), i, sdk)
+	{
+		const char *name = json_string_value(json_object_get(sdk, "name"));
+		const char *method = json_string_value(json_object_get(sdk, "method"));
+		const char *object = json_string_value(json_object_get(sdk, "object"));
+
+		if (name != NULL && method != NULL && object != NULL)
+			sp_line_say("status", "note", "%s in %s: its %s", name, object, method);
+	}
+}
+
 /* What of its SDKs is not as in the releases that we know, and what happens instead. */
 static void say_unknowns(const json_t *root)
 {
@@ -196,6 +212,7 @@ static void say_status(const json_t *root)
 		sp_line_say("status", "wrong", "no sample lies in a span");
 		sp_line_say("status", "change", "are the spans attached where the work is done?");
 	}
+	say_where(root);
 	say_unknowns(root);
 	if (error != NULL && error[0] != '\0')
 		sp_line_say("status", "note", "last push: %" JSON_INTEGER_FORMAT " %s",

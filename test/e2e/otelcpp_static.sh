@@ -29,10 +29,13 @@ for build in "${!STORIES[@]}"; do
 	for story in ${STORIES[$build]}; do
 		name=$build.$story
 		mkdir "$WORK/$name"
-		run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" \
+		run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" SPANPROF_STATUS_FILE="$WORK/status" \
 			OTELC_SPANS_JSON="$WORK/$name.spans" "$host" "$story" "$PIECE_MS"
 		expect_rc "$name" 0
 		expect_silent "$name"
+		expect "$WORK/status" \
+			'[(s["object"], s["instances"]) for s in d["sdks"]] == [("the program", 1)]'
+		expect "$WORK/status" 'd["sdks"][0]["method"].endswith("by run-time type information")'
 		echo "$name"
 		python3 "$CHECK_STORY" spans "$WORK/$name.out" "$WORK/$name.spans" all
 		report "$WORK/$name" "$WORK/$name.json"
@@ -52,6 +55,24 @@ expect_rc foreign.under 0
 [[ $(grep -c . "$WORK/foreign.under.err") == 1 ]] || fail "not one message: $(<"$WORK/foreign.under.err")"
 grep 'opentelemetry-cpp, ABI v1: .*not understood: its spans are not profiled' \
 	"$WORK/foreign.under.err" >/dev/null || fail "not told: $(<"$WORK/foreign.under.err")"
+[[ -z $(profiles_in "$WORK") ]] || fail "an unknown SDK was profiled"
+
+# Without type information there is nothing to be found by. That is a fact, so it is no warning.
+readonly NORTTI=$TEST_LIBS/otelcpp/static_nortti/stories
+run nortti "$NORTTI" parents 1
+run_under nortti.under SPANPROF_OUTPUT_DIR="$WORK" "$NORTTI" parents 1
+expect_rc nortti.under 0
+expect_silent nortti.under
+run_under nortti.info SPANPROF_LOG_LEVEL=info SPANPROF_OUTPUT_DIR="$WORK" "$NORTTI" parents 1
+grep -xE 'spanprof\[[0-9]+\]: OpenTelemetry is here, but no SDK that we know: the program .*' \
+	"$WORK/nortti.info.err" || fail "not said: $(<"$WORK/nortti.info.err")"
+[[ $(wc -l <"$WORK/nortti.info.err") == 1 ]] || fail "more than said: $(<"$WORK/nortti.info.err")"
+for host in "$TEST_LIBS/otelcpp/debian/stories" "$TEST_LIBS/otelcpp/static_v1/stories"; do
+	run_under known SPANPROF_LOG_LEVEL=info SPANPROF_OUTPUT_DIR="$WORK/known" "$host" nested 1
+	if grep 'no SDK that we know' "$WORK/known.err"; then
+		fail "$host has one"
+	fi
+done
 [[ -z $(profiles_in "$WORK") ]] || fail "an unknown SDK was profiled"
 
 # Switched off nothing is looked for, so nothing is told.

@@ -123,6 +123,16 @@ static void look_at_other(struct sp_otelcpp *sdk, const void *pointer)
 		reject(sdk, SP_SDK_FACT_POINTER);
 }
 
+static void tell_reached(struct sp_otelcpp *sdk)
+{
+	enum sp_sdk_way way = sdk->patched ? SP_SDK_WAY_SLOTS : SP_SDK_WAY_NAMES;
+
+	if (sdk->by_type)
+		sp_sdk_reached(sdk->names->sdk, SP_SDK_WAY_TYPES, sdk->span_vptr);
+	else
+		sp_sdk_reached(sdk->names->sdk, way, sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END));
+}
+
 void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer)
 {
 	const struct sp_otelcpp_flavour *f;
@@ -141,7 +151,9 @@ void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer)
 		return NULL;
 	}
 	atomic_store_explicit(&sdk->looks, 0, memory_order_relaxed);
-	atomic_store_explicit(&sdk->flavour, f, memory_order_relaxed);
+	/* two threads may both come here with their first spans */
+	if (atomic_exchange_explicit(&sdk->flavour, f, memory_order_relaxed) == NULL)
+		tell_reached(sdk);
 	return span;
 }
 

@@ -83,6 +83,7 @@ struct sp_otelcpp {
 	const void *_Atomic elsewhere; /* a vptr of objects of no instance's own */
 	/* Vtables known to belong to this instance, which is never unloaded; NULL = none yet. */
 	const void *_Atomic vptr[SP_OTELCPP_CLASS_N];
+	bool patched;                        /* its vtables were not bound to our functions */
 	const void *hook[SP_OTELCPP_REAL_N]; /* ours, as they may stand in the SDK's vtables */
 	/* Where the loader bound these names at program start; NULL if the SDK was not there. */
 	const void *linked_storage;

@@ -202,6 +202,7 @@ static void look(struct asker *a, const void *caller)
 {
 	struct sp_typeinfo_found found[SP_OTELCPP_VERSIONS * CLASSES];
 	struct sp_typeinfo_image image;
+	bool known = false;
 
 	if (!sp_typeinfo_image_at(caller, &image) ||
 	    !sp_typeinfo_find(&image, MARKER, classes, found, SP_ARRAY_LEN(classes)))
@@ -210,9 +211,12 @@ static void look(struct asker *a, const void *caller)
 		const struct sp_typeinfo_found *f = &found[(size_t)v * CLASSES];
 
 		a->sdk[v] = add(sp_otelcpp_first[v], &a->object, f);
+		known = known || a->sdk[v] != NULL || f[SP_OTELCPP_TYPE_SPAN].named;
 		if (a->sdk[v] == NULL && is_foreign(sp_otelcpp_first[v], &a->object, f))
 			sp_sdk_disproved(sp_otelcpp_first[v]->names->sdk, SP_SDK_FACT_CLASS);
 	}
+	if (!known)
+		sp_sdk_asked_in_vain(caller);
 }
 
 /* An object that was unloaded and is loaded again at its place has vtables as in the file. */

@@ -92,7 +92,7 @@ static void patch(struct sp_otelcpp *sdk, const void *vtable, unsigned slot,
 	const void *const *word = (const void *const *)vtable + SP_OTELCPP_VTABLE_HEAD + slot;
 
 	if (*word != NULL && *word != sdk->hook[which] && *word == sp_otelcpp_real(sdk, which))
-		(void)sp_otelcpp_vtable_replace(word, sdk->hook[which]);
+		sdk->patched = sp_otelcpp_vtable_replace(word, sdk->hook[which]) || sdk->patched;
 }
 
 void sp_otelcpp_vtable_patch(struct sp_otelcpp *sdk)

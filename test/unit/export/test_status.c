@@ -97,6 +97,8 @@ Test(status, has_the_promised_keys, .timeout = 20)
 	core.facts.sdks = 1;
 	core.facts.sdk[0].name = "an-sdk";
 	core.facts.sdk[0].method = "a way";
+	strcpy(core.facts.sdk[0].object, "/an/object\x1b");
+	core.facts.sdk[0].instances = 2;
 	core.facts.sdk[0].spans_started = 9;
 	core.facts.sdk[0].unknowns = 1;
 	core.facts.sdk[0].unknown[0].fact = "a thing";
@@ -118,6 +120,8 @@ Test(status, has_the_promised_keys, .timeout = 20)
 	sdk = json_array_get(json_object_get(root, "sdks"), 0);
 	cr_expect_str_eq(string(sdk, "name"), "an-sdk");
 	cr_expect_str_eq(string(sdk, "method"), "a way");
+	cr_expect_str_eq(string(sdk, "object"), "/an/object ");
+	cr_expect_eq(json_integer_value(json_object_get(sdk, "instances")), 2);
 	cr_expect_eq(json_integer_value(json_object_get(sdk, "spans_started")), 9);
 	unknowns = json_object_get(sdk, "not_understood");
 	cr_expect_eq(json_array_size(unknowns), 1);
