@@ -199,18 +199,18 @@ struct place {
 static int visit_path(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
 	struct place *p = arg;
-	size_t len;
+	const char *path = info->dlpi_name != NULL ? info->dlpi_name : "";
+	size_t len = strlen(path);
 
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
 
 		if (h->p_type != PT_LOAD || p->address - info->dlpi_addr - h->p_vaddr >= h->p_memsz)
 			continue;
-		len = info->dlpi_name != NULL ? strlen(info->dlpi_name) : 0;
 		if (len < p->size)
-			memcpy(p->path, info->dlpi_name != NULL ? info->dlpi_name : "", len + 1);
+			memcpy(p->path, path, len + 1);
 		else
-			memcpy(p->path, info->dlpi_name + len - p->size + 1, p->size);
+			memcpy(p->path, path + len - p->size + 1, p->size);
 		return 1;
 	}
 	return 0;

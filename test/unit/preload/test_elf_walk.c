@@ -254,3 +254,24 @@ Test(resolve, a_miss_is_asked_again, .timeout = 20)
 	(void)open_private();
 	cr_assert_not_null(sp_resolve("td_init"));
 }
+
+Test(elf_walk, tells_the_path_of_an_object_and_the_end_of_a_long_one)
+{
+	void *object = open_private();
+	const void *inside = dlsym(object, "td_init");
+	char path[256];
+	char end[sizeof(PRIVATE_OBJECT)];
+
+	cr_assert_not_null(inside);
+	sp_elf_path_at(inside, path, sizeof(path));
+	sp_elf_path_at(inside, end, sizeof(end));
+
+	cr_expect_eq(path[0], '/');
+	cr_expect_str_eq(strrchr(path, '/') + 1, PRIVATE_OBJECT);
+	cr_expect_str_eq(end, PRIVATE_OBJECT);
+	sp_elf_path_at(__func__, path, sizeof(path));
+	cr_expect_str_eq(path, "", "of the program");
+	sp_elf_path_at(NULL, path, sizeof(path));
+	cr_expect_str_eq(path, "", "of nothing");
+	dlclose(object);
+}
