@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "preload/exporter/exporter.h"
 #include "preload/exporter/exporter_restart.h"
@@ -153,21 +154,33 @@ void sp_deferred_work_forked(void)
 	atomic_flag_clear_explicit(&busy, memory_order_relaxed);
 }
 
+/* When an exporter that does not work yet is checked next; CLOCK_MONOTONIC_COARSE. */
+static _Atomic uint64_t next_check;
+
+static uint64_t coarse_ns(void)
+{
+	struct timespec ts = {0, 0};
+
+	(void)clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
 /*
- * Whether an exporter that does not work yet has to be checked. Every span asks until it works,
- * because an exporter that ends at once cannot report it; the answer is true now and then.
+ * Every span asks until the exporter works, because one that ends at once cannot report it. The
+ * answer is true now and then: the check takes system calls, and on a busy machine thousands of
+ * spans end before an exporter works.
  */
+bool sp_deferred_work_may_check(void)
+{
+	return coarse_ns() >= atomic_load_explicit(&next_check, memory_order_relaxed);
+}
+
 static bool has_not_begun(const struct sp_region *r)
 {
-	static uint64_t next;
-	uint64_t now;
-
-	if (atomic_load_explicit(&r->exporter, memory_order_relaxed) == SP_EXPORTER_WORKING)
+	if (atomic_load_explicit(&r->exporter, memory_order_relaxed) == SP_EXPORTER_WORKING ||
+	    !sp_deferred_work_may_check())
 		return false;
-	now = sp_monotonic_ns();
-	if (now < next)
-		return false;
-	next = now + BEGIN_NS;
+	atomic_store_explicit(&next_check, coarse_ns() + BEGIN_NS, memory_order_relaxed);
 	return true;
 }
 

@@ -14,13 +14,20 @@
 
 #include "sampler/region/region.h"
 
-/* APP, while sampling is on. Something is asked for, or the exporter does not work yet. */
+/* For the one below: an exporter that does not work yet was not checked just before. */
+bool sp_deferred_work_may_check(void);
+
+/*
+ * APP, while sampling is on. Something is asked for, or the exporter does not work, and it is time
+ * to see why.
+ */
 static inline bool sp_deferred_work_is_due(void)
 {
 	struct sp_region *r = sp_region_now();
 
 	return atomic_load_explicit(&r->deferred_work, memory_order_relaxed) != 0 ||
-	       atomic_load_explicit(&r->exporter, memory_order_relaxed) != SP_EXPORTER_WORKING;
+	       (atomic_load_explicit(&r->exporter, memory_order_relaxed) != SP_EXPORTER_WORKING &&
+		sp_deferred_work_may_check());
 }
 
 /*
