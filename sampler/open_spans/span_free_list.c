@@ -67,9 +67,9 @@ void sp_span_free_list_thread_ended(struct sp_span_spare *spare)
 		sp_span_free_list_give_shared(spare->ref[--spare->n]);
 }
 
-bool sp_span_free_list_used(void)
+uint32_t sp_span_free_list_used(void)
 {
-	return atomic_load_explicit(&fresh, memory_order_relaxed) != 0;
+	return atomic_load_explicit(&fresh, memory_order_relaxed);
 }
 
 void sp_span_free_list_wipe(void)

@@ -52,8 +52,8 @@ static inline void sp_span_free_list_give(uint32_t ref)
 /* Whoever frees the block of a thread that has ended: what it had at hand is everybody's again. */
 void sp_span_free_list_thread_ended(struct sp_span_spare *spare);
 
-/* An entry was taken, ever. */
-bool sp_span_free_list_used(void);
+/* How many entries were ever taken: those with the numbers below. */
+uint32_t sp_span_free_list_used(void);
 
 /* Forked child, its only thread: all entries are free, and at nobody's hand. */
 void sp_span_free_list_wipe(void);
