@@ -172,6 +172,24 @@ bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t span_id)
 	return false;
 }
 
+bool sp_span_stack_pop_top(struct sp_span_stack *s, uint32_t slot, uint64_t span_id)
+{
+	struct sp_span_frame *f = &s->frame[slot % SP_SPAN_DEPTH_MAX];
+
+	/* While the overflow holds something, no slot is on top. */
+	if (atomic_load_explicit(&s->depth, memory_order_relaxed) != slot + 1 ||
+	    sp_span_overflow_count(&s->rest) != 0 ||
+	    atomic_load_explicit(&f->span_id, memory_order_relaxed) != span_id ||
+	    sp_span_token_attached(token_of(f)))
+		return false;
+	begin_change(s);
+	/* The same two stores as in sp_span_stack_pop(). */
+	atomic_store_explicit(&f->span_id, 0, memory_order_release);
+	atomic_signal_fence(memory_order_release);
+	reap(s);
+	return true;
+}
+
 /* Ends the frame in that slot, whichever span it holds. */
 static void end_slot(struct sp_span_stack *s, uint32_t slot)
 {

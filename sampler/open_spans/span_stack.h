@@ -144,6 +144,13 @@ static inline void sp_span_stack_name_root(struct sp_span_stack *s, uint64_t id,
 bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t span_id);
 
 /*
+ * Owner only. The same for a span that was started into that slot and is on top, which most spans
+ * are when they end. False, with nothing changed, if it is not on top, or in the overflow, or also
+ * attached.
+ */
+bool sp_span_stack_pop_top(struct sp_span_stack *s, uint32_t slot, uint64_t span_id);
+
+/*
  * Any thread, also the owner. Removes a span from the overflow; once for each span that got that
  * deep slot.
  */

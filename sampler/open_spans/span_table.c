@@ -194,12 +194,21 @@ bool sp_span_table_by_handle(uint64_t handle, struct sp_span_record *out)
 	       find_from(table.by_handle, BY_HANDLE, handle, SP_SPAN_WORD_HANDLE, out);
 }
 
-void sp_span_table_expect(uint64_t span_id)
+static inline bool may_be_in(const struct sp_span_line *line, uint64_t hash)
 {
-	uint64_t hash = sp_span_index_hash(span_id);
+	return sp_span_index_further(line) ||
+	       sp_span_index_match(line, hash) != SP_SPAN_INDEX_CELLS;
+}
 
-	if (table.ready && sp_span_index_further(sp_span_index_line(table.by_id, hash, 0)))
-		__builtin_prefetch(sp_span_index_line(table.by_id, hash, 1), 1);
+bool sp_span_table_may_have(uint64_t span_id, uint64_t handle)
+{
+	uint64_t id_hash = sp_span_index_hash(span_id);
+	uint64_t handle_hash = sp_span_index_hash(handle);
+
+	return table.ready &&
+	       (may_be_in(sp_span_index_line(table.by_id, id_hash, BY_ID), id_hash) ||
+		may_be_in(sp_span_index_line(table.by_handle, handle_hash, BY_HANDLE),
+			  handle_hash));
 }
 
 /* Of several callers that found the span, one removes it. */

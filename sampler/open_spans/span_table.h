@@ -46,8 +46,11 @@ int sp_span_table_init(void);
 /* 0, with r->ref, or -ENOSPC. A root, whose two ids are equal, gets itself as root_ref. */
 int sp_span_table_add(struct sp_span_record *r);
 
-/* A span with that id will be looked up and added: prefetches its place, because ids are random. */
-void sp_span_table_expect(uint64_t span_id);
+/*
+ * The table may have a span with that id or that object. False is certain, and by far the most
+ * frequent answer for a span that is to be added.
+ */
+bool sp_span_table_may_have(uint64_t span_id, uint64_t handle);
 
 /* Copies the open span with that id. */
 bool sp_span_table_by_id(uint64_t span_id, struct sp_span_record *out);

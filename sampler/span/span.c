@@ -167,20 +167,34 @@ static void leave_rest(const struct sp_span_record *r)
 		sp_span_stack_leave(&t->spans, r->slot, t == sp_thread_own);
 }
 
+/* noinline: most spans are on top of the stack of the thread that ends them. */
+static __attribute__((noinline)) void leave_stacks(const struct sp_span_record *r, bool seen)
+{
+	if (seen)
+		sp_active_span_ended(r);
+	deactivate(r);
+	leave_rest(r);
+}
+
 /*
  * seen: the host ends the span now. Otherwise it ended unseen at some time before, which proves
  * nothing about interleaving.
  */
 static inline bool finish(const struct sp_span_record *r, bool seen)
 {
+	struct sp_thread *own = sp_thread_own;
+
 	/* Now, while the active span is still known: CPU time up to here belongs to it. */
-	sp_span_cpu_change(sp_thread_own);
+	sp_span_cpu_change(own);
 	if (!sp_span_table_close(r))
 		return false;
-	if (seen)
-		sp_active_span_ended(r);
-	deactivate(r);
-	leave_rest(r);
+	/* Nothing was started on top of such a span, which is what would prove interleaving. */
+	if (own == NULL || r->thread != own->index ||
+	    !sp_span_stack_pop_top(&own->spans, r->slot, r->span_id)) {
+		leave_stacks(r, seen);
+	} else {
+		sp_span_stack_name_root(&own->spans, r->span_id, r->root_name_id);
+	}
 	sp_count_span_ended(own_number());
 	return true;
 }
@@ -193,30 +207,43 @@ static bool record(struct sp_span_record *r)
 	       (sp_span_age_make_room(r, true) && sp_span_table_add(r) == 0);
 }
 
+/*
+ * noinline, as this is rare: the table may have that id or that object. A span counts once, however
+ * many calls or objects stand for it, and the first object ends it. True if it counts already;
+ * *same tells whether by this object.
+ */
+static __attribute__((noinline)) bool is_known(const struct sp_span_record *r, bool *same)
+{
+	struct sp_span_record other;
+
+	if (sp_span_table_by_id(r->span_id, &other)) {
+		*same = other.handle == r->handle;
+		return true;
+	}
+	/* The SDK reuses an object only after its span has ended, so that end was missed. */
+	if (sp_span_table_by_handle(r->handle, &other))
+		(void)finish(&other, false);
+	return false;
+}
+
 bool sp_span_started(const struct sp_span_start *s)
 {
 	struct sp_span_record r;
-	struct sp_span_record other;
 	struct sp_thread *t = sp_thread_own != NULL ? sp_thread_own : sp_thread_self();
 	bool activates;
+	bool same;
 
-	memset(&r, 0, sizeof(r));
 	r.span_id = id_word(s->span_id);
 	r.handle = (uint64_t)(uintptr_t)s->handle;
-	memcpy(r.trace, s->trace_id, sizeof(r.trace));
 	if (r.span_id == 0)
 		return false;
-	sp_span_table_expect(r.span_id);
+	if (sp_span_table_may_have(r.span_id, r.handle) && is_known(&r, &same))
+		return same;
+	memcpy(r.trace, s->trace_id, sizeof(r.trace));
 	r.start_ns = realtime_ns();
 	r.name_id = sp_names_intern(s->name, s->name_len);
-	/*
-	 * A span counts once, however many calls or objects stand for it. The first object ends it.
-	 */
-	if (sp_span_table_by_id(r.span_id, &other))
-		return other.handle == r.handle;
-	/* The SDK reuses an object only after its span has ended, so that end was missed. */
-	if (sp_span_of(s->handle, &other))
-		(void)finish(&other, false);
+	r.slot = 0;
+	r.ref = 0;
 	find_root(s, t, &r);
 	r.thread = SP_SPAN_NO_THREAD;
 	r.stand_in = sp_active_span_stand_in(s->how, s->sdk);

@@ -75,6 +75,31 @@ Test(span_stack, tells_the_slot)
 	cr_assert_eq(push(3), 1);
 }
 
+Test(span_stack, by_its_slot_pops_what_is_on_top_and_nothing_else)
+{
+	push(1);
+	push(2);
+
+	cr_expect_not(sp_span_stack_pop_top(&stack, 0, 1), "not on top");
+	cr_expect_not(sp_span_stack_pop_top(&stack, 1, 1), "another span there");
+	cr_expect_not(sp_span_stack_pop_top(&stack, SP_SPAN_DEPTH_MAX + 1, 2), "a deep slot");
+	cr_expect_eq(top(), 2);
+	cr_assert(sp_span_stack_strike(&stack, 0, 1));
+	cr_expect(sp_span_stack_pop_top(&stack, 1, 2));
+	cr_expect_eq(depth(), 0, "the ended frame below went too");
+}
+
+Test(span_stack, by_its_slot_leaves_scopes_and_what_lies_below_an_overflow)
+{
+	attach(1, 70);
+	cr_expect_not(sp_span_stack_pop_top(&stack, 0, 1), "attached");
+	for (uint64_t id = 2; id <= SP_SPAN_DEPTH_MAX + 1; id++)
+		push(id);
+
+	cr_expect_not(sp_span_stack_pop_top(&stack, SP_SPAN_DEPTH_MAX - 1, SP_SPAN_DEPTH_MAX));
+	cr_expect(sp_span_stack_pop(&stack, SP_SPAN_DEPTH_MAX));
+}
+
 Test(span_stack, restores_what_was_there_before)
 {
 	for (uint64_t id = 1; id <= 5; id++)

@@ -66,6 +66,7 @@ Test(span_table_before_init, is_empty_and_refuses)
 	cr_assert_eq(add(1, 2), -ENOSPC);
 	cr_assert_not(sp_span_table_by_id(1, &r));
 	cr_assert_not(sp_span_table_by_handle(2, &r));
+	cr_assert_not(sp_span_table_may_have(1, 2));
 	cr_assert_not(sp_span_table_remove(1, &r));
 	sp_span_table_forked(0, NULL, 0);
 	cr_assert_eq(sp_span_table_count(), 0);
@@ -85,6 +86,20 @@ Test(span_table, finds_by_id_and_by_handle)
 	cr_assert_not(sp_span_table_by_id(100, &r));
 	cr_assert_not(sp_span_table_by_handle(1, &r));
 	cr_assert_eq(sp_span_table_count(), 2);
+}
+
+Test(span_table, may_have_what_it_has_and_hardly_anything_else)
+{
+	unsigned wrong = 0;
+
+	cr_assert_eq(add(1, HANDLES), 0);
+	cr_assert_eq(add(2, HANDLES + 64), 0);
+
+	cr_expect(sp_span_table_may_have(1, HANDLES + 128), "by its id");
+	cr_expect(sp_span_table_may_have(3, HANDLES + 64), "by its object");
+	for (uint64_t i = 0; i < 1000; i++)
+		wrong += sp_span_table_may_have(random_id(i), HANDLES + (i + 2) * 64);
+	cr_expect_eq(wrong, 0);
 }
 
 Test(span_table, init_again_keeps_what_is_there)
@@ -254,6 +269,17 @@ Test(span_table, finds_and_frees_ids_whose_line_in_front_was_full_once)
 	cr_assert(sp_span_table_remove(key_hashing_to(9, 100), &r));
 	cr_assert_not(sp_span_table_by_id(key_hashing_to(9, 100), &r));
 	cr_assert_eq(sp_span_table_count(), 0);
+}
+
+/* With different tags: what is in the line itself tells nothing of the key that went further. */
+Test(span_table, may_have_what_had_to_go_beyond_its_line)
+{
+	for (uint64_t n = 0; n <= LINE; n++)
+		cr_assert_eq(add(key_hashing_to(9, n << 32), key_hashing_to(7, n << 32)), 0);
+
+	cr_expect(sp_span_table_may_have(key_hashing_to(9, (uint64_t)LINE << 32), HANDLES));
+	cr_expect(sp_span_table_may_have(random_id(1), key_hashing_to(7, (uint64_t)LINE << 32)));
+	cr_expect_not(sp_span_table_may_have(random_id(1), HANDLES));
 }
 
 Test(span_table, an_id_that_finds_all_behind_full_takes_what_is_free_in_front)
