@@ -42,7 +42,7 @@ static uint64_t realtime_ns(void)
 
 static uint32_t own_number(void)
 {
-	return sp_thread_own != NULL ? sp_thread_own->index : 0;
+	return sp_thread_own != NULL ? sp_thread_own->index : SP_SPAN_COUNTS_NO_THREAD;
 }
 
 static void take_root(struct sp_span_record *r, uint64_t root_id, uint32_t root_ref,
