@@ -48,7 +48,7 @@
 #define BRIEF_NS (1 * SP_NS_PER_MS)
 
 _Atomic int sp_lifecycle_state = SP_LIFECYCLE_OFF;
-static struct sp_config config;
+struct sp_config sp_lifecycle_settings;
 static bool parsed;
 static bool watches_forks;
 static bool forked;
@@ -58,11 +58,6 @@ static _Atomic bool ended; /* the last flush is over */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
 	__attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
-
-const struct sp_config *sp_lifecycle_config(void)
-{
-	return &config;
-}
 
 void sp_lifecycle_stop(void)
 {
@@ -105,9 +100,9 @@ static int prepare(void)
 
 	sp_log_begin();
 	if (!parsed)
-		sp_config_parse(&config);
+		sp_config_parse(&sp_lifecycle_settings);
 	parsed = true;
-	fd = sp_sampler_prepare(&config, look_up);
+	fd = sp_sampler_prepare(&sp_lifecycle_settings, look_up);
 	if (fd == -ENOSYS)
 		sp_log(SP_LOG_WARN,
 		       "SPANPROF_UNWIND=cfi needs _dl_find_object, which this C library "
@@ -147,7 +142,7 @@ static bool start_by_winner(void)
 	fd = err = prepare();
 	if (fd >= 0) {
 		sp_thread_account_start();
-		err = sp_exporter_start(&config, fd);
+		err = sp_exporter_start(&sp_lifecycle_settings, fd);
 	}
 	if (err != 0) {
 		atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_FAILED,
@@ -187,7 +182,7 @@ static bool wait_for_winner(void)
 	return state_now == SP_LIFECYCLE_ACTIVE;
 }
 
-bool sp_lifecycle_start(void)
+bool sp_lifecycle_start_or_work(void)
 {
 	int now = atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire);
 	int saved = errno;
@@ -236,7 +231,7 @@ static void after_fork_in_child(void)
 	atomic_store_explicit(&sp_lifecycle_state,
 			      starts ? SP_LIFECYCLE_ASLEEP : SP_LIFECYCLE_FAILED,
 			      memory_order_relaxed);
-	if (starts && (has_span || config.profile == SP_PROFILE_ALWAYS))
+	if (starts && (has_span || sp_lifecycle_settings.profile == SP_PROFILE_ALWAYS))
 		(void)sp_lifecycle_start();
 	sp_reentrancy_guard_leave(g);
 	errno = saved;
@@ -255,10 +250,10 @@ static bool is_brief_child(void)
 /* If the exporter ends meanwhile, its successor gets the rest of the time. */
 static void flush_exporter(void)
 {
-	uint64_t end = sp_monotonic_ns() + config.flush_timeout_ms * SP_NS_PER_MS;
+	uint64_t end = sp_monotonic_ns() + sp_lifecycle_settings.flush_timeout_ms * SP_NS_PER_MS;
 	uint64_t now;
 
-	if (sp_exporter_flush(config.flush_timeout_ms) || !sp_deferred_work_revive())
+	if (sp_exporter_flush(sp_lifecycle_settings.flush_timeout_ms) || !sp_deferred_work_revive())
 		return;
 	now = sp_monotonic_ns();
 	if (now < end)

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "preload/lifecycle/deferred_work.h"
 #include "sampler/config/config.h"
 
 /* INIT. Reads kill switches and remembers the environment. */
@@ -16,12 +17,6 @@ void sp_lifecycle_load(char *const *envp);
 
 /* INIT, just before the host's main(). Starts when SPANPROF_PROFILE=always. */
 void sp_lifecycle_main(void);
-
-/*
- * APP, inside the reentrancy guard, at a recorded span. True when sampling is on; starts it at the first
- * call. False for ever when switched off or broken.
- */
-bool sp_lifecycle_start(void);
 
 enum sp_lifecycle_state {
 	SP_LIFECYCLE_OFF,      /* kill switch, AT_SECURE, or before our constructor */
@@ -50,8 +45,26 @@ static inline bool sp_lifecycle_active(void)
 	       SP_LIFECYCLE_ACTIVE;
 }
 
+/* For sp_lifecycle_start(): starts sampling, or does deferred work. */
+bool sp_lifecycle_start_or_work(void);
+
+/*
+ * APP, inside the reentrancy guard, at a recorded span. True when sampling is on; starts it at the first
+ * call. False for ever when switched off or broken.
+ */
+static inline bool sp_lifecycle_start(void)
+{
+	return (sp_lifecycle_active() && !sp_deferred_work_is_due()) ||
+	       sp_lifecycle_start_or_work();
+}
+
 /* Parsed configuration; valid once sp_lifecycle_start() returned true. */
-const struct sp_config *sp_lifecycle_config(void);
+extern struct sp_config sp_lifecycle_settings;
+
+static inline const struct sp_config *sp_lifecycle_config(void)
+{
+	return &sp_lifecycle_settings;
+}
 
 /*
  * The process is about to end: sends what there is, waiting at most the configured flush time. No-op

@@ -36,13 +36,6 @@ uint8_t sp_span_attr_find_key(const char *key, size_t len)
 	return 0;
 }
 
-bool sp_span_attr_any(void)
-{
-	const struct sp_config *cfg = sp_lifecycle_config();
-
-	return cfg->attributes != SP_ATTRIBUTES_NEVER && cfg->span_id_scope != SP_SCOPE_NONE;
-}
-
 /* Whether the program has not set that attribute itself. */
 static bool is_free(const struct sp_span_record *r, unsigned key)
 {
@@ -132,11 +125,11 @@ static void set_cpu_time(const struct sp_span_record *r, const struct sp_span_at
 	set->integer(span, keys[KEY_CPU_TIME], (int64_t)sp_span_cpu_of(r));
 }
 
-bool sp_span_attr_wanted(const struct sp_span_record *r)
+bool sp_span_attr_wants(const struct sp_span_record *r)
 {
 	const struct sp_config *cfg = sp_lifecycle_config();
 
-	if (cfg->attributes == SP_ATTRIBUTES_NEVER || !labelled(r, cfg))
+	if (!labelled(r, cfg))
 		return false;
 	if (cfg->attributes != SP_ATTRIBUTES_WITH_SAMPLES)
 		return true;
@@ -145,25 +138,17 @@ bool sp_span_attr_wanted(const struct sp_span_record *r)
 	return sp_span_table_has_sample(r);
 }
 
-void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_attr_set *set,
-			void *span)
+/* noinline: most users configure no URL. */
+static __attribute__((noinline)) void set_all_links(const struct sp_span_record *r,
+						    const char *span_id,
+						    const struct sp_span_attr_set *set, void *span)
 {
 	const struct sp_config *cfg = sp_lifecycle_config();
 	uint8_t bytes[16];
 	struct sp_profile_url l;
 
-	if (!sp_span_attr_wanted(r))
-		return;
 	memset(&l, 0, sizeof(l));
-	memcpy(bytes, &r->span_id, sizeof(r->span_id));
-	sp_text_hex(l.span_id, bytes, sizeof(r->span_id));
-	if (is_free(r, KEY_ID))
-		set->string(span, keys[KEY_ID], l.span_id);
-	if (cfg->span_cpu_time && !sp_seccomp_is_on() && sp_span_is_root(r) &&
-	    is_free(r, KEY_CPU_TIME))
-		set_cpu_time(r, set, span);
-	if (cfg->profile_url == NULL && cfg->baseline_url == NULL)
-		return;
+	memcpy(l.span_id, span_id, sizeof(l.span_id));
 	memcpy(bytes, r->trace, sizeof(r->trace));
 	sp_text_hex(l.trace_id, bytes, sizeof(bytes));
 	l.base = cfg->profile_base_url;
@@ -174,4 +159,29 @@ void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_att
 	l.start_ns = r->start_ns;
 	l.end_ns = now_ns();
 	set_links(r, &l, set, span);
+}
+
+void sp_span_attr_give(const struct sp_span_record *r, const struct sp_span_attr_set *set,
+		       void *span)
+{
+	const struct sp_config *cfg = sp_lifecycle_config();
+	uint8_t bytes[sizeof(r->span_id)];
+	char span_id[2 * sizeof(bytes) + 1];
+
+	memcpy(bytes, &r->span_id, sizeof(bytes));
+	sp_text_hex(span_id, bytes, sizeof(bytes));
+	if (is_free(r, KEY_ID))
+		set->string(span, keys[KEY_ID], span_id);
+	if (cfg->span_cpu_time && !sp_seccomp_is_on() && sp_span_is_root(r) &&
+	    is_free(r, KEY_CPU_TIME))
+		set_cpu_time(r, set, span);
+	if (cfg->profile_url != NULL || cfg->baseline_url != NULL)
+		set_all_links(r, span_id, set, span);
+}
+
+void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_attr_set *set,
+			void *span)
+{
+	if (sp_span_attr_wanted(r))
+		sp_span_attr_give(r, set, span);
 }

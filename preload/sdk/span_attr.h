@@ -8,13 +8,28 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "preload/lifecycle/lifecycle.h"
 #include "sampler/open_spans/span_table.h"
+
+/* Some span may get an attribute. */
+static inline bool sp_span_attr_any(void)
+{
+	const struct sp_config *cfg = sp_lifecycle_config();
+
+	return cfg->attributes != SP_ATTRIBUTES_NEVER && cfg->span_id_scope != SP_SCOPE_NONE;
+}
+
+/* For sp_span_attr_wanted(). */
+bool sp_span_attr_wants(const struct sp_span_record *r);
 
 /*
  * Whether the span, which is about to be ended, gets any attribute at all. With
  * SPANPROF_ATTRIBUTES=with-samples the calling thread's samples do not show it from then on.
  */
-bool sp_span_attr_wanted(const struct sp_span_record *r);
+static inline bool sp_span_attr_wanted(const struct sp_span_record *r)
+{
+	return sp_span_attr_any() && sp_span_attr_wants(r);
+}
 
 /* For sp_span_attr_key(): the bit of that key, or 0. */
 uint8_t sp_span_attr_find_key(const char *key, size_t len);
@@ -36,9 +51,6 @@ static inline uint8_t sp_span_attr_key(const char *key, size_t len)
 	return sp_span_attr_like_ours(key, len) ? sp_span_attr_find_key(key, len) : 0;
 }
 
-/* Some span may get an attribute. */
-bool sp_span_attr_any(void);
-
 /* How an SDK sets one; key and string are NUL-terminated and live only during the call. */
 struct sp_span_attr_set {
 	void (*string)(void *span, const char *key, const char *value);
@@ -55,5 +67,9 @@ struct sp_span_attr_set {
  */
 void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_attr_set *set,
 			void *span);
+
+/* The same where sp_span_attr_wanted() has just said so. */
+void sp_span_attr_give(const struct sp_span_record *r, const struct sp_span_attr_set *set,
+		       void *span);
 
 #endif

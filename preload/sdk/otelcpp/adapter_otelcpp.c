@@ -122,7 +122,6 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 	if ((ids.flags & SP_OTELCPP_FLAG_SAMPLED) == 0 || !sp_lifecycle_start())
 		return;
 	nothing_current = sp_otelcpp_scope_watch(sdk);
-	memset(&s, 0, sizeof(s));
 	s.handle = span;
 	s.name = name != NULL ? name : "";
 	s.name_len = name != NULL ? len : 0;
@@ -148,15 +147,17 @@ static void ending(const struct sp_otelcpp *sdk, void *span)
 	int saved = errno;
 
 	if (sp_span_attr_wanted(&r) && sp_otelcpp_is_recording(sdk, span))
-		sp_span_attr_apply(&r, &sp_otelcpp_set, span);
+		sp_span_attr_give(&r, &sp_otelcpp_set, span);
 	/* before the real end: after it another thread may get the same object */
 	(void)sp_span_close(&r);
 	errno = saved;
 }
 
+static inline __attribute__((always_inline)) void *
 /* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters, and whose they are */
-static inline void *hook_start(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, PARAMETERS)
+hook_start(struct sp_otelcpp *first, enum sp_otelcpp_real which, PARAMETERS)
 {
+	struct sp_otelcpp *sdk = sp_otelcpp_instance(first, SP_OTELCPP_TRACER, tracer);
 	start_fn *next = (start_fn *)sp_otelcpp_real(sdk, which);
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
@@ -174,7 +175,7 @@ static inline void *hook_start(struct sp_otelcpp *sdk, enum sp_otelcpp_real whic
 	return result;
 }
 
-static void hook_ending(const struct sp_otelcpp *sdk, void *span)
+static inline void hook_ending(const struct sp_otelcpp *sdk, void *span)
 {
 	if (!sp_lifecycle_active() || span == being_destroyed)
 		return;
@@ -214,19 +215,21 @@ __attribute__((noinline)) static void destroy(struct sp_otelcpp *first, enum sp_
 }
 
 /*
- * Two of the four calls that end and destroy a span are made by its destructors themselves. These
- * go on to the real function without a frame of ours. NULL if the real function takes more to find.
+ * The real function, if that is known by a glance at the object and the call does not concern us:
+ * while we are switched off, and for two of the four calls that end and destroy a span, which its
+ * destructors make themselves. These calls go on by a jump, without a frame of ours. Otherwise NULL.
  */
-static inline void *nested(struct sp_otelcpp *first, enum sp_otelcpp_real which, const void *span)
+static inline void *straight(struct sp_otelcpp *first, enum sp_otelcpp_real which, const void *span)
 {
-	return span == being_destroyed && sp_otelcpp_is_first(first, SP_OTELCPP_SPAN, span)
+	return sp_otelcpp_is_first(first, SP_OTELCPP_SPAN, span) &&
+			       (!sp_lifecycle_active() || span == being_destroyed)
 		       ? atomic_load_explicit(&first->real[which], memory_order_relaxed)
 		       : NULL;
 }
 
 static inline void hook_end(struct sp_otelcpp *first, void *span, const void *options)
 {
-	end_fn *next = (end_fn *)nested(first, SP_OTELCPP_REAL_END, span);
+	end_fn *next = (end_fn *)straight(first, SP_OTELCPP_REAL_END, span);
 
 	if (next != NULL)
 		next(span, options);
@@ -236,7 +239,7 @@ static inline void hook_end(struct sp_otelcpp *first, void *span, const void *op
 
 static inline void hook_destroy(struct sp_otelcpp *first, enum sp_otelcpp_real which, void *span)
 {
-	destroy_fn *next = (destroy_fn *)nested(first, which, span);
+	destroy_fn *next = (destroy_fn *)straight(first, which, span);
 
 	if (next != NULL)
 		next(span);
@@ -283,17 +286,26 @@ static void hook_rename(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void
 	sp_reentrancy_guard_leave(g);
 }
 
+/* As straight(), for a start. Two functions of the same type, so that the second is a jump, too. */
+#define DEFINE_START(name, first, which)                                                           \
+	static __attribute__((noinline)) void *name##_seen(PARAMETERS)                             \
+	{                                                                                          \
+		return hook_start(first, which, ARGUMENTS);                                        \
+	}                                                                                          \
+	void *name(PARAMETERS)                                                                     \
+	{                                                                                          \
+		start_fn *next =                                                                   \
+			atomic_load_explicit(&(first)->real[which], memory_order_relaxed);         \
+                                                                                                   \
+		if (sp_lifecycle_wanted() || next == NULL ||                                       \
+		    !sp_otelcpp_is_first(first, SP_OTELCPP_TRACER, tracer))                        \
+			return name##_seen(ARGUMENTS);                                             \
+		SP_OTELCPP_RETURN_CALL(next, result, ARGUMENTS);                                   \
+	}
+
 #define DEFINE(n)                                                                                  \
-	void *sp_otelcpp_v##n##_start_nostd(PARAMETERS)                                            \
-	{                                                                                          \
-		return hook_start(sp_otelcpp_instance(&sdk_v##n, SP_OTELCPP_TRACER, tracer),       \
-				  SP_OTELCPP_REAL_START_NOSTD, ARGUMENTS);                         \
-	}                                                                                          \
-	void *sp_otelcpp_v##n##_start_stl(PARAMETERS)                                              \
-	{                                                                                          \
-		return hook_start(sp_otelcpp_instance(&sdk_v##n, SP_OTELCPP_TRACER, tracer),       \
-				  SP_OTELCPP_REAL_START_STL, ARGUMENTS);                           \
-	}                                                                                          \
+	DEFINE_START(sp_otelcpp_v##n##_start_nostd, &sdk_v##n, SP_OTELCPP_REAL_START_NOSTD)        \
+	DEFINE_START(sp_otelcpp_v##n##_start_stl, &sdk_v##n, SP_OTELCPP_REAL_START_STL)            \
 	void sp_otelcpp_v##n##_end(void *span, const void *options)                                \
 	{                                                                                          \
 		hook_end(&sdk_v##n, span, options);                                                \

@@ -11,12 +11,16 @@
 #include "sampler/base/compiler.h"
 
 /*
- * SP_OTELCPP_CALL(fn, result, ...) calls. SP_OTELCPP_ENTRY and SP_OTELCPP_LOCAL_ENTRY declare a
- * function that C++ code calls by that symbol, and SP_OTELCPP_ENTRY_OF is where the symbol leads.
+ * SP_OTELCPP_CALL(fn, result, ...) calls; SP_OTELCPP_RETURN_CALL(fn, result, result, ...) also
+ * returns result, by a jump where that is possible. SP_OTELCPP_ENTRY and SP_OTELCPP_LOCAL_ENTRY
+ * declare a function that C++ code calls by that symbol, and SP_OTELCPP_ENTRY_OF is where the symbol
+ * leads.
  */
 #if defined(__x86_64__)
 
 #define SP_OTELCPP_CALL(fn, ...) ((void)(fn)(__VA_ARGS__))
+/* It returns where the result is. */
+#define SP_OTELCPP_RETURN_CALL(fn, result, ...) return (fn)(__VA_ARGS__)
 
 #define SP_OTELCPP_ENTRY(fn, type, symbol) SP_EXPORT type(fn) __asm__(symbol)
 #define SP_OTELCPP_LOCAL_ENTRY(fn, type, symbol) type(fn)
@@ -28,6 +32,11 @@
 void sp_otelcpp_call(const void *fn, void *result, ...);
 
 #define SP_OTELCPP_CALL(fn, ...) sp_otelcpp_call((const void *)(fn), __VA_ARGS__)
+#define SP_OTELCPP_RETURN_CALL(fn, result, ...)                                                    \
+	do {                                                                                       \
+		SP_OTELCPP_CALL(fn, __VA_ARGS__);                                                  \
+		return (result);                                                                   \
+	} while (0)
 
 // clang-format off
 #define SP_OTELCPP_ENTRY_(fn, type, symbol, visibility) \

@@ -16,17 +16,12 @@
 #include "sampler/thread/thread.h"
 #include "test/common/own_memory.h"
 
-static struct sp_config config = {
+/* In place of lifecycle.c's. */
+struct sp_config sp_lifecycle_settings = {
 	.upload_interval_ms = 10000,
 	.push_timeout_ms = 4000,
 	.service_name = "shop",
 };
-
-/* In place of lifecycle.c's. */
-const struct sp_config *sp_lifecycle_config(void)
-{
-	return &config;
-}
 
 static struct {
 	unsigned n;
@@ -106,7 +101,7 @@ Test(span_attr, only_spans_whose_id_can_be_a_label_get_any)
 		    {SP_SCOPE_ALL, false, 1}, {SP_SCOPE_NONE, true, 0},  {SP_SCOPE_NONE, false, 0}};
 
 	for (size_t i = 0; i < SP_ARRAY_LEN(rows); i++) {
-		config.span_id_scope = rows[i].scope;
+		sp_lifecycle_settings.span_id_scope = rows[i].scope;
 		apply(rows[i].root);
 		cr_assert_eq(seen.n, rows[i].n, "row %zu", i);
 	}
@@ -114,8 +109,8 @@ Test(span_attr, only_spans_whose_id_can_be_a_label_get_any)
 
 Test(span_attr, switched_off_there_are_none)
 {
-	config.attributes = SP_ATTRIBUTES_NEVER;
-	config.profile_url = "{span_id}";
+	sp_lifecycle_settings.attributes = SP_ATTRIBUTES_NEVER;
+	sp_lifecycle_settings.profile_url = "{span_id}";
 	apply(true);
 
 	cr_assert_eq(seen.n, 0);
@@ -125,8 +120,8 @@ Test(span_attr, on_request_only_a_span_with_samples_gets_any)
 {
 	struct sp_span_record r = record(true);
 
-	config.attributes = SP_ATTRIBUTES_WITH_SAMPLES;
-	config.profile_url = "{span_id}";
+	sp_lifecycle_settings.attributes = SP_ATTRIBUTES_WITH_SAMPLES;
+	sp_lifecycle_settings.profile_url = "{span_id}";
 	cr_assert_eq(sp_span_table_init(), 0);
 	r.handle = 1;
 	cr_assert_eq(sp_span_table_add(&r), 0);
@@ -141,16 +136,16 @@ Test(span_attr, on_request_only_a_span_with_samples_gets_any)
 Test(span_attr, asked_whether_it_has_samples_a_span_gets_no_more)
 {
 	const uint8_t id[8] = {1};
-	struct sp_span_start s = {.handle = &config, .name = "span", .name_len = 4};
+	struct sp_span_start s = {.handle = &sp_lifecycle_settings, .name = "span", .name_len = 4};
 	struct sp_span_record r;
 	struct sp_span_entry e;
 
 	memcpy(s.span_id, id, sizeof(id));
-	config.attributes = SP_ATTRIBUTES_WITH_SAMPLES;
+	sp_lifecycle_settings.attributes = SP_ATTRIBUTES_WITH_SAMPLES;
 	cr_assert_eq(sp_thread_init(), 0);
 	cr_assert_eq(sp_span_table_init(), 0);
 	cr_assert(sp_span_started(&s));
-	cr_assert(sp_span_of(&config, &r));
+	cr_assert(sp_span_of(&sp_lifecycle_settings, &r));
 	cr_assert(sp_span_stack_peek(&sp_thread_own->spans, &e));
 
 	cr_assert_not(sp_span_attr_wanted(&r));
@@ -159,12 +154,12 @@ Test(span_attr, asked_whether_it_has_samples_a_span_gets_no_more)
 
 Test(span_attr, the_cpu_time_of_a_root_is_a_number)
 {
-	config.span_cpu_time = true;
+	sp_lifecycle_settings.span_cpu_time = true;
 	apply(true);
 	cr_assert_eq(seen.n, 2);
 	cr_assert_str_eq(seen.key[1], "spanprof.cpu_time_ns");
 	cr_assert_str_eq(seen.value[1], "integer 0");
-	config.span_id_scope = SP_SCOPE_ALL;
+	sp_lifecycle_settings.span_id_scope = SP_SCOPE_ALL;
 	apply(false);
 	cr_assert_eq(seen.n, 1);
 }
@@ -184,7 +179,8 @@ Test(span_attr, the_url_is_the_spans_and_its_range_reaches_as_far_as_a_profile_l
 	unsigned long long until;
 	char rest[4096];
 
-	config.profile_url = "{from_s} {until_s} {trace_id}/{span_id}/{service}/{span_name}";
+	sp_lifecycle_settings.profile_url =
+		"{from_s} {until_s} {trace_id}/{span_id}/{service}/{span_name}";
 	unsigned long long before = now_s();
 	apply(true);
 	unsigned long long after = now_s();
@@ -200,7 +196,8 @@ Test(span_attr, the_url_is_the_spans_and_its_range_reaches_as_far_as_a_profile_l
 
 Test(span_attr, the_baseline_is_the_hour_before_the_span)
 {
-	config.baseline_url = "{from_ms} {until_ms} {start_ms} {service}/{span_name}";
+	sp_lifecycle_settings.baseline_url =
+		"{from_ms} {until_ms} {start_ms} {service}/{span_name}";
 	apply(true);
 
 	cr_assert_eq(seen.n, 2);
@@ -210,8 +207,8 @@ Test(span_attr, the_baseline_is_the_hour_before_the_span)
 
 Test(span_attr, links_name_the_data_source)
 {
-	config.profile_datasource = "pyro-1";
-	config.profile_url = "grafana-drilldown";
+	sp_lifecycle_settings.profile_datasource = "pyro-1";
+	sp_lifecycle_settings.profile_url = "grafana-drilldown";
 	apply(true);
 
 	cr_assert_eq(seen.n, 2);
@@ -237,10 +234,10 @@ static void apply_to_child_of_renamed_root(void)
 
 Test(span_attr, the_baseline_asks_for_the_name_that_samples_carry)
 {
-	config.span_id_scope = SP_SCOPE_ALL;
-	config.profile_url = "{span_name}";
-	config.baseline_url = "{span_name}";
-	config.span_name_scope = SP_SCOPE_ROOT;
+	sp_lifecycle_settings.span_id_scope = SP_SCOPE_ALL;
+	sp_lifecycle_settings.profile_url = "{span_name}";
+	sp_lifecycle_settings.baseline_url = "{span_name}";
+	sp_lifecycle_settings.span_name_scope = SP_SCOPE_ROOT;
 	apply_to_child_of_renamed_root();
 	cr_assert_str_eq(seen.value[1], "GET%20%2F");
 	cr_assert_str_eq(seen.value[2], "renamed");
@@ -248,10 +245,10 @@ Test(span_attr, the_baseline_asks_for_the_name_that_samples_carry)
 
 Test(span_attr, the_baseline_of_a_span_with_its_own_name_is_its_own)
 {
-	config.span_id_scope = SP_SCOPE_ALL;
-	config.profile_url = "{span_name}";
-	config.baseline_url = "{span_name}";
-	config.span_name_scope = SP_SCOPE_ALL;
+	sp_lifecycle_settings.span_id_scope = SP_SCOPE_ALL;
+	sp_lifecycle_settings.profile_url = "{span_name}";
+	sp_lifecycle_settings.baseline_url = "{span_name}";
+	sp_lifecycle_settings.span_name_scope = SP_SCOPE_ALL;
 	apply_to_child_of_renamed_root();
 	cr_assert_str_eq(seen.value[2], "GET%20%2F");
 }
@@ -261,8 +258,8 @@ Test(span_attr, the_legacy_preset_gives_all_there_ever_were)
 	const char *const keys[] = {"pyroscope.profile.id", "pyroscope.profile.url",
 				    "pyroscope.profile.baseline.url", "pyroscope.profile.diff.url"};
 
-	config.profile_url = "pyroscope-legacy";
-	config.baseline_url = "pyroscope-legacy";
+	sp_lifecycle_settings.profile_url = "pyroscope-legacy";
+	sp_lifecycle_settings.baseline_url = "pyroscope-legacy";
 	apply(true);
 
 	cr_assert_eq(seen.n, 4);
@@ -273,11 +270,11 @@ Test(span_attr, the_legacy_preset_gives_all_there_ever_were)
 
 Test(span_attr, without_a_name_label_there_is_no_baseline_to_find)
 {
-	config.profile_url = "grafana-drilldown";
-	config.baseline_url = "grafana-drilldown";
+	sp_lifecycle_settings.profile_url = "grafana-drilldown";
+	sp_lifecycle_settings.baseline_url = "grafana-drilldown";
 	apply(true);
 	cr_assert_eq(seen.n, 3);
-	config.span_name_scope = SP_SCOPE_NONE;
+	sp_lifecycle_settings.span_name_scope = SP_SCOPE_NONE;
 	apply(true);
 	cr_assert_eq(seen.n, 2);
 }
@@ -288,7 +285,7 @@ Test(span_attr, a_url_that_is_too_long_is_left_out)
 
 	memset(form, 'x', sizeof(form) - 1);
 	form[sizeof(form) - 1] = '\0';
-	config.profile_url = form;
+	sp_lifecycle_settings.profile_url = form;
 	apply(true);
 
 	cr_assert_eq(seen.n, 1);
@@ -310,9 +307,9 @@ Test(span_attr, what_the_program_has_set_itself_stays)
 					  "pyroscope.profile.diff.url", "spanprof.cpu_time_ns"};
 	struct sp_span_record r = record(true);
 
-	config.profile_url = "pyroscope-legacy";
-	config.baseline_url = "pyroscope-legacy";
-	config.profile_base_url = "http://pyroscope:4040";
+	sp_lifecycle_settings.profile_url = "pyroscope-legacy";
+	sp_lifecycle_settings.baseline_url = "pyroscope-legacy";
+	sp_lifecycle_settings.profile_base_url = "http://pyroscope:4040";
 	r.ref = 1;
 	for (size_t i = 0; i < SP_ARRAY_LEN(all); i++) {
 		unsigned before;
