@@ -165,11 +165,9 @@ void sp_span_attr_give(const struct sp_span_record *r, const struct sp_span_attr
 		       void *span)
 {
 	const struct sp_config *cfg = sp_lifecycle_config();
-	uint8_t bytes[sizeof(r->span_id)];
-	char span_id[2 * sizeof(bytes) + 1];
+	char span_id[SP_TEXT_ID_SIZE];
 
-	memcpy(bytes, &r->span_id, sizeof(bytes));
-	sp_text_hex(span_id, bytes, sizeof(bytes));
+	sp_text_id(span_id, r->span_id);
 	if (is_free(r, KEY_ID))
 		set->string(span, keys[KEY_ID], span_id);
 	if (cfg->span_cpu_time && !sp_seccomp_is_on() && sp_span_is_root(r) &&

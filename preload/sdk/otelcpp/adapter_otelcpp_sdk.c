@@ -162,11 +162,19 @@ void *sp_otelcpp_pointee(struct sp_otelcpp *sdk, const void *pointer)
 	return sp_otelcpp_member(pointer, sp_otelcpp_flavour_of(sdk)->pointee);
 }
 
+/*
+ * The SDK's own answer takes the lock of the span, and is that there is a recordable. Where the
+ * span's context was found in its place, so is the recordable, just before it.
+ */
 bool sp_otelcpp_is_recording(const struct sp_otelcpp *sdk, void *span)
 {
 	bool (*is_recording)(void *) =
 		method(span, sdk->names->slot_end + SP_OTELCPP_SLOT_IS_RECORDING_AFTER_END);
+	int place = atomic_load_explicit(&sdk->own_context, memory_order_relaxed);
 
+	if ((place == SP_OTELCPP_PLACE_POINTER || place == SP_OTELCPP_PLACE_INLINE) &&
+	    sp_otelcpp_member(span, SP_OTELCPP_SPAN_RECORDABLE) != NULL)
+		return true;
 	return is_recording(span);
 }
 

@@ -91,7 +91,8 @@
  * then unique_ptr<SpanContext> from 1.0.0 to 1.28, SpanContext itself after it. No interface, so to
  * be proved on a span.
  */
-#define SP_OTELCPP_SPAN_CONTEXT (8U + 16U + sizeof(pthread_mutex_t) + 8U + 8U)
+#define SP_OTELCPP_SPAN_RECORDABLE (8U + 16U + sizeof(pthread_mutex_t))
+#define SP_OTELCPP_SPAN_CONTEXT (SP_OTELCPP_SPAN_RECORDABLE + 8U + 8U)
 
 /* StartSpanOptions::parent, a variant of SpanContext and Context. */
 #define SP_OTELCPP_OPTIONS_PARENT 16U

@@ -193,6 +193,25 @@ Test(text, bytes_are_written_in_lower_case_hex, .timeout = 20)
 	cr_expect_str_eq(out, "");
 }
 
+Test(text, an_id_is_written_as_any_bytes_are, .timeout = 20)
+{
+	char expected[SP_TEXT_ID_SIZE];
+	char out[SP_TEXT_ID_SIZE];
+
+	for (unsigned b = 0; b < 256; b++) {
+		for (unsigned at = 0; at < 8; at++) {
+			uint8_t bytes[8] = {0, 0xff, 0x9a, 0xa9, 0xf0, 0x0f, 0x5b, 0xc3};
+			uint64_t id;
+
+			bytes[at] = (uint8_t)b;
+			memcpy(&id, bytes, sizeof(id));
+			sp_text_hex(expected, bytes, sizeof(bytes));
+			sp_text_id(out, id);
+			cr_assert_str_eq(out, expected);
+		}
+	}
+}
+
 Test(text, digits_are_those_of_hex_in_either_case, .timeout = 20)
 {
 	static const char digits[] = "0123456789abcdefABCDEF";
