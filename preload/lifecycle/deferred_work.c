@@ -239,6 +239,7 @@ static void do_work(struct sp_region *r, uint32_t asked)
 
 void sp_deferred_work_run(void)
 {
+	const struct sp_config *config = sp_lifecycle_config();
 	struct sp_region *r = sp_region_now();
 	int saved = errno;
 	uint32_t asked = atomic_load_explicit(&r->deferred_work, memory_order_relaxed);
@@ -252,6 +253,7 @@ void sp_deferred_work_run(void)
 	/* Another thread may have started another exporter meanwhile, with another region. */
 	r = sp_region_now();
 	asked = atomic_exchange_explicit(&r->deferred_work, 0, memory_order_relaxed);
+	sp_span_age_tick(config->profile_url != NULL || config->baseline_url != NULL);
 	if (!sp_seccomp_is_on())
 		do_work(r, asked);
 	if (asked != 0)

@@ -8,7 +8,6 @@
 #include "sampler/span/span.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
@@ -26,18 +25,6 @@ static uint64_t id_word(const uint8_t id[8])
 
 	memcpy(&w, id, sizeof(w));
 	return w;
-}
-
-static uint64_t realtime_ns(void)
-{
-	struct timespec ts = {0, 0};
-
-	/*
-	 * The time range of a profile URL may be some milliseconds late, and the coarse clock costs
-	 * a fifth.
-	 */
-	(void)clock_gettime(CLOCK_REALTIME_COARSE, &ts);
-	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
 static uint32_t own_number(void)
@@ -240,7 +227,7 @@ bool sp_span_started(const struct sp_span_start *s)
 	if (sp_span_table_may_have(r.span_id, r.handle) && is_known(&r, &same))
 		return same;
 	memcpy(r.trace, s->trace_id, sizeof(r.trace));
-	r.start_ns = realtime_ns();
+	r.start_ns = sp_span_age_start_ns();
 	r.name_id = sp_names_intern(s->name, s->name_len);
 	r.slot = 0;
 	r.ref = 0;
@@ -332,12 +319,12 @@ void sp_span_forked(void)
 	uint32_t depth;
 	unsigned n;
 
+	sp_span_age_forked();
 	if (sp_thread_own == NULL) {
 		sp_span_table_forked(SP_SPAN_NO_THREAD - 1U, NULL, 0);
 		return;
 	}
 	s = &sp_thread_own->spans;
-	sp_span_age_forked();
 	n = sp_span_stack_ids(s, ids);
 	sp_span_table_forked(sp_thread_own->index, ids, n);
 	depth = atomic_load_explicit(&s->depth, memory_order_relaxed);

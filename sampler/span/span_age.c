@@ -3,8 +3,10 @@
 #include "sampler/span/span_age.h"
 
 #include <stddef.h>
+#include <time.h>
 
 #include "sampler/base/arena.h"
+#include "sampler/base/compiler.h"
 #include "sampler/open_spans/span_table_sig.h"
 #include "sampler/span/span.h"
 
@@ -52,8 +54,25 @@ bool sp_span_age_make_room(const struct sp_span_record *r, bool by_handle)
 	       r->start_ns - oldest.start_ns >= SP_SPAN_AGE_CROWDED_NS && sp_span_aged(&oldest);
 }
 
+_Atomic uint64_t sp_span_age_now_ns;
+
+uint64_t sp_span_age_clock_ns(void)
+{
+	struct timespec ts = {0, 0};
+
+	(void)clock_gettime(CLOCK_REALTIME_COARSE, &ts);
+	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+void sp_span_age_tick(bool exact)
+{
+	atomic_store_explicit(&sp_span_age_now_ns, exact ? 0 : sp_span_age_clock_ns(),
+			      memory_order_relaxed);
+}
+
 void sp_span_age_forked(void)
 {
+	atomic_store_explicit(&sp_span_age_now_ns, 0, memory_order_relaxed);
 	if (first_seen != NULL)
 		sp_arena_wipe(first_seen, FIRST_SEEN_BYTES);
 }

@@ -7,6 +7,7 @@
 #ifndef SP_SPAN_AGE_H
 #define SP_SPAN_AGE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,6 +30,26 @@ void sp_span_age_sweep(uint64_t now_ns, uint64_t max_age_ns);
  * old enough. True if one was given up.
  */
 bool sp_span_age_make_room(const struct sp_span_record *r, bool by_handle);
+
+/*
+ * The wall clock as of the last deferred work, for the time at which a span starts; 0 = ask the
+ * clock. A span's age needs no better one, and to read a clock for each span takes as long as a
+ * locked operation. Only the URL of a profile contains the time itself.
+ */
+extern _Atomic uint64_t sp_span_age_now_ns;
+
+/* APP, at deferred work: as late as the spans' ages are then. exact: each span asks the clock. */
+void sp_span_age_tick(bool exact);
+
+/* The wall clock. The coarse one takes a fifth of the time, and is late by some milliseconds. */
+uint64_t sp_span_age_clock_ns(void);
+
+static inline uint64_t sp_span_age_start_ns(void)
+{
+	uint64_t now = atomic_load_explicit(&sp_span_age_now_ns, memory_order_relaxed);
+
+	return now != 0 ? now : sp_span_age_clock_ns();
+}
 
 /* Forked child, only thread. */
 void sp_span_age_forked(void);

@@ -55,6 +55,42 @@ Test(span_age, over_the_limit_is_given_up)
 	expect_counts(2, 1, 1);
 }
 
+static uint64_t start_ns_of(uint64_t id)
+{
+	struct sp_span_record r = {.start_ns = 0};
+
+	cr_assert(sp_span_table_by_id(id, &r));
+	return r.start_ns;
+}
+
+Test(span_age, a_start_is_as_late_as_the_last_tick)
+{
+	uint64_t before = sp_span_age_clock_ns();
+
+	sp_span_age_tick(false);
+	begin(1);
+	uint64_t ticked = start_ns_of(1);
+	struct timespec pause = {.tv_nsec = 20 * 1000000};
+
+	(void)nanosleep(&pause, NULL);
+	begin(2);
+	sp_span_age_tick(true);
+	begin(3);
+
+	cr_expect_geq(ticked, before);
+	cr_expect_eq(start_ns_of(2), ticked);
+	cr_expect_gt(start_ns_of(3), ticked, "each span asks the clock");
+}
+
+Test(span_age, without_a_tick_a_start_asks_the_clock)
+{
+	uint64_t before = sp_span_age_clock_ns();
+
+	begin(1);
+
+	cr_expect_geq(start_ns_of(1), before);
+}
+
 static void *sweep_twice(void *arg)
 {
 	(void)arg;
