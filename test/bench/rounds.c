@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs one host in several environments at once and asks them for rounds in turn, so that whatever
- * the machine does meets all alike. Prints for each environment its label, the median time of a
+ * the machine does meets all alike. The rounds of the first seconds do not count: what a host starts
+ * at its first span, such as an exporter, is busy then, and takes a processor from those that are
+ * measured. Prints for each environment its label, the median time of a
  * round, and the medians of difference and ratio to the first one's round just before.
  *
  *	rounds COUNT HOST [ARGUMENT ...] <environments
@@ -13,10 +15,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define HOSTS_MAX 16
 #define COUNT_MAX 1001
+#define WARM_UP_S 3
 
 struct host {
 	char label[64];
@@ -94,6 +98,21 @@ static double round_of(struct host *h)
 	return ns;
 }
 
+/* At least one round of each. */
+static void warm_up(int n)
+{
+	struct timespec now;
+	time_t end;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	end = now.tv_sec + WARM_UP_S;
+	do {
+		for (int i = 0; i < n; i++)
+			(void)round_of(&hosts[i]);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (now.tv_sec < end);
+}
+
 static void report(const struct host *h, int count)
 {
 	double ns;
@@ -128,8 +147,7 @@ int main(int argc, char **argv)
 		snprintf(hosts[n].label, sizeof(hosts[n].label), "%.60s", line);
 		start(&hosts[n++], bar + 1, argv + 2);
 	}
-	for (int i = 0; i < n; i++)
-		(void)round_of(&hosts[i]);
+	warm_up(n);
 	for (int r = 0; r < count; r++) {
 		for (int i = 0; i < n; i++)
 			hosts[i].ns[r] = round_of(&hosts[i]);
