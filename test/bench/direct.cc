@@ -10,6 +10,7 @@
 
 #include <opentelemetry/sdk/trace/batch_span_processor_factory.h>
 #include <opentelemetry/sdk/trace/batch_span_processor_options.h>
+#include <opentelemetry/sdk/trace/tracer_provider.h>
 #include <opentelemetry/sdk/trace/tracer_provider_factory.h>
 #include <opentelemetry/trace/provider.h>
 #include <opentelemetry/trace/scope.h>
@@ -21,6 +22,7 @@ namespace nostd = opentelemetry::nostd;
 namespace sdk = opentelemetry::sdk;
 namespace trace = opentelemetry::trace;
 
+static std::shared_ptr<sdk::trace::TracerProvider> provider;
 static nostd::shared_ptr<trace::Tracer> tracer;
 static std::vector<nostd::shared_ptr<trace::Span>> opened;
 
@@ -28,15 +30,18 @@ static void set_provider()
 {
 	sdk::trace::BatchSpanProcessorOptions options;
 
-	/* Room for a round of all threads: a full queue is another path, and the SDK logs it. */
+	/*
+	 * Room for a round of all threads, after which the queue is emptied: a full one is another
+	 * path, and the SDK logs it.
+	 */
 	options.max_queue_size = 65536;
 	options.schedule_delay_millis = std::chrono::milliseconds(100);
 	auto processor =
 		sdk::trace::BatchSpanProcessorFactory::Create(new_drop_exporter(), options);
-	std::shared_ptr<trace::TracerProvider> provider =
-		sdk::trace::TracerProviderFactory::Create(std::move(processor));
+	provider = sdk::trace::TracerProviderFactory::Create(std::move(processor));
 
-	trace::Provider::SetTracerProvider(nostd::shared_ptr<trace::TracerProvider>(provider));
+	trace::Provider::SetTracerProvider(nostd::shared_ptr<trace::TracerProvider>(
+		std::shared_ptr<trace::TracerProvider>(provider)));
 	tracer = trace::Provider::GetTracerProvider()->GetTracer("bench");
 }
 
@@ -72,9 +77,14 @@ static void open_spans(long n)
 		opened.push_back(tracer->StartSpan("open"));
 }
 
+static void settle()
+{
+	provider->ForceFlush();
+}
+
 int main(int argc, char **argv)
 {
-	struct loop loop = {pairs, open_spans};
+	struct loop loop = {pairs, open_spans, settle};
 
 	if (std::getenv("BENCH_SCOPE") != nullptr)
 		loop.pairs = scoped_pairs;

@@ -82,6 +82,8 @@ int loop_main(int argc, char **argv, const struct loop *loop)
 		pthread_barrier_wait(&end);
 		for (int i = 0; i < threads; i++)
 			sum += spent[i];
+		if (host->settle != NULL)
+			host->settle();
 		printf("%.1f\n", sum / threads / (double)pairs);
 		fflush(stdout);
 	}

@@ -13,6 +13,7 @@ extern "C" {
 struct loop {
 	void (*pairs)(long n); /* starts and ends n spans, one after the other */
 	void (*open)(long n);  /* starts n spans that stay open; on a thread of its own */
+	void (*settle)(void);  /* after each round, not measured; NULL = nothing to do */
 };
 
 /*
