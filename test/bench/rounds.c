@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs one host in several environments at once and asks them for rounds in turn, so that whatever
- * the machine does meets all alike. The rounds of the first seconds do not count: what a host starts
- * at its first span, such as an exporter, is busy then, and takes a processor from those that are
- * measured. Prints for each environment its label, the median time of a
+ * the machine does meets all alike. Prints for each environment its label, the median time of a
  * round, and the medians of difference and ratio to the first one's round just before.
+ *
+ * The rounds of the first seconds do not count: what a host starts at its first span, such as an
+ * exporter, is busy then, and takes a processor from those that are measured. And one process may
+ * be slower than another one of the same program for as long as it lives, so all are started anew
+ * several times.
  *
  *	rounds COUNT HOST [ARGUMENT ...] <environments
  *
@@ -15,15 +18,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define HOSTS_MAX 16
 #define COUNT_MAX 1001
-#define WARM_UP_S 3
+#define WARM_UP_S 2
+#define STARTS 5
 
 struct host {
 	char label[64];
+	char assignments[4096];
+	pid_t pid;
 	FILE *ask;
 	FILE *told;
 	double ns[COUNT_MAX];
@@ -60,21 +67,20 @@ static double quiet(const struct host *h, int count)
 	return scratch[count / 10];
 }
 
-static void start(struct host *h, char *assignments, char **argv)
+static void start(struct host *h, char **argv)
 {
 	int in[2];
 	int out[2];
 
 	if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
 		die("pipe");
-	pid_t pid = fork();
-
-	if (pid < 0)
+	h->pid = fork();
+	if (h->pid < 0)
 		die("fork");
-	if (pid == 0) {
+	if (h->pid == 0) {
 		dup2(in[0], STDIN_FILENO);
 		dup2(out[1], STDOUT_FILENO);
-		for (char *a = strtok(assignments, " "); a != NULL; a = strtok(NULL, " "))
+		for (char *a = strtok(h->assignments, " "); a != NULL; a = strtok(NULL, " "))
 			putenv(a);
 		execv(argv[0], argv);
 		die(argv[0]);
@@ -85,6 +91,13 @@ static void start(struct host *h, char *assignments, char **argv)
 	h->told = fdopen(out[0], "r");
 	if (h->ask == NULL || h->told == NULL)
 		die("fdopen");
+}
+
+static void stop(struct host *h)
+{
+	fclose(h->ask);
+	fclose(h->told);
+	waitpid(h->pid, NULL, 0);
 }
 
 static double round_of(struct host *h)
@@ -129,6 +142,19 @@ static void report(const struct host *h, int count)
 	printf("%.0f|%.1f\n", quiet(h, count), quiet(h, count) - quiet(&hosts[0], count));
 }
 
+static void measure(int n, int from, int to, char **argv)
+{
+	for (int i = 0; i < n; i++)
+		start(&hosts[i], argv);
+	warm_up(n);
+	for (int r = from; r < to; r++) {
+		for (int i = 0; i < n; i++)
+			hosts[i].ns[r] = round_of(&hosts[i]);
+	}
+	for (int i = 0; i < n; i++)
+		stop(&hosts[i]);
+}
+
 int main(int argc, char **argv)
 {
 	int count = argc > 2 ? atoi(argv[1]) : 0;
@@ -145,13 +171,11 @@ int main(int argc, char **argv)
 		line[strcspn(line, "\n")] = '\0';
 		*bar = '\0';
 		snprintf(hosts[n].label, sizeof(hosts[n].label), "%.60s", line);
-		start(&hosts[n++], bar + 1, argv + 2);
+		snprintf(hosts[n].assignments, sizeof(hosts[n].assignments), "%s", bar + 1);
+		n++;
 	}
-	warm_up(n);
-	for (int r = 0; r < count; r++) {
-		for (int i = 0; i < n; i++)
-			hosts[i].ns[r] = round_of(&hosts[i]);
-	}
+	for (int s = 0; s < STARTS; s++)
+		measure(n, count * s / STARTS, count * (s + 1) / STARTS, argv + 2);
 	for (int i = 0; i < n; i++)
 		report(&hosts[i], count);
 	return 0;
