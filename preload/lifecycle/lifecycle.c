@@ -25,6 +25,7 @@
 #include "preload/exporter/trial.h"
 #include "preload/lifecycle/deferred_work.h"
 #include "preload/lifecycle/reentrancy_guard.h"
+#include "preload/lifecycle/sdk.h"
 #include "sampler/base/counters.h"
 #include "sampler/base/log.h"
 #include "sampler/base/monotonic.h"
@@ -99,8 +100,10 @@ static int prepare(void)
 	int fd;
 
 	sp_log_begin();
-	if (!parsed)
+	if (!parsed) {
+		sp_sdk_resource_configure();
 		sp_config_parse(&sp_lifecycle_settings);
+	}
 	parsed = true;
 	fd = sp_sampler_prepare(&sp_lifecycle_settings, look_up);
 	if (fd == -ENOSYS)

@@ -8,8 +8,10 @@
 
 #include "preload/elf/elf_walk.h"
 #include "preload/lifecycle/lifecycle.h"
+#include "sampler/base/fmt.h"
 #include "sampler/base/log.h"
 #include "sampler/config/config.h"
+#include "sampler/config/config_copy.h"
 #include "sampler/region/region.h"
 
 static _Atomic uint32_t disproved[SP_SDK_N];
@@ -77,6 +79,42 @@ void sp_sdk_reached(enum sp_sdk sdk, enum sp_sdk_way way, const void *address)
 	/* the next publication may be far away */
 	if (r != NULL)
 		sp_sdk_publish(sdk, &r->sdk[sdk]);
+}
+
+/* The first one that came. */
+enum { NONE, COMING, THERE };
+static struct {
+	_Atomic int state;
+	char service[SP_SDK_SERVICE_MAX];
+	char attributes[SP_SDK_ATTRIBUTES_MAX];
+} resource;
+
+void sp_sdk_resource(const char *service, const char *attributes)
+{
+	static _Atomic bool told;
+	int none = NONE;
+
+	if (atomic_compare_exchange_strong_explicit(&resource.state, &none, COMING,
+						    memory_order_relaxed, memory_order_relaxed)) {
+		(void)sp_fmt_snprintf(resource.service, sizeof(resource.service), "%s", service);
+		(void)sp_fmt_snprintf(resource.attributes, sizeof(resource.attributes), "%s",
+				      attributes);
+		/* pairs with sp_sdk_resource_configure() */
+		atomic_store_explicit(&resource.state, THERE, memory_order_release);
+	}
+	/* before that the configuration compares them */
+	if (sp_lifecycle_active() && service[0] != '\0' &&
+	    strcmp(service, sp_lifecycle_config()->service_name) != 0 &&
+	    !atomic_exchange_explicit(&told, true, memory_order_relaxed))
+		sp_log(SP_LOG_WARN, SP_CONFIG_OTHER_SERVICE, sp_lifecycle_config()->service_name,
+		       service);
+}
+
+void sp_sdk_resource_configure(void)
+{
+	if (atomic_load_explicit(&resource.state, memory_order_acquire) == THERE)
+		sp_config_copy_resource(resource.attributes,
+					resource.service[0] != '\0' ? resource.service : NULL);
 }
 
 /* One of these is defined wherever one of our SDKs has names. */

@@ -26,6 +26,21 @@ void sp_sdk_reached(enum sp_sdk sdk, enum sp_sdk_way way, const void *address);
 /* Any context. Copies what is known of that SDK into its entry in the region. */
 void sp_sdk_publish(enum sp_sdk sdk, struct sp_region_sdk *out);
 
+/* With the NUL. */
+#define SP_SDK_SERVICE_MAX 256U
+#define SP_SDK_ATTRIBUTES_MAX 2048U
+
+/*
+ * APP. The resource of an SDK, read at its first span: service is its service.name, "" = none, and
+ * attributes are in the form of OTEL_RESOURCE_ATTRIBUTES. The first one is used where no variable
+ * says otherwise, if it comes before sampling starts. One warning tells if the profiles go to
+ * another service.
+ */
+void sp_sdk_resource(const char *service, const char *attributes);
+
+/* APP, one thread at a time, before the configuration is parsed: hands the resource on to it. */
+void sp_sdk_resource_configure(void);
+
 /*
  * APP. The object around that address asks for variables of OpenTelemetry and has no SDK that is
  * found by its classes. Says so once at level info if there is no other SDK that we know.

@@ -254,6 +254,15 @@ static const char *name_by_program(void)
 	return unknown_service;
 }
 
+/* Links lead from a span to the profiles of the service that the span names. */
+static void compare_service(const struct sp_config *cfg)
+{
+	const char *own = sp_config_copy_sdk_service();
+
+	if (own != NULL && strcmp(own, cfg->service_name) != 0)
+		sp_log(SP_LOG_WARN, SP_CONFIG_OTHER_SERVICE, cfg->service_name, own);
+}
+
 /* Defaults that depend on other variables. */
 static void complete(struct sp_config *cfg)
 {
@@ -366,7 +375,9 @@ void sp_config_parse(struct sp_config *cfg)
 			read_var(cfg, (enum sp_config_id)id, tell);
 	read_resource(cfg, tell);
 	complete(cfg);
-	if (tell)
+	if (tell) {
+		compare_service(cfg);
 		tell_unknown(sp_config_copy_unknown());
+	}
 	errno = saved;
 }

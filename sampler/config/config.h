@@ -152,6 +152,11 @@ void sp_config_parse(struct sp_config *cfg);
 /* APP. Reads only the log level, for messages before or without an activation. */
 void sp_config_parse_log_level(void);
 
+/* A warning with two names. */
+#define SP_CONFIG_OTHER_SERVICE                                                                    \
+	"the profiles go to service \"%s\", the spans of the program to \"%s\": links between "    \
+	"them find nothing"
+
 /*
  * Calls fn once per variable, in table order, for help output; *h is valid during the call. Tools
  * only, never inside a host.

@@ -25,6 +25,12 @@ static size_t used;
 static struct sp_config_unknown unknown;
 static atomic_bool looked_at;
 
+/* What the program told its SDK. */
+static struct {
+	bool known;
+	char service[SP_CONFIG_SERVICE_MAX + 1]; /* "" = none */
+} sdk;
+
 _Static_assert(SP_CONFIG_COPY_MAX <= 65536, "an offset is 16 bits");
 
 static bool has_prefix(const char *text, const char *prefix)
@@ -129,6 +135,8 @@ void sp_config_capture(char *const *envp)
 	memset(kept, 0, sizeof(kept));
 	memset(&unknown, 0, sizeof(unknown));
 	used = 0;
+	sdk.known = false;
+	sdk.service[0] = '\0';
 	atomic_store_explicit(&looked_at, false, memory_order_relaxed);
 	for (; envp != NULL && *envp != NULL; envp++)
 		keep(*envp);
@@ -183,6 +191,36 @@ enum sp_config_state sp_config_copy_get(enum sp_config_id id, unsigned source, c
 
 	*text = c->state == SP_STATE_SET ? values + c->offset : "";
 	return (enum sp_config_state)c->state;
+}
+
+void sp_config_copy_resource(const char *attributes, const char *service)
+{
+	struct copied *c = &copied[SP_VAR_RESOURCE_ATTRIBUTES][0];
+	const char *variable = c->state == SP_STATE_SET ? values + c->offset : "";
+	size_t room = sizeof(values) - used;
+	size_t len;
+
+	if (sdk.known)
+		return;
+	sdk.known = true;
+	if (service != NULL)
+		(void)sp_fmt_snprintf(sdk.service, sizeof(sdk.service), "%s", service);
+	len = strlen(attributes) + 1 + strlen(variable);
+	/* a variable that is too long is told and dropped, and so it stays */
+	if (len > SP_CONFIG_VALUE_MAX || len >= room ||
+	    (c->state != SP_STATE_SET && c->state != SP_STATE_UNSET))
+		return;
+	/* of two values of one key the last one counts */
+	(void)sp_fmt_snprintf(values + used, room, "%s%s%s", attributes,
+			      variable[0] != '\0' ? "," : "", variable);
+	c->offset = (unsigned short)used;
+	c->state = SP_STATE_SET;
+	used += len + 1;
+}
+
+const char *sp_config_copy_sdk_service(void)
+{
+	return sdk.service[0] != '\0' ? sdk.service : NULL;
 }
 
 const struct sp_config_unknown *sp_config_copy_unknown(void)

@@ -13,6 +13,7 @@
 
 #define SP_CONFIG_VALUE_MAX 8192U
 #define SP_CONFIG_COPY_MAX 32768U
+#define SP_CONFIG_SERVICE_MAX 255U
 #define SP_CONFIG_UNKNOWN_MAX 8U
 #define SP_CONFIG_NAME_MAX 64U
 
@@ -39,6 +40,16 @@ const struct sp_config_unknown *sp_config_copy_unknown(void);
  * is preloaded into every program of the system.
  */
 char *const *sp_config_copy_environment(const char *service_name);
+
+/*
+ * APP, one thread at a time, before the copy is parsed. Resource attributes that the program gave
+ * its SDK, in the form of OTEL_RESOURCE_ATTRIBUTES, which wins where both have a key. service is
+ * the service.name among them, NULL = none. Only the first call after a capture counts.
+ */
+void sp_config_copy_resource(const char *attributes, const char *service);
+
+/* The service.name that the program gave its SDK; NULL if that is not known. */
+const char *sp_config_copy_sdk_service(void);
 
 /* True once after each capture, for whoever reports what is wrong with it. */
 bool sp_config_copy_first_look(void);

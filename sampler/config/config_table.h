@@ -99,7 +99,8 @@ struct sp_config_var {
 		     {"PYROSCOPE_APPLICATION_NAME", SP_FORM_OWN}, \
 		     {"OTEL_PYROSCOPE_APP_NAME", SP_FORM_OWN}, \
 		     {"OTEL_SERVICE_NAME", SP_FORM_OWN}}, \
-	  .words = "service.name of OTEL_RESOURCE_ATTRIBUTES, else unknown_service:<program>", \
+	  .words = "service.name of OTEL_RESOURCE_ATTRIBUTES, else what the program gives " \
+		   "opentelemetry-cpp, else unknown_service:<program>", \
 	  .help = "The series label service_name. Keep it equal to the service.name of the spans.") \
 	X(RESOURCE_ATTRIBUTES, RESOURCE, resource_attributes, \
 	  .source = {{"OTEL_RESOURCE_ATTRIBUTES", SP_FORM_OWN}}, \

@@ -195,6 +195,7 @@ static void say_status(const json_t *root)
 	const char *state = json_string_value(json_object_get(root, "state"));
 	const json_t *push = json_object_get(root, "push");
 	const char *error = json_string_value(json_object_get(push, "last_error"));
+	const char *service = json_string_value(json_object_get(root, "service"));
 	json_int_t skew = number(root, "push", "server_time_skew_ms");
 	json_int_t drained = number(root, "samples", "drained");
 
@@ -212,6 +213,8 @@ static void say_status(const json_t *root)
 		sp_line_say("status", "wrong", "no sample lies in a span");
 		sp_line_say("status", "change", "are the spans attached where the work is done?");
 	}
+	if (service != NULL)
+		sp_line_say("status", "note", "service: %s", service);
 	say_where(root);
 	say_unknowns(root);
 	if (error != NULL && error[0] != '\0')

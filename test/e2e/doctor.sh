@@ -90,6 +90,16 @@ examine service 1 'go to service "shopp", the spans to "shop"' "$ACTIVE" "$SERVI
 examine resource 1 'the spans to "shop"' "$ACTIVE" PYROSCOPE_APPLICATION_NAME=other "$SERVER" \
 	OTEL_RESOURCE_ATTRIBUTES=service.version=1,service.name=shop "${REQUESTS[@]}"
 examine unnamed 1 'no service name' "$ACTIVE" "$SERVER" "${REQUESTS[@]}"
+# Unless the program names it in code.
+host_start "$ACTIVE" "$SERVER" "LD_PRELOAD=$SO" STORY_SERVICE=shop SPANPROF_STATUS_FILE="$WORK/named.status" \
+	SPANPROF_UPLOAD_INTERVAL=1s "$TEST_LIBS/otelcpp/debian/stories" nested 60000
+poll_until 20 test -s "$WORK/named.status" || fail "no status file"
+run named SPANPROF_STATUS_FILE="$WORK/named.status" "$DOCTOR" "$HOST_PID"
+kill "$HOST_PID"
+diagnosis named 0
+grep -q '^  ok     service: shop (the program gives it' "$WORK/named.out" || fail "$(<"$WORK/named.out")"
+grep -q '^  note   opentelemetry-cpp, ABI v1 in .*libopentelemetry_trace.so.*: its virtual methods, by name' \
+	"$WORK/named.out" || fail "$(<"$WORK/named.out")"
 # 2. No loader runs.
 run static "$SERVICE" "$SERVER" "$DOCTOR" -- "$HOSTS/static" 10 x
 diagnosis static 1 'statically linked'

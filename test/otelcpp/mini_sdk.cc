@@ -14,6 +14,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include <opentelemetry/context/runtime_context.h>
 #include <opentelemetry/trace/context.h>
@@ -49,6 +52,20 @@
 OPENTELEMETRY_BEGIN_NAMESPACE
 namespace sdk
 {
+namespace resource
+{
+
+/* Of the real one what a reader of its memory sees. */
+class Resource
+{
+      public:
+	std::unordered_map<std::string, nostd::variant<bool, int32_t, uint32_t, int64_t, double,
+						       std::string, std::vector<bool>>>
+		attributes;
+};
+
+} // namespace resource
+
 namespace trace
 {
 
@@ -57,7 +74,8 @@ namespace api = opentelemetry::trace;
 class Span final : public api::Span
 {
       public:
-	Span(nostd::string_view name, api::SpanContext own, api::SpanContext parent);
+	Span(std::shared_ptr<api::Tracer> maker, nostd::string_view name, api::SpanContext own,
+	     api::SpanContext parent);
 	~Span() override;
 	void SetAttribute(nostd::string_view key,
 			  const common::AttributeValue &value) noexcept override;
@@ -119,7 +137,13 @@ class Span final : public api::Span
 #define NEW_OWN(context) new api::SpanContext(context)
 #endif
 
-class Tracer final : public api::Tracer
+struct TracerContext {
+	virtual ~TracerContext() = default;
+
+	resource::Resource resource;
+};
+
+class Tracer final : public api::Tracer, public std::enable_shared_from_this<Tracer>
 {
       public:
 	nostd::shared_ptr<api::Span>
@@ -134,6 +158,8 @@ class Tracer final : public api::Tracer
 	{
 	}
 #endif
+	std::shared_ptr<TracerContext> context = std::make_shared<TracerContext>();
+	std::shared_ptr<std::string> scope;
 	bool sampled = true;
 };
 
@@ -153,9 +179,10 @@ void Span::UpdateName(nostd::string_view new_name) noexcept
 		data->name.assign(new_name.data(), new_name.size());
 }
 
-Span::Span(nostd::string_view span_name, api::SpanContext own_context,
-	   api::SpanContext parent_context)
-	: data(new Data{{span_name.data(), span_name.size()}, parent_context, {}}),
+Span::Span(std::shared_ptr<api::Tracer> maker, nostd::string_view span_name,
+	   api::SpanContext own_context, api::SpanContext parent_context)
+	: tracer(std::move(maker)),
+	  data(new Data{{span_name.data(), span_name.size()}, parent_context, {}}),
 	  own(NEW_OWN(own_context))
 {
 }
@@ -254,7 +281,7 @@ nostd::shared_ptr<api::Span> Tracer::StartSpan(nostd::string_view name,
 
 	if (!sampled)
 		return nostd::shared_ptr<api::Span>(new api::DefaultSpan(own));
-	SPAN_HOLDER span NEW_SPAN(name, own, parent);
+	SPAN_HOLDER span NEW_SPAN(std::shared_ptr<api::Tracer>(context, this), name, own, parent);
 
 	attributes.ForEachKeyValue([&span](nostd::string_view key, common::AttributeValue value) {
 		span->SetAttribute(key, value);
@@ -299,6 +326,15 @@ void set_provider(bool sampled)
 	/* As every release's Resource::Create() does, before there is a tracer. */
 	(void)std::getenv("OTEL_RESOURCE_ATTRIBUTES");
 	tracer->sampled = sampled;
+	if (const char *service = std::getenv("STORY_SERVICE")) {
+		auto &attributes = tracer->context->resource.attributes;
+
+		attributes["telemetry.sdk.language"] = std::string("cpp");
+		attributes["service.name"] = std::string(service);
+		attributes["service.namespace"] = std::string("town");
+		attributes["service.version"] = std::string("1,2=3 %");
+		attributes["process.pid"] = int32_t{7};
+	}
 	api::Provider::SetTracerProvider(nostd::shared_ptr<api::TracerProvider>(
 		new mini::Provider(nostd::shared_ptr<api::Tracer>(tracer))));
 }

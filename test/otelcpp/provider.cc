@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <string>
 
 #include <opentelemetry/sdk/trace/samplers/always_off_factory.h>
 #include <opentelemetry/sdk/trace/samplers/always_on_factory.h>
@@ -20,6 +21,21 @@ namespace trace = opentelemetry::trace;
 
 static std::shared_ptr<sdk::trace::TracerProvider> installed;
 
+/* What a program says of itself in code, as most do in C++. */
+static sdk::resource::ResourceAttributes resource_of_story()
+{
+	const char *service = std::getenv("STORY_SERVICE");
+	sdk::resource::ResourceAttributes attributes;
+
+	if (service == nullptr)
+		return attributes;
+	attributes["service.name"] = std::string(service);
+	attributes["service.namespace"] = std::string("town");
+	attributes["service.version"] = std::string("1,2=3 %");
+	attributes["process.pid"] = int32_t{7};
+	return attributes;
+}
+
 void set_provider(bool sampled)
 {
 	const char *path = std::getenv("OTELC_SPANS_JSON");
@@ -29,7 +45,8 @@ void set_provider(bool sampled)
 		new_json_exporter(path != nullptr ? path : "/dev/null"));
 
 	installed = sdk::trace::TracerProviderFactory::Create(
-		std::move(processor), sdk::resource::Resource::Create({}), std::move(sampler));
+		std::move(processor), sdk::resource::Resource::Create(resource_of_story()),
+		std::move(sampler));
 	trace::Provider::SetTracerProvider(nostd::shared_ptr<trace::TracerProvider>(
 		std::shared_ptr<trace::TracerProvider>(installed)));
 }

@@ -63,6 +63,7 @@ typedef void rename_fn(void *span, size_t len, const char *name);
 		.storage_class = SP_OTELCPP_STORAGE_CLASS(V),                                      \
 		.get_context = SP_OTELCPP_GET_CONTEXT(V),                                          \
 		.is_recording = SP_OTELCPP_IS_RECORDING(V),                                        \
+		.tracer_context_type = SP_OTELCPP_CONTEXT_TYPE(V),                                 \
 		.slot_end = SP_OTELCPP_SLOT_END_V##n,                                              \
 		.sdk = SP_SDK_OTELCPP_V##n,                                                        \
 	};                                                                                         \

@@ -12,6 +12,7 @@
 #include "preload/sdk/otelcpp/adapter_otelcpp_attr.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_call.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_proof.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp_resource.h"
 
 /* The result of so many starts is examined, as long as none was a span of the SDK's own class. */
 #define LOOKS_MAX 16U
@@ -123,7 +124,7 @@ static void look_at_other(struct sp_otelcpp *sdk, const void *pointer)
 		reject(sdk, SP_SDK_FACT_POINTER);
 }
 
-static void tell_reached(struct sp_otelcpp *sdk)
+static void first_span(struct sp_otelcpp *sdk, const void *span)
 {
 	enum sp_sdk_way way = sdk->patched ? SP_SDK_WAY_SLOTS : SP_SDK_WAY_NAMES;
 
@@ -131,6 +132,7 @@ static void tell_reached(struct sp_otelcpp *sdk)
 		sp_sdk_reached(sdk->names->sdk, SP_SDK_WAY_TYPES, sdk->span_vptr);
 	else
 		sp_sdk_reached(sdk->names->sdk, way, sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END));
+	sp_otelcpp_resource_read(sdk, span);
 }
 
 void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer)
@@ -153,7 +155,7 @@ void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer)
 	atomic_store_explicit(&sdk->looks, 0, memory_order_relaxed);
 	/* two threads may both come here with their first spans */
 	if (atomic_exchange_explicit(&sdk->flavour, f, memory_order_relaxed) == NULL)
-		tell_reached(sdk);
+		first_span(sdk, span);
 	return span;
 }
 

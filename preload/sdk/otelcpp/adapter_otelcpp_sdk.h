@@ -54,6 +54,7 @@ struct sp_otelcpp_names {
 	const char *storage_class;
 	const char *get_context;
 	const char *is_recording;
+	const char *tracer_context_type;
 	unsigned slot_end;
 	enum sp_sdk sdk;
 };

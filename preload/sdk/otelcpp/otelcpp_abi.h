@@ -79,6 +79,24 @@
 /* A host's class may add some. */
 #define SP_OTELCPP_STORAGE_SLOTS_MAX 32U
 
+/*
+ * The resource, private as well: the span has a shared_ptr to its tracer, and the tracer one to its
+ * context somewhere among its first words. Since 1.19 the context is told by its typeinfo. Behind
+ * its vptr is the Resource, which begins with a std::unordered_map of std::string to
+ * OwnedAttributeValue. As libstdc++ has them: the map's first node and their number; in a node the
+ * next one, the key, the value and the value's alternative; in a string its text and its length.
+ */
+#define SP_OTELCPP_SPAN_TRACER 8U
+#define SP_OTELCPP_TRACER_WORDS 7U
+#define SP_OTELCPP_CONTEXT_TYPE(V) "N13opentelemetry2v" V "3sdk5trace13TracerContextE"
+#define SP_OTELCPP_RESOURCE_FIRST 24U
+#define SP_OTELCPP_RESOURCE_COUNT 32U
+#define SP_OTELCPP_OWNED_KEY 8U
+#define SP_OTELCPP_OWNED_VALUE 40U
+#define SP_OTELCPP_OWNED_INDEX 80U
+#define SP_OTELCPP_STRING_LENGTH 8U
+#define SP_OTELCPP_OWNED_IS_STRING 5U
+
 /* SpanContext: trace id at 0. Its trace state, a smart pointer, is the last member. */
 #define SP_OTELCPP_CONTEXT_SPAN_ID 16U
 #define SP_OTELCPP_CONTEXT_FLAGS 24U

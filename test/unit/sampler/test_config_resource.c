@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts about the resource that a program gives its SDK, beside what variables say. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sampler/config/config.h"
+#include "sampler/config/config_copy.h"
+
+#include "config_env.h"
+
+/* As parse_list(), with a resource that was read before. */
+static unsigned parse_with(const char *variable, const char *attributes, const char *service)
+{
+	char *envp[] = {strdup(variable), NULL};
+
+	sp_config_capture(envp);
+	free(envp[0]);
+	sp_config_copy_resource(attributes, service);
+	stderr_begin();
+	sp_config_parse(&cfg);
+	return stderr_end();
+}
+
+#define OWN "service.name=shop,service.namespace=town,service.version=1%2C2"
+
+Test(config_resource, is_used_where_no_variable_says_otherwise, .timeout = 20)
+{
+	cr_assert_eq(parse_with("A=1", OWN, "shop"), 0);
+
+	cr_expect_str_eq(cfg.service_name, "shop");
+	cr_expect_str_eq(cfg.service_namespace, "town");
+	cr_expect_str_eq(cfg.resource_label[0].key, "service.version");
+	cr_expect_str_eq(cfg.resource_label[0].value, "1,2");
+}
+
+Test(config_resource, yields_to_each_variable_with_one_warning, .timeout = 20)
+{
+	static const char *const variables[] = {
+		"SPANPROF_APPLICATION_NAME=other",
+		"PYROSCOPE_APPLICATION_NAME=other",
+		"OTEL_SERVICE_NAME=other",
+		"OTEL_RESOURCE_ATTRIBUTES=service.name=other",
+	};
+
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+		cr_expect_eq(parse_with(variables[i], OWN, "shop"), 1, "%s", variables[i]);
+		cr_expect_str_eq(cfg.service_name, "other");
+		cr_expect_str_eq(cfg.service_namespace, "town");
+		cr_expect(strstr(stderr_text, "\"other\"") != NULL &&
+			  strstr(stderr_text, "\"shop\"") != NULL);
+	}
+}
+
+Test(config_resource, agrees_with_a_variable_in_silence, .timeout = 20)
+{
+	cr_expect_eq(parse_with("OTEL_SERVICE_NAME=shop", OWN, "shop"), 0);
+	cr_expect_eq(parse_with("OTEL_SERVICE_NAME=shop", "service.version=3", NULL), 0);
+	cr_expect_str_eq(cfg.service_name, "shop");
+}
+
+Test(config_resource, adds_to_the_attributes_of_the_variable, .timeout = 20)
+{
+	cr_assert_eq(parse_with("OTEL_RESOURCE_ATTRIBUTES=service.version=9,k8s.pod.name=p", OWN,
+				"shop"),
+		     0);
+
+	cr_expect_str_eq(cfg.service_name, "shop");
+	for (size_t i = 0; cfg.resource_label[i].key != NULL; i++)
+		cr_expect_str_eq(cfg.resource_label[i].value,
+				 strcmp(cfg.resource_label[i].key, "service.version") == 0 ? "9"
+											   : "p");
+}
+
+Test(config_resource, goes_on_to_the_exporter, .timeout = 20)
+{
+	char *const *entry;
+
+	cr_assert_eq(parse_with("A=1", OWN, "shop"), 0);
+	for (entry = sp_config_copy_environment(cfg.service_name); *entry != NULL; entry++)
+		if (strcmp(*entry, "OTEL_RESOURCE_ATTRIBUTES=" OWN) == 0)
+			break;
+
+	cr_expect_not_null(*entry);
+}
+
+Test(config_resource, counts_once_and_only_where_there_is_room, .timeout = 20)
+{
+	static char long_variable[SP_CONFIG_VALUE_MAX + 1];
+
+	(void)snprintf(long_variable, sizeof(long_variable), "OTEL_RESOURCE_ATTRIBUTES=a=%0*d",
+		       (int)SP_CONFIG_VALUE_MAX - 40, 1);
+	cr_expect_eq(parse_with(long_variable, OWN, NULL), 0);
+	cr_expect(strncmp(cfg.service_name, "unknown_service", 15) == 0);
+
+	(void)parse_with("A=1", OWN, "shop");
+	sp_config_copy_resource("service.name=later", "later");
+	sp_config_parse(&cfg);
+	cr_expect_str_eq(cfg.service_name, "shop");
+}
