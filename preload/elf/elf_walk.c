@@ -73,6 +73,40 @@ void *sp_elf_find(const char *name, const char *const *together)
 	return found;
 }
 
+struct each {
+	const char *const *names;
+	void **found;
+	unsigned n;
+	bool past_ours;
+};
+
+static int visit_each(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct each *e = arg;
+	struct sp_elf_symbols o;
+	const ElfW(Dyn) * d;
+
+	if (is_ours(info)) {
+		e->past_ours = true;
+		return 0;
+	}
+	d = e->past_ours ? sp_elf_dynamic(info) : NULL;
+	if (d == NULL || !sp_elf_symbols_read(info->dlpi_addr, d, &o))
+		return 0;
+	for (unsigned i = 0; i < e->n; i++) {
+		if (e->found[i] == NULL)
+			e->found[i] = sp_elf_symbols_find(&o, e->names[i]);
+	}
+	return 0;
+}
+
+void sp_elf_find_each(const char *const *names, void **found, unsigned n)
+{
+	struct each e = {.names = names, .found = found, .n = n};
+
+	(void)dl_iterate_phdr(visit_each, &e);
+}
+
 unsigned sp_elf_find_all(const char *name, void **found, unsigned max)
 {
 	struct query q = {.name = name, .max = max, .found = found};

@@ -19,6 +19,12 @@
  */
 void *sp_elf_find(const char *name, const char *const *together);
 
+/*
+ * The same without together for n names at once, which takes one walk. found[i] is left as it is if
+ * no object defines names[i].
+ */
+void sp_elf_find_each(const char *const *names, void **found, unsigned n);
+
 /* The same without together, of every object: how many there are, the first max of them in found. */
 unsigned sp_elf_find_all(const char *name, void **found, unsigned max);
 

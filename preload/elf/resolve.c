@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "preload/elf/elf_walk.h"
+#include "sampler/base/compiler.h"
 
 #define NAME_(sym) #sym,
 static const char *const names[SP_NEXT_N] = {SP_FOR_EACH_NEXT(NAME_)};
@@ -40,6 +41,9 @@ void *sp_next_known(enum sp_next which)
 
 void sp_next_early(void)
 {
-	for (int i = SP_NEXT___libc_start_main; i < SP_NEXT_N; i++)
-		(void)sp_next((enum sp_next)i);
+	void *found[SP_NEXT_N - SP_NEXT_SDK_N] = {NULL};
+
+	sp_elf_find_each(&names[SP_NEXT_SDK_N], found, SP_ARRAY_LEN(found));
+	for (unsigned i = 0; i < SP_ARRAY_LEN(found); i++)
+		atomic_store_explicit(&cache[SP_NEXT_SDK_N + i], found[i], memory_order_relaxed);
 }

@@ -120,7 +120,8 @@ void sp_sdk_resource_configure(void)
 /* One of these is defined wherever one of our SDKs has names. */
 static bool any_has_names(void)
 {
-	static const char *const names[] = {
+	/* no pointers, which the loader would have to relocate in every process */
+	static const char names[][80] = {
 		"otelc_start_span",
 		"otel_tracer_start_span",
 		"otelc_tracer_create",

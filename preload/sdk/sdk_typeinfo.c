@@ -128,7 +128,7 @@ static bool has_base(const struct search *s, uintptr_t info, const char *base)
 	uintptr_t first;
 	uintptr_t offset;
 
-	if (base == NULL)
+	if (base[0] == '\0')
 		return true;
 	if (!word_at(s, info + INFO_BASE * WORD, &first))
 		return false;

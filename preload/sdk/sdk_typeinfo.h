@@ -20,6 +20,7 @@
 
 #define SP_TYPEINFO_SEGMENTS_MAX 16U
 #define SP_TYPEINFO_VTABLES_MAX 4U
+#define SP_TYPEINFO_NAME_MAX 72U
 
 struct sp_typeinfo_segment {
 	uintptr_t start;
@@ -45,9 +46,10 @@ enum sp_typeinfo_kind {
 /* A class to be found, and what is known of it. */
 struct sp_typeinfo_class {
 	enum sp_typeinfo_kind kind;
-	const char *name;   /* as it is mangled, with the marker in it */
-	const char *base;   /* the name of its first base; NULL = not asked */
-	unsigned slots_min; /* virtual functions */
+	/* Texts and no pointers, which the loader would have to relocate in every process. */
+	char name[SP_TYPEINFO_NAME_MAX]; /* as it is mangled, with the marker in it */
+	char base[SP_TYPEINFO_NAME_MAX]; /* the name of its first base; "" = not asked */
+	unsigned slots_min;              /* virtual functions */
 	unsigned slots_max;
 	unsigned destructors; /* the slot of the first one of two */
 };

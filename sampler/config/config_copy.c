@@ -129,7 +129,10 @@ static void keep(const char *entry)
 		keep_unknown(entry, len);
 }
 
-void sp_config_capture(char *const *envp)
+/* In the first place all of it is zero, and pages that nobody writes to take no memory. */
+static bool captured;
+
+static void forget(void)
 {
 	memset(copied, 0, sizeof(copied));
 	memset(kept, 0, sizeof(kept));
@@ -138,6 +141,13 @@ void sp_config_capture(char *const *envp)
 	sdk.known = false;
 	sdk.service[0] = '\0';
 	atomic_store_explicit(&looked_at, false, memory_order_relaxed);
+}
+
+void sp_config_capture(char *const *envp)
+{
+	if (captured)
+		forget();
+	captured = true;
 	for (; envp != NULL && *envp != NULL; envp++)
 		keep(*envp);
 }

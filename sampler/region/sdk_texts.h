@@ -61,7 +61,7 @@ extern const struct sp_sdk_fact_text sp_sdk_fact_texts[SP_SDK_FACT_N];
 /* By number; the name is NULL where there is none. */
 extern const struct sp_sdk_text sp_sdk_texts[SP_SDK_N];
 
-/* By enum sp_sdk_way; NULL where it is unknown. */
-extern const char *const sp_sdk_way_texts[SP_SDK_WAY_N];
+/* By enum sp_sdk_way; "" where it is unknown. */
+extern const char sp_sdk_way_texts[SP_SDK_WAY_N][64];
 
 #endif
