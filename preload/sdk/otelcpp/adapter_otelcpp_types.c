@@ -8,6 +8,7 @@
 
 #include "preload/elf/relocations.h"
 #include "preload/lifecycle/lifecycle.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp_classes.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_expect.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_proof.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_scope.h"
@@ -21,49 +22,6 @@
 
 /* Places that ask before our constructor. */
 #define EARLY_MAX 16U
-
-#define MARKER "N13opentelemetry2v"
-#define NAME(V, rest) MARKER V rest
-
-/* The classes of one ABI version, in the order of enum sp_otelcpp_type, and then storages. */
-#define STORAGES SP_OTELCPP_TYPE_N
-#define CLASSES (SP_OTELCPP_TYPE_N + 1)
-// clang-format off
-#define CLASSES_OF(V, tracer_slots, span_slots) \
-	{ \
-		.kind = SP_TYPEINFO_CLASS, \
-		.name = NAME(V, "3sdk5trace6TracerE"), \
-		.base = NAME(V, "5trace6TracerE"), \
-		.slots_min = (tracer_slots), .slots_max = (tracer_slots), \
-		.destructors = SP_OTELCPP_SLOT_D1, \
-	}, { \
-		.kind = SP_TYPEINFO_CLASS, \
-		.name = NAME(V, "3sdk5trace4SpanE"), \
-		.base = NAME(V, "5trace4SpanE"), \
-		.slots_min = (span_slots), .slots_max = (span_slots), \
-		.destructors = SP_OTELCPP_SLOT_D1, \
-	}, { \
-		.kind = SP_TYPEINFO_PREFIX, \
-		.name = "St23_Sp_counted_ptr_inplaceI" NAME(V, "3sdk5trace4SpanE"), \
-		.slots_min = SP_OTELCPP_CONTROL_SLOTS, .slots_max = SP_OTELCPP_CONTROL_SLOTS, \
-		.destructors = SP_OTELCPP_SLOT_D1, \
-	}, { \
-		.kind = SP_TYPEINFO_PREFIX, \
-		.name = "St15_Sp_counted_ptrIP" NAME(V, "3sdk5trace4SpanE"), \
-		.slots_min = SP_OTELCPP_CONTROL_SLOTS, .slots_max = SP_OTELCPP_CONTROL_SLOTS, \
-		.destructors = SP_OTELCPP_SLOT_D1, \
-	}, { \
-		.kind = SP_TYPEINFO_DERIVED, \
-		.name = NAME(V, "7context21RuntimeContextStorageE"), \
-		.slots_min = SP_OTELCPP_STORAGE_SLOTS, .slots_max = SP_OTELCPP_STORAGE_SLOTS_MAX, \
-		.destructors = SP_OTELCPP_STORAGE_SLOT_D1, \
-	}
-// clang-format on
-
-static const struct sp_typeinfo_class classes[SP_OTELCPP_VERSIONS * CLASSES] = {
-	CLASSES_OF("1", SP_OTELCPP_TRACER_SLOTS_V1, SP_OTELCPP_SPAN_SLOTS_V1),
-	CLASSES_OF("2", SP_OTELCPP_TRACER_SLOTS_V2, SP_OTELCPP_SPAN_SLOTS_V2),
-};
 
 _Static_assert(SP_OTELCPP_STORAGES_MAX == SP_TYPEINFO_VTABLES_MAX, "all that are found");
 
@@ -183,8 +141,9 @@ static struct sp_otelcpp *add(const struct sp_otelcpp *first, const struct sp_el
 	sdk = sp_otelcpp_instance_add(first, object, type);
 	if (sdk == NULL)
 		return NULL;
-	for (unsigned i = 0; i < found[STORAGES].n && i < SP_OTELCPP_STORAGES_MAX; i++)
-		sdk->storage_type[i] = found[STORAGES].vptr[i];
+	for (unsigned i = 0; i < found[SP_OTELCPP_STORAGE_CLASSES].n && i < SP_OTELCPP_STORAGES_MAX;
+	     i++)
+		sdk->storage_type[i] = found[SP_OTELCPP_STORAGE_CLASSES].vptr[i];
 	/* where it is one for the whole process, its name is there whatever is hidden */
 	sp_otelcpp_set_storage(sdk, sp_relocations_reference(object, first->names->storage));
 	return hook(sdk) ? sdk : NULL;
@@ -200,15 +159,16 @@ static bool is_foreign(const struct sp_otelcpp *first, const struct sp_elf_range
 
 static void look(struct asker *a, const void *caller)
 {
-	struct sp_typeinfo_found found[SP_OTELCPP_VERSIONS * CLASSES];
+	struct sp_typeinfo_found found[SP_OTELCPP_VERSIONS * SP_OTELCPP_CLASSES];
 	struct sp_typeinfo_image image;
 	bool known = false;
 
 	if (!sp_typeinfo_image_at(caller, &image) ||
-	    !sp_typeinfo_find(&image, MARKER, classes, found, SP_ARRAY_LEN(classes)))
+	    !sp_typeinfo_find(&image, SP_OTELCPP_MARKER, sp_otelcpp_classes, found,
+			      SP_ARRAY_LEN(sp_otelcpp_classes)))
 		return;
 	for (unsigned v = 0; v < SP_OTELCPP_VERSIONS; v++) {
-		const struct sp_typeinfo_found *f = &found[(size_t)v * CLASSES];
+		const struct sp_typeinfo_found *f = &found[(size_t)v * SP_OTELCPP_CLASSES];
 
 		a->sdk[v] = add(sp_otelcpp_first[v], &a->object, f);
 		known = known || a->sdk[v] != NULL || f[SP_OTELCPP_TYPE_SPAN].named;
