@@ -25,7 +25,7 @@
 static _Atomic uint64_t counters[SP_COUNTER_N];
 _Atomic(_Atomic uint64_t *) sp_counters = counters;
 
-#define RINGS_AT 8192U
+#define RINGS_AT ((sizeof(struct sp_region) + 4095) / 4096 * 4096)
 #define RING SP_RING_BYTES(SP_RING_SIZE_MIN)
 #define RINGS 2U
 #define NAMES_AT (RINGS_AT + RINGS * RING)

@@ -34,12 +34,12 @@ static void make(bool names)
 	r->pid = (uint32_t)getpid();
 	r->bytes = REGION_BYTES;
 	r->mapped_at = (uintptr_t)r;
-	r->part[SP_REGION_RING] = (struct sp_region_part){8192, RING_BYTES};
-	r->part[SP_REGION_SNAPSHOTS] = (struct sp_region_part){8192 + RING_BYTES, RING_BYTES};
+	r->part[SP_REGION_RING] = (struct sp_region_part){RING_AT, RING_BYTES};
+	r->part[SP_REGION_SNAPSHOTS] = (struct sp_region_part){RING_AT + RING_BYTES, RING_BYTES};
 	r->part[SP_REGION_NAMES] = (struct sp_region_part){NAMES_AT, NAMES_BYTES};
 	r->state = SP_REGION_SAMPLING;
-	cr_assert_eq(sp_ring_at(&host.ring, (char *)r + 8192, RING_BYTES), 0);
-	cr_assert_eq(sp_ring_at(&host.snapshots, (char *)r + 8192 + RING_BYTES, RING_BYTES), 0);
+	cr_assert_eq(sp_ring_at(&host.ring, (char *)r + RING_AT, RING_BYTES), 0);
+	cr_assert_eq(sp_ring_at(&host.snapshots, (char *)r + RING_AT + RING_BYTES, RING_BYTES), 0);
 	if (names)
 		cr_assert_eq(sp_names_init_at((char *)r + NAMES_AT, NAMES_BYTES, 1000), 0);
 	host.region = r;

@@ -12,8 +12,10 @@
 #include "sampler/region/region.h"
 #include "test/common/put_sample.h"
 
+/* Behind the header, on a page. */
+#define RING_AT ((sizeof(struct sp_region) + 4095) / 4096 * 4096)
 #define RING_BYTES SP_RING_BYTES(65536)
-#define NAMES_AT (8192 + 2 * RING_BYTES)
+#define NAMES_AT (RING_AT + 2 * RING_BYTES)
 #define NAMES_BYTES ((uint64_t)3 << 20)
 #define REGION_BYTES (NAMES_AT + NAMES_BYTES)
 

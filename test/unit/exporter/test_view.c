@@ -100,16 +100,16 @@ Test(view, tells_the_host_why_it_fails)
 Test(view, refuses_parts_that_do_not_fit)
 {
 	const struct sp_region_part lies[] = {
-		{0, RING_BYTES},                        /* over the header */
-		{8192 + RING_BYTES - 4096, RING_BYTES}, /* over the snapshots */
-		{8191, RING_BYTES},                     /* not aligned */
-		{8192, RING_BYTES - 8},                 /* not whole */
-		{REGION_BYTES - 4096, RING_BYTES},      /* beyond the end */
-		{REGION_BYTES + 4096, 4096},            /* begins there */
-		{UINT64_MAX & ~UINT64_C(4095), 16384},  /* wraps */
-		{8192, UINT64_MAX & ~UINT64_C(4095)},   /* as well */
-		{8192, 4096},                           /* no room for a ring */
-		{0, 0},                                 /* none at all */
+		{0, RING_BYTES},                           /* over the header */
+		{RING_AT + RING_BYTES - 4096, RING_BYTES}, /* over the snapshots */
+		{RING_AT - 1, RING_BYTES},                 /* not aligned */
+		{RING_AT, RING_BYTES - 8},                 /* not whole */
+		{REGION_BYTES - 4096, RING_BYTES},         /* beyond the end */
+		{REGION_BYTES + 4096, 4096},               /* begins there */
+		{UINT64_MAX & ~UINT64_C(4095), 16384},     /* wraps */
+		{RING_AT, UINT64_MAX & ~UINT64_C(4095)},   /* as well */
+		{RING_AT, 4096},                           /* no room for a ring */
+		{0, 0},                                    /* none at all */
 	};
 
 	for (size_t i = 0; i < SP_ARRAY_LEN(lies); i++) {
