@@ -114,7 +114,9 @@ extern "C" void otelc_init_tracer_provider(const char *service_name, const char 
 {
 	sdk::resource::ResourceAttributes attributes;
 
-	set_attribute(&attributes, "service.name", service_name);
+	/* A name in code is one for the profiles, too, and a variable that says another one is told. */
+	if (std::getenv("OTELC_NAMELESS") == nullptr)
+		set_attribute(&attributes, "service.name", service_name);
 	set_attribute(&attributes, "service.version", service_version);
 	set_attribute(&attributes, "service.namespace", service_namespace);
 	set_attribute(&attributes, "service.instance.id", service_instance_id);
