@@ -93,7 +93,7 @@ examine unnamed 1 'no service name' "$ACTIVE" "$SERVER" "${REQUESTS[@]}"
 # Unless the program names it in code.
 host_start "$ACTIVE" "$SERVER" "LD_PRELOAD=$SO" STORY_SERVICE=shop SPANPROF_STATUS_FILE="$WORK/named.status" \
 	SPANPROF_UPLOAD_INTERVAL=1s "$TEST_LIBS/otelcpp/debian/stories" nested 60000
-poll_until 20 test -s "$WORK/named.status" || fail "no status file"
+poll_until 20 grep -q libopentelemetry_trace "$WORK/named.status" || fail "the SDK is not in the status file"
 run named SPANPROF_STATUS_FILE="$WORK/named.status" "$DOCTOR" "$HOST_PID"
 kill "$HOST_PID"
 diagnosis named 0
