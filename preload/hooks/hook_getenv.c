@@ -7,6 +7,7 @@
  */
 #include <stdbool.h>
 #include <stddef.h>
+#include <unistd.h>
 
 #include "preload/elf/resolve.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_types.h"
@@ -14,11 +15,14 @@
 
 char *getenv(const char *name);
 
-/* The name may be shorter, so this reads one byte after the other. */
+/*
+ * The name may be shorter, so this reads one byte after the other; and none where the C library reads none,
+ * because there are no variables (clearenv()).
+ */
 static bool is_about_otel(const char *name)
 {
-	return name[0] == 'O' && name[1] == 'T' && name[2] == 'E' && name[3] == 'L' &&
-	       name[4] == '_';
+	return environ != NULL && name[0] == 'O' && name[1] == 'T' && name[2] == 'E' &&
+	       name[3] == 'L' && name[4] == '_';
 }
 
 /* The return address must be in the object that asks, so this function itself is exported. */

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -40,6 +41,14 @@ static void try_all(const char *where, const sigset_t *set)
 	fflush(stdout);
 }
 
+/* Without variables the C library does not read the name that is asked for. */
+static void ask_without_variables(const char *unreadable)
+{
+	HOST_CHECK(clearenv() == 0);
+	printf("getenv: %s\n", getenv(unreadable) == NULL ? "none" : "some");
+	fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
 	char *pages =
@@ -65,5 +74,6 @@ int main(int argc, char **argv)
 	nowhere = NULL;
 	try_all("none", nowhere);
 	try_all("at the end of a page", (sigset_t *)(void *)(pages + PAGE - SET_BYTES));
+	ask_without_variables(pages + PAGE);
 	return 6;
 }
