@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "sampler/base/compiler.h"
+#include "sampler/base/text.h"
 
 struct preset {
 	const char *name;
@@ -73,22 +74,11 @@ static void put(struct writer *w, const char *s, size_t n)
 	w->len += n;
 }
 
-/* RFC 3986: only unreserved characters stay. */
-static bool unreserved(unsigned char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '-' || c == '.' || c == '_' || c == '~';
-}
-
 static void put_byte(struct writer *w, unsigned char c)
 {
-	static const char digits[] = "0123456789ABCDEF";
-	char hex[3] = {'%', digits[c >> 4], digits[c & 15]};
+	char encoded[3];
 
-	if (unreserved(c))
-		put(w, (const char *)&c, 1);
-	else
-		put(w, hex, sizeof(hex));
+	put(w, encoded, sp_text_percent(encoded, (char)c));
 }
 
 static void put_encoded(struct writer *w, const char *s, size_t n)

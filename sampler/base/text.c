@@ -165,6 +165,26 @@ bool sp_text_number(const char **s, unsigned base, uint64_t *n)
 	}
 }
 
+static bool is_unreserved(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '-' || c == '.' || c == '_' || c == '~';
+}
+
+size_t sp_text_percent(char out[3], char c)
+{
+	static const char digits[] = "0123456789ABCDEF";
+
+	if (is_unreserved(c)) {
+		out[0] = c;
+		return 1;
+	}
+	out[0] = '%';
+	out[1] = digits[(unsigned char)c >> 4];
+	out[2] = digits[(unsigned char)c & 15];
+	return 3;
+}
+
 void sp_text_hex(char *out, const uint8_t *bytes, size_t n)
 {
 	static const char digit[] = "0123456789abcdef";

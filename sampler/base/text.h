@@ -39,6 +39,12 @@ int sp_text_digit(char c);
  */
 bool sp_text_number(const char **s, unsigned base, uint64_t *n);
 
+/*
+ * What stands for a byte in a URL and in lists that are encoded like one (RFC 3986): an unreserved character
+ * itself, "%" and two digits else. Returns how many characters of out that are, 1 or 3.
+ */
+size_t sp_text_percent(char out[3], char c);
+
 /* Lower-case hex of n bytes, NUL-terminated; out holds 2 * n + 1 bytes. */
 void sp_text_hex(char *out, const uint8_t *bytes, size_t n);
 

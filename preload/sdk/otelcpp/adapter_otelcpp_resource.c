@@ -103,20 +103,13 @@ static void put_byte(char c)
 
 static void put(struct text t)
 {
-	static const char digits[] = "0123456789ABCDEF";
-	static const char plain[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+	char encoded[3];
 
 	for (size_t i = 0; i < t.len; i++) {
-		unsigned char c = (unsigned char)t.at[i];
+		size_t n = sp_text_percent(encoded, t.at[i]);
 
-		if (c != '\0' && strchr(plain, c) != NULL) {
-			put_byte((char)c);
-		} else {
-			put_byte('%');
-			put_byte(digits[c >> 4]);
-			put_byte(digits[c & 15]);
-		}
+		for (size_t k = 0; k < n; k++)
+			put_byte(encoded[k]);
 	}
 }
 

@@ -258,3 +258,20 @@ Test(text, numbers_end_before_what_is_no_digit_of_theirs, .timeout = 20)
 		cr_expect_str_eq(at, row[i].rest != NULL ? row[i].rest : row[i].text);
 	}
 }
+
+Test(text, unreserved_characters_stand_for_themselves_in_a_url)
+{
+	static const char plain[] = "azAZ09-._~";
+	char out[4] = "";
+
+	for (size_t i = 0; plain[i] != '\0'; i++) {
+		cr_expect_eq(sp_text_percent(out, plain[i]), 1);
+		cr_expect_eq(out[0], plain[i]);
+	}
+	cr_expect_eq(sp_text_percent(out, ','), 3);
+	cr_expect_str_eq(out, "%2C");
+	cr_expect_eq(sp_text_percent(out, '\0'), 3);
+	cr_expect_str_eq(out, "%00");
+	cr_expect_eq(sp_text_percent(out, '\xff'), 3);
+	cr_expect_str_eq(out, "%FF");
+}
