@@ -117,25 +117,6 @@ void sp_sdk_resource_configure(void)
 					resource.service[0] != '\0' ? resource.service : NULL);
 }
 
-/* One of these is defined wherever one of our SDKs has names. */
-static bool any_has_names(void)
-{
-	/* no pointers, which the loader would have to relocate in every process */
-	static const char names[][80] = {
-		"otelc_start_span",
-		"otel_tracer_start_span",
-		"otelc_tracer_create",
-		"_ZN13opentelemetry2v13sdk5trace4Span3EndERKNS0_5trace14EndSpanOptionsE",
-		"_ZN13opentelemetry2v23sdk5trace4Span3EndERKNS0_5trace14EndSpanOptionsE",
-	};
-
-	for (unsigned i = 0; i < SP_ARRAY_LEN(names); i++) {
-		if (sp_elf_find(names[i], NULL) != NULL)
-			return true;
-	}
-	return false;
-}
-
 static bool any_reached(void)
 {
 	for (unsigned sdk = 0; sdk < SP_SDK_N; sdk++) {
@@ -145,7 +126,7 @@ static bool any_reached(void)
 	return false;
 }
 
-void sp_sdk_asked_in_vain(const void *address)
+void sp_sdk_asked_in_vain(const void *address, bool (*has_names)(void))
 {
 	static _Atomic bool told;
 	char path[SP_SDK_OBJECT_MAX];
@@ -153,7 +134,7 @@ void sp_sdk_asked_in_vain(const void *address)
 	if (atomic_load_explicit(&told, memory_order_relaxed))
 		return;
 	read_log_level();
-	if (!sp_log_prints(SP_LOG_INFO) || any_reached() || any_has_names() ||
+	if (!sp_log_prints(SP_LOG_INFO) || any_reached() || has_names() ||
 	    atomic_exchange_explicit(&told, true, memory_order_relaxed))
 		return;
 	sp_elf_path_at(address, path, sizeof(path));

@@ -6,6 +6,7 @@
 #ifndef SP_SDK_H
 #define SP_SDK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "sampler/region/region.h"
@@ -43,8 +44,9 @@ void sp_sdk_resource_configure(void);
 
 /*
  * APP. The object around that address asks for variables of OpenTelemetry and has no SDK that is
- * found by its classes. Says so once at level info if there is no other SDK that we know.
+ * found by its classes. Says so once at level info if there is no other SDK that we know: none was reached,
+ * and has_names(), which takes a walk through the objects and so is asked last, finds none.
  */
-void sp_sdk_asked_in_vain(const void *address);
+void sp_sdk_asked_in_vain(const void *address, bool (*has_names)(void));
 
 #endif

@@ -6,7 +6,9 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "preload/elf/elf_walk.h"
 #include "preload/elf/relocations.h"
+#include "preload/elf/resolve.h"
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_classes.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_expect.h"
@@ -157,6 +159,19 @@ static bool is_foreign(const struct sp_otelcpp *first, const struct sp_elf_range
 	       sp_elf_find_in(object, first->names->real[SP_OTELCPP_REAL_END]) == NULL;
 }
 
+/* Wherever one of our SDKs has names, one of these is defined. */
+static bool any_has_names(void)
+{
+	for (unsigned v = 0; v < SP_OTELCPP_VERSIONS; v++) {
+		if (sp_elf_find(sp_otelcpp_first[v]->names->real[SP_OTELCPP_REAL_END], NULL) !=
+		    NULL)
+			return true;
+	}
+	return sp_next(SP_NEXT_otelc_start_span) != NULL ||
+	       sp_next(SP_NEXT_otel_tracer_start_span) != NULL ||
+	       sp_next(SP_NEXT_otelc_tracer_create) != NULL;
+}
+
 static void look(struct asker *a, const void *caller)
 {
 	struct sp_typeinfo_found found[SP_OTELCPP_VERSIONS * SP_OTELCPP_CLASSES];
@@ -176,7 +191,7 @@ static void look(struct asker *a, const void *caller)
 			sp_sdk_disproved(sp_otelcpp_first[v]->names->sdk, SP_SDK_FACT_CLASS);
 	}
 	if (!known)
-		sp_sdk_asked_in_vain(caller);
+		sp_sdk_asked_in_vain(caller, any_has_names);
 }
 
 /* An object that was unloaded and is loaded again at its place has vtables as in the file. */
