@@ -123,8 +123,6 @@ static void say_sdks(const struct sp_tree *t, struct sdks *all)
 		if (is_ours(t->object[i].path) || sp_tree_open(t, i, &f) != 0)
 			continue;
 		place.is_program = i == 0;
-		if (i == 0)
-			place.own_getenv = f.readable && sp_sdk_has_getenv(&f);
 		n = f.readable ? sp_sdk_look(&f, &place, found, FOUND_MAX) : 0;
 		if (n == 0 && all->foreign == NULL && f.readable && sp_sdk_is_opentelemetry(&f))
 			all->foreign = t->object[i].path;

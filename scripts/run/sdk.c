@@ -207,22 +207,13 @@ static bool method(const struct sp_elf *f, const struct sp_sdk_place *place,
 	return true;
 }
 
-bool sp_sdk_has_getenv(const struct sp_elf *f)
-{
-	struct seen seen;
-
-	memset(&seen, 0, sizeof(seen));
-	(void)sp_elf_symbols(f, SHT_DYNSYM, in_dynsym, &seen);
-	return seen.exports_getenv;
-}
-
 bool sp_sdk_is_opentelemetry(const struct sp_elf *f)
 {
 	return sp_elf_has_text(f, "OTEL_RESOURCE_ATTRIBUTES");
 }
 
-size_t sp_sdk_look(const struct sp_elf *f, const struct sp_sdk_place *place,
-		   struct sp_sdk_found *found, size_t max)
+size_t sp_sdk_look(const struct sp_elf *f, struct sp_sdk_place *place, struct sp_sdk_found *found,
+		   size_t max)
 {
 	struct seen seen;
 	size_t n = 0;
@@ -230,6 +221,8 @@ size_t sp_sdk_look(const struct sp_elf *f, const struct sp_sdk_place *place,
 	memset(&seen, 0, sizeof(seen));
 	(void)sp_elf_symbols(f, SHT_DYNSYM, in_dynsym, &seen);
 	(void)sp_elf_symbols(f, SHT_SYMTAB, in_symtab, &seen);
+	if (place->is_program)
+		place->own_getenv = seen.exports_getenv;
 	for (size_t i = 0; i < ROWS && n < max; i++) {
 		const struct row *r = &rows[i];
 		struct sp_sdk_found *out = &found[n];

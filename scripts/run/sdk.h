@@ -25,12 +25,9 @@ struct sp_sdk_place {
 	bool own_getenv; /* the program has a function of this name, which all objects use then */
 };
 
-/* At most max findings about one object. */
-size_t sp_sdk_look(const struct sp_elf *f, const struct sp_sdk_place *place,
-		   struct sp_sdk_found *found, size_t max);
-
-/* The object exports a getenv of its own. */
-bool sp_sdk_has_getenv(const struct sp_elf *f);
+/* At most max findings about one object. Of the program it fills in own_getenv, so it comes first. */
+size_t sp_sdk_look(const struct sp_elf *f, struct sp_sdk_place *place, struct sp_sdk_found *found,
+		   size_t max);
 
 /* The object knows the names of variables that OpenTelemetry reads. */
 bool sp_sdk_is_opentelemetry(const struct sp_elf *f);
