@@ -225,7 +225,7 @@ static int visit_start(struct dl_phdr_info *info, size_t size SP_UNUSED, void *a
 }
 
 struct place {
-	uintptr_t address;
+	const void *address;
 	char *path;
 	size_t size;
 };
@@ -233,26 +233,23 @@ struct place {
 static int visit_path(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
 	struct place *p = arg;
+	struct sp_elf_range range = range_of(info);
 	const char *path = info->dlpi_name != NULL ? info->dlpi_name : "";
-	size_t len = strlen(path);
+	size_t bytes = strlen(path) + 1;
 
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
-
-		if (h->p_type != PT_LOAD || p->address - info->dlpi_addr - h->p_vaddr >= h->p_memsz)
-			continue;
-		if (len < p->size)
-			memcpy(p->path, path, len + 1);
-		else
-			memcpy(p->path, path + len - p->size + 1, p->size);
-		return 1;
+	if (!sp_elf_within(&range, p->address))
+		return 0;
+	if (bytes > p->size) {
+		path += bytes - p->size;
+		bytes = p->size;
 	}
-	return 0;
+	memcpy(p->path, path, bytes);
+	return 1;
 }
 
 void sp_elf_path_at(const void *address, char *path, size_t size)
 {
-	struct place p = {.address = (uintptr_t)address, .path = path, .size = size};
+	struct place p = {.address = address, .path = path, .size = size};
 
 	path[0] = '\0';
 	(void)dl_iterate_phdr(visit_path, &p);

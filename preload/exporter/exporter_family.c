@@ -170,8 +170,8 @@ static bool join_or_listen(struct sp_exporter_start *start, uint32_t user)
 	/* -EPIPE: we were preempted for so long before we sent anything that we were given up. */
 	while (err == -ECONNREFUSED || err == -EPIPE) {
 		int fd = err == -ECONNREFUSED ? listen_there() : -EADDRINUSE;
-		struct timespec pause = {.tv_nsec =
-						 SP_NS_PER_MS}; /* the kernel writes what is left */
+		/* Anew each time: the kernel writes what is left. */
+		struct timespec pause = {.tv_nsec = SP_NS_PER_MS};
 
 		if (fd >= 0) {
 			start->family_fd = fd;

@@ -46,9 +46,8 @@ static void tell(bool had_none, uint64_t lost)
 				    "started another one");
 	else if (had_none)
 		sp_log(SP_LOG_WARN,
-		       "the exporter of the family does not serve this process any more: started "
-		       "another "
-		       "one, what it had not sent is lost: %llu samples",
+		       "the exporter of the family does not serve this process any more: "
+		       "started another one, what it had not sent is lost: %llu samples",
 		       (unsigned long long)lost);
 	else
 		sp_log(SP_LOG_WARN,

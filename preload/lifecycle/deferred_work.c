@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #include "preload/exporter/exporter.h"
 #include "preload/exporter/exporter_restart.h"
@@ -154,16 +153,8 @@ void sp_deferred_work_forked(void)
 	atomic_flag_clear_explicit(&busy, memory_order_relaxed);
 }
 
-/* When an exporter that does not work yet is checked next; CLOCK_MONOTONIC_COARSE. */
+/* When an exporter that does not work yet is checked next, by the coarse clock. */
 static _Atomic uint64_t next_check;
-
-static uint64_t coarse_ns(void)
-{
-	struct timespec ts = {0, 0};
-
-	(void)clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
-}
 
 /*
  * Every span asks until the exporter works, because one that ends at once cannot report it. The
@@ -172,7 +163,7 @@ static uint64_t coarse_ns(void)
  */
 bool sp_deferred_work_may_check(void)
 {
-	return coarse_ns() >= atomic_load_explicit(&next_check, memory_order_relaxed);
+	return sp_monotonic_coarse_ns() >= atomic_load_explicit(&next_check, memory_order_relaxed);
 }
 
 static bool has_not_begun(const struct sp_region *r)
@@ -180,7 +171,8 @@ static bool has_not_begun(const struct sp_region *r)
 	if (atomic_load_explicit(&r->exporter, memory_order_relaxed) == SP_EXPORTER_WORKING ||
 	    !sp_deferred_work_may_check())
 		return false;
-	atomic_store_explicit(&next_check, coarse_ns() + BEGIN_NS, memory_order_relaxed);
+	atomic_store_explicit(&next_check, sp_monotonic_coarse_ns() + BEGIN_NS,
+			      memory_order_relaxed);
 	return true;
 }
 

@@ -134,7 +134,7 @@ void sp_otelcpp_expect_storage(struct sp_otelcpp *sdk)
 	if (sdk->linked_storage_vtable != NULL)
 		(void)expect_vtable(sdk, sdk->linked_storage_vtable);
 	hold(sdk);
-	atomic_flag_clear_explicit(&busy, memory_order_release);
+	sp_unlock(&busy);
 }
 
 bool sp_otelcpp_expect_types(struct sp_otelcpp *sdk)
