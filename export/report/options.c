@@ -137,8 +137,12 @@ static int print_version(void)
 static int explain(const char *path)
 {
 	char why[160];
+	struct timespec now;
 
-	if (sp_report_status(stdout, path, time(NULL), why) == 0 && fflush(stdout) == 0)
+	/* The times of files may be exact, and time() is up to a tick late: a second's first files
+	 * would have been written in the future. */
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	if (sp_report_status(stdout, path, now.tv_sec, why) == 0 && fflush(stdout) == 0)
 		return 0;
 	sp_report_complain(path, why);
 	return SP_EXIT_DAMAGED;

@@ -2,7 +2,10 @@
 /* What spanprof-report --status makes of a status file. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
 #include "report_unit.h"
 #include "test/unit/scratch.h"
@@ -54,6 +57,22 @@ Test(report_status, is_explained, .timeout = 20)
 	cr_expect(printed("to http://p, 5 tries, last success never"));
 	cr_expect(printed("the last try failed: status 401:  [31mwho?"));
 	cr_expect(printed("the server's is 7200 s ahead of this one"));
+}
+
+Test(report_status, of_this_moment_is_not_of_the_future, .timeout = 20)
+{
+	const char *path = status_file("{\"version\":\"1\",\"pid\":7,\"samples\":{\"put\":0}}");
+	struct timespec begin, now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &begin);
+	do
+		(void)clock_gettime(CLOCK_REALTIME, &now);
+	while (now.tv_sec == begin.tv_sec);
+	cr_assert_eq(utimensat(AT_FDCWD, path, (const struct timespec[]){now, now}, 0), 0);
+
+	cr_expect_eq(status_of(path), 0);
+
+	cr_expect_not(printed("in the future"));
 }
 
 Test(report_status, that_is_strange_is_one_line, .timeout = 20)
