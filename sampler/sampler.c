@@ -16,10 +16,12 @@
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/names.h"
 #include "sampler/region/region.h"
+#include "sampler/region/thread_labels.h"
 #include "sampler/sampling/handler.h"
 #include "sampler/sampling/region_swap.h"
 #include "sampler/sampling/thread_account.h"
 #include "sampler/span/active_span.h"
+#include "sampler/span/shown_label.h"
 #include "sampler/span/span.h"
 #include "sampler/span/span_cpu.h"
 #include "sampler/thread/alternate_stack.h"
@@ -74,6 +76,8 @@ static int plan(const struct sp_config *cfg, void *(*lookup)(const char *name),
 	bytes[SP_REGION_RING] = SP_RING_BYTES(ring_size(RING_PER_CPU, RING_MIN, RING_MAX));
 	bytes[SP_REGION_SNAPSHOTS] = 0;
 	bytes[SP_REGION_NAMES] = sp_names_bytes(names_max(cfg));
+	bytes[SP_REGION_LABELS] =
+		cfg->off_cpu || cfg->wall ? SP_THREAD_LABELS_BYTES(SP_THREADS_MAX) : 0;
 	if (cfg->unwind == SP_UNWIND_CFI)
 		return err;
 	sp_handler_setup.always_snapshot = err != 0 || cfg->unwind == SP_UNWIND_SNAPSHOT;
@@ -83,8 +87,8 @@ static int plan(const struct sp_config *cfg, void *(*lookup)(const char *name),
 }
 
 /*
- * Makes the region and uses it. If there is no room for snapshots as well, the handler goes on
- * without them, if it can walk stacks itself.
+ * Makes the region and uses it. If there is no room for all of it, it has no labels of waiting
+ * threads; then no snapshots either, if the handler can walk stacks itself.
  */
 static int make_region(const struct sp_config *cfg, void *(*lookup)(const char *name))
 {
@@ -95,6 +99,10 @@ static int make_region(const struct sp_config *cfg, void *(*lookup)(const char *
 	if (fd != 0)
 		return fd;
 	fd = sp_region_create(bytes);
+	if ((fd == -ENOMEM || fd == -EFBIG) && bytes[SP_REGION_LABELS] != 0) {
+		bytes[SP_REGION_LABELS] = 0;
+		fd = sp_region_create(bytes);
+	}
 	if ((fd == -ENOMEM || fd == -EFBIG) && !h->always_snapshot) {
 		bytes[SP_REGION_SNAPSHOTS] = 0;
 		fd = sp_region_create(bytes);
@@ -168,6 +176,8 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 	if (fd < 0)
 		return fd;
 	err = prepare(cfg);
+	/* A forked child goes on in the spans of the thread that forked. */
+	sp_shown_label_update(sp_thread_own);
 	if (err == 0)
 		return fd;
 	(void)syscall(SYS_close, fd);

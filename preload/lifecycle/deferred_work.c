@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "preload/exporter/exporter.h"
@@ -216,6 +217,19 @@ bool sp_deferred_work_revive(void)
 	return is_there;
 }
 
+/*
+ * Yama lets nobody look at a process's waiting threads but its parents and whom it names. A process names one
+ * other: whom the program itself has named before, such as its crash reporter, loses that.
+ */
+static void name_tracer(const struct sp_region *r)
+{
+	const struct sp_config *config = sp_lifecycle_config();
+	int32_t pid = atomic_load_explicit(&r->exporter_pid, memory_order_relaxed);
+
+	if ((config->off_cpu || config->wall) && pid > 0)
+		(void)sp_syscall(SYS_prctl, PR_SET_PTRACER, pid, 0);
+}
+
 /* The part that makes system calls. */
 static void do_work(struct sp_region *r, uint32_t asked)
 {
@@ -227,6 +241,8 @@ static void do_work(struct sp_region *r, uint32_t asked)
 		look();
 	if ((asked & SP_WORK_WRITE) != 0)
 		write_message(r);
+	if ((asked & SP_WORK_TRACER) != 0)
+		name_tracer(r);
 }
 
 void sp_deferred_work_run(void)

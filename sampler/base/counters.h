@@ -27,6 +27,8 @@
 	X(UNSAMPLED, "residual_records", 0) \
 	X(SAMPLES_DRAINED, "samples_drained", 0) \
 	X(SAMPLES_SENT, "samples_sent", 0) \
+	X(WAITS, "waits", 0) \
+	X(WAITS_SENT, "waits_sent", 0) \
 	X(SNAPSHOTS, "stack_snapshots", 0) \
 	X(UPLOADS, "uploads", 0) \
 	X(FILES_WRITTEN, "files_written", 0) \
@@ -62,6 +64,8 @@
 	X(BATCH_UNANSWERED, "batches_unanswered", 1) \
 	X(BATCH_UNSENT, "batches_unsent_at_exit", 1) \
 	X(SAMPLES_UNSENT, "samples_in_lost_batches", 1) \
+	X(WAITS_UNSENT, "waits_in_lost_batches", 1) \
+	X(WAITS_FORGOTTEN, "waits_without_label", 2) \
 	X(SYMBOLS_DROPPED, "symbol_tables_dropped", 0) \
 	X(LINES_OVER_LIMIT, "debug_info_over_limit", 2) \
 	X(LINES_LATE, "lines_not_in_time", 2) \

@@ -61,6 +61,9 @@ struct sp_config {
 	bool thread_name;
 	enum sp_attributes_mode attributes;
 	bool span_cpu_time;
+	bool off_cpu;         /* a profile of waiting time */
+	bool off_cpu_targets; /* its leaves say what was waited for */
+	bool wall;            /* a profile of CPU and waiting time */
 	enum sp_symbolize_mode symbolize;
 	uint32_t symbol_cache_mb;
 	enum sp_log_level log_level;

@@ -156,6 +156,17 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_SPAN_CPU_TIME", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Local roots get `spanprof.cpu_time_ns`, the exact CPU time that threads spent in " \
 		  "them. Takes a system call per start, end, attach and detach.") \
+	X(OFF_CPU, BOOL, off_cpu, \
+	  .source = {{"SPANPROF_OFF_CPU", SP_FORM_OWN}}, .fallback = "false", \
+	  .help = "A second profile, `off_cpu`: where threads that have a span wait, for how long and in " \
+		  "which span. No signal ever goes to a waiting thread.") \
+	X(OFF_CPU_TARGETS, BOOL, off_cpu_targets, \
+	  .source = {{"SPANPROF_OFF_CPU_TARGETS", SP_FORM_OWN}}, .fallback = "false", \
+	  .help = "Waits are told apart by what they wait for, such as `recvfrom tcp 10.0.0.5:5432`.") \
+	X(WALL, BOOL, wall, \
+	  .source = {{"SPANPROF_WALL", SP_FORM_OWN}}, .fallback = "false", \
+	  .help = "A profile `wall` of CPU and waiting time together, for Grafana's links from a span, " \
+		  "which show one type.") \
 	X(PROFILE_URL, LINK, profile_url, \
 	  .source = {{"SPANPROF_PROFILE_URL", SP_FORM_OWN}}, \
 	  .choices = sp_config_link_choices, \
@@ -241,8 +252,8 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_PUSH_QUEUE_CAPACITY", SP_FORM_OWN}, \
 		     {"PYROSCOPE_PUSH_QUEUE_CAPACITY", SP_FORM_OWN}}, \
 	  .min = 1, .max = 128, .fallback = "8", \
-	  .help = "Profiles kept while the server is away, for each process that the exporter serves; " \
-		  "then the oldest go.") \
+	  .help = "Profiles of each type kept while the server is away, for each process that the " \
+		  "exporter serves; then the oldest go.") \
 	X(PUSH_MAX_TRIES, INTEGER, push_max_tries, \
 	  .source = {{"SPANPROF_PUSH_MAX_TRIES", SP_FORM_OWN}, \
 		     {"PYROSCOPE_INGEST_MAX_TRIES", SP_FORM_OWN}}, \

@@ -13,6 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sampler/region/thread_labels.h"
+
 #define PAGE UINT64_C(4096)
 
 /* linux/memfd.h; headers may be older than the flag, which Linux knows since 6.3. */
@@ -153,6 +155,10 @@ int sp_region_make(const uint64_t bytes[SP_REGION_PARTS], struct sp_region **mad
 
 void sp_region_use(struct sp_region *r)
 {
+	uint64_t bytes = 0;
+	void *labels = sp_region_part(r, SP_REGION_LABELS, &bytes);
+
+	sp_thread_labels_use(labels, bytes);
 	/* pairs with the acquire in sp_region_now() */
 	atomic_store_explicit(&sp_region, r, memory_order_release);
 }

@@ -86,6 +86,7 @@ enum sp_region_parts {
 	SP_REGION_RING,      /* struct sp_ring_ends, then its words (ring.h) */
 	SP_REGION_SNAPSHOTS, /* the same; no bytes = there are none */
 	SP_REGION_NAMES,     /* span names (names.h) */
+	SP_REGION_LABELS,    /* labels of threads (thread_labels.h); no bytes = nobody wants them */
 	SP_REGION_PARTS
 };
 
@@ -110,7 +111,9 @@ enum sp_region_exporter {
 #define SP_WORK_SCAN 2U     /* threads of /proc are not enrolled, or have ended */
 #define SP_WORK_WRITE 4U    /* the exporter cannot open the host's stderr: write its message */
 #define SP_WORK_SECCOMP 16U /* the host has one more filter than when it began: seccomp.h */
-#define SP_WORK_ALIVE 8U    /* from the host's handler: is the exporter alive? */
+#define SP_WORK_TRACER                                                                             \
+	32U              /* the exporter may not look at waiting threads: Yama asks for a tracer */
+#define SP_WORK_ALIVE 8U /* from the host's handler: is the exporter alive? */
 
 /* Of one SDK, by its number (sdk_texts.h). */
 #define SP_REGION_SDKS SP_COUNTED_SDKS
@@ -205,7 +208,7 @@ static inline struct sp_region *sp_region_now(void)
  */
 int sp_region_make(const uint64_t bytes[SP_REGION_PARTS], struct sp_region **made);
 
-/* APP. The host uses that region from now on. */
+/* APP. The host uses that region from now on, and the labels of threads in it; NULL = none. */
 void sp_region_use(struct sp_region *r);
 
 /* Does both. */

@@ -14,6 +14,7 @@
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/span/manual_label.h"
+#include "sampler/span/shown_label.h"
 #include "sampler/span/span.h"
 #include "sampler/span/span_cpu.h"
 #include "sampler/thread/thread.h"
@@ -42,6 +43,7 @@ void sp_active_span_forget_scopes(void)
 	sp_span_cpu_change(t);
 	sp_span_stack_pop_attached(&t->spans, SP_MANUAL_LABEL_TOKEN);
 	t->scope_overflows = 0;
+	sp_shown_label_update(t);
 }
 
 /*
@@ -63,6 +65,7 @@ bool sp_active_span_attached(uint64_t token, const uint8_t *span_id)
 	struct sp_span_entry e = {.span_id = SP_SPAN_BLANK, .token = token};
 	struct sp_span_record r;
 	uint64_t id = 0;
+	bool deep;
 
 	if (sp_active_span_source == SP_ACTIVE_START)
 		return true;
@@ -77,7 +80,9 @@ bool sp_active_span_attached(uint64_t token, const uint8_t *span_id)
 		memcpy(&id, span_id, sizeof(id));
 	if (sp_span_table_by_id(id, &r))
 		sp_span_entry_of(&r, token, &e);
-	return !sp_span_slot_is_deep(sp_span_stack_push(&t->spans, &e)) || !pile_up(t);
+	deep = sp_span_slot_is_deep(sp_span_stack_push(&t->spans, &e));
+	sp_shown_label_update(t);
+	return !deep || !pile_up(t);
 }
 
 void sp_active_span_detached(uint64_t token, bool through)
@@ -89,6 +94,7 @@ void sp_active_span_detached(uint64_t token, bool through)
 	sp_span_cpu_change(t);
 	if (sp_span_stack_pop_token(&t->spans, token, through))
 		t->scope_overflows = 0;
+	sp_shown_label_update(t);
 }
 
 /*

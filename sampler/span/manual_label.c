@@ -10,6 +10,7 @@
 
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
+#include "sampler/span/shown_label.h"
 #include "sampler/span/span_cpu.h"
 #include "sampler/thread/thread.h"
 
@@ -58,11 +59,13 @@ int sp_manual_label_show(uint64_t id, uint32_t name_id)
 	labelled |= bit_of_level();
 	if (!sp_span_slot_is_deep(sp_span_stack_room(&t->spans))) {
 		(void)sp_span_stack_push(&t->spans, &e);
+		sp_shown_label_update(t);
 		return 0;
 	}
 	/* The enclosing span must not get the samples of the label. */
 	e.span_id = SP_SPAN_BLANK;
 	(void)sp_span_stack_push(&t->spans, &e);
+	sp_shown_label_update(t);
 	sp_count(SP_COUNT_SPAN_STACK_FULL);
 	return -ENOSPC;
 }
@@ -77,6 +80,7 @@ bool sp_manual_label_leave(void)
 	if (t != NULL && level <= SP_MANUAL_LABEL_DEPTH_MAX && (labelled & bit_of_level()) != 0) {
 		labelled &= ~bit_of_level();
 		(void)sp_span_stack_pop_token(&t->spans, SP_MANUAL_LABEL_TOKEN + level, false);
+		sp_shown_label_update(t);
 	}
 	level--;
 	return true;

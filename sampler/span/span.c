@@ -15,6 +15,7 @@
 #include "sampler/region/names.h"
 #include "sampler/span/active_span.h"
 #include "sampler/span/manual_label.h"
+#include "sampler/span/shown_label.h"
 #include "sampler/span/span_age.h"
 #include "sampler/span/span_cpu.h"
 #include "sampler/thread/thread.h"
@@ -127,8 +128,8 @@ static void deactivate(const struct sp_span_record *r)
 	struct sp_thread *own = sp_thread_own;
 	struct sp_thread *t = r->thread != SP_SPAN_NO_THREAD ? sp_thread_of(r->thread) : NULL;
 
-	if (t != NULL && t != own)
-		(void)sp_span_stack_strike(&t->spans, r->slot, r->span_id);
+	if (t != NULL && t != own && sp_span_stack_strike(&t->spans, r->slot, r->span_id))
+		sp_thread_labels_strike(t->index);
 	if (own != NULL)
 		sp_span_stack_name_root(&own->spans, r->span_id, r->root_name_id);
 	/*
@@ -182,6 +183,7 @@ static inline bool finish(const struct sp_span_record *r, bool seen)
 	} else {
 		sp_span_stack_name_root(&own->spans, r->span_id, r->root_name_id);
 	}
+	sp_shown_label_update(own);
 	sp_count_span_ended(own_number());
 	return true;
 }
@@ -249,6 +251,7 @@ bool sp_span_started(const struct sp_span_start *s)
 	if (activates) {
 		sp_span_cpu_change(t);
 		activate(t, &r, sp_active_span_start_token(s->how));
+		sp_shown_label_update(t);
 	}
 	return true;
 }
@@ -269,6 +272,7 @@ void sp_span_unlabel(const struct sp_span_record *r)
 	 */
 	if (sp_span_slot_is_deep(r->slot) && sp_span_is_root(r) && sp_thread_own != NULL)
 		sp_span_stack_hide_rest(&sp_thread_own->spans);
+	sp_shown_label_update(sp_thread_own);
 }
 
 bool sp_span_ended(const void *handle)

@@ -19,6 +19,7 @@
 #include "sampler/base/arena.h"
 #include "sampler/base/counters.h"
 #include "sampler/base/seccomp.h"
+#include "sampler/region/thread_labels.h"
 #include "sampler/thread/alternate_stack.h"
 #include "sampler/thread/thread_table.h"
 #include "sampler/thread/virtual_mask.h"
@@ -257,6 +258,7 @@ static void release(struct sp_thread *t, uint32_t tid)
 				    slot, &mine, 0, memory_order_seq_cst, memory_order_relaxed))
 		return;
 	sp_thread_disarm(t);
+	sp_thread_labels_end(t->index);
 	sp_span_free_list_thread_ended(&t->spare);
 	sp_thread_unclaim(t);
 }

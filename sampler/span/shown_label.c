@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See shown_label.h. Context: APP. */
+#include "sampler/span/shown_label.h"
+
+#include <string.h>
+
+#include "sampler/span/active_span.h"
+
+void sp_shown_label_put(struct sp_thread *t)
+{
+	struct sp_thread_label shown = {0};
+	struct sp_span_label label;
+	const struct sp_thread_labels_owner owner = {
+		.block = t->index,
+		.tid = atomic_load_explicit(&t->tid, memory_order_relaxed),
+		.cpu_ns = atomic_load_explicit(&t->account.since_ns, memory_order_relaxed),
+	};
+
+	(void)sp_active_span_label(&t->spans, &label);
+	shown.span_id = label.span_id;
+	memcpy(shown.trace, label.trace_id, sizeof(shown.trace));
+	shown.name_id = label.name_id;
+	/* A trace alone is no label. */
+	if (label.span_id == 0 && label.name_id == 0)
+		shown = (struct sp_thread_label){0};
+	sp_thread_labels_put(&owner, &shown);
+}
