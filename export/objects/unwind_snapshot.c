@@ -11,6 +11,7 @@
 
 #include <libunwind.h>
 
+#include "export/objects/call_site.h"
 #include "export/objects/mapped.h"
 #include "sampler/base/arch_sig.h"
 
@@ -35,6 +36,10 @@ struct sp_unwinder {
 	struct sp_mapped *mapped;
 	const struct sp_host_objects *host;
 	const struct sp_snapshot *snap;
+	uint64_t reg[SP_ARCH_REGS]; /* of the snapshot, and what was found out */
+	uint64_t function;          /* where that of the last pc asked for begins */
+	bool is_blocked;            /* the frame pointer is not known */
+	struct sp_unwinder_memory memory;
 	bool describing; /* call frame information is being read */
 	bool described;  /* call frame information was found for the last pc asked for */
 	bool denied;     /* this step needed memory that is not there */
@@ -78,6 +83,7 @@ static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *p
 	rc = search_unwind_table(as, ip, &di, pi, need_unwind_info, arg);
 	u->describing = false;
 	u->described = rc == 0;
+	u->function = rc == 0 ? pi->start_ip : 0;
 	return rc;
 }
 
@@ -138,7 +144,7 @@ static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *value, 
 	(void)as;
 	if (write != 0 || reg < 0 || reg >= (int)SP_ARCH_REGS)
 		return -UNW_EBADREG;
-	*value = u->snap->reg[reg];
+	*value = u->reg[reg];
 	return 0;
 }
 
@@ -286,49 +292,165 @@ static enum step step(struct sp_unwinder *u, unw_cursor_t *cursor, bool trampoli
 	return STEP_CALLER;
 }
 
-static bool walk(struct sp_unwinder *u, unw_cursor_t *cursor, unsigned max, struct sp_sample *s)
+static bool is_word_of_stack(const struct sp_snapshot *s, uint64_t at)
 {
-	uint64_t ip = u->snap->reg[SP_ARCH_REG_PC];
-	bool exact = true;
+	return at >= s->stack_at && at - s->stack_at + sizeof(uint64_t) <= s->stack_bytes;
+}
 
+static uint64_t word_at(const struct sp_snapshot *s, uint64_t at)
+{
+	uint64_t word;
+
+	memcpy(&word, s->stack + (at - s->stack_at), sizeof(word));
+	return word;
+}
+
+/* A frame of a walk. */
+struct frame {
+	unw_cursor_t cursor;
+	uint64_t ip;
+	bool is_exact; /* ip is where it was interrupted, not where it will go on */
+};
+
+/* From that frame on, which becomes the last one that was reached. STEP_CALLER: there is no room for more. */
+static enum step follow(struct sp_unwinder *u, struct frame *f, unsigned max, struct sp_sample *s)
+{
 	for (;;) {
-		bool trampoline = at_sigreturn(u, ip);
+		bool trampoline = at_sigreturn(u, f->ip);
+		struct frame next = *f;
+		enum step outcome;
 
 		/* sample.h's convention: a caller's pc lies inside its call. */
-		s->pc[s->depth++] = ip - (exact || trampoline ? 0 : 1);
-		exact = trampoline;
-		if (s->depth >= max) {
-			s->flags |= SP_SAMPLE_TRUNCATED;
-			return true;
-		}
-		switch (step(u, cursor, trampoline, &ip)) {
-		case STEP_CALLER:
-			break;
-		case STEP_OUTERMOST:
-			s->flags |= SP_SAMPLE_ROOTED;
-			return true;
-		case STEP_FAILED:
-			if (u->cut)
-				s->flags |= SP_SAMPLE_TRUNCATED;
-			return u->cut;
-		}
+		s->pc[s->depth++] = f->ip - (f->is_exact || trampoline ? 0 : 1);
+		if (s->depth >= max)
+			return STEP_CALLER;
+		outcome = step(u, &next.cursor, trampoline, &next.ip);
+		if (outcome != STEP_CALLER)
+			return outcome;
+		next.is_exact = trampoline;
+		*f = next;
 	}
 }
 
-bool sp_unwinder_walk(struct sp_unwinder *u, const struct sp_snapshot *snap, unsigned max,
-		      struct sp_sample *s)
+/* So many return addresses are tried of which it is not certain that they are this frame's. */
+#define GUESSES_MAX 16U
+
+/* The caller of that frame, if its frame pointer has to be this because its return address lies there. */
+static bool step_by(struct sp_unwinder *u, const struct frame *f, uint64_t return_at,
+		    struct frame *caller)
 {
-	unw_cursor_t cursor;
+	u->reg[SP_ARCH_REG_FP] = return_at - sizeof(uint64_t);
+	*caller = *f;
+	caller->is_exact = false;
+	return step(u, &caller->cursor, false, &caller->ip) == STEP_CALLER &&
+	       caller->ip == word_at(u->snap, return_at);
+}
+
+/* Where its return address may lie; false if it is not the frame pointer that is missing. */
+static bool lacks_frame_pointer(struct sp_unwinder *u, const struct frame *f, uint64_t *from)
+{
+	unw_cursor_t at = f->cursor;
+	struct place place;
+
+	if (!u->is_blocked || !u->described || !place_of(&at, &place) ||
+	    (place.fp != 0 && is_word_of_stack(u->snap, place.fp)))
+		return false;
+	*from = (place.sp + sizeof(uint64_t) - 1) & ~(uint64_t)(sizeof(uint64_t) - 1);
+	return true;
+}
+
+/* A call of just this function has left its return address there. */
+static bool find_certain(struct sp_unwinder *u, struct frame *f, uint64_t from)
+{
+	const struct sp_call_memory memory = {u->mapped, u->memory};
+	uint64_t function = u->function;
+	struct frame caller;
+	uint64_t target;
+
+	for (uint64_t at = from; is_word_of_stack(u->snap, at); at += sizeof(uint64_t)) {
+		if (sp_call_before(&memory, word_at(u->snap, at), &target) != SP_CALL_KNOWN ||
+		    target != function || !step_by(u, f, at, &caller))
+			continue;
+		*f = caller;
+		return true;
+	}
+	return false;
+}
+
+/* Calls by pointers do not say whom they call: the whole rest has to be right then. */
+static bool find_by_root(struct sp_unwinder *u, const struct frame *f, unsigned max,
+			 struct sp_sample *s, uint64_t from)
+{
+	const struct sp_call_memory memory = {u->mapped, u->memory};
+	uint16_t depth = s->depth;
+	unsigned guesses = 0;
+	struct frame caller;
+	uint64_t target;
+
+	for (uint64_t at = from; guesses < GUESSES_MAX && is_word_of_stack(u->snap, at);
+	     at += sizeof(uint64_t)) {
+		if (sp_call_before(&memory, word_at(u->snap, at), &target) != SP_CALL_ANY)
+			continue;
+		guesses++;
+		if (s->depth + 1U < max)
+			s->pc[s->depth++] = SP_SAMPLE_PC_GUESSED;
+		if (step_by(u, f, at, &caller) && follow(u, &caller, max, s) == STEP_OUTERMOST)
+			return true;
+		s->depth = depth;
+	}
+	return false;
+}
+
+static bool walk(struct sp_unwinder *u, struct frame *f, unsigned max, struct sp_sample *s)
+{
+	enum step end = follow(u, f, max, s);
+	uint64_t from;
+
+	while (end == STEP_FAILED && lacks_frame_pointer(u, f, &from)) {
+		if (find_certain(u, f, from)) {
+			end = follow(u, f, max, s);
+			continue;
+		}
+		end = find_by_root(u, f, max, s, from) ? STEP_OUTERMOST : STEP_FAILED;
+		break;
+	}
+	if (end == STEP_OUTERMOST)
+		s->flags |= SP_SAMPLE_ROOTED;
+	else if (end == STEP_CALLER || u->cut)
+		s->flags |= SP_SAMPLE_TRUNCATED;
+	return end != STEP_FAILED || u->cut;
+}
+
+static bool walk_snapshot(struct sp_unwinder *u, const struct sp_snapshot *snap, unsigned max,
+			  struct sp_sample *s)
+{
+	struct frame f = {.ip = snap->reg[SP_ARCH_REG_PC], .is_exact = true};
 
 	memcpy(s, snap->sample, sizeof(snap->sample));
 	s->depth = 0;
 	s->flags &= SP_SAMPLE_OFF_STACK;
 	u->snap = snap;
+	memcpy(u->reg, snap->reg, sizeof(u->reg));
 	u->cut = false;
 	if (max == 0 || max > SP_FRAMES_MAX)
 		max = SP_FRAMES_MAX;
-	if (set_up(u) && unw_init_remote(&cursor, u->space, u) == 0)
-		return walk(u, &cursor, max, s);
+	if (set_up(u) && unw_init_remote(&f.cursor, u->space, u) == 0)
+		return walk(u, &f, max, s);
 	s->pc[s->depth++] = snap->reg[SP_ARCH_REG_PC];
 	return false;
+}
+
+bool sp_unwinder_walk(struct sp_unwinder *u, const struct sp_snapshot *snap, unsigned max,
+		      struct sp_sample *s)
+{
+	u->is_blocked = false;
+	return walk_snapshot(u, snap, max, s);
+}
+
+bool sp_unwinder_walk_blocked(struct sp_unwinder *u, const struct sp_unwinder_blocked *blocked,
+			      unsigned max, struct sp_sample *s)
+{
+	u->is_blocked = true;
+	u->memory = blocked->memory;
+	return walk_snapshot(u, blocked->snap, max, s);
 }

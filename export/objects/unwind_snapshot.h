@@ -26,4 +26,23 @@ void sp_unwinder_free(struct sp_unwinder *u);
 bool sp_unwinder_walk(struct sp_unwinder *u, const struct sp_snapshot *snap, unsigned max,
 		      struct sp_sample *s);
 
+/* Reads memory of the host, which may have changed since the snapshot. False if there is none. */
+struct sp_unwinder_memory {
+	bool (*read)(void *arg, uint64_t at, uint64_t *word);
+	void *arg;
+};
+
+/*
+ * The same for a thread that is blocked in the kernel, of which sp and pc are all that is known. Most frames
+ * need no more. Where a frame's place hangs on the frame pointer, that is found by the frame's return address:
+ * a word on the stack with a call of just this function before it, or, where no call says whom it calls, the
+ * first one of a call by which the walk gets to the root.
+ */
+struct sp_unwinder_blocked {
+	const struct sp_snapshot *snap; /* with sp and pc; other registers are 0 */
+	struct sp_unwinder_memory memory;
+};
+bool sp_unwinder_walk_blocked(struct sp_unwinder *u, const struct sp_unwinder_blocked *blocked,
+			      unsigned max, struct sp_sample *s);
+
 #endif
