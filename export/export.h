@@ -18,6 +18,7 @@
 #include "sampler/config/config.h"
 #include "sampler/region/record.h"
 #include "sampler/region/sdk_texts.h"
+#include "sampler/region/thread_labels.h"
 #include "sampler/unwind/snapshot.h"
 
 /* Bits returned by sp_core_ops.news */
@@ -83,6 +84,15 @@ struct sp_core_ops {
 	void (*counter_add)(void *self, enum sp_counter c, uint64_t n);
 
 	void (*facts)(void *self, struct sp_core_facts *out);
+
+	/*
+	 * The labels of the host's threads, in memory that the host writes to; *places is how many there
+	 * are. NULL = it shows none, or nothing of it may be read now.
+	 */
+	const struct sp_thread_labels_part *(*thread_labels)(void *self, uint32_t *places);
+
+	/* Asks the host to give us leave to look at its waiting threads, as Yama wants it. */
+	void (*ask_tracer)(void *self);
 
 	/* The name of a thread of the host; all NUL if it is gone. */
 	void (*thread_name)(void *self, uint32_t tid, char name[SP_THREAD_NAME_BYTES]);

@@ -36,7 +36,8 @@ export/objects       : export/util sampler/base sampler/unwind/module_event.h sa
 export/symbols       : export/objects export/util sampler/base sampler/config sampler/unwind/ehframe_sig.h
 export/profile       : export export/symbols export/util sampler/base sampler/region
 export/push          : export export/profile export/util sampler/base sampler/config
-export/loop          : export export/objects export/profile export/push export/symbols export/util
+export/off_cpu       : export export/objects export/util sampler/base sampler/region
+export/loop          : export export/objects export/off_cpu export/profile export/push export/symbols export/util
 export/exporter      : export export/objects export/util sampler/base sampler/region sampler/config
 export/report        : export/profile export/util sampler/base
 '

@@ -32,6 +32,8 @@
 #define DESCRIPTORS 3U
 /* For connections, files that are read, and what libraries open. */
 #define DESCRIPTORS_OTHER 64U
+/* A share of the limit, which off_cpu/ uses for files of threads. */
+#define DESCRIPTORS_THREADS 8U
 
 static void close_listener(struct sp_family *f)
 {
@@ -293,11 +295,13 @@ static bool is_open(void *self)
 }
 
 /* So many that there is always a descriptor left to refuse the next one, and to look at the others. */
-static uint32_t most_members(void)
+static uint32_t most_members(const struct sp_config *config)
 {
 	struct rlimit limit = {.rlim_cur = 0};
 
 	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	if (config->off_cpu || config->wall)
+		limit.rlim_cur -= limit.rlim_cur / DESCRIPTORS_THREADS;
 	if (limit.rlim_cur >= DESCRIPTORS_OTHER + SP_FAMILY_MAX * DESCRIPTORS)
 		return SP_FAMILY_MAX;
 	if (limit.rlim_cur < DESCRIPTORS_OTHER + DESCRIPTORS)
@@ -334,7 +338,7 @@ int sp_family_init(struct sp_family *f, const struct sp_host_descriptors *first,
 		.leader = -1,
 		.listener = sp_join_listen(listener),
 		.environment = sp_family_environment(environ),
-		.most = most_members(),
+		.most = most_members(config),
 	};
 	if (m == NULL)
 		return -ENOMEM;

@@ -231,6 +231,26 @@ static void facts(void *self, struct sp_core_facts *out)
 	list_sdks(m, out);
 }
 
+/* After an exec, threads with the same numbers are of another program. */
+static const struct sp_thread_labels_part *thread_labels(void *self, uint32_t *places)
+{
+	const struct sp_member *m = self;
+
+	if (m->waiter.barred || m->waiter.gone || m->host.proc < 0 ||
+	    word(&m->view.region->state) == SP_REGION_LEAVING)
+		return NULL;
+	*places = m->view.label_places;
+	return m->view.labels;
+}
+
+static void ask_tracer(void *self)
+{
+	const struct sp_member *m = self;
+
+	atomic_fetch_or_explicit(&m->view.region->deferred_work, SP_WORK_TRACER,
+				 memory_order_relaxed);
+}
+
 static void thread_name(void *self, uint32_t tid, char name[SP_THREAD_NAME_BYTES])
 {
 	struct sp_member *m = self;
@@ -294,6 +314,8 @@ static void make_ops(struct sp_member *m, const struct sp_config *config)
 		.counter_read = counter_read,
 		.counter_add = counter_add,
 		.facts = facts,
+		.thread_labels = thread_labels,
+		.ask_tracer = ask_tracer,
 		.thread_name = thread_name,
 		.log = tell,
 		.news = news,

@@ -62,6 +62,17 @@ static int make_ring(struct sp_ring *r, struct sp_view *v, enum sp_region_parts 
 	return sp_ring_at(r, (char *)v->region + v->part[part].at, v->part[part].bytes);
 }
 
+static void find_labels(struct sp_view *v)
+{
+	const struct sp_region_part *part = &v->part[SP_REGION_LABELS];
+
+	if (part->bytes <= sizeof(struct sp_thread_labels_part))
+		return;
+	v->labels = (const void *)((const char *)v->region + part->at);
+	v->label_places = (uint32_t)((part->bytes - sizeof(struct sp_thread_labels_part)) /
+				     sizeof(struct sp_thread_labels));
+}
+
 static int check(struct sp_view *v)
 {
 	struct head h;
@@ -82,6 +93,8 @@ static int check(struct sp_view *v)
 	err = make_ring(&v->ring, v, SP_REGION_RING);
 	if (err == 0 && v->part[SP_REGION_SNAPSHOTS].bytes != 0)
 		err = make_ring(&v->snapshots, v, SP_REGION_SNAPSHOTS);
+	if (err == 0)
+		find_labels(v);
 	return err;
 }
 
@@ -134,6 +147,7 @@ int sp_view_leave(struct sp_view *v)
 	v->bytes = 0;
 	v->ring = (struct sp_ring){0};
 	v->snapshots = (struct sp_ring){0};
+	v->labels = NULL;
 	return 0;
 }
 

@@ -158,6 +158,17 @@ static json_t *signal_name(int number)
 	return json_sprintf("RTMIN+%d", number - SIGRTMIN);
 }
 
+static json_t *off_cpu(const struct sp_core_ops *ops, const struct sp_off_cpu_news *n)
+{
+	if (n == NULL)
+		return json_null();
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "waits", counter(ops, SP_COUNT_WAITS),
+			 "sent", counter(ops, SP_COUNT_WAITS_SENT), "lost",
+			 counter(ops, SP_COUNT_WAITS_UNSENT), "time_ns", number(n->ns),
+			 "threads_in_spans", number(n->threads), "no_stacks_because",
+			 text(n->refusal));
+}
+
 static json_t *document(const struct sp_core_ops *ops, const struct sp_status_input *in)
 {
 	struct sp_core_facts f;
@@ -187,6 +198,7 @@ static json_t *document(const struct sp_core_ops *ops, const struct sp_status_in
 		json_pack("{s:o, s:o, s:o, s:o}", "started", counter(ops, SP_COUNT_SPANS_STARTED),
 			  "ended", counter(ops, SP_COUNT_SPANS_ENDED), "open", number(f.spans_open),
 			  "aged", counter(ops, SP_COUNT_SPANS_AGED)));
+	json_object_set_new(root, "off_cpu", off_cpu(ops, in->waits));
 	json_object_set_new(root, "loss", losses(ops));
 	json_object_set_new(root, "push", push(in));
 	return root;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "export/export.h"
+#include "export/off_cpu/off_cpu.h"
 #include "export/push/push.h"
 
 struct sp_status_input {
@@ -14,6 +15,7 @@ struct sp_status_input {
 	const struct sp_push_news *news; /* NULL = nothing is pushed */
 	uint64_t with_span;              /* samples */
 	uint64_t without_span;
+	const struct sp_off_cpu_news *waits; /* NULL = nobody wants them */
 };
 
 struct sp_status;

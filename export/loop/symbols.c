@@ -133,7 +133,8 @@ static bool rest(struct sp_symbols *s, bool flushing, uint64_t end)
 }
 
 void sp_symbols_prepare(struct sp_symbols *s, const struct sp_core_ops *ops,
-			struct sp_modules *modules, const struct sp_stack_map *map)
+			struct sp_modules *modules,
+			const struct sp_stack_map *const map[SP_SYMBOLS_MAPS])
 {
 	uint64_t end = sp_clock_mono_ns() + time_for(ops);
 	bool flushing = ops->flush_pending(ops->arg) != 0;
@@ -148,7 +149,8 @@ void sp_symbols_prepare(struct sp_symbols *s, const struct sp_core_ops *ops,
 	for (unsigned round = 0; again && round < SP_ROUNDS; round++) {
 		bool more = true;
 
-		sp_encode_want(s->symbolizer, map);
+		for (unsigned i = 0; i < SP_SYMBOLS_MAPS; i++)
+			sp_encode_want(s->symbolizer, map[i]);
 		again = false;
 		while (more && sp_symbolizer_step(s->symbolizer, SP_SLICE_NS))
 			again = more = rest(s, flushing, end);

@@ -23,13 +23,16 @@ void sp_symbols_free(struct sp_symbols *s);
 /* Names addresses of the process that was last prepared. */
 struct sp_symbolizer *sp_symbols_symbolizer(const struct sp_symbols *s);
 
+#define SP_SYMBOLS_MAPS 2U
+
 /*
  * Turns to a process: its counters and its modules, which must live as long as they are used. Reads
- * symbols and looks up lines for everything in its map, in slices with pauses between them, for at
+ * symbols and looks up lines for everything in its maps (NULL = none), in slices with pauses between them, for at
  * most a quarter of the upload interval, or a quarter of what is left of a flush. Samples that are
  * drained in the pauses are included.
  */
 void sp_symbols_prepare(struct sp_symbols *s, const struct sp_core_ops *ops,
-			struct sp_modules *modules, const struct sp_stack_map *map);
+			struct sp_modules *modules,
+			const struct sp_stack_map *const map[SP_SYMBOLS_MAPS]);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "export/loop/status.h"
+#include "export/loop/waits.h"
 #include "export/objects/modules.h"
 #include "export/objects/unwind_snapshot.h"
 #include "export/profile/encode.h"
@@ -33,10 +34,14 @@ struct sp_target_data {
 	struct sp_modules *modules;
 	struct sp_unwinder *unwinder;
 	struct sp_stack_map *map;
-	struct sp_thread_names *threads; /* NULL = no thread_name labels */
-	struct sp_status *status;        /* NULL = none is wanted */
-	uint64_t sampled[2];             /* outside of spans, in spans */
-	uint64_t flushed_samples;        /* of both, at the last flush */
+	struct sp_thread_names *threads;   /* NULL = no thread_name labels */
+	struct sp_waits *waits;            /* NULL = nobody wants them, or they are over */
+	struct sp_off_cpu_news waits_news; /* of the last look */
+	bool has_waits;
+	enum sp_profile_type type; /* of what is being encoded */
+	struct sp_status *status;  /* NULL = none is wanted */
+	uint64_t sampled[2];       /* outside of spans, in spans */
+	uint64_t flushed_samples;  /* of both, at the last flush */
 	bool flushed;
 	struct moment begun; /* the profile that is being collected */
 	uint32_t batch_epoch;
@@ -160,6 +165,7 @@ bool sp_target_drain(struct sp_target *t)
 			break;
 	}
 	walked = ops->drain_snapshots(ops->arg, put_snapshot, &arg, SP_SNAPSHOTS_MAX);
+	sp_waits_run(d->waits);
 	if (walked != 0)
 		t->active = true;
 	return more || walked == SP_SNAPSHOTS_MAX;
@@ -169,8 +175,11 @@ static void put_profile(void *arg, const struct sp_bytes *profile, uint64_t samp
 {
 	struct sp_target *t = arg;
 
-	sp_upload_put(t->data->shared->upload, &t->origin, profile, t->data->begun.real_ns,
-		      samples);
+	sp_upload_put(t->data->shared->upload, &t->origin,
+		      &(struct sp_upload_profile){.bytes = profile,
+						  .type = t->data->type,
+						  .time_ns = t->data->begun.real_ns,
+						  .samples = samples});
 }
 
 static struct moment now(void)
@@ -188,6 +197,38 @@ static void begin_profile(struct sp_target *t, struct moment at)
 	d->batch_epoch = sp_modules_epoch(d->modules);
 	d->begun = at;
 	sp_stack_map_clear(d->map);
+	sp_waits_clear(d->waits);
+}
+
+/*
+ * The profiles of the types that are wanted. A profile stands for samples or for waits; one of both types, for
+ * waits if no other one does.
+ */
+static void encode_types(struct sp_target *t, struct sp_encoder *e)
+{
+	struct sp_target_data *d = t->data;
+	const struct sp_config *c = t->ops->config;
+	const struct sp_stack_map *waits = sp_waits_map(d->waits);
+	bool has_waits = waits != NULL && sp_stack_map_samples(waits) != 0;
+	bool has_samples = sp_stack_map_samples(d->map) != 0;
+
+	d->type = SP_PROFILE_CPU;
+	if (has_samples)
+		sp_encode(e, d->map, put_profile, t);
+	if (c->wall && (has_samples || has_waits)) {
+		d->type = e->times.type = SP_PROFILE_WALL;
+		e->waits = waits;
+		e->samples_elsewhere = true;
+		e->waits_elsewhere = c->off_cpu;
+		sp_encode(e, d->map, put_profile, t);
+	}
+	if (c->off_cpu && has_waits) {
+		d->type = e->times.type = SP_PROFILE_OFF_CPU;
+		e->times.period_ns = 0;
+		e->waits = waits;
+		e->waits_elsewhere = false;
+		sp_encode(e, NULL, put_profile, t);
+	}
 }
 
 /* Encodes what was collected, queues it, and begins the next profile. */
@@ -195,6 +236,7 @@ static void encode(struct sp_target *t)
 {
 	struct sp_target_data *d = t->data;
 	const struct sp_config *c = t->ops->config;
+	const struct sp_stack_map *const maps[SP_SYMBOLS_MAPS] = {d->map, sp_waits_map(d->waits)};
 	uint32_t hz = c->sample_rate_hz != 0 ? c->sample_rate_hz : 1;
 	struct sp_encoder e = {
 		.ops = t->ops,
@@ -206,22 +248,24 @@ static void encode(struct sp_target *t)
 				.period_ns = (int64_t)(SP_NS_PER_S / hz),
 				.time_ns = d->begun.real_ns,
 			},
+		.wait_names = sp_waits_names(d->waits),
 	};
 	struct moment end;
 
-	if (sp_stack_map_samples(d->map) != 0) {
+	sp_waits_settle(d->waits);
+	if (sp_stack_map_samples(d->map) != 0 ||
+	    (maps[1] != NULL && sp_stack_map_samples(maps[1]) != 0)) {
 		/*
 		 * For addresses in objects that no walk has passed, such as a thread's start
 		 * routine.
 		 */
 		(void)sp_modules_refresh(d->modules);
-		sp_symbols_prepare(d->shared->symbols, t->ops, d->modules, d->map);
+		sp_symbols_prepare(d->shared->symbols, t->ops, d->modules, maps);
 	}
 	/* Samples that are taken while this profile is encoded belong to the next one. */
 	end = now();
 	e.times.duration_ns = (int64_t)(end.mono_ns - d->begun.mono_ns);
-	if (sp_stack_map_samples(d->map) != 0)
-		sp_encode(&e, d->map, put_profile, t);
+	encode_types(t, &e);
 	begin_profile(t, end);
 }
 
@@ -242,8 +286,10 @@ static void write_status(struct sp_target *t)
 		.news = sp_upload_news(u),
 		.with_span = d->sampled[1],
 		.without_span = d->sampled[0],
+		.waits = d->has_waits ? &d->waits_news : NULL,
 	};
 
+	(void)sp_waits_news(d->waits, &d->waits_news);
 	(void)sp_status_write(d->status, &in);
 }
 
@@ -283,11 +329,16 @@ void sp_target_finish(struct sp_target *t)
 void sp_target_abandon(struct sp_target *t)
 {
 	const struct sp_stack_map *map = t->data->map;
+	const struct sp_stack_map *waits = sp_waits_map(t->data->waits);
 	uint64_t samples = 0;
 
 	for (uint32_t i = 0; i < sp_stack_map_entries(map); i++)
 		samples += sp_stack_map_entry(map, i)->count;
 	t->ops->counter_add(t->ops->arg, SP_COUNT_SAMPLES_UNSENT, samples);
+	samples = 0;
+	for (uint32_t i = 0; waits != NULL && i < sp_stack_map_entries(waits); i++)
+		samples += sp_stack_map_entry(waits, i)->count;
+	t->ops->counter_add(t->ops->arg, SP_COUNT_WAITS_UNSENT, samples);
 }
 
 uint32_t sp_target_due_ms(const struct sp_target *t)
@@ -295,9 +346,11 @@ uint32_t sp_target_due_ms(const struct sp_target *t)
 	uint64_t now_ns = sp_clock_mono_ns();
 	uint64_t ms = t->tick_ns > now_ns ? (t->tick_ns - now_ns) / SP_NS_PER_MS + 1 : 0;
 	uint32_t most = t->active ? SP_WAIT_ACTIVE_MS : SP_WAIT_IDLE_MS;
+	uint32_t due = t->data->waits != NULL ? sp_waits_due_ms(t->data->waits) : most;
 
 	if (t->asked != 0)
 		return 0;
+	most = due < most ? due : most;
 	return ms < most ? (uint32_t)ms : most;
 }
 
@@ -309,6 +362,10 @@ static int make(struct sp_target_data *d, const struct sp_core_ops *ops)
 		d->unwinder = sp_unwinder_new(sp_modules_host(d->modules));
 	if (ops->config->thread_name)
 		d->threads = sp_thread_names_new();
+	if ((ops->config->off_cpu || ops->config->wall) && d->unwinder != NULL)
+		d->waits = sp_waits_new(
+			&(struct sp_waits_env){ops, d->modules, d->unwinder, d->threads});
+	d->has_waits = d->waits != NULL;
 	return d->modules == NULL || d->map == NULL || d->unwinder == NULL ||
 			       (ops->config->thread_name && d->threads == NULL)
 		       ? -ENOMEM
@@ -345,10 +402,13 @@ void sp_target_retire(struct sp_target *t)
 {
 	struct sp_target_data *d = t->data;
 
+	(void)sp_waits_news(d->waits, &d->waits_news);
+	sp_waits_free(d->waits);
 	sp_unwinder_free(d->unwinder);
 	sp_modules_free(d->modules);
 	sp_stack_map_free(d->map);
 	sp_thread_names_free(d->threads);
+	d->waits = NULL;
 	d->unwinder = NULL;
 	d->modules = NULL;
 	d->map = NULL;

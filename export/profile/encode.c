@@ -18,9 +18,13 @@
 #include "export/util/hash_index.h"
 #include "sampler/base/text.h"
 
-/* A marker frame may come on top of the deepest stack. */
-#define SP_ENCODE_FRAMES (SP_FRAMES_MAX + 1)
+/* A marker frame may come at either end of the deepest stack. */
+#define SP_ENCODE_FRAMES (SP_FRAMES_MAX + 2)
+/* No epoch is so late: the address is the number of what is waited for. */
+#define WAIT_EPOCH UINT32_MAX
 #define SP_MARKERS 5
+#define GUESSED                                                                                    \
+	"[guessed]" /* between two frames of which it is not certain that one called the other */
 
 /* Location ids of addresses seen in this profile. */
 struct address {
@@ -36,7 +40,8 @@ struct place_id {
 
 struct run {
 	const struct sp_encoder *e;
-	const struct sp_stack_map *map;
+	const struct sp_stack_map *map; /* the one whose entries are being added */
+	bool counts;                    /* they are what the profile stands for */
 	struct sp_pprof *profile;
 	struct address *address;
 	size_t addresses, address_cap;
@@ -121,9 +126,22 @@ static int marker_id(struct run *r, unsigned which, uint64_t *id)
 	return err;
 }
 
+/* What is at that address, or, for WAIT_EPOCH, waited for. */
+static void frame_of(struct run *r, uint64_t pc, uint32_t epoch, struct sp_line *line,
+		     struct sp_frame *f)
+{
+	if (pc == SP_SAMPLE_PC_GUESSED && epoch != WAIT_EPOCH)
+		sp_symbolize_marker(GUESSED, line, f);
+	else if (epoch == WAIT_EPOCH)
+		sp_symbolize_marker(sp_wait_names_text(r->e->wait_names, (uint32_t)pc), line, f);
+	else
+		sp_symbolize(r->e->symbolizer, pc, epoch, f);
+}
+
 static int address_id(struct run *r, uint64_t pc, uint32_t epoch, uint64_t *id)
 {
 	uint32_t hash = (uint32_t)sp_hash_add(sp_hash_add(0, epoch), pc);
+	struct sp_line line;
 	struct sp_frame f;
 	uint32_t i;
 
@@ -135,7 +153,7 @@ static int address_id(struct run *r, uint64_t pc, uint32_t epoch, uint64_t *id)
 		if (a->pc == pc && a->epoch == epoch)
 			return 0;
 	}
-	sp_symbolize(r->e->symbolizer, pc, epoch, &f);
+	frame_of(r, pc, epoch, &line, &f);
 	if (add_location(r, &f, id) != 0 ||
 	    !SP_GROW(r->address, r->address_cap, r->addresses + 1, UINT32_MAX) ||
 	    !sp_hash_index_put(&r->by_pc, hash, (uint32_t)r->addresses))
@@ -154,6 +172,8 @@ static int locate(struct run *r, uint32_t stack, uint64_t id[SP_ENCODE_FRAMES], 
 		return marker_id(r, MARK_OTHER, &id[(*n)++]);
 	sp_stack_map_stack(r->map, stack, &s);
 	if (s.unsampled && marker_id(r, MARK_UNSAMPLED, &id[(*n)++]) != 0)
+		return -ENOMEM;
+	if (s.wait != 0 && address_id(r, s.wait, WAIT_EPOCH, &id[(*n)++]) != 0)
 		return -ENOMEM;
 	for (unsigned i = 0; i < s.depth; i++)
 		if (address_id(r, s.pc[i], s.epoch, &id[(*n)++]) != 0)
@@ -268,7 +288,10 @@ static void drop_profile(struct run *r, uint64_t more)
 	const struct sp_core_ops *ops = r->e->ops;
 
 	ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
-	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, r->samples + more);
+	ops->counter_add(ops->arg,
+			 r->e->times.type == SP_PROFILE_CPU ? SP_COUNT_SAMPLES_UNSENT
+							    : SP_COUNT_WAITS_UNSENT,
+			 r->samples + (r->counts ? more : 0));
 	close_profile(r);
 }
 
@@ -300,7 +323,7 @@ static int try_entry(struct run *r, const struct sp_stack_entry *entry, uint32_t
 	sp_pprof_mark(r->profile, &mark);
 	err = add_entry(r, entry, stack);
 	if (err == 0)
-		r->samples += entry->count;
+		r->samples += r->counts ? entry->count : 0;
 	else if (err == -E2BIG)
 		sp_pprof_rewind(r->profile, &mark);
 	return err;
@@ -308,7 +331,7 @@ static int try_entry(struct run *r, const struct sp_stack_entry *entry, uint32_t
 
 void sp_encode_want(struct sp_symbolizer *symbolizer, const struct sp_stack_map *map)
 {
-	for (uint32_t i = 0; i < sp_stack_map_entries(map); i++) {
+	for (uint32_t i = 0; map != NULL && i < sp_stack_map_entries(map); i++) {
 		uint32_t stack = sp_stack_map_entry(map, i)->stack;
 		struct sp_stack s;
 
@@ -320,35 +343,45 @@ void sp_encode_want(struct sp_symbolizer *symbolizer, const struct sp_stack_map 
 	}
 }
 
-void sp_encode(const struct sp_encoder *e, const struct sp_stack_map *map, sp_encoded put,
-	       void *arg)
+static void add_map(struct run *r, const struct sp_stack_map *map, sp_encoded put, void *arg)
 {
-	struct run r = {.e = e, .map = map};
+	const struct sp_core_ops *ops = r->e->ops;
 
-	sp_symbolizer_begin(e->symbolizer);
-	for (uint32_t i = 0; i < sp_stack_map_entries(map); i++) {
+	r->map = map;
+	for (uint32_t i = 0; map != NULL && i < sp_stack_map_entries(map); i++) {
 		const struct sp_stack_entry *entry = sp_stack_map_entry(map, i);
 		int err;
 
 		if (entry->count == 0 && entry->unsampled_ns == 0)
 			continue;
-		err = try_entry(&r, entry, entry->stack);
+		err = try_entry(r, entry, entry->stack);
 		if (err == -E2BIG) {
-			finish_profile(&r, put, arg);
-			err = try_entry(&r, entry, entry->stack);
+			finish_profile(r, put, arg);
+			err = try_entry(r, entry, entry->stack);
 		}
 		/*
 		 * A single stack that is too large for a profile keeps its time and loses its
 		 * frames.
 		 */
 		if (err == -E2BIG) {
-			close_profile(&r);
-			e->ops->counter_add(e->ops->arg, SP_COUNT_STACKS_OTHER, entry->count);
-			err = try_entry(&r, entry, SP_STACK_OTHER);
+			close_profile(r);
+			ops->counter_add(ops->arg, SP_COUNT_STACKS_OTHER, entry->count);
+			err = try_entry(r, entry, SP_STACK_OTHER);
 		}
 		if (err != 0)
-			drop_profile(&r, entry->count);
+			drop_profile(r, entry->count);
 	}
+}
+
+void sp_encode(const struct sp_encoder *e, const struct sp_stack_map *map, sp_encoded put,
+	       void *arg)
+{
+	struct run r = {.e = e, .counts = !e->samples_elsewhere};
+
+	sp_symbolizer_begin(e->symbolizer);
+	add_map(&r, map, put, arg);
+	r.counts = !e->waits_elsewhere;
+	add_map(&r, e->waits, put, arg);
 	finish_profile(&r, put, arg);
 	sp_hash_index_fini(&r.by_pc);
 	free(r.address);

@@ -3,12 +3,14 @@
 #ifndef SP_ENCODE_H
 #define SP_ENCODE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "export/export.h"
 #include "export/profile/pprof.h"
 #include "export/profile/stack_map.h"
 #include "export/profile/thread_names.h"
+#include "export/profile/wait_names.h"
 #include "export/symbols/symbolize.h"
 
 /*
@@ -24,6 +26,12 @@ struct sp_encoder {
 	const struct sp_thread_names *threads; /* NULL = no thread_name labels */
 	struct sp_pprof_limits limits;
 	struct sp_pprof_times times;
+	/* The waits, after the samples: NULL = there are none. They may be all there is. */
+	const struct sp_stack_map *waits;
+	const struct sp_wait_names *wait_names;
+	/* They are in another profile as well, which is the one that they are counted in. */
+	bool samples_elsewhere;
+	bool waits_elsewhere;
 };
 
 /* Receives a packed profile and how many samples it stands for; the memory stays the caller's. */
@@ -33,7 +41,7 @@ typedef void (*sp_encoded)(void *arg, const struct sp_bytes *profile, uint64_t s
 void sp_encode_want(struct sp_symbolizer *symbolizer, const struct sp_stack_map *map);
 
 /*
- * Every sample of the map gets into exactly one profile. When memory runs out, the profile that is
+ * map: NULL = waits alone. Every sample of the maps gets into exactly one profile. When memory runs out, the profile that is
  * being made is dropped and counted, and encoding goes on with the next.
  */
 void sp_encode(const struct sp_encoder *e, const struct sp_stack_map *map, sp_encoded put,

@@ -50,7 +50,7 @@ struct sp_pprof {
 	struct sp_hash_index by_function; /* names and file */
 	int64_t comment[SP_PPROF_COMMENTS_MAX];
 	size_t comments;
-	pb_value_type type[3]; /* samples/count, cpu/nanoseconds, and the period's */
+	pb_value_type type[3]; /* samples/count, time/nanoseconds, and the period's */
 	int64_t key_span_id, key_trace_id, key_span_name, key_thread_name;
 	size_t bytes;
 };
@@ -96,11 +96,13 @@ static int put_types(struct sp_pprof *p)
 {
 	pb_value_type *types[] = {&p->type[0], &p->type[1]};
 	pb_profile part = SPANPROF__PPROF__PROFILE__INIT;
+	const struct sp_profile_type_names *names = sp_profile_type_names(p->times.type);
 
 	part.n_sample_type = 2;
 	part.sample_type = types;
-	if (put_type(p, 0, "samples", "count") != 0 || put_type(p, 1, "cpu", "nanoseconds") != 0 ||
-	    put_type(p, 2, "cpu", "nanoseconds") != 0)
+	if (put_type(p, 0, "samples", "count") != 0 ||
+	    put_type(p, 1, names->sample, "nanoseconds") != 0 ||
+	    put_type(p, 2, names->period, names->period_unit) != 0)
 		return -ENOMEM;
 	return sp_pprof_out_part(&p->out, &part);
 }

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "export/profile/profile_type.h"
+
 struct sp_bytes {
 	uint8_t *data; /* malloc'ed */
 	size_t len;
@@ -21,6 +23,7 @@ struct sp_pprof_times {
 	int64_t period_ns;
 	int64_t time_ns;     /* since the epoch, begin of the interval */
 	int64_t duration_ns; /* of the interval */
+	enum sp_profile_type type;
 };
 
 struct sp_pprof_mapping {

@@ -24,6 +24,7 @@ struct stack {
 	uint16_t depth;
 	uint16_t flags;
 	bool unsampled;
+	uint32_t wait;
 };
 
 struct sp_stack_map {
@@ -43,6 +44,8 @@ static uint32_t hash_stack(const struct sp_stack *s)
 	uint64_t h = sp_hash_add(s->unsampled ? 2 : 1,
 				 (uint64_t)s->epoch << 32 | (uint32_t)s->flags << 16 | s->depth);
 
+	if (s->wait != 0)
+		h = sp_hash_add(h, s->wait);
 	for (unsigned i = 0; i < s->depth; i++)
 		h = sp_hash_add(h, s->pc[i]);
 	return (uint32_t)h;
@@ -69,8 +72,9 @@ static uint32_t intern_stack(struct sp_stack_map *m, const struct sp_stack *s, u
 		const struct stack *k = &m->stack[i];
 
 		if (k->depth == s->depth && k->flags == s->flags && k->epoch == s->epoch &&
-		    k->unsampled == s->unsampled &&
-		    memcmp(m->pc + k->first, s->pc, s->depth * sizeof(*s->pc)) == 0)
+		    k->unsampled == s->unsampled && k->wait == s->wait &&
+		    (s->depth == 0 ||
+		     memcmp(m->pc + k->first, s->pc, s->depth * sizeof(*s->pc)) == 0))
 			return i;
 	}
 	*loss |= SP_STACK_LOST;
@@ -83,8 +87,10 @@ static uint32_t intern_stack(struct sp_stack_map *m, const struct sp_stack *s, u
 		return SP_STACK_OTHER;
 	}
 	*loss &= ~(unsigned)SP_STACK_LOST;
-	m->stack[m->stacks] = (struct stack){m->words, s->epoch, s->depth, s->flags, s->unsampled};
-	memcpy(m->pc + m->words, s->pc, s->depth * sizeof(*s->pc));
+	m->stack[m->stacks] =
+		(struct stack){m->words, s->epoch, s->depth, s->flags, s->unsampled, s->wait};
+	if (s->depth != 0)
+		memcpy(m->pc + m->words, s->pc, s->depth * sizeof(*s->pc));
 	m->words += s->depth;
 	return m->stacks++;
 }
@@ -170,6 +176,17 @@ unsigned sp_stack_map_put_cpu_time(struct sp_stack_map *m, const struct sp_cpu_t
 	return loss;
 }
 
+unsigned sp_stack_map_put_wait(struct sp_stack_map *m, const struct sp_stack_wait *w)
+{
+	unsigned loss = SP_STACK_KEPT;
+	struct sp_stack_entry *e = count_in(m, &w->stack, w->labels, &loss);
+
+	e->count += w->begins;
+	if (__builtin_add_overflow(e->unsampled_ns, w->ns, &e->unsampled_ns))
+		e->unsampled_ns = UINT64_MAX;
+	return loss;
+}
+
 void sp_stack_map_clear(struct sp_stack_map *m)
 {
 	static const struct sp_stack_labels none;
@@ -234,6 +251,7 @@ void sp_stack_map_stack(const struct sp_stack_map *m, uint32_t stack, struct sp_
 	out->depth = k->depth;
 	out->flags = k->flags;
 	out->unsampled = k->unsampled;
+	out->wait = k->wait;
 }
 
 uint64_t sp_stack_map_samples(const struct sp_stack_map *m)

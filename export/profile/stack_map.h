@@ -35,9 +35,10 @@ _Static_assert(sizeof(struct sp_stack_labels) == 32, "no padding");
 
 struct sp_stack_entry {
 	struct sp_stack_labels labels;
-	uint64_t count;        /* samples taken */
-	uint64_t weight;       /* sampling periods they stand for */
-	uint64_t unsampled_ns; /* CPU time between samples; UINT64_MAX = more than that */
+	uint64_t count;  /* samples taken */
+	uint64_t weight; /* sampling periods they stand for */
+	uint64_t
+		unsampled_ns; /* CPU time between samples, or of waits; UINT64_MAX = more than that */
 	uint32_t stack;
 };
 
@@ -46,6 +47,7 @@ struct sp_stack {
 	uint32_t epoch;     /* which modules were mapped, see modules.h */
 	uint16_t depth;
 	uint16_t flags; /* SP_SAMPLE_ bits */
+	uint32_t wait;  /* wait_names.h: what it waits in, as its leaf; 0 = it does not */
 	bool unsampled; /* of CPU time between samples: its only frame is the thread's start routine */
 };
 
@@ -73,6 +75,15 @@ unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uin
 /* The same of CPU time between samples. */
 unsigned sp_stack_map_put_cpu_time(struct sp_stack_map *m, const struct sp_cpu_time *t,
 				   uint32_t epoch, uint32_t thread);
+
+/* Some time of a wait; it is a sample only when it begins. */
+struct sp_stack_wait {
+	const struct sp_stack_labels *labels;
+	struct sp_stack stack; /* depth of at most SP_FRAMES_MAX */
+	uint64_t ns;
+	bool begins;
+};
+unsigned sp_stack_map_put_wait(struct sp_stack_map *m, const struct sp_stack_wait *w);
 
 /* Entries in order of first sight. */
 uint32_t sp_stack_map_entries(const struct sp_stack_map *m);

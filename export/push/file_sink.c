@@ -60,20 +60,21 @@ void sp_file_sink_free(struct sp_file_sink *f)
 	free(f);
 }
 
-static void make_name(const struct sp_file_sink *f, int64_t time_ns, char *out, size_t cap)
+static void make_name(const struct sp_file_sink *f, const struct sp_file_sink_item *item, char *out,
+		      size_t cap)
 {
-	time_t t = (time_t)(time_ns / (int64_t)SP_NS_PER_S);
+	time_t t = (time_t)(item->time_ns / (int64_t)SP_NS_PER_S);
 	char stamp[32] = "0";
 	struct tm tm;
 
 	if (gmtime_r(&t, &tm) != NULL)
 		(void)strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm);
-	(void)snprintf(out, cap, "spanprof-%s-%" PRIu32 "-%s-%06" PRIu32 ".pb.gz", f->service,
-		       f->ops->pid, stamp, f->seq);
+	(void)snprintf(out, cap, "spanprof-%s-%" PRIu32 "-%s-%06" PRIu32 "%s.pb.gz", f->service,
+		       f->ops->pid, stamp, f->seq, item->suffix);
 }
 
-int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile, int64_t time_ns,
-		       uint64_t now_ns)
+int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile,
+		       const struct sp_file_sink_item *item, uint64_t now_ns)
 {
 	char name[NAME_MAX - 8];
 	char temp[NAME_MAX];
@@ -82,7 +83,7 @@ int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile, i
 
 	f->seq++;
 	if (err == 0) {
-		make_name(f, time_ns, name, sizeof(name));
+		make_name(f, item, name, sizeof(name));
 		(void)snprintf(temp, sizeof(temp), ".%s.tmp", name);
 		err = sp_user_file_replace(dirfd, name, temp, profile->data, profile->len, 0640);
 		close(dirfd);

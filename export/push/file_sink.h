@@ -10,6 +10,11 @@
 
 struct sp_file_sink;
 
+struct sp_file_sink_item {
+	const char *suffix; /* of its name, before the dot; "" for a profile of CPU time */
+	int64_t time_ns;    /* its begin, since the epoch */
+};
+
 /* NULL when out of memory. The folder is config->output_dir. */
 struct sp_file_sink *sp_file_sink_new(const struct sp_core_ops *ops);
 void sp_file_sink_free(struct sp_file_sink *f);
@@ -18,7 +23,7 @@ void sp_file_sink_free(struct sp_file_sink *f);
  * One file, complete or not there at all: spanprof-<service>-<pid>-<UTC time>-<n>.pb.gz. time_ns is
  * the begin of the profile since the epoch. Failures are counted and logged. 0 or a negative errno.
  */
-int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile, int64_t time_ns,
-		       uint64_t now_ns);
+int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile,
+		       const struct sp_file_sink_item *item, uint64_t now_ns);
 
 #endif

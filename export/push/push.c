@@ -62,6 +62,11 @@ static void allow_halvings(struct sp_push *p, uint32_t n)
 	p->halvings = p->halvings + n < SP_PUSH_HALVINGS ? p->halvings + n : SP_PUSH_HALVINGS;
 }
 
+static bool is_of_waits(struct sp_queued_profile *b)
+{
+	return sp_backlog_piece(b)->message.type != SP_PROFILE_CPU;
+}
+
 static void lose_piece(struct sp_push *p, struct sp_queued_profile *b, enum sp_loss_cause cause,
 		       int status)
 {
@@ -69,7 +74,8 @@ static void lose_piece(struct sp_push *p, struct sp_queued_profile *b, enum sp_l
 		.cause = cause,
 		.status = status,
 		.profiles = 1,
-		.samples = sp_backlog_piece(b)->samples,
+		.samples = is_of_waits(b) ? 0 : sp_backlog_piece(b)->samples,
+		.waits = is_of_waits(b) ? sp_backlog_piece(b)->samples : 0,
 		/* Of the others it is not the answer that says why. */
 		.words = status != 0 ? p->news.last_error : NULL,
 	};
@@ -284,7 +290,8 @@ static enum outcome ended(struct sp_push *p, unsigned slot)
 	if (!sp_reply_good(&p->reply))
 		return failed(p, b, &p->reply);
 	ops->counter_add(ops->arg, SP_COUNT_UPLOADS, 1);
-	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_SENT, sp_backlog_piece(b)->samples);
+	ops->counter_add(ops->arg, is_of_waits(b) ? SP_COUNT_WAITS_SENT : SP_COUNT_SAMPLES_SENT,
+			 sp_backlog_piece(b)->samples);
 	allow_halvings(p, 2);
 	sp_backlog_drop(&p->backlog, b);
 	return WENT_ON;

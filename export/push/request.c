@@ -17,9 +17,15 @@
 static int make_push(const struct sp_request *r, const struct sp_bytes *profile,
 		     struct sp_message *out)
 {
+	struct sp_label label[SP_SERIES_MAX];
 	struct sp_bytes envelope;
-	int err = sp_pprof_request(r->series->label, r->series->n, r->id, profile, &envelope);
+	int err;
 
+	memcpy(label, r->series->label, sizeof(label));
+	for (size_t i = 0; i < r->series->n; i++)
+		if (strcmp(label[i].name, "__name__") == 0)
+			label[i].value = sp_profile_type_names(r->type)->series;
+	err = sp_pprof_request(label, r->series->n, r->id, profile, &envelope);
 	if (err != 0)
 		return err;
 	err = sp_gzip_pack(&envelope, &out->body);
@@ -33,6 +39,7 @@ int sp_request_make(const struct sp_request *r, const struct sp_bytes *profile,
 	int err;
 
 	memset(out, 0, sizeof(*out));
+	out->type = r->type;
 	out->from_ns = r->from_ns;
 	out->until_ns = r->until_ns;
 	if (r->protocol == SP_PROTOCOL_PUSH)

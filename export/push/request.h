@@ -13,6 +13,7 @@
 #define SP_TRANSFERS 16U
 
 struct sp_message {
+	enum sp_profile_type type;
 	struct sp_bytes body;
 	char *query; /* behind the path, from '?' on; NULL = none */
 	/* Begin and end of the profile, the latter when the first message with it was made. */
@@ -23,7 +24,8 @@ struct sp_message {
 struct sp_request {
 	enum sp_protocol protocol;
 	const struct sp_series *series;
-	const char *id; /* for the server's log */
+	enum sp_profile_type type; /* which gives the series its name */
+	const char *id;            /* for the server's log */
 	int64_t from_ns;
 	int64_t until_ns;
 	uint32_t rate_hz;

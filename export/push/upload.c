@@ -62,22 +62,24 @@ static void label_refused(void *arg, const char *name, size_t len, const char *r
 	sp_export_log(origin->ops, SP_LOG_WARN, "label \"%s\" is left out: %s", clean, reason);
 }
 
-static int make(struct sp_origin *origin, const struct sp_bytes *profile, int64_t from_ns,
-		int64_t until_ns, struct sp_message *out)
+/* The profile of that message: its type and times are set. */
+static int make(struct sp_origin *origin, const struct sp_bytes *profile,
+		const struct sp_message *of, struct sp_message *out)
 {
 	const struct sp_config *c = origin->ops->config;
 	char id[64];
 	const struct sp_request request = {
 		.protocol = c->protocol,
 		.series = &origin->series,
+		.type = of->type,
 		.id = id,
-		.from_ns = from_ns,
-		.until_ns = until_ns,
+		.from_ns = of->from_ns,
+		.until_ns = of->until_ns,
 		.rate_hz = c->sample_rate_hz,
 	};
 
 	(void)snprintf(id, sizeof(id), "%" PRIu32 "-%" PRId64 "-%" PRIu32, origin->ops->pid,
-		       from_ns, ++origin->requests);
+		       of->from_ns, ++origin->requests);
 	return sp_request_make(&request, profile, out);
 }
 
@@ -92,7 +94,7 @@ static int make_half(struct sp_origin *origin, const struct sp_bytes *profile, s
 		err = sp_pprof_count(&part, &count);
 	if (err == 0) {
 		out->samples = count.samples;
-		err = make(origin, &part, whole->from_ns, whole->until_ns, &out->message);
+		err = make(origin, &part, whole, &out->message);
 	}
 	free(part.data);
 	return err;
@@ -128,7 +130,7 @@ static int open_server(struct sp_upload *u, sp_upload_idle idle, void *arg)
 	const struct sp_config *c = u->ops->config;
 	const struct sp_http_hooks hooks = {warn, u};
 	const struct sp_push_limits limits = {
-		.capacity = c->push_queue_capacity,
+		.capacity = c->push_queue_capacity * (1U + c->off_cpu + c->wall),
 		.max_tries = c->push_max_tries,
 		.timeout_ms = c->push_timeout_ms,
 	};
@@ -218,40 +220,52 @@ void sp_upload_forget(struct sp_origin *origin)
 	sp_series_fini(&origin->series);
 }
 
-static int queue(struct sp_upload *u, struct sp_origin *origin, const struct sp_bytes *profile,
-		 int64_t time_ns, uint64_t samples)
+static int queue(struct sp_upload *u, struct sp_origin *origin,
+		 const struct sp_upload_profile *profile)
 {
+	const struct sp_message of = {
+		.type = profile->type,
+		.from_ns = profile->time_ns,
+		.until_ns = sp_clock_real_ns(),
+	};
 	struct sp_message message;
-	int err = make(origin, profile, time_ns, sp_clock_real_ns(), &message);
+	int err = make(origin, profile->bytes, &of, &message);
 
 	if (err == 0)
-		sp_push_put(u->push, origin, &message, samples);
+		sp_push_put(u->push, origin, &message, profile->samples);
 	return err;
 }
 
-static int write_file(struct sp_origin *origin, const struct sp_bytes *profile, int64_t time_ns)
+static int write_file(struct sp_origin *origin, const struct sp_upload_profile *profile)
 {
+	const struct sp_file_sink_item item = {
+		.suffix = sp_profile_type_names(profile->type)->suffix,
+		.time_ns = profile->time_ns,
+	};
 	struct sp_bytes packed;
-	int err = sp_gzip_pack(profile, &packed);
+	int err = sp_gzip_pack(profile->bytes, &packed);
 
 	if (err != 0)
 		return err;
 	/* Its failures are counted there. */
-	(void)sp_file_sink_write(origin->files, &packed, time_ns, sp_clock_mono_ns());
+	(void)sp_file_sink_write(origin->files, &packed, &item, sp_clock_mono_ns());
 	free(packed.data);
 	return 0;
 }
 
-void sp_upload_put(struct sp_upload *u, struct sp_origin *origin, const struct sp_bytes *profile,
-		   int64_t time_ns, uint64_t samples)
+void sp_upload_put(struct sp_upload *u, struct sp_origin *origin,
+		   const struct sp_upload_profile *profile)
 {
 	const struct sp_core_ops *ops = origin->ops;
 
-	if (origin->files != NULL && write_file(origin, profile, time_ns) != 0)
+	if (origin->files != NULL && write_file(origin, profile) != 0)
 		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
-	if (u->push != NULL && queue(u, origin, profile, time_ns, samples) != 0) {
+	if (u->push != NULL && queue(u, origin, profile) != 0) {
 		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
-		ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, samples);
+		ops->counter_add(ops->arg,
+				 profile->type == SP_PROFILE_CPU ? SP_COUNT_SAMPLES_UNSENT
+								 : SP_COUNT_WAITS_UNSENT,
+				 profile->samples);
 	}
 }
 

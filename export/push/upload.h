@@ -32,9 +32,16 @@ void sp_upload_serve(struct sp_upload *u, const struct sp_core_ops *ops, uint32_
 int sp_upload_know(struct sp_upload *u, struct sp_origin *origin, const struct sp_core_ops *ops);
 void sp_upload_forget(struct sp_origin *origin);
 
+struct sp_upload_profile {
+	const struct sp_bytes *bytes;
+	enum sp_profile_type type;
+	int64_t time_ns;
+	uint64_t samples; /* that it stands for: of CPU time in one of CPU time, else waits */
+};
+
 /* Packs and queues or writes one profile. Copies what it needs. */
-void sp_upload_put(struct sp_upload *u, struct sp_origin *origin, const struct sp_bytes *profile,
-		   int64_t time_ns, uint64_t samples);
+void sp_upload_put(struct sp_upload *u, struct sp_origin *origin,
+		   const struct sp_upload_profile *profile);
 
 void sp_upload_run(struct sp_upload *u);     /* goes on with sending what is due; never waits */
 void sp_upload_flush(struct sp_upload *u);   /* last chance, within the flush's time */

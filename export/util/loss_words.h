@@ -33,6 +33,7 @@
 	X(BATCH_UNANSWERED, "profiles were sent and never answered: the server may have them") \
 	X(BATCH_UNSENT, "profiles could not be sent before the end of the process") \
 	X(SAMPLES_UNSENT, "samples were in those profiles") \
+	X(WAITS_UNSENT, "waits were in those profiles") \
 	X(FILE_FAILED, "profiles could not be written into SPANPROF_OUTPUT_DIR") \
 	X(EXPORT_NOMEM, "times memory ran out while a profile was made")
 // clang-format on

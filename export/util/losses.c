@@ -88,6 +88,7 @@ static void note(struct sp_losses *l, const struct sp_loss *loss)
 	l->kind[i].sum.status = loss->status;
 	l->kind[i].sum.profiles += loss->profiles;
 	l->kind[i].sum.samples += loss->samples;
+	l->kind[i].sum.waits += loss->waits;
 	if (loss->words != NULL && is_new(l, loss->words, loss->status))
 		(void)snprintf(l->kind[i].words, sizeof(l->kind[i].words), "%s", loss->words);
 }
@@ -96,6 +97,7 @@ void sp_losses_add(struct sp_losses *l, const struct sp_core_ops *ops, const str
 {
 	ops->counter_add(ops->arg, causes[loss->cause].counter, loss->profiles);
 	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, loss->samples);
+	ops->counter_add(ops->arg, SP_COUNT_WAITS_UNSENT, loss->waits);
 	note(l, loss);
 }
 
@@ -111,6 +113,7 @@ void sp_losses_hand_over(struct sp_losses *from, struct sp_losses *to)
 		note(to, &loss);
 		to->handed_over += loss.samples;
 		from->told[SP_COUNT_SAMPLES_UNSENT] += loss.samples;
+		from->told[SP_COUNT_WAITS_UNSENT] += loss.waits;
 		memset(&from->kind[i], 0, sizeof(from->kind[i]));
 	}
 }
@@ -120,15 +123,15 @@ static void tell_profiles(const struct sp_core_ops *ops, const struct sp_loss *s
 			  const char *words)
 {
 	bool one = sum->profiles == 1;
+	uint64_t samples = sum->samples + sum->waits;
 	char status[16] = "";
 
 	if (sum->status != 0)
 		(void)snprintf(status, sizeof(status), " (%d)", sum->status);
 	sp_export_log(ops, SP_LOG_WARN, "%" PRIu64 " %s lost: %s%s, %" PRIu64 " %s%s%s",
 		      sum->profiles, one ? "profile" : "profiles",
-		      one ? causes[sum->cause].one : causes[sum->cause].more, status, sum->samples,
-		      sum->samples == 1 ? "sample" : "samples", words[0] != '\0' ? "; " : "",
-		      words);
+		      one ? causes[sum->cause].one : causes[sum->cause].more, status, samples,
+		      samples == 1 ? "sample" : "samples", words[0] != '\0' ? "; " : "", words);
 }
 
 /* Losses of profiles have sentences of their own, which include their samples. */
@@ -137,7 +140,7 @@ static bool is_of_profiles(enum sp_counter c)
 	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++)
 		if (causes[i].counter == c)
 			return true;
-	return c == SP_COUNT_SAMPLES_UNSENT;
+	return c == SP_COUNT_SAMPLES_UNSENT || c == SP_COUNT_WAITS_UNSENT;
 }
 
 void sp_losses_tell(struct sp_losses *l, const struct sp_core_ops *ops)

@@ -26,6 +26,7 @@ struct sp_loss {
 	int status; /* HTTP, where the cause has one */
 	uint64_t profiles;
 	uint64_t samples;
+	uint64_t waits;
 	const char *words; /* what the server said, printable; NULL = nothing */
 };
 

@@ -90,7 +90,7 @@ static void add_stack(struct sp_pprof *p, const struct report_stack *stack, uint
 struct sp_bytes report_profile(const struct report_stack *stack, size_t n)
 {
 	static const struct sp_pprof_limits limits = {1000, 8 << 20};
-	static const struct sp_pprof_times times = {10000000, 1, 1};
+	static const struct sp_pprof_times times = {10000000, 1, 1, SP_PROFILE_CPU};
 	struct sp_pprof *p = sp_pprof_new(&limits, &times);
 	struct sp_bytes b;
 

@@ -50,7 +50,7 @@ static unsigned list(const char *path, char *last)
 static int write_one(void)
 {
 	struct sp_file_sink *f = sp_file_sink_new(&core.ops);
-	int err = sp_file_sink_write(f, &bytes, when, 1);
+	int err = sp_file_sink_write(f, &bytes, &(struct sp_file_sink_item){"", when}, 1);
 
 	sp_file_sink_free(f);
 	return err;
@@ -80,7 +80,8 @@ Test(file_sink, never_writes_over_an_earlier_file, .timeout = 20)
 	char name[256];
 
 	for (unsigned i = 1; i <= 3; i++) {
-		cr_assert_eq(sp_file_sink_write(f, &bytes, when, 1), 0);
+		cr_assert_eq(
+			sp_file_sink_write(f, &bytes, &(struct sp_file_sink_item){"", when}, 1), 0);
 		cr_expect_eq(list(scratch, name), i);
 	}
 	sp_file_sink_free(f);
@@ -140,7 +141,9 @@ Test(file_sink, fails_where_it_may_not_write_and_says_so_once, .timeout = 20)
 	core.config.output_dir = "/proc/self";
 	f = sp_file_sink_new(&core.ops);
 	for (unsigned i = 0; i < 3; i++)
-		cr_expect_lt(sp_file_sink_write(f, &bytes, when, 1000 + i), 0);
+		cr_expect_lt(sp_file_sink_write(f, &bytes, &(struct sp_file_sink_item){"", when},
+						1000 + i),
+			     0);
 	sp_file_sink_free(f);
 
 	cr_expect_eq(core.counter[SP_COUNT_FILE_FAILED], 3);

@@ -15,7 +15,8 @@
 #define RECORDS 1000
 
 static const struct sp_pprof_limits roomy = {100000, 1 << 24};
-static const struct sp_pprof_times times = {10000000, 1700000000123456789, 15000000000};
+static const struct sp_pprof_times times = {10000000, 1700000000123456789, 15000000000,
+					    SP_PROFILE_CPU};
 
 static void put_record(struct sp_pprof *p, unsigned i, const uint64_t mapping[2])
 {

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The waits of one process, summed up for the profile that is being collected. */
+#ifndef SP_WAITS_H
+#define SP_WAITS_H
+
+#include <stdint.h>
+
+#include "export/export.h"
+#include "export/objects/modules.h"
+#include "export/objects/unwind_snapshot.h"
+#include "export/off_cpu/off_cpu.h"
+#include "export/profile/stack_map.h"
+#include "export/profile/thread_names.h"
+#include "export/profile/wait_names.h"
+
+/* What a target shares with its waits. */
+struct sp_waits_env {
+	const struct sp_core_ops *ops;
+	struct sp_modules *modules;
+	struct sp_unwinder *unwinder;
+	struct sp_thread_names *threads; /* NULL = no thread_name labels */
+};
+
+struct sp_waits;
+
+/* NULL when out of memory. What is passed must outlive it; env is copied. */
+struct sp_waits *sp_waits_new(const struct sp_waits_env *env);
+void sp_waits_free(struct sp_waits *w);
+
+/* All of these do nothing for NULL, which has no map and is never due. */
+void sp_waits_run(struct sp_waits *w);    /* looks at the threads if it is time to */
+void sp_waits_settle(struct sp_waits *w); /* a profile is about to end */
+void sp_waits_clear(struct sp_waits *w);  /* another one has begun */
+uint32_t sp_waits_due_ms(const struct sp_waits *w);
+const struct sp_stack_map *sp_waits_map(const struct sp_waits *w);
+const struct sp_wait_names *sp_waits_names(const struct sp_waits *w);
+
+/* False for NULL. */
+bool sp_waits_news(const struct sp_waits *w, struct sp_off_cpu_news *out);
+
+#endif

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One thread: clocks, parts of time by label, and what was waited in (thread_waits.h). Context: the exporter. */
+#define _GNU_SOURCE
+#include "export/off_cpu/thread_waits.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/off_cpu/label_parts.h"
+#include "export/util/clock.h"
+#include "export/util/grow.h"
+
+/* Who ran for so long at most has not moved on, as a rule: a wake-up that was for nothing. */
+#define STILL_NS (10 * UINT64_C(1000))
+/* A wait that goes on is read again at each 5th look. */
+#define SURE_LOOKS 5U
+/*
+ * Walking stacks may take a 25th of the time, and this much at once: the first walks, which read the host's
+ * objects, take milliseconds, later ones 0.1.
+ */
+#define WALK_SHARE 25
+#define WALK_MAX_NS ((int64_t)(100 * SP_NS_PER_MS))
+#define NAMES_MAX 4U
+#define LEAF_PROCESSOR "[waiting for a CPU]"
+#define LEAF_UNSEEN "[unseen waits]"
+
+void sp_thread_waits_allow(struct sp_thread_waits_env *e, uint64_t now_ns)
+{
+	if (e->allowed_at_ns != 0 && now_ns > e->allowed_at_ns)
+		e->walk_ns += (int64_t)((now_ns - e->allowed_at_ns) / WALK_SHARE);
+	if (e->walk_ns > WALK_MAX_NS || e->allowed_at_ns == 0)
+		e->walk_ns = WALK_MAX_NS;
+	e->allowed_at_ns = now_ns;
+	e->names = NAMES_MAX;
+}
+
+void sp_thread_waits_forget(struct sp_thread_waits *t)
+{
+	sp_thread_times_close(&t->file);
+	free(t->wait.pc);
+	memset(t, 0, sizeof(*t));
+}
+
+static void cut(const struct sp_thread_waits *t, const struct sp_thread_labels_copy *c,
+		uint64_t from, uint64_t now, struct sp_label_parts *out)
+{
+	const struct sp_label_window window = {
+		.from_ns = from,
+		.until_ns = now,
+		.known = t->has_clocks ? t->n : c->first,
+		.had_label = t->has_label,
+	};
+
+	sp_label_parts_cut(c, &window, out);
+}
+
+/* What is put down */
+
+static void put(struct sp_thread_waits_env *e, const struct sp_thread_waits *t,
+		const struct sp_thread_label *label, const char *leaf, uint64_t ns)
+{
+	const struct sp_wait w = {
+		.label = label,
+		.tid = t->tid,
+		.leaf = leaf,
+		.flags = SP_SAMPLE_ROOTED,
+		.begins = true,
+		.ns = ns,
+	};
+
+	if (ns == 0)
+		return;
+	e->put_ns += ns;
+	e->hooks.put(e->hooks.arg, &w);
+}
+
+static void put_wait(struct sp_thread_waits_env *e, const struct sp_thread_waits *t, bool begins,
+		     uint64_t ns)
+{
+	const struct sp_wait w = {
+		.label = &t->label,
+		.tid = t->tid,
+		.leaf = t->wait.leaf,
+		.pc = t->wait.pc,
+		.epoch = t->wait.epoch,
+		.depth = t->wait.depth,
+		.flags = t->wait.flags,
+		.begins = begins,
+		.ns = ns,
+	};
+
+	if (ns == 0)
+		return;
+	e->put_ns += ns;
+	e->hooks.put(e->hooks.arg, &w);
+}
+
+static void name(struct sp_thread_waits_env *e, struct sp_thread_wait *w)
+{
+	bool targets = e->ops->config->off_cpu_targets && e->names != 0;
+
+	if (sp_wait_leaf(e->ops->proc, &w->place, targets, w->leaf))
+		e->names--;
+}
+
+static void take_stack(struct sp_thread_wait *w, const struct sp_sample *s)
+{
+	w->depth = 0;
+	w->flags = s->flags;
+	if (!SP_GROW(w->pc, w->pc_cap, s->depth, SP_FRAMES_MAX))
+		return;
+	w->depth = s->depth;
+	memcpy(w->pc, s->pc, s->depth * sizeof(s->pc[0]));
+}
+
+static void refuse(struct sp_thread_waits_env *e, struct sp_thread_wait *w)
+{
+	const char *why = sp_wait_stacks_refusal(e->stacks);
+
+	memset(&w->place, 0, sizeof(w->place));
+	w->is_known = true;
+	w->depth = 0;
+	w->flags = SP_SAMPLE_ROOTED;
+	(void)snprintf(w->leaf, sizeof(w->leaf), "[blocked, no stack: %s]",
+		       why != NULL ? why : "unknown");
+}
+
+/* Who has moved on is looked at again, and who has not moved for a while, too. */
+enum sight { SAW_NOTHING, SAW_RUNNING, SAW_WAITING, SAW_REFUSAL };
+
+static enum sight see(struct sp_thread_waits_env *e, const struct sp_thread_waits *t,
+		      struct sp_task_place *place)
+{
+	int err;
+
+	if (!sp_wait_stacks_may_try(e->stacks))
+		return SAW_REFUSAL;
+	err = sp_wait_stacks_place(e->stacks, t->tid, place);
+	if (err == -ESRCH || err == -EAGAIN)
+		return SAW_NOTHING;
+	if (err != 0)
+		return SAW_REFUSAL;
+	return place->state == SP_TASK_RUNS ? SAW_RUNNING : SAW_WAITING;
+}
+
+/* The stack of the wait that it was seen in. False if it has gone on. */
+static bool walk(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
+		 const struct sp_task_place *place)
+{
+	static struct sp_sample sample; /* too large for a stack */
+	struct sp_thread_wait *w = &t->wait;
+	uint64_t begun = sp_clock_mono_ns();
+	uint32_t epoch;
+	int err;
+
+	if (e->walk_ns <= 0)
+		return false;
+	epoch = e->hooks.prepare(e->hooks.arg, place->pc);
+	err = sp_wait_stacks_walk(e->stacks, t->tid, place, &sample);
+	e->walk_ns -= (int64_t)(sp_clock_mono_ns() - begun);
+	if (err == -EAGAIN)
+		return false;
+	if (err != 0) {
+		refuse(e, w);
+		return true;
+	}
+	w->is_known = true;
+	w->epoch = epoch;
+	w->place = *place;
+	take_stack(w, &sample);
+	name(e, w);
+	return true;
+}
+
+/* What was found out about a thread under the label that it has now. */
+struct finding {
+	bool had;      /* it was waiting, with this label, when it was last looked at */
+	bool is_still; /* it has hardly run since */
+	enum sight sight;
+	struct sp_task_place place;
+};
+
+static bool is_same(const struct sp_thread_waits *t, const struct finding *f)
+{
+	return f->had &&
+	       (f->sight == SAW_REFUSAL ? t->wait.depth == 0
+					: t->wait.depth != 0 && memcmp(&f->place, &t->wait.place,
+								       sizeof(f->place)) == 0);
+}
+
+static void find(struct sp_thread_waits_env *e, struct sp_thread_waits *t, struct finding *f)
+{
+	if (f->had && f->is_still && ++t->wait.looks % SURE_LOOKS != 0) {
+		f->sight = t->wait.depth != 0 ? SAW_WAITING : SAW_REFUSAL;
+		f->place = t->wait.place;
+		return;
+	}
+	f->sight = see(e, t, &f->place);
+}
+
+/* Time that the thread was blocked under the label that it has now. */
+static void place_now(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
+		      const struct finding *f, uint64_t ns)
+{
+	bool same = is_same(t, f);
+
+	ns += t->left_ns;
+	t->left_ns = 0;
+	t->wait.is_known = f->sight == SAW_WAITING || f->sight == SAW_REFUSAL;
+	if (t->wait.is_known && !same) {
+		t->wait.looks = 0;
+		if (f->sight == SAW_REFUSAL)
+			refuse(e, &t->wait);
+		else
+			t->wait.is_known = walk(e, t, &f->place);
+	}
+	if (t->wait.is_known) {
+		put_wait(e, t, !same || !f->is_still, ns);
+	} else if (f->had && f->sight == SAW_RUNNING && !f->is_still) {
+		/* The rest of the wait that it was seen in. */
+		put_wait(e, t, false, ns);
+	} else {
+		/* What it waited for a processor, the clock of that tells when it has got one. */
+		t->left_ns = ns;
+	}
+	t->is_starved = f->sight == SAW_RUNNING && f->is_still;
+}
+
+/* The label that it had has ended, or another one has begun. */
+static void leave_label(struct sp_thread_waits_env *e, struct sp_thread_waits *t)
+{
+	if (t->has_label)
+		put(e, t, &t->label, t->is_starved ? LEAF_PROCESSOR : LEAF_UNSEEN, t->left_ns);
+	t->is_starved = false;
+	t->left_ns = 0;
+}
+
+/* Time under labels that are over. */
+static void place_past(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
+		       const struct sp_label_part *p, uint64_t ns)
+{
+	if (p->is_first && t->wait.is_known) {
+		put_wait(e, t, false, ns + t->left_ns);
+		t->left_ns = 0;
+	} else if (p->is_first) {
+		t->left_ns += ns;
+	} else {
+		put(e, t, &p->label, LEAF_UNSEEN, ns);
+	}
+}
+
+static bool is_quiet(const struct sp_thread_waits *t, const struct sp_label_part *p,
+		     enum sight sight)
+{
+	if (p->is_now)
+		return sight == SAW_WAITING || sight == SAW_REFUSAL;
+	return p->is_first && t->wait.is_known;
+}
+
+static void place(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
+		  struct sp_label_parts *p, const struct sp_spent *spent, bool is_still)
+{
+	const struct sp_label_part *now =
+		p->n != 0 && p->part[p->n - 1].is_now ? &p->part[p->n - 1] : NULL;
+	struct finding f = {.is_still = is_still, .sight = SAW_RUNNING};
+	struct sp_split split;
+	uint64_t now_ns = 0;
+
+	f.had = now != NULL && now->is_first && t->wait.is_known;
+	/* Who has not waited at all is not asked what for. */
+	if (now != NULL && spent->off_ns + t->left_ns != 0)
+		find(e, t, &f);
+	for (unsigned i = 0; i < p->n; i++)
+		p->part[i].is_quiet = is_quiet(t, &p->part[i], f.sight);
+	sp_label_parts_divide(p, spent, &split);
+	for (unsigned i = 0; i < p->n; i++) {
+		const struct sp_label_part *part = &p->part[i];
+		struct sp_spent own;
+
+		sp_label_part_share(part, &split, &own);
+		put(e, t, &part->label, LEAF_PROCESSOR, own.delay_ns);
+		if (part->is_now)
+			now_ns = own.off_ns;
+		else
+			place_past(e, t, part, own.off_ns);
+	}
+	if (now == NULL || !now->is_first)
+		leave_label(e, t);
+	t->has_label = now != NULL;
+	if (now == NULL) {
+		t->wait.is_known = false;
+		return;
+	}
+	t->label = now->label;
+	place_now(e, t, &f, now_ns);
+}
+
+/*
+ * The clocks of a thread that runs lag behind by up to a tick of the kernel, so that a thread that never waits
+ * would seem to: what was put down too much is taken off later.
+ */
+static void spend(struct sp_thread_waits *t, uint64_t window_ns, uint64_t cpu_ns, uint64_t delay_ns,
+		  struct sp_spent *out)
+{
+	int64_t off = (int64_t)window_ns - (int64_t)cpu_ns - t->lead_ns;
+	uint64_t too_much = off < 0 ? (uint64_t)-off : 0;
+	uint64_t back = too_much < t->left_ns ? too_much : t->left_ns;
+
+	t->left_ns -= back;
+	t->lead_ns = (int64_t)(too_much - back);
+	off = off > 0 ? off : 0;
+	t->delay_ns += (int64_t)delay_ns;
+	out->delay_ns = t->delay_ns > 0 ? (uint64_t)t->delay_ns : 0;
+	if (out->delay_ns > (uint64_t)off)
+		out->delay_ns = (uint64_t)off;
+	t->delay_ns -= (int64_t)out->delay_ns;
+	out->off_ns = (uint64_t)off - out->delay_ns;
+}
+
+/* Time that was left when the thread was seen running, and that it had waited for a processor, as it proves now. */
+static void explain_left(struct sp_thread_waits_env *e, struct sp_thread_waits *t)
+{
+	uint64_t ns = t->delay_ns > 0 ? (uint64_t)t->delay_ns : 0;
+
+	ns = ns < t->left_ns ? ns : t->left_ns;
+	put(e, t, &t->label, LEAF_PROCESSOR, ns);
+	t->left_ns -= ns;
+	t->delay_ns -= (int64_t)ns;
+}
+
+/* No clock goes further than that in the lifetime of a machine; the sums below are safe then. */
+#define TIME_MAX_NS (UINT64_C(1) << 60)
+
+static uint64_t since(uint64_t now, uint64_t then)
+{
+	uint64_t ns = now > then ? now - then : 0;
+
+	return ns < TIME_MAX_NS ? ns : TIME_MAX_NS;
+}
+
+/* The thread has ended; its clocks are gone. Where it waited when it was last seen it waited to the end. */
+static void end(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
+		const struct sp_thread_labels_copy *c)
+{
+	uint64_t now = sp_clock_mono_ns();
+	struct sp_label_parts p;
+
+	if (t->has_clocks && t->has_label && t->wait.is_known && c != NULL) {
+		cut(t, c, t->last_ns < now ? t->last_ns : now, now, &p);
+		for (unsigned i = 0; i < p.n; i++)
+			if (p.part[i].is_first && !p.part[i].is_now)
+				put_wait(e, t, false, p.part[i].ns);
+	}
+	leave_label(e, t);
+	sp_thread_waits_forget(t);
+}
+
+static void begin(struct sp_thread_waits *t, const struct sp_thread_labels_copy *c)
+{
+	t->tid = c->tid;
+	t->n = c->first;
+	t->times.cpu_ns = c->cpu_ns;
+}
+
+/* What it computed since its last look, or, at the first one, since its first label. */
+static void account(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
+		    const struct sp_thread_labels_copy *c, const struct sp_task_times *times,
+		    uint64_t now)
+{
+	uint64_t from = t->has_clocks ? t->last_ns : c->label[0].since_ns;
+	uint64_t cpu = since(times->cpu_ns, t->times.cpu_ns);
+	struct sp_spent spent;
+	struct sp_label_parts p;
+
+	from = from < now && now - from < TIME_MAX_NS ? from : now;
+	cut(t, c, from, now, &p);
+	if (!t->has_clocks && cpu > p.window_ns)
+		cpu = p.window_ns;
+	spend(t, p.window_ns, cpu, t->has_clocks ? since(times->delay_ns, t->times.delay_ns) : 0,
+	      &spent);
+	explain_left(e, t);
+	place(e, t, &p, &spent, cpu <= STILL_NS);
+	t->has_clocks = true;
+	t->times = *times;
+	t->last_ns = now;
+	t->n = c->n;
+}
+
+/* No label now, none at the last look, and none in between. */
+static bool is_idle(const struct sp_thread_waits *t, const struct sp_thread_labels *labels,
+		    uint32_t tid)
+{
+	if (tid != t->tid)
+		return false;
+	return t->is_gone || (t->has_clocks && !t->has_label &&
+			      atomic_load_explicit(&labels->n, memory_order_relaxed) == t->n);
+}
+
+bool sp_thread_waits_look(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
+			  const struct sp_thread_labels *labels)
+{
+	uint32_t tid = atomic_load_explicit(&labels->tid, memory_order_acquire);
+	struct sp_thread_labels_copy c;
+	struct sp_task_times times;
+	uint64_t now;
+
+	if (is_idle(t, labels, tid) || (tid == 0 && t->tid == 0))
+		return false;
+	sp_thread_labels_copy(labels, &c);
+	if (c.tid != t->tid) {
+		end(e, t, c.tid == 0 ? &c : NULL);
+		if (c.tid == 0)
+			return true;
+		begin(t, &c);
+	}
+	if (c.labels == 0)
+		return true;
+	now = sp_clock_mono_ns();
+	if (!sp_thread_times_read(&t->file, e->ops->proc, t->tid, &times)) {
+		end(e, t, &c);
+		t->tid = c.tid;
+		t->is_gone = true;
+		return true;
+	}
+	account(e, t, &c, &times, now);
+	return true;
+}

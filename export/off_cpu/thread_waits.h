@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The waits of one thread: its account of time not on a processor, by label and by what it waited in. */
+#ifndef SP_THREAD_WAITS_H
+#define SP_THREAD_WAITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "export/off_cpu/off_cpu.h"
+#include "export/off_cpu/task.h"
+#include "export/off_cpu/thread_times.h"
+#include "export/off_cpu/wait_kind.h"
+#include "export/off_cpu/wait_stack.h"
+
+struct sp_thread_waits_env {
+	const struct sp_core_ops *ops;
+	struct sp_off_cpu_hooks hooks;
+	struct sp_wait_stacks *stacks;
+	uint64_t allowed_at_ns; /* sp_thread_waits_allow() */
+	int64_t walk_ns;        /* so long stacks may be walked */
+	uint32_t names;         /* so many descriptors may be named in this round */
+	uint64_t put_ns;
+};
+
+/* Where the thread was found waiting when it was last looked at. */
+struct sp_thread_wait {
+	bool is_known;
+	struct sp_task_place place;
+	uint32_t looks; /* that found it still there */
+	uint32_t epoch;
+	uint16_t depth;
+	uint16_t flags;
+	uint64_t *pc;
+	size_t pc_cap;
+	char leaf[SP_WAIT_LEAF];
+};
+
+/* Zero at first. */
+struct sp_thread_waits {
+	uint32_t tid;    /* 0 = none */
+	uint32_t n;      /* labels it had when it was last looked at */
+	bool is_gone;    /* that thread has ended, though its labels do not say so */
+	bool has_clocks; /* these are: */
+	bool has_label;  /* the last one was active then: this is it */
+	struct sp_thread_label label;
+	uint64_t last_ns;
+	struct sp_task_times times;
+	int64_t lead_ns;  /* by which the time put down is ahead of the clocks, which lag */
+	int64_t delay_ns; /* waited for a processor and not yet put down */
+	bool is_starved;  /* it could run, and did not, when it was last looked at */
+	uint64_t left_ns; /* blocked under that label, and not yet put to a stack */
+	struct sp_thread_times file;
+	struct sp_thread_wait wait;
+};
+
+/* A round begins: gives it time for stacks and names. */
+void sp_thread_waits_allow(struct sp_thread_waits_env *e, uint64_t now_ns);
+
+/* Looks at the thread of that place. Whether that took more than a look at its labels. */
+bool sp_thread_waits_look(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
+			  const struct sp_thread_labels *labels);
+
+/* Frees what it holds. */
+void sp_thread_waits_forget(struct sp_thread_waits *t);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a system call waits for: its name, the kind of thing, and whether a descriptor tells more. */
+#ifndef SP_WAIT_KIND_H
+#define SP_WAIT_KIND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "export/off_cpu/task.h"
+
+struct sp_wait_kind {
+	const char *name; /* of the system call; NULL = not known here */
+	const char *
+		kind; /* "lock", "timer", "socket", "pipe", "file", "child", "events"; NULL = unknown */
+	bool by_descriptor; /* the first argument is one, and its kind decides */
+};
+
+void sp_wait_kind_of(const struct sp_task_place *place, struct sp_wait_kind *out);
+
+/* The kind of thing that a descriptor is, by its link in /proc/PID/fd; NULL = none of ours. */
+const char *sp_wait_kind_of_link(const char *link);
+
+/*
+ * The frame of a wait at that place, such as "read (pipe)". With targets it says what the descriptor is, such as
+ * "recvfrom tcp 10.0.0.5:5432"; true if that was looked up.
+ */
+#define SP_WAIT_LEAF 160U
+bool sp_wait_leaf(const char *proc, const struct sp_task_place *place, bool targets,
+		  char leaf[SP_WAIT_LEAF]);
+
+#endif
