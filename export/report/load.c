@@ -7,7 +7,6 @@
 #include "export/report/load.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,11 +144,12 @@ static int check(const struct reader *r)
 	return 0;
 }
 
-/* CPU time by name, else the last type in nanoseconds, else the last type. */
-static void choose_types(struct reader *r)
+/* CPU time by name, else the last type in nanoseconds, else the last type; or the wanted one. False: it has none. */
+static bool choose_types(struct reader *r, const char *wanted)
 {
 	const pb_profile *p = r->p;
-	bool cpu = false;
+	const char *name = wanted != NULL ? wanted : "cpu";
+	bool found = false;
 
 	r->ns_type = p->n_sample_type - 1;
 	r->count_type = p->n_sample_type;
@@ -158,11 +158,12 @@ static void choose_types(struct reader *r)
 
 		if (strcmp(unit, "count") == 0 && r->count_type == p->n_sample_type)
 			r->count_type = i;
-		if (strcmp(unit, "nanoseconds") != 0 || cpu)
+		if (strcmp(unit, "nanoseconds") != 0 || found)
 			continue;
 		r->ns_type = i;
-		cpu = strcmp(text(p, p->sample_type[i]->type), "cpu") == 0;
+		found = strcmp(text(p, p->sample_type[i]->type), name) == 0;
 	}
+	return found || wanted == NULL;
 }
 
 static int add_frame(struct reader *r, const struct sp_report_frame *frame)
@@ -286,7 +287,10 @@ static int read_profile(struct reader *r, const struct sp_report_sink *sink)
 	r->made = calloc(r->p->n_location + 1, sizeof(*r->made));
 	if (r->made == NULL)
 		return refuse(r, "out of memory");
-	choose_types(r);
+	if (!choose_types(r, sink->type) ||
+	    (sink->begin != NULL &&
+	     !sink->begin(sink->arg, text(r->p, r->p->sample_type[r->ns_type]->type))))
+		return 0;
 	return visit(r, sink);
 }
 

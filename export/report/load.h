@@ -3,6 +3,7 @@
 #ifndef SP_REPORT_LOAD_H
 #define SP_REPORT_LOAD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,13 @@ struct sp_report_sample {
 struct sp_report_sink {
 	void (*sample)(void *arg, const struct sp_report_sample *s);
 	void *arg;
+	/*
+	 * The sample type whose values are wanted; profiles without it give no samples. NULL = CPU time,
+	 * else the last one in nanoseconds, else the last one.
+	 */
+	const char *type;
+	/* Before the first sample: which type it is. False = none is wanted. NULL = they are. */
+	bool (*begin)(void *arg, const char *type);
 };
 
 #define SP_REPORT_ERROR 256

@@ -30,6 +30,8 @@ struct report {
 	struct sp_tally tally;
 	struct sp_tree tree;
 	size_t files;
+	bool is_shown;       /* the profile that is being read is of the type that is shown */
+	uint64_t waiting_ns; /* in profiles of waits, if those are not asked for */
 	bool too_large;
 };
 
@@ -44,7 +46,24 @@ static bool wants_tree(const struct report *r)
 	return r->o.flamegraph != NULL || r->o.form == SP_FORM_FOLDED;
 }
 
-/* For sp_report_sink. */
+/* For sp_report_sink. Unasked, waits are not added to CPU time. */
+static bool begin(void *arg, const char *type)
+{
+	struct report *r = arg;
+	bool is_waits = strcmp(type, "off_cpu") == 0;
+
+	r->is_shown = r->o.type != NULL || (!is_waits && strcmp(type, "wall") != 0);
+	return r->is_shown || is_waits;
+}
+
+static void learn(void *arg, const struct sp_report_sample *s)
+{
+	struct report *r = arg;
+
+	if (r->is_shown)
+		sp_selection_learn(&r->o.selection, s);
+}
+
 static void add_sample(void *arg, const struct sp_report_sample *s)
 {
 	struct report *r = arg;
@@ -52,6 +71,11 @@ static void add_sample(void *arg, const struct sp_report_sample *s)
 
 	if (r->too_large)
 		return;
+	if (!r->is_shown) {
+		if (sp_selection_side(&r->o.selection, s) == SP_SIDE_SELECTED)
+			r->waiting_ns += s->ns;
+		return;
+	}
 	side = sp_selection_side(&r->o.selection, s);
 	sp_tally_add(&r->tally, s, side);
 	if (wants_tree(r))
@@ -67,6 +91,7 @@ static int add_file(void *arg, const char *path)
 	struct sp_bytes bytes;
 	int err = sp_report_read(path, &bytes, why);
 
+	r->is_shown = false;
 	if (err == 0)
 		err = sp_report_load(&bytes, SP_REPORT_MEMORY_MAX, &r->sink, why);
 	free(bytes.data);
@@ -79,17 +104,19 @@ static int add_file(void *arg, const char *path)
 		return complain(path, "the selected spans have too many names");
 	if (r->o.selection.nomem || r->tally.nomem || r->tree.nomem)
 		return complain("", "out of memory");
-	r->files++;
+	r->files += r->is_shown;
 	return 0;
 }
 
-/* Hands every sample of every path to the sink. */
-static int read_paths(struct report *r, char **path, const struct sp_report_sink *sink)
+/* Hands every sample of every path to that. */
+static int read_paths(struct report *r, char **path,
+		      void (*sample)(void *arg, const struct sp_report_sample *s))
 {
 	char why[SP_REPORT_ERROR] = "";
 	int err = 0;
 
-	r->sink = *sink;
+	r->sink = (struct sp_report_sink){
+		.sample = sample, .arg = r, .type = r->o.type, .begin = begin};
 	r->files = 0;
 	while (err == 0 && *path != NULL) {
 		err = sp_report_each(*path, add_file, r, why);
@@ -99,7 +126,9 @@ static int read_paths(struct report *r, char **path, const struct sp_report_sink
 	}
 	if (err != 0 || r->files != 0)
 		return err;
-	(void)complain("", "no profiles found");
+	(void)complain("", r->o.type == NULL && r->waiting_ns != 0
+				   ? "no profiles of CPU time found, but waits: --type off_cpu"
+				   : "no profiles found");
 	return SP_EXIT_USAGE;
 }
 
@@ -109,10 +138,9 @@ static int read_profiles(struct report *r, char **path)
 
 	/* The names of the selected spans are known only after all samples were read. */
 	if (r->o.selection.diff)
-		err = read_paths(r, path,
-				 &(struct sp_report_sink){sp_selection_learn, &r->o.selection});
+		err = read_paths(r, path, learn);
 	if (err == 0)
-		err = read_paths(r, path, &(struct sp_report_sink){add_sample, r});
+		err = read_paths(r, path, add_sample);
 	if (err != 0 || !r->o.selection.diff)
 		return err;
 	if (r->tally.total.ns == 0)
@@ -124,15 +152,24 @@ static int read_profiles(struct report *r, char **path)
 	return SP_EXIT_USAGE;
 }
 
+static const char *time_of(const struct report *r)
+{
+	const char *type = r->o.type != NULL ? r->o.type : "cpu";
+
+	if (strcmp(type, "cpu") == 0)
+		return "CPU";
+	return strcmp(type, "off_cpu") == 0 ? "off-CPU" : type;
+}
+
 /* The title and subtitle of the picture. */
 static void describe(const struct report *r, char title[512], char subtitle[512])
 {
 	const struct sp_selection *x = &r->o.selection;
 	const struct sp_tally *t = &r->tally;
 	int len = snprintf(
-		title, 512, "CPU time%s%s%s%s%s%s", x->trace_id != NULL ? " of trace " : "",
-		x->trace_id != NULL ? x->trace_id : "", x->span_id != NULL ? " of span " : "",
-		x->span_id != NULL ? x->span_id : "",
+		title, 512, "%s time%s%s%s%s%s%s", time_of(r),
+		x->trace_id != NULL ? " of trace " : "", x->trace_id != NULL ? x->trace_id : "",
+		x->span_id != NULL ? " of span " : "", x->span_id != NULL ? x->span_id : "",
 		x->span_name != NULL ? " of spans named " : "",
 		x->span_name != NULL ? x->span_name : "");
 
@@ -178,7 +215,15 @@ static bool coloured(void)
 
 static int print(struct report *r)
 {
-	const struct sp_print p = {r->files, r->o.top, coloured(), r->o.lines, r->o.threads};
+	const struct sp_print p = {
+		.files = r->files,
+		.top = r->o.top,
+		.coloured = coloured(),
+		.lines = r->o.lines,
+		.threads = r->o.threads,
+		.time = time_of(r),
+		.waiting_ns = r->waiting_ns,
+	};
 	int err = 0;
 
 	sp_tally_sort(&r->tally);

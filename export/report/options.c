@@ -17,6 +17,7 @@
 
 enum {
 	TOP,
+	TYPE,
 	SPAN,
 	SPAN_NAME,
 	TRACE,
@@ -39,6 +40,8 @@ static const char help[] =
 	"*.pb and *.pprof files.\n"
 	"\n"
 	"Which samples:\n"
+	"  --type TYPE        of profiles of this type: cpu (default), off_cpu (where spans\n"
+	"                     wait, SPANPROF_OFF_CPU) or wall (both, SPANPROF_WALL)\n"
 	"  --span ID          only those of the span with this id (16 hex digits)\n"
 	"  --span-name NAME   only those of spans with this name\n"
 	"  --trace ID         only those of the trace with this id (32 hex digits)\n"
@@ -66,6 +69,7 @@ static const char help[] =
 
 static const struct option options[] = {
 	{"top", required_argument, NULL, TOP},
+	{"type", required_argument, NULL, TYPE},
 	{"span", required_argument, NULL, SPAN},
 	{"span-name", required_argument, NULL, SPAN_NAME},
 	{"trace", required_argument, NULL, TRACE},
@@ -102,6 +106,9 @@ static bool parse_top(const char *arg, size_t *top)
 static bool take(int c, struct sp_report_options *o)
 {
 	switch (c) {
+	case TYPE:
+		o->type = optarg;
+		return true;
 	case SPAN:
 		o->selection.span_id = optarg;
 		return true;

@@ -17,6 +17,7 @@ enum sp_report_form { SP_FORM_TABLE, SP_FORM_JSON, SP_FORM_FOLDED };
 struct sp_report_options {
 	struct sp_selection selection;
 	enum sp_report_form form;
+	const char *type;       /* of profiles: that sample type; NULL = CPU time */
 	const char *flamegraph; /* file to write, NULL = none */
 	bool lines;
 	bool threads;

@@ -14,7 +14,9 @@ struct sp_print {
 	size_t top;    /* functions and spans; 0 = all */
 	bool coloured; /* for people: the terminal understands it */
 	bool lines;
-	bool threads; /* their table, too */
+	bool threads;        /* their table, too */
+	const char *time;    /* what the nanoseconds are of: "CPU" */
+	uint64_t waiting_ns; /* in profiles of another type, which are not shown */
 };
 
 /* For people. */

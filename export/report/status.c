@@ -186,6 +186,27 @@ static void print_counts(FILE *out, const json_t *root)
 	(void)fputc('\n', out);
 }
 
+/* Only where waits are asked for. */
+static void print_waits(FILE *out, const json_t *root)
+{
+	const json_t *waits = json_object_get(root, "off_cpu");
+	const char *refusal = json_string_value(json_object_get(waits, "no_stacks_because"));
+
+	if (!json_is_object(waits))
+		return;
+	(void)fprintf(out,
+		      "waits     %" JSON_INTEGER_FORMAT
+		      " in spans, %.3f s; sent: %" JSON_INTEGER_FORMAT "\n",
+		      integer(root, "off_cpu", "waits"),
+		      (double)integer(root, "off_cpu", "time_ns") / 1e9,
+		      integer(root, "off_cpu", "sent"));
+	if (refusal == NULL)
+		return;
+	(void)fputs("          without stacks: ", out);
+	print_text(out, refusal);
+	(void)fputc('\n', out);
+}
+
 static const char *words_of(const char *reason)
 {
 	for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
@@ -286,6 +307,7 @@ int sp_report_status(FILE *out, const char *path, time_t now, char why[160])
 	print_head(out, root, (int64_t)(now - st.st_mtime));
 	print_sdks(out, root);
 	print_counts(out, root);
+	print_waits(out, root);
 	print_losses(out, root);
 	print_push(out, root, now);
 	json_decref(root);

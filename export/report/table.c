@@ -43,26 +43,29 @@ static size_t at_most(size_t n, size_t top)
 static void print_totals(FILE *out, const struct sp_tally *t, const struct sp_print *p)
 {
 	(void)fprintf(out,
-		      "%s%zu %s, %" PRIu64 " samples, %.2f s CPU; in spans: %" PRIu64
-		      " samples, %.2f s CPU (%.1f %%), %zu spans%s\n",
+		      "%s%zu %s, %" PRIu64 " samples, %.2f s %s; in spans: %" PRIu64
+		      " samples, %.2f s %s (%.1f %%), %zu spans%s\n",
 		      bold(p), p->files, p->files == 1 ? "profile" : "profiles", t->total.samples,
-		      seconds(t->total.ns), t->labelled.samples, seconds(t->labelled.ns),
-		      percent(t->labelled.ns, t->total.ns), t->spans, plain(p));
+		      seconds(t->total.ns), p->time, t->labelled.samples, seconds(t->labelled.ns),
+		      p->time, percent(t->labelled.ns, t->total.ns), t->spans, plain(p));
 	if (t->unsampled.ns != 0)
 		(void)fprintf(out, "%.2f s of it between samples, under %s\n",
 			      seconds(t->unsampled.ns), SP_REPORT_UNSAMPLED);
 	if (t->diff)
 		(void)fprintf(out,
-			      "baseline: %" PRIu64 " samples, %.2f s CPU of %" PRIu32
+			      "baseline: %" PRIu64 " samples, %.2f s %s of %" PRIu32
 			      " other spans of that name\n",
-			      t->base.samples, seconds(t->base.ns), t->base_spans);
+			      t->base.samples, seconds(t->base.ns), p->time, t->base_spans);
+	if (p->waiting_ns != 0)
+		(void)fprintf(out, "besides, %.2f s of waiting: --type off_cpu\n",
+			      seconds(p->waiting_ns));
 }
 
 static void print_names(FILE *out, const struct sp_tally *t, const struct sp_print *p)
 {
 	if (t->names == 0)
 		return;
-	(void)fprintf(out, "\n%s%9s %9s %10s %7s  %s%s\n", bold(p), "spans", "samples", "CPU s",
+	(void)fprintf(out, "\n%s%9s %9s %8s s %7s  %s%s\n", bold(p), "spans", "samples", p->time,
 		      "share", "span_name", plain(p));
 	for (size_t i = 0; i < t->names; i++) {
 		const struct sp_name_row *n = &t->name[i];
@@ -81,8 +84,8 @@ static void print_spans(FILE *out, const struct sp_tally *t, const struct sp_pri
 
 	if (n == 0)
 		return;
-	(void)fprintf(out, "\n%s%19s %10s %7s  %-16s  %s%s\n", bold(p), "samples", "CPU s", "share",
-		      "span_id", "span_name", plain(p));
+	(void)fprintf(out, "\n%s%19s %8s s %7s  %-16s  %s%s\n", bold(p), "samples", p->time,
+		      "share", "span_id", "span_name", plain(p));
 	for (size_t i = 0; i < n; i++) {
 		const struct sp_span_row *s = &t->span[i];
 
@@ -100,7 +103,7 @@ static void print_threads(FILE *out, const struct sp_tally *t, const struct sp_p
 		(void)fputs("\nno sample has the name of its thread (SPANPROF_THREAD_NAME)\n", out);
 		return;
 	}
-	(void)fprintf(out, "\n%s%19s %10s %7s  %s%s\n", bold(p), "samples", "CPU s", "share",
+	(void)fprintf(out, "\n%s%19s %8s s %7s  %s%s\n", bold(p), "samples", p->time, "share",
 		      "thread_name", plain(p));
 	for (size_t i = 0; i < at_most(t->threads, p->top); i++) {
 		const struct sp_thread_row *r = &t->thread[i];

@@ -35,7 +35,12 @@ static void add(void *arg, const struct sp_report_sample *s)
 static void print(struct report *r)
 {
 	static const struct sp_flame_head head = {"t", "s", true};
-	const struct sp_print p = {1, 20, true, true, true};
+	const struct sp_print p = {.files = 1,
+				   .top = 20,
+				   .coloured = true,
+				   .lines = true,
+				   .threads = true,
+				   .time = "CPU"};
 	FILE *out = fopen("/dev/null", "we");
 
 	FUZZ_CHECK(out != NULL);
@@ -51,7 +56,7 @@ static void print(struct report *r)
 static void report(const struct sp_bytes *profile)
 {
 	struct report r = {.samples = 0};
-	const struct sp_report_sink sink = {add, &r};
+	const struct sp_report_sink sink = {.sample = add, .arg = &r};
 	char why[SP_REPORT_ERROR] = "";
 
 	FUZZ_CHECK(sp_tally_init(&r.tally) == 0 && sp_tree_init(&r.tree) == 0);

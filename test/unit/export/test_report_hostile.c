@@ -113,7 +113,7 @@ Test(report_hostile, proves_every_index, .timeout = 20)
 Test(report_hostile, says_that_a_profile_takes_too_much_memory, .timeout = 60)
 {
 	struct sp_bytes b = report_small_profile();
-	const struct sp_report_sink sink = {ignore, NULL};
+	const struct sp_report_sink sink = {.sample = ignore};
 	unsigned refused = 0;
 	size_t budget = 0;
 	char why[SP_REPORT_ERROR];
