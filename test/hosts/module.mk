@@ -10,7 +10,7 @@ HOST_RPATH := -L$(B)/test -Wl,-rpath,'$$ORIGIN/..' -lpthread
 
 HOSTS_WITH_FIXTURE := alternate blocked busy calls close_fds ending family forgetful fork_list handlers itimer labels leaves names outside pending \
 	pointers race_free requests sandbox small_stack spawn spend \
-	taker tasks threads urgent vfork_mask
+	taker tasks threads urgent vfork_mask waits
 HOSTS_WITH_SDK := prefork spans
 
 $(foreach h,$(HOSTS_WITH_FIXTURE),$(eval HOST_LIBS_$(h) = -lfixture-otelc $$(HOST_RPATH)))

@@ -3,6 +3,7 @@
 #include "profile_reader.h"
 
 #include <criterion/criterion.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,6 +78,18 @@ static void check_tables(const profile *p)
 	}
 }
 
+/* CPU time and wall time are sampled by a period of their own name, waits by none. */
+static void check_period(const profile *p)
+{
+	const char *type = profile_string(p, p->sample_type[1]->type);
+	bool has_one = strcmp(type, "off_cpu") != 0;
+
+	cr_assert(!has_one || strcmp(type, "cpu") == 0 || strcmp(type, "wall") == 0, "%s", type);
+	cr_assert_not_null(p->period_type);
+	cr_assert_str_eq(profile_string(p, p->period_type->type), has_one ? type : "");
+	cr_assert_str_eq(profile_string(p, p->period_type->unit), has_one ? "nanoseconds" : "");
+}
+
 profile *profile_read(const uint8_t *data, size_t len)
 {
 	profile *p = spanprof__pprof__profile__unpack(NULL, len, data);
@@ -86,11 +99,8 @@ profile *profile_read(const uint8_t *data, size_t len)
 	cr_assert_eq(p->n_sample_type, 2);
 	cr_assert_str_eq(profile_string(p, p->sample_type[0]->type), "samples");
 	cr_assert_str_eq(profile_string(p, p->sample_type[0]->unit), "count");
-	cr_assert_str_eq(profile_string(p, p->sample_type[1]->type), "cpu");
 	cr_assert_str_eq(profile_string(p, p->sample_type[1]->unit), "nanoseconds");
-	cr_assert_not_null(p->period_type);
-	cr_assert_str_eq(profile_string(p, p->period_type->type), "cpu");
-	cr_assert_str_eq(profile_string(p, p->period_type->unit), "nanoseconds");
+	check_period(p);
 	check_tables(p);
 	for (size_t i = 0; i < p->n_sample; i++)
 		check_sample(p, p->sample[i]);

@@ -26,7 +26,7 @@ static void set_up(void)
 	scratch_make();
 	(void)snprintf(path, sizeof(path), "%s/status", scratch);
 	core.config.status_file = path;
-	input = (struct sp_status_input){"active", "http://p", &news, 30, 12};
+	input = (struct sp_status_input){"active", "http://p", &news, 30, 12, NULL};
 }
 
 static void tear_down(void)

@@ -257,7 +257,7 @@ Test(exporter, that_has_taken_a_process_in_is_watched_as_any_other)
 
 Test(exporter, region_is_as_large_as_it_says_and_nobody_can_change_that)
 {
-	const uint64_t bytes[SP_REGION_PARTS] = {8192, 1, 5000};
+	const uint64_t bytes[SP_REGION_PARTS] = {8192, 1, 5000, 300};
 	int fd = sp_region_create(bytes);
 
 	cr_assert_geq(fd, 3);

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What test/hosts/waits measured of itself, against what its profiles say. Usage: off_cpu.py COMMAND FILE..."""
+import collections
+import json
+import sys
+
+# What each span waits in: a function of its stack, and the frame of what it waits for.
+WAITS = {
+    "sleep": ("pass", "clock_nanosleep (timer)"),
+    "alloca": ("sleep_in_alloca", "clock_nanosleep (timer)"),
+    "cond": ("wait_cond", "futex (lock)"),
+    "mutex": ("wait_mutex", "futex (lock)"),
+    "pipe": ("wait_read", "read (pipe)"),
+    "socket": ("wait_recv", "recvfrom (socket)"),
+    "flock": ("wait_flock", "flock (lock)"),
+    "child": ("wait_child", "wait4 (child)"),
+    "poll": ("wait_poll", "poll (events)"),
+    "select": ("wait_select", "(timer)"),
+    "epoll": ("wait_epoll", "(events)"),
+    "mixed": ("wait_mixed", "clock_nanosleep (timer)"),
+}
+PROCESSOR = "[waiting for a CPU]"
+UNSEEN = "[unseen waits]"
+
+
+def host_of(path):
+    values = collections.defaultdict(dict)
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            words = line.split()
+            if len(words) == 4:
+                values[words[0]][words[1]] = (int(words[2]), int(words[3]))
+    return values
+
+
+def sums_of(path):
+    with open(path, encoding="utf-8") as file:
+        return {n["span_name"]: n["ns"] for n in json.load(file)["span_names"]}
+
+
+def fail(text):
+    sys.exit("FAIL: " + text)
+
+
+def sums(host, report, kind, turns):
+    """The sum of each span name, within 1 % and what README says of the edges of spans."""
+    host, got = host_of(host)[kind], sums_of(report)
+    if set(host) - set(got):
+        fail("no time in spans named %s" % sorted(set(host) - set(got)))
+    for name, (within, around) in sorted(host.items()):
+        edges = (5 if name == "mixed" else 1) * 1000000 * int(turns)
+        print("%-8s %-7s host %8.1f to %8.1f ms, profile %8.1f ms"
+              % (kind, name, within / 1e6, around / 1e6, got[name] / 1e6))
+        if not within * 0.99 - edges <= got[name] <= around * 1.01 + edges:
+            fail("%s: %s: %d instead of %d to %d ns" % (kind, name, got[name], within, around))
+
+
+def stacks(name, folded):
+    """Where the spans of that name wait."""
+    function, leaf = WAITS[name]
+    right = other = rooted = unseen = 0
+    with open(folded, encoding="utf-8") as file:
+        for line in file:
+            stack, text = line.rsplit(" ", 1)
+            frames, ns = stack.split(";"), int(text)
+            # Of a busy machine, as much as there may be.
+            if frames == [PROCESSOR]:
+                continue
+            if frames == [UNSEEN]:
+                unseen += ns
+                continue
+            good = function in frames and frames[-1].endswith(leaf) and "go" in frames
+            right += ns if good else 0
+            other += 0 if good else ns
+            rooted += ns if frames[-1] != frames[0] != "[incomplete]" else 0
+    print("%-8s %8.1f ms in %s, %.1f ms elsewhere, %.1f ms unseen"
+          % (name, right / 1e6, leaf, other / 1e6, unseen / 1e6))
+    if other > right * 0.03 or rooted < right or unseen > right:
+        fail("%s: %d ns in %s and %s, %d ns elsewhere, %d ns unseen, %d ns with a root"
+             % (name, right, function, leaf, other, unseen, rooted))
+
+
+def share(folded, leaf, least):
+    """That leaf has at least that share of the time."""
+    sums_ = collections.Counter()
+    with open(folded, encoding="utf-8") as file:
+        for line in file:
+            stack, ns = line.rsplit(" ", 1)
+            sums_[stack.split(";")[-1]] += int(ns)
+    got = sums_[leaf] / sum(sums_.values())
+    print("%-24s %5.1f %% of the time" % (leaf, 100 * got))
+    if got < float(least):
+        fail("%s has %.3f of the time of %s: %s" % (leaf, got, folded, dict(sums_)))
+
+
+def main():
+    command, *words = sys.argv[1:]
+    {"sums": sums, "stacks": stacks, "share": share}[command](*words)
+
+
+main()

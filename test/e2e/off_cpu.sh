@@ -1,0 +1,141 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# SPANPROF_OFF_CPU and SPANPROF_WALL: threads that wait in known ways in known spans. The sums are those of the
+# threads' own clocks, the stacks those of the waits; no system call is interrupted, and none is added.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3 curl
+readonly TURNS=2 WAIT_MS=300
+readonly COMPARE=$ROOT/test/e2e/off_cpu.py
+
+# of_type FOLDER TYPE FORM FILE [OPTION]...
+of_type()
+{
+	local folder=$1 type=$2 form=$3 file=$4
+
+	shift 4
+	build/spanprof-report --type "$type" "--$form" "$@" "$folder" >"$file"
+}
+
+# The exporter of that run has ended.
+has_ended()
+{
+	! grep -qsz "^SPANPROF_STATUS_FILE=$WORK/$1.json$" /proc/[0-9]*/environ
+}
+
+# waits FOLDER NAME [VARIABLE=VALUE]...
+waits()
+{
+	local folder=$1 name=$2
+
+	shift 2
+	mkdir -p "$folder"
+	run_under "$name" SPANPROF_OUTPUT_DIR="$folder" SPANPROF_UPLOAD_INTERVAL=1s \
+		SPANPROF_STATUS_FILE="$WORK/$name.json" "$@" "$HOSTS/waits" "${TURNS_OF:-$TURNS}" "$WAIT_MS"
+	expect_rc "$name" 0
+	expect_silent "$name"
+	poll_until 20 has_ended "$name" || fail "$name: the exporter does not end"
+	[[ $(value "$name" interrupted) == 0 ]] || fail "$name: $(value "$name" interrupted) calls were interrupted"
+}
+
+# Off by default: no profile, and nothing is shown to the exporter.
+TURNS_OF=1 waits "$WORK/off" off
+[[ -z $(find "$WORK/off" -name '*off_cpu*' -o -name '*wall*') ]] || fail "a profile of waits unasked"
+[[ $(ask "$WORK/off.json" 'd["off_cpu"]') == None ]] || fail "the status file tells of waits unasked"
+
+# Both types, to a folder and to a server.
+# shellcheck disable=SC2119
+double_start
+waits "$WORK/on" on SPANPROF_OFF_CPU=true SPANPROF_WALL=true SPANPROF_FLUSH_TIMEOUT=20s \
+	SPANPROF_SERVER_ADDRESS="$DOUBLE_URL"
+of_type "$WORK/on" off_cpu json "$WORK/on.off_cpu"
+of_type "$WORK/on" wall json "$WORK/on.wall"
+python3 "$COMPARE" sums "$WORK/on.out" "$WORK/on.off_cpu" off "$TURNS"
+python3 "$COMPARE" sums "$WORK/on.out" "$WORK/on.wall" wall "$TURNS"
+for name in sleep alloca cond mutex pipe socket flock child poll select epoll mixed; do
+	of_type "$WORK/on" off_cpu folded "$WORK/$name.folded" --span-name "$name"
+	python3 "$COMPARE" stacks "$name" "$WORK/$name.folded"
+done
+
+# What was taken is in the files, and was sent.
+expect "$WORK/on.json" 'd["off_cpu"]["waits"] == d["off_cpu"]["sent"] + d["off_cpu"]["lost"] > 0'
+expect "$WORK/on.json" 'd["off_cpu"]["lost"] == 0 and d["off_cpu"]["no_stacks_because"] is None'
+expect "$WORK/on.json" 'd["samples"]["put"] == d["samples"]["drained"]'
+expect "$WORK/on.json" 'd["samples"]["with_span"] + d["samples"]["without_span"] == d["samples"]["sent"]'
+[[ $(ask "$WORK/on.off_cpu" 'd["total"]["samples"]') == $(ask "$WORK/on.json" 'd["off_cpu"]["waits"]') ]] ||
+	fail "the files hold $(ask "$WORK/on.off_cpu" 'd["total"]') of $(ask "$WORK/on.json" 'd["off_cpu"]')"
+[[ $(ask "$WORK/on.off_cpu" 'd["total"]["ns"]') == $(ask "$WORK/on.json" 'd["off_cpu"]["time_ns"]') ]] ||
+	fail "the files hold another time than was taken"
+
+# And is there, by span.
+# shellcheck disable=SC2119
+expect_clean_double
+range="\"start\":$(($(now_ms) - 120000)),\"end\":$(($(now_ms) + 120000))"
+for type in off_cpu:off_cpu:nanoseconds:: wall:wall:nanoseconds:wall:nanoseconds; do
+	read -r id wanted < <(ask "$WORK/on.${type%%:*}" \
+		'"%s %d" % max((s["span_id"], s["ns"]) for s in d["spans"] if s["span_name"] == "pipe")')
+	double_query SelectMergeSpanProfile "{\"profileTypeID\":\"$type\",\"spanSelector\":[\"$id\"],
+		\"labelSelector\":\"{}\",$range}" "$WORK/span.json"
+	[[ $(ask "$WORK/span.json" 'int(d["flamegraph"]["total"])') == "$wanted" ]] ||
+		fail "span $id: the server has another time of type $type"
+	expect "$WORK/span.json" '"read (pipe)" in d["flamegraph"]["names"]'
+done
+
+# What is waited for, if asked.
+TURNS_OF=1 waits "$WORK/targets" targets SPANPROF_OFF_CPU=true SPANPROF_OFF_CPU_TARGETS=true
+of_type "$WORK/targets" off_cpu folded "$WORK/targets.folded"
+grep -q ";recvfrom tcp 127.0.0.1:$(value targets port) [0-9]*$" "$WORK/targets.folded" ||
+	fail "no wait names the other end of its connection"
+grep -q ';read pipe [0-9]*$' "$WORK/targets.folded" || fail "no wait names its pipe"
+grep -q ';flock /tmp/waits\.' "$WORK/targets.folded" || fail "no wait names its file"
+
+# Many threads that wait for a lock and for processors, which they take from each other.
+mkdir "$WORK/crowd"
+run_under crowd SPANPROF_OUTPUT_DIR="$WORK/crowd" SPANPROF_OFF_CPU=true "$HOSTS/waits" 1 "$WAIT_MS" crowd 90
+expect_rc crowd 0
+of_type "$WORK/crowd" off_cpu json "$WORK/crowd.off_cpu"
+# Thirty spans of each name, of a thousandth of a second at their edges each.
+python3 "$COMPARE" sums "$WORK/crowd.out" "$WORK/crowd.off_cpu" off 30
+for name in convoy starved; do
+	of_type "$WORK/crowd" off_cpu folded "$WORK/$name.folded" --span-name "$name"
+done
+python3 "$COMPARE" share "$WORK/convoy.folded" 'futex (lock)' 0.8
+python3 "$COMPARE" share "$WORK/starved.folded" '[waiting for a CPU]' 0.9
+
+# Who may not be traced has the times, and is told why there is no stack.
+if [[ $(id -u) == 0 ]] && command -v setpriv >/dev/null; then
+	mkdir "$WORK/nobody"
+	chmod 777 "$WORK" "$WORK/nobody"
+	run_under nobody SPANPROF_OUTPUT_DIR="$WORK/nobody" SPANPROF_OFF_CPU=true \
+		SPANPROF_STATUS_FILE="$WORK/nobody/status" setpriv --reuid=65534 --regid=65534 --clear-groups \
+		"$HOSTS/waits" 1 "$WAIT_MS" undumpable
+	expect_rc nobody 0
+	of_type "$WORK/nobody" off_cpu json "$WORK/nobody.off_cpu"
+	python3 "$COMPARE" sums "$WORK/nobody.out" "$WORK/nobody.off_cpu" off 1
+	of_type "$WORK/nobody" off_cpu folded "$WORK/nobody.folded"
+	grep -q '^\[blocked, no stack: the program is not dumpable' "$WORK/nobody.folded" ||
+		fail "no frame says why there is no stack: $(<"$WORK/nobody.folded")"
+	expect "$WORK/nobody/status" '"not dumpable" in d["off_cpu"]["no_stacks_because"]'
+fi
+
+# The host's threads make no call that they would not make, and none of those that they wait in is interrupted.
+need strace
+strace -o /dev/null true 2>/dev/null || skip "strace may not trace here"
+for option in false true; do
+	mkdir "$WORK/strace.$option"
+	strace -f -qq -o "$WORK/$option.trace" -E LD_PRELOAD="$SO" -E SPANPROF_OFF_CPU="$option" \
+		-E SPANPROF_OUTPUT_DIR="$WORK/strace.$option" "$HOSTS/waits" 4 50 sleep >/dev/null
+	# A call that is cut in two by another thread's counts where it begins.
+	sed -E -e '/ resumed>/d' -e 's/^[0-9]+ +//' -e '/^(\+\+\+|---)/d' -e 's/\(.*//' "$WORK/$option.trace" |
+		sort >"$WORK/$option.calls"
+	! grep -E 'nanosleep.*(ERESTART|EINTR)|restart_syscall' "$WORK/$option.trace" ||
+		fail "a sleep was interrupted"
+	[[ $(grep -c '^clock_nanosleep$' "$WORK/$option.calls") == 8 ]] ||
+		fail "$(grep -c '^clock_nanosleep$' "$WORK/$option.calls") sleeps, not two in each of four turns"
+done
+# What a hook does for the exporter, such as a scan for threads, it does now and then; and samples come by chance.
+comm -13 <(uniq "$WORK/false.calls") <(uniq "$WORK/true.calls") |
+	grep -vE '^(t?g?kill|getdents64|openat|read|readlinkat|newfstatat|close|timer_.*|m(un)?map|madvise|sched_yield|rt_sig(return|procmask))$' \
+		>"$WORK/more.calls" || true
+[[ ! -s $WORK/more.calls ]] || fail "calls that are not made without the option: $(<"$WORK/more.calls")"

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What /proc tells of a thread, and what it never should. */
+#include "export/off_cpu/task.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(task, .timeout = 20);
+
+Test(task, times_are_read)
+{
+	struct sp_task_times t;
+
+	cr_assert(sp_task_times_parse("17842900 31337 42\n", &t));
+	cr_expect_eq(t.cpu_ns, 17842900);
+	cr_expect_eq(t.delay_ns, 31337);
+	cr_assert(sp_task_times_parse("18446744073709551615 0 1\n", &t));
+	cr_expect_eq(t.cpu_ns, UINT64_MAX);
+}
+
+Test(task, times_that_are_none_are_refused)
+{
+	static const char *const bad[] = {
+		"",
+		"\n",
+		"1",
+		"1 2",
+		"1 2\n",
+		" 1 2 3\n",
+		"-1 2 3\n",
+		"1  2 3\n",
+		"x 2 3\n",
+		"1 2 x\n",
+		"18446744073709551616 2 3\n",
+		"1 2 3",
+	};
+	struct sp_task_times t;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		cr_expect_not(sp_task_times_parse(bad[i], &t), "%s", bad[i]);
+}
+
+Test(task, place_is_a_system_call)
+{
+	struct sp_task_place p;
+
+	cr_assert(sp_task_place_parse(
+		"230 0x1 0x0 0x7ffd0 0x7ffd8 0x0 0x5 0x7ffd3a1b2c40 0x7f12deadbeef\n", &p));
+	cr_expect_eq(p.state, SP_TASK_CALLS);
+	cr_expect_eq(p.number, 230);
+	cr_expect_eq(p.arg[0], 1);
+	cr_expect_eq(p.arg[5], 5);
+	cr_expect_eq(p.sp, 0x7ffd3a1b2c40);
+	cr_expect_eq(p.pc, 0x7f12deadbeef);
+}
+
+Test(task, place_is_in_the_kernel_without_a_call)
+{
+	struct sp_task_place p;
+
+	cr_assert(sp_task_place_parse("-1 0x7ffd3a1b2c40 0x7f12deadbeef\n", &p));
+	cr_expect_eq(p.state, SP_TASK_IN_KERNEL);
+	cr_expect_eq(p.sp, 0x7ffd3a1b2c40);
+	cr_expect_eq(p.pc, 0x7f12deadbeef);
+}
+
+Test(task, runs)
+{
+	struct sp_task_place p;
+
+	cr_assert(sp_task_place_parse("running\n", &p));
+	cr_expect_eq(p.state, SP_TASK_RUNS);
+	cr_expect_eq(p.sp, 0);
+}
+
+Test(task, place_that_is_none_is_refused)
+{
+	static const char *const bad[] = {
+		"",
+		"running",
+		"running \n",
+		"0",
+		"0 0x1 0x2 0x3 0x4 0x5 0x6 0x7\n",
+		"0 0x1 0x2 0x3 0x4 0x5 0x6 0x7 8\n",
+		"0 1 0x2 0x3 0x4 0x5 0x6 0x7 0x8\n",
+		"-1 0x1\n",
+		"-2 0x1 0x2\n",
+		"-1 0x 0x2\n",
+		"0 0x1 0x2 0x3 0x4 0x5 0x6 0x10000000000000000 0x8\n",
+		"0  0x1 0x2 0x3 0x4 0x5 0x6 0x7 0x8\n",
+	};
+	struct sp_task_place p;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		cr_expect_not(sp_task_place_parse(bad[i], &p), "%s", bad[i]);
+}
+
+/* Cut and changed anywhere, in memory that ends where the text does. */
+Test(task, no_text_is_read_beyond_its_end)
+{
+	static const char whole[] =
+		"230 0x1 0x0 0x7ffd0 0x7ffd8 0x0 0x5 0x7ffd3a1b2c40 0x7f12deadbeef\n";
+	unsigned seed = 1;
+
+	for (unsigned i = 0; i < 20000; i++) {
+		size_t len = (unsigned)rand_r(&seed) % sizeof(whole);
+		char *text = malloc(len + 1);
+		struct sp_task_place p;
+		struct sp_task_times t;
+
+		memcpy(text, whole, len);
+		text[len] = '\0';
+		for (unsigned n = 0; n < 2 && len != 0; n++)
+			text[(unsigned)rand_r(&seed) % len] = (char)(rand_r(&seed) % 255 + 1);
+		(void)sp_task_place_parse(text, &p);
+		(void)sp_task_times_parse(text, &t);
+		free(text);
+	}
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The account of a thread that waits, of this process: all of its time, and to which label. */
+#define _GNU_SOURCE
+#include "export/off_cpu/thread_waits.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core_double.h"
+#include "export/util/clock.h"
+#include "test/unit/emulated.h"
+
+#define PLACES 2U
+#define KINDS 8U
+
+static struct sp_host_objects *host;
+static struct sp_unwinder *unwinder;
+static struct sp_thread_waits_env env;
+static struct sp_thread_waits waits;
+static struct sp_thread_labels_part *part;
+
+/* What was put. */
+static struct {
+	char leaf[SP_WAIT_LEAF];
+	uint64_t span_id;
+	uint64_t ns;
+	unsigned begun;
+	uint16_t depth;
+} kept[KINDS];
+static unsigned kinds;
+
+static void keep(void *arg, const struct sp_wait *w)
+{
+	unsigned i = 0;
+
+	(void)arg;
+	while (i < kinds &&
+	       (strcmp(kept[i].leaf, w->leaf) != 0 || kept[i].span_id != w->label->span_id))
+		i++;
+	cr_assert_lt(i, KINDS);
+	kinds += i == kinds;
+	(void)strcpy(kept[i].leaf, w->leaf);
+	kept[i].span_id = w->label->span_id;
+	kept[i].ns += w->ns;
+	kept[i].begun += w->begins;
+	kept[i].depth = w->depth;
+}
+
+static uint32_t prepare(void *arg, uint64_t pc)
+{
+	(void)arg;
+	(void)pc;
+	return 0;
+}
+
+static void set_up(void)
+{
+	core_reset();
+	core.ops.proc = "/proc/self";
+	core.config.stack_depth = 64;
+	host = sp_host_objects_new("/proc/self", -1);
+	cr_assert_eq(sp_host_objects_refresh(host), 0);
+	unwinder = sp_unwinder_new(host);
+	env.ops = &core.ops;
+	env.hooks = (struct sp_off_cpu_hooks){.put = keep, .prepare = prepare};
+	env.stacks = sp_wait_stacks_new(&core.ops, unwinder);
+	part = calloc(1, SP_THREAD_LABELS_BYTES(PLACES));
+	sp_thread_labels_use(part, SP_THREAD_LABELS_BYTES(PLACES));
+}
+
+static void tear_down(void)
+{
+	sp_thread_waits_forget(&waits);
+	sp_wait_stacks_free(env.stacks);
+	sp_unwinder_free(unwinder);
+	sp_host_objects_free(host);
+	free(part);
+}
+
+TestSuite(thread_waits, .init = set_up, .fini = tear_down, .timeout = 30);
+
+static void label(uint64_t span_id)
+{
+	const struct sp_thread_labels_owner who = {.tid = (uint32_t)syscall(SYS_gettid)};
+	struct sp_thread_label l = {.span_id = span_id};
+
+	sp_thread_labels_put(&who, &l);
+}
+
+static void sleep_ms(unsigned ms)
+{
+	const struct timespec ts = {.tv_nsec = ms * 1000000L};
+
+	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, NULL);
+}
+
+static void burn_ms(unsigned ms)
+{
+	uint64_t end = sp_clock_cpu_ns() + ms * SP_NS_PER_MS;
+
+	while (sp_clock_cpu_ns() < end)
+		;
+}
+
+static _Atomic bool done;
+static uint64_t off_ns[2]; /* what the thread was off the processor under each of two labels */
+
+static uint64_t off_now(void)
+{
+	return sp_clock_mono_ns() - sp_clock_cpu_ns();
+}
+
+static void *wait_twice(void *arg)
+{
+	uint64_t begun;
+
+	label(1);
+	begun = off_now();
+	sleep_ms(150);
+	off_ns[0] = off_now() - begun;
+	label(2);
+	begun = off_now();
+	burn_ms(60);
+	sleep_ms(150);
+	off_ns[1] = off_now() - begun;
+	label(0);
+	burn_ms(30);
+	done = true;
+	sleep_ms(60);
+	return arg;
+}
+
+static void look(void)
+{
+	sp_thread_waits_allow(&env, sp_clock_mono_ns());
+	(void)sp_thread_waits_look(&env, &waits, &part->thread[0]);
+}
+
+static uint64_t sum_of(uint64_t span_id, const char *leaf)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < kinds; i++)
+		if (kept[i].span_id == span_id && (leaf == NULL || strcmp(kept[i].leaf, leaf) == 0))
+			sum += kept[i].ns;
+	return sum;
+}
+
+static void expect_near(uint64_t got, uint64_t want, uint64_t by_ms)
+{
+	cr_expect_leq(got > want ? got - want : want - got, by_ms * SP_NS_PER_MS,
+		      "%llu ns instead of %llu", (unsigned long long)got, (unsigned long long)want);
+}
+
+Test(thread_waits, are_those_of_the_clocks)
+{
+	pthread_t thread;
+
+	if (emulated())
+		return;
+	cr_assert_eq(pthread_create(&thread, NULL, wait_twice, NULL), 0);
+	while (!done) {
+		look();
+		sleep_ms(20);
+	}
+	look();
+	pthread_join(thread, NULL);
+	/* README: within 20 ms at the edges, one look in this test may come as much later */
+	expect_near(sum_of(1, NULL), off_ns[0], 20);
+	expect_near(sum_of(2, NULL), off_ns[1], 25);
+	cr_expect_geq(sum_of(1, "clock_nanosleep (timer)"), off_ns[0] / 2);
+	cr_expect_geq(sum_of(2, "clock_nanosleep (timer)"), 100 * SP_NS_PER_MS);
+	cr_expect_eq(sum_of(0, NULL), 0);
+	for (unsigned i = 0; i < kinds; i++)
+		if (strcmp(kept[i].leaf, "clock_nanosleep (timer)") == 0)
+			cr_expect(kept[i].depth > 2 && kept[i].begun >= 1 && kept[i].begun <= 4,
+				  "%u waits began", kept[i].begun);
+}
+
+static void *come_and_go(void *arg)
+{
+	label(1);
+	done = true;
+	sleep_ms(60);
+	sp_thread_labels_end(0);
+	return arg;
+}
+
+Test(thread_waits, go_on_to_the_end_of_a_thread)
+{
+	pthread_t thread;
+
+	if (emulated())
+		return;
+	cr_assert_eq(pthread_create(&thread, NULL, come_and_go, NULL), 0);
+	while (!done)
+		sleep_ms(1);
+	sleep_ms(10);
+	look();
+	pthread_join(thread, NULL);
+	look();
+	cr_expect_geq(sum_of(1, "clock_nanosleep (timer)"), 50 * SP_NS_PER_MS);
+	cr_expect_eq(waits.tid, 0);
+	look();
+}
+
+/* A host may write whatever it wants: its own numbers are wrong then, and nothing else is. */
+Test(thread_waits, of_a_hostile_host_are_no_longer_than_the_time)
+{
+	uint64_t begun = sp_clock_mono_ns();
+	unsigned seed = 7;
+
+	if (emulated())
+		return;
+	for (unsigned i = 0; i < 300; i++) {
+		unsigned char *at = (unsigned char *)&part->thread[0];
+		uint64_t before = env.put_ns;
+
+		for (size_t n = 0; n < sizeof(part->thread[0]); n++)
+			at[n] = (unsigned char)rand_r(&seed);
+		/* now and then a thread that exists, and labels that began in this test */
+		part->thread[0].tid = i % 3 == 0 ? (uint32_t)rand_r(&seed) : (uint32_t)getpid();
+		for (unsigned n = 0; n < SP_THREAD_LABELS_KEPT && i % 2 == 0; n++)
+			part->thread[0].word[n][0] = begun + (unsigned)rand_r(&seed) % 1000000;
+		kinds = 0;
+		memset(kept, 0, sizeof(kept));
+		look();
+		cr_assert_leq(env.put_ns - before, UINT64_C(1) << 61);
+		cr_assert(i % 2 != 0 || env.put_ns - before <= sp_clock_mono_ns() - begun);
+	}
+}

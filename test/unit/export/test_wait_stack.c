@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stacks of threads that are blocked, of this process: from sp and pc alone. */
+#define _GNU_SOURCE
+#include "export/off_cpu/wait_stack.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core_double.h"
+#include "test/unit/emulated.h"
+
+#define NOINLINE __attribute__((noinline))
+
+static struct sp_host_objects *host;
+static struct sp_unwinder *unwinder;
+static struct sp_wait_stacks *stacks;
+static struct sp_sample got;
+static int pipes[2];
+static _Atomic uint32_t tid;
+static void *want[2]; /* return addresses, from the leaf */
+static volatile size_t alloca_bytes = 3000;
+
+static void set_up(void)
+{
+	core_reset();
+	core.ops.proc = "/proc/self";
+	core.config.stack_depth = 64;
+	host = sp_host_objects_new("/proc/self", -1);
+	cr_assert_eq(sp_host_objects_refresh(host), 0);
+	unwinder = sp_unwinder_new(host);
+	stacks = sp_wait_stacks_new(&core.ops, unwinder);
+	cr_assert_not_null(stacks);
+	cr_assert_eq(pipe(pipes), 0);
+}
+
+static void tear_down(void)
+{
+	sp_wait_stacks_free(stacks);
+	sp_unwinder_free(unwinder);
+	sp_host_objects_free(host);
+}
+
+TestSuite(wait_stack, .init = set_up, .fini = tear_down, .timeout = 20);
+
+/* The C library's read() saves no frame pointer, so that of its caller is not known. */
+static inline __attribute__((always_inline)) void block(void)
+{
+	char byte;
+
+	tid = (uint32_t)syscall(SYS_gettid);
+	cr_assert_eq(read(pipes[0], &byte, 1), 1);
+	__asm__ volatile("" ::: "memory");
+}
+
+static NOINLINE void block_in_alloca(void)
+{
+	volatile char *room = __builtin_alloca(alloca_bytes);
+
+	want[0] = __builtin_return_address(0);
+	room[0] = 1;
+	block();
+	room[1] = 1;
+}
+
+static NOINLINE void *call_alloca(void *arg)
+{
+	want[1] = __builtin_return_address(0);
+	block_in_alloca();
+	__asm__ volatile("" ::: "memory");
+	return arg;
+}
+
+static uint32_t wait_until_blocked(struct sp_task_place *place)
+{
+	for (unsigned i = 0; i < 10000; i++) {
+		if (tid != 0 && sp_wait_stacks_place(stacks, tid, place) == 0 &&
+		    place->state == SP_TASK_CALLS && place->number == SYS_read)
+			return tid;
+		usleep(1000);
+	}
+	cr_assert_fail("the thread does not block");
+	return 0;
+}
+
+#ifndef __SANITIZE_ADDRESS__ /* whose read() has frames of its own, which hang on the frame pointer */
+
+/* clang keeps frame pointers only as a whole file's option; what is tested is the same then. */
+#ifdef __clang__
+#define WITH_FRAME_POINTER __attribute__((noinline))
+#else
+#define WITH_FRAME_POINTER __attribute__((noinline, optimize("no-omit-frame-pointer")))
+#endif
+
+static WITH_FRAME_POINTER void block_with_frame_pointer(void)
+{
+	want[0] = __builtin_return_address(0);
+	block();
+}
+
+static NOINLINE void *call_with_frame_pointer(void *arg)
+{
+	want[1] = __builtin_return_address(0);
+	block_with_frame_pointer();
+	__asm__ volatile("" ::: "memory");
+	return arg;
+}
+
+static void (*volatile by_pointer)(void) = block_in_alloca;
+
+static NOINLINE void *call_by_pointer(void *arg)
+{
+	want[1] = __builtin_return_address(0);
+	by_pointer();
+	__asm__ volatile("" ::: "memory");
+	return arg;
+}
+
+/* The thread goes on afterwards, and was never interrupted: its read() gave one byte. */
+static void walk(void *(*entry)(void *arg))
+{
+	struct sp_task_place place;
+	pthread_t thread;
+
+	cr_assert_eq(pthread_create(&thread, NULL, entry, NULL), 0);
+	cr_assert_eq(sp_wait_stacks_walk(stacks, wait_until_blocked(&place), &place, &got), 0);
+	cr_assert_eq(write(pipes[1], "x", 1), 1);
+	pthread_join(thread, NULL);
+}
+
+/* From that frame on; where it went on. */
+static unsigned expect_return(unsigned i, const void *address)
+{
+	while (i < got.depth && got.pc[i] != (uint64_t)(uintptr_t)address - 1)
+		i++;
+	cr_assert_lt(i, got.depth, "the return to %p is missing", address);
+	return i;
+}
+
+Test(wait_stack, goes_on_through_alloca)
+{
+	unsigned at;
+
+	if (emulated())
+		return;
+	walk(call_alloca);
+	at = expect_return(0, want[0]);
+	cr_expect_eq(expect_return(at, want[1]), at + 1);
+	cr_expect_eq(at, 2, "read(), its caller, and then");
+	cr_expect(got.flags & SP_SAMPLE_ROOTED);
+}
+
+Test(wait_stack, goes_on_through_frame_pointers)
+{
+	unsigned at;
+
+	if (emulated())
+		return;
+	walk(call_with_frame_pointer);
+	at = expect_return(0, want[0]);
+	cr_expect_eq(expect_return(at, want[1]), at + 1);
+	cr_expect_eq(at, 2, "read(), its caller, and then");
+	cr_expect(got.flags & SP_SAMPLE_ROOTED);
+}
+
+Test(wait_stack, says_where_a_caller_is_not_certain)
+{
+	unsigned at;
+
+	if (emulated())
+		return;
+	walk(call_by_pointer);
+	at = expect_return(0, want[0]);
+	cr_assert_eq(at, 3);
+	cr_expect_eq(got.pc[2], SP_SAMPLE_PC_GUESSED);
+	cr_expect_eq(expect_return(at, want[1]), at + 1);
+	cr_expect(got.flags & SP_SAMPLE_ROOTED);
+}
+
+#endif
+
+Test(wait_stack, of_a_thread_that_has_gone_on_is_none)
+{
+	struct sp_task_place place;
+	pthread_t thread;
+
+	if (emulated())
+		return;
+	cr_assert_eq(pthread_create(&thread, NULL, call_alloca, NULL), 0);
+	(void)wait_until_blocked(&place);
+	cr_assert_eq(write(pipes[1], "x", 1), 1);
+	pthread_join(thread, NULL);
+	cr_expect_lt(sp_wait_stacks_walk(stacks, tid, &place, &got), 0);
+	cr_expect_eq(sp_wait_stacks_place(stacks, tid, &place), -ESRCH);
+	cr_expect_null(sp_wait_stacks_refusal(stacks), "an end is no refusal");
+}
+
+/* A number that a host made up is of a process that is none of its own. */
+Test(wait_stack, of_a_thread_of_another_process_is_none)
+{
+	struct sp_task_place place;
+
+	cr_expect_eq(sp_wait_stacks_place(stacks, (uint32_t)getppid(), &place), -ESRCH);
+}
+
+Test(wait_stack, at_any_address_is_bounded)
+{
+	static const uint64_t at[] = {0,
+				      8,
+				      4096,
+				      1U << 20,
+				      UINT64_MAX,
+				      UINT64_MAX - 7,
+				      UINT64_C(1) << 47,
+				      (UINT64_C(1) << 47) - 8};
+	struct sp_task_place place = {.state = SP_TASK_CALLS, .number = SYS_read};
+
+	for (unsigned i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+		place.sp = at[i];
+		place.pc = at[(i + 3) % (sizeof(at) / sizeof(at[0]))];
+		cr_expect_lt(sp_wait_stacks_walk(stacks, (uint32_t)getpid(), &place, &got), 0);
+	}
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waits summed up and encoded: a profile of their own, one with CPU time, and what each stands for. */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core_double.h"
+#include "export/profile/encode.h"
+#include "profile_reader.h"
+
+static struct sp_modules *modules;
+static struct sp_encoder encoder;
+static struct sp_stack_map *map;
+static struct sp_stack_map *waits;
+static struct sp_wait_names *names;
+static profile *out;
+static uint64_t out_samples;
+
+static void keep(void *arg, const struct sp_bytes *packed, uint64_t samples)
+{
+	(void)arg;
+	cr_assert_null(out);
+	out = profile_read(packed->data, packed->len);
+	out_samples = samples;
+}
+
+static void set_up(void)
+{
+	core_reset();
+	modules = sp_modules_new("/proc/self", -1);
+	cr_assert_eq(sp_modules_refresh(modules), 0);
+	map = sp_stack_map_new(&sp_stack_limits_default);
+	waits = sp_stack_map_new(&sp_stack_limits_default);
+	names = sp_wait_names_new();
+	encoder = (struct sp_encoder){
+		.ops = &core.ops,
+		.symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default),
+		.limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES},
+		.times = {.period_ns = 10000000, .time_ns = 1700000000000000000, .duration_ns = 1},
+		.waits = waits,
+		.wait_names = names,
+	};
+}
+
+static void tear_down(void)
+{
+	if (out != NULL)
+		profile_done(out);
+	sp_symbolizer_free(encoder.symbolizer);
+	sp_modules_free(modules);
+	sp_stack_map_free(map);
+	sp_stack_map_free(waits);
+	sp_wait_names_free(names);
+}
+
+TestSuite(waits_profile, .init = set_up, .fini = tear_down, .timeout = 20);
+
+static void wait(const char *name, uint64_t span_id, uint64_t ns, bool begins)
+{
+	const uint64_t pc[] = {(uintptr_t)dlsym(RTLD_DEFAULT, "getenv")};
+	const struct sp_stack_labels labels = {.span_id = span_id};
+	const struct sp_stack_wait w = {
+		.labels = &labels,
+		.stack = {.pc = pc,
+			  .depth = name[0] != '[',
+			  .flags = SP_SAMPLE_ROOTED,
+			  .wait = sp_wait_names_put(names, name)},
+		.ns = ns,
+		.begins = begins,
+	};
+
+	cr_expect_eq(sp_stack_map_put_wait(waits, &w), SP_STACK_KEPT);
+}
+
+static const char *type_of(size_t i)
+{
+	return profile_string(out, out->sample_type[i]->type);
+}
+
+Test(waits_profile, has_what_is_waited_for_as_its_leaves)
+{
+	wait("read (pipe)", 1, 50, true);
+	wait("read (pipe)", 1, 30, false);
+	wait("read (file)", 1, 7, true);
+	wait("[waiting for a CPU]", 2, 5, true);
+	encoder.times.type = SP_PROFILE_OFF_CPU;
+	encoder.times.period_ns = 0;
+	sp_encode(&encoder, NULL, keep, NULL);
+
+	cr_assert_not_null(out);
+	cr_expect_str_eq(type_of(0), "samples");
+	cr_expect_str_eq(type_of(1), "off_cpu");
+	cr_assert_not_null(out->period_type, "the server needs one");
+	cr_expect_str_eq(profile_string(out, out->period_type->type), "");
+	cr_expect_eq(out->period, 0);
+	cr_expect_eq(out_samples, 3);
+	cr_expect_eq(profile_total(out, 0), 3);
+	cr_expect_eq(profile_total(out, 1), 92);
+	cr_assert_eq(out->n_sample, 3);
+	cr_expect_str_eq(profile_frame(out, out->sample[0], 0), "read (pipe)");
+	cr_expect_str_eq(profile_frame(out, out->sample[0], 1), "getenv");
+	cr_expect_eq(out->sample[0]->value[1], 80);
+	cr_expect_str_eq(profile_frame(out, out->sample[1], 0), "read (file)");
+	cr_expect_str_eq(profile_frame(out, out->sample[2], 0), "[waiting for a CPU]");
+	cr_expect_eq(out->sample[2]->n_location_id, 1);
+}
+
+Test(waits_profile, of_both_stands_for_waits_alone)
+{
+	struct sp_sample *s = core_sample(1, 0, dlsym(RTLD_DEFAULT, "getenv"), NULL);
+
+	(void)sp_stack_map_put(map, s, 0, 0);
+	wait("read (pipe)", 1, 50, true);
+	encoder.times.type = SP_PROFILE_WALL;
+	encoder.samples_elsewhere = true;
+	sp_encode(&encoder, map, keep, NULL);
+
+	cr_assert_not_null(out);
+	cr_expect_str_eq(type_of(1), "wall");
+	cr_expect_str_eq(profile_string(out, out->period_type->type), "wall");
+	cr_expect_eq(out_samples, 1);
+	cr_expect_eq(profile_total(out, 0), 2);
+	cr_expect_eq(profile_total(out, 1), 10000050);
+	/* and for nothing, if waits have a profile as well */
+	profile_done(out);
+	out = NULL;
+	encoder.waits_elsewhere = true;
+	sp_encode(&encoder, map, keep, NULL);
+	cr_expect_eq(out_samples, 0);
+}
+
+Test(waits_profile, of_cpu_time_is_as_it_was)
+{
+	struct sp_sample *s = core_sample(1, 0, dlsym(RTLD_DEFAULT, "getenv"), NULL);
+
+	(void)sp_stack_map_put(map, s, 0, 0);
+	encoder.waits = NULL;
+	sp_encode(&encoder, map, keep, NULL);
+	cr_assert_not_null(out);
+	cr_expect_str_eq(type_of(1), "cpu");
+	cr_expect_eq(out_samples, 1);
+}
+
+Test(waits_profile, says_where_a_caller_is_not_certain)
+{
+	const uint64_t pc[] = {(uintptr_t)dlsym(RTLD_DEFAULT, "getenv"), SP_SAMPLE_PC_GUESSED,
+			       (uintptr_t)dlsym(RTLD_DEFAULT, "getppid")};
+	const struct sp_stack_labels labels = {.span_id = 1};
+	const struct sp_stack_wait w = {
+		.labels = &labels,
+		.stack = {.pc = pc, .depth = 3, .flags = SP_SAMPLE_ROOTED},
+		.ns = 1,
+		.begins = true,
+	};
+
+	(void)sp_stack_map_put_wait(waits, &w);
+	sp_encode(&encoder, NULL, keep, NULL);
+	cr_assert_not_null(out);
+	cr_expect_str_eq(profile_frame(out, out->sample[0], 1), "[guessed]");
+	cr_expect_str_eq(profile_frame(out, out->sample[0], 2), "getppid");
+}
+
+/* They may tell of files and addresses, and each is a string of every profile. */
+Test(waits_profile, has_a_bound_on_names)
+{
+	char name[300];
+	uint32_t last = 0;
+
+	for (unsigned i = 0; i < SP_WAIT_NAMES_MAX + 5; i++) {
+		(void)snprintf(name, sizeof(name), "read /file/%u", i);
+		last = sp_wait_names_put(names, name);
+		cr_expect_neq(last, 0);
+	}
+	cr_expect_str_eq(sp_wait_names_text(names, last), "(other)");
+	cr_expect_eq(sp_wait_names_put(names, "read /file/0"),
+		     sp_wait_names_put(names, "read /file/0"));
+	cr_expect_str_eq(sp_wait_names_text(names, sp_wait_names_put(names, "read /file/0")),
+			 "read /file/0");
+	cr_expect_str_eq(sp_wait_names_text(names, sp_wait_names_put(names, "")), "(other)");
+	cr_expect_str_eq(sp_wait_names_text(names, UINT32_MAX), "(other)");
+}
+
+Test(waits_profile, has_names_of_any_bytes_as_text)
+{
+	char name[400];
+
+	memset(name, 0xff, sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	wait(name, 1, 1, true);
+	sp_encode(&encoder, NULL, keep, NULL);
+	/* profile_read() refuses what is no UTF-8 */
+	cr_assert_not_null(out);
+	cr_expect_lt(strlen(profile_frame(out, out->sample[0], 0)), SP_WAIT_NAME_BYTES);
+}
