@@ -196,6 +196,8 @@ static void say_status(const json_t *root)
 	const json_t *push = json_object_get(root, "push");
 	const char *error = json_string_value(json_object_get(push, "last_error"));
 	const char *service = json_string_value(json_object_get(root, "service"));
+	const char *refusal = json_string_value(
+		json_object_get(json_object_get(root, "off_cpu"), "no_stacks_because"));
 	json_int_t skew = number(root, "push", "server_time_skew_ms");
 	json_int_t drained = number(root, "samples", "drained");
 
@@ -220,6 +222,12 @@ static void say_status(const json_t *root)
 	if (error != NULL && error[0] != '\0')
 		sp_line_say("status", "note", "last push: %" JSON_INTEGER_FORMAT " %s",
 			    number(root, "push", "last_status"), error);
+	if (refusal != NULL) {
+		sp_line_say("status", "wrong", "waits have no stacks: %s", refusal);
+		sp_line_say(
+			"status", "change",
+			"let the process be dumpable and traced by its own user, or do without");
+	}
 	say_losses(root);
 	if (skew > SKEW_MAX_MS || skew < -SKEW_MAX_MS) {
 		sp_line_say("status", "wrong",
