@@ -39,7 +39,9 @@ struct sp_core_facts {
 	uint32_t threads_limit;    /* half of RLIMIT_SIGPENDING is in use */
 	uint32_t threads_refused;  /* by the kernel */
 	uint32_t spans_open;
-	unsigned sdks; /* SDKs with recorded spans, or that were not understood */
+	const char *
+		thread_context; /* who publishes it, in a word of export/README.md; NULL = unknown */
+	unsigned sdks;          /* SDKs with recorded spans, or that were not understood */
 	struct {
 		const char *name;
 		const char *method;

@@ -17,13 +17,14 @@ sampler/region       : sampler/base
 sampler/config       : sampler/base sampler/region
 sampler/unwind       : sampler/base sampler/region
 sampler/open_spans   : sampler/base
-sampler/thread       : sampler/base sampler/region sampler/unwind sampler/open_spans
-sampler/span         : sampler/base sampler/region sampler/config sampler/open_spans sampler/thread
+sampler/context      : sampler/base sampler/region sampler/config sampler/open_spans
+sampler/thread       : sampler/base sampler/region sampler/unwind sampler/open_spans sampler/context
+sampler/span         : sampler/base sampler/region sampler/config sampler/open_spans sampler/context sampler/thread
 sampler/sampling     : sampler/base sampler/region sampler/unwind sampler/open_spans sampler/thread sampler/span
-sampler              : sampler/base sampler/region sampler/config sampler/unwind sampler/open_spans sampler/thread sampler/span sampler/sampling
+sampler              : sampler/base sampler/region sampler/config sampler/unwind sampler/open_spans sampler/context sampler/thread sampler/span sampler/sampling
 preload/elf          : sampler/base
 preload/exporter     : preload/elf sampler/base sampler/region sampler/config sampler/sampling
-preload/lifecycle    : preload/elf preload/exporter sampler sampler/base sampler/region sampler/config sampler/open_spans sampler/thread sampler/span sampler/sampling
+preload/lifecycle    : preload/elf preload/exporter sampler sampler/base sampler/region sampler/config sampler/open_spans sampler/context sampler/thread sampler/span sampler/sampling
 preload/sdk          : preload/elf preload/lifecycle sampler/base sampler/region sampler/open_spans sampler/thread sampler/span
 preload/sdk/otelcpp  : preload/elf preload/lifecycle preload/sdk sampler/base sampler/open_spans sampler/span
 preload/sdk/otelc    : preload/elf preload/lifecycle preload/sdk sampler/base sampler/open_spans sampler/span

@@ -211,6 +211,17 @@ static int signal_of(uint32_t number)
 	return number <= 64 ? (int)number : 0;
 }
 
+static const char *context_of(uint32_t is)
+{
+	static const char *const words[SP_CONTEXT_N] = {
+		[SP_CONTEXT_WAITING] = "waiting", [SP_CONTEXT_PUBLISHED] = "published",
+		[SP_CONTEXT_OFF] = "off",         [SP_CONTEXT_FOREIGN] = "foreign",
+		[SP_CONTEXT_REFUSED] = "refused",
+	};
+
+	return is < SP_CONTEXT_N ? words[is] : NULL;
+}
+
 static void facts(void *self, struct sp_core_facts *out)
 {
 	const struct sp_member *m = self;
@@ -225,6 +236,7 @@ static void facts(void *self, struct sp_core_facts *out)
 		.threads_limit = word(&r->threads_limit),
 		.threads_refused = word(&r->threads_refused),
 		.spans_open = word(&r->spans_open),
+		.thread_context = context_of(word(&r->context)),
 	};
 	if (seen > out->threads_armed)
 		out->threads_unarmed = seen - out->threads_armed;

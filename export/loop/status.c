@@ -199,6 +199,7 @@ static json_t *document(const struct sp_core_ops *ops, const struct sp_status_in
 			  "ended", counter(ops, SP_COUNT_SPANS_ENDED), "open", number(f.spans_open),
 			  "aged", counter(ops, SP_COUNT_SPANS_AGED)));
 	json_object_set_new(root, "off_cpu", off_cpu(ops, in->waits));
+	json_object_set_new(root, "thread_context", text(f.thread_context));
 	json_object_set_new(root, "loss", losses(ops));
 	json_object_set_new(root, "push", push(in));
 	return root;

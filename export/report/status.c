@@ -207,6 +207,23 @@ static void print_waits(FILE *out, const json_t *root)
 	(void)fputc('\n', out);
 }
 
+/* Whether profilers outside of the process find its spans. */
+static void print_context(FILE *out, const json_t *root)
+{
+	static const struct words states[] = {
+		{"published", "published: profilers outside of the process find its spans"},
+		{"waiting", "not published so far: there was no span"},
+		{"off", "not published: switched off, or sampling has stopped"},
+		{"foreign", "not published by us: another library of the program can"},
+		{"refused", "not published: the kernel does not let us"},
+	};
+	const char *is = json_string_value(json_object_get(root, "thread_context"));
+
+	for (size_t i = 0; is != NULL && i < sizeof(states) / sizeof(states[0]); i++)
+		if (strcmp(is, states[i].reason) == 0)
+			(void)fprintf(out, "context   %s\n", states[i].text);
+}
+
 static const char *words_of(const char *reason)
 {
 	for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
@@ -308,6 +325,7 @@ int sp_report_status(FILE *out, const char *path, time_t now, char why[160])
 	print_sdks(out, root);
 	print_counts(out, root);
 	print_waits(out, root);
+	print_context(out, root);
 	print_losses(out, root);
 	print_push(out, root, now);
 	json_decref(root);

@@ -53,17 +53,33 @@ bool sp_elf_symbols_read(uintptr_t base, const ElfW(Dyn) * d, struct sp_elf_symb
 	return o->sym != NULL && o->str != NULL && (o->gnu_hash != NULL || o->sysv_hash != NULL);
 }
 
-/* 2 = the default version, 1 = an older (hidden) version, 0 = not a definition of name. */
-static int match(const struct sp_elf_symbols *o, uint32_t i, const char *name)
+/* What is looked for, and the best that was found so far. */
+struct search {
+	const struct sp_elf_symbols *o;
+	const char *name;
+	bool tls;
+	int best;
+	const ElfW(Sym) * found;
+};
+
+static bool is_of_kind(const ElfW(Sym) * s, bool tls)
 {
+	unsigned char type = ELF64_ST_TYPE(s->st_info);
+
+	/* the value of a thread-local variable is its offset, which may be 0 */
+	if (tls)
+		return type == STT_TLS;
+	return s->st_value != 0 && (type == STT_FUNC || type == STT_OBJECT || type == STT_NOTYPE);
+}
+
+/* 2 = the default version, 1 = an older (hidden) version, 0 = not a definition of name. */
+static int match(const struct search *q, uint32_t i)
+{
+	const struct sp_elf_symbols *o = q->o;
 	const ElfW(Sym) *s = &o->sym[i];
 
-	if (s->st_shndx == SHN_UNDEF || s->st_value == 0 || ELF64_ST_BIND(s->st_info) == STB_LOCAL)
-		return 0;
-	if (ELF64_ST_TYPE(s->st_info) != STT_FUNC && ELF64_ST_TYPE(s->st_info) != STT_OBJECT &&
-	    ELF64_ST_TYPE(s->st_info) != STT_NOTYPE)
-		return 0;
-	if (strcmp(o->str + s->st_name, name) != 0)
+	if (s->st_shndx == SHN_UNDEF || ELF64_ST_BIND(s->st_info) == STB_LOCAL ||
+	    !is_of_kind(s, q->tls) || strcmp(o->str + s->st_name, q->name) != 0)
 		return 0;
 	return o->versym != NULL && (o->versym[i] & VERSYM_HIDDEN) ? 1 : 2;
 }
@@ -88,19 +104,19 @@ static uint32_t sysv_hash_of(const char *name)
 	return h;
 }
 
-static void *better(const struct sp_elf_symbols *o, uint32_t i, const char *name, int *best,
-		    void *have)
+static void better(struct search *q, uint32_t i)
 {
-	int m = match(o, i, name);
+	int m = match(q, i);
 
-	if (m <= *best)
-		return have;
-	*best = m;
-	return (void *)(o->base + o->sym[i].st_value);
+	if (m <= q->best)
+		return;
+	q->best = m;
+	q->found = &q->o->sym[i];
 }
 
-static void *lookup_gnu(const struct sp_elf_symbols *o, const char *name)
+static void lookup_gnu(struct search *q)
 {
+	const struct sp_elf_symbols *o = q->o;
 	uint32_t nbuckets = o->gnu_hash[0];
 	uint32_t first = o->gnu_hash[1];
 	uint32_t bloom_words = o->gnu_hash[2];
@@ -108,47 +124,60 @@ static void *lookup_gnu(const struct sp_elf_symbols *o, const char *name)
 	const ElfW(Addr) *bloom = (const void *)&o->gnu_hash[4];
 	const uint32_t *bucket = (const void *)&bloom[bloom_words];
 	const uint32_t *chain = &bucket[nbuckets];
-	uint32_t h = gnu_hash_of(name);
-	void *found = NULL;
-	int best = 0;
+	uint32_t h = gnu_hash_of(q->name);
 
 	if (nbuckets == 0 || bloom_words == 0)
-		return NULL;
+		return;
 	ElfW(Addr) word = bloom[(h / 64) % bloom_words];
 
 	if (!((word >> (h % 64)) & (word >> ((h >> shift) % 64)) & 1))
-		return NULL;
+		return;
 	uint32_t i = bucket[h % nbuckets];
 
 	for (uint32_t n = 0; i >= first && n < CHAIN_MAX; n++, i++) {
 		if ((chain[i - first] | 1U) == (h | 1U))
-			found = better(o, i, name, &best, found);
+			better(q, i);
 		if (chain[i - first] & 1U)
 			break;
 	}
-	return found;
 }
 
-static void *lookup_sysv(const struct sp_elf_symbols *o, const char *name)
+static void lookup_sysv(struct search *q)
 {
+	const struct sp_elf_symbols *o = q->o;
 	uint32_t nbuckets = o->sysv_hash[0];
 	uint32_t nchain = o->sysv_hash[1];
 	const uint32_t *bucket = &o->sysv_hash[2];
-	void *found = NULL;
-	int best = 0;
 
 	if (nbuckets == 0)
-		return NULL;
-	uint32_t i = bucket[sysv_hash_of(name) % nbuckets];
+		return;
+	uint32_t i = bucket[sysv_hash_of(q->name) % nbuckets];
 
 	for (uint32_t n = 0; i != 0 && i < nchain && n < CHAIN_MAX; n++) {
-		found = better(o, i, name, &best, found);
+		better(q, i);
 		i = bucket[nbuckets + i];
 	}
-	return found;
+}
+
+static const ElfW(Sym) * find(const struct sp_elf_symbols *o, const char *name, bool tls)
+{
+	struct search q = {.o = o, .name = name, .tls = tls};
+
+	if (o->gnu_hash != NULL)
+		lookup_gnu(&q);
+	else
+		lookup_sysv(&q);
+	return q.found;
 }
 
 void *sp_elf_symbols_find(const struct sp_elf_symbols *o, const char *name)
 {
-	return o->gnu_hash != NULL ? lookup_gnu(o, name) : lookup_sysv(o, name);
+	const ElfW(Sym) *s = find(o, name, false);
+
+	return s != NULL ? (void *)(o->base + s->st_value) : NULL;
+}
+
+const ElfW(Sym) * sp_elf_symbols_find_tls(const struct sp_elf_symbols *o, const char *name)
+{
+	return find(o, name, true);
 }

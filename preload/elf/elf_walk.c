@@ -115,6 +115,39 @@ unsigned sp_elf_find_all(const char *name, void **found, unsigned max)
 	return q.n;
 }
 
+struct tls_query {
+	const char *name;
+	bool past_ours;
+	struct sp_elf_tls *out;
+};
+
+static int visit_tls(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct tls_query *q = arg;
+	struct sp_elf_symbols o;
+	const ElfW(Dyn) * d;
+
+	if (is_ours(info)) {
+		q->past_ours = true;
+		return 0;
+	}
+	d = sp_elf_dynamic(info);
+	if (d == NULL || !sp_elf_symbols_read(info->dlpi_addr, d, &o) ||
+	    sp_elf_symbols_find_tls(&o, q->name) == NULL)
+		return 0;
+	q->out->n++;
+	q->out->before_ours |= !q->past_ours;
+	return 0;
+}
+
+void sp_elf_find_tls(const char *name, struct sp_elf_tls *out)
+{
+	struct tls_query q = {.name = name, .out = out};
+
+	memset(out, 0, sizeof(*out));
+	(void)dl_iterate_phdr(visit_tls, &q);
+}
+
 static unsigned startup_objects;
 
 struct spot {

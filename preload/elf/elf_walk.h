@@ -29,6 +29,16 @@ void sp_elf_find_each(const char *const *names, void **found, unsigned n);
 unsigned sp_elf_find_all(const char *name, void **found, unsigned max);
 
 /*
+ * The thread-local definitions of a name in objects other than ours. Whether one is before ours in
+ * load order, so that references of ours mean that one.
+ */
+struct sp_elf_tls {
+	unsigned n;
+	bool before_ours;
+};
+void sp_elf_find_tls(const char *name, struct sp_elf_tls *out);
+
+/*
  * Where an object is mapped, and how to recognise a later object at the same place; size 0 = no
  * object.
  */

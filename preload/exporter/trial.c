@@ -36,6 +36,9 @@
 #define NOBODY 0x7fffffffL /* no process, no timer and no clock has that number */
 #define BAD 1L             /* no address, and none that is aligned */
 
+/* linux/prctl.h; headers may be older */
+#define SP_PR_SET_VMA 0x53564d61
+
 struct call {
 	long number;
 	long arg[4];
@@ -82,6 +85,8 @@ static const struct call calls[] = {
 	{SYS_rt_sigtimedwait, {0, 0, 0, sizeof(uint64_t)}},
 	{SYS_sigaltstack, {0, 0}},
 	{SYS_prctl, {PR_GET_NAME, 0}},
+	{SYS_prctl, {SP_PR_SET_VMA, 0, BAD, 0}}, /* names a mapping */
+	{SYS_getrandom, {0, 0, 0}},
 	{SYS_rt_sigqueueinfo, {0, 0, 0}},
 	{SYS_rt_tgsigqueueinfo, {0, 0, 0, 0}},
 	{SYS_futex, {0, FUTEX_WAKE, 0}},

@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/elf/elf_walk.h"
 #include "preload/elf/hook_dl.h"
 #include "preload/elf/resolve.h"
 #include "preload/exporter/exporter.h"
@@ -31,6 +32,8 @@
 #include "sampler/base/monotonic.h"
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
+#include "sampler/context/context_slot.h"
+#include "sampler/context/thread_context.h"
 #include "sampler/region/region.h"
 #include "sampler/sampler.h"
 #include "sampler/sampling/thread_account.h"
@@ -64,12 +67,14 @@ void sp_lifecycle_stop(void)
 {
 	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_STOPPED, memory_order_relaxed);
 	sp_thread_disarm_all();
+	sp_thread_unpublish();
 }
 
 void sp_lifecycle_fail(void)
 {
 	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_FAILED, memory_order_relaxed);
 	sp_thread_disarm_all();
+	sp_thread_unpublish();
 }
 
 /* There may be samples that were not sent. */
@@ -94,6 +99,15 @@ static void *look_up(const char *name)
 		       : NULL;
 }
 
+/* Whether the spans are published for other profilers: only where nobody else could do it. */
+static void prepare_context(void)
+{
+	struct sp_elf_tls other;
+
+	sp_elf_find_tls(SP_CONTEXT_SYMBOL, &other);
+	sp_thread_context_init(&sp_lifecycle_settings, other.n, other.before_ours);
+}
+
 /* The descriptor of a region that is in use, or a negative errno; then a message says why. */
 static int prepare(void)
 {
@@ -106,6 +120,8 @@ static int prepare(void)
 	}
 	parsed = true;
 	fd = sp_sampler_prepare(&sp_lifecycle_settings, look_up);
+	if (fd >= 0)
+		prepare_context();
 	if (fd == -ENOSYS)
 		sp_log(SP_LOG_WARN,
 		       "SPANPROF_UNWIND=cfi needs _dl_find_object, which this C library "
@@ -349,6 +365,7 @@ void sp_lifecycle_after_filter(bool handlers_return, bool refused)
 	}
 	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_STOPPED, memory_order_relaxed);
 	sp_count(SP_COUNT_SECCOMP_STOPPED);
+	sp_thread_unpublish();
 	sp_deferred_work_publish();
 }
 

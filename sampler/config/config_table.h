@@ -131,6 +131,12 @@ struct sp_config_var {
 	  .choices = sp_config_active_choices, .fallback = "auto", \
 	  .help = "What makes a span active on a thread: only the SDK's scopes, only start and end, or " \
 		  "`auto`: scopes once the program uses them, until then start and end while they nest.") \
+	X(THREAD_CONTEXT, ENUM, thread_context, \
+	  .source = {{"SPANPROF_THREAD_CONTEXT", SP_FORM_OWN}}, \
+	  .choices = sp_config_publish_choices, .fallback = "auto", \
+	  .help = "Publish each thread's active span in OpenTelemetry's thread context, for eBPF profilers: " \
+		  "`auto` does where no library of the program could publish its own, `true` where " \
+		  "none does.") \
 	X(TRACE_ID, BOOL, trace_id, \
 	  .source = {{"SPANPROF_TRACE_ID", SP_FORM_OWN}}, .fallback = "true", \
 	  .help = "Label samples with trace_id.") \

@@ -70,6 +70,9 @@ void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id);
 /* The names of that span as they are now. False if it is no longer open. */
 SP_SIGSAFE bool sp_span_table_names(uint32_t ref, uint64_t span_id, struct sp_span_names *out);
 
+/* The same without the names. */
+SP_SIGSAFE bool sp_span_table_is_open(uint32_t ref, uint64_t span_id);
+
 /*
  * Notes that a sample carries the id of that span, if the span is still open. Any number of threads
  * and handlers; a late note never reaches the next span of the entry.

@@ -55,6 +55,11 @@ SP_SIGSAFE bool sp_span_table_names(uint32_t ref, uint64_t span_id, struct sp_sp
 	return true;
 }
 
+SP_SIGSAFE bool sp_span_table_is_open(uint32_t ref, uint64_t span_id)
+{
+	return entry_of(ref, span_id) != NULL;
+}
+
 SP_SIGSAFE void sp_span_table_note_sample(uint32_t ref, uint64_t span_id)
 {
 	_Atomic uint64_t *noted = atomic_load_explicit(&sp_span_noted, memory_order_acquire);

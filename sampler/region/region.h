@@ -97,6 +97,16 @@ enum sp_region_state {
 	SP_REGION_LEAVING, /* about to be replaced by exec; SAMPLING again if that failed */
 };
 
+/* Who publishes the thread context of OpenTelemetry (thread_context.h): struct sp_region.context */
+enum sp_region_context {
+	SP_CONTEXT_WAITING,   /* nobody yet: there was no span */
+	SP_CONTEXT_PUBLISHED, /* we do */
+	SP_CONTEXT_OFF,       /* nobody, as configured or because sampling has stopped */
+	SP_CONTEXT_FOREIGN,   /* another library does, or could */
+	SP_CONTEXT_REFUSED,   /* nobody: the process context could not be made */
+	SP_CONTEXT_N
+};
+
 /* What the exporter does: struct sp_region.exporter. */
 enum sp_region_exporter {
 	SP_EXPORTER_NONE,    /* not started, or not yet ready to work */
@@ -145,6 +155,7 @@ struct sp_region {
 	_Atomic uint32_t threads_limit;
 	_Atomic uint32_t threads_refused;
 	_Atomic uint32_t spans_open;
+	_Atomic uint32_t context; /* enum sp_region_context */
 	struct sp_region_sdk sdk[SP_REGION_SDKS];
 	_Atomic uint64_t counter[SP_COUNTER_N]; /* all except those of spans */
 	_Alignas(128) struct sp_span_counts spans[SP_SPAN_COUNTS];

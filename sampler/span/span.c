@@ -295,6 +295,7 @@ bool sp_span_aged(const struct sp_span_record *r)
 		return false;
 	deactivate(&gone);
 	leave_rest(&gone);
+	sp_shown_label_update(sp_thread_own);
 	sp_count(SP_COUNT_SPANS_AGED);
 	return true;
 }

@@ -135,6 +135,7 @@ static void clean(struct sp_thread *t)
 	t->settling = false;
 	t->spare.n = 0;
 	t->span_cpu_ns = 0;
+	sp_thread_context_clean(&t->context);
 	atomic_store_explicit(&t->unarmed, SP_UNARMED_NOT, memory_order_relaxed);
 	atomic_store_explicit(&t->blocks, false, memory_order_relaxed);
 	atomic_store_explicit(&t->alternate_bytes, 0, memory_order_relaxed);
@@ -305,6 +306,7 @@ void sp_thread_ended(void)
 	atomic_signal_fence(memory_order_seq_cst);
 	if (t == NULL)
 		return;
+	sp_thread_context_ended(&t->context);
 	/*
 	 * Below a filter the timer cannot be deleted, so its block is never given to another
 	 * thread.
@@ -340,6 +342,16 @@ void sp_thread_reap(void)
 	}
 }
 
+void sp_thread_unpublish(void)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+
+	if (!sp_thread_context_stop())
+		return;
+	for (uint32_t i = 0; i < n; i++)
+		sp_thread_context_invalidate(&sp_thread_at(i)->context);
+}
+
 void sp_thread_forked(void)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_relaxed);
@@ -348,6 +360,7 @@ void sp_thread_forked(void)
 
 	if (!TABLE->ready)
 		return;
+	sp_thread_context_forked(own != NULL ? &own->context : NULL);
 	/*
 	 * Timers are not inherited, and the thread ids of the parent will soon belong to others:
 	 * all entries are forgotten.

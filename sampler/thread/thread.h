@@ -20,6 +20,7 @@
 
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
+#include "sampler/context/thread_context.h"
 #include "sampler/open_spans/span_free_list.h"
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/region/sample.h"
@@ -84,6 +85,7 @@ struct sp_thread {
 	void *start_arg;
 	/* Own handler only: a struct sp_sample without its frames from SP_THREAD_FRAMES_NEAR on. */
 	uint64_t scratch[SP_SAMPLE_HEAD_WORDS + SP_THREAD_FRAMES_NEAR];
+	struct sp_thread_context context; /* the thread, and profilers outside of the process */
 	struct sp_span_stack spans;
 	uint64_t far_frames[SP_FRAMES_MAX - SP_THREAD_FRAMES_NEAR];
 };
@@ -148,6 +150,8 @@ void sp_thread_disarm_own(void);
  */
 bool sp_thread_alternate_begin(void);
 void sp_thread_alternate_end(void);
+/* APP. Spans are not followed any more: the thread and process context are withdrawn. */
+void sp_thread_unpublish(void);
 /*
  * APP, calling thread, which has a block: the process is about to end or to execute another
  * program. Its timer is deleted. If the process goes on after all, the next scan arms it again.

@@ -34,6 +34,7 @@ Test(report_status, is_explained, .timeout = 20)
 		"\"refused\":0},"
 		"\"samples\":{\"put\":10,\"drained\":10,\"with_span\":0,\"without_span\":10},"
 		"\"spans\":{\"started\":3,\"ended\":2,\"open\":1,\"aged\":0},"
+		"\"thread_context\":\"published\","
 		"\"loss\":{\"dropped_ring_full\":0,\"files_failed\":2,\"new_reason\":1},"
 		"\"push\":{\"address\":\"http://p\",\"last_status\":401,"
 		"\"last_error\":\"status 401: \\u001b[31mwho?\",\"last_success_unix_ms\":null,"
@@ -51,6 +52,7 @@ Test(report_status, is_explained, .timeout = 20)
 		"RLIMIT_SIGPENDING\n"));
 	cr_expect(
 		printed("0 in spans, 10 outside; are the spans attached where the work is done?"));
+	cr_expect(printed("context   published: "));
 	cr_expect(printed("lost      2 profiles could not be written into SPANPROF_OUTPUT_DIR"));
 	cr_expect(printed("lost      1 new_reason"));
 	cr_expect_not(printed("ring full"));

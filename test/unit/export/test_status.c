@@ -94,6 +94,7 @@ Test(status, has_the_promised_keys, .timeout = 20)
 	core.facts.threads_limit = 5;
 	core.facts.threads_refused = 1;
 	core.facts.spans_open = 4;
+	core.facts.thread_context = "published";
 	core.facts.sdks = 1;
 	core.facts.sdk[0].name = "an-sdk";
 	core.facts.sdk[0].method = "a way";
@@ -141,6 +142,7 @@ Test(status, has_the_promised_keys, .timeout = 20)
 	cr_expect_eq(number(root, "spans", "ended"), 7);
 	cr_expect_eq(number(root, "spans", "open"), 4);
 	cr_expect_eq(number(root, "spans", "aged"), 1);
+	cr_expect_str_eq(string(root, "thread_context"), "published");
 	cr_expect_eq(number(root, "loss", "dropped_ring_full"), 5);
 	cr_expect_eq(number(root, "loss", "files_failed"), 0);
 	cr_expect_str_eq(string(json_object_get(root, "push"), "address"), "http://p");

@@ -275,3 +275,16 @@ Test(elf_walk, tells_the_path_of_an_object_and_the_end_of_a_long_one)
 	cr_expect_str_eq(path, "", "of nothing");
 	dlclose(object);
 }
+
+Test(elf_walk, finds_thread_local_variables_and_no_others, .timeout = 10)
+{
+	struct sp_elf_tls tls;
+
+	/* the C library's own, behind the program */
+	sp_elf_find_tls("errno", &tls);
+	cr_expect_eq(tls.n, 1);
+	cr_expect_not(tls.before_ours);
+	sp_elf_find_tls("malloc", &tls);
+	cr_expect_eq(tls.n, 0);
+	cr_expect_null(sp_elf_find("errno", NULL));
+}

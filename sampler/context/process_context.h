@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process context of OpenTelemetry (OTEP 4719): a mapping named OTEL_CTX that tells profilers
+ * outside of the process which resource it is, and how to read its threads' records
+ * (thread_context.h). One per process, so ours is not made where another one is found. It is not
+ * inherited by forked children. Context: APP, one thread at a time; errno is not preserved.
+ */
+#ifndef SP_PROCESS_CONTEXT_H
+#define SP_PROCESS_CONTEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sp_config;
+
+/* The name of a mapping, and what its header begins with. */
+#define SP_PROCESS_CONTEXT_NAME "OTEL_CTX"
+
+/*
+ * The layout of the records. The merged OTEP says that this word is to become tls_v1; every reader
+ * and writer found in November 2026 knows this one only.
+ */
+#define SP_PROCESS_CONTEXT_SCHEMA "tlsdesc_v1_dev"
+
+/* The number and the name of the attribute that holds the local root's span id. */
+#define SP_PROCESS_CONTEXT_ROOT_KEY 0U
+#define SP_PROCESS_CONTEXT_ROOT_NAME "pyroscope.profile.id"
+
+/* The begin of the mapping, in the byte order of the machine. */
+struct sp_process_context {
+	char signature[8];
+	uint32_t version;
+	uint32_t payload_bytes;
+	_Atomic uint64_t published_ns; /* CLOCK_BOOTTIME; 0 = not valid now */
+	uint64_t payload;              /* its address in this process */
+};
+#define SP_PROCESS_CONTEXT_VERSION 2U
+
+/*
+ * Makes the mapping. 0; -EEXIST if somebody else's is there; -E2BIG if the process has more
+ * mappings than can be looked through (5,000); or what the kernel said.
+ */
+int sp_process_context_publish(const struct sp_config *config);
+
+/* Removes ours, if there is one. Any thread. */
+void sp_process_context_withdraw(void);
+
+/* Forked child: it has none. */
+void sp_process_context_forked(void);
+
+/*
+ * The message ProcessContext for that configuration, at most cap bytes: what does not fit is left
+ * out. instance: a UUID, for a resource that has no service.instance.id. Returns its length.
+ */
+size_t sp_process_context_encode(const struct sp_config *config, const char *instance, uint8_t *out,
+				 size_t cap);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes the records of the thread context, and decides whether this process publishes
+ * (thread_context.h). Context: APP, calling thread.
+ *
+ * A reader stops the thread between any two instructions. So a record is invalid while its ids
+ * change, and only the compiler has to be kept from reordering.
+ */
+#include "sampler/context/thread_context.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "sampler/base/log.h"
+#include "sampler/base/text.h"
+#include "sampler/config/config.h"
+#include "sampler/context/context_slot.h"
+#include "sampler/context/process_context.h"
+#include "sampler/open_spans/span_table.h"
+
+#define FLAG_SAMPLED 1U /* a span that is not sampled is not recorded, and never gets here */
+
+_Atomic bool sp_thread_context_on;
+_Atomic uint32_t sp_thread_context_turn = 1;
+
+static struct {
+	const struct sp_config *config;
+	bool foreign; /* another object defines the symbol, and we are not told to ignore that */
+	bool bound;   /* and our references mean its definition */
+	_Atomic uint32_t is; /* enum sp_region_context */
+	_Atomic bool begun;  /* a thread is publishing the process context, or has */
+} state;
+
+static void set_state(enum sp_region_context now)
+{
+	atomic_store_explicit(&state.is, (uint32_t)now, memory_order_relaxed);
+}
+
+enum sp_region_context sp_thread_context_state(void)
+{
+	return (enum sp_region_context)atomic_load_explicit(&state.is, memory_order_relaxed);
+}
+
+/* Each thread looks at the state again, at its next change. */
+static void next_turn(void)
+{
+	if (atomic_fetch_add_explicit(&sp_thread_context_turn, 1, memory_order_relaxed) ==
+	    UINT32_MAX)
+		atomic_store_explicit(&sp_thread_context_turn, 1, memory_order_relaxed);
+}
+
+void sp_thread_context_init(const struct sp_config *config, unsigned foreign, bool bound)
+{
+	bool off = config->thread_context == SP_PUBLISH_FALSE;
+
+	state.config = config;
+	state.bound = bound;
+	state.foreign = foreign != 0 && (bound || config->thread_context == SP_PUBLISH_AUTO);
+	set_state(off ? SP_CONTEXT_OFF : state.foreign ? SP_CONTEXT_FOREIGN : SP_CONTEXT_WAITING);
+	atomic_store_explicit(&state.begun, false, memory_order_relaxed);
+	atomic_store_explicit(&sp_thread_context_on, !off && !state.foreign, memory_order_relaxed);
+	if (!off && state.foreign && config->thread_context == SP_PUBLISH_TRUE)
+		sp_log(SP_LOG_WARN,
+		       "SPANPROF_THREAD_CONTEXT=true: the program defines " SP_CONTEXT_SYMBOL
+		       " itself; not publishing");
+}
+
+/* Somebody else publishes, or the kernel refuses. */
+static void give_up(enum sp_region_context why)
+{
+	bool published = sp_thread_context_state() == SP_CONTEXT_PUBLISHED;
+
+	set_state(why);
+	if (state.config->thread_context == SP_PUBLISH_TRUE)
+		sp_log(SP_LOG_WARN, "SPANPROF_THREAD_CONTEXT=true: %s; not publishing",
+		       why == SP_CONTEXT_FOREIGN ? "another library publishes its own"
+						 : "the process context cannot be published");
+	if (!published) {
+		atomic_store_explicit(&sp_thread_context_on, false, memory_order_relaxed);
+		return;
+	}
+	sp_process_context_withdraw();
+	next_turn();
+}
+
+/* The thread's variable does not name its record any more. */
+static void hide(struct sp_thread_context *c)
+{
+	void *_Atomic *slot;
+
+	if (c->shown == 0)
+		return;
+	slot = sp_context_slot();
+	c->shown = 0;
+	if (atomic_load_explicit(slot, memory_order_relaxed) == &c->record)
+		atomic_store_explicit(slot, NULL, memory_order_relaxed);
+}
+
+/*
+ * The first thread with a span publishes the process context. Another one that comes meanwhile does
+ * not wait, and shows its record at its next change.
+ */
+static bool begin(void)
+{
+	int err;
+
+	if (sp_thread_context_state() == SP_CONTEXT_PUBLISHED)
+		return true;
+	if (sp_thread_context_state() != SP_CONTEXT_WAITING ||
+	    atomic_exchange_explicit(&state.begun, true, memory_order_relaxed))
+		return false;
+	err = sp_process_context_publish(state.config);
+	if (err == 0)
+		set_state(SP_CONTEXT_PUBLISHED);
+	else
+		give_up(err == -EEXIST ? SP_CONTEXT_FOREIGN : SP_CONTEXT_REFUSED);
+	return err == 0;
+}
+
+static void prepare(struct sp_context_record *r)
+{
+	r->flags = FLAG_SAMPLED;
+	r->attributes = sizeof(*r) - offsetof(struct sp_context_record, key);
+	r->key = SP_PROCESS_CONTEXT_ROOT_KEY;
+	r->len = sizeof(r->root_id);
+}
+
+/* Makes the thread's variable name its record. False if it does not, or not yet. */
+static bool show(struct sp_thread_context *c, uint32_t turn)
+{
+	void *_Atomic *slot = sp_context_slot();
+	const void *has = atomic_load_explicit(slot, memory_order_relaxed);
+	int saved = errno;
+	bool ok = has == NULL || has == &c->record;
+
+	if (!ok && sp_thread_context_state() <= SP_CONTEXT_PUBLISHED)
+		give_up(SP_CONTEXT_FOREIGN);
+	ok = ok && begin();
+	errno = saved;
+	if (!ok) {
+		hide(c);
+		return false;
+	}
+	prepare(&c->record);
+	atomic_signal_fence(memory_order_release);
+	atomic_store_explicit(slot, &c->record, memory_order_relaxed);
+	c->shown = turn;
+	return true;
+}
+
+/* The frame of the active span; NULL if there is none, or its id is not known. */
+static const struct sp_span_frame *active(const struct sp_span_stack *s)
+{
+	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+	bool scoped = atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
+
+	if (sp_span_overflow_count(&s->rest) != 0 && !(s->rest.yields && scoped))
+		return NULL;
+	while (d > 0) {
+		const struct sp_span_frame *f = &s->frame[--d];
+		uint64_t id = atomic_load_explicit(&f->span_id, memory_order_relaxed);
+		uint64_t token = atomic_load_explicit(&f->token, memory_order_relaxed);
+
+		/* A frame without a record in the table is a manual label. */
+		if (id == 0 || f->ref == 0 || (token == SP_SPAN_YIELDS && scoped)) {
+			if (id == SP_SPAN_BLANK)
+				return NULL;
+			continue;
+		}
+		if (sp_span_table_is_open(f->ref, id))
+			return f;
+		if (sp_span_token_attached(token))
+			return NULL;
+	}
+	return NULL;
+}
+
+void sp_thread_context_write(struct sp_thread_context *c, const struct sp_span_stack *s)
+{
+	char root_id[SP_TEXT_ID_SIZE];
+	uint32_t turn = atomic_load_explicit(&sp_thread_context_turn, memory_order_relaxed);
+	const struct sp_span_frame *f = active(s);
+	struct sp_context_record *r = &c->record;
+	uint64_t id;
+
+	atomic_store_explicit(&r->valid, 0, memory_order_relaxed);
+	if (c->shown != turn && (f != NULL || c->shown != 0) && !show(c, turn))
+		return;
+	if (f == NULL)
+		return;
+	id = atomic_load_explicit(&f->span_id, memory_order_relaxed);
+	/* struck out by another thread meanwhile */
+	if (id == 0)
+		return;
+	atomic_signal_fence(memory_order_seq_cst);
+	memcpy(r->trace_id, f->trace_id, sizeof(r->trace_id));
+	memcpy(r->span_id, &id, sizeof(r->span_id));
+	if (c->root_id != f->root_id) {
+		c->root_id = f->root_id;
+		sp_text_id(root_id, f->root_id);
+		memcpy(r->root_id, root_id, sizeof(r->root_id));
+	}
+	atomic_signal_fence(memory_order_seq_cst);
+	atomic_store_explicit(&r->valid, 1, memory_order_relaxed);
+}
+
+void sp_thread_context_ended(struct sp_thread_context *c)
+{
+	sp_thread_context_invalidate(c);
+	hide(c);
+}
+
+void sp_thread_context_clean(struct sp_thread_context *c)
+{
+	sp_thread_context_invalidate(c);
+	c->shown = 0;
+}
+
+void sp_thread_context_forked(struct sp_thread_context *c)
+{
+	sp_process_context_forked();
+	if (c != NULL)
+		sp_thread_context_ended(c);
+	next_turn();
+	atomic_store_explicit(&state.begun, false, memory_order_relaxed);
+	if (sp_thread_context_state() == SP_CONTEXT_PUBLISHED)
+		set_state(SP_CONTEXT_WAITING);
+}
+
+bool sp_thread_context_stop(void)
+{
+	if (!atomic_exchange_explicit(&sp_thread_context_on, false, memory_order_relaxed))
+		return false;
+	if (sp_thread_context_state() <= SP_CONTEXT_PUBLISHED)
+		set_state(SP_CONTEXT_OFF);
+	sp_process_context_withdraw();
+	return true;
+}
+
+void sp_thread_context_invalidate(struct sp_thread_context *c)
+{
+	atomic_store_explicit(&c->record.valid, 0, memory_order_relaxed);
+}

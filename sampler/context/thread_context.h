@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread context of OpenTelemetry (OTEP 4947): a record per thread with the ids of its active
+ * span, which profilers outside of the process, such as an eBPF profiler, read while they have
+ * stopped the thread. They find it by the thread-local variable otel_thread_ctx_v1, and the meaning
+ * of its attributes by the process context (process_context.h).
+ *
+ * The record is of the thread alone: nobody else writes there. A span that another thread ends
+ * therefore stays in the record until the next change of its own thread. A manual label is no span,
+ * so the span around it stays in the record. A span below the last frame of the stack is known by
+ * its root only, and the record is invalid then.
+ *
+ * A process has one publisher. We publish with the first recorded span if nobody else does, and
+ * withdraw if another publisher appears in a thread's variable. Contexts: APP, calling thread,
+ * inside the reentrancy guard, unless it says otherwise; errno preserved.
+ */
+#ifndef SP_THREAD_CONTEXT_H
+#define SP_THREAD_CONTEXT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sampler/base/compiler.h"
+#include "sampler/open_spans/span_stack.h"
+#include "sampler/region/region.h"
+
+struct sp_config;
+
+/* As the readers know it: no padding, in the byte order of the machine, aligned to 2 at least. */
+struct sp_context_record {
+	uint8_t trace_id[16]; /* W3C order */
+	uint8_t span_id[8];
+	_Atomic uint8_t valid; /* 1 = the ids are of the active span; all else: there is none */
+	uint8_t flags;         /* W3C trace flags */
+	uint16_t attributes;   /* bytes that follow */
+	/* Of each attribute: its number in the process context, its length, its text. */
+	uint8_t key;
+	uint8_t len;
+	char root_id[16]; /* the local root's span id, lower-case hex */
+};
+_Static_assert(sizeof(struct sp_context_record) == 46, "no padding");
+_Static_assert(offsetof(struct sp_context_record, valid) == 24 &&
+		       offsetof(struct sp_context_record, attributes) == 26 &&
+		       offsetof(struct sp_context_record, key) == 28,
+	       "as OTEP 4947 says");
+
+/* Of one thread, in its block. All zero = nothing is published. Written by the thread alone. */
+struct sp_thread_context {
+	_Alignas(8) struct sp_context_record record;
+	uint32_t
+		shown; /* sp_thread_context_turn when the thread's variable was set; 0 = it is not */
+	uint64_t root_id; /* what record.root_id says */
+};
+
+/*
+ * Whether a change of an active span has to be told. False where nothing is published, now or
+ * later.
+ */
+extern _Atomic bool sp_thread_context_on;
+
+/* Incremented when threads have to look again whether they publish. Never 0 while that is on. */
+extern _Atomic uint32_t sp_thread_context_turn;
+
+/*
+ * At activation, before the first span. foreign: how many other objects define otel_thread_ctx_v1,
+ * and bound: our own references mean the definition of one of them.
+ */
+void sp_thread_context_init(const struct sp_config *config, unsigned foreign, bool bound);
+
+/* For sp_thread_context_changed(). */
+void sp_thread_context_write(struct sp_thread_context *c, const struct sp_span_stack *s);
+
+/* The active span of the calling thread, whose context and stack these are, may have changed. */
+static inline void sp_thread_context_changed(struct sp_thread_context *c,
+					     const struct sp_span_stack *s)
+{
+	if (atomic_load_explicit(&sp_thread_context_on, memory_order_relaxed))
+		sp_thread_context_write(c, s);
+}
+
+/* The thread ends for us: its variable is empty from now on. */
+void sp_thread_context_ended(struct sp_thread_context *c);
+
+/* The block is given to a thread that is about to begin. */
+void sp_thread_context_clean(struct sp_thread_context *c);
+
+/*
+ * Forked child, only thread; c is the thread's, or NULL. Nothing is published until the child's
+ * next change of its active span.
+ */
+void sp_thread_context_forked(struct sp_thread_context *c);
+
+/*
+ * APP, any thread: spans are not followed any more, so what is published could not be kept true.
+ * The process context goes at once. If the result is true, the caller makes all records invalid.
+ * These are the only writes of another thread: a span that is over would stay there for ever.
+ */
+bool sp_thread_context_stop(void);
+void sp_thread_context_invalidate(struct sp_thread_context *c);
+
+/* Any context. Who publishes, for the status file. */
+enum sp_region_context sp_thread_context_state(void);
+
+#endif

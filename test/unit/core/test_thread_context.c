@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts about the records that profilers outside of the process read, and about who publishes. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sampler/context/context_slot.h"
+#include "sampler/context/process_context.h"
+#include "sampler/context/process_maps.h"
+#include "sampler/context/thread_context.h"
+#include "sampler/span/manual_label.h"
+#include "test/unit/core/span_host.h"
+
+static struct sp_config config = {.service_name = "unit", .thread_context = SP_PUBLISH_AUTO};
+
+static void set_up_context(void)
+{
+	set_up();
+	sp_thread_context_init(&config, 0, false);
+}
+
+/* What a profiler finds of the calling thread; NULL = nothing. */
+static const struct sp_context_record *record(void)
+{
+	return atomic_load(sp_context_slot());
+}
+
+static bool shows_span(uint64_t id, uint64_t root)
+{
+	const struct sp_context_record *r = record();
+	char hex[17];
+	uint8_t bytes[8];
+
+	if (r == NULL || r->valid != 1)
+		return false;
+	memcpy(bytes, &root, sizeof(bytes));
+	for (unsigned i = 0; i < 8; i++)
+		snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+	return memcmp(r->span_id, &id, 8) == 0 && r->trace_id[0] == 0x5a && r->flags == 1 &&
+	       r->attributes == 18 && r->key == 0 && r->len == 16 &&
+	       memcmp(r->root_id, hex, 16) == 0;
+}
+
+static bool shows_no_span(void)
+{
+	return record() == NULL || record()->valid == 0;
+}
+
+static bool has_mapping(void)
+{
+	uintptr_t at = 0;
+
+	cr_assert_eq(sp_process_maps_find(&at), 0);
+	return at != 0;
+}
+
+static void attach(uint64_t token, uint64_t id)
+{
+	sp_active_span_attached(token, (const uint8_t *)&id);
+}
+
+TestSuite(thread_context, .init = set_up_context, .timeout = 20);
+
+Test(thread_context, is_of_the_active_span_and_its_root)
+{
+	cr_assert(!has_mapping());
+	cr_assert_null(record());
+
+	begin(UINT64_C(0x0123456789abcdef));
+	cr_expect(has_mapping());
+	cr_expect(shows_span(UINT64_C(0x0123456789abcdef), UINT64_C(0x0123456789abcdef)));
+	begin(2);
+	cr_expect(shows_span(2, UINT64_C(0x0123456789abcdef)));
+	end(2);
+	cr_expect(shows_span(UINT64_C(0x0123456789abcdef), UINT64_C(0x0123456789abcdef)));
+	end(UINT64_C(0x0123456789abcdef));
+	cr_expect(shows_no_span());
+	cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_PUBLISHED);
+}
+
+Test(thread_context, follows_attach_and_detach)
+{
+	attach(10, 7); /* not recorded: hides what was active */
+	cr_expect_null(record());
+	begin_scoped(1);
+	begin_scoped(2);
+	cr_expect(shows_no_span());
+	attach(20, 1);
+	cr_expect(shows_span(1, 1));
+	attach(30, 2);
+	cr_expect(shows_span(2, 2));
+	attach(40, 9);
+	cr_expect(shows_no_span());
+	sp_active_span_detached(40, false);
+	cr_expect(shows_span(2, 2));
+	sp_active_span_detached(20, true);
+	cr_expect(shows_no_span());
+	attach(50, 2);
+	cr_expect(shows_span(2, 2));
+	sp_active_span_forget_scopes();
+	cr_expect(shows_no_span());
+}
+
+Test(thread_context, is_not_valid_after_a_span_ended_in_whatever_order)
+{
+	struct sp_span_record r;
+
+	begin(1);
+	begin(2);
+	end(1);
+	cr_expect(shows_span(2, 1));
+	cr_assert(sp_span_of(handle_of(2), &r));
+	sp_span_unlabel(&r);
+	cr_expect(shows_no_span());
+	end(2);
+	begin(3);
+	begin(4);
+	end_elsewhere(4);
+	/* The record is this thread's to change, at its next span. */
+	cr_expect(shows_span(4, 3));
+	end(3);
+	cr_expect(shows_no_span());
+	begin(5);
+	cr_assert(sp_span_of(handle_of(5), &r));
+	cr_assert(sp_span_aged(&r));
+	cr_expect(shows_no_span());
+}
+
+Test(thread_context, is_of_the_span_around_a_manual_label)
+{
+	begin(1);
+	sp_manual_label_enter();
+	cr_assert_eq(sp_manual_label_show(99, 0), 0);
+	begin(2);
+	cr_expect(shows_span(2, 1));
+	end(2);
+	cr_expect(shows_span(1, 1));
+	cr_assert(sp_manual_label_leave());
+	end(1);
+	cr_expect(shows_no_span());
+}
+
+/* The id of a span that did not fit is not known: no span is shown, not another one. */
+Test(thread_context, is_not_valid_below_the_last_frame)
+{
+	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)
+		begin(id);
+	cr_expect(shows_span(SP_SPAN_DEPTH_MAX, 1));
+	begin(100);
+	cr_expect(shows_no_span());
+	end(100);
+	cr_expect(shows_span(SP_SPAN_DEPTH_MAX, 1));
+}
+
+static void *end_thread(void *unused)
+{
+	(void)unused;
+	begin(2);
+	cr_expect(shows_span(2, 2));
+	sp_thread_ended();
+	cr_expect_null(record());
+	return NULL;
+}
+
+Test(thread_context, is_each_threads_own_until_it_ends)
+{
+	begin(1);
+	run(end_thread);
+	cr_expect(shows_span(1, 1));
+}
+
+Test(thread_context, is_not_published_where_it_is_switched_off_or_could_be_somebody_elses)
+{
+	struct sp_config changed = config;
+
+	changed.thread_context = SP_PUBLISH_FALSE;
+	sp_thread_context_init(&changed, 0, false);
+	begin(1);
+	cr_expect_null(record());
+	cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_OFF);
+
+	sp_thread_context_init(&config, 1, false);
+	begin(2);
+	cr_expect_null(record());
+	cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_FOREIGN);
+
+	/* the program's own variable */
+	changed.thread_context = SP_PUBLISH_TRUE;
+	sp_thread_context_init(&changed, 1, true);
+	begin(3);
+	cr_expect_null(record());
+	cr_expect(!has_mapping());
+
+	sp_thread_context_init(&changed, 1, false);
+	begin(4);
+	cr_expect(shows_span(4, 1));
+}
+
+static char others[64];
+
+Test(thread_context, is_not_published_where_the_variable_is_in_use)
+{
+	atomic_store(sp_context_slot(), others);
+	begin(1);
+	cr_expect_eq((const void *)record(), (const void *)others);
+	cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_FOREIGN);
+	cr_expect(!has_mapping());
+	end(1);
+	atomic_store(sp_context_slot(), NULL);
+	begin(2);
+	cr_expect_null(record());
+}
+
+static void *find_another_publisher(void *unused)
+{
+	(void)unused;
+	atomic_store(sp_context_slot(), others);
+	begin(2);
+	cr_expect_eq((const void *)record(), (const void *)others);
+	return NULL;
+}
+
+Test(thread_context, is_withdrawn_when_another_publisher_appears)
+{
+	begin(1);
+	run(find_another_publisher);
+	cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_FOREIGN);
+	cr_expect(!has_mapping());
+	begin(3);
+	cr_expect_null(record(), "at the thread's next change");
+}
+
+Test(thread_context, is_withdrawn_when_spans_are_not_followed_any_more)
+{
+	begin(1);
+	sp_thread_unpublish();
+	cr_expect(shows_no_span());
+	cr_expect(!has_mapping());
+	begin(2);
+	cr_expect(shows_no_span());
+	cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_OFF);
+}
+
+Test(thread_context, of_a_forked_child_begins_with_its_next_span)
+{
+	int status = 0;
+	pid_t pid;
+
+	begin(1);
+	pid = fork();
+	if (pid == 0) {
+		sp_thread_forked();
+		sp_span_forked();
+		bool nothing = record() == NULL && !has_mapping();
+
+		begin(2);
+		_exit(nothing && shows_span(2, 1) && has_mapping() ? 0 : 1);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_expect_eq(status, 0);
+	cr_expect(shows_span(1, 1));
+}
+
+Test(thread_context, of_a_process_is_found_among_its_mappings)
+{
+	static const char *const lines[] = {
+		"7f0000001000-7f0000005000 rw-p 00000000 00:01 1037   [anon_shmem:OTEL_CTX]",
+		"7f0000001000-7f0000005000 rw-p 00000000 00:00 0      [anon:OTEL_CTX]",
+		"7f0000001000-7f0000005000 rw-p 00000000 00:01 1037   /memfd:OTEL_CTX (deleted)",
+	};
+	static const char *const others_lines[] = {
+		"7f0000001000-7f0000005000 r-xp 00000000 00:01 1037   /memfd:OTEL_CTX (deleted)",
+		"7f0000001000-7f0000005000 rw-p 00000000 00:01 1037   /tmp/[anon:OTEL_CTX]",
+		"7f0000001000-7f0000005000 rw-p 00000000 00:00 0 ",
+		"7f0000001000-7f0000005000 rw-p",
+		"",
+	};
+	uintptr_t at = 0;
+
+	for (unsigned i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		cr_expect(sp_process_maps_line(lines[i], strlen(lines[i]), &at), "%u", i);
+		cr_expect_eq(at, 0x7f0000001000);
+	}
+	for (unsigned i = 0; i < sizeof(others_lines) / sizeof(others_lines[0]); i++)
+		cr_expect_not(sp_process_maps_line(others_lines[i], strlen(others_lines[i]), &at),
+			      "%u", i);
+}
+
+/* What does not fit is left out, and nothing is written behind the end. */
+Test(thread_context, of_a_process_fits_into_its_mapping)
+{
+	static char list[8193];
+	static uint8_t out[16384 + 1];
+	struct sp_config large = config;
+
+	memset(list, 'x', sizeof(list) - 1);
+	for (unsigned i = 0; i + 8 < sizeof(list); i += 8) {
+		list[i + 3] = '=';
+		list[i + 7] = ',';
+	}
+	large.resource_attributes = list;
+	for (size_t cap = 0; cap < sizeof(out); cap += cap < 400 ? 1 : 333) {
+		out[cap] = 0xa5;
+		cr_assert_leq(sp_process_context_encode(&large, "", out, cap), cap);
+		cr_assert_eq(out[cap], 0xa5, "%zu", cap);
+	}
+}
