@@ -216,7 +216,7 @@ static const char *context_of(uint32_t is)
 	static const char *const words[SP_CONTEXT_N] = {
 		[SP_CONTEXT_WAITING] = "waiting", [SP_CONTEXT_PUBLISHED] = "published",
 		[SP_CONTEXT_OFF] = "off",         [SP_CONTEXT_FOREIGN] = "foreign",
-		[SP_CONTEXT_REFUSED] = "refused",
+		[SP_CONTEXT_REFUSED] = "refused", [SP_CONTEXT_READ] = "read",
 	};
 
 	return is < SP_CONTEXT_N ? words[is] : NULL;

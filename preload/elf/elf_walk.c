@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "preload/elf/elf_symbols.h"
+#include "sampler/base/arch_sig.h"
 #include "sampler/base/compiler.h"
 
 #define PRINTED_MAX 4096U
@@ -113,39 +114,6 @@ unsigned sp_elf_find_all(const char *name, void **found, unsigned max)
 
 	(void)dl_iterate_phdr(visit, &q);
 	return q.n;
-}
-
-struct tls_query {
-	const char *name;
-	bool past_ours;
-	struct sp_elf_tls *out;
-};
-
-static int visit_tls(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
-{
-	struct tls_query *q = arg;
-	struct sp_elf_symbols o;
-	const ElfW(Dyn) * d;
-
-	if (is_ours(info)) {
-		q->past_ours = true;
-		return 0;
-	}
-	d = sp_elf_dynamic(info);
-	if (d == NULL || !sp_elf_symbols_read(info->dlpi_addr, d, &o) ||
-	    sp_elf_symbols_find_tls(&o, q->name) == NULL)
-		return 0;
-	q->out->n++;
-	q->out->before_ours |= !q->past_ours;
-	return 0;
-}
-
-void sp_elf_find_tls(const char *name, struct sp_elf_tls *out)
-{
-	struct tls_query q = {.name = name, .out = out};
-
-	memset(out, 0, sizeof(*out));
-	(void)dl_iterate_phdr(visit_tls, &q);
 }
 
 static unsigned startup_objects;
@@ -308,6 +276,76 @@ void sp_elf_startup(void)
 
 	(void)dl_iterate_phdr(visit_start, &n);
 	startup_objects = n;
+}
+
+struct tls_query {
+	const char *name;
+	unsigned index;
+	bool past_ours;
+	struct sp_elf_tls *out;
+};
+
+/* The storage of an object that was there at the start has the same place in every thread. */
+static void note_storage(const struct dl_phdr_info *info, struct sp_elf_tls *out)
+{
+	intptr_t at = (intptr_t)((uintptr_t)info->dlpi_tls_data - sp_arch_thread_pointer());
+
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		intptr_t end = at + (intptr_t)p->p_memsz;
+
+		if (p->p_type != PT_TLS)
+			continue;
+		if (out->begin == out->end)
+			out->begin = out->end = at;
+		out->begin = at < out->begin ? at : out->begin;
+		out->end = end > out->end ? end : out->end;
+	}
+}
+
+static void note_definition(const struct dl_phdr_info *info, const ElfW(Sym) * s, bool is_static,
+			    struct sp_elf_tls *out)
+{
+	uintptr_t at = (uintptr_t)info->dlpi_tls_data + s->st_value;
+
+	out->n++;
+	if (is_static && out->listed < SP_ELF_TLS_MAX && s->st_size == sizeof(void *))
+		out->at[out->listed++] = (intptr_t)(at - sp_arch_thread_pointer());
+}
+
+static int visit_tls(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct tls_query *q = arg;
+	struct sp_elf_symbols o;
+	/* glibc has told where the storage is since 2.4; other C libraries may not */
+	bool is_static = size >= offsetof(struct dl_phdr_info, dlpi_tls_data) + sizeof(void *) &&
+			 info->dlpi_tls_data != NULL && q->index < startup_objects;
+	const ElfW(Dyn) *d = sp_elf_dynamic(info);
+	const ElfW(Sym) * s;
+
+	q->index++;
+	if (is_static)
+		note_storage(info, q->out);
+	if (is_ours(info)) {
+		q->past_ours = true;
+		return 0;
+	}
+	if (d == NULL || !sp_elf_symbols_read(info->dlpi_addr, d, &o))
+		return 0;
+	s = sp_elf_symbols_find_tls(&o, q->name);
+	if (s == NULL)
+		return 0;
+	note_definition(info, s, is_static, q->out);
+	q->out->before_ours |= !q->past_ours;
+	return 0;
+}
+
+void sp_elf_find_tls(const char *name, struct sp_elf_tls *out)
+{
+	struct tls_query q = {.name = name, .out = out};
+
+	memset(out, 0, sizeof(*out));
+	(void)dl_iterate_phdr(visit_tls, &q);
 }
 
 void *sp_elf_find_in(const struct sp_elf_range *object, const char *name)

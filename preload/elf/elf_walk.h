@@ -30,11 +30,18 @@ unsigned sp_elf_find_all(const char *name, void **found, unsigned max);
 
 /*
  * The thread-local definitions of a name in objects other than ours. Whether one is before ours in
- * load order, so that references of ours mean that one.
+ * load order, so that references of ours mean that one. Those that every thread has from its begin
+ * to its end are listed, at their distance from the thread pointer, and begin and end of all such
+ * storage.
  */
+#define SP_ELF_TLS_MAX 4U
 struct sp_elf_tls {
 	unsigned n;
 	bool before_ours;
+	unsigned listed;
+	intptr_t at[SP_ELF_TLS_MAX];
+	intptr_t begin;
+	intptr_t end;
 };
 void sp_elf_find_tls(const char *name, struct sp_elf_tls *out);
 

@@ -21,6 +21,7 @@
 #include "sampler/base/monotonic.h"
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
+#include "sampler/context/foreign_context.h"
 #include "sampler/context/thread_context.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/region.h"
@@ -110,7 +111,7 @@ void sp_deferred_work_publish(void)
 	set(&r->threads_limit, by[SP_UNARMED_LIMIT]);
 	set(&r->threads_refused, by[SP_UNARMED_REFUSED]);
 	set(&r->spans_open, sp_span_table_count());
-	set(&r->context, (uint32_t)sp_thread_context_state());
+	set(&r->context, (uint32_t)sp_thread_context_told());
 	for (unsigned sdk = 0; sdk < SP_SDK_N; sdk++)
 		sp_sdk_publish((enum sp_sdk)sdk, &r->sdk[sdk]);
 }
@@ -134,6 +135,7 @@ static void look(void)
 	sweep_spans(sp_lifecycle_config());
 	sp_thread_account_look();
 	sp_region_swap_look();
+	sp_foreign_context_look();
 }
 
 /*

@@ -33,6 +33,7 @@
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/context/context_slot.h"
+#include "sampler/context/foreign_context.h"
 #include "sampler/context/thread_context.h"
 #include "sampler/region/region.h"
 #include "sampler/sampler.h"
@@ -56,6 +57,7 @@ struct sp_config sp_lifecycle_settings;
 static bool parsed;
 static bool watches_forks;
 static bool forked;
+static bool reads_context; /* it was there at the start that another library publishes spans */
 static _Atomic bool ended; /* the last flush is over */
 
 /* glibc: nptl/register-atfork.c; what pthread_atfork() calls. Absent from other C libraries. */
@@ -99,13 +101,27 @@ static void *look_up(const char *name)
 		       : NULL;
 }
 
-/* Whether the spans are published for other profilers: only where nobody else could do it. */
+/*
+ * Whether the spans are published for other profilers: only where nobody else could do it. And
+ * whether samples are labelled by what others publish. That may come later, by a library that is
+ * opened then, whose references mean our variable.
+ */
 static void prepare_context(void)
 {
+	struct sp_foreign_context_setup setup = {.variables = 0};
 	struct sp_elf_tls other;
 
 	sp_elf_find_tls(SP_CONTEXT_SYMBOL, &other);
 	sp_thread_context_init(&sp_lifecycle_settings, other.n, other.before_ours);
+	reads_context = sp_lifecycle_settings.active_span == SP_ACTIVE_CONTEXT ||
+			(sp_lifecycle_settings.active_span == SP_ACTIVE_AUTO && other.n != 0);
+	if (sp_lifecycle_settings.active_span != SP_ACTIVE_CONTEXT && sp_lifecycle_settings.active_span != SP_ACTIVE_AUTO)
+		return;
+	for (; setup.variables < other.listed; setup.variables++)
+		setup.variable[setup.variables] = other.at[setup.variables];
+	setup.tls_begin = other.begin;
+	setup.tls_end = other.end;
+	sp_foreign_context_start(&setup);
 }
 
 /* The descriptor of a region that is in use, or a negative errno; then a message says why. */
@@ -250,7 +266,7 @@ static void after_fork_in_child(void)
 	atomic_store_explicit(&sp_lifecycle_state,
 			      starts ? SP_LIFECYCLE_ASLEEP : SP_LIFECYCLE_FAILED,
 			      memory_order_relaxed);
-	if (starts && (has_span || sp_lifecycle_settings.profile == SP_PROFILE_ALWAYS))
+	if (starts && (has_span || reads_context || sp_lifecycle_settings.profile == SP_PROFILE_ALWAYS))
 		(void)sp_lifecycle_start();
 	sp_reentrancy_guard_leave(g);
 	errno = saved;
@@ -380,11 +396,27 @@ void sp_lifecycle_load(char *const *envp)
 	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_ASLEEP, memory_order_relaxed);
 }
 
+/*
+ * No hook tells of spans that another library publishes. So where the program, or a library that it
+ * was linked with, defines the variable, sampling begins with the program.
+ */
+static bool wants_start(void)
+{
+	struct sp_elf_tls other;
+
+	if (sp_config_wants_start() || sp_config_wants_context())
+		return true;
+	if (!sp_config_allows_context())
+		return false;
+	sp_elf_find_tls(SP_CONTEXT_SYMBOL, &other);
+	return other.n != 0;
+}
+
 void sp_lifecycle_main(void)
 {
 	if (atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed) !=
 		    SP_LIFECYCLE_ASLEEP ||
-	    !sp_config_wants_start())
+	    !wants_start())
 		return;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 

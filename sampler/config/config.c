@@ -63,6 +63,23 @@ bool sp_config_wants_start(void)
 	return sp_config_is_word(text, "always");
 }
 
+bool sp_config_wants_context(void)
+{
+	const char *text;
+
+	(void)sp_config_copy_get(SP_VAR_ACTIVE_SPAN, 0, &text);
+	return sp_config_is_word(text, "context");
+}
+
+/* A bad value means the default. */
+bool sp_config_allows_context(void)
+{
+	const char *text;
+
+	(void)sp_config_copy_get(SP_VAR_ACTIVE_SPAN, 0, &text);
+	return !sp_config_is_word(text, "scope") && !sp_config_is_word(text, "start");
+}
+
 static bool is_true(enum sp_config_id id)
 {
 	const char *text;

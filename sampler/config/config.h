@@ -20,7 +20,7 @@ enum sp_profile_mode { SP_PROFILE_ON_SPAN, SP_PROFILE_ALWAYS };
 /* SP_SCOPE_AUTO is what a user may write; in struct sp_config it is one of the others. */
 enum sp_label_scope { SP_SCOPE_ROOT, SP_SCOPE_ALL, SP_SCOPE_NONE, SP_SCOPE_AUTO };
 /* What decides which span a thread works for; see active_span.h. */
-enum sp_active_span { SP_ACTIVE_AUTO, SP_ACTIVE_SCOPE, SP_ACTIVE_START };
+enum sp_active_span { SP_ACTIVE_AUTO, SP_ACTIVE_SCOPE, SP_ACTIVE_START, SP_ACTIVE_CONTEXT };
 /* Whether the active spans are published for other profilers; see thread_context.h. */
 enum sp_publish { SP_PUBLISH_AUTO, SP_PUBLISH_TRUE, SP_PUBLISH_FALSE };
 enum sp_attributes_mode { SP_ATTRIBUTES_ALWAYS, SP_ATTRIBUTES_WITH_SAMPLES, SP_ATTRIBUTES_NEVER };
@@ -138,6 +138,13 @@ bool sp_config_disabled(void);
 
 /* INIT context, after capture: SPANPROF_PROFILE=always. Cheap, logs nothing. */
 bool sp_config_wants_start(void);
+
+/*
+ * INIT context, after capture: SPANPROF_ACTIVE_SPAN=context; and whether another library's thread
+ * context may label samples, which it may by default.
+ */
+bool sp_config_wants_context(void);
+bool sp_config_allows_context(void);
 
 /* INIT context, after capture: SPANPROF_HOOK_DLSYM=true, SPANPROF_DEEPBIND=true. */
 bool sp_config_wants_hook_dlsym(void);

@@ -39,6 +39,7 @@ static const struct sp_config_choice sp_config_active_choices[] = {
 	{"auto", SP_ACTIVE_AUTO},
 	{"scope", SP_ACTIVE_SCOPE},
 	{"start", SP_ACTIVE_START},
+	{"context", SP_ACTIVE_CONTEXT},
 	{NULL, 0},
 };
 

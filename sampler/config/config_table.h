@@ -129,8 +129,10 @@ struct sp_config_var {
 	X(ACTIVE_SPAN, ENUM, active_span, \
 	  .source = {{"SPANPROF_ACTIVE_SPAN", SP_FORM_OWN}}, \
 	  .choices = sp_config_active_choices, .fallback = "auto", \
-	  .help = "What makes a span active on a thread: only the SDK's scopes, only start and end, or " \
-		  "`auto`: scopes once the program uses them, until then start and end while they nest.") \
+	  .help = "What makes a span active on a thread: only the SDK's scopes, only start and end, only " \
+		  "the thread context that a library of the program publishes, or `auto`: scopes once " \
+		  "the program uses them, until then start and end while they nest; and that context on " \
+		  "threads without spans of an SDK that is hooked.") \
 	X(THREAD_CONTEXT, ENUM, thread_context, \
 	  .source = {{"SPANPROF_THREAD_CONTEXT", SP_FORM_OWN}}, \
 	  .choices = sp_config_publish_choices, .fallback = "auto", \

@@ -49,6 +49,15 @@ void sp_process_context_withdraw(void);
 void sp_process_context_forked(void);
 
 /*
+ * Which attribute of the records holds the local root's span id, as the process context says that
+ * is there, which may be somebody else's; a negative number if none does. Reads /proc/self/maps.
+ */
+int sp_process_context_root_key(void);
+
+/* The same, of a message, whatever its bytes are. */
+int sp_process_context_find_root_key(const uint8_t *message, size_t bytes);
+
+/*
  * The message ProcessContext for that configuration, at most cap bytes: what does not fit is left
  * out. instance: a UUID, for a resource that has no service.instance.id. Returns its length.
  */

@@ -15,6 +15,7 @@
 #include "sampler/base/text.h"
 #include "sampler/config/config.h"
 #include "sampler/context/context_slot.h"
+#include "sampler/context/foreign_context.h"
 #include "sampler/context/process_context.h"
 #include "sampler/open_spans/span_table.h"
 
@@ -39,6 +40,16 @@ static void set_state(enum sp_region_context now)
 enum sp_region_context sp_thread_context_state(void)
 {
 	return (enum sp_region_context)atomic_load_explicit(&state.is, memory_order_relaxed);
+}
+
+enum sp_region_context sp_thread_context_told(void)
+{
+	enum sp_region_context is = sp_thread_context_state();
+
+	return is != SP_CONTEXT_PUBLISHED &&
+			       atomic_load_explicit(&sp_foreign_context_seen, memory_order_relaxed)
+		       ? SP_CONTEXT_READ
+		       : is;
 }
 
 /* Each thread looks at the state again, at its next change. */

@@ -100,7 +100,8 @@ void sp_thread_context_forked(struct sp_thread_context *c);
 bool sp_thread_context_stop(void);
 void sp_thread_context_invalidate(struct sp_thread_context *c);
 
-/* Any context. Who publishes, for the status file. */
+/* Any context. Who publishes; and the same for the status file, which also says who is read. */
 enum sp_region_context sp_thread_context_state(void);
+enum sp_region_context sp_thread_context_told(void);
 
 #endif

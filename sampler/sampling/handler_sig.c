@@ -160,6 +160,8 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	struct sp_span_label label;
 	uint32_t span = sp_active_span_label(&t->spans, &label);
 
+	if (label.span_id == 0 && label.name_id == 0)
+		sp_active_span_label_foreign(t, &label);
 	s->span_id = label.span_id;
 	s->name_id = label.name_id;
 	memcpy(s->trace_id, label.trace_id, sizeof(s->trace_id));

@@ -67,7 +67,7 @@ bool sp_active_span_attached(uint64_t token, const uint8_t *span_id)
 	uint64_t id = 0;
 	bool deep;
 
-	if (sp_active_span_source == SP_ACTIVE_START)
+	if (sp_active_span_source == SP_ACTIVE_START || sp_active_span_source == SP_ACTIVE_CONTEXT)
 		return true;
 	if (!sp_active_span_scopes_used())
 		atomic_store_explicit(&sp_span_stack_scoped, true, memory_order_relaxed);

@@ -52,6 +52,13 @@ SP_SIGSAFE uint32_t sp_active_span_label(const struct sp_span_stack *s, struct s
 SP_SIGSAFE uint32_t sp_active_span_label_of(const struct sp_span_entry *e,
 					    struct sp_span_label *out);
 
+/*
+ * The interrupted thread's handler. The same by what another library of the program publishes for
+ * the thread, whose block that is (foreign_context.h). That knows no names. Nothing where spans of
+ * a hooked SDK are on the thread's stack, if only one that is not recorded.
+ */
+SP_SIGSAFE void sp_active_span_label_foreign(const struct sp_thread *t, struct sp_span_label *out);
+
 /* How an SDK says that a span is active on a thread. */
 enum sp_activation {
 	SP_ACTIVATION_START, /* starting a span makes it active on that thread until it ends */
@@ -89,6 +96,8 @@ static inline bool sp_active_span_scopes_used(void)
 /* Whether starting a span of an SDK with this activation makes it active, as things are now. */
 static inline bool sp_active_span_start_activates(enum sp_activation how)
 {
+	if (sp_active_span_source == SP_ACTIVE_CONTEXT)
+		return false;
 	if (how != SP_ACTIVATION_SCOPE)
 		return sp_active_span_source != SP_ACTIVE_SCOPE || how == SP_ACTIVATION_START;
 	return sp_active_span_source == SP_ACTIVE_START ||

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "sampler/context/foreign_context.h"
+
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
 struct sp_active_span_label_scopes sp_active_span_label_scopes;
@@ -41,4 +43,20 @@ SP_SIGSAFE uint32_t sp_active_span_label(const struct sp_span_stack *s, struct s
 		return sp_active_span_label_of(&e, out);
 	memset(out, 0, sizeof(*out));
 	return 0;
+}
+
+SP_SIGSAFE void sp_active_span_label_foreign(const struct sp_thread *t, struct sp_span_label *out)
+{
+	const struct sp_active_span_label_scopes *scopes = &sp_active_span_label_scopes;
+	struct sp_foreign_ids ids;
+
+	if (!sp_span_stack_empty(&t->spans) || sp_span_overflow_count(&t->spans.rest) != 0 ||
+	    !sp_foreign_context_read(&t->context.record, &ids))
+		return;
+	if (scopes->id == SP_SCOPE_ROOT && ids.root_id != 0)
+		out->span_id = ids.root_id;
+	else if (scopes->id != SP_SCOPE_NONE)
+		out->span_id = ids.span_id;
+	if (scopes->trace_id)
+		memcpy(out->trace_id, ids.trace_id, sizeof(out->trace_id));
 }

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads which attribute of another publisher's records holds the local root's id, from the message
+ * of its process context (process_context.h). Context: APP.
+ *
+ * The message is memory of others, which may change or go while it is read. So the kernel is asked
+ * first whether it can be read, it is copied, and each length in the copy is checked.
+ */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "sampler/base/arena.h"
+#include "sampler/base/compiler.h"
+#include "sampler/base/readable_sig.h"
+#include "sampler/context/process_context.h"
+#include "sampler/context/process_maps.h"
+
+#define PAYLOAD_MAX 65536U
+#define PAGE 4096U
+#define WORD 8U
+
+/* What is left of a message. */
+struct reader {
+	const uint8_t *at;
+	const uint8_t *end;
+};
+
+static bool varint(struct reader *r, uint64_t *out)
+{
+	*out = 0;
+	for (unsigned shift = 0; shift < 64 && r->at < r->end; shift += 7) {
+		uint8_t byte = *r->at++;
+
+		*out |= (uint64_t)(byte & 0x7fU) << shift;
+		if (byte < 0x80)
+			return true;
+	}
+	return false;
+}
+
+/* Bytes of a value without a length of its own; by wire type. */
+static bool skip(struct reader *r, unsigned type)
+{
+	uint64_t unused;
+	size_t bytes = type == 1 ? 8 : 4;
+
+	if (type == 0)
+		return varint(r, &unused);
+	if ((type != 1 && type != 5) || (size_t)(r->end - r->at) < bytes)
+		return false;
+	r->at += bytes;
+	return true;
+}
+
+/* The next field with a length: its number and its bytes. False at the end, or of what is broken. */
+static bool next(struct reader *r, uint64_t *number, struct reader *value)
+{
+	uint64_t key;
+	uint64_t len;
+
+	while (varint(r, &key)) {
+		*number = key >> 3;
+		if ((key & 7) != 2) {
+			if (!skip(r, key & 7))
+				return false;
+			continue;
+		}
+		if (!varint(r, &len) || len > (uint64_t)(r->end - r->at))
+			return false;
+		*value = (struct reader){r->at, r->at + len};
+		r->at += len;
+		return true;
+	}
+	return false;
+}
+
+/* The first field of that number. */
+static bool find(struct reader r, uint64_t wanted, struct reader *value)
+{
+	uint64_t number;
+
+	while (next(&r, &number, value))
+		if (number == wanted)
+			return true;
+	return false;
+}
+
+static bool is(const struct reader *r, const char *text)
+{
+	return (size_t)(r->end - r->at) == strlen(text) && memcmp(r->at, text, strlen(text)) == 0;
+}
+
+/* The place of a name for the local root in an AnyValue with an ArrayValue of strings. */
+static int place_in(struct reader any)
+{
+	struct reader array;
+	struct reader element;
+	struct reader name;
+	uint64_t number;
+	int place = -1;
+
+	if (!find(any, 5, &array))
+		return -1;
+	for (int i = 0; i < 256 && next(&array, &number, &element); i++) {
+		if (number == 1 && find(element, 1, &name) &&
+		    (is(&name, SP_PROCESS_CONTEXT_ROOT_NAME) ||
+		     is(&name, "datadog.local_root_span_id")))
+			place = i;
+	}
+	return place;
+}
+
+int sp_process_context_find_root_key(const uint8_t *message, size_t bytes)
+{
+	struct reader r = {message, message + bytes};
+	struct reader pair;
+	struct reader key;
+	struct reader any;
+	uint64_t number;
+
+	while (next(&r, &number, &pair)) {
+		if (number == 2 && find(pair, 1, &key) &&
+		    is(&key, "threadlocal.attribute_key_map") && find(pair, 2, &any))
+			return place_in(any);
+	}
+	return -1;
+}
+
+static bool may_read(uintptr_t at, size_t bytes)
+{
+	for (uintptr_t page = at; page < at + bytes; page += PAGE)
+		if (!sp_readable(page))
+			return false;
+	return bytes >= WORD && sp_readable(at + bytes - WORD);
+}
+
+/* Of somebody else, so sanitizers know nothing of it. */
+SP_RAW static void copy(void *to, uintptr_t at, size_t bytes)
+{
+	const volatile uint8_t *from = (const volatile uint8_t *)at;
+
+	for (size_t i = 0; i < bytes; i++)
+		((uint8_t *)to)[i] = from[i];
+}
+
+static int read_message(const struct sp_process_context *c)
+{
+	size_t bytes = c->payload_bytes;
+	uint8_t *message;
+	int key;
+
+	if (memcmp(c->signature, SP_PROCESS_CONTEXT_NAME, sizeof(c->signature)) != 0 ||
+	    c->version != SP_PROCESS_CONTEXT_VERSION || bytes == 0 || bytes > PAYLOAD_MAX ||
+	    atomic_load_explicit(&c->published_ns, memory_order_relaxed) == 0 ||
+	    !may_read((uintptr_t)c->payload, bytes))
+		return -1;
+	message = sp_arena_map(PAYLOAD_MAX);
+	if (message == NULL)
+		return -1;
+	copy(message, (uintptr_t)c->payload, bytes);
+	key = sp_process_context_find_root_key(message, bytes);
+	sp_arena_unmap(message, PAYLOAD_MAX);
+	return key;
+}
+
+int sp_process_context_root_key(void)
+{
+	struct sp_process_context header;
+	uintptr_t at = 0;
+
+	if (sp_process_maps_find(&at) != 0 || at == 0 || !may_read(at, sizeof(header)))
+		return -1;
+	copy(&header, at, sizeof(header));
+	return read_message(&header);
+}

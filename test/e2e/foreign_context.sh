@@ -1,0 +1,85 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Where no SDK can be hooked, samples are labelled by what a library of the program publishes in
+# OpenTelemetry's thread context: the program's own, a library's, and that of one that is opened. A
+# record that lies costs a label and never the program.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+# Of WORK_MS in test/hosts/publisher.c: the rest may be lost to the first sample and the last.
+readonly WORK_NS='60e6 * 0.6'
+export SPANPROF_SAMPLE_RATE=500
+
+# under NAME [VARIABLE=VALUE]... COMMAND...: run, and NAME.json with what was sampled.
+under()
+{
+	local name=$1
+
+	shift
+	mkdir "$WORK/$name"
+	run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" SPANPROF_STATUS_FILE="$WORK/$name.status" "$@"
+	expect_rc "$name" "${RC:-41}"
+	expect_silent "$name"
+	report "$WORK/$name" "$WORK/$name.json"
+}
+
+# labelled NAME SPAN_ID TRACE_ID: that span's work has its ids.
+labelled()
+{
+	expect "$WORK/$1.json" "sum(s['ns'] for s in d['spans']
+		if s['span_id'] == '$2' and s['trace_id'] == '$3') > $WORK_NS"
+}
+
+# all_spans NAME: those of the program, and no others.
+all_spans()
+{
+	labelled "$1" 1111111111111111 eeeeeeeeeeeeeeee1111111111111111
+	labelled "$1" 2222222222222222 dddddddddddddddd2222222222222222
+	labelled "$1" 3333333333333330 cccccccccccccccf3333333333333330
+	labelled "$1" 3333333333333331 ccccccccccccccce3333333333333331
+	expect "$WORK/$1.json" "len({s['span_id'] for s in d['spans'] if s['span_id']}) == 4"
+	# the rest was done outside of spans
+	expect "$WORK/$1.json" "sum(s['ns'] for s in d['spans'] if s['span_id']) < 1.1 * 480e6"
+	expect "$WORK/$1.status" 'd["thread_context"] == "read"'
+}
+
+under own "$HOSTS/publisher"
+all_spans own
+under own.heap PUBLISHER_HEAP=1 "$HOSTS/publisher"
+all_spans own.heap
+under linked PUBLISHER_HEAP=1 "$HOSTS/publisher_linked"
+all_spans linked
+under opens SPANPROF_ACTIVE_SPAN=context "$HOSTS/publisher_opens"
+all_spans opens
+
+# A library that is opened is found wherever sampling goes on, but nothing begins for it.
+under always SPANPROF_PROFILE=always "$HOSTS/publisher_opens"
+all_spans always
+run_under asleep SPANPROF_OUTPUT_DIR="$WORK" "$HOSTS/publisher_opens"
+expect_rc asleep 41
+[[ -z $(profiles_in "$WORK") ]] || fail 'sampled without a span'
+
+# Other sources of labels, when asked for, are the only ones.
+run_under start SPANPROF_OUTPUT_DIR="$WORK" SPANPROF_ACTIVE_SPAN=start "$HOSTS/publisher"
+expect_rc start 41
+[[ -z $(profiles_in "$WORK") ]] || fail 'sampled without a span'
+under scope SPANPROF_PROFILE=always SPANPROF_ACTIVE_SPAN=scope "$HOSTS/publisher_linked"
+expect "$WORK/scope.json" "not [s for s in d['spans'] if s['span_id']]"
+
+# Whatever the variable names, the program ends as without us.
+under bad "$HOSTS/publisher" bad
+expect "$WORK/bad.json" "{s['span_id'] for s in d['spans'] if s['span_id']} == {'4444444444444444'}"
+labelled bad 4444444444444444 44444444444444444444444444444444
+
+# Where the publisher says which attribute that is, the local root's id is the label, as everywhere.
+under roots "$HOSTS/publisher" roots
+labelled roots 2000000000000002 dddddddddddddddd2222222222222222
+
+# A forked child goes on by itself: there is no hook that would tell of its first span.
+under fork "$HOSTS/publisher" fork
+labelled fork 5555555555555555 aaaaaaaaaaaaaaaa5555555555555555
+
+# When asked for, that context is the only source: spans of a hooked SDK label nothing.
+RC=31 under hooked SPANPROF_ACTIVE_SPAN=context "$HOSTS/context" flip
+expect "$WORK/hooked.json" "not [s for s in d['spans'] if s['span_id']]"

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts about reading the records that another library publishes: what is believed, and what is not. */
+#include "sampler/context/foreign_context.h"
+
+#include <criterion/criterion.h>
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "sampler/base/arch_sig.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/config/config.h"
+#include "sampler/context/context_slot.h"
+#include "sampler/context/process_context.h"
+#include "sampler/context/thread_context.h"
+
+#define PAGE 4096
+
+struct large {
+	struct sp_context_record head;
+	uint8_t more[640];
+};
+
+static struct large record;
+static struct sp_foreign_ids ids;
+
+static void publish(void *at)
+{
+	atomic_store(sp_context_slot(), at);
+}
+
+static void fill(struct sp_context_record *r)
+{
+	memset(r, 0, sizeof(*r));
+	memset(r->trace_id, 0x5a, sizeof(r->trace_id));
+	memset(r->span_id, 0x11, sizeof(r->span_id));
+	atomic_store(&r->valid, 1);
+}
+
+static bool reads(void)
+{
+	return sp_foreign_context_read(NULL, &ids);
+}
+
+static void start(void)
+{
+	const struct sp_foreign_context_setup none = {.variables = 0};
+
+	sp_foreign_context_start(&none);
+	fill(&record.head);
+	publish(&record);
+}
+
+TestSuite(foreign_context, .init = start, .timeout = 20);
+
+Test(foreign_context, tells_the_ids_of_a_valid_record)
+{
+	cr_assert(reads());
+
+	cr_expect_eq(ids.span_id, UINT64_C(0x1111111111111111));
+	cr_expect_eq(ids.trace_id[15], 0x5a);
+	cr_expect_eq(ids.root_id, 0);
+	cr_expect(atomic_load(&sp_foreign_context_seen));
+}
+
+Test(foreign_context, believes_no_record_that_is_invalid_or_its_own)
+{
+	cr_expect_not(sp_foreign_context_read(&record.head, &ids), "its own");
+	publish(NULL);
+	cr_expect_not(reads());
+	publish((char *)&record + 1);
+	cr_expect_not(reads(), "of odd address");
+	publish(&record);
+	for (unsigned valid = 0; valid < 256; valid++) {
+		atomic_store(&record.head.valid, (uint8_t)valid);
+		cr_expect_eq(reads(), valid == 1, "%u", valid);
+	}
+	atomic_store(&record.head.valid, 1);
+	memset(record.head.span_id, 0, 8);
+	cr_expect_not(reads(), "without a span");
+	fill(&record.head);
+	memset(record.head.trace_id, 0, 16);
+	cr_expect_not(reads(), "without a trace");
+}
+
+Test(foreign_context, reads_nothing_that_cannot_be_read)
+{
+	char *two = mmap(NULL, (size_t)2 * PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct sp_context_record *last;
+
+	cr_assert_neq(two, MAP_FAILED);
+	cr_assert_eq(munmap(two + PAGE, PAGE), 0);
+	for (uintptr_t at = 2; at != 0; at <<= 1) {
+		publish((void *)at);
+		cr_expect_not(reads(), "%lx", at);
+		publish((void *)-at);
+		cr_expect_not(reads(), "-%lx", at);
+	}
+	for (unsigned short_of = 0; short_of < 28; short_of++) {
+		publish(two + PAGE - short_of);
+		cr_expect_not(reads(), "%u bytes", short_of);
+	}
+	/* A record may end where the memory does. Its attributes are told to be behind that. */
+	last = (struct sp_context_record *)(void *)(two + PAGE - 28);
+	memset(last, 0x5a, 24);
+	atomic_store(&last->valid, 1);
+	last->attributes = 600;
+	sp_foreign_context_set_root_key(0);
+	publish(last);
+	cr_expect(reads());
+	cr_expect_eq(ids.root_id, 0);
+}
+
+static __thread struct large in_tls;
+
+/* Below a filter the kernel is not asked, and so nothing else is read. */
+Test(foreign_context, in_storage_of_every_thread_is_read_without_asking)
+{
+	struct sp_foreign_context_setup all = {.tls_begin = -65536, .tls_end = 65536};
+
+	sp_foreign_context_start(&all);
+	sp_seccomp_begin();
+	cr_expect_not(reads(), "elsewhere");
+	fill(&in_tls.head);
+	publish(&in_tls);
+	cr_expect(reads());
+	all.tls_begin = (intptr_t)((uintptr_t)&in_tls - sp_arch_thread_pointer());
+	all.tls_end = all.tls_begin + 27;
+	sp_foreign_context_start(&all);
+	cr_expect_not(reads(), "beyond the end");
+	all.tls_end++;
+	sp_foreign_context_start(&all);
+	cr_expect(reads());
+}
+
+static size_t put(size_t at, uint8_t key, const char *text)
+{
+	uint8_t *out = &record.head.key + at;
+
+	out[0] = key;
+	out[1] = (uint8_t)strlen(text);
+	memcpy(out + 2, text, strlen(text));
+	return at + 2 + strlen(text);
+}
+
+Test(foreign_context, tells_the_root_where_an_attribute_has_it)
+{
+	size_t n = put(0, 3, "GET");
+
+	n = put(n, 1, "00000000000000ff");
+	n = put(n, 1, "00f067aa0BA902b7");
+	record.head.attributes = (uint16_t)n;
+	sp_foreign_context_set_root_key(1);
+	cr_assert(reads());
+	cr_expect_eq(memcmp(&ids.root_id, "\x00\xf0\x67\xaa\x0b\xa9\x02\xb7", 8), 0,
+		     "the last one counts");
+
+	sp_foreign_context_set_root_key(-1);
+	cr_assert(reads());
+	cr_expect_eq(ids.root_id, 0);
+}
+
+Test(foreign_context, believes_no_length)
+{
+	size_t n = put(0, 1, "00f067aa0ba902b7");
+
+	sp_foreign_context_set_root_key(1);
+	for (unsigned told = 0; told < 65536; told += told < 700 ? 1 : 97) {
+		record.head.attributes = (uint16_t)told;
+		cr_assert(reads());
+		cr_expect_eq(ids.root_id != 0, told >= n && told <= 612, "%u", told);
+	}
+	record.head.attributes = (uint16_t)n;
+	for (unsigned len = 0; len < 256; len++) {
+		record.head.len = (uint8_t)len;
+		cr_assert(reads());
+		cr_expect_eq(ids.root_id != 0, len == 16, "%u", len);
+	}
+	/* nor a character that is no digit, wherever it is */
+	for (size_t at = 0; at < 16; at++) {
+		put(0, 1, "00f067aa0ba902b7");
+		for (unsigned c = 0; c < 256; c++) {
+			bool is_digit = c < 128 && isxdigit((int)c) != 0;
+
+			record.head.root_id[at] = (char)c;
+			cr_assert(reads());
+			cr_expect_eq(ids.root_id != 0, is_digit, "%u at %zu", c, at);
+		}
+	}
+}
+
+static uint8_t message[1024];
+
+static size_t encode(void)
+{
+	const struct sp_config config = {.service_name = "unit"};
+
+	return sp_process_context_encode(&config, "", message, sizeof(message));
+}
+
+Test(foreign_context, finds_the_roots_attribute_by_its_name)
+{
+	static const char map[] = "\x12\x52\n\x1dthreadlocal.attribute_key_map\x12\x31\x2a\x2f"
+				  "\n\x0d\n\x0bhttp.method\n\x1c\n\x1a"
+				  "datadog.local_root_span_id\n\x00";
+	size_t n = encode();
+
+	cr_expect_eq(sp_process_context_find_root_key(message, n), 0);
+	cr_expect_eq(sp_process_context_find_root_key((const uint8_t *)map, sizeof(map) - 1), 1);
+}
+
+/* Under the sanitizers: whatever is cut off or changed, nothing outside is read. */
+Test(foreign_context, believes_no_message)
+{
+	size_t n = encode();
+
+	for (size_t cut = 0; cut <= n; cut++) {
+		uint8_t *part = malloc(cut + 1);
+
+		memcpy(part, message, cut);
+		(void)sp_process_context_find_root_key(part, cut);
+		free(part);
+	}
+	for (size_t i = 0; i < n; i++) {
+		uint8_t was = message[i];
+
+		for (unsigned value = 0; value < 256; value++) {
+			uint8_t *copy = malloc(n);
+
+			message[i] = (uint8_t)value;
+			memcpy(copy, message, n);
+			(void)sp_process_context_find_root_key(copy, n);
+			free(copy);
+		}
+		message[i] = was;
+	}
+	cr_expect_eq(sp_process_context_find_root_key(message, n), 0, "all is as it was");
+}
+
+Test(foreign_context, reads_the_process_context_of_the_process)
+{
+	const struct sp_config config = {.service_name = "unit"};
+
+	cr_expect_lt(sp_process_context_root_key(), 0);
+	cr_assert_eq(sp_process_context_publish(&config), 0);
+	cr_expect_eq(sp_process_context_root_key(), 0);
+}
