@@ -96,6 +96,7 @@ struct sdks {
 	unsigned hooked;     /* will be */
 	unsigned obstacles;  /* will not */
 	const char *foreign; /* asks for OTEL_ variables, and has none that we know; NULL = none */
+	const char *publisher; /* has OpenTelemetry's thread context; NULL = none */
 };
 
 static void say_found(const struct sp_sdk_found *found, size_t n, const char *path,
@@ -126,6 +127,8 @@ static void say_sdks(const struct sp_tree *t, struct sdks *all)
 		n = f.readable ? sp_sdk_look(&f, &place, found, FOUND_MAX) : 0;
 		if (n == 0 && all->foreign == NULL && f.readable && sp_sdk_is_opentelemetry(&f))
 			all->foreign = t->object[i].path;
+		if (all->publisher == NULL && f.readable && sp_sdk_publishes(&f))
+			all->publisher = t->object[i].path;
 		sp_elf_close(&f);
 		say_found(found, n, t->object[i].path, all);
 	}
@@ -136,11 +139,26 @@ static void say_sdks(const struct sp_tree *t, struct sdks *all)
 		    all->foreign);
 }
 
+/* Who tells whom of the spans, beside the hooks. */
+static void say_context(const struct sdks *all)
+{
+	if (all->publisher != NULL && all->hooked == 0)
+		row("context", "%s can publish its spans, and samples are labelled by that",
+		    all->publisher);
+	else if (all->publisher != NULL)
+		row("context", "publishing spans for other profilers is left to %s",
+		    all->publisher);
+	else if (all->hooked != 0)
+		row("context", "its spans will be published for other profilers, unless "
+			       "SPANPROF_THREAD_CONTEXT=false");
+}
+
 static enum sp_check say_verdict(const struct sp_target *t, const struct sp_tree *tree)
 {
 	struct sdks all = {.hooked = 0};
 
 	say_sdks(tree, &all);
+	say_context(&all);
 	if (tree->missing != NULL)
 		row("missing", "%s (nowhere on the loader's path)", tree->missing);
 	if (tree->said != NULL)
@@ -149,6 +167,10 @@ static enum sp_check say_verdict(const struct sp_target *t, const struct sp_tree
 		row("note", "more than %u objects: the rest was not looked at", SP_TREE_MAX);
 	if (all.hooked != 0) {
 		row("verdict", "can be profiled: its spans will be seen");
+		return SP_CHECK_HOOKED;
+	}
+	if (all.publisher != NULL) {
+		row("verdict", "can be profiled: its spans are seen as far as it publishes them");
 		return SP_CHECK_HOOKED;
 	}
 	if (all.obstacles != 0)

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 enum sp_check {
-	SP_CHECK_HOOKED = 0,  /* an SDK will be hooked */
+	SP_CHECK_HOOKED = 0,  /* an SDK will be hooked, or spans be read */
 	SP_CHECK_NO_SDK = 1,  /* it can be loaded, but there is no SDK to hook */
 	SP_CHECK_BLOCKED = 2, /* it cannot be loaded, or not work */
 	SP_CHECK_FAILED = 125 /* nothing can be said, but why that is so */

@@ -112,6 +112,22 @@ static bool exported(const Elf64_Sym *s)
 	       (visibility == STV_DEFAULT || visibility == STV_PROTECTED);
 }
 
+static void look_for_variable(void *arg, const char *name, const Elf64_Sym *s, size_t index)
+{
+	(void)index;
+	if (ELF64_ST_TYPE(s->st_info) == STT_TLS && s->st_shndx != SHN_UNDEF && exported(s) &&
+	    strcmp(name, "otel_thread_ctx_v1") == 0)
+		*(bool *)arg = true;
+}
+
+bool sp_sdk_publishes(const struct sp_elf *f)
+{
+	bool found = false;
+
+	(void)sp_elf_symbols(f, SHT_DYNSYM, look_for_variable, &found);
+	return found;
+}
+
 static void look_at_getenv(struct seen *seen, const char *name, const Elf64_Sym *s)
 {
 	if (strcmp(name, "getenv") != 0)

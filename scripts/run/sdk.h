@@ -29,6 +29,9 @@ struct sp_sdk_place {
 size_t sp_sdk_look(const struct sp_elf *f, struct sp_sdk_place *place, struct sp_sdk_found *found,
 		   size_t max);
 
+/* The object defines the variable of OpenTelemetry's thread context, so it may publish its spans. */
+bool sp_sdk_publishes(const struct sp_elf *f);
+
 /* The object knows the names of variables that OpenTelemetry reads. */
 bool sp_sdk_is_opentelemetry(const struct sp_elf *f);
 
