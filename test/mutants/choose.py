@@ -26,6 +26,8 @@ ROOMS = {
                            "stress/span_stack_step", "unit/core/test_handler_labels"],
     "sampler/span": ["unit/core/test_active_span", "unit/core/test_span", "unit/core/test_handler_labels",
                      "stress/second_look_step"],
+    "sampler/context": ["unit/core/test_foreign_context", "unit/core/test_thread_context",
+                        "stress/thread_context_step", "e2e/foreign_context"],
     "sampler/thread": ["unit/core/test_thread", "unit/core/test_thread_timer", "unit/core/test_thread_mask",
                        "unit/core/test_virtual_mask", "unit/core/test_signals", "unit/core/test_signal_fallback",
                        "unit/core/test_handler", "stress/second_look_step", "e2e/alternate_stack",
