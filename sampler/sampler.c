@@ -177,7 +177,9 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 		return fd;
 	err = prepare(cfg);
 	/* A forked child goes on in the spans of the thread that forked. */
-	sp_shown_label_update(sp_thread_own);
+	/* To the exporter alone: for profilers outside, a child begins with a span of its own. */
+	if (sp_thread_labels_now() != NULL && sp_thread_own != NULL)
+		sp_shown_label_put(sp_thread_own);
 	if (err == 0)
 		return fd;
 	(void)syscall(SYS_close, fd);

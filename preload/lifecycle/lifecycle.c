@@ -16,7 +16,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/elf/elf_walk.h"
 #include "preload/elf/hook_dl.h"
 #include "preload/elf/resolve.h"
 #include "preload/exporter/exporter.h"
@@ -25,6 +24,7 @@
 #include "preload/exporter/exporter_restart.h"
 #include "preload/exporter/trial.h"
 #include "preload/lifecycle/deferred_work.h"
+#include "preload/lifecycle/publisher.h"
 #include "preload/lifecycle/reentrancy_guard.h"
 #include "preload/lifecycle/sdk.h"
 #include "sampler/base/counters.h"
@@ -32,9 +32,6 @@
 #include "sampler/base/monotonic.h"
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
-#include "sampler/context/context_slot.h"
-#include "sampler/context/foreign_context.h"
-#include "sampler/context/thread_context.h"
 #include "sampler/region/region.h"
 #include "sampler/sampler.h"
 #include "sampler/sampling/thread_account.h"
@@ -57,7 +54,6 @@ struct sp_config sp_lifecycle_settings;
 static bool parsed;
 static bool watches_forks;
 static bool forked;
-static bool reads_context; /* it was there at the start that another library publishes spans */
 static _Atomic bool ended; /* the last flush is over */
 
 /* glibc: nptl/register-atfork.c; what pthread_atfork() calls. Absent from other C libraries. */
@@ -101,29 +97,6 @@ static void *look_up(const char *name)
 		       : NULL;
 }
 
-/*
- * Whether the spans are published for other profilers: only where nobody else could do it. And
- * whether samples are labelled by what others publish. That may come later, by a library that is
- * opened then, whose references mean our variable.
- */
-static void prepare_context(void)
-{
-	struct sp_foreign_context_setup setup = {.variables = 0};
-	struct sp_elf_tls other;
-
-	sp_elf_find_tls(SP_CONTEXT_SYMBOL, &other);
-	sp_thread_context_init(&sp_lifecycle_settings, other.n, other.before_ours);
-	reads_context = sp_lifecycle_settings.active_span == SP_ACTIVE_CONTEXT ||
-			(sp_lifecycle_settings.active_span == SP_ACTIVE_AUTO && other.n != 0);
-	if (sp_lifecycle_settings.active_span != SP_ACTIVE_CONTEXT && sp_lifecycle_settings.active_span != SP_ACTIVE_AUTO)
-		return;
-	for (; setup.variables < other.listed; setup.variables++)
-		setup.variable[setup.variables] = other.at[setup.variables];
-	setup.tls_begin = other.begin;
-	setup.tls_end = other.end;
-	sp_foreign_context_start(&setup);
-}
-
 /* The descriptor of a region that is in use, or a negative errno; then a message says why. */
 static int prepare(void)
 {
@@ -137,7 +110,7 @@ static int prepare(void)
 	parsed = true;
 	fd = sp_sampler_prepare(&sp_lifecycle_settings, look_up);
 	if (fd >= 0)
-		prepare_context();
+		sp_publisher_prepare(&sp_lifecycle_settings);
 	if (fd == -ENOSYS)
 		sp_log(SP_LOG_WARN,
 		       "SPANPROF_UNWIND=cfi needs _dl_find_object, which this C library "
@@ -266,7 +239,8 @@ static void after_fork_in_child(void)
 	atomic_store_explicit(&sp_lifecycle_state,
 			      starts ? SP_LIFECYCLE_ASLEEP : SP_LIFECYCLE_FAILED,
 			      memory_order_relaxed);
-	if (starts && (has_span || reads_context || sp_lifecycle_settings.profile == SP_PROFILE_ALWAYS))
+	if (starts && (has_span || sp_publisher_is_read() ||
+		       sp_lifecycle_settings.profile == SP_PROFILE_ALWAYS))
 		(void)sp_lifecycle_start();
 	sp_reentrancy_guard_leave(g);
 	errno = saved;
@@ -402,21 +376,16 @@ void sp_lifecycle_load(char *const *envp)
  */
 static bool wants_start(void)
 {
-	struct sp_elf_tls other;
-
-	if (sp_config_wants_start() || sp_config_wants_context())
-		return true;
-	if (!sp_config_allows_context())
-		return false;
-	sp_elf_find_tls(SP_CONTEXT_SYMBOL, &other);
-	return other.n != 0;
+	return sp_config_wants_start() || sp_config_wants_context() ||
+	       (sp_config_allows_context() && sp_publisher_found());
 }
 
 void sp_lifecycle_main(void)
 {
-	if (atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed) !=
-		    SP_LIFECYCLE_ASLEEP ||
-	    !wants_start())
+	if (atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed) != SP_LIFECYCLE_ASLEEP)
+		return;
+	sp_publisher_look();
+	if (!wants_start())
 		return;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
