@@ -194,7 +194,8 @@ void way_send(struct way *w, const char *what)
 		.symbolizer = symbolizer,
 		.threads = w->config.thread_name ? names : NULL,
 		.limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES},
-		.times = {10000000, WAY_NOW - INT64_C(15000000000), INT64_C(15000000000)},
+		.times = {10000000, WAY_NOW - INT64_C(15000000000), INT64_C(15000000000),
+			  SP_PROFILE_CPU},
 	};
 
 	cr_assert_eq(sp_series_init(&series, &w->config, w->ops.pid, label_refused, w), 0);

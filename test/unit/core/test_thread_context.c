@@ -12,6 +12,7 @@
 #include "sampler/context/thread_context.h"
 #include "sampler/span/manual_label.h"
 #include "test/unit/core/span_host.h"
+#include "test/unit/emulated.h"
 
 static struct sp_config config = {.service_name = "unit", .thread_context = SP_PUBLISH_AUTO};
 
@@ -248,6 +249,8 @@ Test(thread_context, of_a_forked_child_begins_with_its_next_span)
 	int status = 0;
 	pid_t pid;
 
+	if (emulated())
+		cr_skip_test("the emulator does not know MADV_DONTFORK");
 	begin(1);
 	pid = fork();
 	if (pid == 0) {

@@ -40,7 +40,7 @@ static void set_up(void)
 		.ops = &core.ops,
 		.symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default),
 		.limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES},
-		.times = {10000000, 1700000000000000000, 15000000000},
+		.times = {10000000, 1700000000000000000, 15000000000, SP_PROFILE_CPU},
 	};
 }
 
