@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the table of variables as Markdown, for README.md, or with --man as roff, for spanprof(7).
+ * Prints the table of variables as Markdown, for sampler/config/README.md, or with --man as roff, for spanprof(7).
  * A build tool, linked with the sampler objects; runs in no host.
  */
 #include <stdbool.h>

@@ -1,63 +1,107 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Puts what the code prints into README.md: the configuration table, and with --demo the end of a
-# demo run, which it makes. With --check it changes nothing and fails if the table is out of date.
-# --matrix and --check-matrix do the same for the conformance matrix, as "make matrix" left it, and
-# --latest for the results of "make sdk-latest", --bench for the answers that "make bench" left.
+# Writes what the code prints into the README.md of the folder that it belongs to:
+#
+#   update-readme.sh            the variables (sampler/config), and the costs of the front page
+#   update-readme.sh --check    changes nothing, fails if one of these two is out of date
+#   update-readme.sh --demo     runs the demo: its output and its flame graph (test/rideshare)
+#   update-readme.sh --matrix   the conformance matrix, as "make matrix" left it (test/conformance)
+#   update-readme.sh --check-matrix
+#   update-readme.sh --latest   the results of "make sdk-latest" (test/sdk-latest)
+#   update-readme.sh --bench    the answers of "make bench" (test/bench), and the costs of the front page
+#
+# Each text stands between two comments, "<!-- NAME:begin -->" and "<!-- NAME:end -->".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# replace MARKER FILE: README.md with FILE between the markers, on stdout
-replace()
+readonly FRONT=README.md
+readonly CONFIG=sampler/config/README.md
+readonly DEMO=test/rideshare/README.md
+readonly PICTURE=test/rideshare/flamegraph.svg
+readonly MATRIX=test/conformance/README.md
+readonly LATEST=test/sdk-latest/README.md
+readonly BENCH=test/bench/README.md
+
+# The questions of test/bench that the front page answers, and its words for them.
+COSTS=$(cat <<'END_OF_COSTS'
+a span without attribute, 1 thread(s), of opentelemetry-cpp's own start and end|time of a span, without attributes
+a span with the default, SPANPROF_ATTRIBUTES=always, 1 thread(s), of opentelemetry-cpp's own start and end|time of a span, by default (the SDK copies the attribute)
+CPU overhead of a compilation by clang at 100 Hz, sampling alone|CPU time of a busy program, sampled at 100 Hz
+the exporter at 100 Hz on two busy threads, of one processor|CPU time of the exporter beside two busy threads
+memory per sampled thread, the stack that its signal handler touches included|memory of each sampled thread
+exec of a program that is no target|start of a program that records no span
+END_OF_COSTS
+)
+readonly COSTS
+
+fail()
 {
-	awk -v marker="$1" -v file="$2" -f scripts/between.awk README.md
+	echo "update-readme: $*" >&2
+	exit 1
 }
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# check MARKER SOURCE
+# between MARKER FILE: FILE with $work/MARKER between the marks, on stdout
+between()
+{
+	grep -qxF "<!-- $1:begin -->" "$2" || fail "$2 has no <!-- $1:begin -->"
+	grep -qxF "<!-- $1:end -->" "$2" || fail "$2 has no <!-- $1:end -->"
+	awk -v marker="$1" -v file="$work/$1" -f scripts/between.awk "$2"
+}
+
+# put MARKER FILE
+put()
+{
+	between "$1" "$2" >"$work/README.md"
+	cp "$work/README.md" "$2"
+}
+
+# check MARKER FILE SOURCE
 check()
 {
-	replace "$1" "$work/$1" | diff -u README.md - >"$work/diff" || {
-		echo "update-readme: README.md differs from what $2 prints:" >&2
+	between "$1" "$2" >"$work/README.md"
+	diff -u "$2" "$work/README.md" >"$work/diff" || {
+		echo "update-readme: $2 differs from what $3 says:" >&2
 		cat "$work/diff" >&2
 		exit 1
 	}
 }
 
-case ${1-} in
---bench)
-	replace bench build/test/bench/answers.md >"$work/README.md"
-	cp "$work/README.md" README.md
-	exit 0
-	;;
---latest)
-	latest=build/test/sdk-latest
-	python3 test/conformance/matrix.py ways "$latest/latest.json" test/sdk-latest/latest.conf \
-		"$(cat "$latest/version")" >"$work/sdk-latest"
-	replace sdk-latest "$work/sdk-latest" >"$work/README.md"
-	cp "$work/README.md" README.md
-	exit 0
-	;;
---matrix | --check-matrix)
-	python3 test/conformance/matrix.py readme build/test/conformance/matrix.json \
-		>"$work/matrix"
-	if [[ $1 == --check-matrix ]]; then
-		check matrix test/conformance/matrix.py
-		exit 0
-	fi
-	replace matrix "$work/matrix" >"$work/README.md"
-	cp "$work/README.md" README.md
-	exit 0
-	;;
-esac
+# The costs of the front page, from the table of test/bench.
+make_costs()
+{
+	local question words figure
 
-build/print-config >"$work/config"
+	{
+		echo '| what | the profiler adds |'
+		echo '|---|---|'
+		while IFS='|' read -r question words; do
+			figure=$(awk -F ' *[|] *' -v question="$question" '$2 == question { print $3 }' "$BENCH")
+			[[ -n $figure ]] || fail "$BENCH has no figure for: $question"
+			echo "| $words | $figure |"
+		done <<<"$COSTS"
+	} >"$work/costs"
+}
+
+make_matrix()
+{
+	python3 test/conformance/matrix.py readme build/test/conformance/matrix.json >"$work/matrix"
+}
+
 case ${1-} in
+'')
+	build/print-config >"$work/config"
+	put config "$CONFIG"
+	make_costs
+	put costs "$FRONT"
+	;;
 --check)
-	check config build/print-config
-	exit 0
+	build/print-config >"$work/config"
+	check config "$CONFIG" build/print-config
+	make_costs
+	check costs "$FRONT" "$BENCH"
 	;;
 --demo)
 	{
@@ -65,9 +109,30 @@ case ${1-} in
 		test/rideshare/demo.sh 2>/dev/null | sed -n '/^span_name/,$p'
 		echo '```'
 	} >"$work/demo"
-	replace demo "$work/demo" >"$work/README.md"
-	cp "$work/README.md" README.md
+	put demo "$DEMO"
+	cp build/demo/flamegraph.svg "$PICTURE"
+	;;
+--matrix)
+	make_matrix
+	put matrix "$MATRIX"
+	;;
+--check-matrix)
+	make_matrix
+	check matrix "$MATRIX" test/conformance/matrix.py
+	;;
+--latest)
+	latest=build/test/sdk-latest
+	python3 test/conformance/matrix.py ways "$latest/latest.json" test/sdk-latest/latest.conf \
+		"$(cat "$latest/version")" >"$work/sdk-latest"
+	put sdk-latest "$LATEST"
+	;;
+--bench)
+	cp build/test/bench/answers.md "$work/bench"
+	put bench "$BENCH"
+	make_costs
+	put costs "$FRONT"
+	;;
+*)
+	fail "unknown option $1"
 	;;
 esac
-replace config "$work/config" >"$work/README.md"
-cp "$work/README.md" README.md

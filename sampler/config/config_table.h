@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one list of all variables. Parsing, warnings, help with misspelt names and README's table are
- * made from it. Only the config files of this folder include it.
+ * The one list of all variables. Parsing, warnings, help with misspelt names, --help-env, the
+ * README.md of this folder and spanprof(7) are made from it. Only the config files of this folder
+ * include it.
  */
 #ifndef SP_CONFIG_TABLE_H
 #define SP_CONFIG_TABLE_H
@@ -73,24 +74,25 @@ struct sp_config_var {
 		     {"PYROSCOPE_AGENT_ENABLED", SP_FORM_NOT}, \
 		     {"OTEL_PYROSCOPE_START_PROFILING", SP_FORM_NOT}}, \
 	  .fallback = "false", \
-	  .help = "Stay inert. Each name suffices; PYROSCOPE_AGENT_ENABLED and " \
-		  "OTEL_PYROSCOPE_START_PROFILING do it with `false`.") \
+	  .help = "Profile nothing. One of these names suffices; PYROSCOPE_AGENT_ENABLED " \
+		  "and OTEL_PYROSCOPE_START_PROFILING disable profiling with `false`.") \
 	X(PROFILE, ENUM, profile, \
 	  .source = {{"SPANPROF_PROFILE", SP_FORM_OWN}}, \
 	  .choices = sp_config_profile_choices, .fallback = "on-span", \
-	  .help = "When to start: at the first recorded span, or at program start.") \
+	  .help = "When profiling starts: at the first recorded span, or when the program " \
+		  "starts.") \
 	X(SERVER_ADDRESS, ADDRESS, server_address, \
 	  .source = {{"SPANPROF_SERVER_ADDRESS", SP_FORM_OWN}, \
 		     {"PYROSCOPE_ADHOC_SERVER_ADDRESS", SP_FORM_OWN}, \
 		     {"PYROSCOPE_SERVER_ADDRESS", SP_FORM_OWN}}, \
-	  .words = "http://localhost:4040; nothing is pushed if only SPANPROF_OUTPUT_DIR is set", \
-	  .help = "Where profiles are pushed to. `unix:///run/pyroscope.sock` names a socket. " \
-		  "Redirects are not followed.") \
+	  .words = "http://localhost:4040, or none if SPANPROF_OUTPUT_DIR is set", \
+	  .help = "The server that profiles are pushed to. `unix:///run/pyroscope.sock` " \
+		  "names a socket. Redirects are not followed.") \
 	X(PROTOCOL, ENUM, protocol, \
 	  .source = {{"SPANPROF_PROTOCOL", SP_FORM_OWN}}, \
 	  .choices = sp_config_protocol_choices, .fallback = "push", \
-	  .help = "`push`: /push.v1.PusherService/Push; `ingest`: the older /ingest, for servers and " \
-		  "proxies that know no other.") \
+	  .help = "`push`: the current API, /push.v1.PusherService/Push. `ingest`: the " \
+		  "older /ingest, for servers and proxies that only know that.") \
 	X(OUTPUT_DIR, PATH, output_dir, \
 	  .source = {{"SPANPROF_OUTPUT_DIR", SP_FORM_OWN}}, \
 	  .help = "Write pprof files into this directory.") \
@@ -99,114 +101,127 @@ struct sp_config_var {
 		     {"PYROSCOPE_APPLICATION_NAME", SP_FORM_OWN}, \
 		     {"OTEL_PYROSCOPE_APP_NAME", SP_FORM_OWN}, \
 		     {"OTEL_SERVICE_NAME", SP_FORM_OWN}}, \
-	  .words = "service.name of OTEL_RESOURCE_ATTRIBUTES, else what the program gives " \
+	  .words = "service.name of OTEL_RESOURCE_ATTRIBUTES, else the one that the program gives to " \
 		   "opentelemetry-cpp, else unknown_service:<program>", \
-	  .help = "The series label service_name. Keep it equal to the service.name of the spans.") \
+	  .help = "The service of the profiles (label service_name). It must equal the " \
+		  "service.name of the spans.") \
 	X(RESOURCE_ATTRIBUTES, RESOURCE, resource_attributes, \
 	  .source = {{"OTEL_RESOURCE_ATTRIBUTES", SP_FORM_OWN}}, \
-	  .help = "OTel resource; service.name, service.namespace and SPANPROF_RESOURCE_LABELS are " \
-		  "used. One error discards all of it.") \
+	  .help = "OpenTelemetry's resource attributes. service.name, service.namespace " \
+		  "and those in SPANPROF_RESOURCE_LABELS are used. If one is malformed, " \
+		  "all are ignored.") \
 	X(RESOURCE_LABELS, TEXT, resource_labels, \
 	  .source = {{"SPANPROF_RESOURCE_LABELS", SP_FORM_OWN}}, \
 	  .fallback = "service.version,deployment.environment.name,deployment.environment," \
 		      "k8s.namespace.name,k8s.pod.name,k8s.container.name", \
-	  .help = "The attributes of the resource that become series labels, with underscores for " \
-		  "dots; `none` = none. Each distinct value is a series.") \
+	  .help = "Resource attributes that become series labels, with underscores " \
+		  "instead of dots; `none` = none. Each distinct value makes a series of " \
+		  "its own.") \
 	X(LABELS, PAIRS, labels, \
 	  .source = {{"SPANPROF_LABELS", SP_FORM_OWN}, {"PYROSCOPE_LABELS", SP_FORM_OWN}}, \
-	  .help = "More series labels.") \
+	  .help = "Additional series labels.") \
 	X(SPAN_ID_SCOPE, ENUM, span_id_scope, \
 	  .source = {{"SPANPROF_SPAN_ID_SCOPE", SP_FORM_OWN}, \
 		     {"OTEL_PYROSCOPE_ROOT_SPAN_ONLY", SP_FORM_ROOT_ONLY}}, \
 	  .choices = sp_config_scope_choices, .fallback = "root", \
-	  .help = "Whose id labels a sample: the local root's, the innermost span's, or nobody's.") \
+	  .help = "Which span's id becomes the label span_id: that of the local root " \
+		  "(`root`), that of the innermost span (`all`), or none.") \
 	X(SPAN_NAME_SCOPE, ENUM, span_name_scope, \
 	  .source = {{"SPANPROF_SPAN_NAME_SCOPE", SP_FORM_OWN}, \
 		     {"OTEL_PYROSCOPE_ADD_SPAN_NAME", SP_FORM_ADD}}, \
 	  .choices = sp_config_name_scope_choices, .fallback = "auto", \
-	  .help = "The same for the label span_name; `auto` is `all` where SPANPROF_SPAN_ID_SCOPE is " \
-		  "`all`, so that an id and a name are of one span, and `root` elsewhere.") \
+	  .help = "Which span's name becomes the label span_name. `auto`: as " \
+		  "SPANPROF_SPAN_ID_SCOPE if that is `all`, so that id and name are of " \
+		  "one span, else `root`.") \
 	X(ACTIVE_SPAN, ENUM, active_span, \
 	  .source = {{"SPANPROF_ACTIVE_SPAN", SP_FORM_OWN}}, \
 	  .choices = sp_config_active_choices, .fallback = "auto", \
-	  .help = "What makes a span active on a thread: only the SDK's scopes, only start and end, only " \
-		  "the thread context that a library of the program publishes, or `auto`: scopes once " \
-		  "the program uses them, until then start and end while they nest; and that context on " \
-		  "threads without spans of an SDK that is hooked.") \
+	  .help = "What makes a span active on a thread. `scope`: the SDK's scopes. " \
+		  "`start`: its start and end. `context`: the thread context that a " \
+		  "library of the program publishes. `auto`: start and end while spans " \
+		  "nest, scopes once the program uses them, and the thread context on " \
+		  "threads without spans of a hooked SDK.") \
 	X(THREAD_CONTEXT, ENUM, thread_context, \
 	  .source = {{"SPANPROF_THREAD_CONTEXT", SP_FORM_OWN}}, \
 	  .choices = sp_config_publish_choices, .fallback = "auto", \
-	  .help = "Publish each thread's active span in OpenTelemetry's thread context, for eBPF profilers: " \
-		  "`auto` does where no library of the program could publish its own, `true` where " \
-		  "none does.") \
+	  .help = "Publish each thread's active span in OpenTelemetry's thread context, " \
+		  "for eBPF profilers. `auto`: unless a library of the program could " \
+		  "publish its own. `true`: unless one does.") \
 	X(TRACE_ID, BOOL, trace_id, \
 	  .source = {{"SPANPROF_TRACE_ID", SP_FORM_OWN}}, .fallback = "true", \
 	  .help = "Label samples with trace_id.") \
 	X(THREAD_NAME, BOOL, thread_name, \
 	  .source = {{"SPANPROF_THREAD_NAME", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "Label samples with thread_name, the kernel's name of the thread at that moment. Takes a " \
-		  "system call per sample; more than 256 different names become `(other)`.") \
+	  .help = "Label samples with thread_name, the thread's name in the kernel at " \
+		  "that moment. Costs a system call per sample. After 256 different " \
+		  "names, new ones become `(other)`.") \
 	X(MAX_SPAN_NAMES, INTEGER, max_span_names, \
 	  .source = {{"SPANPROF_MAX_SPAN_NAMES", SP_FORM_OWN}}, \
 	  .min = 1, .max = SP_NAMES_MAX, .fallback = "1000", \
-	  .help = "More different span names than this become `(other)`.") \
+	  .help = "How many different span names are kept. New ones after that become " \
+		  "`(other)`.") \
 	X(MAX_SPAN_AGE, DURATION, max_span_age_ms, \
 	  .source = {{"SPANPROF_MAX_SPAN_AGE", SP_FORM_OWN}}, \
 	  .min = 1000, .max = 86400000, .fallback = "1h", \
-	  .help = "A span still open after this time loses its labels and attributes: its end may never " \
-		  "come.") \
+	  .help = "A span that is open for longer loses its labels and attributes, " \
+		  "because its end may never come.") \
 	X(ATTRIBUTES, ENUM, attributes, \
 	  .source = {{"SPANPROF_ATTRIBUTES", SP_FORM_OWN}}, \
 	  .choices = sp_config_attributes_choices, .fallback = "always", \
-	  .help = "Which spans get `pyroscope.profile.id` and the links: all whose id can be a label, " \
-		  "those of them that have samples when they end, or none.") \
+	  .help = "Which spans get `pyroscope.profile.id` and the links: all whose id can " \
+		  "be a label, only those of them that have samples when they end, or " \
+		  "none.") \
 	X(SPAN_CPU_TIME, BOOL, span_cpu_time, \
 	  .source = {{"SPANPROF_SPAN_CPU_TIME", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "Local roots get `spanprof.cpu_time_ns`, the exact CPU time that threads spent in " \
-		  "them. Takes a system call per start, end, attach and detach.") \
+	  .help = "Give each local root the attribute `spanprof.cpu_time_ns`, the exact " \
+		  "CPU time that threads spent in it. Costs a system call per start, end, " \
+		  "attach and detach.") \
 	X(OFF_CPU, BOOL, off_cpu, \
 	  .source = {{"SPANPROF_OFF_CPU", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "A second profile, `off_cpu`: where threads that have a span wait, for how long and in " \
-		  "which span. No signal ever goes to a waiting thread.") \
+	  .help = "Add the profile `off_cpu`: where threads with a span wait, how long, " \
+		  "and in which span. No signal is sent to a waiting thread.") \
 	X(OFF_CPU_TARGETS, BOOL, off_cpu_targets, \
 	  .source = {{"SPANPROF_OFF_CPU_TARGETS", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "Waits are told apart by what they wait for, such as `recvfrom tcp 10.0.0.5:5432`.") \
+	  .help = "Tell waits apart by what they wait for, such as `recvfrom tcp " \
+		  "10.0.0.5:5432`.") \
 	X(WALL, BOOL, wall, \
 	  .source = {{"SPANPROF_WALL", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "A profile `wall` of CPU and waiting time together, for Grafana's links from a span, " \
-		  "which show one type.") \
+	  .help = "Add the profile `wall`: CPU time and waiting time together. Grafana's " \
+		  "links from a span show only one profile type.") \
 	X(PROFILE_URL, LINK, profile_url, \
 	  .source = {{"SPANPROF_PROFILE_URL", SP_FORM_OWN}}, \
 	  .choices = sp_config_link_choices, \
 	  .words = "no link, or " SP_PROFILE_URL_DEFAULT " if SPANPROF_PROFILE_BASE_URL is set", \
-	  .help = "`pyroscope.profile.url` of a span: a preset, or a URL with {span_id}, {trace_id}, " \
-		  "{service}, {span_name}, {from_ms}, {until_ms}, {from_ns}, {until_ns}. These reach " \
-		  "beyond the span by what a profile may last: SPANPROF_UPLOAD_INTERVAL and " \
-		  "SPANPROF_PUSH_TIMEOUT.") \
+	  .help = "`pyroscope.profile.url` of a span: a preset, or a URL with {span_id}, " \
+		  "{trace_id}, {service}, {span_name}, {from_ms}, {until_ms}, {from_ns}, " \
+		  "{until_ns}. The times are extended by SPANPROF_UPLOAD_INTERVAL and " \
+		  "SPANPROF_PUSH_TIMEOUT, so that they include the whole profile.") \
 	X(BASELINE_URL, LINK, baseline_url, \
 	  .source = {{"SPANPROF_BASELINE_URL", SP_FORM_OWN}}, \
 	  .choices = sp_config_link_choices, \
-	  .words = "that of SPANPROF_PROFILE_URL if it is a preset, else no link", \
-	  .help = "`pyroscope.profile.baseline.url` of a span: the same service and span name over the " \
-		  "hour before it. As SPANPROF_PROFILE_URL, but {until_ms} is the span's start.") \
+	  .words = "as SPANPROF_PROFILE_URL if that is a preset, else no link", \
+	  .help = "`pyroscope.profile.baseline.url` of a span: the same service and span " \
+		  "name in the hour before it. As SPANPROF_PROFILE_URL, but {until_ms} is " \
+		  "the start of the span.") \
 	X(BASELINE_LABELS, PAIRS, baseline_labels, \
 	  .source = {{"SPANPROF_BASELINE_LABELS", SP_FORM_OWN}, \
 		     {"OTEL_PYROSCOPE_BASELINE_LABELS", SP_FORM_OWN}}, \
-	  .help = "Labels of the baseline of `pyroscope-legacy`; an empty value drops one.") \
+	  .help = "Labels of the baseline of `pyroscope-legacy`; an empty value removes " \
+		  "one.") \
 	X(PROFILE_BASE_URL, BASE_URL, profile_base_url, \
 	  .source = {{"SPANPROF_PROFILE_BASE_URL", SP_FORM_OWN}}, \
-	  .help = "What the presets of SPANPROF_PROFILE_URL start with: the address of Grafana.") \
+	  .help = "The address of Grafana, for the presets of SPANPROF_PROFILE_URL.") \
 	X(PROFILE_DATASOURCE, TEXT, profile_datasource, \
 	  .source = {{"SPANPROF_PROFILE_DATASOURCE", SP_FORM_OWN}}, \
-	  .words = "Grafana's choice: its default, or the last one used", \
-	  .help = "The uid of the Pyroscope data source that links to Grafana open; {datasource} in a " \
-		  "template.") \
+	  .words = "chosen by Grafana: its default, or the last one used", \
+	  .help = "The uid of the Pyroscope data source that links to Grafana open; " \
+		  "{datasource} in a URL.") \
 	X(ADD_PROFILE_URL, BOOL, add_profile_url, \
 	  .source = {{"OTEL_PYROSCOPE_ADD_PROFILE_URL", SP_FORM_OWN}}, .fallback = "true", \
-	  .help = "`false` turns the link off.") \
+	  .help = "`false`: spans get no `pyroscope.profile.url`.") \
 	X(ADD_BASELINE_URL, BOOL, add_baseline_url, \
 	  .source = {{"OTEL_PYROSCOPE_ADD_PROFILE_BASELINE_URL", SP_FORM_OWN}}, .fallback = "true", \
-	  .help = "`false` turns the link to the baseline off.") \
+	  .help = "`false`: spans get no `pyroscope.profile.baseline.url`.") \
 	X(SAMPLE_RATE, INTEGER, sample_rate_hz, \
 	  .source = {{"SPANPROF_SAMPLE_RATE", SP_FORM_OWN}, \
 		     {"PYROSCOPE_PROFILING_INTERVAL", SP_FORM_PERIOD}}, \
@@ -216,137 +231,148 @@ struct sp_config_var {
 	X(STACK_DEPTH, INTEGER, stack_depth, \
 	  .source = {{"SPANPROF_STACK_DEPTH", SP_FORM_OWN}}, \
 	  .min = 1, .max = SP_FRAMES_MAX, .fallback = "128", \
-	  .help = "Frames kept of a stack, from the leaf.") \
+	  .help = "How many frames of a stack are kept, counted from the leaf.") \
 	X(UNWIND, ENUM, unwind, \
 	  .source = {{"SPANPROF_UNWIND", SP_FORM_OWN}}, \
 	  .choices = sp_config_unwind_choices, .fallback = "auto", \
-	  .help = "Where stacks are walked: in the signal handler (`cfi`), from copies of the stack in " \
-		  "the exporter (`snapshot`), or in the handler wherever it can (`auto`).") \
+	  .help = "Where stacks are unwound. `cfi`: in the signal handler. `snapshot`: in " \
+		  "the exporter, from copies of the stack. `auto`: in the handler " \
+		  "wherever that is possible.") \
 	X(SYMBOLIZE, ENUM, symbolize, \
 	  .source = {{"SPANPROF_SYMBOLIZE", SP_FORM_OWN}}, \
 	  .choices = sp_config_symbolize_choices, .fallback = "full", \
-	  .help = "`full`: function names, files, lines and inlined functions; `names`: function " \
-		  "names; `off`: addresses and build IDs, for a server that symbolizes.") \
+	  .help = "`full`: function names, files, lines and inlined functions. `names`: " \
+		  "function names only. `off`: addresses and build IDs, for a server that " \
+		  "symbolizes.") \
 	X(SYMBOL_CACHE_MB, INTEGER, symbol_cache_mb, \
 	  .source = {{"SPANPROF_SYMBOL_CACHE_MB", SP_FORM_OWN}}, \
 	  .min = 4, .max = 65536, .fallback = "64", \
-	  .help = "Most MiB for symbols. An object whose debug information needs more than half of " \
-		  "it gets names, not lines.") \
+	  .help = "Most memory for symbols, in MiB. An object whose debug information " \
+		  "needs more than half of it gets function names without lines.") \
 	X(DEBUGINFOD_URLS, TEXT, debuginfod_urls, \
 	  .source = {{"DEBUGINFOD_URLS", SP_FORM_OWN}}, \
-	  .words = "no server is asked", \
-	  .help = "debuginfod servers for debug files that are not installed; needs " \
-		  "libdebuginfod.so.1.") \
+	  .words = "none", \
+	  .help = "debuginfod servers that are asked for debug files that are not " \
+		  "installed. Needs libdebuginfod.so.1.") \
 	X(SIGNAL, SIGNAL, signal_number, \
 	  .source = {{"SPANPROF_SIGNAL", SP_FORM_OWN}}, .fallback = "auto", \
-	  .help = "The sampling signal, by name (`SIGURG`, `RTMIN+3`) or number; `auto` is SIGURG, and " \
-		  "a real-time signal once the program uses that one itself.") \
+	  .help = "The signal used for sampling, by name (`SIGURG`, `RTMIN+3`) or number. " \
+		  "`auto`: SIGURG, or a real-time signal once the program uses SIGURG " \
+		  "itself.") \
 	X(UPLOAD_INTERVAL, DURATION, upload_interval_ms, \
 	  .source = {{"SPANPROF_UPLOAD_INTERVAL", SP_FORM_OWN}, \
 		     {"PYROSCOPE_UPLOAD_INTERVAL", SP_FORM_OWN}}, \
 	  .min = 200, .max = 600000, .fallback = "15s", \
-	  .help = "Time that one profile covers. Durations need a unit: ns, us, ms, s, m or h.") \
+	  .help = "The time that one profile covers, from one push to the next. Durations " \
+		  "need a unit: ns, us, ms, s, m or h.") \
 	X(FLUSH_TIMEOUT, DURATION, flush_timeout_ms, \
 	  .source = {{"SPANPROF_FLUSH_TIMEOUT", SP_FORM_OWN}}, \
 	  .min = 0, .max = 60000, .fallback = "2s", \
-	  .help = "How long the end of a process may wait: for the last push if its exporter serves no " \
-		  "other process, else until its samples are taken over; `0` = not at all.") \
+	  .help = "How long the end of a process may be delayed: until the last push is " \
+		  "done if its exporter serves no other process, else until the exporter " \
+		  "has its samples. `0` = no delay; then nobody tells if the last push " \
+		  "fails.") \
 	X(PUSH_TIMEOUT, DURATION, push_timeout_ms, \
 	  .source = {{"SPANPROF_PUSH_TIMEOUT", SP_FORM_OWN}, \
 		     {"PYROSCOPE_PROFILE_EXPORT_TIMEOUT", SP_FORM_OWN}}, \
 	  .min = 100, .max = 600000, .fallback = "10s", \
-	  .help = "Time one push may take.") \
+	  .help = "The time that one push may take.") \
 	X(PUSH_QUEUE_CAPACITY, INTEGER, push_queue_capacity, \
 	  .source = {{"SPANPROF_PUSH_QUEUE_CAPACITY", SP_FORM_OWN}, \
 		     {"PYROSCOPE_PUSH_QUEUE_CAPACITY", SP_FORM_OWN}}, \
 	  .min = 1, .max = 128, .fallback = "8", \
-	  .help = "Profiles of each type kept while the server is away, for each process that the " \
-		  "exporter serves; then the oldest go.") \
+	  .help = "How many profiles of each type are kept for each process while the " \
+		  "server cannot be reached. When the queue is full the oldest one is " \
+		  "dropped.") \
 	X(PUSH_MAX_TRIES, INTEGER, push_max_tries, \
 	  .source = {{"SPANPROF_PUSH_MAX_TRIES", SP_FORM_OWN}, \
 		     {"PYROSCOPE_INGEST_MAX_TRIES", SP_FORM_OWN}}, \
 	  .min = 0, .max = 100, .fallback = "0", \
-	  .help = "Tries per profile; `0` = until it is an hour old or the queue is full.") \
+	  .help = "How often a profile is pushed before it is dropped; `0` = until it is " \
+		  "an hour old or the queue is full.") \
 	X(BASIC_AUTH_USER, TEXT, basic_auth_user, \
 	  .source = {{"SPANPROF_BASIC_AUTH_USER", SP_FORM_OWN}, \
 		     {"PYROSCOPE_BASIC_AUTH_USER", SP_FORM_OWN}}, \
-	  .help = "User of HTTP basic authentication.") \
+	  .help = "User name for HTTP basic authentication.") \
 	X(BASIC_AUTH_USER_FILE, SECRET_FILE, basic_auth_user_file, \
 	  .source = {{"SPANPROF_BASIC_AUTH_USER_FILE", SP_FORM_OWN}}, \
-	  .help = "File that holds the user; wins over the variable.") \
+	  .help = "File with the user name. It wins over the variable.") \
 	X(BASIC_AUTH_PASSWORD, SECRET, basic_auth_password, \
 	  .source = {{"SPANPROF_BASIC_AUTH_PASSWORD", SP_FORM_OWN}, \
 		     {"PYROSCOPE_BASIC_AUTH_PASSWORD", SP_FORM_OWN}}, \
-	  .help = "Its password. The environment is readable in /proc: prefer the file.") \
+	  .help = "Password for HTTP basic authentication. The environment can be read in " \
+		  "/proc, so prefer the file.") \
 	X(BASIC_AUTH_PASSWORD_FILE, SECRET_FILE, basic_auth_password_file, \
 	  .source = {{"SPANPROF_BASIC_AUTH_PASSWORD_FILE", SP_FORM_OWN}}, \
-	  .help = "File that holds the password; wins over the variable.") \
+	  .help = "File with the password. It wins over the variable.") \
 	X(AUTH_TOKEN, SECRET, auth_token, \
 	  .source = {{"SPANPROF_AUTH_TOKEN", SP_FORM_OWN}, {"PYROSCOPE_AUTH_TOKEN", SP_FORM_OWN}}, \
 	  .help = "Bearer token.") \
 	X(AUTH_TOKEN_FILE, SECRET_FILE, auth_token_file, \
 	  .source = {{"SPANPROF_AUTH_TOKEN_FILE", SP_FORM_OWN}}, \
-	  .help = "File that holds the token; wins over the variable.") \
+	  .help = "File with the token. It wins over the variable.") \
 	X(TENANT_ID, TEXT, tenant_id, \
 	  .source = {{"SPANPROF_TENANT_ID", SP_FORM_OWN}, {"PYROSCOPE_TENANT_ID", SP_FORM_OWN}}, \
-	  .help = "Tenant, sent as X-Scope-OrgID.") \
+	  .help = "Tenant id, sent as X-Scope-OrgID.") \
 	X(TENANT_ID_FILE, SECRET_FILE, tenant_id_file, \
 	  .source = {{"SPANPROF_TENANT_ID_FILE", SP_FORM_OWN}}, \
-	  .help = "File that holds the tenant; wins over the variable.") \
+	  .help = "File with the tenant id. It wins over the variable.") \
 	X(HTTP_HEADERS, HEADERS, http_headers, \
 	  .source = {{"SPANPROF_HTTP_HEADERS", SP_FORM_OWN}, \
 		     {"PYROSCOPE_HTTP_HEADERS", SP_FORM_OWN}}, \
-	  .help = "More request headers.") \
+	  .help = "Additional request headers.") \
 	X(HTTP_HEADERS_FILE, SECRET_FILE, http_headers_file, \
 	  .source = {{"SPANPROF_HTTP_HEADERS_FILE", SP_FORM_OWN}}, \
-	  .help = "File that holds the headers; wins over the variable.") \
+	  .help = "File with the headers. It wins over the variable.") \
 	X(HOOK_DLSYM, BOOL, hook_dlsym, \
 	  .source = {{"SPANPROF_HOOK_DLSYM", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "Also hook SDK functions that the program asks `dlsym` for: Python's ctypes, " \
-		  "LuaJIT, cffi.") \
+	  .help = "Also hook SDK functions that the program gets by `dlsym`: Python's " \
+		  "ctypes, LuaJIT, cffi.") \
 	X(DEEPBIND, BOOL, deepbind, \
 	  .source = {{"SPANPROF_DEEPBIND", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Also hook SDK calls of plugins that are opened with RTLD_DEEPBIND.") \
 	X(TLS_CA_FILE, PATH, tls_ca_file, \
 	  .source = {{"SPANPROF_TLS_CA_FILE", SP_FORM_OWN}, {"SSL_CERT_FILE", SP_FORM_OWN}}, \
 	  .words = "the system's", \
-	  .help = "Certificates (PEM) of those who may sign the server's.") \
+	  .help = "Certificate authorities (PEM) that the server's certificate is " \
+		  "verified with.") \
 	X(TLS_CERT_FILE, PATH, tls_cert_file, \
 	  .source = {{"SPANPROF_TLS_CERT_FILE", SP_FORM_OWN}}, \
-	  .help = "Our own certificate (PEM), for servers that ask for one.") \
+	  .help = "Client certificate (PEM), for servers that ask for one.") \
 	X(TLS_KEY_FILE, PATH, tls_key_file, \
 	  .source = {{"SPANPROF_TLS_KEY_FILE", SP_FORM_OWN}}, \
 	  .words = "SPANPROF_TLS_CERT_FILE", \
-	  .help = "Its key (PEM), without a pass phrase.") \
+	  .help = "Private key (PEM) of the client certificate, without a pass phrase.") \
 	X(TLS_INSECURE_SKIP_VERIFY, BOOL, tls_insecure, \
 	  .source = {{"SPANPROF_TLS_INSECURE_SKIP_VERIFY", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "Talk to a server whoever it is. For trials only.") \
+	  .help = "Do not verify the server's certificate. For trials only.") \
 	X(HTTP_PROXY, SECRET, http_proxy, \
 	  .source = {{"http_proxy", SP_FORM_OWN}}, \
-	  .help = "Proxy for http:// servers, as curl knows it.") \
+	  .help = "Proxy for http:// servers, as curl uses it.") \
 	X(HTTPS_PROXY, SECRET, https_proxy, \
 	  .source = {{"https_proxy", SP_FORM_OWN}, {"HTTPS_PROXY", SP_FORM_OWN}}, \
 	  .help = "Proxy for https:// servers.") \
 	X(ALL_PROXY, SECRET, all_proxy, \
 	  .source = {{"all_proxy", SP_FORM_OWN}, {"ALL_PROXY", SP_FORM_OWN}}, \
-	  .help = "Proxy where neither of the two above is set.") \
+	  .help = "Proxy if neither of the two above is set.") \
 	X(NO_PROXY, TEXT, no_proxy, \
 	  .source = {{"no_proxy", SP_FORM_OWN}, {"NO_PROXY", SP_FORM_OWN}}, \
-	  .help = "Hosts that are asked without a proxy. This host always is.") \
+	  .help = "Hosts that are reached without a proxy. This host always is.") \
 	X(STATUS_FILE, PATH, status_file, \
 	  .source = {{"SPANPROF_STATUS_FILE", SP_FORM_OWN}}, \
-	  .help = "JSON file that tells what is sampled, sent and lost, rewritten at each upload " \
-		  "interval; `%p` in it is the process id. `spanprof-report --status` explains it.") \
+	  .help = "JSON file that says what is sampled, sent and lost. It is rewritten at " \
+		  "each upload interval; `%p` in the path is the process id. " \
+		  "`spanprof-report --status` prints it in words.") \
 	X(EXPORTER, PATH, exporter, \
 	  .source = {{"SPANPROF_EXPORTER", SP_FORM_OWN}}, \
 	  .words = "spanprof-exporter beside libspanprof.so", \
-	  .help = "The program that sends the profiles, where the folder of libspanprof.so is mounted " \
-		  "without leave to execute.") \
+	  .help = "The exporter's program, if it cannot be started from the folder of " \
+		  "libspanprof.so, for example because that is mounted noexec.") \
 	X(LOG_LEVEL, ENUM, log_level, \
 	  .source = {{"SPANPROF_LOG_LEVEL", SP_FORM_OWN}, {"PYROSCOPE_LOG_LEVEL", SP_FORM_OWN}, \
 		     {"OTEL_LOG_LEVEL", SP_FORM_OWN}}, \
 	  .choices = sp_config_level_choices, .fallback = "warn", \
-	  .help = "Least severe messages that still go to stderr.")
+	  .help = "The least severe messages that are written to stderr.")
 // clang-format on
 
 #define SP_CONFIG_ENUM_(id, ...) SP_VAR_##id,

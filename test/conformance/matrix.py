@@ -4,7 +4,7 @@ every way, under the profiler and without it.
 
   matrix.py run SO RESULTS [CONF PROGRAMS]    prints the matrix; fails if a cell does, or if the
                               self-check does, which is made without CONF only
-  matrix.py readme RESULTS    prints the same as the tables of README.md
+  matrix.py readme RESULTS    prints the same as the tables of test/conformance/README.md
   matrix.py ways RESULTS CONF VERSION    prints one table: ways of loading, and the stories proven
   matrix.py ways-in FILE CONF    FILE has a row for each way of CONF
 
@@ -336,7 +336,7 @@ def readme(conf, stories, result):
 
 
 def ways(conf, saved, version):
-    """The short form for README.md, where the matrix itself has its own."""
+    """The short form, for test/sdk-latest/README.md."""
     print("opentelemetry-cpp %s, stories proven in each way of loading:\n" % version)
     rows = []
     for mode, (letter, title) in conf.modes.items():

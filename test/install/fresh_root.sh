@@ -114,12 +114,12 @@ commands()
 	sed -n '/^## Try it/,/^## Use it/p' README.md | grep -oE '^make [a-z]+'
 }
 
-# What the last line of each has to look like; that of the demo is in README.
+# What the last line of each has to look like; that of the demo is in test/rideshare/README.md.
 last_line()
 {
 	case $1 in
 	'make demo')
-		sed -n '/<!-- demo:begin -->/,/<!-- demo:end -->/p' README.md | grep -B 1 '^```$' | head -n 1 |
+		sed -n '/<!-- demo:begin -->/,/<!-- demo:end -->/p' test/rideshare/README.md | grep -B 1 '^```$' | head -n 1 |
 			sed 's/[.*]/\\&/g'
 		;;
 	'make test')
