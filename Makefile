@@ -387,6 +387,9 @@ $(call say,AR,$@)
 $(Q)$(AR) rcsD $@ $^
 endef
 
+# The files of the pages of spanprof-report are put into this object; the compiler does not list them.
+$(foreach f,release asan tsan,$(B)/$(f)/export/report/page.o): $(wildcard export/report/page/*)
+
 # $(call link_program,flavour,libraries): the archives of export and sampler may need each other.
 define link_program
 $(call say,LD,$@)

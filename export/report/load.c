@@ -39,7 +39,9 @@ struct reader {
 	struct sp_id_index location, function, mapping;
 	struct sp_report_frame *frame;
 	size_t frames, frame_cap, all_frames;
-	char **made; /* names of frames without function */
+	bool of_waits; /* the samples are of waiting time, or of both */
+	bool kinds;    /* they are wanted */
+	char **made;   /* names of frames without function */
 	char *why;
 };
 
@@ -176,12 +178,18 @@ static int add_frame(struct reader *r, const struct sp_report_frame *frame)
 	return 0;
 }
 
+static const char *object_of(const struct reader *r, const pb_location *l)
+{
+	size_t m = l->mapping_id != 0 ? sp_id_index_find(&r->mapping, l->mapping_id) : SIZE_MAX;
+
+	return m != SIZE_MAX ? text(r->p, r->p->mapping[m]->filename) : "";
+}
+
 /* The name of a location that has no function: "file!0xaddress", made once. NULL without memory. */
 static const char *bare_name(struct reader *r, size_t at)
 {
 	const pb_location *l = r->p->location[at];
-	size_t m = l->mapping_id != 0 ? sp_id_index_find(&r->mapping, l->mapping_id) : SIZE_MAX;
-	const char *file = m != SIZE_MAX ? text(r->p, r->p->mapping[m]->filename) : "";
+	const char *file = object_of(r, l);
 	const char *slash = strrchr(file, '/');
 	char name[SP_REPORT_FILE_NAME + 32];
 	size_t size;
@@ -202,8 +210,11 @@ static int read_location(struct reader *r, size_t at)
 {
 	const pb_profile *p = r->p;
 	const pb_location *l = p->location[at];
+	struct sp_frame_place place = {.object = object_of(r, l)};
 	struct sp_report_frame frame = {.file = ""};
 
+	/* What a thread waits for is the leaf, and no code. */
+	place.waits = r->of_waits && r->frames == 0 && place.object[0] == '\0';
 	for (size_t i = 0; i < l->n_line; i++) {
 		const Spanprof__Pprof__Function *f =
 			p->function[sp_id_index_find(&r->function, l->line[i]->function_id)];
@@ -211,12 +222,18 @@ static int read_location(struct reader *r, size_t at)
 		frame.name = text(p, f->name);
 		frame.file = text(p, f->filename);
 		frame.line = l->line[i]->line > 0 ? (uint64_t)l->line[i]->line : 0;
+		place.source = frame.file;
+		if (r->kinds)
+			frame.kind = sp_frame_kind_of(frame.name, &place);
 		if (add_frame(r, &frame) != 0)
 			return -1;
 	}
 	if (l->n_line != 0)
 		return 0;
 	frame.name = bare_name(r, at);
+	frame.file = place.source = "";
+	if (frame.name != NULL && r->kinds)
+		frame.kind = sp_frame_kind_of(frame.name, &place);
 	return frame.name != NULL ? add_frame(r, &frame) : refuse_memory(r);
 }
 
@@ -247,10 +264,15 @@ static void read_labels(const pb_profile *p, const pb_sample *s, struct sp_repor
 	}
 }
 
+static uint64_t positive(int64_t n)
+{
+	return n > 0 ? (uint64_t)n : 0;
+}
+
 static int visit(struct reader *r, const struct sp_report_sink *sink)
 {
 	const pb_profile *p = r->p;
-	uint64_t period = p->period > 0 ? (uint64_t)p->period : 0;
+	uint64_t period = positive(p->period);
 
 	for (size_t i = 0; i < p->n_sample; i++) {
 		const pb_sample *s = p->sample[i];
@@ -279,6 +301,19 @@ static void cut_strings(const pb_profile *p)
 			p->string_table[i][SP_REPORT_STRING_MAX - 1] = '\0';
 }
 
+static bool is_wanted(struct reader *r, const struct sp_report_sink *sink)
+{
+	const struct sp_report_about about = {
+		.type = text(r->p, r->p->sample_type[r->ns_type]->type),
+		.time_ns = positive(r->p->time_nanos),
+		.duration_ns = positive(r->p->duration_nanos),
+	};
+
+	r->kinds = sink->kinds;
+	r->of_waits = strcmp(about.type, "off_cpu") == 0 || strcmp(about.type, "wall") == 0;
+	return sink->begin == NULL || sink->begin(sink->arg, &about);
+}
+
 static int read_profile(struct reader *r, const struct sp_report_sink *sink)
 {
 	cut_strings(r->p);
@@ -287,9 +322,7 @@ static int read_profile(struct reader *r, const struct sp_report_sink *sink)
 	r->made = calloc(r->p->n_location + 1, sizeof(*r->made));
 	if (r->made == NULL)
 		return refuse(r, "out of memory");
-	if (!choose_types(r, sink->type) ||
-	    (sink->begin != NULL &&
-	     !sink->begin(sink->arg, text(r->p, r->p->sample_type[r->ns_type]->type))))
+	if (!choose_types(r, sink->type) || !is_wanted(r, sink))
 		return 0;
 	return visit(r, sink);
 }

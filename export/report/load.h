@@ -8,12 +8,14 @@
 #include <stdint.h>
 
 #include "export/profile/pprof.h"
+#include "export/report/frame_kind.h"
 
 /* One function of a stack. */
 struct sp_report_frame {
 	const char *name;
 	const char *file; /* "" = unknown */
 	uint64_t line;    /* 0 = unknown */
+	enum sp_frame_kind kind;
 };
 
 /* One sample with everything looked up. Pointers live during the call. */
@@ -28,6 +30,13 @@ struct sp_report_sample {
 	size_t frames;
 };
 
+/* What a profile says of itself. */
+struct sp_report_about {
+	const char *type;     /* the sample type that is read: "cpu" */
+	uint64_t time_ns;     /* since the epoch, when it began; 0 = unknown */
+	uint64_t duration_ns; /* 0 = unknown */
+};
+
 struct sp_report_sink {
 	void (*sample)(void *arg, const struct sp_report_sample *s);
 	void *arg;
@@ -36,8 +45,9 @@ struct sp_report_sink {
 	 * else the last one in nanoseconds, else the last one.
 	 */
 	const char *type;
-	/* Before the first sample: which type it is. False = none is wanted. NULL = they are. */
-	bool (*begin)(void *arg, const char *type);
+	bool kinds; /* the frames' kinds are wanted, which takes time */
+	/* Before the first sample. False = none is wanted. NULL = they are. */
+	bool (*begin)(void *arg, const struct sp_report_about *about);
 };
 
 #define SP_REPORT_ERROR 256

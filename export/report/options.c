@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the options and prints the help. Context: the report tool. */
+/* Reads the options. Context: the report tool. */
 #define _GNU_SOURCE
 #include "export/report/options.h"
 
@@ -7,6 +7,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "export/report/frame.h"
@@ -21,7 +22,13 @@ enum {
 	SPAN,
 	SPAN_NAME,
 	TRACE,
+	FROM,
+	TO,
 	DIFF,
+	BASELINE,
+	BASELINE_FROM,
+	BASELINE_TO,
+	BY,
 	LINES,
 	THREADS,
 	JSON,
@@ -32,48 +39,19 @@ enum {
 	VERSION
 };
 
-static const char help[] =
-	"usage: spanprof-report [options] FOLDER|FILE...\n"
-	"       spanprof-report --status FILE\n"
-	"\n"
-	"Sums the CPU time of pprof profiles per span. A folder stands for its *.pb.gz,\n"
-	"*.pb and *.pprof files.\n"
-	"\n"
-	"Which samples:\n"
-	"  --type TYPE        of profiles of this type: cpu (default), off_cpu (where spans\n"
-	"                     wait, SPANPROF_OFF_CPU) or wall (both, SPANPROF_WALL)\n"
-	"  --span ID          only those of the span with this id (16 hex digits)\n"
-	"  --span-name NAME   only those of spans with this name\n"
-	"  --trace ID         only those of the trace with this id (32 hex digits)\n"
-	"  --diff             compare them with all other spans of the same name\n"
-	"\n"
-	"What to print:\n"
-	"  --top N            print N spans and functions (default 20; with --json: all\n"
-	"                     spans, and N functions if given)\n"
-	"  --lines            tell the lines of a function apart\n"
-	"  --threads          CPU time by the name of the thread, too, if the samples have\n"
-	"                     it (SPANPROF_THREAD_NAME); JSON has it always\n"
-	"  --json             JSON, instead of tables\n"
-	"  --folded           folded stacks (flamegraph.pl and others), instead of tables:\n"
-	"                     nanoseconds; with --diff the baseline's before them\n"
-	"  --flamegraph FILE  a flame graph as an SVG file besides\n"
-	"\n"
-	"  --status FILE      say in words what a file of SPANPROF_STATUS_FILE tells\n"
-	"  --help             print this text\n"
-	"  --version          print the version\n"
-	"\n"
-	"Tables are coloured on a terminal, unless NO_COLOR is set.\n"
-	"\n"
-	"Exit status: 0 done, 1 wrong usage or nothing to read, 2 a file is damaged or could\n"
-	"not be read or written.\n";
-
 static const struct option options[] = {
 	{"top", required_argument, NULL, TOP},
 	{"type", required_argument, NULL, TYPE},
 	{"span", required_argument, NULL, SPAN},
 	{"span-name", required_argument, NULL, SPAN_NAME},
 	{"trace", required_argument, NULL, TRACE},
+	{"from", required_argument, NULL, FROM},
+	{"to", required_argument, NULL, TO},
 	{"diff", no_argument, NULL, DIFF},
+	{"baseline", required_argument, NULL, BASELINE},
+	{"baseline-from", required_argument, NULL, BASELINE_FROM},
+	{"baseline-to", required_argument, NULL, BASELINE_TO},
+	{"by", required_argument, NULL, BY},
 	{"lines", no_argument, NULL, LINES},
 	{"threads", no_argument, NULL, THREADS},
 	{"json", no_argument, NULL, JSON},
@@ -91,19 +69,67 @@ static int usage(const char *what)
 	return SP_EXIT_USAGE;
 }
 
-static bool parse_top(const char *arg, size_t *top)
+static bool parse_number(const char *arg, unsigned long most, unsigned long *out)
 {
 	char *end;
-	unsigned long n;
 
 	errno = 0;
-	n = strtoul(arg, &end, 10);
-	*top = n;
-	return errno == 0 && *end == '\0' && arg[0] >= '0' && arg[0] <= '9' && n != 0;
+	*out = strtoul(arg, &end, 10);
+	return errno == 0 && *end == '\0' && arg[0] >= '0' && arg[0] <= '9' && *out <= most;
 }
 
-/* True if c was an option that takes or changes a value of *o. */
-static bool take(int c, struct sp_report_options *o)
+static int take_top(struct sp_report_options *o)
+{
+	unsigned long n;
+
+	if (!parse_number(optarg, SIZE_MAX, &n) || n == 0)
+		return usage("--top needs a number");
+	o->top = n;
+	return -1;
+}
+
+static int take_by(struct sp_report_options *o)
+{
+	if (strcmp(optarg, "span") == 0)
+		o->by = SP_BY_SPAN;
+	else if (strcmp(optarg, "function") == 0)
+		o->by = SP_BY_FUNCTION;
+	else
+		return usage("--by needs \"span\" or \"function\"");
+	return -1;
+}
+
+static int take_form(struct sp_report_options *o, enum sp_report_form form)
+{
+	if (o->form != SP_FORM_TABLE)
+		return usage("choose one of --json, --folded and --flamegraph");
+	o->form = form;
+	return -1;
+}
+
+static int take_flamegraph(struct sp_report_options *o)
+{
+	size_t len = strlen(optarg);
+
+	/* Browsers go by the name and would read HTML as a broken picture. */
+	if (len > 4 && strcasecmp(optarg + len - 4, ".svg") == 0)
+		return usage("--flamegraph writes an HTML page: name the file .html");
+	o->flamegraph = optarg;
+	return take_form(o, SP_FORM_FLAMEGRAPH);
+}
+
+static int take_time(int c, struct sp_report_options *o)
+{
+	struct sp_time_window *w = c == FROM || c == TO ? &o->window : &o->baseline_window;
+	uint64_t *at = c == FROM || c == BASELINE_FROM ? &w->from_ns : &w->to_ns;
+
+	if (!sp_time_point_read(optarg, time(NULL), at))
+		return usage("this is no time; examples: 2026-11-22T19:30, 19:30, -15m");
+	return -1;
+}
+
+/* True if c was an option without a rule for its value. */
+static bool take_any(int c, struct sp_report_options *o)
 {
 	switch (c) {
 	case TYPE:
@@ -121,17 +147,36 @@ static bool take(int c, struct sp_report_options *o)
 	case DIFF:
 		o->selection.diff = true;
 		return true;
+	case BASELINE:
+		o->baseline = optarg;
+		return true;
 	case LINES:
 		o->lines = true;
 		return true;
 	case THREADS:
 		o->threads = true;
 		return true;
-	case FLAMEGRAPH:
-		o->flamegraph = optarg;
-		return true;
 	default:
 		return false;
+	}
+}
+
+/* -1, or the exit status if the value is wrong. */
+static int take(int c, struct sp_report_options *o)
+{
+	switch (c) {
+	case TOP:
+		return take_top(o);
+	case BY:
+		return take_by(o);
+	case JSON:
+		return take_form(o, SP_FORM_JSON);
+	case FOLDED:
+		return take_form(o, SP_FORM_FOLDED);
+	case FLAMEGRAPH:
+		return take_flamegraph(o);
+	default:
+		return take_time(c, o);
 	}
 }
 
@@ -155,36 +200,54 @@ static int explain(const char *path)
 	return SP_EXIT_DAMAGED;
 }
 
+/* What is not about a report. -1 = c is about one. */
+static int do_at_once(int c)
+{
+	switch (c) {
+	case STATUS:
+		return explain(optarg);
+	case HELP:
+		(void)fputs(sp_report_help, stdout);
+		return 0;
+	case VERSION:
+		return print_version();
+	case '?':
+		(void)fputs("Try \"spanprof-report --help\".\n", stderr);
+		return SP_EXIT_USAGE;
+	default:
+		return -1;
+	}
+}
+
 static int read_all(int argc, char **argv, struct sp_report_options *o)
 {
+	int err = -1;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (take(c, o))
-			continue;
-		switch (c) {
-		case TOP:
-			if (!parse_top(optarg, &o->top))
-				return usage("--top needs a number");
-			break;
-		case JSON:
-		case FOLDED:
-			if (o->form != SP_FORM_TABLE)
-				return usage("only one of --json and --folded, once");
-			o->form = c == JSON ? SP_FORM_JSON : SP_FORM_FOLDED;
-			break;
-		case STATUS:
-			return explain(optarg);
-		case HELP:
-			(void)fputs(help, stdout);
-			return 0;
-		case VERSION:
-			return print_version();
-		default:
-			(void)fputs("Try \"spanprof-report --help\".\n", stderr);
-			return SP_EXIT_USAGE;
-		}
+	while (err < 0 && (c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		err = do_at_once(c);
+		if (err < 0 && !take_any(c, o))
+			err = take(c, o);
 	}
+	return err;
+}
+
+bool sp_report_options_compare(const struct sp_report_options *o)
+{
+	return o->selection.diff || o->baseline != NULL ||
+	       sp_time_window_is_set(&o->baseline_window);
+}
+
+static int check(const struct sp_report_options *o)
+{
+	bool others = o->baseline != NULL || sp_time_window_is_set(&o->baseline_window);
+
+	if (o->selection.diff && o->selection.span_id == NULL && o->selection.trace_id == NULL)
+		return usage("--diff needs --span or --trace: what to compare with the others");
+	if (o->selection.diff && others)
+		return usage("--diff compares with spans, --baseline with profiles: choose one");
+	if (o->by == SP_BY_SPAN && (o->form == SP_FORM_TABLE || o->form == SP_FORM_JSON))
+		return usage("--by is for --folded and --flamegraph");
 	return -1;
 }
 
@@ -196,9 +259,8 @@ int sp_report_options_read(int argc, char **argv, struct sp_report_options *o)
 		return err;
 	if (optind >= argc)
 		return usage("name a folder or a file; --help says more");
-	if (o->selection.diff && o->selection.span_id == NULL && o->selection.trace_id == NULL)
-		return usage("--diff needs --span or --trace: what to compare with the others");
+	err = check(o);
 	if (o->top == 0 && o->form == SP_FORM_TABLE)
 		o->top = SP_REPORT_TOP;
-	return -1;
+	return err;
 }

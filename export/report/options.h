@@ -7,18 +7,35 @@
 
 #include "export/report/print.h"
 #include "export/report/select.h"
+#include "export/report/time_window.h"
 
 /* Exit status, also in the help. */
 #define SP_EXIT_USAGE 1
 #define SP_EXIT_DAMAGED 2
 
-enum sp_report_form { SP_FORM_TABLE, SP_FORM_JSON, SP_FORM_FOLDED };
+enum sp_report_form {
+	SP_FORM_TABLE,
+	SP_FORM_JSON,
+	SP_FORM_FOLDED,
+	SP_FORM_FLAMEGRAPH,
+};
+
+/* What is at the root of stacks. */
+enum sp_report_by {
+	SP_BY_DEFAULT, /* of a flame graph: spans, where there are several names; of others: functions */
+	SP_BY_SPAN,
+	SP_BY_FUNCTION,
+};
 
 struct sp_report_options {
 	struct sp_selection selection;
 	enum sp_report_form form;
+	enum sp_report_by by;
 	const char *type;       /* of profiles: that sample type; NULL = CPU time */
-	const char *flamegraph; /* file to write, NULL = none */
+	const char *flamegraph; /* file to write */
+	char *baseline;         /* a folder or file to compare with, NULL = none */
+	struct sp_time_window window;
+	struct sp_time_window baseline_window;
 	bool lines;
 	bool threads;
 	size_t top; /* 0 = all */
@@ -26,5 +43,11 @@ struct sp_report_options {
 
 /* -1 = go on with the paths from optind on; else the exit status, after all messages. */
 int sp_report_options_read(int argc, char **argv, struct sp_report_options *o);
+
+/* There is something to compare with: other spans, or other profiles. */
+bool sp_report_options_compare(const struct sp_report_options *o);
+
+/* What --help prints. */
+extern const char sp_report_help[];
 
 #endif

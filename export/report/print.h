@@ -17,6 +17,7 @@ struct sp_print {
 	bool threads;        /* their table, too */
 	const char *time;    /* what the nanoseconds are of: "CPU" */
 	uint64_t waiting_ns; /* in profiles of another type, which are not shown */
+	size_t base_files;   /* the baseline is these profiles; 0 = other spans of the same name */
 };
 
 /* For people. */

@@ -40,6 +40,17 @@ static size_t at_most(size_t n, size_t top)
 	return top != 0 && top < n ? top : n;
 }
 
+static void print_baseline(FILE *out, const struct sp_tally *t, const struct sp_print *p)
+{
+	(void)fprintf(out, "baseline: %" PRIu64 " samples, %.2f s %s ", t->base.samples,
+		      seconds(t->base.ns), p->time);
+	if (p->base_files != 0)
+		(void)fprintf(out, "in %zu %s\n", p->base_files,
+			      p->base_files == 1 ? "profile" : "profiles");
+	else
+		(void)fprintf(out, "of %" PRIu32 " other spans of that name\n", t->base_spans);
+}
+
 static void print_totals(FILE *out, const struct sp_tally *t, const struct sp_print *p)
 {
 	(void)fprintf(out,
@@ -52,10 +63,7 @@ static void print_totals(FILE *out, const struct sp_tally *t, const struct sp_pr
 		(void)fprintf(out, "%.2f s of it between samples, under %s\n",
 			      seconds(t->unsampled.ns), SP_REPORT_UNSAMPLED);
 	if (t->diff)
-		(void)fprintf(out,
-			      "baseline: %" PRIu64 " samples, %.2f s %s of %" PRIu32
-			      " other spans of that name\n",
-			      t->base.samples, seconds(t->base.ns), p->time, t->base_spans);
+		print_baseline(out, t, p);
 	if (p->waiting_ns != 0)
 		(void)fprintf(out, "besides, %.2f s of waiting: --type off_cpu\n",
 			      seconds(p->waiting_ns));
@@ -65,13 +73,13 @@ static void print_names(FILE *out, const struct sp_tally *t, const struct sp_pri
 {
 	if (t->names == 0)
 		return;
-	(void)fprintf(out, "\n%s%9s %9s %8s s %7s  %s%s\n", bold(p), "spans", "samples", p->time,
-		      "share", "span_name", plain(p));
+	(void)fprintf(out, "\n%s%9s %9s %8s s %11s  %s%s\n", bold(p), "spans", "samples", p->time,
+		      "% of spans", "span_name", plain(p));
 	for (size_t i = 0; i < t->names; i++) {
 		const struct sp_name_row *n = &t->name[i];
 		const char *name = sp_tally_text(t, n->name);
 
-		(void)fprintf(out, "%9" PRIu32 " %9" PRIu64 " %10.2f %6.1f%%  %s\n", n->spans,
+		(void)fprintf(out, "%9" PRIu32 " %9" PRIu64 " %10.2f %10.1f%%  %s\n", n->spans,
 			      n->sum.samples, seconds(n->sum.ns),
 			      percent(n->sum.ns, t->labelled.ns),
 			      name[0] != '\0' ? name : "(no span_name)");
@@ -84,12 +92,12 @@ static void print_spans(FILE *out, const struct sp_tally *t, const struct sp_pri
 
 	if (n == 0)
 		return;
-	(void)fprintf(out, "\n%s%19s %8s s %7s  %-16s  %s%s\n", bold(p), "samples", p->time,
-		      "share", "span_id", "span_name", plain(p));
+	(void)fprintf(out, "\n%s%19s %8s s %11s  %-16s  %s%s\n", bold(p), "samples", p->time,
+		      "% of spans", "span_id", "span_name", plain(p));
 	for (size_t i = 0; i < n; i++) {
 		const struct sp_span_row *s = &t->span[i];
 
-		(void)fprintf(out, "%19" PRIu64 " %10.3f %6.1f%%  %-16s  %s\n", s->sum.samples,
+		(void)fprintf(out, "%19" PRIu64 " %10.3f %10.1f%%  %-16s  %s\n", s->sum.samples,
 			      seconds(s->sum.ns), percent(s->sum.ns, t->labelled.ns),
 			      sp_tally_text(t, s->id), sp_tally_text(t, s->name));
 	}
@@ -103,12 +111,12 @@ static void print_threads(FILE *out, const struct sp_tally *t, const struct sp_p
 		(void)fputs("\nno sample has the name of its thread (SPANPROF_THREAD_NAME)\n", out);
 		return;
 	}
-	(void)fprintf(out, "\n%s%19s %8s s %7s  %s%s\n", bold(p), "samples", p->time, "share",
+	(void)fprintf(out, "\n%s%19s %8s s %9s  %s%s\n", bold(p), "samples", p->time, "% of all",
 		      "thread_name", plain(p));
 	for (size_t i = 0; i < at_most(t->threads, p->top); i++) {
 		const struct sp_thread_row *r = &t->thread[i];
 
-		(void)fprintf(out, "%19" PRIu64 " %10.3f %6.1f%%  %s\n", r->sum.samples,
+		(void)fprintf(out, "%19" PRIu64 " %10.3f %8.1f%%  %s\n", r->sum.samples,
 			      seconds(r->sum.ns), percent(r->sum.ns, t->total.ns),
 			      sp_tally_text(t, r->name));
 	}
@@ -118,12 +126,13 @@ static void print_threads(FILE *out, const struct sp_tally *t, const struct sp_p
 
 static void print_functions(FILE *out, const struct sp_tally *t, const struct sp_print *p)
 {
-	(void)fprintf(out, "\n%s%10s %7s %10s %7s  %s%s\n", bold(p), "self s", "", "total s", "",
-		      p->lines ? "function (file:line)" : "function", plain(p));
+	(void)fprintf(out, "\n%s%10s %9s %10s %9s  %s%s\n", bold(p), "self s", "% of all",
+		      "total s", "% of all", p->lines ? "function (file:line)" : "function",
+		      plain(p));
 	for (size_t i = 0; i < at_most(t->functions, p->top); i++) {
 		const struct sp_function_row *f = &t->function[i];
 
-		(void)fprintf(out, "%10.2f %6.1f%% %10.2f %6.1f%%  %s\n", seconds(f->self.ns),
+		(void)fprintf(out, "%10.2f %8.1f%% %10.2f %8.1f%%  %s\n", seconds(f->self.ns),
 			      percent(f->self.ns, t->total.ns), seconds(f->total.ns),
 			      percent(f->total.ns, t->total.ns), sp_tally_text(t, f->key));
 	}

@@ -30,35 +30,62 @@ static uint32_t child(struct sp_tree *t, uint32_t parent, const struct sp_report
 	    !sp_hash_index_put(&t->children, hash, t->nodes))
 		return 0;
 	n = &t->node[t->nodes];
-	*n = (struct sp_tree_node){
-		.parent = parent, .text = text, .depth = t->node[parent].depth + 1};
+	*n = (struct sp_tree_node){.parent = parent,
+				   .text = text,
+				   .depth = t->node[parent].depth + 1,
+				   .kind = f->kind};
 	if (n->depth > t->depth)
 		t->depth = n->depth;
 	return t->nodes++;
 }
 
-static void add_ns(uint64_t *sum, uint64_t *base_sum, uint64_t ns, enum sp_side side)
+/* A sample passes through a node. */
+static void pass(struct sp_tree_node *n, const struct sp_report_sample *s, enum sp_side side)
 {
-	*(side == SP_SIDE_BASELINE ? base_sum : sum) += ns;
+	if (side == SP_SIDE_BASELINE) {
+		n->base_ns += s->ns;
+		n->base_samples += s->samples;
+	} else {
+		n->ns += s->ns;
+		n->samples += s->samples;
+	}
+}
+
+/* Goes on to a child. 0 when out of memory. */
+static uint32_t step(struct sp_tree *t, uint32_t at, const struct sp_report_frame *f,
+		     const struct sp_report_sample *s, enum sp_side side)
+{
+	at = child(t, at, f);
+	if (at == 0)
+		t->nomem = true;
+	else
+		pass(&t->node[at], s, side);
+	return at;
 }
 
 void sp_tree_add(struct sp_tree *t, const struct sp_report_sample *s, enum sp_side side)
 {
+	const struct sp_report_frame span = {
+		.name = s->span_name[0] != '\0' ? s->span_name : SP_TREE_NO_SPAN,
+		.file = "",
+		.kind = SP_FRAME_SPAN,
+	};
 	uint32_t at = 0;
 	size_t left = s->frames;
 
 	if (side == SP_SIDE_NONE)
 		return;
-	add_ns(&t->node[0].ns, &t->node[0].base_ns, s->ns, side);
-	for (unsigned depth = 0; left != 0 && depth < SP_TREE_DEPTH; depth++) {
-		at = child(t, at, &s->frame[--left]);
-		if (at == 0) {
-			t->nomem = true;
-			return;
-		}
-		add_ns(&t->node[at].ns, &t->node[at].base_ns, s->ns, side);
-	}
-	add_ns(&t->node[at].self_ns, &t->node[at].base_self_ns, s->ns, side);
+	pass(&t->node[0], s, side);
+	if (t->by_span)
+		at = step(t, at, &span, s, side);
+	while (left != 0 && t->node[at].depth < SP_TREE_DEPTH && !t->nomem)
+		at = step(t, at, &s->frame[--left], s, side);
+	if (t->nomem)
+		return;
+	if (side == SP_SIDE_BASELINE)
+		t->node[at].base_self_ns += s->ns;
+	else
+		t->node[at].self_ns += s->ns;
 }
 
 size_t sp_tree_bytes(const struct sp_tree *t)

@@ -15,20 +15,27 @@
 /* Frames further from the root are left out, and their time is that of the last one kept. */
 #define SP_TREE_DEPTH 1024U
 
+/* At the root of what is in no span, where the root is the name of the span. */
+#define SP_TREE_NO_SPAN "(no span)"
+
 struct sp_tree_node {
 	uint32_t parent;
 	uint32_t text; /* in tree.text */
 	uint32_t depth;
 	uint32_t first; /* child, 0 = none */
 	uint32_t next;  /* sibling, 0 = none */
-	uint64_t ns;    /* with everything above it */
+	enum sp_frame_kind kind;
+	uint64_t ns; /* with everything above it */
 	uint64_t base_ns;
 	uint64_t self_ns;
 	uint64_t base_self_ns;
+	uint64_t samples; /* with everything above it, as ns */
+	uint64_t base_samples;
 };
 
 struct sp_tree {
-	bool lines; /* frames are lines, not functions */
+	bool lines;   /* frames are lines, not functions */
+	bool by_span; /* at the root is the name of the span */
 	struct sp_strtab text;
 	struct sp_tree_node *node; /* 0 is the root: all samples */
 	uint32_t nodes;
@@ -38,7 +45,7 @@ struct sp_tree {
 	bool nomem;
 };
 
-/* 0 or -1 when out of memory. The flag is set afterwards. */
+/* 0 or -1 when out of memory. The flags are set afterwards. */
 int sp_tree_init(struct sp_tree *t);
 void sp_tree_fini(struct sp_tree *t);
 

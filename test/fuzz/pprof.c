@@ -34,7 +34,7 @@ static void add(void *arg, const struct sp_report_sample *s)
 
 static void print(struct report *r)
 {
-	static const struct sp_flame_head head = {"t", "s", true};
+	static const struct sp_flame_head head = {"t", "s", "CPU", true, true};
 	const struct sp_print p = {.files = 1,
 				   .top = 20,
 				   .coloured = true,
@@ -61,7 +61,7 @@ static void report(const struct sp_bytes *profile)
 
 	FUZZ_CHECK(sp_tally_init(&r.tally) == 0 && sp_tree_init(&r.tree) == 0);
 	r.tally.lines = r.tree.lines = true;
-	r.tally.diff = true;
+	r.tally.diff = r.tree.by_span = true;
 	if (sp_report_load(profile, MEMORY_MAX, &sink, why) == 0)
 		print(&r);
 	else

@@ -139,17 +139,17 @@ report()
 # name, if there are any.
 draw()
 {
-	local diff drawn=("${OUT#"$PWD/"}/flamegraph.svg")
+	local diff drawn=("${OUT#"$PWD/"}/flamegraph.html")
 
-	"$BUILD/spanprof-report" --flamegraph "$OUT/flamegraph.svg" "$OUT/profiles" >/dev/null || {
+	"$BUILD/spanprof-report" --flamegraph "$OUT/flamegraph.html" "$OUT/profiles" >/dev/null || {
 		failed "no flame graph" "spanprof-report cannot read the profiles or write" "see above"
 		return
 	}
 	for diff in --diff ''; do
 		[[ -n $slowest ]] || break
-		if "$BUILD/spanprof-report" --flamegraph "$OUT/slowest.svg" --span "$slowest" \
+		if "$BUILD/spanprof-report" --flamegraph "$OUT/slowest.html" --span "$slowest" \
 			${diff:+"$diff"} "$OUT/profiles" >/dev/null; then
-			drawn+=("${OUT#"$PWD/"}/slowest.svg")
+			drawn+=("${OUT#"$PWD/"}/slowest.html")
 			break
 		fi
 	done

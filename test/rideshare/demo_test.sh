@@ -44,5 +44,5 @@ for line in '^demo: FAIL' '^the server ended before it was told to, with status 
 	'^  why:  signal 9$' '^loadgen: http://.*/[a-z]*?region=[a-z-]*: [A-Z]'; do
 	grep -q "$line" "$WORK/demo.err" || fail "no line $line: $(<"$WORK/demo.err")"
 done
-grep -q 'flamegraph.svg$' "$WORK/demo.out" || fail "no flame graph: $(<"$WORK/demo.out")"
-[[ -s $WORK/demo/flamegraph.svg ]] || fail "the flame graph is not there"
+grep -q 'flamegraph.html$' "$WORK/demo.out" || fail "no flame graph: $(<"$WORK/demo.out")"
+[[ -s $WORK/demo/flamegraph.html ]] || fail "the flame graph is not there"

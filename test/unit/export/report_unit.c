@@ -87,10 +87,11 @@ static void add_stack(struct sp_pprof *p, const struct report_stack *stack, uint
 	cr_assert_eq(sp_pprof_sample(p, &s), 0);
 }
 
-struct sp_bytes report_profile(const struct report_stack *stack, size_t n)
+struct sp_bytes report_profile_at(const struct report_stack *stack, size_t n, int64_t time_s)
 {
 	static const struct sp_pprof_limits limits = {1000, 8 << 20};
-	static const struct sp_pprof_times times = {10000000, 1, 1, SP_PROFILE_CPU};
+	const struct sp_pprof_times times = {10000000, time_s != 0 ? time_s * 1000000000 : 1,
+					     time_s != 0 ? 10000000000 : 1, SP_PROFILE_CPU};
 	struct sp_pprof *p = sp_pprof_new(&limits, &times);
 	struct sp_bytes b;
 
@@ -99,6 +100,22 @@ struct sp_bytes report_profile(const struct report_stack *stack, size_t n)
 	cr_assert_eq(sp_pprof_pack(p, &b), 0);
 	sp_pprof_free(p);
 	return b;
+}
+
+struct sp_bytes report_profile(const struct report_stack *stack, size_t n)
+{
+	return report_profile_at(stack, n, 0);
+}
+
+char *report_file(const char *path)
+{
+	char *text = calloc(1, 4 << 20);
+	FILE *f = fopen(path, "r");
+
+	cr_assert_not_null(f, "%s", path);
+	(void)!fread(text, 1, (4 << 20) - 1, f);
+	fclose(f);
+	return text;
 }
 
 struct sp_bytes report_small_profile(void)

@@ -29,8 +29,9 @@ struct report_stack {
 	const char *thread_name;
 };
 
-/* A profile of these stacks, plain; free data. */
+/* A profile of these stacks, plain; free data. It is of the first second of 1970, or of 10 s of that time. */
 struct sp_bytes report_profile(const struct report_stack *stack, size_t n);
+struct sp_bytes report_profile_at(const struct report_stack *stack, size_t n, int64_t time_s);
 /* One with spans aa and bb of one name and cc of another, and 4 of 20 samples outside of any. */
 struct sp_bytes report_small_profile(void);
 
@@ -49,6 +50,30 @@ static inline json_t *json(void)
 	cr_assert_not_null(j, "%s", output);
 	return j;
 }
+
+static inline void report_write_stacks(const char *name, const struct report_stack *stack, size_t n,
+				       int64_t time_s)
+{
+	struct sp_bytes b = report_profile_at(stack, n, time_s);
+
+	scratch_write(name, b.data, b.len);
+	free(b.data);
+}
+
+/* How many times part is in text. */
+static inline unsigned report_count(const char *text, const char *part)
+{
+	unsigned n = 0;
+
+	while ((text = strstr(text, part)) != NULL) {
+		text += strlen(part);
+		n++;
+	}
+	return n;
+}
+
+/* The whole file; free it. */
+char *report_file(const char *path);
 
 /* Into the folder of the test. */
 static inline void report_write(const char *name, const Spanprof__Pprof__Profile *p)

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Holds the files of pages (page.h). Context: the report tool. */
+#include "export/report/page.h"
+
+/* The assembler reads the file, by its path from the top of the repository, where everything is compiled. */
+#define SP_PAGE_FILE(symbol, file)                                                                 \
+	extern const char symbol[]; /* NOLINT(bugprone-macro-parentheses): a declaration */        \
+	__asm__(".pushsection .rodata\n"                                                           \
+		".globl " #symbol "\n"                                                             \
+		".hidden " #symbol "\n" #symbol ":\n"                                              \
+		".incbin \"export/report/page/" file "\"\n"                                        \
+		".byte 0\n"                                                                        \
+		".popsection\n")
+
+SP_PAGE_FILE(sp_page_css, "page.css");
+SP_PAGE_FILE(sp_page_body_html, "body.html");
+SP_PAGE_FILE(sp_page_names_js, "names.js");
+SP_PAGE_FILE(sp_page_tree_js, "tree.js");
+SP_PAGE_FILE(sp_page_change_js, "change.js");
+SP_PAGE_FILE(sp_page_draw_js, "draw.js");
+SP_PAGE_FILE(sp_page_search_js, "search.js");
+SP_PAGE_FILE(sp_page_page_js, "page.js");
+
+#define SP_PAGE_SCRIPT "text/javascript; charset=utf-8"
+
+const struct sp_page_file sp_page_style = {"/page.css", "text/css; charset=utf-8", sp_page_css};
+const struct sp_page_file sp_page_body = {"/", "text/html; charset=utf-8", sp_page_body_html};
+
+static const struct sp_page_file names = {"/names.js", SP_PAGE_SCRIPT, sp_page_names_js};
+static const struct sp_page_file tree = {"/tree.js", SP_PAGE_SCRIPT, sp_page_tree_js};
+static const struct sp_page_file change = {"/change.js", SP_PAGE_SCRIPT, sp_page_change_js};
+static const struct sp_page_file draw = {"/draw.js", SP_PAGE_SCRIPT, sp_page_draw_js};
+static const struct sp_page_file search = {"/search.js", SP_PAGE_SCRIPT, sp_page_search_js};
+static const struct sp_page_file page = {"/page.js", SP_PAGE_SCRIPT, sp_page_page_js};
+
+const struct sp_page_file *const sp_page_script[] = {&names, &tree, &change, &draw, &search, &page};
+const size_t sp_page_scripts = sizeof(sp_page_script) / sizeof(sp_page_script[0]);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fixed parts of pages: the files of export/report/page/, which are put into the program when it
+ * is assembled. None of them contains anything of a profile.
+ */
+#ifndef SP_REPORT_PAGE_H
+#define SP_REPORT_PAGE_H
+
+#include <stddef.h>
+
+struct sp_page_file {
+	const char *name; /* "/draw.js" */
+	const char *type; /* "text/javascript" */
+	const char *text; /* NUL-terminated */
+};
+
+extern const struct sp_page_file sp_page_style;
+
+/* The elements that the scripts fill; begins with <body> and does not end it. */
+extern const struct sp_page_file sp_page_body;
+
+/* Scripts of every page, in the order in which they have to be loaded. */
+extern const struct sp_page_file *const sp_page_script[];
+extern const size_t sp_page_scripts;
+
+#endif

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Says in numbers and colours what a frame takes, and how that differs from the baseline.
+"use strict";
+(() => {
+	// How many standard errors two shares have to lie apart: there are many frames, and by chance alone
+	// one in 20 would be two apart.
+	const ERRORS = 3;
+	const EXPECTED_SAMPLES = 5;
+	const part = (n, whole) => whole > 0 ? n / whole : 0;
+
+	// Whether the samples of a frame are enough to say that its share is another one than in the baseline.
+	spanprof.isChange = (frame, root) => {
+		const now = root.samples, then = root.baseSamples;
+		const both = part(frame.samples + frame.baseSamples, now + then);
+		const byTime = part(frame.ns, root.ns) - part(frame.baseNs, root.baseNs);
+		const bySamples = part(frame.samples, now) - part(frame.baseSamples, then);
+		const error = Math.sqrt(both * (1 - both) * (1 / now + 1 / then));
+		return both * Math.min(now, then) >= EXPECTED_SAMPLES && byTime * bySamples > 0 &&
+			Math.abs(bySamples) >= ERRORS * error;
+	};
+
+	// -1 to 1: how much of the frame is new, or gone.
+	spanprof.change = (frame, root) => {
+		const now = part(frame.ns, root.ns), then = part(frame.baseNs, root.baseNs);
+		return part(now - then, now + then);
+	};
+
+	spanprof.percent = (share) => (100 * share).toFixed(2) + " %";
+	spanprof.seconds = (ns) => (ns / 1e9).toFixed(3) + " s";
+	const points = (difference) => (difference >= 0 ? "+" : "\u2212") + Math.abs(100 * difference).toFixed(2) + " points";
+
+	// What is told of a frame besides its name. In an inverted view a frame has no time of its own.
+	spanprof.numbers = (frame, root, profile, inverted) => {
+		const now = part(frame.ns, root.ns), then = part(frame.baseNs, root.baseNs);
+		if (!profile.diff)
+			return spanprof.percent(now) + " of all, " + spanprof.seconds(frame.ns) + " " + profile.time +
+				(inverted ? "" : ", itself " + spanprof.seconds(frame.selfNs)) + ", " + frame.samples + " samples";
+		return spanprof.percent(now) + " here, " + spanprof.percent(then) + " in the baseline (" +
+			points(now - then) + "), " + frame.samples + " and " + frame.baseSamples + " samples" +
+			(frame === root || spanprof.isChange(frame, root) ? "" : "; too few samples to call it a difference");
+	};
+})();

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Draws frames as elements. Names of a profile become text of elements, never markup.
+"use strict";
+(() => {
+	const SEEN_PIXELS = 0.7;
+	const WIDE_PIXELS = 8;
+	const TEXT_PIXELS = 24;
+	const VARIANTS = 5;
+
+	// The same function has the same shade in every picture.
+	function variantOf(name) {
+		let hash = 2166136261;
+		for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 16777619);
+		return (hash >>> 16) % VARIANTS;
+	}
+
+	function colour(element, frame, root, profile) {
+		if (!profile.diff) {
+			element.classList.add(frame.kind, "v" + variantOf(frame.name));
+			return;
+		}
+		if (!spanprof.isChange(frame, root)) {
+			element.classList.add("unchanged");
+			return;
+		}
+		const change = spanprof.change(frame, root);
+		element.classList.add(change > 0 ? "more" : "less");
+		element.style.setProperty("--much", Math.abs(change).toFixed(2));
+	}
+
+	const labelOf = (frame) => frame.kind === "own" || frame.kind === "library"
+		? spanprof.shortName(frame.name) : frame.name;
+
+	function elementOf(frame, place, drawing) {
+		const element = document.createElement("div");
+		element.className = "frame";
+		colour(element, frame, drawing.root, drawing.profile);
+		element.classList.toggle("found", drawing.found.has(frame));
+		element.classList.toggle("selected", frame === drawing.selected);
+		element.classList.toggle("outside", place.outside);
+		element.style.left = 100 * place.left + "%";
+		element.style.width = 100 * place.width + "%";
+		element.style.top = "calc(var(--row) * " + frame.depth + ")";
+		if (place.pixels >= TEXT_PIXELS) element.textContent = labelOf(frame);
+		element.classList.toggle("wide", place.pixels >= WIDE_PIXELS);
+		element.frame = frame;
+		return element;
+	}
+
+	const isAbove = (frame, zoom) => {
+		for (let at = zoom.parent; at; at = at.parent) if (at === frame) return true;
+		return false;
+	};
+
+	// Where a frame is when another one is as wide as the page; null = outside of the page.
+	function placeOf(frame, zoom, width) {
+		if (isAbove(frame, zoom)) return { left: 0, width: 1, pixels: width, outside: true };
+		const left = (frame.left - zoom.left) / zoom.width;
+		const share = frame.width / zoom.width;
+		if (frame.depth < zoom.depth || left < -1e-9 || left >= 1 - 1e-9) return null;
+		return share * width >= SEEN_PIXELS ? { left, width: share, pixels: share * width, outside: false } : null;
+	}
+
+	// drawing: frames (the root first), root, profile, zoom, selected, found (a Set).
+	spanprof.draw = (container, drawing) => {
+		const width = container.clientWidth;
+		const elements = document.createDocumentFragment();
+		let depth = 0;
+		for (const frame of drawing.frames) {
+			const place = placeOf(frame, drawing.zoom, width);
+			if (!place) continue;
+			elements.append(elementOf(frame, place, drawing));
+			depth = Math.max(depth, frame.depth);
+		}
+		container.replaceChildren(elements);
+		container.style.height = "calc(var(--row) * " + (depth + 1) + ")";
+	};
+
+	// The nearest frame in a direction, of those that are drawn below the one that is zoomed to.
+	spanprof.neighbour = (frame, key) => {
+		if (key === "ArrowUp") return frame.parent;
+		if (key === "ArrowDown") return frame.children[0] || null;
+		const siblings = frame.parent ? frame.parent.children : [frame];
+		return siblings[siblings.indexOf(frame) + (key === "ArrowRight" ? 1 : -1)] || null;
+	};
+})();

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page around the frames: what is clicked and typed.
+"use strict";
+(() => {
+	const byId = (id) => document.getElementById(id);
+	const HINT = "Click a frame, or move with the arrow keys and press Enter, to zoom. Esc goes back. / searches.";
+	const KINDS = [["own", "own code"], ["library", "libraries"], ["kernel", "kernel"], ["waiting", "waiting"],
+		["unsampled", "unsampled"], ["span", "span names"]];
+	const view = { bySpan: false, inverted: false };
+	const drawing = { frames: [], root: null, profile: null, zoom: null, selected: null, found: new Set() };
+
+	const draw = () => {
+		if (!drawing.root) return;
+		spanprof.draw(byId("frames"), drawing);
+		byId("reset").disabled = drawing.zoom === drawing.root;
+	};
+
+	const numbers = (frame) => spanprof.numbers(frame, drawing.root, drawing.profile, view.inverted);
+
+	function describe(frame) {
+		byId("details").textContent = frame ? frame.name + " \u2014 " + numbers(frame) : HINT;
+	}
+
+	function select(frame) {
+		drawing.selected = frame;
+		describe(frame);
+		draw();
+		const element = document.querySelector(".frame.selected");
+		if (element) element.scrollIntoView({ block: "nearest" });
+	}
+
+	function zoom(frame) {
+		drawing.zoom = frame;
+		select(frame === drawing.root ? null : frame);
+	}
+
+	function search() {
+		const text = byId("search").value;
+		const pattern = text === "" ? null : spanprof.pattern(text);
+		const result = pattern ? spanprof.search(drawing.frames, pattern) : { found: new Set() };
+		drawing.found = result.found;
+		byId("search").classList.toggle("wrong", text !== "" && !pattern);
+		byId("matched").value = text === "" ? "" : !pattern ? "no regular expression"
+			: "matched: " + spanprof.percent(result.ns / (drawing.root.ns || 1)) + (drawing.profile.diff
+				? ", baseline " + spanprof.percent(result.baseNs / (drawing.root.baseNs || 1)) : "");
+		draw();
+	}
+
+	// The same frame in a newly built view, by the names on the way to it.
+	function again(frame, root) {
+		const names = [];
+		for (let at = frame; at && at.parent; at = at.parent) names.unshift(at.name);
+		let at = root;
+		for (const name of names) {
+			const child = at.children.find((c) => c.name === name);
+			if (!child) return root;
+			at = child;
+		}
+		return at;
+	}
+
+	function build(keepZoom) {
+		const zoomed = keepZoom ? drawing.zoom : null;
+		drawing.frames = spanprof.build(drawing.profile, view);
+		drawing.root = drawing.frames[0];
+		drawing.zoom = again(zoomed, drawing.root);
+		drawing.selected = drawing.zoom === drawing.root ? null : drawing.zoom;
+		describe(drawing.selected);
+		legend();
+		search();
+	}
+
+	function legend() {
+		const there = new Set(drawing.frames.map((frame) => frame.kind));
+		const entries = drawing.profile.diff
+			? [["more", "larger share than in the baseline"], ["less", "smaller share"], ["unchanged", "no difference, or too few samples to say"]]
+			: KINDS.filter(([kind]) => there.has(kind));
+		byId("legend").replaceChildren(...entries.map(([kind, words]) => {
+			const item = document.createElement("li"), patch = document.createElement("i");
+			patch.className = "patch v2 " + kind;
+			item.append(patch, words);
+			return item;
+		}));
+	}
+
+	// Shows a profile. Of a newer one of the same spans the view and the zoom stay as they are.
+	spanprof.show = (data, isSame) => {
+		drawing.profile = spanprof.read(data);
+		document.title = data.title;
+		byId("title").textContent = data.title;
+		byId("sums").textContent = data.sums;
+		byId("tools").hidden = false;
+		byId("spans").hidden = !spanprof.hasSpans(drawing.profile);
+		if (!isSame) view.bySpan = byId("by-span").checked = data.bySpan;
+		build(isSame);
+	};
+
+	spanprof.showInline = () => spanprof.show(JSON.parse(byId("profile").textContent), false);
+
+	const frameAt = (event) => event.target.frame || null;
+	const frames = byId("frames"), tip = byId("tip");
+	frames.addEventListener("click", (event) => frameAt(event) && zoom(frameAt(event)));
+	frames.addEventListener("mousemove", (event) => {
+		const frame = frameAt(event);
+		tip.hidden = !frame;
+		if (!frame) return;
+		tip.firstChild.textContent = frame.name;
+		tip.lastChild.textContent = numbers(frame);
+		tip.style.left = Math.max(0, Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8)) + "px";
+		tip.style.top = Math.max(0, Math.min(event.clientY + 18, innerHeight - tip.offsetHeight - 30)) + "px";
+	});
+	frames.addEventListener("mouseleave", () => { tip.hidden = true; });
+	byId("search").addEventListener("input", search);
+	byId("by-span").addEventListener("change", (event) => { view.bySpan = event.target.checked; build(false); });
+	byId("inverted").addEventListener("change", (event) => { view.inverted = event.target.checked; build(false); });
+	byId("reset").addEventListener("click", () => zoom(drawing.root));
+	window.addEventListener("resize", () => requestAnimationFrame(draw));
+
+	// Escape takes the last thing back: the search, then the zoom.
+	function escape() {
+		tip.hidden = true;
+		if (byId("search").value === "") return zoom(drawing.root);
+		byId("search").value = "";
+		frames.focus();
+		search();
+	}
+
+	window.addEventListener("keydown", (event) => {
+		const tag = event.target.tagName;
+		const typing = tag === "SELECT" || (tag === "INPUT" && event.target.type !== "checkbox");
+		if (!drawing.root || event.ctrlKey || event.metaKey || event.altKey) return;
+		if (event.key === "Escape") return escape();
+		if (event.key === "Enter" && event.target === byId("search")) return frames.focus();
+		if (typing || (tag === "BUTTON" && event.key === "Enter")) return;
+		if (event.key === "/") byId("search").focus();
+		else if (event.key === "Enter" && drawing.selected) zoom(drawing.selected);
+		else if (event.key.startsWith("Arrow")) select(drawing.selected
+			? spanprof.neighbour(drawing.selected, event.key) || drawing.selected : drawing.zoom);
+		else return;
+		event.preventDefault();
+	});
+})();

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds what is drawn out of the data: stacks from their roots, or from their leaves, per span or not.
+"use strict";
+(() => {
+	const NONE = -1;
+
+	// Columns of a node in the data; the first node has number 1, and 0 is the root.
+	spanprof.read = (data) => {
+		const stride = data.diff ? 7 : 5;
+		const column = (offset) => {
+			const out = [];
+			for (let i = offset; i < data.nodes.length; i += stride) out.push(data.nodes[i]);
+			return out;
+		};
+		const none = () => new Array(data.nodes.length / stride).fill(0);
+		return {
+			title: data.title, sums: data.sums, time: data.time, diff: data.diff, bySpan: data.bySpan,
+			names: data.names, kinds: data.kinds,
+			parent: column(0), name: column(1), kind: column(2), ns: column(3), samples: column(4),
+			baseNs: data.diff ? column(5) : none(), baseSamples: data.diff ? column(6) : none(),
+		};
+	};
+
+	// Whether there is more than one name at the roots, so that a view without them differs.
+	spanprof.hasSpans = (profile) => profile.parent.some((parent, i) =>
+		parent === 0 && profile.names[profile.name[i]] !== "(no span)");
+
+	const frame = (name, kind, parent) => ({
+		name, kind, parent, children: new Map(), depth: parent ? parent.depth + 1 : 0,
+		ns: 0, selfNs: 0, samples: 0, baseNs: 0, baseSamples: 0, left: 0, width: 0,
+	});
+
+	function childOf(parent, name, kind) {
+		let child = parent.children.get(name);
+		if (!child) {
+			child = frame(name, kind, parent);
+			parent.children.set(name, child);
+		}
+		return child;
+	}
+
+	function add(at, profile, i) {
+		at.ns += profile.ns[i];
+		at.samples += profile.samples[i];
+		at.baseNs += profile.baseNs[i];
+		at.baseSamples += profile.baseSamples[i];
+	}
+
+	const isEmpty = (profile, i) => profile.ns[i] === 0 && profile.baseNs[i] === 0 && profile.samples[i] === 0;
+
+	function addFromRoot(root, profile, bySpan) {
+		const made = [root];
+		for (let i = 0; i < profile.parent.length; i++) {
+			const parent = made[profile.parent[i]];
+			const isSpan = profile.kinds[profile.kind[i]] === "span";
+			made.push(isSpan && !bySpan ? parent
+				: childOf(parent, profile.names[profile.name[i]], profile.kinds[profile.kind[i]]));
+			if (isEmpty(profile, i)) continue;
+			made[i + 1].selfNs += profile.ns[i];
+			for (let at = made[i + 1]; at; at = at.parent) add(at, profile, i);
+		}
+	}
+
+	// Each stack begins with its leaf, which is followed by its callers.
+	function addFromLeaf(root, profile, bySpan) {
+		for (let i = 0; i < profile.parent.length; i++) {
+			if (isEmpty(profile, i)) continue;
+			let at = root, span = NONE;
+			for (let k = i; k >= 0; k = profile.parent[k] - 1)
+				if (profile.kinds[profile.kind[k]] === "span") span = k;
+			add(root, profile, i);
+			if (span !== NONE && bySpan) {
+				at = childOf(root, profile.names[profile.name[span]], "span");
+				add(at, profile, i);
+			}
+			for (let k = i; k >= 0 && k !== span; k = profile.parent[k] - 1) {
+				at = childOf(at, profile.names[profile.name[k]], profile.kinds[profile.kind[k]]);
+				add(at, profile, i);
+			}
+			at.selfNs += profile.ns[i];
+		}
+	}
+
+	const part = (ns, whole) => whole > 0 ? ns / whole : 0;
+
+	// The share of a frame; in a comparison the mean of both, so that what is gone is still seen.
+	spanprof.share = (frame, root) => root.baseNs > 0
+		? (part(frame.ns, root.ns) + part(frame.baseNs, root.baseNs)) / 2 : part(frame.ns, root.ns);
+
+	// Places all frames, 0 to 1, callers before their callees and the largest on the left.
+	function place(root) {
+		const order = [root];
+		root.width = 1;
+		for (let i = 0; i < order.length; i++) {
+			const at = order[i];
+			const children = Array.from(at.children.values());
+			for (const child of children) child.width = spanprof.share(child, root);
+			children.sort((a, b) => b.width - a.width || (a.name < b.name ? -1 : 1));
+			let left = at.left;
+			for (const child of children) {
+				child.left = left;
+				left += child.width;
+				order.push(child);
+			}
+			at.children = children;
+		}
+		return order;
+	}
+
+	// The frames of a view, the root first. Rows are complete: a frame comes after all that are above it.
+	spanprof.build = (profile, view) => {
+		const root = frame("all", "marker", null);
+		(view.inverted ? addFromLeaf : addFromRoot)(root, profile, view.bySpan);
+		return place(root);
+	};
+})();

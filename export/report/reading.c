@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads profiles into sums and stacks (reading.h). Context: the report tool. */
+#define _GNU_SOURCE
+#include "export/report/reading.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/report/file.h"
+#include "export/report/frame.h"
+#include "export/report/suggest.h"
+
+/* The memory for tally and tree, which can grow with every file that differs from the others. */
+#define SP_READING_SUMS_MAX ((size_t)1 << 30)
+
+/* The path and the reason are of others, and are made printable. */
+static int refuse(struct sp_reading *r, int status, const char *path, const char *why)
+{
+	char where[SP_REPORT_TEXT_MAX + 1];
+	char what[SP_REPORT_TEXT_MAX + 1];
+
+	(void)sp_report_clean(path, where);
+	(void)sp_report_clean(why, what);
+	(void)snprintf(r->why, sizeof(r->why), "%.1000s%s%.1000s", where,
+		       where[0] != '\0' ? ": " : "", what);
+	return status;
+}
+
+static bool is_of_waits(const char *type)
+{
+	return strcmp(type, "off_cpu") == 0;
+}
+
+static void extend_time(struct sp_reading *r, const struct sp_report_about *about)
+{
+	uint64_t end = about->time_ns + about->duration_ns;
+
+	if (about->time_ns == 0 || r->side != SP_SIDE_SELECTED)
+		return;
+	if (r->from_ns == 0 || about->time_ns < r->from_ns)
+		r->from_ns = about->time_ns;
+	if (end > r->to_ns)
+		r->to_ns = end;
+}
+
+/* For sp_report_sink. Unasked, waits are not added to CPU time. */
+static bool begin(void *arg, const struct sp_report_about *about)
+{
+	struct sp_reading *r = arg;
+	bool waits = is_of_waits(about->type);
+
+	if (!sp_time_window_has(&r->window, about->time_ns, about->duration_ns))
+		return false;
+	r->is_shown =
+		r->any_type || r->o->type != NULL || (!waits && strcmp(about->type, "wall") != 0);
+	if (r->is_shown)
+		extend_time(r, about);
+	return r->is_shown || waits;
+}
+
+static void learn(void *arg, const struct sp_report_sample *s)
+{
+	struct sp_reading *r = arg;
+
+	if (r->is_shown)
+		sp_selection_learn(&r->selection, s);
+}
+
+/* Which side a sample is on: by its span, or by the profile that it is in. */
+static enum sp_side side_of(const struct sp_reading *r, const struct sp_report_sample *s)
+{
+	enum sp_side side = sp_selection_side(&r->selection, s);
+
+	return side == SP_SIDE_SELECTED ? r->side : side;
+}
+
+static void add_sample(void *arg, const struct sp_report_sample *s)
+{
+	struct sp_reading *r = arg;
+	enum sp_side side = side_of(r, s);
+
+	if (r->too_large)
+		return;
+	if (!r->is_shown) {
+		if (side == SP_SIDE_SELECTED)
+			r->waiting_ns += s->ns;
+		return;
+	}
+	sp_tally_add(&r->tally, s, side);
+	if (r->wants_tree)
+		sp_tree_add(&r->tree, s, side);
+	r->too_large = sp_tally_bytes(&r->tally) + sp_tree_bytes(&r->tree) > SP_READING_SUMS_MAX;
+}
+
+/* Of "spanprof-SERVICE-PID-TIME-NUMBER...", as the exporter calls its files. */
+static void note_service(struct sp_reading *r, const char *path)
+{
+	static const char prefix[] = "spanprof-";
+	const char *slash = strrchr(path, '/');
+	const char *from = slash != NULL ? slash + 1 : path;
+	const char *to = from + strlen(from);
+	char service[SP_READING_SERVICE];
+
+	if (strncmp(from, prefix, strlen(prefix)) != 0)
+		return;
+	from += strlen(prefix);
+	for (int parts = 0; parts < 3 && to != NULL; parts++)
+		to = memrchr(from, '-', (size_t)(to - from));
+	if (to == NULL)
+		return;
+	(void)snprintf(service, sizeof(service), "%.*s", (int)(to - from), from);
+	if (r->service[0] == '\0')
+		memcpy(r->service, service, sizeof(service));
+	else if (strcmp(r->service, service) != 0)
+		r->services = true;
+}
+
+static int check_sums(struct sp_reading *r, const char *path)
+{
+	if (r->too_large)
+		return refuse(r, SP_EXIT_DAMAGED, path,
+			      "the report takes too much memory with this file; name fewer files, "
+			      "or select spans");
+	if (r->selection.too_many)
+		return refuse(r, SP_EXIT_DAMAGED, path, "the selected spans have too many names");
+	if (r->selection.nomem || r->tally.nomem || r->tree.nomem)
+		return refuse(r, SP_EXIT_DAMAGED, "", "out of memory");
+	return 0;
+}
+
+/* For sp_report_each(). */
+static int add_file(void *arg, const char *path)
+{
+	struct sp_reading *r = arg;
+	char why[SP_REPORT_ERROR] = "";
+	struct sp_bytes bytes;
+	int err = sp_report_read(path, &bytes, why);
+
+	r->is_shown = false;
+	if (err == 0)
+		err = sp_report_load(&bytes, SP_REPORT_MEMORY_MAX, &r->sink, why);
+	free(bytes.data);
+	if (err != 0)
+		return refuse(r, SP_EXIT_DAMAGED, path, why);
+	err = check_sums(r, path);
+	if (err != 0 || !r->is_shown)
+		return err;
+	if (r->side == SP_SIDE_BASELINE) {
+		r->base_files++;
+		return 0;
+	}
+	r->files++;
+	note_service(r, path);
+	return 0;
+}
+
+/* Hands every sample of every path to that. */
+static int read_paths(struct sp_reading *r, char *const *path,
+		      void (*sample)(void *arg, const struct sp_report_sample *s))
+{
+	char why[SP_REPORT_ERROR] = "";
+	int err = 0;
+
+	r->sink = (struct sp_report_sink){.sample = sample,
+					  .arg = r,
+					  .kinds = r->wants_tree && r->o->form != SP_FORM_FOLDED,
+					  .type = r->any_type ? NULL : r->o->type,
+					  .begin = begin};
+	for (; err == 0 && *path != NULL; path++) {
+		err = sp_report_each(*path, add_file, r, why);
+		if (err < 0)
+			err = refuse(r, SP_EXIT_DAMAGED, *path, why);
+	}
+	return err;
+}
+
+static int say_no_profiles(struct sp_reading *r)
+{
+	if (sp_time_window_is_set(&r->o->window))
+		return refuse(r, SP_EXIT_USAGE, "", "no profiles of that time found");
+	return refuse(r, SP_EXIT_USAGE, "",
+		      r->o->type == NULL && r->waiting_ns != 0
+			      ? "no profiles of CPU time found, but waits: --type off_cpu"
+			      : "no profiles found");
+}
+
+/*
+ * Nothing is selected. All samples are read once more, of every type and time, to tell what was
+ * perhaps meant.
+ */
+static int say_no_samples(struct sp_reading *r, char *const *path)
+{
+	char why[SP_READING_WHY] = "no sample is selected";
+	struct sp_selection asked = r->selection;
+
+	sp_tally_fini(&r->tally);
+	r->wants_tree = false;
+	r->any_type = true;
+	r->window = (struct sp_time_window){0};
+	r->side = SP_SIDE_SELECTED;
+	r->selection = (struct sp_selection){.names = 0};
+	if (sp_tally_init(&r->tally) == 0 && read_paths(r, path, add_sample) == 0)
+		sp_suggest(&r->tally, &asked, why, sizeof(why));
+	r->selection = asked;
+	return refuse(r, SP_EXIT_USAGE, "", why);
+}
+
+static bool is_selective(const struct sp_selection *x)
+{
+	return x->span_id != NULL || x->span_name != NULL || x->trace_id != NULL;
+}
+
+static int read_baseline(struct sp_reading *r, char *const *path)
+{
+	char *const paths[] = {r->o->baseline, NULL};
+	int err;
+
+	r->side = SP_SIDE_BASELINE;
+	r->window = r->o->baseline_window;
+	err = read_paths(r, r->o->baseline != NULL ? paths : path, add_sample);
+	if (err != 0 || r->tally.base.ns != 0)
+		return err;
+	return refuse(r, SP_EXIT_USAGE, "",
+		      r->base_files == 0 ? "there are no profiles to compare with"
+					 : "the profiles to compare with have no such samples");
+}
+
+static int read_all(struct sp_reading *r, char *const *path)
+{
+	int err = 0;
+
+	/* The names of the selected spans are known only after all samples were read. */
+	if (r->selection.diff)
+		err = read_paths(r, path, learn);
+	r->files = 0;
+	if (err == 0)
+		err = read_paths(r, path, add_sample);
+	if (err != 0)
+		return err;
+	if (r->files == 0)
+		return say_no_profiles(r);
+	if (is_selective(&r->selection) && r->tally.total.samples == 0 && r->tally.total.ns == 0)
+		return say_no_samples(r, path);
+	if (r->selection.diff && r->tally.base.ns == 0)
+		return refuse(r, SP_EXIT_USAGE, "", "--diff: there is no other span of that name");
+	return sp_report_options_compare(r->o) && !r->selection.diff ? read_baseline(r, path) : 0;
+}
+
+int sp_reading_run(struct sp_reading *r, char *const *path)
+{
+	int err = read_all(r, path);
+
+	if (err != 0)
+		return err;
+	sp_tally_sort(&r->tally);
+	if (r->wants_tree && sp_tree_sort(&r->tree) != 0)
+		return refuse(r, SP_EXIT_DAMAGED, "", "out of memory");
+	return 0;
+}
+
+int sp_reading_init(struct sp_reading *r, const struct sp_report_options *o)
+{
+	*r = (struct sp_reading){
+		.o = o, .selection = o->selection, .side = SP_SIDE_SELECTED, .window = o->window};
+	if (sp_tally_init(&r->tally) != 0 || sp_tree_init(&r->tree) != 0)
+		return refuse(r, SP_EXIT_DAMAGED, "", "out of memory");
+	r->tally.lines = r->tree.lines = o->lines;
+	r->tally.diff = sp_report_options_compare(o);
+	return 0;
+}
+
+void sp_reading_fini(struct sp_reading *r)
+{
+	sp_tree_fini(&r->tree);
+	sp_tally_fini(&r->tally);
+	sp_selection_fini(&r->selection);
+}
+
+const char *sp_reading_time_of(const struct sp_reading *r)
+{
+	const char *type = r->o->type != NULL ? r->o->type : "cpu";
+
+	if (strcmp(type, "cpu") == 0)
+		return "CPU";
+	return strcmp(type, "off_cpu") == 0 ? "off-CPU" : type;
+}

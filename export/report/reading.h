@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads all profiles that are asked for, and what they are compared with. */
+#ifndef SP_REPORT_READING_H
+#define SP_REPORT_READING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "export/report/load.h"
+#include "export/report/options.h"
+#include "export/report/tally.h"
+#include "export/report/tree.h"
+
+#define SP_READING_WHY 2048
+#define SP_READING_SERVICE 128
+
+struct sp_reading {
+	const struct sp_report_options *o;
+	struct sp_selection selection;
+	struct sp_tally tally;
+	struct sp_tree tree; /* only if it is wanted */
+	bool wants_tree;
+	size_t files; /* of the type that is shown, and selected */
+	size_t base_files;
+	uint64_t waiting_ns; /* in profiles of waits, if those are not asked for */
+	uint64_t from_ns;    /* when the first one began, since the epoch; 0 = unknown */
+	uint64_t to_ns;      /* when the last one ended */
+	char service[SP_READING_SERVICE]; /* by the name of a file, "" = unknown */
+	bool services;                    /* there are others */
+	char why[SP_READING_WHY];         /* one line, after an error */
+
+	/* While it reads. */
+	struct sp_report_sink sink;
+	enum sp_side side;
+	struct sp_time_window window;
+	bool is_shown; /* the profile that is being read is of the type and time that are shown */
+	bool any_type; /* all of them are */
+	bool too_large;
+};
+
+/* 0 or an exit status with why, as below. sp_reading_fini() is right after either. */
+int sp_reading_init(struct sp_reading *r, const struct sp_report_options *o);
+void sp_reading_fini(struct sp_reading *r);
+
+/*
+ * Reads everything of these paths, NULL at the end, and sorts the sums. 0; or SP_EXIT_USAGE if there
+ * is nothing to show, SP_EXIT_DAMAGED if something cannot be read, both with one line in why.
+ */
+int sp_reading_run(struct sp_reading *r, char *const *path);
+
+/* What the nanoseconds are of: "CPU". */
+const char *sp_reading_time_of(const struct sp_reading *r);
+
+#endif
