@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Looks at flame graphs of spanprof-report with a real browser.
+
+usage: flame_page.py profiles FOLDER    writes profiles
+       flame_page.py look FOLDER        looks at the pages all, wall, diff and evil (.html) there
+
+"look" ends with 77 where there is no browser.
+"""
+import os
+import sys
+
+import browser
+from pprof_writer import Profile
+
+APP, LIBC = "@/srv/shop/shopd", "@/usr/lib/x86_64-linux-gnu/libc.so.6"
+HANDLE = "shop::(anonymous namespace)::Handler<shop::Json, std::allocator<char> >::handle(shop::Request const&)"
+EVIL = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+NAMES = {
+    HANDLE: "Handler::handle",
+    "shop::operator<(shop::Row const&, shop::Row const&)": "shop::operator<",
+    "shop::Run::go(int)::{lambda(int)#1}::operator()(int) const": "Run::go::{lambda#1}",
+    "std::enable_if<(1 > 0), int>::type shop::f<int>(int)": "shop::f",
+    "<alloc::vec::Vec<T> as core::ops::Drop>::drop": "Vec::drop",
+    "core::ptr::drop_in_place<alloc::string::String>": "ptr::drop_in_place",
+    "operator new(unsigned long)": "operator new",
+    "a::B::operator->() const": "B::operator->",
+    "main": "main",
+    "memcpy@plt": "memcpy@plt",
+    "a::b::c (src/deep/c.cc:12)": "b::c (c.cc:12)",
+    "[unsampled cpu]": "[unsampled cpu]",
+}
+
+
+def profiles(folder):
+    for sub in ("a", "b", "evil"):
+        os.makedirs(f"{folder}/{sub}")
+    for sub, render, rare in (("a", 300, 2), ("b", 100, 1)):
+        p = Profile("cpu", 1000000000)
+        labels = {"span_id": "00000000000000aa", "span_name": "GET /orders"}
+        p.sample(["main" + APP, HANDLE + APP, "render" + APP], render, render * 10 ** 7, **labels)
+        p.sample(["main" + APP, HANDLE + APP, "malloc" + LIBC], 200, 200 * 10 ** 7, **labels)
+        p.sample(["main" + APP, "[unsampled cpu]"], 0, 10 ** 9, **labels)
+        p.sample(["main" + APP, "store" + APP, "render" + APP], 100, 10 ** 9, span_name="POST /cart")
+        p.sample(["main" + APP, "store" + APP, "rare" + APP], rare, rare * 10 ** 7, span_name="POST /cart")
+        p.write(f"{folder}/{sub}/spanprof-shop-12-20010909T014640Z-000001.pb.gz")
+    p = Profile("wall", 1000000000)
+    p.sample(["main" + APP, "futex_wait" + LIBC, "[waiting for a CPU]"], 5, 5 * 10 ** 9, span_name="GET /orders")
+    p.write(f"{folder}/a/spanprof-shop-12-20010909T014640Z-000001.wall.pb.gz")
+    p = Profile("cpu", 1000000000)
+    p.sample(["main" + APP, EVIL + APP], 5, 5 * 10 ** 7, span_id="aa", span_name=EVIL)
+    p.write(f"{folder}/evil/spanprof-<b>evil-1-20010909T014640Z-000001.pb.gz")
+
+
+def expect(what, got, wanted):
+    if got != wanted:
+        sys.exit(f"FAIL: {what}: {got!r}, not {wanted!r}")
+
+
+def frame(name):
+    """The first frame with that full name, as an expression of the page."""
+    return f"[...document.querySelectorAll('.frame')].find(e => e.frame.name === {name!r})"
+
+
+def element(number):
+    return f"document.getElementById({number!r})"
+
+
+def names(page):
+    return page.value("[...document.querySelectorAll('.frame')].map(e => e.frame.name)")
+
+
+def look_at_all(page, address):
+    page.go(address)
+    expect("errors", page.said, [])
+    expect("addresses", page.asked, [address])
+    expect("title", page.value("document.title"), "shop: CPU time")
+    expect("roots", names(page)[:3], ["all", "GET /orders", "POST /cart"])
+    expect("shown name", page.value(frame(HANDLE) + ".textContent"), "Handler::handle")
+    for name, short in NAMES.items():
+        expect("short name", page.value(f"spanprof.shortName({name!r})"), short)
+    for name, kind in (("main", "own"), ("malloc", "library"), ("[unsampled cpu]", "unsampled")):
+        expect("kind of " + name, page.value(f"{frame(name)}.classList.contains({kind!r})"), True)
+
+    # The width of the window, whatever it is.
+    for width in (600, 1300):
+        page.size(width, 500)
+        page.wait(f"innerWidth === {width} && Math.abs({frame('all')}.offsetWidth - {width - 20}) < 2")
+
+    # The tooltip has the full name.
+    page.mouse("mouseMoved", page.middle(frame(HANDLE)))
+    page.wait(f"!{element('tip')}.hidden")
+    expect("tip", page.value(element("tip") + ".firstChild.textContent"), HANDLE)
+    expect("numbers", page.value(element("tip") + ".lastChild.textContent"),
+           "71.23 % of all, 5.000 s CPU, itself 0.000 s, 500 samples")
+
+
+def zoom_and_search(page):
+    page.click(frame(HANDLE))
+    expect("zoomed", names(page), ["all", "GET /orders", "main", HANDLE, "render", "malloc"])
+    expect("as wide as the page", page.value(f"{frame(HANDLE)}.offsetWidth === {frame('all')}.offsetWidth"), True)
+    page.click(element("reset"))
+    expect("reset", "POST /cart" in names(page), True)
+    page.key("/")
+    page.type("^(render|STORE)$")
+    page.wait("document.querySelectorAll('.found').length === 3")
+    # store calls render, which is not counted twice
+    expect("matched", page.value(element("matched") + ".value"), "matched: 57.26 %")
+    page.key("Escape")
+    expect("search is over", page.value("document.querySelectorAll('.found').length"), 0)
+    page.key("/")
+    page.type("(")
+    page.wait(element("matched") + ".value === 'no regular expression'")
+    page.key("Escape")
+
+
+def walk(page):
+    selected = "document.querySelector('.frame.selected')?.frame.name"
+    for key, name in (("ArrowDown", "all"), ("ArrowDown", "GET /orders"), ("ArrowRight", "POST /cart"),
+                      ("ArrowDown", "main"), ("ArrowUp", "POST /cart"), ("ArrowLeft", "GET /orders")):
+        page.key(key)
+        expect(key, page.value(selected), name)
+    page.key("Enter")
+    expect("zoomed by Enter", "POST /cart" in names(page), False)
+    page.key("Escape")
+    expect("zoomed out by Escape", "POST /cart" in names(page), True)
+
+
+def other_views(page):
+    page.click(element("by-span"))
+    expect("without spans", names(page)[:2], ["all", "main"])
+    page.click(element("inverted"))
+    expect("leaves first", names(page)[1:3], ["render", "malloc"])
+    expect("then callers", {"store", HANDLE} <= set(names(page)), True)
+    light = "getComputedStyle(document.body).backgroundColor"
+    before = page.value(light)
+    page.dark(True)
+    expect("dark", page.value(light) != before, True)
+    page.dark(False)
+
+
+def look_at_others(page, folder):
+    page.go(f"file://{folder}/wall.html")
+    expect("waiting", page.value(frame("[waiting for a CPU]") + ".classList.contains('waiting')"), True)
+    page.go(f"file://{folder}/diff.html")
+    expect("more", page.value(frame("render") + ".classList.contains('more')"), True)
+    expect("less", page.value(frame("store") + ".classList.contains('less')"), True)
+    # twice as many, but two
+    expect("too few", page.value(frame("rare") + ".classList.contains('unchanged')"), True)
+    page.go(f"file://{folder}/evil.html")
+    expect("errors", page.said, [])
+    expect("addresses", page.asked, [f"file://{folder}/evil.html"])
+    expect("title", page.value("document.title"), f"<b>evil: CPU time ({EVIL})")
+    expect("elements", page.value("document.querySelectorAll('img, b:not(#tip b)').length"), 0)
+    expect("name", page.value(frame(EVIL) + " !== undefined"), True)
+
+
+def look(folder):
+    if not browser.program():
+        print("there is no chromium")
+        sys.exit(77)
+    with browser.Browser() as page:
+        look_at_all(page, f"file://{folder}/all.html")
+        zoom_and_search(page)
+        walk(page)
+        other_views(page)
+        look_at_others(page, folder)
+
+
+{"profiles": profiles, "look": look}[sys.argv[1]](sys.argv[2])

@@ -1,0 +1,22 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The flame graphs of spanprof-report in a real browser, where one is installed: what is drawn in which
+# colour, clicks, keys, search, the other views; and that names of a profile stay text.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+readonly REPORT=$TEST_BUILD/spanprof-report PAGE=$ROOT/test/e2e/flame_page.py
+
+python3 "$PAGE" profiles "$WORK"
+run all "$REPORT" --flamegraph "$WORK/all.html" "$WORK/a"
+run wall "$REPORT" --type wall --flamegraph "$WORK/wall.html" "$WORK/a"
+run diff "$REPORT" --baseline "$WORK/b" --flamegraph "$WORK/diff.html" "$WORK/a"
+run evil "$REPORT" --flamegraph "$WORK/evil.html" "$WORK/evil"
+for name in all wall diff evil; do
+	expect_rc "$name" 0
+done
+result=0
+python3 "$PAGE" look "$WORK" || result=$?
+((result != 77)) || skip "there is no chromium"
+((result == 0)) || fail "the page is not as it should be"
