@@ -88,10 +88,10 @@ struct sp_core_ops {
 	void (*facts)(void *self, struct sp_core_facts *out);
 
 	/*
-	 * The labels of the host's threads, in memory that the host writes to; *places is how many there
-	 * are. NULL = it shows none, or nothing of it may be read now.
+	 * The labels of the host's threads, in memory that the host writes to, and reads what its threads
+	 * waited for; *places is how many there are. NULL = it shows none, or nothing of it may be read now.
 	 */
-	const struct sp_thread_labels_part *(*thread_labels)(void *self, uint32_t *places);
+	struct sp_thread_labels_part *(*thread_labels)(void *self, uint32_t *places);
 
 	/* Asks the host to give us leave to look at its waiting threads, as Yama wants it. */
 	void (*ask_tracer)(void *self);

@@ -23,7 +23,7 @@
 #include "sampler/span/active_span.h"
 #include "sampler/span/shown_label.h"
 #include "sampler/span/span.h"
-#include "sampler/span/span_cpu.h"
+#include "sampler/span/span_times.h"
 #include "sampler/thread/alternate_stack.h"
 #include "sampler/thread/signal_fallback.h"
 #include "sampler/thread/signals.h"
@@ -77,7 +77,7 @@ static int plan(const struct sp_config *cfg, void *(*lookup)(const char *name),
 	bytes[SP_REGION_SNAPSHOTS] = 0;
 	bytes[SP_REGION_NAMES] = sp_names_bytes(names_max(cfg));
 	bytes[SP_REGION_LABELS] =
-		cfg->off_cpu || cfg->wall ? SP_THREAD_LABELS_BYTES(SP_THREADS_MAX) : 0;
+		sp_config_wants_waits(cfg) ? SP_THREAD_LABELS_BYTES(SP_THREADS_MAX) : 0;
 	if (cfg->unwind == SP_UNWIND_CFI)
 		return err;
 	sp_handler_setup.always_snapshot = err != 0 || cfg->unwind == SP_UNWIND_SNAPSHOT;
@@ -137,7 +137,7 @@ static int prepare(const struct sp_config *cfg)
 	int err;
 
 	if (sp_thread_init() != 0 || sp_span_table_init() != 0 ||
-	    (cfg->span_cpu_time && sp_span_cpu_init() != 0))
+	    ((cfg->span_cpu_time || cfg->span_times) && sp_span_times_init(cfg->span_times) != 0))
 		return -ENOMEM;
 	/* Without the cache every rule is decoded anew, which is correct and slow. */
 	(void)sp_rule_cache_init();
@@ -149,6 +149,7 @@ static int prepare(const struct sp_config *cfg)
 		.name = cfg->span_name_scope,
 		.trace_id = cfg->trace_id,
 	};
+	sp_shown_label_parts_only = cfg->span_times && !cfg->off_cpu && !cfg->wall;
 	h->thread_name = cfg->thread_name;
 	sp_thread_account_init(cfg->thread_name);
 	h->note_samples = cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES;

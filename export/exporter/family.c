@@ -300,7 +300,7 @@ static uint32_t most_members(const struct sp_config *config)
 	struct rlimit limit = {.rlim_cur = 0};
 
 	(void)getrlimit(RLIMIT_NOFILE, &limit);
-	if (config->off_cpu || config->wall)
+	if (sp_config_wants_waits(config))
 		limit.rlim_cur -= limit.rlim_cur / DESCRIPTORS_THREADS;
 	if (limit.rlim_cur >= DESCRIPTORS_OTHER + SP_FAMILY_MAX * DESCRIPTORS)
 		return SP_FAMILY_MAX;

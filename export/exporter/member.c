@@ -244,7 +244,7 @@ static void facts(void *self, struct sp_core_facts *out)
 }
 
 /* After an exec, threads with the same numbers are of another program. */
-static const struct sp_thread_labels_part *thread_labels(void *self, uint32_t *places)
+static struct sp_thread_labels_part *thread_labels(void *self, uint32_t *places)
 {
 	const struct sp_member *m = self;
 

@@ -68,7 +68,7 @@ static void find_labels(struct sp_view *v)
 
 	if (part->bytes <= sizeof(struct sp_thread_labels_part))
 		return;
-	v->labels = (const void *)((const char *)v->region + part->at);
+	v->labels = (void *)((char *)v->region + part->at);
 	v->label_places = (uint32_t)((part->bytes - sizeof(struct sp_thread_labels_part)) /
 				     sizeof(struct sp_thread_labels));
 }

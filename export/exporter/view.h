@@ -22,8 +22,8 @@ struct sp_view {
 	uint64_t mapped_at;
 	struct sp_region_part part[SP_REGION_PARTS];
 	struct sp_ring ring;
-	struct sp_ring snapshots;                   /* without memory if the host makes none */
-	const struct sp_thread_labels_part *labels; /* NULL = the host shows none */
+	struct sp_ring snapshots;             /* without memory if the host makes none */
+	struct sp_thread_labels_part *labels; /* NULL = the host shows none */
 	uint32_t label_places;
 };
 

@@ -362,10 +362,10 @@ static int make(struct sp_target_data *d, const struct sp_core_ops *ops)
 		d->unwinder = sp_unwinder_new(sp_modules_host(d->modules));
 	if (ops->config->thread_name)
 		d->threads = sp_thread_names_new();
-	if ((ops->config->off_cpu || ops->config->wall) && d->unwinder != NULL)
+	if (sp_config_wants_waits(ops->config) && d->unwinder != NULL)
 		d->waits = sp_waits_new(
 			&(struct sp_waits_env){ops, d->modules, d->unwinder, d->threads});
-	d->has_waits = d->waits != NULL;
+	d->has_waits = d->waits != NULL && (ops->config->off_cpu || ops->config->wall);
 	return d->modules == NULL || d->map == NULL || d->unwinder == NULL ||
 			       (ops->config->thread_name && d->threads == NULL)
 		       ? -ENOMEM

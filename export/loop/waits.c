@@ -68,6 +68,13 @@ static void put(void *arg, const struct sp_wait *wait)
 	count(w->env.ops, wait, sp_stack_map_put_wait(w->map, &entry));
 }
 
+/* The spans themselves are told (SPANPROF_SPAN_TIMES), and nobody else wants to know. */
+static void put_nowhere(void *arg, const struct sp_wait *wait)
+{
+	(void)arg;
+	(void)wait;
+}
+
 /* Reading the mappings takes the host's mmap lock: only where something new is on a stack. */
 static uint32_t prepare(void *arg, uint64_t pc)
 {
@@ -82,7 +89,9 @@ static uint32_t prepare(void *arg, uint64_t pc)
 struct sp_waits *sp_waits_new(const struct sp_waits_env *env)
 {
 	struct sp_waits *w = calloc(1, sizeof(*w));
-	const struct sp_off_cpu_hooks hooks = {.put = put, .prepare = prepare, .arg = w};
+	bool has_profile = env->ops->config->off_cpu || env->ops->config->wall;
+	const struct sp_off_cpu_hooks hooks = {
+		.put = has_profile ? put : put_nowhere, .prepare = prepare, .arg = w};
 
 	if (w == NULL)
 		return NULL;

@@ -64,8 +64,7 @@ static bool make_room(struct sp_off_cpu *o, uint32_t used)
 }
 
 /* From the first one of this round on, until so many that have a span were looked at. */
-static void look_at_some(struct sp_off_cpu *o, const struct sp_thread_labels_part *part,
-			 uint32_t looks)
+static void look_at_some(struct sp_off_cpu *o, struct sp_thread_labels_part *part, uint32_t looks)
 {
 	uint32_t looked = 0;
 	uint32_t with_span = 0;
@@ -85,8 +84,7 @@ static void look_at_some(struct sp_off_cpu *o, const struct sp_thread_labels_par
 static void look(struct sp_off_cpu *o, uint32_t looks)
 {
 	uint32_t room = 0;
-	const struct sp_thread_labels_part *part =
-		o->env.ops->thread_labels(o->env.ops->arg, &room);
+	struct sp_thread_labels_part *part = o->env.ops->thread_labels(o->env.ops->arg, &room);
 	uint32_t used;
 
 	if (part == NULL)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "export/off_cpu/label_parts.h"
+#include "export/off_cpu/span_waited.h"
 #include "export/util/clock.h"
 #include "export/util/grow.h"
 
@@ -23,8 +24,6 @@
 #define WALK_SHARE 25
 #define WALK_MAX_NS ((int64_t)(100 * SP_NS_PER_MS))
 #define NAMES_MAX 4U
-#define LEAF_PROCESSOR "[waiting for a CPU]"
-#define LEAF_UNSEEN "[unseen waits]"
 
 void sp_thread_waits_allow(struct sp_thread_waits_env *e, uint64_t now_ns)
 {
@@ -58,13 +57,16 @@ static void cut(const struct sp_thread_waits *t, const struct sp_thread_labels_c
 
 /* What is put down */
 
-static void put(struct sp_thread_waits_env *e, const struct sp_thread_waits *t,
-		const struct sp_thread_label *label, const char *leaf, uint64_t ns)
+static const struct sp_wait_leaf leaf_processor = {"[waiting for a CPU]", SP_WAITED_CPU, false};
+static const struct sp_wait_leaf leaf_unseen = {"[unseen waits]", SP_WAITED_UNKNOWN, false};
+
+static void put(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
+		const struct sp_thread_label *label, const struct sp_wait_leaf *leaf, uint64_t ns)
 {
 	const struct sp_wait w = {
 		.label = label,
 		.tid = t->tid,
-		.leaf = leaf,
+		.leaf = leaf->text,
 		.flags = SP_SAMPLE_ROOTED,
 		.begins = true,
 		.ns = ns,
@@ -73,16 +75,17 @@ static void put(struct sp_thread_waits_env *e, const struct sp_thread_waits *t,
 	if (ns == 0)
 		return;
 	e->put_ns += ns;
+	sp_span_waited_add(&t->waited, label, leaf->waited, ns);
 	e->hooks.put(e->hooks.arg, &w);
 }
 
-static void put_wait(struct sp_thread_waits_env *e, const struct sp_thread_waits *t, bool begins,
+static void put_wait(struct sp_thread_waits_env *e, struct sp_thread_waits *t, bool begins,
 		     uint64_t ns)
 {
 	const struct sp_wait w = {
 		.label = &t->label,
 		.tid = t->tid,
-		.leaf = t->wait.leaf,
+		.leaf = t->wait.leaf.text,
 		.pc = t->wait.pc,
 		.epoch = t->wait.epoch,
 		.depth = t->wait.depth,
@@ -94,6 +97,7 @@ static void put_wait(struct sp_thread_waits_env *e, const struct sp_thread_waits
 	if (ns == 0)
 		return;
 	e->put_ns += ns;
+	sp_span_waited_add(&t->waited, &t->label, t->wait.leaf.waited, ns);
 	e->hooks.put(e->hooks.arg, &w);
 }
 
@@ -101,8 +105,8 @@ static void name(struct sp_thread_waits_env *e, struct sp_thread_wait *w)
 {
 	bool targets = e->ops->config->off_cpu_targets && e->names != 0;
 
-	if (sp_wait_leaf(e->ops->proc, &w->place, targets, w->leaf))
-		e->names--;
+	sp_wait_leaf(e->ops->proc, &w->place, targets, &w->leaf);
+	e->names -= w->leaf.is_target;
 }
 
 static void take_stack(struct sp_thread_wait *w, const struct sp_sample *s)
@@ -123,7 +127,8 @@ static void refuse(struct sp_thread_waits_env *e, struct sp_thread_wait *w)
 	w->is_known = true;
 	w->depth = 0;
 	w->flags = SP_SAMPLE_ROOTED;
-	(void)snprintf(w->leaf, sizeof(w->leaf), "[blocked, no stack: %s]",
+	w->leaf = (struct sp_wait_leaf){.waited = SP_WAITED_UNKNOWN};
+	(void)snprintf(w->leaf.text, sizeof(w->leaf.text), "[blocked, no stack: %s]",
 		       why != NULL ? why : "unknown");
 }
 
@@ -155,6 +160,14 @@ static bool walk(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 	uint32_t epoch;
 	int err;
 
+	/* Without a profile of waits only what is waited for matters. */
+	if (!e->ops->config->off_cpu && !e->ops->config->wall) {
+		w->is_known = true;
+		w->depth = 0;
+		w->place = *place;
+		name(e, w);
+		return true;
+	}
 	if (e->walk_ns <= 0)
 		return false;
 	epoch = e->hooks.prepare(e->hooks.arg, place->pc);
@@ -232,7 +245,7 @@ static void place_now(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 static void leave_label(struct sp_thread_waits_env *e, struct sp_thread_waits *t)
 {
 	if (t->has_label)
-		put(e, t, &t->label, t->is_starved ? LEAF_PROCESSOR : LEAF_UNSEEN, t->left_ns);
+		put(e, t, &t->label, t->is_starved ? &leaf_processor : &leaf_unseen, t->left_ns);
 	t->is_starved = false;
 	t->left_ns = 0;
 }
@@ -247,7 +260,7 @@ static void place_past(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 	} else if (p->is_first) {
 		t->left_ns += ns;
 	} else {
-		put(e, t, &p->label, LEAF_UNSEEN, ns);
+		put(e, t, &p->label, &leaf_unseen, ns);
 	}
 }
 
@@ -280,7 +293,7 @@ static void place(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 		struct sp_spent own;
 
 		sp_label_part_share(part, &split, &own);
-		put(e, t, &part->label, LEAF_PROCESSOR, own.delay_ns);
+		put(e, t, &part->label, &leaf_processor, own.delay_ns);
 		if (part->is_now)
 			now_ns = own.off_ns;
 		else
@@ -325,7 +338,7 @@ static void explain_left(struct sp_thread_waits_env *e, struct sp_thread_waits *
 	uint64_t ns = t->delay_ns > 0 ? (uint64_t)t->delay_ns : 0;
 
 	ns = ns < t->left_ns ? ns : t->left_ns;
-	put(e, t, &t->label, LEAF_PROCESSOR, ns);
+	put(e, t, &t->label, &leaf_processor, ns);
 	t->left_ns -= ns;
 	t->delay_ns -= (int64_t)ns;
 }
@@ -364,11 +377,28 @@ static void begin(struct sp_thread_waits *t, const struct sp_thread_labels_copy 
 	t->times.cpu_ns = c->cpu_ns;
 }
 
-/* What it computed since its last look, or, at the first one, since its first label. */
-static void account(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
-		    const struct sp_thread_labels_copy *c, const struct sp_task_times *times,
-		    uint64_t now)
+/* A look at a thread. */
+struct look {
+	const struct sp_thread_labels_copy *labels;
+	struct sp_task_times times;
+	uint64_t now;
+};
+
+/* What it was doing at this look. */
+static enum sp_waited last_seen(const struct sp_thread_waits *t)
 {
+	if (t->is_starved)
+		return SP_WAITED_CPU;
+	return t->wait.is_known ? t->wait.leaf.waited : SP_WAITED_N;
+}
+
+/* What it computed since its last look, or, at the first one, since its first label. */
+static void account(struct sp_thread_waits_env *e, struct sp_thread_waits *t, const struct look *at,
+		    struct sp_thread_labels *labels)
+{
+	const struct sp_thread_labels_copy *c = at->labels;
+	const struct sp_task_times *times = &at->times;
+	uint64_t now = at->now;
 	uint64_t from = t->has_clocks ? t->last_ns : c->label[0].since_ns;
 	uint64_t cpu = since(times->cpu_ns, t->times.cpu_ns);
 	struct sp_spent spent;
@@ -378,10 +408,12 @@ static void account(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 	cut(t, c, from, now, &p);
 	if (!t->has_clocks && cpu > p.window_ns)
 		cpu = p.window_ns;
+	sp_span_waited_begin(&t->waited, c->label[c->labels - 1].part);
 	spend(t, p.window_ns, cpu, t->has_clocks ? since(times->delay_ns, t->times.delay_ns) : 0,
 	      &spent);
 	explain_left(e, t);
 	place(e, t, &p, &spent, cpu <= STILL_NS);
+	sp_span_waited_tell(&t->waited, last_seen(t), labels);
 	t->has_clocks = true;
 	t->times = *times;
 	t->last_ns = now;
@@ -399,12 +431,11 @@ static bool is_idle(const struct sp_thread_waits *t, const struct sp_thread_labe
 }
 
 bool sp_thread_waits_look(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
-			  const struct sp_thread_labels *labels)
+			  struct sp_thread_labels *labels)
 {
 	uint32_t tid = atomic_load_explicit(&labels->tid, memory_order_acquire);
 	struct sp_thread_labels_copy c;
-	struct sp_task_times times;
-	uint64_t now;
+	struct look at = {.labels = &c};
 
 	if (is_idle(t, labels, tid) || (tid == 0 && t->tid == 0))
 		return false;
@@ -417,13 +448,13 @@ bool sp_thread_waits_look(struct sp_thread_waits_env *e, struct sp_thread_waits 
 	}
 	if (c.labels == 0)
 		return true;
-	now = sp_clock_mono_ns();
-	if (!sp_thread_times_read(&t->file, e->ops->proc, t->tid, &times)) {
+	at.now = sp_clock_mono_ns();
+	if (!sp_thread_times_read(&t->file, e->ops->proc, t->tid, &at.times)) {
 		end(e, t, &c);
 		t->tid = c.tid;
 		t->is_gone = true;
 		return true;
 	}
-	account(e, t, &c, &times, now);
+	account(e, t, &at, labels);
 	return true;
 }

@@ -33,7 +33,7 @@ struct sp_thread_wait {
 	uint16_t flags;
 	uint64_t *pc;
 	size_t pc_cap;
-	char leaf[SP_WAIT_LEAF];
+	struct sp_wait_leaf leaf;
 };
 
 /* Zero at first. */
@@ -52,6 +52,7 @@ struct sp_thread_waits {
 	uint64_t left_ns; /* blocked under that label, and not yet put to a stack */
 	struct sp_thread_times file;
 	struct sp_thread_wait wait;
+	struct sp_thread_waited waited; /* what the thread is told of its part of a root */
 };
 
 /* A round begins: gives it time for stacks and names. */
@@ -59,7 +60,7 @@ void sp_thread_waits_allow(struct sp_thread_waits_env *e, uint64_t now_ns);
 
 /* Looks at the thread of that place. Whether that took more than a look at its labels. */
 bool sp_thread_waits_look(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
-			  const struct sp_thread_labels *labels);
+			  struct sp_thread_labels *labels);
 
 /* Frees what it holds. */
 void sp_thread_waits_forget(struct sp_thread_waits *t);

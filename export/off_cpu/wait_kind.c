@@ -137,6 +137,20 @@ void sp_wait_kind_of(const struct sp_task_place *place, struct sp_wait_kind *out
 	}
 }
 
+enum sp_waited sp_wait_kind_waited(const char *kind)
+{
+	static const char *const io[] = {"socket", "pipe", "file", "terminal", "events"};
+
+	if (kind == NULL)
+		return SP_WAITED_OTHER;
+	if (strcmp(kind, "lock") == 0)
+		return SP_WAITED_LOCK;
+	for (size_t i = 0; i < sizeof(io) / sizeof(io[0]); i++)
+		if (strcmp(kind, io[i]) == 0)
+			return SP_WAITED_IO;
+	return SP_WAITED_OTHER;
+}
+
 const char *sp_wait_kind_of_link(const char *link)
 {
 	static const struct {

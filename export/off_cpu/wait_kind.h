@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "export/off_cpu/task.h"
+#include "sampler/region/thread_labels.h"
 
 struct sp_wait_kind {
 	const char *name; /* of the system call; NULL = not known here */
@@ -22,10 +23,18 @@ const char *sp_wait_kind_of_link(const char *link);
 
 /*
  * The frame of a wait at that place, such as "read (pipe)". With targets it says what the descriptor is, such as
- * "recvfrom tcp 10.0.0.5:5432"; true if that was looked up.
+ * "recvfrom tcp 10.0.0.5:5432".
  */
 #define SP_WAIT_LEAF 160U
-bool sp_wait_leaf(const char *proc, const struct sp_task_place *place, bool targets,
-		  char leaf[SP_WAIT_LEAF]);
+struct sp_wait_leaf {
+	char text[SP_WAIT_LEAF];
+	enum sp_waited waited; /* for: never for a processor */
+	bool is_target;        /* the descriptor was looked up */
+};
+void sp_wait_leaf(const char *proc, const struct sp_task_place *place, bool targets,
+		  struct sp_wait_leaf *leaf);
+
+/* What a wait of that kind is for, in the account of a span; NULL is a kind, too. */
+enum sp_waited sp_wait_kind_waited(const char *kind);
 
 #endif

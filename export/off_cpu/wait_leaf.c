@@ -7,34 +7,36 @@
 #include "export/off_cpu/descriptor.h"
 #include "export/off_cpu/wait_kind.h"
 
-bool sp_wait_leaf(const char *proc, const struct sp_task_place *place, bool targets,
-		  char leaf[SP_WAIT_LEAF])
+void sp_wait_leaf(const char *proc, const struct sp_task_place *place, bool targets,
+		  struct sp_wait_leaf *leaf)
 {
 	char link[SP_DESCRIPTOR_TEXT] = "";
 	char text[SP_DESCRIPTOR_TEXT];
 	struct sp_wait_kind kind;
 	const char *what;
 
+	*leaf = (struct sp_wait_leaf){.waited = SP_WAITED_OTHER};
 	if (place->state == SP_TASK_IN_KERNEL) {
-		(void)snprintf(leaf, SP_WAIT_LEAF, "[blocked in the kernel]");
-		return false;
+		(void)snprintf(leaf->text, SP_WAIT_LEAF, "[blocked in the kernel]");
+		return;
 	}
 	sp_wait_kind_of(place, &kind);
 	if (kind.name == NULL) {
-		(void)snprintf(leaf, SP_WAIT_LEAF, "system call %" PRIu64, place->number);
-		return false;
+		(void)snprintf(leaf->text, SP_WAIT_LEAF, "system call %" PRIu64, place->number);
+		return;
 	}
 	what = kind.kind;
 	if (kind.by_descriptor && sp_descriptor_link(proc, place->arg[0], link) && what == NULL)
 		what = sp_wait_kind_of_link(link);
+	leaf->waited = sp_wait_kind_waited(what);
 	if (targets && link[0] != '\0') {
 		sp_descriptor_describe(proc, link, text);
-		(void)snprintf(leaf, SP_WAIT_LEAF, "%s %s", kind.name, text);
-		return true;
+		(void)snprintf(leaf->text, SP_WAIT_LEAF, "%s %s", kind.name, text);
+		leaf->is_target = true;
+		return;
 	}
 	if (what != NULL)
-		(void)snprintf(leaf, SP_WAIT_LEAF, "%s (%s)", kind.name, what);
+		(void)snprintf(leaf->text, SP_WAIT_LEAF, "%s (%s)", kind.name, what);
 	else
-		(void)snprintf(leaf, SP_WAIT_LEAF, "%s", kind.name);
-	return false;
+		(void)snprintf(leaf->text, SP_WAIT_LEAF, "%s", kind.name);
 }

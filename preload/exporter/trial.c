@@ -81,6 +81,7 @@ static const struct call calls[] = {
 	{SYS_timer_settime, {NOBODY, 0, 0, 0}},
 	{SYS_timer_delete, {NOBODY}},
 	{SYS_clock_gettime, {CLOCK_THREAD_CPUTIME_ID, 0}},
+	{SYS_getrusage, {RUSAGE_THREAD, BAD}},
 	{SYS_rt_sigaction, {0, 0, 0, sizeof(uint64_t)}},
 	{SYS_rt_sigtimedwait, {0, 0, 0, sizeof(uint64_t)}},
 	{SYS_sigaltstack, {0, 0}},

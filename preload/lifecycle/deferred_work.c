@@ -230,7 +230,7 @@ static void name_tracer(const struct sp_region *r)
 	const struct sp_config *config = sp_lifecycle_config();
 	int32_t pid = atomic_load_explicit(&r->exporter_pid, memory_order_relaxed);
 
-	if ((config->off_cpu || config->wall) && pid > 0)
+	if (sp_config_wants_waits(config) && pid > 0)
 		(void)sp_syscall(SYS_prctl, PR_SET_PTRACER, pid, 0);
 }
 

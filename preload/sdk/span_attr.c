@@ -13,11 +13,10 @@
 #include "sampler/open_spans/span_keys.h"
 #include "sampler/region/names.h"
 #include "sampler/span/span.h"
-#include "sampler/span/span_cpu.h"
-#include "sampler/thread/thread.h"
+#include "sampler/span/span_times.h"
 
 /* The attributes: first the kinds of URLs, then the others. */
-enum { KEY_ID = SP_URL_DIFF + 1, KEY_CPU_TIME, KEY_N };
+enum { KEY_ID = SP_URL_DIFF + 1, KEY_CPU_TIME, KEY_TIMES, KEY_N };
 static const char *const keys[KEY_N] = {
 	[SP_URL_PROFILE] = "pyroscope.profile.url",
 	[SP_URL_BASELINE] = "pyroscope.profile.baseline.url",
@@ -27,11 +26,32 @@ static const char *const keys[KEY_N] = {
 };
 _Static_assert(KEY_N <= 8, "a byte has a bit for each");
 
+/* These have one bit for all: a program that sets one of them itself has other times in mind than we. */
+enum { RUNNABLE, BLOCKED, LOCK, IO, FAULTS, VOLUNTARY, INVOLUNTARY, TIMES_N };
+static const char *const times_keys[TIMES_N] = {
+	[RUNNABLE] = "spanprof.runnable_time_ns",
+	[BLOCKED] = "spanprof.blocked_time_ns",
+	[LOCK] = "spanprof.lock_wait_time_ns",
+	[IO] = "spanprof.io_wait_time_ns",
+	[FAULTS] = "spanprof.page_faults.major",
+	[VOLUNTARY] = "spanprof.context_switches.voluntary",
+	[INVOLUNTARY] = SP_SPAN_ATTR_LONGEST,
+};
+
+static bool is_key(const char *ours, const char *key, size_t len)
+{
+	return ours != NULL && strlen(ours) == len && memcmp(ours, key, len) == 0;
+}
+
 uint8_t sp_span_attr_find_key(const char *key, size_t len)
 {
 	for (unsigned i = 0; i < KEY_N; i++) {
-		if (keys[i] != NULL && strlen(keys[i]) == len && memcmp(keys[i], key, len) == 0)
+		if (is_key(keys[i], key, len))
 			return (uint8_t)(1U << i);
+	}
+	for (unsigned i = 0; i < TIMES_N; i++) {
+		if (is_key(times_keys[i], key, len))
+			return (uint8_t)(1U << KEY_TIMES);
 	}
 	return 0;
 }
@@ -117,12 +137,35 @@ static void set_links(const struct sp_span_record *r, struct sp_profile_url *l,
 	}
 }
 
-static void set_cpu_time(const struct sp_span_record *r, const struct sp_span_attr_set *set,
-			 void *span)
+/* What is not known is left out. */
+static void set_waits(const struct sp_span_times *t, const struct sp_span_attr_set *set, void *span)
 {
-	/* up to now */
-	sp_span_cpu_change(sp_thread_own);
-	set->integer(span, keys[KEY_CPU_TIME], (int64_t)sp_span_cpu_of(r));
+	if (t->has_counts) {
+		set->integer(span, times_keys[FAULTS], (int64_t)t->major_faults);
+		set->integer(span, times_keys[VOLUNTARY], (int64_t)t->voluntary_switches);
+		set->integer(span, times_keys[INVOLUNTARY], (int64_t)t->involuntary_switches);
+	}
+	if (t->has_waits) {
+		set->integer(span, times_keys[RUNNABLE], (int64_t)t->runnable_ns);
+		set->integer(span, times_keys[BLOCKED], (int64_t)t->blocked_ns);
+	}
+	if (t->has_kinds) {
+		set->integer(span, times_keys[LOCK], (int64_t)t->lock_ns);
+		set->integer(span, times_keys[IO], (int64_t)t->io_ns);
+	}
+}
+
+/* noinline: most users want none. */
+static __attribute__((noinline)) void set_times(const struct sp_span_record *r,
+						const struct sp_span_attr_set *set, void *span)
+{
+	struct sp_span_times t;
+
+	sp_span_times_of(r, &t);
+	if (is_free(r, KEY_CPU_TIME))
+		set->integer(span, keys[KEY_CPU_TIME], (int64_t)t.cpu_ns);
+	if (sp_lifecycle_config()->span_times && is_free(r, KEY_TIMES))
+		set_waits(&t, set, span);
 }
 
 bool sp_span_attr_wants(const struct sp_span_record *r)
@@ -170,9 +213,8 @@ void sp_span_attr_give(const struct sp_span_record *r, const struct sp_span_attr
 	sp_text_id(span_id, r->span_id);
 	if (is_free(r, KEY_ID))
 		set->string(span, keys[KEY_ID], span_id);
-	if (cfg->span_cpu_time && !sp_seccomp_is_on() && sp_span_is_root(r) &&
-	    is_free(r, KEY_CPU_TIME))
-		set_cpu_time(r, set, span);
+	if ((cfg->span_cpu_time || cfg->span_times) && !sp_seccomp_is_on() && sp_span_is_root(r))
+		set_times(r, set, span);
 	if (cfg->profile_url != NULL || cfg->baseline_url != NULL)
 		set_all_links(r, span_id, set, span);
 }

@@ -34,6 +34,8 @@ static inline bool sp_span_attr_wanted(const struct sp_span_record *r)
 /* For sp_span_attr_key(): the bit of that key, or 0. */
 uint8_t sp_span_attr_find_key(const char *key, size_t len);
 
+#define SP_SPAN_ATTR_LONGEST "spanprof.context_switches.involuntary"
+
 /*
  * Whether the key may be that of an attribute that we set. Programs set attributes all the time,
  * and hardly ever one of these: the length rules out most keys.
@@ -41,7 +43,7 @@ uint8_t sp_span_attr_find_key(const char *key, size_t len);
 static inline bool sp_span_attr_like_ours(const char *key, size_t len)
 {
 	return len >= sizeof("pyroscope.profile.id") - 1 &&
-	       len <= sizeof("pyroscope.profile.baseline.url") - 1 &&
+	       len <= sizeof(SP_SPAN_ATTR_LONGEST) - 1 &&
 	       (memcmp(key, "pyroscop", 8) == 0 || memcmp(key, "spanprof", 8) == 0);
 }
 
@@ -60,7 +62,7 @@ struct sp_span_attr_set {
 /*
  * Calls set once for each attribute that this span gets: pyroscope.profile.id on every span whose
  * id can be a sample's label, pyroscope.profile.url and the others if URLs are configured,
- * spanprof.cpu_time_ns if it is configured; none that the program has set itself. With
+ * on local roots those of span_times.h that are configured; none that the program has set itself. With
  * SPANPROF_ATTRIBUTES=with-samples only spans with a sample under their id get any; a sample that
  * another thread is just taking comes too late, and so does one of a child that outlives its root.
  * To be called before the real end, so that the time range is the span's.

@@ -64,6 +64,7 @@ struct sp_config {
 	bool thread_name;
 	enum sp_attributes_mode attributes;
 	bool span_cpu_time;
+	bool span_times;      /* more of them: where a span's time went */
 	bool off_cpu;         /* a profile of waiting time */
 	bool off_cpu_targets; /* its leaves say what was waited for */
 	bool wall;            /* a profile of CPU and waiting time */
@@ -152,6 +153,12 @@ bool sp_config_wants_deepbind(void);
 
 /* INIT context, after capture: a server or a folder is named, though it may be of no use. */
 bool sp_config_names_sink(void);
+
+/* Somebody has to look at waiting threads. Any context. */
+static inline bool sp_config_wants_waits(const struct sp_config *cfg)
+{
+	return cfg->off_cpu || cfg->wall || cfg->span_times;
+}
 
 /*
  * APP context. Parses the copy into *cfg: each bad value gets one warning that names the

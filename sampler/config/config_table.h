@@ -174,8 +174,16 @@ struct sp_config_var {
 	X(SPAN_CPU_TIME, BOOL, span_cpu_time, \
 	  .source = {{"SPANPROF_SPAN_CPU_TIME", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Give each local root the attribute `spanprof.cpu_time_ns`, the exact " \
-		  "CPU time that threads spent in it. Costs a system call per start, end, " \
-		  "attach and detach.") \
+		  "CPU time that threads spent in it. Costs two system calls per local root " \
+		  "and thread.") \
+	X(SPAN_TIMES, BOOL, span_times, \
+	  .source = {{"SPANPROF_SPAN_TIMES", SP_FORM_OWN}}, .fallback = "false", \
+	  .help = "Give each local root attributes that tell where its time went: " \
+		  "`spanprof.cpu_time_ns`, `.runnable_time_ns`, `.blocked_time_ns`, of it " \
+		  "`.lock_wait_time_ns` and `.io_wait_time_ns`, `.page_faults.major`, " \
+		  "`.context_switches.voluntary` and `.involuntary`. What is not known is left out, " \
+		  "such as waits in spans of less than 20 ms. Costs four system calls per " \
+		  "local root and thread.") \
 	X(OFF_CPU, BOOL, off_cpu, \
 	  .source = {{"SPANPROF_OFF_CPU", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Add the profile `off_cpu`: where threads with a span wait, how long, " \

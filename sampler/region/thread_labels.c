@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The labels of threads over time (thread_labels.h). Contexts: APP, and the exporter for the copy. */
+/* The labels of threads over time, and what they wait for (thread_labels.h). Contexts: APP, the exporter. */
 #include "sampler/region/thread_labels.h"
 
 #include <stddef.h>
@@ -62,6 +62,7 @@ static bool goes_on(const struct sp_thread_labels *t, uint32_t n, const struct s
 	read_words(t, n - 1, &last);
 	return last.span_id == l->span_id && last.name_id == l->name_id &&
 	       last.trace[0] == l->trace[0] && last.trace[1] == l->trace[1] &&
+	       last.part == l->part &&
 	       atomic_load_explicit(&t->struck_ns, memory_order_relaxed) < last.since_ns;
 }
 
@@ -121,6 +122,39 @@ void sp_thread_labels_end(uint32_t block)
 		return;
 	sp_thread_labels_strike(block);
 	atomic_store_explicit(&t->tid, 0, memory_order_release);
+}
+
+/*
+ * Numbers of a part only grow, so it does no harm if some of them are a look older than others. Those of another
+ * part are not taken for them, because the part is read before and after.
+ */
+bool sp_thread_labels_waited(uint32_t block, uint32_t part, struct sp_thread_waited *out)
+{
+	const struct sp_thread_labels *t = place_of(sp_thread_labels_now(), block);
+
+	/* pairs with the release in sp_thread_labels_tell() */
+	if (t == NULL || part == 0 ||
+	    atomic_load_explicit(&t->waited_part, memory_order_acquire) != part)
+		return false;
+	out->part = part;
+	out->last = atomic_load_explicit(&t->waited_last, memory_order_relaxed);
+	for (unsigned i = 0; i < SP_WAITED_N; i++)
+		out->ns[i] = atomic_load_explicit(&t->waited_ns[i], memory_order_relaxed);
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&t->waited_part, memory_order_relaxed) == part;
+}
+
+void sp_thread_labels_tell(struct sp_thread_labels *to, const struct sp_thread_waited *w)
+{
+	if (atomic_load_explicit(&to->waited_part, memory_order_relaxed) != w->part) {
+		atomic_store_explicit(&to->waited_part, 0, memory_order_relaxed);
+		/* pairs with the fence of the reader */
+		atomic_thread_fence(memory_order_release);
+	}
+	atomic_store_explicit(&to->waited_last, w->last, memory_order_relaxed);
+	for (unsigned i = 0; i < SP_WAITED_N; i++)
+		atomic_store_explicit(&to->waited_ns[i], w->ns[i], memory_order_relaxed);
+	atomic_store_explicit(&to->waited_part, w->part, memory_order_release);
 }
 
 void sp_thread_labels_copy(const struct sp_thread_labels *from, struct sp_thread_labels_copy *out)

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which label each thread had when, for the exporter, which looks at waiting threads (SPANPROF_OFF_CPU,
- * SPANPROF_WALL) and cannot see their span stacks. A part of the region with a place for each thread block.
- * Without these options the part has no bytes, and a change of the active span costs one load.
+ * SPANPROF_WALL, SPANPROF_SPAN_TIMES) and cannot see their span stacks. A part of the region with a place for
+ * each thread block. Without these options the part has no bytes, and a change of the active span costs one
+ * load.
  *
  * A place keeps the thread's last labels, each with the moment at which it began. Only the thread itself
  * adds to them, without waiting and without a system call. Another thread that ends a span here notes just
  * when it did so: the exporter then takes that label for ended, though what lies below it on the stack may
  * be active again.
  *
- * Contexts: APP writes, the exporter reads copies. Times are CLOCK_MONOTONIC in nanoseconds.
+ * The other way round, the exporter tells a thread what it has waited for since its present local root became
+ * active there, as far as that was seen (struct sp_thread_waited). The host believes it only as far as it can
+ * do no harm: as parts of a time that the thread has measured itself.
+ *
+ * Contexts: APP writes labels and reads what was waited for, the exporter does the opposite. Times are CLOCK_MONOTONIC in nanoseconds.
  */
 #ifndef SP_THREAD_LABELS_H
 #define SP_THREAD_LABELS_H
@@ -26,9 +31,29 @@ struct sp_thread_label {
 	uint64_t span_id; /* this, trace_id and name_id as in a sample; all 0 = none */
 	uint64_t trace[2];
 	uint64_t name_id;
+	uint64_t
+		part; /* span_times.h: of which of the thread's parts of a local root's time; 0 = none */
 };
 
 #define SP_THREAD_LABEL_WORDS (sizeof(struct sp_thread_label) / sizeof(uint64_t))
+
+/* What a thread waited for. */
+enum sp_waited {
+	SP_WAITED_CPU,
+	SP_WAITED_LOCK, /* mutexes, condition variables, semaphores, locks on files */
+	SP_WAITED_IO,   /* sockets, pipes, files, and events of them */
+	SP_WAITED_OTHER,
+	SP_WAITED_UNKNOWN, /* not for a processor, and for what was not seen */
+	SP_WAITED_N
+};
+
+/* In one part of a local root's time, which lies on one thread. */
+struct sp_thread_waited {
+	uint32_t part;
+	uint32_t
+		last; /* enum sp_waited: how the last time that is known ended; SP_WAITED_N = it was no wait */
+	uint64_t ns[SP_WAITED_N];
+};
 
 struct sp_thread_labels {
 	_Atomic uint32_t tid;   /* whose labels these are; 0 = the thread has ended */
@@ -39,6 +64,12 @@ struct sp_thread_labels {
 	_Atomic uint64_t cpu_ns;    /* the thread's CPU clock at some time before its first label */
 	_Atomic uint64_t word[SP_THREAD_LABELS_KEPT][SP_THREAD_LABEL_WORDS];
 	uint64_t pad[4];
+
+	/* Written by the exporter. */
+	_Atomic uint32_t waited_part; /* what follows is of this part; 0 = it is being written */
+	_Atomic uint32_t waited_last; /* enum sp_waited, of the last wait */
+	_Atomic uint64_t waited_ns[SP_WAITED_N];
+	uint64_t waited_pad[2];
 };
 
 _Static_assert(sizeof(struct sp_thread_labels) % 64 == 0, "no two threads share a cache line");
@@ -80,6 +111,15 @@ void sp_thread_labels_strike(uint32_t block);
 
 /* APP. The thread with that block has ended. */
 void sp_thread_labels_end(uint32_t block);
+
+/*
+ * APP, the thread itself: what the exporter has told about that part. False if it has told nothing yet. Any
+ * numbers, but for *out->part.
+ */
+bool sp_thread_labels_waited(uint32_t block, uint32_t part, struct sp_thread_waited *out);
+
+/* The exporter. Tells it. */
+void sp_thread_labels_tell(struct sp_thread_labels *to, const struct sp_thread_waited *w);
 
 /* What the exporter makes of a place. */
 struct sp_thread_labels_copy {

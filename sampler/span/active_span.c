@@ -16,7 +16,6 @@
 #include "sampler/span/manual_label.h"
 #include "sampler/span/shown_label.h"
 #include "sampler/span/span.h"
-#include "sampler/span/span_cpu.h"
 #include "sampler/thread/thread.h"
 
 /*
@@ -40,7 +39,6 @@ void sp_active_span_forget_scopes(void)
 
 	if (t == NULL || sp_span_stack_empty(&t->spans))
 		return;
-	sp_span_cpu_change(t);
 	sp_span_stack_pop_attached(&t->spans, SP_MANUAL_LABEL_TOKEN);
 	t->scope_overflows = 0;
 	sp_shown_label_update(t);
@@ -75,7 +73,6 @@ bool sp_active_span_attached(uint64_t token, const uint8_t *span_id)
 		sp_count(SP_COUNT_SPAN_NO_THREAD);
 		return true;
 	}
-	sp_span_cpu_change(t);
 	if (span_id != NULL)
 		memcpy(&id, span_id, sizeof(id));
 	if (sp_span_table_by_id(id, &r))
@@ -91,7 +88,6 @@ void sp_active_span_detached(uint64_t token, bool through)
 
 	if (t == NULL)
 		return;
-	sp_span_cpu_change(t);
 	if (sp_span_stack_pop_token(&t->spans, token, through))
 		t->scope_overflows = 0;
 	sp_shown_label_update(t);

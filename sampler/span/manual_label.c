@@ -11,7 +11,6 @@
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
 #include "sampler/span/shown_label.h"
-#include "sampler/span/span_cpu.h"
 #include "sampler/thread/thread.h"
 
 static SP_TLS uint32_t level;
@@ -51,7 +50,6 @@ int sp_manual_label_show(uint64_t id, uint32_t name_id)
 	/* it is still work for the same trace */
 	if (sp_span_stack_peek(&t->spans, &around))
 		memcpy(e.trace_id, around.trace_id, sizeof(e.trace_id));
-	sp_span_cpu_change(t);
 	if (level > SP_MANUAL_LABEL_DEPTH_MAX) {
 		sp_count(SP_COUNT_SPAN_STACK_FULL);
 		return -ENOSPC;
@@ -76,7 +74,6 @@ bool sp_manual_label_leave(void)
 
 	if (level == 0)
 		return false;
-	sp_span_cpu_change(t);
 	if (t != NULL && level <= SP_MANUAL_LABEL_DEPTH_MAX && (labelled & bit_of_level()) != 0) {
 		labelled &= ~bit_of_level();
 		(void)sp_span_stack_pop_token(&t->spans, SP_MANUAL_LABEL_TOKEN + level, false);

@@ -6,6 +6,8 @@
 
 #include "sampler/span/active_span.h"
 
+bool sp_shown_label_parts_only;
+
 void sp_shown_label_put(struct sp_thread *t)
 {
 	struct sp_thread_label shown = {0};
@@ -16,6 +18,9 @@ void sp_shown_label_put(struct sp_thread *t)
 		.cpu_ns = atomic_load_explicit(&t->account.since_ns, memory_order_relaxed),
 	};
 
+	/* First: who strikes a span from now on makes the next call show the label again. */
+	t->part.struck = atomic_load_explicit(&t->spans.struck, memory_order_relaxed);
+	t->part.shown = t->part.root_id != 0 ? t->part.number : 0;
 	(void)sp_active_span_label(&t->spans, &label);
 	shown.span_id = label.span_id;
 	memcpy(shown.trace, label.trace_id, sizeof(shown.trace));
@@ -23,5 +28,7 @@ void sp_shown_label_put(struct sp_thread *t)
 	/* A trace alone is no label. */
 	if (label.span_id == 0 && label.name_id == 0)
 		shown = (struct sp_thread_label){0};
+	else
+		shown.part = t->part.shown;
 	sp_thread_labels_put(&owner, &shown);
 }

@@ -17,7 +17,7 @@
 #include "sampler/span/manual_label.h"
 #include "sampler/span/shown_label.h"
 #include "sampler/span/span_age.h"
-#include "sampler/span/span_cpu.h"
+#include "sampler/span/span_times.h"
 #include "sampler/thread/thread.h"
 
 static uint64_t id_word(const uint8_t id[8])
@@ -172,8 +172,6 @@ static inline bool finish(const struct sp_span_record *r, bool seen)
 {
 	struct sp_thread *own = sp_thread_own;
 
-	/* Now, while the active span is still known: CPU time up to here belongs to it. */
-	sp_span_cpu_change(own);
 	if (!sp_span_table_close(r))
 		return false;
 	/* Nothing was started on top of such a span, which is what would prove interleaving. */
@@ -246,10 +244,9 @@ bool sp_span_started(const struct sp_span_start *s)
 		return false;
 	}
 	sp_count_span_started(own_number(), s->sdk);
-	if (atomic_load_explicit(&sp_span_cpu_on, memory_order_relaxed))
-		sp_span_cpu_begin(&r);
+	if (atomic_load_explicit(&sp_span_times_on, memory_order_relaxed))
+		sp_span_times_begin(&r);
 	if (activates) {
-		sp_span_cpu_change(t);
 		activate(t, &r, sp_active_span_start_token(s->how));
 		sp_shown_label_update(t);
 	}
@@ -263,8 +260,7 @@ bool sp_span_of(const void *handle, struct sp_span_record *out)
 
 void sp_span_unlabel(const struct sp_span_record *r)
 {
-	/* Now, while the active span is still known, and whether spans interleave. */
-	sp_span_cpu_change(sp_thread_own);
+	/* Now, while it is still known whether spans interleave. */
 	sp_active_span_ended(r);
 	deactivate(r);
 	/*
@@ -327,6 +323,7 @@ void sp_span_forked(void)
 	sp_span_age_forked();
 	if (sp_thread_own == NULL) {
 		sp_span_table_forked(SP_SPAN_NO_THREAD - 1U, NULL, 0);
+		sp_span_times_forked();
 		return;
 	}
 	s = &sp_thread_own->spans;
@@ -340,4 +337,5 @@ void sp_span_forked(void)
 		f->root_ref = ref_of(f->root_id);
 	}
 	s->rest.root_ref = ref_of(s->rest.root_id);
+	sp_span_times_forked();
 }

@@ -134,7 +134,7 @@ static void clean(struct sp_thread *t)
 	t->in_handler = false;
 	t->settling = false;
 	t->spare.n = 0;
-	t->span_cpu_ns = 0;
+	t->part.root_id = 0;
 	sp_thread_context_clean(&t->context);
 	atomic_store_explicit(&t->unarmed, SP_UNARMED_NOT, memory_order_relaxed);
 	atomic_store_explicit(&t->blocks, false, memory_order_relaxed);
@@ -390,7 +390,7 @@ void sp_thread_forked(void)
 
 	own->in_handler = false;
 	own->settling = false;
-	own->span_cpu_ns = 0;
+	own->part.root_id = 0;
 	atomic_store_explicit(&own->tid, tid, memory_order_relaxed);
 	slot = sp_thread_by_tid(tid);
 	if (slot != NULL)

@@ -51,6 +51,26 @@ struct sp_thread_account {
 	_Atomic bool outside;        /* a sample was taken in no span; also the handler */
 };
 
+/* The clocks of a thread at a moment (span_times.h); counts may wrap. */
+struct sp_thread_part_edge {
+	uint64_t wall_ns;
+	uint64_t cpu_ns;
+	uint32_t faults; /* major ones */
+	uint32_t voluntary;
+	uint32_t involuntary;
+};
+
+/* The part of a local root's time that the thread is in (span_times.h). */
+struct sp_thread_part {
+	uint64_t root_id; /* 0 = it is in none */
+	uint32_t root_ref;
+	uint32_t
+		number; /* parts that ever began on threads of this block; never 0 for one of them */
+	struct sp_thread_part_edge begun;
+	uint32_t shown;  /* shown_label.h: the number of the part that was shown last, */
+	uint32_t struck; /* and of changes of the thread's stack by others until then */
+};
+
 /* Why a thread has no timer. */
 enum sp_unarmed {
 	SP_UNARMED_NOT,     /* it has one, or nobody has tried */
@@ -80,7 +100,7 @@ struct sp_thread {
 	struct sp_stack_bounds bounds;
 	struct sp_span_spare spare;
 	struct sp_thread_account account;
-	uint64_t span_cpu_ns;   /* span_cpu.h: the thread's CPU clock at the last change */
+	struct sp_thread_part part;
 	void *(*start)(void *); /* birth: what the host asked pthread_create to run */
 	void *start_arg;
 	/* Own handler only: a struct sp_sample without its frames from SP_THREAD_FRAMES_NEAR on. */

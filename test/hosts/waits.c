@@ -427,10 +427,12 @@ int main(int argc, char **argv)
 		HOST_CHECK(prctl(PR_SET_DUMPABLE, 0) == 0);
 		only = NULL;
 	}
+	otelc_init_tracer_provider("waits", "1.0", "test", "");
 	tracer = otelc_get_tracer();
 	otelc_end_span(otelc_start_span(tracer, "first", OTELC_SPAN_KIND_INTERNAL, NULL));
 	if (argc > 4) {
 		crowd(atoi(argv[4]));
+		otelc_destroy_tracer_provider();
 		return 0;
 	}
 	prepare();
@@ -446,6 +448,7 @@ int main(int argc, char **argv)
 		print_way(w->name, w->in, w->around);
 	}
 	(void)unlink(lock_path);
+	otelc_destroy_tracer_provider();
 	printf("interrupted %d\n", interrupted);
 	return 0;
 }

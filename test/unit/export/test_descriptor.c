@@ -117,12 +117,12 @@ Test(descriptor, is_told_of_a_real_process)
 
 static const char *leaf_of(uint64_t number, uint64_t first, uint64_t second)
 {
-	static char leaf[SP_WAIT_LEAF];
+	static struct sp_wait_leaf leaf;
 	const struct sp_task_place place = {
 		.state = SP_TASK_CALLS, .number = number, .arg = {first, second}};
 
-	(void)sp_wait_leaf("/proc/self", &place, false, leaf);
-	return leaf;
+	sp_wait_leaf("/proc/self", &place, false, &leaf);
+	return leaf.text;
 }
 
 Test(wait_leaf, says_the_call_and_the_kind)
@@ -142,11 +142,22 @@ Test(wait_leaf, says_the_call_and_the_kind)
 	cr_expect_str_eq(leaf_of(54321, 0, 0), "system call 54321");
 }
 
+Test(wait_leaf, is_for_a_lock_or_for_io_or_for_neither)
+{
+	cr_expect_eq(sp_wait_kind_waited("lock"), SP_WAITED_LOCK);
+	cr_expect_eq(sp_wait_kind_waited("socket"), SP_WAITED_IO);
+	cr_expect_eq(sp_wait_kind_waited("events"), SP_WAITED_IO);
+	cr_expect_eq(sp_wait_kind_waited("timer"), SP_WAITED_OTHER);
+	cr_expect_eq(sp_wait_kind_waited(NULL), SP_WAITED_OTHER);
+}
+
 Test(wait_leaf, says_that_the_kernel_blocks_without_a_call)
 {
 	const struct sp_task_place place = {.state = SP_TASK_IN_KERNEL};
-	char leaf[SP_WAIT_LEAF];
+	struct sp_wait_leaf leaf;
 
-	cr_expect_not(sp_wait_leaf("/proc/self", &place, true, leaf));
-	cr_expect_str_eq(leaf, "[blocked in the kernel]");
+	sp_wait_leaf("/proc/self", &place, true, &leaf);
+	cr_expect_not(leaf.is_target);
+	cr_expect_eq(leaf.waited, SP_WAITED_OTHER);
+	cr_expect_str_eq(leaf.text, "[blocked in the kernel]");
 }

@@ -64,6 +64,7 @@ static void set_up(void)
 	core_reset();
 	core.ops.proc = "/proc/self";
 	core.config.stack_depth = 64;
+	core.config.off_cpu = true;
 	host = sp_host_objects_new("/proc/self", -1);
 	cr_assert_eq(sp_host_objects_refresh(host), 0);
 	unwinder = sp_unwinder_new(host);
@@ -85,12 +86,17 @@ static void tear_down(void)
 
 TestSuite(thread_waits, .init = set_up, .fini = tear_down, .timeout = 30);
 
-static void label(uint64_t span_id)
+static void label_of_part(uint64_t span_id, uint64_t number)
 {
 	const struct sp_thread_labels_owner who = {.tid = (uint32_t)syscall(SYS_gettid)};
-	struct sp_thread_label l = {.span_id = span_id};
+	struct sp_thread_label l = {.span_id = span_id, .part = number};
 
 	sp_thread_labels_put(&who, &l);
+}
+
+static void label(uint64_t span_id)
+{
+	label_of_part(span_id, 0);
 }
 
 static void sleep_ms(unsigned ms)
@@ -181,6 +187,70 @@ Test(thread_waits, are_those_of_the_clocks)
 		if (strcmp(kept[i].leaf, "clock_nanosleep (timer)") == 0)
 			cr_expect(kept[i].depth > 2 && kept[i].begun >= 1 && kept[i].begun <= 4,
 				  "%u waits began", kept[i].begun);
+}
+
+static int fd[2];
+static struct sp_thread_waited told[3]; /* at the ends of these parts */
+
+static void *wait_in_parts(void *arg)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+	struct timespec end;
+	char byte;
+
+	label_of_part(1, 1);
+	(void)clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_nsec += 150000000L;
+	end.tv_sec += end.tv_nsec / 1000000000L;
+	end.tv_nsec %= 1000000000L;
+	pthread_mutex_lock(&mutex);
+	while (pthread_cond_timedwait(&cond, &mutex, &end) == 0)
+		;
+	pthread_mutex_unlock(&mutex);
+	(void)sp_thread_labels_waited(0, 1, &told[0]);
+	label_of_part(2, 2);
+	cr_assert_eq(read(fd[0], &byte, 1), 1);
+	(void)sp_thread_labels_waited(0, 2, &told[1]);
+	/* The same span again, after another one. */
+	label_of_part(1, 3);
+	sleep_ms(150);
+	(void)sp_thread_labels_waited(0, 3, &told[2]);
+	label(0);
+	done = true;
+	return arg;
+}
+
+Test(thread_waits, are_told_to_the_thread)
+{
+	static const enum sp_waited want[] = {SP_WAITED_LOCK, SP_WAITED_IO, SP_WAITED_OTHER};
+	uint64_t begun = sp_clock_mono_ns();
+	pthread_t thread;
+
+	if (emulated())
+		return;
+	/* Without a profile no stack is walked. */
+	core.config.off_cpu = false;
+	cr_assert_eq(pipe(fd), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, wait_in_parts, NULL), 0);
+	for (bool fed = false; !done;) {
+		look();
+		if (!fed && sp_clock_mono_ns() - begun > 300 * SP_NS_PER_MS)
+			fed = write(fd[1], "x", 1) == 1;
+		sleep_ms(20);
+	}
+	pthread_join(thread, NULL);
+	for (unsigned i = 0; i < 3; i++) {
+		cr_expect_eq(told[i].part, i + 1);
+		cr_expect_eq(told[i].last, want[i], "part %u: %u", i, told[i].last);
+		cr_expect_geq(told[i].ns[want[i]], 50 * SP_NS_PER_MS, "part %u", i);
+		for (unsigned k = SP_WAITED_LOCK; k < SP_WAITED_N; k++)
+			cr_expect(k == want[i] || told[i].ns[k] <= 20 * SP_NS_PER_MS,
+				  "part %u: %llu ns in %u", i, (unsigned long long)told[i].ns[k],
+				  k);
+	}
+	for (unsigned i = 0; i < kinds; i++)
+		cr_expect_eq(kept[i].depth, 0);
 }
 
 static void *come_and_go(void *arg)

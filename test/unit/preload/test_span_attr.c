@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "preload/lifecycle/lifecycle.h"
 #include "sampler/base/compiler.h"
@@ -13,6 +14,7 @@
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/region/names.h"
 #include "sampler/span/span.h"
+#include "sampler/span/span_times.h"
 #include "sampler/thread/thread.h"
 #include "test/common/own_memory.h"
 
@@ -26,13 +28,13 @@ struct sp_config sp_lifecycle_settings = {
 static struct {
 	unsigned n;
 	const void *span;
-	char key[4][64];
-	char value[4][4096];
+	char key[16][64];
+	char value[16][4096];
 } seen;
 
 static void set_string(void *span, const char *key, const char *value)
 {
-	cr_assert_lt(seen.n, 4);
+	cr_assert_lt(seen.n, 16);
 	seen.span = span;
 	strcpy(seen.key[seen.n], key);
 	strcpy(seen.value[seen.n], value);
@@ -162,6 +164,42 @@ Test(span_attr, the_cpu_time_of_a_root_is_a_number)
 	sp_lifecycle_settings.span_id_scope = SP_SCOPE_ALL;
 	apply(false);
 	cr_assert_eq(seen.n, 1);
+}
+
+Test(span_attr, what_is_not_known_of_a_root_is_left_out)
+{
+	struct sp_span_start s = {.handle = &sp_lifecycle_settings, .span_id = {1}, .name = ""};
+	struct sp_span_record r;
+
+	sp_lifecycle_settings.span_times = true;
+	cr_assert_eq(sp_thread_init(), 0);
+	cr_assert_eq(sp_span_table_init(), 0);
+	cr_assert_eq(sp_span_times_init(true), 0);
+	cr_assert(sp_span_started(&s));
+	cr_assert(sp_span_of(&sp_lifecycle_settings, &r));
+	/* it is certainly blocked, and no exporter sees it */
+	(void)usleep(5000);
+	seen.n = 0;
+	sp_span_attr_apply(&r, &set, NULL);
+	cr_assert_eq(seen.n, 5);
+	cr_expect_str_eq(seen.key[1], "spanprof.cpu_time_ns");
+	cr_expect_str_eq(seen.key[2], "spanprof.page_faults.major");
+	cr_expect_str_eq(seen.key[3], "spanprof.context_switches.voluntary");
+	cr_expect_str_neq(seen.value[3], "integer 0");
+	cr_expect_str_eq(seen.key[4], "spanprof.context_switches.involuntary");
+	/* with the option of old alone, that is all */
+	sp_lifecycle_settings.span_times = false;
+	sp_lifecycle_settings.span_cpu_time = true;
+	seen.n = 0;
+	sp_span_attr_apply(&r, &set, NULL);
+	cr_assert_eq(seen.n, 2);
+	/* and none where the program has its own */
+	sp_lifecycle_settings.span_times = true;
+	sp_span_keys_add(&r, sp_span_attr_key("spanprof.context_switches.involuntary",
+					      strlen("spanprof.context_switches.involuntary")));
+	seen.n = 0;
+	sp_span_attr_apply(&r, &set, NULL);
+	cr_assert_eq(seen.n, 2);
 }
 
 /* time() is that of the last tick, which a second may have begun after. */
@@ -340,7 +378,8 @@ Test(span_attr, keys_that_only_look_like_ours_are_the_programs_alone)
 					    "pyroscope.profile.ix",
 					    "pyroscope.profile.id.of",
 					    "spanprof.cpu_time_ms",
-					    "pyroscope.profile.baseline.url2"};
+					    "pyroscope.profile.baseline.url2",
+					    "spanprof.context_switches.involuntary2"};
 
 	for (size_t i = 0; i < SP_ARRAY_LEN(other); i++)
 		cr_assert_eq(sp_span_attr_key(other[i], strlen(other[i])), 0, "%s", other[i]);

@@ -110,6 +110,57 @@ Test(thread_labels, without_a_place_are_not_shown)
 	cr_expect_null(sp_thread_labels_now());
 }
 
+Test(thread_labels, come_with_what_the_exporter_tells)
+{
+	struct sp_thread_waited in = {.part = 7, .last = SP_WAITED_IO};
+	struct sp_thread_waited out;
+
+	cr_expect_not(sp_thread_labels_waited(1, 7, &out));
+	in.ns[SP_WAITED_IO] = 50;
+	sp_thread_labels_tell(&part->thread[1], &in);
+	cr_expect_not(sp_thread_labels_waited(1, 6, &out));
+	cr_expect_not(sp_thread_labels_waited(2, 7, &out));
+	cr_assert(sp_thread_labels_waited(1, 7, &out));
+	cr_expect_eq(memcmp(&in, &out, sizeof(in)), 0);
+	/* nobody is in part 0 */
+	cr_expect_not(sp_thread_labels_waited(0, 0, &out));
+	sp_thread_labels_use(NULL, 0);
+	cr_expect_not(sp_thread_labels_waited(1, 7, &out));
+}
+
+static void *tell_many(void *arg)
+{
+	struct sp_thread_waited w = {.part = 0};
+
+	for (uint64_t n = 1; n <= 2000000; n++) {
+		w.part = (uint32_t)n;
+		for (unsigned i = 0; i < SP_WAITED_N; i++)
+			w.ns[i] = n;
+		sp_thread_labels_tell(&part->thread[0], &w);
+	}
+	return arg;
+}
+
+Test(thread_labels, are_never_told_what_is_of_another_part)
+{
+	struct sp_thread_waited w = {.part = 0};
+	pthread_t thread;
+	unsigned seen = 0;
+
+	cr_assert_eq(pthread_create(&thread, NULL, tell_many, NULL), 0);
+	while (w.part < 2000000) {
+		uint32_t now = atomic_load(&part->thread[0].waited_part);
+
+		if (now == 0 || !sp_thread_labels_waited(0, now, &w))
+			continue;
+		seen++;
+		for (unsigned i = 0; i < SP_WAITED_N; i++)
+			cr_assert_eq(w.ns[i], now);
+	}
+	cr_expect_gt(seen, 0);
+	pthread_join(thread, NULL);
+}
+
 static _Atomic bool stop;
 
 static void *write_many(void *arg)

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The times of local roots, summed up by root at the edges of parts (span_times.h). Context: APP. */
+#include "sampler/span/span_times.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "sampler/base/arena.h"
+#include "sampler/base/cpu_clock.h"
+#include "sampler/base/monotonic.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/open_spans/span_stack.h"
+#include "sampler/open_spans/span_table_sig.h"
+#include "sampler/region/thread_labels.h"
+
+/* So much of the time that is divided may be guessed: a quarter. */
+#define GUESS_OF_WHOLE 4U
+/* Or so much of all their time: a wrong guess is nothing that anyone would see. */
+#define GUESS_OF_ALL 64U
+
+struct account {
+	_Atomic uint64_t cpu_ns;
+	_Atomic uint64_t off_ns;     /* not on a processor */
+	_Atomic uint64_t guessed_ns; /* of it, what is not seen but guessed */
+	_Atomic uint64_t ns[SP_WAITED_N];
+	_Atomic uint32_t faults;
+	_Atomic uint32_t voluntary;
+	_Atomic uint32_t involuntary;
+	_Atomic uint32_t parts;
+	_Atomic uint32_t open; /* parts that have not ended */
+	_Atomic bool is_whole; /* it begins with the root */
+};
+
+/* By the number of the root's entry in the table; NULL = off. */
+static struct account *_Atomic accounts;
+static bool wants_all;
+
+_Atomic bool sp_span_times_on;
+
+static struct account *account_of(uint32_t ref)
+{
+	/* pairs with the release in sp_span_times_init() */
+	struct account *all = atomic_load_explicit(&accounts, memory_order_acquire);
+	uint32_t n = (ref & SP_SPAN_NUMBER_MASK) - 1;
+
+	return all != NULL && n < SP_SPANS_MAX ? &all[n] : NULL;
+}
+
+int sp_span_times_init(bool all)
+{
+	struct account *made;
+
+	if (atomic_load_explicit(&accounts, memory_order_relaxed) != NULL)
+		return 0;
+	made = sp_arena_map(SP_SPANS_MAX * sizeof(*made));
+	if (made == NULL)
+		return -ENOMEM;
+	wants_all = all;
+	atomic_store_explicit(&accounts, made, memory_order_release);
+	atomic_store_explicit(&sp_span_times_on, true, memory_order_relaxed);
+	return 0;
+}
+
+static void put(_Atomic uint64_t *to, uint64_t value)
+{
+	atomic_store_explicit(to, value, memory_order_relaxed);
+}
+
+static void put32(_Atomic uint32_t *to, uint32_t value)
+{
+	atomic_store_explicit(to, value, memory_order_relaxed);
+}
+
+static void add(_Atomic uint64_t *to, uint64_t more)
+{
+	if (more != 0)
+		atomic_fetch_add_explicit(to, more, memory_order_relaxed);
+}
+
+static void add32(_Atomic uint32_t *to, uint32_t more)
+{
+	if (more != 0)
+		atomic_fetch_add_explicit(to, more, memory_order_relaxed);
+}
+
+static uint64_t get(const _Atomic uint64_t *from)
+{
+	return atomic_load_explicit(from, memory_order_relaxed);
+}
+
+void sp_span_times_begin(const struct sp_span_record *r)
+{
+	struct account *a = account_of(r->ref);
+
+	if (a == NULL || r->root_id != r->span_id)
+		return;
+	put(&a->cpu_ns, 0);
+	put(&a->off_ns, 0);
+	put(&a->guessed_ns, 0);
+	for (unsigned i = 0; i < SP_WAITED_N; i++)
+		put(&a->ns[i], 0);
+	put32(&a->faults, 0);
+	put32(&a->voluntary, 0);
+	put32(&a->involuntary, 0);
+	put32(&a->parts, 0);
+	put32(&a->open, 0);
+	atomic_store_explicit(&a->is_whole, true, memory_order_relaxed);
+}
+
+/*
+ * The same order at both edges of a part, so that reading takes as long at both. getrusage() counts this
+ * thread's switches and faults exactly, but its CPU time only up to the kernel's last tick.
+ */
+static bool read_edge(struct sp_thread_part_edge *e)
+{
+	struct rusage usage = {.ru_nvcsw = 0};
+	int saved = errno;
+
+	e->wall_ns = wants_all ? sp_monotonic_ns() : 0;
+	if (!sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &e->cpu_ns))
+		return false;
+	if (wants_all && sp_syscall(SYS_getrusage, RUSAGE_THREAD, &usage) != 0) {
+		errno = saved;
+		return false;
+	}
+	e->faults = (uint32_t)usage.ru_majflt;
+	e->voluntary = (uint32_t)usage.ru_nvcsw;
+	e->involuntary = (uint32_t)usage.ru_nivcsw;
+	return true;
+}
+
+/* What the exporter says is cut to the time that there is: it may be another program that has written it. */
+static uint64_t take(struct account *a, const struct sp_thread_waited *w, uint64_t off_ns)
+{
+	uint64_t left = off_ns;
+
+	for (unsigned i = 0; i < SP_WAITED_N; i++) {
+		uint64_t ns = w->ns[i] < left ? w->ns[i] : left;
+
+		add(&a->ns[i], ns);
+		left -= ns;
+	}
+	return left;
+}
+
+static void explain(struct account *a, uint32_t block, uint32_t part, uint64_t off_ns)
+{
+	struct sp_thread_waited w;
+	uint64_t left = off_ns;
+	unsigned more = SP_WAITED_UNKNOWN;
+
+	if (sp_thread_labels_waited(block, part, &w)) {
+		left = take(a, &w, off_ns);
+		more = w.last < SP_WAITED_N ? w.last : SP_WAITED_UNKNOWN;
+	}
+	add(&a->guessed_ns, left);
+	add(&a->ns[more], left);
+}
+
+static uint64_t since(uint64_t now, uint64_t then)
+{
+	return now > then ? now - then : 0;
+}
+
+static void add_waits(struct account *a, const struct sp_thread *t,
+		      const struct sp_thread_part_edge *now)
+{
+	const struct sp_thread_part_edge *then = &t->part.begun;
+	uint64_t off = since(since(now->wall_ns, then->wall_ns), since(now->cpu_ns, then->cpu_ns));
+	/* Numbers may wrap. */
+	uint32_t voluntary = now->voluntary - then->voluntary;
+
+	add(&a->off_ns, off);
+	add32(&a->faults, now->faults - then->faults);
+	add32(&a->voluntary, voluntary);
+	add32(&a->involuntary, now->involuntary - then->involuntary);
+	/* Who never gave up the processor was never blocked. */
+	if (voluntary == 0)
+		add(&a->ns[SP_WAITED_CPU], off);
+	else
+		explain(a, t->index, t->part.number, off);
+}
+
+/*
+ * Checked before the add: the root may have just ended on another thread, and its entry may belong to another
+ * span.
+ */
+static struct account *open_account(uint64_t root_id, uint32_t root_ref)
+{
+	struct account *a = account_of(root_ref);
+	struct sp_span_names names;
+
+	return a != NULL && sp_span_table_names(root_ref, root_id, &names) ? a : NULL;
+}
+
+static void end_part(struct sp_thread *t, const struct sp_thread_part_edge *now)
+{
+	struct account *a = open_account(t->part.root_id, t->part.root_ref);
+
+	t->part.root_id = 0;
+	if (a == NULL)
+		return;
+	/* A forked child's clock begins anew, and so does what it is compared with. */
+	add(&a->cpu_ns, since(now->cpu_ns, t->part.begun.cpu_ns));
+	if (!wants_all)
+		return;
+	add_waits(a, t, now);
+	/* pairs with the acquire in sp_span_times_of(): whoever finds no open part has all of it */
+	atomic_fetch_sub_explicit(&a->open, 1, memory_order_release);
+}
+
+static void begin_part(struct sp_thread *t, const struct sp_span_entry *e,
+		       const struct sp_thread_part_edge *now)
+{
+	struct account *a = open_account(e->root_id, e->root_ref);
+
+	t->part.root_id = e->root_id;
+	t->part.root_ref = e->root_ref;
+	/* 0 is no part. */
+	t->part.number += 1U + (t->part.number == UINT32_MAX);
+	t->part.begun = *now;
+	/* The root has ended, and a span below it is still active. */
+	if (a == NULL)
+		return;
+	add32(&a->parts, 1);
+	add32(&a->open, 1);
+}
+
+/*
+ * The usual case, found out quickly: the span on top is of the same root. It may have ended elsewhere and be still
+ * attached, and nothing is active then.
+ */
+static bool goes_on(const struct sp_thread *t)
+{
+	const struct sp_span_stack *s = &t->spans;
+	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+	const struct sp_span_frame *top;
+	uint64_t id;
+
+	if (d == 0 || d > SP_SPAN_DEPTH_MAX || sp_span_overflow_count(&s->rest) != 0)
+		return false;
+	top = &s->frame[d - 1];
+	id = atomic_load_explicit(&top->span_id, memory_order_relaxed);
+	return t->part.root_id != 0 && top->root_id == t->part.root_id &&
+	       top->root_ref == t->part.root_ref && id != SP_SPAN_BLANK &&
+	       !sp_span_token_yields(atomic_load_explicit(&top->token, memory_order_relaxed)) &&
+	       sp_span_table_is_open(top->ref, id);
+}
+
+void sp_span_times_changed(struct sp_thread *t)
+{
+	struct sp_span_entry e;
+	struct sp_thread_part_edge now;
+	bool is_in_root;
+
+	if (t == NULL || goes_on(t))
+		return;
+	/* A manual label is in no table, and of no root. */
+	is_in_root = sp_span_stack_peek(&t->spans, &e) && e.root_ref != 0;
+	if (t->part.root_id == 0 && !is_in_root)
+		return;
+	if (is_in_root && e.root_id == t->part.root_id && e.root_ref == t->part.root_ref)
+		return;
+	if (!read_edge(&now)) {
+		t->part.root_id = 0;
+		return;
+	}
+	if (t->part.root_id != 0)
+		end_part(t, &now);
+	if (is_in_root)
+		begin_part(t, &e, &now);
+}
+
+static bool is_known(uint64_t guessed, uint64_t whole, uint64_t all)
+{
+	return guessed <= whole / GUESS_OF_WHOLE || guessed <= all / GUESS_OF_ALL;
+}
+
+static void read_waits(const struct account *a, struct sp_span_times *out)
+{
+	uint64_t off = get(&a->off_ns);
+	uint64_t guessed = get(&a->guessed_ns);
+	uint64_t all = off + out->cpu_ns;
+
+	out->runnable_ns = get(&a->ns[SP_WAITED_CPU]);
+	if (!is_known(guessed, off, all) || out->runnable_ns > off)
+		return;
+	out->has_waits = true;
+	out->blocked_ns = off - out->runnable_ns;
+	out->lock_ns = get(&a->ns[SP_WAITED_LOCK]);
+	out->io_ns = get(&a->ns[SP_WAITED_IO]);
+	guessed = get(&a->ns[SP_WAITED_UNKNOWN]);
+	out->has_kinds = is_known(guessed, out->blocked_ns, all) &&
+			 out->lock_ns <= out->blocked_ns &&
+			 out->io_ns <= out->blocked_ns - out->lock_ns;
+}
+
+void sp_span_times_of(const struct sp_span_record *r, struct sp_span_times *out)
+{
+	struct sp_thread *t = sp_thread_own;
+	const struct account *a = account_of(r->ref);
+	struct sp_thread_part_edge now;
+
+	*out = (struct sp_span_times){.cpu_ns = 0};
+	if (a == NULL)
+		return;
+	if (t != NULL && t->part.root_id == r->span_id && t->part.root_ref == r->ref &&
+	    read_edge(&now))
+		end_part(t, &now);
+	out->cpu_ns = get(&a->cpu_ns);
+	/* pairs with the release in end_part() */
+	if (!wants_all || atomic_load_explicit(&a->open, memory_order_acquire) != 0 ||
+	    !atomic_load_explicit(&a->is_whole, memory_order_relaxed) ||
+	    atomic_load_explicit(&a->parts, memory_order_relaxed) == 0)
+		return;
+	out->has_counts = true;
+	out->major_faults = atomic_load_explicit(&a->faults, memory_order_relaxed);
+	out->voluntary_switches = atomic_load_explicit(&a->voluntary, memory_order_relaxed);
+	out->involuntary_switches = atomic_load_explicit(&a->involuntary, memory_order_relaxed);
+	read_waits(a, out);
+}
+
+void sp_span_times_forked(void)
+{
+	struct account *all = atomic_load_explicit(&accounts, memory_order_relaxed);
+
+	if (all == NULL)
+		return;
+	sp_arena_wipe(all, SP_SPANS_MAX * sizeof(*all));
+	sp_span_times_change(sp_thread_own);
+}

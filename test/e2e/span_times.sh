@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# With SPANPROF_SPAN_TIMES each local root says where its time went: what the host measured with the same
+# clocks, and of the time that it waited, what for. What is not known is not there.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+readonly TURNS=2 WAIT_MS=300
+readonly COMPARE=$ROOT/test/e2e/span_times.py
+
+# waits NAME COMMAND...: that command under spanprof, with its spans in NAME.spans; more variables before it
+waits()
+{
+	local name=$1
+
+	shift
+	run_under "$name" SPANPROF_OUTPUT_DIR="$WORK" OTELC_SPANS_JSON="$WORK/$name.spans" "$@"
+	expect_rc "$name" 0
+	expect_silent "$name"
+}
+
+# Known waits, each in spans of its own; nobody wants a profile of them.
+waits known SPANPROF_SPAN_TIMES=true "$HOSTS/waits_sdk" "$TURNS" "$WAIT_MS"
+python3 "$COMPARE" known "$WORK/known.out" "$WORK/known.spans"
+[[ -z $(find "$WORK" -name '*off_cpu*' -o -name '*wall*') ]] || fail "a profile of waits unasked"
+
+# Threads that take a lock and the processors from each other.
+waits crowd SPANPROF_SPAN_TIMES=true "$HOSTS/waits_sdk" 1 "$WAIT_MS" crowd 90
+python3 "$COMPARE" crowd "$WORK/crowd.out" "$WORK/crowd.spans"
+
+# Who may not be traced knows how long it was blocked, and not what for.
+if [[ $(id -u) == 0 ]] && command -v setpriv >/dev/null; then
+	chmod 777 "$WORK"
+	waits nobody SPANPROF_SPAN_TIMES=true setpriv --reuid=65534 --regid=65534 --clear-groups \
+		"$HOSTS/waits_sdk" 1 "$WAIT_MS" undumpable
+	python3 "$COMPARE" nobody "$WORK/nobody.out" "$WORK/nobody.spans"
+fi
+
+# The option of old gives the one attribute that it always gave; and without any there is none.
+waits cpu SPANPROF_SPAN_CPU_TIME=true "$HOSTS/waits_sdk" 1 30
+python3 "$COMPARE" cpu "$WORK/cpu.out" "$WORK/cpu.spans"
+waits off "$HOSTS/waits_sdk" 1 30
+! grep -q '"spanprof\.' "$WORK/off.spans" || fail "attributes unasked"
+
+# What it takes: two system calls at each edge of each of the five roots, and no other; no call is interrupted.
+need strace
+strace -o /dev/null true 2>/dev/null || skip "strace may not trace here"
+for option in false true; do
+	strace -f -qq -o "$WORK/$option.trace" -E LD_PRELOAD="$SO" -E SPANPROF_SPAN_TIMES="$option" \
+		-E SPANPROF_OUTPUT_DIR="$WORK" "$HOSTS/waits" 4 50 sleep >/dev/null
+	! grep -E 'nanosleep.*(ERESTART|EINTR)|restart_syscall' "$WORK/$option.trace" ||
+		fail "a sleep was interrupted"
+	sed -E -e '/ resumed>/d' -e 's/^[0-9]+ +//' -e '/^(\+\+\+|---)/d' -e 's/\(.*//' "$WORK/$option.trace" |
+		sort >"$WORK/$option.calls"
+done
+[[ $(grep -c '^getrusage$' "$WORK/true.calls") == 10 ]] ||
+	fail "$(grep -c '^getrusage$' "$WORK/true.calls") calls of getrusage for five roots"
+# What a hook does for the exporter, such as a scan for threads, it does now and then; and samples come by chance.
+comm -13 <(uniq "$WORK/false.calls") <(uniq "$WORK/true.calls") |
+	grep -vE '^(getrusage|clock_gettime|t?g?kill|getdents64|openat|read|readlinkat|newfstatat|close|timer_.*|m(un)?map|madvise|sched_yield|rt_sig(return|procmask))$' \
+		>"$WORK/more.calls" || true
+[[ ! -s $WORK/more.calls ]] || fail "calls that are not made without the option: $(<"$WORK/more.calls")"
