@@ -137,6 +137,8 @@ int sp_report_print_json(FILE *out, const struct sp_tally *t, const struct sp_pr
 	if (t->diff)
 		put(&w, "baseline", sum_with(&t->base, "spans", t->base_spans));
 	put_rows(&w, "span_names", t, t->names, span_name);
+	if (sp_span_waits_any(&t->waits))
+		put_rows(&w, "span_times", t, t->waits.names, sp_report_json_span_waits);
 	put_rows(&w, "spans", t, t->spans, span);
 	put_rows(&w, "threads", t, t->threads, thread);
 	put_rows(&w, "functions", t, p->top != 0 && p->top < t->functions ? p->top : t->functions,

@@ -223,7 +223,7 @@ static int read_location(struct reader *r, size_t at)
 		frame.file = text(p, f->filename);
 		frame.line = l->line[i]->line > 0 ? (uint64_t)l->line[i]->line : 0;
 		place.source = frame.file;
-		if (r->kinds)
+		if (r->kinds || place.waits)
 			frame.kind = sp_frame_kind_of(frame.name, &place);
 		if (add_frame(r, &frame) != 0)
 			return -1;
@@ -232,7 +232,7 @@ static int read_location(struct reader *r, size_t at)
 		return 0;
 	frame.name = bare_name(r, at);
 	frame.file = place.source = "";
-	if (frame.name != NULL && r->kinds)
+	if (frame.name != NULL && (r->kinds || place.waits))
 		frame.kind = sp_frame_kind_of(frame.name, &place);
 	return frame.name != NULL ? add_frame(r, &frame) : refuse_memory(r);
 }

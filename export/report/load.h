@@ -13,9 +13,9 @@
 /* One function of a stack. */
 struct sp_report_frame {
 	const char *name;
-	const char *file; /* "" = unknown */
-	uint64_t line;    /* 0 = unknown */
-	enum sp_frame_kind kind;
+	const char *file;        /* "" = unknown */
+	uint64_t line;           /* 0 = unknown */
+	enum sp_frame_kind kind; /* only if it is wanted, or SP_FRAME_WAITING */
 };
 
 /* One sample with everything looked up. Pointers live during the call. */
@@ -45,7 +45,7 @@ struct sp_report_sink {
 	 * else the last one in nanoseconds, else the last one.
 	 */
 	const char *type;
-	bool kinds; /* the frames' kinds are wanted, which takes time */
+	bool kinds; /* of all frames, which takes time; that of a wait is told anyway */
 	/* Before the first sample. False = none is wanted. NULL = they are. */
 	bool (*begin)(void *arg, const struct sp_report_about *about);
 };

@@ -3,6 +3,7 @@
 #ifndef SP_REPORT_PRINT_H
 #define SP_REPORT_PRINT_H
 
+#include <jansson.h>
 #include <stdio.h>
 
 #include "export/report/tally.h"
@@ -22,6 +23,10 @@ struct sp_print {
 
 /* For people. */
 void sp_report_print_table(FILE *out, const struct sp_tally *t, const struct sp_print *p);
+
+/* Where the time of spans went, if there is waiting time beside their CPU time; and row i of it. */
+void sp_report_print_span_waits(FILE *out, const struct sp_span_waits *w, const struct sp_print *p);
+json_t *sp_report_json_span_waits(const struct sp_tally *t, size_t i);
 
 /* For programs. 0 or -1 when out of memory or when it cannot be written. */
 int sp_report_print_json(FILE *out, const struct sp_tally *t, const struct sp_print *p);

@@ -56,7 +56,8 @@ static bool begin(void *arg, const struct sp_report_about *about)
 		r->any_type || r->o->type != NULL || (!waits && strcmp(about->type, "wall") != 0);
 	if (r->is_shown)
 		extend_time(r, about);
-	return r->is_shown || waits;
+	sp_tally_begin(&r->tally, about->type);
+	return true;
 }
 
 static void learn(void *arg, const struct sp_report_sample *s)
@@ -82,8 +83,10 @@ static void add_sample(void *arg, const struct sp_report_sample *s)
 
 	if (r->too_large)
 		return;
+	if (r->o->type == NULL && side == SP_SIDE_SELECTED)
+		sp_tally_add_waits(&r->tally, s);
 	if (!r->is_shown) {
-		if (side == SP_SIDE_SELECTED)
+		if (side == SP_SIDE_SELECTED && r->tally.waits.source == SP_WAITS_OFF_CPU)
 			r->waiting_ns += s->ns;
 		return;
 	}

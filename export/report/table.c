@@ -165,6 +165,7 @@ void sp_report_print_table(FILE *out, const struct sp_tally *t, const struct sp_
 {
 	print_totals(out, t, p);
 	print_names(out, t, p);
+	sp_report_print_span_waits(out, &t->waits, p);
 	print_spans(out, t, p);
 	if (p->threads)
 		print_threads(out, t, p);

@@ -62,7 +62,8 @@ static uint64_t location_of(struct sp_pprof *p, uint64_t mapping, uint64_t addre
 	return id;
 }
 
-static void add_stack(struct sp_pprof *p, const struct report_stack *stack, uint64_t address)
+static void add_stack(struct sp_pprof *p, enum sp_profile_type type,
+		      const struct report_stack *stack, uint64_t address)
 {
 	static const struct sp_pprof_mapping m = {0x1000, 0x2000, 0, "/bin/x", "", true, true};
 	static uint64_t id[FRAMES_MAX];
@@ -78,25 +79,27 @@ static void add_stack(struct sp_pprof *p, const struct report_stack *stack, uint
 		.thread_name = stack->thread_name,
 		.thread_name_len = stack->thread_name != NULL ? strlen(stack->thread_name) : 0,
 	};
+	bool waits = type != SP_PROFILE_CPU && strchr(stack->frame[0], '@') == NULL;
 	uint64_t mapping;
 
 	cr_assert_leq(stack->frames, FRAMES_MAX);
 	cr_assert_eq(sp_pprof_mapping(p, &m, &mapping), 0);
 	for (size_t i = 0; i < stack->frames; i++)
-		id[i] = location_of(p, mapping, address + i, stack->frame[i]);
+		id[i] = location_of(p, waits && i == 0 ? 0 : mapping, address + i, stack->frame[i]);
 	cr_assert_eq(sp_pprof_sample(p, &s), 0);
 }
 
-struct sp_bytes report_profile_at(const struct report_stack *stack, size_t n, int64_t time_s)
+static struct sp_bytes profile_of(enum sp_profile_type type, const struct report_stack *stack,
+				  size_t n, int64_t time_s)
 {
 	static const struct sp_pprof_limits limits = {1000, 8 << 20};
 	const struct sp_pprof_times times = {10000000, time_s != 0 ? time_s * 1000000000 : 1,
-					     time_s != 0 ? 10000000000 : 1, SP_PROFILE_CPU};
+					     time_s != 0 ? 10000000000 : 1, type};
 	struct sp_pprof *p = sp_pprof_new(&limits, &times);
 	struct sp_bytes b;
 
 	for (size_t i = 0; i < n; i++)
-		add_stack(p, &stack[i], 0x1000 + 0x10000 * i);
+		add_stack(p, type, &stack[i], 0x1000 + 0x10000 * i);
 	cr_assert_eq(sp_pprof_pack(p, &b), 0);
 	sp_pprof_free(p);
 	return b;
@@ -104,7 +107,18 @@ struct sp_bytes report_profile_at(const struct report_stack *stack, size_t n, in
 
 struct sp_bytes report_profile(const struct report_stack *stack, size_t n)
 {
-	return report_profile_at(stack, n, 0);
+	return profile_of(SP_PROFILE_CPU, stack, n, 0);
+}
+
+struct sp_bytes report_profile_at(const struct report_stack *stack, size_t n, int64_t time_s)
+{
+	return profile_of(SP_PROFILE_CPU, stack, n, time_s);
+}
+
+struct sp_bytes report_profile_of(enum sp_profile_type type, const struct report_stack *stack,
+				  size_t n)
+{
+	return profile_of(type, stack, n, 0);
 }
 
 char *report_file(const char *path)
