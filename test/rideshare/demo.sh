@@ -80,6 +80,7 @@ start_server()
 {
 	SPANPROF_OUTPUT_DIR=$OUT/profiles \
 		SPANPROF_UPLOAD_INTERVAL=${SPANPROF_UPLOAD_INTERVAL:-5s} \
+		SPANPROF_OFF_CPU=true SPANPROF_SPAN_TIMES=true \
 		SPANPROF_PROFILE_URL=${SPANPROF_PROFILE_URL:-grafana-drilldown} \
 		SPANPROF_PROFILE_BASE_URL=${SPANPROF_PROFILE_BASE_URL:-http://localhost:3000} \
 		OTEL_SERVICE_NAME=rideshare OTELC_SPANS_JSON=$OUT/spans.json \
@@ -156,7 +157,7 @@ draw()
 	printf '\nFlame graphs to open in a browser: everything, and the slowest span against the others like it:\n'
 	printf '  %s\n' "${drawn[@]}"
 	printf '\nThe same profile in a viewer (all vehicles; tags hold the spans):\n'
-	printf '  go tool pprof -http=: %s/profiles/*.pb.gz\n' "${OUT#"$PWD/"}"
+	printf '  go tool pprof -http=: %s/profiles/*[0-9].pb.gz\n' "${OUT#"$PWD/"}"
 }
 
 summary()
@@ -198,6 +199,22 @@ compare()
 		failed "the slowest span lacks something" "the lines with FAIL tell" "see spans.json"
 }
 
+# An order that was slow and hardly computed, and where its time went.
+explain_waits()
+{
+	local slow
+
+	slow=$(summary slow --report "$OUT/report.json") || {
+		failed "no slow order knows what it waited for" "the exporter did not look, or too late" \
+			"see server.log; if the machine is busy, try again when it is not"
+		return
+	}
+	report --span "$slow" >"$OUT/waits.json" || cp "$OUT/report.json" "$OUT/waits.json"
+	summary waits --report "$OUT/waits.json" --id "$slow" ||
+		failed "what spans waited for does not agree with the server" "the lines with FAIL tell" \
+			"what stands below them"
+}
+
 for file in "$BUILD/libspanprof.so" "$BUILD/spanprof-exporter" "$BUILD/spanprof-report" \
 	"$PROGRAMS/server" "$PROGRAMS/loadgen" "$PROGRAMS/summary"; do
 	[[ -e $file ]] || die "$file is missing; run \"make demo\""
@@ -221,6 +238,7 @@ if [[ -z $(find "$OUT/profiles" -name '*.pb.gz' -print -quit) ]]; then
 elif report >"$OUT/report.json"; then
 	slowest=$(summary slowest --report "$OUT/report.json") || slowest=
 	compare
+	explain_waits
 	draw
 else
 	failed "spanprof-report cannot read the profiles" "see above" "please report it"

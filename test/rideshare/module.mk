@@ -16,9 +16,10 @@ $(RIDESHARE_PROGRAMS):
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(RIDESHARE_LIBS_$(@F))
 
-$(RIDESHARE_DIR)/server: $(RIDESHARE_DIR)/server.o $(RIDESHARE_DIR)/ride.o
+$(RIDESHARE_DIR)/server: $(RIDESHARE_DIR)/server.o $(RIDESHARE_DIR)/ride.o $(RIDESHARE_DIR)/bank.o
 $(RIDESHARE_DIR)/loadgen: $(RIDESHARE_DIR)/loadgen.o
-$(RIDESHARE_DIR)/summary: $(RIDESHARE_DIR)/summary.o $(RIDESHARE_DIR)/input.o $(RIDESHARE_DIR)/outside.o
+$(RIDESHARE_DIR)/summary: $(RIDESHARE_DIR)/summary.o $(RIDESHARE_DIR)/input.o $(RIDESHARE_DIR)/outside.o \
+	$(RIDESHARE_DIR)/waits.o
 $(RIDESHARE_DIR)/server $(RIDESHARE_DIR)/loadgen: $(B)/test/libopentelemetry-c.so
 
 RIDESHARE_LIBS_server = $(TEST_SDK_LDLIBS) -lmicrohttpd -lm -lpthread

@@ -18,6 +18,7 @@
 
 #include <microhttpd.h>
 
+#include "test/rideshare/bank.h"
 #include "test/rideshare/ride.h"
 #include "test/sdk/opentelemetry_c.h"
 
@@ -215,6 +216,10 @@ int main(int argc, char **argv)
 
 	otelc_init_tracer_provider("rideshare", "1.0", "", "");
 	service.tracer = otelc_get_tracer();
+	if (!bank_open()) {
+		fprintf(stderr, "server: no bank: %s\n", strerror(errno));
+		return 1;
+	}
 	err = serve(&options, &service, &end);
 	otelc_destroy_tracer(service.tracer);
 	otelc_destroy_tracer_provider();

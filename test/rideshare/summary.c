@@ -7,8 +7,11 @@
  *   summary table   --report R --truth T --spans S [--all A --in-spans I]
  *                   prints the table and the checks; exit 1 if one fails. A and I are folded stacks
  *   summary names   --report R --spans S            prints the names of spans with samples
- *   summary slowest --report R --spans S            prints the id of the slowest span with samples
+ *   summary slowest --report R --spans S            prints the id of the slowest span with samples,
+ *                                                   not counting what it waited
  *   summary span    --report R --spans S --id ID    prints that span; R is the report of this span
+ *   summary slow    --report R --spans S            prints the id of the slowest span that hardly computed
+ *   summary waits   --report R --spans S --id ID    prints where its time went; R is the report of this span
  */
 #include <err.h>
 #include <getopt.h>
@@ -20,10 +23,18 @@
 
 #include "test/rideshare/input.h"
 #include "test/rideshare/outside.h"
+#include "test/rideshare/waits.h"
 
 #define MAX_SHARE_DIFFERENCE 3.0
 #define MIN_LABELLED_PERCENT 95.0
 #define FUNCTIONS_SHOWN 10
+/*
+ * What a thread waits for is looked at every 20 ms, and a wait has two ends. On a busy machine the exporter looks
+ * late, by up to a share of the span; else what it says is of another kind altogether.
+ */
+#define MAX_WAIT_DIFFERENCE_MS 40.0
+#define MAX_WAIT_DIFFERENCE_PERCENT 20.0
+#define MAX_WAITS_PERCENT 10.0
 /* From 150 orders, which the load generator sends at least, it is known well enough. */
 #define FEW_SAMPLES 300
 
@@ -235,6 +246,13 @@ static double duration_ms(const json_t *span)
 	return (input_number(span, "end_ns") - input_number(span, "start_ns")) / 1e6;
 }
 
+/* What a profile of CPU time can tell of it: waits are another table. */
+static double computing_ms(const json_t *span)
+{
+	return duration_ms(span) -
+	       input_nested(span, "attributes", "spanprof.blocked_time_ns") / 1e6;
+}
+
 static int print_slowest(const struct input *in)
 {
 	const char *slowest = NULL;
@@ -247,8 +265,8 @@ static int print_slowest(const struct input *in)
 		const char *id = input_text(element, "span_id");
 		const json_t *span = json_object_get(in->spans, id);
 
-		if (span != NULL && duration_ms(span) > longest) {
-			longest = duration_ms(span);
+		if (span != NULL && computing_ms(span) > longest) {
+			longest = computing_ms(span);
 			slowest = id;
 		}
 	}
@@ -291,8 +309,9 @@ static int print_span(const struct input *in, const char *id)
 
 	if (span == NULL)
 		errx(1, "%s: not among the exported spans", id);
-	printf("Slowest span: %s (%s, %s), %.1f ms, of which %.1f ms on the CPU\n", id,
-	       input_text(span, "name"), input_text(attributes, "region"), duration_ms(span),
+	printf("Slowest span, not counting waits: %s (%s, %s), %.1f ms, of which %.1f ms on the "
+	       "CPU\n",
+	       id, input_text(span, "name"), input_text(attributes, "region"), duration_ms(span),
 	       input_nested(in->report, "total", "ns") / 1e6);
 	print_functions(json_object_get(in->report, "functions"));
 	printf("  pyroscope.profile.url: %s\n", input_text(attributes, "pyroscope.profile.url"));
@@ -300,6 +319,43 @@ static int print_span(const struct input *in, const char *id)
 	      "the span's samples have functions");
 	check(input_text(attributes, "pyroscope.profile.url")[0] != '\0',
 	      "the span links to its profile");
+	return failures != 0;
+}
+
+static int print_slow(const struct input *in)
+{
+	const json_t *span = waits_slowest(in->spans);
+
+	if (span == NULL)
+		errx(1, "no order that hardly computed knows where its time went");
+	printf("%s\n", input_text(span, "span_id"));
+	return 0;
+}
+
+static int print_waits(const struct input *in, const char *id)
+{
+	const json_t *span = json_object_get(in->spans, id);
+	struct waits_errors off;
+	double most_ms;
+	int passed;
+
+	if (span == NULL)
+		errx(1, "%s: not among the exported spans", id);
+	waits_print(in->spans, span, in->report, &off);
+	passed = off.duration_percent <= 1;
+	check(passed, "CPU, runnable and blocked time are the span's duration (%.2f %% off)",
+	      off.duration_percent);
+	explain(passed, "the span was not active on its thread from its start to its end");
+	most_ms =
+		fmax(MAX_WAIT_DIFFERENCE_MS, duration_ms(span) * MAX_WAIT_DIFFERENCE_PERCENT / 100);
+	passed = off.lock_ms <= most_ms && off.io_ms <= most_ms;
+	check(passed, "it waited for locks and I/O as the server says (%.1f and %.1f ms off)",
+	      off.lock_ms, off.io_ms);
+	explain(passed, "on a busy machine the exporter may look too late: try again");
+	passed = off.sum_percent <= MAX_WAITS_PERCENT;
+	check(passed, "and so did all orders, within %.0f %% (%.1f %%)", MAX_WAITS_PERCENT,
+	      off.sum_percent);
+	explain(passed, "on a busy machine the exporter may look too late: try again");
 	return failures != 0;
 }
 
@@ -315,7 +371,8 @@ static int table(const struct input *in, const char *all, const char *in_spans)
 
 static void usage(void)
 {
-	errx(2, "usage: summary table|names|slowest|span --report FILE --spans FILE [--truth FILE] "
+	errx(2, "usage: summary table|names|slowest|span|slow|waits --report FILE --spans FILE "
+		"[--truth FILE] "
 		"[--all FILE --in-spans FILE] [--id ID]");
 }
 
@@ -350,5 +407,9 @@ int main(int argc, char **argv)
 		return print_slowest(&in);
 	if (strcmp(argv[optind], "span") == 0 && value['i'] != NULL)
 		return print_span(&in, value['i']);
+	if (strcmp(argv[optind], "slow") == 0)
+		return print_slow(&in);
+	if (strcmp(argv[optind], "waits") == 0 && value['i'] != NULL)
+		return print_waits(&in, value['i']);
 	usage();
 }

@@ -94,4 +94,39 @@ sed -i '/"hot"/d; s/"functions": .*/"functions": []}/' report.json
 ! "$SUMMARY" span --report report.json --spans spans.json --id 00000000000000a1 >out ||
 	die "accepted a span without functions"
 grep -q "FAIL the span's samples have functions" out || die "no line about missing functions"
-echo "10 faults found, 5 questions answered"
+# An order that waited: what its span says is checked against the server's own clocks.
+order_that_waited()
+{
+	good_input
+	cat >spans.json <<-END
+		{"name":"car","span_id":"00000000000000a1","start_ns":0,"end_ns":900000000,"attributes":{"ride.ledger_ns":0,"ride.bank_ns":0}}
+		{"name":"bike","span_id":"00000000000000b2","start_ns":0,"end_ns":700000000,"attributes":{"spanprof.cpu_time_ns":20000000,"spanprof.runnable_time_ns":1000000,"spanprof.blocked_time_ns":678000000,"spanprof.lock_wait_time_ns":300000000,"spanprof.io_wait_time_ns":370000000,"ride.cpu_ns":20000000,"ride.ledger_ns":310000000,"ride.bank_ns":360000000}}
+	END
+}
+
+waits()
+{
+	"$SUMMARY" waits --report report.json --spans spans.json --id 00000000000000b2 >out 2>&1
+}
+
+# wait_fault SED_EXPRESSION EXPECTED_LINE
+wait_fault()
+{
+	order_that_waited
+	sed -i "$1" spans.json
+	! waits || die "passed although spans.json had: $1"
+	grep -q -- "$2" out || die "no line \"$2\" although spans.json had: $1"
+}
+
+order_that_waited
+[[ $("$SUMMARY" slow --report report.json --spans spans.json) == 00000000000000b2 ]] ||
+	die "the slow order is not the one that knows where its time went"
+waits || die "rejected an order that agrees"
+grep -q '^    of it for locks *300.0 ms *310.0 ms$' out || die "the lock's row is not there"
+wait_fault 's/"end_ns":700000000/"end_ns":720000000/' 'FAIL CPU, runnable and blocked'
+wait_fault 's/lock_wait_time_ns":300000000/lock_wait_time_ns":260000000/' 'FAIL it waited'
+wait_fault 's/io_wait_time_ns":370000000/io_wait_time_ns":410000000/' 'FAIL and so did all orders'
+order_that_waited
+sed -i 's/cpu_time_ns":20000000/cpu_time_ns":200000000/' spans.json
+! "$SUMMARY" slow --report report.json --spans spans.json >out 2>&1 || die "an order that computed is slow"
+echo "13 faults found, 8 questions answered"
