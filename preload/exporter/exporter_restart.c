@@ -42,11 +42,11 @@ static bool is_due(void)
 static void tell(bool had_none, uint64_t lost)
 {
 	if (had_none && lost == 0)
-		sp_log(SP_LOG_INFO, "the exporter of the family does not serve this process: "
+		sp_log(SP_LOG_INFO, "the program's exporter does not serve this process: "
 				    "started another one");
 	else if (had_none)
 		sp_log(SP_LOG_WARN,
-		       "the exporter of the family does not serve this process any more: "
+		       "the program's exporter does not serve this process any more: "
 		       "started another one, what it had not sent is lost: %llu samples",
 		       (unsigned long long)lost);
 	else

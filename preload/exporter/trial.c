@@ -190,7 +190,7 @@ bool sp_trial_passes(void)
 		return true;
 	sp_config_parse_log_level();
 	if (atomic_load_explicit(&trial.made, memory_order_relaxed) >= CALLS_OF_A_MESSAGE)
-		sp_log(SP_LOG_WARN, "a seccomp filter from before the program would end it for a "
-				    "system call of ours: not profiling this process");
+		sp_log(SP_LOG_WARN, "a seccomp filter would kill the program for a system call of "
+				    "the profiler: not profiling this process");
 	return false;
 }

@@ -139,6 +139,6 @@ void sp_sdk_asked_in_vain(const void *address, bool (*has_names)(void))
 		return;
 	sp_elf_path_at(address, path, sizeof(path));
 	sp_log(SP_LOG_INFO,
-	       "OpenTelemetry is here, but no SDK that we know: %s asks for its variables",
+	       "no supported OpenTelemetry SDK was found, although %s reads its variables",
 	       path[0] != '\0' ? path : "the program");
 }

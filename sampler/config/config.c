@@ -117,13 +117,14 @@ static bool may_show(enum sp_config_type type)
 
 /*
  * One warning: what is wrong, why, and what applies instead. With value NULL the value is not
- * shown.
+ * shown. A default that is described in words may depend on other variables, so the words are for
+ * the documentation and are not printed as if they were the value in use.
  */
 static void warn(enum sp_config_id id, unsigned source, const char *value, const char *why)
 {
 	const struct sp_config_var *var = &sp_config_vars[id];
 	const char *name = var->source[source].name;
-	const char *instead = var->fallback != NULL ? var->fallback : var->words;
+	const char *instead = var->fallback;
 	char quoted[SHOWN_MAX + 16] = "";
 	char effect[128] = "ignored";
 	bool cut = value != NULL && strlen(value) > SHOWN_MAX;
@@ -136,11 +137,13 @@ static void warn(enum sp_config_id id, unsigned source, const char *value, const
 		sp_fmt_snprintf(effect, sizeof(effect), "%s",
 				switched_off(source) ? "profiling is off"
 						     : "it does not turn profiling off");
-	else if (source != 0 && var->fallback != NULL)
+	else if (source != 0 && instead != NULL)
 		sp_fmt_snprintf(effect, sizeof(effect), "using %s=%s", var->source[0].name,
 				instead);
 	else if (instead != NULL)
 		sp_fmt_snprintf(effect, sizeof(effect), "using %s", instead);
+	else if (var->words != NULL)
+		sp_fmt_snprintf(effect, sizeof(effect), "ignored, the default applies");
 	sp_log(SP_LOG_WARN, "%s:%s %s; %s", name, quoted, why, effect);
 }
 
@@ -362,12 +365,12 @@ static void tell_unknown(const struct sp_config_unknown *u)
 	for (unsigned i = 0; i < u->n && i < SP_CONFIG_UNKNOWN_MAX; i++) {
 		const char *meant = meant_by(u->name[i]);
 
-		sp_log(SP_LOG_WARN, "%s is not a variable of ours; %s%s%s", u->name[i],
+		sp_log(SP_LOG_WARN, "%s is not a variable of spanprof; %s%s%s", u->name[i],
 		       meant != NULL ? "did you mean " : "ignored", meant != NULL ? meant : "",
 		       meant != NULL ? "?" : "");
 	}
 	if (u->n > SP_CONFIG_UNKNOWN_MAX)
-		sp_log(SP_LOG_WARN, "%u more SPANPROF_ variables are not ours either",
+		sp_log(SP_LOG_WARN, "%u more SPANPROF_ variables are unknown, too",
 		       u->n - SP_CONFIG_UNKNOWN_MAX);
 }
 

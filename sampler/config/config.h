@@ -174,8 +174,8 @@ void sp_config_parse_log_level(void);
 
 /* A warning with two names. */
 #define SP_CONFIG_OTHER_SERVICE                                                                    \
-	"the profiles go to service \"%s\", the spans of the program to \"%s\": links between "    \
-	"them find nothing"
+	"the profiles have the service \"%s\", the spans of the program \"%s\": links between "    \
+	"them will not work"
 
 /*
  * Calls fn once per variable, in table order, for help output; *h is valid during the call. Tools

@@ -41,7 +41,7 @@ for build in debian static_v1; do
 	for variable in OTEL_SERVICE_NAME=other SPANPROF_PROFILE=always; do
 		push "named-$build" "$build" "$variable" OTEL_RESOURCE_ATTRIBUTES=service.version=9
 		[[ $(grep -c '^spanprof\[' "$WORK/named-$build.err") == 1 ]] || fail "$build: not one message"
-		grep -E "profiles go to service \"(other|unknown_service:stories)\", the spans of the program to \"named-$build\"" \
+		grep -E "profiles have the service \"(other|unknown_service:stories)\", the spans of the program \"named-$build\"" \
 			"$WORK/named-$build.err" || fail "$build: not told"
 	done
 	push "same-$build" "$build" OTEL_SERVICE_NAME="same-$build"

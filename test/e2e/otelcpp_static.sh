@@ -64,12 +64,12 @@ run_under nortti.under SPANPROF_OUTPUT_DIR="$WORK" "$NORTTI" parents 1
 expect_rc nortti.under 0
 expect_silent nortti.under
 run_under nortti.info SPANPROF_LOG_LEVEL=info SPANPROF_OUTPUT_DIR="$WORK" "$NORTTI" parents 1
-grep -xE 'spanprof\[[0-9]+\]: OpenTelemetry is here, but no SDK that we know: the program .*' \
+grep -xE 'spanprof\[[0-9]+\]: no supported OpenTelemetry SDK was found, although the program .*' \
 	"$WORK/nortti.info.err" || fail "not said: $(<"$WORK/nortti.info.err")"
 [[ $(wc -l <"$WORK/nortti.info.err") == 1 ]] || fail "more than said: $(<"$WORK/nortti.info.err")"
 for host in "$TEST_LIBS/otelcpp/debian/stories" "$TEST_LIBS/otelcpp/static_v1/stories"; do
 	run_under known SPANPROF_LOG_LEVEL=info SPANPROF_OUTPUT_DIR="$WORK/known" "$host" nested 1
-	if grep 'no SDK that we know' "$WORK/known.err"; then
+	if grep 'no supported OpenTelemetry SDK' "$WORK/known.err"; then
 		fail "$host has one"
 	fi
 done

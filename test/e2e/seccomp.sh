@@ -81,7 +81,7 @@ expect "$WORK/refused.status" 'd["loss"]["threads_unarmed_seccomp"] == 0'
 
 # A filter from before the program, that ends it for what we need: tried in a child, and told.
 confined inherited 27 inherited
-grep -q 'a seccomp filter from before the program would end it' "$WORK/inherited.err" || fail 'inherited: nobody is told'
+grep -q 'a seccomp filter would kill the program for a system call of the profiler' "$WORK/inherited.err" || fail 'inherited: nobody is told'
 [[ -z $(profiles_in "$WORK/inherited") ]] || fail "inherited: a profile"
 # One that refuses it has always been counted.
 confined inherited-refusing 27 inherited-refusing

@@ -277,15 +277,16 @@ Test(config, suggests_the_name_that_was_meant, .timeout = 20)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		(void)snprintf(entry, sizeof(entry), "%s=hidden", cases[i][0]);
-		(void)snprintf(want, sizeof(want), "%s is not a variable of ours; did you mean %s?",
-			       cases[i][0], cases[i][1]);
+		(void)snprintf(want, sizeof(want),
+			       "%s is not a variable of spanprof; did you mean %s?", cases[i][0],
+			       cases[i][1]);
 		cr_expect_eq(PARSE(entry), 1);
 		cr_expect(stderr_has(want), "got: %s", stderr_text);
 		cr_expect(!stderr_has("hidden"));
 	}
 	cr_expect_eq(PARSE("SPANPROF_WEATHER=1", "SPANPROF_=1"), 2);
-	cr_expect(stderr_has("SPANPROF_WEATHER is not a variable of ours; ignored"));
-	cr_expect(stderr_has("SPANPROF_ is not a variable of ours; ignored"));
+	cr_expect(stderr_has("SPANPROF_WEATHER is not a variable of spanprof; ignored"));
+	cr_expect(stderr_has("SPANPROF_ is not a variable of spanprof; ignored"));
 }
 
 Test(config, bounds_its_complaints_about_unknown_names, .timeout = 20)

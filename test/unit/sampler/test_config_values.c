@@ -160,12 +160,14 @@ Test(config_values, says_what_is_wrong_and_what_applies, .timeout = 20)
 		 "\"loud\" is not one of none, error, warn, info, debug; using warn\n"},
 		{"SPANPROF_OUTPUT_DIR=profiles",
 		 "SPANPROF_OUTPUT_DIR: \"profiles\" is not an absolute path; ignored\n"},
+		{"SPANPROF_SERVER_ADDRESS=ftp://server", "; ignored, the default applies\n"},
 		{"SPANPROF_AUTH_TOKEN=a\nb",
 		 "SPANPROF_AUTH_TOKEN: contains a control character; ignored\n"},
 		{"OTEL_RESOURCE_ATTRIBUTES=a", "has an item that is not key=value; ignored\n"},
 		{"SPANPROF_PROFILE_URL=grafana",
 		 "SPANPROF_PROFILE_URL: is not one of "
-		 "grafana-drilldown, grafana-explore, pyroscope-legacy; using no"},
+		 "grafana-drilldown, grafana-explore, pyroscope-legacy; ignored, the default "
+		 "applies\n"},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
