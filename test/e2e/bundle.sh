@@ -30,7 +30,6 @@ rm -rf "${APP:?}"/{lib,lib64,usr}
 for file in "$HOSTS/spend:/app/test/spend" "$TEST_LIBS/libfixture-otelc.so:/usr/lib/libfixture-otelc.so"; do
 	root_add "$APP" "${file%%:*}" "${file#*:}"
 done
-echo 'int nothing;' | gcc -shared -o "$APP/usr/lib/libjemalloc.so.2" -x c -
 [[ -z $(find "$APP" -name 'libcurl*' -o -name 'libssl*' -o -name 'libelf*') ]] || fail "not a bare root"
 cp -r build/carrier "$CARRIER$PRODUCT"
 root_add "$CARRIER" "$(type -P busybox)" /bin/busybox

@@ -13,6 +13,10 @@ import yaml
 
 DEPLOY = "scripts/deploy"
 KUBERNETES = f"{DEPLOY}/kubernetes"
+PREFIX = "/opt/spanprof"
+PROFILE_TYPES = {"tempo": "process_cpu:cpu:nanoseconds:cpu:nanoseconds",
+                 "tempo-wall": "wall:wall:nanoseconds:wall:nanoseconds",
+                 "tempo-off-cpu": "off_cpu:off_cpu:nanoseconds::"}
 VOLUMES_ALLOWED = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "name",
                    "persistentVolumeClaim", "projected", "secret"}
 
@@ -130,11 +134,40 @@ def check_application(secret, deployment):
     require(fields["POD_NAME"] == "metadata.name", "POD_NAME")
     require(fields["POD_NAMESPACE"] == "metadata.namespace", "POD_NAMESPACE")
     require(fields["NODE_NAME"] == "spec.nodeName", "NODE_NAME")
+    # The attributes of the resource are labels already.
+    require("SPANPROF_LABELS" not in env, "a label comes twice")
     files = {m["mountPath"]: m["name"] for m in container_of(pod, "checkout")["volumeMounts"]}
     folder, key = os.path.split(env["SPANPROF_BASIC_AUTH_PASSWORD_FILE"]["value"])
     volume = next(v for v in pod["volumes"] if v["name"] == files.get(folder))
     require(volume["secret"]["secretName"] == secret["metadata"]["name"], "another secret")
     require(key in secret["stringData"], f"the secret has no {key}")
+
+
+def check_patch(path):
+    """As kubectl patch merges it: lists of containers, volumes and variables by name."""
+    patch, = load(path)
+    require(set(patch) == {"spec"}, f"{path}: more than a patch of the pod")
+    pod = patch["spec"]["template"]["spec"]
+    if "initContainers" in pod:
+        component, = load(f"{KUBERNETES}/component/pod.yaml")
+        for key in ("initContainers", "volumes"):
+            require(pod[key] == component["spec"]["template"]["spec"][key], f"{path}: {key}")
+        check_profiled(pod, "checkout")
+        return
+    app, = pod["containers"]
+    volume, = pod["volumes"]
+    mount, = app["volumeMounts"]
+    require(volume["image"]["reference"].split("/")[-1] == "spanprof:1", f"{path}: not the carrier")
+    require(mount["name"] == volume["name"] and mount["readOnly"], f"{path}: not mounted read-only")
+    env = {e["name"]: e["value"] for e in app["env"]}
+    require(env["LD_PRELOAD"] == f"{mount['mountPath']}{PREFIX}/lib/spanprof/libspanprof.so", env["LD_PRELOAD"])
+
+
+def check_override(path):
+    """A file that compose merges with the user's own."""
+    (name, service), = load(path)[0]["services"].items()
+    require(service["volumes"] == [f"{PREFIX}:{PREFIX}:ro"], f"{name}: volumes")
+    require(service["environment"]["LD_PRELOAD"] == f"{PREFIX}/lib/spanprof/libspanprof.so", name)
 
 
 def check_compose(compose, folder):
@@ -162,12 +195,18 @@ def check_compose(compose, folder):
 
 def check_grafana(provisioned, compose):
     sources = {s["uid"]: s for s in provisioned["datasources"]}
+    require(len(sources) == len(provisioned["datasources"]), "a uid is used twice")
+    require(sum(s.get("isDefault", False) for s in sources.values()) == 1, "not one default")
     for source in sources.values():
         require(re.match(r"http://(\w+):", source["url"])[1] in compose["services"], source["url"])
-    link = sources["tempo"]["jsonData"]["tracesToProfiles"]
-    require(sources[link["datasourceUid"]]["type"] == "grafana-pyroscope-datasource", "no such source")
-    require(link["profileTypeId"] == "process_cpu:cpu:nanoseconds:cpu:nanoseconds", "profile type")
-    require({"key": "service.name", "value": "service_name"} in link["tags"], "tags")
+    for uid, profile_type in PROFILE_TYPES.items():
+        link = sources[uid]["jsonData"]["tracesToProfiles"]
+        require(sources[link["datasourceUid"]]["type"] == "grafana-pyroscope-datasource", "no such source")
+        require(link["profileTypeId"] == profile_type, f"{uid}: profile type")
+        require({"key": "service.name", "value": "service_name"} in link["tags"], "tags")
+    # Those types have to be there to be shown.
+    for variable in ("SPANPROF_OFF_CPU", "SPANPROF_WALL"):
+        require(compose["services"]["rideshare"]["environment"][variable] == "true", variable)
 
 
 def stages_of(path):
@@ -195,7 +234,7 @@ def check_dockerfile(path):
                 require(os.path.exists(source[2][5:]), f"{path}: no {source[2]}")
             if word in ("ENTRYPOINT", "CMD"):
                 require(isinstance(json.loads(rest), list), f"{path}: {word} is not in exec form")
-    finals = [s for s in stages if s[0] in (None, "carrier", "init")]
+    finals = [s for s in stages if s[0] in (None, "carrier", "init", "autoinstrumentation")]
     for name, _, steps in finals or stages[-1:]:
         users = [rest for word, rest in steps if word == "USER"]
         require(users and re.fullmatch(r"[1-9]\d*:[1-9]\d*", users[-1]), f"{path} {name}: USER")
@@ -244,13 +283,16 @@ def main():
     component = component_applied()
     check_restricted(component)
     check_profiled(component, "checkout")
+    for name in ("patch", "image-volume"):
+        check_patch(f"{KUBERNETES}/{name}.yaml")
     folder = f"{DEPLOY}/compose"
+    check_override(f"{folder}/checkout.yaml")
     compose, = load(f"{folder}/compose.yaml")
     check_compose(compose, folder)
     bites(lambda c: check_compose(c, folder), compose, {"pyroscope", "image", "dockerfile"})
     provisioned, = load(f"{folder}/grafana-datasources.yaml")
     check_grafana(provisioned, compose)
-    bites(lambda p: check_grafana(p, compose), provisioned, {"tracesToProfiles", "profileTypeId"})
+    bites(lambda p: check_grafana(p, compose), provisioned, {"tracesToProfiles", "profileTypeId", "isDefault"})
     for name in ("collector", "tempo"):
         load(f"{folder}/{name}.yaml")
     for path in (f"{DEPLOY}/Dockerfile", f"{DEPLOY}/Dockerfile.app", f"{folder}/Dockerfile"):
