@@ -25,7 +25,8 @@
 
 #define FAILED 125
 static const char usage[] = "Usage: spanprof-probe [--pid PID] [--program PATH] [--push]\n"
-			    "       spanprof-probe --status FILE\n";
+			    "       spanprof-probe --status FILE\n"
+			    "Prints facts for spanprof-doctor, one per line.\n";
 
 /* What the profiler in the process would call itself: we are another program. */
 static void fix_service(struct sp_config *cfg, const char *program)
@@ -164,18 +165,25 @@ static int probe(struct wish *wish)
 	say_config(&cfg, wish->touch);
 	if (wish->pid != NULL && cfg.status_file == NULL)
 		sp_line_say("status", "note",
-			    "how many samples, and what was lost: set SPANPROF_STATUS_FILE, or "
-			    "SPANPROF_LOG_LEVEL=info");
+			    "set SPANPROF_STATUS_FILE to see how many samples were taken and lost");
 	else if (wish->pid != NULL && wish->touch)
 		sp_probe_status_of(cfg.status_file, wish->inner_pid);
 	sp_probe_server(&cfg, wish->push, wish->untried);
 	return fflush(stdout) == 0 ? 0 : FAILED;
 }
 
-int main(int argc SP_UNUSED, char **argv)
+int main(int argc, char **argv)
 {
 	struct wish wish = {.touch = true};
 
+	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+		puts("spanprof-probe " SP_VERSION);
+		return fflush(stdout) == 0 ? 0 : FAILED;
+	}
+	if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+		fputs(usage, stdout);
+		return fflush(stdout) == 0 ? 0 : FAILED;
+	}
 	if (!take_arguments(argv, &wish)) {
 		fputs(usage, stderr);
 		return FAILED;

@@ -46,21 +46,21 @@ static void say_status(int status, const char *server, const char *answer)
 	char text[64];
 
 	if (status == 401 || status == 403) {
-		(void)snprintf(text, sizeof(text), "refuses us (%d)", status);
+		(void)snprintf(text, sizeof(text), "refuses the push (%d)", status);
 		say("wrong", server, text, answer);
 		change("check SPANPROF_BASIC_AUTH_USER and _PASSWORD, SPANPROF_AUTH_TOKEN and "
 		       "SPANPROF_TENANT_ID");
 	} else if (status == 404 || status == 405) {
-		(void)snprintf(text, sizeof(text), "answers %d: that is no Pyroscope", status);
+		(void)snprintf(text, sizeof(text), "answers %d: it is not Pyroscope", status);
 		say("wrong", server, text, "");
 		change("give the address of Pyroscope itself, with the path prefix if it has one");
 	} else if (status == 429) {
-		say("wrong", server, "says that there is too much (429)", answer);
+		say("wrong", server, "limits the rate of pushes (429)", answer);
 		change("raise its ingestion limits for this tenant, or lower SPANPROF_SAMPLE_RATE");
 	} else if (status == 400 || status == 422) {
 		(void)snprintf(text, sizeof(text), "refuses an empty push (%d)", status);
 		say("wrong", server, text, answer);
-		change("see its message");
+		change("see its answer");
 	} else {
 		(void)snprintf(text, sizeof(text), "answers %d", status);
 		say("wrong", server, text, answer);
@@ -89,7 +89,7 @@ static void say_reply(const struct sp_config *config, const char *server,
 
 	sp_export_log_clean(answer, sizeof(answer), reply->text, reply->text_len);
 	if (answered && reply->status >= 200 && reply->status < 300) {
-		say("ok", server, "accepts our pushes (tried with an empty one)", "");
+		say("ok", server, "accepts pushes (tried with an empty one)", "");
 		return;
 	}
 	if (answered && (reply->status == 400 || reply->status == 422) && about_time(answer)) {
@@ -127,7 +127,7 @@ void sp_probe_server(const struct sp_config *config, bool push, const char *untr
 	else if (push && sp_probe_push(config, &reply))
 		say_reply(config, server, &reply);
 	else if (push) {
-		say("wrong", server, "is no address to push to", "");
+		say("wrong", server, "is not a valid server address", "");
 		change("use http://host:port");
 	}
 }

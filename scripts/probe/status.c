@@ -212,8 +212,8 @@ static void say_status(const json_t *root)
 		    drained, number(root, "samples", "with_span"),
 		    number(root, "samples", "without_span"), number(root, "spans", "started"));
 	if (drained != 0 && number(root, "samples", "with_span") == 0) {
-		sp_line_say("status", "wrong", "no sample lies in a span");
-		sp_line_say("status", "change", "are the spans attached where the work is done?");
+		sp_line_say("status", "wrong", "no sample was taken in a span");
+		sp_line_say("status", "change", "attach the spans on the threads that do the work");
 	}
 	if (service != NULL)
 		sp_line_say("status", "note", "service: %s", service);
@@ -224,9 +224,8 @@ static void say_status(const json_t *root)
 			    number(root, "push", "last_status"), error);
 	if (refusal != NULL) {
 		sp_line_say("status", "wrong", "waits have no stacks: %s", refusal);
-		sp_line_say(
-			"status", "change",
-			"let the process be dumpable and traced by its own user, or do without");
+		sp_line_say("status", "change",
+			    "make the process dumpable, and let its own user trace it");
 	}
 	say_losses(root);
 	if (skew > SKEW_MAX_MS || skew < -SKEW_MAX_MS) {

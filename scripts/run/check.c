@@ -35,8 +35,12 @@ static void say_target(const struct sp_target *t)
 	if (t->script[0] != '\0')
 		row("script", "%s, run by", t->script);
 	row("program", "%s", t->path);
+	if (t->no_program) {
+		row("kind", "not there");
+		return;
+	}
 	if (t->error == -ENOEXEC) {
-		row("kind", "no ELF file");
+		row("kind", "not an ELF file");
 		return;
 	}
 	if (t->error != 0) {
@@ -61,6 +65,13 @@ static const char *blocked(const struct sp_target *t, const struct sp_elf *objec
 {
 	const char *why = sp_target_obstacle(t, object, buf, len);
 
+	if (t->no_program) {
+		(void)snprintf(
+			buf, len,
+			"the script's interpreter %.500s is not there: it cannot be run at all",
+			t->path);
+		return buf;
+	}
 	if (t->error == -ENOEXEC)
 		return "it is not an ELF program";
 	if (why != NULL)
@@ -68,17 +79,17 @@ static const char *blocked(const struct sp_target *t, const struct sp_elf *objec
 	if (t->is_library)
 		return "it is a shared library, not a program";
 	if (t->is_static)
-		return t->is_go ? "it is statically linked, as most Go programs are, and no loader "
-				  "runs that would take us in (for Go there is pyroscope-go)"
-				: "it is statically linked: no loader runs that would take us in";
+		return t->is_go ? "it is statically linked, as most Go programs are, so nothing "
+				  "can be "
+				  "preloaded into it (for Go there is pyroscope-go)"
+				: "it is statically linked, so nothing can be preloaded into it";
 	if (t->no_interp) {
 		(void)snprintf(buf, len, "its loader %s is not there: it cannot be run at all",
 			       t->interp);
 		return buf;
 	}
 	if (t->secure != NULL) {
-		(void)snprintf(buf, len, "%s: the loader drops LD_PRELOAD, and we stay inert in it",
-			       t->secure);
+		(void)snprintf(buf, len, "%s, so the loader ignores LD_PRELOAD", t->secure);
 		return buf;
 	}
 	return NULL;
@@ -134,7 +145,7 @@ static void say_sdks(const struct sp_tree *t, struct sdks *all)
 	}
 	if (all->hooked + all->obstacles == 0 && all->foreign != NULL)
 		row("SDK",
-		    "OpenTelemetry is in %s, but no SDK that we know; if it is "
+		    "no supported SDK, although %s uses OpenTelemetry; if that is "
 		    "opentelemetry-cpp, it was built with -fno-rtti",
 		    all->foreign);
 }
@@ -143,14 +154,38 @@ static void say_sdks(const struct sp_tree *t, struct sdks *all)
 static void say_context(const struct sdks *all)
 {
 	if (all->publisher != NULL && all->hooked == 0)
-		row("context", "%s can publish its spans, and samples are labelled by that",
+		row("context", "%s can publish its spans; samples are labelled with them",
 		    all->publisher);
 	else if (all->publisher != NULL)
-		row("context", "publishing spans for other profilers is left to %s",
+		row("context", "%s publishes spans for other profilers, so spanprof does not",
 		    all->publisher);
 	else if (all->hooked != 0)
 		row("context", "its spans will be published for other profilers, unless "
 			       "SPANPROF_THREAD_CONTEXT=false");
+}
+
+/* gcc's AddressSanitizer ends a program in which another object was loaded before its runtime. */
+static void say_sanitizer(const struct sp_target *t, const struct sp_tree *tree)
+{
+	const char *options = getenv("ASAN_OPTIONS");
+
+	if (t->running || (options != NULL && strstr(options, "verify_asan_link_order=0") != NULL))
+		return;
+	for (unsigned i = 0; i < tree->n; i++) {
+		const char *slash = strrchr(tree->object[i].path, '/');
+		const char *name = slash != NULL ? slash + 1 : tree->object[i].path;
+
+		if (is_ours(name))
+			break;
+		if (strncmp(name, "libasan.so", 10) == 0)
+			return;
+	}
+	for (unsigned i = 0; i < tree->n; i++)
+		if (strstr(tree->object[i].path, "/libasan.so") != NULL)
+			row("note",
+			    "AddressSanitizer does not start behind a preloaded object: put %s in "
+			    "front of LD_PRELOAD, or set ASAN_OPTIONS=verify_asan_link_order=0",
+			    tree->object[i].path);
 }
 
 static enum sp_check say_verdict(const struct sp_target *t, const struct sp_tree *tree)
@@ -159,30 +194,32 @@ static enum sp_check say_verdict(const struct sp_target *t, const struct sp_tree
 
 	say_sdks(tree, &all);
 	say_context(&all);
+	say_sanitizer(t, tree);
 	if (tree->missing != NULL)
-		row("missing", "%s (nowhere on the loader's path)", tree->missing);
+		row("missing", "%s (the loader does not find it)", tree->missing);
 	if (tree->said != NULL)
 		row("loader", "%s", tree->said);
 	if (tree->full)
-		row("note", "more than %u objects: the rest was not looked at", SP_TREE_MAX);
+		row("note", "more than %u objects: the others were not examined", SP_TREE_MAX);
 	if (all.hooked != 0) {
 		row("verdict", "can be profiled: its spans will be seen");
 		return SP_CHECK_HOOKED;
 	}
 	if (all.publisher != NULL) {
-		row("verdict", "can be profiled: its spans are seen as far as it publishes them");
+		row("verdict", "can be profiled: the spans that it publishes will be seen");
 		return SP_CHECK_HOOKED;
 	}
 	if (all.obstacles != 0)
-		row("verdict", "will not see spans: its SDK cannot be hooked. "
+		row("verdict", "its spans will not be seen, because its SDK cannot be hooked. "
 			       "SPANPROF_PROFILE=always profiles it without spans");
 	else if (t->script[0] != '\0')
-		row("verdict", "the script's interpreter has no SDK. What the script starts is "
-			       "profiled in turn: check that");
+		row("verdict", "the script's interpreter has no SDK. The programs that the script "
+			       "starts are profiled as well: check those");
 	else
-		row("verdict", "can be loaded, but none of its libraries is an SDK we know. One "
-			       "that it opens later (dlopen) is hooked all the same; "
-			       "SPANPROF_PROFILE=always profiles it without spans");
+		row("verdict",
+		    "can be loaded, but no library of it is a supported SDK. One that it "
+		    "opens later (dlopen) is hooked as well; "
+		    "SPANPROF_PROFILE=always profiles it without spans");
 	return SP_CHECK_NO_SDK;
 }
 

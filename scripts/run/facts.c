@@ -68,22 +68,23 @@ static void say_no_way(const char *what, const char *path, int err)
 	char place[PATH_MAX];
 
 	if (err == -ENOEXEC) {
-		sp_line_say(what, "wrong", "the %s %s is no ELF file", what, path);
+		sp_line_say(what, "wrong", "the %s %s is not an ELF file", what, path);
 		sp_line_say(what, "change", "install it again");
 	} else if (err == -ENOENT || err == -ENOTDIR || err == -ELOOP) {
 		sp_line_say(what, "wrong",
 			    "the %s is missing: there is no %s where the program runs", what, path);
-		sp_line_say(what, "change", "%s",
-			    strcmp(what, "exporter") != 0
-				    ? "correct the path in LD_PRELOAD; in a container object and "
-				      "exporter belong into its image or a volume"
-				    : "object and exporter belong into one folder; elsewhere "
-				      "name it by " SP_EXPORTER_VARIABLE);
+		sp_line_say(
+			what, "change", "%s",
+			strcmp(what, "exporter") != 0
+				? "correct the path in LD_PRELOAD; for a container, put object and "
+				  "exporter into its image or a volume"
+				: "put object and exporter into one folder, or name the "
+				  "exporter in " SP_EXPORTER_VARIABLE);
 	} else {
 		barrier(path, place);
 		sp_line_say(what, "wrong",
-			    "the %s %s cannot be read by the program's user (uid %u): %s keeps it "
-			    "out",
+			    "the %s %s cannot be read by the program's user (uid %u): %s does "
+			    "not allow it",
 			    what, path, (unsigned)geteuid(), place);
 		sp_line_say(what, "change", "give every user the right to read it: chmod a+rX %s",
 			    place);
@@ -95,9 +96,9 @@ static void say_noexec(const char *what, const char *path)
 	bool exporter = strcmp(what, "exporter") == 0;
 
 	sp_line_say(what, "wrong", "the %s %s lies on a file system that is mounted noexec, so %s",
-		    what, path, exporter ? "it cannot be started" : "no loader takes it in");
+		    what, path, exporter ? "it cannot be started" : "it cannot be loaded");
 	sp_line_say(what, "change", "put it on a file system without noexec%s",
-		    exporter ? ", or name a copy elsewhere by " SP_EXPORTER_VARIABLE : "");
+		    exporter ? ", or name a copy elsewhere in " SP_EXPORTER_VARIABLE : "");
 }
 
 /*

@@ -181,10 +181,17 @@ static char *read_answer(int fd, const char **why)
 char *sp_loader_list(const char *loader, const char *program, const char *preload, const char **why)
 {
 	char path[PATH_MAX];
+	char target[PATH_MAX];
 	char *text;
 	int answer[2];
 	pid_t pid;
 
+	/*
+	 * Of a program that it starts itself the loader takes $ORIGIN from the path that it is given, which
+	 * may be a link. When the kernel starts the program, it takes the file behind the link.
+	 */
+	if (realpath(program, target) != NULL)
+		program = target;
 	*why = "not asked: others than root and you can replace it";
 	if (realpath(loader, path) == NULL || !is_trusted(path))
 		return NULL;

@@ -25,23 +25,44 @@
 
 enum { FAILED = 125, NOT_RUNNABLE = 126, NOT_FOUND = 127 };
 
-enum { OPT_CHECK = 256, OPT_FACTS, OPT_PRINTABLE, OPT_HELP_ENV, OPT_VERSION, OPT_PID, OPT_HELP };
+enum {
+	OPT_CHECK = 256,
+	OPT_FACTS,
+	OPT_PRINTABLE,
+	OPT_HELP_ENV,
+	OPT_VERSION,
+	OPT_VERSION_OF,
+	OPT_PID,
+	OPT_HELP
+};
 
 static const char usage[] =
 	"Usage: spanprof-run [OPTION]... [--] COMMAND [ARGUMENT]...\n"
 	"       spanprof-run --check [--] COMMAND | --check --pid PID\n"
-	"Runs COMMAND with libspanprof.so preloaded.\n"
+	"Runs COMMAND with libspanprof.so preloaded. A process that runs already cannot be "
+	"attached\n"
+	"to: start it again with this program, or with the variables set where it is started.\n"
 	"\n"
-	"  --service NAME   the service's name, equal to that of its spans\n"
-	"  --server URL     where profiles are pushed to\n"
+	"  --service NAME   service name of the profiles; use the service.name of the spans\n"
+	"  --server URL     push profiles to this server\n"
 	"  --output DIR     write pprof files into this folder\n"
-	"  --label K=V      one more series label; repeatable\n"
+	"  --label K=V      add a series label; may be repeated\n"
 	"  --rate HZ        samples per second of CPU time\n"
-	"  --check          say whether COMMAND can be profiled: exit 0 its SDK will be hooked,\n"
-	"                   1 it has none that can be, 2 it cannot be profiled\n"
-	"  --pid PID        with --check: look at a running process\n"
-	"  --help-env       the environment variables of the profiler\n"
-	"  --version, --help\n";
+	"  --check          run nothing, say whether COMMAND can be profiled. Exit status: 0 its\n"
+	"                   spans will be seen, 1 it has no SDK that can be hooked, 2 it cannot\n"
+	"                   be profiled\n"
+	"  --pid PID        with --check: examine a running process\n"
+	"  --help-env       print the environment variables of the profiler\n"
+	"  --version, --help\n"
+	"\n"
+	"Exit status: that of COMMAND; 125 spanprof-run failed or was used wrongly, 126 COMMAND\n"
+	"cannot be run, 127 there is no such command.\n";
+
+static const char no_attach[] =
+	"cannot attach to a running process: the loader reads LD_PRELOAD only when a program "
+	"starts. "
+	"Start it again: spanprof-run -- COMMAND (man spanprof, STARTING, has systemd, Kubernetes "
+	"and compose). --check --pid %d examines it";
 
 static __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...)
 {
@@ -189,6 +210,10 @@ static void take_option(int option, const char *value, struct choice *choice)
 	case OPT_VERSION:
 		finish("spanprof-run " SP_VERSION "\n");
 		break;
+	case OPT_VERSION_OF:
+		printf("%s " SP_VERSION "\n", value);
+		finish("");
+		break;
 	case OPT_HELP:
 		finish(usage);
 		break;
@@ -212,6 +237,8 @@ static void take_options(int argc, char **argv, struct choice *choice)
 		{"pid", required_argument, NULL, OPT_PID},
 		{"help-env", no_argument, NULL, OPT_HELP_ENV},
 		{"version", no_argument, NULL, OPT_VERSION},
+		/* For our scripts: the version is compiled in, and in one place. */
+		{"version-of", required_argument, NULL, OPT_VERSION_OF},
 		{"help", no_argument, NULL, OPT_HELP},
 		{NULL, 0, NULL, 0},
 	};
@@ -234,25 +261,26 @@ static void preload_for(const char *path)
 
 	sp_target_read(path, &t);
 	if (!sp_object_find(so, &why)) {
-		complain("%s: %s; running %s unprofiled", so, why, path);
+		complain("%s: %s; running %s without the profiler", so, why, path);
 		return;
 	}
 	if (sp_elf_open(so, &object) != 0) {
-		complain("%s: not an ELF file; running %s unprofiled", so, path);
+		complain("%s: not an ELF file; running %s without the profiler", so, path);
 		return;
 	}
 	why = sp_target_obstacle(&t, &object, buf, sizeof(buf));
 	sp_elf_close(&object);
 	if (why != NULL) {
-		complain("%s: %s; running it unprofiled", t.path, why);
+		complain("%s: %s; running it without the profiler", t.path, why);
 		return;
 	}
 	/* These can start others that are not so. */
 	if (t.error == 0 && t.is_static)
-		complain("%s: statically linked, it cannot be profiled; what it starts can",
+		complain("%s is statically linked and cannot be profiled; programs that it starts "
+			 "can",
 			 t.path);
 	else if (t.secure != NULL)
-		complain("%s: %s, it cannot be profiled", t.path, t.secure);
+		complain("%s cannot be profiled: %s", t.path, t.secure);
 	list = sp_object_chain(so, getenv("LD_PRELOAD"));
 	if (list == NULL)
 		out_of_memory();
@@ -298,6 +326,10 @@ int main(int argc, char **argv)
 		return look_at_process(&choice);
 	if (choice.facts && optind == argc)
 		return sp_facts_of_object();
+	if (choice.pid != 0 && !choice.check) {
+		complain(no_attach, (int)choice.pid);
+		return FAILED;
+	}
 	if (optind >= argc || choice.pid != 0) {
 		fputs(usage, stderr);
 		return FAILED;

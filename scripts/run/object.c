@@ -70,13 +70,31 @@ static bool lists_object(const char *list)
 	return false;
 }
 
+/* The end of the first item if that is the runtime of gcc's AddressSanitizer, which insists on being first. */
+static size_t sanitizer_len(const char *list)
+{
+	size_t skip = strspn(list, SEPARATORS);
+	size_t len = strcspn(list + skip, SEPARATORS);
+	size_t name = skip + len;
+
+	while (name > skip && list[name - 1] != '/')
+		name--;
+	return strncmp(list + name, "libasan.so", 10) == 0 ? skip + len : 0;
+}
+
 char *sp_object_chain(const char *path, const char *list)
 {
 	char *chained = NULL;
+	size_t first;
 
 	if (list == NULL || list[0] == '\0')
 		return strdup(path);
 	if (lists_object(list))
 		return strdup(list);
+	first = sanitizer_len(list);
+	if (first != 0)
+		return asprintf(&chained, "%.*s:%s%s", (int)first, list, path, list + first) >= 0
+			       ? chained
+			       : NULL;
 	return asprintf(&chained, "%s:%s", path, list) >= 0 ? chained : NULL;
 }

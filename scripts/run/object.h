@@ -19,8 +19,8 @@
 bool sp_object_find(char path[PATH_MAX], const char **why);
 
 /*
- * The list with path in front, or a copy of the list when a libspanprof.so is in it already. NULL
- * when out of memory. free().
+ * The list with path in front (but behind AddressSanitizer's runtime), or a copy of the list when a
+ * libspanprof.so is in it already. NULL when out of memory. free().
  */
 char *sp_object_chain(const char *path, const char *list);
 

@@ -189,12 +189,12 @@ static bool method_by_type(const struct sp_elf *f, const struct sp_sdk_place *pl
 		*how = "it is linked in with hidden symbols, and without the run-time type "
 		       "information (-fno-rtti) by which it could be found";
 	else if (place->own_getenv)
-		*how = "the program has a getenv of its own, so we do not hear of its SDK";
+		*how = "the program has a getenv of its own, so its SDK is not noticed";
 	else if (!seen->imports_getenv)
-		*how = "it never calls getenv, so we do not hear of its SDK";
+		*how = "it never calls getenv, so its SDK is not noticed";
 	else if (sp_elf_constants_in_code(f))
-		*how = "its vtables are in one segment with the code, where nobody can write to "
-		       "them (link it position-independent, or not by gold)";
+		*how = "its vtables are in one segment with the code and cannot be changed "
+		       "(link it position-independent, or not by gold)";
 	else
 		return true;
 	return false;

@@ -77,6 +77,25 @@ int sp_target_find(const char *name, char path[PATH_MAX])
 	}
 }
 
+/*
+ * A text without "#!" is run by /bin/sh: the kernel refuses it, and then shells, execvp() and we start
+ * the shell. What is text, as bash decides it: no NUL byte in its beginning.
+ */
+static bool is_plain_script(const char *path)
+{
+	char text[SCRIPT_LINE];
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	ssize_t got = -1;
+
+	if (fd < 0)
+		return false;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		got = read(fd, text, sizeof(text));
+	(void)close(fd);
+	return got > 0 && memchr(text, '\0', (size_t)got) == NULL;
+}
+
 /* "#! /bin/sh -e": the word behind the mark. False when it is no script. */
 static bool script_interpreter(const char *path, char out[SCRIPT_LINE], bool *env, char *word)
 {
@@ -186,7 +205,15 @@ void sp_target_read(const char *path, struct sp_target *t)
 		if (env && sp_target_find(word, found) == 0)
 			memcpy(t->path, found, sizeof(t->path));
 		else
-			(void)snprintf(t->path, sizeof(t->path), "%s", interpreter);
+			(void)snprintf(t->path, sizeof(t->path), "%s", env ? word : interpreter);
+		t->no_program =
+			env ? sp_target_find(word, found) != 0 : access(interpreter, F_OK) != 0;
+		if (t->no_program)
+			break;
+	}
+	if (t->script[0] == '\0' && is_plain_script(t->path)) {
+		memcpy(t->script, t->path, sizeof(t->script));
+		(void)snprintf(t->path, sizeof(t->path), "/bin/sh");
 	}
 	t->secure = secure_reason(t->path);
 	read_elf(t, -1);

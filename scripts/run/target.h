@@ -21,6 +21,7 @@ struct sp_target {
 	bool is_static;     /* no loader runs for it */
 	bool is_library;    /* a shared object that is no program */
 	bool no_interp;     /* the loader it asks for is not there */
+	bool no_program;    /* a script whose interpreter is not there; path names it */
 	bool is_go;         /* Go's linker made it */
 	bool running;       /* a process was looked at */
 	const char *secure; /* why the loader drops LD_PRELOAD; NULL = it does not */

@@ -63,7 +63,7 @@ readonly REQUESTS=("LD_PRELOAD=$SO" SPANPROF_UPLOAD_INTERVAL=1s "$HOSTS/requests
 double_start
 readonly SERVER=PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL
 examine well 0 '' "$ACTIVE" "$SERVICE" "$SERVER" "${REQUESTS[@]}"
-grep -q '^  ok .*accepts our pushes' "$WORK/well.out" || fail "the server was not tried"
+grep -q '^  ok .*accepts pushes' "$WORK/well.out" || fail "the server was not tried"
 # Nothing was stored by that, and nothing refused.
 double_get /double/stats "$WORK/stats.json"
 expect "$WORK/stats.json" 'd["rejected"] == {} and d["requests"]["200"] >= 1'
@@ -85,9 +85,9 @@ kill "$HOST_PID"
 diagnosis ended 1 'its exporter has ended'
 
 # 1. The profiles are there, under another name than the spans.
-examine service 1 'go to service "shopp", the spans to "shop"' "$ACTIVE" "$SERVICE" "$SERVER" \
+examine service 1 'have the service "shopp", the spans "shop"' "$ACTIVE" "$SERVICE" "$SERVER" \
 	SPANPROF_APPLICATION_NAME=shopp "${REQUESTS[@]}"
-examine resource 1 'the spans to "shop"' "$ACTIVE" PYROSCOPE_APPLICATION_NAME=other "$SERVER" \
+examine resource 1 'the spans "shop"' "$ACTIVE" PYROSCOPE_APPLICATION_NAME=other "$SERVER" \
 	OTEL_RESOURCE_ATTRIBUTES=service.version=1,service.name=shop "${REQUESTS[@]}"
 examine unnamed 1 'no service name' "$ACTIVE" "$SERVER" "${REQUESTS[@]}"
 # Unless the program names it in code.
@@ -112,7 +112,7 @@ g++ -o "$WORK/inside" "$TEST_LIBS"/otelcpp/static_nortti/{stories,mini_sdk}.o -l
 run hidden "$SERVICE" "$SERVER" "$DOCTOR" -- "$WORK/inside" nested 50
 diagnosis hidden 1 'its SDK cannot be hooked: opentelemetry-cpp.*hidden symbols'
 run nameless "$SERVICE" "$SERVER" "$DOCTOR" -- "$TEST_LIBS/otelcpp/static_nortti/stories" nested 50
-diagnosis nameless 1 'no OpenTelemetry SDK in it that we know'
+diagnosis nameless 1 'no supported OpenTelemetry SDK'
 # 4. Nobody samples the traces.
 examine unsampled 1 'OTEL_TRACES_SAMPLER=always_off samples none' fixture "$SERVICE" "$SERVER" \
 	FIXTURE_UNSAMPLED=1 OTEL_TRACES_SAMPLER=always_off "${REQUESTS[@]}"
@@ -123,19 +123,19 @@ examine unreachable 1 'cannot be reached' "$ACTIVE" "$SERVICE" \
 	"PYROSCOPE_SERVER_ADDRESS=http://127.0.0.1:$(refused_port)" "${REQUESTS[@]}"
 # 6. Wrong credentials, which are not shown.
 double_start --basic user:right
-examine refused 1 'refuses us (401)' "$ACTIVE" "$SERVICE" \
+examine refused 1 'refuses the push (401)' "$ACTIVE" "$SERVICE" \
 	"PYROSCOPE_SERVER_ADDRESS=${DOUBLE_URL/\/\////user:from-the-url@}" "${REQUESTS[@]}"
 if grep -q from-the-url "$WORK/refused.out" "$WORK/refused.err"; then
 	fail "a secret was shown"
 fi
-examine password 1 'refuses us (401)' "$ACTIVE" "$SERVICE" "PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL" \
+examine password 1 'refuses the push (401)' "$ACTIVE" "$SERVICE" "PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL" \
 	SPANPROF_BASIC_AUTH_USER=user SPANPROF_BASIC_AUTH_PASSWORD=not-the-password "${REQUESTS[@]}"
 if grep -q not-the-password "$WORK/password.out" "$WORK/password.err"; then
 	fail "a secret was shown"
 fi
 # 7. Too much for the server.
 double_start --fault status=429,retry_after=7,count=0
-examine limited 1 'too much (429)' "$ACTIVE" "$SERVICE" "PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL" \
+examine limited 1 'limits the rate of pushes (429)' "$ACTIVE" "$SERVICE" "PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL" \
 	"${REQUESTS[@]}"
 # 8. Clocks.
 for offset in 7200 -7200; do
@@ -155,7 +155,7 @@ if [[ -r /proc/$HOST_PID/timers ]]; then
 fi
 kill "$HOST_PID"
 # 10. Somebody else's list, or none.
-examine overwritten 1 'LD_PRELOAD was overwritten' fixture "$SERVICE" "$SERVER" \
+examine overwritten 1 'LD_PRELOAD does not name libspanprof.so' fixture "$SERVICE" "$SERVER" \
 	LD_PRELOAD=libm.so.6 "$HOSTS/requests" 120000
 examine unset 1 'LD_PRELOAD is not set' fixture "$SERVICE" "$SERVER" "$HOSTS/requests" 120000
 printf '#!/bin/sh\nLD_PRELOAD=libm.so.6 exec "%s" 10\n' "$HOSTS/spend" >"$WORK/start.sh"
@@ -164,7 +164,7 @@ run script "$SERVICE" "$SERVER" "$DOCTOR" -- "$WORK/start.sh"
 grep -q '^  WRONG .*start.sh sets LD_PRELOAD itself' "$WORK/script.out" || fail "$(<"$WORK/script.out")"
 
 # More that happens.
-examine disabled 1 'a kill switch' fixture "$SERVICE" "$SERVER" OTEL_SDK_DISABLED=true "${REQUESTS[@]}"
+examine disabled 1 'switched off by a variable' fixture "$SERVICE" "$SERVER" OTEL_SDK_DISABLED=true "${REQUESTS[@]}"
 examine typo 1 'SPANPROF_SERVER_ADRESS' "$ACTIVE" "$SERVICE" "$SERVER" SPANPROF_SERVER_ADRESS=x \
 	"${REQUESTS[@]}"
 # As installed, and without the exporter.
@@ -174,7 +174,7 @@ cp "$SO" "$WORK/opt/lib/spanprof"
 run exporter "$SERVICE" "$SERVER" "$WORK/opt/bin/spanprof-doctor" -- "$HOSTS/spend" 50
 diagnosis exporter 1 'cannot start the exporter'
 run plain "$SERVICE" "$SERVER" "$DOCTOR" -- "$HOSTS/plain" 10 x
-diagnosis plain 1 'no OpenTelemetry SDK'
+diagnosis plain 1 'no supported OpenTelemetry SDK'
 for bad in '' nonsense 1x --; do
 	run bad "$DOCTOR" "$bad"
 	expect_rc bad 125

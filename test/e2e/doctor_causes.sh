@@ -66,7 +66,7 @@ cause path 'the object is missing: there is no /opt/nowhere/libspanprof.so' 'cor
 	fixture env "${BASE[@]}" LD_PRELOAD=/opt/nowhere/libspanprof.so "${REQUESTS[@]}"
 folder text
 echo 'no object' >"$WORK/text/libspanprof.so"
-cause text 'is no ELF file' 'install it again' \
+cause text 'is not an ELF file' 'install it again' \
 	fixture env "${BASE[@]}" LD_PRELOAD="$WORK/text/libspanprof.so" "${REQUESTS[@]}"
 
 # The number of the machine in the header: another one that we are built for.
@@ -83,7 +83,7 @@ cause machine "is built for $other, the program for" 'objects that are built for
 if command -v musl-gcc >/dev/null; then
 	echo 'int pause(void); int main(void) { return pause(); }' >"$WORK/host.c"
 	musl-gcc -o "$WORK/musl" "$WORK/host.c"
-	cause musl 'built for musl' README libspanprof.so env "${BASE[@]}" LD_PRELOAD="$SO" "$WORK/musl"
+	cause musl 'built for musl' LIMITATIONS libspanprof.so env "${BASE[@]}" LD_PRELOAD="$SO" "$WORK/musl"
 fi
 
 # One port, the other scheme.
@@ -112,7 +112,7 @@ cause output.file 'Not a directory' SPANPROF_OUTPUT_DIR fixture env OTEL_SERVICE
 	LD_PRELOAD="$SO" SPANPROF_OUTPUT_DIR="$WORK/file" "${REQUESTS[@]}"
 folder private
 chmod 700 "$WORK/private"
-cause folder "the object .* cannot be read by the program's user (uid $NOBODY): $WORK/private keeps it out" \
+cause folder "the object .* cannot be read by the program's user (uid $NOBODY): $WORK/private does not allow it" \
 	"chmod a+rX $WORK/private" fixture "${AS_NOBODY[@]}" "${BASE[@]}" LD_PRELOAD="$WORK/private/libspanprof.so" \
 	"${REQUESTS[@]}"
 folder half

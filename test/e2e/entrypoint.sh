@@ -82,7 +82,7 @@ check_handing_on()
 	run empty env -i "${SHELL_FILE[@]}" "$PLACE/bin/spanprof-entrypoint" "$HOSTS/entry"
 	has empty "preload $OURS"
 	enter none --
-	expect_rc none 64
+	expect_rc none 125
 	# As the shell has it: 127 and 126.
 	for given in nonexistent /nonexistent /etc/passwd; do
 		run shell.error "${SHELL_FILE[@]}" -c 'exec "$1"' sh "$given"

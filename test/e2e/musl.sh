@@ -86,7 +86,7 @@ for start in build/spanprof-run scripts/spanprof-entrypoint; do
 	run aside "$start" "$HOST" 'a b'
 	expect_same plain aside out rc
 	[[ $(wc -l <"$WORK/aside.err") == 2 ]] || fail "$start: $(<"$WORK/aside.err")"
-	grep -q 'built for musl.*unprofiled' "$WORK/aside.err" || fail "$start: $(<"$WORK/aside.err")"
+	grep -q 'built for musl.*without the profiler' "$WORK/aside.err" || fail "$start: $(<"$WORK/aside.err")"
 	grep -qx 'mapped 0' "$WORK/aside.err" || fail "$start preloads all the same"
 done
 
@@ -112,7 +112,7 @@ ln -s "$loader" "$IMAGE$named"
 chmod -R a+rX "$IMAGE"
 inside image 65532 "$IMAGE" -- "$PRODUCT/bin/spanprof-run" /app/host 'a b'
 expect_same plain image out rc
-grep -q 'built for musl.*unprofiled' "$WORK/image.err" || fail "image: $(<"$WORK/image.err")"
+grep -q 'built for musl.*without the profiler' "$WORK/image.err" || fail "image: $(<"$WORK/image.err")"
 inside gcompat 65532 "$IMAGE" -- "$PRODUCT/bin/spanprof-run" --check /app/entry
 expect_rc gcompat 2
 grep -q '^verdict .*musl' "$WORK/gcompat.out" || fail "gcompat: $(<"$WORK/gcompat.out")"

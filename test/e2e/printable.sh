@@ -112,12 +112,12 @@ examine()
 printf '{"state": "\\u001b[2J\\u009b2J", "loss": {"\\u001b[2J": 3}}' >"$WORK/status"
 examine doctor "PYROSCOPE_SERVER_ADDRESS=$URL" OTEL_SERVICE_NAME="$HIGH" LD_PRELOAD="/$EVIL/libspanprof.so" \
 	SPANPROF_STATUS_FILE="$WORK/status" "SPANPROF_$EVIL=1" OTEL_TRACES_SAMPLER="$EVIL"
-grep -q 'refuses us (403): from http://here:1/x ' "$WORK/doctor.out" || fail "$(<"$WORK/doctor.out")"
+grep -q 'refuses the push (403): from http://here:1/x ' "$WORK/doctor.out" || fail "$(<"$WORK/doctor.out")"
 examine doctor.other "PYROSCOPE_SERVER_ADDRESS=$URL" OTEL_SERVICE_NAME="$EVIL" LD_PRELOAD="$EVIL" \
 	SPANPROF_STATUS_FILE="/nowhere/$HIGH" SPANPROF_OUTPUT_DIR="/nowhere/$HIGH"
 # A query is refused, and not shown.
 examine doctor.query "PYROSCOPE_SERVER_ADDRESS=$URL/x?token=s3cret" OTEL_SERVICE_NAME=shop
-grep -q '^  WRONG .*is no address to push to' "$WORK/doctor.query.out" || fail "$(<"$WORK/doctor.query.out")"
+grep -q '^  WRONG .*is not a valid server address' "$WORK/doctor.query.out" || fail "$(<"$WORK/doctor.query.out")"
 # A proxy's password, which libcurl quotes.
 examine doctor.proxy PYROSCOPE_SERVER_ADDRESS=http://pyroscope.invalid:4040 OTEL_SERVICE_NAME=shop \
 	http_proxy=http://user:s3cret@127.0.0.1:port

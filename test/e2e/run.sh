@@ -113,10 +113,10 @@ says debian 0 'ABI v1 in' "$OTELCPP/debian/stories"
 says v2 0 'ABI v2 in' "$OTELCPP/v2_nostd/stories"
 says virtual 0 'its virtual methods, by name' "$OTELCPP/v1_stl17/stories"
 says slots 0 'the slots of its vtables' "$OTELCPP/bsymbolic/stories"
-says foreign 1 'none of its libraries is an SDK' "$OTELCPP/stranger"
+says foreign 1 'no library of it is a supported SDK' "$OTELCPP/stranger"
 says plain 1 'can be loaded' "$HOSTS/plain"
 says told 0 'its spans will be published for other profilers' "$HOSTS/spend"
-says program 0 'can publish its spans, and samples are labelled by that' "$HOSTS/publisher"
+says program 0 'can publish its spans; samples are labelled with them' "$HOSTS/publisher"
 says library 0 'libpublisher.so can publish its spans' "$HOSTS/publisher_linked"
 says static 2 'statically linked' "$HOSTS/static"
 says library 2 'a shared library' "$SO"
@@ -128,6 +128,31 @@ chmod +x "$WORK/script" "$WORK/env_script"
 says script 1 "$WORK/script, run by" "$WORK/script"
 says env_script 1 'the script'\''s interpreter has no SDK' "$WORK/env_script"
 grep -q '^program .*/sh$' "$WORK/env_script.out" || fail "#! env was not followed"
+# A text without "#!" is run by the shell, as above, and an interpreter that is not there runs nothing.
+says bare.script 1 "$WORK/bare, run by" "$WORK/bare"
+grep -q '^program .*/sh$' "$WORK/bare.script.out" || fail "bare: $(<"$WORK/bare.script.out")"
+printf '#!/no/such/interpreter\ntrue\n' >"$WORK/no_interpreter"
+printf '#!/usr/bin/env no-such-interpreter\ntrue\n' >"$WORK/no_env"
+printf '\0\1\2' >"$WORK/data"
+chmod +x "$WORK/no_interpreter" "$WORK/no_env" "$WORK/data"
+says no_interpreter 2 'interpreter /no/such/interpreter is not there' "$WORK/no_interpreter"
+says no_env 2 'interpreter no-such-interpreter is not there' "$WORK/no_env"
+says data 2 'it is not an ELF program' "$WORK/data"
+# By a link the loader finds the same libraries: $ORIGIN is where the file is.
+ln -s "$HOSTS/spend" "$WORK/link"
+says link 0 'will be hooked' "$WORK/link"
+# Nobody can attach to a running process, and gcc's AddressSanitizer insists on being the first.
+run attach "$RUNNER" --pid $$
+expect_rc attach 125
+grep -q 'cannot attach to a running process: .*spanprof-run -- COMMAND' "$WORK/attach.err" || fail "$(<"$WORK/attach.err")"
+if echo 'int main(void) { return 0; }' | gcc -fsanitize=address -x c -o "$WORK/asan" - 2>/dev/null; then
+	says asan 1 'AddressSanitizer does not start behind a preloaded object' "$WORK/asan"
+	runtime=$(awk '/^note/ { for (i = 1; i <= NF; i++) if ($i ~ /libasan/) print $i }' "$WORK/asan.out")
+	for variable in ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$runtime"; do
+		run asan.advised "$variable" "$RUNNER" --check "$WORK/asan"
+		! grep '^note' "$WORK/asan.advised.out" || fail "$variable: the advice is given again"
+	done
+fi
 
 # More rights than the caller's, told to the caller; root has none to gain from root's.
 if ((EUID == 0)); then
@@ -166,7 +191,7 @@ says exported 0 'found by run-time type information' "$WORK/exported"
 printf 'char *getenv(const char *name) { return name[0] ? 0 : 0; }\n' | gcc -x c -c -o "$WORK/getenv.o" -
 g++ -rdynamic -o "$WORK/own_getenv" "${objects[@]}" "$WORK/getenv.o" -lpthread
 says own_getenv 1 'the program has a getenv of its own' "$WORK/own_getenv"
-says nortti 1 'but no SDK that we know; if it is opentelemetry-cpp, it was built with -fno-rtti' \
+says nortti 1 'if that is opentelemetry-cpp, it was built with -fno-rtti' \
 	"$OTELCPP/static_nortti/stories"
 g++ -o "$WORK/nortti" "$OTELCPP"/static_nortti/{stories,mini_sdk}.o -lpthread
 says nortti.symbols 1 'without the run-time type information (-fno-rtti)' "$WORK/nortti"
@@ -190,7 +215,7 @@ build_host rpath -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../deep:${ORIGIN}/../li
 build_host runpath -Wl,--enable-new-dtags,-rpath,'$ORIGIN/../deep:$ORIGIN/../lib'
 # The program's RPATH counts for the libraries of its libraries, its RUNPATH does not.
 says rpath 0 "in $WORK/bin/../lib/libfixture-otelc.so" "$WORK/bin/rpath"
-says runpath 1 'libfixture-otelc.so (nowhere' "$WORK/bin/runpath"
+says runpath 1 'libfixture-otelc.so (the loader does not find it' "$WORK/bin/runpath"
 export LD_LIBRARY_PATH="/nonexistent:$WORK/lib"
 says library_path 0 "in $WORK/lib/libfixture-otelc.so" "$WORK/bin/runpath"
 unset LD_LIBRARY_PATH

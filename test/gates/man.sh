@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The man pages are well-formed and say what the programs say: every variable that the code prints is
-# in spanprof(7) as README has it, every option of --help is in the program's page and is completed.
+# in spanprof(7), every option of --help is in the program's page and is completed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -45,5 +45,19 @@ for name in run report; do
 	expect_none "completion of spanprof-$name" "$(missing scripts/completion/spanprof "${options[@]}")"
 done
 mapfile -t options < <(options_of scripts/spanprof-preload)
-((${#options[@]} == 2)) || { echo "only ${#options[@]} options of spanprof-preload"; exit 1; }
+((${#options[@]} == 4)) || { echo "only ${#options[@]} options of spanprof-preload"; exit 1; }
 expect_none spanprof-preload.8 "$(missing build/man/spanprof-preload.8 "${options[@]}")"
+
+# Every tool has both, says the one version there is, and its page and --help say how it ends.
+version=$(sed -n 's/.*SP_VERSION "\(.*\)"/\1/p' sampler/base/compiler.h)
+for tool in build/spanprof-{run,report,probe} scripts/spanprof-{doctor,entrypoint,preload}; do
+	name=${tool##*/}
+	[[ $("$tool" --version) == "$name $version" ]] || { echo "$name --version: $("$tool" --version)"; exit 1; }
+	[[ $("$tool" --help) == [Uu]sage:\ "$name"* ]] || { echo "$name --help"; exit 1; }
+	page=$(echo build/man/"$name".[1-8])
+	expect_none "$page" "$(missing "$page" --version --help 'SH EXIT STATUS')"
+	if "$tool" --no-such-option >/dev/null 2>&1; then
+		echo "$name --no-such-option does not fail"
+		exit 1
+	fi
+done
