@@ -138,7 +138,7 @@ PROBE := $(B)/spanprof-probe
 LAUNCHER := $(B)/launcher
 PRODUCTS := $(CORE_SO) $(EXPORTER) $(REPORT) $(RUNNER) $(PROBE) $(LAUNCHER)
 
-# Prints the configuration table of README.md.
+# Prints the variables for sampler/config/README.md and spanprof(7).
 PRINT_CONFIG := $(B)/print-config
 
 PROGRAMS := $(REPORT) $(RUNNER) $(PROBE) $(wildcard scripts/spanprof-*)
@@ -238,7 +238,7 @@ demo: ## build and run the ride-sharing demo (installs its packages first)
 	@test/rideshare/demo.sh
 
 ## Test
-.PHONY: test test-all test-programs unit stress stress-long e2e gates san tsan bench
+.PHONY: test test-all test-programs unit stress stress-long e2e docs-test gates san tsan bench
 test: ## everything below, then one line of counts (installs the packages it needs first)
 	$(call install_deps,build demo test cross)
 	@$(MAKE) --no-print-directory test-all
@@ -254,6 +254,9 @@ stress: $(STRESS_TESTS) ## stress programs: threads against ring, table and hook
 
 e2e: all test-programs ## host programs run under the preloaded object
 	@$(RUN) $(call as,e2e,$(E2E_TESTS))
+
+docs-test: all test-programs ## the commands of README and man pages work (part of e2e)
+	@$(RUN) $(call as,e2e,test/e2e/docs.sh)
 
 matrix: all test-programs ## stories x SDKs x ways of loading: each with its labels, without harm
 	@$(RUN) $(call as,matrix,$(MATRIX_TESTS))
@@ -442,6 +445,19 @@ $(B)/man/%: scripts/man/% $(PRINT_CONFIG) sampler/base/compiler.h
 		$(PRINT_CONFIG) --man >$@.table && \
 		sed -e "s/@VERSION@/$$version/" -e '/^\.\\" config$$/{' -e 'r $@.table' -e 'd' -e '}' $< >$@ && \
 		rm $@.table
+
+# One line instead of a compiler's first complaint. Only for those who build without having installed
+# packages: "make demo", "make test" and their like have done that before they come here.
+define missing_for_build
+$(strip $(shell for program in $(firstword $(CC)) $(PROTOC_C) $(PKG_CONFIG); do \
+	command -v $$program >/dev/null || echo $$program; done; \
+	for package in $(EXPORT_PKGS); do $(PKG_CONFIG) --exists $$package 2>/dev/null || echo $$package; done))
+endef
+ifneq ($(filter all install,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(missing_for_build),)
+$(error not installed: $(missing_for_build). On Debian 12: sudo scripts/install-deps.sh build)
+endif
+endif
 
 comma := ,
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian 12 packages of the groups named on the command line: build demo test symbols
 # lint bench carrier deb cross corpus peers. This is the one list of packages. Does nothing, quickly, when
-# all are there.
+# all are there. Removes no package.
 set -euo pipefail
 
 # "package=program": nothing to install where that program is already on the PATH.
@@ -105,6 +105,13 @@ update()
 	die "apt-get update failed"
 }
 
+# Sets removed: the packages that apt would remove to install these.
+find_removed()
+{
+	mapfile -t removed < <(apt-get -s -o Debug::NoLocking=true install --no-install-recommends "$@" 2>/dev/null |
+		awk '$1 == "Remv" { print $2 }')
+}
+
 # Sets missing: the packages of these groups that are not there.
 find_missing()
 {
@@ -118,7 +125,7 @@ find_missing()
 
 main()
 {
-	local pkg missing=() install=() backported=()
+	local pkg missing=() install=() backported=() removed=()
 
 	(($# > 0)) || die "usage: scripts/install-deps.sh GROUP... (groups: ${!GROUP[*]})"
 	find_missing "$@"
@@ -150,7 +157,12 @@ main()
 	for pkg in "${backported[@]}"; do
 		install+=("$pkg=$(backport_version "$pkg")")
 	done
-	apt install --no-install-recommends "${install[@]}"
+	# A package that somebody else installed may conflict with one of these (libc++-dev does with
+	# libunwind-dev). It is not ours to remove.
+	find_removed "${install[@]}"
+	((${#removed[@]} == 0)) ||
+		die "not installing ${missing[*]}: apt would remove ${removed[*]}. Remove these yourself if you do not need them, or build in a container"
+	apt install --no-install-recommends --no-remove "${install[@]}"
 }
 
 main "$@"

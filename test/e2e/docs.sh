@@ -1,0 +1,83 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Every command of the front page, of the pages that users are sent to and of the man pages works, as far as
+# it needs neither network nor root. docs.py says which commands those are. They run as they are printed but
+# for the places: the objects are those of the build, the server is the test's, ./your-server is a host that
+# records spans. "make" only says what it would do, and "sudo" runs its command as whoever runs this.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3 make
+readonly BIN=$WORK/bin PLACE=$WORK/place PROFILES=$WORK/profiles
+mkdir "$BIN" "$PLACE"
+ln -s "$HOSTS/spend" "$PLACE/your-server"
+ln -s "$ROOT/scripts" "$PLACE/scripts"
+for program in "$TEST_BUILD"/spanprof-* "$ROOT"/scripts/spanprof-*; do
+	ln -s "$program" "$BIN/"
+done
+printf '#!/bin/sh\nexec "$@"\n' >"$BIN/sudo"
+printf '#!/bin/sh\necho "apt-get is not for tests" >&2; exit 1\n' >"$BIN/apt-get"
+printf '#!/bin/sh\nunset MAKEFLAGS MAKELEVEL MFLAGS LD_PRELOAD\nexec %s -n -C %s SPANPROF_SKIP_DEPS=1 "$@"\n' \
+	"$(type -P make)" "$ROOT" >"$BIN/make"
+chmod +x "$BIN"/{sudo,apt-get,make}
+
+# shellcheck disable=SC2119
+double_start
+# The profiles that the pages speak of, with a span that they name.
+run_under profiles SPANPROF_OUTPUT_DIR="$PROFILES" "$HOSTS/spend" 200 'OrderVehicle /car'
+expect_rc profiles 7
+
+# placed COMMANDS: the same with the places of this test
+placed()
+{
+	sed -e "s|/usr/local/lib/spanprof/libspanprof.so|$SO|g; s|http://pyroscope:4040|$DOUBLE_URL|g" \
+		-e "s|/var/tmp/profiles|$PROFILES|g" <<<"$1" |
+		sed -E 's/^(.*your-server.*)$/{ \1; } || [ $? = 7 ]/'
+}
+
+# attempt NAME COMMANDS: as a reader would, in a shell of its own.
+attempt()
+{
+	local name=$1 commands
+
+	commands=$(placed "$2")
+	# Lines that only set variables are for the server that is started next.
+	if ! grep -qv '^export ' <<<"$commands"; then
+		commands+=$'\n{ ./your-server; } || [ $? = 7 ]'
+	fi
+	run "$name" PATH="$BIN:$PATH" HOME="$WORK" OTEL_SERVICE_NAME=checkout PYROSCOPE_SERVER_ADDRESS="$DOUBLE_URL" \
+		bash -euc "cd '$PLACE'; $commands"
+	[[ $(result "$name.rc") == 0 ]] || return 1
+	# A server that is profiled as the page says has nothing to complain about.
+	[[ $commands != *your-server* ]] || ! grep '^spanprof' "$WORK/$name.err"
+}
+
+tried=0
+while read -r place commands; do
+	tried=$((tried + 1))
+	attempt "command.$tried" "${commands//$'\t'/$'\n'}" || {
+		cat "$WORK/command.$tried".{out,err} >&2
+		fail "$place: ${commands//$'\t'/; }"
+	}
+done < <(python3 test/e2e/docs.py README.md scripts/deploy/README.md export/README.md export/off_cpu/README.md \
+	scripts/man/*.[1-8])
+((tried >= 12)) || fail "only $tried blocks of commands"
+[[ -s $PLACE/all.svg ]] || fail "the page's flame graph was not written"
+# The doctor's push has no samples.
+double_get /double/stats "$WORK/stats.json"
+expect "$WORK/stats.json" 'd["accepted"]["profiles"] >= 4 and d["rejected"] == {}'
+
+# A command that does not work is noticed, in each kind of place.
+printf '%s\n' '```sh' 'spanprof-report --no-such /var/tmp/profiles' '```' >"$WORK/block.md"
+printf '%s\n' 'Run `spanprof-run --no-such ./your-server`.' >"$WORK/inline.md"
+printf '%s\n' '.SH EXAMPLES' '.nf' 'spanprof\-report \-\-no\-such /var/tmp/profiles' '.fi' >"$WORK/page.1"
+printf '%s\n' '```sh' 'SPANPROF_NO_SUCH=1 LD_PRELOAD=/usr/local/lib/spanprof/libspanprof.so ./your-server' '```' \
+	>"$WORK/variable.md"
+printf '%s\n' '```sh' 'make no-such-target' '```' >"$WORK/target.md"
+for page in block.md inline.md page.1 variable.md target.md; do
+	read -r place commands < <(python3 test/e2e/docs.py "$WORK/$page") || fail "$page: no command was found"
+	if attempt "seeded.$page" "$commands" 2>/dev/null >&2; then
+		fail "a command that does not work went unnoticed: $place $commands"
+	fi
+done
+echo "$tried blocks of commands"
