@@ -18,13 +18,8 @@ mkdir "$work/spanprof"
 git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -cf - -T - |
 	tar -C "$work/spanprof" -xf -
 cp -r scripts/debian "$work/spanprof/debian"
-cat >"$work/spanprof/debian/changelog" <<END_OF_CHANGELOG
-spanprof ($version) bookworm; urgency=medium
-
-  * See the history of the sources.
-
- -- Seed 07baa5c7 maintainers <maintainers@users.noreply.a-seed-07baa5c7.example>  $(date -R -u -d "@$SOURCE_DATE_EPOCH")
-END_OF_CHANGELOG
+# The notes are in the file; its newest entry is of the version that the sources have.
+sed -i "s/@VERSION@/$version/; s/@DATE@/$(date -R -u -d "@$SOURCE_DATE_EPOCH")/" "$work/spanprof/debian/changelog"
 # The package keeps the times of files that it takes as they are.
 find "$work/spanprof" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 cd "$work/spanprof"

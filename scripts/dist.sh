@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Usage: dist.sh DIR. Beside the Debian package in DIR: the carrier as a tar file, what is in it and
-# linked into our programs (SPDX), and checksums of all. The same sources give the same bytes.
+# Usage: dist.sh DIR. Beside the Debian package in DIR: the sources and the carrier as tar files, what is in
+# the carrier and linked into our programs (SPDX), and checksums of all. The same sources give the same bytes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,6 +14,9 @@ name=spanprof-$version-$(dpkg --print-architecture)
 tar -C build/carrier --sort=name --owner=0 --group=0 --numeric-owner --format=posix \
 	--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime \
 	--mtime="@$SOURCE_DATE_EPOCH" --transform "s|^\.|$name|" -cf - . | gzip -9n >"$DIR/$name.tar.gz"
+# What git has, as it has it: changes that are not committed are no part of a release.
+git archive --format=tar --prefix="spanprof-$version/" HEAD |
+	gzip -9n >"$DIR/spanprof-$version.tar.gz"
 python3 scripts/sbom.py "$version" >"$DIR/$name.spdx.json"
 cd "$DIR"
 sha256sum ./*.deb ./*.tar.gz ./*.json | sed 's|\./||' >SHA256SUMS
