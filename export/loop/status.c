@@ -10,13 +10,13 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "export/loop/start_line.h"
 #include "export/util/clock.h"
 #include "export/util/log.h"
 #include "export/util/user_file.h"
@@ -149,13 +149,10 @@ static json_t *push(const struct sp_status_input *in)
 /* As SPANPROF_SIGNAL takes it. */
 static json_t *signal_name(int number)
 {
-	const char *word = number < SIGRTMIN ? sigabbrev_np(number) : NULL;
+	char name[SP_SIGNAL_NAME];
 
-	if (number <= 0)
-		return json_null();
-	if (word != NULL)
-		return json_sprintf("SIG%s", word);
-	return json_sprintf("RTMIN+%d", number - SIGRTMIN);
+	sp_signal_name(number, name);
+	return name[0] != '\0' ? json_string(name) : json_null();
 }
 
 static json_t *off_cpu(const struct sp_core_ops *ops, const struct sp_off_cpu_news *n)

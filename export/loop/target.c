@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/loop/start_line.h"
 #include "export/loop/status.h"
 #include "export/loop/waits.h"
 #include "export/objects/modules.h"
@@ -43,6 +44,7 @@ struct sp_target_data {
 	uint64_t sampled[2];       /* outside of spans, in spans */
 	uint64_t flushed_samples;  /* of both, at the last flush */
 	bool flushed;
+	bool is_told;        /* that profiling has begun */
 	struct moment begun; /* the profile that is being collected */
 	uint32_t batch_epoch;
 };
@@ -145,6 +147,15 @@ static void put_snapshot(const struct sp_snapshot *snap, void *arg)
 	put_sample(&s, p);
 }
 
+static void tell_begin(struct sp_target *t, bool at_once)
+{
+	struct sp_target_data *d = t->data;
+
+	if (!d->is_told)
+		d->is_told =
+			sp_start_line_tell(t->ops, sp_upload_address(d->shared->upload), at_once);
+}
+
 bool sp_target_drain(struct sp_target *t)
 {
 	struct sp_target_data *d = t->data;
@@ -168,6 +179,7 @@ bool sp_target_drain(struct sp_target *t)
 	sp_waits_run(d->waits);
 	if (walked != 0)
 		t->active = true;
+	tell_begin(t, false);
 	return more || walked == SP_SNAPSHOTS_MAX;
 }
 
@@ -307,6 +319,7 @@ void sp_target_tick(struct sp_target *t)
 
 	if (t->report_due)
 		sp_target_report(t);
+	tell_begin(t, true);
 	encode(t);
 	/* When it is known what became of it, at the latest before the next one. */
 	t->report_due = true;
@@ -321,6 +334,7 @@ void sp_target_finish(struct sp_target *t)
 	/* A killed host leaves all that was in its rings, and there will be no later drain. */
 	for (unsigned i = 0; i < SP_FLUSH_DRAINS && sp_target_drain(t); i++)
 		;
+	tell_begin(t, true);
 	encode(t);
 	t->data->flushed = true;
 	t->data->flushed_samples = t->data->sampled[0] + t->data->sampled[1];

@@ -31,6 +31,7 @@ struct sp_queued_profile {
 	bool under_way;   /* the last piece is, in that slot of the transport's */
 	unsigned slot;
 	uint64_t era; /* push.c's, when it was begun */
+	uint64_t begun_ns;
 };
 
 struct sp_backlog {

@@ -90,6 +90,10 @@ int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile,
 	}
 	if (err == 0) {
 		f->ops->counter_add(f->ops->arg, SP_COUNT_FILES_WRITTEN, 1);
+		if (f->ops->config->log_level >= SP_LOG_DEBUG)
+			sp_export_log(f->ops, SP_LOG_DEBUG,
+				      "wrote %s/%s: %zu bytes, %" PRIu64 " samples", f->dir, name,
+				      profile->len, item->samples);
 		return 0;
 	}
 	f->ops->counter_add(f->ops->arg, SP_COUNT_FILE_FAILED, 1);

@@ -13,6 +13,7 @@ struct sp_file_sink;
 struct sp_file_sink_item {
 	const char *suffix; /* of its name, before the dot; "" for a profile of CPU time */
 	int64_t time_ns;    /* its begin, since the epoch */
+	uint64_t samples;
 };
 
 /* NULL when out of memory. The folder is config->output_dir. */

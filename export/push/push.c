@@ -255,6 +255,7 @@ static void begin(struct sp_push *p)
 		if (b->tries != 0)
 			b->origin->ops->counter_add(b->origin->ops->arg, SP_COUNT_PUSH_RETRIED, 1);
 		b->era = p->era;
+		b->begun_ns = now(p);
 		sp_backlog_begin(&p->backlog, b);
 		p->env.start(p->env.transport_arg, b->slot, &sp_backlog_piece(b)->message,
 			     p->limits.timeout_ms);
@@ -286,6 +287,12 @@ static enum outcome ended(struct sp_push *p, unsigned slot)
 		return STOPPED;
 	b->tries++;
 	sp_push_news_take(&p->news, p->ops, &p->reply);
+	sp_push_news_tell(p->ops, &p->reply,
+			  &(struct sp_push_try){.pid = ops->pid,
+						.type = sp_backlog_piece(b)->message.type,
+						.bytes = sp_backlog_piece(b)->message.body.len,
+						.samples = sp_backlog_piece(b)->samples,
+						.ns = now(p) - b->begun_ns});
 	note_answer(p, b);
 	if (!sp_reply_good(&p->reply))
 		return failed(p, b, &p->reply);

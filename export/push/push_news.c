@@ -2,6 +2,7 @@
 #include "export/push/push_news.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "export/util/log.h"
 
@@ -36,4 +37,20 @@ void sp_push_news_take(struct sp_push_news *n, const struct sp_core_ops *ops,
 		sp_reply_describe(r, n->last_error, sizeof(n->last_error));
 	if (r->has_skew)
 		take_skew(n, ops, r->skew_ms);
+}
+
+void sp_push_news_tell(const struct sp_core_ops *ops, const struct sp_reply *r,
+		       const struct sp_push_try *t)
+{
+	char status[32] = "no answer";
+
+	if (ops->config->log_level < SP_LOG_DEBUG)
+		return;
+	if (r->kind == SP_REPLY_STATUS)
+		(void)snprintf(status, sizeof(status), "status %d", r->status);
+	sp_export_log(ops, SP_LOG_DEBUG,
+		      "push of a profile (%s) of %" PRIu32 ": %zu bytes, %" PRIu64
+		      " samples, %s after %.1f ms",
+		      sp_profile_type_names(t->type)->sample, t->pid, t->bytes, t->samples, status,
+		      (double)t->ns / (double)SP_NS_PER_MS);
 }

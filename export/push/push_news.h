@@ -4,9 +4,11 @@
 #define SP_PUSH_NEWS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "export/export.h"
+#include "export/profile/profile_type.h"
 #include "export/push/reply.h"
 #include "export/util/losses.h"
 
@@ -22,6 +24,19 @@ struct sp_push_news {
 	int64_t skew_ms;                /* how much later it is there */
 	bool said_skew;                 /* a message said that it is too much */
 };
+
+/* One try to send something. */
+struct sp_push_try {
+	uint32_t pid; /* of the process that the profile is of */
+	enum sp_profile_type type;
+	size_t bytes; /* of the request */
+	uint64_t samples;
+	uint64_t ns; /* that it took */
+};
+
+/* One line at level debug for each try. */
+void sp_push_news_tell(const struct sp_core_ops *ops, const struct sp_reply *r,
+		       const struct sp_push_try *t);
 
 /* After each try. */
 void sp_push_news_take(struct sp_push_news *n, const struct sp_core_ops *ops,

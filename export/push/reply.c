@@ -69,14 +69,53 @@ bool sp_reply_again(const struct sp_reply *r)
 	return r->kind == SP_REPLY_UNREACHABLE || r->status == 429 || r->status >= 500;
 }
 
+static const char *remedy_by_words(const struct sp_reply *r)
+{
+	static const struct {
+		const char *words; /* libcurl's */
+		const char *remedy;
+	} all[] = {
+		{"certificate", "check SPANPROF_TLS_CA_FILE"},
+		{"resolve", "check the name in SPANPROF_SERVER_ADDRESS"},
+		{"connect", "check SPANPROF_SERVER_ADDRESS, and that the server runs"},
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (says(r, all[i].words))
+			return all[i].remedy;
+	return "";
+}
+
+/* What the user can do; "" where the words of the reply say it, or nothing can be done here. */
+static const char *remedy_of(const struct sp_reply *r)
+{
+	if (r->kind != SP_REPLY_STATUS)
+		return remedy_by_words(r);
+	switch (r->status) {
+	case 401:
+	case 403:
+		return "check SPANPROF_AUTH_TOKEN, SPANPROF_BASIC_AUTH_USER and "
+		       "SPANPROF_TENANT_ID";
+	case 404:
+	case 405:
+		return "check that SPANPROF_SERVER_ADDRESS is that of a Pyroscope server";
+	case 429:
+		return "raise the server's limits, or lower SPANPROF_SAMPLE_RATE";
+	default:
+		return "";
+	}
+}
+
 void sp_reply_describe(const struct sp_reply *r, char *out, size_t cap)
 {
+	const char *remedy = remedy_of(r);
+	const char *before = remedy[0] != '\0' ? "; " : "";
 	char text[SP_REPLY_SHOWN];
 
 	sp_export_log_clean(text, sizeof(text), r->text, r->text_len);
 	if (r->kind == SP_REPLY_STATUS)
-		(void)snprintf(out, cap, "status %d%s%s", r->status, text[0] != '\0' ? ": " : "",
-			       text);
+		(void)snprintf(out, cap, "status %d%s%s%s%s", r->status,
+			       text[0] != '\0' ? ": " : "", text, before, remedy);
 	else
-		(void)snprintf(out, cap, "%s", text);
+		(void)snprintf(out, cap, "%s%s%s", text, before, remedy);
 }

@@ -43,7 +43,10 @@ bool sp_reply_limited(const struct sp_reply *r);
 /* The same request may pass later. */
 bool sp_reply_again(const struct sp_reply *r);
 
-/* "status 400: message", or the reason why there was no answer; printable. */
+/*
+ * "status 400: message", or the reason why there was no answer; printable. Then what the user can do
+ * about it, where that is known.
+ */
 void sp_reply_describe(const struct sp_reply *r, char *out, size_t cap);
 
 #endif

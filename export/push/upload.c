@@ -241,6 +241,7 @@ static int write_file(struct sp_origin *origin, const struct sp_upload_profile *
 	const struct sp_file_sink_item item = {
 		.suffix = sp_profile_type_names(profile->type)->suffix,
 		.time_ns = profile->time_ns,
+		.samples = profile->samples,
 	};
 	struct sp_bytes packed;
 	int err = sp_gzip_pack(profile->bytes, &packed);

@@ -8,7 +8,7 @@
 #include "export/export.h"
 
 #define SP_LOSSES_KINDS 8U
-#define SP_LOSSES_WORDS 320U
+#define SP_LOSSES_WORDS 420U
 
 /* Why profiles did not get to the server. */
 enum sp_loss_cause {

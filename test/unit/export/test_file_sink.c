@@ -50,7 +50,7 @@ static unsigned list(const char *path, char *last)
 static int write_one(void)
 {
 	struct sp_file_sink *f = sp_file_sink_new(&core.ops);
-	int err = sp_file_sink_write(f, &bytes, &(struct sp_file_sink_item){"", when}, 1);
+	int err = sp_file_sink_write(f, &bytes, &(struct sp_file_sink_item){"", when, 1}, 1);
 
 	sp_file_sink_free(f);
 	return err;
@@ -81,7 +81,8 @@ Test(file_sink, never_writes_over_an_earlier_file, .timeout = 20)
 
 	for (unsigned i = 1; i <= 3; i++) {
 		cr_assert_eq(
-			sp_file_sink_write(f, &bytes, &(struct sp_file_sink_item){"", when}, 1), 0);
+			sp_file_sink_write(f, &bytes, &(struct sp_file_sink_item){"", when, 1}, 1),
+			0);
 		cr_expect_eq(list(scratch, name), i);
 	}
 	sp_file_sink_free(f);
@@ -141,7 +142,7 @@ Test(file_sink, fails_where_it_may_not_write_and_says_so_once, .timeout = 20)
 	core.config.output_dir = "/proc/self";
 	f = sp_file_sink_new(&core.ops);
 	for (unsigned i = 0; i < 3; i++)
-		cr_expect_lt(sp_file_sink_write(f, &bytes, &(struct sp_file_sink_item){"", when},
+		cr_expect_lt(sp_file_sink_write(f, &bytes, &(struct sp_file_sink_item){"", when, 1},
 						1000 + i),
 			     0);
 	sp_file_sink_free(f);

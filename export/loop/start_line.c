@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Says that profiling has begun (start_line.h). Context: the exporter. */
+#define _GNU_SOURCE
+#include "export/loop/start_line.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "export/util/log.h"
+
+#define SP_START_LINE_BYTES 900
+
+struct line {
+	char text[SP_START_LINE_BYTES];
+	size_t len;
+};
+
+SP_PRINTF(2, 3)
+static void put(struct line *l, const char *format, ...)
+{
+	size_t left = sizeof(l->text) - l->len;
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = vsnprintf(l->text + l->len, left, format, ap);
+	va_end(ap);
+	if (n > 0)
+		l->len += (size_t)n < left ? (size_t)n : left - 1;
+}
+
+void sp_signal_name(int number, char out[SP_SIGNAL_NAME])
+{
+	const char *word = number > 0 && number < SIGRTMIN ? sigabbrev_np(number) : NULL;
+
+	out[0] = '\0';
+	if (word != NULL)
+		(void)snprintf(out, SP_SIGNAL_NAME, "SIG%s", word);
+	else if (number > 0)
+		(void)snprintf(out, SP_SIGNAL_NAME, "RTMIN+%d", number - SIGRTMIN);
+}
+
+static void put_aims(struct line *l, const struct sp_config *c, const char *address)
+{
+	if (address != NULL)
+		put(l, ", pushing to %.300s", address);
+	if (c->output_dir != NULL)
+		put(l, ", writing into %.200s", c->output_dir);
+}
+
+static void put_sdks(struct line *l, const struct sp_core_facts *f)
+{
+	for (uint32_t i = 0; i < f->sdks; i++) {
+		put(l, "; SDK %s", f->sdk[i].name);
+		if (f->sdk[i].object[0] != '\0')
+			put(l, " in %s", f->sdk[i].object);
+	}
+	if (f->sdks == 0)
+		put(l, "; no SDK has recorded a span so far");
+}
+
+bool sp_start_line_tell(const struct sp_core_ops *ops, const char *address, bool at_once)
+{
+	const struct sp_config *c = ops->config;
+	struct line l = {.len = 0};
+	struct sp_core_facts f;
+	char signal[SP_SIGNAL_NAME];
+
+	if (c->log_level < SP_LOG_INFO)
+		return true;
+	ops->facts(ops->arg, &f);
+	if (f.sdks == 0 && !at_once)
+		return false;
+	sp_signal_name(f.signal_number, signal);
+	put(&l, "profiling %" PRIu32 " as %.200s, %" PRIu32 " Hz", ops->pid, c->service_name,
+	    c->sample_rate_hz);
+	if (signal[0] != '\0')
+		put(&l, ", %s", signal);
+	put_aims(&l, c, address);
+	put_sdks(&l, &f);
+	ops->log(ops->arg, SP_LOG_INFO, l.text);
+	return true;
+}
