@@ -96,20 +96,46 @@ static void add_sample(void *arg, const struct sp_report_sample *s)
 	r->too_large = sp_tally_bytes(&r->tally) + sp_tree_bytes(&r->tree) > SP_READING_SUMS_MAX;
 }
 
-/* Of "spanprof-SERVICE-PID-TIME-NUMBER...", as the exporter calls its files. */
+/* "20261122T193000Z" */
+static bool is_stamp(const char *s)
+{
+	static const char form[] = "ddddddddTddddddZ-";
+
+	for (size_t i = 0; form[i] != '\0'; i++)
+		if (form[i] == 'd' ? s[i] < '0' || s[i] > '9' : s[i] != form[i])
+			return false;
+	return true;
+}
+
+/*
+ * Where the service ends in "SERVICE-PID-TIME-NUMBER...", as the exporter calls its files behind
+ * "spanprof-". NULL if that is no such name.
+ */
+static const char *end_of_service(const char *name)
+{
+	const char *pid = NULL;
+	const char *end = NULL;
+
+	for (const char *dash = strchr(name, '-'); dash != NULL; dash = strchr(dash + 1, '-')) {
+		if (is_stamp(dash + 1))
+			end = pid;
+		pid = dash;
+	}
+	return end;
+}
+
 static void note_service(struct sp_reading *r, const char *path)
 {
 	static const char prefix[] = "spanprof-";
 	const char *slash = strrchr(path, '/');
 	const char *from = slash != NULL ? slash + 1 : path;
-	const char *to = from + strlen(from);
+	const char *to;
 	char service[SP_READING_SERVICE];
 
 	if (strncmp(from, prefix, strlen(prefix)) != 0)
 		return;
 	from += strlen(prefix);
-	for (int parts = 0; parts < 3 && to != NULL; parts++)
-		to = memrchr(from, '-', (size_t)(to - from));
+	to = end_of_service(from);
 	if (to == NULL)
 		return;
 	(void)snprintf(service, sizeof(service), "%.*s", (int)(to - from), from);

@@ -39,7 +39,7 @@ static void write_spans(void)
 		{idle, 2, NULL, NULL, NULL, 0, 4000000, NULL},
 	};
 
-	report_write_stacks("spanprof-my-shop-12-20261122T193000Z-000001.pb", stack,
+	report_write_stacks("spanprof-my-shop-12-20261122T193000Z-000001-wall.pb", stack,
 			    sizeof(stack) / sizeof(stack[0]), 1000000000);
 }
 
@@ -244,7 +244,7 @@ Test(report_flame, names_are_never_markup, .timeout = 20)
 	char *page;
 	json_t *data;
 
-	report_write_stacks("spanprof-<i>-1-2-3.pb", stack, 1, 0);
+	report_write_stacks("spanprof-<i>-1-20261122T193000Z-000001.pb", stack, 1, 0);
 	cr_assert_eq(run("--flamegraph", in_scratch("a.html"), "--span-name=<b>&\"'"), 0, "%s",
 		     output);
 	page = report_file(in_scratch("a.html"));
