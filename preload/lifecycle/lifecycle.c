@@ -262,6 +262,11 @@ static void flush_exporter(void)
 	uint64_t end = sp_monotonic_ns() + sp_lifecycle_settings.flush_timeout_ms * SP_NS_PER_MS;
 	uint64_t now;
 
+	/* Later there is no process whose stderr the exporter could write to. */
+	if (sp_lifecycle_settings.flush_timeout_ms == 0)
+		sp_log(SP_LOG_INFO,
+		       "not waiting for the last push (SPANPROF_FLUSH_TIMEOUT=0): if it fails, "
+		       "only SPANPROF_STATUS_FILE tells");
 	if (sp_exporter_flush(sp_lifecycle_settings.flush_timeout_ms) || !sp_deferred_work_revive())
 		return;
 	now = sp_monotonic_ns();

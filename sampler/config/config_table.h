@@ -278,8 +278,8 @@ struct sp_config_var {
 	  .min = 0, .max = 60000, .fallback = "2s", \
 	  .help = "How long the end of a process may be delayed: until the last push is " \
 		  "done if its exporter serves no other process, else until the exporter " \
-		  "has its samples. `0` = no delay; then nobody tells if the last push " \
-		  "fails.") \
+		  "has its samples. `0` = no delay; then only SPANPROF_STATUS_FILE " \
+		  "tells if the last push fails.") \
 	X(PUSH_TIMEOUT, DURATION, push_timeout_ms, \
 	  .source = {{"SPANPROF_PUSH_TIMEOUT", SP_FORM_OWN}, \
 		     {"PYROSCOPE_PROFILE_EXPORT_TIMEOUT", SP_FORM_OWN}}, \

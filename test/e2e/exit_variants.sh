@@ -57,4 +57,7 @@ mkdir "$WORK/hurry"
 run_under hurry SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_FLUSH_TIMEOUT=0 \
 	"$HOSTS/ending" return
 expect_rc hurry 40
+run_under hurry.lost SPANPROF_SERVER_ADDRESS="http://127.0.0.1:$(refused_port)" SPANPROF_FLUSH_TIMEOUT=0 \
+	SPANPROF_LOG_LEVEL=info SPANPROF_STATUS_FILE="$WORK/hurry.json" "$HOSTS/spend" 60
+grep -q 'not waiting for the last push (SPANPROF_FLUSH_TIMEOUT=0)' "$WORK/hurry.lost.err" || fail "nobody tells"
 (($(result hurry.ms) <= $(result return.plain.ms) + 1500)) || fail "FLUSH_TIMEOUT=0 waits"
