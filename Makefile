@@ -255,7 +255,7 @@ stress: $(STRESS_TESTS) ## stress programs: threads against ring, table and hook
 e2e: all test-programs ## host programs run under the preloaded object
 	@$(RUN) $(call as,e2e,$(E2E_TESTS))
 
-docs-test: all test-programs ## the commands of README and man pages work (part of e2e)
+docs-test: all $(PRINT_CONFIG) $(addprefix $(B)/test/,hosts/spend pyroscope-double) ## the commands of README and man pages work (part of e2e)
 	@$(RUN) $(call as,e2e,test/e2e/docs.sh)
 
 matrix: all test-programs ## stories x SDKs x ways of loading: each with its labels, without harm
