@@ -88,7 +88,7 @@ OPTIONS=()
 # A static program cannot be profiled, what it starts can.
 spend static "$IMAGE" "$BIN/spanprof-run" /bin/busybox sh -c '/app/test/spend 50; exit $?'
 [[ -n $(profiles_in "$WORK/static.d") ]] || fail "static: no profile of what it starts"
-grep -q '/bin/busybox: statically linked' "$WORK/static.err" || fail "static: $(<"$WORK/static.err")"
+grep -q '/bin/busybox is statically linked' "$WORK/static.err" || fail "static: $(<"$WORK/static.err")"
 inside wiped "$NOBODY" "$IMAGE" -- "$BIN/spanprof-entrypoint" /bin/busybox env -i /app/entry
 expect_rc wiped 42
 grep -qx 'preload -' "$WORK/wiped.out" || fail "env -i leaves something"
