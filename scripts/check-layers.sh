@@ -59,7 +59,7 @@ include  ^(pthread|threads)\.h               preload/.*|export/.*
 name     dlsym|dlvsym|__libc_dlsym           preload/(elf/(resolve\.[ch]|hook_dl\.c)|sdk/sdk_instances\.c)|export/(symbols/debuginfod|push/(keylog|libcurl))\.c
 name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(symbols/(demangle|debuginfod)|push/(keylog|libcurl))\.c
 name     f?exec[lv][a-z]*|posix_spawnp?|popen|system        preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))
-name     listen                              preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))|export/exporter/join\.c
+name     listen                              preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))|export/exporter/join\.c|export/report/serve\.c
 '
 bad=0
 

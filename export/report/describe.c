@@ -52,7 +52,7 @@ void sp_describe_title(const struct sp_reading *r, char out[SP_DESCRIBE_TEXT])
 		put(&t, " of trace %.64s", x->trace_id);
 	if (x->span_id != NULL)
 		put(&t, " of span %.64s", x->span_id);
-	if (x->span_name != NULL)
+	if (x->span_name != NULL && x->span_id == NULL)
 		put(&t, " of spans named %.512s", x->span_name);
 	else if (name_of(r)[0] != '\0')
 		put(&t, " (%.512s)", name_of(r));

@@ -4,6 +4,7 @@
 
 const char sp_report_help[] =
 	"usage: spanprof-report [option]... FOLDER|FILE...\n"
+	"       spanprof-report --serve PORT [option]... FOLDER|FILE...\n"
 	"       spanprof-report --status FILE\n"
 	"\n"
 	"Shows which spans used the CPU time in pprof profiles, and in which functions. A\n"
@@ -30,6 +31,9 @@ const char sp_report_help[] =
 	"  --folded           Print folded stacks, as flamegraph.pl reads them. With a\n"
 	"                     baseline, its nanoseconds are the first of two numbers.\n"
 	"  --flamegraph FILE  Write a flame graph as an HTML page.\n"
+	"  --serve PORT       Serve flame graphs and tables at http://127.0.0.1:PORT and show\n"
+	"                     new profiles as they are written. PORT 0 takes any free port.\n"
+	"                     Every user of this machine can read what is served.\n"
 	"\n"
 	"  --by span|function Put span names at the root of folded stacks or of the flame\n"
 	"                     graph, or leave them out. The flame graph has them if there are\n"

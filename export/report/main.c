@@ -18,6 +18,7 @@
 #include "export/report/options.h"
 #include "export/report/print.h"
 #include "export/report/reading.h"
+#include "export/report/serve.h"
 
 static int complain(const char *path, const char *why)
 {
@@ -110,5 +111,7 @@ int main(int argc, char **argv)
 	struct sp_report_options o = {.top = 0};
 	int err = sp_report_options_read(argc, argv, &o);
 
-	return err >= 0 ? err : report(&o, argv + optind);
+	if (err >= 0)
+		return err;
+	return o.form == SP_FORM_SERVE ? sp_serve(&o, argv + optind) : report(&o, argv + optind);
 }

@@ -34,6 +34,7 @@ enum {
 	JSON,
 	FOLDED,
 	FLAMEGRAPH,
+	SERVE,
 	STATUS,
 	HELP,
 	VERSION
@@ -57,6 +58,7 @@ static const struct option options[] = {
 	{"json", no_argument, NULL, JSON},
 	{"folded", no_argument, NULL, FOLDED},
 	{"flamegraph", required_argument, NULL, FLAMEGRAPH},
+	{"serve", required_argument, NULL, SERVE},
 	{"status", required_argument, NULL, STATUS},
 	{"help", no_argument, NULL, HELP},
 	{"version", no_argument, NULL, VERSION},
@@ -102,7 +104,7 @@ static int take_by(struct sp_report_options *o)
 static int take_form(struct sp_report_options *o, enum sp_report_form form)
 {
 	if (o->form != SP_FORM_TABLE)
-		return usage("choose one of --json, --folded and --flamegraph");
+		return usage("choose one of --json, --folded, --flamegraph and --serve");
 	o->form = form;
 	return -1;
 }
@@ -116,6 +118,16 @@ static int take_flamegraph(struct sp_report_options *o)
 		return usage("--flamegraph writes an HTML page: name the file .html");
 	o->flamegraph = optarg;
 	return take_form(o, SP_FORM_FLAMEGRAPH);
+}
+
+static int take_port(struct sp_report_options *o)
+{
+	unsigned long n;
+
+	if (!parse_number(optarg, UINT16_MAX, &n))
+		return usage("--serve needs a port, 0 to 65535");
+	o->port = (uint16_t)n;
+	return take_form(o, SP_FORM_SERVE);
 }
 
 static int take_time(int c, struct sp_report_options *o)
@@ -175,6 +187,8 @@ static int take(int c, struct sp_report_options *o)
 		return take_form(o, SP_FORM_FOLDED);
 	case FLAMEGRAPH:
 		return take_flamegraph(o);
+	case SERVE:
+		return take_port(o);
 	default:
 		return take_time(c, o);
 	}
@@ -247,7 +261,7 @@ static int check(const struct sp_report_options *o)
 	if (o->selection.diff && others)
 		return usage("--diff compares with spans, --baseline with profiles: choose one");
 	if (o->by == SP_BY_SPAN && (o->form == SP_FORM_TABLE || o->form == SP_FORM_JSON))
-		return usage("--by is for --folded and --flamegraph");
+		return usage("--by is for --folded, --flamegraph and --serve");
 	return -1;
 }
 

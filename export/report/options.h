@@ -4,6 +4,7 @@
 #define SP_REPORT_OPTIONS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "export/report/print.h"
 #include "export/report/select.h"
@@ -18,6 +19,7 @@ enum sp_report_form {
 	SP_FORM_JSON,
 	SP_FORM_FOLDED,
 	SP_FORM_FLAMEGRAPH,
+	SP_FORM_SERVE,
 };
 
 /* What is at the root of stacks. */
@@ -36,6 +38,7 @@ struct sp_report_options {
 	char *baseline;         /* a folder or file to compare with, NULL = none */
 	struct sp_time_window window;
 	struct sp_time_window baseline_window;
+	uint16_t port; /* to serve at; 0 = any */
 	bool lines;
 	bool threads;
 	size_t top; /* 0 = all */

@@ -20,11 +20,14 @@ SP_PAGE_FILE(sp_page_change_js, "change.js");
 SP_PAGE_FILE(sp_page_draw_js, "draw.js");
 SP_PAGE_FILE(sp_page_search_js, "search.js");
 SP_PAGE_FILE(sp_page_page_js, "page.js");
+SP_PAGE_FILE(sp_page_live_js, "live.js");
 
 #define SP_PAGE_SCRIPT "text/javascript; charset=utf-8"
 
 const struct sp_page_file sp_page_style = {"/page.css", "text/css; charset=utf-8", sp_page_css};
 const struct sp_page_file sp_page_body = {"/", "text/html; charset=utf-8", sp_page_body_html};
+
+const struct sp_page_file sp_page_live = {"/live.js", SP_PAGE_SCRIPT, sp_page_live_js};
 
 static const struct sp_page_file names = {"/names.js", SP_PAGE_SCRIPT, sp_page_names_js};
 static const struct sp_page_file tree = {"/tree.js", SP_PAGE_SCRIPT, sp_page_tree_js};

@@ -23,4 +23,7 @@ extern const struct sp_page_file sp_page_body;
 extern const struct sp_page_file *const sp_page_script[];
 extern const size_t sp_page_scripts;
 
+/* The script of served pages that asks for profiles. */
+extern const struct sp_page_file sp_page_live;
+
 #endif

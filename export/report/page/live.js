@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of served pages: what is chosen, in lists that stay up to date, and the profile of it.
+"use strict";
+(() => {
+	const STEP_MS = 2000;
+	const TYPES = [["cpu", "CPU time"], ["off_cpu", "waiting time"], ["wall", "CPU and waiting time"]];
+	const TIMES = [["", "all profiles"], ["1m", "last minute"], ["5m", "last 5 minutes"],
+		["15m", "last 15 minutes"], ["1h", "last hour"]];
+	const byId = (id) => document.getElementById(id);
+	let stamp = null, shown = null;
+
+	// What is chosen is in the address, so that it can be kept and gone back to.
+	const chosen = () => new URLSearchParams(location.hash.slice(1));
+	function choose(change) {
+		const all = chosen();
+		for (const [key, value] of Object.entries(change)) value ? all.set(key, value) : all.delete(key);
+		if (!all.get("span") && all.get("compare") === "spans") all.delete("compare");
+		if (!all.get("last") && all.get("compare") === "before") all.delete("compare");
+		location.hash = all.toString();
+	}
+
+	function query() {
+		const all = chosen(), out = new URLSearchParams();
+		for (const key of ["type", "span", "span_name", "last"]) if (all.get(key)) out.set(key, all.get(key));
+		if (all.get("compare") === "spans") out.set("diff", "spans");
+		if (all.get("compare") === "before") out.set("before", all.get("last"));
+		return out.toString();
+	}
+
+	async function ask(what) {
+		const answer = await fetch(what, { cache: "no-store" });
+		if (!answer.ok) throw new Error("the server answers " + answer.status);
+		return answer.json();
+	}
+
+	function problem(text) {
+		byId("problem").textContent = text;
+		byId("problem").hidden = text === "";
+	}
+
+	function make(name, text, parent) {
+		const element = document.createElement(name);
+		if (text) element.textContent = text;
+		if (parent) parent.append(element);
+		return element;
+	}
+
+	function select(options, key, label) {
+		const element = make("select");
+		element.setAttribute("aria-label", label);
+		for (const [value, words] of options) make("option", words, element).value = value;
+		element.value = chosen().get(key) || options[0][0];
+		element.addEventListener("change", () => choose({ [key]: element.value }));
+		return element;
+	}
+
+	function comparison() {
+		const options = [["", "no comparison"]];
+		if (chosen().get("span")) options.push(["spans", "compare with other spans of that name"]);
+		if (chosen().get("last")) options.push(["before", "compare with the time before"]);
+		const element = select(options, "compare", "Comparison");
+		element.disabled = options.length === 1;
+		return element;
+	}
+
+	// A list with a heading; a row is [whether it is chosen, what choosing it changes, texts].
+	function list(headings, rows) {
+		const box = make("div"), table = make("table", "", box), head = make("tr", "", table);
+		box.className = "list";
+		headings.forEach((text, i) => { make("th", text, head).className = i > 0 ? "number" : ""; });
+		for (const [isChosen, change, texts] of rows) {
+			const row = make("tr", "", table);
+			row.className = isChosen ? "chosen" : "";
+			texts.forEach((text, i) => {
+				const cell = make("td", i > 0 ? text : "", row);
+				cell.className = i > 0 ? "number" : "";
+				if (i > 0) return;
+				const button = make("button", text, cell);
+				button.type = "button";
+				button.addEventListener("click", () => choose(isChosen ? Object.fromEntries(Object.keys(change).map((key) => [key, ""])) : change));
+			});
+		}
+		return box;
+	}
+
+	function showLists(lists) {
+		const all = chosen(), share = (ns) => spanprof.percent(ns / (lists.ns || 1));
+		const names = (lists.spanNames || []).map((n) => [n.name === all.get("span_name"), { span_name: n.name, span: "" },
+			[n.name || "(no name)", String(n.spans), spanprof.seconds(n.ns), share(n.ns)]]);
+		const spans = (lists.spans || []).map((s) => [s.id === all.get("span"), { span: s.id },
+			[s.id + "  " + s.name, spanprof.seconds(s.ns), share(s.ns)]]);
+		const controls = make("div");
+		controls.append(select(TYPES, "type", "Profile type"), " ", select(TIMES, "last", "Time"), " ", comparison());
+		const old = Array.from(document.querySelectorAll("#choice .list"), (box) => box.scrollTop);
+		byId("choice").replaceChildren(controls, list(["span name", "spans", "time", "of spans"], names),
+			list(["span", "time", "of spans"], spans));
+		document.querySelectorAll("#choice .list").forEach((box, i) => { box.scrollTop = old[i] || 0; });
+		byId("choice").hidden = false;
+	}
+
+	async function load() {
+		const asked = query();
+		const [lists, flame] = await Promise.all([ask("/spans.json?" + asked), ask("/profile.json?" + asked)]);
+		if (asked !== query()) return;
+		stamp = flame.stamp;
+		showLists(lists);
+		problem(flame.error || "");
+		byId("frames").hidden = Boolean(flame.error);
+		if (flame.error) return;
+		spanprof.show(flame.profile, shown === asked);
+		shown = asked;
+	}
+
+	const guarded = (work) => work().catch((error) => problem("No new profiles: " + error.message));
+
+	async function look() {
+		await guarded(async () => {
+			const now = await ask("/stamp.json?");
+			if (now.stamp !== stamp) await load();
+			else if (byId("problem").textContent.startsWith("No new profiles")) problem("");
+		});
+		setTimeout(look, STEP_MS);
+	}
+
+	window.addEventListener("hashchange", () => guarded(load));
+	guarded(load).then(() => setTimeout(look, STEP_MS));
+})();

@@ -1,0 +1,62 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# "spanprof-report --serve": pages and reports for this machine alone, nothing else by whatever is asked,
+# and, where a browser is installed, a page that shows new profiles as they are written.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3 curl
+readonly REPORT=$TEST_BUILD/spanprof-report SERVE=$ROOT/test/e2e/report_serve.py
+
+mkdir "$WORK/profiles"
+python3 "$SERVE" profile "$WORK/profiles"
+"$REPORT" --serve 0 "$WORK/profiles" >"$WORK/said" 2>&1 </dev/null &
+STARTED+=("$!")
+disown "$!"
+poll_until 20 grep -q '^http://127.0.0.1:[0-9]*/' "$WORK/said" || fail "it does not start: $(<"$WORK/said")"
+port=$(sed -E 's|^http://127.0.0.1:([0-9]+)/.*|\1|' "$WORK/said")
+
+# get PATH...: the body into $WORK/body, the status is printed
+get()
+{
+	curl -sS --noproxy '*' -o "$WORK/body" -D "$WORK/head" -w '%{http_code}' "http://127.0.0.1:$port$1"
+}
+
+# Only at the loopback addresses.
+listening=$(printf ':%04X .* 0A ' "$port")
+[[ $(grep -h -- "$listening" /proc/net/tcp | awk '{ print $2 }') == "0100007F:$(printf %04X "$port")" ]] ||
+	fail "it listens elsewhere: $(grep -h -- "$listening" /proc/net/tcp)"
+if grep -h -- "$listening" /proc/net/tcp6 | grep -v " 00000000000000000000000001000000:"; then
+	fail "it listens elsewhere"
+fi
+
+[[ $(get /) == 200 ]] || fail "no page"
+grep -qi "^Content-Security-Policy: default-src 'none'; script-src 'self';" "$WORK/head" || fail "$(<"$WORK/head")"
+grep -qi '^X-Content-Type-Options: nosniff' "$WORK/head" || fail "$(<"$WORK/head")"
+grep -oE '(src|href)="[^"]*"' "$WORK/body" | grep -oE '/[^"]*' >"$WORK/files"
+(($(wc -l <"$WORK/files") == 8)) || fail "$(<"$WORK/files")"
+while read -r file; do
+	[[ $(get "$file") == 200 && -s $WORK/body ]] || fail "no $file"
+done <"$WORK/files"
+[[ $(get /profile.json) == 200 ]] || fail "no profile"
+expect "$WORK/body" 'd["profile"]["title"] == "CPU time" and "pay" in d["profile"]["names"]'
+[[ $(get '/profile.json?span=00000000000000aa') == 200 ]] || fail "no profile of a span"
+expect "$WORK/body" 'd["profile"]["title"] == "CPU time of span 00000000000000aa (POST /cart)"'
+[[ $(get '/profile.json?span=00000000000000bb&diff=spans') == 200 ]] || fail "no comparison"
+expect "$WORK/body" 'd["profile"]["diff"]'
+[[ $(get '/profile.json?span=00000000000000ad') == 200 ]] || fail "no answer about what is not there"
+expect "$WORK/body" 'd["error"].startswith("there is no span")'
+[[ $(get '/spans.json?span_name=POST+%2Fcart') == 200 ]] || fail "no spans"
+expect "$WORK/body" 'len(d["spanNames"]) == 2 and [s["id"] for s in d["spans"]] == ["00000000000000aa"]'
+
+python3 "$SERVE" hostile "$port" || fail "a hostile request"
+
+run busy "$REPORT" --serve "$port" "$WORK/profiles"
+expect_rc busy 2
+grep -q '^spanprof-report: --serve: cannot listen at 127.0.0.1: Address already in use$' "$WORK/busy.err" ||
+	fail "$(<"$WORK/busy.err")"
+
+result=0
+python3 "$SERVE" look "$port" "$WORK/profiles" || result=$?
+((result == 0 || result == 77)) || fail "the page is not as it should be"
+[[ $(wc -l <"$WORK/said") == 1 ]] || fail "it said more: $(<"$WORK/said")"
