@@ -177,6 +177,11 @@ void *sp_elf_symbols_find(const struct sp_elf_symbols *o, const char *name)
 	return s != NULL ? (void *)(o->base + s->st_value) : NULL;
 }
 
+const ElfW(Sym) * sp_elf_symbols_find_symbol(const struct sp_elf_symbols *o, const char *name)
+{
+	return find(o, name, false);
+}
+
 const ElfW(Sym) * sp_elf_symbols_find_tls(const struct sp_elf_symbols *o, const char *name)
 {
 	return find(o, name, true);

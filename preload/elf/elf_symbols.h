@@ -28,7 +28,10 @@ bool sp_elf_symbols_read(uintptr_t base, const ElfW(Dyn) * d, struct sp_elf_symb
 /* The definition of name, the default version first; NULL if there is none. */
 void *sp_elf_symbols_find(const struct sp_elf_symbols *o, const char *name);
 
-/* The same of a thread-local variable: its symbol. */
+/* The same: its symbol. */
+const ElfW(Sym) * sp_elf_symbols_find_symbol(const struct sp_elf_symbols *o, const char *name);
+
+/* The same of a thread-local variable. */
 const ElfW(Sym) * sp_elf_symbols_find_tls(const struct sp_elf_symbols *o, const char *name);
 
 #endif

@@ -124,6 +124,7 @@ struct spot {
 	struct sp_elf_range range;
 	const char *name;
 	void *found;
+	size_t size;
 };
 
 static struct sp_elf_range range_of(const struct dl_phdr_info *info)
@@ -174,6 +175,7 @@ static int visit_spot(struct dl_phdr_info *info, size_t size SP_UNUSED, void *ar
 	struct spot *spot = arg;
 	struct sp_elf_range range = range_of(info);
 	const ElfW(Dyn) *d = sp_elf_dynamic(info);
+	const ElfW(Sym) * s;
 	struct sp_elf_symbols o;
 	unsigned index = spot->index++;
 
@@ -183,8 +185,13 @@ static int visit_spot(struct dl_phdr_info *info, size_t size SP_UNUSED, void *ar
 	range.unloads = info->dlpi_subs;
 	range.print = print_of(info, d);
 	spot->range = range;
-	if (spot->name != NULL && d != NULL && sp_elf_symbols_read(info->dlpi_addr, d, &o))
-		spot->found = sp_elf_symbols_find(&o, spot->name);
+	if (spot->name == NULL || d == NULL || !sp_elf_symbols_read(info->dlpi_addr, d, &o))
+		return 1;
+	s = sp_elf_symbols_find_symbol(&o, spot->name);
+	if (s != NULL) {
+		spot->found = (void *)(info->dlpi_addr + s->st_value);
+		spot->size = s->st_size;
+	}
 	return 1;
 }
 
@@ -354,6 +361,16 @@ void *sp_elf_find_in(const struct sp_elf_range *object, const char *name)
 
 	if (object->size != 0)
 		(void)dl_iterate_phdr(visit_spot, &spot);
+	return spot.found;
+}
+
+void *sp_elf_variable_in(const struct sp_elf_range *object, const char *name, size_t *size)
+{
+	struct spot spot = {.address = object->start, .name = name};
+
+	if (object->size != 0)
+		(void)dl_iterate_phdr(visit_spot, &spot);
+	*size = spot.size;
 	return spot.found;
 }
 

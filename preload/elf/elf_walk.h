@@ -94,6 +94,9 @@ void sp_elf_startup(void);
 /* The definition of name in that object; NULL if it has none. */
 void *sp_elf_find_in(const struct sp_elf_range *object, const char *name);
 
+/* The same of a variable, and its size in bytes. */
+void *sp_elf_variable_in(const struct sp_elf_range *object, const char *name, size_t *size);
+
 /* The object that defines name at that address also defines each of those names. */
 bool sp_elf_belongs(const char *name, const void *address, const char *const *together);
 

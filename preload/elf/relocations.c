@@ -240,3 +240,28 @@ const void *sp_relocations_reference(const struct sp_elf_range *object, const ch
 		(void)dl_iterate_phdr(visit_reference, &want);
 	return want.found;
 }
+
+struct doubt {
+	const void *address;
+	bool done;
+};
+
+static int visit_doubt(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct doubt *doubt = arg;
+	struct importer m;
+
+	if (!read_importer(info, (uintptr_t)sysconf(_SC_PAGESIZE), &m) ||
+	    !sp_elf_within(&m.range, doubt->address))
+		return 0;
+	doubt->done = is_finished(&m);
+	return 1;
+}
+
+bool sp_relocations_done(const void *address)
+{
+	struct doubt doubt = {.address = address};
+
+	(void)dl_iterate_phdr(visit_doubt, &doubt);
+	return doubt.done;
+}

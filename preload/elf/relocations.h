@@ -33,4 +33,7 @@ bool sp_relocations_visit(sp_relocations_choose *choose, sp_relocations_changed 
  */
 const void *sp_relocations_reference(const struct sp_elf_range *object, const char *name);
 
+/* The loader has relocated the object around that address, as far as that can be told. */
+bool sp_relocations_done(const void *address);
+
 #endif

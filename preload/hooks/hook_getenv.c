@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "preload/elf/resolve.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_types.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp_trigger.h"
 #include "sampler/base/compiler.h"
 
 char *getenv(const char *name);
@@ -31,7 +31,7 @@ SP_EXPORT char *getenv(const char *name)
 	__typeof__(&getenv) next;
 
 	if (__builtin_expect(is_about_otel(name), 0))
-		sp_otelcpp_types_asked(__builtin_return_address(0));
+		sp_otelcpp_asked(__builtin_return_address(0));
 	next = SP_NEXT(getenv);
 	return next != NULL ? next(name) : NULL;
 }

@@ -10,7 +10,7 @@
 
 #include "preload/elf/resolve.h"
 #include "preload/lifecycle/lifecycle.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_types.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp_trigger.h"
 #include "sampler/base/compiler.h"
 
 int __libc_start_main(int (*host_main)(int, char **, char **), int argc, char **argv,
@@ -26,7 +26,7 @@ SP_EXPORT int __libc_start_main(int (*host_main)(int, char **, char **), int arg
 	__typeof__(&__libc_start_main) next = SP_NEXT(__libc_start_main);
 
 	sp_lifecycle_main();
-	sp_otelcpp_types_main();
+	sp_otelcpp_main();
 	if (next == NULL)
 		__builtin_trap(); /* no C library: there is nothing to return to */
 	return next(host_main, argc, argv, init, fini, rtld_fini, stack_end);

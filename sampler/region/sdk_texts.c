@@ -19,7 +19,6 @@ const struct sp_sdk_text sp_sdk_texts[SP_SDK_N] = {
 
 const char sp_sdk_way_texts[SP_SDK_WAY_N][64] = {
 	[SP_SDK_WAY_NAMES] = "virtual methods, by name",
-	[SP_SDK_WAY_SLOTS] = "virtual methods, in the slots of its vtables",
 	[SP_SDK_WAY_TYPES] = "virtual methods, found by run-time type information",
 };
 

@@ -25,9 +25,8 @@ struct sp_sdk_text {
 /* How an instance of opentelemetry-cpp was reached. */
 enum sp_sdk_way {
 	SP_SDK_WAY_UNKNOWN,
-	SP_SDK_WAY_NAMES, /* the loader bound its calls to ours */
-	SP_SDK_WAY_SLOTS, /* it binds them itself, so ours were put into its vtables */
-	SP_SDK_WAY_TYPES, /* it has no names: its vtables were found by type information */
+	SP_SDK_WAY_NAMES, /* its vtables were found by their names */
+	SP_SDK_WAY_TYPES, /* it has no names: they were found by type information */
 	SP_SDK_WAY_N,
 };
 

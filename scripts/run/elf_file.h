@@ -44,13 +44,10 @@ char *sp_elf_copy(const struct sp_elf *f, uint64_t offset, uint64_t len, uint64_
 bool sp_elf_pie(const struct sp_elf *f);
 
 /* Called for every named symbol of a table. */
-typedef void (*sp_elf_symbol)(void *arg, const char *name, const Elf64_Sym *symbol, size_t index);
+typedef void (*sp_elf_symbol)(void *arg, const char *name, const Elf64_Sym *symbol);
 
 /* table is SHT_DYNSYM or SHT_SYMTAB. False when there is none that can be read. */
 bool sp_elf_symbols(const struct sp_elf *f, uint32_t table, sp_elf_symbol fn, void *arg);
-
-/* A relocation refers to that dynamic symbol by name, so the loader binds it. */
-bool sp_elf_relocated(const struct sp_elf *f, size_t index);
 
 /* The file holds that string, on its own between two NULs; at most 125 bytes. */
 bool sp_elf_has_string(const struct sp_elf *f, const char *text);

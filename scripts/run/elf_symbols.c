@@ -43,39 +43,11 @@ bool sp_elf_symbols(const struct sp_elf *f, uint32_t table, sp_elf_symbol fn, vo
 			break;
 		for (size_t k = 0; k < some; k++)
 			if (chunk[k].st_name != 0 && chunk[k].st_name < names->sh_size)
-				fn(arg, strings + chunk[k].st_name, &chunk[k], (size_t)i + k);
+				fn(arg, strings + chunk[k].st_name, &chunk[k]);
 	}
 	free(strings);
 	free(chunk);
 	return n != 0;
-}
-
-static bool relocated_by(const struct sp_elf *f, const Elf64_Shdr *s, size_t index)
-{
-	Elf64_Rela *chunk = malloc(CHUNK * sizeof(*chunk));
-	uint64_t n = chunk != NULL ? s->sh_size / sizeof(*chunk) : 0;
-	bool found = false;
-
-	for (uint64_t i = 0; i < n && !found; i += CHUNK) {
-		size_t some = n - i < CHUNK ? (size_t)(n - i) : CHUNK;
-
-		if (!sp_elf_read(f, s->sh_offset + i * sizeof(*chunk), chunk,
-				 some * sizeof(*chunk)))
-			break;
-		for (size_t k = 0; k < some && !found; k++)
-			found = ELF64_R_SYM(chunk[k].r_info) == index;
-	}
-	free(chunk);
-	return found;
-}
-
-bool sp_elf_relocated(const struct sp_elf *f, size_t index)
-{
-	for (unsigned i = 0; i < f->shdrs; i++)
-		if (f->shdr[i].sh_type == SHT_RELA && (f->shdr[i].sh_flags & SHF_ALLOC) != 0 &&
-		    relocated_by(f, &f->shdr[i], index))
-			return true;
-	return false;
 }
 
 static bool has_bytes(const struct sp_elf *f, const char *needle, size_t len)

@@ -28,8 +28,7 @@ struct row {
 	{                                                                                          \
 		.name = "opentelemetry-cpp 1.x, ABI v" V,                                          \
 		.start = {SP_OTELCPP_START_NOSTD(V), SP_OTELCPP_START_STL(V)},                     \
-		.with = {SP_OTELCPP_END(V), SP_OTELCPP_D1(V), SP_OTELCPP_D0(V),                    \
-			 SP_OTELCPP_SPAN_VTABLE(V)},                                               \
+		.with = {SP_OTELCPP_SPAN_VTABLE(V), SP_OTELCPP_TRACER_VTABLE(V)},                  \
 		.vtable = SP_OTELCPP_SPAN_VTABLE(V), .method = "its virtual methods, by name",     \
 		.type = {"N13opentelemetry2v" V "3sdk5trace4SpanE",                                \
 			 "N13opentelemetry2v" V "3sdk5trace6TracerE"},                             \
@@ -76,7 +75,6 @@ static const struct row rows[] = {
 struct seen {
 	uint32_t exported[ROWS];
 	uint32_t local[ROWS];
-	size_t index_of_end[ROWS]; /* of the first name in with[] */
 	bool imports_getenv;
 	bool exports_getenv;
 };
@@ -112,9 +110,8 @@ static bool exported(const Elf64_Sym *s)
 	       (visibility == STV_DEFAULT || visibility == STV_PROTECTED);
 }
 
-static void look_for_variable(void *arg, const char *name, const Elf64_Sym *s, size_t index)
+static void look_for_variable(void *arg, const char *name, const Elf64_Sym *s)
 {
-	(void)index;
 	if (ELF64_ST_TYPE(s->st_info) == STT_TLS && s->st_shndx != SHN_UNDEF && exported(s) &&
 	    strcmp(name, "otel_thread_ctx_v1") == 0)
 		*(bool *)arg = true;
@@ -138,8 +135,7 @@ static void look_at_getenv(struct seen *seen, const char *name, const Elf64_Sym 
 		seen->exports_getenv = exported(s);
 }
 
-static void look_at(struct seen *seen, const char *name, const Elf64_Sym *s, size_t index,
-		    bool in_dynsym)
+static void look_at(struct seen *seen, const char *name, const Elf64_Sym *s, bool in_dynsym)
 {
 	/* All our names begin so; a table may have a million others. */
 	if (s->st_shndx == SHN_UNDEF || (strncmp(name, "otel", 4) != 0 && name[0] != '_'))
@@ -151,20 +147,18 @@ static void look_at(struct seen *seen, const char *name, const Elf64_Sym *s, siz
 			seen->exported[i] |= bits;
 		else
 			seen->local[i] |= bits;
-		if (in_dynsym && (bits & 1U) != 0)
-			seen->index_of_end[i] = index;
 	}
 }
 
-static void in_dynsym(void *arg, const char *name, const Elf64_Sym *s, size_t index)
+static void in_dynsym(void *arg, const char *name, const Elf64_Sym *s)
 {
 	look_at_getenv(arg, name, s);
-	look_at(arg, name, s, index, true);
+	look_at(arg, name, s, true);
 }
 
-static void in_symtab(void *arg, const char *name, const Elf64_Sym *s, size_t index)
+static void in_symtab(void *arg, const char *name, const Elf64_Sym *s)
 {
-	look_at(arg, name, s, index, false);
+	look_at(arg, name, s, false);
 }
 
 static bool complete(uint32_t bits, const struct row *r)
@@ -217,9 +211,6 @@ static bool method(const struct sp_elf *f, const struct sp_sdk_place *place,
 		*how = "it is linked into the program, whose calls are bound inside it";
 		return false;
 	}
-	/* As of -Bsymbolic builds. */
-	if (r->vtable != NULL && !sp_elf_relocated(f, seen->index_of_end[i]))
-		*how = "the slots of its vtables";
 	return true;
 }
 

@@ -10,7 +10,7 @@ source test/common/stories.bash
 need python3
 readonly PIECE_MS=80
 
-for build in v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic v1_24 v2_24; do
+for build in v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic v1_24 v2_24 nortti quiet quiet_bsymbolic; do
 	for story in parents remote destroyed own_storage renamed own_attributes; do
 		name=$build.$story
 		tell_under "$name" all "$TEST_LIBS/otelcpp/$build/stories" "$story" "$PIECE_MS"

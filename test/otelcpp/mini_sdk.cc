@@ -323,8 +323,10 @@ void set_provider(bool sampled)
 	namespace nostd = opentelemetry::nostd;
 	auto *tracer = new mini::Tracer;
 
+#ifndef MINI_QUIET
 	/* As every release's Resource::Create() does, before there is a tracer. */
 	(void)std::getenv("OTEL_RESOURCE_ATTRIBUTES");
+#endif
 	tracer->sampled = sampled;
 	if (const char *service = std::getenv("STORY_SERVICE")) {
 		auto &attributes = tracer->context->resource.attributes;

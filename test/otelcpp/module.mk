@@ -6,7 +6,7 @@
 OTELCPP_DIR := $(B)/test/otelcpp
 # ABI version 2; smart pointers and strings of the standard library, or the former only; functions
 # bound inside the library; as it is since 1.24.
-OTELCPP_MINI := v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic v1_24 v2_24
+OTELCPP_MINI := v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic v1_24 v2_24 nortti quiet quiet_bsymbolic
 # What no release is: one thing each is not laid out as in any.
 OTELCPP_FOREIGN := foreign_token foreign_context foreign_options foreign_ids foreign_slots
 
@@ -18,6 +18,11 @@ OTELCPP_FLAGS_v1_stl14 := -DOPENTELEMETRY_ABI_VERSION_NO=1 -DOPENTELEMETRY_STL_V
 	-DMINI_CONTEXT=MINI_CONTEXT_ELSEWHERE
 OTELCPP_FLAGS_v2_nostd := -DOPENTELEMETRY_ABI_VERSION_NO=2
 OTELCPP_FLAGS_bsymbolic := -DOPENTELEMETRY_ABI_VERSION_NO=1
+# Without run-time type information, but with names; and such that never ask for a variable.
+OTELCPP_FLAGS_nortti := -DOPENTELEMETRY_ABI_VERSION_NO=1 -DOPENTELEMETRY_STL_VERSION=2017 -fno-rtti -DMINI_QUIET
+OTELCPP_FLAGS_quiet := -DOPENTELEMETRY_ABI_VERSION_NO=2 -DMINI_QUIET
+OTELCPP_FLAGS_quiet_bsymbolic := -DOPENTELEMETRY_ABI_VERSION_NO=1 -DMINI_QUIET
+OTELCPP_LDFLAGS_quiet_bsymbolic := -Wl,-Bsymbolic-functions
 OTELCPP_FLAGS_v2_stl17 := -DOPENTELEMETRY_ABI_VERSION_NO=2 -DOPENTELEMETRY_STL_VERSION=2017
 
 # $(call otelcpp_api,build,header,sed script,what it has to have led to): the distribution's header with
@@ -53,6 +58,9 @@ s/^  virtual trace::SpanContext GetContext/  virtual bool More() const noexcept 
 OTELCPP_COPIES := copy_a copy_b
 $(foreach copy,$(OTELCPP_COPIES),$(eval OTELCPP_FLAGS_$(copy) := -DOPENTELEMETRY_ABI_VERSION_NO=1 \
 	-Dmain=stories_main -fno-gnu-unique '-DMINI_COPY="$(copy:copy_%=%):"'))
+
+# The second one never asks for a variable.
+OTELCPP_FLAGS_copy_b += -DMINI_QUIET
 
 # In the program, without a symbol. One has spans inside of their control blocks, as from 1.2x on; one has
 # a method that no release has; one has no run-time type information.

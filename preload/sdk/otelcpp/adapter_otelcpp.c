@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adapter for opentelemetry-cpp: start, rename, end and destruction of sdk::trace::Span, interposed
- * by their mangled names. The SDK's vtables refer to these functions by name, so virtual calls
- * reach our hooks too; where they do not, the hooks are put into the vtables
- * (adapter_otelcpp_types.h). APP context.
+ * Adapter for opentelemetry-cpp: start, rename, end and destruction of sdk::trace::Span, in the slots
+ * of its vtables (adapter_otelcpp_types.h). APP context.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -17,8 +15,7 @@
 #include "preload/sdk/otelcpp/adapter_otelcpp_inner.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_scope.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_sdk.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_types.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_vtable.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp_trigger.h"
 #include "preload/sdk/otelcpp/otelcpp_abi.h"
 #include "preload/sdk/span_attr.h"
 #include "sampler/base/compiler.h"
@@ -34,58 +31,6 @@ typedef void *start_fn(PARAMETERS);
 typedef void end_fn(void *span, const void *options);
 typedef void destroy_fn(void *span);
 typedef void rename_fn(void *span, size_t len, const char *name);
-
-/* Data of the SDK: NULL where no SDK is loaded at program start. */
-#define LINKED(id, symbol)                                                                         \
-	extern const char(id)[] __asm__(symbol) __attribute__((weak, visibility("default")))
-
-/* One set of functions per ABI version, under the SDK's names. */
-#define DECLARE(n, V)                                                                              \
-	SP_OTELCPP_ENTRY(sp_otelcpp_v##n##_start_nostd, start_fn, SP_OTELCPP_START_NOSTD(V));      \
-	SP_OTELCPP_ENTRY(sp_otelcpp_v##n##_start_stl, start_fn, SP_OTELCPP_START_STL(V));          \
-	SP_EXPORT end_fn sp_otelcpp_v##n##_end __asm__(SP_OTELCPP_END(V));                         \
-	SP_EXPORT destroy_fn sp_otelcpp_v##n##_d1 __asm__(SP_OTELCPP_D1(V));                       \
-	SP_EXPORT destroy_fn sp_otelcpp_v##n##_d0 __asm__(SP_OTELCPP_D0(V));                       \
-	SP_EXPORT rename_fn sp_otelcpp_v##n##_rename_nostd __asm__(SP_OTELCPP_RENAME_NOSTD(V));    \
-	SP_EXPORT rename_fn sp_otelcpp_v##n##_rename_stl __asm__(SP_OTELCPP_RENAME_STL(V));        \
-	static destroy_fn dispose_inside_v##n;                                                     \
-	static destroy_fn dispose_pointer_v##n;                                                    \
-	LINKED(storage_v##n, SP_OTELCPP_STORAGE(V));                                               \
-	LINKED(storage_vtable_v##n, SP_OTELCPP_STORAGE_CLASS(V));                                  \
-	LINKED(span_vtable_v##n, SP_OTELCPP_SPAN_VTABLE(V));                                       \
-	LINKED(tracer_vtable_v##n, SP_OTELCPP_TRACER_VTABLE(V));                                   \
-	static const struct sp_otelcpp_names names_v##n = {                                        \
-		.real = {SP_OTELCPP_START_NOSTD(V), SP_OTELCPP_START_STL(V), SP_OTELCPP_END(V),    \
-			 SP_OTELCPP_D1(V), SP_OTELCPP_D0(V), SP_OTELCPP_RENAME_NOSTD(V),           \
-			 SP_OTELCPP_RENAME_STL(V)},                                                \
-		.span_vtable = SP_OTELCPP_SPAN_VTABLE(V),                                          \
-		.storage = SP_OTELCPP_STORAGE(V),                                                  \
-		.storage_class = SP_OTELCPP_STORAGE_CLASS(V),                                      \
-		.get_context = SP_OTELCPP_GET_CONTEXT(V),                                          \
-		.is_recording = SP_OTELCPP_IS_RECORDING(V),                                        \
-		.tracer_context_type = SP_OTELCPP_CONTEXT_TYPE(V),                                 \
-		.slot_end = SP_OTELCPP_SLOT_END_V##n,                                              \
-		.sdk = SP_SDK_OTELCPP_V##n,                                                        \
-	};                                                                                         \
-	static struct sp_otelcpp sdk_v##n = {                                                      \
-		.names = &names_v##n,                                                              \
-		.hook = {SP_OTELCPP_ENTRY_OF(sp_otelcpp_v##n##_start_nostd),                       \
-			 SP_OTELCPP_ENTRY_OF(sp_otelcpp_v##n##_start_stl),                         \
-			 (const void *)sp_otelcpp_v##n##_end, (const void *)sp_otelcpp_v##n##_d1,  \
-			 (const void *)sp_otelcpp_v##n##_d0,                                       \
-			 (const void *)sp_otelcpp_v##n##_rename_nostd,                             \
-			 (const void *)sp_otelcpp_v##n##_rename_stl,                               \
-			 (const void *)dispose_inside_v##n, (const void *)dispose_pointer_v##n},   \
-		.linked_storage = storage_v##n,                                                    \
-		.linked_storage_vtable = storage_vtable_v##n,                                      \
-		.linked_span_vtable = span_vtable_v##n,                                            \
-		.linked_tracer_vtable = tracer_vtable_v##n,                                        \
-	}
-
-DECLARE(1, "1");
-DECLARE(2, "2");
-
-struct sp_otelcpp *const sp_otelcpp_first[SP_OTELCPP_VERSIONS] = {&sdk_v1, &sdk_v2};
 
 /*
  * If the program sets an attribute with a key of ours at the start of that span or later, its value
@@ -154,22 +99,18 @@ static void ending(const struct sp_otelcpp *sdk, void *span)
 	errno = saved;
 }
 
-static inline __attribute__((always_inline)) void *
 /* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters, and whose they are */
-hook_start(struct sp_otelcpp *first, enum sp_otelcpp_real which, PARAMETERS)
+static void *hook_start(struct sp_otelcpp *sdk, start_fn *next, PARAMETERS)
 {
-	struct sp_otelcpp *sdk = sp_otelcpp_instance(first, SP_OTELCPP_TRACER, tracer);
-	start_fn *next = (start_fn *)sp_otelcpp_real(sdk, which);
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
-	if (next != NULL)
-		SP_OTELCPP_CALL(next, ARGUMENTS);
-	if (g.outermost && next != NULL && sp_lifecycle_wanted()) {
+	SP_OTELCPP_CALL(next, ARGUMENTS);
+	if (g.outermost && sp_lifecycle_wanted()) {
 		int saved = errno;
 
 		started(sdk, result, name, len, attributes, options);
 		errno = saved;
-	} else if (!g.outermost && next != NULL) {
+	} else if (!g.outermost) {
 		sp_otelcpp_inner_started(sdk, result);
 	}
 	sp_reentrancy_guard_leave(g);
@@ -178,8 +119,6 @@ hook_start(struct sp_otelcpp *first, enum sp_otelcpp_real which, PARAMETERS)
 
 static inline void hook_ending(const struct sp_otelcpp *sdk, void *span)
 {
-	if (!sp_lifecycle_active() || span == being_destroyed)
-		return;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	if (g.outermost)
@@ -188,97 +127,113 @@ static inline void hook_ending(const struct sp_otelcpp *sdk, void *span)
 }
 
 /*
+ * Whether an end concerns us: not while we are switched off, nor in two of the four calls that end
+ * and destroy a span, which its destructors make themselves. Those go on by a jump, without a frame
+ * of ours.
+ */
+static inline bool concerns_us(const void *span)
+{
+	return sp_lifecycle_active() && span != being_destroyed;
+}
+
+/*
  * The real end and the real destructor run outside of the reentrancy guard, because they may drop
  * the last reference to another span, whose end counts.
  */
-__attribute__((noinline)) static void end(struct sp_otelcpp *first, void *span, const void *options)
+__attribute__((noinline)) static void end_seen(void *span, const void *options,
+					       struct sp_otelcpp *sdk)
 {
-	struct sp_otelcpp *sdk = sp_otelcpp_instance(first, SP_OTELCPP_SPAN, span);
 	end_fn *next = (end_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END);
 
 	hook_ending(sdk, span);
-	if (next != NULL)
-		next(span, options);
+	next(span, options);
 }
 
-__attribute__((noinline)) static void destroy(struct sp_otelcpp *first, enum sp_otelcpp_real which,
-					      void *span)
+static void hook_end(void *span, const void *options)
 {
-	struct sp_otelcpp *sdk = sp_otelcpp_instance(first, SP_OTELCPP_SPAN, span);
+	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span);
+
+	if (concerns_us(span))
+		end_seen(span, options, sdk);
+	else
+		((end_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END))(span, options);
+}
+
+__attribute__((noinline)) static void destroy_seen(void *span, enum sp_otelcpp_real which,
+						   struct sp_otelcpp *sdk)
+{
 	destroy_fn *next = (destroy_fn *)sp_otelcpp_real(sdk, which);
 	const void *outer = being_destroyed;
 
 	hook_ending(sdk, span);
 	being_destroyed = span;
-	if (next != NULL)
-		next(span);
+	next(span);
 	being_destroyed = outer;
 }
 
-/*
- * The real function, if that is known by a glance at the object and the call does not concern us:
- * while we are switched off, and for two of the four calls that end and destroy a span, which its
- * destructors make themselves. These calls go on by a jump, without a frame of ours. Otherwise NULL.
- */
-static inline void *straight(struct sp_otelcpp *first, enum sp_otelcpp_real which, const void *span)
+static inline void hook_destroy(void *span, enum sp_otelcpp_real which)
 {
-	return sp_otelcpp_is_first(first, SP_OTELCPP_SPAN, span) &&
-			       (!sp_lifecycle_active() || span == being_destroyed)
-		       ? atomic_load_explicit(&first->real[which], memory_order_relaxed)
-		       : NULL;
+	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span);
+
+	if (concerns_us(span))
+		destroy_seen(span, which, sdk);
+	else
+		((destroy_fn *)sp_otelcpp_real(sdk, which))(span);
 }
 
-static inline void hook_end(struct sp_otelcpp *first, void *span, const void *options)
+static void hook_d1(void *span)
 {
-	end_fn *next = (end_fn *)straight(first, SP_OTELCPP_REAL_END, span);
-
-	if (next != NULL)
-		next(span, options);
-	else
-		end(first, span, options);
+	hook_destroy(span, SP_OTELCPP_REAL_D1);
 }
 
-static inline void hook_destroy(struct sp_otelcpp *first, enum sp_otelcpp_real which, void *span)
+static void hook_d0(void *span)
 {
-	destroy_fn *next = (destroy_fn *)straight(first, which, span);
-
-	if (next != NULL)
-		next(span);
-	else
-		destroy(first, which, span);
+	hook_destroy(span, SP_OTELCPP_REAL_D0);
 }
 
 /*
  * Who drops the last reference to a span calls a function of the control block, which destroys the
- * span without a virtual call. So we hook that function where the destructor has no name.
+ * span without a virtual call.
  */
-static void hook_dispose(struct sp_otelcpp *first, enum sp_otelcpp_real which, void *control)
+static void hook_dispose(void *control, void *span, destroy_fn *next)
 {
-	struct sp_otelcpp *sdk = sp_otelcpp_instance(first, SP_OTELCPP_SPAN, control);
-	destroy_fn *next = (destroy_fn *)sp_otelcpp_real(sdk, which);
-	void *span = (char *)control + SP_OTELCPP_CONTROL_OBJECT;
 	const void *outer = being_destroyed;
+	const struct sp_otelcpp *sdk = NULL;
 
-	if (which == SP_OTELCPP_REAL_DISPOSE_POINTER)
-		span = sp_otelcpp_member(span, 0);
-	if (span != NULL && sp_otelcpp_member(span, 0) == sdk->span_vptr) {
+	if (span != NULL && concerns_us(span))
+		sdk = sp_otelcpp_with(SP_OTELCPP_TYPE_SPAN, sp_otelcpp_member(span, 0));
+	if (sdk != NULL) {
 		hook_ending(sdk, span);
 		being_destroyed = span;
 	}
-	if (next != NULL)
-		next(control);
+	next(control);
 	being_destroyed = outer;
 }
 
-static void hook_rename(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void *span, size_t len,
-			const char *name)
+static void hook_dispose_inside(void *control)
 {
-	rename_fn *next = (rename_fn *)sp_otelcpp_real(sdk, which);
+	const struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_CONTROL_INSIDE, control);
+
+	hook_dispose(control, (char *)control + SP_OTELCPP_CONTROL_OBJECT,
+		     (destroy_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_DISPOSE_INSIDE));
+}
+
+static void hook_dispose_pointer(void *control)
+{
+	const struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_CONTROL_POINTER, control);
+
+	hook_dispose(control, sp_otelcpp_member(control, SP_OTELCPP_CONTROL_OBJECT),
+		     (destroy_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_DISPOSE_POINTER));
+}
+
+static void hook_rename(void *span, size_t len, const char *name)
+{
+	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span);
+	rename_fn *next = (rename_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_RENAME);
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
-	if (next != NULL)
-		next(span, len, name);
-	if (g.outermost && next != NULL && sp_lifecycle_active()) {
+	next(span, len, name);
+	if (g.outermost && sp_lifecycle_active()) {
 		int saved = errno;
 
 		(void)sp_span_renamed(span, name, len);
@@ -287,63 +242,105 @@ static void hook_rename(struct sp_otelcpp *sdk, enum sp_otelcpp_real which, void
 	sp_reentrancy_guard_leave(g);
 }
 
-/* As straight(), for a start. Two functions of the same type, so that the second is a jump, too. */
-#define DEFINE_START(name, first, which)                                                           \
-	static __attribute__((noinline)) void *name##_seen(PARAMETERS)                             \
+/* Two functions of the same type, so that the second is called by a jump, too. */
+/* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters */
+static __attribute__((noinline)) void *start_seen(PARAMETERS)
+{
+	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_TRACER, tracer);
+
+	return hook_start(sdk, (start_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_START), ARGUMENTS);
+}
+
+SP_OTELCPP_LOCAL_ENTRY(sp_otelcpp_start, start_fn, "sp_otelcpp_start_entry");
+
+/* NOLINTNEXTLINE(readability-function-size): the same */
+void *sp_otelcpp_start(PARAMETERS)
+{
+	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_TRACER, tracer);
+
+	if (sp_lifecycle_wanted())
+		return start_seen(ARGUMENTS);
+	SP_OTELCPP_RETURN_CALL((start_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_START), result,
+			       ARGUMENTS);
+}
+
+const void *const sp_otelcpp_hooks[SP_OTELCPP_REAL_N] = {
+	[SP_OTELCPP_REAL_START] = SP_OTELCPP_ENTRY_OF(sp_otelcpp_start),
+	[SP_OTELCPP_REAL_END] = (const void *)hook_end,
+	[SP_OTELCPP_REAL_D1] = (const void *)hook_d1,
+	[SP_OTELCPP_REAL_D0] = (const void *)hook_d0,
+	[SP_OTELCPP_REAL_RENAME] = (const void *)hook_rename,
+	[SP_OTELCPP_REAL_SET_ATTRIBUTE] = (const void *)sp_otelcpp_attr_hook,
+	[SP_OTELCPP_REAL_DISPOSE_INSIDE] = (const void *)hook_dispose_inside,
+	[SP_OTELCPP_REAL_DISPOSE_POINTER] = (const void *)hook_dispose_pointer,
+};
+
+/*
+ * Starts under the SDK's names, for as long as its classes have not been looked for
+ * (adapter_otelcpp_trigger.h). Switched off they stay, and what is known by a glance goes on by a
+ * jump.
+ */
+static inline start_fn *straight(const void *tracer)
+{
+	return !sp_lifecycle_wanted() && sp_otelcpp_instances[0].object.permanent &&
+			       sp_otelcpp_is_first(SP_OTELCPP_TYPE_TRACER,
+						   sp_otelcpp_member(tracer, 0))
+		       ? (start_fn *)sp_otelcpp_real(&sp_otelcpp_instances[0],
+						     SP_OTELCPP_REAL_START)
+		       : NULL;
+}
+
+#define DEFINE_START(fn, symbol, version, which)                                                   \
+	SP_OTELCPP_ENTRY(fn, start_fn, symbol);                                                    \
+	static __attribute__((noinline)) void *fn##_first(PARAMETERS)                              \
 	{                                                                                          \
-		return hook_start(first, which, ARGUMENTS);                                        \
-	}                                                                                          \
-	void *name(PARAMETERS)                                                                     \
-	{                                                                                          \
-		start_fn *next =                                                                   \
-			atomic_load_explicit(&(first)->real[which], memory_order_relaxed);         \
+		void *next;                                                                        \
+		struct sp_otelcpp *sdk = sp_otelcpp_started(&sp_otelcpp_names[version], which,     \
+							    sp_otelcpp_member(tracer, 0), &next);  \
                                                                                                    \
-		if (sp_lifecycle_wanted() || next == NULL ||                                       \
-		    !sp_otelcpp_is_first(first, SP_OTELCPP_TRACER, tracer))                        \
-			return name##_seen(ARGUMENTS);                                             \
+		if (sdk != NULL && next != NULL)                                                   \
+			return hook_start(sdk, (start_fn *)next, ARGUMENTS);                       \
+		if (next != NULL)                                                                  \
+			SP_OTELCPP_CALL((start_fn *)next, ARGUMENTS);                              \
+		return result;                                                                     \
+	}                                                                                          \
+	void *fn(PARAMETERS)                                                                       \
+	{                                                                                          \
+		start_fn *next = straight(tracer);                                                 \
+                                                                                                   \
+		if (next == NULL)                                                                  \
+			return fn##_first(ARGUMENTS);                                              \
 		SP_OTELCPP_RETURN_CALL(next, result, ARGUMENTS);                                   \
 	}
 
-#define DEFINE(n)                                                                                  \
-	DEFINE_START(sp_otelcpp_v##n##_start_nostd, &sdk_v##n, SP_OTELCPP_REAL_START_NOSTD)        \
-	DEFINE_START(sp_otelcpp_v##n##_start_stl, &sdk_v##n, SP_OTELCPP_REAL_START_STL)            \
-	void sp_otelcpp_v##n##_end(void *span, const void *options)                                \
+/* NOLINTBEGIN(readability-function-size): the SDK's own seven parameters */
+DEFINE_START(sp_otelcpp_v1_start_nostd, SP_OTELCPP_START_NOSTD("1"), 0, 0)
+DEFINE_START(sp_otelcpp_v1_start_stl, SP_OTELCPP_START_STL("1"), 0, 1)
+DEFINE_START(sp_otelcpp_v2_start_nostd, SP_OTELCPP_START_NOSTD("2"), 1, 0)
+DEFINE_START(sp_otelcpp_v2_start_stl, SP_OTELCPP_START_STL("2"), 1, 1)
+/* NOLINTEND(readability-function-size) */
+
+/* Data of the SDK: NULL where none is linked. */
+#define LINKED(id, symbol)                                                                         \
+	extern const void *const(id)[] __asm__(symbol) __attribute__((weak, visibility("defaul"    \
+										       "t")))
+LINKED(tracer_v1, SP_OTELCPP_TRACER_VTABLE("1"));
+LINKED(tracer_v2, SP_OTELCPP_TRACER_VTABLE("2"));
+
+#define NAMES(n, V)                                                                                \
 	{                                                                                          \
-		hook_end(&sdk_v##n, span, options);                                                \
-	}                                                                                          \
-	void sp_otelcpp_v##n##_d1(void *span)                                                      \
-	{                                                                                          \
-		hook_destroy(&sdk_v##n, SP_OTELCPP_REAL_D1, span);                                 \
-	}                                                                                          \
-	void sp_otelcpp_v##n##_d0(void *span)                                                      \
-	{                                                                                          \
-		hook_destroy(&sdk_v##n, SP_OTELCPP_REAL_D0, span);                                 \
-	}                                                                                          \
-	static void dispose_inside_v##n(void *control)                                             \
-	{                                                                                          \
-		hook_dispose(&sdk_v##n, SP_OTELCPP_REAL_DISPOSE_INSIDE, control);                  \
-	}                                                                                          \
-	static void dispose_pointer_v##n(void *control)                                            \
-	{                                                                                          \
-		hook_dispose(&sdk_v##n, SP_OTELCPP_REAL_DISPOSE_POINTER, control);                 \
-	}                                                                                          \
-	void sp_otelcpp_v##n##_rename_nostd(void *span, size_t len, const char *name)              \
-	{                                                                                          \
-		hook_rename(sp_otelcpp_instance(&sdk_v##n, SP_OTELCPP_SPAN, span),                 \
-			    SP_OTELCPP_REAL_RENAME_NOSTD, span, len, name);                        \
-	}                                                                                          \
-	void sp_otelcpp_v##n##_rename_stl(void *span, size_t len, const char *name)                \
-	{                                                                                          \
-		hook_rename(sp_otelcpp_instance(&sdk_v##n, SP_OTELCPP_SPAN, span),                 \
-			    SP_OTELCPP_REAL_RENAME_STL, span, len, name);                          \
+		.start = {SP_OTELCPP_START_NOSTD(V), SP_OTELCPP_START_STL(V)},                     \
+		.hook = {SP_OTELCPP_ENTRY_OF(sp_otelcpp_v##n##_start_nostd),                       \
+			 SP_OTELCPP_ENTRY_OF(sp_otelcpp_v##n##_start_stl)},                        \
+		.vtable = {SP_OTELCPP_TRACER_VTABLE(V), SP_OTELCPP_SPAN_VTABLE(V),                 \
+			   SP_OTELCPP_CONTROL_INSIDE_VTABLE(V),                                    \
+			   SP_OTELCPP_CONTROL_POINTER_VTABLE(V)},                                  \
+		.storage = SP_OTELCPP_STORAGE(V), .storage_class = SP_OTELCPP_STORAGE_CLASS(V),    \
+		.tracer_context_type = SP_OTELCPP_CONTEXT_TYPE(V), .linked_tracer = tracer_v##n,   \
+		.slots = {SP_OTELCPP_TRACER_SLOTS_V##n, SP_OTELCPP_SPAN_SLOTS_V##n,                \
+			  SP_OTELCPP_CONTROL_SLOTS, SP_OTELCPP_CONTROL_SLOTS},                     \
+		.slot_end = SP_OTELCPP_SLOT_END_V##n, .sdk = SP_SDK_OTELCPP_V##n,                  \
 	}
 
-DEFINE(1) /* NOLINT(readability-function-size): the SDK's own seven parameters */
-DEFINE(2) /* NOLINT(readability-function-size) */
-
-/* INIT. The loader has relocated all vtables by now. Without an SDK this costs two comparisons. */
-__attribute__((constructor)) static void patch_vtables(void)
-{
-	sp_otelcpp_vtable_patch(&sdk_v1);
-	sp_otelcpp_vtable_patch(&sdk_v2);
-}
+const struct sp_otelcpp_names sp_otelcpp_names[SP_OTELCPP_VERSIONS] = {NAMES(1, "1"),
+								       NAMES(2, "2")};

@@ -20,30 +20,18 @@
 #define SET_PARAMETERS void *span, size_t len, const char *key, const void *value
 typedef void set_fn(SET_PARAMETERS);
 
-/*
- * One function for each vtable, each with one real function behind it: the program calls
- * SetAttribute all the time, and this needs no look-up. A place is never reused for another
- * function, because its hook may be called as long as the process exists. If no place is left, that
- * SDK instance is not watched.
- */
-#define PLACES 8U
-static struct place {
-	set_fn *_Atomic real;
-	struct sp_otelcpp *_Atomic sdk;
-} places[PLACES];
 static atomic_flag patching = ATOMIC_FLAG_INIT;
 
 /* Found by the ids, because the object that we know the span by may be that of a wrapper. */
-static void program_sets(const struct place *p, void *span, uint8_t keys)
+static void program_sets(struct sp_otelcpp *sdk, void *span, uint8_t keys)
 {
-	struct sp_otelcpp *sdk = atomic_load_explicit(&p->sdk, memory_order_acquire);
 	int saved = errno;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	struct sp_otelcpp_ids ids;
 	struct sp_span_record r;
 	uint64_t id;
 
-	if (sp_lifecycle_active() && sp_otelcpp_member(span, 0) == sdk->span_vptr) {
+	if (sp_lifecycle_active() && sp_otelcpp_known(sdk)) {
 		sp_otelcpp_own_ids(sdk, span, &ids);
 		memcpy(&id, ids.span_id, sizeof(id));
 		if (sp_span_table_by_id(id, &r))
@@ -53,77 +41,33 @@ static void program_sets(const struct place *p, void *span, uint8_t keys)
 	errno = saved;
 }
 
-/* noinline and a tail call, so that other keys need no frame in the caller. */
-__attribute__((noinline)) static void set_like_ours(const struct place *p, SET_PARAMETERS)
+static inline set_fn *real_of(const struct sp_otelcpp *sdk)
 {
-	set_fn *real = atomic_load_explicit(&p->real, memory_order_relaxed);
+	return (set_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_SET_ATTRIBUTE);
+}
+
+/* noinline and a tail call, so that other keys need no frame in the caller. */
+__attribute__((noinline)) static void set_like_ours(SET_PARAMETERS)
+{
+	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span);
 	uint8_t keys = sp_span_attr_key(key, len);
 
 	if (keys != 0)
-		program_sets(p, span, keys);
-	real(span, len, key, value);
+		program_sets(sdk, span, keys);
+	real_of(sdk)(span, len, key, value);
 }
 
-static inline __attribute__((always_inline)) void hook_set(const struct place *p, SET_PARAMETERS)
+void sp_otelcpp_attr_hook(SET_PARAMETERS)
 {
 	if (sp_span_attr_like_ours(key, len))
-		set_like_ours(p, span, len, key, value);
+		set_like_ours(span, len, key, value);
 	else
-		atomic_load_explicit(&p->real, memory_order_relaxed)(span, len, key, value);
+		real_of(sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span))(span, len, key, value);
 }
 
-#define DEFINE(n)                                                                                  \
-	static void set_##n(SET_PARAMETERS)                                                        \
-	{                                                                                          \
-		hook_set(&places[n], span, len, key, value);                                       \
-	}
-DEFINE(0)
-DEFINE(1)
-DEFINE(2)
-DEFINE(3)
-DEFINE(4)
-DEFINE(5)
-DEFINE(6)
-DEFINE(7)
-static set_fn *const hooks[PLACES] = {set_0, set_1, set_2, set_3, set_4, set_5, set_6, set_7};
-
-/*
- * The place of that function, which may be that of an earlier instance at the same address; NULL =
- * none is left.
- */
-static struct place *place_for(set_fn *real)
+void sp_otelcpp_attr_set(SET_PARAMETERS)
 {
-	for (unsigned i = 0; i < PLACES; i++) {
-		set_fn *taken = atomic_load_explicit(&places[i].real, memory_order_relaxed);
-
-		if (taken == NULL || taken == real)
-			return &places[i];
-	}
-	return NULL;
-}
-
-void *sp_otelcpp_attr_real(void *set)
-{
-	for (unsigned i = 0; i < PLACES; i++) {
-		if (set == (void *)hooks[i])
-			return (void *)atomic_load_explicit(&places[i].real, memory_order_relaxed);
-	}
-	return set;
-}
-
-/* Only the pages of a vtable, which no thread writes, are made writable for a moment. */
-static void patch(struct sp_otelcpp *sdk)
-{
-	const void *const *slot =
-		(const void *const *)sdk->span_vptr + SP_OTELCPP_SLOT_SET_ATTRIBUTE;
-	set_fn *real = (set_fn *)sp_otelcpp_attr_real((void *)(uintptr_t)*slot);
-	struct place *p = place_for(real);
-
-	if (p == NULL)
-		return;
-	atomic_store_explicit(&p->sdk, sdk, memory_order_release);
-	atomic_store_explicit(&p->real, real, memory_order_release);
-	(void)sp_otelcpp_vtable_replace(slot, (const void *)hooks[p - places]);
+	real_of(sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span))(span, len, key, value);
 }
 
 void sp_otelcpp_attr_patch(struct sp_otelcpp *sdk)
@@ -133,7 +77,9 @@ void sp_otelcpp_attr_patch(struct sp_otelcpp *sdk)
 	    atomic_flag_test_and_set_explicit(&patching, memory_order_acquire))
 		return;
 	if (!atomic_load_explicit(&sdk->attributes_watched, memory_order_relaxed)) {
-		patch(sdk);
+		(void)sp_otelcpp_vtable_replace((const void *const *)sdk->span_vptr +
+							SP_OTELCPP_SLOT_SET_ATTRIBUTE,
+						(const void *)sp_otelcpp_attr_hook);
 		atomic_store_explicit(&sdk->attributes_watched, true, memory_order_relaxed);
 	}
 	atomic_flag_clear_explicit(&patching, memory_order_release);

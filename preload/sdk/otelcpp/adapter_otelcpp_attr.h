@@ -22,10 +22,10 @@ static inline void sp_otelcpp_attr_watch(struct sp_otelcpp *sdk)
 /* The keys of ours among the attributes of a start, a KeyValueIterable. */
 uint8_t sp_otelcpp_attr_given(const void *attributes);
 
-/*
- * The SDK's function if `set` is our replacement, otherwise `set` itself: for attributes that we
- * set.
- */
-void *sp_otelcpp_attr_real(void *set);
+/* Our replacement. */
+void sp_otelcpp_attr_hook(void *span, size_t len, const char *key, const void *value);
+
+/* The SDK's own function, for attributes that we set. Of one of its own spans. */
+void sp_otelcpp_attr_set(void *span, size_t len, const char *key, const void *value);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "preload/elf/elf_walk.h"
+#include "preload/elf/relocations.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_call.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_scope.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_types.h"
@@ -122,6 +123,7 @@ static void hold(struct sp_otelcpp *sdk)
 void sp_otelcpp_expect_storage(struct sp_otelcpp *sdk)
 {
 	void *vtable[EXPECTED_MAX];
+	const void *bound;
 	unsigned n;
 
 	if (atomic_exchange_explicit(&sdk->expects, true, memory_order_relaxed) ||
@@ -130,9 +132,10 @@ void sp_otelcpp_expect_storage(struct sp_otelcpp *sdk)
 	n = sp_elf_find_all(sdk->names->storage_class, vtable, EXPECTED_MAX);
 	for (unsigned i = 0; i < n && i < EXPECTED_MAX; i++)
 		(void)expect_vtable(sdk, vtable[i]);
-	/* The program's own, which precedes us in the search order. */
-	if (sdk->linked_storage_vtable != NULL)
-		(void)expect_vtable(sdk, sdk->linked_storage_vtable);
+	/* The program's own, which precedes us in the search order, if the SDK uses that. */
+	bound = sp_relocations_reference(&sdk->object, sdk->names->storage_class);
+	if (bound != NULL)
+		(void)expect_vtable(sdk, bound);
 	hold(sdk);
 	sp_unlock(&busy);
 }

@@ -154,26 +154,3 @@ bool sp_otelcpp_context_fits(struct sp_otelcpp *sdk, const void *context)
 	}
 	return true;
 }
-
-/*
- * Whether the slot holds the function of that name, if the function's object defines that name at
- * all.
- */
-static bool slot_has(const void *vptr, unsigned slot, const char *name)
-{
-	const void *function = sp_otelcpp_member(vptr, slot * sizeof(void *));
-	struct sp_elf_range object = sp_elf_object_at(function);
-	const void *named = sp_elf_find_in(&object, name);
-
-	return object.size != 0 && (named == NULL || named == function);
-}
-
-bool sp_otelcpp_slots_fit(const struct sp_otelcpp *sdk)
-{
-	const struct sp_otelcpp_names *n = sdk->names;
-
-	return slot_has(sdk->span_vptr, n->slot_end + SP_OTELCPP_SLOT_GET_CONTEXT_AFTER_END,
-			n->get_context) &&
-	       slot_has(sdk->span_vptr, n->slot_end + SP_OTELCPP_SLOT_IS_RECORDING_AFTER_END,
-			n->is_recording);
-}

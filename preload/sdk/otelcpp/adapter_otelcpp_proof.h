@@ -36,7 +36,4 @@ bool sp_otelcpp_ids_fit(struct sp_otelcpp *sdk, const struct sp_otelcpp_flavour 
 /* The context is a list as we know it, or empty. */
 bool sp_otelcpp_context_fits(struct sp_otelcpp *sdk, const void *context);
 
-/* The virtual functions of spans that we call lie in the slots where we expect them. */
-bool sp_otelcpp_slots_fit(const struct sp_otelcpp *sdk);
-
 #endif

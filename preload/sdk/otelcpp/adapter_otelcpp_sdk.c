@@ -6,9 +6,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "preload/elf/elf_walk.h"
-#include "preload/elf/relocations.h"
-#include "preload/elf/resolve.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_attr.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_call.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_proof.h"
@@ -26,76 +23,11 @@ static void *method(const void *object, unsigned slot)
 	return sp_otelcpp_member(sp_otelcpp_member(object, 0), slot * sizeof(void *));
 }
 
-void *sp_otelcpp_find_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which)
-{
-	void *p = sp_otelcpp_find(sdk, sdk->names->real[which]);
-
-	atomic_store_explicit(&sdk->real[which], p, memory_order_relaxed);
-	return p;
-}
-
-/* Whether the slot holds that function or our hook for it. */
-static bool slot_is(struct sp_otelcpp *sdk, const void *vptr, unsigned slot,
-		    enum sp_otelcpp_real which)
-{
-	const void *p = sp_otelcpp_member(vptr, slot * sizeof(void *));
-
-	return p != NULL && (p == sdk->hook[which] || p == sp_otelcpp_real(sdk, which));
-}
-
-/*
- * One object defines both the vtable and the functions, they are the functions that we forward to,
- * and they are in the slots of the layout that we know.
- */
-static bool layout_fits(struct sp_otelcpp *sdk)
-{
-	const struct sp_otelcpp_names *n = sdk->names;
-	const char *const together[] = {n->real[SP_OTELCPP_REAL_END], n->real[SP_OTELCPP_REAL_D1],
-					n->real[SP_OTELCPP_REAL_D0], NULL};
-	bool found = atomic_load_explicit(&sdk->found, memory_order_acquire);
-	const void *vtable = found ? sp_otelcpp_find(sdk, n->span_vtable)
-				   : sp_elf_find(n->span_vtable, together);
-
-	if (vtable == NULL || !sp_elf_belongs(n->span_vtable, vtable, together))
-		return false;
-	sdk->span_vptr = sp_otelcpp_at(vtable, SP_OTELCPP_VTABLE_HEAD * sizeof(void *));
-	return slot_is(sdk, sdk->span_vptr, SP_OTELCPP_SLOT_D1, SP_OTELCPP_REAL_D1) &&
-	       slot_is(sdk, sdk->span_vptr, SP_OTELCPP_SLOT_D0, SP_OTELCPP_REAL_D0) &&
-	       slot_is(sdk, sdk->span_vptr, n->slot_end, SP_OTELCPP_REAL_END) &&
-	       sp_otelcpp_slots_fit(sdk);
-}
-
-/*
- * A variable of an inline function: each object that was built with the headers defines it, a plugin
- * as well as the library it brings, and the loader chose one of them.
- */
-static const void *find_storage(const struct sp_otelcpp *sdk)
-{
-	const void *storage = sdk->linked_storage;
-
-	if (storage == NULL && atomic_load_explicit(&sdk->found, memory_order_acquire))
-		storage = sp_relocations_reference(&sdk->object, sdk->names->storage);
-	return storage != NULL ? storage : sp_otelcpp_find(sdk, sdk->names->storage);
-}
-
 /* We cannot read the spans of this instance: from now on its calls go straight through. */
 static void reject(struct sp_otelcpp *sdk, enum sp_sdk_fact fact)
 {
-	atomic_store_explicit(&sdk->state, SP_OTELCPP_REJECTED, memory_order_release);
+	atomic_store_explicit(&sdk->state, SP_OTELCPP_REJECTED, memory_order_relaxed);
 	sp_sdk_disproved(sdk->names->sdk, fact);
-}
-
-bool sp_otelcpp_decide(struct sp_otelcpp *sdk)
-{
-	/* Two threads may both try; they find and store the same. */
-	int state = layout_fits(sdk) ? SP_OTELCPP_KNOWN : SP_OTELCPP_REJECTED;
-
-	sp_otelcpp_set_storage(sdk, find_storage(sdk));
-	if (state == SP_OTELCPP_REJECTED)
-		sp_sdk_disproved(sdk->names->sdk, SP_SDK_FACT_CLASS);
-	/* pairs with sp_otelcpp_known() */
-	atomic_store_explicit(&sdk->state, state, memory_order_release);
-	return state == SP_OTELCPP_KNOWN;
 }
 
 /* While the kind of build is unknown: the span in that smart pointer, and the kind. */
@@ -126,12 +58,8 @@ static void look_at_other(struct sp_otelcpp *sdk, const void *pointer)
 
 static void first_span(struct sp_otelcpp *sdk, const void *span)
 {
-	enum sp_sdk_way way = sdk->patched ? SP_SDK_WAY_SLOTS : SP_SDK_WAY_NAMES;
-
-	if (sdk->by_type)
-		sp_sdk_reached(sdk->names->sdk, SP_SDK_WAY_TYPES, sdk->span_vptr);
-	else
-		sp_sdk_reached(sdk->names->sdk, way, sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END));
+	sp_sdk_reached(sdk->names->sdk, sdk->by_type ? SP_SDK_WAY_TYPES : SP_SDK_WAY_NAMES,
+		       sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END));
 	sp_otelcpp_resource_read(sdk, span);
 }
 
@@ -288,11 +216,8 @@ void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_id
 
 static void set_attribute(void *span, const char *key, const struct sp_otelcpp_attribute *value)
 {
-	/* not through our replacement, which would take it for a call of the program */
-	void (*set)(void *, size_t, const char *, const void *) =
-		sp_otelcpp_attr_real(method(span, SP_OTELCPP_SLOT_SET_ATTRIBUTE));
-
-	set(span, strlen(key), key, value);
+	/* not through the slot, where our replacement would take it for a call of the program */
+	sp_otelcpp_attr_set(span, strlen(key), key, value);
 }
 
 static void set_string(void *span, const char *key, const char *value)

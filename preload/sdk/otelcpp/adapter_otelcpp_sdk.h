@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One ABI version of opentelemetry-cpp as it is loaded in this process: its real functions, and
- * reading its objects without a line of C++. APP context, inside the reentrancy guard.
+ * The instances of opentelemetry-cpp in this process: their classes and functions, and reading their
+ * objects without a line of C++. APP context, inside the reentrancy guard.
  */
 #ifndef SP_OTELCPP_SDK_H
 #define SP_OTELCPP_SDK_H
@@ -17,25 +17,21 @@
 #include "preload/sdk/otelcpp/otelcpp_abi.h"
 #include "preload/sdk/span_attr.h"
 
-/* The functions that we interpose. */
+/* The virtual functions that we put ours in place of. */
 enum sp_otelcpp_real {
-	SP_OTELCPP_REAL_START_NOSTD,
-	SP_OTELCPP_REAL_START_STL,
+	SP_OTELCPP_REAL_START,
 	SP_OTELCPP_REAL_END,
 	SP_OTELCPP_REAL_D1,
 	SP_OTELCPP_REAL_D0,
-	SP_OTELCPP_REAL_RENAME_NOSTD,
-	SP_OTELCPP_REAL_RENAME_STL,
-	/* libstdc++'s, without names: of control blocks with a span or a pointer to one */
+	SP_OTELCPP_REAL_RENAME,
+	SP_OTELCPP_REAL_SET_ATTRIBUTE,
+	/* libstdc++'s: of control blocks with a span or a pointer to one */
 	SP_OTELCPP_REAL_DISPOSE_INSIDE,
 	SP_OTELCPP_REAL_DISPOSE_POINTER,
 	SP_OTELCPP_REAL_N
 };
 
-/* The classes of the objects that they are called for. */
-enum sp_otelcpp_class { SP_OTELCPP_TRACER, SP_OTELCPP_SPAN, SP_OTELCPP_CLASS_N };
-
-/* Those of an instance that was found by them; the last two are libstdc++'s, around a span. */
+/* The classes that they are of; the last two are libstdc++'s, around a span. */
 enum sp_otelcpp_type {
 	SP_OTELCPP_TYPE_TRACER,
 	SP_OTELCPP_TYPE_SPAN,
@@ -47,17 +43,28 @@ enum sp_otelcpp_type {
 /* Classes of context storages in one object. */
 #define SP_OTELCPP_STORAGES_MAX 4U
 
+/* The function names under which a start may come to us (adapter_otelcpp_named.c). */
+#define SP_OTELCPP_STARTS 2U
+
+/* One ABI version. */
 struct sp_otelcpp_names {
-	const char *real[SP_OTELCPP_REAL_N];
-	const char *span_vtable;
+	const char *start[SP_OTELCPP_STARTS];
+	const void *hook[SP_OTELCPP_STARTS]; /* our functions of these names */
+	const char *vtable[SP_OTELCPP_TYPE_N];
 	const char *storage;
 	const char *storage_class;
-	const char *get_context;
-	const char *is_recording;
 	const char *tracer_context_type;
+	const void *linked_tracer; /* the tracer's vtable; NULL if no SDK is linked */
+	unsigned slots[SP_OTELCPP_TYPE_N];
 	unsigned slot_end;
 	enum sp_sdk sdk;
 };
+
+#define SP_OTELCPP_VERSIONS 2U
+extern const struct sp_otelcpp_names sp_otelcpp_names[SP_OTELCPP_VERSIONS];
+
+/* Our functions, for any instance; NULL where there is none. */
+extern const void *const sp_otelcpp_hooks[SP_OTELCPP_REAL_N];
 
 enum sp_otelcpp_state { SP_OTELCPP_UNTRIED, SP_OTELCPP_KNOWN, SP_OTELCPP_REJECTED };
 
@@ -69,31 +76,21 @@ enum sp_otelcpp_place {
 	SP_OTELCPP_PLACE_UNKNOWN
 };
 
+/*
+ * An instance of the SDK. Whoever finds one of its types finds what is behind it: types are stored
+ * last.
+ */
 struct sp_otelcpp {
 	const struct sp_otelcpp_names *names;
-	struct sp_elf_range object; /* which defines the functions; size 0 = not looked for yet */
+	struct sp_elf_range object; /* which has its classes */
 	_Atomic bool found;         /* object is valid */
-	/*
-	 * Found by its run-time type information (adapter_otelcpp_types.h): it has no names, only
-	 * the addresses of its classes.
-	 */
-	bool by_type;
-	const void *const *type[SP_OTELCPP_TYPE_N]; /* vptrs; NULL = it has none */
+	bool by_type;               /* its classes have no names that are seen */
+	const void *const *_Atomic type[SP_OTELCPP_TYPE_N]; /* vptrs; NULL = it has none */
 	const void *const *storage_type[SP_OTELCPP_STORAGES_MAX];
-	_Atomic bool held;             /* a vtable or an adapter refers to it for good */
-	const void *_Atomic elsewhere; /* a vptr of objects of no instance's own */
-	/* Vtables known to belong to this instance, which is never unloaded; NULL = none yet. */
-	const void *_Atomic vptr[SP_OTELCPP_CLASS_N];
-	bool patched;                        /* its vtables were not bound to our functions */
-	const void *hook[SP_OTELCPP_REAL_N]; /* ours, as they may stand in the SDK's vtables */
-	/* Where the loader bound these names at program start; NULL if the SDK was not there. */
-	const void *linked_storage;
-	const void *linked_storage_vtable;
-	const void *linked_span_vtable;
-	const void *linked_tracer_vtable;
-	void *_Atomic real[SP_OTELCPP_REAL_N];
-	_Atomic int state;     /* enum sp_otelcpp_state */
-	const void *span_vptr; /* of the SDK's own spans; valid once known */
+	_Atomic bool held;                     /* a vtable or an adapter refers to it for good */
+	void *_Atomic real[SP_OTELCPP_REAL_N]; /* what the slots held; NULL = not known */
+	_Atomic int state;                     /* enum sp_otelcpp_state */
+	const void *span_vptr;                 /* of the SDK's own spans; valid once known */
 	/* smart pointer to the RuntimeContextStorage; NULL = out of reach, or not seen yet */
 	const char *_Atomic storage;
 	const struct sp_otelcpp_flavour *_Atomic flavour; /* NULL until a span was seen */
@@ -113,10 +110,6 @@ struct sp_otelcpp_ids {
 	uint8_t span_id[8];
 	uint8_t flags;
 };
-
-/* Looks the function up; decides. For sp_otelcpp_real() and sp_otelcpp_known(). */
-void *sp_otelcpp_find_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which);
-bool sp_otelcpp_decide(struct sp_otelcpp *sdk);
 
 /* Where a member lies; and what it is, if it is of a pointer's size, or a byte. */
 static inline const void *sp_otelcpp_at(const void *object, unsigned long offset)
@@ -143,62 +136,64 @@ static inline const struct sp_otelcpp_flavour *sp_otelcpp_flavour_of(const struc
 	return atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
 }
 
-/* For the one below. */
-struct sp_otelcpp *sp_otelcpp_instance_of(struct sp_otelcpp *first, enum sp_otelcpp_class class,
-					  const void *vptr);
+/* How many are alive at once, and those that are unloaded and still referred to. */
+#define SP_OTELCPP_INSTANCES_MAX 32U
+extern struct sp_otelcpp sp_otelcpp_instances[SP_OTELCPP_INSTANCES_MAX];
 
-/*
- * The object is known to belong to the first instance. False also if a look-up would have to tell.
- */
-static inline bool sp_otelcpp_is_first(const struct sp_otelcpp *first, enum sp_otelcpp_class class,
-				       const void *object)
+/* The instance with that class; NULL if there is none. */
+struct sp_otelcpp *sp_otelcpp_with(enum sp_otelcpp_type type, const void *vptr);
+
+/* The same, in a glance, if it is the first one. */
+static inline bool sp_otelcpp_is_first(enum sp_otelcpp_type type, const void *vptr)
 {
-	return sp_otelcpp_member(object, 0) ==
-	       atomic_load_explicit(&first->vptr[class], memory_order_relaxed);
+	/* pairs with sp_otelcpp_instance_add(): what is known of it before its types */
+	return atomic_load_explicit(&sp_otelcpp_instances[0].type[type], memory_order_acquire) ==
+	       vptr;
 }
 
 /*
- * The instance of the SDK that made a tracer or span, by its class: each plugin may bring its own.
- * The first one where that cannot be told.
+ * The instance that an object belongs to whose virtual function is ours. Its vtable was changed by
+ * us and is still there, so nothing has to be asked.
  */
-static inline struct sp_otelcpp *
-sp_otelcpp_instance(struct sp_otelcpp *first, enum sp_otelcpp_class class, const void *object)
+static inline struct sp_otelcpp *sp_otelcpp_of(enum sp_otelcpp_type type, const void *object)
 {
-	return sp_otelcpp_is_first(first, class, object)
-		       ? first
-		       : sp_otelcpp_instance_of(first, class, sp_otelcpp_member(object, 0));
+	const void *vptr = sp_otelcpp_member(object, 0);
+	struct sp_otelcpp *sdk;
+
+	if (sp_otelcpp_is_first(type, vptr))
+		return &sp_otelcpp_instances[0];
+	sdk = sp_otelcpp_with(type, vptr);
+	return sdk != NULL ? sdk : &sp_otelcpp_instances[0];
 }
 
-/*
- * Adds an instance that was found in that object by its classes: from now on their vptrs identify
- * it, and calls reach it, but nothing of it is hooked yet. Returns the same instance again if the
- * object was unloaded and is back at its place, and NULL if more are alive than we can hold.
- */
-struct sp_otelcpp *sp_otelcpp_instance_add(const struct sp_otelcpp *first,
-					   const struct sp_elf_range *object,
-					   const void *const *const type[SP_OTELCPP_TYPE_N]);
-
-/* What this instance defines under that name, or NULL. */
-void *sp_otelcpp_find(const struct sp_otelcpp *sdk, const char *name);
-
-/* The SDK's own function, or NULL. Valid without the SDK being known. */
-static inline void *sp_otelcpp_real(struct sp_otelcpp *sdk, enum sp_otelcpp_real which)
+/* What a slot of its vtable held. */
+static inline void *sp_otelcpp_real(const struct sp_otelcpp *sdk, enum sp_otelcpp_real which)
 {
-	void *p = atomic_load_explicit(&sdk->real[which], memory_order_relaxed);
-
-	return p != NULL ? p : sp_otelcpp_find_real(sdk, which);
+	return atomic_load_explicit(&sdk->real[which], memory_order_relaxed);
 }
 
-/*
- * Whether we can read the objects of the loaded SDK. Decided at the first call, for good, so it
- * must come after a function of the SDK was called.
- */
-static inline bool sp_otelcpp_known(struct sp_otelcpp *sdk)
-{
-	/* pairs with the release in decide(): what was found before the verdict */
-	int state = atomic_load_explicit(&sdk->state, memory_order_acquire);
+/* Its classes and functions as they were found in that object, for sp_otelcpp_instance_add(). */
+struct sp_otelcpp_found {
+	const struct sp_otelcpp_names *names;
+	struct sp_elf_range object;
+	bool by_type;
+	const void *const *type[SP_OTELCPP_TYPE_N];
+	const void *const *storage_type[SP_OTELCPP_STORAGES_MAX];
+	const void *storage;
+	void *real[SP_OTELCPP_REAL_N];
+	enum sp_otelcpp_state state;
+};
 
-	return state == SP_OTELCPP_KNOWN || (state == SP_OTELCPP_UNTRIED && sp_otelcpp_decide(sdk));
+/*
+ * Adds an instance, of which nothing is hooked yet. The same one again if its tracers are known,
+ * and NULL if more are alive than we can hold.
+ */
+struct sp_otelcpp *sp_otelcpp_instance_add(const struct sp_otelcpp_found *found);
+
+/* The instance is hooked, and its objects can be read as far as is known. */
+static inline bool sp_otelcpp_known(const struct sp_otelcpp *sdk)
+{
+	return atomic_load_explicit(&sdk->state, memory_order_relaxed) == SP_OTELCPP_KNOWN;
 }
 
 /* For sp_otelcpp_returned(), before a span was seen. */

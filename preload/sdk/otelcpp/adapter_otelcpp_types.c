@@ -2,14 +2,14 @@
 /* Looking for instances of opentelemetry-cpp by their classes, and hooking them. APP context. */
 #include "preload/sdk/otelcpp/adapter_otelcpp_types.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "preload/elf/elf_walk.h"
 #include "preload/elf/relocations.h"
 #include "preload/elf/resolve.h"
-#include "preload/lifecycle/lifecycle.h"
+#include "preload/lifecycle/sdk.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_classes.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_expect.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_proof.h"
@@ -17,32 +17,8 @@
 #include "preload/sdk/otelcpp/adapter_otelcpp_vtable.h"
 #include "preload/sdk/sdk_typeinfo.h"
 #include "sampler/base/compiler.h"
-#include "sampler/base/try_lock.h"
-
-/* Objects that have asked: a few libraries of the SDK, and plugins. */
-#define OBJECTS_MAX 64U
-
-/* Places that ask before our constructor. */
-#define EARLY_MAX 16U
 
 _Static_assert(SP_OTELCPP_STORAGES_MAX == SP_TYPEINFO_VTABLES_MAX, "all that are found");
-
-/* An object that has asked. */
-struct asker {
-	_Atomic bool used;
-	_Atomic bool done; /* what is below is there */
-	struct sp_elf_range object;
-	struct sp_otelcpp *sdk[SP_OTELCPP_VERSIONS]; /* hooked by its types, or NULL */
-};
-
-static struct asker askers[OBJECTS_MAX];
-static atomic_flag busy = ATOMIC_FLAG_INIT;
-
-static const void *const *slot_of(const struct sp_otelcpp *sdk, enum sp_otelcpp_type type,
-				  unsigned slot)
-{
-	return sdk->type[type] != NULL ? sdk->type[type] + slot : NULL;
-}
 
 /* What we hook, in this order: the start is the last, because it makes the others count. */
 static const struct {
@@ -52,75 +28,94 @@ static const struct {
 	{SP_OTELCPP_TYPE_SPAN, SP_OTELCPP_REAL_D1},
 	{SP_OTELCPP_TYPE_SPAN, SP_OTELCPP_REAL_D0},
 	{SP_OTELCPP_TYPE_SPAN, SP_OTELCPP_REAL_END},
-	{SP_OTELCPP_TYPE_SPAN, SP_OTELCPP_REAL_RENAME_NOSTD},
+	{SP_OTELCPP_TYPE_SPAN, SP_OTELCPP_REAL_RENAME},
 	{SP_OTELCPP_TYPE_CONTROL_INSIDE, SP_OTELCPP_REAL_DISPOSE_INSIDE},
 	{SP_OTELCPP_TYPE_CONTROL_POINTER, SP_OTELCPP_REAL_DISPOSE_POINTER},
-	{SP_OTELCPP_TYPE_TRACER, SP_OTELCPP_REAL_START_NOSTD},
+	{SP_OTELCPP_TYPE_TRACER, SP_OTELCPP_REAL_START},
 };
 
-static const void *const *hooked_slot(const struct sp_otelcpp *sdk, unsigned i)
+static const void *const *slot_of(const struct sp_otelcpp_found *f, unsigned i)
 {
 	const unsigned slots[] = {
 		SP_OTELCPP_SLOT_D1,
 		SP_OTELCPP_SLOT_D0,
-		sdk->names->slot_end,
-		sdk->names->slot_end - SP_OTELCPP_SLOT_RENAME_BEFORE_END,
+		f->names->slot_end,
+		f->names->slot_end - SP_OTELCPP_SLOT_RENAME_BEFORE_END,
 		SP_OTELCPP_CONTROL_SLOT_DISPOSE,
 		SP_OTELCPP_CONTROL_SLOT_DISPOSE,
 		SP_OTELCPP_SLOT_START,
 	};
 
-	return slot_of(sdk, hooked[i].type, slots[i]);
-}
-
-/* Both kinds of strings are passed alike, so either function of ours fits. */
-void sp_otelcpp_types_read(struct sp_otelcpp *sdk)
-{
-	for (unsigned i = 0; i < SP_ARRAY_LEN(hooked); i++) {
-		const void *const *slot = hooked_slot(sdk, i);
-
-		if (slot != NULL)
-			atomic_store_explicit(&sdk->real[hooked[i].real], (void *)(uintptr_t)*slot,
-					      memory_order_relaxed);
-	}
-	atomic_store_explicit(
-		&sdk->real[SP_OTELCPP_REAL_START_STL],
-		atomic_load_explicit(&sdk->real[SP_OTELCPP_REAL_START_NOSTD], memory_order_relaxed),
-		memory_order_relaxed);
-	atomic_store_explicit(&sdk->real[SP_OTELCPP_REAL_RENAME_STL],
-			      atomic_load_explicit(&sdk->real[SP_OTELCPP_REAL_RENAME_NOSTD],
-						   memory_order_relaxed),
-			      memory_order_relaxed);
-	sdk->span_vptr = sdk->type[SP_OTELCPP_TYPE_SPAN];
-	atomic_store_explicit(&sdk->state, SP_OTELCPP_KNOWN, memory_order_release);
+	return f->type[hooked[i].type] != NULL ? f->type[hooked[i].type] + slots[i] : NULL;
 }
 
 /* In reverse order, so that a start that we see always has an end that we see. */
-static void take_back(struct sp_otelcpp *sdk, unsigned n)
+static void take_back(const struct sp_otelcpp_found *f, unsigned n)
 {
 	while (n-- > 0) {
-		const void *const *slot = hooked_slot(sdk, n);
+		const void *const *slot = slot_of(f, n);
 
 		if (slot != NULL)
-			(void)sp_otelcpp_vtable_replace(
-				slot, atomic_load_explicit(&sdk->real[hooked[n].real],
-							   memory_order_relaxed));
+			(void)sp_otelcpp_vtable_replace(slot, f->real[hooked[n].real]);
 	}
 }
 
 /* If this fails, the instance stays: calls may be on their way to it by then. */
-static bool hook(struct sp_otelcpp *sdk)
+static bool hook(struct sp_otelcpp *sdk, const struct sp_otelcpp_found *f)
 {
 	if (!sp_otelcpp_expect_types(sdk) && sp_otelcpp_get_storage(sdk) == NULL)
 		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
 	for (unsigned i = 0; i < SP_ARRAY_LEN(hooked); i++) {
-		const void *const *slot = hooked_slot(sdk, i);
+		const void *const *slot = slot_of(f, i);
 
-		if (slot != NULL && !sp_otelcpp_vtable_replace(slot, sdk->hook[hooked[i].real])) {
-			take_back(sdk, i);
+		if (slot != NULL &&
+		    !sp_otelcpp_vtable_replace(slot, sp_otelcpp_hooks[hooked[i].real])) {
+			atomic_store_explicit(&sdk->state, SP_OTELCPP_REJECTED,
+					      memory_order_relaxed);
+			take_back(f, i);
 			return false;
 		}
 	}
+	return true;
+}
+
+void *sp_otelcpp_types_real(const struct sp_elf_range *object, const char *name)
+{
+	void *p = sp_elf_find_in(object, name);
+
+	/* an instance may be spread over several objects */
+	return p != NULL ? p : sp_resolve(name);
+}
+
+/* The loader has bound the slot of a start to our function of its name, where it has one. */
+static void *behind(const struct sp_otelcpp_found *f, const void *function)
+{
+	struct sp_elf_range object = sp_elf_object_at(f->type[SP_OTELCPP_TYPE_TRACER]);
+
+	for (unsigned i = 0; i < SP_OTELCPP_STARTS; i++) {
+		if (function == f->names->hook[i])
+			return sp_otelcpp_types_real(&object, f->names->start[i]);
+	}
+	return (void *)(uintptr_t)function;
+}
+
+/*
+ * What the slots hold. False if one is hooked, so that these classes are another instance's, or is
+ * not relocated yet.
+ */
+static bool read_slots(struct sp_otelcpp_found *f)
+{
+	for (unsigned i = 0; i < SP_ARRAY_LEN(hooked); i++) {
+		const void *const *slot = slot_of(f, i);
+		void *real = slot != NULL ? behind(f, *slot) : NULL;
+
+		if (slot != NULL && (real == NULL || real == sp_otelcpp_hooks[hooked[i].real] ||
+				     sp_elf_object_at(real).size == 0))
+			return false;
+		f->real[hooked[i].real] = real;
+	}
+	f->real[SP_OTELCPP_REAL_SET_ATTRIBUTE] =
+		(void *)(uintptr_t)f->type[SP_OTELCPP_TYPE_SPAN][SP_OTELCPP_SLOT_SET_ATTRIBUTE];
 	return true;
 }
 
@@ -130,182 +125,107 @@ static const void *const *only(const struct sp_typeinfo_found *f)
 	return f->n == 1 ? f->vptr[0] : NULL;
 }
 
-static struct sp_otelcpp *add(const struct sp_otelcpp *first, const struct sp_elf_range *object,
-			      const struct sp_typeinfo_found *found)
+static bool has_name(const struct sp_otelcpp_found *f, unsigned type)
 {
-	const void *const *type[SP_OTELCPP_TYPE_N];
-	struct sp_otelcpp *sdk;
-
-	for (unsigned i = 0; i < SP_OTELCPP_TYPE_N; i++)
-		type[i] = only(&found[i]);
-	if (type[SP_OTELCPP_TYPE_TRACER] == NULL || type[SP_OTELCPP_TYPE_SPAN] == NULL)
-		return NULL;
-	sdk = sp_otelcpp_instance_add(first, object, type);
-	if (sdk == NULL)
-		return NULL;
-	for (unsigned i = 0; i < found[SP_OTELCPP_STORAGE_CLASSES].n && i < SP_OTELCPP_STORAGES_MAX;
-	     i++)
-		sdk->storage_type[i] = found[SP_OTELCPP_STORAGE_CLASSES].vptr[i];
-	/* where it is one for the whole process, its name is there whatever is hidden */
-	sp_otelcpp_set_storage(sdk, sp_relocations_reference(object, first->names->storage));
-	return hook(sdk) ? sdk : NULL;
-}
-
-/* It has the classes, but not as we know them. If it has names, the hooks by name warn. */
-static bool is_foreign(const struct sp_otelcpp *first, const struct sp_elf_range *object,
-		       const struct sp_typeinfo_found *found)
-{
-	return found[SP_OTELCPP_TYPE_TRACER].named && found[SP_OTELCPP_TYPE_SPAN].named &&
-	       sp_elf_find_in(object, first->names->real[SP_OTELCPP_REAL_END]) == NULL;
-}
-
-/* Wherever one of our SDKs has names, one of these is defined. */
-static bool any_has_names(void)
-{
-	for (unsigned v = 0; v < SP_OTELCPP_VERSIONS; v++) {
-		if (sp_elf_find(sp_otelcpp_first[v]->names->real[SP_OTELCPP_REAL_END], NULL) !=
-		    NULL)
-			return true;
-	}
-	return sp_next(SP_NEXT_otelc_start_span) != NULL ||
-	       sp_next(SP_NEXT_otel_tracer_start_span) != NULL ||
-	       sp_next(SP_NEXT_otelc_tracer_create) != NULL;
-}
-
-static void look(struct asker *a, const void *caller)
-{
-	struct sp_typeinfo_found found[SP_OTELCPP_VERSIONS * SP_OTELCPP_CLASSES];
-	struct sp_typeinfo_image image;
-	bool known = false;
-
-	if (!sp_typeinfo_image_at(caller, &image) ||
-	    !sp_typeinfo_find(&image, SP_OTELCPP_MARKER, sp_otelcpp_classes, found,
-			      SP_ARRAY_LEN(sp_otelcpp_classes)))
-		return;
-	for (unsigned v = 0; v < SP_OTELCPP_VERSIONS; v++) {
-		const struct sp_typeinfo_found *f = &found[(size_t)v * SP_OTELCPP_CLASSES];
-
-		a->sdk[v] = add(sp_otelcpp_first[v], &a->object, f);
-		known = known || a->sdk[v] != NULL || f[SP_OTELCPP_TYPE_SPAN].named;
-		if (a->sdk[v] == NULL && is_foreign(sp_otelcpp_first[v], &a->object, f))
-			sp_sdk_disproved(sp_otelcpp_first[v]->names->sdk, SP_SDK_FACT_CLASS);
-	}
-	if (!known)
-		sp_sdk_asked_in_vain(caller, any_has_names);
-}
-
-/* An object that was unloaded and is loaded again at its place has vtables as in the file. */
-static bool is_hooked(const struct asker *a)
-{
-	for (unsigned v = 0; v < SP_OTELCPP_VERSIONS; v++) {
-		const struct sp_otelcpp *sdk = a->sdk[v];
-
-		if (sdk != NULL && sdk->type[SP_OTELCPP_TYPE_TRACER][SP_OTELCPP_SLOT_START] !=
-					   sdk->hook[SP_OTELCPP_REAL_START_NOSTD])
-			return false;
-	}
-	return true;
-}
-
-static bool is_about(struct asker *a, const void *caller)
-{
-	return atomic_load_explicit(&a->used, memory_order_acquire) &&
-	       sp_elf_within(&a->object, caller) && sp_elf_alive(&a->object);
-}
-
-/* A thread has looked at the object, or is doing it. */
-static bool is_settled(const void *caller)
-{
-	for (unsigned i = 0; i < OBJECTS_MAX; i++) {
-		if (is_about(&askers[i], caller))
-			return !atomic_load_explicit(&askers[i].done, memory_order_acquire) ||
-			       is_hooked(&askers[i]);
-	}
-	return false;
-}
-
-/* Under the lock. NULL when another thread was faster, or too many are alive. */
-static struct asker *place_for(const void *caller)
-{
-	struct asker *place = NULL;
-
-	for (unsigned i = 0; i < OBJECTS_MAX; i++) {
-		struct asker *a = &askers[i];
-
-		if (is_about(a, caller))
-			return atomic_load_explicit(&a->done, memory_order_acquire) && !is_hooked(a)
-				       ? a
-				       : NULL;
-		if (place == NULL && (!atomic_load_explicit(&a->used, memory_order_relaxed) ||
-				      (atomic_load_explicit(&a->done, memory_order_acquire) &&
-				       !sp_elf_alive(&a->object))))
-			place = a;
-	}
-	return place;
-}
-
-static struct asker *claim(const void *caller)
-{
-	struct sp_elf_range object = sp_elf_object_at(caller);
-	struct asker *a = NULL;
-
-	if (object.size == 0 || !sp_try_lock(&busy))
-		return NULL;
-	a = place_for(caller);
-	if (a != NULL) {
-		atomic_store_explicit(&a->used, false, memory_order_seq_cst);
-		atomic_store_explicit(&a->done, false, memory_order_relaxed);
-		a->object = object;
-		for (unsigned v = 0; v < SP_OTELCPP_VERSIONS; v++)
-			a->sdk[v] = NULL;
-		atomic_store_explicit(&a->used, true, memory_order_release);
-	}
-	sp_unlock(&busy);
-	return a;
+	return sp_elf_find_in(&f->object, f->names->vtable[type]) != NULL;
 }
 
 /*
- * Places that asked before our constructor decided whether we are switched off. These are
- * constructors of libraries, so there is one thread. The count starts with another value than zero,
- * so that a program without an SDK needs no page for it.
+ * A class has a name unless that is hidden. Then the loader may have bound it to another object: a
+ * program that is not position-independent has a copy of it (a copy relocation), and plugins may
+ * share one. Its size tells whether its functions are those that we know.
  */
-static const void *early[EARLY_MAX];
-static unsigned early_left = EARLY_MAX;
-
-static void remember(const void *caller)
+static const void *const *class_of(const struct sp_otelcpp_found *f, unsigned type,
+				   const struct sp_typeinfo_found *found)
 {
-	for (unsigned i = early_left; i < EARLY_MAX; i++) {
-		if (early[i] == caller)
-			return;
-	}
-	if (early_left > 0)
-		early[--early_left] = caller;
+	size_t size = 0;
+	const void *const *own = sp_elf_variable_in(&f->object, f->names->vtable[type], &size);
+	const void *const *bound;
+
+	if (own == NULL)
+		return only(found);
+	if (size != (SP_OTELCPP_VTABLE_HEAD + f->names->slots[type]) * sizeof(void *))
+		return NULL;
+	bound = sp_relocations_reference(&f->object, f->names->vtable[type]);
+	return (bound != NULL ? bound : own) + SP_OTELCPP_VTABLE_HEAD;
 }
 
-void sp_otelcpp_types_main(void)
+/*
+ * A variable of an inline function: each object that was built with the headers may define it, a
+ * plugin as well as the library it brings, and the loader chose one of them, whatever is hidden.
+ */
+static const void *storage_of(const struct sp_otelcpp_found *f)
 {
-	for (unsigned i = early_left; i < EARLY_MAX; i++)
-		sp_otelcpp_types_asked(early[i]);
+	const void *storage = sp_relocations_reference(&f->object, f->names->storage);
+
+	if (storage == NULL && !f->by_type)
+		storage = sp_otelcpp_types_real(&f->object, f->names->storage);
+	return storage;
 }
 
-void sp_otelcpp_types_asked(const void *caller)
+static void find_in(struct sp_otelcpp_found *f, const struct sp_typeinfo_found *found)
 {
-	int saved = errno;
-	struct asker *a;
+	f->by_type = !has_name(f, SP_OTELCPP_TYPE_SPAN);
+	for (unsigned i = 0; i < SP_OTELCPP_TYPE_N; i++)
+		f->type[i] = class_of(f, i, &found[i]);
+	for (unsigned i = 0; i < found[SP_OTELCPP_STORAGE_CLASSES].n && i < SP_OTELCPP_STORAGES_MAX;
+	     i++)
+		f->storage_type[i] = found[SP_OTELCPP_STORAGE_CLASSES].vptr[i];
+}
 
-	if (!sp_lifecycle_wanted()) {
-		remember(caller);
-		return;
-	}
-	if (is_settled(caller))
-		return;
-	a = claim(caller);
-	if (a != NULL) {
-		look(a, caller);
-		/* pairs with is_settled() */
-		atomic_store_explicit(&a->done, true, memory_order_release);
-	}
-	errno = saved;
+/*
+ * The instance is where its spans' class is, which may be another object than the one that was
+ * looked at, and lives as long. NULL if the classes are hooked, or cannot be.
+ */
+static struct sp_otelcpp *add(struct sp_otelcpp_found *f)
+{
+	struct sp_otelcpp *sdk;
+
+	f->object = sp_elf_object_at(f->type[SP_OTELCPP_TYPE_SPAN]);
+	if (!read_slots(f))
+		return NULL;
+	f->storage = storage_of(f);
+	sdk = sp_otelcpp_instance_add(f);
+	return sdk != NULL && hook(sdk, f) ? sdk : NULL;
+}
+
+static bool is_there(const struct sp_otelcpp_found *f, unsigned type,
+		     const struct sp_typeinfo_found *found)
+{
+	return found[type].named || has_name(f, type);
+}
+
+/* What became of one ABI version in an object. True if it has it. */
+static bool look_for(const struct sp_otelcpp_names *names, const struct sp_elf_range *object,
+		     const struct sp_typeinfo_found *found, struct sp_otelcpp **sdk)
+{
+	struct sp_otelcpp_found f = {.names = names, .object = *object, .state = SP_OTELCPP_KNOWN};
+
+	find_in(&f, found);
+	if (f.type[SP_OTELCPP_TYPE_TRACER] != NULL && f.type[SP_OTELCPP_TYPE_SPAN] != NULL)
+		*sdk = add(&f);
+	else if (is_there(&f, SP_OTELCPP_TYPE_TRACER, found) &&
+		 is_there(&f, SP_OTELCPP_TYPE_SPAN, found))
+		sp_sdk_disproved(names->sdk, SP_SDK_FACT_CLASS);
+	return is_there(&f, SP_OTELCPP_TYPE_SPAN, found);
+}
+
+bool sp_otelcpp_types_look(const void *address, const struct sp_elf_range *object,
+			   struct sp_otelcpp **sdk)
+{
+	struct sp_typeinfo_found found[SP_ARRAY_LEN(sp_otelcpp_classes)];
+	struct sp_typeinfo_image image;
+	bool known = false;
+
+	memset(found, 0, sizeof(found));
+	if (sp_typeinfo_image_at(address, &image))
+		(void)sp_typeinfo_find(&image, SP_OTELCPP_MARKER, sp_otelcpp_classes, found,
+				       SP_ARRAY_LEN(found));
+	for (unsigned v = 0; v < SP_OTELCPP_VERSIONS; v++)
+		known = look_for(&sp_otelcpp_names[v], object,
+				 &found[(size_t)v * SP_OTELCPP_CLASSES], &sdk[v]) ||
+			known;
+	return known;
 }
 
 static bool find_storage(struct sp_otelcpp *sdk, const struct sp_otelcpp_flavour *f,
@@ -314,7 +234,7 @@ static bool find_storage(struct sp_otelcpp *sdk, const struct sp_otelcpp_flavour
 	struct sp_typeinfo_image image;
 	const void *const *word;
 
-	if (!sp_typeinfo_image_at(sdk->type[SP_OTELCPP_TYPE_SPAN], &image))
+	if (!sp_typeinfo_image_at(sdk->span_vptr, &image))
 		return false;
 	word = sp_typeinfo_only_reference(&image, self);
 	if (word == NULL || !sp_otelcpp_is_pointer(f, (const char *)word - f->pointee))

@@ -85,28 +85,3 @@ bool sp_otelcpp_vtable_replace(const void *const *slot, const void *function)
 	sp_unlock(&busy);
 	return done;
 }
-
-static void patch(struct sp_otelcpp *sdk, const void *vtable, unsigned slot,
-		  enum sp_otelcpp_real which)
-{
-	const void *const *word = (const void *const *)vtable + SP_OTELCPP_VTABLE_HEAD + slot;
-
-	if (*word != NULL && *word != sdk->hook[which] && *word == sp_otelcpp_real(sdk, which))
-		sdk->patched = sp_otelcpp_vtable_replace(word, sdk->hook[which]) || sdk->patched;
-}
-
-void sp_otelcpp_vtable_patch(struct sp_otelcpp *sdk)
-{
-	if (sdk->linked_span_vtable == NULL || sdk->linked_tracer_vtable == NULL)
-		return;
-	patch(sdk, sdk->linked_tracer_vtable, SP_OTELCPP_SLOT_START, SP_OTELCPP_REAL_START_NOSTD);
-	patch(sdk, sdk->linked_tracer_vtable, SP_OTELCPP_SLOT_START, SP_OTELCPP_REAL_START_STL);
-	patch(sdk, sdk->linked_span_vtable, sdk->names->slot_end, SP_OTELCPP_REAL_END);
-	patch(sdk, sdk->linked_span_vtable,
-	      sdk->names->slot_end - SP_OTELCPP_SLOT_RENAME_BEFORE_END,
-	      SP_OTELCPP_REAL_RENAME_NOSTD);
-	patch(sdk, sdk->linked_span_vtable,
-	      sdk->names->slot_end - SP_OTELCPP_SLOT_RENAME_BEFORE_END, SP_OTELCPP_REAL_RENAME_STL);
-	patch(sdk, sdk->linked_span_vtable, SP_OTELCPP_SLOT_D1, SP_OTELCPP_REAL_D1);
-	patch(sdk, sdk->linked_span_vtable, SP_OTELCPP_SLOT_D0, SP_OTELCPP_REAL_D0);
-}

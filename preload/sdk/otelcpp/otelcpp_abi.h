@@ -14,7 +14,6 @@
 
 /* Mangled names; V is 1 or 2 as a string literal. */
 #define SP_OTELCPP_NAME(V, rest) "_ZN13opentelemetry2v" V rest
-#define SP_OTELCPP_CONST_NAME(V, rest) "_ZNK13opentelemetry2v" V rest
 #define SP_OTELCPP_START_NOSTD(V)                                                                  \
 	SP_OTELCPP_NAME(V, "3sdk5trace6Tracer9StartSpanENS0_5nostd11string_viewE"                  \
 			   "RKNS0_6common16KeyValueIterableE"                                      \
@@ -26,18 +25,14 @@
 			"RKNS0_6common16KeyValueIterableE"                                         \
 			"RKNS0_5trace27SpanContextKeyValueIterableE"                               \
 			"RKNSC_16StartSpanOptionsE")
-#define SP_OTELCPP_END(V) SP_OTELCPP_NAME(V, "3sdk5trace4Span3EndERKNS0_5trace14EndSpanOptionsE")
-#define SP_OTELCPP_RENAME_NOSTD(V)                                                                 \
-	SP_OTELCPP_NAME(V, "3sdk5trace4Span10UpdateNameENS0_5nostd11string_viewE")
-#define SP_OTELCPP_RENAME_STL(V)                                                                   \
-	SP_OTELCPP_NAME(V, "3sdk5trace4Span10UpdateNameESt17basic_string_viewIcSt11char_"          \
-			   "traitsIcEE")
-#define SP_OTELCPP_GET_CONTEXT(V) SP_OTELCPP_CONST_NAME(V, "3sdk5trace4Span10GetContextEv")
-#define SP_OTELCPP_IS_RECORDING(V) SP_OTELCPP_CONST_NAME(V, "3sdk5trace4Span11IsRecordingEv")
-#define SP_OTELCPP_D1(V) SP_OTELCPP_NAME(V, "3sdk5trace4SpanD1Ev")
-#define SP_OTELCPP_D0(V) SP_OTELCPP_NAME(V, "3sdk5trace4SpanD0Ev")
 #define SP_OTELCPP_SPAN_VTABLE(V) "_ZTVN13opentelemetry2v" V "3sdk5trace4SpanE"
 #define SP_OTELCPP_TRACER_VTABLE(V) "_ZTVN13opentelemetry2v" V "3sdk5trace6TracerE"
+#define SP_OTELCPP_CONTROL_INSIDE_VTABLE(V)                                                        \
+	"_ZTVSt23_Sp_counted_ptr_inplaceIN13opentelemetry2v" V "3sdk5trace4SpanESaIvE"             \
+	"LN9__gnu_cxx12_Lock_policyE2EE"
+#define SP_OTELCPP_CONTROL_POINTER_VTABLE(V)                                                       \
+	"_ZTVSt15_Sp_counted_ptrIPN13opentelemetry2v" V "3sdk5trace4SpanE"                         \
+	"LN9__gnu_cxx12_Lock_policyE2EE"
 #define SP_OTELCPP_STORAGE(V)                                                                      \
 	"_ZZN13opentelemetry2v" V "7context14RuntimeContext10GetStorageEvE7context"
 #define SP_OTELCPP_STORAGE_CLASS(V)                                                                \
