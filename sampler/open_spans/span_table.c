@@ -106,7 +106,8 @@ int sp_span_table_add(struct sp_span_record *r)
 		return -ENOSPC;
 	}
 	/* Without a handle entry nobody would find the span at its end. */
-	if (sp_span_index_put(table.by_handle, BY_HANDLE, r->handle, e))
+	if ((r->handle & SP_SPAN_BY_ID) != 0 ||
+	    sp_span_index_put(table.by_handle, BY_HANDLE, r->handle, e))
 		return 0;
 	(void)sp_span_table_close(r);
 	return -ENOSPC;
@@ -207,8 +208,9 @@ bool sp_span_table_may_have(uint64_t span_id, uint64_t handle)
 
 	return table.ready &&
 	       (may_be_in(sp_span_index_line(table.by_id, id_hash, BY_ID), id_hash) ||
-		may_be_in(sp_span_index_line(table.by_handle, handle_hash, BY_HANDLE),
-			  handle_hash));
+		((handle & SP_SPAN_BY_ID) == 0 &&
+		 may_be_in(sp_span_index_line(table.by_handle, handle_hash, BY_HANDLE),
+			   handle_hash)));
 }
 
 /* Of several callers that found the span, one removes it. */
@@ -217,7 +219,8 @@ bool sp_span_table_close(const struct sp_span_record *r)
 	if (!sp_span_index_remove(table.by_id, BY_ID, r->span_id, r->ref))
 		return false;
 	/* nobody else gets past the line above with this reference */
-	sp_span_index_clear(table.by_handle, BY_HANDLE, r->handle, r->ref);
+	if ((r->handle & SP_SPAN_BY_ID) == 0)
+		sp_span_index_clear(table.by_handle, BY_HANDLE, r->handle, r->ref);
 	forget(r->ref);
 	return true;
 }

@@ -22,7 +22,7 @@
 struct sp_span_record {
 	uint64_t span_id;
 	uint64_t root_id;
-	uint64_t handle;
+	uint64_t handle;   /* with SP_SPAN_BY_ID it is no key */
 	uint64_t trace[2]; /* 16 bytes in W3C order */
 	uint64_t start_ns; /* CLOCK_REALTIME */
 	uint32_t name_id;
@@ -34,6 +34,8 @@ struct sp_span_record {
 	uint32_t ref; /* written by the table: finds this record, never a later one in the entry */
 };
 #define SP_SPAN_NO_THREAD UINT16_MAX
+/* A bit that no address has: the span is found by its id alone, which costs one index less. */
+#define SP_SPAN_BY_ID (UINT64_C(1) << 63)
 
 struct sp_span_names {
 	uint32_t name_id;

@@ -221,7 +221,7 @@ bool sp_span_started(const struct sp_span_start *s)
 	bool same;
 
 	r.span_id = id_word(s->span_id);
-	r.handle = (uint64_t)(uintptr_t)s->handle;
+	r.handle = (uint64_t)(uintptr_t)s->handle | (s->by_id ? SP_SPAN_BY_ID : 0);
 	if (r.span_id == 0)
 		return false;
 	if (sp_span_table_may_have(r.span_id, r.handle) && is_known(&r, &same))
@@ -296,13 +296,18 @@ bool sp_span_aged(const struct sp_span_record *r)
 	return true;
 }
 
+void sp_span_rename(const struct sp_span_record *r, const char *name, size_t len)
+{
+	sp_span_table_rename(r, sp_names_intern(name, len));
+}
+
 bool sp_span_renamed(const void *handle, const char *name, size_t len)
 {
 	struct sp_span_record r;
 
 	if (!sp_span_of(handle, &r))
 		return false;
-	sp_span_table_rename(&r, sp_names_intern(name, len));
+	sp_span_rename(&r, name, len);
 	return true;
 }
 

@@ -15,6 +15,7 @@
 
 struct sp_span_start {
 	const void *handle; /* the SDK's span object, unique while the span is open */
+	bool by_id; /* whoever has the object knows the id: sp_span_of_id(), not sp_span_of() */
 	uint8_t span_id[8];
 	uint8_t trace_id[16];
 	bool has_parent;      /* an explicit parent was given: parent_id decides */
@@ -34,6 +35,14 @@ bool sp_span_started(const struct sp_span_start *s);
 
 /* The open span of that object, for attributes before the real end. False if it is not ours. */
 bool sp_span_of(const void *handle, struct sp_span_record *out);
+
+/* The same for a span that was started with by_id. */
+static inline bool sp_span_of_id(uint64_t span_id, const void *handle, struct sp_span_record *out)
+{
+	/* another object may stand for the span, as a wrapper's does */
+	return sp_span_table_by_id(span_id, out) &&
+	       out->handle == ((uint64_t)(uintptr_t)handle | SP_SPAN_BY_ID);
+}
 
 /*
  * The span of that object ends, on whatever thread. Idempotent: false if there is no open span of
@@ -66,6 +75,9 @@ bool sp_span_aged(const struct sp_span_record *r);
  * root.
  */
 bool sp_span_renamed(const void *handle, const char *name, size_t len);
+
+/* The same for the record that sp_span_of_id() gave. */
+void sp_span_rename(const struct sp_span_record *r, const char *name, size_t len);
 
 /* Forked child, only thread: of all open spans only those on the calling thread's stack remain. */
 void sp_span_forked(void);

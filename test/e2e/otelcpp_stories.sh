@@ -31,7 +31,7 @@ for story in $("${LAUNCH[@]}" "$STORIES"); do
 	python3 "$CHECK_STORY" spans "$WORK/$story.out" "$WORK/$story.spans" off
 done
 
-for story in single nested unattached scopes_decide handed_over async remote parents out_of_order \
+for story in single nested unattached ended_inside scopes_decide handed_over async remote parents out_of_order \
 	double_end destroyed tokens own_storage renamed deep own_attributes many; do
 	tell "$story" all
 	diff <(grep '^span' "$WORK/$story.out" | sort) <(grep '^span' "$WORK/$story.all.out" | sort)

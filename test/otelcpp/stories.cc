@@ -14,14 +14,17 @@
 #include <string>
 #include <thread>
 
+#include <opentelemetry/common/key_value_iterable.h>
 #include <opentelemetry/context/runtime_context.h>
 #include <opentelemetry/trace/context.h>
 #include <opentelemetry/trace/default_span.h>
 #include <opentelemetry/trace/provider.h>
 #include <opentelemetry/trace/scope.h>
+#include <opentelemetry/trace/span_context_kv_iterable.h>
 
 #include "test/otelcpp/provider.h"
 
+namespace common = opentelemetry::common;
 namespace context = opentelemetry::context;
 namespace nostd = opentelemetry::nostd;
 namespace trace = opentelemetry::trace;
@@ -119,6 +122,41 @@ static void unattached()
 	second->End();
 	work("first", "first");
 	first->End();
+	work_alone();
+}
+
+/* What a start asks for its attributes may be any code; this ends another span. */
+class Ending final : public common::KeyValueIterable
+{
+      public:
+	explicit Ending(SpanPtr ended) : span(ended)
+	{
+	}
+	bool ForEachKeyValue(nostd::function_ref<bool(nostd::string_view, common::AttributeValue)>)
+		const noexcept override
+	{
+		span->End();
+		return true;
+	}
+	size_t size() const noexcept override
+	{
+		return 0;
+	}
+
+      private:
+	SpanPtr span;
+};
+
+static void ended_inside()
+{
+	auto first = start("first", "first");
+
+	work("first", "first");
+	std::printf("span second second\n");
+	auto second = tracer()->StartSpan("second", Ending(first), trace::NullSpanContext());
+
+	work("second", "second");
+	second->End();
 	work_alone();
 }
 
@@ -578,6 +616,7 @@ static const Story stories[] = {
 	{"single", single, false},
 	{"nested", nested, true},
 	{"unattached", unattached, false},
+	{"ended_inside", ended_inside, false},
 	{"scopes_decide", scopes_decide, true},
 	{"handed_over", handed_over, true},
 	{"async", async, true},

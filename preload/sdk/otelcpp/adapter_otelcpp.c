@@ -32,11 +32,19 @@ typedef void end_fn(void *span, const void *options);
 typedef void destroy_fn(void *span);
 typedef void rename_fn(void *span, size_t len, const char *name);
 
+/* Its span is told by its id, so that no index of objects has to be kept at each start and end. */
+static inline bool record_of(struct sp_otelcpp *sdk, void *span, struct sp_span_record *r)
+{
+	uint64_t id;
+
+	return sp_otelcpp_span_id(sdk, span, &id) && sp_span_of_id(id, span, r);
+}
+
 /*
  * If the program sets an attribute with a key of ours at the start of that span or later, its value
  * stays.
  */
-static void watch_attributes(struct sp_otelcpp *sdk, const void *attributes, const void *span)
+static void watch_attributes(struct sp_otelcpp *sdk, const void *attributes, void *span)
 {
 	struct sp_span_record r;
 	uint8_t keys;
@@ -45,7 +53,7 @@ static void watch_attributes(struct sp_otelcpp *sdk, const void *attributes, con
 		return;
 	sp_otelcpp_attr_watch(sdk);
 	keys = sp_otelcpp_attr_given(attributes);
-	if (keys != 0 && sp_span_of(span, &r))
+	if (keys != 0 && record_of(sdk, span, &r))
 		sp_span_keys_add(&r, keys);
 }
 
@@ -69,6 +77,7 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 		return;
 	nothing_current = sp_otelcpp_scope_watch(sdk);
 	s.handle = span;
+	s.by_id = true;
 	s.name = name != NULL ? name : "";
 	s.name_len = name != NULL ? len : 0;
 	memcpy(s.span_id, ids.span_id, sizeof(s.span_id));
@@ -84,11 +93,11 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 static SP_TLS const void *being_destroyed;
 
 /* Also for a span that is destroyed without an end: the destructor ends it. */
-static void ending(const struct sp_otelcpp *sdk, void *span)
+static void ending(struct sp_otelcpp *sdk, void *span)
 {
 	struct sp_span_record r;
 
-	if (!sp_span_of(span, &r))
+	if (!record_of(sdk, span, &r))
 		return;
 	int saved = errno;
 
@@ -117,12 +126,15 @@ static void *hook_start(struct sp_otelcpp *sdk, start_fn *next, PARAMETERS)
 	return result;
 }
 
-static inline void hook_ending(const struct sp_otelcpp *sdk, void *span)
+/*
+ * Also inside another hooked call, as when a processor ends a span at the start of another one: a
+ * span inside a wrapper's is not found, as it is the wrapper's object that stands for it.
+ */
+static inline void hook_ending(struct sp_otelcpp *sdk, void *span)
 {
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
-	if (g.outermost)
-		ending(sdk, span);
+	ending(sdk, span);
 	sp_reentrancy_guard_leave(g);
 }
 
@@ -198,7 +210,7 @@ static void hook_d0(void *span)
 static void hook_dispose(void *control, void *span, destroy_fn *next)
 {
 	const void *outer = being_destroyed;
-	const struct sp_otelcpp *sdk = NULL;
+	struct sp_otelcpp *sdk = NULL;
 
 	if (span != NULL && concerns_us(span))
 		sdk = sp_otelcpp_with(SP_OTELCPP_TYPE_SPAN, sp_otelcpp_member(span, 0));
@@ -235,8 +247,10 @@ static void hook_rename(void *span, size_t len, const char *name)
 	next(span, len, name);
 	if (g.outermost && sp_lifecycle_active()) {
 		int saved = errno;
+		struct sp_span_record r;
 
-		(void)sp_span_renamed(span, name, len);
+		if (record_of(sdk, span, &r))
+			sp_span_rename(&r, name, len);
 		errno = saved;
 	}
 	sp_reentrancy_guard_leave(g);

@@ -27,16 +27,12 @@ static void program_sets(struct sp_otelcpp *sdk, void *span, uint8_t keys)
 {
 	int saved = errno;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
-	struct sp_otelcpp_ids ids;
 	struct sp_span_record r;
 	uint64_t id;
 
-	if (sp_lifecycle_active() && sp_otelcpp_known(sdk)) {
-		sp_otelcpp_own_ids(sdk, span, &ids);
-		memcpy(&id, ids.span_id, sizeof(id));
-		if (sp_span_table_by_id(id, &r))
-			sp_span_keys_add(&r, keys);
-	}
+	if (sp_lifecycle_active() && sp_otelcpp_span_id(sdk, span, &id) &&
+	    sp_span_table_by_id(id, &r))
+		sp_span_keys_add(&r, keys);
 	sp_reentrancy_guard_leave(g);
 	errno = saved;
 }

@@ -214,6 +214,17 @@ void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_id
 	out->flags = sp_otelcpp_byte(context, SP_OTELCPP_CONTEXT_FLAGS);
 }
 
+__attribute__((cold)) bool sp_otelcpp_ask_span_id(struct sp_otelcpp *sdk, void *span, uint64_t *id)
+{
+	struct sp_otelcpp_ids ids;
+
+	if (!sp_otelcpp_known(sdk) || sp_otelcpp_flavour_of(sdk) == NULL)
+		return false;
+	sp_otelcpp_own_ids(sdk, span, &ids);
+	memcpy(id, ids.span_id, sizeof(*id));
+	return true;
+}
+
 static void set_attribute(void *span, const char *key, const struct sp_otelcpp_attribute *value)
 {
 	/* not through the slot, where our replacement would take it for a call of the program */

@@ -222,6 +222,24 @@ bool sp_otelcpp_is_recording(const struct sp_otelcpp *sdk, void *span);
 void sp_otelcpp_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out);
 /* The same for one of the SDK's own spans: where its layout is what we expect, without a call. */
 void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out);
+
+/* For sp_otelcpp_span_id(), where the span has to be asked. */
+bool sp_otelcpp_ask_span_id(struct sp_otelcpp *sdk, void *span, uint64_t *id);
+
+/* The span id alone of one of the SDK's own spans. False before any was seen. */
+static inline bool sp_otelcpp_span_id(struct sp_otelcpp *sdk, void *span, uint64_t *id)
+{
+	int place = atomic_load_explicit(&sdk->own_context, memory_order_relaxed);
+	const void *context = sp_otelcpp_at(span, SP_OTELCPP_SPAN_CONTEXT);
+
+	if (place == SP_OTELCPP_PLACE_POINTER)
+		context = sp_otelcpp_member(context, 0);
+	else if (place != SP_OTELCPP_PLACE_INLINE)
+		return sp_otelcpp_ask_span_id(sdk, span, id);
+	memcpy(id, sp_otelcpp_at(context, SP_OTELCPP_CONTEXT_SPAN_ID), sizeof(*id));
+	return true;
+}
+
 extern const struct sp_span_attr_set sp_otelcpp_set;
 
 /* Identity of a context, as the SDK compares them; never 0. */

@@ -175,6 +175,38 @@ Test(span, whose_end_was_missed_ends_when_its_object_is_used_again)
 	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 2);
 }
 
+Test(span, found_by_its_id_is_not_in_the_index_of_objects)
+{
+	struct sp_span_start s = start_of(1);
+	struct sp_span_record r;
+
+	s.by_id = true;
+	cr_assert(sp_span_started(&s));
+
+	cr_expect_not(sp_span_of(handle_of(1), &r));
+	cr_expect_not(sp_span_of_id(1, handle_of(2), &r), "another object stands for it");
+	cr_assert(sp_span_of_id(1, handle_of(1), &r));
+	sp_span_rename(&r, "new", 3);
+	cr_assert(sp_span_of_id(1, handle_of(1), &r));
+	cr_expect_eq(sp_span_root_name(&r), sp_names_intern("new", 3));
+	cr_expect(sp_span_close(&r));
+	cr_expect_not(sp_span_close(&r));
+	cr_expect_not(sp_span_of_id(1, handle_of(1), &r));
+	cr_expect_eq(active(), 0);
+	cr_expect_eq(sp_span_table_count(), 0);
+}
+
+/* As a wrapper's span and the one inside it, which is not reported then. */
+Test(span, known_by_an_object_is_not_found_by_its_id)
+{
+	struct sp_span_record r;
+
+	begin(1);
+
+	cr_assert_not(sp_span_of_id(1, handle_of(1), &r));
+	cr_assert(end(1));
+}
+
 static void begin_a_full_stack(void)
 {
 	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)

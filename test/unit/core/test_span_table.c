@@ -203,6 +203,18 @@ static uint64_t key_hashing_to(uint64_t place, uint64_t n)
 	return (place << 40 | (n + 1)) * inverse;
 }
 
+/* The same for handles, which are addresses. */
+static uint64_t handle_hashing_to(uint64_t place, uint64_t n)
+{
+	uint64_t key = key_hashing_to(place, n);
+
+	while ((key & SP_SPAN_BY_ID) != 0) {
+		n += UINT64_C(1) << 16;
+		key = key_hashing_to(place, n);
+	}
+	return key;
+}
+
 Test(span_table, refuses_when_the_window_of_an_id_is_full)
 {
 	struct sp_span_record r;
@@ -223,9 +235,9 @@ Test(span_table, refuses_whole_when_the_window_of_a_handle_is_full)
 	struct sp_span_record r;
 
 	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
-		cr_assert_eq(add(random_id(n), key_hashing_to(9, n)), 0);
+		cr_assert_eq(add(random_id(n), handle_hashing_to(9, n)), 0);
 
-	cr_assert_eq(add(random_id(99), key_hashing_to(9, SP_SPAN_WINDOW)), -ENOSPC);
+	cr_assert_eq(add(random_id(99), handle_hashing_to(9, SP_SPAN_WINDOW)), -ENOSPC);
 	cr_assert_not(sp_span_table_by_id(random_id(99), &r));
 	cr_assert_eq(sp_span_table_count(), SP_SPAN_WINDOW);
 }
@@ -275,10 +287,10 @@ Test(span_table, finds_and_frees_ids_whose_line_in_front_was_full_once)
 Test(span_table, may_have_what_had_to_go_beyond_its_line)
 {
 	for (uint64_t n = 0; n <= LINE; n++)
-		cr_assert_eq(add(key_hashing_to(9, n << 32), key_hashing_to(7, n << 32)), 0);
+		cr_assert_eq(add(key_hashing_to(9, n << 32), handle_hashing_to(7, n << 32)), 0);
 
 	cr_expect(sp_span_table_may_have(key_hashing_to(9, (uint64_t)LINE << 32), HANDLES));
-	cr_expect(sp_span_table_may_have(random_id(1), key_hashing_to(7, (uint64_t)LINE << 32)));
+	cr_expect(sp_span_table_may_have(random_id(1), handle_hashing_to(7, (uint64_t)LINE << 32)));
 	cr_expect_not(sp_span_table_may_have(random_id(1), HANDLES));
 }
 
@@ -316,6 +328,20 @@ Test(span_table, ids_with_equal_tags_are_told_apart)
 	cr_assert_not(sp_span_table_by_id(key_hashing_to(9, 2), &r));
 }
 
+Test(span_table, keeps_a_span_that_is_found_by_its_id_out_of_the_other_index)
+{
+	struct sp_span_record r;
+
+	for (uint64_t n = 0; n <= SP_SPAN_WINDOW; n++)
+		cr_assert_eq(add(random_id(n), handle_hashing_to(9, n) | SP_SPAN_BY_ID), 0);
+
+	cr_expect_not(sp_span_table_by_handle(handle_hashing_to(9, 0), &r));
+	cr_expect_not(sp_span_table_may_have(random_id(99), handle_hashing_to(9, 0)));
+	for (uint64_t n = 0; n <= SP_SPAN_WINDOW; n++)
+		cr_assert(sp_span_table_remove(random_id(n), &r));
+	cr_assert_eq(sp_span_table_count(), 0);
+}
+
 Test(span_table, closes_by_a_copy_once)
 {
 	struct sp_span_record r;
@@ -334,9 +360,9 @@ Test(span_table, a_refused_span_costs_no_place)
 	struct sp_span_record r;
 
 	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
-		add(random_id(n), key_hashing_to(9, n));
+		add(random_id(n), handle_hashing_to(9, n));
 	for (uint64_t n = 0; n < SP_SPANS_MAX; n++)
-		cr_assert_eq(add(random_id(99), key_hashing_to(9, SP_SPAN_WINDOW)), -ENOSPC);
+		cr_assert_eq(add(random_id(99), handle_hashing_to(9, SP_SPAN_WINDOW)), -ENOSPC);
 	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
 		cr_assert(sp_span_table_remove(random_id(n), &r));
 
