@@ -17,7 +17,7 @@ cd "$(dirname "$0")/.."
 readonly FRONT=README.md
 readonly CONFIG=sampler/config/README.md
 readonly DEMO=test/rideshare/README.md
-readonly PICTURE=test/rideshare/flamegraph.svg
+readonly PICTURE=test/rideshare/flamegraph.png
 readonly MATRIX=test/conformance/README.md
 readonly LATEST=test/sdk-latest/README.md
 readonly BENCH=test/bench/README.md
@@ -85,6 +85,23 @@ make_costs()
 	} >"$work/costs"
 }
 
+# The flame graph of the demo as a browser shows it, its upper part.
+make_picture()
+{
+	local page browser
+
+	for page in build/demo/flamegraph.html build/demo/flamegraph.svg; do
+		[[ ! -e $page ]] || break
+	done
+	for browser in chromium chromium-browser google-chrome; do
+		! command -v "$browser" >/dev/null || break
+	done
+	"$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --virtual-time-budget=3000 \
+		--window-size=1200,500 --screenshot="$work/picture.png" "file://$PWD/$page" >/dev/null 2>&1 ||
+		fail "no Chromium here: $PICTURE stays as it was"
+	cp "$work/picture.png" "$PICTURE"
+}
+
 make_matrix()
 {
 	python3 test/conformance/matrix.py readme build/test/conformance/matrix.json >"$work/matrix"
@@ -110,7 +127,7 @@ case ${1-} in
 		echo '```'
 	} >"$work/demo"
 	put demo "$DEMO"
-	cp build/demo/flamegraph.svg "$PICTURE"
+	make_picture
 	;;
 --matrix)
 	make_matrix

@@ -12,6 +12,10 @@ INLINE = re.compile(r"`(spanprof-run [^`]+|spanprof-report [^`]* /[^`]+)`")
 BLANKS = re.compile(r"\b(PID|DIR|FILE|COMMAND|NAME)\b|\.\.\.")
 
 
+# A server that runs until it is interrupted, and times at which there are no profiles here.
+ELSEWHERE = re.compile(r" --serve | --(baseline-)?(from|to) ")
+
+
 def without_comment(line):
     return re.sub(r"(^|\s)#.*", "", line).rstrip()
 
@@ -24,7 +28,7 @@ def markdown(path, lines):
                 if not left_out and block:
                     yield path, first, block
                 block, left_out = None, False
-            elif without_comment(line):
+            elif without_comment(line) and not ELSEWHERE.search(without_comment(line)):
                 block.append(without_comment(line))
         elif line.startswith("```"):
             block, first = [], number + 1
@@ -33,7 +37,7 @@ def markdown(path, lines):
             left_out = True
         else:
             for command in INLINE.findall(line):
-                if not BLANKS.search(command):
+                if not BLANKS.search(command) and not ELSEWHERE.search(command):
                     yield path, number, [command]
 
 
@@ -48,7 +52,7 @@ def manual(path, lines):
             left_out = True
         elif section == "EXAMPLES" and inside:
             command = without_comment(line.replace("\\-", "-").replace("\\e", "\\"))
-            if command and not left_out:
+            if command and not left_out and not ELSEWHERE.search(command):
                 yield path, number, [command]
             left_out = False
 
