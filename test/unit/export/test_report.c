@@ -150,6 +150,10 @@ Test(report, explains_itself, .timeout = 20)
 	cr_expect(printed("spanprof-report 0."));
 	cr_expect_eq(run(NULL, NULL, NULL), 1);
 	cr_expect_eq(run("--nonsense", NULL, NULL), 1);
+	cr_expect_eq(run("--serve=x", scratch, NULL), 1);
+	cr_expect_eq(run("--serve=65536", scratch, NULL), 1);
+	cr_expect(printed("--serve needs a port"));
+	cr_expect_eq(run("--serve=0", "--json", scratch), 1);
 	cr_expect_eq(run(scratch, NULL, NULL), 1);
 	cr_expect(printed("no profiles found"));
 }
