@@ -56,8 +56,13 @@ class Browser:
         return self
 
     def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
+        try:  # so that it waits for its own processes, which nobody else may
+            self.session = None
+            self.call("Browser.close")
+            self.process.wait(LIMIT_S)
+        except (OSError, EOFError, TimeoutError, subprocess.TimeoutExpired):
+            self.process.kill()
+            self.process.wait()
         os.close(self.to)
         os.close(self.answers)
         for _ in range(50):  # its helpers may still write there
