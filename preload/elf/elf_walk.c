@@ -355,15 +355,6 @@ void sp_elf_find_tls(const char *name, struct sp_elf_tls *out)
 	(void)dl_iterate_phdr(visit_tls, &q);
 }
 
-void *sp_elf_find_in(const struct sp_elf_range *object, const char *name)
-{
-	struct spot spot = {.address = object->start, .name = name};
-
-	if (object->size != 0)
-		(void)dl_iterate_phdr(visit_spot, &spot);
-	return spot.found;
-}
-
 void *sp_elf_variable_in(const struct sp_elf_range *object, const char *name, size_t *size)
 {
 	struct spot spot = {.address = object->start, .name = name};
@@ -372,6 +363,13 @@ void *sp_elf_variable_in(const struct sp_elf_range *object, const char *name, si
 		(void)dl_iterate_phdr(visit_spot, &spot);
 	*size = spot.size;
 	return spot.found;
+}
+
+void *sp_elf_find_in(const struct sp_elf_range *object, const char *name)
+{
+	size_t size;
+
+	return sp_elf_variable_in(object, name, &size);
 }
 
 bool sp_elf_belongs(const char *name, const void *address, const char *const *together)

@@ -14,20 +14,17 @@
 #include "preload/lifecycle/sdk.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_types.h"
 #include "sampler/base/compiler.h"
-#include "sampler/base/try_lock.h"
 
 /* Objects that we have looked at: a few libraries of the SDK, and plugins. */
 #define OBJECTS_MAX 64U
 
 struct looked_at {
-	_Atomic bool used;
-	_Atomic bool done; /* what is below is there */
+	_Atomic bool used; /* what is below is there */
 	struct sp_elf_range object;
 	struct sp_otelcpp *sdk[SP_OTELCPP_VERSIONS]; /* hooked, or NULL */
 };
 
 static struct looked_at objects[OBJECTS_MAX];
-static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 static bool starts_with_us(const void *const *tracer_vptr)
 {
@@ -47,60 +44,54 @@ static bool is_hooked(const struct looked_at *o)
 	return true;
 }
 
-static bool is_about(struct looked_at *o, const void *address)
+static bool is_alive(struct looked_at *o)
 {
-	return atomic_load_explicit(&o->used, memory_order_acquire) &&
-	       sp_elf_within(&o->object, address) && sp_elf_alive(&o->object);
+	return atomic_load_explicit(&o->used, memory_order_acquire) && sp_elf_alive(&o->object);
 }
 
-/* A thread has looked at the object. */
+static struct looked_at *about(const void *address)
+{
+	for (unsigned i = 0; i < OBJECTS_MAX; i++) {
+		if (atomic_load_explicit(&objects[i].used, memory_order_acquire) &&
+		    sp_elf_within(&objects[i].object, address) && is_alive(&objects[i]))
+			return &objects[i];
+	}
+	return NULL;
+}
+
 static bool is_settled(const void *address)
 {
-	for (unsigned i = 0; i < OBJECTS_MAX; i++) {
-		if (is_about(&objects[i], address))
-			return atomic_load_explicit(&objects[i].done, memory_order_acquire) &&
-			       is_hooked(&objects[i]);
-	}
-	return false;
+	const struct looked_at *o = about(address);
+
+	return o != NULL && is_hooked(o);
 }
 
-/* Under the lock. NULL when another thread was faster, or too many are alive. */
+/* NULL when too many are alive. */
 static struct looked_at *place_for(const void *address)
 {
-	struct looked_at *place = NULL;
+	struct looked_at *o = about(address);
 
-	for (unsigned i = 0; i < OBJECTS_MAX; i++) {
-		struct looked_at *o = &objects[i];
-
-		if (is_about(o, address))
-			return atomic_load_explicit(&o->done, memory_order_acquire) && !is_hooked(o)
-				       ? o
-				       : NULL;
-		if (place == NULL && (!atomic_load_explicit(&o->used, memory_order_relaxed) ||
-				      (atomic_load_explicit(&o->done, memory_order_acquire) &&
-				       !sp_elf_alive(&o->object))))
-			place = o;
+	for (unsigned i = 0; o == NULL && i < OBJECTS_MAX; i++) {
+		if (!is_alive(&objects[i]))
+			o = &objects[i];
 	}
-	return place;
+	return o;
 }
 
-static struct looked_at *claim(const void *address)
+static bool look_at(const void *address)
 {
-	struct sp_elf_range object = sp_elf_object_at(address);
-	struct looked_at *o = NULL;
+	struct looked_at *o = place_for(address);
+	bool known;
 
-	if (object.size == 0 || !sp_try_lock(&busy))
-		return NULL;
-	o = place_for(address);
-	if (o != NULL) {
-		atomic_store_explicit(&o->used, false, memory_order_seq_cst);
-		atomic_store_explicit(&o->done, false, memory_order_relaxed);
-		o->object = object;
-		memset(o->sdk, 0, sizeof(o->sdk));
-		atomic_store_explicit(&o->used, true, memory_order_release);
-	}
-	sp_unlock(&busy);
-	return o;
+	if (o == NULL)
+		return true;
+	/* pairs with about() */
+	atomic_store_explicit(&o->used, false, memory_order_seq_cst);
+	o->object = sp_elf_object_at(address);
+	memset(o->sdk, 0, sizeof(o->sdk));
+	known = o->object.size == 0 || sp_otelcpp_types_look(address, &o->object, o->sdk);
+	atomic_store_explicit(&o->used, true, memory_order_release);
+	return known;
 }
 
 enum outcome { KNOWN, UNKNOWN, LATER };
@@ -112,18 +103,14 @@ enum outcome { KNOWN, UNKNOWN, LATER };
 static enum outcome settle(const void *address)
 {
 	static atomic_flag looking = ATOMIC_FLAG_INIT;
-	struct looked_at *o;
 	bool known;
 
 	if (is_settled(address))
 		return KNOWN;
 	if (atomic_flag_test_and_set_explicit(&looking, memory_order_acquire))
 		return LATER;
-	o = claim(address);
-	known = o == NULL || sp_otelcpp_types_look(address, &o->object, o->sdk);
-	/* pairs with is_settled() */
-	if (o != NULL)
-		atomic_store_explicit(&o->done, true, memory_order_release);
+	/* another thread may have looked at it just before */
+	known = is_settled(address) || look_at(address);
 	atomic_flag_clear_explicit(&looking, memory_order_release);
 	return known ? KNOWN : UNKNOWN;
 }

@@ -49,18 +49,7 @@ static const void *const *slot_of(const struct sp_otelcpp_found *f, unsigned i)
 	return f->type[hooked[i].type] != NULL ? f->type[hooked[i].type] + slots[i] : NULL;
 }
 
-/* In reverse order, so that a start that we see always has an end that we see. */
-static void take_back(const struct sp_otelcpp_found *f, unsigned n)
-{
-	while (n-- > 0) {
-		const void *const *slot = slot_of(f, n);
-
-		if (slot != NULL)
-			(void)sp_otelcpp_vtable_replace(slot, f->real[hooked[n].real]);
-	}
-}
-
-/* If this fails, the instance stays: calls may be on their way to it by then. */
+/* Where this fails, what is hooked already only hands its calls on. */
 static bool hook(struct sp_otelcpp *sdk, const struct sp_otelcpp_found *f)
 {
 	if (!sp_otelcpp_expect_types(sdk) && sp_otelcpp_get_storage(sdk) == NULL)
@@ -72,7 +61,6 @@ static bool hook(struct sp_otelcpp *sdk, const struct sp_otelcpp_found *f)
 		    !sp_otelcpp_vtable_replace(slot, sp_otelcpp_hooks[hooked[i].real])) {
 			atomic_store_explicit(&sdk->state, SP_OTELCPP_REJECTED,
 					      memory_order_relaxed);
-			take_back(f, i);
 			return false;
 		}
 	}

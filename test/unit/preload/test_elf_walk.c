@@ -35,6 +35,18 @@ static void *open_private(void)
 
 TestSuite(elf_walk, .timeout = 20);
 
+Test(elf_walk, tells_the_size_of_a_variable)
+{
+	struct sp_elf_range libc = sp_elf_object_at(dlsym(RTLD_NEXT, "malloc"));
+	size_t size = 0;
+
+	cr_assert_eq(sp_elf_variable_in(&libc, "program_invocation_name", &size),
+		     dlsym(RTLD_NEXT, "program_invocation_name"));
+	cr_assert_eq(size, sizeof(char *));
+	cr_assert_null(sp_elf_variable_in(&libc, "no_such_variable", &size));
+	cr_assert_eq(size, 0);
+}
+
 Test(elf_walk, finds_what_dlsym_finds)
 {
 	const char *const names[] = {
