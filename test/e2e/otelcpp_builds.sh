@@ -22,6 +22,13 @@ for build in v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic v1_24 v2_24 nortti qu
 	expect_unprofiled "$build.unsampled" 0 "$TEST_LIBS/otelcpp/$build/stories" unsampled 1
 done
 
+# All threads wait for the one that looks for the classes at the first start.
+for i in {1..10}; do
+	tell_under "at_once.$i" all "$TEST_LIBS/otelcpp/quiet/stories" at_once 1
+	expect_rc "at_once.$i" 0
+	python3 "$CHECK_STORY" spans "$WORK/at_once.$i.out" "$WORK/at_once.$i.spans" all
+done
+
 # Objects that are not laid out as we know them are left alone, every call arrives as it was made, and
 # that there will be no labels is said once.
 run stranger "$TEST_LIBS/otelcpp/stranger"

@@ -14,6 +14,8 @@
 #include <string>
 #include <thread>
 
+#include <pthread.h>
+
 #include <opentelemetry/common/key_value_iterable.h>
 #include <opentelemetry/context/runtime_context.h>
 #include <opentelemetry/trace/context.h>
@@ -448,6 +450,23 @@ static void not_recorded()
 	span->End();
 }
 
+/* The first spans of the process, at the same moment. */
+static void at_once()
+{
+	std::thread threads[8];
+	pthread_barrier_t begin;
+
+	pthread_barrier_init(&begin, nullptr, 8);
+	for (auto &t : threads)
+		t = std::thread([&] {
+			pthread_barrier_wait(&begin);
+			start("one", "one")->End();
+		});
+	for (auto &t : threads)
+		t.join();
+	pthread_barrier_destroy(&begin);
+}
+
 /* Several hundred spans on several threads, for counting. */
 static void many()
 {
@@ -634,6 +653,7 @@ static const Story stories[] = {
 	{"unsampled", not_recorded, false},
 	{"noop", not_recorded, false},
 	{"many", many, true},
+	{"at_once", at_once, false},
 };
 
 int main(int argc, char **argv)

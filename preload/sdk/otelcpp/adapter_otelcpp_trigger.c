@@ -14,6 +14,7 @@
 #include "preload/lifecycle/sdk.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_types.h"
 #include "sampler/base/compiler.h"
+#include "sampler/base/try_lock.h"
 
 /* Objects that we have looked at: a few libraries of the SDK, and plugins. */
 #define OBJECTS_MAX 64U
@@ -98,7 +99,8 @@ enum outcome { KNOWN, UNKNOWN, LATER };
 
 /*
  * Looks at the object around that address, once. One look at a time, because two would take each
- * other's functions for the SDK's. LATER: another thread is doing it.
+ * other's functions for the SDK's. LATER: another thread is doing it, and takes longer than its first
+ * spans can wait.
  */
 static enum outcome settle(const void *address)
 {
@@ -107,11 +109,11 @@ static enum outcome settle(const void *address)
 
 	if (is_settled(address))
 		return KNOWN;
-	if (atomic_flag_test_and_set_explicit(&looking, memory_order_acquire))
+	if (!sp_try_lock(&looking))
 		return LATER;
 	/* another thread may have looked at it just before */
 	known = is_settled(address) || look_at(address);
-	atomic_flag_clear_explicit(&looking, memory_order_release);
+	sp_unlock(&looking);
 	return known ? KNOWN : UNKNOWN;
 }
 
@@ -245,6 +247,9 @@ static bool is_new(const struct sp_otelcpp *sdk, const void *const *vptr)
 	return state == SP_OTELCPP_UNTRIED || (state == SP_OTELCPP_KNOWN && !starts_with_us(vptr));
 }
 
+/* A look takes less than a millisecond, but its thread may have to wait for a processor. */
+#define WAITS_MAX 20U
+
 /* The first start by name of a tracer of that class. */
 static __attribute__((noinline, cold)) struct sp_otelcpp *
 first_start(const struct sp_otelcpp_names *names, unsigned which, const void *const *vptr)
@@ -255,8 +260,11 @@ first_start(const struct sp_otelcpp_names *names, unsigned which, const void *co
 
 	if (real == NULL)
 		return NULL;
-	if (sp_lifecycle_wanted() && settle(real) == LATER)
-		return NULL;
+	/* Where threads start their first spans at the same moment, one looks and the others wait. */
+	for (unsigned n = 0; sp_lifecycle_wanted() && settle(real) == LATER; n++) {
+		if (n == WAITS_MAX)
+			return NULL;
+	}
 	sdk = with_tracer(vptr);
 	return is_new(sdk, vptr) ? hand_on(names, vptr, real) : sdk;
 }
