@@ -108,7 +108,7 @@ Test(report_get, refuses_what_is_malformed)
 		"GET /\xc3\xa4 HTTP/1.1\r\n" HOST "\r\n",
 		"GET /\x1b HTTP/1.1\r\n" HOST "\r\n",
 		"GET / HTTP/1.1\r\n" HOST "X: \x7f\r\n\r\n",
-		"GET / HTTP/1.1\r\n" HOST,
+		("GET / HTTP/1.1\r\n" HOST),
 	};
 	static const char nul[] = "GET / HTTP/1.1\r\n" HOST "X: \0\r\n\r\n";
 
