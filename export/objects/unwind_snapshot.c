@@ -35,7 +35,7 @@ struct sp_unwinder {
 	unw_addr_space_t space; /* both NULL before the first snapshot */
 	struct sp_mapped *mapped;
 	const struct sp_host_objects *host;
-	const struct sp_snapshot *snap;
+	struct sp_unwinder_stack stack;
 	uint64_t reg[SP_ARCH_REGS]; /* of the snapshot, and what was found out */
 	uint64_t function;          /* where that of the last pc asked for begins */
 	bool is_blocked;            /* the frame pointer is not known */
@@ -108,16 +108,16 @@ static int no_dyn_info_list(unw_addr_space_t as, unw_word_t *at, void *arg)
 static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *value, int write, void *arg)
 {
 	struct sp_unwinder *u = arg;
-	const struct sp_snapshot *s = u->snap;
-	uint64_t at = addr - s->stack_at;
+	const struct sp_unwinder_stack *s = &u->stack;
+	uint64_t at = addr - s->at;
 
 	(void)as;
 	if (write != 0)
 		return -UNW_EINVAL;
-	if (addr >= s->stack_at && at < s->stack_bytes) {
-		if (s->stack_bytes - at < sizeof(*value))
+	if (addr >= s->at && at < s->bytes) {
+		if (s->bytes - at < sizeof(*value))
 			return -UNW_EINVAL;
-		memcpy(value, s->stack + at, sizeof(*value));
+		memcpy(value, s->copy + at, sizeof(*value));
 		return 0;
 	}
 	if (sp_mapped_read(u->mapped, addr, value, sizeof(*value)))
@@ -131,7 +131,7 @@ static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *value, i
 		return 0;
 	}
 	u->denied = true;
-	u->cut |= addr >= s->stack_at && s->stack_bytes == SP_SNAPSHOT_STACK_MAX;
+	u->cut |= addr >= s->at && s->has_more;
 	return -UNW_EINVAL;
 }
 
@@ -292,16 +292,16 @@ static enum step step(struct sp_unwinder *u, unw_cursor_t *cursor, bool trampoli
 	return STEP_CALLER;
 }
 
-static bool is_word_of_stack(const struct sp_snapshot *s, uint64_t at)
+static bool is_word_of_stack(const struct sp_unwinder_stack *s, uint64_t at)
 {
-	return at >= s->stack_at && at - s->stack_at + sizeof(uint64_t) <= s->stack_bytes;
+	return at >= s->at && at - s->at + sizeof(uint64_t) <= s->bytes;
 }
 
-static uint64_t word_at(const struct sp_snapshot *s, uint64_t at)
+static uint64_t word_at(const struct sp_unwinder_stack *s, uint64_t at)
 {
 	uint64_t word;
 
-	memcpy(&word, s->stack + (at - s->stack_at), sizeof(word));
+	memcpy(&word, s->copy + (at - s->at), sizeof(word));
 	return word;
 }
 
@@ -343,7 +343,7 @@ static bool step_by(struct sp_unwinder *u, const struct frame *f, uint64_t retur
 	*caller = *f;
 	caller->is_exact = false;
 	return step(u, &caller->cursor, false, &caller->ip) == STEP_CALLER &&
-	       caller->ip == word_at(u->snap, return_at);
+	       caller->ip == word_at(&u->stack, return_at);
 }
 
 /* Where its return address may lie; false if it is not the frame pointer that is missing. */
@@ -353,7 +353,7 @@ static bool lacks_frame_pointer(struct sp_unwinder *u, const struct frame *f, ui
 	struct place place;
 
 	if (!u->is_blocked || !u->described || !place_of(&at, &place) ||
-	    (place.fp != 0 && is_word_of_stack(u->snap, place.fp)))
+	    (place.fp != 0 && is_word_of_stack(&u->stack, place.fp)))
 		return false;
 	*from = (place.sp + sizeof(uint64_t) - 1) & ~(uint64_t)(sizeof(uint64_t) - 1);
 	return true;
@@ -367,8 +367,8 @@ static bool find_certain(struct sp_unwinder *u, struct frame *f, uint64_t from)
 	struct frame caller;
 	uint64_t target;
 
-	for (uint64_t at = from; is_word_of_stack(u->snap, at); at += sizeof(uint64_t)) {
-		if (sp_call_before(&memory, word_at(u->snap, at), &target) != SP_CALL_KNOWN ||
+	for (uint64_t at = from; is_word_of_stack(&u->stack, at); at += sizeof(uint64_t)) {
+		if (sp_call_before(&memory, word_at(&u->stack, at), &target) != SP_CALL_KNOWN ||
 		    target != function || !step_by(u, f, at, &caller))
 			continue;
 		*f = caller;
@@ -387,9 +387,9 @@ static bool find_by_root(struct sp_unwinder *u, const struct frame *f, unsigned 
 	struct frame caller;
 	uint64_t target;
 
-	for (uint64_t at = from; guesses < GUESSES_MAX && is_word_of_stack(u->snap, at);
+	for (uint64_t at = from; guesses < GUESSES_MAX && is_word_of_stack(&u->stack, at);
 	     at += sizeof(uint64_t)) {
-		if (sp_call_before(&memory, word_at(u->snap, at), &target) != SP_CALL_ANY)
+		if (sp_call_before(&memory, word_at(&u->stack, at), &target) != SP_CALL_ANY)
 			continue;
 		guesses++;
 		if (s->depth + 1U < max)
@@ -412,6 +412,8 @@ static bool walk(struct sp_unwinder *u, struct frame *f, unsigned max, struct sp
 			continue;
 		}
 		end = find_by_root(u, f, max, s, from) ? STEP_OUTERMOST : STEP_FAILED;
+		/* its return address may lie behind */
+		u->cut |= end == STEP_FAILED && u->stack.has_more;
 		break;
 	}
 	if (end == STEP_OUTERMOST)
@@ -421,30 +423,35 @@ static bool walk(struct sp_unwinder *u, struct frame *f, unsigned max, struct sp
 	return end != STEP_FAILED || u->cut;
 }
 
-static bool walk_snapshot(struct sp_unwinder *u, const struct sp_snapshot *snap, unsigned max,
-			  struct sp_sample *s)
+/* From the registers on, which are set. s has nothing but flags that stay. */
+static bool walk_stack(struct sp_unwinder *u, const struct sp_unwinder_stack *stack, unsigned max,
+		       struct sp_sample *s)
 {
-	struct frame f = {.ip = snap->reg[SP_ARCH_REG_PC], .is_exact = true};
+	uint64_t pc = u->reg[SP_ARCH_REG_PC];
+	struct frame f = {.ip = pc, .is_exact = true};
 
-	memcpy(s, snap->sample, sizeof(snap->sample));
 	s->depth = 0;
-	s->flags &= SP_SAMPLE_OFF_STACK;
-	u->snap = snap;
-	memcpy(u->reg, snap->reg, sizeof(u->reg));
+	u->stack = *stack;
 	u->cut = false;
 	if (max == 0 || max > SP_FRAMES_MAX)
 		max = SP_FRAMES_MAX;
 	if (set_up(u) && unw_init_remote(&f.cursor, u->space, u) == 0)
 		return walk(u, &f, max, s);
-	s->pc[s->depth++] = snap->reg[SP_ARCH_REG_PC];
+	s->pc[s->depth++] = pc;
 	return false;
 }
 
 bool sp_unwinder_walk(struct sp_unwinder *u, const struct sp_snapshot *snap, unsigned max,
 		      struct sp_sample *s)
 {
+	const struct sp_unwinder_stack stack = {snap->stack_at, snap->stack, snap->stack_bytes,
+						snap->stack_bytes == SP_SNAPSHOT_STACK_MAX};
+
 	u->is_blocked = false;
-	return walk_snapshot(u, snap, max, s);
+	memcpy(u->reg, snap->reg, sizeof(u->reg));
+	memcpy(s, snap->sample, sizeof(snap->sample));
+	s->flags &= SP_SAMPLE_OFF_STACK;
+	return walk_stack(u, &stack, max, s);
 }
 
 bool sp_unwinder_walk_blocked(struct sp_unwinder *u, const struct sp_unwinder_blocked *blocked,
@@ -452,5 +459,9 @@ bool sp_unwinder_walk_blocked(struct sp_unwinder *u, const struct sp_unwinder_bl
 {
 	u->is_blocked = true;
 	u->memory = blocked->memory;
-	return walk_snapshot(u, blocked->snap, max, s);
+	memset(u->reg, 0, sizeof(u->reg));
+	u->reg[SP_ARCH_REG_SP] = blocked->sp;
+	u->reg[SP_ARCH_REG_PC] = blocked->pc;
+	memset(s, 0, offsetof(struct sp_sample, pc));
+	return walk_stack(u, &blocked->stack, max, s);
 }

@@ -26,6 +26,14 @@ void sp_unwinder_free(struct sp_unwinder *u);
 bool sp_unwinder_walk(struct sp_unwinder *u, const struct sp_snapshot *snap, unsigned max,
 		      struct sp_sample *s);
 
+/* A copy of the nearest part of a stack. */
+struct sp_unwinder_stack {
+	uint64_t at; /* the address that the first byte had */
+	const uint8_t *copy;
+	uint64_t bytes;
+	bool has_more; /* perhaps: a walk that leaves the copy was cut */
+};
+
 /* Reads memory of the host, which may have changed since the snapshot. False if there is none. */
 struct sp_unwinder_memory {
 	bool (*read)(void *arg, uint64_t at, uint64_t *word);
@@ -39,7 +47,9 @@ struct sp_unwinder_memory {
  * first one of a call by which the walk gets to the root.
  */
 struct sp_unwinder_blocked {
-	const struct sp_snapshot *snap; /* with sp and pc; other registers are 0 */
+	uint64_t sp;
+	uint64_t pc;
+	struct sp_unwinder_stack stack;
 	struct sp_unwinder_memory memory;
 };
 bool sp_unwinder_walk_blocked(struct sp_unwinder *u, const struct sp_unwinder_blocked *blocked,

@@ -16,7 +16,10 @@
 #include "sampler/base/arch_sig.h"
 
 #define PAGE UINT64_C(4096)
-#define PIECES (SP_SNAPSHOT_STACK_MAX / PAGE + 1)
+/* What a walk begins with, and what it gets if that is not enough: a frame may have an array of thousands. */
+#define FIRST_BYTES (UINT64_C(16) << 10)
+#define MOST_BYTES (UINT64_C(1) << 20)
+#define PIECES (MOST_BYTES / PAGE + 1)
 #define RETRY_NS (2 * SP_NS_PER_S)
 #define YAMA "/proc/sys/kernel/yama/ptrace_scope"
 
@@ -25,7 +28,8 @@ struct sp_wait_stacks {
 	struct sp_unwinder *unwinder;
 	const char *refusal;
 	uint64_t retry_ns; /* nothing is tried before */
-	struct sp_snapshot snapshot;
+	struct iovec piece[PIECES];
+	uint8_t stack[MOST_BYTES];
 };
 
 struct sp_wait_stacks *sp_wait_stacks_new(const struct sp_core_ops *ops,
@@ -128,24 +132,22 @@ int sp_wait_stacks_place(struct sp_wait_stacks *w, uint32_t tid, struct sp_task_
 // NOLINTBEGIN(readability-non-const-parameter): written through struct iovec
 
 /* Up to the first page that is not there. Each piece lies in one page, because none is read in part. */
-static ssize_t copy_stack(uint32_t tid, uint64_t at, uint8_t *to)
+static ssize_t copy_stack(struct sp_wait_stacks *w, uint32_t tid, uint64_t at, uint64_t left)
 {
-	struct iovec local = {.iov_base = to, .iov_len = SP_SNAPSHOT_STACK_MAX};
-	struct iovec remote[PIECES];
-	uint64_t left = SP_SNAPSHOT_STACK_MAX;
+	struct iovec local = {.iov_base = w->stack, .iov_len = left};
 	unsigned n = 0;
 	ssize_t got;
 
-	while (left != 0 && n < PIECES) {
-		uint64_t piece = PAGE - at % PAGE;
+	while (left != 0) {
+		uint64_t bytes = PAGE - at % PAGE;
 
-		piece = piece < left ? piece : left;
-		memcpy(&remote[n].iov_base, &at, sizeof(remote[n].iov_base));
-		remote[n++].iov_len = piece;
-		at += piece;
-		left -= piece;
+		bytes = bytes < left ? bytes : left;
+		memcpy(&w->piece[n].iov_base, &at, sizeof(w->piece[n].iov_base));
+		w->piece[n++].iov_len = bytes;
+		at += bytes;
+		left -= bytes;
 	}
-	got = process_vm_readv((pid_t)tid, &local, 1, remote, n, 0);
+	got = process_vm_readv((pid_t)tid, &local, 1, w->piece, n, 0);
 	return got >= 0 ? got : -errno;
 }
 
@@ -165,7 +167,7 @@ static bool read_word(void *arg, uint64_t at, uint64_t *word)
 static bool is_stack(const struct sp_task_place *p)
 {
 	return p->state != SP_TASK_RUNS && p->pc != 0 && p->sp % 8 == 0 && p->sp >= PAGE &&
-	       p->sp < SP_ARCH_ADDRESS_END - SP_SNAPSHOT_STACK_MAX;
+	       p->sp < SP_ARCH_ADDRESS_END - MOST_BYTES;
 }
 
 /* The number of the thread may be another's by now, and then what was copied does not count. */
@@ -179,17 +181,18 @@ static bool is_still_there(const struct sp_wait_stacks *w, uint32_t tid,
 	       memcmp(&now, place, sizeof(now)) == 0;
 }
 
-int sp_wait_stacks_walk(struct sp_wait_stacks *w, uint32_t tid, const struct sp_task_place *place,
-			struct sp_sample *s)
+/* As sp_wait_stacks_walk(), by so much of the stack. */
+static int walk(struct sp_wait_stacks *w, uint32_t tid, const struct sp_task_place *place,
+		uint64_t bytes, struct sp_sample *s)
 {
-	struct sp_snapshot *snap = &w->snapshot;
-	const struct sp_unwinder_blocked blocked = {.snap = snap,
-						    .memory = {.read = read_word, .arg = &tid}};
-	ssize_t got;
+	struct sp_unwinder_blocked blocked = {
+		.sp = place->sp,
+		.pc = place->pc,
+		.stack = {.at = place->sp, .copy = w->stack},
+		.memory = {.read = read_word, .arg = &tid},
+	};
+	ssize_t got = copy_stack(w, tid, place->sp, bytes);
 
-	if (!is_stack(place))
-		return -EAGAIN;
-	got = copy_stack(tid, place->sp, snap->stack);
 	if (got == -EFAULT)
 		got = 0;
 	if (got == -ESRCH)
@@ -198,15 +201,29 @@ int sp_wait_stacks_walk(struct sp_wait_stacks *w, uint32_t tid, const struct sp_
 		return refused(w, (int)got, true);
 	if (!is_still_there(w, tid, place))
 		return -EAGAIN;
-	memset(snap->sample, 0, sizeof(snap->sample));
-	memset(snap->reg, 0, sizeof(snap->reg));
-	snap->stack_at = place->sp;
-	snap->stack_bytes = (uint64_t)got & ~UINT64_C(7);
-	snap->reg[SP_ARCH_REG_SP] = place->sp;
-	snap->reg[SP_ARCH_REG_PC] = place->pc;
 	w->refusal = NULL;
+	blocked.stack.bytes = (uint64_t)got & ~UINT64_C(7);
+	blocked.stack.has_more = (uint64_t)got == bytes;
 	(void)sp_unwinder_walk_blocked(w->unwinder, &blocked, w->ops->config->stack_depth, s);
 	return 0;
+}
+
+static bool is_cut(const struct sp_wait_stacks *w, const struct sp_sample *s)
+{
+	return (s->flags & SP_SAMPLE_TRUNCATED) != 0 && s->depth < w->ops->config->stack_depth;
+}
+
+int sp_wait_stacks_walk(struct sp_wait_stacks *w, uint32_t tid, const struct sp_task_place *place,
+			struct sp_sample *s)
+{
+	int err;
+
+	if (!is_stack(place))
+		return -EAGAIN;
+	err = walk(w, tid, place, FIRST_BYTES, s);
+	if (err == 0 && is_cut(w, s))
+		err = walk(w, tid, place, MOST_BYTES, s);
+	return err;
 }
 
 const char *sp_wait_stacks_refusal(const struct sp_wait_stacks *w)

@@ -110,6 +110,24 @@ static NOINLINE void *call_with_frame_pointer(void *arg)
 	return arg;
 }
 
+/* Larger than what is copied of a stack. */
+static NOINLINE void block_below_an_array(void)
+{
+	char array[48 << 10];
+
+	want[0] = __builtin_return_address(0);
+	__asm__ volatile("" : : "r"(array) : "memory");
+	block();
+}
+
+static NOINLINE void *call_with_array(void *arg)
+{
+	want[1] = __builtin_return_address(0);
+	block_below_an_array();
+	__asm__ volatile("" ::: "memory");
+	return arg;
+}
+
 static void (*volatile by_pointer)(void) = block_in_alloca;
 
 static NOINLINE void *call_by_pointer(void *arg)
@@ -164,6 +182,18 @@ Test(wait_stack, goes_on_through_frame_pointers)
 	at = expect_return(0, want[0]);
 	cr_expect_eq(expect_return(at, want[1]), at + 1);
 	cr_expect_eq(at, 2, "read(), its caller, and then");
+	cr_expect(got.flags & SP_SAMPLE_ROOTED);
+}
+
+Test(wait_stack, goes_on_behind_an_array)
+{
+	unsigned at;
+
+	if (emulated())
+		return;
+	walk(call_with_array);
+	at = expect_return(0, want[0]);
+	cr_expect_eq(expect_return(at, want[1]), at + 1);
 	cr_expect(got.flags & SP_SAMPLE_ROOTED);
 }
 
