@@ -4,7 +4,9 @@
 # 95 % confidence, are unwound to the beginning of their thread. Each program is given work until there
 # are SPANPROF_CORPUS_SAMPLES. Prints a row of README.md's table for each, which it also puts there,
 # and below it every kind of stack that is not.
-# Usage: rooted.sh [NAME...|--table], the last to do no more than that.
+# With --waits the same of waits (SPANPROF_OFF_CPU), of which there are as many as there are: each thread is
+# labelled from its begin, and what a program waits for is in waiting.bash. No share is asked for.
+# Usage: rooted.sh [--waits] [NAME...|--table], the last to do no more than that.
 readonly SAMPLES=${SPANPROF_CORPUS_SAMPLES:-10000}
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -14,11 +16,27 @@ source test/corpus/common.bash
 source test/corpus/servers.bash
 # shellcheck source=test/corpus/programs.bash
 source test/corpus/programs.bash
+# shellcheck source=test/corpus/waiting.bash
+source test/corpus/waiting.bash
 
+TABLE=rooted
+if [[ ${1:-} == --waits ]]; then
+	TABLE=waits
+	shift
+fi
 readonly ROUNDS_MAX=400
-readonly ROWS=$TEST_BUILD/corpus
+readonly ROWS=$TEST_BUILD/corpus/$TABLE
 PROFILED=(SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE=1000 SPANPROF_FLUSH_TIMEOUT=30s
 	SPANPROF_STACK_DEPTH=496 SPANPROF_SYMBOLIZE=names SPANPROF_UPLOAD_INTERVAL=5s)
+
+LIBRARIES=$SO
+JUDGE=judge
+if [[ $TABLE == waits ]]; then
+	JUDGE=waits
+	LIBRARIES="$TEST_BUILD/test/liblabelled.so $SO"
+	PROFILED=(SPANPROF_OFF_CPU=true SPANPROF_FLUSH_TIMEOUT=30s SPANPROF_STACK_DEPTH=496 SPANPROF_SYMBOLIZE=names
+		SPANPROF_UPLOAD_INTERVAL=5s)
+fi
 
 # rounds NAME COMMAND...: gives it work until there are enough samples.
 rounds()
@@ -39,10 +57,27 @@ rounds()
 	bad "$name: too few samples in $ROUNDS_MAX rounds"
 }
 
+# run_words WORDS ROUND
 run_words()
 {
 	(cd "$DATA" && env "${UNDER[@]:1}" ROUND="$2" CORPUS="$CORPUS" ROOT="$ROOT" \
-		bash -c "unset BASH_ENV; ${WORDS[$1]}")
+		bash -c "unset BASH_ENV; $1")
+}
+
+# Servers wait for a moment before and after their work.
+wait_of()
+{
+	local name=$1
+
+	if [[ -v WAITING[$name] ]]; then
+		run_words "$SLOW; ${WAITING[$name]}" 1
+		return
+	fi
+	"start_$name"
+	sleep 1
+	"load_$name" 1
+	sleep 1
+	"stop_$name"
 }
 
 rooted()
@@ -52,9 +87,11 @@ rooted()
 
 	mkdir "$WORK/$name.profiles"
 	chmod 777 "$WORK/$name.profiles"
-	UNDER=(env LD_PRELOAD="$SO" "${PROFILED[@]}" SPANPROF_OUTPUT_DIR="$WORK/$name.profiles")
-	if [[ -v WORDS[$name] ]]; then
-		rounds "$name" run_words "$name"
+	UNDER=(env LD_PRELOAD="$LIBRARIES" "${PROFILED[@]}" SPANPROF_OUTPUT_DIR="$WORK/$name.profiles")
+	if [[ $TABLE == waits ]]; then
+		wait_of "$name" >"$WORK/$name.load" 2>&1 || bad "$name: $(tail -5 "$WORK/$name.load")"
+	elif [[ -v WORDS[$name] ]]; then
+		rounds "$name" run_words "${WORDS[$name]}"
 	else
 		[[ $server == "$name" ]] || PG_JIT=on
 		"start_$server"
@@ -62,7 +99,7 @@ rooted()
 		"stop_$server"
 		PG_JIT=off
 	fi
-	python3 "$CORPUS/stacks.py" judge "$WORK/$name.profiles" "${PROCESS[$name]}" \
+	python3 "$CORPUS/stacks.py" "$JUDGE" "$WORK/$name.profiles" "${PROCESS[$name]}" \
 		"${TITLE[$name]:-$name}" "$(version "${PACKAGE[$name]}")" "$SAMPLES" \
 		>"$WORK/row" 2>"$WORK/why" || bad "$name: see below"
 	cat "$WORK/row" "$WORK/why"
@@ -74,8 +111,11 @@ rooted()
 table()
 {
 	local name
+	local head='| program | version | samples | not rooted | rooted, at least (95 %) | through generated code | not rooted |'
 
-	echo '| program | version | samples | not rooted | rooted, at least (95 %) | through generated code | not rooted |'
+	[[ $TABLE != waits ]] ||
+		head='| program | version | waits with a stack | not rooted | of them guessed | through generated code | not rooted |'
+	echo "$head"
 	echo '|---|---|---|---|---|---|---|'
 	for name in "${ROOTED[@]}"; do
 		[[ ! -e $ROWS/$name ]] || cat "$ROWS/$name"
@@ -85,7 +125,7 @@ table()
 write_table()
 {
 	table >"$WORK/table"
-	between rooted "$WORK/table" "$CORPUS/README.md"
+	between "$TABLE" "$WORK/table" "$CORPUS/README.md"
 }
 
 if [[ ${1:-} == --table ]]; then
@@ -93,7 +133,12 @@ if [[ ${1:-} == --table ]]; then
 	exit 0
 fi
 names=("$@")
-((${#names[@]} > 0)) || names=("${ROOTED[@]}")
+if ((${#names[@]} == 0)); then
+	for name in "${ROOTED[@]}"; do
+		# What is compiled while a program runs makes no difference to what it waits in.
+		[[ $TABLE == waits && $name == *_jit ]] || names+=("$name")
+	done
+fi
 mkdir -p "$ROWS"
 make_data 1000
 for name in "${names[@]}"; do

@@ -10,6 +10,7 @@
                                 its thread's beginning; exit 0 if of those without generated code,
                                 with 95 % confidence, at least 99.9 % do; where N are too few to prove
                                 anything, if all do
+  waits FOLDER PROGRAM NAME VERSION -  the same row for profiles of waits; exit 0 if there are some
   plausible FOLDER PROGRAM MIN  for short runs: exit 0 unless it is next to impossible that 99.9 % of
                                 them do; there have to be MIN of them
 
@@ -96,8 +97,8 @@ def read_profile(path):
     return stacks, [text[i] for value in parts[13] for i in packed(value)]
 
 
-def profiles(folder, program):
-    wanted = re.compile(r"spanprof-unknown_service_(%s)-\d+-[^-]+-\d+\.pb\.gz" % program)
+def profiles(folder, program, suffix=""):
+    wanted = re.compile(r"spanprof-unknown_service_(%s)-\d+-[^-]+-\d+%s\.pb\.gz" % (program, suffix))
     return [path for path in sorted(glob.glob(folder + "/*.pb.gz"))
             if wanted.fullmatch(os.path.basename(path))]
 
@@ -205,6 +206,26 @@ def judge(folder, program, name, version, wanted):
         sys.exit("%s: too many that are not rooted" % name)
 
 
+def waits(folder, program, name, version, _):
+    total, ends, guessed = collections.Counter(), {True: collections.Counter(), False: collections.Counter()}, 0
+    for path in profiles(folder, program, "-off_cpu"):
+        for stack, n in read_profile(path)[0]:
+            # What has no stack, because the thread was not blocked or was not looked at then.
+            if stack[0] in ("[waiting for a CPU]", "[unseen waits]"):
+                continue
+            generated = any(map(is_generated, stack))
+            total[generated] += n
+            guessed += n if "[guessed]" in stack and not generated else 0
+            if unrooted_end(stack) is not None or stack[0].startswith("[blocked, no stack"):
+                ends[generated][" < ".join(stack[-4:])] += n
+    made = "%d | %d" % (total[True], sum(ends[True].values())) if total[True] else "– | –"
+    print("| %s | %s | %d | %d | %d | %s |"
+          % (name, version, total[False], sum(ends[False].values()), guessed, made))
+    tell(name, total, ends)
+    if not total:
+        sys.exit("%s: no waits" % name)
+
+
 def plausible(folder, program, least):
     total, ends = outer_ends(folder, program)
     plain, unrooted = total[False], sum(ends[False].values())
@@ -217,4 +238,5 @@ def plausible(folder, program, least):
 
 
 if __name__ == "__main__":
-    {"count": count, "enough": enough, "judge": judge, "plausible": plausible}[sys.argv[1]](*sys.argv[2:])
+    {"count": count, "enough": enough, "judge": judge, "plausible": plausible,
+     "waits": waits}[sys.argv[1]](*sys.argv[2:])
