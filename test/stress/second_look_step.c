@@ -44,7 +44,7 @@ static struct sp_span_record record_of(uint64_t id)
 	struct sp_span_record r = {
 		.span_id = id,
 		.root_id = id + 1,
-		.handle = same_handle ? 4096 : id + 2,
+		.handle = same_handle ? 4096 : (id + 2) & ~SP_SPAN_BY_ID, /* as of an address */
 		.trace = {id + 3, id + 4},
 		.start_ns = id + 5,
 		.name_id = (uint32_t)id + 6,
