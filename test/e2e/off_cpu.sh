@@ -51,8 +51,8 @@ waits "$WORK/on" on SPANPROF_OFF_CPU=true SPANPROF_WALL=true SPANPROF_FLUSH_TIME
 	SPANPROF_SERVER_ADDRESS="$DOUBLE_URL"
 of_type "$WORK/on" off_cpu json "$WORK/on.off_cpu"
 of_type "$WORK/on" wall json "$WORK/on.wall"
-python3 "$COMPARE" sums "$WORK/on.out" "$WORK/on.off_cpu" off "$TURNS"
-python3 "$COMPARE" sums "$WORK/on.out" "$WORK/on.wall" wall "$TURNS"
+python3 "$COMPARE" sums "$WORK/on.out" "$WORK/on.off_cpu" off "$TURNS" "$WAIT_MS"
+python3 "$COMPARE" sums "$WORK/on.out" "$WORK/on.wall" wall "$TURNS" "$WAIT_MS"
 for name in sleep alloca cond mutex pipe socket flock child poll select epoll mixed; do
 	of_type "$WORK/on" off_cpu folded "$WORK/$name.folded" --span-name "$name"
 	python3 "$COMPARE" stacks "$name" "$WORK/$name.folded"
@@ -112,7 +112,7 @@ if [[ $(id -u) == 0 ]] && command -v setpriv >/dev/null; then
 		"$HOSTS/waits" 1 "$WAIT_MS" undumpable
 	expect_rc nobody 0
 	of_type "$WORK/nobody" off_cpu json "$WORK/nobody.off_cpu"
-	python3 "$COMPARE" sums "$WORK/nobody.out" "$WORK/nobody.off_cpu" off 1
+	python3 "$COMPARE" sums "$WORK/nobody.out" "$WORK/nobody.off_cpu" off 1 "$WAIT_MS"
 	of_type "$WORK/nobody" off_cpu folded "$WORK/nobody.folded"
 	grep -q '^\[blocked, no stack: the program is not dumpable' "$WORK/nobody.folded" ||
 		fail "no frame says why there is no stack: $(<"$WORK/nobody.folded")"
