@@ -37,8 +37,8 @@ Test(http_transfer, nobody_waits_for_a_transfer, .timeout = 20)
 	struct timespec from, to;
 	unsigned polls = 0;
 
-	start(NULL, 200);
 	clock_gettime(CLOCK_MONOTONIC, &from);
+	start(NULL, 200);
 	while (!sp_http_poll(http, 0, &slot, &reply))
 		polls++;
 	clock_gettime(CLOCK_MONOTONIC, &to);
