@@ -11,9 +11,9 @@
 #include "export/loop/waits.h"
 #include "export/objects/modules.h"
 #include "export/objects/unwind_snapshot.h"
+#include "export/profile/bounded_names.h"
 #include "export/profile/encode.h"
 #include "export/profile/stack_map.h"
-#include "export/profile/thread_names.h"
 #include "export/util/clock.h"
 
 #define SP_DRAIN_MAX 4096U /* records per call */
@@ -35,14 +35,13 @@ struct sp_target_data {
 	struct sp_modules *modules;
 	struct sp_unwinder *unwinder;
 	struct sp_stack_map *map;
-	struct sp_thread_names *threads;   /* NULL = no thread_name labels */
+	struct sp_bounded_names *threads;  /* NULL = no thread_name labels */
 	struct sp_waits *waits;            /* NULL = nobody wants them, or they are over */
 	struct sp_off_cpu_news waits_news; /* of the last look */
-	bool has_waits;
-	enum sp_profile_type type; /* of what is being encoded */
-	struct sp_status *status;  /* NULL = none is wanted */
-	uint64_t sampled[2];       /* outside of spans, in spans */
-	uint64_t flushed_samples;  /* of both, at the last flush */
+	enum sp_profile_type type;         /* of what is being encoded */
+	struct sp_status *status;          /* NULL = none is wanted */
+	uint64_t sampled[2];               /* outside of spans, in spans */
+	uint64_t flushed_samples;          /* of both, at the last flush */
 	bool flushed;
 	bool is_told;        /* that profiling has begun */
 	struct moment begun; /* the profile that is being collected */
@@ -56,34 +55,11 @@ struct put_arg {
 	bool looked; /* the mappings were read for the snapshots of this drain */
 };
 
-static uint32_t thread_of(const struct put_arg *p, const char *name)
-{
-	bool over = false;
-	uint32_t id;
-
-	if (p->d->threads == NULL)
-		return 0;
-	id = sp_thread_names_put(p->d->threads, name, &over);
-	if (over)
-		p->ops->counter_add(p->ops->arg, SP_COUNT_THREAD_NAMES_OTHER, 1);
-	return id;
-}
-
-static void count_loss(const struct sp_core_ops *ops, unsigned loss)
-{
-	if ((loss & SP_STACK_LOST) != 0)
-		ops->counter_add(ops->arg, SP_COUNT_STACKS_OTHER, 1);
-	if ((loss & SP_LABELS_LOST) != 0)
-		ops->counter_add(ops->arg, SP_COUNT_SPANS_OTHER, 1);
-	if ((loss & SP_STACK_NOMEM) != 0)
-		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
-}
-
 static void put_sample(const struct sp_sample *s, const struct put_arg *p)
 {
-	uint32_t thread = thread_of(p, s->thread_name);
+	uint32_t thread = sp_thread_names_put(p->d->threads, s->thread_name, true);
 
-	count_loss(p->ops, sp_stack_map_put(p->d->map, s, p->epoch, thread));
+	sp_stack_loss_count(p->ops, sp_stack_map_put(p->d->map, s, p->epoch, thread));
 	p->d->sampled[s->span_id != 0]++;
 }
 
@@ -96,8 +72,8 @@ static void put_cpu_time(const struct sp_cpu_time *t, const struct put_arg *p)
 	memcpy(name, t->thread_name, sizeof(name));
 	if (p->d->threads != NULL && name[0] == '\0' && t->tid != 0)
 		p->ops->thread_name(p->ops->arg, t->tid, name);
-	thread = thread_of(p, name);
-	count_loss(p->ops, sp_stack_map_put_cpu_time(p->d->map, t, p->epoch, thread));
+	thread = sp_thread_names_put(p->d->threads, name, true);
+	sp_stack_loss_count(p->ops, sp_stack_map_put_cpu_time(p->d->map, t, p->epoch, thread));
 }
 
 static void put_record(const struct sp_record *record, void *arg)
@@ -298,7 +274,7 @@ static void write_status(struct sp_target *t)
 		.news = sp_upload_news(u),
 		.with_span = d->sampled[1],
 		.without_span = d->sampled[0],
-		.waits = d->has_waits ? &d->waits_news : NULL,
+		.waits = t->ops->config->off_cpu || t->ops->config->wall ? &d->waits_news : NULL,
 	};
 
 	(void)sp_waits_news(d->waits, &d->waits_news);
@@ -375,13 +351,13 @@ static int make(struct sp_target_data *d, const struct sp_core_ops *ops)
 	if (d->modules != NULL)
 		d->unwinder = sp_unwinder_new(sp_modules_host(d->modules));
 	if (ops->config->thread_name)
-		d->threads = sp_thread_names_new();
+		d->threads = sp_thread_names_new(ops);
 	if (sp_config_wants_waits(ops->config) && d->unwinder != NULL)
 		d->waits = sp_waits_new(
 			&(struct sp_waits_env){ops, d->modules, d->unwinder, d->threads});
-	d->has_waits = d->waits != NULL && (ops->config->off_cpu || ops->config->wall);
 	return d->modules == NULL || d->map == NULL || d->unwinder == NULL ||
-			       (ops->config->thread_name && d->threads == NULL)
+			       (ops->config->thread_name && d->threads == NULL) ||
+			       (sp_config_wants_waits(ops->config) && d->waits == NULL)
 		       ? -ENOMEM
 		       : 0;
 }
@@ -421,7 +397,7 @@ void sp_target_retire(struct sp_target *t)
 	sp_unwinder_free(d->unwinder);
 	sp_modules_free(d->modules);
 	sp_stack_map_free(d->map);
-	sp_thread_names_free(d->threads);
+	sp_bounded_names_free(d->threads);
 	d->waits = NULL;
 	d->unwinder = NULL;
 	d->modules = NULL;

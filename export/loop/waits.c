@@ -9,36 +9,27 @@ struct sp_waits {
 	struct sp_waits_env env;
 	struct sp_off_cpu *off_cpu;
 	struct sp_stack_map *map;
-	struct sp_wait_names *names;
+	struct sp_bounded_names *names;
 };
 
-static uint32_t thread_of(const struct sp_waits *w, uint32_t tid)
+static uint32_t thread_of(const struct sp_waits *w, uint32_t tid, bool counts)
 {
 	const struct sp_core_ops *ops = w->env.ops;
 	char name[SP_THREAD_NAME_BYTES];
-	bool over = false;
-	uint32_t id;
 
 	if (w->env.threads == NULL)
 		return 0;
 	ops->thread_name(ops->arg, tid, name);
-	id = sp_thread_names_put(w->env.threads, name, &over);
-	if (over)
-		ops->counter_add(ops->arg, SP_COUNT_THREAD_NAMES_OTHER, 1);
-	return id;
+	return sp_thread_names_put(w->env.threads, name, counts);
 }
 
+/* A wait that goes on has been counted. */
 static void count(const struct sp_core_ops *ops, const struct sp_wait *wait, unsigned loss)
 {
 	ops->counter_add(ops->arg, SP_COUNT_WAITS, wait->begins);
 	if (wait->begins && wait->label->span_id == 0 && wait->label->name_id == 0)
 		ops->counter_add(ops->arg, SP_COUNT_WAITS_FORGOTTEN, 1);
-	if (wait->begins && (loss & SP_STACK_LOST) != 0)
-		ops->counter_add(ops->arg, SP_COUNT_STACKS_OTHER, 1);
-	if (wait->begins && (loss & SP_LABELS_LOST) != 0)
-		ops->counter_add(ops->arg, SP_COUNT_SPANS_OTHER, 1);
-	if ((loss & SP_STACK_NOMEM) != 0)
-		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+	sp_stack_loss_count(ops, wait->begins ? loss : loss & SP_STACK_NOMEM);
 }
 
 static void put(void *arg, const struct sp_wait *wait)
@@ -48,7 +39,7 @@ static void put(void *arg, const struct sp_wait *wait)
 	struct sp_stack_labels labels = {
 		.span_id = wait->label->span_id,
 		.name_id = wait->label->name_id <= UINT32_MAX ? (uint32_t)wait->label->name_id : 0,
-		.thread = thread_of(w, wait->tid),
+		.thread = thread_of(w, wait->tid, wait->begins),
 	};
 	const struct sp_stack_wait entry = {
 		.labels = &labels,
@@ -58,7 +49,7 @@ static void put(void *arg, const struct sp_wait *wait)
 				.epoch = wait->epoch,
 				.depth = wait->depth,
 				.flags = wait->flags,
-				.wait = sp_wait_names_put(w->names, wait->leaf),
+				.wait = sp_wait_names_put(w->names, wait->leaf, wait->begins),
 			},
 		.ns = wait->ns,
 		.begins = wait->begins,
@@ -97,7 +88,7 @@ struct sp_waits *sp_waits_new(const struct sp_waits_env *env)
 		return NULL;
 	w->env = *env;
 	w->map = sp_stack_map_new(&sp_stack_limits_default);
-	w->names = sp_wait_names_new();
+	w->names = sp_wait_names_new(env->ops);
 	w->off_cpu = sp_off_cpu_new(env->ops, env->unwinder, &hooks);
 	if (w->map != NULL && w->names != NULL && w->off_cpu != NULL)
 		return w;
@@ -110,7 +101,7 @@ void sp_waits_free(struct sp_waits *w)
 	if (w == NULL)
 		return;
 	sp_off_cpu_free(w->off_cpu);
-	sp_wait_names_free(w->names);
+	sp_bounded_names_free(w->names);
 	sp_stack_map_free(w->map);
 	free(w);
 }
@@ -143,7 +134,7 @@ const struct sp_stack_map *sp_waits_map(const struct sp_waits *w)
 	return w != NULL ? w->map : NULL;
 }
 
-const struct sp_wait_names *sp_waits_names(const struct sp_waits *w)
+const struct sp_bounded_names *sp_waits_names(const struct sp_waits *w)
 {
 	return w != NULL ? w->names : NULL;
 }

@@ -9,16 +9,15 @@
 #include "export/objects/modules.h"
 #include "export/objects/unwind_snapshot.h"
 #include "export/off_cpu/off_cpu.h"
+#include "export/profile/bounded_names.h"
 #include "export/profile/stack_map.h"
-#include "export/profile/thread_names.h"
-#include "export/profile/wait_names.h"
 
 /* What a target shares with its waits. */
 struct sp_waits_env {
 	const struct sp_core_ops *ops;
 	struct sp_modules *modules;
 	struct sp_unwinder *unwinder;
-	struct sp_thread_names *threads; /* NULL = no thread_name labels */
+	struct sp_bounded_names *threads; /* NULL = no thread_name labels */
 };
 
 struct sp_waits;
@@ -33,7 +32,7 @@ void sp_waits_settle(struct sp_waits *w); /* a profile is about to end */
 void sp_waits_clear(struct sp_waits *w);  /* another one has begun */
 uint32_t sp_waits_due_ms(const struct sp_waits *w);
 const struct sp_stack_map *sp_waits_map(const struct sp_waits *w);
-const struct sp_wait_names *sp_waits_names(const struct sp_waits *w);
+const struct sp_bounded_names *sp_waits_names(const struct sp_waits *w);
 
 /* False for NULL. */
 bool sp_waits_news(const struct sp_waits *w, struct sp_off_cpu_news *out);

@@ -7,10 +7,9 @@
 #include <stdint.h>
 
 #include "export/export.h"
+#include "export/profile/bounded_names.h"
 #include "export/profile/pprof.h"
 #include "export/profile/stack_map.h"
-#include "export/profile/thread_names.h"
-#include "export/profile/wait_names.h"
 #include "export/symbols/symbolize.h"
 
 /*
@@ -23,12 +22,12 @@
 struct sp_encoder {
 	const struct sp_core_ops *ops;
 	struct sp_symbolizer *symbolizer;
-	const struct sp_thread_names *threads; /* NULL = no thread_name labels */
+	const struct sp_bounded_names *threads; /* NULL = no thread_name labels */
 	struct sp_pprof_limits limits;
 	struct sp_pprof_times times;
 	/* The waits, after the samples: NULL = there are none. They may be all there is. */
 	const struct sp_stack_map *waits;
-	const struct sp_wait_names *wait_names;
+	const struct sp_bounded_names *wait_names;
 	/* They are in another profile as well, which is the one that they are counted in. */
 	bool samples_elsewhere;
 	bool waits_elsewhere;

@@ -202,6 +202,16 @@ void sp_stack_map_clear(struct sp_stack_map *m)
 	(void)intern_entry(m, SP_STACK_OTHER, &none, &loss);
 }
 
+void sp_stack_loss_count(const struct sp_core_ops *ops, unsigned loss)
+{
+	if ((loss & SP_STACK_LOST) != 0)
+		ops->counter_add(ops->arg, SP_COUNT_STACKS_OTHER, 1);
+	if ((loss & SP_LABELS_LOST) != 0)
+		ops->counter_add(ops->arg, SP_COUNT_SPANS_OTHER, 1);
+	if ((loss & SP_STACK_NOMEM) != 0)
+		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+}
+
 struct sp_stack_map *sp_stack_map_new(const struct sp_stack_limits *limits)
 {
 	struct sp_stack_map *m = calloc(1, sizeof(*m));

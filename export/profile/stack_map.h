@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "export/export.h"
 #include "sampler/region/record.h"
 
 /* Stack 0 of every map is "(other)": it has no frames. */
@@ -28,7 +29,7 @@ struct sp_stack_labels {
 	uint64_t span_id;
 	uint8_t trace_id[16];
 	uint32_t name_id;
-	uint32_t thread; /* thread_names.h; 0 = unknown, or not asked for */
+	uint32_t thread; /* bounded_names.h; 0 = unknown, or not asked for */
 };
 
 _Static_assert(sizeof(struct sp_stack_labels) == 32, "no padding");
@@ -47,7 +48,7 @@ struct sp_stack {
 	uint32_t epoch;     /* which modules were mapped, see modules.h */
 	uint16_t depth;
 	uint16_t flags; /* SP_SAMPLE_ bits */
-	uint32_t wait;  /* wait_names.h: what it waits in, as its leaf; 0 = it does not */
+	uint32_t wait;  /* bounded_names.h: what it waits in, as its leaf; 0 = it does not */
 	bool unsampled; /* of CPU time between samples: its only frame is the thread's start routine */
 };
 
@@ -58,6 +59,9 @@ enum sp_stack_loss {
 	SP_LABELS_LOST = 2, /* and without its labels */
 	SP_STACK_NOMEM = 4, /* because of memory, not of a limit */
 };
+
+/* Adds these bits to the counters of losses. */
+void sp_stack_loss_count(const struct sp_core_ops *ops, unsigned loss);
 
 struct sp_stack_map;
 

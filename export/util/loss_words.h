@@ -18,6 +18,7 @@
 	X(SPAN_NO_THREAD, "spans started where no thread was known yet") \
 	X(NAMES_OTHER, "spans are called (other): raise SPANPROF_MAX_SPAN_NAMES") \
 	X(THREAD_NAMES_OTHER, "samples are of threads called (other): too many different names") \
+	X(WAIT_NAMES_OTHER, "waits are in something called (other): too many different files and addresses") \
 	X(UNARMED_LIMIT, "threads had no timer: half of RLIMIT_SIGPENDING is in use") \
 	X(UNARMED_REFUSED, "threads had no timer: the kernel refused it") \
 	X(UNARMED_STACK, "threads had no timer: their stack or their alternate signal stack is too small") \

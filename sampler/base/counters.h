@@ -48,6 +48,7 @@
 	X(SPAN_NO_THREAD, "span_without_thread_block", 1) \
 	X(NAMES_OTHER, "span_names_over_limit", 1) \
 	X(THREAD_NAMES_OTHER, "thread_names_over_limit", 1) \
+	X(WAIT_NAMES_OTHER, "wait_names_over_limit", 1) \
 	X(UNARMED_LIMIT, "threads_unarmed_limit", 1) \
 	X(UNARMED_REFUSED, "threads_unarmed_refused", 1) \
 	X(UNARMED_STACK, "threads_unarmed_small_signal_stack", 1) \

@@ -26,7 +26,7 @@
  * The version of layout and meaning, including the records in the rings. Object and program have to
  * be of the same build.
  */
-#define SP_REGION_VERSION 5U
+#define SP_REGION_VERSION 6U
 
 /*
  * The numbers of the descriptors that the exporter inherits: its region, the host's folder in /proc

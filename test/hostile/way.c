@@ -14,7 +14,7 @@ static struct way *way;
 /* Kept over all ways of a test: reading symbols is most of its time otherwise. */
 static struct sp_modules *modules;
 static struct sp_symbolizer *symbolizer;
-static struct sp_thread_names *names;
+static struct sp_bounded_names *names;
 
 static const char *span_name_text(void *self, uint32_t id, size_t *len)
 {
@@ -65,9 +65,9 @@ void way_start(struct way *w)
 		modules = sp_modules_new("/proc/self", -1);
 		cr_assert_eq(sp_modules_refresh(modules), 0);
 		symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default);
-		names = sp_thread_names_new();
-		cr_assert_not_null(names);
 	}
+	names = sp_thread_names_new(&w->ops);
+	cr_assert_not_null(names);
 	w->map = sp_stack_map_new(&sp_stack_limits_default);
 	pd_double_init(&w->server, &options);
 }
@@ -76,13 +76,13 @@ void way_end(struct way *w)
 {
 	pd_double_fini(&w->server);
 	sp_stack_map_free(w->map);
+	sp_bounded_names_free(names);
 }
 
 void way_put(struct way *w, struct sp_sample *s)
 {
-	bool over;
 	uint32_t thread =
-		w->config.thread_name ? sp_thread_names_put(names, s->thread_name, &over) : 0;
+		w->config.thread_name ? sp_thread_names_put(names, s->thread_name, true) : 0;
 
 	(void)sp_stack_map_put(w->map, s, 0, thread);
 	w->put++;
@@ -230,7 +230,6 @@ void way_fini(void)
 {
 	sp_symbolizer_free(symbolizer);
 	sp_modules_free(modules);
-	sp_thread_names_free(names);
 }
 
 uint64_t way_random(uint64_t *state)

@@ -13,7 +13,7 @@
 static struct sp_modules *modules;
 static struct sp_encoder encoder;
 static struct sp_stack_map *map;
-static struct sp_thread_names *threads;
+static struct sp_bounded_names *threads;
 
 /* What came out. */
 static profile *out[4096];
@@ -204,10 +204,9 @@ static unsigned count_label(const profile *p, const profile_sample *s, const cha
 static void put_named(const char *name, uint64_t span_id)
 {
 	struct sp_sample *s = core_sample(span_id, 0, (void *)core_reset, NULL);
-	bool over;
 
 	strcpy(s->thread_name, name);
-	(void)sp_stack_map_put(map, s, 0, sp_thread_names_put(threads, s->thread_name, &over));
+	(void)sp_stack_map_put(map, s, 0, sp_thread_names_put(threads, s->thread_name, true));
 	core.records = 0;
 }
 
@@ -216,7 +215,7 @@ Test(encode, names_the_thread_of_each_sample_once, .timeout = 20)
 	static const struct sp_stack_limits two = {100, 4, 100};
 	static const char *const expected[] = {"(unknown)", "a", "b", "(unknown)"};
 
-	threads = sp_thread_names_new();
+	threads = sp_thread_names_new(&core.ops);
 	sp_stack_map_free(map);
 	map = sp_stack_map_new(&two);
 	put_named("a", 1);
@@ -239,7 +238,7 @@ Test(encode, names_the_thread_of_each_sample_once, .timeout = 20)
 	forget();
 	encode();
 	cr_expect_eq(count_label(out[0], out[0]->sample[1], "thread_name"), 0, "not asked for");
-	sp_thread_names_free(threads);
+	sp_bounded_names_free(threads);
 }
 
 Test(encode, sends_losses_as_comments, .timeout = 20)

@@ -15,7 +15,7 @@ static struct sp_modules *modules;
 static struct sp_encoder encoder;
 static struct sp_stack_map *map;
 static struct sp_stack_map *waits;
-static struct sp_wait_names *names;
+static struct sp_bounded_names *names;
 static profile *out;
 static uint64_t out_samples;
 
@@ -34,7 +34,7 @@ static void set_up(void)
 	cr_assert_eq(sp_modules_refresh(modules), 0);
 	map = sp_stack_map_new(&sp_stack_limits_default);
 	waits = sp_stack_map_new(&sp_stack_limits_default);
-	names = sp_wait_names_new();
+	names = sp_wait_names_new(&core.ops);
 	encoder = (struct sp_encoder){
 		.ops = &core.ops,
 		.symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default),
@@ -53,7 +53,7 @@ static void tear_down(void)
 	sp_modules_free(modules);
 	sp_stack_map_free(map);
 	sp_stack_map_free(waits);
-	sp_wait_names_free(names);
+	sp_bounded_names_free(names);
 }
 
 TestSuite(waits_profile, .init = set_up, .fini = tear_down, .timeout = 20);
@@ -67,7 +67,7 @@ static void wait(const char *name, uint64_t span_id, uint64_t ns, bool begins)
 		.stack = {.pc = pc,
 			  .depth = name[0] != '[',
 			  .flags = SP_SAMPLE_ROOTED,
-			  .wait = sp_wait_names_put(names, name)},
+			  .wait = sp_wait_names_put(names, name, true)},
 		.ns = ns,
 		.begins = begins,
 	};
@@ -171,15 +171,18 @@ Test(waits_profile, has_a_bound_on_names)
 
 	for (unsigned i = 0; i < SP_WAIT_NAMES_MAX + 5; i++) {
 		(void)snprintf(name, sizeof(name), "read /file/%u", i);
-		last = sp_wait_names_put(names, name);
+		last = sp_wait_names_put(names, name, true);
 		cr_expect_neq(last, 0);
 	}
 	cr_expect_str_eq(sp_wait_names_text(names, last), "(other)");
-	cr_expect_eq(sp_wait_names_put(names, "read /file/0"),
-		     sp_wait_names_put(names, "read /file/0"));
-	cr_expect_str_eq(sp_wait_names_text(names, sp_wait_names_put(names, "read /file/0")),
+	cr_expect_eq(core.counter[SP_COUNT_WAIT_NAMES_OTHER], 5);
+	cr_expect_eq(sp_wait_names_put(names, name, false), last, "it goes on");
+	cr_expect_eq(core.counter[SP_COUNT_WAIT_NAMES_OTHER], 5);
+	cr_expect_eq(sp_wait_names_put(names, "read /file/0", true),
+		     sp_wait_names_put(names, "read /file/0", true));
+	cr_expect_str_eq(sp_wait_names_text(names, sp_wait_names_put(names, "read /file/0", true)),
 			 "read /file/0");
-	cr_expect_str_eq(sp_wait_names_text(names, sp_wait_names_put(names, "")), "(other)");
+	cr_expect_str_eq(sp_wait_names_text(names, sp_wait_names_put(names, "", true)), "(other)");
 	cr_expect_str_eq(sp_wait_names_text(names, UINT32_MAX), "(other)");
 }
 

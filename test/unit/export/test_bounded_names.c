@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of threads as labels: one id per text, valid UTF-8, and a bound. */
-#include "export/profile/thread_names.h"
+#include "export/profile/bounded_names.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
-static struct sp_thread_names *names;
+#include "core_double.h"
+
+static struct sp_bounded_names *names;
 static bool over;
 
 static void start(void)
 {
-	names = sp_thread_names_new();
+	core_reset();
+	names = sp_thread_names_new(&core.ops);
 	cr_assert_not_null(names);
 }
 
 static void end(void)
 {
-	sp_thread_names_free(names);
+	sp_bounded_names_free(names);
 }
 
 TestSuite(thread_names, .init = start, .fini = end, .timeout = 20);
@@ -25,9 +28,13 @@ TestSuite(thread_names, .init = start, .fini = end, .timeout = 20);
 static uint32_t put(const char *name)
 {
 	char raw[SP_THREAD_NAME_BYTES] = "";
+	uint32_t id;
 
 	memcpy(raw, name, strnlen(name, SP_THREAD_NAME_BYTES));
-	return sp_thread_names_put(names, raw, &over);
+	core.counter[SP_COUNT_THREAD_NAMES_OTHER] = 0;
+	id = sp_thread_names_put(names, raw, true);
+	over = core.counter[SP_COUNT_THREAD_NAMES_OTHER] == 1;
+	return id;
 }
 
 static void expect_text(uint32_t id, const char *text)

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Interns names up to a limit (bounded_names.h). Context: the exporter. */
+#include "export/profile/bounded_names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/util/strtab.h"
+#include "sampler/base/text.h"
+
+/* The first texts of the table; an empty name is stored as an empty text. */
+enum { EMPTY, OTHER, FIRST };
+
+struct sp_bounded_names {
+	struct sp_strtab names;
+	const struct sp_core_ops *ops;
+	enum sp_counter others;
+	uint32_t max;
+};
+
+static struct sp_bounded_names *make(const struct sp_core_ops *ops, enum sp_counter others,
+				     uint32_t max)
+{
+	struct sp_bounded_names *n = calloc(1, sizeof(*n));
+	uint32_t id;
+
+	if (n == NULL)
+		return NULL;
+	n->ops = ops;
+	n->others = others;
+	n->max = max;
+	if (sp_strtab_init(&n->names) == 0 &&
+	    sp_strtab_put(&n->names, "(other)", strlen("(other)"), &id) == 0)
+		return n;
+	sp_bounded_names_free(n);
+	return NULL;
+}
+
+struct sp_bounded_names *sp_thread_names_new(const struct sp_core_ops *ops)
+{
+	return make(ops, SP_COUNT_THREAD_NAMES_OTHER, SP_THREAD_NAMES_MAX);
+}
+
+struct sp_bounded_names *sp_wait_names_new(const struct sp_core_ops *ops)
+{
+	return make(ops, SP_COUNT_WAIT_NAMES_OTHER, SP_WAIT_NAMES_MAX);
+}
+
+void sp_bounded_names_free(struct sp_bounded_names *n)
+{
+	if (n == NULL)
+		return;
+	sp_strtab_fini(&n->names);
+	free(n);
+}
+
+static uint32_t put(struct sp_bounded_names *n, const char *raw, size_t max, bool counts)
+{
+	char text[SP_WAIT_NAME_BYTES]; /* the others are shorter */
+	size_t len = sp_text_clean(text, sizeof(text), raw, strnlen(raw, max));
+	uint32_t id;
+
+	if (sp_strtab_find(&n->names, text, len, &id))
+		return id;
+	if (n->names.n < FIRST + n->max && sp_strtab_put(&n->names, text, len, &id) == 0)
+		return id;
+	if (counts)
+		n->ops->counter_add(n->ops->arg, n->others, 1);
+	return OTHER;
+}
+
+uint32_t sp_thread_names_put(struct sp_bounded_names *n, const char raw[SP_THREAD_NAME_BYTES],
+			     bool counts)
+{
+	return n != NULL ? put(n, raw, SP_THREAD_NAME_BYTES - 1, counts) : EMPTY;
+}
+
+uint32_t sp_wait_names_put(struct sp_bounded_names *n, const char *raw, bool counts)
+{
+	uint32_t id = put(n, raw, SP_WAIT_NAME_BYTES, counts);
+
+	return id != EMPTY ? id : OTHER;
+}
+
+static bool is_name(const struct sp_bounded_names *n, uint32_t id)
+{
+	return id != EMPTY && id < n->names.n;
+}
+
+const char *sp_thread_names_text(const struct sp_bounded_names *n, uint32_t id, size_t *len)
+{
+	if (is_name(n, id))
+		return sp_strtab_get(&n->names, id, len);
+	*len = strlen("(unknown)");
+	return "(unknown)";
+}
+
+const char *sp_wait_names_text(const struct sp_bounded_names *n, uint32_t id)
+{
+	size_t len;
+
+	return sp_strtab_get(&n->names, is_name(n, id) ? id : OTHER, &len);
+}
