@@ -5,32 +5,13 @@
 
 #include <inttypes.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "export/util/log.h"
+#include "export/util/text_out.h"
 
 #define SP_START_LINE_BYTES 900
-
-struct line {
-	char text[SP_START_LINE_BYTES];
-	size_t len;
-};
-
-SP_PRINTF(2, 3)
-static void put(struct line *l, const char *format, ...)
-{
-	size_t left = sizeof(l->text) - l->len;
-	va_list ap;
-	int n;
-
-	va_start(ap, format);
-	n = vsnprintf(l->text + l->len, left, format, ap);
-	va_end(ap);
-	if (n > 0)
-		l->len += (size_t)n < left ? (size_t)n : left - 1;
-}
 
 void sp_signal_name(int number, char out[SP_SIGNAL_NAME])
 {
@@ -43,29 +24,30 @@ void sp_signal_name(int number, char out[SP_SIGNAL_NAME])
 		(void)snprintf(out, SP_SIGNAL_NAME, "RTMIN+%d", number - SIGRTMIN);
 }
 
-static void put_aims(struct line *l, const struct sp_config *c, const char *address)
+static void put_aims(struct sp_text_out *l, const struct sp_config *c, const char *address)
 {
 	if (address != NULL)
-		put(l, ", pushing to %.300s", address);
+		sp_text_out_put(l, ", pushing to %.300s", address);
 	if (c->output_dir != NULL)
-		put(l, ", writing into %.200s", c->output_dir);
+		sp_text_out_put(l, ", writing into %.200s", c->output_dir);
 }
 
-static void put_sdks(struct line *l, const struct sp_core_facts *f)
+static void put_sdks(struct sp_text_out *l, const struct sp_core_facts *f)
 {
 	for (uint32_t i = 0; i < f->sdks; i++) {
-		put(l, "; SDK %s", f->sdk[i].name);
+		sp_text_out_put(l, "; SDK %s", f->sdk[i].name);
 		if (f->sdk[i].object[0] != '\0')
-			put(l, " in %s", f->sdk[i].object);
+			sp_text_out_put(l, " in %s", f->sdk[i].object);
 	}
 	if (f->sdks == 0)
-		put(l, "; no SDK has recorded a span so far");
+		sp_text_out_put(l, "; no SDK has recorded a span so far");
 }
 
 bool sp_start_line_tell(const struct sp_core_ops *ops, const char *address, bool at_once)
 {
 	const struct sp_config *c = ops->config;
-	struct line l = {.len = 0};
+	char text[SP_START_LINE_BYTES];
+	struct sp_text_out l = {text, sizeof(text), 0};
 	struct sp_core_facts f;
 	char signal[SP_SIGNAL_NAME];
 
@@ -75,12 +57,12 @@ bool sp_start_line_tell(const struct sp_core_ops *ops, const char *address, bool
 	if (f.sdks == 0 && !at_once)
 		return false;
 	sp_signal_name(f.signal_number, signal);
-	put(&l, "profiling %" PRIu32 " as %.200s, %" PRIu32 " Hz", ops->pid, c->service_name,
-	    c->sample_rate_hz);
+	sp_text_out_put(&l, "profiling %" PRIu32 " as %.200s, %" PRIu32 " Hz", ops->pid,
+			c->service_name, c->sample_rate_hz);
 	if (signal[0] != '\0')
-		put(&l, ", %s", signal);
+		sp_text_out_put(&l, ", %s", signal);
 	put_aims(&l, c, address);
 	put_sdks(&l, &f);
-	ops->log(ops->arg, SP_LOG_INFO, l.text);
+	ops->log(ops->arg, SP_LOG_INFO, text);
 	return true;
 }

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "sampler/base/compiler.h"
+#include "sampler/base/text.h"
 
 static bool is_plain(char c)
 {
@@ -26,10 +27,9 @@ static bool is_plain(char c)
 
 static void put_encoded(FILE *f, char c)
 {
-	if (is_plain(c))
-		(void)fputc(c, f);
-	else
-		(void)fprintf(f, "%%%02X", (unsigned char)c);
+	char text[3];
+
+	(void)fwrite(text, 1, sp_text_percent(text, c), f);
 }
 
 static const char *service_of(const struct sp_series *s)

@@ -4,31 +4,11 @@
 #include "export/report/describe.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "export/util/text_out.h"
 #include "sampler/base/compiler.h"
-
-struct text {
-	char *out;
-	size_t len;
-};
-
-SP_PRINTF(2, 3)
-static void put(struct text *t, const char *format, ...)
-{
-	size_t left = SP_DESCRIBE_TEXT - t->len;
-	va_list ap;
-	int n;
-
-	va_start(ap, format);
-	n = vsnprintf(t->out + t->len, left, format, ap);
-	va_end(ap);
-	if (n > 0)
-		t->len += (size_t)n < left ? (size_t)n : left - 1;
-}
 
 /* The name of the selected spans, if they have one, and only one. */
 static const char *name_of(const struct sp_reading *r)
@@ -42,23 +22,23 @@ static const char *name_of(const struct sp_reading *r)
 void sp_describe_title(const struct sp_reading *r, char out[SP_DESCRIBE_TEXT])
 {
 	const struct sp_selection *x = &r->selection;
-	struct text t = {out, 0};
+	struct sp_text_out t = {out, SP_DESCRIBE_TEXT, 0};
 
 	out[0] = '\0';
 	if (r->service[0] != '\0')
-		put(&t, "%s%s: ", r->service, r->services ? " and others" : "");
-	put(&t, "%s time", sp_reading_time_of(r));
+		sp_text_out_put(&t, "%s%s: ", r->service, r->services ? " and others" : "");
+	sp_text_out_put(&t, "%s time", sp_reading_time_of(r));
 	if (x->trace_id != NULL)
-		put(&t, " of trace %.64s", x->trace_id);
+		sp_text_out_put(&t, " of trace %.64s", x->trace_id);
 	if (x->span_id != NULL)
-		put(&t, " of span %.64s", x->span_id);
+		sp_text_out_put(&t, " of span %.64s", x->span_id);
 	if (x->span_name != NULL && x->span_id == NULL)
-		put(&t, " of spans named %.512s", x->span_name);
+		sp_text_out_put(&t, " of spans named %.512s", x->span_name);
 	else if (name_of(r)[0] != '\0')
-		put(&t, " (%.512s)", name_of(r));
+		sp_text_out_put(&t, " (%.512s)", name_of(r));
 }
 
-static void put_time(struct text *t, const struct sp_reading *r)
+static void put_time(struct sp_text_out *t, const struct sp_reading *r)
 {
 	time_t from = (time_t)(r->from_ns / SP_NS_PER_S);
 	time_t to = (time_t)(r->to_ns / SP_NS_PER_S);
@@ -73,30 +53,31 @@ static void put_time(struct text *t, const struct sp_reading *r)
 	one_day = a.tm_yday == b.tm_yday && a.tm_year == b.tm_year;
 	if (strftime(from_text, sizeof(from_text), "%Y-%m-%d %H:%M:%S", &a) != 0 &&
 	    strftime(to_text, sizeof(to_text), one_day ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &b) != 0)
-		put(t, "%s to %s UTC; ", from_text, to_text);
+		sp_text_out_put(t, "%s to %s UTC; ", from_text, to_text);
 }
 
-static void put_baseline(struct text *t, const struct sp_reading *r)
+static void put_baseline(struct sp_text_out *t, const struct sp_reading *r)
 {
 	if (r->selection.diff)
-		put(t, "; baseline: %.3f s of %" PRIu32 " other spans of that name",
-		    (double)r->tally.base.ns / (double)SP_NS_PER_S, r->tally.base_spans);
+		sp_text_out_put(t, "; baseline: %.3f s of %" PRIu32 " other spans of that name",
+				(double)r->tally.base.ns / (double)SP_NS_PER_S,
+				r->tally.base_spans);
 	else if (r->tally.diff)
-		put(t, "; baseline: %.3f s in %zu %s",
-		    (double)r->tally.base.ns / (double)SP_NS_PER_S, r->base_files,
-		    r->base_files == 1 ? "profile" : "profiles");
+		sp_text_out_put(t, "; baseline: %.3f s in %zu %s",
+				(double)r->tally.base.ns / (double)SP_NS_PER_S, r->base_files,
+				r->base_files == 1 ? "profile" : "profiles");
 }
 
 void sp_describe_sums(const struct sp_reading *r, char out[SP_DESCRIBE_TEXT])
 {
 	const struct sp_tally *sums = &r->tally;
-	struct text t = {out, 0};
+	struct sp_text_out t = {out, SP_DESCRIBE_TEXT, 0};
 
 	out[0] = '\0';
 	put_time(&t, r);
-	put(&t, "%.3f s %s, %" PRIu64 " samples, %zu %s, %zu %s",
-	    (double)sums->total.ns / (double)SP_NS_PER_S, sp_reading_time_of(r),
-	    sums->total.samples, sums->spans, sums->spans == 1 ? "span" : "spans", r->files,
-	    r->files == 1 ? "profile" : "profiles");
+	sp_text_out_put(&t, "%.3f s %s, %" PRIu64 " samples, %zu %s, %zu %s",
+			(double)sums->total.ns / (double)SP_NS_PER_S, sp_reading_time_of(r),
+			sums->total.samples, sums->spans, sums->spans == 1 ? "span" : "spans",
+			r->files, r->files == 1 ? "profile" : "profiles");
 	put_baseline(&t, r);
 }

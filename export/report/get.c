@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "sampler/base/text.h"
+
 bool sp_get_is_whole(const char *head, size_t len)
 {
 	return memmem(head, len, "\r\n\r\n", 4) != NULL;
@@ -132,14 +134,6 @@ int sp_get_parse(char *head, size_t len, struct sp_get *out)
 	return status;
 }
 
-static int digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* "%2F" becomes "/", and "+" a blank. False if it is malformed, or has a NUL. */
 static bool decode(char *text)
 {
@@ -152,8 +146,8 @@ static bool decode(char *text)
 			*to++ = (char)(*s == '+' ? ' ' : *s);
 			continue;
 		}
-		high = digit(s[1]);
-		low = high >= 0 ? digit(s[2]) : -1;
+		high = sp_text_digit(s[1]);
+		low = high >= 0 ? sp_text_digit(s[2]) : -1;
 		if (low < 0 || high + low == 0)
 			return false;
 		*to++ = (char)(high << 4 | low);

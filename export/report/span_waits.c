@@ -10,6 +10,7 @@
 
 #include "export/report/frame.h"
 #include "export/util/grow.h"
+#include "export/util/text_out.h"
 
 #define LEAF_PROCESSOR "[waiting for a CPU]"
 /* Frames of a stack that tell it from others of its name: the whole stack would not fit a line. */
@@ -125,15 +126,14 @@ static void describe(const struct sp_report_sample *s, char out[SP_REPORT_TEXT_M
 {
 	char frame[SP_REPORT_TEXT_MAX + 1];
 	char text[TEXT_MAX] = "t";
-	size_t len = 1;
+	struct sp_text_out all = {text, sizeof(text), 1};
 	size_t shown = 0;
 
-	for (size_t i = 0; i < s->frames && shown < FRAMES_MAX && len < sizeof(text) - 1; i++) {
+	for (size_t i = 0; i < s->frames && shown < FRAMES_MAX; i++) {
 		if (is_shown_before(s, i))
 			continue;
 		(void)sp_report_clean(s->frame[i].name, frame);
-		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%.256s",
-					shown++ != 0 ? " < " : "", frame);
+		sp_text_out_put(&all, "%s%.256s", shown++ != 0 ? " < " : "", frame);
 	}
 	/* A text that was cut may end amid a character. */
 	(void)sp_report_clean(text, out);

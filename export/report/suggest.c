@@ -4,12 +4,10 @@
 #include "export/report/suggest.h"
 
 #include <ctype.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "export/report/frame.h"
-#include "sampler/base/compiler.h"
+#include "export/util/text_out.h"
 
 #define SP_SUGGEST_BYTES ((size_t)64)
 #define SP_SUGGEST_ROWS ((size_t)5)
@@ -101,47 +99,28 @@ static void offer(struct nearest *n, uint32_t text, uint32_t name, uint64_t ns)
 		n->rows++;
 }
 
-struct sentence {
-	char *text;
-	size_t cap;
-	size_t len;
-};
-
-SP_PRINTF(2, 3)
-static void put(struct sentence *s, const char *format, ...)
-{
-	va_list ap;
-	int n;
-
-	va_start(ap, format);
-	n = vsnprintf(s->text + s->len, s->cap - s->len, format, ap);
-	va_end(ap);
-	if (n > 0)
-		s->len = s->len + (size_t)n < s->cap ? s->len + (size_t)n : s->cap - 1;
-}
-
-static void put_nearest(struct sentence *s, const struct nearest *n, const char *what)
+static void put_nearest(struct sp_text_out *s, const struct nearest *n, const char *what)
 {
 	char wanted[SP_REPORT_TEXT_MAX + 1];
 
 	(void)sp_report_clean(n->wanted, wanted);
-	put(s, "there is no %s \"%.200s\"", what, wanted);
+	sp_text_out_put(s, "there is no %s \"%.200s\"", what, wanted);
 	if (n->rows == 0) {
-		put(s, "; no sample has a %s at all", what);
+		sp_text_out_put(s, "; no sample has a %s at all", what);
 		return;
 	}
-	put(s, "; the nearest: ");
+	sp_text_out_put(s, "; the nearest: ");
 	for (size_t i = 0; i < n->rows; i++) {
 		const struct near *r = &n->row[i];
 
-		put(s, "%s%.100s", i != 0 ? ", " : "", sp_tally_text(n->t, r->text));
+		sp_text_out_put(s, "%s%.100s", i != 0 ? ", " : "", sp_tally_text(n->t, r->text));
 		if (r->name != 0)
-			put(s, " (%.100s)", sp_tally_text(n->t, r->name));
+			sp_text_out_put(s, " (%.100s)", sp_tally_text(n->t, r->name));
 	}
 }
 
 /* True if it is unknown, and the sentence says so. */
-static bool is_unknown(const struct nearest *n, const char *what, struct sentence *s)
+static bool is_unknown(const struct nearest *n, const char *what, struct sp_text_out *s)
 {
 	if (n->wanted == NULL || n->is_there)
 		return false;
@@ -150,7 +129,7 @@ static bool is_unknown(const struct nearest *n, const char *what, struct sentenc
 }
 
 static bool span_is_unknown(const struct sp_tally *t, const struct sp_selection *x,
-			    struct sentence *s)
+			    struct sp_text_out *s)
 {
 	struct nearest n = {.t = t, .wanted = x->span_id, .compare = strcasecmp};
 
@@ -160,7 +139,7 @@ static bool span_is_unknown(const struct sp_tally *t, const struct sp_selection 
 }
 
 static bool trace_is_unknown(const struct sp_tally *t, const struct sp_selection *x,
-			     struct sentence *s)
+			     struct sp_text_out *s)
 {
 	struct nearest n = {.t = t, .wanted = x->trace_id, .compare = strcasecmp};
 
@@ -170,7 +149,7 @@ static bool trace_is_unknown(const struct sp_tally *t, const struct sp_selection
 }
 
 static bool name_is_unknown(const struct sp_tally *t, const struct sp_selection *x,
-			    struct sentence *s)
+			    struct sp_text_out *s)
 {
 	struct nearest n = {.t = t, .wanted = x->span_name, .compare = strcmp};
 
@@ -184,11 +163,11 @@ void sp_suggest(const struct sp_tally *all, const struct sp_selection *x,
 		char *why, // NOLINT(readability-non-const-parameter)
 		size_t cap)
 {
-	struct sentence s = {why, cap, 0};
+	struct sp_text_out s = {why, cap, 0};
 
 	if (!span_is_unknown(all, x, &s) && !trace_is_unknown(all, x, &s) &&
 	    !name_is_unknown(all, x, &s))
-		put(&s,
-		    "what is selected has samples, but not of this type, in this time, or under "
-		    "all of these conditions at once");
+		sp_text_out_put(&s, "what is selected has samples, but not of this type, in this "
+				    "time, or under "
+				    "all of these conditions at once");
 }

@@ -36,12 +36,12 @@ FUZZ_HTTP := $(call fuzz_objects,,export/push/http.c export/push/libcurl.c \
 	export/util/redact.c export/util/log.c test/unit/export/core_double.c) $(FUZZ_DIR)/gen/push.pb-c.o
 FUZZ_REPORT := $(call fuzz_objects,export/report/main.c,export/report/*.c) $(call \
 	fuzz_objects,,export/util/grow.c export/util/hash_index.c export/profile/gzip.c \
-	export/util/strtab.c sampler/base/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
+	export/util/strtab.c export/util/text_out.c sampler/base/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
 
 $(FUZZ_DIR)/config: $(FUZZ_CONFIG)
 $(FUZZ_DIR)/profile_url: $(call fuzz_objects,,preload/sdk/profile_url.c sampler/base/text.c)
 $(FUZZ_DIR)/traceparent: $(call fuzz_objects,,preload/sdk/traceparent.c sampler/base/text.c)
-$(FUZZ_DIR)/get: $(call fuzz_objects,,export/report/get.c)
+$(FUZZ_DIR)/get: $(call fuzz_objects,,export/report/get.c sampler/base/text.c)
 $(FUZZ_DIR)/headers: $(call fuzz_objects,,export/push/headers_json.c)
 $(FUZZ_DIR)/elf: $(FUZZ_ELF)
 $(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/ehframe_sig.c)
