@@ -93,6 +93,8 @@ static void look(struct sp_off_cpu *o, uint32_t looks)
 	used = used < room ? used : room;
 	if (make_room(o, used < THREADS_MAX ? used : THREADS_MAX))
 		look_at_some(o, part, looks);
+	else
+		o->env.ops->counter_add(o->env.ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
 }
 
 void sp_off_cpu_run(struct sp_off_cpu *o)

@@ -60,6 +60,16 @@ static void cut(const struct sp_thread_waits *t, const struct sp_thread_labels_c
 static const struct sp_wait_leaf leaf_processor = {"[waiting for a CPU]", SP_WAITED_CPU, false};
 static const struct sp_wait_leaf leaf_unseen = {"[unseen waits]", SP_WAITED_UNKNOWN, false};
 
+static void put_down(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
+		     const struct sp_wait *w, enum sp_waited waited)
+{
+	if (w->ns == 0)
+		return;
+	e->put_ns += w->ns;
+	sp_span_waited_add(&t->waited, w->label, waited, w->ns);
+	e->hooks.put(e->hooks.arg, w);
+}
+
 static void put(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 		const struct sp_thread_label *label, const struct sp_wait_leaf *leaf, uint64_t ns)
 {
@@ -72,11 +82,7 @@ static void put(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 		.ns = ns,
 	};
 
-	if (ns == 0)
-		return;
-	e->put_ns += ns;
-	sp_span_waited_add(&t->waited, label, leaf->waited, ns);
-	e->hooks.put(e->hooks.arg, &w);
+	put_down(e, t, &w, leaf->waited);
 }
 
 static void put_wait(struct sp_thread_waits_env *e, struct sp_thread_waits *t, bool begins,
@@ -94,11 +100,7 @@ static void put_wait(struct sp_thread_waits_env *e, struct sp_thread_waits *t, b
 		.ns = ns,
 	};
 
-	if (ns == 0)
-		return;
-	e->put_ns += ns;
-	sp_span_waited_add(&t->waited, &t->label, t->wait.leaf.waited, ns);
-	e->hooks.put(e->hooks.arg, &w);
+	put_down(e, t, &w, t->wait.leaf.waited);
 }
 
 static void name(struct sp_thread_waits_env *e, struct sp_thread_wait *w)
@@ -109,12 +111,15 @@ static void name(struct sp_thread_waits_env *e, struct sp_thread_wait *w)
 	e->names -= w->leaf.is_target;
 }
 
-static void take_stack(struct sp_thread_wait *w, const struct sp_sample *s)
+static void take_stack(const struct sp_core_ops *ops, struct sp_thread_wait *w,
+		       const struct sp_sample *s)
 {
 	w->depth = 0;
 	w->flags = s->flags;
-	if (!SP_GROW(w->pc, w->pc_cap, s->depth, SP_FRAMES_MAX))
+	if (!SP_GROW(w->pc, w->pc_cap, s->depth, SP_FRAMES_MAX)) {
+		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
 		return;
+	}
 	w->depth = s->depth;
 	memcpy(w->pc, s->pc, s->depth * sizeof(s->pc[0]));
 }
@@ -124,7 +129,7 @@ static void refuse(struct sp_thread_waits_env *e, struct sp_thread_wait *w)
 	const char *why = sp_wait_stacks_refusal(e->stacks);
 
 	memset(&w->place, 0, sizeof(w->place));
-	w->is_known = true;
+	w->is_known = w->is_refused = true;
 	w->depth = 0;
 	w->flags = SP_SAMPLE_ROOTED;
 	w->leaf = (struct sp_wait_leaf){.waited = SP_WAITED_UNKNOWN};
@@ -163,6 +168,7 @@ static bool walk(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 	/* Without a profile of waits only what is waited for matters. */
 	if (!e->ops->config->off_cpu && !e->ops->config->wall) {
 		w->is_known = true;
+		w->is_refused = false;
 		w->depth = 0;
 		w->place = *place;
 		name(e, w);
@@ -180,9 +186,10 @@ static bool walk(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 		return true;
 	}
 	w->is_known = true;
+	w->is_refused = false;
 	w->epoch = epoch;
 	w->place = *place;
-	take_stack(w, &sample);
+	take_stack(e->ops, w, &sample);
 	name(e, w);
 	return true;
 }
@@ -197,16 +204,17 @@ struct finding {
 
 static bool is_same(const struct sp_thread_waits *t, const struct finding *f)
 {
-	return f->had &&
-	       (f->sight == SAW_REFUSAL ? t->wait.depth == 0
-					: t->wait.depth != 0 && memcmp(&f->place, &t->wait.place,
-								       sizeof(f->place)) == 0);
+	const struct sp_thread_wait *w = &t->wait;
+	bool is_refused = f->sight == SAW_REFUSAL;
+
+	return f->had && w->is_refused == is_refused &&
+	       (is_refused || memcmp(&f->place, &w->place, sizeof(f->place)) == 0);
 }
 
 static void find(struct sp_thread_waits_env *e, struct sp_thread_waits *t, struct finding *f)
 {
 	if (f->had && f->is_still && ++t->wait.looks % SURE_LOOKS != 0) {
-		f->sight = t->wait.depth != 0 ? SAW_WAITING : SAW_REFUSAL;
+		f->sight = t->wait.is_refused ? SAW_REFUSAL : SAW_WAITING;
 		f->place = t->wait.place;
 		return;
 	}

@@ -26,6 +26,7 @@ struct sp_thread_waits_env {
 /* Where the thread was found waiting when it was last looked at. */
 struct sp_thread_wait {
 	bool is_known;
+	bool is_refused; /* we may not look: there is no place, and no stack */
 	struct sp_task_place place;
 	uint32_t looks; /* that found it still there */
 	uint32_t epoch;

@@ -14,7 +14,8 @@
  * active there, as far as that was seen (struct sp_thread_waited). The host believes it only as far as it can
  * do no harm: as parts of a time that the thread has measured itself.
  *
- * Contexts: APP writes labels and reads what was waited for, the exporter does the opposite. Times are CLOCK_MONOTONIC in nanoseconds.
+ * Contexts: APP writes labels and reads what was waited for, the exporter does the opposite. Times are
+ * CLOCK_MONOTONIC in nanoseconds.
  */
 #ifndef SP_THREAD_LABELS_H
 #define SP_THREAD_LABELS_H
@@ -31,8 +32,8 @@ struct sp_thread_label {
 	uint64_t span_id; /* this, trace_id and name_id as in a sample; all 0 = none */
 	uint64_t trace[2];
 	uint64_t name_id;
-	uint64_t
-		part; /* span_times.h: of which of the thread's parts of a local root's time; 0 = none */
+	/* The number of the part of a local root's time on this thread (span_times.h); 0 = none. */
+	uint64_t part;
 };
 
 #define SP_THREAD_LABEL_WORDS (sizeof(struct sp_thread_label) / sizeof(uint64_t))
@@ -50,8 +51,8 @@ enum sp_waited {
 /* In one part of a local root's time, which lies on one thread. */
 struct sp_thread_waited {
 	uint32_t part;
-	uint32_t
-		last; /* enum sp_waited: how the last time that is known ended; SP_WAITED_N = it was no wait */
+	/* enum sp_waited: what it was in when it was last seen; SP_WAITED_N = in no wait. */
+	uint32_t last;
 	uint64_t ns[SP_WAITED_N];
 };
 
