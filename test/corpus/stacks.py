@@ -23,51 +23,13 @@ import os
 import re
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "common"))
+from pb import fields, packed
+
 ROOTED_MIN = 0.999
 # That many, all rooted, show 99.9 % with 95 % confidence.
 PROVING = 2995
 SHOWN = 12
-
-
-def fields(data):
-    """The fields of a protobuf message as (number, value)."""
-    at = 0
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-    while at < len(data):
-        key = varint()
-        if key & 7 == 0:
-            yield key >> 3, varint()
-        elif key & 7 == 2:
-            size = varint()
-            yield key >> 3, data[at:at + size]
-            at += size
-        else:
-            raise ValueError("wire type %d" % (key & 7))
-
-
-def packed(value):
-    """A repeated number, which may come one by one."""
-    if isinstance(value, int):
-        return [value]
-    numbers, number, shift = [], 0, 0
-    for byte in value:
-        number |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            numbers.append(number)
-            number = shift = 0
-    return numbers
 
 
 def read_profile(path):

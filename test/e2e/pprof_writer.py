@@ -1,21 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Profiles made by tests, as the exporter writes them."""
 import gzip
+import os
+import sys
 
-
-def varint(n):
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
-
-
-def field(number, body):
-    if isinstance(body, int):
-        return varint(number << 3) + varint(body)
-    return varint(number << 3 | 2) + varint(len(body)) + body
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "common"))
+from pb import field, varint
 
 
 class Profile:

@@ -10,25 +10,14 @@ usage: report_files.py bomb KIND FILE
 resident at any time.
 """
 import gzip
+import os
 import random
 import resource
 import subprocess
 import sys
 
-
-def varint(n):
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
-
-
-def field(number, body):
-    if isinstance(body, int):
-        return varint(number << 3) + varint(body)
-    return varint(number << 3 | 2) + varint(len(body)) + body
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "common"))
+from pb import field, varint
 
 
 def strings(*more):

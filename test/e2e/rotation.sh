@@ -15,31 +15,14 @@ run_under host SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_OUTPUT_DIR="$WORK/
 expect_rc host 19
 double_get /double/stats "$WORK/stats.json"
 expect "$WORK/stats.json" 'd["faults"]["served"] == 2'
-python3 - "$INTERVAL_MS" "$WORK/profiles"/*.pb.gz <<'END' || fail "profiles are not in time"
+PYTHONPATH=$ROOT/test/common python3 - "$INTERVAL_MS" "$WORK/profiles"/*.pb.gz <<'END' || fail "profiles are not in time"
 import gzip, sys
+from pb import fields
 
 
 def times(path):
     """time_nanos and duration_nanos of a pprof"""
-    data, at, found = gzip.open(path).read(), 0, {}
-
-    def varint():
-        nonlocal at
-        n = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            n |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return n
-
-    while at < len(data):
-        key = varint()
-        value = varint()
-        if key & 7 == 2:
-            at += value
-        found[key >> 3] = value
+    found = dict(fields(gzip.open(path).read()))
     return found[9], found[10]
 
 

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of protobuf, read and written field by field: for tests that judge or make what no library would."""
+
+
+def varint(n):
+    """A number, as it is written."""
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+def field(number, body):
+    """A field, as it is written: a number, or bytes."""
+    if isinstance(body, int):
+        return varint(number << 3) + varint(body)
+    return varint(number << 3 | 2) + varint(len(body)) + body
+
+
+def read_varint(data, at):
+    """The number that begins there, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return value, at
+
+
+def fields(data):
+    """The fields of a message as (number, value); the value is a number, or bytes."""
+    at = 0
+    while at < len(data):
+        key, at = read_varint(data, at)
+        value, at = read_varint(data, at)
+        if key & 7 == 2:
+            if value > len(data) - at:
+                raise ValueError("a length beyond the end")
+            value, at = data[at:at + value], at + value
+        elif key & 7 != 0:
+            raise ValueError("wire type %d" % (key & 7))
+        yield key >> 3, value
+
+
+def packed(value):
+    """The numbers of a repeated field, which may come one by one."""
+    if isinstance(value, int):
+        return [value]
+    numbers, at = [], 0
+    while at < len(value):
+        number, at = read_varint(value, at)
+        numbers.append(number)
+    return numbers
