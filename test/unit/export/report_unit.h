@@ -29,6 +29,14 @@ struct report_stack {
 	const char *thread_name;
 };
 
+#define TRACE "0102030405060708090a0b0c0d0e0f10"
+
+/* So many samples of a stack in that span, in the trace above. */
+#define STACK(f, id, name, count)                                                                  \
+	{                                                                                          \
+		f, sizeof(f) / sizeof(f[0]), id, name, TRACE, count, 0, NULL                       \
+	}
+
 /* A profile of these stacks, plain; free data. It is of the first second of 1970, or of 10 s of that time. */
 struct sp_bytes report_profile(const struct report_stack *stack, size_t n);
 struct sp_bytes report_profile_at(const struct report_stack *stack, size_t n, int64_t time_s);
@@ -40,6 +48,10 @@ struct sp_bytes report_small_profile(void);
 
 /* What the test's last run printed. */
 static char output[1 << 20];
+
+/* The tool with these options, on the profiles in the scratch folder. */
+#define run_scratch(...)                                                                           \
+	report_run((const char *const[]){__VA_ARGS__, scratch, NULL}, output, sizeof(output))
 
 static inline bool printed(const char *part)
 {

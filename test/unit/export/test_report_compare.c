@@ -12,7 +12,6 @@
 #include "report_unit.h"
 #include "test/unit/scratch.h"
 
-#define TRACE "0102030405060708090a0b0c0d0e0f10"
 /* 2001-09-09T01:46:40Z */
 #define THEN 1000000000
 
@@ -24,16 +23,8 @@ static void set_up(void)
 
 TestSuite(report_compare, .init = set_up, .fini = scratch_remove);
 
-#define run(...)                                                                                   \
-	report_run((const char *const[]){__VA_ARGS__, scratch, NULL}, output, sizeof(output))
-
 static const char *const parse[] = {"parse", "main"};
 static const char *const render[] = {"render", "main"};
-
-#define STACK(f, id, name, count)                                                                  \
-	{                                                                                          \
-		f, 2, id, name, TRACE, count, 0, NULL                                              \
-	}
 
 /* The first is 80 % parse, the second, a minute later, 20 %. */
 static void write_two(const char *first, const char *second)
@@ -56,17 +47,17 @@ Test(report_compare, profiles_with_those_of_another_folder, .timeout = 20)
 	(void)snprintf(file, sizeof(file), "../%s/b.pb", strrchr(other, '/') + 1);
 	write_two("a.pb", file);
 
-	cr_expect_eq(run("--baseline", other), 0);
+	cr_expect_eq(run_scratch("--baseline", other), 0);
 	cr_expect(printed("1 profile, 10 samples"), "%s", output);
 	cr_expect(printed("baseline: 5 samples, 0.05 s CPU in 1 profile\n"), "%s", output);
 	cr_expect(printed("  80.0%    20.0%   +60.0    80.0%    20.0%   +60.0  parse\n"), "%s",
 		  output);
-	cr_expect_eq(run("--baseline", other, "--span-name=GET"), 0);
+	cr_expect_eq(run_scratch("--baseline", other, "--span-name=GET"), 0);
 	cr_expect(printed(" 100.0%    20.0%   +80.0"), "%s", output);
-	cr_expect_eq(run("--baseline", other, "--span-name=PUT"), 1);
+	cr_expect_eq(run_scratch("--baseline", other, "--span-name=PUT"), 1);
 	cr_expect(printed("have no such samples"), "%s", output);
-	cr_expect_eq(run("--baseline=/nonexistent"), 2);
-	cr_expect_eq(run("--baseline", other, "--diff", "--span=00000000000000aa"), 1);
+	cr_expect_eq(run_scratch("--baseline=/nonexistent"), 2);
+	cr_expect_eq(run_scratch("--baseline", other, "--diff", "--span=00000000000000aa"), 1);
 	cr_expect(printed("choose one"), "%s", output);
 	(void)snprintf(file, sizeof(file), "%s/b.pb", other);
 	(void)remove(file);
@@ -77,17 +68,18 @@ Test(report_compare, profiles_of_two_times, .timeout = 20)
 {
 	write_two("a.pb", "b.pb");
 
-	cr_expect_eq(run("--to=2001-09-09T01:47:00Z"), 0);
+	cr_expect_eq(run_scratch("--to=2001-09-09T01:47:00Z"), 0);
 	cr_expect(printed("1 profile, 10 samples"), "%s", output);
-	cr_expect_eq(run("--from=2001-09-09T01:47"), 0);
+	cr_expect_eq(run_scratch("--from=2001-09-09T01:47"), 0);
 	cr_expect(printed("1 profile, 5 samples"), "%s", output);
-	cr_expect_eq(run("--from=2001-09-09T01:47Z", "--baseline-to=2001-09-09 01:47:00"), 0);
+	cr_expect_eq(run_scratch("--from=2001-09-09T01:47Z", "--baseline-to=2001-09-09 01:47:00"),
+		     0);
 	cr_expect(printed("  20.0%    80.0%   -60.0"), "%s", output);
-	cr_expect_eq(run("--from=2001-09-10T00:00Z"), 1);
+	cr_expect_eq(run_scratch("--from=2001-09-10T00:00Z"), 1);
 	cr_expect(printed("no profiles of that time found"), "%s", output);
-	cr_expect_eq(run("--baseline-from=2001-09-10T00:00Z"), 1);
+	cr_expect_eq(run_scratch("--baseline-from=2001-09-10T00:00Z"), 1);
 	cr_expect(printed("there are no profiles to compare with"), "%s", output);
-	cr_expect_eq(run("--from=yesterday"), 1);
+	cr_expect_eq(run_scratch("--from=yesterday"), 1);
 	cr_expect(printed("this is no time"), "%s", output);
 }
 
@@ -140,22 +132,22 @@ Test(report_compare, suggests_what_exists_for_what_does_not, .timeout = 20)
 {
 	write_two("a.pb", "b.pb");
 
-	cr_expect_eq(run("--span=00000000000000ad"), 1);
+	cr_expect_eq(run_scratch("--span=00000000000000ad"), 1);
 	cr_expect_str_eq(output, "spanprof-report: there is no span \"00000000000000ad\"; the "
 				 "nearest: 00000000000000aa (GET), 00000000000000ac (GET), "
 				 "00000000000000ab (PUT)\n");
-	cr_expect_eq(run("--json", "--span-name=get"), 1);
+	cr_expect_eq(run_scratch("--json", "--span-name=get"), 1);
 	cr_expect_str_eq(output, "spanprof-report: there is no span name \"get\"; the nearest: "
 				 "GET, PUT\n");
-	cr_expect_eq(run("--folded", "--trace=0102"), 1);
+	cr_expect_eq(run_scratch("--folded", "--trace=0102"), 1);
 	cr_expect_str_eq(output, "spanprof-report: there is no trace \"0102\"; the nearest: " TRACE
 				 " (GET)\n");
-	cr_expect_eq(run("--flamegraph=/dev/null", "--span=\x1b[2J"), 1);
+	cr_expect_eq(run_scratch("--flamegraph=/dev/null", "--span=\x1b[2J"), 1);
 	cr_expect_not(printed("\x1b"));
-	cr_expect_eq(run("--span=00000000000000aa", "--span-name=PUT"), 1);
+	cr_expect_eq(run_scratch("--span=00000000000000aa", "--span-name=PUT"), 1);
 	cr_expect(printed("not of this type, in this time, or under all of these conditions"), "%s",
 		  output);
-	cr_expect_eq(run("--span=00000000000000aa", "--from=2001-09-09T01:47Z"), 1);
+	cr_expect_eq(run_scratch("--span=00000000000000aa", "--from=2001-09-09T01:47Z"), 1);
 	cr_expect(printed("not of this type, in this time"), "%s", output);
 }
 
@@ -165,7 +157,7 @@ Test(report_compare, says_that_there_are_no_spans_at_all, .timeout = 20)
 
 	report_write_stacks("a.pb", stack, 1, 0);
 
-	cr_expect_eq(run("--span=00000000000000aa"), 1);
+	cr_expect_eq(run_scratch("--span=00000000000000aa"), 1);
 	cr_expect_str_eq(output, "spanprof-report: there is no span \"00000000000000aa\"; no "
 				 "sample has a span at all\n");
 }

@@ -12,21 +12,12 @@
 #include "test/unit/scratch.h"
 
 #define SPAN "00000000000000aa"
-#define TRACE "0102030405060708090a0b0c0d0e0f10"
 
 TestSuite(report_flame, .init = scratch_make, .fini = scratch_remove);
-
-#define run(...)                                                                                   \
-	report_run((const char *const[]){__VA_ARGS__, scratch, NULL}, output, sizeof(output))
 
 static const char *const parse[] = {"parse@p.c:7", "handle@h.c:20", "main"};
 static const char *const render[] = {"render", "handle@h.c:21", "main"};
 static const char *const idle[] = {"[unsampled cpu]", "main"};
-
-#define STACK(f, id, name, count)                                                                  \
-	{                                                                                          \
-		f, sizeof(f) / sizeof(f[0]), id, name, TRACE, count, 0, NULL                       \
-	}
 
 static void write_spans(void)
 {
@@ -109,7 +100,7 @@ Test(report_flame, has_the_spans_at_its_root, .timeout = 20)
 	size_t at;
 
 	write_spans();
-	cr_assert_eq(run("--flamegraph", in_scratch("a.html")), 0, "%s", output);
+	cr_assert_eq(run_scratch("--flamegraph", in_scratch("a.html")), 0, "%s", output);
 	page = report_file(in_scratch("a.html"));
 	data = data_of(page);
 
@@ -141,17 +132,20 @@ Test(report_flame, of_one_span_name_begins_with_functions, .timeout = 20)
 	json_t *data;
 
 	write_spans();
-	cr_assert_eq(run("--flamegraph", in_scratch("a.html"), "--span=" SPAN), 0, "%s", output);
+	cr_assert_eq(run_scratch("--flamegraph", in_scratch("a.html"), "--span=" SPAN), 0, "%s",
+		     output);
 	page = report_file(in_scratch("a.html"));
 	data = data_of(page);
 
 	cr_expect_str_eq(text(data, "title"), "my-shop: CPU time of span " SPAN " (GET)");
 	cr_expect(json_is_false(json_object_get(data, "bySpan")));
-	cr_assert_eq(run("--flamegraph", in_scratch("b.html"), "--span=" SPAN), 0, "%s", output);
+	cr_assert_eq(run_scratch("--flamegraph", in_scratch("b.html"), "--span=" SPAN), 0, "%s",
+		     output);
 	again = report_file(in_scratch("b.html"));
 	cr_expect_str_eq(page, again);
 	free(again);
-	cr_assert_eq(run("--flamegraph", in_scratch("b.html"), "--span=" SPAN, "--by=span"), 0);
+	cr_assert_eq(run_scratch("--flamegraph", in_scratch("b.html"), "--span=" SPAN, "--by=span"),
+		     0);
 	again = report_file(in_scratch("b.html"));
 	json_decref(data);
 	data = data_of(again);
@@ -165,11 +159,11 @@ Test(report_flame, says_in_one_line_what_was_written, .timeout = 20)
 {
 	write_spans();
 
-	cr_assert_eq(run("--flamegraph=/dev/null"), 0);
+	cr_assert_eq(run_scratch("--flamegraph=/dev/null"), 0);
 	cr_expect_str_eq(output,
 			 "wrote /dev/null: my-shop: CPU time; 2001-09-09 01:46:40 to 01:46:50 "
 			 "UTC; 0.654 s CPU, 65 samples, 4 spans, 1 profile\n");
-	cr_expect_eq(run("--flamegraph=a.svg"), 1);
+	cr_expect_eq(run_scratch("--flamegraph=a.svg"), 1);
 	cr_expect(printed("name the file .html"), "%s", output);
 }
 
@@ -180,8 +174,8 @@ Test(report_flame, has_the_samples_of_the_baseline, .timeout = 20)
 	size_t at;
 
 	write_spans();
-	cr_assert_eq(run("--flamegraph", in_scratch("a.html"), "--span=" SPAN, "--diff"), 0, "%s",
-		     output);
+	cr_assert_eq(run_scratch("--flamegraph", in_scratch("a.html"), "--span=" SPAN, "--diff"), 0,
+		     "%s", output);
 	page = report_file(in_scratch("a.html"));
 	data = data_of(page);
 
@@ -245,8 +239,8 @@ Test(report_flame, names_are_never_markup, .timeout = 20)
 	json_t *data;
 
 	report_write_stacks("spanprof-<i>-1-20261122T193000Z-000001.pb", stack, 1, 0);
-	cr_assert_eq(run("--flamegraph", in_scratch("a.html"), "--span-name=<b>&\"'"), 0, "%s",
-		     output);
+	cr_assert_eq(run_scratch("--flamegraph", in_scratch("a.html"), "--span-name=<b>&\"'"), 0,
+		     "%s", output);
 	page = report_file(in_scratch("a.html"));
 	data = data_of(page);
 
@@ -276,7 +270,7 @@ Test(report_flame, needs_nothing_from_outside, .timeout = 20)
 	char *page;
 
 	write_spans();
-	cr_assert_eq(run("--flamegraph", in_scratch("a.html")), 0, "%s", output);
+	cr_assert_eq(run_scratch("--flamegraph", in_scratch("a.html")), 0, "%s", output);
 	page = report_file(in_scratch("a.html"));
 
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
@@ -305,7 +299,7 @@ Test(report_flame, cuts_deep_stacks_and_adds_narrow_ones_up, .timeout = 20)
 	wide[0] = "narrow";
 	thin[0] = "narrower";
 	report_write_stacks("a.pb", stack, 3, 0);
-	cr_assert_eq(run("--flamegraph", in_scratch("a.html")), 0, "%s", output);
+	cr_assert_eq(run_scratch("--flamegraph", in_scratch("a.html")), 0, "%s", output);
 	page = report_file(in_scratch("a.html"));
 	data = data_of(page);
 
@@ -323,10 +317,10 @@ Test(report_flame, says_when_it_cannot_be_written, .timeout = 20)
 {
 	write_spans();
 
-	cr_expect_eq(run("--flamegraph", "/nonexistent/a.html"), 2);
+	cr_expect_eq(run_scratch("--flamegraph", "/nonexistent/a.html"), 2);
 	cr_expect_str_eq(output,
 			 "spanprof-report: /nonexistent/a.html: No such file or directory\n");
-	cr_expect_eq(run("--flamegraph", "/dev/full"), 2);
+	cr_expect_eq(run_scratch("--flamegraph", "/dev/full"), 2);
 	cr_expect_str_eq(output, "spanprof-report: /dev/full: cannot be written\n");
 }
 

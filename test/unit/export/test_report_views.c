@@ -12,7 +12,6 @@
 #include "test/unit/scratch.h"
 
 #define SPAN "00000000000000aa"
-#define TRACE "0102030405060708090a0b0c0d0e0f10"
 
 static void set_up(void)
 {
@@ -22,26 +21,10 @@ static void set_up(void)
 
 TestSuite(report_views, .init = set_up, .fini = scratch_remove);
 
-static void write_stacks(const char *name, const struct report_stack *stack, size_t n)
-{
-	struct sp_bytes b = report_profile(stack, n);
-
-	scratch_write(name, b.data, b.len);
-	free(b.data);
-}
-
-#define run(...)                                                                                   \
-	report_run((const char *const[]){__VA_ARGS__, scratch, NULL}, output, sizeof(output))
-
 static const char *const parse[] = {"parse@p.c:7", "handle@h.c:20", "main"};
 static const char *const parse_more[] = {"parse@p.c:9", "handle@h.c:20", "main"};
 static const char *const render[] = {"render", "handle@h.c:21", "main"};
 static const char *const idle[] = {"[unsampled cpu]", "main"};
-
-#define STACK(f, id, name, count)                                                                  \
-	{                                                                                          \
-		f, sizeof(f) / sizeof(f[0]), id, name, TRACE, count, 0, NULL                       \
-	}
 
 /* The span is 80 % parse, the two others of its name are 20 %; POST is none of them. */
 static void write_spans(void)
@@ -56,14 +39,14 @@ static void write_spans(void)
 		{idle, 2, NULL, NULL, NULL, 0, 4000000, NULL},
 	};
 
-	write_stacks("a.pb", stack, sizeof(stack) / sizeof(stack[0]));
+	report_write_stacks("a.pb", stack, sizeof(stack) / sizeof(stack[0]), 0);
 }
 
 Test(report_views, prints_a_row_per_span, .timeout = 20)
 {
 	write_spans();
 
-	cr_assert_eq(run("--top=2"), 0, "%s", output);
+	cr_assert_eq(run_scratch("--top=2"), 0, "%s", output);
 
 	cr_expect_not_null(strstr(output, "0.00 s of it between samples, under [unsampled cpu]\n"));
 	cr_expect_not_null(
@@ -84,24 +67,24 @@ static void write_threads(void)
 		{parse, 3, SPAN, "GET", TRACE, 1, 0, NULL},
 	};
 
-	write_stacks("a.pb", stack, sizeof(stack) / sizeof(stack[0]));
+	report_write_stacks("a.pb", stack, sizeof(stack) / sizeof(stack[0]), 0);
 }
 
 Test(report_views, prints_a_row_per_name_of_threads_on_request, .timeout = 20)
 {
 	write_threads();
 
-	cr_assert_eq(run("--threads"), 0, "%s", output);
+	cr_assert_eq(run_scratch("--threads"), 0, "%s", output);
 	cr_expect_not_null(strstr(output, "            samples      CPU s  % of all  thread_name\n"
 					  "                  8      0.080     80.0%  worker\n"
 					  "                  0      0.010     10.0%  logger\n"),
 			   "%s", output);
-	cr_assert_eq(run("--threads", "--top=1"), 0, "%s", output);
+	cr_assert_eq(run_scratch("--threads", "--top=1"), 0, "%s", output);
 	cr_expect_not_null(strstr(output, "worker\n                    1 names more\n"), "%s",
 			   output);
-	cr_assert_eq(run("--top=1"), 0, "%s", output);
+	cr_assert_eq(run_scratch("--top=1"), 0, "%s", output);
 	cr_expect_null(strstr(output, "worker"), "%s", output);
-	cr_assert_eq(run("--threads", "--span=" SPAN), 0, "%s", output);
+	cr_assert_eq(run_scratch("--threads", "--span=" SPAN), 0, "%s", output);
 	cr_expect_null(strstr(output, "logger"), "%s", output);
 }
 
@@ -110,7 +93,7 @@ Test(report_views, json_has_the_names_of_threads, .timeout = 20)
 	json_t *j, *row;
 
 	write_threads();
-	cr_assert_eq(run("--json"), 0, "%s", output);
+	cr_assert_eq(run_scratch("--json"), 0, "%s", output);
 	j = json();
 
 	cr_expect_eq(json_array_size(json_object_get(j, "threads")), 2);
@@ -126,7 +109,7 @@ Test(report_views, says_when_no_sample_names_its_thread, .timeout = 20)
 {
 	write_spans();
 
-	cr_assert_eq(run("--threads"), 0, "%s", output);
+	cr_assert_eq(run_scratch("--threads"), 0, "%s", output);
 	cr_expect_not_null(strstr(output, "no sample has the name of its thread"), "%s", output);
 }
 
@@ -135,7 +118,7 @@ Test(report_views, compares_a_span_with_others_of_its_name, .timeout = 20)
 	json_t *j, *row;
 
 	write_spans();
-	cr_assert_eq(run("--diff", "--span=" SPAN), 0, "%s", output);
+	cr_assert_eq(run_scratch("--diff", "--span=" SPAN), 0, "%s", output);
 	cr_expect_not_null(strstr(output,
 				  "baseline: 5 samples, 0.05 s CPU of 2 other spans of that "
 				  "name\n"),
@@ -146,7 +129,7 @@ Test(report_views, compares_a_span_with_others_of_its_name, .timeout = 20)
 	cr_expect_not_null(
 		strstr(output, "  20.0%    80.0%   -60.0    20.0%    80.0%   -60.0  render\n"),
 		"%s", output);
-	cr_assert_eq(run("--diff", "--json", "--span=" SPAN), 0, "%s", output);
+	cr_assert_eq(run_scratch("--diff", "--json", "--span=" SPAN), 0, "%s", output);
 	j = json();
 	cr_expect_eq(json_integer_value(json_object_get(json_object_get(j, "total"), "samples")),
 		     10);
@@ -164,16 +147,16 @@ Test(report_views, says_why_there_is_nothing_to_compare, .timeout = 20)
 {
 	write_spans();
 
-	cr_expect_eq(run("--diff"), 1);
+	cr_expect_eq(run_scratch("--diff"), 1);
 	cr_expect_not_null(strstr(output, "--diff needs --span or --trace"), "%s", output);
-	cr_expect_eq(run("--diff", "--span-name=GET"), 1);
-	cr_expect_eq(run("--diff", "--span=00000000000000dd"), 1);
+	cr_expect_eq(run_scratch("--diff", "--span-name=GET"), 1);
+	cr_expect_eq(run_scratch("--diff", "--span=00000000000000dd"), 1);
 	cr_expect_not_null(strstr(output, "there is no other span of that name"), "%s", output);
-	cr_expect_eq(run("--diff", "--span=ffffffffffffffff"), 1);
+	cr_expect_eq(run_scratch("--diff", "--span=ffffffffffffffff"), 1);
 	cr_expect_not_null(strstr(output, "there is no span \"ffffffffffffffff\"; the nearest: "),
 			   "%s", output);
-	cr_expect_eq(run("--json", "--folded"), 1);
-	cr_expect_eq(run("--flamegraph=a.html", "--json"), 1);
+	cr_expect_eq(run_scratch("--json", "--folded"), 1);
+	cr_expect_eq(run_scratch("--flamegraph=a.html", "--json"), 1);
 }
 
 Test(report_views, tells_lines_apart_when_asked_to, .timeout = 20)
@@ -181,10 +164,10 @@ Test(report_views, tells_lines_apart_when_asked_to, .timeout = 20)
 	json_t *j, *row;
 
 	write_spans();
-	cr_assert_eq(run("--span=" SPAN, "--lines"), 0, "%s", output);
+	cr_assert_eq(run_scratch("--span=" SPAN, "--lines"), 0, "%s", output);
 	cr_expect_not_null(strstr(output, "0.05     50.0%  parse (p.c:9)\n"), "%s", output);
 	cr_expect_not_null(strstr(output, "0.03     30.0%  parse (p.c:7)\n"), "%s", output);
-	cr_assert_eq(run("--span=" SPAN, "--lines", "--json"), 0, "%s", output);
+	cr_assert_eq(run_scratch("--span=" SPAN, "--lines", "--json"), 0, "%s", output);
 	j = json();
 	row = json_array_get(json_object_get(j, "functions"), 0);
 	cr_expect_str_eq(json_string_value(json_object_get(row, "function")), "parse");
@@ -198,7 +181,7 @@ Test(report_views, sums_up_what_lies_between_samples, .timeout = 20)
 	json_t *j;
 
 	write_spans();
-	cr_assert_eq(run("--json"), 0, "%s", output);
+	cr_assert_eq(run_scratch("--json"), 0, "%s", output);
 	j = json();
 
 	cr_expect_eq(json_integer_value(json_object_get(json_object_get(j, "residual"), "ns")),
@@ -212,9 +195,9 @@ Test(report_views, folds_stacks, .timeout = 20)
 {
 	write_spans();
 
-	cr_assert_eq(run("--span=" SPAN, "--folded"), 0, "%s", output);
+	cr_assert_eq(run_scratch("--span=" SPAN, "--folded"), 0, "%s", output);
 	cr_expect_str_eq(output, "main;handle;parse 80000000\nmain;handle;render 20000000\n");
-	cr_assert_eq(run("--span=" SPAN, "--folded", "--diff"), 0, "%s", output);
+	cr_assert_eq(run_scratch("--span=" SPAN, "--folded", "--diff"), 0, "%s", output);
 	cr_expect_str_eq(output, "main;handle;parse 10000000 80000000\n"
 				 "main;handle;render 40000000 20000000\n");
 }
@@ -223,14 +206,14 @@ Test(report_views, folds_stacks_per_span_when_asked_to, .timeout = 20)
 {
 	write_spans();
 
-	cr_assert_eq(run("--span=" SPAN, "--folded", "--by=span"), 0, "%s", output);
+	cr_assert_eq(run_scratch("--span=" SPAN, "--folded", "--by=span"), 0, "%s", output);
 	cr_expect_str_eq(output,
 			 "GET;main;handle;parse 80000000\nGET;main;handle;render 20000000\n");
-	cr_assert_eq(run("--folded", "--by=span"), 0, "%s", output);
+	cr_assert_eq(run_scratch("--folded", "--by=span"), 0, "%s", output);
 	cr_expect_not_null(strstr(output, "(no span);main;[unsampled cpu] 4000000\n"), "%s",
 			   output);
-	cr_expect_eq(run("--folded", "--by=thread"), 1);
-	cr_expect_eq(run("--by=span"), 1);
+	cr_expect_eq(run_scratch("--folded", "--by=thread"), 1);
+	cr_expect_eq(run_scratch("--by=span"), 1);
 }
 
 Test(report_views, folds_names_that_hold_separators, .timeout = 20)
@@ -238,9 +221,9 @@ Test(report_views, folds_names_that_hold_separators, .timeout = 20)
 	static const char *const odd[] = {"a;b\nc", "main"};
 	static const struct report_stack stack[] = {STACK(odd, NULL, NULL, 1)};
 
-	write_stacks("a.pb", stack, 1);
+	report_write_stacks("a.pb", stack, 1, 0);
 
-	cr_assert_eq(run("--folded"), 0, "%s", output);
+	cr_assert_eq(run_scratch("--folded"), 0, "%s", output);
 	cr_expect_str_eq(output, "main;a:b c 10000000\n");
 }
 
@@ -252,9 +235,9 @@ Test(report_views, terminals_get_no_control_characters, .timeout = 20)
 					  "main"};
 	static const struct report_stack stack[] = {STACK(odd, SPAN, "GET\x1b[2J", 1)};
 
-	write_stacks("a.pb", stack, 1);
+	report_write_stacks("a.pb", stack, 1, 0);
 
-	cr_assert_eq(run("--top=9"), 0, "%s", output);
+	cr_assert_eq(run_scratch("--top=9"), 0, "%s", output);
 	for (const char *s = output; *s != '\0'; s++)
 		cr_expect((unsigned char)*s >= ' ' || *s == '\n', "%02x", *s);
 	cr_expect_null(strstr(output, "\xc2\x9b"));
@@ -269,8 +252,8 @@ Test(report_views, calls_a_renamed_span_by_the_name_it_had_most, .timeout = 20)
 	};
 	json_t *root, *span;
 
-	write_stacks("a.pb", stack, 3);
-	cr_assert_eq(run("--json"), 0, "%s", output);
+	report_write_stacks("a.pb", stack, 3, 0);
+	cr_assert_eq(run_scratch("--json"), 0, "%s", output);
 	root = json_loads(output, 0, NULL);
 	cr_assert_not_null(root, "%s", output);
 

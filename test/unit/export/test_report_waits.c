@@ -21,32 +21,29 @@ static void set_up(void)
 
 TestSuite(report_waits, .init = set_up, .fini = scratch_remove);
 
-#define run(...)                                                                                   \
-	report_run((const char *const[]){__VA_ARGS__, scratch, NULL}, output, sizeof(output))
-
 static const char *const parse[] = {"parse@p.c:7", "handle@h.c:20", "main"};
 static const char *const parse_deeply[] = {"parse@p.c:7", "parse@p.c:7", "handle@h.c:20", "main"};
 static const char *const lock[] = {"futex (lock)", "pthread_mutex_lock", "handle@h.c:21", "main"};
 static const char *const query[] = {"recvfrom tcp 10.0.0.5:5432", "query@q.c:3", "main"};
 static const char *const starved[] = {"[waiting for a CPU]"};
 
-#define STACK(f, id, name, ms)                                                                     \
+#define TIME(f, id, name, ms)                                                                      \
 	{                                                                                          \
 		f, sizeof(f) / sizeof(f[0]), id, name, NULL, 1, (ms) * (int64_t)MS, NULL           \
 	}
 
 static const struct report_stack on_cpu[] = {
-	STACK(parse, GET_A, "GET", 60),
-	STACK(parse_deeply, GET_A, "GET", 40),
-	STACK(parse, NULL, NULL, 5000),
-	STACK(parse, POST, "POST", 50),
+	TIME(parse, GET_A, "GET", 60),
+	TIME(parse_deeply, GET_A, "GET", 40),
+	TIME(parse, NULL, NULL, 5000),
+	TIME(parse, POST, "POST", 50),
 };
 /* The second GET has not run long enough for a sample. */
 static const struct report_stack waiting[] = {
-	STACK(lock, GET_A, "GET", 500),
-	STACK(lock, GET_B, "GET", 200),
-	STACK(query, GET_B, "GET", 150),
-	STACK(starved, GET_A, "GET", 50),
+	TIME(lock, GET_A, "GET", 500),
+	TIME(lock, GET_B, "GET", 200),
+	TIME(query, GET_B, "GET", 150),
+	TIME(starved, GET_A, "GET", 50),
 };
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -86,7 +83,7 @@ static void expect_times(void)
 	const json_t *rows;
 	const json_t *stack;
 
-	cr_assert_eq(run("--json"), 0, "%s", output);
+	cr_assert_eq(run_scratch("--json"), 0, "%s", output);
 	j = json();
 	rows = json_object_get(j, "span_times");
 	cr_assert_eq(json_array_size(rows), 2, "%s", output);
@@ -129,7 +126,7 @@ Test(report_waits, have_a_table_with_the_largest_stacks)
 {
 	write_type("c.pb", SP_PROFILE_CPU, on_cpu, N(on_cpu));
 	write_type("o.pb", SP_PROFILE_OFF_CPU, waiting, N(waiting));
-	cr_assert_eq(run("--span-name", "GET"), 0, "%s", output);
+	cr_assert_eq(run_scratch("--span-name", "GET"), 0, "%s", output);
 	cr_expect(printed("\n        2       1.00       0.10       0.05       0.85  GET\n"), "%s",
 		  output);
 	cr_expect(printed(" 70.0%  blocked   futex (lock) < pthread_mutex_lock < handle < main\n"));
@@ -142,12 +139,12 @@ Test(report_waits, have_a_table_with_the_largest_stacks)
 Test(report_waits, are_not_there_without_profiles_of_them)
 {
 	write_type("c.pb", SP_PROFILE_CPU, on_cpu, N(on_cpu));
-	cr_assert_eq(run("--json"), 0);
+	cr_assert_eq(run_scratch("--json"), 0);
 	cr_expect_not(printed("span_times"));
-	cr_assert_eq(run("--top", "9"), 0);
+	cr_assert_eq(run_scratch("--top", "9"), 0);
 	cr_expect_not(printed("blocked s"));
 	write_type("o.pb", SP_PROFILE_OFF_CPU, waiting, N(waiting));
 	/* nor where one type alone was asked for */
-	cr_assert_eq(run("--type", "off_cpu"), 0);
+	cr_assert_eq(run_scratch("--type", "off_cpu"), 0);
 	cr_expect_not(printed("blocked s"));
 }
