@@ -41,6 +41,10 @@ $(B)/test/bench/threads: test/bench/threads.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $< -lpthread
 
+$(B)/test/bench/waits: test/bench/waits.c preload/spanprof.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $< -lpthread
+
 $(B)/test/bench/requests: test/bench/requests.c test/sdk/opentelemetry_c.h \
 		$(B)/test/libopentelemetry-c.so
 	@mkdir -p $(@D)
@@ -80,4 +84,4 @@ $(B)/test/bench/modules: test/bench/modules.c test/hosts/host.h test/sdk/opentel
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. $(CFLAGS) -o $@ $< $(TEST_SDK_LDLIBS) -ldl
 
 TEST_PROGRAMS += $(addprefix $(B)/test/bench/,libinside.so export modules pairs direct ours rounds execs \
-	cpu threads requests) $(BENCH_HANDLERS)
+	cpu threads requests waits) $(BENCH_HANDLERS)

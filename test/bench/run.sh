@@ -35,13 +35,17 @@ settings()
 	done
 }
 
-# What an attribute costs where the SDK's user sets it, and the exact CPU time of each root.
+# What an attribute costs where the SDK's user sets it, and what options cost a span.
 more_settings()
 {
 	echo "without us|OTELC_PROCESSOR=drop"
 	echo "without us, attribute|OTELC_PROCESSOR=drop BENCH_ATTRIBUTE=1"
 	profiled "root, never" SPANPROF_ATTRIBUTES=never
-	profiled "CPU time of roots" SPANPROF_ATTRIBUTES=never SPANPROF_SPAN_CPU_TIME=true
+	profiled "not published" SPANPROF_ATTRIBUTES=never SPANPROF_THREAD_CONTEXT=false
+	profiled "with waits" SPANPROF_ATTRIBUTES=never SPANPROF_OFF_CPU=true
+	profiled "CPU time of roots" SPANPROF_SPAN_CPU_TIME=true
+	profiled "times of roots" SPANPROF_SPAN_TIMES=true
+	profiled "root, always" SPANPROF_ATTRIBUTES=always
 }
 
 few_settings()
@@ -98,11 +102,18 @@ for host in direct pairs; do
 			"$(percent 'root, always')" % $TARGET_ALWAYS)"
 	done
 done
-echo "opentelemetry-cpp, what an attribute of its own costs, and the CPU time of each root (with the"
-echo 'attribute that carries it), 1 thread:'
+echo "opentelemetry-cpp, what an attribute of its own costs, and what options cost a span (with the"
+echo 'attributes that carry the times of roots), 1 thread:'
 more_settings | rounds_of direct 1 0
-printf '  one SetAttribute %+d ns; SPANPROF_SPAN_CPU_TIME %+d ns a span\n' \
-	"$(more_than 'without us, attribute' 'without us')" "$(more_than 'CPU time of roots' 'root, never')"
+printf '  one SetAttribute %+d ns\n' "$(more_than 'without us, attribute' 'without us')"
+while IFS='|' read -r label base question target; do
+	echo "  $label: $(answer "$question" "$(more_than "$label" "$base")" ns "$target")"
+done <<'END'
+root, never|not published|a span whose thread context is published, more than one without|20
+with waits|root, never|a span with SPANPROF_OFF_CPU, more than one without|150
+CPU time of roots|root, always|a local root with SPANPROF_SPAN_CPU_TIME, more than one without|1500
+times of roots|root, always|a local root with SPANPROF_SPAN_TIMES, more than one without|3000
+END
 echo "opentelemetry-cpp, each span current from its start to its end:"
 few_settings | BENCH_SCOPE=1 rounds_of direct 1 0
 for open in 10 1000 10000; do
@@ -122,7 +133,7 @@ done <<<'1 10
 1 10000
 8 10'
 
-for part in execs handler threads compile symbols export faults; do
+for part in execs handler threads compile symbols export waits faults; do
 	echo
 	"test/bench/$part.sh"
 done
