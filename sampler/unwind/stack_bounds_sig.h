@@ -54,14 +54,6 @@ SP_SIGSAFE bool sp_stack_anchor(struct sp_stack_view *view, struct sp_stack_boun
 SP_SIGSAFE bool sp_stack_read(struct sp_stack_view *view, uintptr_t addr, unsigned bytes,
 			      uintptr_t *value);
 
-/* True if all of [from, to), whole words, was proven before this walk needed it. */
-static inline SP_SIGSAFE bool sp_stack_proven(const struct sp_stack_view *view, uintptr_t from,
-					      uintptr_t to)
-{
-	return from >= view->lo && from >= view->floor && from <= to && to <= view->ceiling &&
-	       from % sizeof(from) == 0;
-}
-
 /* Spends a probe: true if [addr, addr + bytes) can be read; bytes <= SP_STACK_PAGE. */
 SP_SIGSAFE bool sp_stack_probe(struct sp_stack_view *view, uintptr_t addr, unsigned bytes);
 
