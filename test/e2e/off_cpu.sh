@@ -95,7 +95,7 @@ mkdir "$WORK/crowd"
 run_under crowd SPANPROF_OUTPUT_DIR="$WORK/crowd" SPANPROF_OFF_CPU=true "$HOSTS/waits" 1 "$WAIT_MS" crowd 90
 expect_rc crowd 0
 of_type "$WORK/crowd" off_cpu json "$WORK/crowd.off_cpu"
-# Thirty spans of each name, of a thousandth of a second at their edges each.
+# Thirty spans of each name.
 python3 "$COMPARE" sums "$WORK/crowd.out" "$WORK/crowd.off_cpu" off 30
 for name in convoy starved; do
 	of_type "$WORK/crowd" off_cpu folded "$WORK/$name.folded" --span-name "$name"
