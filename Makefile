@@ -276,7 +276,7 @@ bench: ## measure the overhead (installs its packages first)
 	@$(MAKE) --no-print-directory all test-programs
 	@test/bench/run.sh
 
-test-all: all test-programs $(UNIT_TESTS) $(STRESS_TESTS) $(ASAN_TESTS) $(TSAN_TESTS) aarch64-build
+test-all: all test-programs $(UNIT_TESTS) $(STRESS_TESTS) $(ASAN_TESTS) $(TSAN_TESTS) aarch64-short
 	@$(RUN) $(call as,gate,$(GATE_TESTS)) $(call as,unit,$(UNIT_TESTS) $(ASAN_TESTS)) \
 		$(call as,stress,$(STRESS_TESTS) $(TSAN_TESTS)) $(call as,e2e,$(E2E_TESTS)) \
 		$(call as,matrix,$(MATRIX_TESTS)) $(arm_short)
