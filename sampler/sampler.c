@@ -191,15 +191,14 @@ bool sp_sampler_forked(void)
 {
 	struct sp_span_entry e;
 
+	sp_process_forked();
 	sp_counters_reset();
-	sp_process_set();
 	/* nothing was ever set up */
 	if (sp_handler_setup.cookie == 0)
 		return false;
 	sp_region_swap_forked();
 	sp_region_forked();
 	sp_module_event_forked();
-	sp_thread_account_forked();
 	sp_thread_forked();
 	sp_span_forked();
 	return sp_thread_own != NULL && sp_span_stack_peek(&sp_thread_own->spans, &e);

@@ -22,12 +22,13 @@
 #include "preload/exporter/raw_clone.h"
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/fmt.h"
+#include "sampler/base/try_lock.h"
 
 #define BIT(signo) (UINT64_C(1) << ((signo)-1))
 /* Room for a name such as "pid:[4026531836]". */
 #define NAMESPACE_NAME_MAX 64
 
-static atomic_flag under_way = ATOMIC_FLAG_INIT;
+static struct sp_try_lock under_way;
 
 static bool name_of(const char *namespace, char name[NAMESPACE_NAME_MAX])
 {
@@ -205,14 +206,14 @@ int sp_exporter_process_start(const struct sp_exporter_start *start)
 	int saved = errno;
 	int rc = -EBUSY;
 
-	if (atomic_flag_test_and_set_explicit(&under_way, memory_order_acquire))
+	if (!sp_try_lock_once(&under_way))
 		return rc;
 	if (sp_keeper_reap()) {
 		atomic_store_explicit(&start->region->exporter_pid, 0, memory_order_relaxed);
 		atomic_store_explicit(&start->region->exporter_error, 0, memory_order_relaxed);
 		rc = children_live_elsewhere() ? -EXDEV : start_at_all(start);
 	}
-	atomic_flag_clear_explicit(&under_way, memory_order_release);
+	sp_unlock(&under_way);
 	errno = saved;
 	return rc;
 }
@@ -241,16 +242,11 @@ bool sp_exporter_process_may_start(void)
 {
 	bool is_free = false;
 
-	if (!atomic_flag_test_and_set_explicit(&under_way, memory_order_acquire)) {
+	if (sp_try_lock_once(&under_way)) {
 		is_free = sp_keeper_reap();
-		atomic_flag_clear_explicit(&under_way, memory_order_release);
+		sp_unlock(&under_way);
 	}
 	return is_free;
-}
-
-void sp_exporter_process_forked(void)
-{
-	atomic_flag_clear_explicit(&under_way, memory_order_relaxed);
 }
 
 bool sp_exporter_process_alive(const struct sp_region *region)

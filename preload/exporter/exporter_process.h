@@ -43,9 +43,6 @@ int sp_exporter_process_start(const struct sp_exporter_start *start);
 /* APP. False as long as the former exporter's keeper exists: a start would return -EBUSY. */
 bool sp_exporter_process_may_start(void);
 
-/* Forked child: the thread that was starting an exporter does not exist here. */
-void sp_exporter_process_forked(void);
-
 /*
  * APP. The exporter of that region exists and has not ended. Also reaps the keeper of one that has:
  * to be called now and then, or a zombie that only __WCLONE sees stays with the host. errno

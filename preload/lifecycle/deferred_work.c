@@ -21,6 +21,7 @@
 #include "sampler/base/monotonic.h"
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
+#include "sampler/base/try_lock.h"
 #include "sampler/context/foreign_context.h"
 #include "sampler/context/thread_context.h"
 #include "sampler/open_spans/span_table.h"
@@ -37,17 +38,17 @@
 #define BEGIN_NS (20 * SP_NS_PER_MS)
 #define SWEEP_NS (30 * SP_NS_PER_S)
 
-static atomic_flag busy = ATOMIC_FLAG_INIT;
+static struct sp_try_lock busy;
 
 /* False if another thread is doing it. */
 static bool enter(void)
 {
-	return !atomic_flag_test_and_set_explicit(&busy, memory_order_acquire);
+	return sp_try_lock_once(&busy);
 }
 
 void sp_deferred_work_leave(void)
 {
-	atomic_flag_clear_explicit(&busy, memory_order_release);
+	sp_unlock(&busy);
 }
 
 bool sp_deferred_work_keep_off(uint64_t most_ns)
@@ -151,11 +152,6 @@ static void write_message(struct sp_region *r)
 	memcpy(text, r->message, bytes);
 	sp_log(SP_LOG_ERROR, "%.*s", (int)strnlen(text, bytes), text);
 	atomic_store_explicit(&r->message_bytes, 0, memory_order_release);
-}
-
-void sp_deferred_work_forked(void)
-{
-	atomic_flag_clear_explicit(&busy, memory_order_relaxed);
 }
 
 /* When an exporter that does not work yet is checked next, by the coarse clock. */

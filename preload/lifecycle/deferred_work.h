@@ -53,9 +53,6 @@ bool sp_deferred_work_revive(void);
 bool sp_deferred_work_keep_off(uint64_t most_ns);
 void sp_deferred_work_leave(void);
 
-/* Forked child: the thread that was doing it does not exist here. */
-void sp_deferred_work_forked(void);
-
 /* APP. Writes the current state of this process into the region, also before a flush. */
 void sp_deferred_work_publish(void);
 

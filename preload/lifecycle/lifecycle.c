@@ -230,9 +230,7 @@ static void after_fork_in_child(void)
 
 	forked = true;
 	has_span = sp_sampler_forked();
-	sp_deferred_work_forked();
 	sp_exporter_family_forked();
-	sp_exporter_process_forked();
 	sp_exporter_restart_forked();
 	atomic_store_explicit(&ended, false, memory_order_relaxed);
 	starts = was != SP_LIFECYCLE_STOPPED && !sp_seccomp_is_on();

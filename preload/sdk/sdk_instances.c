@@ -13,7 +13,7 @@
 
 #define TEXT_MAX 256U
 
-static atomic_flag busy = ATOMIC_FLAG_INIT;
+static struct sp_try_lock busy;
 
 static inline bool is_instance(struct sp_sdk_instance *instance)
 {

@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether this is the process that the sampler was set up in. A child of vfork runs in our memory,
- * but has none of our timers and threads: what it does must not be taken for something that the
- * process does.
+ * Which process this is: whether the sampler was set up in it, and how many forks led to it. A child
+ * of vfork runs in our memory, but has none of our timers and threads: what it does must not be
+ * taken for something that the process does.
  */
 #ifndef SP_PROCESS_H
 #define SP_PROCESS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
-/* APP, when the sampler is set up; INIT, in a forked child. */
+/* Since we were loaded; a process and those that it was forked from all have another number. */
+extern _Atomic uint32_t sp_process_forks;
+
+/* APP, when the sampler is set up. */
 void sp_process_set(void);
+
+/* INIT, in a forked child, before anything else of us: it is a process of its own. */
+void sp_process_forked(void);
 
 /* Any context. True in the process that was set up, or forked off and set up again. */
 bool sp_process_is_ours(void);

@@ -46,7 +46,7 @@ static _Atomic uint64_t lead_ns;
 static uint64_t process_since_ns;
 static _Atomic bool stopped;
 /* Other threads' accounts are settled by one thread at a time. */
-static atomic_flag settling_others = ATOMIC_FLAG_INIT;
+static struct sp_try_lock settling_others;
 
 static bool counting(void)
 {
@@ -281,8 +281,7 @@ void sp_thread_account_look(void)
 {
 	static uint32_t next;
 
-	if (!counting() ||
-	    atomic_flag_test_and_set_explicit(&settling_others, memory_order_acquire))
+	if (!counting() || !sp_try_lock_once(&settling_others))
 		return;
 	next = settle_some(next, LOOK_BLOCKS, LOOK_NS + 2 * sp_thread_timer_period_ns());
 	sp_unlock(&settling_others);
@@ -323,9 +322,4 @@ uint64_t sp_thread_account_process_ns(void)
 	if (!sp_cpu_clock_ns(CLOCK_PROCESS_CPUTIME_ID, &now) || now < process_since_ns)
 		return 0;
 	return now - process_since_ns;
-}
-
-void sp_thread_account_forked(void)
-{
-	sp_unlock(&settling_others);
 }

@@ -59,9 +59,6 @@ void sp_thread_account_flush(void);
 /* CPU time of the process since sp_thread_account_start(); 0 if it cannot be told. */
 uint64_t sp_thread_account_process_ns(void);
 
-/* Forked child: the thread that was settling in the parent does not exist here. */
-void sp_thread_account_forked(void);
-
 /* Sampling was given up. Settles everything up to now; what follows is nobody's to account for. */
 void sp_thread_account_stop(void);
 

@@ -144,8 +144,8 @@ TEST_PROGRAMS += $(B)/test/hosts/fibers
 endif
 
 # Our start of the exporter's process, and what stands for the exporter.
-HOST_STARTER_OBJS := $(addprefix $(B)/release/,preload/exporter/exporter_process.o preload/exporter/exporter_child.o \
-	preload/exporter/keeper.o sampler/base/fmt.o)
+HOST_STARTER_OBJS := $(addprefix $(B)/release/,$(addprefix preload/exporter/,exporter_process.o exporter_child.o keeper.o) \
+	$(addprefix sampler/base/,fmt.o process.o seccomp.o))
 
 $(B)/test/hosts/starter: $(HOST_STARTER_OBJS)
 HOST_LIBS_starter = $(HOST_STARTER_OBJS) -lpthread

@@ -15,12 +15,13 @@
 #include "preload/sdk/otelcpp/adapter_otelcpp_vtable.h"
 #include "preload/sdk/span_attr.h"
 #include "sampler/base/compiler.h"
+#include "sampler/base/try_lock.h"
 #include "sampler/open_spans/span_keys.h"
 
 #define SET_PARAMETERS void *span, size_t len, const char *key, const void *value
 typedef void set_fn(SET_PARAMETERS);
 
-static atomic_flag patching = ATOMIC_FLAG_INIT;
+static struct sp_try_lock patching;
 
 /* Found by the ids, because the object that we know the span by may be that of a wrapper. */
 static void program_sets(struct sp_otelcpp *sdk, void *span, uint8_t keys)
@@ -69,8 +70,7 @@ void sp_otelcpp_attr_set(SET_PARAMETERS)
 void sp_otelcpp_attr_patch(struct sp_otelcpp *sdk)
 {
 	/* a second thread leaves it to the first, or to a later span of its own instance */
-	if (!sp_span_attr_any() ||
-	    atomic_flag_test_and_set_explicit(&patching, memory_order_acquire))
+	if (!sp_span_attr_any() || !sp_try_lock_once(&patching))
 		return;
 	if (!atomic_load_explicit(&sdk->attributes_watched, memory_order_relaxed)) {
 		(void)sp_otelcpp_vtable_replace((const void *const *)sdk->span_vptr +
@@ -78,7 +78,7 @@ void sp_otelcpp_attr_patch(struct sp_otelcpp *sdk)
 						(const void *)sp_otelcpp_attr_hook);
 		atomic_store_explicit(&sdk->attributes_watched, true, memory_order_relaxed);
 	}
-	atomic_flag_clear_explicit(&patching, memory_order_release);
+	sp_unlock(&patching);
 }
 
 /*

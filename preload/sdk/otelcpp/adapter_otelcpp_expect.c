@@ -30,7 +30,7 @@ struct expected {
 };
 
 static struct expected expected[EXPECTED_MAX];
-static atomic_flag busy = ATOMIC_FLAG_INIT;
+static struct sp_try_lock busy;
 
 typedef void *attach_fn(void *result, void *self, const void *context);
 
@@ -127,7 +127,7 @@ void sp_otelcpp_expect_storage(struct sp_otelcpp *sdk)
 	unsigned n;
 
 	if (atomic_exchange_explicit(&sdk->expects, true, memory_order_relaxed) ||
-	    atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+	    !sp_try_lock_once(&busy))
 		return;
 	n = sp_elf_find_all(sdk->names->storage_class, vtable, EXPECTED_MAX);
 	for (unsigned i = 0; i < n && i < EXPECTED_MAX; i++)

@@ -14,7 +14,7 @@
 #include "sampler/base/try_lock.h"
 
 struct sp_otelcpp sp_otelcpp_instances[SP_OTELCPP_INSTANCES_MAX];
-static atomic_flag busy = ATOMIC_FLAG_INIT;
+static struct sp_try_lock busy;
 
 struct sp_otelcpp *sp_otelcpp_with(enum sp_otelcpp_type type, const void *vptr)
 {

@@ -34,7 +34,7 @@ struct output {
 };
 
 static struct output output;
-static atomic_flag busy = ATOMIC_FLAG_INIT;
+static struct sp_try_lock busy;
 
 static bool readable_text(const char *at, size_t len)
 {

@@ -17,6 +17,7 @@
 #include "preload/sdk/otelcpp/adapter_otelcpp_expect.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_proof.h"
 #include "sampler/base/compiler.h"
+#include "sampler/base/try_lock.h"
 #include "sampler/span/active_span.h"
 
 /* Classes of storages: the SDK's own, one for each instance, and what a host may bring. */
@@ -46,7 +47,7 @@ struct vtable_copy {
 
 static struct vtable_copy copies[COPIES_MAX];
 static _Atomic unsigned copies_used; /* grows under copies_busy */
-static atomic_flag copies_busy = ATOMIC_FLAG_INIT;
+static struct sp_try_lock copies_busy;
 
 static struct vtable_copy *copy_of(const void *self)
 {
@@ -262,7 +263,7 @@ static void watch(struct sp_otelcpp *sdk, const void *_Atomic *storage)
 	 * Another thread is doing it, and this one may attach before it is done: the next start
 	 * tries again.
 	 */
-	if (atomic_flag_test_and_set_explicit(&copies_busy, memory_order_acquire)) {
+	if (!sp_try_lock_once(&copies_busy)) {
 		note_attached(sdk);
 		return;
 	}
@@ -274,7 +275,7 @@ static void watch(struct sp_otelcpp *sdk, const void *_Atomic *storage)
 				      memory_order_release);
 	else if (!is_watched(vptr))
 		note_attached(sdk);
-	atomic_flag_clear_explicit(&copies_busy, memory_order_release);
+	sp_unlock(&copies_busy);
 }
 
 bool sp_otelcpp_scope_watch(struct sp_otelcpp *sdk)

@@ -101,12 +101,11 @@ enum outcome { KNOWN, UNKNOWN, LATER };
  * Looks at the object around that address, once. One look at a time, because two would take each
  * other's functions for the SDK's. LATER: another thread is doing it, and takes longer than its first
  * spans can wait. The loader is asked meanwhile, against the rule of try_lock.h: it may be waiting for
- * this very thread, which then goes on without a label, as its waits are bounded. A child that is forked
- * meanwhile finds no further SDK.
+ * this very thread, which then goes on without a label, as its waits are bounded.
  */
 static enum outcome settle(const void *address)
 {
-	static atomic_flag looking = ATOMIC_FLAG_INIT;
+	static struct sp_try_lock looking;
 	bool known;
 
 	if (is_settled(address))

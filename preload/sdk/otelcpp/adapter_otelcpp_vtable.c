@@ -16,7 +16,7 @@
 #include "sampler/base/seccomp.h"
 #include "sampler/base/try_lock.h"
 
-static atomic_flag busy = ATOMIC_FLAG_INIT;
+static struct sp_try_lock busy;
 
 /* Where a word lies. */
 struct place {
