@@ -23,7 +23,8 @@ start()
 	shift
 	mkdir "$WORK/$name.status"
 	mkfifo "$WORK/$name.go"
-	env LD_PRELOAD="$SO" SPANPROF_SAMPLE_RATE=250 SPANPROF_STATUS_FILE="$WORK/$name.status/%p" "$@" "$HOSTS/family" "$WORKERS" \
+	env LD_PRELOAD="$SO" SPANPROF_SAMPLE_RATE=250 SPANPROF_FLUSH_TIMEOUT=30s \
+		SPANPROF_STATUS_FILE="$WORK/$name.status/%p" "$@" "$HOSTS/family" "$WORKERS" \
 		<"$WORK/$name.go" >"$WORK/$name.out" 2>"$WORK/$name.err" &
 	SERVER=$!
 	STARTED+=("$SERVER")
