@@ -21,7 +21,8 @@
 #define MOST_BYTES (UINT64_C(1) << 20)
 #define PIECES (MOST_BYTES / PAGE + 1)
 #define RETRY_NS (2 * SP_NS_PER_S)
-#define YAMA "/proc/sys/kernel/yama/ptrace_scope"
+
+const char *sp_wait_stacks_yama = "/proc/sys/kernel/yama/ptrace_scope";
 
 struct sp_wait_stacks {
 	const struct sp_core_ops *ops;
@@ -67,7 +68,7 @@ static char yama_scope(void)
 {
 	char text[8];
 
-	return read_file(YAMA, text, sizeof(text)) > 0 ? text[0] : '0';
+	return read_file(sp_wait_stacks_yama, text, sizeof(text)) > 0 ? text[0] : '0';
 }
 
 static const char *reason_of(int err, bool is_memory)

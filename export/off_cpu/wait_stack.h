@@ -18,6 +18,9 @@
 
 struct sp_wait_stacks;
 
+/* The file in which Yama tells what it allows. */
+extern const char *sp_wait_stacks_yama;
+
 /* NULL when out of memory. What is passed must outlive it. */
 struct sp_wait_stacks *sp_wait_stacks_new(const struct sp_core_ops *ops,
 					  struct sp_unwinder *unwinder);

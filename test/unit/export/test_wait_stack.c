@@ -5,14 +5,20 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core_double.h"
 #include "test/unit/emulated.h"
+#include "test/unit/scratch.h"
 
 #define NOINLINE __attribute__((noinline))
 
@@ -235,6 +241,89 @@ Test(wait_stack, of_a_thread_of_another_process_is_none)
 	struct sp_task_place place;
 
 	cr_expect_eq(sp_wait_stacks_place(stacks, (uint32_t)getppid(), &place), -ESRCH);
+}
+
+/* Not dumpable, and this process has no capability that would make up for it. */
+static pid_t start_untraceable(int ends[2])
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct none[2] = {{.effective = 0}};
+	char byte;
+	pid_t pid;
+
+	cr_assert_eq(syscall(SYS_capset, &header, none), 0);
+	cr_assert_eq(pipe(ends), 0);
+	pid = fork();
+	if (pid == 0) {
+		(void)prctl(PR_SET_DUMPABLE, 0);
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		(void)write(ends[1], "x", 1);
+		for (;;)
+			(void)pause();
+	}
+	cr_assert_gt(pid, 0);
+	cr_assert_eq(read(ends[0], &byte, 1), 1);
+	return pid;
+}
+
+static unsigned asked;
+
+static void count_asked(void *self)
+{
+	(void)self;
+	asked++;
+}
+
+static void expect_refusal(const char *why, unsigned asks)
+{
+	cr_assert_not_null(sp_wait_stacks_refusal(stacks));
+	cr_expect_str_eq(sp_wait_stacks_refusal(stacks), why);
+	cr_expect_not(sp_wait_stacks_may_try(stacks), "until some time has passed");
+	cr_expect_eq(asked, asks, "asked %u times", asked);
+	asked = 0;
+}
+
+Test(wait_stack, of_a_process_that_may_not_be_traced_is_refused_and_yama_asked)
+{
+	static const struct {
+		const char *scope;
+		const char *of_place;
+		const char *of_stack;
+		unsigned asks;
+	} rows[] = {
+		{"0\n", "the program is not dumpable, or another user's",
+		 "process_vm_readv is not allowed", 0},
+		{"1\n", "Yama asks the program for leave", "Yama asks the program for leave", 1},
+		{"2\n", "Yama forbids it", "Yama forbids it", 0},
+		{"3\n", "Yama forbids it", "Yama forbids it", 0},
+		{NULL, "the program is not dumpable, or another user's",
+		 "process_vm_readv is not allowed", 0},
+	};
+	struct sp_task_place place = {.state = SP_TASK_CALLS, .sp = 1U << 20, .pc = 1U << 20};
+	struct sp_task_place found;
+	char proc[32];
+	int ends[2];
+	pid_t pid;
+
+	if (emulated())
+		return;
+	scratch_make();
+	pid = start_untraceable(ends);
+	(void)snprintf(proc, sizeof(proc), "/proc/%d", pid);
+	core.ops.proc = proc;
+	core.ops.ask_tracer = count_asked;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		sp_wait_stacks_yama = in_scratch("none");
+		if (rows[i].scope != NULL)
+			sp_wait_stacks_yama = scratch_write("scope", rows[i].scope, 2);
+		cr_expect_lt(sp_wait_stacks_place(stacks, (uint32_t)pid, &found), 0);
+		expect_refusal(rows[i].of_place, rows[i].asks);
+		cr_expect_lt(sp_wait_stacks_walk(stacks, (uint32_t)pid, &place, &got), 0);
+		expect_refusal(rows[i].of_stack, rows[i].asks);
+	}
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+	scratch_remove();
 }
 
 Test(wait_stack, at_any_address_is_bounded)

@@ -7,11 +7,15 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -20,6 +24,7 @@
 #include "preload/exporter/exporter.h"
 #include "preload/lifecycle/deferred_work.h"
 #include "preload/lifecycle/reentrancy_guard.h"
+#include "sampler/base/compiler.h"
 #include "sampler/base/monotonic.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/region/region.h"
@@ -279,6 +284,65 @@ Test(lifecycle, what_is_asked_of_a_process_is_not_done_in_a_child_of_a_raw_clone
 	cr_expect_eq(atomic_load(&sp_region->deferred_work), SP_WORK_LOOK);
 	cr_assert(sp_lifecycle_start());
 	cr_expect_eq(atomic_load(&sp_region->deferred_work), 0, "the process itself does it");
+}
+
+#define EXPORTER_PID 4711
+
+static volatile sig_atomic_t named; /* calls that name it as tracer */
+
+static void count_named(int signal)
+{
+	(void)signal;
+	named++;
+}
+
+/* From now on such a call is a signal, of which no hook knows. False where there is no such thing. */
+static bool watch_naming(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 5),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PR_SET_PTRACER, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, EXPORTER_PID, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {.len = SP_ARRAY_LEN(code), .filter = code};
+
+	cr_assert_neq(signal(SIGSYS, count_named), SIG_ERR);
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* Asked by the exporter, as Yama wants it. */
+static int names_tracer_when(const char *variable)
+{
+	load_with(variable, NULL);
+	cr_assert(sp_lifecycle_start());
+	atomic_store(&sp_region->exporter_pid, EXPORTER_PID);
+	if (!watch_naming())
+		return -1;
+	cr_assert(sp_lifecycle_start());
+	cr_expect_eq(named, 0, "nobody has asked");
+	for (unsigned i = 0; i < 2; i++) {
+		atomic_fetch_or(&sp_region->deferred_work, i == 0 ? SP_WORK_TRACER : SP_WORK_LOOK);
+		cr_assert(sp_lifecycle_start());
+	}
+	return named;
+}
+
+Test(lifecycle, asked_to_it_names_the_exporter_as_tracer_where_waits_are_wanted)
+{
+	int n = names_tracer_when("SPANPROF_OFF_CPU=true");
+
+	cr_expect(n == 1 || n == -1, "%d calls", n);
+}
+
+Test(lifecycle, names_no_tracer_where_waits_are_not_wanted)
+{
+	cr_expect_leq(names_tracer_when("SPANPROF_OFF_CPU=false"), 0);
 }
 
 static int flushes_in_child(void)
