@@ -93,6 +93,9 @@ static const struct call calls[] = {
 	CALL(mprotect, NONE),
 	CALL(madvise, NONE),
 	CALL(clone, NONE),
+#ifdef SYS_clone3
+	CALL(clone3, NONE),
+#endif
 	CALL(exit_group, NONE),
 	CALL(sched_yield, NONE),
 #ifdef SYS_vfork
