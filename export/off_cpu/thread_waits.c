@@ -105,9 +105,10 @@ static void put_wait(struct sp_thread_waits_env *e, struct sp_thread_waits *t, b
 
 static void name(struct sp_thread_waits_env *e, struct sp_thread_wait *w)
 {
-	bool targets = e->ops->config->off_cpu_targets && e->names != 0;
+	bool targets = e->ops->config->off_cpu_targets;
 
-	sp_wait_leaf(e->ops->proc, &w->place, targets, &w->leaf);
+	w->wants_name = targets && e->names == 0;
+	sp_wait_leaf(e->ops->proc, &w->place, targets && e->names != 0, &w->leaf);
 	e->names -= w->leaf.is_target;
 }
 
@@ -130,6 +131,7 @@ static void refuse(struct sp_thread_waits_env *e, struct sp_thread_wait *w)
 
 	memset(&w->place, 0, sizeof(w->place));
 	w->is_known = w->is_refused = true;
+	w->wants_name = false;
 	w->depth = 0;
 	w->flags = SP_SAMPLE_ROOTED;
 	w->leaf = (struct sp_wait_leaf){.waited = SP_WAITED_UNKNOWN};
@@ -221,11 +223,21 @@ static void find(struct sp_thread_waits_env *e, struct sp_thread_waits *t, struc
 	f->sight = see(e, t, &f->place);
 }
 
+/* Whether a wait that goes on has got its name at last. */
+static bool name_late(struct sp_thread_waits_env *e, struct sp_thread_wait *w)
+{
+	if (!w->wants_name || e->names == 0)
+		return false;
+	name(e, w);
+	return w->leaf.is_target;
+}
+
 /* Time that the thread was blocked under the label that it has now. */
 static void place_now(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 		      const struct finding *f, uint64_t ns)
 {
 	bool same = is_same(t, f);
+	bool begins = !same || !f->is_still;
 
 	ns += t->left_ns;
 	t->left_ns = 0;
@@ -236,9 +248,11 @@ static void place_now(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 			refuse(e, &t->wait);
 		else
 			t->wait.is_known = walk(e, t, &f->place);
+	} else if (t->wait.is_known) {
+		begins |= name_late(e, &t->wait);
 	}
 	if (t->wait.is_known) {
-		put_wait(e, t, !same || !f->is_still, ns);
+		put_wait(e, t, begins, ns);
 	} else if (f->had && f->sight == SAW_RUNNING && !f->is_still) {
 		/* The rest of the wait that it was seen in. */
 		put_wait(e, t, false, ns);

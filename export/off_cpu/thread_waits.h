@@ -35,6 +35,7 @@ struct sp_thread_wait {
 	uint64_t *pc;
 	size_t pc_cap;
 	struct sp_wait_leaf leaf;
+	bool wants_name; /* a round later, because others had used up the names of this one */
 };
 
 /* Zero at first. */
