@@ -150,6 +150,8 @@ static int prepare(const struct sp_config *cfg)
 		.trace_id = cfg->trace_id,
 	};
 	sp_shown_label_parts_only = cfg->span_times && !cfg->off_cpu && !cfg->wall;
+	sp_shown_label_notes_waits =
+		cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES && (cfg->off_cpu || cfg->wall);
 	h->thread_name = cfg->thread_name;
 	sp_thread_account_init(cfg->thread_name);
 	h->note_samples = cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES;

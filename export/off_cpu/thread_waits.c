@@ -66,6 +66,7 @@ static void put_down(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 	if (w->ns == 0)
 		return;
 	e->put_ns += w->ns;
+	t->has_wait |= w->label->span_id == t->label_id && w->leaf != leaf_unseen.text;
 	sp_span_waited_add(&t->waited, w->label, waited, w->ns);
 	e->hooks.put(e->hooks.arg, w);
 }
@@ -430,12 +431,17 @@ static void account(struct sp_thread_waits_env *e, struct sp_thread_waits *t, co
 	cut(t, c, from, now, &p);
 	if (!t->has_clocks && cpu > p.window_ns)
 		cpu = p.window_ns;
+	t->label_id = c->label[c->labels - 1].span_id;
+	t->has_wait = false;
 	sp_span_waited_begin(&t->waited, c->label[c->labels - 1].part);
 	spend(t, p.window_ns, cpu, t->has_clocks ? since(times->delay_ns, t->times.delay_ns) : 0,
 	      &spent);
 	explain_left(e, t);
 	place(e, t, &p, &spent, cpu <= STILL_NS);
 	sp_span_waited_tell(&t->waited, last_seen(t), labels);
+	/* Without a profile of waits, what is put down goes nowhere else. */
+	if (t->has_wait && t->label_id != 0 && (e->ops->config->off_cpu || e->ops->config->wall))
+		sp_thread_labels_note_wait(labels, t->label_id);
 	t->has_clocks = true;
 	t->times = *times;
 	t->last_ns = now;

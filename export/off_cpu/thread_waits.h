@@ -55,6 +55,8 @@ struct sp_thread_waits {
 	struct sp_thread_times file;
 	struct sp_thread_wait wait;
 	struct sp_thread_waited waited; /* what the thread is told of its part of a root */
+	uint64_t label_id; /* the span id of the label that it has now, while it is looked at; */
+	bool has_wait;     /* and whether a wait with that id was put down at this look */
 };
 
 /* A round begins: gives it time for stacks and names. */

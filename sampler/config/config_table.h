@@ -169,8 +169,8 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_ATTRIBUTES", SP_FORM_OWN}}, \
 	  .choices = sp_config_attributes_choices, .fallback = "always", \
 	  .help = "Which spans get `pyroscope.profile.id` and the links: all whose id can " \
-		  "be a label, only those of them that have samples when they end, or " \
-		  "none.") \
+		  "be a label, only those of them that have samples when they end (with " \
+		  "SPANPROF_OFF_CPU or SPANPROF_WALL also a wait), or none.") \
 	X(SPAN_CPU_TIME, BOOL, span_cpu_time, \
 	  .source = {{"SPANPROF_SPAN_CPU_TIME", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Give each local root the attribute `spanprof.cpu_time_ns`, the exact " \

@@ -157,6 +157,20 @@ void sp_thread_labels_tell(struct sp_thread_labels *to, const struct sp_thread_w
 	atomic_store_explicit(&to->waited_part, w->part, memory_order_release);
 }
 
+void sp_thread_labels_note_wait(struct sp_thread_labels *to, uint64_t span_id)
+{
+	atomic_store_explicit(&to->waited_span, span_id, memory_order_relaxed);
+}
+
+uint64_t sp_thread_labels_take_note(uint32_t block)
+{
+	struct sp_thread_labels *t = place_of(sp_thread_labels_now(), block);
+
+	if (t == NULL || atomic_load_explicit(&t->waited_span, memory_order_relaxed) == 0)
+		return 0;
+	return atomic_exchange_explicit(&t->waited_span, 0, memory_order_relaxed);
+}
+
 void sp_thread_labels_copy(const struct sp_thread_labels *from, struct sp_thread_labels_copy *out)
 {
 	uint32_t tid = atomic_load_explicit(&from->tid, memory_order_acquire);

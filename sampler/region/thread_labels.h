@@ -12,7 +12,8 @@
  *
  * The other way round, the exporter tells a thread what it has waited for since its present local root became
  * active there, as far as that was seen (struct sp_thread_waited). The host believes it only as far as it can
- * do no harm: as parts of a time that the thread has measured itself.
+ * do no harm: as parts of a time that the thread has measured itself. And it tells which span has a wait in a
+ * profile, for SPANPROF_ATTRIBUTES=with-samples; the host looks whether it has such a span.
  *
  * Contexts: APP writes labels and reads what was waited for, the exporter does the opposite. Times are
  * CLOCK_MONOTONIC in nanoseconds.
@@ -70,7 +71,8 @@ struct sp_thread_labels {
 	_Atomic uint32_t waited_part; /* what follows is of this part; 0 = it is being written */
 	_Atomic uint32_t waited_last; /* enum sp_waited, of the last wait */
 	_Atomic uint64_t waited_ns[SP_WAITED_N];
-	uint64_t waited_pad[2];
+	_Atomic uint64_t waited_span; /* see sp_thread_labels_note_wait(); 0 = none */
+	uint64_t waited_pad;
 };
 
 _Static_assert(sizeof(struct sp_thread_labels) % 64 == 0, "no two threads share a cache line");
@@ -121,6 +123,12 @@ bool sp_thread_labels_waited(uint32_t block, uint32_t part, struct sp_thread_wai
 
 /* The exporter. Tells it. */
 void sp_thread_labels_tell(struct sp_thread_labels *to, const struct sp_thread_waited *w);
+
+/* The exporter: a wait of the thread, under the label that it has now, was put into a profile with that span's id. */
+void sp_thread_labels_note_wait(struct sp_thread_labels *to, uint64_t span_id);
+
+/* APP. The id of the span that such a wait was last noted of since the last call, 0 = none. Any number. */
+uint64_t sp_thread_labels_take_note(uint32_t block);
 
 /* What the exporter makes of a place. */
 struct sp_thread_labels_copy {

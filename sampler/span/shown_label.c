@@ -4,9 +4,20 @@
 
 #include <string.h>
 
+#include "sampler/open_spans/span_table.h"
 #include "sampler/span/active_span.h"
 
 bool sp_shown_label_parts_only;
+bool sp_shown_label_notes_waits;
+
+void sp_shown_label_note_wait(uint32_t block)
+{
+	uint64_t id = sp_thread_labels_take_note(block);
+	struct sp_span_record r;
+
+	if (id != 0 && sp_span_table_by_id(id, &r))
+		sp_span_table_note_sample(r.ref, id);
+}
 
 void sp_shown_label_put(struct sp_thread *t)
 {
@@ -18,6 +29,9 @@ void sp_shown_label_put(struct sp_thread *t)
 		.cpu_ns = atomic_load_explicit(&t->account.since_ns, memory_order_relaxed),
 	};
 
+	/* Before another label begins, of which the exporter may put down a wait, too. */
+	if (sp_shown_label_notes_waits)
+		sp_shown_label_note_wait(t->index);
 	/* First: who strikes a span from now on makes the next call show the label again. */
 	t->part.struck = atomic_load_explicit(&t->spans.struck, memory_order_relaxed);
 	t->part.shown = t->part.root_id != 0 ? t->part.number : 0;

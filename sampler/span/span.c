@@ -260,6 +260,9 @@ bool sp_span_of(const void *handle, struct sp_span_record *out)
 
 void sp_span_unlabel(const struct sp_span_record *r)
 {
+	/* Of the thread on whose stack it is; the calling one takes notes whenever its label changes. */
+	if (sp_shown_label_notes_waits && r->thread != SP_SPAN_NO_THREAD)
+		sp_shown_label_note_wait(r->thread);
 	/* Now, while it is still known whether spans interleave. */
 	sp_active_span_ended(r);
 	deactivate(r);

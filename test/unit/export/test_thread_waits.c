@@ -115,6 +115,7 @@ static void burn_ms(unsigned ms)
 }
 
 static _Atomic bool done;
+static uint64_t noted[2];  /* the span of which a wait was noted, at the end of its label */
 static uint64_t off_ns[2]; /* what the thread was off the processor under each of two labels */
 
 static uint64_t off_now(void)
@@ -130,11 +131,13 @@ static void *wait_twice(void *arg)
 	begun = off_now();
 	sleep_ms(150);
 	off_ns[0] = off_now() - begun;
+	noted[0] = sp_thread_labels_take_note(0);
 	label(2);
 	begun = off_now();
 	burn_ms(60);
 	sleep_ms(150);
 	off_ns[1] = off_now() - begun;
+	noted[1] = sp_thread_labels_take_note(0);
 	label(0);
 	burn_ms(30);
 	done = true;
@@ -177,6 +180,8 @@ Test(thread_waits, are_those_of_the_clocks)
 	}
 	look();
 	pthread_join(thread, NULL);
+	cr_expect_eq(noted[0], 1);
+	cr_expect_eq(noted[1], 2);
 	/* README: within 20 ms at the edges, one look in this test may come as much later */
 	expect_near(sum_of(1, NULL), off_ns[0], 20);
 	expect_near(sum_of(2, NULL), off_ns[1], 25);
@@ -253,6 +258,7 @@ Test(thread_waits, are_told_to_the_thread)
 	}
 	for (unsigned i = 0; i < kinds; i++)
 		cr_expect_eq(kept[i].depth, 0);
+	cr_expect_eq(sp_thread_labels_take_note(0), 0, "it is in no profile");
 }
 
 static void *wait_for_byte(void *arg)

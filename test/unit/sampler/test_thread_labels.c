@@ -128,6 +128,19 @@ Test(thread_labels, come_with_what_the_exporter_tells)
 	cr_expect_not(sp_thread_labels_waited(1, 7, &out));
 }
 
+Test(thread_labels, come_with_the_span_that_has_a_wait)
+{
+	cr_expect_eq(sp_thread_labels_take_note(1), 0);
+	sp_thread_labels_note_wait(&part->thread[1], 4711);
+	cr_expect_eq(sp_thread_labels_take_note(2), 0);
+	cr_expect_eq(sp_thread_labels_take_note(1), 4711);
+	cr_expect_eq(sp_thread_labels_take_note(1), 0, "it is taken");
+	cr_expect_eq(sp_thread_labels_take_note(PLACES), 0);
+	sp_thread_labels_note_wait(&part->thread[1], 4711);
+	sp_thread_labels_use(NULL, 0);
+	cr_expect_eq(sp_thread_labels_take_note(1), 0);
+}
+
 static void *tell_many(void *arg)
 {
 	struct sp_thread_waited w = {.part = 0};

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waits that the exporter has put into a profile, and the spans that have one then. */
+#include "sampler/span/shown_label.h"
+
+#include <stdlib.h>
+
+#include "sampler/region/thread_labels.h"
+#include "span_host.h"
+
+#define PLACES 64U
+
+static struct sp_thread_labels_part *part;
+
+static void start(void)
+{
+	set_up();
+	part = calloc(1, SP_THREAD_LABELS_BYTES(PLACES));
+	sp_thread_labels_use(part, SP_THREAD_LABELS_BYTES(PLACES));
+	sp_shown_label_notes_waits = true;
+}
+
+TestSuite(shown_label, .init = start, .timeout = 20);
+
+/* As the exporter does, of the calling thread. */
+static void put_wait(uint64_t id)
+{
+	sp_thread_labels_note_wait(&part->thread[sp_thread_own->index], id);
+}
+
+static bool has_sample(uint64_t id)
+{
+	struct sp_span_record r;
+
+	cr_assert(sp_span_of(handle_of(id), &r));
+	return sp_span_table_has_sample(&r);
+}
+
+static void unlabel(uint64_t id)
+{
+	struct sp_span_record r;
+
+	cr_assert(sp_span_of(handle_of(id), &r));
+	sp_span_unlabel(&r);
+}
+
+Test(shown_label, of_a_span_that_waits_is_noted_when_it_ends)
+{
+	cr_assert(begin(1));
+	put_wait(1);
+	unlabel(1);
+	cr_expect(has_sample(1));
+}
+
+Test(shown_label, of_a_span_that_waits_is_noted_when_another_begins)
+{
+	cr_assert(begin(1));
+	put_wait(1);
+	cr_assert(begin(2));
+	put_wait(2);
+	cr_assert(begin(3));
+	cr_expect(has_sample(1));
+	cr_expect(has_sample(2));
+	cr_expect_not(has_sample(3));
+}
+
+static void *unlabel_first(void *arg)
+{
+	unlabel(1);
+	return arg;
+}
+
+Test(shown_label, of_a_span_that_waits_is_noted_where_another_thread_ends_it)
+{
+	cr_assert(begin(1));
+	put_wait(1);
+	run(unlabel_first);
+	cr_expect(has_sample(1));
+}
+
+/* It has ended meanwhile, or was never there: the exporter may be any program that has the memory. */
+Test(shown_label, of_a_span_that_is_not_open_is_not_noted)
+{
+	cr_assert(begin(1));
+	cr_assert(end(1));
+	cr_assert(begin(2));
+	put_wait(1);
+	cr_assert(begin(3));
+	put_wait(UINT64_MAX);
+	unlabel(3);
+	unlabel(2);
+	cr_expect_not(has_sample(2));
+	cr_expect_not(has_sample(3));
+}
+
+Test(shown_label, is_not_noted_where_nobody_asks_for_it)
+{
+	sp_shown_label_notes_waits = false;
+	cr_assert(begin(1));
+	put_wait(1);
+	unlabel(1);
+	cr_expect_not(has_sample(1));
+}
