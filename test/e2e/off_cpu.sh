@@ -32,17 +32,27 @@ waits()
 	shift 2
 	mkdir -p "$folder"
 	run_under "$name" SPANPROF_OUTPUT_DIR="$folder" SPANPROF_UPLOAD_INTERVAL=1s \
-		SPANPROF_STATUS_FILE="$WORK/$name.json" "$@" "$HOSTS/waits" "${TURNS_OF:-$TURNS}" "$WAIT_MS"
+		SPANPROF_STATUS_FILE="$WORK/$name.json" "$@" OTELC_SPANS_JSON="$WORK/$name.spans" \
+		"$HOSTS/${HOST_OF:-waits}" "${TURNS_OF:-$TURNS}" "$WAIT_MS"
 	expect_rc "$name" 0
 	expect_silent "$name"
 	poll_until 20 has_ended "$name" || fail "$name: the exporter does not end"
 	[[ $(value "$name" interrupted) == 0 ]] || fail "$name: $(value "$name" interrupted) calls were interrupted"
 }
 
-# Off by default: no profile, and nothing is shown to the exporter.
-TURNS_OF=1 waits "$WORK/off" off
+# links NAME: how many spans of that run have a link to their profile, and how many there are. Spans that compute may
+# have samples.
+links()
+{
+	python3 "$COMPARE" links "$WORK/$1.spans"
+}
+
+# Off by default: no profile, and nothing is shown to the exporter. Who only waits has no samples, and no link.
+TURNS_OF=1 HOST_OF=waits_sdk waits "$WORK/off" off SPANPROF_ATTRIBUTES=with-samples
 [[ -z $(find "$WORK/off" -name '*off_cpu*' -o -name '*wall*') ]] || fail "a profile of waits unasked"
 [[ $(ask "$WORK/off.json" 'd["off_cpu"]') == None ]] || fail "the status file tells of waits unasked"
+read -r linked spans < <(links off)
+((linked * 4 < spans)) || fail "$linked of $spans spans that wait have a link without a profile of waits"
 
 # Both types, to a folder and to a server.
 # shellcheck disable=SC2119
@@ -53,10 +63,13 @@ of_type "$WORK/on" off_cpu json "$WORK/on.off_cpu"
 of_type "$WORK/on" wall json "$WORK/on.wall"
 python3 "$COMPARE" sums "$WORK/on.out" "$WORK/on.off_cpu" off "$TURNS" "$WAIT_MS"
 python3 "$COMPARE" sums "$WORK/on.out" "$WORK/on.wall" wall "$TURNS" "$WAIT_MS"
-for name in sleep alloca cond mutex pipe socket flock child poll select epoll mixed; do
-	of_type "$WORK/on" off_cpu folded "$WORK/$name.folded" --span-name "$name"
-	python3 "$COMPARE" stacks "$name" "$WORK/$name.folded"
+grep '^without ' "$WORK/on.out" || true
+mkdir "$WORK/stacks"
+mapfile -t names < <(awk '$1 == "off" { print $2 }' "$WORK/on.out")
+for name in "${names[@]}"; do
+	of_type "$WORK/on" off_cpu folded "$WORK/stacks/$name.folded" --span-name "$name"
 done
+python3 "$COMPARE" stacks "$WORK"/stacks/*
 
 # What was taken is in the files, and was sent.
 expect "$WORK/on.json" 'd["off_cpu"]["waits"] == d["off_cpu"]["sent"] + d["off_cpu"]["lost"] > 0'
@@ -82,23 +95,31 @@ for type in off_cpu:off_cpu:nanoseconds:: wall:wall:nanoseconds:wall:nanoseconds
 	expect "$WORK/span.json" '"read (pipe)" in d["flamegraph"]["names"]'
 done
 
-# What is waited for, if asked.
-TURNS_OF=1 waits "$WORK/targets" targets SPANPROF_OFF_CPU=true SPANPROF_OFF_CPU_TARGETS=true
+# What is waited for, if asked. A span of which a wait is in the profile has a link to it.
+TURNS_OF=1 HOST_OF=waits_sdk waits "$WORK/targets" targets SPANPROF_OFF_CPU=true SPANPROF_OFF_CPU_TARGETS=true \
+	SPANPROF_ATTRIBUTES=with-samples
+read -r linked spans < <(links targets)
+((linked == spans)) || fail "$linked of $spans spans that wait have a link to the profile of waits"
 of_type "$WORK/targets" off_cpu folded "$WORK/targets.folded"
 grep -q ";recvfrom tcp 127.0.0.1:$(value targets port) [0-9]*$" "$WORK/targets.folded" ||
 	fail "no wait names the other end of its connection"
+grep -q ";connect tcp 127.0.0.1:$(value targets hole) [0-9]*$" "$WORK/targets.folded" ||
+	fail "no wait names whom it cannot reach"
 grep -q ';read pipe [0-9]*$' "$WORK/targets.folded" || fail "no wait names its pipe"
 grep -q ';flock /tmp/waits\.' "$WORK/targets.folded" || fail "no wait names its file"
 
-# Many threads that wait for a lock and for processors, which they take from each other.
-mkdir "$WORK/crowd"
-run_under crowd SPANPROF_OUTPUT_DIR="$WORK/crowd" SPANPROF_OFF_CPU=true "$HOSTS/waits" 1 "$WAIT_MS" crowd 90
-expect_rc crowd 0
-of_type "$WORK/crowd" off_cpu json "$WORK/crowd.off_cpu"
-# Thirty spans of each name.
-python3 "$COMPARE" sums "$WORK/crowd.out" "$WORK/crowd.off_cpu" off 30
+# Many threads that wait for a lock and for processors, which they take from each other; a few, and one.
+for threads in 1 8 200; do
+	mkdir "$WORK/crowd.$threads"
+	run_under "crowd.$threads" SPANPROF_OUTPUT_DIR="$WORK/crowd.$threads" SPANPROF_OFF_CPU=true \
+		"$HOSTS/waits" 1 "$WAIT_MS" crowd "$threads"
+	expect_rc "crowd.$threads" 0
+	of_type "$WORK/crowd.$threads" off_cpu json "$WORK/crowd.$threads.off_cpu"
+	# A third of them has each name.
+	python3 "$COMPARE" sums "$WORK/crowd.$threads.out" "$WORK/crowd.$threads.off_cpu" off $(((threads + 2) / 3))
+done
 for name in convoy starved; do
-	of_type "$WORK/crowd" off_cpu folded "$WORK/$name.folded" --span-name "$name"
+	of_type "$WORK/crowd.200" off_cpu folded "$WORK/$name.folded" --span-name "$name"
 done
 python3 "$COMPARE" share "$WORK/convoy.folded" 'futex (lock)' 0.8
 python3 "$COMPARE" share "$WORK/starved.folded" '[waiting for a CPU]' 0.9
@@ -119,21 +140,33 @@ if [[ $(id -u) == 0 ]] && command -v setpriv >/dev/null; then
 	expect "$WORK/nobody/status" '"not dumpable" in d["off_cpu"]["no_stacks_because"]'
 fi
 
-# The host's threads make no call that they would not make, and none of those that they wait in is interrupted.
+# The host's threads make no call that they would not make, and none of those that they wait in is interrupted, while
+# the exporter looks at all of them. Without the child: its end is a signal, which strace makes an interruption; and
+# without the one that asks for its CPU clock all the time, which strace makes a wait.
 need strace
 strace -o /dev/null true 2>/dev/null || skip "strace may not trace here"
+waits=$(awk '$1 == "off" && $2 != "child" && $2 != "mixed" { printf "%s%s", sep, $2; sep = "," }' "$WORK/on.out")
 for option in false true; do
 	mkdir "$WORK/strace.$option"
 	strace -f -qq -o "$WORK/$option.trace" -E LD_PRELOAD="$SO" -E SPANPROF_OFF_CPU="$option" \
-		-E SPANPROF_OUTPUT_DIR="$WORK/strace.$option" "$HOSTS/waits" 4 50 sleep >/dev/null
+		-E SPANPROF_OUTPUT_DIR="$WORK/strace.$option" -E SPANPROF_SAMPLE_RATE=1 \
+		"$HOSTS/waits" 3 50 "$waits" >"$WORK/$option.out"
 	# A call that is cut in two by another thread's counts where it begins.
 	sed -E -e '/ resumed>/d' -e 's/^[0-9]+ +//' -e '/^(\+\+\+|---)/d' -e 's/\(.*//' "$WORK/$option.trace" |
 		sort >"$WORK/$option.calls"
-	! grep -E 'nanosleep.*(ERESTART|EINTR)|restart_syscall' "$WORK/$option.trace" ||
-		fail "a sleep was interrupted"
-	[[ $(grep -c '^clock_nanosleep$' "$WORK/$option.calls") == 8 ]] ||
-		fail "$(grep -c '^clock_nanosleep$' "$WORK/$option.calls") sleeps, not two in each of four turns"
+	! grep -E 'ERESTART|EINTR|restart_syscall' "$WORK/$option.trace" || fail "a call was interrupted"
+	grep -qx 'interrupted 0' "$WORK/$option.out" || fail "$(grep interrupted "$WORK/$option.out") calls"
+	uniq -c "$WORK/$option.calls" |
+		grep -E ' (clock_nanosleep|nanosleep|poll|p?select6?|epoll_p?wait|recvfrom|connect|sem(timed)?op|flock)$' \
+			>"$WORK/$option.waits"
 done
+cat "$WORK/true.waits"
+diff "$WORK/false.waits" "$WORK/true.waits" || fail "not as many calls as without the option"
+mkdir "$WORK/traced"
+for name in ${waits//,/ }; do
+	of_type "$WORK/strace.true" off_cpu folded "$WORK/traced/$name.folded" --span-name "$name"
+done
+python3 "$COMPARE" seen "$WORK"/traced/*
 # What a hook does for the exporter, such as a scan for threads, it does now and then; and samples come by chance.
 comm -13 <(uniq "$WORK/false.calls") <(uniq "$WORK/true.calls") |
 	grep -vE '^(t?g?kill|getdents64|openat|read|readlinkat|newfstatat|close|timer_.*|m(un)?map|madvise|sched_yield|rt_sig(return|procmask))$' \

@@ -25,9 +25,11 @@ waits known SPANPROF_SPAN_TIMES=true "$HOSTS/waits_sdk" "$TURNS" "$WAIT_MS"
 python3 "$COMPARE" known "$WORK/known.out" "$WORK/known.spans"
 [[ -z $(find "$WORK" -name '*off_cpu*' -o -name '*wall*') ]] || fail "a profile of waits unasked"
 
-# Threads that take a lock and the processors from each other.
-waits crowd SPANPROF_SPAN_TIMES=true "$HOSTS/waits_sdk" 1 "$WAIT_MS" crowd 90
-python3 "$COMPARE" crowd "$WORK/crowd.out" "$WORK/crowd.spans"
+# Threads that take a lock and the processors from each other; a few, and one.
+for threads in 1 8 200; do
+	waits "crowd.$threads" SPANPROF_SPAN_TIMES=true "$HOSTS/waits_sdk" 1 "$WAIT_MS" crowd "$threads"
+	python3 "$COMPARE" crowd "$WORK/crowd.$threads.out" "$WORK/crowd.$threads.spans"
+done
 
 # Who may not be traced knows how long it was blocked, and not what for.
 if [[ $(id -u) == 0 ]] && command -v setpriv >/dev/null; then

@@ -31,7 +31,7 @@ $(B)/test/hosts/spans: $(HOST_BURN)
 $(B)/test/hosts/plugin_host: | $(HOST_PLUGIN)
 
 # The same program with real spans.
-$(B)/test/hosts/waits_sdk: test/hosts/waits.c test/hosts/host.h $(B)/test/libopentelemetry-c.so
+$(B)/test/hosts/waits_sdk: test/hosts/waits.c test/hosts/waits.h test/hosts/host.h $(B)/test/libopentelemetry-c.so
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
 	$(Q)$(CC) $(CPPFLAGS_ALL) -std=gnu11 -O2 -g -Wall -Wextra -o $@ $< $(TEST_SDK_LDLIBS) $(HOST_RPATH)
