@@ -2,8 +2,11 @@
 /* What local roots say about themselves: by their threads' own clocks, and by what the exporter tells. */
 #include "sampler/span/span_times.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -140,6 +143,57 @@ Test(span_times, of_a_blocked_thread_may_have_no_reason)
 	cr_assert(got.has_waits);
 	cr_expect_geq(got.blocked_ns, 39 * MS);
 	cr_expect_not(got.has_kinds);
+}
+
+#define PAGE_BYTES 4096U
+#define PAGES 64U
+
+/* Pages of a file, none of which is in memory. */
+static const volatile char *map_cold_file(void)
+{
+	static const char zeros[PAGE_BYTES];
+	char path[] = "/var/tmp/spanprof-test-XXXXXX";
+	int fd = mkstemp(path);
+	void *pages;
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(unlink(path), 0);
+	for (unsigned i = 0; i < PAGES; i++)
+		cr_assert_eq(write(fd, zeros, sizeof(zeros)), sizeof(zeros));
+	cr_assert_eq(fsync(fd), 0);
+	cr_assert_eq(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+	pages = mmap(NULL, sizeof(zeros) * PAGES, PROT_READ, MAP_PRIVATE, fd, 0);
+	cr_assert_neq(pages, MAP_FAILED);
+	cr_assert_eq(madvise(pages, sizeof(zeros) * PAGES, MADV_RANDOM), 0);
+	return pages;
+}
+
+static uint64_t major_faults(void)
+{
+	struct rusage usage;
+
+	cr_assert_eq(getrusage(RUSAGE_THREAD, &usage), 0);
+	return (uint64_t)usage.ru_majflt;
+}
+
+Test(span_times, count_each_page_that_is_read_from_a_disk)
+{
+	const volatile char *page = map_cold_file();
+	uint64_t around = major_faults();
+	uint64_t within;
+
+	cr_assert(begin(1));
+	within = major_faults();
+	for (unsigned i = 0; i < PAGES; i++)
+		(void)page[(size_t)i * PAGE_BYTES];
+	within = major_faults() - within;
+	ask(1);
+	around = major_faults() - around;
+	if (within == 0)
+		cr_skip_test("no disk below /var/tmp");
+	cr_assert(got.has_counts);
+	cr_expect_geq(got.major_faults, within);
+	cr_expect_leq(got.major_faults, around);
 }
 
 /* As far as it is known it waited for a processor, and nobody saw what it was blocked in. */
