@@ -298,29 +298,24 @@ Test(thread_waits, get_the_name_that_there_was_no_time_for_a_round_later)
 	pthread_join(thread, NULL);
 }
 
-static void *come_and_go(void *arg)
-{
-	label(1);
-	done = true;
-	sleep_ms(60);
-	sp_thread_labels_end(0);
-	return arg;
-}
-
+/* What it waited for when it was seen last, it waited for to its end. */
 Test(thread_waits, go_on_to_the_end_of_a_thread)
 {
 	pthread_t thread;
 
 	if (emulated())
 		return;
-	cr_assert_eq(pthread_create(&thread, NULL, come_and_go, NULL), 0);
-	while (!done)
+	cr_assert_eq(pipe(fd), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, wait_for_byte, NULL), 0);
+	while (!done || sum_of(1, "read (pipe)") == 0) {
 		sleep_ms(1);
-	sleep_ms(10);
-	look();
+		look();
+	}
+	sleep_ms(50);
+	cr_assert_eq(write(fd[1], "x", 1), 1);
 	pthread_join(thread, NULL);
 	look();
-	cr_expect_geq(sum_of(1, "clock_nanosleep (timer)"), 50 * SP_NS_PER_MS);
+	cr_expect_geq(sum_of(1, "read (pipe)"), 50 * SP_NS_PER_MS);
 	cr_expect_eq(waits.tid, 0);
 	look();
 }
