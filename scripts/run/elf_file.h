@@ -49,7 +49,10 @@ typedef void (*sp_elf_symbol)(void *arg, const char *name, const Elf64_Sym *symb
 /* table is SHT_DYNSYM or SHT_SYMTAB. False when there is none that can be read. */
 bool sp_elf_symbols(const struct sp_elf *f, uint32_t table, sp_elf_symbol fn, void *arg);
 
-/* The file holds that string, on its own between two NULs; at most 125 bytes. */
+/*
+ * The file holds that string, up to its NUL, and not as the end of a longer name. What lies before a
+ * constant may be any other one, so it need not be a NUL.
+ */
 bool sp_elf_has_string(const struct sp_elf *f, const char *text);
 
 /* The same for text wherever it stands, as in programs whose strings have no end of their own. */

@@ -50,21 +50,42 @@ bool sp_elf_symbols(const struct sp_elf *f, uint32_t table, sp_elf_symbol fn, vo
 	return n != 0;
 }
 
-static bool has_bytes(const struct sp_elf *f, const char *needle, size_t len)
+/* Whether a name can go on with that byte. */
+static bool in_name(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+	       c == '_' || c == '.' || c == '$';
+}
+
+/* Of len bytes those that are the needle, apart: not behind a part of a name. */
+static bool has_in(const char *bytes, size_t len, const char *needle, size_t n, bool apart)
+{
+	const char *end = bytes + len;
+	const char *hit = memmem(bytes, len, needle, n);
+
+	while (hit != NULL && apart && (hit == bytes || in_name(hit[-1]))) {
+		hit++;
+		hit = memmem(hit, (size_t)(end - hit), needle, n);
+	}
+	return hit != NULL;
+}
+
+/* Windows overlap by one byte more than the needle has. */
+static bool has_bytes(const struct sp_elf *f, const char *needle, size_t len, bool apart)
 {
 	uint64_t end = f->size < CONTENT_MAX ? f->size : CONTENT_MAX;
-	char *window = malloc(WINDOW + len);
+	char *window = malloc(WINDOW + len + 1);
 	bool found = false;
 
 	if (window == NULL)
 		return false;
 	for (uint64_t at = 0; at < end && !found; at += WINDOW) {
 		uint64_t left = end - at;
-		size_t some = left < WINDOW + len ? (size_t)left : WINDOW + len;
+		size_t some = left < WINDOW + len + 1 ? (size_t)left : WINDOW + len + 1;
 
 		if (!sp_elf_read(f, at, window, some))
 			break;
-		found = memmem(window, some, needle, len) != NULL;
+		found = has_in(window, some, needle, len, apart);
 	}
 	free(window);
 	return found;
@@ -72,18 +93,12 @@ static bool has_bytes(const struct sp_elf *f, const char *needle, size_t len)
 
 bool sp_elf_has_string(const struct sp_elf *f, const char *text)
 {
-	char needle[128] = "";
-	size_t len = strlen(text) + 2;
-
-	if (len >= sizeof(needle))
-		return false;
-	memcpy(needle + 1, text, len - 2);
-	return has_bytes(f, needle, len);
+	return has_bytes(f, text, strlen(text) + 1, true);
 }
 
 bool sp_elf_has_text(const struct sp_elf *f, const char *text)
 {
-	return has_bytes(f, text, strlen(text));
+	return has_bytes(f, text, strlen(text), false);
 }
 
 bool sp_elf_constants_in_code(const struct sp_elf *f)
