@@ -12,6 +12,8 @@
 #include "preload/sdk/otelcpp/adapter_otelcpp_proof.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_scope.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_sdk.h"
+#include "sampler/base/compiler.h"
+#include "sampler/span/active_span.h"
 
 /* So many contexts with the expected layout are proof enough. */
 #define LOOKS_MAX 64U
@@ -238,11 +240,37 @@ static enum given given(struct sp_otelcpp *sdk, const void *options,
 	}
 }
 
+/* Of the span that was last started on this thread: the half of the trace that every generator varies. */
+static SP_TLS uint64_t last_trace;
+
+/*
+ * A compiler that sees the whole program (clang's -fwhole-program-vtables) knows that there is one
+ * class of storages, and calls it directly and not through the slots that we watch. What gives it
+ * away: nobody named a parent and no scope was ever seen, and yet the span continues the trace of
+ * the one before it on this thread, so it was in a scope that the SDK found that. An SDK with names
+ * is no such program, and may have attached something before we first looked.
+ */
+static void look_for_scopes(struct sp_otelcpp *sdk, uint64_t trace)
+{
+	if (trace == last_trace && sdk->by_type &&
+	    !atomic_load_explicit(&sdk->attached, memory_order_relaxed) &&
+	    !sp_active_span_scopes_used() && sp_otelcpp_scopes_tell(sdk))
+		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
+}
+
 bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options,
 		       const struct sp_otelcpp_ids *ids, bool nothing_current, uint8_t parent_id[8])
 {
+	enum given from;
+	uint64_t trace;
+
 	memset(parent_id, 0, 8);
-	switch (given(sdk, options, ids, parent_id)) {
+	from = given(sdk, options, ids, parent_id);
+	memcpy(&trace, ids->trace_id + sizeof(ids->trace_id) - sizeof(trace), sizeof(trace));
+	if (from == GIVEN_NONE)
+		look_for_scopes(sdk, trace);
+	last_trace = trace;
+	switch (from) {
 	case GIVEN_UNKNOWN:
 		return false;
 	case GIVEN_NONE:
