@@ -78,7 +78,7 @@ def command(conf, sdk, mode):
     first = [opener, "--open", "local", "--plugin", of("plugin.so")]
     if conf.exception.get((sdk, "local"), ("seen",))[0] != "seen":
         first = [of("lazy")]
-    return {
+    known = {
         "lazy": [of("lazy")],
         "now": [of("now")],
         "noplt": [of("noplt")],
@@ -96,7 +96,10 @@ def command(conf, sdk, mode):
         "dlsym": [opener, "--open", "local", "--plugin", of("byname.so")],
         "late": [opener, "--late", "--open", "local", "--plugin", of("plugin.so")],
         "second": first + ["--second", of("plugin.so", conf.second.get(sdk, sdk))],
-    }[mode]
+    }
+    if mode.startswith("plugin_"):
+        return [opener, "--open", "local", "--plugin", of(mode + ".so")]
+    return known.get(mode, [of(mode)])
 
 
 MODE_ENV = {

@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# One SDK inside programs and plugins, in all the forms in which linkers and compilers leave such: the
+# stories of test/conformance with each. What cannot be hooked is left alone, and the user is told.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+readonly RUNNER=$ROOT/build/spanprof-run
+readonly FORMS=$TEST_LIBS/forms
+
+# A form that this machine has no linker or compiler for was not made: their titles say what they need.
+touch "$WORK/without"
+for tool in gold=ld.gold lld=ld.lld clang=clang++; do
+	command -v "${tool#*=}" >/dev/null ||
+		awk '$1 == "mode"' "$ROOT/test/forms/forms.conf" | grep -w "${tool%=*}" >>"$WORK/without"
+done
+sed 's/^/not made here: /' "$WORK/without"
+grep -vxFf "$WORK/without" "$ROOT/test/forms/forms.conf" >"$WORK/forms.conf"
+python3 test/conformance/matrix.py run "$SO" "$WORK/forms.json" "$WORK/forms.conf" build/test/forms
+
+# linked FORM: it was made here
+linked()
+{
+	grep "^mode $1 " "$WORK/forms.conf" >/dev/null
+}
+
+# says FORM SDK WORDS...: what the profiler says of it by default, in one of its processes: only that
+says()
+{
+	local story form=$1 sdk=$2
+
+	linked "$form" || return 0
+	mkdir "$WORK/$form"
+	run_under "$form" SPANPROF_FLUSH_TIMEOUT=0 SPANPROF_OUTPUT_DIR="$WORK/$form" CONFORMANCE_LABELS=unseen "$FORMS/$sdk/$form" "$WORK/$form"
+	# each story is told by a process of its own
+	sed -n '/spans interleave/d; s/^spanprof\[[0-9]*\]: //p' "$WORK/$form.err" | sort -u >"$WORK/$form.said"
+	story=$(cat "$WORK/$form.said")
+	[[ $story == "$3" ]] || fail "$form: '$story', not '$3'"
+}
+
+# checks FORM SDK STATUS WORDS
+checks()
+{
+	linked "$1" || return 0
+	run "check.$1" "$RUNNER" --check "$FORMS/$2/$1"
+	expect_rc "check.$1" "$3"
+	grep -F "$4" "$WORK/check.$1.out" >/dev/null || fail "--check of $1: $(<"$WORK/check.$1.out")"
+}
+
+# preceded BYTE: the program with that byte before the name of its class of spans
+preceded()
+{
+	python3 -c 'import sys
+name = b"N13opentelemetry2v13sdk5trace4SpanE\0"
+data = open(sys.argv[1], "rb").read()
+assert data.count(b"\0" + name) == 1
+open(sys.argv[3], "wb").write(data.replace(b"\0" + name, bytes([int(sys.argv[2])]) + name))' \
+		"$FORMS/v1/plain" "$1" "$WORK/preceded"
+	chmod +x "$WORK/preceded"
+	run "preceded.$1" "$RUNNER" --check "$WORK/preceded"
+}
+
+says plain v1 ''
+checks plain v1 0 'found by run-time type information'
+# Linkers put one constant right behind another.
+preceded 255
+expect_rc preceded.255 0
+preceded 80
+expect_rc preceded.80 1
+for form in nopie_code lld_nopie_code; do
+	says "$form" v2 ''
+	checks "$form" v2 1 'its vtables are in one segment with the code'
+done
+says relative v1 "opentelemetry-cpp, ABI v1: this release's class of spans is not understood: its spans are not profiled"
+# The compiler knows the only class of storages, and calls it directly: a child without a given parent
+# that is in a trace nevertheless shows that something was attached.
+says clang_vtables v1 "opentelemetry-cpp, ABI v1: this release's context::RuntimeContextStorage is not understood: its scopes are not followed, spans label from start to end"

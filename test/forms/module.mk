@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The small SDK of test/otelcpp inside programs and plugins, linked in all the forms in which such are
+# shipped. What is expected of each is in forms.conf.
+
+FORMS_DIR := $(B)/test/forms
+FORMS_SDKS := v1 v2
+
+# Kinds of objects: $(FORMS_OBJECTS_<kind>_<sdk>). Most are there for other tests.
+FORMS_OBJECTS_pie_v1 := $(FORMS_DIR)/v1/pie-driver.o $(B)/test/otelcpp/static_v1/mini_sdk.o
+FORMS_OBJECTS_pie_v2 := $(FORMS_DIR)/v2/pie-driver.o $(B)/test/otelcpp/static_v2/mini_sdk.o
+FORMS_OBJECTS_nopie_v1 := $(addprefix $(CONFORMANCE_DIR)/bsymbolic/,nopie-driver.o nopie-sdk.o)
+FORMS_OBJECTS_nopie_v2 := $(addprefix $(CONFORMANCE_DIR)/v2_24/,nopie-driver.o nopie-sdk.o)
+FORMS_OBJECTS_pic_v1 := $(CONFORMANCE_DIR)/bsymbolic/driver.o $(B)/test/otelcpp/bsymbolic/mini_sdk.o
+FORMS_OBJECTS_pic_v2 := $(CONFORMANCE_DIR)/v2_24/driver.o $(B)/test/otelcpp/v2_24/mini_sdk.o
+
+# Kinds that are compiled for this: by whom, with what, and of which SDK, as compiling is most of the work.
+FORMS_CLANGXX ?= clang++
+FORMS_KINDS := cet lto clang clang_lto clang_vtables relative
+FORMS_CXXFLAGS_pie :=
+FORMS_CXXFLAGS_cet := -fcf-protection=full
+FORMS_CXXFLAGS_lto := -flto
+FORMS_CXXFLAGS_clang := -faddrsig
+FORMS_CXXFLAGS_clang_lto := -flto
+FORMS_CXXFLAGS_clang_vtables := -flto -fwhole-program-vtables
+FORMS_CXXFLAGS_relative := -fexperimental-relative-c++-abi-vtables
+FORMS_ONLY_cet := v1
+FORMS_ONLY_lto := v2
+FORMS_ONLY_clang := v1
+FORMS_ONLY_clang_lto := v2
+FORMS_ONLY_clang_vtables := v1
+FORMS_ONLY_relative := v1
+FORMS_CXX_clang = $(FORMS_CLANGXX)
+FORMS_CXX_clang_lto = $(FORMS_CLANGXX)
+FORMS_CXX_clang_vtables = $(FORMS_CLANGXX)
+FORMS_CXX_relative = $(FORMS_CLANGXX)
+
+# $(call forms_compile,sdk,kind,suffix,source)
+define forms_compile
+$(FORMS_DIR)/$(1)/$(2)-$(3).o: $(4) $(CONFORMANCE_HDRS) $$(OTELCPP_API_static_$(1))
+	@mkdir -p $$(@D)
+	$$(call say,CXX,$$@)
+	$$(Q)$(or $(FORMS_CXX_$(2)),$$(CXX)) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_static_$(1)) -g0 \
+		-DDRIVER_MINI $(FORMS_CXXFLAGS_$(2)) -c -o $$@ $$<
+endef
+# $(call forms_kind,sdk,kind)
+define forms_kind
+$(call forms_compile,$(1),$(2),driver,test/conformance/driver_otelcpp.cc)
+$(call forms_compile,$(1),$(2),sdk,test/otelcpp/mini_sdk.cc)
+FORMS_OBJECTS_$(2)_$(1) := $(FORMS_DIR)/$(1)/$(2)-driver.o $(FORMS_DIR)/$(1)/$(2)-sdk.o
+endef
+$(foreach sdk,$(FORMS_SDKS),$(eval $(call forms_compile,$(sdk),pie,driver,test/conformance/driver_otelcpp.cc))\
+	$(foreach kind,$(FORMS_KINDS),$(eval $(call forms_kind,$(sdk),$(kind)))))
+# $(call forms_sdks,form)
+forms_sdks = $(or $(FORMS_ONLY_$(FORMS_KIND_$(1))),$(FORMS_SDKS))
+
+# What a form is linked from, with what, and by whom if not by the C++ compiler.
+FORMS_STATIC := -static-libstdc++ -static-libgcc -Wl,--gc-sections
+FORMS_RUN := static plain relr norelro cet lto nopie nopie_code
+FORMS_KIND_static := pie
+FORMS_FLAGS_static := -pie $(FORMS_STATIC) -Wl,-z,now
+FORMS_KIND_plain := pie
+FORMS_FLAGS_plain := -pie -Wl,-z,lazy
+FORMS_KIND_relr := pie
+FORMS_FLAGS_relr := -pie -Wl,-z,pack-relative-relocs
+FORMS_KIND_norelro := pie
+FORMS_FLAGS_norelro := -pie -Wl,-z,norelro -Wl,-z,noseparate-code
+FORMS_KIND_cet := cet
+FORMS_FLAGS_cet := -pie -fcf-protection=full -Wl,-z,ibtplt,-z,shstk
+FORMS_KIND_lto := lto
+FORMS_FLAGS_lto := -pie -O2 -flto -flto-partition=one -fvisibility=hidden -Wl,--gc-sections
+FORMS_KIND_nopie := nopie
+FORMS_FLAGS_nopie := -no-pie $(FORMS_STATIC)
+FORMS_KIND_nopie_code := nopie
+FORMS_FLAGS_nopie_code := -no-pie -Wl,-z,noseparate-code
+
+FORMS_RUN += $(if $(shell command -v ld.gold),gold gold_safe gold_icf)
+$(foreach form,gold gold_safe gold_icf,$(eval FORMS_KIND_$(form) := pie))
+FORMS_FLAGS_gold := -pie -fuse-ld=gold
+FORMS_FLAGS_gold_safe := -pie -fuse-ld=gold -Wl,--icf=safe,--gc-sections
+FORMS_FLAGS_gold_icf := -pie -fuse-ld=gold $(FORMS_STATIC) -Wl,--icf=all
+
+FORMS_RUN += $(if $(shell command -v ld.lld),lld lld_icf lld_nopie lld_nopie_code)
+$(foreach form,lld lld_icf,$(eval FORMS_KIND_$(form) := pie))
+$(foreach form,lld_nopie lld_nopie_code,$(eval FORMS_KIND_$(form) := nopie))
+FORMS_FLAGS_lld := -pie -fuse-ld=lld
+FORMS_FLAGS_lld_icf := -pie -fuse-ld=lld $(FORMS_STATIC) -Wl,--icf=all
+FORMS_FLAGS_lld_nopie := -no-pie -fuse-ld=lld
+FORMS_FLAGS_lld_nopie_code := -no-pie -fuse-ld=lld -Wl,--no-rosegment
+
+FORMS_RUN += $(if $(shell command -v $(FORMS_CLANGXX)),clang relative)
+FORMS_RUN += $(if $(and $(shell command -v ld.lld),$(shell command -v $(FORMS_CLANGXX))),clang_safe clang_lto clang_vtables)
+$(foreach form,clang clang_safe,$(eval FORMS_KIND_$(form) := clang))
+$(foreach form,clang clang_safe clang_lto clang_vtables relative,$(eval FORMS_LD_$(form) = $(FORMS_CLANGXX)))
+FORMS_KIND_relative := relative
+FORMS_KIND_clang_lto := clang_lto
+FORMS_KIND_clang_vtables := clang_vtables
+FORMS_FLAGS_clang := -pie
+FORMS_FLAGS_clang_safe := -pie -fuse-ld=lld -Wl,--icf=safe,--gc-sections
+FORMS_FLAGS_clang_lto := -pie -fuse-ld=lld -O2 -flto
+FORMS_FLAGS_clang_vtables := -pie -fuse-ld=lld -O2 -flto -fwhole-program-vtables
+FORMS_FLAGS_relative := -pie
+
+FORMS_PLUGINS := plugin_static $(if $(shell command -v ld.gold),plugin_gold) \
+	$(if $(shell command -v ld.lld),plugin_lld)
+FORMS_FLAGS_plugin_static := $(FORMS_STATIC) -Wl,-z,now
+FORMS_FLAGS_plugin_gold := -fuse-ld=gold $(FORMS_STATIC) -Wl,--icf=all
+FORMS_FLAGS_plugin_lld := -fuse-ld=lld $(FORMS_STATIC) -Wl,--icf=all
+
+# $(call form_program,sdk,form)
+define form_program
+$(FORMS_DIR)/$(1)/$(2): $(FORMS_OBJECTS_$(FORMS_KIND_$(2))_$(1)) $(CONFORMANCE_HOST)
+	@mkdir -p $$(@D)
+	$$(call say,HOST,$$@)
+	$$(Q)$(or $(FORMS_LD_$(2)),$$(CXX)) $$(CXXFLAGS) $$(FORMS_FLAGS_$(2)) -s -o $$@ $$^ -ldl -lpthread $$(LDFLAGS)
+FORMS_PROGRAMS += $(FORMS_DIR)/$(1)/$(2)
+endef
+# $(call form_plugin,sdk,form): a plugin that shows one symbol
+define form_plugin
+$(FORMS_DIR)/$(1)/$(2).so: $(FORMS_OBJECTS_pic_$(1)) test/conformance/hidden.map
+	@mkdir -p $$(@D)
+	$$(call say,HOST,$$@)
+	$$(Q)$$(CXX) $$(CXXFLAGS) -shared $$(FORMS_FLAGS_$(2)) -s \
+		-Wl,--version-script=test/conformance/hidden.map -o $$@ $$(filter %.o,$$^) -lpthread $$(LDFLAGS)
+FORMS_PROGRAMS += $(FORMS_DIR)/$(1)/$(2).so
+endef
+$(foreach form,$(FORMS_RUN),$(foreach sdk,$(call forms_sdks,$(form)),$(eval $(call form_program,$(sdk),$(form)))))
+$(foreach form,$(FORMS_PLUGINS),$(foreach sdk,$(FORMS_SDKS),$(eval $(call form_plugin,$(sdk),$(form)))))
+
+$(FORMS_DIR)/opener: $(CONFORMANCE_DIR)/opener
+	@mkdir -p $(@D)
+	$(Q)ln -f $< $@
+FORMS_PROGRAMS += $(FORMS_DIR)/opener
+
+TEST_PROGRAMS += $(FORMS_PROGRAMS)
+E2E_TESTS += test/forms/forms.sh
+-include $(wildcard $(FORMS_DIR)/*/*.d)
