@@ -249,6 +249,10 @@ unit: $(UNIT_TESTS) ## unit tests (Criterion)
 gates: all $(PRINT_CONFIG) $(MAN_PAGES) ## exports, imports, NEEDED, symbol versions, TLS, signal safety, layers; and that each gate bites
 	@$(RUN) $(call as,gate,$(GATE_TESTS))
 
+.PHONY: messages
+messages: ## every sentence that the programs can print, with its place
+	@python3 test/gates/messages.py --list
+
 stress: $(STRESS_TESTS) ## stress programs: threads against ring, table and hooks
 	@$(RUN) $(call as,stress,$(STRESS_TESTS))
 

@@ -15,11 +15,10 @@
 /* Started by hand: says what the program is. */
 static int explain(void)
 {
-	(void)printf(
-		"spanprof-exporter %s\n"
-		"Gets what libspanprof.so samples to a server or into a folder. That starts it;\n"
-		"it cannot be used by hand.\n",
-		SP_VERSION);
+	(void)printf("spanprof-exporter %s\n"
+		     "Pushes what libspanprof.so samples to a server, or writes it into a folder.\n"
+		     "libspanprof.so starts it; it cannot be started by hand.\n",
+		     SP_VERSION);
 	return 0;
 }
 

@@ -68,9 +68,9 @@ struct sp_symbols *sp_symbols_new(const struct sp_core_ops *ops, sp_symbols_paus
 	if (urls != NULL && urls[0] != '\0' && ops->config->symbolize != SP_SYMBOLIZE_OFF) {
 		s->debuginfod = sp_debuginfod_new(go_on, s);
 		if (s->debuginfod == NULL)
-			sp_export_log(
-				ops, SP_LOG_WARN,
-				"DEBUGINFOD_URLS is set, but libdebuginfod.so.1 does not load");
+			sp_export_log(ops, SP_LOG_WARN,
+				      "DEBUGINFOD_URLS is set, but libdebuginfod.so.1 cannot be "
+				      "loaded: install it");
 	}
 	options.mode = ops->config->symbolize;
 	options.bytes = (size_t)ops->config->symbol_cache_mb << 20;
@@ -111,8 +111,8 @@ static void count_losses(struct sp_symbols *s)
 	if (now.over_limit != 0 && s->counted.over_limit == 0)
 		sp_export_log(
 			ops, SP_LOG_INFO,
-			"debug information larger than half of SPANPROF_SYMBOL_CACHE_MB (%u): "
-			"functions without lines",
+			"an object has no lines: its debug information is larger than half of "
+			"SPANPROF_SYMBOL_CACHE_MB (%u)",
 			ops->config->symbol_cache_mb);
 	s->counted = now;
 }

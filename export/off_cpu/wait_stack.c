@@ -86,7 +86,7 @@ static const char *reason_of(int err, bool is_memory)
 	}
 	switch (yama_scope()) {
 	case '1':
-		return "Yama asks the program for leave";
+		return "Yama needs the program's permission";
 	case '2':
 	case '3':
 		return "Yama forbids it";

@@ -53,8 +53,7 @@ static void refresh(struct sp_credentials *c, struct sp_secret *s, const char *v
 	/* Not the path: some write the secret itself there. */
 	if (rc < 0 && !s->failed) {
 		(void)snprintf(text, sizeof(text), "%s: the file cannot be used: %s%s", variable,
-			       why,
-			       s->latest != NULL ? "; what was last known goes on to be sent" : "");
+			       why, s->latest != NULL ? "; the last value is still sent" : "");
 		c->warn(c->arg, text);
 	}
 	s->failed = rc < 0;
@@ -121,10 +120,11 @@ void sp_credentials_headers(struct sp_credentials *c, void (*each)(void *arg, co
 		add_named(c, "X-Scope-OrgID: ", c->tenant.latest, each, arg);
 	if (is_set(c->headers.latest)) {
 		if (sp_headers_parse(c->headers.latest, each, arg, &refused) != 0)
-			complain(c, "the HTTP headers are not a JSON object of strings, "
-				    "none of them is sent");
+			complain(c, "SPANPROF_HTTP_HEADERS is not a JSON object of "
+				    "strings: none of the headers is sent");
 		else if (refused != 0)
-			complain(c, "some HTTP headers cannot be sent and were left out");
+			complain(c, "some headers of SPANPROF_HTTP_HEADERS cannot be sent and were "
+				    "left out");
 	}
 	c->looked = true;
 }

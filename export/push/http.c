@@ -30,12 +30,12 @@ static void warn_of_readers(const struct sp_http *h)
 
 	if (h->address.tls && h->config->tls_insecure)
 		h->hooks.warn(h->hooks.arg,
-			      "SPANPROF_TLS_INSECURE_SKIP_VERIFY: whoever is in between can "
-			      "read the profiles and the credentials");
+			      "SPANPROF_TLS_INSECURE_SKIP_VERIFY: anybody between here and the "
+			      "server can read the profiles and the credentials");
 	if (secret && !h->address.tls && !sp_address_is_local(&h->address))
 		h->hooks.warn(h->hooks.arg,
-			      "credentials go to the server over plain http: whoever is in "
-			      "between can read them; https keeps them secret");
+			      "credentials go to the server over plain http: anybody in "
+			      "between can read them; use https");
 }
 
 static void free_transfer(struct sp_http *h, struct sp_http_transfer *t)
@@ -244,7 +244,7 @@ void sp_http_stop(void *http, unsigned slot, struct sp_reply *reply)
 
 	if (t != NULL && !t->ended) {
 		t->rc = CURLE_ABORTED_BY_CALLBACK;
-		(void)snprintf(t->error, sizeof(t->error), "given up before an answer came");
+		(void)snprintf(t->error, sizeof(t->error), "stopped before an answer came");
 	}
 	finish(h, slot, reply);
 }

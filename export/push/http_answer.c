@@ -163,7 +163,7 @@ void sp_http_answer_read(const struct sp_http *h, struct sp_http_transfer *t, CU
 	/* libcurl accepts any number, even one that overflows, from a server that claims HTTP/2. */
 	if (status < SP_HTTP_FINAL || status > SP_HTTP_LAST) {
 		reply->kind = SP_REPLY_UNREACHABLE;
-		say(reply, "the answer has no status that HTTP knows");
+		say(reply, "the answer has no valid HTTP status");
 		return;
 	}
 	curl_easy_getinfo(t->easy, CURLINFO_RETRY_AFTER, &retry_after);

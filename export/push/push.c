@@ -395,8 +395,8 @@ static void tell_unfinished(struct sp_push *p)
 	if (p->backlog.n != 0)
 		sp_export_log(
 			p->ops, SP_LOG_WARN,
-			"the server has not answered in time for the process's end; the exporter "
-			"goes on to wait for its answer to the last %s (samples: %" PRIu64 ")",
+			"the process ends before the server has answered; the exporter goes on to "
+			"wait for its answer to the last %s (samples: %" PRIu64 ")",
 			p->backlog.n == 1 ? "profile" : "profiles", samples);
 }
 

@@ -20,8 +20,8 @@ static void take_skew(struct sp_push_news *n, const struct sp_core_ops *ops, int
 	n->said_skew = true;
 	sp_export_log(ops, SP_LOG_WARN,
 		      "the server's clock is %" PRId64
-		      " s %s ours: profiles are refused or lie in the wrong "
-		      "place until the clocks are set",
+		      " s %s this machine's: the server refuses profiles or "
+		      "shows them at a wrong time; set the clocks",
 		      size / 1000, skew_ms < 0 ? "behind" : "ahead of");
 }
 

@@ -136,7 +136,7 @@ static int take_time(int c, struct sp_report_options *o)
 	uint64_t *at = c == FROM || c == BASELINE_FROM ? &w->from_ns : &w->to_ns;
 
 	if (!sp_time_point_read(optarg, time(NULL), at))
-		return usage("this is no time; examples: 2026-11-22T19:30, 19:30, -15m");
+		return usage("not a time; examples: 2026-11-22T19:30, 19:30, -15m");
 	return -1;
 }
 

@@ -210,7 +210,7 @@ static int say_no_profiles(struct sp_reading *r)
 		return refuse(r, SP_EXIT_USAGE, "", "no profiles of that time found");
 	return refuse(r, SP_EXIT_USAGE, "",
 		      r->o->type == NULL && r->waiting_ns != 0
-			      ? "no profiles of CPU time found, but waits: --type off_cpu"
+			      ? "no profiles of CPU time found, but of waits: use --type off_cpu"
 			      : "no profiles found");
 }
 

@@ -214,9 +214,9 @@ static void print_context(FILE *out, const json_t *root)
 		{"published", "published: profilers outside of the process find its spans"},
 		{"waiting", "not published so far: there was no span"},
 		{"off", "not published: switched off, or sampling has stopped"},
-		{"foreign", "not published by us: another library of the program can"},
+		{"foreign", "not published by spanprof: another library of the program can"},
 		{"read", "read: another library of the program publishes the spans"},
-		{"refused", "not published: the kernel does not let us"},
+		{"refused", "not published: the kernel does not allow it"},
 	};
 	const char *is = json_string_value(json_object_get(root, "thread_context"));
 

@@ -65,7 +65,7 @@ static void print_totals(FILE *out, const struct sp_tally *t, const struct sp_pr
 	if (t->diff)
 		print_baseline(out, t, p);
 	if (p->waiting_ns != 0)
-		(void)fprintf(out, "besides, %.2f s of waiting: --type off_cpu\n",
+		(void)fprintf(out, "%.2f s of waiting are in another profile: use --type off_cpu\n",
 			      seconds(p->waiting_ns));
 }
 

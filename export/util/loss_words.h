@@ -6,37 +6,37 @@
 /* X(enum suffix of the counter, words) */
 // clang-format off
 #define SP_FOR_EACH_LOSS(X) \
-	X(SPANS_AGED, "spans were given up because their end never came") \
-	X(DROP_RING_FULL, "samples found the ring full: the machine is very busy") \
-	X(DROP_UNTOLD, "of them for want of room to say what they were in") \
-	X(DROP_REENTERED, "samples hit the handler itself") \
-	X(DROP_STACK, "samples found a stack with no room for them") \
-	X(RING_DAMAGED, "records were damaged: something else writes to the memory that we share") \
+	X(SPANS_AGED, "spans were open for longer than SPANPROF_MAX_SPAN_AGE") \
+	X(DROP_RING_FULL, "samples found the ring buffer full: the machine is very busy") \
+	X(DROP_UNTOLD, "of these samples were in an object for whose name the ring buffer had no room") \
+	X(DROP_REENTERED, "samples interrupted the signal handler itself") \
+	X(DROP_STACK, "samples were not taken: the stack had too little room") \
+	X(RING_DAMAGED, "records were damaged: something else writes to the shared memory") \
 	X(RING_UNFINISHED, "samples were not finished when the program was killed") \
-	X(SPAN_STACK_FULL, "labels or scopes were nested too deep to be followed") \
+	X(SPAN_STACK_FULL, "labels or scopes were nested too deep") \
 	X(SPAN_TABLE_FULL, "spans did not fit into the table of open spans") \
-	X(SPAN_NO_THREAD, "spans started where no thread was known yet") \
+	X(SPAN_NO_THREAD, "spans started on threads that are not known") \
 	X(NAMES_OTHER, "spans are called (other): raise SPANPROF_MAX_SPAN_NAMES") \
 	X(THREAD_NAMES_OTHER, "samples are of threads called (other): too many different names") \
-	X(WAIT_NAMES_OTHER, "waits are in something called (other): too many different files and addresses") \
-	X(UNARMED_LIMIT, "threads had no timer: half of RLIMIT_SIGPENDING is in use") \
+	X(WAIT_NAMES_OTHER, "waits are for (other): too many different files and addresses") \
+	X(UNARMED_LIMIT, "threads had no timer: half of RLIMIT_SIGPENDING is in use, raise it") \
 	X(UNARMED_REFUSED, "threads had no timer: the kernel refused it") \
 	X(UNARMED_STACK, "threads had no timer: their stack or their alternate signal stack is too small") \
 	X(UNARMED_SECCOMP, "threads had no timer: they began after the program's seccomp filter") \
-	X(THREADS_NO_BLOCK, "times a thread was one too many to keep track of") \
-	X(SIGNAL_TAKEN, "times the program took the signal: set SPANPROF_SIGNAL") \
+	X(THREADS_NO_BLOCK, "times a thread was not sampled: there are too many threads") \
+	X(SIGNAL_TAKEN, "times the program took the signal: set SPANPROF_SIGNAL to another one") \
 	X(SECCOMP_STOPPED, "times profiling stopped: the program's seccomp filter lets no signal handler return") \
 	X(STACKS_OTHER, "samples are in (other): too many different stacks in one interval") \
 	X(SPANS_OTHER, "samples have no label: too many spans in one interval") \
 	X(BATCH_QUEUE_FULL, "profiles did not fit into the queue while the server was away") \
-	X(BATCH_TOO_OLD, "profiles were too old for the server in the end") \
+	X(BATCH_TOO_OLD, "profiles became too old for the server") \
 	X(BATCH_REJECTED, "profiles were refused by the server") \
-	X(BATCH_UNANSWERED, "profiles were sent and never answered: the server may have them") \
+	X(BATCH_UNANSWERED, "profiles were sent, but no answer came: the server may have them") \
 	X(BATCH_UNSENT, "profiles could not be sent before the end of the process") \
 	X(SAMPLES_UNSENT, "samples were in those profiles") \
 	X(WAITS_UNSENT, "waits were in those profiles") \
 	X(FILE_FAILED, "profiles could not be written into SPANPROF_OUTPUT_DIR") \
-	X(EXPORT_NOMEM, "times memory ran out while a profile was made")
+	X(EXPORT_NOMEM, "times there was no memory for a profile")
 // clang-format on
 
 #endif

@@ -46,17 +46,17 @@ static const char *reason(int err)
 	case EPERM:
 		return "it may not be executed";
 	case ENOEXEC:
-		return "it is not for this machine";
+		return "it is built for another machine";
 	case EAGAIN:
-		return "there may be no more processes";
+		return "no more processes are allowed";
 	case ENOMEM:
 		return "out of memory";
 	case EPROTO:
 		return "it is of another version than libspanprof.so";
 	case EXDEV:
-		return "the program's children are of another pid namespace";
+		return "the program's children are in another pid namespace";
 	default:
-		return "system call refused";
+		return "a system call was refused";
 	}
 }
 

@@ -114,12 +114,12 @@ static int prepare(void)
 	if (fd == -ENOSYS)
 		sp_log(SP_LOG_WARN,
 		       "SPANPROF_UNWIND=cfi needs _dl_find_object, which this C library "
-		       "does not have (glibc 2.35 does): not profiling this process");
+		       "does not have (glibc 2.35 has it): not profiling this process");
 	else if (fd < 0)
 		sp_log(SP_LOG_WARN, "cannot set up sampling (%s): not profiling this process",
 		       fd == -ENOMEM  ? "out of address space"
-		       : fd == -EFBIG ? "the limit for the size of files is too low"
-				      : "system call refused");
+		       : fd == -EFBIG ? "RLIMIT_FSIZE is too low"
+				      : "a system call was refused");
 	if (!watches_forks && __register_atfork != NULL)
 		watches_forks =
 			__register_atfork(NULL, NULL, after_fork_in_child, &__dso_handle) == 0;

@@ -139,6 +139,7 @@ void sp_sdk_asked_in_vain(const void *address, bool (*has_names)(void))
 		return;
 	sp_elf_path_at(address, path, sizeof(path));
 	sp_log(SP_LOG_INFO,
-	       "no supported OpenTelemetry SDK was found, although %s reads its variables",
+	       "no supported OpenTelemetry SDK was found, although %s reads variables of "
+	       "OpenTelemetry",
 	       path[0] != '\0' ? path : "the program");
 }

@@ -137,9 +137,9 @@ static void act(struct sp_thread *t, const struct sp_span_record *gone)
 			(void)sp_span_stack_strike(&t->spans, i, r.span_id);
 	}
 	sp_log_limited(&site, SP_LOG_WARN,
-		       "spans interleave on a thread, so a start does not tell which one it works "
-		       "for: not labelling its samples by starts any more "
-		       "(SPANPROF_ACTIVE_SPAN=start would)");
+		       "spans interleave on a thread, so their starts do not tell which one it "
+		       "works for: its samples get no span any more "
+		       "(unless SPANPROF_ACTIVE_SPAN=start is set)");
 }
 
 void sp_active_span_prove(const struct sp_span_record *gone)

@@ -230,7 +230,7 @@ static void say_status(const json_t *root)
 	say_losses(root);
 	if (skew > SKEW_MAX_MS || skew < -SKEW_MAX_MS) {
 		sp_line_say("status", "wrong",
-			    "the server's clock differs from ours by %" JSON_INTEGER_FORMAT " s",
+			    "the server's clock differs from this machine's by %" JSON_INTEGER_FORMAT " s",
 			    skew / 1000);
 		sp_line_say("status", "change", "set the clocks");
 	}

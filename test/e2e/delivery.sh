@@ -87,7 +87,7 @@ front_start --cert "$WORK/good.pem"
 run_under insecure SPANPROF_SERVER_ADDRESS="$FRONT_URL" SPANPROF_TLS_INSECURE_SKIP_VERIFY=true \
 	"$HOSTS/spend" 300
 expect_rc insecure 7
-grep -q 'SPANPROF_TLS_INSECURE_SKIP_VERIFY: whoever' "$WORK/insecure.err" || fail "no warning"
+grep -q 'SPANPROF_TLS_INSECURE_SKIP_VERIFY: anybody' "$WORK/insecure.err" || fail "no warning"
 expect_clean_double
 
 double_start --ack-delay 0

@@ -99,4 +99,4 @@ under leak "$HOSTS/labels" leak
 names leak after 'balanced again'
 labelled leak 00f067aa0ba902b9 'balanced again' 1
 expect "$WORK/leak.json" "sum(s['ns'] for s in d['spans'] if s['span_name'] == 'after') > $PIECE_NS"
-grep -q 'spanprof\[.*labels or scopes were nested too deep to be followed' "$WORK/leak.err" || fail "a loss that is not told"
+grep -q 'spanprof\[.*labels or scopes were nested too deep' "$WORK/leak.err" || fail "a loss that is not told"

@@ -287,8 +287,8 @@ static void created(uintptr_t tracer)
 	}
 	if (copy == NULL && !atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
 		sp_log(SP_LOG_WARN,
-		       "this opentelemetry-c-wrapper is none of the releases that we know, 1.0.0 "
-		       "to 3.3.0 (its version: %.32s): not labelling its spans",
+		       "this opentelemetry-c-wrapper (version %.32s) is none of the supported "
+		       "releases, 1.0.0 to 3.3.0: not labelling its spans",
 		       version != NULL ? version : "none");
 }
 

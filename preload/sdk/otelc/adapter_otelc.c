@@ -102,8 +102,8 @@ static enum verdict decide(const struct hook *h)
 	if (!sp_elf_belongs(h->name, real, old))
 		return FOREIGN;
 	if (!atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
-		sp_log(SP_LOG_WARN, "this libopentelemetry_c_api.so cannot tell the ids of a span "
-				    "(releases since August 2026 can): not labelling its spans");
+		sp_log(SP_LOG_WARN, "this libopentelemetry_c_api.so cannot tell the ids of a span: "
+				    "not labelling its spans; use a release since August 2026");
 	return OLD;
 }
 

@@ -29,7 +29,9 @@ Test(http_secrets, sends_credentials_and_extra_headers, .timeout = 20)
 	cr_expect_not_null(strstr(request, "\r\nX-Scope-OrgID: team-a\r\n"));
 	cr_expect_not_null(strstr(request, "\r\nX-Extra: yes\r\n"));
 	cr_expect_null(strstr(request, "bad name"));
-	cr_expect_str_eq(warnings, "some HTTP headers cannot be sent and were left out\n");
+	cr_expect_str_eq(
+		warnings,
+		"some headers of SPANPROF_HTTP_HEADERS cannot be sent and were left out\n");
 }
 
 Test(http_secrets, prefers_basic_over_bearer, .timeout = 20)
@@ -163,7 +165,7 @@ Test(http_secrets, follows_secrets_that_rotate, .timeout = 20)
 	cr_expect_not_null(strstr(request, "Authorization: Bearer second\r\n"), "%s", request);
 	cr_expect_str_eq(warnings,
 			 "SPANPROF_AUTH_TOKEN_FILE: the file cannot be used: No such file or "
-			 "directory; what was last known goes on to be sent\n");
+			 "directory; the last value is still sent\n");
 
 	write_secret("token", "third");
 	post_small();
@@ -204,7 +206,7 @@ Test(http_secrets, says_once_what_is_wrong_with_headers_of_a_file, .timeout = 20
 	post_small();
 
 	cr_expect_str_eq(warnings,
-			 "the HTTP headers are not a JSON object of strings, none of them is "
-			 "sent\n");
+			 "SPANPROF_HTTP_HEADERS is not a JSON object of strings: none of the "
+			 "headers is sent\n");
 	sp_http_free(http);
 }

@@ -51,8 +51,8 @@ Test(losses, that_are_no_profiles_are_told_in_words, .timeout = 20)
 	push_tell();
 
 	cr_expect_eq(push_lines_with("\n"), 3, "%s", core.log);
-	cr_expect(core_logged("12 samples found the ring full: the machine is very busy\n"), "%s",
-		  core.log);
+	cr_expect(core_logged("12 samples found the ring buffer full: the machine is very busy\n"),
+		  "%s", core.log);
 	cr_expect(core_logged("5 samples lost before a profile was made of them\n"), "%s",
 		  core.log);
 	cr_expect(core_logged("1 profile lost: the process ended before it was sent, 3 samples\n"));

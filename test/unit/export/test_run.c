@@ -298,8 +298,8 @@ Test(run, names_each_loss_once_with_its_growth, .timeout = 20)
 
 	cr_assert_eq(core_run(), 0);
 
-	cr_expect(core_logged("lost since the last push: 7 samples found the ring full"), "%s",
-		  core.log);
+	cr_expect(core_logged("lost since the last push: 7 samples found the ring buffer full"),
+		  "%s", core.log);
 	cr_expect_not(core_logged(" 9 "), "signals are no loss");
 }
 

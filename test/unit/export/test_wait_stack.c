@@ -293,7 +293,8 @@ Test(wait_stack, of_a_process_that_may_not_be_traced_is_refused_and_yama_asked)
 	} rows[] = {
 		{"0\n", "the program is not dumpable, or another user's",
 		 "process_vm_readv is not allowed", 0},
-		{"1\n", "Yama asks the program for leave", "Yama asks the program for leave", 1},
+		{"1\n", "Yama needs the program's permission",
+		 "Yama needs the program's permission", 1},
 		{"2\n", "Yama forbids it", "Yama forbids it", 0},
 		{"3\n", "Yama forbids it", "Yama forbids it", 0},
 		{NULL, "the program is not dumpable, or another user's",
