@@ -27,6 +27,7 @@
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/log.h"
+#include "sampler/base/memory_name.h"
 #include "sampler/base/proc_status.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/config/config.h"
@@ -35,9 +36,6 @@
 #define NO_FD (-1L)
 #define NOBODY 0x7fffffffL /* no process, no timer and no clock has that number */
 #define BAD 1L             /* no address, and none that is aligned */
-
-/* linux/prctl.h; headers may be older */
-#define SP_PR_SET_VMA 0x53564d61
 
 struct call {
 	long number;
@@ -86,7 +84,7 @@ static const struct call calls[] = {
 	{SYS_rt_sigtimedwait, {0, 0, 0, sizeof(uint64_t)}},
 	{SYS_sigaltstack, {0, 0}},
 	{SYS_prctl, {PR_GET_NAME, 0}},
-	{SYS_prctl, {SP_PR_SET_VMA, 0, BAD, 0}}, /* names a mapping */
+	{SYS_prctl, {SP_MEMORY_NAME_OPTION, SP_MEMORY_NAME_ANON, BAD, 0}}, /* names a mapping */
 	{SYS_getrandom, {0, 0, 0}},
 	{SYS_rt_sigqueueinfo, {0, 0, 0}},
 	{SYS_rt_tgsigqueueinfo, {0, 0, 0, 0}},

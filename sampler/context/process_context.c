@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "sampler/base/compiler.h"
+#include "sampler/base/memory_name.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
 #include "sampler/context/process_maps.h"
@@ -26,10 +27,8 @@
 /* Pages that are not touched cost nothing; most messages need one. */
 #define BYTES 16384U
 
-/* linux/memfd.h, linux/prctl.h, linux/random.h; headers may be older. */
+/* linux/memfd.h, linux/random.h; headers may be older. */
 #define NO_EXEC_SEAL 0x0008U
-#define SET_VMA 0x53564d61
-#define SET_VMA_ANON_NAME 0
 #define DO_NOT_WAIT 1U
 
 static struct sp_process_context *_Atomic ours;
@@ -143,7 +142,7 @@ int sp_process_context_publish(const struct sp_config *config)
 		return -ENOMEM;
 	fill(c, config);
 	/* Also where it cannot work: a profiler may wait for this very call. */
-	if (sp_syscall(SYS_prctl, SET_VMA, SET_VMA_ANON_NAME, c, (long)BYTES,
+	if (sp_syscall(SYS_prctl, SP_MEMORY_NAME_OPTION, SP_MEMORY_NAME_ANON, c, (long)BYTES,
 		       SP_PROCESS_CONTEXT_NAME) != 0 &&
 	    !has_file) {
 		(void)munmap(c, BYTES);

@@ -145,6 +145,13 @@ for state in none root child changing; do
 done
 host_ends 31
 
+# A profiler may wait for this very call, whether the kernel takes it or not.
+if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
+	run named strace -f -qq -e trace=prctl -o "$WORK/named.trace" -E LD_PRELOAD="$SO" "$HOSTS/context" flip
+	grep -Eq 'prctl\((PR_SET_VMA|0x53564d41), (PR_SET_VMA_ANON_NAME|0), 0x[0-9a-f]+, [0-9]+, "OTEL_CTX"\)' \
+		"$WORK/named.trace" || fail "the process context gets no name: $(<"$WORK/named.trace")"
+fi
+
 # Switched off.
 host off SPANPROF_THREAD_CONTEXT=false "$HOSTS/context" steps
 say begun

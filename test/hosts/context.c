@@ -192,7 +192,7 @@ static void publish_other(void)
 	memcpy(at + 12, &word, 4);
 	memcpy(at + 24, &payload, 8);
 	memcpy(at + 16, &time, 8);
-	prctl(0x53564d61, 0, at, OTHER_BYTES, "OTEL_CTX");
+	prctl(0x53564d41, 0, at, OTHER_BYTES, "OTEL_CTX");
 }
 
 int main(int argc, char **argv)
