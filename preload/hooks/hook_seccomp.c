@@ -18,7 +18,9 @@
 
 #include "preload/elf/resolve.h"
 #include "preload/elf/tail_call.h"
+#include "preload/hooks/hook_memory_name.h"
 #include "preload/lifecycle/lifecycle.h"
+#include "sampler/base/memory_name.h"
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/seccomp_program.h"
@@ -117,6 +119,8 @@ const void *sp_prctl_begin(int option)
 
 	if (next == NULL)
 		return (const void *)no_call;
+	if (option == SP_MEMORY_NAME_OPTION)
+		return (const void *)sp_memory_name_prctl;
 	return option == PR_SET_SECCOMP ? (const void *)set_by_prctl : next;
 }
 
@@ -133,6 +137,8 @@ const void *sp_syscall_begin(long number, long operation)
 		       (unsigned)operation == SECCOMP_SET_MODE_FILTER;
 	else if (number == SYS_prctl)
 		sets = (int)operation == PR_SET_SECCOMP;
+	if (number == SYS_prctl && (int)operation == SP_MEMORY_NAME_OPTION)
+		return (const void *)sp_memory_name_syscall;
 	return sets ? (const void *)set_by_syscall : next;
 }
 

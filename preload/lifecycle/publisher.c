@@ -2,13 +2,28 @@
 /* See publisher.h. Context: INIT, APP. */
 #include "preload/lifecycle/publisher.h"
 
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
 #include "preload/elf/elf_walk.h"
+#include "preload/lifecycle/lifecycle.h"
+#include "preload/lifecycle/reentrancy_guard.h"
+#include "sampler/base/process.h"
+#include "sampler/base/seccomp.h"
 #include "sampler/context/context_slot.h"
 #include "sampler/context/foreign_context.h"
+#include "sampler/context/process_context.h"
 #include "sampler/context/thread_context.h"
 
 static struct sp_elf_tls at_start;
-static bool is_read;
+static _Atomic bool is_read;
+static _Atomic bool is_announced; /* by a process context */
+
+static bool is_announced_now(void)
+{
+	return atomic_load_explicit(&is_announced, memory_order_relaxed);
+}
 
 void sp_publisher_look(void)
 {
@@ -29,9 +44,12 @@ void sp_publisher_prepare(const struct sp_config *config)
 {
 	struct sp_foreign_context_setup setup = {.variables = 0};
 	bool forced = config->active_span == SP_ACTIVE_CONTEXT;
+	bool reads;
 
 	sp_thread_context_init(config, at_start.n, at_start.before_ours);
-	is_read = forced || (config->active_span == SP_ACTIVE_AUTO && at_start.n != 0);
+	reads = forced ||
+		(config->active_span == SP_ACTIVE_AUTO && (at_start.n != 0 || is_announced_now()));
+	atomic_store_explicit(&is_read, reads, memory_order_relaxed);
 	if (!forced && config->active_span != SP_ACTIVE_AUTO)
 		return;
 	for (; setup.variables < at_start.listed; setup.variables++)
@@ -43,5 +61,40 @@ void sp_publisher_prepare(const struct sp_config *config)
 
 bool sp_publisher_is_read(void)
 {
-	return is_read;
+	return atomic_load_explicit(&is_read, memory_order_relaxed);
+}
+
+static void take(const struct sp_process_context_threads *threads)
+{
+	if (threads->root_key >= 0)
+		sp_foreign_context_set_root_key(threads->root_key);
+	atomic_store_explicit(&is_announced, true, memory_order_relaxed);
+	/* A forked child goes on with that, also where this process was already sampled. */
+	if (sp_lifecycle_start())
+		atomic_store_explicit(&is_read, true, memory_order_relaxed);
+}
+
+/*
+ * A process context that was made by ourselves is not heard of here: we name it by a system call. In a
+ * child of vfork all of this belongs to its parent.
+ */
+void sp_publisher_named(uintptr_t at, const char *name)
+{
+	struct sp_process_context_threads threads;
+	int saved = errno;
+
+	if (name != NULL && strcmp(name, SP_PROCESS_CONTEXT_NAME) != 0)
+		return;
+	if (!sp_lifecycle_wanted() || sp_seccomp_is_on() || !sp_config_allows_context() ||
+	    (sp_lifecycle_active() && !sp_process_is_ours()))
+		return;
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+
+	if (g.outermost) {
+		sp_process_context_read(at, &threads);
+		if (threads.published)
+			take(&threads);
+	}
+	sp_reentrancy_guard_leave(g);
+	errno = saved;
 }

@@ -7,6 +7,7 @@
 #define SP_PUBLISHER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "sampler/config/config.h"
 
@@ -22,6 +23,13 @@ bool sp_publisher_found(void);
 
 /* APP, one thread at a time, at activation. */
 void sp_publisher_prepare(const struct sp_config *config);
+
+/*
+ * APP, not inside our own calls. The program has given the memory at that address a name (NULL = it cannot be
+ * read), as the last step of publishing a process context (OTEP 4719). If that is one, and says that threads
+ * publish their spans, their records label samples from now on, and sampling begins.
+ */
+void sp_publisher_named(uintptr_t at, const char *name);
 
 /* Any context. Samples are labelled by what others publish: a forked child goes on with that, too. */
 bool sp_publisher_is_read(void);

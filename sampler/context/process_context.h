@@ -8,6 +8,7 @@
 #ifndef SP_PROCESS_CONTEXT_H
 #define SP_PROCESS_CONTEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -54,8 +55,18 @@ void sp_process_context_forked(void);
  */
 int sp_process_context_root_key(void);
 
-/* The same, of a message, whatever its bytes are. */
-int sp_process_context_find_root_key(const uint8_t *message, size_t bytes);
+/* What a process context says of the thread context. */
+struct sp_process_context_threads {
+	bool published;
+	int root_key; /* as sp_process_context_root_key() returns it */
+};
+
+/* Of a message, whatever its bytes are. */
+void sp_process_context_find_threads(const uint8_t *message, size_t bytes,
+				     struct sp_process_context_threads *out);
+
+/* APP. Of the process context at that address, if there is one. */
+void sp_process_context_read(uintptr_t at, struct sp_process_context_threads *out);
 
 /*
  * The message ProcessContext for that configuration, at most cap bytes: what does not fit is left

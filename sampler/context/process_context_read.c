@@ -111,7 +111,8 @@ static int place_in(struct reader any)
 	return place;
 }
 
-int sp_process_context_find_root_key(const uint8_t *message, size_t bytes)
+void sp_process_context_find_threads(const uint8_t *message, size_t bytes,
+				     struct sp_process_context_threads *out)
 {
 	struct reader r = {message, message + bytes};
 	struct reader pair;
@@ -119,12 +120,17 @@ int sp_process_context_find_root_key(const uint8_t *message, size_t bytes)
 	struct reader any;
 	uint64_t number;
 
+	*out = (struct sp_process_context_threads){.published = false, .root_key = -1};
 	while (next(&r, &number, &pair)) {
-		if (number == 2 && find(pair, 1, &key) &&
-		    is(&key, "threadlocal.attribute_key_map") && find(pair, 2, &any))
-			return place_in(any);
+		if (number != 2 || !find(pair, 1, &key))
+			continue;
+		if (is(&key, "threadlocal.schema_version"))
+			out->published = true;
+		if (!is(&key, "threadlocal.attribute_key_map") || !find(pair, 2, &any))
+			continue;
+		out->published = true;
+		out->root_key = place_in(any);
 	}
-	return -1;
 }
 
 static bool may_read(uintptr_t at, size_t bytes)
@@ -144,33 +150,42 @@ SP_RAW static void copy(void *to, uintptr_t at, size_t bytes)
 		((uint8_t *)to)[i] = from[i];
 }
 
-static int read_message(const struct sp_process_context *c)
+static void read_message(const struct sp_process_context *c, struct sp_process_context_threads *out)
 {
 	size_t bytes = c->payload_bytes;
 	uint8_t *message;
-	int key;
 
 	if (memcmp(c->signature, SP_PROCESS_CONTEXT_NAME, sizeof(c->signature)) != 0 ||
 	    c->version != SP_PROCESS_CONTEXT_VERSION || bytes == 0 || bytes > PAYLOAD_MAX ||
 	    atomic_load_explicit(&c->published_ns, memory_order_relaxed) == 0 ||
 	    !may_read((uintptr_t)c->payload, bytes))
-		return -1;
+		return;
 	message = sp_arena_map(PAYLOAD_MAX);
 	if (message == NULL)
-		return -1;
+		return;
 	copy(message, (uintptr_t)c->payload, bytes);
-	key = sp_process_context_find_root_key(message, bytes);
+	sp_process_context_find_threads(message, bytes, out);
 	sp_arena_unmap(message, PAYLOAD_MAX);
-	return key;
+}
+
+void sp_process_context_read(uintptr_t at, struct sp_process_context_threads *out)
+{
+	struct sp_process_context header;
+
+	*out = (struct sp_process_context_threads){.published = false, .root_key = -1};
+	if (!may_read(at, sizeof(header)))
+		return;
+	copy(&header, at, sizeof(header));
+	read_message(&header, out);
 }
 
 int sp_process_context_root_key(void)
 {
-	struct sp_process_context header;
+	struct sp_process_context_threads threads;
 	uintptr_t at = 0;
 
-	if (sp_process_maps_find(&at) != 0 || at == 0 || !may_read(at, sizeof(header)))
+	if (sp_process_maps_find(&at) != 0 || at == 0)
 		return -1;
-	copy(&header, at, sizeof(header));
-	return read_message(&header);
+	sp_process_context_read(at, &threads);
+	return threads.root_key;
 }

@@ -73,8 +73,22 @@ expect "$WORK/bad.json" "{s['span_id'] for s in d['spans'] if s['span_id']} == {
 labelled bad 4444444444444444 44444444444444444444444444444444
 
 # Where the publisher says which attribute that is, the local root's id is the label, as everywhere.
-under roots "$HOSTS/publisher" roots
+under roots PUBLISHER_UNNAMED=1 "$HOSTS/publisher" roots 2500
 labelled roots 2000000000000002 dddddddddddddddd2222222222222222
+
+# A publisher that names its process context, as it should, is heard of at once: sampling begins, also for
+# a library that is opened, and no sample has another label.
+declare -A HOW=([named]=A= [syscall]=PUBLISHER_SYSCALL=1)
+for how in named syscall; do
+	under "$how" "${HOW[$how]}" "$HOSTS/publisher_opens" roots 300
+	labelled "$how" 2000000000000002 dddddddddddddddd2222222222222222
+	expect "$WORK/$how.json" "{s['span_id'] for s in d['spans'] if s['span_id']} == {'2000000000000002'}"
+	expect "$WORK/$how.status" 'd["thread_context"] == "read"'
+done
+mkdir "$WORK/unasked"
+run_under unasked SPANPROF_ACTIVE_SPAN=scope SPANPROF_OUTPUT_DIR="$WORK/unasked" "$HOSTS/publisher_opens" roots 100
+expect_rc unasked 41
+[[ -z $(profiles_in "$WORK/unasked") ]] || fail 'sampled though scopes alone were asked for'
 
 # A forked child goes on by itself: there is no hook that would tell of its first span.
 under fork "$HOSTS/publisher" fork

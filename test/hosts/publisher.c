@@ -7,8 +7,8 @@
  *                      which last three times as long, as a thread's first sample may be late;
  *                      60 ms between them belong to none
  *   publisher bad      the variable names no record, or one that lies: 10 ms each
- *   publisher roots    the second span again and again on new threads, for two seconds and a half,
- *                      with a process context that tells where the record has its local root
+ *   publisher roots MS the second span again and again on new threads, for so long, with a process
+ *                      context that tells where the record has its local root
  *   publisher fork     one span of 60 ms in a child, with the parent in none
  */
 #define _GNU_SOURCE
@@ -134,9 +134,9 @@ static void *of_root(void *arg)
 }
 
 /* Each new thread is a call that the profiler sees, and in which it looks around now and then. */
-static void roots(void)
+static void roots(int ms)
 {
-	int64_t end = host_wall_ms() + 2500;
+	int64_t end = host_wall_ms() + ms;
 	pthread_t thread;
 
 	publish_process_();
@@ -151,8 +151,8 @@ int main(int argc, char **argv)
 	open_library();
 	if (argc > 1 && strcmp(argv[1], "bad") == 0)
 		bad();
-	else if (argc > 1 && strcmp(argv[1], "roots") == 0)
-		roots();
+	else if (argc > 2 && strcmp(argv[1], "roots") == 0)
+		roots(atoi(argv[2]));
 	else if (argc > 1 && strcmp(argv[1], "fork") == 0)
 		in_child();
 	else

@@ -11,7 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#define PR_SET_VMA_ANON_NAME 0
+#endif
 
 struct record {
 	uint8_t trace[16];
@@ -101,6 +108,13 @@ __attribute__((visibility("default"))) void publish_process(void)
 	memcpy(at + 24, &payload, sizeof(payload));
 	memcpy(at + 32, message, sizeof(message));
 	memcpy(at + 16, tail, 8);
+	/* Also where the kernel does not take it: profilers wait for this call. */
+	if (getenv("PUBLISHER_UNNAMED") != NULL)
+		return;
+	if (getenv("PUBLISHER_SYSCALL") != NULL)
+		syscall(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, BYTES, "OTEL_CTX", 0);
+	else
+		prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, BYTES, "OTEL_CTX");
 }
 
 __attribute__((visibility("default"))) void point(void *record)

@@ -200,6 +200,29 @@ static size_t encode(void)
 	return sp_process_context_encode(&config, "", message, sizeof(message));
 }
 
+static int find_root_key(const uint8_t *bytes, size_t n)
+{
+	struct sp_process_context_threads threads;
+
+	sp_process_context_find_threads(bytes, n, &threads);
+	return threads.root_key;
+}
+
+Test(foreign_context, knows_who_publishes_threads)
+{
+	static const uint8_t process_alone[] =
+		"\n\x1b\n\x19\n\x0cservice.name\x12\x09\n\x07library";
+	struct sp_process_context_threads threads;
+	size_t n = encode();
+
+	sp_process_context_find_threads(message, n, &threads);
+	cr_expect(threads.published);
+	sp_process_context_find_threads(process_alone, sizeof(process_alone) - 1, &threads);
+	cr_expect_not(threads.published);
+	sp_process_context_find_threads(process_alone, 0, &threads);
+	cr_expect_not(threads.published);
+}
+
 Test(foreign_context, finds_the_roots_attribute_by_its_name)
 {
 	static const char map[] = "\x12\x52\n\x1dthreadlocal.attribute_key_map\x12\x31\x2a\x2f"
@@ -207,8 +230,8 @@ Test(foreign_context, finds_the_roots_attribute_by_its_name)
 				  "datadog.local_root_span_id\n\x00";
 	size_t n = encode();
 
-	cr_expect_eq(sp_process_context_find_root_key(message, n), 0);
-	cr_expect_eq(sp_process_context_find_root_key((const uint8_t *)map, sizeof(map) - 1), 1);
+	cr_expect_eq(find_root_key(message, n), 0);
+	cr_expect_eq(find_root_key((const uint8_t *)map, sizeof(map) - 1), 1);
 }
 
 /* Under the sanitizers: whatever is cut off or changed, nothing outside is read. */
@@ -220,7 +243,7 @@ Test(foreign_context, believes_no_message)
 		uint8_t *part = malloc(cut + 1);
 
 		memcpy(part, message, cut);
-		(void)sp_process_context_find_root_key(part, cut);
+		(void)find_root_key(part, cut);
 		free(part);
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -231,12 +254,12 @@ Test(foreign_context, believes_no_message)
 
 			message[i] = (uint8_t)value;
 			memcpy(copy, message, n);
-			(void)sp_process_context_find_root_key(copy, n);
+			(void)find_root_key(copy, n);
 			free(copy);
 		}
 		message[i] = was;
 	}
-	cr_expect_eq(sp_process_context_find_root_key(message, n), 0, "all is as it was");
+	cr_expect_eq(find_root_key(message, n), 0, "all is as it was");
 }
 
 Test(foreign_context, reads_the_process_context_of_the_process)
