@@ -45,7 +45,9 @@ struct sp_core_facts {
 	struct {
 		const char *name;
 		const char *method;
-		char object[SP_SDK_OBJECT_MAX]; /* of the first instance; "" = unknown */
+		/* of the first instance; "" = unknown */
+		char object[SP_SDK_OBJECT_MAX];
+		char release[SP_SDK_RELEASE_MAX];
 		uint32_t instances;
 		uint64_t spans_started;
 		unsigned unknowns; /* facts of it that proved wrong, and what happens instead */

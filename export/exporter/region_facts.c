@@ -40,6 +40,7 @@ static void say_where(const struct sp_region_sdk *sdk, unsigned number, struct s
 	/* pairs with sp_sdk_publish() */
 	uint32_t way = atomic_load_explicit(&sdk->way, memory_order_acquire);
 	char *object = out->sdk[out->sdks].object;
+	char *release = out->sdk[out->sdks].release;
 
 	out->sdk[out->sdks].method = sp_sdk_texts[number].method;
 	if (way == SP_SDK_WAY_UNKNOWN || way >= SP_SDK_WAY_N)
@@ -48,6 +49,8 @@ static void say_where(const struct sp_region_sdk *sdk, unsigned number, struct s
 	out->sdk[out->sdks].instances = word(&sdk->instances);
 	memcpy(object, sdk->object, SP_SDK_OBJECT_MAX);
 	object[SP_SDK_OBJECT_MAX - 1] = '\0';
+	memcpy(release, sdk->release, SP_SDK_RELEASE_MAX);
+	release[SP_SDK_RELEASE_MAX - 1] = '\0';
 	if (object[0] == '\0')
 		(void)snprintf(object, SP_SDK_OBJECT_MAX, "the program");
 }

@@ -36,10 +36,16 @@ static void put_sdks(struct sp_text_out *l, const struct sp_core_facts *f)
 {
 	for (uint32_t i = 0; i < f->sdks; i++) {
 		sp_text_out_put(l, "; SDK %s", f->sdk[i].name);
+		if (f->sdk[i].release[0] != '\0')
+			sp_text_out_put(l, ", release %s", f->sdk[i].release);
 		if (f->sdk[i].object[0] != '\0')
 			sp_text_out_put(l, " in %s", f->sdk[i].object);
 	}
-	if (f->sdks == 0)
+	if (f->sdks != 0)
+		return;
+	if (f->thread_context != NULL && strcmp(f->thread_context, "read") == 0)
+		sp_text_out_put(l, "; spans come from the program's thread context");
+	else
 		sp_text_out_put(l, "; no SDK has recorded a span so far");
 }
 

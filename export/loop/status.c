@@ -116,19 +116,24 @@ static json_t *unknowns(const struct sp_core_facts *f, unsigned sdk)
 	return list;
 }
 
+static json_t *known(const char *word)
+{
+	return word[0] != '\0' ? text(word) : json_null();
+}
+
 static json_t *sdks(const struct sp_core_facts *f)
 {
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i < f->sdks; i++)
-		json_array_append_new(
-			list,
-			json_pack(
-				"{s:o, s:o, s:o, s:o, s:o, s:o}", "name", text(f->sdk[i].name),
-				"method", text(f->sdk[i].method), "object",
-				f->sdk[i].object[0] != '\0' ? text(f->sdk[i].object) : json_null(),
-				"instances", number(f->sdk[i].instances), "spans_started",
-				number(f->sdk[i].spans_started), "not_understood", unknowns(f, i)));
+		json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
+						      text(f->sdk[i].name), "release",
+						      known(f->sdk[i].release), "method",
+						      text(f->sdk[i].method), "object",
+						      known(f->sdk[i].object), "instances",
+						      number(f->sdk[i].instances), "spans_started",
+						      number(f->sdk[i].spans_started),
+						      "not_understood", unknowns(f, i)));
 	return list;
 }
 

@@ -116,6 +116,16 @@ static void print_where(FILE *out, const json_t *sdk)
 		(void)fprintf(out, " and %" JSON_INTEGER_FORMAT " more", instances - 1);
 }
 
+static void print_release(FILE *out, const json_t *sdk)
+{
+	const char *release = json_string_value(json_object_get(sdk, "release"));
+
+	if (release == NULL)
+		return;
+	(void)fputs(", release ", out);
+	print_text(out, release);
+}
+
 static void print_sdks(FILE *out, const json_t *root)
 {
 	const json_t *list = json_object_get(root, "sdks");
@@ -128,6 +138,7 @@ static void print_sdks(FILE *out, const json_t *root)
 	{
 		(void)fputs("SDK       ", out);
 		print_text(out, json_string_value(json_object_get(sdk, "name")));
+		print_release(out, sdk);
 		(void)fprintf(out, ": %" JSON_INTEGER_FORMAT " spans, seen by its ",
 			      json_integer_value(json_object_get(sdk, "spans_started")));
 		print_text(out, json_string_value(json_object_get(sdk, "method")));

@@ -16,11 +16,12 @@
 
 static _Atomic uint32_t disproved[SP_SDK_N];
 
-/* Where instances are. The text is written by the one thread that counts the first instance. */
+/* Where instances are. Texts are written by the one thread that counts the first instance. */
 static struct reached {
 	_Atomic uint32_t instances;
-	_Atomic uint32_t way; /* set after the text */
+	_Atomic uint32_t way; /* set after the texts */
 	char object[SP_SDK_OBJECT_MAX];
+	char release[SP_SDK_RELEASE_MAX];
 } reached[SP_SDK_N];
 
 /*
@@ -64,17 +65,21 @@ void sp_sdk_publish(enum sp_sdk sdk, struct sp_region_sdk *out)
 	    atomic_load_explicit(&out->way, memory_order_relaxed) == way)
 		return;
 	memcpy(out->object, reached[sdk].object, sizeof(out->object));
+	memcpy(out->release, reached[sdk].release, sizeof(out->release));
 	/* pairs with list_sdks() in export/exporter/member.c */
 	atomic_store_explicit(&out->way, way, memory_order_release);
 }
 
-void sp_sdk_reached(enum sp_sdk sdk, enum sp_sdk_way way, const void *address)
+void sp_sdk_reached(enum sp_sdk sdk, const struct sp_sdk_reached *instance)
 {
 	struct sp_region *r = sp_region_now();
+	struct reached *first = &reached[sdk];
 
-	if (atomic_fetch_add_explicit(&reached[sdk].instances, 1, memory_order_relaxed) == 0) {
-		sp_elf_path_at(address, reached[sdk].object, sizeof(reached[sdk].object));
-		atomic_store_explicit(&reached[sdk].way, way, memory_order_release);
+	if (atomic_fetch_add_explicit(&first->instances, 1, memory_order_relaxed) == 0) {
+		sp_elf_path_at(instance->address, first->object, sizeof(first->object));
+		(void)sp_fmt_snprintf(first->release, sizeof(first->release), "%s",
+				      instance->release);
+		atomic_store_explicit(&first->way, instance->way, memory_order_release);
 	}
 	/* the next publication may be far away */
 	if (r != NULL)

@@ -18,11 +18,15 @@
  */
 void sp_sdk_disproved(enum sp_sdk sdk, enum sp_sdk_fact fact);
 
-/*
- * APP. An instance of that SDK was reached that way, and the address is in its object. To be called
- * once for each.
- */
-void sp_sdk_reached(enum sp_sdk sdk, enum sp_sdk_way way, const void *address);
+/* An instance of an SDK that was reached. */
+struct sp_sdk_reached {
+	enum sp_sdk_way way;
+	const void *address; /* in its object */
+	const char *release; /* as the SDK says it; "" = unknown */
+};
+
+/* APP. To be called once for each instance of that SDK. */
+void sp_sdk_reached(enum sp_sdk sdk, const struct sp_sdk_reached *instance);
 
 /* Any context. Copies what is known of that SDK into its entry in the region. */
 void sp_sdk_publish(enum sp_sdk sdk, struct sp_region_sdk *out);

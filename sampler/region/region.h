@@ -26,7 +26,7 @@
  * The version of layout and meaning, including the records in the rings. Object and program have to
  * be of the same build.
  */
-#define SP_REGION_VERSION 6U
+#define SP_REGION_VERSION 7U
 
 /*
  * The numbers of the descriptors that the exporter inherits: its region, the host's folder in /proc
@@ -130,9 +130,10 @@ enum sp_region_exporter {
 #define SP_REGION_SDKS SP_COUNTED_SDKS
 struct sp_region_sdk {
 	_Atomic uint32_t disproved; /* enum sp_sdk_fact, a bit for each */
-	_Atomic uint32_t way;       /* enum sp_sdk_way, of the first instance; set after object */
-	_Atomic uint32_t instances; /* that were reached */
-	char object[SP_SDK_OBJECT_MAX]; /* that holds the first instance */
+	_Atomic uint32_t way; /* enum sp_sdk_way, of the first instance; set after the texts */
+	_Atomic uint32_t instances;       /* that were reached */
+	char object[SP_SDK_OBJECT_MAX];   /* that holds the first instance */
+	char release[SP_SDK_RELEASE_MAX]; /* of the first instance; "" = unknown */
 };
 
 /* A complete message without prefix and newline, for the host's stderr. */

@@ -32,6 +32,8 @@ enum sp_sdk_way {
 
 /* A path, cut at its beginning if it is longer. */
 #define SP_SDK_OBJECT_MAX 112U
+/* "1.28.0"; with the NUL. */
+#define SP_SDK_RELEASE_MAX 24U
 
 /*
  * What we assume of SDKs beyond what their interface promises. Each fact is checked where it is

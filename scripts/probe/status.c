@@ -152,9 +152,12 @@ static void say_where(const json_t *root)
 		const char *name = json_string_value(json_object_get(sdk, "name"));
 		const char *method = json_string_value(json_object_get(sdk, "method"));
 		const char *object = json_string_value(json_object_get(sdk, "object"));
+		const char *release = json_string_value(json_object_get(sdk, "release"));
 
 		if (name != NULL && method != NULL && object != NULL)
-			sp_line_say("status", "note", "%s in %s: its %s", name, object, method);
+			sp_line_say("status", "note", "%s%s%s in %s: its %s", name,
+				    release != NULL ? ", release " : "",
+				    release != NULL ? release : "", object, method);
 	}
 }
 
@@ -229,9 +232,11 @@ static void say_status(const json_t *root)
 	}
 	say_losses(root);
 	if (skew > SKEW_MAX_MS || skew < -SKEW_MAX_MS) {
-		sp_line_say("status", "wrong",
-			    "the server's clock differs from this machine's by %" JSON_INTEGER_FORMAT " s",
-			    skew / 1000);
+		sp_line_say(
+			"status", "wrong",
+			"the server's clock differs from this machine's by %" JSON_INTEGER_FORMAT
+			" s",
+			skew / 1000);
 		sp_line_say("status", "change", "set the clocks");
 	}
 }

@@ -98,7 +98,7 @@ run named SPANPROF_STATUS_FILE="$WORK/named.status" "$DOCTOR" "$HOST_PID"
 kill "$HOST_PID"
 diagnosis named 0
 grep -q '^  ok     service: shop (the program gives it' "$WORK/named.out" || fail "$(<"$WORK/named.out")"
-grep -q '^  note   opentelemetry-cpp, ABI v1 in .*libopentelemetry_trace.so.*: its virtual methods, by name' \
+grep -q '^  note   opentelemetry-cpp, ABI v1, release [0-9.]* in .*libopentelemetry_trace.so.*: its virtual methods, by name' \
 	"$WORK/named.out" || fail "$(<"$WORK/named.out")"
 # 2. No loader runs.
 run static "$SERVICE" "$SERVER" "$DOCTOR" -- "$HOSTS/static" 10 x

@@ -56,3 +56,9 @@ expect_rc nameless 0
 expect_silent nameless
 series unknown_service:stories "$WORK/series.json"
 expect "$WORK/series.json" 'd["labelsSet"] != []'
+
+# The line at the start names the SDK's release.
+version=$(sed -n 's/.*OPENTELEMETRY_VERSION "\(.*\)"/\1/p' /usr/include/opentelemetry/version.h)
+run_under release "$ADDRESS" SPANPROF_LOG_LEVEL=info "$TEST_LIBS/otelcpp/debian/stories" nested 40
+grep -E "profiling .*; SDK opentelemetry-cpp, ABI v1, release ${version:?} in .*/libopentelemetry_trace" \
+	"$WORK/release.err" || fail "the release is not told: $(<"$WORK/release.err")"

@@ -69,15 +69,21 @@ static bool attribute_at(const void *node, struct attribute *out)
 	       string_at(sp_otelcpp_at(node, SP_OTELCPP_OWNED_VALUE), &out->value);
 }
 
-/* All of them, with the one that every SDK sets; and the name of the service, if there is one. */
-static bool is_proved(const void *context, struct text *service)
+/* What is used of a resource by itself; empty where it has no such attribute. */
+struct known {
+	struct text service;
+	struct text release;
+};
+
+/* All of them, with the one that every SDK sets. */
+static bool is_proved(const void *context, struct known *out)
 {
 	const void *node = sp_otelcpp_member(context, SP_OTELCPP_RESOURCE_FIRST);
 	uintptr_t count = (uintptr_t)sp_otelcpp_member(context, SP_OTELCPP_RESOURCE_COUNT);
 	bool is_cpp = false;
 	struct attribute a;
 
-	*service = (struct text){"", 0};
+	*out = (struct known){{"", 0}, {"", 0}};
 	if (count > ATTRIBUTES_MAX)
 		return false;
 	for (uintptr_t i = 0; i < count; i++, node = sp_otelcpp_member(node, 0)) {
@@ -88,7 +94,9 @@ static bool is_proved(const void *context, struct text *service)
 		if (is_text(a.key, "telemetry.sdk.language"))
 			is_cpp = is_text(a.value, "cpp");
 		else if (is_text(a.key, "service.name"))
-			*service = a.value;
+			out->service = a.value;
+		else if (is_text(a.key, "telemetry.sdk.version"))
+			out->release = a.value;
 	}
 	return is_cpp && node == NULL;
 }
@@ -164,6 +172,14 @@ static void put_all(const void *context, bool of_service)
 	}
 }
 
+static void copy_clean(struct text t, char *out, size_t cap)
+{
+	if (t.len >= cap || !is_clean(t))
+		return;
+	memcpy(out, t.at, t.len);
+	out[t.len] = '\0';
+}
+
 static void hand_on(const void *context, struct text service)
 {
 	const struct attribute a = {.key = {"service.name", 12}, .value = service};
@@ -173,8 +189,8 @@ static void hand_on(const void *context, struct text service)
 	put_all(context, true);
 	put_all(context, false);
 	output.text[output.used] = '\0';
-	if (service.len < sizeof(name) && is_clean(service) && !is_made_up(&a))
-		memcpy(name, service.at, service.len);
+	if (!is_made_up(&a))
+		copy_clean(service, name, sizeof(name));
 	sp_sdk_resource(name, output.text);
 }
 
@@ -211,12 +227,14 @@ static const void *find(const struct sp_otelcpp *sdk, const void *tracer)
 	return NULL;
 }
 
-void sp_otelcpp_resource_read(const struct sp_otelcpp *sdk, const void *span)
+void sp_otelcpp_resource_read(const struct sp_otelcpp *sdk, const void *span,
+			      char release[SP_SDK_RELEASE_MAX])
 {
 	const void *tracer = sp_otelcpp_member(span, SP_OTELCPP_SPAN_TRACER);
 	const void *context;
-	struct text service;
+	struct known known;
 
+	release[0] = '\0';
 	if (tracer == NULL || !sp_otelcpp_readable(tracer) ||
 	    !sp_otelcpp_readable(
 		    sp_otelcpp_at(tracer, (SP_OTELCPP_TRACER_WORDS - 1) * sizeof(void *))))
@@ -224,8 +242,11 @@ void sp_otelcpp_resource_read(const struct sp_otelcpp *sdk, const void *span)
 	context = find(sdk, tracer);
 	if (context == NULL ||
 	    !sp_otelcpp_readable(sp_otelcpp_at(context, SP_OTELCPP_RESOURCE_COUNT)) ||
-	    !is_proved(context, &service) || !sp_try_lock(&busy))
+	    !is_proved(context, &known))
 		return;
-	hand_on(context, service);
+	copy_clean(known.release, release, SP_SDK_RELEASE_MAX);
+	if (!sp_try_lock(&busy))
+		return;
+	hand_on(context, known.service);
 	sp_unlock(&busy);
 }

@@ -13,8 +13,10 @@
  * Hands the resource behind one of the SDK's own spans on to sp_sdk_resource(). It is proved first:
  * by the type that the tracer's context says it has, and by the attribute telemetry.sdk.language,
  * which every release puts into a resource. Does nothing if it is not found or not as we know it
- * (releases before 1.19, libc++, -fno-rtti).
+ * (releases before 1.19, libc++, -fno-rtti). release: the attribute telemetry.sdk.version, "" if
+ * nothing is found.
  */
-void sp_otelcpp_resource_read(const struct sp_otelcpp *sdk, const void *span);
+void sp_otelcpp_resource_read(const struct sp_otelcpp *sdk, const void *span,
+			      char release[SP_SDK_RELEASE_MAX]);
 
 #endif

@@ -58,9 +58,15 @@ static void look_at_other(struct sp_otelcpp *sdk, const void *pointer)
 
 static void first_span(struct sp_otelcpp *sdk, const void *span)
 {
-	sp_sdk_reached(sdk->names->sdk, sdk->by_type ? SP_SDK_WAY_TYPES : SP_SDK_WAY_NAMES,
-		       sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END));
-	sp_otelcpp_resource_read(sdk, span);
+	char release[SP_SDK_RELEASE_MAX];
+	const struct sp_sdk_reached reached = {
+		.way = sdk->by_type ? SP_SDK_WAY_TYPES : SP_SDK_WAY_NAMES,
+		.address = sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END),
+		.release = release,
+	};
+
+	sp_otelcpp_resource_read(sdk, span, release);
+	sp_sdk_reached(sdk->names->sdk, &reached);
 }
 
 void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer)

@@ -26,7 +26,8 @@ Test(report_status, is_explained, .timeout = 20)
 {
 	const char *path = status_file(
 		"{\"version\":\"1\",\"pid\":7,\"service\":\"shop\",\"state\":\"active\","
-		"\"sdks\":[{\"name\":\"an-sdk\",\"method\":\"functions\",\"object\":\"/a/b\","
+		"\"sdks\":[{\"name\":\"an-sdk\",\"release\":\"1.2\",\"method\":\"functions\","
+		"\"object\":\"/a/b\","
 		"\"instances\":3,\"spans_started\":3,"
 		"\"not_understood\":[{\"fact\":\"a thing\",\"instead\":\"another way\"}]}],"
 		"\"signal\":\"RTMIN+27\",\"threads\":{\"armed\":4,\"unarmed\":9,\"blocking_"
@@ -45,8 +46,9 @@ Test(report_status, is_explained, .timeout = 20)
 	cr_expect(printed("shop, process 7, spanprof 1, written 0 s ago") ||
 		  printed("shop, process 7, spanprof 1, written 1 s ago"));
 	cr_expect(printed("active: samples are taken"));
-	cr_expect(printed("an-sdk: 3 spans, seen by its functions, in /a/b and 2 more\n"
-			  "          not understood: a thing; another way\n"));
+	cr_expect(
+		printed("an-sdk, release 1.2: 3 spans, seen by its functions, in /a/b and 2 more\n"
+			"          not understood: a thing; another way\n"));
 	cr_expect(printed(
 		"threads   4 sampled by RTMIN+27, 9 not: 3 block the signal, 5 over half of "
 		"RLIMIT_SIGPENDING\n"));

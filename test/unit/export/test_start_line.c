@@ -29,6 +29,7 @@ static void know_sdk(void)
 	core.facts.sdks = 1;
 	core.facts.sdk[0].name = "opentelemetry-cpp, ABI v1";
 	strcpy(core.facts.sdk[0].object, "/srv/libfoo.so");
+	strcpy(core.facts.sdk[0].release, "1.28.0");
 }
 
 Test(start_line, says_what_is_profiled_and_how)
@@ -37,8 +38,8 @@ Test(start_line, says_what_is_profiled_and_how)
 
 	cr_expect(sp_start_line_tell(&core.ops, "http://pyroscope:4040", false));
 	cr_expect_str_eq(core.log, "profiling 4711 as shop, 100 Hz, SIGURG, pushing to "
-				   "http://pyroscope:4040; SDK opentelemetry-cpp, ABI v1 in "
-				   "/srv/libfoo.so\n");
+				   "http://pyroscope:4040; SDK opentelemetry-cpp, ABI v1, release "
+				   "1.28.0 in /srv/libfoo.so\n");
 }
 
 Test(start_line, waits_for_the_sdk_but_not_for_ever)
@@ -50,6 +51,16 @@ Test(start_line, waits_for_the_sdk_but_not_for_ever)
 	cr_expect(sp_start_line_tell(&core.ops, NULL, true));
 	cr_expect_str_eq(core.log, "profiling 4711 as shop, 100 Hz, SIGURG, writing into "
 				   "/var/tmp/profiles; no SDK has recorded a span so far\n");
+}
+
+Test(start_line, tells_that_spans_are_those_that_a_library_publishes)
+{
+	core.facts.thread_context = "read";
+
+	cr_expect(sp_start_line_tell(&core.ops, "http://pyroscope:4040", true));
+	cr_expect_str_eq(core.log, "profiling 4711 as shop, 100 Hz, SIGURG, pushing to "
+				   "http://pyroscope:4040; spans come from the program's thread "
+				   "context\n");
 }
 
 Test(start_line, is_not_told_by_default)

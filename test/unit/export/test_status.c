@@ -99,6 +99,7 @@ Test(status, has_the_promised_keys, .timeout = 20)
 	core.facts.sdk[0].name = "an-sdk";
 	core.facts.sdk[0].method = "a way";
 	strcpy(core.facts.sdk[0].object, "/an/object\x1b");
+	strcpy(core.facts.sdk[0].release, "1.28.0");
 	core.facts.sdk[0].instances = 2;
 	core.facts.sdk[0].spans_started = 9;
 	core.facts.sdk[0].unknowns = 1;
@@ -122,6 +123,7 @@ Test(status, has_the_promised_keys, .timeout = 20)
 	cr_expect_str_eq(string(sdk, "name"), "an-sdk");
 	cr_expect_str_eq(string(sdk, "method"), "a way");
 	cr_expect_str_eq(string(sdk, "object"), "/an/object ");
+	cr_expect_str_eq(string(sdk, "release"), "1.28.0");
 	cr_expect_eq(json_integer_value(json_object_get(sdk, "instances")), 2);
 	cr_expect_eq(json_integer_value(json_object_get(sdk, "spans_started")), 9);
 	unknowns = json_object_get(sdk, "not_understood");
