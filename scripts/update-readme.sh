@@ -8,6 +8,7 @@
 #   update-readme.sh --matrix   the conformance matrix, as "make matrix" left it (test/conformance)
 #   update-readme.sh --check-matrix
 #   update-readme.sh --latest   the results of "make sdk-latest" (test/sdk-latest)
+#   update-readme.sh --links    what "make bench-links" left (test/bench)
 #   update-readme.sh --bench    the answers of "make bench" (test/bench), and the costs of the front page
 #
 # Each text stands between two comments, "<!-- NAME:begin -->" and "<!-- NAME:end -->".
@@ -142,6 +143,10 @@ case ${1-} in
 	python3 test/conformance/matrix.py ways "$latest/latest.json" test/sdk-latest/latest.conf \
 		"$(cat "$latest/version")" >"$work/sdk-latest"
 	put sdk-latest "$LATEST"
+	;;
+--links)
+	cp build/test/bench/links.md "$work/links"
+	put links "$BENCH"
 	;;
 --bench)
 	cp build/test/bench/answers.md "$work/bench"

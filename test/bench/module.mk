@@ -66,6 +66,14 @@ $(B)/test/bench/libcurled.so: test/bench/curled.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) $(LDFLAGS) -shared -o $@ $< -lcurl
 
+$(B)/test/bench/links: test/bench/links.c test/hosts/host.h test/sdk/opentelemetry_c.h $(B)/test/libopentelemetry-c.so
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. $(CFLAGS) -o $@ $< $(TEST_SDK_LDLIBS)
+
+.PHONY: bench-links
+bench-links: all demo-programs $(B)/test/bench/links ## how many spans have samples behind their link
+	@test/bench/links.sh
+
 .PHONY: bench-execs
 bench-execs: all $(B)/test/bench/execs $(B)/test/bench/libcurled.so ## what a preload costs each program that is started, alone
 	@test/bench/execs.sh
