@@ -9,8 +9,10 @@
 #include "preload/elf/elf_walk.h"
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/lifecycle/reentrancy_guard.h"
+#include "preload/lifecycle/sdk.h"
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
+#include "sampler/base/text.h"
 #include "sampler/context/context_slot.h"
 #include "sampler/context/foreign_context.h"
 #include "sampler/context/process_context.h"
@@ -64,8 +66,24 @@ bool sp_publisher_is_read(void)
 	return atomic_load_explicit(&is_read, memory_order_relaxed);
 }
 
+/* Profiles go where that library's spans do, unless a variable says otherwise. */
+static void take_service(const char *service)
+{
+	char text[sizeof("service.name=") + 3UL * SP_PROCESS_CONTEXT_SERVICE_MAX] = "service.name=";
+	size_t n = strlen(text);
+
+	/* What a library makes up for a program that has no name is no name. */
+	if (service[0] == '\0' || strncmp(service, "unknown_service", 15) == 0)
+		return;
+	for (size_t i = 0; service[i] != '\0'; i++)
+		n += sp_text_percent(text + n, service[i]);
+	text[n] = '\0';
+	sp_sdk_resource(service, text);
+}
+
 static void take(const struct sp_process_context_threads *threads)
 {
+	take_service(threads->service);
 	if (threads->root_key >= 0)
 		sp_foreign_context_set_root_key(threads->root_key);
 	atomic_store_explicit(&is_announced, true, memory_order_relaxed);

@@ -55,9 +55,13 @@ void sp_process_context_forked(void);
  */
 int sp_process_context_root_key(void);
 
-/* What a process context says of the thread context. */
+/* With the NUL; longer ones are left out. */
+#define SP_PROCESS_CONTEXT_SERVICE_MAX 256U
+
+/* What a process context says of the thread context, and of whom. */
 struct sp_process_context_threads {
 	bool published;
+	char service[SP_PROCESS_CONTEXT_SERVICE_MAX]; /* service.name; "" = none, or no text */
 	int root_key; /* as sp_process_context_root_key() returns it */
 };
 

@@ -13,6 +13,7 @@
 #include "sampler/base/arena.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/readable_sig.h"
+#include "sampler/base/text.h"
 #include "sampler/context/process_context.h"
 #include "sampler/context/process_maps.h"
 
@@ -111,6 +112,36 @@ static int place_in(struct reader any)
 	return place;
 }
 
+static bool is_clean(const struct reader *text)
+{
+	for (const uint8_t *at = text->at; at < text->end; at++)
+		if (*at < ' ' || *at == 0x7f)
+			return false;
+	return sp_text_valid((const char *)text->at, (size_t)(text->end - text->at));
+}
+
+/* Of a Resource: the attribute's text. */
+static void copy_service(struct reader resource, char out[SP_PROCESS_CONTEXT_SERVICE_MAX])
+{
+	struct reader pair;
+	struct reader key;
+	struct reader any;
+	struct reader text;
+	uint64_t number;
+	size_t len;
+
+	while (next(&resource, &number, &pair)) {
+		if (number != 1 || !find(pair, 1, &key) || !is(&key, "service.name") ||
+		    !find(pair, 2, &any) || !find(any, 1, &text))
+			continue;
+		len = (size_t)(text.end - text.at);
+		if (len >= SP_PROCESS_CONTEXT_SERVICE_MAX || !is_clean(&text))
+			continue;
+		memcpy(out, text.at, len);
+		out[len] = '\0';
+	}
+}
+
 void sp_process_context_find_threads(const uint8_t *message, size_t bytes,
 				     struct sp_process_context_threads *out)
 {
@@ -122,6 +153,8 @@ void sp_process_context_find_threads(const uint8_t *message, size_t bytes,
 
 	*out = (struct sp_process_context_threads){.published = false, .root_key = -1};
 	while (next(&r, &number, &pair)) {
+		if (number == 1)
+			copy_service(pair, out->service);
 		if (number != 2 || !find(pair, 1, &key))
 			continue;
 		if (is(&key, "threadlocal.schema_version"))

@@ -77,13 +77,13 @@ under roots PUBLISHER_UNNAMED=1 "$HOSTS/publisher" roots 2500
 labelled roots 2000000000000002 dddddddddddddddd2222222222222222
 
 # A publisher that names its process context, as it should, is heard of at once: sampling begins, also for
-# a library that is opened, and no sample has another label.
+# a library that is opened, no sample has another label, and the profiles have its service.
 declare -A HOW=([named]=A= [syscall]=PUBLISHER_SYSCALL=1)
 for how in named syscall; do
 	under "$how" "${HOW[$how]}" "$HOSTS/publisher_opens" roots 300
 	labelled "$how" 2000000000000002 dddddddddddddddd2222222222222222
 	expect "$WORK/$how.json" "{s['span_id'] for s in d['spans'] if s['span_id']} == {'2000000000000002'}"
-	expect "$WORK/$how.status" 'd["thread_context"] == "read"'
+	expect "$WORK/$how.status" '(d["thread_context"], d["service"]) == ("read", "library")'
 done
 mkdir "$WORK/unasked"
 run_under unasked SPANPROF_ACTIVE_SPAN=scope SPANPROF_OUTPUT_DIR="$WORK/unasked" "$HOSTS/publisher_opens" roots 100

@@ -85,6 +85,7 @@ __attribute__((visibility("default"))) void publish(uint64_t span, uint64_t root
 __attribute__((visibility("default"))) void publish_process(void)
 {
 	static const char message[] =
+		"\n\x1b\n\x19\n\x0cservice.name\x12\x09\n\x07library"
 		"\x12\x59\n\x1dthreadlocal.attribute_key_map\x12\x38\x2a\x36\n\x1c"
 		"\n\x1a"
 		"datadog.local_root_span_id"

@@ -217,8 +217,10 @@ Test(foreign_context, knows_who_publishes_threads)
 
 	sp_process_context_find_threads(message, n, &threads);
 	cr_expect(threads.published);
+	cr_expect_str_eq(threads.service, "unit");
 	sp_process_context_find_threads(process_alone, sizeof(process_alone) - 1, &threads);
 	cr_expect_not(threads.published);
+	cr_expect_str_eq(threads.service, "library");
 	sp_process_context_find_threads(process_alone, 0, &threads);
 	cr_expect_not(threads.published);
 }
