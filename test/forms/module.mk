@@ -16,16 +16,18 @@ FORMS_OBJECTS_pic_v2 := $(CONFORMANCE_DIR)/v2_24/driver.o $(B)/test/otelcpp/v2_2
 
 # Kinds that are compiled for this: by whom, with what, and of which SDK, as compiling is most of the work.
 FORMS_CLANGXX ?= clang++
-FORMS_KINDS := cet lto clang clang_lto clang_vtables relative
+FORMS_KINDS := cet libcxx lto clang clang_lto clang_vtables relative
 FORMS_CXXFLAGS_pie :=
 FORMS_CXXFLAGS_cet := -fcf-protection=full
 FORMS_CXXFLAGS_lto := -flto
+FORMS_CXXFLAGS_libcxx := -DMINI_LIBCXX
 FORMS_CXXFLAGS_clang := -faddrsig
 FORMS_CXXFLAGS_clang_lto := -flto
 FORMS_CXXFLAGS_clang_vtables := -flto -fwhole-program-vtables
 FORMS_CXXFLAGS_relative := -fexperimental-relative-c++-abi-vtables
 FORMS_ONLY_cet := v1
 FORMS_ONLY_lto := v2
+FORMS_ONLY_libcxx := v1
 FORMS_ONLY_clang := v1
 FORMS_ONLY_clang_lto := v2
 FORMS_ONLY_clang_vtables := v1
@@ -37,7 +39,7 @@ FORMS_CXX_relative = $(FORMS_CLANGXX)
 
 # $(call forms_compile,sdk,kind,suffix,source)
 define forms_compile
-$(FORMS_DIR)/$(1)/$(2)-$(3).o: $(4) $(CONFORMANCE_HDRS) $$(OTELCPP_API_static_$(1))
+$(FORMS_DIR)/$(1)/$(2)-$(3).o: $(4) $(CONFORMANCE_HDRS) test/otelcpp/libcxx_block.h $$(OTELCPP_API_static_$(1))
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
 	$$(Q)$(or $(FORMS_CXX_$(2)),$$(CXX)) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_static_$(1)) -g0 \
@@ -56,7 +58,7 @@ forms_sdks = $(or $(FORMS_ONLY_$(FORMS_KIND_$(1))),$(FORMS_SDKS))
 
 # What a form is linked from, with what, and by whom if not by the C++ compiler.
 FORMS_STATIC := -static-libstdc++ -static-libgcc -Wl,--gc-sections
-FORMS_RUN := static plain relr norelro cet lto nopie nopie_code
+FORMS_RUN := static plain relr norelro cet libcxx lto nopie nopie_code
 FORMS_KIND_static := pie
 FORMS_FLAGS_static := -pie $(FORMS_STATIC) -Wl,-z,now
 FORMS_KIND_plain := pie
@@ -67,6 +69,8 @@ FORMS_KIND_norelro := pie
 FORMS_FLAGS_norelro := -pie -Wl,-z,norelro -Wl,-z,noseparate-code
 FORMS_KIND_cet := cet
 FORMS_FLAGS_cet := -pie -fcf-protection=full -Wl,-z,ibtplt,-z,shstk
+FORMS_KIND_libcxx := libcxx
+FORMS_FLAGS_libcxx := -pie $(FORMS_STATIC)
 FORMS_KIND_lto := lto
 FORMS_FLAGS_lto := -pie -O2 -flto -flto-partition=one -fvisibility=hidden -Wl,--gc-sections
 FORMS_KIND_nopie := nopie

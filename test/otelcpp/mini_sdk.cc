@@ -35,8 +35,12 @@
 #define MINI_CONTEXT MINI_CONTEXT_POINTER
 #endif
 
-/* The span alone, or together with the block that counts its references. */
-#ifdef MINI_MADE_TOGETHER
+/* The span alone, or together with the block that counts its references, libc++'s or libstdc++'s. */
+#ifdef MINI_LIBCXX
+#include "test/otelcpp/libcxx_block.h"
+#define SPAN_HOLDER std::shared_ptr<api::Span>
+#define NEW_SPAN(...) = libcxx_make_shared<api::Span, Span>(__VA_ARGS__)
+#elif defined(MINI_MADE_TOGETHER)
 #define SPAN_HOLDER std::shared_ptr<api::Span>
 #define NEW_SPAN(...) = std::make_shared<Span>(__VA_ARGS__)
 #else

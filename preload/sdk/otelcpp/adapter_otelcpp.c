@@ -226,7 +226,7 @@ static void hook_dispose_inside(void *control)
 {
 	const struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_CONTROL_INSIDE, control);
 
-	hook_dispose(control, (char *)control + SP_OTELCPP_CONTROL_OBJECT,
+	hook_dispose(control, (char *)control + sdk->control_object,
 		     (destroy_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_DISPOSE_INSIDE));
 }
 
@@ -234,7 +234,7 @@ static void hook_dispose_pointer(void *control)
 {
 	const struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_CONTROL_POINTER, control);
 
-	hook_dispose(control, sp_otelcpp_member(control, SP_OTELCPP_CONTROL_OBJECT),
+	hook_dispose(control, sp_otelcpp_member(control, sdk->control_object),
 		     (destroy_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_DISPOSE_POINTER));
 }
 

@@ -14,9 +14,14 @@
 #define SP_OTELCPP_MARKER "N13opentelemetry2v"
 #define SP_OTELCPP_TYPE_NAME(V, rest) SP_OTELCPP_MARKER V rest
 
-/* The classes of one ABI version, in the order of enum sp_otelcpp_type, and then storages. */
+/*
+ * The classes of one ABI version, in the order of enum sp_otelcpp_type, then storages, then the two
+ * control blocks as libc++ has them.
+ */
 #define SP_OTELCPP_STORAGE_CLASSES SP_OTELCPP_TYPE_N
-#define SP_OTELCPP_CLASSES (SP_OTELCPP_TYPE_N + 1)
+#define SP_OTELCPP_LIBCXX_INSIDE (SP_OTELCPP_TYPE_N + 1)
+#define SP_OTELCPP_LIBCXX_POINTER (SP_OTELCPP_TYPE_N + 2)
+#define SP_OTELCPP_CLASSES (SP_OTELCPP_TYPE_N + 3)
 // clang-format off
 #define SP_OTELCPP_CLASSES_OF(V, tracer_slots, span_slots) \
 	{ \
@@ -46,6 +51,16 @@
 		.name = SP_OTELCPP_TYPE_NAME(V, "7context21RuntimeContextStorageE"), \
 		.slots_min = SP_OTELCPP_STORAGE_SLOTS, .slots_max = SP_OTELCPP_STORAGE_SLOTS_MAX, \
 		.destructors = SP_OTELCPP_STORAGE_SLOT_D1, \
+	}, { \
+		.kind = SP_TYPEINFO_PREFIX, \
+		.name = "NSt3__120__shared_ptr_emplaceI" SP_OTELCPP_TYPE_NAME(V, "3sdk5trace4SpanE"), \
+		.slots_min = SP_OTELCPP_LIBCXX_CONTROL_SLOTS, .slots_max = SP_OTELCPP_CONTROL_SLOTS, \
+		.destructors = SP_OTELCPP_SLOT_D1, \
+	}, { \
+		.kind = SP_TYPEINFO_PREFIX, \
+		.name = "NSt3__120__shared_ptr_pointerIP" SP_OTELCPP_TYPE_NAME(V, "3sdk5trace4SpanE"), \
+		.slots_min = SP_OTELCPP_LIBCXX_CONTROL_SLOTS, .slots_max = SP_OTELCPP_CONTROL_SLOTS, \
+		.destructors = SP_OTELCPP_SLOT_D1, \
 	}
 // clang-format on
 

@@ -76,6 +76,7 @@ static void take(struct sp_otelcpp *sdk, const struct sp_otelcpp_found *f)
 	sdk->names = f->names;
 	sdk->object = f->object;
 	sdk->by_type = f->by_type;
+	sdk->control_object = f->control_object;
 	sdk->span_vptr = f->type[SP_OTELCPP_TYPE_SPAN];
 	memcpy(sdk->storage_type, f->storage_type, sizeof(sdk->storage_type));
 	sp_otelcpp_set_storage(sdk, f->storage);

@@ -85,6 +85,7 @@ struct sp_otelcpp {
 	struct sp_elf_range object; /* which has its classes */
 	_Atomic bool found;         /* object is valid */
 	bool by_type;               /* its classes have no names that are seen */
+	unsigned control_object;    /* where its control blocks have their object, or point to it */
 	const void *const *_Atomic type[SP_OTELCPP_TYPE_N]; /* vptrs; NULL = it has none */
 	const void *const *storage_type[SP_OTELCPP_STORAGES_MAX];
 	_Atomic bool held;                     /* a vtable or an adapter refers to it for good */
@@ -177,6 +178,7 @@ struct sp_otelcpp_found {
 	const struct sp_otelcpp_names *names;
 	struct sp_elf_range object;
 	bool by_type;
+	unsigned control_object;
 	const void *const *type[SP_OTELCPP_TYPE_N];
 	const void *const *storage_type[SP_OTELCPP_STORAGES_MAX];
 	const void *storage;

@@ -156,6 +156,13 @@ static void find_in(struct sp_otelcpp_found *f, const struct sp_typeinfo_found *
 	f->by_type = !has_name(f, SP_OTELCPP_TYPE_SPAN);
 	for (unsigned i = 0; i < SP_OTELCPP_TYPE_N; i++)
 		f->type[i] = class_of(f, i, &found[i]);
+	f->control_object = SP_OTELCPP_CONTROL_OBJECT;
+	if (f->type[SP_OTELCPP_TYPE_CONTROL_INSIDE] == NULL &&
+	    f->type[SP_OTELCPP_TYPE_CONTROL_POINTER] == NULL) {
+		f->control_object = SP_OTELCPP_LIBCXX_CONTROL_OBJECT;
+		f->type[SP_OTELCPP_TYPE_CONTROL_INSIDE] = only(&found[SP_OTELCPP_LIBCXX_INSIDE]);
+		f->type[SP_OTELCPP_TYPE_CONTROL_POINTER] = only(&found[SP_OTELCPP_LIBCXX_POINTER]);
+	}
 	for (unsigned i = 0; i < found[SP_OTELCPP_STORAGE_CLASSES].n && i < SP_OTELCPP_STORAGES_MAX;
 	     i++)
 		f->storage_type[i] = found[SP_OTELCPP_STORAGE_CLASSES].vptr[i];

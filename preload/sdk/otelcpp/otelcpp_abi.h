@@ -177,6 +177,10 @@ struct sp_otelcpp_flavour {
 #define SP_OTELCPP_CONTROL_SLOTS 5U
 /* The object inside a control block (make_shared), or else the pointer to it. */
 #define SP_OTELCPP_CONTROL_OBJECT 16U
+/* libc++ has the same slots, but counts in two longs. Its smart pointers are not read, only nostd's. */
+#define SP_OTELCPP_LIBCXX_CONTROL_OBJECT 24U
+/* So many are the class's own; the fourth one may be in libc++.so. */
+#define SP_OTELCPP_LIBCXX_CONTROL_SLOTS 3U
 
 /* Enough for any object that the SDK returns in memory: SpanContext has 64 bytes, Context 32. */
 struct sp_otelcpp_object {
