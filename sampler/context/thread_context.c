@@ -163,9 +163,9 @@ static bool show(struct sp_thread_context *c, uint32_t turn)
 static const struct sp_span_frame *active(const struct sp_span_stack *s)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
-	bool scoped = atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
 
-	if (sp_span_overflow_count(&s->rest) != 0 && !(s->rest.yields && scoped))
+	if (sp_span_overflow_count(&s->rest) != 0 &&
+	    !(s->rest.yields && sp_span_token_yields(SP_SPAN_YIELDS)))
 		return NULL;
 	while (d > 0) {
 		const struct sp_span_frame *f = &s->frame[--d];
@@ -173,7 +173,7 @@ static const struct sp_span_frame *active(const struct sp_span_stack *s)
 		uint64_t token = atomic_load_explicit(&f->token, memory_order_relaxed);
 
 		/* A frame without a record in the table is a manual label. */
-		if (id == 0 || f->ref == 0 || (token == SP_SPAN_YIELDS && scoped)) {
+		if (id == 0 || f->ref == 0 || sp_span_token_yields(token)) {
 			if (id == SP_SPAN_BLANK)
 				return NULL;
 			continue;
@@ -188,10 +188,10 @@ static const struct sp_span_frame *active(const struct sp_span_stack *s)
 
 void sp_thread_context_write(struct sp_thread_context *c, const struct sp_span_stack *s)
 {
-	char root_id[SP_TEXT_ID_SIZE];
 	uint32_t turn = atomic_load_explicit(&sp_thread_context_turn, memory_order_relaxed);
 	const struct sp_span_frame *f = active(s);
 	struct sp_context_record *r = &c->record;
+	char root_id[SP_TEXT_ID_SIZE];
 	uint64_t id;
 
 	atomic_store_explicit(&r->valid, 0, memory_order_relaxed);

@@ -46,9 +46,12 @@ _Static_assert(offsetof(struct sp_context_record, valid) == 24 &&
 		       offsetof(struct sp_context_record, key) == 28,
 	       "as OTEP 4947 says");
 
-/* Of one thread, in its block. All zero = nothing is published. Written by the thread alone. */
+/*
+ * Of one thread, in its block, and one line of memory there. All zero = nothing is published.
+ * Written by the thread alone.
+ */
 struct sp_thread_context {
-	_Alignas(8) struct sp_context_record record;
+	_Alignas(64) struct sp_context_record record;
 	uint32_t
 		shown; /* sp_thread_context_turn when the thread's variable was set; 0 = it is not */
 	uint64_t root_id; /* what record.root_id says */
@@ -72,11 +75,19 @@ void sp_thread_context_init(const struct sp_config *config, unsigned foreign, bo
 /* For sp_thread_context_changed(). */
 void sp_thread_context_write(struct sp_thread_context *c, const struct sp_span_stack *s);
 
-/* The active span of the calling thread, whose context and stack these are, may have changed. */
+/*
+ * The active span of the calling thread, whose context and stack these are, may have changed. Half
+ * of all changes leave the thread without any span.
+ */
 static inline void sp_thread_context_changed(struct sp_thread_context *c,
 					     const struct sp_span_stack *s)
 {
-	if (atomic_load_explicit(&sp_thread_context_on, memory_order_relaxed))
+	if (!atomic_load_explicit(&sp_thread_context_on, memory_order_relaxed))
+		return;
+	if (sp_span_stack_empty(s) && sp_span_overflow_count(&s->rest) == 0 &&
+	    c->shown == atomic_load_explicit(&sp_thread_context_turn, memory_order_relaxed))
+		atomic_store_explicit(&c->record.valid, 0, memory_order_relaxed);
+	else
 		sp_thread_context_write(c, s);
 }
 
