@@ -2,11 +2,19 @@
 /*
  * Our own part of a span's start and end, without any SDK and without the hooks around it: names,
  * roots, table, stack. Prints nanoseconds of CPU per pair, like the hosts; for loop_main().
+ * BENCH_PUBLISH=1 also publishes the thread context, which a start and an end change once each.
+ * BENCH_READ=1 has no spans, but reads a thread context of somebody else instead, as the handler does.
  */
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "sampler/base/arch_sig.h"
+#include "sampler/config/config.h"
+#include "sampler/context/context_slot.h"
+#include "sampler/context/foreign_context.h"
+#include "sampler/context/thread_context.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/names.h"
 #include "sampler/span/span.h"
@@ -44,6 +52,44 @@ static void pairs(long n)
 	}
 }
 
+static __thread struct sp_context_record published;
+
+/* A record in the program's own thread-local storage, which can be read without asking the kernel. */
+static void publish_foreign(void)
+{
+	static const char root[sizeof(published.root_id)] = {"9a517183f26a089d"};
+
+	memset(published.trace_id, 1, sizeof(published.trace_id));
+	memset(published.span_id, 2, sizeof(published.span_id));
+	published.attributes =
+		sizeof(published) - (uint16_t)offsetof(struct sp_context_record, key);
+	published.len = sizeof(published.root_id);
+	memcpy(published.root_id, root, sizeof(root));
+	atomic_store(&published.valid, 1);
+	atomic_store(sp_context_slot(), &published);
+}
+
+static void reads(long n)
+{
+	struct sp_foreign_ids ids;
+
+	publish_foreign();
+	while (n-- > 0) {
+		if (!sp_foreign_context_read(NULL, &ids) || ids.root_id == 0)
+			_Exit(2);
+	}
+}
+
+static void start_reading(void)
+{
+	struct sp_foreign_context_setup setup = {0};
+
+	setup.tls_begin = (intptr_t)((uintptr_t)&published - sp_arch_thread_pointer());
+	setup.tls_end = setup.tls_begin + (intptr_t)sizeof(published);
+	sp_foreign_context_start(&setup);
+	sp_foreign_context_set_root_key(0);
+}
+
 static void open_spans(long n)
 {
 	while (n-- > 0)
@@ -52,9 +98,16 @@ static void open_spans(long n)
 
 int main(int argc, char **argv)
 {
-	static const struct loop loop = {.pairs = pairs, .open = open_spans};
+	static struct sp_config config;
+	struct loop loop = {.pairs = pairs, .open = open_spans};
 
 	if (names_init(1000) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
 		return 2;
+	if (getenv("BENCH_PUBLISH") != NULL)
+		sp_thread_context_init(&config, 0, false);
+	if (getenv("BENCH_READ") != NULL) {
+		loop.pairs = reads;
+		start_reading();
+	}
 	return loop_main(argc, argv, &loop);
 }

@@ -133,6 +133,16 @@ done <<<'1 10
 1 10000
 8 10'
 
+echo 'the same while the thread context is published, and a sample that reads one of somebody else:'
+printf '%s\n' 'ours|A=' 'published|BENCH_PUBLISH=1' |
+	"$BENCH/rounds" "$ROUNDS" "$BENCH/ours" 1 "$PAIRS" 10 >"$out/rounds"
+table <"$out/rounds"
+echo "  two changes: $(answer "our own part of a span whose thread context is published, more than one without" \
+	"$(more_than published ours)" ns 20)"
+"$BENCH/rounds" "$ROUNDS" "$BENCH/ours" 1 "$PAIRS" 0 <<<'reads|BENCH_READ=1' >"$out/rounds"
+echo "  a read: $(answer "the handler reads a thread context of somebody else" \
+	"$(awk -F'|' '{ printf "%.0f", $5 }' "$out/rounds")" ns 20)"
+
 for part in execs handler threads compile symbols export waits faults; do
 	echo
 	"test/bench/$part.sh"
