@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sampler/base/text.h"
+
 #define SP_HEADER_MAX 8192
 
 /* RFC 9110 tokens. */
@@ -22,7 +24,7 @@ static bool name_ok(const char *name)
 static bool value_ok(const char *value)
 {
 	for (; *value != '\0'; value++)
-		if (((unsigned char)*value < ' ' && *value != '\t') || *value == '\x7f')
+		if (sp_text_is_control(*value) && *value != '\t')
 			return false;
 	return true;
 }

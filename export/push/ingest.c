@@ -37,7 +37,7 @@ static const char *service_of(const struct sp_series *s)
 	for (size_t i = 0; i < s->n; i++)
 		if (strcmp(s->label[i].name, "service_name") == 0)
 			return s->label[i].value;
-	return "unknown_service";
+	return SP_CONFIG_UNKNOWN_SERVICE;
 }
 
 /*

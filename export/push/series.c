@@ -125,7 +125,7 @@ int sp_series_init(struct sp_series *s, const struct sp_config *config, uint32_t
 
 	memset(s, 0, sizeof(*s));
 	if (service == NULL || service[0] == '\0')
-		service = "unknown_service";
+		service = SP_CONFIG_UNKNOWN_SERVICE;
 	s->cap = SP_SERIES_MAX * (size_t)(SP_LABEL_NAME_MAX + SP_LABEL_VALUE_MAX + 2);
 	s->text = malloc(s->cap);
 	if (s->text == NULL)

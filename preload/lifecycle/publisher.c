@@ -72,8 +72,7 @@ static void take_service(const char *service)
 	char text[sizeof("service.name=") + 3UL * SP_PROCESS_CONTEXT_SERVICE_MAX] = "service.name=";
 	size_t n = strlen(text);
 
-	/* What a library makes up for a program that has no name is no name. */
-	if (service[0] == '\0' || strncmp(service, "unknown_service", 15) == 0)
+	if (service[0] == '\0' || sp_sdk_service_is_made_up(service, strlen(service)))
 		return;
 	for (size_t i = 0; service[i] != '\0'; i++)
 		n += sp_text_percent(text + n, service[i]);

@@ -94,6 +94,13 @@ static struct {
 	char attributes[SP_SDK_ATTRIBUTES_MAX];
 } resource;
 
+bool sp_sdk_service_is_made_up(const char *name, size_t len)
+{
+	static const char unknown[] = SP_CONFIG_UNKNOWN_SERVICE;
+
+	return len >= sizeof(unknown) - 1 && memcmp(name, unknown, sizeof(unknown) - 1) == 0;
+}
+
 void sp_sdk_resource(const char *service, const char *attributes)
 {
 	static _Atomic bool told;

@@ -7,6 +7,7 @@
 #define SP_SDK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "sampler/region/region.h"
@@ -42,6 +43,9 @@ void sp_sdk_publish(enum sp_sdk sdk, struct sp_region_sdk *out);
  * another service.
  */
 void sp_sdk_resource(const char *service, const char *attributes);
+
+/* Any context. An SDK made that name up, as the program has not named its service. */
+bool sp_sdk_service_is_made_up(const char *name, size_t len);
 
 /* APP, one thread at a time, before the configuration is parsed: hands the resource on to it. */
 void sp_sdk_resource_configure(void);

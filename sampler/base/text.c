@@ -58,6 +58,14 @@ static size_t step(const unsigned char *s, size_t len, bool *good)
 	return have;
 }
 
+bool sp_text_has_control(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (sp_text_is_control(text[i]))
+			return true;
+	return false;
+}
+
 bool sp_text_valid(const char *text, size_t len)
 {
 	const unsigned char *s = (const unsigned char *)text;
@@ -133,7 +141,7 @@ void sp_text_printable(char *s, size_t len)
 		n = step((const unsigned char *)s + i, len - i, &good);
 		if (!good)
 			memset(s + i, '?', n);
-		else if (n == 1 && ((unsigned char)s[i] < ' ' || s[i] == '\x7f'))
+		else if (n == 1 && sp_text_is_control(s[i]))
 			s[i] = ' ';
 		else if (n == 2 && s[i] == '\xc2' && (unsigned char)s[i + 1] < 0xa0)
 			memset(s + i, ' ', n);

@@ -30,6 +30,15 @@ size_t sp_text_boundary(const char *text, size_t len);
  */
 void sp_text_printable(char *s, size_t len);
 
+/* A control character of ASCII, which no name and no address has. */
+static inline bool sp_text_is_control(char c)
+{
+	return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
+/* There is one in the text. */
+bool sp_text_has_control(const char *text, size_t len);
+
 /* What a hexadecimal digit of either case stands for, or -1. */
 int sp_text_digit(char c);
 

@@ -7,8 +7,10 @@
  *
  * A child that is forked while another thread holds the lock has no such thread, and nobody would
  * ever give it back. So the lock says in which process it was taken, and counts as free in any
- * other. What it protects may be half done then: whoever takes it starts from the beginning. APP
- * context.
+ * other. What it protects may be half done then: whoever takes it starts from the beginning. Only
+ * forks that our fork handler sees are noticed: those by the C library once a span was recorded. A
+ * child of an earlier fork, or by a raw clone, that was forked at such a moment does without what
+ * the lock protects. APP context.
  */
 #ifndef SP_TRY_LOCK_H
 #define SP_TRY_LOCK_H

@@ -20,7 +20,7 @@
 
 static char resource[SP_CONFIG_VALUE_MAX + 2];
 static char program[4096]; /* not on the stack: a host's thread may have little of it */
-static char unknown_service[sizeof("unknown_service:") + EXE_MAX];
+static char unknown_service[sizeof(SP_CONFIG_UNKNOWN_SERVICE ":") + EXE_MAX];
 
 /*
  * Off is the safe side of a kill switch. SPANPROF_DISABLED therefore also obeys 1, yes and whatever
@@ -265,12 +265,13 @@ static const char *name_by_program(void)
 	for (base = len; base > 0 && program[base - 1] != '/';)
 		base--;
 	if (base == len)
-		return "unknown_service";
-	out = sp_fmt_snprintf(unknown_service, sizeof(unknown_service), "unknown_service:");
+		return SP_CONFIG_UNKNOWN_SERVICE;
+	out = sp_fmt_snprintf(unknown_service, sizeof(unknown_service),
+			      SP_CONFIG_UNKNOWN_SERVICE ":");
 	out += sp_text_clean(unknown_service + out, EXE_MAX, program + base, len - base);
 	unknown_service[out] = '\0';
 	for (size_t i = 0; i < out; i++)
-		if ((unsigned char)unknown_service[i] < 0x20 || unknown_service[i] == 0x7f)
+		if (sp_text_is_control(unknown_service[i]))
 			unknown_service[i] = '_';
 	return unknown_service;
 }

@@ -125,6 +125,9 @@ struct sp_config {
 	struct sp_config_attribute resource_label[SP_RESOURCE_LABELS_MAX]; /* those; up to a NULL */
 };
 
+/* What a service without a name is called (OpenTelemetry's resource conventions). */
+#define SP_CONFIG_UNKNOWN_SERVICE "unknown_service"
+
 /*
  * INIT context. Copies the variables that the table names out of envp. Values longer than 8 KiB or
  * beyond the 32 KiB of the copy are remembered as "too long". Never allocates, logs or fails.

@@ -16,17 +16,13 @@
 static const char has_control[] = "contains a control character";
 static const char not_utf8[] = "is not valid UTF-8";
 
-static bool control(char c)
-{
-	return (unsigned char)c < 0x20 || c == 0x7f;
-}
-
 static const char *check_plain(const char *s)
 {
-	for (size_t i = 0; s[i] != '\0'; i++)
-		if (control(s[i]))
-			return has_control;
-	return sp_text_valid(s, strlen(s)) ? NULL : not_utf8;
+	size_t len = strlen(s);
+
+	if (sp_text_has_control(s, len))
+		return has_control;
+	return sp_text_valid(s, len) ? NULL : not_utf8;
 }
 
 /* File names need not be UTF-8. */
@@ -37,7 +33,7 @@ static const char *check_path(const char *s)
 	if (strlen(s) > PATH_BYTES_MAX)
 		return "is too long for a path";
 	for (size_t i = 0; s[i] != '\0'; i++)
-		if (control(s[i]))
+		if (sp_text_is_control(s[i]))
 			return has_control;
 	return NULL;
 }
@@ -114,7 +110,7 @@ static const char *check_url(enum sp_config_type type, const char *s)
 static const char *check_headers(const char *s)
 {
 	for (size_t i = 0; s[i] != '\0'; i++)
-		if (control(s[i]) && strchr("\t\r\n", s[i]) == NULL)
+		if (sp_text_is_control(s[i]) && strchr("\t\r\n", s[i]) == NULL)
 			return has_control;
 	return sp_text_valid(s, strlen(s)) ? NULL : not_utf8;
 }
@@ -145,7 +141,7 @@ static const char *decode(const char *s, size_t len, char *out, size_t *out_len)
 			c = (char)(sp_text_digit(s[i + 1]) << 4 | sp_text_digit(s[i + 2]));
 			i += 2;
 		}
-		if (control(c))
+		if (sp_text_is_control(c))
 			return has_control;
 		out[n++] = c;
 	}

@@ -114,10 +114,10 @@ static int place_in(struct reader any)
 
 static bool is_clean(const struct reader *text)
 {
-	for (const uint8_t *at = text->at; at < text->end; at++)
-		if (*at < ' ' || *at == 0x7f)
-			return false;
-	return sp_text_valid((const char *)text->at, (size_t)(text->end - text->at));
+	const char *from = (const char *)text->at;
+	size_t len = (size_t)(text->end - text->at);
+
+	return !sp_text_has_control(from, len) && sp_text_valid(from, len);
 }
 
 /* Of a Resource: the attribute's text. */

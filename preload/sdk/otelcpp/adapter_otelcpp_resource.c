@@ -123,11 +123,7 @@ static void put(struct text t)
 
 static bool is_clean(struct text t)
 {
-	for (size_t i = 0; i < t.len; i++) {
-		if ((unsigned char)t.at[i] < ' ' || t.at[i] == 0x7f)
-			return false;
-	}
-	return t.len != 0 && sp_text_valid(t.at, t.len);
+	return t.len != 0 && !sp_text_has_control(t.at, t.len) && sp_text_valid(t.at, t.len);
 }
 
 /* One for which there is no room is left out. */
@@ -147,14 +143,10 @@ static void put_attribute(const struct attribute *a)
 		output.used = before;
 }
 
-/* What the SDK makes up for a program that has not named its service is no name. */
 static bool is_made_up(const struct attribute *a)
 {
-	static const char unknown[] = "unknown_service";
-
 	return is_text(a->key, "service.name") && a->value.at != NULL &&
-	       a->value.len >= sizeof(unknown) - 1 &&
-	       memcmp(a->value.at, unknown, sizeof(unknown) - 1) == 0;
+	       sp_sdk_service_is_made_up(a->value.at, a->value.len);
 }
 
 /* First those that are always used, as there may not be room for all. */
