@@ -62,7 +62,7 @@ static bool is_free(const struct sp_span_record *r, unsigned key)
 	return (sp_span_keys(r) & 1U << key) == 0;
 }
 
-/* Whether a sample can be labelled with this span's id. */
+/* Whether a sample can be labelled with this span's id, and a link would lead to it. */
 static bool labelled(const struct sp_span_record *r, const struct sp_config *cfg)
 {
 	switch (cfg->span_id_scope) {
@@ -168,17 +168,26 @@ static __attribute__((noinline)) void set_times(const struct sp_span_record *r,
 		set_waits(&t, set, span);
 }
 
-bool sp_span_attr_wants(const struct sp_span_record *r)
+static bool wants_link(const struct sp_span_record *r, const struct sp_config *cfg)
 {
-	const struct sp_config *cfg = sp_lifecycle_config();
-
-	if (!labelled(r, cfg))
+	if (cfg->attributes == SP_ATTRIBUTES_NEVER || !labelled(r, cfg))
 		return false;
-	if (cfg->attributes != SP_ATTRIBUTES_WITH_SAMPLES)
+	if (cfg->attributes == SP_ATTRIBUTES_ALWAYS)
 		return true;
 	/* A sample that came after this question would belong to a span without a link to it. */
 	sp_span_unlabel(r);
 	return sp_span_table_has_sample(r);
+}
+
+/* A span that is too short for a sample has its times all the same. */
+unsigned sp_span_attr_wants(const struct sp_span_record *r)
+{
+	const struct sp_config *cfg = sp_lifecycle_config();
+	unsigned wanted = wants_link(r, cfg) ? SP_SPAN_ATTR_LINK : 0;
+
+	if ((cfg->span_cpu_time || cfg->span_times) && sp_span_is_root(r) && !sp_seccomp_is_on())
+		wanted |= SP_SPAN_ATTR_TIMES;
+	return wanted;
 }
 
 /* noinline: most users configure no URL. */
@@ -204,24 +213,27 @@ static __attribute__((noinline)) void set_all_links(const struct sp_span_record 
 	set_links(r, &l, set, span);
 }
 
-void sp_span_attr_give(const struct sp_span_record *r, const struct sp_span_attr_set *set,
-		       void *span)
+void sp_span_attr_give(const struct sp_span_record *r, unsigned wanted,
+		       const struct sp_span_attr_set *set, void *span)
 {
 	const struct sp_config *cfg = sp_lifecycle_config();
+	bool link = (wanted & SP_SPAN_ATTR_LINK) != 0;
 	char span_id[SP_TEXT_ID_SIZE];
 
 	sp_text_id(span_id, r->span_id);
-	if (is_free(r, KEY_ID))
+	if (link && is_free(r, KEY_ID))
 		set->string(span, keys[KEY_ID], span_id);
-	if ((cfg->span_cpu_time || cfg->span_times) && !sp_seccomp_is_on() && sp_span_is_root(r))
+	if ((wanted & SP_SPAN_ATTR_TIMES) != 0)
 		set_times(r, set, span);
-	if (cfg->profile_url != NULL || cfg->baseline_url != NULL)
+	if (link && (cfg->profile_url != NULL || cfg->baseline_url != NULL))
 		set_all_links(r, span_id, set, span);
 }
 
 void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_attr_set *set,
 			void *span)
 {
-	if (sp_span_attr_wanted(r))
-		sp_span_attr_give(r, set, span);
+	unsigned wanted = sp_span_attr_wanted(r);
+
+	if (wanted != 0)
+		sp_span_attr_give(r, wanted, set, span);
 }

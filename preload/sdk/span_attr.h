@@ -16,19 +16,26 @@ static inline bool sp_span_attr_any(void)
 {
 	const struct sp_config *cfg = sp_lifecycle_config();
 
-	return cfg->attributes != SP_ATTRIBUTES_NEVER && cfg->span_id_scope != SP_SCOPE_NONE;
+	return (cfg->attributes != SP_ATTRIBUTES_NEVER && cfg->span_id_scope != SP_SCOPE_NONE) ||
+	       cfg->span_cpu_time || cfg->span_times;
 }
 
+/* Which attributes a span gets; 0 = none. */
+enum sp_span_attr {
+	SP_SPAN_ATTR_LINK = 1 << 0,  /* pyroscope.profile.id and the URLs that are configured */
+	SP_SPAN_ATTR_TIMES = 1 << 1, /* those of span_times.h that are configured */
+};
+
 /* For sp_span_attr_wanted(). */
-bool sp_span_attr_wants(const struct sp_span_record *r);
+unsigned sp_span_attr_wants(const struct sp_span_record *r);
 
 /*
- * Whether the span, which is about to be ended, gets any attribute at all. With
+ * Which attributes (enum sp_span_attr) the span gets, which is about to be ended. With
  * SPANPROF_ATTRIBUTES=with-samples the calling thread's samples do not show it from then on.
  */
-static inline bool sp_span_attr_wanted(const struct sp_span_record *r)
+static inline unsigned sp_span_attr_wanted(const struct sp_span_record *r)
 {
-	return sp_span_attr_any() && sp_span_attr_wants(r);
+	return sp_span_attr_any() ? sp_span_attr_wants(r) : 0;
 }
 
 /* For sp_span_attr_key(): the bit of that key, or 0. */
@@ -60,18 +67,18 @@ struct sp_span_attr_set {
 };
 
 /*
- * Calls set once for each attribute that this span gets: pyroscope.profile.id on every span whose
- * id can be a sample's label, pyroscope.profile.url and the others if URLs are configured,
- * on local roots those of span_times.h that are configured; none that the program has set itself. With
- * SPANPROF_ATTRIBUTES=with-samples only spans with a sample under their id get any; a sample that
- * another thread is just taking comes too late, and so does one of a child that outlives its root.
- * To be called before the real end, so that the time range is the span's.
+ * Calls set once for each attribute that this span gets: pyroscope.profile.id, and the URLs if they
+ * are configured, on spans whose id can be a sample's label; on local roots those of span_times.h that
+ * are configured; none that the program has set itself. With SPANPROF_ATTRIBUTES=with-samples only
+ * spans with a sample under their id get a link to it; a sample that another thread is just taking
+ * comes too late, and so does one of a child that outlives its root. To be called before the real end,
+ * so that the time range is the span's.
  */
 void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_attr_set *set,
 			void *span);
 
-/* The same where sp_span_attr_wanted() has just said so. */
-void sp_span_attr_give(const struct sp_span_record *r, const struct sp_span_attr_set *set,
-		       void *span);
+/* The same with the answer of sp_span_attr_wanted(), just asked. */
+void sp_span_attr_give(const struct sp_span_record *r, unsigned wanted,
+		       const struct sp_span_attr_set *set, void *span);
 
 #endif

@@ -167,10 +167,10 @@ struct sp_config_var {
 		  "because its end may never come.") \
 	X(ATTRIBUTES, ENUM, attributes, \
 	  .source = {{"SPANPROF_ATTRIBUTES", SP_FORM_OWN}}, \
-	  .choices = sp_config_attributes_choices, .fallback = "always", \
-	  .help = "Which spans get `pyroscope.profile.id` and the links: all whose id can " \
-		  "be a label, only those of them that have samples when they end (with " \
-		  "SPANPROF_OFF_CPU or SPANPROF_WALL also a wait), or none.") \
+	  .choices = sp_config_attributes_choices, .fallback = "with-samples", \
+	  .help = "Which spans get `pyroscope.profile.id` and the links: of those whose id " \
+		  "can be a label only those that have samples when they end (with " \
+		  "SPANPROF_OFF_CPU or SPANPROF_WALL also a wait), all of them, or none.") \
 	X(SPAN_CPU_TIME, BOOL, span_cpu_time, \
 	  .source = {{"SPANPROF_SPAN_CPU_TIME", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Give each local root the attribute `spanprof.cpu_time_ns`, the exact " \

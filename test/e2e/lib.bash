@@ -32,6 +32,8 @@ for variable in $(compgen -e); do
 done
 unset variable
 export LC_ALL=C TZ=UTC
+# Stories tell by its attributes which spans a program had, also of spans that are too short for a sample.
+export SPANPROF_ATTRIBUTES=always
 # A host that says nothing about its spans must not leave files in the repository.
 export OTELC_SPANS_FILE=/dev/null
 # Hosts name their service by variables, or leave it without a name (test/sdk/README.md).

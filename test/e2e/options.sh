@@ -10,6 +10,8 @@ readonly STORIES=$TEST_LIBS/otelcpp/debian/stories
 readonly PIECE_MS=60
 readonly GRAFANA=SPANPROF_PROFILE_BASE_URL=http://grafana.example
 export SPANPROF_SAMPLE_RATE=250
+# With the default only spans with samples have attributes.
+unset SPANPROF_ATTRIBUTES
 run=0
 
 # options STORY "EXPECTATION..." [VARIABLE=VALUE]...: see options.py
@@ -61,6 +63,6 @@ options nested "$AS_ROOT attributes=outer:id" SPANPROF_SPAN_ID_SCOPE=root \
 
 # In "unattached" nothing is a scope, in "scopes_decide" one of two open spans is attached.
 options unattached "ids=first,second names=first,second traces=yes attributes=first:id second:id"
-options unattached "ids= names= traces=no attributes=first:id second:id" SPANPROF_ACTIVE_SPAN=scope
-options unattached "ids= names= traces=no attributes=" SPANPROF_ACTIVE_SPAN=scope \
-	SPANPROF_ATTRIBUTES=with-samples
+options unattached "ids= names= traces=no attributes=first:id second:id" SPANPROF_ACTIVE_SPAN=scope \
+	SPANPROF_ATTRIBUTES=always
+options unattached "ids= names= traces=no attributes=" SPANPROF_ACTIVE_SPAN=scope

@@ -5,6 +5,9 @@
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
+# Times need no sample, and so no link.
+unset SPANPROF_ATTRIBUTES
+
 need python3
 readonly TURNS=2 WAIT_MS=300
 readonly COMPARE=$ROOT/test/e2e/span_times.py

@@ -100,9 +100,10 @@ static void ending(struct sp_otelcpp *sdk, void *span)
 	if (!record_of(sdk, span, &r))
 		return;
 	int saved = errno;
+	unsigned wanted = sp_span_attr_wanted(&r);
 
-	if (sp_span_attr_wanted(&r) && sp_otelcpp_is_recording(sdk, span))
-		sp_span_attr_give(&r, &sp_otelcpp_set, span);
+	if (wanted != 0 && sp_otelcpp_is_recording(sdk, span))
+		sp_span_attr_give(&r, wanted, &sp_otelcpp_set, span);
 	/* before the real end: after it another thread may get the same object */
 	(void)sp_span_close(&r);
 	errno = saved;

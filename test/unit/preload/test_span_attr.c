@@ -118,6 +118,25 @@ Test(span_attr, switched_off_there_are_none)
 	cr_assert_eq(seen.n, 0);
 }
 
+Test(span_attr, the_times_of_a_root_need_no_link_and_no_sample)
+{
+	sp_lifecycle_settings.span_cpu_time = true;
+	sp_lifecycle_settings.attributes = SP_ATTRIBUTES_NEVER;
+	apply(true);
+	cr_assert_eq(seen.n, 1);
+	cr_assert_str_eq(seen.key[0], "spanprof.cpu_time_ns");
+	sp_lifecycle_settings.attributes = SP_ATTRIBUTES_WITH_SAMPLES;
+	apply(true);
+	cr_assert_eq(seen.n, 1);
+	cr_assert_str_eq(seen.key[0], "spanprof.cpu_time_ns");
+	sp_lifecycle_settings.attributes = SP_ATTRIBUTES_ALWAYS;
+	sp_lifecycle_settings.span_id_scope = SP_SCOPE_NONE;
+	apply(true);
+	cr_assert_eq(seen.n, 1);
+	apply(false);
+	cr_assert_eq(seen.n, 0);
+}
+
 Test(span_attr, on_request_only_a_span_with_samples_gets_any)
 {
 	struct sp_span_record r = record(true);
@@ -150,7 +169,7 @@ Test(span_attr, asked_whether_it_has_samples_a_span_gets_no_more)
 	cr_assert(sp_span_of(&sp_lifecycle_settings, &r));
 	cr_assert(sp_span_stack_peek(&sp_thread_own->spans, &e));
 
-	cr_assert_not(sp_span_attr_wanted(&r));
+	cr_assert_eq(sp_span_attr_wanted(&r), 0);
 	cr_assert_not(sp_span_stack_peek(&sp_thread_own->spans, &e));
 }
 

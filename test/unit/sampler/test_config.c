@@ -43,7 +43,7 @@ Test(config, has_the_documented_defaults, .timeout = 20)
 	cr_expect_eq(cfg.span_id_scope, SP_SCOPE_ROOT);
 	cr_expect_eq(cfg.span_name_scope, SP_SCOPE_ROOT);
 	cr_expect_eq(cfg.trace_id, true);
-	cr_expect_eq(cfg.attributes, SP_ATTRIBUTES_ALWAYS);
+	cr_expect_eq(cfg.attributes, SP_ATTRIBUTES_WITH_SAMPLES);
 	cr_expect_eq(cfg.active_span, SP_ACTIVE_AUTO);
 	cr_expect_eq(cfg.log_level, SP_LOG_WARN);
 	cr_expect_eq(cfg.add_profile_url, true);
