@@ -170,7 +170,7 @@ as = $(addprefix $(1)=,$(2))
 FORCE:
 
 ## Build
-.PHONY: all deps install uninstall man carrier deb deb-test dist reproducible clean
+.PHONY: all deps install uninstall man carrier deb deb-test rpm rpm-test dist reproducible clean
 all: $(PRODUCTS) ## the object, the exporter and the tools, in build/ (V=1 prints commands, DEV=1 adds -Werror)
 
 deps: ## install the Debian packages of every group (SPANPROF_SKIP_DEPS=1 skips this everywhere)
@@ -217,9 +217,17 @@ deb: ## the Debian package, in build/dist (installs its tools first)
 	lintian --fail-on error,warning $(DIST)/spanprof_*.deb
 
 deb-test: deb test-programs ## the package in a root of its own: installed, upgraded, removed (needs root)
-	@bash test/install/package.sh || test $$? = 77
+	@bash test/install/package.sh deb || test $$? = 77
 
-dist: deb carrier ## package, carrier, SBOM (SPDX 2.3) and SHA256SUMS, in build/dist
+rpm: all $(MAN_PAGES) carrier ## the RPM package, which brings its own libraries, in build/dist (installs its tools first)
+	$(call install_deps,rpm)
+	@rm -f $(DIST)/spanprof-*.rpm && scripts/build-rpm.sh $(DIST)
+
+rpm-test: rpm test-programs ## the same as deb-test, with the RPM package
+	@bash test/install/package.sh rpm || test $$? = 77
+
+dist: deb carrier ## packages, carrier, SBOM (SPDX 2.3) and SHA256SUMS, in build/dist
+	@$(MAKE) --no-print-directory rpm
 	@scripts/dist.sh $(DIST)
 
 reproducible: ## build everything of dist twice, in different folders: the same bytes (minutes)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Usage: dist.sh DIR. Beside the Debian package in DIR: the sources and the carrier as tar files, what is in
+# Usage: dist.sh DIR. Beside the packages in DIR: the sources and the carrier as tar files, what is in
 # the carrier and linked into our programs (SPDX), and checksums of all. The same sources give the same bytes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,5 +19,5 @@ git archive --format=tar --prefix="spanprof-$version/" HEAD |
 	gzip -9n >"$DIR/spanprof-$version.tar.gz"
 python3 scripts/sbom.py "$version" >"$DIR/$name.spdx.json"
 cd "$DIR"
-sha256sum ./*.deb ./*.tar.gz ./*.json | sed 's|\./||' >SHA256SUMS
+sha256sum ./*.deb ./*.rpm ./*.tar.gz ./*.json | sed 's|\./||' >SHA256SUMS
 cat SHA256SUMS

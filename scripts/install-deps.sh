@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian 12 packages of the groups named on the command line: build demo test symbols
-# lint bench carrier deb cross corpus peers. This is the one list of packages. Does nothing, quickly, when
+# lint bench carrier deb rpm cross corpus peers. This is the one list of packages. Does nothing, quickly, when
 # all are there. Removes no package.
 set -euo pipefail
 
@@ -22,6 +22,7 @@ declare -A GROUP=(
 	[bench]="g++ python3 curl procps libunwind-dev libgoogle-perftools4 nodejs=node"
 	[carrier]="patchelf binutils dpkg busybox-static=busybox"
 	[deb]="dpkg-dev debhelper lintian fakeroot git tar python3"
+	[rpm]="rpm git"
 	[corpus]="redis-server redis-tools nginx-light memcached php-cli mariadb-server postgresql
 		nodejs openjdk-17-jre-headless sqlite3 openssl xz-utils gcc clang coreutils python3 perl
 		bash git gzip tar curl strace procps"

@@ -120,7 +120,7 @@ last_line()
 	case $1 in
 	'make demo')
 		sed -n '/<!-- demo:begin -->/,/<!-- demo:end -->/p' test/rideshare/README.md | grep -B 1 '^```$' | head -n 1 |
-			sed 's/[.*]/\\&/g'
+			sed 's/[].*[]/\\&/g'
 		;;
 	'make test')
 		echo '[1-9][0-9]* passed, 0 failed, [0-9]* skipped'

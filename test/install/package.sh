@@ -1,55 +1,142 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The Debian package in a root of its own that knows this machine's packages: installs, profiles,
-# upgrades and goes without a trace, also out of /etc/ld.so.preload. "make deb-test" runs it.
+# package.sh deb|rpm: that package in a root of its own. It installs, profiles, upgrades and goes without a
+# trace, also out of /etc/ld.so.preload. "make deb-test" and "make rpm-test" run it.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/install/root.bash
 source test/install/root.bash
 
-((EUID == 0)) || skip "needs root for dpkg --root"
-need dpkg dpkg-deb chroot dash
-readonly IMAGE=$WORK/image OBJECT=/usr/lib/spanprof/libspanprof.so
-packages=(build/dist/spanprof_*.deb)
-[[ -e ${packages[0]} ]] || skip "no package in build/dist (make deb)"
+readonly KIND=$1 IMAGE=$WORK/image OBJECT=/usr/lib/spanprof/libspanprof.so
+((EUID == 0)) || skip "needs root for another root folder"
 chmod 755 "$WORK"
-root_make "$IMAGE"
-rm -r "${IMAGE:?}$PRODUCT"
-root_add "$IMAGE" "$(type -P dash)" /bin/sh
-for program in true ls cmp cp mv rm cat; do
-	root_add "$IMAGE" "$(type -P "$program")" "/bin/$program"
-done
-mkdir -p "$IMAGE"/var/lib/dpkg/{info,updates,triggers}
-# What the package needs, as it is installed here; dpkg refuses the package without.
-mapfile -t needed < <(dpkg-deb -f "${packages[0]}" Depends | tr ',' '\n' | awk '{ print $1 }')
-((${#needed[@]} > 3)) || fail "needs only ${needed[*]}"
-dpkg-query -s "${needed[@]}" >"$IMAGE/var/lib/dpkg/status"
-for name in "${needed[@]}"; do
-	: >"$IMAGE/var/lib/dpkg/info/$name:$(dpkg --print-architecture).list"
-done
-chown -R 0:0 "$IMAGE"
-chmod -R u=rwX,go=rX "$IMAGE"
-: >"$IMAGE/dev/null"
-chmod 777 "$IMAGE/out" "$IMAGE/dev/null"
 
-files()
+# Each kind says which file the package is, makes a newer one and what the root has to know, and then:
+# refused = does not install where a library is missing; add FILE, take = installs and removes.
+deb_prepare()
 {
-	find "$IMAGE" -path "$IMAGE/var/lib/dpkg" -prune -o -printf '%P %m %U\n' | sort
+	need dpkg dpkg-deb
+	files=(build/dist/spanprof_*.deb)
+	NEXT=$WORK/next.deb
+	[[ -e ${files[0]} ]] || return 0
+	# The same, one version later.
+	mkdir "$WORK/next"
+	dpkg-deb -R "${files[0]}" "$WORK/next"
+	sed -i 's/^Version: .*/&.1/' "$WORK/next/DEBIAN/control"
+	dpkg-deb --root-owner-group -b "$WORK/next" "$NEXT" >/dev/null
+	VERSION=$(dpkg-deb -f "${files[0]}" Version)
+	NEXT_VERSION=$VERSION.1
 }
 
-# package NAME ARGUMENT...
-package()
+deb_database()
 {
-	local name=$1
+	local needed
 
-	shift
-	run "$name" dpkg --root="$IMAGE" --log=/dev/null "$@"
-	expect_rc "$name" 0
+	mkdir -p "$IMAGE"/var/lib/dpkg/{info,updates,triggers}
+	# What the package needs, as it is installed here; dpkg refuses the package without.
+	mapfile -t needed < <(dpkg-deb -f "${files[0]}" Depends | tr ',' '\n' | awk '{ print $1 }')
+	((${#needed[@]} > 3)) || fail "needs only ${needed[*]}"
+	dpkg-query -s "${needed[@]}" >"$IMAGE/var/lib/dpkg/status"
+	for name in "${needed[@]}"; do
+		: >"$IMAGE/var/lib/dpkg/info/$name:$(dpkg --print-architecture).list"
+	done
 }
 
-state()
+deb_refused()
+{
+	cp "$IMAGE/var/lib/dpkg/status" "$WORK/status"
+	sed -i '/^Package: libcurl4/,/^$/d' "$IMAGE/var/lib/dpkg/status"
+	run without dpkg --root="$IMAGE" --log=/dev/null -i "${files[0]}"
+	expect_rc without 1
+	grep -q 'depends on libcurl4' "$WORK/without.err" || fail "installs without libcurl: $(<"$WORK/without.err")"
+	package away dpkg --root="$IMAGE" --log=/dev/null -P spanprof
+	cp "$WORK/status" "$IMAGE/var/lib/dpkg/status"
+}
+
+deb_add()
+{
+	package add dpkg --root="$IMAGE" --log=/dev/null -i "$1"
+}
+
+deb_take()
+{
+	package take dpkg --root="$IMAGE" --log=/dev/null -r spanprof
+}
+
+deb_purge()
+{
+	package purge dpkg --root="$IMAGE" --log=/dev/null -P spanprof
+}
+
+deb_state()
 {
 	dpkg-query --admindir="$IMAGE/var/lib/dpkg" -W -f '${db:Status-Status} ${Version}' spanprof 2>/dev/null || true
+}
+
+rpm_prepare()
+{
+	need rpm rpmbuild
+	files=(build/dist/spanprof-*.rpm)
+	[[ -e ${files[0]} ]] || return 0
+	RPM_RELEASE=2 scripts/build-rpm.sh "$WORK/next"
+	NEXT=$(echo "$WORK"/next/*.rpm)
+	VERSION=$(rpm -qp --qf '%{VERSION}-%{RELEASE}' "${files[0]}")
+	NEXT_VERSION=${VERSION%-*}-2
+	# It brings its libraries.
+	[[ $(rpm -qp --requires "${files[0]}" | grep -v '^rpmlib(' | sort -u | xargs) == '/bin/sh /usr/bin/flock' ]] ||
+		fail "needs $(rpm -qp --requires "${files[0]}")"
+}
+
+rpm_database()
+{
+	rpm --root "$IMAGE" --initdb
+	# A distribution's own packages have these.
+	mkdir -p "$IMAGE"/usr/{bin,include,lib,share/{bash-completion/completions,licenses,man/man{1,7,8}}} \
+		"$IMAGE/var/tmp"
+}
+
+rpm_refused()
+{
+	:
+}
+
+# The programs of the root are in no package there.
+rpm_add()
+{
+	package add rpm --root "$IMAGE" --nodeps -U "$1"
+}
+
+rpm_take()
+{
+	package take rpm --root "$IMAGE" -e spanprof
+}
+
+rpm_purge()
+{
+	:
+}
+
+rpm_state()
+{
+	rpm --root "$IMAGE" -q --qf 'installed %{VERSION}-%{RELEASE}' spanprof 2>/dev/null || true
+}
+
+# package NAME COMMAND...
+package()
+{
+	run "$@"
+	expect_rc "$1" 0
+}
+
+expect_state()
+{
+	[[ $("${KIND}_state") == "$1" ]] || fail "state: $("${KIND}_state")"
+}
+
+all_files()
+{
+	find "$IMAGE" \( -path "$IMAGE/var/lib/dpkg" -o -path "$IMAGE/var/lib/rpm" \) -prune -o \
+		-printf '%P %m %U\n' | sort
 }
 
 # profiled NAME COMMAND...: in the root, by nobody
@@ -65,44 +152,46 @@ profiled()
 	rm -f "$IMAGE"/out/*
 }
 
-# The same, one version later.
-mkdir "$WORK/next"
-dpkg-deb -R "${packages[0]}" "$WORK/next"
-sed -i 's/^Version: .*/&.1/' "$WORK/next/DEBIAN/control"
-dpkg-deb --root-owner-group -b "$WORK/next" "$WORK/next.deb" >/dev/null
-version=$(dpkg-deb -f "${packages[0]}" Version)
+need chroot dash
+"${KIND}_prepare"
+[[ -e ${files[0]} ]] || skip "no package in build/dist (make $KIND)"
+root_make "$IMAGE"
+rm -r "${IMAGE:?}$PRODUCT"
+root_add "$IMAGE" "$(type -P dash)" /bin/sh
+for program in true ls cmp cp mv rm cat flock mktemp mkfifo ln; do
+	root_add "$IMAGE" "$(type -P "$program")" "/bin/$program"
+done
+"${KIND}_database"
+chown -R 0:0 "$IMAGE"
+chmod -R u=rwX,go=rX "$IMAGE"
+: >"$IMAGE/dev/null"
+chmod 777 "$IMAGE/out" "$IMAGE/dev/null"
+all_files >"$WORK/before"
 
-files >"$WORK/before"
-cp "$IMAGE/var/lib/dpkg/status" "$WORK/status"
-sed -i '/^Package: libcurl4/,/^$/d' "$IMAGE/var/lib/dpkg/status"
-run without dpkg --root="$IMAGE" --log=/dev/null -i "${packages[0]}"
-expect_rc without 1
-grep -q 'depends on libcurl4' "$WORK/without.err" || fail "installs without libcurl: $(<"$WORK/without.err")"
-package away -P spanprof
-cp "$WORK/status" "$IMAGE/var/lib/dpkg/status"
-package install -i "${packages[0]}"
-[[ $(state) == "installed $version" ]] || fail "state: $(state)"
+"${KIND}_refused"
+"${KIND}_add" "${files[0]}"
+expect_state "installed $VERSION"
 profiled runner /usr/bin/spanprof-run /app/test/spend 50
 run report chroot "$IMAGE" /usr/bin/spanprof-report --version
 expect_rc report 0
-files | diff - "$WORK/before" | grep -E '^[<>] (etc|out|app)/' && fail "touches the machine's files"
+all_files | diff - "$WORK/before" | grep -E '^[<>] (etc|out|app)/' && fail "touches the machine's files"
 run enable chroot "$IMAGE" /usr/bin/spanprof-preload enable
 expect_rc enable 0
 echo /lib/other.so >>"$IMAGE/etc/ld.so.preload"
 cp "$IMAGE/etc/ld.so.preload" "$WORK/preload"
 
-package upgrade -i "$WORK/next.deb"
-[[ $(state) == "installed $version.1" ]] || fail "state: $(state)"
+"${KIND}_add" "$NEXT"
+expect_state "installed $NEXT_VERSION"
 cmp "$WORK/preload" "$IMAGE/etc/ld.so.preload" || fail "an upgrade changes ld.so.preload"
 sed -i /other/d "$IMAGE/etc/ld.so.preload"
 profiled everywhere /app/test/spend 50
 
 echo /lib/other.so >>"$IMAGE/etc/ld.so.preload"
-package remove -r spanprof
+"${KIND}_take"
 [[ $(<"$IMAGE/etc/ld.so.preload") == /lib/other.so ]] || fail "left: $(<"$IMAGE/etc/ld.so.preload")"
 rm "$IMAGE/etc/ld.so.preload"
-package purge -P spanprof
-[[ $(state) != installed* ]] || fail "state: $(state)"
-files | diff "$WORK/before" - || fail "something else than before"
+"${KIND}_purge"
+[[ $("${KIND}_state") != installed* ]] || fail "state: $("${KIND}_state")"
+all_files | diff "$WORK/before" - || fail "something else than before"
 [[ ! -e $IMAGE$OBJECT ]] || fail "the object remains"
-echo "installed, upgraded and removed: ${packages[0]##*/}"
+echo "installed, upgraded and removed: ${files[0]##*/}"

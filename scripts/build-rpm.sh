@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Usage: build-rpm.sh DIR. A package for distributions that use RPM. Their libraries have other versions than
+# those that we were built with, so the package has the carrier's, with its own C library and loader, and
+# needs nothing but a shell, and flock for spanprof-preload. What is built is in build/ and build/carrier. The
+# same files give the same bytes: SOURCE_DATE_EPOCH defaults to the last commit. RPM_RELEASE=n is another
+# package of the same version.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+version=$(sed -n 's/.*SP_VERSION "\(.*\)"/\1/p' sampler/base/compiler.h)
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
+umask 022
+
+env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s install SPANPROF_SKIP_DEPS=1 DESTDIR="$work/files" PREFIX=/usr >/dev/null
+# The programs find what they need in ../lib/spanprof, wherever that is.
+cp -r build/carrier/bin build/carrier/lib "$work/files/usr"
+install -D -m 0644 LICENSE "$work/files/usr/share/licenses/spanprof/LICENSE"
+find "$work/files" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+
+# Whatever looks through the files and changes them, or adds requirements of theirs, is switched off: they
+# are complete. ~ sorts before the release, as in Debian's versions.
+cat >"$work/spanprof.spec" <<END
+%global __os_install_post %{nil}
+%global debug_package %{nil}
+%global _build_id_links none
+Name: spanprof
+Version: ${version//-/\~}
+Release: ${RPM_RELEASE:-1}
+Summary: Span profiles for native programs, by preloading one object
+License: Apache-2.0
+AutoReqProv: no
+Requires: /bin/sh, /usr/bin/flock
+
+%description
+Samples the CPU time of unmodified C and C++ programs that use an OpenTelemetry SDK, and pushes profiles to
+Grafana Pyroscope. Each sample carries the span in which it was taken, so a slow span opens the flame graph of
+exactly that span.
+
+Installing this package changes no program. See spanprof(7) for how to preload the object into one, and
+spanprof-doctor(1) for when no profiles show up.
+
+%install
+cp -a "$work/files/." %{buildroot}
+
+# Before the object goes away it leaves /etc/ld.so.preload, or every program would complain.
+%preun
+if [ "\$1" = 0 ]; then
+	spanprof-preload disable
+fi
+
+%files
+%defattr(-,root,root)
+$(cd "$work/files" && find . -path ./usr/lib/spanprof -prune -o ! -type d -printf '/%P\n' | sort)
+/usr/lib/spanprof
+%dir /usr/share/licenses/spanprof
+END
+
+# Names of machines and times of builds are no part of a package.
+rpmbuild -bb --quiet --define "_topdir $work/rpm" --define "_rpmdir $out" --define '_buildhost localhost' \
+	--define 'use_source_date_epoch_as_buildtime 1' --define 'clamp_mtime_to_source_date_epoch 1' \
+	--define '_rpmfilename %{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm' "$work/spanprof.spec" >"$work/log" 2>&1 || {
+	tail -n 40 "$work/log" >&2
+	exit 1
+}
