@@ -14,9 +14,12 @@
 # kept, if it passes then. More than UNSTEADY_MAX of those fail the run: that is no longer chance. A race
 # that the thread sanitizer has seen once is one, so stress programs have no second try; and with
 # SPANPROF_TEST_TRIES=1, as in CI, nothing has.
-# Prints one line per test. Near the end stands a line for each failure once more, as the log of a long
-# run may be kept in part; the last line but one says how many needed a second try, and the last line is
-# the line of counts.
+# Scripts keep one processor busy, or wait for intervals, timeouts, and servers that are slow on purpose. After
+# all other tests they run LANES at a time, but for those with a line "# Runs alone: WHY", which judge
+# times or shares, or need all processors for themselves, and run one after the other in their place.
+# Prints one line per test, when it ends. Near the end stands a line for each failure once more, as the log of
+# a long run may be kept in part; the last line but one says how many needed a second try, and the last line
+# is the line of counts.
 # Each test gets its own session, whose leftovers are killed; logs stay in build/test/logs.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -29,20 +32,20 @@ declare -A SECOND_TRY=([unit]=1 [e2e]=1 [cross]=1 [matrix]=1)
 # The profiler under test would take it for a misspelt variable of its own.
 export -n SPANPROF_TEST_TRIES
 readonly UNSTEADY_MAX=2
-declare -i passed=0 failed=0 skipped=0
-declare -a unsteady=() failures=()
+readonly LANES=${SPANPROF_TEST_LANES:-2}
+export -n SPANPROF_TEST_LANES
+
+# What was found is kept in files, to which tests in several lanes append whole lines: "STATUS  KIND  NAME" in
+# results, and the name of each unsteady test in unsteady.
+FOUND=$(mktemp -d)
+readonly FOUND
+trap 'rm -rf "$FOUND"' EXIT
+touch "$FOUND/results" "$FOUND/unsteady"
 
 # report STATUS KIND NAME SECONDS [REASON]
 report()
 {
-	case $1 in
-	ok) passed+=1 ;;
-	skip) skipped+=1 ;;
-	*)
-		failed+=1
-		failures+=("$2  $3${5:+: $5}")
-		;;
-	esac
+	echo "$1  $2  $3${5:+: $5}" >>"$FOUND/results"
 	printf '%-6s  %-6s  %s (%s s)%s\n' "$1" "$2" "$3" "$4" "${5:+: $5}"
 }
 
@@ -143,7 +146,7 @@ run_unit()
 		echo "        kept as $log.first; once more:"
 		try_unit "$program" "$log"
 		if ((bad == 0)); then
-			unsteady+=("$name")
+			echo "$name" >>"$FOUND/unsteady"
 		fi
 	fi
 	for line in "${results[@]}"; do
@@ -169,7 +172,7 @@ run_again()
 	run_limited "${LIMIT_S[$kind]}" "$log" "${PLAIN_PREFIX[@]}" "$program" || second=$?
 	show_matrix "$kind" "$log"
 	if ((second == 0)); then
-		unsteady+=("$name")
+		echo "$name" >>"$FOUND/unsteady"
 		report ok "$kind" "$name" "$(elapsed "$start")" "unsteady: exit $rc at first"
 	else
 		report "not ok" "$kind" "$name" "$(elapsed "$start")" "exit $rc, then $second"
@@ -240,6 +243,46 @@ run_one()
 	esac
 }
 
+runs_alone()
+{
+	case ${1%%=*} in
+	e2e | cross | matrix) grep -qs '^# Runs alone: ' "${1#*=}" ;;
+	esac
+}
+
+# Shows what the next test to end has printed, all at once.
+finish_one()
+{
+	local pid
+
+	wait -n -p pid "${!running[@]}" || report "not ok" run "a lane" 0 "ended with $? before it could say of its test"
+	cat "${running[$pid]}"
+	unset "running[$pid]"
+}
+
+# Runs them LANES at a time.
+run_together()
+{
+	local item shown
+	local -A running=()
+
+	for item in "$@"; do
+		((${#running[@]} < LANES)) || finish_one
+		shown=$(mktemp "$FOUND/shown.XXXXXX")
+		run_one "$item" >"$shown" 2>&1 &
+		running[$!]=$shown
+	done
+	while ((${#running[@]} > 0)); do
+		finish_one
+	done
+}
+
+# count STATUS: how many tests ended so.
+count()
+{
+	grep -c "^$1  " "$FOUND/results"
+}
+
 # Tests that end by SIGSEGV need the signal that AddressSanitizer would take.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-handle_segv=0:handle_sigbus=0:abort_on_error=1}
 
@@ -251,13 +294,20 @@ if (($# == 0)); then
 	exit 2
 fi
 mkdir -p "$LOGS"
+together=()
 for item in "$@"; do
-	run_one "$item"
+	if runs_alone "$item"; then
+		run_one "$item"
+	else
+		together+=("$item")
+	fi
 done
+run_together "${together[@]}"
+mapfile -t unsteady <"$FOUND/unsteady"
 if ((${#unsteady[@]} > UNSTEADY_MAX)); then
 	report "not ok" run "unsteady tests" 0 "${#unsteady[@]}, at most $UNSTEADY_MAX are chance"
 fi
-((failed == 0)) || printf 'failed: %s\n' "${failures[@]}"
+sed -n 's/^not ok  /failed: /p' "$FOUND/results"
 echo "${#unsteady[@]} needed a second try${unsteady[*]:+: ${unsteady[*]}}"
-echo "$passed passed, $failed failed, $skipped skipped"
-((failed == 0))
+echo "$(count ok) passed, $(count 'not ok') failed, $(count skip) skipped"
+(($(count 'not ok') == 0))

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What profiles say of 1, 2 and 8 busy threads, and of a known mix of spans, is what the threads' own
 # CPU clocks say, at 100 and at 1,000 Hz. make soak takes a hundred times as long.
+# Runs alone: it compares CPU time with clocks to a few per cent.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

@@ -3,6 +3,7 @@
 # A process that ends while the exporter is being started, or before: the first span is the last thing
 # that it does, or comes when main is over, in a function registered with atexit. It ends as without us,
 # says nothing, and waits no longer than it was told to.
+# Runs alone: it judges how long things take.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

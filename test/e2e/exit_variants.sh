@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # However a process ends, it ends promptly and with its own status. What was sampled is there then where it
 # could be asked to wait, and a little later where it could not: the exporter goes on without it.
+# Runs alone: it judges how long things take.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

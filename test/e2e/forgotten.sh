@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # A span that is never ended labels its thread until it is too old, and no longer.
+# Runs alone: it judges how much of a run a span is old.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

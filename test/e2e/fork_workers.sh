@@ -3,6 +3,7 @@
 # In a prefork server each process profiles itself: every worker's span arrives from the worker that
 # ran it, whether the master had a span open when it forked, later, or never. A span that was open at
 # the fork is the root of the workers' spans, as it is in the trace.
+# Runs alone: it compares CPU time with clocks to a few per cent.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

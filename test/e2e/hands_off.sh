@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the program does to itself never waits for the exporter and is never answered in its files: a
 # change of its user while a server hangs, and another file in the place of its stderr.
+# Runs alone: it judges how long things take.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # System calls and allocations that fail, in the object and in the exporter, one a run: no host dies, hangs,
 # prints or returns anything else, and nothing of ours outlives it. make inject tries a thousand.
+# Runs alone: it runs on all processors, and judges what is left behind after a while.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

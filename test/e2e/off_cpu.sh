@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPANPROF_OFF_CPU and SPANPROF_WALL: threads that wait in known ways in known spans. The sums are those of the
 # threads' own clocks, the stacks those of the waits; no system call is interrupted, and none is added.
+# Runs alone: it judges how long threads wait, and for what.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A server that hangs holds nothing up but what was sent to it: profiles begin where the last one ended and
 # last an upload interval each.
+# Runs alone: it judges how long things take.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

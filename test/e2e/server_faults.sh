@@ -4,6 +4,7 @@
 # Whatever is wrong with the server, the network or the disk, the host's requests are as fast as ever,
 # its end is not held up, its memory does not grow, it is told in a few lines what was lost, and what
 # can still be sent is sent, and nothing is sent twice that may have arrived. Prints the table of faults.
+# Runs alone: it judges how long requests take, and how many are handled.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/e2e/tls.bash

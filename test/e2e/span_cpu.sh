@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # With SPANPROF_SPAN_CPU_TIME each local root carries the CPU time that its threads spent in it: what
 # the host measured with the same clocks, nested, handed over, and on several threads.
+# Runs alone: it compares CPU time with clocks to a few per cent.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

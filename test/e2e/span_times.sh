@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # With SPANPROF_SPAN_TIMES each local root says where its time went: what the host measured with the same
 # clocks, and of the time that it waited, what for. What is not known is not there.
+# Runs alone: it judges how long threads wait, and for what.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

@@ -4,6 +4,7 @@
 # that stops eight threads thousands of times is always one span, the one that the host has open at
 # that moment, and its root. Nothing is published before the first span, in a forked child before its
 # own, where it is switched off, or where somebody else publishes.
+# Runs alone: what it finds depends on how often it stops the host in its time.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A profile's total is the CPU time of the process, also where samples cannot be: threads that live
 # for two milliseconds, bursts in step with the kernel's tick, children of children.
+# Runs alone: it compares CPU time with clocks to a few per cent.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs fuzzers on their corpus and then with new inputs for a while: run.sh [NAME...], all by
 # default. What is found stays in build/fuzz/found. FUZZ_SECONDS=n is how long each takes.
+# Runs alone: what it finds depends on how many inputs it tries in its time.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -18,22 +19,46 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$FUZZ/found"
-failed=0
-for name in "$@"; do
+
+# fuzz NAME: says what became of it; false if it found something.
+fuzz()
+{
+	local name=$1 words=()
+
 	mkdir "$work/$name"
-	words=()
 	[[ ! -f test/fuzz/$name.dict ]] || words=(-dict="test/fuzz/$name.dict")
 	# Messages of ours go to stderr, which the fuzzer keeps for itself.
 	if timeout $((FUZZ_SECONDS + 120)) "$FUZZ/$name" -close_fd_mask=2 -print_final_stats=1 -seed=1 \
 		-max_total_time="$FUZZ_SECONDS" "${LIMITS[@]}" "${words[@]}" -artifact_prefix="$FUZZ/found/$name-" \
-		"$work/$name" "test/fuzz/corpus/$name" >"$work/log" 2>&1; then
+		"$work/$name" "test/fuzz/corpus/$name" >"$work/$name.log" 2>&1; then
 		printf '%-12s %s runs, %s inputs, nothing found\n' "$name" \
-			"$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/log")" \
+			"$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/$name.log")" \
 			"$(find "test/fuzz/corpus/$name" -type f | wc -l)"
 	else
-		failed=1
-		grep -vE "^#[0-9]+" "$work/log" | tail -n 40
+		grep -vE "^#[0-9]+" "$work/$name.log" | tail -n 40
 		echo "$name: found something, see $FUZZ/found"
+		return 1
 	fi
+}
+
+# Each has one thread: as many at a time as there are processors.
+declare -A told=()
+failed=0
+finish_one()
+{
+	local pid rc=0
+
+	wait -n -p pid "${!told[@]}" || rc=1
+	cat "${told[$pid]}"
+	unset "told[$pid]"
+	((rc == 0)) || failed=1
+}
+for name in "$@"; do
+	((${#told[@]} < $(nproc))) || finish_one
+	fuzz "$name" >"$work/$name.told" &
+	told[$!]=$work/$name.told
+done
+while ((${#told[@]} > 0)); do
+	finish_one
 done
 exit "$failed"

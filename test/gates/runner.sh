@@ -58,9 +58,28 @@ expect_fail '| why' test/run.sh "e2e=$work/bad.sh"
 expect_line 'failed: e2e  .*bad: exit 3.*'
 expect_line '0 passed, 1 failed, 0 skipped'
 
-expect_pass test/run.sh "e2e=$work/late1.sh" "matrix=$work/late2.sh" "e2e=$work/late1.sh"
-expect_end '2 needed a second try: .*late1 .*late2' '3 passed, 0 failed, 0 skipped'
+expect_pass test/run.sh "e2e=$work/late1.sh" "matrix=$work/late2.sh" "e2e=$work/good.sh"
+expect_end '2 needed a second try: .*late[12] .*late[12]' '3 passed, 0 failed, 0 skipped'
 rm "$work"/tried*
+
+# Two that wait for each other pass only side by side; one that says so is never beside another.
+seed_script here <<<"touch $work/here; for _ in {1..200}; do [[ ! -e $work/there ]] || exit 0; sleep 0.05; done; exit 1"
+seed_script there <<<"touch $work/there; for _ in {1..200}; do [[ ! -e $work/here ]] || exit 0; sleep 0.05; done; exit 1"
+expect_pass test/run.sh "e2e=$work/here.sh" "matrix=$work/there.sh"
+rm "$work/here" "$work/there"
+for n in 1 2; do
+	seed_script "apart$n" <<<"# Runs alone: it says so.
+mkdir $work/alone && sleep 0.2 && rmdir $work/alone"
+	seed_script "beside$n" <<<"[[ ! -e $work/alone ]] && sleep 0.2 && [[ ! -e $work/alone ]]"
+done
+expect_pass env SPANPROF_TEST_TRIES=1 test/run.sh "e2e=$work/beside1.sh" "e2e=$work/apart1.sh" "cross=$work/beside2.sh" \
+	"matrix=$work/apart2.sh"
+expect_end '0 needed a second try' '4 passed, 0 failed, 0 skipped'
+expect_fail 'exit 3' env SPANPROF_TEST_TRIES=1 test/run.sh "e2e=$work/bad.sh" "matrix=$work/none.sh" "e2e=$work/late1.sh"
+expect_line 'failed: e2e  .*late1: exit 1'
+expect_end '0 needed a second try' '0 passed, 2 failed, 1 skipped'
+rm "$work"/tried*
+
 expect_fail unsteady test/run.sh "e2e=$work/late1.sh" "e2e=$work/late2.sh" "matrix=$work/late3.sh"
 expect_end '3 needed a second try: .*' '3 passed, 1 failed, 0 skipped'
 rm "$work"/tried*
