@@ -226,7 +226,7 @@ static void *in_thread(void *arg)
 }
 
 /* Nothing can be read below the stack, nor above. */
-static bool is_wanted(size_t bytes, size_t left)
+static bool is_wanted_by(void *(*thread_of)(void *), size_t bytes, size_t left)
 {
 	char *map = mmap(NULL, bytes + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct small_stack s = {.bytes = bytes, .left = left, .lowest = map + 4096};
@@ -238,11 +238,16 @@ static bool is_wanted(size_t bytes, size_t left)
 	cr_assert_eq(mprotect(map + 4096, bytes, PROT_READ | PROT_WRITE), 0);
 	cr_assert_eq(pthread_attr_init(&attr), 0);
 	cr_assert_eq(pthread_attr_setstack(&attr, map + 4096, bytes), 0);
-	cr_assert_eq(pthread_create(&thread, &attr, in_thread, &s), 0);
+	cr_assert_eq(pthread_create(&thread, &attr, thread_of, &s), 0);
 	cr_assert_eq(pthread_join(thread, &done), 0);
 	cr_assert_not_null(done);
 	cr_assert_eq(pthread_attr_destroy(&attr), 0);
 	return s.wanted;
+}
+
+static bool is_wanted(size_t bytes, size_t left)
+{
+	return is_wanted_by(in_thread, bytes, left);
 }
 
 /* No handler was to run there, and ours needs what the kernel's frame leaves of 32 KiB. */
@@ -257,6 +262,36 @@ Test(virtual_mask, a_thread_with_little_stack_left_keeps_the_mask_that_it_asked_
 	cr_assert_not(is_wanted(65536, 7 * 4096));
 	cr_assert(is_wanted(65536, 10 * 4096));
 	cr_assert(is_wanted(65536, 12 * 4096));
+}
+
+/* Its creator's mask differs, and so it was born with the signal unblocked. */
+static void *born_in_thread(void *arg)
+{
+	struct small_stack *s = arg;
+	struct sp_thread *t = sp_thread_claim();
+
+	if (t == NULL || blocked(SIGURG))
+		return NULL;
+	atomic_store(&t->mask_differs, SIGURG);
+	sp_thread_born(t);
+	s->wanted = sp_virtual_mask_differs() != 0;
+	return s->wanted == !blocked(SIGURG) ? arg : NULL;
+}
+
+/* Whoever sends it the signal that it believes blocked would have our handler run there. */
+Test(virtual_mask, a_thread_that_is_born_with_little_stack_has_the_mask_that_it_asked_for)
+{
+	sigset_t all = full_set();
+
+	if (emulated())
+		cr_skip_test("the emulator's own frames are on the stacks of its threads");
+	begin(3600 * SP_NS_PER_S);
+	sp_virtual_mask_begin();
+	(void)sigdelset(&all, SIGURG);
+	cr_assert_eq(sigprocmask(SIG_SETMASK, &all, NULL), 0);
+
+	cr_assert_not(is_wanted_by(born_in_thread, 16384, 0));
+	cr_assert(is_wanted_by(born_in_thread, 65536, 0));
 }
 
 /* It grows as it is used. */
