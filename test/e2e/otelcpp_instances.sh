@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Two plugins with a copy each of opentelemetry-cpp inside: every span is ended by the copy that made
 # it, and the spans of both label their samples, also after one was loaded anew. And a program with a
-# copy of one class of the SDK.
+# copy of one class of the SDK, and one whose context storage outlives the SDK.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/common/stories.bash
@@ -50,3 +50,13 @@ for story in nested remote destroyed own_storage renamed; do
 	expect_silent "$name"
 	expect_told "$name" all
 done
+
+# What leads to an SDK from outside stays whole when that is unloaded and loaded again.
+readonly RELOADED=("$TEST_LIBS/otelcpp/reloaded/reloaded" "$TEST_LIBS/otelcpp/copy_a/libstories.so" 100)
+run reloaded.plain "${RELOADED[@]}"
+expect_rc reloaded.plain 25
+mkdir "$WORK/reloaded"
+run_under reloaded SPANPROF_OUTPUT_DIR="$WORK/reloaded" SPANPROF_SAMPLE_RATE=250 "${RELOADED[@]}"
+expect_same reloaded.plain reloaded out err rc
+report "$WORK/reloaded" "$WORK/reloaded.json"
+expect "$WORK/reloaded.json" '{n["span_name"] for n in d["span_names"] if n["samples"]} == {"before", "after"}'

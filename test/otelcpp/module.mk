@@ -165,5 +165,13 @@ $(OTELCPP_DIR)/copies: test/otelcpp/copies.c test/hosts/host.h
 	$(call say,HOST,$@)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $< -ldl
 
-TEST_PROGRAMS += $(OTELCPP_DIR)/copies \
+# Its storage, and all that the plugin has as well, is the program's.
+OTELCPP_FLAGS_reloaded := -DOPENTELEMETRY_ABI_VERSION_NO=1 -fno-gnu-unique
+$(eval $(call otelcpp_rules,reloaded))
+
+$(OTELCPP_DIR)/reloaded/reloaded: $(OTELCPP_DIR)/reloaded/reloaded.o
+	$(call say,HOST,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -rdynamic -o $@ $< -ldl
+
+TEST_PROGRAMS += $(OTELCPP_DIR)/reloaded/reloaded $(OTELCPP_DIR)/copies \
 	$(patsubst %,$(OTELCPP_DIR)/%/libstories.so,$(OTELCPP_COPIES) $(OTELCPP_HIDDEN_COPIES))

@@ -39,20 +39,26 @@ static bool is_free(struct sp_otelcpp *sdk)
 		!sp_elf_alive(&sdk->object));
 }
 
-/* Under the lock: from now on nothing is known about it, and no call leads to it. */
-static void reset(struct sp_otelcpp *sdk)
+/* Under the lock: no call leads to it. */
+static void detach(struct sp_otelcpp *sdk)
 {
 	atomic_store_explicit(&sdk->found, false, memory_order_seq_cst);
 	for (unsigned i = 0; i < SP_OTELCPP_TYPE_N; i++)
 		atomic_store_explicit(&sdk->type[i], NULL, memory_order_relaxed);
+}
+
+/*
+ * Under the lock: nothing is known about it any more. Only for one that no vtable refers to: whoever
+ * comes through a vtable reads by what is known here.
+ */
+static void forget(struct sp_otelcpp *sdk)
+{
 	atomic_store_explicit(&sdk->flavour, NULL, memory_order_relaxed);
 	atomic_store_explicit(&sdk->own_context, SP_OTELCPP_PLACE_UNTRIED, memory_order_relaxed);
 	atomic_store_explicit(&sdk->contexts, SP_OTELCPP_UNTRIED, memory_order_relaxed);
 	atomic_store_explicit(&sdk->options, SP_OTELCPP_UNTRIED, memory_order_relaxed);
 	atomic_store_explicit(&sdk->looks, 0, memory_order_relaxed);
-	atomic_store_explicit(&sdk->expects, false, memory_order_relaxed);
 	atomic_store_explicit(&sdk->attached, false, memory_order_relaxed);
-	atomic_store_explicit(&sdk->attributes_watched, false, memory_order_relaxed);
 	atomic_store_explicit(&sdk->scopes_foreign, false, memory_order_relaxed);
 }
 
@@ -82,6 +88,9 @@ static void take(struct sp_otelcpp *sdk, const struct sp_otelcpp_found *f)
 	sp_otelcpp_set_storage(sdk, f->storage);
 	for (unsigned i = 0; i < SP_OTELCPP_REAL_N; i++)
 		atomic_store_explicit(&sdk->real[i], f->real[i], memory_order_relaxed);
+	/* the vtables of an object that was loaded again are as in the file */
+	atomic_store_explicit(&sdk->expects, false, memory_order_relaxed);
+	atomic_store_explicit(&sdk->attributes_watched, false, memory_order_relaxed);
 	atomic_store_explicit(&sdk->state, (int)f->state, memory_order_relaxed);
 	for (unsigned i = 0; i < SP_OTELCPP_TYPE_N; i++)
 		atomic_store_explicit(&sdk->type[i], f->type[i], memory_order_release);
@@ -119,7 +128,13 @@ struct sp_otelcpp *sp_otelcpp_instance_add(const struct sp_otelcpp_found *found)
 		return NULL;
 	sdk = place_for(found);
 	if (sdk != NULL) {
-		reset(sdk);
+		/*
+		 * An object that was loaded again at its place is laid out as before. A context
+		 * storage that outlived it leads here still.
+		 */
+		if (!is_again(sdk, found))
+			forget(sdk);
+		detach(sdk);
 		take(sdk, found);
 	}
 	sp_unlock(&busy);

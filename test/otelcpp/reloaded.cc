@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program with a context storage of its own, and an SDK in a plugin that it unloads and loads again
+ * while it has something attached. What it attached it detaches before the first span of the SDK that
+ * was loaded anew. Usage: reloaded <plugin> <milliseconds>
+ */
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <opentelemetry/context/runtime_context.h>
+#include <opentelemetry/trace/noop.h>
+#include <opentelemetry/trace/provider.h>
+#include <opentelemetry/trace/scope.h>
+
+namespace context = opentelemetry::context;
+namespace nostd = opentelemetry::nostd;
+namespace trace = opentelemetry::trace;
+
+/* set_provider() of test/otelcpp/provider.h */
+#define SET_PROVIDER "_Z12set_providerb"
+
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			std::fprintf(stderr, "reloaded: not %s\n", #condition);                    \
+			std::exit(1);                                                              \
+		}                                                                                  \
+	} while (0)
+
+static void work(int ms)
+{
+	struct timespec now;
+	long long until = 0;
+
+	do {
+		CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0);
+		long long ns = now.tv_sec * 1000000000LL + now.tv_nsec;
+
+		until = until == 0 ? ns + ms * 1000000LL : until;
+		if (ns >= until)
+			return;
+	} while (true);
+}
+
+static void tell(const char *name, int ms)
+{
+	auto span = trace::Provider::GetTracerProvider()->GetTracer("reloaded")->StartSpan(name);
+	trace::Scope scope(span);
+
+	work(ms);
+	span->End();
+}
+
+static void *load(const char *path, const void **place)
+{
+	void *plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void (*set_provider)(bool);
+	struct link_map *map;
+
+	CHECK(plugin != nullptr);
+	CHECK(dlinfo(plugin, RTLD_DI_LINKMAP, &map) == 0);
+	*place = reinterpret_cast<const void *>(map->l_addr);
+	set_provider = reinterpret_cast<void (*)(bool)>(dlsym(plugin, SET_PROVIDER));
+	CHECK(set_provider != nullptr);
+	set_provider(true);
+	return plugin;
+}
+
+int main(int argc, char **argv)
+{
+	const void *first;
+	const void *second;
+
+	CHECK(argc == 3);
+	/* What the plugin uses first would be destroyed with the plugin. */
+	(void)trace::Provider::GetTracerProvider();
+	(void)context::RuntimeContext::GetCurrent();
+	void *plugin = load(argv[1], &first);
+
+	tell("before", std::atoi(argv[2]));
+	auto current = context::RuntimeContext::GetCurrent();
+	auto token = context::RuntimeContext::Attach(current.SetValue("mine", true));
+
+	trace::Provider::SetTracerProvider(
+		nostd::shared_ptr<trace::TracerProvider>(new trace::NoopTracerProvider));
+	CHECK(dlclose(plugin) == 0);
+	CHECK(dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) == nullptr);
+	(void)load(argv[1], &second);
+	CHECK(first == second);
+	CHECK(context::RuntimeContext::Detach(*token));
+	tell("after", std::atoi(argv[2]));
+	return 25;
+}
