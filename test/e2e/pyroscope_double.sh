@@ -275,6 +275,7 @@ until [[ -e $WORK/port.txt ]]; do
 done
 url=http://127.0.0.1:$(<"$WORK/port.txt")
 expect "port file" "ready" "$(get /ready)"
+expect_late "a push, where nobody says how late" 300 "$(took_ms push <"$WORK/request")"
 
 "$DOUBLE" --fault teapot 2>"$WORK/usage.log" && fail "a bad fault was taken"
 expect_part "bad fault" "bad fault: 'teapot'" "$(<"$WORK/usage.log")"
