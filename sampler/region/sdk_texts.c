@@ -27,7 +27,7 @@ const char sp_sdk_way_texts[SP_SDK_WAY_N][64] = {
 
 const struct sp_sdk_fact_text sp_sdk_fact_texts[SP_SDK_FACT_N] = {
 	[SP_SDK_FACT_CLASS] = {"class of spans", NOT_AT_ALL},
-	[SP_SDK_FACT_POINTER] = {"smart pointers", NOT_AT_ALL},
+	[SP_SDK_FACT_POINTER] = {"smart pointer", NOT_AT_ALL},
 	[SP_SDK_FACT_IDS] = {"trace::SpanContext", NOT_AT_ALL},
 	[SP_SDK_FACT_SPAN] = {"place of a span's context", "the SDK is asked for the ids instead"},
 	[SP_SDK_FACT_PARENT] = {"trace::StartSpanOptions",
@@ -36,4 +36,5 @@ const struct sp_sdk_fact_text sp_sdk_fact_texts[SP_SDK_FACT_N] = {
 	[SP_SDK_FACT_TOKEN] = {"context::Token", FROM_START_TO_END},
 	[SP_SDK_FACT_STORAGE] = {"context::RuntimeContextStorage", FROM_START_TO_END},
 	[SP_SDK_FACT_NESTING] = {"nesting of scopes", FROM_START_TO_END},
+	[SP_SDK_FACT_RESOURCE] = {"resource::Resource", "the service is what variables name"},
 };

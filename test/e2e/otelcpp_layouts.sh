@@ -75,7 +75,7 @@ in_status trace::StartSpanOptions
 expect_told "$NAME" all
 
 # A span of which nothing can be read is not recorded.
-for pair in 'foreign_ids trace::SpanContext' 'foreign_slots class of spans'; do
+for pair in 'foreign_ids trace::SpanContext' 'foreign_slots class of spans' 'foreign_pointer smart pointer'; do
 	read -r build fact <<<"$pair"
 	for story in nested remote parents tokens many; do
 		tell "$build" "$story"
@@ -86,6 +86,15 @@ done
 run_under quiet SPANPROF_LOG_LEVEL=error SPANPROF_OUTPUT_DIR="$WORK" \
 	"$TEST_LIBS/otelcpp/foreign_ids/stories" nested 1
 expect_silent quiet
+
+# A service that is named in code is not known.
+tell_under foreign_resource.nested all STORY_SERVICE=shop SPANPROF_STATUS_FILE="$WORK/foreign_resource.nested.status" \
+	"$TEST_LIBS/otelcpp/foreign_resource/stories" nested "$PIECE_MS"
+NAME=foreign_resource.nested
+expect_rc "$NAME" 0
+told resource::Resource 'the service is what variables name'
+in_status resource::Resource
+expect_told "$NAME" all
 
 # Where there is another way to the same there is nothing to warn of.
 tell v1_stl14 nested
@@ -98,6 +107,12 @@ for build in debian v1_24 v2_24; do
 	expect "$WORK/$NAME.status" "[s['not_understood'] for s in d['sdks']] == [[]]"
 	expect_told "$NAME" all
 done
+
+# A storage of the program's own, whose current context is not what was attached to it.
+tell debian deaf_storage
+told context::RuntimeContextStorage "$BY_STARTS"
+in_status context::RuntimeContextStorage
+expect_told "$NAME" all
 
 # Scopes that pile up are a symptom of the same.
 tell debian piled_up

@@ -63,6 +63,9 @@ namespace resource
 class Resource
 {
       public:
+#ifdef MINI_RESOURCE_MORE
+	uint64_t more = 0;
+#endif
 	std::unordered_map<std::string, nostd::variant<bool, int32_t, uint32_t, int64_t, double,
 						       std::string, std::vector<bool>>>
 		attributes;
@@ -340,6 +343,7 @@ void set_provider(bool sampled)
 		attributes["service.namespace"] = std::string("town");
 		attributes["service.version"] = std::string("1,2=3 %");
 		attributes["process.pid"] = int32_t{7};
+		attributes["process.command_line"] = std::string(100000, 'x');
 	}
 	api::Provider::SetTracerProvider(nostd::shared_ptr<api::TracerProvider>(
 		new mini::Provider(nostd::shared_ptr<api::Tracer>(tracer))));

@@ -8,7 +8,8 @@ OTELCPP_DIR := $(B)/test/otelcpp
 # bound inside the library; as it is since 1.24.
 OTELCPP_MINI := v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic v1_24 v2_24 nortti quiet quiet_bsymbolic
 # What no release is: one thing each is not laid out as in any.
-OTELCPP_FOREIGN := foreign_token foreign_context foreign_options foreign_ids foreign_slots
+OTELCPP_FOREIGN := foreign_token foreign_context foreign_options foreign_ids foreign_slots foreign_pointer \
+	foreign_resource
 
 # No debug information, which would take a third of the time: nothing here asks for lines.
 OTELCPP_CXXFLAGS = -std=gnu++17 -O2 -fPIC -fno-omit-frame-pointer -Wall -Wextra -I. -MMD -MP \
@@ -42,6 +43,7 @@ OTELCPP_FLAGS_v1_24 := -DOPENTELEMETRY_ABI_VERSION_NO=1
 OTELCPP_FLAGS_v2_24 := -DOPENTELEMETRY_ABI_VERSION_NO=2 -DOPENTELEMETRY_STL_VERSION=2017 \
 	-DMINI_CONTEXT=MINI_CONTEXT_INLINE
 $(foreach build,$(OTELCPP_FOREIGN),$(eval OTELCPP_FLAGS_$(build) := -DOPENTELEMETRY_ABI_VERSION_NO=1))
+OTELCPP_FLAGS_foreign_resource += -DMINI_RESOURCE_MORE
 $(foreach build,v1_24 v2_24,$(eval $(call otelcpp_api,$(build),context/runtime_context.h,\
 s/^  ~Token()/  virtual ~Token()/,virtual ~Token())))
 $(eval $(call otelcpp_api,foreign_token,context/runtime_context.h,\
@@ -52,6 +54,8 @@ $(eval $(call otelcpp_api,foreign_options,trace/span_startoptions.h,\
 s/^  nostd::variant<SpanContext/  uint64_t more_ = 3; &/,more_))
 $(eval $(call otelcpp_api,foreign_ids,trace/span_context.h,\
 s/^  trace::TraceId trace_id_;/  uint64_t more_ = 9; &/,more_))
+$(eval $(call otelcpp_api,foreign_pointer,nostd/shared_ptr.h,\
+s/^    std::shared_ptr<T> ptr_;/    size_t more_ = 7; &/;s/kMaxSize   = 32/kMaxSize   = 40/,more_))
 $(eval $(call otelcpp_api,foreign_slots,trace/span.h,\
 s/^  virtual trace::SpanContext GetContext/  virtual bool More() const noexcept { return true; } &/,More()))
 

@@ -404,6 +404,34 @@ class OwnStorage : public context::ThreadLocalContextStorage
 	int attached = 0;
 };
 
+/* Whatever is attached to it, the context that is current has nothing in it but a mark. */
+class DeafStorage : public context::ThreadLocalContextStorage
+{
+      public:
+	context::Context GetCurrent() noexcept override
+	{
+		return marked;
+	}
+
+      private:
+	context::Context marked{"mark", true};
+};
+
+static void deaf_storage()
+{
+	context::RuntimeContext::SetRuntimeContextStorage(
+		nostd::shared_ptr<context::RuntimeContextStorage>(new DeafStorage));
+	auto span = start("span", "span");
+	{
+		trace::Scope scope(span);
+
+		work("span", "span");
+	}
+	work("span", "span");
+	span->End();
+	work_alone();
+}
+
 static void own_storage()
 {
 	auto *own = new OwnStorage;
@@ -646,6 +674,7 @@ static const Story stories[] = {
 	{"destroyed", destroyed, true},
 	{"tokens", tokens, true},
 	{"own_storage", own_storage, true},
+	{"deaf_storage", deaf_storage, false},
 	{"renamed", renamed, true},
 	{"deep", deep, true},
 	{"own_attributes", own_attributes, false},

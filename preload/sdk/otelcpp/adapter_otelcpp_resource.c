@@ -12,18 +12,20 @@
 #include "sampler/base/text.h"
 #include "sampler/base/try_lock.h"
 
-/* No resource has so many attributes, and no text of one that we use is so long. */
+/* No resource has so many attributes. */
 #define ATTRIBUTES_MAX 128U
+/* No text that we use is so long, and none at all: a command line may be among the attributes. */
 #define TEXT_MAX 1024U
+#define LONG_TEXT_MAX (4U << 20)
 
 struct text {
-	const char *at;
+	const char *at; /* NULL if it is longer than any that we use */
 	size_t len;
 };
 
 struct attribute {
 	struct text key;
-	struct text value; /* at is NULL if it is no string */
+	struct text value; /* at is NULL also if it is no string */
 };
 
 /* What becomes of them: pairs, percent-encoded, separated by commas. */
@@ -42,7 +44,7 @@ static bool readable_text(const char *at, size_t len)
 	uintptr_t first = (uintptr_t)at & ~(word - 1);
 	uintptr_t last = ((uintptr_t)at + len) & ~(word - 1);
 
-	return at != NULL && len <= TEXT_MAX && sp_readable(first) && sp_readable(last);
+	return at != NULL && len <= LONG_TEXT_MAX && sp_readable(first) && sp_readable(last);
 }
 
 /* With the NUL behind it. */
@@ -50,7 +52,11 @@ static bool string_at(const void *string, struct text *out)
 {
 	out->at = sp_otelcpp_member(string, 0);
 	out->len = (size_t)sp_otelcpp_member(string, SP_OTELCPP_STRING_LENGTH);
-	return readable_text(out->at, out->len) && out->at[out->len] == '\0';
+	if (!readable_text(out->at, out->len) || out->at[out->len] != '\0')
+		return false;
+	if (out->len > TEXT_MAX)
+		out->at = NULL;
+	return true;
 }
 
 static bool is_text(struct text t, const char *text)
@@ -63,7 +69,7 @@ static bool attribute_at(const void *node, struct attribute *out)
 	out->value = (struct text){NULL, 0};
 	if (!sp_otelcpp_readable(node) ||
 	    !sp_otelcpp_readable(sp_otelcpp_at(node, SP_OTELCPP_OWNED_INDEX)) ||
-	    !string_at(sp_otelcpp_at(node, SP_OTELCPP_OWNED_KEY), &out->key))
+	    !string_at(sp_otelcpp_at(node, SP_OTELCPP_OWNED_KEY), &out->key) || out->key.at == NULL)
 		return false;
 	return sp_otelcpp_byte(node, SP_OTELCPP_OWNED_INDEX) != SP_OTELCPP_OWNED_IS_STRING ||
 	       string_at(sp_otelcpp_at(node, SP_OTELCPP_OWNED_VALUE), &out->value);
@@ -73,17 +79,17 @@ static bool attribute_at(const void *node, struct attribute *out)
 struct known {
 	struct text service;
 	struct text release;
+	bool is_cpp; /* it has the attribute that every SDK sets */
 };
 
-/* All of them, with the one that every SDK sets. */
-static bool is_proved(const void *context, struct known *out)
+/* All of its attributes are where they should be. */
+static bool is_understood(const void *context, struct known *out)
 {
 	const void *node = sp_otelcpp_member(context, SP_OTELCPP_RESOURCE_FIRST);
 	uintptr_t count = (uintptr_t)sp_otelcpp_member(context, SP_OTELCPP_RESOURCE_COUNT);
-	bool is_cpp = false;
 	struct attribute a;
 
-	*out = (struct known){{"", 0}, {"", 0}};
+	*out = (struct known){{"", 0}, {"", 0}, false};
 	if (count > ATTRIBUTES_MAX)
 		return false;
 	for (uintptr_t i = 0; i < count; i++, node = sp_otelcpp_member(node, 0)) {
@@ -92,13 +98,13 @@ static bool is_proved(const void *context, struct known *out)
 		if (a.value.at == NULL)
 			continue;
 		if (is_text(a.key, "telemetry.sdk.language"))
-			is_cpp = is_text(a.value, "cpp");
+			out->is_cpp = is_text(a.value, "cpp");
 		else if (is_text(a.key, "service.name"))
 			out->service = a.value;
 		else if (is_text(a.key, "telemetry.sdk.version"))
 			out->release = a.value;
 	}
-	return is_cpp && node == NULL;
+	return node == NULL;
 }
 
 static void put_byte(char c)
@@ -232,9 +238,14 @@ void sp_otelcpp_resource_read(const struct sp_otelcpp *sdk, const void *span,
 		    sp_otelcpp_at(tracer, (SP_OTELCPP_TRACER_WORDS - 1) * sizeof(void *))))
 		return;
 	context = find(sdk, tracer);
-	if (context == NULL ||
-	    !sp_otelcpp_readable(sp_otelcpp_at(context, SP_OTELCPP_RESOURCE_COUNT)) ||
-	    !is_proved(context, &known))
+	if (context == NULL)
+		return;
+	if (!sp_otelcpp_readable(sp_otelcpp_at(context, SP_OTELCPP_RESOURCE_COUNT)) ||
+	    !is_understood(context, &known)) {
+		sp_sdk_disproved(sdk->names->sdk, SP_SDK_FACT_RESOURCE);
+		return;
+	}
+	if (!known.is_cpp)
 		return;
 	copy_clean(known.release, release, SP_SDK_RELEASE_MAX);
 	if (!sp_try_lock(&busy))
