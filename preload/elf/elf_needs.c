@@ -14,6 +14,7 @@
 
 #include "preload/elf/elf_symbols.h"
 #include "preload/elf/elf_walk.h"
+#include "preload/elf/fork_barrier.h"
 #include "sampler/base/compiler.h"
 
 /* The bound of the search; objects beyond it are not followed. */
@@ -117,7 +118,7 @@ static void follow(struct search *s, const struct dl_phdr_info *info)
 		struct edge e = {.search = s, .needed = strings + d->d_un.d_val};
 
 		if (d->d_tag == DT_NEEDED)
-			(void)dl_iterate_phdr(visit_edge, &e);
+			(void)sp_fork_barrier_walk(visit_edge, &e);
 	}
 }
 
@@ -145,7 +146,7 @@ bool sp_elf_needs(const void *address, const struct sp_elf_range *other)
 	do {
 		s.grown = false;
 		s.index = 0;
-		(void)dl_iterate_phdr(visit, &s);
+		(void)sp_fork_barrier_walk(visit, &s);
 	} while (s.grown && !s.found);
 	return s.found;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "preload/elf/elf_symbols.h"
+#include "preload/elf/fork_barrier.h"
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/compiler.h"
 
@@ -70,7 +71,7 @@ void *sp_elf_find(const char *name, const char *const *together)
 	void *found = NULL;
 	struct query q = {.name = name, .together = together, .max = 1, .found = &found};
 
-	(void)dl_iterate_phdr(visit, &q);
+	(void)sp_fork_barrier_walk(visit, &q);
 	return found;
 }
 
@@ -105,14 +106,14 @@ void sp_elf_find_each(const char *const *names, void **found, unsigned n)
 {
 	struct each e = {.names = names, .found = found, .n = n};
 
-	(void)dl_iterate_phdr(visit_each, &e);
+	(void)sp_fork_barrier_walk(visit_each, &e);
 }
 
 unsigned sp_elf_find_all(const char *name, void **found, unsigned max)
 {
 	struct query q = {.name = name, .max = max, .found = found};
 
-	(void)dl_iterate_phdr(visit, &q);
+	(void)sp_fork_barrier_walk(visit, &q);
 	return q.n;
 }
 
@@ -199,7 +200,7 @@ struct sp_elf_range sp_elf_object_at(const void *address)
 {
 	struct spot spot = {.address = (uintptr_t)address};
 
-	(void)dl_iterate_phdr(visit_spot, &spot);
+	(void)sp_fork_barrier_walk(visit_spot, &spot);
 	return spot.range;
 }
 
@@ -214,7 +215,7 @@ bool sp_elf_stayed(struct sp_elf_range *object)
 	unsigned long long unloads = 0;
 	struct sp_elf_range now;
 
-	(void)dl_iterate_phdr(visit_subs, &unloads);
+	(void)sp_fork_barrier_walk(visit_subs, &unloads);
 	if (atomic_load_explicit(&object->unloads, memory_order_relaxed) == unloads)
 		return object->size != 0;
 	now = sp_elf_object_at((const void *)object->start);
@@ -260,7 +261,7 @@ void sp_elf_path_at(const void *address, char *path, size_t size)
 	struct place p = {.address = address, .path = path, .size = size};
 
 	path[0] = '\0';
-	(void)dl_iterate_phdr(visit_path, &p);
+	(void)sp_fork_barrier_walk(visit_path, &p);
 }
 
 static int visit_adds(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
@@ -273,7 +274,7 @@ unsigned long long sp_elf_adds(void)
 {
 	unsigned long long adds = 0;
 
-	(void)dl_iterate_phdr(visit_adds, &adds);
+	(void)sp_fork_barrier_walk(visit_adds, &adds);
 	return adds;
 }
 
@@ -281,7 +282,7 @@ void sp_elf_startup(void)
 {
 	unsigned n = 0;
 
-	(void)dl_iterate_phdr(visit_start, &n);
+	(void)sp_fork_barrier_walk(visit_start, &n);
 	startup_objects = n;
 }
 
@@ -352,7 +353,7 @@ void sp_elf_find_tls(const char *name, struct sp_elf_tls *out)
 	struct tls_query q = {.name = name, .out = out};
 
 	memset(out, 0, sizeof(*out));
-	(void)dl_iterate_phdr(visit_tls, &q);
+	(void)sp_fork_barrier_walk(visit_tls, &q);
 }
 
 void *sp_elf_variable_in(const struct sp_elf_range *object, const char *name, size_t *size)
@@ -360,7 +361,7 @@ void *sp_elf_variable_in(const struct sp_elf_range *object, const char *name, si
 	struct spot spot = {.address = object->start, .name = name};
 
 	if (object->size != 0)
-		(void)dl_iterate_phdr(visit_spot, &spot);
+		(void)sp_fork_barrier_walk(visit_spot, &spot);
 	*size = spot.size;
 	return spot.found;
 }

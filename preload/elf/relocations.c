@@ -23,6 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/elf/fork_barrier.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/seccomp.h"
 
@@ -201,7 +202,7 @@ bool sp_relocations_visit(sp_relocations_choose *choose, sp_relocations_changed 
 		.complete = true,
 	};
 
-	(void)dl_iterate_phdr(visit, &v);
+	(void)sp_fork_barrier_walk(visit, &v);
 	return v.complete;
 }
 
@@ -237,7 +238,7 @@ const void *sp_relocations_reference(const struct sp_elf_range *object, const ch
 	struct reference want = {.object = object, .name = name};
 
 	if (object->size != 0)
-		(void)dl_iterate_phdr(visit_reference, &want);
+		(void)sp_fork_barrier_walk(visit_reference, &want);
 	return want.found;
 }
 
@@ -262,6 +263,6 @@ bool sp_relocations_done(const void *address)
 {
 	struct doubt doubt = {.address = address};
 
-	(void)dl_iterate_phdr(visit_doubt, &doubt);
+	(void)sp_fork_barrier_walk(visit_doubt, &doubt);
 	return doubt.done;
 }

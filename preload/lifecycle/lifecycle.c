@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/elf/fork_barrier.h"
 #include "preload/elf/hook_dl.h"
 #include "preload/elf/resolve.h"
 #include "preload/exporter/exporter.h"
@@ -120,6 +121,7 @@ static int prepare(void)
 		       fd == -ENOMEM  ? "out of address space"
 		       : fd == -EFBIG ? "RLIMIT_FSIZE is too low"
 				      : "a system call was refused");
+	sp_fork_barrier_start();
 	if (!watches_forks && __register_atfork != NULL)
 		watches_forks =
 			__register_atfork(NULL, NULL, after_fork_in_child, &__dso_handle) == 0;

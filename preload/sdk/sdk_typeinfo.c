@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "preload/elf/fork_barrier.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/readable_sig.h"
 
@@ -394,7 +395,7 @@ bool sp_typeinfo_image_at(const void *address, struct sp_typeinfo_image *image)
 {
 	struct query q = {.address = (uintptr_t)address, .image = image};
 
-	return dl_iterate_phdr(visit, &q) != 0 && image->n <= SP_TYPEINFO_SEGMENTS_MAX;
+	return sp_fork_barrier_walk(visit, &q) != 0 && image->n <= SP_TYPEINFO_SEGMENTS_MAX;
 }
 
 const void *const *sp_typeinfo_only_reference(const struct sp_typeinfo_image *image,

@@ -61,6 +61,6 @@ TEST_PROGRAMS += $(HAPROXY_LIBS) $(HAPROXY_HOSTS) $(HAPROXY_DIR)/foreign \
 
 # test/stress/haproxy_table.c
 define haproxy_stress
-$(B)/$(1)/test/stress/haproxy_table: $(B)/$(1)/preload/sdk/haproxy/haproxy_table.o $(B)/$(1)/preload/sdk/haproxy/haproxy_versions.o
+$(B)/$(1)/test/stress/haproxy_table: $(B)/$(1)/preload.a
 endef
 $(foreach flavour,release tsan,$(eval $(call haproxy_stress,$(flavour))))

@@ -9,6 +9,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "preload/elf/fork_barrier.h"
 #include "sampler/base/compiler.h"
 
 /*
@@ -101,6 +102,6 @@ bool sp_haproxy_table_ok(const void *function, const void *table, size_t slots)
 	struct query q = {
 		.function = (uintptr_t)function, .table = (uintptr_t)table, .slots = slots};
 
-	(void)dl_iterate_phdr(visit, &q);
+	(void)sp_fork_barrier_walk(visit, &q);
 	return q.ok;
 }

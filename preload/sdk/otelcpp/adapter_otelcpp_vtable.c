@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "preload/elf/fork_barrier.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/try_lock.h"
@@ -64,24 +65,37 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
  * Under a lock: two slots may lie in one page, and one thread must not write what another has just
  * protected again.
  */
-bool sp_otelcpp_vtable_replace(const void *const *slot, const void *function)
+static bool put(const struct place *place, const void *function)
 {
-	bool done;
 	uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
-	struct place place = {.address = (uintptr_t)slot};
-	void *page = (void *)(place.address & ~(page_size - 1));
-	const void *_Atomic *word = (void *)place.address;
+	void *page = (void *)(place->address & ~(page_size - 1));
+	const void *_Atomic *word = (void *)place->address;
+	bool done;
 
-	(void)dl_iterate_phdr(visit, &place);
-	if (!place.found || (place.executable && place.readonly) || !sp_try_lock(&busy))
+	if (!sp_try_lock(&busy))
 		return false;
-	done = !place.readonly ||
+	done = !place->readonly ||
 	       sp_syscall(SYS_mprotect, page, page_size, PROT_READ | PROT_WRITE) == 0;
 	if (done) {
 		atomic_store_explicit(word, function, memory_order_release);
-		if (place.readonly)
+		if (place->readonly)
 			(void)sp_syscall(SYS_mprotect, page, page_size, PROT_READ);
 	}
 	sp_unlock(&busy);
+	return done;
+}
+
+bool sp_otelcpp_vtable_replace(const void *const *slot, const void *function)
+{
+	struct place place = {.address = (uintptr_t)slot};
+	bool done;
+
+	(void)sp_fork_barrier_walk(visit, &place);
+	if (!place.found || (place.executable && place.readonly))
+		return false;
+	/* A child that is forked meanwhile would have the page writable, and the lock held. */
+	sp_fork_barrier_enter();
+	done = put(&place, function);
+	sp_fork_barrier_leave();
 	return done;
 }
