@@ -51,7 +51,8 @@ static struct sp_try_lock copies_busy;
 
 static struct vtable_copy *copy_of(const void *self)
 {
-	char *word = sp_otelcpp_member(self, 0);
+	/* pairs with watch(): whoever sees the new vptr sees the complete copy */
+	char *word = __atomic_load_n((char *const *)self, __ATOMIC_ACQUIRE);
 
 	return (void *)(word - SP_OTELCPP_VTABLE_HEAD * sizeof(void *) -
 			offsetof(struct vtable_copy, word));

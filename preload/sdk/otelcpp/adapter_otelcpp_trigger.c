@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "preload/elf/elf_walk.h"
+#include "preload/elf/fork_barrier.h"
 #include "preload/elf/relocations.h"
 #include "preload/elf/resolve.h"
 #include "preload/lifecycle/lifecycle.h"
@@ -29,8 +30,10 @@ static struct looked_at objects[OBJECTS_MAX];
 
 static bool starts_with_us(const void *const *tracer_vptr)
 {
+	/* another thread may be writing the slot */
 	return tracer_vptr != NULL &&
-	       tracer_vptr[SP_OTELCPP_SLOT_START] == sp_otelcpp_hooks[SP_OTELCPP_REAL_START];
+	       __atomic_load_n(tracer_vptr + SP_OTELCPP_SLOT_START, __ATOMIC_RELAXED) ==
+		       sp_otelcpp_hooks[SP_OTELCPP_REAL_START];
 }
 
 /* An object that was unloaded and is loaded again at its place has vtables as in the file. */
@@ -97,25 +100,43 @@ static bool look_at(const void *address)
 
 enum outcome { KNOWN, UNKNOWN, LATER };
 
+struct look {
+	const void *address;
+	bool known;
+};
+
+static int look_once(struct dl_phdr_info *info SP_UNUSED, size_t size SP_UNUSED, void *arg)
+{
+	struct look *l = arg;
+
+	l->known = is_settled(l->address) || look_at(l->address);
+	return 1;
+}
+
 /*
  * Looks at the object around that address, once. One look at a time, because two would take each
- * other's functions for the SDK's. LATER: another thread is doing it, and takes longer than its first
- * spans can wait. The loader is asked meanwhile, against the rule of try_lock.h: it may be waiting for
- * this very thread, which then goes on without a label, as its waits are bounded.
+ * other's functions for the SDK's; and the list is not even read without the lock, because the place
+ * of an object that was unloaded is given to another one. LATER: another thread is doing it, and takes
+ * longer than its first spans can wait. Another thread may be unloading the object, which waits for
+ * the loader's lock, and has to wait while we search. The loader is asked against the rule of
+ * try_lock.h: it may be waiting for this very thread, which then goes on without a label, as its waits
+ * are bounded.
  */
 static enum outcome settle(const void *address)
 {
 	static struct sp_try_lock looking;
-	bool known;
+	struct look look = {.address = address};
 
-	if (is_settled(address))
-		return KNOWN;
-	if (!sp_try_lock(&looking))
+	/* a child that is forked meanwhile would never get the lock */
+	sp_fork_barrier_enter();
+	if (!sp_try_lock(&looking)) {
+		sp_fork_barrier_leave();
 		return LATER;
-	/* another thread may have looked at it just before */
-	known = is_settled(address) || look_at(address);
+	}
+	(void)sp_fork_barrier_walk(look_once, &look);
 	sp_unlock(&looking);
-	return known ? KNOWN : UNKNOWN;
+	sp_fork_barrier_leave();
+	return look.known ? KNOWN : UNKNOWN;
 }
 
 /*
@@ -183,6 +204,7 @@ void sp_otelcpp_asked(const void *caller)
 		remember(caller);
 		return;
 	}
+	sp_fork_barrier_start();
 	if (settle(caller) == UNKNOWN)
 		sp_sdk_asked_in_vain(caller, any_has_names);
 	settle_named();
