@@ -179,3 +179,20 @@ $(OTELCPP_DIR)/reloaded/reloaded: $(OTELCPP_DIR)/reloaded/reloaded.o
 
 TEST_PROGRAMS += $(OTELCPP_DIR)/reloaded/reloaded $(OTELCPP_DIR)/copies \
 	$(patsubst %,$(OTELCPP_DIR)/%/libstories.so,$(OTELCPP_COPIES) $(OTELCPP_HIDDEN_COPIES))
+
+# Plugins of test/stress/vtable_slots.c: one shows three functions, one all that it has.
+OTELCPP_CHURN := churn_hidden churn_named
+$(foreach build,$(OTELCPP_CHURN),$(eval OTELCPP_FLAGS_$(build) := -DOPENTELEMETRY_ABI_VERSION_NO=1 \
+	-fno-gnu-unique -DMINI_RECORD_ONLY))
+OTELCPP_FLAGS_churn_hidden += $(OTELCPP_HIDDEN) -DMINI_MADE_TOGETHER
+$(foreach build,$(OTELCPP_CHURN),$(eval $(call otelcpp_rules,$(build))))
+
+$(OTELCPP_CHURN:%=$(OTELCPP_DIR)/%/libchurn.so): %/libchurn.so: %/churn.o %/mini_sdk.o
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -shared -Wl,-z,relro -Wl,-soname,libchurn_$(*F).so -o $@ $^ -lpthread
+
+# $(call otelcpp_stress,flavour)
+define otelcpp_stress
+$(B)/$(1)/test/stress/vtable_slots: $(B)/$(1)/preload.a | $(OTELCPP_CHURN:%=$(OTELCPP_DIR)/%/libchurn.so)
+endef
+$(foreach flavour,release tsan,$(eval $(call otelcpp_stress,$(flavour))))
