@@ -23,6 +23,11 @@ extern void *__dso_handle __attribute__((visibility("hidden")));
 
 static _Atomic unsigned inside;  /* sections of all threads */
 static _Atomic unsigned forking; /* threads between prepare and the end of their fork */
+/*
+ * Sections that will never end, because their thread was cancelled in it, or has jumped out of a
+ * signal handler. Each of them holds up one fork, not all that follow.
+ */
+static _Atomic unsigned lost;
 
 /* A signal handler of the host may interrupt a section, or a fork, and call us. */
 static SP_TLS unsigned own_sections;
@@ -82,12 +87,19 @@ static void before_fork(void)
 {
 	uint64_t end = sp_monotonic_ns() + WAIT_NS;
 	unsigned own = own_sections != 0;
+	unsigned now;
 	int saved = errno;
 
 	own_forks++;
+	own += atomic_load_explicit(&lost, memory_order_relaxed);
 	atomic_fetch_add_explicit(&forking, 1, memory_order_seq_cst);
-	while (atomic_load_explicit(&inside, memory_order_seq_cst) > own && !is_over(end))
-		continue;
+	while ((now = atomic_load_explicit(&inside, memory_order_seq_cst)) > own) {
+		if (is_over(end)) {
+			atomic_store_explicit(&lost, now - (own_sections != 0),
+					      memory_order_relaxed);
+			break;
+		}
+	}
 	errno = saved;
 }
 
@@ -103,6 +115,7 @@ static void after_fork_in_child(void)
 	own_forks = 0;
 	atomic_store_explicit(&forking, 0, memory_order_relaxed);
 	atomic_store_explicit(&inside, own_sections != 0, memory_order_relaxed);
+	atomic_store_explicit(&lost, 0, memory_order_relaxed);
 }
 
 void sp_fork_barrier_start(void)
