@@ -46,3 +46,7 @@ for line in '^demo: FAIL' '^the server ended before it was told to, with status 
 done
 grep -q 'flamegraph.html$' "$WORK/demo.out" || fail "no flame graph: $(<"$WORK/demo.out")"
 [[ -s $WORK/demo/flamegraph.html ]] || fail "the flame graph is not there"
+# README shows how a demo ends.
+last=$(sed -n '/<!-- demo:begin -->/,/<!-- demo:end -->/p' test/rideshare/README.md | grep -B 1 '^```$' | head -n 1)
+grep -qxF -- "${last/build\/demo/$WORK/demo}" "$WORK/demo.out" ||
+	fail "README says that it ends with $last (scripts/update-readme.sh --demo): $(tail -n 1 "$WORK/demo.out")"
