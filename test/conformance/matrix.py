@@ -136,6 +136,8 @@ def run_host(argv, env):
     with folder_for_exporter() as folder:
         if "LD_PRELOAD" in env:
             env["SPANPROF_OUTPUT_DIR"] = folder
+            # Stories look for the attributes of spans without samples, too.
+            env.setdefault("SPANPROF_ATTRIBUTES", "always")
         done = subprocess.run(["timeout", "--kill-after=5", str(LIMIT_S)] + argv + [folder],
                               env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               errors="replace", check=False)

@@ -126,7 +126,7 @@ python3 "$COMPARE" share "$WORK/convoy.folded" 'futex (lock)' 0.8
 python3 "$COMPARE" share "$WORK/starved.folded" '[waiting for a CPU]' 0.9
 
 # Who may not be traced has the times, and is told why there is no stack.
-if [[ $(id -u) == 0 ]] && command -v setpriv >/dev/null; then
+if has_nobody; then
 	mkdir "$WORK/nobody"
 	chmod 777 "$WORK" "$WORK/nobody"
 	run_under nobody SPANPROF_OUTPUT_DIR="$WORK/nobody" SPANPROF_OFF_CPU=true \

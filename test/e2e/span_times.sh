@@ -36,7 +36,7 @@ for threads in 1 8 200; do
 done
 
 # Who may not be traced knows how long it was blocked, and not what for.
-if [[ $(id -u) == 0 ]] && command -v setpriv >/dev/null; then
+if has_nobody; then
 	chmod 777 "$WORK"
 	waits nobody SPANPROF_SPAN_TIMES=true setpriv --reuid=65534 --regid=65534 --clear-groups \
 		"$HOSTS/waits_sdk" 1 "$WAIT_MS" undumpable

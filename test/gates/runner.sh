@@ -72,7 +72,7 @@ for n in 1 2; do
 mkdir $work/alone && sleep 0.2 && rmdir $work/alone"
 	seed_script "beside$n" <<<"[[ ! -e $work/alone ]] && sleep 0.2 && [[ ! -e $work/alone ]]"
 done
-expect_pass env SPANPROF_TEST_TRIES=1 test/run.sh "e2e=$work/beside1.sh" "e2e=$work/apart1.sh" "cross=$work/beside2.sh" \
+expect_pass env SPANPROF_TEST_TRIES=1 test/run.sh "e2e=$work/beside1.sh" "e2e=$work/apart1.sh" "matrix=$work/beside2.sh" \
 	"matrix=$work/apart2.sh"
 expect_end '0 needed a second try' '4 passed, 0 failed, 0 skipped'
 expect_fail 'exit 3' env SPANPROF_TEST_TRIES=1 test/run.sh "e2e=$work/bad.sh" "matrix=$work/none.sh" "e2e=$work/late1.sh"
