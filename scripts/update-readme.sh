@@ -25,8 +25,8 @@ readonly BENCH=test/bench/README.md
 
 # The questions of test/bench that the front page answers, and its words for them.
 COSTS=$(cat <<'END_OF_COSTS'
-a span without attribute, 1 thread(s), of opentelemetry-cpp's own start and end|time of a span, without attributes
-a span with the default, SPANPROF_ATTRIBUTES=always, 1 thread(s), of opentelemetry-cpp's own start and end|time of a span, by default (the SDK copies the attribute)
+a span by default (SPANPROF_ATTRIBUTES=with-samples), 1 thread(s), of opentelemetry-cpp's own start and end|time of a span
+a span with SPANPROF_ATTRIBUTES=always, 1 thread(s), of opentelemetry-cpp's own start and end|time of a span whose attribute the SDK copies
 CPU overhead of a compilation by clang at 100 Hz, sampling alone|CPU time of a busy program, sampled at 100 Hz
 the exporter at 100 Hz on two busy threads, of one processor|CPU time of the exporter beside two busy threads
 memory per sampled thread, the stack that its signal handler touches included|memory of each sampled thread

@@ -10,7 +10,8 @@ cd "$(dirname "$0")/../.."
 source test/bench/lib.bash
 readonly ROUNDS=${BENCH_ROUNDS:-201}
 readonly PAIRS=1000
-# Of the SDK's own pair: switched off, without attributes, and with the default. And in ns, our own part.
+# Of the SDK's own pair: switched off, without attributes, and with one on each span or, the default, where
+# there are samples. And in ns, our own part.
 readonly TARGET_OFF=2 TARGET_NEVER=10 TARGET_ALWAYS=40 TARGET_NS=60
 out=$WORK
 export BENCH_ANSWERS=$WORK/answers
@@ -43,8 +44,8 @@ more_settings()
 	profiled "root, never" SPANPROF_ATTRIBUTES=never
 	profiled "not published" SPANPROF_ATTRIBUTES=never SPANPROF_THREAD_CONTEXT=false
 	profiled "with waits" SPANPROF_ATTRIBUTES=never SPANPROF_OFF_CPU=true
-	profiled "CPU time of roots" SPANPROF_SPAN_CPU_TIME=true
-	profiled "times of roots" SPANPROF_SPAN_TIMES=true
+	profiled "CPU time of roots" SPANPROF_SPAN_CPU_TIME=true SPANPROF_ATTRIBUTES=always
+	profiled "times of roots" SPANPROF_SPAN_TIMES=true SPANPROF_ATTRIBUTES=always
 	profiled "root, always" SPANPROF_ATTRIBUTES=always
 }
 
@@ -98,7 +99,9 @@ for host in direct pairs; do
 			"$(percent 'switched off')" % $TARGET_OFF)"
 		echo "  never: $(answer "a span without attribute, $own" \
 			"$(percent 'root, never')" % $TARGET_NEVER)"
-		echo "  always: $(answer "a span with the default, SPANPROF_ATTRIBUTES=always, $own" \
+		echo "  with-samples: $(answer "a span by default (SPANPROF_ATTRIBUTES=with-samples), $own" \
+			"$(percent 'root, with-samples')" % $TARGET_ALWAYS)"
+		echo "  always: $(answer "a span with SPANPROF_ATTRIBUTES=always, $own" \
 			"$(percent 'root, always')" % $TARGET_ALWAYS)"
 	done
 done
