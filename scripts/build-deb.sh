@@ -1,18 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Usage: build-deb.sh DIR. The Debian package of the sources as git has them (with what is changed but
-# not committed), built in a folder of its own; the .deb and its debug symbols go to DIR. The same
-# sources give the same bytes, wherever they are built: SOURCE_DATE_EPOCH defaults to the last commit.
+# not committed), built in a folder of its own; the .deb and its debug symbols go to DIR.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-mkdir -p "$1"
-out=$(cd "$1" && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-version=$(sed -n 's/.*SP_VERSION "\(.*\)"/\1/p' sampler/base/compiler.h)
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-export SOURCE_DATE_EPOCH
+# shellcheck source=scripts/package.bash
+source scripts/package.bash
+package_to "$1"
 
 mkdir "$work/spanprof"
 git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -cf - -T - |

@@ -2,19 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Usage: build-rpm.sh DIR. A package for distributions that use RPM. Their libraries have other versions than
 # those that we were built with, so the package has the carrier's, with its own C library and loader, and
-# needs nothing but a shell, and flock for spanprof-preload. What is built is in build/ and build/carrier. The
-# same files give the same bytes: SOURCE_DATE_EPOCH defaults to the last commit. RPM_RELEASE=n is another
-# package of the same version.
+# needs nothing but a shell, and flock for spanprof-preload. What is built is in build/ and build/carrier.
+# RPM_RELEASE=n is another package of the same version.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-mkdir -p "$1"
-out=$(cd "$1" && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-version=$(sed -n 's/.*SP_VERSION "\(.*\)"/\1/p' sampler/base/compiler.h)
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
+# shellcheck source=scripts/package.bash
+source scripts/package.bash
+package_to "$1"
+export LC_ALL=C TZ=UTC
 umask 022
 
 env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s install SPANPROF_SKIP_DEPS=1 DESTDIR="$work/files" PREFIX=/usr >/dev/null

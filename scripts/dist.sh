@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Usage: dist.sh DIR. Beside the packages in DIR: the sources and the carrier as tar files, what is in
-# the carrier and linked into our programs (SPDX), and checksums of all. The same sources give the same bytes.
+# the carrier and linked into our programs (SPDX), and checksums of all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly DIR=$1
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-export SOURCE_DATE_EPOCH LC_ALL=C
-version=$(sed -n 's/.*SP_VERSION "\(.*\)"/\1/p' sampler/base/compiler.h)
+# shellcheck source=scripts/package.bash
+source scripts/package.bash
+export LC_ALL=C
 name=spanprof-$version-$(dpkg --print-architecture)
 
 tar -C build/carrier --sort=name --owner=0 --group=0 --numeric-owner --format=posix \
