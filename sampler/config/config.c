@@ -250,10 +250,15 @@ static void read_resource(struct sp_config *cfg, bool tell)
 		cfg->service_name = r.service_name;
 }
 
-/* OTel's name for a service without one: "unknown_service:" and the program's file name. */
+/*
+ * OTel's name for a service without one: "unknown_service:" and the program's file name. Other threads read
+ * it, and a thread sanitizer of the host knows of what we order by atomic operations only what the C library
+ * is called for. So it is put together on the stack, and written without the C library.
+ */
 static const char *name_by_program(void)
 {
 	static const char deleted[] = " (deleted)"; /* the kernel adds it to a replaced program */
+	char name[sizeof(unknown_service)];
 	ssize_t got = readlink("/proc/self/exe", program, sizeof(program));
 	size_t len = got > 0 ? (size_t)got : 0;
 	size_t base;
@@ -266,13 +271,11 @@ static const char *name_by_program(void)
 		base--;
 	if (base == len)
 		return SP_CONFIG_UNKNOWN_SERVICE;
-	out = sp_fmt_snprintf(unknown_service, sizeof(unknown_service),
-			      SP_CONFIG_UNKNOWN_SERVICE ":");
-	out += sp_text_clean(unknown_service + out, EXE_MAX, program + base, len - base);
-	unknown_service[out] = '\0';
+	out = sp_fmt_snprintf(name, sizeof(name), SP_CONFIG_UNKNOWN_SERVICE ":");
+	out += sp_text_clean(name + out, EXE_MAX, program + base, len - base);
 	for (size_t i = 0; i < out; i++)
-		if (sp_text_is_control(unknown_service[i]))
-			unknown_service[i] = '_';
+		unknown_service[i] = sp_text_is_control(name[i]) ? '_' : name[i];
+	unknown_service[out] = '\0';
 	return unknown_service;
 }
 
