@@ -22,7 +22,8 @@ double_start --ack-delay 0
 readonly PLACE=${DOUBLE_URL#http://}
 readonly URL=http://user:s3cret@$PLACE
 readonly START="profiling [0-9]+ as shop, 250 Hz, SIGURG, pushing to http://$PLACE/?, writing into $WORK/files; SDK [a-z/-]*opentelemetry-c.*"
-readonly PUSH='push of a profile \(cpu\) of [0-9]+: [1-9][0-9]* bytes, [1-9][0-9]* samples, status 200 after [0-9.]+ ms'
+# The program's last moments may have no sample.
+readonly PUSH='push of a profile \(cpu\) of [0-9]+: [1-9][0-9]* bytes, [0-9]+ samples, status 200 after [0-9.]+ ms'
 
 # with LEVEL
 with()
@@ -46,7 +47,7 @@ said debug "$START" 1
 pushes=$(grep -Ec "$PUSH" "$WORK/debug.err" || true)
 ((pushes > 1)) || fail "$pushes pushes were told: $(<"$WORK/debug.err")"
 said debug "$PUSH" "$pushes"
-said debug "wrote $WORK/files/spanprof-shop-.*\.pb\.gz: [1-9][0-9]* bytes, [1-9][0-9]* samples" "$pushes"
+said debug "wrote $WORK/files/spanprof-shop-.*\.pb\.gz: [1-9][0-9]* bytes, [0-9]+ samples" "$pushes"
 said debug '.*' $((1 + 2 * pushes))
 
 # Once, with what to do.
