@@ -98,6 +98,9 @@ struct sp_core_ops {
 	/* Asks the host to give us leave to look at its waiting threads, as Yama wants it. */
 	void (*ask_tracer)(void *self);
 
+	/* True until the host has done what ask_tracer() asked for. */
+	bool (*is_tracer_asked)(void *self);
+
 	/* The name of a thread of the host; all NUL if it is gone. */
 	void (*thread_name)(void *self, uint32_t tid, char name[SP_THREAD_NAME_BYTES]);
 

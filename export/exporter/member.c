@@ -170,6 +170,14 @@ static void ask_tracer(void *self)
 				 memory_order_relaxed);
 }
 
+static bool is_tracer_asked(void *self)
+{
+	const struct sp_member *m = self;
+
+	return (atomic_load_explicit(&m->view.region->deferred_work, memory_order_relaxed) &
+		SP_WORK_TRACER) != 0;
+}
+
 static void thread_name(void *self, uint32_t tid, char name[SP_THREAD_NAME_BYTES])
 {
 	struct sp_member *m = self;
@@ -235,6 +243,7 @@ static void make_ops(struct sp_member *m, const struct sp_config *config)
 		.facts = facts,
 		.thread_labels = thread_labels,
 		.ask_tracer = ask_tracer,
+		.is_tracer_asked = is_tracer_asked,
 		.thread_name = thread_name,
 		.log = tell,
 		.news = news,

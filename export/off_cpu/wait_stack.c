@@ -29,6 +29,7 @@ struct sp_wait_stacks {
 	struct sp_unwinder *unwinder;
 	const char *refusal;
 	uint64_t retry_ns; /* nothing is tried before */
+	bool awaits_leave; /* but as soon as the host has given it: it was asked, and nothing was tried since */
 	struct iovec piece[PIECES];
 	uint8_t stack[MOST_BYTES];
 };
@@ -96,13 +97,27 @@ static const char *reason_of(int err, bool is_memory)
 	}
 }
 
-/* Only a process itself can give another one leave. */
+static bool still_awaits_leave(const struct sp_wait_stacks *w)
+{
+	return w->awaits_leave && w->ops->is_tracer_asked(w->ops->arg);
+}
+
+/*
+ * Only a process itself can give another one leave. It does so when one of its threads starts or ends a span
+ * next, and that is worth a look at once: a program may have ended by the time of the next one. Where the leave is
+ * of no use, because the program has given it to somebody else since, it is asked for now and then.
+ */
 static int refused(struct sp_wait_stacks *w, int err, bool is_memory)
 {
+	bool awaits_leave = w->refusal == NULL || still_awaits_leave(w);
+
 	w->refusal = reason_of(err, is_memory);
 	w->retry_ns = sp_clock_mono_ns() + RETRY_NS;
 	if ((err == -EPERM || err == -EACCES) && yama_scope() == '1')
 		w->ops->ask_tracer(w->ops->arg);
+	else
+		awaits_leave = false;
+	w->awaits_leave = awaits_leave;
 	return err;
 }
 
@@ -234,5 +249,7 @@ const char *sp_wait_stacks_refusal(const struct sp_wait_stacks *w)
 
 bool sp_wait_stacks_may_try(const struct sp_wait_stacks *w)
 {
-	return w->refusal == NULL || sp_clock_mono_ns() >= w->retry_ns;
+	if (w->refusal == NULL || sp_clock_mono_ns() >= w->retry_ns)
+		return true;
+	return w->awaits_leave && !still_awaits_leave(w);
 }

@@ -243,9 +243,27 @@ Test(wait_stack, of_a_thread_of_another_process_is_none)
 	cr_expect_eq(sp_wait_stacks_place(stacks, (uint32_t)getppid(), &place), -ESRCH);
 }
 
-/* Not dumpable, and this process has no capability that would make up for it. */
-static pid_t start_untraceable(int ends[2])
+static unsigned asked;
+static bool is_asked;
+
+static void count_asked(void *self)
 {
+	(void)self;
+	asked++;
+	is_asked = true;
+}
+
+static bool still_asked(void *self)
+{
+	(void)self;
+	return is_asked;
+}
+
+/* Not dumpable, and this process has no capability that would make up for it. It is the host from now on. */
+static pid_t start_untraceable(void)
+{
+	static char proc[32];
+	int ends[2];
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct none[2] = {{.effective = 0}};
 	char byte;
@@ -263,15 +281,19 @@ static pid_t start_untraceable(int ends[2])
 	}
 	cr_assert_gt(pid, 0);
 	cr_assert_eq(read(ends[0], &byte, 1), 1);
+	(void)snprintf(proc, sizeof(proc), "/proc/%d", pid);
+	core.ops.proc = proc;
+	core.ops.ask_tracer = count_asked;
+	core.ops.is_tracer_asked = still_asked;
+	scratch_make();
 	return pid;
 }
 
-static unsigned asked;
-
-static void count_asked(void *self)
+static void end_untraceable(pid_t pid)
 {
-	(void)self;
-	asked++;
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+	scratch_remove();
 }
 
 static void expect_refusal(const char *why, unsigned asks)
@@ -302,17 +324,11 @@ Test(wait_stack, of_a_process_that_may_not_be_traced_is_refused_and_yama_asked)
 	};
 	struct sp_task_place place = {.state = SP_TASK_CALLS, .sp = 1U << 20, .pc = 1U << 20};
 	struct sp_task_place found;
-	char proc[32];
-	int ends[2];
 	pid_t pid;
 
 	if (emulated())
 		return;
-	scratch_make();
-	pid = start_untraceable(ends);
-	(void)snprintf(proc, sizeof(proc), "/proc/%d", pid);
-	core.ops.proc = proc;
-	core.ops.ask_tracer = count_asked;
+	pid = start_untraceable();
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		sp_wait_stacks_yama = in_scratch("none");
 		if (rows[i].scope != NULL)
@@ -322,9 +338,28 @@ Test(wait_stack, of_a_process_that_may_not_be_traced_is_refused_and_yama_asked)
 		cr_expect_lt(sp_wait_stacks_walk(stacks, (uint32_t)pid, &place, &got), 0);
 		expect_refusal(rows[i].of_stack, rows[i].asks);
 	}
-	(void)kill(pid, SIGKILL);
-	(void)waitpid(pid, NULL, 0);
-	scratch_remove();
+	end_untraceable(pid);
+}
+
+/* It may have ended two seconds later. */
+Test(wait_stack, is_looked_for_as_soon_as_the_host_gave_leave)
+{
+	struct sp_task_place found;
+	pid_t pid;
+
+	if (emulated())
+		return;
+	pid = start_untraceable();
+	sp_wait_stacks_yama = scratch_write("scope", "1\n", 2);
+	cr_assert_lt(sp_wait_stacks_place(stacks, (uint32_t)pid, &found), 0);
+	cr_expect_not(sp_wait_stacks_may_try(stacks), "it has not given it yet");
+	cr_assert_lt(sp_wait_stacks_place(stacks, (uint32_t)pid, &found), 0);
+	is_asked = false;
+	cr_expect(sp_wait_stacks_may_try(stacks));
+	cr_assert_lt(sp_wait_stacks_place(stacks, (uint32_t)pid, &found), 0);
+	is_asked = false;
+	cr_expect_not(sp_wait_stacks_may_try(stacks), "it gave it, and that was of no use");
+	end_untraceable(pid);
 }
 
 Test(wait_stack, at_any_address_is_bounded)

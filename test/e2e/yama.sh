@@ -1,0 +1,61 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What Yama, the kernel's restriction of tracing, makes of SPANPROF_OFF_CPU in a program without rights. Where it asks
+# for the program's leave (1), the program gives it to its exporter, and only then; where it forbids tracing (2, 3),
+# the times are there and a frame says why there is no stack. On the kernel of this machine, whatever it
+# has; make kernels runs this with all four, and needs the line that says which it was.
+# Runs alone: it judges how long threads wait.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+has_nobody || skip 'no other user can run programs here'
+readonly FILE=/proc/sys/kernel/yama/ptrace_scope
+readonly NOBODY=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+# The program gives leave when it starts or ends a span next, so it has several.
+readonly TURNS=${YAMA_TURNS:-6} WAIT_MS=200 WAITS=sleep,cond,pipe
+SCOPE=none
+[[ ! -e $FILE ]] || SCOPE=$(<"$FILE")
+
+chmod 777 "$WORK"
+mkdir -m 777 "$WORK/profiles"
+run_under waits SPANPROF_OUTPUT_DIR="$WORK/profiles" SPANPROF_OFF_CPU=true SPANPROF_STATUS_FILE="$WORK/status" \
+	"${NOBODY[@]}" "$HOSTS/waits" "$TURNS" "$WAIT_MS" "$WAITS"
+expect_rc waits 0
+expect_silent waits
+build/spanprof-report --type off_cpu --json "$WORK/profiles" >"$WORK/json"
+python3 test/e2e/off_cpu.py sums "$WORK/waits.out" "$WORK/json" off 1 "$WAIT_MS"
+build/spanprof-report --type off_cpu --folded "$WORK/profiles" >"$WORK/folded"
+# Nanoseconds of waits whose stack reaches the start of the thread, and of those at which the exporter looked: on a
+# busy machine it may begin late.
+read -r rooted all < <(awk '!/^\[(unseen waits|waiting for a CPU)\]/ { all += $NF; if (/start_thread/) rooted += $NF }
+	END { printf "%d %d\n", rooted, all }' "$WORK/folded")
+
+case $SCOPE in
+none | 0) least=95 most=100 refusal=None ;;
+1) least=60 most=100 refusal=None ;;
+*) least=0 most=0 refusal='Yama forbids it' ;;
+esac
+((all > 0 && rooted * 100 >= least * all && rooted * 100 <= most * all)) ||
+	fail "$rooted of $all ns have a stack: $(<"$WORK/folded")"
+[[ $(ask "$WORK/status" 'd["off_cpu"]["no_stacks_because"]') == "$refusal" ]] ||
+	fail "the status file says why there are no stacks: $(ask "$WORK/status" 'd["off_cpu"]')"
+((most > 0)) || grep -q "^\[blocked, no stack: $refusal" "$WORK/folded" || fail "no frame says why: $(<"$WORK/folded")"
+
+# Nobody may be traced where the scope is 3.
+if [[ $SCOPE != 3 ]]; then
+	need strace
+	for option in false true; do
+		strace -f -qq -e trace=prctl -o "$WORK/$option.trace" -E LD_PRELOAD="$SO" -E SPANPROF_OFF_CPU="$option" \
+			-E SPANPROF_OUTPUT_DIR="$WORK/profiles" "${NOBODY[@]}" "$HOSTS/waits" 2 "$WAIT_MS" "$WAITS" \
+			>/dev/null 2>&1
+	done
+	asked=$(grep -c PR_SET_PTRACER "$WORK/true.trace" || true)
+	! grep PR_SET_PTRACER "$WORK/false.trace" || fail "it lets others trace it, unasked"
+	if [[ $SCOPE == 1 ]]; then
+		((asked > 0)) || fail "it gave no leave"
+	else
+		((asked == 0)) || fail "it lets others trace it where nobody needs that"
+	fi
+fi
+echo "yama: scope $SCOPE, $((rooted * 100 / all)) % of the time with a stack"
