@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds the loaded objects in the memory map of a host. An object is accepted where the first page
- * of its first load is mapped, its code is behind it as its program headers say, and no other
- * mapping lies in between. Its code may be in anonymous memory: some programs copy theirs to huge
- * pages. A file that a program maps by hand, as data or as code, is no object. Context: the
- * exporter.
+ * of its first load is mapped, its code is behind it as its program headers say, and where it is no
+ * other file is mapped. Its code may be in anonymous memory: some programs copy theirs to huge
+ * pages. A file that a program maps by hand, as data or as code, is no object.
+ *
+ * Between two loads of a program or loader the kernel leaves a gap, and may use it: on aarch64, where loads are
+ * 64 KiB apart, the vDSO lies in the gap of the loader. So one object may be inside of another.
+ * Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/objects/host_objects.h"
@@ -106,15 +109,38 @@ static const struct sp_object_load *first_load(const struct sp_object_file *f)
 	return first;
 }
 
+/* The innermost object that reaches to addr or beyond, of those before place n; a place from 1, or 0. */
+static size_t around(const struct list *l, size_t n, uint64_t addr)
+{
+	while (n != 0 && addr >= l->object[n - 1].hi)
+		n = l->object[n - 1].around;
+	return n;
+}
+
+static bool is_in_gap(const struct sp_host_object *outer, const struct sp_host_object *o)
+{
+	const struct sp_object_file *f = outer->file;
+
+	for (unsigned i = 0; i < f->loads; i++) {
+		uint64_t start = outer->bias + f->load[i].vaddr;
+
+		if (o->lo < start + f->load[i].memsz && start < o->hi)
+			return false;
+	}
+	return f->known && o->hi <= outer->hi;
+}
+
 static int put_object(struct sp_host_objects *h, const struct sp_host_object *o)
 {
 	struct list *l = &h->next;
+	size_t outer = around(l, l->n, o->lo);
 
 	if (l->n == SP_HOST_OBJECTS_MAX)
 		return -E2BIG;
 	if (!SP_GROW(l->object, l->cap, l->n + 1, SP_HOST_OBJECTS_MAX))
 		return -ENOMEM;
-	l->object[l->n++] = *o;
+	l->object[l->n] = *o;
+	l->object[l->n++].around = outer;
 	return 0;
 }
 
@@ -135,8 +161,8 @@ static int put_known(struct sp_host_objects *h, const struct sp_map *map,
 		     const struct sp_object_file *f)
 {
 	const struct sp_object_load *first = first_load(f);
-	uint64_t end = h->next.n != 0 ? h->next.object[h->next.n - 1].hi : 0;
 	struct sp_host_object o = {.file = f};
+	size_t outer;
 
 	if (map->inode != 0 && map->offset != page_down(h, first->offset))
 		return 0;
@@ -144,7 +170,9 @@ static int put_known(struct sp_host_objects *h, const struct sp_map *map,
 	o.lo = o.bias + f->lo;
 	o.hi = o.bias + f->hi;
 	o.main = strcmp(f->mapped, h->exe) == 0 || sp_object_files_deleted(f, h->exe);
-	if (o.lo < end || o.hi <= o.lo || (map->inode != 0 && !is_laid_out(h, f, map, o.bias)))
+	outer = around(&h->next, h->next.n, o.lo);
+	if (o.hi <= o.lo || (outer != 0 && !is_in_gap(&h->next.object[outer - 1], &o)) ||
+	    (map->inode != 0 && !is_laid_out(h, f, map, o.bias)))
 		return 0;
 	return put_object(h, &o);
 }
@@ -282,11 +310,9 @@ const struct sp_host_object *sp_host_objects_get(const struct sp_host_objects *h
 
 const struct sp_host_object *sp_host_objects_find(const struct sp_host_objects *h, uint64_t addr)
 {
-	size_t low = SP_SORTED_UPTO(h->now.object, h->now.n, lo, addr);
+	size_t i = around(&h->now, SP_SORTED_UPTO(h->now.object, h->now.n, lo, addr), addr);
 
-	if (low == 0 || addr >= h->now.object[low - 1].hi || !h->now.object[low - 1].file->known)
-		return NULL;
-	return &h->now.object[low - 1];
+	return i != 0 && h->now.object[i - 1].file->known ? &h->now.object[i - 1] : NULL;
 }
 
 const struct sp_map *sp_host_objects_map(const struct sp_host_objects *h, uint64_t addr)

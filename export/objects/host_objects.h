@@ -25,6 +25,7 @@ struct sp_host_object {
 	uint64_t lo;   /* of all its loads, or of its mappings if its file is not known */
 	uint64_t hi;
 	bool main; /* the program itself */
+	size_t around; /* in whose gap between loads it lies: its place in the list, from 1; 0 = in none */
 };
 
 struct sp_host_objects;
@@ -49,7 +50,7 @@ bool sp_host_objects_due(const struct sp_host_objects *h);
 /* A number that changes whenever a refresh changed anything. */
 uint64_t sp_host_objects_generation(const struct sp_host_objects *h);
 
-/* Ascending, without overlaps. */
+/* Ascending, and none overlaps with a load of another one. */
 size_t sp_host_objects_count(const struct sp_host_objects *h);
 const struct sp_host_object *sp_host_objects_get(const struct sp_host_objects *h, size_t i);
 

@@ -64,7 +64,7 @@ static bool holds_page(const struct sp_host_object *o, const struct sp_object_lo
 
 static bool read_page(const struct sp_host_object *o, uint64_t at, struct page *page)
 {
-	for (unsigned i = 0; i < o->file->loads; i++) {
+	for (unsigned i = 0; o != NULL && i < o->file->loads; i++) {
 		const struct sp_object_load *l = &o->file->load[i];
 
 		if ((l->flags & PF_R) == 0 || (l->flags & PF_W) != 0 || !holds_page(o, l, at))
@@ -78,7 +78,6 @@ static bool read_page(const struct sp_host_object *o, uint64_t at, struct page *
 static const struct page *page_of(struct sp_mapped *m, uint64_t at)
 {
 	struct page *page = &m->page[at / SP_PAGE % SP_PAGES];
-	const struct sp_host_object *o;
 
 	if (m->generation != sp_host_objects_generation(m->host))
 		for (unsigned i = 0; i < SP_PAGES; i++)
@@ -89,11 +88,9 @@ static const struct page *page_of(struct sp_mapped *m, uint64_t at)
 	if (page->at == at)
 		return page;
 	page->at = 0;
-	/* The object may begin inside of its first page. */
-	o = sp_host_objects_find(m->host, at + SP_PAGE - 1);
-	if (o == NULL)
-		o = sp_host_objects_find(m->host, at);
-	if (o == NULL || !read_page(o, at, page))
+	/* The object may begin inside of its first page, or end inside of its last one. */
+	if (!read_page(sp_host_objects_find(m->host, at + SP_PAGE - 1), at, page) &&
+	    !read_page(sp_host_objects_find(m->host, at), at, page))
 		return NULL;
 	page->at = at;
 	return page;

@@ -20,11 +20,13 @@ static void read_load(struct sp_module *mod, const struct sp_object_load *l)
 {
 	uint64_t start = mod->bias + l->vaddr;
 
+	if ((l->flags & PF_X) == 0)
+		return;
 	if (start < mod->lo)
 		mod->lo = start;
 	if (start + l->memsz > mod->hi)
 		mod->hi = start + l->memsz;
-	if ((l->flags & PF_X) != 0 && mod->segments < SP_MODULE_SEGMENTS)
+	if (mod->segments < SP_MODULE_SEGMENTS)
 		mod->segment[mod->segments++] = (struct sp_segment){
 			.start = page_down(start),
 			.end = page_up(start + l->memsz),

@@ -16,8 +16,6 @@
 #include "export/objects/module_serial.h"
 #include "export/util/grow.h"
 
-#define SP_PAGE 4096U
-
 struct item {
 	struct sp_module mod;
 	bool seen;
@@ -90,7 +88,7 @@ static bool is_kept_out(const struct sp_modules *m, const struct sp_module *mod)
  */
 static void see_unknown(struct sp_modules *m, const struct sp_host_object *object)
 {
-	uint32_t n = alive_upto(m, object->lo + SP_PAGE - 1);
+	uint32_t n = alive_upto(m, object->hi - 1);
 
 	if (n != 0 && m->alive[n - 1]->mod.lo >= object->lo)
 		m->alive[n - 1]->seen = true;

@@ -30,7 +30,7 @@ struct sp_module {
 	uint32_t born;   /* first epoch it was seen in */
 	uint32_t died;   /* first epoch without it; or SP_EPOCH_ALIVE */
 	uint64_t bias;   /* runtime address minus ELF virtual address */
-	uint64_t lo;     /* of all its PT_LOADs */
+	uint64_t lo;     /* of its executable PT_LOADs: only addresses of code are looked up */
 	uint64_t hi;
 	uint64_t phdr; /* where its program headers are: with bias, its identity */
 	uint8_t build_id[SP_BUILD_ID_MAX];

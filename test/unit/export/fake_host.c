@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <elf.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +79,7 @@ const char *fake_host_object(const char *name, uint64_t bytes, uint8_t build)
 {
 	struct {
 		Elf64_Ehdr eh;
-		Elf64_Phdr ph[2];
+		Elf64_Phdr ph[3]; /* the last for move_data() */
 		Elf64_Nhdr note;
 		char owner[4];
 		uint8_t id[20];
@@ -92,6 +93,7 @@ const char *fake_host_object(const char *name, uint64_t bytes, uint8_t build)
 		.note = {4, 20, NT_GNU_BUILD_ID},
 		.owner = "GNU",
 	};
+	_Static_assert(offsetof(__typeof__(head), id) == FAKE_BUILD_ID_AT, "fake_host.h");
 	uint8_t *image = calloc(1, bytes);
 	const char *made;
 
@@ -106,6 +108,42 @@ const char *fake_host_object(const char *name, uint64_t bytes, uint8_t build)
 	made = fake_host_file(name, image, bytes);
 	free(image);
 	return made;
+}
+
+/* The last bytes of the object become a load of their own, at that address. */
+static void move_data(const char *object, uint64_t bytes, uint64_t at)
+{
+	Elf64_Ehdr eh;
+	Elf64_Phdr ph[3];
+	FILE *f = fopen(object, "r+");
+
+	cr_assert_not_null(f);
+	cr_assert_eq(fread(&eh, sizeof(eh), 1, f), 1);
+	cr_assert_eq(fread(ph, sizeof(ph), 1, f), 1);
+	ph[0].p_filesz = ph[0].p_memsz -= bytes;
+	ph[2] = (Elf64_Phdr){.p_type = PT_LOAD,
+			     .p_flags = PF_R | PF_W,
+			     .p_offset = ph[0].p_filesz,
+			     .p_vaddr = at,
+			     .p_filesz = bytes,
+			     .p_memsz = bytes};
+	eh.e_phnum = 3;
+	rewind(f);
+	cr_assert_eq(fwrite(&eh, sizeof(eh), 1, f), 1);
+	cr_assert_eq(fwrite(ph, sizeof(ph), 1, f), 1);
+	cr_assert_eq(fclose(f), 0);
+}
+
+void fake_host_map_around(const char *outer, const char *inner)
+{
+	struct stat st;
+
+	move_data(outer, 0x1000, 0x20000);
+	cr_assert_eq(stat(outer, &st), 0);
+	fake_host_map(outer, 0x10000, 0x1000);
+	fake_host_map(inner, 0x20000, 0x1000);
+	fake_host_line("30000-31000 rw-p 00001000 %02x:%02x %lu %s\n", major(st.st_dev),
+		       minor(st.st_dev), (unsigned long)st.st_ino, outer);
 }
 
 void fake_host_line(const char *format, ...)

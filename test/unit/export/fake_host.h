@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 #define FAKE_PATH_MAX 160U
+/* Where in the file of fake_host_object() its build id is. */
+#define FAKE_BUILD_ID_AT 248
 
 /* A new, empty process; the path of its folder. The one before is removed. */
 const char *fake_host_start(void);
@@ -28,6 +30,12 @@ void fake_host_unmap_all(void);
 
 /* One more line for a file: whole, executable, at that address. To be called in ascending order. */
 void fake_host_map(const char *path, uint64_t start, uint64_t bytes);
+
+/*
+ * An object of two pages, its code at 0x10000 and its data at 0x30000, with another one of one page at
+ * 0x20000, in the gap between them.
+ */
+void fake_host_map_around(const char *outer, const char *inner);
 
 /* One more line as it is: printf's arguments. */
 __attribute__((format(printf, 1, 2))) void fake_host_line(const char *format, ...);

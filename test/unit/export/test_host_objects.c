@@ -58,6 +58,7 @@ static void map_as(const char *path, const char *shown, uint64_t device, uint64_
 
 struct told {
 	uint64_t bias;
+	uint64_t code;
 	uint64_t main;
 };
 
@@ -74,6 +75,7 @@ static pid_t start_child(struct told *told)
 		void *lib = dlopen(RARE_LIB, RTLD_NOW);
 
 		told->bias = ((struct link_map *)lib)->l_addr;
+		told->code = (uintptr_t)dlsym(lib, "__ctype_get_mb_cur_max");
 		told->main = (uintptr_t)set_up;
 		if (write(pipes[1], told, sizeof(*told)) == sizeof(*told))
 			pause();
@@ -100,7 +102,7 @@ Test(host_objects, are_those_of_another_process)
 	m = sp_modules_new(proc, -1);
 	cr_assert_eq(sp_modules_refresh(m), 0);
 
-	mod = sp_modules_find(m, told.bias + 0x1000, 0);
+	mod = sp_modules_find(m, told.code, 0);
 	cr_assert_not_null(mod);
 	cr_expect_str_eq(mod->name, RARE_LIB);
 	cr_expect_eq(mod->bias, told.bias);
@@ -115,7 +117,7 @@ Test(host_objects, are_those_of_another_process)
 	kill(pid, SIGKILL);
 	cr_assert_eq(waitpid(pid, NULL, 0), pid);
 	cr_expect_lt(sp_modules_refresh(m), 0);
-	cr_expect_eq(sp_modules_find(m, told.bias + 0x1000, 0)->died, SP_EPOCH_ALIVE);
+	cr_expect_eq(sp_modules_find(m, told.code, 0)->died, SP_EPOCH_ALIVE);
 	sp_modules_free(m);
 }
 
@@ -270,7 +272,7 @@ Test(host_objects, are_read_anew_when_an_inode_is_used_again)
 	cr_expect_eq(object_at(0x10500)->file->build_id[0], 1);
 	/* The same inode for certain, other contents. */
 	fd = open(path, O_WRONLY | O_CLOEXEC);
-	cr_assert_eq(pwrite(fd, "\2\2\2\2", 4, 192), 4);
+	cr_assert_eq(pwrite(fd, "\2\2\2\2", 4, FAKE_BUILD_ID_AT), 4);
 	cr_assert_eq(futimens(fd, (struct timespec[2]){{1, 0}, {1, 0}}), 0);
 	close(fd);
 	cr_expect_eq(object_at(0x10500)->file->build_id[0], 2);
@@ -340,6 +342,19 @@ Test(host_objects, do_not_reach_into_each_other)
 
 	cr_expect_null(object_at(0x10500));
 	cr_expect_eq(object_at(0x11500)->file->build_id[0], 2);
+}
+
+Test(host_objects, may_lie_in_the_gap_of_another_one)
+{
+	fake_host_map_around(fake_host_object("outer.so", 0x2000, 1),
+			     fake_host_object("inner.so", 0x1000, 2));
+
+	cr_assert_not_null(object_at(0x10500));
+	cr_expect_eq(object_at(0x10500)->file->build_id[0], 1);
+	cr_expect_eq(object_at(0x20500)->file->build_id[0], 2);
+	cr_assert_not_null(object_at(0x30500));
+	cr_expect_eq(object_at(0x30500)->file->build_id[0], 1, "behind the inner one");
+	cr_expect_null(object_at(0x31500));
 }
 
 Test(host_objects, survive_damaged_headers)

@@ -312,6 +312,25 @@ Test(mapped, reads_the_vdso, .timeout = 20)
 	sp_host_objects_free(own);
 }
 
+/* The page around the end of the inner one is that of the outer one, too. */
+Test(mapped, reads_an_object_in_the_gap_of_another_one, .timeout = 20)
+{
+	struct sp_host_objects *objects = sp_host_objects_new(fake_host_start(), -1);
+	struct sp_mapped *m = sp_mapped_new(objects);
+	const char *outer = fake_host_object("outer.so", 0x2000, 1);
+	uint8_t id = 0;
+
+	fake_host_map_around(outer, fake_host_object("inner.so", 0x800, 2));
+	cr_assert_eq(sp_host_objects_refresh(objects), 0);
+	cr_assert(sp_mapped_read(m, 0x10000 + FAKE_BUILD_ID_AT, &id, 1));
+	cr_expect_eq(id, 1);
+	cr_assert(sp_mapped_read(m, 0x20000 + FAKE_BUILD_ID_AT, &id, 1));
+	cr_expect_eq(id, 2);
+	sp_mapped_free(m);
+	sp_host_objects_free(objects);
+	fake_host_end();
+}
+
 static int written = 1;
 
 Test(mapped, refuses_what_no_file_tells_of, .timeout = 20)
