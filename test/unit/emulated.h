@@ -6,6 +6,7 @@
 #ifndef SP_TEST_EMULATED_H
 #define SP_TEST_EMULATED_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,18 @@
 __attribute__((unused)) static bool emulated(void)
 {
 	return getenv("TEST_EMULATOR") != NULL;
+}
+
+/*
+ * Threads may have the smallest stacks of x86-64, 16 KiB, with nothing on them but their own frames. aarch64's C
+ * library wants 128 KiB, and an emulator has its own frames there.
+ */
+__attribute__((unused)) static bool has_small_stacks(void)
+{
+	pthread_attr_t attr;
+
+	return !emulated() && pthread_attr_init(&attr) == 0 &&
+	       pthread_attr_setstacksize(&attr, 16384) == 0;
 }
 
 /* Runs a shell command in which $SELF is this program's file. Its end is the caller's pclose. */

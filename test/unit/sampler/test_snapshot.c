@@ -177,8 +177,8 @@ static void run_on_it(void *(*fn)(void *))
 
 Test(snapshot, of_a_threads_own_stack_ends_below_its_control_block)
 {
-	if (emulated())
-		cr_skip_test("the emulator's own frames are on the stacks of its threads");
+	if (!has_small_stacks())
+		cr_skip_test("no small stacks here");
 	run_on_it(copy_own);
 }
 
@@ -198,7 +198,7 @@ static void *copy_from_the_bottom(void *arg)
 
 Test(snapshot, of_a_threads_own_stack_keeps_out_of_its_guard_page)
 {
-	if (emulated())
-		cr_skip_test("the emulator's own frames are on the stacks of its threads");
+	if (!has_small_stacks())
+		cr_skip_test("no small stacks here");
 	run_on_it(copy_from_the_bottom);
 }
