@@ -4,17 +4,17 @@
 # DIR/root, from this machine's own package sources. Nothing is installed: apt works on a state of
 # its own in DIR, and the packages are only unpacked.
 #
-#	scripts/arm64-root.sh DIR
+#	scripts/arm64-root.sh DIR [PACKAGE...]    with more packages
 set -euo pipefail
 
-readonly PACKAGES=(libc6-dev libstdc++-12-dev libcriterion-dev libcurl4-openssl-dev libdw-dev libelf-dev
+readonly PACKAGES=("${@:2}" libc6-dev libstdc++-12-dev libcriterion-dev libcurl4-openssl-dev libdw-dev libelf-dev
 	libprotobuf-c-dev libjansson-dev libunwind-dev libiberty-dev liblzma-dev zlib1g-dev libabsl-dev
 	libmicrohttpd-dev)
 # From backports, in the version that is installed here.
 readonly BACKPORTED=(opentelemetry-cpp-dev opentelemetry-cpp)
 
-(($# == 1)) || {
-	echo "usage: scripts/arm64-root.sh DIR" >&2
+(($# > 0)) || {
+	echo "usage: scripts/arm64-root.sh DIR [PACKAGE...]" >&2
 	exit 2
 }
 mkdir -p "$1"

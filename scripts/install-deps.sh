@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian 12 packages of the groups named on the command line: build demo test symbols
-# lint bench carrier deb rpm cross corpus peers. This is the one list of packages. Does nothing, quickly, when
+# lint bench carrier deb rpm cross kernels corpus peers. This is the one list of packages. Does nothing, quickly, when
 # all are there. Removes no package.
 set -euo pipefail
 
@@ -28,6 +28,7 @@ declare -A GROUP=(
 		bash git gzip tar curl strace procps"
 	[peers]="libpython3.11-testsuite python3-venv redis-server redis-tools tcl postgresql cmake g++ dpkg-dev procps"
 	[cross]="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user"
+	[kernels]="qemu-system-x86 qemu-system-arm busybox-static=busybox"
 )
 # Not in bookworm itself. Only these come from backports, so that nothing else gets newer.
 readonly -A BACKPORTED=([opentelemetry-cpp-dev]="opentelemetry-cpp")

@@ -1,0 +1,46 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs in the emulated machine (boot.sh), as root: Yama's four settings, of which the kernel takes the last only once, and
+# what asks the kernel most: signals, timers, system calls of threads, seccomp, memory limits. Not the tests that
+# judge times or shares: an emulated processor is some ten times slower than this one.
+set -uo pipefail
+
+readonly SCOPE=/proc/sys/kernel/yama/ptrace_scope
+readonly TESTS=(alternate_stack calls close_fds exit_variants exporter_process family hands_off little_room one_thread
+	otelc_stories otelcpp_stories own_handlers pending_signals pointers seccomp setuid setxid signal_fallback
+	signal_taken signals small_stacks spawn thread_names threads vfork_mask)
+export SPANPROF_TEST_TRIES=1 YAMA_TURNS=40
+UNITS=(build/release/test/unit/*/test_*)
+failed=0
+
+# The programs for this processor are in a folder of their own, which takes the place of the build. Of the exporter's
+# unit tests those that look at processes, because the others ask compilers and debuggers.
+if [[ $(uname -m) == aarch64 ]]; then
+	ln -s . build/aarch64/aarch64
+	mount --bind build/aarch64 build
+	UNITS=(build/release/test/unit/{core,preload,sampler}/test_*
+		build/release/test/unit/export/test_{host_objects,modules,symbolize,task,unwind_snapshot,wait_stack})
+fi
+echo "kernel: $(uname -r) on $(uname -m), $(nproc) processors"
+
+# yama SETTING
+yama()
+{
+	echo "$1" >"$SCOPE" || failed=1
+	test/run.sh e2e=test/e2e/yama.sh || failed=1
+	grep "^yama: scope $1," build/test/logs/e2e-test-e2e-yama.log || failed=1
+}
+
+yama 0
+yama 1
+items=()
+for program in "${UNITS[@]}" build/release/test/stress/*; do
+	[[ ! -x $program || -d $program ]] || items+=("$(cut -d / -f 4 <<<"$program")=$program")
+done
+for name in "${TESTS[@]}"; do
+	items+=("e2e=test/e2e/$name.sh")
+done
+test/run.sh "${items[@]}" || failed=1
+yama 2
+yama 3
+exit "$failed"
