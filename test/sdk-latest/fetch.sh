@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # fetch.sh DIR: the newest opentelemetry-cpp of Debian (sid), with all it needs down to the loader
-# and the C library, unpacked in DIR/root. DIR/version names it, and changes only when a package did.
+# and the C library, unpacked in DIR/root, and its sources in DIR/source. DIR/version names it, and changes only when a package did.
 # The machine's own packages, lists and sources of apt stay as they are: this is an apt of its own, with
 # an empty list of what is installed, and packages are unpacked, never installed.
 set -euo pipefail
@@ -50,16 +50,19 @@ make_apt()
 	from=$(mirror)
 	mkdir -p "$dir"/apt/{etc,log,state/lists/partial,cache/archives/partial}
 	: >"$dir/apt/state/status"
-	echo "deb [signed-by=$KEYRING] ${from:-http://deb.debian.org/debian} sid main" \
-		>"$dir/apt/etc/sources.list"
+	printf '%s [signed-by=%s] %s sid main\n' deb "$KEYRING" "${from:-http://deb.debian.org/debian}" \
+		deb-src "$KEYRING" "${from:-http://deb.debian.org/debian}" >"$dir/apt/etc/sources.list"
 }
 
 unpack()
 {
 	local package
 
-	rm -rf "$dir/root" "$dir/version"
-	mkdir "$dir/root"
+	rm -rf "$dir/root" "$dir/source" "$dir/version"
+	mkdir "$dir/root" "$dir/source"
+	# Not every mirror has sources, or at every time those of the packages that it has.
+	[[ ! -s $dir/source.new ]] ||
+		tar -xf "$(<"$dir/source.new")" -C "$dir/source" --strip-components=1
 	while read -r package; do
 		dpkg-deb -x "$dir/apt/cache/archives/$package" "$dir/root"
 	done <"$dir/packages.new"
@@ -86,8 +89,12 @@ own_apt apt-get -y --download-only install "${PACKAGES[@]}" >"$dir/apt/log/insta
 	tail -5 "$dir/apt/log/install" >&2
 	die "sid's packages cannot be had"
 }
+mkdir -p "$dir/apt/cache/source"
+(cd "$dir/apt/cache/source" && own_apt apt-get source --download-only "${PACKAGES[0]}") >"$dir/apt/log/source" 2>&1 ||
+	echo "sdk-latest: sid's sources cannot be had, so what is built from them is left out"
+find "$dir/apt/cache/source" -name 'opentelemetry-cpp_*.orig.tar.*' | sort -V | tail -n 1 >"$dir/source.new"
 if ! cmp -s "$dir/packages.new" "$dir/packages" || [[ ! -s $dir/version ]]; then
 	unpack
 fi
-rm -f "$dir/packages.new"
+rm -f "$dir/packages.new" "$dir/source.new"
 echo "sdk-latest: opentelemetry-cpp $(cat "$dir/version"), $(wc -l <"$dir/packages") packages"

@@ -80,6 +80,43 @@ $(LATEST_DIR)/wrapper/plugin.so: test/conformance/driver_dorsal.c $(LATEST_WRAPP
 
 LATEST_PROGRAMS += $(LATEST_DIR)/latest/plugin.so $(LATEST_DIR)/wrapper/plugin.so
 
+# From its sources, as most programs have it: linked in, hidden and stripped. All files of its core are one unit,
+# because each takes as long to compile.
+LATEST_SOURCE := $(abspath $(LATEST_DIR))/source
+
+$(LATEST_DIR)/static/sdk.cc: $(LATEST_STAMP)
+	@mkdir -p $(@D)
+	$(Q)printf '#include "%s"\n' \
+		$(LATEST_SOURCE)/sdk/src/{common,resource,trace,trace/samplers,version}/*.cc \
+		$(LATEST_SOURCE)/sdk/src/common/platform/*_unix.cc >$@
+
+$(LATEST_DIR)/static/%.o: LATEST_CXXFLAGS += $(CONFORMANCE_HIDDEN)
+$(LATEST_DIR)/static/sdk.o: $(LATEST_DIR)/static/sdk.cc
+	$(call say,CXX,$@)
+	$(Q)$(CXX) $(LATEST_CXXFLAGS) -I$(LATEST_SOURCE)/sdk -I$(LATEST_SOURCE) -w -c -o $@ $<
+
+$(LATEST_DIR)/static/%.o: test/%.cc $(LATEST_STAMP)
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)
+	$(Q)$(CXX) $(LATEST_CXXFLAGS) -c -o $@ $<
+
+LATEST_STATIC := $(addprefix $(LATEST_DIR)/static/,sdk.o conformance/driver_otelcpp.o otelcpp/provider.o \
+	sdk/json_exporter.o)
+
+$(LATEST_DIR)/latest/static: $(CONFORMANCE_HOST) $(LATEST_STATIC)
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $(LATEST_LDFLAGS) -s -Wl,--gc-sections -o $@ $^ -ldl -lpthread
+
+$(LATEST_DIR)/latest/hidden.so: $(LATEST_STATIC) test/conformance/hidden.map
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $(LATEST_LDFLAGS) -shared -s -Wl,--version-script=test/conformance/hidden.map \
+		-o $@ $(LATEST_STATIC)
+
+LATEST_PROGRAMS += $(if $(wildcard $(LATEST_SOURCE)/sdk/src), \
+	$(LATEST_DIR)/latest/static $(LATEST_DIR)/latest/hidden.so)
+
 .PHONY: sdk-latest sdk-latest-programs
 sdk-latest-programs: $(LATEST_PROGRAMS)
 

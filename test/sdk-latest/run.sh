@@ -43,6 +43,11 @@ beside_its_own
 python3 test/conformance/matrix.py run "$SO" "$DIR/latest.json" test/sdk-latest/latest.conf "$DIR" ||
 	failed=1
 
+if [[ -d $DIR/source/sdk/src ]]; then
+	echo
+	python3 test/conformance/matrix.py run "$SO" "$DIR/static.json" test/sdk-latest/static.conf "$DIR" || failed=1
+fi
+
 echo
 echo "CPU time by span, as sampled at 250 Hz and as the host measured it:"
 for story in $("$DIR/stories"); do
