@@ -172,6 +172,19 @@ static bool has_types(const struct sp_elf *f, const struct row *r)
 	       sp_elf_has_string(f, r->type[1]);
 }
 
+/*
+ * Its shared pointers are libc++'s, which are not read: it was built for the standard library's instead of its
+ * own, whose inner class has a name in each file that has spans.
+ */
+static bool has_shared_pointers_of_libcxx(const struct sp_elf *f)
+{
+	return sp_elf_has_text(f, "NSt3__1") && !sp_elf_has_text(f, "nostd10shared_ptrI");
+}
+
+static const char of_libcxx[] =
+	"it is built with libc++ and for the standard library's shared pointers (WITH_STL), "
+	"and those of libc++ are not read";
+
 /* Without names that we could define: adapter_otelcpp_types.h. False when it is not hooked. */
 static bool method_by_type(const struct sp_elf *f, const struct sp_sdk_place *place,
 			   const struct seen *seen, const struct row *r, const char **how)
@@ -182,6 +195,8 @@ static bool method_by_type(const struct sp_elf *f, const struct sp_sdk_place *pl
 	else if (!has_types(f, r))
 		*how = "it is linked in with hidden symbols, and without the run-time type "
 		       "information (-fno-rtti) by which it could be found";
+	else if (has_shared_pointers_of_libcxx(f))
+		*how = of_libcxx;
 	else if (place->own_getenv)
 		*how = "the program has a getenv of its own, so its SDK is not noticed";
 	else if (!seen->imports_getenv)
@@ -203,6 +218,10 @@ static bool method(const struct sp_elf *f, const struct sp_sdk_place *place,
 	*how = r->method;
 	if (r->obstacle != NULL) {
 		*how = r->obstacle;
+		return false;
+	}
+	if (r->vtable != NULL && has_shared_pointers_of_libcxx(f)) {
+		*how = of_libcxx;
 		return false;
 	}
 	if (place->is_program && r->vtable != NULL)

@@ -68,6 +68,19 @@ preceded 255
 expect_rc preceded.255 0
 preceded 80
 expect_rc preceded.80 1
+# checked_as_libcxx PROGRAM STATUS: as if it were built with that library
+checked_as_libcxx()
+{
+	LC_ALL=C sed 's/NSt7__cxx11/NSt3__1xx11/g' "$1" >"$WORK/libcxx"
+	chmod +x "$WORK/libcxx"
+	run libcxx "$RUNNER" --check "$WORK/libcxx"
+	expect_rc libcxx "$2"
+}
+checked_as_libcxx "$FORMS/v1/plain" 0
+checked_as_libcxx "$TEST_LIBS/conformance/v1_stl17/static" 1
+grep -q 'those of libc++ are not read' "$WORK/libcxx.out" || fail "--check: $(<"$WORK/libcxx.out")"
+run stl "$RUNNER" --check "$TEST_LIBS/conformance/v1_stl17/static"
+expect_rc stl 0
 for form in nopie_code lld_nopie_code; do
 	says "$form" v2 ''
 	checks "$form" v2 1 'its vtables are in one segment with the code'
