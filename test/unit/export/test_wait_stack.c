@@ -212,8 +212,12 @@ Test(wait_stack, says_where_a_caller_is_not_certain)
 		return;
 	walk(call_by_pointer);
 	at = expect_return(0, want[0]);
-	cr_assert_eq(at, 3, "%u", at);
+#ifdef __aarch64__ /* whose calls leave it in a register, and the frame in another one */
+	cr_assert_eq(at, 2);
+#else
+	cr_assert_eq(at, 3);
 	cr_expect_eq(got.pc[2], SP_SAMPLE_PC_GUESSED);
+#endif
 	cr_expect_eq(expect_return(at, want[1]), at + 1);
 	cr_expect(got.flags & SP_SAMPLE_ROOTED);
 }
