@@ -109,15 +109,13 @@ static bool still_awaits_leave(const struct sp_wait_stacks *w)
  */
 static int refused(struct sp_wait_stacks *w, int err, bool is_memory)
 {
-	bool awaits_leave = w->refusal == NULL || still_awaits_leave(w);
+	bool can_give = (err == -EPERM || err == -EACCES) && yama_scope() == '1';
 
+	w->awaits_leave = can_give && (w->refusal == NULL || still_awaits_leave(w));
 	w->refusal = reason_of(err, is_memory);
 	w->retry_ns = sp_clock_mono_ns() + RETRY_NS;
-	if ((err == -EPERM || err == -EACCES) && yama_scope() == '1')
+	if (can_give)
 		w->ops->ask_tracer(w->ops->arg);
-	else
-		awaits_leave = false;
-	w->awaits_leave = awaits_leave;
 	return err;
 }
 

@@ -251,9 +251,9 @@ static void read_resource(struct sp_config *cfg, bool tell)
 }
 
 /*
- * OTel's name for a service without one: "unknown_service:" and the program's file name. Other threads read
- * it, and a thread sanitizer of the host knows of what we order by atomic operations only what the C library
- * is called for. So it is put together on the stack, and written without the C library.
+ * OTel's name for a service without one: "unknown_service:" and the program's file name. It is put together
+ * on the stack, and stored without the C library: a thread sanitizer of the host sees calls of memcpy(), but not
+ * our atomic operations, which order them with the other threads that read the name.
  */
 static const char *name_by_program(void)
 {

@@ -173,8 +173,8 @@ static bool has_types(const struct sp_elf *f, const struct row *r)
 }
 
 /*
- * Its shared pointers are libc++'s, which are not read: it was built for the standard library's instead of its
- * own, whose inner class has a name in each file that has spans.
+ * Its shared pointers are libc++'s, which are not read. One that has its own (nostd) also has the name of a class
+ * inside of them, in each file that starts spans.
  */
 static bool has_shared_pointers_of_libcxx(const struct sp_elf *f)
 {
@@ -220,12 +220,12 @@ static bool method(const struct sp_elf *f, const struct sp_sdk_place *place,
 		*how = r->obstacle;
 		return false;
 	}
+	if (place->is_program && r->vtable != NULL)
+		return method_by_type(f, place, seen, r, how);
 	if (r->vtable != NULL && has_shared_pointers_of_libcxx(f)) {
 		*how = of_libcxx;
 		return false;
 	}
-	if (place->is_program && r->vtable != NULL)
-		return method_by_type(f, place, seen, r, how);
 	if (place->is_program) {
 		*how = "it is linked into the program, whose calls are bound inside it";
 		return false;
