@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What Yama, the kernel's restriction of tracing, makes of SPANPROF_OFF_CPU in a program without rights. Where it asks
 # for the program's leave (1), the program gives it to its exporter, and only then; where it forbids tracing (2, 3),
-# the time is there and a frame says why there is no stack. How exact it is, off_cpu.sh tells. On the kernel of this machine, whatever it
-# has; make kernels runs this with all four, and needs the line that says which it was.
+# the time is there and a frame says why there is no stack; how exact the time is, off_cpu.sh tells. This runs on
+# the kernel of this machine, whatever it has; make kernels runs it with all four, and looks for the last line.
 # Runs alone: it judges how long threads wait.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs in the emulated machine (boot.sh), as root: Yama's four settings, of which the kernel takes the last only once, and
-# what asks the kernel most: signals, timers, system calls of threads, seccomp, memory limits. Not the tests that
+# what asks the kernel most: signals, timers, users, memory limits, mappings of other processes. Not the tests that
 # judge times or shares: an emulated processor is some ten times slower than this one.
 set -uo pipefail
 

@@ -21,7 +21,7 @@ package()
 	apt-cache show "linux-image-amd64=$version" | sed -n 's/^Depends: \(linux-image-[^ ,]*\).*/\1/p' | head -n 1
 }
 
-# Prints the folder.
+# fetched NAME: unpacks that kernel; prints the folder
 fetched()
 {
 	local name folder
@@ -38,6 +38,7 @@ fetched()
 	echo "$folder"
 }
 
+# Prints the folder, with a kernel and what is run there.
 arm_root()
 {
 	local root=$CACHE/arm64-root/root
@@ -57,23 +58,15 @@ arm_root()
 mkdir -p "$CACHE"
 failed=()
 for name in "$@"; do
-	case $name in
-	arm64)
-		root=$(arm_root) && kernel=$root || kernel=
-		;;
-	*)
-		root=/
-		kernel=$(fetched "$name") || kernel=
-		;;
-	esac
-	if [[ -z $kernel ]]; then
-		echo "kernels: no kernel package for $name to be had"
+	architecture=amd64 root=/ get=fetched
+	[[ $name != arm64 ]] || architecture=arm64 get=arm_root
+	if ! kernel=$("$get" "$name"); then
+		echo "kernels: no packages for $name to be had"
 		failed+=("$name")
 		continue
 	fi
-	architecture=amd64
-	[[ $name != arm64 ]] || architecture=arm64
-	test/kernels/boot.sh "$architecture" "$kernel" "$(realpath "$root")" test/kernels/inside.sh || failed+=("$name")
+	[[ $name != arm64 ]] || root=$(realpath "$kernel")
+	test/kernels/boot.sh "$architecture" "$kernel" "$root" test/kernels/inside.sh || failed+=("$name")
 done
 ((${#failed[@]} == 0)) || {
 	echo "kernels: failed: ${failed[*]}"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # fetch.sh DIR: the newest opentelemetry-cpp of Debian (sid), with all it needs down to the loader
-# and the C library, unpacked in DIR/root, and its sources in DIR/source. DIR/version names it, and changes only when a package did.
+# and the C library, unpacked in DIR/root, and its sources in DIR/source. DIR/version names it, and changes only
+# when a package did.
 # The machine's own packages, lists and sources of apt stay as they are: this is an apt of its own, with
 # an empty list of what is installed, and packages are unpacked, never installed.
 set -euo pipefail
@@ -50,8 +51,8 @@ make_apt()
 	from=$(mirror)
 	mkdir -p "$dir"/apt/{etc,log,state/lists/partial,cache/archives/partial}
 	: >"$dir/apt/state/status"
-	printf '%s [signed-by=%s] %s sid main\n' deb "$KEYRING" "${from:-http://deb.debian.org/debian}" \
-		deb-src "$KEYRING" "${from:-http://deb.debian.org/debian}" >"$dir/apt/etc/sources.list"
+	printf "%s [signed-by=$KEYRING] ${from:-http://deb.debian.org/debian} sid main\n" deb deb-src \
+		>"$dir/apt/etc/sources.list"
 }
 
 unpack()
@@ -90,8 +91,12 @@ own_apt apt-get -y --download-only install "${PACKAGES[@]}" >"$dir/apt/log/insta
 	die "sid's packages cannot be had"
 }
 mkdir -p "$dir/apt/cache/source"
-(cd "$dir/apt/cache/source" && own_apt apt-get source --download-only "${PACKAGES[0]}") >"$dir/apt/log/source" 2>&1 ||
+if ! (cd "$dir/apt/cache/source" && own_apt apt-get source --download-only "${PACKAGES[0]}") >"$dir/apt/log/source" 2>&1; then
 	echo "sdk-latest: sid's sources cannot be had, so what is built from them is left out"
+	# not those of an older release
+	rm -rf "$dir/apt/cache/source"
+	mkdir "$dir/apt/cache/source"
+fi
 find "$dir/apt/cache/source" -name 'opentelemetry-cpp_*.orig.tar.*' | sort -V | tail -n 1 >"$dir/source.new"
 if ! cmp -s "$dir/packages.new" "$dir/packages" || [[ ! -s $dir/version ]]; then
 	unpack
