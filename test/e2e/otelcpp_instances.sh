@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Two plugins with a copy each of opentelemetry-cpp inside: every span is ended by the copy that made
 # it, and the spans of both label their samples, also after one was loaded anew. And a program with a
-# copy of one class of the SDK, and one whose context storage outlives the SDK.
+# copy of one class of the SDK, one whose context storage outlives the SDK, and one in which the tracer's slot
+# is put back.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/common/stories.bash
@@ -60,3 +61,13 @@ run_under reloaded SPANPROF_OUTPUT_DIR="$WORK/reloaded" SPANPROF_SAMPLE_RATE=250
 expect_same reloaded.plain reloaded out err rc
 report "$WORK/reloaded" "$WORK/reloaded.json"
 expect "$WORK/reloaded.json" '{n["span_name"] for n in d["span_names"] if n["samples"]} == {"before", "after"}'
+
+# Something else puts the tracer's slot back: its spans are not told any more, which is said, and all go on.
+run restored.plain "$TEST_LIBS/otelcpp/restored"
+expect_rc restored.plain 25
+[[ $(<"$WORK/restored.plain.out") == 'as it was' ]] || fail "the slot was changed without us"
+run_under restored "$TEST_LIBS/otelcpp/restored"
+expect_same restored.plain restored rc
+[[ $(<"$WORK/restored.out") == replaced ]] || fail "the slot was not hooked"
+[[ $(grep -c 'is not understood: its spans are not profiled' "$WORK/restored.err") -eq 1 ]] ||
+	fail "not said: $(<"$WORK/restored.err")"

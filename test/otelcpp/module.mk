@@ -108,6 +108,13 @@ $(OTELCPP_DIR)/debian/stories: $(OTELCPP_DIR)/debian/stories.o $(OTELCPP_DIR)/de
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^ $(TEST_SDK_OTEL) -lpthread
 
+$(OTELCPP_DIR)/restored: $(OTELCPP_DIR)/debian/restored.o $(OTELCPP_DIR)/debian/provider.o \
+		$(B)/test/sdk/json_exporter.o
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^ $(TEST_SDK_OTEL) -lpthread
+
+TEST_PROGRAMS += $(OTELCPP_DIR)/restored
+
 # Not optimized: the tracer's destructor, which is the program's own, is to use its class.
 $(OTELCPP_DIR)/own_vtable/provider.o: test/otelcpp/provider_own.cc
 	@mkdir -p $(@D)
