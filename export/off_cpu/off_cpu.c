@@ -30,10 +30,10 @@ struct sp_off_cpu *sp_off_cpu_new(const struct sp_core_ops *ops, struct sp_unwin
 
 	if (o == NULL)
 		return NULL;
-	o->env.ops = ops;
-	o->env.hooks = *hooks;
-	o->env.stacks = sp_wait_stacks_new(ops, unwinder);
-	if (o->env.stacks != NULL)
+	o->env.wait.ops = ops;
+	o->env.wait.hooks = *hooks;
+	o->env.wait.stacks = sp_wait_stacks_new(ops, unwinder);
+	if (o->env.wait.stacks != NULL)
 		return o;
 	free(o);
 	return NULL;
@@ -46,7 +46,7 @@ void sp_off_cpu_free(struct sp_off_cpu *o)
 	for (uint32_t i = 0; i < o->threads; i++)
 		sp_thread_waits_forget(&o->thread[i]);
 	free(o->thread);
-	sp_wait_stacks_free(o->env.stacks);
+	sp_wait_stacks_free(o->env.wait.stacks);
 	free(o);
 }
 
@@ -84,7 +84,8 @@ static void look_at_some(struct sp_off_cpu *o, struct sp_thread_labels_part *par
 static void look(struct sp_off_cpu *o, uint32_t looks)
 {
 	uint32_t room = 0;
-	struct sp_thread_labels_part *part = o->env.ops->thread_labels(o->env.ops->arg, &room);
+	struct sp_thread_labels_part *part =
+		o->env.wait.ops->thread_labels(o->env.wait.ops->arg, &room);
 	uint32_t used;
 
 	if (part == NULL)
@@ -94,7 +95,7 @@ static void look(struct sp_off_cpu *o, uint32_t looks)
 	if (make_room(o, used < THREADS_MAX ? used : THREADS_MAX))
 		look_at_some(o, part, looks);
 	else
-		o->env.ops->counter_add(o->env.ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+		o->env.wait.ops->counter_add(o->env.wait.ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
 }
 
 void sp_off_cpu_run(struct sp_off_cpu *o)
@@ -107,13 +108,13 @@ void sp_off_cpu_run(struct sp_off_cpu *o)
 	o->due_ns += SP_OFF_CPU_PERIOD_NS;
 	if (o->due_ns <= now)
 		o->due_ns = now + SP_OFF_CPU_PERIOD_NS;
-	sp_thread_waits_allow(&o->env, now);
+	sp_thread_wait_allow(&o->env.wait, now);
 	look(o, LOOKS_MAX);
 }
 
 void sp_off_cpu_settle(struct sp_off_cpu *o)
 {
-	sp_thread_waits_allow(&o->env, sp_clock_mono_ns());
+	sp_thread_wait_allow(&o->env.wait, sp_clock_mono_ns());
 	look(o, UINT32_MAX);
 }
 
@@ -130,6 +131,6 @@ void sp_off_cpu_news(const struct sp_off_cpu *o, struct sp_off_cpu_news *out)
 	*out = (struct sp_off_cpu_news){
 		.threads = o->with_span,
 		.ns = o->env.put_ns,
-		.refusal = sp_wait_stacks_refusal(o->env.stacks),
+		.refusal = sp_wait_stacks_refusal(o->env.wait.stacks),
 	};
 }

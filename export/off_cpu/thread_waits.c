@@ -3,42 +3,20 @@
 #define _GNU_SOURCE
 #include "export/off_cpu/thread_waits.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "export/off_cpu/label_parts.h"
 #include "export/off_cpu/span_waited.h"
 #include "export/util/clock.h"
-#include "export/util/grow.h"
 
 /* Who ran for so long at most has not moved on, as a rule: a wake-up that was for nothing. */
 #define STILL_NS (10 * UINT64_C(1000))
 /* A wait that goes on is read again at each 5th look. */
 #define SURE_LOOKS 5U
-/*
- * Walking stacks may take a 25th of the time, and this much at once: the first walks, which read the host's
- * objects, take milliseconds, later ones 0.1.
- */
-#define WALK_SHARE 25
-#define WALK_MAX_NS ((int64_t)(100 * SP_NS_PER_MS))
-#define NAMES_MAX 4U
-
-void sp_thread_waits_allow(struct sp_thread_waits_env *e, uint64_t now_ns)
-{
-	if (e->allowed_at_ns != 0 && now_ns > e->allowed_at_ns)
-		e->walk_ns += (int64_t)((now_ns - e->allowed_at_ns) / WALK_SHARE);
-	if (e->walk_ns > WALK_MAX_NS || e->allowed_at_ns == 0)
-		e->walk_ns = WALK_MAX_NS;
-	e->allowed_at_ns = now_ns;
-	e->names = NAMES_MAX;
-}
-
 void sp_thread_waits_forget(struct sp_thread_waits *t)
 {
 	sp_thread_times_close(&t->file);
-	free(t->wait.pc);
+	sp_thread_wait_forget(&t->wait);
 	memset(t, 0, sizeof(*t));
 }
 
@@ -68,7 +46,7 @@ static void put_down(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 	e->put_ns += w->ns;
 	t->has_wait |= w->label->span_id == t->label_id && w->leaf != leaf_unseen.text;
 	sp_span_waited_add(&t->waited, w->label, waited, w->ns);
-	e->hooks.put(e->hooks.arg, w);
+	e->wait.hooks.put(e->wait.hooks.arg, w);
 }
 
 static void put(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
@@ -104,111 +82,18 @@ static void put_wait(struct sp_thread_waits_env *e, struct sp_thread_waits *t, b
 	put_down(e, t, &w, t->wait.leaf.waited);
 }
 
-static void name(struct sp_thread_waits_env *e, struct sp_thread_wait *w)
-{
-	bool targets = e->ops->config->off_cpu_targets;
-
-	w->wants_name = targets && e->names == 0;
-	sp_wait_leaf(e->ops->proc, &w->place, targets && e->names != 0, &w->leaf);
-	e->names -= w->leaf.is_target;
-}
-
-static void take_stack(const struct sp_core_ops *ops, struct sp_thread_wait *w,
-		       const struct sp_sample *s)
-{
-	w->depth = 0;
-	w->flags = s->flags;
-	if (!SP_GROW(w->pc, w->pc_cap, s->depth, SP_FRAMES_MAX)) {
-		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
-		return;
-	}
-	w->depth = s->depth;
-	memcpy(w->pc, s->pc, s->depth * sizeof(s->pc[0]));
-}
-
-static void refuse(struct sp_thread_waits_env *e, struct sp_thread_wait *w)
-{
-	const char *why = sp_wait_stacks_refusal(e->stacks);
-
-	memset(&w->place, 0, sizeof(w->place));
-	w->is_known = w->is_refused = true;
-	w->wants_name = false;
-	w->depth = 0;
-	w->flags = SP_SAMPLE_ROOTED;
-	w->leaf = (struct sp_wait_leaf){.waited = SP_WAITED_UNKNOWN};
-	(void)snprintf(w->leaf.text, sizeof(w->leaf.text), "[blocked, no stack: %s]",
-		       why != NULL ? why : "unknown");
-}
-
-/* Who has moved on is looked at again, and who has not moved for a while, too. */
-enum sight { SAW_NOTHING, SAW_RUNNING, SAW_WAITING, SAW_REFUSAL };
-
-static enum sight see(struct sp_thread_waits_env *e, const struct sp_thread_waits *t,
-		      struct sp_task_place *place)
-{
-	int err;
-
-	if (!sp_wait_stacks_may_try(e->stacks))
-		return SAW_REFUSAL;
-	err = sp_wait_stacks_place(e->stacks, t->tid, place);
-	if (err == -ESRCH || err == -EAGAIN)
-		return SAW_NOTHING;
-	if (err != 0)
-		return SAW_REFUSAL;
-	return place->state == SP_TASK_RUNS ? SAW_RUNNING : SAW_WAITING;
-}
-
-/* The stack of the wait that it was seen in. False if it has gone on. */
-static bool walk(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
-		 const struct sp_task_place *place)
-{
-	static struct sp_sample sample; /* too large for a stack */
-	struct sp_thread_wait *w = &t->wait;
-	uint64_t begun = sp_clock_mono_ns();
-	uint32_t epoch;
-	int err;
-
-	/* Without a profile of waits only what is waited for matters. */
-	if (!e->ops->config->off_cpu && !e->ops->config->wall) {
-		w->is_known = true;
-		w->is_refused = false;
-		w->depth = 0;
-		w->place = *place;
-		name(e, w);
-		return true;
-	}
-	if (e->walk_ns <= 0)
-		return false;
-	epoch = e->hooks.prepare(e->hooks.arg, place->pc);
-	err = sp_wait_stacks_walk(e->stacks, t->tid, place, &sample);
-	e->walk_ns -= (int64_t)(sp_clock_mono_ns() - begun);
-	if (err == -EAGAIN)
-		return false;
-	if (err != 0) {
-		refuse(e, w);
-		return true;
-	}
-	w->is_known = true;
-	w->is_refused = false;
-	w->epoch = epoch;
-	w->place = *place;
-	take_stack(e->ops, w, &sample);
-	name(e, w);
-	return true;
-}
-
 /* What was found out about a thread under the label that it has now. */
 struct finding {
 	bool had;      /* it was waiting, with this label, when it was last looked at */
 	bool is_still; /* it has hardly run since */
-	enum sight sight;
+	enum sp_sight sight;
 	struct sp_task_place place;
 };
 
 static bool is_same(const struct sp_thread_waits *t, const struct finding *f)
 {
 	const struct sp_thread_wait *w = &t->wait;
-	bool is_refused = f->sight == SAW_REFUSAL;
+	bool is_refused = f->sight == SP_SAW_REFUSAL;
 
 	return f->had && w->is_refused == is_refused &&
 	       (is_refused || memcmp(&f->place, &w->place, sizeof(f->place)) == 0);
@@ -217,20 +102,11 @@ static bool is_same(const struct sp_thread_waits *t, const struct finding *f)
 static void find(struct sp_thread_waits_env *e, struct sp_thread_waits *t, struct finding *f)
 {
 	if (f->had && f->is_still && ++t->wait.looks % SURE_LOOKS != 0) {
-		f->sight = t->wait.is_refused ? SAW_REFUSAL : SAW_WAITING;
+		f->sight = t->wait.is_refused ? SP_SAW_REFUSAL : SP_SAW_WAITING;
 		f->place = t->wait.place;
 		return;
 	}
-	f->sight = see(e, t, &f->place);
-}
-
-/* Whether a wait that goes on has got its name at last. */
-static bool name_late(struct sp_thread_waits_env *e, struct sp_thread_wait *w)
-{
-	if (!w->wants_name || e->names == 0)
-		return false;
-	name(e, w);
-	return w->leaf.is_target;
+	f->sight = sp_thread_wait_see(&e->wait, t->tid, &f->place);
 }
 
 /* Time that the thread was blocked under the label that it has now. */
@@ -242,26 +118,22 @@ static void place_now(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 
 	ns += t->left_ns;
 	t->left_ns = 0;
-	t->wait.is_known = f->sight == SAW_WAITING || f->sight == SAW_REFUSAL;
+	t->wait.is_known = f->sight == SP_SAW_WAITING || f->sight == SP_SAW_REFUSAL;
 	if (t->wait.is_known && !same) {
-		t->wait.looks = 0;
-		if (f->sight == SAW_REFUSAL)
-			refuse(e, &t->wait);
-		else
-			t->wait.is_known = walk(e, t, &f->place);
+		(void)sp_thread_wait_enter(&e->wait, &t->wait, t->tid, f->sight, &f->place);
 	} else if (t->wait.is_known) {
-		begins |= name_late(e, &t->wait);
+		begins |= sp_thread_wait_name_late(&e->wait, &t->wait);
 	}
 	if (t->wait.is_known) {
 		put_wait(e, t, begins, ns);
-	} else if (f->had && f->sight == SAW_RUNNING && !f->is_still) {
+	} else if (f->had && f->sight == SP_SAW_RUNNING && !f->is_still) {
 		/* The rest of the wait that it was seen in. */
 		put_wait(e, t, false, ns);
 	} else {
 		/* What it waited for a processor, the clock of that tells when it has got one. */
 		t->left_ns = ns;
 	}
-	t->is_starved = f->sight == SAW_RUNNING && f->is_still;
+	t->is_starved = f->sight == SP_SAW_RUNNING && f->is_still;
 }
 
 /* The label that it had has ended, or another one has begun. */
@@ -288,10 +160,10 @@ static void place_past(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 }
 
 static bool is_quiet(const struct sp_thread_waits *t, const struct sp_label_part *p,
-		     enum sight sight)
+		     enum sp_sight sight)
 {
 	if (p->is_now)
-		return sight == SAW_WAITING || sight == SAW_REFUSAL;
+		return sight == SP_SAW_WAITING || sight == SP_SAW_REFUSAL;
 	return p->is_first && t->wait.is_known;
 }
 
@@ -300,7 +172,7 @@ static void place(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 {
 	const struct sp_label_part *now =
 		p->n != 0 && p->part[p->n - 1].is_now ? &p->part[p->n - 1] : NULL;
-	struct finding f = {.is_still = is_still, .sight = SAW_RUNNING};
+	struct finding f = {.is_still = is_still, .sight = SP_SAW_RUNNING};
 	struct sp_split split;
 	uint64_t now_ns = 0;
 
@@ -440,7 +312,8 @@ static void account(struct sp_thread_waits_env *e, struct sp_thread_waits *t, co
 	place(e, t, &p, &spent, cpu <= STILL_NS);
 	sp_span_waited_tell(&t->waited, last_seen(t), labels);
 	/* Without a profile of waits, what is put down goes nowhere else. */
-	if (t->has_wait && t->label_id != 0 && (e->ops->config->off_cpu || e->ops->config->wall))
+	if (t->has_wait && t->label_id != 0 &&
+	    (e->wait.ops->config->off_cpu || e->wait.ops->config->wall))
 		sp_thread_labels_note_wait(labels, t->label_id);
 	t->has_clocks = true;
 	t->times = *times;
@@ -477,7 +350,7 @@ bool sp_thread_waits_look(struct sp_thread_waits_env *e, struct sp_thread_waits 
 	if (c.labels == 0)
 		return true;
 	at.now = sp_clock_mono_ns();
-	if (!sp_thread_times_read(&t->file, e->ops->proc, t->tid, &at.times)) {
+	if (!sp_thread_times_read(&t->file, e->wait.ops->proc, t->tid, &at.times)) {
 		end(e, t, &c);
 		t->tid = c.tid;
 		t->is_gone = true;

@@ -7,35 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "export/off_cpu/off_cpu.h"
 #include "export/off_cpu/task.h"
 #include "export/off_cpu/thread_times.h"
-#include "export/off_cpu/wait_kind.h"
-#include "export/off_cpu/wait_stack.h"
+#include "export/off_cpu/thread_wait.h"
 
 struct sp_thread_waits_env {
-	const struct sp_core_ops *ops;
-	struct sp_off_cpu_hooks hooks;
-	struct sp_wait_stacks *stacks;
-	uint64_t allowed_at_ns; /* sp_thread_waits_allow() */
-	int64_t walk_ns;        /* so long stacks may be walked */
-	uint32_t names;         /* so many descriptors may be named in this round */
+	struct sp_thread_wait_env wait;
 	uint64_t put_ns;
-};
-
-/* Where the thread was found waiting when it was last looked at. */
-struct sp_thread_wait {
-	bool is_known;
-	bool is_refused; /* we may not look: there is no place, and no stack */
-	struct sp_task_place place;
-	uint32_t looks; /* that found it still there */
-	uint32_t epoch;
-	uint16_t depth;
-	uint16_t flags;
-	uint64_t *pc;
-	size_t pc_cap;
-	struct sp_wait_leaf leaf;
-	bool wants_name; /* a round later, because others had used up the names of this one */
 };
 
 /* Zero at first. */
@@ -58,9 +36,6 @@ struct sp_thread_waits {
 	uint64_t label_id; /* the span id of the label that it has now, while it is looked at; */
 	bool has_wait;     /* and whether a wait with that id was put down at this look */
 };
-
-/* A round begins: gives it time for stacks and names. */
-void sp_thread_waits_allow(struct sp_thread_waits_env *e, uint64_t now_ns);
 
 /* Looks at the thread of that place. Whether that took more than a look at its labels. */
 bool sp_thread_waits_look(struct sp_thread_waits_env *e, struct sp_thread_waits *t,

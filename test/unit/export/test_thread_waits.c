@@ -68,9 +68,9 @@ static void set_up(void)
 	host = sp_host_objects_new("/proc/self", -1);
 	cr_assert_eq(sp_host_objects_refresh(host), 0);
 	unwinder = sp_unwinder_new(host);
-	env.ops = &core.ops;
-	env.hooks = (struct sp_off_cpu_hooks){.put = keep, .prepare = prepare};
-	env.stacks = sp_wait_stacks_new(&core.ops, unwinder);
+	env.wait.ops = &core.ops;
+	env.wait.hooks = (struct sp_off_cpu_hooks){.put = keep, .prepare = prepare};
+	env.wait.stacks = sp_wait_stacks_new(&core.ops, unwinder);
 	part = calloc(1, SP_THREAD_LABELS_BYTES(PLACES));
 	sp_thread_labels_use(part, SP_THREAD_LABELS_BYTES(PLACES));
 }
@@ -78,7 +78,7 @@ static void set_up(void)
 static void tear_down(void)
 {
 	sp_thread_waits_forget(&waits);
-	sp_wait_stacks_free(env.stacks);
+	sp_wait_stacks_free(env.wait.stacks);
 	sp_unwinder_free(unwinder);
 	sp_host_objects_free(host);
 	free(part);
@@ -147,7 +147,7 @@ static void *wait_twice(void *arg)
 
 static void look(void)
 {
-	sp_thread_waits_allow(&env, sp_clock_mono_ns());
+	sp_thread_wait_allow(&env.wait, sp_clock_mono_ns());
 	(void)sp_thread_waits_look(&env, &waits, &part->thread[0]);
 }
 
@@ -284,8 +284,8 @@ Test(thread_waits, get_the_name_that_there_was_no_time_for_a_round_later)
 	cr_assert_eq(pthread_create(&thread, NULL, wait_for_byte, NULL), 0);
 	while (!done || sum_of(1, "read (pipe)") == 0) {
 		sleep_ms(5);
-		sp_thread_waits_allow(&env, sp_clock_mono_ns());
-		env.names = 0;
+		sp_thread_wait_allow(&env.wait, sp_clock_mono_ns());
+		env.wait.names = 0;
 		(void)sp_thread_waits_look(&env, &waits, &part->thread[0]);
 	}
 	before = sum_of(1, "read (pipe)");
