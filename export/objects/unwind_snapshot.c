@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Walks snapshots by libunwind, which only this file uses. libunwind's remote interface asks for
- * everything through the functions below, so it reads no memory by itself. Its address space is
- * ours, so it caches nothing about objects that may be gone. Context: the exporter.
- */
+/* Walks snapshots by libunwind, which sees no more than unwind_space.h shows it. Context: the exporter. */
 #include "export/objects/unwind_snapshot.h"
 
 #include <stdlib.h>
@@ -13,212 +9,31 @@
 
 #include "export/objects/call_site.h"
 #include "export/objects/mapped.h"
+#include "export/objects/unwind_space.h"
 #include "sampler/base/arch_sig.h"
-
-/*
- * Part of the library's interface for remote unwinding, although in none of its headers (1.6.2):
- * searches the table of an .eh_frame_hdr through the accessors.
- */
-#define search_unwind_table UNW_OBJ(dwarf_search_unwind_table)
-extern int search_unwind_table(unw_addr_space_t as, unw_word_t ip, unw_dyn_info_t *di,
-			       unw_proc_info_t *pi, int need_unwind_info, void *arg);
 
 /* The first page is never code. A return address in it is not a pointer. */
 #define SP_CODE_START 4096U
-/* The form of .eh_frame_hdr that every linker writes. */
-#define SP_EH_HDR_VERSION 1
-#define SP_EH_PCREL_SDATA4 0x1b
-#define SP_EH_UDATA4 0x03
-#define SP_EH_DATAREL_SDATA4 0x3b
-
 struct sp_unwinder {
-	unw_addr_space_t space; /* both NULL before the first snapshot */
-	struct sp_mapped *mapped;
-	const struct sp_host_objects *host;
-	struct sp_unwinder_stack stack;
-	uint64_t reg[SP_ARCH_REGS]; /* of the snapshot, and what was found out */
-	uint64_t function;          /* where that of the last pc asked for begins */
-	bool is_blocked;            /* the frame pointer is not known */
+	struct sp_unwind_space from;
+	bool is_blocked; /* the frame pointer is not known */
 	struct sp_unwinder_memory memory;
-	bool describing; /* call frame information is being read */
-	bool described;  /* call frame information was found for the last pc asked for */
-	bool denied;     /* this step needed memory that is not there */
-	bool cut;        /* the walk went on where the copy of the stack ends */
 };
-
-struct eh_frame_hdr {
-	uint8_t version;
-	uint8_t frame_encoding;
-	uint8_t count_encoding;
-	uint8_t table_encoding;
-	int32_t frame;
-	uint32_t count;
-};
-
-static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi,
-			  int need_unwind_info, void *arg)
-{
-	struct sp_unwinder *u = arg;
-	struct sp_mapped_object object;
-	struct eh_frame_hdr hdr;
-	unw_dyn_info_t di;
-	int rc;
-
-	u->described = false;
-	if (!sp_mapped_find(u->mapped, ip, &object) || object.eh_frame_hdr == 0 ||
-	    !sp_mapped_read(u->mapped, object.eh_frame_hdr, &hdr, sizeof(hdr)))
-		return -UNW_ENOINFO;
-	if (hdr.version != SP_EH_HDR_VERSION || hdr.frame_encoding != SP_EH_PCREL_SDATA4 ||
-	    hdr.count_encoding != SP_EH_UDATA4 || hdr.table_encoding != SP_EH_DATAREL_SDATA4)
-		return -UNW_ENOINFO;
-	memset(&di, 0, sizeof(di));
-	di.format = UNW_INFO_FORMAT_REMOTE_TABLE;
-	di.start_ip = object.lo;
-	di.end_ip = object.hi;
-	di.u.rti.segbase = object.eh_frame_hdr;
-	di.u.rti.table_data = object.eh_frame_hdr + sizeof(hdr);
-	/* In words; a row is two numbers of 4 bytes. */
-	di.u.rti.table_len = hdr.count;
-	u->describing = true;
-	rc = search_unwind_table(as, ip, &di, pi, need_unwind_info, arg);
-	u->describing = false;
-	u->described = rc == 0;
-	u->function = rc == 0 ? pi->start_ip : 0;
-	return rc;
-}
-
-/* The signatures are libunwind's. */
-// NOLINTBEGIN(readability-non-const-parameter)
-static void put_unwind_info(unw_addr_space_t as, unw_proc_info_t *pi, void *arg)
-{
-	(void)as;
-	(void)pi;
-	(void)arg;
-}
-
-static int no_dyn_info_list(unw_addr_space_t as, unw_word_t *at, void *arg)
-{
-	(void)as;
-	(void)at;
-	(void)arg;
-	return -UNW_ENOINFO;
-}
-
-/* The copied stack first: no object lies there. */
-static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *value, int write, void *arg)
-{
-	struct sp_unwinder *u = arg;
-	const struct sp_unwinder_stack *s = &u->stack;
-	uint64_t at = addr - s->at;
-
-	(void)as;
-	if (write != 0)
-		return -UNW_EINVAL;
-	if (addr >= s->at && at < s->bytes) {
-		if (s->bytes - at < sizeof(*value))
-			return -UNW_EINVAL;
-		memcpy(value, s->copy + at, sizeof(*value));
-		return 0;
-	}
-	if (sp_mapped_read(u->mapped, addr, value, sizeof(*value)))
-		return 0;
-	/*
-	 * Call frame information of C++ contains a pointer, in data, to its personality routine.
-	 * Nobody needs that here, but without it libunwind rejects the rest.
-	 */
-	if (u->describing && sp_mapped_is_data(u->mapped, addr)) {
-		*value = 0;
-		return 0;
-	}
-	u->denied = true;
-	u->cut |= addr >= s->at && s->has_more;
-	return -UNW_EINVAL;
-}
-
-/* libunwind's register numbers are DWARF's, on both processors. */
-static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *value, int write,
-		      void *arg)
-{
-	const struct sp_unwinder *u = arg;
-
-	(void)as;
-	if (write != 0 || reg < 0 || reg >= (int)SP_ARCH_REGS)
-		return -UNW_EBADREG;
-	*value = u->reg[reg];
-	return 0;
-}
-
-static int no_fpreg(unw_addr_space_t as, unw_regnum_t reg, unw_fpreg_t *value, int write, void *arg)
-{
-	(void)as;
-	(void)reg;
-	(void)value;
-	(void)write;
-	(void)arg;
-	return -UNW_EBADREG;
-}
-
-static int no_resume(unw_addr_space_t as, unw_cursor_t *cursor, void *arg)
-{
-	(void)as;
-	(void)cursor;
-	(void)arg;
-	return -UNW_EINVAL;
-}
-
-static int no_name(unw_addr_space_t as, unw_word_t ip, char *buf, size_t size, unw_word_t *offset,
-		   void *arg)
-{
-	(void)as;
-	(void)ip;
-	(void)buf;
-	(void)size;
-	(void)offset;
-	(void)arg;
-	return -UNW_ENOINFO;
-}
-
-// NOLINTEND(readability-non-const-parameter)
 
 struct sp_unwinder *sp_unwinder_new(const struct sp_host_objects *host)
 {
 	struct sp_unwinder *u = calloc(1, sizeof(*u));
 
 	if (u != NULL)
-		u->host = host;
+		u->from.host = host;
 	return u;
-}
-
-/* libunwind opens a pipe and keeps it, so it is set up only when it is needed. */
-static bool set_up(struct sp_unwinder *u)
-{
-	static unw_accessors_t accessors = {
-		.find_proc_info = find_proc_info,
-		.put_unwind_info = put_unwind_info,
-		.get_dyn_info_list_addr = no_dyn_info_list,
-		.access_mem = access_mem,
-		.access_reg = access_reg,
-		.access_fpreg = no_fpreg,
-		.resume = no_resume,
-		.get_proc_name = no_name,
-	};
-
-	if (u->mapped == NULL)
-		u->mapped = sp_mapped_new(u->host);
-	if (u->space == NULL)
-		u->space = unw_create_addr_space(&accessors, 0);
-	if (u->space != NULL)
-		(void)unw_set_caching_policy(u->space, UNW_CACHE_NONE);
-	return u->mapped != NULL && u->space != NULL;
 }
 
 void sp_unwinder_free(struct sp_unwinder *u)
 {
 	if (u == NULL)
 		return;
-	if (u->space != NULL)
-		unw_destroy_addr_space(u->space);
-	sp_mapped_free(u->mapped);
+	sp_unwind_space_close(&u->from);
 	free(u);
 }
 
@@ -227,7 +42,7 @@ static bool at_sigreturn(struct sp_unwinder *u, uint64_t ip)
 {
 	uint8_t code[SP_ARCH_SIGRETURN_BYTES];
 
-	return sp_mapped_read(u->mapped, ip, code, sizeof(code)) && sp_arch_is_sigreturn(code);
+	return sp_mapped_read(u->from.mapped, ip, code, sizeof(code)) && sp_arch_is_sigreturn(code);
 }
 
 struct place {
@@ -253,7 +68,7 @@ static bool by_frame_pointer(struct sp_unwinder *u, const struct place *p, uint6
 	unw_word_t saved;
 
 	return p->fp >= p->sp && p->fp % sizeof(saved) == 0 &&
-	       access_mem(u->space, p->fp + sizeof(saved), &saved, 0, u) == 0 && saved == ip;
+	       sp_unwind_space_read(&u->from, p->fp + sizeof(saved), &saved) && saved == ip;
 }
 
 enum step { STEP_CALLER, STEP_OUTERMOST, STEP_FAILED };
@@ -269,19 +84,20 @@ static enum step step(struct sp_unwinder *u, unw_cursor_t *cursor, bool trampoli
 	struct place after;
 	int rc;
 
-	u->described = false;
-	u->denied = false;
+	u->from.described = false;
+	u->from.denied = false;
 	if (!place_of(cursor, &before))
 		return STEP_FAILED;
 	rc = unw_step(cursor);
 	/* the made-up caller of a stack of Boost.Context, see sampler/unwind/unwind_sig.c */
-	if (!u->described && !trampoline && before.fp == here)
+	if (!u->from.described && !trampoline && before.fp == here)
 		return STEP_OUTERMOST;
 	if (rc <= 0)
-		return rc == 0 && u->described && !u->denied ? STEP_OUTERMOST : STEP_FAILED;
+		return rc == 0 && u->from.described && !u->from.denied ? STEP_OUTERMOST
+								       : STEP_FAILED;
 	if (unw_get_reg(cursor, UNW_REG_IP, ip) != 0 || !place_of(cursor, &after))
 		return STEP_FAILED;
-	if (!u->described && !trampoline && !by_frame_pointer(u, &before, *ip))
+	if (!u->from.described && !trampoline && !by_frame_pointer(u, &before, *ip))
 		return STEP_FAILED;
 	if (*ip == 0)
 		return STEP_OUTERMOST;
@@ -339,11 +155,11 @@ static enum step follow(struct sp_unwinder *u, struct frame *f, unsigned max, st
 static bool step_by(struct sp_unwinder *u, const struct frame *f, uint64_t return_at,
 		    struct frame *caller)
 {
-	u->reg[SP_ARCH_REG_FP] = return_at - sizeof(uint64_t);
+	u->from.reg[SP_ARCH_REG_FP] = return_at - sizeof(uint64_t);
 	*caller = *f;
 	caller->is_exact = false;
 	return step(u, &caller->cursor, false, &caller->ip) == STEP_CALLER &&
-	       caller->ip == word_at(&u->stack, return_at);
+	       caller->ip == word_at(&u->from.stack, return_at);
 }
 
 /* Where its return address may lie; false if it is not the frame pointer that is missing. */
@@ -352,8 +168,8 @@ static bool lacks_frame_pointer(struct sp_unwinder *u, const struct frame *f, ui
 	unw_cursor_t at = f->cursor;
 	struct place place;
 
-	if (!u->is_blocked || !u->described || !place_of(&at, &place) ||
-	    (place.fp != 0 && is_word_of_stack(&u->stack, place.fp)))
+	if (!u->is_blocked || !u->from.described || !place_of(&at, &place) ||
+	    (place.fp != 0 && is_word_of_stack(&u->from.stack, place.fp)))
 		return false;
 	*from = (place.sp + sizeof(uint64_t) - 1) & ~(uint64_t)(sizeof(uint64_t) - 1);
 	return true;
@@ -362,13 +178,14 @@ static bool lacks_frame_pointer(struct sp_unwinder *u, const struct frame *f, ui
 /* A call of just this function has left its return address there. */
 static bool find_certain(struct sp_unwinder *u, struct frame *f, uint64_t from)
 {
-	const struct sp_call_memory memory = {u->mapped, u->memory};
-	uint64_t function = u->function;
+	const struct sp_call_memory memory = {u->from.mapped, u->memory};
+	uint64_t function = u->from.function;
 	struct frame caller;
 	uint64_t target;
 
-	for (uint64_t at = from; is_word_of_stack(&u->stack, at); at += sizeof(uint64_t)) {
-		if (sp_call_before(&memory, word_at(&u->stack, at), &target) != SP_CALL_KNOWN ||
+	for (uint64_t at = from; is_word_of_stack(&u->from.stack, at); at += sizeof(uint64_t)) {
+		if (sp_call_before(&memory, word_at(&u->from.stack, at), &target) !=
+			    SP_CALL_KNOWN ||
 		    target != function || !step_by(u, f, at, &caller))
 			continue;
 		*f = caller;
@@ -381,15 +198,15 @@ static bool find_certain(struct sp_unwinder *u, struct frame *f, uint64_t from)
 static bool find_by_root(struct sp_unwinder *u, const struct frame *f, unsigned max,
 			 struct sp_sample *s, uint64_t from)
 {
-	const struct sp_call_memory memory = {u->mapped, u->memory};
+	const struct sp_call_memory memory = {u->from.mapped, u->memory};
 	uint16_t depth = s->depth;
 	unsigned guesses = 0;
 	struct frame caller;
 	uint64_t target;
 
-	for (uint64_t at = from; guesses < GUESSES_MAX && is_word_of_stack(&u->stack, at);
+	for (uint64_t at = from; guesses < GUESSES_MAX && is_word_of_stack(&u->from.stack, at);
 	     at += sizeof(uint64_t)) {
-		if (sp_call_before(&memory, word_at(&u->stack, at), &target) != SP_CALL_ANY)
+		if (sp_call_before(&memory, word_at(&u->from.stack, at), &target) != SP_CALL_ANY)
 			continue;
 		guesses++;
 		if (s->depth + 1U < max)
@@ -413,29 +230,30 @@ static bool walk(struct sp_unwinder *u, struct frame *f, unsigned max, struct sp
 		}
 		end = find_by_root(u, f, max, s, from) ? STEP_OUTERMOST : STEP_FAILED;
 		/* its return address may lie behind */
-		u->cut |= end == STEP_FAILED && u->stack.has_more;
+		u->from.cut |= end == STEP_FAILED && u->from.stack.has_more;
 		break;
 	}
 	if (end == STEP_OUTERMOST)
 		s->flags |= SP_SAMPLE_ROOTED;
-	else if (end == STEP_CALLER || u->cut)
+	else if (end == STEP_CALLER || u->from.cut)
 		s->flags |= SP_SAMPLE_TRUNCATED;
-	return end != STEP_FAILED || u->cut;
+	return end != STEP_FAILED || u->from.cut;
 }
 
 /* From the registers on, which are set. s has nothing but flags that stay. */
 static bool walk_stack(struct sp_unwinder *u, const struct sp_unwinder_stack *stack, unsigned max,
 		       struct sp_sample *s)
 {
-	uint64_t pc = u->reg[SP_ARCH_REG_PC];
+	uint64_t pc = u->from.reg[SP_ARCH_REG_PC];
 	struct frame f = {.ip = pc, .is_exact = true};
 
 	s->depth = 0;
-	u->stack = *stack;
-	u->cut = false;
+	u->from.stack = *stack;
+	u->from.cut = false;
 	if (max == 0 || max > SP_FRAMES_MAX)
 		max = SP_FRAMES_MAX;
-	if (set_up(u) && unw_init_remote(&f.cursor, u->space, u) == 0)
+	if (sp_unwind_space_open(&u->from) &&
+	    unw_init_remote(&f.cursor, u->from.space, &u->from) == 0)
 		return walk(u, &f, max, s);
 	s->pc[s->depth++] = pc;
 	return false;
@@ -448,7 +266,7 @@ bool sp_unwinder_walk(struct sp_unwinder *u, const struct sp_snapshot *snap, uns
 						snap->stack_bytes == SP_SNAPSHOT_STACK_MAX};
 
 	u->is_blocked = false;
-	memcpy(u->reg, snap->reg, sizeof(u->reg));
+	memcpy(u->from.reg, snap->reg, sizeof(u->from.reg));
 	memcpy(s, snap->sample, sizeof(snap->sample));
 	s->flags &= SP_SAMPLE_OFF_STACK;
 	return walk_stack(u, &stack, max, s);
@@ -459,9 +277,9 @@ bool sp_unwinder_walk_blocked(struct sp_unwinder *u, const struct sp_unwinder_bl
 {
 	u->is_blocked = true;
 	u->memory = blocked->memory;
-	memset(u->reg, 0, sizeof(u->reg));
-	u->reg[SP_ARCH_REG_SP] = blocked->sp;
-	u->reg[SP_ARCH_REG_PC] = blocked->pc;
+	memset(u->from.reg, 0, sizeof(u->from.reg));
+	u->from.reg[SP_ARCH_REG_SP] = blocked->sp;
+	u->from.reg[SP_ARCH_REG_PC] = blocked->pc;
 	memset(s, 0, offsetof(struct sp_sample, pc));
 	return walk_stack(u, &blocked->stack, max, s);
 }
