@@ -174,7 +174,8 @@ static bool is_tracer_asked(void *self)
 {
 	const struct sp_member *m = self;
 
-	return (atomic_load_explicit(&m->view.region->deferred_work, memory_order_relaxed) &
+	/* pairs with sp_deferred_work_run() */
+	return (atomic_load_explicit(&m->view.region->deferred_work, memory_order_acquire) &
 		SP_WORK_TRACER) != 0;
 }
 

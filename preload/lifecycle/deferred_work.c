@@ -260,10 +260,13 @@ void sp_deferred_work_run(void)
 		return;
 	/* Another thread may have started another exporter meanwhile, with another region. */
 	r = sp_region_now();
-	asked = atomic_exchange_explicit(&r->deferred_work, 0, memory_order_relaxed);
+	asked = atomic_fetch_and_explicit(&r->deferred_work, SP_WORK_TRACER, memory_order_relaxed);
 	sp_span_age_tick(config->profile_url != NULL || config->baseline_url != NULL);
 	if (!sp_seccomp_is_on())
 		do_work(r, asked);
+	/* The exporter looks again as soon as this is not asked for any more: not before it is done. */
+	if ((asked & SP_WORK_TRACER) != 0)
+		atomic_fetch_and_explicit(&r->deferred_work, ~SP_WORK_TRACER, memory_order_release);
 	if (asked != 0)
 		sp_deferred_work_publish();
 	sp_deferred_work_leave();

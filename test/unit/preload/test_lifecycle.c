@@ -289,11 +289,15 @@ Test(lifecycle, what_is_asked_of_a_process_is_not_done_in_a_child_of_a_raw_clone
 #define EXPORTER_PID 4711
 
 static volatile sig_atomic_t named; /* calls that name it as tracer */
+static volatile sig_atomic_t named_unasked;
 
 static void count_named(int signal)
 {
 	(void)signal;
 	named++;
+	/* The exporter looks again as soon as it is not asked for any more. */
+	if ((atomic_load(&sp_region->deferred_work) & SP_WORK_TRACER) == 0)
+		named_unasked++;
 }
 
 /* From now on such a call is a signal, of which no hook knows. False where there is no such thing. */
@@ -329,7 +333,9 @@ static int names_tracer_when(const char *variable)
 	for (unsigned i = 0; i < 2; i++) {
 		atomic_fetch_or(&sp_region->deferred_work, i == 0 ? SP_WORK_TRACER : SP_WORK_LOOK);
 		cr_assert(sp_lifecycle_start());
+		cr_expect_eq(atomic_load(&sp_region->deferred_work), 0);
 	}
+	cr_expect_eq(named_unasked, 0, "it is still asked for when it is done");
 	return named;
 }
 
