@@ -62,3 +62,10 @@ run_under hurry.lost SPANPROF_SERVER_ADDRESS="http://127.0.0.1:$(refused_port)" 
 	SPANPROF_LOG_LEVEL=info SPANPROF_STATUS_FILE="$WORK/hurry.json" "$HOSTS/spend" 60
 grep -q 'not waiting for the last push (SPANPROF_FLUSH_TIMEOUT=0)' "$WORK/hurry.lost.err" || fail "nobody tells"
 (($(result hurry.ms) <= $(result return.plain.ms) + 1500)) || fail "FLUSH_TIMEOUT=0 waits"
+
+# Who is asked waits until the server has taken the last push.
+double_start --ack-delay 1000
+for how in return _exit _Exit quick_exit; do
+	run_under "waits.$how" SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" "$HOSTS/ending" "$how"
+	(($(result "waits.$how.ms") >= 1000)) || fail "$how: does not wait"
+done
