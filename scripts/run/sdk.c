@@ -203,7 +203,7 @@ static bool method_by_type(const struct sp_elf *f, const struct sp_sdk_place *pl
 		*how = "it never calls getenv, so its SDK is not noticed";
 	else if (sp_elf_constants_in_code(f))
 		*how = "its vtables are in one segment with the code and cannot be changed "
-		       "(link it position-independent, or not by gold)";
+		       "(link it position-independent, or with -z separate-code)";
 	else
 		return true;
 	return false;

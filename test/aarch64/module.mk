@@ -12,6 +12,8 @@ ARM_TRIPLET := aarch64-linux-gnu
 ARM_PKG := $(ARM_SYSROOT)/usr/lib/$(ARM_TRIPLET)/pkgconfig:$(ARM_SYSROOT)/usr/share/pkgconfig
 
 ARM_E2E := calls exporter_process otelc_calls otelc_stories otelcpp_builds otelcpp_stories
+# Their hosts take a minute to compile.
+ARM_E2E_LONG := otelcpp_instances otelcpp_layouts otelcpp_static
 # The exporter looks at its host in /proc, where an emulator shows itself.
 ARM_UNIT_TESTS := $(filter-out $(ARM_B)/release/test/unit/exporter/%,$(UNIT_SRCS:%.c=$(ARM_B)/release/%))
 # An emulator has threads of its own, which would be counted, and cannot single-step. It has locks of its
@@ -35,9 +37,9 @@ export ARM_EMULATOR
 # The mirror of this machine may have no arm64 packages; evaluated once the build has been tried.
 arm_there = $(shell test -e $(ARM_ROOT)/.done && echo there)
 arm_items = $(if $(arm_there),$(call as,unit,$(1)) $(call as,stress,$(2)) \
-	$(call as,cross,$(ARM_E2E:%=test/e2e/%.sh)),'skip=aarch64: no arm64 packages to be had')
+	$(call as,cross,$(3:%=test/e2e/%.sh)),'skip=aarch64: no arm64 packages to be had')
 # The short form: what depends on the processor.
-arm_short = $(call arm_items,$(ARM_SHORT_UNIT_TESTS),)
+arm_short = $(call arm_items,$(ARM_SHORT_UNIT_TESTS),,$(ARM_E2E))
 
 # What it runs, and no more: most of the programs that hosts are compiled for take seconds each.
 ARM_SHORT_UNIT_TESTS = $(filter-out $(ARM_B)/release/test/unit/export/%,$(ARM_UNIT_TESTS))
@@ -51,7 +53,7 @@ aarch64: ## cross-compile everything and run all that can run under qemu's user 
 	@$(MAKE) --no-print-directory aarch64-all
 
 aarch64-all: all aarch64-build
-	@$(RUN) $(call arm_items,$(ARM_UNIT_TESTS),$(ARM_STRESS_TESTS))
+	@$(RUN) $(call arm_items,$(ARM_UNIT_TESTS),$(ARM_STRESS_TESTS),$(ARM_E2E) $(ARM_E2E_LONG))
 
 # $(call arm_build,targets)
 define arm_build

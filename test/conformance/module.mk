@@ -158,7 +158,7 @@ $(foreach build,debian $(CONFORMANCE_MINI),$(eval $(call conformance_cpp,$(build
 CONFORMANCE_STATIC_static := -fPIE
 CONFORMANCE_STATIC_nopie := -fno-pic -fno-pie
 CONFORMANCE_LDFLAGS_static := -pie
-CONFORMANCE_LDFLAGS_nopie := -no-pie
+CONFORMANCE_LDFLAGS_nopie := -no-pie -Wl,-z,separate-code
 define conformance_inside
 $(CONFORMANCE_DIR)/$(1)/inside.so: $(CONFORMANCE_DIR)/$(1)/driver.o $(CONFORMANCE_OTELCPP)/$(1)/mini_sdk.o
 	$$(call say,HOST,$$@)

@@ -52,15 +52,18 @@ for story in nested remote destroyed own_storage renamed; do
 	expect_told "$name" all
 done
 
-# What leads to an SDK from outside stays whole when that is unloaded and loaded again.
-readonly RELOADED=("$TEST_LIBS/otelcpp/reloaded/reloaded" "$TEST_LIBS/otelcpp/copy_a/libstories.so" 100)
-run reloaded.plain "${RELOADED[@]}"
-expect_rc reloaded.plain 25
-mkdir "$WORK/reloaded"
-run_under reloaded SPANPROF_OUTPUT_DIR="$WORK/reloaded" SPANPROF_SAMPLE_RATE=250 "${RELOADED[@]}"
-expect_same reloaded.plain reloaded out err rc
-report "$WORK/reloaded" "$WORK/reloaded.json"
-expect "$WORK/reloaded.json" '{n["span_name"] for n in d["span_names"] if n["samples"]} == {"before", "after"}'
+# What leads to an SDK from outside stays whole when that is unloaded and loaded again. An emulator loads it at
+# another place.
+if [[ -z ${TEST_EMULATOR:-} ]]; then
+	readonly RELOADED=("$TEST_LIBS/otelcpp/reloaded/reloaded" "$TEST_LIBS/otelcpp/copy_a/libstories.so" 100)
+	run reloaded.plain "${RELOADED[@]}"
+	expect_rc reloaded.plain 25
+	mkdir "$WORK/reloaded"
+	run_under reloaded SPANPROF_OUTPUT_DIR="$WORK/reloaded" SPANPROF_SAMPLE_RATE=250 "${RELOADED[@]}"
+	expect_same reloaded.plain reloaded out err rc
+	report "$WORK/reloaded" "$WORK/reloaded.json"
+	expect "$WORK/reloaded.json" '{n["span_name"] for n in d["span_names"] if n["samples"]} == {"before", "after"}'
+fi
 
 # Something else puts the tracer's slot back: its spans are not told any more, which is said, and all go on.
 run restored.plain "$TEST_LIBS/otelcpp/restored"

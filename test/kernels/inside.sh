@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs in the emulated machine (boot.sh), as root: Yama's four settings, of which the kernel takes the last only once, and
 # what asks the kernel most: signals, timers, users, memory limits, mappings of other processes. Not the tests that
-# judge times or shares: an emulated processor is some ten times slower than this one.
+# judge times or shares: an emulated processor is some ten times slower than this one. On aarch64 the conformance matrix
+# as well.
 set -uo pipefail
 
 readonly SCOPE=/proc/sys/kernel/yama/ptrace_scope
@@ -47,6 +48,8 @@ for name in "${TESTS[@]}"; do
 	items+=("e2e=test/e2e/$name.sh")
 done
 test/run.sh "${items[@]}" || failed=1
+# Every way of linking and loading, which takes longer than the rest.
+[[ $(uname -m) != aarch64 ]] || bash test/conformance/matrix.sh || failed=1
 yama 2
 yama 3
 exit "$failed"

@@ -77,7 +77,8 @@ OTELCPP_FLAGS_static_v2 := $(OTELCPP_HIDDEN) -fPIE -DOPENTELEMETRY_ABI_VERSION_N
 OTELCPP_FLAGS_static_nopie := $(OTELCPP_HIDDEN) -fno-pic -fno-pie -DOPENTELEMETRY_ABI_VERSION_NO=1
 OTELCPP_FLAGS_static_foreign := $(OTELCPP_HIDDEN) -fPIE -DOPENTELEMETRY_ABI_VERSION_NO=1
 OTELCPP_FLAGS_static_nortti := $(OTELCPP_HIDDEN) -fPIE -fno-rtti -DOPENTELEMETRY_ABI_VERSION_NO=1
-OTELCPP_LDFLAGS_static_nopie := -no-pie
+# Linkers for aarch64 put constants into the segment of the code otherwise, where vtables cannot be changed.
+OTELCPP_LDFLAGS_static_nopie := -no-pie -Wl,-z,separate-code
 $(eval $(call otelcpp_api,static_v2,context/runtime_context.h,\
 s/^  ~Token()/  virtual ~Token()/,virtual ~Token()))
 $(eval $(call otelcpp_api,static_foreign,trace/span.h,\
