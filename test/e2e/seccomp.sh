@@ -89,6 +89,8 @@ poll_until 10 is_delivered inherited-refusing || fail "inherited-refusing: it is
 expect "$WORK/inherited-refusing.status" 'd["loss"]["threads_unarmed_refused"] > 0'
 
 # Where handlers may not return there are no more signals of ours.
-confined return 22 return
-arrived return before 'worker before'
-expect "$WORK/return.status" 'd["loss"]["stopped_by_seccomp"] == 1'
+for way in prctl syscall syscall-prctl; do
+	confined "return.$way" 22 return "$way"
+	arrived "return.$way" before 'worker before'
+	expect "$WORK/return.$way.status" 'd["loss"]["stopped_by_seccomp"] == 1'
+done
