@@ -76,9 +76,11 @@ def look_at_all(page, address):
     expect("addresses", page.asked, [address])
     expect("title", page.value("document.title"), "shop: CPU time")
     expect("roots", names(page)[:3], ["all", "GET /orders", "POST /cart"])
-    expect("shown name", page.value(frame(HANDLE) + ".textContent"), "Handler::handle")
+    expect("shown name", page.value(frame(HANDLE) + ".textContent"), "shop::Handler::handle")
     for name, short in NAMES.items():
         expect("short name", page.value(f"spanprof.shortName({name!r})"), short)
+    for room, name in ((21, "shop::Handler::handle"), (20, "Handler::handle"), (1, "Handler::handle")):
+        expect("name within", page.value(f"spanprof.nameWithin({HANDLE!r}, {room})"), name)
     for name, kind in (("main", "own"), ("malloc", "library"), ("[unsampled cpu]", "unsampled")):
         expect("kind of " + name, page.value(f"{frame(name)}.classList.contains({kind!r})"), True)
 
@@ -86,6 +88,8 @@ def look_at_all(page, address):
     for width in (600, 1300):
         page.size(width, 500)
         page.wait(f"innerWidth === {width} && Math.abs({frame('all')}.offsetWidth - {width - 20}) < 2")
+        for name in (HANDLE, "render"):
+            expect("it fits", page.value(f"{frame(name)}.scrollWidth <= {frame(name)}.clientWidth"), True)
 
     # The tooltip has the full name.
     page.mouse("mouseMoved", page.middle(frame(HANDLE)))

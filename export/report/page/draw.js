@@ -5,6 +5,7 @@
 	const SEEN_PIXELS = 0.7;
 	const WIDE_PIXELS = 8;
 	const TEXT_PIXELS = 24;
+	const PADDING_PIXELS = 7;
 	const VARIANTS = 5;
 
 	// The same function has the same shade in every picture.
@@ -28,8 +29,20 @@
 		element.style.setProperty("--much", Math.abs(change).toFixed(2));
 	}
 
-	const labelOf = (frame) => frame.kind === "own" || frame.kind === "library"
-		? spanprof.shortName(frame.name) : frame.name;
+	const labelOf = (frame, room) => frame.kind === "own" || frame.kind === "library"
+		? spanprof.nameWithin(frame.name, room) : frame.name;
+
+	// All characters of the frames' font are as wide as this one.
+	let letterPixels = 0;
+	function widthOfLetter(container) {
+		const probe = document.createElement("span");
+		probe.className = "letter";
+		probe.textContent = "0".repeat(100);
+		container.append(probe);
+		const width = probe.getBoundingClientRect().width / 100;
+		probe.remove();
+		return width;
+	}
 
 	function elementOf(frame, place, drawing) {
 		const element = document.createElement("div");
@@ -41,7 +54,8 @@
 		element.style.left = 100 * place.left + "%";
 		element.style.width = 100 * place.width + "%";
 		element.style.top = "calc(var(--row) * " + frame.depth + ")";
-		if (place.pixels >= TEXT_PIXELS) element.textContent = labelOf(frame);
+		if (place.pixels >= TEXT_PIXELS)
+			element.textContent = labelOf(frame, (place.pixels - PADDING_PIXELS) / letterPixels);
 		element.classList.toggle("wide", place.pixels >= WIDE_PIXELS);
 		element.frame = frame;
 		return element;
@@ -66,6 +80,7 @@
 		const width = container.clientWidth;
 		const elements = document.createDocumentFragment();
 		let depth = 0;
+		letterPixels = letterPixels || widthOfLetter(container);
 		for (const frame of drawing.frames) {
 			const place = placeOf(frame, drawing.zoom, width);
 			if (!place) continue;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short names of C++ and Rust functions: without arguments, template arguments and outer namespaces.
+// Short names of C++ and Rust functions: without arguments, template arguments and, where there is no room,
+// outer namespaces.
 "use strict";
 const spanprof = {};
 
@@ -37,22 +38,38 @@ const spanprof = {};
 		return end < 0 ? text : text.slice(1, end).split(" as ")[0] + text.slice(end + 1);
 	}
 
-	// The class and the function. A lambda has no name, so what it is in stays too.
-	function lastParts(text) {
+	// A lambda has no name, so "operator()" of it says nothing.
+	function partsOf(text) {
 		const parts = text.split("::").filter((part) => part !== "");
 		if (parts.length > 1 && parts[parts.length - 1] === hide("operator()") && parts[parts.length - 2][0] === "{")
 			parts.pop();
-		let from = parts.length, named = 0;
-		while (from > 0 && named < 2) if (parts[--from][0] !== "{") named++;
-		return parts.slice(from).join("::");
+		return parts;
 	}
 
-	spanprof.shortName = (full) => {
+	// The class and the function, and with a lambda what it is in.
+	function lastParts(parts) {
+		let from = parts.length, named = 0;
+		while (from > 0 && named < 2) if (parts[--from][0] !== "{") named++;
+		return parts.slice(from);
+	}
+
+	// A name of a function with its namespaces, and without them.
+	function lengths(full) {
 		const source = full.match(/^(.*\S) \(([^()]*[./][^()]*)\)$/);
-		if (source) return spanprof.shortName(source[1]) + " (" + source[2].split("/").pop() + ")";
-		if (!/[<(:]/.test(full) || /^[[(]/.test(full)) return full;
+		if (source) return lengths(source[1]).map((name) => name + " (" + source[2].split("/").pop() + ")");
+		if (!/[<(:]/.test(full) || /^[[(]/.test(full)) return [full, full];
 		const plain = withoutBrackets(ofType(hide(full))).replace(/ \[clone [^\]]*\]/g, "")
 			.replace(/ (const|volatile|&|&&)$/g, "").trim();
-		return show(lastParts(plain.slice(plain.lastIndexOf(" ") + 1))) || full;
+		const parts = partsOf(plain.slice(plain.lastIndexOf(" ") + 1));
+		return [parts, lastParts(parts)].map((some) => show(some.join("::")) || full);
+	}
+
+	spanprof.shortName = (full) => lengths(full)[1];
+
+	// Functions of different namespaces often have the same class and name: with the namespaces, where
+	// that has no more characters than there is room for.
+	spanprof.nameWithin = (full, room) => {
+		const [long, short] = lengths(full);
+		return long.length <= room ? long : short;
 	};
 })();
