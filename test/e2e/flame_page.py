@@ -3,7 +3,7 @@
 """Looks at flame graphs of spanprof-report with a real browser.
 
 usage: flame_page.py profiles FOLDER    writes profiles
-       flame_page.py look FOLDER        looks at the pages all, wall, diff and evil (.html) there
+       flame_page.py look FOLDER        looks at the pages all, deep, wall, diff and evil (.html) there
 
 "look" ends with 77 where there is no browser.
 """
@@ -15,6 +15,7 @@ from pprof_writer import Profile
 
 APP, LIBC = "@/srv/shop/shopd", "@/usr/lib/x86_64-linux-gnu/libc.so.6"
 HANDLE = "shop::(anonymous namespace)::Handler<shop::Json, std::allocator<char> >::handle(shop::Request const&)"
+LONG = "void shop::walk<" + "std::map<std::string, shop::Json>, " * 20 + "int>(int)"
 EVIL = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 NAMES = {
     HANDLE: "Handler::handle",
@@ -44,6 +45,10 @@ def profiles(folder):
         p.sample(["main" + APP, "store" + APP, "render" + APP], 100, 10 ** 9, span_name="POST /cart")
         p.sample(["main" + APP, "store" + APP, "rare" + APP], rare, rare * 10 ** 7, span_name="POST /cart")
         p.write(f"{folder}/{sub}/spanprof-shop-12-20010909T014640Z-000001.pb.gz")
+    p = Profile("cpu", 1000000000)
+    p.sample(["main" + APP] + [LONG + APP] * 200, 5, 5 * 10 ** 7, span_name="GET /orders")
+    os.makedirs(f"{folder}/deep")
+    p.write(f"{folder}/deep/spanprof-shop-12-20010909T014640Z-000001.pb.gz")
     p = Profile("wall", 1000000000)
     p.sample(["main" + APP, "futex_wait" + LIBC, "[waiting for a CPU]"], 5, 5 * 10 ** 9, span_name="GET /orders")
     p.write(f"{folder}/a/spanprof-shop-12-20010909T014640Z-000001.wall.pb.gz")
@@ -143,6 +148,30 @@ def other_views(page):
     page.dark(False)
 
 
+def visible(what):
+    """Whether an element is in the window, and not under the head or the foot of the page."""
+    return (f"(() => {{ const r = ({what}).getBoundingClientRect();"
+            "return r.top >= document.querySelector('header').getBoundingClientRect().bottom - 1 &&"
+            " r.bottom <= document.getElementById('details').getBoundingClientRect().top + 1; })()")
+
+
+def look_at_deep(page, folder):
+    page.go(f"file://{folder}/deep.html")
+    selected = "document.querySelector('.frame.selected')"
+    for key, count in (("ArrowDown", 60), ("ArrowUp", 40)):
+        for _ in range(count):
+            page.key(key)
+        expect("the selected frame is seen after " + key, page.value(visible(selected)), True)
+    # A name longer than a line is there to the end, and what the frame takes is told as well.
+    expect("name", page.value(element("name") + ".textContent"), LONG)
+    for part in ("name", "numbers"):
+        expect(part + " is not cut", page.value(
+            f"{element(part)}.scrollWidth <= {element(part)}.offsetWidth &&"
+            f"{element(part)}.getBoundingClientRect().bottom <= innerHeight"), True)
+    page.value("scrollTo(0, document.body.scrollHeight)")
+    expect("the last row is seen", page.value(visible("[...document.querySelectorAll('.frame')].pop()")), True)
+
+
 def look_at_others(page, folder):
     page.go(f"file://{folder}/wall.html")
     expect("waiting", page.value(frame("[waiting for a CPU]") + ".classList.contains('waiting')"), True)
@@ -155,7 +184,7 @@ def look_at_others(page, folder):
     expect("errors", page.said, [])
     expect("addresses", page.asked, [f"file://{folder}/evil.html"])
     expect("title", page.value("document.title"), f"<b>evil: CPU time ({EVIL})")
-    expect("elements", page.value("document.querySelectorAll('img, b:not(#tip b)').length"), 0)
+    expect("elements", page.value("document.querySelectorAll('img, b:not(#tip b, #name)').length"), 0)
     expect("name", page.value(frame(EVIL) + " !== undefined"), True)
 
 
@@ -168,6 +197,7 @@ def look(folder):
         zoom_and_search(page)
         walk(page)
         other_views(page)
+        look_at_deep(page, folder)
         look_at_others(page, folder)
 
 

@@ -10,10 +10,11 @@ readonly REPORT=$TEST_BUILD/spanprof-report PAGE=$ROOT/test/e2e/flame_page.py
 
 python3 "$PAGE" profiles "$WORK"
 run all "$REPORT" --flamegraph "$WORK/all.html" "$WORK/a"
+run deep "$REPORT" --flamegraph "$WORK/deep.html" "$WORK/deep"
 run wall "$REPORT" --type wall --flamegraph "$WORK/wall.html" "$WORK/a"
 run diff "$REPORT" --baseline "$WORK/b" --flamegraph "$WORK/diff.html" "$WORK/a"
 run evil "$REPORT" --flamegraph "$WORK/evil.html" "$WORK/evil"
-for name in all wall diff evil; do
+for name in all deep wall diff evil; do
 	expect_rc "$name" 0
 done
 result=0

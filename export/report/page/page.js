@@ -18,7 +18,15 @@
 	const numbers = (frame) => spanprof.numbers(frame, drawing.root, drawing.profile, view.inverted);
 
 	function describe(frame) {
-		byId("details").textContent = frame ? frame.name + " \u2014 " + numbers(frame) : HINT;
+		byId("name").textContent = frame ? frame.name : "";
+		byId("numbers").textContent = frame ? numbers(frame) : HINT;
+	}
+
+	// What is selected is not left under the head or the foot of the page, which stay where they are.
+	function scrollTo(element) {
+		document.documentElement.style.scrollPadding = document.querySelector("header").offsetHeight + "px 0 " +
+			byId("details").offsetHeight + "px";
+		element.scrollIntoView({ block: "nearest" });
 	}
 
 	function select(frame) {
@@ -26,7 +34,7 @@
 		describe(frame);
 		draw();
 		const element = document.querySelector(".frame.selected");
-		if (element) element.scrollIntoView({ block: "nearest" });
+		if (element) scrollTo(element);
 	}
 
 	function zoom(frame) {
