@@ -135,6 +135,47 @@ def walk(page):
     expect("zoomed out by Escape", "POST /cart" in names(page), True)
 
 
+# The lowest contrast of text and background of frames, as WCAG 2.2 defines it.
+CONTRAST = """(() => {
+    const light = (rgb) => rgb.map(c => c / 255).map(c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+    const numbers = (text) => text.match(/[0-9.]+/g).slice(0, 3).map(Number);
+    const over = (top, below, much) => top.map((c, i) => c * much + below[i] * (1 - much));
+    const paper = numbers(getComputedStyle(document.body).backgroundColor), out = {};
+    for (const kind of ["own", "library", "kernel", "waiting", "unsampled", "marker", "span", "unchanged", "more", "less"])
+        for (const variant of ["v0", "v1", "v2", "v3", "v4"])
+            for (const place of ["inside", "outside"]) {
+                const e = document.createElement("div");
+                e.className = `frame ${kind} ${variant} ${place}`;
+                document.getElementById("frames").append(e);
+                const style = getComputedStyle(e), much = Number(style.opacity);
+                const [a, b] = [style.color, style.backgroundColor]
+                    .map(c => light(over(numbers(c), paper, much))).sort((x, y) => x - y);
+                out[kind + " " + place] = Math.min(out[kind + " " + place] || 99, (b + 0.05) / (a + 0.05));
+                e.remove();
+            }
+    return out;
+})()"""
+
+
+def contrast(page):
+    for dark in (False, True):
+        page.dark(dark)
+        for kind, ratio in page.value(CONTRAST).items():
+            expect(f"contrast of {kind} in {'dark' if dark else 'light'}: {ratio:.1f}", ratio >= 4.5, True)
+    page.dark(False)
+
+
+def focus(page):
+    """Where the focus is can be seen: the frames come after the tools."""
+    page.click(element("search"))
+    for _ in range(10):
+        if page.value("document.activeElement.id") == "frames":
+            break
+        page.key("Tab")
+    expect("outline of the focus", page.value(f"getComputedStyle({element('frames')}).outlineStyle"), "solid")
+
+
 def other_views(page):
     page.click(element("by-span"))
     expect("without spans", names(page)[:2], ["all", "main"])
@@ -195,6 +236,8 @@ def look(folder):
     with browser.Browser() as page:
         look_at_all(page, f"file://{folder}/all.html")
         zoom_and_search(page)
+        contrast(page)
+        focus(page)
         walk(page)
         other_views(page)
         look_at_deep(page, folder)
