@@ -114,7 +114,27 @@ def zoom_and_search(page):
     page.type("^(render|STORE)$")
     page.wait("document.querySelectorAll('.found').length === 3")
     # store calls render, which is not counted twice
-    expect("matched", page.value(element("matched") + ".value"), "matched: 57.26 %")
+    expect("matched", page.value(element("matched") + ".value"), "matched: 57.26 % in 2 places")
+    # n goes from match to match, the widest first, and zooms to what is too narrow to be seen.
+    page.key("Enter")
+    selected = "document.querySelector('.frame.selected').frame"
+    for key, place, name in (("n", 1, "render"), ("n", 2, "store"), ("n", 1, "render"), ("N", 2, "store")):
+        page.key(key)
+        expect(key, page.value(selected + ".name"), name)
+        expect(key, page.value(element("matched") + ".value"), f"matched: 57.26 %, place {place} of 2")
+    page.key("/")
+    page.value(element("search") + ".select()")
+    page.type("^rare$")
+    page.wait(element("matched") + ".value === 'matched: 0.28 % in 1 place'")
+    page.key("Enter")
+    page.key("n")
+    expect("the narrow match", page.value(f"{frame('rare')}.offsetWidth === {frame('all')}.offsetWidth"), True)
+    expect("the name in it", page.value(frame("rare") + ".textContent"), "rare")
+    page.key("Escape")
+    page.key("Escape")
+    page.key("/")
+    page.type("^(render|STORE)$")
+    page.wait("document.querySelectorAll('.found').length === 3")
     page.key("Escape")
     expect("search is over", page.value("document.querySelectorAll('.found').length"), 0)
     page.key("/")

@@ -75,6 +75,12 @@
 		return share * width >= SEEN_PIXELS ? { left, width: share, pixels: share * width, outside: false } : null;
 	}
 
+	// Whether a frame is drawn, and wide enough for its name.
+	spanprof.isLegible = (container, drawing, frame) => {
+		const place = placeOf(frame, drawing.zoom, container.clientWidth);
+		return place !== null && place.pixels >= TEXT_PIXELS;
+	};
+
 	// drawing: frames (the root first), root, profile, zoom, selected, found (a Set).
 	spanprof.draw = (container, drawing) => {
 		const width = container.clientWidth;

@@ -3,11 +3,14 @@
 "use strict";
 (() => {
 	const byId = (id) => document.getElementById(id);
-	const HINT = "Click a frame, or move with the arrow keys and press Enter, to zoom. Esc goes back. / searches.";
+	const HINT = "Click a frame, or move with the arrow keys and press Enter, to zoom. Esc goes back. / searches, n and N go through the matches.";
 	const KINDS = [["own", "own code"], ["library", "libraries"], ["kernel", "kernel"], ["waiting", "waiting"],
 		["unsampled", "unsampled"], ["span", "span names"]];
 	const view = { bySpan: false, inverted: false };
-	const drawing = { frames: [], root: null, profile: null, zoom: null, selected: null, found: new Set() };
+	const drawing = { frames: [], root: null, profile: null, zoom: null, selected: null, found: new Set(),
+		places: [], place: -1 };
+
+	let share = ""; // what is said of all matches
 
 	const draw = () => {
 		if (!drawing.root) return;
@@ -45,13 +48,32 @@
 	function search() {
 		const text = byId("search").value;
 		const pattern = text === "" ? null : spanprof.pattern(text);
-		const result = pattern ? spanprof.search(drawing.frames, pattern) : { found: new Set() };
-		drawing.found = result.found;
+		const none = { found: new Set(), places: [], ns: 0, baseNs: 0 };
+		const result = pattern ? spanprof.search(drawing.frames, pattern) : none;
+		Object.assign(drawing, { found: result.found, places: result.places, place: -1 });
 		byId("search").classList.toggle("wrong", text !== "" && !pattern);
-		byId("matched").value = text === "" ? "" : !pattern ? "no regular expression"
-			: "matched: " + spanprof.percent(result.ns / (drawing.root.ns || 1)) + (drawing.profile.diff
-				? ", baseline " + spanprof.percent(result.baseNs / (drawing.root.baseNs || 1)) : "");
+		share = !pattern ? "" : "matched: " + spanprof.percent(result.ns / (drawing.root.ns || 1)) + (drawing.profile.diff
+			? ", baseline " + spanprof.percent(result.baseNs / (drawing.root.baseNs || 1)) : "");
+		byId("matched").value = text !== "" && !pattern ? "no regular expression" : share + placesOf(drawing);
 		draw();
+	}
+
+	function placesOf({ places, place }) {
+		if (places.length === 0) return "";
+		if (place >= 0) return ", place " + (place + 1) + " of " + places.length;
+		return places.length === 1 ? " in 1 place" : " in " + places.length + " places";
+	}
+
+	// Selects the next or the previous match, and zooms to it if it is too narrow to be seen otherwise.
+	function nextMatch(step) {
+		const n = drawing.places.length;
+		if (n === 0) return;
+		drawing.place = drawing.place < 0 && step < 0 ? n - 1 : (drawing.place + step + n) % n;
+		const frame = drawing.places[drawing.place];
+		for (const to of [drawing.root, frame])
+			if (!spanprof.isLegible(frames, drawing, frame)) drawing.zoom = to;
+		select(frame);
+		byId("matched").value = share + placesOf(drawing);
 	}
 
 	// The same frame in a newly built view, by the names on the way to it.
@@ -142,6 +164,7 @@
 		if (typing || (tag === "BUTTON" && event.key === "Enter")) return;
 		if (event.key === "/") byId("search").focus();
 		else if (event.key === "Enter" && drawing.selected) zoom(drawing.selected);
+		else if (event.key === "n" || event.key === "N") nextMatch(event.key === "n" ? 1 : -1);
 		else if (event.key.startsWith("Arrow")) select(drawing.selected
 			? spanprof.neighbour(drawing.selected, event.key) || drawing.selected : drawing.zoom);
 		else return;
