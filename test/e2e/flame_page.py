@@ -216,6 +216,65 @@ def visible(what):
             " r.bottom <= document.getElementById('details').getBoundingClientRect().top + 1; })()")
 
 
+def callers_and_callees(page, folder):
+    page.go(f"file://{folder}/all.html")
+    disabled = element("around") + ".disabled"
+    expect("nothing is selected", page.value(disabled), True)
+    page.click(frame("store"))
+    page.click(frame("render"))
+    page.click(element("around"))
+    drawn = page.value("[...document.querySelectorAll('.frame')].map(e => [Math.round(e.getBoundingClientRect().top),"
+                       " Math.round(e.getBoundingClientRect().left), e.frame.name]).sort((a, b) => a[0] - b[0] || a[1] - b[1])")
+    tops = sorted({top for top, _, _ in drawn})
+    got = [[name for top, _, name in drawn if top == row] for row in tops]
+    expect("callers above", got, [["GET /orders", "POST /cart"], ["main", "main"], [HANDLE, "store"], ["render"]])
+    expect("sums", page.value(element("numbers") + ".textContent"),
+           "56.98 % of all, 4.000 s CPU, itself 4.000 s, 400 samples")
+    # A stack counts once, also if a caller and a callee match.
+    page.key("/")
+    page.type("render|store|main")
+    page.wait(element("matched") + ".value.startsWith('matched: 56.98 %')")
+    page.key("Escape")
+
+    # A caller is zoomed to like any frame; Escape goes back, and then to the whole profile.
+    page.click(frame("store"))
+    expect("zoomed to a caller", names(page), ["render", "store", "main", "POST /cart"])
+    expect("numbers of a caller", page.value(element("numbers") + ".textContent"),
+           "14.25 % of all, 1.000 s CPU, 100 samples")
+    page.key("Escape")
+    expect("zoomed out", len(names(page)), 7)
+    for key, name in (("ArrowUp", HANDLE), ("ArrowRight", "store"), ("ArrowUp", "main"), ("ArrowDown", "store"),
+                      ("ArrowDown", "render")):
+        page.key(key)
+        expect(key, page.value("document.querySelector('.frame.selected')?.frame.name"), name)
+    page.key("Escape")
+    expect("the whole profile", names(page)[0], "all")
+
+    # A span is left where spans are not drawn.
+    page.click(frame("POST /cart"))
+    page.key("f")
+    expect("a span", names(page), ["POST /cart", "main", "store", "render", "rare"])
+    page.click(element("by-span"))
+    expect("no span", names(page)[:2], ["all", "main"])
+
+    # Of a function that calls itself the outermost call counts; the others are among what it calls.
+    page.go(f"file://{folder}/deep.html")
+    page.key("ArrowDown")
+    page.key("ArrowDown")
+    page.key("ArrowDown")
+    page.key("f")
+    expect("callers and callees", (names(page)[0], names(page)[-1], len(names(page))), (LONG, "main", 201))
+    expect("sums", page.value(element("numbers") + ".textContent"),
+           "100.00 % of all, 0.050 s CPU, itself 0.000 s, 5 samples")
+    # Colours and shares of a comparison are those of the whole profiles.
+    page.go(f"file://{folder}/diff.html")
+    page.click(frame("render"))
+    page.key("f")
+    expect("more", page.value(frame("render") + ".classList.contains('more')"), True)
+    expect("numbers", page.value(element("numbers") + ".textContent"),
+           "56.98 % here, 39.92 % in the baseline (+17.06 points), 400 and 200 samples")
+
+
 def look_at_deep(page, folder):
     page.go(f"file://{folder}/deep.html")
     selected = "document.querySelector('.frame.selected')"
@@ -260,6 +319,7 @@ def look(folder):
         focus(page)
         walk(page)
         other_views(page)
+        callers_and_callees(page, folder)
         look_at_deep(page, folder)
         look_at_others(page, folder)
 

@@ -9,10 +9,10 @@
 	const part = (n, whole) => whole > 0 ? n / whole : 0;
 
 	// Whether the samples of a frame are enough to say that its share is another one than in the baseline.
-	spanprof.isChange = (frame, root) => {
-		const now = root.samples, then = root.baseSamples;
+	spanprof.isChange = (frame, whole) => {
+		const now = whole.samples, then = whole.baseSamples;
 		const both = part(frame.samples + frame.baseSamples, now + then);
-		const byTime = part(frame.ns, root.ns) - part(frame.baseNs, root.baseNs);
+		const byTime = part(frame.ns, whole.ns) - part(frame.baseNs, whole.baseNs);
 		const bySamples = part(frame.samples, now) - part(frame.baseSamples, then);
 		const error = Math.sqrt(both * (1 - both) * (1 / now + 1 / then));
 		return both * Math.min(now, then) >= EXPECTED_SAMPLES && byTime * bySamples > 0 &&
@@ -20,8 +20,8 @@
 	};
 
 	// -1 to 1: how much of the frame is new, or gone.
-	spanprof.change = (frame, root) => {
-		const now = part(frame.ns, root.ns), then = part(frame.baseNs, root.baseNs);
+	spanprof.change = (frame, whole) => {
+		const now = part(frame.ns, whole.ns), then = part(frame.baseNs, whole.baseNs);
 		return part(now - then, now + then);
 	};
 
@@ -29,14 +29,16 @@
 	spanprof.seconds = (ns) => (ns / 1e9).toFixed(3) + " s";
 	const points = (difference) => (difference >= 0 ? "+" : "\u2212") + Math.abs(100 * difference).toFixed(2) + " points";
 
-	// What is told of a frame besides its name. In an inverted view a frame has no time of its own.
-	spanprof.numbers = (frame, root, profile, inverted) => {
-		const now = part(frame.ns, root.ns), then = part(frame.baseNs, root.baseNs);
+	// What is told of a frame besides its name. Callers of a leaf or of a function have no time of their
+	// own there.
+	spanprof.numbers = (frame, whole, profile, inverted) => {
+		const now = part(frame.ns, whole.ns), then = part(frame.baseNs, whole.baseNs);
 		if (!profile.diff)
 			return spanprof.percent(now) + " of all, " + spanprof.seconds(frame.ns) + " " + profile.time +
-				(inverted ? "" : ", itself " + spanprof.seconds(frame.selfNs)) + ", " + frame.samples + " samples";
+				(inverted || frame.depth < 0 ? "" : ", itself " + spanprof.seconds(frame.selfNs)) + ", " + frame.samples + " samples";
+		const isAll = frame.samples === whole.samples && frame.baseSamples === whole.baseSamples;
 		return spanprof.percent(now) + " here, " + spanprof.percent(then) + " in the baseline (" +
 			points(now - then) + "), " + frame.samples + " and " + frame.baseSamples + " samples" +
-			(frame === root || spanprof.isChange(frame, root) ? "" : "; too few samples to call it a difference");
+			(isAll || spanprof.isChange(frame, whole) ? "" : "; too few samples to call it a difference");
 	};
 })();

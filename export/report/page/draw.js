@@ -15,16 +15,16 @@
 		return (hash >>> 16) % VARIANTS;
 	}
 
-	function colour(element, frame, root, profile) {
+	function colour(element, frame, whole, profile) {
 		if (!profile.diff) {
 			element.classList.add(frame.kind, "v" + variantOf(frame.name));
 			return;
 		}
-		if (!spanprof.isChange(frame, root)) {
+		if (!spanprof.isChange(frame, whole)) {
 			element.classList.add("unchanged");
 			return;
 		}
-		const change = spanprof.change(frame, root);
+		const change = spanprof.change(frame, whole);
 		element.classList.add(change > 0 ? "more" : "less");
 		element.style.setProperty("--much", Math.abs(change).toFixed(2));
 	}
@@ -47,13 +47,13 @@
 	function elementOf(frame, place, drawing) {
 		const element = document.createElement("div");
 		element.className = "frame";
-		colour(element, frame, drawing.root, drawing.profile);
+		colour(element, frame, drawing.whole, drawing.profile);
 		element.classList.toggle("found", drawing.found.has(frame));
 		element.classList.toggle("selected", frame === drawing.selected);
 		element.classList.toggle("outside", place.outside);
 		element.style.left = 100 * place.left + "%";
 		element.style.width = 100 * place.width + "%";
-		element.style.top = "calc(var(--row) * " + frame.depth + ")";
+		element.style.top = "calc(var(--row) * " + (frame.depth - drawing.top) + ")";
 		if (place.pixels >= TEXT_PIXELS)
 			element.textContent = labelOf(frame, (place.pixels - PADDING_PIXELS) / letterPixels);
 		element.classList.toggle("wide", place.pixels >= WIDE_PIXELS);
@@ -71,7 +71,7 @@
 		if (isAbove(frame, zoom)) return { left: 0, width: 1, pixels: width, outside: true };
 		const left = (frame.left - zoom.left) / zoom.width;
 		const share = frame.width / zoom.width;
-		if (frame.depth < zoom.depth || left < -1e-9 || left >= 1 - 1e-9) return null;
+		if (Math.abs(frame.depth) < Math.abs(zoom.depth) || frame.depth * zoom.depth < 0 || left < -1e-9 || left >= 1 - 1e-9) return null;
 		return share * width >= SEEN_PIXELS ? { left, width: share, pixels: share * width, outside: false } : null;
 	}
 
@@ -81,27 +81,28 @@
 		return place !== null && place.pixels >= TEXT_PIXELS;
 	};
 
-	// drawing: frames (the root first), root, profile, zoom, selected, found (a Set).
+	// drawing: frames (the root first), root, whole, profile, zoom, selected, found (a Set).
 	spanprof.draw = (container, drawing) => {
 		const width = container.clientWidth;
 		const elements = document.createDocumentFragment();
-		let depth = 0;
 		letterPixels = letterPixels || widthOfLetter(container);
-		for (const frame of drawing.frames) {
-			const place = placeOf(frame, drawing.zoom, width);
-			if (!place) continue;
-			elements.append(elementOf(frame, place, drawing));
-			depth = Math.max(depth, frame.depth);
-		}
+		const seen = drawing.frames.map((frame) => [frame, placeOf(frame, drawing.zoom, width)]).filter(([, place]) => place);
+		drawing.top = seen.reduce((top, [frame]) => Math.min(top, frame.depth), 0);
+		const bottom = seen.reduce((depth, [frame]) => Math.max(depth, frame.depth), 0);
+		for (const [frame, place] of seen) elements.append(elementOf(frame, place, drawing));
 		container.replaceChildren(elements);
-		container.style.height = "calc(var(--row) * " + (depth + 1) + ")";
+		container.style.height = "calc(var(--row) * " + (bottom - drawing.top + 1) + ")";
 	};
 
-	// The nearest frame in a direction, of those that are drawn below the one that is zoomed to.
+	// The nearest frame in a direction.
 	spanprof.neighbour = (frame, key) => {
-		if (key === "ArrowUp") return frame.parent;
-		if (key === "ArrowDown") return frame.children[0] || null;
-		const siblings = frame.parent ? frame.parent.children : [frame];
+		const isCaller = frame.depth < 0;
+		const inward = isCaller ? "ArrowDown" : "ArrowUp", outward = isCaller ? "ArrowUp" : "ArrowDown";
+		if (key === inward && frame.parent) return frame.parent;
+		if (key === outward) return frame.children[0] || null;
+		if (key === inward) return frame.callers[0] || null;
+		if (!frame.parent) return null;
+		const siblings = isCaller && !frame.parent.parent ? frame.parent.callers : frame.parent.children;
 		return siblings[siblings.indexOf(frame) + (key === "ArrowRight" ? 1 : -1)] || null;
 	};
 })();

@@ -6,8 +6,9 @@
 	const HINT = "Click a frame, or move with the arrow keys and press Enter, to zoom. Esc goes back. / searches, n and N go through the matches.";
 	const KINDS = [["own", "own code"], ["library", "libraries"], ["kernel", "kernel"], ["waiting", "waiting"],
 		["unsampled", "unsampled"], ["span", "span names"]];
-	const view = { bySpan: false, inverted: false };
-	const drawing = { frames: [], root: null, profile: null, zoom: null, selected: null, found: new Set(),
+	// What is drawn: "around" is the name of the function of which callers and callees are shown, or "".
+	const view = { bySpan: false, inverted: false, around: "" };
+	const drawing = { frames: [], root: null, whole: null, profile: null, zoom: null, selected: null, found: new Set(),
 		places: [], place: -1 };
 
 	let share = ""; // what is said of all matches
@@ -15,10 +16,15 @@
 	const draw = () => {
 		if (!drawing.root) return;
 		spanprof.draw(byId("frames"), drawing);
-		byId("reset").disabled = drawing.zoom === drawing.root;
+		byId("reset").disabled = drawing.zoom === drawing.root && !view.around;
+		byId("around").disabled = !canBeAround(drawing.selected);
+		byId("inverted").disabled = view.around !== "";
 	};
 
-	const numbers = (frame) => spanprof.numbers(frame, drawing.root, drawing.profile, view.inverted);
+	// A function or a span, but neither "all" nor what is too narrow to draw.
+	const canBeAround = (frame) => frame !== null && frame.kind !== "marker" && frame.name !== view.around;
+
+	const numbers = (frame) => spanprof.numbers(frame, drawing.whole, drawing.profile, view.inverted && !view.around);
 
 	function describe(frame) {
 		byId("name").textContent = frame ? frame.name : "";
@@ -42,18 +48,32 @@
 
 	function zoom(frame) {
 		drawing.zoom = frame;
-		select(frame === drawing.root ? null : frame);
+		select(frame === drawing.root && !view.around ? null : frame);
+	}
+
+	// The callers and callees of a function, or the whole profile again.
+	function lookAround(name) {
+		view.around = name;
+		build(false);
+		frames.focus({ preventScroll: true }); // the button that was pressed is disabled now
+		scrollTo(name ? document.querySelector(".frame.selected") : byId("frames"));
+	}
+
+	// The whole profile as it was at first.
+	function reset() {
+		if (view.around) lookAround("");
+		else zoom(drawing.root);
 	}
 
 	function search() {
 		const text = byId("search").value;
 		const pattern = text === "" ? null : spanprof.pattern(text);
-		const none = { found: new Set(), places: [], ns: 0, baseNs: 0 };
-		const result = pattern ? spanprof.search(drawing.frames, pattern) : none;
+		const result = pattern ? spanprof.search(drawing.frames, pattern) : { found: new Set(), places: [] };
+		const sums = pattern && spanprof.matched(drawing.profile, view, pattern);
 		Object.assign(drawing, { found: result.found, places: result.places, place: -1 });
 		byId("search").classList.toggle("wrong", text !== "" && !pattern);
-		share = !pattern ? "" : "matched: " + spanprof.percent(result.ns / (drawing.root.ns || 1)) + (drawing.profile.diff
-			? ", baseline " + spanprof.percent(result.baseNs / (drawing.root.baseNs || 1)) : "");
+		share = !pattern ? "" : "matched: " + spanprof.percent(sums.ns / (drawing.whole.ns || 1)) + (drawing.profile.diff
+			? ", baseline " + spanprof.percent(sums.baseNs / (drawing.whole.baseNs || 1)) : "");
 		byId("matched").value = text !== "" && !pattern ? "no regular expression" : share + placesOf(drawing);
 		draw();
 	}
@@ -80,21 +100,26 @@
 	function again(frame, root) {
 		const names = [];
 		for (let at = frame; at && at.parent; at = at.parent) names.unshift(at.name);
-		let at = root;
+		let at = root, next = frame && frame.depth < 0 ? root.callers : root.children;
 		for (const name of names) {
-			const child = at.children.find((c) => c.name === name);
+			const child = next.find((c) => c.name === name);
 			if (!child) return root;
 			at = child;
+			next = child.children;
 		}
 		return at;
 	}
 
 	function build(keepZoom) {
 		const zoomed = keepZoom ? drawing.zoom : null;
-		drawing.frames = spanprof.build(drawing.profile, view);
+		drawing.frames = spanprof.build(drawing.profile, view, drawing.whole);
 		drawing.root = drawing.frames[0];
+		if (view.around && drawing.root.ns === 0 && drawing.root.baseNs === 0) {
+			view.around = ""; // the profile, or the view without spans, does not have it
+			return build(false);
+		}
 		drawing.zoom = again(zoomed, drawing.root);
-		drawing.selected = drawing.zoom === drawing.root ? null : drawing.zoom;
+		drawing.selected = drawing.zoom === drawing.root && !view.around ? null : drawing.zoom;
 		describe(drawing.selected);
 		legend();
 		search();
@@ -116,6 +141,7 @@
 	// Shows a profile. Of a newer one of the same spans the view and the zoom stay as they are.
 	spanprof.show = (data, isSame) => {
 		drawing.profile = spanprof.read(data);
+		drawing.whole = spanprof.whole(drawing.profile);
 		document.title = data.title;
 		byId("title").textContent = data.title;
 		byId("sums").textContent = data.sums;
@@ -143,13 +169,14 @@
 	byId("search").addEventListener("input", search);
 	byId("by-span").addEventListener("change", (event) => { view.bySpan = event.target.checked; build(false); });
 	byId("inverted").addEventListener("change", (event) => { view.inverted = event.target.checked; build(false); });
-	byId("reset").addEventListener("click", () => zoom(drawing.root));
+	byId("reset").addEventListener("click", reset);
+	byId("around").addEventListener("click", () => lookAround(drawing.selected.name));
 	window.addEventListener("resize", () => requestAnimationFrame(draw));
 
-	// Escape takes the last thing back: the search, then the zoom.
+	// Escape takes the last thing back: the search, then the zoom, then the view of a function.
 	function escape() {
 		tip.hidden = true;
-		if (byId("search").value === "") return zoom(drawing.root);
+		if (byId("search").value === "") return drawing.zoom === drawing.root ? reset() : zoom(drawing.root);
 		byId("search").value = "";
 		frames.focus();
 		search();
@@ -164,6 +191,7 @@
 		if (typing || (tag === "BUTTON" && event.key === "Enter")) return;
 		if (event.key === "/") byId("search").focus();
 		else if (event.key === "Enter" && drawing.selected) zoom(drawing.selected);
+		else if (event.key === "f" && canBeAround(drawing.selected)) lookAround(drawing.selected.name);
 		else if (event.key === "n" || event.key === "N") nextMatch(event.key === "n" ? 1 : -1);
 		else if (event.key.startsWith("Arrow")) select(drawing.selected
 			? spanprof.neighbour(drawing.selected, event.key) || drawing.selected : drawing.zoom);

@@ -2,8 +2,6 @@
 // Finds frames by a regular expression.
 "use strict";
 (() => {
-	const sum = (frames, what) => frames.reduce((all, frame) => all + frame[what], 0);
-
 	// Without regard to case. Null = it is no regular expression.
 	spanprof.pattern = (text) => {
 		try {
@@ -25,6 +23,22 @@
 			if (matches && !within) places.push(frame);
 		}
 		places.sort((a, b) => b.width - a.width);
-		return { found, places, ns: sum(places, "ns"), baseNs: sum(places, "baseNs") };
+		return { found, places };
+	};
+
+	// The time of all stacks of a view with a match anywhere.
+	spanprof.matched = (profile, view, pattern) => {
+		const names = profile.names.map((name) => pattern.test(name));
+		const around = profile.names.indexOf(view.around);
+		const matches = [false], through = [!view.around], sums = { ns: 0, baseNs: 0 };
+		for (let i = 0; i < profile.parent.length; i++) {
+			const isDrawn = view.bySpan || profile.kinds[profile.kind[i]] !== "span";
+			matches.push(matches[profile.parent[i]] || (isDrawn && names[profile.name[i]]));
+			through.push(through[profile.parent[i]] || (isDrawn && profile.name[i] === around));
+			if (!matches[i + 1] || !through[i + 1]) continue;
+			sums.ns += profile.ns[i];
+			sums.baseNs += profile.baseNs[i];
+		}
+		return sums;
 	};
 })();

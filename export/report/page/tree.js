@@ -26,7 +26,7 @@
 		parent === 0 && profile.names[profile.name[i]] !== "(no span)");
 
 	const frame = (name, kind, parent) => ({
-		name, kind, parent, children: new Map(), depth: parent ? parent.depth + 1 : 0,
+		name, kind, parent, children: new Map(), callers: [], depth: parent ? parent.depth + 1 : 0,
 		ns: 0, selfNs: 0, samples: 0, baseNs: 0, baseSamples: 0, left: 0, width: 0,
 	});
 
@@ -81,20 +81,51 @@
 		}
 	}
 
+	// The numbers of nodes that are drawn of a stack, its leaf first.
+	function stackOf(profile, i, bySpan) {
+		const out = [];
+		for (let k = i; k >= 0; k = profile.parent[k] - 1)
+			if (bySpan || profile.kinds[profile.kind[k]] !== "span") out.push(k);
+		return out;
+	}
+
+	// One function wherever it is called: below it what it calls, above it its callers. A sample counts
+	// once, at the outermost of its calls, so what a recursive function calls has that function in it.
+	function addAround(middle, callers, profile, view) {
+		for (let i = 0; i < profile.parent.length; i++) {
+			if (isEmpty(profile, i)) continue;
+			const stack = stackOf(profile, i, view.bySpan);
+			const outermost = stack.findLastIndex((k) => profile.names[profile.name[k]] === view.around);
+			if (outermost < 0) continue;
+			let below = middle, above = callers;
+			middle.kind = profile.kinds[profile.kind[stack[outermost]]];
+			add(middle, profile, i);
+			for (let k = outermost - 1; k >= 0; k--) {
+				below = childOf(below, profile.names[profile.name[stack[k]]], profile.kinds[profile.kind[stack[k]]]);
+				add(below, profile, i);
+			}
+			below.selfNs += profile.ns[i];
+			for (const k of stack.slice(outermost + 1)) {
+				above = childOf(above, profile.names[profile.name[k]], profile.kinds[profile.kind[k]]);
+				add(above, profile, i);
+			}
+		}
+	}
+
 	const part = (ns, whole) => whole > 0 ? ns / whole : 0;
 
 	// The share of a frame; in a comparison the mean of both, so that what is gone is still seen.
-	spanprof.share = (frame, root) => root.baseNs > 0
-		? (part(frame.ns, root.ns) + part(frame.baseNs, root.baseNs)) / 2 : part(frame.ns, root.ns);
+	spanprof.share = (frame, whole) => whole.baseNs > 0
+		? (part(frame.ns, whole.ns) + part(frame.baseNs, whole.baseNs)) / 2 : part(frame.ns, whole.ns);
 
-	// Places all frames, 0 to 1, callers before their callees and the largest on the left.
-	function place(root) {
-		const order = [root];
+	// Places all frames under a root, 0 to 1, callers before their callees and the largest on the left.
+	function place(root, whole) {
+		const order = [root], share = spanprof.share(root, whole) || 1;
 		root.width = 1;
 		for (let i = 0; i < order.length; i++) {
 			const at = order[i];
 			const children = Array.from(at.children.values());
-			for (const child of children) child.width = spanprof.share(child, root);
+			for (const child of children) child.width = spanprof.share(child, whole) / share;
 			children.sort((a, b) => b.width - a.width || (a.name < b.name ? -1 : 1));
 			let left = at.left;
 			for (const child of children) {
@@ -107,10 +138,34 @@
 		return order;
 	}
 
-	// The frames of a view, the root first. Rows are complete: a frame comes after all that are above it.
-	spanprof.build = (profile, view) => {
+	// The sums of all samples, of which shares are told.
+	spanprof.whole = (profile) => {
+		const whole = { ns: 0, samples: 0, baseNs: 0, baseSamples: 0 };
+		for (let i = 0; i < profile.parent.length; i++) add(whole, profile, i);
+		return whole;
+	};
+
+	function buildAround(profile, view, whole) {
+		const middle = frame(view.around, "marker", null), callers = frame(view.around, "marker", null);
+		addAround(middle, callers, profile, view);
+		callers.ns = middle.ns;
+		callers.baseNs = middle.baseNs;
+		const below = place(middle, whole), above = place(callers, whole).slice(1);
+		middle.callers = callers.children;
+		for (const at of above) {
+			if (at.parent === callers) at.parent = middle;
+			at.depth = -at.depth;
+		}
+		return below.concat(above);
+	}
+
+	// The frames of a view, the root first, which is "all" or the function that the view is of. Rows are
+	// complete: a frame comes after all that lie between it and the root. Callers in a view of a function
+	// have negative depths.
+	spanprof.build = (profile, view, whole) => {
+		if (view.around) return buildAround(profile, view, whole);
 		const root = frame("all", "marker", null);
 		(view.inverted ? addFromLeaf : addFromRoot)(root, profile, view.bySpan);
-		return place(root);
+		return place(root, whole);
 	};
 })();
