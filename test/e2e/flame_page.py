@@ -104,10 +104,27 @@ def look_at_all(page, address):
            "71.23 % of all, 5.000 s CPU, itself 0.000 s, 500 samples")
 
 
+def copy_name(page):
+    page.value("""(() => {
+        window.copied = [];
+        const write = (text) => copied.length < 2 ? Promise.resolve(copied.push(text)) : Promise.reject(new Error("no"));
+        Object.defineProperty(navigator, "clipboard", { value: { writeText: write } });
+    })()""")
+    page.click(element("copy"))
+    page.wait(element("copy") + ".textContent === 'Copied'")
+    page.key("c")
+    page.wait("copied.length === 2")
+    expect("copied", page.value("copied"), [HANDLE, HANDLE])
+    # Where that is not allowed, the whole name is marked.
+    page.key("c")
+    page.wait(f"getSelection().toString() === {HANDLE!r}")
+
+
 def zoom_and_search(page):
     page.click(frame(HANDLE))
     expect("zoomed", names(page), ["all", "GET /orders", "main", HANDLE, "render", "malloc"])
     expect("as wide as the page", page.value(f"{frame(HANDLE)}.offsetWidth === {frame('all')}.offsetWidth"), True)
+    copy_name(page)
     page.click(element("reset"))
     expect("reset", "POST /cart" in names(page), True)
     page.key("/")

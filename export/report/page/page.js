@@ -29,6 +29,8 @@
 	function describe(frame) {
 		byId("name").textContent = frame ? frame.name : "";
 		byId("numbers").textContent = frame ? numbers(frame) : HINT;
+		byId("copy").hidden = !frame;
+		byId("copy").textContent = "Copy name";
 	}
 
 	// What is selected is not left under the head or the foot of the page, which stay where they are.
@@ -49,6 +51,16 @@
 	function zoom(frame) {
 		drawing.zoom = frame;
 		select(frame === drawing.root && !view.around ? null : frame);
+	}
+
+	// Where the browser does not let the page copy, the name is marked, so that it can be copied from there.
+	async function copyName() {
+		try {
+			await navigator.clipboard.writeText(drawing.selected.name);
+			byId("copy").textContent = "Copied";
+		} catch {
+			getSelection().selectAllChildren(byId("name"));
+		}
 	}
 
 	// The callers and callees of a function, or the whole profile again.
@@ -170,6 +182,7 @@
 	byId("by-span").addEventListener("change", (event) => { view.bySpan = event.target.checked; build(false); });
 	byId("inverted").addEventListener("change", (event) => { view.inverted = event.target.checked; build(false); });
 	byId("reset").addEventListener("click", reset);
+	byId("copy").addEventListener("click", copyName);
 	byId("around").addEventListener("click", () => lookAround(drawing.selected.name));
 	window.addEventListener("resize", () => requestAnimationFrame(draw));
 
@@ -191,6 +204,7 @@
 		if (typing || (tag === "BUTTON" && event.key === "Enter")) return;
 		if (event.key === "/") byId("search").focus();
 		else if (event.key === "Enter" && drawing.selected) zoom(drawing.selected);
+		else if (event.key === "c" && drawing.selected) copyName();
 		else if (event.key === "f" && canBeAround(drawing.selected)) lookAround(drawing.selected.name);
 		else if (event.key === "n" || event.key === "N") nextMatch(event.key === "n" ? 1 : -1);
 		else if (event.key.startsWith("Arrow")) select(drawing.selected
