@@ -19,6 +19,7 @@ SP_PAGE_FILE(sp_page_tree_js, "tree.js");
 SP_PAGE_FILE(sp_page_change_js, "change.js");
 SP_PAGE_FILE(sp_page_draw_js, "draw.js");
 SP_PAGE_FILE(sp_page_search_js, "search.js");
+SP_PAGE_FILE(sp_page_lists_js, "lists.js");
 SP_PAGE_FILE(sp_page_page_js, "page.js");
 SP_PAGE_FILE(sp_page_live_js, "live.js");
 
@@ -34,7 +35,9 @@ static const struct sp_page_file tree = {"/tree.js", SP_PAGE_SCRIPT, sp_page_tre
 static const struct sp_page_file change = {"/change.js", SP_PAGE_SCRIPT, sp_page_change_js};
 static const struct sp_page_file draw = {"/draw.js", SP_PAGE_SCRIPT, sp_page_draw_js};
 static const struct sp_page_file search = {"/search.js", SP_PAGE_SCRIPT, sp_page_search_js};
+static const struct sp_page_file lists = {"/lists.js", SP_PAGE_SCRIPT, sp_page_lists_js};
 static const struct sp_page_file page = {"/page.js", SP_PAGE_SCRIPT, sp_page_page_js};
 
-const struct sp_page_file *const sp_page_script[] = {&names, &tree, &change, &draw, &search, &page};
+const struct sp_page_file *const sp_page_script[] = {&names,  &tree,  &change, &draw,
+						     &search, &lists, &page};
 const size_t sp_page_scripts = sizeof(sp_page_script) / sizeof(sp_page_script[0]);

@@ -282,7 +282,7 @@ def callers_and_callees(page, folder):
     page.key("f")
     expect("callers and callees", (names(page)[0], names(page)[-1], len(names(page))), (LONG, "main", 201))
     expect("sums", page.value(element("numbers") + ".textContent"),
-           "100.00 % of all, 0.050 s CPU, itself 0.000 s, 5 samples")
+           "100.00 % of all, 0.050 s CPU, itself 0.050 s, 5 samples")
     # Colours and shares of a comparison are those of the whole profiles.
     page.go(f"file://{folder}/diff.html")
     page.click(frame("render"))
@@ -290,6 +290,39 @@ def callers_and_callees(page, folder):
     expect("more", page.value(frame("render") + ".classList.contains('more')"), True)
     expect("numbers", page.value(element("numbers") + ".textContent"),
            "56.98 % here, 39.92 % in the baseline (+17.06 points), 400 and 200 samples")
+
+
+def list_of_functions(page, folder):
+    table = "[...document.querySelectorAll('#functions tr')].map(r => [...r.cells].map(c => c.textContent))"
+    page.go(f"file://{folder}/all.html")
+    page.click(element("listed"))
+    expect("functions", page.value(table), [
+        ["function", "itself", "of all", "with callees", "of all"],
+        ["render", "4.000 s", "56.98 %", "4.000 s", "56.98 %"],
+        ["malloc", "2.000 s", "28.49 %", "2.000 s", "28.49 %"],
+        ["rare", "0.020 s", "0.28 %", "0.020 s", "0.28 %"],
+        ["main", "0.000 s", "0.00 %", "7.020 s", "100.00 %"],
+        ["shop::Handler::handle", "0.000 s", "0.00 %", "5.000 s", "71.23 %"],
+        ["store", "0.000 s", "0.00 %", "1.020 s", "14.53 %"]])
+    expect("whole name", page.value("document.querySelectorAll('#functions button')[4].title"), HANDLE)
+    page.key("/")
+    page.type("^r")
+    page.wait("document.querySelectorAll('#functions tr').length === 3")
+    page.key("Escape")
+    button = "document.querySelectorAll('#functions button')[1]"
+    page.click(button)
+    expect("callers and callees", names(page)[0], "malloc")
+    expect("chosen", page.value("document.querySelector('#functions .chosen').innerText.split('\\t')[0]"), "malloc")
+    page.click(button)
+    expect("the whole profile", names(page)[0], "all")
+    # A function that calls itself counts once.
+    page.go(f"file://{folder}/deep.html")
+    page.click(element("listed"))
+    expect("recursion", page.value(table)[1], ["shop::walk", "0.050 s", "100.00 %", "0.050 s", "100.00 %"])
+    page.go(f"file://{folder}/diff.html")
+    page.click(element("listed"))
+    expect("changes", page.value(table)[:2], [["function", "itself", "baseline", "with callees", "baseline"],
+                                              ["render", "56.98 %", "39.92 %", "56.98 %", "39.92 %"]])
 
 
 def look_at_deep(page, folder):
@@ -337,6 +370,7 @@ def look(folder):
         walk(page)
         other_views(page)
         callers_and_callees(page, folder)
+        list_of_functions(page, folder)
         look_at_deep(page, folder)
         look_at_others(page, folder)
 

@@ -111,8 +111,17 @@ def look(port, folder):
         page.go(f"http://127.0.0.1:{port}/")
         page.wait(sums + ".includes(' 30 samples')")
         page.wait("document.querySelectorAll('.frame').length === 7")
+        # What is looked at stays when there are new profiles, and its numbers are new.
+        page.click("[...document.querySelectorAll('.frame')].find(e => e.frame.name === 'look')")
+        page.key("f")
+        looked_at = "document.querySelectorAll('.frame')[0].frame"
+        numbers = "document.getElementById('numbers').textContent"
+        page.wait(f"{looked_at}.name === 'look' && {numbers}.endsWith(' 20 samples')")
         profile(folder, "second.pb.gz", 50)
         page.wait(sums + ".includes(' 100 samples')")
+        page.wait(f"{looked_at}.name === 'look' && {numbers}.endsWith(' 40 samples')")
+        page.key("Escape")
+        page.wait(looked_at + ".name === 'all'")
         page.click(button % "<b>GET</b>")
         page.wait("document.title.endsWith('of spans named <b>GET</b>')")
         page.click(button % "00000000000000bb")

@@ -38,12 +38,7 @@
 		byId("problem").hidden = text === "";
 	}
 
-	function make(name, text, parent) {
-		const element = document.createElement(name);
-		if (text) element.textContent = text;
-		if (parent) parent.append(element);
-		return element;
-	}
+	const make = spanprof.make;
 
 	function select(options, key, label) {
 		const element = make("select");
@@ -63,24 +58,11 @@
 		return element;
 	}
 
-	// A list with a heading; a row is [whether it is chosen, what choosing it changes, texts].
+	// A list of which a row is [whether it is chosen, what choosing it changes, texts].
 	function list(headings, rows) {
-		const box = make("div"), table = make("table", "", box), head = make("tr", "", table);
-		box.className = "list";
-		headings.forEach((text, i) => { make("th", text, head).className = i > 0 ? "number" : ""; });
-		for (const [isChosen, change, texts] of rows) {
-			const row = make("tr", "", table);
-			row.className = isChosen ? "chosen" : "";
-			texts.forEach((text, i) => {
-				const cell = make("td", i > 0 ? text : "", row);
-				cell.className = i > 0 ? "number" : "";
-				if (i > 0) return;
-				const button = make("button", text, cell);
-				button.type = "button";
-				button.addEventListener("click", () => choose(isChosen ? Object.fromEntries(Object.keys(change).map((key) => [key, ""])) : change));
-			});
-		}
-		return box;
+		const none = (change) => Object.fromEntries(Object.keys(change).map((key) => [key, ""]));
+		return spanprof.list(headings, rows.map(([isChosen, change, texts]) =>
+			[isChosen, () => choose(isChosen ? none(change) : change), texts]));
 	}
 
 	function showLists(lists) {
@@ -91,10 +73,8 @@
 			[s.id + "  " + s.name, spanprof.seconds(s.ns), share(s.ns)]]);
 		const controls = make("div");
 		controls.append(select(TYPES, "type", "Profile type"), " ", select(TIMES, "last", "Time"), " ", comparison());
-		const old = Array.from(document.querySelectorAll("#choice .list"), (box) => box.scrollTop);
-		byId("choice").replaceChildren(controls, list(["span name", "spans", "time", "of spans"], names),
+		spanprof.replaceLists(byId("choice"), controls, list(["span name", "spans", "time", "of spans"], names),
 			list(["span", "time", "of spans"], spans));
-		document.querySelectorAll("#choice .list").forEach((box, i) => { box.scrollTop = old[i] || 0; });
 		byId("choice").hidden = false;
 	}
 

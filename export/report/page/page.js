@@ -87,7 +87,14 @@
 		share = !pattern ? "" : "matched: " + spanprof.percent(sums.ns / (drawing.whole.ns || 1)) + (drawing.profile.diff
 			? ", baseline " + spanprof.percent(sums.baseNs / (drawing.whole.baseNs || 1)) : "");
 		byId("matched").value = text !== "" && !pattern ? "no regular expression" : share + placesOf(drawing);
+		listFunctions(pattern);
 		draw();
+	}
+
+	function listFunctions(pattern) {
+		byId("functions").hidden = !byId("listed").checked;
+		if (byId("listed").checked)
+			spanprof.replaceLists(byId("functions"), spanprof.functionList(drawing, pattern, view.around, lookAround));
 	}
 
 	function placesOf({ places, place }) {
@@ -181,6 +188,7 @@
 	byId("search").addEventListener("input", search);
 	byId("by-span").addEventListener("change", (event) => { view.bySpan = event.target.checked; build(false); });
 	byId("inverted").addEventListener("change", (event) => { view.inverted = event.target.checked; build(false); });
+	byId("listed").addEventListener("change", search);
 	byId("reset").addEventListener("click", reset);
 	byId("copy").addEventListener("click", copyName);
 	byId("around").addEventListener("click", () => lookAround(drawing.selected.name));

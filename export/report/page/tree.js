@@ -105,6 +105,7 @@
 				add(below, profile, i);
 			}
 			below.selfNs += profile.ns[i];
+			if (below !== middle && below.name === view.around) middle.selfNs += profile.ns[i];
 			for (const k of stack.slice(outermost + 1)) {
 				above = childOf(above, profile.names[profile.name[k]], profile.kinds[profile.kind[k]]);
 				add(above, profile, i);
