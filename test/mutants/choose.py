@@ -19,7 +19,7 @@ SOURCES = ["sampler/*/*_sig.c", "preload/hooks/*.c"]
 # What may notice, nearest first: the tests of the room after those that have the file's name.
 ROOMS = {
     "sampler/base": ["unit/core/test_handler", "unit/core/test_thread", "unit/sampler/test_unwind_hostile",
-                     "e2e/thread_names", "e2e/early_end"],
+                     "e2e/thread_names", "e2e/early_end", "e2e/valgrind"],
     "sampler/region": ["unit/core/test_ring", "stress/ring_step", "stress/ring", "unit/core/test_handler"],
     "sampler/open_spans": ["unit/core/test_span_stack", "unit/core/test_span_table", "unit/core/test_active_span",
                            "unit/core/test_span_name", "unit/core/test_span", "stress/second_look_step",
