@@ -35,6 +35,7 @@
 #define SPAN_MS 60
 #define RAW_WAIT_MS 3000
 #define CALLS_MAX 16
+#define ERRNO_KEPT 4711 /* of no call */
 
 static void *tracer;
 static const char *way = "syscall";
@@ -153,7 +154,8 @@ static void filter(const int *calls, unsigned named, unsigned others)
 	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, others);
 	program.len = n;
 	HOST_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-	HOST_CHECK(put_in(&program) == 0);
+	errno = ERRNO_KEPT;
+	HOST_CHECK(put_in(&program) == 0 && errno == ERRNO_KEPT);
 	if (strcmp(way, "raw") == 0)
 		for (int64_t end = now_ms() + RAW_WAIT_MS; now_ms() < end;)
 			in_span("raw", 1);
