@@ -112,11 +112,11 @@ class Bench:
                        failed, crashed, left, frames)
 
 
-def possible(where, kind, first, count):
+def possible(where, kind, error, first, count):
     """A filter refuses a kind of call from the beginning on, and no signal comes for ever."""
     if kind in ("rt_sigprocmask", "rt_sigaction", "kill") and where == "host":
         return first == 1 and count == ALL
-    if kind in ("wait4", "poll") or (kind == "futex" and where == "exporter"):
+    if error == "EINTR" or kind == "poll":
         return count == 1
     return True
 
@@ -126,7 +126,7 @@ def points_of(bench, where, kind, errors, pool):
     calls = list(pool.map(bench.run, [none]))[0].calls
     points = [Point(where, kind, error, n, count)
               for error in errors for n in range(1, calls + 1) for count in (1, ALL)
-              if possible(where, kind, n, count)]
+              if possible(where, kind, error, n, count)]
     random.shuffle(points)
     return points
 

@@ -155,10 +155,11 @@ static void show(const char *function, int signo, __sighandler_t before)
 	host_burn_ms(25);
 	HOST_CHECK(sigaction(signo, NULL, &now) == 0);
 	printf("%s: before %s, now %s, flags %x, masks itself %d\n", function,
-	       before == SIG_DFL   ? "default"
-	       : before == SIG_IGN ? "ignored"
-	       : before == count   ? "counted"
-				   : "unknown",
+	       before == SIG_DFL    ? "default"
+	       : before == SIG_IGN  ? "ignored"
+	       : before == SIG_HOLD ? "held"
+	       : before == count    ? "counted"
+				    : "unknown",
 	       installed(signo), (unsigned)now.sa_flags & ~0x04000000U,
 	       sigismember(&now.sa_mask, signo));
 }
@@ -174,6 +175,11 @@ void case_variants(int signo)
 	calls = 0;
 	raise(signo);
 	printf("raised: calls %d\n", (int)calls);
+	HOST_CHECK(sighold(signo) == 0);
+	raise(signo);
+	printf("held: calls %d\n", (int)calls);
+	show("sigset of a held one", signo, sigset(signo, count));
+	printf("released: calls %d\n", (int)calls);
 	show("sigignore", signo, sigignore(signo) == 0 ? SIG_DFL : SIG_ERR);
 	show("sigset", signo, sigset(signo, SIG_DFL));
 	show("signal", signo, signal(signo, count));

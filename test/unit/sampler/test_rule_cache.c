@@ -76,6 +76,22 @@ Test(rule_cache, finds_the_row_of_the_object_that_took_the_place_of_another)
 	cr_assert(!is_kept(4096, FIRST) || finds(4096, FIRST, &one));
 }
 
+Test(rule_cache, keeps_as_many_rows_of_a_set_as_it_has_room_for)
+{
+	static uint8_t kept[SP_RULE_CACHE_SETS];
+	static bool is_ours[4 * SP_RULE_CACHE_SLOTS];
+
+	for (uintptr_t pc = 1; pc < SP_ARRAY_LEN(is_ours); pc++) {
+		const struct sp_rule_set *set = sp_rule_set_of(sp_rule_cache(), sp_rule_hash(pc));
+
+		is_ours[pc] = kept[set - sp_rule_cache()]++ < SP_RULE_CACHE_WAYS;
+		if (is_ours[pc])
+			sp_rule_cache_keep(pc, FIRST, &one);
+	}
+	for (uintptr_t pc = 1; pc < SP_ARRAY_LEN(is_ours); pc++)
+		cr_assert(!is_ours[pc] || finds(pc, FIRST, &one));
+}
+
 Test(rule_cache, keeps_working_when_more_is_kept_than_fits)
 {
 	unsigned found = 0;
