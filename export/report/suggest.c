@@ -64,6 +64,7 @@ struct nearest {
 		[SP_SUGGEST_ROWS]; /* nearest first; of those that are equally near the largest */
 	size_t rows;
 	bool is_there;
+	bool are_spans;
 };
 
 static bool is_nearer(const struct near *a, const struct near *b)
@@ -117,6 +118,10 @@ static void put_nearest(struct sp_text_out *s, const struct nearest *n, const ch
 		if (r->name != 0)
 			sp_text_out_put(s, " (%.100s)", sp_tally_text(n->t, r->name));
 	}
+	/* Whoever knows the spans of a program looks for each of them, and by default finds the roots only. */
+	if (n->are_spans)
+		sp_text_out_put(s, " (child spans count for their local root, unless the program "
+				   "runs with SPANPROF_SPAN_ID_SCOPE=all)");
 }
 
 /* True if it is unknown, and the sentence says so. */
@@ -131,7 +136,7 @@ static bool is_unknown(const struct nearest *n, const char *what, struct sp_text
 static bool span_is_unknown(const struct sp_tally *t, const struct sp_selection *x,
 			    struct sp_text_out *s)
 {
-	struct nearest n = {.t = t, .wanted = x->span_id, .compare = strcasecmp};
+	struct nearest n = {.t = t, .wanted = x->span_id, .compare = strcasecmp, .are_spans = true};
 
 	for (size_t i = 0; n.wanted != NULL && i < t->spans; i++)
 		offer(&n, t->span[i].id, t->span[i].name, t->span[i].sum.ns);
@@ -151,7 +156,7 @@ static bool trace_is_unknown(const struct sp_tally *t, const struct sp_selection
 static bool name_is_unknown(const struct sp_tally *t, const struct sp_selection *x,
 			    struct sp_text_out *s)
 {
-	struct nearest n = {.t = t, .wanted = x->span_name, .compare = strcmp};
+	struct nearest n = {.t = t, .wanted = x->span_name, .compare = strcmp, .are_spans = true};
 
 	for (size_t i = 0; n.wanted != NULL && i < t->names; i++)
 		offer(&n, t->name[i].name, 0, t->name[i].sum.ns);

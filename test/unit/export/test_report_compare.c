@@ -128,6 +128,10 @@ Test(report_compare, a_profile_belongs_to_the_time_of_its_middle, .timeout = 20)
 	cr_expect(sp_time_window_has(&any, 0, 0));
 }
 
+#define SCOPE                                                                                      \
+	" (child spans count for their local root, unless the program runs with "                  \
+	"SPANPROF_SPAN_ID_SCOPE=all)"
+
 Test(report_compare, suggests_what_exists_for_what_does_not, .timeout = 20)
 {
 	write_two("a.pb", "b.pb");
@@ -135,10 +139,10 @@ Test(report_compare, suggests_what_exists_for_what_does_not, .timeout = 20)
 	cr_expect_eq(run_scratch("--span=00000000000000ad"), 1);
 	cr_expect_str_eq(output, "spanprof-report: there is no span \"00000000000000ad\"; the "
 				 "nearest: 00000000000000aa (GET), 00000000000000ac (GET), "
-				 "00000000000000ab (PUT)\n");
+				 "00000000000000ab (PUT)" SCOPE "\n");
 	cr_expect_eq(run_scratch("--json", "--span-name=get"), 1);
 	cr_expect_str_eq(output, "spanprof-report: there is no span name \"get\"; the nearest: "
-				 "GET, PUT\n");
+				 "GET, PUT" SCOPE "\n");
 	cr_expect_eq(run_scratch("--folded", "--trace=0102"), 1);
 	cr_expect_str_eq(output, "spanprof-report: there is no trace \"0102\"; the nearest: " TRACE
 				 " (GET)\n");
