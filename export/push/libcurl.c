@@ -221,7 +221,13 @@ void curl_url_cleanup(CURLU *handle)
 	real.curl_url_cleanup(handle);
 }
 
-CURLUcode curl_url_get(CURLU *handle, CURLUPart what, char **part, unsigned int flags)
+/*
+ * Some releases declare the handle as const (8.5), others do not (7.88). A definition under another name in C, and
+ * this one for the linker, fits both.
+ */
+CURLUcode url_get(CURLU *handle, CURLUPart what, char **part,
+		  unsigned int flags) __asm__("curl_url_get");
+CURLUcode url_get(CURLU *handle, CURLUPart what, char **part, unsigned int flags)
 {
 	return real.curl_url_get(handle, what, part, flags);
 }
