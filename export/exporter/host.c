@@ -237,7 +237,7 @@ static int prove(struct sp_host *h, bool joined)
 	enum shown shown;
 
 	if (h->proc < 0)
-		return has_rights_to_lose() ? -EACCES : 0;
+		return has_rights_to_lose() ? -ENOTDIR : 0;
 	if (sp_host_read(h, "stat", text, sizeof(text)) <= 0)
 		return -ESRCH;
 	h->start_time = start_time(text, &state);

@@ -53,6 +53,8 @@ static const char *reason(int err)
 		return "out of memory";
 	case EPROTO:
 		return "it is of another version than libspanprof.so";
+	case ENOTDIR:
+		return "there is no /proc in which it could see the program's rights";
 	case EXDEV:
 		return "the program's children are in another pid namespace";
 	default:

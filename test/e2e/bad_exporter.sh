@@ -55,6 +55,14 @@ place version "$TEST_LIBS/exporter-stub" other
 not_started version
 place ends "$(type -P true)"
 not_started ends
+# Of root, and without a /proc in which it could see whether the program is root's as well.
+if ((EUID == 0)) && unshare --mount true 2>/dev/null; then
+	place no_proc "$EXPORTER"
+	# nor does the loader find out where the program lies
+	under no_proc 0 LD_LIBRARY_PATH="$TEST_LIBS" unshare --mount sh -c 'mount -t tmpfs none /proc && exec "$@"' sh \
+		"$HOSTS/leaves" "$WORK/ran.no_proc.err"
+	one_line no_proc 'cannot start the exporter .*: there is no /proc in which .*: not profiling this process'
+fi
 # Named by the variable, which counts more than what lies beside the object.
 place named "$EXPORTER"
 under named 0 SPANPROF_EXPORTER="$WORK/nowhere/exporter" "$HOSTS/leaves" "$WORK/ran.named.err"

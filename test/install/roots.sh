@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Our objects, as built here, in an older and a newer Debian: a host that is built there, by the
 # compiler of that release, ends as without us; and either it is profiled, or one line says why not.
-# With the carrier, whose exporter brings its own C library, it is profiled. Downloads some hundred
-# megabytes: "make roots" runs it, "make test" does not.
+# With the carrier, whose exporter brings its own C library, it is profiled. In the newer one the product is
+# built as well, because declarations in libraries' headers change. Downloads some hundred megabytes:
+# "make roots" runs it, "make test" does not.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -20,6 +21,9 @@ declare -A EXPORT_LIBS=(
 	[trixie]="libcurl4t64 libprotobuf-c1 libjansson4 libelf1t64 libdw1t64 libunwind8"
 )
 
+# With /proc, as in containers, and in a namespace of its own, so that it is gone afterwards.
+readonly -a IN_ROOT=(unshare --mount sh -c 'mount -t proc proc "$1/proc" && exec chroot "$@"' sh)
+
 host_in()
 {
 	local root=$1 name=$2
@@ -27,7 +31,7 @@ host_in()
 	shift 2
 	rm -rf "$root/profiles"
 	mkdir "$root/profiles"
-	run "$name" chroot "$root" env -i PATH=/usr/bin:/bin LC_ALL=C "$@"
+	run "$name" "${IN_ROOT[@]}" "$root" env -i PATH=/usr/bin:/bin LC_ALL=C "$@"
 	expect_rc "$name" 7
 	grep -qx 'done' "$WORK/$name.out" || fail "$name: $(<"$WORK/$name.out")"
 }
@@ -85,3 +89,16 @@ for suite in bullseye trixie; do
 	run check.static chroot "$root" /src/spanprof-run --check /src/static
 	expect_rc check.static 2
 done
+
+# README's commands, with that release's compiler and libraries, and this machine's way to the packages.
+cp -L /etc/resolv.conf "$WORK/trixie/etc/"
+cp -r /etc/apt/apt.conf.d/. "$WORK/trixie/etc/apt/apt.conf.d/"
+mkdir "$WORK/trixie/product"
+git archive HEAD | tar -x -C "$WORK/trixie/product"
+"${IN_ROOT[@]}" "$WORK/trixie" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C sh -ec 'cd /product
+	apt-get -q update
+	scripts/install-deps.sh build
+	make -j"$(nproc)"' >"$WORK/trixie.build.log" 2>&1 || {
+	tail -n 20 "$WORK/trixie.build.log"
+	fail "trixie: the product cannot be built there"
+}
