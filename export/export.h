@@ -90,8 +90,9 @@ struct sp_core_ops {
 	void (*facts)(void *self, struct sp_core_facts *out);
 
 	/*
-	 * The labels of the host's threads, in memory that the host writes to, and reads what its threads
-	 * waited for; *places is how many there are. NULL = it shows none, or nothing of it may be read now.
+	 * The labels of the host's threads. The host writes them; what its threads waited for is written there
+	 * for the host to read. *places: for how many threads there is room. NULL = it shows none, or nothing of
+	 * it may be read now.
 	 */
 	struct sp_thread_labels_part *(*thread_labels)(void *self, uint32_t *places);
 

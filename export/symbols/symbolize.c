@@ -109,6 +109,7 @@ static void name_foreign(struct sp_symbolizer *s, uint64_t pc, struct sp_frame *
 	out->system_name = out->name;
 }
 
+/* Around that pc. Its number goes into bits 4 to 7 of the key, below the object's. */
 static void segment_of(const struct sp_module *mod, uint64_t pc, struct sp_place *out)
 {
 	for (unsigned i = 0; i < mod->segments; i++) {

@@ -43,8 +43,9 @@ static const char *reason(int err)
 	case ENOENT:
 		return "there is no such file";
 	case EACCES:
-	case EPERM:
 		return "it may not be executed";
+	case EPERM:
+		return "it is not permitted";
 	case ENOEXEC:
 		return "it is built for another machine";
 	case EAGAIN:

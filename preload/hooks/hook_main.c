@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The moment before main(), when all constructors of shared objects have run: with
- * SPANPROF_PROFILE=always sampling starts here. INIT context.
+ * The moment before main(), when all constructors of shared objects have run: where profiles are
+ * wanted from the start, as with SPANPROF_PROFILE=always, sampling starts here. INIT context.
  *
  * glibc: csu/libc-start.c. The function has seven arguments in every version; they are passed on
  * unread.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Constructor and destructor of the object. The object is loaded into every program that LD_PRELOAD
- * reaches, and most of them never record a span. So at load it only checks the kill switches and
- * copies our variables. Context: INIT.
+ * reaches, and most of them never record a span. So at load it only finds the C library's functions, checks
+ * the kill switches and copies our variables. Context: INIT.
  */
 #include <stddef.h>
 #include <sys/auxv.h>

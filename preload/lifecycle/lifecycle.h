@@ -15,7 +15,7 @@
 /* INIT. Reads kill switches and remembers the environment. */
 void sp_lifecycle_load(char *const *envp);
 
-/* INIT, just before the host's main(). Starts when SPANPROF_PROFILE=always. */
+/* INIT, just before the host's main(). Starts where profiles are wanted from there on: wants_start(). */
 void sp_lifecycle_main(void);
 
 enum sp_lifecycle_state {

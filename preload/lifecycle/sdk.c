@@ -66,7 +66,7 @@ void sp_sdk_publish(enum sp_sdk sdk, struct sp_region_sdk *out)
 		return;
 	memcpy(out->object, reached[sdk].object, sizeof(out->object));
 	memcpy(out->release, reached[sdk].release, sizeof(out->release));
-	/* pairs with list_sdks() in export/exporter/member.c */
+	/* pairs with list_sdks() in export/exporter/region_facts.c */
 	atomic_store_explicit(&out->way, way, memory_order_release);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes struct sp_config from the captured variables and the table. sp_config_disabled() and the
- * sp_config_wants_ functions run in INIT, the rest at activation (APP).
+ * Makes struct sp_config from the captured variables and the table. What config.h says of INIT runs
+ * there, the rest at activation (APP).
  */
 #include "sampler/config/config.h"
 
@@ -231,6 +231,7 @@ static void read_switches(struct sp_config *cfg, bool tell)
 	}
 }
 
+/* The copy also has what the program gave its SDK, whose service.name comes before unknown_service. */
 static void read_resource(struct sp_config *cfg, bool tell)
 {
 	struct sp_config_resource r;

@@ -24,15 +24,11 @@ enum sp_active_span { SP_ACTIVE_AUTO, SP_ACTIVE_SCOPE, SP_ACTIVE_START, SP_ACTIV
 /* Whether the active spans are published for other profilers; see thread_context.h. */
 enum sp_publish { SP_PUBLISH_AUTO, SP_PUBLISH_TRUE, SP_PUBLISH_FALSE };
 enum sp_attributes_mode { SP_ATTRIBUTES_ALWAYS, SP_ATTRIBUTES_WITH_SAMPLES, SP_ATTRIBUTES_NEVER };
-/* Who walks stacks: the handler, the exporter, or the handler with the exporter's help. */
+/* Who walks stacks: the handler with the exporter's help, the handler, or the exporter. */
 enum sp_unwind_mode { SP_UNWIND_AUTO, SP_UNWIND_CFI, SP_UNWIND_SNAPSHOT };
 enum sp_symbolize_mode { SP_SYMBOLIZE_FULL, SP_SYMBOLIZE_NAMES, SP_SYMBOLIZE_OFF };
 enum sp_protocol { SP_PROTOCOL_PUSH, SP_PROTOCOL_INGEST };
 
-/*
- * Which variables fill a field, in which order, is told by config_table.h and README. Strings are
- * NUL-terminated and valid until exit; NULL = not set.
- */
 #define SP_RESOURCE_LABELS_MAX 17U
 
 /* Of the OTel resource, decoded. */
@@ -41,6 +37,10 @@ struct sp_config_attribute {
 	const char *value;
 };
 
+/*
+ * Which variables fill a field, in which order, is told by config_table.h and the README of this
+ * room. Strings are NUL-terminated and valid until exit; NULL = not set.
+ */
 struct sp_config {
 	bool disabled; /* sp_config_disabled() */
 	enum sp_profile_mode profile;
@@ -64,7 +64,7 @@ struct sp_config {
 	bool thread_name;
 	enum sp_attributes_mode attributes;
 	bool span_cpu_time;
-	bool span_times;      /* more of them: where a span's time went */
+	bool span_times;      /* attributes that tell where a span's time went */
 	bool off_cpu;         /* a profile of waiting time */
 	bool off_cpu_targets; /* its leaves say what was waited for */
 	bool wall;            /* a profile of CPU and waiting time */
@@ -120,7 +120,7 @@ struct sp_config {
 	const char *status_file; /* absolute; %p is the process id */
 
 	const char *labels;              /* k=v,k=v; an item without = is k:v */
-	const char *resource_attributes; /* OTEL_RESOURCE_ATTRIBUTES as given, still encoded */
+	const char *resource_attributes; /* OTEL_RESOURCE_ATTRIBUTES and the SDK's, still encoded */
 	const char *resource_labels;     /* attribute,attribute: which of them are labels */
 	struct sp_config_attribute resource_label[SP_RESOURCE_LABELS_MAX]; /* those; up to a NULL */
 };
@@ -129,8 +129,8 @@ struct sp_config {
 #define SP_CONFIG_UNKNOWN_SERVICE "unknown_service"
 
 /*
- * INIT context. Copies the variables that the table names out of envp. Values longer than 8 KiB or
- * beyond the 32 KiB of the copy are remembered as "too long". Never allocates, logs or fails.
+ * INIT context. Copies the variables that the table names out of envp. Values longer than 8 KiB are
+ * remembered as too long, and those beyond the 32 KiB of the copy as without room. Never allocates, logs or fails.
  */
 void sp_config_capture(char *const *envp);
 

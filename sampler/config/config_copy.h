@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copy of our variables that sp_config_capture() takes. Written once in INIT context by the
- * only thread there is, read-only afterwards.
+ * The copy of our variables that sp_config_capture() takes. Written in INIT context by the only
+ * thread there is, and once more before it is parsed, by sp_config_copy_resource(); read-only
+ * afterwards.
  */
 #ifndef SP_CONFIG_COPY_H
 #define SP_CONFIG_COPY_H

@@ -63,7 +63,7 @@ SP_SIGSAFE void sp_active_span_label_foreign(const struct sp_thread *t, struct s
 enum sp_activation {
 	SP_ACTIVATION_START, /* starting a span makes it active on that thread until it ends */
 	SP_ACTIVATION_SCOPE, /* attach and detach decide, once the process has used them */
-	SP_ACTIVATION_NONE, /* the SDK has no scopes; start and end stand in unless they interleave */
+	SP_ACTIVATION_NONE, /* no scopes that tell; start and end stand in unless they interleave */
 };
 
 /*
@@ -83,7 +83,7 @@ void sp_active_span_forget_scopes(void);
 /* The calling thread detached that scope. With through, every scope attached after it goes too. */
 void sp_active_span_detached(uint64_t token, bool through);
 
-/* INIT. Whether scopes or starts decide; SP_ACTIVE_AUTO until this is called. */
+/* APP, at activation. What decides: scopes, starts or a foreign context; SP_ACTIVE_AUTO until then. */
 void sp_active_span_set_source(enum sp_active_span source);
 extern enum sp_active_span sp_active_span_source;
 

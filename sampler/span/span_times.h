@@ -14,13 +14,13 @@
  * - How it divides into runnable and blocked, and what it was blocked for, only the exporter can see, which
  *   looks 50 times a second (thread_labels.h). It is exact where the thread never gave up its processor by
  *   itself: then it was never blocked. Else what came after the exporter's last look at a part is taken for more
- *   of what it saw then; if that is more than a quarter of the time, the numbers count as unknown. Spans
- *   shorter than 20 ms are such ones as a rule, and all if the exporter does not look.
+ *   of what it saw then; if that is more than a quarter of the time, the numbers count as unknown. Those
+ *   of spans shorter than 20 ms mostly are, and all if the exporter does not look.
  *
  * Nothing but the CPU time is known of a root that ends while it is active on another thread, that a
  * forked child has from its parent, or that was never active.
  *
- * APP context, calling thread; errno untouched, no lock, no memory.
+ * APP context, calling thread; errno untouched, no lock, and no memory after sp_span_times_init().
  */
 #ifndef SP_SPAN_TIMES_H
 #define SP_SPAN_TIMES_H

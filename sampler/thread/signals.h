@@ -36,7 +36,10 @@ int sp_signals_former(void);
 /* Any context but SIG. Our handler is installed for that number. */
 bool sp_signals_is_ours(int signo);
 
-/* Any context. Our handler runs on a thread's alternate stack where it has one. */
+/*
+ * Any context. A handler of the host uses alternate stacks, so ours runs on a thread's, too, unless the host's own
+ * handler for our signal does not.
+ */
 SP_SIGSAFE bool sp_signals_on_alternate_stack(void);
 /*
  * APP, async-signal-safe: a handler of the host asks for alternate stacks. From now on ours runs there,

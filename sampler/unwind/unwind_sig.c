@@ -6,7 +6,8 @@
  * Call frame information may be missing or wrong, and the stack may be corrupt. A step therefore
  * refuses a caller that does not lie higher on the stack, and reads only memory that is known to be
  * readable. The sources of a step, in order: a rule from the rule cache, a rule decoded now, the
- * kernel's signal frame, the start-up code of the C runtime (crt_code_sig.h), the frame pointer.
+ * kernel's signal frame, the frame pointer; a frame that was built by hand, as for a new coroutine,
+ * is the outermost.
  *
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  * sp_unwind_init() runs at activation.

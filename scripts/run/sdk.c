@@ -185,7 +185,7 @@ static const char of_libcxx[] =
 	"it is built with libc++ and for the standard library's shared pointers (WITH_STL), "
 	"and those of libc++ are not read";
 
-/* Without names that we could define: adapter_otelcpp_types.h. False when it is not hooked. */
+/* For an SDK whose vtables have no symbols: adapter_otelcpp_types.h. False when it is not hooked. */
 static bool method_by_type(const struct sp_elf *f, const struct sp_sdk_place *place,
 			   const struct seen *seen, const struct row *r, const char **how)
 {

@@ -43,7 +43,7 @@ enum sp_otelcpp_type {
 /* Classes of context storages in one object. */
 #define SP_OTELCPP_STORAGES_MAX 4U
 
-/* The function names under which a start may come to us (adapter_otelcpp_named.c). */
+/* The function names under which a start may come to us (DEFINE_START of adapter_otelcpp.c). */
 #define SP_OTELCPP_STARTS 2U
 
 /* One ABI version. */
