@@ -95,9 +95,10 @@ lazy = $(eval $(1) := $(2))$($(1))
 EXPORT_PKGS = libcurl libprotobuf-c jansson libdw libelf liblzma zlib \
 	$(if $(shell grep -rl --include='*.c' '<libunwind' export 2>/dev/null),libunwind-generic)
 # Not the local half of libunwind: it brings C++ exceptions of its own, slow ones that take locks. Nor
-# libcurl, which export/push/libcurl.c loads at the first request.
+# libcurl, which export/push/libcurl.c loads at the first request. Before glibc 2.34 dlopen() and threads
+# were not in libc itself.
 EXPORT_LIBS = $(call lazy,EXPORT_LIBS,$(filter-out -lunwind -lcurl,$(shell $(PKG_CONFIG) --libs $(EXPORT_PKGS))) \
-	-l:libiberty.a)
+	-l:libiberty.a -ldl -lpthread)
 CRITERION_LIBS = $(call lazy,CRITERION_LIBS,$(shell $(PKG_CONFIG) --libs criterion))
 
 # --- Sources -------------------------------------------------------------------------------------
@@ -468,7 +469,7 @@ $(strip $(shell for program in $(firstword $(CC)) $(PROTOC_C) $(PKG_CONFIG); do 
 endef
 ifneq ($(filter all install,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(missing_for_build),)
-$(error not installed: $(missing_for_build). On Debian 12: sudo scripts/install-deps.sh build)
+$(error not installed: $(missing_for_build). On Debian and Ubuntu: sudo scripts/install-deps.sh build)
 endif
 endif
 

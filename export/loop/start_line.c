@@ -15,7 +15,7 @@
 
 void sp_signal_name(int number, char out[SP_SIGNAL_NAME])
 {
-	const char *word = number > 0 && number < SIGRTMIN ? sigabbrev_np(number) : NULL;
+	const char *word = sp_config_signal_name(number);
 
 	out[0] = '\0';
 	if (word != NULL)

@@ -15,6 +15,20 @@
 #define SP_HTTP_PUSH "/push.v1.PusherService/Push"
 #define SP_HTTP_INGEST "/ingest"
 
+/*
+ * The library is loaded at run time, so it may know options that the headers do not, and the other way
+ * round: it refuses those that it does not know.
+ */
+#if LIBCURL_VERSION_NUM < CURL_VERSION_BITS(7, 77, 0)
+#define CURLOPT_CAINFO_BLOB ((CURLoption)(CURLOPTTYPE_BLOB + 309))
+#endif
+#if LIBCURL_VERSION_NUM < CURL_VERSION_BITS(7, 85, 0)
+#define CURLOPT_PROTOCOLS_STR ((CURLoption)(CURLOPTTYPE_STRINGPOINT + 318))
+#endif
+#if LIBCURL_VERSION_NUM < CURL_VERSION_BITS(7, 87, 0)
+#define CURLOPT_QUICK_EXIT ((CURLoption)(CURLOPTTYPE_LONG + 322))
+#endif
+
 /* A later header replaces an earlier one with the same name, so the user's own win. */
 static void add_header(void *arg, const char *header)
 {

@@ -263,12 +263,9 @@ int sp_user_file_replace(int folder, const char *name, const char *temp, const v
 
 const char *sp_user_file_error(int err)
 {
-	const char *text;
-
 	if (err == -EINVAL)
 		return "it is not a regular file";
 	if (err == -ELOOP)
 		return "a link on the way to it belongs to somebody else";
-	text = strerrordesc_np(-err);
-	return text != NULL ? text : "unknown error";
+	return strerror(-err);
 }

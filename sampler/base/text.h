@@ -63,6 +63,12 @@ void sp_text_hex(char *out, const uint8_t *bytes, size_t n);
  * 16 bytes for that.
  */
 #define SP_TEXT_ID_SIZE 17U
+/* Only clang and gcc from 12 on have the former, and clang does not have the latter. */
+#ifdef __clang__
+#define SP_TEXT_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SP_TEXT_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (bytes){__VA_ARGS__})
+#endif
 static inline void sp_text_id(char out[SP_TEXT_ID_SIZE], uint64_t id)
 {
 	_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first byte is the lowest");
@@ -71,8 +77,8 @@ static inline void sp_text_id(char out[SP_TEXT_ID_SIZE], uint64_t id)
 	const uint64_t nibbles = UINT64_C(0x0f0f0f0f0f0f0f0f);
 	bytes high = (bytes)(words){id >> 4 & nibbles, 0};
 	bytes low = (bytes)(words){id & nibbles, 0};
-	bytes digits = __builtin_shufflevector(high, low, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,
-					       6, 22, 7, 23);
+	bytes digits =
+		SP_TEXT_SHUFFLE(high, low, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
 
 	digits += '0' + ((digits > 9) & ('a' - '0' - 10));
 	memcpy(out, &digits, sizeof(digits));

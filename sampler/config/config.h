@@ -180,6 +180,9 @@ void sp_config_parse_log_level(void);
 	"the profiles have the service \"%s\", the spans of the program \"%s\": links between "    \
 	"them will not work"
 
+/* Without "SIG"; NULL for real-time signals and numbers that are none. */
+const char *sp_config_signal_name(int number);
+
 /*
  * Calls fn once per variable, in table order, for help output; *h is valid during the call. Tools
  * only, never inside a host.

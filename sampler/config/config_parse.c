@@ -199,27 +199,33 @@ static int parse_period(const struct sp_config_var *var, const char *text,
 	return -EINVAL;
 }
 
+/* Of two names for a signal the usual one is first. */
+static const struct signal_name signal_names[] = {
+	{"HUP", SIGHUP},       {"INT", SIGINT},     {"QUIT", SIGQUIT}, {"ILL", SIGILL},
+	{"TRAP", SIGTRAP},     {"ABRT", SIGABRT},   {"IOT", SIGIOT},   {"BUS", SIGBUS},
+	{"FPE", SIGFPE},       {"KILL", SIGKILL},   {"USR1", SIGUSR1}, {"SEGV", SIGSEGV},
+	{"USR2", SIGUSR2},     {"PIPE", SIGPIPE},   {"ALRM", SIGALRM}, {"TERM", SIGTERM},
+	{"STKFLT", SIGSTKFLT}, {"CHLD", SIGCHLD},   {"CLD", SIGCHLD},  {"CONT", SIGCONT},
+	{"STOP", SIGSTOP},     {"TSTP", SIGTSTP},   {"TTIN", SIGTTIN}, {"TTOU", SIGTTOU},
+	{"URG", SIGURG},       {"XCPU", SIGXCPU},   {"XFSZ", SIGXFSZ}, {"VTALRM", SIGVTALRM},
+	{"PROF", SIGPROF},     {"WINCH", SIGWINCH}, {"IO", SIGIO},     {"POLL", SIGIO},
+	{"PWR", SIGPWR},       {"SYS", SIGSYS},
+};
+
 static int signal_by_name(struct span t)
 {
-	static const struct signal_name names[] = {
-		{"HUP", SIGHUP},       {"INT", SIGINT},       {"QUIT", SIGQUIT},
-		{"ILL", SIGILL},       {"TRAP", SIGTRAP},     {"ABRT", SIGABRT},
-		{"IOT", SIGIOT},       {"BUS", SIGBUS},       {"FPE", SIGFPE},
-		{"KILL", SIGKILL},     {"USR1", SIGUSR1},     {"SEGV", SIGSEGV},
-		{"USR2", SIGUSR2},     {"PIPE", SIGPIPE},     {"ALRM", SIGALRM},
-		{"TERM", SIGTERM},     {"STKFLT", SIGSTKFLT}, {"CHLD", SIGCHLD},
-		{"CLD", SIGCHLD},      {"CONT", SIGCONT},     {"STOP", SIGSTOP},
-		{"TSTP", SIGTSTP},     {"TTIN", SIGTTIN},     {"TTOU", SIGTTOU},
-		{"URG", SIGURG},       {"XCPU", SIGXCPU},     {"XFSZ", SIGXFSZ},
-		{"VTALRM", SIGVTALRM}, {"PROF", SIGPROF},     {"WINCH", SIGWINCH},
-		{"IO", SIGIO},         {"POLL", SIGIO},       {"PWR", SIGPWR},
-		{"SYS", SIGSYS},
-	};
-
-	for (size_t i = 0; i < SP_ARRAY_LEN(names); i++)
-		if (span_is(t, names[i].name))
-			return names[i].number;
+	for (size_t i = 0; i < SP_ARRAY_LEN(signal_names); i++)
+		if (span_is(t, signal_names[i].name))
+			return signal_names[i].number;
 	return 0;
+}
+
+const char *sp_config_signal_name(int number)
+{
+	for (size_t i = 0; i < SP_ARRAY_LEN(signal_names); i++)
+		if (signal_names[i].number == number)
+			return signal_names[i].name;
+	return NULL;
 }
 
 /* RTMIN, RTMIN+n, RTMAX, RTMAX-n. Only the C library knows their numbers, at run time. */

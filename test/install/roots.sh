@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Our objects, as built here, in an older and a newer Debian: a host that is built there, by the
 # compiler of that release, ends as without us; and either it is profiled, or one line says why not.
-# With the carrier, whose exporter brings its own C library, it is profiled. In the newer one the product is
-# built as well, because declarations in libraries' headers change. Downloads some hundred megabytes:
-# "make roots" runs it, "make test" does not.
+# With the carrier, whose exporter brings its own C library, it is profiled. The product is built in
+# both as well, because compilers and declarations in libraries' headers change. Downloads some hundred
+# megabytes: "make roots" runs it, "make test" does not.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -91,14 +91,21 @@ for suite in bullseye trixie; do
 done
 
 # README's commands, with that release's compiler and libraries, and this machine's way to the packages.
-cp -L /etc/resolv.conf "$WORK/trixie/etc/"
-cp -r /etc/apt/apt.conf.d/. "$WORK/trixie/etc/apt/apt.conf.d/"
-mkdir "$WORK/trixie/product"
-git archive HEAD | tar -x -C "$WORK/trixie/product"
-"${IN_ROOT[@]}" "$WORK/trixie" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C sh -ec 'cd /product
-	apt-get -q update
-	scripts/install-deps.sh build
-	make -j"$(nproc)"' >"$WORK/trixie.build.log" 2>&1 || {
-	tail -n 20 "$WORK/trixie.build.log"
-	fail "trixie: the product cannot be built there"
-}
+for suite in bullseye trixie; do
+	root=$WORK/$suite
+	cp -L /etc/resolv.conf "$root/etc/"
+	cp -r /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/"
+	mkdir "$root/product"
+	git archive HEAD | tar -x -C "$root/product"
+	"${IN_ROOT[@]}" "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C sh -ec 'cd /product
+		apt-get -q update
+		scripts/install-deps.sh build
+		make -j"$(nproc)"' >"$WORK/$suite.build.log" 2>&1 || {
+		tail -n 20 "$WORK/$suite.build.log"
+		fail "$suite: the product cannot be built there"
+	}
+	host_in "$root" "$suite.built" LD_PRELOAD=/product/build/libspanprof.so SPANPROF_OUTPUT_DIR=/profiles \
+		/src/spend 200
+	verdict "$suite.built" "$root"
+	[[ -n $(profiles_in "$root/profiles") ]] || fail "$suite.built: not profiled"
+done
