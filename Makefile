@@ -78,11 +78,12 @@ CFLAGS_release_core = -Wframe-larger-than=4096
 CFLAGS_release_sig = $(if $(IS_CLANG),,-Wstack-usage=2048)
 CFLAGS_release_export = -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 
-# $(call source_flags,flavour,source)
+# $(call source_flags,flavour,source). Packagers ask for optimization at link time, which does not see what
+# assembler outside of functions defines; and gates look at what is in single objects.
 source_flags = $(CFLAGS_$(1)) \
 	$(if $(filter sampler/% preload/%,$(2)),$(CFLAGS_core) $(call CFLAGS_$(1)_core,$(1),$(2))) \
 	$(if $(filter export/% scripts/%,$(2)),$(CFLAGS_export) $(CFLAGS_$(1)_export)) \
-	$(if $(filter %_sig.c,$(2)),$(CFLAGS_sig) $(CFLAGS_$(1)_sig)) $(CFLAGS)
+	$(if $(filter %_sig.c,$(2)),$(CFLAGS_sig) $(CFLAGS_$(1)_sig)) $(CFLAGS) -fno-lto
 
 LDFLAGS_shared = -shared -Wl,-z,defs,-z,now,-z,relro,-z,noexecstack,-z,nodelete \
 	-Wl,--exclude-libs,ALL -Wl,--build-id=sha1 -Wl,--as-needed -static-libgcc
