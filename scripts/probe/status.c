@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "scripts/probe/probe.h"
@@ -80,7 +81,7 @@ static void flatten(const char *prefix, json_t *value, int depth)
 }
 
 /* Anybody's file: not one that is waited for, and of a size that fits. NULL = *why. */
-static json_t *load(const char *path, const char **why)
+static json_t *load(const char *path, time_t *written, const char **why)
 {
 	static json_error_t error;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -97,6 +98,7 @@ static json_t *load(const char *path, const char **why)
 		while (len < FILE_MAX && (got = read(fd, data + len, FILE_MAX - len)) > 0)
 			len += (size_t)got;
 		root = len < FILE_MAX ? json_loadb(data, len, 0, &error) : NULL;
+		*written = st.st_mtime;
 		*why = len < FILE_MAX ? error.text : "too large for a status file";
 	}
 	if (root != NULL && !json_is_object(root)) {
@@ -113,7 +115,8 @@ static json_t *load(const char *path, const char **why)
 bool sp_probe_status(const char *path)
 {
 	const char *why;
-	json_t *root = load(path, &why);
+	time_t written;
+	json_t *root = load(path, &written, &why);
 
 	if (root == NULL) {
 		sp_line(stderr, "spanprof-probe: %s: %s", path, why);
@@ -193,7 +196,8 @@ static void say_unknowns(const json_t *root)
 	}
 }
 
-static void say_status(const json_t *root)
+/* The file is written with the profiles, so in a young process it tells of less than can be seen now. */
+static void say_status(const json_t *root, time_t written)
 {
 	const char *state = json_string_value(json_object_get(root, "state"));
 	const json_t *push = json_object_get(root, "push");
@@ -203,10 +207,12 @@ static void say_status(const json_t *root)
 		json_object_get(json_object_get(root, "off_cpu"), "no_stacks_because"));
 	json_int_t skew = number(root, "push", "server_time_skew_ms");
 	json_int_t drained = number(root, "samples", "drained");
+	time_t now = time(NULL);
 
 	sp_line_say("status", "note",
-		    "state: %s, %" JSON_INTEGER_FORMAT " threads sampled, %" JSON_INTEGER_FORMAT
-		    " not",
+		    "%lld s ago the status file said: state: %s, %" JSON_INTEGER_FORMAT
+		    " threads sampled, %" JSON_INTEGER_FORMAT " not",
+		    now > written ? (long long)(now - written) : 0,
 		    state != NULL ? state : "unknown", number(root, "threads", "armed"),
 		    number(root, "threads", "unarmed"));
 	sp_line_say("status", "note",
@@ -246,6 +252,7 @@ void sp_probe_status_of(const char *pattern, unsigned pid)
 	char path[PATH_MAX] = "";
 	size_t n = 0;
 	const char *why;
+	time_t written;
 	json_t *root;
 
 	for (; *pattern != '\0' && n < sizeof(path) - 1; pattern++) {
@@ -257,10 +264,10 @@ void sp_probe_status_of(const char *pattern, unsigned pid)
 			path[n] = '\0';
 		}
 	}
-	root = load(path, &why);
+	root = load(path, &written, &why);
 	if (root == NULL)
 		sp_line_say("status", "note", "no status file yet: %s: %s", path, why);
 	else
-		say_status(root);
+		say_status(root, written);
 	json_decref(root);
 }

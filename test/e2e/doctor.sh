@@ -206,7 +206,7 @@ poll_until 60 has_samples || fail "no status file with samples"
 run status "$DOCTOR" "$HOST_PID"
 kill "$HOST_PID"
 diagnosis status 0
-grep -q '^  note .*state: active, [1-9][0-9]* threads sampled' "$WORK/status.out" || fail "$(<"$WORK/status.out")"
+grep -q '^  note  *[0-9]* s ago the status file said: state: active, [1-9][0-9]* threads sampled' "$WORK/status.out" || fail "$(<"$WORK/status.out")"
 grep -q '^  note .*samples: [1-9][0-9]* taken, [1-9][0-9]* in spans, [0-9]* outside; [1-9][0-9]* spans' \
 	"$WORK/status.out" || fail "$(<"$WORK/status.out")"
 if grep -q ' lost: ' "$WORK/status.out"; then
