@@ -65,11 +65,13 @@ static const struct call calls[] = {
 	/* what /proc tells */
 	{SYS_openat, {NO_FD, 0, 0}},
 	{SYS_read, {NO_FD, 0, 0}},
+	{SYS_pread64, {NO_FD, 0, 0, 0}},
 	{SYS_readlinkat, {NO_FD, 0, 0, 0}},
 #ifdef SYS_readlink
 	{SYS_readlink, {0, 0, 0}}, /* the C library's readlink() */
 #endif
 	{SYS_getdents64, {NO_FD, 0, 0}},
+	{SYS_lseek, {NO_FD, 0, 0}},
 	{SYS_sched_getaffinity, {0, 0, 0}}, /* the C library counts processors */
 	/* threads, timers and signals */
 	{SYS_gettid, {0}},

@@ -230,13 +230,24 @@ static void name_tracer(const struct sp_region *r)
 		(void)sp_syscall(SYS_prctl, PR_SET_PTRACER, pid, 0);
 }
 
+void sp_deferred_work_scan(void)
+{
+	_Atomic uint32_t *work = &sp_region_now()->deferred_work;
+
+	/* The exporter may have asked for it again while it was done. */
+	if (sp_thread_scan())
+		atomic_fetch_and_explicit(work, ~SP_WORK_SCAN, memory_order_relaxed);
+	else
+		atomic_fetch_or_explicit(work, SP_WORK_SCAN, memory_order_relaxed);
+}
+
 /* The part that makes system calls. */
 static void do_work(struct sp_region *r, uint32_t asked)
 {
 	if (((asked & SP_WORK_ALIVE) != 0 || has_not_begun(r)) && !sp_exporter_works())
 		(void)start_another();
 	if ((asked & SP_WORK_SCAN) != 0)
-		sp_thread_scan();
+		sp_deferred_work_scan();
 	if ((asked & SP_WORK_LOOK) != 0)
 		look();
 	if ((asked & SP_WORK_WRITE) != 0)

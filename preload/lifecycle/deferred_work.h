@@ -53,6 +53,12 @@ bool sp_deferred_work_revive(void);
 bool sp_deferred_work_keep_off(uint64_t most_ns);
 void sp_deferred_work_leave(void);
 
+/*
+ * APP, one thread at a time. Enrols threads that no hook saw; if there are many, the next hook of any
+ * thread goes on.
+ */
+void sp_deferred_work_scan(void);
+
 /* APP. Writes the current state of this process into the region, also before a flush. */
 void sp_deferred_work_publish(void);
 

@@ -159,15 +159,9 @@ static bool start_by_winner(void)
 				      memory_order_relaxed);
 		return false;
 	}
-	sp_thread_scan();
+	sp_deferred_work_scan();
 	sp_thread_rearm();
 	sp_deferred_work_publish();
-	/*
-	 * On a busy machine the exporter may have asked for a scan already, which has just been
-	 * done.
-	 */
-	atomic_fetch_and_explicit(&sp_region_now()->deferred_work, ~SP_WORK_SCAN,
-				  memory_order_relaxed);
 	/* pairs with the acquire in sp_lifecycle_start(): tables before "active" */
 	return atomic_compare_exchange_strong_explicit(&sp_lifecycle_state, &starting,
 						       SP_LIFECYCLE_ACTIVE, memory_order_release,

@@ -209,21 +209,25 @@ static void know_alternate(struct sp_thread *t, uint32_t bytes)
 	atomic_store_explicit(&t->alternate_bytes, bytes, memory_order_relaxed);
 }
 
+/* The block of thread tid; NULL if it has none. */
+static struct sp_thread *find(uint32_t tid)
+{
+	_Atomic uint16_t *slot = TABLE->ready ? sp_thread_by_tid(tid) : NULL;
+	uint16_t have = slot != NULL ? atomic_load_explicit(slot, memory_order_acquire) : 0;
+
+	return have != 0 ? sp_thread_at(have - 1U) : NULL;
+}
+
 /*
  * alternate_bytes: the size of the thread's alternate signal stack, 0 if that cannot be asked for.
  */
 static struct sp_thread *enrol(uint32_t tid, uint32_t alternate_bytes)
 {
-	_Atomic uint16_t *slot = TABLE->ready ? sp_thread_by_tid(tid) : NULL;
+	struct sp_thread *t = find(tid);
 
-	if (slot == NULL)
-		return NULL;
-	uint16_t have = atomic_load_explicit(slot, memory_order_acquire);
-
-	if (have != 0)
-		return sp_thread_at(have - 1U);
-	struct sp_thread *t = sp_thread_claim();
-
+	if (t != NULL)
+		return t;
+	t = sp_thread_claim();
 	if (t == NULL)
 		return NULL;
 	know_alternate(t, alternate_bytes);
@@ -319,13 +323,20 @@ void sp_thread_ended(void)
 	release(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
 }
 
-void sp_thread_enrol(uint32_t tid)
+bool sp_thread_enrol(uint32_t tid)
 {
-	struct sp_thread *t = enrol(tid, 0);
+	struct sp_thread *t = find(tid);
 
+	if (t == NULL) {
+		(void)enrol(tid, 0);
+		return true;
+	}
+	if (atomic_load_explicit(&t->timer, memory_order_relaxed) != SP_THREAD_TIMER_NONE ||
+	    !sp_thread_may_arm())
+		return false;
 	/* The thread may have unblocked our signal in a way that no hook sees. */
-	if (t != NULL)
-		sp_thread_arm_if_unarmed(t, tid);
+	sp_thread_arm(t, tid);
+	return true;
 }
 
 void sp_thread_reap(void)

@@ -150,8 +150,11 @@ void sp_thread_born(struct sp_thread *t);
  */
 void sp_thread_ended(void);
 
-/* APP. Enrols a thread that never called us; no-op if it is enrolled. */
-void sp_thread_enrol(uint32_t tid);
+/*
+ * APP. Enrols a thread that never called us. True if that was slow, as its mask had to be looked up:
+ * it had no timer.
+ */
+bool sp_thread_enrol(uint32_t tid);
 /* APP. Frees the blocks of threads that no longer exist. */
 void sp_thread_reap(void);
 /* APP. Deletes every timer and arms none from now on; blocks and stacks stay usable. */

@@ -64,34 +64,49 @@ static uint64_t read_blocked(uint32_t tid)
  * /proc is not its own. A thread that was woken in such a call and has not got a processor yet also
  * shows "running" (task_current_syscall() in linux 6.1), and on a busy machine that takes a while.
  */
-static bool waits_with_other_mask(uint32_t tid, bool if_running)
+static bool waits_with_other_mask(int syscall_file, bool if_running)
 {
-	char path[TASK_PATH];
 	ssize_t got = -1;
 	char line[256];
-	int fd;
 
-	name_task_file(path, tid, "syscall");
-	fd = (int)sp_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		got = sp_syscall(SYS_read, fd, line, sizeof(line) - 1);
-		(void)sp_syscall(SYS_close, fd);
-	}
+	/* From its beginning, where the kernel writes the file anew. */
+	if (syscall_file >= 0)
+		got = sp_syscall(SYS_pread64, syscall_file, line, sizeof(line) - 1, 0L);
 	line[got > 0 ? got : 0] = '\0';
 	if (line[0] == 'r')
 		return if_running;
 	return sp_masking_call(line);
 }
 
-static uint64_t mask_of(uint32_t tid, bool blocked_before)
+static uint64_t mask_of(uint32_t tid, int syscall_file, bool blocked_before)
 {
 	uint64_t mask;
 
 	/* Before and after: the thread may have been about to enter or leave such a call. */
-	if (waits_with_other_mask(tid, blocked_before))
+	if (waits_with_other_mask(syscall_file, blocked_before))
 		return ~UINT64_C(0);
 	mask = read_blocked(tid);
-	return waits_with_other_mask(tid, blocked_before) ? ~UINT64_C(0) : mask;
+	return waits_with_other_mask(syscall_file, blocked_before) ? ~UINT64_C(0) : mask;
+}
+
+static uint64_t mask_of_other(uint32_t tid, bool blocked_before)
+{
+	char path[TASK_PATH];
+	uint64_t mask;
+	int fd;
+
+	name_task_file(path, tid, "syscall");
+	fd = (int)sp_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	/*
+	 * Twice: on a busy machine a whole wait may begin and end between the steps of one of
+	 * these.
+	 */
+	mask = mask_of(tid, fd, blocked_before);
+	if (mask != ~UINT64_C(0))
+		mask |= mask_of(tid, fd, blocked_before);
+	if (fd >= 0)
+		(void)sp_syscall(SYS_close, fd);
+	return mask;
 }
 
 bool sp_thread_mask_blocks(uint32_t tid, bool blocked_before)
@@ -100,16 +115,8 @@ bool sp_thread_mask_blocks(uint32_t tid, bool blocked_before)
 	int signo = sp_signals_number();
 	uint64_t mask;
 
-	if ((uint32_t)sp_syscall(SYS_gettid) == tid) {
-		mask = own_mask();
-	} else {
-		/*
-		 * Twice: on a busy machine a whole wait may begin and end between the steps of one
-		 * of these.
-		 */
-		mask = mask_of(tid, blocked_before);
-		mask |= mask_of(tid, blocked_before);
-	}
+	mask = (uint32_t)sp_syscall(SYS_gettid) == tid ? own_mask()
+						       : mask_of_other(tid, blocked_before);
 	errno = saved;
 	return signo > 0 && (mask >> (signo - 1) & 1) != 0;
 }

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walking /proc/self/task. APP context. */
+/* Walking /proc/self/task. APP context, one thread at a time. */
 #ifndef SP_THREAD_SCAN_H
 #define SP_THREAD_SCAN_H
 
+#include <stdbool.h>
+
+/* As many threads without a timer a call looks at, some 2 ms. */
+#define SP_THREAD_SCAN_MAX 16U
+
 /*
- * Enrols every other thread of the process and frees blocks of threads that are gone. Opens and closes
- * one directory descriptor; without /proc it does nothing.
+ * Enrols other threads of the process, from where the last call ended, and frees blocks of threads that
+ * are gone when it has come to the end. False if there are more: then the next call goes on. Opens and
+ * closes one directory descriptor; without /proc it does nothing.
  */
-void sp_thread_scan(void);
+bool sp_thread_scan(void);
 
 #endif

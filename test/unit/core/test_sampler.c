@@ -2,9 +2,11 @@
 /* Facts about the sampler as a whole: what it is prepared with, in whose process, and what it finds. */
 #include "sampler/sampler.h"
 
+#include <semaphore.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "busy_thread.h"
 #include "sampled_host.h"
@@ -139,6 +141,51 @@ Test(sampler, weighs_what_the_thread_has_used, .timeout = 60)
 	cr_assert_eq(seen.rooted, n, "%u of %u samples reach main", seen.rooted, n);
 	cr_assert_geq(seen.labelled, n - 1, "all but a first one before the span");
 	cr_assert_eq(seen.tid, (uint32_t)syscall(SYS_gettid));
+}
+
+static sem_t begun;
+
+/* Waits, as most threads do, until the pipe is closed. */
+static void *wait_for_end(void *read_end)
+{
+	char byte;
+
+	cr_assert_eq(sem_post(&begun), 0);
+	while (read(*(int *)read_end, &byte, 1) > 0)
+		;
+	return NULL;
+}
+
+/*
+ * A thread of the host stands still while others are looked up: of many, a call takes a few. All have
+ * their timers after so many calls as that needs, and then nothing is left.
+ */
+Test(sampler, takes_a_few_of_many_threads_at_a_time)
+{
+	enum { THREADS = 2 * SP_THREAD_SCAN_MAX + 3 };
+	pthread_t thread[THREADS];
+	uint32_t others;
+	int end[2];
+
+	prepare();
+	cr_assert_eq(pipe(end), 0);
+	cr_assert_eq(sem_init(&begun, 0, 0), 0);
+	cr_assert(sp_thread_scan());
+	others = sp_thread_armed();
+	for (unsigned i = 0; i < THREADS; i++) {
+		cr_assert_eq(pthread_create(&thread[i], NULL, wait_for_end, &end[0]), 0);
+		cr_assert_eq(sem_wait(&begun), 0);
+	}
+	cr_assert_not(sp_thread_scan());
+	cr_assert_eq(sp_thread_armed() - others, SP_THREAD_SCAN_MAX);
+	cr_assert_not(sp_thread_scan());
+	cr_assert_eq(sp_thread_armed() - others, 2 * SP_THREAD_SCAN_MAX);
+	cr_assert(sp_thread_scan());
+	cr_assert_eq(sp_thread_armed() - others, THREADS);
+	cr_assert(sp_thread_scan());
+	close(end[1]);
+	for (unsigned i = 0; i < THREADS; i++)
+		cr_assert_eq(pthread_join(thread[i], NULL), 0);
 }
 
 /* The thread never calls us: the scan finds it, and its timer samples it. */
