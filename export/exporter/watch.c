@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "export/exporter/watch.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <stddef.h>
@@ -59,12 +60,16 @@ static void *watch(void *arg)
 
 int sp_watch_start(struct sp_watch *w, _Atomic uint32_t *wake, int event)
 {
+	const uint64_t one = 1;
 	pthread_attr_t attr;
 	int err;
 
 	w->wake = wake;
 	w->event = event;
-	/* Changes from now on are noticed, even before the thread has begun. */
+	/*
+	 * Changes from now on are noticed, even before the thread has begun. What was asked for
+	 * before is not, so the first event says that all has to be looked at.
+	 */
 	w->seen = atomic_load_explicit(wake, memory_order_acquire);
 	w->runs = false;
 	atomic_store_explicit(&w->stop, false, memory_order_relaxed);
@@ -75,6 +80,8 @@ int sp_watch_start(struct sp_watch *w, _Atomic uint32_t *wake, int event)
 		(void)pthread_attr_destroy(&attr);
 	}
 	w->runs = err == 0;
+	if (write(event, &one, sizeof(one)) < 0)
+		errno = 0;
 	return -err;
 }
 

@@ -21,7 +21,10 @@ struct sp_watch {
 	_Atomic bool stop;
 };
 
-/* 0 or a negative errno; then the caller has to poll. */
+/*
+ * Reports once at the beginning, because the region may have changed before. 0 or a negative errno;
+ * then the caller has to poll.
+ */
 int sp_watch_start(struct sp_watch *w, _Atomic uint32_t *wake, int event);
 
 /* No-op if it does not run. */
