@@ -117,6 +117,17 @@ void sp_deferred_work_publish(void)
 		sp_sdk_publish((enum sp_sdk)sdk, &r->sdk[sdk]);
 }
 
+void sp_deferred_work_scan(void)
+{
+	_Atomic uint32_t *work = &sp_region_now()->deferred_work;
+
+	/* The exporter may have asked for it again while it was done. */
+	if (sp_thread_scan())
+		atomic_fetch_and_explicit(work, ~SP_WORK_SCAN, memory_order_relaxed);
+	else
+		atomic_fetch_or_explicit(work, SP_WORK_SCAN, memory_order_relaxed);
+}
+
 /* Timers may have become free since a thread got none because of the limit. */
 static void look_for_room(void)
 {
@@ -125,7 +136,7 @@ static void look_for_room(void)
 	sp_timer_limit_look();
 	sp_thread_unarmed(by);
 	if (by[SP_UNARMED_LIMIT] != 0 && sp_thread_may_arm())
-		sp_thread_scan();
+		sp_deferred_work_scan();
 }
 
 static void look(void)
@@ -137,6 +148,7 @@ static void look(void)
 	sp_thread_account_look();
 	sp_region_swap_look();
 	sp_foreign_context_look();
+	sp_thread_context_look();
 }
 
 /*
@@ -228,17 +240,6 @@ static void name_tracer(const struct sp_region *r)
 
 	if (sp_config_wants_waits(config) && pid > 0)
 		(void)sp_syscall(SYS_prctl, PR_SET_PTRACER, pid, 0);
-}
-
-void sp_deferred_work_scan(void)
-{
-	_Atomic uint32_t *work = &sp_region_now()->deferred_work;
-
-	/* The exporter may have asked for it again while it was done. */
-	if (sp_thread_scan())
-		atomic_fetch_and_explicit(work, ~SP_WORK_SCAN, memory_order_relaxed);
-	else
-		atomic_fetch_or_explicit(work, SP_WORK_SCAN, memory_order_relaxed);
 }
 
 /* The part that makes system calls. */

@@ -178,7 +178,7 @@ static bool wait_for_winner(void)
 	int state_now;
 
 	do {
-		(void)syscall(SYS_sched_yield);
+		(void)sp_syscall(SYS_sched_yield);
 		state_now = atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire);
 	} while (state_now == SP_LIFECYCLE_STARTING && sp_monotonic_ns() < end);
 	if (state_now == SP_LIFECYCLE_STARTING)

@@ -91,27 +91,35 @@ static void take(const struct sp_process_context_threads *threads)
 		atomic_store_explicit(&is_read, true, memory_order_relaxed);
 }
 
-/*
- * A process context that was made by ourselves is not heard of here: we name it by a system call. In a
- * child of vfork all of this belongs to its parent.
- */
-void sp_publisher_named(uintptr_t at, const char *name)
+static void look_at(uintptr_t at, bool has_name)
 {
 	struct sp_process_context_threads threads;
+
+	if (!has_name && !sp_process_context_is_at(at))
+		return;
+	sp_process_context_made_by_program();
+	if (!sp_config_allows_context())
+		return;
+	sp_process_context_read(at, &threads);
+	if (threads.published)
+		take(&threads);
+}
+
+/* In a child of vfork all of this belongs to its parent. */
+void sp_publisher_named(uintptr_t at, const char *name)
+{
 	int saved = errno;
 
 	if (name != NULL && strcmp(name, SP_PROCESS_CONTEXT_NAME) != 0)
 		return;
-	if (!sp_lifecycle_wanted() || sp_seccomp_is_on() || !sp_config_allows_context() ||
+	if (!sp_lifecycle_wanted() || sp_seccomp_is_on() ||
 	    (sp_lifecycle_active() && !sp_process_is_ours()))
 		return;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
-	if (g.outermost) {
-		sp_process_context_read(at, &threads);
-		if (threads.published)
-			take(&threads);
-	}
+	/* Otherwise it is our own. */
+	if (g.outermost)
+		look_at(at, name != NULL);
 	sp_reentrancy_guard_leave(g);
 	errno = saved;
 }

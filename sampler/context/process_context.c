@@ -32,6 +32,7 @@
 #define DO_NOT_WAIT 1U
 
 static struct sp_process_context *_Atomic ours;
+static _Atomic bool others; /* the program made one itself */
 
 /* Making a file larger than this limit raises SIGXFSZ, which by default ends the process. */
 static bool is_within_limit(void)
@@ -128,15 +129,12 @@ static void fill(struct sp_process_context *c, const struct sp_config *config)
 int sp_process_context_publish(const struct sp_config *config)
 {
 	struct sp_process_context *c;
-	uintptr_t other = 0;
 	bool has_file = false;
-	int err;
 
 	if (sp_seccomp_is_on())
 		return -ENOSYS;
-	err = sp_process_maps_find(&other);
-	if (err != 0 || other != 0)
-		return err != 0 ? err : -EEXIST;
+	if (atomic_load_explicit(&others, memory_order_relaxed))
+		return -EEXIST;
 	c = map(&has_file);
 	if (c == NULL)
 		return -ENOMEM;
@@ -150,6 +148,18 @@ int sp_process_context_publish(const struct sp_config *config)
 	}
 	atomic_store_explicit(&ours, c, memory_order_release);
 	return 0;
+}
+
+void sp_process_context_made_by_program(void)
+{
+	atomic_store_explicit(&others, true, memory_order_relaxed);
+}
+
+bool sp_process_context_find_other(uintptr_t *at)
+{
+	return sp_process_maps_find((uintptr_t)atomic_load_explicit(&ours, memory_order_relaxed),
+				    at) == 0 &&
+	       *at != 0;
 }
 
 void sp_process_context_withdraw(void)

@@ -37,11 +37,17 @@ struct sp_process_context {
 };
 #define SP_PROCESS_CONTEXT_VERSION 2U
 
-/*
- * Makes the mapping. 0; -EEXIST if somebody else's is there; -E2BIG if the process has more
- * mappings than can be looked through (5,000); or what the kernel said.
- */
+/* Any context. The program gave memory that name: ours is not made any more. */
+void sp_process_context_made_by_program(void);
+
+/* Makes the mapping. 0; -EEXIST if the program is known to have its own; or what the kernel said. */
 int sp_process_context_publish(const struct sp_config *config);
+
+/*
+ * Whether somebody else's mapping is there, and where; also one that was made without the C library, of
+ * which no hook heard. Reads /proc/self/maps, some 1 us for each mapping, and at most 5,000 of them.
+ */
+bool sp_process_context_find_other(uintptr_t *at);
 
 /* Removes ours, if there is one. Any thread. */
 void sp_process_context_withdraw(void);
@@ -68,6 +74,9 @@ struct sp_process_context_threads {
 /* Of a message, whatever its bytes are. */
 void sp_process_context_find_threads(const uint8_t *message, size_t bytes,
 				     struct sp_process_context_threads *out);
+
+/* APP. Whether that memory begins as a process context does. errno is not preserved. */
+bool sp_process_context_is_at(uintptr_t at);
 
 /* APP. Of the process context at that address, if there is one. */
 void sp_process_context_read(uintptr_t at, struct sp_process_context_threads *out);

@@ -15,7 +15,6 @@
 #include "sampler/base/readable_sig.h"
 #include "sampler/base/text.h"
 #include "sampler/context/process_context.h"
-#include "sampler/context/process_maps.h"
 
 #define PAYLOAD_MAX 65536U
 #define PAGE 4096U
@@ -188,8 +187,7 @@ static void read_message(const struct sp_process_context *c, struct sp_process_c
 	size_t bytes = c->payload_bytes;
 	uint8_t *message;
 
-	if (memcmp(c->signature, SP_PROCESS_CONTEXT_NAME, sizeof(c->signature)) != 0 ||
-	    c->version != SP_PROCESS_CONTEXT_VERSION || bytes == 0 || bytes > PAYLOAD_MAX ||
+	if (c->version != SP_PROCESS_CONTEXT_VERSION || bytes == 0 || bytes > PAYLOAD_MAX ||
 	    atomic_load_explicit(&c->published_ns, memory_order_relaxed) == 0 ||
 	    !may_read((uintptr_t)c->payload, bytes))
 		return;
@@ -201,15 +199,28 @@ static void read_message(const struct sp_process_context *c, struct sp_process_c
 	sp_arena_unmap(message, PAYLOAD_MAX);
 }
 
+static bool read_header(uintptr_t at, struct sp_process_context *header)
+{
+	if (!may_read(at, sizeof(*header)))
+		return false;
+	copy(header, at, sizeof(*header));
+	return memcmp(header->signature, SP_PROCESS_CONTEXT_NAME, sizeof(header->signature)) == 0;
+}
+
+bool sp_process_context_is_at(uintptr_t at)
+{
+	struct sp_process_context header;
+
+	return read_header(at, &header);
+}
+
 void sp_process_context_read(uintptr_t at, struct sp_process_context_threads *out)
 {
 	struct sp_process_context header;
 
 	*out = (struct sp_process_context_threads){.published = false, .root_key = -1};
-	if (!may_read(at, sizeof(header)))
-		return;
-	copy(&header, at, sizeof(header));
-	read_message(&header, out);
+	if (read_header(at, &header))
+		read_message(&header, out);
 }
 
 int sp_process_context_root_key(void)
@@ -217,7 +228,7 @@ int sp_process_context_root_key(void)
 	struct sp_process_context_threads threads;
 	uintptr_t at = 0;
 
-	if (sp_process_maps_find(&at) != 0 || at == 0)
+	if (!sp_process_context_find_other(&at))
 		return -1;
 	sp_process_context_read(at, &threads);
 	return threads.root_key;

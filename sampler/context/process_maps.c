@@ -54,19 +54,21 @@ bool sp_process_maps_line(const char *line, size_t len, uintptr_t *at)
 }
 
 /* Looks at all whole lines of text, and returns how many bytes they have. */
-static size_t look_at(const char *text, size_t have, uintptr_t *at)
+static size_t look_at(const char *text, size_t have, uintptr_t except, uintptr_t *at)
 {
 	size_t done = 0;
 	const char *newline;
 
 	while (*at == 0 && (newline = memchr(text + done, '\n', have - done)) != NULL) {
 		(void)sp_process_maps_line(text + done, (size_t)(newline - text) - done, at);
+		if (*at == except)
+			*at = 0;
 		done = (size_t)(newline - text) + 1;
 	}
 	return done;
 }
 
-static int find(int fd, uintptr_t *at)
+static int find(int fd, uintptr_t except, uintptr_t *at)
 {
 	char text[PIECE];
 	size_t have = 0;
@@ -81,7 +83,7 @@ static int find(int fd, uintptr_t *at)
 			break;
 		total += (size_t)got;
 		have += (size_t)got;
-		done = look_at(text, have, at);
+		done = look_at(text, have, except, at);
 		have -= done;
 		memmove(text, text + done, have);
 		/* a line that is longer has the name of a file */
@@ -93,7 +95,7 @@ static int find(int fd, uintptr_t *at)
 	return *at == 0 && got > 0 ? -E2BIG : 0;
 }
 
-int sp_process_maps_find(uintptr_t *at)
+int sp_process_maps_find(uintptr_t except, uintptr_t *at)
 {
 	int fd = (int)sp_syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	int err;
@@ -101,7 +103,7 @@ int sp_process_maps_find(uintptr_t *at)
 	*at = 0;
 	if (fd < 0)
 		return -errno;
-	err = find(fd, at);
+	err = find(fd, except, at);
 	(void)sp_syscall(SYS_close, fd);
 	return err;
 }

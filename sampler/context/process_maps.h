@@ -14,10 +14,10 @@
 #define SP_PROCESS_MAPS_MAX 524288U
 
 /*
- * *at is where such a mapping begins, 0 = there is none. 0, -E2BIG if there are too many mappings
- * to tell, or why they cannot be read. errno is not preserved.
+ * *at is where such a mapping begins, except one at that address; 0 = there is none. 0, -E2BIG if
+ * there are too many mappings to tell, or why they cannot be read. errno is not preserved.
  */
-int sp_process_maps_find(uintptr_t *at);
+int sp_process_maps_find(uintptr_t except, uintptr_t *at);
 
 /* Whether a line, without its newline, is of such a mapping, and where that begins. */
 bool sp_process_maps_line(const char *line, size_t len, uintptr_t *at);

@@ -30,6 +30,7 @@ static struct {
 	bool bound;   /* and our references mean its definition */
 	_Atomic uint32_t is; /* enum sp_region_context */
 	_Atomic bool begun;  /* a thread is publishing the process context, or has */
+	_Atomic bool alone;  /* it is the only one of this process, or nobody could tell */
 } state;
 
 static void set_state(enum sp_region_context now)
@@ -69,6 +70,7 @@ void sp_thread_context_init(const struct sp_config *config, unsigned foreign, bo
 	state.foreign = foreign != 0 && (bound || config->thread_context == SP_PUBLISH_AUTO);
 	set_state(off ? SP_CONTEXT_OFF : state.foreign ? SP_CONTEXT_FOREIGN : SP_CONTEXT_WAITING);
 	atomic_store_explicit(&state.begun, false, memory_order_relaxed);
+	atomic_store_explicit(&state.alone, false, memory_order_relaxed);
 	atomic_store_explicit(&sp_thread_context_on, !off && !state.foreign, memory_order_relaxed);
 	if (!off && state.foreign && config->thread_context == SP_PUBLISH_TRUE)
 		sp_log(SP_LOG_WARN,
@@ -126,6 +128,21 @@ static bool begin(void)
 	else
 		give_up(err == -EEXIST ? SP_CONTEXT_FOREIGN : SP_CONTEXT_REFUSED);
 	return err == 0;
+}
+
+/*
+ * Reading all mappings takes longer than all else at a first span, so it is done later: until then two
+ * may be published where a program makes its own without the C library.
+ */
+void sp_thread_context_look(void)
+{
+	uintptr_t at = 0;
+
+	if (sp_thread_context_state() != SP_CONTEXT_PUBLISHED ||
+	    atomic_exchange_explicit(&state.alone, true, memory_order_relaxed))
+		return;
+	if (sp_process_context_find_other(&at))
+		give_up(SP_CONTEXT_FOREIGN);
 }
 
 static void prepare(struct sp_context_record *r)
@@ -234,6 +251,7 @@ void sp_thread_context_forked(struct sp_thread_context *c)
 		sp_thread_context_ended(c);
 	next_turn();
 	atomic_store_explicit(&state.begun, false, memory_order_relaxed);
+	atomic_store_explicit(&state.alone, false, memory_order_relaxed);
 	if (sp_thread_context_state() == SP_CONTEXT_PUBLISHED)
 		set_state(SP_CONTEXT_WAITING);
 }

@@ -104,6 +104,12 @@ void sp_thread_context_clean(struct sp_thread_context *c);
 void sp_thread_context_forked(struct sp_thread_context *c);
 
 /*
+ * APP, one thread at a time, now and then: if somebody else is found to publish a process context, ours
+ * is withdrawn. Only the first call after ours was published takes time (process_context.h).
+ */
+void sp_thread_context_look(void);
+
+/*
  * APP, any thread: spans are not followed any more, so what is published could not be kept true.
  * The process context goes at once. If the result is true, the caller makes all records invalid.
  * These are the only writes of another thread: a span that is over would stay there for ever.

@@ -270,5 +270,8 @@ Test(foreign_context, reads_the_process_context_of_the_process)
 
 	cr_expect_lt(sp_process_context_root_key(), 0);
 	cr_assert_eq(sp_process_context_publish(&config), 0);
+	cr_expect_lt(sp_process_context_root_key(), 0, "it is our own");
+	/* as a forked child forgets it, so that it is somebody else's */
+	sp_process_context_forked();
 	cr_expect_eq(sp_process_context_root_key(), 0);
 }

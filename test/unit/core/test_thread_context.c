@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,7 +54,7 @@ static bool has_mapping(void)
 {
 	uintptr_t at = 0;
 
-	cr_assert_eq(sp_process_maps_find(&at), 0);
+	cr_assert_eq(sp_process_maps_find(0, &at), 0);
 	return at != 0;
 }
 
@@ -231,6 +232,54 @@ Test(thread_context, is_withdrawn_when_another_publisher_appears)
 	cr_expect(!has_mapping());
 	begin(3);
 	cr_expect_null(record(), "at the thread's next change");
+}
+
+Test(thread_context, is_not_published_where_the_program_has_a_process_context)
+{
+	sp_process_context_made_by_program();
+	begin(1);
+	cr_expect_null(record());
+	cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_FOREIGN);
+	cr_expect(!has_mapping());
+}
+
+static void *map_another(void)
+{
+	int fd = memfd_create(SP_PROCESS_CONTEXT_NAME, MFD_CLOEXEC);
+	void *at;
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(ftruncate(fd, 4096), 0);
+	at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	cr_assert_neq(at, MAP_FAILED);
+	close(fd);
+	return at;
+}
+
+/* Without the C library, so that no hook heard of it. */
+Test(thread_context, is_withdrawn_when_another_process_context_is_found)
+{
+	const void *other = map_another();
+	uintptr_t at = 0;
+
+	begin(1);
+	cr_expect(shows_span(1, 1));
+	sp_thread_context_look();
+	cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_FOREIGN);
+	cr_assert_eq(sp_process_maps_find(0, &at), 0);
+	cr_expect_eq(at, (uintptr_t)other);
+	cr_assert_eq(sp_process_maps_find(at, &at), 0);
+	cr_expect_eq(at, 0, "ours is gone");
+	begin(2);
+	cr_expect_null(record(), "at the thread's next change");
+}
+
+Test(thread_context, stays_where_no_other_process_context_is_found)
+{
+	begin(1);
+	sp_thread_context_look();
+	cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_PUBLISHED);
+	cr_expect(shows_span(1, 1));
 }
 
 Test(thread_context, is_withdrawn_when_spans_are_not_followed_any_more)
