@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The interface between the exporter's loop (main.c) and the processes that it works for. Samples,
+ * The interface between the exporter's loop (loop/main.c) and the processes that it works for. Samples,
  * names and counters of each process come through its sp_core_ops; processes come and go by
  * sp_export_family. exporter/ implements both on the regions that hosts share with us, and unit
  * tests by a double. One thread, unless it says otherwise. The first argument of each function is

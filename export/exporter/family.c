@@ -208,7 +208,11 @@ static nfds_t list(const struct sp_family *f, struct pollfd *p, uint32_t *ms)
 		uint32_t rest = sp_waiter_rest_ms(&m->waiter);
 
 		*ms = rest < *ms ? rest : *ms;
-		/* Of who is not served yet nobody would note the end, and it stays readable. */
+		/*
+		 * A pidfd is readable from the end of its process on. As long as the loop has not
+		 * taken the member over, nobody acts on that end, and poll() would return at once
+		 * again and again. So such a member is not waited for.
+		 */
 		if (m->handed && !m->waiter.gone && m->host.pidfd >= 0)
 			p[n++] = (struct pollfd){.fd = m->host.pidfd, .events = POLLIN};
 	}
@@ -342,7 +346,11 @@ int sp_family_init(struct sp_family *f, const struct sp_host_descriptors *first,
 	};
 	if (m == NULL)
 		return -ENOMEM;
-	/* What was not handed over is a number that the next file gets which is opened: so none is before. */
+	/*
+	 * The host may have left out descriptors of those in first. Their numbers are free then, and
+	 * the next file that is opened gets one of them and would be taken for the host's. So the
+	 * member looks at its descriptors before anything is opened here.
+	 */
 	err = sp_member_open(m, first, config);
 	append(f, m);
 	f->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

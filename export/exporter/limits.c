@@ -27,7 +27,10 @@
  * information while it is read. About 30 MiB in all were measured; this is the worst case.
  */
 #define DATA_BASE (256 * MIB)
-/* A new cache is built beside the old one, and what is read for it is larger than it. */
+/*
+ * Memory for symbols, as a multiple of SPANPROF_SYMBOL_CACHE_MB. While a new cache is built, the old one
+ * is still there, and what is read of a file takes more memory than what is kept of it.
+ */
 #define DATA_PER_CACHE UINT64_C(3)
 /*
  * Address space has to be larger: objects and their debug files are mapped whole, which costs no
@@ -47,9 +50,9 @@ static void raise_to_hard(__rlimit_resource_t resource)
 }
 
 /*
- * Ignored signals. systemd sends SIGTERM to every process of a unit at once, and we have to live
- * until the host has ended and its last samples are sent. SIGPIPE, SIGXFSZ and SIGTTOU come from
- * writes to the host's stderr.
+ * Why signals are ignored: systemd sends SIGTERM to every process of a unit at once, but the exporter
+ * has to live until the host has ended and its last samples are sent. A write of a message to the
+ * host's stderr can raise SIGPIPE, SIGXFSZ or SIGTTOU, which would end or stop the exporter.
  */
 void sp_limits_detach(void)
 {
@@ -65,7 +68,10 @@ void sp_limits_detach(void)
 	(void)sigemptyset(&nothing);
 	(void)sigprocmask(SIG_SETMASK, &nothing, NULL);
 	(void)setrlimit(RLIMIT_CORE, &none);
-	/* The host's soft limits are for the host. Its hard limits apply to us as well. */
+	/*
+	 * The host's soft limits, which we have inherited, were chosen for the host and may be too
+	 * low for us. Its hard limits cannot be raised and stay.
+	 */
 	for (size_t i = 0; i < SP_ARRAY_LEN(raised); i++)
 		raise_to_hard(raised[i]);
 	/* We execute nothing that could give us rights. */
@@ -124,7 +130,10 @@ void sp_limits_memory(uint32_t symbol_cache_mb)
 	lower(RLIMIT_AS, data + MAPPED + SP_LIMITS_REGIONS);
 }
 
-/* 1: the kernel kills the whole group, 0: it does not, -1: cannot be told. */
+/*
+ * What memory.oom.group of that cgroup says. 1: when memory runs out in it, the kernel kills all its
+ * processes. 0: it kills one. -1: that cannot be told.
+ */
 static int kills_group(const char *folder)
 {
 	char path[PATH_MAX];
@@ -143,7 +152,10 @@ static int kills_group(const char *folder)
 	return value == '0' ? 0 : value == '1' ? 1 : -1;
 }
 
-/* The limit of any group above ours may be the one that is exceeded. */
+/*
+ * Looks at the cgroup and at all above it: each may have a limit of memory, and the setting of the one
+ * whose limit is exceeded decides whether a process dies alone.
+ */
 bool sp_limits_dies_alone(const char *cgroup, const char *root)
 {
 	char folder[PATH_MAX];

@@ -10,8 +10,9 @@
 #include <stdint.h>
 
 /*
- * No core file, no signals of a terminal or a supervisor, not the host's working directory; and of
- * the host's limits only the hard ones.
+ * Separates us from what we have inherited of the host. We write no core file, ignore the signals that
+ * a terminal or a supervisor sends to all processes at once, and change to the directory "/". Soft
+ * limits are raised to the host's hard limits.
  */
 void sp_limits_detach(void);
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * spanprof-exporter. libspanprof.so starts it beside a process that it samples, with the region
- * that they share at descriptor 3, /dev/null at 0 to 2, and an environment of our variables only.
+ * that they share at descriptor 3 and /dev/null at 0 to 2. Its environment is made of the copy of the
+ * host's that sp_config_copy_environment() has: the variables of our table (proxies among them), and
+ * those that libdebuginfod reads: HOME, XDG_CACHE_HOME and DEBUGINFOD_*. SPANPROF_DISABLED is set.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +14,7 @@
 #include "sampler/config/config.h"
 #include "sampler/region/region.h"
 
-/* Started by hand: says what the program is. */
+/* Started by hand with --version or --help: says what the program is. */
 static int explain(void)
 {
 	(void)printf("spanprof-exporter %s\n"

@@ -177,7 +177,11 @@ static void place(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 	uint64_t now_ns = 0;
 
 	f.had = now != NULL && now->is_first && t->wait.is_known;
-	/* Who has not waited at all is not asked what for. */
+	/*
+	 * To see what a thread waits in costs reading files of /proc. If the thread was not blocked
+	 * since the last look, and no such time is left over, there is nothing to put to a wait,
+	 * and the files are not read.
+	 */
 	if (now != NULL && spent->off_ns + t->left_ns != 0)
 		find(e, t, &f);
 	for (unsigned i = 0; i < p->n; i++)

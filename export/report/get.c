@@ -85,7 +85,11 @@ static bool is_this_machine(const char *host)
 	return false;
 }
 
-/* A page of another site asks, if only to keep us busy. */
+/*
+ * By the value of Sec-Fetch-Site, in which a browser tells who makes it send the request: "same-origin"
+ * is our own page, "none" the user. The page of another site could not read the answer, but it could
+ * keep us busy with requests.
+ */
 static bool is_other_site(const char *value)
 {
 	return strcmp(value, "same-origin") != 0 && strcmp(value, "none") != 0;

@@ -32,6 +32,7 @@ struct sp_debuginfod {
 /* The download that the library reports on. One thread fetches, one file at a time. */
 static const struct sp_debuginfod *fetching;
 
+/* The library calls this during a download: 0 = go on, anything else = give the download up. */
 static int on_progress(client *c, long done, long of)
 {
 	(void)c;

@@ -6,7 +6,8 @@
 /* X(enum suffix of the counter, words) */
 // clang-format off
 #define SP_FOR_EACH_LOSS(X) \
-	X(SPANS_AGED, "spans were open for longer than SPANPROF_MAX_SPAN_AGE") \
+	X(SPANS_AGED, "spans were open for longer than SPANPROF_MAX_SPAN_AGE, or for a minute while the table of " \
+		      "open spans was full") \
 	X(DROP_RING_FULL, "samples found the ring buffer full: the machine is very busy") \
 	X(DROP_UNTOLD, "of these samples were in an object for whose name the ring buffer had no room") \
 	X(DROP_REENTERED, "samples interrupted the signal handler itself") \

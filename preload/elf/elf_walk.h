@@ -29,16 +29,17 @@ void sp_elf_find_each(const char *const *names, void **found, unsigned n);
 unsigned sp_elf_find_all(const char *name, void **found, unsigned max);
 
 /*
- * The thread-local definitions of a name in objects other than ours. Whether one is before ours in
- * load order, so that references of ours mean that one. Those that every thread has from its begin
- * to its end are listed, at their distance from the thread pointer, and begin and end of all such
- * storage.
+ * The thread-local variables of one name in objects other than ours. An object that was there when the
+ * program started has its thread-local storage at the same distance from the thread pointer in every
+ * thread, and every thread has it from its begin to its end. So only of these objects the places are
+ * told. An object that was opened later may have its storage anywhere, or in no thread yet.
  */
 #define SP_ELF_TLS_MAX 4U
 struct sp_elf_tls {
-	unsigned n;
-	bool before_ours;
-	unsigned listed;
+	unsigned n;       /* how many objects define the name */
+	bool before_ours; /* one of them is before ours in load order: our own references mean it */
+	unsigned listed;  /* how many of pointer size are in at[] */
+	/* distances from the thread pointer: of those, and of all storage of objects of the start */
 	intptr_t at[SP_ELF_TLS_MAX];
 	intptr_t begin;
 	intptr_t end;

@@ -40,6 +40,7 @@
 static const char *reason(int err)
 {
 	switch (-err) {
+	/* Also where the program has changed its root (chroot) and its old files are out of reach. */
 	case ENOENT:
 		return "there is no such file";
 	case EACCES:

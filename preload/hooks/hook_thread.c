@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Creation and end of threads. A thread that is created while sampling is on gets its block and
- * timer before the host's start routine runs; before that the real function is called unchanged.
- * Threads that end by cancellation or a raw system call are found by the exporter in /proc.
+ * timer before the host's start routine runs. As long as sampling is off, these hooks only call the
+ * real function with the host's arguments. The end of a thread by cancellation or by a raw system
+ * call passes no hook; the exporter finds it in /proc.
  *
  * APP context.
  */

@@ -230,8 +230,10 @@ bool sp_deferred_work_revive(void)
 }
 
 /*
- * Yama lets nobody look at a process's waiting threads but its parents and whom it names. A process names one
- * other: whom the program itself has named before, such as its crash reporter, loses that.
+ * To tell what a thread waits in, the exporter needs the right to trace the process. With Yama's
+ * ptrace_scope 1 only its ancestors have that right, and one process that it names by PR_SET_PTRACER.
+ * So we name the exporter. The drawback: if the program has named another one, such as its crash
+ * reporter, that one loses the right.
  */
 static void name_tracer(const struct sp_region *r)
 {

@@ -93,7 +93,8 @@ static void reset(struct sp_sdk_instances *c, struct sp_sdk_instance *instance,
 }
 
 /*
- * The instance that this function belongs to; NULL only if more are alive than there is room for.
+ * The instance that this function belongs to. NULL if it is not known yet and cannot be entered: more
+ * are alive than there is room for, or another thread has the lock, which nobody waits for.
  */
 static struct sp_sdk_instance *instance_at(struct sp_sdk_instances *c, const void *function)
 {
@@ -290,7 +291,10 @@ void *sp_sdk_instance_find_fn(struct sp_sdk_instance *instance, enum sp_next whi
 {
 	void *p;
 
-	/* more instances than there is room for: the call must still reach a function */
+	/*
+	 * The instance is not known, as there was no room for it or another thread had the lock. The
+	 * call must reach a function all the same.
+	 */
 	if (instance == NULL)
 		return sp_resolve(sp_next_name(which));
 	p = sp_elf_find_in(&instance->object, sp_next_name(which));

@@ -62,7 +62,8 @@ struct sp_sdk_instances {
 
 /*
  * The instance that a call of that function belongs to, by the return address in the caller and the
- * handle it was given (NULL if none). NULL when no object defines the function.
+ * handle it was given (NULL if none). NULL when no object defines the function, and when the instance
+ * is not known and cannot be entered now: there is no room, or another thread has the lock.
  */
 struct sp_sdk_instance *sp_sdk_instance_of(struct sp_sdk_instances *c, enum sp_next which,
 					   const void *caller, const void *handle);

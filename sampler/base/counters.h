@@ -14,7 +14,9 @@
 
 /*
  * X(enum suffix, name in logs and pprof comments, kind): 0 counts work, 1 a loss, which is also
- * logged, 2 samples that are there but incomplete. DROP_UNTOLD is a part of DROP_RING_FULL.
+ * logged, 2 samples that are there but incomplete. DROP_UNTOLD is a part of DROP_RING_FULL. The names
+ * are public and stay. Two are narrower than what they count: UNARMED_STACK and DROP_STACK count
+ * ordinary stacks without enough room as well as alternate signal stacks.
  */
 // clang-format off
 #define SP_FOR_EACH_COUNTER(X) \

@@ -21,9 +21,14 @@
 #include "sampler/base/compiler.h"
 
 /*
- * As syscall(3). Every system call in a host goes through this macro. Below a filter it fails here
- * with ENOSYS, as if the filter had refused it harmlessly. (Not a function, because the C library's
- * takes "..." and passes on more arguments than it was given.)
+ * As syscall(3), for every place in a host that may run while a filter is in: below a filter the call
+ * fails here with ENOSYS, as if the filter had refused it harmlessly. (Not a function, because the C
+ * library's takes "..." and passes on more arguments than it was given.)
+ *
+ * A system call may be made without this macro only where no filter can be in or none matters any
+ * more: where sp_seccomp_is_on() was asked on the way there, in the same function or by a caller, as
+ * at the start of sampling and of the exporter; where the call ends the thread or the process anyway;
+ * and in a child of ours that never runs the program's code, such as the one that becomes the exporter.
  */
 #define sp_syscall(...) (sp_seccomp_is_on() ? sp_seccomp_refusal() : syscall(__VA_ARGS__))
 

@@ -3,7 +3,7 @@
  * Configuration from the environment. Two steps: sp_config_capture() copies our variables in the
  * constructor (no heap, bounded; hosts wipe or rewrite environ later), sp_config_parse() reads the
  * copy at activation and warns once per bad value. One table holds every variable: name, aliases,
- * type, default and help, and README's table is printed from it.
+ * type, default and help; the table in this folder's README.md is printed from it.
  */
 #ifndef SP_CONFIG_H
 #define SP_CONFIG_H
@@ -46,7 +46,7 @@ struct sp_config {
 	enum sp_profile_mode profile;
 	uint32_t sample_rate_hz;
 	uint32_t upload_interval_ms;
-	uint32_t flush_timeout_ms; /* 0 = no flush at exit */
+	uint32_t flush_timeout_ms; /* 0 = the end does not wait; the exporter sends what is left */
 	uint32_t push_timeout_ms;
 	uint32_t push_queue_capacity;
 	uint32_t push_max_tries; /* 0 = no limit */
@@ -135,8 +135,9 @@ struct sp_config {
 void sp_config_capture(char *const *envp);
 
 /*
- * INIT context, after capture: a kill switch is set: SPANPROF_DISABLED=true,
- * OTEL_SDK_DISABLED=true, PYROSCOPE_AGENT_ENABLED=false or OTEL_PYROSCOPE_START_PROFILING=false.
+ * INIT context, after capture: a kill switch is set. SPANPROF_DISABLED unless it is empty, false, 0, no
+ * or off; OTEL_SDK_DISABLED with true; PYROSCOPE_AGENT_ENABLED or OTEL_PYROSCOPE_START_PROFILING
+ * with false, 0, no or off. Logs nothing, so a bad value of SPANPROF_DISABLED disables in silence.
  */
 bool sp_config_disabled(void);
 

@@ -66,7 +66,11 @@ struct sp_config_var {
 	const char *help;
 };
 
-/* X(id, type, field, the other members of struct sp_config_var) */
+/*
+ * X(id, type, field, the other members of struct sp_config_var). The id names the meaning, as the field
+ * does. So SPANPROF_APPLICATION_NAME is SERVICE_NAME: the value is OpenTelemetry's service.name and
+ * becomes the label service_name; the variable is called as Pyroscope's own clients call it.
+ */
 // clang-format off
 #define SP_FOR_EACH_CONFIG(X) \
 	X(DISABLED, SWITCH, disabled, \
@@ -74,8 +78,10 @@ struct sp_config_var {
 		     {"PYROSCOPE_AGENT_ENABLED", SP_FORM_NOT}, \
 		     {"OTEL_PYROSCOPE_START_PROFILING", SP_FORM_NOT}}, \
 	  .fallback = "false", \
-	  .help = "Profile nothing. One of these names suffices; PYROSCOPE_AGENT_ENABLED " \
-		  "and OTEL_PYROSCOPE_START_PROFILING disable profiling with `false`.") \
+	  .help = "Profile nothing. One of these names suffices. SPANPROF_DISABLED disables " \
+		  "profiling unless it is empty, `false`, `0`, `no` or `off`, without a " \
+		  "message; OTEL_SDK_DISABLED with `true` alone; PYROSCOPE_AGENT_ENABLED and " \
+		  "OTEL_PYROSCOPE_START_PROFILING with `false`, `0`, `no` or `off`.") \
 	X(PROFILE, ENUM, profile, \
 	  .source = {{"SPANPROF_PROFILE", SP_FORM_OWN}}, \
 	  .choices = sp_config_profile_choices, .fallback = "on-span", \
@@ -164,7 +170,8 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_MAX_SPAN_AGE", SP_FORM_OWN}}, \
 	  .min = 1000, .max = 86400000, .fallback = "1h", \
 	  .help = "A span that is open for longer loses its labels and attributes, " \
-		  "because its end may never come.") \
+		  "because its end may never come. While the table of 16,384 open spans is " \
+		  "full, a new span displaces one that has been open for a minute.") \
 	X(ATTRIBUTES, ENUM, attributes, \
 	  .source = {{"SPANPROF_ATTRIBUTES", SP_FORM_OWN}}, \
 	  .choices = sp_config_attributes_choices, .fallback = "with-samples", \

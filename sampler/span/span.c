@@ -186,7 +186,10 @@ static inline bool finish(const struct sp_span_record *r, bool seen)
 	return true;
 }
 
-/* Enters the span into the table, if needed in place of one that is too old. */
+/*
+ * Enters the span into the table. If there is no room, it takes the place of a span that has been open
+ * for SP_SPAN_AGE_CROWDED_NS or longer.
+ */
 static bool record(struct sp_span_record *r)
 {
 	return sp_span_table_add(r) == 0 ||

@@ -84,6 +84,11 @@ static struct timespec phase(uint32_t tid)
 				 .tv_nsec = (long)(ns % SP_NS_PER_S)};
 }
 
+/*
+ * The kernel lets CPU timers expire at its tick only. Where a CPU quota (cpu.max of the cgroup) stops the
+ * process, its period is a multiple of the tick, so what a thread does just after the quota came back
+ * may be sampled too often (LIMITATIONS in spanprof(7)).
+ */
 int sp_thread_timer_arm(uint32_t tid, uint32_t index)
 {
 	int saved = errno;

@@ -7,7 +7,7 @@
  * addresses mean the object that was announced last before it at these addresses. dlopen and
  * dlclose are not hooked for this and cost nothing.
  *
- * Contexts: SIG (note), APP (init, move), INIT (forked).
+ * Contexts: SIG (note), APP (move), a forked child while it has one thread (forked).
  */
 #ifndef SP_MODULE_EVENT_H
 #define SP_MODULE_EVENT_H
@@ -21,12 +21,16 @@
 #include "sampler/unwind/ehframe_sig.h"
 
 /*
- * APP; where records go from then on, also while handlers run: a ring where nothing has been told of. When
- * *again changes, every object is told of once more when it is found next; NULL = never.
+ * APP. Sets the ring that records go to from then on; handlers may run meanwhile. Nothing has been
+ * announced in that ring yet, so each object is announced there when a walk finds it next. Whenever
+ * *again changes, each object is announced once more in the same way; NULL = never.
  */
 void sp_module_event_move(struct sp_ring *ring, const _Atomic uint32_t *again);
 
-/* Forked child: it has told nobody yet, and is not asked to before the next move. */
+/*
+ * Forked child. Its parent has announced objects, but it has not: everything counts as not announced.
+ * The parent's *again no longer counts, until sp_module_event_move() names another one.
+ */
 void sp_module_event_forked(void);
 
 /*

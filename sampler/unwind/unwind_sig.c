@@ -214,6 +214,10 @@ static enum step step(struct sp_walk *w)
 	return judge(w, sp_compact_rule_apply(&rule, &w->regs, &w->stack), sp, pc);
 }
 
+/*
+ * Sets the walk up at the interrupted instruction, and *flags to 0, or to SP_SAMPLE_OFF_STACK if the
+ * thread runs on another stack than its own; *bounds then stays as it is.
+ */
 static void begin(struct sp_walk *w, const void *ucontext, struct sp_stack_bounds *bounds,
 		  uint16_t *flags)
 {

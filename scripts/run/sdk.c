@@ -173,8 +173,9 @@ static bool has_types(const struct sp_elf *f, const struct row *r)
 }
 
 /*
- * Its shared pointers are libc++'s, which are not read. One that has its own (nostd) also has the name of a class
- * inside of them, in each file that starts spans.
+ * It is built for the standard library's types (an "STL build"), and by libc++: shared pointers of libc++ are not
+ * read. An SDK with its own shared pointers (nostd) also has the name of a class inside of them, in each file that
+ * starts spans.
  */
 static bool has_shared_pointers_of_libcxx(const struct sp_elf *f)
 {
@@ -185,7 +186,10 @@ static const char of_libcxx[] =
 	"it is built with libc++ and for the standard library's shared pointers (WITH_STL), "
 	"and those of libc++ are not read";
 
-/* For an SDK whose vtables have no symbols: adapter_otelcpp_types.h. False when it is not hooked. */
+/*
+ * For an SDK whose vtables have no symbols: adapter_otelcpp_types.h. False when it is not hooked. Relative vtables (an
+ * experiment of clang's), which the adapter refuses, cannot be seen here.
+ */
 static bool method_by_type(const struct sp_elf *f, const struct sp_sdk_place *place,
 			   const struct seen *seen, const struct row *r, const char **how)
 {

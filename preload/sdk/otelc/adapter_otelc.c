@@ -304,7 +304,10 @@ static bool succeeded(uintptr_t status)
 	return (uint32_t)status == SP_OTELC_OK;
 }
 
-/* What the real one has accepted is ours to know. */
+/*
+ * For calls that the SDK may refuse. Its function is called first, and ours only after a success:
+ * otherwise we would keep a name, an attribute or a scope that the span does not have.
+ */
 static uintptr_t hook_done(struct hook *h, void (*ours)(const uintptr_t *word), const uintptr_t *w,
 			   struct sp_sdk_instance *own)
 {
