@@ -18,6 +18,12 @@ endif
 
 B := build
 
+# By the processor: what its linker calls the one of 32 bits, and where Debian has the libraries for it.
+STUB_EMULATION_x86_64 := elf_i386
+STUB_EMULATION_aarch64 := armelf_linux_eabi
+LIB_32_x86_64 := lib32 lib/i386-linux-gnu
+LIB_32_aarch64 := lib/arm-linux-gnueabihf lib/arm-linux-gnueabi
+
 # For this make alone: programs under test would take it for a misspelt variable of the profiler.
 unexport SPANPROF_SKIP_DEPS
 PREFIX ?= /usr/local
@@ -139,7 +145,17 @@ RUNNER := $(B)/spanprof-run
 PROBE := $(B)/spanprof-probe
 # Not installed: stands for programs in the carrier, where they have a loader of their own.
 LAUNCHER := $(B)/launcher
-PRODUCTS := $(CORE_SO) $(EXPORTER) $(REPORT) $(RUNNER) $(PROBE) $(LAUNCHER)
+# For programs of 32 bits under /etc/ld.so.preload, an empty object (spanprof-preload says more). It needs no
+# compiler for them, but a linker that knows them; without one there is none.
+STUB_LD := $(if $(filter aarch64-linux-gnu-%,$(CC)),aarch64-linux-gnu-ld,ld)
+STUB_CPU := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
+STUB_EMULATION := $(filter $(STUB_EMULATION_$(STUB_CPU)),$(shell $(STUB_LD) -V 2>/dev/null))
+STUB := $(if $(STUB_EMULATION),$(B)/libspanprof-stub32.so)
+PRODUCTS := $(CORE_SO) $(EXPORTER) $(REPORT) $(RUNNER) $(PROBE) $(LAUNCHER) $(STUB)
+
+# What $LIB stands for in a loader of this processor, by distribution: Debian's names, and those of the others.
+LIB_64 := lib64 lib/$(STUB_CPU)-linux-gnu
+LIB_32 := lib $(LIB_32_$(STUB_CPU))
 
 # Prints the variables for sampler/config/README.md and spanprof(7).
 PRINT_CONFIG := $(B)/print-config
@@ -188,6 +204,11 @@ install: all $(MAN_PAGES) ## copy into $(DESTDIR)$(PREFIX)/lib/spanprof, bin, in
 	install -m 0644 preload/spanprof.h '$(DESTDIR)$(PREFIX)/include'
 	install -m 0644 $(CORE_SO) '$(DESTDIR)$(LIBDIR)'
 	install -m 0755 $(EXPORTER) '$(DESTDIR)$(LIBDIR)'
+ifneq ($(STUB),)
+	install -m 0644 $(STUB) '$(DESTDIR)$(LIBDIR)'
+	$(foreach d,$(LIB_32),$(call link_in,$(d),$(notdir $(STUB)),$(notdir $(CORE_SO))) &&) \
+		$(foreach d,$(LIB_64),$(foreach f,$(CORE_SO) $(EXPORTER),$(call link_in,$(d),$(notdir $(f)),$(notdir $(f))) &&)) :
+endif
 	install -m 0755 $(PROGRAMS) '$(DESTDIR)$(PREFIX)/bin'
 	for section in $(MAN_SECTIONS); do \
 		install -m 0644 $(B)/man/*.$$section '$(DESTDIR)$(MANDIR)'/man$$section || exit; done
@@ -195,14 +216,19 @@ install: all $(MAN_PAGES) ## copy into $(DESTDIR)$(PREFIX)/lib/spanprof, bin, in
 		install -m 0644 scripts/completion/spanprof '$(DESTDIR)$(COMPLETIONS)'/$$name || exit; done
 	sed -i 's|@LIBDIR@|$(LIBDIR)|' '$(DESTDIR)$(MANDIR)/man7/spanprof.7'
 
+# $(call link_in,folder,file,name): in the folder of this name beside the file, a relative link to the file.
+link_in = install -d '$(DESTDIR)$(LIBDIR)/$(1)' && \
+	ln -sfn $(subst $() ,,$(patsubst %,../,$(subst /, ,$(1))))$(2) '$(DESTDIR)$(LIBDIR)/$(1)/$(3)'
+
 man: $(MAN_PAGES) ## the man pages, in build/man
 
 uninstall: ## remove what "make install" copied with the same DESTDIR and PREFIX
 	rm -f '$(DESTDIR)$(PREFIX)/include/spanprof.h' \
-		$(foreach f,$(CORE_SO) $(EXPORTER),'$(DESTDIR)$(LIBDIR)/$(notdir $(f))') \
+		$(foreach f,$(CORE_SO) $(EXPORTER) $(STUB),'$(DESTDIR)$(LIBDIR)/$(notdir $(f))') \
 		$(foreach f,$(PROGRAMS),'$(DESTDIR)$(PREFIX)/bin/$(notdir $(f))') \
 		$(foreach f,$(MAN_PAGES),'$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(f)))/$(notdir $(f))') \
 		$(foreach f,$(COMPLETED),'$(DESTDIR)$(COMPLETIONS)/$(f)')
+	rm -rf $(foreach d,lib lib32 lib64,'$(DESTDIR)$(LIBDIR)/$(d)')
 	[ ! -d '$(DESTDIR)$(LIBDIR)' ] || rmdir '$(DESTDIR)$(LIBDIR)'
 
 carrier: ## all of us and the libraries we need, for images that have none (scripts/deploy; installs its tools first)
@@ -430,6 +456,20 @@ $(CORE_SO): $(CORE_OBJS) scripts/exports.map
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LDFLAGS_shared) -Wl,-soname,$(@F) \
 		-Wl,--version-script=scripts/exports.map -o $@ $(CORE_OBJS)
+
+# From an object file that has nothing in it, of which not even the names of its ends are kept. ARM loaders
+# take only what is of version 5 of the ABI (in e_flags), which the linker cannot know of such a file, and what
+# does not say that it passes numbers in the registers of another ABI; this one passes none.
+$(STUB): Makefile
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)trap 'rm -f $@.o' EXIT && $(STUB_LD) -m $(STUB_EMULATION) -r -b binary -o $@.o /dev/null && \
+		$(STUB_LD) -m $(STUB_EMULATION) -shared -s -soname $(notdir $(CORE_SO)) -z noexecstack \
+		--build-id=none --hash-style=both --version-script=<(echo '{ local: *; };') -o $@ $@.o && chmod a-x $@
+ifneq ($(filter arm%,$(STUB_EMULATION)),)
+	$(Q)printf '\0' | dd of=$@ bs=1 seek=7 conv=notrunc status=none && \
+		printf '\0\0\0\5' | dd of=$@ bs=1 seek=36 conv=notrunc status=none
+endif
 
 $(EXPORTER): $(EXPORTER_SRCS:%.c=$(B)/release/%.o) $(B)/release/export.a $(B)/release/sampler.a
 	$(call link_program,release,$(LDFLAGS_program))

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fails unless the libraries an object needs are exactly the listed ones: every library added to
 # the preloaded object enters every process of a container. Fails also unless the loader binds all of
-# an object at once and then protects what it bound (BIND_NOW, RELRO), wherever the object may lie.
-# Usage: check-deps.sh [OBJECT [LIST]]; without arguments all that is shipped is checked.
+# an object at once and then protects what it bound (BIND_NOW, RELRO), wherever the object may lie. The object
+# for 32-bit programs has nothing to bind; it has to be empty.
+# Usage: check-deps.sh [OBJECT [LIST]], or check-deps.sh --empty OBJECT; without arguments all that is shipped is
+# checked.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -40,7 +42,29 @@ check_binding()
 	return 1
 }
 
-if (($# >= 1)); then
+check_empty()
+{
+	local object=$1 dynamic segments faults=()
+
+	[[ -e $object ]] || { echo "check-deps: no $object; run make" >&2; return 1; }
+	dynamic=$(readelf -dW --dyn-syms "$object")
+	segments=$(readelf -lW "$object")
+	readelf -hW "$object" | grep -q 'Class: *ELF32' || faults+=('not of 32 bits')
+	! grep -qE '\((NEEDED|(PREINIT_|INIT_|FINI_)?ARRAY|INIT|FINI|REL|RELA|TEXTREL)\)' <<<"$dynamic" ||
+		faults+=('needs something, or runs something')
+	! grep -qE '(GLOBAL|WEAK|UNIQUE) ' <<<"$dynamic" || faults+=('has symbols')
+	! grep -qE '^ +[A-Z_]+ .* (R|RW| ) ?E +0x' <<<"$segments" || faults+=('has code, or a stack that is code')
+	# Without this, every stack of the program would be code.
+	grep -q GNU_STACK <<<"$segments" || faults+=('says nothing of the stack')
+	((${#faults[@]} > 0)) || return 0
+	echo "check-deps: $object should be empty, but:"
+	printf '  %s\n' "${faults[@]}"
+	return 1
+}
+
+if [[ ${1-} == --empty ]]; then
+	check_empty "$2"
+elif (($# >= 1)); then
 	check_binding "$1"
 	[[ $# == 1 ]] || check "$1" "$2"
 else
@@ -49,4 +73,6 @@ else
 	for object in build/libspanprof.so build/spanprof-{exporter,report,run,probe} build/launcher; do
 		check_binding "$object"
 	done
+	# Not every linker can make it.
+	[[ ! -e build/libspanprof-stub32.so ]] || check_empty build/libspanprof-stub32.so
 fi

@@ -39,3 +39,26 @@ program 'a stack' -fPIE -pie "${GOOD[@]}" -Wl,-z,execstack
 seed_shared lazy -Wl,-z,lazy <<<"$source"
 expect_fail BIND_NOW scripts/check-deps.sh "$work/lazy.so"
 expect_fail "no $work/absent" scripts/check-deps.sh "$work/absent"
+
+# empty FAULT SOURCE [OPTION]...: an object for 32-bit programs that is not what it should be
+empty()
+{
+	as --32 -o "$work/empty.o" <<<"$2"
+	ld -m elf_i386 -shared -z noexecstack -o "$work/empty.so" "$work/empty.o" "${@:3}"
+	case $1 in
+	'') expect_pass scripts/check-deps.sh --empty "$work/empty.so" ;;
+	*) expect_fail "$1" scripts/check-deps.sh --empty "$work/empty.so" ;;
+	esac
+}
+if [[ $(ld -V) == *elf_i386* && $(as --version) == *x86_64* ]]; then
+	empty '' ''
+	cp "$work/empty.so" "$work/needed.so"
+	empty 'needs something' '' --no-as-needed "$work/needed.so"
+	empty 'runs something' 'nop' -z noexecstack -init=here --defsym=here=0x100
+	empty 'has symbols' '.globl here; .data; here: .long 1'
+	empty 'has code' 'ret'
+	empty 'stack that is code' '' -z execstack
+	expect_fail 'not of 32 bits' scripts/check-deps.sh --empty "$work/plain.so"
+else
+	echo 'no objects of 32 bits can be made here; their check is left out'
+fi
