@@ -30,6 +30,8 @@ declare -A GROUP=(
 	[cross]="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user"
 	[kernels]="qemu-system-x86 qemu-system-arm busybox-static=busybox"
 )
+# A loader for 32-bit programs, which only this processor has in a package of its own.
+[[ $(dpkg --print-architecture 2>/dev/null) != amd64 ]] || GROUP[test]+=" libc6-i386=/lib/ld-linux.so.2"
 # Not in bookworm itself. Only these come from backports, so that nothing else gets newer.
 readonly -A BACKPORTED=([opentelemetry-cpp-dev]="opentelemetry-cpp")
 readonly SUITE=bookworm-backports

@@ -271,13 +271,27 @@ preload two 0 enable
 wait "$!"
 holds "$OBJECT\n"
 
-# Programs of another word size would each complain.
+# The same entry where there are loaders for 32-bit programs that the kernel does not execute. A shell takes such
+# a file for a script of its own; that must not happen.
 rm "$FILE"
 for loader in lib/ld-linux.so.2 libx32/ld-linux-x32.so.2 lib/ld-linux-armhf.so.3; do
 	mkdir -p "$IMAGE/${loader%/*}"
-	ln -s /nowhere "$IMAGE/$loader"
-	refused "$OBJECT" '32-bit programs run on this machine'
-	rm "$IMAGE/$loader"
+	for kind in nowhere machine script; do
+		case $kind in
+		nowhere) ln -s /nowhere "$IMAGE/$loader" ;;
+		machine) install -m 755 "$IMAGE/lib/machine.so" "$IMAGE/$loader" ;;
+		script)
+			echo 'echo by a shell >/executed' >"$IMAGE/$loader"
+			chmod 755 "$IMAGE/$loader"
+			;;
+		esac
+		preload "$kind" 0 enable
+		holds "$OBJECT\n"
+		preload "$kind" 0 status
+		preload "$kind" 0 disable
+		[[ ! -e $IMAGE/executed ]] || fail "a shell has executed a loader"
+		rm "$IMAGE/$loader"
+	done
 done
 
 # From inside, with the object beside the script: ordinary programs are profiled, and one that has
