@@ -12,7 +12,6 @@ source test/install/root.bash
 need chroot dash flock as ld ldconfig
 [[ -z ${TEST_EMULATOR:-} && $(uname -m) == x86_64 ]] || skip "the 32-bit program is written for x86"
 [[ -e build/libspanprof-stub32.so ]] || skip "the linker here makes no objects of 32 bits"
-readonly SMALL_LOADER=/lib/ld-linux.so.2
 [[ -x $SMALL_LOADER ]] || skip "no loader for 32-bit programs here (package libc6-i386)"
 readonly NOBODY=65532
 readonly IMAGE=$WORK/image FILE=$WORK/image/etc/ld.so.preload
@@ -41,11 +40,7 @@ for program in true ls cmp cp mv rm cat ln mkfifo mktemp flock; do
 	root_add "$IMAGE" "$(type -P "$program")" "/bin/$program"
 done
 cp scripts/spanprof-preload "$IMAGE$PRODUCT/bin"
-mkdir -p "$IMAGE${SMALL_LIBC%/*}"
-cp -L "$SMALL_LOADER" "$SMALL_LIBC" "$IMAGE${SMALL_LIBC%/*}"
-[[ -e $IMAGE$SMALL_LOADER ]] || ln -s "${SMALL_LIBC%/*}/ld-linux.so.2" "$IMAGE$SMALL_LOADER"
-# A loader finds its C library by the cache, as on every machine that has one.
-ldconfig -r "$IMAGE" "${SMALL_LIBC%/*}"
+root_add_small "$IMAGE"
 cp "$WORK/small" "$IMAGE/app/small"
 cp "$IMAGE/app/test/spend" "$IMAGE/app/test/raised"
 

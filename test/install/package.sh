@@ -161,6 +161,10 @@ root_add "$IMAGE" "$(type -P dash)" /bin/sh
 for program in true ls cmp cp mv rm cat flock mktemp mkfifo ln; do
 	root_add "$IMAGE" "$(type -P "$program")" "/bin/$program"
 done
+entry=$OBJECT
+if [[ $(uname -m) == x86_64 ]] && root_add_small "$IMAGE"; then
+	entry='/usr/lib/spanprof/$LIB/libspanprof.so'
+fi
 "${KIND}_database"
 chown -R 0:0 "$IMAGE"
 chmod -R u=rwX,go=rX "$IMAGE"
@@ -177,6 +181,7 @@ expect_rc report 0
 all_files | diff - "$WORK/before" | grep -E '^[<>] (etc|out|app)/' && fail "touches the machine's files"
 run enable chroot "$IMAGE" /usr/bin/spanprof-preload enable
 expect_rc enable 0
+[[ $(<"$IMAGE/etc/ld.so.preload") == "$entry" ]] || fail "entry: $(<"$IMAGE/etc/ld.so.preload")"
 echo /lib/other.so >>"$IMAGE/etc/ld.so.preload"
 cp "$IMAGE/etc/ld.so.preload" "$WORK/preload"
 

@@ -31,6 +31,22 @@ root_add()
 	done < <(libraries_of "$file")
 }
 
+readonly SMALL_LOADER=/lib/ld-linux.so.2
+
+# root_add_small ROOT: what 32-bit programs need to run there, if they run here. A loader finds its C library
+# by the cache, as on every machine that has one.
+root_add_small()
+{
+	local root=$1 folder
+
+	"$SMALL_LOADER" --list libc.so.6 >/dev/null 2>&1 || return 1
+	folder=$(dirname "$(readlink -f "$SMALL_LOADER")")
+	mkdir -p "$root$folder"
+	cp -L "$SMALL_LOADER" "$folder/libc.so.6" "$root$folder"
+	[[ -e $root$SMALL_LOADER ]] || ln -s "$folder/ld-linux.so.2" "$root$SMALL_LOADER"
+	ldconfig -r "$root" "$folder"
+}
+
 # root_make ROOT: our product, a program with spans, and nothing else, not even a shell.
 root_make()
 {
