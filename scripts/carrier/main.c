@@ -33,7 +33,7 @@ static void die(const char *fmt, ...)
 	exit(127);
 }
 
-/* Where we lie: by /proc, which follows links, or by what the kernel was asked to execute. */
+/* Where we lie: by /proc, or without one by what the kernel was asked to execute, which may be a link. */
 static void own_path(char out[PATH_MAX])
 {
 	ssize_t len = readlink("/proc/self/exe", out, PATH_MAX - 1);
@@ -42,8 +42,8 @@ static void own_path(char out[PATH_MAX])
 
 	if (len > 0 && out[0] == '/')
 		out[len] = '\0';
-	else
-		(void)snprintf(out, PATH_MAX, "%s", asked != NULL ? asked : "");
+	else if (asked == NULL || realpath(asked, out) == NULL)
+		out[0] = '\0';
 	if (strchr(out, '/') == NULL)
 		die("spanprof: cannot tell where this program lies");
 }
