@@ -110,7 +110,7 @@ CRITERION_LIBS = $(call lazy,CRITERION_LIBS,$(shell $(PKG_CONFIG) --libs criteri
 
 # --- Sources -------------------------------------------------------------------------------------
 
-# In a folder, its rooms, and theirs.
+# In a folder, the folders in it, and in these.
 files_in = $(wildcard $(addprefix $(1)/,*.$(2) */*.$(2) */*/*.$(2)))
 sources_in = $(call files_in,$(1),c)
 SAMPLER_SRCS := $(call sources_in,sampler)

@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Fails if a file reaches into a room it may not know, and if rooms or files include each other in a circle:
+# Fails if a file reaches into a folder it may not know, and if folders or files include each other in a circle:
 # direction of our own headers, and external libraries and loader functions outside the one file they live
 # in. Comments and strings do not count.
-# Usage: check-layers.sh [ROOT [TABLE]]; default is this repository, and the table of rooms below.
+# Usage: check-layers.sh [ROOT [TABLE]]; default is this repository, and the table of folders below.
 set -euo pipefail
-rooms=${2:+$(<"$2")}
+folders=${2:+$(<"$2")}
 readonly whole=$((${#} == 0))
 cd "${1:-$(dirname "$0")/..}"
 
-# A room is a folder: "room : what it may include", which is itself, the rooms that are named, and single headers
+# A row is "folder : what its files may include", which is the folder itself, those that are named, and single headers
 # of others. preload/ and export/ are two programs, which know of each other by the region of sampler/ alone.
-readonly ROOMS='
+readonly FOLDERS='
 sampler/base         :
 sampler/region       : sampler/base
 sampler/config       : sampler/base sampler/region
@@ -42,7 +42,7 @@ export/loop          : export export/objects export/off_cpu export/profile expor
 export/exporter      : export export/objects export/util sampler/base sampler/region sampler/config
 export/report        : export/profile export/util sampler/base
 '
-: "${rooms:=$ROOMS}"
+: "${folders:=$FOLDERS}"
 
 # What may be included or named in which files only: "include" matches <headers>, "name" words.
 readonly ONE_HOME='
@@ -89,32 +89,32 @@ includes_system()
 declare -A may_include
 edges=
 
-# The table. What a room may include is in blanks.
-read_rooms()
+# The table. What a folder may include is in blanks.
+read_folders()
 {
-	local room colon rest
+	local folder colon rest
 
-	while read -r room colon rest; do
-		[[ -n $room ]] || continue
-		[[ $colon == : && -z ${may_include[$room]+x} ]] ||
-			complain "no row \"room : what it may include\", or a second one: $room"
-		may_include[$room]=" $room $rest "
-		((!whole)) || compgen -G "$room/*.[ch]" >/dev/null || complain "there is no room $room"
-	done <<<"$rooms"
+	while read -r folder colon rest; do
+		[[ -n $folder ]] || continue
+		[[ $colon == : && -z ${may_include[$folder]+x} ]] ||
+			complain "no row \"folder : what it may include\", or a second one: $folder"
+		may_include[$folder]=" $folder $rest "
+		((!whole)) || compgen -G "$folder/*.[ch]" >/dev/null || complain "there is no folder $folder"
+	done <<<"$folders"
 }
 
 check_own()
 {
-	local file=$1 own=$2 room=${1%/*} header
+	local file=$1 own=$2 folder=${1%/*} header
 
-	if [[ -z ${may_include[$room]+x} ]]; then
+	if [[ -z ${may_include[$folder]+x} ]]; then
 		complain "$file is in a folder without a rule"
 		return
 	fi
 	while read -r header; do
-		# generated ones lie in no room; which files may include them is told above
+		# generated ones lie in no folder; which files may include them is told above
 		[[ -n $header && $header != *.pb-c.h ]] || continue
-		[[ ${may_include[$room]} == *" ${header%/*} "* || ${may_include[$room]} == *" $header "* ]] ||
+		[[ ${may_include[$folder]} == *" ${header%/*} "* || ${may_include[$folder]} == *" $header "* ]] ||
 			complain "$file may not include \"$header\""
 		edges+="$file $header"$'\n'
 	done <<<"$own"
@@ -149,24 +149,24 @@ circle_of()
 	{ LC_ALL=C tsort <<<"$1" 2>&1 >/dev/null || true; } | sed -n '/contains a loop/d; s/^tsort: //p' | paste -sd ' '
 }
 
-# Rooms whose files obey a table without a circle include each other in none.
+# Folders whose files obey a table without a circle include each other in none.
 check_circles()
 {
-	local room other of_rooms='' found
+	local folder other of_folders='' found
 
-	for room in "${!may_include[@]}"; do
-		for other in ${may_include[$room]}; do
+	for folder in "${!may_include[@]}"; do
+		for other in ${may_include[$folder]}; do
 			[[ $other != *.h ]] || other=${other%/*}
-			of_rooms+="$room $other"$'\n'
+			of_folders+="$folder $other"$'\n'
 		done
 	done
-	found=$(circle_of "$of_rooms")
-	[[ -z $found ]] || complain "rooms may include each other in a circle: $found"
+	found=$(circle_of "$of_folders")
+	[[ -z $found ]] || complain "folders may include each other in a circle: $found"
 	found=$(circle_of "$edges")
 	[[ -z $found ]] || complain "files include each other in a circle: $found"
 }
 
-read_rooms
+read_folders
 
 files=0
 while read -r file; do

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One row per SDK and version of its ABI. A row's names are those its adapter asks for before it
- * touches anything: the rooms of preload/sdk/. Runs
+ * touches anything: the folders of preload/sdk/. Runs
  * in spanprof-run only. Caller: check.c.
  */
 #include "scripts/run/sdk.h"

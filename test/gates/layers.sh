@@ -47,7 +47,7 @@ faulty sampler/nowhere/new.c 'int x;' 'is in a folder without a rule'
 seed sampler/base/text.c '/* dlsym() */ const char *s = "dlsym"; // dlsym'
 expect_pass scripts/check-layers.sh "$work/tree"
 
-# Rooms, by a table of their own.
+# Folders, by a table of their own.
 rm -r "$work/tree"
 seed sampler/low/low.h '#include "sampler/low/lower.h"'
 seed sampler/low/lower.h 'struct lower;'
@@ -62,17 +62,17 @@ expect_pass scripts/check-layers.sh "$work/tree" "$work/table"
 faulty sampler/low/up.c '#include "sampler/high/high.h"' 'may not include "sampler/high/high.h"' "$work/table"
 faulty sampler/high/two.c '#include "sampler/other/two.h"' 'may not include "sampler/other/two.h"' "$work/table"
 
-# A circle of rooms, also by way of a single header, and where no file makes use of it.
+# A circle of folders, also by way of a single header, and where no file makes use of it.
 { cat "$work/table"; echo 'sampler/odd : sampler/even'; echo 'sampler/even : sampler/odd'; } >"$work/circle"
-expect_fail 'rooms may include each other in a circle: sampler/' \
+expect_fail 'folders may include each other in a circle: sampler/' \
 	scripts/check-layers.sh "$work/tree" "$work/circle"
 sed 's|^sampler/other.*|& sampler/high/high.h|' "$work/table" >"$work/circle"
-expect_fail 'rooms may include each other in a circle: sampler/' \
+expect_fail 'folders may include each other in a circle: sampler/' \
 	scripts/check-layers.sh "$work/tree" "$work/circle"
 { cat "$work/table"; echo 'sampler/low : sampler/other'; } >"$work/circle"
 expect_fail 'or a second one: sampler/low' scripts/check-layers.sh "$work/tree" "$work/circle"
 
-# A circle of files in one room, of two and of three.
+# A circle of files in one folder, of two and of three.
 seed sampler/low/lower.h '#include "sampler/low/low.h"'
 expect_fail 'files include each other in a circle: sampler/low/low' \
 	scripts/check-layers.sh "$work/tree" "$work/table"

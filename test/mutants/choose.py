@@ -16,8 +16,8 @@ import sys
 
 SOURCES = ["sampler/*/*_sig.c", "preload/hooks/*.c"]
 
-# What may notice, nearest first: the tests of the room after those that have the file's name.
-ROOMS = {
+# What may notice, nearest first: the tests of the folder after those that have the file's name.
+FOLDERS = {
     "sampler/base": ["unit/core/test_handler", "unit/core/test_thread", "unit/sampler/test_unwind_hostile",
                      "e2e/thread_names", "e2e/early_end", "e2e/valgrind"],
     "sampler/region": ["unit/core/test_ring", "stress/ring_step", "stress/ring", "unit/core/test_handler"],
@@ -88,11 +88,11 @@ def places(path):
 
 
 def tests_of(path):
-    room, name = path.rsplit("/", 1)
+    folder, name = path.rsplit("/", 1)
     noun = re.sub(r"(_sig)?\.c$", "", name)
     own = [t[len("test/"):].rsplit(".", 1)[0]
            for t in sorted(glob.glob(f"test/unit/*/test_{noun}.c") + glob.glob(f"test/stress/{noun}*.c"))]
-    return list(dict.fromkeys(own + ROOMS[room]))
+    return list(dict.fromkeys(own + FOLDERS[folder]))
 
 
 def main():
