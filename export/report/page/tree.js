@@ -30,10 +30,12 @@
 		ns: 0, selfNs: 0, samples: 0, baseNs: 0, baseSamples: 0, left: 0, width: 0,
 	});
 
-	function childOf(parent, name, kind) {
+	// The child of a frame that stands for node k of the data.
+	function childOf(parent, profile, k) {
+		const name = profile.names[profile.name[k]];
 		let child = parent.children.get(name);
 		if (!child) {
-			child = frame(name, kind, parent);
+			child = frame(name, profile.kinds[profile.kind[k]], parent);
 			parent.children.set(name, child);
 		}
 		return child;
@@ -48,13 +50,19 @@
 
 	const isEmpty = (profile, i) => profile.ns[i] === 0 && profile.baseNs[i] === 0 && profile.samples[i] === 0;
 
+	// The same child, to which what was measured at node i is added.
+	function addChild(parent, profile, k, i) {
+		const child = childOf(parent, profile, k);
+		add(child, profile, i);
+		return child;
+	}
+
 	function addFromRoot(root, profile, bySpan) {
 		const made = [root];
 		for (let i = 0; i < profile.parent.length; i++) {
 			const parent = made[profile.parent[i]];
 			const isSpan = profile.kinds[profile.kind[i]] === "span";
-			made.push(isSpan && !bySpan ? parent
-				: childOf(parent, profile.names[profile.name[i]], profile.kinds[profile.kind[i]]));
+			made.push(isSpan && !bySpan ? parent : childOf(parent, profile, i));
 			if (isEmpty(profile, i)) continue;
 			made[i + 1].selfNs += profile.ns[i];
 			for (let at = made[i + 1]; at; at = at.parent) add(at, profile, i);
@@ -69,14 +77,8 @@
 			for (let k = i; k >= 0; k = profile.parent[k] - 1)
 				if (profile.kinds[profile.kind[k]] === "span") span = k;
 			add(root, profile, i);
-			if (span !== NONE && bySpan) {
-				at = childOf(root, profile.names[profile.name[span]], "span");
-				add(at, profile, i);
-			}
-			for (let k = i; k >= 0 && k !== span; k = profile.parent[k] - 1) {
-				at = childOf(at, profile.names[profile.name[k]], profile.kinds[profile.kind[k]]);
-				add(at, profile, i);
-			}
+			if (span !== NONE && bySpan) at = addChild(root, profile, span, i);
+			for (let k = i; k >= 0 && k !== span; k = profile.parent[k] - 1) at = addChild(at, profile, k, i);
 			at.selfNs += profile.ns[i];
 		}
 	}
@@ -100,16 +102,10 @@
 			let below = middle, above = callers;
 			middle.kind = profile.kinds[profile.kind[stack[outermost]]];
 			add(middle, profile, i);
-			for (let k = outermost - 1; k >= 0; k--) {
-				below = childOf(below, profile.names[profile.name[stack[k]]], profile.kinds[profile.kind[stack[k]]]);
-				add(below, profile, i);
-			}
+			for (let k = outermost - 1; k >= 0; k--) below = addChild(below, profile, stack[k], i);
 			below.selfNs += profile.ns[i];
 			if (below !== middle && below.name === view.around) middle.selfNs += profile.ns[i];
-			for (const k of stack.slice(outermost + 1)) {
-				above = childOf(above, profile.names[profile.name[k]], profile.kinds[profile.kind[k]]);
-				add(above, profile, i);
-			}
+			for (const k of stack.slice(outermost + 1)) above = addChild(above, profile, k, i);
 		}
 	}
 
