@@ -86,7 +86,17 @@ enum sp_sight sp_thread_wait_see(struct sp_thread_wait_env *e, uint32_t tid,
 	return place->state == SP_TASK_RUNS ? SP_SAW_RUNNING : SP_SAW_WAITING;
 }
 
-static bool walk(struct sp_thread_wait_env *e, struct sp_thread_wait *w, uint32_t tid,
+/* The thread is blocked at that place. */
+static void take_place(struct sp_thread_wait_env *e, struct sp_thread_wait *w,
+		       const struct sp_task_place *place)
+{
+	w->is_known = true;
+	w->is_refused = false;
+	w->place = *place;
+	name(e, w);
+}
+
+static void walk(struct sp_thread_wait_env *e, struct sp_thread_wait *w, uint32_t tid,
 		 const struct sp_task_place *place)
 {
 	static struct sp_sample sample; /* too large for a stack */
@@ -96,42 +106,35 @@ static bool walk(struct sp_thread_wait_env *e, struct sp_thread_wait *w, uint32_
 
 	/* Without a profile of waits only what is waited for matters. */
 	if (!e->ops->config->off_cpu && !e->ops->config->wall) {
-		w->is_known = true;
-		w->is_refused = false;
 		w->depth = 0;
-		w->place = *place;
-		name(e, w);
-		return true;
+		take_place(e, w, place);
+		return;
 	}
 	if (e->walk_ns <= 0)
-		return false;
+		return;
 	epoch = e->hooks.prepare(e->hooks.arg, place->pc);
 	err = sp_wait_stacks_walk(e->stacks, tid, place, &sample);
 	e->walk_ns -= (int64_t)(sp_clock_mono_ns() - begun);
 	if (err == -EAGAIN)
-		return false;
+		return;
 	if (err != 0) {
 		refuse(e, w);
-		return true;
+		return;
 	}
-	w->is_known = true;
-	w->is_refused = false;
 	w->epoch = epoch;
-	w->place = *place;
 	take_stack(e->ops, w, &sample);
-	name(e, w);
-	return true;
+	take_place(e, w, place);
 }
 
-bool sp_thread_wait_enter(struct sp_thread_wait_env *e, struct sp_thread_wait *w, uint32_t tid,
+void sp_thread_wait_enter(struct sp_thread_wait_env *e, struct sp_thread_wait *w, uint32_t tid,
 			  enum sp_sight sight, const struct sp_task_place *place)
 {
 	w->looks = 0;
+	w->is_known = false;
 	if (sight == SP_SAW_REFUSAL)
 		refuse(e, w);
 	else
-		w->is_known = walk(e, w, tid, place);
-	return w->is_known;
+		walk(e, w, tid, place);
 }
 
 bool sp_thread_wait_name_late(struct sp_thread_wait_env *e, struct sp_thread_wait *w)

@@ -46,8 +46,11 @@ void sp_thread_wait_allow(struct sp_thread_wait_env *e, uint64_t now_ns);
 enum sp_sight sp_thread_wait_see(struct sp_thread_wait_env *e, uint32_t tid,
 				 struct sp_task_place *place);
 
-/* Takes down the wait that it was seen in, or the refusal. False if the thread has gone on meanwhile. */
-bool sp_thread_wait_enter(struct sp_thread_wait_env *e, struct sp_thread_wait *w, uint32_t tid,
+/*
+ * Takes down the wait that it was seen in, or the refusal. The wait is not known if the thread has gone on
+ * meanwhile, or if no time is left to walk its stack.
+ */
+void sp_thread_wait_enter(struct sp_thread_wait_env *e, struct sp_thread_wait *w, uint32_t tid,
 			  enum sp_sight sight, const struct sp_task_place *place);
 
 /* Whether a wait that goes on has got its name at last. */

@@ -120,7 +120,7 @@ static void place_now(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 	t->left_ns = 0;
 	t->wait.is_known = f->sight == SP_SAW_WAITING || f->sight == SP_SAW_REFUSAL;
 	if (t->wait.is_known && !same) {
-		(void)sp_thread_wait_enter(&e->wait, &t->wait, t->tid, f->sight, &f->place);
+		sp_thread_wait_enter(&e->wait, &t->wait, t->tid, f->sight, &f->place);
 	} else if (t->wait.is_known) {
 		begins |= sp_thread_wait_name_late(&e->wait, &t->wait);
 	}
