@@ -80,7 +80,7 @@ static void flatten(const char *prefix, json_t *value, int depth)
 	}
 }
 
-/* Anybody's file: not one that is waited for, and of a size that fits. NULL = *why. */
+/* Anybody's file: not one that is waited for, and of a size that fits. NULL = *why. written may be NULL. */
 static json_t *load(const char *path, time_t *written, const char **why)
 {
 	static json_error_t error;
@@ -98,7 +98,8 @@ static json_t *load(const char *path, time_t *written, const char **why)
 		while (len < FILE_MAX && (got = read(fd, data + len, FILE_MAX - len)) > 0)
 			len += (size_t)got;
 		root = len < FILE_MAX ? json_loadb(data, len, 0, &error) : NULL;
-		*written = st.st_mtime;
+		if (written != NULL)
+			*written = st.st_mtime;
 		*why = len < FILE_MAX ? error.text : "too large for a status file";
 	}
 	if (root != NULL && !json_is_object(root)) {
@@ -115,8 +116,7 @@ static json_t *load(const char *path, time_t *written, const char **why)
 bool sp_probe_status(const char *path)
 {
 	const char *why;
-	time_t written;
-	json_t *root = load(path, &written, &why);
+	json_t *root = load(path, NULL, &why);
 
 	if (root == NULL) {
 		sp_line(stderr, "spanprof-probe: %s: %s", path, why);
