@@ -106,6 +106,13 @@ static bool is_again(const struct sp_otelcpp *sdk, const struct sp_otelcpp_found
 		       f->type[SP_OTELCPP_TYPE_TRACER];
 }
 
+/* Under the lock: of an instance whose spans are known only the start was found now. */
+static bool is_less(const struct sp_otelcpp *sdk, const struct sp_otelcpp_found *f)
+{
+	return is_again(sdk, f) && f->type[SP_OTELCPP_TYPE_SPAN] == NULL &&
+	       atomic_load_explicit(&sdk->type[SP_OTELCPP_TYPE_SPAN], memory_order_relaxed) != NULL;
+}
+
 /* Under the lock. NULL if more instances are alive than there is room for. */
 static struct sp_otelcpp *place_for(const struct sp_otelcpp_found *f)
 {
@@ -127,7 +134,13 @@ struct sp_otelcpp *sp_otelcpp_instance_add(const struct sp_otelcpp_found *found)
 	if (!sp_try_lock(&busy))
 		return NULL;
 	sdk = place_for(found);
-	if (sdk != NULL) {
+	if (sdk != NULL && is_less(sdk, found)) {
+		/*
+		 * Something has put the tracer's slot back, and left others as we made them. Their
+		 * calls go through what is known, so all of that stays.
+		 */
+		atomic_store_explicit(&sdk->state, (int)found->state, memory_order_relaxed);
+	} else if (sdk != NULL) {
 		/*
 		 * An object that was loaded again at its place is laid out as before. A context
 		 * storage that outlived it leads here still.

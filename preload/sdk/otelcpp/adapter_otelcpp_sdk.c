@@ -23,7 +23,8 @@ static void *method(const void *object, unsigned slot)
 	return sp_otelcpp_member(sp_otelcpp_member(object, 0), slot * sizeof(void *));
 }
 
-void sp_otelcpp_reject(struct sp_otelcpp *sdk, enum sp_sdk_fact fact)
+/* We cannot read the spans of this instance: from now on its calls go straight through. */
+static void reject(struct sp_otelcpp *sdk, enum sp_sdk_fact fact)
 {
 	atomic_store_explicit(&sdk->state, SP_OTELCPP_REJECTED, memory_order_relaxed);
 	sp_sdk_disproved(sdk->names->sdk, fact);
@@ -52,7 +53,7 @@ static void look_at_other(struct sp_otelcpp *sdk, const void *pointer)
 		return;
 	atomic_fetch_add_explicit(&sdk->looks, 1, memory_order_relaxed);
 	if (!sp_otelcpp_is_result(pointer))
-		sp_otelcpp_reject(sdk, SP_SDK_FACT_POINTER);
+		reject(sdk, SP_SDK_FACT_POINTER);
 }
 
 static void first_span(struct sp_otelcpp *sdk, const void *span)
@@ -78,11 +79,11 @@ void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer)
 		return NULL;
 	}
 	if (!sp_otelcpp_is_pointer(f, pointer)) {
-		sp_otelcpp_reject(sdk, SP_SDK_FACT_POINTER);
+		reject(sdk, SP_SDK_FACT_POINTER);
 		return NULL;
 	}
 	if (!sp_otelcpp_ids_fit(sdk, f, span)) {
-		sp_otelcpp_reject(sdk, SP_SDK_FACT_IDS);
+		reject(sdk, SP_SDK_FACT_IDS);
 		return NULL;
 	}
 	atomic_store_explicit(&sdk->looks, 0, memory_order_relaxed);

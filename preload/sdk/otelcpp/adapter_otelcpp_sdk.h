@@ -188,7 +188,8 @@ struct sp_otelcpp_found {
 
 /*
  * Adds an instance, of which nothing is hooked yet. The same one again if its tracers are known,
- * and NULL if more are alive than we can hold.
+ * and NULL if more are alive than we can hold. If only the start was found of one whose spans are
+ * known, nothing but its state changes.
  */
 struct sp_otelcpp *sp_otelcpp_instance_add(const struct sp_otelcpp_found *found);
 
@@ -197,12 +198,6 @@ static inline bool sp_otelcpp_known(const struct sp_otelcpp *sdk)
 {
 	return atomic_load_explicit(&sdk->state, memory_order_relaxed) == SP_OTELCPP_KNOWN;
 }
-
-/*
- * The spans of this instance cannot be told: it labels none from now on, and those that are open end as
- * before. What is not understood is said once.
- */
-void sp_otelcpp_reject(struct sp_otelcpp *sdk, enum sp_sdk_fact fact);
 
 /* For sp_otelcpp_returned(), before a span was seen. */
 void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer);

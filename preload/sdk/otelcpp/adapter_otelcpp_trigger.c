@@ -289,17 +289,7 @@ first_start(const struct sp_otelcpp_names *names, unsigned which, const void *co
 			return NULL;
 	}
 	sdk = with_tracer(vptr);
-	if (!is_new(sdk, vptr))
-		return sdk;
-	/*
-	 * Something has put the tracer's slot back, and left others as we made them. Their calls go
-	 * through what is known of this instance, which hand_on() would forget.
-	 */
-	if (sdk != NULL && sp_otelcpp_known(sdk)) {
-		sp_otelcpp_reject(sdk, SP_SDK_FACT_CLASS);
-		return sdk;
-	}
-	return hand_on(names, vptr, real);
+	return is_new(sdk, vptr) ? hand_on(names, vptr, real) : sdk;
 }
 
 struct sp_otelcpp *sp_otelcpp_started(const struct sp_otelcpp_names *names, unsigned which,
