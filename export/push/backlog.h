@@ -30,7 +30,7 @@ struct sp_queued_profile {
 	uint32_t limited; /* how often the server had no room for it */
 	bool under_way;   /* the last piece is, in that slot of the transport's */
 	unsigned slot;
-	uint64_t era; /* push.c's, when it was begun */
+	uint64_t era; /* backoff.h's, when it was begun */
 	uint64_t begun_ns;
 };
 

@@ -11,11 +11,9 @@
 #include <string.h>
 
 #include "export/push/backlog.h"
+#include "export/push/backoff.h"
 #include "export/util/log.h"
 
-#define SP_PUSH_BASE_MS UINT64_C(1000)
-#define SP_PUSH_CAP_MS UINT64_C(30000)
-#define SP_PUSH_RETRY_AFTER_MAX_MS UINT64_C(300000)
 /* The server refuses profiles that began more than an hour ago; a minute is for the way there. */
 #define SP_PUSH_MAX_AGE_NS (UINT64_C(3540) * SP_NS_PER_S)
 #define SP_PUSH_KINDS 8U
@@ -37,11 +35,9 @@ struct sp_push {
 	struct sp_push_limits limits;
 	struct sp_backlog backlog;
 	uint32_t halvings; /* that may still be done */
-	uint64_t not_before_ns;
-	uint32_t failures; /* since the last success */
-	uint64_t era;      /* how many failures there were; transfers of one are side by side */
-	bool flushing;     /* there is no later */
-	bool released;     /* there is one after all */
+	struct sp_backoff backoff;
+	bool flushing; /* there is no later */
+	bool released; /* there is one after all */
 	/* One per kind of trouble, so that one kind does not silence another. */
 	struct sp_export_log_site said_unreachable;
 	struct {
@@ -152,36 +148,13 @@ static struct sp_export_log_site *site_of(struct sp_push *p, const struct sp_rep
 	return &p->said[i].site;
 }
 
-/* Full jitter: anywhere between now and a bound that doubles, so that clients do not come back
- * together; never before the server said. The bound is the server's, not the profile's: when the
- * oldest has made room, the next one is not asked for any sooner. */
-static void back_off(struct sp_push *p, const struct sp_reply *r)
-{
-	uint64_t bound_ms = SP_PUSH_BASE_MS << (p->failures < 6 ? p->failures : 6);
-	uint64_t floor_ms = (uint64_t)r->retry_after_s * 1000;
-	uint64_t wait_ms;
-	uint64_t until_ns;
-
-	if (bound_ms > SP_PUSH_CAP_MS)
-		bound_ms = SP_PUSH_CAP_MS;
-	if (floor_ms > SP_PUSH_RETRY_AFTER_MAX_MS)
-		floor_ms = SP_PUSH_RETRY_AFTER_MAX_MS;
-	wait_ms = p->env.random(p->env.random_arg) % (bound_ms + 1);
-	if (wait_ms < floor_ms)
-		wait_ms = floor_ms;
-	until_ns = now(p) + wait_ms * SP_NS_PER_MS;
-	/* Of those that failed side by side the one counts that asked for the longest wait. */
-	if (until_ns > p->not_before_ns)
-		p->not_before_ns = until_ns;
-}
-
 static void retry_later(struct sp_push *p, const struct sp_reply *r)
 {
 	bool again = !p->flushing && !sp_reply_unknown(r);
 
 	sp_export_log_limited(p->ops, site_of(p, r), now(p), "push failed%s: %s",
 			      again ? ", will try again" : "", p->news.last_error);
-	back_off(p, r);
+	sp_backoff_wait(&p->backoff, r->retry_after_s, now(p), p->env.random(p->env.random_arg));
 }
 
 /* Its halves take the place of the current piece, the first one on top. False: it stays. */
@@ -245,34 +218,21 @@ static enum outcome failed(struct sp_push *p, struct sp_queued_profile *b, const
 	return sp_reply_limited(r) ? NO_ROOM : STOPPED;
 }
 
-/* All that may be; of a server that failed last one at a time, until it has taken one. */
+/* All that may be. */
 static void begin(struct sp_push *p)
 {
 	struct sp_queued_profile *b;
 
-	while (p->backlog.under_way < (p->failures == 0 ? SP_TRANSFERS : 1) &&
+	while (p->backlog.under_way < sp_backoff_room(&p->backoff) &&
 	       (b = sp_backlog_next(&p->backlog)) != NULL) {
 		if (b->tries != 0)
 			b->origin->ops->counter_add(b->origin->ops->arg, SP_COUNT_PUSH_RETRIED, 1);
-		b->era = p->era;
+		b->era = p->backoff.era;
 		b->begun_ns = now(p);
 		sp_backlog_begin(&p->backlog, b);
 		p->env.start(p->env.transport_arg, b->slot, &sp_backlog_piece(b)->message,
 			     p->limits.timeout_ms);
 	}
-}
-
-/* Those that were begun side by side fail side by side: that is one failure. */
-static void note_answer(struct sp_push *p, const struct sp_queued_profile *b)
-{
-	if (b->era != p->era)
-		return;
-	if (sp_reply_good(&p->reply)) {
-		p->failures = 0;
-		return;
-	}
-	p->failures++;
-	p->era++;
 }
 
 /* What became of the transfer in that slot is in p->reply. */
@@ -293,7 +253,7 @@ static enum outcome ended(struct sp_push *p, unsigned slot)
 						.bytes = sp_backlog_piece(b)->message.body.len,
 						.samples = sp_backlog_piece(b)->samples,
 						.ns = now(p) - b->begun_ns});
-	note_answer(p, b);
+	sp_backoff_note(&p->backoff, b->era, sp_reply_good(&p->reply));
 	if (!sp_reply_good(&p->reply))
 		return failed(p, b, &p->reply);
 	ops->counter_add(ops->arg, SP_COUNT_UPLOADS, 1);
@@ -328,7 +288,7 @@ void sp_push_run(struct sp_push *p)
 
 	drop_old(p);
 	for (unsigned i = 0; i < SP_PUSH_ROUND && outcome == WENT_ON; i++) {
-		if (now(p) >= p->not_before_ns && !p->ops->flush_pending(p->ops->arg))
+		if (sp_backoff_over(&p->backoff, now(p)) && !p->ops->flush_pending(p->ops->arg))
 			begin(p);
 		if (!sp_push_under_way(p))
 			return;
@@ -442,9 +402,9 @@ uint32_t sp_push_due_ms(const struct sp_push *p)
 		return SP_PUSH_POLL_MS;
 	if (p->backlog.n == 0)
 		return UINT32_MAX;
-	if (t >= p->not_before_ns)
+	if (sp_backoff_over(&p->backoff, t))
 		return 0;
-	ms = (p->not_before_ns - t + SP_NS_PER_MS - 1) / SP_NS_PER_MS;
+	ms = (p->backoff.until_ns - t + SP_NS_PER_MS - 1) / SP_NS_PER_MS;
 	return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX - 1;
 }
 
