@@ -16,7 +16,6 @@
 
 /* The server refuses profiles that began more than an hour ago; a minute is for the way there. */
 #define SP_PUSH_MAX_AGE_NS (UINT64_C(3540) * SP_NS_PER_S)
-#define SP_PUSH_KINDS 8U
 #define SP_PUSH_ROUND 32U   /* requests, then the caller has its turn */
 #define SP_PUSH_POLL_MS 10U /* as often a transfer is looked at */
 /*
@@ -38,12 +37,6 @@ struct sp_push {
 	struct sp_backoff backoff;
 	bool flushing; /* there is no later */
 	bool released; /* there is one after all */
-	/* One per kind of trouble, so that one kind does not silence another. */
-	struct sp_export_log_site said_unreachable;
-	struct {
-		int status;
-		struct sp_export_log_site site;
-	} said[SP_PUSH_KINDS];
 	struct sp_push_news news;
 	struct sp_reply reply; /* too large for a stack */
 };
@@ -135,25 +128,9 @@ void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_me
 	allow_halvings(p, SP_PUSH_HALVINGS_PROFILE);
 }
 
-/* Where messages about this kind of answer are limited; the last place takes all further kinds. */
-static struct sp_export_log_site *site_of(struct sp_push *p, const struct sp_reply *r)
-{
-	unsigned i = 0;
-
-	if (r->kind != SP_REPLY_STATUS)
-		return &p->said_unreachable;
-	while (i < SP_PUSH_KINDS - 1 && p->said[i].status != 0 && p->said[i].status != r->status)
-		i++;
-	p->said[i].status = r->status;
-	return &p->said[i].site;
-}
-
 static void retry_later(struct sp_push *p, const struct sp_reply *r)
 {
-	bool again = !p->flushing && !sp_reply_unknown(r);
-
-	sp_export_log_limited(p->ops, site_of(p, r), now(p), "push failed%s: %s",
-			      again ? ", will try again" : "", p->news.last_error);
+	sp_push_news_warn(&p->news, p->ops, r, now(p), !p->flushing && !sp_reply_unknown(r));
 	sp_backoff_wait(&p->backoff, r->retry_after_s, now(p), p->env.random(p->env.random_arg));
 }
 

@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "export/util/log.h"
-
 /* The server refuses what began more than an hour ago by its clock. */
 #define SKEW_MAX_MS INT64_C(3600000)
 
@@ -37,6 +35,26 @@ void sp_push_news_take(struct sp_push_news *n, const struct sp_core_ops *ops,
 		sp_reply_describe(r, n->last_error, sizeof(n->last_error));
 	if (r->has_skew)
 		take_skew(n, ops, r->skew_ms);
+}
+
+/* Where messages about this kind of answer are limited; the last place takes all further kinds. */
+static struct sp_export_log_site *site_of(struct sp_push_news *n, const struct sp_reply *r)
+{
+	unsigned i = 0;
+
+	if (r->kind != SP_REPLY_STATUS)
+		return &n->said_unreachable;
+	while (i < SP_PUSH_KINDS - 1 && n->said[i].status != 0 && n->said[i].status != r->status)
+		i++;
+	n->said[i].status = r->status;
+	return &n->said[i].site;
+}
+
+void sp_push_news_warn(struct sp_push_news *n, const struct sp_core_ops *ops,
+		       const struct sp_reply *r, uint64_t now_ns, bool again)
+{
+	sp_export_log_limited(ops, site_of(n, r), now_ns, "push failed%s: %s",
+			      again ? ", will try again" : "", n->last_error);
 }
 
 void sp_push_news_tell(const struct sp_core_ops *ops, const struct sp_reply *r,

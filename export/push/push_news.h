@@ -10,9 +10,11 @@
 #include "export/export.h"
 #include "export/profile/profile_type.h"
 #include "export/push/reply.h"
+#include "export/util/log.h"
 #include "export/util/losses.h"
 
 #define SP_PUSH_ERROR SP_LOSSES_WORDS
+#define SP_PUSH_KINDS 8U
 
 /* Zero it at first use. */
 struct sp_push_news {
@@ -23,6 +25,12 @@ struct sp_push_news {
 	bool has_skew;                  /* the server sent its time */
 	int64_t skew_ms;                /* how much later it is there */
 	bool said_skew;                 /* a message said that it is too much */
+	/* One per kind of trouble, so that one kind does not silence another. */
+	struct sp_export_log_site said_unreachable;
+	struct {
+		int status;
+		struct sp_export_log_site site;
+	} said[SP_PUSH_KINDS];
 };
 
 /* One try to send something. */
@@ -41,5 +49,9 @@ void sp_push_news_tell(const struct sp_core_ops *ops, const struct sp_reply *r,
 /* After each try. */
 void sp_push_news_take(struct sp_push_news *n, const struct sp_core_ops *ops,
 		       const struct sp_reply *r);
+
+/* The last try failed, and whether there will be another: a message, limited for each kind of answer. */
+void sp_push_news_warn(struct sp_push_news *n, const struct sp_core_ops *ops,
+		       const struct sp_reply *r, uint64_t now_ns, bool again);
 
 #endif
