@@ -3,19 +3,14 @@
 #define _GNU_SOURCE
 #include "preload/sdk/sdk_typeinfo.h"
 
-#include <link.h>
 #include <stddef.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "preload/elf/fork_barrier.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/readable_sig.h"
 
 #define WORD sizeof(uintptr_t)
 
-/* No object that holds an SDK comes near it; a search of so much takes a tenth of a second. */
-#define BYTES_MAX (128UL << 20)
 /* Names also occur in tables of symbols, and words may equal an address by chance. */
 #define KEYS_MAX 64U
 
@@ -36,11 +31,10 @@ struct keys {
 };
 
 struct search {
-	const struct sp_typeinfo_image *image;
+	const struct sp_elf_image *image;
 	const struct sp_typeinfo_class *classes;
 	struct sp_typeinfo_found *found;
 	unsigned n;
-	uintptr_t page_size;
 	uintptr_t bytes_left;
 	bool complete;
 	struct keys names;
@@ -65,62 +59,23 @@ static void add_key(struct search *s, struct keys *k, uintptr_t at, unsigned cla
 	k->n++;
 }
 
-static const struct sp_typeinfo_segment *segment_of(const struct sp_typeinfo_image *image,
-						    uintptr_t address, uintptr_t size)
-{
-	for (unsigned i = 0; i < image->n; i++) {
-		const struct sp_typeinfo_segment *g = &image->segment[i];
-
-		if (address - g->start < g->size && g->size - (address - g->start) >= size)
-			return g;
-	}
-	return NULL;
-}
-
-/*
- * A program may have unmapped pages of its own, and behind the end of a truncated file there are
- * none. The kernel tells without harm.
- */
-static bool readable_pages(const struct search *s, uintptr_t from, uintptr_t size)
-{
-	uintptr_t page = from & ~(s->page_size - 1);
-
-	if (size > UINTPTR_MAX - from)
-		return false;
-	for (; page < from + size; page += s->page_size) {
-		if (!sp_readable(page))
-			return false;
-	}
-	return true;
-}
-
-/* A word of the object, which may be outside of what is being searched. */
-static bool word_at(const struct search *s, uintptr_t address, uintptr_t *word)
-{
-	if (address % WORD != 0 || segment_of(s->image, address, WORD) == NULL ||
-	    !sp_readable(address))
-		return false;
-	memcpy(word, (const void *)address, WORD);
-	return true;
-}
-
 /* The base of a class may be another object's. */
-static bool is_name(const struct search *s, uintptr_t address, const char *name)
+static bool is_name(uintptr_t address, const char *name)
 {
 	size_t size = strlen(name) + 1;
 
-	return address != 0 && readable_pages(s, address, size) &&
+	return address != 0 && sp_elf_image_readable(address, size) &&
 	       memcmp((const void *)address, name, size) == 0;
 }
 
-static bool is_named(const struct search *s, uintptr_t info, const char *name)
+static bool is_named(uintptr_t info, const char *name)
 {
 	uintptr_t text;
 
 	if (info == 0 || info % WORD != 0 || !sp_readable(info + INFO_NAME * WORD))
 		return false;
 	memcpy(&text, (const void *)(info + INFO_NAME * WORD), sizeof(text));
-	return is_name(s, text, name);
+	return is_name(text, name);
 }
 
 /* A typeinfo with several bases has an offset behind each. */
@@ -131,17 +86,17 @@ static bool has_base(const struct search *s, uintptr_t info, const char *base)
 
 	if (base[0] == '\0')
 		return true;
-	if (!word_at(s, info + INFO_BASE * WORD, &first))
+	if (!sp_elf_image_word(s->image, info + INFO_BASE * WORD, &first))
 		return false;
-	if (is_named(s, first, base))
+	if (is_named(first, base))
 		return true;
-	return word_at(s, info + INFO_FIRST_OF_BASES * WORD, &first) &&
-	       word_at(s, info + INFO_OFFSET_OF_FIRST * WORD, &offset) &&
-	       offset >> OFFSET_SHIFT == 0 && is_named(s, first, base);
+	return sp_elf_image_word(s->image, info + INFO_FIRST_OF_BASES * WORD, &first) &&
+	       sp_elf_image_word(s->image, info + INFO_OFFSET_OF_FIRST * WORD, &offset) &&
+	       offset >> OFFSET_SHIFT == 0 && is_named(first, base);
 }
 
 /* A hit of the marker: is it within one of the names? */
-static void take_name(struct search *s, const struct sp_typeinfo_segment *g, uintptr_t hit,
+static void take_name(struct search *s, const struct sp_elf_segment *g, uintptr_t hit,
 		      const char *marker)
 {
 	for (unsigned i = 0; i < s->n; i++) {
@@ -167,7 +122,7 @@ static bool spend(struct search *s, uintptr_t bytes)
 }
 
 /* Old linkers, and gold, put what is only read beside the code; others have a segment for it. */
-static bool has_constants(const struct sp_typeinfo_image *image)
+static bool has_constants(const struct sp_elf_image *image)
 {
 	for (unsigned i = 0; i < image->n; i++) {
 		if (!image->segment[i].writable && !image->segment[i].executable)
@@ -182,12 +137,12 @@ static void find_names(struct search *s, const char *marker)
 	bool apart = has_constants(s->image);
 
 	for (unsigned i = 0; i < s->image->n; i++) {
-		const struct sp_typeinfo_segment *g = &s->image->segment[i];
+		const struct sp_elf_segment *g = &s->image->segment[i];
 		uintptr_t at = g->start;
 		uintptr_t end = g->start + g->from_file;
 
 		if (g->writable || (apart && g->executable) || g->from_file == 0 ||
-		    !spend(s, g->from_file) || !readable_pages(s, g->start, g->from_file))
+		    !spend(s, g->from_file) || !sp_elf_image_readable(g->start, g->from_file))
 			continue;
 		while (s->complete && at < end) {
 			const void *hit = memmem((const void *)at, end - at, marker, len);
@@ -201,14 +156,14 @@ static void find_names(struct search *s, const char *marker)
 }
 
 /* Every word of a segment that is one of those addresses. */
-static void find_words(struct search *s, const struct sp_typeinfo_segment *g, const struct keys *k,
+static void find_words(struct search *s, const struct sp_elf_segment *g, const struct keys *k,
 		       word_fn *fn)
 {
 	uintptr_t at = (g->start + WORD - 1) & ~(WORD - 1);
 	uintptr_t end = g->start + g->from_file;
 
 	if (k->n == 0 || g->from_file == 0 || !spend(s, g->from_file) ||
-	    !readable_pages(s, g->start, g->from_file))
+	    !sp_elf_image_readable(g->start, g->from_file))
 		return;
 	for (; at + WORD <= end; at += WORD) {
 		uintptr_t word = *(const uintptr_t *)at;
@@ -227,7 +182,7 @@ static void take_info(struct search *s, uintptr_t place, unsigned class)
 	uintptr_t info = place - INFO_NAME * WORD;
 	uintptr_t vptr;
 
-	if (!word_at(s, info, &vptr) || vptr == 0 || vptr % WORD != 0 ||
+	if (!sp_elf_image_word(s->image, info, &vptr) || vptr == 0 || vptr % WORD != 0 ||
 	    !has_base(s, info, s->classes[class].base))
 		return;
 	s->found[class].named = true;
@@ -236,7 +191,7 @@ static void take_info(struct search *s, uintptr_t place, unsigned class)
 
 static bool is_code(const struct search *s, uintptr_t address)
 {
-	const struct sp_typeinfo_segment *g = segment_of(s->image, address, 1);
+	const struct sp_elf_segment *g = sp_elf_image_segment(s->image, address, 1);
 
 	return g != NULL && g->executable;
 }
@@ -251,14 +206,15 @@ static bool is_vtable(const struct search *s, uintptr_t place,
 	uintptr_t destructor[2];
 	unsigned slots = 0;
 
-	if (!word_at(s, place - WORD, &offset) || offset != 0)
+	if (!sp_elf_image_word(s->image, place - WORD, &offset) || offset != 0)
 		return false;
-	while (slots <= class->slots_max && word_at(s, vptr + slots * WORD, &word) &&
-	       is_code(s, word))
+	while (slots <= class->slots_max &&
+	       sp_elf_image_word(s->image, vptr + slots * WORD, &word) && is_code(s, word))
 		slots++;
 	return slots >= class->slots_min && slots <= class->slots_max &&
-	       word_at(s, vptr + class->destructors * WORD, &destructor[0]) &&
-	       word_at(s, vptr + (class->destructors + 1) * WORD, &destructor[1]) &&
+	       sp_elf_image_word(s->image, vptr + class->destructors * WORD, &destructor[0]) &&
+	       sp_elf_image_word(s->image, vptr + (class->destructors + 1) * WORD,
+				 &destructor[1]) &&
 	       destructor[0] != destructor[1];
 }
 
@@ -277,22 +233,22 @@ static void take_vtable(struct search *s, uintptr_t place, unsigned class)
 static void take_reference(struct search *s, uintptr_t place, unsigned class)
 {
 	uintptr_t info = place - INFO_BASE * WORD;
-	const struct sp_typeinfo_segment *g;
+	const struct sp_elf_segment *g;
 	uintptr_t name;
 
 	if (s->classes[class].kind != SP_TYPEINFO_DERIVED) {
 		take_vtable(s, place, class);
 		return;
 	}
-	if (!word_at(s, info + INFO_NAME * WORD, &name))
+	if (!sp_elf_image_word(s->image, info + INFO_NAME * WORD, &name))
 		return;
-	g = segment_of(s->image, name, 1);
+	g = sp_elf_image_segment(s->image, name, 1);
 	if (g != NULL && !g->writable)
 		add_key(s, &s->derived, info, class);
 }
 
 /* Typeinfos and vtables lie together. */
-static void find_in(struct search *s, const struct sp_typeinfo_segment *g)
+static void find_in(struct search *s, const struct sp_elf_segment *g)
 {
 	s->infos.n = 0;
 	s->derived.n = 0;
@@ -320,7 +276,7 @@ static void find_classes(struct search *s)
 {
 	for (unsigned pass = 0; pass < 3 && s->complete && !found_any(s); pass++) {
 		for (unsigned i = 0; i < s->image->n; i++) {
-			const struct sp_typeinfo_segment *g = &s->image->segment[i];
+			const struct sp_elf_segment *g = &s->image->segment[i];
 
 			if (pass == 0 ? g->relro
 				      : !g->relro && g->writable == (pass == 1) && !g->executable)
@@ -329,7 +285,7 @@ static void find_classes(struct search *s)
 	}
 }
 
-bool sp_typeinfo_find(const struct sp_typeinfo_image *image, const char *marker,
+bool sp_typeinfo_find(const struct sp_elf_image *image, const char *marker,
 		      const struct sp_typeinfo_class *classes, struct sp_typeinfo_found *found,
 		      unsigned n)
 {
@@ -338,8 +294,7 @@ bool sp_typeinfo_find(const struct sp_typeinfo_image *image, const char *marker,
 		.classes = classes,
 		.found = found,
 		.n = n,
-		.page_size = (uintptr_t)sysconf(_SC_PAGESIZE),
-		.bytes_left = BYTES_MAX,
+		.bytes_left = SP_ELF_IMAGE_SEARCH_MAX,
 		.complete = true,
 	};
 
@@ -350,80 +305,4 @@ bool sp_typeinfo_find(const struct sp_typeinfo_image *image, const char *marker,
 	if (!s.complete)
 		memset(found, 0, n * sizeof(*found));
 	return s.complete;
-}
-
-static void add_segment(struct sp_typeinfo_image *image, const struct dl_phdr_info *info,
-			const ElfW(Phdr) * p)
-{
-	bool relro = p->p_type == PT_GNU_RELRO;
-
-	if (image->n < SP_TYPEINFO_SEGMENTS_MAX)
-		image->segment[image->n] = (struct sp_typeinfo_segment){
-			.start = info->dlpi_addr + p->p_vaddr,
-			.size = p->p_memsz,
-			.from_file = p->p_filesz < p->p_memsz ? p->p_filesz : p->p_memsz,
-			.writable = relro || (p->p_flags & PF_W) != 0,
-			.executable = !relro && (p->p_flags & PF_X) != 0,
-			.relro = relro,
-		};
-	image->n++;
-}
-
-struct query {
-	uintptr_t address;
-	struct sp_typeinfo_image *image;
-};
-
-static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
-{
-	struct query *q = arg;
-	bool here = false;
-
-	q->image->n = 0;
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-
-		if (p->p_type == PT_LOAD && q->address - info->dlpi_addr - p->p_vaddr < p->p_memsz)
-			here = true;
-		if ((p->p_type == PT_LOAD || p->p_type == PT_GNU_RELRO) && (p->p_flags & PF_R) != 0)
-			add_segment(q->image, info, p);
-	}
-	return here;
-}
-
-bool sp_typeinfo_image_at(const void *address, struct sp_typeinfo_image *image)
-{
-	struct query q = {.address = (uintptr_t)address, .image = image};
-
-	return sp_fork_barrier_walk(visit, &q) != 0 && image->n <= SP_TYPEINFO_SEGMENTS_MAX;
-}
-
-const void *const *sp_typeinfo_only_reference(const struct sp_typeinfo_image *image,
-					      const void *address)
-{
-	const void *const *only = NULL;
-	uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
-	uintptr_t bytes_left = BYTES_MAX;
-	const struct search s = {.page_size = page_size};
-
-	for (unsigned i = 0; i < image->n; i++) {
-		const struct sp_typeinfo_segment *g = &image->segment[i];
-		uintptr_t at = (g->start + WORD - 1) & ~(WORD - 1);
-
-		if (!g->writable || g->relro || g->executable)
-			continue;
-		if (g->size > bytes_left || !readable_pages(&s, g->start, g->size))
-			return NULL;
-		bytes_left -= g->size;
-		for (; at + WORD <= g->start + g->size; at += WORD) {
-			const void *const *word = (const void *const *)at;
-
-			if (__atomic_load_n(word, __ATOMIC_RELAXED) != address)
-				continue;
-			if (only != NULL)
-				return NULL;
-			only = word;
-		}
-	}
-	return only;
 }

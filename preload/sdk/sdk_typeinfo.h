@@ -18,24 +18,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SP_TYPEINFO_SEGMENTS_MAX 16U
+#include "preload/elf/elf_image.h"
+
 #define SP_TYPEINFO_VTABLES_MAX 4U
 #define SP_TYPEINFO_NAME_MAX 72U
-
-struct sp_typeinfo_segment {
-	uintptr_t start;
-	uintptr_t size;      /* in memory */
-	uintptr_t from_file; /* of which these came with the file */
-	bool writable;
-	bool executable;
-	bool relro; /* a part of a writable one, which the loader has made read-only */
-};
-
-/* An object as it is loaded. */
-struct sp_typeinfo_image {
-	unsigned n;
-	struct sp_typeinfo_segment segment[SP_TYPEINFO_SEGMENTS_MAX];
-};
 
 enum sp_typeinfo_kind {
 	SP_TYPEINFO_CLASS,   /* the class of that name */
@@ -60,22 +46,12 @@ struct sp_typeinfo_found {
 	const void *const *vptr[SP_TYPEINFO_VTABLES_MAX]; /* of slot 0 */
 };
 
-/* The object that address lies in. False if there is none, or it has more segments than we hold. */
-bool sp_typeinfo_image_at(const void *address, struct sp_typeinfo_image *image);
-
 /*
  * Looks for n classes, all names of which contain the marker. False when there was more to search
  * than we do, and then nothing counts as found.
  */
-bool sp_typeinfo_find(const struct sp_typeinfo_image *image, const char *marker,
+bool sp_typeinfo_find(const struct sp_elf_image *image, const char *marker,
 		      const struct sp_typeinfo_class *classes, struct sp_typeinfo_found *found,
 		      unsigned n);
-
-/*
- * The only word in the object's writable memory that is this address; NULL if there are none or
- * several.
- */
-const void *const *sp_typeinfo_only_reference(const struct sp_typeinfo_image *image,
-					      const void *address);
 
 #endif

@@ -21,7 +21,7 @@
 #define CLASSES 3U
 
 static uint8_t *image;
-static struct sp_typeinfo_image loaded;
+static struct sp_elf_image loaded;
 
 static const struct sp_typeinfo_class classes[CLASSES] = {
 	{.kind = SP_TYPEINFO_CLASS,
@@ -71,7 +71,7 @@ static void take_image(const uint8_t *data, size_t size)
 static bool is_code(uintptr_t address)
 {
 	for (unsigned i = 0; i < loaded.n; i++) {
-		const struct sp_typeinfo_segment *g = &loaded.segment[i];
+		const struct sp_elf_segment *g = &loaded.segment[i];
 
 		if (g->executable && address - g->start < g->size)
 			return true;
@@ -101,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	loaded.n = SEGMENTS;
 	for (unsigned i = 0; i < SEGMENTS; i++)
-		loaded.segment[i] = (struct sp_typeinfo_segment){
+		loaded.segment[i] = (struct sp_elf_segment){
 			.start = (uintptr_t)image + i * PAGE,
 			.size = PAGE,
 			.from_file = (data[i] & 8) != 0 ? PAGE / 2 : PAGE,
@@ -113,6 +113,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)sp_typeinfo_find(&loaded, "N1m", classes, found, CLASSES);
 	for (unsigned i = 0; i < CLASSES; i++)
 		check(&classes[i], &found[i]);
-	(void)sp_typeinfo_only_reference(&loaded, image);
+	(void)sp_elf_image_only_reference(&loaded, image);
 	return 0;
 }

@@ -136,14 +136,14 @@ static void relocate(unsigned char *bias, uint64_t end, const struct file *f)
 	}
 }
 
-static void add(struct sp_typeinfo_image *image, const unsigned char *bias, const Elf64_Phdr *p)
+static void add(struct sp_elf_image *image, const unsigned char *bias, const Elf64_Phdr *p)
 {
 	bool relro = p->p_type == PT_GNU_RELRO;
 
 	if ((p->p_type != PT_LOAD && !relro) || (p->p_flags & PF_R) == 0 ||
-	    image->n == SP_TYPEINFO_SEGMENTS_MAX)
+	    image->n == SP_ELF_SEGMENTS_MAX)
 		return;
-	image->segment[image->n++] = (struct sp_typeinfo_segment){
+	image->segment[image->n++] = (struct sp_elf_segment){
 		.start = (uintptr_t)bias + p->p_vaddr,
 		.size = p->p_memsz,
 		.from_file = p->p_filesz < p->p_memsz ? p->p_filesz : p->p_memsz,
@@ -154,7 +154,7 @@ static void add(struct sp_typeinfo_image *image, const unsigned char *bias, cons
 }
 
 /* NULL if it cannot be mapped, as a program at an address that is taken. */
-static unsigned char *load(const struct file *f, uint64_t end, struct sp_typeinfo_image *image)
+static unsigned char *load(const struct file *f, uint64_t end, struct sp_elf_image *image)
 {
 	bool fixed = f->head->e_type == ET_EXEC;
 	unsigned char *bias = mmap(NULL, end, PROT_READ | PROT_WRITE,
@@ -191,7 +191,7 @@ static double now_us(void)
 	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
 }
 
-static double look(const char *path, const struct sp_typeinfo_image *image)
+static double look(const char *path, const struct sp_elf_image *image)
 {
 	struct sp_typeinfo_found found[SP_ARRAY_LEN(sp_otelcpp_classes)];
 	double began = now_us();
@@ -218,7 +218,7 @@ int main(void)
 	unsigned n = 0;
 
 	while (fgets(path, sizeof(path), stdin) != NULL) {
-		struct sp_typeinfo_image image;
+		struct sp_elf_image image;
 		struct file f;
 		uint64_t end;
 		unsigned char *at;

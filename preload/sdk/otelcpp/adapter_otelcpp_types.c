@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "preload/elf/elf_image.h"
 #include "preload/elf/elf_walk.h"
 #include "preload/elf/relocations.h"
 #include "preload/elf/resolve.h"
@@ -209,11 +210,11 @@ bool sp_otelcpp_types_look(const void *address, const struct sp_elf_range *objec
 			   struct sp_otelcpp **sdk)
 {
 	struct sp_typeinfo_found found[SP_ARRAY_LEN(sp_otelcpp_classes)];
-	struct sp_typeinfo_image image;
+	struct sp_elf_image image;
 	bool known = false;
 
 	memset(found, 0, sizeof(found));
-	if (sp_typeinfo_image_at(address, &image))
+	if (sp_elf_image_at(address, &image))
 		(void)sp_typeinfo_find(&image, SP_OTELCPP_MARKER, sp_otelcpp_classes, found,
 				       SP_ARRAY_LEN(found));
 	for (unsigned v = 0; v < SP_OTELCPP_VERSIONS; v++)
@@ -226,12 +227,12 @@ bool sp_otelcpp_types_look(const void *address, const struct sp_elf_range *objec
 static bool find_storage(struct sp_otelcpp *sdk, const struct sp_otelcpp_flavour *f,
 			 const void *self)
 {
-	struct sp_typeinfo_image image;
+	struct sp_elf_image image;
 	const void *const *word;
 
-	if (!sp_typeinfo_image_at(sdk->span_vptr, &image))
+	if (!sp_elf_image_at(sdk->span_vptr, &image))
 		return false;
-	word = sp_typeinfo_only_reference(&image, self);
+	word = sp_elf_image_only_reference(&image, self);
 	if (word == NULL || !sp_otelcpp_is_pointer(f, (const char *)word - f->pointee))
 		return false;
 	sp_otelcpp_set_storage(sdk, (const char *)word - f->pointee);

@@ -23,7 +23,7 @@ enum { NAMES, TYPES, CODE, DATA, PAGES };
 
 static uintptr_t page_size;
 static uintptr_t memory;
-static struct sp_typeinfo_image image;
+static struct sp_elf_image image;
 static uintptr_t names_used;
 static uintptr_t *next_word;
 
@@ -38,7 +38,7 @@ static void set_up(void)
 	memory = (uintptr_t)mmap(NULL, PAGES * page_size, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	for (unsigned i = 0; i < PAGES; i++)
-		image.segment[i] = (struct sp_typeinfo_segment){
+		image.segment[i] = (struct sp_elf_segment){
 			.start = page(i),
 			.size = page_size,
 			.from_file = page_size,
@@ -304,35 +304,4 @@ Test(sdk_typeinfo, nothing_is_found_where_there_is_too_much_to_search)
 	cr_assert_not(sp_typeinfo_find(&image, MARKER, &tool, &found, 1));
 	cr_assert_eq(found.n, 0);
 	cr_assert_not(found.named);
-}
-
-Test(sdk_typeinfo, the_only_reference_is_found)
-{
-	uintptr_t *data = (uintptr_t *)page(DATA);
-	const void *object = &image;
-
-	cr_assert_null(sp_typeinfo_only_reference(&image, object));
-	data[3] = (uintptr_t)object;
-	*(uintptr_t *)page(TYPES) = (uintptr_t)object;
-	cr_assert_eq(sp_typeinfo_only_reference(&image, object), (const void *const *)&data[3]);
-	data[9] = (uintptr_t)object;
-	cr_assert_null(sp_typeinfo_only_reference(&image, object), "which of them?");
-}
-
-Test(sdk_typeinfo, an_object_is_told_by_its_code)
-{
-	const uintptr_t here = (uintptr_t)&find;
-	bool has_code = false;
-	bool has_data = false;
-
-	cr_assert(sp_typeinfo_image_at((const void *)here, &image));
-	for (unsigned i = 0; i < image.n; i++) {
-		const struct sp_typeinfo_segment *g = &image.segment[i];
-
-		has_code = has_code || (here - g->start < g->size && g->executable);
-		has_data = has_data || ((uintptr_t)&memory - g->start < g->size && g->writable);
-		cr_assert_leq(g->from_file, g->size);
-	}
-	cr_assert(has_code && has_data);
-	cr_assert_not(sp_typeinfo_image_at(&has_code, &image), "a stack is no object");
 }
