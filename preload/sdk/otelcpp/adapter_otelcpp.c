@@ -291,9 +291,12 @@ const void *const sp_otelcpp_hooks[SP_OTELCPP_REAL_N] = {
 };
 
 /*
- * Starts under the SDK's names, for as long as its classes have not been looked for
- * (adapter_otelcpp_trigger.h). Switched off they stay, and what is known by a glance goes on by a
- * jump.
+ * The loader binds a tracer's slot to our function that has the name of the SDK's own start. The first call
+ * of ours looks for the SDK's classes (adapter_otelcpp_trigger.h); once those are hooked, the slot leads to
+ * sp_otelcpp_start(), and nothing comes here any more. While we are switched off nothing is hooked, so
+ * every start of the process comes here and has to cost next to nothing. So this is the SDK's own function,
+ * which the caller jumps to, if it is known without asking the loader: the tracer is of the first instance,
+ * and that is never unloaded. NULL in all other cases, which take the long way.
  */
 static inline start_fn *straight(const void *tracer)
 {

@@ -191,7 +191,11 @@ static bool is_there(const struct sp_otelcpp_found *f, unsigned type,
 	return found[type].named || has_name(f, type);
 }
 
-/* What became of one ABI version in an object. True if it has it. */
+/*
+ * What became of one ABI version in an object. True if it has it. An SDK that was built with relative vtables
+ * (clang's -fexperimental-relative-c++-abi-vtables: offsets of 32 bits in place of pointers) is not supported:
+ * its classes have names, but no vtable that fits. Its spans are not profiled, which is said once.
+ */
 static bool look_for(const struct sp_otelcpp_names *names, const struct sp_elf_range *object,
 		     const struct sp_typeinfo_found *found, struct sp_otelcpp **sdk)
 {
