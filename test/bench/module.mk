@@ -45,6 +45,11 @@ $(B)/test/bench/waits: test/bench/waits.c preload/spanprof.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $< -lpthread
 
+$(B)/test/bench/life: test/bench/life.c test/hosts/host.h test/sdk/opentelemetry_c.h \
+		$(B)/test/libopentelemetry-c.so
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. $(CFLAGS) -o $@ $< $(TEST_SDK_LDLIBS) -lpthread
+
 $(B)/test/bench/requests: test/bench/requests.c test/sdk/opentelemetry_c.h \
 		$(B)/test/libopentelemetry-c.so
 	@mkdir -p $(@D)
@@ -92,4 +97,4 @@ $(B)/test/bench/modules: test/bench/modules.c test/hosts/host.h test/sdk/opentel
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. $(CFLAGS) -o $@ $< $(TEST_SDK_LDLIBS) -ldl
 
 TEST_PROGRAMS += $(addprefix $(B)/test/bench/,libinside.so export modules pairs direct ours rounds execs \
-	cpu threads requests waits) $(BENCH_HANDLERS)
+	cpu threads requests waits life) $(BENCH_HANDLERS)

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A process from its first span to its end. Usage: life BURN_MS FORKS EXECS THREADS: so many
+ * threads wait from before that span on. Prints the CPU time that
+ * its first span was open in ms, what the start of that span took in us, and a fork and an exec in us
+ * (medians, each until the child was waited for). When its standard input ends it prints the time of
+ * CLOCK_MONOTONIC in ns and calls exit().
+ */
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test/hosts/host.h"
+#include "test/sdk/opentelemetry_c.h"
+
+#define TIMES_MAX 1000
+
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a;
+	int64_t y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median_us(int count, int runs_program)
+{
+	static int64_t took[TIMES_MAX];
+
+	for (int i = 0; i < count; i++) {
+		int64_t start = host_clock_ns(CLOCK_MONOTONIC);
+		pid_t pid = fork();
+		int status = -1;
+
+		HOST_CHECK(pid >= 0);
+		if (pid == 0) {
+			if (runs_program)
+				execl("/bin/true", "true", (char *)NULL);
+			_exit(0);
+		}
+		HOST_CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+		took[i] = host_clock_ns(CLOCK_MONOTONIC) - start;
+	}
+	qsort(took, (size_t)count, sizeof(took[0]), by_value);
+	return count > 0 ? (double)took[count / 2] / 1e3 : 0;
+}
+
+static void *wait_for_end(void *unused)
+{
+	pause();
+	return unused;
+}
+
+static void start_threads(int count)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	HOST_CHECK(pthread_attr_init(&attr) == 0);
+	HOST_CHECK(pthread_attr_setstacksize(&attr, 65536) == 0);
+	for (int i = 0; i < count; i++)
+		HOST_CHECK(pthread_create(&thread, &attr, wait_for_end, NULL) == 0);
+}
+
+int main(int argc, char **argv)
+{
+	int64_t cpu, start, first;
+	double fork_us, exec_us;
+	void *tracer, *span;
+
+	HOST_CHECK(argc == 5 && atoi(argv[2]) <= TIMES_MAX && atoi(argv[3]) <= TIMES_MAX);
+	otelc_init_tracer_provider("life", "1.0", "bench", "");
+	tracer = otelc_get_tracer();
+	start_threads(atoi(argv[4]));
+	cpu = host_cpu_ns();
+	start = host_clock_ns(CLOCK_MONOTONIC);
+	span = otelc_start_span(tracer, "first", OTELC_SPAN_KIND_SERVER, NULL);
+	first = host_clock_ns(CLOCK_MONOTONIC) - start;
+	host_burn_ms(atoi(argv[1]));
+	otelc_end_span(span);
+	cpu = host_cpu_ns() - cpu;
+	fork_us = median_us(atoi(argv[2]), 0);
+	exec_us = median_us(atoi(argv[3]), 1);
+	printf("%.3f %.1f %.1f %.1f\n", (double)cpu / 1e6, (double)first / 1e3, fork_us, exec_us);
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+	printf("%lld\n", (long long)host_clock_ns(CLOCK_MONOTONIC));
+	fflush(stdout);
+	exit(0);
+}
