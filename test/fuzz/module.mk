@@ -28,8 +28,8 @@ FUZZ_ELF := $(call fuzz_objects,,export/util/grow.c export/util/sorted.c export/
 	export/symbols/fde_file.c export/symbols/lines.c export/symbols/dwarf_index.c \
 	export/symbols/demangle.c export/util/pool.c sampler/base/text.c sampler/unwind/ehframe_sig.c)
 FUZZ_HTTP := $(call fuzz_objects,,export/push/http.c export/push/libcurl.c \
-	export/push/http_request.c export/push/http_answer.c export/push/backlog.c export/push/push.c \
-	export/push/push_news.c export/push/reply.c export/util/losses.c export/push/request.c \
+	export/push/http_request.c export/push/http_answer.c export/push/backlog.c export/push/backoff.c \
+	export/push/push.c export/push/push_news.c export/push/reply.c export/util/losses.c export/push/request.c \
 	export/push/ingest.c export/profile/pprof_request.c export/profile/gzip.c export/util/grow.c \
 	export/push/address.c export/push/credentials.c export/push/secret.c export/push/tls_files.c \
 	export/util/user_file.c export/push/keylog.c export/push/headers_json.c export/util/clock.c \
