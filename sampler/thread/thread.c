@@ -209,10 +209,14 @@ static void know_alternate(struct sp_thread *t, uint32_t bytes)
 	atomic_store_explicit(&t->alternate_bytes, bytes, memory_order_relaxed);
 }
 
-/* The block of thread tid; NULL if it has none. */
-static struct sp_thread *find(uint32_t tid)
+/* Where the block of thread tid is noted; NULL if it cannot have one. */
+static _Atomic uint16_t *slot_of(uint32_t tid)
 {
-	_Atomic uint16_t *slot = TABLE->ready ? sp_thread_by_tid(tid) : NULL;
+	return TABLE->ready ? sp_thread_by_tid(tid) : NULL;
+}
+
+static struct sp_thread *block_in(const _Atomic uint16_t *slot)
+{
 	uint16_t have = slot != NULL ? atomic_load_explicit(slot, memory_order_acquire) : 0;
 
 	return have != 0 ? sp_thread_at(have - 1U) : NULL;
@@ -223,9 +227,10 @@ static struct sp_thread *find(uint32_t tid)
  */
 static struct sp_thread *enrol(uint32_t tid, uint32_t alternate_bytes)
 {
-	struct sp_thread *t = find(tid);
+	const _Atomic uint16_t *slot = slot_of(tid);
+	struct sp_thread *t = block_in(slot);
 
-	if (t != NULL)
+	if (slot == NULL || t != NULL)
 		return t;
 	t = sp_thread_claim();
 	if (t == NULL)
@@ -325,7 +330,7 @@ void sp_thread_ended(void)
 
 bool sp_thread_enrol(uint32_t tid)
 {
-	struct sp_thread *t = find(tid);
+	struct sp_thread *t = block_in(slot_of(tid));
 
 	if (t == NULL) {
 		(void)enrol(tid, 0);

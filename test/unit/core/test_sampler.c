@@ -176,10 +176,11 @@ Test(sampler, takes_a_few_of_many_threads_at_a_time)
 		cr_assert_eq(pthread_create(&thread[i], NULL, wait_for_end, &end[0]), 0);
 		cr_assert_eq(sem_wait(&begun), 0);
 	}
-	cr_assert_not(sp_thread_scan());
-	cr_assert_eq(sp_thread_armed() - others, SP_THREAD_SCAN_MAX);
-	cr_assert_not(sp_thread_scan());
-	cr_assert_eq(sp_thread_armed() - others, 2 * SP_THREAD_SCAN_MAX);
+	for (unsigned i = 1; i <= THREADS / SP_THREAD_SCAN_MAX; i++) {
+		cr_assert_not(sp_thread_scan());
+		/* An emulator has a thread of its own, which blocks all signals. */
+		cr_assert_leq(sp_thread_armed() - others, i * SP_THREAD_SCAN_MAX);
+	}
 	cr_assert(sp_thread_scan());
 	cr_assert_eq(sp_thread_armed() - others, THREADS);
 	cr_assert(sp_thread_scan());
