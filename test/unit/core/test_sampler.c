@@ -167,6 +167,8 @@ Test(sampler, takes_a_few_of_many_threads_at_a_time)
 	uint32_t others;
 	int end[2];
 
+	if (emulated())
+		cr_skip_test("the masks in /proc are the emulator's");
 	prepare();
 	cr_assert_eq(pipe(end), 0);
 	cr_assert_eq(sem_init(&begun, 0, 0), 0);
@@ -178,8 +180,7 @@ Test(sampler, takes_a_few_of_many_threads_at_a_time)
 	}
 	for (unsigned i = 1; i <= THREADS / SP_THREAD_SCAN_MAX; i++) {
 		cr_assert_not(sp_thread_scan());
-		/* An emulator has a thread of its own, which blocks all signals. */
-		cr_assert_leq(sp_thread_armed() - others, i * SP_THREAD_SCAN_MAX);
+		cr_assert_eq(sp_thread_armed() - others, i * SP_THREAD_SCAN_MAX);
 	}
 	cr_assert(sp_thread_scan());
 	cr_assert_eq(sp_thread_armed() - others, THREADS);
