@@ -210,8 +210,7 @@ ifneq ($(STUB),)
 		$(foreach d,$(LIB_64),$(foreach f,$(CORE_SO) $(EXPORTER),$(call link_in,$(d),$(notdir $(f)),$(notdir $(f))) &&)) :
 endif
 	install -m 0755 $(PROGRAMS) '$(DESTDIR)$(PREFIX)/bin'
-	for section in $(MAN_SECTIONS); do \
-		install -m 0644 $(B)/man/*.$$section '$(DESTDIR)$(MANDIR)'/man$$section || exit; done
+	$(foreach s,$(MAN_SECTIONS),install -m 0644 $(filter %.$(s),$(MAN_PAGES)) '$(DESTDIR)$(MANDIR)/man$(s)' &&) :
 	for name in $(COMPLETED); do \
 		install -m 0644 scripts/completion/spanprof '$(DESTDIR)$(COMPLETIONS)'/$$name || exit; done
 	sed -i 's|@LIBDIR@|$(LIBDIR)|' '$(DESTDIR)$(MANDIR)/man7/spanprof.7'
@@ -381,6 +380,15 @@ help: ## this list
 
 # --- Rules ---------------------------------------------------------------------------------------
 
+# What is linked follows .link, which changes with the flags of linking, with the list of sources, because a file
+# that was deleted has to leave the archives and programs it was in, and with this Makefile, which has the commands.
+# Programs that are linked with an archive follow it by that.
+$(CORE_SO) $(LAUNCHER): $(B)/.link
+LINK_STATE = $(CC) $(CFLAGS) $(LDFLAGS) $(PRODUCT_SRCS) $(GEN_SRCS) $(UNIT_HELPER_SRCS) $(UNIT_MAIN_SRCS)
+$(B)/.link: FORCE
+	@mkdir -p $(@D)
+	@[[ $@ -nt Makefile ]] && echo '$(LINK_STATE)' | cmp -s - $@ || echo '$(LINK_STATE)' >$@
+
 # Each flavour has its own tree of objects; .flags changes when the compiler or its flags do.
 define flavour_rules
 .PRECIOUS: $(B)/$(1)/%.o
@@ -413,6 +421,8 @@ $(B)/$(1)/report.a: $(patsubst %.c,$(B)/$(1)/%.o,$(filter-out export/report/main
 $(B)/$(1)/preload.a: $(patsubst %.c,$(B)/$(1)/%.o,$(filter-out preload/hooks/% preload/lifecycle/init.c,$(PRELOAD_SRCS)))
 	$$(call archive)
 
+$(patsubst %,$(B)/$(1)/%.a,sampler export exporter report preload): $(B)/.link
+
 $(filter $(B)/$(1)/test/unit/preload/%,$(UNIT_SRCS:%.c=$(B)/$(1)/%)): $(B)/$(1)/preload.a
 $(filter $(B)/$(1)/test/unit/export/%,$(UNIT_SRCS:%.c=$(B)/$(1)/%)): $(B)/$(1)/report.a
 $(filter $(B)/$(1)/test/unit/exporter/%,$(UNIT_SRCS:%.c=$(B)/$(1)/%)): $(B)/$(1)/exporter.a
@@ -428,7 +438,7 @@ endef
 define archive
 $(call say,AR,$@)
 @rm -f $@
-$(Q)$(AR) rcsD $@ $^
+$(Q)$(AR) rcsD $@ $(filter %.o,$^)
 endef
 
 # The files of the pages of spanprof-report are put into this object; the compiler does not list them.
@@ -487,7 +497,7 @@ $(RUNNER): $(RUNNER_SRCS:%.c=$(B)/release/%.o) $(B)/release/sampler.a
 
 $(LAUNCHER): $(LAUNCHER_SRCS:%.c=$(B)/release/%.o)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -static-pie -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $^
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -static-pie -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $(filter %.o,$^)
 
 $(PRINT_CONFIG): $(B)/release/scripts/print-config.o $(B)/release/sampler.a
 	$(call link_program,release,-Wl$(comma)--as-needed)
