@@ -16,7 +16,7 @@ readonly OBJECT=$PRODUCT/lib/spanprof/libspanprof.so
 chmod 755 "$WORK"
 root_make "$IMAGE"
 root_add "$IMAGE" "$(type -P dash)" /bin/sh
-for program in true ls cmp cp mv rm cat ln mkfifo mktemp flock; do
+for program in true ls cmp cp mv rm cat ln mkfifo mktemp flock readlink; do
 	root_add "$IMAGE" "$(type -P "$program")" "/bin/$program"
 done
 cp scripts/spanprof-preload "$IMAGE$PRODUCT/bin"
@@ -101,8 +101,40 @@ for kind in link folder binary other; do
 	esac
 	preload "$kind" 125 enable
 	[[ $(wc -l <"$WORK/$kind.err") == 1 ]] || fail "$kind: not one line: $(<"$WORK/$kind.err")"
+	# Before the object goes away, there is nothing to do.
+	preload "$kind.off" 0 disable
 done
 [[ $(<"$WORK/elsewhere") == /lib/one.so ]] || fail "written through a link"
+
+# Through a link that leads into the root, absolute or not, our entry is found and taken out where it is.
+mkdir -p "$IMAGE/etc/machine"
+for target in /etc/machine/preload machine/preload; do
+	rm -f "$FILE"
+	ln -s "$target" "$FILE"
+	preload nowhere.off 0 disable
+	printf '/lib/one.so\n%s\n' "$OBJECT" >"$IMAGE/etc/machine/preload"
+	preload link.status 0 status
+	preload link.off 0 disable
+	[[ -L $FILE && $(<"$IMAGE/etc/machine/preload") == /lib/one.so ]] || fail "through a link: $(<"$IMAGE/etc/machine/preload")"
+	[[ $(ls "$IMAGE/etc/machine") == preload ]] || fail "files stay behind: $(ls "$IMAGE/etc/machine")"
+	rm "$IMAGE/etc/machine/preload"
+	preload link.gone 1 status
+done
+rm -r "$FILE" "$IMAGE/etc/machine"
+
+# Where the entry has to stay, the removal of a package fails, and is told what is left to do.
+mv "$IMAGE/bin/flock" "$IMAGE/bin/flock.away"
+printf '/lib/one.so\n' >"$FILE"
+run others chroot "$IMAGE" "$PRODUCT/bin/spanprof-preload" disable
+expect_rc others 0
+printf '%s\n' "$OBJECT" >"$FILE"
+run stays chroot "$IMAGE" "$PRODUCT/bin/spanprof-preload" disable
+expect_rc stays 125
+grep -q "flock.*/etc/ld.so.preload still lists $OBJECT.*by hand" "$WORK/stays.err" || fail "$(<"$WORK/stays.err")"
+printf '%s\0\n' "$OBJECT" >"$FILE"
+preload binary.stays 125 disable
+grep -q "not text.*still lists $OBJECT" "$WORK/binary.stays.err" || fail "$(<"$WORK/binary.stays.err")"
+mv "$IMAGE/bin/flock.away" "$IMAGE/bin/flock"
 rm "$FILE"
 
 # An object that others may change, or that no program survives.

@@ -158,7 +158,7 @@ need chroot dash
 root_make "$IMAGE"
 rm -r "${IMAGE:?}$PRODUCT"
 root_add "$IMAGE" "$(type -P dash)" /bin/sh
-for program in true ls cmp cp mv rm cat flock mktemp mkfifo ln; do
+for program in true ls cmp cp mv rm cat flock mktemp mkfifo ln readlink; do
 	root_add "$IMAGE" "$(type -P "$program")" "/bin/$program"
 done
 entry=$OBJECT
@@ -191,10 +191,13 @@ cmp "$WORK/preload" "$IMAGE/etc/ld.so.preload" || fail "an upgrade changes ld.so
 sed -i /other/d "$IMAGE/etc/ld.so.preload"
 profiled everywhere /app/test/spend 50
 
+# It goes also where somebody has made the file a link.
 echo /lib/other.so >>"$IMAGE/etc/ld.so.preload"
+mv "$IMAGE/etc/ld.so.preload" "$IMAGE/etc/preload.conf"
+ln -s preload.conf "$IMAGE/etc/ld.so.preload"
 "${KIND}_take"
 [[ $(<"$IMAGE/etc/ld.so.preload") == /lib/other.so ]] || fail "left: $(<"$IMAGE/etc/ld.so.preload")"
-rm "$IMAGE/etc/ld.so.preload"
+rm "$IMAGE/etc/ld.so.preload" "$IMAGE/etc/preload.conf"
 "${KIND}_purge"
 [[ $("${KIND}_state") != installed* ]] || fail "state: $("${KIND}_state")"
 all_files | diff "$WORK/before" - || fail "something else than before"
