@@ -62,7 +62,7 @@ static void say_output(const char *folder)
 	if (err == 0 && faccessat(AT_FDCWD, where, W_OK | X_OK, AT_EACCESS) != 0)
 		err = errno;
 	if (err == 0) {
-		sp_line_say("output", "ok", "profiles are written into %s", folder);
+		sp_line_say("output", "ok", "profiles can be written into %s", folder);
 		return;
 	}
 	sp_line_say("output", "wrong",

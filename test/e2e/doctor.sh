@@ -98,19 +98,37 @@ run named SPANPROF_STATUS_FILE="$WORK/named.status" "$DOCTOR" "$HOST_PID"
 kill "$HOST_PID"
 diagnosis named 0
 grep -q '^  ok     service: shop (the program gives it' "$WORK/named.out" || fail "$(<"$WORK/named.out")"
+# Without a status file nobody can tell that there is none.
+host_start "$ACTIVE" "$SERVER" "LD_PRELOAD=$SO" STORY_SERVICE=shop SPANPROF_OUTPUT_DIR="$WORK/named.profiles" \
+	"$TEST_LIBS/otelcpp/debian/stories" nested 60000
+run untold "$DOCTOR" "$HOST_PID"
+kill "$HOST_PID"
+diagnosis untold 0
+grep -q '^  note   no variable names the service' "$WORK/untold.out" || fail "$(<"$WORK/untold.out")"
+# A run shows it: the name that it has, and one that differs.
+run named.command "$SERVER" STORY_SERVICE=shop "$DOCTOR" -- "$TEST_LIBS/otelcpp/debian/stories" nested 200
+diagnosis named.command 0
+run other.command "$SERVER" SPANPROF_APPLICATION_NAME=shopp STORY_SERVICE=shop "$DOCTOR" -- \
+	"$TEST_LIBS/otelcpp/debian/stories" nested 200
+diagnosis other.command 1 'have the service "shopp", the spans of the program "shop"'
+! grep '^  ok     service' "$WORK/other.command.out" || fail "and the service is well"
 grep -q '^  note   opentelemetry-cpp, ABI v1, release [0-9.]* in .*libopentelemetry_trace.so.*: its virtual methods, by name' \
 	"$WORK/named.out" || fail "$(<"$WORK/named.out")"
 # 2. No loader runs.
-run static "$SERVICE" "$SERVER" "$DOCTOR" -- "$HOSTS/static" 10 x
+NOBODY_THERE=PYROSCOPE_SERVER_ADDRESS=http://127.0.0.1:$(refused_port)
+run static "$SERVICE" "$NOBODY_THERE" "$DOCTOR" -- "$HOSTS/static" 10 x
 diagnosis static 1 'statically linked'
 if [[ $(build/spanprof-run --check busybox || true) == *"statically linked"* ]]; then
-	examine static.pid 1 'statically linked' busybox "LD_PRELOAD=$SO" "$SERVICE" "$SERVER" \
+	examine static.pid 1 'statically linked' busybox "LD_PRELOAD=$SO" "$SERVICE" "$NOBODY_THERE" \
 		busybox sleep 60
 fi
 # 3. The SDK is a part of the program, and there is nothing that it could be found by.
 g++ -o "$WORK/inside" "$TEST_LIBS"/otelcpp/static_nortti/{stories,mini_sdk}.o -lpthread
 run hidden "$SERVICE" "$SERVER" "$DOCTOR" -- "$WORK/inside" nested 50
 diagnosis hidden 1 'its SDK cannot be hooked: opentelemetry-cpp.*hidden symbols'
+# The cause comes before what the server has to do with it.
+run first "$SERVICE" "$NOBODY_THERE" "$DOCTOR" -- "$HOSTS/plain" 10 x
+grep -m 1 '^  WRONG' "$WORK/first.out" | grep -q 'no supported OpenTelemetry SDK' || fail "$(<"$WORK/first.out")"
 run nameless "$SERVICE" "$SERVER" "$DOCTOR" -- "$TEST_LIBS/otelcpp/static_nortti/stories" nested 50
 diagnosis nameless 1 'no supported OpenTelemetry SDK'
 # 4. Nobody samples the traces.
@@ -164,7 +182,9 @@ run script "$SERVICE" "$SERVER" "$DOCTOR" -- "$WORK/start.sh"
 grep -q '^  WRONG .*start.sh sets LD_PRELOAD itself' "$WORK/script.out" || fail "$(<"$WORK/script.out")"
 
 # More that happens.
-examine disabled 1 'switched off by a variable' fixture "$SERVICE" "$SERVER" OTEL_SDK_DISABLED=true "${REQUESTS[@]}"
+examine disabled 1 'switched off by a variable' fixture "$SERVICE" "$SERVER" OTEL_SDK_DISABLED=true \
+	SPANPROF_OUTPUT_DIR="$WORK" "${REQUESTS[@]}"
+! grep 'are written' "$WORK/disabled.out" || fail "profiles are written although profiling is switched off"
 examine typo 1 'SPANPROF_SERVER_ADRESS' "$ACTIVE" "$SERVICE" "$SERVER" SPANPROF_SERVER_ADRESS=x \
 	"${REQUESTS[@]}"
 # As installed, and without the exporter.
