@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes profiles as files, for hosts without a server and for tests. A file is written under
- * another name and renamed, so a reader never sees half of one. Context: the exporter.
+ * another name and renamed, so a reader never sees half of one, and never over another file. Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/push/file_sink.h"
@@ -16,13 +16,18 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "export/util/clock.h"
 #include "export/util/log.h"
 #include "export/util/user_file.h"
+
+#define SP_FILE_NAMES_TRIED 8U
 
 struct sp_file_sink {
 	const struct sp_core_ops *ops;
 	const char *dir;
 	char service[64]; /* safe in a file name */
+	uint64_t random;
+	uint32_t token; /* in each name */
 	uint32_t seq;
 	struct sp_export_log_site said;
 };
@@ -51,6 +56,8 @@ struct sp_file_sink *sp_file_sink_new(const struct sp_core_ops *ops)
 		return NULL;
 	f->ops = ops;
 	f->dir = ops->config->output_dir;
+	f->random = sp_clock_seed(ops->pid);
+	f->token = (uint32_t)sp_clock_random(&f->random);
 	safe_name(f->service, sizeof(f->service), ops->config->service_name);
 	return f;
 }
@@ -69,23 +76,41 @@ static void make_name(const struct sp_file_sink *f, const struct sp_file_sink_it
 
 	if (gmtime_r(&t, &tm) != NULL)
 		(void)strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm);
-	(void)snprintf(out, cap, "spanprof-%s-%" PRIu32 "-%s-%06" PRIu32 "%s.pb.gz", f->service,
-		       f->ops->pid, stamp, f->seq, item->suffix);
+	(void)snprintf(out, cap, "spanprof-%s-%" PRIu32 "-%s-%08" PRIx32 "-%06" PRIu32 "%s.pb.gz",
+		       f->service, f->ops->pid, stamp, f->token, f->seq, item->suffix);
+}
+
+/*
+ * A process is not the only one with its number and its second: containers that share a folder number
+ * their processes alike, and a program that executes itself keeps its number. So a random number tells
+ * them apart, and a name that is in use all the same is left alone.
+ */
+static int write_new(struct sp_file_sink *f, int folder, const struct sp_bytes *profile,
+		     const struct sp_file_sink_item *item, char *name, size_t cap)
+{
+	char temp[NAME_MAX];
+	int err = -EEXIST;
+
+	for (unsigned i = 0; i < SP_FILE_NAMES_TRIED && err == -EEXIST; i++) {
+		if (i != 0)
+			f->token = (uint32_t)sp_clock_random(&f->random);
+		make_name(f, item, name, cap);
+		(void)snprintf(temp, sizeof(temp), ".%s.tmp", name);
+		err = sp_user_file_create(folder, name, temp, profile->data, profile->len, 0640);
+	}
+	return err;
 }
 
 int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile,
 		       const struct sp_file_sink_item *item, uint64_t now_ns)
 {
 	char name[NAME_MAX - 8];
-	char temp[NAME_MAX];
 	int dirfd = sp_user_file_open_folder(f->dir, 0755);
 	int err = dirfd < 0 ? dirfd : 0;
 
 	f->seq++;
 	if (err == 0) {
-		make_name(f, item, name, sizeof(name));
-		(void)snprintf(temp, sizeof(temp), ".%s.tmp", name);
-		err = sp_user_file_replace(dirfd, name, temp, profile->data, profile->len, 0640);
+		err = write_new(f, dirfd, profile, item, name, sizeof(name));
 		close(dirfd);
 	}
 	if (err == 0) {

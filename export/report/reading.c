@@ -108,7 +108,7 @@ static bool is_stamp(const char *s)
 }
 
 /*
- * Where the service ends in "SERVICE-PID-TIME-NUMBER...", as the exporter calls its files behind
+ * Where the service ends in "SERVICE-PID-TIME-RANDOM-NUMBER...", as the exporter calls its files behind
  * "spanprof-". NULL if that is no such name.
  */
 static const char *end_of_service(const char *name)

@@ -238,26 +238,65 @@ static int write_all(int fd, const char *data, size_t len)
 	return 0;
 }
 
-int sp_user_file_replace(int folder, const char *name, const char *temp, const void *data,
-			 size_t len, mode_t mode)
+/* -EEXIST: that file is somebody else's, and stays. */
+static int write_new(int folder, const char *temp, const void *data, size_t len, mode_t mode)
 {
-	int err = regular(folder, name);
-	int fd;
+	int fd = openat(folder, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+	int err;
 
-	if (err != 0 && err != -ENOENT)
-		return err;
-	/* A leftover of an earlier process with this id, or something that was put in our way. */
-	(void)unlinkat(folder, temp, 0);
-	fd = openat(folder, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
 	if (fd < 0)
 		return -errno;
 	err = write_all(fd, data, len);
 	if (close(fd) != 0 && err == 0)
 		err = -errno;
-	if (err == 0 && renameat(folder, temp, folder, name) != 0)
-		err = -errno;
 	if (err != 0)
 		(void)unlinkat(folder, temp, 0);
+	return err;
+}
+
+static int put_in_place(int folder, const char *name, const char *temp)
+{
+	int err = renameat(folder, temp, folder, name) != 0 ? -errno : 0;
+
+	if (err != 0)
+		(void)unlinkat(folder, temp, 0);
+	return err;
+}
+
+int sp_user_file_replace(int folder, const char *name, const char *temp, const void *data,
+			 size_t len, mode_t mode)
+{
+	int err = regular(folder, name);
+
+	if (err != 0 && err != -ENOENT)
+		return err;
+	/* A leftover of an earlier process with this id, or something that was put in our way. */
+	(void)unlinkat(folder, temp, 0);
+	err = write_new(folder, temp, data, len, mode);
+	return err == 0 ? put_in_place(folder, name, temp) : err;
+}
+
+/*
+ * To put a file in place without replacing another one, link() and RENAME_NOREPLACE exist, but many file
+ * systems have neither (FAT, FUSE, shares of other machines). So the file temp is the lock of the name:
+ * only one writer has it, made with O_EXCL, and the name is looked for while it is held. The next one
+ * gets temp only after the rename, and then finds the name in use.
+ */
+int sp_user_file_create(int folder, const char *name, const char *temp, const void *data,
+			size_t len, mode_t mode)
+{
+	int err = write_new(folder, temp, data, len, mode);
+	struct stat st;
+
+	if (err != 0)
+		return err;
+	if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		err = -EEXIST;
+	else if (errno != ENOENT)
+		err = -errno;
+	if (err == 0)
+		return put_in_place(folder, name, temp);
+	(void)unlinkat(folder, temp, 0);
 	return err;
 }
 

@@ -44,6 +44,13 @@ ssize_t sp_user_file_read(const char *path, char *buf, size_t cap);
 int sp_user_file_replace(int folder, const char *name, const char *temp, const void *data,
 			 size_t len, mode_t mode);
 
+/*
+ * The same for a name that nothing has yet. -EEXIST: the name is in use, or another writer is about to use
+ * it, on whatever machine that shares the folder; each writer of a name must use the same temp.
+ */
+int sp_user_file_create(int folder, const char *name, const char *temp, const void *data,
+			size_t len, mode_t mode);
+
 /* What an error of these functions means, in words that follow a colon. Static text. */
 const char *sp_user_file_error(int err);
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "test/unit/scratch.h"
@@ -59,6 +60,77 @@ Test(user_file, a_regular_file_is_read_and_replaced)
 	cr_expect_eq(read_text(in_scratch("a"), text), 3);
 	cr_expect_str_eq(text, "two");
 	cr_expect_neq(access(in_scratch("temp"), F_OK), 0);
+}
+
+static int create(const char *path, const char *text)
+{
+	struct sp_user_place p;
+	int err = sp_user_file_find(path, &p);
+
+	if (err != 0)
+		return err;
+	err = sp_user_file_create(p.folder, p.name, "temp", text, strlen(text), 0600);
+	close(p.folder);
+	return err;
+}
+
+Test(user_file, a_name_in_use_is_left_alone)
+{
+	char text[64];
+
+	cr_expect_eq(create(in_scratch("a"), "one"), 0);
+	cr_expect_eq(create(in_scratch("a"), "two"), -EEXIST);
+	cr_expect_neq(access(in_scratch("temp"), F_OK), 0);
+	cr_assert_eq(mkdir(in_scratch("b"), 0700), 0);
+	cr_expect_eq(create(in_scratch("b"), "two"), -EEXIST);
+	cr_assert_eq(symlink("victim", in_scratch("temp")), 0);
+	cr_expect_eq(create(in_scratch("c"), "two"), -EEXIST, "it wrote through a link");
+
+	cr_expect_eq(read_text(in_scratch("a"), text), 3);
+	cr_expect_str_eq(text, "one");
+	cr_expect_neq(access(in_scratch("victim"), F_OK), 0);
+	cr_expect_neq(access(in_scratch("c"), F_OK), 0);
+}
+
+/* On any file system: neither hard links nor a rename that does not replace are needed. */
+Test(user_file, of_writers_of_one_name_one_gets_it)
+{
+	enum { WRITERS = 4, NAMES = 300 };
+	char name[32], text[64];
+	pid_t writer[WRITERS];
+	unsigned got = 0;
+
+	for (unsigned w = 0; w < WRITERS; w++) {
+		writer[w] = fork();
+		cr_assert_geq(writer[w], 0);
+		if (writer[w] != 0)
+			continue;
+		for (unsigned i = 0; i < NAMES; i++) {
+			(void)snprintf(name, sizeof(name), "n%u", i);
+			if (create(in_scratch(name), "all of it") == 0)
+				got++;
+		}
+		(void)snprintf(name, sizeof(name), "got%u", w);
+		(void)snprintf(text, sizeof(text), "%u", got);
+		fill(name, text);
+		_exit(0);
+	}
+	for (unsigned w = 0; w < WRITERS; w++) {
+		cr_assert_eq(waitpid(writer[w], NULL, 0), writer[w]);
+		(void)snprintf(name, sizeof(name), "got%u", w);
+		cr_assert_gt(read_text(in_scratch(name), text), 0);
+		got += (unsigned)strtoul(text, NULL, 10);
+	}
+
+	/* Where two come at once, both may be refused. */
+	cr_expect_leq(got, NAMES, "%u of %u names were given twice", got - NAMES, NAMES);
+	cr_expect_gt(got, 0);
+	for (unsigned i = 0, there = 0; i < NAMES; i++) {
+		(void)snprintf(name, sizeof(name), "n%u", i);
+		there += access(in_scratch(name), F_OK) == 0;
+		if (i == NAMES - 1)
+			cr_expect_eq(there, got, "%u files of %u", there, got);
+	}
 }
 
 Test(user_file, ways_of_writing_a_path_lead_to_the_same_file)
