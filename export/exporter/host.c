@@ -21,7 +21,7 @@
 
 #define PIDFD_OPEN_NR 434L /* the same everywhere; headers may be older */
 #define PROC_MAGIC 0x9fa0  /* linux/magic.h: PROC_SUPER_MAGIC */
-/* More than 65,530 mappings with paths need. */
+/* What 65,530 mappings need as a rule. Of paths of 4,096 bytes it is the text of 16,000 mappings. */
 #define MAPS_BYTES_MAX ((off_t)64 << 20)
 /* So many threads are tried to find one that lives. */
 #define TASKS_ASKED 64U
@@ -90,19 +90,23 @@ static bool numbers_are_ours(void)
 	return strtol(text, NULL, 10) == getpid();
 }
 
-/* That file, and the address inside. */
-static bool line_shows(const char *line, uint64_t address, ino_t inode)
+enum shown { SHOWN, NOT_SHOWN, NO_MEMORY, UNKNOWN };
+
+/* What the next line of a memory map says of that file at that address; lines are in order. */
+static enum shown line_shows(const char *line, uint64_t address, ino_t inode)
 {
 	struct sp_map map;
 	const char *path;
 
-	return sp_maps_line(line, &map, &path) && address >= map.start && address < map.end &&
-	       map.inode == inode;
+	if (!sp_maps_line(line, &map, &path) || map.end <= address)
+		return UNKNOWN;
+	return address >= map.start && map.inode == inode ? SHOWN : NOT_SHOWN;
 }
 
-enum shown { SHOWN, NOT_SHOWN, NO_MEMORY, UNKNOWN };
-
-/* Whether a memory map shows the region. If it has no line at all, the memory itself is gone. */
+/*
+ * Whether a memory map shows the region. If it has no line at all, the memory itself is gone. A map that
+ * was not read as far as the region lies says nothing.
+ */
 static enum shown shows_region(int maps, uint64_t address, ino_t inode)
 {
 	char text[8192];
@@ -119,9 +123,12 @@ static enum shown shows_region(int maps, uint64_t address, ino_t inode)
 		have += (size_t)got;
 		text[have] = '\0';
 		for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+			enum shown shown;
+
 			*end = '\0';
-			if (line_shows(line, address, inode))
-				return SHOWN;
+			shown = line_shows(line, address, inode);
+			if (shown != UNKNOWN)
+				return shown;
 		}
 		have = strlen(line);
 		/* A path may be as long as the buffer; its beginning is enough. */
@@ -130,7 +137,7 @@ static enum shown shows_region(int maps, uint64_t address, ino_t inode)
 	}
 	if (at == 0)
 		return got == 0 || errno == ESRCH ? NO_MEMORY : UNKNOWN;
-	return NOT_SHOWN;
+	return got == 0 ? NOT_SHOWN : UNKNOWN;
 }
 
 static DIR *open_tasks(const struct sp_host *h)

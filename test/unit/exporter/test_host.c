@@ -11,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "host_double.h"
+#include "test/unit/scratch.h"
 
 static struct sp_view view;
 static struct sp_host seen;
@@ -43,6 +45,43 @@ Test(host, is_nobody_who_has_it_elsewhere_or_not_at_all)
 	host.region->pid = (uint32_t)getppid();
 	cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
 	cr_expect_eq(sp_host_open(&seen, &view, &host_nothing), -EPERM);
+}
+
+/* A path as long as paths may be: its mappings take 64 MiB of text soon. */
+static int open_long_path(void)
+{
+	char name[251];
+	int fd;
+
+	memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	scratch_make();
+	cr_assert_eq(chdir(scratch), 0);
+	for (unsigned i = 0; i < 15; i++) {
+		cr_assert_eq(mkdir(name, 0700), 0);
+		cr_assert_eq(chdir(name), 0);
+	}
+	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(ftruncate(fd, 4096), 0);
+	cr_assert_eq(chdir("/"), 0);
+	return fd;
+}
+
+Test(host, is_who_it_was_with_more_mappings_than_are_read, .fini = scratch_remove, .timeout = 60)
+{
+	int fd = open_long_path();
+	char *below = NULL;
+
+	for (unsigned i = 0; i < 16500; i++) {
+		below = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+		cr_assert_neq((void *)below, MAP_FAILED);
+	}
+	cr_assert_lt((uintptr_t)below, (uintptr_t)host.region, "they are read after the region");
+	host_open(&view, &seen);
+
+	cr_expect_neq(sp_host_has_image(&seen), 0, "it was taken for another program");
+	cr_expect(sp_host_lives(&seen));
 }
 
 static void have_none(void)
