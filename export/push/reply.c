@@ -32,20 +32,17 @@ static bool says(const struct sp_reply *r, const char *words)
 }
 
 /*
- * Only the status 413 is clear by itself. Pyroscope's push answers 400 for all that it refuses and
- * its /ingest 422, and a proxy may answer 429 or 500 if gRPC's limit for a message is exceeded. So
- * the words decide: those of Pyroscope 1 and 2, grpc-go and connect-go. A limit of labels in a
- * sample does not count: it applies to every part.
+ * Only the status 413 is clear by itself. Pyroscope's push answers 400 for all that it refuses, a
+ * profile over a limit of its tenant among it, and its /ingest 422; a proxy may answer 500 if gRPC's
+ * limit for a message is exceeded. So the words decide: those of Pyroscope 1 and 2, grpc-go and
+ * connect-go, all of which name the body or the profile. What is too large of something else is so for
+ * every part: nginx's "Request Header Or Cookie Too Large", an address, the labels of a sample.
  */
 bool sp_reply_too_large(const struct sp_reply *r)
 {
 	static const char *const words[] = {
-		"too large",
-		"larger than",
-		"size exceeds",
-		"exceeds the size limit",
-		"samples count limit",
-		"max_profile_stacktrace_samples",
+		"body too large",         "larger than",         "size exceeds",
+		"exceeds the size limit", "samples count limit", "max_profile_stacktrace_samples",
 		"MaxBytesReader limit",
 	};
 
@@ -64,9 +61,23 @@ bool sp_reply_limited(const struct sp_reply *r)
 	return r->kind == SP_REPLY_STATUS && r->status == 429;
 }
 
+/*
+ * Besides 429 and 5xx these are answers of the moment as well: a proxy took too long to read (408), a token
+ * is being replaced (401, 403), an ingress has lost its way to the server during a rollout (404). Where
+ * they last, the message of the failed push says why, and the queue bounds what is kept.
+ */
 bool sp_reply_again(const struct sp_reply *r)
 {
-	return r->kind == SP_REPLY_UNREACHABLE || r->status == 429 || r->status >= 500;
+	switch (r->status) {
+	case 401:
+	case 403:
+	case 404:
+	case 408:
+	case 429:
+		return true;
+	default:
+		return r->kind == SP_REPLY_UNREACHABLE || r->status >= 500;
+	}
 }
 
 static const char *remedy_by_words(const struct sp_reply *r)

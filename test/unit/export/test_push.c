@@ -259,8 +259,9 @@ Test(push, treats_every_status_as_it_should_be, .timeout = 20)
 	static const struct {
 		int status;
 		bool retried;
-	} rule[] = {{301, false}, {400, false}, {401, false}, {404, false}, {408, false},
-		    {413, false}, {429, true},  {500, true},  {502, true},  {599, true}};
+	} rule[] = {{301, false}, {400, false}, {401, true},  {403, true},  {404, true},
+		    {405, false}, {408, true},  {413, false}, {422, false}, {429, true},
+		    {500, true},  {502, true},  {599, true}};
 
 	push_start(8, 100);
 	for (size_t i = 0; i < sizeof(rule) / sizeof(rule[0]); i++) {

@@ -107,8 +107,10 @@ Test(push_halve, knows_a_limit_by_its_words, .timeout = 20)
 		 false},
 		{400, "profile with labels '{}' has label value too long: 'x'", false},
 		{422, "failed to parse", false},
-		{401, "", false},
-		{302, "too large", false},
+		{302, "body too large", false},
+		{400, "<title>400 Request Header Or Cookie Too Large</title>", false},
+		{414, "<title>414 Request-URI Too Large</title>", false},
+		{431, "Request Header Fields Too Large", false},
 	};
 
 	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
