@@ -130,12 +130,12 @@ static void welcome(struct exporter *x)
 		(void)add(x, ops);
 }
 
-/* While a flush waits for the server; libcurl has slept. False: somebody has come who will outlive it. */
-static bool while_flushing(void *arg)
+/* While a flush waits for the server. False: somebody has come who will outlive it. */
+static bool while_flushing(void *arg, uint32_t wait_ms)
 {
 	struct exporter *x = arg;
 
-	wait_for_news(x, 0);
+	wait_for_news(x, wait_ms);
 	drain_all(x);
 	welcome(x);
 	return !is_outlived(x, x->flushing);
@@ -145,13 +145,13 @@ static bool while_flushing(void *arg)
  * The process is about to end, or has. As long as there are others it does not wait for the server: what
  * is queued will be sent.
  */
-static void flush(struct exporter *x, struct sp_target *t)
+static void flush(struct exporter *x, struct sp_target *t, bool is_awaited)
 {
 	sp_target_finish(t);
 	if (!is_outlived(x, t)) {
 		lead(x, t);
 		x->flushing = t;
-		sp_upload_flush(x->shared.upload);
+		sp_upload_flush(x->shared.upload, is_awaited);
 	}
 	sp_target_report(t);
 	/* The request may have been seen a second time while sending. */
@@ -182,7 +182,7 @@ static void serve(struct exporter *x, struct sp_target *t)
 	bits = t->asked;
 	t->asked = 0;
 	if ((bits & SP_WAIT_FLUSH) != 0)
-		flush(x, t);
+		flush(x, t, (bits & SP_WAIT_STOP) == 0);
 	if ((bits & SP_WAIT_STOP) != 0) {
 		end(x, t);
 		return;

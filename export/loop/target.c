@@ -23,6 +23,7 @@
 #define SP_WAIT_IDLE_MS 1000U
 /* Far more than the rings can hold. A program that keeps filling them is not waited for. */
 #define SP_FLUSH_DRAINS 64U
+#define SP_CLOCK_SET_NS ((int64_t)SP_NS_PER_S)
 
 /* The moment at which a profile ends and the next one begins. */
 struct moment {
@@ -167,12 +168,26 @@ static void put_profile(void *arg, const struct sp_bytes *profile, uint64_t samp
 		      &(struct sp_upload_profile){.bytes = profile,
 						  .type = t->data->type,
 						  .time_ns = t->data->begun.real_ns,
+						  .begun_ns = t->data->begun.mono_ns,
 						  .samples = samples});
 }
 
 static struct moment now(void)
 {
 	return (struct moment){sp_clock_mono_ns(), sp_clock_real_ns()};
+}
+
+/*
+ * If the clock was set meanwhile, or the machine slept, the profile seems to have begun hours ago, and the
+ * server, which judges by what the clock says now, would refuse it. So it lasted as long as it did, and ends
+ * now.
+ */
+static void follow_clock(struct moment *begun, struct moment end)
+{
+	int64_t set_by = end.real_ns - begun->real_ns - (int64_t)(end.mono_ns - begun->mono_ns);
+
+	if (set_by > SP_CLOCK_SET_NS || set_by < -SP_CLOCK_SET_NS)
+		begun->real_ns += set_by;
 }
 
 static void begin_profile(struct sp_target *t, struct moment at)
@@ -231,11 +246,7 @@ static void encode(struct sp_target *t)
 		.symbolizer = sp_symbols_symbolizer(d->shared->symbols),
 		.threads = d->threads,
 		.limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES},
-		.times =
-			{
-				.period_ns = (int64_t)(SP_NS_PER_S / hz),
-				.time_ns = d->begun.real_ns,
-			},
+		.times = {.period_ns = (int64_t)(SP_NS_PER_S / hz)},
 		.wait_names = sp_waits_names(d->waits),
 	};
 	struct moment end;
@@ -252,6 +263,8 @@ static void encode(struct sp_target *t)
 	}
 	/* Samples that are taken while this profile is encoded belong to the next one. */
 	end = now();
+	follow_clock(&d->begun, end);
+	e.times.time_ns = d->begun.real_ns;
 	e.times.duration_ns = (int64_t)(end.mono_ns - d->begun.mono_ns);
 	encode_types(t, &e);
 	begin_profile(t, end);

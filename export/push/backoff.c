@@ -24,7 +24,8 @@ void sp_backoff_note(struct sp_backoff *b, uint64_t era, bool good)
 /* Full jitter: anywhere between now and a bound that doubles, so that clients do not come back
  * together; never before the server said. The bound is the server's, not the profile's: when the
  * oldest has made room, the next one is not asked for any sooner. */
-void sp_backoff_wait(struct sp_backoff *b, uint32_t retry_after_s, uint64_t now_ns, uint64_t random)
+void sp_backoff_wait(struct sp_backoff *b, uint32_t retry_after_s, uint64_t most_ms,
+		     uint64_t now_ns, uint64_t random)
 {
 	uint64_t bound_ms = BASE_MS << (b->failures < 6 ? b->failures : 6);
 	uint64_t floor_ms = (uint64_t)retry_after_s * 1000;
@@ -33,6 +34,8 @@ void sp_backoff_wait(struct sp_backoff *b, uint32_t retry_after_s, uint64_t now_
 
 	if (bound_ms > CAP_MS)
 		bound_ms = CAP_MS;
+	if (bound_ms > most_ms)
+		bound_ms = most_ms;
 	if (floor_ms > RETRY_AFTER_MAX_MS)
 		floor_ms = RETRY_AFTER_MAX_MS;
 	wait_ms = random % (bound_ms + 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The outbox. Retries 429, 5xx and unreachable servers with full-jitter backoff; halves what is too
- * large; gives up on what is refused, too old for the server, tried too often, or sent and never
- * answered; counts every loss.
+ * The outbox. Retries what may pass later (reply.c) with full-jitter backoff; halves what is too large;
+ * gives up on what is refused, too old for the server, tried too often, or sent and never answered;
+ * counts every loss.
  */
 #include "export/push/push.h"
 
@@ -27,6 +27,9 @@
 #define SP_PUSH_HALVINGS_PROFILE 16U
 /* At the end of the process there is no later: so many refusals for lack of room on top of one each. */
 #define SP_PUSH_FLUSH_LIMITED 32U
+/* A flush waits for that part of its time at most from one failure to the next try, but never less than: */
+#define SP_PUSH_FLUSH_TRIES 4U
+#define SP_PUSH_FLUSH_WAIT_MS 500U
 
 struct sp_push {
 	const struct sp_core_ops *ops;
@@ -35,7 +38,7 @@ struct sp_push {
 	struct sp_backlog backlog;
 	uint32_t halvings; /* that may still be done */
 	struct sp_backoff backoff;
-	bool flushing; /* there is no later */
+	bool flushing; /* there is little time */
 	bool released; /* there is one after all */
 	struct sp_push_news news;
 	struct sp_reply reply; /* too large for a stack */
@@ -115,23 +118,39 @@ void sp_push_serve(struct sp_push *p, const struct sp_core_ops *ops, uint32_t li
 }
 
 void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_message *message,
-		 uint64_t samples)
+		 uint64_t samples, uint64_t born_ns)
 {
-	uint64_t age_ns = 0;
-
 	while (sp_backlog_full(&p->backlog))
 		lose_profile(p, sp_backlog_oldest(&p->backlog), SP_LOSS_QUEUE_FULL);
-	/* The host's clock may have been set back meanwhile. */
-	if (message->until_ns > message->from_ns)
-		age_ns = (uint64_t)(message->until_ns - message->from_ns);
-	sp_backlog_put(&p->backlog, origin, message, samples, now(p) - age_ns);
+	sp_backlog_put(&p->backlog, origin, message, samples, born_ns);
 	allow_halvings(p, SP_PUSH_HALVINGS_PROFILE);
+}
+
+/*
+ * When the next try has to be: while the queue still has places for what comes until then, or else as often
+ * as there are new profiles, which a server that is back takes without notice. At the end there is but the
+ * time that is left, and a few tries fit into it.
+ */
+static uint64_t longest_wait_ms(const struct sp_push *p)
+{
+	const struct sp_backlog *q = &p->backlog;
+	uint32_t waiting = q->n - q->under_way;
+	uint32_t places = q->capacity > waiting ? q->capacity - waiting : 0;
+	uint64_t ms;
+
+	if (p->flushing) {
+		ms = p->ops->flush_left_ms(p->ops->arg) / SP_PUSH_FLUSH_TRIES;
+		return ms > SP_PUSH_FLUSH_WAIT_MS ? ms : SP_PUSH_FLUSH_WAIT_MS;
+	}
+	ms = p->limits.lasts_ms * places / q->capacity;
+	return ms > p->limits.interval_ms ? ms : p->limits.interval_ms;
 }
 
 static void retry_later(struct sp_push *p, const struct sp_reply *r)
 {
-	sp_push_news_warn(&p->news, p->ops, r, now(p), !p->flushing && !sp_reply_unknown(r));
-	sp_backoff_wait(&p->backoff, r->retry_after_s, now(p), p->env.random(p->env.random_arg));
+	sp_push_news_warn(&p->news, p->ops, r, now(p), !sp_reply_unknown(r));
+	sp_backoff_wait(&p->backoff, r->retry_after_s, longest_wait_ms(p), now(p),
+			p->env.random(p->env.random_arg));
 }
 
 /* Its halves take the place of the current piece, the first one on top. False: it stays. */
@@ -302,7 +321,7 @@ void sp_push_abandon(struct sp_push *p)
 static bool wait_for_one(struct sp_push *p, uint32_t keep_ms, enum outcome *outcome)
 {
 	while ((*outcome = proceed(p, SP_PUSH_POLL_MS)) == UNDER_WAY) {
-		p->released = !p->env.idle(p->env.idle_arg);
+		p->released = !p->env.idle(p->env.idle_arg, 0);
 		if (p->released || p->ops->flush_left_ms(p->ops->arg) <= keep_ms)
 			return false;
 	}
@@ -330,16 +349,31 @@ static void tell_unfinished(struct sp_push *p)
 		for (uint32_t k = 0; k < p->backlog.profile[i].pieces; k++)
 			samples += p->backlog.profile[i].piece[k].samples;
 	if (p->backlog.n != 0)
-		sp_export_log(
-			p->ops, SP_LOG_WARN,
-			"the process ends before the server has answered; the exporter goes on to "
-			"wait for its answer to the last %s (samples: %" PRIu64 ")",
-			p->backlog.n == 1 ? "profile" : "profiles", samples);
+		sp_export_log(p->ops, SP_LOG_WARN,
+			      "the process ends before the server has taken the last %s (samples: "
+			      "%" PRIu64 "); the exporter goes on without it",
+			      p->backlog.n == 1 ? "profile" : "profiles", samples);
 }
 
-void sp_push_flush(struct sp_push *p)
+/* Until the next try. False when no time is left for one, or nobody needs to wait. */
+static bool wait_for_turn(struct sp_push *p)
 {
-	bool hopeless = false;
+	while (!sp_backoff_over(&p->backoff, now(p))) {
+		uint64_t ns = p->backoff.until_ns - now(p);
+
+		if (ns >= p->ops->flush_left_ms(p->ops->arg) * SP_NS_PER_MS)
+			return false;
+		p->released = !p->env.idle(
+			p->env.idle_arg, ns / SP_NS_PER_MS < SP_PUSH_POLL_MS ? 1 : SP_PUSH_POLL_MS);
+		if (p->released)
+			return false;
+	}
+	return true;
+}
+
+void sp_push_flush(struct sp_push *p, bool is_awaited)
+{
+	bool waits = false;
 	enum outcome outcome;
 	uint32_t no_room;
 
@@ -347,21 +381,23 @@ void sp_push_flush(struct sp_push *p)
 	p->flushing = true;
 	p->released = false;
 	finish_begun(p);
+	p->backoff.until_ns = now(p);
 	no_room = p->backlog.n + SP_PUSH_FLUSH_LIMITED;
-	/* A server that failed once will hardly do better within this second; one that has no room for
-	 * this profile may have it for the next. */
 	while (!p->released && p->backlog.n != 0 && p->ops->flush_left_ms(p->ops->arg) != 0) {
-		if (!hopeless)
+		if (!waits || (!sp_push_under_way(p) && wait_for_turn(p))) {
 			begin(p);
+			waits = false;
+		}
 		if (!sp_push_under_way(p) || !wait_for_one(p, 0, &outcome))
 			break;
-		no_room -= outcome == NO_ROOM;
-		hopeless = hopeless || outcome == STOPPED || no_room == 0;
+		if (outcome == STOPPED && is_awaited && p->reply.kind == SP_REPLY_UNREACHABLE)
+			break;
+		/* A server that has no room for this profile may have it for the next. */
+		no_room -= outcome == NO_ROOM && no_room != 0;
+		waits = waits || outcome == STOPPED || no_room == 0;
 	}
 	p->flushing = false;
-	if (hopeless)
-		lose_waiting(p);
-	if (!p->released)
+	if (is_awaited && !p->released)
 		tell_unfinished(p);
 }
 

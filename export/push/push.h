@@ -34,8 +34,11 @@ struct sp_push_env {
 	bool (*poll)(void *arg, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply);
 	void (*stop)(void *arg, unsigned slot, struct sp_reply *reply);
 	void *transport_arg;
-	/* Called every few milliseconds while a flush waits for the server. False: it need not any more. */
-	bool (*idle)(void *arg);
+	/*
+	 * Called every few milliseconds while a flush waits for the server. Sleeps up to wait_ms. False: the
+	 * flush need not wait any more.
+	 */
+	bool (*idle)(void *arg, uint32_t wait_ms);
 	void *idle_arg;
 	/* Both halves, or a negative errno: there is but one record in it, or no memory. The samples
 	 * of both are those of the whole. NULL = nothing can be halved. */
@@ -52,6 +55,10 @@ struct sp_push_limits {
 	uint32_t capacity;
 	uint32_t max_tries; /* 0 = until a profile is too old or displaced */
 	uint32_t timeout_ms;
+	/* From one profile of a process to the next one, and until those of one that had none queued have
+	 * filled its places. */
+	uint64_t interval_ms;
+	uint64_t lasts_ms;
 };
 
 struct sp_push;
@@ -70,10 +77,13 @@ void sp_push_free(struct sp_push *p);
 void sp_push_serve(struct sp_push *p, const struct sp_core_ops *ops, uint32_t living,
 		   uint32_t ended);
 
-/* Takes over the message; the oldest of all goes when the queue is full. What is lost of it is added to
- * the origin's losses, and the origin lives as long as something of it is queued. */
+/*
+ * Takes over the message; the oldest of all goes when the queue is full. What is lost of it is added to
+ * the origin's losses, and the origin lives as long as something of it is queued. born_ns: when the profile
+ * began, by the env's clock, as the clock of message->from_ns may be set meanwhile.
+ */
 void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_message *message,
-		 uint64_t samples);
+		 uint64_t samples, uint64_t born_ns);
 
 /*
  * Goes on with the transfers that are under way, and begins those that are due, the oldest first; what the server had no room for (429) comes after all others. A profile that is too large is halved.
@@ -82,12 +92,14 @@ void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_me
 void sp_push_run(struct sp_push *p);
 
 /*
- * One try for each, whatever was due when, within ops->flush_left_ms(ops->arg). What is under way already gets
- * half of that if others wait. Those that the server has no room for are halved and tried a few more
- * times. Once a try has failed the others are given up. What the time was not enough for is told of, and
- * stays queued: who is not followed by a sp_push_run() for long enough ends with sp_push_abandon().
+ * Sends what is queued, whatever was due when, within ops->flush_left_ms(ops->arg). What is under way already
+ * gets half of that if others wait. Those that the server has no room for are halved and tried a few times
+ * more at once. After any other failure they are tried again as long as there is time; not if the server
+ * cannot be reached and the process waits for this (is_awaited), as that would only delay its end. What was
+ * not sent is told of, and stays queued: who is not followed by a sp_push_run() for long enough ends with
+ * sp_push_abandon().
  */
-void sp_push_flush(struct sp_push *p);
+void sp_push_flush(struct sp_push *p, bool is_awaited);
 
 /* Gives up on everything, also on what is under way. */
 void sp_push_abandon(struct sp_push *p);

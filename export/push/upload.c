@@ -133,6 +133,8 @@ static int open_server(struct sp_upload *u, sp_upload_idle idle, void *arg)
 		.capacity = c->push_queue_capacity * (1U + c->off_cpu + c->wall),
 		.max_tries = c->push_max_tries,
 		.timeout_ms = c->push_timeout_ms,
+		.interval_ms = c->upload_interval_ms,
+		.lasts_ms = (uint64_t)c->upload_interval_ms * c->push_queue_capacity,
 	};
 	struct sp_push_env env = {
 		.start = sp_http_start,
@@ -226,13 +228,14 @@ static int queue(struct sp_upload *u, struct sp_origin *origin,
 	const struct sp_message of = {
 		.type = profile->type,
 		.from_ns = profile->time_ns,
-		.until_ns = sp_clock_real_ns(),
+		/* Not by the clock of time_ns, which may have been set meanwhile. */
+		.until_ns = profile->time_ns + (int64_t)(sp_clock_mono_ns() - profile->begun_ns),
 	};
 	struct sp_message message;
 	int err = make(origin, profile->bytes, &of, &message);
 
 	if (err == 0)
-		sp_push_put(u->push, origin, &message, profile->samples);
+		sp_push_put(u->push, origin, &message, profile->samples, profile->begun_ns);
 	return err;
 }
 
@@ -276,10 +279,10 @@ void sp_upload_run(struct sp_upload *u)
 		sp_push_run(u->push);
 }
 
-void sp_upload_flush(struct sp_upload *u)
+void sp_upload_flush(struct sp_upload *u, bool is_awaited)
 {
 	if (u->push != NULL)
-		sp_push_flush(u->push);
+		sp_push_flush(u->push, is_awaited);
 }
 
 void sp_upload_abandon(struct sp_upload *u)

@@ -14,7 +14,7 @@
 struct sp_upload;
 
 /* As sp_push_env's. */
-typedef bool (*sp_upload_idle)(void *arg);
+typedef bool (*sp_upload_idle)(void *arg, uint32_t wait_ms);
 
 /* 0 or a negative errno: nothing can be sent anywhere. ops: as sp_upload_serve(). */
 int sp_upload_new(const struct sp_core_ops *ops, sp_upload_idle idle, void *arg,
@@ -35,16 +35,18 @@ void sp_upload_forget(struct sp_origin *origin);
 struct sp_upload_profile {
 	const struct sp_bytes *bytes;
 	enum sp_profile_type type;
-	int64_t time_ns;
-	uint64_t samples; /* that it stands for: of CPU time in one of CPU time, else waits */
+	int64_t time_ns;   /* its begin, since the epoch */
+	uint64_t begun_ns; /* the same by the monotonic clock */
+	uint64_t samples;  /* that it stands for: of CPU time in one of CPU time, else waits */
 };
 
 /* Packs and queues or writes one profile. Copies what it needs. */
 void sp_upload_put(struct sp_upload *u, struct sp_origin *origin,
 		   const struct sp_upload_profile *profile);
 
-void sp_upload_run(struct sp_upload *u);     /* goes on with sending what is due; never waits */
-void sp_upload_flush(struct sp_upload *u);   /* last chance, within the flush's time */
+void sp_upload_run(struct sp_upload *u); /* goes on with sending what is due; never waits */
+/* The last chance, within the flush's time; as sp_push_flush(). */
+void sp_upload_flush(struct sp_upload *u, bool is_awaited);
 void sp_upload_abandon(struct sp_upload *u); /* no chance at all */
 uint32_t sp_upload_due_ms(const struct sp_upload *u);
 

@@ -116,7 +116,8 @@ static void check_log(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct sp_push_limits limits = {4, 2, 1000};
+	static const struct sp_push_limits limits = {
+		.capacity = 4, .max_tries = 2, .timeout_ms = 1000, .interval_ms = 1000};
 	static struct sp_origin origin = {.ops = &core.ops};
 	struct sp_push_env env = {.start = sp_http_start,
 				  .poll = poll_end,
@@ -140,7 +141,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(push != NULL);
 	for (unsigned i = 0; i < profiles; i++)
 		sp_push_put(push, &origin,
-			    &(struct sp_message){.body = {(uint8_t *)strdup("body"), 4}}, 1);
+			    &(struct sp_message){.body = {(uint8_t *)strdup("body"), 4}}, 1,
+			    fuzz.now_ns);
 	for (unsigned i = 0; i < 4 && sp_push_queued(push) != 0; i++) {
 		fuzz.now_ns += (uint64_t)10 * 60 * 1000000000;
 		sp_push_run(push);

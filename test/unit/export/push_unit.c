@@ -9,7 +9,7 @@
 
 #include "sampler/base/compiler.h"
 
-struct push_unit u = {.now = 1000 * SP_NS_PER_S};
+struct push_unit u = {.now = 5000 * SP_NS_PER_S, .interval_ms = 30000};
 
 static void pass(uint64_t ns)
 {
@@ -79,9 +79,10 @@ static void stop(void *arg, unsigned slot, struct sp_reply *reply)
 	end(&u.transfer[slot]);
 }
 
-static bool idle(void *arg)
+static bool idle(void *arg, uint32_t wait_ms)
 {
 	(void)arg;
+	pass(wait_ms * SP_NS_PER_MS);
 	u.idles++;
 	return !u.released;
 }
@@ -124,6 +125,7 @@ static uint64_t get_now(void *arg)
 static uint64_t roll(void *arg)
 {
 	(void)arg;
+	u.dice += u.dice_step;
 	return u.dice;
 }
 
@@ -164,7 +166,13 @@ void push_start(uint32_t capacity, uint32_t max_tries)
 					.halve = halve,
 					.now_ns = get_now,
 					.random = roll};
-	const struct sp_push_limits limits = {capacity, max_tries, 10000};
+	const struct sp_push_limits limits = {
+		.capacity = capacity,
+		.max_tries = max_tries,
+		.timeout_ms = 10000,
+		.interval_ms = u.interval_ms,
+		.lasts_ms = u.interval_ms * capacity,
+	};
 
 	core_reset();
 	u.origin.ops = &core.ops;
@@ -181,7 +189,7 @@ void push_put(char name, uint64_t samples)
 {
 	struct sp_message m = message(name, 1);
 
-	sp_push_put(u.push, &u.origin, &m, samples);
+	sp_push_put(u.push, &u.origin, &m, samples, u.now);
 }
 
 void push_put_of(unsigned process, char name, uint64_t samples)
@@ -189,14 +197,22 @@ void push_put_of(unsigned process, char name, uint64_t samples)
 	struct sp_message m = message(name, 1);
 
 	u.other[process].ops = &core.ops;
-	sp_push_put(u.push, &u.other[process], &m, samples);
+	sp_push_put(u.push, &u.other[process], &m, samples, u.now);
 }
 
 void push_put_records(char name, size_t records)
 {
 	struct sp_message m = message(name, records);
 
-	sp_push_put(u.push, &u.origin, &m, records);
+	sp_push_put(u.push, &u.origin, &m, records, u.now);
+}
+
+void push_put_until(char name, int64_t until_ns)
+{
+	struct sp_message m = message(name, 1);
+
+	m.until_ns = until_ns;
+	sp_push_put(u.push, &u.origin, &m, 1, u.now);
 }
 
 /* The server counts from the begin of the profile, and takes an hour; we give up a minute before. */
@@ -204,8 +220,7 @@ void push_put_aged(char name, uint64_t age_s)
 {
 	struct sp_message m = message(name, 1);
 
-	m.until_ns = (int64_t)(age_s * SP_NS_PER_S);
-	sp_push_put(u.push, &u.origin, &m, 4);
+	sp_push_put(u.push, &u.origin, &m, 4, u.now - age_s * SP_NS_PER_S);
 }
 
 void push_tell(void)

@@ -320,6 +320,21 @@ Test(push, drops_what_the_server_would_call_too_old, .timeout = 20)
 				   "samples\n");
 }
 
+/* By its clock the profile lasted two hours, or ended before it began. */
+Test(push, a_clock_that_was_set_makes_no_profile_too_old, .timeout = 20)
+{
+	static const int64_t until_s[] = {7200, -7200};
+
+	push_start(8, 3);
+	push_status(200);
+	for (size_t i = 0; i < sizeof(until_s) / sizeof(until_s[0]); i++)
+		push_put_until('a', until_s[i] * (int64_t)SP_NS_PER_S);
+	sp_push_run(u.push);
+
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_TOO_OLD], 0);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 2);
+}
+
 Test(push, nearly_an_hour_old_is_not_too_old, .timeout = 20)
 {
 	push_start(8, 3);
@@ -355,7 +370,7 @@ Test(push, flush_ignores_the_backoff_and_stays_in_time, .timeout = 20)
 	sp_push_run(u.push);
 	core.flush_left = 1500;
 	core.pending = true;
-	sp_push_flush(u.push);
+	sp_push_flush(u.push, true);
 
 	cr_expect_str_eq(u.sent, "aab");
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 0);
@@ -370,12 +385,12 @@ Test(push, flush_leaves_what_its_time_was_not_enough_for, .timeout = 20)
 		push_put(name, 10);
 	core.flush_left = 1500;
 	core.pending = true;
-	sp_push_flush(u.push);
+	sp_push_flush(u.push, true);
 
 	cr_expect_str_eq(u.sent, "ab");
 	cr_expect_eq(sp_push_queued(u.push), 2);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
-	cr_expect(core_logged("goes on to wait for its answer to the last profiles (samples: 20)"));
+	cr_expect(core_logged("before the server has taken the last profiles (samples: 20)"));
 	sp_push_abandon(u.push);
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 2);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 20);
@@ -385,17 +400,120 @@ Test(push, flush_leaves_what_its_time_was_not_enough_for, .timeout = 20)
 				   "samples\n");
 }
 
-Test(push, flush_asks_a_dead_server_only_once, .timeout = 20)
+static void flush(bool is_awaited, uint32_t ms)
 {
-	push_start(8, 5);
+	core.flush_left = ms;
+	core.pending = true;
+	sp_push_flush(u.push, is_awaited);
+}
+
+/* A job that takes a second cannot wait two for a server that is not there. */
+Test(push, a_flush_that_is_awaited_asks_a_dead_server_only_once, .timeout = 20)
+{
+	push_start(8, 0);
 	push_unreachable();
 	push_put('a', 1);
 	push_put('b', 1);
-	core.pending = true;
-	sp_push_flush(u.push);
+	flush(true, 2000);
 
 	cr_expect_eq(u.posts, 1);
+	cr_expect_eq(core.flush_left, 2000, "the process waited");
+	cr_expect_eq(sp_push_queued(u.push), 2);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
+}
+
+Test(push, one_failed_try_at_the_end_is_no_loss, .timeout = 20)
+{
+	for (unsigned is_awaited = 0; is_awaited < 2; is_awaited++) {
+		push_start(8, 0);
+		memset(u.sent, 0, sizeof(u.sent));
+		u.answers = u.posts = 0;
+		push_status(503);
+		push_status(503);
+		push_status(200);
+		push_put('a', 3);
+		push_put('b', 4);
+		u.dice = 2000;
+		sp_push_run(u.push);
+		cr_assert_eq(sp_push_due_ms(u.push), 2000);
+		u.dice = 499;
+		flush(is_awaited, 1500);
+
+		cr_expect_str_eq(u.sent, "aaab");
+		cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 7);
+		cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
+		push_finish();
+	}
+	push_start(1, 0);
+}
+
+Test(push, a_flush_for_which_nobody_waits_tries_as_long_as_it_may, .timeout = 20)
+{
+	push_start(8, 0);
+	for (unsigned i = 0; i < 4; i++)
+		push_unreachable();
+	push_status(200);
+	u.dice = UINT64_MAX;
+	push_put('a', 3);
+	push_put('b', 4);
+	flush(false, 10000);
+
+	cr_expect_str_eq(u.sent, "aaaaab");
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 7);
+	cr_expect_str_eq(core.log, "push failed, will try again: refused\n");
+}
+
+Test(push, a_flush_does_not_press_a_server_that_refuses_for_now, .timeout = 20)
+{
+	push_start(8, 0);
+	push_status(503);
+	push_put('a', 3);
+	push_put('b', 4);
+	u.dice_step = UINT64_C(0x9e3779b97f4a7c15);
+	flush(false, 10000);
+	cr_expect_leq(u.posts, 30, "%u", u.posts);
+	cr_expect_geq(u.posts, 5, "%u", u.posts);
+	cr_expect_leq(core.flush_left, 500);
+	sp_push_abandon(u.push);
+
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 7);
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 2);
+}
+
+Test(push, a_flush_has_no_time_for_what_the_server_puts_off, .timeout = 20)
+{
+	push_start(8, 0);
+	push_status(503);
+	u.answer[0].retry_after_s = 30;
+	push_put('a', 3);
+	flush(true, 2000);
+
+	cr_expect_eq(u.posts, 1, "earlier than the server said");
+	cr_expect_eq(core.flush_left, 2000, "waited for nothing");
+	cr_expect_eq(sp_push_queued(u.push), 1);
+}
+
+/* Each 2 s a profile, eight places, and a server that is away for 14 s: there was a place for each. */
+Test(push, what_the_queue_has_room_for_is_not_lost_by_waiting, .timeout = 20)
+{
+	u.interval_ms = 2000;
+	push_start(8, 0);
+	push_unreachable();
+	u.dice = UINT64_MAX;
+	for (unsigned s = 0; s < 60; s++) {
+		if (s % 2 == 0)
+			push_put('a', 1);
+		if (s == 14) {
+			u.answers = 0;
+			push_status(200);
+		}
+		sp_push_run(u.push);
+		u.now += SP_NS_PER_S;
+	}
+
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_QUEUE_FULL], 0);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 30);
+	cr_expect_eq(sp_push_queued(u.push), 0);
 }
 
 Test(push, says_each_kind_of_trouble_once_a_minute, .timeout = 20)

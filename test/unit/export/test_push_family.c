@@ -102,7 +102,7 @@ Test(push_family, a_flush_sends_those_of_all, .timeout = 20)
 	u.post_takes_ns = 50 * SP_NS_PER_MS;
 	core.flush_left = 1500;
 	core.pending = true;
-	sp_push_flush(u.push);
+	sp_push_flush(u.push, true);
 
 	cr_expect_eq(u.most_under_way, SP_TRANSFERS);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 1 + PROCESSES);
@@ -117,7 +117,7 @@ Test(push_family, a_flush_for_which_nobody_waits_any_more_loses_nothing, .timeou
 	u.released = true;
 	core.flush_left = 1500;
 	core.pending = true;
-	sp_push_flush(u.push);
+	sp_push_flush(u.push, true);
 	cr_expect_eq(core.flush_left, 1490, "it waited");
 	cr_expect_eq(u.under_way, SP_TRANSFERS, "it stopped what was under way");
 	cr_expect_str_eq(core.log, "");

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core_double.h"
@@ -333,6 +335,39 @@ Test(run, ticks_by_itself_after_the_upload_interval, .timeout = 20)
 	cr_expect_gt(p->duration_nanos, 0);
 	cr_expect_lt(p->duration_nanos, 20000000000);
 	cr_expect_eq(core.flushed, 0);
+	profile_done(p);
+}
+
+static int64_t clock_set_by_s;
+
+/* In place of the C library's. */
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+	int err = (int)syscall(SYS_clock_gettime, id, t);
+
+	if (id == CLOCK_REALTIME)
+		t->tv_sec += clock_set_by_s;
+	return err;
+}
+
+static unsigned set_clock_then_flush(unsigned call)
+{
+	clock_set_by_s = 7200;
+	return flush_then_stop(call);
+}
+
+Test(run, a_clock_that_is_set_makes_no_profile_older, .timeout = 20)
+{
+	profile *p;
+
+	core.script = set_clock_then_flush;
+	core_sample(1, 0, (void *)core_reset, NULL);
+
+	cr_assert_eq(core_run(), 0);
+
+	p = read_only_profile();
+	cr_expect_lt(sp_clock_real_ns() - p->time_nanos, INT64_C(20000000000));
+	cr_expect_lt(p->duration_nanos, INT64_C(20000000000));
 	profile_done(p);
 }
 
