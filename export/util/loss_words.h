@@ -23,10 +23,9 @@
 	X(UNARMED_LIMIT, "threads had no timer: half of RLIMIT_SIGPENDING is in use, raise it") \
 	X(UNARMED_REFUSED, "threads had no timer: the kernel refused it") \
 	X(UNARMED_STACK, "threads had no timer: their stack or their alternate signal stack is too small") \
-	X(UNARMED_SECCOMP, "threads had no timer: they began after the program's seccomp filter") \
 	X(THREADS_NO_BLOCK, "times a thread was not sampled: there are too many threads") \
 	X(SIGNAL_TAKEN, "times the program took the signal: set SPANPROF_SIGNAL to another one") \
-	X(SECCOMP_STOPPED, "times profiling stopped: the program's seccomp filter lets no signal handler return") \
+	X(SECCOMP_STOPPED, "times profiling stopped: the program installed a seccomp filter") \
 	X(STACKS_OTHER, "samples are in (other): too many different stacks in one interval") \
 	X(SPANS_OTHER, "samples have no label: too many spans in one interval") \
 	X(BATCH_QUEUE_FULL, "profiles did not fit into the queue while the server was away") \

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The program installs a seccomp filter: by prctl(PR_SET_SECCOMP), or by seccomp(2) through
- * syscall(3), as libseccomp does. Below the filter a system call of ours could kill the process, so
- * all of them have to stop before the kernel gets the filter (sampler/base/seccomp.h).
+ * syscall(3), as libseccomp does. Below the filter a system call of ours could kill the process, and
+ * so could the return from our signal handler. So all of them have to stop before the kernel gets the
+ * filter (sampler/base/seccomp.h). What the filter allows is not looked at: a later one may forbid it.
  *
  * All other calls of the two functions go on by a jump, with stack and registers as the caller made
  * them: syscall(3) has seven arguments, and it may be a clone or vfork. APP context;
@@ -23,7 +24,6 @@
 #include "sampler/base/memory_name.h"
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
-#include "sampler/base/seccomp_program.h"
 
 /* Linux 5.0; headers may be older. */
 #ifndef SECCOMP_FILTER_FLAG_NEW_LISTENER
@@ -36,44 +36,30 @@ static long no_call(void)
 	return -1;
 }
 
-struct attempt {
-	bool begun;
-	bool handlers_return;
-};
-
 /*
  * Before the kernel is asked, because another thread may have the filter before we know the answer.
- * Only the first filter is evaluated, because that takes system calls. Nothing is done where we are
- * switched off, or in a child of vfork, whose memory belongs to its parent.
+ * Nothing is done, and false returned, where we are switched off, or in a child of vfork, whose
+ * memory belongs to its parent.
  */
-static struct attempt begin(bool is_filter, const void *program)
+static bool begin(void)
 {
 	int life = atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed);
-	struct attempt a = {.begun = false, .handlers_return = true};
-	bool is_first = !sp_seccomp_is_on();
 	int saved = errno;
 
 	if (life == SP_LIFECYCLE_OFF ||
-	    (is_first && sp_lifecycle_active() && !sp_process_is_ours()))
-		return a;
-	/* Strict mode lets handlers return; without a program the kernel will refuse the filter. */
-	if (is_first && is_filter && program != NULL)
-		a.handlers_return = sp_seccomp_lets_return(program);
-	sp_lifecycle_before_filter(a.handlers_return);
-	a.begun = true;
+	    (!sp_seccomp_is_on() && sp_lifecycle_active() && !sp_process_is_ours()))
+		return false;
+	sp_lifecycle_before_filter();
 	errno = saved;
-	return a;
+	return true;
 }
 
-static void end(const struct attempt *a, bool refused)
+static void end(bool begun, bool refused)
 {
 	int saved = errno;
 
-	if (!a->begun)
-		return;
-	if (refused)
-		sp_seccomp_take_back();
-	sp_lifecycle_after_filter(a->handlers_return, refused);
+	if (begun)
+		sp_lifecycle_after_filter(refused);
 	errno = saved;
 }
 
@@ -81,10 +67,10 @@ static int set_by_prctl(int option, unsigned long mode, unsigned long program, u
 			unsigned long d)
 {
 	__typeof__(&prctl) next = SP_NEXT(prctl);
-	struct attempt attempt = begin(mode == SECCOMP_MODE_FILTER, (const void *)program);
+	bool begun = begin();
 	int rc = next(option, mode, program, c, d);
 
-	end(&attempt, rc != 0);
+	end(begun, rc != 0);
 	return rc;
 }
 
@@ -101,13 +87,10 @@ static bool is_refused(long rc, unsigned flags)
 static long set_by_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
 	__typeof__(&syscall) next = SP_NEXT(syscall);
-	bool by_prctl = number == SYS_prctl;
-	bool is_filter =
-		by_prctl ? b == SECCOMP_MODE_FILTER : (unsigned)a == SECCOMP_SET_MODE_FILTER;
-	struct attempt attempt = begin(is_filter, (const void *)c);
+	bool begun = begin();
 	long rc = next(number, a, b, c, d, e, f);
 
-	end(&attempt, is_refused(rc, by_prctl ? 0 : (unsigned)b));
+	end(begun, is_refused(rc, number == SYS_prctl ? 0 : (unsigned)b));
 	return rc;
 }
 

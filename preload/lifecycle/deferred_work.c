@@ -266,9 +266,15 @@ void sp_deferred_work_run(void)
 	int saved = errno;
 	uint32_t asked = atomic_load_explicit(&r->deferred_work, memory_order_relaxed);
 
-	/* First of all: the program installed a filter in a way that no hook saw. */
-	if ((asked & SP_WORK_SECCOMP) != 0 && !sp_seccomp_is_on())
+	/*
+	 * First of all: the program installed a filter in a way that no hook saw. It is too late to
+	 * delete the timers; the handler does nothing from now on.
+	 */
+	if ((asked & SP_WORK_SECCOMP) != 0 && !sp_seccomp_is_on()) {
 		sp_seccomp_begin();
+		sp_lifecycle_after_filter(false);
+		return;
+	}
 	/* In a child of vfork, or of a raw clone, threads, timers and the exporter are its parent's. */
 	if ((!sp_seccomp_is_on() && !sp_process_is_ours()) || !enter())
 		return;

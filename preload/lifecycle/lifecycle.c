@@ -321,15 +321,15 @@ static void wait_for_start(void)
 		(void)wait_for_winner();
 }
 
-void sp_lifecycle_before_filter(bool handlers_return)
+void sp_lifecycle_before_filter(void)
 {
 	bool kept_off = false;
 
 	wait_for_start();
 	if (sp_lifecycle_active() && sp_process_is_ours()) {
 		kept_off = sp_deferred_work_keep_off(START_WAIT_NS);
-		if (!handlers_return)
-			sp_thread_disarm_all();
+		sp_thread_disarm_all();
+		sp_thread_wait_for_handlers(START_WAIT_NS);
 		sp_thread_account_flush();
 		sp_deferred_work_publish();
 	}
@@ -344,15 +344,23 @@ void sp_lifecycle_before_filter(bool handlers_return)
 	wait_for_start();
 }
 
-void sp_lifecycle_after_filter(bool handlers_return, bool refused)
+void sp_lifecycle_after_filter(bool refused)
 {
-	if (handlers_return || !sp_lifecycle_active())
-		return;
+	int active = SP_LIFECYCLE_ACTIVE;
+
 	if (refused) {
-		sp_thread_arm_again();
+		sp_seccomp_take_back();
+		if (!sp_seccomp_is_on() && sp_lifecycle_active()) {
+			sp_thread_arm_again();
+			atomic_fetch_or_explicit(&sp_region_now()->deferred_work, SP_WORK_SCAN,
+						 memory_order_relaxed);
+		}
 		return;
 	}
-	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_STOPPED, memory_order_relaxed);
+	if (!atomic_compare_exchange_strong_explicit(&sp_lifecycle_state, &active,
+						     SP_LIFECYCLE_STOPPED, memory_order_relaxed,
+						     memory_order_relaxed))
+		return;
 	sp_count(SP_COUNT_SECCOMP_STOPPED);
 	sp_thread_unpublish();
 	sp_deferred_work_publish();

@@ -79,14 +79,13 @@ void sp_lifecycle_leave(void);
 void sp_lifecycle_end(void);
 
 /*
- * APP, around a call by which the program installs a seccomp filter (sampler/base/seccomp.h), below
- * which signal handlers may return or not. Before it, the accounts are brought up to date while
- * that is still possible; if handlers may not return, all timers are deleted; and from then on the
- * filter counts as installed. After it, the timers are made again if the kernel refused the filter;
- * otherwise sampling is off for good.
+ * APP, around a call by which the program installs a seccomp filter (sampler/base/seccomp.h). Before
+ * it, all timers are deleted, the accounts are brought up to date while that is still possible, and
+ * the filter counts as installed. After it, the timers are made again if the kernel refused the
+ * filter; otherwise sampling is off for good.
  */
-void sp_lifecycle_before_filter(bool handlers_return);
-void sp_lifecycle_after_filter(bool handlers_return, bool refused);
+void sp_lifecycle_before_filter(void);
+void sp_lifecycle_after_filter(bool refused);
 
 /* APP. Turns sampling off for good. Its samples are still sent, and the host runs on. */
 void sp_lifecycle_stop(void);

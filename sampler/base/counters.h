@@ -54,7 +54,6 @@
 	X(UNARMED_LIMIT, "threads_unarmed_limit", 1) \
 	X(UNARMED_REFUSED, "threads_unarmed_refused", 1) \
 	X(UNARMED_STACK, "threads_unarmed_small_signal_stack", 1) \
-	X(UNARMED_SECCOMP, "threads_unarmed_seccomp", 1) \
 	X(THREADS_NO_BLOCK, "threads_without_block", 1) \
 	X(SIGNAL_MOVED, "signal_moved", 0) \
 	X(SIGNAL_TAKEN, "signal_taken_by_host", 1) \

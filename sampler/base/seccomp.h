@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether this process has put a seccomp filter over itself, or strict mode. From then on a system
- * call that the program does not make itself may kill it, and only the program knows which calls it
- * allows. So we make none any more: every place that would make one asks here first and does
- * without. Timers that exist go on, and their samples are written to memory.
+ * call that the program does not make itself may kill it, the return from a signal handler included,
+ * and only the program knows which calls it allows, and which a later filter will forbid. So sampling
+ * ends for good before the first filter, and we make no system call any more: every place that would
+ * make one asks here first and does without. A timer that is there nevertheless, because the program
+ * installed its filter by a system call instruction that no hook saw, leads to no sample.
  *
  * A filter may be meant for one thread, but counts for the whole process here, because only the
  * kernel knows which threads have it. Filters that existed before the program began, such as a

@@ -18,6 +18,7 @@
 
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/counters.h"
+#include "sampler/base/seccomp.h"
 #include "sampler/base/thread_name.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/channel.h"
@@ -244,8 +245,11 @@ SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
 		errno = saved;
 		return;
 	}
-	/* A signal that the timer sent before the thread left us may arrive afterwards. */
-	if (!sp_thread_excluded) {
+	/*
+	 * A signal that the timer sent before the thread left us may arrive afterwards. Below a seccomp
+	 * filter spans are not followed any more, so the label of a sample would be wrong.
+	 */
+	if (!sp_thread_excluded && !sp_seccomp_is_on()) {
 		sp_count(SP_COUNT_SIGNALS);
 		/*
 		 * The last signal of a deleted timer may name a block that belongs to another

@@ -149,12 +149,8 @@ struct sp_thread *sp_thread_claim(void)
 {
 	struct sp_thread *t;
 
-	if (!TABLE->ready)
+	if (!TABLE->ready || sp_seccomp_is_on())
 		return NULL;
-	if (sp_seccomp_is_on()) {
-		sp_count(SP_COUNT_UNARMED_SECCOMP);
-		return NULL;
-	}
 	t = pop_free();
 	if (t == NULL) {
 		uint32_t i = atomic_load_explicit(&TABLE->used, memory_order_relaxed);

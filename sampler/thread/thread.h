@@ -78,7 +78,6 @@ enum sp_unarmed {
 	SP_UNARMED_LIMIT,   /* RLIMIT_SIGPENDING, see timer_limit.h */
 	SP_UNARMED_REFUSED, /* by the kernel */
 	SP_UNARMED_STACK,   /* it, or its alternate signal stack, is too small for a signal */
-	SP_UNARMED_SECCOMP, /* the program has a filter, see seccomp.h */
 	SP_UNARMED_N
 };
 
@@ -161,6 +160,11 @@ void sp_thread_reap(void);
 void sp_thread_disarm_all(void);
 /* APP. Takes that back: the calling thread has a timer again, the others with the next scan. */
 void sp_thread_arm_again(void);
+/*
+ * APP, after that. Waits until no other thread is in our handler or has a signal for it pending, at
+ * most so long.
+ */
+void sp_thread_wait_for_handlers(uint64_t most_ns);
 /* Forked child, only thread: forgets all others and their timers; keeps the caller's span stack. */
 void sp_thread_forked(void);
 /* APP, calling thread: enrols it, and arms it if it has no timer (after a fork). */

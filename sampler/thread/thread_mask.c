@@ -28,19 +28,6 @@ static uint64_t own_mask(void)
 	return mask;
 }
 
-#define BLOCKED "\nSigBlk:" /* fs/proc/array.c, task_sig */
-
-/* The hexadecimal number at the end of the line. */
-static uint64_t parse_blocked(const char *line)
-{
-	const char *at = line + strlen(BLOCKED);
-	uint64_t mask;
-
-	at += strspn(at, " \t");
-	(void)sp_text_number(&at, 16, &mask);
-	return mask;
-}
-
 #define TASK_PATH 48U
 
 /* The path of a file of thread tid below /proc. */
@@ -49,14 +36,29 @@ static void name_task_file(char path[TASK_PATH], uint32_t tid, const char *name)
 	(void)sp_fmt_snprintf(path, TASK_PATH, "/proc/self/task/%u/%s", tid, name);
 }
 
-/* The mask in the thread's status file; all ones if it cannot be read. */
-static uint64_t read_blocked(uint32_t tid)
+#define BLOCKED "\nSigBlk:" /* fs/proc/array.c, task_sig */
+#define PENDING "\nSigPnd:"
+
+/* The hexadecimal number of that line of the thread's status file. False if it cannot be read. */
+static bool read_set(uint32_t tid, const char *start, uint64_t *set)
 {
 	char path[TASK_PATH];
 	char line[SP_PROC_STATUS_LINE];
+	const char *at = line + strlen(start);
 
 	name_task_file(path, tid, "status");
-	return sp_proc_status(path, BLOCKED, line) > 0 ? parse_blocked(line) : ~UINT64_C(0);
+	if (sp_proc_status(path, start, line) <= 0)
+		return false;
+	at += strspn(at, " \t");
+	return sp_text_number(&at, 16, set);
+}
+
+/* The mask in the thread's status file; all ones if it cannot be read. */
+static uint64_t read_blocked(uint32_t tid)
+{
+	uint64_t mask;
+
+	return read_set(tid, BLOCKED, &mask) ? mask : ~UINT64_C(0);
 }
 
 /*
@@ -119,4 +121,15 @@ bool sp_thread_mask_blocks(uint32_t tid, bool blocked_before)
 						       : mask_of_other(tid, blocked_before);
 	errno = saved;
 	return signo > 0 && (mask >> (signo - 1) & 1) != 0;
+}
+
+bool sp_thread_mask_pending(uint32_t tid, int signo)
+{
+	int saved = errno;
+	uint64_t pending;
+	bool is =
+		signo > 0 && read_set(tid, PENDING, &pending) && (pending >> (signo - 1) & 1) != 0;
+
+	errno = saved;
+	return is;
 }

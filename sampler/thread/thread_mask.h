@@ -15,4 +15,7 @@
  */
 bool sp_thread_mask_blocks(uint32_t tid, bool blocked_before);
 
+/* Whether that signal is pending for that thread alone. False if it cannot be told. errno preserved. */
+bool sp_thread_mask_pending(uint32_t tid, int signo);
+
 #endif

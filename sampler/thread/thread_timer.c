@@ -26,6 +26,7 @@
 
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
+#include "sampler/base/monotonic.h"
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/thread/alternate_stack.h"
@@ -231,7 +232,6 @@ static void note(struct sp_thread *t, enum sp_unarmed why)
 		[SP_UNARMED_LIMIT] = SP_COUNT_UNARMED_LIMIT,
 		[SP_UNARMED_REFUSED] = SP_COUNT_UNARMED_REFUSED,
 		[SP_UNARMED_STACK] = SP_COUNT_UNARMED_STACK,
-		[SP_UNARMED_SECCOMP] = SP_COUNT_UNARMED_SECCOMP,
 	};
 	uint8_t before = atomic_exchange_explicit(&t->unarmed, (uint8_t)why, memory_order_relaxed);
 
@@ -269,12 +269,8 @@ void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 	int mine;
 	int id;
 
-	if (atomic_load_explicit(&TABLE->closed, memory_order_relaxed))
+	if (atomic_load_explicit(&TABLE->closed, memory_order_relaxed) || sp_seccomp_is_on())
 		return;
-	if (sp_seccomp_is_on()) {
-		note(t, SP_UNARMED_SECCOMP);
-		return;
-	}
 	if (blocks(t, tid)) {
 		note(t, SP_UNARMED_BLOCKED);
 		return;
@@ -389,6 +385,30 @@ void sp_thread_disarm_all(void)
 	atomic_store_explicit(&TABLE->closed, true, memory_order_seq_cst);
 	for (uint32_t i = 0; i < n; i++)
 		sp_thread_disarm(sp_thread_at(i));
+}
+
+/*
+ * The kernel takes a signal off the pending ones a moment before the handler begins; a thread that is
+ * seen in that moment counts as done.
+ */
+void sp_thread_wait_for_handlers(uint64_t most_ns)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+	uint64_t end = sp_monotonic_ns() + most_ns;
+	int signo = sp_thread_timer_signal();
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct sp_thread *t = sp_thread_at(i);
+		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
+
+		while (t != sp_thread_own && tid != 0 &&
+		       (__atomic_load_n(&t->in_handler, __ATOMIC_RELAXED) ||
+			sp_thread_mask_pending(tid, signo))) {
+			if (sp_monotonic_ns() >= end)
+				return;
+			(void)sp_syscall(SYS_sched_yield);
+		}
+	}
 }
 
 void sp_thread_arm_again(void)

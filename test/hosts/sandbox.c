@@ -11,6 +11,7 @@
  *	early	the same as all, but before the first span
  *	refused	filters that the kernel refuses; then threads that begin and end
  *	return	as all, and signal handlers do not return
+ *	second	a filter that allows everything, later the one of return
  *	inherited	executes itself below a filter without timers; then threads with spans
  *	inherited-refusing	the same, and the filter refuses what it does not allow
  *
@@ -210,10 +211,16 @@ static int strict(void)
 	return 97;
 }
 
-static int all(int handlers_return)
+static int all(int handlers_return, int is_second)
 {
+	static const int none[] = {-1};
+
 	start_worker(NULL);
 	in_span("before", SPAN_MS);
+	if (is_second) {
+		filter(none, 0, SECCOMP_RET_ALLOW);
+		in_span("between", SPAN_MS);
+	}
 	allow_hardly_anything(handlers_return);
 	atomic_store(&stage, 2);
 	in_span("after", SPAN_MS);
@@ -346,7 +353,7 @@ int main(int argc, char **argv)
 	if (strcmp(what, "strict") == 0)
 		return strict();
 	if (strcmp(what, "all") == 0)
-		return all(1);
+		return all(1, 0);
 	if (strcmp(what, "births") == 0)
 		return threads();
 	if (strcmp(what, "fork") == 0)
@@ -356,7 +363,9 @@ int main(int argc, char **argv)
 	if (strcmp(what, "refused") == 0)
 		return refused();
 	if (strcmp(what, "return") == 0)
-		return all(0);
+		return all(0, 0);
+	if (strcmp(what, "second") == 0)
+		return all(0, 1);
 	if (strcmp(what, "inherited") == 0)
 		return inherited(argv, SECCOMP_RET_KILL_PROCESS);
 	if (strcmp(what, "inherited-refusing") == 0)

@@ -418,12 +418,12 @@ Test(lifecycle, a_filter_waits_for_the_start_of_another_exporter)
 	cr_assert_eq(pthread_create(&thread, NULL, start_another, NULL), 0);
 	while (!atomic_load(&exporter.is_starting))
 		(void)sched_yield();
-	sp_lifecycle_before_filter(true);
+	sp_lifecycle_before_filter();
 
 	cr_expect(atomic_load(&exporter.has_started));
 	cr_assert_eq(pthread_join(thread, NULL), 0);
 	cr_expect_eq(exporter.started, 2);
-	sp_seccomp_take_back();
+	sp_lifecycle_after_filter(true);
 	cr_expect(sp_lifecycle_start(), "it was refused");
 }
 
