@@ -13,6 +13,7 @@
 #include "preload/elf/resolve.h"
 #include "preload/elf/tail_call.h"
 #include "preload/lifecycle/lifecycle.h"
+#include "sampler/thread/thread.h"
 #include "sampler/thread/virtual_mask.h"
 
 static int no_exec(void)
@@ -21,13 +22,19 @@ static int no_exec(void)
 	return -1;
 }
 
-/* Does our part and returns the real function. A process without a sample does not wait. */
+/*
+ * Does our part and returns the real function. A process without a sample does not wait. The last
+ * flush takes the thread's timer away. If the exec fails nobody comes back here, and the thread would
+ * never be sampled again. So it gets another timer at once; a successful exec deletes it.
+ */
 static const void *begin(enum sp_next which)
 {
 	const void *next;
 
 	sp_lifecycle_leave();
 	sp_virtual_mask_hand_on();
+	if (sp_lifecycle_active() && sp_thread_own != NULL)
+		sp_thread_rearm();
 	next = sp_next(which);
 	return next != NULL ? next : (const void *)no_exec;
 }

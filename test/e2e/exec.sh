@@ -20,6 +20,7 @@ for how in execve execv execvp execvpe execl execlp execle fexecve execveat miss
 	expect "$WORK/$how.json" "sum(f['total_ns'] for f in d['functions'] \
 		if f['function'].startswith('host_burn_ms')) >= 1e8"
 done
+expect "$WORK/missing.json" "sum(f['total_ns'] for f in d['functions'] if f['function'] == 'work_on') >= 1e8"
 
 # Nothing to send, nothing to wait for: the server that is not there costs nothing.
 run_under quick SPANPROF_PROFILE=on-span SPANPROF_SERVER_ADDRESS=http://192.0.2.1:4040 \

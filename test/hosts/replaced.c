@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Works for a while and then becomes another program. Usage: replaced HOW, one of the exec family's
- * names, "vfork" for a child that does it, or "missing" for a program that is not there. The program
- * it becomes prints its arguments and the variable REPLACED.
+ * names, "vfork" for a child that does it, or "missing" for a program that is not there, after which
+ * it works on. The program it becomes prints its arguments and the variable REPLACED.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -38,6 +38,12 @@ static void become(const char *how, char *const argv[], char *const envp[])
 		execveat(AT_FDCWD, SH, argv, envp, 0);
 }
 
+__attribute__((noinline)) static void work_on(void)
+{
+	host_burn_ms(150);
+	__asm__ volatile(""); /* no tail call */
+}
+
 int main(int argc, char **argv)
 {
 	char *const to[] = {"sh", "-c", SCRIPT, "0", "1", "2", "3", "4", "5", "6", "7", NULL};
@@ -49,6 +55,7 @@ int main(int argc, char **argv)
 		int rc = execl("/nonexistent/program", "program", NULL);
 
 		printf("%d %d\n", rc, errno == ENOENT);
+		work_on();
 		return 0;
 	}
 	if (strcmp(how, "vfork") == 0) {
