@@ -229,7 +229,13 @@ void sp_thread_context_write(struct sp_thread_context *c, const struct sp_span_s
 		memcpy(r->root_id, root_id, sizeof(r->root_id));
 	}
 	atomic_signal_fence(memory_order_seq_cst);
-	atomic_store_explicit(&r->valid, 1, memory_order_relaxed);
+	/*
+	 * Another thread may end all this just now (sp_thread_context_stop()), and the record would be
+	 * valid for ever. Either it comes to this record after us, or we see here that it began.
+	 */
+	atomic_store_explicit(&r->valid, 1, memory_order_seq_cst);
+	if (!atomic_load_explicit(&sp_thread_context_on, memory_order_seq_cst))
+		sp_thread_context_invalidate(c);
 }
 
 void sp_thread_context_ended(struct sp_thread_context *c)
@@ -258,7 +264,8 @@ void sp_thread_context_forked(struct sp_thread_context *c)
 
 bool sp_thread_context_stop(void)
 {
-	if (!atomic_exchange_explicit(&sp_thread_context_on, false, memory_order_relaxed))
+	/* pairs with sp_thread_context_write(), as the next one does */
+	if (!atomic_exchange_explicit(&sp_thread_context_on, false, memory_order_seq_cst))
 		return false;
 	if (sp_thread_context_state() <= SP_CONTEXT_PUBLISHED)
 		set_state(SP_CONTEXT_OFF);
@@ -268,5 +275,5 @@ bool sp_thread_context_stop(void)
 
 void sp_thread_context_invalidate(struct sp_thread_context *c)
 {
-	atomic_store_explicit(&c->record.valid, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->record.valid, 0, memory_order_seq_cst);
 }

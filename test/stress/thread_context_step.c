@@ -3,7 +3,7 @@
  * Starts and ends spans one instruction at a time. After each instruction, where a profiler could
  * have stopped the thread, a valid record has all ids of one span, and it is the one that was active
  * before the operation or is after it. The same is run on a writer that says "valid" too early, which
- * must be noticed.
+ * must be noticed. Then another thread ends publishing after each instruction: no record is valid then.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
 #include "test/common/own_memory.h"
-#include "test/stress/trap_step.h"
+#include "test/stress/race_step.h"
 
 static const struct sp_config config = {.service_name = "step"};
 static unsigned stops;
@@ -51,7 +51,7 @@ static void at_stop(int signo)
 		bad++;
 }
 
-static void start(unsigned n, unsigned was)
+static struct sp_span_start start_of(unsigned n)
 {
 	struct sp_span_start s;
 
@@ -61,6 +61,13 @@ static void start(unsigned n, unsigned was)
 	memset(s.trace_id, (int)n + 100, sizeof(s.trace_id));
 	s.name = "span";
 	s.name_len = 4;
+	return s;
+}
+
+static void start(unsigned n, unsigned was)
+{
+	struct sp_span_start s = start_of(n);
+
 	before = was;
 	after = n;
 	trap_step_on();
@@ -94,6 +101,35 @@ static int fail(const char *what)
 	return 1;
 }
 
+static void publish(void)
+{
+	(void)sp_span_ended((const void *)(uintptr_t)0x1040);
+	sp_thread_context_init(&config, 0, false);
+}
+
+static void start_first(void)
+{
+	struct sp_span_start s = start_of(1);
+
+	(void)sp_span_started(&s);
+}
+
+static bool is_invalid(void)
+{
+	const struct sp_context_record *r = atomic_load(sp_context_slot());
+
+	return r == NULL || atomic_load(&r->valid) != 1;
+}
+
+static const struct race end_of_publishing = {
+	.what = "a record that is written when publishing ends",
+	.prepare = publish,
+	.operation = start_first,
+	.meanwhile = sp_thread_unpublish,
+	.is_right = is_invalid,
+	.fewest = 100,
+};
+
 int main(void)
 {
 	if (!TRAP_STEP_POSSIBLE) {
@@ -121,5 +157,7 @@ int main(void)
 	before = 1;
 	after = 2;
 	write_too_early(atomic_load(sp_context_slot()), 2);
-	return bad != 0 ? 0 : fail("a wrong writer was not noticed");
+	if (bad == 0)
+		return fail("a wrong writer was not noticed");
+	return race_init() == 0 && race_run(&end_of_publishing) == 0 ? 0 : 1;
 }
