@@ -35,9 +35,8 @@ struct sp_core_facts {
 	uint32_t threads_armed;
 	uint32_t threads_unarmed; /* of the host, by the last scan */
 	/* of these, now: */
-	uint32_t threads_blocking; /* they block our signal */
-	uint32_t threads_limit;    /* half of RLIMIT_SIGPENDING is in use */
-	uint32_t threads_refused;  /* by the kernel */
+	uint32_t threads_limit;   /* half of RLIMIT_SIGPENDING is in use */
+	uint32_t threads_refused; /* by the kernel */
 	uint32_t spans_open;
 	const char *
 		thread_context; /* who publishes it, in a word of export/README.md; NULL = unknown */

@@ -25,7 +25,6 @@
 #include "sampler/span/span.h"
 #include "sampler/span/span_times.h"
 #include "sampler/thread/alternate_stack.h"
-#include "sampler/thread/signal_fallback.h"
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
 #include "sampler/thread/thread_timer.h"
@@ -160,8 +159,6 @@ static int prepare(const struct sp_config *cfg)
 		err = sp_signals_install(cfg->signal_number, sp_handler);
 		if (err != 0)
 			return err;
-		if (cfg->signal_number == 0)
-			sp_signal_fallback_tell();
 		h->cookie = make_cookie();
 	}
 	sp_thread_timer_set(sp_signals_number(), h->period_ns, h->cookie);

@@ -97,7 +97,6 @@ void sp_region_facts(const struct sp_region *r, struct sp_core_facts *out)
 		.sampling = word(&r->state) != SP_REGION_STOPPED,
 		.signal_number = signal_of(word(&r->signal_number)),
 		.threads_armed = word(&r->threads_armed),
-		.threads_blocking = word(&r->threads_blocking),
 		.threads_limit = word(&r->threads_limit),
 		.threads_refused = word(&r->threads_refused),
 		.spans_open = word(&r->spans_open),

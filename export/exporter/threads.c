@@ -14,52 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sampler/base/masking_call.h"
-
 /* More than the host's side can have blocks for (thread.h). */
 #define THREADS_MAX 20000U
-/* How many masks are read at a time: each takes a few files. */
-#define MASKS_MAX 256U
 #define PAUSE_MAX 32U
 
-/*
- * The file is readable only for a process that may trace the host (Yama); otherwise the mask alone
- * has to do.
- */
-static bool waits_with_other_mask(const struct sp_host *h, uint32_t tid)
-{
-	char name[48];
-	char line[256];
-
-	(void)snprintf(name, sizeof(name), "task/%" PRIu32 "/syscall", tid);
-	return sp_host_read(h, name, line, sizeof(line)) > 0 && sp_masking_call(line);
-}
-
 static char status[(size_t)1 << 17]; /* the list of groups may be long */
-
-/* All ones if it cannot be read. */
-static uint64_t mask_of(const struct sp_host *h, uint32_t tid)
-{
-	char name[48];
-	const char *line = NULL;
-
-	(void)snprintf(name, sizeof(name), "task/%" PRIu32 "/status", tid);
-	if (sp_host_read(h, name, status, sizeof(status)) > 0)
-		line = strstr(status, "\nSigBlk:");
-	return line != NULL ? strtoull(line + strlen("\nSigBlk:"), NULL, 16) : ~UINT64_C(0);
-}
-
-bool sp_threads_take(const struct sp_host *h, uint32_t tid, uint32_t signal_number)
-{
-	uint64_t bit;
-
-	if (signal_number == 0 || signal_number > 64)
-		return false;
-	bit = UINT64_C(1) << (signal_number - 1);
-	/* Before and after: it may have been on its way into or out of such a call. */
-	return !waits_with_other_mask(h, tid) && (mask_of(h, tid) & bit) == 0 &&
-	       !waits_with_other_mask(h, tid);
-}
 
 static uint64_t number_after(const char *label)
 {
@@ -90,37 +49,23 @@ void sp_threads_name(const struct sp_host *h, uint32_t tid, char name[SP_THREAD_
 		memcpy(name, text, (size_t)got - 1);
 }
 
-struct count {
-	uint32_t seen;
-	uint32_t asked; /* whose masks were read */
-	uint32_t open;  /* of these, those that do not block the signal */
-};
-
-static bool count(struct count *c, const struct sp_host *h, uint32_t signal_number)
+/* How many threads the host has; 0 if that cannot be seen. */
+static uint32_t count(const struct sp_host *h)
 {
 	int fd = h->proc >= 0 ? openat(h->proc, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
 	const struct dirent *entry;
+	uint32_t seen = 0;
 
-	*c = (struct count){.seen = 0};
 	if (folder == NULL) {
 		if (fd >= 0)
 			(void)close(fd);
-		return false;
+		return 0;
 	}
-	while (c->seen < THREADS_MAX && (entry = readdir(folder)) != NULL) {
-		uint32_t tid = (uint32_t)strtoul(entry->d_name, NULL, 10);
-
-		if (tid == 0)
-			continue;
-		c->seen++;
-		if (signal_number == 0 || c->asked == MASKS_MAX)
-			continue;
-		c->asked++;
-		c->open += sp_threads_take(h, tid, signal_number);
-	}
+	while (seen < THREADS_MAX && (entry = readdir(folder)) != NULL)
+		seen += strtoul(entry->d_name, NULL, 10) != 0;
 	(void)closedir(folder);
-	return true;
+	return seen;
 }
 
 /*
@@ -143,19 +88,14 @@ static bool advise(struct sp_threads *t, const struct sp_threads_known *k)
 bool sp_threads_look(struct sp_threads *t, const struct sp_host *h,
 		     const struct sp_threads_known *k)
 {
-	struct count c;
-	uint32_t before = t->seen;
+	uint32_t seen = count(h);
 
-	/* If each thread that was seen last time has a timer, masks do not matter. */
-	if (!count(&c, h, k->armed < before || before == 0 ? k->signal_number : 0))
+	if (seen == 0)
 		return false;
-	t->seen = c.seen;
-	if (c.seen != before)
+	if (seen != t->seen)
 		t->pause = 0;
-	if (c.seen != k->known)
-		return advise(t, k);
-	/* More threads could be sampled than are. Unknown if there were more than were checked. */
-	if (k->armed < c.seen && (c.open > k->armed || c.asked == MASKS_MAX))
+	t->seen = seen;
+	if (seen != k->known || k->armed < seen)
 		return advise(t, k);
 	t->pause = 0;
 	return false;

@@ -22,18 +22,11 @@ struct sp_threads {
 struct sp_threads_known {
 	uint32_t known; /* known to the host's side */
 	uint32_t armed;
-	uint32_t signal_number;
 };
 
 /* Compares now. True if the host should scan. */
 bool sp_threads_look(struct sp_threads *t, const struct sp_host *h,
 		     const struct sp_threads_known *k);
-
-/*
- * Whether the signal would reach that thread now: it does not block it, and does not wait in a call
- * that has replaced its mask, as far as the kernel shows that.
- */
-bool sp_threads_take(const struct sp_host *h, uint32_t tid, uint32_t signal_number);
 
 /*
  * A number that grows when the host's first thread gets one more seccomp filter, or strict mode; 0

@@ -147,7 +147,6 @@ static void look(struct sp_waiter *w)
 	const struct sp_threads_known k = {
 		.known = atomic_load_explicit(&r->threads_known, memory_order_relaxed),
 		.armed = atomic_load_explicit(&r->threads_armed, memory_order_relaxed),
-		.signal_number = atomic_load_explicit(&r->signal_number, memory_order_relaxed),
 	};
 	uint32_t bits = SP_WORK_LOOK;
 

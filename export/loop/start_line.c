@@ -20,8 +20,10 @@ void sp_signal_name(int number, char out[SP_SIGNAL_NAME])
 	out[0] = '\0';
 	if (word != NULL)
 		(void)snprintf(out, SP_SIGNAL_NAME, "SIG%s", word);
-	else if (number > 0)
+	else if (number >= SIGRTMIN)
 		(void)snprintf(out, SP_SIGNAL_NAME, "RTMIN+%d", number - SIGRTMIN);
+	else if (number > 0)
+		(void)snprintf(out, SP_SIGNAL_NAME, "%d", number);
 }
 
 static void put_aims(struct sp_text_out *l, const struct sp_config *c, const char *address)

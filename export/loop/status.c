@@ -184,9 +184,8 @@ static json_t *document(const struct sp_core_ops *ops, const struct sp_status_in
 	json_object_set_new(root, "sdks", sdks(&f));
 	json_object_set_new(root, "signal", signal_name(f.signal_number));
 	json_object_set_new(root, "threads",
-			    json_pack("{s:o, s:o, s:o, s:o, s:o}", "armed", number(f.threads_armed),
-				      "unarmed", number(f.threads_unarmed), "blocking_signal",
-				      number(f.threads_blocking), "over_limit",
+			    json_pack("{s:o, s:o, s:o, s:o}", "armed", number(f.threads_armed),
+				      "unarmed", number(f.threads_unarmed), "over_limit",
 				      number(f.threads_limit), "refused",
 				      number(f.threads_refused)));
 	json_object_set_new(

@@ -57,22 +57,8 @@
 	X(execveat) \
 	X(prctl) \
 	X(syscall) \
-	X(pthread_sigmask) \
-	X(sigprocmask) \
-	X(sigwait) \
-	X(sigwaitinfo) \
-	X(sigtimedwait) \
-	X(signalfd) \
 	X(sigaction) \
 	X(sigaltstack) \
-	X(signal) \
-	X(ssignal) \
-	X(bsd_signal) \
-	X(sysv_signal) \
-	X(__sysv_signal) \
-	X(sigset) \
-	X(sigignore) \
-	X(siginterrupt) \
 	X(getenv) \
 	X(dlopen) \
 	X(dlerror) \

@@ -14,7 +14,6 @@
 #include "preload/elf/tail_call.h"
 #include "preload/lifecycle/lifecycle.h"
 #include "sampler/thread/thread.h"
-#include "sampler/thread/virtual_mask.h"
 
 static int no_exec(void)
 {
@@ -32,7 +31,6 @@ static const void *begin(enum sp_next which)
 	const void *next;
 
 	sp_lifecycle_leave();
-	sp_virtual_mask_hand_on();
 	if (sp_lifecycle_active() && sp_thread_own != NULL)
 		sp_thread_rearm();
 	next = sp_next(which);

@@ -3,7 +3,8 @@
  * Creation and end of threads. A thread that is created while sampling is on gets its block and
  * timer before the host's start routine runs. As long as sampling is off, these hooks only call the
  * real function with the host's arguments. The end of a thread by cancellation or by a raw system
- * call passes no hook; the exporter finds it in /proc.
+ * call passes no hook; the exporter finds it in /proc. With the second thread of a process glibc installs its
+ * own handler for the signal that we sample with, so we look after ours then (sampler/thread/signals.h).
  *
  * APP context.
  */
@@ -20,6 +21,7 @@
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/lifecycle/reentrancy_guard.h"
 #include "sampler/base/compiler.h"
+#include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
 
 /* Also does deferred work: a program may create threads and never start another span. */
@@ -52,6 +54,13 @@ static uint32_t stack_bytes(const pthread_attr_t *attr)
 	return (uint32_t)bytes;
 }
 
+/* Also for threads that the SDK makes inside of a hooked call. */
+static void keep_signal(void)
+{
+	if (sp_lifecycle_active())
+		(void)sp_signals_keep();
+}
+
 static void *run_pthread(void *arg)
 {
 	struct sp_thread *t = arg;
@@ -75,14 +84,17 @@ SP_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void
 	if (next == NULL)
 		return EAGAIN;
 	t = claim();
-	if (t == NULL)
-		return next(thread, attr, start, arg);
-	t->start = start;
-	t->start_arg = arg;
-	atomic_store_explicit(&t->stack_bytes, stack_bytes(attr), memory_order_relaxed);
-	rc = next(thread, attr, run_pthread, t);
-	if (rc != 0)
-		sp_thread_unclaim(t);
+	if (t == NULL) {
+		rc = next(thread, attr, start, arg);
+	} else {
+		t->start = start;
+		t->start_arg = arg;
+		atomic_store_explicit(&t->stack_bytes, stack_bytes(attr), memory_order_relaxed);
+		rc = next(thread, attr, run_pthread, t);
+		if (rc != 0)
+			sp_thread_unclaim(t);
+	}
+	keep_signal();
 	return rc;
 }
 
@@ -120,12 +132,15 @@ SP_EXPORT int thrd_create(thrd_t *thread, thrd_start_t start, void *arg)
 	if (next == NULL)
 		return thrd_error;
 	t = claim();
-	if (t == NULL)
-		return next(thread, start, arg);
-	t->start = (void *(*)(void *))(uintptr_t)start;
-	t->start_arg = arg;
-	rc = next(thread, run_thrd, t);
-	if (rc != thrd_success)
-		sp_thread_unclaim(t);
+	if (t == NULL) {
+		rc = next(thread, start, arg);
+	} else {
+		t->start = (void *(*)(void *))(uintptr_t)start;
+		t->start_arg = arg;
+		rc = next(thread, run_thrd, t);
+		if (rc != thrd_success)
+			sp_thread_unclaim(t);
+	}
+	keep_signal();
 	return rc;
 }

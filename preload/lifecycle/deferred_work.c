@@ -29,7 +29,6 @@
 #include "sampler/sampling/region_swap.h"
 #include "sampler/sampling/thread_account.h"
 #include "sampler/span/span_age.h"
-#include "sampler/thread/signal_fallback.h"
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
 #include "sampler/thread/thread_scan.h"
@@ -64,15 +63,26 @@ bool sp_deferred_work_keep_off(uint64_t most_ns)
 static void check_signal(void)
 {
 	static bool told;
+	int signo = sp_signals_number();
 
-	if (told || sp_signals_owned())
+	if (told || sp_signals_keep())
 		return;
+	if (sp_signals_move()) {
+		sp_thread_timers_move(sp_signals_number());
+		sp_count(SP_COUNT_SIGNAL_MOVED);
+		sp_log(SP_LOG_WARN,
+		       "something in the program handles signal %d, which only the C library "
+		       "should: "
+		       "sampling goes on with signal %d",
+		       signo, sp_signals_number());
+		return;
+	}
 	told = true;
 	sp_count(SP_COUNT_SIGNAL_TAKEN);
 	sp_log(SP_LOG_WARN,
 	       "the program took signal %d, which sampling uses: profiling stops in this process "
 	       "(set SPANPROF_SIGNAL to another one)",
-	       sp_signals_number());
+	       signo);
 	sp_lifecycle_stop();
 	sp_thread_account_stop();
 }
@@ -108,7 +118,6 @@ void sp_deferred_work_publish(void)
 	set(&r->signal_number, (uint32_t)sp_signals_number());
 	set(&r->threads_armed, sp_thread_armed());
 	set(&r->threads_known, sp_thread_known());
-	set(&r->threads_blocking, by[SP_UNARMED_BLOCKED]);
 	set(&r->threads_limit, by[SP_UNARMED_LIMIT]);
 	set(&r->threads_refused, by[SP_UNARMED_REFUSED]);
 	set(&r->spans_open, sp_span_table_count());
@@ -143,7 +152,6 @@ static void look(void)
 {
 	check_signal();
 	look_for_room();
-	sp_signal_fallback_follow();
 	sweep_spans(sp_lifecycle_config());
 	sp_thread_account_look();
 	sp_region_swap_look();

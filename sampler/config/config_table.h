@@ -271,9 +271,10 @@ struct sp_config_var {
 		  "installed. Needs libdebuginfod.so.1.") \
 	X(SIGNAL, SIGNAL, signal_number, \
 	  .source = {{"SPANPROF_SIGNAL", SP_FORM_OWN}}, .fallback = "auto", \
-	  .help = "The signal used for sampling, by name (`SIGURG`, `RTMIN+3`) or number. " \
-		  "`auto`: SIGURG, or a real-time signal once the program uses SIGURG " \
-		  "itself.") \
+	  .help = "The signal used for sampling, by name (`SIGURG`, `RTMIN+3`) or number, for " \
+		  "a program that resets all signals below the C library. It has to be one " \
+		  "that the program neither handles nor waits for. `auto`: signal 33, which " \
+		  "glibc keeps for itself, so that no program can.") \
 	X(UPLOAD_INTERVAL, DURATION, upload_interval_ms, \
 	  .source = {{"SPANPROF_UPLOAD_INTERVAL", SP_FORM_OWN}, \
 		     {"PYROSCOPE_UPLOAD_INTERVAL", SP_FORM_OWN}}, \

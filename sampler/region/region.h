@@ -153,7 +153,6 @@ struct sp_region {
 	_Atomic uint32_t signal_number;
 	_Atomic uint32_t threads_armed;
 	_Atomic uint32_t threads_known; /* that have a block, with a timer or without */
-	_Atomic uint32_t threads_blocking;
 	_Atomic uint32_t threads_limit;
 	_Atomic uint32_t threads_refused;
 	_Atomic uint32_t spans_open;

@@ -28,7 +28,6 @@
 #include "sampler/thread/alternate_stack.h"
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
-#include "sampler/thread/virtual_mask.h"
 #include "sampler/unwind/snapshot.h"
 #include "sampler/unwind/stack_bounds_sig.h"
 #include "sampler/unwind/unwind_sig.h"
@@ -240,8 +239,7 @@ SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
 	struct sp_thread *t = timer_thread(si);
 
 	if (t == NULL) {
-		if (!sp_virtual_mask_defer(signo, si, ucontext))
-			sp_signals_chain(signo, si, ucontext);
+		sp_signals_chain(signo, si, ucontext);
 		errno = saved;
 		return;
 	}

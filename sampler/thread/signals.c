@@ -1,72 +1,117 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses the sampling signal, installs our handler for it and keeps it installed while the host
- * believes that its own is (signals.h). Context: APP.
+ * Installs our handler for the sampling signal, and looks whether it still is (signals.h).
+ *
+ * glibc installs its own handler for signal 33 when a process gets its second thread: since 2.34 in
+ * the first pthread_create(), before that while libpthread is loaded; a forked child, which begins
+ * with one thread, does it again. So the handler that the kernel names is compared with the one
+ * that is known. A second C library in the process (dlmopen) has a handler at another address.
+ *
+ * Context: APP.
  */
 #include "sampler/thread/signals.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include "sampler/base/process.h"
+#include "sampler/base/seccomp.h"
 #include "sampler/thread/thread.h"
-#include "sampler/thread/virtual_mask.h"
 
-/*
- * The C library's own name of sigaction(2) (glibc: signal/sigaction.c, exported since 2.2.5),
- * because the preload part interposes the public one. Weak, because other C libraries do not have
- * it.
- */
-int __sigaction(int signo, const struct sigaction *act, struct sigaction *old)
-	__attribute__((weak));
-
-/* Bits of the kernel's signal set (include/uapi/asm-generic/signal.h). */
+#define KERNEL_SIGSET_SIZE 8U
+/* Linux has so many (include/uapi/asm-generic/signal.h). */
 #define SIGNALS 64
-/* The last numbers are left to tools that talk to a program by signals (valgrind does). */
-#define TOP_LEFT_OUT 3
 
 static void (*our_handler)(int, siginfo_t *, void *);
-static _Atomic bool may_move;
+static struct sp_signals_action known;  /* not ours, as last met */
+static _Atomic unsigned strangers;      /* handlers met in our place that were not the known one */
 static _Atomic bool on_alternate_stack; /* some handler of the host has SA_ONSTACK */
 
+#if defined(__x86_64__)
 /*
- * The kernel looks at the flags of our handler, not at those of the host's handler that we call. A
- * call that the host's handler is meant to interrupt has to fail with EINTR, and the handler has to
- * run on the stack that it asked for. So SA_RESTART and SA_ONSTACK are taken from the host's
- * handler.
- *
- * If the host has no handler for the signal, no call is interrupted, and alternate stacks are used
- * as soon as any handler of the host uses them, because coroutine stacks may be small. If none
- * does, they are not: an alternate stack that nobody uses may be too small, or unmapped long ago.
- *
- * All signals of the kernel are blocked meanwhile. sigfillset() leaves out the two that the C
- * library keeps for itself. By one of them, SIGCANCEL, another thread could end this one in the
- * middle of a record, and the ring would wait for that record for ever.
+ * The kernel returns from a handler to this code (SA_RESTORER, arch/x86/kernel/signal_64.c). Debuggers and
+ * unwinders know a signal frame by these very bytes (gdb: amd64-linux-tdep.c, libgcc: linux-unwind.h), and
+ * look for call frame information of the byte before, which nop keeps from being another function's.
  */
-static struct sigaction our_action(const struct sigaction *host)
-{
-	struct sigaction sa;
+__asm__(".pushsection .text.sp_signals_return, \"ax\", @progbits\n"
+	".balign 16\n"
+	"nop\n"
+	".hidden sp_signals_return\n"
+	".globl sp_signals_return\n"
+	".type sp_signals_return, @function\n"
+	"sp_signals_return:\n"
+	"movq $15, %rax\n"
+	"syscall\n"
+	".size sp_signals_return, . - sp_signals_return\n"
+	".popsection\n");
+void sp_signals_return(void);
+#define RESTORER sp_signals_return
+#define RESTORER_FLAG 0x04000000UL
+#else
+/* The vDSO has it. */
+#define RESTORER NULL
+#define RESTORER_FLAG 0UL
+#endif
 
-	memset(&sa, 0, sizeof(sa));
-	sa.sa_sigaction = our_handler;
-	sa.sa_flags = SA_RESTART;
-	if (sp_signals_on_alternate_stack())
-		sa.sa_flags |= SA_ONSTACK;
-	if (host->sa_handler != SIG_DFL && host->sa_handler != SIG_IGN)
-		sa.sa_flags = host->sa_flags & (SA_RESTART | SA_ONSTACK);
-	sa.sa_flags |= SA_SIGINFO;
-	memset(&sa.sa_mask, 0xff, sizeof(sa.sa_mask));
-	return sa;
+static bool read_action(int signo, struct sp_signals_action *now)
+{
+	return sp_syscall(SYS_rt_sigaction, signo, NULL, now, KERNEL_SIGSET_SIZE) == 0;
 }
 
-void sp_signals_follow(int signo, const struct sigaction *host)
+static bool is_default(const struct sp_signals_action *a)
 {
-	struct sigaction sa = our_action(host);
-	int saved = errno;
+	return a->plain == SIG_DFL || a->plain == SIG_IGN;
+}
 
-	(void)__sigaction(signo, &sa, NULL);
-	errno = saved;
+/*
+ * All signals of the kernel are blocked in our handler, those too that the C library keeps for
+ * itself. By one of them, SIGCANCEL, another thread could end this one in the middle of a record,
+ * and the ring would wait for that record for ever.
+ *
+ * No call of the host is interrupted (SA_RESTART). Alternate stacks are used as soon as any handler
+ * of the host uses them, because coroutine stacks may be small. If none does, they are not: an alternate
+ * stack that nobody uses may be too small, or unmapped long ago. A signal that the user named may
+ * have a handler of the host already; then that one's flags hold.
+ */
+static int install(int signo, const struct sp_signals_action *before)
+{
+	unsigned long flags = SA_RESTART;
+
+	if (sp_signals_on_alternate_stack())
+		flags |= SA_ONSTACK;
+	if (signo != SP_SIGNAL_SETXID && !is_default(before))
+		flags = before->flags & (SA_RESTART | SA_ONSTACK);
+	struct sp_signals_action ours = {
+		.action = our_handler,
+		.flags = flags | SA_SIGINFO | RESTORER_FLAG,
+		.restorer = RESTORER,
+		.mask = ~UINT64_C(0),
+	};
+
+	return sp_syscall(SYS_rt_sigaction, signo, &ours, NULL, KERNEL_SIGSET_SIZE) == 0 ? 0
+											 : -errno;
+}
+
+/* Notes what is there before ours is installed, so that a foreign signal always finds it. */
+static int take(int signo, const struct sp_signals_action *now)
+{
+	int err;
+
+	known = *now;
+	sp_signals_use(signo, now);
+	err = install(signo, now);
+	if (err != 0)
+		sp_signals_use(0, now);
+	return err;
+}
+
+static int take_what_is_there(int signo)
+{
+	struct sp_signals_action now;
+
+	return read_action(signo, &now) ? take(signo, &now) : -errno;
 }
 
 bool sp_signals_on_alternate_stack(void)
@@ -77,10 +122,9 @@ bool sp_signals_on_alternate_stack(void)
 static bool any_on_alternate_stack(void)
 {
 	for (int signo = 1; signo <= SIGNALS; signo++) {
-		struct sigaction now;
+		struct sp_signals_action now;
 
-		if (__sigaction(signo, NULL, &now) == 0 && now.sa_handler != SIG_DFL &&
-		    now.sa_handler != SIG_IGN && (now.sa_flags & SA_ONSTACK) != 0)
+		if (read_action(signo, &now) && !is_default(&now) && (now.flags & SA_ONSTACK) != 0)
 			return true;
 	}
 	return false;
@@ -88,111 +132,64 @@ static bool any_on_alternate_stack(void)
 
 void sp_signals_use_alternate_stack(void)
 {
+	int saved = errno;
+
 	if (atomic_exchange_explicit(&on_alternate_stack, true, memory_order_seq_cst))
 		return;
 	/* before our signal may be delivered there */
 	sp_thread_disarm_cramped();
-	for (unsigned i = 0; i < 2; i++) {
-		int signo = i == 0 ? sp_signals_number() : sp_signals_former();
-		struct sigaction host;
-
-		if (signo != 0 && sp_signals_virtual(signo, NULL, &host) == 0)
-			sp_signals_follow(signo, &host);
-	}
-}
-
-/* The first real-time signal, from the top, that nothing in the process seems to use. */
-static int free_number(void)
-{
-	for (int signo = SIGRTMAX - TOP_LEFT_OUT; signo > SIGRTMIN; signo--) {
-		struct sigaction now;
-
-		if (__sigaction(signo, NULL, &now) == 0 && now.sa_handler == SIG_DFL &&
-		    !sp_virtual_mask_is_about(signo))
-			return signo;
-	}
-	return 0;
-}
-
-static bool is_used_by_host(int signo)
-{
-	struct sigaction now;
-
-	if (sp_virtual_mask_is_about(signo))
-		return true;
-	return __sigaction(signo, NULL, &now) == 0 && now.sa_handler != SIG_DFL &&
-	       now.sa_handler != SIG_IGN;
-}
-
-static int install(int signo)
-{
-	struct sigaction sa;
-	struct sigaction was;
-	int err;
-
-	if (__sigaction(signo, NULL, &was) != 0)
-		return -errno;
-	sa = our_action(&was);
-	/* before ours is installed, so that a foreign signal always finds the host's handler */
-	if (!sp_signals_own(signo, &was))
-		return -EBUSY;
-	if (__sigaction(signo, &sa, NULL) == 0) {
-		sp_signals_use(signo);
-		return 0;
-	}
-	err = errno;
-	sp_signals_disown(signo);
-	return -err;
+	if (sp_signals_number() != 0)
+		(void)install(sp_signals_number(), &known);
+	errno = saved;
 }
 
 int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *))
 {
+	const uint64_t setxid = UINT64_C(1) << (SP_SIGNAL_SETXID - 1);
 	int saved = errno;
 	int err;
 
 	if (sp_signals_number() != 0)
 		return 0;
-	if (__sigaction == NULL)
-		return -ENOSYS;
 	our_handler = handler;
 	atomic_store_explicit(&on_alternate_stack, any_on_alternate_stack(), memory_order_relaxed);
-	if (signo == 0) {
-		signo = is_used_by_host(SIGURG) ? free_number() : SIGURG;
-		if (signo == 0)
-			signo = SIGURG;
-		atomic_store_explicit(&may_move, signo == SIGURG, memory_order_relaxed);
-	}
-	err = install(signo);
+	err = take_what_is_there(signo != 0 ? signo : SP_SIGNAL_SETXID);
+	if (err != 0 && signo == 0)
+		err = take_what_is_there(SIGURG);
+	/*
+	 * A process may have inherited a mask from a parent that changes masks below the C library.
+	 * glibc unblocks this signal too when a process gets its second thread.
+	 */
+	if (sp_signals_number() == SP_SIGNAL_SETXID)
+		(void)sp_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &setxid, NULL,
+				 KERNEL_SIGSET_SIZE);
 	errno = saved;
 	return err;
 }
 
-bool sp_signals_may_fall_back(void)
+bool sp_signals_keep(void)
 {
-	return atomic_load_explicit(&may_move, memory_order_relaxed) && sp_process_is_ours();
+	int signo = sp_signals_number();
+	struct sp_signals_action now;
+	bool kept = true;
+	int saved = errno;
+
+	if (read_action(signo, &now) && now.action != our_handler) {
+		if (!is_default(&known) && now.plain != known.plain)
+			kept = atomic_fetch_add_explicit(&strangers, 1, memory_order_relaxed) == 0;
+		kept = kept && signo == SP_SIGNAL_SETXID;
+		if (kept)
+			(void)take(signo, &now);
+	}
+	errno = saved;
+	return kept;
 }
 
-bool sp_signals_fall_back(void)
+bool sp_signals_move(void)
 {
 	int saved = errno;
-	int signo;
-	bool installed;
-
-	if (!atomic_exchange_explicit(&may_move, false, memory_order_acq_rel))
-		return false;
-	signo = free_number();
-	installed = signo != 0 && install(signo) == 0;
-	errno = saved;
-	return installed;
-}
-
-bool sp_signals_owned(void)
-{
-	struct sigaction now;
-	int saved = errno;
-	bool ours = __sigaction(sp_signals_number(), NULL, &now) != 0 ||
-		    now.sa_sigaction == our_handler;
+	bool moved = sp_signals_number() == SP_SIGNAL_SETXID && take_what_is_there(SIGURG) == 0;
 
 	errno = saved;
-	return ours;
+	return moved;
 }

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ownership of the sampling signal. If the host installed a handler over ours, sampling would end,
- * and a reset to SIG_DFL could kill the process with the next sample. So our handler stays
- * installed while sampling runs. What the host believes to be installed is kept beside it, and gets
- * every signal that is not from our timers.
+ * The sampling signal. glibc keeps signal 33 (SIGSETXID) for itself: no set that a program makes
+ * with its functions holds that number, and sigaction(), signal(), sigwait() and signalfd() refuse to
+ * name it. So whatever the host does to dispositions, masks and waits, our signal is delivered, and
+ * the host never meets it. glibc uses it for one thing: setuid() and its like send it to each
+ * thread and wait until the handler there has made the same system call. A signal that is not from
+ * our timers therefore has to reach glibc's handler, or setuid() waits for ever.
+ *
+ * SPANPROF_SIGNAL names another signal instead, for a program that resets signal 33 by the raw
+ * system call. That one is the host's as much as ours: where the host blocks it, the thread is not
+ * sampled, and where the host takes it, profiling ends.
  */
 #ifndef SP_SIGNALS_H
 #define SP_SIGNALS_H
@@ -15,8 +21,15 @@
 #include "sampler/base/compiler.h"
 
 /*
- * APP, at activation. Installs handler for signo, or for a signal of our choice if that is 0, and
- * keeps what was there as the host's. 0 or a negative errno.
+ * glibc: sysdeps/unix/sysv/linux/internal-signals.h, SIGSETXID = __SIGRTMIN + 1, read in 2.31, 2.36
+ * and 2.41.
+ */
+#define SP_SIGNAL_SETXID 33
+
+/*
+ * APP, at activation. Installs handler for signo, or for signal 33 if that is 0, and keeps what was
+ * there for signals that are not from our timers. Where the kernel refuses 33, SIGURG is used. 0 or
+ * a negative errno; errno preserved.
  */
 int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *));
 
@@ -24,22 +37,19 @@ int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *));
 SP_SIGSAFE int sp_signals_number(void);
 
 /*
- * APP, async-signal-safe. Installs the same handler for a second signal, which is in use from then
- * on. Only if the first signal was our own choice, and only once. False if there is no signal to be
- * had.
+ * APP, after each creation of a thread and now and then: one system call as a rule. glibc installs
+ * its handler when a process gets its second thread; ours is put back then, and signals of others go to
+ * that one from now on. False if somebody else wants the signal: a third handler was met a second time
+ * where 33 is in use, or any where another one is. errno preserved.
  */
-bool sp_signals_fall_back(void);
-/* APP. A fallback is still allowed. */
-bool sp_signals_may_fall_back(void);
-/* Any context but SIG. The number in use before a fallback, for which our handler stays; 0 = none. */
-int sp_signals_former(void);
-/* Any context but SIG. Our handler is installed for that number. */
-bool sp_signals_is_ours(int signo);
-
+bool sp_signals_keep(void);
 /*
- * Any context. A handler of the host uses alternate stacks, so ours runs on a thread's, too, unless the host's own
- * handler for our signal does not.
+ * APP, after that was false: SIGURG is in use from now on, if it was 33, and the caller has to make the
+ * timers anew. False if nothing is left to go to. errno preserved.
  */
+bool sp_signals_move(void);
+
+/* Any context. A handler of the host uses alternate stacks, so ours runs on a thread's, too. */
 SP_SIGSAFE bool sp_signals_on_alternate_stack(void);
 /*
  * APP, async-signal-safe: a handler of the host asks for alternate stacks. From now on ours runs there,
@@ -47,30 +57,26 @@ SP_SIGSAFE bool sp_signals_on_alternate_stack(void);
  */
 void sp_signals_use_alternate_stack(void);
 
-/* The kernel's handler for the signal in use is still ours. APP. */
-bool sp_signals_owned(void);
-
-/*
- * The host asks to set (act may be NULL) and read (old may be NULL) the disposition of a signal of
- * ours. Async-signal-safe, as sigaction(2) is. 0 or a negative errno.
- */
-int sp_signals_virtual(int signo, const struct sigaction *act, struct sigaction *old);
-
-/*
- * The host sets a disposition: gives our handler those of its flags that the kernel obeys. Called
- * together with sp_signals_virtual(). Async-signal-safe.
- */
-void sp_signals_follow(int signo, const struct sigaction *host);
-
-/*
- * For signals.c: remembers that our handler is installed for signo and what the host had there;
- * forgets it; sets the signal in use.
- */
-bool sp_signals_own(int signo, const struct sigaction *was);
-void sp_signals_disown(int signo);
-void sp_signals_use(int signo);
-
-/* SIG. Hands a signal that is not ours to what the host installed. */
+/* SIG. Hands a signal that is not ours to what was installed before. */
 SP_SIGSAFE void sp_signals_chain(int signo, siginfo_t *si, void *ucontext);
+
+/*
+ * What is installed for a signal, as the kernel has it on x86-64 and arm64. The C library's own calls
+ * will not name signal 33, and sanitizers replace them.
+ */
+struct sp_signals_action {
+	union {
+		__sighandler_t plain;
+		void (*action)(int, siginfo_t *, void *);
+	};
+	unsigned long flags;
+	void (*restorer)(void);
+	uint64_t mask;
+};
+
+/* For signals.c: the signal in use, and what gets the signals that are not ours. */
+void sp_signals_use(int signo, const struct sp_signals_action *before);
+/* Any context: that one. */
+SP_SIGSAFE struct sp_signals_action sp_signals_before(int signo);
 
 #endif

@@ -22,7 +22,6 @@
 #include "sampler/region/thread_labels.h"
 #include "sampler/thread/alternate_stack.h"
 #include "sampler/thread/thread_table.h"
-#include "sampler/thread/virtual_mask.h"
 
 #define TABLE (&sp_thread_table)
 
@@ -137,9 +136,7 @@ static void clean(struct sp_thread *t)
 	t->part.root_id = 0;
 	sp_thread_context_clean(&t->context);
 	atomic_store_explicit(&t->unarmed, SP_UNARMED_NOT, memory_order_relaxed);
-	atomic_store_explicit(&t->blocks, false, memory_order_relaxed);
 	atomic_store_explicit(&t->alternate_bytes, 0, memory_order_relaxed);
-	atomic_store_explicit(&t->mask_differs, sp_virtual_mask_differs(), memory_order_relaxed);
 	atomic_store_explicit(&t->stack_bytes, 0, memory_order_relaxed);
 	t->start = NULL;
 	t->start_arg = NULL;
@@ -242,12 +239,8 @@ struct sp_thread *sp_thread_self(void)
 	uint32_t alternate = sp_alternate_stack_own();
 
 	sp_thread_has(enrol(own_tid(), alternate));
-	if (sp_thread_own != NULL) {
+	if (sp_thread_own != NULL)
 		know_alternate(sp_thread_own, alternate);
-		sp_virtual_mask_inherit(sp_thread_own);
-		if (sp_virtual_mask_differs())
-			sp_thread_arm_if_unarmed(sp_thread_own, own_tid());
-	}
 	return sp_thread_own;
 }
 
@@ -273,7 +266,6 @@ void sp_thread_born(struct sp_thread *t)
 {
 	uint32_t tid = own_tid();
 	_Atomic uint16_t *slot = sp_thread_by_tid(tid);
-	int differs;
 
 	if (slot == NULL) {
 		sp_thread_unclaim(t);
@@ -293,10 +285,7 @@ void sp_thread_born(struct sp_thread *t)
 	if (have != 0)
 		release(sp_thread_at(have - 1U), tid);
 	sp_thread_has(t);
-	sp_virtual_mask_inherit(t);
-	differs = sp_virtual_mask_differs();
 	sp_thread_has(bind(t, tid));
-	atomic_store_explicit(&sp_thread_own->mask_differs, differs, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
 	sp_thread_excluded = false;
 }
@@ -335,7 +324,6 @@ bool sp_thread_enrol(uint32_t tid)
 	if (atomic_load_explicit(&t->timer, memory_order_relaxed) != SP_THREAD_TIMER_NONE ||
 	    !sp_thread_may_arm())
 		return false;
-	/* The thread may have unblocked our signal in a way that no hook sees. */
 	sp_thread_arm(t, tid);
 	return true;
 }

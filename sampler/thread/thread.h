@@ -74,7 +74,6 @@ struct sp_thread_part {
 /* Why a thread has no timer. */
 enum sp_unarmed {
 	SP_UNARMED_NOT,     /* it has one, or nobody has tried */
-	SP_UNARMED_BLOCKED, /* it blocks our signal */
 	SP_UNARMED_LIMIT,   /* RLIMIT_SIGPENDING, see timer_limit.h */
 	SP_UNARMED_REFUSED, /* by the kernel */
 	SP_UNARMED_STACK,   /* it, or its alternate signal stack, is too small for a signal */
@@ -88,10 +87,7 @@ struct sp_thread {
 	_Atomic int timer;          /* kernel timer id + 1, SP_THREAD_TIMER_NONE if there is none */
 	bool in_handler;            /* own handler, and while it is kept away */
 	bool settling; /* thread_account.c: that is why; what a sample would say is put down */
-	_Atomic int timer_signo;          /* what it sends */
-	_Atomic int mask_differs;         /* virtual_mask.h: by which signal, 0 = by none */
 	_Atomic uint8_t unarmed;          /* enum sp_unarmed, of the last try */
-	_Atomic bool blocks;              /* our signal, as the thread itself last found or is to */
 	_Atomic uint32_t alternate_bytes; /* of its alternate signal stack as last seen; 0 = none */
 	_Atomic uint32_t stack_bytes; /* as its creator asked for; 0 = unknown, or none asked for */
 	_Atomic uint32_t interleaved; /* SDKs whose starts do not label this thread */
@@ -149,10 +145,7 @@ void sp_thread_born(struct sp_thread *t);
  */
 void sp_thread_ended(void);
 
-/*
- * APP. Enrols a thread that never called us. True if that was slow, as its mask had to be looked up:
- * it had no timer.
- */
+/* APP. Enrols a thread that never called us. True if it had no timer, so that one was made. */
 bool sp_thread_enrol(uint32_t tid);
 /* APP. Frees the blocks of threads that no longer exist. */
 void sp_thread_reap(void);
@@ -169,8 +162,6 @@ void sp_thread_wait_for_handlers(uint64_t most_ns);
 void sp_thread_forked(void);
 /* APP, calling thread: enrols it, and arms it if it has no timer (after a fork). */
 void sp_thread_rearm(void);
-/* APP, calling thread, before it blocks our signal: its timer goes. Async-signal-safe. */
-void sp_thread_disarm_own(void);
 /*
  * APP, around a call by which the calling thread may change its alternate stack: without a timer
  * meanwhile, and afterwards too if the new one is too small. errno preserved.
@@ -189,11 +180,8 @@ void sp_thread_retire(void);
  * too small lose their timer.
  */
 void sp_thread_disarm_cramped(void);
-/*
- * APP. All threads whose kernel mask differs from the host's (virtual_mask.h) in a signal that the
- * host reads from a descriptor lose their timer, and get none later.
- */
-void sp_thread_disarm_differing(void);
+/* APP. The sampling signal is another one now (sp_signals_keep()): every timer is made anew. */
+void sp_thread_timers_move(int signo);
 /* APP: how many blocks have a timer. */
 uint32_t sp_thread_armed(void);
 /* APP: how many blocks belong to a thread. */

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* As many threads without a timer a call looks at, some 2 ms. */
-#define SP_THREAD_SCAN_MAX 16U
+/* As many threads without a timer a call looks at, some 0.3 ms. */
+#define SP_THREAD_SCAN_MAX 64U
 
 /*
  * Enrols other threads of the process, from where the last call ended, and frees blocks of threads that

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of thread blocks behind thread.h. For thread.c, thread_sig.c, thread_timer.c,
- * thread_account.c, signal_fallback.c and virtual_mask_sig.c.
+ * The table of thread blocks behind thread.h. For thread.c, thread_sig.c, thread_timer.c and
+ * thread_account.c.
  */
 #ifndef SP_THREAD_TABLE_H
 #define SP_THREAD_TABLE_H

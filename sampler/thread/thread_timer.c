@@ -2,8 +2,7 @@
 /*
  * Creates and deletes the CPU timers of threads, and decides which threads may have one.
  *
- * A sampled thread needs a timer of its own, but a timer can hurt the host. A pending signal that
- * the thread blocks would be received by the host's sigwait() or signalfd. A signal on a stack that
+ * A sampled thread needs a timer of its own, but a timer can hurt the host. A signal on a stack that
  * is too small overruns it. Timers use up RLIMIT_SIGPENDING, which the host needs too. Below a
  * seccomp filter a system call of ours may kill the process. In each of these cases the thread has
  * no timer, and the reason is counted; it is tried again when the reason may have gone.
@@ -26,31 +25,27 @@
 
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
+#include "sampler/base/fmt.h"
 #include "sampler/base/monotonic.h"
+#include "sampler/base/proc_status.h"
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
+#include "sampler/base/text.h"
 #include "sampler/thread/alternate_stack.h"
 #include "sampler/thread/signals.h"
-#include "sampler/thread/thread_mask.h"
 #include "sampler/thread/thread_table.h"
-#include "sampler/thread/virtual_mask.h"
 
 static _Atomic int timer_signo;
 static uint64_t timer_period_ns;
 
 void sp_thread_timer_set(int signo, uint64_t period_ns, uint32_t cookie)
 {
-	sp_thread_timer_use(signo);
+	atomic_store_explicit(&timer_signo, signo, memory_order_seq_cst);
 	timer_period_ns = period_ns;
 	sp_thread_table.cookie = cookie;
 }
 
-void sp_thread_timer_use(int signo)
-{
-	atomic_store_explicit(&timer_signo, signo, memory_order_seq_cst);
-}
-
-int sp_thread_timer_signal(void)
+static int signal_of_timers(void)
 {
 	return atomic_load_explicit(&timer_signo, memory_order_seq_cst);
 }
@@ -103,7 +98,7 @@ int sp_thread_timer_arm(uint32_t tid, uint32_t index)
 
 	memset(&sev, 0, sizeof(sev));
 	sev.sigev_notify = SIGEV_THREAD_ID;
-	sev.sigev_signo = sp_thread_timer_signal();
+	sev.sigev_signo = signal_of_timers();
 	sev.sigev_value.sival_ptr =
 		(void *)(uintptr_t)((uint64_t)sp_thread_table.cookie << 32 | index);
 	sev._sigev_un._tid = (pid_t)tid;
@@ -182,20 +177,6 @@ void sp_thread_retire(void)
 	sp_thread_disarm(sp_thread_own);
 }
 
-/*
- * Whether the thread blocks our signal. What the thread finds out about itself is remembered,
- * because other threads cannot see it as exactly.
- */
-static bool blocks(struct sp_thread *t, uint32_t tid)
-{
-	bool now =
-		sp_thread_mask_blocks(tid, atomic_load_explicit(&t->blocks, memory_order_relaxed));
-
-	if ((uint32_t)sp_syscall(SYS_gettid) == tid)
-		atomic_store_explicit(&t->blocks, now, memory_order_relaxed);
-	return now;
-}
-
 /* Whether the kernel would deliver our signal on a stack that has no room for it. */
 static bool cramped(const struct sp_thread *t)
 {
@@ -210,8 +191,7 @@ static bool cramped(const struct sp_thread *t)
 
 /*
  * Checked again after the timer was made: pairs with sp_thread_disarm_all() and with the release of
- * the block. Either they see the new timer, or this sees their store. The same holds for a thread
- * that begins to block our signal at that moment and then looks for a timer again.
+ * the block. Either they see the new timer, or this sees their store.
  */
 static bool may_stay_armed(struct sp_thread *t, uint32_t tid, int signo)
 {
@@ -219,10 +199,7 @@ static bool may_stay_armed(struct sp_thread *t, uint32_t tid, int signo)
 
 	return !atomic_load_explicit(&TABLE->closed, memory_order_seq_cst) && slot != NULL &&
 	       atomic_load_explicit(slot, memory_order_seq_cst) == t->index + 1 &&
-	       sp_thread_timer_signal() == signo &&
-	       !sp_virtual_mask_forbidden(
-		       atomic_load_explicit(&t->mask_differs, memory_order_relaxed)) &&
-	       !cramped(t) && (t == sp_thread_own || !blocks(t, tid));
+	       signal_of_timers() == signo && !cramped(t);
 }
 
 /* Each thread counts once for each reason in turn, however often it is tried again. */
@@ -258,23 +235,15 @@ static int make_timer(const struct sp_thread *t, uint32_t tid)
 	return id;
 }
 
-/*
- * A thread that blocks our signal gets no timer: the signal would stay pending, and a sigwait(), a
- * signalfd or a ppoll() of the host would receive it.
- */
 void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 {
 	int none = SP_THREAD_TIMER_NONE;
-	int signo = sp_thread_timer_signal();
+	int signo = signal_of_timers();
 	int mine;
 	int id;
 
 	if (atomic_load_explicit(&TABLE->closed, memory_order_relaxed) || sp_seccomp_is_on())
 		return;
-	if (blocks(t, tid)) {
-		note(t, SP_UNARMED_BLOCKED);
-		return;
-	}
 	if (cramped(t)) {
 		note(t, SP_UNARMED_STACK);
 		return;
@@ -285,7 +254,6 @@ void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 		return;
 	}
 	mine = id + 1;
-	atomic_store_explicit(&t->timer_signo, signo, memory_order_relaxed);
 	if (!atomic_compare_exchange_strong_explicit(&t->timer, &none, mine, memory_order_seq_cst,
 						     memory_order_relaxed) ||
 	    (!may_stay_armed(t, tid, signo) &&
@@ -321,15 +289,6 @@ void sp_thread_rearm(void)
 		sp_thread_arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
 }
 
-void sp_thread_disarm_own(void)
-{
-	if (sp_thread_own == NULL || !sp_process_is_ours())
-		return;
-	/* First, because whoever arms the thread at this moment checks it afterwards. */
-	atomic_store_explicit(&sp_thread_own->blocks, true, memory_order_relaxed);
-	sp_thread_disarm(sp_thread_own);
-}
-
 bool sp_thread_alternate_begin(void)
 {
 	if (sp_thread_own == NULL || !sp_process_is_ours())
@@ -363,18 +322,19 @@ void sp_thread_disarm_cramped(void)
 	}
 }
 
-void sp_thread_disarm_differing(void)
+void sp_thread_timers_move(int signo)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
 
-	if (!sp_process_is_ours())
-		return;
+	/* First, because whoever arms a thread at this moment looks at it once more afterwards. */
+	atomic_store_explicit(&timer_signo, signo, memory_order_seq_cst);
 	for (uint32_t i = 0; i < n; i++) {
 		struct sp_thread *t = sp_thread_at(i);
+		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
 
-		if (sp_virtual_mask_forbidden(
-			    atomic_load_explicit(&t->mask_differs, memory_order_relaxed)))
-			sp_thread_disarm(t);
+		sp_thread_disarm(t);
+		if (tid != 0)
+			sp_thread_arm(t, tid);
 	}
 }
 
@@ -387,6 +347,25 @@ void sp_thread_disarm_all(void)
 		sp_thread_disarm(sp_thread_at(i));
 }
 
+/* Whether that signal is pending for that thread alone. False if it cannot be told. */
+static bool is_pending(uint32_t tid, int signo)
+{
+	static const char start[] = "\nSigPnd:"; /* fs/proc/array.c, task_sig */
+	char path[48];
+	char line[SP_PROC_STATUS_LINE];
+	const char *at = line + sizeof(start) - 1;
+	int saved = errno;
+	uint64_t pending = 0;
+
+	(void)sp_fmt_snprintf(path, sizeof(path), "/proc/self/task/%u/status", tid);
+	if (sp_proc_status(path, start, line) > 0) {
+		at += strspn(at, " \t");
+		(void)sp_text_number(&at, 16, &pending);
+	}
+	errno = saved;
+	return (pending >> (signo - 1) & 1) != 0;
+}
+
 /*
  * The kernel takes a signal off the pending ones a moment before the handler begins; a thread that is
  * seen in that moment counts as done.
@@ -395,7 +374,7 @@ void sp_thread_wait_for_handlers(uint64_t most_ns)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
 	uint64_t end = sp_monotonic_ns() + most_ns;
-	int signo = sp_thread_timer_signal();
+	int signo = signal_of_timers();
 
 	for (uint32_t i = 0; i < n; i++) {
 		const struct sp_thread *t = sp_thread_at(i);
@@ -403,7 +382,7 @@ void sp_thread_wait_for_handlers(uint64_t most_ns)
 
 		while (t != sp_thread_own && tid != 0 &&
 		       (__atomic_load_n(&t->in_handler, __ATOMIC_RELAXED) ||
-			sp_thread_mask_pending(tid, signo))) {
+			is_pending(tid, signo))) {
 			if (sp_monotonic_ns() >= end)
 				return;
 			(void)sp_syscall(SYS_sched_yield);

@@ -18,13 +18,6 @@
 void sp_thread_timer_set(int signo, uint64_t period_ns, uint32_t cookie);
 uint64_t sp_thread_timer_period_ns(void);
 /*
- * APP, after a fallback (signal_fallback.h): the signal of all timers that are armed from now on.
- * Any context: which signal that is.
- */
-void sp_thread_timer_use(int signo);
-int sp_thread_timer_signal(void);
-
-/*
  * APP. Arms a timer on the CPU clock of thread tid. It sends the thread our signal once per period
  * of CPU time; the first expiry is uniform in (0, period]. si_value carries cookie << 32 | index.
  * Returns the kernel's timer id or a negative errno. errno preserved.

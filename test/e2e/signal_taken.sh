@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A host that takes our signal below the C library is told once, goes on unprofiled, and loses nothing
+# A host that takes the signal that SPANPROF_SIGNAL names is told once, goes on unprofiled, and loses nothing
 # of what was sampled before: it is sent at the end, though no upload was due meanwhile.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need python3
-export SPANPROF_UPLOAD_INTERVAL=1h SPANPROF_SAMPLE_RATE=250 SPANPROF_FLUSH_TIMEOUT=30s
+export SPANPROF_SIGNAL=SIGURG SPANPROF_UPLOAD_INTERVAL=1h SPANPROF_SAMPLE_RATE=250 SPANPROF_FLUSH_TIMEOUT=30s
 
 mkdir "$WORK/profiles"
 run taken.plain "$HOSTS/taker" "$(kill -l URG)" 100

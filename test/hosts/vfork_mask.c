@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lets children of vfork() change their signal mask, as programs do between it and an exec, and prints
- * how many timers the process has left. The signals are given as numbers: vfork_mask SIGNAL...
+ * Lets children of vfork() change their signal mask and reset all dispositions, as programs do between it and
+ * an exec, and prints how many timers the process has left, and how often its own handlers were called for
+ * two signals each. The signals are given as numbers: vfork_mask SIGNAL...
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -36,9 +37,19 @@ static void child_with_mask(const sigset_t *set)
 		(void)sigprocmask(SIG_BLOCK, set, NULL);
 		(void)sigprocmask(SIG_UNBLOCK, set, NULL);
 		(void)sigprocmask(SIG_BLOCK, set, NULL);
+		for (int signo = 1; signo < NSIG; signo++)
+			(void)signal(signo, SIG_DFL);
 		_exit(0);
 	}
 	HOST_CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+static volatile sig_atomic_t calls;
+
+static void count(int signo)
+{
+	(void)signo;
+	calls++;
 }
 
 int main(int argc, char **argv)
@@ -50,14 +61,21 @@ int main(int argc, char **argv)
 	span = otelc_start_span(otelc_get_tracer(), "span", OTELC_SPAN_KIND_SERVER, NULL);
 	host_burn_ms(20);
 	sigemptyset(&set);
-	for (int i = 1; i < argc; i++)
+	for (int i = 1; i < argc; i++) {
 		sigaddset(&set, atoi(argv[i]));
+		HOST_CHECK(signal(atoi(argv[i]), count) != SIG_ERR);
+	}
 	for (int i = 0; i < 20; i++) {
 		child_with_mask(&set);
 		/* the parent's mask is as it was, so that this changes nothing */
 		HOST_CHECK(sigprocmask(SIG_UNBLOCK, &set, NULL) == 0);
 	}
 	printf("timers %d\n", timers());
+	for (int i = 1; i < argc; i++) {
+		kill(getpid(), atoi(argv[i]));
+		kill(getpid(), atoi(argv[i]));
+	}
+	printf("calls %d\n", (int)calls);
 	host_burn_ms(300);
 	otelc_end_span(span);
 	return 8;

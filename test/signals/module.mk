@@ -29,5 +29,5 @@ SIGNAL_PROGRAMS := $(addprefix $(B)/test/signals/,cases goshared libshared-go.so
 TEST_PROGRAMS += $(SIGNAL_PROGRAMS)
 
 .PHONY: signals
-signals: all $(SIGNAL_PROGRAMS) ## all cases of the signal suite with each signal, and the table of sampler/README.md
+signals: all $(SIGNAL_PROGRAMS) ## all cases of the signal suite, and the table of sampler/README.md
 	test/signals/table.sh

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# The signal suite: runs each case without and with the profiler, whose signal the case is about, and
-# says what came of it. Sourced after test/e2e/lib.bash, by test/e2e/signals.sh and by table.sh.
+# The signal suite: runs each case without and with the profiler, and says what came of it. Sourced after test/e2e/lib.bash, by test/e2e/signals.sh and by table.sh.
 
 readonly CASES=$TEST_BUILD/test/signals/cases
 readonly GPERFTOOLS=/usr/lib/x86_64-linux-gnu/libprofiler.so.0
@@ -22,7 +21,10 @@ suite_cases()
 	fi
 }
 
-# command NAME NUMBER: sets COMMAND.
+# No function of the C library lets a program name the signal that we sample with; a raw system call does.
+readonly OURS=33
+
+# command_of NAME: sets COMMAND.
 command_of()
 {
 	case $1 in
@@ -31,35 +33,29 @@ command_of()
 	# Not a case with waits. The other profiler's timer runs with the CPU time of all threads, ours
 	# among them, and its signal comes to a thread that can take it, so it ends waits now and then.
 	two_profilers) COMMAND=("$CASES" set_and_read "$(kill -l USR1)") ;;
-	*) COMMAND=("$CASES" "$1" "$2") ;;
+	reset_raw) COMMAND=("$CASES" "$1" "$OURS") ;;
+	*) COMMAND=("$CASES" "$1" "$(kill -l URG)") ;;
 	esac
 }
 
-# With "auto" the cases are about the signal that it begins with.
-number_of()
-{
-	[[ $1 == auto ]] && set -- URG
-	kill -l "${1#SIG}"
-}
-
-# suite_run NAME SIGNAL: sets STATUS (works, differs, killed) and SHARE, percent of the CPU time.
+# suite_run NAME: sets STATUS (works, differs, killed) and SHARE, percent of the CPU time.
 suite_run()
 {
-	local name=$1 signal=$2 run=$1.$2 plain=$1.$2.plain preload=$SO other=()
+	local run=$1 plain=$1.plain preload=$SO other=()
 
-	command_of "$name" "$(number_of "$signal")"
-	if [[ $name == two_profilers ]]; then
+	command_of "$1"
+	if [[ $1 == two_profilers ]]; then
 		preload=$GPERFTOOLS:$SO
 		other=("CPUPROFILE=$WORK/$run.prof")
 	fi
 	rm -rf "${WORK:?}/$run"
 	mkdir "$WORK/$run"
 	run "$plain" ${other[0]:+LD_PRELOAD="$GPERFTOOLS" "${other[0]}.plain"} "${COMMAND[@]}"
-	run "$run" LD_PRELOAD="$preload" "${other[@]}" SPANPROF_SIGNAL="$signal" \
+	run "$run" LD_PRELOAD="$preload" "${other[@]}" \
 		SPANPROF_OUTPUT_DIR="$WORK/$run" "${COMMAND[@]}"
 	# What gperftools says at its end counts its own samples.
 	STATUS=works
-	if [[ $(result "$run.rc") == $((128 + $(number_of "$signal"))) ]]; then
+	if [[ $(result "$run.rc") == $((128 + OURS)) ]]; then
 		STATUS=killed
 	elif ! cmp -s "$WORK/$plain.out" "$WORK/$run.out" || ! cmp -s "$WORK/$plain.rc" "$WORK/$run.rc"; then
 		STATUS=differs

@@ -405,11 +405,11 @@ static unsigned race_for_rows(void)
 	return race_run(&races[0]) + race_run(&races[1]);
 }
 
-/* --- What the host has installed for our signal --------------------------------------------------- */
+/* --- What was installed for our signal before ------------------------------------------------------ */
 
-static struct sigaction plain;
-static struct sigaction full;
-static struct sigaction got;
+static struct sp_signals_action plain;
+static struct sp_signals_action full;
+static struct sp_signals_action got;
 
 static void no_handler(int signo)
 {
@@ -426,18 +426,18 @@ static void no_action(int signo, siginfo_t *si, void *ucontext)
 /* Twice, so that nothing is left of what was there before, wherever it is kept. */
 static void set_plain(void)
 {
-	MUST(sp_signals_virtual(SIGURG, &plain, NULL) == 0);
-	MUST(sp_signals_virtual(SIGURG, &plain, NULL) == 0);
+	sp_signals_use(SIGURG, &plain);
+	sp_signals_use(SIGURG, &plain);
 }
 
 static void set_full(void)
 {
-	MUST(sp_signals_virtual(SIGURG, &full, NULL) == 0);
+	sp_signals_use(SIGURG, &full);
 }
 
 static void read_action(void)
 {
-	(void)sp_signals_virtual(SIGURG, NULL, &got);
+	got = sp_signals_before(SIGURG);
 }
 
 static bool is_one_action(void)
@@ -454,11 +454,10 @@ static unsigned race_for_action(void)
 		 10},
 	};
 
-	plain.sa_handler = no_handler;
-	full.sa_sigaction = no_action;
-	full.sa_flags = SA_SIGINFO | SA_RESTART;
-	(void)sigfillset(&full.sa_mask);
-	MUST(sp_signals_install(SIGURG, no_action) == 0);
+	plain.plain = no_handler;
+	full.action = no_action;
+	full.flags = SA_SIGINFO | SA_RESTART;
+	full.mask = ~UINT64_C(0);
 	return race_run(&races[0]) + race_run(&races[1]);
 }
 

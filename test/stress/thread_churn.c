@@ -21,7 +21,6 @@
 #include "sampler/sampling/handler.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
-#include "sampler/thread/thread_mask.h"
 #include "sampler/thread/thread_scan.h"
 #include "sampler/thread/thread_table.h"
 
@@ -38,16 +37,6 @@
 #else
 #define SANITIZED false
 #define STAYING 1U
-#endif
-
-#if defined(__SANITIZE_THREAD__)
-/* The signal is blocked for the sanitizer's sake; timers are to come and go all the same. */
-bool sp_thread_mask_blocks(uint32_t tid, bool blocked_before)
-{
-	(void)tid;
-	(void)blocked_before;
-	return false;
-}
 #endif
 
 static _Atomic unsigned failures;

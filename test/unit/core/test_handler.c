@@ -166,10 +166,10 @@ Test(handler, counts_what_the_ring_has_no_room_for)
 
 Test(handler, leaves_errno_alone)
 {
-	struct sigaction sa = {.sa_handler = host_handler};
+	const struct sp_signals_action host = {.plain = host_handler};
 
 	(void)enrol_without_timer();
-	cr_assert_eq(sp_signals_virtual(SIGNO, &sa, NULL), 0);
+	sp_signals_use(SIGNO, &host);
 	errno = 4711;
 	expire();
 	send(SI_QUEUE, 1, 0);
@@ -180,10 +180,10 @@ Test(handler, leaves_errno_alone)
 
 Test(handler, gives_the_host_what_is_not_from_our_timers)
 {
-	struct sigaction sa = {.sa_handler = host_handler};
+	const struct sp_signals_action host = {.plain = host_handler};
 	struct sp_thread *t = enrol_without_timer();
 
-	cr_assert_eq(sp_signals_virtual(SIGNO, &sa, NULL), 0);
+	sp_signals_use(SIGNO, &host);
 	send(SI_QUEUE, our_value(t->index), 0);
 	send(SI_TIMER, t->index, 0);
 	send(SI_TIMER, our_value(t->index) ^ UINT64_C(1) << 32, 0);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about sharing the sampling signal with the host: its disposition is kept and obeyed. */
+/* Facts about the sampling signal: it stays ours where nobody can name it, and what is not ours is handed on. */
 #include "sampler/thread/signals.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -58,14 +60,15 @@ static struct sigaction action(int flags)
 	return sa;
 }
 
-static void host_sets(struct sigaction sa)
-{
-	cr_assert_eq(sp_signals_virtual(SIGNO, &sa, NULL), 0);
-}
-
 static void install(void)
 {
 	cr_assert_eq(sp_signals_install(SIGNO, chain), 0);
+}
+
+static void install_over(struct sigaction sa)
+{
+	cr_assert_eq(sigaction(SIGNO, &sa, NULL), 0);
+	install();
 }
 
 TestSuite(signals, .timeout = 20);
@@ -114,32 +117,9 @@ Test(signals, one_that_cannot_be_taken_leaves_none)
 	cr_assert_eq(sp_signals_number(), SIGNO);
 }
 
-Test(signals, the_host_reads_back_what_it_set)
-{
-	struct sigaction first = action(SA_SIGINFO | SA_RESTART | SA_NODEFER);
-	struct sigaction second = action(0);
-	struct sigaction old;
-
-	sigaddset(&first.sa_mask, SIGHUP);
-	install();
-
-	cr_assert_eq(sp_signals_virtual(SIGNO, &first, &old), 0);
-	cr_assert_eq(old.sa_handler, SIG_DFL);
-	cr_assert_eq(sp_signals_virtual(SIGNO, NULL, &old), 0);
-	cr_assert_eq(old.sa_sigaction, host_action);
-	cr_assert_eq(old.sa_flags & ~0x04000000 /* SA_RESTORER */, first.sa_flags);
-	cr_assert_eq(sigismember(&old.sa_mask, SIGHUP), 1);
-	cr_assert_eq(sp_signals_virtual(SIGNO, &second, &old), 0);
-	cr_assert_eq(old.sa_sigaction, host_action);
-	cr_assert_eq(sp_signals_virtual(SIGNO, &second, NULL), 0);
-	cr_assert_eq(sp_signals_virtual(SIGNO, NULL, NULL), 0);
-	cr_assert(sp_signals_owned(), "and our handler stayed where it is");
-}
-
 Test(signals, a_plain_handler_is_called_plainly)
 {
-	install();
-	host_sets(action(0));
+	install_over(action(0));
 	raise(SIGNO);
 
 	cr_assert_eq(host_calls, 1);
@@ -150,12 +130,9 @@ Test(signals, ignored_is_ignored_whatever_the_flags)
 {
 	struct sigaction sa = action(0);
 
-	install();
 	sa.sa_handler = SIG_IGN;
-	host_sets(sa);
-	raise(SIGNO);
 	sa.sa_flags = SA_SIGINFO;
-	host_sets(sa);
+	install_over(sa);
 	raise(SIGNO);
 
 	cr_assert_eq(host_calls, 0);
@@ -171,10 +148,9 @@ Test(signals, the_default_action_ends_the_process_whatever_the_flags, .signal = 
 {
 	struct sigaction sa = action(0);
 
-	install();
 	sa.sa_handler = SIG_DFL;
 	sa.sa_flags = SA_SIGINFO;
-	host_sets(sa);
+	install_over(sa);
 	raise(SIGNO);
 }
 
@@ -184,7 +160,7 @@ Test(signals, a_default_of_doing_nothing_does_nothing)
 	raise(SIGURG);
 	raise(SIGURG);
 
-	cr_assert(sp_signals_owned());
+	cr_assert(sp_signals_keep());
 }
 
 Test(signals, the_host_handler_runs_with_the_mask_it_asked_for)
@@ -196,8 +172,7 @@ Test(signals, the_host_handler_runs_with_the_mask_it_asked_for)
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGWINCH);
 	cr_assert_eq(pthread_sigmask(SIG_BLOCK, &blocked, NULL), 0);
-	install();
-	host_sets(sa);
+	install_over(sa);
 	raise(SIGNO);
 
 	cr_assert_eq(sigismember(&host_mask, SIGHUP), 1, "its own mask");
@@ -211,26 +186,11 @@ Test(signals, the_host_handler_runs_with_the_mask_it_asked_for)
 
 Test(signals, with_nodefer_the_signal_stays_open_in_the_host_handler)
 {
-	install();
-	host_sets(action(SA_NODEFER));
+	install_over(action(SA_NODEFER));
 	raise(SIGNO);
 
 	cr_assert_eq(host_calls, 1);
 	cr_assert_eq(sigismember(&host_mask, SIGNO), 0);
-}
-
-Test(signals, with_resethand_the_host_handler_runs_once, .signal = SIGNO)
-{
-	struct sigaction old;
-
-	install();
-	host_sets(action((int)SA_RESETHAND));
-	raise(SIGNO);
-
-	if (host_calls != 1 || sp_signals_virtual(SIGNO, NULL, &old) != 0 ||
-	    old.sa_handler != SIG_DFL)
-		_exit(1);
-	raise(SIGNO);
 }
 
 /* A POSIX timer of the host on the same signal, with a value of its own. */
@@ -240,8 +200,7 @@ Test(signals, the_hosts_own_timers_reach_the_host)
 	struct itimerspec soon = {.it_value = {.tv_nsec = 1000000}};
 	timer_t timer;
 
-	install();
-	host_sets(action(SA_SIGINFO));
+	install_over(action(SA_SIGINFO));
 	event.sigev_value.sival_int = 1234;
 	cr_assert_eq(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
 	cr_assert_eq(timer_settime(timer, 0, &soon, NULL), 0);
@@ -267,49 +226,51 @@ Test(signals, a_queued_value_reaches_the_host)
 	struct sigaction sa = action(SA_SIGINFO);
 
 	sa.sa_sigaction = read_value;
-	install();
-	host_sets(sa);
+	install_over(sa);
 	cr_assert_eq(sigqueue(getpid(), SIGNO, (union sigval){.sival_int = 99}), 0);
 
 	cr_assert_eq(value_seen, 99);
 }
 
-Test(signals, that_the_host_took_behind_our_back_is_noticed)
+Test(signals, one_that_the_host_takes_is_lost)
 {
 	struct sigaction sa = action(0);
 
 	install();
-	cr_assert(sp_signals_owned());
+	cr_assert(sp_signals_keep());
 	cr_assert_eq(sigaction(SIGNO, &sa, NULL), 0);
 	errno = 4711;
 
-	cr_assert_not(sp_signals_owned());
+	cr_assert_not(sp_signals_keep());
+	cr_assert_not(sp_signals_move(), "the user chose it");
 	cr_assert_eq(errno, 4711);
+	cr_assert_eq(sp_signals_number(), SIGNO);
 }
 
-/* As the kernel has it (x86-64 and arm64), with the C library's own two signals. */
-struct kernel_action {
-	void *handler;
-	unsigned long flags;
-	void *restorer;
-	uint64_t mask;
-};
-
-static struct kernel_action kernel_action(void)
+static struct sp_signals_action kernel_action(int signo)
 {
-	struct kernel_action now;
+	struct sp_signals_action now;
 
-	cr_assert_eq(syscall(SYS_rt_sigaction, SIGNO, NULL, &now, sizeof(now.mask)), 0);
+	cr_assert_eq(syscall(SYS_rt_sigaction, signo, NULL, &now, sizeof(now.mask)), 0);
 	return now;
+}
+
+static void kernel_sets(void (*handler)(int, siginfo_t *, void *))
+{
+	struct sp_signals_action act = kernel_action(SP_SIGNAL_SETXID);
+
+	act.action = handler;
+	act.flags |= SA_SIGINFO;
+	cr_assert_eq(syscall(SYS_rt_sigaction, SP_SIGNAL_SETXID, &act, NULL, sizeof(act.mask)), 0);
 }
 
 Test(signals, our_handler_interrupts_nothing_and_is_not_interrupted)
 {
 	const uint64_t never = UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1);
-	struct kernel_action now;
+	struct sp_signals_action now;
 
 	install();
-	now = kernel_action();
+	now = kernel_action(SIGNO);
 
 	cr_assert(now.flags & SA_RESTART);
 	cr_assert(now.flags & SA_SIGINFO);
@@ -324,7 +285,7 @@ Test(signals, alternate_stacks_are_left_alone_where_no_handler_of_the_host_wants
 		(void)signal(signo, SIG_DFL);
 	install();
 
-	cr_assert_eq(kernel_action().flags & SA_ONSTACK, 0);
+	cr_assert_eq(kernel_action(SIGNO).flags & SA_ONSTACK, 0);
 }
 
 Test(signals, alternate_stacks_are_used_where_any_handler_of_the_host_uses_them)
@@ -334,7 +295,7 @@ Test(signals, alternate_stacks_are_used_where_any_handler_of_the_host_uses_them)
 	cr_assert_eq(sigaction(SIGSEGV, &sa, NULL), 0);
 	install();
 
-	cr_assert(kernel_action().flags & SA_ONSTACK);
+	cr_assert(kernel_action(SIGNO).flags & SA_ONSTACK);
 }
 
 Test(signals, alternate_stacks_are_used_from_the_first_such_handler_on)
@@ -343,18 +304,119 @@ Test(signals, alternate_stacks_are_used_from_the_first_such_handler_on)
 	errno = 4711;
 	sp_signals_use_alternate_stack();
 
-	cr_assert(kernel_action().flags & SA_ONSTACK);
+	cr_assert(kernel_action(SIGNO).flags & SA_ONSTACK);
 	cr_assert_eq(errno, 4711);
 }
 
 Test(signals, a_handler_of_the_host_for_our_signal_keeps_its_own_stack)
 {
-	install();
 	sp_signals_use_alternate_stack();
-	struct sigaction sa = action(SA_RESTART);
+	install_over(action(SA_RESTART));
 
-	host_sets(sa);
-	sp_signals_follow(SIGNO, &sa);
+	cr_assert_eq(kernel_action(SIGNO).flags & SA_ONSTACK, 0);
+}
 
-	cr_assert_eq(kernel_action().flags & SA_ONSTACK, 0);
+static void install_default(void)
+{
+	cr_assert_eq(sp_signals_install(0, chain), 0);
+	cr_assert_eq(sp_signals_number(), SP_SIGNAL_SETXID);
+}
+
+static void *come_and_go(void *arg)
+{
+	return arg;
+}
+
+/* What a program can say by the functions of the C library, which do not let it name that signal. */
+Test(signals, whatever_a_program_resets_blocks_and_waits_for_the_default_one_stays_ours)
+{
+	/* not as setuid() sends it, for which the C library's handler would look */
+	siginfo_t queued = {.si_signo = SP_SIGNAL_SETXID, .si_code = SI_QUEUE};
+	struct timespec none = {0, 0};
+	pthread_t other;
+	sigset_t all;
+
+	install_default();
+	cr_assert_eq(pthread_create(&other, NULL, come_and_go, NULL), 0);
+	cr_assert_eq(pthread_join(other, NULL), 0);
+	cr_assert(sp_signals_keep());
+	for (int signo = 1; signo < NSIG; signo++)
+		(void)signal(signo, SIG_IGN);
+	(void)sigfillset(&all);
+	cr_assert_eq(pthread_sigmask(SIG_SETMASK, &all, NULL), 0);
+	cr_assert_eq(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SP_SIGNAL_SETXID, &queued),
+		     0);
+	cr_assert_not_null(our_info, "it came, though all are blocked");
+	cr_assert_eq(sigtimedwait(&all, NULL, &none), -1);
+	cr_assert_eq(kernel_action(SP_SIGNAL_SETXID).action, chain);
+}
+
+Test(signals, one_that_was_inherited_as_blocked_is_unblocked)
+{
+	const uint64_t bit = UINT64_C(1) << (SP_SIGNAL_SETXID - 1);
+	uint64_t now = 0;
+
+	cr_assert_eq(syscall(SYS_rt_sigprocmask, SIG_BLOCK, &bit, NULL, sizeof(bit)), 0);
+	install_default();
+	cr_assert_eq(syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &now, sizeof(now)), 0);
+	cr_assert_eq(now & bit, 0);
+}
+
+static _Atomic bool stop;
+
+static void *wait_for_stop(void *arg)
+{
+	while (!atomic_load(&stop))
+		(void)usleep(1000);
+	return arg;
+}
+
+/* The C library waits until each thread has run its handler, so without it setuid() never returns. */
+Test(signals, the_c_library_gets_its_own_when_a_program_changes_its_user)
+{
+	pthread_t other;
+	pthread_t next;
+
+	install_default();
+	cr_assert_eq(pthread_create(&other, NULL, wait_for_stop, NULL), 0);
+	cr_assert(sp_signals_keep());
+	cr_assert_eq(kernel_action(SP_SIGNAL_SETXID).action, chain, "installed again");
+	cr_assert_eq(seteuid(geteuid()), 0);
+	cr_assert_not_null(our_info, "it went through our handler");
+	cr_assert_eq(pthread_create(&next, NULL, come_and_go, NULL), 0);
+	cr_assert(sp_signals_keep());
+	atomic_store(&stop, true);
+	cr_assert_eq(pthread_join(next, NULL), 0);
+	cr_assert_eq(pthread_join(other, NULL), 0);
+}
+
+static void other_library(int signo, siginfo_t *si, void *ucontext)
+{
+	host_action(signo, si, ucontext);
+}
+
+/* As a second C library does; if it comes back, somebody else wants the signal. */
+Test(signals, a_second_handler_is_handed_on_to_and_at_its_return_we_move)
+{
+	pthread_t other;
+
+	install_default();
+	cr_assert_eq(pthread_create(&other, NULL, come_and_go, NULL), 0);
+	cr_assert_eq(pthread_join(other, NULL), 0);
+	cr_assert(sp_signals_keep());
+
+	kernel_sets(host_action);
+	cr_assert(sp_signals_keep());
+	cr_assert_eq(kernel_action(SP_SIGNAL_SETXID).action, chain);
+	cr_assert_eq(syscall(SYS_tgkill, getpid(), gettid(), SP_SIGNAL_SETXID), 0);
+	cr_assert_eq(host_calls, 1);
+
+	kernel_sets(other_library);
+	cr_assert_not(sp_signals_keep());
+	cr_assert(sp_signals_move());
+	cr_assert_eq(sp_signals_number(), SIGURG);
+	cr_assert_eq(kernel_action(SIGURG).action, chain);
+	cr_assert_eq(kernel_action(SP_SIGNAL_SETXID).action, other_library, "theirs from now on");
+	cr_assert(sp_signals_keep());
+	cr_assert_not(sp_signals_move());
 }

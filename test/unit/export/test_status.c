@@ -90,7 +90,6 @@ Test(status, has_the_promised_keys, .timeout = 20)
 	core.facts.signal_number = SIGURG;
 	core.facts.threads_armed = 3;
 	core.facts.threads_unarmed = 12;
-	core.facts.threads_blocking = 6;
 	core.facts.threads_limit = 5;
 	core.facts.threads_refused = 1;
 	core.facts.spans_open = 4;

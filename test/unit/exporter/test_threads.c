@@ -26,26 +26,20 @@ TestSuite(threads, .init = set_up, .timeout = 20);
 static pthread_barrier_t barrier;
 static _Atomic uint32_t tid;
 
-static void *block_and_wait(void *arg)
+static void *wait_twice(void *arg)
 {
-	sigset_t set;
-
-	(void)sigemptyset(&set);
-	if (arg != NULL)
-		(void)sigaddset(&set, SIGURG);
-	(void)pthread_sigmask(SIG_SETMASK, &set, NULL);
 	atomic_store(&tid, (uint32_t)syscall(SYS_gettid));
 	(void)pthread_barrier_wait(&barrier);
 	(void)pthread_barrier_wait(&barrier);
-	return NULL;
+	return arg;
 }
 
-static pthread_t start(bool blocks)
+static pthread_t start(void)
 {
 	pthread_t t;
 
 	cr_assert_eq(pthread_barrier_init(&barrier, NULL, 2), 0);
-	cr_assert_eq(pthread_create(&t, NULL, block_and_wait, blocks ? &t : NULL), 0);
+	cr_assert_eq(pthread_create(&t, NULL, wait_twice, NULL), 0);
 	(void)pthread_barrier_wait(&barrier);
 	return t;
 }
@@ -61,7 +55,7 @@ static void end(pthread_t t)
 
 static bool advised(uint32_t known, uint32_t armed)
 {
-	const struct sp_threads_known k = {known, armed, SIGURG};
+	const struct sp_threads_known k = {known, armed};
 
 	return sp_threads_look(&threads, &seen, &k);
 }
@@ -75,7 +69,7 @@ Test(threads, that_all_have_timers_need_no_scan)
 
 Test(threads, that_are_unknown_do)
 {
-	pthread_t t = start(false);
+	pthread_t t = start();
 
 	cr_expect(advised(1, 1));
 	cr_expect_eq(threads.seen, 2);
@@ -85,26 +79,18 @@ Test(threads, that_are_unknown_do)
 	cr_expect_not(advised(1, 1));
 }
 
-Test(threads, without_a_timer_do_if_the_signal_would_reach_them)
+Test(threads, without_a_timer_do)
 {
-	pthread_t t = start(true);
+	pthread_t t = start();
 
-	cr_expect_not(sp_threads_take(&seen, atomic_load(&tid), SIGURG));
-	cr_expect(sp_threads_take(&seen, atomic_load(&tid), SIGPROF));
-	cr_expect_not(sp_threads_take(&seen, atomic_load(&tid), 0));
-	cr_expect_not(sp_threads_take(&seen, atomic_load(&tid), 65));
-	cr_expect_not(sp_threads_take(&seen, 1, SIGURG), "no thread of the host");
-	cr_expect_not(advised(2, 1));
-	end(t);
-
-	t = start(false);
 	cr_expect(advised(2, 1));
+	cr_expect_not(advised(2, 2));
 	end(t);
 }
 
 Test(threads, that_nothing_helps_are_left_alone_more_and_more)
 {
-	pthread_t t = start(false);
+	pthread_t t = start();
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < 100; i++)
