@@ -152,7 +152,6 @@ static void print_sdks(FILE *out, const json_t *root)
 static void print_unarmed(FILE *out, const json_t *root)
 {
 	static const struct words reasons[] = {
-		{"blocking_signal", "block the signal"},
 		{"over_limit", "over half of RLIMIT_SIGPENDING"},
 		{"refused", "refused by the kernel"},
 	};

@@ -132,7 +132,6 @@ Test(status, has_the_promised_keys, .timeout = 20)
 	cr_expect_str_eq(string(root, "signal"), "SIGURG");
 	cr_expect_eq(number(root, "threads", "armed"), 3);
 	cr_expect_eq(number(root, "threads", "unarmed"), 12);
-	cr_expect_eq(number(root, "threads", "blocking_signal"), 6);
 	cr_expect_eq(number(root, "threads", "over_limit"), 5);
 	cr_expect_eq(number(root, "threads", "refused"), 1);
 	cr_expect_eq(number(root, "samples", "put"), 44);
