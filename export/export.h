@@ -26,6 +26,9 @@
 	1U              /* the host is about to end or exec, or has: queue what there is, or send it
                             within the time flush_left_ms() gives, then call flushed() */
 #define SP_WAIT_STOP 2U /* the host has ended: nothing more will come */
+#define SP_WAIT_END                                                                                \
+	4U /* the exporter has to end with this process: with SP_WAIT_FLUSH, and for
+                            all processes, within the time of this one */
 /* Facts about the host for the status file. */
 #define SP_CORE_SDKS_MAX 8U
 #define SP_CORE_FACTS_MAX 16U

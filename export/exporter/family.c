@@ -112,16 +112,21 @@ static void forget(struct sp_family *f, struct sp_member *m, int err)
 	free(m);
 }
 
-/* It starts an exporter of its own. Of another build the words lie elsewhere. */
-static void refuse(struct sp_view *v, int err)
+/*
+ * It starts an exporter of its own, or the next one of the family where this one ends. Of another
+ * build the words lie elsewhere.
+ */
+static void refuse(const struct sp_family *f, struct sp_view *v, int err)
 {
 	if (v->region != NULL && err != -EPROTO)
-		(void)sp_view_answer(v, SP_EXPORTER_REFUSED);
+		(void)sp_view_answer(v, f->hook.ends ? SP_EXPORTER_MOVED : SP_EXPORTER_REFUSED);
 }
 
 /* A process that has waited for too long goes on without us, and its region is none of ours then. */
 static bool take_in(struct sp_member *m)
 {
+	atomic_store_explicit(&m->view.region->exporter_began, sp_host_own_start(),
+			      memory_order_relaxed);
 	atomic_store_explicit(&m->view.region->exporter_pid, getpid(), memory_order_relaxed);
 	m->working = sp_view_answer(&m->view, SP_EXPORTER_WORKING);
 	return m->working;
@@ -138,33 +143,34 @@ static bool may_join(const struct sp_family *f, const struct sp_member *m, const
 }
 
 /* Of those of no family, and of those for whom there is no room, nothing is opened but the region. */
-static void turn_away(const struct sp_join *j)
+static void turn_away(const struct sp_family *f, const struct sp_join *j)
 {
 	struct sp_view v;
 
-	refuse(&v, sp_view_open(&v, j->fds.region));
+	refuse(f, &v, sp_view_open(&v, j->fds.region));
 	sp_view_close(&v);
 	sp_host_decline(&j->fds);
 }
 
 static void join(struct sp_family *f, const struct sp_join *j)
 {
-	struct sp_member *m = j->is_of_family && f->count < f->most ? calloc(1, sizeof(*m)) : NULL;
+	bool has_room = f->count < f->most && !f->hook.ends;
+	struct sp_member *m = j->is_of_family && has_room ? calloc(1, sizeof(*m)) : NULL;
 	int err;
 
 	if (m == NULL) {
-		turn_away(j);
+		turn_away(f, j);
 		return;
 	}
 	err = sp_member_open(m, &j->fds, f->config);
 	if (err != 0 || !may_join(f, m, j) || !take_in(m)) {
-		refuse(&m->view, err);
+		refuse(f, &m->view, err);
 		sp_member_abandon(m);
 		free(m);
 		return;
 	}
 	append(f, m);
-	sp_member_watch(m, f->event, &f->rights);
+	sp_member_watch(m, f->event, &f->hook);
 	f->linger_ns = 0;
 }
 
@@ -185,6 +191,24 @@ static void let_join(struct sp_family *f)
 		if (sp_clock_mono_ns() - begun > JOINS_NS)
 			return;
 	}
+}
+
+/* Nobody can connect any more; who has before is in the queue still. */
+static void close_door(struct sp_family *f)
+{
+	if (f->listener < 0)
+		return;
+	(void)shutdown(f->listener, SHUT_RDWR);
+	let_join(f);
+	close_listener(f);
+}
+
+static void begin_end(void *self)
+{
+	struct sp_family *f = self;
+
+	f->hook.ends = true;
+	close_door(f);
 }
 
 static bool is_deaf(const struct sp_family *f)
@@ -273,16 +297,6 @@ static bool leader_lives(const struct sp_family *f)
 	return f->leader >= 0 && poll(&p, 1, 0) != 1;
 }
 
-/* Nobody can connect any more; who has before is in the queue still. */
-static void close_door(struct sp_family *f)
-{
-	if (f->listener < 0)
-		return;
-	(void)shutdown(f->listener, SHUT_RDWR);
-	let_join(f);
-	close_listener(f);
-}
-
 static bool is_open(void *self)
 {
 	struct sp_family *f = self;
@@ -337,7 +351,7 @@ int sp_family_init(struct sp_family *f, const struct sp_host_descriptors *first,
 			.left = left,
 			.open = is_open},
 		.config = config,
-		.rights = {.follow = follow, .arg = f},
+		.hook = {.follow = follow, .end = begin_end, .arg = f},
 		.event = -1,
 		.leader = -1,
 		.listener = sp_join_listen(listener),
@@ -359,7 +373,7 @@ int sp_family_init(struct sp_family *f, const struct sp_host_descriptors *first,
 	if (err == 0 && f->event < 0)
 		err = -ENOMEM;
 	if (err == 0)
-		sp_member_watch(m, f->event, &f->rights);
+		sp_member_watch(m, f->event, &f->hook);
 	return err;
 }
 

@@ -24,7 +24,7 @@ struct sp_family {
 	uint32_t count;            /* without those that have ended */
 	uint32_t most;             /* members */
 	uint64_t bytes;            /* of their regions, SP_LIMITS_REGIONS at most */
-	struct sp_rights_hook rights;
+	struct sp_family_hook hook;
 	int event;              /* an eventfd: a member asks for something */
 	int listener;           /* -1 = nobody can join */
 	uint64_t deaf_until_ns; /* nobody can be accepted until then; 0 = at once */

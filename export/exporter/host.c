@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "export/objects/maps.h"
+#include "sampler/base/proc_status.h"
 
 #define PIDFD_OPEN_NR 434L /* the same everywhere; headers may be older */
 #define PROC_MAGIC 0x9fa0  /* linux/magic.h: PROC_SUPER_MAGIC */
@@ -25,7 +26,6 @@
 #define MAPS_BYTES_MAX ((off_t)64 << 20)
 /* So many threads are tried to find one that lives. */
 #define TASKS_ASKED 64U
-#define STAT_START 22U /* the field of /proc/PID/stat, counted from 1 */
 
 ssize_t sp_host_read(const struct sp_host *h, const char *name, char *buf, size_t cap)
 {
@@ -45,25 +45,7 @@ ssize_t sp_host_read(const struct sp_host *h, const char *name, char *buf, size_
 	return got < 0 ? got : (ssize_t)have;
 }
 
-/* Start of the process in ticks since boot, and its state; 0 = unknown */
-static uint64_t start_time(const char *stat, char *state)
-{
-	/* The name, which may hold anything, ends at the last parenthesis. */
-	const char *at = strrchr(stat, ')');
-
-	*state = '?';
-	if (at == NULL || at[1] != ' ')
-		return 0;
-	*state = at[2];
-	for (unsigned field = 2; field < STAT_START; field++) {
-		at = strchr(at + 1, ' ');
-		if (at == NULL)
-			return 0;
-	}
-	return strtoull(at + 1, NULL, 10);
-}
-
-static uint64_t own_start_time(void)
+uint64_t sp_host_own_start(void)
 {
 	struct sp_host self = {.proc = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC)};
 	char text[1024];
@@ -71,7 +53,7 @@ static uint64_t own_start_time(void)
 	char state;
 
 	if (sp_host_read(&self, "stat", text, sizeof(text)) > 0)
-		time = start_time(text, &state);
+		time = sp_proc_stat_start(text, &state);
 	if (self.proc >= 0)
 		(void)close(self.proc);
 	return time;
@@ -240,14 +222,14 @@ static int prove(struct sp_host *h, bool joined)
 {
 	char text[1024];
 	char state;
-	uint64_t own = own_start_time();
+	uint64_t own = sp_host_own_start();
 	enum shown shown;
 
 	if (h->proc < 0)
 		return has_rights_to_lose() ? -ENOTDIR : 0;
 	if (sp_host_read(h, "stat", text, sizeof(text)) <= 0)
 		return -ESRCH;
-	h->start_time = start_time(text, &state);
+	h->start_time = sp_proc_stat_start(text, &state);
 	if (h->start_time == 0 || own == 0 || (h->start_time > own && !joined))
 		return -EPERM;
 	shown = h->maps >= 0 ? shows_region(h->maps, h->mapped_at, h->inode) : NO_MEMORY;
@@ -369,7 +351,7 @@ bool sp_host_lives(const struct sp_host *h)
 		return syscall(SYS_kill, (pid_t)h->pid, 0) == 0 || errno != ESRCH;
 	if (sp_host_read(h, "stat", text, sizeof(text)) <= 0)
 		return false;
-	(void)start_time(text, &state);
+	(void)sp_proc_stat_start(text, &state);
 	return (state != 'Z' && state != 'X') || has_other_threads(h);
 }
 

@@ -56,6 +56,9 @@ void sp_host_bar(const struct sp_host *h);
 /* Reads a file of it, by its name in /proc/PID; at most cap - 1 bytes and a NUL. Bytes, or -errno. */
 ssize_t sp_host_read(const struct sp_host *h, const char *name, char *buf, size_t cap);
 
+/* When this exporter itself was started, in ticks since boot; 0 = unknown. */
+uint64_t sp_host_own_start(void);
+
 /* False when all of its threads have ended. */
 bool sp_host_lives(const struct sp_host *h);
 

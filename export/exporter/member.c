@@ -285,9 +285,9 @@ int sp_member_open(struct sp_member *m, const struct sp_host_descriptors *fds,
 	return m->names != NULL ? 0 : -ENOMEM;
 }
 
-void sp_member_watch(struct sp_member *m, int event, const struct sp_rights_hook *rights)
+void sp_member_watch(struct sp_member *m, int event, const struct sp_family_hook *family)
 {
-	sp_waiter_init(&m->waiter, &m->view, &m->host, m->ops.config, rights);
+	sp_waiter_init(&m->waiter, &m->view, &m->host, m->ops.config, family);
 	(void)sp_watch_start(&m->waiter.watch, &m->view.region->wake, event);
 	/* The next step opens files that the host has named, so its rights are checked before. */
 	(void)sp_waiter_news(&m->waiter);
@@ -301,7 +301,9 @@ static const char *reason(int err)
 /* Not before what was drained and cannot be sent has been counted: a host that is told inherits the counts. */
 static void tell_gone(struct sp_member *m)
 {
-	sp_view_tell(&m->view, m->waiter.barred ? SP_EXPORTER_REFUSED : SP_EXPORTER_GONE);
+	sp_view_tell(&m->view, m->waiter.barred         ? SP_EXPORTER_REFUSED
+			       : m->waiter.family->ends ? SP_EXPORTER_MOVED
+							: SP_EXPORTER_GONE);
 }
 
 int sp_member_retire(struct sp_member *m)

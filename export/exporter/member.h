@@ -45,7 +45,7 @@ int sp_member_open(struct sp_member *m, const struct sp_host_descriptors *fds,
  * After a successful open: from now on the eventfd `event` is signalled when the process asks for
  * something.
  */
-void sp_member_watch(struct sp_member *m, int event, const struct sp_rights_hook *rights);
+void sp_member_watch(struct sp_member *m, int event, const struct sp_family_hook *family);
 
 /*
  * The process has ended: says so in the region, and frees its memory and descriptors. Counters and

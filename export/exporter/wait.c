@@ -25,13 +25,13 @@
 #define GONE_MS 10000U
 
 void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,
-		    const struct sp_config *config, const struct sp_rights_hook *rights)
+		    const struct sp_config *config, const struct sp_family_hook *family)
 {
 	memset(w, 0, sizeof(*w));
 	w->view = v;
 	w->host = h;
 	w->config = config;
-	w->rights = rights;
+	w->family = family;
 	w->image_ns = sp_clock_mono_ns() + config->upload_interval_ms * SP_NS_PER_MS;
 	w->filters = sp_threads_filters(h);
 }
@@ -131,7 +131,7 @@ static void follow_rights(struct sp_waiter *w)
 	more = sp_rights_compare(w->host);
 	if (more == 0 || more == -ENOENT)
 		return;
-	if (more < 0 || w->rights->follow(w->rights->arg, w) != 0)
+	if (more < 0 || w->family->follow(w->family->arg, w) != 0)
 		bar(w);
 }
 
@@ -181,7 +181,12 @@ unsigned sp_waiter_news(struct sp_waiter *w)
 	if (asked) {
 		begin_flush(w, atomic_load_explicit(&w->view->region->flush_deadline_ns,
 						    memory_order_relaxed));
-		return SP_WAIT_FLUSH;
+		/* Our keeper is a child of the process that has started us. */
+		if (w->host->joined ||
+		    atomic_load_explicit(&w->view->region->end_asked, memory_order_relaxed) == 0)
+			return SP_WAIT_FLUSH;
+		w->family->end(w->family->arg);
+		return SP_WAIT_FLUSH | SP_WAIT_END;
 	}
 	if (now >= w->look_ns)
 		look(w);

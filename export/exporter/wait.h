@@ -16,20 +16,24 @@
 
 struct sp_waiter;
 
-/*
- * All that has our rights gives up as many as this process has given up. 0 or a negative errno: they stay
- * as they are.
- */
-struct sp_rights_hook {
+/* What concerns all processes. */
+struct sp_family_hook {
+	/*
+	 * All that has our rights gives up as many as this process has given up. 0 or a negative
+	 * errno: they stay as they are.
+	 */
 	int (*follow)(void *arg, const struct sp_waiter *process);
+	/* The process that has started us ends: we have to, too. Nobody joins any more. */
+	void (*end)(void *arg);
 	void *arg;
+	bool ends;
 };
 
 struct sp_waiter {
 	struct sp_view *view;
 	struct sp_host *host;
 	const struct sp_config *config;
-	const struct sp_rights_hook *rights;
+	const struct sp_family_hook *family;
 	struct sp_watch watch; /* its owner starts and stops it */
 	struct sp_threads threads;
 	uint64_t filters;    /* over the host at first: sp_threads_filters() */
@@ -44,7 +48,7 @@ struct sp_waiter {
 };
 
 void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,
-		    const struct sp_config *config, const struct sp_rights_hook *rights);
+		    const struct sp_config *config, const struct sp_family_hook *family);
 
 /* Nobody needs to ask for news earlier than this, unless the futex or the pidfd tells. */
 uint32_t sp_waiter_rest_ms(const struct sp_waiter *w);

@@ -84,6 +84,8 @@ static struct sp_target *first_living(const struct exporter *x)
  */
 static bool is_outlived(const struct exporter *x, const struct sp_target *t)
 {
+	if (t == NULL)
+		return false;
 	for (const struct sp_target *o = x->targets; o != NULL; o = o->next)
 		if (o != t && !o->ended && !sp_target_ending(o))
 			return true;
@@ -174,6 +176,28 @@ static void end(struct exporter *x, struct sp_target *t)
 	lead(x, first_living(x));
 }
 
+/*
+ * The exporter has to end with this process, within its time, and whatever cannot be sent by then is
+ * lost. What all the others have is sent with it.
+ */
+static void end_all(struct exporter *x, struct sp_target *last)
+{
+	for (struct sp_target *t = x->targets; t != NULL; t = t->next)
+		if (!t->ended)
+			sp_target_finish(t);
+	lead(x, last);
+	x->flushing = NULL;
+	sp_upload_flush(x->shared.upload, true);
+	sp_upload_abandon(x->shared.upload);
+	for (struct sp_target *t = x->targets; t != NULL; t = t->next) {
+		if (t->ended)
+			continue;
+		end(x, t);
+		if (t->ops->flush_pending(t->ops->arg))
+			t->ops->flushed(t->ops->arg);
+	}
+}
+
 static void serve(struct exporter *x, struct sp_target *t)
 {
 	unsigned bits;
@@ -181,6 +205,10 @@ static void serve(struct exporter *x, struct sp_target *t)
 	(void)sp_target_drain(t);
 	bits = t->asked;
 	t->asked = 0;
+	if ((bits & SP_WAIT_END) != 0) {
+		end_all(x, t);
+		return;
+	}
 	if ((bits & SP_WAIT_FLUSH) != 0)
 		flush(x, t, (bits & SP_WAIT_STOP) == 0);
 	if ((bits & SP_WAIT_STOP) != 0) {

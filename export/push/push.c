@@ -351,7 +351,7 @@ static void tell_unfinished(struct sp_push *p)
 	if (p->backlog.n != 0)
 		sp_export_log(p->ops, SP_LOG_WARN,
 			      "the process ends before the server has taken the last %s (samples: "
-			      "%" PRIu64 "); the exporter goes on without it",
+			      "%" PRIu64 ")",
 			      p->backlog.n == 1 ? "profile" : "profiles", samples);
 }
 

@@ -17,12 +17,15 @@
 #include "preload/exporter/exporter_family.h"
 #include "preload/exporter/exporter_path.h"
 #include "preload/exporter/exporter_process.h"
+#include "preload/exporter/keeper.h"
 #include "sampler/base/log.h"
 #include "sampler/base/monotonic.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/config/config_copy.h"
 #include "sampler/region/region.h"
 
+/* An exporter that was told to end by then, and does not, is killed after so much more time. */
+#define GRACE_NS (500 * SP_NS_PER_MS)
 /* How often a waiting flush checks that the exporter still lives. */
 #define LOOK_NS (20 * SP_NS_PER_MS)
 
@@ -231,7 +234,9 @@ void sp_exporter_tell_ended(void)
 	uint32_t now = atomic_load_explicit(&r->exporter, memory_order_acquire);
 	int err = -atomic_load_explicit(&r->exporter_error, memory_order_relaxed);
 
-	if (atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
+	/* After an exec that failed there will be another one. */
+	if (now == SP_EXPORTER_MOVED ||
+	    atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
 		return;
 	if (now == SP_EXPORTER_GONE || now == SP_EXPORTER_REFUSED)
 		sp_log(SP_LOG_WARN,
@@ -241,44 +246,70 @@ void sp_exporter_tell_ended(void)
 }
 
 /* Returns the value that flush_done will have when it is answered. */
-static uint32_t ask_for_flush(struct sp_region *r, uint64_t deadline_ns)
+static uint32_t ask_for_flush(struct sp_region *r, uint64_t deadline_ns, bool ends)
 {
 	uint32_t mine;
 
 	atomic_store_explicit(&r->flush_deadline_ns, deadline_ns, memory_order_relaxed);
+	if (ends && sp_keeper_made(r))
+		atomic_store_explicit(&r->end_asked, 1, memory_order_relaxed);
 	mine = atomic_fetch_add_explicit(&r->flush_asked, 1, memory_order_release) + 1;
 	atomic_fetch_add_explicit(&r->wake, 1, memory_order_release);
 	futex_wake(&r->wake);
 	return mine;
 }
 
-bool sp_exporter_flush(uint32_t timeout_ms)
+/* False if the exporter has ended before it answered. */
+static bool flush(uint64_t end, bool ends)
 {
 	struct sp_region *r = NULL;
 	uint64_t now = sp_monotonic_ns();
-	uint64_t end = now + timeout_ms * SP_NS_PER_MS;
 	uint64_t look = now;
 	uint32_t mine = 0;
 
-	if (sp_region_now() == NULL || timeout_ms == 0)
-		return true;
 	for (;;) {
 		uint32_t done;
 
 		/* Another thread may have started another exporter. */
 		if (r != sp_region_now()) {
 			r = sp_region_now();
-			mine = ask_for_flush(r, end);
+			mine = ask_for_flush(r, end, ends);
 		}
 		done = atomic_load_explicit(&r->flush_done, memory_order_acquire);
 		now = sp_monotonic_ns();
 		if ((int32_t)(done - mine) >= 0 || now >= end || sp_seccomp_is_on())
 			return true;
 		if (now >= look) {
+			/* It may have answered, and then ended, since it was asked. */
 			if (!sp_exporter_works())
-				return false;
+				return (int32_t)(atomic_load_explicit(&r->flush_done,
+								      memory_order_acquire) -
+						 mine) >= 0;
 			look = now + LOOK_NS;
 		}
 		futex_wait(&r->flush_done, done, end - now < LOOK_NS ? end - now : LOOK_NS);
 	}
+}
+
+bool sp_exporter_is_own(void)
+{
+	return sp_keeper_is_there();
+}
+
+bool sp_exporter_finish(uint32_t timeout_ms)
+{
+	uint64_t end = sp_monotonic_ns() + timeout_ms * SP_NS_PER_MS;
+	bool answered;
+
+	if (sp_region_now() == NULL)
+		return true;
+	if (timeout_ms == 0) {
+		(void)sp_exporter_process_may_start();
+		return true;
+	}
+	answered = flush(end, true);
+	/* Also a keeper that could not start an exporter, or whose exporter has ended long ago. */
+	if (!sp_seccomp_is_on())
+		(void)sp_exporter_process_end(end + GRACE_NS);
+	return answered;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's side of the exporter: it is started once, and asked for a flush when the process is
- * about to end or to execute another program. Nothing in the host waits for the exporter except a
- * flush.
+ * The host's side of the exporter: it is started once, and asked for a flush and for its own end when
+ * the process is about to end or to execute another program. Nothing in the host waits for the
+ * exporter except that.
  */
 #ifndef SP_EXPORTER_H
 #define SP_EXPORTER_H
@@ -30,9 +30,26 @@ bool sp_exporter_works(void);
 void sp_exporter_tell_ended(void);
 
 /*
- * APP. Asks for everything sampled so far to be sent, and waits for the answer, at most timeout_ms.
- * If the exporter has ended it does not wait, and returns false.
+ * APP. This process has started an exporter whose keeper is not reaped yet: sp_exporter_finish() has
+ * to be called before the process ends.
  */
-bool sp_exporter_flush(uint32_t timeout_ms);
+bool sp_exporter_is_own(void);
+
+/*
+ * APP, any thread, also several at once; not in a child of vfork. The process is about to end, or to
+ * execute another program: asks for everything sampled so far to be sent.
+ *
+ * Where this process has started the exporter, returns when that has drained, delivered or given up,
+ * has ended, and nothing of ours is left below this process; at the latest half a second after
+ * timeout_ms, when it is killed. The counters in the region are final then. It served forked
+ * children, too: they start another one. Where this process has joined an exporter, returns when its
+ * samples are taken over.
+ *
+ * With timeout_ms 0 nothing is waited for: the exporter outlives the process, and belongs to whoever
+ * inherits it.
+ *
+ * False: the exporter had ended before it answered, and there may be samples that nobody took.
+ */
+bool sp_exporter_finish(uint32_t timeout_ms);
 
 #endif

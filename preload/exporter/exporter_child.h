@@ -33,13 +33,12 @@ struct sp_exporter_birth {
 	char *memory;
 	void *parent_stack; /* tops, both NULL with the flags of fork */
 	void *child_stack;
-	unsigned long flags; /* of clone: SP_CHILD_SHARING, or those of fork */
+	unsigned long flags; /* of the exporter's clone: SP_CHILD_SHARING, or those of fork */
 	long host;           /* process ids */
 	long exporter;
 
 	/* Written by children. Visible to others only if memory is shared. */
 	_Atomic uint32_t shared; /* 1 = memory is shared */
-	_Atomic uint32_t done;   /* the parent no longer uses the second stack; a futex */
 	_Atomic int32_t result;  /* 0, or a negative errno */
 };
 

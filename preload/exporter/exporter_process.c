@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's side of starting the exporter. Between the first clone and the end of that child the
- * calling thread only waits, so the memory that the new processes read does not change.
+ * The host's side of starting the exporter and of its end. The host's thread makes the keeper and
+ * goes on; what the keeper reads lies in memory that does not change until the keeper has ended.
  */
 #include "preload/exporter/exporter_process.h"
 
@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -22,11 +23,17 @@
 #include "preload/exporter/raw_clone.h"
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/fmt.h"
+#include "sampler/base/monotonic.h"
+#include "sampler/base/proc_status.h"
 #include "sampler/base/try_lock.h"
 
 #define BIT(signo) (UINT64_C(1) << ((signo)-1))
 /* Room for a name such as "pid:[4026531836]". */
 #define NAMESPACE_NAME_MAX 64
+/* How often a wait for the exporter's end looks whether its keeper was killed. */
+#define LOOK_NS (20 * SP_NS_PER_MS)
+/* The keeper of a host that is another user by now looks once a second whether it is to kill. */
+#define KILL_NS (1500 * SP_NS_PER_MS)
 
 static struct sp_try_lock under_way;
 
@@ -90,42 +97,11 @@ static struct sp_exporter_birth *new_birth(const struct sp_exporter_start *start
 	return birth;
 }
 
-/* The first child, if no keeper is needed: it makes the exporter's process and ends. */
+/* The first child where no memory can be shared: it makes the exporter's process and ends. */
 SP_RAW static void bear_and_end(void *arg)
 {
-	struct sp_exporter_birth *birth = arg;
-	int rc = sp_exporter_bear(birth);
-
-	if (rc != 0)
-		atomic_store_explicit(&birth->start.region->exporter_error, -rc,
-				      memory_order_relaxed);
-	atomic_store_explicit(&birth->result, rc, memory_order_relaxed);
-	atomic_store_explicit(&birth->done, 1, memory_order_relaxed);
+	(void)sp_exporter_bear(arg);
 	sp_child_exit(0);
-}
-
-/* Makes the first child and waits for its end. 0 or a negative errno. */
-static int start_orphan(struct sp_exporter_birth *birth, long *child)
-{
-	int status = 0;
-	long rc;
-
-	*child = sp_raw_clone(birth->flags, birth->parent_stack, bear_and_end, birth);
-	if (*child < 0)
-		return (int)*child;
-	do
-		rc = sp_arch_syscall(SYS_wait4, *child, (long)&status, (long)__WALL, 0);
-	while (rc == -EINTR);
-	if (atomic_load_explicit(&birth->done, memory_order_relaxed) != 0)
-		return atomic_load_explicit(&birth->result, memory_order_relaxed);
-	if (rc == *child && !WIFEXITED(status) && !sp_arch_on_valgrind())
-		return -ECHILD; /* killed: whether it has made its child is unknown */
-	/*
-	 * Its memory was not shared. Not decided by its exit status, because under valgrind it ends
-	 * by a signal.
-	 */
-	atomic_store_explicit(&birth->done, rc == *child, memory_order_relaxed);
-	return -atomic_load_explicit(&birth->start.region->exporter_error, memory_order_relaxed);
 }
 
 /* Removes the pending SIGCHLD of our own child that has ended, and no other. SIGCHLD is blocked. */
@@ -147,24 +123,40 @@ static void take_back_sigchld(long child)
 	(void)syscall(SYS_rt_sigqueueinfo, getpid(), SIGCHLD, &taken);
 }
 
+/* Whether orphans below the host become children of the host. */
+static bool would_inherit(void)
+{
+	int subreaper = 0;
+
+	(void)sp_raw_prctl(PR_GET_CHILD_SUBREAPER, (long)&subreaper);
+	return subreaper != 0 || sp_arch_syscall(SYS_getpid, 0, 0, 0, 0) == 1;
+}
+
 /*
- * The start where no child can share our memory: qemu-user refuses a clone with another exit signal
- * than SIGCHLD, and so does a kernel after the host has unshared its time namespace.
+ * The start where no child can share our memory, and so none can be a keeper: valgrind makes a fork
+ * of each clone that is not a thread, and qemu-user refuses one with another exit signal than
+ * SIGCHLD. There the first of two forked children ends at once, and the exporter is an orphan.
  */
 static int start_forked(struct sp_exporter_birth *birth)
 {
 	uint64_t pending = 0;
 	long child;
-	int rc;
+	long rc;
 
+	if (would_inherit())
+		return -EOPNOTSUPP;
 	birth->flags = SIGCHLD;
-	birth->parent_stack = NULL;
 	birth->child_stack = NULL;
 	(void)sp_arch_syscall(SYS_rt_sigpending, (long)&pending, sizeof(pending), 0, 0);
-	rc = start_orphan(birth, &child);
-	if (child > 0 && (pending & BIT(SIGCHLD)) == 0)
+	child = sp_raw_clone(SIGCHLD, NULL, bear_and_end, birth);
+	if (child < 0)
+		return (int)child;
+	do
+		rc = sp_arch_syscall(SYS_wait4, child, 0, (long)__WALL, 0);
+	while (rc == -EINTR);
+	if ((pending & BIT(SIGCHLD)) == 0)
 		take_back_sigchld(child);
-	return rc;
+	return -atomic_load_explicit(&birth->start.region->exporter_error, memory_order_relaxed);
 }
 
 static int start_at_all(const struct sp_exporter_start *start)
@@ -176,26 +168,18 @@ static int start_at_all(const struct sp_exporter_start *start)
 	 */
 	const uint64_t all = ~BIT(SIGSYS);
 	uint64_t before;
-	long child = 0;
-	bool kept = sp_keeper_is_needed();
+	bool kept = false;
 	int rc;
 
 	if (birth == NULL)
 		return -ENOMEM;
 	(void)sp_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before,
 			      sizeof(all));
-	if (kept)
-		rc = sp_keeper_start(birth);
-	else
-		rc = start_orphan(birth, &child);
-	if (!kept && child == -EINVAL)
+	rc = sp_arch_on_valgrind() ? -EINVAL : sp_keeper_start(birth);
+	kept = rc == 0;
+	if (rc == -EINVAL)
 		rc = start_forked(birth);
-	/*
-	 * A process whose parent was killed may still be on its stack. The memory is left alone
-	 * then.
-	 */
-	if (child < 0 ||
-	    (atomic_load_explicit(&birth->done, memory_order_relaxed) != 0 && !(kept && rc == 0)))
+	if (!kept)
 		(void)syscall(SYS_munmap, birth->memory, SP_BIRTH_BYTES);
 	(void)sp_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof(before));
 	return rc;
@@ -219,23 +203,45 @@ int sp_exporter_process_start(const struct sp_exporter_start *start)
 }
 
 /*
- * Whether the process is dead and waits for a parent that may never reap it. Only a process with
- * memory has an "exe". With hidepid, /proc hides the whole folder of an exporter that has changed
- * its user, so the missing file alone means a zombie.
+ * When a process began, in ticks since boot. 0 = unknown: there is no such process, or /proc does not
+ * show it (hidepid).
  */
-static bool is_zombie(long pid)
+static uint64_t began(long pid, char *state)
 {
-	char path[32];
-	char byte;
-	struct stat unused;
+	char text[512];
+	long fd;
+	long got;
 
-	(void)sp_fmt_snprintf(path, sizeof(path), "/proc/%ld", pid);
-	if (sp_arch_syscall(SYS_newfstatat, AT_FDCWD, (long)path, (long)&unused, 0) != 0)
+	(void)sp_fmt_snprintf(text, sizeof(text), "/proc/%ld/stat", pid);
+	*state = '?';
+	fd = sp_arch_syscall(SYS_openat, AT_FDCWD, (long)text, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return 0;
+	got = sp_arch_syscall(SYS_read, fd, (long)text, sizeof(text) - 1, 0);
+	(void)sp_arch_syscall(SYS_close, fd, 0, 0, 0);
+	text[got > 0 ? got : 0] = '\0';
+	return sp_proc_stat_start(text, state);
+}
+
+/*
+ * A joined exporter, which another process has started, or that of an emulator. Its number may be
+ * that of another process by now, which began at another moment.
+ */
+static bool other_exporter_lives(const struct sp_region *region)
+{
+	long pid = atomic_load_explicit(&region->exporter_pid, memory_order_relaxed);
+	uint64_t own = atomic_load_explicit(&region->exporter_began, memory_order_relaxed);
+	uint64_t now;
+	char state;
+	long rc;
+
+	if (pid <= 0)
 		return false;
-	(void)sp_fmt_snprintf(path, sizeof(path), "/proc/%ld/exe", pid);
-	return sp_arch_syscall(SYS_readlinkat, AT_FDCWD, (long)path, (long)&byte, 1) == -ENOENT &&
-	       sp_arch_syscall(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)&byte, 1) >
-		       0;
+	rc = sp_arch_syscall(SYS_kill, pid, 0, 0, 0);
+	if (rc != 0 && rc != -EPERM)
+		return false;
+	now = began(pid, &state);
+	return state != 'Z' && state != 'X' && (own == 0 || now == 0 || own == now);
 }
 
 bool sp_exporter_process_may_start(void)
@@ -251,13 +257,25 @@ bool sp_exporter_process_may_start(void)
 
 bool sp_exporter_process_alive(const struct sp_region *region)
 {
-	long pid = atomic_load_explicit(&region->exporter_pid, memory_order_relaxed);
-	long rc;
+	/* The keeper ends with the exporter. */
+	return sp_keeper_made(region) ? !sp_exporter_process_may_start()
+				      : other_exporter_lives(region);
+}
 
-	/* A start does the same first, so nothing is lost if one is under way. */
-	(void)sp_exporter_process_may_start();
-	if (pid <= 0)
-		return false;
-	rc = sp_arch_syscall(SYS_kill, pid, 0, 0, 0);
-	return rc == -EPERM || (rc == 0 && !is_zombie(pid));
+bool sp_exporter_process_end(uint64_t end_ns)
+{
+	uint64_t killed_ns = 0;
+	uint64_t now;
+
+	while (!sp_exporter_process_may_start()) {
+		now = sp_monotonic_ns();
+		if (now >= end_ns && killed_ns == 0) {
+			sp_keeper_kill();
+			killed_ns = now;
+		}
+		if (killed_ns != 0 && now - killed_ns > KILL_NS)
+			return false;
+		sp_keeper_wait(now < end_ns && end_ns - now < LOOK_NS ? end_ns - now : LOOK_NS);
+	}
+	return true;
 }

@@ -2,11 +2,8 @@
 /*
  * Starts the program spanprof-exporter from a host so that the host does not notice: it gets no
  * SIGCHLD, has no child that wait() finds, and keeps its descriptors, signal handlers and memory.
- *
- * execve() sets the exit signal of a process back to SIGCHLD, so one clone is not enough. The first
- * child makes a second one and ends at once, and the second one, the exporter, becomes a child of
- * init. If the orphan would become a child of the host instead (the host is pid 1 of a pid
- * namespace, or a subreaper), the first child stays as its parent (keeper.h).
+ * Nor does anybody else find one: the exporter is a child of the keeper (keeper.h), and both have
+ * ended before a host that ends by itself is gone.
  */
 #ifndef SP_EXPORTER_PROCESS_H
 #define SP_EXPORTER_PROCESS_H
@@ -33,10 +30,10 @@ struct sp_exporter_start {
  * is too low), scheduling and priority are the host's; the program changes what it does not want.
  * errno and the signal mask are preserved.
  *
- * 0, or a negative errno: that of execve or clone; -EXDEV: children of the calling thread would be
- * in another pid namespace; -EOPNOTSUPP: a keeper is needed and impossible (emulators); -EBUSY:
- * another start is under way, or the keeper of the former exporter has not ended yet. Under an
- * emulator 0 says only that there is a process; exporter_error is written if its execve fails.
+ * The start goes on while the host does. 0, or a negative errno: that of clone; -EXDEV: children of
+ * the calling thread would be in another pid namespace; -EOPNOTSUPP: a keeper is needed and
+ * impossible (emulators); -EBUSY: another start is under way, or the keeper of the former exporter
+ * has not ended yet. What fails later is told by the region (sp_keeper_start()).
  */
 int sp_exporter_process_start(const struct sp_exporter_start *start);
 
@@ -44,10 +41,18 @@ int sp_exporter_process_start(const struct sp_exporter_start *start);
 bool sp_exporter_process_may_start(void);
 
 /*
- * APP. The exporter of that region exists and has not ended. Also reaps the keeper of one that has:
- * to be called now and then, or a zombie that only __WCLONE sees stays with the host. errno
- * preserved.
+ * APP. The exporter of that region exists, or will soon, and has not ended. Also reaps the keeper of
+ * one that has: to be called now and then, or a zombie that only __WCLONE sees stays with the host.
+ * errno preserved.
  */
 bool sp_exporter_process_alive(const struct sp_region *region);
+
+/*
+ * APP, any thread, also several at once. The exporter that this process has started was told to
+ * end: waits until it has, and its keeper is reaped. After end_ns (CLOCK_MONOTONIC) it is killed.
+ * False if the keeper is there even so, because it is stopped. At once true where this process has
+ * started none. errno preserved.
+ */
+bool sp_exporter_process_end(uint64_t end_ns);
 
 #endif

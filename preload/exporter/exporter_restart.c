@@ -30,18 +30,37 @@ static const uint64_t pause_ns[RESTARTS_MAX] = {
 static unsigned restarts;
 static uint64_t due_ns; /* of the next restart; 0 = none is needed so far */
 
-static bool is_due(void)
+/*
+ * An exporter that has ended with the process that started it is replaced at once, unless that is
+ * this process: it is about to execute another program. If that fails, it goes on after this pause.
+ */
+#define EXEC_PAUSE_NS SP_NS_PER_S
+
+static uint64_t pause_after(uint32_t state, bool ends)
+{
+	if (state != SP_EXPORTER_MOVED)
+		return pause_ns[restarts];
+	return !ends && atomic_load_explicit(&sp_region_now()->end_asked, memory_order_relaxed) != 0
+		       ? EXEC_PAUSE_NS
+		       : 0;
+}
+
+static bool is_due(uint32_t state, bool ends)
 {
 	uint64_t now = sp_monotonic_ns();
 
-	if (due_ns == 0)
-		due_ns = now + pause_ns[restarts];
+	if (due_ns == 0 || (ends && state == SP_EXPORTER_MOVED))
+		due_ns = now + pause_after(state, ends);
 	return now >= due_ns && sp_exporter_process_may_start();
 }
 
-static void tell(bool had_none, uint64_t lost)
+static void tell(bool moved, bool had_none, uint64_t lost)
 {
-	if (had_none && lost == 0)
+	if (moved && lost == 0)
+		sp_log(SP_LOG_INFO,
+		       "the program's exporter ended with the process that had started "
+		       "it: started another one");
+	else if (had_none && lost == 0)
 		sp_log(SP_LOG_INFO, "the program's exporter does not serve this process: "
 				    "started another one");
 	else if (had_none)
@@ -56,10 +75,11 @@ static void tell(bool had_none, uint64_t lost)
 		       restarts, RESTARTS_MAX, (unsigned long long)lost);
 }
 
-enum sp_restart sp_exporter_restart(const struct sp_config *cfg)
+enum sp_restart sp_exporter_restart(const struct sp_config *cfg, bool ends)
 {
 	uint32_t now = atomic_load_explicit(&sp_region_now()->exporter, memory_order_acquire);
 	bool refused = now == SP_EXPORTER_REFUSED;
+	bool moved = now == SP_EXPORTER_MOVED;
 	/*
 	 * Or this process was not taken in by the exporter that it joined, and has given up
 	 * waiting.
@@ -70,18 +90,23 @@ enum sp_restart sp_exporter_restart(const struct sp_config *cfg)
 	int fd;
 
 	/* One that never worked is not started again: it would fail in the same way. */
-	if ((!refused && now != SP_EXPORTER_GONE) || restarts == RESTARTS_MAX)
+	if (!moved && ((!refused && now != SP_EXPORTER_GONE) || restarts == RESTARTS_MAX))
 		return SP_RESTART_NEVER;
-	if (!refused && !is_due())
+	if (!refused && !is_due(now, ends))
 		return SP_RESTART_LATER;
 	if (refused)
 		sp_exporter_family_leave();
-	restarts++;
+	/* Only what may happen again for the same reason is counted. */
+	restarts += !moved;
 	due_ns = 0;
 	fd = sp_region_swap(cfg->server_address != NULL, &lost);
+	/* Too many regions: what was to be replaced is gone for good, and is told of as such. */
+	if (fd < 0 && moved)
+		atomic_store_explicit(&sp_region_now()->exporter, SP_EXPORTER_GONE,
+				      memory_order_relaxed);
 	if (fd < 0 || sp_exporter_start(cfg, fd) != 0)
 		return SP_RESTART_NEVER;
-	tell(had_none, lost);
+	tell(moved, had_none, lost);
 	return SP_RESTART_DONE;
 }
 

@@ -7,6 +7,8 @@
 #ifndef SP_EXPORTER_RESTART_H
 #define SP_EXPORTER_RESTART_H
 
+#include <stdbool.h>
+
 #include "sampler/config/config.h"
 
 enum sp_restart {
@@ -15,8 +17,11 @@ enum sp_restart {
 	SP_RESTART_NEVER, /* it never worked, or ended too often */
 };
 
-/* APP, one thread at a time, when sp_exporter_works() has said no. */
-enum sp_restart sp_exporter_restart(const struct sp_config *cfg);
+/*
+ * APP, one thread at a time, when sp_exporter_works() has said no. ends: the process itself does, and
+ * there is no later.
+ */
+enum sp_restart sp_exporter_restart(const struct sp_config *cfg, bool ends);
 
 /* Forked child: it has had no restart. */
 void sp_exporter_restart_forked(void);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The keeper process (keeper.h), from its clone to its end. It runs beside the host's threads in
- * their memory, so it uses raw system calls, no libc, and only the variables on its own stack.
+ * their memory, so it uses raw system calls, no libc, and only the variables on its own stack, the
+ * words of struct keeper that are meant for it, and the region.
  */
 #include "preload/exporter/keeper.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,32 +18,35 @@
 
 #include "preload/exporter/raw_clone.h"
 #include "sampler/base/arch_sig.h"
+#include "sampler/base/monotonic.h"
 
 /* Sent to the keeper when the thread that made it ends. It is blocked, and only waited for. */
 #define PARENT_ENDED SIGHUP
+/* From the host: look at the words. Blocked, too. */
+#define LOOK SIGUSR1
 #define BIT(signo) (UINT64_C(1) << ((signo)-1))
 
-/* Kept by the host, because the keeper touches only its own stack. */
-static struct {
+static struct keeper {
 	long host; /* the process that made it; a forked child is another one */
 	long pid;
 	char *memory; /* its stack */
+	const struct sp_region *region;
+	_Atomic uint32_t is_over; /* written by the keeper: it is about to end. A futex */
+	_Atomic uint32_t kills;   /* written by the host: the exporter has had its time */
 } keeper;
 
-bool sp_keeper_is_needed(void)
+SP_RAW static void wake(_Atomic uint32_t *word)
 {
-	int subreaper = 0;
-
-	(void)sp_raw_prctl(PR_GET_CHILD_SUBREAPER, (long)&subreaper);
-	return subreaper != 0 || sp_arch_syscall(SYS_getpid, 0, 0, 0, 0) == 1;
+	(void)sp_arch_syscall(SYS_futex, (long)word, FUTEX_WAKE, INT_MAX, 0);
 }
 
-SP_RAW static void wait_for_an_end(long exporter, long host)
+/* Until the exporter has ended and is reaped, or the host has ended: then false. */
+SP_RAW static bool wait_for_an_end(long exporter, long host)
 {
-	const uint64_t signals = BIT(SIGCHLD) | BIT(PARENT_ENDED);
+	const uint64_t signals = BIT(SIGCHLD) | BIT(PARENT_ENDED) | BIT(LOOK);
 	/*
 	 * The time limit is for a host that has changed its user: the kernel may not send
-	 * PARENT_ENDED then.
+	 * PARENT_ENDED then, and the host not LOOK.
 	 */
 	const struct timespec second = {.tv_sec = 1};
 	long rc;
@@ -49,19 +54,31 @@ SP_RAW static void wait_for_an_end(long exporter, long host)
 	for (;;) {
 		rc = sp_arch_syscall(SYS_wait4, exporter, 0, (long)(WNOHANG | __WALL), 0);
 		if (rc != 0 && rc != -EINTR)
-			return;
+			return true;
 		/* The end of a single thread of the host sends PARENT_ENDED, too. */
 		if (sp_arch_syscall(SYS_getppid, 0, 0, 0, 0) != host)
-			return;
+			return false;
+		/* Not reaped, so the number is still that of the exporter. */
+		if (atomic_load_explicit(&keeper.kills, memory_order_relaxed) != 0)
+			(void)sp_arch_syscall(SYS_kill, exporter, SIGKILL, 0, 0);
 		(void)sp_arch_syscall(SYS_rt_sigtimedwait, (long)&signals, 0, (long)&second,
 				      sizeof(signals));
 	}
+}
+
+/* The exporter did not say this itself. Whoever waits for a flush sleeps on flush_done. */
+SP_RAW static void tell(struct sp_region *region, uint32_t before, uint32_t state)
+{
+	(void)atomic_compare_exchange_strong_explicit(&region->exporter, &before, state,
+						      memory_order_release, memory_order_relaxed);
+	wake(&region->flush_done);
 }
 
 /* In the keeper. */
 SP_RAW static void keep(void *arg)
 {
 	struct sp_exporter_birth *birth = arg;
+	struct sp_region *region = birth->start.region;
 	const unsigned long plain[4] = {0}; /* SIG_DFL: SIG_IGN would make the kernel reap */
 	const char name[16] = "spanprof-keeper";
 	const uint64_t all = ~UINT64_C(0);
@@ -82,87 +99,52 @@ SP_RAW static void keep(void *arg)
 	 * ends.
 	 */
 	sp_child_close_from(0);
-	atomic_store_explicit(&birth->result, rc, memory_order_relaxed);
-	/* Release: pairs with the acquire in sp_keeper_start(). */
-	atomic_store_explicit(&birth->done, 1, memory_order_release);
-	(void)sp_arch_syscall(SYS_futex, (long)&birth->done, FUTEX_WAKE_PRIVATE, 1, 0);
-	if (rc == 0)
-		wait_for_an_end(birth->exporter, birth->host);
-	sp_child_exit(0);
-}
-
-SP_RAW static void say_shared(void *arg)
-{
-	struct sp_exporter_birth *birth = arg;
-
-	atomic_store_explicit(&birth->shared, 1, memory_order_relaxed);
-	sp_child_exit(0);
-}
-
-/*
- * Emulators turn every clone that is not a thread into a fork, or end the program when a clone
- * shares memory and runs beside its parent. So a harmless clone is tried first.
- */
-static int try_sharing(struct sp_exporter_birth *birth)
-{
-	long child;
-	long rc;
-
-	atomic_store_explicit(&birth->shared, 0, memory_order_relaxed);
-	child = sp_raw_clone(SP_CHILD_SHARING, birth->parent_stack, say_shared, birth);
-	if (child < 0)
-		return child == -EINVAL ? -EOPNOTSUPP : (int)child;
-	do
-		rc = sp_arch_syscall(SYS_wait4, child, 0, (long)__WALL, 0);
-	while (rc == -EINTR);
-	return atomic_load_explicit(&birth->shared, memory_order_relaxed) != 0 ? 0 : -EOPNOTSUPP;
-}
-
-/* Waits until the keeper has started the exporter. If the keeper is killed, the wait ends. */
-static bool wait_for_result(long child, struct sp_exporter_birth *birth)
-{
-	const struct timespec look = {.tv_nsec = 100000000};
-
-	for (;;) {
-		/* Acquire: pairs with the release in keep(). */
-		if (atomic_load_explicit(&birth->done, memory_order_acquire) != 0)
-			return true;
-		(void)sp_arch_syscall(SYS_futex, (long)&birth->done, FUTEX_WAIT_PRIVATE, 0,
-				      (long)&look);
-		if (sp_arch_syscall(SYS_wait4, child, 0, (long)(WNOHANG | __WCLONE), 0) != 0)
-			return atomic_load_explicit(&birth->done, memory_order_acquire) != 0;
+	if (rc != 0) {
+		/* Before the state: whoever sees that sees why. */
+		atomic_store_explicit(&region->exporter_error, -rc, memory_order_relaxed);
+		tell(region, SP_EXPORTER_NONE, SP_EXPORTER_FAILED);
+	} else if (wait_for_an_end(birth->exporter, birth->host)) {
+		tell(region, SP_EXPORTER_WORKING, SP_EXPORTER_GONE);
 	}
+	atomic_store_explicit(&keeper.is_over, 1, memory_order_release);
+	wake(&keeper.is_over);
+	sp_child_exit(0);
 }
 
 int sp_keeper_start(struct sp_exporter_birth *birth)
 {
-	long child = 0;
-	int rc = try_sharing(birth);
+	long child;
 
-	if (rc == 0) {
-		child = sp_raw_clone(CLONE_VM | CLONE_UNTRACED, birth->parent_stack, keep, birth);
-		rc = child < 0 ? (int)child : 0;
-	}
-	if (rc != 0) {
-		atomic_store_explicit(&birth->done, 1, memory_order_relaxed);
-		return rc;
-	}
-	if (!wait_for_result(child, birth))
-		return -ECHILD;
-	rc = atomic_load_explicit(&birth->result, memory_order_relaxed);
-	if (rc != 0) {
-		(void)sp_arch_syscall(SYS_wait4, child, 0, (long)__WCLONE, 0);
-		return rc;
-	}
+	atomic_store_explicit(&keeper.is_over, 0, memory_order_relaxed);
+	atomic_store_explicit(&keeper.kills, 0, memory_order_relaxed);
+	keeper.region = birth->start.region;
+	child = sp_raw_clone(CLONE_VM | CLONE_UNTRACED, birth->parent_stack, keep, birth);
+	if (child < 0)
+		return (int)child;
 	keeper.host = birth->host;
 	keeper.pid = child;
 	keeper.memory = birth->memory;
 	return 0;
 }
 
+static bool is_of_this_process(void)
+{
+	return keeper.host == sp_arch_syscall(SYS_getpid, 0, 0, 0, 0);
+}
+
+bool sp_keeper_made(const struct sp_region *region)
+{
+	return keeper.region == region && is_of_this_process();
+}
+
+bool sp_keeper_is_there(void)
+{
+	return keeper.pid != 0 && is_of_this_process();
+}
+
 bool sp_keeper_reap(void)
 {
-	if (keeper.pid == 0 || keeper.host != sp_arch_syscall(SYS_getpid, 0, 0, 0, 0))
+	if (!sp_keeper_is_there())
 		return true;
 	/* If the host has reaped it with __WALL, it is no longer a child. */
 	if (sp_arch_syscall(SYS_wait4, keeper.pid, 0, (long)(WNOHANG | __WCLONE), 0) == 0)
@@ -170,4 +152,23 @@ bool sp_keeper_reap(void)
 	keeper.pid = 0;
 	(void)sp_arch_syscall(SYS_munmap, (long)keeper.memory, (long)SP_BIRTH_BYTES, 0, 0);
 	return true;
+}
+
+void sp_keeper_wait(uint64_t ns)
+{
+	const struct timespec ts = {.tv_sec = (time_t)(ns / SP_NS_PER_S),
+				    .tv_nsec = (long)(ns % SP_NS_PER_S)};
+
+	/* When the word is set the process has some system calls left. */
+	if (atomic_load_explicit(&keeper.is_over, memory_order_acquire) != 0)
+		(void)sp_arch_syscall(SYS_sched_yield, 0, 0, 0, 0);
+	else
+		(void)sp_arch_syscall(SYS_futex, (long)&keeper.is_over, FUTEX_WAIT, 0, (long)&ts);
+}
+
+void sp_keeper_kill(void)
+{
+	atomic_store_explicit(&keeper.kills, 1, memory_order_relaxed);
+	if (sp_keeper_is_there())
+		(void)sp_arch_syscall(SYS_kill, keeper.pid, LOOK, 0, 0);
 }

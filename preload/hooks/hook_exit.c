@@ -20,7 +20,7 @@ static _Noreturn void leave(int status)
 
 SP_EXPORT _Noreturn void _exit(int status)
 {
-	sp_lifecycle_flush();
+	sp_lifecycle_end();
 	__typeof__(&_exit) next = SP_NEXT(_exit);
 
 	if (next != NULL)
@@ -30,7 +30,7 @@ SP_EXPORT _Noreturn void _exit(int status)
 
 SP_EXPORT _Noreturn void _Exit(int status)
 {
-	sp_lifecycle_flush();
+	sp_lifecycle_end();
 	__typeof__(&_Exit) next = SP_NEXT(_Exit);
 
 	if (next != NULL)
@@ -42,7 +42,7 @@ SP_EXPORT _Noreturn void quick_exit(int status)
 {
 	__typeof__(&quick_exit) next = SP_NEXT(quick_exit);
 
-	sp_lifecycle_flush();
+	sp_lifecycle_end();
 	if (next != NULL)
 		next(status);
 	leave(status);

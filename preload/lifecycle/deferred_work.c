@@ -200,7 +200,7 @@ static bool has_not_begun(const struct sp_region *r)
 /* The exporter does not work. True if another one was started. */
 static bool start_another(void)
 {
-	switch (sp_exporter_restart(sp_lifecycle_config())) {
+	switch (sp_exporter_restart(sp_lifecycle_config(), sp_lifecycle_has_ended())) {
 	case SP_RESTART_DONE:
 		sp_deferred_work_publish();
 		return true;
@@ -255,7 +255,8 @@ static void name_tracer(const struct sp_region *r)
 /* The part that makes system calls. */
 static void do_work(struct sp_region *r, uint32_t asked)
 {
-	if (((asked & SP_WORK_ALIVE) != 0 || has_not_begun(r)) && !sp_exporter_works())
+	if (((asked & SP_WORK_ALIVE) != 0 || has_not_begun(r)) && !sp_lifecycle_has_ended() &&
+	    !sp_exporter_works())
 		(void)start_another();
 	if ((asked & SP_WORK_SCAN) != 0)
 		sp_deferred_work_scan();

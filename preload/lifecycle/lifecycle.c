@@ -55,7 +55,7 @@ struct sp_config sp_lifecycle_settings;
 static bool parsed;
 static bool watches_forks;
 static bool forked;
-static _Atomic bool ended; /* the last flush is over */
+static _Atomic bool ended; /* the last flush has begun */
 
 /* glibc: nptl/register-atfork.c; what pthread_atfork() calls. Absent from other C libraries. */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
@@ -197,7 +197,8 @@ bool sp_lifecycle_start_or_work(void)
 			sp_deferred_work_run();
 		return sp_lifecycle_active();
 	}
-	if ((now != SP_LIFECYCLE_ASLEEP && now != SP_LIFECYCLE_STARTING) || sp_seccomp_is_on())
+	if ((now != SP_LIFECYCLE_ASLEEP && now != SP_LIFECYCLE_STARTING) || sp_seccomp_is_on() ||
+	    sp_lifecycle_has_ended())
 		return false;
 	if (now == SP_LIFECYCLE_STARTING ||
 	    !atomic_compare_exchange_strong_explicit(&sp_lifecycle_state, &now,
@@ -261,24 +262,24 @@ static void flush_exporter(void)
 		sp_log(SP_LOG_INFO,
 		       "not waiting for the last push (SPANPROF_FLUSH_TIMEOUT=0): if it fails, "
 		       "only SPANPROF_STATUS_FILE tells");
-	if (sp_exporter_flush(sp_lifecycle_settings.flush_timeout_ms) || !sp_deferred_work_revive())
+	if (sp_exporter_finish(sp_lifecycle_settings.flush_timeout_ms) ||
+	    !sp_deferred_work_revive())
 		return;
 	now = sp_monotonic_ns();
 	if (now < end)
-		(void)sp_exporter_flush((uint32_t)((end - now) / SP_NS_PER_MS));
+		(void)sp_exporter_finish((uint32_t)((end - now) / SP_NS_PER_MS) + 1);
 }
 
-void sp_lifecycle_flush(void)
+static void wait_for_start(void)
 {
-	int saved = errno;
+	if (atomic_load_explicit(&sp_lifecycle_state, memory_order_seq_cst) ==
+	    SP_LIFECYCLE_STARTING)
+		(void)wait_for_winner();
+}
 
-	/*
-	 * In a child of vfork everything belongs to its parent. Below a seccomp filter the exporter
-	 * notices the end by itself.
-	 */
-	if (!may_flush() || !sp_process_is_ours() ||
-	    atomic_load_explicit(&ended, memory_order_relaxed) || is_brief_child())
-		return;
+/* Below a seccomp filter the exporter notices the end by itself. */
+static void flush(void)
+{
 	/*
 	 * All CPU time up to now goes into records, so a later sample would count some of it twice:
 	 * the timer goes first. Only the thread itself knows the label of its time; for other
@@ -292,33 +293,71 @@ void sp_lifecycle_flush(void)
 	sp_deferred_work_account();
 	sp_deferred_work_publish();
 	flush_exporter();
-	errno = saved;
+}
+
+/* Nothing was started in this process. */
+static bool is_untouched(void)
+{
+	int now = atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire);
+
+	return now == SP_LIFECYCLE_OFF || now == SP_LIFECYCLE_ASLEEP;
+}
+
+/*
+ * Lets nobody start another exporter beside a process that ends: the keeper would be left behind.
+ * One that is just being started is waited for.
+ */
+static void keep_exporters_off(void)
+{
+	wait_for_start();
+	if (sp_deferred_work_keep_off(START_WAIT_NS))
+		sp_deferred_work_leave();
 }
 
 void sp_lifecycle_leave(void)
 {
-	if (!sp_lifecycle_active() || sp_count_read(SP_COUNT_SAMPLES_PUT) == 0)
+	int saved = errno;
+	bool is_own;
+
+	if (is_untouched() || !sp_process_is_ours())
 		return;
-	sp_lifecycle_flush();
-	if (sp_process_is_ours())
+	wait_for_start();
+	is_own = sp_exporter_is_own();
+	if (may_flush() && (is_own || sp_count_read(SP_COUNT_SAMPLES_PUT) != 0) &&
+	    !is_brief_child())
+		flush();
+	else if (is_own)
+		(void)sp_exporter_finish(sp_lifecycle_settings.flush_timeout_ms);
+	if (sp_lifecycle_active() && !is_own)
 		atomic_store_explicit(&sp_region_now()->state, SP_REGION_LEAVING,
 				      memory_order_relaxed);
+	errno = saved;
 }
 
 void sp_lifecycle_end(void)
 {
-	if (!may_flush())
+	int saved = errno;
+
+	/* In a child of vfork everything belongs to its parent. */
+	if (is_untouched() || !sp_process_is_ours())
 		return;
-	sp_lifecycle_flush();
-	if (sp_process_is_ours())
-		atomic_store_explicit(&ended, true, memory_order_relaxed);
+	/* Another thread may be here, or have been: the process must not end before it is done. */
+	if (!atomic_exchange_explicit(&ended, true, memory_order_relaxed)) {
+		keep_exporters_off();
+		if (may_flush() && !is_brief_child()) {
+			flush();
+			errno = saved;
+			return;
+		}
+	}
+	if (sp_exporter_is_own())
+		(void)sp_exporter_finish(sp_lifecycle_settings.flush_timeout_ms);
+	errno = saved;
 }
 
-static void wait_for_start(void)
+bool sp_lifecycle_has_ended(void)
 {
-	if (atomic_load_explicit(&sp_lifecycle_state, memory_order_seq_cst) ==
-	    SP_LIFECYCLE_STARTING)
-		(void)wait_for_winner();
+	return atomic_load_explicit(&ended, memory_order_relaxed);
 }
 
 void sp_lifecycle_before_filter(void)

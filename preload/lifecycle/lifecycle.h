@@ -67,16 +67,18 @@ static inline const struct sp_config *sp_lifecycle_config(void)
 }
 
 /*
- * The process is about to end: sends what there is, waiting at most the configured flush time. No-op
- * when never active, and in a vfork child that shares our memory. APP.
+ * The process is about to end: sends what there is, waiting at most the configured flush time, and
+ * ends what this process has started (sp_exporter_finish()). From then on nothing is started. No-op
+ * when never active, when it has been called before, and in a vfork child that shares our memory.
+ * APP, any thread, also several at once.
  */
-void sp_lifecycle_flush(void);
+void sp_lifecycle_end(void);
 
 /* The same, before the process executes another program. That may still fail. */
 void sp_lifecycle_leave(void);
 
-/* The last flush: as sp_lifecycle_flush(), which does nothing from then on. At exit. */
-void sp_lifecycle_end(void);
+/* The end has begun. */
+bool sp_lifecycle_has_ended(void);
 
 /*
  * APP, around a call by which the program installs a seccomp filter (sampler/base/seccomp.h). Before

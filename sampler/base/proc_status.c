@@ -16,6 +16,9 @@
 #include <unistd.h>
 
 #include "sampler/base/seccomp.h"
+#include "sampler/base/text.h"
+
+#define STAT_START 22U /* the field of a stat file, counted from 1 */
 
 /* False as long as the end of the line is not there. */
 static bool find(const char *text, const char *start, char line[SP_PROC_STATUS_LINE])
@@ -55,4 +58,22 @@ int sp_proc_status(const char *path, const char *start, char line[SP_PROC_STATUS
 	}
 	(void)sp_syscall(SYS_close, fd);
 	return found;
+}
+
+uint64_t sp_proc_stat_start(const char *text, char *state)
+{
+	/* The name, which may hold anything, ends at the last parenthesis. */
+	const char *at = strrchr(text, ')');
+	uint64_t ticks = 0;
+
+	*state = '?';
+	if (at == NULL || at[1] != ' ')
+		return 0;
+	*state = at[2];
+	for (unsigned field = 2; at != NULL && field < STAT_START; field++)
+		at = strchr(at + 1, ' ');
+	if (at == NULL)
+		return 0;
+	at++;
+	return sp_text_number(&at, 10, &ticks) ? ticks : 0;
 }

@@ -285,9 +285,10 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_FLUSH_TIMEOUT", SP_FORM_OWN}}, \
 	  .min = 0, .max = 60000, .fallback = "2s", \
 	  .help = "How long the end of a process may be delayed: until the last push is " \
-		  "done if its exporter serves no other process, else until the exporter " \
-		  "has its samples. `0` = no delay; then only SPANPROF_STATUS_FILE " \
-		  "tells if the last push fails.") \
+		  "done and the exporter has ended if this process has started it, else " \
+		  "until the exporter has its samples. `0` = no delay: the exporter outlives " \
+		  "the process, whoever inherits it (pid 1, a subreaper) can wait for it, and " \
+		  "only SPANPROF_STATUS_FILE tells if the last push fails.") \
 	X(PUSH_TIMEOUT, DURATION, push_timeout_ms, \
 	  .source = {{"SPANPROF_PUSH_TIMEOUT", SP_FORM_OWN}, \
 		     {"PYROSCOPE_PROFILE_EXPORT_TIMEOUT", SP_FORM_OWN}}, \

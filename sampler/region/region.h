@@ -26,7 +26,7 @@
  * The version of layout and meaning, including the records in the rings. Object and program have to
  * be of the same build.
  */
-#define SP_REGION_VERSION 7U
+#define SP_REGION_VERSION 8U
 
 /*
  * The numbers of the descriptors that the exporter inherits: its region, the host's folder in /proc
@@ -115,6 +115,7 @@ enum sp_region_exporter {
 	SP_EXPORTER_FAILED,  /* cannot work: struct sp_region.exporter_error */
 	SP_EXPORTER_GONE, /* has ended and will not come back, or the host waits no more for it */
 	SP_EXPORTER_REFUSED, /* it works for the family, and cannot for this process */
+	SP_EXPORTER_MOVED, /* has sent everything and ended, because who started it has: start another */
 };
 
 /* Bits of struct sp_region.deferred_work: what is asked of the next hook of any thread. */
@@ -171,6 +172,11 @@ struct sp_region {
 	_Atomic uint32_t flush_done;
 	_Atomic uint32_t exporter;          /* enum sp_region_exporter; a futex, too */
 	_Atomic uint64_t flush_deadline_ns; /* CLOCK_MONOTONIC */
+	/*
+	 * 1 = the exporter has to end with this flush, because its keeper is a child of this process,
+	 * which ends or executes another program. Only for the process that has started it.
+	 */
+	_Atomic uint32_t end_asked;
 
 	/*
 	 * Who executed the program: it may fork others, also when none of its children is there. 0 =
@@ -179,9 +185,10 @@ struct sp_region {
 	int32_t program_pid;
 
 	/* Written by the exporter. */
-	_Atomic int32_t exporter_pid;   /* by who starts it; in the host's pid namespace */
-	_Atomic int32_t exporter_error; /* why it could not start or work: a positive errno */
-	_Atomic uint32_t generation;    /* announce all objects again when it changes */
+	_Atomic int32_t exporter_pid;    /* by who starts it; in the host's pid namespace */
+	_Atomic uint64_t exporter_began; /* start time in /proc/PID/stat; 0 = unknown */
+	_Atomic int32_t exporter_error;  /* why it could not start or work: a positive errno */
+	_Atomic uint32_t generation;     /* announce all objects again when it changes */
 	/*
 	 * What the exporter has counted for this process. If the host starts another exporter, that
 	 * one begins with the values of its predecessor.

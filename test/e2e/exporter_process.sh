@@ -54,11 +54,11 @@ if [[ -n ${TEST_EMULATOR:-} ]]; then
 	exit 0
 fi
 
-for case in plain kept ignored kept_ignored parent_death crowded same_number thread forked few_files filtered; do
+for case in plain kept ignored parent_death crowded same_number thread forked few_files filtered; do
 	starter "$case" -- "$case"
 	expect_wanted "$case"
 done
-for case in missing not_executable no_memory kill_exporter kill_kept kill_keeper host_ends unreaped \
+for case in missing not_executable no_memory kill_exporter kill_keeper host_ends ended reused \
 	filtered_more exec; do
 	starter "$case" -- "$case"
 done

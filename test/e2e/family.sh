@@ -41,7 +41,7 @@ finish()
 	wait "$SERVER" || rc=$?
 	[[ $rc == 12 ]] || fail "$1: exit status $rc: $(cat "$WORK/$1.err")"
 	# Of a slow server the last worker may say so; that nothing was lost is asked for below.
-	! grep -v 'the exporter goes on without it' "$WORK/$1.err" >"$WORK/said" || fail "$1: it says: $(<"$WORK/said")"
+	! grep -v 'before the server has taken the last' "$WORK/$1.err" >"$WORK/said" || fail "$1: it says: $(<"$WORK/said")"
 	poll_until 20 all_have_ended || fail "$1: exporters are left behind"
 }
 

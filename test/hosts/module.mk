@@ -8,7 +8,7 @@ HOST_BURN := $(B)/test/libburn.so
 HOST_PLUGIN := $(B)/test/libplugin.so
 HOST_RPATH := -L$(B)/test -Wl,-rpath,'$$ORIGIN/..' -lpthread
 
-HOSTS_WITH_FIXTURE := alternate blocked busy calls close_fds context ending family forgetful fork_list handlers itimer labels leaves names outside pending \
+HOSTS_WITH_FIXTURE := alternate blocked busy calls close_fds context ending family forgetful fork_list handlers inheritor itimer labels leaves names outside pending \
 	pointers race_free requests sandbox setxid small_stack spawn spend \
 	taker tasks threads urgent vfork_mask waits
 HOSTS_WITH_SDK := prefork spans
@@ -145,7 +145,7 @@ endif
 
 # Our start of the exporter's process, and what stands for the exporter.
 HOST_STARTER_OBJS := $(addprefix $(B)/release/,$(addprefix preload/exporter/,exporter_process.o exporter_child.o keeper.o) \
-	$(addprefix sampler/base/,fmt.o process.o seccomp.o))
+	$(addprefix sampler/base/,fmt.o proc_status.o process.o seccomp.o text.o))
 
 $(B)/test/hosts/starter: $(HOST_STARTER_OBJS)
 HOST_LIBS_starter = $(HOST_STARTER_OBJS) -lpthread

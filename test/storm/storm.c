@@ -118,7 +118,7 @@ static long mappings(void)
 /* All workers have waited for theirs: whoever is there, dead or alive, is none of them. */
 static long children(void)
 {
-	return waitpid(-1, NULL, WNOHANG | __WALL) == -1 && errno == ECHILD ? 0 : 1;
+	return waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD ? 0 : 1;
 }
 
 /* Those of the user in this user namespace, timers and other processes' included. */

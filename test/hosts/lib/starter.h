@@ -227,9 +227,10 @@ static void expect_unnoticed(bool keeper)
 	MUST(descriptors == 0 || entries("/proc/self/fd") == descriptors + 2);
 	MUST(entries("/proc/self/task") == threads);
 	MUST(number_in("/proc/self/oom_score_adj") == score && prctl(PR_GET_DUMPABLE) == dumpable);
-	MUST(children_in_proc(&child) == keeper);
-	if (keeper)
-		MUST(!is_open(child) && getsid(child) == child);
+	if (descriptors != 0)
+		MUST(children_in_proc(&child) == keeper);
+	if (keeper && child != 0)
+		SOON(!is_open(child) && getsid(child) == child);
 	/* Nobody else has the writing end. */
 	close(ends[1]);
 	MUST(read(ends[0], &byte, 1) == 0);
@@ -238,6 +239,21 @@ static void expect_unnoticed(bool keeper)
 	SOON(tidied() && children_in_proc(NULL) == 0);
 	expect_no_child(false);
 	MUST(children_ended == 0 && mappings() == mapped);
+}
+
+/* The keeper finds that the exporter cannot be started, and ends. */
+static void expect_failed(int error)
+{
+	int mapped = mappings();
+
+	MUST(start_it() == 0);
+	SOON(!sp_exporter_process_alive(region));
+	MUST(atomic_load(&region->exporter_error) == error);
+	MUST(atomic_load(&region->exporter) == SP_EXPORTER_FAILED && exporter() == 0);
+	atomic_store(&region->exporter, SP_EXPORTER_NONE);
+	MUST(mappings() == mapped);
+	expect_no_child(false);
+	MUST(children_in_proc(NULL) == 0 && children_ended == 0);
 }
 
 static void expect_refused(int error)

@@ -36,19 +36,14 @@ static void case_kill_exporter(void)
 	SOON(works());
 	MUST(kill(exporter(), SIGKILL) == 0);
 	SOON(!sp_exporter_process_alive(region));
-	SOON(tidied() && children_in_proc(NULL) == 0);
+	MUST(atomic_load(&region->exporter) == SP_EXPORTER_GONE);
+	MUST(children_in_proc(NULL) == 0);
 	expect_no_child(false);
 	MUST(children_ended == 0);
 	atomic_store(&region->exporter, SP_EXPORTER_NONE);
 	MUST(start_it() == 0);
 	SOON(works());
 	end_it();
-}
-
-static void case_kill_kept(void)
-{
-	MUST(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
-	case_kill_exporter();
 }
 
 /* The one thing that cannot be had: then the host has a child that it can wait for, and no more. */
@@ -68,8 +63,7 @@ static void case_kill_keeper(void)
 	MUST(kill(child, 0) == 0 && sp_exporter_process_alive(region));
 	MUST(children_in_proc(NULL) == 1);
 	MUST(kill(child, SIGKILL) == 0);
-	SOON(tidied() && kill(child, 0) != 0);
-	MUST(sp_exporter_process_alive(region));
+	SOON(!sp_exporter_process_alive(region) && kill(child, 0) != 0);
 	MUST(waitpid(-1, NULL, WNOHANG) == 0);
 	MUST(kill(exporter(), SIGKILL) == 0);
 	SOON(waitpid(-1, NULL, WNOHANG) == exporter());
@@ -77,8 +71,8 @@ static void case_kill_keeper(void)
 	MUST(children_ended == 1 && children_in_proc(NULL) == 0);
 }
 
-/* The exporter belongs to a process that never waits, as pid 1 of many a container. */
-static void case_unreaped(void)
+/* Told to end, one that does not is killed; nobody inherits anything, nor finds what it was. */
+static void case_ended(void)
 {
 	int status = 0;
 	pid_t host;
@@ -88,14 +82,34 @@ static void case_unreaped(void)
 	if (host == 0) {
 		MUST(start_it() == 0);
 		SOON(works());
-		MUST(children_in_proc(NULL) == 0 && sp_exporter_process_alive(region));
-		MUST(kill(exporter(), SIGKILL) == 0);
-		SOON(!sp_exporter_process_alive(region));
-		MUST(kill(exporter(), 0) == 0);
+		MUST(sp_exporter_process_end(0) && !sp_exporter_process_alive(region));
+		MUST(children_in_proc(NULL) == 0);
+		expect_no_child(false);
 		_exit(0);
 	}
 	MUST(waitpid(host, &status, 0) == host && status == 0);
-	MUST(waitpid(-1, NULL, 0) == exporter());
+	expect_no_child(false);
+	MUST(children_in_proc(NULL) == 0 && children_ended == 1);
+}
+
+/* An exporter that was joined has ended, and another process has got its number. */
+static void case_reused(void)
+{
+	char text[512] = "";
+	unsigned long long began = 0;
+	FILE *f = fopen("/proc/self/stat", "re");
+
+	MUST(f != NULL && fgets(text, sizeof(text), f) != NULL);
+	fclose(f);
+	MUST(sscanf(strrchr(text, ')'),
+		    ") %*c" /* up to the start time */
+		    " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+		    &began) == 1);
+	atomic_store(&region->exporter_pid, getpid());
+	atomic_store(&region->exporter_began, began);
+	MUST(sp_exporter_process_alive(region));
+	atomic_store(&region->exporter_began, began - 1);
+	MUST(!sp_exporter_process_alive(region));
 }
 
 /* The host ends, and the keeper with it. Asked by a parent, which is a subreaper as well. */

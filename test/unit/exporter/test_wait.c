@@ -24,7 +24,7 @@ static int follow(void *arg, const struct sp_waiter *process)
 	return sp_rights_follow();
 }
 
-static const struct sp_rights_hook rights = {.follow = follow};
+static const struct sp_family_hook rights = {.follow = follow};
 
 static void begin(void)
 {

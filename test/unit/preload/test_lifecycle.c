@@ -40,6 +40,7 @@ static struct {
 	bool ended;
 	uint32_t asks; /* as soon as it is there */
 	unsigned flushes;
+	bool is_own; /* it has a keeper */
 	uint32_t flush_ms;
 	uint32_t
 		ends_after_ms; /* during the first flush, and another one is there; 0 = it does not */
@@ -110,7 +111,12 @@ void sp_exporter_tell_ended(void)
 {
 }
 
-bool sp_exporter_flush(uint32_t timeout_ms)
+bool sp_exporter_is_own(void)
+{
+	return exporter.is_own;
+}
+
+bool sp_exporter_finish(uint32_t timeout_ms)
 {
 	uint64_t ns = exporter.ends_after_ms * SP_NS_PER_MS;
 
@@ -155,7 +161,6 @@ Test(lifecycle, is_off_before_it_was_loaded)
 	cr_assert_not(sp_lifecycle_wanted());
 	cr_assert_not(sp_lifecycle_start());
 	sp_lifecycle_main();
-	sp_lifecycle_flush();
 	sp_lifecycle_end();
 
 	cr_assert_eq(exporter.started, 0);
@@ -244,12 +249,10 @@ Test(lifecycle, stopped_it_samples_nothing_any_more_but_flushes)
 	cr_assert_not(sp_lifecycle_wanted());
 	cr_assert_not(sp_lifecycle_start());
 	cr_assert_eq(sp_thread_armed(), 0);
-	sp_lifecycle_flush();
+	sp_lifecycle_end();
 	cr_assert_eq(exporter.flushes, 1);
 	sp_lifecycle_end();
-	cr_assert_eq(exporter.flushes, 2);
-	sp_lifecycle_flush();
-	cr_assert_eq(exporter.flushes, 2, "the end was the last one");
+	cr_assert_eq(exporter.flushes, 1, "the end was the last one");
 }
 
 Test(lifecycle, without_its_exporter_it_samples_nothing_any_more)
@@ -262,7 +265,7 @@ Test(lifecycle, without_its_exporter_it_samples_nothing_any_more)
 	cr_assert_not(sp_lifecycle_active());
 	cr_assert_not(sp_lifecycle_wanted());
 	cr_assert_eq(sp_thread_armed(), 0);
-	sp_lifecycle_flush();
+	sp_lifecycle_end();
 	cr_assert_eq(exporter.flushes, 0);
 }
 
@@ -357,7 +360,6 @@ static int flushes_in_child(void)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		sp_lifecycle_flush();
 		sp_lifecycle_end();
 		_exit((int)exporter.flushes);
 	}
@@ -378,10 +380,10 @@ Test(lifecycle, stopped_it_is_off_in_a_forked_child)
 Test(lifecycle, flushes_for_as_long_as_configured)
 {
 	load_with("SPANPROF_FLUSH_TIMEOUT=1500ms", NULL);
-	sp_lifecycle_flush();
+	sp_lifecycle_end();
 	cr_assert_eq(exporter.flushes, 0, "nothing to send before the start");
 	cr_assert(sp_lifecycle_start());
-	sp_lifecycle_flush();
+	sp_lifecycle_end();
 
 	cr_assert_eq(exporter.flushes, 1);
 	cr_assert_eq(exporter.flush_ms, 1500);
@@ -392,7 +394,7 @@ Test(lifecycle, waits_for_two_exporters_no_longer_than_for_one)
 	load_with("SPANPROF_FLUSH_TIMEOUT=1500ms", NULL);
 	cr_assert(sp_lifecycle_start());
 	exporter.ends_after_ms = 50;
-	sp_lifecycle_flush();
+	sp_lifecycle_end();
 
 	cr_assert_eq(exporter.flushes, 2);
 	cr_expect_leq(exporter.flush_ms, 1450);
@@ -432,10 +434,33 @@ Test(lifecycle, after_the_end_there_is_no_second_flush)
 	load_with(NULL, NULL);
 	cr_assert(sp_lifecycle_start());
 	sp_lifecycle_end();
-	sp_lifecycle_flush();
 	sp_lifecycle_end();
 
 	cr_assert_eq(exporter.flushes, 1);
+}
+
+Test(lifecycle, an_exporter_of_its_own_is_ended_though_there_is_nothing_to_send)
+{
+	load_with(NULL, NULL);
+	cr_assert(sp_lifecycle_start());
+	exporter.is_own = true;
+	sp_lifecycle_leave();
+	cr_assert_eq(exporter.flushes, 1, "before an exec");
+
+	sp_lifecycle_fail();
+	sp_lifecycle_end();
+	cr_assert_eq(exporter.flushes, 2, "at the end, though it has failed");
+}
+
+Test(lifecycle, nothing_is_started_once_the_end_has_begun)
+{
+	load_with(NULL, NULL);
+	cr_assert(sp_lifecycle_start());
+	sp_lifecycle_end();
+	exporter.ended = true;
+	(void)sp_lifecycle_start();
+
+	cr_assert_eq(exporter.started, 1);
 }
 
 static int status_of(pid_t child)
