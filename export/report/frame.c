@@ -24,16 +24,14 @@ size_t sp_report_frame_text(const struct sp_report_frame *f, bool lines,
 			    char out[SP_REPORT_TEXT_MAX + 1])
 {
 	char number[24] = "";
-	char where[SP_REPORT_TEXT_MAX + 1];
 	char whole[2 * SP_REPORT_TEXT_MAX + 32];
 
 	if (!lines || f->file[0] == '\0')
 		return sp_report_clean(f->name, out);
 	if (f->line != 0)
 		(void)snprintf(number, sizeof(number), ":%" PRIu64, f->line);
-	(void)sp_report_clean(f->name, out);
-	(void)sp_report_clean(f->file, where);
-	(void)snprintf(whole, sizeof(whole), "%s (%s%s)", out, where, number);
+	(void)snprintf(whole, sizeof(whole), "%s (%s%s)", f->name, f->file, number);
+	/* What does not fit may end amid a character. */
 	return sp_report_clean(whole, out);
 }
 

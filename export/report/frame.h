@@ -11,13 +11,13 @@
 #define SP_REPORT_TEXT_MAX 4096U
 
 /*
- * Writes the function's name, with lines and as far as known followed by " (file:line)", as valid
- * UTF-8 without control characters and NUL-terminated. Returns its length.
+ * Writes the function's name, with lines and as far as known followed by " (file:line)", cut to that
+ * size and NUL-terminated. Returns its length.
  */
 size_t sp_report_frame_text(const struct sp_report_frame *f, bool lines,
 			    char out[SP_REPORT_TEXT_MAX + 1]);
 
-/* The same for any text. */
+/* Any text as valid UTF-8 without control characters. Returns its length. */
 size_t sp_report_clean(const char *s, char out[SP_REPORT_TEXT_MAX + 1]);
 
 /* One line on stderr about a file, or "" for none. */

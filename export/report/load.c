@@ -23,13 +23,22 @@
  */
 #define SP_REPORT_STACK_MAX ((size_t)1 << 16)
 #define SP_REPORT_FRAMES_MAX ((size_t)1 << 25)
-/* The end of a longer text is of no use, and each frame with that name would have to walk it. */
-#define SP_REPORT_STRING_MAX ((size_t)2 * SP_REPORT_TEXT_MAX)
 #define SP_REPORT_FILE_NAME 255
 
 typedef Spanprof__Pprof__Profile pb_profile;
 typedef Spanprof__Pprof__Sample pb_sample;
 typedef Spanprof__Pprof__Location pb_location;
+typedef Spanprof__Pprof__Line pb_line;
+typedef Spanprof__Pprof__Function pb_function;
+
+/* The functions of a location, inlined ones first. Samples have it some thousand times. */
+struct place {
+	struct sp_report_frame *frame; /* NULL = no sample has had it yet */
+	struct sp_report_memo *memo;   /* of each */
+	size_t frames;
+	char *made;                   /* the name of a location without function */
+	enum sp_frame_kind leaf_kind; /* of the first one where it is the leaf of a sample */
+};
 
 struct reader {
 	pb_profile *p;
@@ -37,11 +46,11 @@ struct reader {
 	size_t ns_type;
 	size_t count_type; /* n_sample_type = there is none */
 	struct sp_id_index location, function, mapping;
+	struct place *place; /* by location */
 	struct sp_report_frame *frame;
 	size_t frames, frame_cap, all_frames;
 	bool of_waits; /* the samples are of waiting time, or of both */
 	bool kinds;    /* they are wanted */
-	char **made;   /* names of frames without function */
 	char *why;
 };
 
@@ -168,16 +177,6 @@ static bool choose_types(struct reader *r, const char *wanted)
 	return found || wanted == NULL;
 }
 
-static int add_frame(struct reader *r, const struct sp_report_frame *frame)
-{
-	if (r->frames == SP_REPORT_STACK_MAX || r->all_frames++ == SP_REPORT_FRAMES_MAX)
-		return refuse(r, "it has too many frames");
-	if (!SP_GROW(r->frame, r->frame_cap, r->frames + 1, SP_REPORT_STACK_MAX))
-		return refuse(r, "out of memory");
-	r->frame[r->frames++] = *frame;
-	return 0;
-}
-
 static const char *object_of(const struct reader *r, const pb_location *l)
 {
 	size_t m = l->mapping_id != 0 ? sp_id_index_find(&r->mapping, l->mapping_id) : SIZE_MAX;
@@ -185,63 +184,96 @@ static const char *object_of(const struct reader *r, const pb_location *l)
 	return m != SIZE_MAX ? text(r->p, r->p->mapping[m]->filename) : "";
 }
 
-/* The name of a location that has no function: "file!0xaddress", made once. NULL without memory. */
-static const char *bare_name(struct reader *r, size_t at)
+/* The name of a location that has no function: "file!0xaddress". NULL without memory. */
+static char *bare_name(const struct reader *r, const pb_location *l)
 {
-	const pb_location *l = r->p->location[at];
 	const char *file = object_of(r, l);
 	const char *slash = strrchr(file, '/');
-	char name[SP_REPORT_FILE_NAME + 32];
-	size_t size;
+	char raw[SP_REPORT_FILE_NAME + 32];
+	char name[SP_REPORT_TEXT_MAX + 1];
+	char *made;
 
 	if (slash != NULL)
 		file = slash + 1;
-	if (r->made[at] != NULL)
-		return r->made[at];
-	(void)snprintf(name, sizeof(name), "%.*s!0x%" PRIx64, SP_REPORT_FILE_NAME,
+	(void)snprintf(raw, sizeof(raw), "%.*s!0x%" PRIx64, SP_REPORT_FILE_NAME,
 		       file[0] != '\0' ? file : "unknown", l->address);
-	size = strlen(name) + 1;
-	r->made[at] = sp_budget_alloc(r->budget, size);
-	return r->made[at] != NULL ? memcpy(r->made[at], name, size) : NULL;
+	/* A file name that was cut may end amid a character. */
+	(void)sp_report_clean(raw, name);
+	made = sp_budget_alloc(r->budget, strlen(name) + 1);
+	return made != NULL ? memcpy(made, name, strlen(name) + 1) : NULL;
 }
 
-/* Inlined functions come first. */
-static int read_location(struct reader *r, size_t at)
+/* Looks up what all samples with a location have in common. */
+static int read_place(const struct reader *r, size_t at)
 {
 	const pb_profile *p = r->p;
 	const pb_location *l = p->location[at];
-	struct sp_frame_place place = {.object = object_of(r, l)};
-	struct sp_report_frame frame = {.file = ""};
+	struct place *place = &r->place[at];
+	struct sp_frame_place where = {.object = object_of(r, l)};
+	size_t n = l->n_line != 0 ? l->n_line : 1;
 
-	/* What a thread waits for is the leaf, and no code. */
-	place.waits = r->of_waits && r->frames == 0 && place.object[0] == '\0';
-	for (size_t i = 0; i < l->n_line; i++) {
-		const Spanprof__Pprof__Function *f =
-			p->function[sp_id_index_find(&r->function, l->line[i]->function_id)];
+	if (n > SP_REPORT_STACK_MAX)
+		return refuse(r, "it has too many frames");
+	place->frame = sp_budget_alloc(r->budget, n * sizeof(*place->frame));
+	place->memo = sp_budget_alloc(r->budget, n * sizeof(*place->memo));
+	if (l->n_line == 0)
+		place->made = bare_name(r, l);
+	if (place->frame == NULL || place->memo == NULL || (l->n_line == 0 && place->made == NULL))
+		return refuse_memory(r);
+	memset(place->memo, 0, n * sizeof(*place->memo));
+	for (size_t i = 0; i < n; i++) {
+		struct sp_report_frame frame = {
+			.name = place->made, .file = "", .memo = &place->memo[i]};
 
-		frame.name = text(p, f->name);
-		frame.file = text(p, f->filename);
-		frame.line = l->line[i]->line > 0 ? (uint64_t)l->line[i]->line : 0;
-		place.source = frame.file;
-		if (r->kinds || place.waits)
-			frame.kind = sp_frame_kind_of(frame.name, &place);
-		if (add_frame(r, &frame) != 0)
-			return -1;
+		if (place->made == NULL) {
+			const pb_line *line = l->line[i];
+			const pb_function *f =
+				p->function[sp_id_index_find(&r->function, line->function_id)];
+
+			frame.name = text(p, f->name);
+			frame.file = text(p, f->filename);
+			frame.line = line->line > 0 ? (uint64_t)line->line : 0;
+		}
+		where.source = frame.file;
+		if (r->kinds)
+			frame.kind = sp_frame_kind_of(frame.name, &where);
+		place->frame[i] = frame;
 	}
-	if (l->n_line != 0)
-		return 0;
-	frame.name = bare_name(r, at);
-	frame.file = place.source = "";
-	if (frame.name != NULL && (r->kinds || place.waits))
-		frame.kind = sp_frame_kind_of(frame.name, &place);
-	return frame.name != NULL ? add_frame(r, &frame) : refuse_memory(r);
+	place->frames = n;
+	where.source = place->frame[0].file;
+	/* What a thread waits for is the leaf, and no code. */
+	where.waits = r->of_waits && where.object[0] == '\0';
+	if (r->kinds || r->of_waits)
+		place->leaf_kind = sp_frame_kind_of(place->frame[0].name, &where);
+	return 0;
+}
+
+static int add_place(struct reader *r, size_t at)
+{
+	const struct place *place = &r->place[at];
+	bool is_leaf = r->frames == 0;
+
+	if (place->frame == NULL && read_place(r, at) != 0)
+		return -1;
+	if (place->frames > SP_REPORT_STACK_MAX - r->frames ||
+	    place->frames > SP_REPORT_FRAMES_MAX - r->all_frames)
+		return refuse(r, "it has too many frames");
+	r->all_frames += place->frames;
+	if (!SP_GROW(r->frame, r->frame_cap, r->frames + place->frames, SP_REPORT_STACK_MAX))
+		return refuse(r, "out of memory");
+	/* read_place() has set it. NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
+	memcpy(r->frame + r->frames, place->frame, place->frames * sizeof(*r->frame));
+	r->frames += place->frames;
+	if (is_leaf && r->of_waits)
+		r->frame[0].kind = place->leaf_kind;
+	return 0;
 }
 
 static int read_frames(struct reader *r, const pb_sample *s)
 {
 	r->frames = 0;
 	for (size_t i = 0; i < s->n_location_id; i++)
-		if (read_location(r, sp_id_index_find(&r->location, s->location_id[i])) != 0)
+		if (add_place(r, sp_id_index_find(&r->location, s->location_id[i])) != 0)
 			return -1;
 	return 0;
 }
@@ -294,11 +326,30 @@ static int visit(struct reader *r, const struct sp_report_sink *sink)
 	return 0;
 }
 
-static void cut_strings(const pb_profile *p)
+/*
+ * Everything that is printed of a profile comes from its strings, which are untrusted. Each is made
+ * printable here, once, and in the place where it lies if it has become no longer.
+ */
+static int make_printable(const struct reader *r)
 {
-	for (size_t i = 0; i < p->n_string_table; i++)
-		if (strnlen(p->string_table[i], SP_REPORT_STRING_MAX) == SP_REPORT_STRING_MAX)
-			p->string_table[i][SP_REPORT_STRING_MAX - 1] = '\0';
+	char clean[SP_REPORT_TEXT_MAX + 1];
+
+	for (size_t i = 0; i < r->p->n_string_table; i++) {
+		char **s = &r->p->string_table[i];
+		size_t had = strlen(*s);
+		size_t len = sp_report_clean(*s, clean);
+
+		if (len > had) {
+			char *more = sp_budget_alloc(r->budget, len + 1);
+
+			if (more == NULL)
+				return refuse_memory(r);
+			sp_budget_free(r->budget, *s);
+			*s = more;
+		}
+		memcpy(*s, clean, len + 1);
+	}
+	return 0;
 }
 
 static bool is_wanted(struct reader *r, const struct sp_report_sink *sink)
@@ -316,11 +367,10 @@ static bool is_wanted(struct reader *r, const struct sp_report_sink *sink)
 
 static int read_profile(struct reader *r, const struct sp_report_sink *sink)
 {
-	cut_strings(r->p);
-	if (index_ids(r) != 0 || check(r) != 0)
+	if (make_printable(r) != 0 || index_ids(r) != 0 || check(r) != 0)
 		return -1;
-	r->made = calloc(r->p->n_location + 1, sizeof(*r->made));
-	if (r->made == NULL)
+	r->place = calloc(r->p->n_location + 1, sizeof(*r->place));
+	if (r->place == NULL)
 		return refuse(r, "out of memory");
 	if (!choose_types(r, sink->type) || !is_wanted(r, sink))
 		return 0;
@@ -343,9 +393,12 @@ int sp_report_load(const struct sp_bytes *profile, size_t memory_max,
 	if (p == NULL)
 		return refuse(&r, "not a pprof profile");
 	err = read_profile(&r, sink);
-	for (size_t i = 0; r.made != NULL && i < p->n_location; i++)
-		sp_budget_free(&budget, r.made[i]);
-	free(r.made);
+	for (size_t i = 0; r.place != NULL && i < p->n_location; i++) {
+		sp_budget_free(&budget, r.place[i].frame);
+		sp_budget_free(&budget, r.place[i].memo);
+		sp_budget_free(&budget, r.place[i].made);
+	}
+	free(r.place);
 	free(r.frame);
 	sp_id_index_fini(&r.location);
 	sp_id_index_fini(&r.function);

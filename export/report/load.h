@@ -10,15 +10,30 @@
 #include "export/profile/pprof.h"
 #include "export/report/frame_kind.h"
 
+/*
+ * Where those who add up samples have put a frame. A busy profile has thousands of samples for each
+ * of its frames, so a text is looked up when its frame is met first, and not for each sample. All 0
+ * at first; one for all samples of a profile with that frame.
+ */
+struct sp_report_memo {
+	uint32_t function; /* its row in the tally, plus 1 */
+	uint32_t node;     /* its text in the tree */
+	uint32_t wait;     /* its text in the table of waits */
+};
+
 /* One function of a stack. */
 struct sp_report_frame {
 	const char *name;
 	const char *file;        /* "" = unknown */
 	uint64_t line;           /* 0 = unknown */
 	enum sp_frame_kind kind; /* only if it is wanted, or SP_FRAME_WAITING */
+	struct sp_report_memo *memo;
 };
 
-/* One sample with everything looked up. Pointers live during the call. */
+/*
+ * One sample with everything looked up. All texts are printable: what a profile says is made valid
+ * UTF-8 without control characters when it is read. Pointers live during the call.
+ */
 struct sp_report_sample {
 	uint64_t samples;
 	uint64_t ns;

@@ -292,6 +292,10 @@ int sp_reading_init(struct sp_reading *r, const struct sp_report_options *o)
 {
 	*r = (struct sp_reading){
 		.o = o, .selection = o->selection, .side = SP_SIDE_SELECTED, .window = o->window};
+	if (o->selection.span_name != NULL) {
+		(void)sp_report_clean(o->selection.span_name, r->span_name);
+		r->selection.span_name = r->span_name;
+	}
 	if (sp_tally_init(&r->tally) != 0 || sp_tree_init(&r->tree) != 0)
 		return refuse(r, SP_EXIT_DAMAGED, "", "out of memory");
 	r->tally.lines = r->tree.lines = o->lines;

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "export/report/frame.h"
 #include "export/report/load.h"
 #include "export/report/options.h"
 #include "export/report/tally.h"
@@ -18,6 +19,7 @@
 struct sp_reading {
 	const struct sp_report_options *o;
 	struct sp_selection selection;
+	char span_name[SP_REPORT_TEXT_MAX + 1]; /* of the selection, printable as all texts are */
 	struct sp_tally tally;
 	struct sp_tree tree; /* only if it is wanted */
 	bool wants_tree;

@@ -11,12 +11,10 @@
 #include "export/report/frame.h"
 #include "export/util/grow.h"
 #include "export/util/text_out.h"
+#include "sampler/base/text.h"
 
 #define LEAF_PROCESSOR "[waiting for a CPU]"
-/* Frames of a stack that tell it from others of its name: the whole stack would not fit a line. */
-#define FRAMES_MAX 8U
-#define TEXT_MAX 1024U
-#define RECURSION_MAX 64U
+#define NAME_MAX_SHOWN 256U
 
 const char *const sp_waits_state_words[SP_WAITS_STATES] = {"CPU", "runnable", "blocked"};
 
@@ -32,13 +30,15 @@ void sp_span_waits_fini(struct sp_span_waits *w)
 	free(w->row);
 	free(w->name);
 	free(w->stack);
+	sp_hash_index_fini(&w->by_frames);
 	memset(w, 0, sizeof(*w));
 }
 
 size_t sp_span_waits_bytes(const struct sp_span_waits *w)
 {
 	return sp_strtab_bytes(&w->text) + w->row_cap * sizeof(*w->row) +
-	       w->name_cap * sizeof(*w->name) + w->stack_cap * sizeof(*w->stack);
+	       w->name_cap * sizeof(*w->name) + w->stack_cap * sizeof(*w->stack) +
+	       sp_hash_index_bytes(&w->by_frames);
 }
 
 const char *sp_span_waits_text(const struct sp_span_waits *w, uint32_t id)
@@ -75,7 +75,7 @@ static uint32_t name_row(struct sp_span_waits *w, const struct sp_report_sample 
 	uint32_t *row;
 	uint32_t id;
 
-	(void)sp_report_clean(s->span_name, text + 1);
+	(void)snprintf(text + 1, sizeof(text) - 1, "%s", s->span_name);
 	row = row_of(w, text, &id);
 	if (row == NULL || *row != 0)
 		return row != NULL ? *row : 0;
@@ -112,58 +112,77 @@ static enum sp_waits_state state_of(const struct sp_span_waits *w, const struct 
 	return strcmp(s->frame[0].name, LEAF_PROCESSOR) == 0 ? SP_WAITS_RUNNABLE : SP_WAITS_BLOCKED;
 }
 
-/* A function that calls itself is shown once: recursion of any depth is one stack. */
-static bool is_shown_before(const struct sp_report_sample *s, size_t frame)
+/* The text of a frame, 0 when out of memory. */
+static uint32_t frame_text(struct sp_span_waits *w, const struct sp_report_frame *f)
 {
-	for (size_t i = 0; i < frame && i < RECURSION_MAX; i++)
-		if (strcmp(s->frame[i].name, s->frame[frame].name) == 0)
+	char text[NAME_MAX_SHOWN + 2] = "f";
+	size_t len = strnlen(f->name, NAME_MAX_SHOWN + 1);
+
+	if (f->memo->wait != 0)
+		return f->memo->wait;
+	if (len > NAME_MAX_SHOWN)
+		len = sp_text_boundary(f->name, NAME_MAX_SHOWN);
+	memcpy(text + 1, f->name, len);
+	text[len + 1] = '\0';
+	return row_of(w, text, &f->memo->wait) != NULL ? f->memo->wait : 0;
+}
+
+static bool has(const uint32_t *frame, size_t n, uint32_t wanted)
+{
+	for (size_t i = 0; i < n; i++)
+		if (frame[i] == wanted)
 			return true;
 	return false;
 }
 
-/* Leaf first, "read (pipe) < fill < parse"; valid UTF-8. */
-static void describe(const struct sp_report_sample *s, char out[SP_REPORT_TEXT_MAX + 1])
+/*
+ * The frames by which a stack is told from others. A function that calls itself is shown once, so that
+ * recursion of any depth is one stack. False when out of memory.
+ */
+static bool frames_of(struct sp_span_waits *w, const struct sp_report_sample *s,
+		      uint32_t frame[SP_WAITS_FRAMES])
 {
-	char frame[SP_REPORT_TEXT_MAX + 1];
-	char text[TEXT_MAX] = "t";
-	struct sp_text_out all = {text, sizeof(text), 1};
 	size_t shown = 0;
 
-	for (size_t i = 0; i < s->frames && shown < FRAMES_MAX; i++) {
-		if (is_shown_before(s, i))
-			continue;
-		(void)sp_report_clean(s->frame[i].name, frame);
-		sp_text_out_put(&all, "%s%.256s", shown++ != 0 ? " < " : "", frame);
+	memset(frame, 0, SP_WAITS_FRAMES * sizeof(*frame));
+	for (size_t i = 0; i < s->frames && shown < SP_WAITS_FRAMES; i++) {
+		uint32_t text = frame_text(w, &s->frame[i]);
+
+		if (text == 0)
+			return false;
+		if (!has(frame, shown, text))
+			frame[shown++] = text;
 	}
-	/* A text that was cut may end amid a character. */
-	(void)sp_report_clean(text, out);
+	return true;
 }
 
 static bool add_stack(struct sp_span_waits *w, const struct sp_report_sample *s, uint32_t name,
 		      enum sp_waits_state state)
 {
-	char text[SP_REPORT_TEXT_MAX + 1];
-	char key[SP_REPORT_TEXT_MAX + 64];
-	uint32_t *row;
-	uint32_t id;
+	struct sp_waits_stack new = {.name = name - 1,
+				     .state = (uint8_t)state,
+				     .source = (uint8_t)w->source,
+				     .ns = s->ns};
+	uint32_t hash, i;
 
-	describe(s, text);
-	(void)snprintf(key, sizeof(key), "s%u %u %u %s", (unsigned)w->source, (unsigned)state, name,
-		       text);
-	row = row_of(w, key, &id);
-	if (row == NULL)
+	if (!frames_of(w, s, new.frame))
 		return false;
-	if (*row == 0) {
-		if (!SP_GROW(w->stack, w->stack_cap, w->stacks + 1, UINT32_MAX))
-			return false;
-		*row = (uint32_t)w->stacks + 1;
-		if (row_of(w, text, &id) == NULL)
-			return false;
-		w->stack[w->stacks++] =
-			(struct sp_waits_stack){name - 1, id, state, w->source, s->ns};
-		return true;
+	hash = (uint32_t)sp_hash_add(sp_hash_add_bytes(name, new.frame, sizeof(new.frame)),
+				     (uint64_t)w->source * SP_WAITS_STATES + state);
+	for (uint32_t step = 0; sp_hash_index_next(&w->by_frames, hash, &step, &i);) {
+		struct sp_waits_stack *old = &w->stack[i];
+
+		if (old->name == new.name && old->state == new.state &&
+		    old->source == new.source &&memcmp(old->frame, new.frame, sizeof(new.frame)) ==
+			    0) {
+			old->ns += s->ns;
+			return true;
+		}
 	}
-	w->stack[*row - 1].ns += s->ns;
+	if (!SP_GROW(w->stack, w->stack_cap, w->stacks + 1, UINT32_MAX / 2) ||
+	    !sp_hash_index_put(&w->by_frames, hash, (uint32_t)w->stacks))
+		return false;
+	w->stack[w->stacks++] = new;
 	return true;
 }
 
@@ -229,7 +248,16 @@ static int compare_stacks(const void *a, const void *b, void *waits)
 		return x->name < y->name ? -1 : 1;
 	if (x->ns != y->ns)
 		return x->ns > y->ns ? -1 : 1;
-	return strcmp(sp_span_waits_text(waits, x->text), sp_span_waits_text(waits, y->text));
+	for (size_t i = 0; i < SP_WAITS_FRAMES; i++) {
+		int order = x->frame[i] == 0 || y->frame[i] == 0
+				    ? (x->frame[i] != 0) - (y->frame[i] != 0)
+				    : strcmp(sp_span_waits_text(waits, x->frame[i]),
+					     sp_span_waits_text(waits, y->frame[i]));
+
+		if (order != 0)
+			return order;
+	}
+	return (int)x->state - (int)y->state;
 }
 
 /* Rows of names change their places: the stacks follow. */
@@ -269,6 +297,7 @@ void sp_span_waits_sort(struct sp_span_waits *w)
 		if (w->stack[i].source == SP_WAITS_CPU || w->stack[i].source == from)
 			w->stack[kept++] = w->stack[i];
 	w->stacks = kept;
+	sp_hash_index_fini(&w->by_frames);
 	if (!renumber(w))
 		w->nomem = true;
 	else if (w->stacks != 0)
@@ -281,4 +310,15 @@ const struct sp_waits_stack *sp_span_waits_next(const struct sp_span_waits *w, u
 	while (*at < w->stacks && w->stack[*at].name < name_row)
 		(*at)++;
 	return *at < w->stacks && w->stack[*at].name == name_row ? &w->stack[(*at)++] : NULL;
+}
+
+void sp_span_waits_describe(const struct sp_span_waits *w, const struct sp_waits_stack *s,
+			    char out[SP_WAITS_STACK_TEXT])
+{
+	struct sp_text_out all = {out, SP_WAITS_STACK_TEXT, 0};
+
+	out[0] = '\0';
+	for (size_t i = 0; i < SP_WAITS_FRAMES && s->frame[i] != 0; i++)
+		sp_text_out_put(&all, "%s%s", i != 0 ? " < " : "",
+				sp_span_waits_text(w, s->frame[i]));
 }

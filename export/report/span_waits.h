@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "export/report/load.h"
+#include "export/util/hash_index.h"
 #include "export/util/strtab.h"
 
 /* Types of profiles. */
@@ -28,11 +29,17 @@ struct sp_waits_name {
 	uint32_t order;               /* among the names, the same */
 };
 
+/*
+ * Frames of a stack that tell it from others of its name: more would not fit a line. Stacks are kept as
+ * numbers of their frames, as an hour of a busy program has hundreds of thousands that differ.
+ */
+#define SP_WAITS_FRAMES 8U
+
 struct sp_waits_stack {
-	uint32_t name; /* its row */
-	uint32_t text; /* leaf first */
-	enum sp_waits_state state;
-	enum sp_waits_source source;
+	uint32_t name;                   /* its row */
+	uint32_t frame[SP_WAITS_FRAMES]; /* in text, leaf first; 0 = there are no more */
+	uint8_t state;                   /* enum sp_waits_state */
+	uint8_t source;                  /* enum sp_waits_source */
 	uint64_t ns;
 };
 
@@ -46,6 +53,7 @@ struct sp_span_waits {
 	size_t names, name_cap;
 	struct sp_waits_stack *stack;
 	size_t stacks, stack_cap;
+	struct sp_hash_index by_frames; /* while it adds up */
 	bool nomem;
 };
 
@@ -73,6 +81,11 @@ const struct sp_waits_stack *sp_span_waits_next(const struct sp_span_waits *w, u
 						size_t *at);
 
 const char *sp_span_waits_text(const struct sp_span_waits *w, uint32_t id);
+
+/* Leaf first, "read (pipe) < fill < parse", each name cut to 256 bytes. */
+#define SP_WAITS_STACK_TEXT ((size_t)SP_WAITS_FRAMES * 260)
+void sp_span_waits_describe(const struct sp_span_waits *w, const struct sp_waits_stack *s,
+			    char out[SP_WAITS_STACK_TEXT]);
 
 /* A word for each state. */
 extern const char *const sp_waits_state_words[SP_WAITS_STATES];

@@ -23,6 +23,7 @@ static uint64_t wall_of(const struct sp_waits_name *n)
 static void print_stacks(FILE *out, const struct sp_span_waits *w, uint32_t row)
 {
 	uint64_t wall = wall_of(&w->name[row]);
+	char text[SP_WAITS_STACK_TEXT];
 	const struct sp_waits_stack *s;
 	size_t at = 0;
 
@@ -30,8 +31,9 @@ static void print_stacks(FILE *out, const struct sp_span_waits *w, uint32_t row)
 		s = sp_span_waits_next(w, row, &at);
 		if (s == NULL || 100.0 * (double)s->ns < SHARE_LEAST * (double)wall)
 			break;
+		sp_span_waits_describe(w, s, text);
 		(void)fprintf(out, "%30.1f%%  %-8s  %s\n", 100.0 * (double)s->ns / (double)wall,
-			      sp_waits_state_words[s->state], sp_span_waits_text(w, s->text));
+			      sp_waits_state_words[s->state], text);
 	}
 }
 
@@ -61,6 +63,7 @@ void sp_report_print_span_waits(FILE *out, const struct sp_span_waits *w, const 
 
 static json_t *json_stacks(const struct sp_span_waits *w, uint32_t row)
 {
+	char text[SP_WAITS_STACK_TEXT];
 	const struct sp_waits_stack *s;
 	json_t *stacks = json_array();
 	size_t at = 0;
@@ -69,10 +72,10 @@ static json_t *json_stacks(const struct sp_span_waits *w, uint32_t row)
 		s = sp_span_waits_next(w, row, &at);
 		if (s == NULL)
 			break;
+		sp_span_waits_describe(w, s, text);
 		json_array_append_new(stacks, json_pack("{s:s, s:I, s:s}", "state",
 							sp_waits_state_words[s->state], "ns",
-							(json_int_t)s->ns, "stack",
-							sp_span_waits_text(w, s->text)));
+							(json_int_t)s->ns, "stack", text));
 	}
 	return stacks;
 }

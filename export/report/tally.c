@@ -10,6 +10,7 @@
 
 #include "export/report/frame.h"
 #include "export/util/grow.h"
+#include "sampler/base/text.h"
 
 const char *sp_tally_text(const struct sp_tally *t, uint32_t id)
 {
@@ -24,23 +25,15 @@ static void add_sum(struct sp_sum *sum, const struct sp_report_sample *s)
 	sum->ns += s->ns;
 }
 
-static int intern_clean(struct sp_tally *t, const char *s, size_t len, uint32_t *id)
+static int intern(struct sp_tally *t, const char *s, uint32_t *id)
 {
 	size_t had = t->row_cap;
 
-	if (sp_strtab_put(&t->text, s, len, id) != 0 ||
+	if (sp_strtab_put(&t->text, s, strlen(s), id) != 0 ||
 	    !SP_GROW(t->row, t->row_cap, (size_t)*id + 1, SIZE_MAX))
 		return -1;
 	memset(t->row + had, 0, (t->row_cap - had) * sizeof(*t->row));
 	return 0;
-}
-
-static int intern(struct sp_tally *t, const char *s, uint32_t *id)
-{
-	char clean[SP_REPORT_TEXT_MAX + 1];
-	size_t len = sp_report_clean(s, clean);
-
-	return intern_clean(t, clean, len, id);
 }
 
 /* The row of a text in *rows, a new and zeroed one if needed. NULL when out of memory. */
@@ -61,10 +54,15 @@ static void *row_of(uint32_t *slot, void *rows, size_t *n, size_t *cap, size_t s
 /* Ids are compared without regard to case. */
 static int intern_id(struct sp_tally *t, const char *span_id, uint32_t *id)
 {
-	char lower[64] = "";
+	char lower[64];
+	size_t len = strnlen(span_id, sizeof(lower));
 
-	for (size_t i = 0; i < sizeof(lower) - 1 && span_id[i] != '\0'; i++)
+	/* What is no id may be longer, and is cut between two characters. */
+	if (len == sizeof(lower))
+		len = sp_text_boundary(span_id, len - 1);
+	for (size_t i = 0; i < len; i++)
 		lower[i] = (char)tolower((unsigned char)span_id[i]);
+	lower[len] = '\0';
 	return intern(t, lower, id);
 }
 
@@ -143,15 +141,18 @@ static int add_base_span(struct sp_tally *t, const struct sp_report_sample *s)
 /* The row of a frame. NULL when out of memory. */
 static struct sp_function_row *function_of(struct sp_tally *t, const struct sp_report_frame *frame)
 {
-	char clean[SP_REPORT_TEXT_MAX + 1];
-	size_t len = sp_report_frame_text(frame, t->lines, clean);
+	char text[SP_REPORT_TEXT_MAX + 1];
 	struct sp_function_row *row;
 	uint32_t key;
 
-	if (intern_clean(t, clean, len, &key) != 0)
+	if (frame->memo->function != 0)
+		return &t->function[frame->memo->function - 1];
+	(void)sp_report_frame_text(frame, t->lines, text);
+	if (intern(t, text, &key) != 0)
 		return NULL;
 	row = row_of(&t->row[key].function, &t->function, &t->functions, &t->function_cap,
 		     sizeof(*row));
+	frame->memo->function = t->row[key].function;
 	if (row == NULL || row->seen != 0)
 		return row;
 	row->key = key;

@@ -15,13 +15,18 @@
 /* The child's index, made if need be; 0 when out of memory. */
 static uint32_t child(struct sp_tree *t, uint32_t parent, const struct sp_report_frame *f)
 {
-	char clean[SP_REPORT_TEXT_MAX + 1];
-	size_t len = sp_report_frame_text(f, t->lines, clean);
+	char name[SP_REPORT_TEXT_MAX + 1];
 	struct sp_tree_node *n;
-	uint32_t text, hash, i;
+	uint32_t text = f->memo->node;
+	uint32_t hash, i;
 
-	if (sp_strtab_put(&t->text, clean, len, &text) != 0)
-		return 0;
+	if (text == 0) {
+		size_t len = sp_report_frame_text(f, t->lines, name);
+
+		if (sp_strtab_put(&t->text, name, len, &text) != 0)
+			return 0;
+		f->memo->node = text;
+	}
 	hash = (uint32_t)sp_hash_add(0, (uint64_t)parent << 32 | text);
 	for (uint32_t step = 0; sp_hash_index_next(&t->children, hash, &step, &i);)
 		if (t->node[i].parent == parent && t->node[i].text == text)
@@ -65,7 +70,9 @@ static uint32_t step(struct sp_tree *t, uint32_t at, const struct sp_report_fram
 
 void sp_tree_add(struct sp_tree *t, const struct sp_report_sample *s, enum sp_side side)
 {
+	struct sp_report_memo memo = {0};
 	const struct sp_report_frame span = {
+		.memo = &memo,
 		.name = s->span_name[0] != '\0' ? s->span_name : SP_TREE_NO_SPAN,
 		.file = "",
 		.kind = SP_FRAME_SPAN,

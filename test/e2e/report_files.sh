@@ -80,6 +80,29 @@ refused twice 'same id'
 report_on trailing 2 "$FILE_MIB" "$WORK/trailing.pb.gz"
 refused trailing 'something else follows'
 
+# What a busy process leaves in an hour: hundreds of thousands of stacks that differ in their leaves.
+python3 "$FILES" hour "$WORK/hour"
+for form in --json "--flamegraph $WORK/hour.html"; do
+	# shellcheck disable=SC2086
+	report_on hour 0 512 $form "$WORK/hour"
+done
+rm -r "$WORK/hour" "$WORK/hour.html" "$WORK/hour.out"
+
+# A name is looked at once for each place in the code that has it, and not for each sample of it: names that are
+# forty times as long take about the same time. The least that was seen of the one is compared with a multiple of
+# the other, so that it does not matter what else the machine does.
+for size in 100 4000; do
+	python3 "$FILES" many "$size" "$WORK/many.$size.pb.gz"
+done
+for form in --threads "--flamegraph $WORK/many.html"; do
+	# shellcheck disable=SC2086
+	short=$(python3 "$FILES" cpu "$REPORT" $form "$WORK/many.100.pb.gz")
+	# shellcheck disable=SC2086
+	long=$(python3 "$FILES" cpu "$REPORT" $form "$WORK/many.4000.pb.gz")
+	((long < 4 * short + 20)) ||
+		fail "$form: short names take $short ms, long ones $long ms"
+done
+
 # What is no file. "run" gives up on what waits.
 mkdir "$WORK/odd"
 readonly fifo=$WORK/odd/fifo.pb.gz
