@@ -61,11 +61,30 @@ static bool is_of_header(const char *name, const char *source)
 	return STARTS_AS(name, names) || STARTS_AS(source, folders);
 }
 
+/*
+ * What a thread waits for is no code. The exporter puts it, as all of its markers, into an object of this
+ * name; other writers put it into none. The markers that say that a stack is not known may be leaves
+ * as well, and say nothing of a wait.
+ */
+static bool is_wait(const char *name, const struct sp_frame_place *place)
+{
+	static const char *const missing[] = {"(other)", "[unknown]", "[truncated]", "[incomplete]",
+					      "[guessed]"};
+
+	if (!place->is_leaf_of_wait ||
+	    (place->object[0] != '\0' && strcmp(place->object, "[spanprof]") != 0))
+		return false;
+	for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); i++)
+		if (strcmp(name, missing[i]) == 0)
+			return false;
+	return true;
+}
+
 enum sp_frame_kind sp_frame_kind_of(const char *name, const struct sp_frame_place *place)
 {
 	if (strcmp(name, SP_REPORT_UNSAMPLED) == 0)
 		return SP_FRAME_UNSAMPLED;
-	if (place->waits)
+	if (is_wait(name, place))
 		return SP_FRAME_WAITING;
 	if (is_kernel(place->object))
 		return SP_FRAME_KERNEL;

@@ -18,9 +18,9 @@ enum sp_frame_kind {
 
 /* What is known of a frame besides its name; texts are never NULL. */
 struct sp_frame_place {
-	const char *object; /* the file that is mapped there, "" = none */
-	const char *source; /* "" = unknown */
-	bool waits;         /* the leaf of a sample of waiting time, in no object */
+	const char *object;   /* the file that is mapped there, "" = none */
+	const char *source;   /* "" = unknown */
+	bool is_leaf_of_wait; /* the leaf of a sample in a profile of waiting time */
 };
 
 enum sp_frame_kind sp_frame_kind_of(const char *name, const struct sp_frame_place *place);

@@ -241,8 +241,7 @@ static int read_place(const struct reader *r, size_t at)
 	}
 	place->frames = n;
 	where.source = place->frame[0].file;
-	/* What a thread waits for is the leaf, and no code. */
-	where.waits = r->of_waits && where.object[0] == '\0';
+	where.is_leaf_of_wait = r->of_waits;
 	if (r->kinds || r->of_waits)
 		place->leaf_kind = sp_frame_kind_of(place->frame[0].name, &where);
 	return 0;

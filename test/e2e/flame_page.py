@@ -3,7 +3,8 @@
 """Looks at flame graphs of spanprof-report with a real browser.
 
 usage: flame_page.py profiles FOLDER    writes profiles
-       flame_page.py look FOLDER        looks at the pages all, deep, wall, diff and evil (.html) there
+       flame_page.py look FOLDER        looks at the pages all, deep, wall, diff, evil, waits.off_cpu and
+                                        waits.wall (.html) there
 
 "look" ends with 77 where there is no browser.
 """
@@ -358,6 +359,28 @@ def look_at_others(page, folder):
     expect("name", page.value(frame(EVIL) + " !== undefined"), True)
 
 
+def look_at_waits(page, folder):
+    """What the exporter wrote: a wait has a colour and a legend of its own, and is told with its kind."""
+    leaf = "futex (lock)"
+    for kind in ("off_cpu", "wall"):
+        page.go(f"file://{folder}/waits.{kind}.html")
+        expect("class of a wait", page.value(f"{frame(leaf)}.classList.contains('waiting')"), True)
+        for name in ("[waiting for a CPU]", "[blocked in the kernel]", "[unseen waits]", "wait4 (child)", "read (pipe)"):
+            if page.value(f"{frame(name)} !== undefined"):
+                expect("class of " + name, page.value(f"{frame(name)}.classList.contains('waiting')"), True)
+        hue = "getComputedStyle(%s).getPropertyValue('--h')"
+        own = "document.querySelector('.frame.own')"
+        expect("two colours", page.value(f"{hue % frame(leaf)} !== {hue % own}"), True)
+        legend = page.value("[...document.querySelectorAll('#legend li')].map(e => e.innerText)")
+        expect("legend", "waiting" in legend, True)
+        page.click(frame("mutex"))
+        expect("its kind is told", page.value(f"{frame(leaf)}.textContent"), leaf)
+        page.click(element("reset"))
+        page.click(element("listed"))
+        rows = page.value("[...document.querySelectorAll('#functions button')].map(e => e.textContent)")
+        expect("in the list", leaf in rows and "futex" not in rows, True)
+
+
 def look(folder):
     if not browser.program():
         print("there is no chromium")
@@ -373,6 +396,7 @@ def look(folder):
         list_of_functions(page, folder)
         look_at_deep(page, folder)
         look_at_others(page, folder)
+        look_at_waits(page, folder)
 
 
 {"profiles": profiles, "look": look}[sys.argv[1]](sys.argv[2])

@@ -17,6 +17,14 @@ run evil "$REPORT" --flamegraph "$WORK/evil.html" "$WORK/evil"
 for name in all deep wall diff evil; do
 	expect_rc "$name" 0
 done
+# What the exporter wrote, of a program that waits in known ways.
+mkdir "$WORK/waits"
+run_under waits SPANPROF_OUTPUT_DIR="$WORK/waits" SPANPROF_OFF_CPU=true SPANPROF_WALL=true "$HOSTS/waits" 1 60
+expect_rc waits 0
+for type in off_cpu wall; do
+	run "$type" "$REPORT" --type "$type" --flamegraph "$WORK/waits.$type.html" "$WORK/waits"
+	expect_rc "$type" 0
+done
 result=0
 python3 "$PAGE" look "$WORK" || result=$?
 ((result != 77)) || skip "there is no chromium"

@@ -29,8 +29,7 @@
 		element.style.setProperty("--much", Math.abs(change).toFixed(2));
 	}
 
-	const labelOf = (frame, room) => frame.kind === "own" || frame.kind === "library"
-		? spanprof.nameWithin(frame.name, room) : frame.name;
+	const labelOf = (frame, room) => spanprof.labelWithin(frame.name, frame.kind, room);
 
 	// All characters of the frames' font are as wide as this one.
 	let letterPixels = 0;

@@ -57,7 +57,7 @@
 				const name = profile.names[profile.name[k]];
 				if (!isFunction(profile, k) || counted.get(name) === i) continue;
 				counted.set(name, i);
-				if (!all.has(name)) all.set(name, { name, selfNs: 0, baseSelfNs: 0, ns: 0, baseNs: 0 });
+				if (!all.has(name)) all.set(name, { name, kind: profile.kinds[profile.kind[k]], selfNs: 0, baseSelfNs: 0, ns: 0, baseNs: 0 });
 				add(all.get(name), i, "ns", "baseNs");
 				if (k === i) add(all.get(name), i, "selfNs", "baseSelfNs");
 			}
@@ -80,6 +80,6 @@
 			: ["itself", "of all", "with callees", "of all"];
 		const count = found.length > ROWS_MAX ? "the first " + ROWS_MAX + " of " + found.length + " functions" : "function";
 		return spanprof.list([count, ...headings], found.slice(0, ROWS_MAX).map((f) =>
-			[f.name === around, () => choose(f.name === around ? "" : f.name), [spanprof.nameWithin(f.name, NAME_LETTERS), ...texts(f)], f.name]));
+			[f.name === around, () => choose(f.name === around ? "" : f.name), [spanprof.labelWithin(f.name, f.kind, NAME_LETTERS), ...texts(f)], f.name]));
 	};
 })();

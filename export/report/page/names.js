@@ -72,4 +72,8 @@ const spanprof = {};
 		const [long, short] = lengths(full);
 		return long.length <= room ? long : short;
 	};
+
+	// Only functions have names to be shortened: what is in brackets behind "futex (lock)" tells what it waits for.
+	spanprof.labelWithin = (full, kind, room) =>
+		kind === "own" || kind === "library" ? spanprof.nameWithin(full, room) : full;
 })();

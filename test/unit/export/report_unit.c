@@ -66,6 +66,7 @@ static void add_stack(struct sp_pprof *p, enum sp_profile_type type,
 		      const struct report_stack *stack, uint64_t address)
 {
 	static const struct sp_pprof_mapping m = {0x1000, 0x2000, 0, "/bin/x", "", true, true};
+	static const struct sp_pprof_mapping markers = {0, 0, 0, "[spanprof]", "", true, false};
 	static uint64_t id[FRAMES_MAX];
 	struct sp_pprof_sample s = {
 		.location = id,
@@ -81,11 +82,15 @@ static void add_stack(struct sp_pprof *p, enum sp_profile_type type,
 	};
 	bool waits = type != SP_PROFILE_CPU && strchr(stack->frame[0], '@') == NULL;
 	uint64_t mapping;
+	uint64_t leaf;
 
 	cr_assert_leq(stack->frames, FRAMES_MAX);
 	cr_assert_eq(sp_pprof_mapping(p, &m, &mapping), 0);
+	leaf = mapping;
+	if (waits)
+		cr_assert_eq(sp_pprof_mapping(p, &markers, &leaf), 0);
 	for (size_t i = 0; i < stack->frames; i++)
-		id[i] = location_of(p, waits && i == 0 ? 0 : mapping, address + i, stack->frame[i]);
+		id[i] = location_of(p, i == 0 ? leaf : mapping, address + i, stack->frame[i]);
 	cr_assert_eq(sp_pprof_sample(p, &s), 0);
 }
 

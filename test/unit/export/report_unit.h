@@ -40,7 +40,7 @@ struct report_stack {
 /* A profile of these stacks, plain; free data. It is of the first second of 1970, or of 10 s of that time. */
 struct sp_bytes report_profile(const struct report_stack *stack, size_t n);
 struct sp_bytes report_profile_at(const struct report_stack *stack, size_t n, int64_t time_s);
-/* The same of another type. But for CPU time, a leaf without a file is what the thread waits for, in no object. */
+/* The same of another type. But for CPU time, a leaf without a file is what the thread waits for, among the exporter's markers. */
 struct sp_bytes report_profile_of(enum sp_profile_type type, const struct report_stack *stack,
 				  size_t n);
 /* One with spans aa and bb of one name and cc of another, and 4 of 20 samples outside of any. */
