@@ -10,6 +10,9 @@
 #include "export/util/text_out.h"
 #include "sampler/base/compiler.h"
 
+/* A function is worth a hint from this part of the time on. */
+#define SP_HINT_SHARE 100
+
 /* The name of the selected spans, if they have one, and only one. */
 static const char *name_of(const struct sp_reading *r)
 {
@@ -80,4 +83,54 @@ void sp_describe_sums(const struct sp_reading *r, char out[SP_DESCRIBE_TEXT])
 			sums->total.samples, sums->spans, sums->spans == 1 ? "span" : "spans",
 			r->files, r->files == 1 ? "profile" : "profiles");
 	put_baseline(&t, r);
+}
+
+/* The length of the object's name where a function is known by its address alone, "libm.so.6+0x702c0"; else 0. */
+static size_t object_of(const char *function)
+{
+	const char *plus = strrchr(function, '+');
+
+	if (plus == NULL || plus[1] != '0' || plus[2] != 'x' || plus[3] == '\0' ||
+	    plus[3 + strspn(plus + 3, "0123456789abcdef")] != '\0')
+		return 0;
+	return (size_t)(plus - function);
+}
+
+static bool is_of_libc(const char *function)
+{
+	static const char *const names[] = {"libc.so.6+", "libm.so.6+", "ld-linux-",      "libc-2.",
+					    "libm-2.",    "libpthread", "libresolv.so.2+"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strncmp(function, names[i], strlen(names[i])) == 0)
+			return true;
+	return false;
+}
+
+/* Only of functions that use some time themselves: most programs have such callers, which are no one's question. */
+void sp_describe_hint(const struct sp_reading *r, char out[SP_DESCRIBE_TEXT])
+{
+	const struct sp_tally *sums = &r->tally;
+	struct sp_text_out t = {out, SP_DESCRIBE_TEXT, 0};
+	const char *worst = NULL;
+	uint64_t most_ns = sums->total.ns / SP_HINT_SHARE;
+
+	out[0] = '\0';
+	for (size_t i = 0; i < sums->functions; i++) {
+		const struct sp_function_row *f = &sums->function[i];
+		const char *name = sp_tally_text(sums, f->name);
+
+		if (f->self.ns <= most_ns || object_of(name) == 0)
+			continue;
+		worst = name;
+		most_ns = f->self.ns;
+	}
+	if (worst == NULL)
+		return;
+	sp_text_out_put(&t, "%.100s is a function without a name: install ", worst);
+	if (is_of_libc(worst))
+		sp_text_out_put(&t, "the symbols of the C library (libc6-dbg)");
+	else
+		sp_text_out_put(&t, "the debug symbols of %.*s", (int)object_of(worst), worst);
+	sp_text_out_put(&t, ", or run the program with DEBUGINFOD_URLS");
 }

@@ -13,4 +13,7 @@ void sp_describe_title(const struct sp_reading *r, char out[SP_DESCRIBE_TEXT]);
 /* "2026-11-22 19:30:05 to 19:40:12 UTC; 12.345 s CPU, 1234 samples, 120 spans, 3 profiles" */
 void sp_describe_sums(const struct sp_reading *r, char out[SP_DESCRIBE_TEXT]);
 
+/* What would make the names of functions better, or "". */
+void sp_describe_hint(const struct sp_reading *r, char out[SP_DESCRIBE_TEXT]);
+
 #endif

@@ -18,6 +18,7 @@ void sp_flame_head_of(const struct sp_reading *r, struct sp_flame_head *head)
 {
 	sp_describe_title(r, head->title);
 	sp_describe_sums(r, head->sums);
+	sp_describe_hint(r, head->hint);
 	head->time = sp_reading_time_of(r);
 	head->diff = r->tally.diff;
 	head->by_span = r->o->by == SP_BY_SPAN || (r->o->by == SP_BY_DEFAULT && r->tally.names > 1);
@@ -139,6 +140,8 @@ void sp_flame_print_data(FILE *out, const struct sp_tree *t, const struct sp_fla
 	sp_page_put_json(out, head->title);
 	(void)fputs(",\n\"sums\":", out);
 	sp_page_put_json(out, head->sums);
+	(void)fputs(",\n\"hint\":", out);
+	sp_page_put_json(out, head->hint);
 	(void)fputs(",\n\"time\":", out);
 	sp_page_put_json(out, head->time);
 	(void)fprintf(out, ",\n\"diff\":%s,\n\"bySpan\":%s,\n", head->diff ? "true" : "false",

@@ -17,6 +17,7 @@
 struct sp_flame_head {
 	char title[SP_DESCRIBE_TEXT];
 	char sums[SP_DESCRIBE_TEXT];
+	char hint[SP_DESCRIBE_TEXT];
 	const char *time; /* what the nanoseconds are of: "CPU" */
 	bool diff;        /* colours tell the difference to the baseline */
 	bool by_span;     /* the first view has the names of spans at the root */

@@ -51,7 +51,8 @@ const char sp_report_help[] =
 	"TIME is 2026-11-22T19:30 or 2026-11-22T19:30:05 (with Z: UTC), 19:30 (today), or -15m\n"
 	"(15 minutes ago; also s, h and d). A profile belongs to the time of its middle.\n"
 	"\n"
-	"Tables are coloured on a terminal, unless NO_COLOR is set.\n"
+	"On a terminal, tables are coloured, unless NO_COLOR is set, and names are cut to its\n"
+	"width; \"| cat\" shows them whole.\n"
 	"\n"
 	"Exit status: 0 success; 1 wrong usage, or nothing to show; 2 a file is damaged or\n"
 	"cannot be read or written.\n";

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "export/report/describe.h"
@@ -59,20 +60,33 @@ static bool coloured(void)
 	       strcmp(term, "dumb") != 0;
 }
 
+/* Where lines of a table wrap, nobody finds a column any more. */
+static unsigned terminal_width(void)
+{
+	struct winsize size;
+
+	return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col
+										     : 0;
+}
+
 static int print(const struct sp_reading *r)
 {
+	char hint[SP_DESCRIBE_TEXT];
 	const struct sp_print p = {
 		.files = r->files,
 		.base_files = r->base_files,
 		.top = r->o->top,
+		.width = terminal_width(),
 		.coloured = coloured(),
 		.lines = r->o->lines,
 		.threads = r->o->threads,
 		.time = sp_reading_time_of(r),
 		.waiting_ns = r->waiting_ns,
+		.hint = hint,
 	};
 	int err = 0;
 
+	sp_describe_hint(r, hint);
 	if (r->o->form == SP_FORM_FLAMEGRAPH)
 		err = draw(r);
 	else if (r->o->form == SP_FORM_JSON)

@@ -145,7 +145,10 @@ static bool take_any(int c, struct sp_report_options *o)
 {
 	switch (c) {
 	case TYPE:
-		o->type = optarg;
+		/* The variable is SPANPROF_OFF_CPU, and people say off-CPU. */
+		o->type = strcasecmp(optarg, "offcpu") == 0 || strcasecmp(optarg, "off-cpu") == 0
+				  ? "off_cpu"
+				  : optarg;
 		return true;
 	case SPAN:
 		o->selection.span_id = optarg;

@@ -12,14 +12,24 @@
 /* What to print besides the sums. */
 struct sp_print {
 	size_t files;
-	size_t top;    /* functions and spans; 0 = all */
-	bool coloured; /* for people: the terminal understands it */
+	size_t top;     /* functions and spans; 0 = all */
+	unsigned width; /* of the terminal, in columns; 0 = lines may be of any length */
+	bool coloured;  /* for people: the terminal understands it */
 	bool lines;
 	bool threads;        /* their table, too */
 	const char *time;    /* what the nanoseconds are of: "CPU" */
 	uint64_t waiting_ns; /* in profiles of another type, which are not shown */
 	size_t base_files;   /* the baseline is these profiles; 0 = other spans of the same name */
+	const char *hint;    /* what would make the names better, "" = nothing */
 };
+
+/*
+ * A text at the end of a line of which so many columns are taken, cut to what the terminal has left: at
+ * its end, or in the middle, as the ends of functions' names tell more than what is between.
+ */
+enum sp_cut { SP_CUT_END, SP_CUT_MIDDLE };
+void sp_report_put_cut(FILE *out, const struct sp_print *p, unsigned taken, const char *text,
+		       enum sp_cut where);
 
 /* For people. */
 void sp_report_print_table(FILE *out, const struct sp_tally *t, const struct sp_print *p);

@@ -206,10 +206,17 @@ static int read_paths(struct sp_reading *r, char *const *path,
 
 static int say_no_profiles(struct sp_reading *r)
 {
+	char why[SP_REPORT_ERROR];
+
 	if (sp_time_window_is_set(&r->o->window))
 		return refuse(r, SP_EXIT_USAGE, "", "no profiles of that time found");
+	if (r->o->type != NULL) {
+		(void)snprintf(why, sizeof(why), "no profiles of type \"%.100s\" found",
+			       r->o->type);
+		return refuse(r, SP_EXIT_USAGE, "", why);
+	}
 	return refuse(r, SP_EXIT_USAGE, "",
-		      r->o->type == NULL && r->waiting_ns != 0
+		      r->waiting_ns != 0
 			      ? "no profiles of CPU time found, but of waits: use --type off_cpu"
 			      : "no profiles found");
 }

@@ -20,7 +20,8 @@ static uint64_t wall_of(const struct sp_waits_name *n)
 	return n->ns[SP_WAITS_ON_CPU] + n->ns[SP_WAITS_RUNNABLE] + n->ns[SP_WAITS_BLOCKED];
 }
 
-static void print_stacks(FILE *out, const struct sp_span_waits *w, uint32_t row)
+static void print_stacks(FILE *out, const struct sp_span_waits *w, const struct sp_print *p,
+			 uint32_t row)
 {
 	uint64_t wall = wall_of(&w->name[row]);
 	char text[SP_WAITS_STACK_TEXT];
@@ -32,8 +33,12 @@ static void print_stacks(FILE *out, const struct sp_span_waits *w, uint32_t row)
 		if (s == NULL || 100.0 * (double)s->ns < SHARE_LEAST * (double)wall)
 			break;
 		sp_span_waits_describe(w, s, text);
-		(void)fprintf(out, "%30.1f%%  %-8s  %s\n", 100.0 * (double)s->ns / (double)wall,
-			      sp_waits_state_words[s->state], text);
+		sp_report_put_cut(out, p,
+				  (unsigned)fprintf(out, "%16.1f%%  %-8s  ",
+						    100.0 * (double)s->ns / (double)wall,
+						    sp_waits_state_words[s->state]),
+				  text, SP_CUT_END);
+		(void)fputc('\n', out);
 	}
 }
 
@@ -50,12 +55,16 @@ void sp_report_print_span_waits(FILE *out, const struct sp_span_waits *w, const 
 		const struct sp_waits_name *row = &w->name[i];
 		const char *name = sp_span_waits_text(w, row->name);
 
-		(void)fprintf(out, "%9" PRIu32 " %10.2f %10.2f %10.2f %10.2f  %s\n", row->spans,
-			      seconds(wall_of(row)), seconds(row->ns[SP_WAITS_ON_CPU]),
-			      seconds(row->ns[SP_WAITS_RUNNABLE]),
-			      seconds(row->ns[SP_WAITS_BLOCKED]),
-			      name[0] != '\0' ? name : "(no span_name)");
-		print_stacks(out, w, i);
+		sp_report_put_cut(out, p,
+				  (unsigned)fprintf(out,
+						    "%9" PRIu32 " %10.2f %10.2f %10.2f %10.2f  ",
+						    row->spans, seconds(wall_of(row)),
+						    seconds(row->ns[SP_WAITS_ON_CPU]),
+						    seconds(row->ns[SP_WAITS_RUNNABLE]),
+						    seconds(row->ns[SP_WAITS_BLOCKED])),
+				  name[0] != '\0' ? name : "(no span_name)", SP_CUT_END);
+		(void)fputc('\n', out);
+		print_stacks(out, w, p, i);
 	}
 	if (n < w->names)
 		(void)fprintf(out, "%9s %zu names more\n", "", w->names - n);

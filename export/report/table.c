@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the report as text. Context: the report tool. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "export/report/print.h"
 #include "sampler/base/compiler.h"
+
+/* With fewer samples no difference of shares could be told from chance (page/change.js). */
+#define SP_COMPARED_SAMPLES 10
 
 /* Smaller changes are not shown: two tables that show "0.0" could differ by as much. */
 #define SP_CHANGE_SEEN 0.0005
@@ -40,6 +44,60 @@ static size_t at_most(size_t n, size_t top)
 	return top != 0 && top < n ? top : n;
 }
 
+/* Characters outside of the scripts of the west may take two columns; counted so, a line is never too long. */
+static unsigned columns_of(const char *c)
+{
+	return (unsigned char)c[0] >= 0xe1 ? 2 : 1;
+}
+
+static const char *after(const char *c)
+{
+	for (c++; ((unsigned char)*c & 0xc0) == 0x80; c++)
+		;
+	return c;
+}
+
+static unsigned width_of(const char *text)
+{
+	unsigned n = 0;
+
+	for (; *text != '\0'; text = after(text))
+		n += columns_of(text);
+	return n;
+}
+
+/* How many bytes of the text fit. */
+static size_t fitting(const char *text, unsigned room)
+{
+	const char *c = text;
+
+	for (; *c != '\0' && columns_of(c) <= room; c = after(c))
+		room -= columns_of(c);
+	return (size_t)(c - text);
+}
+
+void sp_report_put_cut(FILE *out, const struct sp_print *p, unsigned taken, const char *text,
+		       enum sp_cut where)
+{
+	static const char cut[] = "...";
+	const unsigned least = 12;
+	unsigned whole = width_of(text);
+	unsigned room = p->width > taken + least ? p->width - taken : least;
+	unsigned tail;
+
+	if (p->width == 0 || whole <= room) {
+		(void)fputs(text, out);
+		return;
+	}
+	room -= (unsigned)strlen(cut);
+	tail = where == SP_CUT_MIDDLE ? room / 2 : 0;
+	(void)fwrite(text, 1, fitting(text, room - tail), out);
+	(void)fputs(cut, out);
+	while (width_of(text) > tail)
+		text = after(text);
+	(void)fputs(text, out);
+}
+
 static void print_baseline(FILE *out, const struct sp_tally *t, const struct sp_print *p)
 {
 	(void)fprintf(out, "baseline: %" PRIu64 " samples, %.2f s %s ", t->base.samples,
@@ -49,6 +107,8 @@ static void print_baseline(FILE *out, const struct sp_tally *t, const struct sp_
 			      p->base_files == 1 ? "profile" : "profiles");
 	else
 		(void)fprintf(out, "of %" PRIu32 " other spans of that name\n", t->base_spans);
+	if (t->total.samples < SP_COMPARED_SAMPLES || t->base.samples < SP_COMPARED_SAMPLES)
+		(void)fprintf(out, "too few samples to compare: differences may be chance\n");
 }
 
 static void print_totals(FILE *out, const struct sp_tally *t, const struct sp_print *p)
@@ -69,6 +129,14 @@ static void print_totals(FILE *out, const struct sp_tally *t, const struct sp_pr
 			      seconds(p->waiting_ns));
 }
 
+/* The last column of a row, whose other columns have been printed. */
+static void put_name(FILE *out, const struct sp_print *p, const char *name, enum sp_cut where,
+		     int taken)
+{
+	sp_report_put_cut(out, p, (unsigned)taken, name, where);
+	(void)fputc('\n', out);
+}
+
 static void print_names(FILE *out, const struct sp_tally *t, const struct sp_print *p)
 {
 	if (t->names == 0)
@@ -79,10 +147,10 @@ static void print_names(FILE *out, const struct sp_tally *t, const struct sp_pri
 		const struct sp_name_row *n = &t->name[i];
 		const char *name = sp_tally_text(t, n->name);
 
-		(void)fprintf(out, "%9" PRIu32 " %9" PRIu64 " %10.2f %10.1f%%  %s\n", n->spans,
-			      n->sum.samples, seconds(n->sum.ns),
-			      percent(n->sum.ns, t->labelled.ns),
-			      name[0] != '\0' ? name : "(no span_name)");
+		put_name(out, p, name[0] != '\0' ? name : "(no span_name)", SP_CUT_END,
+			 fprintf(out, "%9" PRIu32 " %9" PRIu64 " %10.2f %10.1f%%  ", n->spans,
+				 n->sum.samples, seconds(n->sum.ns),
+				 percent(n->sum.ns, t->labelled.ns)));
 	}
 }
 
@@ -97,9 +165,10 @@ static void print_spans(FILE *out, const struct sp_tally *t, const struct sp_pri
 	for (size_t i = 0; i < n; i++) {
 		const struct sp_span_row *s = &t->span[i];
 
-		(void)fprintf(out, "%19" PRIu64 " %10.3f %10.1f%%  %-16s  %s\n", s->sum.samples,
-			      seconds(s->sum.ns), percent(s->sum.ns, t->labelled.ns),
-			      sp_tally_text(t, s->id), sp_tally_text(t, s->name));
+		put_name(out, p, sp_tally_text(t, s->name), SP_CUT_END,
+			 fprintf(out, "%19" PRIu64 " %10.3f %10.1f%%  %-16s  ", s->sum.samples,
+				 seconds(s->sum.ns), percent(s->sum.ns, t->labelled.ns),
+				 sp_tally_text(t, s->id)));
 	}
 	if (n < t->spans)
 		(void)fprintf(out, "%19s %zu spans more\n", "", t->spans - n);
@@ -116,9 +185,9 @@ static void print_threads(FILE *out, const struct sp_tally *t, const struct sp_p
 	for (size_t i = 0; i < at_most(t->threads, p->top); i++) {
 		const struct sp_thread_row *r = &t->thread[i];
 
-		(void)fprintf(out, "%19" PRIu64 " %10.3f %8.1f%%  %s\n", r->sum.samples,
-			      seconds(r->sum.ns), percent(r->sum.ns, t->total.ns),
-			      sp_tally_text(t, r->name));
+		put_name(out, p, sp_tally_text(t, r->name), SP_CUT_END,
+			 fprintf(out, "%19" PRIu64 " %10.3f %8.1f%%  ", r->sum.samples,
+				 seconds(r->sum.ns), percent(r->sum.ns, t->total.ns)));
 	}
 	if (p->top != 0 && p->top < t->threads)
 		(void)fprintf(out, "%19s %zu names more\n", "", t->threads - p->top);
@@ -132,9 +201,10 @@ static void print_functions(FILE *out, const struct sp_tally *t, const struct sp
 	for (size_t i = 0; i < at_most(t->functions, p->top); i++) {
 		const struct sp_function_row *f = &t->function[i];
 
-		(void)fprintf(out, "%10.2f %8.1f%% %10.2f %8.1f%%  %s\n", seconds(f->self.ns),
-			      percent(f->self.ns, t->total.ns), seconds(f->total.ns),
-			      percent(f->total.ns, t->total.ns), sp_tally_text(t, f->key));
+		put_name(out, p, sp_tally_text(t, f->key), SP_CUT_MIDDLE,
+			 fprintf(out, "%10.2f %8.1f%% %10.2f %8.1f%%  ", seconds(f->self.ns),
+				 percent(f->self.ns, t->total.ns), seconds(f->total.ns),
+				 percent(f->total.ns, t->total.ns)));
 	}
 }
 
@@ -145,8 +215,9 @@ static void print_change(FILE *out, const struct sp_print *p, double difference)
 
 static void print_changes(FILE *out, const struct sp_tally *t, const struct sp_print *p)
 {
-	(void)fprintf(out, "\n%s%7s %8s %7s  %7s %8s %7s  %s%s\n", bold(p), "self", "baseline",
-		      "diff", "total", "baseline", "diff",
+	static const char head[] = "   self baseline    diff    total baseline    diff  ";
+
+	(void)fprintf(out, "\n%s%s%s%s\n", bold(p), head,
 		      p->lines ? "function (file:line)" : "function", plain(p));
 	for (size_t i = 0; i < at_most(t->functions, p->top); i++) {
 		const struct sp_function_row *f = &t->function[i];
@@ -157,7 +228,8 @@ static void print_changes(FILE *out, const struct sp_tally *t, const struct sp_p
 		(void)fprintf(out, "  %6.1f%% %7.1f%%", percent(f->total.ns, t->total.ns),
 			      percent(f->base_total.ns, t->base.ns));
 		print_change(out, p, sp_tally_total_change(t, f));
-		(void)fprintf(out, "  %s\n", sp_tally_text(t, f->key));
+		(void)fputs("  ", out);
+		put_name(out, p, sp_tally_text(t, f->key), SP_CUT_MIDDLE, (int)strlen(head));
 	}
 }
 
@@ -175,4 +247,6 @@ void sp_report_print_table(FILE *out, const struct sp_tally *t, const struct sp_
 		print_changes(out, t, p);
 	else
 		print_functions(out, t, p);
+	if (p->hint != NULL && p->hint[0] != '\0')
+		(void)fprintf(out, "\n%s\n", p->hint);
 }

@@ -3,8 +3,8 @@
 """Looks at flame graphs of spanprof-report with a real browser.
 
 usage: flame_page.py profiles FOLDER    writes profiles
-       flame_page.py look FOLDER        looks at the pages all, deep, wall, diff, evil, waits.off_cpu and
-                                        waits.wall (.html) there
+       flame_page.py look FOLDER        looks at the pages all, deep, wall, diff, few, evil,
+                                        waits.off_cpu and waits.wall (.html) there
 
 "look" ends with 77 where there is no browser.
 """
@@ -48,6 +48,12 @@ def profiles(folder):
         p.write(f"{folder}/{sub}/spanprof-shop-12-20010909T014640Z-000001.pb.gz")
     p = Profile("cpu", 1000000000)
     p.sample(["main" + APP] + [LONG + APP] * 200, 5, 5 * 10 ** 7, span_name="GET /orders")
+    for sub, count in (("few", 4), ("fewer", 3)):
+        few = Profile("cpu", 1000000000)
+        few.sample(["[incomplete]@[spanprof]", "main" + APP, "render" + APP], count, count * 10 ** 7)
+        few.sample(["[incomplete]@[spanprof]", "main" + APP, sub + LIBC], 3, 3 * 10 ** 7)
+        os.makedirs(f"{folder}/{sub}")
+        few.write(f"{folder}/{sub}/spanprof-shop-12-20010909T014640Z-000001.pb.gz")
     os.makedirs(f"{folder}/deep")
     p.write(f"{folder}/deep/spanprof-shop-12-20010909T014640Z-000001.pb.gz")
     p = Profile("wall", 1000000000)
@@ -359,6 +365,22 @@ def look_at_others(page, folder):
     expect("name", page.value(frame(EVIL) + " !== undefined"), True)
 
 
+def look_at_few(page, folder):
+    """A comparison that can tell nothing says so, and its colours tell what those of a single profile do."""
+    page.go(f"file://{folder}/few.html")
+    expect("verdict", page.value(element("verdict") + ".innerText"),
+           "Too few samples to compare: 7 samples here, 6 in the baseline. Colours tell whose code a frame is.")
+    for name, kind in (("main", "own"), ("few", "library"), ("[incomplete]", "marker")):
+        expect("kind of " + name, page.value(f"{frame(name)}.classList.contains({kind!r})"), True)
+    legend = "[...document.querySelectorAll('#legend li')].map(e => e.innerText)"
+    expect("legend", page.value(legend), ["own code", "libraries", "not known, or too narrow"])
+    page.go(f"file://{folder}/diff.html")
+    expect("no verdict", page.value(element("verdict") + ".hidden"), True)
+    expect("legend of a comparison", len(page.value(legend)), 3)
+    page.go(f"file://{folder}/all.html")
+    expect("no markers", page.value(legend), ["own code", "libraries", "unsampled", "span names"])
+
+
 def look_at_waits(page, folder):
     """What the exporter wrote: a wait has a colour and a legend of its own, and is told with its kind."""
     leaf = "futex (lock)"
@@ -396,6 +418,7 @@ def look(folder):
         list_of_functions(page, folder)
         look_at_deep(page, folder)
         look_at_others(page, folder)
+        look_at_few(page, folder)
         look_at_waits(page, folder)
 
 

@@ -13,8 +13,9 @@ run all "$REPORT" --flamegraph "$WORK/all.html" "$WORK/a"
 run deep "$REPORT" --flamegraph "$WORK/deep.html" "$WORK/deep"
 run wall "$REPORT" --type wall --flamegraph "$WORK/wall.html" "$WORK/a"
 run diff "$REPORT" --baseline "$WORK/b" --flamegraph "$WORK/diff.html" "$WORK/a"
+run few "$REPORT" --baseline "$WORK/fewer" --flamegraph "$WORK/few.html" "$WORK/few"
 run evil "$REPORT" --flamegraph "$WORK/evil.html" "$WORK/evil"
-for name in all deep wall diff evil; do
+for name in all deep wall diff few evil; do
 	expect_rc "$name" 0
 done
 # What the exporter wrote, of a program that waits in known ways.

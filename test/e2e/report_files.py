@@ -8,17 +8,23 @@ usage: report_files.py bomb KIND FILE
        report_files.py many NAME_BYTES FILE
        report_files.py peak LIMIT_MIB COMMAND...
        report_files.py cpu COMMAND...
+       report_files.py terminal COLUMNS COMMAND...
 
 "hour" is what a busy process leaves in an hour, "many" a profile with many samples whose functions have names of
-so many bytes. "cpu" prints the milliseconds of CPU time that a command took, the least of three times. "peak" runs the command, passes its exit status on, and fails with 99 if it had more than LIMIT_MIB
+so many bytes. "terminal" runs it at a terminal of that width, and prints what it
+printed there. "cpu" prints the milliseconds of CPU time that a command took, the least of three times. "peak" runs the command, passes its exit status on, and fails with 99 if it had more than LIMIT_MIB
 resident at any time.
 """
+import fcntl
 import gzip
 import os
+import pty
 import random
 import resource
+import struct
 import subprocess
 import sys
+import termios
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "common"))
 from pb import field, varint
@@ -176,6 +182,19 @@ def cpu_ms(command):
     return round(min(all_ms))
 
 
+def terminal(columns, command):
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+    process = subprocess.Popen(command, stdout=theirs, env={**os.environ, "TERM": "dumb"})
+    os.close(theirs)
+    try:
+        while part := os.read(ours, 1 << 16):
+            sys.stdout.buffer.write(part.replace(b"\r\n", b"\n"))
+    except OSError:  # that is the end of a terminal
+        pass
+    return process.wait()
+
+
 def main():
     what, *args = sys.argv[1:]
     if what == "bomb":
@@ -191,6 +210,8 @@ def main():
             f.write(honest(int(args[0])))
     elif what == "cpu":
         print(cpu_ms(args))
+    elif what == "terminal":
+        sys.exit(terminal(int(args[0]), args[1:]))
     else:
         sys.exit(peak(int(args[0]), args[1:]))
 

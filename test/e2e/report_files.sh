@@ -103,6 +103,16 @@ for form in --threads "--flamegraph $WORK/many.html"; do
 		fail "$form: short names take $short ms, long ones $long ms"
 done
 
+# At a terminal no row is wider than it is, and the ends of functions are seen; elsewhere names are whole.
+for width in 80 130; do
+	python3 "$FILES" terminal "$width" "$REPORT" --threads "$WORK/many.4000.pb.gz" >"$WORK/terminal"
+	# The head is a sentence, of which a line may have more than one.
+	(($(sed 1,2d "$WORK/terminal" | wc -L) <= width)) || fail "wider than $width: $(<"$WORK/terminal")"
+	grep -q '  [0-9]*::name.*\.\.\..*[a-z]$' "$WORK/terminal" || fail "no function: $(<"$WORK/terminal")"
+done
+report_on plain 0 "$FILE_MIB" "$WORK/many.4000.pb.gz"
+(($(wc -L <"$WORK/plain.out") > 4000)) || fail "names in a file are cut"
+
 # What is no file. "run" gives up on what waits.
 mkdir "$WORK/odd"
 readonly fifo=$WORK/odd/fifo.pb.gz

@@ -19,6 +19,12 @@
 			Math.abs(bySamples) >= ERRORS * error;
 	};
 
+	// What is said where no frame differs by more than chance, and colours would tell nothing.
+	spanprof.verdict = (frames, whole) => frames.some((frame) => spanprof.isChange(frame, whole)) ? "" :
+		(Math.min(whole.samples, whole.baseSamples) < 2 * EXPECTED_SAMPLES ? "Too few samples to compare"
+			: "No frame differs by more than chance") + ": " + whole.samples + " samples here, " + whole.baseSamples +
+		" in the baseline. Colours tell whose code a frame is.";
+
 	// -1 to 1: how much of the frame is new, or gone.
 	spanprof.change = (frame, whole) => {
 		const now = part(frame.ns, whole.ns), then = part(frame.baseNs, whole.baseNs);

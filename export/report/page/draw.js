@@ -15,8 +15,8 @@
 		return (hash >>> 16) % VARIANTS;
 	}
 
-	function colour(element, frame, whole, profile) {
-		if (!profile.diff) {
+	function colour(element, frame, { whole, compared }) {
+		if (!compared) {
 			element.classList.add(frame.kind, "v" + variantOf(frame.name));
 			return;
 		}
@@ -46,7 +46,7 @@
 	function elementOf(frame, place, drawing) {
 		const element = document.createElement("div");
 		element.className = "frame";
-		colour(element, frame, drawing.whole, drawing.profile);
+		colour(element, frame, drawing);
 		element.classList.toggle("found", drawing.found.has(frame));
 		element.classList.toggle("selected", frame === drawing.selected);
 		element.classList.toggle("outside", place.outside);
@@ -80,7 +80,8 @@
 		return place !== null && place.pixels >= TEXT_PIXELS;
 	};
 
-	// drawing: frames (the root first), root, whole, profile, zoom, selected, found (a Set).
+	// drawing: frames (the root first), root, whole, profile, zoom, selected, found (a Set), compared (whether
+	// colours tell the difference to the baseline).
 	spanprof.draw = (container, drawing) => {
 		const width = container.clientWidth;
 		const elements = document.createDocumentFragment();

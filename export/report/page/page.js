@@ -5,11 +5,11 @@
 	const byId = (id) => document.getElementById(id);
 	const HINT = "Click a frame, or move with the arrow keys and press Enter, to zoom. Esc goes back. / searches, n and N go through the matches.";
 	const KINDS = [["own", "own code"], ["library", "libraries"], ["kernel", "kernel"], ["waiting", "waiting"],
-		["unsampled", "unsampled"], ["span", "span names"]];
+		["unsampled", "unsampled"], ["span", "span names"], ["marker", "not known, or too narrow"]];
 	// What is drawn: "around" is the name of the function of which callers and callees are shown, or "".
 	const view = { bySpan: false, inverted: false, around: "" };
 	const drawing = { frames: [], root: null, whole: null, profile: null, zoom: null, selected: null, found: new Set(),
-		places: [], place: -1 };
+		places: [], place: -1, compared: false };
 
 	let share = ""; // what is said of all matches
 
@@ -25,6 +25,11 @@
 	const canBeAround = (frame) => frame !== null && frame.kind !== "marker" && frame.name !== view.around;
 
 	const numbers = (frame) => spanprof.numbers(frame, drawing.whole, drawing.profile, view.inverted && !view.around);
+
+	function note(id, text) {
+		byId(id).textContent = text;
+		byId(id).hidden = text === "";
+	}
 
 	function describe(frame) {
 		byId("name").textContent = frame ? frame.name : "";
@@ -139,14 +144,18 @@
 		}
 		drawing.zoom = again(zoomed, drawing.root);
 		drawing.selected = drawing.zoom === drawing.root && !view.around ? null : drawing.zoom;
+		const verdict = drawing.profile.diff ? spanprof.verdict(drawing.frames, drawing.whole) : "";
+		drawing.compared = drawing.profile.diff && verdict === "";
+		note("verdict", verdict);
 		describe(drawing.selected);
 		legend();
 		search();
 	}
 
 	function legend() {
-		const there = new Set(drawing.frames.map((frame) => frame.kind));
-		const entries = drawing.profile.diff
+		// The root, "all", is no frame that somebody asks about.
+		const there = new Set(drawing.frames.filter((frame) => frame !== drawing.root).map((frame) => frame.kind));
+		const entries = drawing.compared
 			? [["more", "larger share than in the baseline"], ["less", "smaller share"], ["unchanged", "no difference, or too few samples to say"]]
 			: KINDS.filter(([kind]) => there.has(kind));
 		byId("legend").replaceChildren(...entries.map(([kind, words]) => {
@@ -164,6 +173,7 @@
 		document.title = data.title;
 		byId("title").textContent = data.title;
 		byId("sums").textContent = data.sums;
+		note("hint", data.hint);
 		byId("tools").hidden = false;
 		byId("spans").hidden = !spanprof.hasSpans(drawing.profile);
 		if (!isSame) view.bySpan = byId("by-span").checked = data.bySpan;

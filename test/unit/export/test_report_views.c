@@ -263,3 +263,60 @@ Test(report_views, calls_a_renamed_span_by_the_name_it_had_most, .timeout = 20)
 	cr_expect_eq(json_integer_value(json_object_get(span, "samples")), 23);
 	json_decref(root);
 }
+
+/* The hint is one line, of the worst such name, and only where it uses some of the time itself. */
+Test(report_views, says_once_how_to_get_names_instead_of_addresses, .timeout = 20)
+{
+	static const char *const sine[] = {"libm.so.6+0x702c0", "main"};
+	static const char *const other[] = {"libm.so.6+0x81230", "main"};
+	static const char *const own[] = {"parse", "libfast.so.3+0x1c0", "main"};
+	static const char *const fast[] = {"libfast.so.3+0x1c0", "main"};
+	static const char *const plus[] = {"operator+", "main"};
+	static const struct report_stack of_libc[] = {STACK(sine, "00000000000000aa", "GET", 60),
+						      STACK(other, "00000000000000aa", "GET", 30),
+						      STACK(plus, "00000000000000aa", "GET", 99)};
+	static const struct report_stack of_others[] = {STACK(fast, "00000000000000aa", "GET", 2),
+							STACK(own, "00000000000000aa", "GET", 98)};
+	static const struct report_stack rare[] = {STACK(fast, "00000000000000aa", "GET", 1),
+						   STACK(own, "00000000000000aa", "GET", 199)};
+	char *page;
+
+	report_write_stacks("a.pb", of_libc, 3, 0);
+	cr_assert_eq(run_scratch("--top", "2"), 0, "%s", output);
+	cr_expect(printed("\nlibm.so.6+0x702c0 is a function without a name: install the symbols "
+			  "of the "
+			  "C library (libc6-dbg), or run the program with DEBUGINFOD_URLS\n"),
+		  "%s", output);
+	cr_expect_eq(report_count(output, "DEBUGINFOD_URLS"), 1);
+	cr_assert_eq(run_scratch("--flamegraph", in_scratch("a.html")), 0, "%s", output);
+	page = report_file(in_scratch("a.html"));
+	cr_expect_eq(report_count(page, "libc6-dbg"), 1);
+	free(page);
+	cr_assert_eq(run_scratch("--json"), 0);
+	cr_expect_not(printed("DEBUGINFOD_URLS"));
+
+	report_write_stacks("a.pb", of_others, 2, 0);
+	cr_assert_eq(run_scratch("--lines"), 0);
+	cr_expect(printed("install the debug symbols of libfast.so.3, or"), "%s", output);
+	report_write_stacks("a.pb", rare, 2, 0);
+	cr_assert_eq(run_scratch("--lines"), 0);
+	cr_expect_not(printed("DEBUGINFOD_URLS"), "%s", output);
+}
+
+Test(report_views, knows_the_spellings_of_off_cpu, .timeout = 20)
+{
+	static const char *const lock[] = {"futex (lock)", "main"};
+	static const struct report_stack stack[] = {STACK(lock, "00000000000000aa", "GET", 60)};
+	struct sp_bytes b = report_profile_of(SP_PROFILE_OFF_CPU, stack, 1);
+
+	scratch_write("a.pb", b.data, b.len);
+	free(b.data);
+	for (size_t i = 0; i < 3; i++) {
+		static const char *const type[] = {"off_cpu", "offcpu", "off-CPU"};
+
+		cr_expect_eq(run_scratch("--type", type[i]), 0, "%s: %s", type[i], output);
+		cr_expect(printed("futex (lock)"), "%s: %s", type[i], output);
+	}
+	cr_expect_eq(run_scratch("--type", "wal\n"), 1);
+	cr_expect_str_eq(output, "spanprof-report: no profiles of type \"wal \" found\n");
+}
