@@ -204,21 +204,24 @@ static int read_paths(struct sp_reading *r, char *const *path,
 	return err;
 }
 
-static int say_no_profiles(struct sp_reading *r)
+static int say_no_profiles(struct sp_reading *r, char *const *path)
 {
+	const char *where = path[1] == NULL ? path[0] : "";
+	const char *type = r->o->type;
 	char why[SP_REPORT_ERROR];
 
 	if (sp_time_window_is_set(&r->o->window))
-		return refuse(r, SP_EXIT_USAGE, "", "no profiles of that time found");
-	if (r->o->type != NULL) {
-		(void)snprintf(why, sizeof(why), "no profiles of type \"%.100s\" found",
-			       r->o->type);
-		return refuse(r, SP_EXIT_USAGE, "", why);
-	}
-	return refuse(r, SP_EXIT_USAGE, "",
-		      r->waiting_ns != 0
-			      ? "no profiles of CPU time found, but of waits: use --type off_cpu"
-			      : "no profiles found");
+		return refuse(r, SP_EXIT_USAGE, where, "no profiles of that time found");
+	if (type == NULL && r->waiting_ns != 0)
+		return refuse(r, SP_EXIT_USAGE, where,
+			      "no profiles of CPU time found, but of waits: use --type off_cpu");
+	if (type == NULL)
+		return refuse(r, SP_EXIT_USAGE, where, "no profiles found");
+	(void)snprintf(why, sizeof(why), "no profiles of type \"%.100s\" found%s", type,
+		       is_of_waits(type)           ? "; the program needs SPANPROF_OFF_CPU=true"
+		       : strcmp(type, "wall") == 0 ? "; the program needs SPANPROF_WALL=true"
+						   : "");
+	return refuse(r, SP_EXIT_USAGE, where, why);
 }
 
 /*
@@ -275,7 +278,7 @@ static int read_all(struct sp_reading *r, char *const *path)
 	if (err != 0)
 		return err;
 	if (r->files == 0)
-		return say_no_profiles(r);
+		return say_no_profiles(r, path);
 	if (is_selective(&r->selection) && r->tally.total.samples == 0 && r->tally.total.ns == 0)
 		return say_no_samples(r, path);
 	if (r->selection.diff && r->tally.base.ns == 0)

@@ -115,10 +115,11 @@ static void print_totals(FILE *out, const struct sp_tally *t, const struct sp_pr
 {
 	(void)fprintf(out,
 		      "%s%zu %s, %" PRIu64 " samples, %.2f s %s; in spans: %" PRIu64
-		      " samples, %.2f s %s (%.1f %%), %zu spans%s\n",
+		      " samples, %.2f s %s (%.1f %%), %zu %s%s\n",
 		      bold(p), p->files, p->files == 1 ? "profile" : "profiles", t->total.samples,
 		      seconds(t->total.ns), p->time, t->labelled.samples, seconds(t->labelled.ns),
-		      p->time, percent(t->labelled.ns, t->total.ns), t->spans, plain(p));
+		      p->time, percent(t->labelled.ns, t->total.ns), t->spans,
+		      t->spans == 1 ? "span" : "spans", plain(p));
 	if (t->unsampled.ns != 0)
 		(void)fprintf(out, "%.2f s of it between samples, under %s\n",
 			      seconds(t->unsampled.ns), SP_REPORT_UNSAMPLED);

@@ -131,6 +131,13 @@ def look(port, folder):
         page.wait(sums + ".includes('of 1 other spans of that name')")
         page.value("history.back()")
         page.wait(sums + ".includes('baseline') === false")
+        # Where there is nothing, nothing of what was there before is left to be taken for it.
+        page.value("(() => { const s = document.querySelectorAll('select')[0]; s.value = 'wall';"
+                   " s.dispatchEvent(new Event('change')); })()")
+        page.wait("document.getElementById('problem').textContent.includes('SPANPROF_WALL=true')")
+        page.wait("['title', 'sums', 'tools', 'frames'].every(id => document.getElementById(id).offsetParent === null)")
+        page.value("history.back()")
+        page.wait("document.getElementById('frames').offsetParent !== null")
         if page.said:
             sys.exit(f"FAIL: {page.said}")
         if page.value("document.querySelectorAll('main b, nav b').length"):

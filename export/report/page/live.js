@@ -85,7 +85,8 @@
 		stamp = flame.stamp;
 		showLists(lists);
 		problem(flame.error || "");
-		byId("frames").hidden = Boolean(flame.error);
+		// What was shown before is not what the problem is of.
+		document.body.classList.toggle("empty", Boolean(flame.error));
 		if (flame.error) return;
 		spanprof.show(flame.profile, shown === asked);
 		shown = asked;

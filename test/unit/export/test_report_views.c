@@ -48,6 +48,10 @@ Test(report_views, prints_a_row_per_span, .timeout = 20)
 
 	cr_assert_eq(run_scratch("--top=2"), 0, "%s", output);
 
+	cr_expect(printed(" 4 spans\n"), "%s", output);
+	cr_assert_eq(run_scratch("--span", SPAN), 0, "%s", output);
+	cr_expect(printed(", 1 span\n"), "%s", output);
+	cr_assert_eq(run_scratch("--top=2"), 0, "%s", output);
 	cr_expect_not_null(strstr(output, "0.00 s of it between samples, under [unsampled cpu]\n"));
 	cr_expect_not_null(
 		strstr(output,
@@ -318,5 +322,8 @@ Test(report_views, knows_the_spellings_of_off_cpu, .timeout = 20)
 		cr_expect(printed("futex (lock)"), "%s: %s", type[i], output);
 	}
 	cr_expect_eq(run_scratch("--type", "wal\n"), 1);
-	cr_expect_str_eq(output, "spanprof-report: no profiles of type \"wal \" found\n");
+	cr_expect(printed(": no profiles of type \"wal \" found\n"), "%s", output);
+	cr_expect_eq(report_count(output, scratch), 1, "which folder: %s", output);
+	cr_expect_eq(run_scratch("--type", "wall"), 1);
+	cr_expect(printed("found; the program needs SPANPROF_WALL=true\n"), "%s", output);
 }
