@@ -189,12 +189,13 @@ static const struct sp_span_frame *active(const struct sp_span_stack *s)
 		uint64_t id = atomic_load_explicit(&f->span_id, memory_order_relaxed);
 		uint64_t token = atomic_load_explicit(&f->token, memory_order_relaxed);
 
-		/* A frame without a record in the table is a manual label. */
-		if (id == 0 || f->ref == 0 || sp_span_token_yields(token)) {
-			if (id == SP_SPAN_BLANK)
-				return NULL;
+		if (id == 0 || sp_span_token_ignored(token))
 			continue;
-		}
+		if (id == SP_SPAN_BLANK)
+			return NULL;
+		/* A frame without a record in the table is a manual label. */
+		if (f->ref == 0)
+			continue;
 		if (sp_span_table_is_open(f->ref, id))
 			return f;
 		if (sp_span_token_attached(token))

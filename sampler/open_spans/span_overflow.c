@@ -15,11 +15,17 @@ static bool is_of_the_root(const struct sp_span_overflow *r, const struct sp_spa
 	       (e->token == SP_SPAN_YIELDS) == r->yields;
 }
 
+static uint32_t storage_of(const struct sp_span_entry *e)
+{
+	return e->token < SP_SPAN_NO_SCOPE ? UINT32_C(1) << e->token % SP_SPAN_STORAGES : 0;
+}
+
 /* The handler does not look at any of this while the count is 0. */
 static void begin(struct sp_span_overflow *r, const struct sp_span_entry *e)
 {
 	r->again = 0;
 	r->yields = e->token == SP_SPAN_YIELDS;
+	r->storages = storage_of(e);
 	r->root_id = e->root_id;
 	r->root_name_id = e->root_name_id;
 	r->root_ref = e->root_id == e->span_id ? e->ref : e->root_ref;
@@ -38,6 +44,7 @@ void sp_span_overflow_add(struct sp_span_overflow *r, const struct sp_span_entry
 			begin(r, e);
 		else if (!is_of_the_root(r, e))
 			atomic_store_explicit(&r->alike, false, memory_order_relaxed);
+		r->storages |= storage_of(e);
 		full = (was & SP_SPAN_OVERFLOW_COUNT_MASK) == SP_SPAN_OVERFLOW_COUNT_MASK;
 		/* the words that the handler reads, before the count that tells it to read them */
 		atomic_signal_fence(memory_order_release);

@@ -30,6 +30,7 @@ struct sp_span_overflow {
 	uint32_t again;        /* of them, scopes under a token that a frame has too; owner only */
 	_Atomic bool alike;    /* all have the root below */
 	bool yields;           /* as frames that yield, span_stack.h */
+	uint32_t storages;     /* a bit for each that has attached one of them */
 	uint32_t root_name_id;
 	uint32_t root_ref;
 	uint64_t root_id;

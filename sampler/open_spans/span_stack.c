@@ -244,6 +244,38 @@ void sp_span_stack_pop_attached(struct sp_span_stack *s, uint64_t below)
 	reap(s);
 }
 
+void sp_span_stack_pop_silent(struct sp_span_stack *s)
+{
+	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+
+	begin_change(s);
+	if (sp_span_overflow_count(&s->rest) != 0 &&
+	    (s->rest.storages &
+	     atomic_load_explicit(&sp_span_stack_silent, memory_order_relaxed)) != 0)
+		sp_span_overflow_clear(&s->rest);
+	for (uint32_t i = d; i > 0; i--) {
+		if (sp_span_token_silent(token_of(&s->frame[i - 1])))
+			end_slot(s, i - 1);
+	}
+	reap(s);
+}
+
+uint64_t sp_span_stack_attached(const struct sp_span_stack *s, uint32_t storage)
+{
+	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+
+	while (d > 0) {
+		const struct sp_span_frame *f = &s->frame[--d];
+		uint64_t id = atomic_load_explicit(&f->span_id, memory_order_relaxed);
+		uint64_t token = token_of(f);
+
+		if (id != 0 && sp_span_token_attached(token) && token < SP_SPAN_NO_SCOPE &&
+		    token % SP_SPAN_STORAGES == storage)
+			return id != SP_SPAN_BLANK ? id : 0;
+	}
+	return 0;
+}
+
 bool sp_span_stack_strike(struct sp_span_stack *s, uint32_t slot, uint64_t span_id)
 {
 	uint64_t want = span_id;
@@ -271,7 +303,7 @@ uint64_t sp_span_stack_top(const struct sp_span_stack *s, uint64_t *token)
 		uint64_t id = atomic_load_explicit(&f->span_id, memory_order_acquire);
 
 		*token = atomic_load_explicit(&f->token, memory_order_acquire);
-		if (id != 0 && !sp_span_token_yields(*token))
+		if (id != 0 && !sp_span_token_ignored(*token))
 			return id != SP_SPAN_BLANK ? id : 0;
 	}
 	return 0;

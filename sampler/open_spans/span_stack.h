@@ -36,6 +36,23 @@
 #define SP_SPAN_STARTED UINT64_C(0)
 #define SP_SPAN_YIELDS UINT64_MAX
 
+/*
+ * Tokens from here on are no scopes of an SDK: manual labels (sampler/span/manual_label.h), and the
+ * one above.
+ */
+#define SP_SPAN_NO_SCOPE (UINT64_MAX - 1023)
+
+/*
+ * The token of a scope: a key that is unique among the thread's open scopes of one context storage,
+ * and the storage's number. Number 0 is of all that keep a stack of each thread, as SDKs do by
+ * themselves. The key may lose its highest bits, which addresses do not need to be told apart.
+ */
+#define SP_SPAN_STORAGES 32U
+static inline uint64_t sp_span_token_of(uint32_t storage, uint64_t key)
+{
+	return key * SP_SPAN_STORAGES + storage;
+}
+
 static inline bool sp_span_token_attached(uint64_t token)
 {
 	return token != SP_SPAN_STARTED && token != SP_SPAN_YIELDS;
@@ -50,6 +67,26 @@ static inline SP_SIGSAFE bool sp_span_token_yields(uint64_t token)
 {
 	return token == SP_SPAN_YIELDS &&
 	       atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
+}
+
+/*
+ * A bit for each storage whose scopes do not tell what runs on a thread (sampler/span/active_span.h):
+ * their frames label nothing and hide nothing, on any thread. Bits are only added.
+ */
+extern _Atomic uint32_t sp_span_stack_silent;
+
+static inline SP_SIGSAFE bool sp_span_token_silent(uint64_t token)
+{
+	uint32_t silent = atomic_load_explicit(&sp_span_stack_silent, memory_order_relaxed);
+
+	return silent != 0 && token < SP_SPAN_NO_SCOPE &&
+	       (silent >> token % SP_SPAN_STORAGES & 1) != 0;
+}
+
+/* A frame with that token counts for nothing, as things are now. */
+static inline SP_SIGSAFE bool sp_span_token_ignored(uint64_t token)
+{
+	return sp_span_token_yields(token) || sp_span_token_silent(token);
 }
 
 struct sp_span_frame {
@@ -89,7 +126,10 @@ struct sp_span_stack {
 static inline SP_SIGSAFE uint64_t sp_span_stack_version(const struct sp_span_stack *s)
 {
 	uint64_t own = atomic_load_explicit(&s->changes, memory_order_relaxed);
-	uint32_t others = atomic_load_explicit(&s->struck, memory_order_relaxed) << 1;
+	/* both only grow, so the sum tells that one of them has */
+	uint32_t others = (atomic_load_explicit(&s->struck, memory_order_relaxed) +
+			   atomic_load_explicit(&sp_span_stack_silent, memory_order_relaxed))
+			  << 1;
 
 	return own << 32 | others |
 	       atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
@@ -171,6 +211,15 @@ bool sp_span_stack_pop_token(struct sp_span_stack *s, uint64_t token, bool throu
  * overflow.
  */
 void sp_span_stack_pop_attached(struct sp_span_stack *s, uint64_t below);
+
+/* Owner only. The same for every frame of a silent storage, and for the overflow if it holds one. */
+void sp_span_stack_pop_silent(struct sp_span_stack *s);
+
+/*
+ * Owner only. The id of the topmost span that is attached by that storage, whether it has ended or
+ * not; 0 if there is none or it is blank.
+ */
+uint64_t sp_span_stack_attached(const struct sp_span_stack *s, uint32_t storage);
 
 /* Owner, no handler running. The ids of the open spans on it; returns how many. */
 unsigned sp_span_stack_ids(const struct sp_span_stack *s, uint64_t ids[SP_SPAN_DEPTH_MAX]);

@@ -12,6 +12,7 @@
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
 _Atomic bool sp_span_stack_scoped;
+_Atomic uint32_t sp_span_stack_silent;
 
 /* Replaces the names by the current ones. False if the span is no longer open. */
 static bool refresh(struct sp_span_entry *e)
@@ -33,7 +34,8 @@ static bool peek_rest(const struct sp_span_overflow *r, struct sp_span_entry *ou
 {
 	struct sp_span_names root;
 
-	if (!atomic_load_explicit(&r->alike, memory_order_relaxed))
+	if (!atomic_load_explicit(&r->alike, memory_order_relaxed) ||
+	    (r->storages & atomic_load_explicit(&sp_span_stack_silent, memory_order_relaxed)) != 0)
 		return false;
 	memset(out, 0, sizeof(*out));
 	out->span_id = SP_SPAN_DEEPER;
@@ -66,7 +68,7 @@ SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span
 
 		uint64_t token = atomic_load_explicit(&f->token, memory_order_relaxed);
 
-		if (id == 0 || sp_span_token_yields(token))
+		if (id == 0 || sp_span_token_ignored(token))
 			continue;
 		if (id == SP_SPAN_BLANK)
 			return false;

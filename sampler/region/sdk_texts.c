@@ -37,4 +37,7 @@ const struct sp_sdk_fact_text sp_sdk_fact_texts[SP_SDK_FACT_N] = {
 	[SP_SDK_FACT_STORAGE] = {"context::RuntimeContextStorage", FROM_START_TO_END},
 	[SP_SDK_FACT_NESTING] = {"nesting of scopes", FROM_START_TO_END},
 	[SP_SDK_FACT_RESOURCE] = {"resource::Resource", "the service is what variables name"},
+	[SP_SDK_FACT_OWN_STORAGE] = {"the program's own context storage",
+				     "it says otherwise than attach and detach, as where fibers or "
+				     "coroutines switch, so scopes label no samples"},
 };

@@ -73,6 +73,12 @@ bool sp_active_span_attached(uint64_t token, const uint8_t *span_id)
 		sp_count(SP_COUNT_SPAN_NO_THREAD);
 		return true;
 	}
+	if (sp_span_token_silent(token)) {
+		/* what is left of the time before takes room only */
+		if (!sp_span_stack_empty(&t->spans))
+			sp_span_stack_pop_silent(&t->spans);
+		return true;
+	}
 	if (span_id != NULL)
 		memcpy(&id, span_id, sizeof(id));
 	if (sp_span_table_by_id(id, &r))
@@ -91,6 +97,44 @@ void sp_active_span_detached(uint64_t token, bool through)
 	if (sp_span_stack_pop_token(&t->spans, token, through))
 		t->scope_overflows = 0;
 	sp_shown_label_update(t);
+}
+
+static bool is_open(uint64_t span_id)
+{
+	struct sp_span_record r;
+
+	return span_id != 0 && sp_span_table_by_id(span_id, &r);
+}
+
+bool sp_active_span_agrees(uint32_t storage, uint64_t says)
+{
+	struct sp_thread *t = sp_thread_own;
+	uint64_t token;
+	uint64_t attached;
+
+	if (sp_active_span_source == SP_ACTIVE_START || sp_active_span_source == SP_ACTIVE_CONTEXT)
+		return true;
+	/* without a stack, or beyond its end, we know nothing that could be wrong */
+	if (t == NULL || sp_span_overflow_count(&t->spans.rest) != 0)
+		return true;
+	attached = sp_span_stack_attached(&t->spans, storage);
+	/* A wrapper's start attaches too, and its frame is not the storage's. */
+	if (says == attached || (says != 0 && says == sp_span_stack_top(&t->spans, &token)))
+		return true;
+	return !is_open(attached) && !is_open(says);
+}
+
+void sp_active_span_silence(uint32_t storage)
+{
+	const struct sp_thread_labels_part *shown = sp_thread_labels_now();
+	uint32_t n = shown != NULL ? atomic_load_explicit(&shown->used, memory_order_relaxed) : 0;
+
+	atomic_fetch_or_explicit(&sp_span_stack_silent, UINT32_C(1) << storage,
+				 memory_order_relaxed);
+	/* What other threads have shown to the exporter is no longer so. */
+	for (uint32_t i = 0; i < n; i++)
+		sp_thread_labels_strike(i);
+	sp_shown_label_update(sp_thread_own);
 }
 
 /*

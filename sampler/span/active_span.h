@@ -67,7 +67,7 @@ enum sp_activation {
 };
 
 /*
- * The calling thread attached a context under this token (unique among the thread's open scopes).
+ * The calling thread attached a context under this token (sp_span_token_of()).
  * span_id is the span of the context, NULL or all zero if it has none. A span that is not recorded
  * here labels nothing, and hides what was active before until the detach.
  *
@@ -82,6 +82,24 @@ void sp_active_span_forget_scopes(void);
 
 /* The calling thread detached that scope. With through, every scope attached after it goes too. */
 void sp_active_span_detached(uint64_t token, bool through);
+
+/*
+ * A program that runs fibers or coroutines has a context storage of its own, which keeps what is
+ * current for each of them. Attach and detach on a thread do not tell then which span runs there,
+ * because others take the thread over without a call of the SDK. So such a storage is asked before
+ * each attach and at each start. If it names another open span than the one that it last attached on
+ * this thread, or none where there is one, its scopes are worth nothing: a wrong label is worse than
+ * none.
+ */
+
+/*
+ * What that storage says is current on the calling thread agrees with the scopes that we saw: the id
+ * of the span, 0 if there is none. A span that is not open, here or there, counts as none.
+ */
+bool sp_active_span_agrees(uint32_t storage, uint64_t says);
+
+/* Scopes of that storage label nothing any more, on any thread. */
+void sp_active_span_silence(uint32_t storage);
 
 /* APP, at activation. What decides: scopes, starts or a foreign context; SP_ACTIVE_AUTO until then. */
 void sp_active_span_set_source(enum sp_active_span source);

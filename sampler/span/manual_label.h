@@ -20,6 +20,7 @@
 
 /* Above every address and every count that an SDK could use as a token, below the reserved one. */
 #define SP_MANUAL_LABEL_TOKEN (UINT64_MAX - SP_SPAN_DEPTH_MAX)
+_Static_assert(SP_MANUAL_LABEL_TOKEN >= SP_SPAN_NO_SCOPE, "no scope of an SDK");
 
 static inline bool sp_manual_label_is(uint64_t token)
 {

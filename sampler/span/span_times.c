@@ -246,7 +246,7 @@ static bool goes_on(const struct sp_thread *t)
 	id = atomic_load_explicit(&top->span_id, memory_order_relaxed);
 	return t->part.root_id != 0 && top->root_id == t->part.root_id &&
 	       top->root_ref == t->part.root_ref && id != SP_SPAN_BLANK &&
-	       !sp_span_token_yields(atomic_load_explicit(&top->token, memory_order_relaxed)) &&
+	       !sp_span_token_ignored(atomic_load_explicit(&top->token, memory_order_relaxed)) &&
 	       sp_span_table_is_open(top->ref, id);
 }
 

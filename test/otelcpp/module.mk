@@ -116,6 +116,21 @@ $(OTELCPP_DIR)/restored: $(OTELCPP_DIR)/debian/restored.o $(OTELCPP_DIR)/debian/
 
 TEST_PROGRAMS += $(OTELCPP_DIR)/restored
 
+# With a context storage of its own: of the distribution's SDK, and of one without a symbol. Where the
+# compiler has no Boost.Context, test/e2e/otelcpp_fibers.sh says so.
+$(OTELCPP_DIR)/debian/fibers: $(OTELCPP_DIR)/debian/fibers.o $(OTELCPP_DIR)/debian/provider.o \
+		$(B)/test/sdk/json_exporter.o
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^ -lboost_context $(TEST_SDK_OTEL) -lpthread
+
+$(OTELCPP_DIR)/static_v1/fibers: $(OTELCPP_DIR)/static_v1/fibers.o $(OTELCPP_DIR)/static_v1/mini_sdk.o
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -Wl,--gc-sections -o $@ $^ -lboost_context -lpthread
+
+ifneq ($(wildcard $(shell $(CXX) -print-sysroot 2>/dev/null)/usr/include/boost/context/fiber.hpp),)
+TEST_PROGRAMS += $(patsubst %,$(OTELCPP_DIR)/%/fibers,debian static_v1)
+endif
+
 # Not optimized: the tracer's destructor, which is the program's own, is to use its class.
 $(OTELCPP_DIR)/own_vtable/provider.o: test/otelcpp/provider_own.cc
 	@mkdir -p $(@D)

@@ -360,7 +360,8 @@ static void attached(const uintptr_t *word)
 
 	if (atomic_load_explicit(&scopes_pile_up, memory_order_relaxed)) {
 		sp_active_span_forget_scopes();
-	} else if (!sp_active_span_attached(scope->generation, has_span ? id : NULL)) {
+	} else if (!sp_active_span_attached(sp_span_token_of(0, scope->generation),
+					    has_span ? id : NULL)) {
 		atomic_store_explicit(&scopes_pile_up, true, memory_order_relaxed);
 		sp_sdk_disproved(SP_SDK_OTELC, SP_SDK_FACT_NESTING);
 	}
@@ -400,7 +401,7 @@ SP_EXPORT uintptr_t otel_context_scope_detach(WORDS)
 		status = next(a, b, c, d, e, f);
 	/* it refuses other threads, copies and all but the innermost scope, and changes nothing then */
 	if (token != 0 && succeeded(status))
-		sp_active_span_detached(token, false);
+		sp_active_span_detached(sp_span_token_of(0, token), false);
 	sp_reentrancy_guard_leave(g);
 	return status;
 }

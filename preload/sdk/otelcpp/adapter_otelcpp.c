@@ -76,6 +76,7 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 	if ((ids.flags & SP_OTELCPP_FLAG_SAMPLED) == 0 || !sp_lifecycle_start())
 		return;
 	nothing_current = sp_otelcpp_scope_watch(sdk);
+	sp_otelcpp_scope_ask(sdk);
 	s.handle = span;
 	s.by_id = true;
 	s.name = name != NULL ? name : "";

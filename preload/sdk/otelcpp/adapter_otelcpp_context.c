@@ -135,13 +135,12 @@ bool sp_otelcpp_is_current(struct sp_otelcpp *sdk, void *storage, const void *co
 	return same;
 }
 
-/* The span that is current on the calling thread; zero if there is none. */
-static bool current_span(struct sp_otelcpp *sdk, uint8_t span_id[8])
+bool sp_otelcpp_current_span(struct sp_otelcpp *sdk, void *storage, uint8_t span_id[8])
 {
-	void *storage = sp_otelcpp_storage(sdk);
 	struct sp_otelcpp_object context;
 	struct sp_otelcpp_ids ids;
 
+	memset(span_id, 0, 8);
 	if (storage == NULL || atomic_load_explicit(&sdk->scopes_foreign, memory_order_relaxed))
 		return false;
 	get_current(storage, &context);
@@ -274,7 +273,8 @@ bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options,
 	case GIVEN_UNKNOWN:
 		return false;
 	case GIVEN_NONE:
-		return nothing_current || current_span(sdk, parent_id);
+		return nothing_current ||
+		       sp_otelcpp_current_span(sdk, sp_otelcpp_storage(sdk), parent_id);
 	case GIVEN_PARENT:
 	case GIVEN_ROOT:
 		break;

@@ -17,11 +17,13 @@
 #include "preload/sdk/otelcpp/adapter_otelcpp_expect.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_proof.h"
 #include "sampler/base/compiler.h"
+#include "sampler/base/readable_sig.h"
 #include "sampler/base/try_lock.h"
+#include "sampler/open_spans/span_stack.h"
 #include "sampler/span/active_span.h"
 
 /* Classes of storages: the SDK's own, one for each instance, and what a host may bring. */
-#define COPIES_MAX 32U
+#define COPIES_MAX (SP_SPAN_STORAGES - 1)
 /*
  * The interface has five slots; a host's class may add some. What lies behind a vtable (more of
  * them, then the dynamic section) is readable and never called.
@@ -38,6 +40,8 @@
 struct vtable_copy {
 	struct sp_otelcpp *sdk;
 	const void *original; /* vptr */
+	bool is_own;          /* not the SDK's class, so it may keep contexts by fibers */
+	_Atomic bool silent;  /* and does: its scopes label nothing */
 	_Atomic int token;    /* where the tokens that it makes keep their context */
 	_Atomic unsigned empty;
 	void *(*attach)(void *result, void *self, const void *context);
@@ -65,6 +69,17 @@ static bool is_watched(const void *vptr)
 	return p >= (uintptr_t)copies && p < (uintptr_t)&copies[COPIES_MAX];
 }
 
+/* Number 0 is of SDKs whose scopes are the threads' own. */
+static uint32_t number_of(const struct vtable_copy *c)
+{
+	return (uint32_t)(c - copies) + 1;
+}
+
+static uint64_t token_of(const struct vtable_copy *c, const void *context)
+{
+	return sp_span_token_of(number_of(c), sp_otelcpp_context_key(c->sdk, context));
+}
+
 static void note_attached(struct sp_otelcpp *sdk)
 {
 	if (!atomic_load_explicit(&sdk->attached, memory_order_relaxed))
@@ -82,6 +97,40 @@ __attribute__((cold)) void sp_otelcpp_scope_give_up(struct sp_otelcpp *sdk, enum
 					      memory_order_relaxed);
 	}
 	sp_sdk_disproved(sdk->names->sdk, why);
+}
+
+static __attribute__((noinline, cold)) void silence(struct vtable_copy *c)
+{
+	atomic_store_explicit(&c->silent, true, memory_order_relaxed);
+	sp_active_span_silence(number_of(c));
+	sp_sdk_disproved(c->sdk->names->sdk, SP_SDK_FACT_OWN_STORAGE);
+}
+
+/*
+ * What the storage answers with is the program's code. The SDK calls it as well at each start without
+ * a given parent, and before each scope, on this thread and outside of the storage's own functions;
+ * so it does here, too. What it may start or attach by that is inside of the reentrancy guard.
+ */
+static void ask(struct vtable_copy *c, void *self)
+{
+	uint8_t says[8];
+	uint64_t id;
+
+	if (!c->is_own || atomic_load_explicit(&c->silent, memory_order_relaxed) ||
+	    atomic_load_explicit(&c->token, memory_order_relaxed) == TOKEN_FOREIGN ||
+	    !sp_otelcpp_current_span(c->sdk, self, says))
+		return;
+	memcpy(&id, says, sizeof(id));
+	if (!sp_active_span_agrees(number_of(c), id))
+		silence(c);
+}
+
+void sp_otelcpp_scope_ask(struct sp_otelcpp *sdk)
+{
+	void *storage = sp_otelcpp_storage(sdk);
+
+	if (storage != NULL && is_watched(sp_otelcpp_member(storage, 0)))
+		ask(copy_of(storage), storage);
 }
 
 /*
@@ -144,9 +193,26 @@ static void attached(struct vtable_copy *c, void *self, const void *result, cons
 		return;
 	}
 	has_span = sp_otelcpp_context_span(c->sdk, context, &ids);
-	if (!sp_active_span_attached(sp_otelcpp_context_key(c->sdk, context),
-				     has_span ? ids.span_id : NULL))
+	if (sp_active_span_attached(token_of(c, context), has_span ? ids.span_id : NULL))
+		return;
+	/* Of fibers that go on elsewhere the scopes pile up where they were attached. */
+	if (c->is_own)
+		silence(c);
+	else
 		sp_otelcpp_scope_give_up(c->sdk, SP_SDK_FACT_NESTING);
+}
+
+static __attribute__((noinline)) void ask_before(struct vtable_copy *c, void *self)
+{
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+
+	if (g.outermost && sp_lifecycle_active()) {
+		int saved = errno;
+
+		ask(c, self);
+		errno = saved;
+	}
+	sp_reentrancy_guard_leave(g);
 }
 
 typedef void *attach_fn(void *result, void *self, const void *context);
@@ -162,6 +228,8 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 	 * same
 	 */
 	note_attached(c->sdk);
+	if (c->is_own)
+		ask_before(c, self);
 	SP_OTELCPP_CALL(c->attach, result, self, context);
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
@@ -175,8 +243,8 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 	return result;
 }
 
-/* The key that sp_active_span_attached() got for the context of this token; 0 if it is unknown. */
-static uint64_t token_key(const struct vtable_copy *c, const void *token)
+/* What sp_active_span_attached() got for the context of this token; 0 if it is unknown. */
+static uint64_t token_of_scope(const struct vtable_copy *c, const void *token)
 {
 	int offset = atomic_load_explicit(&c->token, memory_order_relaxed);
 	/* before the first useful token there were only empty contexts */
@@ -184,9 +252,8 @@ static uint64_t token_key(const struct vtable_copy *c, const void *token)
 
 	if (offset == TOKEN_FOREIGN)
 		return 0;
-	return sp_otelcpp_context_key(c->sdk, offset == TOKEN_UNKNOWN
-						      ? (const void *)&empty
-						      : (const char *)token + offset);
+	return token_of(c, offset == TOKEN_UNKNOWN ? (const void *)&empty
+						   : (const char *)token + offset);
 }
 
 /*
@@ -197,14 +264,14 @@ static uint64_t token_key(const struct vtable_copy *c, const void *token)
 static bool detach(void *self, void *token)
 {
 	const struct vtable_copy *c = copy_of(self);
-	uint64_t key = token_key(c, token);
+	uint64_t scope = token_of_scope(c, token);
 	bool detached = c->detach(self, token);
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
-	if (g.outermost && detached && key != 0 && sp_lifecycle_active()) {
+	if (g.outermost && detached && scope != 0 && sp_lifecycle_active()) {
 		int saved = errno;
 
-		sp_active_span_detached(key, true);
+		sp_active_span_detached(scope, true);
 		errno = saved;
 	}
 	sp_reentrancy_guard_leave(g);
@@ -222,6 +289,23 @@ static bool is_copy_of(const struct vtable_copy *c, const struct sp_otelcpp *sdk
 	return c->original == vptr && c->sdk == sdk &&
 	       slot(vptr, SP_OTELCPP_SLOT_ATTACH) == (const void *)c->attach &&
 	       slot(vptr, SP_OTELCPP_SLOT_DETACH) == (const void *)c->detach;
+}
+
+/*
+ * The SDK's own class keeps a stack for each thread, so there is nothing to ask. Where there is no
+ * run-time type information nobody knows which class it is.
+ */
+static bool is_of_sdk(const struct sp_otelcpp *sdk, const void *vptr)
+{
+	const char *name = sdk->names->storage_class + strlen("_ZTV");
+	const void *info = sp_otelcpp_member((const char *)vptr - sizeof(void *), 0);
+	const char *own;
+
+	if (!sp_otelcpp_readable(info) || !sp_otelcpp_readable(sp_otelcpp_at(info, sizeof(void *))))
+		return false;
+	own = sp_otelcpp_member(info, sizeof(void *));
+	return sp_readable((uintptr_t)own) && sp_readable((uintptr_t)own + strlen(name)) &&
+	       strcmp(own, name) == 0;
 }
 
 /* A copy of that class's vtable, made when first needed; NULL when there are too many classes. */
@@ -245,6 +329,8 @@ static const struct vtable_copy *copy_vtable(struct sp_otelcpp *sdk, const void 
 	atomic_store_explicit(&sdk->held, true, memory_order_release);
 	atomic_store_explicit(&c->token, TOKEN_UNKNOWN, memory_order_relaxed);
 	c->original = vptr;
+	c->is_own = !is_of_sdk(sdk, vptr);
+	atomic_store_explicit(&c->silent, false, memory_order_relaxed);
 	c->attach = sp_otelcpp_member(vptr, SP_OTELCPP_SLOT_ATTACH * sizeof(void *));
 	c->detach = sp_otelcpp_member(vptr, SP_OTELCPP_SLOT_DETACH * sizeof(void *));
 	c->word[SP_OTELCPP_VTABLE_HEAD + SP_OTELCPP_SLOT_ATTACH] =

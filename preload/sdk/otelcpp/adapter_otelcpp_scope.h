@@ -18,6 +18,12 @@
 bool sp_otelcpp_scope_watch(struct sp_otelcpp *sdk);
 
 /*
+ * At each start, after sp_otelcpp_scope_watch() and inside the reentrancy guard: if the context storage
+ * is the program's own, asks it what is current (active_span.h).
+ */
+void sp_otelcpp_scope_ask(struct sp_otelcpp *sdk);
+
+/*
  * Scopes of this instance are not understood, for that reason: logs it, and from now on its spans
  * are active from start to end.
  */

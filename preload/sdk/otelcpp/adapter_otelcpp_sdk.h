@@ -266,6 +266,12 @@ bool sp_otelcpp_context_span(struct sp_otelcpp *sdk, const void *context,
 bool sp_otelcpp_is_current(struct sp_otelcpp *sdk, void *storage, const void *context);
 
 /*
+ * The span that is current on the calling thread by what the storage says; zero if there is none.
+ * False if the storage cannot be understood.
+ */
+bool sp_otelcpp_current_span(struct sp_otelcpp *sdk, void *storage, uint8_t span_id[8]);
+
+/*
  * The parent that StartSpan gave the span of those ids on the calling thread, all zero if it has
  * none, or none that is recorded here. False if it cannot be told. nothing_current:
  * sp_otelcpp_scope_watch().

@@ -416,3 +416,103 @@ Test(active_span, what_is_forgotten_is_what_was_attached)
 	sp_active_span_detached(20, true);
 	cr_assert_eq(active(), 1, "and a late detach meets nothing");
 }
+
+static void attach_by(uint32_t storage, uint64_t key, uint64_t id)
+{
+	attach(sp_span_token_of(storage, key), id);
+}
+
+Test(active_span, of_a_storage_is_what_that_storage_says)
+{
+	attach_by(3, 1, 0);
+	begin_scoped(1);
+	begin_scoped(2);
+	cr_assert(sp_active_span_agrees(3, 0));
+	cr_assert_not(sp_active_span_agrees(3, 1), "attached, and not on this thread");
+	attach_by(3, 10, 1);
+	attach_by(4, 10, 2);
+
+	cr_assert(sp_active_span_agrees(3, 1), "the scope of another storage is around it");
+	cr_assert(sp_active_span_agrees(4, 2));
+	cr_assert_not(sp_active_span_agrees(3, 0));
+	cr_assert_not(sp_active_span_agrees(4, 1));
+	cr_assert_not(sp_active_span_agrees(5, 1));
+	cr_assert(sp_active_span_agrees(5, 9), "of a span that is not recorded nothing is known");
+	cr_assert(end(2));
+	cr_assert(sp_active_span_agrees(4, 2) && sp_active_span_agrees(4, 0),
+		  "nor of one that has ended");
+	/* a wrapper's start attaches as well */
+	begin(6);
+	cr_assert(sp_active_span_agrees(4, 6));
+	for (uint64_t key = 100; key < 200; key++)
+		attach_by(3, key, 1);
+	cr_assert(sp_active_span_agrees(3, 0), "beyond the end of the stack nothing is known");
+}
+
+static _Atomic int step;
+static uint64_t seen_by_other[2];
+static bool version_changed;
+
+static void *attach_and_wait(void *unused)
+{
+	uint64_t version;
+
+	(void)unused;
+	attach_by(3, 10, 1);
+	seen_by_other[0] = active();
+	version = sp_span_stack_version(&sp_thread_own->spans);
+	atomic_store(&step, 1);
+	while (atomic_load(&step) != 2)
+		continue;
+	seen_by_other[1] = active();
+	version_changed = sp_span_stack_version(&sp_thread_own->spans) != version;
+	return NULL;
+}
+
+Test(active_span, of_a_silent_storage_is_none_on_any_thread)
+{
+	pthread_t other;
+
+	attach_by(4, 10, 0);
+	begin_scoped(1);
+	begin_scoped(2);
+	attach_by(4, 11, 2);
+	attach_by(3, 10, 1);
+	cr_assert_eq(active(), 1);
+	cr_assert_eq(pthread_create(&other, NULL, attach_and_wait, NULL), 0);
+	while (atomic_load(&step) != 1)
+		continue;
+
+	sp_active_span_silence(3);
+	atomic_store(&step, 2);
+	cr_assert_eq(pthread_join(other, NULL), 0);
+
+	cr_assert_eq(seen_by_other[0], 1);
+	cr_assert_eq(seen_by_other[1], 0);
+	cr_assert(version_changed);
+	cr_assert_eq(active(), 2, "what another storage attached is not hidden");
+	attach_by(3, 12, 1);
+	cr_assert_eq(active(), 2);
+	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), 2, "nor is room taken");
+	sp_active_span_detached(sp_span_token_of(3, 10), true);
+	cr_assert_eq(active(), 2);
+	sp_manual_label_enter();
+	cr_assert_eq(sp_manual_label_show(9, 0), 0);
+	cr_assert_eq(active(), 9, "a label of the program's own");
+}
+
+Test(active_span, of_a_silent_storage_is_none_beyond_the_end_of_the_stack)
+{
+	attach_by(3, 1, 0);
+	begin_scoped(1);
+	for (uint64_t key = 2; key < 100; key++)
+		attach_by(3, key, 1);
+	cr_assert_eq(active(), SP_SPAN_DEEPER);
+
+	sp_active_span_silence(3);
+
+	cr_assert_eq(active(), 0);
+	attach_by(3, 200, 1);
+	attach_by(4, 1, 1);
+	cr_assert_eq(active(), 1);
+}
