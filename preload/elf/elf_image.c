@@ -95,11 +95,11 @@ bool sp_elf_image_at(const void *address, struct sp_elf_image *image)
 	return sp_fork_barrier_walk(visit, &q) != 0 && image->n <= SP_ELF_SEGMENTS_MAX;
 }
 
-const void *const *sp_elf_image_only_reference(const struct sp_elf_image *image,
-					       const void *address)
+unsigned sp_elf_image_references(const struct sp_elf_image *image, const void *address,
+				 const void *const *place[], unsigned max)
 {
-	const void *const *only = NULL;
 	uintptr_t bytes_left = SP_ELF_IMAGE_SEARCH_MAX;
+	unsigned n = 0;
 
 	for (unsigned i = 0; i < image->n; i++) {
 		const struct sp_elf_segment *g = &image->segment[i];
@@ -108,17 +108,14 @@ const void *const *sp_elf_image_only_reference(const struct sp_elf_image *image,
 		if (!g->writable || g->relro || g->executable)
 			continue;
 		if (g->size > bytes_left || !sp_elf_image_readable(g->start, g->size))
-			return NULL;
+			return 0;
 		bytes_left -= g->size;
-		for (; at + WORD <= g->start + g->size; at += WORD) {
+		for (; at + WORD <= g->start + g->size && n < max; at += WORD) {
 			const void *const *word = (const void *const *)at;
 
-			if (__atomic_load_n(word, __ATOMIC_RELAXED) != address)
-				continue;
-			if (only != NULL)
-				return NULL;
-			only = word;
+			if (__atomic_load_n(word, __ATOMIC_RELAXED) == address)
+				place[n++] = word;
 		}
 	}
-	return only;
+	return n;
 }

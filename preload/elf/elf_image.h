@@ -42,10 +42,10 @@ bool sp_elf_image_readable(uintptr_t from, uintptr_t size);
 bool sp_elf_image_word(const struct sp_elf_image *image, uintptr_t address, uintptr_t *word);
 
 /*
- * The only word in the object's writable memory that is this address; NULL if there are none or
- * several.
+ * The first words in the object's writable memory that are this address, at most max of them. Returns
+ * how many; none if that is more memory than we search.
  */
-const void *const *sp_elf_image_only_reference(const struct sp_elf_image *image,
-					       const void *address);
+unsigned sp_elf_image_references(const struct sp_elf_image *image, const void *address,
+				 const void *const *place[], unsigned max);
 
 #endif

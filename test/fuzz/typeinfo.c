@@ -94,6 +94,7 @@ static void check(const struct sp_typeinfo_class *class, const struct sp_typeinf
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct sp_typeinfo_found found[CLASSES];
+	const void *const *place[2];
 
 	if (image == NULL)
 		map_image();
@@ -113,6 +114,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)sp_typeinfo_find(&loaded, "N1m", classes, found, CLASSES);
 	for (unsigned i = 0; i < CLASSES; i++)
 		check(&classes[i], &found[i]);
-	(void)sp_elf_image_only_reference(&loaded, image);
+	(void)sp_elf_image_references(&loaded, image, place, 2);
 	return 0;
 }

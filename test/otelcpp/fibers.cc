@@ -79,6 +79,10 @@ class OwnStorage : public context::RuntimeContextStorage
 	}
 };
 
+/* Where the program keeps the storage, besides the SDK. */
+static nostd::shared_ptr<context::RuntimeContextStorage> storage;
+static context::RuntimeContextStorage *plain_storage;
+
 static long cpu_ns()
 {
 	struct timespec ts;
@@ -204,8 +208,9 @@ int main(int argc, char **argv)
 
 	requests = std::atol(argv[3]) * 1000000 / TURN_NS / WORKERS / 8;
 	set_provider(true);
-	context::RuntimeContext::SetRuntimeContextStorage(
-		nostd::shared_ptr<context::RuntimeContextStorage>(new OwnStorage));
+	plain_storage = new OwnStorage;
+	storage = nostd::shared_ptr<context::RuntimeContextStorage>(plain_storage);
+	context::RuntimeContext::SetRuntimeContextStorage(storage);
 	/* the first span of the process, before there are several threads */
 	trace::Provider::GetTracerProvider()->GetTracer("fibers")->StartSpan("begin")->End();
 	for (unsigned i = 0; fibers && i < WORKERS; i++)

@@ -228,19 +228,34 @@ bool sp_otelcpp_types_look(const void *address, const struct sp_elf_range *objec
 	return known;
 }
 
+/* Words that hold a storage's address: the SDK's, and what the program keeps of it. */
+#define REFERENCES_MAX 16U
+
+/*
+ * A program may keep the storage that it has made in a variable of its own. A plain pointer is told from
+ * the SDK's smart pointer by its surroundings. Another smart pointer serves as well as the SDK's: both
+ * lead to the storage for as long as it is in use.
+ */
 static bool find_storage(struct sp_otelcpp *sdk, const struct sp_otelcpp_flavour *f,
 			 const void *self)
 {
+	const void *const *word[REFERENCES_MAX];
 	struct sp_elf_image image;
-	const void *const *word;
+	unsigned n;
 
 	if (!sp_elf_image_at(sdk->span_vptr, &image))
 		return false;
-	word = sp_elf_image_only_reference(&image, self);
-	if (word == NULL || !sp_otelcpp_is_pointer(f, (const char *)word - f->pointee))
-		return false;
-	sp_otelcpp_set_storage(sdk, (const char *)word - f->pointee);
-	return true;
+	n = sp_elf_image_references(&image, self, word, REFERENCES_MAX);
+	for (unsigned i = 0; i < n; i++) {
+		const char *pointer = (const char *)word[i] - f->pointee;
+
+		if (sp_elf_image_segment(&image, (uintptr_t)pointer, 2 * sizeof(void *)) != NULL &&
+		    sp_otelcpp_is_pointer(f, pointer)) {
+			sp_otelcpp_set_storage(sdk, pointer);
+			return true;
+		}
+	}
+	return false;
 }
 
 bool sp_otelcpp_types_storage(struct sp_otelcpp *sdk, const void *self)
@@ -252,7 +267,14 @@ bool sp_otelcpp_types_storage(struct sp_otelcpp *sdk, const void *self)
 		atomic_store_explicit(&sdk->attached, true, memory_order_relaxed);
 		return false;
 	}
-	if (sp_otelcpp_get_storage(sdk) == NULL && !find_storage(sdk, f, self))
-		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
+	/*
+	 * Also if the place that is known leads to another storage: the program has installed this one,
+	 * and the place may be a variable of the program's, which still has the one before.
+	 */
+	if (sp_otelcpp_get_storage(sdk) == NULL ||
+	    (sdk->by_type && sp_otelcpp_storage(sdk) != self)) {
+		if (!find_storage(sdk, f, self) && sp_otelcpp_get_storage(sdk) == NULL)
+			sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
+	}
 	return true;
 }

@@ -34,17 +34,21 @@ static void set_up(void)
 
 TestSuite(elf_image, .init = set_up, .timeout = 20);
 
-Test(elf_image, the_only_reference_is_found)
+Test(elf_image, references_are_found)
 {
 	const void *object = &image;
+	const void *const *place[2];
 
-	cr_assert_null(sp_elf_image_only_reference(&image, object));
+	cr_assert_eq(sp_elf_image_references(&image, object, place, 2), 0);
 	page(DATA)[3] = (uintptr_t)object;
 	page(RELRO)[0] = (uintptr_t)object;
-	cr_assert_eq(sp_elf_image_only_reference(&image, object),
-		     (const void *const *)&page(DATA)[3]);
+	cr_assert_eq(sp_elf_image_references(&image, object, place, 2), 1);
+	cr_assert_eq(place[0], (const void *const *)&page(DATA)[3]);
 	page(DATA)[9] = (uintptr_t)object;
-	cr_assert_null(sp_elf_image_only_reference(&image, object), "which of them?");
+	cr_assert_eq(sp_elf_image_references(&image, object, place, 2), 2);
+	cr_assert_eq(place[1], (const void *const *)&page(DATA)[9]);
+	page(DATA)[1] = (uintptr_t)object;
+	cr_assert_eq(sp_elf_image_references(&image, object, place, 2), 2, "no more than asked for");
 }
 
 Test(elf_image, words_are_its_own_and_can_be_read)
