@@ -77,6 +77,7 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 	bool here = false;
 
 	q->image->n = 0;
+	q->image->fixed = info->dlpi_addr == 0;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
 

@@ -24,6 +24,7 @@ struct sp_elf_segment {
 };
 
 struct sp_elf_image {
+	bool fixed; /* a program that can be loaded at one place only */
 	unsigned n;
 	struct sp_elf_segment segment[SP_ELF_SEGMENTS_MAX];
 };

@@ -46,6 +46,11 @@ typedef void word_fn(struct search *s, uintptr_t place, unsigned class);
 
 static void add_key(struct search *s, struct keys *k, uintptr_t at, unsigned class)
 {
+	/* A segment that the loader protects is a part of a writable one, and both may be searched. */
+	for (unsigned i = 0; i < k->n; i++) {
+		if (k->at[i] == at && k->class[i] == class)
+			return;
+	}
 	if (k->n == KEYS_MAX) {
 		s->complete = false;
 		return;
@@ -224,6 +229,10 @@ static void take_vtable(struct search *s, uintptr_t place, unsigned class)
 
 	if (!is_vtable(s, place, &s->classes[class]))
 		return;
+	for (unsigned i = 0; i < f->n && i < SP_TYPEINFO_VTABLES_MAX; i++) {
+		if (f->vptr[i] == (const void *const *)(place + WORD))
+			return;
+	}
 	if (f->n < SP_TYPEINFO_VTABLES_MAX)
 		f->vptr[f->n] = (const void *const *)(place + WORD);
 	f->n++;
@@ -247,14 +256,22 @@ static void take_reference(struct search *s, uintptr_t place, unsigned class)
 		add_key(s, &s->derived, info, class);
 }
 
-/* Typeinfos and vtables lie together. */
-static void find_in(struct search *s, const struct sp_elf_segment *g)
+static void find_words_where(struct search *s, bool relro_only, const struct keys *k, word_fn *fn)
 {
-	s->infos.n = 0;
-	s->derived.n = 0;
-	find_words(s, g, &s->names, take_info);
-	find_words(s, g, &s->infos, take_reference);
-	find_words(s, g, &s->derived, take_vtable);
+	for (unsigned i = 0; i < s->image->n; i++) {
+		const struct sp_elf_segment *g = &s->image->segment[i];
+
+		if (relro_only ? g->relro : !g->executable)
+			find_words(s, g, k, fn);
+	}
+}
+
+/* A typeinfo may lie in another segment than its vtable, and than the typeinfo of a class over it. */
+static void find_where(struct search *s, bool relro_only)
+{
+	find_words_where(s, relro_only, &s->names, take_info);
+	find_words_where(s, relro_only, &s->infos, take_reference);
+	find_words_where(s, relro_only, &s->derived, take_vtable);
 }
 
 static bool found_any(const struct search *s)
@@ -267,21 +284,28 @@ static bool found_any(const struct search *s)
 }
 
 /*
- * In position-independent code they are where the loader relocates and then protects; in other
- * programs they are among the constants. Some linkers (gold, old ones) put the constants into one
- * segment with the code, which cannot be made writable while the code runs, so they are not looked
- * for there.
+ * In position-independent code they are where the loader relocates and then protects. A program that is
+ * loaded at one place has them among the constants, but those of an archive that was compiled as
+ * position-independent code as that has them: so there both are searched. What was found counts even if
+ * the rest is more than we search. Some linkers (gold, old ones) put the constants into one
+ * segment with the code, which cannot be made writable while the code runs, so they are not looked for
+ * there.
  */
 static void find_classes(struct search *s)
 {
-	for (unsigned pass = 0; pass < 3 && s->complete && !found_any(s); pass++) {
-		for (unsigned i = 0; i < s->image->n; i++) {
-			const struct sp_elf_segment *g = &s->image->segment[i];
+	unsigned found[SP_TYPEINFO_CLASSES_MAX] = {0};
 
-			if (pass == 0 ? g->relro
-				      : !g->relro && g->writable == (pass == 1) && !g->executable)
-				find_in(s, g);
-		}
+	find_where(s, true);
+	if (!s->complete || (found_any(s) && !s->image->fixed))
+		return;
+	for (unsigned i = 0; i < s->n; i++)
+		found[i] = s->found[i].n;
+	find_where(s, false);
+	if (s->complete)
+		return;
+	for (unsigned i = 0; i < s->n; i++) {
+		s->found[i].n = found[i];
+		s->complete = s->complete || found[i] != 0;
 	}
 }
 
@@ -299,6 +323,8 @@ bool sp_typeinfo_find(const struct sp_elf_image *image, const char *marker,
 	};
 
 	memset(found, 0, n * sizeof(*found));
+	if (n > SP_TYPEINFO_CLASSES_MAX)
+		return false;
 	find_names(&s, marker);
 	if (s.names.n != 0)
 		find_classes(&s);

@@ -22,6 +22,7 @@
 
 #define SP_TYPEINFO_VTABLES_MAX 4U
 #define SP_TYPEINFO_NAME_MAX 72U
+#define SP_TYPEINFO_CLASSES_MAX 32U
 
 enum sp_typeinfo_kind {
 	SP_TYPEINFO_CLASS,   /* the class of that name */

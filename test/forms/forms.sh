@@ -81,6 +81,7 @@ checked_as_libcxx "$TEST_LIBS/conformance/v1_stl17/static" 1
 grep -q 'those of libc++ are not read' "$WORK/libcxx.out" || fail "--check: $(<"$WORK/libcxx.out")"
 run stl "$RUNNER" --check "$TEST_LIBS/conformance/v1_stl17/static"
 expect_rc stl 0
+says nopie_archive v1 ''
 for form in nopie_code lld_nopie_code; do
 	says "$form" v2 ''
 	checks "$form" v2 1 'its vtables are in one segment with the code'

@@ -14,6 +14,10 @@ FORMS_OBJECTS_nopie_v2 := $(addprefix $(CONFORMANCE_DIR)/v2_24/,nopie-driver.o n
 FORMS_OBJECTS_pic_v1 := $(CONFORMANCE_DIR)/bsymbolic/driver.o $(B)/test/otelcpp/bsymbolic/mini_sdk.o
 FORMS_OBJECTS_pic_v2 := $(CONFORMANCE_DIR)/v2_24/driver.o $(B)/test/otelcpp/v2_24/mini_sdk.o
 
+# Of a compiler that makes no position-independent code unless it is told to, with an archive that is such.
+FORMS_OBJECTS_archive_v1 := $(CONFORMANCE_DIR)/bsymbolic/nopie-driver.o $(B)/test/otelcpp/bsymbolic/mini_sdk.o
+FORMS_OBJECTS_archive_v2 := $(CONFORMANCE_DIR)/v2_24/nopie-driver.o $(B)/test/otelcpp/static_v2/mini_sdk.o
+
 # Kinds that are compiled for this: by whom, with what, and of which SDK, as compiling is most of the work.
 FORMS_CLANGXX ?= clang++
 FORMS_KINDS := cet libcxx lto clang clang_lto clang_vtables relative
@@ -58,7 +62,7 @@ forms_sdks = $(or $(FORMS_ONLY_$(FORMS_KIND_$(1))),$(FORMS_SDKS))
 
 # What a form is linked from, with what, and by whom if not by the C++ compiler.
 FORMS_STATIC := -static-libstdc++ -static-libgcc -Wl,--gc-sections
-FORMS_RUN := static plain relr norelro cet libcxx lto nopie nopie_code
+FORMS_RUN := static plain relr norelro cet libcxx lto nopie nopie_code nopie_archive
 FORMS_KIND_static := pie
 FORMS_FLAGS_static := -pie $(FORMS_STATIC) -Wl,-z,now
 FORMS_KIND_plain := pie
@@ -75,6 +79,8 @@ FORMS_KIND_lto := lto
 FORMS_FLAGS_lto := -pie -O2 -flto -flto-partition=one -fvisibility=hidden -Wl,--gc-sections
 FORMS_KIND_nopie := nopie
 FORMS_FLAGS_nopie := -no-pie $(FORMS_STATIC)
+FORMS_KIND_nopie_archive := archive
+FORMS_FLAGS_nopie_archive := -no-pie $(FORMS_STATIC)
 FORMS_KIND_nopie_code := nopie
 FORMS_FLAGS_nopie_code := -no-pie -Wl,-z,noseparate-code
 

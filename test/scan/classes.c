@@ -172,6 +172,7 @@ static unsigned char *load(const struct file *f, uint64_t end, struct sp_elf_ima
 			return NULL;
 	}
 	image->n = 0;
+	image->fixed = fixed;
 	for (unsigned i = 0; i < f->head->e_phnum; i++) {
 		const Elf64_Phdr *p = &f->phdr[i];
 

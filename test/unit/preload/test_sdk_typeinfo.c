@@ -257,6 +257,43 @@ Test(sdk_typeinfo, classes_may_lie_in_memory_that_is_only_read)
 	cr_assert_eq(find(&tool).n, 0, "nobody could write to it while the code runs");
 }
 
+/* A program of such code with an archive of the other kind. */
+Test(sdk_typeinfo, classes_of_a_program_at_one_place_may_lie_in_both)
+{
+	const struct sp_typeinfo_class classes[] = {
+		tool,
+		{.kind = SP_TYPEINFO_DERIVED, .name = BASE, .slots_min = 2, .slots_max = SLOTS},
+	};
+	struct sp_typeinfo_found found[2];
+	uintptr_t base = info(BASE, 0);
+	const uintptr_t *protected = vtable(info(NAME, base), SLOTS);
+	const uintptr_t *constant;
+
+	image.segment[DATA].writable = false;
+	next_word = (uintptr_t *)page(DATA);
+	constant = vtable(info("3One", base), 2);
+	image.fixed = true;
+	cr_assert(sp_typeinfo_find(&image, MARKER, classes, found, 2));
+
+	cr_assert_eq(found[0].n, 1);
+	cr_assert_eq((const void *)found[0].vptr[0], protected);
+	cr_assert_eq(found[1].n, 2);
+	cr_assert_eq((const void *)found[1].vptr[1], constant);
+	/* what is protected is searched twice where it is a part of what is writable */
+	image.segment[image.n++] = (struct sp_elf_segment){
+		.start = page(TYPES), .size = page_size, .from_file = page_size, .writable = true};
+	cr_assert(sp_typeinfo_find(&image, MARKER, classes, found, 2));
+	cr_assert_eq(found[0].n, 1);
+	cr_assert_eq(found[1].n, 2);
+	/* more data than we search */
+	image.segment[DATA].writable = true;
+	image.segment[DATA].from_file = SP_ELF_IMAGE_SEARCH_MAX;
+	image.segment[DATA].size = SP_ELF_IMAGE_SEARCH_MAX;
+	cr_assert(sp_typeinfo_find(&image, MARKER, classes, found, 2));
+	cr_assert_eq(found[0].n, 1);
+	cr_assert_eq(found[1].n, 1);
+}
+
 Test(sdk_typeinfo, names_may_lie_beside_the_code_where_nothing_is_apart_from_it)
 {
 	vtable(info(NAME, info(BASE, 0)), SLOTS);
