@@ -27,10 +27,11 @@ struct sp_debuginfod {
 	sp_debuginfod_go_on go_on;
 	void *arg;
 	uint64_t deadline_ns;
+	bool is_cancelled;
 };
 
 /* The download that the library reports on. One thread fetches, one file at a time. */
-static const struct sp_debuginfod *fetching;
+static struct sp_debuginfod *fetching;
 
 /* The library calls this during a download: 0 = go on, anything else = give the download up. */
 static int on_progress(client *c, long done, long of)
@@ -38,7 +39,8 @@ static int on_progress(client *c, long done, long of)
 	(void)c;
 	(void)done;
 	(void)of;
-	return sp_clock_mono_ns() < fetching->deadline_ns && fetching->go_on(fetching->arg) ? 0 : 1;
+	fetching->is_cancelled = !fetching->go_on(fetching->arg);
+	return fetching->is_cancelled || sp_clock_mono_ns() >= fetching->deadline_ns;
 }
 
 /* dlsym gives an object pointer; POSIX promises that it may be called. */
@@ -115,11 +117,12 @@ int sp_debuginfod_fetch(struct sp_debuginfod *d, const uint8_t *id, size_t id_le
 		return -ENOMEM;
 	d->deadline_ns = sp_clock_mono_ns() + SP_DEBUGINFOD_MS * SP_NS_PER_MS;
 	fetching = d;
+	d->is_cancelled = false;
 	d->set_progress(c, on_progress);
 	fd = d->find(c, id, (int)id_len, &found);
 	d->end(c);
 	if (fd >= 0)
 		(void)snprintf(path, cap, "%s", found != NULL ? found : "");
 	free(found);
-	return fd;
+	return fd < 0 && d->is_cancelled ? -EAGAIN : fd;
 }

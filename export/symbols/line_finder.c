@@ -109,8 +109,9 @@ static bool known(const struct sp_line_finder *f, const struct sp_module *mod, u
 	const struct sp_cached_line *line;
 	unsigned n;
 
-	return t != NULL && (f->cache == NULL || t->dwarf_path == NULL ||
-			     sp_line_cache_get(f->cache, mod->serial, vaddr, &line, &n));
+	return t != NULL && !t->fetch_due &&
+	       (f->cache == NULL || t->dwarf_path == NULL ||
+		sp_line_cache_get(f->cache, mod->serial, vaddr, &line, &n));
 }
 
 void sp_line_finder_want(struct sp_line_finder *f, const struct sp_module *mod, uint64_t vaddr)

@@ -24,7 +24,7 @@ struct sp_symbol_tables {
 	uint8_t hint[SP_HINTS]; /* where the table of a serial was found last */
 	size_t bytes;
 	uint64_t clock;
-	unsigned loads, evictions;
+	unsigned loads, evictions, late;
 };
 
 _Static_assert(SP_TABLES_MAX <= UINT8_MAX + 1U, "hint[] holds indexes");
@@ -81,6 +81,21 @@ static bool complete(const struct sp_symbol_table *t, bool dwarf)
 	       (!dwarf || t->dwarf_path != NULL);
 }
 
+/* True if there is more than before. */
+static bool fetch_debug(const struct sp_symbol_sources *s, struct sp_symbol_table *t,
+			const struct sp_module *mod)
+{
+	char path[SP_DEBUG_PATH_MAX];
+	struct sp_elf_file file;
+	int fd = s->fetch(s->fetch_arg, mod->build_id, mod->build_id_len, path, sizeof(path));
+
+	t->fetch_due = fd == -EAGAIN;
+	if (fd < 0 || sp_elf_file_open_fd(fd, mod->build_id, mod->build_id_len, &file) != 0)
+		return false;
+	add_debug(t, &file, path, s->dwarf);
+	return true;
+}
+
 static void load_debug(const struct sp_symbol_tables *all, struct sp_symbol_table *t,
 		       const struct sp_module *mod)
 {
@@ -95,15 +110,11 @@ static void load_debug(const struct sp_symbol_tables *all, struct sp_symbol_tabl
 	};
 	char path[SP_DEBUG_PATH_MAX];
 	struct sp_elf_file file;
-	int fd;
 
 	if (sp_debug_file_open(&query, &file, path) == 0)
 		add_debug(t, &file, path, s->dwarf);
-	if (complete(t, s->dwarf) || s->fetch == NULL || mod->build_id_len == 0)
-		return;
-	fd = s->fetch(s->fetch_arg, mod->build_id, mod->build_id_len, path, sizeof(path));
-	if (fd >= 0 && sp_elf_file_open_fd(fd, mod->build_id, mod->build_id_len, &file) == 0)
-		add_debug(t, &file, path, s->dwarf);
+	if (!complete(t, s->dwarf) && s->fetch != NULL && mod->build_id_len != 0)
+		(void)fetch_debug(s, t, mod);
 }
 
 /* libelf may write to what it reads. */
@@ -228,13 +239,28 @@ static void shrink(struct sp_symbol_tables *t)
 		drop_coldest(t);
 }
 
+static void ask_again(struct sp_symbol_tables *t, struct sp_symbol_table *table,
+		      const struct sp_module *mod)
+{
+	size_t before = bytes_of(table);
+
+	if (!fetch_debug(&t->sources, table, mod))
+		return;
+	t->late++;
+	t->bytes += bytes_of(table) - before;
+	shrink(t);
+}
+
 struct sp_symbol_table *sp_symbol_tables_get(struct sp_symbol_tables *t,
 					     const struct sp_module *mod)
 {
 	struct sp_symbol_table *found = sp_symbol_tables_peek(t, mod);
 
-	if (found != NULL)
+	if (found != NULL) {
+		if (found->fetch_due)
+			ask_again(t, found, mod);
 		return found;
+	}
 	found = calloc(1, sizeof(*found));
 	if (found == NULL)
 		return NULL;
@@ -267,6 +293,11 @@ bool sp_symbol_tables_function(struct sp_symbol_tables *t, const struct sp_modul
 	}
 	return table->fde != NULL && sp_fde_file_find(table->fde, vaddr, start) &&
 	       *start + mod->bias >= mod->lo;
+}
+
+unsigned sp_symbol_tables_late(const struct sp_symbol_tables *t)
+{
+	return t->late;
 }
 
 unsigned sp_symbol_tables_loads(const struct sp_symbol_tables *t)

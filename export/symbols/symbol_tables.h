@@ -20,6 +20,7 @@ struct sp_symbol_table {
 	uint64_t dwarf_need;       /* sp_lines_need() of it; 0 = not asked yet */
 	uint64_t dwarf_read_ns;    /* when it was read last */
 	uint64_t dwarf_cost_ns;    /* CPU time that this took, lookups included; 0 = never read */
+	bool fetch_due;            /* there was no time to ask a server for its debug file */
 	bool fde_tried;
 	struct sp_fde_file *fde;
 };
@@ -29,7 +30,8 @@ struct sp_symbol_sources {
 	bool symbols;           /* symbols are wanted, not only where functions begin */
 	bool dwarf;             /* debug information is wanted, not only names */
 	/* Asks servers for the debug file of a build: a descriptor and its path, or a negative
-	 * errno. NULL = nobody is asked. */
+	 * errno; -EAGAIN: there is no time now, the table asks again when it is looked up next.
+	 * NULL = nobody is asked. */
 	int (*fetch)(void *arg, const uint8_t *id, size_t id_len, char *path, size_t cap);
 	void *fetch_arg;
 };
@@ -52,6 +54,9 @@ struct sp_symbol_table *sp_symbol_tables_get(struct sp_symbol_tables *t,
 /* Start of the function around vaddr by the call frame information of the module's file. */
 bool sp_symbol_tables_function(struct sp_symbol_tables *t, const struct sp_module *mod,
 			       uint64_t vaddr, uint64_t *start);
+
+/* How often a table got symbols from a server after it had been looked up without them. */
+unsigned sp_symbol_tables_late(const struct sp_symbol_tables *t);
 
 /* Files read, and tables dropped to stay within the limit. */
 unsigned sp_symbol_tables_loads(const struct sp_symbol_tables *t);

@@ -40,6 +40,7 @@ struct sp_symbolizer {
 	struct sp_line_finder *finder;
 	struct sp_name_cache names;
 	struct sp_line_cache line_cache;
+	unsigned late; /* sp_symbol_tables_late(), when names were found last */
 	struct sp_line line[SP_LINES_DEPTH]; /* of the last frame */
 	char scratch[SP_FUNCTION_NAME_MAX + 1];
 	char file[SP_FILE_NAME_MAX];
@@ -312,6 +313,10 @@ void sp_symbolizer_spend(struct sp_symbolizer *s, uint64_t ns)
 void sp_symbolizer_end(struct sp_symbolizer *s)
 {
 	sp_line_finder_end(s->finder);
+	/* Functions without a symbol have one now. */
+	if (s->late != sp_symbol_tables_late(s->tables))
+		sp_name_cache_clear(&s->names);
+	s->late = sp_symbol_tables_late(s->tables);
 }
 
 void sp_symbolizer_losses(const struct sp_symbolizer *s, struct sp_symbolizer_losses *out)

@@ -18,6 +18,7 @@
 #include "export/symbols/symbolize.h"
 #include "export/symbols/symtab.h"
 #include "test/unit/emulated.h"
+#include "tiny_library.h"
 
 static struct sp_modules *modules;
 static struct sp_symbolizer *symbolizer;
@@ -130,6 +131,72 @@ Test(symbolize, gives_stripped_functions_one_name_each, .timeout = 20)
 	f = name_of(mod->bias + start);
 	cr_expect_str_eq(f.name, first, "its first instruction has another name");
 	sp_symbol_tables_free(tables);
+}
+
+static int fetched; /* what the server says; 0 = the debug file */
+static unsigned asked;
+static char debug_path[TINY_PATH_MAX + 8];
+
+static int fetch(void *arg, const uint8_t *id, size_t id_len, char *path, size_t cap)
+{
+	(void)arg;
+	(void)id;
+	cr_assert_eq(id_len, 20);
+	asked++;
+	if (fetched != 0)
+		return fetched;
+	(void)snprintf(path, cap, "%s", debug_path);
+	return open(debug_path, O_RDONLY | O_CLOEXEC);
+}
+
+/* As for a push; then the name of that address. */
+static struct sp_frame prepare(uint64_t pc)
+{
+	sp_symbolizer_begin(symbolizer);
+	sp_symbolizer_want(symbolizer, pc, sp_modules_epoch(modules));
+	while (sp_symbolizer_step(symbolizer, SP_NS_PER_S))
+		;
+	sp_symbolizer_end(symbolizer);
+	return name_of(pc);
+}
+
+Test(symbolize, asks_again_for_a_debug_file_that_there_was_no_time_for, .timeout = 20)
+{
+	const struct sp_symbolizer_options options = {.mode = SP_SYMBOLIZE_FULL,
+						      .bytes = (size_t)64 << 20,
+						      .debug_root = "/nonexistent",
+						      .fetch = fetch};
+	char path[TINY_PATH_MAX], command[512];
+	struct sp_frame f;
+	uint64_t hidden;
+	void *lib;
+
+	tiny_library("-g -Wl,--build-id=sha1", path);
+	(void)snprintf(debug_path, sizeof(debug_path), "%s.debug", path);
+	(void)snprintf(command, sizeof(command), "objcopy --only-keep-debug %s %s && strip -s %s",
+		       path, debug_path, path);
+	cr_assert_eq(system(command), 0);
+	lib = dlopen(path, RTLD_NOW);
+	cr_assert_not_null(lib);
+	hidden = *(const uintptr_t *)dlsym(lib, "hidden_at");
+	cr_assert_eq(sp_modules_refresh(modules), 0);
+	sp_symbolizer_free(symbolizer);
+	symbolizer = sp_symbolizer_new(modules, &options);
+
+	fetched = -EAGAIN;
+	f = prepare(hidden);
+	cr_expect_not_null(strstr(f.name, "+0x"), "%s", f.name);
+	cr_expect_geq(asked, 1);
+	fetched = 0;
+	f = prepare(hidden);
+	cr_expect_str_eq(f.name, "hidden");
+	cr_expect_gt(f.line[0].line, 0, "it has no line");
+	asked = 0;
+	(void)prepare(hidden);
+	cr_expect_eq(asked, 0, "it was asked for again");
+
+	unlink(debug_path);
+	unlink(path);
 }
 
 Test(symbolize, names_vdso_functions, .timeout = 20)
