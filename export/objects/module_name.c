@@ -6,9 +6,7 @@
 #define _GNU_SOURCE
 #include "export/objects/module_name.h"
 
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void set(struct sp_module *mod, const char *text)
@@ -53,23 +51,13 @@ void sp_module_name(struct sp_module *mod, const char *proc, const struct sp_hos
 }
 
 /*
- * The loader's path may contain links, which the kernel has resolved. A relative path is relative
- * to the working directory at the dlopen(): it is resolved while that is likely still the same.
+ * The loader's path is what the host says, and whoever may write to its memory. We may have more rights
+ * than whoever wrote it, so it is shown and leads to no file.
  */
-void sp_module_name_event(struct sp_module *mod, const char *proc, const char *path,
+void sp_module_name_event(struct sp_module *mod, const char *path,
 			  char text[2 * SP_MODULE_PATH_BYTES])
 {
-	char in_host[PATH_MAX];
-	char resolved[PATH_MAX];
-	const char *shown = path;
-	int n = snprintf(in_host, sizeof(in_host), "%s/%s/%s", proc,
-			 path[0] == '/' ? "root" : "cwd", path);
-
-	if (n < 0 || n >= (int)sizeof(in_host))
-		in_host[0] = '\0';
-	if (realpath(path[0] == '/' ? path : in_host, resolved) != NULL)
-		shown = resolved;
-	put(text, in_host);
-	put_cut(text + SP_MODULE_PATH_BYTES, shown, strlen(shown));
+	put(text, "");
+	put_cut(text + SP_MODULE_PATH_BYTES, path, strlen(path));
 	set(mod, text);
 }

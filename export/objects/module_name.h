@@ -15,7 +15,7 @@ void sp_module_name(struct sp_module *mod, const char *proc, const struct sp_hos
 		    char text[2 * SP_MODULE_PATH_BYTES]);
 
 /* The same for the path that the host's loader has. */
-void sp_module_name_event(struct sp_module *mod, const char *proc, const char *path,
+void sp_module_name_event(struct sp_module *mod, const char *path,
 			  char text[2 * SP_MODULE_PATH_BYTES]);
 
 #endif

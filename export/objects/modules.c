@@ -94,6 +94,22 @@ static void see_unknown(struct sp_modules *m, const struct sp_host_object *objec
 		m->alive[n - 1]->seen = true;
 }
 
+/*
+ * An object that was announced has a file from the moment on at which the mappings show one for it, and
+ * the kernel's name instead of the loader's.
+ */
+static void name_by_file(const struct sp_modules *m, struct item *it)
+{
+	const struct sp_host_object *object = sp_host_objects_find(m->host, it->mod.lo);
+	struct sp_module mod;
+
+	if (it->mod.path[0] != '\0' || object == NULL)
+		return;
+	sp_module_read(&mod, object);
+	if (is_told_of(&it->mod, &mod))
+		sp_module_name(&it->mod, sp_host_objects_proc(m->host), object, it->text);
+}
+
 static void see(struct sp_modules *m, const struct sp_host_object *object)
 {
 	struct sp_module mod;
@@ -105,8 +121,11 @@ static void see(struct sp_modules *m, const struct sp_host_object *object)
 	}
 	sp_module_read(&mod, object);
 	n = alive_upto(m, mod.lo);
-	if (n != 0 && sp_module_same(&m->alive[n - 1]->mod, &mod))
+	if (n == 0)
+		return;
+	if (sp_module_same(&m->alive[n - 1]->mod, &mod))
 		m->alive[n - 1]->seen = true;
+	name_by_file(m, m->alive[n - 1]);
 }
 
 /* Takes over an item that is complete except for serial and epochs. */
@@ -219,9 +238,12 @@ void sp_modules_take_event(struct sp_modules *m, const struct sp_module_event *s
 	sp_module_read_event(&it->mod, s);
 	n = alive_upto(m, it->mod.lo);
 	known = n != 0 && is_told_of(&m->alive[n - 1]->mod, &it->mod);
-	/* Resolving a path takes a dozen system calls, and usually the object is known. */
+	/* Usually it is known. If not, it may be mapped still, and gone at the next refresh. */
+	if (!known && sp_host_objects_due(m->host))
+		(void)sp_host_objects_refresh(m->host);
+	sp_module_name_event(&it->mod, path, it->text);
 	if (!known || it->mod.build_id_len == 0)
-		sp_module_name_event(&it->mod, sp_host_objects_proc(m->host), path, it->text);
+		name_by_file(m, it);
 	if (known &&
 	    (it->mod.build_id_len != 0 || strcmp(m->alive[n - 1]->mod.shown, it->mod.shown) == 0)) {
 		m->alive[n - 1]->told = m->interval;

@@ -39,9 +39,11 @@ struct sp_module {
 	bool main; /* the program itself */
 	bool vdso; /* has no file */
 	struct sp_segment segment[SP_MODULE_SEGMENTS];
-	const char *path;  /* to open as long as the host lives, "" = none */
-	const char *name;  /* last part of the path to show */
-	const char *shown; /* the path to show; usually it opens the file as well */
+	const char *
+		path; /* to open as long as the host lives; "" = the mappings showed no file of it */
+	const char *name; /* last part of the path to show */
+	const char *
+		shown; /* the path to show; where there is one to open, it usually opens the file as well */
 };
 
 struct sp_modules;
@@ -62,7 +64,9 @@ const struct sp_host_objects *sp_modules_host(const struct sp_modules *m);
 /*
  * A module event: the handler found this object before the samples that follow. If another object
  * is known at its addresses, that one is gone, and a new epoch begins. During this upload interval
- * and the next one the object counts as mapped, until another one is announced at its addresses.
+ * and the next one the object counts as mapped, until another one is announced at its addresses. What the
+ * event says is its path is never opened: the object has a file once the mappings have shown it, and until
+ * then a name.
  */
 void sp_modules_take_event(struct sp_modules *m, const struct sp_module_event *s);
 

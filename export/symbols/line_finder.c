@@ -109,7 +109,7 @@ static bool known(const struct sp_line_finder *f, const struct sp_module *mod, u
 	const struct sp_cached_line *line;
 	unsigned n;
 
-	return t != NULL && !t->fetch_due &&
+	return t != NULL && !t->fetch_due && !(t->is_fileless && mod->path[0] != '\0') &&
 	       (f->cache == NULL || t->dwarf_path == NULL ||
 		sp_line_cache_get(f->cache, mod->serial, vaddr, &line, &n));
 }
@@ -126,13 +126,17 @@ void sp_line_finder_want(struct sp_line_finder *f, const struct sp_module *mod, 
 	f->sorted = false;
 }
 
+/* One build may be known by several modules; those of which the file is known come first, as it is for all. */
 static int by_module(const void *a, const void *b)
 {
 	const struct wanted *x = a;
 	const struct wanted *y = b;
+	bool is_fileless[] = {x->mod->path[0] == '\0', y->mod->path[0] == '\0'};
 
 	if (x->mod->serial != y->mod->serial)
 		return x->mod->serial < y->mod->serial ? -1 : 1;
+	if (is_fileless[0] != is_fileless[1])
+		return is_fileless[0] ? 1 : -1;
 	return (x->vaddr > y->vaddr) - (x->vaddr < y->vaddr);
 }
 

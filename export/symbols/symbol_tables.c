@@ -149,6 +149,11 @@ static int open_trusted(const char *path, const struct sp_module *mod, struct sp
 	return -ESTALE;
 }
 
+static bool has_file(const struct sp_module *mod)
+{
+	return mod->path[0] == '/';
+}
+
 /*
  * The file of a module, and the path by which it was found. The path to show is tried first if a
  * build id proves that it leads to the file, because a path in /proc/PID is gone when the host has
@@ -158,6 +163,8 @@ static int open_object(const struct sp_module *mod, struct sp_elf_file *file, co
 {
 	const char *const way[] = {mod->path, mod->shown, mod->path};
 
+	if (!has_file(mod))
+		return -ENOENT;
 	for (unsigned i = mod->build_id_len != 0 ? 1 : 0, end = i + 2; i < end; i++) {
 		*path = way[i];
 		if ((*path)[0] == '/' && open_trusted(*path, mod, file) == 0)
@@ -170,7 +177,7 @@ static void load(const struct sp_symbol_tables *all, struct sp_symbol_table *t,
 		 const struct sp_module *mod)
 {
 	struct sp_elf_file file;
-	const char *path;
+	const char *path = "";
 
 	if (!all->sources.symbols)
 		return;
@@ -256,6 +263,13 @@ struct sp_symbol_table *sp_symbol_tables_get(struct sp_symbol_tables *t,
 {
 	struct sp_symbol_table *found = sp_symbol_tables_peek(t, mod);
 
+	if (found != NULL && found->is_fileless && has_file(mod)) {
+		for (uint32_t i = 0; i < t->n; i++)
+			if (t->table[i] == found)
+				drop(t, i);
+		found = NULL;
+		t->late++;
+	}
 	if (found != NULL) {
 		if (found->fetch_due)
 			ask_again(t, found, mod);
@@ -268,6 +282,7 @@ struct sp_symbol_table *sp_symbol_tables_get(struct sp_symbol_tables *t,
 	found->id_len = mod->build_id_len;
 	found->serial = mod->serial;
 	found->used = ++t->clock;
+	found->is_fileless = !mod->vdso && !has_file(mod);
 	load(t, found, mod);
 	t->loads++;
 	if (t->n == SP_TABLES_MAX)
@@ -285,7 +300,7 @@ bool sp_symbol_tables_function(struct sp_symbol_tables *t, const struct sp_modul
 
 	if (table == NULL)
 		return false;
-	if (!table->fde_tried) {
+	if (!table->fde_tried && (mod->vdso || has_file(mod))) {
 		table->fde_tried = true;
 		table->fde = read_frames(mod);
 		t->bytes += table->fde != NULL ? sp_fde_file_bytes(table->fde) : 0;

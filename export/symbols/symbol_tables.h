@@ -21,6 +21,7 @@ struct sp_symbol_table {
 	uint64_t dwarf_read_ns;    /* when it was read last */
 	uint64_t dwarf_cost_ns;    /* CPU time that this took, lookups included; 0 = never read */
 	bool fetch_due;            /* there was no time to ask a server for its debug file */
+	bool is_fileless;          /* the module that it was read for had no file */
 	bool fde_tried;
 	struct sp_fde_file *fde;
 };
@@ -55,7 +56,7 @@ struct sp_symbol_table *sp_symbol_tables_get(struct sp_symbol_tables *t,
 bool sp_symbol_tables_function(struct sp_symbol_tables *t, const struct sp_module *mod,
 			       uint64_t vaddr, uint64_t *start);
 
-/* How often a table got symbols from a server after it had been looked up without them. */
+/* How often a table got its file, or symbols from a server, after it had been looked up without. */
 unsigned sp_symbol_tables_late(const struct sp_symbol_tables *t);
 
 /* Files read, and tables dropped to stay within the limit. */

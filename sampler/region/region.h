@@ -6,9 +6,9 @@
  * first.
  *
  * The exporter trusts nothing in it, because another program of the host's user may write to it
- * while the exporter reads. It copies first and parses the copy, checks every offset, length and
- * index, and never takes a file name or a process number from it. The host in turn reads from the
- * exporter only words that can do no harm, whatever they say.
+ * while the exporter reads. It copies first and parses the copy, and checks every offset, length and
+ * index. It opens no file that only the region names: a path in it is shown, and no more. The host in
+ * turn reads from the exporter only words that can do no harm, whatever they say.
  */
 #ifndef SP_REGION_H
 #define SP_REGION_H

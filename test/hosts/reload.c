@@ -2,7 +2,8 @@
 /*
  * Loads one library after the other, works in it and unloads it, so that most of them come and go
  * between two looks of anybody at what is loaded, and take each other's addresses. Prints how many
- * began where another one's bytes had just been. Usage: reload ROUNDS MS LIBRARY...
+ * began where another one's bytes had just been. In the first round each stays for longer, so that it is
+ * seen mapped. Usage: reload ROUNDS MS FIRST_MS LIBRARY...
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -56,13 +57,14 @@ static uintptr_t visit(const char *path, int kind, int ms)
 
 int main(int argc, char **argv)
 {
-	int rounds = argc > 3 ? atoi(argv[1]) : 0;
-	int libraries = argc - 3 < KINDS ? argc - 3 : KINDS;
+	int rounds = argc > 4 ? atoi(argv[1]) : 0;
+	int libraries = argc - 4 < KINDS ? argc - 4 : KINDS;
 	uintptr_t last = 0;
 	unsigned reused = 0;
 
 	for (int i = 0; i < rounds * libraries; i++) {
-		uintptr_t at = visit(argv[3 + i % libraries], i % libraries, atoi(argv[2]));
+		uintptr_t at = visit(argv[4 + i % libraries], i % libraries,
+				     atoi(argv[i < libraries ? 3 : 2]));
 
 		reused += at <= last && last - at < 0x100000;
 		last = at;

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the handler told of objects, beside what the list of mappings says. */
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 #include "export/objects/modules.h"
+#include "export/symbols/symbolize.h"
 #include "fake_host.h"
+#include "tiny_library.h"
 
 TestSuite(module_events, .fini = fake_host_end);
 
@@ -142,6 +147,112 @@ Test(module_events, of_what_is_mapped_are_no_news, .timeout = 20)
 	cr_expect_eq(sp_modules_epoch(m), 0);
 	cr_expect_eq(sp_modules_find(m, (uintptr_t)&printf, 0)->serial, serial);
 	sp_modules_free(m);
+}
+
+static bool was_opened(int watch)
+{
+	char event[4096];
+
+	return read(watch, event, sizeof(event)) > 0;
+}
+
+/* All that the exporter does with an address. */
+static void symbolize(struct sp_modules *m, uint64_t pc, char name[256])
+{
+	const struct sp_symbolizer_options options = {
+		.mode = SP_SYMBOLIZE_FULL, .bytes = 1 << 20, .debug_root = "/nonexistent"};
+	struct sp_symbolizer *s = sp_symbolizer_new(m, &options);
+	struct sp_frame f;
+
+	sp_symbolizer_begin(s);
+	sp_symbolizer_want(s, pc, sp_modules_epoch(m));
+	while (sp_symbolizer_step(s, SP_NS_PER_S))
+		;
+	sp_symbolizer_end(s);
+	sp_symbolize(s, pc, sp_modules_epoch(m), &f);
+	(void)snprintf(name, 256, "%s", f.name);
+	sp_symbolizer_free(s);
+}
+
+/* Whoever can write to the ring could have the exporter open what only the exporter may. */
+Test(module_events, lead_to_no_file_that_is_not_mapped, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
+	const char *path = fake_host_object("secret.so", 0x2000, 1);
+	struct sp_module_event s = event_of(path, 0x10000, 0x2000, 1);
+	int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	char name[256];
+
+	cr_assert_geq(inotify_add_watch(watch, path, IN_OPEN), 0);
+	fake_host_line(NOTHING);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	sp_modules_take_event(m, &s);
+	symbolize(m, 0x11000, name);
+	cr_expect_str_eq(name_at(m, 0x11000, sp_modules_epoch(m)), "secret.so");
+	cr_expect_str_eq(name, "secret.so+0x1000");
+	cr_expect_not(was_opened(watch), "a file was opened because an event named it");
+	/* Without a build id nothing but the file tells what it is. */
+	s = event_of(path, 0x40000, 0x2000, 0);
+	sp_modules_take_event(m, &s);
+	symbolize(m, 0x41000, name);
+	cr_expect_not(was_opened(watch), "a file without a build id was opened");
+
+	fake_host_unmap_all();
+	fake_host_map(path, 0x10000, 0x2000);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	symbolize(m, 0x11000, name);
+	cr_expect(was_opened(watch), "it is mapped, and not read");
+	close(watch);
+	sp_modules_free(m);
+}
+
+/* A symbolizer that has met a build without its file reads the file when the mappings show it. */
+Test(module_events, have_symbols_once_they_are_seen_mapped, .timeout = 20)
+{
+	struct sp_modules *before = sp_modules_new("/proc/self", -1);
+	struct sp_modules *m = sp_modules_new("/proc/self", -1);
+	struct sp_symbolizer *s = sp_symbolizer_new(m, &sp_symbolizer_options_default);
+	struct sp_module_event e = {.loads = 1};
+	char path[TINY_PATH_MAX];
+	const struct sp_module *mod;
+	struct sp_frame f;
+	uint64_t outer;
+	void *lib;
+
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	tiny_library("-Wl,--build-id=sha1", path);
+	lib = dlopen(path, RTLD_NOW);
+	cr_assert_not_null(lib);
+	outer = (uintptr_t)dlsym(lib, "outer");
+	cr_assert_eq(sp_modules_refresh(before), 0);
+	mod = sp_modules_find(before, outer, 0);
+	cr_assert_not_null(mod);
+	/* The same build somewhere else, which is gone again. */
+	e.bias = 0x100000;
+	e.load[0].vaddr = mod->lo - mod->bias;
+	e.load[0].memsz = mod->hi - mod->lo;
+	e.load[0].flags = PF_R | PF_X;
+	e.build_id_len = mod->build_id_len;
+	memcpy(e.build_id, mod->build_id, mod->build_id_len);
+	(void)snprintf(e.path, sizeof(e.path), "%s", path);
+	sp_modules_take_event(m, &e);
+	sp_symbolize(s, outer - mod->bias + e.bias, sp_modules_epoch(m), &f);
+	cr_expect_str_neq(f.name, "outer");
+
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	sp_symbolizer_begin(s);
+	sp_symbolizer_want(s, outer, sp_modules_epoch(m));
+	while (sp_symbolizer_step(s, SP_NS_PER_S))
+		;
+	sp_symbolizer_end(s);
+	sp_symbolize(s, outer, sp_modules_epoch(m), &f);
+	cr_expect_str_eq(f.name, "outer");
+	sp_symbolize(s, outer - mod->bias + e.bias, sp_modules_epoch(m), &f);
+	cr_expect_str_eq(f.name, "outer", "its build is known by now");
+	sp_symbolizer_free(s);
+	sp_modules_free(m);
+	sp_modules_free(before);
+	unlink(path);
 }
 
 Test(module_events, without_sense_change_nothing, .timeout = 20)
