@@ -15,6 +15,8 @@
 
 /* Of processes that have ended so many may have a profile queued beyond what the living ones may. */
 #define ENDED_MAX 256U
+/* So often in a row a process has what it sampled made a profile for want of room. */
+#define FULL_MAX 4U
 
 struct exporter {
 	const struct sp_export_family *family;
@@ -32,7 +34,7 @@ static void wait_for_news(struct exporter *x, uint32_t ms)
 static bool is_asked(const struct exporter *x)
 {
 	for (const struct sp_target *t = x->targets; t != NULL; t = t->next)
-		if (!t->ended && t->asked != 0)
+		if (!t->ended && (t->asked != 0 || t->is_full))
 			return true;
 	return false;
 }
@@ -202,7 +204,10 @@ static void serve(struct exporter *x, struct sp_target *t)
 {
 	unsigned bits;
 
-	(void)sp_target_drain(t);
+	/* All that is there, so that nothing is waited for with a full ring. */
+	for (unsigned i = 0; i < FULL_MAX && sp_target_drain(t) && t->is_full; i++)
+		sp_target_make_room(t);
+	sp_target_make_room(t);
 	bits = t->asked;
 	t->asked = 0;
 	if ((bits & SP_WAIT_END) != 0) {

@@ -133,31 +133,41 @@ static void tell_begin(struct sp_target *t, bool at_once)
 			sp_start_line_tell(t->ops, sp_upload_address(d->shared->upload), at_once);
 }
 
+/* What has no room stays in the rings, which hold some seconds of samples. */
+static unsigned room_for(const struct sp_target_data *d, unsigned most)
+{
+	uint32_t room = sp_stack_map_room(d->map);
+
+	return room < most ? room : most;
+}
+
 bool sp_target_drain(struct sp_target *t)
 {
 	struct sp_target_data *d = t->data;
 	const struct sp_core_ops *ops = t->ops;
 	struct put_arg arg = {.ops = ops, .d = d, .epoch = sp_modules_epoch(d->modules)};
 	bool more = true;
+	unsigned most_walked;
 	unsigned walked;
 
 	t->asked |= ops->news(ops->arg);
 	t->active = false;
 	/* Bounded, because the threads that fill the ring may be faster than we are. */
-	for (unsigned round = 0; round < SP_DRAIN_ROUNDS; round++) {
-		unsigned n = ops->drain(ops->arg, put_record, &arg, SP_DRAIN_MAX);
+	for (unsigned round = 0; round < SP_DRAIN_ROUNDS && more; round++) {
+		unsigned most = room_for(d, SP_DRAIN_MAX);
+		unsigned n = ops->drain(ops->arg, put_record, &arg, most);
 
 		t->active = t->active || n != 0;
-		more = n == SP_DRAIN_MAX;
-		if (!more)
-			break;
+		more = n == most;
 	}
-	walked = ops->drain_snapshots(ops->arg, put_snapshot, &arg, SP_SNAPSHOTS_MAX);
+	most_walked = room_for(d, SP_SNAPSHOTS_MAX);
+	walked = ops->drain_snapshots(ops->arg, put_snapshot, &arg, most_walked);
+	t->is_full = room_for(d, 1) == 0;
 	sp_waits_run(d->waits);
 	if (walked != 0)
 		t->active = true;
 	tell_begin(t, false);
-	return more || walked == SP_SNAPSHOTS_MAX;
+	return more || walked == most_walked;
 }
 
 static void put_profile(void *arg, const struct sp_bytes *profile, uint64_t samples)
@@ -270,6 +280,18 @@ static void encode(struct sp_target *t)
 	begin_profile(t, end);
 }
 
+void sp_target_make_room(struct sp_target *t)
+{
+	const struct sp_target_data *d = t->data;
+	const struct sp_stack_map *waits = sp_waits_map(d->waits);
+
+	if (!sp_stack_map_is_crowded(d->map) && (waits == NULL || !sp_stack_map_is_crowded(waits)))
+		return;
+	encode(t);
+	t->is_full = false;
+	t->report_due = true;
+}
+
 bool sp_target_ending(const struct sp_target *t)
 {
 	const struct sp_target_data *d = t->data;
@@ -322,7 +344,7 @@ void sp_target_finish(struct sp_target *t)
 {
 	/* A killed host leaves all that was in its rings, and there will be no later drain. */
 	for (unsigned i = 0; i < SP_FLUSH_DRAINS && sp_target_drain(t); i++)
-		;
+		sp_target_make_room(t);
 	tell_begin(t, true);
 	encode(t);
 	t->data->flushed = true;
@@ -351,7 +373,7 @@ uint32_t sp_target_due_ms(const struct sp_target *t)
 	uint32_t most = t->active ? SP_WAIT_ACTIVE_MS : SP_WAIT_IDLE_MS;
 	uint32_t due = t->data->waits != NULL ? sp_waits_due_ms(t->data->waits) : most;
 
-	if (t->asked != 0)
+	if (t->asked != 0 || t->is_full)
 		return 0;
 	most = due < most ? due : most;
 	return ms < most ? (uint32_t)ms : most;

@@ -27,6 +27,7 @@ struct sp_target {
 	struct sp_origin origin;
 	unsigned asked;   /* SP_WAIT_ bits of news() that are not yet served */
 	bool active;      /* the last drain found samples */
+	bool is_full;     /* the last drain left samples in the rings for want of room */
 	bool report_due;  /* a report on the last profile is due */
 	bool ended;       /* the process has ended; queued profiles are still to be sent */
 	uint64_t tick_ns; /* when the profile that is being collected ends */
@@ -41,8 +42,17 @@ void sp_target_retire(struct sp_target *t);
 /* When none of its profiles is queued. */
 void sp_target_fini(struct sp_target *t);
 
-/* Takes the process's requests, and then its samples. True if there may be more. */
+/*
+ * Takes the process's requests, and then its samples, as long as there is room for them in the profile that
+ * is being collected. True if there may be more.
+ */
 bool sp_target_drain(struct sp_target *t);
+
+/*
+ * Where little room is left after a drain, what was collected becomes a profile before its time. To be called
+ * wherever sp_target_tick() may be.
+ */
+void sp_target_make_room(struct sp_target *t);
 
 /* An upload interval has ended: encodes what was collected, queues it, and begins the next profile. */
 void sp_target_tick(struct sp_target *t);

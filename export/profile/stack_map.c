@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Aggregates the samples of an upload interval. Two tables: stacks (distinct lists of program
+ * Aggregates the samples of a profile. Two tables: stacks (distinct lists of program
  * counters, in one array) and entries (stack x labels). Context: the exporter.
  */
 #include "export/profile/stack_map.h"
@@ -11,7 +11,7 @@
 #include "export/util/grow.h"
 #include "export/util/hash_index.h"
 
-/* 15 s of 20 fully used processors at 100 Hz stay below these; memory at the limit is 25 MiB. */
+/* Memory at the limit is 25 MiB. 15 s of 20 fully used processors at 100 Hz stay below. */
 const struct sp_stack_limits sp_stack_limits_default = {
 	.stacks = 32768,
 	.entries = 49152,
@@ -262,6 +262,28 @@ void sp_stack_map_stack(const struct sp_stack_map *m, uint32_t stack, struct sp_
 	out->flags = k->flags;
 	out->unsampled = k->unsampled;
 	out->wait = k->wait;
+}
+
+uint32_t sp_stack_map_room(const struct sp_stack_map *m)
+{
+	uint32_t room = m->limits.entries - m->entries;
+	uint32_t stacks = m->limits.stacks - m->stacks;
+	uint32_t words = (m->limits.pc_words - m->words) / SP_FRAMES_MAX;
+
+	room = stacks < room ? stacks : room;
+	return words < room ? words : room;
+}
+
+static bool is_nine_tenths(uint32_t n, uint32_t of)
+{
+	return n >= of - of / 10;
+}
+
+bool sp_stack_map_is_crowded(const struct sp_stack_map *m)
+{
+	return is_nine_tenths(m->entries, m->limits.entries) ||
+	       is_nine_tenths(m->stacks, m->limits.stacks) ||
+	       is_nine_tenths(m->words, m->limits.pc_words);
 }
 
 uint64_t sp_stack_map_samples(const struct sp_stack_map *m)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The samples of one upload interval: stack x labels -> count and weight. Bounded: what does not
- * fit is counted under a visible "(other)" stack, so that the totals stay right.
+ * The samples of one profile: stack x labels -> count and weight. Bounded: whoever fills it looks at the
+ * room that is left, and has it encoded before there is none. What does not fit all the same is counted
+ * under a visible "(other)" stack, so that the totals stay right.
  */
 #ifndef SP_STACK_MAP_H
 #define SP_STACK_MAP_H
@@ -93,6 +94,12 @@ unsigned sp_stack_map_put_wait(struct sp_stack_map *m, const struct sp_stack_wai
 uint32_t sp_stack_map_entries(const struct sp_stack_map *m);
 const struct sp_stack_entry *sp_stack_map_entry(const struct sp_stack_map *m, uint32_t i);
 void sp_stack_map_stack(const struct sp_stack_map *m, uint32_t stack, struct sp_stack *out);
+
+/* How many more samples fit, whatever they are. */
+uint32_t sp_stack_map_room(const struct sp_stack_map *m);
+
+/* Nine tenths of it are in use: time to have it encoded. */
+bool sp_stack_map_is_crowded(const struct sp_stack_map *m);
 
 /* Samples and records of CPU time put since the last clear. */
 uint64_t sp_stack_map_samples(const struct sp_stack_map *m);
