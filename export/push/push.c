@@ -390,7 +390,7 @@ void sp_push_flush(struct sp_push *p, bool is_awaited)
 		}
 		if (!sp_push_under_way(p) || !wait_for_one(p, 0, &outcome))
 			break;
-		if (outcome == STOPPED && is_awaited && p->reply.kind == SP_REPLY_UNREACHABLE)
+		if (outcome == STOPPED && is_awaited && !sp_reply_soon(&p->reply))
 			break;
 		/* A server that has no room for this profile may have it for the next. */
 		no_room -= outcome == NO_ROOM && no_room != 0;

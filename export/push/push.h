@@ -94,9 +94,9 @@ void sp_push_run(struct sp_push *p);
 /*
  * Sends what is queued, whatever was due when, within ops->flush_left_ms(ops->arg). What is under way already
  * gets half of that if others wait. Those that the server has no room for are halved and tried a few times
- * more at once. After any other failure they are tried again as long as there is time; not if the server
- * cannot be reached and the process waits for this (is_awaited), as that would only delay its end. What was
- * not sent is told of, and stays queued: who is not followed by a sp_push_run() for long enough ends with
+ * more at once. After any other failure they are tried again as long as there is time; if the process waits
+ * for this (is_awaited), only where the next try may soon succeed, as all others would but delay its end.
+ * What was not sent is told of, and stays queued: who is not followed by a sp_push_run() for long enough ends with
  * sp_push_abandon().
  */
 void sp_push_flush(struct sp_push *p, bool is_awaited);

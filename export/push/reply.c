@@ -80,6 +80,12 @@ bool sp_reply_again(const struct sp_reply *r)
 	}
 }
 
+bool sp_reply_soon(const struct sp_reply *r)
+{
+	return r->kind == SP_REPLY_STATUS &&
+	       (r->status == 408 || r->status == 429 || r->status >= 500);
+}
+
 static const char *remedy_by_words(const struct sp_reply *r)
 {
 	static const struct {

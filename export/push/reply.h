@@ -43,6 +43,9 @@ bool sp_reply_limited(const struct sp_reply *r);
 /* The same request may pass later. */
 bool sp_reply_again(const struct sp_reply *r);
 
+/* Within seconds, as the server is there and knows us: it is busy, or being restarted. */
+bool sp_reply_soon(const struct sp_reply *r);
+
 /*
  * "status 400: message", or the reason why there was no answer; printable. Then what the user can do
  * about it, where that is known.

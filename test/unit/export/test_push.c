@@ -422,6 +422,28 @@ Test(push, a_flush_that_is_awaited_asks_a_dead_server_only_once, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
 }
 
+/* Nor for an administrator who mends its token. */
+Test(push, a_flush_that_is_awaited_asks_once_who_does_not_know_us, .timeout = 20)
+{
+	static const int status[] = {401, 403, 404};
+
+	for (size_t i = 0; i < sizeof(status) / sizeof(status[0]); i++) {
+		push_start(8, 0);
+		u.answers = u.posts = 0;
+		push_status(status[i]);
+		push_put('a', 1);
+		flush(true, 2000);
+		cr_expect_eq(core.flush_left, 2000, "%d", status[i]);
+		cr_expect_eq(sp_push_queued(u.push), 1);
+		push_status(200);
+		u.posts = 1;
+		flush(false, 10000);
+		cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 1);
+		push_finish();
+	}
+	push_start(1, 0);
+}
+
 Test(push, one_failed_try_at_the_end_is_no_loss, .timeout = 20)
 {
 	for (unsigned is_awaited = 0; is_awaited < 2; is_awaited++) {
