@@ -170,7 +170,6 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 	int fd;
 	int err;
 
-	sp_process_set();
 	sp_alternate_stack_init();
 	fd = make_region(cfg, lookup);
 	if (fd < 0)

@@ -70,7 +70,7 @@ bool sp_active_span_attached(uint64_t token, const uint8_t *span_id)
 	if (!sp_active_span_scopes_used())
 		atomic_store_explicit(&sp_span_stack_scoped, true, memory_order_relaxed);
 	if (t == NULL) {
-		sp_count(SP_COUNT_SPAN_NO_THREAD);
+		sp_thread_count_missing();
 		return true;
 	}
 	if (sp_span_token_silent(token)) {

@@ -38,7 +38,7 @@ int sp_manual_label_show(uint64_t id, uint32_t name_id)
 	struct sp_span_entry around;
 
 	if (t == NULL) {
-		sp_count(SP_COUNT_SPAN_NO_THREAD);
+		sp_thread_count_missing();
 		return -ENOSPC;
 	}
 	memset(&e, 0, sizeof(e));

@@ -103,7 +103,7 @@ static bool place(struct sp_thread *t, struct sp_span_record *r)
 		return false;
 	}
 	if (t == NULL) {
-		sp_count(SP_COUNT_SPAN_NO_THREAD);
+		sp_thread_count_missing();
 		return false;
 	}
 	r->thread = (uint16_t)t->index;

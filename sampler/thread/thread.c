@@ -18,6 +18,7 @@
 
 #include "sampler/base/arena.h"
 #include "sampler/base/counters.h"
+#include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/region/thread_labels.h"
 #include "sampler/thread/alternate_stack.h"
@@ -78,6 +79,7 @@ int sp_thread_init(void)
 		return 0;
 	if (!has_slab(0))
 		return -ENOMEM;
+	sp_process_set();
 	TABLE->limit = SP_THREADS_MAX;
 	sp_thread_limit_init();
 	TABLE->ready = true;
@@ -146,7 +148,11 @@ struct sp_thread *sp_thread_claim(void)
 {
 	struct sp_thread *t;
 
-	if (!TABLE->ready || sp_seccomp_is_on())
+	/*
+	 * Threads of a child that shares memory with the process (vfork), or that was made without the
+	 * C library (clone), are not ours: their samples would be told as this process's.
+	 */
+	if (!TABLE->ready || !sp_process_is_ours())
 		return NULL;
 	t = pop_free();
 	if (t == NULL) {
@@ -242,6 +248,13 @@ struct sp_thread *sp_thread_self(void)
 	if (sp_thread_own != NULL)
 		know_alternate(sp_thread_own, alternate);
 	return sp_thread_own;
+}
+
+/* The counters are in the region, which a child of a raw clone shares with the process. */
+void sp_thread_count_missing(void)
+{
+	if (sp_process_is_ours())
+		sp_count(SP_COUNT_SPAN_NO_THREAD);
 }
 
 /*

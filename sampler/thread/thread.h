@@ -133,6 +133,8 @@ int sp_thread_init(void);
 /* APP. The calling thread's block, enrolling and arming it at first need. NULL = cannot. */
 struct sp_thread *sp_thread_self(void);
 
+/* APP. That was NULL for a thread with a label. */
+void sp_thread_count_missing(void);
 /* APP. A block for a thread about to be born; give it back with sp_thread_unclaim on failure. */
 struct sp_thread *sp_thread_claim(void);
 void sp_thread_unclaim(struct sp_thread *t);

@@ -49,3 +49,8 @@ expect_same fork.plain fork out
 # exit() in a child that was not made by fork(): it has no exporter to wait for.
 pair clone clone_exit 50
 (($(result clone.ms) <= $(result clone.plain.ms) + 2000)) || fail "children of clone() took $(result clone.ms) ms"
+# Nothing of such a child is told as of its parent, the threads that it makes included.
+need python3
+pair strangers clone_threads
+report "$WORK/strangers" "$WORK/strangers.json"
+expect "$WORK/strangers.json" "{f['function'] for f in d['functions']} & {'work_as_stranger', 'begin'} == {'begin'}"

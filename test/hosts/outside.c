@@ -9,6 +9,7 @@
  *	outside kill_thread       a seccomp filter kills the last thread
  *	outside fork_handler N    N forks while a handler allocates every 200 us; prints the most threads seen
  *	outside clone_exit N      N children of a raw clone that end by exit(7)
+ *	outside clone_threads     a child of a raw clone has a thread with a span
  *	outside small_default N   N threads of 128 KiB, given by pthread_setattr_default_np
  *	outside threads N         N threads of the default size, as "ulimit -s" says
  *	outside space             prints by how many KiB the span made the address space grow
@@ -204,6 +205,32 @@ static void *work(void *arg)
 	return arg;
 }
 
+__attribute__((noinline)) static void *work_as_stranger(void *arg)
+{
+	span(200);
+	return arg;
+}
+
+/* Of its own memory the child has a copy, so for it everything looks as in its parent. */
+static int clone_threads(char **argv)
+{
+	int status = 0;
+	pthread_t thread;
+	long pid;
+
+	(void)argv;
+	begin();
+	pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	HOST_CHECK(pid >= 0);
+	if (pid == 0) {
+		HOST_CHECK(pthread_create(&thread, NULL, work_as_stranger, NULL) == 0);
+		HOST_CHECK(pthread_join(thread, NULL) == 0);
+		_exit(0);
+	}
+	HOST_CHECK(waitpid((pid_t)pid, &status, 0) == pid && status == 0);
+	return 6;
+}
+
 static int threads(char **argv)
 {
 	begin();
@@ -310,17 +337,12 @@ static const struct {
 	int arguments;
 	int (*run)(char **argv);
 } cases[] = {
-	{"clone_exit", 1, clone_exit},
-	{"fork_handler", 1, fork_handler},
-	{"identity", 1, identity},
-	{"inventory", 0, inventory},
-	{"kill_thread", 0, kill_thread},
-	{"last_exit", 0, last_exit},
-	{"limited", 0, limited},
-	{"small_default", 1, small_default},
-	{"space", 0, space},
-	{"stderr", 2, replaced_stderr},
-	{"threads", 1, threads},
+	{"clone_exit", 1, clone_exit},       {"clone_threads", 0, clone_threads},
+	{"fork_handler", 1, fork_handler},   {"identity", 1, identity},
+	{"inventory", 0, inventory},         {"kill_thread", 0, kill_thread},
+	{"last_exit", 0, last_exit},         {"limited", 0, limited},
+	{"small_default", 1, small_default}, {"space", 0, space},
+	{"stderr", 2, replaced_stderr},      {"threads", 1, threads},
 };
 
 int main(int argc, char **argv)
