@@ -23,4 +23,14 @@ void sp_process_forked(void);
 /* Any context. True in the process that was set up, or forked off and set up again. */
 bool sp_process_is_ours(void);
 
+/* APP. The calling thread's id; asked of the kernel once. In a child of vfork it is the parent's. */
+uint32_t sp_process_own_tid(void);
+
+/*
+ * APP. Whether a function of ours in that frame of thread tid, which did not return, will never go on:
+ * the thread is gone, or it is the calling one (is_own) and its stack has been unwound to `here` since.
+ * False where that cannot be told. errno preserved.
+ */
+bool sp_process_has_left(uint32_t tid, bool is_own, uintptr_t frame, uintptr_t here);
+
 #endif
