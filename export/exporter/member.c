@@ -190,6 +190,9 @@ static void tell(void *self, enum sp_log_level level, const char *message)
 {
 	struct sp_member *m = self;
 
+	/* By rights that the process has given up nothing of it is opened, not even after its end. */
+	if (m->waiter.barred)
+		m->messages.path[0] = '\0';
 	sp_messages_tell(&m->messages, level, message);
 }
 

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sampler/base/text.h"
@@ -21,107 +20,148 @@
 
 _Static_assert(TEXT_MAX <= SP_REGION_MESSAGE_MAX, "a message fits into the region");
 
-/*
- * A program that was started without descriptor 2 may have opened any file there. A regular file
- * that is open for reading as well is not a log. For terminals and pipes this says nothing.
- */
-static bool is_read_too(const struct sp_host *h)
+/* The flags that the host has opened it with, or -1 if they may not be read. */
+static long open_flags(const struct sp_host *h)
 {
 	char text[256];
 	const char *flags;
 
 	if (sp_host_read(h, "fdinfo/2", text, sizeof(text)) <= 0)
-		return true;
+		return -1;
 	flags = strstr(text, "flags:");
-	return flags == NULL ||
-	       (strtoul(flags + strlen("flags:"), NULL, 8) & O_ACCMODE) != O_WRONLY;
+	return flags != NULL ? (long)strtoul(flags + strlen("flags:"), NULL, 8) : -1;
+}
+
+/* Lines of others go to its end, wherever that is: for pipes and terminals that is always so. */
+static bool appends(const struct sp_messages *m)
+{
+	long flags = S_ISREG(m->file.st_mode) ? open_flags(m->host) : O_APPEND;
+
+	return flags >= 0 && (flags & O_APPEND) != 0;
 }
 
 void sp_messages_init(struct sp_messages *m, const struct sp_host *h, struct sp_region *region,
 		      enum sp_log_level level)
 {
-	struct stat st;
+	long flags;
+	ssize_t len;
 
-	*m = (struct sp_messages){.host = h, .region = region, .level = level};
-	if (h->proc < 0 || fstatat(h->proc, STDERR_NAME, &st, 0) != 0)
+	*m = (struct sp_messages){
+		.host = h, .region = region, .level = level, .way = SP_MESSAGES_BY_HOST};
+	if (h->proc < 0)
 		return;
-	m->writable = !S_ISREG(st.st_mode) || !is_read_too(h);
-	m->device = st.st_dev;
-	m->inode = st.st_ino;
-	m->special = st.st_rdev;
-	m->type = st.st_mode & S_IFMT;
-}
-
-static bool is_same(const struct sp_messages *m, const struct stat *st)
-{
-	return st->st_dev == m->device && st->st_ino == m->inode && st->st_rdev == m->special &&
-	       (st->st_mode & S_IFMT) == m->type;
+	if (fstatat(h->proc, STDERR_NAME, &m->file, 0) != 0) {
+		if (errno == ENOENT)
+			m->way = SP_MESSAGES_NOWHERE;
+		return;
+	}
+	/*
+	 * A program that was started without descriptor 2 may have opened any file there. A regular
+	 * file that is open for reading as well is not a log. For terminals and pipes this says
+	 * nothing.
+	 */
+	flags = open_flags(h);
+	if (S_ISREG(m->file.st_mode) && flags >= 0 && (flags & O_ACCMODE) != O_WRONLY) {
+		m->way = SP_MESSAGES_NOWHERE;
+		return;
+	}
+	m->way = SP_MESSAGES_OURS;
+	if ((!S_ISREG(m->file.st_mode) && !S_ISCHR(m->file.st_mode)) || !appends(m))
+		return;
+	len = readlinkat(h->proc, STDERR_NAME, m->path, sizeof(m->path) - 1);
+	m->path[len > 0 && m->path[0] == '/' ? len : 0] = '\0';
 }
 
 /*
- * Opens the host's stderr if it is still the same. -EXDEV: it is another file; other errors: the
- * host has to write.
+ * A terminal is gone when it was closed. The next one gets its name, its number and its inode, but was
+ * made at another time.
  */
-static int open_stderr(const struct sp_messages *m)
+static bool is_same(const struct sp_messages *m, const struct stat *st, bool by_name)
 {
+	return st->st_dev == m->file.st_dev && st->st_ino == m->file.st_ino &&
+	       st->st_rdev == m->file.st_rdev &&
+	       (st->st_mode & S_IFMT) == (m->file.st_mode & S_IFMT) &&
+	       (!by_name || !S_ISCHR(st->st_mode) ||
+		(st->st_ctim.tv_sec == m->file.st_ctim.tv_sec &&
+		 st->st_ctim.tv_nsec == m->file.st_ctim.tv_nsec));
+}
+
+/*
+ * Opens the file of that name if it is the host's stderr still. -EXDEV: it is another file; other
+ * errors: it cannot be opened. To open some devices has an effect, so first it is opened as a mere
+ * place, and only if that is the right one also for writing.
+ */
+static int open_same(const struct sp_messages *m, int folder, const char *name, bool by_name)
+{
+	char path[32];
 	struct stat st;
+	int place = openat(folder, name, O_PATH | O_CLOEXEC);
 	int fd;
 
-	/*
-	 * Checked before the open, because opening some devices has an effect, and again after it.
-	 */
-	if (fstatat(m->host->proc, STDERR_NAME, &st, 0) != 0)
+	if (place < 0)
 		return -errno;
-	if (!is_same(m, &st))
-		return -EXDEV;
-	if (S_ISSOCK(st.st_mode))
-		return -ENXIO;
-	fd = openat(m->host->proc, STDERR_NAME,
-		    O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) == 0 && is_same(m, &st))
-		return fd;
-	(void)close(fd);
-	return -EXDEV;
+	if (fstat(place, &st) != 0 || !is_same(m, &st, by_name)) {
+		fd = -EXDEV;
+	} else if (S_ISSOCK(st.st_mode)) {
+		fd = -ENXIO;
+	} else {
+		(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
+		fd = open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		fd = fd < 0 ? -errno : fd;
+	}
+	(void)close(place);
+	return fd;
 }
 
-/* The host takes a message only if the last one is gone. */
-static void ask_host(const struct sp_messages *m, const char *text, size_t len)
+/* As open_same(). */
+static int open_stderr(const struct sp_messages *m)
 {
-	struct sp_region *r = m->region;
+	const struct sp_host *h = m->host;
 
-	if (atomic_load_explicit(&r->message_bytes, memory_order_acquire) != 0)
-		return;
-	memcpy(r->message, text, len);
-	/* Pairs with the host's acquire: the text before its length. */
-	atomic_store_explicit(&r->message_bytes, (uint32_t)len, memory_order_release);
-	atomic_fetch_or_explicit(&r->deferred_work, SP_WORK_WRITE, memory_order_release);
+	/* Whoever was forgotten has ended, too. */
+	if ((h->proc < 0 && h->pidfd < 0) || !sp_host_lives(h))
+		return m->path[0] != '\0' ? open_same(m, AT_FDCWD, m->path, true) : -ESRCH;
+	return appends(m) ? open_same(m, h->proc, STDERR_NAME, false) : -EPERM;
 }
 
-void sp_messages_tell(const struct sp_messages *m, enum sp_log_level level, const char *text)
+static void ask_host(struct sp_messages *m, const char *text, size_t len)
+{
+	struct sp_region_message *to = &m->region->message[m->next % SP_REGION_MESSAGES];
+
+	/* Pairs with the host's release: it has read what was there. */
+	if (atomic_load_explicit(&to->bytes, memory_order_acquire) != 0)
+		return;
+	m->next++;
+	memcpy(to->text, text, len);
+	/* Pairs with the host's acquire: the text before its length. */
+	atomic_store_explicit(&to->bytes, (uint32_t)len, memory_order_release);
+	atomic_fetch_or_explicit(&m->region->deferred_work, SP_WORK_WRITE, memory_order_release);
+}
+
+void sp_messages_tell(struct sp_messages *m, enum sp_log_level level, const char *text)
 {
 	char line[PREFIX_MAX + TEXT_MAX + 1];
 	size_t len = strlen(text);
 	size_t prefix;
-	int fd;
+	ssize_t written = -1;
+	int fd = -EACCES;
 
-	if (level == SP_LOG_NONE || level > m->level || !m->writable)
+	if (level == SP_LOG_NONE || level > m->level || m->way == SP_MESSAGES_NOWHERE)
 		return;
 	prefix = (size_t)snprintf(line, PREFIX_MAX, "spanprof[%" PRIu32 "]: ", m->host->pid);
 	len = sp_text_boundary(text, len < TEXT_MAX ? len : TEXT_MAX);
-	memcpy(line + prefix, text, len);
+	(void)snprintf(line + prefix, TEXT_MAX + 1, "%.*s", (int)len, text);
 	sp_text_printable(line + prefix, len);
-	fd = open_stderr(m);
+	if (m->way == SP_MESSAGES_OURS)
+		fd = open_stderr(m);
 	if (fd == -EXDEV)
 		return;
-	if (fd < 0) {
-		ask_host(m, line + prefix, len);
-		return;
+	if (fd >= 0) {
+		line[prefix + len] = '\n';
+		/* A full pipe takes nothing. We do not wait for it. */
+		written = write(fd, line, prefix + len + 1);
+		(void)close(fd);
 	}
-	line[prefix + len] = '\n';
-	/* A full pipe takes nothing. We do not wait for it. */
-	if (write(fd, line, prefix + len + 1) < 0)
-		errno = 0;
-	(void)close(fd);
+	if (written < 0)
+		ask_host(m, line + prefix, len);
 }

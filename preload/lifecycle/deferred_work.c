@@ -160,18 +160,26 @@ static void look(void)
 }
 
 /*
- * A message of the exporter, which cannot open the host's stderr itself. It may contain any bytes.
+ * Messages of the exporter that it may not write to the host's stderr itself. They may contain any
+ * bytes, and there may always be another one: no more are written than there are places.
  */
-static void write_message(struct sp_region *r)
+static void write_messages(struct sp_region *r)
 {
-	uint32_t bytes = atomic_load_explicit(&r->message_bytes, memory_order_acquire);
-	char text[SP_REGION_MESSAGE_MAX];
+	for (unsigned i = 0; i < SP_REGION_MESSAGES; i++) {
+		struct sp_region_message *m = &r->message[r->messages_written % SP_REGION_MESSAGES];
+		/* Pairs with the exporter's release: the text is there. */
+		uint32_t bytes = atomic_load_explicit(&m->bytes, memory_order_acquire);
+		char text[SP_REGION_MESSAGE_MAX];
 
-	if (bytes == 0 || bytes > sizeof(text))
-		return;
-	memcpy(text, r->message, bytes);
-	sp_log(SP_LOG_ERROR, "%.*s", (int)strnlen(text, bytes), text);
-	atomic_store_explicit(&r->message_bytes, 0, memory_order_release);
+		if (bytes == 0)
+			return;
+		if (bytes > sizeof(text))
+			bytes = sizeof(text);
+		memcpy(text, m->text, bytes);
+		sp_log(SP_LOG_ERROR, "%.*s", (int)strnlen(text, bytes), text);
+		atomic_store_explicit(&m->bytes, 0, memory_order_release);
+		r->messages_written++;
+	}
 }
 
 /* When an exporter that does not work yet is checked next, by the coarse clock. */
@@ -197,9 +205,13 @@ static bool has_not_begun(const struct sp_region *r)
 	return true;
 }
 
-/* The exporter does not work. True if another one was started. */
+/*
+ * The exporter does not work. True if another one was started, whose messages are in a region of
+ * their own.
+ */
 static bool start_another(void)
 {
+	write_messages(sp_region_now());
 	switch (sp_exporter_restart(sp_lifecycle_config(), sp_lifecycle_has_ended())) {
 	case SP_RESTART_DONE:
 		sp_deferred_work_publish();
@@ -219,6 +231,16 @@ void sp_deferred_work_account(void)
 	if (!enter())
 		return;
 	sp_region_swap_look();
+	/* So that there is room for what the exporter has to tell of the end. */
+	write_messages(sp_region_now());
+	sp_deferred_work_leave();
+}
+
+void sp_deferred_work_tell(void)
+{
+	if (sp_region_now() == NULL || !sp_deferred_work_keep_off(BEGIN_NS))
+		return;
+	write_messages(sp_region_now());
 	sp_deferred_work_leave();
 }
 
@@ -263,7 +285,7 @@ static void do_work(struct sp_region *r, uint32_t asked)
 	if ((asked & SP_WORK_LOOK) != 0)
 		look();
 	if ((asked & SP_WORK_WRITE) != 0)
-		write_message(r);
+		write_messages(r);
 	if ((asked & SP_WORK_TRACER) != 0)
 		name_tracer(r);
 }

@@ -40,6 +40,12 @@ void sp_deferred_work_run(void);
 void sp_deferred_work_account(void);
 
 /*
+ * APP, after a flush: writes what the exporter has to tell and may not write itself. There may be no
+ * later hook that could.
+ */
+void sp_deferred_work_tell(void);
+
+/*
  * APP, inside the reentrancy guard, after a flush that no exporter answered. True if there is
  * another exporter now, which can be asked. If not, that is logged.
  */

@@ -293,6 +293,7 @@ static void flush(void)
 	sp_deferred_work_account();
 	sp_deferred_work_publish();
 	flush_exporter();
+	sp_deferred_work_tell();
 }
 
 /* Nothing was started in this process. */

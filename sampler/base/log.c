@@ -23,8 +23,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -84,7 +86,22 @@ static void take_back(int error, uint64_t pending_before)
 		(void)sp_syscall(SYS_rt_sigtimedwait, &raised, NULL, &no_wait, sizeof(raised));
 }
 
-static void write_guarded(const char *text, size_t len)
+/*
+ * A socket that polls writable may be full when we come to write, as the program's threads write to it
+ * too; only send() can refuse to wait. Its reader may have gone as well.
+ */
+static long write_once(const char *text, size_t len, bool to_socket)
+{
+	struct iovec part = {.iov_base = (void *)(uintptr_t)text, .iov_len = len};
+	const struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+	if (to_socket)
+		return sp_syscall(SYS_sendmsg, STDERR_FILENO, &message,
+				  MSG_NOSIGNAL | MSG_DONTWAIT);
+	return sp_syscall(SYS_write, STDERR_FILENO, text, len);
+}
+
+static void write_guarded(const char *text, size_t len, bool to_socket)
 {
 	uint64_t block = WRITE_SIGNALS;
 	uint64_t old;
@@ -94,7 +111,7 @@ static void write_guarded(const char *text, size_t len)
 	if (sp_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &block, &old, sizeof(old)) != 0)
 		return;
 	(void)sp_syscall(SYS_rt_sigpending, &pending, sizeof(pending));
-	while (sp_syscall(SYS_write, STDERR_FILENO, text, len) < 0) {
+	while (write_once(text, len, to_socket) < 0) {
 		if (errno == EINTR && ++tries < WRITE_TRIES)
 			continue;
 		take_back(errno, pending);
@@ -123,12 +140,13 @@ static void remember(const struct stat *now)
 	atomic_store_explicit(&first, is_data_file(now) ? NONE : KNOWN, memory_order_release);
 }
 
-static bool is_stderr(void)
+static bool is_stderr(bool *is_socket)
 {
 	struct stat now;
 
 	if (!identify(&now))
 		return false;
+	*is_socket = S_ISSOCK(now.st_mode);
 	/* Before activation there can be a message about an SDK that is not understood. */
 	if (atomic_load_explicit(&first, memory_order_acquire) == UNKNOWN)
 		remember(&now);
@@ -175,11 +193,13 @@ SP_PRINTF(2, 0) static void line_add(struct line *l, const char *fmt, va_list ar
 
 static void line_write(struct line *l)
 {
-	if (!is_stderr() || !stderr_takes_a_line())
+	bool is_socket;
+
+	if (!is_stderr(&is_socket) || !stderr_takes_a_line())
 		return;
 	sp_text_printable(l->text, l->len);
 	l->text[l->len++] = '\n';
-	write_guarded(l->text, l->len);
+	write_guarded(l->text, l->len, is_socket);
 }
 
 void sp_log(enum sp_log_level level, const char *fmt, ...)

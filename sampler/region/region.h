@@ -119,9 +119,9 @@ enum sp_region_exporter {
 };
 
 /* Bits of struct sp_region.deferred_work: what is asked of the next hook of any thread. */
-#define SP_WORK_LOOK 1U     /* a second has passed: settle accounts, age spans, publish facts */
-#define SP_WORK_SCAN 2U     /* threads of /proc are not enrolled, or have ended */
-#define SP_WORK_WRITE 4U    /* the exporter cannot open the host's stderr: write its message */
+#define SP_WORK_LOOK 1U  /* a second has passed: settle accounts, age spans, publish facts */
+#define SP_WORK_SCAN 2U  /* threads of /proc are not enrolled, or have ended */
+#define SP_WORK_WRITE 4U /* the exporter may not write to the host's stderr: write its messages */
 #define SP_WORK_SECCOMP 16U /* the host has one more filter than when it began: seccomp.h */
 #define SP_WORK_TRACER                                                                             \
 	32U              /* the exporter may not look at waiting threads: Yama asks for a tracer */
@@ -137,8 +137,17 @@ struct sp_region_sdk {
 	char release[SP_SDK_RELEASE_MAX]; /* of the first instance; "" = unknown */
 };
 
-/* A complete message without prefix and newline, for the host's stderr. */
-#define SP_REGION_MESSAGE_MAX 1024U
+/*
+ * Messages for the host's stderr, each complete, without prefix and newline. The exporter fills one
+ * place after the other, from the first one on, and the host empties them in the same order. A place
+ * with bytes is full; what finds it full is lost.
+ */
+#define SP_REGION_MESSAGE_MAX 1020U
+#define SP_REGION_MESSAGES 16U
+struct sp_region_message {
+	_Atomic uint32_t bytes; /* set when the text is complete, and back to 0 by the host */
+	char text[SP_REGION_MESSAGE_MAX];
+};
 
 struct sp_region {
 	/* Written once, before the exporter is started. */
@@ -200,8 +209,8 @@ struct sp_region {
 	 */
 	_Atomic uint64_t exporter_unsampled;
 	_Atomic uint32_t deferred_work; /* SP_WORK_ bits, taken back by the host */
-	_Atomic uint32_t message_bytes; /* with SP_WORK_WRITE; set back to 0 by the host */
-	char message[SP_REGION_MESSAGE_MAX];
+	struct sp_region_message message[SP_REGION_MESSAGES];
+	uint32_t messages_written; /* by the host: which place it looks at next */
 };
 
 /*

@@ -6,7 +6,7 @@
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
-need curl
+need curl python3
 export SPANPROF_SAMPLE_RATE=250 SPANPROF_UPLOAD_INTERVAL=300ms
 
 # said NAME PATTERN COUNT: so many lines of ours are like that
@@ -21,7 +21,7 @@ said()
 double_start --ack-delay 0
 readonly PLACE=${DOUBLE_URL#http://}
 readonly URL=http://user:s3cret@$PLACE
-readonly START="profiling [0-9]+ as shop, 250 Hz, SIGURG, pushing to http://$PLACE/?, writing into $WORK/files; SDK [a-z/-]*opentelemetry-c.*"
+readonly START="profiling [0-9]+ as shop, 250 Hz, 33, pushing to http://$PLACE/?, writing into $WORK/files; SDK [a-z/-]*opentelemetry-c.*"
 # pushed COUNT, wrote COUNT: the line of a profile with so many samples, as a regular expression
 pushed() { echo "push of a profile \(cpu\) of [0-9]+: [1-9][0-9]* bytes, $1 samples, status 200 after [0-9.]+ ms"; }
 wrote() { echo "wrote $WORK/files/spanprof-shop-.*\.pb\.gz: [1-9][0-9]* bytes, $1 samples"; }
@@ -61,3 +61,71 @@ said nobody 'push failed, will try again: .*[Cc]onnect.*; check SPANPROF_SERVER_
 double_start --ack-delay 0 --multitenancy --token s3cret
 run_under stranger SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" "$HOSTS/spans" 800
 [[ $(grep -c 'check SPANPROF_AUTH_TOKEN' "$WORK/stranger.err") == 1 ]] || fail "stranger: $(<"$WORK/stranger.err")"
+
+# What is lost at the end is told wherever stderr leads, by the program's own last hook where the exporter
+# may not write. The upload interval is so long that there is no earlier time to tell.
+export SPANPROF_UPLOAD_INTERVAL=60s
+DEAD=http://127.0.0.1:$(refused_port)
+readonly DEAD
+readonly LOST='^spanprof\[[0-9]+\]: [0-9]+ profiles? lost: the process ended before (it was|they were) sent, [1-9][0-9]* samples$'
+readonly UNWRITTEN='^spanprof\[[0-9]+\]: cannot write a profile into /proc/nowhere: '
+
+# told NAME PATTERN: just one line of stderr is like that
+told()
+{
+	[[ $(grep -Ec "$2" "$WORK/$1.err" || true) == 1 ]] || fail "$1: $(<"$WORK/$1.err")"
+}
+
+# on_socket NAME VARIABLE=VALUE...: a program whose stderr is a socket
+on_socket()
+{
+	local name=$1
+
+	shift
+	timeout 60 python3 test/e2e/messages.py env LD_PRELOAD="$SO" "$@" "$HOSTS/spans" 100 \
+		>"$WORK/$name.both" || fail "$name: exit status $?"
+	grep -v '^cpu ' "$WORK/$name.both" >"$WORK/$name.err" || true
+}
+
+on_socket socket SPANPROF_SERVER_ADDRESS="$DEAD"
+told socket "$LOST"
+on_socket folder SPANPROF_OUTPUT_DIR=/proc/nowhere
+told folder "$UNWRITTEN"
+run_under folder_pipe SPANPROF_OUTPUT_DIR=/proc/nowhere "$HOSTS/spans" 100
+told folder_pipe "$UNWRITTEN"
+
+# Containers open stderr as root and run the program as somebody else.
+if has_nobody; then
+	chmod 755 "$WORK"
+	LD_PRELOAD=$SO SPANPROF_SERVER_ADDRESS=$DEAD setpriv --reuid=65534 --regid=65534 --clear-groups \
+		"$HOSTS/spans" 100 2>&1 >/dev/null | cat >"$WORK/nobody_pipe.err"
+	told nobody_pipe "$LOST"
+fi
+
+# The offset of this file is the program's: what it writes later does not go over our lines.
+{
+	echo before >&2
+	LD_PRELOAD=$SO SPANPROF_SERVER_ADDRESS=$DEAD "$HOSTS/spans" 100 >/dev/null
+	echo after >&2
+} 2>"$WORK/offset.err"
+told offset "$LOST"
+[[ $(grep -v '^spanprof\[' "$WORK/offset.err") == $'before\nafter' ]] || fail "offset: $(<"$WORK/offset.err")"
+[[ $(head -n 1 "$WORK/offset.err") == before && $(tail -n 1 "$WORK/offset.err") == after ]] ||
+	fail "offset: $(<"$WORK/offset.err")"
+
+# A program that a signal kills runs no hook of ours. The exporter adds to a file that the program was
+# appending to, and the status file has it always.
+is_sampled() { [[ -s $WORK/killed.json ]] && grep -q "memfd:spanprof" "/proc/$killed/maps" && ((SECONDS > since)); }
+is_told() { grep -Eq "$LOST" "$WORK/killed.err"; }
+LD_PRELOAD=$SO SPANPROF_SERVER_ADDRESS=$DEAD SPANPROF_STATUS_FILE=$WORK/killed.json \
+	"$HOSTS/spans" 100000 >/dev/null 2>>"$WORK/killed.err" &
+killed=$!
+since=$SECONDS
+poll_until 20 is_sampled || fail "killed: no status file"
+kill -TERM "$killed"
+rc=0
+wait "$killed" || rc=$?
+((rc == 143)) || fail "killed: exit status $rc"
+poll_until 30 is_told || fail "killed: $(<"$WORK/killed.err")"
+told killed "$LOST"
+expect "$WORK/killed.json" 'd["loss"]["batches_unsent_at_exit"] >= 1 and d["loss"]["samples_in_lost_batches"] > 0'
