@@ -57,13 +57,6 @@ struct receiver {
 	struct sp_member *m;
 };
 
-static void count_residual(struct sp_member *m)
-{
-	m->residuals++;
-	atomic_store_explicit(&m->view.region->exporter_unsampled, m->residuals,
-			      memory_order_relaxed);
-}
-
 /*
  * Module events were not counted when they were put, and are not counted when they are drained.
  * Each record is counted by itself, as we may be killed before the next one.
@@ -75,7 +68,7 @@ static void count_and_put(const struct sp_record *record, void *arg)
 	if (record->kind != SP_RECORD_MODULE_EVENT)
 		counter_add(r->m, SP_COUNT_SAMPLES_DRAINED, 1);
 	if (record->kind == SP_RECORD_CPU_TIME)
-		count_residual(r->m);
+		counter_add(r->m, SP_COUNT_UNSAMPLED_DRAINED, 1);
 	r->put(record, r->arg);
 }
 
@@ -264,7 +257,6 @@ static void take_over_counters(struct sp_member *m)
 
 	for (unsigned c = 0; c < SP_COUNTER_N; c++)
 		m->counter[c] = atomic_load_explicit(&r->exporter_counter[c], memory_order_relaxed);
-	m->residuals = atomic_load_explicit(&r->exporter_unsampled, memory_order_relaxed);
 }
 
 int sp_member_open(struct sp_member *m, const struct sp_host_descriptors *fds,

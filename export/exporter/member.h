@@ -31,7 +31,6 @@ struct sp_member {
 	bool retired;                        /* sp_member_retire(): no longer counted */
 	uint64_t counter[SP_COUNTER_N];      /* our own, and what a predecessor left */
 	uint64_t host_counter[SP_COUNTER_N]; /* the largest values that the host ever had */
-	uint64_t residuals; /* drained records of unsampled CPU time, which are not sent */
 };
 
 /*

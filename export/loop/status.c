@@ -181,6 +181,7 @@ static json_t *document(const struct sp_core_ops *ops, const struct sp_status_in
 	json_object_set_new(root, "pid", number(ops->pid));
 	json_object_set_new(root, "service", text(ops->config->service_name));
 	json_object_set_new(root, "state", text(f.sampling ? in->state : "stopped"));
+	json_object_set_new(root, "upload_interval_ms", number(ops->config->upload_interval_ms));
 	json_object_set_new(root, "sdks", sdks(&f));
 	json_object_set_new(root, "signal", signal_name(f.signal_number));
 	json_object_set_new(root, "threads",
@@ -188,12 +189,14 @@ static json_t *document(const struct sp_core_ops *ops, const struct sp_status_in
 				      "unarmed", number(f.threads_unarmed), "over_limit",
 				      number(f.threads_limit), "refused",
 				      number(f.threads_refused)));
-	json_object_set_new(
-		root, "samples",
-		json_pack("{s:o, s:o, s:o, s:o, s:o}", "put", counter(ops, SP_COUNT_SAMPLES_PUT),
-			  "drained", counter(ops, SP_COUNT_SAMPLES_DRAINED), "with_span",
-			  number(in->with_span), "without_span", number(in->without_span), "sent",
-			  counter(ops, SP_COUNT_SAMPLES_SENT)));
+	json_object_set_new(root, "samples",
+			    json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "put",
+				      counter(ops, SP_COUNT_SAMPLES_PUT), "drained",
+				      counter(ops, SP_COUNT_SAMPLES_DRAINED), "unsampled",
+				      counter(ops, SP_COUNT_UNSAMPLED_DRAINED), "with_span",
+				      number(in->with_span), "without_span",
+				      number(in->without_span), "sent",
+				      counter(ops, SP_COUNT_SAMPLES_SENT)));
 	json_object_set_new(
 		root, "spans",
 		json_pack("{s:o, s:o, s:o, s:o}", "started", counter(ops, SP_COUNT_SPANS_STARTED),

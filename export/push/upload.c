@@ -239,6 +239,15 @@ static int queue(struct sp_upload *u, struct sp_origin *origin,
 	return err;
 }
 
+static void count_unsent(const struct sp_core_ops *ops, const struct sp_upload_profile *profile)
+{
+	ops->counter_add(ops->arg,
+			 profile->type == SP_PROFILE_CPU ? SP_COUNT_SAMPLES_UNSENT
+							 : SP_COUNT_WAITS_UNSENT,
+			 profile->samples);
+}
+
+/* -ENOMEM: it was not tried. */
 static int write_file(struct sp_origin *origin, const struct sp_upload_profile *profile)
 {
 	const struct sp_file_sink_item item = {
@@ -249,12 +258,36 @@ static int write_file(struct sp_origin *origin, const struct sp_upload_profile *
 	struct sp_bytes packed;
 	int err = sp_gzip_pack(profile->bytes, &packed);
 
-	if (err != 0)
-		return err;
+	if (err != 0) {
+		origin->ops->counter_add(origin->ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+		return -ENOMEM;
+	}
 	/* Its failures are counted there. */
-	(void)sp_file_sink_write(origin->files, &packed, &item, sp_clock_mono_ns());
+	err = sp_file_sink_write(origin->files, &packed, &item, sp_clock_mono_ns());
 	free(packed.data);
-	return 0;
+	return err;
+}
+
+/* Where there is no server, what is in the folder was sent. */
+static void count_file(struct sp_origin *origin, const struct sp_upload_profile *profile, int err)
+{
+	const struct sp_core_ops *ops = origin->ops;
+	bool is_of_waits = profile->type != SP_PROFILE_CPU;
+	const struct sp_loss loss = {
+		.cause = SP_LOSS_UNWRITTEN,
+		.profiles = 1,
+		.samples = is_of_waits ? 0 : profile->samples,
+		.waits = is_of_waits ? profile->samples : 0,
+	};
+
+	if (err == 0)
+		ops->counter_add(ops->arg,
+				 is_of_waits ? SP_COUNT_WAITS_SENT : SP_COUNT_SAMPLES_SENT,
+				 profile->samples);
+	else if (err == -ENOMEM)
+		count_unsent(ops, profile);
+	else
+		sp_losses_add(&origin->losses, ops, &loss);
 }
 
 void sp_upload_put(struct sp_upload *u, struct sp_origin *origin,
@@ -262,14 +295,15 @@ void sp_upload_put(struct sp_upload *u, struct sp_origin *origin,
 {
 	const struct sp_core_ops *ops = origin->ops;
 
-	if (origin->files != NULL && write_file(origin, profile) != 0)
-		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+	if (origin->files != NULL) {
+		int err = write_file(origin, profile);
+
+		if (u->push == NULL)
+			count_file(origin, profile, err);
+	}
 	if (u->push != NULL && queue(u, origin, profile) != 0) {
 		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
-		ops->counter_add(ops->arg,
-				 profile->type == SP_PROFILE_CPU ? SP_COUNT_SAMPLES_UNSENT
-								 : SP_COUNT_WAITS_UNSENT,
-				 profile->samples);
+		count_unsent(ops, profile);
 	}
 }
 

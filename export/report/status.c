@@ -19,6 +19,7 @@
 
 #define SP_STATUS_FILE_MAX ((off_t)1 << 20)
 #define SP_STATUS_CLOCK_MS INT64_C(600000)
+#define SP_STATUS_LATE_S 60
 
 struct words {
 	const char *reason;
@@ -64,6 +65,20 @@ static void print_age(FILE *out, int64_t seconds)
 		(void)fprintf(out, "%" PRId64 " h ago", seconds / 3600);
 }
 
+/*
+ * An exporter that was killed cannot take back what it wrote, but the file is not written any more
+ * either. An exporter may be late by as long as a server keeps it waiting.
+ */
+static bool is_forgotten(const json_t *root, int64_t age_s)
+{
+	json_int_t interval_s =
+		json_integer_value(json_object_get(root, "upload_interval_ms")) / 1000;
+
+	return interval_s >= 0 && interval_s < INT32_MAX &&
+	       age_s > 2 * interval_s + SP_STATUS_LATE_S &&
+	       json_object_get(root, "upload_interval_ms") != NULL;
+}
+
 static void print_head(FILE *out, const json_t *root, int64_t age_s)
 {
 	const char *state = json_string_value(json_object_get(root, "state"));
@@ -75,7 +90,11 @@ static void print_head(FILE *out, const json_t *root, int64_t age_s)
 	(void)fputs(", written ", out);
 	print_age(out, age_s);
 	(void)fputs("\nstate     ", out);
-	if (state != NULL && strcmp(state, "active") == 0)
+	if (state != NULL && strcmp(state, "active") == 0 && is_forgotten(root, age_s))
+		(void)fputs("unknown: the exporter does not write this file any more, it has ended "
+			    "or hangs",
+			    out);
+	else if (state != NULL && strcmp(state, "active") == 0)
 		(void)fputs("active: samples are taken", out);
 	else if (state != NULL && strcmp(state, "ending") == 0)
 		(void)fputs("ending: the process was about to end or to start another program",

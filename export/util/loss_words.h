@@ -33,8 +33,8 @@
 	X(BATCH_REJECTED, "profiles were refused by the server") \
 	X(BATCH_UNANSWERED, "profiles were sent, but no answer came: the server may have them") \
 	X(BATCH_UNSENT, "profiles could not be sent before the end of the process") \
-	X(SAMPLES_UNSENT, "samples were in those profiles") \
-	X(WAITS_UNSENT, "waits were in those profiles") \
+	X(SAMPLES_UNSENT, "samples were in lost profiles, or in none yet when the exporter or the process ended") \
+	X(WAITS_UNSENT, "waits were in lost profiles, or in none yet when the exporter or the process ended") \
 	X(FILE_FAILED, "profiles could not be written into SPANPROF_OUTPUT_DIR") \
 	X(EXPORT_NOMEM, "times there was no memory for a profile")
 // clang-format on

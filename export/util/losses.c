@@ -14,6 +14,7 @@
 #include "export/util/hash_index.h"
 #include "export/util/log.h"
 #include "export/util/loss_words.h"
+#include "export/util/text_out.h"
 
 static const struct {
 	enum sp_counter counter;
@@ -35,6 +36,9 @@ static const struct {
 			     "they were sent, but no answer came (the server may have them)"},
 	[SP_LOSS_UNSENT] = {SP_COUNT_BATCH_UNSENT, "the process ended before it was sent",
 			    "the process ended before they were sent"},
+	[SP_LOSS_UNWRITTEN] = {SP_COUNT_FILE_FAILED,
+			       "it could not be written into SPANPROF_OUTPUT_DIR",
+			       "they could not be written into SPANPROF_OUTPUT_DIR"},
 };
 
 /* A hash of a message's wording, without its numbers, which differ each time. */
@@ -71,7 +75,8 @@ static const struct {
 void sp_losses_init(struct sp_losses *l, const struct sp_core_ops *ops)
 {
 	memset(l, 0, sizeof(*l));
-	if (ops->counter_read(ops->arg, SP_COUNT_SAMPLES_DRAINED) == 0)
+	if (ops->counter_read(ops->arg, SP_COUNT_SAMPLES_DRAINED) == 0 &&
+	    ops->counter_read(ops->arg, SP_COUNT_WAITS) == 0)
 		return;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		l->told[all[i].counter] = ops->counter_read(ops->arg, all[i].counter);
@@ -95,7 +100,11 @@ static void note(struct sp_losses *l, const struct sp_loss *loss)
 
 void sp_losses_add(struct sp_losses *l, const struct sp_core_ops *ops, const struct sp_loss *loss)
 {
-	ops->counter_add(ops->arg, causes[loss->cause].counter, loss->profiles);
+	/* It is told with its samples then, and not a second time by its counter. */
+	if (loss->cause == SP_LOSS_UNWRITTEN)
+		l->told[SP_COUNT_FILE_FAILED] += loss->profiles;
+	else
+		ops->counter_add(ops->arg, causes[loss->cause].counter, loss->profiles);
 	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, loss->samples);
 	ops->counter_add(ops->arg, SP_COUNT_WAITS_UNSENT, loss->waits);
 	note(l, loss);
@@ -111,59 +120,89 @@ void sp_losses_hand_over(struct sp_losses *from, struct sp_losses *to)
 		if (from->kind[i].words[0] != '\0')
 			loss.words = from->kind[i].words;
 		note(to, &loss);
-		to->handed_over += loss.samples;
+		to->handed_over_samples += loss.samples;
+		to->handed_over_waits += loss.waits;
 		from->told[SP_COUNT_SAMPLES_UNSENT] += loss.samples;
 		from->told[SP_COUNT_WAITS_UNSENT] += loss.waits;
 		memset(&from->kind[i], 0, sizeof(from->kind[i]));
 	}
 }
 
-/* "3 profiles lost: the server refused them (413), 412 samples: what it said" */
+static void put_count(struct sp_text_out *counts, uint64_t n, const char *one)
+{
+	if (n != 0)
+		sp_text_out_put(counts, "%s%" PRIu64 " %s%s", counts->len != 0 ? " and " : "", n,
+				one, n == 1 ? "" : "s");
+}
+
+/*
+ * "3 profiles lost: the server refused them (413), 412 samples; what it said". The samples of a profile
+ * of the wall clock count with the others that they are in.
+ */
 static void tell_profiles(const struct sp_core_ops *ops, const struct sp_loss *sum,
 			  const char *words)
 {
 	bool one = sum->profiles == 1;
-	uint64_t samples = sum->samples + sum->waits;
+	char text[80] = "";
+	struct sp_text_out counts = {text, sizeof(text), 0};
 	char status[16] = "";
 
 	if (sum->status != 0)
 		(void)snprintf(status, sizeof(status), " (%d)", sum->status);
-	sp_export_log(ops, SP_LOG_WARN, "%" PRIu64 " %s lost: %s%s, %" PRIu64 " %s%s%s",
-		      sum->profiles, one ? "profile" : "profiles",
-		      one ? causes[sum->cause].one : causes[sum->cause].more, status, samples,
-		      samples == 1 ? "sample" : "samples", words[0] != '\0' ? "; " : "", words);
+	put_count(&counts, sum->samples, "sample");
+	put_count(&counts, sum->waits, "wait");
+	if (counts.len == 0)
+		sp_text_out_put(&counts, "no samples of %s own", one ? "its" : "their");
+	sp_export_log(ops, SP_LOG_WARN, "%" PRIu64 " %s lost: %s%s, %s%s%s", sum->profiles,
+		      one ? "profile" : "profiles",
+		      one ? causes[sum->cause].one : causes[sum->cause].more, status, text,
+		      words[0] != '\0' ? "; " : "", words);
 }
 
-/* Losses of profiles have sentences of their own, which include their samples. */
+/* Losses of profiles have sentences of their own, which include their samples and waits. */
 static bool is_of_profiles(enum sp_counter c)
 {
-	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++)
+	for (unsigned i = 0; i < SP_LOSS_UNWRITTEN; i++)
 		if (causes[i].counter == c)
 			return true;
 	return c == SP_COUNT_SAMPLES_UNSENT || c == SP_COUNT_WAITS_UNSENT;
 }
 
+/* What a counter says beyond what was in those profiles. */
+static void tell_rest(const struct sp_core_ops *ops, uint64_t grown, uint64_t in_profiles,
+		      const char *noun)
+{
+	if (grown > in_profiles)
+		sp_export_log(ops, SP_LOG_WARN,
+			      "%" PRIu64 " %s lost before a profile was made of them",
+			      grown - in_profiles, noun);
+}
+
 void sp_losses_tell(struct sp_losses *l, const struct sp_core_ops *ops)
 {
-	uint64_t in_profiles = 0;
+	uint64_t samples = 0;
+	uint64_t waits = 0;
 
 	for (unsigned i = 0; i < SP_LOSSES_KINDS; i++) {
 		if (l->kind[i].sum.profiles != 0)
 			tell_profiles(ops, &l->kind[i].sum, l->kind[i].words);
-		in_profiles += l->kind[i].sum.samples;
+		samples += l->kind[i].sum.samples;
+		waits += l->kind[i].sum.waits;
 		memset(&l->kind[i], 0, sizeof(l->kind[i]));
 	}
-	in_profiles -= l->handed_over;
-	l->handed_over = 0;
+	samples -= l->handed_over_samples;
+	waits -= l->handed_over_waits;
+	l->handed_over_samples = 0;
+	l->handed_over_waits = 0;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		uint64_t n = ops->counter_read(ops->arg, all[i].counter);
 		uint64_t grown = n - l->told[all[i].counter];
 
 		l->told[all[i].counter] = n;
-		if (all[i].counter == SP_COUNT_SAMPLES_UNSENT && grown > in_profiles)
-			sp_export_log(ops, SP_LOG_WARN,
-				      "%" PRIu64 " samples lost before a profile was made of them",
-				      grown - in_profiles);
+		if (all[i].counter == SP_COUNT_SAMPLES_UNSENT)
+			tell_rest(ops, grown, samples, "samples");
+		else if (all[i].counter == SP_COUNT_WAITS_UNSENT)
+			tell_rest(ops, grown, waits, "waits");
 		else if (grown != 0 && !is_of_profiles(all[i].counter))
 			sp_export_log(ops, SP_LOG_WARN, "lost since the last push: %" PRIu64 " %s",
 				      grown, all[i].words);

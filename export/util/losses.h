@@ -19,6 +19,7 @@ enum sp_loss_cause {
 	SP_LOSS_REFUSED,    /* refused with status: it will never be taken */
 	SP_LOSS_UNKNOWN,    /* all of it was sent and no answer came: the server may have it */
 	SP_LOSS_UNSENT,     /* the process ended */
+	SP_LOSS_UNWRITTEN,  /* into the folder, and there is no server; the profile was counted */
 };
 
 struct sp_loss {
@@ -39,7 +40,9 @@ struct sp_losses {
 	uint64_t quoted
 		[SP_LOSSES_KINDS]; /* hashes of wordings that were quoted; the oldest is replaced */
 	unsigned next_quote;
-	uint64_t handed_over; /* samples in these that another process has counted */
+	/* in these, and counted by another process */
+	uint64_t handed_over_samples;
+	uint64_t handed_over_waits;
 };
 
 /* At the beginning. Losses that an exporter before us has reported are not reported again. */

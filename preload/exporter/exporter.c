@@ -23,6 +23,7 @@
 #include "sampler/base/seccomp.h"
 #include "sampler/config/config_copy.h"
 #include "sampler/region/region.h"
+#include "sampler/sampling/region_swap.h"
 
 /* An exporter that was told to end by then, and does not, is killed after so much more time. */
 #define GRACE_NS (500 * SP_NS_PER_MS)
@@ -240,7 +241,9 @@ void sp_exporter_tell_ended(void)
 		return;
 	if (now == SP_EXPORTER_GONE || now == SP_EXPORTER_REFUSED)
 		sp_log(SP_LOG_WARN,
-		       "the exporter ended and no more profiles of this process are sent");
+		       "the exporter ended and no more profiles of this process are sent; what it "
+		       "had not sent is lost: %llu samples",
+		       (unsigned long long)sp_region_swap_unsent());
 	else
 		tell_start_failed(err != 0 ? reason(err) : "it ended at once");
 }

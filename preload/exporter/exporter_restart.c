@@ -9,6 +9,7 @@
 #include "preload/exporter/exporter.h"
 #include "preload/exporter/exporter_family.h"
 #include "preload/exporter/exporter_process.h"
+#include "sampler/base/fmt.h"
 #include "sampler/base/log.h"
 #include "sampler/base/monotonic.h"
 #include "sampler/region/region.h"
@@ -54,25 +55,31 @@ static bool is_due(uint32_t state, bool ends)
 	return now >= due_ns && sp_exporter_process_may_start();
 }
 
-static void tell(bool moved, bool had_none, uint64_t lost)
+static void tell(bool moved, bool had_none, const struct sp_region_loss *lost)
 {
-	if (moved && lost == 0)
+	bool none = lost->samples == 0 && lost->waits == 0;
+	char waits[40] = "";
+
+	if (lost->waits != 0)
+		(void)sp_fmt_snprintf(waits, sizeof(waits), ", %llu waits",
+				      (unsigned long long)lost->waits);
+	if (moved && none)
 		sp_log(SP_LOG_INFO,
 		       "the program's exporter ended with the process that had started "
 		       "it: started another one");
-	else if (had_none && lost == 0)
+	else if (had_none && none)
 		sp_log(SP_LOG_INFO, "the program's exporter does not serve this process: "
 				    "started another one");
 	else if (had_none)
 		sp_log(SP_LOG_WARN,
 		       "the program's exporter does not serve this process any more: "
-		       "started another one, what it had not sent is lost: %llu samples",
-		       (unsigned long long)lost);
+		       "started another one, what it had not sent is lost: %llu samples%s",
+		       (unsigned long long)lost->samples, waits);
 	else
 		sp_log(SP_LOG_WARN,
 		       "the exporter ended; started again (%u of %u times), what it had not sent "
-		       "is lost: %llu samples",
-		       restarts, RESTARTS_MAX, (unsigned long long)lost);
+		       "is lost: %llu samples%s",
+		       restarts, RESTARTS_MAX, (unsigned long long)lost->samples, waits);
 }
 
 enum sp_restart sp_exporter_restart(const struct sp_config *cfg, bool ends)
@@ -86,7 +93,7 @@ enum sp_restart sp_exporter_restart(const struct sp_config *cfg, bool ends)
 	 */
 	bool had_none = refused || atomic_load_explicit(&sp_region_now()->exporter_pid,
 							memory_order_relaxed) == 0;
-	uint64_t lost = 0;
+	struct sp_region_loss lost = {0};
 	int fd;
 
 	/* One that never worked is not started again: it would fail in the same way. */
@@ -99,14 +106,14 @@ enum sp_restart sp_exporter_restart(const struct sp_config *cfg, bool ends)
 	/* Only what may happen again for the same reason is counted. */
 	restarts += !moved;
 	due_ns = 0;
-	fd = sp_region_swap(cfg->server_address != NULL, &lost);
+	fd = sp_region_swap(&lost);
 	/* Too many regions: what was to be replaced is gone for good, and is told of as such. */
 	if (fd < 0 && moved)
 		atomic_store_explicit(&sp_region_now()->exporter, SP_EXPORTER_GONE,
 				      memory_order_relaxed);
 	if (fd < 0 || sp_exporter_start(cfg, fd) != 0)
 		return SP_RESTART_NEVER;
-	tell(moved, had_none, lost);
+	tell(moved, had_none, &lost);
 	return SP_RESTART_DONE;
 }
 

@@ -27,6 +27,7 @@
 	X(SIGNALS, "signals", 0) \
 	X(SAMPLES_PUT, "samples_put", 0) \
 	X(UNSAMPLED, "residual_records", 0) \
+	X(UNSAMPLED_DRAINED, "residual_records_drained", 0) \
 	X(SAMPLES_DRAINED, "samples_drained", 0) \
 	X(SAMPLES_SENT, "samples_sent", 0) \
 	X(WAITS, "waits", 0) \
@@ -81,6 +82,12 @@
 
 #define SP_COUNTER_ENUM_(id, name, loss) SP_COUNT_##id,
 enum sp_counter { SP_FOR_EACH_COUNTER(SP_COUNTER_ENUM_) SP_COUNTER_N };
+
+/*
+ * No counter gets that far: at a hundred million a second it would take a month. A larger number was
+ * written by somebody else, as the memory is shared.
+ */
+#define SP_COUNT_MOST (UINT64_C(1) << 48)
 
 /* The counters in use, SP_COUNTER_N of them, except those of spans. */
 extern _Atomic(_Atomic uint64_t *) sp_counters;

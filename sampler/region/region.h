@@ -203,11 +203,6 @@ struct sp_region {
 	 * one begins with the values of its predecessor.
 	 */
 	_Atomic uint64_t exporter_counter[SP_COUNTER_N];
-	/*
-	 * The part of SP_COUNT_SAMPLES_DRAINED that is no sample, and will not be counted when it
-	 * is sent.
-	 */
-	_Atomic uint64_t exporter_unsampled;
 	_Atomic uint32_t deferred_work; /* SP_WORK_ bits, taken back by the host */
 	struct sp_region_message message[SP_REGION_MESSAGES];
 	uint32_t messages_written; /* by the host: which place it looks at next */

@@ -98,8 +98,7 @@ void sp_region_swap_first(struct sp_region *r)
 static void count_lost(uint32_t kind)
 {
 	sp_count(SP_COUNT_SAMPLES_DRAINED);
-	if (kind != SP_RECORD_CPU_TIME)
-		sp_count(SP_COUNT_SAMPLES_UNSENT);
+	sp_count(kind == SP_RECORD_CPU_TIME ? SP_COUNT_UNSAMPLED_DRAINED : SP_COUNT_SAMPLES_UNSENT);
 }
 
 /*
@@ -151,8 +150,9 @@ static void pass_unfinished(struct sp_ring *r)
 }
 
 /*
- * What is missing was taken by the exporter, which did not live to count it. A record that is in
- * the ring and not yet counted can make the balance smaller, never larger.
+ * What is missing was taken by the exporter, which did not live to count it. Of what kind it was is
+ * not known any more: all of it counts as lost samples. A record that is in the ring and not yet
+ * counted can make the balance smaller, never larger.
  */
 static void settle(struct place *p)
 {
@@ -212,25 +212,33 @@ static uint64_t told(const struct sp_region *r, enum sp_counter c)
 	return atomic_load_explicit(&r->exporter_counter[c], memory_order_relaxed);
 }
 
-/*
- * The new exporter goes on with the counts of the old one. What the old one had taken was sent, or
- * counted as lost, or is lost now. Samples in files are not reported as sent.
- */
-static uint64_t inherit(struct place *from, struct place *to, bool sends)
+/* Of what the exporter had taken, what it had neither sent nor counted as lost. */
+static uint64_t in_its_hands(uint64_t taken, uint64_t accounted)
+{
+	return taken < SP_COUNT_MOST && accounted < taken ? taken - accounted : 0;
+}
+
+/* The new exporter goes on with the counts of the old one. */
+static struct sp_region_loss inherit(struct place *from, struct place *to)
 {
 	const struct sp_region *old = from->region;
 	struct sp_region *r = to->region;
-	uint64_t unsampled = atomic_load_explicit(&old->exporter_unsampled, memory_order_relaxed);
 	uint64_t drained = told(old, SP_COUNT_SAMPLES_DRAINED);
-	uint64_t known =
-		told(old, SP_COUNT_SAMPLES_SENT) + told(old, SP_COUNT_SAMPLES_UNSENT) + unsampled;
-	uint64_t lost = sends && drained > known ? drained - known : 0;
+	const struct sp_region_loss lost = {
+		.samples = in_its_hands(drained, told(old, SP_COUNT_SAMPLES_SENT) +
+							 told(old, SP_COUNT_SAMPLES_UNSENT) +
+							 told(old, SP_COUNT_UNSAMPLED_DRAINED)),
+		.waits = in_its_hands(told(old, SP_COUNT_WAITS),
+				      told(old, SP_COUNT_WAITS_SENT) +
+					      told(old, SP_COUNT_WAITS_UNSENT)),
+	};
 
 	for (unsigned c = 0; c < SP_COUNTER_N; c++)
 		atomic_store_explicit(&r->exporter_counter[c], told(old, (enum sp_counter)c),
 				      memory_order_relaxed);
-	atomic_store_explicit(&r->exporter_unsampled, unsampled, memory_order_relaxed);
-	atomic_fetch_add_explicit(&r->exporter_counter[SP_COUNT_SAMPLES_UNSENT], lost,
+	atomic_fetch_add_explicit(&r->exporter_counter[SP_COUNT_SAMPLES_UNSENT], lost.samples,
+				  memory_order_relaxed);
+	atomic_fetch_add_explicit(&r->exporter_counter[SP_COUNT_WAITS_UNSENT], lost.waits,
 				  memory_order_relaxed);
 	to->drained_before = drained;
 	from->balance +=
@@ -285,7 +293,7 @@ static void take_over_rings(struct place *p)
 		(void)sp_ring_at(&p->snapshots, part, bytes);
 }
 
-int sp_region_swap(bool sends, uint64_t *lost)
+int sp_region_swap(struct sp_region_loss *lost)
 {
 	int saved = errno;
 	struct place *from = &place[places - 1];
@@ -302,7 +310,7 @@ int sp_region_swap(bool sends, uint64_t *lost)
 	memset(to, 0, sizeof(*to));
 	to->region = r;
 	open_channel(to);
-	*lost = inherit(from, to, sends);
+	*lost = inherit(from, to);
 	take_over_rings(from);
 	carry_over(from, to);
 	lead_handlers(to);
@@ -312,6 +320,17 @@ int sp_region_swap(bool sends, uint64_t *lost)
 	sp_region_use(r);
 	sp_region_swap_look();
 	return fd;
+}
+
+uint64_t sp_region_swap_unsent(void)
+{
+	const struct sp_region *r = sp_region_now();
+	uint64_t put = sp_count_read(SP_COUNT_SAMPLES_PUT);
+	uint64_t accounted = sp_count_read(SP_COUNT_UNSAMPLED) +
+			     sp_count_read(SP_COUNT_SAMPLES_UNSENT) +
+			     told(r, SP_COUNT_SAMPLES_SENT) + told(r, SP_COUNT_SAMPLES_UNSENT);
+
+	return in_its_hands(put, accounted);
 }
 
 void sp_region_swap_forked(void)

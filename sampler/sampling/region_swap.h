@@ -4,12 +4,11 @@
  * needed when the exporter of the old region has ended, or does not serve this process. Nobody
  * waits: a thread that is writing to the old region finishes there, and its records are collected
  * later, so old regions stay mapped. put = drained + dropped stays exact, and so does drained =
- * sent + lost, as far as the old exporter had reported.
+ * sent + lost + records of unsampled time.
  */
 #ifndef SP_REGION_SWAP_H
 #define SP_REGION_SWAP_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "sampler/region/region.h"
@@ -20,14 +19,21 @@
  */
 void sp_region_swap_first(struct sp_region *r);
 
+/* What an exporter had taken and neither sent nor counted as lost when it ended. */
+struct sp_region_loss {
+	uint64_t samples;
+	uint64_t waits;
+};
+
 /*
  * APP, one thread at a time, when the exporter of the region in use no longer touches it. Returns
  * the descriptor of a new region, which is in use from then on, or a negative errno; then nothing
- * has changed. What was in the old rings is in the new ones. *lost is set to the number of samples
- * that the exporter had taken and neither sent nor counted as lost; they are counted as lost now.
- * With sends false (a folder as the sink) there are none.
+ * has changed. What was in the old rings is in the new ones. *lost is counted as lost now.
  */
-int sp_region_swap(bool sends, uint64_t *lost);
+int sp_region_swap(struct sp_region_loss *lost);
+
+/* APP, when no exporter will follow: how many samples were taken and neither sent nor told as lost. */
+uint64_t sp_region_swap_unsent(void);
 
 /*
  * APP, one thread at a time. Collects what was still written to old regions. Cheap if there are

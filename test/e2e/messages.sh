@@ -65,9 +65,10 @@ run_under stranger SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" "$HOSTS/spans" 800
 # What is lost at the end is told wherever stderr leads, by the program's own last hook where the exporter
 # may not write. The upload interval is so long that there is no earlier time to tell.
 export SPANPROF_UPLOAD_INTERVAL=60s
-DEAD=http://127.0.0.1:$(refused_port)
-readonly DEAD
-readonly LOST='^spanprof\[[0-9]+\]: [0-9]+ profiles? lost: the process ended before (it was|they were) sent, [1-9][0-9]* samples$'
+double_start --ack-delay 0 --fault status=400,count=0
+readonly REFUSING=$DOUBLE_URL
+readonly LOST='^spanprof\[[0-9]+\]: [0-9]+ profiles? lost: the server refused (it|them) \(400\), [1-9][0-9]* samples'
+readonly NO_FILE='^spanprof\[[0-9]+\]: [0-9]+ profiles? lost: (it|they) could not be written into SPANPROF_OUTPUT_DIR, [1-9][0-9]* samples$'
 readonly UNWRITTEN='^spanprof\[[0-9]+\]: cannot write a profile into /proc/nowhere: '
 
 # told NAME PATTERN: just one line of stderr is like that
@@ -87,17 +88,18 @@ on_socket()
 	grep -v '^cpu ' "$WORK/$name.both" >"$WORK/$name.err" || true
 }
 
-on_socket socket SPANPROF_SERVER_ADDRESS="$DEAD"
+on_socket socket SPANPROF_SERVER_ADDRESS="$REFUSING"
 told socket "$LOST"
 on_socket folder SPANPROF_OUTPUT_DIR=/proc/nowhere
 told folder "$UNWRITTEN"
+told folder "$NO_FILE"
 run_under folder_pipe SPANPROF_OUTPUT_DIR=/proc/nowhere "$HOSTS/spans" 100
 told folder_pipe "$UNWRITTEN"
 
 # Containers open stderr as root and run the program as somebody else.
 if has_nobody; then
 	chmod 755 "$WORK"
-	LD_PRELOAD=$SO SPANPROF_SERVER_ADDRESS=$DEAD setpriv --reuid=65534 --regid=65534 --clear-groups \
+	LD_PRELOAD=$SO SPANPROF_SERVER_ADDRESS=$REFUSING setpriv --reuid=65534 --regid=65534 --clear-groups \
 		"$HOSTS/spans" 100 2>&1 >/dev/null | cat >"$WORK/nobody_pipe.err"
 	told nobody_pipe "$LOST"
 fi
@@ -105,7 +107,7 @@ fi
 # The offset of this file is the program's: what it writes later does not go over our lines.
 {
 	echo before >&2
-	LD_PRELOAD=$SO SPANPROF_SERVER_ADDRESS=$DEAD "$HOSTS/spans" 100 >/dev/null
+	LD_PRELOAD=$SO SPANPROF_SERVER_ADDRESS=$REFUSING "$HOSTS/spans" 100 >/dev/null
 	echo after >&2
 } 2>"$WORK/offset.err"
 told offset "$LOST"
@@ -117,7 +119,7 @@ told offset "$LOST"
 # appending to, and the status file has it always.
 is_sampled() { [[ -s $WORK/killed.json ]] && grep -q "memfd:spanprof" "/proc/$killed/maps" && ((SECONDS > since)); }
 is_told() { grep -Eq "$LOST" "$WORK/killed.err"; }
-LD_PRELOAD=$SO SPANPROF_SERVER_ADDRESS=$DEAD SPANPROF_STATUS_FILE=$WORK/killed.json \
+LD_PRELOAD=$SO SPANPROF_SERVER_ADDRESS=$REFUSING SPANPROF_STATUS_FILE=$WORK/killed.json \
 	"$HOSTS/spans" 100000 >/dev/null 2>>"$WORK/killed.err" &
 killed=$!
 since=$SECONDS
@@ -128,4 +130,4 @@ wait "$killed" || rc=$?
 ((rc == 143)) || fail "killed: exit status $rc"
 poll_until 30 is_told || fail "killed: $(<"$WORK/killed.err")"
 told killed "$LOST"
-expect "$WORK/killed.json" 'd["loss"]["batches_unsent_at_exit"] >= 1 and d["loss"]["samples_in_lost_batches"] > 0'
+expect "$WORK/killed.json" 'd["loss"]["batches_rejected_by_server"] >= 1 and d["loss"]["samples_in_lost_batches"] > 0'

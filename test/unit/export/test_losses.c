@@ -58,6 +58,43 @@ Test(losses, that_are_no_profiles_are_told_in_words, .timeout = 20)
 	cr_expect(core_logged("1 profile lost: the process ended before it was sent, 3 samples\n"));
 }
 
+/* A profile of the wall clock may stand for nothing that is not in others. */
+Test(losses, of_waits_are_told_as_waits, .timeout = 20)
+{
+	core_reset();
+	core.counter[SP_COUNT_WAITS_UNSENT] = 4;
+	sp_losses_add(&u.origin.losses, &core.ops,
+		      &(struct sp_loss){
+			      .cause = SP_LOSS_UNSENT, .profiles = 2, .samples = 1, .waits = 7});
+	lose(SP_LOSS_REFUSED, 413, 0, NULL);
+	push_tell();
+
+	cr_expect_str_eq(
+		core.log,
+		"2 profiles lost: the process ended before they were sent, 1 sample and 7 waits\n"
+		"1 profile lost: the server refused it (413), no samples of its own\n"
+		"4 waits lost before a profile was made of them\n");
+}
+
+Test(losses, of_profiles_that_no_folder_took_are_one_sentence, .timeout = 20)
+{
+	core_reset();
+	core.counter[SP_COUNT_FILE_FAILED] = 1;
+	lose(SP_LOSS_UNWRITTEN, 0, 3, NULL);
+	push_tell();
+	cr_expect_str_eq(core.log, "1 profile lost: it could not be written into "
+				   "SPANPROF_OUTPUT_DIR, 3 samples\n");
+	cr_expect_eq(core.counter[SP_COUNT_FILE_FAILED], 1);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 3);
+
+	/* Where there is a server, too, nothing is lost but the file. */
+	core.log[0] = '\0';
+	core.counter[SP_COUNT_FILE_FAILED] = 2;
+	push_tell();
+	cr_expect_str_eq(core.log, "lost since the last push: 1 profiles could not be written into "
+				   "SPANPROF_OUTPUT_DIR\n");
+}
+
 Test(losses, of_more_kinds_than_there_is_room_for_are_still_counted, .timeout = 20)
 {
 	core_reset();

@@ -79,6 +79,27 @@ Test(report_status, of_this_moment_is_not_of_the_future, .timeout = 20)
 	cr_expect_not(printed("in the future"));
 }
 
+static void expect_state(int64_t age_s, const char *words)
+{
+	const char *path = status_file("{\"version\":\"1\",\"pid\":7,\"state\":\"active\","
+				       "\"samples\":{\"put\":0},\"upload_interval_ms\":15000}");
+	struct timespec then;
+
+	(void)clock_gettime(CLOCK_REALTIME, &then);
+	then.tv_sec -= age_s;
+	cr_assert_eq(utimensat(AT_FDCWD, path, (const struct timespec[]){then, then}, 0), 0);
+	cr_expect_eq(status_of(path), 0);
+	cr_expect(printed(words), "%s", output);
+}
+
+/* A killed exporter cannot write that it is not there any more. */
+Test(report_status, of_an_exporter_that_is_gone_is_not_active, .timeout = 20)
+{
+	expect_state(45, "state     active: samples are taken\n");
+	expect_state(120, "state     unknown: the exporter does not write this file any more, "
+			  "it has ended or hangs\n");
+}
+
 Test(report_status, that_is_strange_is_one_line, .timeout = 20)
 {
 	static const char *const strange[] = {"", "[]", "{\"a\":1}", "{\"samples\":", "\xff"};

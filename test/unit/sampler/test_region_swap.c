@@ -55,15 +55,15 @@ static void begin(void)
 
 static uint64_t swap(void)
 {
-	uint64_t lost = 4711;
+	struct sp_region_loss lost;
 	int fd;
 
 	errno = 4712;
-	fd = sp_region_swap(true, &lost);
+	fd = sp_region_swap(&lost);
 	cr_assert_geq(fd, 3);
 	cr_assert_eq(errno, 4712);
 	cr_assert_eq(close(fd), 0);
-	return lost;
+	return lost.samples;
 }
 
 /* Of any kind; a number stands where samples and CPU time have the span's id. */
@@ -143,25 +143,58 @@ Test(region_swap, counts_what_the_exporter_had_in_its_hands_as_lost)
 	*told(SP_COUNT_SAMPLES_DRAINED) = 5;
 	*told(SP_COUNT_SAMPLES_SENT) = 2;
 	*told(SP_COUNT_UPLOADS) = 7;
-	sp_region_now()->exporter_unsampled = 1;
+	*told(SP_COUNT_UNSAMPLED_DRAINED) = 1;
 
 	cr_expect_eq(swap(), 2);
 
 	cr_expect_eq(*told(SP_COUNT_SAMPLES_UNSENT), 2);
 	cr_expect_eq(*told(SP_COUNT_UPLOADS), 7, "it goes on from there");
-	cr_expect_eq(sp_region_now()->exporter_unsampled, 1);
+	cr_expect_eq(*told(SP_COUNT_UNSAMPLED_DRAINED), 1);
 	cr_expect_eq(swap(), 0, "no sample is lost twice");
 }
 
-Test(region_swap, tells_of_no_loss_where_nothing_is_sent)
+Test(region_swap, counts_waits_that_the_exporter_had_in_its_hands_as_lost)
 {
-	uint64_t lost = 4711;
+	struct sp_region_loss lost;
 
-	*told(SP_COUNT_SAMPLES_DRAINED) = 5;
-	cr_assert_geq(sp_region_swap(false, &lost), 3);
+	*told(SP_COUNT_WAITS) = 9;
+	*told(SP_COUNT_WAITS_SENT) = 4;
+	*told(SP_COUNT_WAITS_UNSENT) = 2;
+	cr_assert_geq(sp_region_swap(&lost), 3);
 
-	cr_expect_eq(lost, 0);
-	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 0);
+	cr_expect_eq(lost.samples, 0);
+	cr_expect_eq(lost.waits, 3);
+	cr_expect_eq(*told(SP_COUNT_WAITS_UNSENT), 5);
+	cr_assert_geq(sp_region_swap(&lost), 3);
+	cr_expect_eq(lost.waits, 0, "no wait is lost twice");
+}
+
+Test(region_swap, believes_no_counts_that_somebody_else_wrote)
+{
+	struct sp_region_loss lost;
+
+	*told(SP_COUNT_SAMPLES_DRAINED) = UINT64_MAX - 135;
+	*told(SP_COUNT_WAITS) = 3;
+	*told(SP_COUNT_WAITS_SENT) = 1000;
+	cr_assert_geq(sp_region_swap(&lost), 3);
+
+	cr_expect_eq(lost.samples, 0);
+	cr_expect_eq(lost.waits, 0);
+}
+
+Test(region_swap, knows_what_was_never_sent)
+{
+	for (unsigned i = 1; i <= 5; i++)
+		put(sp_channel_now(), SP_RECORD_SAMPLE, i);
+	put(sp_channel_now(), SP_RECORD_CPU_TIME, 6);
+	sp_count(SP_COUNT_UNSAMPLED);
+	drain(2);
+	*told(SP_COUNT_SAMPLES_DRAINED) = 2;
+	*told(SP_COUNT_SAMPLES_SENT) = 1;
+
+	cr_expect_eq(sp_region_swap_unsent(), 4);
+	cr_expect_eq(swap(), 1);
+	cr_expect_eq(sp_region_swap_unsent(), 3, "one is told as lost");
 }
 
 /* A handler that was interrupted by the swap, and writes to what it found before. */
@@ -181,6 +214,7 @@ Test(region_swap, counts_what_comes_too_late)
 	cr_expect_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), 2);
 	cr_expect_eq(all(SP_COUNT_SAMPLES_DRAINED), 2);
 	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 1, "no sample is sent of unsampled time");
+	cr_expect_eq(all(SP_COUNT_UNSAMPLED_DRAINED), 1);
 	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 1);
 	drain(10);
 	cr_expect_eq(seen_n, 0);
@@ -260,13 +294,13 @@ Test(region_swap, gives_the_memory_of_old_rings_back_when_nobody_writes_there_an
 Test(region_swap, is_done_three_times)
 {
 	struct sp_region *last;
-	uint64_t lost;
+	struct sp_region_loss lost;
 
 	for (unsigned i = 1; i < SP_REGIONS_MAX; i++)
 		(void)swap();
 	last = sp_region_now();
 
-	cr_expect_eq(sp_region_swap(true, &lost), -ENOMEM);
+	cr_expect_eq(sp_region_swap(&lost), -ENOMEM);
 	cr_expect_eq(sp_region_now(), last);
 }
 
@@ -277,7 +311,7 @@ Test(region_swap, is_not_done_where_regions_would_take_an_eighth_of_the_address_
 	const uint64_t large[SP_REGION_PARTS] = {sizes[0], sizes[1], 100 << 20};
 	struct rlimit limit = {.rlim_cur = UINT64_C(1) << 30, .rlim_max = RLIM_INFINITY};
 	struct sp_region *last;
-	uint64_t lost;
+	struct sp_region_loss lost;
 
 	if (emulated())
 		cr_skip_test("the emulator does not have that limit");
@@ -285,7 +319,7 @@ Test(region_swap, is_not_done_where_regions_would_take_an_eighth_of_the_address_
 	sp_region_swap_first(sp_region_now());
 	last = sp_region_now();
 	cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
-	cr_expect_eq(sp_region_swap(true, &lost), -ENOMEM);
+	cr_expect_eq(sp_region_swap(&lost), -ENOMEM);
 	cr_expect_eq(sp_region_now(), last);
 
 	limit.rlim_cur *= 2;
