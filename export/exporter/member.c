@@ -14,6 +14,8 @@
 
 /* The bound for a ring full of unfinished records; each step skips one. */
 #define PASSES_MAX 4096U
+/* Counters are read in each upload interval, in which not even a hundred threads count so far. */
+#define STEP_MAX (UINT64_C(1) << 40)
 
 /* Also into the region, where our successor and the host find the counts if we die. */
 static void counter_add(void *self, enum sp_counter c, uint64_t n)
@@ -37,16 +39,33 @@ static uint64_t host_counter(const struct sp_member *m, enum sp_counter c)
 	return sum;
 }
 
+static void tell(void *self, enum sp_log_level level, const char *message);
+
+static void note_damage(struct sp_member *m, enum sp_counter c)
+{
+	m->damaged[c] = true;
+	if (m->told_damage)
+		return;
+	m->told_damage = true;
+	tell(m, SP_LOG_WARN,
+	     "counters in the memory that the program shares with its exporter were overwritten: "
+	     "what they count is not told any more");
+}
+
 /*
  * Counters never decrease: a host that made them do so would make the loss since the last report
- * appear endless.
+ * appear endless. One that grew by more than could be was written over, and is not read any more.
+ * At first it may hold what was counted in years.
  */
 static uint64_t counter_read(void *self, enum sp_counter c)
 {
 	struct sp_member *m = self;
-	uint64_t now = host_counter(m, c);
+	uint64_t now = m->damaged[c] ? 0 : host_counter(m, c);
+	uint64_t before = m->host_counter[c];
 
-	if (now > m->host_counter[c])
+	if (now > before && now - before > (before == 0 ? SP_COUNT_MOST : STEP_MAX))
+		note_damage(m, c);
+	else if (now > before)
 		m->host_counter[c] = now;
 	return m->host_counter[c] + m->counter[c];
 }
@@ -255,8 +274,14 @@ static void take_over_counters(struct sp_member *m)
 {
 	const struct sp_region *r = m->view.region;
 
-	for (unsigned c = 0; c < SP_COUNTER_N; c++)
-		m->counter[c] = atomic_load_explicit(&r->exporter_counter[c], memory_order_relaxed);
+	for (unsigned c = 0; c < SP_COUNTER_N; c++) {
+		uint64_t n = atomic_load_explicit(&r->exporter_counter[c], memory_order_relaxed);
+
+		if (n <= SP_COUNT_MOST)
+			m->counter[c] = n;
+		else
+			note_damage(m, (enum sp_counter)c);
+	}
 }
 
 int sp_member_open(struct sp_member *m, const struct sp_host_descriptors *fds,

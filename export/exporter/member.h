@@ -31,6 +31,8 @@ struct sp_member {
 	bool retired;                        /* sp_member_retire(): no longer counted */
 	uint64_t counter[SP_COUNTER_N];      /* our own, and what a predecessor left */
 	uint64_t host_counter[SP_COUNTER_N]; /* the largest values that the host ever had */
+	bool damaged[SP_COUNTER_N];          /* of these, not read any more */
+	bool told_damage;
 };
 
 /*

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -233,6 +234,58 @@ static uint64_t scribble_seconds(void)
 }
 
 /* A host that writes over all of the region while it is read, and is killed in the end. */
+static int stderr_of_host[2];
+
+static void take_stderr(void)
+{
+	(void)dup2(stderr_of_host[1], STDERR_FILENO);
+	atomic_store(&host.region->threads_known, 1);
+}
+
+static void flush_once_more(void)
+{
+	uint32_t next = atomic_load(&host.region->flush_done) + 1;
+
+	program_flush(&host);
+	cr_assert(becomes(&host.region->flush_done, next));
+}
+
+/* Its messages are left to the host, and can be counted. */
+Test(program, tells_once_that_counters_were_written_over)
+{
+	struct sp_region *r = host.region;
+
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, stderr_of_host), 0);
+	r->exporter_counter[SP_COUNT_UPLOADS] = UINT64_MAX / 3;
+	host_start(take_stderr);
+	cr_assert(becomes(&r->threads_known, 1));
+	r->counter[SP_COUNT_DROP_RING_FULL] = 12;
+	program_start(-1);
+	cr_assert(becomes(&r->exporter, SP_EXPORTER_WORKING));
+	for (uint64_t turn = 1; turn < 5; turn++) {
+		host_sample(1, "GET /");
+		flush_once_more();
+		for (unsigned c = 0; c < SP_COUNTER_N; c++) {
+			if (c != SP_COUNT_SAMPLES_PUT)
+				r->counter[c] = UINT64_MAX / turn - 135;
+			r->exporter_counter[c] = UINT64_MAX / turn - 71;
+		}
+		memset(r->spans, 0x40 + (int)turn, sizeof(r->spans));
+	}
+	flush_once_more();
+
+	cr_expect_not_null(strstr(r->message[0].text, "were overwritten"), "%s",
+			   r->message[0].text);
+	cr_expect_not_null(strstr(r->message[1].text, "12 samples found the ring buffer full"),
+			   "%s", r->message[1].text);
+	cr_expect_eq(r->message[2].bytes, 0, "%s", r->message[2].text);
+	cr_expect(status_has("\"put\": 4,\n  \"drained\": 4"), "%s", status_text());
+	cr_expect(status_has("\"dropped_ring_full\": 12"), "%s", status_text());
+	cr_expect(status_has("\"started\": 0"), "%s", status_text());
+	host_kill();
+	cr_expect_eq(program_status(), 0);
+}
+
 Test(program, survives_a_host_that_writes_over_everything, .timeout = 3600)
 {
 	uint64_t rounds = 4 * scribble_seconds();
