@@ -47,6 +47,11 @@ void sp_exporter_family_load(bool note_pid)
 	program_pid = note_pid ? getpid() : 0;
 }
 
+bool sp_exporter_family_is_forked(void)
+{
+	return program_pid != 0 && program_pid != getpid();
+}
+
 static void make_address(uint32_t user)
 {
 	char *name = joined.address.sun_path + 1;
@@ -194,7 +199,7 @@ bool sp_exporter_family_join(struct sp_exporter_start *start)
 	bool is_in;
 
 	start->family_fd = -1;
-	start->region->program_pid = program_pid != getpid() ? program_pid : 0;
+	start->region->program_pid = sp_exporter_family_is_forked() ? program_pid : 0;
 	make_address(user);
 	is_in = atomic_load_explicit(&left_user, memory_order_relaxed) != (int64_t)user &&
 		join_or_listen(start, user);

@@ -19,6 +19,9 @@
  */
 void sp_exporter_family_load(bool note_pid);
 
+/* APP. This process was forked since then; false also where its number was not noted. */
+bool sp_exporter_family_is_forked(void);
+
 /*
  * APP, one thread at a time. True: region and descriptors were handed to the exporter of the family, and
  * exporter_pid is its own; it may be the number of the process that is just starting that exporter.

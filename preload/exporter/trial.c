@@ -8,6 +8,7 @@
 #include "preload/exporter/trial.h"
 
 #include <fcntl.h>
+#include <gnu/libc-version.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
@@ -23,13 +24,16 @@
 #include <unistd.h>
 
 #include "preload/exporter/exporter_child.h"
+#include "preload/exporter/exporter_family.h"
 #include "preload/exporter/raw_clone.h"
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/log.h"
 #include "sampler/base/memory_name.h"
+#include "sampler/base/monotonic.h"
 #include "sampler/base/proc_status.h"
 #include "sampler/base/seccomp.h"
+#include "sampler/base/text.h"
 #include "sampler/config/config.h"
 
 #define BIT(signo) (UINT64_C(1) << ((signo)-1))
@@ -174,23 +178,102 @@ static bool may_have_filter(void)
 	return found < 0 || (found > 0 && strcmp(line, SECCOMP "\t0") != 0);
 }
 
-bool sp_trial_passes(void)
+_Atomic uint32_t sp_trial_seen;
+_Atomic bool sp_raw_clone_by_3;
+
+/* A program may record spans much faster than files can be read. */
+#define LOOK_AGAIN_NS (20 * SP_NS_PER_MS)
+
+static _Atomic uint64_t look_again; /* by the coarse clock; 0 = the answer was never unknown */
+
+#define THREADS "\nThreads:"
+
+static bool has_threads(void)
+{
+	char line[SP_PROC_STATUS_LINE];
+
+	return sp_proc_status("/proc/thread-self/status", THREADS, line) > 0 &&
+	       strcmp(line, THREADS "\t1") != 0;
+}
+
+/* The C library makes threads by clone3(2): since 2.34, on aarch64 since 2.37. */
+static bool is_clone3_known(void)
+{
+#if defined(__x86_64__)
+	const uint64_t since = 34;
+#else
+	const uint64_t since = 37;
+#endif
+	const char *version = gnu_get_libc_version();
+	uint64_t major;
+	uint64_t minor;
+
+	return sp_text_number(&version, 10, &major) && *version++ == '.' &&
+	       sp_text_number(&version, 10, &minor) &&
+	       (major > 2 || (major == 2 && minor >= since));
+}
+
+/* Whether the process was seen to pass the filter by a clone; which one is remembered. */
+static bool is_clone_known(void)
+{
+	uint32_t seen;
+
+	/* Threads of the C library have passed a hook. */
+	if (sp_exporter_family_is_forked() ||
+	    (atomic_load_explicit(&sp_trial_seen, memory_order_relaxed) == 0 && has_threads()))
+		sp_trial_saw(SP_TRIAL_CLONE);
+	seen = atomic_load_explicit(&sp_trial_seen, memory_order_relaxed);
+	atomic_store_explicit(&sp_raw_clone_by_3, seen == SP_TRIAL_THREAD && is_clone3_known(),
+			      memory_order_relaxed);
+	return seen != 0 || sp_config_trusts_seccomp();
+}
+
+enum sp_trial sp_trial_run(void)
 {
 	const uint64_t all = ~BIT(SIGSYS);
 	uint64_t before;
 	int status;
 
 	if (!may_have_filter())
-		return true;
+		return SP_TRIAL_PASSED;
+	if (!is_clone_known()) {
+		atomic_store_explicit(&look_again, sp_monotonic_coarse_ns() + LOOK_AGAIN_NS,
+				      memory_order_relaxed);
+		return SP_TRIAL_UNKNOWN;
+	}
 	(void)sp_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before,
 			      sizeof(all));
 	status = try_all();
 	(void)sp_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof(before));
 	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGSYS)
-		return true;
+		return SP_TRIAL_PASSED;
 	sp_config_parse_log_level();
 	if (atomic_load_explicit(&trial.made, memory_order_relaxed) >= CALLS_OF_A_MESSAGE)
 		sp_log(SP_LOG_WARN, "a seccomp filter would kill the program for a system call of "
 				    "the profiler: not profiling this process");
-	return false;
+	return SP_TRIAL_FAILED;
+}
+
+bool sp_trial_is_unknown(void)
+{
+	return atomic_load_explicit(&look_again, memory_order_relaxed) != 0 &&
+	       atomic_load_explicit(&sp_trial_seen, memory_order_relaxed) == 0;
+}
+
+bool sp_trial_is_put_off(void)
+{
+	return sp_trial_is_unknown() &&
+	       sp_monotonic_coarse_ns() < atomic_load_explicit(&look_again, memory_order_relaxed);
+}
+
+void sp_trial_tell_unknown(void)
+{
+	/* A child of vfork has the memory of its parent, which will tell it. */
+	if (sp_exporter_family_is_forked())
+		return;
+	sp_config_parse_log_level();
+	sp_log(SP_LOG_WARN,
+	       "this process was not profiled: it is below a seccomp filter and made no "
+	       "thread or fork that would show whether the filter kills for that; if it "
+	       "does not, set SPANPROF_SECCOMP=trust");
 }

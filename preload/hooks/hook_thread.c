@@ -86,6 +86,8 @@ SP_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void
 	t = claim();
 	if (t == NULL) {
 		rc = next(thread, attr, start, arg);
+		if (rc == 0 && sp_lifecycle_asleep())
+			sp_lifecycle_made_thread();
 	} else {
 		t->start = start;
 		t->start_arg = arg;
@@ -134,6 +136,8 @@ SP_EXPORT int thrd_create(thrd_t *thread, thrd_start_t start, void *arg)
 	t = claim();
 	if (t == NULL) {
 		rc = next(thread, start, arg);
+		if (rc == thrd_success && sp_lifecycle_asleep())
+			sp_lifecycle_made_thread();
 	} else {
 		t->start = (void *(*)(void *))(uintptr_t)start;
 		t->start_arg = arg;

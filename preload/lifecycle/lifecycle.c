@@ -84,7 +84,15 @@ static bool may_flush(void)
 	return now == SP_LIFECYCLE_ACTIVE || now == SP_LIFECYCLE_STOPPED;
 }
 
+static void after_fork_in_parent(void);
 static void after_fork_in_child(void);
+
+static void watch_forks(void)
+{
+	if (!watches_forks && __register_atfork != NULL)
+		watches_forks = __register_atfork(NULL, after_fork_in_parent, after_fork_in_child,
+						  &__dso_handle) == 0;
+}
 
 /*
  * The sampler's lookup of a symbol, answered from what was looked up when we were loaded. A forked
@@ -122,9 +130,7 @@ static int prepare(void)
 		       : fd == -EFBIG ? "RLIMIT_FSIZE is too low"
 				      : "a system call was refused");
 	sp_fork_barrier_start();
-	if (!watches_forks && __register_atfork != NULL)
-		watches_forks =
-			__register_atfork(NULL, NULL, after_fork_in_child, &__dso_handle) == 0;
+	watch_forks();
 	return fd;
 }
 
@@ -143,9 +149,17 @@ static bool start_by_winner(void)
 				      memory_order_relaxed);
 		return false;
 	}
-	if (!sp_trial_passes()) {
+	switch (sp_trial_run()) {
+	case SP_TRIAL_PASSED:
+		break;
+	case SP_TRIAL_FAILED:
 		sp_seccomp_begin();
 		atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_FAILED,
+				      memory_order_relaxed);
+		return false;
+	case SP_TRIAL_UNKNOWN:
+		watch_forks();
+		atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_ASLEEP,
 				      memory_order_relaxed);
 		return false;
 	}
@@ -198,7 +212,7 @@ bool sp_lifecycle_start_or_work(void)
 		return sp_lifecycle_active();
 	}
 	if ((now != SP_LIFECYCLE_ASLEEP && now != SP_LIFECYCLE_STARTING) || sp_seccomp_is_on() ||
-	    sp_lifecycle_has_ended())
+	    sp_lifecycle_has_ended() || (now == SP_LIFECYCLE_ASLEEP && sp_trial_is_put_off()))
 		return false;
 	if (now == SP_LIFECYCLE_STARTING ||
 	    !atomic_compare_exchange_strong_explicit(&sp_lifecycle_state, &now,
@@ -213,6 +227,30 @@ bool sp_lifecycle_start_or_work(void)
 	return ok;
 }
 
+static void start_if_waited_for(uint32_t what)
+{
+	bool is_waited_for = sp_trial_is_unknown();
+
+	sp_trial_saw(what);
+	if (!is_waited_for)
+		return;
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+
+	(void)sp_lifecycle_start();
+	sp_reentrancy_guard_leave(g);
+}
+
+void sp_lifecycle_made_thread(void)
+{
+	start_if_waited_for(SP_TRIAL_THREAD);
+}
+
+static void after_fork_in_parent(void)
+{
+	if (sp_lifecycle_asleep())
+		start_if_waited_for(SP_TRIAL_CLONE);
+}
+
 static void after_fork_in_child(void)
 {
 	int was = atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed);
@@ -222,6 +260,7 @@ static void after_fork_in_child(void)
 
 	if (was == SP_LIFECYCLE_OFF || was == SP_LIFECYCLE_FAILED)
 		return;
+	sp_trial_saw(SP_TRIAL_CLONE);
 	/* Without the guard, our own calls would be taken for the host's. */
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
@@ -339,6 +378,8 @@ void sp_lifecycle_end(void)
 {
 	int saved = errno;
 
+	if (sp_lifecycle_asleep() && sp_trial_is_unknown())
+		sp_trial_tell_unknown();
 	/* In a child of vfork everything belongs to its parent. */
 	if (is_untouched() || !sp_process_is_ours())
 		return;

@@ -45,6 +45,18 @@ static inline bool sp_lifecycle_active(void)
 	       SP_LIFECYCLE_ACTIVE;
 }
 
+static inline bool sp_lifecycle_asleep(void)
+{
+	return atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed) ==
+	       SP_LIFECYCLE_ASLEEP;
+}
+
+/*
+ * APP, while asleep: the C library has made a thread for the program. Starts sampling if that is what a
+ * start has waited for (preload/exporter/trial.h). errno preserved.
+ */
+void sp_lifecycle_made_thread(void);
+
 /* For sp_lifecycle_start(): starts sampling, or does deferred work. */
 bool sp_lifecycle_start_or_work(void);
 

@@ -110,7 +110,9 @@ static void write_guarded(const char *text, size_t len, bool to_socket)
 
 	if (sp_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &block, &old, sizeof(old)) != 0)
 		return;
-	(void)sp_syscall(SYS_rt_sigpending, &pending, sizeof(pending));
+	/* One that was not blocked before cannot have been pending. */
+	if ((old & WRITE_SIGNALS) != 0)
+		(void)sp_syscall(SYS_rt_sigpending, &pending, sizeof(pending));
 	while (write_once(text, len, to_socket) < 0) {
 		if (errno == EINTR && ++tries < WRITE_TRIES)
 			continue;

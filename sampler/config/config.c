@@ -63,6 +63,14 @@ bool sp_config_wants_start(void)
 	return sp_config_is_word(text, "always");
 }
 
+bool sp_config_trusts_seccomp(void)
+{
+	const char *text;
+
+	(void)sp_config_copy_get(SP_VAR_SECCOMP, 0, &text);
+	return sp_config_is_word(text, "trust");
+}
+
 bool sp_config_wants_context(void)
 {
 	const char *text;
@@ -156,8 +164,8 @@ static void write_field(struct sp_config *cfg, const struct sp_config_var *var,
 	_Static_assert(sizeof(enum sp_profile_mode) == 4 && sizeof(enum sp_label_scope) == 4 &&
 			       sizeof(enum sp_attributes_mode) == 4 &&
 			       sizeof(enum sp_active_span) == 4 && sizeof(enum sp_log_level) == 4 &&
-			       sizeof(enum sp_publish) == 4 && sizeof(enum sp_protocol) == 4 &&
-			       sizeof(int) == 4,
+			       sizeof(enum sp_publish) == 4 && sizeof(enum sp_seccomp_mode) == 4 &&
+			       sizeof(enum sp_protocol) == 4 && sizeof(int) == 4,
 		       "every number but a bool is written as four bytes");
 	if (var->type == SP_TYPE_BOOL || var->type == SP_TYPE_SWITCH)
 		memcpy(field, &flag, sizeof(flag));

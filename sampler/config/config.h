@@ -22,6 +22,7 @@ enum sp_label_scope { SP_SCOPE_ROOT, SP_SCOPE_ALL, SP_SCOPE_NONE, SP_SCOPE_AUTO 
 /* What decides which span a thread works for; see active_span.h. */
 enum sp_active_span { SP_ACTIVE_AUTO, SP_ACTIVE_SCOPE, SP_ACTIVE_START, SP_ACTIVE_CONTEXT };
 /* Whether the active spans are published for other profilers; see thread_context.h. */
+enum sp_seccomp_mode { SP_SECCOMP_ASK, SP_SECCOMP_TRUST };
 enum sp_publish { SP_PUBLISH_AUTO, SP_PUBLISH_TRUE, SP_PUBLISH_FALSE };
 enum sp_attributes_mode { SP_ATTRIBUTES_ALWAYS, SP_ATTRIBUTES_WITH_SAMPLES, SP_ATTRIBUTES_NEVER };
 /* Who walks stacks: the handler with the exporter's help, the handler, or the exporter. */
@@ -71,8 +72,9 @@ struct sp_config {
 	enum sp_symbolize_mode symbolize;
 	uint32_t symbol_cache_mb;
 	enum sp_log_level log_level;
-	bool hook_dlsym; /* sp_config_wants_hook_dlsym() */
-	bool deepbind;   /* sp_config_wants_deepbind() */
+	enum sp_seccomp_mode seccomp; /* sp_config_trusts_seccomp() */
+	bool hook_dlsym;              /* sp_config_wants_hook_dlsym() */
+	bool deepbind;                /* sp_config_wants_deepbind() */
 
 	const char *output_dir;         /* absolute */
 	const char *exporter;           /* absolute; NULL = beside our own object */
@@ -143,6 +145,9 @@ bool sp_config_disabled(void);
 
 /* INIT context, after capture: SPANPROF_PROFILE=always. Cheap, logs nothing. */
 bool sp_config_wants_start(void);
+
+/* Any time after the copy: SPANPROF_SECCOMP=trust. */
+bool sp_config_trusts_seccomp(void);
 
 /*
  * INIT context, after capture: SPANPROF_ACTIVE_SPAN=context; and whether another library's thread

@@ -50,6 +50,12 @@ static const struct sp_config_choice sp_config_publish_choices[] = {
 	{NULL, 0},
 };
 
+static const struct sp_config_choice sp_config_seccomp_choices[] = {
+	{"ask", SP_SECCOMP_ASK},
+	{"trust", SP_SECCOMP_TRUST},
+	{NULL, 0},
+};
+
 static const struct sp_config_choice sp_config_unwind_choices[] = {
 	{"auto", SP_UNWIND_AUTO},
 	{"cfi", SP_UNWIND_CFI},

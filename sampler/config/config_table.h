@@ -341,6 +341,13 @@ struct sp_config_var {
 	X(HTTP_HEADERS_FILE, SECRET_FILE, http_headers_file, \
 	  .source = {{"SPANPROF_HTTP_HEADERS_FILE", SP_FORM_OWN}}, \
 	  .help = "File with the headers. It wins over the variable.") \
+	X(SECCOMP, ENUM, seccomp, \
+	  .source = {{"SPANPROF_SECCOMP", SP_FORM_OWN}}, \
+	  .choices = sp_config_seccomp_choices, .fallback = "ask", \
+	  .help = "A program below a seccomp filter that was there before it, as in a container. " \
+		  "`ask`: profiling starts once the program has made a thread or a fork, since " \
+		  "the filter may kill for the clone that the exporter needs. `trust`: it " \
+		  "does not kill for that; start at once.") \
 	X(HOOK_DLSYM, BOOL, hook_dlsym, \
 	  .source = {{"SPANPROF_HOOK_DLSYM", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Also hook SDK functions that the program gets by `dlsym`: Python's " \

@@ -99,3 +99,22 @@ grep -q 'a seccomp filter would kill the program for a system call of the profil
 confined inherited-refusing 27 inherited-refusing
 poll_until 10 is_delivered inherited-refusing || fail "inherited-refusing: it is not delivered"
 expect "$WORK/inherited-refusing.status" 'd["loss"]["threads_unarmed_refused"] > 0'
+
+# Whether the filter kills for a clone is known from what the program has made itself, and by which call.
+readonly UNKNOWN='this process was not profiled: it is below a seccomp filter and made no thread or fork'
+if [[ $(uname -m) == x86_64 ]]; then
+	confined inherited-clone 27 inherited-clone
+	arrived inherited-clone born
+fi
+for case in alone alone-refusing; do
+	confined "$case" 27 "$case"
+	[[ $(grep -c "$UNKNOWN" "$WORK/$case.err") == 1 ]] || fail "$case: not told once"
+	[[ -z $(profiles_in "$WORK/$case") ]] || fail "$case: a profile"
+done
+for case in alone-refusing forked; do
+	[[ $case == forked ]] || export SPANPROF_SECCOMP=trust
+	confined "$case.known" 27 "$case"
+	unset SPANPROF_SECCOMP
+	! grep -q "$UNKNOWN" "$WORK/$case.known.err" || fail "$case.known: told"
+	[[ -n $(profiles_in "$WORK/$case.known") ]] || fail "$case.known: no profile"
+done

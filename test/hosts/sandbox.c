@@ -14,6 +14,10 @@
  *	second	a filter that allows everything, later the one of return
  *	inherited	executes itself below a filter without timers; then threads with spans
  *	inherited-refusing	the same, and the filter refuses what it does not allow
+ *	inherited-clone		the same, and the filter forbids the clone(2) of forks
+ *	alone		executes itself below a filter that forbids every clone; then a span, and no thread
+ *	alone-refusing	the same below the filter of inherited-refusing
+ *	forked		the same, and the span is in a forked child
  *
  * WAY is how the filter is put in: prctl, syscall (seccomp(2) by the C library's function, the default),
  * syscall-prctl, or raw (an instruction of its own). After a raw one it waits three seconds in spans.
@@ -323,11 +327,13 @@ static int refused(void)
 }
 
 /* What a service manager puts over a program before it begins: a list of what is forbidden. */
-static int inherited(char **argv, unsigned answer)
-{
-	static const int calls[] = {SYS_timer_create, SYS_getdents64, -1};
+static const int of_threads[] = {SYS_timer_create, SYS_getdents64, -1};
+static const int of_forks[] = {SYS_clone, -1};
+static const int of_all[] = {SYS_clone, SYS_clone3, -1};
 
-	argv[1] = (char *)"below";
+static int inherited(char **argv, const char *what, const int *calls, unsigned answer)
+{
+	argv[1] = (char *)(uintptr_t)what;
 	filter(calls, answer, SECCOMP_RET_ALLOW);
 	execv("/proc/self/exe", argv);
 	return 96;
@@ -339,6 +345,21 @@ static int below(void)
 	births(3);
 	puts("below");
 	return 27;
+}
+
+static int alone(int is_forked)
+{
+	pid_t child = is_forked ? fork() : 0;
+	int status = 0;
+
+	if (child != 0) {
+		HOST_CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+		return 27;
+	}
+	in_span("alone", SPAN_MS);
+	in_span("alone", SPAN_MS);
+	puts("alone");
+	return is_forked ? 0 : 27;
 }
 
 int main(int argc, char **argv)
@@ -367,9 +388,21 @@ int main(int argc, char **argv)
 	if (strcmp(what, "second") == 0)
 		return all(0, 1);
 	if (strcmp(what, "inherited") == 0)
-		return inherited(argv, SECCOMP_RET_KILL_PROCESS);
+		return inherited(argv, "below", of_threads, SECCOMP_RET_KILL_PROCESS);
 	if (strcmp(what, "inherited-refusing") == 0)
-		return inherited(argv, SECCOMP_RET_ERRNO | EPERM);
+		return inherited(argv, "below", of_threads, SECCOMP_RET_ERRNO | EPERM);
+	if (strcmp(what, "inherited-clone") == 0)
+		return inherited(argv, "below", of_forks, SECCOMP_RET_KILL_PROCESS);
+	if (strcmp(what, "alone") == 0)
+		return inherited(argv, "alone below", of_all, SECCOMP_RET_KILL_PROCESS);
+	if (strcmp(what, "alone-refusing") == 0)
+		return inherited(argv, "alone below", of_threads, SECCOMP_RET_ERRNO | EPERM);
+	if (strcmp(what, "forked") == 0)
+		return inherited(argv, "forked below", of_threads, SECCOMP_RET_ERRNO | EPERM);
+	if (strcmp(what, "alone below") == 0)
+		return alone(0);
+	if (strcmp(what, "forked below") == 0)
+		return alone(1);
 	if (strcmp(what, "below") == 0)
 		return below();
 	return 2;

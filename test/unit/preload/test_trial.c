@@ -4,9 +4,12 @@
 #include "test/unit/emulated.h"
 
 #include <criterion/criterion.h>
+#include <gnu/libc-version.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -15,6 +18,7 @@
 #define NO_FILTER (-1)
 #define PASSES 1
 #define REFUSES 2
+#define UNKNOWN 3
 
 /* This call is the end of a process from now on. */
 static void forbid(int call)
@@ -32,8 +36,11 @@ static void forbid(int call)
 		_exit(99);
 }
 
-/* What is said below such a filter, or the signal that ended who asked, as a negative number. */
-static int says(int call)
+/*
+ * What is said below such a filter by who was seen to make that, or the signal that ended who asked,
+ * as a negative number.
+ */
+static int says_to(uint32_t seen, int call)
 {
 	int status = 0;
 	pid_t child = fork();
@@ -41,13 +48,50 @@ static int says(int call)
 	if (child == 0) {
 		(void)close(STDERR_FILENO);
 		forbid(call);
-		_exit(sp_trial_passes() ? PASSES : REFUSES);
+		if (seen != 0)
+			sp_trial_saw(seen);
+		switch (sp_trial_run()) {
+		case SP_TRIAL_PASSED:
+			_exit(PASSES);
+		case SP_TRIAL_FAILED:
+			_exit(REFUSES);
+		case SP_TRIAL_UNKNOWN:
+			_exit(sp_trial_is_unknown() && sp_trial_is_put_off() ? UNKNOWN : 98);
+		}
 	}
 	cr_assert_eq(waitpid(child, &status, 0), child);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+static int says(int call)
+{
+	return says_to(SP_TRIAL_CLONE, call);
+}
+
 TestSuite(trial, .timeout = 20);
+
+/* Nothing is started where a clone could be the end. */
+Test(trial, makes_no_clone_before_the_process_has_made_one)
+{
+	if (emulated())
+		cr_skip_test("the emulator knows no filters");
+	cr_expect_eq(says_to(0, NO_FILTER), PASSES);
+	cr_expect_eq(says_to(0, SYS_personality), UNKNOWN);
+	cr_expect_eq(says_to(0, SYS_clone), UNKNOWN);
+	cr_expect_eq(says_to(SP_TRIAL_THREAD, SYS_personality), PASSES);
+}
+
+#if defined(__x86_64__)
+/* glibc 2.34 and newer makes threads by clone3(2), and forks by clone(2). */
+Test(trial, makes_the_clone_that_the_process_has_made)
+{
+	if (emulated() || strverscmp(gnu_get_libc_version(), "2.34") < 0)
+		cr_skip_test("no filters, or no clone3 in the C library");
+	cr_expect_eq(says_to(SP_TRIAL_THREAD, SYS_clone), PASSES);
+	cr_expect_eq(says_to(SP_TRIAL_CLONE, SYS_clone3), PASSES);
+	cr_expect_eq(says_to(SP_TRIAL_CLONE | SP_TRIAL_THREAD, SYS_clone3), PASSES);
+}
+#endif
 
 Test(trial, passes_without_a_filter_and_below_one_against_what_we_never_do)
 {
