@@ -49,6 +49,7 @@ SP_RAW static bool wait_for_an_end(long exporter, long host)
 	 * PARENT_ENDED then, and the host not LOOK.
 	 */
 	const struct timespec second = {.tv_sec = 1};
+	const unsigned long plain[4] = {0};
 	long rc;
 
 	for (;;) {
@@ -58,9 +59,14 @@ SP_RAW static bool wait_for_an_end(long exporter, long host)
 		/* The end of a single thread of the host sends PARENT_ENDED, too. */
 		if (sp_arch_syscall(SYS_getppid, 0, 0, 0, 0) != host)
 			return false;
-		/* Not reaped, so the number is still that of the exporter. */
-		if (atomic_load_explicit(&keeper.kills, memory_order_relaxed) != 0)
-			(void)sp_arch_syscall(SYS_kill, exporter, SIGKILL, 0, 0);
+		/* From then on it stays until it is reaped here, so its number remains its own. */
+		if (atomic_load_explicit(&keeper.kills, memory_order_relaxed) != 0) {
+			(void)sp_arch_syscall(SYS_rt_sigaction, SIGCHLD, (long)plain, 0,
+					      sizeof(uint64_t));
+			if (sp_arch_syscall(SYS_wait4, exporter, 0, (long)(WNOHANG | __WALL), 0) ==
+			    0)
+				(void)sp_arch_syscall(SYS_kill, exporter, SIGKILL, 0, 0);
+		}
 		(void)sp_arch_syscall(SYS_rt_sigtimedwait, (long)&signals, 0, (long)&second,
 				      sizeof(signals));
 	}
@@ -79,14 +85,18 @@ SP_RAW static void keep(void *arg)
 {
 	struct sp_exporter_birth *birth = arg;
 	struct sp_region *region = birth->start.region;
-	const unsigned long plain[4] = {0}; /* SIG_DFL: SIG_IGN would make the kernel reap */
+	/*
+	 * The kernel reaps, and sends the signal even so. If the keeper did, the exporter's CPU time
+	 * would be the keeper's and then, when that is reaped, the host's (RUSAGE_CHILDREN).
+	 */
+	const unsigned long discard[4] = {0, SA_NOCLDWAIT};
 	const char name[16] = "spanprof-keeper";
 	const uint64_t all = ~UINT64_C(0);
 	int rc;
 
 	/* SIGSYS too, which is unblocked in the host's thread: its handler is the host's. */
 	(void)sp_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, 0, sizeof(all));
-	(void)sp_arch_syscall(SYS_rt_sigaction, SIGCHLD, (long)plain, 0, sizeof(uint64_t));
+	(void)sp_arch_syscall(SYS_rt_sigaction, SIGCHLD, (long)discard, 0, sizeof(uint64_t));
 	(void)sp_raw_prctl(PR_SET_PDEATHSIG, PARENT_ENDED);
 	(void)sp_raw_prctl(PR_SET_NAME, (long)name);
 	/* Signals to the host's process group or from its terminal are not meant for the keeper. */

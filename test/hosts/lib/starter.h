@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -207,6 +208,7 @@ static void expect_unnoticed(bool keeper)
 	int mapped = mappings();
 	int score = number_in("/proc/self/oom_score_adj");
 	int dumpable = prctl(PR_GET_DUMPABLE);
+	struct rusage used;
 	pid_t child = 0;
 	int ends[2];
 	char byte;
@@ -239,6 +241,8 @@ static void expect_unnoticed(bool keeper)
 	SOON(tidied() && children_in_proc(NULL) == 0);
 	expect_no_child(false);
 	MUST(children_ended == 0 && mappings() == mapped);
+	/* What the exporter has used is not the host's: it starts with some hundred page faults. */
+	MUST(getrusage(RUSAGE_CHILDREN, &used) == 0 && used.ru_minflt < 50);
 }
 
 /* The keeper finds that the exporter cannot be started, and ends. */
