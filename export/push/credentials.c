@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "export/push/headers_json.h"
+#include "sampler/config/config_copy.h"
 
 static bool is_set(const char *s)
 {
@@ -84,8 +85,8 @@ bool sp_credentials_secret(const struct sp_credentials *c)
 
 	return is_set(c->user.latest) || config->basic_auth_user_file != NULL ||
 	       is_set(c->token.latest) || config->auth_token_file != NULL ||
-	       (is_set(config->http_headers) &&
-		strcasestr(config->http_headers, "authorization") != NULL);
+	       (is_set(c->headers.latest) &&
+		strcasestr(c->headers.latest, "authorization") != NULL);
 }
 
 static void complain(const struct sp_credentials *c, const char *text)
@@ -119,12 +120,21 @@ void sp_credentials_headers(struct sp_credentials *c, void (*each)(void *arg, co
 	if (is_set(c->tenant.latest))
 		add_named(c, "X-Scope-OrgID: ", c->tenant.latest, each, arg);
 	if (is_set(c->headers.latest)) {
+		const char *name =
+			sp_config_copy_name(SP_VAR_HTTP_HEADERS_FILE, SP_VAR_HTTP_HEADERS);
+		char text[160];
+
+		text[0] = '\0';
 		if (sp_headers_parse(c->headers.latest, each, arg, &refused) != 0)
-			complain(c, "SPANPROF_HTTP_HEADERS is not a JSON object of "
-				    "strings: none of the headers is sent");
+			(void)snprintf(text, sizeof(text),
+				       "%s is not a JSON object of strings: none of the headers is "
+				       "sent",
+				       name);
 		else if (refused != 0)
-			complain(c, "some headers of SPANPROF_HTTP_HEADERS cannot be sent and were "
-				    "left out");
+			(void)snprintf(text, sizeof(text),
+				       "some headers of %s cannot be sent and were left out", name);
+		if (text[0] != '\0')
+			complain(c, text);
 	}
 	c->looked = true;
 }

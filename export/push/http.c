@@ -19,23 +19,21 @@
 #include "export/push/libcurl.h"
 #include "export/util/clock.h"
 #include "sampler/base/compiler.h"
+#include "sampler/config/config_copy.h"
 
 #define POLL_MS 50U
 
-/* Whoever is in between can read along. */
-static void warn_of_readers(const struct sp_http *h)
+/* Whoever is in between can read along. What is in files is known when they are read, before a request. */
+static void warn_of_readers(struct sp_http *h)
 {
 	bool secret =
 		sp_credentials_secret(&h->credentials) || strchr(h->address.base, '@') != NULL;
 
-	if (h->address.tls && h->config->tls_insecure)
-		h->hooks.warn(h->hooks.arg,
-			      "SPANPROF_TLS_INSECURE_SKIP_VERIFY: anybody between here and the "
-			      "server can read the profiles and the credentials");
-	if (secret && !h->address.tls && !sp_address_is_local(&h->address))
-		h->hooks.warn(h->hooks.arg,
-			      "credentials go to the server over plain http: anybody in "
-			      "between can read them; use https");
+	if (!secret || h->warned_plain || h->address.tls || sp_address_is_local(&h->address))
+		return;
+	h->warned_plain = true;
+	h->hooks.warn(h->hooks.arg, "credentials go to the server over plain http: anybody in "
+				    "between can read them; use https");
 }
 
 static void free_transfer(struct sp_http *h, struct sp_http_transfer *t)
@@ -86,9 +84,15 @@ int sp_http_new(const struct sp_config *config, const char *version,
 	(void)snprintf(h->agent, sizeof(h->agent), "libspanprof/%s", version);
 	err = sp_address_parse(config->server_address, &h->address, &why);
 	if (err == -EINVAL) {
-		(void)snprintf(text, sizeof(text), "the server address cannot be used: %s", why);
+		(void)snprintf(text, sizeof(text), "the server address in %s cannot be used: %s",
+			       sp_config_copy_name(SP_VAR_SERVER_ADDRESS, SP_VAR_SERVER_ADDRESS),
+			       why);
 		hooks->warn(hooks->arg, text);
 	}
+	if (err == 0 && h->address.tls && config->tls_insecure)
+		hooks->warn(hooks->arg,
+			    "SPANPROF_TLS_INSECURE_SKIP_VERIFY: anybody between here and the "
+			    "server can read the profiles and the credentials");
 	if (err == 0)
 		warn_of_readers(h);
 	if (err != 0)
@@ -165,6 +169,7 @@ void sp_http_start(void *http, unsigned slot, const struct sp_message *message, 
 	t->timeout_ms = timeout_ms;
 	t->rc = CURLE_FAILED_INIT;
 	sp_credentials_refresh(&h->credentials);
+	warn_of_readers(h);
 	if (!get_handles(h, t) || !sp_http_request(h, t, message)) {
 		t->nomem = true;
 		return;

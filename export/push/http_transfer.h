@@ -41,6 +41,7 @@ struct sp_http {
 	struct sp_address address;
 	struct sp_credentials credentials;
 	char agent[64];
+	bool warned_plain;
 	CURLM *multi; /* of all transfers; NULL = there is none */
 	struct {
 		bool used;

@@ -8,6 +8,8 @@
 #include <strings.h>
 
 #include "export/util/log.h"
+#include "export/util/text_out.h"
+#include "sampler/config/config_copy.h"
 
 #define SP_REPLY_SHOWN 300
 
@@ -21,14 +23,15 @@ bool sp_reply_unknown(const struct sp_reply *r)
 	return r->kind != SP_REPLY_STATUS && r->sent;
 }
 
-static bool says(const struct sp_reply *r, const char *words)
+/* In any case of letters; NULL = not there. */
+static const char *find(const struct sp_reply *r, const char *words)
 {
 	size_t len = strlen(words);
 
 	for (size_t i = 0; i + len <= r->text_len; i++)
 		if (strncasecmp(r->text + i, words, len) == 0)
-			return true;
-	return false;
+			return r->text + i;
+	return NULL;
 }
 
 /*
@@ -51,7 +54,7 @@ bool sp_reply_too_large(const struct sp_reply *r)
 	if (r->status == 413)
 		return true;
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (says(r, words[i]))
+		if (find(r, words[i]) != NULL)
 			return true;
 	return false;
 }
@@ -86,53 +89,77 @@ bool sp_reply_soon(const struct sp_reply *r)
 	       (r->status == 408 || r->status == 429 || r->status >= 500);
 }
 
-static const char *remedy_by_words(const struct sp_reply *r)
-{
-	static const struct {
-		const char *words; /* libcurl's */
-		const char *remedy;
-	} all[] = {
-		{"certificate", "check SPANPROF_TLS_CA_FILE"},
-		{"resolve", "check the name in SPANPROF_SERVER_ADDRESS"},
-		{"connect", "check SPANPROF_SERVER_ADDRESS, and that the server runs"},
-	};
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		if (says(r, all[i].words))
-			return all[i].remedy;
-	return "";
-}
-
 /* What the user can do; "" where the words of the reply say it, or nothing can be done here. */
-static const char *remedy_of(const struct sp_reply *r)
+static void put_remedy(struct sp_text_out *out, const struct sp_reply *r)
 {
-	if (r->kind != SP_REPLY_STATUS)
-		return remedy_by_words(r);
+	const char *address = sp_config_copy_name(SP_VAR_SERVER_ADDRESS, SP_VAR_SERVER_ADDRESS);
+
+	if (r->kind != SP_REPLY_STATUS) {
+		/* libcurl's words, and those of the TLS libraries that it is built with. */
+		if (find(r, "wrong version number") != NULL ||
+		    find(r, "unexpected TLS packet") != NULL)
+			sp_text_out_put(out, "; the server speaks http there, not https: check %s",
+					address);
+		else if (find(r, "certificate") != NULL)
+			sp_text_out_put(
+				out, "; check %s",
+				sp_config_copy_name(SP_VAR_TLS_CA_FILE, SP_VAR_TLS_CA_FILE));
+		/* The other side hung up instead of answering. */
+		else if (find(r, "SSL_connect") != NULL)
+			sp_text_out_put(out,
+					"; the server may speak http there, not https: check %s",
+					address);
+		else if (find(r, "resolve") != NULL)
+			sp_text_out_put(out, "; check the name in %s", address);
+		else if (find(r, "connect") != NULL)
+			sp_text_out_put(out, "; check %s, and that the server runs", address);
+		return;
+	}
 	switch (r->status) {
 	case 401:
 	case 403:
-		return "check SPANPROF_AUTH_TOKEN, SPANPROF_BASIC_AUTH_USER and "
-		       "SPANPROF_TENANT_ID";
+		sp_text_out_put(
+			out, "; check %s, %s and %s",
+			sp_config_copy_name(SP_VAR_AUTH_TOKEN_FILE, SP_VAR_AUTH_TOKEN),
+			sp_config_copy_name(SP_VAR_BASIC_AUTH_USER_FILE, SP_VAR_BASIC_AUTH_USER),
+			sp_config_copy_name(SP_VAR_TENANT_ID_FILE, SP_VAR_TENANT_ID));
+		break;
 	case 404:
 	case 405:
-		return "check that SPANPROF_SERVER_ADDRESS is that of a Pyroscope server";
+		sp_text_out_put(out, "; check that %s is that of a Pyroscope server", address);
+		break;
 	case 429:
-		return "raise the server's limits, or lower SPANPROF_SAMPLE_RATE";
+		sp_text_out_put(out, "; raise the server's limits, or lower SPANPROF_SAMPLE_RATE");
+		break;
 	default:
-		return "";
+		break;
 	}
 }
 
+/* Servers and proxies that are not Pyroscope answer with pages, of which the title says what the rest shows. */
+void sp_reply_words(const struct sp_reply *r, char *out, size_t cap)
+{
+	const char *text = r->text;
+	const char *end = r->text + r->text_len;
+	const char *title = find(r, "<title>");
+	const char *title_end = find(r, "</title>");
+
+	if (title != NULL && title_end != NULL && title < title_end) {
+		text = title + strlen("<title>");
+		end = title_end;
+	}
+	sp_export_log_clean(out, cap, text, (size_t)(end - text));
+}
+
+// NOLINTNEXTLINE(readability-non-const-parameter): it is written to through o
 void sp_reply_describe(const struct sp_reply *r, char *out, size_t cap)
 {
-	const char *remedy = remedy_of(r);
-	const char *before = remedy[0] != '\0' ? "; " : "";
+	struct sp_text_out o = {out, cap, 0};
 	char text[SP_REPLY_SHOWN];
 
-	sp_export_log_clean(text, sizeof(text), r->text, r->text_len);
+	sp_reply_words(r, text, sizeof(text));
 	if (r->kind == SP_REPLY_STATUS)
-		(void)snprintf(out, cap, "status %d%s%s%s%s", r->status,
-			       text[0] != '\0' ? ": " : "", text, before, remedy);
-	else
-		(void)snprintf(out, cap, "%s%s%s", text, before, remedy);
+		sp_text_out_put(&o, "status %d%s", r->status, text[0] != '\0' ? ": " : "");
+	sp_text_out_put(&o, "%s", text);
+	put_remedy(&o, r);
 }

@@ -46,6 +46,9 @@ bool sp_reply_again(const struct sp_reply *r);
 /* Within seconds, as the server is there and knows us: it is busy, or being restarted. */
 bool sp_reply_soon(const struct sp_reply *r);
 
+/* What the server said, or why it did not; printable. */
+void sp_reply_words(const struct sp_reply *r, char *out, size_t cap);
+
 /*
  * "status 400: message", or the reason why there was no answer; printable. Then what the user can do
  * about it, where that is known.

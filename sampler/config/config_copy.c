@@ -203,6 +203,17 @@ enum sp_config_state sp_config_copy_get(enum sp_config_id id, unsigned source, c
 	return (enum sp_config_state)c->state;
 }
 
+const char *sp_config_copy_name(enum sp_config_id id, enum sp_config_id other)
+{
+	const enum sp_config_id ids[] = {id, other};
+
+	for (size_t i = 0; i < 2; i++)
+		for (unsigned source = 0; source < SP_CONFIG_SOURCES; source++)
+			if (copied[ids[i]][source].state != SP_STATE_UNSET)
+				return sp_config_vars[ids[i]].source[source].name;
+	return sp_config_vars[other].source[0].name;
+}
+
 void sp_config_copy_resource(const char *attributes, const char *service)
 {
 	struct copied *c = &copied[SP_VAR_RESOURCE_ATTRIBUTES][0];

@@ -28,6 +28,12 @@ enum sp_config_state {
 /* The value of one name of a variable; *text is "" unless SP_STATE_SET. */
 enum sp_config_state sp_config_copy_get(enum sp_config_id id, unsigned source, const char **text);
 
+/*
+ * For messages: the name that the user has set, which may be an alias, of that variable; the same of the other one if
+ * none is set; and then our name of that.
+ */
+const char *sp_config_copy_name(enum sp_config_id id, enum sp_config_id other);
+
 /* SPANPROF_ names that are in no table: the first of them, cut at SP_CONFIG_NAME_MAX - 1 bytes. */
 struct sp_config_unknown {
 	unsigned n; /* how many there were */

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "export/util/log.h"
 #include "export/util/redact.h"
+#include "sampler/config/config_copy.h"
 #include "scripts/probe/probe.h"
 
 static void say(const char *kind, const char *server, const char *text, const char *answer)
@@ -48,8 +48,11 @@ static void say_status(int status, const char *server, const char *answer)
 	if (status == 401 || status == 403) {
 		(void)snprintf(text, sizeof(text), "refuses the push (%d)", status);
 		say("wrong", server, text, answer);
-		change("check SPANPROF_BASIC_AUTH_USER and _PASSWORD, SPANPROF_AUTH_TOKEN and "
-		       "SPANPROF_TENANT_ID");
+		sp_line_say(
+			"server", "change", "check %s and its password, %s and %s",
+			sp_config_copy_name(SP_VAR_BASIC_AUTH_USER_FILE, SP_VAR_BASIC_AUTH_USER),
+			sp_config_copy_name(SP_VAR_AUTH_TOKEN_FILE, SP_VAR_AUTH_TOKEN),
+			sp_config_copy_name(SP_VAR_TENANT_ID_FILE, SP_VAR_TENANT_ID));
 	} else if (status == 404 || status == 405) {
 		(void)snprintf(text, sizeof(text), "answers %d: it is not Pyroscope", status);
 		say("wrong", server, text, "");
@@ -73,11 +76,8 @@ static void say_other(const char *server, const char *other)
 	const char *named = strcmp(other, "http") == 0 ? "https" : "http";
 
 	sp_line_say("server", "wrong", "server: %s answers %s there, not %s", server, other, named);
-	sp_line_say(
-		"server", "change",
-		"write %s:// in SPANPROF_SERVER_ADDRESS or PYROSCOPE_SERVER_ADDRESS, or give the "
-		"port for %s",
-		other, named);
+	sp_line_say("server", "change", "write %s:// in %s, or give the port for %s", other,
+		    sp_config_copy_name(SP_VAR_SERVER_ADDRESS, SP_VAR_SERVER_ADDRESS), named);
 }
 
 static void say_reply(const struct sp_config *config, const char *server,
@@ -87,7 +87,7 @@ static void say_reply(const struct sp_config *config, const char *server,
 	const char *other = NULL;
 	char answer[512];
 
-	sp_export_log_clean(answer, sizeof(answer), reply->text, reply->text_len);
+	sp_reply_words(reply, answer, sizeof(answer));
 	if (answered && reply->status >= 200 && reply->status < 300) {
 		say("ok", server, "accepts pushes (tried with an empty one)", "");
 		return;
@@ -104,9 +104,8 @@ static void say_reply(const struct sp_config *config, const char *server,
 		say_status(reply->status, server, answer);
 	} else {
 		say("wrong", server, "cannot be reached", answer);
-		change("check SPANPROF_SERVER_ADDRESS or PYROSCOPE_SERVER_ADDRESS, network "
-		       "policies, "
-		       "DNS and proxies");
+		sp_line_say("server", "change", "check %s, network policies, DNS and proxies",
+			    sp_config_copy_name(SP_VAR_SERVER_ADDRESS, SP_VAR_SERVER_ADDRESS));
 	}
 }
 

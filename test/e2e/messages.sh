@@ -58,6 +58,10 @@ said debug '.*' $((1 + 2 * (pushes + empty)))
 # Once, with what to do.
 run_under nobody SPANPROF_SERVER_ADDRESS=http://127.0.0.1:9 "$HOSTS/spans" 800
 said nobody 'push failed, will try again: .*[Cc]onnect.*; check SPANPROF_SERVER_ADDRESS, and that the server runs' 1
+# One port, the other scheme; the message names the variable that is set.
+double_start --ack-delay 0
+run_under scheme PYROSCOPE_SERVER_ADDRESS="https://localhost:${DOUBLE_URL##*:}" "$HOSTS/spans" 800
+said scheme 'push failed, will try again: .*; the server (speaks|may speak) http there, not https: check PYROSCOPE_SERVER_ADDRESS' 1
 double_start --ack-delay 0 --multitenancy --token s3cret
 run_under stranger SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" "$HOSTS/spans" 800
 [[ $(grep -c 'check SPANPROF_AUTH_TOKEN' "$WORK/stranger.err") == 1 ]] || fail "stranger: $(<"$WORK/stranger.err")"

@@ -246,7 +246,8 @@ Test(http, refuses_addresses_it_cannot_use, .timeout = 20)
 		warnings[0] = '\0';
 		core.config.server_address = bad[i];
 		cr_expect_eq(sp_http_new(&core.config, "1", &hooks, &http), -EINVAL, "%s", bad[i]);
-		cr_expect_not_null(strstr(warnings, "the server address cannot be used"));
+		cr_expect_not_null(strstr(
+			warnings, "the server address in SPANPROF_SERVER_ADDRESS cannot be used"));
 	}
 }
 

@@ -133,6 +133,25 @@ Test(http_secrets, warns_of_credentials_in_plain_http_to_another_host, .timeout 
 	}
 }
 
+Test(http_secrets, warns_once_of_credentials_in_a_file_of_headers, .timeout = 20)
+{
+	const char *plain = "{\"X-Y\": \"x\"}";
+
+	/* Which nobody answers for; a name that is no address of this machine's would be asked for. */
+	core.config.server_address = "http://[::ffff:0.0.0.0]:1";
+	core.config.http_headers_file = write_secret("headers", plain);
+	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
+	send_small();
+	cr_expect_str_eq(warnings, "");
+	write_secret("headers", "{\"Authorization\": \"Bearer x\"}");
+	send_small();
+	send_small();
+	sp_http_free(http);
+
+	cr_expect_str_eq(warnings, "credentials go to the server over plain http: anybody in "
+				   "between can read them; use https\n");
+}
+
 Test(http_secrets, follows_secrets_that_rotate, .timeout = 20)
 {
 	const char *token = write_secret("token", "first\n");

@@ -134,8 +134,50 @@ Test(start_line, failures_come_with_a_remedy)
 		{0, "SSL certificate problem",
 		 "SSL certificate problem; check SPANPROF_TLS_CA_FILE"},
 		{0, "the time is over", "the time is over"},
+		{0, "error:0A00010B:SSL routines::wrong version number",
+		 "error:0A00010B:SSL routines::wrong version number; the server speaks http there, "
+		 "not https: check SPANPROF_SERVER_ADDRESS"},
+		{0, "OpenSSL SSL_connect: SSL_ERROR_SYSCALL in connection to x",
+		 "OpenSSL SSL_connect: SSL_ERROR_SYSCALL in connection to x; the server may speak "
+		 "http there, not https: check SPANPROF_SERVER_ADDRESS"},
+		{502,
+		 "<html>\r\n<head><Title>502 Bad Gateway</TITLE></head>\r\n<body>\r\n<center>"
+		 "<h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx</center>",
+		 "status 502: 502 Bad Gateway"},
+		{502, "</title> in the wrong order <title>",
+		 "status 502: </title> in the wrong order <title>"},
 	};
 
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char out[SP_PUSH_ERROR];
+
+		answer(cases[i].status, cases[i].text);
+		sp_reply_describe(&reply, out, sizeof(out));
+		cr_expect_str_eq(out, cases[i].said);
+	}
+}
+
+Test(start_line, remedies_name_the_variables_that_are_set)
+{
+	static char address[] = "PYROSCOPE_SERVER_ADDRESS=http://x";
+	static char file[] = "SPANPROF_AUTH_TOKEN_FILE=/x", token[] = "PYROSCOPE_AUTH_TOKEN=x";
+	static char user[] = "PYROSCOPE_BASIC_AUTH_USER=x", authorities[] = "SSL_CERT_FILE=/x";
+	char *environment[] = {address, file, token, user, authorities, NULL};
+	static const struct {
+		int status;
+		const char *text;
+		const char *said;
+	} cases[] = {
+		{401, "",
+		 "status 401; check SPANPROF_AUTH_TOKEN_FILE, PYROSCOPE_BASIC_AUTH_USER and "
+		 "SPANPROF_TENANT_ID"},
+		{404, "",
+		 "status 404; check that PYROSCOPE_SERVER_ADDRESS is that of a Pyroscope server"},
+		{0, "resolve", "resolve; check the name in PYROSCOPE_SERVER_ADDRESS"},
+		{0, "certificate", "certificate; check SSL_CERT_FILE"},
+	};
+
+	sp_config_capture(environment);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char out[SP_PUSH_ERROR];
 
