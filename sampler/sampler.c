@@ -150,10 +150,12 @@ static int prepare(const struct sp_config *cfg)
 	};
 	sp_shown_label_parts_only = cfg->span_times && !cfg->off_cpu && !cfg->wall;
 	sp_shown_label_notes_waits =
-		cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES && (cfg->off_cpu || cfg->wall);
+		cfg->attributes != SP_ATTRIBUTES_NEVER && (cfg->off_cpu || cfg->wall);
 	h->thread_name = cfg->thread_name;
 	sp_thread_account_init(cfg->thread_name);
-	h->note_samples = cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES;
+	/* For whether a span has a profile, and of which type. */
+	h->note_samples =
+		cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES || sp_shown_label_notes_waits;
 	/* a forked child has the handler from its parent */
 	if (h->cookie == 0) {
 		err = sp_signals_install(cfg->signal_number, sp_handler);

@@ -15,16 +15,16 @@ struct preset {
 	bool finds_by_name;                /* its baseline selects by the label span_name */
 };
 
-#define CPU_PROFILE "process_cpu%3Acpu%3Ananoseconds%3Acpu%3Ananoseconds"
 #define DRILLDOWN                                                                                  \
 	"/a/grafana-pyroscope-app/"                                                                \
-	"explore?{datasource_variable}var-serviceName={service}&var-profileMetricId=" CPU_PROFILE  \
+	"explore?{datasource_variable}var-serviceName={service}&var-profileMetricId="              \
+	"{profile_type}"                                                                           \
 	"&explorationType=flame-graph&from={from_ms}&to={until_ms}"
 #define EXPLORE                                                                                    \
 	"/explore?left=%7B%22range%22%3A%7B%22from%22%3A%22{from_ms}%22%2C%22to%22%3A%22"          \
 	"{until_ms}%22%7D%2C{datasource_member}%22queries%22%3A%5B%7B%22refId%22%3A%22profile"     \
 	"%22%2C%22queryType%22"                                                                    \
-	"%3A%22profile%22%2C%22profileTypeId%22%3A%22" CPU_PROFILE                                 \
+	"%3A%22profile%22%2C%22profileTypeId%22%3A%22{profile_type}"                               \
 	"%22%2C%22groupBy%22%3A%5B%5D%2C%22labelSelector%22%3A%22%7Bservice_name%3D%5C%22"         \
 	"{service_selector}%5C%22"
 #define LEGACY_SPAN "{service_query}.cpu%7Bprofile_id%3D%22{span_id}%22%7D"
@@ -326,6 +326,8 @@ static bool put_value(struct writer *w, const struct sp_profile_url *l, const ch
 		put_query(w, service, strlen(service));
 	else if (is("service_selector", name, n))
 		put_selector(w, service, strlen(service));
+	else if (is("profile_type", name, n))
+		put_encoded(w, l->profile_type, strlen(l->profile_type));
 	else if (is("labels_query", name, n))
 		put_labels_query(w, l);
 	else

@@ -23,8 +23,9 @@ struct sp_profile_url {
 	enum sp_profile_url_kind kind;
 	const char *form; /* SPANPROF_PROFILE_URL or SPANPROF_BASELINE_URL: template or preset */
 	const char *base; /* SPANPROF_PROFILE_BASE_URL, NULL = the preset's usual one */
-	const char *datasource; /* SPANPROF_PROFILE_DATASOURCE; may be NULL */
-	const char *service;    /* may be NULL */
+	const char *datasource;   /* SPANPROF_PROFILE_DATASOURCE; may be NULL */
+	const char *service;      /* may be NULL */
+	const char *profile_type; /* as Pyroscope calls it */
 	const char *span_name;
 	size_t span_name_len;
 	bool name_is_label;          /* samples carry it as span_name */

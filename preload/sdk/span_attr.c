@@ -172,11 +172,22 @@ static bool wants_link(const struct sp_span_record *r, const struct sp_config *c
 {
 	if (cfg->attributes == SP_ATTRIBUTES_NEVER || !labelled(r, cfg))
 		return false;
-	if (cfg->attributes == SP_ATTRIBUTES_ALWAYS)
+	if (cfg->attributes == SP_ATTRIBUTES_ALWAYS && !cfg->off_cpu)
 		return true;
 	/* A sample that came after this question would belong to a span without a link to it. */
 	sp_span_unlabel(r);
-	return sp_span_table_has_sample(r);
+	return cfg->attributes == SP_ATTRIBUTES_ALWAYS || sp_span_table_has_sample(r) ||
+	       sp_span_table_has_wait(r);
+}
+
+/* The type of profile that has something of the span: wall has all of it, where there is one. */
+static const char *profile_type(const struct sp_span_record *r, const struct sp_config *cfg)
+{
+	if (cfg->wall)
+		return "wall:wall:nanoseconds:wall:nanoseconds";
+	return cfg->off_cpu && !sp_span_table_has_sample(r) && sp_span_table_has_wait(r)
+		       ? "off_cpu:off_cpu:nanoseconds::"
+		       : "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
 }
 
 /* A span that is too short for a sample has its times all the same. */
@@ -206,6 +217,7 @@ static __attribute__((noinline)) void set_all_links(const struct sp_span_record 
 	l.base = cfg->profile_base_url;
 	l.datasource = cfg->profile_datasource;
 	l.service = cfg->service_name;
+	l.profile_type = profile_type(r, cfg);
 	l.name_is_label = cfg->span_name_scope != SP_SCOPE_NONE;
 	l.baseline_labels = cfg->baseline_labels;
 	l.start_ns = r->start_ns;

@@ -208,8 +208,10 @@ struct sp_config_var {
 	  .choices = sp_config_link_choices, \
 	  .words = "no link, or " SP_PROFILE_URL_DEFAULT " if SPANPROF_PROFILE_BASE_URL is set", \
 	  .help = "`pyroscope.profile.url` of a span: a preset, or a URL with {span_id}, " \
-		  "{trace_id}, {service}, {span_name}, {from_ms}, {until_ms}, {from_ns}, " \
-		  "{until_ns}. The times are extended by SPANPROF_UPLOAD_INTERVAL and " \
+		  "{trace_id}, {service}, {span_name}, {profile_type}, {from_ms}, {until_ms}, " \
+		  "{from_ns}, {until_ns}. The type is `wall` where SPANPROF_WALL is set, `off_cpu` " \
+		  "for a span that has waits in its profile and no CPU samples, and CPU for all " \
+		  "others. The times are extended by SPANPROF_UPLOAD_INTERVAL and " \
 		  "SPANPROF_PUSH_TIMEOUT, so that they include the whole profile.") \
 	X(BASELINE_URL, LINK, baseline_url, \
 	  .source = {{"SPANPROF_BASELINE_URL", SP_FORM_OWN}}, \

@@ -44,7 +44,7 @@ int sp_span_table_init(void)
 	words = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*words));
 	table.by_id = sp_arena_map(INDEX_SIZE);
 	table.by_handle = sp_arena_map(INDEX_SIZE);
-	noted = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*noted));
+	noted = sp_arena_map((size_t)SP_SPAN_NOTES * SP_SPANS_MAX * sizeof(*noted));
 	if (words == NULL || noted == NULL || table.by_id == NULL || table.by_handle == NULL ||
 	    sp_span_free_list_init() != 0)
 		return -ENOMEM;
@@ -253,13 +253,23 @@ void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id)
 						      memory_order_relaxed);
 }
 
-bool sp_span_table_has_sample(const struct sp_span_record *r)
+static bool is_noted(const struct sp_span_record *r, uint32_t first)
 {
 	const _Atomic uint64_t *noted = atomic_load_explicit(&sp_span_noted, memory_order_relaxed);
 	uint32_t n = (r->ref & SP_SPAN_NUMBER_MASK) - 1;
 
 	return noted != NULL && n < SP_SPANS_MAX &&
-	       atomic_load_explicit(&noted[n], memory_order_relaxed) == r->span_id;
+	       atomic_load_explicit(&noted[first + n], memory_order_relaxed) == r->span_id;
+}
+
+bool sp_span_table_has_sample(const struct sp_span_record *r)
+{
+	return is_noted(r, 0);
+}
+
+bool sp_span_table_has_wait(const struct sp_span_record *r)
+{
+	return is_noted(r, SP_SPANS_MAX);
 }
 
 /* The record behind a cell of an index. False if there is none, or no longer. */

@@ -81,8 +81,12 @@ SP_SIGSAFE bool sp_span_table_is_open(uint32_t ref, uint64_t span_id);
  */
 SP_SIGSAFE void sp_span_table_note_sample(uint32_t ref, uint64_t span_id);
 
-/* Whether a sample of the span was noted. */
+/* The same of a wait that is in a profile. */
+SP_SIGSAFE void sp_span_table_note_wait(uint32_t ref, uint64_t span_id);
+
+/* Whether that was noted of the span. */
 bool sp_span_table_has_sample(const struct sp_span_record *r);
+bool sp_span_table_has_wait(const struct sp_span_record *r);
 
 /*
  * Walks all open spans, as long as it returns true; *at is 0 at first. Spans that start or end

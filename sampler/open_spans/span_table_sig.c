@@ -60,14 +60,14 @@ SP_SIGSAFE bool sp_span_table_is_open(uint32_t ref, uint64_t span_id)
 	return entry_of(ref, span_id) != NULL;
 }
 
-SP_SIGSAFE void sp_span_table_note_sample(uint32_t ref, uint64_t span_id)
+static inline void note(uint32_t ref, uint64_t span_id, uint32_t first)
 {
 	_Atomic uint64_t *noted = atomic_load_explicit(&sp_span_noted, memory_order_acquire);
 	uint64_t was;
 
 	if (noted == NULL || entry_of(ref, span_id) == NULL)
 		return;
-	noted = &noted[(ref & SP_SPAN_NUMBER_MASK) - 1];
+	noted = &noted[first + (ref & SP_SPAN_NUMBER_MASK) - 1];
 	for (int i = 0; i < NOTE_TRIES; i++) {
 		/*
 		 * The old note is read before the entry is checked. If the span ends between here
@@ -81,4 +81,14 @@ SP_SIGSAFE void sp_span_table_note_sample(uint32_t ref, uint64_t span_id)
 			    noted, &was, span_id, memory_order_release, memory_order_relaxed))
 			return;
 	}
+}
+
+SP_SIGSAFE void sp_span_table_note_sample(uint32_t ref, uint64_t span_id)
+{
+	note(ref, span_id, 0);
+}
+
+SP_SIGSAFE void sp_span_table_note_wait(uint32_t ref, uint64_t span_id)
+{
+	note(ref, span_id, SP_SPANS_MAX);
 }

@@ -39,9 +39,11 @@ _Static_assert(SP_SPANS_MAX <= SP_SPAN_NUMBER_MASK, "a number and its 1 fit");
 extern struct sp_span_words *_Atomic sp_span_words;
 
 /*
- * For each entry the id of the last span that was sampled. An id and not a flag: if a slow handler
- * writes it after the entry was reused, it does not count for the next span.
+ * For each entry the id of the last span that was sampled, and after these for each of the last that has a wait in a
+ * profile. An id and not a flag: if a slow handler writes it after the entry was reused, it does not count for the
+ * next span.
  */
+#define SP_SPAN_NOTES 2U
 extern _Atomic uint64_t *_Atomic sp_span_noted;
 
 #endif

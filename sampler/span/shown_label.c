@@ -16,7 +16,7 @@ void sp_shown_label_note_wait(uint32_t block)
 	struct sp_span_record r;
 
 	if (id != 0 && sp_span_table_by_id(id, &r))
-		sp_span_table_note_sample(r.ref, id);
+		sp_span_table_note_wait(r.ref, id);
 }
 
 void sp_shown_label_put(struct sp_thread *t)

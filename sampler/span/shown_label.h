@@ -20,7 +20,7 @@
 
 void sp_shown_label_put(struct sp_thread *t);
 
-/* Written at activation: it matters which spans have a wait in a profile (sp_span_table_note_sample()). */
+/* Written at activation: it matters which spans have a wait in a profile (sp_span_table_note_wait()). */
 extern bool sp_shown_label_notes_waits;
 
 /* Notes the span of that thread, which may be another one, whose wait the exporter has put into a profile. */

@@ -144,9 +144,28 @@ def links(path):
     print(sum(linked), len(linked))
 
 
+def types(path, cpu):
+    """The link of each span names the type of profile that has something of it: CPU where it has samples."""
+    with open(cpu, encoding="utf-8") as file:
+        sampled = {s["span_id"] for s in json.load(file)["spans"] if s["samples"] > 0}
+    seen = collections.Counter()
+    with open(path, encoding="utf-8") as file:
+        for span in map(json.loads, file):
+            url = span["attributes"].get("pyroscope.profile.url")
+            if url is None:
+                continue
+            wanted = "process_cpu" if span["attributes"]["pyroscope.profile.id"] in sampled else "off_cpu"
+            seen[wanted] += 1
+            if not url.startswith("http://grafana/%s%%3A" % wanted):
+                fail("%s: %s, not of type %s" % (span["name"], url, wanted))
+    print("links by type:", dict(seen))
+    if not seen["off_cpu"]:
+        fail("no link leads to a profile of waits")
+
+
 def main():
     command, *words = sys.argv[1:]
-    {"sums": sums, "stacks": stacks, "seen": seen, "share": share, "links": links}[command](*words)
+    {"sums": sums, "stacks": stacks, "seen": seen, "share": share, "links": links, "types": types}[command](*words)
 
 
 main()

@@ -98,9 +98,11 @@ done
 
 # What is waited for, if asked. A span of which a wait is in the profile has a link to it.
 TURNS_OF=1 HOST_OF=waits_sdk waits "$WORK/targets" targets SPANPROF_OFF_CPU=true SPANPROF_OFF_CPU_TARGETS=true \
-	SPANPROF_ATTRIBUTES=with-samples
+	SPANPROF_ATTRIBUTES=with-samples SPANPROF_PROFILE_URL='http://grafana/{profile_type}'
 read -r linked spans < <(links targets)
 ((linked == spans)) || fail "$linked of $spans spans that wait have a link to the profile of waits"
+of_type "$WORK/targets" cpu json "$WORK/targets.cpu"
+python3 "$COMPARE" types "$WORK/targets.spans" "$WORK/targets.cpu"
 of_type "$WORK/targets" off_cpu folded "$WORK/targets.folded"
 grep -q ";recvfrom tcp 127.0.0.1:$(value targets port) [0-9]*$" "$WORK/targets.folded" ||
 	fail "no wait names the other end of its connection"

@@ -9,6 +9,7 @@
 static struct sp_profile_url sample = {
 	.form = "",
 	.service = "shop",
+	.profile_type = "process_cpu:cpu:nanoseconds:cpu:nanoseconds",
 	.span_name = "GET /cart",
 	.span_name_len = 9,
 	.name_is_label = true,
@@ -48,6 +49,7 @@ Test(profile_url, fills_in_placeholders)
 		{"{span_id}", "00f067aa0ba902b7"},
 		{"{trace_id}", "4bf92f3577b34da6a3ce929d0e0e4736"},
 		{"{service}", "shop"},
+		{"{profile_type}", "process_cpu%3Acpu%3Ananoseconds%3Acpu%3Ananoseconds"},
 		{"{span_name}", "GET%20%2Fcart"},
 		{"{from_ns}/{until_ns}", "1700000000123456789/1700000010999999999"},
 		{"{from_ms}/{until_ms}", "1700000000123/1700000010999"},

@@ -154,6 +154,50 @@ Test(span_attr, on_request_only_a_span_with_samples_gets_any)
 	cr_assert_eq(seen.n, 2);
 }
 
+Test(span_attr, the_link_names_the_type_that_has_something_of_the_span)
+{
+	static const struct {
+		bool always, off_cpu, wall, waited, sampled;
+		const char *link; /* NULL = none */
+	} rows[] = {
+		{.sampled = true, .link = "process_cpu"},
+		{.off_cpu = true, .link = NULL},
+		{.off_cpu = true, .waited = true, .link = "off_cpu"},
+		{.off_cpu = true, .sampled = true, .link = "process_cpu"},
+		{.off_cpu = true, .waited = true, .sampled = true, .link = "process_cpu"},
+		{.wall = true, .waited = true, .link = "wall"},
+		{.wall = true, .off_cpu = true, .waited = true, .link = "wall"},
+		{.wall = true, .sampled = true, .link = "wall"},
+		{.always = true, .link = "process_cpu"},
+		{.always = true, .off_cpu = true, .link = "process_cpu"},
+		{.always = true, .off_cpu = true, .waited = true, .link = "off_cpu"},
+	};
+
+	sp_lifecycle_settings.profile_url = "{profile_type}";
+	cr_assert_eq(sp_span_table_init(), 0);
+	for (size_t i = 0; i < SP_ARRAY_LEN(rows); i++) {
+		struct sp_span_record r = record(true);
+
+		sp_lifecycle_settings.attributes =
+			rows[i].always ? SP_ATTRIBUTES_ALWAYS : SP_ATTRIBUTES_WITH_SAMPLES;
+		sp_lifecycle_settings.off_cpu = rows[i].off_cpu;
+		sp_lifecycle_settings.wall = rows[i].wall;
+		r.handle = r.span_id = r.root_id = i + 1;
+		cr_assert_eq(sp_span_table_add(&r), 0);
+		if (rows[i].waited)
+			sp_span_table_note_wait(r.ref, r.span_id);
+		if (rows[i].sampled)
+			sp_span_table_note_sample(r.ref, r.span_id);
+		seen.n = 0;
+		sp_span_attr_apply(&r, &set, NULL);
+		cr_expect_eq(seen.n, rows[i].link != NULL ? 2 : 0, "row %zu", i);
+		if (seen.n == 2)
+			cr_expect_eq(strncmp(seen.value[1], rows[i].link, strlen(rows[i].link)), 0,
+				     "row %zu: %s", i, seen.value[1]);
+		(void)sp_span_table_remove(r.span_id, &r);
+	}
+}
+
 Test(span_attr, asked_whether_it_has_samples_a_span_gets_no_more)
 {
 	const uint8_t id[8] = {1};
