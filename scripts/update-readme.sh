@@ -27,6 +27,9 @@ readonly BENCH=test/bench/README.md
 COSTS=$(cat <<'END_OF_COSTS'
 a span by default (SPANPROF_ATTRIBUTES=with-samples), 1 thread(s), of opentelemetry-cpp's own start and end|time of a span
 a span with SPANPROF_ATTRIBUTES=always, 1 thread(s), of opentelemetry-cpp's own start and end|time of a span whose attribute the SDK copies
+a span that is current in a Scope, by default, of opentelemetry-cpp's own start, Scope and end|time of a span in a `Scope`
+a local root with SPANPROF_SPAN_CPU_TIME, more than one without|each local root with `SPANPROF_SPAN_CPU_TIME`
+a local root with SPANPROF_SPAN_TIMES, more than one without|each local root with `SPANPROF_SPAN_TIMES`
 CPU overhead of a compilation by clang at 100 Hz, sampling alone|CPU time of a busy program, sampled at 100 Hz
 the exporter at 100 Hz on two busy threads, of one processor|CPU time of the exporter beside two busy threads
 memory per sampled thread, the stack that its signal handler touches included|memory of each sampled thread

@@ -118,7 +118,9 @@ CPU time of roots|root, always|a local root with SPANPROF_SPAN_CPU_TIME, more th
 times of roots|root, always|a local root with SPANPROF_SPAN_TIMES, more than one without|3000
 END
 echo "opentelemetry-cpp, each span current from its start to its end:"
-few_settings | BENCH_SCOPE=1 rounds_of direct 1 0
+settings | grep -E '^(without us|root, (never|with-samples))' | BENCH_SCOPE=1 rounds_of direct 1 0
+echo "  with-samples: $(answer "a span that is current in a Scope, by default, of opentelemetry-cpp's own start, Scope and end" \
+	"$(percent 'root, with-samples')" % $TARGET_ALWAYS)"
 for open in 10 1000 10000; do
 	echo "opentelemetry-cpp, with $open spans open on another thread:"
 	few_settings | rounds_of direct 1 $open
