@@ -107,7 +107,10 @@ static bool is_of_libc(const char *function)
 	return false;
 }
 
-/* Only of functions that use some time themselves: most programs have such callers, which are no one's question. */
+/*
+ * Only of functions that use some time themselves. Most programs have callers without a name at the root of
+ * each stack, such as those of a thread pool, and a hint about these would be in every report.
+ */
 void sp_describe_hint(const struct sp_reading *r, char out[SP_DESCRIBE_TEXT])
 {
 	const struct sp_tally *sums = &r->tally;
