@@ -45,6 +45,12 @@
 #define START_WAIT_NS (50 * SP_NS_PER_MS)
 
 /*
+ * A start that took longer than this will never end: its thread was cancelled asynchronously, or a handler
+ * of the host that interrupted it has left by longjmp(). Nobody waits for it any more.
+ */
+#define START_MOST_NS (500 * SP_NS_PER_MS)
+
+/*
  * A forked child that used less CPU time than this, and has no sample, does not wait for a flush at
  * its end.
  */
@@ -182,6 +188,9 @@ static bool start_by_winner(void)
 						       memory_order_relaxed);
 }
 
+/* Set by the first one who waits for a start; 0 = nobody has. */
+static _Atomic uint64_t start_most_until;
+
 /*
  * Another thread is starting, which is short and happens once in a process. Without the wait, a
  * program that starts its threads together would lose the first spans of all threads but one.
@@ -189,7 +198,14 @@ static bool start_by_winner(void)
 static bool wait_for_winner(void)
 {
 	uint64_t end = sp_monotonic_ns() + START_WAIT_NS;
+	uint64_t most = 0;
 	int state_now;
+
+	if (!atomic_compare_exchange_strong_explicit(&start_most_until, &most,
+						     end - START_WAIT_NS + START_MOST_NS,
+						     memory_order_relaxed, memory_order_relaxed) &&
+	    most < end)
+		end = most;
 
 	do {
 		(void)sp_syscall(SYS_sched_yield);
@@ -222,6 +238,7 @@ bool sp_lifecycle_start_or_work(void)
 		errno = saved;
 		return ok;
 	}
+	atomic_store_explicit(&start_most_until, 0, memory_order_relaxed);
 	ok = start_by_winner();
 	errno = saved;
 	return ok;

@@ -156,6 +156,20 @@ Test(lifecycle, a_thread_that_comes_while_another_one_starts_is_not_turned_away)
 	cr_assert_eq(exporter.started, 1);
 }
 
+/* The thread that was starting is gone. */
+Test(lifecycle, a_start_that_never_ends_does_not_hold_up_every_span)
+{
+	uint64_t begin;
+
+	load_with(NULL, NULL);
+	atomic_store(&sp_lifecycle_state, SP_LIFECYCLE_STARTING);
+	begin = sp_monotonic_ns();
+	for (int i = 0; i < 100; i++)
+		cr_assert_not(sp_lifecycle_start());
+
+	cr_expect_lt(sp_monotonic_ns() - begin, UINT64_C(2000000000));
+}
+
 Test(lifecycle, is_off_before_it_was_loaded)
 {
 	cr_assert_not(sp_lifecycle_wanted());
