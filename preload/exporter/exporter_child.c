@@ -21,6 +21,8 @@
 #include "preload/exporter/raw_clone.h"
 #include "sampler/base/arch_sig.h"
 
+_Atomic bool sp_raw_clone_by_3;
+
 #define SIGNALS 64
 /* What the program needs: files that it reads, connections. */
 #define DESCRIPTORS_NEEDED 256U

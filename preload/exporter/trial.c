@@ -179,8 +179,6 @@ static bool may_have_filter(void)
 }
 
 _Atomic uint32_t sp_trial_seen;
-_Atomic bool sp_raw_clone_by_3;
-
 /* A program may record spans much faster than files can be read. */
 #define LOOK_AGAIN_NS (20 * SP_NS_PER_MS)
 
