@@ -46,9 +46,12 @@ void sp_sdk_disproved(enum sp_sdk sdk, enum sp_sdk_fact fact)
 	if (r != NULL)
 		atomic_fetch_or_explicit(&r->sdk[sdk].disproved, bit, memory_order_relaxed);
 	read_log_level();
-	sp_log(level, "%s: %s%s is not understood: %s", sp_sdk_texts[sdk].name,
-	       fact == SP_SDK_FACT_OWN_STORAGE ? "" : "this release's ",
-	       sp_sdk_fact_texts[fact].name, sp_sdk_fact_texts[fact].instead);
+	if (fact == SP_SDK_FACT_OWN_STORAGE)
+		sp_log(level, "%s: the program's own context storage is not understood: %s",
+		       sp_sdk_texts[sdk].name, sp_sdk_fact_texts[fact].instead);
+	else
+		sp_log(level, "%s: this release's %s is not understood: %s", sp_sdk_texts[sdk].name,
+		       sp_sdk_fact_texts[fact].name, sp_sdk_fact_texts[fact].instead);
 }
 
 void sp_sdk_publish(enum sp_sdk sdk, struct sp_region_sdk *out)
