@@ -287,7 +287,7 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_FLUSH_TIMEOUT", SP_FORM_OWN}}, \
 	  .min = 0, .max = 60000, .fallback = "2s", \
 	  .help = "How long the end of a process may be delayed: until the last push is " \
-		  "done and the exporter has ended if this process has started it, else " \
+		  "done and the exporter is gone if this process has started it, else " \
 		  "until the exporter has its samples. `0` = no delay: the exporter outlives " \
 		  "the process, whoever inherits it (pid 1, a subreaper) can wait for it, and " \
 		  "only SPANPROF_STATUS_FILE tells if the last push fails.") \
