@@ -10,6 +10,7 @@
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,8 +19,10 @@
 #include "preload/exporter/exporter_path.h"
 #include "preload/exporter/exporter_process.h"
 #include "preload/exporter/keeper.h"
+#include "sampler/base/fmt.h"
 #include "sampler/base/log.h"
 #include "sampler/base/monotonic.h"
+#include "sampler/base/proc_status.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/config/config_copy.h"
 #include "sampler/region/region.h"
@@ -248,6 +251,22 @@ void sp_exporter_tell_ended(void)
 		tell_start_failed(err != 0 ? reason(err) : "it ended at once");
 }
 
+/*
+ * Whether the exporter was stopped by a signal (SIGSTOP). It answers when somebody lets it go on,
+ * which may be never, and takes what is in the region then, whether we have ended or not. A stop by
+ * a debugger or tracer (state "t") does not count, as it is mostly a short one.
+ */
+static bool is_stopped(const struct sp_region *r)
+{
+	char file[32];
+	char line[SP_PROC_STATUS_LINE];
+	int32_t pid = atomic_load_explicit(&r->exporter_pid, memory_order_relaxed);
+
+	(void)sp_fmt_snprintf(file, sizeof(file), "/proc/%d/status", (int)pid);
+	return pid > 0 && sp_proc_status(file, "\nState:", line) > 0 &&
+	       strncmp(line, "\nState:\tT", sizeof("\nState:\tT") - 1) == 0;
+}
+
 /* Returns the value that flush_done will have when it is answered. */
 static uint32_t ask_for_flush(struct sp_region *r, uint64_t deadline_ns, bool ends)
 {
@@ -262,9 +281,13 @@ static uint32_t ask_for_flush(struct sp_region *r, uint64_t deadline_ns, bool en
 	return mine;
 }
 
-/* False if the exporter has ended before it answered. */
-static bool flush(uint64_t end, bool ends)
+/*
+ * False if the exporter has ended before it answered, or is stopped and will be killed, as it is this
+ * process's own; then *until is now.
+ */
+static bool flush(uint64_t *until, bool ends)
 {
+	uint64_t end = *until;
 	struct sp_region *r = NULL;
 	uint64_t now = sp_monotonic_ns();
 	uint64_t look = now;
@@ -288,6 +311,10 @@ static bool flush(uint64_t end, bool ends)
 				return (int32_t)(atomic_load_explicit(&r->flush_done,
 								      memory_order_acquire) -
 						 mine) >= 0;
+			if (is_stopped(r)) {
+				*until = now;
+				return !sp_keeper_made(r);
+			}
 			look = now + LOOK_NS;
 		}
 		futex_wait(&r->flush_done, done, end - now < LOOK_NS ? end - now : LOOK_NS);
@@ -310,9 +337,9 @@ bool sp_exporter_finish(uint32_t timeout_ms)
 		(void)sp_exporter_process_may_start();
 		return true;
 	}
-	answered = flush(end, true);
+	answered = flush(&end, true);
 	/* Also a keeper that could not start an exporter, or whose exporter has ended long ago. */
 	if (!sp_seccomp_is_on())
-		(void)sp_exporter_process_end(end + GRACE_NS);
+		(void)sp_exporter_process_end(answered ? end + GRACE_NS : end);
 	return answered;
 }

@@ -8,7 +8,7 @@ HOST_BURN := $(B)/test/libburn.so
 HOST_PLUGIN := $(B)/test/libplugin.so
 HOST_RPATH := -L$(B)/test -Wl,-rpath,'$$ORIGIN/..' -lpthread
 
-HOSTS_WITH_FIXTURE := alternate blocked busy calls close_fds context ending family forgetful fork_list handlers inheritor itimer labels leaves names outside pending \
+HOSTS_WITH_FIXTURE := alternate blocked busy calls close_fds context ending family forgetful fork_list forks handlers inheritor itimer labels leaves names outside pending \
 	pointers race_free requests sandbox setxid small_stack spawn spend \
 	taker tasks threads urgent vfork_mask waits
 HOSTS_WITH_SDK := prefork spans

@@ -1,0 +1,61 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Nobody waits for an exporter that is stopped: neither forked children at their end, nor the host.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+export SPANPROF_SAMPLE_RATE=250
+
+is_ready()
+{
+	grep -qx ready "$WORK/$1.out" && [[ -s $WORK/$1/$HOST.status ]]
+}
+
+# start NAME [VARIABLE=VALUE]... HOST ARGUMENT...: until it is about to fork, with profiles in $WORK/NAME.
+start()
+{
+	local name=$1
+
+	shift
+	mkdir "$WORK/$name"
+	mkfifo "$WORK/$name.in"
+	touch "$WORK/$name.out"
+	env LD_PRELOAD="$SO" SPANPROF_OUTPUT_DIR="$WORK/$name" \
+		SPANPROF_STATUS_FILE="$WORK/$name/%p.status" "$@" <"$WORK/$name.in" >"$WORK/$name.out" \
+		2>"$WORK/$name.err" &
+	HOST=$!
+	STARTED+=("$HOST")
+	exec {GO}>"$WORK/$name.in"
+	poll_until 20 is_ready "$name" || fail "$name: not ready: $(<"$WORK/$name.err")"
+}
+
+has_ended()
+{
+	! kill -0 "$HOST" 2>/dev/null
+}
+
+# finish NAME SECONDS: lets it fork, and it ends as it would without us, in that time.
+finish()
+{
+	local rc=0
+
+	echo >&"$GO"
+	exec {GO}>&-
+	poll_until "$2" has_ended || fail "$1: did not end in $2 s: $(<"$WORK/$1.out")"
+	wait "$HOST" || rc=$?
+	[[ $rc == 12 ]] || fail "$1: exit status $rc: $(<"$WORK/$1.err")"
+}
+
+none_left()
+{
+	[[ -z $(exporters_in "$WORK") ]]
+}
+
+# Nobody waits for an exporter that is stopped: neither children that have samples, nor the host at its end.
+start stopped "$HOSTS/forks" 300 5 end
+exporter=$(exporters_in "$WORK/stopped")
+kill -STOP "$exporter"
+finish stopped 20
+expect_silent stopped
+kill -CONT "$exporter"
+poll_until 20 none_left || fail "stopped: the exporter does not end"
