@@ -189,8 +189,8 @@ struct sp_config_var {
 		  "`spanprof.cpu_time_ns`, `.runnable_time_ns`, `.blocked_time_ns`, of it " \
 		  "`.lock_wait_time_ns` and `.io_wait_time_ns`, `.page_faults.major`, " \
 		  "`.context_switches.voluntary` and `.involuntary`. What is not known is left out, " \
-		  "such as waits in spans of less than 20 ms. Costs four system calls per " \
-		  "local root and thread.") \
+		  "such as the waits of most spans of less than 30 ms and of some of up to " \
+		  "80 ms. Costs four system calls per local root and thread.") \
 	X(OFF_CPU, BOOL, off_cpu, \
 	  .source = {{"SPANPROF_OFF_CPU", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Add the profile `off_cpu`: where threads with a span wait, how long, " \

@@ -15,7 +15,7 @@
  *   looks 50 times a second (thread_labels.h). It is exact where the thread never gave up its processor by
  *   itself: then it was never blocked. Else what came after the exporter's last look at a part is taken for more
  *   of what it saw then; if that is more than a quarter of the time, the numbers count as unknown. Those
- *   of spans shorter than 20 ms mostly are, and all if the exporter does not look.
+ *   of spans shorter than 30 ms mostly are, of some up to 80 ms too, and all if the exporter does not look.
  *
  * Nothing but the CPU time is known of a root that ends while it is active on another thread, that a
  * forked child has from its parent, or that was never active.
