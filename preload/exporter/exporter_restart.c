@@ -15,8 +15,8 @@
 #include "sampler/region/region.h"
 #include "sampler/sampling/region_swap.h"
 
-/* Each exporter takes a region, and the first one has one. */
-#define RESTARTS_MAX (SP_REGIONS_MAX - 1)
+/* After exporters that ended before their time. */
+#define RESTARTS_MAX 3U
 
 /*
  * The first restart is immediate: the process may be about to end, with samples that nobody has

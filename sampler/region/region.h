@@ -220,8 +220,11 @@ static inline struct sp_region *sp_region_now(void)
 	return atomic_load_explicit(&sp_region, memory_order_acquire);
 }
 
-/* The most regions that a process has, the first one included. */
-#define SP_REGIONS_MAX 4U
+/*
+ * The most regions that a process has, the first one included: a worker that a server forked goes on in
+ * another one whenever the sibling ends that has started the exporter.
+ */
+#define SP_REGIONS_MAX 16U
 
 /*
  * APP. Makes and maps a region with parts of these sizes (rounded up to whole pages). Returns the

@@ -291,7 +291,7 @@ Test(region_swap, gives_the_memory_of_old_rings_back_when_nobody_writes_there_an
 	cr_expect_eq(all(SP_COUNT_SAMPLES_PUT), 401);
 }
 
-Test(region_swap, is_done_three_times)
+Test(region_swap, is_not_done_without_end)
 {
 	struct sp_region *last;
 	struct sp_region_loss lost;
