@@ -8,7 +8,6 @@
 #include "preload/exporter/trial.h"
 
 #include <fcntl.h>
-#include <gnu/libc-version.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
@@ -166,16 +165,17 @@ static int try_all(void)
 #define SECCOMP "\nSeccomp:" /* fs/proc/array.c, task_seccomp; then a tab and a digit */
 
 /*
- * Whether the calling thread may have a filter. Not by prctl(), which the filter may forbid; the
- * calls used here were made by the loader in the same program. If the file cannot be read, there
- * may be one.
+ * Whether the calling thread has a filter. Not by prctl(), which the filter may forbid; the calls used
+ * here were made by the loader in the same program. Only where there is no /proc it has to be asked.
  */
 static bool may_have_filter(void)
 {
 	char line[SP_PROC_STATUS_LINE];
 	int found = sp_proc_status("/proc/thread-self/status", SECCOMP, line);
 
-	return found < 0 || (found > 0 && strcmp(line, SECCOMP "\t0") != 0);
+	if (found < 0)
+		return sp_arch_syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0) > 0;
+	return found > 0 && strcmp(line, SECCOMP "\t0") != 0;
 }
 
 _Atomic uint32_t sp_trial_seen;
@@ -194,6 +194,9 @@ static bool has_threads(void)
 	       strcmp(line, THREADS "\t1") != 0;
 }
 
+/* Weak, because other C libraries do not have it, and would end a program that is preloaded with us. */
+const char *gnu_get_libc_version(void) __attribute__((weak));
+
 /* The C library makes threads by clone3(2): since 2.34, on aarch64 since 2.37. */
 static bool is_clone3_known(void)
 {
@@ -202,7 +205,7 @@ static bool is_clone3_known(void)
 #else
 	const uint64_t since = 37;
 #endif
-	const char *version = gnu_get_libc_version();
+	const char *version = gnu_get_libc_version != NULL ? gnu_get_libc_version() : "";
 	uint64_t major;
 	uint64_t minor;
 

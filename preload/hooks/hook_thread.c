@@ -54,7 +54,11 @@ static uint32_t stack_bytes(const pthread_attr_t *attr)
 	return (uint32_t)bytes;
 }
 
-/* Also for threads that the SDK makes inside of a hooked call. */
+/*
+ * The new thread does this first of all, as the C library has installed its handler by then, and the thread's
+ * first signal may come at once. Its creator does it for threads that begin without us, such as those that
+ * the SDK makes inside of a hooked call, and where the creation failed.
+ */
 static void keep_signal(void)
 {
 	if (sp_lifecycle_active())
@@ -68,6 +72,7 @@ static void *run_pthread(void *arg)
 	void *start_arg = t->start_arg;
 	void *result;
 
+	keep_signal();
 	sp_thread_born(t);
 	result = start(start_arg);
 	sp_thread_ended();
@@ -86,6 +91,7 @@ SP_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void
 	t = claim();
 	if (t == NULL) {
 		rc = next(thread, attr, start, arg);
+		keep_signal();
 		if (rc == 0 && sp_lifecycle_asleep())
 			sp_lifecycle_made_thread();
 	} else {
@@ -93,10 +99,11 @@ SP_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void
 		t->start_arg = arg;
 		atomic_store_explicit(&t->stack_bytes, stack_bytes(attr), memory_order_relaxed);
 		rc = next(thread, attr, run_pthread, t);
-		if (rc != 0)
+		if (rc != 0) {
 			sp_thread_unclaim(t);
+			keep_signal();
+		}
 	}
-	keep_signal();
 	return rc;
 }
 
@@ -107,6 +114,7 @@ static int run_thrd(void *arg)
 	void *start_arg = t->start_arg;
 	int result;
 
+	keep_signal();
 	sp_thread_born(t);
 	result = start(start_arg);
 	sp_thread_ended();
@@ -136,15 +144,17 @@ SP_EXPORT int thrd_create(thrd_t *thread, thrd_start_t start, void *arg)
 	t = claim();
 	if (t == NULL) {
 		rc = next(thread, start, arg);
+		keep_signal();
 		if (rc == thrd_success && sp_lifecycle_asleep())
 			sp_lifecycle_made_thread();
 	} else {
 		t->start = (void *(*)(void *))(uintptr_t)start;
 		t->start_arg = arg;
 		rc = next(thread, run_thrd, t);
-		if (rc != thrd_success)
+		if (rc != thrd_success) {
 			sp_thread_unclaim(t);
+			keep_signal();
+		}
 	}
-	keep_signal();
 	return rc;
 }

@@ -95,7 +95,11 @@ static void add_signals(int at_start)
 		if (strncmp(text, "SigBlk:", 7) == 0)
 			kernel = strtoull(text + 8, NULL, 16);
 		if (strncmp(text, "SigIgn:", 7) == 0)
-			ignored = strtoull(text + 8, NULL, 16);
+			/*
+			 * But for the two that the C library keeps for itself (32 and 33): they are ignored where
+			 * posix_spawn() started the program, and by default where one that handles them did.
+			 */
+			ignored = strtoull(text + 8, NULL, 16) & ~(3ULL << 31);
 	}
 	if (file != NULL)
 		fclose(file);

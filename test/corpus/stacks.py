@@ -60,7 +60,7 @@ def read_profile(path):
 
 
 def profiles(folder, program, suffix=""):
-    wanted = re.compile(r"spanprof-unknown_service_(%s)-\d+-[^-]+-\d+%s\.pb\.gz" % (program, suffix))
+    wanted = re.compile(r"spanprof-unknown_service_(%s)-\d+-[^-]+-[^-]+-\d+%s\.pb\.gz" % (program, suffix))
     return [path for path in sorted(glob.glob(folder + "/*.pb.gz"))
             if wanted.fullmatch(os.path.basename(path))]
 

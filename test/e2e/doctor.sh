@@ -72,16 +72,18 @@ diagnosis well.command 0
 grep -q '^  ok .*samples, [1-9][0-9]* of them in 1 spans' "$WORK/well.command.out" || fail "no samples"
 grep -qx 'done' "$WORK/well.command.out" || fail "the command's output is lost"
 
-# Its exporter is gone, by whatever hand.
+# Its exporter is gone, by whatever hand, and no hook has started another one so far.
 host_start "$ACTIVE" "$SERVICE" "$SERVER" "${REQUESTS[@]}"
-kill -9 "$(exporter_of "$HOST_PID")"
+exporter=$(exporter_of "$HOST_PID")
+kill -STOP "$HOST_PID"
+kill -9 "$exporter"
 is_gone()
 {
 	! exporter_of "$HOST_PID" >/dev/null
 }
 poll_until 20 is_gone || fail "another exporter has come"
 run ended "$DOCTOR" "$HOST_PID"
-kill "$HOST_PID"
+kill -KILL "$HOST_PID"
 diagnosis ended 1 'its exporter has ended'
 
 # 1. The profiles are there, under another name than the spans.

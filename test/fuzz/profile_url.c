@@ -53,6 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	l.baseline_labels = (flags & 32) != 0 ? text[4] : NULL;
 	/* One flag for both: there are no more of them. */
 	l.datasource = (flags & 32) != 0 ? text[5] : NULL;
+	l.profile_type = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
 	l.until_ns = (flags & 64) != 0 ? UINT64_MAX : 3;
 	l.start_ns = (flags & 128) != 0 ? UINT64_MAX : 0;
 	(void)snprintf(l.span_id, sizeof(l.span_id), "0123456789abcdef");

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "export/objects/elf_notes.h"
@@ -35,6 +36,18 @@ static void take_note(int fd, const Elf64_Phdr *ph)
 			sp_elf_build_id(notes, (size_t)n, event.build_id, sizeof(event.build_id));
 }
 
+/* Mapped as a loader does it, because only what is mapped executable has a file for the exporter. */
+static void map(const char *path, int fd, const Elf64_Phdr *ph)
+{
+	uint64_t into = ph->p_vaddr % 4096;
+	int prot = PROT_READ | ((ph->p_flags & PF_X) != 0 ? PROT_EXEC : 0);
+
+	if (ph->p_filesz != 0 &&
+	    mmap((void *)(uintptr_t)(BIAS + ph->p_vaddr - into), ph->p_filesz + into, prot,
+		 MAP_PRIVATE | MAP_FIXED, fd, (off_t)(ph->p_offset - into)) == MAP_FAILED)
+		die(path, "cannot be mapped");
+}
+
 static void take_load(const char *path, const Elf64_Phdr *ph)
 {
 	if (event.loads == SP_MODULE_EVENT_LOADS)
@@ -58,10 +71,12 @@ uint64_t image_load(struct sp_modules *modules, const char *path)
 	event.bias = BIAS;
 	event.phdr = BIAS + eh.e_phoff;
 	for (unsigned i = 0; i < eh.e_phnum; i++) {
-		if (phdr[i].p_type == PT_LOAD)
+		if (phdr[i].p_type == PT_LOAD) {
 			take_load(path, &phdr[i]);
-		else if (phdr[i].p_type == PT_NOTE)
+			map(path, fd, &phdr[i]);
+		} else if (phdr[i].p_type == PT_NOTE) {
 			take_note(fd, &phdr[i]);
+		}
 	}
 	close(fd);
 	(void)snprintf(event.path, sizeof(event.path), "%s", path);

@@ -22,7 +22,7 @@
 #define SP_OTELCPP_LIBCXX_INSIDE (SP_OTELCPP_TYPE_N + 1)
 #define SP_OTELCPP_LIBCXX_POINTER (SP_OTELCPP_TYPE_N + 2)
 #define SP_OTELCPP_CLASSES (SP_OTELCPP_TYPE_N + 3)
-_Static_assert(SP_OTELCPP_VERSIONS * SP_OTELCPP_CLASSES <= SP_TYPEINFO_CLASSES_MAX, "all at once");
+_Static_assert(SP_OTELCPP_VERSIONS *SP_OTELCPP_CLASSES <= SP_TYPEINFO_CLASSES_MAX, "all at once");
 // clang-format off
 #define SP_OTELCPP_CLASSES_OF(V, tracer_slots, span_slots) \
 	{ \

@@ -48,7 +48,8 @@ Test(elf_image, references_are_found)
 	cr_assert_eq(sp_elf_image_references(&image, object, place, 2), 2);
 	cr_assert_eq(place[1], (const void *const *)&page(DATA)[9]);
 	page(DATA)[1] = (uintptr_t)object;
-	cr_assert_eq(sp_elf_image_references(&image, object, place, 2), 2, "no more than asked for");
+	cr_assert_eq(sp_elf_image_references(&image, object, place, 2), 2,
+		     "no more than asked for");
 }
 
 Test(elf_image, words_are_its_own_and_can_be_read)
