@@ -281,13 +281,9 @@ static uint32_t ask_for_flush(struct sp_region *r, uint64_t deadline_ns, bool en
 	return mine;
 }
 
-/*
- * False if the exporter has ended before it answered, or is stopped and will be killed, as it is this
- * process's own; then *until is now.
- */
-static bool flush(uint64_t *until, bool ends)
+/* False if the exporter has ended before it answered. */
+static bool flush(uint64_t end, bool ends)
 {
-	uint64_t end = *until;
 	struct sp_region *r = NULL;
 	uint64_t now = sp_monotonic_ns();
 	uint64_t look = now;
@@ -311,10 +307,9 @@ static bool flush(uint64_t *until, bool ends)
 				return (int32_t)(atomic_load_explicit(&r->flush_done,
 								      memory_order_acquire) -
 						 mine) >= 0;
-			if (is_stopped(r)) {
-				*until = now;
-				return !sp_keeper_made(r);
-			}
+			/* Our own may go on in time, and takes what it has collected with it if not. */
+			if (!sp_keeper_made(r) && is_stopped(r))
+				return true;
 			look = now + LOOK_NS;
 		}
 		futex_wait(&r->flush_done, done, end - now < LOOK_NS ? end - now : LOOK_NS);
@@ -337,9 +332,9 @@ bool sp_exporter_finish(uint32_t timeout_ms)
 		(void)sp_exporter_process_may_start();
 		return true;
 	}
-	answered = flush(&end, true);
+	answered = flush(end, true);
 	/* Also a keeper that could not start an exporter, or whose exporter has ended long ago. */
 	if (!sp_seccomp_is_on())
-		(void)sp_exporter_process_end(answered ? end + GRACE_NS : end);
+		(void)sp_exporter_process_end(end + GRACE_NS);
 	return answered;
 }

@@ -48,7 +48,7 @@ bool sp_exporter_is_own(void);
  * With timeout_ms 0 nothing is waited for: the exporter outlives the process, and belongs to whoever
  * inherits it.
  *
- * An exporter that was stopped by a signal is not waited for: the one of this process is killed at once.
+ * An exporter that was stopped by a signal is not waited for by a process that has joined it.
  *
  * False: the exporter had ended before it answered, and there may be samples that nobody took.
  */
