@@ -28,7 +28,6 @@ preload/lifecycle    : preload/elf preload/exporter sampler sampler/base sampler
 preload/sdk          : preload/elf preload/lifecycle sampler/base sampler/region sampler/open_spans sampler/thread sampler/span
 preload/sdk/otelcpp  : preload/elf preload/lifecycle preload/sdk sampler/base sampler/open_spans sampler/span
 preload/sdk/otelc    : preload/elf preload/lifecycle preload/sdk sampler/base sampler/open_spans sampler/span
-preload/sdk/haproxy  : preload/elf preload/lifecycle preload/sdk sampler/base sampler/span
 preload/hooks        : preload/elf preload/lifecycle preload/sdk/otelcpp sampler/base sampler/thread
 preload              : preload/lifecycle sampler/base sampler/region sampler/span
 export               : sampler/base sampler/region sampler/config sampler/unwind/snapshot.h

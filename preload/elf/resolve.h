@@ -8,15 +8,6 @@
 
 // clang-format off
 #define SP_FOR_EACH_NEXT(X) \
-	X(otelc_start_span) \
-	X(otelc_end_span) \
-	X(otelc_extract_context_from_current_span) \
-	X(otelc_create_attr_map) \
-	X(otelc_set_str_attr) \
-	X(otelc_set_int64_t_attr) \
-	X(otelc_set_span_attrs) \
-	X(otelc_destroy_attr_map) \
-	X(otelc_tracer_create) \
 	X(otel_tracer_start_span) \
 	X(otel_tracer_start_span_with_context) \
 	X(otel_tracer_start_span_ex) \

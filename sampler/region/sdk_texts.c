@@ -10,11 +10,9 @@
 _Static_assert(SP_SDK_N <= SP_COUNTED_SDKS, "each is counted");
 
 const struct sp_sdk_text sp_sdk_texts[SP_SDK_N] = {
-	[SP_SDK_DORSAL] = {"dorsal-lab/opentelemetry-c", "functions"},
 	[SP_SDK_OTELC] = {"otap-labs/opentelemetry-c", "functions"},
 	[SP_SDK_OTELCPP_V1] = {"opentelemetry-cpp, ABI v1", "virtual methods"},
 	[SP_SDK_OTELCPP_V2] = {"opentelemetry-cpp, ABI v2", "virtual methods"},
-	[SP_SDK_HAPROXY] = {"haproxytech/opentelemetry-c-wrapper", "function table"},
 };
 
 const char sp_sdk_way_texts[SP_SDK_WAY_N][64] = {

@@ -9,11 +9,9 @@
 
 enum sp_sdk {
 	SP_SDK_UNNAMED,
-	SP_SDK_DORSAL,
 	SP_SDK_OTELC,
 	SP_SDK_OTELCPP_V1, /* by ABI version: two libraries that know nothing of each other */
 	SP_SDK_OTELCPP_V2,
-	SP_SDK_HAPROXY,
 	SP_SDK_N,
 };
 

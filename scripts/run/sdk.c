@@ -38,13 +38,6 @@ static const struct row rows[] = {
 	CPP_ROW("1"),
 	CPP_ROW("2"),
 	{
-		.name = "dorsal-lab/opentelemetry-c",
-		.start = {"otelc_start_span"},
-		.with = {"otelc_end_span", "otelc_init_tracer_provider",
-			 "otelc_extract_context_from_current_span"},
-		.method = "its functions, by name",
-	},
-	{
 		.name = "otap-labs/opentelemetry-c",
 		.start = {"otel_tracer_start_span", "otel_tracer_start_span_ex",
 			  "otel_tracer_start_span_with_context"},
@@ -61,13 +54,6 @@ static const struct row rows[] = {
 		.with = {"otel_api_register_global_provider", "otel_tracer_provider_get_tracer",
 			 "otel_version_string"},
 		.obstacle = "it cannot tell the ids of a span; newer releases can",
-	},
-	{
-		.name = "haproxytech/opentelemetry-c-wrapper",
-		.start = {"otelc_tracer_create"},
-		.with = {"otelc_version", "otelc_init", "otelc_deinit",
-			 "otelc_span_context_create"},
-		.method = "its tables of functions, in releases 1.0.0 to 3.3.0",
 	},
 };
 

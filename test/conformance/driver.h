@@ -42,6 +42,8 @@ struct driver {
 	const char *lacks[NEEDS];
 	/* Detaching a scope that is not the innermost takes those above it along. */
 	bool detach_goes_through;
+	/* So does an end, as starting attaches and ending detaches. */
+	bool end_goes_through;
 	/* Spans started after the shutdown still record, and this test's exporters still take them. */
 	bool records_after_shutdown;
 

@@ -119,6 +119,7 @@ static const struct driver driver = {
 			[NEED_RENAME] = "b-no-rename",
 			[NEED_NO_SCOPE] = "b-start-attaches",
 		},
+	.end_goes_through = true,
 	.records_after_shutdown = true,
 	.set_up = set_up,
 	.shut_down = shut_down,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stories' SDK: haproxytech/opentelemetry-c-wrapper, as test/haproxy stands in for it, in the
- * generation that FIXTURE_API names.
+ * The stories' SDK: haproxytech/opentelemetry-c-wrapper, as test/haproxy stands in for it over
+ * opentelemetry-cpp, in the generation that FIXTURE_API names.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -126,13 +126,6 @@ static const struct driver driver = {
 			[NEED_AMBIENT] = "c-explicit-parent",
 			[NEED_SCOPE] = "c-no-scope",
 			[NEED_END_TWICE] = "c-end-clears",
-#ifndef DRIVER_OVER_CPP
-			[NEED_WRAPPER] = "no-wrapper",
-#else
-			[NEED_SHUTDOWN] = "over-cpp",
-			[NEED_REMOTE] = "over-cpp",
-			[NEED_PROVIDER] = "over-cpp",
-#endif
 		},
 	.set_up = set_up,
 	.shut_down = shut_down,

@@ -16,22 +16,26 @@ CONFORMANCE_RPATH := -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/../..',-rpath,'$$OR
 # Of each C SDK: its library, how to link with it, and its sources for a plugin that has it inside.
 CONFORMANCE_C := otelc dorsal haproxy22 haproxy33 haproxy_cpp
 CONFORMANCE_HAPROXY := $(B)/test/haproxy
+# The generations of the wrapper with its SDK inside, and which small SDK that is.
+CONFORMANCE_GENERATION_haproxy22 := 2.2
+CONFORMANCE_GENERATION_haproxy33 := 3.3
+CONFORMANCE_SDK_haproxy22 := v2_nostd
+CONFORMANCE_SDK_haproxy33 := v2_stl17
 $(foreach sdk,haproxy22 haproxy33 haproxy_cpp,$(eval CONFORMANCE_DRIVER_$(sdk) := haproxy))
 CONFORMANCE_DEFS_haproxy22 := -DFIXTURE_API=9
 CONFORMANCE_DEFS_haproxy33 := -DFIXTURE_API=11
-CONFORMANCE_DEFS_haproxy_cpp := -DFIXTURE_API=11 -DDRIVER_OVER_CPP
+CONFORMANCE_DEFS_haproxy_cpp := -DFIXTURE_API=11
 CONFORMANCE_LIB_haproxy22 := $(CONFORMANCE_HAPROXY)/2.2/libopentelemetry-c-wrapper.so.5
 CONFORMANCE_LIB_haproxy33 := $(CONFORMANCE_HAPROXY)/3.3/libopentelemetry-c-wrapper.so.9
-CONFORMANCE_LIB_haproxy_cpp := $(CONFORMANCE_HAPROXY)/over_cpp/libopentelemetry-c-wrapper.so.9
+CONFORMANCE_LIB_haproxy_cpp := $(CONFORMANCE_HAPROXY)/shared/libopentelemetry-c-wrapper.so.9
 CONFORMANCE_RPATH_haproxy22 := -Wl,-rpath,'$$ORIGIN/../../haproxy/2.2'
 CONFORMANCE_RPATH_haproxy33 := -Wl,-rpath,'$$ORIGIN/../../haproxy/3.3'
-CONFORMANCE_RPATH_haproxy_cpp := -Wl,-rpath,'$$ORIGIN/../../haproxy/over_cpp'
+CONFORMANCE_RPATH_haproxy_cpp := -Wl,-rpath,'$$ORIGIN/../../haproxy/shared'
 $(foreach sdk,haproxy22 haproxy33 haproxy_cpp,$(eval \
 	CONFORMANCE_LIBS_$(sdk) := $(CONFORMANCE_LIB_$(sdk))))
-$(foreach sdk,haproxy22 haproxy33,$(eval \
-	CONFORMANCE_INSIDE_$(sdk) := $(addprefix $(CONFORMANCE_DIR)/$(sdk)/sdk-,record.o spans.o tracer.o)))
-CONFORMANCE_RELEASE_haproxy22 := 2.2.1-204
-CONFORMANCE_RELEASE_haproxy33 := 3.3.0-1234
+$(foreach sdk,haproxy22 haproxy33,$(eval CONFORMANCE_INSIDE_$(sdk) := \
+	$(CONFORMANCE_HAPROXY)/$(CONFORMANCE_GENERATION_$(sdk))/wrapper.o \
+	$(CONFORMANCE_OTELCPP)/$(CONFORMANCE_SDK_$(sdk))/mini_sdk.o))
 CONFORMANCE_DRIVER_otelc := otelc
 CONFORMANCE_DRIVER_dorsal := dorsal
 CONFORMANCE_LIB_otelc := $(CONFORMANCE_OTELC)
@@ -57,16 +61,6 @@ $(CONFORMANCE_DIR)/otelc/sdk-%.o: test/otelc/%.c $(wildcard test/otelc/*.h) test
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
 	$(Q)$(CC) $(CONFORMANCE_CFLAGS) -c -o $@ $<
-
-# $(call conformance_haproxy,sdk)
-define conformance_haproxy
-$(CONFORMANCE_DIR)/$(1)/sdk-%.o: test/haproxy/%.c $(wildcard test/haproxy/*.h) test/common/fixture.h
-	@mkdir -p $$(@D)
-	$$(call say,HOST,$$@)
-	$$(Q)$$(CC) $$(CONFORMANCE_CFLAGS) $(CONFORMANCE_DEFS_$(1)) \
-		'-DFIXTURE_RELEASE="$(CONFORMANCE_RELEASE_$(1))"' -c -o $$@ $$<
-endef
-$(foreach sdk,haproxy22 haproxy33,$(eval $(call conformance_haproxy,$(sdk))))
 
 CONFORMANCE_HOST := $(CONFORMANCE_HOST_SRCS:test/conformance/%.c=$(CONFORMANCE_DIR)/%.o)
 
@@ -113,7 +107,7 @@ $(CONFORMANCE_DIR)/$(1)/inside.so: $(CONFORMANCE_DIR)/$(1)/driver.o $(CONFORMANC
 $(CONFORMANCE_DIR)/$(1)/hidden.so: $(CONFORMANCE_DIR)/$(1)/driver.o $(CONFORMANCE_INSIDE_$(1)) \
 		test/conformance/hidden.map
 	$$(call say,HOST,$$@)
-	$$(Q)$$(CXX) $$(CXXFLAGS) -shared -Wl,--version-script=test/conformance/hidden.map \
+	$$(Q)$$(CXX) $$(CXXFLAGS) -shared -s -Wl,--version-script=test/conformance/hidden.map \
 		-o $$@ $$(filter %.o,$$^) $$(CONFORMANCE_INSIDE_LIBS_$(1)) $$(LDFLAGS)
 CONFORMANCE_PROGRAMS += $(addprefix $(CONFORMANCE_DIR)/$(1)/,inside.so hidden.so)
 endef
@@ -190,6 +184,30 @@ CONFORMANCE_PROGRAMS += $(addprefix $(CONFORMANCE_DIR)/$(1)/,inside.so hidden.so
 endef
 CONFORMANCE_HIDDEN := -fvisibility=hidden -fvisibility-inlines-hidden -ffunction-sections -fdata-sections
 $(foreach build,$(CONFORMANCE_MINI),$(eval $(call conformance_inside,$(build))))
+
+# A wrapper and its SDK inside the program.
+define conformance_wrapper
+$(foreach mode,static nopie,
+$(CONFORMANCE_DIR)/$(1)/$(mode)-driver.o: test/conformance/driver_$(CONFORMANCE_DRIVER_$(1)).c $(CONFORMANCE_HDRS)
+	@mkdir -p $$(@D)
+	$$(call say,HOST,$$@)
+	$$(Q)$$(CC) $$(CONFORMANCE_CFLAGS) $(CONFORMANCE_DEFS_$(1)) $$(CONFORMANCE_HIDDEN_C) \
+		$(CONFORMANCE_STATIC_$(mode)) -c -o $$@ $$<
+$(CONFORMANCE_DIR)/$(1)/$(mode)-wrapper.o: test/haproxy/wrapper.cc test/haproxy/wrapper.h
+	@mkdir -p $$(@D)
+	$$(call say,CXX,$$@)
+	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(2)) $$(HAPROXY_DEFS_$(3)) $$(CONFORMANCE_HIDDEN) \
+		$(CONFORMANCE_STATIC_$(mode)) -c -o $$@ $$<
+$(CONFORMANCE_DIR)/$(1)/$(mode): $(CONFORMANCE_DIR)/$(1)/$(mode)-driver.o \
+		$(CONFORMANCE_DIR)/$(1)/$(mode)-wrapper.o $(CONFORMANCE_DIR)/$(2)/$(mode)-sdk.o $(CONFORMANCE_HOST)
+	$$(call say,HOST,$$@)
+	$$(Q)$$(CXX) $$(CXXFLAGS) $(CONFORMANCE_LDFLAGS_$(mode)) -s -Wl,--gc-sections -Wl,-z,now -Wl,-z,relro \
+		-o $$@ $$^ -ldl -lpthread $$(LDFLAGS)
+)
+CONFORMANCE_PROGRAMS += $(addprefix $(CONFORMANCE_DIR)/$(1)/,static nopie)
+endef
+CONFORMANCE_HIDDEN_C := -ffunction-sections -fdata-sections
+$(foreach sdk,haproxy22 haproxy33,$(eval $(call conformance_wrapper,$(sdk),$(CONFORMANCE_SDK_$(sdk)),$(CONFORMANCE_GENERATION_$(sdk)))))
 
 TEST_PROGRAMS += $(CONFORMANCE_PROGRAMS)
 MATRIX_TESTS += test/conformance/matrix.sh

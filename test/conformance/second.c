@@ -25,11 +25,11 @@ static void use(const struct driver *driver)
 
 /*
  * A start says which span is active as long as nobody has attached anything: from then on it is
- * attached spans, in the whole process, for every SDK that can attach them.
+ * attached spans, in the whole process, also for a wrapper that attaches none.
  */
 static const struct span *if_active(const struct span *s)
 {
-	return story_used_scopes && sdk->lacks[NEED_SCOPE] == NULL ? NULL : s;
+	return story_used_scopes && sdk->lacks[NEED_NO_SCOPE] == NULL ? NULL : s;
 }
 
 static void *keep_open(void *unused)

@@ -14,6 +14,8 @@
 
 const struct driver *sdk;
 bool story_used_scopes;
+/* What is started is recorded. */
+static bool sampled;
 
 /* Spans of the second SDK that are open all the time. */
 static unsigned open_around;
@@ -70,6 +72,8 @@ static struct span *started(const char *name, struct span *root, void *handle)
 	s->handle = handle;
 	s->recorded = handle != NULL && sdk->ids(handle, &s->ids);
 	s->exported = s->recorded;
+	if (sampled && sdk->lacks[NEED_NO_SCOPE] != NULL)
+		story_used_scopes = true;
 	printf("start %s%s%s\n", name, handle != NULL ? "" : " none", s->recorded ? " ids" : "");
 	return s;
 }
@@ -421,6 +425,7 @@ int story_run(const struct story *story, const struct driver *driver, const stru
 	if (probe_present())
 		read_labels();
 	sdk = driver;
+	sampled = story->provider == PROVIDER_SAMPLED;
 	sdk->set_up(story->provider);
 	if (second != NULL)
 		second_begin(second);

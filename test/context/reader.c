@@ -109,7 +109,7 @@ static int process_context(pid_t pid)
 	return fwrite(payload, 1, h.bytes, stdout) == h.bytes ? 0 : 1;
 }
 
-/* A span's number, if the id was made by test/hosts/lib/fixture_otelc.c of that process. */
+/* A span's number, if the id was made by test/hosts/lib/fixture_spans.c of that process. */
 static uint32_t number_of(uint64_t id, pid_t pid, unsigned kind)
 {
 	id = id ^ id >> 31 ^ id >> 62;

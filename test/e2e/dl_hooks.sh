@@ -66,7 +66,7 @@ SPANPROF_SPAN_ID_SCOPE=all SPANPROF_SPAN_NAME_SCOPE=all \
 run copies.plain FIXTURE_CALLS="$WORK/copies.plain.calls" "${COPIES[@]}" deepbind
 expect_same copies.plain copies out err rc
 diff <(of_host copies.plain) <(of_host copies) || fail "copies: calls at the wrong copy"
-[[ $(grep -c ' extract' "$WORK/copies.calls") == $(grep -c ' start' "$WORK/copies.calls") ]] ||
+[[ $(grep -c ' get_context' "$WORK/copies.calls") == $(grep -c ' start' "$WORK/copies.calls") ]] ||
 	fail "copies: not every span was looked at"
 
 # A language that calls C functions by pointer.
@@ -75,14 +75,19 @@ import ctypes
 import sys
 import time
 
+
+class View(ctypes.Structure):
+    _fields_ = [("ptr", ctypes.c_char_p), ("len", ctypes.c_size_t)]
+
+
 sdk = ctypes.CDLL(sys.argv[1])
-sdk.otelc_get_tracer.restype = ctypes.c_void_p
-sdk.otelc_start_span.restype = ctypes.c_void_p
-span = sdk.otelc_start_span(ctypes.c_void_p(sdk.otelc_get_tracer()), b"of python", 1, None)
+sdk.otel_tracer_start_span.restype = ctypes.c_void_p
+name = b"of python"
+span = sdk.otel_tracer_start_span(None, View(name, len(name)), None)
 end = time.process_time() + 0.1
 while time.process_time() < end:
     pass
-sdk.otelc_end_span(ctypes.c_void_p(span))
+sdk.otel_span_end(ctypes.c_void_p(span))
 sys.exit(23)
 P
 try python.off '' -- python3 "$WORK/spans.py" "$TEST_LIBS/libfixture-otelc.so"

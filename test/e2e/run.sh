@@ -107,7 +107,9 @@ while read -r variable; do
 done < <(build/print-config | sed -n 's/^| `\([A-Z_]*\)`.*/\1/p')
 
 # What will be hooked, and by which method.
-says hooked 0 'dorsal-lab/opentelemetry-c' "$HOSTS/spend"
+says hooked 0 'ABI v1 in' "$HOSTS/spans"
+says wrapper 0 'libopentelemetry-c-wrapper.so.9: will be hooked: its virtual methods, found by' \
+	"$TEST_LIBS/haproxy/3.3/stories"
 says otelc 0 'otap-labs/opentelemetry-c' "$TEST_LIBS/otelc/lazy"
 says debian 0 'ABI v1 in' "$OTELCPP/debian/stories"
 says v2 0 'ABI v2 in' "$OTELCPP/v2_nostd/stories"

@@ -27,7 +27,7 @@ expect_same plain under out err rc
 diff <(of_host plain) <(of_host under) || fail "calls at the wrong copy"
 # What we ask about a span goes where the span was made: each copy is asked as often as it starts.
 for copy in a b; do
-	[[ $(grep -c "^$copy extract" "$WORK/under.calls") == $(grep -c "^$copy start" "$WORK/under.calls") ]] ||
+	[[ $(grep -c "^$copy get_context" "$WORK/under.calls") == $(grep -c "^$copy start" "$WORK/under.calls") ]] ||
 		fail "not every span of $copy was looked at"
 done
 report "$WORK/profiles" "$WORK/report.json"

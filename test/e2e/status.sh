@@ -18,7 +18,7 @@ expect_clean_double
 double_get /double/spans "$WORK/spans.json"
 status=$WORK/status/host.json
 expect "$status" 'd["service"] == "shop" and d["state"] == "ending"'
-expect "$status" '[s["name"] for s in d["sdks"]] == ["dorsal-lab/opentelemetry-c"]'
+expect "$status" '[s["name"] for s in d["sdks"]] == ["opentelemetry-cpp, ABI v1"]'
 expect "$status" 'd["sdks"][0]["spans_started"] == d["spans"]["started"] > 0'
 expect "$status" 'd["spans"]["ended"] == d["spans"]["started"] and d["spans"]["open"] == 0'
 expect "$status" 'd["samples"]["put"] == d["samples"]["drained"] > 0'

@@ -297,27 +297,6 @@ static const struct story {
 	{"forked", forked},
 };
 
-/* Those run without a tracer of their own. */
-static int tell_alone(const char *name)
-{
-	if (strcmp(name, "crowd") == 0) {
-		crowd();
-		return 7;
-	}
-#ifndef FIXTURE_NO_VERSION
-	if (strcmp(name, "version") == 0) {
-		/* as HAProxy itself asks before anything else */
-		printf("version %s\n", otelc_version());
-		return 7;
-	}
-#endif
-	if (strcmp(name, "no_tracer") == 0) {
-		HOST_CHECK(tell_create() == NULL);
-		return 7;
-	}
-	return 1;
-}
-
 int main(int argc, char **argv)
 {
 	for (size_t i = 0; i < sizeof(stories) / sizeof(stories[0]); i++) {
@@ -335,5 +314,10 @@ int main(int argc, char **argv)
 			return 7;
 		}
 	}
-	return argc < 2 ? 0 : tell_alone(argv[1]);
+	if (argc < 2)
+		return 0;
+	/* Without a tracer of its own. */
+	HOST_CHECK(strcmp(argv[1], "crowd") == 0);
+	crowd();
+	return 7;
 }

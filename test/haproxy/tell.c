@@ -2,7 +2,6 @@
 /* The stories' way to talk; see tell.h. */
 #include "test/haproxy/tell.h"
 
-#include "test/haproxy/record.h"
 #include "test/hosts/host.h"
 
 #define KIND_SERVER 2
@@ -34,10 +33,8 @@ struct otelc_tracer *tell_create(void)
 	struct otelc_tracer *tracer;
 	char *error = NULL;
 
-	fixture_label(0, &error, "err");
 #if FIXTURE_API >= 10
 	context = otelc_init("config", &error);
-	fixture_label(1, context, "ctx");
 	tell_before();
 	tracer = otelc_tracer_create(context, &error);
 #else
@@ -53,7 +50,6 @@ struct otelc_tracer *tell_create(void)
 
 void tell_deinit(struct otelc_tracer *tracer)
 {
-	fixture_label(0, &tracer, "tracer");
 	tell_before();
 #if FIXTURE_API >= 10
 	tracer->ops->destroy(&tracer);
@@ -78,7 +74,6 @@ static struct otelc_span *started(const char *call, const char *name, const char
 static const char *lent(char *room, const char *name)
 {
 	snprintf(room, NAME_MAX_BYTES, "%s", name);
-	fixture_label(0, room, "name");
 	return room;
 }
 
@@ -111,11 +106,6 @@ static struct otelc_span *start_with_options(const char *name, const char *root,
 	const char *text = lent(room, name);
 	struct otelc_span *span;
 
-	fixture_label(1, &steady, "steady");
-	fixture_label(2, &system, "system");
-	fixture_label(3, &link, "link");
-	fixture_label(4, parent, "parent");
-	fixture_label(5, from, "context");
 	tell_before();
 	span = tell_tracer->ops->start_span_with_options(tell_tracer, text, parent, from, &steady,
 							 &system, KIND_SERVER, &link, 1);
@@ -150,7 +140,6 @@ void tell_rename(const struct otelc_span *span, const char *name, const char *ro
 
 void tell_end(struct otelc_span *span)
 {
-	fixture_label(0, &span, "span");
 	tell_before();
 	span->ops->end(&span);
 	tell_after("end", span == NULL);
@@ -161,9 +150,6 @@ void tell_end_with_options(struct otelc_span *span)
 	struct timespec steady = {5, 6};
 	const char *description = "fine";
 
-	fixture_label(0, &span, "span");
-	fixture_label(1, &steady, "steady");
-	fixture_label(2, description, "description");
 	tell_before();
 	span->ops->end_with_options(&span, &steady, STATUS_OK, description);
 	tell_after("end_with_options", span == NULL);
@@ -171,7 +157,6 @@ void tell_end_with_options(struct otelc_span *span)
 
 void tell_destroy(struct otelc_span *span)
 {
-	fixture_label(0, &span, "span");
 	tell_before();
 	span->ops->destroy(&span);
 	tell_after("destroy", span == NULL);
@@ -181,7 +166,6 @@ struct otelc_span_context *tell_extract(const struct otelc_carrier *carrier)
 {
 	struct otelc_span_context *from;
 
-	fixture_label(0, carrier, "carrier");
 	tell_before();
 	from = tell_tracer->ops->extract_http_headers(tell_tracer, carrier);
 	tell_after("extract", from != NULL);

@@ -2,10 +2,10 @@
 /*
  * The binary interface of haproxytech/opentelemetry-c-wrapper that the stand-in of this folder
  * implements and its hosts use: names, slots and struct layouts are the original's, the words are
- * ours. Carriers are opaque to whoever stands between host and library, so they are our own.
+ * ours. Carriers are our own.
  *
- * FIXTURE_API is the number of functions of a tracer: 9 (releases 1.x and 2.x), 10 (3.0 to 3.2), 11
- * (3.3), or 40 for a release that is yet to come and has moved everything.
+ * FIXTURE_API is the number of functions of a tracer: 9 (releases 1.x and 2.x), 10 (3.0 to 3.2) or 11
+ * (3.3).
  */
 #ifndef TEST_HAPROXY_WRAPPER_H
 #define TEST_HAPROXY_WRAPPER_H
@@ -119,10 +119,7 @@ struct otelc_tracer_ops {
 struct otelc_tracer {
 	char *err;
 	const char *scope_name;
-#if FIXTURE_API == 40
-	const void *not_ops[4];
-	bool enabled;
-#elif FIXTURE_API >= 10
+#if FIXTURE_API >= 10
 	const char *yaml_prefix;
 	bool enabled;
 #if FIXTURE_API >= 11
@@ -154,7 +151,7 @@ _Static_assert(offsetof(struct otelc_tracer_ops, enabled) == 4 * 8, "otelc_trace
 #if FIXTURE_API == 9
 _Static_assert(sizeof(struct otelc_tracer_ops) == 9 * 8, "1.x and 2.x");
 _Static_assert(offsetof(struct otelc_tracer, ops) == 16, "1.x and 2.x");
-#elif FIXTURE_API == 10 || FIXTURE_API == 11
+#else
 _Static_assert(sizeof(struct otelc_tracer_ops) == FIXTURE_API * 8, "3.x");
 _Static_assert(offsetof(struct otelc_tracer, enabled) == 24, "3.x");
 _Static_assert(offsetof(struct otelc_tracer, ops) == 32, "3.x");

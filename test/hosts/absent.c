@@ -15,7 +15,6 @@ static const struct {
 	const char *name;
 	int has_result;
 } probes[] = {
-	{"otelc_start_span", 1},          {"otelc_end_span", 0},
 	{"otel_tracer_start_span", 1},    {"otel_tracer_start_span_with_context", 1},
 	{"otel_tracer_start_span_ex", 1}, {"otel_span_end", 1},
 	{"otel_span_destroy", 0},         {"otel_context_attach", 1},

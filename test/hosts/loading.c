@@ -9,10 +9,9 @@
 #include <link.h>
 
 #include "test/hosts/host.h"
+#include "test/otelc/otelc.h"
 
 #define SPAN_MS 60
-
-typedef void *start_fn(void *tracer, const char *name, int kind, const char *remote);
 
 static const char *file_of(const void *address)
 {
@@ -91,15 +90,16 @@ static void *load(const char *name, int mode)
 
 static void span_by_pointer(void *handle)
 {
-	void *(*get_tracer)(void) = (void *(*)(void))dlsym(handle, "otelc_get_tracer");
-	start_fn *start = (start_fn *)dlsym(handle, "otelc_start_span");
-	void (*end)(void *) = (void (*)(void *))dlsym(handle, "otelc_end_span");
-	void *span;
+	__typeof__(&otel_tracer_start_span) start =
+		(__typeof__(&otel_tracer_start_span))dlsym(handle, "otel_tracer_start_span");
+	__typeof__(&otel_span_end) end = (__typeof__(&otel_span_end))dlsym(handle, "otel_span_end");
+	otel_string_view_t name = {"by pointer", strlen("by pointer")};
+	otel_span_t *span;
 
-	HOST_CHECK(get_tracer != NULL && start != NULL && end != NULL);
-	span = start(get_tracer(), "by pointer", 1, NULL);
+	HOST_CHECK(start != NULL && end != NULL);
+	span = start(NULL, name, NULL);
 	host_burn_ms(SPAN_MS);
-	end(span);
+	(void)end(span);
 }
 
 static void span_by_plugin(void *handle)

@@ -8,7 +8,7 @@ HOST_BURN := $(B)/test/libburn.so
 HOST_PLUGIN := $(B)/test/libplugin.so
 HOST_RPATH := -L$(B)/test -Wl,-rpath,'$$ORIGIN/..' -lpthread
 
-HOSTS_WITH_FIXTURE := alternate blocked busy calls close_fds context ending family forgetful fork_list forks handlers inheritor itimer labels leaves names outside pending \
+HOSTS_WITH_FIXTURE := alternate blocked busy close_fds context ending family forgetful fork_list forks handlers inheritor itimer labels leaves names outside pending \
 	pointers race_free requests sandbox setxid small_stack spawn spend \
 	taker tasks threads urgent vfork_mask waits
 HOSTS_WITH_SDK := prefork spans
@@ -38,10 +38,12 @@ $(B)/test/hosts/waits_sdk: test/hosts/waits.c test/hosts/waits.h test/hosts/host
 
 TEST_PROGRAMS += $(B)/test/hosts/waits_sdk
 
-$(HOST_FIXTURE): test/hosts/lib/fixture_otelc.c test/sdk/opentelemetry_c.h test/common/fixture.h
+HOST_FIXTURE_SRCS := $(addprefix test/hosts/lib/,fixture_otelc.c fixture_spans.c)
+
+$(HOST_FIXTURE): $(HOST_FIXTURE_SRCS) test/sdk/opentelemetry_c.h test/otelc/otelc.h test/common/fixture.h
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
-	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -shared -Wl,-soname,$(@F) -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^)
 
 $(HOST_BURN): test/hosts/lib/burn.cc
 	@mkdir -p $(@D)
@@ -101,8 +103,8 @@ HOST_COPIES := $(addprefix $(B)/test/libcopy_,a.so b.so)
 HOST_COPY_FLAGS_a := -Wl,-z,lazy
 HOST_COPY_FLAGS_b := -fno-plt -Wl,-z,now
 
-$(HOST_COPIES): $(B)/test/libcopy_%.so: test/hosts/lib/copy_plugin.c test/hosts/lib/fixture_otelc.c \
-		test/hosts/host.h test/sdk/opentelemetry_c.h test/common/fixture.h
+$(HOST_COPIES): $(B)/test/libcopy_%.so: test/hosts/lib/copy_plugin.c $(HOST_FIXTURE_SRCS) \
+		test/hosts/host.h test/sdk/opentelemetry_c.h test/otelc/otelc.h test/common/fixture.h
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) \

@@ -62,10 +62,10 @@ for suite in bullseye trixie; do
 		skip "$suite cannot be made from $mirror"
 	fi
 	mkdir -p "$root/src/test"
-	cp -r test/common test/hosts test/sdk "$root/src/test"
+	cp -r test/common test/hosts test/otelc test/sdk "$root/src/test"
 	cp build/libspanprof.so build/spanprof-{exporter,run} scripts/spanprof-entrypoint "$root/src"
 	chroot "$root" sh -ec 'cd /src
-		gcc -O2 -I. -fPIC -shared -o /usr/lib/libfixture-otelc.so test/hosts/lib/fixture_otelc.c -lpthread
+		gcc -O2 -I. -fPIC -shared -o /usr/lib/libfixture-otelc.so test/hosts/lib/fixture_otelc.c test/hosts/lib/fixture_spans.c -lpthread
 		gcc -O2 -I. -o spend test/hosts/spend.c -lfixture-otelc -lpthread
 		gcc -O2 -I. -static -o static test/hosts/plain.c'
 	host_in "$root" "$suite.plain" /src/spend 200

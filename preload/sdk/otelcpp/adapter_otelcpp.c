@@ -12,7 +12,6 @@
 #include "preload/lifecycle/sdk.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_attr.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_call.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_inner.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_scope.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_sdk.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_trigger.h"
@@ -121,16 +120,13 @@ static void *hook_start(struct sp_otelcpp *sdk, start_fn *next, PARAMETERS)
 
 		started(sdk, result, name, len, attributes, options);
 		errno = saved;
-	} else if (!g.outermost) {
-		sp_otelcpp_inner_started(sdk, result);
 	}
 	sp_reentrancy_guard_leave(g);
 	return result;
 }
 
 /*
- * Also inside another hooked call, as when a processor ends a span at the start of another one: a
- * span inside a wrapper's is not found, as it is the wrapper's object that stands for it.
+ * Also inside another hooked call, as when a processor ends a span at the start of another one.
  */
 static inline void hook_ending(struct sp_otelcpp *sdk, void *span)
 {

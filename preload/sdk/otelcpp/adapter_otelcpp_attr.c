@@ -23,7 +23,6 @@ typedef void set_fn(SET_PARAMETERS);
 
 static struct sp_try_lock patching;
 
-/* Found by the ids, because the object that we know the span by may be that of a wrapper. */
 static void program_sets(struct sp_otelcpp *sdk, void *span, uint8_t keys)
 {
 	int saved = errno;

@@ -191,9 +191,7 @@ static bool any_has_names(void)
 		if (sp_elf_find(sp_otelcpp_names[v].vtable[SP_OTELCPP_TYPE_SPAN], NULL) != NULL)
 			return true;
 	}
-	return sp_next(SP_NEXT_otelc_start_span) != NULL ||
-	       sp_next(SP_NEXT_otel_tracer_start_span) != NULL ||
-	       sp_next(SP_NEXT_otelc_tracer_create) != NULL;
+	return sp_next(SP_NEXT_otel_tracer_start_span) != NULL;
 }
 
 void sp_otelcpp_asked(const void *caller)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plugin with an SDK of its own inside, default-visible (test/hosts/lib/fixture_otelc.c, which
+ * A plugin with an SDK of its own inside, default-visible (test/hosts/lib/fixture_spans.c, which
  * writes the plugin's letter before each call). The functions ending in _jump call the SDK last of
  * all, so that the compiler makes that call a jump and the SDK's caller is the plugin's caller.
  */

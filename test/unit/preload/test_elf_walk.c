@@ -260,8 +260,8 @@ Test(resolve, finds_the_real_function_again_and_again, .timeout = 20)
 
 Test(resolve, a_miss_is_asked_again, .timeout = 20)
 {
-	cr_assert_null(sp_next(SP_NEXT_otelc_start_span));
-	cr_assert_null(sp_next(SP_NEXT_otelc_start_span));
+	cr_assert_null(sp_next(SP_NEXT_otel_tracer_start_span));
+	cr_assert_null(sp_next(SP_NEXT_otel_tracer_start_span));
 	cr_assert_null(sp_resolve("td_init"));
 	(void)open_private();
 	cr_assert_not_null(sp_resolve("td_init"));
