@@ -41,7 +41,11 @@ static void take_root(struct sp_span_record *r, uint64_t root_id, uint32_t root_
 	r->root_name_id = root_name_id;
 }
 
-/* The first recorded span without a recorded local parent is the root of what follows. */
+/*
+ * The first recorded span without a recorded local parent is the root of what follows. Where nobody says
+ * what the parent is, it is the span that is active on the thread, if they are of one trace: a child is of
+ * the trace of its parent, and a root begins a new one.
+ */
 static void find_root(const struct sp_span_start *s, const struct sp_thread *t,
 		      struct sp_span_record *r)
 {
@@ -54,9 +58,11 @@ static void find_root(const struct sp_span_start *s, const struct sp_thread *t,
 			take_root(r, parent.root_id, parent.root_ref, sp_span_root_name(&parent));
 	} else if (t != NULL && sp_span_stack_peek(&t->spans, &active)) {
 		/* A manual label is not the root of a span. */
-		if (!sp_manual_label_is(active.token))
-			take_root(r, active.root_id, active.root_ref, active.root_name_id);
-		else if (sp_span_table_by_id(sp_manual_label_enclosing(&t->spans), &parent))
+		if (!sp_manual_label_is(active.token)) {
+			if (memcmp(active.trace_id, r->trace, sizeof(r->trace)) == 0)
+				take_root(r, active.root_id, active.root_ref, active.root_name_id);
+		} else if (sp_span_table_by_id(sp_manual_label_enclosing(&t->spans), &parent) &&
+			   memcmp(parent.trace, r->trace, sizeof(r->trace)) == 0)
 			take_root(r, parent.root_id, parent.root_ref, sp_span_root_name(&parent));
 	}
 }

@@ -474,3 +474,17 @@ Test(span, counts_the_spans_of_each_sdk)
 	cr_expect_eq(sp_count_spans_of(2), 0);
 	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 0);
 }
+
+/* Where nobody says what the parent is, as where a C++ program without a symbol has attached nothing. */
+Test(span, of_another_trace_than_the_active_one_is_a_root)
+{
+	struct sp_span_start other = start_of(2);
+
+	cr_assert(begin(1));
+	other.trace_id[0] = 1;
+	cr_assert(sp_span_started(&other));
+
+	cr_assert_eq(root_of(2), 2);
+	cr_assert(begin(3));
+	cr_assert_eq(root_of(3), 3, "of the trace of 1, while 2 is active");
+}
