@@ -99,7 +99,7 @@ LDFLAGS_program = -pie -Wl,-z,now,-z,relro,-z,noexecstack,--as-needed
 
 # Looked up at first use, and only once: the packages may be installed by this very make.
 lazy = $(eval $(1) := $(2))$($(1))
-EXPORT_PKGS = libcurl libprotobuf-c jansson libdw libelf liblzma zlib \
+EXPORT_PKGS = libcurl libprotobuf-c jansson libmicrohttpd libdw libelf liblzma zlib \
 	$(if $(shell grep -rl --include='*.c' '<libunwind' export 2>/dev/null),libunwind-generic)
 # Not the local half of libunwind: it brings C++ exceptions of its own, slow ones that take locks. Nor
 # libcurl, which export/push/libcurl.c loads at the first request. Before glibc 2.34 dlopen() and threads

@@ -50,6 +50,7 @@ include  ^curl/                              export/push/(http[a-z_]*\.[ch]|(add
 include  ^protobuf-c/                        export/profile/pprof[a-z_]*\.c|export/push/push\.c|export/report/.*
 own      \.pb-c\.h$                          export/(profile/pprof|push/push)[a-z_]*\.[ch]|export/report/.*
 include  ^jansson\.h                         export/.*
+include  ^microhttpd\.h                     export/report/serve\.c
 include  ^(elfutils/|dwarf\.h)               export/symbols/(lines|dwarf_index)\.[ch]
 include  ^(libelf\.h|gelf\.h)               export/symbols/(elf_file|symtab|plt|lines|fde_file)\.[ch]
 include  ^lzma\.h                            export/symbols/xz\.c
@@ -58,7 +59,7 @@ include  ^(pthread|threads)\.h               preload/.*|export/.*
 name     dlsym|dlvsym|__libc_dlsym           preload/(elf/(resolve\.[ch]|hook_dl\.c)|sdk/sdk_instances\.c)|export/(symbols/debuginfod|push/(keylog|libcurl))\.c
 name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(symbols/(demangle|debuginfod)|push/(keylog|libcurl))\.c
 name     f?exec[lv][a-z]*|posix_spawnp?|popen|system        preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))
-name     listen                              preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))|export/exporter/join\.c|export/report/serve\.c
+name     listen                              preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))|export/exporter/join\.c
 '
 bad=0
 

@@ -8,8 +8,8 @@ set -euo pipefail
 # "package=program": nothing to install where that program is already on the PATH.
 declare -A GROUP=(
 	[build]="gcc make pkg-config libc6-dev binutils libunwind-dev libprotobuf-c-dev
-		protobuf-c-compiler libcurl4-openssl-dev libjansson-dev libdw-dev libelf-dev liblzma-dev
-		zlib1g-dev libiberty-dev"
+		protobuf-c-compiler libcurl4-openssl-dev libjansson-dev libmicrohttpd-dev libdw-dev libelf-dev
+		liblzma-dev zlib1g-dev libiberty-dev"
 	[demo]="g++ libmicrohttpd-dev libcurl4-openssl-dev curl opentelemetry-cpp-dev
 		libabsl-dev"
 	[test]="libcriterion-dev clang strace valgrind golang-go=go gdb python3 perl git curl sed gawk tar gzip

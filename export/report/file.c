@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 
 #include "export/profile/gzip.h"
 #include "export/util/grow.h"
+#include "sampler/base/compiler.h"
 
 /* The server takes profiles of a few MiB. */
 #define SP_REPORT_FILE_MAX ((size_t)64 << 20)
@@ -145,4 +147,57 @@ int sp_report_each(const char *path, int (*each)(void *arg, const char *path), v
 		return refuse(why, strerror(errno));
 	(void)refuse(why, "out of memory");
 	return S_ISDIR(st.st_mode) ? each_of_folder(path, each, arg) : each(arg, path);
+}
+
+/* Characters of a text of the list before the path. */
+#define SP_FILE_IDENTITY 48
+
+static int see(void *arg, const char *path)
+{
+	struct sp_file_list *l = arg;
+	struct stat st;
+	uint32_t id;
+	char *text;
+	int len, err;
+
+	if (stat(path, &st) != 0)
+		return 0;
+	len = asprintf(&text, "%016" PRIx64 "%016" PRIx64 "%016" PRIx64 "%s", (uint64_t)st.st_ino,
+		       (uint64_t)st.st_size,
+		       (uint64_t)st.st_mtim.tv_sec * SP_NS_PER_S + (uint64_t)st.st_mtim.tv_nsec,
+		       path);
+	if (len < 0)
+		return -1;
+	err = sp_strtab_put(&l->text, text, (size_t)len, &id);
+	free(text);
+	l->found++;
+	return err;
+}
+
+bool sp_file_list_look(struct sp_file_list *l, char *const *path)
+{
+	char why[SP_REPORT_ERROR];
+
+	for (bool again = false;; again = true) {
+		uint32_t found = l->found, known = l->n;
+
+		if (l->text.n == 0 && sp_strtab_init(&l->text) != 0)
+			return false;
+		l->found = 0;
+		for (char *const *p = path; *p != NULL; p++)
+			(void)sp_report_each(*p, see, l, why);
+		l->n = l->text.n - 1; /* the table begins with "" */
+		l->changes += l->n != known;
+		/* Of one that is gone nothing is found, and one that has changed is found as another one. */
+		if (again || l->found - found == l->n - known)
+			return !again;
+		sp_strtab_fini(&l->text);
+		l->found = l->n = 0;
+		l->changes++;
+	}
+}
+
+char *sp_file_list_path(const struct sp_file_list *l, uint32_t i)
+{
+	return l->text.bytes + l->text.offset[i + 1] + SP_FILE_IDENTITY;
 }

@@ -3,10 +3,13 @@
 #ifndef SP_REPORT_FILE_H
 #define SP_REPORT_FILE_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 #include "export/profile/pprof.h"
 #include "export/report/load.h"
+#include "export/util/strtab.h"
 
 /*
  * Opens a regular file and nothing else: a FIFO or a device would keep us waiting. A descriptor, or -1
@@ -23,5 +26,22 @@ int sp_report_read(const char *path, struct sp_bytes *out, char why[SP_REPORT_ER
  */
 int sp_report_each(const char *path, int (*each)(void *arg, const char *path), void *arg,
 		   char why[SP_REPORT_ERROR]);
+
+/* The files of some paths as they were seen, in the order in which they were. All 0 at first. */
+struct sp_file_list {
+	struct sp_strtab text; /* what tells a file from others at its path, and the path */
+	uint32_t n;
+	uint32_t found; /* at the last look */
+	uint64_t changes;
+};
+
+/*
+ * Looks which files there are; new ones come behind those that are known. False: one that was known has changed or
+ * is gone, and all are new ones. Each time that anything is new, changes is another number.
+ */
+bool sp_file_list_look(struct sp_file_list *l, char *const *path);
+
+/* Lives until the next look. */
+char *sp_file_list_path(const struct sp_file_list *l, uint32_t i);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report as JSON, by jansson; its keys are stable. Context: the report tool. */
 #include <jansson.h>
+#include <string.h>
 
 #include "export/report/print.h"
 
@@ -137,12 +138,34 @@ int sp_report_print_json(FILE *out, const struct sp_tally *t, const struct sp_pr
 	if (t->diff)
 		put(&w, "baseline", sum_with(&t->base, "spans", t->base_spans));
 	put_rows(&w, "span_names", t, t->names, span_name);
-	if (sp_span_waits_any(&t->waits))
-		put_rows(&w, "span_times", t, t->waits.names, sp_report_json_span_waits);
 	put_rows(&w, "spans", t, t->spans, span);
 	put_rows(&w, "threads", t, t->threads, thread);
 	put_rows(&w, "functions", t, p->top != 0 && p->top < t->functions ? p->top : t->functions,
 		 function);
 	(void)fputs("\n}\n", out);
 	return w.err != 0 || ferror(out) != 0 ? -1 : 0;
+}
+
+/* So many spans are listed on the page. */
+#define SP_JSON_LISTED 200U
+
+void sp_report_print_lists(FILE *out, const struct sp_tally *t, const char *name)
+{
+	struct writer w = {.out = out, .before = ","};
+	const char *before = "";
+	unsigned listed = 0;
+
+	put(&w, "labelled", sum_with(&t->labelled, "spans", t->spans));
+	put_rows(&w, "span_names", t, t->names, span_name);
+	put_key(&w, "spans");
+	(void)fputc('[', out);
+	for (size_t i = 0; i < t->spans && listed < SP_JSON_LISTED; i++) {
+		if (name != NULL && strcmp(sp_tally_text(t, t->span[i].name), name) != 0)
+			continue;
+		(void)fputs(before, out);
+		put_value(&w, span(t, i));
+		before = ",\n  ";
+		listed++;
+	}
+	(void)fputc(']', out);
 }

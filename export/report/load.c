@@ -242,7 +242,7 @@ static int read_place(const struct reader *r, size_t at)
 	place->frames = n;
 	where.source = place->frame[0].file;
 	where.is_leaf_of_wait = r->of_waits;
-	if (r->kinds || r->of_waits)
+	if (r->kinds)
 		place->leaf_kind = sp_frame_kind_of(place->frame[0].name, &where);
 	return 0;
 }
@@ -263,7 +263,7 @@ static int add_place(struct reader *r, size_t at)
 	/* read_place() has set it. NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
 	memcpy(r->frame + r->frames, place->frame, place->frames * sizeof(*r->frame));
 	r->frames += place->frames;
-	if (is_leaf && r->of_waits)
+	if (is_leaf && r->kinds)
 		r->frame[0].kind = place->leaf_kind;
 	return 0;
 }

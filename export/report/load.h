@@ -18,7 +18,6 @@
 struct sp_report_memo {
 	uint32_t function; /* its row in the tally, plus 1 */
 	uint32_t node;     /* its text in the tree */
-	uint32_t wait;     /* its text in the table of waits */
 };
 
 /* One function of a stack. */
@@ -26,7 +25,7 @@ struct sp_report_frame {
 	const char *name;
 	const char *file;        /* "" = unknown */
 	uint64_t line;           /* 0 = unknown */
-	enum sp_frame_kind kind; /* only if it is wanted, or SP_FRAME_WAITING */
+	enum sp_frame_kind kind; /* only if it is wanted */
 	struct sp_report_memo *memo;
 };
 
@@ -60,7 +59,7 @@ struct sp_report_sink {
 	 * else the last one in nanoseconds, else the last one.
 	 */
 	const char *type;
-	bool kinds; /* of all frames, which takes time; that of a wait is told anyway */
+	bool kinds; /* of frames are wanted, which takes time */
 	/* Before the first sample. False = none is wanted. NULL = they are. */
 	bool (*begin)(void *arg, const struct sp_report_about *about);
 };

@@ -19,7 +19,6 @@
 #include "export/report/options.h"
 #include "export/report/print.h"
 #include "export/report/reading.h"
-#include "export/report/serve.h"
 
 static int complain(const char *path, const char *why)
 {

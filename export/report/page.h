@@ -7,6 +7,7 @@
 #define SP_REPORT_PAGE_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 struct sp_page_file {
 	const char *name; /* "/draw.js" */
@@ -23,7 +24,8 @@ extern const struct sp_page_file sp_page_body;
 extern const struct sp_page_file *const sp_page_script[];
 extern const size_t sp_page_scripts;
 
-/* The script of served pages that asks for profiles. */
-extern const struct sp_page_file sp_page_live;
+/* Of served pages: the file at that path, NULL = there is none; and its text, which of "/" is the whole page. */
+const struct sp_page_file *sp_page_find(const char *path);
+void sp_page_print(FILE *out, const struct sp_page_file *file);
 
 #endif

@@ -23,28 +23,23 @@ struct sp_print {
 	const char *hint;    /* what would make the names better, "" = nothing */
 };
 
-/*
- * A text at the end of a line of which so many columns are taken, cut to what the terminal has left: at
- * its end, or in the middle, as the ends of functions' names tell more than what is between.
- */
-enum sp_cut { SP_CUT_END, SP_CUT_MIDDLE };
-void sp_report_put_cut(FILE *out, const struct sp_print *p, unsigned taken, const char *text,
-		       enum sp_cut where);
-
 /* For people. */
 void sp_report_print_table(FILE *out, const struct sp_tally *t, const struct sp_print *p);
 
-/* Where the time of spans went, if there is waiting time beside their CPU time; and row i of it. */
-void sp_report_print_span_waits(FILE *out, const struct sp_span_waits *w, const struct sp_print *p);
-json_t *sp_report_json_span_waits(const struct sp_tally *t, size_t i);
-
 /* For programs. 0 or -1 when out of memory or when it cannot be written. */
 int sp_report_print_json(FILE *out, const struct sp_tally *t, const struct sp_print *p);
+
+/* The lists to choose from, as the first keys of an object: names of spans, and the largest spans, of one name if it is not NULL. */
+void sp_report_print_lists(FILE *out, const struct sp_tally *t, const char *name);
 
 /*
  * Folded stacks with nanoseconds, as Brendan Gregg's tools read them; with a baseline those of the
  * baseline first, as his difffolded.pl does. ";" in a name becomes ":".
  */
 void sp_report_print_folded(FILE *out, const struct sp_tree *t, bool diff);
+
+/* Serves them to browsers on this machine. Does not return before it fails: an exit status, after a message. */
+struct sp_report_options;
+int sp_serve(const struct sp_report_options *o, char *const *path);
 
 #endif

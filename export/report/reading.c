@@ -3,13 +3,15 @@
 #define _GNU_SOURCE
 #include "export/report/reading.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "export/report/file.h"
 #include "export/report/frame.h"
-#include "export/report/suggest.h"
+#include "export/util/text_out.h"
+#include "sampler/base/compiler.h"
 
 /* The memory for tally and tree, which can grow with every file that differs from the others. */
 #define SP_READING_SUMS_MAX ((size_t)1 << 30)
@@ -56,8 +58,7 @@ static bool begin(void *arg, const struct sp_report_about *about)
 		r->any_type || r->o->type != NULL || (!waits && strcmp(about->type, "wall") != 0);
 	if (r->is_shown)
 		extend_time(r, about);
-	sp_tally_begin(&r->tally, about->type);
-	return true;
+	return r->is_shown || waits;
 }
 
 static void learn(void *arg, const struct sp_report_sample *s)
@@ -83,10 +84,8 @@ static void add_sample(void *arg, const struct sp_report_sample *s)
 
 	if (r->too_large)
 		return;
-	if (r->o->type == NULL && side == SP_SIDE_SELECTED)
-		sp_tally_add_waits(&r->tally, s);
 	if (!r->is_shown) {
-		if (side == SP_SIDE_SELECTED && r->tally.waits.source == SP_WAITS_OFF_CPU)
+		if (side == SP_SIDE_SELECTED)
 			r->waiting_ns += s->ns;
 		return;
 	}
@@ -206,7 +205,7 @@ static int read_paths(struct sp_reading *r, char *const *path,
 
 static int say_no_profiles(struct sp_reading *r, char *const *path)
 {
-	const char *where = path[1] == NULL ? path[0] : "";
+	const char *where = path[0] != NULL && path[1] == NULL ? path[0] : "";
 	const char *type = r->o->type;
 	char why[SP_REPORT_ERROR];
 
@@ -224,6 +223,98 @@ static int say_no_profiles(struct sp_reading *r, char *const *path)
 	return refuse(r, SP_EXIT_USAGE, where, why);
 }
 
+#define SP_READING_NEAR ((size_t)5)
+
+enum kind { SPAN, TRACE, NAME };
+
+static const char *row_text(const struct sp_tally *t, enum kind kind, size_t i)
+{
+	return sp_tally_text(t, kind == SPAN    ? t->span[i].id
+				: kind == TRACE ? t->span[i].trace
+						: t->name[i].name);
+}
+
+/* How many bytes at the beginning of both are the same, whatever their case. */
+static size_t common(const char *a, const char *b)
+{
+	size_t n = 0;
+
+	while (a[n] != '\0' && tolower((unsigned char)a[n]) == tolower((unsigned char)b[n]))
+		n++;
+	return n;
+}
+
+/* The row that begins most like it, of those whose text is not among the first n listed. SIZE_MAX: there is none. */
+static size_t find_near(const struct sp_tally *t, enum kind kind, const char *wanted,
+			const char *const *listed, size_t n)
+{
+	size_t rows = kind == NAME ? t->names : t->spans;
+	size_t best = SIZE_MAX;
+
+	for (size_t i = 0; i < rows; i++) {
+		const char *text = row_text(t, kind, i);
+		bool is_listed = text[0] == '\0';
+
+		/* Spans of a trace have it again and again. */
+		for (size_t k = 0; k < n; k++)
+			is_listed = is_listed || listed[k] == text;
+		if (!is_listed && (best == SIZE_MAX ||
+				   common(text, wanted) > common(row_text(t, kind, best), wanted)))
+			best = i;
+	}
+	return best;
+}
+
+/*
+ * True if there is no such span, trace or name; then it says so, and which of those that there are begin most like
+ * it, of equal ones the largest first. The tally is sorted.
+ */
+static bool say_unknown(struct sp_text_out *out, const struct sp_tally *t, enum kind kind,
+			const char *wanted)
+{
+	static const char *const words[] = {"span", "trace", "span name"};
+	int (*compare)(const char *a, const char *b) = kind == NAME ? strcmp : strcasecmp;
+	const char *listed[SP_READING_NEAR] = {NULL};
+	char clean[SP_REPORT_TEXT_MAX + 1];
+	size_t row;
+
+	if (wanted == NULL)
+		return false;
+	for (size_t i = 0; i < (kind == NAME ? t->names : t->spans); i++)
+		if (compare(row_text(t, kind, i), wanted) == 0)
+			return false;
+	(void)sp_report_clean(wanted, clean);
+	sp_text_out_put(out, "there is no %s \"%.200s\"", words[kind], clean);
+	for (size_t n = 0; n < SP_READING_NEAR; n++) {
+		row = find_near(t, kind, wanted, listed, n);
+		if (row == SIZE_MAX)
+			break;
+		listed[n] = row_text(t, kind, row);
+		sp_text_out_put(out, "%s%.100s", n != 0 ? ", " : "; the nearest: ", listed[n]);
+		if (kind != NAME)
+			sp_text_out_put(out, " (%.100s)", sp_tally_text(t, t->span[row].name));
+	}
+	if (listed[0] == NULL)
+		sp_text_out_put(out, "; no sample has a %s at all", words[kind]);
+	/* Whoever knows the spans of a program looks for each of them, and by default finds the roots only. */
+	else if (kind != TRACE)
+		sp_text_out_put(out, " (child spans count for their local root, unless the program "
+				     "runs with SPANPROF_SPAN_ID_SCOPE=all)");
+	return true;
+}
+
+/* What is selected has only waited: short spans are often without a sample of CPU time. */
+static int say_waits(struct sp_reading *r)
+{
+	char why[SP_REPORT_ERROR];
+
+	(void)snprintf(
+		why, sizeof(why),
+		"no sample of CPU time is selected, but %.3f s of waiting: use --type off_cpu",
+		(double)r->waiting_ns / (double)SP_NS_PER_S);
+	return refuse(r, SP_EXIT_USAGE, "", why);
+}
+
 /*
  * Nothing is selected. All samples are read once more, of every type and time, to tell what was
  * perhaps meant.
@@ -231,6 +322,7 @@ static int say_no_profiles(struct sp_reading *r, char *const *path)
 static int say_no_samples(struct sp_reading *r, char *const *path)
 {
 	char why[SP_READING_WHY] = "no sample is selected";
+	struct sp_text_out out = {why, sizeof(why), 0};
 	struct sp_selection asked = r->selection;
 
 	sp_tally_fini(&r->tally);
@@ -239,8 +331,15 @@ static int say_no_samples(struct sp_reading *r, char *const *path)
 	r->window = (struct sp_time_window){0};
 	r->side = SP_SIDE_SELECTED;
 	r->selection = (struct sp_selection){.names = 0};
-	if (sp_tally_init(&r->tally) == 0 && read_paths(r, path, add_sample) == 0)
-		sp_suggest(&r->tally, &asked, why, sizeof(why));
+	if (sp_tally_init(&r->tally) == 0 && read_paths(r, path, add_sample) == 0) {
+		sp_tally_sort(&r->tally);
+		if (!say_unknown(&out, &r->tally, SPAN, asked.span_id) &&
+		    !say_unknown(&out, &r->tally, TRACE, asked.trace_id) &&
+		    !say_unknown(&out, &r->tally, NAME, asked.span_name))
+			sp_text_out_put(&out,
+					"what is selected has samples, but not of this type, in "
+					"this time, or under all of these conditions at once");
+	}
 	r->selection = asked;
 	return refuse(r, SP_EXIT_USAGE, "", why);
 }
@@ -270,9 +369,10 @@ static int read_all(struct sp_reading *r, char *const *path)
 	int err = 0;
 
 	/* The names of the selected spans are known only after all samples were read. */
-	if (r->selection.diff)
+	if (r->selection.diff) {
 		err = read_paths(r, path, learn);
-	r->files = 0;
+		r->files = 0;
+	}
 	if (err == 0)
 		err = read_paths(r, path, add_sample);
 	if (err != 0)
@@ -280,7 +380,7 @@ static int read_all(struct sp_reading *r, char *const *path)
 	if (r->files == 0)
 		return say_no_profiles(r, path);
 	if (is_selective(&r->selection) && r->tally.total.samples == 0 && r->tally.total.ns == 0)
-		return say_no_samples(r, path);
+		return r->waiting_ns != 0 ? say_waits(r) : say_no_samples(r, path);
 	if (r->selection.diff && r->tally.base.ns == 0)
 		return refuse(r, SP_EXIT_USAGE, "", "--diff: there is no other span of that name");
 	return sp_report_options_compare(r->o) && !r->selection.diff ? read_baseline(r, path) : 0;
@@ -302,6 +402,11 @@ int sp_reading_init(struct sp_reading *r, const struct sp_report_options *o)
 {
 	*r = (struct sp_reading){
 		.o = o, .selection = o->selection, .side = SP_SIDE_SELECTED, .window = o->window};
+	/* The options' own may be gone before more is read. */
+	if (o->selection.span_id != NULL) {
+		(void)sp_report_clean(o->selection.span_id, r->span_id);
+		r->selection.span_id = r->span_id;
+	}
 	if (o->selection.span_name != NULL) {
 		(void)sp_report_clean(o->selection.span_name, r->span_name);
 		r->selection.span_name = r->span_name;
@@ -311,6 +416,19 @@ int sp_reading_init(struct sp_reading *r, const struct sp_report_options *o)
 	r->tally.lines = r->tree.lines = o->lines;
 	r->tally.diff = sp_report_options_compare(o);
 	return 0;
+}
+
+static bool same(const char *a, const char *b)
+{
+	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+bool sp_reading_may_go_on(const struct sp_reading *r, const struct sp_report_options *o)
+{
+	/* Of other times other files are left out, and what is compared with is known only when all was read. */
+	return !sp_report_options_compare(o) && !sp_time_window_is_set(&o->window) &&
+	       same(r->o->type, o->type) && same(r->selection.span_id, o->selection.span_id) &&
+	       same(r->selection.span_name, o->selection.span_name);
 }
 
 void sp_reading_fini(struct sp_reading *r)

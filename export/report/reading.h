@@ -19,7 +19,9 @@
 struct sp_reading {
 	const struct sp_report_options *o;
 	struct sp_selection selection;
-	char span_name[SP_REPORT_TEXT_MAX + 1]; /* of the selection, printable as all texts are */
+	char span_id[SP_REPORT_TEXT_MAX + 1];
+	char span_name[SP_REPORT_TEXT_MAX +
+		       1]; /* both of the selection, printable as all texts are */
 	struct sp_tally tally;
 	struct sp_tree tree; /* only if it is wanted */
 	bool wants_tree;
@@ -50,6 +52,9 @@ void sp_reading_fini(struct sp_reading *r);
  * is nothing to show, SP_EXIT_DAMAGED if something cannot be read, both with one line in why.
  */
 int sp_reading_run(struct sp_reading *r, char *const *path);
+
+/* Whether these options ask for the same, of which more files may be added by another run. */
+bool sp_reading_may_go_on(const struct sp_reading *r, const struct sp_report_options *o);
 
 /* What the nanoseconds are of: "CPU". */
 const char *sp_reading_time_of(const struct sp_reading *r);

@@ -1,214 +1,350 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accepts connections and answers them (serve.h). Context: the report tool. */
+/*
+ * spanprof-report --serve: the page, its scripts, and reports as JSON, for browsers on this machine. libmicrohttpd
+ * reads the requests, at the loopback addresses alone, and they are answered one after the other.
+ *
+ * Every user of the machine can send anything to the port, and so can each web site that a browser on it shows. So
+ * only GET of fixed paths is answered, and nothing of a request names a file. A web site can give its own name the
+ * address 127.0.0.1 and read what is served as its own pages, but the browser says that name (Host), which has to be
+ * one of this machine. Other sites' pages cannot read the answers, but could keep the server busy; a browser marks
+ * what these send (Sec-Fetch-Site), and it is refused.
+ *
+ * The page asks every two seconds. The sums of the last graph and the last lists are kept, and when files have come,
+ * those alone are read and added. When a file has changed or is gone, everything is read anew; so it is for a
+ * comparison, and for "the last five minutes", which leave out files that were read before.
+ * Context: the report tool.
+ */
 #define _GNU_SOURCE
-#include "export/report/serve.h"
-
 #include <errno.h>
+#include <inttypes.h>
+#include <microhttpd.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "export/report/file.h"
+#include "export/report/flame.h"
 #include "export/report/frame.h"
-#include "export/report/get.h"
-#include "export/report/live.h"
+#include "export/report/options.h"
+#include "export/report/page.h"
+#include "export/report/page_text.h"
+#include "export/report/print.h"
+#include "export/report/reading.h"
 
-/* At a time. A browser has six connections to a host, some of them unused. */
-#define SP_SERVE_CONNECTIONS 12U
-#define SP_SERVE_REQUEST_S 3U /* to send a head */
-#define SP_SERVE_ANSWER_S 60U /* to read the profiles, and to take the answer */
-#define SP_SERVE_MEMORY ((rlim_t)2 << 30)
-#define SP_SERVE_BACKLOG 16
+#define SP_SERVE_CONNECTIONS 12U /* to each address; a browser has six, some of them unused */
+#define SP_SERVE_HEAD ((size_t)8192)
+#define SP_SERVE_REQUEST_S 3U /* without a byte of it */
+#define SP_SERVE_ANSWER_S 60U /* until it is made, or without a byte of it that is taken */
+#define SP_SERVE_MEMORY ((rlim_t)3 << 30)
+#define SP_SERVE_KEPT ((size_t)256 << 20) /* larger sums are not kept */
 
-#define SP_SERVE_LISTENERS 2
-struct server {
-	const struct sp_report_options *o;
-	char *const *path;
-	struct pollfd listener[SP_SERVE_LISTENERS]; /* fd -1 = there is none */
-	unsigned connections;
+/* What a kind of report was made of. */
+struct kept {
+	struct sp_report_options o; /* their texts are gone */
+	struct sp_reading r;
+	uint32_t files; /* so many of the server's have been read, 0 = nothing is kept */
 };
 
-static int complain(const char *what)
-{
-	char why[256];
+struct server {
+	pthread_mutex_t lock; /* of all that follows: libmicrohttpd has a thread for each address */
+	const struct sp_report_options *o;
+	char *const *path;
+	struct sp_file_list files;
+	uint64_t start; /* tells its stamps from those of another server at this port */
+	struct kept graph, lists;
+};
 
-	(void)snprintf(why, sizeof(why), "%s: %s", what, strerror(errno));
-	sp_report_complain("--serve", why);
-	return SP_EXIT_DAMAGED;
+/* What a request asks for. */
+struct query {
+	struct sp_report_options o;
+	const char *span_name; /* of the spans that are listed */
+	bool is_wrong;
+};
+
+/* "5m" */
+static bool read_ago(const char *value, uint64_t *at)
+{
+	char ago[16] = "-";
+
+	(void)strncat(ago, value, sizeof(ago) - 2);
+	return strlen(value) < sizeof(ago) - 1 && sp_time_point_read(ago, time(NULL), at);
 }
 
-/* A socket that listens, or -1 with errno. */
-static int open_listener(const struct sockaddr *address, socklen_t len)
+static bool take(struct query *q, const char *key, const char *value)
 {
-	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int on = 1;
+	if (strcmp(key, "last") == 0)
+		return read_ago(value, &q->o.window.from_ns);
+	if (strcmp(key, "before") == 0)
+		return read_ago(value, &q->o.baseline_window.to_ns);
+	if (strcmp(key, "type") == 0) {
+		q->o.type = strcmp(value, "off_cpu") == 0 ? "off_cpu"
+			    : strcmp(value, "wall") == 0  ? "wall"
+							  : NULL;
+		return q->o.type != NULL || strcmp(value, "cpu") == 0;
+	}
+	if (strcmp(key, "span") == 0)
+		q->o.selection.span_id = value;
+	else if (strcmp(key, "span_name") == 0)
+		q->o.selection.span_name = q->span_name = value;
+	else if (strcmp(key, "diff") == 0 && strcmp(value, "spans") == 0)
+		q->o.selection.diff = true;
+	else
+		return false;
+	return true;
+}
+
+/* An MHD_KeyValueIteratorN. Both are decoded: a text that is longer than it looks had "%00". */
+static enum MHD_Result take_pair(void *arg, enum MHD_ValueKind kind, const char *key,
+				 size_t key_len, const char *value, size_t len)
+{
+	struct query *q = arg;
+
+	(void)kind;
+	if (value == NULL || strlen(key) != key_len || strlen(value) != len || !take(q, key, value))
+		q->is_wrong = true;
+	return MHD_YES;
+}
+
+/* False: it has a key or a value that is not known. */
+static bool read_query(struct query *q, const struct server *s, struct MHD_Connection *connection)
+{
+	*q = (struct query){.o = *s->o};
+	q->o.form = SP_FORM_FLAMEGRAPH;
+	(void)MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, take_pair, q);
+	if (q->o.selection.diff) {
+		q->o.baseline = NULL;
+		q->o.baseline_window.to_ns = q->o.baseline_window.from_ns = 0;
+	}
+	return !q->is_wrong && (!q->o.selection.diff || q->o.selection.span_id != NULL);
+}
+
+static void drop(struct kept *k)
+{
+	sp_reading_fini(&k->r);
+	memset(k, 0, sizeof(*k));
+}
+
+/* Reads what is new, or everything if something else was asked for before. An exit status, with why in k->r. */
+static int read_files(struct server *s, struct kept *k, const struct sp_report_options *o)
+{
+	char **path;
+	int err = 0;
+
+	if (k->files == 0 || !sp_reading_may_go_on(&k->r, o)) {
+		drop(k);
+		k->o = *o;
+		err = sp_reading_init(&k->r, &k->o);
+		k->r.wants_tree = k->r.tree.by_span = k == &s->graph;
+	}
+	path = calloc((size_t)s->files.n - k->files + 1, sizeof(*path));
+	for (uint32_t i = k->files; path != NULL && i < s->files.n; i++)
+		path[i - k->files] = sp_file_list_path(&s->files, i);
+	if (path == NULL)
+		err = SP_EXIT_DAMAGED;
+	else if (err == 0 && (k->files == 0 || path[0] != NULL))
+		err = sp_reading_run(&k->r, path);
+	k->files = s->files.n;
+	free(path);
+	return err;
+}
+
+/* The stamp differs when files have come, gone or changed. What comes while they are read is noticed later. */
+static void put_report(FILE *out, struct server *s, struct kept *k, struct query *q)
+{
+	struct sp_flame_head head;
 	int err;
 
-	if (fd < 0)
-		return -1;
-	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (address->sa_family == AF_INET6)
-		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-	if (bind(fd, address, len) == 0 && listen(fd, SP_SERVE_BACKLOG) == 0)
-		return fd;
-	err = errno;
-	(void)close(fd);
-	errno = err;
-	return -1;
-}
-
-/* The port, or 0 with errno. */
-static uint16_t open_listeners(struct server *s, uint16_t port)
-{
-	struct sockaddr_in four = {.sin_family = AF_INET,
-				   .sin_port = htons(port),
-				   .sin_addr = {htonl(INADDR_LOOPBACK)}};
-	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-	socklen_t len = sizeof(four);
-	int fd = open_listener((const struct sockaddr *)&four, sizeof(four));
-
-	s->listener[0] = (struct pollfd){fd, POLLIN, 0};
-	s->listener[1] = (struct pollfd){-1, POLLIN, 0};
-	if (fd < 0 || getsockname(fd, (struct sockaddr *)&four, &len) != 0)
-		return 0;
-	/* A machine may be without IPv6. */
-	six.sin6_port = four.sin_port;
-	s->listener[1].fd = open_listener((const struct sockaddr *)&six, sizeof(six));
-	return ntohs(four.sin_port);
-}
-
-/* The head of a request, NUL-terminated. Its length, or 0 if it is too long or does not come. */
-static size_t read_head(int fd, char head[SP_GET_HEAD_MAX + 1])
-{
-	size_t len = 0;
-
-	while (len < SP_GET_HEAD_MAX) {
-		ssize_t n = read(fd, head + len, SP_GET_HEAD_MAX - len);
-
-		if (n <= 0)
-			return 0;
-		len += (size_t)n;
-		head[len] = '\0';
-		if (sp_get_is_whole(head, len))
-			return len;
+	if (!sp_file_list_look(&s->files, s->path)) {
+		drop(&s->graph);
+		drop(&s->lists);
 	}
-	return 0;
-}
-
-static void write_all(int fd, const char *data, size_t len)
-{
-	while (len != 0) {
-		ssize_t n = write(fd, data, len);
-
-		if (n <= 0)
-			return;
-		data += n;
-		len -= (size_t)n;
+	(void)fprintf(out, "{\"stamp\":\"%" PRIu64 "-%" PRIu64 "\"", s->start, s->files.changes);
+	if (k == &s->lists) {
+		q->o.selection.span_id = q->o.selection.span_name = q->o.baseline = NULL;
+		q->o.selection.diff = false;
+		q->o.baseline_window.to_ns = q->o.baseline_window.from_ns = 0;
 	}
+	err = k != NULL ? read_files(s, k, &q->o) : 0;
+	if (err != 0) {
+		(void)fputs(",\"error\":", out);
+		sp_page_put_json(out, k->r.why[0] != '\0' ? k->r.why : "out of memory");
+	} else if (k == &s->lists) {
+		sp_report_print_lists(out, &k->r.tally, q->span_name);
+	} else if (k == &s->graph) {
+		sp_flame_head_of(&k->r, &head);
+		(void)fputs(",\n\"profile\":", out);
+		sp_flame_print_data(out, &k->r.tree, &head);
+	}
+	(void)fputs("}\n", out);
+	if (k != NULL && (err != 0 || !sp_reading_may_go_on(&k->r, &q->o) ||
+			  sp_tally_bytes(&k->r.tally) + sp_tree_bytes(&k->r.tree) > SP_SERVE_KEPT))
+		drop(k);
 }
 
-static void answer(const struct server *s, int fd, char *head, size_t len)
+/* The body of the answer, and its type. The status. */
+static unsigned put(FILE *out, struct server *s, struct MHD_Connection *connection,
+		    const char *path, const char **type)
 {
-	struct sp_live_answer a = {.status = 400};
-	struct sp_get get;
+	static const char *const reports[] = {"/profile.json", "/spans.json", "/stamp.json"};
+	struct kept *const kept[] = {&s->graph, &s->lists, NULL};
+	const struct sp_page_file *file = sp_page_find(path);
+	struct query q;
+
+	if (file != NULL) {
+		*type = file->type;
+		sp_page_print(out, file);
+		return 200;
+	}
+	*type = "application/json";
+	for (size_t i = 0; i < sizeof(reports) / sizeof(reports[0]); i++) {
+		if (strcmp(path, reports[i]) != 0)
+			continue;
+		if (!read_query(&q, s, connection))
+			return 400;
+		put_report(out, s, kept[i], &q);
+		return 200;
+	}
+	return 404;
+}
+
+/* The port is not compared, because ssh may forward another one. */
+static bool is_this_machine(const char *host)
+{
+	static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		size_t len = strlen(names[i]);
+		const char *port = host + len + 1;
+
+		if (strncasecmp(host, names[i], len) == 0)
+			return host[len] == '\0' || (host[len] == ':' && *port != '\0' &&
+						     port[strspn(port, "0123456789")] == '\0');
+	}
+	return false;
+}
+
+struct head {
+	unsigned hosts, status;
+};
+
+/* An MHD_KeyValueIteratorN. */
+static enum MHD_Result check_field(void *arg, enum MHD_ValueKind kind, const char *key,
+				   size_t key_len, const char *value, size_t len)
+{
+	struct head *h = arg;
+	unsigned status = 200;
+
+	(void)kind, (void)key_len;
+	if (value == NULL || strlen(value) != len || strcasecmp(key, "Content-Length") == 0 ||
+	    strcasecmp(key, "Transfer-Encoding") == 0)
+		status = 400;
+	else if (strcasecmp(key, "Sec-Fetch-Site") == 0)
+		status =
+			strcmp(value, "same-origin") != 0 && strcmp(value, "none") != 0 ? 403 : 200;
+	else if (strcasecmp(key, "Host") == 0)
+		status = h->hosts++ != 0 ? 400 : is_this_machine(value) ? 200 : 403;
+	if (h->status == 200)
+		h->status = status;
+	return MHD_YES;
+}
+
+/* An MHD_AccessHandlerCallback, when a head was read. NOLINTNEXTLINE(readability-function-size) */
+static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, const char *path,
+			      const char *method, const char *version, const char *body,
+			      size_t *body_len, // NOLINT(readability-non-const-parameter)
+			      void **context)
+{
+	static const char *const fields[][2] = {
+		{"Allow", "GET"},
+		{"Cache-Control", "no-store"},
+		{"X-Content-Type-Options", "nosniff"},
+		{"Referrer-Policy", "no-referrer"},
+		{"Cross-Origin-Resource-Policy", "same-origin"},
+		{"Content-Security-Policy",
+		 "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+		 "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+	};
+	struct server *s = arg;
+	struct head h = {.status = strcmp(method, "GET") == 0 ? 200 : 405};
+	struct MHD_Response *response;
+	enum MHD_Result result;
+	const char *type = "";
 	char *text = NULL;
-	size_t size = 0;
-	FILE *out;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
 
-	if (len != 0)
-		a.status = sp_get_parse(head, len, &get);
-	if (a.status == 200)
-		sp_live_answer(s->o, s->path, &get, &a);
-	out = open_memstream(&text, &size);
-	if (out == NULL)
-		return;
-	sp_live_print_head(out, &a);
-	if (fclose(out) == 0)
-		write_all(fd, text, size);
-	write_all(fd, a.body, a.len);
-	free(text);
-	free(a.body);
-}
-
-/* In a process of its own, which ends by itself, or by the alarm. */
-static _Noreturn void serve_connection(const struct server *s, int fd)
-{
-	const struct rlimit memory = {SP_SERVE_MEMORY, SP_SERVE_MEMORY};
-	char head[SP_GET_HEAD_MAX + 1];
-	size_t len;
-
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	(void)setrlimit(RLIMIT_AS, &memory);
-	for (int i = 0; i < SP_SERVE_LISTENERS; i++)
-		(void)close(s->listener[i].fd);
-	(void)alarm(SP_SERVE_REQUEST_S);
-	len = read_head(fd, head);
-	(void)alarm(SP_SERVE_ANSWER_S);
-	answer(s, fd, head, len);
-	/* What the other side still sends would make the kernel drop the answer. */
-	(void)shutdown(fd, SHUT_WR);
-	(void)alarm(SP_SERVE_REQUEST_S);
-	while (read(fd, head, sizeof(head)) > 0)
-		;
-	_exit(0);
-}
-
-static void take(struct server *s, int listener)
-{
-	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-	pid_t child;
-
-	if (fd < 0)
-		return;
-	child = fork();
-	if (child == 0)
-		serve_connection(s, fd);
-	if (child > 0)
-		s->connections++;
-	(void)close(fd);
-}
-
-static void reap(struct server *s)
-{
-	while (s->connections != 0 && waitpid(-1, NULL, WNOHANG) > 0)
-		s->connections--;
-}
-
-static void loop(struct server *s)
-{
-	for (;;) {
-		bool full = s->connections >= SP_SERVE_CONNECTIONS;
-
-		/* Ended ones are waited for twenty times a second where there are some. */
-		(void)poll(s->listener, full ? 0 : SP_SERVE_LISTENERS,
-			   s->connections != 0 ? 50 : -1);
-		reap(s);
-		for (int i = 0; i < SP_SERVE_LISTENERS && !full; i++)
-			if ((s->listener[i].revents & POLLIN) != 0)
-				take(s, s->listener[i].fd);
+	(void)version, (void)body, (void)body_len, (void)context;
+	(void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, check_field, &h);
+	if (h.status == 200 && h.hosts != 1)
+		h.status = 400;
+	(void)MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT,
+					SP_SERVE_ANSWER_S);
+	if (h.status == 200 && out != NULL) {
+		(void)pthread_mutex_lock(&s->lock);
+		h.status = put(out, s, connection, path, &type);
+		(void)pthread_mutex_unlock(&s->lock);
 	}
+	if (out == NULL || fclose(out) != 0)
+		h.status = 500;
+	len = h.status == 200 ? len : 0;
+	response = MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);
+	if (response == NULL) {
+		free(text);
+		return MHD_NO;
+	}
+	(void)MHD_set_response_options(response, MHD_RF_HTTP_VERSION_1_0_ONLY, MHD_RO_END);
+	if (h.status == 200)
+		(void)MHD_add_response_header(response, "Content-Type", type);
+	for (size_t i = h.status != 405; i < sizeof(fields) / sizeof(fields[0]); i++)
+		(void)MHD_add_response_header(response, fields[i][0], fields[i][1]);
+	result = MHD_queue_response(connection, h.status, response);
+	MHD_destroy_response(response);
+	return result;
+}
+
+/* Starts to serve at an address. NULL with errno. */
+static struct MHD_Daemon *start(struct server *s, unsigned flags, const struct sockaddr *address)
+{
+	return MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | flags, 0, NULL, NULL, answer, s,
+				MHD_OPTION_SOCK_ADDR, address, MHD_OPTION_CONNECTION_LIMIT,
+				SP_SERVE_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+				SP_SERVE_REQUEST_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+				SP_SERVE_HEAD, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
 }
 
 int sp_serve(const struct sp_report_options *o, char *const *path)
 {
-	struct server s = {.o = o, .path = path};
-	uint16_t port = open_listeners(&s, o->port);
+	static struct server s = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	const struct rlimit memory = {SP_SERVE_MEMORY, SP_SERVE_MEMORY};
+	struct sockaddr_in four = {.sin_family = AF_INET,
+				   .sin_port = htons(o->port),
+				   .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	struct MHD_Daemon *daemon;
+	uint16_t port;
+	char why[256];
 
-	if (port == 0)
-		return complain("cannot listen at 127.0.0.1");
-	(void)signal(SIGPIPE, SIG_IGN);
-	(void)signal(SIGCHLD, SIG_DFL);
+	s.o = o;
+	s.path = path;
+	s.start = (uint64_t)time(NULL);
+	(void)setrlimit(RLIMIT_AS, &memory);
+	daemon = start(&s, 0, (const struct sockaddr *)&four);
+	if (daemon == NULL) {
+		(void)snprintf(why, sizeof(why), "cannot listen at 127.0.0.1: %s", strerror(errno));
+		sp_report_complain("--serve", why);
+		return SP_EXIT_DAMAGED;
+	}
+	port = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
+	/* A machine may be without IPv6. */
+	six.sin6_port = htons(port);
+	(void)start(&s, MHD_USE_IPv6, (const struct sockaddr *)&six);
 	(void)printf("http://127.0.0.1:%u/ serves the profiles; Ctrl-C ends it\n", port);
-	if (fflush(stdout) != 0)
-		return complain("cannot print the address");
-	loop(&s);
-	return 0;
+	(void)fflush(stdout);
+	for (;;)
+		(void)pause();
 }

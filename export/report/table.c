@@ -76,8 +76,13 @@ static size_t fitting(const char *text, unsigned room)
 	return (size_t)(c - text);
 }
 
-void sp_report_put_cut(FILE *out, const struct sp_print *p, unsigned taken, const char *text,
-		       enum sp_cut where)
+/*
+ * A text at the end of a line of which so many columns are taken, cut to what the terminal has left: at
+ * its end, or in the middle, as the ends of functions' names tell more than what is between.
+ */
+enum sp_cut { SP_CUT_END, SP_CUT_MIDDLE };
+static void put_cut(FILE *out, const struct sp_print *p, unsigned taken, const char *text,
+		    enum sp_cut where)
 {
 	static const char cut[] = "...";
 	const unsigned least = 12;
@@ -134,7 +139,7 @@ static void print_totals(FILE *out, const struct sp_tally *t, const struct sp_pr
 static void put_name(FILE *out, const struct sp_print *p, const char *name, enum sp_cut where,
 		     int taken)
 {
-	sp_report_put_cut(out, p, (unsigned)taken, name, where);
+	put_cut(out, p, (unsigned)taken, name, where);
 	(void)fputc('\n', out);
 }
 
@@ -238,7 +243,6 @@ void sp_report_print_table(FILE *out, const struct sp_tally *t, const struct sp_
 {
 	print_totals(out, t, p);
 	print_names(out, t, p);
-	sp_report_print_span_waits(out, &t->waits, p);
 	print_spans(out, t, p);
 	if (p->threads)
 		print_threads(out, t, p);

@@ -200,23 +200,11 @@ void sp_tally_add(struct sp_tally *t, const struct sp_report_sample *s, enum sp_
 		t->nomem = true;
 }
 
-void sp_tally_begin(struct sp_tally *t, const char *type)
-{
-	sp_span_waits_begin(&t->waits, type);
-}
-
-void sp_tally_add_waits(struct sp_tally *t, const struct sp_report_sample *s)
-{
-	sp_span_waits_add(&t->waits, s);
-	t->nomem = t->nomem || t->waits.nomem;
-}
-
 size_t sp_tally_bytes(const struct sp_tally *t)
 {
-	return sp_span_waits_bytes(&t->waits) + sp_strtab_bytes(&t->text) +
-	       t->row_cap * sizeof(*t->row) + t->name_cap * sizeof(*t->name) +
-	       t->span_cap * sizeof(*t->span) + t->thread_cap * sizeof(*t->thread) +
-	       t->function_cap * sizeof(*t->function);
+	return sp_strtab_bytes(&t->text) + t->row_cap * sizeof(*t->row) +
+	       t->name_cap * sizeof(*t->name) + t->span_cap * sizeof(*t->span) +
+	       t->thread_cap * sizeof(*t->thread) + t->function_cap * sizeof(*t->function);
 }
 
 static double share(uint64_t part, uint64_t whole)
@@ -301,7 +289,15 @@ void sp_tally_sort(struct sp_tally *t)
 	if (t->functions != 0)
 		qsort_r(t->function, t->functions, sizeof(*t->function),
 			t->diff ? compare_changes : compare_functions, t);
-	sp_span_waits_sort(&t->waits);
+	/* What is added after this has to find the rows in their new places. */
+	for (uint32_t i = 0; i < t->names; i++)
+		t->row[t->name[i].name].name = i + 1;
+	for (uint32_t i = 0; i < t->spans; i++)
+		t->row[t->span[i].id].span = i + 1;
+	for (uint32_t i = 0; i < t->threads; i++)
+		t->row[t->thread[i].name].thread = i + 1;
+	for (uint32_t i = 0; i < t->functions; i++)
+		t->row[t->function[i].key].function = i + 1;
 }
 
 int sp_tally_init(struct sp_tally *t)
@@ -309,7 +305,7 @@ int sp_tally_init(struct sp_tally *t)
 	uint32_t empty;
 
 	memset(t, 0, sizeof(*t));
-	if (sp_strtab_init(&t->text) != 0 || sp_span_waits_init(&t->waits) != 0)
+	if (sp_strtab_init(&t->text) != 0)
 		return -1;
 	return intern(t, "", &empty);
 }
@@ -317,7 +313,6 @@ int sp_tally_init(struct sp_tally *t)
 void sp_tally_fini(struct sp_tally *t)
 {
 	sp_strtab_fini(&t->text);
-	sp_span_waits_fini(&t->waits);
 	free(t->row);
 	free(t->name);
 	free(t->span);

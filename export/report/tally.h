@@ -9,7 +9,6 @@
 
 #include "export/report/load.h"
 #include "export/report/select.h"
-#include "export/report/span_waits.h"
 #include "export/util/strtab.h"
 
 /* CPU time between samples is under this frame; no sample was taken for it. */
@@ -77,7 +76,6 @@ struct sp_tally {
 	struct sp_sum unsampled; /* under SP_REPORT_UNSAMPLED */
 	struct sp_sum base;      /* of the baseline */
 	uint32_t base_spans;
-	struct sp_span_waits waits;
 	uint64_t serial;
 	bool nomem;
 };
@@ -89,14 +87,10 @@ void sp_tally_fini(struct sp_tally *t);
 /* When memory runs out, nomem is set. */
 void sp_tally_add(struct sp_tally *t, const struct sp_report_sample *s, enum sp_side side);
 
-/* A profile of any type, and a sample of it: for what spans waited besides. */
-void sp_tally_begin(struct sp_tally *t, const char *type);
-void sp_tally_add_waits(struct sp_tally *t, const struct sp_report_sample *s);
-
 /* Memory in use. */
 size_t sp_tally_bytes(const struct sp_tally *t);
 
-/* Rows in the order of the report: largest CPU time or difference first, then by text. */
+/* Rows in the order of the report: largest CPU time or difference first, then by text. More may be added afterwards. */
 void sp_tally_sort(struct sp_tally *t);
 
 const char *sp_tally_text(const struct sp_tally *t, uint32_t id);

@@ -146,6 +146,9 @@ int sp_tree_sort(struct sp_tree *t)
 		return -1;
 	for (uint32_t i = 1; i < t->nodes; i++)
 		order[i] = i;
+	/* More may have been added since they were linked. */
+	for (uint32_t i = 0; i < t->nodes; i++)
+		t->node[i].first = 0;
 	qsort_r(order + 1, t->nodes - 1, sizeof(*order), compare, t);
 	for (uint32_t i = 1; i < t->nodes; i++) {
 		struct sp_tree_node *n = &t->node[order[i]];

@@ -4,9 +4,12 @@
 
 usage: report_serve.py profile FOLDER       writes a profile
        report_serve.py hostile PORT
+       report_serve.py news PORT FOLDER    files come, change and go
        report_serve.py look PORT FOLDER    ends with 77 where there is no browser
 """
+import json
 import os
+import re
 import socket
 import sys
 import time
@@ -16,28 +19,56 @@ from pprof_writer import Profile
 
 LIMIT_S = 20
 HOST = b"Host: 127.0.0.1\r\n"
+END = b"\r\n\r\n"
+GET = b"GET / HTTP/1.1\r\n"
+# What is asked, and the status; None = no answer, or one of 4xx. Whatever is not served is not read either.
 REQUESTS = {
-    b"GET / HTTP/1.1\r\n" + HOST + b"\r\n": 200,
-    b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n": 403,
-    b"GET / HTTP/1.1\r\nHost: 127.0.0.1.evil.example\r\n\r\n": 403,
-    b"GET / HTTP/1.1\r\n" + HOST + HOST + b"\r\n": 400,
-    b"GET /profile.json HTTP/1.1\r\n" + HOST + b"Sec-Fetch-Site: cross-site\r\n\r\n": 403,
-    b"POST / HTTP/1.1\r\n" + HOST + b"\r\n": 405,
-    b"GET / HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\n\r\nhello": 400,
+    GET + HOST + b"\r\n": 200,
+    b"GET / HTTP/1.0\r\nhost:localhost\r\nSec-Fetch-Site: none" + END: 200,
+    b"GET /profile.json?type=cpu HTTP/1.1\r\n" + HOST + b"Accept: */*\r\nSec-Fetch-Site: same-origin" + END: 200,
+    GET + HOST + HOST + b"\r\n": 400,
+    GET + HOST + b"Host: evil" + END: 400,
+    b"GET / HTTP/1.0\r\n\r\n": 400,
+    GET + b"\r\n": 400,
+    b"GET /profile.json HTTP/1.1\r\n" + HOST + b"Sec-Fetch-Site: cross-site" + END: 403,
+    GET + HOST + b"sec-fetch-site:same-site" + END: 403,
+    GET + HOST + b"Content-Length: 5" + END + b"hello": 400,
+    GET + HOST + b"Content-Length: 0" + END: 400,
+    GET + HOST + b"Transfer-Encoding: chunked" + END + b"0\r\n\r\n": 400,
     b"GET /../../etc/passwd HTTP/1.1\r\n" + HOST + b"\r\n": 404,
     b"GET /%2e%2e/etc/passwd HTTP/1.1\r\n" + HOST + b"\r\n": 404,
     b"GET //etc/passwd HTTP/1.1\r\n" + HOST + b"\r\n": 404,
     b"GET /first.pb.gz HTTP/1.1\r\n" + HOST + b"\r\n": 404,
     b"GET /page.css/ HTTP/1.1\r\n" + HOST + b"\r\n": 404,
-    b"GET /profile.json?path=/etc/passwd HTTP/1.1\r\n" + HOST + b"\r\n": 400,
-    b"GET /profile.json?type=memory HTTP/1.1\r\n" + HOST + b"\r\n": 400,
-    b"GET /profile.json?diff=spans HTTP/1.1\r\n" + HOST + b"\r\n": 400,
-    b"GET /profile.json?last=1y HTTP/1.1\r\n" + HOST + b"\r\n": 400,
-    b"GET /profile.json?span=%00 HTTP/1.1\r\n" + HOST + b"\r\n": 400,
-    b"GET /spans.json?last=1m HTTP/1.1\r\n" + HOST + b"\r\n": 200,
-    b"\x16\x03\x01\x00\xa5\x01\x00\r\n\r\n": 400,
-    b"\r\n\r\n": 400,
+    b"GET /" + b"a" * 4000 + b" HTTP/1.1\r\n" + HOST + b"\r\n": None,
+    b"GET http://127.0.0.1/ HTTP/1.1\r\n" + HOST + b"\r\n": None,
+    b"GET * HTTP/1.1\r\n" + HOST + b"\r\n": None,
+    b"GET /#x HTTP/1.1\r\n" + HOST + b"\r\n": None,
+    b"GET /\xc3\xa4 HTTP/1.1\r\n" + HOST + b"\r\n": None,
+    b"GET /\x1b HTTP/1.1\r\n" + HOST + b"\r\n": None,
+    b"GET" + END: None,
+    b"GET /" + END: None,
+    b"GET / HTTP/2\r\n" + HOST + b"\r\n": None,
+    GET + HOST + b"\tfolded" + END: None,
+    GET + HOST + b"no colon" + END: None,
+    b"\x16\x03\x01\x00\xa5\x01\x00" + END: None,
+    END: None,
+    b"": None,
+    GET + HOST: None,
 }
+REQUESTS |= {b"%s / HTTP/1.1\r\n%s\r\n" % (method, HOST): 405 for method in (b"POST", b"HEAD", b"OPTIONS", b"get", b"GETT")}
+REQUESTS |= {GET + b"Host: %s%s" % (host, END): 200 for host in (b"LOCALHOST", b"[::1]:1", b"127.0.0.1:65535")}
+REQUESTS |= {GET + b"Host: %s%s" % (host, END): 403 for host in (
+    b"evil.example", b"127.0.0.1.evil.example", b"localhost.evil", b"localhost:80.evil", b"localhost:", b"127.0.0.2",
+    b"0.0.0.0", b"user@localhost", b"[::1].evil", b"[::1]evil", b"[::]", b"evil, localhost", b"localhost evil",
+    b"localhost:8080:80", b"127.1")}
+REQUESTS |= {b"GET /%s HTTP/1.1\r\n%s\r\n" % (query, HOST): 400 for query in (
+    b"profile.json?path=/etc/passwd", b"profile.json?type=memory", b"profile.json?type=", b"profile.json?diff=spans",
+    b"profile.json?diff=x&span=00000000000000aa", b"profile.json?last=1y", b"profile.json?last=", b"profile.json?span",
+    b"profile.json?span=%00", b"profile.json?span%00=a", b"profile.json?spanx=a", b"spans.json?span_names=a",
+    b"stamp.json?a=b")}
+REQUESTS[b"GET /spans.json?last=1m HTTP/1.1\r\n" + HOST + b"\r\n"] = 200
+REQUESTS[b"GET /stamp.json? HTTP/1.1\r\n" + HOST + b"\r\n"] = 200
 
 
 def connect(port):
@@ -77,18 +108,22 @@ def hostile(port):
         sys.exit("FAIL: it waits for those who say nothing")
     for request, status in REQUESTS.items():
         answer = ask(port, request)
-        if not answer.startswith(b"HTTP/1.0 %d " % status):
+        told = int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.") else None
+        if told != status and (status is not None or told is not None and told // 100 != 4 and told != 505):
             sys.exit(f"FAIL: {request}: {answer[:100]}, not {status}")
-        if status != 200 and not answer.endswith(b"\r\n\r\n"):
+        if b"root:" in answer:
+            sys.exit(f"FAIL: {request}: {answer[:1000]}")
+        # What we refuse has no body; what libmicrohttpd refuses has a sentence, with nothing of the request in it.
+        if told not in (200, None) and not answer.endswith(b"\r\n\r\n") and not answer.endswith(b"</html>"):
             sys.exit(f"FAIL: {request}: {answer[:1000]}")
     # More than it reads; it may be gone before we have sent all.
     try:
         answer = ask(port, b"GET / HTTP/1.1\r\n" + HOST + b"X: y\r\n" * 100000)
-    except (ConnectionResetError, BrokenPipeError):
-        answer = b"HTTP/1.0 400 "
-    if not answer.startswith(b"HTTP/1.0 400 ") and answer != b"":
+    except OSError:
+        answer = b""
+    if answer != b"" and not answer.startswith(b"HTTP/1.1 4"):
         sys.exit(f"FAIL: a long head: {answer[:100]}")
-    if not ask(port, b"GET / HTTP/1.1\r\n" + HOST + b"\r\n").startswith(b"HTTP/1.0 200 "):
+    if not ask(port, b"GET / HTTP/1.1\r\n" + HOST + b"\r\n").startswith(b"HTTP/1.1 200 "):
         sys.exit("FAIL: it no longer answers")
 
 
@@ -100,6 +135,58 @@ def profile(folder, name, samples):
     p.sample(["main@/srv/shopd", "look@/srv/shopd"], 10, 10 ** 8, span_id="00000000000000cc", span_name="<b>GET</b>")
     p.write(f"{folder}/.{name}")
     os.rename(f"{folder}/.{name}", f"{folder}/{name}")
+
+
+def news(port, folder):
+    """What was read is not read again: nothing is lost when it becomes unreadable behind the server's back."""
+    def samples(query=""):
+        answer = ask(port, b"GET /profile.json?%s HTTP/1.1\r\n%s\r\n" % (query.encode(), HOST)).split(END, 1)[1]
+        said = json.loads(answer)
+        lists = json.loads(ask(port, b"GET /spans.json HTTP/1.1\r\n" + HOST + b"\r\n").split(END, 1)[1])
+        if lists["stamp"] != said["stamp"]:
+            sys.exit("FAIL: another stamp though nothing has changed")
+        graph = said.get("error") or int(re.search(r" (\d+) samples", said["profile"]["sums"])[1])
+        return graph, lists["labelled"]["samples"], said["stamp"]
+
+    def expect(query, graph, lists, before=None):
+        got = samples(query)
+        if got[:2] != (graph, lists) or got[2] == before:
+            sys.exit(f"FAIL: {got}, not {graph} and {lists}")
+        return got[2]
+
+    span = "span=00000000000000aa"
+    stamp = expect("", 30, 30)
+    old = f"{folder}/first.pb.gz"
+    times = os.stat(old)
+    with open(old, "r+b") as f:
+        good = f.read()
+        f.seek(0)
+        f.write(bytes(len(good)))
+    os.utime(old, ns=(times.st_atime_ns, times.st_mtime_ns))
+    expect("", 30, 30)
+    # By its name it comes before what is known.
+    profile(folder, "came.pb.gz", 50)
+    stamp = expect("", 100, 100, stamp)
+    profile(folder, "came_too.pb.gz", 5)
+    stamp = expect("", 125, 125, stamp)
+    # Something else is asked for, for which all have to be read.
+    got = samples(span)
+    if "first.pb.gz" not in str(got[0]) or got[1] != 125:
+        sys.exit(f"FAIL: {got}")
+    with open(old, "r+b") as f:
+        f.write(good)
+    os.utime(old, ns=(times.st_atime_ns, times.st_mtime_ns))
+    expect(span, 65, 125)
+    profile(folder, "came_last.pb.gz", 1)
+    stamp = expect(span, 66, 146, stamp)
+    # One that has changed, and ones that are gone.
+    profile(folder, "came_too.pb.gz", 7)
+    stamp = expect(span, 68, 148, stamp)
+    for name in ("came.pb.gz", "came_too.pb.gz", "came_last.pb.gz"):
+        os.remove(f"{folder}/{name}")
+    stamp = expect(span, 10, 30, stamp)
+    if samples("last=5m")[0] != 30 or samples(span)[0] != 10:
+        sys.exit("FAIL: the last minutes")
 
 
 def look(port, folder):
@@ -152,5 +239,7 @@ if what == "profile":
     profile(args[0], "first.pb.gz", 10)
 elif what == "hostile":
     hostile(int(args[0]))
+elif what == "news":
+    news(int(args[0]), args[1])
 else:
     look(int(args[0]), args[1])

@@ -47,9 +47,10 @@ expect "$WORK/body" 'd["profile"]["diff"]'
 [[ $(get '/profile.json?span=00000000000000ad') == 200 ]] || fail "no answer about what is not there"
 expect "$WORK/body" 'd["error"].startswith("there is no span")'
 [[ $(get '/spans.json?span_name=POST+%2Fcart') == 200 ]] || fail "no spans"
-expect "$WORK/body" 'len(d["spanNames"]) == 2 and [s["id"] for s in d["spans"]] == ["00000000000000aa"]'
+expect "$WORK/body" 'len(d["span_names"]) == 2 and [s["span_id"] for s in d["spans"]] == ["00000000000000aa"]'
 
 python3 "$SERVE" hostile "$port" || fail "a hostile request"
+python3 "$SERVE" news "$port" "$WORK/profiles" || fail "files that come, change and go"
 
 run busy "$REPORT" --serve "$port" "$WORK/profiles"
 expect_rc busy 2

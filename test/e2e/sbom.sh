@@ -14,7 +14,7 @@ expect "$WORK/sbom.json" 'len({p["SPDXID"] for p in d["packages"]}) == len(d["pa
 expect "$WORK/sbom.json" '{r["relatedSpdxElement"] for r in d["relationships"]} == {p["SPDXID"] for p in d["packages"]}'
 expect "$WORK/sbom.json" 'all(p["versionInfo"] and "downloadLocation" in p for p in d["packages"])'
 expect "$WORK/sbom.json" '{"libc6-dev", "libiberty-dev"} == {p["name"] for p in d["packages"] for r in d["relationships"] if r["relatedSpdxElement"] == p["SPDXID"] and r["relationshipType"] == "STATIC_LINK"} - {p["name"] for p in d["packages"] if p["name"].startswith("libgcc")}'
-for library in libcurl4 libprotobuf-c1 libjansson4 libelf1 zlib1g libc6; do
+for library in libcurl4 libprotobuf-c1 libjansson4 libmicrohttpd12 libelf1 zlib1g libc6; do
 	version=$(dpkg-query -W -f '${Version}' "$library")
 	expect "$WORK/sbom.json" "[p['versionInfo'] for p in d['packages'] if p['name'] == '$library'] == ['$version']"
 done

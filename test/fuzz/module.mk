@@ -40,7 +40,6 @@ FUZZ_REPORT := $(call fuzz_objects,export/report/main.c,export/report/*.c) $(cal
 
 $(FUZZ_DIR)/config: $(FUZZ_CONFIG)
 $(FUZZ_DIR)/profile_url: $(call fuzz_objects,,preload/sdk/profile_url.c sampler/base/text.c)
-$(FUZZ_DIR)/get: $(call fuzz_objects,,export/report/get.c sampler/base/text.c)
 $(FUZZ_DIR)/headers: $(call fuzz_objects,,export/push/headers_json.c)
 $(FUZZ_DIR)/elf: $(FUZZ_ELF)
 $(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/ehframe_sig.c)

@@ -66,11 +66,12 @@
 	}
 
 	function showLists(lists) {
-		const all = chosen(), share = (ns) => spanprof.percent(ns / (lists.ns || 1));
-		const names = (lists.spanNames || []).map((n) => [n.name === all.get("span_name"), { span_name: n.name, span: "" },
-			[n.name || "(no name)", String(n.spans), spanprof.seconds(n.ns), share(n.ns)]]);
-		const spans = (lists.spans || []).map((s) => [s.id === all.get("span"), { span: s.id },
-			[s.id + "  " + s.name, spanprof.seconds(s.ns), share(s.ns)]]);
+		const all = chosen(), share = (ns) => spanprof.percent(ns / (lists.labelled && lists.labelled.ns || 1));
+		const names = (lists.span_names || []).map((n) => [n.span_name === all.get("span_name"),
+			{ span_name: n.span_name, span: "" },
+			[n.span_name || "(no name)", String(n.spans), spanprof.seconds(n.ns), share(n.ns)]]);
+		const spans = (lists.spans || []).map((s) => [s.span_id === all.get("span"), { span: s.span_id },
+			[s.span_id + "  " + s.span_name, spanprof.seconds(s.ns), share(s.ns)]]);
 		const controls = make("div");
 		controls.append(select(TYPES, "type", "Profile type"), " ", select(TIMES, "last", "Time"), " ", comparison());
 		spanprof.replaceLists(byId("choice"), controls, list(["span name", "spans", "time", "of spans"], names),

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "export/report/suggest.h"
+#include "export/report/reading.h"
 #include "export/report/time_window.h"
 #include "report_unit.h"
 #include "test/unit/scratch.h"
@@ -166,17 +166,91 @@ Test(report_compare, says_that_there_are_no_spans_at_all, .timeout = 20)
 				 "sample has a span at all\n");
 }
 
-Test(report_compare, measures_how_near_texts_are, .timeout = 20)
+Test(report_compare, suggests_what_begins_most_like_it, .timeout = 20)
 {
-	char a[200], b[200];
+	static const struct report_stack stack[] = {
+		STACK(parse, "00000000000000a1", "GET /orders/7", 1),
+		STACK(parse, "00000000000000a2", "get /orders", 9),
+		STACK(parse, "00000000000000a3", "GET", 3),
+		STACK(parse, "00000000000000a4", "PUT /orders/new", 30),
+		STACK(parse, "00000000000000a5", "GET /", 2),
+		STACK(parse, "00000000000000a6", "POST /", 40),
+		STACK(parse, "00000000000000a7", "", 50),
+	};
 
-	cr_expect_eq(sp_suggest_distance("GET /orders", "get /orders"), 0);
-	cr_expect_eq(sp_suggest_distance("GET", "GET /orders"), 0, "its beginning");
-	cr_expect_eq(sp_suggest_distance("GET /orders", "PUT /orders"), 2);
-	cr_expect_eq(sp_suggest_distance("kitten", "sitting"), 3);
-	cr_expect_eq(sp_suggest_distance("", "abc"), 3);
-	memset(a, 'a', sizeof(a));
-	memset(b, 'b', sizeof(b));
-	a[199] = b[199] = '\0';
-	cr_expect_eq(sp_suggest_distance(a, b), 64, "of long ones only the beginning counts");
+	report_write_stacks("a.pb", stack, 7, 0);
+
+	cr_expect_eq(run_scratch("--span-name=GET /orders/new"), 1);
+	cr_expect_str_eq(output,
+			 "spanprof-report: there is no span name \"GET /orders/new\"; the nearest: "
+			 "GET /orders/7, get /orders, GET /, GET, POST /" SCOPE "\n");
+}
+
+static void read_of(struct sp_reading *r, const struct sp_report_options *o, char *const *path)
+{
+	if (r->o == NULL)
+		cr_assert_eq(sp_reading_init(r, o), 0);
+	r->wants_tree = r->tree.by_span = true;
+	cr_assert_eq(sp_reading_run(r, path), 0, "%s", r->why);
+}
+
+/* What was sorted can be added to: the sums are those of all files read at once, in the same order. */
+Test(report_compare, goes_on_reading_where_it_was, .timeout = 20)
+{
+	char a[4096], b[4096];
+	char *const both[] = {a, b, NULL};
+	char *const one[] = {a, NULL};
+	char *const other[] = {b, NULL};
+	const struct sp_report_options o = {.form = SP_FORM_FLAMEGRAPH};
+	struct sp_report_options asked = o;
+	struct sp_reading whole = {.o = NULL};
+	struct sp_reading parts = {.o = NULL};
+
+	write_two("a.pb", "b.pb");
+	(void)snprintf(a, sizeof(a), "%s/a.pb", scratch);
+	(void)snprintf(b, sizeof(b), "%s/b.pb", scratch);
+	read_of(&whole, &o, both);
+	read_of(&parts, &o, one);
+	cr_expect(sp_reading_may_go_on(&parts, &asked));
+	read_of(&parts, &o, other);
+
+	cr_expect_eq(parts.files, 2);
+	cr_expect_eq(parts.tally.names, whole.tally.names);
+	cr_expect_eq(parts.tally.spans, whole.tally.spans);
+	cr_expect_eq(parts.tally.functions, whole.tally.functions);
+	for (size_t i = 0; i < whole.tally.names; i++) {
+		const struct sp_name_row *x = &parts.tally.name[i];
+		const struct sp_name_row *y = &whole.tally.name[i];
+
+		cr_expect_str_eq(sp_tally_text(&parts.tally, x->name),
+				 sp_tally_text(&whole.tally, y->name));
+		cr_expect_eq(x->sum.ns, y->sum.ns);
+		cr_expect_eq(x->spans, y->spans);
+	}
+	for (size_t i = 0; i < whole.tally.functions; i++) {
+		const struct sp_function_row *x = &parts.tally.function[i];
+		const struct sp_function_row *y = &whole.tally.function[i];
+
+		cr_expect_str_eq(sp_tally_text(&parts.tally, x->key),
+				 sp_tally_text(&whole.tally, y->key));
+		cr_expect_eq(x->self.ns, y->self.ns);
+		cr_expect_eq(x->total.ns, y->total.ns);
+	}
+	cr_assert_eq(parts.tree.nodes, whole.tree.nodes);
+	for (uint32_t x = 0, y = 0;;) {
+		x = sp_tree_after(&parts.tree, x, true);
+		y = sp_tree_after(&whole.tree, y, true);
+		if (x == 0 || y == 0)
+			break;
+		cr_expect_str_eq(sp_tree_text(&parts.tree, &parts.tree.node[x]),
+				 sp_tree_text(&whole.tree, &whole.tree.node[y]));
+		cr_expect_eq(parts.tree.node[x].ns, whole.tree.node[y].ns);
+	}
+	asked.selection.span_id = "00000000000000aa";
+	cr_expect_not(sp_reading_may_go_on(&parts, &asked), "of something else");
+	asked = o;
+	asked.window.from_ns = 1;
+	cr_expect_not(sp_reading_may_go_on(&parts, &asked), "what was read may be of another time");
+	sp_reading_fini(&whole);
+	sp_reading_fini(&parts);
 }
