@@ -107,14 +107,22 @@ struct sp_core_ops {
 	/* The name of a thread of the host; all NUL if it is gone. */
 	void (*thread_name)(void *self, uint32_t tid, char name[SP_THREAD_NAME_BYTES]);
 
+	/*
+	 * To be asked immediately before anything is opened that the host has named, or sent for it. False: we
+	 * have more rights than it has, and cannot give them up. It is not served any more then, as news() tells.
+	 */
+	bool (*may_open)(void *self);
+
 	/* The message is complete, without prefix or newline. */
 	void (*log)(void *self, enum sp_log_level level, const char *message);
 
 	/*
-	 * Checks the host: SP_WAIT_ bits for what it asks for, or 0. Never waits. To be called at
-	 * least once a second; drain after each call.
+	 * Checks the host: SP_WAIT_ bits for what it asks for, or 0. Never waits. To be called when
+	 * due_ns() has passed, by CLOCK_MONOTONIC; drain after each call.
 	 */
 	unsigned (*news)(void *self);
+	uint64_t (*due_ns)(
+		void *self); /* cheap; 0 = the host has asked for something, or has ended */
 
 	/*
 	 * Milliseconds left of the flush in progress; 0 = no flush is in progress, or its time is

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -28,6 +29,8 @@
 #define JOINS_NS (100 * SP_NS_PER_MS)
 /* A socket whose processes cannot be accepted stays readable, and is not looked at for so long. */
 #define DEAF_NS SP_NS_PER_S
+/* At once; of more, the next wait tells. */
+#define EVENTS 64
 /* Of each member: its pidfd, its folder, its memory map. */
 #define DESCRIPTORS 3U
 /* For connections, files that are read, and what libraries open. */
@@ -35,8 +38,33 @@
 /* A share of the limit, which off_cpu/ uses for files of threads. */
 #define DESCRIPTORS_THREADS 8U
 
+/* Other processes may have copies of a descriptor, with which it would stay in the set after it is closed. */
+static void forget_descriptor(const struct sp_family *f, int fd)
+{
+	if (fd >= 0)
+		(void)epoll_ctl(f->epoll, EPOLL_CTL_DEL, fd, NULL);
+}
+
+/* Once: its end is told by a pidfd that stays readable from then on. */
+static void wait_for_end(const struct sp_family *f, struct sp_member *m)
+{
+	struct epoll_event e = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = m};
+
+	m->waiter.is_told_of_end =
+		m->host.pidfd >= 0 && epoll_ctl(f->epoll, EPOLL_CTL_ADD, m->host.pidfd, &e) == 0;
+}
+
+static void listen_to(const struct sp_family *f, int operation, bool is_deaf)
+{
+	struct epoll_event e = {.events = is_deaf ? 0 : EPOLLIN};
+
+	if (f->listener >= 0)
+		(void)epoll_ctl(f->epoll, operation, f->listener, &e);
+}
+
 static void close_listener(struct sp_family *f)
 {
+	forget_descriptor(f, f->listener);
 	if (f->listener >= 0)
 		(void)close(f->listener);
 	f->listener = -1;
@@ -108,6 +136,7 @@ static void forget(struct sp_family *f, struct sp_member *m, int err)
 		if (!m->retired)
 			discount(f, m);
 	}
+	forget_descriptor(f, m->host.pidfd);
 	sp_member_close(m, err);
 	free(m);
 }
@@ -171,6 +200,7 @@ static void join(struct sp_family *f, const struct sp_join *j)
 	}
 	append(f, m);
 	sp_member_watch(m, f->event, &f->hook);
+	wait_for_end(f, m);
 	f->linger_ns = 0;
 }
 
@@ -182,8 +212,10 @@ static void let_join(struct sp_family *f)
 	for (unsigned i = 0; f->listener >= 0 && i < JOINS_MAX; i++) {
 		int err = sp_join_take(f->listener, f->environment, &j);
 
-		if (err == -EMFILE)
+		if (err == -EMFILE) {
 			f->deaf_until_ns = sp_clock_mono_ns() + DEAF_NS;
+			listen_to(f, EPOLL_CTL_MOD, true);
+		}
 		if (err == -EAGAIN || err == -EMFILE)
 			return;
 		if (err == 0)
@@ -211,54 +243,30 @@ static void begin_end(void *self)
 	close_door(f);
 }
 
-static bool is_deaf(const struct sp_family *f)
-{
-	return f->deaf_until_ns != 0 && sp_clock_mono_ns() < f->deaf_until_ns;
-}
-
-/* What there is to wait for, and who may not be waited for long. */
-static nfds_t list(const struct sp_family *f, struct pollfd *p, uint32_t *ms)
-{
-	nfds_t n = 0;
-
-	p[n++] = (struct pollfd){.fd = f->event, .events = POLLIN};
-	if (is_deaf(f))
-		*ms = *ms < DEAF_NS / SP_NS_PER_MS ? *ms : DEAF_NS / SP_NS_PER_MS;
-	else if (f->listener >= 0)
-		p[n++] = (struct pollfd){.fd = f->listener, .events = POLLIN};
-	if (f->members == NULL && f->leader >= 0)
-		p[n++] = (struct pollfd){.fd = f->leader, .events = POLLIN};
-	for (const struct sp_member *m = f->members; m != NULL; m = m->next) {
-		uint32_t rest = sp_waiter_rest_ms(&m->waiter);
-
-		*ms = rest < *ms ? rest : *ms;
-		/*
-		 * A pidfd is readable from the end of its process on. As long as the loop has not
-		 * taken the member over, nobody acts on that end, and poll() would return at once
-		 * again and again. So such a member is not waited for.
-		 */
-		if (m->handed && !m->waiter.gone && m->host.pidfd >= 0)
-			p[n++] = (struct pollfd){.fd = m->host.pidfd, .events = POLLIN};
-	}
-	return n;
-}
-
 static void wait_for_family(void *self, uint32_t timeout_ms)
 {
-	static struct pollfd p[3 + SP_FAMILY_MAX + 1];
 	struct sp_family *f = self;
+	struct epoll_event event[EVENTS];
 	uint32_t ms =
 		f->members == NULL && f->linger_ns != 0 ? LINGER_NS / SP_NS_PER_MS : timeout_ms;
-	nfds_t n = list(f, p, &ms);
-	uint64_t count;
+	uint64_t told;
+	int n;
 
-	/* Without memory for it, poll() does not wait. */
-	if (poll(p, n, ms < INT32_MAX ? (int)ms : INT32_MAX) < 0 && errno != EINTR)
-		(void)usleep(SP_NS_PER_MS / 1000);
+	if (f->deaf_until_ns != 0 && sp_clock_mono_ns() >= f->deaf_until_ns) {
+		f->deaf_until_ns = 0;
+		listen_to(f, EPOLL_CTL_MOD, false);
+	}
+	if (f->deaf_until_ns != 0 && ms > DEAF_NS / SP_NS_PER_MS)
+		ms = DEAF_NS / SP_NS_PER_MS;
+	n = epoll_wait(f->epoll, event, EVENTS, ms < INT32_MAX ? (int)ms : INT32_MAX);
+	for (int i = 0; i < n; i++)
+		if (event[i].data.ptr != NULL)
+			((struct sp_member *)event[i].data.ptr)->waiter.has_died = true;
 	/* It does not block; how often somebody asked is of no interest. */
-	if (read(f->event, &count, sizeof(count)) < 0)
+	if (n > 0 && read(f->event, &told, sizeof(told)) < 0)
 		errno = 0;
-	let_join(f);
+	if (n > 0)
+		let_join(f);
 }
 
 static const struct sp_core_ops *next(void *self)
@@ -280,6 +288,8 @@ static void ended(void *self, const struct sp_core_ops *ops)
 	struct sp_member *m = ops->arg;
 
 	discount(f, m);
+	forget_descriptor(f, m->host.pidfd);
+	m->waiter.is_told_of_end = false;
 	m->retired = sp_member_retire(m) == 0;
 	if (!m->retired)
 		count(f, m);
@@ -341,6 +351,8 @@ int sp_family_init(struct sp_family *f, const struct sp_host_descriptors *first,
 		   const struct sp_config *config)
 {
 	struct sp_member *m = calloc(1, sizeof(*m));
+	struct epoll_event asked = {.events = EPOLLIN};
+	struct epoll_event gone = {.events = EPOLLIN | EPOLLONESHOT};
 	int err;
 
 	*f = (struct sp_family){
@@ -353,6 +365,7 @@ int sp_family_init(struct sp_family *f, const struct sp_host_descriptors *first,
 		.config = config,
 		.hook = {.follow = follow, .end = begin_end, .arg = f},
 		.event = -1,
+		.epoll = -1,
 		.leader = -1,
 		.listener = sp_join_listen(listener),
 		.environment = sp_family_environment(environ),
@@ -368,12 +381,19 @@ int sp_family_init(struct sp_family *f, const struct sp_host_descriptors *first,
 	err = sp_member_open(m, first, config);
 	append(f, m);
 	f->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	f->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (err == 0 && (f->event < 0 || f->epoll < 0 ||
+			 epoll_ctl(f->epoll, EPOLL_CTL_ADD, f->event, &asked) != 0))
+		err = -ENOMEM;
+	listen_to(f, EPOLL_CTL_ADD, false);
 	if (err == 0 && f->listener >= 0)
 		f->leader = find_leader(m);
-	if (err == 0 && f->event < 0)
-		err = -ENOMEM;
-	if (err == 0)
+	if (f->leader >= 0)
+		(void)epoll_ctl(f->epoll, EPOLL_CTL_ADD, f->leader, &gone);
+	if (err == 0) {
 		sp_member_watch(m, f->event, &f->hook);
+		wait_for_end(f, m);
+	}
 	return err;
 }
 
@@ -384,6 +404,8 @@ void sp_family_fini(struct sp_family *f, int err)
 	close_listener(f);
 	if (f->leader >= 0)
 		(void)close(f->leader);
+	if (f->epoll >= 0)
+		(void)close(f->epoll);
 	if (f->event >= 0)
 		(void)close(f->event);
 }

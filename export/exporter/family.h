@@ -25,8 +25,9 @@ struct sp_family {
 	uint32_t most;             /* members */
 	uint64_t bytes;            /* of their regions, SP_LIMITS_REGIONS at most */
 	struct sp_family_hook hook;
-	int event;              /* an eventfd: a member asks for something */
-	int listener;           /* -1 = nobody can join */
+	int event;    /* an eventfd: a member asks for something */
+	int epoll;    /* it, the listener, and the pidfds of the leader and of the members */
+	int listener; /* -1 = nobody can join */
 	uint64_t deaf_until_ns; /* nobody can be accepted until then; 0 = at once */
 	uint64_t environment;   /* sp_family_environment() of ours */
 	int leader; /* a pidfd of the process that executed the program; -1 = gone, or unknown */

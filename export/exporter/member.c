@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "export/exporter/region_facts.h"
+#include "export/exporter/rights.h"
 
 /* The bound for a ring full of unfinished records; each step skips one. */
 #define PASSES_MAX 4096U
@@ -99,6 +100,19 @@ static void count_damage(struct sp_member *m, struct sp_ring *r)
 	r->unfinished = 0;
 }
 
+/*
+ * Module events name files, which would be opened; and what is taken from a process of which we find out later
+ * that it is somebody else is lost. So its rights are looked at first.
+ */
+static bool may_take(struct sp_member *m, const struct sp_ring *r)
+{
+	bool is_empty = r->ends == NULL ||
+			atomic_load_explicit(&r->ends->head, memory_order_relaxed) == r->taken;
+
+	m->waiter.has_moved |= !is_empty;
+	return !m->waiter.barred && (is_empty || sp_waiter_may_take(&m->waiter));
+}
+
 static unsigned drain(void *self, void (*put)(const struct sp_record *record, void *arg), void *arg,
 		      unsigned max)
 {
@@ -106,8 +120,7 @@ static unsigned drain(void *self, void (*put)(const struct sp_record *record, vo
 	unsigned n;
 	struct receiver r = {.put = put, .arg = arg, .m = m};
 
-	/* Module events name files, which would be opened. */
-	if (m->waiter.barred)
+	if (!may_take(m, &m->view.ring))
 		return 0;
 	n = sp_ring_drain(&m->view.ring, count_and_put, &r, max);
 	/* No process is left that could finish its unfinished records. */
@@ -126,7 +139,7 @@ static unsigned drain_snapshots(void *self, void (*put)(const struct sp_snapshot
 	struct sp_member *m = self;
 	unsigned n;
 
-	if (m->waiter.barred)
+	if (!may_take(m, &m->view.snapshots))
 		return 0;
 	n = sp_snapshot_drain(&m->view.snapshots, put, arg, max);
 	for (unsigned i = 0; m->waiter.gone && n < max && i < PASSES_MAX; i++) {
@@ -198,13 +211,23 @@ static void thread_name(void *self, uint32_t tid, char name[SP_THREAD_NAME_BYTES
 	sp_threads_name(&m->host, tid, name);
 }
 
+static bool may_open(void *self)
+{
+	struct sp_member *m = self;
+
+	/* It is not watched yet. */
+	if (m->waiter.host == NULL)
+		return sp_rights_compare(&m->host) == 0;
+	return sp_waiter_may_open(&m->waiter);
+}
+
 static void tell(void *self, enum sp_log_level level, const char *message)
 {
 	struct sp_member *m = self;
 
 	/* By rights that the process has given up nothing of it is opened, not even after its end. */
-	if (m->waiter.barred)
-		m->messages.path[0] = '\0';
+	if (m->messages.way == SP_MESSAGES_OURS && !may_open(m))
+		m->messages.way = SP_MESSAGES_BY_HOST;
 	sp_messages_tell(&m->messages, level, message);
 }
 
@@ -217,6 +240,13 @@ static unsigned news(void *self)
 		sp_view_tell(&m->view, SP_EXPORTER_WORKING);
 	m->working = true;
 	return sp_waiter_news(&m->waiter);
+}
+
+static uint64_t due_ns(void *self)
+{
+	const struct sp_member *m = self;
+
+	return sp_waiter_due_ns(&m->waiter);
 }
 
 static uint32_t flush_left_ms(void *self)
@@ -261,8 +291,10 @@ static void make_ops(struct sp_member *m, const struct sp_config *config)
 		.ask_tracer = ask_tracer,
 		.is_tracer_asked = is_tracer_asked,
 		.thread_name = thread_name,
+		.may_open = may_open,
 		.log = tell,
 		.news = news,
+		.due_ns = due_ns,
 		.flush_left_ms = flush_left_ms,
 		.flush_pending = flush_pending,
 		.flushed = flushed,
@@ -309,8 +341,6 @@ void sp_member_watch(struct sp_member *m, int event, const struct sp_family_hook
 {
 	sp_waiter_init(&m->waiter, &m->view, &m->host, m->ops.config, family);
 	(void)sp_watch_start(&m->waiter.watch, &m->view.region->wake, event);
-	/* The next step opens files that the host has named, so its rights are checked before. */
-	(void)sp_waiter_news(&m->waiter);
 }
 
 static const char *reason(int err)

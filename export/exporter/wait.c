@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the region, the pidfd and /proc say of the host. */
+/*
+ * What the region, the pidfd and /proc say of the host.
+ *
+ * There may be hundreds of processes, and most of them do nothing. So nothing is opened for a process in
+ * which nothing moves, but once in an upload interval: the words in its region are read, and the kernel is
+ * asked for the number of its threads. Something moves where its rings had something, where a hook of it has
+ * taken back what it was asked for, and where it has another number of threads.
+ */
 #define _GNU_SOURCE
 #include "export/exporter/wait.h"
 
@@ -17,12 +24,19 @@
 #define RIGHTS_NS (100 * SP_NS_PER_MS)
 /* A host that is about to execute another program does so within milliseconds. */
 #define LEAVING_NS (20 * SP_NS_PER_MS)
+/* So many upload intervals later a host in which nothing has moved since is looked at for an exec again. */
+#define STILL 3U
 /* An exec that has not failed by then has not: for hosts whose memory map may not be read. */
 #define LEFT_NS (5 * SP_NS_PER_S)
 /* Where nobody watches for its end. */
 #define BLIND_NS (100 * SP_NS_PER_MS)
 /* After its end nobody waits any more, and there may be the last profiles of hundreds to be sent. */
 #define GONE_MS 10000U
+
+static uint64_t interval_ns(const struct sp_waiter *w)
+{
+	return w->config->upload_interval_ms * SP_NS_PER_MS;
+}
 
 void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,
 		    const struct sp_config *config, const struct sp_family_hook *family)
@@ -32,7 +46,7 @@ void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,
 	w->host = h;
 	w->config = config;
 	w->family = family;
-	w->image_ns = sp_clock_mono_ns() + config->upload_interval_ms * SP_NS_PER_MS;
+	w->image_ns = sp_clock_mono_ns() + interval_ns(w);
 	w->filters = sp_threads_filters(h);
 }
 
@@ -91,11 +105,10 @@ static bool is_leaving(const struct sp_waiter *w)
 /* Its memory map is long to read, so it is read seldom as long as nothing hints at an exec. */
 static bool has_gone(struct sp_waiter *w)
 {
-	uint64_t interval = w->config->upload_interval_ms * SP_NS_PER_MS;
 	uint64_t now = sp_clock_mono_ns();
 	int image;
 
-	if (!sp_host_lives(w->host))
+	if (w->is_told_of_end ? w->has_died : !sp_host_lives(w->host))
 		return true;
 	if (!is_leaving(w))
 		w->leaving_ns = 0;
@@ -103,9 +116,11 @@ static bool has_gone(struct sp_waiter *w)
 		w->leaving_ns = now;
 	if (w->leaving_ns != 0 && w->image_ns > now + LEAVING_NS)
 		w->image_ns = 0;
-	if (now < w->image_ns)
+	if (now < w->image_ns ||
+	    (w->is_still && w->leaving_ns == 0 && now - w->image_ns < STILL * interval_ns(w)))
 		return false;
-	w->image_ns = now + (w->leaving_ns != 0 ? LEAVING_NS : interval);
+	w->image_ns = now + (w->leaving_ns != 0 ? LEAVING_NS : interval_ns(w));
+	w->is_still = true;
 	image = sp_host_has_image(w->host);
 	return image == 0 || (image < 0 && w->leaving_ns != 0 && now - w->leaving_ns > LEFT_NS);
 }
@@ -122,38 +137,50 @@ static void bar(struct sp_waiter *w)
 	w->end_ns = 0;
 }
 
-/* Before anything that the host named is opened. */
-static void follow_rights(struct sp_waiter *w)
+bool sp_waiter_may_open(struct sp_waiter *w)
 {
-	int more;
+	int more = w->barred ? 0 : sp_rights_compare(w->host);
 
-	w->rights_ns = sp_clock_mono_ns() + RIGHTS_NS;
-	more = sp_rights_compare(w->host);
+	w->rights_ns = sp_clock_mono_ns();
 	if (more == 0 || more == -ENOENT)
-		return;
+		return !w->barred;
 	if (more < 0 || w->family->follow(w->family->arg, w) != 0)
 		bar(w);
+	return !w->barred;
 }
 
-static bool has_new_filter(const struct sp_waiter *w)
+bool sp_waiter_may_take(struct sp_waiter *w)
 {
-	return w->filters != 0 && sp_threads_filters(w->host) > w->filters;
+	return sp_clock_mono_ns() - w->rights_ns < RIGHTS_NS || sp_waiter_may_open(w);
 }
 
-/* What the next hook of the host is to do. */
-static void look(struct sp_waiter *w)
+/*
+ * What the next hook of the host is to do: once a second while something moves. It is never asked for
+ * anything without a look at its filters.
+ */
+static void look(struct sp_waiter *w, uint64_t now)
 {
 	struct sp_region *r = w->view->region;
 	const struct sp_threads_known k = {
 		.known = atomic_load_explicit(&r->threads_known, memory_order_relaxed),
 		.armed = atomic_load_explicit(&r->threads_armed, memory_order_relaxed),
 	};
+	uint32_t asked = atomic_load_explicit(&r->deferred_work, memory_order_relaxed);
+	uint32_t seen = w->threads.seen;
 	uint32_t bits = SP_WORK_LOOK;
+	bool moves;
 
-	w->look_ns = sp_clock_mono_ns() + LOOK_NS;
+	w->look_ns = now + LOOK_NS;
 	if (sp_threads_look(&w->threads, w->host, &k))
 		bits |= SP_WORK_SCAN;
-	if (has_new_filter(w))
+	moves = w->has_moved || (asked & SP_WORK_LOOK) == 0 || (bits & SP_WORK_SCAN) != 0 ||
+		w->threads.seen != seen;
+	if (!moves && now < w->idle_ns)
+		return;
+	w->has_moved = false;
+	w->is_still = w->is_still && !moves;
+	w->idle_ns = now + interval_ns(w);
+	if (w->filters != 0 && sp_threads_filters(w->host) > w->filters)
 		bits |= SP_WORK_SECCOMP;
 	atomic_fetch_or_explicit(&r->deferred_work, bits, memory_order_release);
 }
@@ -163,6 +190,9 @@ unsigned sp_waiter_news(struct sp_waiter *w)
 	uint64_t now = sp_clock_mono_ns();
 	bool asked;
 
+	w->news_ns = now;
+	/* Pairs with the watch's store: what was asked for before it is seen now. */
+	(void)atomic_exchange_explicit(&w->watch.has_fired, false, memory_order_acquire);
 	if (w->barred)
 		return SP_WAIT_STOP;
 	asked = flush_is_asked(w);
@@ -170,9 +200,7 @@ unsigned sp_waiter_news(struct sp_waiter *w)
 		w->gone = true;
 		w->end_ns = 0; /* nobody waits for the flush of before */
 	}
-	if (((asked || w->gone) && w->end_ns == 0) || now >= w->rights_ns)
-		follow_rights(w);
-	if (w->barred)
+	if ((asked || w->gone) && w->end_ns == 0 && !sp_waiter_may_open(w))
 		return SP_WAIT_STOP;
 	if (w->gone) {
 		begin_flush(w, 0);
@@ -189,16 +217,17 @@ unsigned sp_waiter_news(struct sp_waiter *w)
 		return SP_WAIT_FLUSH | SP_WAIT_END;
 	}
 	if (now >= w->look_ns)
-		look(w);
+		look(w, now);
 	return 0;
 }
 
-uint32_t sp_waiter_rest_ms(const struct sp_waiter *w)
+uint64_t sp_waiter_due_ns(const struct sp_waiter *w)
 {
 	if (w->gone)
-		return UINT32_MAX;
+		return w->barred ? 0 : UINT64_MAX;
+	if (w->has_died || atomic_load_explicit(&w->watch.has_fired, memory_order_relaxed))
+		return 0;
 	if (is_leaving(w))
-		return LEAVING_NS / SP_NS_PER_MS;
-	return w->watch.runs && w->host->pidfd >= 0 ? LOOK_NS / SP_NS_PER_MS
-						    : BLIND_NS / SP_NS_PER_MS;
+		return w->news_ns + LEAVING_NS;
+	return w->news_ns + (w->watch.runs && w->host->pidfd >= 0 ? LOOK_NS : BLIND_NS);
 }

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "export/exporter/watch.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <stddef.h>
@@ -25,6 +24,17 @@ static void sleep_ns(uint64_t ns)
 	(void)nanosleep(&ts, NULL);
 }
 
+/* If the counter of the eventfd is full, a wake is pending anyway. */
+static void fire(struct sp_watch *w)
+{
+	const uint64_t one = 1;
+
+	/* Pairs with the owner's exchange: what had changed before is seen after it. */
+	atomic_store_explicit(&w->has_fired, true, memory_order_release);
+	if (write(w->event, &one, sizeof(one)) < 0)
+		sleep_ns(SP_NS_PER_MS);
+}
+
 /* How long to ignore wakes after one, so that nobody can keep us busy. */
 static uint64_t pause_after(uint64_t pause_ns, uint64_t since_ns)
 {
@@ -37,7 +47,6 @@ static void *watch(void *arg)
 {
 	struct sp_watch *w = arg;
 	uint32_t seen = w->seen;
-	const uint64_t one = 1;
 	uint64_t last = 0;
 	uint64_t pause_ns = 0;
 
@@ -48,9 +57,8 @@ static void *watch(void *arg)
 		now = atomic_load_explicit(w->wake, memory_order_acquire);
 		pause_ns = pause_after(pause_ns, sp_clock_mono_ns() - last);
 		last = sp_clock_mono_ns();
-		/* If the counter of the eventfd is full, a wake is pending anyway. */
-		if (now != seen && write(w->event, &one, sizeof(one)) < 0)
-			sleep_ns(SP_NS_PER_MS);
+		if (now != seen)
+			fire(w);
 		seen = now;
 		if (pause_ns != 0)
 			sleep_ns(pause_ns);
@@ -60,7 +68,6 @@ static void *watch(void *arg)
 
 int sp_watch_start(struct sp_watch *w, _Atomic uint32_t *wake, int event)
 {
-	const uint64_t one = 1;
 	pthread_attr_t attr;
 	int err;
 
@@ -80,8 +87,7 @@ int sp_watch_start(struct sp_watch *w, _Atomic uint32_t *wake, int event)
 		(void)pthread_attr_destroy(&attr);
 	}
 	w->runs = err == 0;
-	if (write(event, &one, sizeof(one)) < 0)
-		errno = 0;
+	fire(w);
 	return -err;
 }
 

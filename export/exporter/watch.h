@@ -18,6 +18,7 @@ struct sp_watch {
 	uint32_t seen;
 	pthread_t thread;
 	bool runs;
+	_Atomic bool has_fired; /* since its owner has set this back */
 	_Atomic bool stop;
 };
 

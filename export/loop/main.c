@@ -15,6 +15,7 @@
 
 /* Of processes that have ended so many may have a profile queued beyond what the living ones may. */
 #define ENDED_MAX 256U
+#define SOON_NS (200 * SP_NS_PER_MS)
 /* So often in a row a process has what it sampled made a profile for want of room. */
 #define FULL_MAX 4U
 
@@ -39,11 +40,19 @@ static bool is_asked(const struct exporter *x)
 	return false;
 }
 
+/* Those that are due soon have their turn as well, so that many wake us as seldom as one. */
+static bool is_due(const struct sp_target *t, uint64_t now)
+{
+	return !t->ended && sp_target_due_ns(t) <= now + SOON_NS;
+}
+
 /* Nobody's ring may overflow while something takes its time for one of them. */
 static void drain_all(struct exporter *x)
 {
+	uint64_t now = sp_clock_mono_ns();
+
 	for (struct sp_target *t = x->targets; t != NULL; t = t->next)
-		if (!t->ended)
+		if (is_due(t, now))
 			(void)sp_target_drain(t);
 }
 
@@ -258,11 +267,13 @@ static void report(struct exporter *x)
 static uint32_t wait_ms(const struct exporter *x)
 {
 	uint32_t ms = sp_upload_due_ms(x->shared.upload);
+	uint64_t now = sp_clock_mono_ns();
 
-	for (const struct sp_target *t = x->targets; t != NULL; t = t->next) {
-		uint32_t due = t->ended ? UINT32_MAX : sp_target_due_ms(t);
+	for (const struct sp_target *t = x->targets; t != NULL && ms != 0; t = t->next) {
+		uint64_t due = t->ended ? UINT64_MAX : sp_target_due_ns(t);
+		uint64_t left = due > now ? (due - now - 1) / SP_NS_PER_MS + 1 : 0;
 
-		ms = due < ms ? due : ms;
+		ms = left < ms ? (uint32_t)left : ms;
 	}
 	return ms;
 }
@@ -270,9 +281,12 @@ static uint32_t wait_ms(const struct exporter *x)
 static void loop(struct exporter *x)
 {
 	do {
+		uint64_t now;
+
 		wait_for_news(x, wait_ms(x));
+		now = sp_clock_mono_ns();
 		for (struct sp_target *t = x->targets; t != NULL; t = t->next)
-			if (!t->ended)
+			if (is_due(t, now))
 				serve(x, t);
 		sp_upload_run(x->shared.upload);
 		report(x);

@@ -19,8 +19,8 @@
 #define SP_DRAIN_MAX 4096U /* records per call */
 #define SP_DRAIN_ROUNDS 16U
 #define SP_SNAPSHOTS_MAX 1024U /* per drain; 3 us a frame, so 0.1 ms each as a rule */
-#define SP_WAIT_ACTIVE_MS 250U
-#define SP_WAIT_IDLE_MS 1000U
+#define SP_DRAIN_ACTIVE_NS (250 * SP_NS_PER_MS)
+#define SP_DRAIN_IDLE_NS SP_NS_PER_S
 /* Far more than the rings can hold. A program that keeps filling them is not waited for. */
 #define SP_FLUSH_DRAINS 64U
 #define SP_CLOCK_SET_NS ((int64_t)SP_NS_PER_S)
@@ -104,7 +104,8 @@ static void put_record(const struct sp_record *record, void *arg)
  */
 static void look_once(struct put_arg *p)
 {
-	if (!p->looked && sp_host_objects_due(sp_modules_host(p->d->modules)))
+	if (!p->looked && sp_host_objects_due(sp_modules_host(p->d->modules)) &&
+	    p->ops->may_open(p->ops->arg))
 		(void)sp_modules_refresh(p->d->modules);
 	p->looked = true;
 	p->epoch = sp_modules_epoch(p->d->modules);
@@ -147,25 +148,25 @@ bool sp_target_drain(struct sp_target *t)
 	const struct sp_core_ops *ops = t->ops;
 	struct put_arg arg = {.ops = ops, .d = d, .epoch = sp_modules_epoch(d->modules)};
 	bool more = true;
+	bool is_active = false;
 	unsigned most_walked;
 	unsigned walked;
 
 	t->asked |= ops->news(ops->arg);
-	t->active = false;
 	/* Bounded, because the threads that fill the ring may be faster than we are. */
 	for (unsigned round = 0; round < SP_DRAIN_ROUNDS && more; round++) {
 		unsigned most = room_for(d, SP_DRAIN_MAX);
 		unsigned n = ops->drain(ops->arg, put_record, &arg, most);
 
-		t->active = t->active || n != 0;
+		is_active = is_active || n != 0;
 		more = n == most;
 	}
 	most_walked = room_for(d, SP_SNAPSHOTS_MAX);
 	walked = ops->drain_snapshots(ops->arg, put_snapshot, &arg, most_walked);
 	t->is_full = room_for(d, 1) == 0;
 	sp_waits_run(d->waits);
-	if (walked != 0)
-		t->active = true;
+	t->drain_ns = sp_clock_mono_ns() +
+		      (is_active || walked != 0 ? SP_DRAIN_ACTIVE_NS : SP_DRAIN_IDLE_NS);
 	tell_begin(t, false);
 	return more || walked == most_walked;
 }
@@ -211,6 +212,14 @@ static void begin_profile(struct sp_target *t, struct moment at)
 	d->begun = at;
 	sp_stack_map_clear(d->map);
 	sp_waits_clear(d->waits);
+}
+
+static bool has_collected(const struct sp_target_data *d)
+{
+	const struct sp_stack_map *waits = sp_waits_map(d->waits);
+
+	return sp_stack_map_samples(d->map) != 0 ||
+	       (waits != NULL && sp_stack_map_samples(waits) != 0);
 }
 
 /*
@@ -262,8 +271,10 @@ static void encode(struct sp_target *t)
 	struct moment end;
 
 	sp_waits_settle(d->waits);
-	if (sp_stack_map_samples(d->map) != 0 ||
-	    (maps[1] != NULL && sp_stack_map_samples(maps[1]) != 0)) {
+	/* What was collected is lost then, as the process is told to be served no more. */
+	if (has_collected(d) && !t->ops->may_open(t->ops->arg))
+		return;
+	if (has_collected(d)) {
 		/*
 		 * For addresses in objects that no walk has passed, such as a thread's start
 		 * routine.
@@ -313,7 +324,8 @@ static void write_status(struct sp_target *t)
 	};
 
 	(void)sp_waits_news(d->waits, &d->waits_news);
-	(void)sp_status_write(d->status, &in);
+	if (d->status != NULL && t->ops->may_open(t->ops->arg))
+		(void)sp_status_write(d->status, &in);
 }
 
 void sp_target_report(struct sp_target *t)
@@ -366,17 +378,23 @@ void sp_target_abandon(struct sp_target *t)
 	t->ops->counter_add(t->ops->arg, SP_COUNT_WAITS_UNSENT, samples);
 }
 
-uint32_t sp_target_due_ms(const struct sp_target *t)
+static uint64_t earlier(uint64_t a, uint64_t b)
 {
-	uint64_t now_ns = sp_clock_mono_ns();
-	uint64_t ms = t->tick_ns > now_ns ? (t->tick_ns - now_ns) / SP_NS_PER_MS + 1 : 0;
-	uint32_t most = t->active ? SP_WAIT_ACTIVE_MS : SP_WAIT_IDLE_MS;
-	uint32_t due = t->data->waits != NULL ? sp_waits_due_ms(t->data->waits) : most;
+	return a < b ? a : b;
+}
+
+uint64_t sp_target_due_ns(const struct sp_target *t)
+{
+	const struct sp_target_data *d = t->data;
+	uint64_t due = earlier(t->drain_ns, t->ops->due_ns(t->ops->arg));
 
 	if (t->asked != 0 || t->is_full)
 		return 0;
-	most = due < most ? due : most;
-	return ms < most ? (uint32_t)ms : most;
+	due = earlier(due, sp_waits_due_ns(d->waits));
+	/* A profile that has nothing ends whenever there is something else to do. */
+	if (has_collected(d) || d->status != NULL || !d->is_told)
+		due = earlier(due, t->tick_ns);
+	return due;
 }
 
 static int make(struct sp_target_data *d, const struct sp_core_ops *ops)
@@ -415,7 +433,8 @@ int sp_target_init(struct sp_target *t, const struct sp_core_ops *ops,
 	if (err != 0)
 		return err;
 	t->data->status = sp_status_new(ops);
-	(void)sp_modules_refresh(t->data->modules);
+	if (ops->may_open(ops->arg))
+		(void)sp_modules_refresh(t->data->modules);
 	begin_profile(t, now());
 	t->tick_ns =
 		t->data->begun.mono_ns + sp_clock_first_wait(interval, sp_clock_seed(ops->pid));

@@ -25,12 +25,12 @@ struct sp_target {
 	struct sp_target *next; /* for a list of the owner */
 	const struct sp_core_ops *ops;
 	struct sp_origin origin;
-	unsigned asked;   /* SP_WAIT_ bits of news() that are not yet served */
-	bool active;      /* the last drain found samples */
-	bool is_full;     /* the last drain left samples in the rings for want of room */
-	bool report_due;  /* a report on the last profile is due */
-	bool ended;       /* the process has ended; queued profiles are still to be sent */
-	uint64_t tick_ns; /* when the profile that is being collected ends */
+	unsigned asked;    /* SP_WAIT_ bits of news() that are not yet served */
+	bool is_full;      /* the last drain left samples in the rings for want of room */
+	bool report_due;   /* a report on the last profile is due */
+	bool ended;        /* the process has ended; queued profiles are still to be sent */
+	uint64_t tick_ns;  /* when the profile that is being collected ends */
+	uint64_t drain_ns; /* when its rings are looked into next */
 	struct sp_target_data *data;
 };
 
@@ -69,7 +69,7 @@ bool sp_target_ending(const struct sp_target *t);
 /* Logs losses and writes the status file. */
 void sp_target_report(struct sp_target *t);
 
-/* Milliseconds until something is due. */
-uint32_t sp_target_due_ms(const struct sp_target *t);
+/* When something is due, by CLOCK_MONOTONIC; 0 = at once. */
+uint64_t sp_target_due_ns(const struct sp_target *t);
 
 #endif

@@ -72,7 +72,8 @@ static uint32_t prepare(void *arg, uint64_t pc)
 	struct sp_waits *w = arg;
 	const struct sp_host_objects *host = sp_modules_host(w->env.modules);
 
-	if (sp_host_objects_find(host, pc) == NULL && sp_host_objects_due(host))
+	if (sp_host_objects_find(host, pc) == NULL && sp_host_objects_due(host) &&
+	    w->env.ops->may_open(w->env.ops->arg))
 		(void)sp_modules_refresh(w->env.modules);
 	return sp_modules_epoch(w->env.modules);
 }
@@ -124,9 +125,9 @@ void sp_waits_clear(struct sp_waits *w)
 		sp_stack_map_clear(w->map);
 }
 
-uint32_t sp_waits_due_ms(const struct sp_waits *w)
+uint64_t sp_waits_due_ns(const struct sp_waits *w)
 {
-	return w != NULL ? sp_off_cpu_due_ms(w->off_cpu) : UINT32_MAX;
+	return w != NULL ? sp_off_cpu_due_ns(w->off_cpu) : UINT64_MAX;
 }
 
 const struct sp_stack_map *sp_waits_map(const struct sp_waits *w)

@@ -118,12 +118,9 @@ void sp_off_cpu_settle(struct sp_off_cpu *o)
 	look(o, UINT32_MAX);
 }
 
-uint32_t sp_off_cpu_due_ms(const struct sp_off_cpu *o)
+uint64_t sp_off_cpu_due_ns(const struct sp_off_cpu *o)
 {
-	uint64_t now = sp_clock_mono_ns();
-
-	return o->due_ns > now ? (uint32_t)((o->due_ns - now + SP_NS_PER_MS - 1) / SP_NS_PER_MS)
-			       : 0;
+	return o->due_ns;
 }
 
 void sp_off_cpu_news(const struct sp_off_cpu *o, struct sp_off_cpu_news *out)

@@ -63,7 +63,7 @@ void sp_off_cpu_run(struct sp_off_cpu *o);
 void sp_off_cpu_settle(struct sp_off_cpu *o);
 
 /* Milliseconds until sp_off_cpu_run() has something to do. */
-uint32_t sp_off_cpu_due_ms(const struct sp_off_cpu *o);
+uint64_t sp_off_cpu_due_ns(const struct sp_off_cpu *o);
 
 void sp_off_cpu_news(const struct sp_off_cpu *o, struct sp_off_cpu_news *out);
 

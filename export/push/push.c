@@ -221,6 +221,11 @@ static void begin(struct sp_push *p)
 
 	while (p->backlog.under_way < sp_backoff_room(&p->backoff) &&
 	       (b = sp_backlog_next(&p->backlog)) != NULL) {
+		/* What names secrets and certificates was said by a process that had as many rights as we. */
+		if (!b->origin->ops->may_open(b->origin->ops->arg)) {
+			lose_profile(p, b, SP_LOSS_UNSENT);
+			continue;
+		}
 		if (b->tries != 0)
 			b->origin->ops->counter_add(b->origin->ops->arg, SP_COUNT_PUSH_RETRIED, 1);
 		b->era = p->backoff.era;

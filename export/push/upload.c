@@ -295,6 +295,10 @@ void sp_upload_put(struct sp_upload *u, struct sp_origin *origin,
 {
 	const struct sp_core_ops *ops = origin->ops;
 
+	if (!ops->may_open(ops->arg)) {
+		count_unsent(ops, profile);
+		return;
+	}
 	if (origin->files != NULL) {
 		int err = write_file(origin, profile);
 

@@ -4,7 +4,8 @@
  * whole process, to create and join a thread that does nothing. "threads held COUNT MS" holds COUNT
  * threads, each after so many milliseconds of work, and prints the KiB of memory that are resident;
  * "threads signalled COUNT MS" the same of threads that take an ordinary signal meanwhile, the handler
- * of which does nothing.
+ * of which does nothing. "threads idle COUNT" prints "ready" and holds COUNT threads that do nothing until the
+ * end of standard input.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -98,7 +99,15 @@ static long settled_kib(void)
 	return kib;
 }
 
-static int held(unsigned count)
+static void wait_for_end(void)
+{
+	printf("ready\n");
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+}
+
+static int held(unsigned count, bool is_idle)
 {
 	static pthread_t thread[HELD_MAX];
 	pthread_attr_t attr;
@@ -112,7 +121,10 @@ static int held(unsigned count)
 		if (pthread_create(&thread[i], &attr, hold, NULL) != 0)
 			return 2;
 	pthread_barrier_wait(&worked);
-	printf("%ld\n", settled_kib());
+	if (is_idle)
+		wait_for_end();
+	else
+		printf("%ld\n", settled_kib());
 	fflush(stdout);
 	pthread_barrier_wait(&done);
 	for (unsigned i = 0; i < count; i++)
@@ -131,8 +143,10 @@ int main(int argc, char **argv)
 		if (sigaction(SIGUSR1, &sa, NULL) != 0)
 			return 2;
 		work_ms = atol(argv[3]);
-		return held((unsigned)atoi(argv[2]));
+		return held((unsigned)atoi(argv[2]), false);
 	}
+	if (argc == 3 && strcmp(argv[1], "idle") == 0)
+		return held((unsigned)atoi(argv[2]), true);
 	if (argc != 2 || strcmp(argv[1], "churn") != 0)
 		return 2;
 	while (fgets(line, sizeof(line), stdin) != NULL) {

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # A prefork server whose master records no span has one exporter for all of its workers, and what each of
 # them sampled arrives, in a folder and at a server that takes up to a second to answer each push, though
-# all workers end together. The exporter ends with the server.
+# all workers end together. The exporter ends with the server. Of workers that do nothing it opens next to nothing.
 # shellcheck disable=SC2119
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
-need python3
+need python3 strace
 readonly WORKERS=${FAMILY_WORKERS:-24}
 
 all_have_ended()
@@ -89,3 +89,23 @@ for file in "$WORK"/server.status/*; do
 	expect "$file" "d['samples']['sent'] == d['samples']['with_span'] + d['samples']['without_span']"
 done
 expect_clean_double
+
+# opens_little: the exporter opens files of /proc/PID, by names in a folder that is open, less than once a second
+# for each worker.
+opens_little()
+{
+	local opened
+
+	timeout 3 strace -qq -e trace=openat -o "$WORK/opened" -p "$(exporters_in "$WORK")" || true
+	opened=$(grep -c 'openat([0-9]' "$WORK/opened" || true)
+	((opened < WORKERS * 3))
+}
+
+if strace -o /dev/null true 2>/dev/null; then
+	mkdir "$WORK/idle.profiles"
+	start idle SPANPROF_OUTPUT_DIR="$WORK/idle.profiles"
+	poll_until 20 has_status idle || fail "idle: not all workers are served"
+	poll_until 20 opens_little ||
+		fail "idle: in three seconds beside $WORKERS workers: $(sort "$WORK/opened" | uniq -c | sort -rn | head -n 3)"
+	finish idle
+fi

@@ -77,6 +77,19 @@ static void facts(void *self, struct sp_core_facts *out)
 	*out = core.facts;
 }
 
+static bool may_open(void *self)
+{
+	(void)self;
+	core.opened++;
+	return !core.is_barred;
+}
+
+static uint64_t due_ns(void *self)
+{
+	(void)self;
+	return core.due_ns;
+}
+
 static void keep_log(void *self, enum sp_log_level level, const char *message)
 {
 	(void)self;
@@ -146,8 +159,10 @@ void core_reset(void)
 		.counter_add = counter_add,
 		.facts = facts,
 		.thread_name = thread_name,
+		.may_open = may_open,
 		.log = keep_log,
 		.news = news,
+		.due_ns = due_ns,
 		.flush_left_ms = flush_left_ms,
 		.flush_pending = flush_pending,
 		.flushed = flushed,

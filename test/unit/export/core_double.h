@@ -34,7 +34,10 @@ struct core_double {
 	unsigned flushed;
 	/* What news() returns; called with how often it was called before. */
 	unsigned (*script)(unsigned call);
-	unsigned asked; /* how often news() was called */
+	unsigned asked;  /* how often news() was called */
+	uint64_t due_ns; /* 0 = there is always something to be asked for */
+	bool is_barred;  /* it has become somebody else */
+	unsigned opened; /* how often somebody was about to open something */
 };
 
 extern struct core_double core;

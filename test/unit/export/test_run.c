@@ -26,11 +26,14 @@ static bool comes;         /* is the next process of the family */
 static unsigned done_with; /* how often it was */
 static unsigned waits;     /* for news of the family */
 
+static unsigned asks_at; /* the wait after which it asks for something */
+
 static void wait_for_family(void *self, uint32_t timeout_ms)
 {
 	(void)self;
 	(void)timeout_ms;
-	waits++;
+	if (++waits == asks_at)
+		core.due_ns = 0;
 }
 
 static const struct sp_core_ops *next(void *self)
@@ -296,6 +299,42 @@ Test(run, writes_nothing_without_samples, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_FILES_WRITTEN], 0);
 	cr_expect_eq(core.flushed, 1);
 	cr_expect_eq(rmdir(scratch), 0, "the folder is not empty");
+	scratch_make();
+}
+
+static unsigned first_nothing(unsigned call)
+{
+	return call == 0 ? 0 : SP_WAIT_FLUSH | SP_WAIT_STOP;
+}
+
+/* Whatever wakes the exporter meanwhile, such as others of its processes. */
+Test(run, asks_nothing_of_a_process_that_is_not_due, .timeout = 20)
+{
+	core.script = first_nothing;
+	core.due_ns = UINT64_MAX;
+	asks_at = 100;
+
+	cr_assert_eq(core_run(), 0);
+
+	cr_expect_geq(waits, 100);
+	cr_expect_leq(core.asked, 4, "%u times", core.asked);
+}
+
+Test(run, opens_nothing_for_who_has_become_somebody_else, .timeout = 20)
+{
+	char status[128];
+
+	(void)snprintf(status, sizeof(status), "%s/status.json", scratch);
+	core.config.status_file = status;
+	core.script = first_nothing;
+	core.is_barred = true;
+	core_sample(1, 0, (void *)core_logged, NULL);
+
+	cr_assert_eq(core_run(), 0);
+
+	cr_expect_neq(core.opened, 0);
+	cr_expect_eq(rmdir(scratch), 0, "the folder is not empty");
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1);
 	scratch_make();
 }
 

@@ -2,7 +2,9 @@
 /* What a host asks for, and how long a flush takes at most. The host is the test. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,19 +19,21 @@ static struct sp_host seen;
 static struct sp_waiter waiter;
 static struct sp_config config = {.flush_timeout_ms = 300, .upload_interval_ms = 15000};
 
-static int follow(void *arg, const struct sp_waiter *process)
-{
-	(void)arg;
-	(void)process;
-	return sp_rights_follow();
-}
+static const struct sp_family_hook nobody;
 
-static const struct sp_family_hook rights = {.follow = follow};
+/* In place of the C library's: what is opened is opened by this. */
+static unsigned opened;
+
+int openat(int folder, const char *name, int flags, ...)
+{
+	opened++;
+	return (int)syscall(SYS_openat, folder, name, flags, 0);
+}
 
 static void begin(void)
 {
 	host_open(&view, &seen);
-	sp_waiter_init(&waiter, &view, &seen, &config, &rights);
+	sp_waiter_init(&waiter, &view, &seen, &config, &nobody);
 }
 
 static void set_up(void)
@@ -76,11 +80,12 @@ Test(waiting, tells_of_a_flush_until_it_is_answered)
 
 Test(waiting, lets_nobody_rest_for_long_without_a_thread_that_watches)
 {
-	cr_expect_leq(sp_waiter_rest_ms(&waiter), 100);
+	expect(0);
+	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + 100 * SP_NS_PER_MS);
 	waiter.watch.runs = true;
-	cr_expect_eq(sp_waiter_rest_ms(&waiter), 1000);
+	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + SP_NS_PER_S);
 	host.region->state = SP_REGION_LEAVING;
-	cr_expect_leq(sp_waiter_rest_ms(&waiter), 20);
+	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + 20 * SP_NS_PER_MS);
 }
 
 Test(waiting, answers_only_what_was_asked_before_it_began)
@@ -132,6 +137,63 @@ Test(waiting, asks_the_host_to_look_once_a_second)
 	waiter.look_ns = 0;
 	expect(0);
 	cr_expect_eq(host.region->deferred_work, SP_WORK_LOOK);
+}
+
+Test(waiting, is_due_at_once_when_the_futex_or_the_pidfd_has_told)
+{
+	waiter.watch.runs = true;
+	expect(0);
+	waiter.watch.has_fired = true;
+	cr_expect_eq(sp_waiter_due_ns(&waiter), 0);
+	expect(0);
+	cr_expect_neq(sp_waiter_due_ns(&waiter), 0);
+
+	waiter.is_told_of_end = true;
+	waiter.has_died = true;
+	cr_expect_eq(sp_waiter_due_ns(&waiter), 0);
+	expect(SP_WAIT_FLUSH | SP_WAIT_STOP);
+}
+
+/* What a second of a host costs. */
+static unsigned opened_in_a_second(void)
+{
+	unsigned before = opened;
+
+	waiter.look_ns = 0;
+	expect(0);
+	return opened - before;
+}
+
+static void know_all_threads(void)
+{
+	host.region->threads_known = waiter.threads.seen;
+	host.region->threads_armed = waiter.threads.seen;
+}
+
+Test(waiting, opens_nothing_of_a_host_in_which_nothing_moves)
+{
+	cr_expect_neq(opened_in_a_second(), 0);
+	know_all_threads();
+	for (unsigned i = 0; i < 14; i++)
+		cr_expect_eq(opened_in_a_second(), 0, "second %u", i);
+
+	waiter.idle_ns = 0;
+	cr_expect_neq(opened_in_a_second(), 0, "once in an upload interval");
+	cr_expect_eq(opened_in_a_second(), 0);
+}
+
+Test(waiting, looks_closer_at_a_host_in_which_something_moves)
+{
+	(void)opened_in_a_second();
+	know_all_threads();
+
+	waiter.has_moved = true;
+	cr_expect_neq(opened_in_a_second(), 0, "its rings had something");
+	cr_expect_eq(opened_in_a_second(), 0);
+	host.region->deferred_work = 0;
+	cr_expect_neq(opened_in_a_second(), 0, "a hook ran");
+	cr_expect_eq(host.region->deferred_work, SP_WORK_LOOK);
+	cr_expect_eq(opened_in_a_second(), 0);
 }
 
 /* The exit status of an exporter of another process, which the test kills meanwhile. */
