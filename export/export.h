@@ -56,6 +56,7 @@ struct sp_core_facts {
 		struct {
 			const char *fact;
 			const char *instead;
+			bool is_harmless; /* there is another way to the same */
 		} unknown[SP_CORE_FACTS_MAX];
 	} sdk[SP_CORE_SDKS_MAX];
 };

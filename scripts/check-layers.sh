@@ -37,7 +37,7 @@ export/symbols       : export/objects export/util sampler/base sampler/config sa
 export/profile       : export export/symbols export/util sampler/base sampler/region
 export/push          : export export/profile export/util sampler/base sampler/config
 export/off_cpu       : export export/objects export/util sampler/base sampler/region
-export/loop          : export export/objects export/off_cpu export/profile export/push export/symbols export/util
+export/loop          : export export/objects export/off_cpu export/profile export/push export/symbols export/util sampler/config
 export/exporter      : export export/objects export/util sampler/base sampler/region sampler/config
 export/report        : export/profile export/util sampler/base
 '

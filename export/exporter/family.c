@@ -31,8 +31,8 @@
 #define DEAF_NS SP_NS_PER_S
 /* At once; of more, the next wait tells. */
 #define EVENTS 64
-/* Of each member: its pidfd, its folder, its memory map. */
-#define DESCRIPTORS 3U
+/* Of each member: its pidfd, its folder, its memory map, its status. */
+#define DESCRIPTORS 4U
 /* For connections, files that are read, and what libraries open. */
 #define DESCRIPTORS_OTHER 64U
 /* A share of the limit, which off_cpu/ uses for files of threads. */

@@ -16,6 +16,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "export/util/status_memory.h"
 #include "sampler/base/compiler.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -76,7 +77,7 @@ void sp_limits_detach(void)
 		raise_to_hard(raised[i]);
 	/* We execute nothing that could give us rights. */
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	(void)prctl(PR_SET_NAME, "spanprof-export", 0, 0, 0);
+	(void)prctl(PR_SET_NAME, SP_STATUS_COMM, 0, 0, 0);
 	/* The working directory of a process cannot be unmounted. */
 	if (chdir("/") != 0)
 		errno = 0;

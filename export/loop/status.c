@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes the status file, by jansson. A reader sees the old file or the new one, never half of one,
- * and no descriptor stays open. Context: the exporter.
+ * The status of a process, as JSON: what is sampled, sent and lost, and in sentences what is wrong with it
+ * and what to do. It is always in a memory file of this exporter that is named after the process, where
+ * programs of the same user find it in /proc (spanprof-report --status PID), and in the file that
+ * SPANPROF_STATUS_FILE names. A reader sees the old status or the new one, never half of one.
+ *
+ * The sentences exist here alone: spanprof-report prints them, and spanprof-doctor prints what it prints.
+ * Each is beside its condition, in the order in which somebody should read them. A sentence is true whenever
+ * its condition holds, also where nobody asked: what may be as it should be is not told.
+ * Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/loop/status.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
@@ -14,16 +22,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "export/loop/start_line.h"
 #include "export/util/clock.h"
+#include "export/util/hash_index.h"
 #include "export/util/log.h"
+#include "export/util/loss_words.h"
+#include "export/util/status_memory.h"
+#include "export/util/text_out.h"
 #include "export/util/user_file.h"
+#include "sampler/config/config_text.h"
+
+#define PROBLEM_BYTES 700
+#define SKEW_MAX_MS 600000
+/* Fewer samples than these may be outside of spans by chance: the program may have just begun. */
+#define SAMPLES_ENOUGH 20U
+/* Linux 6.3: a memory file that nobody can make executable, which a machine may ask for. */
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8U
+#endif
 
 struct sp_status {
 	const struct sp_core_ops *ops;
-	char path[PATH_MAX];
+	char path[PATH_MAX]; /* "" = no file is wanted */
+	int memory;          /* the memory file; -1 = there is none */
+	bool is_hidden;      /* the process has ended, so nobody looks for it by its number */
+	uint64_t written;    /* a hash of what the memory file was made of */
 	struct sp_export_log_site said;
 };
 
@@ -49,23 +76,33 @@ static bool expand(char *out, size_t cap, const char *path, uint32_t pid)
 
 struct sp_status *sp_status_new(const struct sp_core_ops *ops)
 {
-	struct sp_status *s;
+	struct sp_status *s = calloc(1, sizeof(*s));
 
-	if (ops->config->status_file == NULL)
-		return NULL;
-	s = calloc(1, sizeof(*s));
 	if (s == NULL)
 		return NULL;
 	s->ops = ops;
-	if (expand(s->path, sizeof(s->path), ops->config->status_file, ops->pid))
+	s->memory = -1;
+	if (ops->config->status_file == NULL ||
+	    expand(s->path, sizeof(s->path), ops->config->status_file, ops->pid))
 		return s;
+	s->path[0] = '\0';
 	sp_export_log(ops, SP_LOG_WARN, "SPANPROF_STATUS_FILE: the path is too long; ignored");
-	free(s);
-	return NULL;
+	return s;
+}
+
+void sp_status_hide(struct sp_status *s)
+{
+	if (s == NULL)
+		return;
+	if (s->memory >= 0)
+		(void)close(s->memory);
+	s->memory = -1;
+	s->is_hidden = true;
 }
 
 void sp_status_free(struct sp_status *s)
 {
+	sp_status_hide(s);
 	free(s);
 }
 
@@ -171,24 +208,213 @@ static json_t *off_cpu(const struct sp_core_ops *ops, const struct sp_off_cpu_ne
 			 text(n->refusal));
 }
 
-static json_t *document(const struct sp_core_ops *ops, const struct sp_status_input *in)
+/* What the sentences are about, and the one that is being made. */
+struct view {
+	const struct sp_core_ops *ops;
+	const struct sp_core_facts *facts;
+	const struct sp_status_input *in;
+	json_t *list;
+};
+
+/* fmt is of the problem; remedy NULL = nothing that is known helps. */
+static SP_PRINTF(3, 4) void problem(const struct view *v, const char *remedy, const char *fmt, ...)
 {
-	struct sp_core_facts f;
+	char sentence[PROBLEM_BYTES];
+	va_list args;
+
+	if (json_array_size(v->list) == SP_STATUS_PROBLEMS)
+		return;
+	va_start(args, fmt);
+	(void)vsnprintf(sentence, sizeof(sentence), fmt, args);
+	va_end(args);
+	json_array_append_new(
+		v->list, json_pack("{s:o, s:o}", "text", text(sentence), "remedy", text(remedy)));
+}
+
+static void sampling_stopped(const struct view *v)
+{
+	uint64_t filters = v->ops->counter_read(v->ops->arg, SP_COUNT_SECCOMP_STOPPED);
+
+	if (v->facts->sampling)
+		return;
+	if (filters != 0)
+		problem(v, NULL,
+			"profiling has stopped for good: the program installed a seccomp filter");
+	else if (v->ops->counter_read(v->ops->arg, SP_COUNT_SIGNAL_TAKEN) == 0)
+		problem(v, "look for \"spanprof[\" on its stderr, which says why",
+			"profiling has stopped in this process");
+}
+
+/* The name of the spans' service as variables, and the SDK's own resource, have it. "" = unknown. */
+static void name_service_of_spans(const struct sp_config *c, char *out, size_t cap)
+{
+	const char *variable = getenv("OTEL_SERVICE_NAME");
+	const char *attributes = c->resource_attributes;
+	struct sp_config_resource r = {.service_name = variable};
+	char *buf = NULL;
+
+	if (variable == NULL || variable[0] == '\0') {
+		buf = attributes != NULL ? malloc(strlen(attributes) + 2) : NULL;
+		r.service_name = NULL;
+		if (buf != NULL)
+			(void)sp_config_resource_read(attributes, NULL, buf, &r);
+	}
+	(void)snprintf(out, cap, "%s", r.service_name != NULL ? r.service_name : "");
+	free(buf);
+}
+
+/* Links lead from a span to the profiles of the service that the span names. */
+static void services_differ(const struct view *v)
+{
+	const struct sp_config *c = v->ops->config;
+	char spans[512];
+
+	name_service_of_spans(c, spans, sizeof(spans));
+	if (strncmp(c->service_name, SP_CONFIG_UNKNOWN_SERVICE,
+		    sizeof(SP_CONFIG_UNKNOWN_SERVICE) - 1) == 0)
+		problem(v, "set OTEL_SERVICE_NAME to the service.name of the spans",
+			"no service name is set, so the profiles have the service \"%.200s\"",
+			c->service_name);
+	else if (spans[0] != '\0' && strcmp(spans, c->service_name) != 0)
+		problem(v,
+			"give both the same name: remove SPANPROF_APPLICATION_NAME, "
+			"PYROSCOPE_APPLICATION_NAME and OTEL_PYROSCOPE_APP_NAME, or set them to it",
+			"the profiles have the service \"%.200s\", the spans \"%.200s\"",
+			c->service_name, spans);
+}
+
+/* Not where there is another way to the same. */
+static void sdk_not_understood(const struct view *v)
+{
+	const struct sp_core_facts *f = v->facts;
+
+	for (unsigned i = 0; i < f->sdks; i++)
+		for (unsigned j = 0; j < f->sdk[i].unknowns; j++)
+			if (!f->sdk[i].unknown[j].is_harmless)
+				problem(v,
+					"use a newer spanprof, or a release of the SDK that this "
+					"one knows",
+					"%s: %s not understood, %s", f->sdk[i].name,
+					f->sdk[i].unknown[j].fact, f->sdk[i].unknown[j].instead);
+}
+
+static void no_span_at_work(const struct view *v)
+{
+	bool reads =
+		v->facts->thread_context != NULL && strcmp(v->facts->thread_context, "read") == 0;
+
+	if (v->in->with_span != 0 || v->in->without_span < SAMPLES_ENOUGH)
+		return;
+	if (v->ops->counter_read(v->ops->arg, SP_COUNT_SPANS_STARTED) != 0 || reads)
+		problem(v, "attach the spans on the threads that do the work",
+			"%" PRIu64 " samples were taken, none of them in a span",
+			v->in->without_span);
+	else
+		problem(v,
+			"look with spanprof-run --check whether its SDK can be hooked, and at the "
+			"sampler of its traces (OTEL_TRACES_SAMPLER, or in its code)",
+			"%" PRIu64 " samples were taken, and no span was recorded",
+			v->in->without_span);
+}
+
+static void push_fails(const struct view *v)
+{
+	const struct sp_push_news *n = v->in->news;
+	int64_t skew = n != NULL && n->has_skew ? n->skew_ms : 0;
+	const char *remedy;
+
+	if (n == NULL)
+		return;
+	remedy = n->last_error + n->remedy_at;
+	if (n->last_error[0] != '\0')
+		problem(v, remedy[0] != '\0' ? remedy + strlen("; ") : NULL,
+			"the last push to %.200s failed: %.*s", v->in->address, (int)n->remedy_at,
+			n->last_error);
+	else if (skew > SKEW_MAX_MS || skew < -SKEW_MAX_MS)
+		problem(v, "set the clocks", "the server's clock is %" PRId64 " s %s this one",
+			(skew < 0 ? -skew : skew) / 1000, skew < 0 ? "behind" : "ahead of");
+}
+
+/* A folder that is not there is made with the first profile, if it can be. */
+static void folder_closed(const struct view *v)
+{
+	const char *folder = v->ops->config->output_dir;
+	bool failed = v->ops->counter_read(v->ops->arg, SP_COUNT_FILE_FAILED) != 0;
+	struct stat st;
+	int err = 0;
+
+	if (folder == NULL)
+		return;
+	if (stat(folder, &st) == 0 && !S_ISDIR(st.st_mode))
+		err = ENOTDIR;
+	else if (faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0)
+		err = errno;
+	if (failed || (err != 0 && err != ENOENT))
+		problem(v, "give the program's user a folder to write to in SPANPROF_OUTPUT_DIR",
+			"profiles %s be written into %.400s by the program's user%s%s",
+			err != 0 ? "cannot" : "could not", folder, err != 0 ? ": " : "",
+			err != 0 ? strerror(err) : "");
+}
+
+static void waits_without_stacks(const struct view *v)
+{
+	if (v->in->waits != NULL && v->in->waits->refusal != NULL)
+		problem(v, "make the process dumpable, and let its own user trace it",
+			"waits have no stacks: %s", v->in->waits->refusal);
+}
+
+static void losses_with_remedy(const struct view *v)
+{
+	static const struct {
+		enum sp_counter counter;
+		const char *words;
+		const char *remedy;
+	} losses[] = {
+#define SP_WORDS_(id, words_, remedy_) {SP_COUNT_##id, words_, remedy_},
+		SP_FOR_EACH_LOSS(SP_WORDS_)
+#undef SP_WORDS_
+	};
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(losses); i++) {
+		uint64_t n = v->ops->counter_read(v->ops->arg, losses[i].counter);
+
+		if (n != 0 && losses[i].remedy != NULL)
+			problem(v, losses[i].remedy, "%" PRIu64 " %s", n, losses[i].words);
+	}
+}
+
+static json_t *problems(const struct sp_core_ops *ops, const struct sp_core_facts *f,
+			const struct sp_status_input *in)
+{
+	static void (*const all[])(const struct view *v) = {
+		sampling_stopped, sdk_not_understood, no_span_at_work,    push_fails,
+		folder_closed,    services_differ,    losses_with_remedy, waits_without_stacks,
+	};
+	const struct view v = {ops, f, in, json_array()};
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(all); i++)
+		all[i](&v);
+	return v.list;
+}
+
+static json_t *document(const struct sp_core_ops *ops, const struct sp_core_facts *f,
+			const struct sp_status_input *in)
+{
 	json_t *root = json_object();
 
-	ops->facts(ops->arg, &f);
 	json_object_set_new(root, "version", text(ops->version));
 	json_object_set_new(root, "pid", number(ops->pid));
 	json_object_set_new(root, "service", text(ops->config->service_name));
-	json_object_set_new(root, "state", text(f.sampling ? in->state : "stopped"));
+	json_object_set_new(root, "state", text(f->sampling ? in->state : "stopped"));
+	json_object_set_new(root, "problems", problems(ops, f, in));
 	json_object_set_new(root, "upload_interval_ms", number(ops->config->upload_interval_ms));
-	json_object_set_new(root, "sdks", sdks(&f));
-	json_object_set_new(root, "signal", signal_name(f.signal_number));
+	json_object_set_new(root, "sdks", sdks(f));
+	json_object_set_new(root, "signal", signal_name(f->signal_number));
 	json_object_set_new(root, "threads",
-			    json_pack("{s:o, s:o, s:o, s:o}", "armed", number(f.threads_armed),
-				      "unarmed", number(f.threads_unarmed), "over_limit",
-				      number(f.threads_limit), "refused",
-				      number(f.threads_refused)));
+			    json_pack("{s:o, s:o, s:o, s:o}", "armed", number(f->threads_armed),
+				      "unarmed", number(f->threads_unarmed), "over_limit",
+				      number(f->threads_limit), "refused",
+				      number(f->threads_refused)));
 	json_object_set_new(root, "samples",
 			    json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "put",
 				      counter(ops, SP_COUNT_SAMPLES_PUT), "drained",
@@ -200,10 +426,10 @@ static json_t *document(const struct sp_core_ops *ops, const struct sp_status_in
 	json_object_set_new(
 		root, "spans",
 		json_pack("{s:o, s:o, s:o, s:o}", "started", counter(ops, SP_COUNT_SPANS_STARTED),
-			  "ended", counter(ops, SP_COUNT_SPANS_ENDED), "open", number(f.spans_open),
-			  "aged", counter(ops, SP_COUNT_SPANS_AGED)));
+			  "ended", counter(ops, SP_COUNT_SPANS_ENDED), "open",
+			  number(f->spans_open), "aged", counter(ops, SP_COUNT_SPANS_AGED)));
 	json_object_set_new(root, "off_cpu", off_cpu(ops, in->waits));
-	json_object_set_new(root, "thread_context", text(f.thread_context));
+	json_object_set_new(root, "thread_context", text(f->thread_context));
 	json_object_set_new(root, "loss", losses(ops));
 	json_object_set_new(root, "push", push(in));
 	return root;
@@ -227,18 +453,78 @@ static int replace(const struct sp_status *s, const char *data)
 	return err;
 }
 
+/*
+ * A whole new memory file takes the number of the one before. It is sealed, as programs of the same user
+ * could otherwise write to it. Where there is none nobody is told: there may be a file, too.
+ */
+static void remember(struct sp_status *s, const char *data)
+{
+	const unsigned seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+	char name[sizeof(SP_STATUS_MEMORY) + 16];
+	size_t len = strlen(data);
+	int fd;
+
+	(void)snprintf(name, sizeof(name), SP_STATUS_MEMORY "%" PRIu32, s->ops->pid);
+	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return;
+	if (write(fd, data, len) != (ssize_t)len || fcntl(fd, F_ADD_SEALS, seals) != 0 ||
+	    (s->memory >= 0 && dup3(fd, s->memory, O_CLOEXEC) < 0)) {
+		(void)close(fd);
+		return;
+	}
+	if (s->memory >= 0)
+		(void)close(fd);
+	else
+		s->memory = fd;
+}
+
+/*
+ * Hundreds of processes that do nothing are to cost nothing: what would be the same is not made again, and
+ * the time of the memory file says that it is as new.
+ */
+static bool is_unchanged(struct sp_status *s, const struct sp_core_facts *f,
+			 const struct sp_status_input *in)
+{
+	uint64_t before = s->written;
+	uint64_t hash =
+		sp_hash_add_bytes(sp_hash_add(in->with_span, in->without_span), f, sizeof(*f));
+
+	hash = sp_hash_add(hash, (unsigned char)in->state[0]);
+	if (in->news != NULL)
+		hash = sp_hash_add_bytes(hash, in->news, sizeof(*in->news));
+	if (in->waits != NULL)
+		hash = sp_hash_add(sp_hash_add(hash, in->waits->ns), in->waits->refusal != NULL);
+	for (unsigned c = 0; c < SP_COUNTER_N; c++)
+		hash = sp_hash_add(hash, s->ops->counter_read(s->ops->arg, (enum sp_counter)c));
+	s->written = hash;
+	return hash == before && s->memory >= 0 && s->path[0] == '\0' &&
+	       futimens(s->memory, NULL) == 0;
+}
+
 int sp_status_write(struct sp_status *s, const struct sp_status_input *in)
 {
+	struct sp_core_facts f;
 	json_t *root;
 	char *data;
-	int err;
+	int err = 0;
 
-	if (s == NULL)
+	if (s == NULL || (s->is_hidden && s->path[0] == '\0'))
 		return 0;
-	root = document(s->ops, in);
+	s->ops->facts(s->ops->arg, &f);
+	if (is_unchanged(s, &f, in))
+		return 0;
+	root = document(s->ops, &f, in);
 	data = json_dumps(root, JSON_INDENT(1) | JSON_ENSURE_ASCII);
 	json_decref(root);
-	err = data != NULL ? replace(s, data) : -ENOMEM;
+	if (data == NULL)
+		err = -ENOMEM;
+	if (err == 0 && !s->is_hidden)
+		remember(s, data);
+	if (err == 0 && s->path[0] != '\0')
+		err = replace(s, data);
 	free(data);
 	if (err != 0)
 		sp_export_log_limited(s->ops, &s->said, sp_clock_mono_ns(),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SPANPROF_STATUS_FILE: what is sampled, sent and lost, as JSON. */
+/* What is sampled, sent and lost of a process, and what is wrong with it, as JSON. */
 #ifndef SP_STATUS_H
 #define SP_STATUS_H
 
@@ -20,12 +20,15 @@ struct sp_status_input {
 
 struct sp_status;
 
-/* NULL when out of memory, or when no file is wanted. */
+/* NULL when out of memory. */
 struct sp_status *sp_status_new(const struct sp_core_ops *ops);
 void sp_status_free(struct sp_status *s);
 
+/* The process has ended: only the file that SPANPROF_STATUS_FILE names is written from now on. No-op for NULL. */
+void sp_status_hide(struct sp_status *s);
+
 /*
- * Replaces the file, whole or not at all. A failure is logged, limited. No-op for NULL. 0 or a
+ * Replaces the status, whole or not at all. A failure is logged, limited. No-op for NULL. 0 or a
  * negative errno.
  */
 int sp_status_write(struct sp_status *s, const struct sp_status_input *in);

@@ -40,9 +40,9 @@ struct sp_target_data {
 	struct sp_waits *waits;            /* NULL = nobody wants them, or they are over */
 	struct sp_off_cpu_news waits_news; /* of the last look */
 	enum sp_profile_type type;         /* of what is being encoded */
-	struct sp_status *status;          /* NULL = none is wanted */
-	uint64_t sampled[2];               /* outside of spans, in spans */
-	uint64_t flushed_samples;          /* of both, at the last flush */
+	struct sp_status *status;
+	uint64_t sampled[2];      /* outside of spans, in spans */
+	uint64_t flushed_samples; /* of both, at the last flush */
 	bool flushed;
 	bool is_told;        /* that profiling has begun */
 	struct moment begun; /* the profile that is being collected */
@@ -447,6 +447,7 @@ void sp_target_retire(struct sp_target *t)
 	struct sp_target_data *d = t->data;
 
 	(void)sp_waits_news(d->waits, &d->waits_news);
+	sp_status_hide(d->status);
 	sp_waits_free(d->waits);
 	sp_unwinder_free(d->unwinder);
 	sp_modules_free(d->modules);

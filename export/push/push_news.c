@@ -32,7 +32,7 @@ void sp_push_news_take(struct sp_push_news *n, const struct sp_core_ops *ops,
 	if (sp_reply_good(r))
 		n->last_success_ms = r->answered_ms;
 	else
-		sp_reply_describe(r, n->last_error, sizeof(n->last_error));
+		n->remedy_at = sp_reply_describe(r, n->last_error, sizeof(n->last_error));
 	if (r->has_skew)
 		take_skew(n, ops, r->skew_ms);
 }

@@ -21,6 +21,7 @@ struct sp_push_news {
 	uint64_t attempts;
 	int last_status;                /* HTTP; 0 = there was no answer, or no try yet */
 	char last_error[SP_PUSH_ERROR]; /* printable; "" after a success */
+	size_t remedy_at;               /* where "; " and the remedy begin in it, or its end */
 	int64_t last_success_ms;        /* since the epoch; 0 = never */
 	bool has_skew;                  /* the server sent its time */
 	int64_t skew_ms;                /* how much later it is there */

@@ -109,6 +109,14 @@ static void put_remedy(struct sp_text_out *out, const struct sp_reply *r)
 			sp_text_out_put(out,
 					"; the server may speak http there, not https: check %s",
 					address);
+		/* What a server that expects TLS does to a request without it. */
+		else if (find(r, "SSL") == NULL &&
+			 (find(r, "HTTP/0.9") != NULL || find(r, "Empty reply") != NULL ||
+			  find(r, "Connection reset") != NULL))
+			sp_text_out_put(out,
+					"; check %s, and that the server runs and speaks http "
+					"there, not https",
+					address);
 		else if (find(r, "resolve") != NULL)
 			sp_text_out_put(out, "; check the name in %s", address);
 		else if (find(r, "connect") != NULL)
@@ -116,6 +124,17 @@ static void put_remedy(struct sp_text_out *out, const struct sp_reply *r)
 		return;
 	}
 	switch (r->status) {
+	case 400:
+	case 422:
+		/* Go's and nginx's words, then Pyroscope's. */
+		if (find(r, "HTTP request to an HTTPS") != NULL ||
+		    find(r, "HTTP request was sent to HTTPS") != NULL)
+			sp_text_out_put(out, "; the server speaks https there, not http: check %s",
+					address);
+		else if (find(r, "ingestion window") != NULL || find(r, "too old") != NULL ||
+			 find(r, "too far") != NULL)
+			sp_text_out_put(out, "; set this machine's clock, or the server's");
+		break;
 	case 401:
 	case 403:
 		sp_text_out_put(
@@ -152,14 +171,17 @@ void sp_reply_words(const struct sp_reply *r, char *out, size_t cap)
 }
 
 // NOLINTNEXTLINE(readability-non-const-parameter): it is written to through o
-void sp_reply_describe(const struct sp_reply *r, char *out, size_t cap)
+size_t sp_reply_describe(const struct sp_reply *r, char *out, size_t cap)
 {
 	struct sp_text_out o = {out, cap, 0};
 	char text[SP_REPLY_SHOWN];
+	size_t without_remedy;
 
 	sp_reply_words(r, text, sizeof(text));
 	if (r->kind == SP_REPLY_STATUS)
 		sp_text_out_put(&o, "status %d%s", r->status, text[0] != '\0' ? ": " : "");
 	sp_text_out_put(&o, "%s", text);
+	without_remedy = o.len;
 	put_remedy(&o, r);
+	return without_remedy;
 }

@@ -50,9 +50,9 @@ bool sp_reply_soon(const struct sp_reply *r);
 void sp_reply_words(const struct sp_reply *r, char *out, size_t cap);
 
 /*
- * "status 400: message", or the reason why there was no answer; printable. Then what the user can do
- * about it, where that is known.
+ * "status 400: message", or the reason why there was no answer; printable. Then "; " and what the user can
+ * do about it, where that is known. Returns how long the text is without that.
  */
-void sp_reply_describe(const struct sp_reply *r, char *out, size_t cap);
+size_t sp_reply_describe(const struct sp_reply *r, char *out, size_t cap);
 
 #endif

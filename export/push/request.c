@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes a message of a profile, and compresses it. Context: the exporter, and spanprof-probe. */
+/* Makes a message of a profile, and compresses it. Context: the exporter. */
 #include "export/push/request.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 const char sp_report_help[] =
 	"usage: spanprof-report [option]... FOLDER|FILE...\n"
 	"       spanprof-report --serve PORT [option]... FOLDER|FILE...\n"
-	"       spanprof-report --status FILE\n"
+	"       spanprof-report --status PID|FILE\n"
 	"\n"
 	"Shows which spans used the CPU time in pprof profiles, and in which functions. A\n"
 	"folder stands for its *.pb.gz, *.pb and *.pprof files.\n"
@@ -44,7 +44,8 @@ const char sp_report_help[] =
 	"  --threads          Also show CPU time by thread name (needs SPANPROF_THREAD_NAME).\n"
 	"                     JSON always has it.\n"
 	"\n"
-	"  --status FILE      Explain a status file (SPANPROF_STATUS_FILE).\n"
+	"  --status PID|FILE  What is sampled, sent, lost and wrong in a running process, or\n"
+	"                     by a status file (SPANPROF_STATUS_FILE).\n"
 	"  --help             Print this text.\n"
 	"  --version          Print the version.\n"
 	"\n"

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Explains a status file. The file is untrusted: missing and wrong keys count as zeros, texts lose
- * their control characters. Context: the report tool.
+ * Prints the status of a process, which its exporter has written (export/loop/status.c), what is wrong first.
+ * It is untrusted: missing and wrong keys count as zeros, texts lose their control characters. Context:
+ * the report tool.
  */
+#define _GNU_SOURCE
 #include "export/report/status.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
@@ -15,10 +20,10 @@
 #include "export/report/file.h"
 #include "export/report/frame.h"
 #include "export/util/loss_words.h"
+#include "export/util/status_memory.h"
 #include "sampler/base/counters.h"
 
 #define SP_STATUS_FILE_MAX ((off_t)1 << 20)
-#define SP_STATUS_CLOCK_MS INT64_C(600000)
 #define SP_STATUS_LATE_S 60
 
 struct words {
@@ -34,7 +39,7 @@ static const char *const names[] = {
 };
 
 static const char *const losses[] = {
-#define SP_WORDS_(id, words) [SP_COUNT_##id] = (words),
+#define SP_WORDS_(id, words, remedy) [SP_COUNT_##id] = (words),
 	SP_FOR_EACH_LOSS(SP_WORDS_)
 #undef SP_WORDS_
 };
@@ -104,6 +109,25 @@ static void print_head(FILE *out, const json_t *root, int64_t age_s)
 	else
 		print_text(out, state);
 	(void)fputc('\n', out);
+}
+
+/* Whoever wants to see only this, as spanprof-doctor does, finds it by the first word of a line. */
+static void print_problems(FILE *out, const json_t *root)
+{
+	const json_t *list = json_object_get(root, "problems");
+
+	for (size_t i = 0; i < json_array_size(list) && i < SP_STATUS_PROBLEMS; i++) {
+		const json_t *problem = json_array_get(list, i);
+		const char *remedy = json_string_value(json_object_get(problem, "remedy"));
+
+		(void)fputs("WRONG     ", out);
+		print_text(out, json_string_value(json_object_get(problem, "text")));
+		if (remedy != NULL) {
+			(void)fputs("\n          change: ", out);
+			print_text(out, remedy);
+		}
+		(void)fputc('\n', out);
+	}
 }
 
 static void print_unknowns(FILE *out, const json_t *sdk)
@@ -210,8 +234,6 @@ static void print_counts(FILE *out, const json_t *root)
 		      "samples   %" JSON_INTEGER_FORMAT " taken: %" JSON_INTEGER_FORMAT
 		      " in spans, %" JSON_INTEGER_FORMAT " outside",
 		      with + without, with, without);
-	if (with == 0 && without != 0)
-		(void)fputs("; are the spans attached where the work is done?", out);
 	(void)fputc('\n', out);
 }
 
@@ -282,18 +304,6 @@ static void print_losses(FILE *out, json_t *root)
 		(void)fputs("lost      nothing\n", out);
 }
 
-static void print_clock(FILE *out, const json_t *root)
-{
-	json_int_t skew = integer(root, "push", "server_time_skew_ms");
-
-	if (skew > -SP_STATUS_CLOCK_MS && skew < SP_STATUS_CLOCK_MS)
-		return;
-	(void)fprintf(out,
-		      "clock     the server's is %" JSON_INTEGER_FORMAT
-		      " s %s this one: set the clocks\n",
-		      (skew < 0 ? -skew : skew) / 1000, skew < 0 ? "behind" : "ahead of");
-}
-
 static void print_push(FILE *out, const json_t *root, time_t now)
 {
 	const json_t *push = json_object_get(root, "push");
@@ -318,7 +328,6 @@ static void print_push(FILE *out, const json_t *root, time_t now)
 		print_text(out, error);
 		(void)fputc('\n', out);
 	}
-	print_clock(out, root);
 }
 
 /* jansson quotes what it did not understand. */
@@ -331,14 +340,124 @@ static int no_status(const char *reason, char why[160])
 	return -1;
 }
 
-int sp_report_status(FILE *out, const char *path, time_t now, char why[160])
+/* Name and effective user of a process. False: it has ended. */
+static bool read_identity(int proc, const char *pid, char comm[16], unsigned *uid)
+{
+	char path[NAME_MAX + sizeof("/status")];
+	char text[4096];
+	const char *at;
+	ssize_t n = -1;
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/status", pid);
+	fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, text, sizeof(text) - 1);
+		(void)close(fd);
+	}
+	text[n > 0 ? n : 0] = '\0';
+	at = strstr(text, "\nUid:");
+	return at != NULL && sscanf(text, "Name: %15[^\n]", comm) == 1 &&
+	       sscanf(at, "\nUid: %*u %u", uid) == 1;
+}
+
+/* The memory file of that name among those that an exporter has open, or -1. */
+static int open_among(int fds, const char *name, struct stat *st)
+{
+	DIR *dir = fdopendir(fds);
+	int found = -1;
+
+	if (dir == NULL) {
+		(void)close(fds);
+		return -1;
+	}
+	for (const struct dirent *e; found < 0 && (e = readdir(dir)) != NULL;) {
+		char link[128];
+		ssize_t n = readlinkat(dirfd(dir), e->d_name, link, sizeof(link) - 1);
+
+		link[n > 0 ? n : 0] = '\0';
+		if (strcmp(link, name) == 0)
+			found = openat(dirfd(dir), e->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	}
+	(void)closedir(dir);
+	if (found < 0 || (fstat(found, st) == 0 && S_ISREG(st->st_mode)))
+		return found;
+	(void)close(found);
+	return -1;
+}
+
+/*
+ * Of the exporters of the process's own user: another user could have named a file so. After an exec the one
+ * of the program before may still be sending, so the newest status counts. -1 with a reason.
+ */
+static int open_of_process(const char *pid, struct stat *st, char reason[SP_REPORT_ERROR])
+{
+	DIR *proc = opendir("/proc");
+	unsigned user;
+	char comm[16];
+	char name[64];
+	int newest = -1;
+
+	(void)snprintf(name, sizeof(name), "/memfd:" SP_STATUS_MEMORY "%s (deleted)", pid);
+	(void)snprintf(reason, SP_REPORT_ERROR, "there is no such process");
+	if (proc == NULL || !read_identity(dirfd(proc), pid, comm, &user)) {
+		if (proc != NULL)
+			(void)closedir(proc);
+		return -1;
+	}
+	(void)snprintf(reason, SP_REPORT_ERROR, "the process has no exporter");
+	for (const struct dirent *e; (e = readdir(proc)) != NULL;) {
+		char path[NAME_MAX + sizeof("/fd")];
+		struct stat seen;
+		unsigned owner;
+		int fd;
+
+		if (e->d_name[0] < '1' || e->d_name[0] > '9' ||
+		    !read_identity(dirfd(proc), e->d_name, comm, &owner) || owner != user ||
+		    strcmp(comm, SP_STATUS_COMM) != 0)
+			continue;
+		(void)snprintf(path, sizeof(path), "%s/fd", e->d_name);
+		fd = openat(dirfd(proc), path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0 && newest < 0)
+			(void)snprintf(
+				reason, SP_REPORT_ERROR,
+				"its exporter may be process %.10s, which cannot be read: %s",
+				e->d_name, strerror(errno));
+		fd = fd >= 0 ? open_among(fd, name, &seen) : -1;
+		if (fd < 0)
+			continue;
+		if (newest >= 0 && seen.st_mtime < st->st_mtime) {
+			(void)close(fd);
+			continue;
+		}
+		if (newest >= 0)
+			(void)close(newest);
+		newest = fd;
+		*st = seen;
+	}
+	(void)closedir(proc);
+	return newest;
+}
+
+static bool is_number(const char *of)
+{
+	size_t digits = strspn(of, "0123456789");
+
+	return digits != 0 && digits <= 10 && of[digits] == '\0';
+}
+
+int sp_report_status(FILE *out, const char *of, time_t now, char why[160])
 {
 	char reason[SP_REPORT_ERROR];
 	struct stat st;
 	json_error_t error;
 	json_t *root;
-	int fd = sp_report_open(path, &st, reason);
+	int fd = is_number(of) ? open_of_process(of, &st, reason) : sp_report_open(of, &st, reason);
 
+	if (fd < 0 && is_number(of)) {
+		(void)snprintf(why, 160, "%.150s", reason);
+		return -1;
+	}
 	if (fd < 0)
 		return no_status(reason, why);
 	if (st.st_size > SP_STATUS_FILE_MAX) {
@@ -352,6 +471,7 @@ int sp_report_status(FILE *out, const char *path, time_t now, char why[160])
 		return no_status(root == NULL ? error.text : "other content", why);
 	}
 	print_head(out, root, (int64_t)(now - st.st_mtime));
+	print_problems(out, root);
 	print_sdks(out, root);
 	print_counts(out, root);
 	print_waits(out, root);

@@ -66,8 +66,9 @@ static bool is_new(struct sp_losses *l, const char *words, int status)
 static const struct {
 	enum sp_counter counter;
 	const char *words;
+	const char *remedy;
 } all[] = {
-#define SP_WORDS_(id, words) {SP_COUNT_##id, words},
+#define SP_WORDS_(id, words, remedy) {SP_COUNT_##id, words, remedy},
 	SP_FOR_EACH_LOSS(SP_WORDS_)
 #undef SP_WORDS_
 };
@@ -204,7 +205,9 @@ void sp_losses_tell(struct sp_losses *l, const struct sp_core_ops *ops)
 		else if (all[i].counter == SP_COUNT_WAITS_UNSENT)
 			tell_rest(ops, grown, waits, "waits");
 		else if (grown != 0 && !is_of_profiles(all[i].counter))
-			sp_export_log(ops, SP_LOG_WARN, "lost since the last push: %" PRIu64 " %s",
-				      grown, all[i].words);
+			sp_export_log(ops, SP_LOG_WARN,
+				      "lost since the last push: %" PRIu64 " %s%s%s", grown,
+				      all[i].words, all[i].remedy != NULL ? "; " : "",
+				      all[i].remedy != NULL ? all[i].remedy : "");
 	}
 }

@@ -2,7 +2,7 @@
 /*
  * Removes secrets from text. Addresses contain passwords before an "@" and tokens after a "?", and
  * they get into messages: ours, libcurl's, and those of servers that quote the request. Context:
- * the exporter, and spanprof-probe.
+ * the exporter.
  */
 #include "export/util/redact.h"
 

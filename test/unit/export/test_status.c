@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The status file, and what the report tool says of it. */
+/* The status, its sentences and its places. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core_double.h"
 #include "export/loop/status.h"
+#include "export/util/status_memory.h"
 #include "test/unit/scratch.h"
 
 static char path[128];
@@ -213,11 +215,214 @@ Test(status, a_path_that_is_too_long_is_told, .timeout = 20)
 	longer[0] = '/';
 	core.config.status_file = longer;
 
-	cr_expect_null(sp_status_new(&core.ops));
+	status = sp_status_new(&core.ops);
 	cr_expect(core_logged("SPANPROF_STATUS_FILE: the path is too long; ignored"));
-	core.config.status_file = NULL;
-	cr_expect_null(sp_status_new(&core.ops));
+	cr_expect_eq(sp_status_write(status, &input), 0);
 	cr_expect_eq(sp_status_write(NULL, &input), 0);
+}
+
+/* The memory file of process 4711 that this process has open, or -1. */
+static int memory_file(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int fd = -1;
+
+	for (const struct dirent *e; (e = readdir(d)) != NULL;) {
+		char link[128] = "";
+
+		if (readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1) > 0 &&
+		    strcmp(link, "/memfd:spanprof-status-4711 (deleted)") == 0)
+			fd = atoi(e->d_name);
+	}
+	closedir(d);
+	return fd;
+}
+
+static json_t *read_memory(void)
+{
+	char name[64];
+
+	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", memory_file());
+	return json_load_file(name, JSON_REJECT_DUPLICATES, NULL);
+}
+
+Test(status, is_in_memory_without_a_file, .timeout = 20)
+{
+	json_t *root;
+	int fd;
+
+	core.config.status_file = NULL;
+	status = sp_status_new(&core.ops);
+	cr_assert_eq(sp_status_write(status, &input), 0);
+	fd = memory_file();
+	cr_assert_geq(fd, 0);
+	cr_expect_lt(pwrite(fd, "x", 1, 0), 0, "others can write to it");
+	input.with_span = 31;
+	core.counter[SP_COUNT_SPANS_STARTED] = 9;
+	cr_assert_eq(sp_status_write(status, &input), 0);
+
+	cr_expect_eq(memory_file(), fd);
+	root = read_memory();
+	cr_expect_eq(number(root, "samples", "with_span"), 31);
+	json_decref(root);
+	sp_status_hide(status);
+	cr_expect_eq(sp_status_write(status, &input), 0);
+	cr_expect_lt(memory_file(), 0);
+}
+
+/* A file that is not made again is as new as one that is. */
+Test(status, what_has_not_changed_is_not_made_again, .timeout = 20)
+{
+	const struct timespec long_ago[2] = {{1, 0}, {1, 0}};
+	struct stat before, after;
+
+	core.config.status_file = NULL;
+	status = sp_status_new(&core.ops);
+	cr_assert_eq(sp_status_write(status, &input), 0);
+	cr_assert_eq(futimens(memory_file(), long_ago), 0);
+	cr_assert_eq(fstat(memory_file(), &before), 0);
+	cr_assert_eq(sp_status_write(status, &input), 0);
+	cr_assert_eq(fstat(memory_file(), &after), 0);
+	cr_expect_eq(before.st_ino, after.st_ino);
+	cr_expect_gt(after.st_mtime, 1);
+	core.facts.threads_armed++;
+	cr_assert_eq(sp_status_write(status, &input), 0);
+	cr_assert_eq(fstat(memory_file(), &after), 0);
+	cr_expect_neq(before.st_ino, after.st_ino);
+}
+
+/* What is wrong, one sentence a line: "text|remedy"; "" = nothing. */
+static const char *said(void)
+{
+	static char all[8192];
+	json_t *root = write_and_read();
+	json_t *list = json_object_get(root, "problems");
+	const json_t *item;
+	size_t i;
+
+	all[0] = '\0';
+	json_array_foreach(list, i, item)
+	{
+		const char *remedy = json_string_value(json_object_get(item, "remedy"));
+		size_t len = strlen(all);
+
+		(void)snprintf(all + len, sizeof(all) - len, "%s|%s\n", string(item, "text"),
+			       remedy != NULL ? remedy : "");
+	}
+	json_decref(root);
+	sp_status_free(status);
+	status = NULL;
+	return all;
+}
+
+#define EXPECT_SAID(first, words)                                                                  \
+	do {                                                                                       \
+		const char *all_ = said();                                                         \
+		cr_expect(strncmp(all_, first, strlen(first)) == 0 && strstr(all_, words) != NULL, \
+			  "%s", all_);                                                             \
+	} while (0)
+
+Test(status, nothing_is_wrong_with_what_is_well, .timeout = 20)
+{
+	news = (struct sp_push_news){.attempts = 3, .last_status = 200, .has_skew = true};
+	core.facts.sdks = 1;
+	core.facts.sdk[0].name = "an-sdk";
+	core.facts.sdk[0].method = "a way";
+	core.facts.sdk[0].unknowns = 1;
+	core.facts.sdk[0].unknown[0].fact = "a thing";
+	core.facts.sdk[0].unknown[0].instead = "another way to the same";
+	core.facts.sdk[0].unknown[0].is_harmless = true;
+	cr_expect_str_eq(said(), "");
+	/* By chance, as where a program begins. */
+	input.with_span = 0;
+	input.without_span = 19;
+	cr_expect_str_eq(said(), "");
+}
+
+Test(status, each_condition_has_its_sentence_and_remedy, .timeout = 20)
+{
+	static struct sp_off_cpu_news waits = {.refusal = "Yama forbids it"};
+
+	input.with_span = 0;
+	input.without_span = 20;
+	EXPECT_SAID("20 samples were taken, and no span was recorded|look with", "");
+	core.counter[SP_COUNT_SPANS_STARTED] = 1;
+	EXPECT_SAID("20 samples were taken, none of them in a span|attach the spans", "");
+	input.with_span = 1;
+
+	core.facts.sampling = false;
+	EXPECT_SAID("profiling has stopped in this process|look for", "");
+	core.counter[SP_COUNT_SECCOMP_STOPPED] = 1;
+	EXPECT_SAID("profiling has stopped for good: the program installed a seccomp filter|\n",
+		    "");
+	core.facts.sampling = true;
+	core.counter[SP_COUNT_SECCOMP_STOPPED] = 0;
+
+	core.facts.sdks = 1;
+	core.facts.sdk[0].name = "an-sdk";
+	core.facts.sdk[0].method = "a way";
+	core.facts.sdk[0].unknowns = 1;
+	core.facts.sdk[0].unknown[0].fact = "a thing";
+	core.facts.sdk[0].unknown[0].instead = "no labels";
+	EXPECT_SAID("an-sdk: a thing not understood, no labels|use a newer spanprof", "");
+	core.facts.sdks = 0;
+
+	news = (struct sp_push_news){.attempts = 1};
+	strcpy(news.last_error, "status 401: no; check X");
+	news.remedy_at = strlen("status 401: no");
+	EXPECT_SAID("the last push to http://p failed: status 401: no|check X\n", "");
+	news = (struct sp_push_news){.attempts = 1, .has_skew = true, .skew_ms = -700000};
+	EXPECT_SAID("the server's clock is 700 s behind this one|set the clocks\n", "");
+	news.has_skew = false;
+
+	core.config.output_dir = "/dev/null";
+	EXPECT_SAID(
+		"profiles cannot be written into /dev/null by the program's user: Not a directory|",
+		"");
+	core.config.output_dir = "/nowhere/at/all";
+	cr_expect_str_eq(said(), "", "it may still be made");
+	core.counter[SP_COUNT_FILE_FAILED] = 1;
+	EXPECT_SAID("profiles cannot be written into /nowhere/at/all", "No such file");
+	core.config.output_dir = NULL;
+
+	core.counter[SP_COUNT_NAMES_OTHER] = 3;
+	EXPECT_SAID("3 spans are called (other)|raise SPANPROF_MAX_SPAN_NAMES\n", "");
+	core.counter[SP_COUNT_NAMES_OTHER] = 0;
+	input.waits = &waits;
+	EXPECT_SAID("waits have no stacks: Yama forbids it|make the process dumpable", "");
+}
+
+Test(status, tells_that_profiles_and_spans_have_other_services, .timeout = 20)
+{
+	core.config.service_name = "unknown_service:x";
+	EXPECT_SAID("no service name is set, so the profiles have the service "
+		    "\"unknown_service:x\"|set",
+		    "");
+	core.config.service_name = "shopp";
+	core.config.resource_attributes = "a=b,service.name=shop%20front";
+	EXPECT_SAID("the profiles have the service \"shopp\", the spans \"shop front\"|give both",
+		    "");
+	setenv("OTEL_SERVICE_NAME", "shopp", 1);
+	cr_expect_str_eq(said(), "", "the variable comes first");
+}
+
+Test(status, many_problems_have_a_bound, .timeout = 20)
+{
+	unsigned lines = 0;
+
+	core.facts.sdks = 2;
+	for (unsigned i = 0; i < 2; i++) {
+		core.facts.sdk[i].name = "an-sdk";
+		core.facts.sdk[i].method = "a way";
+		core.facts.sdk[i].unknowns = 11;
+		for (unsigned j = 0; j < 11; j++) {
+			core.facts.sdk[i].unknown[j].fact = "a thing";
+			core.facts.sdk[i].unknown[j].instead = "no labels";
+		}
+	}
+	for (const char *at = said(); (at = strchr(at, '\n')) != NULL; at++)
+		lines++;
+	cr_expect_eq(lines, SP_STATUS_PROBLEMS);
 }
 
 Test(status, a_full_disk_leaves_the_old_file_and_is_told_once, .timeout = 20)
