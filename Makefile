@@ -120,15 +120,11 @@ EXPORT_SRCS := $(filter-out export/exporter/% export/report/%,$(call sources_in,
 EXPORTER_SRCS := $(call sources_in,export/exporter)
 REPORT_SRCS := $(call sources_in,export/report)
 RUNNER_SRCS := $(wildcard scripts/run/*.c)
-PROBE_SRCS := $(wildcard scripts/probe/*.c)
 LAUNCHER_SRCS := $(wildcard scripts/carrier/*.c)
-# Of spanprof-run's nouns the probe shares these.
-PROBE_SHARED_SRCS := scripts/run/line.c scripts/run/process.c
 PROTOS := $(wildcard export/proto/*.proto)
 GEN_SRCS := $(PROTOS:export/proto/%.proto=$(B)/gen/%.pb-c.c)
 GEN_HDRS := $(GEN_SRCS:.c=.h)
-PRODUCT_SRCS := $(SAMPLER_SRCS) $(PRELOAD_SRCS) $(EXPORT_SRCS) $(EXPORTER_SRCS) $(REPORT_SRCS) $(RUNNER_SRCS) $(PROBE_SRCS) \
-	$(LAUNCHER_SRCS)
+PRODUCT_SRCS := $(SAMPLER_SRCS) $(PRELOAD_SRCS) $(EXPORT_SRCS) $(EXPORTER_SRCS) $(REPORT_SRCS) $(RUNNER_SRCS) $(LAUNCHER_SRCS)
 
 # A unit test program is one test_<noun>.c; other .c files of its folder are linked into it too.
 UNIT_SRCS := $(wildcard test/unit/*/test_*.c)
@@ -142,7 +138,6 @@ CORE_SO := $(B)/libspanprof.so
 EXPORTER := $(B)/spanprof-exporter
 REPORT := $(B)/spanprof-report
 RUNNER := $(B)/spanprof-run
-PROBE := $(B)/spanprof-probe
 # Not installed: stands for programs in the carrier, where they have a loader of their own.
 LAUNCHER := $(B)/launcher
 # For programs of 32 bits under /etc/ld.so.preload, an empty object (spanprof-preload says more). It needs no
@@ -151,7 +146,7 @@ STUB_LD := $(if $(filter aarch64-linux-gnu-%,$(CC)),aarch64-linux-gnu-ld,ld)
 STUB_CPU := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 STUB_EMULATION := $(filter $(STUB_EMULATION_$(STUB_CPU)),$(shell $(STUB_LD) -V 2>/dev/null))
 STUB := $(if $(STUB_EMULATION),$(B)/libspanprof-stub32.so)
-PRODUCTS := $(CORE_SO) $(EXPORTER) $(REPORT) $(RUNNER) $(PROBE) $(LAUNCHER) $(STUB)
+PRODUCTS := $(CORE_SO) $(EXPORTER) $(REPORT) $(RUNNER) $(LAUNCHER) $(STUB)
 
 # What $LIB stands for in a loader of this processor, by distribution: Debian's names, and those of the others.
 LIB_64 := lib64 lib/$(STUB_CPU)-linux-gnu
@@ -160,7 +155,7 @@ LIB_32 := lib $(LIB_32_$(STUB_CPU))
 # Prints the variables for sampler/config/README.md and spanprof(7).
 PRINT_CONFIG := $(B)/print-config
 
-PROGRAMS := $(REPORT) $(RUNNER) $(PROBE) $(wildcard scripts/spanprof-*)
+PROGRAMS := $(REPORT) $(RUNNER) $(wildcard scripts/spanprof-*)
 MAN_PAGES := $(patsubst scripts/man/%,$(B)/man/%,$(wildcard scripts/man/*.[1-8]))
 MAN_SECTIONS := $(sort $(subst .,,$(suffix $(MAN_PAGES))))
 CARRIER := $(B)/carrier
@@ -485,9 +480,6 @@ $(EXPORTER): $(EXPORTER_SRCS:%.c=$(B)/release/%.o) $(B)/release/export.a $(B)/re
 	$(call link_program,release,$(LDFLAGS_program))
 
 $(REPORT): $(REPORT_SRCS:%.c=$(B)/release/%.o) $(B)/release/export.a $(B)/release/sampler.a
-	$(call link_program,release,$(LDFLAGS_program))
-
-$(PROBE): $(patsubst %.c,$(B)/release/%.o,$(PROBE_SRCS) $(PROBE_SHARED_SRCS)) $(B)/release/export.a $(B)/release/sampler.a
 	$(call link_program,release,$(LDFLAGS_program))
 
 # For images with any C library, or none.

@@ -11,7 +11,7 @@ readonly BIN=$1/bin LIB=$1/lib/spanprof
 readonly BUNDLE=$LIB/bundle
 # Copied to the byte: it does not expect to be changed, and finds none of its own by a search path.
 readonly GLIBC='^(ld-linux.*|libc|libm|libdl|libpthread|librt|libresolv|libanl|libutil|libnss_.*)\.so'
-readonly PROGRAMS=(exporter report probe)
+readonly PROGRAMS=(exporter report)
 # What the exporter loads when it first needs it (export/push/libcurl.c).
 readonly AT_FIRST_REQUEST=libcurl.so.4
 umask 022
@@ -56,9 +56,8 @@ install -m 0644 build/libspanprof.so "$LIB"
 install -m 0755 build/spanprof-run scripts/spanprof-{entrypoint,doctor} "$BIN"
 install -m 0755 build/launcher "$LIB/spanprof-exporter"
 install -m 0755 build/launcher "$BIN/spanprof-report"
-install -m 0755 build/launcher "$BIN/spanprof-probe"
 strip --strip-debug "$LIB/libspanprof.so"
-strip "$BIN"/spanprof-{run,report,probe} "$LIB/spanprof-exporter"
+strip "$BIN"/spanprof-{run,report} "$LIB/spanprof-exporter"
 
 loader=$(patchelf --print-interpreter build/spanprof-exporter)
 install -m 0755 "$(readlink -f "$loader")" "$BUNDLE/ld.so"

@@ -70,7 +70,7 @@ elif (($# >= 1)); then
 else
 	check build/libspanprof.so scripts/needed.allow
 	check build/spanprof-exporter scripts/exporter-needed.allow
-	for object in build/libspanprof.so build/spanprof-{exporter,report,run,probe} build/launcher; do
+	for object in build/libspanprof.so build/spanprof-{exporter,report,run} build/launcher; do
 		check_binding "$object"
 	done
 	# Not every linker can make it.

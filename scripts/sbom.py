@@ -11,9 +11,9 @@ import re
 import subprocess
 import sys
 
-PRODUCTS = ["libspanprof.so", "spanprof-exporter", "spanprof-report", "spanprof-probe", "spanprof-run"]
+PRODUCTS = ["libspanprof.so", "spanprof-exporter", "spanprof-report", "spanprof-run"]
 # What of them loads libcurl at its first request, and its libraries with it.
-REQUESTING = ["spanprof-exporter", "spanprof-probe"]
+REQUESTING = ["spanprof-exporter"]
 # Archives that the Makefile links: the static C library of spanprof-run, libiberty, libgcc.
 ARCHIVES = ["libc.a", "libiberty.a", "libgcc.a", "libgcc_eh.a"]
 

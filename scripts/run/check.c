@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spanprof-run --check. */
+#define _GNU_SOURCE
 #include "scripts/run/check.h"
 
 #include <errno.h>
@@ -7,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "sampler/config/config.h"
 #include "scripts/run/line.h"
 #include "scripts/run/object.h"
 #include "scripts/run/process.h"
@@ -95,11 +98,16 @@ static const char *blocked(const struct sp_target *t, const struct sp_elf *objec
 	return NULL;
 }
 
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
+
 static bool is_ours(const char *path)
 {
-	const char *name = strrchr(path, '/');
-
-	return strncmp(name != NULL ? name + 1 : path, "libspanprof", 11) == 0;
+	return strncmp(base_name(path), "libspanprof", 11) == 0;
 }
 
 /* What there is of SDKs in a tree. */
@@ -164,6 +172,18 @@ static void say_context(const struct sdks *all)
 			       "SPANPROF_THREAD_CONTEXT=false");
 }
 
+/* What the variables of the program, or of whoever asks, say. Bad values are told on stderr, as the program would. */
+static void say_config(char *const *environment)
+{
+	static struct sp_config config;
+
+	sp_config_capture(environment);
+	sp_config_parse(&config);
+	if (config.disabled)
+		row("note", "profiling is switched off by SPANPROF_DISABLED, OTEL_SDK_DISABLED, "
+			    "PYROSCOPE_AGENT_ENABLED or OTEL_PYROSCOPE_START_PROFILING");
+}
+
 /* gcc's AddressSanitizer ends a program in which another object was loaded before its runtime. */
 static void say_sanitizer(const struct sp_target *t, const struct sp_tree *tree)
 {
@@ -172,8 +192,7 @@ static void say_sanitizer(const struct sp_target *t, const struct sp_tree *tree)
 	if (t->running || (options != NULL && strstr(options, "verify_asan_link_order=0") != NULL))
 		return;
 	for (unsigned i = 0; i < tree->n; i++) {
-		const char *slash = strrchr(tree->object[i].path, '/');
-		const char *name = slash != NULL ? slash + 1 : tree->object[i].path;
+		const char *name = base_name(tree->object[i].path);
 
 		if (is_ours(name))
 			break;
@@ -258,8 +277,13 @@ static enum sp_check check_tree(const struct sp_target *t, const struct candidat
 				const struct sp_tree *tree)
 {
 	say_target(t);
-	row("object", "%s%s%s", c->path, c->why != NULL ? ": " : "", c->why != NULL ? c->why : "");
 	/* A process that runs has one of its own, or none. */
+	for (unsigned i = 0; t->running && i < tree->n; i++)
+		if (strcmp(base_name(tree->object[i].path), SP_OBJECT_NAME) == 0)
+			row("loaded", "%s", tree->object[i].path);
+	if (!t->running)
+		row("object", "%s%s%s", c->path, c->why != NULL ? ": " : "",
+		    c->why != NULL ? c->why : "");
 	if (c->why == NULL || t->running)
 		return check(t, c->why == NULL ? &c->elf : NULL, tree);
 	row("verdict", "cannot be profiled: there is no object to load");
@@ -290,6 +314,7 @@ enum sp_check sp_check_program(const char *path)
 
 	sp_target_read(path, &t);
 	open_candidate(&object);
+	say_config(environ);
 	ask_loader(&t, &object, &tree);
 	result = check_tree(&t, &object, &tree);
 	close_candidate(&object);
@@ -297,21 +322,19 @@ enum sp_check sp_check_program(const char *path)
 	return result;
 }
 
-/* Nothing that a stronger process names is opened; what it is can be seen from its own file. */
+/* Of a program with more rights than its caller the environment is the caller's. */
 static int look_at(struct sp_process *p, const struct candidate *object)
 {
 	static struct sp_target t;
 	static struct sp_tree tree;
-	const char *why = NULL;
 	int result;
 
-	if (!sp_process_enter(p, &why) && !p->secure) {
-		sp_line(stderr, "spanprof-run: process %u: %s", p->inner_pid, why);
+	if (!sp_tree_of_process(p, &tree))
 		return SP_CHECK_FAILED;
-	}
-	if (!p->secure && !sp_tree_of_process(p, &tree))
-		return errno != 0 ? -errno : -EACCES;
 	sp_target_of_process(p, &t);
+	row("user", "%u", (unsigned)p->uid);
+	if (!p->secure)
+		say_config(p->environment);
 	result = (int)check_tree(&t, object, &tree);
 	sp_tree_free(&tree);
 	return result;
@@ -321,11 +344,13 @@ int sp_check_process(pid_t pid)
 {
 	static struct candidate object;
 	static struct sp_process p;
-	int result = sp_process_open(pid, &p);
+	char why[256];
+	int result;
 
-	if (result != 0)
-		return result;
-	/* Ours lies in our root. */
+	if (!sp_process_open(pid, &p, why)) {
+		sp_line(stderr, "spanprof-run: process %d: %s", (int)pid, why);
+		return SP_CHECK_FAILED;
+	}
 	open_candidate(&object);
 	result = look_at(&p, &object);
 	close_candidate(&object);

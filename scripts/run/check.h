@@ -15,7 +15,7 @@ enum sp_check {
 /* path as sp_target_find() left it. Prints to stdout. */
 enum sp_check sp_check_program(const char *path);
 
-/* The same for a running process: what is really mapped. Negative errno when it cannot be read. */
+/* The same for a running process: what is really mapped. */
 int sp_check_process(pid_t pid);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All that spanprof-run and spanprof-probe print passes through here: names of files, words of
+ * All that spanprof-run prints passes through here: names of files, words of
  * environments and of servers could otherwise drive the terminal of whoever reads them.
  */
 #include "scripts/run/line.h"
@@ -26,17 +26,6 @@ void sp_line(FILE *out, const char *fmt, ...)
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	put(out, text, sp_text_boundary(text, strlen(text)));
-}
-
-void sp_line_say(const char *about, const char *kind, const char *fmt, ...)
-{
-	char text[SP_LINE_MAX];
-	va_list args;
-
-	va_start(args, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	sp_line(stdout, "say.%s.%s %s", about, kind, text);
 }
 
 void sp_line_copy(FILE *in, FILE *out, size_t max)

@@ -10,13 +10,6 @@
 /* One line, made printable and cut at SP_LINE_MAX bytes. */
 void sp_line(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/*
- * A sentence of spanprof-doctor that is ready to be told: kind is "ok", "note", "wrong", or "change" for
- * what to do about the one before; it tells them by what they are about.
- */
-void sp_line_say(const char *about, const char *kind, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
 /* Copies lines, each made printable, up to that many bytes. */
 void sp_line_copy(FILE *in, FILE *out, size_t max);
 

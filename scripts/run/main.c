@@ -16,7 +16,6 @@
 #include "sampler/base/compiler.h"
 #include "sampler/config/config.h"
 #include "scripts/run/check.h"
-#include "scripts/run/facts.h"
 #include "scripts/run/line.h"
 #include "scripts/run/object.h"
 #include "scripts/run/target.h"
@@ -27,7 +26,6 @@ enum { FAILED = 125, NOT_RUNNABLE = 126, NOT_FOUND = 127 };
 
 enum {
 	OPT_CHECK = 256,
-	OPT_FACTS,
 	OPT_PRINTABLE,
 	OPT_HELP_ENV,
 	OPT_VERSION,
@@ -150,7 +148,6 @@ static void set_rate(const char *hz)
 
 struct choice {
 	bool check;
-	bool facts;
 	pid_t pid; /* 0 = none */
 };
 
@@ -193,9 +190,6 @@ static void take_option(int option, const char *value, struct choice *choice)
 	case OPT_CHECK:
 		choice->check = true;
 		break;
-	case OPT_FACTS:
-		choice->facts = true;
-		break;
 	case OPT_PRINTABLE:
 		sp_line_copy(stdin, stdout, PRINTABLE_MAX);
 		finish("");
@@ -232,7 +226,6 @@ static void take_options(int argc, char **argv, struct choice *choice)
 		{"rate", required_argument, NULL, 'r'},
 		{"check", no_argument, NULL, OPT_CHECK},
 		/* For spanprof-doctor, which has nothing else that runs everywhere. */
-		{"facts", no_argument, NULL, OPT_FACTS},
 		{"printable", no_argument, NULL, OPT_PRINTABLE},
 		{"pid", required_argument, NULL, OPT_PID},
 		{"help-env", no_argument, NULL, OPT_HELP_ENV},
@@ -304,17 +297,6 @@ static bool is_elf(const char *path)
 	return true;
 }
 
-static int look_at_process(const struct choice *choice)
-{
-	int result =
-		choice->facts ? sp_facts_of_process(choice->pid) : sp_check_process(choice->pid);
-
-	if (result >= 0)
-		return result;
-	complain("process %d: %s", (int)choice->pid, strerror(-result));
-	return FAILED;
-}
-
 int main(int argc, char **argv)
 {
 	struct choice choice = {.check = false};
@@ -322,10 +304,8 @@ int main(int argc, char **argv)
 	int err;
 
 	take_options(argc, argv, &choice);
-	if ((choice.check || choice.facts) && choice.pid != 0 && optind == argc)
-		return look_at_process(&choice);
-	if (choice.facts && optind == argc)
-		return sp_facts_of_object();
+	if (choice.check && choice.pid != 0 && optind == argc)
+		return sp_check_process(choice.pid);
 	if (choice.pid != 0 && !choice.check) {
 		complain(no_attach, (int)choice.pid);
 		return FAILED;

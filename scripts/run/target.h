@@ -36,7 +36,7 @@ int sp_target_find(const char *name, char path[PATH_MAX]);
 /* Follows scripts to the program behind them. */
 void sp_target_read(const char *path, struct sp_target *t);
 
-/* The program of a running process, after sp_process_enter() or when that refused. */
+/* The program of a running process. */
 void sp_target_of_process(const struct sp_process *p, struct sp_target *t);
 
 /* "x86-64", or "machine 42" in buf. */

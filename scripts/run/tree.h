@@ -31,10 +31,7 @@ struct sp_tree {
 /* With that LD_PRELOAD. The program alone if its loader cannot be asked. */
 void sp_tree_of_program(const struct sp_target *program, const char *preload, struct sp_tree *t);
 
-/*
- * What is mapped into a running process, after sp_process_enter(); the process must outlive the tree.
- * False when that cannot be read.
- */
+/* What is mapped into a running process, which must outlive the tree. False when that cannot be read. */
 bool sp_tree_of_process(const struct sp_process *p, struct sp_tree *t);
 
 /* As sp_elf_open(), of the i-th. */

@@ -1,79 +1,170 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2119
-# A program shows no profiles: spanprof-doctor alone names the one cause, in each of the ways in
-# which that happens, and finds nothing where all is well.
+# A program shows no profiles: spanprof-doctor names the one cause and its remedy in each of the ways in which
+# that happens, blames nothing that is well, and finds nothing where all is well.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/common/exporter.bash
 source test/common/exporter.bash
+# shellcheck source=test/e2e/tls.bash
+source test/e2e/tls.bash
 
 need python3 sed grep tr busybox
-readonly DOCTOR=$ROOT/scripts/spanprof-doctor
-readonly SERVICE=OTEL_SERVICE_NAME=shop
 readonly SIGPROF=27
+readonly NOBODY=65534
+readonly AS_NOBODY=(setpriv --reuid "$NOBODY" --regid "$NOBODY" --clear-groups env)
+# As installed, where anybody may read it: the repository may be in root's own folder.
+readonly BIN=$WORK/opt/bin LIB=$WORK/opt/lib/spanprof
+readonly DOCTOR=$BIN/spanprof-doctor
+chmod 755 "$WORK"
+mkdir -p "$BIN" "$LIB" "$WORK/programs/hosts"
+cp build/spanprof-{run,report} scripts/spanprof-doctor "$BIN"
+cp "$SO" "$EXPORTER" "$LIB"
+cp "$HOSTS"/{requests,spend} "$WORK/programs/hosts"
+cp "$TEST_LIBS/libfixture-otelc.so" "$WORK/programs"
+readonly REQUESTS=("$WORK/programs/hosts/requests" 120000)
+readonly NAMED=OTEL_SERVICE_NAME=shop SOON=SPANPROF_UPLOAD_INTERVAL=1s
+causes=0
 
-# diagnosis NAME STATUS [TEXT]: what the doctor found; TEXT is in the only line that says WRONG.
-diagnosis()
+# found NAME STATUS [TEXT] [REMEDY]: what the doctor said; as many times WRONG as its status says, with these words.
+found()
 {
 	local name=$1 status=$2 wrong
 
 	wrong=$(grep -c '^  WRONG' "$WORK/$name.out" || true)
-	[[ $(result "$name.rc") == "$status" && $wrong == "$status" ]] || {
-		cat "$WORK/$name.out" "$WORK/$name.err" >&2
-		fail "$name: status $(result "$name.rc"), $wrong times WRONG"
-	}
-	[[ -z ${3-} ]] || grep -q "^  WRONG .*$3" "$WORK/$name.out" || {
-		cat "$WORK/$name.out" >&2
-		fail "$name: not \"$3\""
-	}
-	if ((status == 1)); then
-		grep -q '^         change: ' "$WORK/$name.out" || fail "$name: no advice"
+	if [[ $(result "$name.rc") != "$status" || $wrong != "$status" ]] ||
+		{ [[ -n ${3-} ]] && ! grep -q "^  WRONG .*$3" "$WORK/$name.out"; } ||
+		{ ((status == 1)) && ! grep -q "^         change: .*${4-}" "$WORK/$name.out"; }; then
+		cat "$WORK/$name".{out,err} >&2
+		fail "$name: status $(result "$name.rc"), $wrong times WRONG, not \"${3-}\" with \"${4-}\""
 	fi
+	causes=$((causes + status))
 }
 
-# host_start PART [VARIABLE=VALUE]... COMMAND...: runs it until it has mapped an object, or has an exporter.
+# host_start PART COMMAND...: runs it until it has mapped an object, or has an exporter, or its
+# status says something.
 host_start()
 {
 	local part=$1
 
 	shift
-	env "$@" >"$WORK/host.out" 2>"$WORK/host.err" </dev/null &
+	"$@" >"$WORK/host.out" 2>"$WORK/host.err" </dev/null &
 	HOST_PID=$!
 	STARTED+=("$HOST_PID")
 	disown "$HOST_PID"
-	poll_until 60 has_mapped "$HOST_PID" "$part" || fail "$part is not mapped: $(<"$WORK/host.err")"
+	if [[ $part == status:* ]]; then
+		poll_until 60 status_has "${part#status:}" || fail "not $part: $(<"$WORK/host.err") $(build/spanprof-report --status "$HOST_PID" 2>&1)"
+	else
+		poll_until 60 has_mapped "$HOST_PID" "$part" || fail "$part is not mapped: $(<"$WORK/host.err")"
+	fi
 }
 
-# examine NAME STATUS TEXT PART [VARIABLE=VALUE]... COMMAND...: the doctor visits a running process.
-examine()
+status_has()
 {
-	local name=$1 status=$2 text=$3
-
-	shift 3
-	host_start "$@"
-	run "$name" "$DOCTOR" "$HOST_PID"
-	kill "$HOST_PID" 2>/dev/null || true
-	diagnosis "$name" "$status" "$text"
+	build/spanprof-report --status "$HOST_PID" 2>/dev/null | grep -q "$1"
 }
 
-# The program whose profiles are missed, started as it should be.
-readonly REQUESTS=("LD_PRELOAD=$SO" SPANPROF_UPLOAD_INTERVAL=1s "$HOSTS/requests" 120000)
+# process NAME STATUS TEXT REMEDY PART COMMAND...: the doctor visits a running process. AS: who runs it.
+AS=()
+process()
+{
+	local name=$1 status=$2 text=$3 remedy=$4
+
+	shift 4
+	host_start "$@"
+	run "$name" "${AS[@]}" "$DOCTOR" "$HOST_PID"
+	kill "$HOST_PID" 2>/dev/null || true
+	found "$name" "$status" "$text" "$remedy"
+}
+
+# command NAME STATUS TEXT REMEDY [VARIABLE=VALUE]... -- COMMAND...
+command_of()
+{
+	local name=$1 status=$2 text=$3 remedy=$4 variables=()
+
+	shift 4
+	while [[ $1 != -- ]]; do
+		variables+=("$1")
+		shift
+	done
+	run "$name" "${variables[@]}" "$DOCTOR" "$@"
+	found "$name" "$status" "$text" "$remedy"
+}
+
+# folder NAME: of object and exporter, to take something away from.
+folder()
+{
+	mkdir "$WORK/$1"
+	cp "$SO" "$EXPORTER" "$WORK/$1"
+}
 
 double_start
 readonly SERVER=PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL
-examine well 0 '' "$ACTIVE" "$SERVICE" "$SERVER" "${REQUESTS[@]}"
-grep -q '^  ok .*accepts pushes' "$WORK/well.out" || fail "the server was not tried"
-# Nothing was stored by that, and nothing refused.
-double_get /double/stats "$WORK/stats.json"
-expect "$WORK/stats.json" 'd["rejected"] == {} and d["requests"]["200"] >= 1'
-run well.command "$SERVICE" "$SERVER" "$DOCTOR" -- "$HOSTS/spend" 200
-diagnosis well.command 0
-grep -q '^  ok .*samples, [1-9][0-9]* of them in 1 spans' "$WORK/well.command.out" || fail "no samples"
-grep -qx 'done' "$WORK/well.command.out" || fail "the command's output is lost"
+readonly WELL=(env "LD_PRELOAD=$SO" "$NAMED" "$SERVER" "$SOON")
+NOBODY_THERE=PYROSCOPE_SERVER_ADDRESS=http://127.0.0.1:$(refused_port)
 
-# Its exporter is gone, by whatever hand, and no hook has started another one so far.
-host_start "$ACTIVE" "$SERVICE" "$SERVER" "${REQUESTS[@]}"
+# All is well.
+process well 0 '' '' 'status: [1-9][0-9]* in spans' "${WELL[@]}" "${REQUESTS[@]}"
+for line in 'state *active: samples are taken' 'lost *nothing' 'push *to http'; do
+	grep -q "^  note   $line" "$WORK/well.out" || fail "well: no line $line: $(<"$WORK/well.out")"
+done
+command_of well.command 0 '' '' "$NAMED" "$SERVER" -- "$HOSTS/spend" 200
+grep -q '^  note   samples .*: [1-9][0-9]* in spans' "$WORK/well.command.out" || fail "no samples"
+grep -qx 'done' "$WORK/well.command.out" || fail "the command's output is lost"
+process in_code 0 '' '' libopentelemetry_trace env "LD_PRELOAD=$SO" "$SERVER" STORY_SERVICE=shop "$SOON" \
+	"$TEST_LIBS/otelcpp/debian/stories" nested 60000
+grep -q '^  note   shop, process ' "$WORK/in_code.out" || fail "$(<"$WORK/in_code.out")"
+grep -q '^  note   SDK .*opentelemetry-cpp, ABI v1.*virtual methods, by name, in .*libopentelemetry_trace.so' \
+	"$WORK/in_code.out" || fail "$(<"$WORK/in_code.out")"
+
+# The profiles are there, under another name than the spans.
+process service 1 'have the service "shopp", the spans "shop"' 'give both the same name' status:WRONG \
+	"${WELL[@]}" SPANPROF_APPLICATION_NAME=shopp "${REQUESTS[@]}"
+process resource 1 'the spans "shop"' 'give both the same name' status:WRONG env "LD_PRELOAD=$SO" "$SERVER" \
+	PYROSCOPE_APPLICATION_NAME=other OTEL_RESOURCE_ATTRIBUTES=service.version=1,service.name=shop "${REQUESTS[@]}"
+process unnamed 1 'no service name' 'set OTEL_SERVICE_NAME' status:WRONG env "LD_PRELOAD=$SO" "$SERVER" "${REQUESTS[@]}"
+command_of other.command 1 'have the service "shopp", the spans "shop"' 'give both the same name' "$SERVER" \
+	SPANPROF_APPLICATION_NAME=shopp STORY_SERVICE=shop -- "$TEST_LIBS/otelcpp/debian/stories" nested 200
+# No loader runs.
+command_of static 1 'statically linked' LIMITATIONS "$NAMED" "$NOBODY_THERE" -- "$HOSTS/static" 10 x
+if [[ $(build/spanprof-run --check busybox || true) == *"statically linked"* ]]; then
+	process static.pid 1 'statically linked' LIMITATIONS busybox "${WELL[@]}" busybox sleep 60
+fi
+# The SDK is a part of the program, and there is nothing that it could be found by.
+g++ -o "$WORK/inside" "$TEST_LIBS"/otelcpp/static_nortti/{stories,mini_sdk}.o -lpthread
+command_of hidden 1 'its SDK cannot be hooked: opentelemetry-cpp.*hidden symbols' 'shared library' \
+	"$NAMED" "$SERVER" -- "$WORK/inside" nested 50
+command_of nameless 1 'no supported OpenTelemetry SDK' 'Which SDKs' "$NAMED" "$SERVER" -- \
+	"$TEST_LIBS/otelcpp/static_nortti/stories" nested 50
+# The cause, and not what the server has to do with it.
+command_of plain 1 'no supported OpenTelemetry SDK' 'Which SDKs' "$NAMED" "$NOBODY_THERE" -- "$HOSTS/plain" 10 x
+process plain.pid 1 'no supported OpenTelemetry SDK' 'Which SDKs' libspanprof.so "${WELL[@]}" "$(type -P sleep)" 60
+# Nobody samples the traces.
+process unsampled 1 'OTEL_TRACES_SAMPLER=always_off/ samples none' 'sample some traces' fixture "${WELL[@]}" \
+	FIXTURE_UNSAMPLED=1 OTEL_TRACES_SAMPLER=always_off "${REQUESTS[@]}"
+command_of unsampled.code 1 'none of its traces is sampled' 'check the sampler' "$NAMED" "$SERVER" \
+	FIXTURE_UNSAMPLED=1 -- "$HOSTS/spend" 50
+# The program takes the signal for itself.
+command_of taken 1 'the program took the signal' 'set SPANPROF_SIGNAL' "$NAMED" "$SERVER" SPANPROF_SIGNAL=SIGPROF \
+	-- "$HOSTS/taker" "$SIGPROF" 30000
+process taken.pid 1 'the program took the signal' 'set SPANPROF_SIGNAL' status:WRONG "${WELL[@]}" SPANPROF_SIGNAL=SIGPROF \
+	"$HOSTS/taker" "$SIGPROF" 120000 stay
+# Somebody else's list, or none.
+process overwritten 1 'LD_PRELOAD does not name libspanprof.so' 'libspanprof.so first' fixture env "$NAMED" \
+	LD_PRELOAD=libm.so.6 "${REQUESTS[@]}"
+process unset 1 'LD_PRELOAD is not set' spanprof-run fixture env "$NAMED" "${REQUESTS[@]}"
+printf '#!/bin/sh\nLD_PRELOAD=libm.so.6 exec "%s" 10\n' "$HOSTS/spend" >"$WORK/start.sh"
+chmod +x "$WORK/start.sh"
+run script "$NAMED" "$SERVER" "$DOCTOR" -- "$WORK/start.sh"
+grep -m 1 '^  WRONG' "$WORK/script.out" | grep -q 'start.sh sets LD_PRELOAD itself' || fail "$(<"$WORK/script.out")"
+# Variables.
+process disabled 1 'switched off by' 'remove that variable' fixture "${WELL[@]}" OTEL_SDK_DISABLED=true "${REQUESTS[@]}"
+process typo 1 'SPANPROF_SERVER_ADRESS' 'correct or remove it' "$ACTIVE" "${WELL[@]}" SPANPROF_SERVER_ADRESS=x \
+	"${REQUESTS[@]}"
+
+# The exporter: gone by whatever hand with no hook that has started another one so far, not there, not allowed.
+host_start "$ACTIVE" "${WELL[@]}" "${REQUESTS[@]}"
 exporter=$(exporter_of "$HOST_PID")
 kill -STOP "$HOST_PID"
 kill -9 "$exporter"
@@ -84,162 +175,120 @@ is_gone()
 poll_until 20 is_gone || fail "another exporter has come"
 run ended "$DOCTOR" "$HOST_PID"
 kill -KILL "$HOST_PID"
-diagnosis ended 1 'its exporter has ended'
+found ended 1 'its exporter could not be started, or has ended' 'what ended'
+folder alone
+rm "$WORK/alone/spanprof-exporter"
+process exporter 1 'the exporter is missing: there is no .*/alone/spanprof-exporter' 'into one folder' \
+	fixture "${WELL[@]}" LD_PRELOAD="$WORK/alone/libspanprof.so" "${REQUESTS[@]}"
+process exporter.named 1 'the exporter is missing: there is no /opt/nowhere/exporter' SPANPROF_EXPORTER \
+	fixture "${WELL[@]}" SPANPROF_EXPORTER=/opt/nowhere/exporter "${REQUESTS[@]}"
+folder mode
+chmod 644 "$WORK/mode/spanprof-exporter"
+process exporter.mode 1 'the exporter .* may not be executed by this user' 'chmod a+rx' \
+	fixture "${WELL[@]}" LD_PRELOAD="$WORK/mode/libspanprof.so" "${REQUESTS[@]}"
+mv "$LIB/spanprof-exporter" "$WORK/exporter"
+command_of exporter.command 1 'cannot start the exporter' TROUBLESHOOTING "$NAMED" "$SERVER" -- "$HOSTS/spend" 50
+mv "$WORK/exporter" "$LIB/spanprof-exporter"
+# The object.
+process path 1 'did not load /opt/nowhere/libspanprof.so, .*: there is no such file' 'absolute path' \
+	fixture "${WELL[@]}" LD_PRELOAD=/opt/nowhere/libspanprof.so "${REQUESTS[@]}"
+folder text
+printf 'no object\n%.0s' {1..100} >"$WORK/text/libspanprof.so"
+process text 1 'did not load .*: (invalid ELF header)' 'absolute path' \
+	fixture "${WELL[@]}" LD_PRELOAD="$WORK/text/libspanprof.so" "${REQUESTS[@]}"
+# The number of the machine in the header: another one that there are builds for.
+folder machine
+case $(uname -m) in
+x86_64) machine='\267' ;;
+*) machine='\076' ;;
+esac
+printf '%b' "$machine" | dd of="$WORK/machine/libspanprof.so" bs=1 seek=18 conv=notrunc status=none
+process machine 1 'did not load .*: (cannot open shared object file)' 'machine that the program is built for' \
+	fixture "${WELL[@]}" LD_PRELOAD="$WORK/machine/libspanprof.so" "${REQUESTS[@]}"
+# Somebody else's C library takes the object in, and it does nothing there.
+if command -v musl-gcc >/dev/null; then
+	echo 'int pause(void); int main(void) { return pause(); }' >"$WORK/host.c"
+	musl-gcc -o "$WORK/musl" "$WORK/host.c"
+	process musl 1 'built for musl' LIMITATIONS libspanprof.so "${WELL[@]}" "$WORK/musl"
+fi
+# What of the program's SDK is not understood.
+process unknown 1 'opentelemetry-cpp, ABI v1: context::Token not understood, .*from start to end' 'newer spanprof' \
+	status:WRONG "${WELL[@]}" "$TEST_LIBS/otelcpp/foreign_token/stories" renamed 120000
 
-# 1. The profiles are there, under another name than the spans.
-examine service 1 'have the service "shopp", the spans "shop"' "$ACTIVE" "$SERVICE" "$SERVER" \
-	SPANPROF_APPLICATION_NAME=shopp "${REQUESTS[@]}"
-examine resource 1 'the spans "shop"' "$ACTIVE" PYROSCOPE_APPLICATION_NAME=other "$SERVER" \
-	OTEL_RESOURCE_ATTRIBUTES=service.version=1,service.name=shop "${REQUESTS[@]}"
-examine unnamed 1 'no service name' "$ACTIVE" "$SERVER" "${REQUESTS[@]}"
-# Unless the program names it in code.
-host_start "$ACTIVE" "$SERVER" "LD_PRELOAD=$SO" STORY_SERVICE=shop SPANPROF_STATUS_FILE="$WORK/named.status" \
-	SPANPROF_UPLOAD_INTERVAL=1s "$TEST_LIBS/otelcpp/debian/stories" nested 60000
-poll_until 20 grep -q libopentelemetry_trace "$WORK/named.status" || fail "the SDK is not in the status file"
-run named SPANPROF_STATUS_FILE="$WORK/named.status" "$DOCTOR" "$HOST_PID"
-kill "$HOST_PID"
-diagnosis named 0
-grep -q '^  ok     service: shop (the program gives it' "$WORK/named.out" || fail "$(<"$WORK/named.out")"
-# Without a status file nobody can tell that there is none.
-host_start "$ACTIVE" "$SERVER" "LD_PRELOAD=$SO" STORY_SERVICE=shop SPANPROF_OUTPUT_DIR="$WORK/named.profiles" \
-	"$TEST_LIBS/otelcpp/debian/stories" nested 60000
-run untold "$DOCTOR" "$HOST_PID"
-kill "$HOST_PID"
-diagnosis untold 0
-grep -q '^  note   no variable names the service' "$WORK/untold.out" || fail "$(<"$WORK/untold.out")"
-# A run shows it: the name that it has, and one that differs.
-run named.command "$SERVER" STORY_SERVICE=shop "$DOCTOR" -- "$TEST_LIBS/otelcpp/debian/stories" nested 200
-diagnosis named.command 0
-run other.command "$SERVER" SPANPROF_APPLICATION_NAME=shopp STORY_SERVICE=shop "$DOCTOR" -- \
-	"$TEST_LIBS/otelcpp/debian/stories" nested 200
-diagnosis other.command 1 'have the service "shopp", the spans of the program "shop"'
-! grep '^  ok     service' "$WORK/other.command.out" || fail "and the service is well"
-grep -q '^  note   opentelemetry-cpp, ABI v1, release [0-9.]* in .*libopentelemetry_trace.so.*: its virtual methods, by name' \
-	"$WORK/named.out" || fail "$(<"$WORK/named.out")"
-# 2. No loader runs.
-NOBODY_THERE=PYROSCOPE_SERVER_ADDRESS=http://127.0.0.1:$(refused_port)
-run static "$SERVICE" "$NOBODY_THERE" "$DOCTOR" -- "$HOSTS/static" 10 x
-diagnosis static 1 'statically linked'
-if [[ $(build/spanprof-run --check busybox || true) == *"statically linked"* ]]; then
-	examine static.pid 1 'statically linked' busybox "LD_PRELOAD=$SO" "$SERVICE" "$NOBODY_THERE" \
-		busybox sleep 60
-fi
-# 3. The SDK is a part of the program, and there is nothing that it could be found by.
-g++ -o "$WORK/inside" "$TEST_LIBS"/otelcpp/static_nortti/{stories,mini_sdk}.o -lpthread
-run hidden "$SERVICE" "$SERVER" "$DOCTOR" -- "$WORK/inside" nested 50
-diagnosis hidden 1 'its SDK cannot be hooked: opentelemetry-cpp.*hidden symbols'
-# The cause comes before what the server has to do with it.
-run first "$SERVICE" "$NOBODY_THERE" "$DOCTOR" -- "$HOSTS/plain" 10 x
-grep -m 1 '^  WRONG' "$WORK/first.out" | grep -q 'no supported OpenTelemetry SDK' || fail "$(<"$WORK/first.out")"
-run nameless "$SERVICE" "$SERVER" "$DOCTOR" -- "$TEST_LIBS/otelcpp/static_nortti/stories" nested 50
-diagnosis nameless 1 'no supported OpenTelemetry SDK'
-# 4. Nobody samples the traces.
-examine unsampled 1 'OTEL_TRACES_SAMPLER=always_off samples none' fixture "$SERVICE" "$SERVER" \
-	FIXTURE_UNSAMPLED=1 OTEL_TRACES_SAMPLER=always_off "${REQUESTS[@]}"
-run unsampled.code "$SERVICE" "$SERVER" FIXTURE_UNSAMPLED=1 "$DOCTOR" -- "$HOSTS/spend" 50
-diagnosis unsampled.code 1 'none of its traces is sampled'
-# 5. Nobody is there.
-examine unreachable 1 'cannot be reached' "$ACTIVE" "$SERVICE" \
-	"PYROSCOPE_SERVER_ADDRESS=http://127.0.0.1:$(refused_port)" "${REQUESTS[@]}"
-# 6. Wrong credentials, which are not shown.
+# The server: not there, another scheme, wrong credentials, which are not shown, too much for it, clocks.
+process unreachable 1 'the last push to .* failed: .*connect' 'check PYROSCOPE_SERVER_ADDRESS' status:WRONG \
+	"${WELL[@]}" "$NOBODY_THERE" "${REQUESTS[@]}"
+process tls_to_http 1 'the last push to https://localhost:.* failed' 'speaks* http there, not https' status:WRONG "${WELL[@]}" \
+	SPANPROF_AUTH_TOKEN=token-not-to-show "PYROSCOPE_SERVER_ADDRESS=https://localhost:${DOUBLE_URL##*:}" "${REQUESTS[@]}"
+certificate good DNS:localhost
+front_start --cert "$WORK/good.pem"
+process http_to_tls 1 'the last push to http://localhost:.* failed' 'speaks http there, not https' status:WRONG "${WELL[@]}" \
+	"PYROSCOPE_SERVER_ADDRESS=${FRONT_URL/https/http}" "${REQUESTS[@]}"
 double_start --basic user:right
-examine refused 1 'refuses the push (401)' "$ACTIVE" "$SERVICE" \
+process refused 1 'failed: status 401' SPANPROF_BASIC_AUTH_USER status:WRONG "${WELL[@]}" \
 	"PYROSCOPE_SERVER_ADDRESS=${DOUBLE_URL/\/\////user:from-the-url@}" "${REQUESTS[@]}"
-if grep -q from-the-url "$WORK/refused.out" "$WORK/refused.err"; then
-	fail "a secret was shown"
-fi
-examine password 1 'refuses the push (401)' "$ACTIVE" "$SERVICE" "PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL" \
+process password 1 'failed: status 401' SPANPROF_BASIC_AUTH_USER status:WRONG "${WELL[@]}" "PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL" \
 	SPANPROF_BASIC_AUTH_USER=user SPANPROF_BASIC_AUTH_PASSWORD=not-the-password "${REQUESTS[@]}"
-if grep -q not-the-password "$WORK/password.out" "$WORK/password.err"; then
+if grep -e from-the-url -e not-the-password -e token-not-to-show "$WORK"/{refused,password,tls_to_http}.{out,err}; then
 	fail "a secret was shown"
 fi
-# 7. Too much for the server.
 double_start --fault status=429,retry_after=7,count=0
-examine limited 1 'limits the rate of pushes (429)' "$ACTIVE" "$SERVICE" "PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL" \
-	"${REQUESTS[@]}"
-# 8. Clocks.
+process limited 1 'failed: status 429' "raise the server's limits" status:WRONG "${WELL[@]}" \
+	"PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL" "${REQUESTS[@]}"
 for offset in 7200 -7200; do
 	double_start --now-offset "$offset"
-	examine clock 1 'clocks of this machine and of' "$ACTIVE" "$SERVICE" \
+	process clock 1 "failed: status 4\|the server's clock is" 'clock' status:WRONG "${WELL[@]}" \
 		"PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL" "${REQUESTS[@]}"
 done
-# 9. The program takes the signal for itself.
-run taken "$SERVICE" "$SERVER" SPANPROF_SIGNAL=SIGPROF "$DOCTOR" -- "$HOSTS/taker" "$SIGPROF" 30000
-diagnosis taken 1 "took signal $SIGPROF"
-host_start "$ACTIVE" "$SERVICE" "$SERVER" SPANPROF_SIGNAL=SIGPROF "LD_PRELOAD=$SO" \
-	"$HOSTS/taker" "$SIGPROF" 120000 stay
-if [[ -r /proc/$HOST_PID/timers ]]; then
-	poll_until 60 grep -q 'took signal' "$WORK/host.err" || fail "the signal was not taken"
-	run taken.pid "$DOCTOR" "$HOST_PID"
-	diagnosis taken.pid 1 "took signal $SIGPROF"
-fi
-kill "$HOST_PID"
-# 10. Somebody else's list, or none.
-examine overwritten 1 'LD_PRELOAD does not name libspanprof.so' fixture "$SERVICE" "$SERVER" \
-	LD_PRELOAD=libm.so.6 "$HOSTS/requests" 120000
-examine unset 1 'LD_PRELOAD is not set' fixture "$SERVICE" "$SERVER" "$HOSTS/requests" 120000
-printf '#!/bin/sh\nLD_PRELOAD=libm.so.6 exec "%s" 10\n' "$HOSTS/spend" >"$WORK/start.sh"
-chmod +x "$WORK/start.sh"
-run script "$SERVICE" "$SERVER" "$DOCTOR" -- "$WORK/start.sh"
-grep -q '^  WRONG .*start.sh sets LD_PRELOAD itself' "$WORK/script.out" || fail "$(<"$WORK/script.out")"
+# The folder.
+touch "$WORK/file"
+process output.file 1 "cannot be written into $WORK/file .*: Not a directory" SPANPROF_OUTPUT_DIR status:WRONG env "$NAMED" \
+	LD_PRELOAD="$SO" SPANPROF_OUTPUT_DIR="$WORK/file" "${REQUESTS[@]}"
 
-# More that happens.
-examine disabled 1 'switched off by a variable' fixture "$SERVICE" "$SERVER" OTEL_SDK_DISABLED=true \
-	SPANPROF_OUTPUT_DIR="$WORK" "${REQUESTS[@]}"
-! grep 'are written' "$WORK/disabled.out" || fail "profiles are written although profiling is switched off"
-examine typo 1 'SPANPROF_SERVER_ADRESS' "$ACTIVE" "$SERVICE" "$SERVER" SPANPROF_SERVER_ADRESS=x \
-	"${REQUESTS[@]}"
-# As installed, and without the exporter.
-mkdir -p "$WORK"/opt/{bin,lib/spanprof}
-cp build/spanprof-{run,probe,report} "$DOCTOR" "$WORK/opt/bin"
-cp "$SO" "$WORK/opt/lib/spanprof"
-run exporter "$SERVICE" "$SERVER" "$WORK/opt/bin/spanprof-doctor" -- "$HOSTS/spend" 50
-diagnosis exporter 1 'cannot start the exporter'
-run plain "$SERVICE" "$SERVER" "$DOCTOR" -- "$HOSTS/plain" 10 x
-diagnosis plain 1 'no supported OpenTelemetry SDK'
 for bad in '' nonsense 1x --; do
 	run bad "$DOCTOR" "$bad"
 	expect_rc bad 125
 done
 run gone "$DOCTOR" "$HOST_PID$HOST_PID"
 expect_rc gone 125
+((causes >= 35)) || fail "only $causes set-ups with a cause"
 
-# A status file, whatever its keys are.
-cat >"$WORK/status" <<'END'
-{"pid": 7, "state": "active", "sdks": [{"name": "x", "spans_started": 3}],
- "samples": {"with_span": 5}, "push": {"last_error": "a\nb"}, "more": [[1, true, null, 1.5]]}
-END
-build/spanprof-probe --status "$WORK/status" | diff - <(printf '%s\n' 'status.pid 7' \
-	'status.state active' 'status.sdks.0.name x' 'status.sdks.0.spans_started 3' \
-	'status.samples.with_span 5' 'status.push.last_error a b' 'status.more.0.0 1' \
-	'status.more.0.1 yes' 'status.more.0.3 2') >&2 || fail "the status file reads differently"
-run no_json build/spanprof-probe --status "$DOCTOR"
-expect_rc no_json 125
-
-# The real one of a running process, which the doctor finds by the variable.
-double_start
-host_start "$ACTIVE" "$SERVICE" "PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL" \
-	SPANPROF_STATUS_FILE="$WORK/status.%p" "${REQUESTS[@]}"
-has_samples()
-{
-	[[ $(build/spanprof-probe --status "$WORK/status.$HOST_PID" 2>/dev/null) =~ samples.with_span\ [1-9] ]]
-}
-poll_until 60 has_samples || fail "no status file with samples"
-run status "$DOCTOR" "$HOST_PID"
-kill "$HOST_PID"
-diagnosis status 0
-grep -q '^  note  *[0-9]* s ago the status file said: state: active, [1-9][0-9]* threads sampled' "$WORK/status.out" || fail "$(<"$WORK/status.out")"
-grep -q '^  note .*samples: [1-9][0-9]* taken, [1-9][0-9]* in spans, [0-9]* outside; [1-9][0-9]* spans' \
-	"$WORK/status.out" || fail "$(<"$WORK/status.out")"
-if grep -q ' lost: ' "$WORK/status.out"; then
-	fail "a loss where nothing was lost: $(<"$WORK/status.out")"
+((EUID == 0)) || exit 0
+# What the program's user may not do: it asks itself.
+AS=("${AS_NOBODY[@]}")
+readonly POOR=("${AS_NOBODY[@]}" LD_PRELOAD="$LIB/libspanprof.so" "$NAMED")
+mkdir -m 755 "$WORK/closed"
+process output 1 "cannot be written into $WORK/closed by the program's user: Permission denied" SPANPROF_OUTPUT_DIR status:WRONG \
+	"${POOR[@]}" SPANPROF_OUTPUT_DIR="$WORK/closed" "${REQUESTS[@]}"
+process output.parent 1 "cannot be written into $WORK/closed/new by the program's user" SPANPROF_OUTPUT_DIR status:WRONG \
+	"${POOR[@]}" SPANPROF_OUTPUT_DIR="$WORK/closed/new" "$SOON" "${REQUESTS[@]}"
+folder private
+chmod 700 "$WORK/private"
+process folder 1 "did not load $WORK/private/libspanprof.so, .* may not search its folders" 'may read it' fixture \
+	"${POOR[@]}" LD_PRELOAD="$WORK/private/libspanprof.so" "${REQUESTS[@]}"
+folder unread
+chmod 600 "$WORK/unread/libspanprof.so"
+process object.rights 1 "did not load $WORK/unread/libspanprof.so, .* this user may not read it" 'may read it' fixture \
+	"${POOR[@]}" LD_PRELOAD="$WORK/unread/libspanprof.so" "${REQUESTS[@]}"
+folder half
+chmod 600 "$WORK/half/spanprof-exporter"
+# In a mount namespace of its own, so the doctor asks from there.
+if unshare -m true 2>/dev/null; then
+	mkdir "$WORK/noexec"
+	# shellcheck disable=SC2016
+	run noexec unshare -m bash -c '
+		mount -t tmpfs -o noexec none "$1" && cp "$2"/* "$1"
+		env LD_PRELOAD="$1/libspanprof.so" "${@:4}" 2>/dev/null &
+		until grep -q fixture "/proc/$!/maps" 2>/dev/null; do kill -0 "$!" || exit; done
+		"$3" "$!"; status=$?; kill "$!"; exit "$status"' noexec "$WORK/noexec" "$LIB" "$DOCTOR" "$NAMED" "${REQUESTS[@]}"
+	found noexec 1 'did not load .*: (failed to map segment' 'mounted noexec'
+	# shellcheck disable=SC2016
+	run exporter.noexec unshare -m bash -c '
+		mount -t tmpfs -o noexec none "$1" && cp "$2"/* "$1"
+		env SPANPROF_EXPORTER="$1/spanprof-exporter" LD_PRELOAD="$2/libspanprof.so" "${@:4}" 2>/dev/null &
+		until grep -q fixture "/proc/$!/maps" 2>/dev/null; do kill -0 "$!" || exit; done
+		"$3" "$!"; status=$?; kill "$!"; exit "$status"' noexec "$WORK/noexec" "$LIB" "$DOCTOR" "$NAMED" "${REQUESTS[@]}"
+	found exporter.noexec 1 'the exporter .* may not be executed' 'mounted noexec'
 fi
-
-# What of the program's SDK is not understood.
-host_start "$ACTIVE" "$SERVICE" "PYROSCOPE_SERVER_ADDRESS=$DOUBLE_URL" "LD_PRELOAD=$SO" \
-	SPANPROF_STATUS_FILE="$WORK/status.%p" SPANPROF_UPLOAD_INTERVAL=1s \
-	"$TEST_LIBS/otelcpp/foreign_token/stories" renamed 120000
-poll_until 60 has_samples || fail "no status file with samples"
-run unknown "$DOCTOR" "$HOST_PID"
-kill "$HOST_PID"
-diagnosis unknown 1 'opentelemetry-cpp, ABI v1: context::Token not understood, .*from start to end'
+process exporter.rights 1 "the exporter .* may not be executed by this user" 'chmod a+rx' fixture "${POOR[@]}" \
+	LD_PRELOAD="$WORK/half/libspanprof.so" "${REQUESTS[@]}"

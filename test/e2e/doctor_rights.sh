@@ -1,54 +1,25 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2119
-# Whoever asks spanprof-doctor as root about a process of somebody else gives that process nothing: what
-# its environment names is opened with its own rights, in its own root, or not at all.
+# spanprof-doctor looks at processes of its own user, and as root at any that runs in its own root: whoever may
+# not look is told who should ask and from where. Nothing that a process names is opened with root's rights.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/install/root.bash
 source test/install/root.bash
 
 ((EUID == 0)) || skip 'only root has more rights to lose'
-need python3 setpriv chroot busybox
-readonly DOCTOR=$ROOT/scripts/spanprof-doctor
-readonly NOBODY=65534
-readonly SECRET=$WORK/secret OPEN=$WORK/open
-readonly WORD=root-only-word
+need setpriv chroot busybox unshare strace
+readonly NOBODY=65534 OTHER=65533
+readonly AS_NOBODY=(setpriv --reuid "$NOBODY" --regid "$NOBODY" --clear-groups)
+readonly BIN=$WORK/bin
+readonly DOCTOR=$BIN/spanprof-doctor
+readonly SECRET=$WORK/secret
 chmod 755 "$WORK"
-printf '{"state": "%s", "X-Word": "%s"}' "$WORD" "$WORD" >"$SECRET"
-# Of a group that the doctor is given: it has to lay aside that one, too.
-readonly GROUP=65531
-chown "0:$GROUP" "$SECRET"
-chmod 640 "$SECRET"
-printf '{"state": "anybodys-word", "X-Word": "anybodys-word"}' >"$OPEN"
-
-# A server that keeps every byte and refuses nothing.
-cat >"$WORK/recorder.py" <<'END'
-import http.server, sys
-
-class Recorder(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        with open(sys.argv[2], "ab") as out:
-            out.write(f"{self.requestline}\n{self.headers}\n".encode() + body + b"\n")
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
-
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
-with open(sys.argv[1] + ".part", "w") as port:
-    port.write(str(server.server_port))
-__import__("os").rename(sys.argv[1] + ".part", sys.argv[1])
-server.serve_forever()
-END
-python3 "$WORK/recorder.py" "$WORK/port" "$WORK/received" &
-STARTED+=("$!")
-disown "$!"
-poll_until 20 test -s "$WORK/port" || fail "the recorder does not start"
-ADDRESS=PYROSCOPE_SERVER_ADDRESS=http://127.0.0.1:$(<"$WORK/port")
-readonly ADDRESS
+mkdir "$BIN"
+cp build/spanprof-{run,report} scripts/spanprof-doctor "$BIN"
+install -m 600 /dev/null "$SECRET"
+echo '{"samples": {}, "state": "root-only-word"}' >"$SECRET"
 
 # target COMMAND...: a process to look at, which is about to become a program called sleep.
 target()
@@ -60,96 +31,77 @@ target()
 	poll_until 20 grep -q '^Name:.*\(sleep\|busybox\)' "/proc/$HOST_PID/status" || fail "no target"
 }
 
-# visit NAME: the doctor looks at it, and leaves what the server got in NAME.received.
-visit()
+# refused NAME WORDS COMMAND...: it does not look, and says who should.
+refused()
 {
-	: >"$WORK/received"
-	run "$1" setpriv --groups "0,$GROUP" "$DOCTOR" "$HOST_PID"
+	local name=$1 words=$2
+
+	shift 2
+	run "$name" "$@" "$DOCTOR" "$HOST_PID"
 	kill "$HOST_PID"
-	cp "$WORK/received" "$WORK/$1.received"
-	[[ $(result "$1.rc") == [01] ]] || fail "$1: $(<"$WORK/$1.err")"
+	expect_rc "$name" 125
+	grep -q "$words" "$WORK/$name.err" || fail "$name: not \"$words\": $(<"$WORK/$name.err")"
+	[[ ! -s $WORK/$name.out ]] || fail "$name: $(<"$WORK/$name.out")"
 }
 
-expect_hidden()
-{
-	# As basic authentication has it.
-	sed -n 's/^Authorization: Basic //p' "$WORK/$1.received" | tr -d '\r' | base64 -d >"$WORK/$1.decoded"
-	if grep -a "$WORD" "$WORK/$1".{out,err,received,decoded} >&2; then
-		fail "$1: what only root may read was shown or sent"
-	fi
-}
+target "${AS_NOBODY[@]}" sleep 300
+refused user "it is a process of user $NOBODY: run this as that user or as root" setpriv --reuid "$OTHER" --regid "$OTHER" --clear-groups
+# Its user alone is not enough where the program has been another one: only root may look.
+cat >"$WORK/hide.c" <<-END
+	#include <sys/prctl.h>
+	#include <unistd.h>
+	int main(void) { prctl(PR_SET_NAME, "sleep"); prctl(PR_SET_DUMPABLE, 0); return pause(); }
+END
+gcc -o "$WORK/hide" "$WORK/hide.c"
+target "${AS_NOBODY[@]}" "$WORK/hide"
+refused hidden 'does not let its own user look at it: run this as root' "${AS_NOBODY[@]}"
+target "${AS_NOBODY[@]}" "$WORK/hide"
+run root "$DOCTOR" "$HOST_PID"
+kill "$HOST_PID"
+expect_rc root 1
+grep -q '^  WRONG  LD_PRELOAD is not set' "$WORK/root.out" || fail "$(<"$WORK/root.out")"
 
-nobody()
-{
-	target setpriv --reuid "$NOBODY" --regid "$NOBODY" --clear-groups env "$ADDRESS" "$@" sleep 300
-}
-
-# Its own files arrive, so that the rest of this means something.
-nobody SPANPROF_AUTH_TOKEN_FILE="$OPEN" SPANPROF_STATUS_FILE="$OPEN"
-visit own
-grep -aq '^Authorization: Bearer .*anybodys-word' "$WORK/own.received" || fail "nothing was sent"
-grep -q 'state: anybodys-word' "$WORK/own.out" || fail "the status file was not read"
-nobody SPANPROF_BASIC_AUTH_USER=u SPANPROF_BASIC_AUTH_PASSWORD_FILE="$OPEN"
-visit own.password
-grep -aq '^Authorization: Basic ' "$WORK/own.password.received" || fail "no password was sent"
-for variable in AUTH_TOKEN_FILE TENANT_ID_FILE BASIC_AUTH_USER_FILE BASIC_AUTH_PASSWORD_FILE \
-	HTTP_HEADERS_FILE STATUS_FILE TLS_CA_FILE; do
-	user=()
-	[[ $variable != BASIC_AUTH_PASSWORD_FILE ]] || user=(SPANPROF_BASIC_AUTH_USER=u)
-	nobody "${user[@]}" "SPANPROF_$variable=$SECRET"
-	visit "$variable"
-	expect_hidden "$variable"
-	[[ -s $WORK/$variable.received ]] || fail "$variable: the server was not tried"
-done
-# A folder that root may write to is none for it.
-nobody SPANPROF_OUTPUT_DIR="$WORK/profiles"
-visit output
-grep -q '^  WRONG .*cannot be written' "$WORK/output.out" || fail "$(<"$WORK/output.out")"
-# A file that is waited for, and one without an end.
-mkfifo -m 666 "$WORK/fifo"
-for file in "$WORK/fifo" /dev/zero; do
-	nobody SPANPROF_STATUS_FILE="$file" SPANPROF_AUTH_TOKEN_FILE="$file"
-	visit endless
-done
-
-# In another root the same path is another file, also behind a link.
+# Another root, mounts or pids: the same path, or number, is another one there.
 readonly JAIL=$WORK/jail
-mkdir -p "$JAIL$WORK" "$JAIL/etc"
+mkdir -p "$JAIL"
 root_add "$JAIL" "$(type -P busybox)" /bin/sleep
-printf 'word-of-the-jail' >"$JAIL/etc/token"
-ln -s "$SECRET" "$JAIL/etc/link"
-target env "$ADDRESS" SPANPROF_AUTH_TOKEN_FILE=/etc/token chroot "$JAIL" /bin/sleep 300
-visit jail
-grep -aq 'word-of-the-jail' "$WORK/jail.received" || fail "not the file that the process sees"
-for path in /etc/link "$SECRET" "/../../../../../..$SECRET"; do
-	target env "$ADDRESS" SPANPROF_AUTH_TOKEN_FILE="$path" SPANPROF_STATUS_FILE="$path" \
-		chroot "$JAIL" /bin/sleep 300
-	visit jail.out
-	expect_hidden jail.out
-	[[ -s $WORK/jail.out.received ]] || fail "the server was not tried"
-done
+target chroot "$JAIL" /bin/sleep 300
+refused jail 'runs in another container or root: run this in there' env
+if unshare -m true 2>/dev/null; then
+	target unshare -m sleep 300
+	refused mounts 'runs in another container or root: run this in there' env
+fi
 
-# A network without a way to us: what its environment names is not reached from ours.
-if unshare -n true 2>/dev/null; then
-	target env "$ADDRESS" unshare -n sleep 300
-	visit network
-	[[ ! -s $WORK/network.received ]] || fail "the push came from another network than the process"
+# What another user's process names is not opened by root, whatever variable it is in; the doctor as that user
+# cannot open it. Its own files it may name as it likes: it gets nothing by it.
+names=(SPANPROF_STATUS_FILE SPANPROF_OUTPUT_DIR SPANPROF_EXPORTER SPANPROF_AUTH_TOKEN_FILE SPANPROF_TLS_CA_FILE)
+variables=("LD_PRELOAD=$SECRET/libspanprof.so")
+for name in "${names[@]}"; do
+	variables+=("$name=$SECRET")
+done
+target "${AS_NOBODY[@]}" env "${variables[@]}" sleep 300
+run names strace -f -e trace=%file -o "$WORK/names.calls" "$DOCTOR" "$HOST_PID"
+kill "$HOST_PID"
+expect_rc names 1
+grep -q "run this as user $NOBODY" "$WORK/names.out" || fail "$(<"$WORK/names.out")"
+grep -q '/environ"' "$WORK/names.calls" || fail "nothing was traced"
+if grep "\"$SECRET" "$WORK/names.calls" >&2 || grep root-only-word "$WORK"/names.{out,err} >&2; then
+	fail "what the process names was touched"
 fi
 
 # Of a program with more rights than its caller has, the environment is the caller's.
 cp "$(type -P sleep)" "$WORK/sleep"
 chmod 4755 "$WORK/sleep"
-target setpriv --reuid "$NOBODY" --regid "$NOBODY" --clear-groups env "$ADDRESS" \
-	SPANPROF_AUTH_TOKEN_FILE="$SECRET" SPANPROF_STATUS_FILE="$SECRET" "$WORK/sleep" 300
+target "${AS_NOBODY[@]}" env SPANPROF_RATE=x "$WORK/sleep" 300
 if grep -q '^Uid:.[0-9]*.0.' "/proc/$HOST_PID/status"; then
-	visit secure
-	expect_hidden secure
-	[[ ! -s $WORK/secure.received ]] || fail "a program with more rights than its caller was believed"
+	run secure "$DOCTOR" "$HOST_PID"
 	grep -q '^  WRONG .*more rights' "$WORK/secure.out" || fail "$(<"$WORK/secure.out")"
 fi
+kill "$HOST_PID"
 
 # However much there is in the environment, the look at it ends.
 mapfile -t many < <(seq -f 'V%.0f=1' 20000)
 target env -i "${many[@]}" "$(type -P sleep)" 300
-visit many
-grep -q 'too large to be read' "$WORK/many.out" || fail "$(<"$WORK/many.out")"
+run many "$DOCTOR" "$HOST_PID"
+kill "$HOST_PID"
+grep -q '^  WRONG  LD_PRELOAD is not set' "$WORK/many.out" || fail "$(<"$WORK/many.out")"

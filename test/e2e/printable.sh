@@ -109,17 +109,36 @@ examine()
 	fi
 }
 
-printf '{"state": "\\u001b[2J\\u009b2J", "loss": {"\\u001b[2J": 3}}' >"$WORK/status"
 examine doctor "PYROSCOPE_SERVER_ADDRESS=$URL" OTEL_SERVICE_NAME="$HIGH" LD_PRELOAD="/$EVIL/libspanprof.so" \
-	SPANPROF_STATUS_FILE="$WORK/status" "SPANPROF_$EVIL=1" OTEL_TRACES_SAMPLER="$EVIL"
-grep -q 'refuses the push (403): from http://here:1/x ' "$WORK/doctor.out" || fail "$(<"$WORK/doctor.out")"
-examine doctor.other "PYROSCOPE_SERVER_ADDRESS=$URL" OTEL_SERVICE_NAME="$EVIL" LD_PRELOAD="$EVIL" \
-	SPANPROF_STATUS_FILE="/nowhere/$HIGH" SPANPROF_OUTPUT_DIR="/nowhere/$HIGH"
+	"SPANPROF_$EVIL=1" OTEL_TRACES_SAMPLER="$EVIL" SPANPROF_EXPORTER="/$EVIL"
+examine doctor.other "PYROSCOPE_SERVER_ADDRESS=$URL" OTEL_SERVICE_NAME="$EVIL" LD_PRELOAD="$EVIL"
+
+# answered NAME VARIABLE=VALUE...: the doctor's visit to a command that sends its profiles to that server.
+answered()
+{
+	local name=$1
+
+	shift
+	run "$name" OTEL_SERVICE_NAME="$HIGH" OTEL_TRACES_SAMPLER="$EVIL" "SPANPROF_$EVIL=1" "$@" "$DOCTOR" -- "$HOSTS/spend" 50
+	expect_clean "$name"
+	if grep s3cret "$WORK/$name".{out,err} >&2; then
+		fail "$name: a secret"
+	fi
+}
+
+answered answer "PYROSCOPE_SERVER_ADDRESS=$URL"
+grep -q '^  WRONG .*failed: status 403: from http://here:1/x ' "$WORK/answer.out" || fail "$(<"$WORK/answer.out")"
 # A query is refused, and not shown.
-examine doctor.query "PYROSCOPE_SERVER_ADDRESS=$URL/x?token=s3cret" OTEL_SERVICE_NAME=shop
-grep -q '^  WRONG .*is not a valid server address' "$WORK/doctor.query.out" || fail "$(<"$WORK/doctor.query.out")"
+answered query "PYROSCOPE_SERVER_ADDRESS=$URL/x?token=s3cret"
+grep -q '^  WRONG .*PYROSCOPE_SERVER_ADDRESS' "$WORK/query.out" || fail "$(<"$WORK/query.out")"
+# What was written into a status file.
+printf '{"samples": {}, "state": "\\u001b[2J\\u009b2J", "loss": {"\\u001b[2J": 3},
+	"problems": [{"text": "\\u001b[2J\\n", "remedy": "\\u009b2J"}]}' >"$WORK/status"
+run report.evil build/spanprof-report --status "$WORK/status"
+expect_clean report.evil
+grep -q '^WRONG ' "$WORK/report.evil.out" || fail "$(<"$WORK/report.evil.out")"
 # A proxy's password, which libcurl quotes.
-examine doctor.proxy PYROSCOPE_SERVER_ADDRESS=http://pyroscope.invalid:4040 OTEL_SERVICE_NAME=shop \
+answered proxy.doctor PYROSCOPE_SERVER_ADDRESS=http://pyroscope.invalid:4040 \
 	http_proxy=http://user:s3cret@127.0.0.1:port
 run_under proxy PYROSCOPE_SERVER_ADDRESS=http://pyroscope.invalid:4040 OTEL_SERVICE_NAME=shop \
 	http_proxy=http://user:s3cret@127.0.0.1:port SPANPROF_STATUS_FILE="$WORK/proxy.status" "$HOSTS/spend" 50

@@ -30,11 +30,11 @@ fault export/push/file_sink.c 's/cannot write a profile/& of ours/'
 fault export/push/push.c "s/the process ends/&$(printf ' and ends%.0s' {1..30})/"
 fault export/loop/status.c 's/the path is too long; ignored/the path is too long\\n/'
 fault export/loop/symbols.c 's/an object has no lines/an object  has no lines/'
-fault scripts/spanprof-doctor 's/"the exporter ended"/"the exporter has ended"/'
+fault scripts/spanprof-doctor 's/": not profiling this process"/": no profiles of this process"/'
 fault scripts/man/spanprof.7 's/^the program took signal/the program has taken signal/'
 expect_fail 'full stop: ' python3 test/gates/messages.py
 for text in 'lower case: ' 'SPANPROF_NO_SUCH is no variable: ' '"batch" is no word' 'who "we" are: ' \
-	'characters, more than 240: ' 'more than a line: ' 'spaces: ' "no message is like that: 'the exporter has ended'" \
+	'characters, more than 240: ' 'more than a line: ' 'spaces: ' "no message is like that: ': no profiles of this process'" \
 	"no message has 'the program has taken signal "; do
 	grep -qF "$text" "$work/output" || { echo "not noticed: $text"; cat "$work/output"; exit 1; }
 done

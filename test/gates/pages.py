@@ -8,8 +8,7 @@ import subprocess
 import sys
 
 FRONT_LINES_MAX = 200
-TOOLS = ("spanprof-run", "spanprof-report", "spanprof-doctor", "spanprof-preload", "spanprof-entrypoint",
-         "spanprof-probe")
+TOOLS = ("spanprof-run", "spanprof-report", "spanprof-doctor", "spanprof-preload", "spanprof-entrypoint")
 # Variables of the demo, the tests and of make, which the profiler does not know.
 FOREIGN = re.compile(r"SPANPROF_(DEMO_\w+|TEST_\w+|SKIP_DEPS|DEBUG|CORPUS_\w+|H|LABEL)$")
 problems = []
