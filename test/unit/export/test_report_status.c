@@ -4,8 +4,12 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "report_unit.h"
 #include "test/unit/scratch.h"
@@ -30,6 +34,8 @@ Test(report_status, is_explained, .timeout = 20)
 		"\"object\":\"/a/b\","
 		"\"instances\":3,\"spans_started\":3,"
 		"\"not_understood\":[{\"fact\":\"a thing\",\"instead\":\"another way\"}]}],"
+		"\"problems\":[{\"text\":\"a thing \\n is wrong\",\"remedy\":\"do "
+		"this\"},{\"text\":\"another\",\"remedy\":null},7],"
 		"\"signal\":\"RTMIN+27\",\"threads\":{\"armed\":4,\"unarmed\":9,\"blocking_"
 		"signal\":3,\"over_limit\":5,"
 		"\"refused\":0},"
@@ -51,15 +57,58 @@ Test(report_status, is_explained, .timeout = 20)
 			"          not understood: a thing; another way\n"));
 	cr_expect(printed("threads   4 sampled by RTMIN+27, 9 not: 5 over half of "
 			  "RLIMIT_SIGPENDING\n"));
-	cr_expect(
-		printed("0 in spans, 10 outside; are the spans attached where the work is done?"));
+	cr_expect(printed("active: samples are taken\n"
+			  "WRONG     a thing   is wrong\n"
+			  "          change: do this\n"
+			  "WRONG     another\n"));
+	cr_expect(printed("0 in spans, 10 outside\n"));
 	cr_expect(printed("context   published: "));
 	cr_expect(printed("lost      2 profiles could not be written into SPANPROF_OUTPUT_DIR"));
 	cr_expect(printed("lost      1 new_reason"));
 	cr_expect_not(printed("ring full"));
 	cr_expect(printed("to http://p, 5 tries, last success never"));
 	cr_expect(printed("the last try failed: status 401:  [31mwho?"));
-	cr_expect(printed("the server's is 7200 s ahead of this one"));
+}
+
+/* Its exporter has it in a memory file; the test stands for both. */
+Test(report_status, of_a_process_is_in_the_memory_of_its_exporter, .timeout = 20)
+{
+	static const char *const names[] = {"spanprof-export", "somebody-else"};
+	char pid[16];
+
+	(void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
+	cr_expect_eq(status_of(pid), 2);
+	cr_expect(printed("the process has no exporter"), "%s", output);
+	for (size_t i = 0; i < 2; i++) {
+		int ready[2], done[2];
+		pid_t child;
+		char byte;
+
+		cr_assert(pipe(ready) == 0 && pipe(done) == 0);
+		child = fork();
+		if (child == 0) {
+			char file[64];
+			int fd;
+
+			(void)snprintf(file, sizeof(file), "spanprof-status-%s", pid);
+			fd = memfd_create(file, MFD_CLOEXEC);
+			prctl(PR_SET_NAME, names[i], 0, 0, 0);
+			dprintf(fd, "{\"version\":\"1\",\"pid\":%s,\"samples\":{}}", pid);
+			close(done[1]);
+			(void)!write(ready[1], "x", 1);
+			(void)!read(done[0], &byte, 1);
+			_exit(0);
+		}
+		close(done[0]);
+		cr_assert_eq(read(ready[0], &byte, 1), 1);
+		cr_expect_eq(status_of(pid), i == 0 ? 0 : 2);
+		cr_expect(printed(i == 0 ? "spanprof 1, written" : "the process has no exporter"),
+			  "%s", output);
+		close(done[1]);
+		cr_assert_eq(waitpid(child, NULL, 0), child);
+	}
+	cr_expect_eq(status_of("4000000000"), 2);
+	cr_expect(printed("there is no such process"));
 }
 
 Test(report_status, of_this_moment_is_not_of_the_future, .timeout = 20)
