@@ -63,7 +63,8 @@ $(FUZZ_DIR)/region: $(call fuzz_objects,,export/exporter/view.c export/exporter/
 	sampler/base/arena.c)
 $(FUZZ_DIR)/sections: $(FUZZ_ELF)
 $(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c \
-	export/report/file.c export/profile/gzip.c export/util/grow.c sampler/base/text.c)
+	export/report/file.c export/profile/gzip.c export/util/grow.c export/util/hash_index.c \
+	export/util/strtab.c sampler/base/text.c)
 $(FUZZ_DIR)/typeinfo: $(call fuzz_objects,,preload/sdk/sdk_typeinfo.c preload/elf/elf_image.c \
 	preload/elf/fork_barrier.c sampler/base/seccomp.c)
 $(FUZZ_DIR)/unwind: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/cfi_apply_sig.c \
