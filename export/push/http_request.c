@@ -9,9 +9,6 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#include "export/push/keylog.h"
-#include "export/push/libcurl.h"
-
 #define SP_HTTP_PUSH "/push.v1.PusherService/Push"
 #define SP_HTTP_INGEST "/ingest"
 
@@ -101,17 +98,8 @@ static void set_proxy(const struct sp_http *h, CURL *c)
 	curl_easy_setopt(c, CURLOPT_NOPROXY, cfg->no_proxy != NULL ? cfg->no_proxy : "");
 }
 
-static CURLcode no_keylog(CURL *c, void *ssl_ctx, void *arg)
-{
-	(void)c;
-	(void)arg;
-	sp_keylog_off(ssl_ctx, sp_libcurl_address());
-	return CURLE_OK;
-}
-
 static void set_tls(const struct sp_config *cfg, CURL *c)
 {
-	curl_easy_setopt(c, CURLOPT_SSL_CTX_FUNCTION, no_keylog);
 	curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, cfg->tls_insecure ? 0L : 1L);
 	curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, cfg->tls_insecure ? 0L : 2L);
 }

@@ -102,15 +102,6 @@ const char *sp_libcurl_load(void)
 	return why;
 }
 
-const void *sp_libcurl_address(void)
-{
-	const void *at = NULL;
-
-	if (loaded)
-		memcpy(&at, (const char *)&real.curl_easy_init, sizeof(at));
-	return at;
-}
-
 void curl_easy_cleanup(CURL *curl)
 {
 	real.curl_easy_cleanup(curl);

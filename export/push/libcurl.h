@@ -15,7 +15,4 @@
  */
 const char *sp_libcurl_load(void);
 
-/* An address in libcurl; NULL as long as it is not loaded. */
-const void *sp_libcurl_address(void);
-
 #endif

@@ -32,7 +32,7 @@ FUZZ_HTTP := $(call fuzz_objects,,export/push/http.c export/push/libcurl.c \
 	export/push/push.c export/push/push_news.c export/push/reply.c export/util/losses.c export/push/request.c \
 	export/push/ingest.c export/profile/pprof_request.c export/profile/gzip.c export/util/grow.c \
 	export/push/address.c export/push/credentials.c export/push/secret.c export/push/tls_files.c \
-	export/util/user_file.c export/push/keylog.c export/push/headers_json.c export/util/clock.c \
+	export/util/user_file.c export/push/headers_json.c export/util/clock.c \
 	export/util/redact.c export/util/log.c export/util/text_out.c test/unit/export/core_double.c) $(FUZZ_DIR)/gen/push.pb-c.o
 FUZZ_REPORT := $(call fuzz_objects,export/report/main.c,export/report/*.c) $(call \
 	fuzz_objects,,export/util/grow.c export/util/hash_index.c export/profile/gzip.c \
