@@ -89,41 +89,43 @@ bool sp_reply_soon(const struct sp_reply *r)
 	       (r->status == 408 || r->status == 429 || r->status >= 500);
 }
 
+/* The words are libcurl's, and those of the TLS libraries that it is built with. */
+static void put_remedy_of_silence(struct sp_text_out *out, const struct sp_reply *r,
+				  const char *address)
+{
+	if (find(r, "wrong version number") != NULL || find(r, "unexpected TLS packet") != NULL)
+		sp_text_out_put(out, "; the server speaks http there, not https: check %s",
+				address);
+	else if (find(r, "certificate") != NULL)
+		sp_text_out_put(out, "; check %s",
+				sp_config_copy_name(SP_VAR_TLS_CA_FILE, SP_VAR_TLS_CA_FILE));
+	/* The other side hung up instead of answering. */
+	else if (find(r, "SSL_connect") != NULL)
+		sp_text_out_put(out, "; the server may speak http there, not https: check %s",
+				address);
+	/* What a server that expects TLS does to a request without it. */
+	else if (find(r, "SSL") == NULL &&
+		 (find(r, "HTTP/0.9") != NULL || find(r, "Empty reply") != NULL ||
+		  find(r, "Connection reset") != NULL))
+		sp_text_out_put(
+			out,
+			"; check %s, and that the server runs and speaks http there, not https",
+			address);
+	else if (find(r, "resolve") != NULL)
+		sp_text_out_put(out, "; check the name in %s", address);
+	else if (find(r, "connect") != NULL)
+		sp_text_out_put(out, "; check %s, and that the server runs", address);
+}
+
 /* What the user can do; "" where the words of the reply say it, or nothing can be done here. */
 static void put_remedy(struct sp_text_out *out, const struct sp_reply *r)
 {
 	const char *address = sp_config_copy_name(SP_VAR_SERVER_ADDRESS, SP_VAR_SERVER_ADDRESS);
 
-	if (r->kind != SP_REPLY_STATUS) {
-		/* libcurl's words, and those of the TLS libraries that it is built with. */
-		if (find(r, "wrong version number") != NULL ||
-		    find(r, "unexpected TLS packet") != NULL)
-			sp_text_out_put(out, "; the server speaks http there, not https: check %s",
-					address);
-		else if (find(r, "certificate") != NULL)
-			sp_text_out_put(
-				out, "; check %s",
-				sp_config_copy_name(SP_VAR_TLS_CA_FILE, SP_VAR_TLS_CA_FILE));
-		/* The other side hung up instead of answering. */
-		else if (find(r, "SSL_connect") != NULL)
-			sp_text_out_put(out,
-					"; the server may speak http there, not https: check %s",
-					address);
-		/* What a server that expects TLS does to a request without it. */
-		else if (find(r, "SSL") == NULL &&
-			 (find(r, "HTTP/0.9") != NULL || find(r, "Empty reply") != NULL ||
-			  find(r, "Connection reset") != NULL))
-			sp_text_out_put(out,
-					"; check %s, and that the server runs and speaks http "
-					"there, not https",
-					address);
-		else if (find(r, "resolve") != NULL)
-			sp_text_out_put(out, "; check the name in %s", address);
-		else if (find(r, "connect") != NULL)
-			sp_text_out_put(out, "; check %s, and that the server runs", address);
-		return;
-	}
-	switch (r->status) {
+	switch (r->kind == SP_REPLY_STATUS ? r->status : 0) {
+	case 0:
+		put_remedy_of_silence(out, r, address);
+		break;
 	case 400:
 	case 422:
 		/* Go's and nginx's words, then Pyroscope's. */

@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -346,6 +347,7 @@ static bool read_identity(int proc, const char *pid, char comm[16], unsigned *ui
 	char path[NAME_MAX + sizeof("/status")];
 	char text[4096];
 	const char *at;
+	char *end;
 	ssize_t n = -1;
 	int fd;
 
@@ -357,8 +359,13 @@ static bool read_identity(int proc, const char *pid, char comm[16], unsigned *ui
 	}
 	text[n > 0 ? n : 0] = '\0';
 	at = strstr(text, "\nUid:");
-	return at != NULL && sscanf(text, "Name: %15[^\n]", comm) == 1 &&
-	       sscanf(at, "\nUid: %*u %u", uid) == 1;
+	if (at == NULL || strncmp(text, "Name:\t", 6) != 0)
+		return false;
+	(void)snprintf(comm, 16, "%.*s", (int)strcspn(text + 6, "\n"), text + 6);
+	/* The real one comes first. */
+	(void)strtoul(at + strlen("\nUid:"), &end, 10);
+	*uid = (unsigned)strtoul(end, NULL, 10);
+	return true;
 }
 
 /* The memory file of that name among those that an exporter has open, or -1. */
