@@ -189,13 +189,17 @@ static void end(struct exporter *x, struct sp_target *t)
 
 /*
  * The exporter has to end with this process, within its time, and whatever cannot be sent by then is
- * lost. What all the others have is sent with it.
+ * lost. What all the others have is sent with it. What they put after that stays in their rings, and is
+ * taken by the exporter that they start: no profile follows here that it could be in.
  */
 static void end_all(struct exporter *x, struct sp_target *last)
 {
-	for (struct sp_target *t = x->targets; t != NULL; t = t->next)
-		if (!t->ended)
-			sp_target_finish(t);
+	for (struct sp_target *t = x->targets; t != NULL; t = t->next) {
+		if (t->ended)
+			continue;
+		sp_target_finish(t);
+		t->is_left = t != last;
+	}
 	lead(x, last);
 	x->flushing = NULL;
 	sp_upload_flush(x->shared.upload, true);

@@ -153,6 +153,8 @@ bool sp_target_drain(struct sp_target *t)
 	unsigned walked;
 
 	t->asked |= ops->news(ops->arg);
+	if (t->is_left)
+		return false;
 	/* Bounded, because the threads that fill the ring may be faster than we are. */
 	for (unsigned round = 0; round < SP_DRAIN_ROUNDS && more; round++) {
 		unsigned most = room_for(d, SP_DRAIN_MAX);

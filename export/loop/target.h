@@ -29,6 +29,7 @@ struct sp_target {
 	bool is_full;      /* the last drain left samples in the rings for want of room */
 	bool report_due;   /* a report on the last profile is due */
 	bool ended;        /* the process has ended; queued profiles are still to be sent */
+	bool is_left;      /* what is put into its rings from now on is its next exporter's */
 	uint64_t tick_ns;  /* when the profile that is being collected ends */
 	uint64_t drain_ns; /* when its rings are looked into next */
 	struct sp_target_data *data;

@@ -581,6 +581,71 @@ Test(run, drains_the_ring_while_an_upload_waits, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 0, "the first transfer was to hang");
 }
 
+/* A process of the family with whose end the exporter has to end, and which was never sampled. */
+static struct sp_core_ops leader;
+
+static unsigned drain_nothing(void *self, void (*put)(const struct sp_record *record, void *arg),
+			      void *arg, unsigned max)
+{
+	(void)self;
+	(void)put;
+	(void)arg;
+	(void)max;
+	return 0;
+}
+
+static unsigned end_with_another(void *self)
+{
+	(void)self;
+	core.pending = core.drained != 0;
+	return core.pending ? SP_WAIT_FLUSH | SP_WAIT_END : 0;
+}
+
+static const struct sp_core_ops *next_of_two(void *self)
+{
+	static unsigned n;
+
+	(void)self;
+	n++;
+	return n == 1 ? &leader : n == 2 ? &core.ops : NULL;
+}
+
+static void wait_and_sample(void *self, uint32_t timeout_ms)
+{
+	(void)self;
+	(void)timeout_ms;
+	if (calls_in_upload() == 2)
+		core_sample(2, 0, (void *)core_logged, NULL);
+}
+
+static unsigned nothing(unsigned call)
+{
+	(void)call;
+	return 0;
+}
+
+Test(run, what_others_put_while_it_ends_is_left_to_the_next_exporter, .timeout = 20)
+{
+	const struct sp_export_family family = {
+		.wait = wait_and_sample, .next = next_of_two, .left = left, .open = is_open};
+
+	listen_in_silence();
+	core.config.upload_interval_ms = 60000;
+	core.script = nothing;
+	core.flush_step = 300;
+	core_sample(1, 0, (void *)core_reset, NULL);
+	leader = core.ops;
+	leader.drain = drain_nothing;
+	leader.news = end_with_another;
+
+	cr_assert_eq(sp_export_run(&family), 0);
+
+	cr_expect_eq(done_with, 2);
+	cr_expect_eq(core.drained, 1);
+	cr_expect_eq(core.records, 1);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1);
+}
+
 /* Looks up every address of a function that the test is linked from, one sample each. */
 static void sample_many(void)
 {
