@@ -79,8 +79,9 @@ CFLAGS_export = -fstack-protector-strong
 # Handlers may run on small stacks. Without jump tables every indirect jump is a call through a
 # pointer, which check-sigsafe.sh then sees.
 CFLAGS_sig = -fno-jump-tables
-# Host threads may have small stacks too.
-CFLAGS_release_core = -Wframe-larger-than=4096
+# Host threads may have small stacks too. A variable is a section of its own, so that the linker can put those
+# that are no large arrays side by side: the first write to each page of them costs a forked child 3 us.
+CFLAGS_release_core = -Wframe-larger-than=4096 -fdata-sections
 CFLAGS_release_sig = $(if $(IS_CLANG),,-Wstack-usage=2048)
 CFLAGS_release_export = -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 
@@ -92,7 +93,8 @@ source_flags = $(CFLAGS_$(1)) \
 	$(if $(filter %_sig.c,$(2)),$(CFLAGS_sig) $(CFLAGS_$(1)_sig)) $(CFLAGS) -fno-lto
 
 LDFLAGS_shared = -shared -Wl,-z,defs,-z,now,-z,relro,-z,noexecstack,-z,nodelete \
-	-Wl,--exclude-libs,ALL -Wl,--build-id=sha1 -Wl,--as-needed -static-libgcc
+	-Wl,--exclude-libs,ALL -Wl,--build-id=sha1 -Wl,--as-needed -static-libgcc \
+	-Wl,--sort-section=alignment
 
 # Whatever a program calls is looked up before it begins, and then nobody may write to the table.
 LDFLAGS_program = -pie -Wl,-z,now,-z,relro,-z,noexecstack,--as-needed

@@ -63,12 +63,13 @@ static uint32_t names_max(const struct sp_config *cfg)
 	return n;
 }
 
+static uint64_t bytes[SP_REGION_PARTS]; /* a forked child has them from its parent */
+
 /*
  * Decides how stacks are walked, and how large the parts of the region are. The memory for
  * snapshots is used only if there are any.
  */
-static int plan(const struct sp_config *cfg, void *(*lookup)(const char *name),
-		uint64_t bytes[SP_REGION_PARTS])
+static int plan(const struct sp_config *cfg, void *(*lookup)(const char *name))
 {
 	int err = sp_unwind_init(lookup);
 
@@ -89,15 +90,11 @@ static int plan(const struct sp_config *cfg, void *(*lookup)(const char *name),
  * Makes the region and uses it. If there is no room for all of it, it has no labels of waiting
  * threads; then no snapshots either, if the handler can walk stacks itself.
  */
-static int make_region(const struct sp_config *cfg, void *(*lookup)(const char *name))
+static int make_region(const struct sp_config *cfg)
 {
 	struct sp_handler_setup *h = &sp_handler_setup;
-	uint64_t bytes[SP_REGION_PARTS];
-	int fd = plan(cfg, lookup, bytes);
+	int fd = sp_region_create(bytes);
 
-	if (fd != 0)
-		return fd;
-	fd = sp_region_create(bytes);
 	if ((fd == -ENOMEM || fd == -EFBIG) && bytes[SP_REGION_LABELS] != 0) {
 		bytes[SP_REGION_LABELS] = 0;
 		fd = sp_region_create(bytes);
@@ -108,12 +105,22 @@ static int make_region(const struct sp_config *cfg, void *(*lookup)(const char *
 	}
 	if (fd < 0)
 		return fd;
-	/* A forked child has the names of its parent, and open spans that refer to them. */
-	if (sp_names_init_at(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES],
-			     names_max(cfg)) != -EEXIST ||
-	    sp_names_move(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES]) == 0)
+	/*
+	 * A forked child has the names of its parent, and open spans that refer to them. Another thread of
+	 * it may be reading them.
+	 */
+	if ((sp_names_init_at(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES],
+			      names_max(cfg)) != -EEXIST ||
+	     sp_names_move(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES]) == 0) &&
+	    sp_thread_known() <= 1)
 		sp_region_release();
 	sp_region_swap_first(sp_region_now());
+	/*
+	 * A forked child goes on in the spans of the thread that forked. That is told to the exporter
+	 * alone: for profilers outside, a child begins with a span of its own.
+	 */
+	if (sp_thread_labels_now() != NULL && sp_thread_own != NULL)
+		sp_shown_label_put(sp_thread_own);
 	return fd;
 }
 
@@ -173,18 +180,22 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 	int err;
 
 	sp_alternate_stack_init();
-	fd = make_region(cfg, lookup);
+	err = plan(cfg, lookup);
+	if (err != 0)
+		return err;
+	fd = make_region(cfg);
 	if (fd < 0)
 		return fd;
 	err = prepare(cfg);
-	/* A forked child goes on in the spans of the thread that forked. */
-	/* To the exporter alone: for profilers outside, a child begins with a span of its own. */
-	if (sp_thread_labels_now() != NULL && sp_thread_own != NULL)
-		sp_shown_label_put(sp_thread_own);
 	if (err == 0)
 		return fd;
 	(void)syscall(SYS_close, fd);
 	return err;
+}
+
+int sp_sampler_begin(const struct sp_config *cfg)
+{
+	return make_region(cfg);
 }
 
 bool sp_sampler_forked(void)
@@ -198,6 +209,8 @@ bool sp_sampler_forked(void)
 		return false;
 	sp_region_swap_forked();
 	sp_region_forked();
+	/* They point to texts in the parent's region. */
+	sp_names_forget_recent();
 	sp_module_event_forked();
 	sp_thread_forked();
 	sp_span_forked();

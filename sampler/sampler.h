@@ -16,8 +16,14 @@
 int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *name));
 
 /*
- * Forked child, its only thread: no samples, timers or threads of the parent are left; open spans
- * of the calling thread stay. Returns whether it has one.
+ * Any context, one thread at a time, in a forked child of a process that was prepared: makes a region for
+ * it like its parent's, by system calls alone. The same result; if it fails, nothing has changed.
+ */
+int sp_sampler_begin(const struct sp_config *cfg);
+
+/*
+ * Forked child, its only thread: no samples, timers, threads or regions of the parent are left; open
+ * spans of the calling thread stay. Returns whether it has one.
  */
 bool sp_sampler_forked(void);
 

@@ -326,7 +326,7 @@ bool sp_exporter_finish(uint32_t timeout_ms)
 	uint64_t end = sp_monotonic_ns() + timeout_ms * SP_NS_PER_MS;
 	bool answered;
 
-	if (sp_region_now() == NULL)
+	if (!sp_region_is_there())
 		return true;
 	if (timeout_ms == 0) {
 		(void)sp_exporter_process_may_start();

@@ -34,7 +34,7 @@ static struct sp_thread *claim(void)
 		return NULL;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
-	active = sp_lifecycle_start();
+	active = sp_lifecycle_work();
 	sp_reentrancy_guard_leave(g);
 	return active ? sp_thread_claim() : NULL;
 }

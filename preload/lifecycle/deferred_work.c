@@ -110,8 +110,6 @@ void sp_deferred_work_publish(void)
 	struct sp_region *r = sp_region_now();
 	uint32_t by[SP_UNARMED_N];
 
-	if (r == NULL)
-		return;
 	sp_thread_unarmed(by);
 	set(&r->state,
 	    sp_lifecycle_state == SP_LIFECYCLE_STOPPED ? SP_REGION_STOPPED : SP_REGION_SAMPLING);
@@ -238,7 +236,7 @@ void sp_deferred_work_account(void)
 
 void sp_deferred_work_tell(void)
 {
-	if (sp_region_now() == NULL || !sp_deferred_work_keep_off(BEGIN_NS))
+	if (!sp_deferred_work_keep_off(BEGIN_NS))
 		return;
 	write_messages(sp_region_now());
 	sp_deferred_work_leave();

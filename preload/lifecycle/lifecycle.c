@@ -5,7 +5,21 @@
  * interrupted by a signal handler in the middle of it; so other threads wait for a bounded time,
  * and their spans go unrecorded after that.
  *
- * Contexts: INIT (load, fork handler), APP (start, flush).
+ * Most forked children execute another program or end soon. So the fork handler only drops what belongs to
+ * the parent and, where sampling goes on in the child, gives its thread a timer. The child is active
+ * from then on and has no region (sp_region_nowhere) and no exporter. It gets both, in begin_child(),
+ * when it records a span, or with its first sample, in the handler: it may never make a call that we
+ * hook. begin_child() may run there because it does nothing but what any forked child of a program with
+ * threads may do, where each lock of the C library may be held by a thread that does not exist:
+ * system calls, on memory of our own. Three things keep it from what the handler has interrupted. It
+ * holds the lock of the deferred work. It does not run inside of a hooked call, where names and spans
+ * are being read; the sample is dropped then, its time becomes unsampled CPU time, and the next one
+ * tries again. And it has a stack of its own, because that of a coroutine may be small.
+ *
+ * A child that ends without a sample contacts nobody, unless it has used more CPU time than a sample stands
+ * for. In the mean that is right: the samples of others like it stand for more time than those have used.
+ *
+ * Contexts: INIT (load, fork handler), APP (start, flush), SIG (begin_in_handler()).
  */
 #include "preload/lifecycle/lifecycle.h"
 
@@ -28,6 +42,7 @@
 #include "preload/lifecycle/publisher.h"
 #include "preload/lifecycle/reentrancy_guard.h"
 #include "preload/lifecycle/sdk.h"
+#include "sampler/base/arch_sig.h"
 #include "sampler/base/counters.h"
 #include "sampler/base/log.h"
 #include "sampler/base/monotonic.h"
@@ -35,9 +50,11 @@
 #include "sampler/base/seccomp.h"
 #include "sampler/region/region.h"
 #include "sampler/sampler.h"
+#include "sampler/sampling/handler.h"
 #include "sampler/sampling/thread_account.h"
 #include "sampler/thread/thread.h"
 #include "sampler/thread/thread_scan.h"
+#include "sampler/thread/thread_timer.h"
 
 /*
  * The start takes about a millisecond of CPU time; on a busy machine it may be preempted meanwhile.
@@ -112,6 +129,21 @@ static void *look_up(const char *name)
 		       : NULL;
 }
 
+static void tell_no_sampling(int err)
+{
+	if (err == -ENOSYS)
+		sp_log(SP_LOG_WARN,
+		       "SPANPROF_UNWIND=cfi needs _dl_find_object, which this C library "
+		       "does not have (glibc 2.35 has it): not profiling this process");
+	else
+		sp_log(SP_LOG_WARN, "cannot set up sampling (%s): not profiling this process",
+		       err == -ENOMEM  ? "out of address space"
+		       : err == -EFBIG ? "RLIMIT_FSIZE is too low"
+				       : "a system call was refused");
+}
+
+static void begin_in_handler(void);
+
 /* The descriptor of a region that is in use, or a negative errno; then a message says why. */
 static int prepare(void)
 {
@@ -126,15 +158,9 @@ static int prepare(void)
 	fd = sp_sampler_prepare(&sp_lifecycle_settings, look_up);
 	if (fd >= 0)
 		sp_publisher_prepare(&sp_lifecycle_settings);
-	if (fd == -ENOSYS)
-		sp_log(SP_LOG_WARN,
-		       "SPANPROF_UNWIND=cfi needs _dl_find_object, which this C library "
-		       "does not have (glibc 2.35 has it): not profiling this process");
-	else if (fd < 0)
-		sp_log(SP_LOG_WARN, "cannot set up sampling (%s): not profiling this process",
-		       fd == -ENOMEM  ? "out of address space"
-		       : fd == -EFBIG ? "RLIMIT_FSIZE is too low"
-				      : "a system call was refused");
+	else
+		tell_no_sampling(fd);
+	sp_handler_setup.begin = begin_in_handler;
 	sp_fork_barrier_start();
 	watch_forks();
 	return fd;
@@ -216,6 +242,56 @@ static bool wait_for_winner(void)
 	return state_now == SP_LIFECYCLE_ACTIVE;
 }
 
+/* By one thread, which does the deferred work. Whoever has fd closes it. */
+static void begin_child(void)
+{
+	int fd = sp_sampler_begin(&sp_lifecycle_settings);
+	int err = fd;
+
+	if (fd >= 0)
+		err = sp_exporter_start(&sp_lifecycle_settings, fd);
+	else
+		tell_no_sampling(fd);
+	if (err != 0)
+		sp_lifecycle_fail();
+	sp_deferred_work_publish();
+}
+
+/* The deepest call of it takes about a fifth of this. */
+#define BEGIN_STACK_BYTES 65536U
+
+static void begin_on_own_stack(void)
+{
+	/* Otherwise our own calls would be taken for the host's. */
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+
+	begin_child();
+	sp_reentrancy_guard_leave(g);
+}
+
+static void begin_in_handler(void)
+{
+	static _Alignas(64) char stack[BEGIN_STACK_BYTES]; /* of who does the deferred work */
+
+	if (sp_reentrancy_guard_frame != 0 || !sp_lifecycle_active() || sp_lifecycle_has_ended() ||
+	    !sp_process_is_ours() || !sp_deferred_work_keep_off(0))
+		return;
+	if (!sp_region_is_there())
+		sp_arch_call_on(stack + sizeof(stack), begin_on_own_stack);
+	sp_deferred_work_leave();
+}
+
+/* False also where another thread does it and takes long. errno is not preserved. */
+static bool begin_in_hook(void)
+{
+	if (!sp_process_is_ours() || !sp_deferred_work_keep_off(START_WAIT_NS))
+		return false;
+	if (!sp_region_is_there() && !sp_seccomp_is_on())
+		begin_child();
+	sp_deferred_work_leave();
+	return sp_region_is_there();
+}
+
 bool sp_lifecycle_start_or_work(void)
 {
 	int now = atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire);
@@ -223,9 +299,11 @@ bool sp_lifecycle_start_or_work(void)
 	bool ok;
 
 	if (now == SP_LIFECYCLE_ACTIVE) {
-		if (sp_deferred_work_is_due())
-			sp_deferred_work_run();
-		return sp_lifecycle_active();
+		ok = sp_region_is_there() || begin_in_hook();
+		errno = saved;
+		if (!ok)
+			sp_thread_count_missing();
+		return ok && sp_lifecycle_work();
 	}
 	if ((now != SP_LIFECYCLE_ASLEEP && now != SP_LIFECYCLE_STARTING) || sp_seccomp_is_on() ||
 	    sp_lifecycle_has_ended() || (now == SP_LIFECYCLE_ASLEEP && sp_trial_is_put_off()))
@@ -272,8 +350,8 @@ static void after_fork_in_child(void)
 {
 	int was = atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed);
 	int saved = errno;
+	bool goes_on;
 	bool has_span;
-	bool starts;
 
 	if (was == SP_LIFECYCLE_OFF || was == SP_LIFECYCLE_FAILED)
 		return;
@@ -286,25 +364,35 @@ static void after_fork_in_child(void)
 	sp_exporter_family_forked();
 	sp_exporter_restart_forked();
 	atomic_store_explicit(&ended, false, memory_order_relaxed);
-	starts = was != SP_LIFECYCLE_STOPPED && !sp_seccomp_is_on();
-	atomic_store_explicit(&sp_lifecycle_state,
-			      starts ? SP_LIFECYCLE_ASLEEP : SP_LIFECYCLE_FAILED,
-			      memory_order_relaxed);
-	if (starts && (has_span || sp_publisher_is_read() ||
-		       sp_lifecycle_settings.profile == SP_PROFILE_ALWAYS))
-		(void)sp_lifecycle_start();
+	/* What the parent was just starting is begun anew by the child's first span. */
+	goes_on =
+		was == SP_LIFECYCLE_ACTIVE && (has_span || sp_publisher_is_read() ||
+					       sp_lifecycle_settings.profile == SP_PROFILE_ALWAYS);
+	if (was == SP_LIFECYCLE_STOPPED || sp_seccomp_is_on())
+		was = SP_LIFECYCLE_FAILED;
+	else if (!goes_on)
+		was = SP_LIFECYCLE_ASLEEP;
+	atomic_store_explicit(&sp_lifecycle_state, was, memory_order_relaxed);
+	if (was == SP_LIFECYCLE_ACTIVE) {
+		sp_thread_account_forked();
+		sp_thread_rearm();
+	}
 	sp_reentrancy_guard_leave(g);
 	errno = saved;
 }
 
 /*
- * Programs often fork inside of a span only to execute another program or to end. Such a child
- * would wait at its end for an exporter that was started for nothing.
+ * Whether it is worth an exporter that the process ends, or executes another program: a child that has none yet
+ * begins with it, and one that has begun and has no sample would wait for it.
  */
-static bool is_brief_child(void)
+static bool is_to_flush(void)
 {
-	return forked && sp_count_read(SP_COUNT_SAMPLES_PUT) == 0 &&
-	       sp_thread_account_process_ns() < BRIEF_NS;
+	if (!sp_region_is_there())
+		return sp_lifecycle_active() &&
+		       sp_thread_account_process_ns() >= sp_thread_timer_period_ns() &&
+		       begin_in_hook() && may_flush();
+	return may_flush() && (!forked || sp_count_read(SP_COUNT_SAMPLES_PUT) != 0 ||
+			       sp_thread_account_process_ns() >= BRIEF_NS);
 }
 
 /* If the exporter ends meanwhile, its successor gets the rest of the time. */
@@ -375,13 +463,14 @@ void sp_lifecycle_leave(void)
 {
 	int saved = errno;
 	bool is_own;
+	bool began;
 
 	if (is_untouched() || !sp_process_is_ours())
 		return;
 	wait_for_start();
 	is_own = sp_exporter_is_own();
-	if (may_flush() && (is_own || sp_count_read(SP_COUNT_SAMPLES_PUT) != 0) &&
-	    !is_brief_child())
+	began = sp_region_is_there();
+	if (is_to_flush() && (!began || is_own || sp_count_read(SP_COUNT_SAMPLES_PUT) != 0))
 		flush();
 	else if (is_own)
 		(void)sp_exporter_finish(sp_lifecycle_settings.flush_timeout_ms);
@@ -403,7 +492,7 @@ void sp_lifecycle_end(void)
 	/* Another thread may be here, or have been: the process must not end before it is done. */
 	if (!atomic_exchange_explicit(&ended, true, memory_order_relaxed)) {
 		keep_exporters_off();
-		if (may_flush() && !is_brief_child()) {
+		if (is_to_flush()) {
 			flush();
 			errno = saved;
 			return;
@@ -425,6 +514,8 @@ void sp_lifecycle_before_filter(void)
 
 	wait_for_start();
 	if (sp_lifecycle_active() && sp_process_is_ours()) {
+		if (!sp_region_is_there())
+			(void)is_to_flush();
 		kept_off = sp_deferred_work_keep_off(START_WAIT_NS);
 		sp_thread_disarm_all();
 		sp_thread_wait_for_handlers(START_WAIT_NS);
@@ -456,8 +547,9 @@ void sp_lifecycle_after_filter(bool refused)
 		return;
 	}
 	if (!atomic_compare_exchange_strong_explicit(&sp_lifecycle_state, &active,
-						     SP_LIFECYCLE_STOPPED, memory_order_relaxed,
-						     memory_order_relaxed))
+						     sp_region_is_there() ? SP_LIFECYCLE_STOPPED
+									  : SP_LIFECYCLE_FAILED,
+						     memory_order_relaxed, memory_order_relaxed))
 		return;
 	sp_count(SP_COUNT_SECCOMP_STOPPED);
 	sp_thread_unpublish();

@@ -57,7 +57,7 @@ static inline bool sp_lifecycle_asleep(void)
  */
 void sp_lifecycle_made_thread(void);
 
-/* For sp_lifecycle_start(): starts sampling, or does deferred work. */
+/* For sp_lifecycle_start(): starts sampling, gives a forked child its region, or does deferred work. */
 bool sp_lifecycle_start_or_work(void);
 
 /*
@@ -68,6 +68,17 @@ static inline bool sp_lifecycle_start(void)
 {
 	return (sp_lifecycle_active() && !sp_deferred_work_is_due()) ||
 	       sp_lifecycle_start_or_work();
+}
+
+/*
+ * APP, inside the reentrancy guard, while active, in a call that records no span: does deferred work. True
+ * while sampling is still on.
+ */
+static inline bool sp_lifecycle_work(void)
+{
+	if (sp_region_is_there() && sp_deferred_work_is_due())
+		sp_deferred_work_run();
+	return sp_lifecycle_active();
 }
 
 /* Parsed configuration; valid once sp_lifecycle_start() returned true. */

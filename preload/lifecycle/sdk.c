@@ -43,8 +43,7 @@ void sp_sdk_disproved(enum sp_sdk sdk, enum sp_sdk_fact fact)
 	if ((atomic_fetch_or_explicit(&disproved[sdk], bit, memory_order_relaxed) & bit) != 0)
 		return;
 	/* the next publication may be far away */
-	if (r != NULL)
-		atomic_fetch_or_explicit(&r->sdk[sdk].disproved, bit, memory_order_relaxed);
+	atomic_fetch_or_explicit(&r->sdk[sdk].disproved, bit, memory_order_relaxed);
 	read_log_level();
 	if (fact == SP_SDK_FACT_OWN_STORAGE)
 		sp_log(level, "%s: the program's own context storage is not understood: %s",
@@ -86,8 +85,7 @@ void sp_sdk_reached(enum sp_sdk sdk, const struct sp_sdk_reached *instance)
 		atomic_store_explicit(&first->way, instance->way, memory_order_release);
 	}
 	/* the next publication may be far away */
-	if (r != NULL)
-		sp_sdk_publish(sdk, &r->sdk[sdk]);
+	sp_sdk_publish(sdk, &r->sdk[sdk]);
 }
 
 /* The first one that came. */

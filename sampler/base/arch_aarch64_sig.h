@@ -97,6 +97,23 @@ static inline SP_SIGSAFE long sp_arch_syscall(long number, long a, long b, long 
 	return x0;
 }
 
+/* Calls run() on another stack; top is a multiple of 16. */
+static inline SP_SIGSAFE void sp_arch_call_on(void *top, void (*run)(void))
+{
+	__asm__ volatile("mov x19, sp\n\t"
+			 "mov sp, %0\n\t"
+			 "blr %1\n\t"
+			 "mov sp, x19"
+			 :
+			 : "r"(top), "r"(run)
+			 : "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11",
+			   "x12", "x13", "x14", "x15", "x16", "x17", "x18", "x19", "x30", "v0",
+			   "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11",
+			   "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21",
+			   "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31",
+			   "cc", "memory");
+}
+
 /*
  * Asks whether we run under valgrind, in the way of its valgrind.h: a sequence of instructions that
  * together change nothing, which valgrind recognises as a request. The answer is in x3.

@@ -6,7 +6,7 @@
  * Each architecture header gives: SP_ARCH_REGS, SP_ARCH_REG_{SP,FP,PC}, SP_ARCH_RED_ZONE,
  * SP_ARCH_ADDRESS_END, and the functions sp_arch_context_reg(), sp_arch_saved_reg(),
  * sp_arch_is_sigreturn(), sp_arch_strip(), sp_arch_thread_pointer(), sp_arch_syscall(),
- * sp_arch_on_valgrind().
+ * sp_arch_call_on(), sp_arch_on_valgrind().
  */
 #ifndef SP_ARCH_SIG_H
 #define SP_ARCH_SIG_H

@@ -86,6 +86,21 @@ static inline SP_SIGSAFE long sp_arch_syscall(long number, long a, long b, long 
 	return rc;
 }
 
+/* Calls run() on another stack; top is a multiple of 16. */
+static inline SP_SIGSAFE void sp_arch_call_on(void *top, void (*run)(void))
+{
+	__asm__ volatile("movq %%rsp, %%rbx\n\t"
+			 "movq %0, %%rsp\n\t"
+			 "call *%1\n\t"
+			 "movq %%rbx, %%rsp"
+			 :
+			 : "r"(top), "r"(run)
+			 : "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11",
+			   "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
+			   "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "cc",
+			   "memory");
+}
+
 /*
  * Asks whether we run under valgrind, in the way of its valgrind.h: a sequence of instructions that
  * together change nothing, which valgrind recognises as a request. The answer is in rdx.

@@ -99,9 +99,12 @@ void sp_counters_move(_Atomic uint64_t *to, struct sp_span_counts *spans)
 
 void sp_counters_reset(void)
 {
-	for (unsigned c = 0; c < SP_COUNTER_N; c++)
-		atomic_store_explicit(&own[c], 0, memory_order_relaxed);
-	memset(own_spans, 0, sizeof(own_spans));
+	/* Those of a process that has a region were moved there. A fork has to copy each page that is written. */
+	if (atomic_load_explicit(&sp_counters, memory_order_relaxed) == own) {
+		for (unsigned c = 0; c < SP_COUNTER_N; c++)
+			atomic_store_explicit(&own[c], 0, memory_order_relaxed);
+		memset(own_spans, 0, sizeof(own_spans));
+	}
 	atomic_store_explicit(&sp_counters, own, memory_order_relaxed);
 	atomic_store_explicit(&sp_span_counts, own_spans, memory_order_relaxed);
 }

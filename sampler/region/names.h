@@ -51,6 +51,9 @@ uint32_t sp_names_intern(const char *name, size_t len);
  */
 size_t sp_names_read(const void *memory, uint64_t bytes, uint32_t id, char *out, size_t cap);
 
+/* The calling thread forgets where the texts that it used last are, because their memory goes. */
+void sp_names_forget_recent(void);
+
 /* The text of an id (not NUL-terminated by contract, though it is); "" for an unknown id. */
 const char *sp_names_text(uint32_t id, size_t *len);
 

@@ -84,9 +84,6 @@ static inline void sp_names_copy_text(char *to, const char *from, size_t len)
 	}
 }
 
-/* The calling thread forgets the names that it used last, because their memory goes. */
-void sp_names_forget_recent(void);
-
 /* The longest text, with its length and its NUL. */
 #define SP_NAMES_ENTRY_MAX (sizeof(struct sp_names_entry) + SP_NAMES_MAX_BYTES + 4)
 

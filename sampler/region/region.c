@@ -27,7 +27,8 @@
 #define F_SEAL_GROW 0x0004
 #endif
 
-_Atomic(struct sp_region *) sp_region;
+struct sp_region sp_region_nowhere = {0};
+_Atomic(struct sp_region *) sp_region = &sp_region_nowhere;
 
 /*
  * The host's private copy of the layout. What the region itself says could be changed by another
@@ -158,6 +159,10 @@ void sp_region_use(struct sp_region *r)
 	uint64_t bytes = 0;
 	void *labels = sp_region_part(r, SP_REGION_LABELS, &bytes);
 
+	/* A forked child, which begins with that one, does not have to write to its page then. */
+	if (r != &sp_region_nowhere)
+		atomic_store_explicit(&sp_region_nowhere.deferred_work, SP_WORK_BEGIN,
+				      memory_order_relaxed);
 	sp_thread_labels_use(labels, bytes);
 	/* pairs with the acquire in sp_region_now() */
 	atomic_store_explicit(&sp_region, r, memory_order_release);
@@ -181,7 +186,7 @@ void *sp_region_part(const struct sp_region *r, enum sp_region_parts part, uint6
 		m++;
 	if (bytes != NULL)
 		*bytes = 0;
-	if (r == NULL || m == mapping + mappings || m->part[part].bytes == 0)
+	if (m == mapping + mappings || m->part[part].bytes == 0)
 		return NULL;
 	if (bytes != NULL)
 		*bytes = m->part[part].bytes;
@@ -193,11 +198,25 @@ void *sp_region_at(enum sp_region_parts part)
 	return sp_region_part(sp_region_now(), part, NULL);
 }
 
+void sp_region_discard(struct sp_region *r)
+{
+	const struct mapping *m = mapping;
+	int saved = errno;
+
+	while (m < mapping + mappings && m->region != r)
+		m++;
+	if (m < mapping + mappings)
+		(void)syscall(SYS_mmap, r, m->bytes, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+			      (off_t)0);
+	errno = saved;
+}
+
 void sp_region_forked(void)
 {
-	if (sp_region_now() == NULL)
+	if (!sp_region_is_there())
 		return;
-	sp_region_use(NULL);
+	sp_region_use(&sp_region_nowhere);
 	parents = mappings;
 	/*
 	 * If the names could not be moved out of the regions of the parent, there may be too many.

@@ -124,8 +124,9 @@ enum sp_region_exporter {
 #define SP_WORK_WRITE 4U /* the exporter may not write to the host's stderr: write its messages */
 #define SP_WORK_SECCOMP 16U /* the host has one more filter than when it began: seccomp.h */
 #define SP_WORK_TRACER                                                                             \
-	32U              /* the exporter may not look at waiting threads: Yama asks for a tracer */
-#define SP_WORK_ALIVE 8U /* from the host's handler: is the exporter alive? */
+	32U               /* the exporter may not look at waiting threads: Yama asks for a tracer */
+#define SP_WORK_ALIVE 8U  /* from the host's handler: is the exporter alive? */
+#define SP_WORK_BEGIN 64U /* always asked of sp_region_nowhere: there is no region yet */
 
 /* Of one SDK, by its number (sdk_texts.h). */
 #define SP_REGION_SDKS SP_COUNTED_SDKS
@@ -209,15 +210,25 @@ struct sp_region {
 };
 
 /*
- * The region in use by the host; NULL as long as there is none. Written in APP and INIT by one
- * thread at a time. A host that starts another exporter goes on in a new region. The old ones stay
- * mapped, because other threads may still be using them, so a pointer read from here stays valid.
+ * The region in use by the host. Written in APP and INIT by one thread at a time. A host that starts
+ * another exporter goes on in a new region. The addresses of the old ones stay valid
+ * (sp_region_discard()), because other threads may still be using them, and so does a pointer read from
+ * here.
+ *
+ * Where there is none, before the start and in a forked child that has done nothing yet, it is
+ * sp_region_nowhere, which nobody else maps: what is written there does no harm and is told to nobody.
  */
+extern struct sp_region sp_region_nowhere;
 extern _Atomic(struct sp_region *) sp_region;
 static inline struct sp_region *sp_region_now(void)
 {
 	/* pairs with the release in sp_region_use(): the header is complete */
 	return atomic_load_explicit(&sp_region, memory_order_acquire);
+}
+
+static inline bool sp_region_is_there(void)
+{
+	return sp_region_now() != &sp_region_nowhere;
 }
 
 /*
@@ -234,8 +245,19 @@ static inline struct sp_region *sp_region_now(void)
  */
 int sp_region_make(const uint64_t bytes[SP_REGION_PARTS], struct sp_region **made);
 
-/* APP. The host uses that region from now on, and the labels of threads in it; NULL = none. */
+/*
+ * APP. The host uses that region from now on, and the labels of threads in it; &sp_region_nowhere =
+ * none.
+ */
 void sp_region_use(struct sp_region *r);
+
+/*
+ * APP, one thread at a time. Gives back the memory of a region that was replaced. A thread may be
+ * stopped for any time between reading a pointer into the region and writing there, so nobody can tell
+ * when the addresses are free. They stay, and become private memory that is all zero: what comes so
+ * late harms nobody, and only pages that are written to are memory again. errno preserved.
+ */
+void sp_region_discard(struct sp_region *r);
 
 /* Does both. */
 int sp_region_create(const uint64_t bytes[SP_REGION_PARTS]);
@@ -250,9 +272,9 @@ void *sp_region_part(const struct sp_region *r, enum sp_region_parts part, uint6
 void *sp_region_at(enum sp_region_parts part);
 
 /*
- * Forked child: the regions belong to its parent, and sp_region is NULL from now on. They stay
- * mapped, because the span names are in them, until the child has a region of its own and calls
- * sp_region_release().
+ * Forked child: the regions belong to its parent, and it has none from now on. They stay mapped, because
+ * the span names are in them and are read, until the child has a region of its own and calls
+ * sp_region_release(), while no other thread reads names.
  */
 void sp_region_forked(void);
 void sp_region_release(void);

@@ -24,6 +24,11 @@ struct sp_handler_setup {
 	uint64_t period_ns;
 	bool thread_name;
 	bool note_samples; /* note in the span table which spans have samples */
+	/*
+	 * Gives a forked child its region, if that can be done now. It is called by a handler that finds
+	 * none; NULL = there is nobody to ask.
+	 */
+	void (*begin)(void);
 };
 extern struct sp_handler_setup sp_handler_setup;
 

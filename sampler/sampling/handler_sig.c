@@ -9,6 +9,12 @@
  * It takes a sample in this order: read the label of the active span, walk the stack, put the
  * record into the ring, then add the sample to the thread's CPU account. If a step fails, the
  * sample goes without frames or is dropped, and a counter tells why.
+ *
+ * A forked child gets region and exporter with its first sample, because most children execute another
+ * program or end before that, and a child may use CPU time for hours without a call that we hook. So
+ * the handler asks for them, and the sample goes into the new region. What is done then is what a
+ * forked child of a program with threads may do at all: system calls on memory of our own
+ * (preload/lifecycle/lifecycle.c tells how it is kept from what the thread was doing).
  */
 #include "sampler/sampling/handler.h"
 
@@ -149,6 +155,13 @@ static void look_after_exporter(const struct sp_channel *o)
 		atomic_fetch_or_explicit(o->deferred_work, SP_WORK_ALIVE, memory_order_relaxed);
 }
 
+/* In a function of its own, because check-sigsafe knows calls through pointers by function. */
+__attribute__((noinline)) static void begin_in_child(void)
+{
+	if (sp_handler_setup.begin != NULL)
+		sp_handler_setup.begin();
+}
+
 static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext, size_t room_left)
 {
 	/*
@@ -228,6 +241,8 @@ static void on_timer(struct sp_thread *t, const siginfo_t *si, const void *ucont
 	}
 	t->in_handler = true;
 	atomic_signal_fence(memory_order_seq_cst);
+	if (sp_channel_now() == &sp_channel_nowhere)
+		begin_in_child();
 	sample(t, si, ucontext, room_left);
 	atomic_signal_fence(memory_order_seq_cst);
 	t->in_handler = false;

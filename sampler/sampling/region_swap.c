@@ -19,14 +19,12 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "sampler/base/arena.h"
 #include "sampler/base/counters.h"
 #include "sampler/base/monotonic.h"
-#include "sampler/base/seccomp.h"
 #include "sampler/region/channel.h"
 #include "sampler/region/names.h"
 #include "sampler/region/ring.h"
@@ -48,7 +46,7 @@ struct place {
 	struct sp_ring snapshots;
 	int64_t balance;    /* records that were put there and are not accounted for */
 	uint64_t settle_ns; /* the time after which nobody writes there any more */
-	bool is_given_back; /* the memory of the rings was given back */
+	bool is_discarded;  /* sp_region_discard(); late writers are still counted */
 };
 
 static struct place place[SP_REGIONS_MAX];
@@ -163,20 +161,6 @@ static void settle(struct place *p)
 	p->balance = 0;
 }
 
-/*
- * Gives back the memory of an empty ring, which contains only zeros. It may be much, if nobody
- * drained the ring for long.
- */
-static void give_back(const struct sp_ring *r)
-{
-	int saved = errno;
-
-	if (r->ends != NULL)
-		(void)sp_syscall(SYS_madvise, (char *)r->ends + SP_RING_WORDS_AT, r->size,
-				 (long)MADV_REMOVE);
-	errno = saved;
-}
-
 static void look_after(struct place *p)
 {
 	bool is_over = sp_monotonic_ns() >= p->settle_ns;
@@ -194,10 +178,10 @@ static void look_after(struct place *p)
 	p->balance -= (int64_t)empty(&p->ring, NULL, &none);
 	p->balance -= (int64_t)empty(&p->snapshots, NULL, &none);
 	settle(p);
-	if (is_over && !p->is_given_back && is_empty(&p->ring) && is_empty(&p->snapshots)) {
-		give_back(&p->ring);
-		give_back(&p->snapshots);
-		p->is_given_back = true;
+	if (is_over && !p->is_discarded && is_empty(&p->ring) && is_empty(&p->snapshots)) {
+		p->ring = p->snapshots = (struct sp_ring){0};
+		p->is_discarded = true;
+		sp_region_discard(p->region);
 	}
 }
 

@@ -59,12 +59,9 @@ void sp_thread_account_init(bool thread_name)
 	with_thread_name = thread_name;
 }
 
-void sp_thread_account_begin(struct sp_thread *t, uint32_t tid)
+static void begin_at(struct sp_thread *t, uint64_t cpu_ns)
 {
-	uint64_t now = 0;
-
-	(void)sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now);
-	atomic_store_explicit(&t->account.since_ns, now, memory_order_relaxed);
+	atomic_store_explicit(&t->account.since_ns, cpu_ns, memory_order_relaxed);
 	atomic_store_explicit(&t->account.settled_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->account.version, sp_span_stack_version(&t->spans),
 			      memory_order_relaxed);
@@ -72,13 +69,35 @@ void sp_thread_account_begin(struct sp_thread *t, uint32_t tid)
 	sp_span_stack_count_roots(&t->spans);
 }
 
+void sp_thread_account_begin(struct sp_thread *t, uint32_t tid)
+{
+	uint64_t now = 0;
+
+	(void)sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now);
+	begin_at(t, now);
+}
+
+static void forget_all(void)
+{
+	atomic_store_explicit(&sp_thread_accounted_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&lead_ns, 0, memory_order_relaxed);
+}
+
+/* The clocks of a process and of its threads begin at 0. */
+void sp_thread_account_forked(void)
+{
+	process_since_ns = 0;
+	forget_all();
+	if (sp_thread_own != NULL)
+		begin_at(sp_thread_own, 0);
+}
+
 void sp_thread_account_start(void)
 {
 	struct sp_thread *own = sp_thread_own;
 
 	(void)sp_cpu_clock_ns(CLOCK_PROCESS_CPUTIME_ID, &process_since_ns);
-	atomic_store_explicit(&sp_thread_accounted_ns, 0, memory_order_relaxed);
-	atomic_store_explicit(&lead_ns, 0, memory_order_relaxed);
+	forget_all();
 	if (own != NULL)
 		sp_thread_account_begin(own, atomic_load_explicit(&own->tid, memory_order_relaxed));
 }

@@ -40,10 +40,13 @@ static inline SP_SIGSAFE void sp_thread_account_sample(struct sp_thread_account 
 void sp_thread_account_init(bool thread_name);
 
 /*
- * At activation, a forked child's included: the CPU time of the process and of the calling thread up
- * to now is not ours to account for.
+ * At activation: the CPU time of the process and of the calling thread up to now is not ours to
+ * account for.
  */
 void sp_thread_account_start(void);
+
+/* Forked child, its only thread: all of its CPU time is, from the fork on. */
+void sp_thread_account_forked(void);
 
 /*
  * About once a second: settles threads whose samples have fallen behind their clock by more than

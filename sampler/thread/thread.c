@@ -365,10 +365,25 @@ void sp_thread_unpublish(void)
 		sp_thread_context_invalidate(&sp_thread_at(i)->context);
 }
 
+/* Blocks from number n on are as if they had never been handed out. */
+static void forget_from(uint32_t n)
+{
+	uint32_t used = atomic_load_explicit(&TABLE->used, memory_order_relaxed);
+
+	while (n < used) {
+		uint32_t end = n / SP_THREAD_SLAB * SP_THREAD_SLAB + SP_THREAD_SLAB;
+
+		if (end > used)
+			end = used;
+		sp_arena_wipe(sp_thread_at(n), (size_t)(end - n) * SP_THREAD_STRIDE);
+		n = end;
+	}
+}
+
 void sp_thread_forked(void)
 {
-	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_relaxed);
 	struct sp_thread *own = sp_thread_own;
+	uint32_t n = own != NULL ? own->index : 0;
 	_Atomic uint16_t *slot;
 
 	if (!TABLE->ready)
@@ -385,20 +400,23 @@ void sp_thread_forked(void)
 	atomic_store_explicit(&TABLE->free, 0, memory_order_relaxed);
 	atomic_store_explicit(&TABLE->armed, 0, memory_order_relaxed);
 	sp_thread_limit_init();
+	/*
+	 * Writing to each block would copy a page for each thread of the parent, so those behind our own are
+	 * wiped at once. Another thread of the parent may have taken one of those before it and not yet
+	 * written its index.
+	 */
+	forget_from(own != NULL ? n + 1 : 0);
+	atomic_store_explicit(&TABLE->used, own != NULL ? n + 1 : 0, memory_order_relaxed);
 	for (uint32_t i = 0; i < n; i++) {
 		struct sp_thread *t = sp_thread_at(i);
 
-		/*
-		 * Another thread of the parent may have taken the block and not yet written its
-		 * index.
-		 */
 		t->index = i;
 		atomic_store_explicit(&t->timer, SP_THREAD_TIMER_NONE, memory_order_relaxed);
-		if (t != own)
-			sp_thread_unclaim(t);
+		sp_thread_unclaim(t);
 	}
 	if (own == NULL)
 		return;
+	atomic_store_explicit(&own->timer, SP_THREAD_TIMER_NONE, memory_order_relaxed);
 	uint32_t tid = own_tid();
 
 	own->in_handler = false;

@@ -60,6 +60,12 @@ for n in 1 2 3; do
 	sent=$(sent)
 done
 poll_until 30 sends_more || fail "the last exporter sends nothing: $(<"$WORK/busy.err")"
+# Of the regions that were replaced the host keeps none.
+has_one_region()
+{
+	[[ $(grep -c memfd:spanprof "/proc/$host/maps") == 1 ]]
+}
+poll_until 30 has_one_region || fail "regions: $(grep memfd:spanprof "/proc/$host/maps")"
 exec 9>&-
 rc=0
 wait "$host" || rc=$?

@@ -26,9 +26,8 @@ equal()
 		"the profile $(ask "$WORK/$name.json" "d['total']['ns']") ns," \
 		"$(ask "$WORK/$name.json" "d['total']['samples']") samples"
 	expect "$WORK/$name.json" "d['total']['ns'] <= 1.01 * $(result "$name.ns")"
-	# What the process used after it was asked is in the profile alone, so that nothing may lack: but
-	# for the clocks' reading, and for what a child takes from its fork to its start of sampling.
-	[[ $name != fork ]] || least=0.99
+	# What the process used after it was asked is in the profile alone, so that nothing may lack but
+	# for the clocks' reading.
 	expect "$WORK/$name.json" "d['total']['ns'] >= $least * $(result "$name.ns") - 3e5"
 }
 

@@ -25,9 +25,12 @@
 #include "preload/lifecycle/deferred_work.h"
 #include "preload/lifecycle/reentrancy_guard.h"
 #include "sampler/base/compiler.h"
+#include "sampler/base/counters.h"
+#include "sampler/base/cpu_clock.h"
 #include "sampler/base/monotonic.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/region/region.h"
+#include "sampler/sampling/thread_account.h"
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
 
@@ -381,6 +384,132 @@ static int flushes_in_child(void)
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_assert(WIFEXITED(status));
 	return WEXITSTATUS(status);
+}
+
+/* What a child says that forks off an active process which is always profiled: 0 = all is right. */
+static int in_child(int (*is_wrong)(void))
+{
+	int status = 0;
+	pid_t pid;
+
+	load_with("SPANPROF_PROFILE=always", NULL);
+	cr_assert(sp_lifecycle_start());
+	pid = fork();
+	if (pid == 0)
+		_exit(is_wrong());
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* Nothing was started in the child, whose parent has started once. */
+static bool has_begun(void)
+{
+	return exporter.started != 1 || sp_region_is_there();
+}
+
+static int is_not_only_armed(void)
+{
+	return !sp_lifecycle_active() || has_begun() || sp_thread_armed() != 1 ||
+	       sp_count_read(SP_COUNT_SAMPLES_PUT) != 0;
+}
+
+Test(lifecycle, a_forked_child_has_a_timer_and_nothing_else)
+{
+	cr_expect_eq(in_child(is_not_only_armed), 0);
+}
+
+static int ends_with_contact(void)
+{
+	sp_lifecycle_leave();
+	sp_lifecycle_end();
+	return has_begun() || exporter.flushes != 0;
+}
+
+Test(lifecycle, a_forked_child_that_ends_at_once_contacts_nobody)
+{
+	cr_expect_eq(in_child(ends_with_contact), 0);
+}
+
+static int begins_without_span(void)
+{
+	(void)sp_lifecycle_work();
+	if (has_begun())
+		return 1;
+	return sp_lifecycle_start() && exporter.started == 2 && sp_region_is_there() &&
+			       sp_region_now()->pid == (uint32_t)getpid() &&
+			       sp_region_now()->threads_armed == 1
+		       ? 0
+		       : 2;
+}
+
+Test(lifecycle, a_forked_child_begins_with_its_first_span)
+{
+	cr_expect_eq(in_child(begins_without_span), 0);
+}
+
+/* A hooked call would begin, too, so there is none. */
+static bool begins_within(uint64_t cpu_ns)
+{
+	uint64_t now = 0;
+
+	while (exporter.started == 1 && now < cpu_ns)
+		(void)sp_cpu_clock_ns(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return exporter.started == 2;
+}
+
+static int is_never_sampled(void)
+{
+	if (!begins_within(SP_NS_PER_S))
+		return 1;
+	return sp_region_is_there() && sp_count_read(SP_COUNT_SAMPLES_PUT) >= 1 &&
+			       sp_count_read(SP_COUNT_DROP_RING_FULL) == 0
+		       ? 0
+		       : 2;
+}
+
+Test(lifecycle, a_forked_child_begins_with_its_first_sample)
+{
+	cr_expect_eq(in_child(is_never_sampled), 0);
+}
+
+/* The first sample may not begin inside of a hooked call; its time is told at the end. */
+static int loses_what_it_used(void)
+{
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+	bool began = begins_within(30 * SP_NS_PER_MS);
+
+	sp_reentrancy_guard_leave(g);
+	if (began)
+		return 1;
+	/* Else the next sample does. */
+	sp_thread_disarm_all();
+	sp_lifecycle_end();
+	if (exporter.started != 2 || exporter.flushes != 1)
+		return 2;
+	return sp_thread_accounted_ns >= 30 * SP_NS_PER_MS && sp_count_read(SP_COUNT_UNSAMPLED) != 0
+		       ? 0
+		       : 3;
+}
+
+Test(lifecycle, what_a_forked_child_used_before_it_could_begin_is_told_at_its_end)
+{
+	cr_expect_eq(in_child(loses_what_it_used), 0);
+}
+
+static int leaves_a_grandchild_of_its_own(void)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(is_not_only_armed() || begins_without_span());
+	return waitpid(pid, &status, 0) != pid || status != 0 || has_begun();
+}
+
+Test(lifecycle, a_forked_childs_child_begins_anew_as_well)
+{
+	cr_expect_eq(in_child(leaves_a_grandchild_of_its_own), 0);
 }
 
 Test(lifecycle, stopped_it_is_off_in_a_forked_child)

@@ -267,6 +267,43 @@ static unsigned pages(const struct sp_ring *r)
 }
 
 /* Those of an exporter that was away for long are full. */
+/* How many regions are mapped. */
+static unsigned mapped(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512];
+	unsigned n = 0;
+
+	cr_assert_not_null(maps);
+	while (fgets(line, sizeof(line), maps) != NULL)
+		n += strstr(line, "memfd:spanprof") != NULL;
+	(void)fclose(maps);
+	return n;
+}
+
+Test(region_swap, keeps_the_addresses_of_old_regions_and_not_the_regions)
+{
+	struct sp_region *first = sp_region_now();
+
+	for (unsigned i = 0; i < 3; i++)
+		(void)swap();
+	sp_region_swap_look();
+	cr_expect_eq(mapped(), 4, "somebody may be writing there");
+	later_s = 60;
+	errno = 4711;
+	sp_region_swap_look();
+
+	cr_expect_eq(errno, 4711);
+	cr_expect_eq(mapped(), 1);
+	sp_count(SP_COUNT_SIGNALS);
+	/* A thread that has read the pointer before the first swap. */
+	atomic_fetch_add(&first->counter[SP_COUNT_SIGNALS], 2);
+	first->spans[0].ended = 1;
+	sp_region_swap_look();
+	cr_expect_eq(sp_count_read(SP_COUNT_SIGNALS), 3, "what comes later still counts");
+	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 1);
+}
+
 Test(region_swap, gives_the_memory_of_old_rings_back_when_nobody_writes_there_any_more)
 {
 	struct sp_channel *old = sp_channel_now();
