@@ -48,6 +48,7 @@
 	X(execveat) \
 	X(prctl) \
 	X(syscall) \
+	X(ptrace) \
 	X(sigaction) \
 	X(sigaltstack) \
 	X(getenv) \

@@ -78,7 +78,8 @@ struct sp_config sp_lifecycle_settings;
 static bool parsed;
 static bool watches_forks;
 static bool forked;
-static _Atomic bool ended; /* the last flush has begun */
+static _Atomic bool ended;  /* the last flush has begun */
+static _Atomic bool traces; /* the program traces other processes */
 
 /* glibc: nptl/register-atfork.c; what pthread_atfork() calls. Absent from other C libraries. */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
@@ -142,6 +143,13 @@ static void tell_no_sampling(int err)
 				       : "a system call was refused");
 }
 
+static void tell_tracing(void)
+{
+	sp_log(SP_LOG_WARN,
+	       "this program traces other processes, and would wait for ours: not profiling it "
+	       "any longer");
+}
+
 static void begin_in_handler(void);
 
 /* The descriptor of a region that is in use, or a negative errno; then a message says why. */
@@ -178,6 +186,13 @@ static bool start_by_winner(void)
 	atomic_thread_fence(memory_order_seq_cst);
 	if (sp_seccomp_is_on()) {
 		atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_ASLEEP,
+				      memory_order_relaxed);
+		return false;
+	}
+	if (atomic_load_explicit(&traces, memory_order_relaxed)) {
+		sp_log_begin();
+		tell_tracing();
+		atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_FAILED,
 				      memory_order_relaxed);
 		return false;
 	}
@@ -500,6 +515,25 @@ void sp_lifecycle_end(void)
 	}
 	if (sp_exporter_is_own())
 		(void)sp_exporter_finish(sp_lifecycle_settings.flush_timeout_ms);
+	errno = saved;
+}
+
+void sp_lifecycle_trace(void)
+{
+	int saved = errno;
+
+	if (is_untouched()) {
+		/* Told when something would be profiled. */
+		atomic_store_explicit(&traces, true, memory_order_relaxed);
+		return;
+	}
+	if (!sp_process_is_ours() || atomic_exchange_explicit(&traces, true, memory_order_relaxed))
+		return;
+	if (may_flush())
+		tell_tracing();
+	sp_lifecycle_end();
+	if (sp_lifecycle_active())
+		sp_lifecycle_stop();
 	errno = saved;
 }
 

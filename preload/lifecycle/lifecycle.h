@@ -112,6 +112,13 @@ bool sp_lifecycle_has_ended(void);
 void sp_lifecycle_before_filter(void);
 void sp_lifecycle_after_filter(bool refused);
 
+/*
+ * APP. The program is about to trace another process, and then waits for children of any kind, as debuggers do:
+ * it would find the keeper. Profiling ends for good, as at the end of the process, and nothing is started
+ * later. The first time it is told. errno preserved.
+ */
+void sp_lifecycle_trace(void);
+
 /* APP. Turns sampling off for good. Its samples are still sent, and the host runs on. */
 void sp_lifecycle_stop(void);
 
