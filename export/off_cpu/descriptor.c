@@ -1,24 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names descriptors of the host (descriptor.h). Context: the exporter. */
+/*
+ * Names descriptors of the host (descriptor.h). The kernel's tables of sockets (/proc/PID/net) have a row for each
+ * connection of the machine, so a busy server would be read from end to end for each wait. Instead the exporter
+ * takes a descriptor of its own for the socket (pidfd_getfd), asks for its addresses, and closes it at once.
+ *
+ * While it is open the socket is not closed when the host closes it: the other end is told some microseconds later.
+ * So it is taken only of what the link in /proc says is a socket, only for the two questions, and nothing is done
+ * with it but to ask. The number may be of something else by then: it counts if it has the inode that the link had.
+ *
+ * The right to trace the host is needed, as for its stacks, and a container's seccomp filter may want more
+ * (CAP_SYS_PTRACE). A filter that kills for a call that it does not allow would kill the exporter, so below a filter
+ * a child tries it first.
+ *
+ * Context: the exporter.
+ */
 #define _GNU_SOURCE
 #include "export/off_cpu/descriptor.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#define TABLE_MAX ((size_t)1 << 20)
-#define ROW_MAX 512U
-#define PATH_MAX_OWN 128U
+#include "export/util/clock.h"
+
+#define PIDFD_OPEN_NR 434L /* the same everywhere; headers may be older */
+#define PIDFD_GETFD_NR 438L
+#define RETRY_NS (2 * SP_NS_PER_S)
+#define KEPT 1024U
+
+struct sp_socket_end {
+	uint64_t inode; /* 0 = none */
+	char text[SP_DESCRIPTOR_TEXT];
+};
 
 bool sp_descriptor_link(const char *proc, uint64_t fd, char link[SP_DESCRIPTOR_TEXT])
 {
-	char path[PATH_MAX_OWN];
+	char path[SP_DESCRIPTOR_TEXT];
 	ssize_t n;
 
 	if (fd > INT32_MAX)
@@ -29,132 +58,195 @@ bool sp_descriptor_link(const char *proc, uint64_t fd, char link[SP_DESCRIPTOR_T
 	return n > 0;
 }
 
-/* The field with that number, counted from 0, between blanks. NULL if there are fewer. */
-static const char *field(const char *row, unsigned number)
+/* Whether a filter that was there before us lets the call through, or refuses it without killing. */
+static bool may_call(void)
 {
-	for (;; number--) {
-		row += strspn(row, " ");
-		if (*row == '\0' || *row == '\n')
-			return NULL;
-		if (number == 0)
-			return row;
-		row += strcspn(row, " \n");
+	static bool is_known, may;
+	int status = -1;
+	pid_t child;
+
+	if (is_known)
+		return may;
+	is_known = true;
+	may = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 0;
+	if (may)
+		return true;
+	child = fork();
+	if (child == 0) {
+		(void)syscall(PIDFD_GETFD_NR, -1, -1, 0);
+		_exit(0);
+	}
+	may = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status);
+	return may;
+}
+
+/* A descriptor of ours for a socket of the host, or a negative errno; -EBADF: it has become something else. */
+static int borrow(uint32_t pid, uint64_t fd, uint64_t inode)
+{
+	int process = may_call() ? (int)syscall(PIDFD_OPEN_NR, (pid_t)pid, 0) : -1;
+	struct stat st;
+	int ours;
+
+	if (process < 0)
+		return may_call() ? -errno : -EPERM;
+	ours = (int)syscall(PIDFD_GETFD_NR, process, (int)fd, 0);
+	if (ours < 0)
+		ours = -errno;
+	(void)close(process);
+	if (ours < 0 || (fstat(ours, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_ino == inode))
+		return ours;
+	(void)close(ours);
+	return -EBADF;
+}
+
+union address {
+	struct sockaddr any;
+	struct sockaddr_in four;
+	struct sockaddr_in6 six;
+	struct sockaddr_un local;
+};
+
+/* "10.0.0.5:5432", "[2001:db8::1]:443", "/run/db.sock", "@abstract". False if there is none. */
+static bool put_address(const union address *a, socklen_t len, char *out, size_t cap)
+{
+	size_t path = len > offsetof(struct sockaddr_un, sun_path)
+			      ? len - offsetof(struct sockaddr_un, sun_path)
+			      : 0;
+	char shown[INET6_ADDRSTRLEN] = "";
+
+	switch (len >= sizeof(a->any.sa_family) ? a->any.sa_family : AF_UNSPEC) {
+	case AF_INET:
+		if (len < sizeof(a->four) || a->four.sin_port == 0)
+			return false;
+		(void)inet_ntop(AF_INET, &a->four.sin_addr, shown, sizeof(shown));
+		(void)snprintf(out, cap, "%s:%u", shown, ntohs(a->four.sin_port));
+		return true;
+	case AF_INET6:
+		if (len < sizeof(a->six) || a->six.sin6_port == 0)
+			return false;
+		(void)inet_ntop(AF_INET6, &a->six.sin6_addr, shown, sizeof(shown));
+		(void)snprintf(out, cap, "[%s]:%u", shown, ntohs(a->six.sin6_port));
+		return true;
+	case AF_UNIX:
+		if (path == 0 || path > sizeof(a->local.sun_path))
+			return false;
+		if (a->local.sun_path[0] == '\0')
+			(void)snprintf(out, cap, "@%.*s", (int)path - 1, a->local.sun_path + 1);
+		else
+			(void)snprintf(out, cap, "%.*s", (int)path, a->local.sun_path);
+		return true;
+	default:
+		return false;
 	}
 }
 
-static bool is_of_inode(const char *row, unsigned number, uint64_t inode)
+/* Whom a call of connect() wants to reach, which the socket itself does not tell before it has. */
+static socklen_t read_wanted(uint32_t pid, const struct sp_task_place *place, union address *out)
 {
-	const char *text = field(row, number);
-	char *end;
+	size_t len = place->arg[2] < sizeof(*out) ? place->arg[2] : sizeof(*out);
+	struct iovec local = {.iov_base = out, .iov_len = len};
+	struct iovec remote = {.iov_len = len};
+	ssize_t got;
 
-	if (text == NULL || *text < '0' || *text > '9')
-		return false;
-	return strtoull(text, &end, 10) == inode && (*end == ' ' || *end == '\n');
+	if (place->number != SYS_connect)
+		return 0;
+	memcpy(&remote.iov_base, &place->arg[1], sizeof(remote.iov_base));
+	got = process_vm_readv((pid_t)pid, &local, 1, &remote, 1, 0);
+	return got > 0 ? (socklen_t)got : 0;
 }
 
-/* So many hexadecimal digits, no more and no fewer. */
-static bool hex(const char *text, unsigned digits, uint32_t *out)
+static const char *kind_of(int socket)
 {
-	char part[9] = "";
-	char *end;
+	int domain = 0, protocol = 0;
+	socklen_t len = sizeof(int);
 
-	memcpy(part, text, strnlen(text, digits));
-	*out = (uint32_t)strtoul(part, &end, 16);
-	return end == part + digits && part[0] != ' ' && part[0] != '-' && part[0] != '+' &&
-	       part[1] != 'x' && part[1] != 'X';
+	(void)getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &len);
+	(void)getsockopt(socket, SOL_SOCKET, SO_PROTOCOL, &protocol, &len);
+	if (domain == AF_UNIX)
+		return "unix";
+	if (domain != AF_INET && domain != AF_INET6)
+		return NULL;
+	return protocol == IPPROTO_TCP ? "tcp" : protocol == IPPROTO_UDP ? "udp" : NULL;
 }
 
-/* "0100007F:1538", in the byte order of the machine, by words of 4 bytes. */
-static bool address(const char *text, bool is_v6, char *out, size_t cap)
+/* The other end, or its own address if it has none (a listener). True: it stays so as long as the socket is there. */
+static bool ask(int socket, uint32_t pid, const struct sp_task_place *place,
+		char text[SP_DESCRIPTOR_TEXT])
 {
-	uint32_t word[4] = {0};
-	unsigned words = is_v6 ? 4 : 1;
-	char shown[INET6_ADDRSTRLEN];
-	uint32_t port;
+	const char *kind = kind_of(socket);
+	union address a = {.any = {.sa_family = AF_UNSPEC}};
+	socklen_t len = sizeof(a);
+	char end[SP_DESCRIPTOR_TEXT - 8];
+	bool is_other = kind != NULL && getpeername(socket, &a.any, &len) == 0;
+	bool is_named = is_other && put_address(&a, len, end, sizeof(end));
 
-	if (text == NULL)
-		return false;
-	for (unsigned i = 0; i < words; i++, text += 8)
-		if (!hex(text, 8, &word[i]))
-			return false;
-	if (*text != ':' || !hex(text + 1, 4, &port) ||
-	    inet_ntop(is_v6 ? AF_INET6 : AF_INET, word, shown, sizeof(shown)) == NULL)
-		return false;
-	(void)snprintf(out, cap, is_v6 ? "[%s]:%" PRIu32 : "%s:%" PRIu32, shown, port);
-	return port != 0;
+	if (!is_named && kind != NULL) {
+		len = read_wanted(pid, place, &a);
+		is_named = put_address(&a, len, end, sizeof(end));
+	}
+	if (!is_named && kind != NULL) {
+		len = sizeof(a);
+		is_named = getsockname(socket, &a.any, &len) == 0 &&
+			   put_address(&a, len, end, sizeof(end));
+	}
+	if (is_named)
+		(void)snprintf(text, SP_DESCRIPTOR_TEXT, "%s %s", kind, end);
+	else
+		(void)snprintf(text, SP_DESCRIPTOR_TEXT, "socket");
+	/* One of datagrams may be connected to somebody else. */
+	return is_other && strncmp(kind, "udp", 3) != 0;
 }
 
-/* sl, both addresses, state, queues, timer, retransmissions, uid, timeout, inode */
-bool sp_descriptor_inet_row(const char *row, bool is_v6, uint64_t inode, char *text, size_t cap)
+static void refuse(struct sp_sockets *s, int err)
 {
-	return is_of_inode(row, 9, inode) && (address(field(row, 2), is_v6, text, cap) ||
-					      address(field(row, 1), is_v6, text, cap));
+	char text[240];
+
+	s->retry_ns = sp_clock_mono_ns() + RETRY_NS;
+	if (s->is_told)
+		return;
+	s->is_told = true;
+	(void)snprintf(text, sizeof(text),
+		       "waits are shown without the other ends of sockets "
+		       "(SPANPROF_OFF_CPU_TARGETS): pidfd_getfd "
+		       "is refused: %s; in a container it may need CAP_SYS_PTRACE",
+		       strerror(-err));
+	s->ops->log(s->ops->arg, SP_LOG_WARN, text);
 }
 
-/* number, references, protocol, flags, type, state, inode, path */
-bool sp_descriptor_unix_row(const char *row, uint64_t inode, char *text, size_t cap)
+static bool describe_socket(struct sp_sockets *s, const struct sp_task_place *place, uint64_t inode,
+			    char text[SP_DESCRIPTOR_TEXT])
 {
-	const char *path = is_of_inode(row, 6, inode) ? field(row, 7) : NULL;
+	struct sp_socket_end *kept;
+	int ours;
 
-	if (path == NULL)
+	if (s->kept == NULL)
+		s->kept = calloc(KEPT, sizeof(*s->kept));
+	kept = s->kept != NULL ? &s->kept[inode % KEPT] : NULL;
+	if (kept != NULL && kept->inode == inode) {
+		memcpy(text, kept->text, SP_DESCRIPTOR_TEXT);
+		return true;
+	}
+	if (s->retry_ns != 0 && sp_clock_mono_ns() < s->retry_ns)
 		return false;
-	(void)snprintf(text, cap, "%.*s", (int)strcspn(path, "\n"), path);
+	ours = borrow(s->ops->pid, place->arg[0], inode);
+	if (ours == -EPERM || ours == -EACCES || ours == -ENOSYS)
+		refuse(s, ours);
+	if (ours < 0)
+		return false;
+	if (ask(ours, s->ops->pid, place, text) && kept != NULL) {
+		kept->inode = inode;
+		memcpy(kept->text, text, SP_DESCRIPTOR_TEXT);
+	}
+	(void)close(ours);
 	return true;
 }
 
-static const struct table {
-	const char *file;
-	const char *name;
-	bool is_v6;
-	bool is_unix;
-} tables[] = {
-	{"tcp", "tcp", false, false}, {"tcp6", "tcp", true, false}, {"unix", "unix", false, true},
-	{"udp", "udp", false, false}, {"udp6", "udp", true, false},
-};
-
-static bool row_of(const struct table *t, const char *row, uint64_t inode, char *text, size_t cap)
+bool sp_descriptor_describe(struct sp_sockets *s, const struct sp_task_place *place,
+			    const char *link, char text[SP_DESCRIPTOR_TEXT])
 {
-	return t->is_unix ? sp_descriptor_unix_row(row, inode, text, cap)
-			  : sp_descriptor_inet_row(row, t->is_v6, inode, text, cap);
-}
-
-static bool find(const char *proc, const struct table *t, uint64_t inode, char *text, size_t cap)
-{
-	char path[PATH_MAX_OWN];
-	char row[ROW_MAX];
-	size_t bytes = 0;
-	bool found = false;
-	FILE *f;
-
-	(void)snprintf(path, sizeof(path), "%s/net/%s", proc, t->file);
-	f = fopen(path, "re");
-	if (f == NULL)
-		return false;
-	while (!found && bytes < TABLE_MAX && fgets(row, sizeof(row), f) != NULL) {
-		bytes += strlen(row);
-		found = row_of(t, row, inode, text, cap);
-	}
-	(void)fclose(f);
-	return found;
-}
-
-void sp_descriptor_describe(const char *proc, const char *link, char text[SP_DESCRIPTOR_TEXT])
-{
-	char end[SP_DESCRIPTOR_TEXT - 8];
-	uint64_t inode;
-
-	if (strncmp(link, "socket:[", 8) != 0) {
-		size_t len = strcspn(link, link[0] == '/' ? "" : ":");
-
-		(void)snprintf(text, SP_DESCRIPTOR_TEXT, "%.*s", (int)len, link);
-		return;
-	}
-	inode = strtoull(link + 8, NULL, 10);
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-		if (!find(proc, &tables[i], inode, end, sizeof(end)))
-			continue;
-		(void)snprintf(text, SP_DESCRIPTOR_TEXT, "%s %s", tables[i].name, end);
-		return;
-	}
-	(void)snprintf(text, SP_DESCRIPTOR_TEXT, "socket");
+	if (strncmp(link, "socket:[", 8) == 0)
+		return describe_socket(s, place, strtoull(link + 8, NULL, 10), text);
+	(void)snprintf(text, SP_DESCRIPTOR_TEXT, "%.*s",
+		       (int)strcspn(link, link[0] == '/' ? "" : ":"), link);
+	return true;
 }

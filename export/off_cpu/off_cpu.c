@@ -32,6 +32,7 @@ struct sp_off_cpu *sp_off_cpu_new(const struct sp_core_ops *ops, struct sp_unwin
 		return NULL;
 	o->env.wait.ops = ops;
 	o->env.wait.hooks = *hooks;
+	o->env.wait.sockets.ops = ops;
 	o->env.wait.stacks = sp_wait_stacks_new(ops, unwinder);
 	if (o->env.wait.stacks != NULL)
 		return o;
@@ -47,6 +48,7 @@ void sp_off_cpu_free(struct sp_off_cpu *o)
 		sp_thread_waits_forget(&o->thread[i]);
 	free(o->thread);
 	sp_wait_stacks_free(o->env.wait.stacks);
+	free(o->env.wait.sockets.kept);
 	free(o);
 }
 

@@ -17,7 +17,6 @@
  */
 #define WALK_SHARE 25
 #define WALK_MAX_NS ((int64_t)(100 * SP_NS_PER_MS))
-#define NAMES_MAX 4U
 
 void sp_thread_wait_allow(struct sp_thread_wait_env *e, uint64_t now_ns)
 {
@@ -26,22 +25,12 @@ void sp_thread_wait_allow(struct sp_thread_wait_env *e, uint64_t now_ns)
 	if (e->walk_ns > WALK_MAX_NS || e->allowed_at_ns == 0)
 		e->walk_ns = WALK_MAX_NS;
 	e->allowed_at_ns = now_ns;
-	e->names = NAMES_MAX;
 }
 
 void sp_thread_wait_forget(struct sp_thread_wait *w)
 {
 	free(w->pc);
 	memset(w, 0, sizeof(*w));
-}
-
-static void name(struct sp_thread_wait_env *e, struct sp_thread_wait *w)
-{
-	bool targets = e->ops->config->off_cpu_targets;
-
-	w->wants_name = targets && e->names == 0;
-	sp_wait_leaf(e->ops->proc, &w->place, targets && e->names != 0, &w->leaf);
-	e->names -= w->leaf.is_target;
 }
 
 static void take_stack(const struct sp_core_ops *ops, struct sp_thread_wait *w,
@@ -63,7 +52,6 @@ static void refuse(struct sp_thread_wait_env *e, struct sp_thread_wait *w)
 
 	memset(&w->place, 0, sizeof(w->place));
 	w->is_known = w->is_refused = true;
-	w->wants_name = false;
 	w->depth = 0;
 	w->flags = SP_SAMPLE_ROOTED;
 	w->leaf = (struct sp_wait_leaf){.waited = SP_WAITED_UNKNOWN};
@@ -93,7 +81,8 @@ static void take_place(struct sp_thread_wait_env *e, struct sp_thread_wait *w,
 	w->is_known = true;
 	w->is_refused = false;
 	w->place = *place;
-	name(e, w);
+	sp_wait_leaf(e->ops->config->off_cpu_targets ? &e->sockets : NULL, e->ops->proc, &w->place,
+		     &w->leaf);
 }
 
 static void walk(struct sp_thread_wait_env *e, struct sp_thread_wait *w, uint32_t tid,
@@ -135,12 +124,4 @@ void sp_thread_wait_enter(struct sp_thread_wait_env *e, struct sp_thread_wait *w
 		refuse(e, w);
 	else
 		walk(e, w, tid, place);
-}
-
-bool sp_thread_wait_name_late(struct sp_thread_wait_env *e, struct sp_thread_wait *w)
-{
-	if (!w->wants_name || e->names == 0)
-		return false;
-	name(e, w);
-	return w->leaf.is_target;
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "export/off_cpu/descriptor.h"
 #include "export/off_cpu/off_cpu.h"
 #include "export/off_cpu/task.h"
 #include "export/off_cpu/wait_kind.h"
@@ -19,7 +20,7 @@ struct sp_thread_wait_env {
 	struct sp_wait_stacks *stacks;
 	uint64_t allowed_at_ns; /* sp_thread_wait_allow() */
 	int64_t walk_ns;        /* so long stacks may be walked */
-	uint32_t names;         /* so many descriptors may be named in this round */
+	struct sp_sockets sockets;
 };
 
 /* Where a thread was found waiting when it was last looked at. Zero at first. */
@@ -34,12 +35,11 @@ struct sp_thread_wait {
 	uint64_t *pc;
 	size_t pc_cap;
 	struct sp_wait_leaf leaf;
-	bool wants_name; /* a round later, because others had used up the names of this one */
 };
 
 enum sp_sight { SP_SAW_NOTHING, SP_SAW_RUNNING, SP_SAW_WAITING, SP_SAW_REFUSAL };
 
-/* A round begins: gives it time for stacks and names. */
+/* A round begins: gives it time for stacks. */
 void sp_thread_wait_allow(struct sp_thread_wait_env *e, uint64_t now_ns);
 
 /* What that thread is doing now, and where. */
@@ -52,9 +52,6 @@ enum sp_sight sp_thread_wait_see(struct sp_thread_wait_env *e, uint32_t tid,
  */
 void sp_thread_wait_enter(struct sp_thread_wait_env *e, struct sp_thread_wait *w, uint32_t tid,
 			  enum sp_sight sight, const struct sp_task_place *place);
-
-/* Whether a wait that goes on has got its name at last. */
-bool sp_thread_wait_name_late(struct sp_thread_wait_env *e, struct sp_thread_wait *w);
 
 /* Frees what it holds. */
 void sp_thread_wait_forget(struct sp_thread_wait *w);

@@ -35,8 +35,8 @@ static void cut(const struct sp_thread_waits *t, const struct sp_thread_labels_c
 
 /* What is put down */
 
-static const struct sp_wait_leaf leaf_processor = {"[waiting for a CPU]", SP_WAITED_CPU, false};
-static const struct sp_wait_leaf leaf_unseen = {"[unseen waits]", SP_WAITED_UNKNOWN, false};
+static const struct sp_wait_leaf leaf_processor = {"[waiting for a CPU]", SP_WAITED_CPU};
+static const struct sp_wait_leaf leaf_unseen = {"[unseen waits]", SP_WAITED_UNKNOWN};
 
 static void put_down(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 		     const struct sp_wait *w, enum sp_waited waited)
@@ -119,11 +119,8 @@ static void place_now(struct sp_thread_waits_env *e, struct sp_thread_waits *t,
 	ns += t->left_ns;
 	t->left_ns = 0;
 	t->wait.is_known = f->sight == SP_SAW_WAITING || f->sight == SP_SAW_REFUSAL;
-	if (t->wait.is_known && !same) {
+	if (t->wait.is_known && !same)
 		sp_thread_wait_enter(&e->wait, &t->wait, t->tid, f->sight, &f->place);
-	} else if (t->wait.is_known) {
-		begins |= sp_thread_wait_name_late(&e->wait, &t->wait);
-	}
 	if (t->wait.is_known) {
 		put_wait(e, t, begins, ns);
 	} else if (f->had && f->sight == SP_SAW_RUNNING && !f->is_still) {

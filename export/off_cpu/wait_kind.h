@@ -22,16 +22,16 @@ void sp_wait_kind_of(const struct sp_task_place *place, struct sp_wait_kind *out
 const char *sp_wait_kind_of_link(const char *link);
 
 /*
- * The frame of a wait at that place, such as "read (pipe)". With targets it says what the descriptor is, such as
+ * The frame of a wait at that place, such as "read (pipe)". With targets, which may be NULL, it says what the descriptor is, such as
  * "recvfrom tcp 10.0.0.5:5432".
  */
 #define SP_WAIT_LEAF 160U
 struct sp_wait_leaf {
 	char text[SP_WAIT_LEAF];
 	enum sp_waited waited; /* for: never for a processor */
-	bool is_target;        /* the descriptor was looked up */
 };
-void sp_wait_leaf(const char *proc, const struct sp_task_place *place, bool targets,
+struct sp_sockets;
+void sp_wait_leaf(struct sp_sockets *targets, const char *proc, const struct sp_task_place *place,
 		  struct sp_wait_leaf *leaf);
 
 /* What a wait of that kind is for, in the account of a span; NULL is a kind, too. */

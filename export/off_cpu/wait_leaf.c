@@ -7,7 +7,7 @@
 #include "export/off_cpu/descriptor.h"
 #include "export/off_cpu/wait_kind.h"
 
-void sp_wait_leaf(const char *proc, const struct sp_task_place *place, bool targets,
+void sp_wait_leaf(struct sp_sockets *targets, const char *proc, const struct sp_task_place *place,
 		  struct sp_wait_leaf *leaf)
 {
 	char link[SP_DESCRIPTOR_TEXT] = "";
@@ -29,13 +29,10 @@ void sp_wait_leaf(const char *proc, const struct sp_task_place *place, bool targ
 	if (kind.by_descriptor && sp_descriptor_link(proc, place->arg[0], link) && what == NULL)
 		what = sp_wait_kind_of_link(link);
 	leaf->waited = sp_wait_kind_waited(what);
-	if (targets && link[0] != '\0') {
-		sp_descriptor_describe(proc, link, text);
+	if (targets != NULL && link[0] != '\0' &&
+	    sp_descriptor_describe(targets, place, link, text))
 		(void)snprintf(leaf->text, SP_WAIT_LEAF, "%s %s", kind.name, text);
-		leaf->is_target = true;
-		return;
-	}
-	if (what != NULL)
+	else if (what != NULL)
 		(void)snprintf(leaf->text, SP_WAIT_LEAF, "%s (%s)", kind.name, what);
 	else
 		(void)snprintf(leaf->text, SP_WAIT_LEAF, "%s", kind.name);

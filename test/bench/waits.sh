@@ -22,13 +22,15 @@ has_one()
 	[[ $(exporters_in "$WORK") =~ ^[0-9]+$ ]]
 }
 
-# share THREADS SPAN_MS: percent of one processor
+# share THREADS SPAN_MS CONNECTIONS: percent of one processor
 share()
 {
-	local exporter from to host
+	local exporter from to host targets=false
 
-	SPANPROF_OFF_CPU=true SPANPROF_OUTPUT_DIR=$WORK SPANPROF_STATUS_FILE=$WORK/status LD_PRELOAD=$OBJECT \
-		"$BENCH/waits" "$1" "$2" $((BEGIN_S + MEASURED_S + 2)) 2>"$WORK/stderr" &
+	(($3 == 0)) || targets=true
+	SPANPROF_OFF_CPU=true SPANPROF_OFF_CPU_TARGETS=$targets SPANPROF_OUTPUT_DIR=$WORK \
+		SPANPROF_STATUS_FILE=$WORK/status LD_PRELOAD=$OBJECT \
+		"$BENCH/waits" "$1" "$2" $((BEGIN_S + MEASURED_S + 2)) "$3" 2>"$WORK/stderr" &
 	host=$!
 	poll_until 10 has_one
 	exporter=$(exporters_in "$WORK")
@@ -48,16 +50,19 @@ has_ended()
 }
 
 echo 'the exporter, of one processor, beside threads that wait in spans:'
-while read -r threads span_ms target; do
-	percent=$(share "$threads" "$span_ms")
-	printf '  %4d threads, spans of %4d ms   %5.1f %%   %s\n' "$threads" "$span_ms" "$percent" \
-		"$(answer "the exporter beside $threads threads that wait in spans of $span_ms ms, of one processor" \
+while read -r threads span_ms connections target; do
+	percent=$(share "$threads" "$span_ms" "$connections")
+	where=
+	((connections == 0)) || where=" for $connections connections, by their names"
+	printf '  %4d threads, spans of %4d ms%s   %5.1f %%   %s\n' "$threads" "$span_ms" "$where" "$percent" \
+		"$(answer "the exporter beside $threads threads that wait in spans of $span_ms ms$where, of one processor" \
 			"$percent" % "$target")"
 done <<'END'
-10 5000 1
-100 5000 3
-1000 5000 10
-10 100 2
-100 100 10
-1000 100 15
+10 5000 0 1
+100 5000 0 3
+1000 5000 0 10
+10 100 0 2
+100 100 0 10
+1000 100 0 15
+100 100 4000 10
 END

@@ -272,32 +272,6 @@ static void *wait_for_byte(void *arg)
 	return arg;
 }
 
-Test(thread_waits, get_the_name_that_there_was_no_time_for_a_round_later)
-{
-	uint64_t before;
-	pthread_t thread;
-
-	if (emulated())
-		return;
-	core.config.off_cpu_targets = true;
-	cr_assert_eq(pipe(fd), 0);
-	cr_assert_eq(pthread_create(&thread, NULL, wait_for_byte, NULL), 0);
-	while (!done || sum_of(1, "read (pipe)") == 0) {
-		sleep_ms(5);
-		sp_thread_wait_allow(&env.wait, sp_clock_mono_ns());
-		env.wait.names = 0;
-		(void)sp_thread_waits_look(&env, &waits, &part->thread[0]);
-	}
-	before = sum_of(1, "read (pipe)");
-	cr_expect_eq(sum_of(1, "read pipe"), 0);
-	sleep_ms(5);
-	look();
-	cr_expect_gt(sum_of(1, "read pipe"), 0);
-	cr_expect_eq(sum_of(1, "read (pipe)"), before);
-	cr_assert_eq(write(fd[1], "x", 1), 1);
-	pthread_join(thread, NULL);
-}
-
 /* What it waited for when it was seen last, it waited for to its end. */
 Test(thread_waits, go_on_to_the_end_of_a_thread)
 {

@@ -78,7 +78,7 @@ static void read_leaf(int number, struct sp_wait_leaf *leaf)
 	(void)snprintf(text, sizeof(text),
 		       "%d 0x7fffffff 0x1 0x1 0x0 0x0 0x0 0x7ffd3a1b2c40 0x7f12deadbeef\n", number);
 	cr_assert(sp_task_place_parse(text, &place));
-	sp_wait_leaf("/proc/self", &place, false, leaf);
+	sp_wait_leaf(NULL, "/proc/self", &place, leaf);
 }
 
 Test(wait_kind, is_known_by_the_number_of_the_call, .timeout = 20)
