@@ -272,8 +272,8 @@ static void begin_child(void)
 	sp_deferred_work_publish();
 }
 
-/* The deepest call of it takes about a fifth of this. */
-#define BEGIN_STACK_BYTES 65536U
+/* Joining an exporter or starting one takes less than 1 KiB, a message as much again. */
+#define BEGIN_STACK_BYTES 16384U
 
 static void begin_on_own_stack(void)
 {

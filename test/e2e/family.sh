@@ -61,9 +61,8 @@ serve()
 	[[ $all =~ ^[0-9]+$ ]] || fail "$name: $WORKERS workers have these exporters: $all"
 	# Each of them is told to be served.
 	while read -r _ pid; do
-		build/spanprof-run --facts --pid "$pid" >"$WORK/facts"
-		grep -qx 'active yes' "$WORK/facts" ||
-			fail "$name: worker $pid is told of as: $(<"$WORK/facts")"
+		build/spanprof-report --status "$pid" >"$WORK/told" 2>&1 || fail "$name: $(<"$WORK/told")"
+		grep -q '^state *active: ' "$WORK/told" || fail "$name: worker $pid is told of as: $(<"$WORK/told")"
 	done < <(grep '^worker ' "$WORK/$name.out" | head -n 3)
 	finish "$name"
 	for file in "$WORK/$name.status"/*; do

@@ -165,7 +165,7 @@ Test(family, is_refused_before_descriptors_run_out)
 	struct host_double first;
 	struct host_double second;
 
-	program.descriptors = 64 + 2 * 3;
+	program.descriptors = 64 + 2 * 4;
 	start();
 	first = host_make_another();
 	host_start(join);
