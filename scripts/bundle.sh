@@ -53,11 +53,14 @@ done
 rm -rf "$BIN" "$LIB"
 mkdir -p "$BIN" "$BUNDLE"
 install -m 0644 build/libspanprof.so "$LIB"
-install -m 0755 build/spanprof-run scripts/spanprof-{entrypoint,doctor} "$BIN"
+install -m 0755 build/spanprof-run scripts/spanprof-doctor "$BIN"
 install -m 0755 build/launcher "$LIB/spanprof-exporter"
 install -m 0755 build/launcher "$BIN/spanprof-report"
 strip --strip-debug "$LIB/libspanprof.so"
 strip "$BIN"/spanprof-{run,report} "$LIB/spanprof-exporter"
+# No symbolic link: an init container copies the folder once more after a restart, and busybox's cp does not
+# replace links.
+ln "$BIN/spanprof-run" "$BIN/spanprof-entrypoint"
 
 loader=$(patchelf --print-interpreter build/spanprof-exporter)
 install -m 0755 "$(readlink -f "$loader")" "$BUNDLE/ld.so"

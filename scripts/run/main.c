@@ -3,6 +3,10 @@
  * spanprof-run: sets the environment of the profiler and becomes the program. Static, so that it
  * runs in images without a shell or with another C library. Exit status as env(1): 125 its own
  * failure, 126 the program cannot be run, 127 there is no such program.
+ *
+ * Called spanprof-entrypoint it is the ENTRYPOINT of an image: all that follows is the command, which so is
+ * process 1 and gets the signals; and as a static init that starts the server is nothing unusual there, it is
+ * silent about programs that only what they start can be profiled of.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "sampler/base/compiler.h"
@@ -56,11 +61,24 @@ static const char usage[] =
 	"Exit status: that of COMMAND; 125 spanprof-run failed or was used wrongly, 126 COMMAND\n"
 	"cannot be run, 127 there is no such command.\n";
 
+static const char entrypoint[] = "spanprof-entrypoint";
+static const char entrypoint_usage[] =
+	"Usage: spanprof-entrypoint COMMAND [ARGUMENT]...\n"
+	"Runs COMMAND with libspanprof.so preloaded. Meant as ENTRYPOINT of an image.\n"
+	"\n"
+	"  --version, --help\n"
+	"\n"
+	"SPANPROF_DEBUG=true logs each decision. Exit status: that of COMMAND; 125 no command was\n"
+	"given, 126 COMMAND cannot be run, 127 there is no such command.\n";
+
 static const char no_attach[] =
 	"cannot attach to a running process: the loader reads LD_PRELOAD only when a program "
 	"starts. "
 	"Start it again: spanprof-run -- COMMAND (man spanprof, STARTING, has systemd, Kubernetes "
 	"and compose). --check --pid %d examines it";
+
+/* The name that it was called by. */
+static const char *tool = "spanprof-run";
 
 static __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...)
 {
@@ -70,7 +88,15 @@ static __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...)
 	va_start(args, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	sp_line(stderr, "spanprof-run: %s", text);
+	sp_line(stderr, "%s: %s", tool, text);
+}
+
+/* Each decision, for whoever wonders. */
+static bool debugs(void)
+{
+	const char *wish = getenv("SPANPROF_DEBUG");
+
+	return wish != NULL && (strcasecmp(wish, "true") == 0 || strcmp(wish, "1") == 0);
 }
 
 static __attribute__((noreturn)) void out_of_memory(void)
@@ -249,6 +275,7 @@ static void preload_for(const char *path)
 	struct sp_elf object;
 	char so[PATH_MAX];
 	char buf[SP_ELF_INTERP_MAX + 128];
+	bool tells = tool != entrypoint || debugs();
 	const char *why;
 	char *list;
 
@@ -268,15 +295,17 @@ static void preload_for(const char *path)
 		return;
 	}
 	/* These can start others that are not so. */
-	if (t.error == 0 && t.is_static)
+	if (t.error == 0 && t.is_static && tells)
 		complain("%s is statically linked and cannot be profiled; programs that it starts "
 			 "can",
 			 t.path);
-	else if (t.secure != NULL)
+	else if (t.secure != NULL && tells)
 		complain("%s cannot be profiled: %s", t.path, t.secure);
 	list = sp_object_chain(so, getenv("LD_PRELOAD"));
 	if (list == NULL)
 		out_of_memory();
+	if (debugs())
+		complain("running %s with LD_PRELOAD=%s", t.path, list);
 	set("LD_PRELOAD", list);
 	free(list);
 }
@@ -297,12 +326,48 @@ static bool is_elf(const char *path)
 	return true;
 }
 
+/* Becomes the command. */
+static int run(char **command)
+{
+	char path[PATH_MAX];
+	int err = sp_target_find(command[0], path);
+
+	if (err != 0)
+		return cannot_run(command[0], -err);
+	sp_config_capture(environ);
+	if (!sp_config_disabled())
+		preload_for(path);
+	else if (debugs())
+		complain("profiling is switched off");
+	(void)execv(path, command);
+	/* As a shell would: a script without a first line. */
+	if (errno == ENOEXEC && !is_elf(path))
+		(void)execvp(command[0], command);
+	return cannot_run(command[0], errno);
+}
+
+static int be_entrypoint(char **command)
+{
+	tool = entrypoint;
+	if (command[0] != NULL && strcmp(command[0], "--help") == 0)
+		finish(entrypoint_usage);
+	if (command[0] != NULL && strcmp(command[0], "--version") == 0)
+		finish("spanprof-entrypoint " SP_VERSION "\n");
+	command += command[0] != NULL && strcmp(command[0], "--") == 0;
+	if (command[0] != NULL)
+		return run(command);
+	fputs(entrypoint_usage, stderr);
+	return FAILED;
+}
+
 int main(int argc, char **argv)
 {
 	struct choice choice = {.check = false};
 	char path[PATH_MAX];
 	int err;
 
+	if (argc > 0 && strcmp(program_invocation_short_name, entrypoint) == 0)
+		return be_entrypoint(argv + 1);
 	take_options(argc, argv, &choice);
 	if (choice.check && choice.pid != 0 && optind == argc)
 		return sp_check_process(choice.pid);
@@ -314,17 +379,8 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return FAILED;
 	}
+	if (!choice.check)
+		return run(argv + optind);
 	err = sp_target_find(argv[optind], path);
-	if (err != 0)
-		return cannot_run(argv[optind], -err);
-	if (choice.check)
-		return (int)sp_check_program(path);
-	sp_config_capture(environ);
-	if (!sp_config_disabled())
-		preload_for(path);
-	(void)execv(path, argv + optind);
-	/* As a shell would: a script without a first line. */
-	if (errno == ENOEXEC && !is_elf(path))
-		(void)execvp(argv[optind], argv + optind);
-	return cannot_run(argv[optind], errno);
+	return err == 0 ? (int)sp_check_program(path) : cannot_run(argv[optind], -err);
 }

@@ -82,7 +82,7 @@ done
 [[ -z $(profiles_in "$WORK/profiles") ]] || fail "profiled under musl"
 
 # The exporter's libraries are glibc's: nothing of it may be looked for.
-for start in build/spanprof-run scripts/spanprof-entrypoint; do
+for start in build/spanprof-{run,entrypoint}; do
 	run aside "$start" "$HOST" 'a b'
 	expect_same plain aside out rc
 	[[ $(wc -l <"$WORK/aside.err") == 2 ]] || fail "$start: $(<"$WORK/aside.err")"

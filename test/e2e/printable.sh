@@ -40,9 +40,9 @@ run run.label build/spanprof-run --label "$EVIL" true
 run run.pid build/spanprof-run --check --pid "$EVIL"
 cp build/spanprof-run "$WORK/$EVIL/spanprof-run"
 run run.object "$WORK/$EVIL/spanprof-run" true
-cp scripts/spanprof-entrypoint "$WORK/$EVIL"
+cp build/spanprof-entrypoint "$WORK/$EVIL"
 run entrypoint "$WORK/$EVIL/spanprof-entrypoint" true
-run entrypoint.debug SPANPROF_DEBUG=true scripts/spanprof-entrypoint "$WORK/$EVIL/sleep" 0
+run entrypoint.debug SPANPROF_DEBUG=true build/spanprof-entrypoint "$WORK/$EVIL/sleep" 0
 run preload scripts/spanprof-preload --object "$WORK/$EVIL/$EVIL" enable
 run preload.status scripts/spanprof-preload --root "$WORK/$EVIL" --object "/$EVIL/x" status
 run report build/spanprof-report "$WORK/$EVIL/nothing"

@@ -50,7 +50,7 @@ expect_none spanprof-preload.8 "$(missing build/man/spanprof-preload.8 "${option
 
 # Every tool has both, says the one version there is, and its page and --help say how it ends.
 version=$(sed -n 's/.*SP_VERSION "\(.*\)"/\1/p' sampler/base/compiler.h)
-for tool in build/spanprof-{run,report} scripts/spanprof-{doctor,entrypoint,preload}; do
+for tool in build/spanprof-{run,entrypoint,report} scripts/spanprof-{doctor,preload}; do
 	name=${tool##*/}
 	[[ $("$tool" --version) == "$name $version" ]] || { echo "$name --version: $("$tool" --version)"; exit 1; }
 	[[ $("$tool" --help) == [Uu]sage:\ "$name"* ]] || { echo "$name --help"; exit 1; }

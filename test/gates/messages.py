@@ -14,7 +14,7 @@ from pages import known_variables, read, tracked
 LOGS = ("sp_log", "sp_log_limited", "sp_export_log", "sp_export_log_limited", "log", "tell", "warn")
 # Complaints of tools: one line, after the tool's name.
 COMPLAINTS = ("complain", "usage")
-SHELL_TOOLS = ("scripts/spanprof-doctor", "scripts/spanprof-entrypoint", "scripts/spanprof-preload")
+SHELL_TOOLS = ("scripts/spanprof-doctor", "scripts/spanprof-preload")
 FOLDERS = ("sampler/", "preload/", "export/", "scripts/run/")
 LENGTH_MAX = 240
 # Words that nobody outside knows, or that have another meaning in the field (design.md, "Words").
@@ -186,7 +186,7 @@ def main():
         for kind, text, place in found:
             print(f"{kind:6} {text!r:80} {place}")
         return 0
-    known = known_variables() | {"PYROSCOPE_SERVER_ADDRESS", "SPANPROF_"}
+    known = known_variables() | {"PYROSCOPE_SERVER_ADDRESS", "SPANPROF_DEBUG", "SPANPROF_"}
     lines = [(k, t, p) for k, t, p in found if k != "text"]
     for _, text, place in lines:
         check_line(text, place)

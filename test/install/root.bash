@@ -60,7 +60,7 @@ root_make()
 		"$(libraries_of "$HOSTS/spend" | grep -m 1 '/libc\.so\.6$' | xargs dirname)/libfixture-otelc.so"
 	root_add "$root" "$SO" "$PRODUCT/lib/spanprof/libspanprof.so"
 	root_add "$root" "$EXPORTER" "$PRODUCT/lib/spanprof/spanprof-exporter"
-	cp build/spanprof-run scripts/spanprof-entrypoint "$root$PRODUCT/bin"
+	cp build/spanprof-{run,entrypoint} "$root$PRODUCT/bin"
 	chmod -R a+rX "$root"
 }
 

@@ -63,7 +63,7 @@ for suite in bullseye trixie; do
 	fi
 	mkdir -p "$root/src/test"
 	cp -r test/common test/hosts test/otelc test/sdk "$root/src/test"
-	cp build/libspanprof.so build/spanprof-{exporter,run} scripts/spanprof-entrypoint "$root/src"
+	cp build/libspanprof.so build/spanprof-{exporter,run,entrypoint} "$root/src"
 	chroot "$root" sh -ec 'cd /src
 		gcc -O2 -I. -fPIC -shared -o /usr/lib/libfixture-otelc.so test/hosts/lib/fixture_otelc.c test/hosts/lib/fixture_spans.c -lpthread
 		gcc -O2 -I. -o spend test/hosts/spend.c -lfixture-otelc -lpthread
