@@ -290,5 +290,13 @@ if unshare -m true 2>/dev/null; then
 		"$3" "$!"; status=$?; kill "$!"; exit "$status"' noexec "$WORK/noexec" "$LIB" "$DOCTOR" "$NAMED" "${REQUESTS[@]}"
 	found exporter.noexec 1 'the exporter .* may not be executed' 'mounted noexec'
 fi
+# Beside an exporter of the same user that cannot be looked at, as those are that gave up rights.
+printf '%s\n' '#include <sys/prctl.h>' '#include <unistd.h>' \
+	'int main(void) { return prctl(PR_SET_NAME, "spanprof-export") || prctl(PR_SET_DUMPABLE, 0) || pause(); }' |
+	gcc -x c -o "$WORK/hidden" -
+"${AS_NOBODY[@]}" "$WORK/hidden" &
+STARTED+=("$!")
+disown "$!"
+poll_until 20 grep -q spanprof-export "/proc/$!/comm" || fail "no hidden exporter"
 process exporter.rights 1 "the exporter .* may not be executed by this user" 'chmod a+rx' fixture "${POOR[@]}" \
 	LD_PRELOAD="$WORK/half/libspanprof.so" "${REQUESTS[@]}"
