@@ -6,7 +6,7 @@
 source test/e2e/lib.bash
 
 need python3 strace
-readonly LAST='this program traces other processes, and would wait for ours: not profiling it any longer'
+readonly LAST='this program traces other processes, and would wait for the profiler: not profiling it any longer'
 export SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE=250
 
 run plain "$HOSTS/tracer"
