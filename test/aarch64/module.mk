@@ -45,7 +45,7 @@ arm_short = $(call arm_items,$(ARM_SHORT_UNIT_TESTS),,$(ARM_E2E))
 ARM_SHORT_UNIT_TESTS = $(filter-out $(ARM_B)/release/test/unit/export/%,$(ARM_UNIT_TESTS))
 ARM_SHORT_PROGRAMS = $(patsubst $(B)/%,$(ARM_B)/%,$(OTELC_HOSTS) $(OTELC_OLD) $(OTELC_PLUGIN) $(OTELC_DIR)/opener \
 	$(OTELC_DIR)/foreign $(OTELCPP_DIR)/stranger $(patsubst %,$(OTELCPP_DIR)/%/stories,debian $(OTELCPP_MINI)) \
-	$(addprefix $(B)/test/,hosts/calls hosts/starter exporter-stand-in))
+	$(addprefix $(B)/test/,hosts/starter exporter-stand-in))
 
 .PHONY: aarch64 aarch64-all aarch64-build aarch64-short
 aarch64: ## cross-compile everything and run all that can run under qemu's user emulation (installs its packages first)
