@@ -23,7 +23,7 @@
 	X(SPANS_STARTED, "spans_started", 0) \
 	X(SPANS_ENDED, "spans_ended", 0) \
 	X(SPANS_AGED, "spans_aged", 1) \
-	X(SPANS_INTERLEAVED, "spans_unlabelled_interleaved", 2) \
+	X(SAMPLES_INTERLEAVED, "samples_of_interleaved_spans", 2) \
 	X(SIGNALS, "signals", 0) \
 	X(SAMPLES_PUT, "samples_put", 0) \
 	X(UNSAMPLED, "residual_records", 0) \
