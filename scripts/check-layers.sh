@@ -51,9 +51,9 @@ include  ^protobuf-c/                        export/profile/pprof[a-z_]*\.c|expo
 own      \.pb-c\.h$                          export/(profile/pprof|push/push)[a-z_]*\.[ch]|export/report/.*
 include  ^jansson\.h                         export/.*
 include  ^microhttpd\.h                     export/report/serve\.c
-include  ^(elfutils/|dwarf\.h)               export/symbols/(lines|dwarf_index)\.[ch]
-include  ^(libelf\.h|gelf\.h)               export/symbols/(elf_file|symtab|plt|lines|fde_file)\.[ch]
-include  ^lzma\.h                            export/symbols/xz\.c
+include  ^(elfutils/|dwarf\.h)               export/symbols/(builds|elf_file|lines)\.[ch]
+include  ^(libelf\.h|gelf\.h)               export/symbols/(builds|elf_file|lines)\.[ch]
+include  ^lzma\.h                            export/symbols/builds\.c
 include  ^zlib\.h                            export/.*
 include  ^(pthread|threads)\.h               preload/.*|export/.*
 name     dlsym|dlvsym|__libc_dlsym           preload/(elf/(resolve\.[ch]|hook_dl\.c)|sdk/sdk_instances\.c)|export/(symbols/debuginfod|push/libcurl)\.c

@@ -69,7 +69,7 @@
 	X(SAMPLES_UNSENT, "samples_in_lost_batches", 1) \
 	X(WAITS_UNSENT, "waits_in_lost_batches", 1) \
 	X(WAITS_FORGOTTEN, "waits_without_label", 2) \
-	X(SYMBOLS_DROPPED, "symbol_tables_dropped", 0) \
+	X(SYMBOLS_CHANGED, "symbol_files_changed", 2) \
 	X(LINES_OVER_LIMIT, "debug_info_over_limit", 2) \
 	X(LINES_LATE, "lines_not_in_time", 2) \
 	X(PUSH_RETRIED, "push_retries", 0) \

@@ -24,9 +24,7 @@ fuzz_objects = $(patsubst %.c,$(FUZZ_DIR)/%.o,$(filter-out $(1),$(wildcard $(2))
 FUZZ_CONFIG := $(call fuzz_objects,,sampler/config/config*.c sampler/base/fmt.c sampler/base/log.c \
 	sampler/base/seccomp.c sampler/base/text.c)
 FUZZ_ELF := $(call fuzz_objects,,export/util/grow.c export/util/sorted.c export/objects/elf_*.c \
-	export/symbols/elf_*.c export/symbols/symtab.c export/symbols/symbol_sort.c export/symbols/plt.c export/symbols/xz.c \
-	export/symbols/fde_file.c export/symbols/lines.c export/symbols/dwarf_index.c \
-	export/symbols/demangle.c export/util/pool.c sampler/base/text.c sampler/unwind/ehframe_sig.c)
+	export/symbols/builds.c export/symbols/elf_file.c export/symbols/lines.c export/symbols/demangle.c export/util/pool.c sampler/base/text.c sampler/unwind/ehframe_sig.c)
 FUZZ_HTTP := $(call fuzz_objects,,export/push/http.c export/push/libcurl.c \
 	export/push/http_request.c export/push/http_answer.c export/push/backlog.c export/push/backoff.c \
 	export/push/push.c export/push/push_news.c export/push/reply.c export/util/losses.c export/push/request.c \
