@@ -45,7 +45,7 @@ export/report        : export/profile export/util sampler/base
 
 # What may be included or named in which files only: "include" matches <headers>, "name" words.
 readonly ONE_HOME='
-include  ^libunwind                          export/objects/unwind_(snapshot\.c|space\.h)
+include  ^libunwind                          export/objects/unwind_snapshot\.c
 include  ^curl/                              export/push/(http[a-z_]*\.[ch]|(address|libcurl)\.c)
 include  ^protobuf-c/                        export/profile/pprof[a-z_]*\.c|export/push/push\.c|export/report/.*
 own      \.pb-c\.h$                          export/(profile/pprof|push/push)[a-z_]*\.[ch]|export/report/.*
