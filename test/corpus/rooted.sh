@@ -116,7 +116,7 @@ table()
 	[[ $TABLE != waits ]] ||
 		head='| program | version | waits with a stack | not rooted | through generated code | not rooted |'
 	echo "$head"
-	echo '|---|---|---|---|---|---|---|'
+	sed -E 's/[^|]+/---/g' <<<"$head"
 	for name in "${ROOTED[@]}"; do
 		[[ ! -e $ROWS/$name ]] || cat "$ROWS/$name"
 	done

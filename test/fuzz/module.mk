@@ -47,9 +47,9 @@ $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
 $(FUZZ_DIR)/address: $(call fuzz_objects,,export/push/address.c export/push/libcurl.c export/util/redact.c)
 $(FUZZ_DIR)/loaded: $(call fuzz_objects,,export/util/grow.c export/util/sorted.c export/util/hash_index.c \
 	export/objects/modules.c export/objects/mapped.c export/objects/maps.c \
-	export/objects/host_objects.c export/objects/object_file.c export/objects/object_files.c \
-	export/objects/vdso.c export/util/clock.c export/objects/elf_notes.c export/objects/module_name.c \
-	export/objects/module_read.c export/objects/module_serial.c sampler/unwind/object_identity_sig.c \
+	export/objects/host_objects.c export/objects/object_file.c \
+	export/objects/vdso.c export/util/clock.c export/objects/elf_notes.c \
+	sampler/unwind/object_identity_sig.c \
 	sampler/unwind/module_event.c sampler/unwind/module_event_sig.c sampler/region/ring.c \
 	sampler/region/ring_sig.c sampler/base/seccomp.c sampler/base/arena.c sampler/base/text.c)
 $(FUZZ_DIR)/maps: $(call fuzz_objects,,export/objects/maps.c export/util/grow.c \
