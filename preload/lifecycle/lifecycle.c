@@ -146,8 +146,7 @@ static void tell_no_sampling(int err)
 static void tell_tracing(void)
 {
 	sp_log(SP_LOG_WARN, "this program traces other processes, and would wait for the profiler: "
-			    "not profiling it "
-			    "any longer");
+			    "not profiling it any longer");
 }
 
 static void begin_in_handler(void);

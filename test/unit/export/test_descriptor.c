@@ -5,7 +5,6 @@
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -25,6 +24,7 @@
 
 #include "core_double.h"
 #include "export/off_cpu/wait_kind.h"
+#include "test/unit/descriptors.h"
 #include "test/unit/emulated.h"
 #include "test/unit/scratch.h"
 
@@ -91,17 +91,6 @@ static int bound(int family, int kind, union both *address)
 	return s;
 }
 
-static unsigned descriptors(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (readdir(d) != NULL)
-		n++;
-	closedir(d);
-	return n;
-}
-
 /* The program does not notice: no descriptor is left, and no flag of its own has changed. */
 static void expect_both_ends(int family, const char *shown)
 {
@@ -116,12 +105,12 @@ static void expect_both_ends(int family, const char *shown)
 	cr_assert_eq(listen(listener, 1), 0);
 	cr_assert_eq(connect(client, &address.any, sizeof(address)), 0);
 	accepted = accept(listener, NULL, NULL);
-	before = descriptors();
+	before = open_descriptors();
 	cr_expect_str_eq(describe(client), want);
 	cr_expect_str_eq(describe(listener), want, "its own address");
 	cr_expect_str_neq(describe(accepted), want);
 	cr_expect_str_eq(describe(client), want, "it is known by now");
-	cr_expect_eq(descriptors(), before);
+	cr_expect_eq(open_descriptors(), before);
 	cr_expect_eq(fcntl(client, F_GETFL), O_RDWR);
 	cr_expect_eq(fcntl(client, F_GETFD), 0);
 	/* The end of one is the end of the connection. */
@@ -263,14 +252,14 @@ Test(descriptor, that_has_become_something_else_is_not_named)
 	place.arg[0] = (uint64_t)bound(AF_INET, SOCK_STREAM, &address);
 	cr_assert(sp_descriptor_link("/proc/self", place.arg[0], link));
 	cr_assert_eq(pipe(fd), 0);
-	before = descriptors();
+	before = open_descriptors();
 	cr_assert_eq(dup2(fd[0], (int)place.arg[0]), (int)place.arg[0]);
 	cr_expect_not(sp_descriptor_describe(&sockets, &place, link, text));
 	cr_assert_eq(dup2(socket(AF_INET, SOCK_STREAM, 0), (int)place.arg[0]), (int)place.arg[0]);
 	cr_expect_not(sp_descriptor_describe(&sockets, &place, link, text));
 	cr_assert_eq(close((int)place.arg[0]), 0);
 	cr_expect_not(sp_descriptor_describe(&sockets, &place, link, text));
-	cr_expect_eq(descriptors(), before, "the one is closed, and another was opened");
+	cr_expect_eq(open_descriptors(), before, "the one is closed, and another was opened");
 	cr_expect_str_eq(core.log, "");
 }
 
