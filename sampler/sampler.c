@@ -200,7 +200,7 @@ int sp_sampler_begin(const struct sp_config *cfg)
 
 bool sp_sampler_forked(void)
 {
-	struct sp_span_entry e;
+	struct sp_span_record active;
 
 	sp_process_forked();
 	sp_counters_reset();
@@ -214,5 +214,6 @@ bool sp_sampler_forked(void)
 	sp_module_event_forked();
 	sp_thread_forked();
 	sp_span_forked();
-	return sp_thread_own != NULL && sp_span_stack_peek(&sp_thread_own->spans, &e);
+	return sp_thread_own != NULL &&
+	       sp_span_stack_peek(&sp_thread_own->spans, &active) != SP_SPAN_NONE;
 }

@@ -45,15 +45,15 @@ export/report        : export/profile export/util sampler/base
 
 # What may be included or named in which files only: "include" matches <headers>, "name" words.
 readonly ONE_HOME='
-include  ^libunwind                          export/objects/unwind_(snapshot\.c|space\.h)
+include  ^libunwind                          export/objects/unwind_snapshot\.c
 include  ^curl/                              export/push/(http[a-z_]*\.[ch]|(address|libcurl)\.c)
 include  ^protobuf-c/                        export/profile/pprof[a-z_]*\.c|export/push/push\.c|export/report/.*
 own      \.pb-c\.h$                          export/(profile/pprof|push/push)[a-z_]*\.[ch]|export/report/.*
 include  ^jansson\.h                         export/.*
 include  ^microhttpd\.h                     export/report/serve\.c
-include  ^(elfutils/|dwarf\.h)               export/symbols/(lines|dwarf_index)\.[ch]
-include  ^(libelf\.h|gelf\.h)               export/symbols/(elf_file|symtab|plt|lines|fde_file)\.[ch]
-include  ^lzma\.h                            export/symbols/xz\.c
+include  ^(elfutils/|dwarf\.h)               export/symbols/(builds|elf_file|lines)\.[ch]
+include  ^(libelf\.h|gelf\.h)               export/symbols/(builds|elf_file|lines)\.[ch]
+include  ^lzma\.h                            export/symbols/builds\.c
 include  ^zlib\.h                            export/.*
 include  ^(pthread|threads)\.h               preload/.*|export/.*
 name     dlsym|dlvsym|__libc_dlsym           preload/(elf/(resolve\.[ch]|hook_dl\.c)|sdk/sdk_instances\.c)|export/(symbols/debuginfod|push/libcurl)\.c

@@ -23,21 +23,17 @@
 /* The usual default; libdw and libcurl need no more. */
 #define STACK_BYTES ((size_t)(8 * MIB))
 /*
- * Memory for everything except symbols: samples of an interval (25 MiB at most), eight profiles
- * that wait (some MiB each), span names (17 MiB), libcurl, TLS and the C library (30 MiB), debug
- * information while it is read. About 30 MiB in all were measured; this is the worst case.
+ * Half of it for symbols (export/symbols/builds.c), the rest for samples of an interval (25 MiB at
+ * most), eight profiles that wait (some MiB each), span names (17 MiB), libcurl, TLS and the C
+ * library (30 MiB). About 30 MiB in all were measured; this is the worst case.
  */
-#define DATA_BASE (256 * MIB)
+#define DATA (512 * MIB)
 /*
- * Memory for symbols, as a multiple of SPANPROF_SYMBOL_CACHE_MB. While a new cache is built, the old one
- * is still there, and what is read of a file takes more memory than what is kept of it.
+ * Address space has to be larger: objects and their debug files are mapped whole, read-only, which
+ * costs no memory that the kernel could not take back, and does not count as data. Debug files of
+ * browsers have 2 to 4 GiB; one more is opened before others are closed (SP_ELF_MAPPED_MAX).
  */
-#define DATA_PER_CACHE UINT64_C(3)
-/*
- * Address space has to be larger: objects and their debug files are mapped whole, which costs no
- * memory that the kernel could not take back. Debug files of browsers have 2 to 4 GiB.
- */
-#define MAPPED (8192 * MIB)
+#define MAPPED (16384 * MIB)
 #define CGROUP2_MAGIC 0x63677270 /* linux/magic.h: CGROUP2_SUPER_MAGIC */
 
 static void raise_to_hard(__rlimit_resource_t resource)
@@ -122,13 +118,11 @@ static void lower(__rlimit_resource_t resource, uint64_t bytes)
 	(void)setrlimit(resource, &limit);
 }
 
-void sp_limits_memory(uint32_t symbol_cache_mb)
+void sp_limits_memory(void)
 {
-	uint64_t data = DATA_BASE + DATA_PER_CACHE * symbol_cache_mb * MIB;
-
 	/* RLIMIT_DATA: private writable memory, which counts against a container's limit. */
-	lower(RLIMIT_DATA, data);
-	lower(RLIMIT_AS, data + MAPPED + SP_LIMITS_REGIONS);
+	lower(RLIMIT_DATA, DATA);
+	lower(RLIMIT_AS, DATA + MAPPED + SP_LIMITS_REGIONS);
 }
 
 /*

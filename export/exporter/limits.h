@@ -25,8 +25,8 @@ int sp_limits_on_large_stack(int (*fn)(void));
 /* Address space that sp_limits_memory() leaves for the regions of all processes. */
 #define SP_LIMITS_REGIONS (UINT64_C(8) << 30)
 
-/* Limits memory, depending on how much symbols may take (SPANPROF_SYMBOL_CACHE_MB). */
-void sp_limits_memory(uint32_t symbol_cache_mb);
+/* Limits memory and addresses. */
+void sp_limits_memory(void);
 
 /*
  * Makes the kernel choose us instead of the host when memory runs out, unless that would kill both.

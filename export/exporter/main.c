@@ -34,7 +34,7 @@ static const struct sp_config *configure(void)
 
 	sp_config_capture(environ);
 	sp_config_parse(&config);
-	sp_limits_memory(config.symbol_cache_mb);
+	sp_limits_memory();
 	return &config;
 }
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "export/profile/encode.h"
-#include "export/symbols/debug_file.h"
+#include "export/symbols/builds.h"
 #include "export/symbols/debuginfod.h"
 #include "export/util/clock.h"
 #include "export/util/log.h"
@@ -73,7 +73,6 @@ struct sp_symbols *sp_symbols_new(const struct sp_core_ops *ops, sp_symbols_paus
 				      "loaded: install it");
 	}
 	options.mode = ops->config->symbolize;
-	options.bytes = (size_t)ops->config->symbol_cache_mb << 20;
 	options.fetch = s->debuginfod != NULL ? fetch : NULL;
 	options.fetch_arg = s;
 	s->symbolizer = sp_symbolizer_new(NULL, &options);
@@ -104,16 +103,19 @@ static void count_losses(struct sp_symbols *s)
 	struct sp_symbolizer_losses now;
 
 	sp_symbolizer_losses(s->symbolizer, &now);
-	ops->counter_add(ops->arg, SP_COUNT_SYMBOLS_DROPPED, now.evicted - s->counted.evicted);
+	ops->counter_add(ops->arg, SP_COUNT_SYMBOLS_CHANGED, now.changed - s->counted.changed);
 	ops->counter_add(ops->arg, SP_COUNT_LINES_OVER_LIMIT,
 			 now.over_limit - s->counted.over_limit);
 	ops->counter_add(ops->arg, SP_COUNT_LINES_LATE, now.late - s->counted.late);
 	if (now.over_limit != 0 && s->counted.over_limit == 0)
-		sp_export_log(
-			ops, SP_LOG_INFO,
-			"an object has no lines: its debug information is larger than half of "
-			"SPANPROF_SYMBOL_CACHE_MB (%u)",
-			ops->config->symbol_cache_mb);
+		sp_export_log(ops, SP_LOG_INFO,
+			      "an object has no lines: its debug information is compressed and "
+			      "needs more than %u MiB of memory",
+			      (unsigned)(SP_BUILD_UNPACKED_MAX >> 20));
+	if (now.changed != s->counted.changed)
+		sp_export_log(ops, SP_LOG_WARN,
+			      "functions of an object have no names: its file was cut off or "
+			      "overwritten while it was in use; replace such files by rename");
 	s->counted = now;
 }
 

@@ -21,7 +21,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "export/objects/object_files.h"
 #include "export/util/clock.h"
 #include "export/util/grow.h"
 #include "export/util/sorted.h"

@@ -7,14 +7,16 @@
 #define _GNU_SOURCE
 #include "export/objects/modules.h"
 
+#include <elf.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/objects/module_name.h"
-#include "export/objects/module_read.h"
-#include "export/objects/module_serial.h"
 #include "export/util/grow.h"
+#include "export/util/hash_index.h"
+
+#define SP_MODULE_PATH_BYTES 1024U
 
 struct item {
 	struct sp_module mod;
@@ -34,6 +36,178 @@ struct sp_modules {
 	uint32_t interval;
 	uint32_t epoch;
 };
+
+static uint64_t page_down(uint64_t a)
+{
+	return a & ~(uint64_t)4095;
+}
+
+static uint64_t page_up(uint64_t a)
+{
+	return page_down(a + 4095);
+}
+
+static void read_load(struct sp_module *mod, const struct sp_object_load *l)
+{
+	uint64_t start = mod->bias + l->vaddr;
+
+	if ((l->flags & PF_X) == 0)
+		return;
+	if (start < mod->lo)
+		mod->lo = start;
+	if (start + l->memsz > mod->hi)
+		mod->hi = start + l->memsz;
+	if (mod->segments < SP_MODULE_SEGMENTS)
+		mod->segment[mod->segments++] = (struct sp_segment){
+			.start = page_down(start),
+			.end = page_up(start + l->memsz),
+			.offset = page_down(l->offset),
+		};
+}
+
+/* All but names, serial and epochs, of an object whose file is known. */
+static void read_object(struct sp_module *mod, const struct sp_host_object *object)
+{
+	const struct sp_object_file *f = object->file;
+
+	memset(mod, 0, sizeof(*mod));
+	mod->bias = object->bias;
+	mod->phdr = object->bias + f->phdr;
+	mod->lo = UINT64_MAX;
+	mod->main = object->main;
+	mod->vdso = f->vdso;
+	for (unsigned i = 0; i < f->loads; i++)
+		read_load(mod, &f->load[i]);
+	mod->build_id_len = f->build_id_len;
+	memcpy(mod->build_id, f->build_id, f->build_id_len);
+}
+
+/* The same build at the same place. */
+static bool is_same(const struct sp_module *a, const struct sp_module *b)
+{
+	return a->bias == b->bias && a->phdr == b->phdr && a->hi == b->hi &&
+	       a->build_id_len == b->build_id_len &&
+	       memcmp(a->build_id, b->build_id, sizeof(a->build_id)) == 0;
+}
+
+/* The same as the handler found it. */
+static void read_event(struct sp_module *mod, const struct sp_module_event *s)
+{
+	memset(mod, 0, sizeof(*mod));
+	mod->bias = s->bias;
+	mod->phdr = s->phdr;
+	mod->lo = UINT64_MAX;
+	for (uint64_t i = 0; i < s->loads && i < SP_MODULE_EVENT_LOADS; i++)
+		read_load(mod, &(struct sp_object_load){.flags = (uint32_t)s->load[i].flags,
+							.offset = s->load[i].offset,
+							.vaddr = s->load[i].vaddr,
+							.memsz = s->load[i].memsz});
+	mod->build_id_len = s->build_id_len <= SP_BUILD_ID_MAX ? (uint8_t)s->build_id_len : 0;
+	memcpy(mod->build_id, s->build_id, mod->build_id_len);
+}
+
+static void set_paths(struct sp_module *mod, const char *text)
+{
+	mod->path = text;
+	mod->shown = text + SP_MODULE_PATH_BYTES;
+	mod->name = strrchr(mod->shown, '/') != NULL ? strrchr(mod->shown, '/') + 1 : mod->shown;
+}
+
+/* A path that is too long becomes empty. */
+static void put(char *to, const char *path)
+{
+	size_t len = strlen(path);
+
+	memcpy(to, path, len < SP_MODULE_PATH_BYTES ? len + 1 : 0);
+}
+
+static void put_cut(char *to, const char *path, size_t len)
+{
+	len = len < SP_MODULE_PATH_BYTES ? len : SP_MODULE_PATH_BYTES - 1;
+	memcpy(to, path, len);
+	to[len] = '\0';
+}
+
+/*
+ * The path to open, the path to show and the name of a module that is otherwise complete: by the path that the
+ * kernel has for its mappings, even if the loader has another one. They lie in text. proc is "/proc/PID".
+ */
+static void name_object(struct sp_module *mod, const char *proc,
+			const struct sp_host_object *object, char text[2 * SP_MODULE_PATH_BYTES])
+{
+	static const char deleted[] = " (deleted)";
+	const struct sp_object_file *f = object->file;
+	size_t len = strlen(f->mapped);
+	size_t tail = sizeof(deleted) - 1;
+
+	if (len > tail && strcmp(f->mapped + len - tail, deleted) == 0)
+		len -= tail;
+	/* The program itself can be opened by this link even when its file was replaced. */
+	if (object->main)
+		(void)snprintf(text, SP_MODULE_PATH_BYTES, "%s/exe", proc);
+	else
+		put(text, f->path != NULL ? f->path : "");
+	put_cut(text + SP_MODULE_PATH_BYTES, f->mapped, len);
+	set_paths(mod, text);
+}
+
+/*
+ * The loader's path is what the host says, and whoever may write to its memory. We may have more rights
+ * than whoever wrote it, so it is shown and leads to no file.
+ */
+static void name_event(struct sp_module *mod, const char *path, char text[2 * SP_MODULE_PATH_BYTES])
+{
+	put(text, "");
+	put_cut(text + SP_MODULE_PATH_BYTES, path, strlen(path));
+	set_paths(mod, text);
+}
+
+/* Objects beyond these get numbers that nobody else gets. */
+#define KNOWN_MAX 4096U
+
+/*
+ * Two hashes of 64 bits over what distinguishes objects. They are too long to be equal by chance,
+ * and somebody who makes them equal on purpose mixes up only the names in a profile of his own.
+ */
+static void identify(const struct sp_module *m, uint64_t key[2])
+{
+	key[0] = sp_hash_add_bytes(0, m->build_id, m->build_id_len);
+	key[0] = sp_hash_add(key[0], m->bias);
+	key[1] = sp_hash_add_bytes(key[0], &m->phdr, sizeof(m->phdr));
+	key[1] = sp_hash_add_bytes(key[1], m->shown, strlen(m->shown));
+}
+
+/*
+ * Numbers of objects, by which cached names and lines are found. Processes of a family have the same objects at
+ * the same addresses, and an object that a process has unloaded may come back at the same place. Such an
+ * object has one number for all of them, so that it is read once. Never 0.
+ */
+static uint32_t serial_of(const struct sp_module *module)
+{
+	static struct {
+		uint64_t key[2];
+		uint32_t serial;
+	} known[KNOWN_MAX];
+	static struct sp_hash_index by_key;
+	static uint32_t n;
+	static uint32_t serials;
+	uint64_t key[2];
+	uint32_t i;
+
+	/* Without a build id the path may be another file's by now. */
+	if (module->build_id_len == 0)
+		return ++serials;
+	identify(module, key);
+	for (uint32_t step = 0; sp_hash_index_next(&by_key, (uint32_t)key[1], &step, &i);)
+		if (known[i].key[0] == key[0] && known[i].key[1] == key[1])
+			return known[i].serial;
+	serials++;
+	if (n < KNOWN_MAX && sp_hash_index_put(&by_key, (uint32_t)key[1], n)) {
+		memcpy(known[n].key, key, sizeof(key));
+		known[n++].serial = serials;
+	}
+	return serials;
+}
 
 /* The handler may compute another end of an object than its file has. */
 static bool is_told_of(const struct sp_module *a, const struct sp_module *b)
@@ -105,9 +279,9 @@ static void name_by_file(const struct sp_modules *m, struct item *it)
 
 	if (it->mod.path[0] != '\0' || object == NULL)
 		return;
-	sp_module_read(&mod, object);
+	read_object(&mod, object);
 	if (is_told_of(&it->mod, &mod))
-		sp_module_name(&it->mod, sp_host_objects_proc(m->host), object, it->text);
+		name_object(&it->mod, sp_host_objects_proc(m->host), object, it->text);
 }
 
 static void see(struct sp_modules *m, const struct sp_host_object *object)
@@ -119,11 +293,11 @@ static void see(struct sp_modules *m, const struct sp_host_object *object)
 		see_unknown(m, object);
 		return;
 	}
-	sp_module_read(&mod, object);
+	read_object(&mod, object);
 	n = alive_upto(m, mod.lo);
 	if (n == 0)
 		return;
-	if (sp_module_same(&m->alive[n - 1]->mod, &mod))
+	if (is_same(&m->alive[n - 1]->mod, &mod))
 		m->alive[n - 1]->seen = true;
 	name_by_file(m, m->alive[n - 1]);
 }
@@ -141,7 +315,7 @@ static int add(struct sp_modules *m, struct item *it)
 	it->mod.born = m->epoch;
 	it->mod.died = SP_EPOCH_ALIVE;
 	it->seen = true;
-	it->mod.serial = sp_module_serial(&it->mod);
+	it->mod.serial = serial_of(&it->mod);
 	at = alive_upto(m, it->mod.lo);
 	memmove(m->alive + at + 1, m->alive + at, (m->alive_n - at) * sizeof(struct item *));
 	m->alive[at] = it;
@@ -156,7 +330,7 @@ static int add_object(struct sp_modules *m, const struct sp_host_object *object)
 
 	if (!object->file->known)
 		return 0;
-	sp_module_read(&mod, object);
+	read_object(&mod, object);
 	/* Kept out by itself, by an announced object, or by one that is not yet found gone. */
 	if (mod.lo >= mod.hi || is_kept_out(m, &mod))
 		return 0;
@@ -164,7 +338,7 @@ static int add_object(struct sp_modules *m, const struct sp_host_object *object)
 	if (it == NULL)
 		return -ENOMEM;
 	it->mod = mod;
-	sp_module_name(&it->mod, sp_host_objects_proc(m->host), object, it->text);
+	name_object(&it->mod, sp_host_objects_proc(m->host), object, it->text);
 	return add(m, it);
 }
 
@@ -235,13 +409,13 @@ void sp_modules_take_event(struct sp_modules *m, const struct sp_module_event *s
 		return;
 	memcpy(path, s->path, sizeof(path));
 	path[sizeof(path) - 1] = '\0';
-	sp_module_read_event(&it->mod, s);
+	read_event(&it->mod, s);
 	n = alive_upto(m, it->mod.lo);
 	known = n != 0 && is_told_of(&m->alive[n - 1]->mod, &it->mod);
 	/* Usually it is known. If not, it may be mapped still, and gone at the next refresh. */
 	if (!known && sp_host_objects_due(m->host))
 		(void)sp_host_objects_refresh(m->host);
-	sp_module_name_event(&it->mod, path, it->text);
+	name_event(&it->mod, path, it->text);
 	if (!known || it->mod.build_id_len == 0)
 		name_by_file(m, it);
 	if (known &&

@@ -20,6 +20,7 @@
 
 #include "export/objects/elf_notes.h"
 #include "export/objects/vdso.h"
+#include "export/util/grow.h"
 #include "sampler/base/arch_sig.h"
 
 #define SP_PHDRS_MAX 64U
@@ -149,7 +150,7 @@ static bool is_our_elf(const Elf64_Ehdr *eh)
 
 static bool parse(struct sp_object_file *f, const struct source *s)
 {
-	Elf64_Phdr ph[SP_PHDRS_MAX];
+	Elf64_Phdr ph[SP_PHDRS_MAX] = {{0}};
 	Elf64_Ehdr eh;
 
 	if (!read_exactly(s, &eh, sizeof(eh), 0) || !is_our_elf(&eh) ||
@@ -258,8 +259,21 @@ static int read_file(struct sp_object_file *f, const struct sp_object_host *host
 	return f->path != NULL ? 0 : -ENOMEM;
 }
 
-struct sp_object_file *sp_object_file_new(const struct sp_object_host *host,
-					  const struct sp_map *map, const char *mapped)
+static void free_file(struct sp_object_file *f)
+{
+	if (f == NULL)
+		return;
+	free(f->mapped);
+	free(f->path);
+	free(f);
+}
+
+/*
+ * Finds and reads the file of a mapping. mapped is its path. NULL when out of memory or descriptors; then it is
+ * worth another try.
+ */
+static struct sp_object_file *new_file(const struct sp_object_host *host, const struct sp_map *map,
+				       const char *mapped)
 {
 	static uint32_t serials;
 	struct sp_object_file *f = calloc(1, sizeof(*f));
@@ -281,19 +295,10 @@ struct sp_object_file *sp_object_file_new(const struct sp_object_host *host,
 	else if (err == 0 && !f->vdso)
 		err = read_file(f, host, map);
 	if (err != 0) {
-		sp_object_file_free(f);
+		free_file(f);
 		return NULL;
 	}
 	return f;
-}
-
-void sp_object_file_free(struct sp_object_file *f)
-{
-	if (f == NULL)
-		return;
-	free(f->mapped);
-	free(f->path);
-	free(f);
 }
 
 /* Without access time and number of links, which do not depend on the contents. */
@@ -303,7 +308,8 @@ static bool same(const struct stat *a, const struct stat *b)
 	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-bool sp_object_file_unchanged(const struct sp_object_file *f)
+/* False if the file at its path is no longer the one that was read. */
+static bool is_unchanged(const struct sp_object_file *f)
 {
 	struct stat st;
 
@@ -330,4 +336,122 @@ bool sp_object_file_read(const struct sp_object_file *f, uint64_t offset, void *
 		return false;
 	memset((char *)out + got, 0, bytes - (size_t)got);
 	return true;
+}
+
+/* The list of the files that a host has mapped: usually a few hundred, looked up in the order in which they lie in memory. */
+struct sp_object_files_entry {
+	struct sp_object_file *file;
+	bool seen;
+};
+
+struct query {
+	const struct sp_object_host *host;
+	const struct sp_map *map;
+	const char *path;
+};
+
+/*
+ * A file that was deleted has another path now. Its inode belongs to no other file as long as it is
+ * mapped.
+ */
+bool sp_object_files_deleted(const struct sp_object_file *f, const char *path)
+{
+	size_t len = strlen(f->mapped);
+
+	return strncmp(path, f->mapped, len) == 0 && strcmp(path + len, " (deleted)") == 0;
+}
+
+static bool is_of(const struct sp_object_file *f, const struct sp_map *map, const char *path)
+{
+	return f->inode == map->inode && f->device == map->device &&
+	       (strcmp(f->mapped, path) == 0 || sp_object_files_deleted(f, path));
+}
+
+static int add(struct sp_object_files *all, const struct query *q,
+	       const struct sp_object_file **out)
+{
+	struct sp_object_file *f;
+
+	if (all->n == SP_OBJECT_FILES_MAX)
+		return -E2BIG;
+	if (!SP_GROW(all->entry, all->cap, all->n + 1, SP_OBJECT_FILES_MAX))
+		return -ENOMEM;
+	f = new_file(q->host, q->map, q->path);
+	if (f == NULL)
+		return -ENOMEM;
+	all->hint = all->n;
+	all->entry[all->n++] = (struct sp_object_files_entry){.file = f, .seen = true};
+	*out = f;
+	return 0;
+}
+
+/*
+ * What was read of a file stays true when it is deleted. It can still be read by the program's own
+ * link, or by a privileged one, but no longer by its path.
+ */
+static int reopen(struct sp_object_files *all, const struct query *q,
+		  const struct sp_object_files_entry *known, const struct sp_object_file **out)
+{
+	size_t at = (size_t)(known - all->entry);
+	int err = add(all, q, out);
+
+	if (err != 0 || (*out)->known)
+		return err;
+	free_file(all->entry[--all->n].file);
+	all->hint = at;
+	all->entry[at].seen = true;
+	*out = all->entry[at].file;
+	return 0;
+}
+
+/* Each file is opened once, and again if another one with its inode replaced it. */
+int sp_object_files_get(struct sp_object_files *all, const struct sp_object_host *host,
+			const struct sp_map *map, const char *mapped,
+			const struct sp_object_file **out)
+{
+	const struct query q = {.host = host, .map = map, .path = mapped};
+
+	/* The lines of a file are adjacent, so the search begins where the last one ended. */
+	for (size_t n = 0; n < all->n; n++, all->hint++) {
+		struct sp_object_files_entry *f = &all->entry[all->hint % all->n];
+
+		if (!is_of(f->file, map, mapped))
+			continue;
+		if (f->seen || is_unchanged(f->file)) {
+			f->seen = true;
+			*out = f->file;
+			return 0;
+		}
+		if (f->file->known && sp_object_files_deleted(f->file, mapped))
+			return reopen(all, &q, f, out);
+	}
+	return add(all, &q, out);
+}
+
+void sp_object_files_drop_unused(struct sp_object_files *all)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < all->n; i++) {
+		if (all->entry[i].seen)
+			all->entry[kept++] = all->entry[i];
+		else
+			free_file(all->entry[i].file);
+	}
+	all->n = kept;
+	sp_object_files_give_up(all);
+}
+
+void sp_object_files_give_up(struct sp_object_files *all)
+{
+	for (size_t i = 0; i < all->n; i++)
+		all->entry[i].seen = false;
+}
+
+void sp_object_files_fini(struct sp_object_files *all)
+{
+	for (size_t i = 0; i < all->n; i++)
+		free_file(all->entry[i].file);
+	free(all->entry);
+	memset(all, 0, sizeof(*all));
 }

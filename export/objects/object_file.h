@@ -52,18 +52,36 @@ struct sp_object_host {
 	const char *exe;  /* what its exe points to, "" = not readable */
 };
 
-/*
- * Finds and reads the file of a mapping. mapped is its path. NULL when out of memory or
- * descriptors; then it is worth another try.
- */
-struct sp_object_file *sp_object_file_new(const struct sp_object_host *host,
-					  const struct sp_map *map, const char *mapped);
-void sp_object_file_free(struct sp_object_file *f);
-
-/* False if the file at its path is no longer the one that was read. */
-bool sp_object_file_unchanged(const struct sp_object_file *f);
-
 /* Bytes of the file from offset on, and zeros behind its end. False if it is not there any more. */
 bool sp_object_file_read(const struct sp_object_file *f, uint64_t offset, void *out, size_t bytes);
+
+#define SP_OBJECT_FILES_MAX 4096U
+
+/* Zero it at first use. */
+struct sp_object_files {
+	struct sp_object_files_entry *entry;
+	size_t n;
+	size_t cap;
+	size_t hint; /* modulo n: the one that was asked for last */
+};
+
+void sp_object_files_fini(struct sp_object_files *all);
+
+/*
+ * The file of a mapping, whose path is `mapped`. It lives until a sp_object_files_drop_unused()
+ * before which it was not looked up. 0, -E2BIG if there are too many, -ENOMEM.
+ */
+int sp_object_files_get(struct sp_object_files *all, const struct sp_object_host *host,
+			const struct sp_map *map, const char *mapped,
+			const struct sp_object_file **out);
+
+/* All mappings were looked up: files that were not are dropped. */
+void sp_object_files_drop_unused(struct sp_object_files *all);
+
+/* Not all could be looked up, so nothing is dropped. */
+void sp_object_files_give_up(struct sp_object_files *all);
+
+/* True if path is what the kernel calls the file after it was deleted. */
+bool sp_object_files_deleted(const struct sp_object_file *f, const char *path);
 
 #endif

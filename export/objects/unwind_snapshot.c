@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks snapshots by libunwind, which sees no more than unwind_space.h shows it. Context: the exporter. */
+/*
+ * Walks snapshots by libunwind. Its remote interface asks for everything through functions of ours, so it
+ * reads no memory by itself: it sees the registers and the copied stack of one snapshot, and the host's
+ * objects. The address space is ours, so nothing is cached about objects that may be gone. Context: the
+ * exporter.
+ */
 #include "export/objects/unwind_snapshot.h"
 
 #include <stdlib.h>
@@ -7,18 +12,211 @@
 
 #include <libunwind.h>
 
-#include "export/objects/call_site.h"
 #include "export/objects/mapped.h"
-#include "export/objects/unwind_space.h"
 #include "sampler/base/arch_sig.h"
 
 /* The first page is never code. A return address in it is not a pointer. */
 #define SP_CODE_START 4096U
+
+/* Zero at first, but for the host's objects. */
+struct space {
+	unw_addr_space_t space; /* both NULL before it is opened */
+	struct sp_mapped *mapped;
+	const struct sp_host_objects *host;
+	struct sp_unwinder_stack stack;
+	uint64_t reg[SP_ARCH_REGS]; /* of the snapshot, and what was found out */
+	uint64_t function;          /* where that of the last pc asked for begins */
+	bool describing;            /* call frame information is being read */
+	bool described;             /* call frame information was found for the last pc asked for */
+	bool denied;                /* this step needed memory that is not there */
+	bool cut;                   /* the walk went on where the copy of the stack ends */
+};
+
 struct sp_unwinder {
-	struct sp_unwind_space from;
+	struct space from;
 	bool is_blocked; /* the frame pointer is not known */
 	struct sp_unwinder_memory memory;
 };
+
+/*
+ * Part of the library's interface for remote unwinding, although in none of its headers (1.6.2):
+ * searches the table of an .eh_frame_hdr through the accessors.
+ */
+#define search_unwind_table UNW_OBJ(dwarf_search_unwind_table)
+extern int search_unwind_table(unw_addr_space_t as, unw_word_t ip, unw_dyn_info_t *di,
+			       unw_proc_info_t *pi, int need_unwind_info, void *arg);
+
+/* The form of .eh_frame_hdr that every linker writes. */
+#define SP_EH_HDR_VERSION 1
+#define SP_EH_PCREL_SDATA4 0x1b
+#define SP_EH_UDATA4 0x03
+#define SP_EH_DATAREL_SDATA4 0x3b
+
+struct eh_frame_hdr {
+	uint8_t version;
+	uint8_t frame_encoding;
+	uint8_t count_encoding;
+	uint8_t table_encoding;
+	int32_t frame;
+	uint32_t count;
+};
+
+static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi,
+			  int need_unwind_info, void *arg)
+{
+	struct space *s = arg;
+	struct sp_mapped_object object;
+	struct eh_frame_hdr hdr;
+	unw_dyn_info_t di;
+	int rc;
+
+	s->described = false;
+	if (!sp_mapped_find(s->mapped, ip, &object) || object.eh_frame_hdr == 0 ||
+	    !sp_mapped_read(s->mapped, object.eh_frame_hdr, &hdr, sizeof(hdr)))
+		return -UNW_ENOINFO;
+	if (hdr.version != SP_EH_HDR_VERSION || hdr.frame_encoding != SP_EH_PCREL_SDATA4 ||
+	    hdr.count_encoding != SP_EH_UDATA4 || hdr.table_encoding != SP_EH_DATAREL_SDATA4)
+		return -UNW_ENOINFO;
+	memset(&di, 0, sizeof(di));
+	di.format = UNW_INFO_FORMAT_REMOTE_TABLE;
+	di.start_ip = object.lo;
+	di.end_ip = object.hi;
+	di.u.rti.segbase = object.eh_frame_hdr;
+	di.u.rti.table_data = object.eh_frame_hdr + sizeof(hdr);
+	/* In words; a row is two numbers of 4 bytes. */
+	di.u.rti.table_len = hdr.count;
+	s->describing = true;
+	rc = search_unwind_table(as, ip, &di, pi, need_unwind_info, arg);
+	s->describing = false;
+	s->described = rc == 0;
+	s->function = rc == 0 ? pi->start_ip : 0;
+	return rc;
+}
+
+/* The signatures are libunwind's. */
+// NOLINTBEGIN(readability-non-const-parameter)
+static void put_unwind_info(unw_addr_space_t as, unw_proc_info_t *pi, void *arg)
+{
+	(void)as;
+	(void)pi;
+	(void)arg;
+}
+
+static int no_dyn_info_list(unw_addr_space_t as, unw_word_t *at, void *arg)
+{
+	(void)as;
+	(void)at;
+	(void)arg;
+	return -UNW_ENOINFO;
+}
+
+/* The copied stack first: no object lies there. */
+static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *value, int write, void *arg)
+{
+	struct space *s = arg;
+	const struct sp_unwinder_stack *stack = &s->stack;
+	uint64_t at = addr - stack->at;
+
+	(void)as;
+	if (write != 0)
+		return -UNW_EINVAL;
+	if (addr >= stack->at && at < stack->bytes) {
+		if (stack->bytes - at < sizeof(*value))
+			return -UNW_EINVAL;
+		memcpy(value, stack->copy + at, sizeof(*value));
+		return 0;
+	}
+	if (sp_mapped_read(s->mapped, addr, value, sizeof(*value)))
+		return 0;
+	/*
+	 * Call frame information of C++ contains a pointer, in data, to its personality routine.
+	 * Nobody needs that here, but without it libunwind rejects the rest.
+	 */
+	if (s->describing && sp_mapped_is_data(s->mapped, addr)) {
+		*value = 0;
+		return 0;
+	}
+	s->denied = true;
+	s->cut |= addr >= stack->at && stack->has_more;
+	return -UNW_EINVAL;
+}
+
+/* libunwind's register numbers are DWARF's, on both processors. */
+static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *value, int write,
+		      void *arg)
+{
+	const struct space *s = arg;
+
+	(void)as;
+	if (write != 0 || reg < 0 || reg >= (int)SP_ARCH_REGS)
+		return -UNW_EBADREG;
+	*value = s->reg[reg];
+	return 0;
+}
+
+static int no_fpreg(unw_addr_space_t as, unw_regnum_t reg, unw_fpreg_t *value, int write, void *arg)
+{
+	(void)as;
+	(void)reg;
+	(void)value;
+	(void)write;
+	(void)arg;
+	return -UNW_EBADREG;
+}
+
+static int no_resume(unw_addr_space_t as, unw_cursor_t *cursor, void *arg)
+{
+	(void)as;
+	(void)cursor;
+	(void)arg;
+	return -UNW_EINVAL;
+}
+
+static int no_name(unw_addr_space_t as, unw_word_t ip, char *buf, size_t size, unw_word_t *offset,
+		   void *arg)
+{
+	(void)as;
+	(void)ip;
+	(void)buf;
+	(void)size;
+	(void)offset;
+	(void)arg;
+	return -UNW_ENOINFO;
+}
+
+// NOLINTEND(readability-non-const-parameter)
+
+/*
+ * Ready for unw_init_remote(), with the space itself as argument. libunwind opens a pipe for it and keeps
+ * that, so this is for when it is needed, and costs nothing the second time. False when out of memory.
+ */
+static bool open_space(struct space *s)
+{
+	static unw_accessors_t accessors = {
+		.find_proc_info = find_proc_info,
+		.put_unwind_info = put_unwind_info,
+		.get_dyn_info_list_addr = no_dyn_info_list,
+		.access_mem = access_mem,
+		.access_reg = access_reg,
+		.access_fpreg = no_fpreg,
+		.resume = no_resume,
+		.get_proc_name = no_name,
+	};
+
+	if (s->mapped == NULL)
+		s->mapped = sp_mapped_new(s->host);
+	if (s->space == NULL)
+		s->space = unw_create_addr_space(&accessors, 0);
+	if (s->space != NULL)
+		(void)unw_set_caching_policy(s->space, UNW_CACHE_NONE);
+	return s->mapped != NULL && s->space != NULL;
+}
+
+/* One word, as libunwind reads it. False if there is none. */
+static bool read_word(struct space *s, uint64_t at, unw_word_t *word)
+{
+	return access_mem(s->space, at, word, 0, s) == 0;
+}
 
 struct sp_unwinder *sp_unwinder_new(const struct sp_host_objects *host)
 {
@@ -33,7 +231,9 @@ void sp_unwinder_free(struct sp_unwinder *u)
 {
 	if (u == NULL)
 		return;
-	sp_unwind_space_close(&u->from);
+	if (u->from.space != NULL)
+		unw_destroy_addr_space(u->from.space);
+	sp_mapped_free(u->from.mapped);
 	free(u);
 }
 
@@ -68,7 +268,7 @@ static bool by_frame_pointer(struct sp_unwinder *u, const struct place *p, uint6
 	unw_word_t saved;
 
 	return p->fp >= p->sp && p->fp % sizeof(saved) == 0 &&
-	       sp_unwind_space_read(&u->from, p->fp + sizeof(saved), &saved) && saved == ip;
+	       read_word(&u->from, p->fp + sizeof(saved), &saved) && saved == ip;
 }
 
 enum step { STEP_CALLER, STEP_OUTERMOST, STEP_FAILED };
@@ -148,8 +348,64 @@ static enum step follow(struct sp_unwinder *u, struct frame *f, unsigned max, st
 	}
 }
 
-/* So many return addresses are tried of which it is not certain that they are this frame's. */
-#define GUESSES_MAX 16U
+#if defined(__x86_64__)
+/* "jmp *slot(%rip)", the stub of a PLT, as it is or behind endbr64 and with bnd: where its slot is. 0 = none. */
+static uint64_t slot_of_stub(struct sp_mapped *code_of, uint64_t at)
+{
+	static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
+	uint8_t code[11];
+	unsigned skip = 0;
+	int32_t relative;
+
+	if (!sp_mapped_read(code_of, at, code, sizeof(code)))
+		return 0;
+	if (memcmp(code, endbr64, sizeof(endbr64)) == 0)
+		skip = sizeof(endbr64);
+	if (code[skip] == 0xf2)
+		skip++;
+	if (code[skip] != 0xff || code[skip + 1] != 0x25)
+		return 0;
+	memcpy(&relative, code + skip + 2, sizeof(relative));
+	return at + skip + 6 + (uint64_t)(int64_t)relative;
+}
+
+/*
+ * Whether a call has left that return address, and of which function: code is read from the files of the
+ * host's objects. Where it calls by a slot for functions of other objects (a GOT), that slot is read from the
+ * host. A call by a pointer does not tell.
+ */
+static bool calls(struct sp_unwinder *u, uint64_t at, uint64_t function)
+{
+	uint64_t target = 0, slot = 0;
+	int32_t relative;
+	uint8_t code[6];
+
+	if (at < SP_CODE_START ||
+	    !sp_mapped_read(u->from.mapped, at - sizeof(code), code, sizeof(code)))
+		return false;
+	memcpy(&relative, code + 2, sizeof(relative));
+	if (code[1] == 0xe8) {
+		target = at + (uint64_t)(int64_t)relative;
+		slot = slot_of_stub(u->from.mapped, target);
+	} else if (code[0] == 0xff && code[1] == 0x15) {
+		slot = at + (uint64_t)(int64_t)relative;
+	}
+	if (slot != 0 && (u->memory.read == NULL || !u->memory.read(u->memory.arg, slot, &target)))
+		return false;
+	return target != 0 && target == function;
+}
+#else
+/* bl. What a PLT's stub calls is not looked up. */
+static bool calls(struct sp_unwinder *u, uint64_t at, uint64_t function)
+{
+	uint32_t code;
+
+	return at >= SP_CODE_START && at % 4 == 0 &&
+	       sp_mapped_read(u->from.mapped, at - 4, &code, 4) &&
+	       (code & 0xfc000000U) == 0x94000000U &&
+	       at - 4 + (uint64_t)(int64_t)((int32_t)(code << 6) >> 4) == function;
+}
+#endif
 
 /* The caller of that frame, if its frame pointer has to be this because its return address lies there. */
 static bool step_by(struct sp_unwinder *u, const struct frame *f, uint64_t return_at,
@@ -176,44 +432,16 @@ static bool lacks_frame_pointer(struct sp_unwinder *u, const struct frame *f, ui
 }
 
 /* A call of just this function has left its return address there. */
-static bool find_certain(struct sp_unwinder *u, struct frame *f, uint64_t from)
+static bool find_caller(struct sp_unwinder *u, struct frame *f, uint64_t from)
 {
-	const struct sp_call_memory memory = {u->from.mapped, u->memory};
 	uint64_t function = u->from.function;
 	struct frame caller;
-	uint64_t target;
 
 	for (uint64_t at = from; is_word_of_stack(&u->from.stack, at); at += sizeof(uint64_t)) {
-		if (sp_call_before(&memory, word_at(&u->from.stack, at), &target) !=
-			    SP_CALL_KNOWN ||
-		    target != function || !step_by(u, f, at, &caller))
+		if (!calls(u, word_at(&u->from.stack, at), function) || !step_by(u, f, at, &caller))
 			continue;
 		*f = caller;
 		return true;
-	}
-	return false;
-}
-
-/* Calls by pointers do not say whom they call: the whole rest has to be right then. */
-static bool find_by_root(struct sp_unwinder *u, const struct frame *f, unsigned max,
-			 struct sp_sample *s, uint64_t from)
-{
-	const struct sp_call_memory memory = {u->from.mapped, u->memory};
-	uint16_t depth = s->depth;
-	unsigned guesses = 0;
-	struct frame caller;
-	uint64_t target;
-
-	for (uint64_t at = from; guesses < GUESSES_MAX && is_word_of_stack(&u->from.stack, at);
-	     at += sizeof(uint64_t)) {
-		if (sp_call_before(&memory, word_at(&u->from.stack, at), &target) != SP_CALL_ANY)
-			continue;
-		guesses++;
-		if (s->depth + 1U < max)
-			s->pc[s->depth++] = SP_SAMPLE_PC_GUESSED;
-		if (step_by(u, f, at, &caller) && follow(u, &caller, max, s) == STEP_OUTERMOST)
-			return true;
-		s->depth = depth;
 	}
 	return false;
 }
@@ -224,14 +452,12 @@ static bool walk(struct sp_unwinder *u, struct frame *f, unsigned max, struct sp
 	uint64_t from;
 
 	while (end == STEP_FAILED && lacks_frame_pointer(u, f, &from)) {
-		if (find_certain(u, f, from)) {
-			end = follow(u, f, max, s);
-			continue;
+		if (!find_caller(u, f, from)) {
+			/* its return address may lie behind */
+			u->from.cut |= u->from.stack.has_more;
+			break;
 		}
-		end = find_by_root(u, f, max, s, from) ? STEP_OUTERMOST : STEP_FAILED;
-		/* its return address may lie behind */
-		u->from.cut |= end == STEP_FAILED && u->from.stack.has_more;
-		break;
+		end = follow(u, f, max, s);
 	}
 	if (end == STEP_OUTERMOST)
 		s->flags |= SP_SAMPLE_ROOTED;
@@ -252,8 +478,7 @@ static bool walk_stack(struct sp_unwinder *u, const struct sp_unwinder_stack *st
 	u->from.cut = false;
 	if (max == 0 || max > SP_FRAMES_MAX)
 		max = SP_FRAMES_MAX;
-	if (sp_unwind_space_open(&u->from) &&
-	    unw_init_remote(&f.cursor, u->from.space, &u->from) == 0)
+	if (open_space(&u->from) && unw_init_remote(&f.cursor, u->from.space, &u->from) == 0)
 		return walk(u, &f, max, s);
 	s->pc[s->depth++] = pc;
 	return false;

@@ -43,8 +43,8 @@ struct sp_unwinder_memory {
 /*
  * The same for a thread that is blocked in the kernel, of which sp and pc are all that is known. Most frames
  * need no more. Where a frame's place hangs on the frame pointer, that is found by the frame's return address:
- * a word on the stack with a call of just this function before it, or, where no call says whom it calls, the
- * first one of a call by which the walk gets to the root.
+ * a word on the stack with a call of just this function before it. Where it was called by a pointer, the walk
+ * ends.
  */
 struct sp_unwinder_blocked {
 	uint64_t sp;

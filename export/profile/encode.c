@@ -23,8 +23,6 @@
 /* No epoch is so late: the address is the number of what is waited for. */
 #define WAIT_EPOCH UINT32_MAX
 #define SP_MARKERS 5
-#define GUESSED                                                                                    \
-	"[guessed]" /* between two frames of which it is not certain that one called the other */
 
 /* Location ids of addresses seen in this profile. */
 struct address {
@@ -130,9 +128,7 @@ static int marker_id(struct run *r, unsigned which, uint64_t *id)
 static void frame_of(struct run *r, uint64_t pc, uint32_t epoch, struct sp_line *line,
 		     struct sp_frame *f)
 {
-	if (pc == SP_SAMPLE_PC_GUESSED && epoch != WAIT_EPOCH)
-		sp_symbolize_marker(GUESSED, line, f);
-	else if (epoch == WAIT_EPOCH)
+	if (epoch == WAIT_EPOCH)
 		sp_symbolize_marker(sp_wait_names_text(r->e->wait_names, (uint32_t)pc), line, f);
 	else
 		sp_symbolize(r->e->symbolizer, pc, epoch, f);

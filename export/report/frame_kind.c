@@ -68,8 +68,8 @@ static bool is_of_header(const char *name, const char *source)
  */
 static bool is_wait(const char *name, const struct sp_frame_place *place)
 {
-	static const char *const missing[] = {"(other)", "[unknown]", "[truncated]", "[incomplete]",
-					      "[guessed]"};
+	static const char *const missing[] = {"(other)", "[unknown]", "[truncated]",
+					      "[incomplete]"};
 
 	if (!place->is_leaf_of_wait ||
 	    (place->object[0] != '\0' && strcmp(place->object, "[spanprof]") != 0))

@@ -1,38 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens ELF files by libelf. Files are read, not mapped: access to a mapped file that somebody
- * truncates raises SIGBUS. Context: the exporter.
+ * Opens ELF files for libelf and libdw, and finds debug information in files of its own. Files are
+ * mapped read-only: debug information may be of several GiB, of which an address needs a few pages,
+ * and what the kernel reads of a file it can take back. libelf copies the headers of such a file, which it
+ * changes when it unpacks a section.
+ *
+ * libdwfl, which could find and open files as well, is not used: it maps debug files writable, which
+ * counts as private memory; it waits for a writer when a path leads to a FIFO; it takes names from
+ * string tables without a NUL; and it unpacks .gnu_debugdata of any size. Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/symbols/elf_file.h"
 
+#include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
-#include "export/objects/elf_notes.h"
+#include "sampler/base/compiler.h"
+#include "sampler/base/text.h"
 
-#define SP_NOTES_MAX 65536U
+#define SP_CRC_BUFFER 65536U
+#define SP_CRC_MAX ((uint64_t)1 << 30) /* larger files are not tried by link */
 
-size_t sp_elf_file_build_id(Elf *elf, uint8_t *id, size_t cap)
+static SP_TLS sigjmp_buf *guard;
+
+/* Without a guard it is somebody else's fault, and the kernel's way is right. */
+static void on_bus_error(int signo)
 {
-	Elf_Scn *scn = NULL;
-	size_t len = 0;
+	if (guard != NULL)
+		siglongjmp(*guard, 1); // NOLINT(cert-err52-cpp)
+	(void)signal(signo, SIG_DFL);
+}
 
-	while (len == 0 && (scn = elf_nextscn(elf, scn)) != NULL) {
-		const Elf_Data *data;
-		GElf_Shdr sh;
+void sp_elf_give_up(void)
+{
+	if (guard != NULL)
+		siglongjmp(*guard, 1); // NOLINT(cert-err52-cpp)
+	_exit(EXIT_FAILURE);
+}
 
-		if (gelf_getshdr(scn, &sh) == NULL || sh.sh_type != SHT_NOTE ||
-		    sh.sh_size > SP_NOTES_MAX || (data = elf_rawdata(scn, NULL)) == NULL ||
-		    data->d_buf == NULL)
-			continue;
-		len = sp_elf_build_id(data->d_buf, data->d_size, id, cap);
+bool sp_elf_guard(void (*fn)(void *arg), void *arg)
+{
+	static _Atomic bool is_set;
+	/* Not blocked while it is handled, because its handler does not return. */
+	struct sigaction action = {.sa_handler = on_bus_error, .sa_flags = SA_NODEFER};
+	sigjmp_buf here;
+
+	if (guard == NULL) {
+		if (!is_set)
+			is_set = sigaction(SIGBUS, &action, NULL) == 0;
+		if (sigsetjmp(here, 0) != 0) { // NOLINT(cert-err52-cpp)
+			guard = NULL;
+			return false;
+		}
+		guard = &here;
+		fn(arg);
+		guard = NULL;
+	} else {
+		fn(arg);
 	}
-	return len;
+	return true;
 }
 
 const char *sp_elf_file_section_name(Elf *elf, Elf_Scn *scn)
@@ -54,38 +91,6 @@ Elf_Scn *sp_elf_file_section(Elf *elf, const char *name)
 		if (strcmp(sp_elf_file_section_name(elf, scn), name) == 0)
 			return scn;
 	return NULL;
-}
-
-bool sp_elf_file_has_dwarf(Elf *elf)
-{
-	Elf_Scn *scn = sp_elf_file_section(elf, ".debug_info");
-	GElf_Shdr sh;
-
-	if (scn == NULL)
-		scn = sp_elf_file_section(elf, ".zdebug_info");
-	return scn != NULL && gelf_getshdr(scn, &sh) != NULL && sh.sh_type != SHT_NOBITS;
-}
-
-/* A name, padded with NULs to 4 bytes, and the checksum. */
-void sp_elf_file_debug_link(Elf *elf, struct sp_debug_link *out)
-{
-	Elf_Scn *scn = sp_elf_file_section(elf, ".gnu_debuglink");
-	const Elf_Data *data = NULL;
-	GElf_Shdr sh;
-	size_t len;
-
-	memset(out, 0, sizeof(*out));
-	if (scn != NULL && gelf_getshdr(scn, &sh) != NULL && sh.sh_size <= SP_NOTES_MAX)
-		data = elf_rawdata(scn, NULL);
-	if (data == NULL || data->d_buf == NULL || data->d_size < 8)
-		return;
-	len = strnlen(data->d_buf, data->d_size - 4);
-	/* A name with a "/" could lead to any place. */
-	if (len == 0 || len >= sizeof(out->name) || (len & ~(size_t)3) + 8 > data->d_size ||
-	    memchr(data->d_buf, '/', len) != NULL)
-		return;
-	memcpy(out->name, data->d_buf, len);
-	memcpy(&out->crc, (const char *)data->d_buf + (len & ~(size_t)3) + 4, sizeof(out->crc));
 }
 
 bool sp_elf_file_laid_out_as(Elf *elf, const struct sp_module *mod)
@@ -112,21 +117,27 @@ bool sp_elf_file_laid_out_as(Elf *elf, const struct sp_module *mod)
 	return segments == mod->segments;
 }
 
+static const struct sp_elf_file closed = {.fd = -1};
+
 static int check(struct sp_elf_file *f, const uint8_t *id, size_t id_len)
 {
-	uint8_t have[64];
+	const void *have;
 	struct stat st;
-	size_t n;
+	ssize_t n;
 
 	/* The path may lead to a device, or to a pipe that never ends. */
 	if (fstat(f->fd, &st) != 0 || !S_ISREG(st.st_mode))
 		return -EINVAL;
+	f->bytes = (uint64_t)st.st_size;
+	if (f->bytes > SP_ELF_MAPPED_MAX)
+		return -EFBIG;
 	elf_version(EV_CURRENT);
-	f->elf = elf_begin(f->fd, ELF_C_READ, NULL);
+	f->elf = elf_begin(f->fd, ELF_C_READ_MMAP, NULL);
 	if (f->elf == NULL || elf_kind(f->elf) != ELF_K_ELF)
 		return -EINVAL;
-	n = sp_elf_file_build_id(f->elf, have, sizeof(have));
-	return n == id_len && (n == 0 || memcmp(have, id, n) == 0) ? 0 : -ESTALE;
+	n = dwelf_elf_gnu_build_id(f->elf, &have);
+	n = n > 0 ? n : 0;
+	return (size_t)n == id_len && (n == 0 || memcmp(have, id, id_len) == 0) ? 0 : -ESTALE;
 }
 
 int sp_elf_file_open_fd(int fd, const uint8_t *id, size_t id_len, struct sp_elf_file *out)
@@ -135,8 +146,11 @@ int sp_elf_file_open_fd(int fd, const uint8_t *id, size_t id_len, struct sp_elf_
 
 	*out = (struct sp_elf_file){.fd = fd};
 	err = check(out, id, id_len);
-	if (err != 0)
-		sp_elf_file_close(out);
+	if (err == 0)
+		return 0;
+	elf_end(out->elf);
+	close(fd);
+	*out = closed;
 	return err;
 }
 
@@ -145,7 +159,7 @@ int sp_elf_file_open(const char *path, const uint8_t *id, size_t id_len, struct 
 	struct stat st;
 	int fd;
 
-	*out = (struct sp_elf_file){.fd = -1};
+	*out = closed;
 	/* The path comes from an untrusted source, and opening a device may have an effect. */
 	if (stat(path, &st) != 0)
 		return -ENOENT;
@@ -158,10 +172,138 @@ int sp_elf_file_open(const char *path, const uint8_t *id, size_t id_len, struct 
 	return fd < 0 ? -ENOENT : sp_elf_file_open_fd(fd, id, id_len, out);
 }
 
+int sp_elf_file_open_image(void *image, size_t size, struct sp_elf_file *out)
+{
+	*out = (struct sp_elf_file){.fd = -1, .image = image, .bytes = size};
+	elf_version(EV_CURRENT);
+	out->elf = elf_memory(image, size);
+	if (out->elf != NULL && elf_kind(out->elf) == ELF_K_ELF)
+		return 0;
+	sp_elf_file_close(out);
+	return -EINVAL;
+}
+
+/* Where the file could not be mapped it is read as a whole, if it fits. */
+bool sp_elf_file_let_go(struct sp_elf_file *f)
+{
+	if (f->fd >= 0 && elf_cntl(f->elf, ELF_C_FDREAD) != 0)
+		return false;
+	if (f->fd >= 0)
+		close(f->fd);
+	f->fd = -1;
+	return true;
+}
+
 void sp_elf_file_close(struct sp_elf_file *f)
 {
 	elf_end(f->elf);
 	if (f->fd >= 0)
 		close(f->fd);
-	*f = (struct sp_elf_file){.fd = -1};
+	free(f->image);
+	*f = closed;
+}
+
+static int open_by_id(const char *root, const uint8_t *id, size_t id_len, struct sp_elf_file *out,
+		      char *path)
+{
+	char hex[(size_t)2 * SP_BUILD_ID_MAX + 1];
+
+	if (id_len < 2 || id_len > SP_BUILD_ID_MAX)
+		return -ENOENT;
+	sp_text_hex(hex, id, id_len);
+	(void)snprintf(path, SP_DEBUG_PATH_MAX, "%s/.build-id/%.2s/%s.debug", root, hex, hex + 2);
+	return sp_elf_file_open(path, id, id_len, out);
+}
+
+/* The checksum of .gnu_debuglink is zlib's, over the whole file. */
+static bool crc_matches(int fd, uint32_t want)
+{
+	uint8_t *buf = malloc(SP_CRC_BUFFER);
+	uLong crc = crc32(0, NULL, 0);
+	uint64_t done = 0;
+	ssize_t n = -1;
+
+	while (buf != NULL && done <= SP_CRC_MAX &&
+	       (n = pread(fd, buf, SP_CRC_BUFFER, (off_t)done)) > 0) {
+		crc = crc32(crc, buf, (uInt)n);
+		done += (uint64_t)n;
+	}
+	free(buf);
+	return n == 0 && crc == want;
+}
+
+static int open_linked(const struct sp_debug_query *q, uint32_t crc, struct sp_elf_file *out,
+		       const char *path)
+{
+	int err = sp_elf_file_open(path, q->id, q->id_len, out);
+
+	/*
+	 * A file without a build id may belong to an object with one, because old tools strip it.
+	 */
+	if (err == -ESTALE && q->id_len != 0)
+		err = sp_elf_file_open(path, NULL, 0, out);
+	if (err != 0)
+		return err;
+	if (crc_matches(out->fd, crc))
+		return 0;
+	sp_elf_file_close(out);
+	return -ESTALE;
+}
+
+static bool same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static int open_by_link(const struct sp_debug_query *q, struct sp_elf_file *out, char *path)
+{
+	char real[PATH_MAX];
+	const char *object = realpath(q->object, real) != NULL ? real : q->object;
+	int dir = (int)(strrchr(object, '/') != NULL ? strrchr(object, '/') - object : 0);
+	const char *const where[][2] = {{"", ""}, {"", "/.debug"}, {q->root, ""}};
+	const char *name;
+	GElf_Word crc;
+
+	name = q->elf != NULL ? dwelf_elf_gnu_debuglink(q->elf, &crc) : NULL;
+	/* A name with a "/" could lead to any place. */
+	if (name == NULL || name[0] == '\0' || strchr(name, '/') != NULL || object[0] != '/')
+		return -ENOENT;
+	for (size_t i = 0; i < sizeof(where) / sizeof(where[0]); i++) {
+		int n = snprintf(path, SP_DEBUG_PATH_MAX, "%s%.*s%s/%s", where[i][0], dir, object,
+				 where[i][1], name);
+
+		/* The link in a file that was never stripped may name that file. */
+		if (n < 0 || n >= (int)SP_DEBUG_PATH_MAX || same_file(path, object))
+			continue;
+		if (open_linked(q, crc, out, path) == 0)
+			return 0;
+	}
+	return -ENOENT;
+}
+
+int sp_elf_file_open_debug(const struct sp_debug_query *q, struct sp_elf_file *out,
+			   char path[SP_DEBUG_PATH_MAX])
+{
+	if (open_by_id(q->root, q->id, q->id_len, out, path) == 0 ||
+	    open_by_link(q, out, path) == 0)
+		return 0;
+	path[0] = '\0';
+	return -ENOENT;
+}
+
+int sp_elf_file_open_shared(const char *root, const char *path, const char *name, const uint8_t *id,
+			    size_t id_len, struct sp_elf_file *out)
+{
+	int dir = (int)(strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 - path : 0);
+	char at[SP_DEBUG_PATH_MAX];
+	int n;
+
+	if (open_by_id(root, id, id_len, out, at) == 0)
+		return 0;
+	n = snprintf(at, sizeof(at), "%.*s%s", name[0] != '/' ? dir : 0, path, name);
+	if (n <= 0 || n >= (int)sizeof(at))
+		return -ENOENT;
+	return sp_elf_file_open(at, id, id_len, out);
 }

@@ -1,29 +1,147 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds source lines and inlined functions in DWARF, by libdw, which only this file and
- * dwarf_index.c use. Debug information is read into memory as a whole (elf_file.c says why it is
- * not mapped), so the caller asks sp_lines_need() first. The descriptor is closed before anything
- * is looked up. Context: the exporter.
+ * Finds source lines and inlined functions in DWARF, by libdw.
+ *
+ * An address is found by two sorted lists of address ranges: that of all units, made at once from
+ * one entry for each unit, and that of the functions of a unit, made when an address in it is first
+ * looked up. libdw's own search reads .debug_aranges before version 0.191, which clang does not write,
+ * does not see functions in namespaces, and walks all entries of a unit for each address. The walks
+ * are bounded, so that damaged files that refer to themselves do not loop. Context: the exporter.
  */
 #include "export/symbols/lines.h"
 
 #include <dwarf.h>
-#include <elfutils/libdw.h>
 #include <errno.h>
 #include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/symbols/dwarf_index.h"
+#include "export/symbols/elf_file.h"
+#include "export/util/grow.h"
+#include "export/util/sorted.h"
 
 #define SP_BLOCKS_MAX 32U      /* nested */
 #define SP_INLINES_WALK 65536U /* entries of one function looked at for one address */
+#define SP_UNITS_MAX ((size_t)1 << 20)
+#define SP_RANGES_MAX ((size_t)4 << 20)
+#define SP_ENTRIES_MAX (4U << 20) /* of one unit */
+#define SP_NESTING_MAX 64U
+#define SP_OVERLAP 32U /* overlapping ranges examined before the nearest one */
+
+/* What libdw keeps in memory of a unit, and of a row of its line table. */
+#define SP_UNIT_BYTES 1024U
+#define SP_ROW_BYTES 48U
+
+struct range {
+	uint64_t lo;
+	uint64_t hi;
+	uint64_t item;
+};
+
+struct ranges {
+	struct range *range;
+	size_t n, cap;
+};
+
+struct unit {
+	Dwarf_Die die;
+	bool is_split;
+	bool is_open;
+	struct ranges functions;
+	Dwarf_Die *function;
+	size_t function_n, function_cap;
+};
 
 struct sp_lines {
-	struct sp_elf_file file;
 	Dwarf *dwarf;
-	struct sp_dwarf_index *index;
+	struct unit *unit;
+	size_t n, cap;
+	struct ranges ranges;
+	size_t bytes; /* of units that were looked into */
 };
+
+static int add_range(struct ranges *r, uint64_t lo, uint64_t hi, uint64_t item)
+{
+	if (lo >= hi || r->n >= SP_RANGES_MAX)
+		return 0;
+	if (!SP_GROW(r->range, r->cap, r->n + 1, SP_RANGES_MAX))
+		return -ENOMEM;
+	r->range[r->n++] = (struct range){lo, hi, item};
+	return 0;
+}
+
+static int add_ranges(struct ranges *r, Dwarf_Die *die, uint64_t item)
+{
+	Dwarf_Addr base, lo, hi;
+	ptrdiff_t at = 0;
+	int err = 0;
+
+	/* The linker gives address 0 to functions that it discards. */
+	while (err == 0 && (at = dwarf_ranges(die, at, &base, &lo, &hi)) > 0)
+		if (lo != 0)
+			err = add_range(r, lo, hi, item);
+	return err;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct range *x = a;
+	const struct range *y = b;
+
+	if (x->lo != y->lo)
+		return x->lo < y->lo ? -1 : 1;
+	return (x->hi < y->hi) - (x->hi > y->hi);
+}
+
+/* The smallest range around addr, or NULL. */
+static const struct range *find(const struct ranges *r, uint64_t addr)
+{
+	const struct range *best = NULL;
+	size_t low = SP_SORTED_UPTO(r->range, r->n, lo, addr);
+
+	for (size_t back = 0; back < SP_OVERLAP && back < low; back++) {
+		const struct range *at = &r->range[low - 1 - back];
+
+		if (addr < at->hi && (best == NULL || at->hi - at->lo < best->hi - best->lo))
+			best = at;
+	}
+	return best;
+}
+
+static bool has_code(int tag)
+{
+	return tag == DW_TAG_compile_unit || tag == DW_TAG_skeleton_unit;
+}
+
+static int add_unit(struct sp_lines *l, const Dwarf_Die *die, bool is_split)
+{
+	struct unit *u;
+
+	if (!SP_GROW(l->unit, l->cap, l->n + 1, SP_UNITS_MAX))
+		return -ENOMEM;
+	u = &l->unit[l->n++];
+	*u = (struct unit){.die = *die, .is_split = is_split};
+	return add_ranges(&l->ranges, &u->die, l->n - 1);
+}
+
+/* False if no unit covers anything, or out of memory. */
+static bool add_units(struct sp_lines *l)
+{
+	Dwarf_CU *cu = NULL;
+	uint8_t type = 0;
+	Dwarf_Die die;
+	int err = 0;
+
+	while (err == 0 && l->n < SP_UNITS_MAX &&
+	       dwarf_get_units(l->dwarf, cu, &cu, NULL, &type, &die, NULL) == 0) {
+		l->bytes += SP_UNIT_BYTES;
+		if (die.addr != NULL && has_code(dwarf_tag(&die)))
+			err = add_unit(l, &die, type == DW_UT_skeleton);
+	}
+	if (l->ranges.n != 0)
+		qsort(l->ranges.range, l->ranges.n, sizeof(*l->ranges.range), by_start);
+	return err == 0 && l->ranges.n != 0;
+}
 
 /* Sections about variables, frames and macros: large, and useless for lines. */
 static bool is_needless(const char *name)
@@ -31,90 +149,20 @@ static bool is_needless(const char *name)
 	static const char *const needless[] = {"loc", "loclists", "frame", "macro", "macinfo"};
 
 	if (strncmp(name, ".debug_", 7) == 0)
-		name += 1;
+		name += 7;
 	else if (strncmp(name, ".zdebug_", 8) == 0)
-		name += 2;
+		name += 8;
 	else
 		return false;
 	for (size_t i = 0; i < sizeof(needless) / sizeof(needless[0]); i++)
-		if (strcmp(name + 6, needless[i]) == 0)
+		if (strcmp(name, needless[i]) == 0)
 			return true;
 	return false;
-}
-
-/*
- * The prefixes of the sections that libdw knows. It unpacks such a section as soon as it sees it.
- */
-static bool is_debug(const char *name)
-{
-	static const char *const begin[] = {".debug_", ".zdebug_", ".gnu.debuglto_",
-					    ".gnu_debugaltlink"};
-
-	for (size_t i = 0; i < sizeof(begin) / sizeof(begin[0]); i++)
-		if (strncmp(name, begin[i], strlen(begin[i])) == 0)
-			return true;
-	return false;
-}
-
-/* Old-style packed sections begin with "ZLIB" and the size, big-endian. */
-static uint64_t zdebug_need(Elf *elf, const GElf_Shdr *sh)
-{
-	/* Only its first bytes: the section as a whole may be too large. */
-	const Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)sh->sh_offset, 12, ELF_T_BYTE);
-	const uint8_t *at = data != NULL ? data->d_buf : NULL;
-	uint64_t size = 0;
-
-	if (at == NULL)
-		return 0;
-	for (unsigned i = 4; i < 12; i++)
-		size = size << 8 | at[i];
-	return size;
-}
-
-static uint64_t packed_need(Elf *elf, const GElf_Shdr *sh)
-{
-	bool wide = gelf_getclass(elf) == ELFCLASS64;
-	size_t len = wide ? sizeof(Elf64_Chdr) : sizeof(Elf32_Chdr);
-	const Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)sh->sh_offset, len, ELF_T_CHDR);
-
-	if (data == NULL || data->d_buf == NULL)
-		return UINT64_MAX / 2;
-	return wide ? ((const Elf64_Chdr *)data->d_buf)->ch_size
-		    : ((const Elf32_Chdr *)data->d_buf)->ch_size;
-}
-
-static uint64_t section_need(Elf *elf, Elf_Scn *scn)
-{
-	const char *name = sp_elf_file_section_name(elf, scn);
-	uint64_t need = 0;
-	GElf_Shdr sh;
-
-	if (gelf_getshdr(scn, &sh) == NULL || sh.sh_type == SHT_NOBITS || !is_debug(name) ||
-	    is_needless(name))
-		return 0;
-	if ((sh.sh_flags & SHF_COMPRESSED) != 0)
-		need = packed_need(elf, &sh);
-	else if (strncmp(name, ".zdebug_", 8) == 0)
-		need = zdebug_need(elf, &sh);
-	return need > UINT64_MAX / 2 - sh.sh_size ? UINT64_MAX / 2 : sh.sh_size + need;
-}
-
-uint64_t sp_lines_need(Elf *elf)
-{
-	Elf_Scn *scn = NULL;
-	uint64_t sum = 0;
-
-	while ((scn = elf_nextscn(elf, scn)) != NULL) {
-		uint64_t need = section_need(elf, scn);
-
-		sum = need > UINT64_MAX / 2 - sum ? UINT64_MAX / 2 : sum + need;
-	}
-	return sum;
 }
 
 /*
  * libdw reads and unpacks every section that it knows, unless its type says that it has no
- * contents. Only libelf's copy of the header is changed.
+ * contents.
  */
 static void leave_out_needless(Elf *elf)
 {
@@ -131,38 +179,162 @@ static void leave_out_needless(Elf *elf)
 	}
 }
 
-int sp_lines_new(struct sp_elf_file *file, struct sp_lines **out)
+/* Old-style packed sections begin with "ZLIB" and the size, big-endian. */
+static uint64_t zdebug_need(Elf *elf, const GElf_Shdr *sh)
+{
+	const Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)sh->sh_offset, 12, ELF_T_BYTE);
+	const uint8_t *at = data != NULL ? data->d_buf : NULL;
+	uint64_t size = 0;
+
+	for (unsigned i = 4; at != NULL && i < 12; i++)
+		size = size << 8 | at[i];
+	return size;
+}
+
+bool sp_lines_in(Elf *elf)
+{
+	Elf_Scn *scn = sp_elf_file_section(elf, ".debug_info");
+	GElf_Shdr sh;
+
+	if (scn == NULL)
+		scn = sp_elf_file_section(elf, ".zdebug_info");
+	return scn != NULL && gelf_getshdr(scn, &sh) != NULL && sh.sh_type != SHT_NOBITS;
+}
+
+uint64_t sp_lines_need(Elf *elf)
+{
+	Elf_Scn *scn = NULL;
+	uint64_t sum = 0;
+
+	while ((scn = elf_nextscn(elf, scn)) != NULL) {
+		const char *name = sp_elf_file_section_name(elf, scn);
+		uint64_t need = 0;
+		GElf_Chdr ch;
+		GElf_Shdr sh;
+
+		if (gelf_getshdr(scn, &sh) == NULL || sh.sh_type == SHT_NOBITS || is_needless(name))
+			continue;
+		if ((sh.sh_flags & SHF_COMPRESSED) != 0)
+			need = gelf_getchdr(scn, &ch) != NULL ? ch.ch_size : UINT64_MAX / 2;
+		else if (strncmp(name, ".zdebug_", 8) == 0)
+			need = zdebug_need(elf, &sh);
+		sum = need > UINT64_MAX / 2 - sum ? UINT64_MAX / 2 : sum + need;
+	}
+	return sum;
+}
+
+struct sp_lines *sp_lines_new(Elf *elf)
 {
 	struct sp_lines *l = calloc(1, sizeof(*l));
-	int err = -ENOMEM;
 
-	*out = NULL;
-	if (l != NULL) {
-		leave_out_needless(file->elf);
-		/* This reads every other debug section. */
-		l->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
-		l->file.elf = file->elf;
-		l->file.fd = -1;
-		(void)elf_cntl(file->elf, ELF_C_FDDONE);
-		file->elf = NULL;
-		err = l->dwarf != NULL ? sp_dwarf_index_new(l->dwarf, &l->index) : -ENOENT;
-	}
-	sp_elf_file_close(file);
-	if (err != 0)
-		sp_lines_free(l);
-	else
-		*out = l;
-	return err;
+	if (l == NULL)
+		return NULL;
+	leave_out_needless(elf);
+	l->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+	/* Its own way out of too little memory is the end of the process. */
+	if (l->dwarf != NULL)
+		(void)dwarf_new_oom_handler(l->dwarf, sp_elf_give_up);
+	if (l->dwarf != NULL && add_units(l))
+		return l;
+	sp_lines_free(l);
+	return NULL;
 }
 
 void sp_lines_free(struct sp_lines *l)
 {
 	if (l == NULL)
 		return;
-	sp_dwarf_index_free(l->index);
+	for (size_t i = 0; i < l->n; i++) {
+		free(l->unit[i].functions.range);
+		free(l->unit[i].function);
+	}
+	free(l->unit);
+	free(l->ranges.range);
 	dwarf_end(l->dwarf);
-	sp_elf_file_close(&l->file);
 	free(l);
+}
+
+Dwarf *sp_lines_dwarf(const struct sp_lines *l)
+{
+	return l->dwarf;
+}
+
+size_t sp_lines_bytes(const struct sp_lines *l)
+{
+	return l->bytes + l->cap * sizeof(*l->unit) + l->ranges.cap * sizeof(*l->ranges.range);
+}
+
+static int add_function(struct unit *u, Dwarf_Die *die)
+{
+	size_t before = u->functions.n;
+
+	if (!SP_GROW(u->function, u->function_cap, u->function_n + 1, SP_ENTRIES_MAX) ||
+	    add_ranges(&u->functions, die, u->function_n) != 0)
+		return -ENOMEM;
+	if (u->functions.n != before)
+		u->function[u->function_n++] = *die;
+	return 0;
+}
+
+/* Functions are found in namespaces, in types (Rust), and in functions and their blocks. */
+static bool may_hold_functions(int tag)
+{
+	return tag == DW_TAG_namespace || tag == DW_TAG_module || tag == DW_TAG_structure_type ||
+	       tag == DW_TAG_class_type || tag == DW_TAG_union_type ||
+	       tag == DW_TAG_enumeration_type || tag == DW_TAG_subprogram ||
+	       tag == DW_TAG_lexical_block;
+}
+
+/* Lists every function below the root, by a walk with a stack of its own. */
+static int list_functions(struct unit *u)
+{
+	Dwarf_Die path[SP_NESTING_MAX];
+	Dwarf_Die root = u->die;
+	unsigned entries = 0;
+	unsigned depth = 0;
+	int more;
+
+	/* Of a split unit only the line table is in the object itself. */
+	if (u->is_split)
+		(void)dwarf_cu_info(u->die.cu, NULL, NULL, NULL, &root, NULL, NULL, NULL);
+	more = root.addr != NULL ? dwarf_child(&root, &path[0]) : 1;
+	while (entries++ < SP_ENTRIES_MAX) {
+		int tag;
+
+		if (more != 0) {
+			if (depth == 0)
+				break;
+			depth--;
+			more = dwarf_siblingof(&path[depth], &path[depth]);
+			continue;
+		}
+		tag = dwarf_tag(&path[depth]);
+		if (tag == DW_TAG_subprogram && add_function(u, &path[depth]) != 0)
+			return -ENOMEM;
+		if (may_hold_functions(tag) && depth + 1 < SP_NESTING_MAX &&
+		    dwarf_child(&path[depth], &path[depth + 1]) == 0) {
+			depth++;
+			continue;
+		}
+		more = dwarf_siblingof(&path[depth], &path[depth]);
+	}
+	if (u->functions.n != 0)
+		qsort(u->functions.range, u->functions.n, sizeof(*u->functions.range), by_start);
+	return 0;
+}
+
+/* An address was found in the unit for the first time. */
+static void open_unit(struct sp_lines *l, struct unit *u)
+{
+	Dwarf_Lines *rows;
+	size_t n = 0;
+
+	u->is_open = true;
+	if (dwarf_getsrclines(&u->die, &rows, &n) == 0)
+		l->bytes += n * SP_ROW_BYTES;
+	(void)list_functions(u);
+	l->bytes += u->functions.cap * sizeof(*u->functions.range) +
+		    u->function_cap * sizeof(*u->function);
 }
 
 /* Linkage name, or plain name, of a function or of what it is an instance of. */
@@ -277,7 +449,8 @@ static void line_of(Dwarf_Die *unit, uint64_t vaddr, struct sp_source_line *out)
 unsigned sp_lines_find(struct sp_lines *l, uint64_t vaddr,
 		       struct sp_source_line out[SP_LINES_DEPTH])
 {
-	struct sp_dwarf_unit *unit = sp_dwarf_index_unit(l->index, vaddr);
+	const struct range *r = find(&l->ranges, vaddr);
+	struct unit *unit = r != NULL ? &l->unit[r->item] : NULL;
 	struct sp_source_line reversed[SP_LINES_DEPTH] = {{NULL, NULL, NULL, 0}};
 	unsigned budget = SP_INLINES_WALK;
 	unsigned n = 1;
@@ -285,14 +458,18 @@ unsigned sp_lines_find(struct sp_lines *l, uint64_t vaddr,
 
 	if (unit == NULL)
 		return 0;
-	if (sp_dwarf_unit_function(unit, vaddr, &die)) {
+	if (!unit->is_open)
+		open_unit(l, unit);
+	r = find(&unit->functions, vaddr);
+	if (r != NULL) {
+		die = unit->function[r->item];
 		reversed[0].name = name_of(&die);
 		while (n < SP_LINES_DEPTH && descend(&die, vaddr, &budget)) {
 			call_site(&die, &reversed[n - 1]);
 			reversed[n++].name = name_of(&die);
 		}
 	}
-	line_of(sp_dwarf_unit_die(unit), vaddr, &reversed[n - 1]);
+	line_of(&unit->die, vaddr, &reversed[n - 1]);
 	for (unsigned i = 0; i < n; i++)
 		out[i] = reversed[n - 1 - i];
 	return n != 1 || out[0].name != NULL || out[0].file != NULL ? n : 0;

@@ -3,10 +3,10 @@
 #ifndef SP_LINES_H
 #define SP_LINES_H
 
+#include <elfutils/libdw.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "export/symbols/elf_file.h"
 
 #define SP_LINES_DEPTH 32U /* functions at one address; those inlined deeper are left out */
 
@@ -20,15 +20,24 @@ struct sp_source_line {
 
 struct sp_lines;
 
-/* Bytes of memory that the debug sections of a file need, unpacked; 0 = none. */
+bool sp_lines_in(Elf *elf);
+
+/* Bytes of memory that the packed debug sections of a file need, unpacked; 0 = none are packed. */
 uint64_t sp_lines_need(Elf *elf);
 
 /*
- * Reads the debug information of a file and closes it, also on failure. 0, -ENOENT no usable debug
- * information, -ENOMEM.
+ * Reads the debug information of an open file, of which it may change libelf's copy of the section
+ * headers, and which has to live as long. NULL: there is none to be used, or out of memory. Packed sections are unpacked as a whole, so the
+ * caller asks sp_lines_need() first.
  */
-int sp_lines_new(struct sp_elf_file *file, struct sp_lines **out);
+struct sp_lines *sp_lines_new(Elf *elf);
 void sp_lines_free(struct sp_lines *l);
+
+/* For what refers to a file that several files share. */
+Dwarf *sp_lines_dwarf(const struct sp_lines *l);
+
+/* Memory that it takes by now, roughly, without what is mapped or was packed: it grows with the units that were looked into. */
+size_t sp_lines_bytes(const struct sp_lines *l);
 
 /* Innermost first; the last one is the function that was not inlined. Returns how many. */
 unsigned sp_lines_find(struct sp_lines *l, uint64_t vaddr,

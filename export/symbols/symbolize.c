@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names addresses: by the symbol table of the file; without a symbol by the start of the function
- * from its call frame information, as "git+0x1a2b0", which gives one name for each function even in
- * stripped code; without that by the address itself. Adds lines and inlined functions if debug
- * information is known and was looked up. All is cached between pushes, within a bound. Context:
- * the exporter.
+ * Names addresses: by the symbol table of the file; without a symbol by what debug information says;
+ * without that by the start of the function from its call frame information, as "git+0x1a2b0", which gives
+ * one name for each function even in stripped code; without that by the address itself. Adds lines and
+ * inlined functions if debug information is known and was looked up. What was found of an address is
+ * remembered, within a bound, so that its files are asked once. Context: the exporter.
  */
 #include "export/symbols/symbolize.h"
 
@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/symbols/debug_file.h"
+#include "export/symbols/builds.h"
 #include "export/symbols/demangle.h"
-#include "export/symbols/line_cache.h"
-#include "export/symbols/line_finder.h"
-#include "export/symbols/lines.h"
-#include "export/symbols/name_cache.h"
-#include "export/symbols/symbol_tables.h"
+#include "export/symbols/elf_file.h"
+#include "export/util/clock.h"
+#include "export/util/grow.h"
+#include "export/util/hash_index.h"
+#include "export/util/strtab.h"
 
 #define SP_KEY_MARKER UINT64_C(1)
 #define SP_KEY_UNKNOWN UINT64_C(2)
@@ -27,23 +27,65 @@
 #define SP_KEY_MAP (UINT64_C(1) << 63)
 #define SP_FILE_NAME_MAX 112U /* for a file that is not an object */
 
+/* What is remembered; when it is more, all is forgotten between two profiles, or at once. */
+#define SP_KNOWN_BYTES ((size_t)16 << 20)
+#define SP_KNOWN_BYTES_MAX (4 * SP_KNOWN_BYTES)
+#define SP_WANTED_MAX ((size_t)1 << 18)
+
 const struct sp_symbolizer_options sp_symbolizer_options_default = {
 	.mode = SP_SYMBOLIZE_FULL,
-	.bytes = (size_t)64 << 20,
 	.debug_root = SP_DEBUG_ROOT,
+};
+
+/* One function at an address: numbers of texts. */
+struct known_line {
+	uint32_t name;
+	uint32_t system_name;
+	uint32_t file; /* 0 = unknown */
+	uint32_t line;
+};
+
+/* An address of an object. */
+struct known {
+	uint64_t vaddr;
+	uint32_t serial;
+	uint32_t first; /* in line[], innermost first */
+	uint32_t lines; /* 0 = it has to be looked up again */
+	bool has_lines; /* as in builds.h */
+	bool is_final;
+	bool is_fileless;
+};
+
+/* Texts are interned, because one file name occurs in thousands of lines. */
+struct known_all {
+	struct known *known;
+	size_t n, cap;
+	struct sp_hash_index by_address;
+	struct known_line *line;
+	size_t lines, line_cap;
+	struct sp_strtab text;
+};
+
+struct wanted {
+	const struct sp_module *mod;
+	uint64_t vaddr;
 };
 
 struct sp_symbolizer {
 	struct sp_modules *modules;
 	enum sp_symbolize_mode mode;
-	struct sp_symbol_tables *tables;
-	struct sp_line_finder *finder;
-	struct sp_name_cache names;
-	struct sp_line_cache line_cache;
-	unsigned late; /* sp_symbol_tables_late(), when names were found last */
+	struct sp_builds *builds;
+	struct known_all all;
+	struct wanted *wanted;
+	size_t wanted_n, wanted_cap, wanted_next;
+	bool wanted_sorted;
+	size_t put_off; /* addresses whose lines were not worth their time, since the last sort */
+	unsigned late;
+	unsigned reopened;                   /* sp_builds_reopened() */
 	struct sp_line line[SP_LINES_DEPTH]; /* of the last frame */
 	char scratch[SP_FUNCTION_NAME_MAX + 1];
 	char file[SP_FILE_NAME_MAX];
+	struct sp_answer answer;
 };
 
 /* The frame is one function with that name, and its place in the source is unknown. */
@@ -159,92 +201,125 @@ static void place_of(const struct sp_symbolizer *s, const struct sp_module *mod,
 		segment_of(mod, pc, out);
 }
 
-/* Names the function that is not inlined. True if a symbol gave the name. */
-static bool name_in_module(struct sp_symbolizer *s, const struct sp_module *mod,
-			   const struct sp_symbol_table *table, uint64_t pc, struct sp_frame *out)
+static uint32_t hash(uint32_t serial, uint64_t vaddr)
 {
-	uint64_t vaddr = pc - mod->bias;
-	struct sp_symbol sym = {.start = vaddr};
-	uint64_t function = 0;
-	bool known = table != NULL && table->symbols != NULL &&
-		     sp_symtab_find(table->symbols, vaddr, &sym);
-	const struct sp_name *cached;
-
-	/*
-	 * A symbol without a size may end anywhere before the next one, so a function that begins
-	 * after it has a better claim to the address.
-	 */
-	if (!known || sym.size == 0) {
-		if (sp_symbol_tables_function(s->tables, mod, vaddr, &function) &&
-		    (!known || function > sym.start)) {
-			sym.start = function;
-			known = false;
-		}
-	}
-	cached = sp_name_cache_get(&s->names, mod->serial, sym.start);
-	if (cached != NULL) {
-		out->name = cached->name;
-		out->system_name = cached->system_name;
-		return known;
-	}
-	if (known) {
-		sp_demangle(sym.name, s->scratch);
-		out->system_name = sym.name;
-	} else {
-		(void)snprintf(s->scratch, sizeof(s->scratch), "%.200s+0x%" PRIx64, mod->name,
-			       sym.start);
-		out->system_name = s->scratch;
-	}
-	out->name = s->scratch;
-	sp_name_cache_put(&s->names, mod->serial, sym.start, out->name, out->system_name);
-	return known;
+	return (uint32_t)sp_hash_add(sp_hash_add(0, serial), vaddr);
 }
 
-static const char *text(const struct sp_symbolizer *s, uint32_t id)
+static struct known *find_known(const struct sp_symbolizer *s, uint32_t serial, uint64_t vaddr)
 {
-	size_t len;
+	const struct known_all *a = &s->all;
+	uint32_t i;
 
-	return id != 0 ? sp_strtab_get(&s->line_cache.texts, id, &len) : "";
+	for (uint32_t step = 0; sp_hash_index_next(&a->by_address, hash(serial, vaddr), &step, &i);)
+		if (a->known[i].vaddr == vaddr && a->known[i].serial == serial)
+			return &a->known[i];
+	return NULL;
+}
+
+static void forget(struct sp_symbolizer *s, size_t limit)
+{
+	struct known_all *a = &s->all;
+
+	if (a->cap * sizeof(*a->known) + a->line_cap * sizeof(*a->line) +
+		    sp_strtab_bytes(&a->text) + sp_hash_index_bytes(&a->by_address) <=
+	    limit)
+		return;
+	sp_strtab_fini(&a->text);
+	sp_hash_index_fini(&a->by_address);
+	free(a->known);
+	free(a->line);
+	memset(a, 0, sizeof(*a));
+}
+
+/* 0, which is the empty text, for NULL and when out of memory. */
+static uint32_t text_id(struct sp_symbolizer *s, const char *text)
+{
+	struct sp_strtab *t = &s->all.text;
+	uint32_t id = 0;
+
+	if (text == NULL || (t->n == 0 && sp_strtab_init(t) != 0))
+		return 0;
+	return sp_strtab_put(t, text, strlen(text), &id) == 0 ? id : 0;
 }
 
 /*
- * Adds what the debug information says about the address, if that was looked up. The symbol names
- * the function that is not inlined: debug information does not distinguish a part that the compiler
- * split off, such as "f.cold", from the function.
+ * The function that is not inlined is named by the symbol: debug information does not distinguish a part
+ * that the compiler split off, such as "f.cold", from the function. Without a symbol debug information
+ * names it, and without that its start.
  */
-static void add_lines(struct sp_symbolizer *s, const struct sp_module *mod, uint64_t vaddr,
-		      bool known, struct sp_frame *out)
+static struct known_line line_of(struct sp_symbolizer *s, const struct sp_module *mod, unsigned i)
 {
-	const struct sp_cached_line *line;
-	struct sp_line *last;
-	unsigned n = 0;
+	const struct sp_answer *a = &s->answer;
+	bool is_last = i + 1 >= a->lines;
+	const char *name = is_last ? a->symbol : a->line[i].name;
+	struct known_line out = {0};
 
-	if (!sp_line_cache_get(&s->line_cache, mod->serial, vaddr, &line, &n) || n == 0)
-		return;
-	for (unsigned i = 0; i < n; i++) {
-		s->line[i] = (struct sp_line){
-			.name = line[i].name != 0 ? text(s, line[i].name) : "[inlined]",
-			.system_name = text(s, line[i].system_name),
-			.file = text(s, line[i].file),
-			.line = line[i].line,
-		};
+	if (a->lines != 0) {
+		out.file = text_id(s, a->line[i].file);
+		out.line = a->line[i].line;
+		if (name == NULL)
+			name = a->line[i].name;
 	}
-	last = &s->line[n - 1];
-	if (known || line[n - 1].name == 0) {
-		last->name = out->name;
-		last->system_name = out->system_name;
+	if (name != NULL) {
+		sp_demangle(name, s->scratch);
+		out.system_name = text_id(s, name);
+	} else if (is_last) {
+		(void)snprintf(s->scratch, sizeof(s->scratch), "%.200s+0x%" PRIx64, mod->name,
+			       a->start);
+		out.system_name = text_id(s, s->scratch);
 	} else {
-		out->name = last->name;
-		out->system_name = last->system_name;
+		(void)snprintf(s->scratch, sizeof(s->scratch), "[inlined]");
 	}
-	out->lines = n;
+	out.name = text_id(s, s->scratch);
+	return out;
+}
+
+/* Asks for an address, and remembers the answer. NULL when out of memory. */
+static struct known *look_up(struct sp_symbolizer *s, const struct sp_module *mod, uint64_t vaddr,
+			     bool lines)
+{
+	struct known_all *a = &s->all;
+	struct known *k;
+	unsigned n;
+
+	sp_builds_ask(s->builds, mod, vaddr, lines, &s->answer);
+	forget(s, SP_KNOWN_BYTES_MAX);
+	n = s->answer.lines != 0 ? s->answer.lines : 1;
+	if (!SP_GROW(a->line, a->line_cap, a->lines + n, UINT32_MAX))
+		return NULL;
+	k = find_known(s, mod->serial, vaddr);
+	if (k == NULL) {
+		if (!SP_GROW(a->known, a->cap, a->n + 1, UINT32_MAX) ||
+		    !sp_hash_index_put(&a->by_address, hash(mod->serial, vaddr), (uint32_t)a->n))
+			return NULL;
+		k = &a->known[a->n++];
+		*k = (struct known){.vaddr = vaddr, .serial = mod->serial};
+	}
+	if (k->lines < n) {
+		k->first = (uint32_t)a->lines;
+		a->lines += n;
+	}
+	k->lines = n;
+	k->has_lines = s->answer.has_lines;
+	k->is_final = s->answer.is_final;
+	k->is_fileless = s->answer.is_fileless;
+	for (unsigned i = 0; i < n; i++)
+		a->line[k->first + i] = line_of(s, mod, i);
+	return k;
+}
+
+static const char *text_of(const struct sp_symbolizer *s, uint32_t id)
+{
+	size_t len;
+
+	return id != 0 ? sp_strtab_get(&s->all.text, id, &len) : "";
 }
 
 void sp_symbolize(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch, struct sp_frame *out)
 {
 	const struct sp_module *mod = sp_modules_find(s->modules, pc, epoch);
-	const struct sp_symbol_table *table = NULL;
-	bool known;
+	const struct known *k;
 
 	if (mod == NULL) {
 		name_foreign(s, pc, out);
@@ -253,91 +328,159 @@ void sp_symbolize(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch, struct s
 	}
 	place_of(s, mod, pc, &out->place);
 	out->address = out->place.raw ? pc - mod->bias : pc;
-	/* Such a frame has no function, so nothing is read for it. */
-	if (out->place.raw) {
-		out->name = mod->name;
-		out->system_name = mod->name;
-		set_function(&s->line[0], out);
-		return;
-	}
-	if (s->mode != SP_SYMBOLIZE_OFF)
-		table = sp_symbol_tables_get(s->tables, mod);
-	known = name_in_module(s, mod, table, pc, out);
+	out->name = mod->name;
+	out->system_name = mod->name;
 	set_function(&s->line[0], out);
-	if (table == NULL || table->dwarf_path == NULL)
+	/* Such a frame has no function, so nothing is read for it. */
+	if (out->place.raw)
 		return;
-	out->place.lines = true;
-	add_lines(s, mod, pc - mod->bias, known, out);
+	k = find_known(s, mod->serial, pc - mod->bias);
+	if (k == NULL || k->lines == 0)
+		k = look_up(s, mod, pc - mod->bias, false);
+	if (k == NULL)
+		return;
+	for (unsigned i = 0; i < k->lines; i++) {
+		const struct known_line *line = &s->all.line[k->first + i];
+
+		s->line[i] = (struct sp_line){
+			.name = text_of(s, line->name),
+			.system_name = text_of(s, line->system_name),
+			.file = text_of(s, line->file),
+			.line = line->line,
+		};
+	}
+	out->place.lines = k->has_lines;
+	out->lines = k->lines;
+	out->name = s->line[k->lines - 1].name;
+	out->system_name = s->line[k->lines - 1].system_name;
 }
 
-bool sp_symbolize_main(const struct sp_symbolizer *s, struct sp_place *out)
+bool sp_symbolize_main(struct sp_symbolizer *s, struct sp_place *out)
 {
 	const struct sp_module *mod = sp_modules_main(s->modules);
-	const struct sp_symbol_table *table;
+	struct sp_frame f;
 
 	if (mod == NULL)
 		return false;
-	place_of(s, mod, mod->segments != 0 ? mod->segment[0].start : mod->lo, out);
-	table = s->mode != SP_SYMBOLIZE_OFF ? sp_symbol_tables_get(s->tables, mod) : NULL;
-	out->lines = table != NULL && table->dwarf_path != NULL;
+	sp_symbolize(s, mod->segments != 0 ? mod->segment[0].start : mod->lo, mod->born, &f);
+	*out = f.place;
 	return true;
 }
 
 void sp_symbolizer_begin(struct sp_symbolizer *s)
 {
-	if (sp_line_cache_full(&s->line_cache))
-		sp_line_cache_clear(&s->line_cache);
+	forget(s, SP_KNOWN_BYTES);
 }
 
 void sp_symbolizer_want(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch)
 {
 	const struct sp_module *mod;
+	const struct known *k;
 
 	if (s->mode == SP_SYMBOLIZE_OFF)
 		return;
 	mod = sp_modules_find(s->modules, pc, epoch);
-	if (mod != NULL)
-		sp_line_finder_want(s->finder, mod, pc - mod->bias);
+	if (mod == NULL)
+		return;
+	k = find_known(s, mod->serial, pc - mod->bias);
+	if (k != NULL && k->lines != 0 && k->is_final && !(k->is_fileless && mod->path[0] != '\0'))
+		return;
+	if (SP_GROW(s->wanted, s->wanted_cap, s->wanted_n + 1, SP_WANTED_MAX))
+		s->wanted[s->wanted_n++] = (struct wanted){mod, pc - mod->bias};
+	else
+		s->late++;
+	s->wanted_sorted = false;
+}
+
+/*
+ * By object, so that one after the other is worked on. One build may be known by several modules; those of
+ * which the file is known come first, as it is for all.
+ */
+static int by_module(const void *a, const void *b)
+{
+	const struct wanted *x = a;
+	const struct wanted *y = b;
+	bool is_fileless[] = {x->mod->path[0] == '\0', y->mod->path[0] == '\0'};
+
+	if (x->mod->serial != y->mod->serial)
+		return x->mod->serial < y->mod->serial ? -1 : 1;
+	if (is_fileless[0] != is_fileless[1])
+		return is_fileless[0] ? 1 : -1;
+	return (x->vaddr > y->vaddr) - (x->vaddr < y->vaddr);
+}
+
+/* An address is wanted once for each stack that contains it. */
+static void sort(struct sp_symbolizer *s)
+{
+	size_t n = s->wanted_next;
+
+	if (s->wanted_n > n)
+		qsort(s->wanted + n, s->wanted_n - n, sizeof(*s->wanted), by_module);
+	for (size_t i = n; i < s->wanted_n; i++)
+		if (n == s->wanted_next || by_module(&s->wanted[n - 1], &s->wanted[i]) != 0)
+			s->wanted[n++] = s->wanted[i];
+	s->wanted_n = n;
+	s->wanted_sorted = true;
+	s->put_off = 0;
 }
 
 bool sp_symbolizer_step(struct sp_symbolizer *s, uint64_t ns)
 {
-	return sp_line_finder_step(s->finder, ns);
+	uint64_t end = sp_clock_mono_ns() + ns;
+
+	if (!s->wanted_sorted)
+		sort(s);
+	while (s->wanted_next < s->wanted_n) {
+		const struct wanted *w = &s->wanted[s->wanted_next++];
+		const struct known *k = look_up(s, w->mod, w->vaddr, true);
+
+		s->put_off += k == NULL || (!k->is_final && k->has_lines);
+		if (sp_clock_mono_ns() >= end)
+			break;
+	}
+	return s->wanted_next < s->wanted_n;
 }
 
 void sp_symbolizer_spend(struct sp_symbolizer *s, uint64_t ns)
 {
-	sp_line_finder_spend(s->finder, ns);
+	sp_builds_spend(s->builds, ns);
 }
 
 void sp_symbolizer_end(struct sp_symbolizer *s)
 {
-	sp_line_finder_end(s->finder);
-	/* Functions without a symbol have one now. */
-	if (s->late != sp_symbol_tables_late(s->tables))
-		sp_name_cache_clear(&s->names);
-	s->late = sp_symbol_tables_late(s->tables);
+	s->late += (unsigned)(s->wanted_n - s->wanted_next + s->put_off);
+	free(s->wanted);
+	s->wanted = NULL;
+	s->wanted_n = s->wanted_cap = s->wanted_next = s->put_off = 0;
+	s->wanted_sorted = false;
+	/* One build may be known by several modules, of which only one has a file. */
+	for (size_t i = 0; i < s->all.n && s->reopened != sp_builds_reopened(s->builds); i++)
+		if (s->all.known[i].is_fileless)
+			s->all.known[i].lines = 0;
+	s->reopened = sp_builds_reopened(s->builds);
+	sp_builds_rest(s->builds);
 }
 
 void sp_symbolizer_losses(const struct sp_symbolizer *s, struct sp_symbolizer_losses *out)
 {
+	struct sp_build_losses builds = sp_builds_losses(s->builds);
+
 	*out = (struct sp_symbolizer_losses){
-		.evicted = sp_symbol_tables_evictions(s->tables),
-		.over_limit = sp_line_finder_over_limit(s->finder),
-		.late = sp_line_finder_late(s->finder),
+		.changed = builds.changed,
+		.over_limit = builds.over_limit,
+		.late = s->late,
 	};
 }
 
 unsigned sp_symbolizer_loads(const struct sp_symbolizer *s)
 {
-	return sp_symbol_tables_loads(s->tables);
+	return sp_builds_loads(s->builds);
 }
 
-/* Half of the memory is for the debug information of one object, while it is read. */
 struct sp_symbolizer *sp_symbolizer_new(struct sp_modules *modules,
 					const struct sp_symbolizer_options *options)
 {
-	const struct sp_symbol_sources sources = {
+	const struct sp_build_sources sources = {
 		.debug_root = options->debug_root,
 		.symbols = options->mode != SP_SYMBOLIZE_OFF,
 		.dwarf = options->mode == SP_SYMBOLIZE_FULL,
@@ -350,12 +493,8 @@ struct sp_symbolizer *sp_symbolizer_new(struct sp_modules *modules,
 		return NULL;
 	s->modules = modules;
 	s->mode = options->mode;
-	s->names.limit = options->bytes / 16;
-	s->line_cache.limit = options->bytes / 16;
-	s->tables = sp_symbol_tables_new(&sources, options->bytes / 8 * 3);
-	s->finder = sp_line_finder_new(s->tables, sources.dwarf ? &s->line_cache : NULL,
-				       options->bytes / 2);
-	if (s->tables == NULL || s->finder == NULL) {
+	s->builds = sp_builds_new(&sources);
+	if (s->builds == NULL) {
 		sp_symbolizer_free(s);
 		return NULL;
 	}
@@ -371,9 +510,8 @@ void sp_symbolizer_free(struct sp_symbolizer *s)
 {
 	if (s == NULL)
 		return;
-	sp_line_finder_free(s->finder);
-	sp_symbol_tables_free(s->tables);
-	sp_name_cache_clear(&s->names);
-	sp_line_cache_clear(&s->line_cache);
+	sp_builds_free(s->builds);
+	free(s->wanted);
+	forget(s, 0);
 	free(s);
 }

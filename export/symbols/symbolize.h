@@ -41,9 +41,8 @@ struct sp_frame {
 
 struct sp_symbolizer_options {
 	enum sp_symbolize_mode mode;
-	size_t bytes;           /* of memory, for tables, names, lines and debug information */
 	const char *debug_root; /* SP_DEBUG_ROOT, or a test's */
-	/* As in symbol_tables.h; called by sp_symbolizer_step() or sp_symbolize(). */
+	/* As in builds.h; called by sp_symbolizer_step() or sp_symbolize(). */
 	int (*fetch)(void *arg, const uint8_t *id, size_t id_len, char *path, size_t cap);
 	void *fetch_arg;
 };
@@ -52,8 +51,8 @@ extern const struct sp_symbolizer_options sp_symbolizer_options_default;
 
 /* What could not be done so far. */
 struct sp_symbolizer_losses {
-	unsigned evicted;    /* symbol tables dropped to stay within the memory */
-	unsigned over_limit; /* objects whose debug information is too large for it */
+	unsigned changed;    /* objects whose file was changed while it was read */
+	unsigned over_limit; /* objects whose debug information needs too much memory */
 	unsigned late;       /* addresses whose lines were not looked up in time */
 };
 
@@ -76,12 +75,12 @@ void sp_symbolizer_turn_to(struct sp_symbolizer *s, struct sp_modules *modules);
 /*
  * Preparing a profile: sp_symbolizer_begin(), want() for every address, step() until it returns
  * false or time is over, end(). Addresses that were not prepared are named by their symbol alone.
- * step() works for about ns and returns true if there is more to do; debug information is in memory
- * until end().
+ * step() works for about ns and returns true if there is more to do; descriptors may be open until
+ * end().
  */
 void sp_symbolizer_want(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch);
 bool sp_symbolizer_step(struct sp_symbolizer *s, uint64_t ns);
-/* As sp_line_finder_spend(). */
+/* As sp_builds_spend(). */
 void sp_symbolizer_spend(struct sp_symbolizer *s, uint64_t ns);
 void sp_symbolizer_end(struct sp_symbolizer *s);
 
@@ -92,7 +91,7 @@ void sp_symbolizer_begin(struct sp_symbolizer *s);
 void sp_symbolize(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch, struct sp_frame *out);
 
 /* The mapping of the program itself: it goes first. False when it is unknown. */
-bool sp_symbolize_main(const struct sp_symbolizer *s, struct sp_place *out);
+bool sp_symbolize_main(struct sp_symbolizer *s, struct sp_place *out);
 
 /* A frame that stands for no code, such as "(other)". text must be static; *line becomes part of
  * the frame. */

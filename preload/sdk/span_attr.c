@@ -10,7 +10,6 @@
 #include "sampler/base/compiler.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
-#include "sampler/open_spans/span_keys.h"
 #include "sampler/region/names.h"
 #include "sampler/span/span.h"
 #include "sampler/span/span_times.h"
@@ -172,10 +171,6 @@ static bool wants_link(const struct sp_span_record *r, const struct sp_config *c
 {
 	if (cfg->attributes == SP_ATTRIBUTES_NEVER || !labelled(r, cfg))
 		return false;
-	if (cfg->attributes == SP_ATTRIBUTES_ALWAYS && !cfg->off_cpu)
-		return true;
-	/* A sample that came after this question would belong to a span without a link to it. */
-	sp_span_unlabel(r);
 	return cfg->attributes == SP_ATTRIBUTES_ALWAYS || sp_span_table_has_sample(r) ||
 	       sp_span_table_has_wait(r);
 }

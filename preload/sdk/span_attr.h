@@ -30,8 +30,8 @@ enum sp_span_attr {
 unsigned sp_span_attr_wants(const struct sp_span_record *r);
 
 /*
- * Which attributes (enum sp_span_attr) the span gets, which is about to be ended. With
- * SPANPROF_ATTRIBUTES=with-samples the calling thread's samples do not show it from then on.
+ * Which attributes (enum sp_span_attr) the span gets, which is closed (sp_span_close()): a sample that
+ * came after this question would belong to a span without a link to it.
  */
 static inline unsigned sp_span_attr_wanted(const struct sp_span_record *r)
 {
@@ -71,8 +71,8 @@ struct sp_span_attr_set {
  * are configured, on spans whose id can be a sample's label; on local roots those of span_times.h that
  * are configured; none that the program has set itself. With SPANPROF_ATTRIBUTES=with-samples only
  * spans with a sample under their id get a link to it; a sample that another thread is just taking
- * comes too late, and so does one of a child that outlives its root. To be called before the real end,
- * so that the time range is the span's.
+ * comes too late, and so does one of a child that outlives its root. To be called before the real end
+ * and between sp_span_close() and sp_span_table_release().
  */
 void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_attr_set *set,
 			void *span);

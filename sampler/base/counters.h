@@ -23,7 +23,7 @@
 	X(SPANS_STARTED, "spans_started", 0) \
 	X(SPANS_ENDED, "spans_ended", 0) \
 	X(SPANS_AGED, "spans_aged", 1) \
-	X(SPANS_INTERLEAVED, "spans_unlabelled_interleaved", 2) \
+	X(SAMPLES_INTERLEAVED, "samples_of_interleaved_spans", 2) \
 	X(SIGNALS, "signals", 0) \
 	X(SAMPLES_PUT, "samples_put", 0) \
 	X(UNSAMPLED, "residual_records", 0) \
@@ -69,7 +69,7 @@
 	X(SAMPLES_UNSENT, "samples_in_lost_batches", 1) \
 	X(WAITS_UNSENT, "waits_in_lost_batches", 1) \
 	X(WAITS_FORGOTTEN, "waits_without_label", 2) \
-	X(SYMBOLS_DROPPED, "symbol_tables_dropped", 0) \
+	X(SYMBOLS_CHANGED, "symbol_files_changed", 2) \
 	X(LINES_OVER_LIMIT, "debug_info_over_limit", 2) \
 	X(LINES_LATE, "lines_not_in_time", 2) \
 	X(PUSH_RETRIED, "push_retries", 0) \

@@ -70,7 +70,6 @@ struct sp_config {
 	bool off_cpu_targets; /* its leaves say what was waited for */
 	bool wall;            /* a profile of CPU and waiting time */
 	enum sp_symbolize_mode symbolize;
-	uint32_t symbol_cache_mb;
 	enum sp_log_level log_level;
 	enum sp_seccomp_mode seccomp; /* sp_config_trusts_seccomp() */
 	bool hook_dlsym;              /* sp_config_wants_hook_dlsym() */

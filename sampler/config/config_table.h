@@ -261,11 +261,6 @@ struct sp_config_var {
 	  .help = "`full`: function names, files, lines and inlined functions. `names`: " \
 		  "function names only. `off`: addresses and build IDs, for a server that " \
 		  "symbolizes.") \
-	X(SYMBOL_CACHE_MB, INTEGER, symbol_cache_mb, \
-	  .source = {{"SPANPROF_SYMBOL_CACHE_MB", SP_FORM_OWN}}, \
-	  .min = 4, .max = 65536, .fallback = "64", \
-	  .help = "Most memory for symbols, in MiB. An object whose debug information " \
-		  "needs more than half of it gets function names without lines.") \
 	X(DEBUGINFOD_URLS, TEXT, debuginfod_urls, \
 	  .source = {{"DEBUGINFOD_URLS", SP_FORM_OWN}}, \
 	  .words = "none", \

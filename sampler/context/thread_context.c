@@ -176,57 +176,25 @@ static bool show(struct sp_thread_context *c, uint32_t turn)
 	return true;
 }
 
-/* The frame of the active span; NULL if there is none, or its id is not known. */
-static const struct sp_span_frame *active(const struct sp_span_stack *s)
-{
-	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
-
-	if (sp_span_overflow_count(&s->rest) != 0 &&
-	    !(s->rest.yields && sp_span_token_yields(SP_SPAN_YIELDS)))
-		return NULL;
-	while (d > 0) {
-		const struct sp_span_frame *f = &s->frame[--d];
-		uint64_t id = atomic_load_explicit(&f->span_id, memory_order_relaxed);
-		uint64_t token = atomic_load_explicit(&f->token, memory_order_relaxed);
-
-		if (id == 0 || sp_span_token_ignored(token))
-			continue;
-		if (id == SP_SPAN_BLANK)
-			return NULL;
-		/* A frame without a record in the table is a manual label. */
-		if (f->ref == 0)
-			continue;
-		if (sp_span_table_is_open(f->ref, id))
-			return f;
-		if (sp_span_token_attached(token))
-			return NULL;
-	}
-	return NULL;
-}
-
 void sp_thread_context_write(struct sp_thread_context *c, const struct sp_span_stack *s)
 {
 	uint32_t turn = atomic_load_explicit(&sp_thread_context_turn, memory_order_relaxed);
-	const struct sp_span_frame *f = active(s);
+	struct sp_span_record span;
+	bool active = sp_span_stack_peek_span(s, &span) == SP_SPAN_KNOWN;
 	struct sp_context_record *r = &c->record;
 	char root_id[SP_TEXT_ID_SIZE];
-	uint64_t id;
 
 	atomic_store_explicit(&r->valid, 0, memory_order_relaxed);
-	if (c->shown != turn && (f != NULL || c->shown != 0) && !show(c, turn))
+	if (c->shown != turn && (active || c->shown != 0) && !show(c, turn))
 		return;
-	if (f == NULL)
-		return;
-	id = atomic_load_explicit(&f->span_id, memory_order_relaxed);
-	/* struck out by another thread meanwhile */
-	if (id == 0)
+	if (!active)
 		return;
 	atomic_signal_fence(memory_order_seq_cst);
-	memcpy(r->trace_id, f->trace_id, sizeof(r->trace_id));
-	memcpy(r->span_id, &id, sizeof(r->span_id));
-	if (c->root_id != f->root_id) {
-		c->root_id = f->root_id;
-		sp_text_id(root_id, f->root_id);
+	memcpy(r->trace_id, span.trace, sizeof(r->trace_id));
+	memcpy(r->span_id, &span.span_id, sizeof(r->span_id));
+	if (c->root_id != span.root_id) {
+		c->root_id = span.root_id;
+		sp_text_id(root_id, span.root_id);
 		memcpy(r->root_id, root_id, sizeof(r->root_id));
 	}
 	atomic_signal_fence(memory_order_seq_cst);

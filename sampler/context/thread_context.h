@@ -84,7 +84,7 @@ static inline void sp_thread_context_changed(struct sp_thread_context *c,
 {
 	if (!atomic_load_explicit(&sp_thread_context_on, memory_order_relaxed))
 		return;
-	if (sp_span_stack_empty(s) && sp_span_overflow_count(&s->rest) == 0 &&
+	if (sp_span_stack_empty(s) && !sp_span_stack_is_beyond(s) &&
 	    c->shown == atomic_load_explicit(&sp_thread_context_turn, memory_order_relaxed))
 		atomic_store_explicit(&c->record.valid, 0, memory_order_relaxed);
 	else

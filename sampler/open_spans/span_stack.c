@@ -1,321 +1,279 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Push and pop of the stack of active spans. The owner's signal handler may run between any two
- * instructions here, so every change becomes visible by one store: the depth for a push, the span
- * id for a pop. Context: APP, owner thread, except sp_span_stack_strike() and
- * sp_span_stack_leave().
- */
+/* Changes of a thread's stack of spans, by the thread itself (span_stack.h). Context: APP. */
 #include "sampler/open_spans/span_stack.h"
 
 #include <string.h>
-
-/*
- * To be called before each change. Whoever sees the change also sees the new count: the stores of
- * the change are releases, which pair with the acquires of sp_span_stack_top().
- */
-static void begin_change(struct sp_span_stack *s)
-{
-	atomic_store_explicit(&s->changes,
-			      atomic_load_explicit(&s->changes, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
-}
 
 static uint64_t token_of(const struct sp_span_frame *f)
 {
 	return atomic_load_explicit(&f->token, memory_order_relaxed);
 }
 
-static inline void reap(struct sp_span_stack *s)
+static uint64_t id_of(const struct sp_span_frame *f)
 {
-	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
-
-	while (d > 0 && atomic_load_explicit(&s->frame[d - 1].span_id, memory_order_relaxed) == 0)
-		d--;
-	atomic_store_explicit(&s->depth, d, memory_order_release);
+	return atomic_load_explicit(&f->span_id, memory_order_relaxed);
 }
 
-uint32_t sp_span_stack_room(struct sp_span_stack *s)
+static uint32_t depth_of(const struct sp_span_stack *s)
 {
-	uint32_t d;
+	return atomic_load_explicit(&s->depth, memory_order_relaxed);
+}
 
-	reap(s);
-	d = atomic_load_explicit(&s->depth, memory_order_relaxed);
-	return d < SP_SPAN_DEPTH_MAX && sp_span_overflow_count(&s->rest) == 0
-		       ? d
-		       : SP_SPAN_DEPTH_MAX + sp_span_overflow_generation(&s->rest);
+static void set_depth(struct sp_span_stack *s, uint32_t depth)
+{
+	atomic_store_explicit(&s->depth, depth, memory_order_release);
+}
+
+static uint32_t beyond_of(const struct sp_span_stack *s)
+{
+	return atomic_load_explicit(&s->beyond, memory_order_relaxed);
+}
+
+static void set_beyond(struct sp_span_stack *s, uint32_t beyond)
+{
+	atomic_store_explicit(&s->beyond, beyond, memory_order_release);
+}
+
+void sp_span_stack_clear(struct sp_span_stack *s)
+{
+	set_depth(s, 0);
+	set_beyond(s, 0);
+	s->reaped = atomic_load_explicit(&s->struck, memory_order_relaxed);
+}
+
+/*
+ * Lowers the depth past frames that are gone or count for nothing and, where spans have left some behind,
+ * past those of starts whose span has ended. A reader skips all of these anyway, so nothing changes for
+ * it.
+ */
+static void reap(struct sp_span_stack *s)
+{
+	uint32_t struck = atomic_load_explicit(&s->struck, memory_order_relaxed);
+	uint32_t d = depth_of(s);
+
+	for (; d > 0; d--) {
+		const struct sp_span_frame *f = &s->frame[d - 1];
+		struct sp_span_record r;
+
+		if (id_of(f) != 0 && !sp_span_token_ignored(token_of(f)) &&
+		    (struck == s->reaped || sp_span_token_attached(token_of(f)) ||
+		     sp_span_table_by_id(id_of(f), &r)))
+			break;
+	}
+	set_depth(s, d);
+	if (d != 0)
+		return;
+	/* Further down there may be more of them otherwise. */
+	s->reaped = struck;
+	if (beyond_of(s) != 0)
+		set_beyond(s, 0);
+}
+
+static bool same_token(uint64_t a, uint64_t b)
+{
+	return (a ^ b) >> (sp_span_token_is_label(b) ? 32 : 0) == 0;
 }
 
 /* The place of the topmost frame with that token, + 1; 0 if there is none. */
 static uint32_t find_token(const struct sp_span_stack *s, uint64_t token)
 {
-	uint32_t at = atomic_load_explicit(&s->depth, memory_order_relaxed);
+	uint32_t at = depth_of(s);
 
-	while (at > 0) {
-		const struct sp_span_frame *f = &s->frame[at - 1];
-
-		if (token_of(f) == token &&
-		    atomic_load_explicit(&f->span_id, memory_order_relaxed) != 0)
-			break;
+	while (at > 0 &&
+	       (id_of(&s->frame[at - 1]) == 0 || !same_token(token_of(&s->frame[at - 1]), token)))
 		at--;
-	}
 	return at;
 }
 
-static void put_deep(struct sp_span_stack *s, const struct sp_span_entry *e)
+/* Never 0. */
+static uint32_t next_generation(const struct sp_span_stack *s)
 {
-	begin_change(s);
-	sp_span_overflow_add(&s->rest, e);
-	if (sp_span_token_attached(e->token) && find_token(s, e->token) != 0)
-		s->rest.again++;
+	return s->generation % UINT8_MAX + 1;
 }
 
-void sp_span_stack_leave(struct sp_span_stack *s, uint32_t slot, bool owner)
+uint8_t sp_span_stack_place(struct sp_span_stack *s)
 {
-	if (owner)
-		begin_change(s);
-	else
-		atomic_fetch_add_explicit(&s->struck, 1, memory_order_relaxed);
-	sp_span_overflow_leave(&s->rest, slot - SP_SPAN_DEPTH_MAX);
+	if (atomic_load_explicit(&s->struck, memory_order_relaxed) != s->reaped)
+		reap(s);
+	if (beyond_of(s) != 0)
+		return (uint8_t)s->generation;
+	return depth_of(s) < SP_SPAN_DEPTH_MAX ? 0 : (uint8_t)next_generation(s);
 }
 
-void sp_span_stack_hide_rest(struct sp_span_stack *s)
+static __attribute__((noinline, cold)) void push_beyond(struct sp_span_stack *s, uint64_t span_id,
+							uint64_t token)
 {
-	begin_change(s);
-	atomic_store_explicit(&s->rest.alike, false, memory_order_relaxed);
+	uint32_t beyond = beyond_of(s);
+	struct sp_span_record r;
+	uint64_t root = sp_span_table_by_id(span_id, &r) ? r.root_id : 0;
+
+	if (beyond == 0) {
+		s->generation = next_generation(s);
+		s->again = 0;
+	} else if (root != atomic_load_explicit(&s->beyond_root, memory_order_relaxed)) {
+		root = 0;
+	}
+	sp_span_stack_change(s);
+	atomic_store_explicit(&s->beyond_root, root, memory_order_release);
+	if (sp_span_token_attached(token) && find_token(s, token) != 0)
+		s->again++;
+	if (beyond != UINT32_MAX)
+		set_beyond(s, beyond + 1);
 }
 
-static void meet_root(struct sp_span_last_root *r, const struct sp_span_entry *e)
+void sp_span_stack_put(struct sp_span_stack *s, uint64_t span_id, uint64_t token, uint8_t place)
 {
-	if (r->id == e->root_id)
+	uint32_t d = depth_of(s);
+
+	if (place != 0) {
+		push_beyond(s, span_id, token);
 		return;
-	r->id = e->root_id;
-	r->name_id = e->root_name_id;
-	memcpy(r->trace_id, e->trace_id, sizeof(r->trace_id));
-	if (r->n < UINT32_MAX)
-		r->n++;
+	}
+	sp_span_stack_change(s);
+	atomic_store_explicit(&s->frame[d].token, token, memory_order_release);
+	atomic_store_explicit(&s->frame[d].span_id, span_id, memory_order_release);
+	/* the frame before the depth: our handler may run between the two */
+	atomic_signal_fence(memory_order_release);
+	set_depth(s, d + 1);
+}
+
+void sp_span_stack_ended(struct sp_span_stack *s, const struct sp_span_record *r)
+{
+	uint32_t d = depth_of(s);
+	uint32_t beyond = beyond_of(s);
+
+	sp_span_stack_change(s);
+	if (beyond != 0 && r->beyond == s->generation)
+		set_beyond(s, beyond - 1);
+	else if (d != 0 && id_of(&s->frame[d - 1]) == r->span_id &&
+		 !sp_span_token_attached(token_of(&s->frame[d - 1])))
+		set_depth(s, d - 1);
+	else
+		sp_span_stack_strike(s);
+	reap(s);
+}
+
+static void end_frame(struct sp_span_stack *s, uint32_t at)
+{
+	atomic_store_explicit(&s->frame[at].span_id, 0, memory_order_release);
+}
+
+/* Scopes nest: of two with the same token the deeper one goes first. */
+static bool pop_beyond(struct sp_span_stack *s, bool has_frame)
+{
+	uint32_t beyond = beyond_of(s);
+
+	if (beyond == 0 || (has_frame && s->again == 0))
+		return false;
+	if (has_frame)
+		s->again--;
+	sp_span_stack_change(s);
+	set_beyond(s, beyond - 1);
+	reap(s);
+	return true;
+}
+
+bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t token, bool through)
+{
+	uint32_t at;
+
+	/* A silent storage's own frames may be gone, and below them may be another with that token. */
+	if (!sp_span_token_attached(token) || sp_span_token_silent(token))
+		return false;
+	at = find_token(s, token);
+	if (pop_beyond(s, at != 0) || at == 0)
+		return false;
+	sp_span_stack_change(s);
+	if (through) {
+		set_beyond(s, 0);
+		set_depth(s, at - 1);
+	} else {
+		end_frame(s, at - 1);
+	}
+	reap(s);
+	return true;
+}
+
+void sp_span_stack_pop_scopes(struct sp_span_stack *s, bool silent_only)
+{
+	sp_span_stack_change(s);
+	for (uint32_t i = depth_of(s); i > 0; i--) {
+		uint64_t token = token_of(&s->frame[i - 1]);
+
+		if (token < SP_SPAN_NO_SCOPE && sp_span_token_attached(token) &&
+		    (!silent_only || sp_span_token_silent(token)))
+			end_frame(s, i - 1);
+	}
+	/* Nobody knows which of what is beyond the last frame were such scopes. */
+	s->again = 0;
+	atomic_store_explicit(&s->beyond_root, 0, memory_order_release);
+	reap(s);
+}
+
+void sp_span_stack_met_root(struct sp_span_stack *s)
+{
+	struct sp_span_last_root *root = &s->root;
+	struct sp_span_record r;
+
+	switch (sp_span_stack_peek(s, &r)) {
+	case SP_SPAN_KNOWN:
+	case SP_SPAN_LABEL:
+	case SP_SPAN_ROOT_ALONE:
+		if (root->n != 0 && root->id == r.root_id)
+			return;
+		root->id = r.root_id;
+		root->name_id = r.root_name_id;
+		memcpy(root->trace, r.trace, sizeof(root->trace));
+		root->n++;
+		break;
+	case SP_SPAN_INTERLEAVED:
+		root->n = 2;
+		break;
+	case SP_SPAN_NONE:
+		break;
+	}
 }
 
 void sp_span_stack_count_roots(struct sp_span_stack *s)
 {
-	struct sp_span_entry e;
-
-	memset(&s->root, 0, sizeof(s->root));
-	if (sp_span_stack_peek(s, &e))
-		meet_root(&s->root, &e);
-}
-
-void sp_span_stack_put(struct sp_span_stack *s, uint32_t slot, const struct sp_span_entry *e)
-{
-	struct sp_span_frame *f;
-
-	meet_root(&s->root, e);
-	if (sp_span_slot_is_deep(slot)) {
-		put_deep(s, e);
-		return;
-	}
-	f = &s->frame[slot];
-	begin_change(s);
-	f->root_id = e->root_id;
-	f->name_id = e->name_id;
-	f->root_name_id = e->root_name_id;
-	memcpy(f->trace_id, e->trace_id, sizeof(f->trace_id));
-	atomic_store_explicit(&f->token, e->token, memory_order_release);
-	f->ref = e->ref;
-	f->root_ref = e->root_ref;
-	/*
-	 * Pairs with sp_span_stack_strike() of another thread, which must not see the id of an
-	 * unfinished frame.
-	 */
-	atomic_store_explicit(&f->span_id, e->span_id, memory_order_release);
-	/* slot before depth: our handler may run between the two */
-	atomic_signal_fence(memory_order_release);
-	atomic_store_explicit(&s->depth, slot + 1, memory_order_release);
-}
-
-uint32_t sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e)
-{
-	uint32_t slot = sp_span_stack_room(s);
-
-	sp_span_stack_put(s, slot, e);
-	return slot;
-}
-
-/* An attached frame keeps its place and its token until the detach. It only labels nothing. */
-static bool end_frame(struct sp_span_stack *s, uint32_t slot, uint64_t span_id)
-{
-	struct sp_span_frame *f = &s->frame[slot];
-
-	if (atomic_load_explicit(&f->span_id, memory_order_relaxed) != span_id)
-		return false;
-	begin_change(s);
-	/* A plain store suffices: another thread could at most strike out the same span. */
-	atomic_store_explicit(&f->span_id, sp_span_token_attached(token_of(f)) ? SP_SPAN_BLANK : 0,
-			      memory_order_release);
-	return true;
-}
-
-bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t span_id)
-{
-	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
-
-	if (d == 0)
-		return false;
-	while (d > 0) {
-		if (end_frame(s, d - 1, span_id)) {
-			atomic_signal_fence(memory_order_release);
-			reap(s);
-			return true;
-		}
-		d--;
-	}
-	reap(s);
-	return false;
-}
-
-bool sp_span_stack_pop_top(struct sp_span_stack *s, uint32_t slot, uint64_t span_id)
-{
-	struct sp_span_frame *f = &s->frame[slot % SP_SPAN_DEPTH_MAX];
-
-	/* While the overflow holds something, no slot is on top. */
-	if (atomic_load_explicit(&s->depth, memory_order_relaxed) != slot + 1 ||
-	    sp_span_overflow_count(&s->rest) != 0 ||
-	    atomic_load_explicit(&f->span_id, memory_order_relaxed) != span_id ||
-	    sp_span_token_attached(token_of(f)))
-		return false;
-	begin_change(s);
-	/* The same two stores as in sp_span_stack_pop(). */
-	atomic_store_explicit(&f->span_id, 0, memory_order_release);
-	atomic_signal_fence(memory_order_release);
-	reap(s);
-	return true;
-}
-
-/* Ends the frame in that slot, whichever span it holds. */
-static void end_slot(struct sp_span_stack *s, uint32_t slot)
-{
-	atomic_store_explicit(&s->frame[slot].span_id, 0, memory_order_release);
-	atomic_signal_fence(memory_order_release);
-}
-
-/* Scopes nest: of two with the same token the deeper one goes first. */
-static bool pop_deep(struct sp_span_stack *s, bool has_frame)
-{
-	if (sp_span_overflow_count(&s->rest) == 0 || (has_frame && s->rest.again == 0))
-		return false;
-	if (has_frame)
-		s->rest.again--;
-	begin_change(s);
-	sp_span_overflow_leave(&s->rest, sp_span_overflow_generation(&s->rest));
-	return true;
-}
-
-bool sp_span_stack_pop_token(struct sp_span_stack *s, uint64_t token, bool through)
-{
-	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
-	uint32_t at = find_token(s, token);
-
-	if (!sp_span_token_attached(token))
-		return false;
-	if (pop_deep(s, at != 0) || at == 0)
-		return false;
-	begin_change(s);
-	if (through && sp_span_overflow_count(&s->rest) != 0)
-		sp_span_overflow_clear(&s->rest);
-	for (uint32_t i = d; through && i > at; i--)
-		end_slot(s, i - 1);
-	end_slot(s, at - 1);
-	reap(s);
-	return true;
-}
-
-void sp_span_stack_pop_attached(struct sp_span_stack *s, uint64_t below)
-{
-	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
-
-	begin_change(s);
-	if (sp_span_overflow_count(&s->rest) != 0)
-		sp_span_overflow_clear(&s->rest);
-	for (uint32_t i = d; i > 0; i--) {
-		uint64_t token = token_of(&s->frame[i - 1]);
-
-		if (sp_span_token_attached(token) && token < below)
-			end_slot(s, i - 1);
-	}
-	reap(s);
-}
-
-void sp_span_stack_pop_silent(struct sp_span_stack *s)
-{
-	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
-
-	begin_change(s);
-	if (sp_span_overflow_count(&s->rest) != 0 &&
-	    (s->rest.storages &
-	     atomic_load_explicit(&sp_span_stack_silent, memory_order_relaxed)) != 0)
-		sp_span_overflow_clear(&s->rest);
-	for (uint32_t i = d; i > 0; i--) {
-		if (sp_span_token_silent(token_of(&s->frame[i - 1])))
-			end_slot(s, i - 1);
-	}
-	reap(s);
+	s->root = (struct sp_span_last_root){.n = 0};
+	sp_span_stack_met_root(s);
 }
 
 uint64_t sp_span_stack_attached(const struct sp_span_stack *s, uint32_t storage)
 {
-	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+	uint32_t d = depth_of(s);
 
 	while (d > 0) {
 		const struct sp_span_frame *f = &s->frame[--d];
-		uint64_t id = atomic_load_explicit(&f->span_id, memory_order_relaxed);
+		uint64_t id = id_of(f);
 		uint64_t token = token_of(f);
 
-		if (id != 0 && sp_span_token_attached(token) && token < SP_SPAN_NO_SCOPE &&
+		if (id != 0 && token < SP_SPAN_NO_SCOPE && sp_span_token_attached(token) &&
 		    token % SP_SPAN_STORAGES == storage)
 			return id != SP_SPAN_BLANK ? id : 0;
 	}
 	return 0;
 }
 
-bool sp_span_stack_strike(struct sp_span_stack *s, uint32_t slot, uint64_t span_id)
+bool sp_span_stack_has(const struct sp_span_stack *s, uint64_t span_id)
 {
-	uint64_t want = span_id;
-
-	if (slot >= SP_SPAN_DEPTH_MAX || span_id == 0)
-		return false;
-	/*
-	 * Before the exchange, so that nobody sees the frame gone and the count unchanged. Counting
-	 * in vain does no harm.
-	 */
-	atomic_fetch_add_explicit(&s->struck, 1, memory_order_relaxed);
-	return atomic_compare_exchange_strong_explicit(&s->frame[slot].span_id, &want, 0,
-						       memory_order_acq_rel, memory_order_relaxed);
-}
-
-uint64_t sp_span_stack_top(const struct sp_span_stack *s, uint64_t *token)
-{
-	/* These pair with the releases of the owner and of sp_span_stack_strike(). */
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_acquire);
 
-	if (sp_span_overflow_count(&s->rest) != 0)
-		return 0;
-	while (d > 0 && d <= SP_SPAN_DEPTH_MAX) {
-		const struct sp_span_frame *f = &s->frame[--d];
-		uint64_t id = atomic_load_explicit(&f->span_id, memory_order_acquire);
-
-		*token = atomic_load_explicit(&f->token, memory_order_acquire);
-		if (id != 0 && !sp_span_token_ignored(*token))
-			return id != SP_SPAN_BLANK ? id : 0;
+	while (d > 0) {
+		if (atomic_load_explicit(&s->frame[--d].span_id, memory_order_acquire) == span_id)
+			return true;
 	}
-	return 0;
+	return false;
 }
 
 unsigned sp_span_stack_ids(const struct sp_span_stack *s, uint64_t ids[SP_SPAN_DEPTH_MAX])
 {
-	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+	uint32_t d = depth_of(s);
 	unsigned n = 0;
 
 	for (uint32_t i = 0; i < d; i++) {
-		uint64_t id = atomic_load_explicit(&s->frame[i].span_id, memory_order_relaxed);
+		uint64_t id = id_of(&s->frame[i]);
 
 		if (id != 0 && id != SP_SPAN_BLANK)
 			ids[n++] = id;

@@ -1,9 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stack of active spans of one thread. The owning thread (APP) pushes and pops, and its signal
- * handler (SIG) reads between any two of its instructions. A span may end on another thread, which
- * must not change the stack while its owner works on it. So other threads may only strike a frame
- * out, that is, set its `span_id` to 0, and the owner removes the frame later.
+ * The stack of spans of one thread. A frame is the id of a span and the token of what put it there, and
+ * nothing else: the span table (span_table.h) is the only place that knows anything about a span. What
+ * holds at every instruction, for the thread's own signal handler as for any other thread that reads:
+ *
+ * - The active span is that of the topmost frame whose id is open in the table. Root, names and trace
+ *   are read from its record at that moment.
+ * - A span that ends, on whatever thread, leaves the table, and from then on its frames label nothing.
+ *   Nobody has to find them. A frame that a start put there lets what is below it label again; a frame
+ *   that a scope attached hides what is below it until the detach, whether its span is open or not.
+ * - Only the owner changes frames. It writes a frame before the depth that shows it, and takes a frame
+ *   away by one store: of the depth, or of the id where frames remain above it.
+ * - Where starts stand in for scopes that an SDK does not have or the program does not use, two open
+ *   spans of the same SDK with different local roots say that the thread works for one of them, but not
+ *   for which. No span is active then. It is a rule of the reader, and ends with one of the two.
+ * - Beyond the last frame nothing is kept but how much there is, and whether all of it has one root. If
+ *   that is also the root of what the frames show, the root is known and the span, which may have
+ *   ended, is not; otherwise nothing is. That holds until all of it is detached or ended here, or no frame is left: too long,
+ *   where a span beyond ends on another thread, rather than too short, so that no frame labels what is
+ *   deeper.
  */
 #ifndef SP_SPAN_STACK_H
 #define SP_SPAN_STACK_H
@@ -13,34 +28,40 @@
 #include <stdint.h>
 
 #include "sampler/base/compiler.h"
-#include "sampler/open_spans/span_overflow.h"
+#include "sampler/open_spans/span_table.h"
 
-#define SP_SPAN_DEPTH_MAX 64U
+#define SP_SPAN_DEPTH_MAX 128U
 
 /*
  * Span ids are the 8 bytes of the id as they lie in memory; 0 never names a span. A frame with this
- * id stands for "no span": an attached context without a recorded one hides what is below it.
+ * id stands for "no span": an attached context without a span hides what is below it.
  */
 #define SP_SPAN_BLANK UINT64_MAX
 
 /*
- * As the result of sp_span_stack_peek(): a span that did not fit on the stack. Its root is known,
- * its own id is not.
- */
-#define SP_SPAN_DEEPER (UINT64_MAX - 1)
-
-/*
- * A frame's token is that of the scope that attached it, or one of these two for a span that is
- * active by being started. A frame that yields counts only until the process attaches something.
+ * A frame's token is that of the scope that attached it, or one of these for a span that is active by
+ * being started. SP_SPAN_STARTED is a start that is a scope. The others stand in for scopes, and one
+ * that yields counts only until the process attaches something.
  */
 #define SP_SPAN_STARTED UINT64_C(0)
+#define SP_SPAN_STANDS_IN (UINT64_MAX - 1)
 #define SP_SPAN_YIELDS UINT64_MAX
 
 /*
- * Tokens from here on are no scopes of an SDK: manual labels (sampler/span/manual_label.h), and the
- * one above.
+ * Tokens from here on are no scopes of an SDK: manual labels (sampler/span/manual_label.h), which
+ * consist of their level and their name, and the two above.
  */
-#define SP_SPAN_NO_SCOPE (UINT64_MAX - 1023)
+#define SP_SPAN_NO_SCOPE (UINT64_C(1) << 62)
+
+static inline uint64_t sp_span_token_of_label(uint32_t level, uint32_t name_id)
+{
+	return SP_SPAN_NO_SCOPE | (uint64_t)(level & UINT16_MAX) << 32 | name_id;
+}
+
+static inline SP_SIGSAFE bool sp_span_token_is_label(uint64_t token)
+{
+	return token >= SP_SPAN_NO_SCOPE && token < SP_SPAN_STANDS_IN;
+}
 
 /*
  * The token of a scope: a key that is unique among the thread's open scopes of one context storage,
@@ -50,24 +71,23 @@
 #define SP_SPAN_STORAGES 32U
 static inline uint64_t sp_span_token_of(uint32_t storage, uint64_t key)
 {
-	return key * SP_SPAN_STORAGES + storage;
+	return (key * SP_SPAN_STORAGES + storage) % SP_SPAN_NO_SCOPE;
 }
 
-static inline bool sp_span_token_attached(uint64_t token)
+static inline SP_SIGSAFE bool sp_span_token_stands_in(uint64_t token)
 {
-	return token != SP_SPAN_STARTED && token != SP_SPAN_YIELDS;
+	return token >= SP_SPAN_STANDS_IN;
+}
+
+static inline SP_SIGSAFE bool sp_span_token_attached(uint64_t token)
+{
+	return token != SP_SPAN_STARTED && !sp_span_token_stands_in(token);
 }
 
 /*
  * Some thread has attached something: from now on frames that yield label nothing, on any thread.
  */
 extern _Atomic bool sp_span_stack_scoped;
-
-static inline SP_SIGSAFE bool sp_span_token_yields(uint64_t token)
-{
-	return token == SP_SPAN_YIELDS &&
-	       atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
-}
 
 /*
  * A bit for each storage whose scopes do not tell what runs on a thread (sampler/span/active_span.h):
@@ -83,45 +103,43 @@ static inline SP_SIGSAFE bool sp_span_token_silent(uint64_t token)
 	       (silent >> token % SP_SPAN_STORAGES & 1) != 0;
 }
 
-/* A frame with that token counts for nothing, as things are now. */
+/* A frame with that token counts for nothing, as things are now, and never will again. */
 static inline SP_SIGSAFE bool sp_span_token_ignored(uint64_t token)
 {
-	return sp_span_token_yields(token) || sp_span_token_silent(token);
+	return sp_span_token_silent(token) ||
+	       (token == SP_SPAN_YIELDS &&
+		atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed));
 }
 
 struct sp_span_frame {
-	_Atomic uint64_t span_id; /* 0 = ended; the last word written by push */
-	uint64_t root_id;         /* the local root's span id */
-	uint32_t name_id;         /* names.h: this span's name */
-	uint32_t root_name_id;    /* names.h: the local root's name */
-	uint8_t trace_id[16];
+	_Atomic uint64_t span_id; /* 0 = gone, with frames above that are not */
 	_Atomic uint64_t token;
-	/* span_table.h: the records of both, as long as these are open; 0 = unknown there */
-	uint32_t ref;
-	uint32_t root_ref;
 };
+_Static_assert(sizeof(struct sp_span_frame) == 16, "nothing that the table knows");
 
-/* Owner only. The local root of the frame that was pushed last. */
+/* Owner only. The first local root that was active on the thread, and how many there were, up to two. */
 struct sp_span_last_root {
 	uint64_t id;
+	uint64_t trace[2];
 	uint32_t name_id;
-	uint32_t n; /* different roots, one after the other, since counting began */
-	uint8_t trace_id[16];
+	uint32_t n;
 };
 
 struct sp_span_stack {
 	_Atomic uint32_t depth;
 	_Atomic uint32_t changes; /* changes by the owner; incremented before each */
-	_Atomic uint32_t struck;  /* the same by others */
+	_Atomic uint32_t struck;  /* spans that ended and left a frame of this stack behind */
+	uint32_t reaped;          /* owner only: that number when there was no such frame */
+	_Atomic uint32_t beyond;  /* so many; while it is not 0, no frame is added */
+	uint32_t again;      /* owner only: of them, scopes under a token that a frame has too */
+	uint32_t generation; /* owner only: changes whenever the first of them comes */
+	_Atomic uint64_t beyond_root; /* the root of all of it; 0 = there are several, or none */
 	struct sp_span_last_root root;
-	struct sp_span_overflow
-		rest; /* above all frames; while it holds something, no frame is added */
 	struct sp_span_frame frame[SP_SPAN_DEPTH_MAX];
 };
-
 /*
  * Any context. A number that changes whenever the active span of the thread may have changed. It
- * does not change when the active span itself merely ends.
+ * does not change when a span that is attached on another thread than it was started on merely ends.
  */
 static inline SP_SIGSAFE uint64_t sp_span_stack_version(const struct sp_span_stack *s)
 {
@@ -135,43 +153,98 @@ static inline SP_SIGSAFE uint64_t sp_span_stack_version(const struct sp_span_sta
 	       atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
 }
 
-/* What push copies; a plain struct so that callers need no atomics. */
-struct sp_span_entry {
-	uint64_t span_id;
-	uint64_t root_id;
-	uint32_t name_id;
-	uint32_t root_name_id;
-	uint8_t trace_id[16];
-	uint64_t token;
-	uint32_t ref;
-	uint32_t root_ref;
-};
+/* Owner or its handler. Something lies beyond the last frame. */
+static inline SP_SIGSAFE bool sp_span_stack_is_beyond(const struct sp_span_stack *s)
+{
+	return atomic_load_explicit(&s->beyond, memory_order_acquire) != 0;
+}
 
-/* Owner only. No frames, not even ended ones. */
-static inline bool sp_span_stack_empty(const struct sp_span_stack *s)
+/* Owner or its handler. Nothing is on it, not even what has ended. */
+static inline SP_SIGSAFE bool sp_span_stack_empty(const struct sp_span_stack *s)
 {
 	return atomic_load_explicit(&s->depth, memory_order_relaxed) == 0;
 }
 
-/*
- * Owner only. The slot the next push will take; a deep one when the stack is full.
- */
-uint32_t sp_span_stack_room(struct sp_span_stack *s);
+/* Owner only, no handler running on it: the block is another thread's from now on. */
+void sp_span_stack_clear(struct sp_span_stack *s);
 
-/* The slot is not a frame, but in the overflow. */
-static inline bool sp_span_slot_is_deep(uint32_t slot)
+/*
+ * To be called by the owner before each change, and before a span that it has started leaves the table.
+ * Whoever sees the change also sees the new count: the stores of the change are releases, which pair with
+ * the acquires of sp_span_stack_peek().
+ */
+static inline void sp_span_stack_change(struct sp_span_stack *s)
 {
-	return slot >= SP_SPAN_DEPTH_MAX;
+	atomic_store_explicit(&s->changes,
+			      atomic_load_explicit(&s->changes, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
 }
 
-/* Owner only. Pushes into the slot that sp_span_stack_room() gave, with no push in between. */
-void sp_span_stack_put(struct sp_span_stack *s, uint32_t slot, const struct sp_span_entry *e);
+/* Owner only. Where the next push goes: what its span's record has to have in `beyond`. */
+uint8_t sp_span_stack_place(struct sp_span_stack *s);
 
-/* Owner only. Pushes; returns the slot. */
-uint32_t sp_span_stack_push(struct sp_span_stack *s, const struct sp_span_entry *e);
+/* Owner only. Pushes to that place, with no other push or pop in between. */
+void sp_span_stack_put(struct sp_span_stack *s, uint64_t span_id, uint64_t token, uint8_t place);
+
+/* Owner only. False if it lies beyond the last frame. */
+static inline bool sp_span_stack_push(struct sp_span_stack *s, uint64_t span_id, uint64_t token)
+{
+	uint8_t place = sp_span_stack_place(s);
+
+	sp_span_stack_put(s, span_id, token, place);
+	return place == 0;
+}
+
+/*
+ * Owner only. That span, which was started on this thread, has left the table: its frame goes at
+ * once if it is on top.
+ */
+void sp_span_stack_ended(struct sp_span_stack *s, const struct sp_span_record *r);
+
+/*
+ * Any thread. A span that was started there leaves the table, and a frame behind, which the owner takes
+ * away when it comes to it. To be called before that and after it.
+ */
+static inline void sp_span_stack_strike(struct sp_span_stack *s)
+{
+	atomic_fetch_add_explicit(&s->struck, 1, memory_order_relaxed);
+}
+
+/*
+ * Owner only. Takes away the topmost frame with that token; with through, all above it too. A token
+ * that no frame has belongs to a scope beyond the last frame, if there is any; of two scopes with the
+ * same token the deeper one goes first. Of a manual label's token the level decides. False if no
+ * frame was taken away.
+ */
+bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t token, bool through);
+
+/* Owner only. Takes away all frames of scopes of SDKs; with silent_only those of silent storages. */
+void sp_span_stack_pop_scopes(struct sp_span_stack *s, bool silent_only);
+
+/*
+ * Owner only. The id of the topmost span that is attached by that storage, whether it has ended or
+ * not; 0 if there is none or it is blank.
+ */
+uint64_t sp_span_stack_attached(const struct sp_span_stack *s, uint32_t storage);
+
+/* Any thread. A frame may have that id. */
+bool sp_span_stack_has(const struct sp_span_stack *s, uint64_t span_id);
+
+/* Owner, no handler running. The ids on it; returns how many. */
+unsigned sp_span_stack_ids(const struct sp_span_stack *s, uint64_t ids[SP_SPAN_DEPTH_MAX]);
 
 /* Owner only. Local roots are counted from now on; the one that is active is the first. */
 void sp_span_stack_count_roots(struct sp_span_stack *s);
+
+/* For sp_span_stack_meet_root(). */
+void sp_span_stack_met_root(struct sp_span_stack *s);
+
+/* Owner only. Something has been pushed. Most threads have had two roots before long. */
+static inline void sp_span_stack_meet_root(struct sp_span_stack *s)
+{
+	if (s->root.n < 2)
+		sp_span_stack_met_root(s);
+}
 
 /* Owner only. That root ends, with this name. */
 static inline void sp_span_stack_name_root(struct sp_span_stack *s, uint64_t id, uint32_t name_id)
@@ -180,66 +253,26 @@ static inline void sp_span_stack_name_root(struct sp_span_stack *s, uint64_t id,
 		s->root.name_id = name_id;
 }
 
-/* Owner only. Strikes the span out wherever it lies, and drops ended frames from the top. */
-bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t span_id);
+/* What is active on a thread. */
+enum sp_span_active {
+	SP_SPAN_NONE,
+	SP_SPAN_KNOWN,       /* this span */
+	SP_SPAN_LABEL,       /* this manual label */
+	SP_SPAN_ROOT_ALONE,  /* a span below this root, beyond the last frame */
+	SP_SPAN_INTERLEAVED, /* one of several, and nobody knows which */
+};
 
 /*
- * Owner only. The same for a span that was started into that slot and is on top, which most spans
- * are when they end. False, with nothing changed, if it is not on top, or in the overflow, or also
- * attached.
+ * Any thread; from another thread than the owner and its handler the answer is true if the version is
+ * the same before and after. *out is the record of the active span, with the root's name as it is
+ * now. Of SP_SPAN_LABEL only ids, names and the trace around it are there, of SP_SPAN_ROOT_ALONE only
+ * what it says of the root and the trace. Of all else nothing.
  */
-bool sp_span_stack_pop_top(struct sp_span_stack *s, uint32_t slot, uint64_t span_id);
+SP_SIGSAFE enum sp_span_active sp_span_stack_peek(const struct sp_span_stack *s,
+						  struct sp_span_record *out);
 
-/*
- * Any thread, also the owner. Removes a span from the overflow; once for each span that got that
- * deep slot.
- */
-void sp_span_stack_leave(struct sp_span_stack *s, uint32_t slot, bool owner);
-
-/* Owner only. The overflow shows no root any more until all of it has gone. */
-void sp_span_stack_hide_rest(struct sp_span_stack *s);
-
-/*
- * Owner only. Strikes out the topmost frame with that token; with through, all above it too. A
- * token that no frame has belongs to a scope in the overflow, if there is any. False if no frame
- * was removed.
- */
-bool sp_span_stack_pop_token(struct sp_span_stack *s, uint64_t token, bool through);
-
-/*
- * Owner only. Strikes out every frame that was attached under a token below that one, and the
- * overflow.
- */
-void sp_span_stack_pop_attached(struct sp_span_stack *s, uint64_t below);
-
-/* Owner only. The same for every frame of a silent storage, and for the overflow if it holds one. */
-void sp_span_stack_pop_silent(struct sp_span_stack *s);
-
-/*
- * Owner only. The id of the topmost span that is attached by that storage, whether it has ended or
- * not; 0 if there is none or it is blank.
- */
-uint64_t sp_span_stack_attached(const struct sp_span_stack *s, uint32_t storage);
-
-/* Owner, no handler running. The ids of the open spans on it; returns how many. */
-unsigned sp_span_stack_ids(const struct sp_span_stack *s, uint64_t ids[SP_SPAN_DEPTH_MAX]);
-
-/*
- * Any thread. The id on top, whether that span has ended or not, and its token; 0 if there is none
- * or it is blank. The answer is consistent if the version is the same before and after.
- */
-uint64_t sp_span_stack_top(const struct sp_span_stack *s, uint64_t *token);
-
-/* Any thread. Marks the span in that slot as ended. False if the slot holds something else. */
-bool sp_span_stack_strike(struct sp_span_stack *s, uint32_t slot, uint64_t span_id);
-
-/*
- * Owner or its handler. The topmost open span, with the current names of it and of its root. False
- * if there is none or it is blank. A span that has ended, on any thread, counts as struck out, or
- * as blank if it is attached. A root that ended before its child keeps the name that it had when
- * the child was pushed. With an overflow the result is SP_SPAN_DEEPER with the root that all of the
- * overflow has, without a name of its own; false if there are several roots or theirs has ended.
- */
-SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span_entry *out);
+/* The same beneath all manual labels. */
+SP_SIGSAFE enum sp_span_active sp_span_stack_peek_span(const struct sp_span_stack *s,
+						       struct sp_span_record *out);
 
 #endif

@@ -1,89 +1,133 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the active span from a thread's stack, inside the sampling signal handler or on the owning
- * thread.
+ * What is active on a thread (span_stack.h), read inside the sampling signal handler, or on any thread.
  */
 #include "sampler/open_spans/span_stack.h"
 
 #include <string.h>
-
-#include "sampler/open_spans/span_table.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
 _Atomic bool sp_span_stack_scoped;
 _Atomic uint32_t sp_span_stack_silent;
 
-/* Replaces the names by the current ones. False if the span is no longer open. */
-static bool refresh(struct sp_span_entry *e)
+/* A place on the stack. The frames below it are those with lower numbers. */
+struct at {
+	const struct sp_span_stack *stack;
+	uint32_t n;
+	uint64_t id;
+	uint64_t token;
+};
+
+/* Goes down to the next frame that counts, as things are now. False if there is none. */
+static bool next_frame(struct at *at)
 {
-	struct sp_span_names now;
+	while (at->n > 0) {
+		const struct sp_span_frame *f = &at->stack->frame[--at->n];
 
-	if (e->ref != 0) {
-		if (!sp_span_table_names(e->ref, e->span_id, &now))
-			return false;
-		e->name_id = now.name_id;
-	}
-	if (e->root_ref != 0 && sp_span_table_names(e->root_ref, e->root_id, &now))
-		e->root_name_id = now.name_id;
-	return true;
-}
-
-/* What is known of spans in the overflow. False if that is nothing. */
-static bool peek_rest(const struct sp_span_overflow *r, struct sp_span_entry *out)
-{
-	struct sp_span_names root;
-
-	if (!atomic_load_explicit(&r->alike, memory_order_relaxed) ||
-	    (r->storages & atomic_load_explicit(&sp_span_stack_silent, memory_order_relaxed)) != 0)
-		return false;
-	memset(out, 0, sizeof(*out));
-	out->span_id = SP_SPAN_DEEPER;
-	out->root_id = r->root_id;
-	out->root_name_id = r->root_name_id;
-	out->root_ref = r->root_ref;
-	out->token = SP_SPAN_STARTED;
-	memcpy(out->trace_id, r->trace_id, sizeof(out->trace_id));
-	if (r->root_ref == 0)
-		return true;
-	if (!sp_span_table_names(r->root_ref, r->root_id, &root))
-		return false;
-	out->root_name_id = root.name_id;
-	return true;
-}
-
-SP_SIGSAFE bool sp_span_stack_peek(const struct sp_span_stack *s, struct sp_span_entry *out)
-{
-	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
-
-	atomic_signal_fence(memory_order_acquire);
-	if (d > SP_SPAN_DEPTH_MAX)
-		return false;
-	if (sp_span_overflow_count(&s->rest) != 0 &&
-	    !(s->rest.yields && atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed)))
-		return peek_rest(&s->rest, out);
-	while (d > 0) {
-		const struct sp_span_frame *f = &s->frame[--d];
-		uint64_t id = atomic_load_explicit(&f->span_id, memory_order_acquire);
-
-		uint64_t token = atomic_load_explicit(&f->token, memory_order_relaxed);
-
-		if (id == 0 || sp_span_token_ignored(token))
-			continue;
-		if (id == SP_SPAN_BLANK)
-			return false;
-		out->span_id = id;
-		out->root_id = f->root_id;
-		out->name_id = f->name_id;
-		out->root_name_id = f->root_name_id;
-		memcpy(out->trace_id, f->trace_id, sizeof(out->trace_id));
-		out->token = token;
-		out->ref = f->ref;
-		out->root_ref = f->root_ref;
-		if (refresh(out))
+		/* These pair with the releases of the owner. */
+		at->id = atomic_load_explicit(&f->span_id, memory_order_acquire);
+		at->token = atomic_load_explicit(&f->token, memory_order_acquire);
+		if (at->id != 0 && !sp_span_token_ignored(at->token))
 			return true;
-		if (sp_span_token_attached(token))
-			return false;
 	}
 	return false;
+}
+
+/* Some frame below stands in for a scope, of the same SDK or of any, and its span has another root. */
+static bool interleaves(struct at at, const struct sp_span_record *top, bool any_sdk)
+{
+	struct sp_span_record r;
+
+	while (next_frame(&at)) {
+		if (sp_span_token_stands_in(at.token) && sp_span_table_by_id(at.id, &r) &&
+		    (any_sdk || r.sdk == top->sdk) && r.root_id != top->root_id)
+			return true;
+	}
+	return false;
+}
+
+/* What the frames show. With beneath, what they show beneath manual labels. */
+static enum sp_span_active find(struct at *at, bool beneath, struct sp_span_record *out)
+{
+	while (next_frame(at)) {
+		struct sp_span_names root;
+
+		if (sp_span_token_is_label(at->token)) {
+			if (!beneath)
+				return SP_SPAN_LABEL;
+			continue;
+		}
+		if (!sp_span_table_by_id(at->id, out)) {
+			if (sp_span_token_attached(at->token))
+				return SP_SPAN_NONE;
+			continue;
+		}
+		if (sp_span_token_stands_in(at->token) && interleaves(*at, out, false))
+			return SP_SPAN_INTERLEAVED;
+		if (out->root_ref != 0 && sp_span_table_names(out->root_ref, out->root_id, &root))
+			out->root_name_id = root.name_id;
+		return SP_SPAN_KNOWN;
+	}
+	return SP_SPAN_NONE;
+}
+
+/*
+ * What is known of spans beyond the last frame; *out is what the frames show. Nobody knows whether those
+ * spans stand in for scopes.
+ */
+static enum sp_span_active beyond(struct at top, enum sp_span_active frames,
+				  struct sp_span_record *out)
+{
+	if (frames != SP_SPAN_KNOWN ||
+	    out->root_id != atomic_load_explicit(&top.stack->beyond_root, memory_order_relaxed) ||
+	    atomic_load_explicit(&sp_span_stack_silent, memory_order_relaxed) != 0)
+		return frames == SP_SPAN_INTERLEAVED ? frames : SP_SPAN_NONE;
+	if (interleaves(top, out, true))
+		return SP_SPAN_INTERLEAVED;
+	out->span_id = 0;
+	out->name_id = 0;
+	out->ref = 0;
+	return SP_SPAN_ROOT_ALONE;
+}
+
+/* Of the stack's thread, or of another one: then its depth may be anything that it was. */
+static struct at top_of(const struct sp_span_stack *s)
+{
+	uint32_t d = atomic_load_explicit(&s->depth, memory_order_acquire);
+
+	return (struct at){.stack = s, .n = d < SP_SPAN_DEPTH_MAX ? d : SP_SPAN_DEPTH_MAX};
+}
+
+SP_SIGSAFE enum sp_span_active sp_span_stack_peek_span(const struct sp_span_stack *s,
+						       struct sp_span_record *out)
+{
+	struct at top = top_of(s);
+	struct at at = top;
+	enum sp_span_active frames = find(&at, true, out);
+
+	return sp_span_stack_is_beyond(s) ? beyond(top, frames, out) : frames;
+}
+
+SP_SIGSAFE enum sp_span_active sp_span_stack_peek(const struct sp_span_stack *s,
+						  struct sp_span_record *out)
+{
+	struct sp_span_record around;
+	struct at at = top_of(s);
+	enum sp_span_active shown;
+
+	if (sp_span_stack_is_beyond(s))
+		return sp_span_stack_peek_span(s, out);
+	shown = find(&at, false, out);
+	if (shown != SP_SPAN_LABEL)
+		return shown;
+	memset(out, 0, sizeof(*out));
+	out->span_id = at.id;
+	out->root_id = at.id;
+	out->name_id = (uint32_t)at.token;
+	out->root_name_id = out->name_id;
+	/* It is still work for the same trace. */
+	if (find(&at, true, &around) == SP_SPAN_KNOWN)
+		memcpy(out->trace, around.trace, sizeof(out->trace));
+	return SP_SPAN_LABEL;
 }

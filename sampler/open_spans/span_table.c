@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of open spans (span_table.h). Threads start and end spans all the time and must not
- * wait for each other, so the table has no locks. An entry belongs to the thread that took it from
- * the free ones until its two index words are published. It is freed by the one caller that sets
- * its id index word back to 0. Readers copy the record and check the key again afterwards.
+ * Changes of the table of open spans (span_table.h). Threads start and end spans all the time and must
+ * not wait for each other, so the table has no locks. An entry belongs to the thread that took it from
+ * the free ones until its two index words are published, and then to the one caller that sets its id
+ * index word back to 0, who gives it back. Readers copy the record and check the key again afterwards.
+ *
+ * Two indexes (span_index.h) point into one array of entries. They have no tombstones, and a look-up
+ * reads one or two lines of an index, whatever happened before.
  *
  * Context: APP, any number of threads.
  */
@@ -15,50 +18,117 @@
 
 #include "sampler/base/arena.h"
 #include "sampler/base/compiler.h"
-#include "sampler/open_spans/span_free_list.h"
 #include "sampler/open_spans/span_index.h"
-#include "sampler/open_spans/span_keys.h"
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/open_spans/span_table_sig.h"
 
 #define INDEX_SIZE (SP_SPAN_INDEX_LINES * sizeof(struct sp_span_line))
+#define WORDS_SIZE ((size_t)SP_SPANS_MAX * sizeof(struct sp_span_words))
 
-/* Where the keys of each index begin in it. */
-#define BY_ID SP_SPAN_INDEX_IN_FRONT
-#define BY_HANDLE SP_SPAN_INDEX_AT_BACK
+#define BY_ID SP_SPAN_BY_ID_FROM
+#define BY_HANDLE SP_SPAN_BY_HANDLE_FROM
 
-struct table {
-	struct sp_span_line *by_id;
-	struct sp_span_line *by_handle;
-	bool ready;
-};
-static struct table table;
+/*
+ * The free entries: a stack of those that were used, which links them by number, and behind it those that
+ * were never used. The change count beside the top keeps a slow caller from putting back a top that went
+ * and came again meanwhile. A thread has a few at hand (struct sp_span_spare).
+ */
+static struct {
+	_Atomic uint32_t
+		*next;        /* use count << SP_SPAN_NUMBER_BITS | next free entry's number + 1 */
+	_Atomic uint64_t top; /* change count << 32 | entry number + 1 */
+	_Atomic uint32_t fresh; /* entries never used yet start here */
+} free_list;
 
 int sp_span_table_init(void)
 {
-	struct sp_span_words *words;
-	_Atomic uint64_t *noted;
+	struct sp_span_tables *t = &sp_span_tables;
+	struct sp_span_line *by_id;
 
-	if (table.ready)
+	if (sp_span_index_by_id() != NULL)
 		return 0;
-	words = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*words));
-	table.by_id = sp_arena_map(INDEX_SIZE);
-	table.by_handle = sp_arena_map(INDEX_SIZE);
-	noted = sp_arena_map((size_t)SP_SPAN_NOTES * SP_SPANS_MAX * sizeof(*noted));
-	if (words == NULL || noted == NULL || table.by_id == NULL || table.by_handle == NULL ||
-	    sp_span_free_list_init() != 0)
+	t->words = sp_arena_map(WORDS_SIZE);
+	t->by_handle = sp_arena_map(INDEX_SIZE);
+	t->noted = sp_arena_map((size_t)SP_SPAN_NOTES * SP_SPANS_MAX * sizeof(*t->noted));
+	free_list.next = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*free_list.next));
+	by_id = sp_arena_map(INDEX_SIZE);
+	if (t->words == NULL || t->by_handle == NULL || t->noted == NULL ||
+	    free_list.next == NULL || by_id == NULL)
 		return -ENOMEM;
-	/* both pair with the acquires in span_table_sig.c */
-	atomic_store_explicit(&sp_span_noted, noted, memory_order_release);
-	atomic_store_explicit(&sp_span_words, words, memory_order_release);
-	table.ready = true;
+	/* pairs with the acquire in sp_span_index_by_id() */
+	atomic_store_explicit(&t->by_id, by_id, memory_order_release);
 	return 0;
 }
 
-static struct sp_span_words *entry_of(uint32_t ref)
+/* noinline: a thread that has ended a span has one at hand. 0 = there is none. */
+static __attribute__((noinline)) uint32_t take_shared(void)
 {
-	return &atomic_load_explicit(&sp_span_words,
-				     memory_order_relaxed)[(ref & SP_SPAN_NUMBER_MASK) - 1];
+	uint64_t top = atomic_load_explicit(&free_list.top, memory_order_acquire);
+
+	for (int tries = 0; tries < 1000 && (uint32_t)top != 0; tries++) {
+		uint32_t n = (uint32_t)top;
+		uint32_t next = atomic_load_explicit(&free_list.next[n - 1], memory_order_relaxed);
+		uint64_t below = next & SP_SPAN_NUMBER_MASK;
+
+		if (atomic_compare_exchange_weak_explicit(
+			    &free_list.top, &top, ((top >> 32) + 1) << 32 | below,
+			    memory_order_acq_rel, memory_order_acquire))
+			return (next & ~SP_SPAN_NUMBER_MASK) | n;
+	}
+	uint32_t e = atomic_load_explicit(&free_list.fresh, memory_order_relaxed);
+
+	do {
+		if (e >= SP_SPANS_MAX)
+			return 0;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&free_list.fresh, &e, e + 1, memory_order_relaxed, memory_order_relaxed));
+	return e + 1;
+}
+
+static __attribute__((noinline)) void give_shared(uint32_t ref)
+{
+	uint64_t top = atomic_load_explicit(&free_list.top, memory_order_relaxed);
+	uint32_t n = ref & SP_SPAN_NUMBER_MASK;
+
+	do {
+		atomic_store_explicit(&free_list.next[n - 1],
+				      (ref & ~SP_SPAN_NUMBER_MASK) | (uint32_t)top,
+				      memory_order_relaxed);
+	} while (!atomic_compare_exchange_weak_explicit(
+		&free_list.top, &top, ((top >> 32) + 1) << 32 | n, memory_order_acq_rel,
+		memory_order_relaxed));
+}
+
+/* A reference to an entry that is the caller's alone; 0 = all are taken. */
+static inline uint32_t take(void)
+{
+	struct sp_span_spare *spare = sp_span_spare_own;
+
+	return spare != NULL && spare->n > 0 ? spare->ref[--spare->n] : take_shared();
+}
+
+/* The entry gets another reference when it is taken next. */
+static inline void give(uint32_t ref)
+{
+	struct sp_span_spare *spare = sp_span_spare_own;
+	uint32_t next_use = ref + SP_SPAN_NUMBER_MASK + 1;
+
+	if (spare != NULL && spare->n < SP_SPAN_SPARE_MAX)
+		spare->ref[spare->n++] = next_use;
+	else
+		give_shared(next_use);
+}
+
+void sp_span_table_thread_ended(struct sp_span_spare *spare)
+{
+	while (spare->n > 0)
+		give_shared(spare->ref[--spare->n]);
+}
+
+/* How many entries were ever taken: those with the numbers below. */
+static uint32_t used(void)
+{
+	return atomic_load_explicit(&free_list.fresh, memory_order_relaxed);
 }
 
 static void store(struct sp_span_words *e, const struct sp_span_record *r)
@@ -68,131 +138,41 @@ static void store(struct sp_span_words *e, const struct sp_span_record *r)
 		uint64_t w;
 
 		memcpy(&w, (const char *)r + i * sizeof(w), sizeof(w));
-		/* Pairs with load(): whoever reads a new word finds the old reference removed. */
+		/* Pairs with sp_span_load(): whoever reads a new word finds the old reference removed. */
 		atomic_store_explicit(&e->word[i], w, memory_order_release);
 	}
 }
 
-static void load(const struct sp_span_words *e, struct sp_span_record *r)
-{
-#pragma GCC unroll 8
-	for (size_t i = 0; i < SP_SPAN_WORDS; i++) {
-		uint64_t w = atomic_load_explicit(&e->word[i], memory_order_acquire);
-
-		memcpy((char *)r + i * sizeof(w), &w, sizeof(w));
-	}
-}
-
-/* The span of that entry is no longer open, for readers by reference too. */
-static void forget(uint32_t ref)
+void sp_span_table_release(const struct sp_span_record *r)
 {
 	/* relaxed: the words that follow it in the next store() carry a release */
-	atomic_store_explicit(&entry_of(ref)->word[SP_SPAN_WORD_ID], 0, memory_order_relaxed);
-	sp_span_free_list_give(ref);
+	atomic_store_explicit(&sp_span_entry(r->ref)->word[SP_SPAN_WORD_ID], 0,
+			      memory_order_relaxed);
+	give(r->ref);
 }
 
 int sp_span_table_add(struct sp_span_record *r)
 {
-	uint32_t e = table.ready ? sp_span_free_list_take() : 0;
+	struct sp_span_line *by_id = sp_span_index_by_id();
+	uint32_t e = by_id != NULL ? take() : 0;
 
 	if (e == 0)
 		return -ENOSPC;
 	r->ref = e;
 	if (r->root_id == r->span_id)
 		r->root_ref = e;
-	store(entry_of(e), r);
-	if (!sp_span_index_put(table.by_id, BY_ID, r->span_id, e)) {
-		forget(e);
+	store(sp_span_entry(e), r);
+	if (!sp_span_index_put(by_id, BY_ID, r->span_id, e)) {
+		sp_span_table_release(r);
 		return -ENOSPC;
 	}
 	/* Without a handle entry nobody would find the span at its end. */
 	if ((r->handle & SP_SPAN_BY_ID) != 0 ||
-	    sp_span_index_put(table.by_handle, BY_HANDLE, r->handle, e))
+	    sp_span_index_put(sp_span_tables.by_handle, BY_HANDLE, r->handle, e))
 		return 0;
-	(void)sp_span_table_close(r);
+	if (sp_span_table_close(r))
+		sp_span_table_release(r);
 	return -ENOSPC;
-}
-
-static bool has_key(uint32_t ref, int word, uint64_t key)
-{
-	return atomic_load_explicit(&entry_of(ref)->word[word], memory_order_relaxed) == key;
-}
-
-/* The record that a cell leads to, if it has the key and is still the one that the cell leads to. */
-static inline bool take_copy(const _Atomic uint64_t *c, uint64_t hash, int word, uint64_t key,
-			     struct sp_span_record *out)
-{
-	uint32_t ref = sp_span_index_ref(sp_span_index_load(c, hash));
-
-	if (ref == 0 || !has_key(ref, word, key))
-		return false;
-	load(entry_of(ref), out);
-	out->ref = ref;
-	/* Still the same span after the copy? Its cell is cleared before the entry is reused. */
-	return sp_span_index_ref(atomic_load_explicit(c, memory_order_relaxed)) == ref;
-}
-
-/* noinline, as this is rare: keys that are not in their home line, and lines with equal tags. */
-__attribute__((noinline)) static bool find_anywhere(struct sp_span_line *index,
-						    enum sp_span_index_from from, uint64_t key,
-						    struct sp_span_record *out)
-{
-	int word = index == table.by_id ? SP_SPAN_WORD_ID : SP_SPAN_WORD_HANDLE;
-	uint64_t hash = sp_span_index_hash(key);
-
-	for (uint32_t i = from; i < from + SP_SPAN_INDEX_REACH; i++) {
-		const struct sp_span_line *line = sp_span_index_line(index, hash, i);
-
-		for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++) {
-			if (take_copy(&line->cell[c], hash, word, key, out))
-				return true;
-		}
-		if (i <= 1 && !sp_span_index_further(line))
-			break;
-	}
-	return false;
-}
-
-/* Looks at one line, and calls no function if that suffices. */
-static inline __attribute__((always_inline)) bool find_from(struct sp_span_line *index,
-							    enum sp_span_index_from from,
-							    uint64_t key, int word,
-							    struct sp_span_record *out)
-{
-	uint64_t hash = sp_span_index_hash(key);
-	const struct sp_span_line *line = sp_span_index_line(index, hash, from);
-	uint32_t c = sp_span_index_match(line, hash);
-
-	if (c == SP_SPAN_INDEX_CELLS && !sp_span_index_further(line))
-		return false;
-	if (c < SP_SPAN_INDEX_CELLS && take_copy(&line->cell[c], hash, word, key, out))
-		return true;
-	return find_anywhere(index, from, key, out);
-}
-
-/* noinline, as this is rare: ids whose line in front is, or was, full and has no matching tag. */
-__attribute__((noinline)) static bool find_behind(uint64_t span_id, struct sp_span_record *out)
-{
-	return find_from(table.by_id, SP_SPAN_INDEX_AT_BACK, span_id, SP_SPAN_WORD_ID, out);
-}
-
-bool sp_span_table_by_id(uint64_t span_id, struct sp_span_record *out)
-{
-	uint64_t hash = sp_span_index_hash(span_id);
-	const struct sp_span_line *front;
-
-	if (!table.ready || span_id == 0)
-		return false;
-	front = sp_span_index_line(table.by_id, hash, 0);
-	if (sp_span_index_further(front) && sp_span_index_match(front, hash) == SP_SPAN_INDEX_CELLS)
-		return find_behind(span_id, out);
-	return find_from(table.by_id, BY_ID, span_id, SP_SPAN_WORD_ID, out);
-}
-
-bool sp_span_table_by_handle(uint64_t handle, struct sp_span_record *out)
-{
-	return table.ready && handle != 0 &&
-	       find_from(table.by_handle, BY_HANDLE, handle, SP_SPAN_WORD_HANDLE, out);
 }
 
 static inline bool may_be_in(const struct sp_span_line *line, uint64_t hash)
@@ -203,31 +183,27 @@ static inline bool may_be_in(const struct sp_span_line *line, uint64_t hash)
 
 bool sp_span_table_may_have(uint64_t span_id, uint64_t handle)
 {
+	struct sp_span_line *by_id = sp_span_index_by_id();
 	uint64_t id_hash = sp_span_index_hash(span_id);
 	uint64_t handle_hash = sp_span_index_hash(handle);
 
-	return table.ready &&
-	       (may_be_in(sp_span_index_line(table.by_id, id_hash, BY_ID), id_hash) ||
+	return by_id != NULL &&
+	       (may_be_in(sp_span_index_line(by_id, id_hash, BY_ID), id_hash) ||
 		((handle & SP_SPAN_BY_ID) == 0 &&
-		 may_be_in(sp_span_index_line(table.by_handle, handle_hash, BY_HANDLE),
+		 may_be_in(sp_span_index_line(sp_span_tables.by_handle, handle_hash, BY_HANDLE),
 			   handle_hash)));
 }
 
-/* Of several callers that found the span, one removes it. */
 bool sp_span_table_close(const struct sp_span_record *r)
 {
-	if (!sp_span_index_remove(table.by_id, BY_ID, r->span_id, r->ref))
+	struct sp_span_line *by_id = sp_span_index_by_id();
+
+	if (by_id == NULL || !sp_span_index_remove(by_id, BY_ID, r->span_id, r->ref))
 		return false;
 	/* nobody else gets past the line above with this reference */
 	if ((r->handle & SP_SPAN_BY_ID) == 0)
-		sp_span_index_clear(table.by_handle, BY_HANDLE, r->handle, r->ref);
-	forget(r->ref);
+		sp_span_index_clear(sp_span_tables.by_handle, BY_HANDLE, r->handle, r->ref);
 	return true;
-}
-
-bool sp_span_table_remove(uint64_t span_id, struct sp_span_record *out)
-{
-	return sp_span_table_by_id(span_id, out) && sp_span_table_close(out);
 }
 
 /*
@@ -248,18 +224,18 @@ void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id)
 	new.root_name_id = r->span_id == r->root_id ? name_id : old.root_name_id;
 	memcpy(&from, &old, sizeof(from));
 	memcpy(&to, &new, sizeof(to));
-	(void)atomic_compare_exchange_strong_explicit(&entry_of(r->ref)->word[SP_SPAN_WORD_NAMES],
-						      &from, to, memory_order_release,
-						      memory_order_relaxed);
+	(void)atomic_compare_exchange_strong_explicit(
+		&sp_span_entry(r->ref)->word[SP_SPAN_WORD_NAMES], &from, to, memory_order_release,
+		memory_order_relaxed);
 }
 
 static bool is_noted(const struct sp_span_record *r, uint32_t first)
 {
-	const _Atomic uint64_t *noted = atomic_load_explicit(&sp_span_noted, memory_order_relaxed);
 	uint32_t n = (r->ref & SP_SPAN_NUMBER_MASK) - 1;
 
-	return noted != NULL && n < SP_SPANS_MAX &&
-	       atomic_load_explicit(&noted[first + n], memory_order_relaxed) == r->span_id;
+	return sp_span_index_by_id() != NULL && n < SP_SPANS_MAX &&
+	       atomic_load_explicit(&sp_span_tables.noted[first + n], memory_order_relaxed) ==
+		       r->span_id;
 }
 
 bool sp_span_table_has_sample(const struct sp_span_record *r)
@@ -272,6 +248,55 @@ bool sp_span_table_has_wait(const struct sp_span_record *r)
 	return is_noted(r, SP_SPANS_MAX);
 }
 
+/*
+ * Hardly any span has an attribute of ours from the program, so this is kept outside of the entries. The
+ * upper bits hold the hash of the span's id, so that keys of an earlier span in the same entry do not
+ * count for the next one. Part of .bss, so its pages cost nothing until the first key.
+ */
+#define KEYS UINT64_C(0xff)
+/* Threads that set attributes of one span at the very same time. */
+#define KEY_TRIES 64U
+static _Atomic uint64_t key_words[SP_SPANS_MAX];
+/* While no span ever had a key, the word need not be read, which would be a cache miss. */
+static _Atomic bool any_keys;
+
+static _Atomic uint64_t *keys_of(const struct sp_span_record *r)
+{
+	return &key_words[((r->ref & SP_SPAN_NUMBER_MASK) - 1) % SP_SPANS_MAX];
+}
+
+static uint64_t keys_tag(const struct sp_span_record *r)
+{
+	return sp_span_index_hash(r->span_id) & ~KEYS;
+}
+
+static uint8_t keys_in(uint64_t word, const struct sp_span_record *r)
+{
+	return (word & ~KEYS) == keys_tag(r) ? (uint8_t)(word & KEYS) : 0;
+}
+
+void sp_span_keys_add(const struct sp_span_record *r, uint8_t keys)
+{
+	_Atomic uint64_t *w = keys_of(r);
+	uint64_t old = atomic_load_explicit(w, memory_order_relaxed);
+
+	for (unsigned i = 0; i < KEY_TRIES; i++) {
+		if (atomic_compare_exchange_weak_explicit(
+			    w, &old, keys_tag(r) | keys_in(old, r) | keys, memory_order_relaxed,
+			    memory_order_relaxed))
+			break;
+	}
+	/* pairs with sp_span_keys() */
+	atomic_store_explicit(&any_keys, true, memory_order_release);
+}
+
+uint8_t sp_span_keys(const struct sp_span_record *r)
+{
+	if (!atomic_load_explicit(&any_keys, memory_order_acquire))
+		return 0;
+	return keys_in(atomic_load_explicit(keys_of(r), memory_order_relaxed), r);
+}
+
 /* The record behind a cell of an index. False if there is none, or no longer. */
 static bool load_cell(const _Atomic uint64_t *c, struct sp_span_record *out)
 {
@@ -281,7 +306,7 @@ static bool load_cell(const _Atomic uint64_t *c, struct sp_span_record *out)
 	if (word == 0)
 		return false;
 	out->ref = sp_span_index_ref(word);
-	load(entry_of(out->ref), out);
+	sp_span_load(out->ref, out);
 	return atomic_load_explicit(c, memory_order_relaxed) == word;
 }
 
@@ -293,11 +318,11 @@ static bool load_cell(const _Atomic uint64_t *c, struct sp_span_record *out)
  */
 bool sp_span_table_next(uint32_t *at, struct sp_span_record *out)
 {
-	uint32_t used = table.ready ? sp_span_free_list_used() : 0;
+	uint32_t n = used();
 
-	while (*at < used) {
+	while (*at < n) {
 		uint32_t number = ++*at;
-		uint64_t id = atomic_load_explicit(&entry_of(number)->word[SP_SPAN_WORD_ID],
+		uint64_t id = atomic_load_explicit(&sp_span_entry(number)->word[SP_SPAN_WORD_ID],
 						   memory_order_relaxed);
 
 		if (id != 0 && sp_span_table_by_id(id, out) &&
@@ -310,13 +335,13 @@ bool sp_span_table_next(uint32_t *at, struct sp_span_record *out)
 bool sp_span_table_oldest(const struct sp_span_record *r, bool by_handle,
 			  struct sp_span_record *out)
 {
-	struct sp_span_line *index = by_handle ? table.by_handle : table.by_id;
+	struct sp_span_line *index = by_handle ? sp_span_tables.by_handle : sp_span_index_by_id();
 	uint32_t from = by_handle ? BY_HANDLE : BY_ID;
 	uint64_t hash = sp_span_index_hash(by_handle ? r->handle : r->span_id);
 	struct sp_span_record other;
 	bool found = false;
 
-	for (uint32_t i = 0; table.ready && i < SP_SPAN_WINDOW; i++) {
+	for (uint32_t i = 0; index != NULL && i < SP_SPAN_WINDOW; i++) {
 		struct sp_span_line *line =
 			sp_span_index_line(index, hash, from + i / SP_SPAN_INDEX_CELLS);
 
@@ -331,11 +356,12 @@ bool sp_span_table_oldest(const struct sp_span_record *r, bool by_handle,
 
 uint32_t sp_span_table_count(void)
 {
-	uint32_t used = sp_span_free_list_used();
+	uint32_t end = used();
 	uint32_t n = 0;
 
-	for (uint32_t ref = 1; ref <= used; ref++)
-		n += !has_key(ref, SP_SPAN_WORD_ID, 0);
+	for (uint32_t ref = 1; ref <= end; ref++)
+		n += atomic_load_explicit(&sp_span_entry(ref)->word[SP_SPAN_WORD_ID],
+					  memory_order_relaxed) != 0;
 	return n;
 }
 
@@ -354,11 +380,16 @@ static bool among(uint64_t id, const uint64_t *ids, unsigned n)
  */
 static void wipe(void)
 {
-	sp_arena_wipe(table.by_id, INDEX_SIZE);
-	sp_arena_wipe(table.by_handle, INDEX_SIZE);
-	sp_arena_wipe((void *)(uintptr_t)atomic_load_explicit(&sp_span_words, memory_order_relaxed),
-		      (size_t)SP_SPANS_MAX * sizeof(struct sp_span_words));
-	sp_span_free_list_wipe();
+	sp_arena_wipe(sp_span_index_by_id(), INDEX_SIZE);
+	sp_arena_wipe(sp_span_tables.by_handle, INDEX_SIZE);
+	sp_arena_wipe(sp_span_tables.words, WORDS_SIZE);
+	sp_arena_wipe((void *)(uintptr_t)free_list.next,
+		      (size_t)SP_SPANS_MAX * sizeof(*free_list.next));
+	atomic_store_explicit(&free_list.top, 0, memory_order_relaxed);
+	atomic_store_explicit(&free_list.fresh, 0, memory_order_relaxed);
+	/* what others had at hand goes with their blocks, when these are claimed again */
+	if (sp_span_spare_own != NULL)
+		sp_span_spare_own->n = 0;
 }
 
 void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n_ids)
@@ -369,7 +400,7 @@ void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n_
 	uint32_t at = 0;
 	size_t n = 0;
 
-	if (!table.ready)
+	if (sp_span_index_by_id() == NULL)
 		return;
 	while (n < SP_ARRAY_LEN(kept) && sp_span_table_next(&at, &kept[n])) {
 		keys[n] = sp_span_keys(&kept[n]);
@@ -383,6 +414,6 @@ void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n_
 	}
 	for (size_t i = 0; i < n; i++) {
 		kept[i].root_ref = sp_span_table_by_id(kept[i].root_id, &root) ? root.ref : 0;
-		store(entry_of(kept[i].ref), &kept[i]);
+		store(sp_span_entry(kept[i].ref), &kept[i]);
 	}
 }

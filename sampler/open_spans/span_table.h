@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The span table: all open recorded spans of the process, found by span id (a child asks for its
- * parent's root) and by the SDK's handle (an end may come on any thread). Bounded, lock-free.
- * Context: APP.
+ * The span table: all open recorded spans of the process, found by span id and by the SDK's handle, and
+ * the only place that knows anything about a span. Bounded, lock-free; any number of threads.
  *
- * Two indexes (span_index.h) point into one array of entries. They have no tombstones, and a
- * look-up reads one or two lines of an index, whatever happened before.
+ * A span ends in two steps. sp_span_table_close() makes it unfindable: from then on it is active
+ * nowhere and no sample gets its label. Its entry, and what is noted there, is the caller's until
+ * sp_span_table_release(), so that attributes can say whether it has a sample after the last one was
+ * taken.
+ *
+ * Contexts: APP, but for the functions with SP_SIGSAFE, which any context may call.
  */
 #ifndef SP_SPAN_TABLE_H
 #define SP_SPAN_TABLE_H
@@ -28,14 +31,29 @@ struct sp_span_record {
 	uint32_t name_id;
 	uint32_t root_name_id; /* as it was at the start; sp_span_table_names() follows a rename */
 	uint32_t root_ref;     /* the local root's reference, its own one's for a root; 0 = none */
-	uint16_t thread;       /* block of the thread whose stack holds it; or SP_SPAN_NO_THREAD */
-	uint8_t slot;          /* its slot there */
-	uint8_t stand_in; /* active_span.h: how start and end stand in for its SDK's scopes; 0 = they do not */
+	uint16_t thread; /* block of the thread that its start put it on; or SP_SPAN_NO_THREAD */
+	uint8_t sdk;     /* the adapter's number */
+	uint8_t beyond;  /* span_stack.h: the generation beyond its last frame; 0 = a frame */
 	uint32_t ref; /* written by the table: finds this record, never a later one in the entry */
 };
 #define SP_SPAN_NO_THREAD UINT16_MAX
 /* A bit that no address has: the span is found by its id alone, which costs one index less. */
 #define SP_SPAN_BY_ID (UINT64_C(1) << 63)
+
+/*
+ * Free entries that a thread has at hand, so that a span that starts and ends on it touches nothing of
+ * others. A part of its block (thread.h).
+ */
+#define SP_SPAN_SPARE_MAX 16U
+struct sp_span_spare {
+	uint32_t n;
+	uint32_t ref[SP_SPAN_SPARE_MAX];
+};
+/* The calling thread's; NULL while it has none. */
+extern SP_TLS struct sp_span_spare *sp_span_spare_own;
+
+/* Whoever frees the block of a thread that has ended: what it had at hand is everybody's again. */
+void sp_span_table_thread_ended(struct sp_span_spare *spare);
 
 struct sp_span_names {
 	uint32_t name_id;
@@ -55,38 +73,42 @@ int sp_span_table_add(struct sp_span_record *r);
 bool sp_span_table_may_have(uint64_t span_id, uint64_t handle);
 
 /* Copies the open span with that id. */
-bool sp_span_table_by_id(uint64_t span_id, struct sp_span_record *out);
+SP_SIGSAFE bool sp_span_table_by_id(uint64_t span_id, struct sp_span_record *out);
 
 /* Copies the open span of that SDK object. */
 bool sp_span_table_by_handle(uint64_t handle, struct sp_span_record *out);
 
-/* Removes it; true for exactly one of several concurrent callers. */
-bool sp_span_table_remove(uint64_t span_id, struct sp_span_record *out);
-
-/* The same for a copy that the caller has of it. */
+/* It is open no longer; true for exactly one of several concurrent callers. */
 bool sp_span_table_close(const struct sp_span_record *r);
+
+/* Whoever closed it: the entry is another span's from now on. */
+void sp_span_table_release(const struct sp_span_record *r);
 
 /* Gives the open span a new name; if it is a root, its root_name_id changes with it. */
 void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id);
 
-/* The names of that span as they are now. False if it is no longer open. */
+/* The names of that span as they are now. False if it was released. */
 SP_SIGSAFE bool sp_span_table_names(uint32_t ref, uint64_t span_id, struct sp_span_names *out);
 
-/* The same without the names. */
-SP_SIGSAFE bool sp_span_table_is_open(uint32_t ref, uint64_t span_id);
-
 /*
- * Notes that a sample carries the id of that span, if the span is still open. Any number of threads
- * and handlers; a late note never reaches the next span of the entry.
+ * Notes that a sample carries the id of that span, if the span was not released yet. Any number of
+ * threads and handlers; a late note never reaches the next span of the entry.
  */
 SP_SIGSAFE void sp_span_table_note_sample(uint32_t ref, uint64_t span_id);
 
 /* The same of a wait that is in a profile. */
 SP_SIGSAFE void sp_span_table_note_wait(uint32_t ref, uint64_t span_id);
 
-/* Whether that was noted of the span. */
+/* Whether that was noted of the span, which was not released yet. */
 bool sp_span_table_has_sample(const struct sp_span_record *r);
 bool sp_span_table_has_wait(const struct sp_span_record *r);
+
+/*
+ * The program has set these attributes of ours itself: one bit each, whose meaning the caller knows.
+ * Its values must stay. The other one tells all that were added for this span until its release.
+ */
+void sp_span_keys_add(const struct sp_span_record *r, uint8_t keys);
+uint8_t sp_span_keys(const struct sp_span_record *r);
 
 /*
  * Walks all open spans, as long as it returns true; *at is 0 at first. Spans that start or end
@@ -105,9 +127,9 @@ bool sp_span_table_oldest(const struct sp_span_record *r, bool by_handle,
 uint32_t sp_span_table_count(void);
 
 /*
- * Forked child, only thread: forgets all spans except those that were started on the stack of block
- * `keep_thread` and those with the given ids, at most SP_SPAN_DEPTH_MAX. They have new references
- * then.
+ * Forked child, only thread: forgets all spans except those that their start put on the thread with
+ * block `keep_thread` and those with the given ids, at most twice SP_SPAN_DEPTH_MAX. They have new
+ * references then.
  */
 void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n);
 

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads an open span by its reference, and notes that it has a sample. Runs inside the sampling
- * signal handler or in APP context. The span may end at any moment, and its entry be reused, so the
- * id is checked before and after.
+ * Reads the span table, by id, by handle and by reference, and notes that a span has a sample. Runs
+ * inside the sampling signal handler or in APP context. The span may end at any moment, and its entry
+ * be reused, so the key is checked before and after.
  */
 #include "sampler/open_spans/span_table_sig.h"
-
-#include "sampler/open_spans/span_free_list.h"
 
 #include <string.h>
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
-struct sp_span_words *_Atomic sp_span_words;
-_Atomic uint64_t *_Atomic sp_span_noted;
+struct sp_span_tables sp_span_tables;
 SP_TLS struct sp_span_spare *sp_span_spare_own;
 
 /*
@@ -22,19 +19,97 @@ SP_TLS struct sp_span_spare *sp_span_spare_own;
  */
 #define NOTE_TRIES 4
 
+/* The record that a cell leads to, if it has the key and is still the one that the cell leads to. */
+static inline bool take_copy(const _Atomic uint64_t *c, uint64_t hash, int word, uint64_t key,
+			     struct sp_span_record *out)
+{
+	uint32_t ref = sp_span_index_ref(sp_span_index_load(c, hash));
+
+	if (ref == 0 ||
+	    atomic_load_explicit(&sp_span_entry(ref)->word[word], memory_order_relaxed) != key)
+		return false;
+	sp_span_load(ref, out);
+	/* Still the same span after the copy? Its cell is cleared before the entry is reused. */
+	return sp_span_index_ref(atomic_load_explicit(c, memory_order_relaxed)) == ref;
+}
+
+/* noinline, as this is rare: keys that are not in their home line, and lines with equal tags. */
+static __attribute__((noinline)) bool find_anywhere(struct sp_span_line *index,
+						    enum sp_span_index_from from, uint64_t key,
+						    int word, struct sp_span_record *out)
+{
+	uint64_t hash = sp_span_index_hash(key);
+
+	for (uint32_t i = from; i < from + SP_SPAN_INDEX_REACH; i++) {
+		const struct sp_span_line *line = sp_span_index_line(index, hash, i);
+
+		for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++) {
+			if (take_copy(&line->cell[c], hash, word, key, out))
+				return true;
+		}
+		if (i <= 1 && !sp_span_index_further(line))
+			break;
+	}
+	return false;
+}
+
+/* Looks at one line, and calls no function if that suffices. */
+static inline __attribute__((always_inline)) bool find(struct sp_span_line *index,
+						       enum sp_span_index_from from, uint64_t key,
+						       int word, struct sp_span_record *out)
+{
+	uint64_t hash = sp_span_index_hash(key);
+	const struct sp_span_line *line = sp_span_index_line(index, hash, from);
+	uint32_t c = sp_span_index_match(line, hash);
+
+	if (c == SP_SPAN_INDEX_CELLS && !sp_span_index_further(line))
+		return false;
+	if (c < SP_SPAN_INDEX_CELLS && take_copy(&line->cell[c], hash, word, key, out))
+		return true;
+	return find_anywhere(index, from, key, word, out);
+}
+
+/* noinline, as this is rare: ids whose line in front is, or was, full and has no matching tag. */
+static __attribute__((noinline)) bool find_behind(struct sp_span_line *index, uint64_t span_id,
+						  struct sp_span_record *out)
+{
+	return find(index, SP_SPAN_INDEX_AT_BACK, span_id, SP_SPAN_WORD_ID, out);
+}
+
+SP_SIGSAFE bool sp_span_table_by_id(uint64_t span_id, struct sp_span_record *out)
+{
+	struct sp_span_line *index = sp_span_index_by_id();
+	uint64_t hash = sp_span_index_hash(span_id);
+	const struct sp_span_line *front;
+
+	if (index == NULL || span_id == 0)
+		return false;
+	front = sp_span_index_line(index, hash, 0);
+	if (sp_span_index_further(front) && sp_span_index_match(front, hash) == SP_SPAN_INDEX_CELLS)
+		return find_behind(index, span_id, out);
+	return find(index, SP_SPAN_BY_ID_FROM, span_id, SP_SPAN_WORD_ID, out);
+}
+
+bool sp_span_table_by_handle(uint64_t handle, struct sp_span_record *out)
+{
+	return sp_span_index_by_id() != NULL && handle != 0 &&
+	       find(sp_span_tables.by_handle, SP_SPAN_BY_HANDLE_FROM, handle, SP_SPAN_WORD_HANDLE,
+		    out);
+}
+
 /* The entry while it holds that span, otherwise NULL. */
 static struct sp_span_words *entry_of(uint32_t ref, uint64_t span_id)
 {
-	/* pairs with the release in sp_span_table_init() */
-	struct sp_span_words *all = atomic_load_explicit(&sp_span_words, memory_order_acquire);
 	uint32_t n = (ref & SP_SPAN_NUMBER_MASK) - 1;
+	struct sp_span_words *e;
 
-	if (all == NULL || n >= SP_SPANS_MAX || span_id == 0)
+	if (sp_span_index_by_id() == NULL || n >= SP_SPANS_MAX || span_id == 0)
 		return NULL;
+	e = sp_span_entry(ref);
 	/* pairs with the releases in store(): the words that belong to this id, or newer ones */
-	if (atomic_load_explicit(&all[n].word[SP_SPAN_WORD_ID], memory_order_acquire) != span_id)
+	if (atomic_load_explicit(&e->word[SP_SPAN_WORD_ID], memory_order_acquire) != span_id)
 		return NULL;
-	return &all[n];
+	return e;
 }
 
 SP_SIGSAFE bool sp_span_table_names(uint32_t ref, uint64_t span_id, struct sp_span_names *out)
@@ -55,19 +130,14 @@ SP_SIGSAFE bool sp_span_table_names(uint32_t ref, uint64_t span_id, struct sp_sp
 	return true;
 }
 
-SP_SIGSAFE bool sp_span_table_is_open(uint32_t ref, uint64_t span_id)
-{
-	return entry_of(ref, span_id) != NULL;
-}
-
 static inline void note(uint32_t ref, uint64_t span_id, uint32_t first)
 {
-	_Atomic uint64_t *noted = atomic_load_explicit(&sp_span_noted, memory_order_acquire);
+	_Atomic uint64_t *noted;
 	uint64_t was;
 
-	if (noted == NULL || entry_of(ref, span_id) == NULL)
+	if (entry_of(ref, span_id) == NULL)
 		return;
-	noted = &noted[first + (ref & SP_SPAN_NUMBER_MASK) - 1];
+	noted = &sp_span_tables.noted[first + (ref & SP_SPAN_NUMBER_MASK) - 1];
 	for (int i = 0; i < NOTE_TRIES; i++) {
 		/*
 		 * The old note is read before the entry is checked. If the span ends between here

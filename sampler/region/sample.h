@@ -19,9 +19,6 @@
 /* Inside the handler only: an object that frames are in could not be told of (module_event.h). */
 #define SP_SAMPLE_UNTOLD 16U
 
-/* In pc[]: it is not certain that the next frame called the one before. No code lies there. */
-#define SP_SAMPLE_PC_GUESSED UINT64_C(1)
-
 struct sp_sample {
 	/* The 8 bytes of the label's span id as they lie in memory; 0 = no span was active. */
 	uint64_t span_id;

@@ -171,14 +171,16 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	struct sp_channel *o = sp_channel_now();
 	struct sp_sample *s = sp_thread_scratch(t);
 	struct sp_span_label label;
-	uint32_t span = sp_active_span_label(&t->spans, &label);
 
+	sp_active_span_label(&t->spans, &label);
+	if (label.what == SP_SPAN_INTERLEAVED)
+		sp_count(SP_COUNT_SAMPLES_INTERLEAVED);
 	if (label.span_id == 0 && label.name_id == 0)
 		sp_active_span_label_foreign(t, &label);
 	s->span_id = label.span_id;
 	s->name_id = label.name_id;
 	memcpy(s->trace_id, label.trace_id, sizeof(s->trace_id));
-	if (label.span_id == 0 && label.name_id == 0 && sp_span_overflow_count(&t->spans.rest) != 0)
+	if (label.span_id == 0 && label.name_id == 0 && sp_span_stack_is_beyond(&t->spans))
 		sp_count(SP_COUNT_SAMPLES_TOO_DEEP);
 	s->tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
 	s->weight = 1U + (si->si_overrun > 0 ? (uint32_t)si->si_overrun : 0U);
@@ -194,7 +196,7 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 				 s->span_id != 0 || s->name_id != 0);
 	/* Only now: if all samples of a span were lost, it has no profile to show. */
 	if (sp_handler_setup.note_samples && s->span_id != 0)
-		sp_span_table_note_sample(span, s->span_id);
+		sp_span_table_note_sample(label.ref, s->span_id);
 }
 
 /*

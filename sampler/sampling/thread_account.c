@@ -25,7 +25,6 @@
 #include "sampler/region/channel.h"
 #include "sampler/region/ring.h"
 #include "sampler/span/active_span.h"
-#include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
 #include "sampler/thread/thread_table.h"
 #include "sampler/thread/thread_timer.h"
@@ -152,23 +151,14 @@ static uint64_t less_lead(uint64_t ns)
 
 /*
  * The label of the span that was active all the time since the account was last settled; none if
- * the active span changed. It is found through the span table, which any thread may read, and only
- * there is a span known to be open still: a span that has just ended was not active all the time.
+ * the active span changed. A span that has just ended was not active all the time.
  */
 static void find_label(const struct sp_thread *t, uint64_t version, struct sp_span_label *label)
 {
-	struct sp_span_record r;
-	struct sp_span_entry e;
-	uint64_t token = 0;
-	uint64_t id = sp_span_stack_top(&t->spans, &token);
-
-	memset(label, 0, sizeof(*label));
-	if (id == 0 || sp_span_stack_version(&t->spans) != version ||
-	    version != atomic_load_explicit(&t->account.version, memory_order_relaxed) ||
-	    !sp_span_table_by_id(id, &r))
-		return;
-	sp_span_entry_of(&r, token, &e);
-	(void)sp_active_span_label_of(&e, label);
+	sp_active_span_label(&t->spans, label);
+	if (sp_span_stack_version(&t->spans) != version ||
+	    version != atomic_load_explicit(&t->account.version, memory_order_relaxed))
+		memset(label, 0, sizeof(*label));
 }
 
 /*
@@ -179,7 +169,7 @@ static void find_label(const struct sp_thread *t, uint64_t version, struct sp_sp
 static void find_only_root(const struct sp_thread *t, struct sp_span_label *label)
 {
 	const struct sp_span_last_root *root = &t->spans.root;
-	struct sp_span_entry e = {
+	struct sp_span_record r = {
 		.span_id = root->id,
 		.root_id = root->id,
 		.name_id = root->name_id,
@@ -191,10 +181,10 @@ static void find_only_root(const struct sp_thread *t, struct sp_span_label *labe
 	    sp_active_span_label_scopes.id == SP_SCOPE_ALL ||
 	    sp_active_span_label_scopes.name == SP_SCOPE_ALL)
 		return;
-	memcpy(e.trace_id, root->trace_id, sizeof(e.trace_id));
+	memcpy(r.trace, root->trace, sizeof(r.trace));
 	if (sp_span_table_by_id(root->id, &open))
-		sp_span_entry_of(&open, SP_SPAN_STARTED, &e);
-	(void)sp_active_span_label_of(&e, label);
+		r = open;
+	sp_active_span_label_of(SP_SPAN_KNOWN, &r, label);
 }
 
 /*

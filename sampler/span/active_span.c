@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Attach and detach of spans on the calling thread, and the proof that spans interleave
- * (active_span.h). Context: APP.
- */
+/* Starts, attaches and detaches on the calling thread (active_span.h). Context: APP. */
 #include "sampler/span/active_span.h"
 
 #include <stdatomic.h>
@@ -13,9 +10,7 @@
 #include "sampler/base/log.h"
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/open_spans/span_table.h"
-#include "sampler/span/manual_label.h"
 #include "sampler/span/shown_label.h"
-#include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
 
 /*
@@ -39,7 +34,7 @@ void sp_active_span_forget_scopes(void)
 
 	if (t == NULL || sp_span_stack_empty(&t->spans))
 		return;
-	sp_span_stack_pop_attached(&t->spans, SP_MANUAL_LABEL_TOKEN);
+	sp_span_stack_pop_scopes(&t->spans, false);
 	t->scope_overflows = 0;
 	sp_shown_label_update(t);
 }
@@ -60,10 +55,8 @@ static bool pile_up(struct sp_thread *t)
 bool sp_active_span_attached(uint64_t token, const uint8_t *span_id)
 {
 	struct sp_thread *t = sp_thread_self();
-	struct sp_span_entry e = {.span_id = SP_SPAN_BLANK, .token = token};
-	struct sp_span_record r;
 	uint64_t id = 0;
-	bool deep;
+	bool fits;
 
 	if (sp_active_span_source == SP_ACTIVE_START || sp_active_span_source == SP_ACTIVE_CONTEXT)
 		return true;
@@ -76,16 +69,15 @@ bool sp_active_span_attached(uint64_t token, const uint8_t *span_id)
 	if (sp_span_token_silent(token)) {
 		/* what is left of the time before takes room only */
 		if (!sp_span_stack_empty(&t->spans))
-			sp_span_stack_pop_silent(&t->spans);
+			sp_span_stack_pop_scopes(&t->spans, true);
 		return true;
 	}
 	if (span_id != NULL)
 		memcpy(&id, span_id, sizeof(id));
-	if (sp_span_table_by_id(id, &r))
-		sp_span_entry_of(&r, token, &e);
-	deep = sp_span_slot_is_deep(sp_span_stack_push(&t->spans, &e));
+	fits = sp_span_stack_push(&t->spans, id != 0 ? id : SP_SPAN_BLANK, token);
+	sp_span_stack_meet_root(&t->spans);
 	sp_shown_label_update(t);
-	return !deep || !pile_up(t);
+	return fits || !pile_up(t);
 }
 
 void sp_active_span_detached(uint64_t token, bool through)
@@ -94,7 +86,7 @@ void sp_active_span_detached(uint64_t token, bool through)
 
 	if (t == NULL)
 		return;
-	if (sp_span_stack_pop_token(&t->spans, token, through))
+	if (sp_span_stack_pop(&t->spans, token, through))
 		t->scope_overflows = 0;
 	sp_shown_label_update(t);
 }
@@ -109,17 +101,19 @@ static bool is_open(uint64_t span_id)
 bool sp_active_span_agrees(uint32_t storage, uint64_t says)
 {
 	struct sp_thread *t = sp_thread_own;
-	uint64_t token;
+	struct sp_span_record active;
 	uint64_t attached;
 
 	if (sp_active_span_source == SP_ACTIVE_START || sp_active_span_source == SP_ACTIVE_CONTEXT)
 		return true;
 	/* without a stack, or beyond its end, we know nothing that could be wrong */
-	if (t == NULL || sp_span_overflow_count(&t->spans.rest) != 0)
+	if (t == NULL || sp_span_stack_is_beyond(&t->spans))
 		return true;
 	attached = sp_span_stack_attached(&t->spans, storage);
 	/* A wrapper's start attaches too, and its frame is not the storage's. */
-	if (says == attached || (says != 0 && says == sp_span_stack_top(&t->spans, &token)))
+	if (says == attached ||
+	    (says != 0 && sp_span_stack_peek(&t->spans, &active) == SP_SPAN_KNOWN &&
+	     says == active.span_id))
 		return true;
 	return !is_open(attached) && !is_open(says);
 }
@@ -137,69 +131,29 @@ void sp_active_span_silence(uint32_t storage)
 	sp_shown_label_update(sp_thread_own);
 }
 
-/*
- * Whether the frame in that slot is there because a span of the same SDK was started; *out is its
- * record then.
- */
-static bool started_there(struct sp_thread *t, uint32_t slot, const struct sp_span_record *gone,
-			  struct sp_span_record *out)
+/* noinline: most roots are started while no other is open on the thread. */
+static __attribute__((noinline)) void look_for_interleaving(const struct sp_thread *t)
 {
-	uint64_t id = atomic_load_explicit(&t->spans.frame[slot].span_id, memory_order_acquire);
-
-	return sp_span_table_by_id(id, out) && out->thread == gone->thread && out->slot == slot &&
-	       out->stand_in == gone->stand_in;
-}
-
-static uint32_t depth_of(const struct sp_thread *t)
-{
-	uint32_t depth = atomic_load_explicit(&t->spans.depth, memory_order_relaxed);
-
-	return depth < SP_SPAN_DEPTH_MAX ? depth : SP_SPAN_DEPTH_MAX;
-}
-
-/* A higher slot was filled later. */
-static bool later_root_is_open(struct sp_thread *t, const struct sp_span_record *gone)
-{
+	static _Atomic bool told;
 	struct sp_span_record r;
 
-	for (uint32_t i = gone->slot + 1U; i < depth_of(t); i++) {
-		if (started_there(t, i, gone, &r) && r.root_id == r.span_id)
-			return true;
-	}
-	return false;
-}
-
-static void act(struct sp_thread *t, const struct sp_span_record *gone)
-{
-	static struct sp_log_site site;
-	struct sp_span_record r;
-
-	atomic_fetch_or_explicit(&t->interleaved, sp_active_span_sdk_bit(gone->stand_in),
-				 memory_order_relaxed);
-	for (uint32_t i = 0; i < depth_of(t); i++) {
-		if (started_there(t, i, gone, &r))
-			(void)sp_span_stack_strike(&t->spans, i, r.span_id);
-	}
-	sp_log_limited(&site, SP_LOG_WARN,
+	if (sp_span_stack_peek(&t->spans, &r) == SP_SPAN_INTERLEAVED &&
+	    !atomic_exchange_explicit(&told, true, memory_order_relaxed))
+		sp_log(SP_LOG_WARN,
 		       "spans interleave on a thread, so their starts do not tell which one it "
-		       "works for: its samples get no span any more "
+		       "works for: its samples get no span while two root spans are open there "
 		       "(unless SPANPROF_ACTIVE_SPAN=start is set)");
 }
 
-void sp_active_span_prove(const struct sp_span_record *gone)
+void sp_active_span_started(struct sp_thread *t, const struct sp_span_record *r,
+			    enum sp_activation how)
 {
-	struct sp_thread *t = sp_thread_of(gone->thread);
+	uint64_t token = sp_active_span_start_token(how);
+	bool first = sp_span_stack_empty(&t->spans);
 
-	/* The usual case: nothing was started on top of it. */
-	if (t == NULL || gone->slot + 1U >= depth_of(t))
-		return;
-	if ((gone->stand_in & SP_ACTIVE_SPAN_SCOPES) != 0 &&
-	    !sp_active_span_start_activates(SP_ACTIVATION_SCOPE))
-		return;
-	/* The block may be another thread's by now. */
-	if (atomic_load_explicit(&t->spans.frame[gone->slot].span_id, memory_order_relaxed) !=
-	    gone->span_id)
-		return;
-	if (sp_active_span_starts_may_interleave() && later_root_is_open(t, gone))
-		act(t, gone);
+	sp_span_stack_put(&t->spans, r->span_id, token, r->beyond);
+	sp_span_stack_meet_root(&t->spans);
+	if (!first && r->root_id == r->span_id && sp_span_token_stands_in(token))
+		look_for_interleaving(t);
+	sp_shown_label_update(t);
 }

@@ -6,9 +6,9 @@
  * An SDK with scopes says which span a thread works for, and this decides from the first time that
  * the process uses a scope. Where an SDK has no scopes, or the process never uses them, start and
  * end stand in for them: the span that was started last counts as active. An event loop keeps many
- * spans open on one thread, and there this is wrong. The proof is a local root that ends while a
- * root that was started later on the same thread is still open. From then on spans of that SDK no
- * longer label that thread by being started, because a wrong label is worse than none.
+ * spans open on one thread, and there this would be wrong. So while two local roots of an SDK are
+ * open on a thread by their starts alone, its samples get no span (span_stack.h), because a wrong
+ * label is worse than none.
  *
  * Contexts: the label functions run in any context; all else is APP, inside the reentrancy guard,
  * calling thread only; bounded, lock-free.
@@ -27,11 +27,12 @@
 #include "sampler/open_spans/span_table.h"
 #include "sampler/thread/thread.h"
 
-/* All 0 = nothing. */
 struct sp_span_label {
-	uint64_t span_id;
+	uint64_t span_id; /* it, trace and name: all 0 = nothing */
 	uint8_t trace_id[16];
 	uint32_t name_id;
+	uint32_t ref; /* the span table's reference to the span whose id that is; 0 = it has none */
+	enum sp_span_active what;
 };
 
 /* Written at activation before the first timer is armed. */
@@ -43,14 +44,12 @@ struct sp_active_span_label_scopes {
 extern struct sp_active_span_label_scopes sp_active_span_label_scopes;
 
 /*
- * The stack's thread or its handler. The label of a sample that is taken now. Returns the span
- * table's reference to the span whose id the label has; 0 = no id, or not in the table.
+ * Any thread, as sp_span_stack_peek() that it calls: the label of a sample that is taken now. The other
+ * one makes it of what that said.
  */
-SP_SIGSAFE uint32_t sp_active_span_label(const struct sp_span_stack *s, struct sp_span_label *out);
-
-/* Any context. The same for a span that is known. */
-SP_SIGSAFE uint32_t sp_active_span_label_of(const struct sp_span_entry *e,
-					    struct sp_span_label *out);
+SP_SIGSAFE void sp_active_span_label(const struct sp_span_stack *s, struct sp_span_label *out);
+SP_SIGSAFE void sp_active_span_label_of(enum sp_span_active what, const struct sp_span_record *r,
+					struct sp_span_label *out);
 
 /*
  * The interrupted thread's handler. The same by what another library of the program publishes for
@@ -63,7 +62,7 @@ SP_SIGSAFE void sp_active_span_label_foreign(const struct sp_thread *t, struct s
 enum sp_activation {
 	SP_ACTIVATION_START, /* starting a span makes it active on that thread until it ends */
 	SP_ACTIVATION_SCOPE, /* attach and detach decide, once the process has used them */
-	SP_ACTIVATION_NONE, /* no scopes that tell; start and end stand in unless they interleave */
+	SP_ACTIVATION_NONE, /* no scopes that tell; start and end stand in unless spans interleave */
 };
 
 /*
@@ -122,64 +121,20 @@ static inline bool sp_active_span_start_activates(enum sp_activation how)
 	       (sp_active_span_source == SP_ACTIVE_AUTO && !sp_active_span_scopes_used());
 }
 
-/* Whether starts stop labelling when spans interleave. They do not if the user asked for starts. */
-static inline bool sp_active_span_starts_may_interleave(void)
-{
-	return sp_active_span_source == SP_ACTIVE_AUTO;
-}
-
 /*
  * The token of the frame of a span that was started. Where an SDK has scopes and has attached
  * nothing yet, the frame yields to the first attach: main() may start its span before it attaches
- * it, and the frame must not label after the detach.
+ * it, and the frame must not label after the detach. Where the user asked for starts they are scopes.
  */
 static inline uint64_t sp_active_span_start_token(enum sp_activation how)
 {
-	return how == SP_ACTIVATION_SCOPE && sp_active_span_source == SP_ACTIVE_AUTO
-		       ? SP_SPAN_YIELDS
-		       : SP_SPAN_STARTED;
+	if (how == SP_ACTIVATION_START || sp_active_span_source != SP_ACTIVE_AUTO)
+		return SP_SPAN_STARTED;
+	return how == SP_ACTIVATION_SCOPE ? SP_SPAN_YIELDS : SP_SPAN_STANDS_IN;
 }
 
-#define SP_ACTIVE_SPAN_SDKS 32U
-
-/* In struct sp_span_record.stand_in: the SDK's number + 1, and whether it has scopes. */
-#define SP_ACTIVE_SPAN_SCOPES 0x80U
-_Static_assert(SP_ACTIVE_SPAN_SDKS <= 32 && SP_ACTIVE_SPAN_SDKS < SP_ACTIVE_SPAN_SCOPES,
-	       "a bit for each");
-
-/* What goes into the record of a span of that SDK; 0 where its spans prove nothing. */
-static inline uint8_t sp_active_span_stand_in(enum sp_activation how, uint8_t sdk)
-{
-	if (how == SP_ACTIVATION_START || sdk >= SP_ACTIVE_SPAN_SDKS)
-		return 0;
-	return (uint8_t)((sdk + 1U) | (how == SP_ACTIVATION_SCOPE ? SP_ACTIVE_SPAN_SCOPES : 0));
-}
-
-static inline uint32_t sp_active_span_sdk_bit(uint8_t stand_in)
-{
-	return UINT32_C(1) << ((stand_in & ~SP_ACTIVE_SPAN_SCOPES) - 1);
-}
-
-/* For sp_active_span_ended(). */
-void sp_active_span_prove(const struct sp_span_record *gone);
-
-/*
- * The host has just ended that span; it is no longer in the table, and its frame is still where it
- * was. Looks for the proof that spans interleave, and acts on it.
- */
-static inline void sp_active_span_ended(const struct sp_span_record *gone)
-{
-	if (gone->stand_in != 0 && gone->root_id == gone->span_id &&
-	    gone->thread != SP_SPAN_NO_THREAD)
-		sp_active_span_prove(gone);
-}
-
-/* Starts of that kind no longer label that thread. */
-static inline bool sp_active_span_interleaved(const struct sp_thread *t, uint8_t stand_in)
-{
-	return stand_in != 0 && t != NULL &&
-	       (atomic_load_explicit(&t->interleaved, memory_order_relaxed) &
-		sp_active_span_sdk_bit(stand_in)) != 0;
-}
+/* That span was started on the calling thread, and is active there from now on unless it interleaves. */
+void sp_active_span_started(struct sp_thread *t, const struct sp_span_record *r,
+			    enum sp_activation how);
 
 #endif

@@ -13,36 +13,31 @@
 
 struct sp_active_span_label_scopes sp_active_span_label_scopes;
 
-SP_SIGSAFE uint32_t sp_active_span_label_of(const struct sp_span_entry *e,
-					    struct sp_span_label *out)
+SP_SIGSAFE void sp_active_span_label_of(enum sp_span_active what, const struct sp_span_record *r,
+					struct sp_span_label *out)
 {
 	const struct sp_active_span_label_scopes *scopes = &sp_active_span_label_scopes;
 	bool root = scopes->id == SP_SCOPE_ROOT;
 
 	memset(out, 0, sizeof(*out));
-	/*
-	 * A span below the last frame of the stack is known only by its root. With the scope "all"
-	 * the label would name a wrong span.
-	 */
-	if (e->span_id == SP_SPAN_DEEPER && scopes->id == SP_SCOPE_ALL)
-		return 0;
+	out->what = what;
+	if (what == SP_SPAN_NONE || what == SP_SPAN_INTERLEAVED ||
+	    (what == SP_SPAN_ROOT_ALONE && scopes->id == SP_SCOPE_ALL))
+		return;
 	if (scopes->id != SP_SCOPE_NONE)
-		out->span_id = root ? e->root_id : e->span_id;
+		out->span_id = root ? r->root_id : r->span_id;
 	if (scopes->name != SP_SCOPE_NONE)
-		out->name_id = scopes->name == SP_SCOPE_ROOT ? e->root_name_id : e->name_id;
+		out->name_id = scopes->name == SP_SCOPE_ROOT ? r->root_name_id : r->name_id;
 	if (scopes->trace_id)
-		memcpy(out->trace_id, e->trace_id, sizeof(out->trace_id));
-	return root ? e->root_ref : e->ref;
+		memcpy(out->trace_id, r->trace, sizeof(out->trace_id));
+	out->ref = root ? r->root_ref : r->ref;
 }
 
-SP_SIGSAFE uint32_t sp_active_span_label(const struct sp_span_stack *s, struct sp_span_label *out)
+SP_SIGSAFE void sp_active_span_label(const struct sp_span_stack *s, struct sp_span_label *out)
 {
-	struct sp_span_entry e;
+	struct sp_span_record r;
 
-	if (sp_span_stack_peek(s, &e))
-		return sp_active_span_label_of(&e, out);
-	memset(out, 0, sizeof(*out));
-	return 0;
+	sp_active_span_label_of(sp_span_stack_peek(s, &r), &r, out);
 }
 
 SP_SIGSAFE void sp_active_span_label_foreign(const struct sp_thread *t, struct sp_span_label *out)
@@ -50,7 +45,7 @@ SP_SIGSAFE void sp_active_span_label_foreign(const struct sp_thread *t, struct s
 	const struct sp_active_span_label_scopes *scopes = &sp_active_span_label_scopes;
 	struct sp_foreign_ids ids;
 
-	if (!sp_span_stack_empty(&t->spans) || sp_span_overflow_count(&t->spans.rest) != 0 ||
+	if (!sp_span_stack_empty(&t->spans) || sp_span_stack_is_beyond(&t->spans) ||
 	    !sp_foreign_context_read(&t->context.record, &ids))
 		return;
 	if (scopes->id == SP_SCOPE_ROOT && ids.root_id != 0)

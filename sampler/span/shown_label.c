@@ -32,10 +32,10 @@ void sp_shown_label_put(struct sp_thread *t)
 	/* Before another label begins, of which the exporter may put down a wait, too. */
 	if (sp_shown_label_notes_waits)
 		sp_shown_label_note_wait(t->index);
-	/* First: who strikes a span from now on makes the next call show the label again. */
+	/* First: a span that another thread ends from now on makes the next call show the label again. */
 	t->part.struck = atomic_load_explicit(&t->spans.struck, memory_order_relaxed);
 	t->part.shown = t->part.root_id != 0 ? t->part.number : 0;
-	(void)sp_active_span_label(&t->spans, &label);
+	sp_active_span_label(&t->spans, &label);
 	shown.span_id = label.span_id;
 	memcpy(shown.trace, label.trace_id, sizeof(shown.trace));
 	shown.name_id = label.name_id;

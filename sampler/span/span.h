@@ -21,7 +21,7 @@ struct sp_span_start {
 	bool has_parent;      /* an explicit parent was given: parent_id decides */
 	uint8_t parent_id[8]; /* otherwise the span that is active on this thread is the parent */
 	enum sp_activation how;
-	uint8_t sdk; /* the adapter's number, below SP_ACTIVE_SPAN_SDKS */
+	uint8_t sdk; /* the adapter's number */
 	const char *name;
 	size_t name_len;
 };
@@ -51,12 +51,10 @@ static inline bool sp_span_of_id(uint64_t span_id, const void *handle, struct sp
 bool sp_span_ended(const void *handle);
 
 /*
- * That open span is about to be ended on the calling thread. From now on it labels no sample, so
- * that whoever asks whether it has samples gets the final answer. The span stays open. Idempotent.
+ * The same in two steps, for the record that sp_span_of() gave. After the first, for which true is the
+ * answer to one caller alone, the span labels nothing, and it is known for good whether it has a
+ * sample; so attributes come next, and then sp_span_table_release().
  */
-void sp_span_unlabel(const struct sp_span_record *r);
-
-/* As sp_span_ended(), for the record that sp_span_of() gave. */
 bool sp_span_close(const struct sp_span_record *r);
 
 /*
@@ -84,10 +82,6 @@ void sp_span_forked(void);
 
 /* The name of the span's root as it is now. */
 uint32_t sp_span_root_name(const struct sp_span_record *r);
-
-/* Fills in the entry of a thread's stack for that span. */
-struct sp_span_entry;
-void sp_span_entry_of(const struct sp_span_record *r, uint64_t token, struct sp_span_entry *e);
 
 static inline bool sp_span_is_root(const struct sp_span_record *r)
 {

@@ -185,8 +185,8 @@ static void add_waits(struct account *a, const struct sp_thread *t,
 }
 
 /*
- * Checked before the add: the root may have just ended on another thread, and its entry may belong to another
- * span.
+ * Checked before the add: the root may have been released by another thread, and its entry may belong to
+ * another span.
  */
 static struct account *open_account(uint64_t root_id, uint32_t root_ref)
 {
@@ -212,7 +212,7 @@ static void end_part(struct sp_thread *t, const struct sp_thread_part_edge *now)
 	atomic_fetch_sub_explicit(&a->open, 1, memory_order_release);
 }
 
-static void begin_part(struct sp_thread *t, const struct sp_span_entry *e,
+static void begin_part(struct sp_thread *t, const struct sp_span_record *e,
 		       const struct sp_thread_part_edge *now)
 {
 	struct account *a = open_account(e->root_id, e->root_ref);
@@ -229,40 +229,30 @@ static void begin_part(struct sp_thread *t, const struct sp_span_entry *e,
 	add32(&a->open, 1);
 }
 
-/*
- * The usual case, found out quickly: the span on top is of the same root. It may have ended elsewhere and be still
- * attached, and nothing is active then.
- */
-static bool goes_on(const struct sp_thread *t)
-{
-	const struct sp_span_stack *s = &t->spans;
-	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
-	const struct sp_span_frame *top;
-	uint64_t id;
-
-	if (d == 0 || d > SP_SPAN_DEPTH_MAX || sp_span_overflow_count(&s->rest) != 0)
-		return false;
-	top = &s->frame[d - 1];
-	id = atomic_load_explicit(&top->span_id, memory_order_relaxed);
-	return t->part.root_id != 0 && top->root_id == t->part.root_id &&
-	       top->root_ref == t->part.root_ref && id != SP_SPAN_BLANK &&
-	       !sp_span_token_ignored(atomic_load_explicit(&top->token, memory_order_relaxed)) &&
-	       sp_span_table_is_open(top->ref, id);
-}
-
 void sp_span_times_changed(struct sp_thread *t)
 {
-	struct sp_span_entry e;
+	struct sp_span_record r;
 	struct sp_thread_part_edge now;
 	bool is_in_root;
 
-	if (t == NULL || goes_on(t))
+	if (t == NULL)
 		return;
-	/* A manual label is in no table, and of no root. */
-	is_in_root = sp_span_stack_peek(&t->spans, &e) && e.root_ref != 0;
+	switch (sp_span_stack_peek(&t->spans, &r)) {
+	case SP_SPAN_KNOWN:
+	case SP_SPAN_ROOT_ALONE:
+		is_in_root = r.root_ref != 0;
+		break;
+	/* A manual label is of no root. */
+	case SP_SPAN_LABEL:
+	case SP_SPAN_INTERLEAVED:
+	case SP_SPAN_NONE:
+	default:
+		is_in_root = false;
+		break;
+	}
 	if (t->part.root_id == 0 && !is_in_root)
 		return;
-	if (is_in_root && e.root_id == t->part.root_id && e.root_ref == t->part.root_ref)
+	if (is_in_root && r.root_id == t->part.root_id && r.root_ref == t->part.root_ref)
 		return;
 	if (!read_edge(&now)) {
 		t->part.root_id = 0;
@@ -271,7 +261,7 @@ void sp_span_times_changed(struct sp_thread *t)
 	if (t->part.root_id != 0)
 		end_part(t, &now);
 	if (is_in_root)
-		begin_part(t, &e, &now);
+		begin_part(t, &r, &now);
 }
 
 static bool is_known(uint64_t guessed, uint64_t whole, uint64_t all)

@@ -120,17 +120,8 @@ static void clean(struct sp_thread *t)
 {
 	/* The scan may have armed the block after its last thread had given it back. */
 	sp_thread_disarm(t);
-	atomic_store_explicit(&t->spans.depth, 0, memory_order_relaxed);
-	sp_span_overflow_clear(&t->spans.rest);
-	/* Written only where needed: the last frames lie in a page that few threads ever touch. */
-	for (unsigned i = 0; i < SP_SPAN_DEPTH_MAX; i++) {
-		_Atomic uint64_t *id = &t->spans.frame[i].span_id;
-
-		if (atomic_load_explicit(id, memory_order_relaxed) != 0)
-			atomic_store_explicit(id, 0, memory_order_relaxed);
-	}
+	sp_span_stack_clear(&t->spans);
 	t->bounds = (struct sp_stack_bounds){0, 0};
-	atomic_store_explicit(&t->interleaved, 0, memory_order_relaxed);
 	t->scope_overflows = 0;
 	t->in_handler = false;
 	t->settling = false;
@@ -271,7 +262,7 @@ static void release(struct sp_thread *t, uint32_t tid)
 		return;
 	sp_thread_disarm(t);
 	sp_thread_labels_end(t->index);
-	sp_span_free_list_thread_ended(&t->spare);
+	sp_span_table_thread_ended(&t->spare);
 	sp_thread_unclaim(t);
 }
 
@@ -319,7 +310,7 @@ void sp_thread_ended(void)
 	 * thread.
 	 */
 	if (sp_seccomp_is_on()) {
-		sp_span_free_list_thread_ended(&t->spare);
+		sp_span_table_thread_ended(&t->spare);
 		return;
 	}
 	sp_thread_account_end(t);

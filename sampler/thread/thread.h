@@ -21,7 +21,6 @@
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
 #include "sampler/context/thread_context.h"
-#include "sampler/open_spans/span_free_list.h"
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/region/sample.h"
 #include "sampler/unwind/unwind_sig.h"
@@ -90,7 +89,6 @@ struct sp_thread {
 	_Atomic uint8_t unarmed;          /* enum sp_unarmed, of the last try */
 	_Atomic uint32_t alternate_bytes; /* of its alternate signal stack as last seen; 0 = none */
 	_Atomic uint32_t stack_bytes; /* as its creator asked for; 0 = unknown, or none asked for */
-	_Atomic uint32_t interleaved; /* SDKs whose starts do not label this thread */
 	uint32_t scope_overflows; /* active_span.c: scopes that did not fit since the last detach */
 	struct sp_stack_bounds bounds;
 	struct sp_span_spare spare;
@@ -106,7 +104,7 @@ struct sp_thread {
 };
 
 _Static_assert(sizeof(struct sp_thread) <= 8192, "a block is two pages");
-_Static_assert(offsetof(struct sp_thread, spans.frame[48]) <= 4096,
+_Static_assert(offsetof(struct sp_thread, spans.frame[64]) <= 4096,
 	       "few threads have deeper stacks of frames or spans, so few need the second page");
 
 /* The thread's sample, which has room only for the near frames. */

@@ -169,7 +169,7 @@ def judge(folder, program, name, version, wanted):
 
 
 def waits(folder, program, name, version, _):
-    total, ends, guessed = collections.Counter(), {True: collections.Counter(), False: collections.Counter()}, 0
+    total, ends = collections.Counter(), {True: collections.Counter(), False: collections.Counter()}
     for path in profiles(folder, program, "-off_cpu"):
         for stack, n in read_profile(path)[0]:
             # What has no stack, because the thread was not blocked or was not looked at then.
@@ -177,12 +177,11 @@ def waits(folder, program, name, version, _):
                 continue
             generated = any(map(is_generated, stack))
             total[generated] += n
-            guessed += n if "[guessed]" in stack and not generated else 0
             if unrooted_end(stack) is not None or stack[0].startswith("[blocked, no stack"):
                 ends[generated][" < ".join(stack[-4:])] += n
     made = "%d | %d" % (total[True], sum(ends[True].values())) if total[True] else "– | –"
-    print("| %s | %s | %d | %d | %d | %s |"
-          % (name, version, total[False], sum(ends[False].values()), guessed, made))
+    print("| %s | %s | %d | %d | %s |"
+          % (name, version, total[False], sum(ends[False].values()), made))
     tell(name, total, ends)
     if not total:
         sys.exit("%s: no waits" % name)

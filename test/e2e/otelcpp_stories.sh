@@ -19,7 +19,12 @@ tell()
 
 	tell_under "$name" "$scope" "$STORIES" "$story" "$PIECE_MS"
 	expect_rc "$name" 0
-	expect_silent "$name"
+	if [[ $story == unattached ]]; then
+		[[ $(grep -c 'spanprof\[.*: spans interleave' "$WORK/$name.err") == 1 ]] ||
+			fail "$name: not said once that spans interleave"
+	else
+		expect_silent "$name"
+	fi
 	expect_told "$name" "$scope"
 }
 

@@ -1,11 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Names alone: as nm has them, stubs as objdump has them, and in stripped programs one name for all
-# addresses of a function.
+# Names alone: as nm has them, and in stripped programs one name for all addresses of a function.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
-need python3 nm readelf objdump objcopy strip xz gcc
+need python3 nm readelf objcopy strip xz
 readonly COUNT=${SYMBOLS_ADDRESSES:-1000}
 readonly LOOKUP=$ROOT/build/test/symbols/lookup
 
@@ -39,19 +38,6 @@ for program in git curl python3; do
 	fi
 	path=$(readlink -f "$path")
 	compare fdes "$path" "$COUNT"
-	compare plt "$path"
-done
-
-# Stubs of each kind that linkers here write.
-# An object of another processor is none that a process here has, so these are the stubs of this one.
-STUBS=(-fcf-protection=none -fcf-protection=full '-fcf-protection=full -Wl,-z,now' '-fcf-protection=none -fno-plt')
-if [[ $(uname -m) == aarch64 ]]; then
-	STUBS=(-mbranch-protection=none -mbranch-protection=standard '-mbranch-protection=standard -Wl,-z,force-bti')
-fi
-for flags in "${STUBS[@]}"; do
-	read -ra list <<<"$flags"
-	gcc -O2 -I. "${list[@]}" -o "$WORK/stubs" test/hosts/plain.c
-	compare plt "$WORK/stubs"
 done
 
 # MiniDebugInfo, as Fedora packages carry it: no symbol table, but a packed one inside a section.

@@ -26,6 +26,9 @@ for line in open(sys.argv[1]):
     at = next((i for i, f in enumerate(stack) if f.startswith("in_library_")), len(stack))
     # What is stripped of the C library has no name in any program.
     unnamed = [f for f in stack[at:] if f in ("[unknown]", "[anon]") or re.match("libreload_[abc]", f)]
+    # Nor has the stub by which a library calls another object.
+    if unnamed == stack[-1:] and any(f.startswith(f"libreload_{c}.") for f in unnamed for c in called):
+        unnamed = []
     # At the library's first and last instructions it is not yet, or no more, at work.
     inside = len(stack) > at + 2
     if unnamed or (worked and worked != called) or (inside and not worked):

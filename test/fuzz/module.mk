@@ -24,9 +24,7 @@ fuzz_objects = $(patsubst %.c,$(FUZZ_DIR)/%.o,$(filter-out $(1),$(wildcard $(2))
 FUZZ_CONFIG := $(call fuzz_objects,,sampler/config/config*.c sampler/base/fmt.c sampler/base/log.c \
 	sampler/base/seccomp.c sampler/base/text.c)
 FUZZ_ELF := $(call fuzz_objects,,export/util/grow.c export/util/sorted.c export/objects/elf_*.c \
-	export/symbols/elf_*.c export/symbols/symtab.c export/symbols/symbol_sort.c export/symbols/plt.c export/symbols/xz.c \
-	export/symbols/fde_file.c export/symbols/lines.c export/symbols/dwarf_index.c \
-	export/symbols/demangle.c export/util/pool.c sampler/base/text.c sampler/unwind/ehframe_sig.c)
+	export/symbols/builds.c export/symbols/elf_file.c export/symbols/lines.c export/symbols/demangle.c export/util/pool.c sampler/base/text.c sampler/unwind/ehframe_sig.c)
 FUZZ_HTTP := $(call fuzz_objects,,export/push/http.c export/push/libcurl.c \
 	export/push/http_request.c export/push/http_answer.c export/push/backlog.c export/push/backoff.c \
 	export/push/push.c export/push/push_news.c export/push/reply.c export/util/losses.c export/push/request.c \
@@ -49,9 +47,9 @@ $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
 $(FUZZ_DIR)/address: $(call fuzz_objects,,export/push/address.c export/push/libcurl.c export/util/redact.c)
 $(FUZZ_DIR)/loaded: $(call fuzz_objects,,export/util/grow.c export/util/sorted.c export/util/hash_index.c \
 	export/objects/modules.c export/objects/mapped.c export/objects/maps.c \
-	export/objects/host_objects.c export/objects/object_file.c export/objects/object_files.c \
-	export/objects/vdso.c export/util/clock.c export/objects/elf_notes.c export/objects/module_name.c \
-	export/objects/module_read.c export/objects/module_serial.c sampler/unwind/object_identity_sig.c \
+	export/objects/host_objects.c export/objects/object_file.c \
+	export/objects/vdso.c export/util/clock.c export/objects/elf_notes.c \
+	sampler/unwind/object_identity_sig.c \
 	sampler/unwind/module_event.c sampler/unwind/module_event_sig.c sampler/region/ring.c \
 	sampler/region/ring_sig.c sampler/base/seccomp.c sampler/base/arena.c sampler/base/text.c)
 $(FUZZ_DIR)/maps: $(call fuzz_objects,,export/objects/maps.c export/util/grow.c \

@@ -10,14 +10,13 @@
 #include <lzma.h>
 #include <stdint.h>
 
+#include "export/objects/vdso.h"
+#include "export/symbols/builds.h"
 #include "export/symbols/elf_file.h"
-#include "export/symbols/symtab.h"
-#include "export/symbols/xz.h"
 #include "test/fuzz/fuzz.h"
 
 #define SECTIONS 3U /* none, the input's, names */
 #define PACKED_MAX (1U << 18)
-#define UNPACKED_MAX (1U << 20)
 
 enum kind { DEBUGDATA, DEBUGDATA_PACKED, DEBUGLINK, BUILD_ID, KINDS };
 
@@ -75,36 +74,43 @@ static uint8_t *file_around(enum kind kind, const uint8_t *data, size_t size, si
 	return image;
 }
 
-static void read_file(uint8_t *image, size_t len)
-{
-	struct sp_symtab *symbols = NULL;
-	struct sp_symbol symbol;
-	uint8_t id[SP_BUILD_ID_MAX];
-	Elf *elf;
+static const uint8_t *file;
+static size_t file_size;
 
-	(void)elf_version(EV_CURRENT);
-	elf = elf_memory((char *)image, len);
-	FUZZ_CHECK(elf != NULL);
-	FUZZ_CHECK(sp_elf_file_build_id(elf, id, sizeof(id)) <= sizeof(id));
-	elf_end(elf);
-	FUZZ_CHECK(sp_symtab_read_image(image, len, &symbols) == 0);
-	FUZZ_CHECK(strchr(sp_symtab_debug_link(symbols)->name, '/') == NULL);
-	for (uint64_t at = 0x1000; at < 0x1100; at += 5)
-		if (sp_symtab_find(symbols, at, &symbol))
-			FUZZ_CHECK(symbol.start <= at && symbol.name[0] != '\0');
-	sp_symtab_free(symbols);
+/* The one file that is taken as it is. */
+const uint8_t *sp_vdso_image(size_t *size)
+{
+	*size = file_size;
+	return file;
 }
 
-static void unpack(const uint8_t *data, size_t size)
+static void read_file(uint8_t *image, size_t len)
 {
-	uint8_t *out = NULL;
-	size_t len = 0;
+	static const struct sp_build_sources sources = {
+		.debug_root = "/nonexistent", .symbols = true, .dwarf = true};
+	static const struct sp_module mod = {
+		.vdso = true, .hi = UINT64_MAX, .path = "", .shown = ""};
+	static struct sp_answer answer;
+	struct sp_builds *builds = sp_builds_new(&sources);
+	struct sp_debug_query query = {.root = "/nonexistent", .object = "/nonexistent/object"};
+	char path[SP_DEBUG_PATH_MAX];
+	struct sp_elf_file debug;
 
-	if (sp_xz_unpack(data, size, UNPACKED_MAX, &out, &len) == 0)
-		FUZZ_CHECK(len <= UNPACKED_MAX);
-	else
-		FUZZ_CHECK(out == NULL && len == 0);
-	free(out);
+	FUZZ_CHECK(builds != NULL);
+	file = image;
+	file_size = len;
+	for (uint64_t at = 0x1000; at < 0x1100; at += 5) {
+		sp_builds_ask(builds, &mod, at, true, &answer);
+		FUZZ_CHECK(answer.start <= at);
+		FUZZ_CHECK(answer.symbol == NULL || answer.symbol[0] != '\0');
+	}
+	sp_builds_free(builds);
+	(void)elf_version(EV_CURRENT);
+	query.elf = elf_memory((char *)image, len);
+	FUZZ_CHECK(query.elf != NULL);
+	/* Whatever the link says, it leads nowhere but into folders that are not there. */
+	FUZZ_CHECK(sp_elf_file_open_debug(&query, &debug, path) != 0);
+	elf_end(query.elf);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -116,8 +122,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	data += size != 0;
 	size -= size != 0;
-	if (kind == DEBUGDATA)
-		unpack(data, size);
 	if (kind == DEBUGDATA_PACKED) {
 		FUZZ_CHECK(lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, NULL, data, size, packed,
 						   &len, sizeof(packed)) == LZMA_OK);

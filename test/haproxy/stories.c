@@ -38,7 +38,8 @@ static void unrelated(void)
 	struct otelc_span *a = tell_start("a", "a");
 	struct otelc_span *b = tell_start("b", "b");
 
-	tell_burn("b", "b");
+	/* nor does anything tell which of them the thread works for */
+	tell_burn("-", "-");
 	tell_end(b);
 	tell_burn("a", "a");
 	tell_end(a);
@@ -153,7 +154,7 @@ static void event_loop(void)
 	/* whose work this is only the host knows */
 	tell_burn("-", "-");
 	tell_end(b);
-	tell_burn("-", "-");
+	tell_burn("d", "c");
 	tell_end(c);
 	tell_end(d);
 	tell_burn("-", "-");

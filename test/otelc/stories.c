@@ -38,7 +38,8 @@ static void unrelated(void)
 	otel_span_t *a = tell_start("a", "a", NULL);
 	otel_span_t *b = tell_start("b", "b", NULL);
 
-	tell_burn("b", "b");
+	/* nor does anything tell which of them the thread works for */
+	tell_burn("-", "-");
 	tell_finish(b);
 	tell_burn("a", "a");
 	tell_finish(a);
@@ -319,13 +320,13 @@ static void event_loop(void)
 
 	tell_burn("a", "a");
 	b = tell_start("b", "b", NULL);
-	tell_burn("b", "b");
-	tell_finish(a);
 	tell_burn("-", "-");
+	tell_finish(a);
+	tell_burn("b", "b");
 	c = tell_start("c", "c", NULL);
 	tell_burn("-", "-");
 	tell_finish(b);
-	tell_burn("-", "-");
+	tell_burn("c", "c");
 	tell_finish(c);
 }
 

@@ -120,7 +120,8 @@ static void unattached()
 	work("first", "first");
 	auto second = start("second", "second");
 
-	work("second", "second");
+	/* nor does anything tell which of them the thread works for */
+	work_alone();
 	second->End();
 	work("first", "first");
 	first->End();
@@ -570,18 +571,18 @@ static void renamed()
 	route->UpdateName("late");
 }
 
-/* The profiler knows 64 open spans of a thread; of those below it knows the root. */
+/* The profiler knows 128 open spans of a thread; of those below it knows the root. */
 static void descend(int level)
 {
-	const char *name = level < 64 ? "level" : "deeper";
+	const char *name = level < 128 ? "level" : "deeper";
 	auto span = start(name, "level");
 	trace::Scope scope(span);
 
-	if (level == 10 || level == 63 || level == 70)
+	if (level == 10 || level == 127 || level == 135)
 		work(name, "level");
-	if (level < 80)
+	if (level < 150)
 		descend(level + 1);
-	if (level == 63)
+	if (level == 127)
 		work(name, "level");
 	span->End();
 }
@@ -639,7 +640,11 @@ static void own_attributes()
 
 	std::thread([&] { set_attribute(elsewhere, "elsewhere", id, "of_a_thread"); }).join();
 	elsewhere->End();
-	work("next", "next");
+	{
+		trace::Scope scope(next);
+
+		work("next", "next");
+	}
 	next->End();
 	next->SetAttribute(id, "too late");
 }
@@ -677,7 +682,7 @@ static const Story stories[] = {
 	{"deaf_storage", deaf_storage, false},
 	{"renamed", renamed, true},
 	{"deep", deep, true},
-	{"own_attributes", own_attributes, false},
+	{"own_attributes", own_attributes, true},
 	{"piled_up", piled_up, false},
 	{"unsampled", not_recorded, false},
 	{"noop", not_recorded, false},

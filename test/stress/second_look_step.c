@@ -15,6 +15,7 @@
 #include "sampler/thread/signals.h"
 #include "sampler/unwind/rule_cache.h"
 #include "test/stress/race_step.h"
+#include "test/unit/core/span_remove.h"
 
 #define NEW_NAME 4711U
 
@@ -51,7 +52,7 @@ static struct sp_span_record record_of(uint64_t id)
 		.root_name_id = (uint32_t)id + 7,
 		.root_ref = (uint32_t)id + 8,
 		.thread = (uint16_t)id,
-		.slot = (uint8_t)id,
+		.sdk = (uint8_t)id,
 	};
 
 	return r;
@@ -84,8 +85,8 @@ static void open_a(void)
 {
 	struct sp_span_record gone;
 
-	(void)sp_span_table_remove(a.span_id, &gone);
-	(void)sp_span_table_remove(b.span_id, &gone);
+	(void)sp_test_span_remove(a.span_id, &gone);
+	(void)sp_test_span_remove(b.span_id, &gone);
 	MUST(sp_span_table_count() == OTHERS);
 	/* no id comes again, as what an earlier span has left may be found by it */
 	a = record_of(a.span_id + 2 * ID_STEP);
@@ -100,7 +101,7 @@ static void replace_a_by_b(void)
 {
 	struct sp_span_record gone;
 
-	MUST(sp_span_table_remove(a.span_id, &gone));
+	MUST(sp_test_span_remove(a.span_id, &gone));
 	MUST(sp_span_table_add(&b) == 0);
 	/* a reference reaches the entry, whoever has it now */
 	MUST(sp_span_table_names(a.ref, b.span_id, &(struct sp_span_names){0}));
@@ -207,7 +208,7 @@ static void end_a(void)
 {
 	struct sp_span_record gone;
 
-	ends += sp_span_table_remove(a.span_id, &gone);
+	ends += sp_test_span_remove(a.span_id, &gone);
 }
 
 static void end_a_and_begin_b(void)
@@ -254,7 +255,7 @@ static unsigned race_in_table(void)
 	/* A takes its entry, so that there are others to be found behind A. */
 	MUST(sp_span_table_add(&first) == 0);
 	open_others();
-	MUST(sp_span_table_remove(first.span_id, &gone));
+	MUST(sp_test_span_remove(first.span_id, &gone));
 	a.span_id = 1;
 	for (int same = 0; same < 2; same++) {
 		same_handle = same != 0;
@@ -270,7 +271,8 @@ static unsigned race_in_table(void)
 #define UPPER UINT64_C(0x5555666677778888)
 
 static struct sp_span_stack stack;
-static struct sp_span_entry pushed;
+static struct sp_span_record under;
+static struct sp_span_record upper;
 static struct {
 	uint64_t version;
 	uint64_t id;
@@ -278,11 +280,12 @@ static struct {
 
 static void look(void)
 {
-	uint64_t token;
+	struct sp_span_record r = {0};
 
 	/* as whoever asks: the version around the look is the same, since the owner stands still */
 	meanwhile.version = sp_span_stack_version(&stack);
-	meanwhile.id = sp_span_stack_top(&stack, &token);
+	(void)sp_span_stack_peek(&stack, &r);
+	meanwhile.id = r.span_id;
 }
 
 static void remember_stack(void)
@@ -294,18 +297,29 @@ static void remember_stack(void)
 
 static void begin_stack(void)
 {
-	struct sp_span_entry under = {.span_id = UNDER, .root_id = UNDER, .token = 77};
+	struct sp_span_record gone;
 
+	(void)sp_test_span_remove(UNDER, &gone);
+	(void)sp_test_span_remove(UPPER, &gone);
 	memset(&stack, 0, sizeof(stack));
-	MUST(sp_span_stack_push(&stack, &under) == 0);
-	pushed = (struct sp_span_entry){.span_id = UPPER, .root_id = UNDER, .token = 88};
+	under = (struct sp_span_record){.span_id = UNDER, .root_id = UNDER, .handle = 8};
+	upper = (struct sp_span_record){.span_id = UPPER, .root_id = UNDER, .handle = 16};
+	MUST(sp_span_table_add(&under) == 0 && sp_span_table_add(&upper) == 0);
+	MUST(sp_span_stack_push(&stack, UNDER, 77));
 	remember_stack();
 }
 
 static void begin_stack_of_two(void)
 {
 	begin_stack();
-	MUST(sp_span_stack_push(&stack, &pushed) == 1);
+	MUST(sp_span_stack_push(&stack, UPPER, SP_SPAN_STARTED));
+	remember_stack();
+}
+
+static void begin_stack_of_two_scopes(void)
+{
+	begin_stack();
+	MUST(sp_span_stack_push(&stack, UPPER, 88));
 	remember_stack();
 }
 
@@ -316,22 +330,28 @@ static bool told_by_the_version(void)
 
 static void push_b(void)
 {
-	(void)sp_span_stack_push(&stack, &pushed);
+	(void)sp_span_stack_push(&stack, UPPER, SP_SPAN_STARTED);
 }
 
-static void pop_b(void)
+static void end_b(void)
 {
-	(void)sp_span_stack_pop(&stack, UPPER);
+	sp_span_stack_change(&stack);
+	(void)sp_span_table_close(&upper);
+	sp_span_stack_ended(&stack, &upper);
+	sp_span_table_release(&upper);
 }
 
 static void detach_b(void)
 {
-	(void)sp_span_stack_pop_token(&stack, 88, false);
+	(void)sp_span_stack_pop(&stack, 88, false);
 }
 
-static void strike_b(void)
+static void end_b_elsewhere(void)
 {
-	(void)sp_span_stack_strike(&stack, 1, UPPER);
+	sp_span_stack_strike(&stack);
+	(void)sp_span_table_close(&upper);
+	sp_span_stack_strike(&stack);
+	sp_span_table_release(&upper);
 }
 
 static unsigned race_on_stack(void)
@@ -339,12 +359,12 @@ static unsigned race_on_stack(void)
 	static const struct race races[] = {
 		{"a push, seen by another thread", begin_stack, push_b, look, told_by_the_version,
 		 20},
-		{"a pop, seen by another thread", begin_stack_of_two, pop_b, look,
+		{"an end, seen by another thread", begin_stack_of_two, end_b, look,
 		 told_by_the_version, 20},
-		{"a detach, seen by another thread", begin_stack_of_two, detach_b, look,
+		{"a detach, seen by another thread", begin_stack_of_two_scopes, detach_b, look,
 		 told_by_the_version, 20},
-		{"a strike, seen by another thread", begin_stack_of_two, strike_b, look,
-		 told_by_the_version, 5},
+		{"an end elsewhere, seen by a third thread", begin_stack_of_two, end_b_elsewhere,
+		 look, told_by_the_version, 5},
 	};
 	unsigned bad = 0;
 

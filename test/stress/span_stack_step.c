@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pushes, pops and strikes one instruction at a time. After each instruction, where the sampling
- * handler could come, peek() must give the top as it was before the operation or as it is after it,
- * whole, and never the former again once it gave the latter. Another thread's end and a new name may
+ * Starts, ends, attaches and detaches one instruction at a time. After each instruction, where the
+ * sampling handler could come, peek() must give what was active before the operation or what is after
+ * it, whole, and never the former again once it gave the latter. Another thread's end and a new name may
  * come between any two of them. The same is run on a push that writes in the wrong order, which must
- * be noticed.
+ * be noticed. What is active when is proven in test/unit/core/test_span_stack.c.
  */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +15,18 @@
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/open_spans/span_table.h"
 #include "test/stress/trap_step.h"
+#include "test/unit/core/span_remove.h"
 
 #define NO_SPAN 0U
 #define DEEPER (SP_SPAN_DEPTH_MAX + 1) /* the first one that does not fit */
-/* Spans from this id on are attached under a token; those before are active by being started. */
-#define FIRST_ATTACHED 10U
-#define IDS (SP_SPAN_DEPTH_MAX + 2)
-#define ROOT_OF(id) ((id) + 1000U)
+#define IDS (SP_SPAN_DEPTH_MAX + 3)
+#define INTERLEAVED (IDS + 1)
+#define ROOT 1000U
+#define OTHER_ROOT 2000U
 #define NEW_NAME 4711U
+#define TOKEN_OF(id) ((id)*SP_SPAN_STORAGES)
 
-typedef uint32_t push_fn(struct sp_span_stack *s, const struct sp_span_entry *e);
+typedef bool push_fn(struct sp_span_stack *s, uint64_t span_id, uint64_t token);
 
 static struct sp_span_stack stack;
 static struct {
@@ -32,97 +35,74 @@ static struct {
 	bool changed;
 	unsigned stops;
 	unsigned bad;
-	unsigned strike_at; /* the stop at which "another thread" strikes */
-	uint32_t strike_slot;
-	uint64_t strike_id;
-	bool by_table; /* it ends the span's record and leaves the frame alone */
+	unsigned end_at; /* the stop at which "another thread" ends the span with that id */
+	uint64_t end_id;
 	bool renaming; /* the span on top may have either name */
 } seen;
-static uint32_t refs[IDS];
-static uint32_t root_refs[IDS];
+static struct sp_span_record records[IDS];
 static unsigned long all_stops;
-static bool by_slot; /* spans on top are popped by their slot */
 
-static struct sp_span_entry entry_of(uint64_t id)
+/* Anew, and with that root. */
+static void open_record(uint64_t id, uint64_t root)
 {
-	struct sp_span_entry e = {
-		.span_id = id,
-		.root_id = ROOT_OF(id),
-		.name_id = (uint32_t)id * 5,
-		.root_name_id = (uint32_t)id * 7,
-		.token = id >= FIRST_ATTACHED ? id * 11 : 0,
-		.ref = refs[id],
-		.root_ref = root_refs[id],
-	};
-
-	memset(e.trace_id, (int)id, sizeof(e.trace_id));
-	return e;
-}
-
-/* The record of an open span, and for the first time its root's. */
-static void open_record(uint64_t id)
-{
-	struct sp_span_record r = {
-		.span_id = id, .root_id = ROOT_OF(id), .handle = id, .name_id = (uint32_t)id * 5};
-	struct sp_span_record root = {.span_id = ROOT_OF(id),
-				      .root_id = ROOT_OF(id),
-				      .handle = ROOT_OF(id),
-				      .name_id = (uint32_t)id * 7};
 	struct sp_span_record gone;
 
-	if (root_refs[id] == 0 && sp_span_table_add(&root) == 0)
-		root_refs[id] = root.ref;
-	(void)sp_span_table_remove(id, &gone);
-	if (sp_span_table_add(&r) != 0)
+	(void)sp_test_span_remove(id, &gone);
+	records[id] = (struct sp_span_record){
+		.span_id = id,
+		.root_id = root,
+		.handle = id * 64,
+		.trace = {id * 3, id * 7},
+		.name_id = (uint32_t)id * 5,
+		.root_name_id = (uint32_t)id * 9,
+		.beyond = sp_span_stack_place(&stack),
+	};
+	if (sp_span_table_add(&records[id]) != 0)
 		abort();
-	refs[id] = r.ref;
 }
 
-/* Of a span deeper than the stack its root is there, and nothing else. */
-static bool is_deeper(const struct sp_span_entry *e)
-{
-	struct sp_span_entry want = entry_of(DEEPER);
-
-	want.span_id = SP_SPAN_DEEPER;
-	want.name_id = 0;
-	want.ref = 0;
-	want.token = SP_SPAN_STARTED;
-	return memcmp(e, &want, sizeof(want)) == 0;
-}
-
-/* The id on top; NO_SPAN for none, and -1 for a frame that no push ever wrote. */
+/* The id of what is active; NO_SPAN for none, and -1 for a record that no span ever had. */
 static uint64_t top(void)
 {
-	struct sp_span_entry e;
+	struct sp_span_record r;
+	struct sp_span_record want;
 
-	memset(&e, 0, sizeof(e));
-	if (!sp_span_stack_peek(&stack, &e))
+	switch (sp_span_stack_peek(&stack, &r)) {
+	case SP_SPAN_NONE:
 		return NO_SPAN;
-	if (e.span_id >= IDS)
-		return is_deeper(&e) ? DEEPER : UINT64_MAX;
-	struct sp_span_entry want = entry_of(e.span_id);
-
-	if (seen.renaming && e.name_id == NEW_NAME)
+	case SP_SPAN_INTERLEAVED:
+		return INTERLEAVED;
+	case SP_SPAN_ROOT_ALONE:
+		return r.root_id == ROOT ? DEEPER : UINT64_MAX;
+	case SP_SPAN_LABEL:
+	case SP_SPAN_KNOWN:
+	default:
+		break;
+	}
+	if (r.span_id >= IDS)
+		return UINT64_MAX;
+	want = records[r.span_id];
+	if (seen.renaming && r.name_id == NEW_NAME)
 		want.name_id = NEW_NAME;
-	return memcmp(&e, &want, sizeof(e)) == 0 ? e.span_id : UINT64_MAX;
+	return memcmp(&r, &want, offsetof(struct sp_span_record, ref)) == 0 ? r.span_id
+									    : UINT64_MAX;
 }
 
 static void at_stop(int signo)
 {
-	struct sp_span_record gone;
 	uint64_t now;
 
 	(void)signo;
 	seen.stops++;
-	if (seen.stops == seen.strike_at && seen.by_table)
-		(void)sp_span_table_remove(seen.strike_id, &gone);
-	else if (seen.stops == seen.strike_at)
-		(void)sp_span_stack_strike(&stack, seen.strike_slot, seen.strike_id);
+	if (seen.stops == seen.end_at) {
+		sp_span_stack_strike(&stack);
+		(void)sp_span_table_close(&records[seen.end_id]);
+		sp_span_stack_strike(&stack);
+	}
 	now = top();
-	if (seen.strike_at != 0) {
+	if (seen.end_at != 0) {
 		/* two things change at once: only half-made frames and what has ended are wrong */
-		seen.bad += now == UINT64_MAX ||
-			    (seen.stops >= seen.strike_at && now == seen.strike_id);
+		seen.bad += now == UINT64_MAX || (seen.stops >= seen.end_at && now == seen.end_id);
 		return;
 	}
 	if (now == seen.after)
@@ -131,29 +111,22 @@ static void at_stop(int signo)
 		seen.bad++;
 }
 
-/* The same as sp_span_stack_push(), but depth and id are there before what they promise. */
-static __attribute__((noinline)) uint32_t push_in_wrong_order(struct sp_span_stack *s,
-							      const struct sp_span_entry *e)
+/* The same as sp_span_stack_push(), but the depth is there before the frame that it shows. */
+static __attribute__((noinline)) bool push_in_wrong_order(struct sp_span_stack *s, uint64_t span_id,
+							  uint64_t token)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
-	struct sp_span_frame *f = &s->frame[d];
 
 	atomic_store_explicit(&s->depth, d + 1, memory_order_relaxed);
-	atomic_store_explicit(&f->span_id, e->span_id, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
-	f->root_id = e->root_id;
-	f->name_id = e->name_id;
-	f->root_name_id = e->root_name_id;
-	memcpy(f->trace_id, e->trace_id, sizeof(f->trace_id));
-	f->token = e->token;
-	f->ref = e->ref;
-	f->root_ref = e->root_ref;
-	return d;
+	atomic_store_explicit(&s->frame[d].span_id, span_id, memory_order_relaxed);
+	atomic_store_explicit(&s->frame[d].token, token, memory_order_relaxed);
+	return true;
 }
 
-static void expect(uint64_t before, uint64_t after)
+static void expect(uint64_t after)
 {
-	seen.before = before;
+	seen.before = top();
 	seen.after = after;
 	seen.changed = false;
 	seen.stops = 0;
@@ -165,164 +138,187 @@ static void finish(void)
 	seen.bad += top() != seen.after;
 }
 
-static void push(push_fn *fn, uint64_t id)
+static void push(push_fn *fn, uint64_t id, uint64_t token, uint64_t after)
 {
-	struct sp_span_entry e = entry_of(id);
-
-	expect(top(), id);
+	expect(after);
 	trap_step_on();
-	(void)fn(&stack, &e);
+	(void)fn(&stack, id, token);
 	trap_step_off();
 	finish();
 }
 
-static void pop(uint64_t id, uint64_t after)
+static void start(push_fn *fn, uint64_t id)
 {
-	uint32_t slot = atomic_load_explicit(&stack.depth, memory_order_relaxed) - 1;
+	open_record(id, ROOT);
+	push(fn, id, SP_SPAN_STARTED, id);
+}
 
-	expect(top(), after);
+static void attach(push_fn *fn, uint64_t id)
+{
+	open_record(id, ROOT);
+	push(fn, id, TOKEN_OF(id), id);
+}
+
+/* As leave() in sampler/span/span.c. */
+static void end(uint64_t id, uint64_t after)
+{
+	expect(after);
 	trap_step_on();
-	if (!by_slot || !sp_span_stack_pop_top(&stack, slot, id))
-		(void)sp_span_stack_pop(&stack, id);
+	sp_span_stack_change(&stack);
+	if (sp_span_table_close(&records[id]))
+		sp_span_stack_ended(&stack, &records[id]);
 	trap_step_off();
 	finish();
+	sp_span_table_release(&records[id]);
 }
 
 static void detach(uint64_t id, bool through, uint64_t after)
 {
-	expect(top(), after);
+	expect(after);
 	trap_step_on();
-	(void)sp_span_stack_pop_token(&stack, entry_of(id).token, through);
+	(void)sp_span_stack_pop(&stack, TOKEN_OF(id), through);
 	trap_step_off();
 	finish();
 }
 
-static void strike(uint32_t slot, uint64_t id, uint64_t after)
-{
-	expect(top(), after);
-	trap_step_on();
-	(void)sp_span_stack_strike(&stack, slot, id);
-	trap_step_off();
-	finish();
-}
-
-/* Every order of ending; slots are reused, so that a stale field would show. */
-static void run_orders(push_fn *fn)
+static void clear(void)
 {
 	memset(&seen, 0, sizeof(seen));
 	memset(&stack, 0, sizeof(stack));
-	push(fn, 1);
-	push(fn, 2);
-	push(fn, 3);
-	pop(2, 3); /* the middle one */
-	pop(3, 1); /* and two frames go */
-	push(fn, 4);
-	push(fn, 5);
-	pop(5, 4);
-	pop(4, 1);
-	push(fn, 6);
-	push(fn, 7);
-	strike(2, 7, 6);
-	strike(0, 1, 6);
-	push(fn, 8); /* reaps what was struck */
-	pop(99, 8);
-	pop(8, 6);
-	pop(6, NO_SPAN);
-	push(fn, 9);
-	strike(0, 9, NO_SPAN);
-	pop(9, NO_SPAN);
-	push(fn, 10);
-	push(fn, 11);
-	push(fn, 12);
+}
+
+/* Every order of ending; frames are used again, so that a stale word would show. */
+static void run_orders(push_fn *fn)
+{
+	clear();
+	start(fn, 1);
+	start(fn, 2);
+	start(fn, 3);
+	end(2, 3); /* the middle one */
+	end(3, 1); /* and two frames go */
+	start(fn, 4);
+	start(fn, 5);
+	end(5, 4);
+	end(4, 1);
+	start(fn, 6);
+	end(1, 6);
+	start(fn, 7); /* takes away what has ended */
+	end(6, 7);
+	end(7, NO_SPAN);
+	attach(fn, 10);
+	attach(fn, 11);
+	attach(fn, 12);
 	detach(11, false, 12);
-	pop(12, NO_SPAN); /* ended while attached: hides what is below until its detach */
+	end(12, NO_SPAN); /* ended while attached: hides what is below until its detach */
 	detach(12, true, 10);
+	attach(fn, 13);
+	attach(fn, 14); /* where 12 was */
+	detach(13, true, 10);
 	detach(11, true, 10);
 	detach(10, false, NO_SPAN);
 }
 
 static void push_until_full(void)
 {
-	memset(&seen, 0, sizeof(seen));
-	memset(&stack, 0, sizeof(stack));
+	clear();
 	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)
-		push(sp_span_stack_push, id);
-	push(sp_span_stack_push, DEEPER);
+		start(sp_span_stack_push, id);
+	open_record(DEEPER, ROOT);
+	push(sp_span_stack_push, DEEPER, SP_SPAN_STARTED, DEEPER);
+	end(DEEPER, SP_SPAN_DEPTH_MAX);
+	end(SP_SPAN_DEPTH_MAX, SP_SPAN_DEPTH_MAX - 1);
 }
 
-/* What remains of 1, 2, 3 after the operation and the strike, whichever came first. */
-static uint64_t remains(uint64_t popped, uint64_t pushed, uint64_t struck)
+static void interleave(void)
+{
+	clear();
+	open_record(1, ROOT);
+	push(sp_span_stack_push, 1, SP_SPAN_STANDS_IN, 1);
+	open_record(2, OTHER_ROOT);
+	push(sp_span_stack_push, 2, SP_SPAN_STANDS_IN, INTERLEAVED);
+	open_record(3, OTHER_ROOT);
+	push(sp_span_stack_push, 3, SP_SPAN_STANDS_IN, INTERLEAVED);
+	attach(sp_span_stack_push, 10);
+	detach(10, false, INTERLEAVED);
+	end(1, 3);
+	end(3, 2);
+	end(2, NO_SPAN);
+}
+
+/* What remains of 1, 2, 3 after the operation and the other end, whichever came first. */
+static uint64_t remains(uint64_t ended, uint64_t pushed, uint64_t elsewhere)
 {
 	for (uint64_t id = pushed != 0 ? pushed : 3; id > 0; id = id == pushed ? 3 : id - 1) {
-		if (id != popped && id != struck)
+		if (id != ended && id != elsewhere)
 			return id;
 	}
 	return NO_SPAN;
 }
 
-/* Returns whether the strike came before the operation had ended. */
-static bool struck_at(unsigned n, uint64_t popped, uint64_t pushed, uint64_t struck)
+/* Returns whether the other end came before the operation was over. */
+static bool ended_at(unsigned n, uint64_t ended, uint64_t pushed, uint64_t elsewhere)
 {
+	uint64_t want = remains(ended, pushed, elsewhere);
+
 	memset(&stack, 0, sizeof(stack));
 	for (uint64_t id = 1; id <= 3; id++) {
-		open_record(id);
-		struct sp_span_entry e = entry_of(id);
-
-		(void)sp_span_stack_push(&stack, &e);
+		open_record(id, ROOT);
+		(void)sp_span_stack_push(&stack, id, SP_SPAN_STARTED);
 	}
-	seen.strike_at = n;
-	seen.strike_slot = (uint32_t)struck - 1;
-	seen.strike_id = struck;
+	seen.end_at = n;
+	seen.end_id = elsewhere;
+	expect(want);
 	if (pushed != 0)
-		push(sp_span_stack_push, pushed);
-	else
-		pop(popped, 0);
-	seen.bad -= top() != seen.after; /* finish() does not know of the strike */
+		open_record(pushed, ROOT);
+	trap_step_on();
+	if (pushed != 0) {
+		(void)sp_span_stack_push(&stack, pushed, SP_SPAN_STARTED);
+	} else {
+		sp_span_stack_change(&stack);
+		if (sp_span_table_close(&records[ended]))
+			sp_span_stack_ended(&stack, &records[ended]);
+	}
+	trap_step_off();
+	all_stops += seen.stops;
 	if (seen.stops < n)
 		return false;
-	seen.bad += top() != remains(popped, pushed, struck);
-	if (!seen.by_table)
-		seen.bad += sp_span_stack_strike(&stack, seen.strike_slot, struck); /* only once */
+	seen.bad += top() != want;
+	sp_span_table_release(&records[elsewhere]);
+	if (pushed == 0 && ended != elsewhere)
+		sp_span_table_release(&records[ended]);
 	return true;
 }
 
-static void end_elsewhere_everywhere(bool by_table)
+static void end_elsewhere_everywhere(void)
 {
-	memset(&seen, 0, sizeof(seen));
-	seen.by_table = by_table;
-	for (uint64_t popped = 0; popped <= 3; popped++) {
-		for (uint64_t struck = 1; struck <= 3; struck++) {
+	clear();
+	for (uint64_t ended = 0; ended <= 3; ended++) {
+		for (uint64_t elsewhere = 1; elsewhere <= 3; elsewhere++) {
 			unsigned n = 1;
 
-			while (struck_at(n, popped, popped == 0 ? 9 : 0, struck))
+			while (ended_at(n, ended, ended == 0 ? 9 : 0, elsewhere))
 				n++;
 		}
 	}
-	seen.strike_at = 0;
+	seen.end_at = 0;
 }
 
 /* The handler finds either name at any moment, and the new one at the end. */
 static void rename_on_top(void)
 {
 	struct sp_span_record r;
-	struct sp_span_entry e;
 
-	memset(&seen, 0, sizeof(seen));
-	memset(&stack, 0, sizeof(stack));
-	open_record(1);
-	open_record(2);
-	push(sp_span_stack_push, 1);
-	push(sp_span_stack_push, 2);
-	seen.bad += !sp_span_table_by_id(2, &r);
+	clear();
+	start(sp_span_stack_push, 1);
+	start(sp_span_stack_push, 2);
 	seen.renaming = true;
-	expect(2, 2);
+	expect(2);
 	trap_step_on();
-	sp_span_table_rename(&r, NEW_NAME);
+	sp_span_table_rename(&records[2], NEW_NAME);
 	trap_step_off();
 	finish();
-	seen.bad += !sp_span_stack_peek(&stack, &e) || e.name_id != NEW_NAME;
+	seen.bad += sp_span_stack_peek(&stack, &r) != SP_SPAN_KNOWN || r.name_id != NEW_NAME;
 	seen.renaming = false;
-	open_record(2);
 }
 
 static unsigned report(const char *what)
@@ -342,19 +338,14 @@ int main(void)
 	}
 	if (trap_step_init(at_stop) != 0 || sp_span_table_init() != 0)
 		return 1;
-	for (uint64_t id = 1; id < IDS; id++)
-		open_record(id);
-	for (int i = 0; i < 2; i++) {
-		by_slot = i == 1;
-		run_orders(sp_span_stack_push);
-		bad += report("every order");
-		push_until_full();
-		bad += report("until full");
-		end_elsewhere_everywhere(false);
-		bad += report("struck by another thread");
-		end_elsewhere_everywhere(true);
-		bad += report("ended by another thread, before its strike");
-	}
+	run_orders(sp_span_stack_push);
+	bad += report("every order");
+	push_until_full();
+	bad += report("until full");
+	interleave();
+	bad += report("interleaved");
+	end_elsewhere_everywhere();
+	bad += report("ended by another thread");
 	rename_on_top();
 	bad += report("renamed");
 	stops = all_stops;

@@ -17,6 +17,7 @@
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
 #include "test/common/own_memory.h"
+#include "test/unit/core/span_remove.h"
 
 #ifdef __SANITIZE_THREAD__
 #define SPANS_PER_THREAD 1600U
@@ -78,7 +79,8 @@ static void *work(void *arg)
 {
 	uint64_t number = (uint64_t)(uintptr_t)arg;
 	struct sp_span_record r;
-	struct sp_span_entry e;
+	struct sp_span_record e;
+	enum sp_span_active is;
 
 	for (uint64_t n = 0; n + NESTED < SPANS_PER_THREAD + 1; n += NESTED) {
 		uint64_t first = (number * SPANS_PER_THREAD + n + 1) * 64;
@@ -94,12 +96,11 @@ static void *work(void *arg)
 			EXPECT(sp_span_table_by_id(mix(handle), &r) && r.handle == handle);
 		}
 		/* spans that others have yet to end may have used up the stack */
-		if (sp_span_slot_is_deep(r.slot))
-			EXPECT(!sp_span_stack_peek(&sp_thread_own->spans, &e) ||
-			       e.span_id == SP_SPAN_DEEPER);
+		is = sp_span_stack_peek(&sp_thread_own->spans, &e);
+		if (r.beyond != 0)
+			EXPECT(is == SP_SPAN_NONE || is == SP_SPAN_ROOT_ALONE);
 		else
-			EXPECT(sp_span_stack_peek(&sp_thread_own->spans, &e) &&
-			       e.span_id == mix(first + (NESTED - 1) * 64));
+			EXPECT(is == SP_SPAN_KNOWN && e.span_id == mix(first + (NESTED - 1) * 64));
 		EXPECT(sp_span_ended(object(first + 1 * 64)));
 		hand_over(first + 2 * 64, mix(n) + number);
 		EXPECT(sp_span_ended(object(first + 3 * 64)));
@@ -176,7 +177,7 @@ static void *race(void *arg)
 			return NULL;
 		own++;
 		EXPECT(sp_span_table_add(&mine) == 0);
-		if (sp_span_table_remove(crowded_key(now), &r)) {
+		if (sp_test_span_remove(crowded_key(now), &r)) {
 			struct sp_span_record next = {.span_id = crowded_key(now + 1),
 						      .handle = now + 1};
 
@@ -188,7 +189,7 @@ static void *race(void *arg)
 		}
 		EXPECT(sp_span_table_by_id(mine.span_id, &r) && r.handle == own);
 		EXPECT(sp_span_table_by_handle(own, &r) && r.span_id == mine.span_id);
-		EXPECT(sp_span_table_remove(mine.span_id, &r));
+		EXPECT(sp_test_span_remove(mine.span_id, &r));
 		if (atomic_load(&failures) != 0)
 			return NULL;
 	}
@@ -224,10 +225,10 @@ static void races_for_one_span(unsigned bystanders)
 	printf("%lu spans contested by %u threads beside %u, %lu removed\n",
 	       (unsigned long)atomic_load(&added_total), RACERS, bystanders,
 	       (unsigned long)atomic_load(&removed_total));
-	EXPECT(sp_span_table_remove(crowded_key(race_end + 1), &r));
+	EXPECT(sp_test_span_remove(crowded_key(race_end + 1), &r));
 	EXPECT(atomic_load(&removed_total) + 1 == atomic_load(&added_total));
 	for (unsigned i = 0; i < bystanders; i++)
-		EXPECT(sp_span_table_remove(bystander(i), &r));
+		EXPECT(sp_test_span_remove(bystander(i), &r));
 	EXPECT(sp_span_table_count() == 0);
 }
 
@@ -243,7 +244,7 @@ static void *churn(void *arg)
 		r.span_id = mix(n);
 		r.handle = n * 64;
 		EXPECT(sp_span_table_add(&r) == 0);
-		EXPECT(sp_span_table_remove(mix(n), &r));
+		EXPECT(sp_test_span_remove(mix(n), &r));
 	}
 	return NULL;
 }

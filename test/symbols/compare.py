@@ -4,7 +4,6 @@
 
 compare.py lines FILE COUNT [--debug FILE] [LOOKUP OPTION]...: addr2line -fi, with lines and inlines
 compare.py names FILE COUNT [LOOKUP OPTION]...: nm, names alone
-compare.py plt FILE: objdump's stubs
 compare.py fdes FILE COUNT: each function of the call frame information has one name
 Fails on a difference that has no known reason.
 """
@@ -221,23 +220,6 @@ def names(path, count, options):
     return report.finish(count) and named > 0
 
 
-def plt(path):
-    stubs = {}
-    for name, *_ in sections(path):
-        if not name.startswith(".plt"):
-            continue
-        for line in run(os.environ.get("OBJDUMP", "objdump"), "-d", "--no-show-raw-insn", "-j", name, path).splitlines():
-            m = re.match(r"([0-9a-f]+) <(\S+@plt)>:", line)
-            if m:
-                stubs[int(m[1], 16)] = re.sub(r"@@?[A-Z][\w.]*@plt$", "@plt", m[2])
-    addresses = sorted(stubs)
-    report = Report(f"plt {path}", {})
-    for a, mine in zip(addresses, lookup(path, addresses, ["--names"]), strict=True):
-        if mine[0][0] != stubs[a]:
-            report.add("stub", f"{a:#x} ours {mine[0][0]} objdump {stubs[a]}")
-    return report.finish(len(addresses)) and len(addresses) > 0
-
-
 def fdes(path, count):
     """Each range of the call frame information has one name, and distinct ranges distinct ones."""
     stubs = [(start, start + size) for name, start, size in sections(path) if name.startswith(".plt")]
@@ -273,13 +255,10 @@ def fdes(path, count):
 
 def main():
     what, path, *rest = sys.argv[1:]
-    if what == "plt":
-        good = plt(path)
-    else:
-        count, options = int(rest[0]), rest[1:]
-        good = {"lines": lambda: lines(path, count, options),
-                "names": lambda: names(path, count, options),
-                "fdes": lambda: fdes(path, count)}[what]()
+    count, options = int(rest[0]), rest[1:]
+    good = {"lines": lambda: lines(path, count, options),
+            "names": lambda: names(path, count, options),
+            "fdes": lambda: fdes(path, count)}[what]()
     sys.exit(0 if good else 1)
 
 

@@ -54,7 +54,6 @@ int main(int argc, char **argv)
 	size_t n;
 	int c;
 
-	options.bytes = (size_t)1 << 30;
 	while ((c = getopt_long(argc, argv, "nor:", longs, NULL)) != -1) {
 		if (c == 'n')
 			options.mode = SP_SYMBOLIZE_NAMES;

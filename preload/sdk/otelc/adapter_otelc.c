@@ -22,7 +22,6 @@
 #include "preload/sdk/span_attr.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/log.h"
-#include "sampler/open_spans/span_keys.h"
 #include "sampler/span/active_span.h"
 #include "sampler/span/span.h"
 
@@ -213,11 +212,11 @@ static void ending(void *span)
 {
 	struct sp_span_record r;
 
-	if (!sp_lifecycle_active() || !sp_span_of(span, &r))
+	/* before the real one: after it another thread may get the same object */
+	if (!sp_lifecycle_active() || !sp_span_of(span, &r) || !sp_span_close(&r))
 		return;
 	sp_span_attr_apply(&r, &attributes, span);
-	/* before the real one: after it another thread may get the same object */
-	(void)sp_span_close(&r);
+	sp_span_table_release(&r);
 }
 
 /* A destroy leaves the SDK's last error alone, but the attributes that we set before it do not. */

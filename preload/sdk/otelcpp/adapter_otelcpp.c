@@ -18,7 +18,6 @@
 #include "preload/sdk/otelcpp/otelcpp_abi.h"
 #include "preload/sdk/span_attr.h"
 #include "sampler/base/compiler.h"
-#include "sampler/open_spans/span_keys.h"
 #include "sampler/span/span.h"
 
 #define PARAMETERS                                                                                 \
@@ -100,12 +99,15 @@ static void ending(struct sp_otelcpp *sdk, void *span)
 	if (!record_of(sdk, span, &r))
 		return;
 	int saved = errno;
-	unsigned wanted = sp_span_attr_wanted(&r);
 
-	if (wanted != 0 && sp_otelcpp_is_recording(sdk, span))
-		sp_span_attr_give(&r, wanted, &sp_otelcpp_set, span);
 	/* before the real end: after it another thread may get the same object */
-	(void)sp_span_close(&r);
+	if (sp_span_close(&r)) {
+		unsigned wanted = sp_span_attr_wanted(&r);
+
+		if (wanted != 0 && sp_otelcpp_is_recording(sdk, span))
+			sp_span_attr_give(&r, wanted, &sp_otelcpp_set, span);
+		sp_span_table_release(&r);
+	}
 	errno = saved;
 }
 

@@ -16,7 +16,6 @@
 #include "preload/sdk/span_attr.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/try_lock.h"
-#include "sampler/open_spans/span_keys.h"
 
 #define SET_PARAMETERS void *span, size_t len, const char *key, const void *value
 typedef void set_fn(SET_PARAMETERS);

@@ -70,12 +70,26 @@ static inline uint64_t root_of(uint64_t id)
 	return r.root_id;
 }
 
+/* As active(), for a span beyond the stack whose root is known. */
+#define ROOT_ALONE UINT64_MAX
+
 static inline uint64_t active(void)
 {
-	struct sp_span_entry e;
+	struct sp_span_record r;
 
-	return sp_thread_own != NULL && sp_span_stack_peek(&sp_thread_own->spans, &e) ? e.span_id
-										      : 0;
+	if (sp_thread_own == NULL)
+		return 0;
+	switch (sp_span_stack_peek(&sp_thread_own->spans, &r)) {
+	case SP_SPAN_KNOWN:
+	case SP_SPAN_LABEL:
+		return r.span_id;
+	case SP_SPAN_ROOT_ALONE:
+		return ROOT_ALONE;
+	case SP_SPAN_NONE:
+	case SP_SPAN_INTERLEAVED:
+	default:
+		return 0;
+	}
 }
 
 static inline void run(void *(*fn)(void *))
@@ -111,10 +125,10 @@ static inline void end_elsewhere(uint64_t id)
 /* The names on the frame that a sample of this thread would show: of the span and of its root. */
 static inline bool shows(const char *name, const char *root_name)
 {
-	struct sp_span_entry e;
+	struct sp_span_record e;
 	size_t len;
 
-	return sp_span_stack_peek(&sp_thread_own->spans, &e) &&
+	return sp_span_stack_peek(&sp_thread_own->spans, &e) == SP_SPAN_KNOWN &&
 	       strcmp(sp_names_text(e.name_id, &len), name) == 0 &&
 	       strcmp(sp_names_text(e.root_name_id, &len), root_name) == 0;
 }

@@ -63,11 +63,13 @@ Test(handler, takes_the_threads_own_block_whatever_a_late_signal_names)
 {
 	struct sp_thread *own = enrol_without_timer();
 	struct sp_thread *other = sp_thread_claim();
-	struct sp_span_entry e = {.span_id = 77, .root_id = 77};
+	struct sp_span_record r = {.span_id = 77, .root_id = 77, .handle = 77};
 
 	/* the other block is another thread's, which is in its own handler right now */
 	atomic_store(&other->tid, 4242);
-	sp_span_stack_push(&other->spans, &e);
+	cr_assert_eq(sp_span_table_init(), 0);
+	cr_assert_eq(sp_span_table_add(&r), 0);
+	sp_span_stack_push(&other->spans, 77, SP_SPAN_STARTED);
 	other->in_handler = true;
 	sp_thread_scratch(other)->tid = 4242;
 	send(SI_TIMER, our_value(other->index), 0);

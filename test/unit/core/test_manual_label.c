@@ -22,9 +22,9 @@ static void set_up(void)
 /* The id on top of the calling thread's stack; 0 if nothing labels it. */
 static uint64_t shown(void)
 {
-	struct sp_span_entry e;
+	struct sp_span_record r;
 
-	return sp_span_stack_peek(&sp_thread_self()->spans, &e) ? e.span_id : 0;
+	return sp_span_stack_peek(&sp_thread_self()->spans, &r) != SP_SPAN_NONE ? r.span_id : 0;
 }
 
 static int push(uint64_t id)

@@ -27,27 +27,29 @@ static void put_wait(uint64_t id)
 	sp_thread_labels_note_wait(&part->thread[sp_thread_own->index], id);
 }
 
+/* What was closed and not released, as between the two steps of an end. */
+static struct sp_span_record closed[10];
+
 static bool has_wait(uint64_t id)
 {
-	struct sp_span_record r;
+	struct sp_span_record r = closed[id];
 
-	cr_assert(sp_span_of(handle_of(id), &r));
+	if (r.span_id == 0)
+		cr_assert(sp_span_of(handle_of(id), &r));
 	return sp_span_table_has_wait(&r) && !sp_span_table_has_sample(&r);
 }
 
-static void unlabel(uint64_t id)
+static void close_span(uint64_t id)
 {
-	struct sp_span_record r;
-
-	cr_assert(sp_span_of(handle_of(id), &r));
-	sp_span_unlabel(&r);
+	cr_assert(sp_span_of(handle_of(id), &closed[id]));
+	cr_assert(sp_span_close(&closed[id]));
 }
 
 Test(shown_label, of_a_span_that_waits_is_noted_when_it_ends)
 {
 	cr_assert(begin(1));
 	put_wait(1);
-	unlabel(1);
+	close_span(1);
 	cr_expect(has_wait(1));
 }
 
@@ -63,9 +65,9 @@ Test(shown_label, of_a_span_that_waits_is_noted_when_another_begins)
 	cr_expect_not(has_wait(3));
 }
 
-static void *unlabel_first(void *arg)
+static void *close_first(void *arg)
 {
-	unlabel(1);
+	close_span(1);
 	return arg;
 }
 
@@ -73,7 +75,7 @@ Test(shown_label, of_a_span_that_waits_is_noted_where_another_thread_ends_it)
 {
 	cr_assert(begin(1));
 	put_wait(1);
-	run(unlabel_first);
+	run(close_first);
 	cr_expect(has_wait(1));
 }
 
@@ -86,8 +88,8 @@ Test(shown_label, of_a_span_that_is_not_open_is_not_noted)
 	put_wait(1);
 	cr_assert(begin(3));
 	put_wait(UINT64_MAX);
-	unlabel(3);
-	unlabel(2);
+	close_span(3);
+	close_span(2);
 	cr_expect_not(has_wait(2));
 	cr_expect_not(has_wait(3));
 }
@@ -97,6 +99,6 @@ Test(shown_label, is_not_noted_where_nobody_asks_for_it)
 	sp_shown_label_notes_waits = false;
 	cr_assert(begin(1));
 	put_wait(1);
-	unlabel(1);
+	close_span(1);
 	cr_expect_not(has_wait(1));
 }

@@ -61,14 +61,14 @@ Test(span_name, renamed_on_another_thread_shows_it_on_its_own)
 
 Test(span_name, keeps_its_roots_last_name_only_while_the_root_is_open)
 {
-	struct sp_span_entry e;
+	struct sp_span_record e;
 
 	begin(1);
 	begin(2);
 	end(1);
 
 	cr_assert_not(sp_span_renamed(handle_of(1), "late", 4));
-	cr_assert(sp_span_stack_peek(&sp_thread_own->spans, &e));
+	cr_assert_eq(sp_span_stack_peek(&sp_thread_own->spans, &e), SP_SPAN_KNOWN);
 	cr_assert_eq(e.root_id, 1);
 	cr_assert_not(shows("late", "late"));
 }

@@ -1,321 +1,479 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about the span stack; test/stress/span_stack_step.c looks between the instructions. */
+/*
+ * The stack of spans beside a model of it that is as simple as the rules: a list without end, whose
+ * entries are looked through from the top. test/stress/span_stack_step.c looks between the
+ * instructions.
+ */
 #include "sampler/open_spans/span_stack.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
 
+#define SPANS 400U /* their ids are 1 to this */
+#define ROOTS 6U
+#define STORAGE 3U
+
 static struct sp_span_stack stack;
 
-static struct sp_span_entry entry_of(uint64_t id, uint64_t token)
-{
-	struct sp_span_entry e = {
-		.span_id = id,
-		.root_id = id + 100,
-		.name_id = (uint32_t)id + 200,
-		.root_name_id = (uint32_t)id + 300,
-		.token = token,
-	};
+/* --- The model ------------------------------------------------------------------------------------ */
 
-	memset(e.trace_id, (int)id, sizeof(e.trace_id));
-	return e;
+static struct {
+	uint64_t id;
+	uint64_t token;
+} list[4096];
+static unsigned entries;
+static struct {
+	bool open;
+	bool started; /* on this stack */
+	struct sp_span_record record;
+} spans[SPANS + 1];
+static bool silent;
+/*
+ * A program may attach the same context twice. Beyond the last frame only the usual order of detaches is
+ * understood then.
+ */
+static bool same_tokens;
+/* All starts are scopes: otherwise most of what is deep interleaves with something. */
+static bool scopes_only;
+/* Something has been beyond the last frame since the list was empty. */
+static bool was_beyond;
+
+static bool is_open(uint64_t id)
+{
+	return id <= SPANS && spans[id].open;
 }
 
-static uint32_t attach(uint64_t id, uint64_t token)
+static bool stands_in(uint64_t token)
 {
-	struct sp_span_entry e = entry_of(id, token);
-
-	return sp_span_stack_push(&stack, &e);
+	return token == SP_SPAN_STANDS_IN || token == SP_SPAN_YIELDS;
 }
 
-static uint32_t push(uint64_t id)
+static bool counts(unsigned at)
 {
-	return attach(id, 0);
+	uint64_t token = list[at].token;
+
+	return !(token == SP_SPAN_YIELDS && atomic_load(&sp_span_stack_scoped)) &&
+	       !(silent && token < SP_SPAN_NO_SCOPE && token % SP_SPAN_STORAGES == STORAGE);
 }
 
-static uint32_t depth(void)
+static bool is_started(uint64_t token)
 {
-	return atomic_load(&stack.depth);
+	return token == SP_SPAN_STARTED || stands_in(token);
 }
 
-static uint64_t top(void)
+/* Also of SP_SPAN_NONE the id, if an attached span has ended. */
+static enum sp_span_active model(uint64_t *id)
 {
-	struct sp_span_entry e;
-
-	return sp_span_stack_peek(&stack, &e) ? e.span_id : 0;
-}
-
-TestSuite(span_stack, .timeout = 20);
-
-Test(span_stack, has_no_top_while_empty)
-{
-	struct sp_span_entry e;
-
-	cr_assert_not(sp_span_stack_peek(&stack, &e));
-	cr_assert_not(sp_span_stack_pop(&stack, 1));
-}
-
-Test(span_stack, shows_all_of_what_was_pushed)
-{
-	struct sp_span_entry want = entry_of(7, 70);
-	struct sp_span_entry e;
-
-	memset(&e, 0, sizeof(e));
-	cr_assert_eq(attach(7, 70), 0);
-
-	cr_assert(sp_span_stack_peek(&stack, &e));
-	cr_assert_eq(memcmp(&e, &want, sizeof(e)), 0);
-}
-
-Test(span_stack, tells_the_slot)
-{
-	cr_assert_eq(push(1), 0);
-	cr_assert_eq(push(2), 1);
-	cr_assert(sp_span_stack_pop(&stack, 2));
-	cr_assert_eq(push(3), 1);
-}
-
-Test(span_stack, by_its_slot_pops_what_is_on_top_and_nothing_else)
-{
-	push(1);
-	push(2);
-
-	cr_expect_not(sp_span_stack_pop_top(&stack, 0, 1), "not on top");
-	cr_expect_not(sp_span_stack_pop_top(&stack, 1, 1), "another span there");
-	cr_expect_not(sp_span_stack_pop_top(&stack, SP_SPAN_DEPTH_MAX + 1, 2), "a deep slot");
-	cr_expect_eq(top(), 2);
-	cr_assert(sp_span_stack_strike(&stack, 0, 1));
-	cr_expect(sp_span_stack_pop_top(&stack, 1, 2));
-	cr_expect_eq(depth(), 0, "the ended frame below went too");
-}
-
-Test(span_stack, by_its_slot_leaves_scopes_and_what_lies_below_an_overflow)
-{
-	attach(1, 70);
-	cr_expect_not(sp_span_stack_pop_top(&stack, 0, 1), "attached");
-	for (uint64_t id = 2; id <= SP_SPAN_DEPTH_MAX + 1; id++)
-		push(id);
-
-	cr_expect_not(sp_span_stack_pop_top(&stack, SP_SPAN_DEPTH_MAX - 1, SP_SPAN_DEPTH_MAX));
-	cr_expect(sp_span_stack_pop(&stack, SP_SPAN_DEPTH_MAX));
-}
-
-Test(span_stack, restores_what_was_there_before)
-{
-	for (uint64_t id = 1; id <= 5; id++)
-		push(id);
-
-	for (uint64_t id = 5; id >= 1; id--) {
-		cr_assert_eq(top(), id);
-		cr_assert(sp_span_stack_pop(&stack, id));
+	*id = 0;
+	for (unsigned i = entries; i-- > 0;) {
+		if (!counts(i))
+			continue;
+		*id = list[i].id;
+		if (sp_span_token_is_label(list[i].token))
+			return SP_SPAN_LABEL;
+		if (!is_open(list[i].id) && is_started(list[i].token))
+			continue;
+		if (!is_open(list[i].id))
+			return SP_SPAN_NONE;
+		for (unsigned k = i; stands_in(list[i].token) && k-- > 0;) {
+			if (counts(k) && stands_in(list[k].token) && is_open(list[k].id) &&
+			    spans[list[k].id].record.root_id != spans[*id].record.root_id &&
+			    spans[list[k].id].record.sdk == spans[*id].record.sdk)
+				return SP_SPAN_INTERLEAVED;
+		}
+		return SP_SPAN_KNOWN;
 	}
-	cr_assert_eq(top(), 0);
-	cr_assert_eq(depth(), 0);
+	*id = 0;
+	return SP_SPAN_NONE;
 }
 
-Test(span_stack, keeps_the_top_when_a_lower_span_ends)
+static bool is_empty(void)
 {
-	push(1);
-	push(2);
-	push(3);
-
-	cr_assert(sp_span_stack_pop(&stack, 2));
-
-	cr_assert_eq(top(), 3);
-	cr_assert_not(sp_span_stack_pop(&stack, 2));
-	cr_assert(sp_span_stack_pop(&stack, 3));
-	cr_assert_eq(top(), 1);
-	cr_assert_eq(depth(), 1, "the ended frame below went too");
+	for (unsigned i = 0; i < entries; i++) {
+		if (!is_started(list[i].token) || is_open(list[i].id))
+			return false;
+	}
+	return true;
 }
 
-/* All orders of ending four spans: after each end the top is the youngest that is still open. */
-Test(span_stack, is_right_in_every_order_of_ending)
+static void check(const char *what)
 {
-	for (unsigned code = 0; code < 256; code++) {
-		const uint64_t order[4] = {code % 4 + 1, code / 4 % 4 + 1, code / 16 % 4 + 1,
-					   code / 64 + 1};
-		bool open[5] = {false, true, true, true, true};
+	struct sp_span_record r;
+	enum sp_span_active is = sp_span_stack_peek(&stack, &r);
+	uint64_t id;
+	enum sp_span_active should = model(&id);
 
-		memset(&stack, 0, sizeof(stack));
-		for (uint64_t id = 1; id <= 4; id++)
-			push(id);
-		for (unsigned i = 0; i < 4; i++) {
-			uint64_t want = 0;
+	was_beyond = (was_beyond && !is_empty()) || sp_span_stack_is_beyond(&stack);
+	if (is == SP_SPAN_KNOWN || is == SP_SPAN_LABEL) {
+		cr_assert_eq(is, should, "%s: %d instead of %d", what, is, should);
+		cr_assert_eq(r.span_id, id, "%s", what);
+		cr_assert(is == SP_SPAN_LABEL || r.root_id == spans[id].record.root_id);
+	} else if (is == SP_SPAN_ROOT_ALONE) {
+		/* The root goes on while what is attached beyond the last frame has ended. */
+		cr_assert(should == SP_SPAN_KNOWN || should == SP_SPAN_NONE,
+			  "%s: a root instead of %d", what, should);
+		cr_assert(id <= SPANS && r.root_id == spans[id].record.root_id, "%s", what);
+	} else if (!was_beyond) {
+		cr_assert_eq(is, should, "%s: %d instead of %d", what, is, should);
+	}
+}
 
-			cr_assert_eq(sp_span_stack_pop(&stack, order[i]), open[order[i]]);
-			open[order[i]] = false;
-			for (uint64_t id = 1; id <= 4; id++)
-				want = open[id] ? id : want;
-			cr_assert_eq(top(), want, "code %u", code);
-			cr_assert_eq(depth(), want, "code %u: slots above the top are free", code);
+/* --- Operations, on both -------------------------------------------------------------------------- */
+
+static uint64_t seed = 88172645463325252;
+
+static unsigned below(unsigned n)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (unsigned)((seed >> 11) % n);
+}
+
+static void push(uint64_t id, uint64_t token)
+{
+	(void)sp_span_stack_push(&stack, id, token);
+	list[entries].id = id;
+	list[entries++].token = token;
+}
+
+static uint64_t key(void)
+{
+	static uint64_t last;
+
+	return same_tokens ? 1 + below(20) : ++last;
+}
+
+/* A child of what lies on top, or a span of any root. */
+static void open_span(uint64_t id, bool started)
+{
+	struct sp_span_record *r = &spans[id].record;
+	uint64_t root = 1000 + below(ROOTS);
+
+	if (entries != 0 && list[entries - 1].id <= SPANS && below(4) != 0)
+		root = spans[list[entries - 1].id].record.root_id;
+	*r = (struct sp_span_record){
+		.span_id = id, .root_id = root, .handle = id, .sdk = (uint8_t)below(2)};
+	if (started)
+		r->beyond = sp_span_stack_place(&stack);
+	spans[id].started = started;
+	cr_assert_eq(sp_span_table_add(r), 0);
+	spans[id].open = true;
+}
+
+static uint64_t closed_span(void)
+{
+	for (;;) {
+		uint64_t id = 1 + below(SPANS);
+
+		if (!spans[id].open)
+			return id;
+	}
+}
+
+static void start(uint64_t token)
+{
+	uint64_t id = closed_span();
+
+	/* An id never comes again; here the model would take the frame of the earlier span for it. */
+	for (unsigned i = 0; i < entries; i++) {
+		if (list[i].id == id)
+			return;
+	}
+	open_span(id, true);
+	push(id, token);
+}
+
+static void attach(uint32_t storage)
+{
+	uint64_t id = 1 + below(SPANS);
+	uint64_t token = sp_span_token_of(storage, key());
+
+	for (unsigned i = 0; i < entries && !spans[id].open; i++) {
+		if (list[i].id == id)
+			return;
+	}
+	if (below(3) != 0 && !spans[id].open)
+		open_span(id, false);
+	push(below(8) != 0 ? id : SP_SPAN_BLANK, token);
+}
+
+static void end_here(uint64_t id)
+{
+	struct sp_span_record *r = &spans[id].record;
+
+	if (!spans[id].started)
+		sp_span_stack_strike(&stack);
+	cr_assert(sp_span_table_close(r));
+	if (spans[id].started)
+		sp_span_stack_ended(&stack, r);
+	sp_span_table_release(r);
+	spans[id].open = false;
+}
+
+static void end_elsewhere(uint64_t id)
+{
+	sp_span_stack_strike(&stack);
+	cr_assert(sp_span_table_close(&spans[id].record));
+	sp_span_table_release(&spans[id].record);
+	spans[id].open = false;
+}
+
+static void remove_entry(unsigned at, bool through)
+{
+	if (through)
+		entries = at;
+	else
+		memmove(&list[at], &list[at + 1], (--entries - at) * sizeof(list[0]));
+}
+
+static void detach(uint64_t token, bool through)
+{
+	(void)sp_span_stack_pop(&stack, token, through);
+	for (unsigned i = entries; i-- > 0;) {
+		if (list[i].token == token) {
+			/* What a silent storage says of others is worth nothing. */
+			remove_entry(i, through && counts(i));
+			return;
 		}
 	}
 }
 
-Test(span_stack, forgets_a_span_that_another_thread_ended)
+static void forget(bool silent_only)
 {
-	push(1);
-	push(2);
-
-	cr_assert(sp_span_stack_strike(&stack, 1, 2));
-
-	cr_assert_eq(top(), 1);
-	cr_assert_not(sp_span_stack_strike(&stack, 1, 2), "only one of several enders");
-	cr_assert_eq(push(3), 1, "the owner reaped the slot");
+	sp_span_stack_pop_scopes(&stack, silent_only);
+	for (unsigned i = entries; i-- > 0;) {
+		if (list[i].token < SP_SPAN_NO_SCOPE && !is_started(list[i].token) &&
+		    (!silent_only || !counts(i)))
+			remove_entry(i, false);
+	}
 }
 
-Test(span_stack, strikes_only_what_the_slot_holds)
+static void step(unsigned depth)
 {
-	push(1);
-	push(2);
+	uint64_t id = 1 + below(SPANS);
+	unsigned at = entries != 0 ? entries - 1 - below(entries < 6 ? entries : 6) : 0;
+	uint64_t token = entries != 0 ? list[at].token : 0;
 
-	cr_assert_not(sp_span_stack_strike(&stack, 0, 2));
-	cr_assert_not(sp_span_stack_strike(&stack, 1, 0));
-	cr_assert_not(sp_span_stack_strike(&stack, SP_SPAN_DEPTH_MAX, 2));
-	cr_assert_not(sp_span_stack_strike(&stack, UINT32_MAX, 2));
-	cr_assert_eq(top(), 2);
+	switch (below(entries < depth ? 12 : 6)) {
+	case 0:
+	case 1:
+		if (entries != 0 && is_open(list[at].id))
+			end_here(list[at].id);
+		check("an end here");
+		break;
+	case 2:
+		if (is_open(id) && below(8) == 0)
+			end_elsewhere(id);
+		check("an end elsewhere");
+		break;
+	case 3:
+	case 4:
+		if (entries != 0 && !is_started(token))
+			detach(token, below(2) != 0);
+		check("a detach");
+		break;
+	case 5:
+		if (below(100) == 0)
+			forget(below(2) != 0);
+		check("scopes forgotten");
+		break;
+	case 6:
+	case 7:
+		start(scopes_only     ? SP_SPAN_STARTED
+		      : below(2) != 0 ? SP_SPAN_STANDS_IN
+				      : SP_SPAN_YIELDS);
+		check("a start that stands in");
+		break;
+	case 8:
+		start(SP_SPAN_STARTED);
+		check("a start");
+		break;
+	case 9:
+		push(500 + below(9), sp_span_token_of_label((uint32_t)key(), 7));
+		check("a manual label");
+		break;
+	default:
+		attach(below(3) != 0 ? 0 : STORAGE);
+		check("an attach");
+		break;
+	}
 }
 
-Test(span_stack, a_pop_of_what_was_struck_finds_nothing)
+static void set_up(void)
 {
-	push(1);
-	cr_assert(sp_span_stack_strike(&stack, 0, 1));
-
-	cr_assert_not(sp_span_stack_pop(&stack, 1));
-	cr_assert_eq(depth(), 0);
+	cr_assert_eq(sp_span_table_init(), 0);
 }
 
-Test(span_stack, counts_what_does_not_fit)
+TestSuite(span_stack, .init = set_up, .timeout = 60);
+
+/* A new stack as often as it takes for everything to have met everything. */
+static void walk(unsigned depth, unsigned steps)
 {
-	uint64_t version;
-	uint64_t token;
-	uint32_t slot;
+	same_tokens = depth < 20;
+	for (unsigned turn = 0; turn < 60; turn++) {
+		for (unsigned id = 1; id <= SPANS; id++) {
+			if (spans[id].open)
+				end_elsewhere(id);
+		}
+		sp_span_stack_clear(&stack);
+		entries = 0;
+		was_beyond = false;
+		scopes_only = turn % 2 != 0;
+		silent = false;
+		atomic_store(&sp_span_stack_silent, 0);
+		atomic_store(&sp_span_stack_scoped, false);
+		for (unsigned n = 0; n < steps && entries < 4000; n++) {
+			step(depth);
+			if (turn % 3 == 1 && n == steps / 3)
+				atomic_store(&sp_span_stack_scoped, true);
+			if (turn % 3 == 2 && n == steps / 2) {
+				silent = true;
+				atomic_store(&sp_span_stack_silent, UINT32_C(1) << STORAGE);
+			}
+		}
+	}
+}
 
-	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)
-		cr_assert_eq(push(id), id - 1);
+Test(span_stack, is_as_the_list_says)
+{
+	walk(12, 4000);
+	walk(90, 4000);
+}
 
+Test(span_stack, never_shows_another_span_than_the_list_however_deep)
+{
+	walk(300, 4000);
+}
+
+/* --- Facts ---------------------------------------------------------------------------------------- */
+
+static void start_child(uint64_t id, uint64_t token)
+{
+	spans[id].record = (struct sp_span_record){
+		.span_id = id, .root_id = 1, .handle = id, .name_id = (uint32_t)id};
+	spans[id].record.beyond = sp_span_stack_place(&stack);
+	cr_assert_eq(sp_span_table_add(&spans[id].record), 0);
+	spans[id].open = true;
+	spans[id].started = true;
+	push(id, token);
+}
+
+static enum sp_span_active top(uint64_t *id, uint64_t *root)
+{
+	struct sp_span_record r = {0};
+	enum sp_span_active is = sp_span_stack_peek(&stack, &r);
+
+	*id = r.span_id;
+	*root = r.root_id;
+	return is;
+}
+
+Test(span_stack, deeper_than_its_frames_knows_the_root_until_all_of_that_has_ended)
+{
+	uint64_t id;
+	uint64_t root;
+
+	for (uint64_t i = 1; i <= SP_SPAN_DEPTH_MAX + 3; i++)
+		start_child(i, SP_SPAN_STANDS_IN);
+	/* The last frame's span goes first. */
+	end_here(SP_SPAN_DEPTH_MAX);
+	for (uint64_t i = SP_SPAN_DEPTH_MAX + 3; i > SP_SPAN_DEPTH_MAX; i--) {
+		cr_assert_eq(top(&id, &root), SP_SPAN_ROOT_ALONE);
+		cr_assert_eq(root, 1);
+		end_here(i);
+	}
+	cr_assert_eq(top(&id, &root), SP_SPAN_KNOWN);
+	cr_assert_eq(id, SP_SPAN_DEPTH_MAX - 1);
+}
+
+Test(span_stack, deeper_than_its_frames_is_unknown_where_that_has_another_root)
+{
+	uint64_t id;
+	uint64_t root;
+
+	for (uint64_t i = 1; i <= SP_SPAN_DEPTH_MAX; i++)
+		start_child(i, SP_SPAN_STARTED);
+	spans[300].record = (struct sp_span_record){.span_id = 300, .root_id = 300, .handle = 300};
+	spans[300].record.beyond = sp_span_stack_place(&stack);
+	cr_assert_eq(sp_span_table_add(&spans[300].record), 0);
+	push(300, SP_SPAN_STARTED);
+
+	cr_assert_eq(top(&id, &root), SP_SPAN_NONE);
+	start_child(301, SP_SPAN_STARTED);
+	cr_assert_eq(top(&id, &root), SP_SPAN_NONE);
+}
+
+Test(span_stack, that_others_have_emptied_is_empty_at_the_next_push)
+{
+	for (uint64_t i = 1; i <= SP_SPAN_DEPTH_MAX + 3; i++)
+		start_child(i, SP_SPAN_STANDS_IN);
+	for (uint64_t i = 1; i <= SP_SPAN_DEPTH_MAX + 3; i++)
+		end_elsewhere(i);
+
+	start_child(300, SP_SPAN_STANDS_IN);
+	cr_assert_eq(atomic_load(&stack.depth), 1);
+	cr_assert_not(sp_span_stack_is_beyond(&stack));
+}
+
+Test(span_stack, says_with_its_version_that_something_may_have_changed)
+{
+	uint64_t version = sp_span_stack_version(&stack);
+
+#define CHANGES(operation)                                                                         \
+	do {                                                                                       \
+		operation;                                                                         \
+		cr_expect_neq(sp_span_stack_version(&stack), version, #operation);                 \
+		version = sp_span_stack_version(&stack);                                           \
+	} while (0)
+	CHANGES(start_child(1, SP_SPAN_STARTED));
+	CHANGES(start_child(2, SP_SPAN_STARTED));
+	CHANGES(end_here(2));
+	CHANGES(push(SP_SPAN_BLANK, 32));
+	CHANGES(detach(32, false));
+	CHANGES(end_elsewhere(1));
+	CHANGES(sp_span_stack_pop_scopes(&stack, false));
+	CHANGES(atomic_store(&sp_span_stack_scoped, true));
+	CHANGES(atomic_store(&sp_span_stack_silent, 2));
+	for (uint64_t i = 3; i <= SP_SPAN_DEPTH_MAX + 2; i++)
+		start_child(i, SP_SPAN_STARTED);
 	version = sp_span_stack_version(&stack);
-	slot = push(99);
-	cr_assert(sp_span_slot_is_deep(slot));
-	cr_assert_neq(sp_span_stack_version(&stack), version);
-	cr_assert_eq(top(), SP_SPAN_DEEPER);
-	cr_assert_eq(sp_span_stack_top(&stack, &token), 0);
-	cr_assert_not(sp_span_stack_pop(&stack, 99));
-	version = sp_span_stack_version(&stack);
-	sp_span_stack_leave(&stack, slot, false);
-	cr_assert_neq(sp_span_stack_version(&stack), version);
-	cr_assert_eq(top(), SP_SPAN_DEPTH_MAX);
-	cr_assert(sp_span_stack_pop(&stack, SP_SPAN_DEPTH_MAX));
-	cr_assert_eq(push(99), SP_SPAN_DEPTH_MAX - 1);
+	CHANGES(start_child(300, SP_SPAN_STARTED));
+	CHANGES(end_here(300));
 }
 
-Test(span_stack, one_that_went_with_its_generation_is_not_counted_off_the_next)
+Test(span_stack, tells_what_a_storage_has_attached)
 {
-	uint32_t slot;
+	start_child(1, SP_SPAN_STARTED);
+	push(1, sp_span_token_of(STORAGE, 5));
+	push(2, sp_span_token_of(0, 5));
 
-	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)
-		attach(id, id);
-	slot = push(99);
-	cr_assert(sp_span_stack_pop_token(&stack, 1, true));
-	cr_assert_eq(depth(), 0);
-	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)
-		attach(id, id);
-	push(99);
-	sp_span_stack_leave(&stack, slot, true);
-	cr_assert_eq(top(), SP_SPAN_DEEPER);
+	cr_expect_eq(sp_span_stack_attached(&stack, STORAGE), 1);
+	cr_expect_eq(sp_span_stack_attached(&stack, 0), 2);
+	cr_expect_eq(sp_span_stack_attached(&stack, 1), 0);
+	push(SP_SPAN_BLANK, sp_span_token_of(0, 6));
+	cr_expect_eq(sp_span_stack_attached(&stack, 0), 0);
 }
 
-Test(span_stack, makes_room_when_the_top_was_struck)
+Test(span_stack, of_a_manual_label_has_name_and_trace)
 {
-	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)
-		push(id);
-	cr_assert(sp_span_stack_strike(&stack, SP_SPAN_DEPTH_MAX - 1, SP_SPAN_DEPTH_MAX));
+	struct sp_span_record r;
 
-	cr_assert_eq(push(99), SP_SPAN_DEPTH_MAX - 1);
-}
+	start_child(1, SP_SPAN_STARTED);
+	end_here(1);
+	spans[2].record =
+		(struct sp_span_record){.span_id = 2, .root_id = 2, .handle = 2, .trace = {5, 6}};
+	cr_assert_eq(sp_span_table_add(&spans[2].record), 0);
+	push(2, SP_SPAN_STARTED);
+	push(77, sp_span_token_of_label(1, 9));
+	push(78, sp_span_token_of_label(2, 10));
 
-/* The span's record names the slot from then on, and is how another thread finds its frame. */
-Test(span_stack, a_frame_goes_where_room_was_though_the_one_below_is_struck_meanwhile)
-{
-	struct sp_span_entry e = entry_of(2, 0);
-	uint32_t slot;
-
-	cr_assert_eq(push(1), 0);
-	slot = sp_span_stack_room(&stack);
-	cr_assert_eq(slot, 1);
-	cr_assert(sp_span_stack_strike(&stack, 0, 1));
-	sp_span_stack_put(&stack, slot, &e);
-
-	cr_assert_eq(top(), 2);
-	cr_assert(sp_span_stack_strike(&stack, slot, 2));
-	cr_assert_eq(top(), 0);
-	cr_assert_eq(sp_span_stack_room(&stack), 0, "nothing is left of both");
-}
-
-Test(span_stack, of_one_id_pushed_twice_pops_the_upper_first)
-{
-	push(1);
-	push(2);
-	push(1);
-
-	cr_assert(sp_span_stack_pop(&stack, 1));
-	cr_assert_eq(top(), 2);
-	cr_assert(sp_span_stack_pop(&stack, 2));
-	cr_assert_eq(top(), 1);
-}
-
-Test(span_stack, a_blank_frame_hides_what_is_below)
-{
-	push(1);
-	attach(SP_SPAN_BLANK, 5);
-	cr_assert_eq(top(), 0);
-
-	cr_assert(sp_span_stack_pop_token(&stack, 5, false));
-	cr_assert_eq(top(), 1);
-}
-
-Test(span_stack, detaches_one_scope_wherever_it_lies)
-{
-	attach(1, 10);
-	attach(2, 20);
-	attach(3, 30);
-
-	cr_assert(sp_span_stack_pop_token(&stack, 20, false));
-	cr_assert_eq(top(), 3);
-	cr_assert_not(sp_span_stack_pop_token(&stack, 20, false));
-	cr_assert(sp_span_stack_pop_token(&stack, 30, false));
-	cr_assert_eq(top(), 1);
-}
-
-Test(span_stack, detaches_through_what_was_attached_after)
-{
-	attach(1, 10);
-	attach(2, 20);
-	attach(3, 30);
-
-	cr_assert(sp_span_stack_pop_token(&stack, 20, true));
-	cr_assert_eq(top(), 1);
-	cr_assert_eq(depth(), 1);
-}
-
-Test(span_stack, changes_nothing_for_an_unknown_token)
-{
-	attach(1, 10);
-	push(2);
-
-	cr_assert_not(sp_span_stack_pop_token(&stack, 99, true));
-	cr_assert_not(sp_span_stack_pop_token(&stack, 0, true), "0 is no scope's token");
-	cr_assert_eq(top(), 2);
-	cr_assert_eq(depth(), 2);
-}
-
-Test(span_stack, an_ended_span_keeps_the_place_of_its_scope)
-{
-	attach(1, 10);
-	attach(2, 20);
-
-	cr_assert(sp_span_stack_pop(&stack, 1));
-	cr_assert_eq(top(), 2);
-	cr_assert(sp_span_stack_pop_token(&stack, 10, true), "the detach still finds its scope");
-	cr_assert_eq(top(), 0, "and takes what was attached after it along");
+	cr_assert_eq(sp_span_stack_peek(&stack, &r), SP_SPAN_LABEL);
+	cr_expect(r.span_id == 78 && r.root_id == 78 && r.name_id == 10 && r.root_name_id == 10);
+	cr_expect(r.trace[0] == 5 && r.trace[1] == 6 && r.ref == 0 && r.root_ref == 0);
+	cr_expect_eq(sp_span_stack_peek_span(&stack, &r), SP_SPAN_KNOWN);
+	cr_expect_eq(r.span_id, 2);
+	cr_expect(sp_span_stack_pop(&stack, sp_span_token_of_label(1, 0), false), "by its level");
+	cr_expect_eq(sp_span_stack_peek(&stack, &r), SP_SPAN_LABEL);
+	cr_expect_eq(r.span_id, 78);
 }

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+
+#include "test/unit/core/span_remove.h"
 #include <sys/resource.h>
 
 #define HANDLES UINT64_C(0x7f3a10000000)
@@ -22,7 +24,7 @@ static struct sp_span_record record_of(uint64_t id, uint64_t handle)
 		.root_name_id = (uint32_t)id * 13,
 		.root_ref = (uint32_t)id * 17,
 		.thread = (uint16_t)(id % 5),
-		.slot = (uint8_t)(id % 7),
+		.sdk = (uint8_t)(id % 7),
 	};
 
 	return r;
@@ -68,7 +70,7 @@ Test(span_table_before_init, is_empty_and_refuses)
 	cr_assert_not(sp_span_table_by_id(1, &r));
 	cr_assert_not(sp_span_table_by_handle(2, &r));
 	cr_assert_not(sp_span_table_may_have(1, 2));
-	cr_assert_not(sp_span_table_remove(1, &r));
+	cr_assert_not(sp_test_span_remove(1, &r));
 	sp_span_table_forked(0, NULL, 0);
 	cr_assert_eq(sp_span_table_count(), 0);
 }
@@ -119,7 +121,7 @@ Test(span_table, zero_is_no_key)
 
 	cr_assert_not(sp_span_table_by_id(0, &r));
 	cr_assert_not(sp_span_table_by_handle(0, &r));
-	cr_assert_not(sp_span_table_remove(0, &r));
+	cr_assert_not(sp_test_span_remove(0, &r));
 }
 
 Test(span_table, removes_once_and_tells_what_it_was)
@@ -129,9 +131,9 @@ Test(span_table, removes_once_and_tells_what_it_was)
 	add(1, 100);
 	add(2, 200);
 
-	cr_assert(sp_span_table_remove(1, &r));
+	cr_assert(sp_test_span_remove(1, &r));
 	cr_assert(is(&r, 1, 100));
-	cr_assert_not(sp_span_table_remove(1, &r));
+	cr_assert_not(sp_test_span_remove(1, &r));
 	cr_assert_not(sp_span_table_by_id(1, &r));
 	cr_assert_not(sp_span_table_by_handle(100, &r));
 	cr_assert(sp_span_table_by_handle(200, &r));
@@ -146,7 +148,7 @@ Test(span_table, an_sdk_may_reuse_a_handle_at_once)
 		cr_assert_eq(add(random_id(i), HANDLES), 0);
 		cr_assert(sp_span_table_by_handle(HANDLES, &r));
 		cr_assert(is(&r, random_id(i), HANDLES));
-		cr_assert(sp_span_table_remove(random_id(i), &r));
+		cr_assert(sp_test_span_remove(random_id(i), &r));
 	}
 	cr_assert_eq(sp_span_table_count(), 0);
 }
@@ -172,7 +174,7 @@ Test(span_table, holds_exactly_its_limit)
 		cr_assert(is(&r, random_id(i), HANDLES + i * 64));
 		cr_assert(sp_span_table_by_handle(HANDLES + i * 64, &r));
 	}
-	cr_assert(sp_span_table_remove(random_id(0), &r));
+	cr_assert(sp_test_span_remove(random_id(0), &r));
 	cr_assert_eq(add(random_id(SP_SPANS_MAX + 1), 2), 0, "a freed place is used again");
 }
 
@@ -185,7 +187,7 @@ Test(span_table, spreads_evenly_spaced_handles)
 	for (size_t s = 0; s < sizeof(strides) / sizeof(strides[0]); s++) {
 		fill_up(strides[s]);
 		for (uint64_t i = 0; i < SP_SPANS_MAX - 1; i++)
-			cr_assert(sp_span_table_remove(random_id(i), &r));
+			cr_assert(sp_test_span_remove(random_id(i), &r));
 		cr_assert_eq(sp_span_table_count(), 0, "stride %lu", strides[s]);
 	}
 }
@@ -227,7 +229,7 @@ Test(span_table, refuses_when_the_window_of_an_id_is_full)
 	cr_assert_not(sp_span_table_by_handle(1, &r));
 	cr_assert_eq(sp_span_table_count(), SP_SPAN_WINDOW);
 	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
-		cr_assert(sp_span_table_remove(key_hashing_to(9, n), &r));
+		cr_assert(sp_test_span_remove(key_hashing_to(9, n), &r));
 	cr_assert_eq(add(key_hashing_to(9, SP_SPAN_WINDOW), 1), 0);
 }
 
@@ -252,10 +254,10 @@ Test(span_table, finds_and_frees_what_had_to_go_beyond_its_line)
 		cr_assert_eq(add(key_hashing_to(9, n), HANDLES + n * 64), 0);
 	/* the places before it are empty again, and it has not moved */
 	for (uint64_t n = 0; n < last; n++)
-		cr_assert(sp_span_table_remove(key_hashing_to(9, n), &r));
+		cr_assert(sp_test_span_remove(key_hashing_to(9, n), &r));
 
 	cr_assert(sp_span_table_by_id(key_hashing_to(9, last), &r));
-	cr_assert(sp_span_table_remove(key_hashing_to(9, last), &r));
+	cr_assert(sp_test_span_remove(key_hashing_to(9, last), &r));
 	cr_assert_not(sp_span_table_by_id(key_hashing_to(9, last), &r));
 	cr_assert_eq(sp_span_table_count(), 0);
 }
@@ -272,14 +274,14 @@ Test(span_table, finds_and_frees_ids_whose_line_in_front_was_full_once)
 	for (uint64_t n = 0; n <= LINE; n++) {
 		cr_assert(sp_span_table_by_id(key_hashing_to(9, n), &r));
 		cr_assert(is(&r, key_hashing_to(9, n), HANDLES + n * 64));
-		cr_assert(sp_span_table_remove(key_hashing_to(9, n), &r));
+		cr_assert(sp_test_span_remove(key_hashing_to(9, n), &r));
 	}
 	cr_assert_eq(sp_span_table_count(), 0);
 
 	cr_assert_eq(add(key_hashing_to(9, 100), HANDLES), 0);
 	cr_assert(sp_span_table_by_id(key_hashing_to(9, 100), &r));
 	cr_assert_not(sp_span_table_by_id(key_hashing_to(9, 0), &r));
-	cr_assert(sp_span_table_remove(key_hashing_to(9, 100), &r));
+	cr_assert(sp_test_span_remove(key_hashing_to(9, 100), &r));
 	cr_assert_not(sp_span_table_by_id(key_hashing_to(9, 100), &r));
 	cr_assert_eq(sp_span_table_count(), 0);
 }
@@ -302,7 +304,7 @@ Test(span_table, an_id_that_finds_all_behind_full_takes_what_is_free_in_front)
 	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
 		cr_assert_eq(add(key_hashing_to(9, n), HANDLES + n * 64), 0);
 	for (uint64_t n = 0; n < LINE; n++)
-		cr_assert(sp_span_table_remove(key_hashing_to(9, n), &r));
+		cr_assert(sp_test_span_remove(key_hashing_to(9, n), &r));
 
 	for (uint64_t n = 0; n < LINE; n++)
 		cr_assert_eq(add(key_hashing_to(9, 100 + n), HANDLES + n * 64), 0);
@@ -310,9 +312,9 @@ Test(span_table, an_id_that_finds_all_behind_full_takes_what_is_free_in_front)
 	for (uint64_t n = 0; n < LINE; n++)
 		cr_assert(sp_span_table_by_id(key_hashing_to(9, 100 + n), &r));
 	for (uint64_t n = 0; n < LINE; n++)
-		cr_assert(sp_span_table_remove(key_hashing_to(9, 100 + n), &r));
+		cr_assert(sp_test_span_remove(key_hashing_to(9, 100 + n), &r));
 	for (uint64_t n = LINE; n < SP_SPAN_WINDOW; n++)
-		cr_assert(sp_span_table_remove(key_hashing_to(9, n), &r));
+		cr_assert(sp_test_span_remove(key_hashing_to(9, n), &r));
 	cr_assert_eq(sp_span_table_count(), 0);
 }
 
@@ -339,7 +341,7 @@ Test(span_table, keeps_a_span_that_is_found_by_its_id_out_of_the_other_index)
 	cr_expect_not(sp_span_table_by_handle(handle_hashing_to(9, 0), &r));
 	cr_expect_not(sp_span_table_may_have(random_id(99), handle_hashing_to(9, 0)));
 	for (uint64_t n = 0; n <= SP_SPAN_WINDOW; n++)
-		cr_assert(sp_span_table_remove(random_id(n), &r));
+		cr_assert(sp_test_span_remove(random_id(n), &r));
 	cr_assert_eq(sp_span_table_count(), 0);
 }
 
@@ -365,7 +367,7 @@ Test(span_table, a_refused_span_costs_no_place)
 	for (uint64_t n = 0; n < SP_SPANS_MAX; n++)
 		cr_assert_eq(add(random_id(99), handle_hashing_to(9, SP_SPAN_WINDOW)), -ENOSPC);
 	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
-		cr_assert(sp_span_table_remove(random_id(n), &r));
+		cr_assert(sp_test_span_remove(random_id(n), &r));
 
 	fill_up(64);
 }
@@ -403,7 +405,7 @@ Test(span_table, a_forked_child_keeps_the_spans_of_one_thread_and_those_named)
 	cr_assert(sp_span_table_by_id(20, &r));
 	cr_assert(sp_span_table_names(r.root_ref, 21, &names));
 	for (uint64_t id = 1; id <= 100; id++)
-		cr_assert_eq(sp_span_table_remove(id, &r), id % 5 == 3 || id == 20 || id == 21);
+		cr_assert_eq(sp_test_span_remove(id, &r), id % 5 == 3 || id == 20 || id == 21);
 	fill_up(64);
 }
 
@@ -451,7 +453,7 @@ Test(span_table, tells_the_names_of_an_open_span_by_its_reference)
 	cr_assert_eq(names.name_id, 4711);
 	cr_assert_eq(names.root_name_id, 13, "it is not a root");
 
-	cr_assert(sp_span_table_remove(1, &next));
+	cr_assert(sp_test_span_remove(1, &next));
 	cr_assert_not(sp_span_table_names(r.ref, 1, &names));
 	add(2, 200);
 	sp_span_table_rename(&r, 4712);
@@ -469,7 +471,7 @@ Test(span_table, a_late_note_is_not_the_next_spans)
 	cr_assert_not(sp_span_table_has_sample(&first));
 	sp_span_table_note_sample(first.ref, 1);
 	cr_assert(sp_span_table_has_sample(&first));
-	cr_assert(sp_span_table_remove(1, &first));
+	cr_assert(sp_test_span_remove(1, &first));
 
 	add(2, 200);
 	cr_assert(sp_span_table_by_id(2, &next));

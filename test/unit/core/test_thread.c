@@ -222,16 +222,14 @@ Test(thread, a_block_is_found_once_it_was_handed_out)
 Test(thread, a_reused_block_is_as_new)
 {
 	struct sp_thread *t = sp_thread_self();
-	struct sp_span_entry e = {.span_id = 7};
 
-	sp_span_stack_push(&t->spans, &e);
+	sp_span_stack_push(&t->spans, 7, SP_SPAN_STARTED);
 	t->bounds = (struct sp_stack_bounds){1, 2};
 	t->in_handler = true;
 	sp_thread_ended();
 
 	cr_assert_eq(sp_thread_claim(), t);
-	cr_assert_not(sp_span_stack_peek(&t->spans, &e));
-	cr_assert_not(sp_span_stack_strike(&t->spans, 0, 7));
+	cr_assert(sp_span_stack_empty(&t->spans));
 	cr_assert_eq(t->bounds.hi, 0);
 	cr_assert_not(t->in_handler);
 }
@@ -426,8 +424,6 @@ Test(thread, without_a_period_is_not_armed)
 
 static bool child_is_right(struct sp_thread *own)
 {
-	struct sp_span_entry e;
-
 	kernel.tid = 500;
 	for (int i = 0; i < KERNEL_TIMERS; i++)
 		kernel.timer[i].alive = false; /* timers are not inherited */
@@ -436,7 +432,7 @@ static bool child_is_right(struct sp_thread *own)
 	if (sp_thread_own != own || block_of(500) != own || block_of(100) != NULL ||
 	    block_of(200) != NULL || sp_thread_armed() != 0)
 		return false;
-	if (!sp_span_stack_peek(&own->spans, &e) || e.span_id != 7)
+	if (atomic_load(&own->spans.depth) != 1 || atomic_load(&own->spans.frame[0].span_id) != 7)
 		return false;
 	sp_thread_rearm();
 	if (kernel_timers_of(500) != 1 || kernel_timers() != 1)
@@ -454,10 +450,9 @@ static bool child_is_right(struct sp_thread *own)
 Test(thread, a_forked_child_keeps_the_callers_block_alone)
 {
 	struct sp_thread *own = sp_thread_self();
-	struct sp_span_entry e = {.span_id = 7};
 	int status;
 
-	sp_span_stack_push(&own->spans, &e);
+	sp_span_stack_push(&own->spans, 7, SP_SPAN_STARTED);
 	sp_thread_enrol(200);
 	(void)sp_thread_claim();
 	/* and one that another thread has taken and not yet written to */

@@ -141,7 +141,6 @@ void core_reset(void)
 	core.config.push_timeout_ms = 10000;
 	core.config.push_queue_capacity = 8;
 	core.config.push_max_tries = 8;
-	core.config.symbol_cache_mb = 64;
 	core.facts.sampling = true;
 	core.config.service_name = "shop";
 	core.flush_left = 2000;

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "export/symbols/fde_file.h"
-#include "export/symbols/lines.h"
-#include "export/symbols/symtab.h"
+#include "export/objects/vdso.h"
+#include "export/symbols/builds.h"
+#include "export/symbols/elf_file.h"
 #include "test/unit/emulated.h"
 #include "tiny_library.h"
 
@@ -45,38 +45,50 @@ static void build(const char *flags)
 	unlink(path);
 }
 
-/* Reads everything there is. Returns what was found, so that the undamaged file can be checked. */
-static unsigned read_all(uint8_t *image, size_t len)
-{
-	struct sp_source_line line[SP_LINES_DEPTH];
-	struct sp_elf_file file = {.fd = -1};
-	struct sp_symtab *symbols = NULL;
-	struct sp_fde_file *fde = NULL;
-	struct sp_lines *lines = NULL;
-	struct sp_symbol symbol;
-	unsigned found = 0;
-	uint64_t start;
+static const uint8_t *image;
+static size_t image_len;
 
-	(void)sp_symtab_read_image(image, len, &symbols);
-	elf_version(EV_CURRENT);
-	file.elf = elf_memory((char *)image, len);
-	if (file.elf != NULL) {
-		fde = sp_fde_file_read(file.elf);
-		if (sp_lines_need(file.elf) <= (uint64_t)16 << 20)
-			(void)sp_lines_new(&file, &lines);
+/* What the kernel maps is the one file that is taken as it is, so here it is the damaged one. */
+const uint8_t *sp_vdso_image(size_t *size)
+{
+	*size = image_len;
+	return image;
+}
+
+static struct sp_answer answer;
+
+static void ask(const struct sp_build_sources *sources, uint64_t at)
+{
+	static struct sp_module mod = {.vdso = true, .hi = UINT64_MAX, .path = "", .shown = ""};
+	static struct sp_builds *builds;
+
+	if (at == 0x1000) {
+		sp_builds_free(builds);
+		builds = sp_builds_new(sources);
+	}
+	sp_builds_ask(builds, &mod, at, true, &answer);
+}
+
+/* Reads everything there is. Returns what was found, so that the undamaged file can be checked. */
+static unsigned read_all(const uint8_t *bytes, size_t len)
+{
+	static const struct sp_build_sources names = {.debug_root = "/nonexistent"};
+	static const struct sp_build_sources all = {
+		.debug_root = "/nonexistent", .symbols = true, .dwarf = true};
+	unsigned found = 0;
+
+	image = bytes;
+	image_len = len;
+	for (uint64_t at = 0x1000; at < 0x1400; at += 3) {
+		ask(&all, at);
+		found |= answer.symbol != NULL && answer.symbol[0] != '\0' ? 1 : 0;
+		found |= answer.lines > 1 && answer.line[0].line != 0 ? 4 : 0;
+		cr_assert_leq(answer.start, at);
 	}
 	for (uint64_t at = 0x1000; at < 0x1400; at += 3) {
-		if (symbols != NULL && sp_symtab_find(symbols, at, &symbol))
-			found |= strlen(symbol.name) != 0 ? 1 : 0;
-		if (fde != NULL && sp_fde_file_find(fde, at, &start))
-			found |= 2;
-		if (lines != NULL && sp_lines_find(lines, at, line) > 1 && line[0].line != 0)
-			found |= 4;
+		ask(&names, at);
+		found |= answer.start != at ? 2 : 0;
 	}
-	sp_symtab_free(symbols);
-	sp_fde_file_free(fde);
-	sp_lines_free(lines);
-	sp_elf_file_close(&file);
 	return found;
 }
 

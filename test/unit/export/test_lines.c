@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "export/symbols/line_cache.h"
 #include "export/symbols/symbolize.h"
 #include "test/unit/descriptors.h"
 #include "tiny_library.h"
@@ -133,9 +132,9 @@ Test(lines, are_remembered_and_nothing_stays_open, .timeout = 20)
 	sp_symbolizer_want(symbolizer, outer, 0);
 	sp_symbolizer_want(symbolizer, outer + 1, 0);
 	cr_expect(sp_symbolizer_step(symbolizer, 0), "more than one address in no time");
-	cr_expect_eq(open_descriptors(), before, "a descriptor between two slices");
 	cr_expect_not(sp_symbolizer_step(symbolizer, 1000000000));
 	sp_symbolizer_end(symbolizer);
+	cr_expect_eq(open_descriptors(), before, "a descriptor between two profiles");
 
 	/* Asked again, nothing is left to do, even without the file. */
 	unlink(path);
@@ -162,19 +161,157 @@ Test(lines, given_up_in_time_are_counted, .timeout = 20)
 	cr_expect_eq(lost.over_limit, 0);
 }
 
-Test(lines, of_too_large_an_object_are_left_out_and_counted, .timeout = 20)
+static char root[] = "/tmp/spanprof-debug-XXXXXX";
+static char debug_path[256];
+
+/*
+ * A library without symbols, and a debug file for it, found by build id, which has some MiB of zeros as a
+ * section besides.
+ */
+static void load_stripped(unsigned mib, bool is_packed)
 {
-	struct sp_symbolizer_options small = sp_symbolizer_options_default;
+	char command[2048];
+
+	cr_assert_not_null(mkdtemp(root));
+	tiny_library("-g -Wl,--build-id=0x1122334455667788", path);
+	(void)snprintf(debug_path, sizeof(debug_path), "%s/.build-id/11/22334455667788.debug",
+		       root);
+	(void)snprintf(
+		command, sizeof(command),
+		"mkdir -p %s/.build-id/11 && objcopy --only-keep-debug %s %s && strip -s %s && "
+		"truncate -s %uM %s/zeros && "
+		"objcopy --add-section .debug_zeros=%s/zeros %s && "
+		"objcopy --%s-debug-sections %s",
+		root, path, debug_path, path, mib, root, root, debug_path,
+		is_packed ? "compress" : "decompress", debug_path);
+	cr_assert_eq(system(command), 0);
+	library = dlopen(path, RTLD_NOW);
+	cr_assert_not_null(library, "%s", dlerror());
+	outer = (uintptr_t)dlsym(library, "outer");
+	cr_assert_eq(sp_modules_refresh(modules), 0);
+}
+
+static void remove_root(void)
+{
+	char command[128];
+
+	(void)snprintf(command, sizeof(command), "rm -r %s", root);
+	cr_expect_eq(system(command), 0);
+}
+
+static struct sp_symbolizer_losses losses(void)
+{
 	struct sp_symbolizer_losses lost;
 
-	small.bytes = 1024;
-	start(&small);
-	load("-g");
+	sp_symbolizer_losses(symbolizer, &lost);
+	return lost;
+}
+
+static struct sp_symbolizer_options under_root(void)
+{
+	struct sp_symbolizer_options options = sp_symbolizer_options_default;
+
+	options.debug_root = root;
+	return options;
+}
+
+Test(lines, of_a_debug_file_that_needs_too_much_memory_are_left_out_and_counted, .timeout = 60)
+{
+	struct sp_symbolizer_options options = under_root();
+
+	start(&options);
+	load_stripped(200, true);
 	prepare(outer, outer + OUTER);
 
 	cr_expect_eq(deepest(), 1);
-	sp_symbolizer_losses(symbolizer, &lost);
-	cr_expect_eq(lost.over_limit, 1);
+	cr_expect_eq(losses().over_limit, 1);
+	remove_root();
+}
+
+/* Nothing is read of it but what belongs to the address, at any time. */
+Test(lines, of_a_debug_file_of_any_size_are_found_if_it_is_not_packed, .timeout = 60)
+{
+	struct sp_symbolizer_options options = under_root();
+
+	start(&options);
+	load_stripped(300, false);
+	sp_symbolizer_spend(symbolizer, 0);
+	prepare(outer, outer + OUTER);
+
+	cr_expect_geq(deepest(), 2);
+	cr_expect_eq(frame(outer).line[0].line, 4);
+	cr_expect_eq(losses().over_limit, 0);
+	cr_expect_eq(losses().late, 0);
+	remove_root();
+}
+
+Test(lines, of_dear_debug_files_come_later_when_time_is_short, .timeout = 60)
+{
+	struct sp_symbolizer_options options = under_root();
+
+	start(&options);
+	load_stripped(32, true);
+	sp_symbolizer_spend(symbolizer, 100000000);
+	prepare(outer, outer + 3);
+
+	cr_expect_str_eq(frame(outer).line[0].file, "");
+	cr_expect_eq(losses().late, 3);
+
+	sp_symbolizer_spend(symbolizer, 1000000000);
+	prepare(outer, outer + 3);
+
+	cr_expect_eq(frame(outer).line[0].line, 4);
+	cr_expect_eq(losses().late, 3);
+	remove_root();
+}
+
+Test(lines, of_cheap_debug_files_are_read_at_any_time, .timeout = 60)
+{
+	struct sp_symbolizer_options options = under_root();
+
+	start(&options);
+	load_stripped(0, true);
+	sp_symbolizer_spend(symbolizer, 0);
+	prepare(outer, outer + 1);
+
+	cr_expect_eq(frame(outer).line[0].line, 4);
+	cr_expect_eq(losses().late, 0);
+	remove_root();
+}
+
+Test(lines, of_the_object_itself_are_read_at_any_time, .timeout = 20)
+{
+	start(&sp_symbolizer_options_default);
+	load("-g -gz");
+	sp_symbolizer_spend(symbolizer, 0);
+	prepare(outer, outer + 1);
+
+	cr_expect_eq(frame(outer).line[0].line, 4);
+}
+
+/* Access to what is gone raises SIGBUS. */
+Test(lines, of_a_file_that_is_cut_off_while_it_is_mapped_end_and_are_counted, .timeout = 60)
+{
+	struct sp_symbolizer_options options = under_root();
+	uint64_t hidden;
+
+	start(&options);
+	load_stripped(0, true);
+	memcpy(&hidden, dlsym(library, "hidden_at"), sizeof(hidden));
+	prepare(outer, outer + 1);
+	cr_assert_eq(frame(outer).line[0].line, 4);
+	cr_assert_eq(truncate(debug_path, 0), 0);
+	prepare(hidden, hidden + 8);
+
+	cr_expect_eq(losses().changed, 1);
+	cr_expect(strstr(frame(hidden).name, "+0x") != NULL, "%s", frame(hidden).name);
+	/* What was known stays known, and nothing else suffers. */
+	cr_expect_eq(frame(outer).line[0].line, 4);
+	prepare((uintptr_t)losses, (uintptr_t)losses + 1);
+	cr_expect_str_eq(frame((uintptr_t)losses).name, "losses");
+	cr_expect_gt(frame((uintptr_t)losses).line[0].line, 0);
+	cr_expect_eq(losses().changed, 1);
+	remove_root();
 }
 
 Test(lines, are_not_read_when_names_are_asked_for, .timeout = 20)
@@ -307,36 +444,4 @@ Test(lines, a_file_cut_after_it_was_mapped_names_nothing, .timeout = 20)
 	prepare(outer, outer + OUTER);
 
 	cr_expect(strstr(frame(outer + 5).name, "+0x") != NULL, "%s", frame(outer + 5).name);
-}
-
-Test(line_cache, keeps_what_was_put_until_it_is_cleared, .timeout = 20)
-{
-	struct sp_line_cache c = {.limit = 65536};
-	const struct sp_cached_line *line;
-	unsigned n;
-	size_t len;
-
-	cr_expect_not(sp_line_cache_get(&c, 1, 0, &line, &n));
-	for (uint32_t i = 0; i < 2000; i++) {
-		const struct sp_cached_line put[2] = {{
-			.file = sp_line_cache_text(&c, i % 2 != 0 ? "odd.c" : "even.c"),
-			.line = i,
-		}};
-
-		sp_line_cache_put(&c, 7, i * 16, put, i % 3);
-	}
-	for (uint32_t i = 0; i < 2000; i++) {
-		cr_assert(sp_line_cache_get(&c, 7, i * 16, &line, &n));
-		cr_assert_eq(n, i % 3);
-		if (n == 0)
-			continue;
-		cr_expect_eq(line->line, i);
-		cr_expect_str_eq(sp_strtab_get(&c.texts, line->file, &len),
-				 i % 2 != 0 ? "odd.c" : "even.c");
-	}
-	cr_expect_not(sp_line_cache_get(&c, 8, 0, &line, &n), "another module");
-	cr_expect(sp_line_cache_full(&c));
-	sp_line_cache_clear(&c);
-	cr_expect_not(sp_line_cache_full(&c));
-	cr_expect_not(sp_line_cache_get(&c, 7, 0, &line, &n));
 }

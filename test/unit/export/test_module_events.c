@@ -159,8 +159,8 @@ static bool was_opened(int watch)
 /* All that the exporter does with an address. */
 static void symbolize(struct sp_modules *m, uint64_t pc, char name[256])
 {
-	const struct sp_symbolizer_options options = {
-		.mode = SP_SYMBOLIZE_FULL, .bytes = 1 << 20, .debug_root = "/nonexistent"};
+	const struct sp_symbolizer_options options = {.mode = SP_SYMBOLIZE_FULL,
+						      .debug_root = "/nonexistent"};
 	struct sp_symbolizer *s = sp_symbolizer_new(m, &options);
 	struct sp_frame f;
 

@@ -11,7 +11,7 @@
 #include <sys/auxv.h>
 
 #include "export/objects/modules.h"
-#include "export/symbols/symbol_tables.h"
+#include "export/symbols/builds.h"
 #include "fake_host.h"
 #include "sampler/base/text.h"
 #include "test/unit/emulated.h"
@@ -242,12 +242,15 @@ Test(modules, buries_nothing_that_it_could_not_look_at, .timeout = 20)
 /* Where a function begins, by the call frame information alone. */
 static bool function_of(const struct sp_module *mod, uint64_t pc, uint64_t *start)
 {
-	static const struct sp_symbol_sources none;
-	static struct sp_symbol_tables *tables;
+	static const struct sp_build_sources none = {.debug_root = "/nonexistent"};
+	static struct sp_answer answer;
+	static struct sp_builds *builds;
 
-	if (tables == NULL)
-		tables = sp_symbol_tables_new(&none, (size_t)64 << 20);
-	return sp_symbol_tables_function(tables, mod, pc - mod->bias, start);
+	if (builds == NULL)
+		builds = sp_builds_new(&none);
+	sp_builds_ask(builds, mod, pc - mod->bias, false, &answer);
+	*start = answer.start;
+	return answer.start != pc - mod->bias;
 }
 
 Test(modules, finds_the_function_around_an_address_without_symbols, .timeout = 20)

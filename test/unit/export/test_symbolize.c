@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "export/objects/maps.h"
+#include "export/symbols/builds.h"
 #include "export/symbols/demangle.h"
-#include "export/symbols/symbol_tables.h"
+#include "export/symbols/elf_file.h"
 #include "export/symbols/symbolize.h"
-#include "export/symbols/symtab.h"
 #include "test/unit/emulated.h"
 #include "tiny_library.h"
 
@@ -105,12 +105,13 @@ Test(symbolize, gives_stripped_functions_one_name_each, .timeout = 20)
 {
 	/* A stripped library: few of its functions are exported, all have frame information. */
 	void *lib = dlopen("libjansson.so.4", RTLD_NOW);
-	const struct sp_symbol_sources none = {.symbols = NULL};
-	struct sp_symbol_tables *tables = sp_symbol_tables_new(&none, (size_t)1 << 20);
+	const struct sp_build_sources none = {.debug_root = "/nonexistent"};
+	struct sp_builds *builds = sp_builds_new(&none);
+	static struct sp_answer answer;
 	const struct sp_module *mod;
 	struct sp_frame f = {0};
 	char want[64], first[64] = "";
-	uint64_t start = 0, vaddr = 0;
+	uint64_t vaddr = 0;
 
 	cr_assert_not_null(lib);
 	cr_assert_eq(sp_modules_refresh(modules), 0);
@@ -119,18 +120,19 @@ Test(symbolize, gives_stripped_functions_one_name_each, .timeout = 20)
 	for (uint64_t at = mod->segment[0].start; at < mod->segment[0].end && vaddr == 0;
 	     at += 16) {
 		f = name_of(at);
+		sp_builds_ask(builds, mod, at - mod->bias, false, &answer);
 		if (strncmp(f.name, "libjansson.so.4", 15) == 0 &&
-		    sp_symbol_tables_function(tables, mod, at - mod->bias, &start) &&
-		    start + 32 < at - mod->bias)
+		    answer.start + 32 < at - mod->bias)
 			vaddr = at - mod->bias;
 	}
 	cr_assert_neq(vaddr, 0, "no stripped function found");
-	(void)snprintf(want, sizeof(want), "%s+0x%llx", mod->name, (unsigned long long)start);
+	(void)snprintf(want, sizeof(want), "%s+0x%llx", mod->name,
+		       (unsigned long long)answer.start);
 	cr_expect_str_eq(f.name, want);
 	strcpy(first, f.name);
-	f = name_of(mod->bias + start);
+	f = name_of(mod->bias + answer.start);
 	cr_expect_str_eq(f.name, first, "its first instruction has another name");
-	sp_symbol_tables_free(tables);
+	sp_builds_free(builds);
 }
 
 static int fetched; /* what the server says; 0 = the debug file */
@@ -162,10 +164,8 @@ static struct sp_frame prepare(uint64_t pc)
 
 Test(symbolize, asks_again_for_a_debug_file_that_there_was_no_time_for, .timeout = 20)
 {
-	const struct sp_symbolizer_options options = {.mode = SP_SYMBOLIZE_FULL,
-						      .bytes = (size_t)64 << 20,
-						      .debug_root = "/nonexistent",
-						      .fetch = fetch};
+	const struct sp_symbolizer_options options = {
+		.mode = SP_SYMBOLIZE_FULL, .debug_root = "/nonexistent", .fetch = fetch};
 	char path[TINY_PATH_MAX], command[512];
 	struct sp_frame f;
 	uint64_t hidden;
@@ -253,31 +253,15 @@ Test(symbolize, reads_each_file_once, .timeout = 20)
 	cr_expect_eq(sp_symbolizer_loads(symbolizer), 1);
 }
 
-Test(symbolize, still_works_when_no_table_fits, .timeout = 20)
-{
-	static const struct sp_symbolizer_options tiny = {.bytes = 1, .debug_root = "/nonexistent"};
-
-	sp_symbolizer_free(symbolizer);
-	symbolizer = sp_symbolizer_new(modules, &tiny);
-	for (unsigned i = 0; i < 3; i++) {
-		cr_expect_str_eq(name_of(libc_address("getenv")).name, "getenv");
-		cr_expect_str_eq(name_of((uintptr_t)static_function).name, "static_function");
-	}
-	cr_expect_eq(sp_symbolizer_loads(symbolizer), 6, "kept more than allowed");
-}
-
 Test(symbolize, does_not_trust_a_file_with_another_build_id, .timeout = 20)
 {
 	const struct sp_module *self = sp_modules_main(modules);
 	uint8_t id[SP_BUILD_ID_MAX];
 	struct sp_elf_file file;
-	struct sp_symtab *t;
 
 	memcpy(id, self->build_id, sizeof(id));
 	cr_assert_eq(sp_elf_file_open("/proc/self/exe", id, self->build_id_len, &file), 0);
-	cr_assert_eq(sp_symtab_read(file.elf, &t), 0);
-	cr_expect(sp_symtab_full(t));
-	sp_symtab_free(t);
+	cr_expect_not_null(sp_elf_file_section(file.elf, ".symtab"));
 	sp_elf_file_close(&file);
 	id[0] ^= 1;
 	cr_expect_eq(sp_elf_file_open("/proc/self/exe", id, self->build_id_len, &file), -ESTALE);
@@ -290,9 +274,7 @@ Test(symbolize, refuses_files_that_are_no_elf, .timeout = 20)
 	int fd = mkstemp(path);
 	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	const uint8_t id[20] = {1};
-	struct sp_symbol symbol;
 	struct sp_elf_file file;
-	struct sp_symtab *t;
 	char *bytes = malloc(65536);
 
 	cr_expect_eq(sp_elf_file_open("/nonexistent", NULL, 0, &file), -ENOENT);
@@ -303,11 +285,10 @@ Test(symbolize, refuses_files_that_are_no_elf, .timeout = 20)
 	cr_assert_eq(read(self, bytes, 4096), 4096);
 	cr_assert_eq(write(fd, bytes, 4096), 4096);
 	cr_expect_eq(sp_elf_file_open(path, id, sizeof(id), &file), -ESTALE);
-	cr_assert_eq(sp_elf_file_open(path, NULL, 0, &file), 0);
-	cr_assert_eq(sp_symtab_read(file.elf, &t), 0, "nothing to find, nothing to fear");
-	cr_expect_not(sp_symtab_find(t, 0x1000, &symbol));
-	sp_symtab_free(t);
-	sp_elf_file_close(&file);
+	if (sp_elf_file_open(path, NULL, 0, &file) == 0) {
+		cr_expect_null(sp_elf_file_section(file.elf, ".symtab"), "nothing to find");
+		sp_elf_file_close(&file);
+	}
 	close(self);
 	free(bytes);
 	close(fd);

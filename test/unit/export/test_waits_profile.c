@@ -144,25 +144,6 @@ Test(waits_profile, of_cpu_time_is_as_it_was)
 	cr_expect_eq(out_samples, 1);
 }
 
-Test(waits_profile, says_where_a_caller_is_not_certain)
-{
-	const uint64_t pc[] = {(uintptr_t)dlsym(RTLD_DEFAULT, "getenv"), SP_SAMPLE_PC_GUESSED,
-			       (uintptr_t)dlsym(RTLD_DEFAULT, "getppid")};
-	const struct sp_stack_labels labels = {.span_id = 1};
-	const struct sp_stack_wait w = {
-		.labels = &labels,
-		.stack = {.pc = pc, .depth = 3, .flags = SP_SAMPLE_ROOTED},
-		.ns = 1,
-		.begins = true,
-	};
-
-	(void)sp_stack_map_put_wait(waits, &w);
-	sp_encode(&encoder, NULL, keep, NULL);
-	cr_assert_not_null(out);
-	cr_expect_str_eq(profile_frame(out, out->sample[0], 1), "[guessed]");
-	cr_expect_str_eq(profile_frame(out, out->sample[0], 2), "getppid");
-}
-
 /* They may tell of files and addresses, and each is a string of every profile. */
 Test(waits_profile, has_a_bound_on_names)
 {

@@ -29,7 +29,6 @@ void program_set_up(const char *status_name)
 		.flush_timeout_ms = 5000,
 		.push_queue_capacity = 8,
 		.push_timeout_ms = 20000,
-		.symbol_cache_mb = 64,
 		.stack_depth = 128,
 		.log_level = SP_LOG_WARN,
 		.service_name = "shop",

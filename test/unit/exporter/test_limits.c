@@ -93,7 +93,7 @@ Test(limits, hold)
 
 		sp_limits_detach();
 #ifndef __SANITIZE_ADDRESS__
-		sp_limits_memory(64);
+		sp_limits_memory();
 		p = mmap(NULL, much, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (p != MAP_FAILED)
 			_exit(1);

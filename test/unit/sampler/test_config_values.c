@@ -235,7 +235,6 @@ Test(config_values, reads_good_numbers, .timeout = 20)
 		NUMBER("SPANPROF_UNWIND=snapshot", unwind, SP_UNWIND_SNAPSHOT),
 		NUMBER("SPANPROF_SYMBOLIZE=names", symbolize, SP_SYMBOLIZE_NAMES),
 		NUMBER("SPANPROF_SYMBOLIZE=off", symbolize, SP_SYMBOLIZE_OFF),
-		NUMBER("SPANPROF_SYMBOL_CACHE_MB=4", symbol_cache_mb, 4),
 		NUMBER("SPANPROF_PROTOCOL=Ingest", protocol, SP_PROTOCOL_INGEST),
 		NUMBER("SPANPROF_PUSH_MAX_TRIES=0", push_max_tries, 0),
 		NUMBER("SPANPROF_LOG_LEVEL=debug", log_level, SP_LOG_DEBUG),
