@@ -140,8 +140,8 @@ CORE_SO := $(B)/libspanprof.so
 EXPORTER := $(B)/spanprof-exporter
 REPORT := $(B)/spanprof-report
 RUNNER := $(B)/spanprof-run
-# Another name of it, by which it is the ENTRYPOINT of an image.
-ENTRYPOINT := $(B)/spanprof-entrypoint
+# Other names of it, by which it is the ENTRYPOINT of an image, and cares for /etc/ld.so.preload.
+RUNNER_NAMES := $(B)/spanprof-entrypoint $(B)/spanprof-preload
 # Not installed: stands for programs in the carrier, where they have a loader of their own.
 LAUNCHER := $(B)/launcher
 # For programs of 32 bits under /etc/ld.so.preload, an empty object (spanprof-preload says more). It needs no
@@ -150,7 +150,7 @@ STUB_LD := $(if $(filter aarch64-linux-gnu-%,$(CC)),aarch64-linux-gnu-ld,ld)
 STUB_CPU := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 STUB_EMULATION := $(filter $(STUB_EMULATION_$(STUB_CPU)),$(shell $(STUB_LD) -V 2>/dev/null))
 STUB := $(if $(STUB_EMULATION),$(B)/libspanprof-stub32.so)
-PRODUCTS := $(CORE_SO) $(EXPORTER) $(REPORT) $(RUNNER) $(ENTRYPOINT) $(LAUNCHER) $(STUB)
+PRODUCTS := $(CORE_SO) $(EXPORTER) $(REPORT) $(RUNNER) $(RUNNER_NAMES) $(LAUNCHER) $(STUB)
 
 # What $LIB stands for in a loader of this processor, by distribution: Debian's names, and those of the others.
 LIB_64 := lib64 lib/$(STUB_CPU)-linux-gnu
@@ -165,7 +165,7 @@ MAN_SECTIONS := $(sort $(subst .,,$(suffix $(MAN_PAGES))))
 CARRIER := $(B)/carrier
 DIST := $(B)/dist
 # Of these commands bash completes the options.
-COMPLETED := spanprof-run spanprof-report spanprof-doctor
+COMPLETED := spanprof-run spanprof-report spanprof-doctor spanprof-preload
 
 # Appended to by test/*/module.mk: programs to build for tests or demo, and tests to run.
 TEST_PROGRAMS := $(PRINT_CONFIG) $(HOST_SRCS:test/hosts/%.c=$(B)/test/hosts/%)
@@ -209,7 +209,7 @@ ifneq ($(STUB),)
 		$(foreach d,$(LIB_64),$(foreach f,$(CORE_SO) $(EXPORTER),$(call link_in,$(d),$(notdir $(f)),$(notdir $(f))) &&)) :
 endif
 	install -m 0755 $(PROGRAMS) '$(DESTDIR)$(PREFIX)/bin'
-	ln -sfn $(notdir $(RUNNER)) '$(DESTDIR)$(PREFIX)/bin/$(notdir $(ENTRYPOINT))'
+	$(foreach n,$(RUNNER_NAMES),ln -sfn $(notdir $(RUNNER)) '$(DESTDIR)$(PREFIX)/bin/$(notdir $(n))' &&) :
 	$(foreach s,$(MAN_SECTIONS),install -m 0644 $(filter %.$(s),$(MAN_PAGES)) '$(DESTDIR)$(MANDIR)/man$(s)' &&) :
 	for name in $(COMPLETED); do \
 		install -m 0644 scripts/completion/spanprof '$(DESTDIR)$(COMPLETIONS)'/$$name || exit; done
@@ -224,7 +224,7 @@ man: $(MAN_PAGES) ## the man pages, in build/man
 uninstall: ## remove what "make install" copied with the same DESTDIR and PREFIX
 	rm -f '$(DESTDIR)$(PREFIX)/include/spanprof.h' \
 		$(foreach f,$(CORE_SO) $(EXPORTER) $(STUB),'$(DESTDIR)$(LIBDIR)/$(notdir $(f))') \
-		$(foreach f,$(PROGRAMS) $(ENTRYPOINT),'$(DESTDIR)$(PREFIX)/bin/$(notdir $(f))') \
+		$(foreach f,$(PROGRAMS) $(RUNNER_NAMES),'$(DESTDIR)$(PREFIX)/bin/$(notdir $(f))') \
 		$(foreach f,$(MAN_PAGES),'$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(f)))/$(notdir $(f))') \
 		$(foreach f,$(COMPLETED),'$(DESTDIR)$(COMPLETIONS)/$(f)')
 	rm -rf $(foreach d,lib lib32 lib64,'$(DESTDIR)$(LIBDIR)/$(d)')
@@ -492,7 +492,7 @@ $(RUNNER): $(RUNNER_SRCS:%.c=$(B)/release/%.o) $(B)/release/sampler.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -static-pie -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $^
 
-$(ENTRYPOINT): $(RUNNER)
+$(RUNNER_NAMES): $(RUNNER)
 	$(Q)ln -sfn $(notdir $<) $@
 
 $(LAUNCHER): $(LAUNCHER_SRCS:%.c=$(B)/release/%.o)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Usage: build-rpm.sh DIR. A package for distributions that use RPM. Their libraries have other versions than
 # those that we were built with, so the package has the carrier's, with its own C library and loader, and
-# needs nothing but a shell, and flock for spanprof-preload. What is built is in build/ and build/carrier.
+# needs nothing but a shell. What is built is in build/ and build/carrier.
 # RPM_RELEASE=n is another package of the same version.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,7 +31,7 @@ Release: ${RPM_RELEASE:-1}
 Summary: Span profiles for native programs, by preloading one object
 License: Apache-2.0
 AutoReqProv: no
-Requires: /bin/sh, /usr/bin/flock
+Requires: /bin/sh
 
 %description
 Samples the CPU time of unmodified C and C++ programs that use an OpenTelemetry SDK, and pushes profiles to

@@ -6,7 +6,8 @@
  *
  * Called spanprof-entrypoint it is the ENTRYPOINT of an image: all that follows is the command, which so is
  * process 1 and gets the signals; and as a static init that starts the server is nothing unusual there, it is
- * silent about programs that only what they start can be profiled of.
+ * silent about programs that only what they start can be profiled of. Called spanprof-preload it is the
+ * command of preload.c.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,6 +24,7 @@
 #include "scripts/run/check.h"
 #include "scripts/run/line.h"
 #include "scripts/run/object.h"
+#include "scripts/run/preload.h"
 #include "scripts/run/target.h"
 
 #define PRINTABLE_MAX ((size_t)64 << 20)
@@ -368,6 +370,8 @@ int main(int argc, char **argv)
 
 	if (argc > 0 && strcmp(program_invocation_short_name, entrypoint) == 0)
 		return be_entrypoint(argv + 1);
+	if (argc > 0 && strcmp(program_invocation_short_name, "spanprof-preload") == 0)
+		return sp_preload(argc - 1, argv + 1);
 	take_options(argc, argv, &choice);
 	if (choice.check && choice.pid != 0 && optind == argc)
 		return sp_check_process(choice.pid);

@@ -9,17 +9,17 @@ source test/e2e/lib.bash
 source test/install/root.bash
 
 ((EUID == 0)) || skip "needs root for chroot"
-need chroot dash flock gcc setpriv
+need chroot dash gcc setpriv strace unshare
 readonly NOBODY=65532
 readonly IMAGE=$WORK/image FILE=$WORK/image/etc/ld.so.preload
 readonly OBJECT=$PRODUCT/lib/spanprof/libspanprof.so
 chmod 755 "$WORK"
 root_make "$IMAGE"
 root_add "$IMAGE" "$(type -P dash)" /bin/sh
-for program in true ls cmp cp mv rm cat ln mkfifo mktemp flock readlink; do
+for program in true ls cp mv rm cat; do
 	root_add "$IMAGE" "$(type -P "$program")" "/bin/$program"
 done
-cp scripts/spanprof-preload "$IMAGE$PRODUCT/bin"
+cp build/spanprof-preload "$IMAGE$PRODUCT/bin"
 chown -R 0:0 "$IMAGE"
 chmod -R u=rwX,go=rX "$IMAGE"
 
@@ -37,7 +37,7 @@ preload()
 	local name=$1 status=$2
 
 	shift 2
-	run "$name" scripts/spanprof-preload --root "$IMAGE" --object "$OBJECT" "$@"
+	run "$name" build/spanprof-preload --root "$IMAGE" --object "$OBJECT" "$@"
 	expect_rc "$name" "$status"
 }
 
@@ -91,18 +91,20 @@ END_OF_CASES
 
 # What is nobody's to rewrite.
 printf '/lib/one.so\n' >"$WORK/elsewhere"
-for kind in link folder binary other; do
+for kind in link folder fifo binary large other; do
 	rm -rf "$FILE"
 	case $kind in
 	link) ln -s "$WORK/elsewhere" "$FILE" ;;
 	folder) mkdir "$FILE" ;;
+	fifo) mkfifo "$FILE" ;;
+	large) head -c 300000 /dev/zero | tr '\0' ' ' >"$FILE" ;;
 	binary) printf '/lib/one.so\0\n' >"$FILE" ;;
 	other) echo /elsewhere/libspanprof.so >"$FILE" ;;
 	esac
 	preload "$kind" 125 enable
 	[[ $(wc -l <"$WORK/$kind.err") == 1 ]] || fail "$kind: not one line: $(<"$WORK/$kind.err")"
 	# Before the object goes away, there is nothing to do.
-	preload "$kind.off" 0 disable
+	[[ $kind == large ]] || preload "$kind.off" 0 disable
 done
 [[ $(<"$WORK/elsewhere") == /lib/one.so ]] || fail "written through a link"
 
@@ -122,25 +124,53 @@ for target in /etc/machine/preload machine/preload; do
 done
 rm -r "$FILE" "$IMAGE/etc/machine"
 
-# Where the entry has to stay, the removal of a package fails, and is told what is left to do.
-mv "$IMAGE/bin/flock" "$IMAGE/bin/flock.away"
+# Where the entry has to stay, the removal of a package fails, and is told what is left to do: on a full disk, on
+# a file system that is read-only, and in a file that is not text.
+# limited NAME COMMAND...: no file can grow
+limited()
+{
+	run "$1" bash -c '(ulimit -f 0; exec "$@") 2>&1 | cat; exit "${PIPESTATUS[0]}"' limited "${@:2}"
+}
+# stays NAME REASON
+stays()
+{
+	expect_rc "$1" 125
+	grep -q "$2.*/etc/ld.so.preload still lists $OBJECT.*by hand" "$WORK/$1.out" "$WORK/$1.err" ||
+		fail "$1: $(cat "$WORK/$1.out" "$WORK/$1.err")"
+	[[ $(ls "$IMAGE/etc") == ld.so.preload ]] || fail "$1: files stay behind: $(ls "$IMAGE/etc")"
+}
 printf '/lib/one.so\n' >"$FILE"
-run others chroot "$IMAGE" "$PRODUCT/bin/spanprof-preload" disable
+limited others build/spanprof-preload --root "$IMAGE" --object "$OBJECT" disable
 expect_rc others 0
-printf '%s\n' "$OBJECT" >"$FILE"
-run stays chroot "$IMAGE" "$PRODUCT/bin/spanprof-preload" disable
-expect_rc stays 125
-grep -q "flock.*/etc/ld.so.preload still lists $OBJECT.*by hand" "$WORK/stays.err" || fail "$(<"$WORK/stays.err")"
+printf '/lib/one.so\n%s\n' "$OBJECT" >"$FILE"
+limited full build/spanprof-preload --root "$IMAGE" --object "$OBJECT" disable
+stays full 'File too large'
+holds "/lib/one.so\n$OBJECT\n"
+run mounts unshare -m true
+if [[ $(result mounts.rc) == 0 ]]; then
+	for text in "$OBJECT\n" "/lib/one.so\n$OBJECT\n"; do
+		printf %b "$text" >"$FILE"
+		run readonly unshare -m bash -c 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && exec "${@:2}"' \
+			mounted "$IMAGE/etc" build/spanprof-preload --root "$IMAGE" --object "$OBJECT" disable
+		stays readonly 'Read-only file system'
+		holds "$text"
+	done
+fi
 printf '%s\0\n' "$OBJECT" >"$FILE"
 preload binary.stays 125 disable
-grep -q "not text.*still lists $OBJECT" "$WORK/binary.stays.err" || fail "$(<"$WORK/binary.stays.err")"
-mv "$IMAGE/bin/flock.away" "$IMAGE/bin/flock"
+stays binary.stays 'not text'
+# Who may not read the file is told so.
+printf '%s\n' "$OBJECT" >"$FILE"
+chmod 600 "$FILE"
+run unreadable chroot --userspec="$NOBODY:$NOBODY" "$IMAGE" "$PRODUCT/bin/spanprof-preload" status
+expect_rc unreadable 125
+grep -q 'cannot be read: Permission denied' "$WORK/unreadable.err" || fail "$(<"$WORK/unreadable.err")"
 rm "$FILE"
 
 # An object that others may change, or that no program survives.
 refused()
 {
-	run refused scripts/spanprof-preload --root "$IMAGE" --object "$1" enable
+	run refused build/spanprof-preload --root "$IMAGE" --object "$1" enable
 	expect_rc refused 125
 	grep -q "$2" "$WORK/refused.err" || fail "$1: $(<"$WORK/refused.err")"
 	[[ ! -e $FILE ]] || fail "$1: written nevertheless"
@@ -179,8 +209,8 @@ chown "$NOBODY" "$IMAGE$PRODUCT/lib/spanprof/spanprof-exporter"
 refused "$OBJECT" 'spanprof-exporter does not belong to root'
 chown 0 "$IMAGE$PRODUCT/lib/spanprof/spanprof-exporter"
 
-# One that is well until it comes from the file: then no program starts any more, and the shell alone
-# has to put back what was there. From inside, as on a real machine.
+# One that is well until it comes from the file: then no program starts any more, and it is put back what was
+# there. From inside, as on a real machine.
 foreign late '#include <stdlib.h>
 	#include <unistd.h>
 	__attribute__((constructor)) static void end(void) { if (getenv("LD_PRELOAD") == NULL) _exit(9); }'
@@ -199,62 +229,87 @@ for text in '' '/lib/one.so\n/lib/two.so'; do
 	expect_rc alive 0
 done
 
-# Somebody else edits the file: before us, between our last reading and our writing (both of which a
-# program that we run betrays), or at any time; in place or by another file. His lines stay, and all else.
+# Somebody else edits the file when the n-th of the programs that are tried is run: before anything is changed
+# (1 and 2), or while it is tried whether programs run with the new file (3); in place, by another file, or in the
+# file that was replaced, which the editor has open still. His lines stay, and all else.
 rm -f "$FILE"
 mkdir "$IMAGE/real"
-cat >"$IMAGE/edit" <<'END_OF_EDIT'
-if [ -e /edits ]; then
-	line=$(/real/cat /edits)
-	/real/rm /edits
-	case $line in
-	*append*) echo "$line" >>/etc/ld.so.preload ;;
-	*) { /real/cat /etc/ld.so.preload; echo "$line"; } >/etc/theirs && /real/mv /etc/theirs /etc/ld.so.preload ;;
-	esac
-fi
-END_OF_EDIT
 for program in ls cp cat rm mv; do
 	cp -p "$IMAGE/bin/$program" "$IMAGE/real/$program"
 done
-lost=0
-# edited NAME LINE: the file holds what it should
-edited()
-{
-	local name=$1 line=$2
-
-	expect_rc "$name" 0
-	grep -qx "$line" "$FILE" || lost=$((lost + 1))
-	grep -qx /lib/one.so "$FILE" || fail "$name: what was there is gone: $(<"$FILE")"
-	if [[ $name == on* ]]; then
-		[[ $(grep -cxF "$OBJECT" "$FILE") == 1 ]] || fail "$name: not enabled: $(<"$FILE")"
-	else
-		! grep -xF "$OBJECT" "$FILE" || fail "$name: not disabled"
-	fi
-}
-for hooked in ls cp ln; do
-	printf '#!/bin/sh\n. /edit\nexec /real/%s "$@"\n' "$hooked" >"$IMAGE/bin/$hooked.edit"
-	chmod 755 "$IMAGE/bin/$hooked.edit"
-	cp -p "$IMAGE/bin/$hooked" "$IMAGE/real/$hooked"
-	mv "$IMAGE/bin/$hooked.edit" "$IMAGE/bin/$hooked"
-	for style in append rename; do
+cat >"$IMAGE/bin/ls" <<'END_OF_EDIT'
+#!/bin/sh
+printf x >>/runs
+if [ "$(/real/cat /runs) $(/real/cat /style)" = "$(/real/cat /at)" ]; then
+	case $(/real/cat /style) in
+	append) echo '# theirs' >>/etc/ld.so.preload ;;
+	open) echo '# theirs' >&9 ;;
+	rename) { /real/cat /etc/ld.so.preload; echo '# theirs'; } >/etc/new && /real/mv /etc/new /etc/ld.so.preload ;;
+	esac
+fi
+exec /real/ls "$@"
+END_OF_EDIT
+for style in append open rename; do
+	for at in x xx xxx; do
 		printf '/lib/one.so\n' >"$FILE"
-		echo "# by $style" >"$IMAGE/edits"
+		rm -f "$IMAGE/runs"
+		echo "$style" >"$IMAGE/style"
+		echo "$at $style" >"$IMAGE/at"
+		exec 9>>"$FILE"
 		run on.hooked chroot "$IMAGE" "$PRODUCT/bin/spanprof-preload" enable
-		[[ ! -e $IMAGE/edits ]] || fail "$hooked does not run"
-		edited on.hooked "# by $style"
-		[[ $hooked != ls ]] || continue
-		echo "# again by $style" >"$IMAGE/edits"
-		run off.hooked chroot "$IMAGE" "$PRODUCT/bin/spanprof-preload" disable
-		[[ ! -e $IMAGE/edits ]] || fail "$hooked does not run"
-		edited off.hooked "# again by $style"
-		grep -qx "# by $style" "$FILE" || fail "the first line is gone"
+		exec 9>&-
+		expect_rc on.hooked 0
+		[[ $(<"$IMAGE/runs") == xxx ]] || fail "ls is not run three times"
+		holds "$OBJECT\n/lib/one.so\n# theirs\n"
 	done
-	cp -p "$IMAGE/real/$hooked" "$IMAGE/bin/$hooked"
 done
-((lost == 0)) || fail "$lost of 10 edits are lost"
+cp -p "$IMAGE/real/ls" "$IMAGE/bin/ls"
 
-# edit_at MICROSECONDS: from now; in place. (Another file that gets the name in the moment between our last
-# look and our renaming is lost, and no test can hit that moment at will.)
+# The same when the file goes, because nothing else is in it: what an editor writes into it then comes back.
+printf '%s\n' "$OBJECT" >"$FILE"
+run gone strace -qq -o "$WORK/calls" -e inject=?rename,renameat:delay_exit=300000 build/spanprof-preload --root "$IMAGE" \
+	--object "$OBJECT" disable &
+until beside=$(compgen -G "$FILE.spanprof.*"); do :; done
+echo '# theirs' >>"$beside"
+wait "$!"
+expect_rc gone 0
+holds '# theirs\n'
+
+# And in the moment between our last look and the change, which a tracer makes as long as a test needs: a new file
+# lies beside the old one, and then somebody writes. Where the file system cannot exchange names, the same in place.
+# during ACTION STYLE INJECT...
+during()
+{
+	local action=$1 style=$2 beside
+
+	printf '/lib/one.so\n' >"$FILE"
+	[[ $action == enable ]] || printf '%s\n/lib/one.so\n' "$OBJECT" >"$FILE"
+	run during strace -qq -o "$WORK/calls" "${@:3}" build/spanprof-preload --root "$IMAGE" \
+		--object "$OBJECT" "$action" &
+	until beside=$(compgen -G "$FILE.spanprof.*"); do :; done
+	case $style in
+	append) echo '# theirs' >>"$FILE" ;;
+	rename)
+		printf '# theirs\n/lib/one.so\n' >"$IMAGE/etc/new"
+		mv "$IMAGE/etc/new" "$FILE"
+		;;
+	esac
+	wait "$!"
+	expect_rc during 0
+	grep -q renameat2 "$WORK/calls" || fail "nothing was exchanged: ${beside##*/}"
+	[[ $(grep -cxF -e '# theirs' -e /lib/one.so "$FILE") == 2 ]] || fail "$action, $style: an edit is lost: $(<"$FILE")"
+	[[ $(ls "$IMAGE/etc") == ld.so.preload ]] || fail "$action, $style: files stay behind: $(ls "$IMAGE/etc")"
+}
+for action in enable disable; do
+	for style in append rename; do
+		during "$action" "$style" -e inject=renameat2:delay_enter=300000
+		[[ $action == disable ]] || [[ $(head -n 1 "$FILE") == "$OBJECT" ]] || fail "not enabled: $(<"$FILE")"
+		[[ $action == enable ]] || ! grep -F "$OBJECT" "$FILE" || fail "not disabled"
+	done
+	during "$action" append -e inject=renameat2:error=EINVAL -e inject=?link,linkat:delay_enter=300000
+done
+
+# edit_at MICROSECONDS: from now, in place, at any moment
 edit_at()
 {
 	local until=$((${EPOCHREALTIME/./} + $1))
@@ -263,6 +318,7 @@ edit_at()
 	echo "# at $1" >>"$FILE"
 }
 took=$(result on.hooked.ms)
+lost=0
 for round in {1..20}; do
 	printf '/lib/one.so\n' >"$FILE"
 	edit_at $((took * round * 50)) &
@@ -326,7 +382,7 @@ for loader in lib/ld-linux.so.2 libx32/ld-linux-x32.so.2 lib/ld-linux-armhf.so.3
 	done
 done
 
-# From inside, with the object beside the script: ordinary programs are profiled, and one that has
+# From inside, with the object beside the program: ordinary programs are profiled, and one that has
 # more rights than its caller is not.
 rm -f "$FILE"
 run inside chroot "$IMAGE" "$PRODUCT/bin/spanprof-preload" enable

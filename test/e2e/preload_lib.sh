@@ -9,7 +9,7 @@ source test/e2e/lib.bash
 source test/install/root.bash
 
 ((EUID == 0)) || skip "needs root for chroot"
-need chroot dash flock as ld ldconfig
+need chroot dash as ld ldconfig
 [[ -z ${TEST_EMULATOR:-} && $(uname -m) == x86_64 ]] || skip "the 32-bit program is written for x86"
 [[ -e build/libspanprof-stub32.so ]] || skip "the linker here makes no objects of 32 bits"
 [[ -x $SMALL_LOADER ]] || skip "no loader for 32-bit programs here (package libc6-i386)"
@@ -36,10 +36,10 @@ run small "$WORK/small"
 make -s SPANPROF_SKIP_DEPS=1 install DESTDIR="$WORK/files" PREFIX="$PRODUCT" >"$WORK/log"
 root_make "$IMAGE"
 root_add "$IMAGE" "$(type -P dash)" /bin/sh
-for program in true ls cmp cp mv rm cat ln mkfifo mktemp flock; do
+for program in true ls; do
 	root_add "$IMAGE" "$(type -P "$program")" "/bin/$program"
 done
-cp scripts/spanprof-preload "$IMAGE$PRODUCT/bin"
+cp build/spanprof-preload "$IMAGE$PRODUCT/bin"
 root_add_small "$IMAGE"
 cp "$WORK/small" "$IMAGE/app/small"
 cp "$IMAGE/app/test/spend" "$IMAGE/app/test/raised"
@@ -66,7 +66,7 @@ preload()
 	local name=$1 status=$2
 
 	shift 2
-	run "$name" scripts/spanprof-preload --root "$IMAGE" --object "$OBJECT" "$@"
+	run "$name" build/spanprof-preload --root "$IMAGE" --object "$OBJECT" "$@"
 	expect_rc "$name" "$status"
 }
 
@@ -96,7 +96,7 @@ preload changed 0 enable
 holds "$ENTRY\n# theirs\n"
 rm "$FILE"
 
-# From inside, with the object beside the script.
+# From inside, with the object beside the program.
 run inside chroot "$IMAGE" "$PRODUCT/bin/spanprof-preload" enable
 expect_rc inside 0
 holds "$ENTRY\n"

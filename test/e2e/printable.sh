@@ -43,8 +43,8 @@ run run.object "$WORK/$EVIL/spanprof-run" true
 cp build/spanprof-entrypoint "$WORK/$EVIL"
 run entrypoint "$WORK/$EVIL/spanprof-entrypoint" true
 run entrypoint.debug SPANPROF_DEBUG=true build/spanprof-entrypoint "$WORK/$EVIL/sleep" 0
-run preload scripts/spanprof-preload --object "$WORK/$EVIL/$EVIL" enable
-run preload.status scripts/spanprof-preload --root "$WORK/$EVIL" --object "/$EVIL/x" status
+run preload build/spanprof-preload --object "$WORK/$EVIL/$EVIL" enable
+run preload.status build/spanprof-preload --root "$WORK/$EVIL" --object "/$EVIL/x" status
 run report build/spanprof-report "$WORK/$EVIL/nothing"
 run report.status build/spanprof-report --status "$WORK/$EVIL/nothing"
 run doctor.missing "$DOCTOR" "$EVIL"

@@ -44,13 +44,14 @@ for name in run report; do
 	expect_none "spanprof-$name.1" "$(missing "build/man/spanprof-$name.1" "${options[@]}")"
 	expect_none "completion of spanprof-$name" "$(missing scripts/completion/spanprof "${options[@]}")"
 done
-mapfile -t options < <(options_of scripts/spanprof-preload)
+mapfile -t options < <(options_of build/spanprof-preload)
 ((${#options[@]} == 4)) || { echo "only ${#options[@]} options of spanprof-preload"; exit 1; }
 expect_none spanprof-preload.8 "$(missing build/man/spanprof-preload.8 "${options[@]}")"
+expect_none "completion of spanprof-preload" "$(missing scripts/completion/spanprof "${options[@]}")"
 
 # Every tool has both, says the one version there is, and its page and --help say how it ends.
 version=$(sed -n 's/.*SP_VERSION "\(.*\)"/\1/p' sampler/base/compiler.h)
-for tool in build/spanprof-{run,entrypoint,report} scripts/spanprof-{doctor,preload}; do
+for tool in build/spanprof-{run,entrypoint,preload,report} scripts/spanprof-doctor; do
 	name=${tool##*/}
 	[[ $("$tool" --version) == "$name $version" ]] || { echo "$name --version: $("$tool" --version)"; exit 1; }
 	[[ $("$tool" --help) == [Uu]sage:\ "$name"* ]] || { echo "$name --help"; exit 1; }
