@@ -265,7 +265,6 @@ static void print_context(FILE *out, const json_t *root)
 	static const struct words states[] = {
 		{"published", "published: profilers outside of the process find its spans"},
 		{"waiting", "not published so far: there was no span"},
-		{"off", "not published: switched off, or sampling has stopped"},
 		{"foreign", "not published by spanprof: another library of the program can"},
 		{"read", "read: another library of the program publishes the spans"},
 		{"refused", "not published: the kernel does not allow it"},

@@ -48,7 +48,7 @@ void sp_publisher_prepare(const struct sp_config *config)
 	bool forced = config->active_span == SP_ACTIVE_CONTEXT;
 	bool reads;
 
-	sp_thread_context_init(config, at_start.n, at_start.before_ours);
+	sp_thread_context_init(config, at_start.before_ours);
 	reads = forced ||
 		(config->active_span == SP_ACTIVE_AUTO && (at_start.n != 0 || is_announced_now()));
 	atomic_store_explicit(&is_read, reads, memory_order_relaxed);

@@ -164,8 +164,8 @@ static void write_field(struct sp_config *cfg, const struct sp_config_var *var,
 	_Static_assert(sizeof(enum sp_profile_mode) == 4 && sizeof(enum sp_label_scope) == 4 &&
 			       sizeof(enum sp_attributes_mode) == 4 &&
 			       sizeof(enum sp_active_span) == 4 && sizeof(enum sp_log_level) == 4 &&
-			       sizeof(enum sp_publish) == 4 && sizeof(enum sp_seccomp_mode) == 4 &&
-			       sizeof(enum sp_protocol) == 4 && sizeof(int) == 4,
+			       sizeof(enum sp_seccomp_mode) == 4 && sizeof(enum sp_protocol) == 4 &&
+			       sizeof(int) == 4,
 		       "every number but a bool is written as four bytes");
 	if (var->type == SP_TYPE_BOOL || var->type == SP_TYPE_SWITCH)
 		memcpy(field, &flag, sizeof(flag));

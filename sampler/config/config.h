@@ -21,9 +21,7 @@ enum sp_profile_mode { SP_PROFILE_ON_SPAN, SP_PROFILE_ALWAYS };
 enum sp_label_scope { SP_SCOPE_ROOT, SP_SCOPE_ALL, SP_SCOPE_NONE, SP_SCOPE_AUTO };
 /* What decides which span a thread works for; see active_span.h. */
 enum sp_active_span { SP_ACTIVE_AUTO, SP_ACTIVE_SCOPE, SP_ACTIVE_START, SP_ACTIVE_CONTEXT };
-/* Whether the active spans are published for other profilers; see thread_context.h. */
 enum sp_seccomp_mode { SP_SECCOMP_ASK, SP_SECCOMP_TRUST };
-enum sp_publish { SP_PUBLISH_AUTO, SP_PUBLISH_TRUE, SP_PUBLISH_FALSE };
 enum sp_attributes_mode { SP_ATTRIBUTES_ALWAYS, SP_ATTRIBUTES_WITH_SAMPLES, SP_ATTRIBUTES_NEVER };
 /* Who walks stacks: the handler with the exporter's help, the handler, or the exporter. */
 enum sp_unwind_mode { SP_UNWIND_AUTO, SP_UNWIND_CFI, SP_UNWIND_SNAPSHOT };
@@ -60,8 +58,8 @@ struct sp_config {
 	enum sp_label_scope span_id_scope;
 	enum sp_label_scope span_name_scope;
 	enum sp_active_span active_span;
-	enum sp_publish thread_context;
-	bool trace_id; /* label samples with trace_id */
+	bool thread_context; /* publish it, for other profilers: thread_context.h */
+	bool trace_id;       /* label samples with trace_id */
 	bool thread_name;
 	enum sp_attributes_mode attributes;
 	bool span_cpu_time;

@@ -43,13 +43,6 @@ static const struct sp_config_choice sp_config_active_choices[] = {
 	{NULL, 0},
 };
 
-static const struct sp_config_choice sp_config_publish_choices[] = {
-	{"auto", SP_PUBLISH_AUTO},
-	{"true", SP_PUBLISH_TRUE},
-	{"false", SP_PUBLISH_FALSE},
-	{NULL, 0},
-};
-
 static const struct sp_config_choice sp_config_seccomp_choices[] = {
 	{"ask", SP_SECCOMP_ASK},
 	{"trust", SP_SECCOMP_TRUST},

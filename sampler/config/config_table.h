@@ -147,12 +147,10 @@ struct sp_config_var {
 		  "library of the program publishes. `auto`: start and end while spans " \
 		  "nest, scopes once the program uses them, and the thread context on " \
 		  "threads without spans of a hooked SDK.") \
-	X(THREAD_CONTEXT, ENUM, thread_context, \
-	  .source = {{"SPANPROF_THREAD_CONTEXT", SP_FORM_OWN}}, \
-	  .choices = sp_config_publish_choices, .fallback = "auto", \
+	X(THREAD_CONTEXT, BOOL, thread_context, \
+	  .source = {{"SPANPROF_THREAD_CONTEXT", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Publish each thread's active span in OpenTelemetry's thread context, " \
-		  "for eBPF profilers. `auto`: unless a library of the program could " \
-		  "publish its own. `true`: unless one does.") \
+		  "for eBPF profilers, unless a library of the program publishes its own.") \
 	X(TRACE_ID, BOOL, trace_id, \
 	  .source = {{"SPANPROF_TRACE_ID", SP_FORM_OWN}}, .fallback = "true", \
 	  .help = "Label samples with trace_id.") \

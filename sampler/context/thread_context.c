@@ -26,8 +26,6 @@ _Atomic uint32_t sp_thread_context_turn = 1;
 
 static struct {
 	const struct sp_config *config;
-	bool foreign; /* another object defines the symbol, and we are not told to ignore that */
-	bool bound;   /* and our references mean its definition */
 	_Atomic uint32_t is; /* enum sp_region_context */
 	_Atomic bool begun;  /* a thread is publishing the process context, or has */
 	_Atomic bool alone;  /* it is the only one of this process, or nobody could tell */
@@ -61,18 +59,16 @@ static void next_turn(void)
 		atomic_store_explicit(&sp_thread_context_turn, 1, memory_order_relaxed);
 }
 
-void sp_thread_context_init(const struct sp_config *config, unsigned foreign, bool bound)
+void sp_thread_context_init(const struct sp_config *config, bool is_programs)
 {
-	bool off = config->thread_context == SP_PUBLISH_FALSE;
+	bool wanted = config->thread_context;
 
 	state.config = config;
-	state.bound = bound;
-	state.foreign = foreign != 0 && (bound || config->thread_context == SP_PUBLISH_AUTO);
-	set_state(off ? SP_CONTEXT_OFF : state.foreign ? SP_CONTEXT_FOREIGN : SP_CONTEXT_WAITING);
+	set_state(!wanted ? SP_CONTEXT_OFF : is_programs ? SP_CONTEXT_FOREIGN : SP_CONTEXT_WAITING);
 	atomic_store_explicit(&state.begun, false, memory_order_relaxed);
 	atomic_store_explicit(&state.alone, false, memory_order_relaxed);
-	atomic_store_explicit(&sp_thread_context_on, !off && !state.foreign, memory_order_relaxed);
-	if (!off && state.foreign && config->thread_context == SP_PUBLISH_TRUE)
+	atomic_store_explicit(&sp_thread_context_on, wanted && !is_programs, memory_order_relaxed);
+	if (wanted && is_programs)
 		sp_log(SP_LOG_WARN,
 		       "SPANPROF_THREAD_CONTEXT=true: the program defines " SP_CONTEXT_SYMBOL
 		       " itself; not publishing");
@@ -84,10 +80,9 @@ static void give_up(enum sp_region_context why)
 	bool published = sp_thread_context_state() == SP_CONTEXT_PUBLISHED;
 
 	set_state(why);
-	if (state.config->thread_context == SP_PUBLISH_TRUE)
-		sp_log(SP_LOG_WARN, "SPANPROF_THREAD_CONTEXT=true: %s; not publishing",
-		       why == SP_CONTEXT_FOREIGN ? "another library publishes its own"
-						 : "the process context cannot be published");
+	sp_log(SP_LOG_WARN, "SPANPROF_THREAD_CONTEXT=true: %s; not publishing",
+	       why == SP_CONTEXT_FOREIGN ? "another library publishes its own"
+					 : "the process context cannot be published");
 	if (!published) {
 		atomic_store_explicit(&sp_thread_context_on, false, memory_order_relaxed);
 		return;

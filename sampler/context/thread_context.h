@@ -10,9 +10,10 @@
  * so the span around it stays in the record. A span below the last frame of the stack is known by
  * its root only, and the record is invalid then.
  *
- * A process has one publisher. We publish with the first recorded span if nobody else does, and
- * withdraw if another publisher appears in a thread's variable. Contexts: APP, calling thread,
- * inside the reentrancy guard, unless it says otherwise; errno preserved.
+ * With SPANPROF_THREAD_CONTEXT=true we publish from the first recorded span on. A process has one
+ * publisher: we do not publish if somebody else does, and withdraw if another publisher appears in a
+ * thread's variable. Contexts: APP, calling thread, inside the reentrancy guard, unless it says
+ * otherwise; errno preserved.
  */
 #ifndef SP_THREAD_CONTEXT_H
 #define SP_THREAD_CONTEXT_H
@@ -67,10 +68,10 @@ extern _Atomic bool sp_thread_context_on;
 extern _Atomic uint32_t sp_thread_context_turn;
 
 /*
- * At activation, before the first span. foreign: how many other objects define otel_thread_ctx_v1,
- * and bound: our own references mean the definition of one of them.
+ * At activation, before the first span. is_programs: our own references to otel_thread_ctx_v1 mean
+ * the definition of another object.
  */
-void sp_thread_context_init(const struct sp_config *config, unsigned foreign, bool bound);
+void sp_thread_context_init(const struct sp_config *config, bool is_programs);
 
 /* For sp_thread_context_changed(). */
 void sp_thread_context_write(struct sp_thread_context *c, const struct sp_span_stack *s);

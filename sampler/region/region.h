@@ -102,7 +102,7 @@ enum sp_region_context {
 	SP_CONTEXT_WAITING,   /* nobody yet: there was no span */
 	SP_CONTEXT_PUBLISHED, /* we do */
 	SP_CONTEXT_OFF,       /* nobody, as configured or because sampling has stopped */
-	SP_CONTEXT_FOREIGN,   /* another library does, or could */
+	SP_CONTEXT_FOREIGN,   /* another library does */
 	SP_CONTEXT_REFUSED,   /* nobody: the process context could not be made */
 	SP_CONTEXT_READ,      /* another library does, and samples have their labels from it */
 	SP_CONTEXT_N

@@ -158,25 +158,23 @@ static void say_sdks(const struct sp_tree *t, struct sdks *all)
 		    all->foreign);
 }
 
+/* Of the program, or of whoever asks. */
+static struct sp_config config;
+
 /* Who tells whom of the spans, beside the hooks. */
 static void say_context(const struct sdks *all)
 {
 	if (all->publisher != NULL && all->hooked == 0)
 		row("context", "%s can publish its spans; samples are labelled with them",
 		    all->publisher);
-	else if (all->publisher != NULL)
-		row("context", "%s publishes spans for other profilers, so spanprof does not",
-		    all->publisher);
-	else if (all->hooked != 0)
-		row("context", "its spans will be published for other profilers, unless "
-			       "SPANPROF_THREAD_CONTEXT=false");
+	else if (all->hooked != 0 && config.thread_context)
+		row("context", "its spans will be published for other profilers, unless a "
+			       "library of it publishes its own");
 }
 
-/* What the variables of the program, or of whoever asks, say. Bad values are told on stderr, as the program would. */
+/* What the variables say. Bad values are told on stderr, as the program would. */
 static void say_config(char *const *environment)
 {
-	static struct sp_config config;
-
 	sp_config_capture(environment);
 	sp_config_parse(&config);
 	if (config.disabled)

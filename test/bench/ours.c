@@ -98,13 +98,13 @@ static void open_spans(long n)
 
 int main(int argc, char **argv)
 {
-	static struct sp_config config;
+	static const struct sp_config config = {.thread_context = true};
 	struct loop loop = {.pairs = pairs, .open = open_spans};
 
 	if (names_init(1000) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
 		return 2;
 	if (getenv("BENCH_PUBLISH") != NULL)
-		sp_thread_context_init(&config, 0, false);
+		sp_thread_context_init(&config, false);
 	if (getenv("BENCH_READ") != NULL) {
 		loop.pairs = reads;
 		start_reading();

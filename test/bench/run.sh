@@ -42,7 +42,7 @@ more_settings()
 	echo "without us|OTELC_PROCESSOR=drop"
 	echo "without us, attribute|OTELC_PROCESSOR=drop BENCH_ATTRIBUTE=1"
 	profiled "root, never" SPANPROF_ATTRIBUTES=never
-	profiled "not published" SPANPROF_ATTRIBUTES=never SPANPROF_THREAD_CONTEXT=false
+	profiled "published" SPANPROF_ATTRIBUTES=never SPANPROF_THREAD_CONTEXT=true
 	profiled "with waits" SPANPROF_ATTRIBUTES=never SPANPROF_OFF_CPU=true
 	profiled "CPU time of roots" SPANPROF_SPAN_CPU_TIME=true SPANPROF_ATTRIBUTES=always
 	profiled "times of roots" SPANPROF_SPAN_TIMES=true SPANPROF_ATTRIBUTES=always
@@ -112,7 +112,7 @@ printf '  one SetAttribute %+d ns\n' "$(more_than 'without us, attribute' 'witho
 while IFS='|' read -r label base question target; do
 	echo "  $label: $(answer "$question" "$(more_than "$label" "$base")" ns "$target")"
 done <<'END'
-root, never|not published|a span whose thread context is published, more than one without|20
+published|root, never|a span whose thread context is published, more than one without|20
 with waits|root, never|a span with SPANPROF_OFF_CPU, more than one without|150
 CPU time of roots|root, always|a local root with SPANPROF_SPAN_CPU_TIME, more than one without|1500
 times of roots|root, always|a local root with SPANPROF_SPAN_TIMES, more than one without|3000

@@ -3,7 +3,7 @@
 # Profilers outside of the process find its resource and each thread's active span: what a reader sees
 # that stops eight threads thousands of times is always one span, the one that the host has open at
 # that moment, and its root. Nothing is published before the first span, in a forked child before its
-# own, where it is switched off, or where somebody else publishes.
+# own, unless it is asked for, or where somebody else publishes.
 # Runs alone: what it finds depends on how often it stops the host in its time.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -13,6 +13,7 @@ readonly READER=$TEST_LIBS/context-reader
 # On an idle machine 100,000 stops take a second, on a busy one each may take some milliseconds.
 readonly STOPS=${CONTEXT_STOPS:-100000}
 readonly SECONDS_MAX=${CONTEXT_SECONDS:-3}
+export SPANPROF_THREAD_CONTEXT=true
 export OTEL_SERVICE_NAME=shop
 export OTEL_RESOURCE_ATTRIBUTES='service.version=1.2,my%20key=a%2Cb,service.name=other'
 
@@ -153,8 +154,8 @@ if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
 		"$WORK/named.trace" || fail "the process context gets no name: $(<"$WORK/named.trace")"
 fi
 
-# Switched off.
-host off SPANPROF_THREAD_CONTEXT=false "$HOSTS/context" steps
+# Unasked.
+host off -u SPANPROF_THREAD_CONTEXT "$HOSTS/context" steps
 say begun
 main=$number
 on

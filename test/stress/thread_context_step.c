@@ -19,7 +19,7 @@
 #include "test/common/own_memory.h"
 #include "test/stress/race_step.h"
 
-static const struct sp_config config = {.service_name = "step"};
+static const struct sp_config config = {.service_name = "step", .thread_context = true};
 static unsigned stops;
 static unsigned valid;
 static unsigned bad;
@@ -104,7 +104,7 @@ static int fail(const char *what)
 static void publish(void)
 {
 	(void)sp_span_ended((const void *)(uintptr_t)0x1040);
-	sp_thread_context_init(&config, 0, false);
+	sp_thread_context_init(&config, false);
 }
 
 static void start_first(void)
@@ -140,7 +140,7 @@ int main(void)
 	if (names_init(10) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0 ||
 	    trap_step_init(at_stop) != 0)
 		return fail("set-up");
-	sp_thread_context_init(&config, 0, false);
+	sp_thread_context_init(&config, false);
 	/* The first span of a process makes system calls, which are not stepped. */
 	for (unsigned round = 0; round < 3; round++) {
 		start(1, 0);
