@@ -28,7 +28,7 @@ preload/lifecycle    : preload/elf preload/exporter sampler sampler/base sampler
 preload/sdk          : preload/elf preload/lifecycle sampler/base sampler/region sampler/open_spans sampler/thread sampler/span
 preload/sdk/otelcpp  : preload/elf preload/lifecycle preload/sdk sampler/base sampler/open_spans sampler/span
 preload/sdk/otelc    : preload/elf preload/lifecycle preload/sdk sampler/base sampler/open_spans sampler/span
-preload/hooks        : preload/elf preload/lifecycle preload/sdk/otelcpp sampler/base sampler/thread
+preload/hooks        : preload/elf preload/lifecycle preload/sdk/otelcpp preload/sdk/otelc sampler/base sampler/config sampler/thread
 preload              : preload/lifecycle sampler/base sampler/region sampler/span
 export               : sampler/base sampler/region sampler/config sampler/unwind/snapshot.h
 export/util          : export sampler/base
@@ -56,7 +56,7 @@ include  ^(libelf\.h|gelf\.h)               export/symbols/(builds|elf_file|line
 include  ^lzma\.h                            export/symbols/builds\.c
 include  ^zlib\.h                            export/.*
 include  ^(pthread|threads)\.h               preload/.*|export/.*
-name     dlsym|dlvsym|__libc_dlsym           preload/(elf/(resolve\.[ch]|hook_dl\.c)|sdk/sdk_instances\.c)|export/(symbols/debuginfod|push/libcurl)\.c
+name     dlsym|dlvsym|__libc_dlsym           preload/(elf/resolve\.[ch]|hooks/hook_dlsym\.c|sdk/otelc/adapter_otelc_sdk\.c)|export/(symbols/debuginfod|push/libcurl)\.c
 name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(symbols/(demangle|debuginfod)|push/libcurl)\.c
 name     f?exec[lv][a-z]*|posix_spawnp?|popen|system        preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))
 name     listen                              preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))|export/exporter/join\.c

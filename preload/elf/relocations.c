@@ -52,7 +52,6 @@ struct importer {
 
 struct visit {
 	sp_relocations_choose *choose;
-	sp_relocations_changed *changed;
 	uintptr_t page_size;
 	bool complete;
 };
@@ -131,22 +130,20 @@ static bool is_finished(const struct importer *m)
 	return m->protected_from >= m->protected_to || !is_writable(m->protected_from);
 }
 
-static bool replace(const struct visit *v, const struct importer *m, uintptr_t slot,
+static void replace(const struct visit *v, const struct importer *m, uintptr_t slot,
 		    const void *now, const void *next)
 {
 	uintptr_t page = slot & ~(v->page_size - 1);
 	bool is_protected = slot >= m->protected_from && slot < m->protected_to;
 	const void *_Atomic *word = (void *)slot;
-	bool done;
 
 	if (is_protected &&
 	    sp_syscall(SYS_mprotect, page, v->page_size, PROT_READ | PROT_WRITE) != 0)
-		return false;
-	done = atomic_compare_exchange_strong_explicit(word, &now, next, memory_order_release,
-						       memory_order_relaxed);
+		return;
+	(void)atomic_compare_exchange_strong_explicit(word, &now, next, memory_order_release,
+						      memory_order_relaxed);
 	if (is_protected)
 		(void)sp_syscall(SYS_mprotect, page, v->page_size, PROT_READ);
-	return done;
 }
 
 static void offer(const struct visit *v, const struct importer *m, const ElfW(Rela) * r)
@@ -170,9 +167,9 @@ static void offer(const struct visit *v, const struct importer *m, const ElfW(Re
 	 */
 	lazy = type == TYPE_JUMP_SLOT && sp_elf_within(&m->range, now) &&
 	       (symbol->st_shndx == SHN_UNDEF || (uintptr_t)now != m->base + symbol->st_value);
-	next = v->choose(name, now, lazy);
-	if (next != NULL && next != now && replace(v, m, slot, now, next))
-		v->changed(&m->range, name);
+	next = v->choose(&m->range, name, now, lazy);
+	if (next != NULL && next != now)
+		replace(v, m, slot, now, next);
 }
 
 static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
@@ -193,11 +190,10 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 	return 0;
 }
 
-bool sp_relocations_visit(sp_relocations_choose *choose, sp_relocations_changed *changed)
+bool sp_relocations_visit(sp_relocations_choose *choose)
 {
 	struct visit v = {
 		.choose = choose,
-		.changed = changed,
 		.page_size = (uintptr_t)sysconf(_SC_PAGESIZE),
 		.complete = true,
 	};

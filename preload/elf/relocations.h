@@ -14,17 +14,16 @@
 /*
  * Returns what the importing object shall find under that name instead of now, or NULL to leave it.
  * While the loader has not bound the name (lazy), now is an address in the importing object itself.
+ * Called under the loader's lock.
  */
-typedef const void *sp_relocations_choose(const char *name, const void *now, bool lazy);
-
-/* Told of each object in which something was replaced. Called under the loader's lock. */
-typedef void sp_relocations_changed(const struct sp_elf_range *importer, const char *name);
+typedef const void *sp_relocations_choose(const struct sp_elf_range *importer, const char *name,
+					  const void *now, bool lazy);
 
 /*
  * Offers each function that an object imports, or refers to by name, to choose. False if an object
  * was skipped because the loader is still relocating it.
  */
-bool sp_relocations_visit(sp_relocations_choose *choose, sp_relocations_changed *changed);
+bool sp_relocations_visit(sp_relocations_choose *choose);
 
 /*
  * The address that the loader bound that object's reference to the variable of that name to.

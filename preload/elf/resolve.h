@@ -52,10 +52,8 @@
 	X(sigaction) \
 	X(sigaltstack) \
 	X(getenv) \
-	X(dlopen) \
 	X(dlerror) \
 	X(dlsym) \
-	X(dlvsym) \
 	X(_dl_find_object)
 // clang-format on
 

@@ -31,7 +31,6 @@
 #include <unistd.h>
 
 #include "preload/elf/fork_barrier.h"
-#include "preload/elf/hook_dl.h"
 #include "preload/elf/resolve.h"
 #include "preload/exporter/exporter.h"
 #include "preload/exporter/exporter_family.h"
@@ -596,7 +595,6 @@ void sp_lifecycle_load(char *const *envp)
 		return;
 	/* Whoever has not said where profiles go hardly wants any, and is not worth a system call. */
 	sp_exporter_family_load(sp_config_names_sink());
-	sp_hook_dl_start(sp_config_wants_hook_dlsym(), sp_config_wants_deepbind());
 	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_ASLEEP, memory_order_relaxed);
 }
 

@@ -101,11 +101,6 @@ bool sp_config_wants_hook_dlsym(void)
 	return is_true(SP_VAR_HOOK_DLSYM);
 }
 
-bool sp_config_wants_deepbind(void)
-{
-	return is_true(SP_VAR_DEEPBIND);
-}
-
 bool sp_config_names_sink(void)
 {
 	const char *text;

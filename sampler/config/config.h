@@ -71,7 +71,6 @@ struct sp_config {
 	enum sp_log_level log_level;
 	enum sp_seccomp_mode seccomp; /* sp_config_trusts_seccomp() */
 	bool hook_dlsym;              /* sp_config_wants_hook_dlsym() */
-	bool deepbind;                /* sp_config_wants_deepbind() */
 
 	const char *output_dir;         /* absolute */
 	const char *exporter;           /* absolute; NULL = beside our own object */
@@ -153,9 +152,8 @@ bool sp_config_trusts_seccomp(void);
 bool sp_config_wants_context(void);
 bool sp_config_allows_context(void);
 
-/* INIT context, after capture: SPANPROF_HOOK_DLSYM=true, SPANPROF_DEEPBIND=true. */
+/* INIT context, after capture: SPANPROF_HOOK_DLSYM=true. */
 bool sp_config_wants_hook_dlsym(void);
-bool sp_config_wants_deepbind(void);
 
 /* INIT context, after capture: a server or a folder is named, though it may be of no use. */
 bool sp_config_names_sink(void);

@@ -347,9 +347,6 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_HOOK_DLSYM", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Also hook SDK functions that the program gets by `dlsym`: Python's " \
 		  "ctypes, LuaJIT, cffi.") \
-	X(DEEPBIND, BOOL, deepbind, \
-	  .source = {{"SPANPROF_DEEPBIND", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "Also hook SDK calls of plugins that are opened with RTLD_DEEPBIND.") \
 	X(TLS_CA_FILE, PATH, tls_ca_file, \
 	  .source = {{"SPANPROF_TLS_CA_FILE", SP_FORM_OWN}, {"SSL_CERT_FILE", SP_FORM_OWN}}, \
 	  .words = "the system's", \

@@ -90,7 +90,6 @@ def command(conf, sdk, mode):
         "static": [of("static")],
         "nopie": [of("nopie")],
         "own": [of("static"), "--second", of("plugin.so", "debian")],
-        "deepbind_on": [opener, "--open", "deepbind", "--plugin", of("plugin.so")],
         "dlsym_on": [opener, "--open", "local", "--plugin", of("byname.so")],
         "deepbind": [opener, "--open", "deepbind", "--plugin", of("plugin.so")],
         "dlsym": [opener, "--open", "local", "--plugin", of("byname.so")],
@@ -105,7 +104,6 @@ def command(conf, sdk, mode):
 MODE_ENV = {
     "root": {"SPANPROF_SPAN_CPU_TIME": "true"},
     "late": {"SPANPROF_PROFILE": "always"},
-    "deepbind_on": {"SPANPROF_DEEPBIND": "true"},
     "dlsym_on": {"SPANPROF_HOOK_DLSYM": "true"},
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Works with two plugins that each bring a copy of the same SDK, unloads one and loads it again at
- * another place, and exchanges the two in one place. Usage: copies <plugin a> <plugin b> [flags]
+ * another place, and exchanges the two in one place. Usage: copies <plugin a> <plugin b>
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -79,8 +79,6 @@ int main(int argc, char **argv)
 
 	HOST_CHECK(argc > 2);
 	mode = RTLD_NOW | RTLD_LOCAL;
-	if (argc > 3 && strcmp(argv[3], "deepbind") == 0)
-		mode |= RTLD_DEEPBIND;
 	/* one alone: whatever calls, it is this copy's */
 	a = load(argv[1]);
 	work(&a, "alone", 0);

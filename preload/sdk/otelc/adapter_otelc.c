@@ -2,8 +2,8 @@
 /*
  * Adapter for otap-labs/opentelemetry-c (libopentelemetry_c_api.so). Here starting a span does not
  * make it current; attaching a context does. Unrelated libraries export some of the same names, so
- * no argument is interpreted before the object that defines the hooked function has proved to be
- * this SDK. APP context.
+ * no argument is interpreted before the object that the call is for has proved to be this SDK
+ * (adapter_otelc_sdk.h). APP context.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -11,17 +11,14 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "preload/elf/elf_walk.h"
 #include "preload/elf/resolve.h"
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/lifecycle/reentrancy_guard.h"
 #include "preload/lifecycle/sdk.h"
 #include "preload/sdk/otelc/adapter_otelc_sdk.h"
 #include "preload/sdk/otelc/otelc_abi.h"
-#include "preload/sdk/sdk_instances.h"
 #include "preload/sdk/span_attr.h"
 #include "sampler/base/compiler.h"
-#include "sampler/base/log.h"
 #include "sampler/span/active_span.h"
 #include "sampler/span/span.h"
 
@@ -42,84 +39,22 @@ hooked otel_span_destroy;
 hooked otel_context_attach;
 hooked otel_context_scope_detach;
 
-enum verdict {
-	UNDECIDED,
-	FOREIGN, /* another library's function */
-	OLD,     /* this SDK, from before spans could be asked for their ids */
-	KNOWN,
+#define REAL(sym) ((__typeof__(&(sym)))sp_otelc_fn(SP_NEXT_##sym))
+
+/* What a call of a hook goes on to, and whether it is one of the copy whose spans are labelled. */
+struct call {
+	hooked *next;
+	bool labelled;
 };
 
-/* A hooked function whose arguments we read. */
-struct hook {
-	enum sp_next next;
-	const char *name;
-};
-
-#define HOOK(sym)                                                                                  \
-	{                                                                                          \
-		.next = SP_NEXT_##sym, .name = #sym                                                \
-	}
-
-static struct sp_sdk_instances instances;
-/* The instance that the current call belongs to. */
-static SP_TLS struct sp_sdk_instance *instance;
-
-#define REAL(sym) ((__typeof__(&(sym)))sp_sdk_instance_fn(instance, SP_NEXT_##sym))
-
-/* Whose call this is, by its return address and the SDK's object that it was given. */
-#define INSTANCE_OF(sym, object)                                                                   \
-	sp_sdk_instance_of(&instances, SP_NEXT_##sym, __builtin_return_address(0),                 \
-			   (const void *)(object))
-
-/* The body of a hook: how it is handed on, what we do about it, and the SDK's object that it was given. */
-#define HAND_ON(how, sym, ours, object)                                                            \
-	static struct hook h = HOOK(sym);                                                          \
+/* The body of a hook: how it is handed on, and what we do about it. */
+#define HAND_ON(how, sym, ours)                                                                    \
 	const uintptr_t word[] = {a, b, c, d, e, f};                                               \
+	struct call call;                                                                          \
                                                                                                    \
-	return how(&h, ours, word, INSTANCE_OF(sym, object))
-
-static enum verdict decide(const struct hook *h)
-{
-	static const char *const old[] = {"otel_api_register_global_provider",
-					  "otel_tracer_provider_get_tracer", "otel_version_string",
-					  NULL};
-	static const char *const known[] = {"otel_api_register_global_provider",
-					    "otel_tracer_provider_get_tracer",
-					    "otel_version_string",
-					    "otel_span_get_context",
-					    "otel_span_context_trace_id",
-					    "otel_span_context_span_id",
-					    "otel_span_context_trace_flags",
-					    "otel_span_context_destroy",
-					    "otel_span_set_string_attribute",
-					    NULL};
-	static atomic_flag told = ATOMIC_FLAG_INIT;
-	const void *real = sp_sdk_instance_fn(instance, h->next);
-
-	if (sp_elf_belongs(h->name, real, known))
-		return KNOWN;
-	if (!sp_elf_belongs(h->name, real, old))
-		return FOREIGN;
-	if (!atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
-		sp_log(SP_LOG_WARN, "this libopentelemetry_c_api.so cannot tell the ids of a span: "
-				    "not labelling its spans; use a release since August 2026");
-	return OLD;
-}
-
-/* To be called only if the real function exists. */
-static bool is_known(struct hook *h)
-{
-	int verdict;
-
-	if (instance == NULL)
-		return false;
-	verdict = atomic_load_explicit(&instance->verdict[h->next], memory_order_relaxed);
-	if (verdict == UNDECIDED) {
-		verdict = (int)decide(h);
-		atomic_store_explicit(&instance->verdict[h->next], verdict, memory_order_relaxed);
-	}
-	return verdict == KNOWN;
-}
+	call.next = (hooked *)sp_otelc_next(SP_NEXT_##sym, __builtin_return_address(0),            \
+					    &call.labelled);                                       \
+	return how(&call, ours, word)
 
 /* An unknown parent may be a span of another SDK instance; the new span is then a root. */
 static void handle_id(const void *parent, uint8_t id[8])
@@ -156,18 +91,18 @@ static void parent_in_options_ex(const uintptr_t *word, uint8_t id[8])
 	else if (o->parent_context != NULL)
 		(void)REAL(otel_span_context_span_id)(o->parent_context, id);
 	else if (o->struct_size >= sizeof(*o) && o->parent_mode == SP_OTELC_PARENT_AMBIENT)
-		sp_otelc_ambient_span(instance, id);
+		sp_otelc_ambient_span(id);
 }
 
 /* Set when scopes pile up, and so do not tell what a thread works for. */
 static _Atomic bool scopes_pile_up;
 
-static void started(struct hook *h, parent_fn *parent, const void *span, const uintptr_t *word)
+static void started(parent_fn *parent, const void *span, const uintptr_t *word)
 {
 	struct sp_otelc_ids own;
 	struct sp_span_start s;
 
-	if (!sp_lifecycle_wanted() || !is_known(h) || !sp_otelc_span_ids(instance, span, &own) ||
+	if (!sp_lifecycle_wanted() || !sp_otelc_span_ids(span, &own) ||
 	    (own.flags & SP_OTELC_FLAG_SAMPLED) == 0 || !sp_lifecycle_start())
 		return;
 	memset(&s, 0, sizeof(s));
@@ -227,24 +162,21 @@ static void ending_quietly(void *span)
 
 	if (!sp_lifecycle_active() || !sp_span_of(span, &r))
 		return;
-	sp_otelc_error_save(instance, &error);
+	sp_otelc_error_save(&error);
 	ending(span);
-	sp_otelc_error_restore(instance, &error);
+	sp_otelc_error_restore(&error);
 }
 
-static uintptr_t hook_start(struct hook *h, parent_fn *parent, const uintptr_t *w,
-			    struct sp_sdk_instance *own)
+static uintptr_t hook_start(const struct call *call, parent_fn *parent, const uintptr_t *w)
 {
-	hooked *next = (hooked *)sp_sdk_instance_fn(own, h->next);
+	hooked *next = call->next;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	uintptr_t span = next != NULL ? next(w[0], w[1], w[2], w[3], w[4], w[5]) : 0;
 
-	if (g.outermost && span != 0) {
+	if (g.outermost && call->labelled && span != 0) {
 		int saved = errno;
 
-		instance = own;
-		sp_sdk_instance_made(&instances, instance, (const void *)span);
-		started(h, parent, (const void *)span, w);
+		started(parent, (const void *)span, w);
 		errno = saved;
 	}
 	sp_reentrancy_guard_leave(g);
@@ -253,31 +185,29 @@ static uintptr_t hook_start(struct hook *h, parent_fn *parent, const uintptr_t *
 
 SP_EXPORT uintptr_t otel_tracer_start_span(WORDS)
 {
-	HAND_ON(hook_start, otel_tracer_start_span, parent_in_options, a);
+	HAND_ON(hook_start, otel_tracer_start_span, parent_in_options);
 }
 
 SP_EXPORT uintptr_t otel_tracer_start_span_with_context(WORDS)
 {
-	HAND_ON(hook_start, otel_tracer_start_span_with_context, parent_in_context, a);
+	HAND_ON(hook_start, otel_tracer_start_span_with_context, parent_in_context);
 }
 
 SP_EXPORT uintptr_t otel_tracer_start_span_ex(WORDS)
 {
-	HAND_ON(hook_start, otel_tracer_start_span_ex, parent_in_options_ex, a);
+	HAND_ON(hook_start, otel_tracer_start_span_ex, parent_in_options_ex);
 }
 
 /* The real one comes last: from then on another thread may get the object. */
-static uintptr_t hook_end(const struct hook *h, void (*ours)(void *span), const uintptr_t *w,
-			  struct sp_sdk_instance *own)
+static uintptr_t hook_end(const struct call *call, void (*ours)(void *span), const uintptr_t *w)
 {
-	hooked *next = (hooked *)sp_sdk_instance_fn(own, h->next);
+	hooked *next = call->next;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	uintptr_t status = SP_OTELC_INTERNAL_ERROR;
 
-	if (g.outermost && w[0] != 0) {
+	if (g.outermost && call->labelled && w[0] != 0) {
 		int saved = errno;
 
-		instance = own;
 		ours((void *)w[0]);
 		errno = saved;
 	}
@@ -289,12 +219,12 @@ static uintptr_t hook_end(const struct hook *h, void (*ours)(void *span), const 
 
 SP_EXPORT uintptr_t otel_span_end(WORDS)
 {
-	HAND_ON(hook_end, otel_span_end, ending, a);
+	HAND_ON(hook_end, otel_span_end, ending);
 }
 
 SP_EXPORT uintptr_t otel_span_destroy(WORDS)
 {
-	HAND_ON(hook_end, otel_span_destroy, ending_quietly, a);
+	HAND_ON(hook_end, otel_span_destroy, ending_quietly);
 }
 
 static bool succeeded(uintptr_t status)
@@ -307,16 +237,15 @@ static bool succeeded(uintptr_t status)
  * For calls that the SDK may refuse. Its function is called first, and ours only after a success:
  * otherwise we would keep a name, an attribute or a scope that the span does not have.
  */
-static uintptr_t hook_done(struct hook *h, void (*ours)(const uintptr_t *word), const uintptr_t *w,
-			   struct sp_sdk_instance *own)
+static uintptr_t hook_done(const struct call *call, void (*ours)(const uintptr_t *word),
+			   const uintptr_t *w)
 {
-	hooked *next = (hooked *)sp_sdk_instance_fn(own, h->next);
+	hooked *next = call->next;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	uintptr_t status =
 		next != NULL ? next(w[0], w[1], w[2], w[3], w[4], w[5]) : SP_OTELC_INTERNAL_ERROR;
 
-	instance = own;
-	if (g.outermost && succeeded(status) && sp_lifecycle_active() && is_known(h)) {
+	if (g.outermost && call->labelled && succeeded(status) && sp_lifecycle_active()) {
 		int saved = errno;
 
 		ours(w);
@@ -333,7 +262,7 @@ static void renamed(const uintptr_t *word)
 
 SP_EXPORT uintptr_t otel_span_update_name(WORDS)
 {
-	HAND_ON(hook_done, otel_span_update_name, renamed, a);
+	HAND_ON(hook_done, otel_span_update_name, renamed);
 }
 
 /* What the program says under a key of ours stays. */
@@ -348,14 +277,14 @@ static void attribute_set(const uintptr_t *word)
 
 SP_EXPORT uintptr_t otel_span_set_string_attribute(WORDS)
 {
-	HAND_ON(hook_done, otel_span_set_string_attribute, attribute_set, a);
+	HAND_ON(hook_done, otel_span_set_string_attribute, attribute_set);
 }
 
 static void attached(const uintptr_t *word)
 {
 	const struct sp_otelc_scope *scope = (const struct sp_otelc_scope *)word[1];
 	uint8_t id[8];
-	bool has_span = sp_otelc_context_span(instance, (const void *)word[0], id);
+	bool has_span = sp_otelc_context_span((const void *)word[0], id);
 
 	if (atomic_load_explicit(&scopes_pile_up, memory_order_relaxed)) {
 		sp_active_span_forget_scopes();
@@ -368,39 +297,38 @@ static void attached(const uintptr_t *word)
 
 SP_EXPORT uintptr_t otel_context_attach(WORDS)
 {
-	HAND_ON(hook_done, otel_context_attach, attached, NULL);
+	HAND_ON(hook_done, otel_context_attach, attached);
 }
 
 /* The scope's token, which a successful detach wipes; 0 when there is nothing to detach. */
-static uint64_t scope_token(struct hook *h, const struct sp_otelc_scope *scope)
+static uint64_t scope_token(const struct sp_otelc_scope *scope)
 {
-	if (scope == NULL || !sp_lifecycle_active() || !is_known(h) ||
-	    scope->struct_size < sizeof(*scope))
+	if (scope == NULL || !sp_lifecycle_active() || scope->struct_size < sizeof(*scope))
 		return 0;
 	return scope->generation;
 }
 
-SP_EXPORT uintptr_t otel_context_scope_detach(WORDS)
+static uintptr_t hook_detach(const struct call *call,
+			     uint64_t (*token_of)(const struct sp_otelc_scope *),
+			     const uintptr_t *w)
 {
-	static struct hook h = HOOK(otel_context_scope_detach);
-	struct sp_sdk_instance *own = INSTANCE_OF(otel_context_scope_detach, NULL);
-	hooked *next = (hooked *)sp_sdk_instance_fn(own, h.next);
+	hooked *next = call->next;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	uintptr_t status = SP_OTELC_INTERNAL_ERROR;
 	uint64_t token = 0;
 
-	if (g.outermost && next != NULL) {
-		int saved = errno;
-
-		instance = own;
-		token = scope_token(&h, (const struct sp_otelc_scope *)a);
-		errno = saved;
-	}
+	if (g.outermost && call->labelled)
+		token = token_of((const struct sp_otelc_scope *)w[0]);
 	if (next != NULL)
-		status = next(a, b, c, d, e, f);
+		status = next(w[0], w[1], w[2], w[3], w[4], w[5]);
 	/* it refuses other threads, copies and all but the innermost scope, and changes nothing then */
 	if (token != 0 && succeeded(status))
 		sp_active_span_detached(sp_span_token_of(0, token), false);
 	sp_reentrancy_guard_leave(g);
 	return status;
+}
+
+SP_EXPORT uintptr_t otel_context_scope_detach(WORDS)
+{
+	HAND_ON(hook_detach, otel_context_scope_detach, scope_token);
 }
