@@ -10,18 +10,18 @@
 
 struct preset {
 	const char *name;
-	const char *base;
+	const char *base;                  /* where none is configured */
 	const char *form[SP_URL_DIFF + 1]; /* NULL = no URL of that kind */
 	bool finds_by_name;                /* its baseline selects by the label span_name */
 };
 
 #define DRILLDOWN                                                                                  \
-	"/a/grafana-pyroscope-app/"                                                                \
+	"{base}/a/grafana-pyroscope-app/"                                                          \
 	"explore?{datasource_variable}var-serviceName={service}&var-profileMetricId="              \
 	"{profile_type}"                                                                           \
 	"&explorationType=flame-graph&from={from_ms}&to={until_ms}"
 #define EXPLORE                                                                                    \
-	"/explore?left=%7B%22range%22%3A%7B%22from%22%3A%22{from_ms}%22%2C%22to%22%3A%22"          \
+	"{base}/explore?left=%7B%22range%22%3A%7B%22from%22%3A%22{from_ms}%22%2C%22to%22%3A%22"    \
 	"{until_ms}%22%7D%2C{datasource_member}%22queries%22%3A%5B%7B%22refId%22%3A%22profile"     \
 	"%22%2C%22queryType%22"                                                                    \
 	"%3A%22profile%22%2C%22profileTypeId%22%3A%22{profile_type}"                               \
@@ -53,8 +53,8 @@ static const struct preset presets[] = {
 	 true},
 	{"pyroscope-legacy",
 	 "http://localhost:4040",
-	 {"/?from={start_s}&query=" LEGACY_SPAN "&until={end_s}", "/comparison?" LEGACY_COMPARISON,
-	  "/comparison-diff?" LEGACY_COMPARISON},
+	 {"{base}/?from={start_s}&query=" LEGACY_SPAN "&until={end_s}",
+	  "{base}/comparison?" LEGACY_COMPARISON, "{base}/comparison-diff?" LEGACY_COMPARISON},
 	 false},
 };
 
@@ -74,87 +74,74 @@ static void put(struct writer *w, const char *s, size_t n)
 	w->len += n;
 }
 
-static void put_byte(struct writer *w, unsigned char c)
-{
-	char encoded[3];
+/* What a value is in, which says how it is encoded; but for PLAIN all are percent-encoded, too. */
+enum place {
+	PLAIN,    /* as it is */
+	PATH,     /* in no further text */
+	QUERY,    /* as HTML forms encode a query, and Go's url.Values: a space is a plus */
+	FILTER,   /* a filter, as Grafana's scenes write it */
+	JSON,     /* a string of JSON */
+	SELECTOR, /* a string of a label selector, which is itself in a string of JSON */
+};
 
-	put(w, encoded, sp_text_percent(encoded, (char)c));
-}
-
-static void put_encoded(struct writer *w, const char *s, size_t n)
-{
-	for (size_t i = 0; i < n && !w->full; i++)
-		put_byte(w, (unsigned char)s[i]);
-}
-
-/* As HTML forms encode a query, and Go's url.Values: a space is a plus. */
-static void put_query(struct writer *w, const char *s, size_t n)
-{
-	for (size_t i = 0; i < n && !w->full; i++) {
-		if (s[i] == ' ')
-			put(w, "+", 1);
-		else
-			put_byte(w, (unsigned char)s[i]);
-	}
-}
-
-static void put_json_byte(struct writer *w, unsigned char c)
+/* In a string of JSON (u) or of a label selector (x). */
+static size_t escape(char out[6], unsigned char c, char control)
 {
 	static const char digits[] = "0123456789abcdef";
-	char control[6] = {'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]};
+	size_t n = 0;
 
-	if (c < 0x20) {
-		put_encoded(w, control, sizeof(control));
-		return;
+	if (c < 0x20 || c == '"' || c == '\\')
+		out[n++] = '\\';
+	if (c >= 0x20) {
+		out[n++] = (char)c;
+		return n;
 	}
-	if (c == '"' || c == '\\')
-		put_byte(w, '\\');
-	put_byte(w, c);
-}
-
-static void put_json(struct writer *w, const char *s, size_t n)
-{
-	for (size_t i = 0; i < n && !w->full; i++)
-		put_json_byte(w, (unsigned char)s[i]);
+	out[n++] = control;
+	if (control == 'u') {
+		out[n++] = '0';
+		out[n++] = '0';
+	}
+	out[n++] = digits[c >> 4];
+	out[n++] = digits[c & 15];
+	return n;
 }
 
 /*
- * Text inside a string of a label selector that is itself inside a JSON string: special characters
- * are escaped for the selector, and the result for JSON.
+ * Three characters separate filters and their parts; percent-encoding would not protect them, because it
+ * is decoded first.
  */
-static void put_selector(struct writer *w, const char *s, size_t n)
+static const char *in_filter(char c)
 {
-	static const char digits[] = "0123456789abcdef";
+	return c == ',' ? "__gfc__" : c == '|' ? "__gfp__" : c == '#' ? "__gfh__" : NULL;
+}
 
-	for (size_t i = 0; i < n && !w->full; i++) {
-		unsigned char c = (unsigned char)s[i];
-		char control[4] = {'\\', 'x', digits[c >> 4], digits[c & 15]};
+static void put_text(struct writer *w, const char *s, size_t n, enum place place)
+{
+	const char *in_place_of;
+	char encoded[3];
+	char outer[6];
+	char inner[6];
+	size_t inners;
+	size_t outers;
 
-		if (c < 0x20) {
-			put_json(w, control, sizeof(control));
+	for (; n > 0 && !w->full; s++, n--) {
+		in_place_of = place == PLAIN                ? NULL
+			      : place == FILTER             ? in_filter(*s)
+			      : place == QUERY && *s == ' ' ? "+"
+							    : NULL;
+		if (place == PLAIN || in_place_of != NULL) {
+			put(w, in_place_of != NULL ? in_place_of : s,
+			    in_place_of != NULL ? strlen(in_place_of) : 1);
 			continue;
 		}
-		if (c == '"' || c == '\\')
-			put_json(w, "\\", 1);
-		put_json_byte(w, c);
-	}
-}
-
-/*
- * The value of a filter as Grafana's scenes write it into a URL. These three characters separate
- * filters and their parts; percent-encoding would not protect them, because it is decoded first.
- */
-static void put_filter(struct writer *w, const char *s, size_t n)
-{
-	for (size_t i = 0; i < n && !w->full; i++) {
-		if (s[i] == ',')
-			put(w, "__gfc__", 7);
-		else if (s[i] == '|')
-			put(w, "__gfp__", 7);
-		else if (s[i] == '#')
-			put(w, "__gfh__", 7);
-		else
-			put_byte(w, (unsigned char)s[i]);
+		inner[0] = *s;
+		inners = place == SELECTOR ? escape(inner, (unsigned char)*s, 'x') : 1;
+		for (size_t i = 0; i < inners; i++) {
+			outer[0] = inner[i];
+			outers = place >= JSON ? escape(outer, (unsigned char)inner[i], 'u') : 1;
+			for (size_t o = 0; o < outers; o++)
+				put(w, encoded, sp_text_percent(encoded, outer[o]));
+		}
 	}
 }
 
@@ -189,11 +176,11 @@ static bool next_pair(const char **at, struct pair *p)
 static void put_label(struct writer *w, bool first, const struct pair *p)
 {
 	if (!first)
-		put_query(w, ",", 1);
-	put_query(w, p->key, p->key_len);
-	put_query(w, "=\"", 2);
-	put_query(w, p->value, p->value_len);
-	put_query(w, "\"", 1);
+		put_text(w, ",", 1, QUERY);
+	put_text(w, p->key, p->key_len, QUERY);
+	put_text(w, "=\"", 2, QUERY);
+	put_text(w, p->value, p->value_len, QUERY);
+	put_text(w, "\"", 1, QUERY);
 }
 
 /*
@@ -272,122 +259,84 @@ static bool put_time(struct writer *w, const struct sp_profile_url *l, const cha
 	return false;
 }
 
-/* Without a data source the presets leave out the parameter as a whole, and Grafana chooses. */
-static bool put_datasource(struct writer *w, const char *uid, const char *name, size_t n)
+static bool put_value(struct writer *w, const struct sp_profile_url *l, const char *base,
+		      const char *name, size_t n)
 {
-	static const char variable[] = "var-dataSource=";
-	static const char member[] = "%22datasource%22%3A%22";
-	size_t len = uid != NULL ? strlen(uid) : 0;
+	const struct {
+		const char *name;
+		enum place place;
+		const char *text;
+		const char
+			*before; /* and after: in the presets, which leave out what has no value */
+		const char *after;
+	} texts[] = {
+		{"base", PLAIN, base, "", ""},
+		{"span_id", PLAIN, l->span_id, "", ""},
+		{"trace_id", PLAIN, l->trace_id, "", ""},
+		{"profile_type", PATH, l->profile_type, "", ""},
+		{"service", PATH, l->service, "", ""},
+		{"service_query", QUERY, l->service, "", ""},
+		{"service_selector", SELECTOR, l->service, "", ""},
+		{"datasource", PATH, l->datasource, "", ""},
+		{"datasource_variable", PATH, l->datasource, "var-dataSource=", "&"},
+		{"datasource_member", JSON, l->datasource, "%22datasource%22%3A%22", "%22%2C"},
+		{"span_name", PATH, l->span_name, "", ""},
+		{"span_name_filter", FILTER, l->span_name, "", ""},
+		{"span_name_selector", SELECTOR, l->span_name, "", ""},
+	};
 
-	if (is("datasource", name, n)) {
-		put_encoded(w, uid, len);
-	} else if (is("datasource_variable", name, n)) {
-		put(w, variable, len != 0 ? strlen(variable) : 0);
-		put_encoded(w, uid, len);
-		put(w, "&", len != 0);
-	} else if (is("datasource_member", name, n)) {
-		put(w, member, len != 0 ? strlen(member) : 0);
-		put_json(w, uid, len);
-		put(w, "%22%2C", len != 0 ? 6 : 0);
-	} else {
-		return false;
-	}
-	return true;
-}
-
-static bool put_span_name(struct writer *w, const struct sp_profile_url *l, const char *name,
-			  size_t n)
-{
-	if (is("span_name", name, n))
-		put_encoded(w, l->span_name, l->span_name_len);
-	else if (is("span_name_filter", name, n))
-		put_filter(w, l->span_name, l->span_name_len);
-	else if (is("span_name_selector", name, n))
-		put_selector(w, l->span_name, l->span_name_len);
-	else
-		return false;
-	return true;
-}
-
-static bool put_value(struct writer *w, const struct sp_profile_url *l, const char *name, size_t n)
-{
-	const char *service = l->service != NULL ? l->service : "";
-
-	if (put_time(w, l, name, n) || put_span_name(w, l, name, n) ||
-	    put_datasource(w, l->datasource, name, n))
-		return true;
-	if (is("span_id", name, n))
-		put(w, l->span_id, strlen(l->span_id));
-	else if (is("trace_id", name, n))
-		put(w, l->trace_id, strlen(l->trace_id));
-	else if (is("service", name, n))
-		put_encoded(w, service, strlen(service));
-	else if (is("service_query", name, n))
-		put_query(w, service, strlen(service));
-	else if (is("service_selector", name, n))
-		put_selector(w, service, strlen(service));
-	else if (is("profile_type", name, n))
-		put_encoded(w, l->profile_type, strlen(l->profile_type));
-	else if (is("labels_query", name, n))
+	if (is("labels_query", name, n)) {
 		put_labels_query(w, l);
-	else
-		return false;
-	return true;
-}
-
-static void put_form(struct writer *w, const struct sp_profile_url *l, const char *form)
-{
-	while (*form != '\0' && !w->full) {
-		size_t plain = strcspn(form, "{");
-
-		put(w, form, plain);
-		form += plain;
-		if (*form == '\0')
-			return;
-		size_t n = strcspn(form + 1, "}");
-
-		if (form[1 + n] == '}' && put_value(w, l, form + 1, n)) {
-			form += n + 2;
-		} else {
-			put(w, form, 1);
-			form++;
-		}
+		return true;
 	}
-}
+	for (size_t i = 0; i < SP_ARRAY_LEN(texts); i++) {
+		const char *text = texts[i].text != NULL ? texts[i].text : "";
+		size_t len = text == l->span_name ? l->span_name_len : strlen(text);
 
-static const struct preset *find_preset(const char *form)
-{
-	for (size_t i = 0; i < SP_ARRAY_LEN(presets); i++) {
-		if (strcasecmp(form, presets[i].name) == 0)
-			return &presets[i];
+		if (!is(texts[i].name, name, n))
+			continue;
+		if (texts[i].text == base && len > 0 && base[len - 1] == '/')
+			len--;
+		put(w, texts[i].before, len != 0 ? strlen(texts[i].before) : 0);
+		put_text(w, text, len, texts[i].place);
+		put(w, texts[i].after, len != 0 ? strlen(texts[i].after) : 0);
+		return true;
 	}
-	return NULL;
-}
-
-/* The template of a preset, after its base; NULL if it has none of that kind. */
-static const char *preset_form(struct writer *w, const struct sp_profile_url *l,
-			       const struct preset *p)
-{
-	const char *base = l->base != NULL ? l->base : p->base;
-	size_t n = strlen(base);
-
-	if (p->form[l->kind] == NULL ||
-	    (l->kind == SP_URL_BASELINE && p->finds_by_name && !l->name_is_label))
-		return NULL;
-	put(w, base, n > 0 && base[n - 1] == '/' ? n - 1 : n);
-	return p->form[l->kind];
+	return put_time(w, l, name, n);
 }
 
 size_t sp_profile_url_format(const struct sp_profile_url *l, char out[SP_PROFILE_URL_MAX])
 {
 	struct writer w = {.out = out};
-	const struct preset *preset = find_preset(l->form);
 	const char *form = l->kind != SP_URL_DIFF ? l->form : NULL;
+	const char *base = l->base;
 
-	if (preset != NULL)
-		form = preset_form(&w, l, preset);
-	if (form != NULL)
-		put_form(&w, l, form);
+	for (size_t i = 0; i < SP_ARRAY_LEN(presets); i++) {
+		const struct preset *p = &presets[i];
+
+		if (strcasecmp(l->form, p->name) != 0)
+			continue;
+		form = l->kind == SP_URL_BASELINE && p->finds_by_name && !l->name_is_label
+			       ? NULL
+			       : p->form[l->kind];
+		base = base != NULL ? base : p->base;
+	}
+	while (form != NULL && *form != '\0' && !w.full) {
+		size_t plain = strcspn(form, "{");
+		size_t n;
+
+		put(&w, form, plain);
+		form += plain;
+		if (*form == '\0')
+			break;
+		n = strcspn(form + 1, "}");
+		if (form[1 + n] == '}' && put_value(&w, l, base, form + 1, n)) {
+			form += n + 2;
+		} else {
+			put(&w, form, 1);
+			form++;
+		}
+	}
 	if (w.full)
 		w.len = 0;
 	out[w.len] = '\0';

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The URLs that lead from a span to its profile, and to the usual profile of such spans. A template
- * with {placeholders}, or the preset of that name, is filled in, with every value percent-encoded.
+ * with {placeholders} is filled in, with every value percent-encoded; presets are templates with names.
  * APP context: no heap, bounded.
  */
 #ifndef SP_PROFILE_URL_H
