@@ -107,41 +107,53 @@ static size_t escape(char out[6], unsigned char c, char control)
 }
 
 /*
- * Three characters separate filters and their parts; percent-encoding would not protect them, because it
- * is decoded first.
+ * What stands for a character without being encoded; NULL where there is no such thing. Three characters
+ * separate filters and their parts; percent-encoding would not protect them, because it is decoded first.
  */
-static const char *in_filter(char c)
+static const char *in_place_of(char c, enum place place)
 {
+	if (place == QUERY)
+		return c == ' ' ? "+" : NULL;
+	if (place != FILTER)
+		return NULL;
 	return c == ',' ? "__gfc__" : c == '|' ? "__gfp__" : c == '#' ? "__gfh__" : NULL;
+}
+
+static void put_json(struct writer *w, const char *s, size_t n, bool is_json)
+{
+	char encoded[3];
+	char json[6];
+
+	for (size_t i = 0; i < n; i++) {
+		size_t len = 1;
+
+		json[0] = s[i];
+		if (is_json)
+			len = escape(json, (unsigned char)s[i], 'u');
+		for (size_t j = 0; j < len; j++)
+			put(w, encoded, sp_text_percent(encoded, json[j]));
+	}
 }
 
 static void put_text(struct writer *w, const char *s, size_t n, enum place place)
 {
-	const char *in_place_of;
-	char encoded[3];
-	char outer[6];
-	char inner[6];
-	size_t inners;
-	size_t outers;
+	char selector[6];
 
+	if (place == PLAIN) {
+		put(w, s, n);
+		return;
+	}
 	for (; n > 0 && !w->full; s++, n--) {
-		in_place_of = place == PLAIN                ? NULL
-			      : place == FILTER             ? in_filter(*s)
-			      : place == QUERY && *s == ' ' ? "+"
-							    : NULL;
-		if (place == PLAIN || in_place_of != NULL) {
-			put(w, in_place_of != NULL ? in_place_of : s,
-			    in_place_of != NULL ? strlen(in_place_of) : 1);
-			continue;
-		}
-		inner[0] = *s;
-		inners = place == SELECTOR ? escape(inner, (unsigned char)*s, 'x') : 1;
-		for (size_t i = 0; i < inners; i++) {
-			outer[0] = inner[i];
-			outers = place >= JSON ? escape(outer, (unsigned char)inner[i], 'u') : 1;
-			for (size_t o = 0; o < outers; o++)
-				put(w, encoded, sp_text_percent(encoded, outer[o]));
-		}
+		const char *other = in_place_of(*s, place);
+		size_t len = 1;
+
+		selector[0] = *s;
+		if (place == SELECTOR)
+			len = escape(selector, (unsigned char)*s, 'x');
+		if (other != NULL)
+			put(w, other, strlen(other));
+		else
+			put_json(w, selector, len, place >= JSON);
 	}
 }
 
@@ -295,7 +307,7 @@ static bool put_value(struct writer *w, const struct sp_profile_url *l, const ch
 
 		if (!is(texts[i].name, name, n))
 			continue;
-		if (texts[i].text == base && len > 0 && base[len - 1] == '/')
+		if (i == 0 && len > 0 && text[len - 1] == '/')
 			len--;
 		put(w, texts[i].before, len != 0 ? strlen(texts[i].before) : 0);
 		put_text(w, text, len, texts[i].place);
