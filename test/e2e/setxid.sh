@@ -33,3 +33,34 @@ expect_rc storm 12
 report "$WORK/storm" "$WORK/storm.json"
 # Almost all of its time was in spans of three threads, and what no sample stands for is little of it.
 expect "$WORK/storm.json" 'd["labelled"]["ns"] > 200e6 and d["residual"]["ns"] * 5 < d["total"]["ns"]'
+
+# The same in programs with sanitizers, which stand between the C library and the kernel with what they make of
+# signals and threads. The program prints and ends as without us, and samples go on.
+tried=()
+# sanitized COMPILER OPTION PRELOADED
+sanitized()
+{
+	local name=$1.$2
+
+	"$1" "-fsanitize=$2" -O1 -I. -o "$WORK/$name" test/hosts/setxid.c -L"$TEST_LIBS" -lfixture-otelc \
+		-Wl,-rpath,"$TEST_LIBS" -lpthread 2>/dev/null || return 0
+	# Without address randomization, because the thread sanitizer of gcc 12 cannot map its memory where there is
+	# much of it.
+	run "$name.plain" setarch -R "$WORK/$name"
+	[[ $(result "$name.plain.rc") == 12 ]] || return 0
+	mkdir "$WORK/$name.d"
+	run "$name.under" LD_PRELOAD="$3" SPANPROF_OUTPUT_DIR="$WORK/$name.d" SPANPROF_SAMPLE_RATE=1000 \
+		setarch -R "$WORK/$name"
+	expect_same "$name.plain" "$name.under" rc out
+	# What we say ourselves is no report.
+	sed -i '/^spanprof\[/d' "$WORK/$name.under.err"
+	expect_same "$name.plain" "$name.under" err
+	report "$WORK/$name.d" "$WORK/$name.json"
+	expect "$WORK/$name.json" 'd["labelled"]["ns"] > 200e6'
+	tried+=("$name")
+}
+command -v gcc >/dev/null && sanitized gcc address "$(realpath "$(gcc -print-file-name=libasan.so)"):$SO"
+command -v gcc >/dev/null && sanitized gcc thread "$SO"
+command -v clang >/dev/null && sanitized clang address "$SO"
+command -v clang >/dev/null && sanitized clang thread "$SO"
+echo "with sanitizers: ${tried[*]:-none installed}"

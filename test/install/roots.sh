@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Our objects, as built here, in an older and a newer Debian: a host that is built there, by the
 # compiler of that release, ends as without us; and either it is profiled, or one line says why not.
-# With the carrier, whose exporter brings its own C library, it is profiled. The product is built in
+# With the carrier, whose exporter brings its own C library, it is profiled, and so is a program whose threads
+# change its ids again and again: the C library does that by the signal that we sample with, in another way
+# in each release. The product is built in
 # both as well, because compilers and declarations in libraries' headers change. Downloads some hundred
 # megabytes: "make roots" runs it, "make test" does not.
 # shellcheck source=test/e2e/lib.bash
@@ -67,6 +69,7 @@ for suite in bullseye trixie; do
 	chroot "$root" sh -ec 'cd /src
 		gcc -O2 -I. -fPIC -shared -o /usr/lib/libfixture-otelc.so test/hosts/lib/fixture_otelc.c test/hosts/lib/fixture_spans.c -lpthread
 		gcc -O2 -I. -o spend test/hosts/spend.c -lfixture-otelc -lpthread
+		gcc -O2 -I. -o setxid test/hosts/setxid.c -lfixture-otelc -lpthread
 		gcc -O2 -I. -static -o static test/hosts/plain.c'
 	host_in "$root" "$suite.plain" /src/spend 200
 	cp -r build/carrier "$root/carrier"
@@ -78,6 +81,14 @@ for suite in bullseye trixie; do
 	name=$suite.carrier
 	host_in "$root" "$name" SPANPROF_OUTPUT_DIR=/profiles LD_PRELOAD=/carrier/lib/spanprof/libspanprof.so \
 		/src/spend 200
+	verdict "$name" "$root"
+	[[ -n $(profiles_in "$root/profiles") ]] || fail "$name: not profiled"
+	name=$suite.setxid
+	rm -r "$root/profiles"
+	run "$name" timeout 60 "${IN_ROOT[@]}" "$root" env -i PATH=/usr/bin:/bin LC_ALL=C SPANPROF_SAMPLE_RATE=1000 \
+		SPANPROF_OUTPUT_DIR=/profiles LD_PRELOAD=/carrier/lib/spanprof/libspanprof.so /src/setxid
+	expect_rc "$name" 12
+	[[ $(result "$name.out") == changed ]] || fail "$name: $(<"$WORK/$name.out")"
 	verdict "$name" "$root"
 	[[ -n $(profiles_in "$root/profiles") ]] || fail "$name: not profiled"
 	# Asleep in programs of that release.
