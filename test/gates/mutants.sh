@@ -1,33 +1,64 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every mutant of test/mutants/table still changes one place of the sources, and has a test; and the
-# check notices rows that do not.
+# Mutants: each mistake is made where it fits and nowhere else, the draw is the same each time, and each row of the
+# reasons has its line.
 set -euo pipefail
 # shellcheck source=test/gates/seed.bash
 source "$(dirname "$0")/seed.bash"
 
-expect_pass test/mutants/run.sh --check
+expect_pass python3 test/mutants/mutants.py --check
 
-# faulty FILE TESTS EXPRESSION FAULT
-faulty()
+mkdir -p "$work/sampler"
+cat >"$work/sampler/seed.c" <<'END_OF_SOURCE'
+/* if (a > 1) return false; */
+static const int table[] = {16, 32};
+static int f(int a, const int *b)
 {
-	printf 'seed\t%s\t%s\twhat it breaks\t%s\n' "$1" "$2" "$3" >"$work/table"
-	expect_fail "$4" test/mutants/run.sh --check "$work/table"
+	int n = 4;
+
+	if (a > 1 && b != NULL)
+		n = a + 1;
+	g(a);
+	free(b);
+	sp_log("a > 1, 64");
+	for (int i = 0; i < n; i++)
+		n -= 64;
+	if (h(a))
+		return -EINVAL;
+	return 0;
 }
+END_OF_SOURCE
+cat >"$work/wanted" <<'END_OF_MUTANTS'
+7: a clause is dropped: `a > 1` is `(1 || (a > 1))`
+7: > is >=: `>` is `>=`
+7: a clause is dropped: `b != NULL` is `(1 || (b != NULL))`
+7: != is ==: `!=` is `==`
+8: a store is left out: `n = a + 1` is `(void)0`
+8: + 1 is left out: `+ 1` is ``
+9: a call is left out: `g(a)` is `(void)0`
+12: < is <=: `<` is `<=`
+13: a store is left out: `n -= 64` is `(void)0`
+13: 64 is halved: `64` is `32`
+14: negated: `h(a)` is `!(h(a))`
+15: an error is returned as 0: `return -EINVAL` is `return 0`
+16: 0 is returned as 1: `return 0` is `return 1`
+END_OF_MUTANTS
+python3 - "$work/sampler/seed.c" >"$work/made" <<'END_OF_PROGRAM'
+import sys
+sys.path.insert(0, "test/mutants")
+import mutants
+source = mutants.Source(sys.argv[1])
+for start, end, becomes, words in source.mistakes():
+    print(f"{source.line_of(start)}: {words}: `{source.text[start:end]}` is `{becomes}`")
+END_OF_PROGRAM
+diff "$work/wanted" "$work/made"
 
-faulty sampler/region/ring.c unit/core/test_ring 's/no such text/x/' 'changes 0 places'
-faulty sampler/region/ring.c unit/core/test_ring 's/tail/tale/' 'places of sampler/region/ring.c, not one'
-faulty sampler/region/ring.c unit/core/test_ring 's/(/x/' 'Unmatched'
-faulty sampler/none.c unit/core/test_ring 's/a/b/' 'there is no sampler/none.c'
-faulty sampler/region/ring.c unit/core/test_none 's/r->taken \+= len \+ WORD/r->taken++/' 'there is no test unit/core/test_none'
-faulty sampler/region/ring.c '' 's/r->taken \+= len \+ WORD/r->taken++/' 'five fields'
-printf '# nothing\n' >"$work/table"
-expect_fail 'no mutants' test/mutants/run.sh --check "$work/table"
-printf 'one\tsampler/ring.c\tunit/core/test_ring\twhat\ts/r->taken \\+= len \\+ WORD/r->taken++/\n%.0s' 1 2 >"$work/table"
-expect_fail 'two mutants of one name: one' test/mutants/run.sh --check "$work/table"
-
-# What is drawn by chance applies as well, and the same seed draws the same.
-python3 test/mutants/choose.py 200 7 >"$work/chosen"
-python3 test/mutants/choose.py 200 7 | cmp - "$work/chosen"
-expect_pass test/mutants/run.sh --check "$work/chosen"
-[[ $(wc -l <"$work/chosen") == 200 ]]
+# A row whose line is gone, and one without a reason.
+mkdir -p "$work/test/mutants"
+cp test/mutants/mutants.py "$work/test/mutants"
+printf 'sampler/seed.c\tg(a);\ta call is left out\tit does nothing\n' >"$work/test/mutants/reasons"
+expect_pass python3 "$work/test/mutants/mutants.py" --check
+printf 'sampler/seed.c\tg(b);\ta call is left out\tit does nothing\n' >"$work/test/mutants/reasons"
+expect_fail 'has no such line any more: g(b);' python3 "$work/test/mutants/mutants.py" --check
+printf 'sampler/seed.c\tg(a);\ta call is left out\n' >"$work/test/mutants/reasons"
+expect_fail 'not of the form' python3 "$work/test/mutants/mutants.py" --check

@@ -111,22 +111,25 @@ cat >"$work/bin/make" <<MAKE
 case \$1 in
 test) \$MAKE_TRIES test/run.sh "e2e=$work/good.sh" \$MAKE_TESTS ;;
 lint) echo 'lint: clean' ;;
+mutants) exit "\${MAKE_MUTANTS-0}" ;;
 esac
 MAKE
 chmod +x "$work/bin/make"
-# ci [VARIABLE=VALUE]...: with make standing for its two targets.
+# ci [VARIABLE=VALUE]...: with make standing for its three targets.
 ci()
 {
 	env PATH="$work/bin:$PATH" MAKE_TRIES=env MAKE_TESTS= "$@" bash .ci/run
 }
 expect_pass ci
-expect_end '0 needed a second try' '2 passed, 0 failed, 0 skipped'
+expect_end '0 needed a second try' '3 passed, 0 failed, 0 skipped'
 expect_fail 'exit 1' ci MAKE_TESTS="e2e=$work/late1.sh"
-expect_end '0 needed a second try' '2 passed, 1 failed, 0 skipped'
+expect_end '0 needed a second try' '3 passed, 1 failed, 0 skipped'
 rm "$work/tried1"
 expect_fail 'exit 139' ci MAKE_TESTS="unit=$work/dead.sh"
 rm "$work/tried"
 expect_fail 'not ok  second tries' ci MAKE_TESTS="e2e=$work/late1.sh" \
 	MAKE_TRIES='env SPANPROF_TEST_TRIES=2'
-expect_end '1 needed a second try: .*late1' '3 passed, 1 failed, 0 skipped'
+expect_end '1 needed a second try: .*late1' '4 passed, 1 failed, 0 skipped'
 expect_fail 'exit 3' ci MAKE_TESTS="e2e=$work/bad.sh"
+expect_fail 'not ok  mutants' ci MAKE_MUTANTS=1
+expect_end '0 needed a second try' '2 passed, 1 failed, 0 skipped'

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# mutants: sources broken in one place at a time. That each mutant still applies is a gate.
+# mutants: sources broken in one place at a time, and the unit tests asked whether they notice.
 
-MUTANTS ?= 50
-MUTANT_SEED ?= 1
+MUTANTS ?= 20
 
-.PHONY: mutants mutants-chosen
-mutants: all test-programs ## break the sources in one place at a time: each mutant is killed by a test (minutes)
-	@test/mutants/run.sh
+.PHONY: mutants mutants-all mutants-base
+mutants: $(UNIT_TESTS) ## break MUTANTS=20 of the changed lines, one at a time: a unit test notices each (a minute or two)
+	@python3 test/mutants/mutants.py --count $(MUTANTS)
 
-mutants-chosen: all test-programs ## the same with MUTANTS=50 that are drawn by MUTANT_SEED=1 (an hour)
-	@test/mutants/run.sh --chosen $(MUTANTS) $(MUTANT_SEED)
+mutants-all: $(UNIT_TESTS) ## the same in all of the product; MUTANT_SEED=... draws others
+	@python3 test/mutants/mutants.py --all --count $(MUTANTS) --seed '$(MUTANT_SEED)'
+
+mutants-base: ## what is committed by now is no change any more for "make mutants"
+	@git rev-parse HEAD >test/mutants/base
