@@ -54,14 +54,8 @@ static uint64_t ring_size(uint64_t per_cpu, uint64_t size, uint64_t max)
 	return size;
 }
 
-static uint32_t names_max(const struct sp_config *cfg)
-{
-	uint32_t n = cfg->max_span_names;
-
-	while (n > 1 && sp_names_bytes(n) > sp_arena_share(sp_names_bytes(n)))
-		n /= 2;
-	return n;
-}
+/* A new name every other sample of twenty busy CPUs; the exporter comes at least once a second. */
+#define NAMES_RING (UINT64_C(1) << 17)
 
 static uint64_t bytes[SP_REGION_PARTS]; /* a forked child has them from its parent */
 
@@ -75,7 +69,7 @@ static int plan(const struct sp_config *cfg, void *(*lookup)(const char *name))
 
 	bytes[SP_REGION_RING] = SP_RING_BYTES(ring_size(RING_PER_CPU, RING_MIN, RING_MAX));
 	bytes[SP_REGION_SNAPSHOTS] = 0;
-	bytes[SP_REGION_NAMES] = sp_names_bytes(names_max(cfg));
+	bytes[SP_REGION_NAMES] = SP_RING_BYTES(NAMES_RING);
 	bytes[SP_REGION_LABELS] =
 		sp_config_wants_waits(cfg) ? SP_THREAD_LABELS_BYTES(SP_THREADS_MAX) : 0;
 	if (cfg->unwind == SP_UNWIND_CFI)
@@ -90,7 +84,7 @@ static int plan(const struct sp_config *cfg, void *(*lookup)(const char *name))
  * Makes the region and uses it. If there is no room for all of it, it has no labels of waiting
  * threads; then no snapshots either, if the handler can walk stacks itself.
  */
-static int make_region(const struct sp_config *cfg)
+static int make_region(void)
 {
 	struct sp_handler_setup *h = &sp_handler_setup;
 	int fd = sp_region_create(bytes);
@@ -105,15 +99,6 @@ static int make_region(const struct sp_config *cfg)
 	}
 	if (fd < 0)
 		return fd;
-	/*
-	 * A forked child has the names of its parent, and open spans that refer to them. Another thread of
-	 * it may be reading them.
-	 */
-	if ((sp_names_init_at(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES],
-			      names_max(cfg)) != -EEXIST ||
-	     sp_names_move(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES]) == 0) &&
-	    sp_thread_known() <= 1)
-		sp_region_release();
 	sp_region_swap_first(sp_region_now());
 	/*
 	 * A forked child goes on in the spans of the thread that forked. That is told to the exporter
@@ -142,7 +127,8 @@ static int prepare(const struct sp_config *cfg)
 	struct sp_handler_setup *h = &sp_handler_setup;
 	int err;
 
-	if (sp_thread_init() != 0 || sp_span_table_init() != 0 ||
+	if (sp_names_init(cfg->max_span_names) != 0 || sp_thread_init() != 0 ||
+	    sp_span_table_init() != 0 ||
 	    ((cfg->span_cpu_time || cfg->span_times) && sp_span_times_init(cfg->span_times) != 0))
 		return -ENOMEM;
 	/* Without the cache every rule is decoded anew, which is correct and slow. */
@@ -183,7 +169,7 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 	err = plan(cfg, lookup);
 	if (err != 0)
 		return err;
-	fd = make_region(cfg);
+	fd = make_region();
 	if (fd < 0)
 		return fd;
 	err = prepare(cfg);
@@ -193,9 +179,9 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 	return err;
 }
 
-int sp_sampler_begin(const struct sp_config *cfg)
+int sp_sampler_begin(void)
 {
-	return make_region(cfg);
+	return make_region();
 }
 
 bool sp_sampler_forked(void)
@@ -209,8 +195,6 @@ bool sp_sampler_forked(void)
 		return false;
 	sp_region_swap_forked();
 	sp_region_forked();
-	/* They point to texts in the parent's region. */
-	sp_names_forget_recent();
 	sp_module_event_forked();
 	sp_thread_forked();
 	sp_span_forked();

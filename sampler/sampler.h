@@ -19,7 +19,7 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
  * Any context, one thread at a time, in a forked child of a process that was prepared: makes a region for
  * it like its parent's, by system calls alone. The same result; if it fails, nothing has changed.
  */
-int sp_sampler_begin(const struct sp_config *cfg);
+int sp_sampler_begin(void);
 
 /*
  * Forked child, its only thread: no samples, timers, threads or regions of the parent are left; open

@@ -8,11 +8,13 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "export/exporter/region_facts.h"
 #include "export/exporter/rights.h"
 
+#define OTHER "(other)"
 /* The bound for a ring full of unfinished records; each step skips one. */
 #define PASSES_MAX 4096U
 /* Counters are read in each upload interval, in which not even a hundred threads count so far. */
@@ -113,6 +115,17 @@ static bool may_take(struct sp_member *m, const struct sp_ring *r)
 	return !m->waiter.barred && (is_empty || sp_waiter_may_take(&m->waiter));
 }
 
+/* Each is there before a sample that has it, so they are taken again when an id is unknown. */
+static void take_names(struct sp_member *m)
+{
+	if (m->waiter.barred)
+		return;
+	sp_name_texts_drain(m->names, &m->view.names);
+	for (unsigned i = 0; m->waiter.gone && i < PASSES_MAX && sp_ring_pass(&m->view.names); i++)
+		sp_name_texts_drain(m->names, &m->view.names);
+	count_damage(m, &m->view.names);
+}
+
 static unsigned drain(void *self, void (*put)(const struct sp_record *record, void *arg), void *arg,
 		      unsigned max)
 {
@@ -120,6 +133,7 @@ static unsigned drain(void *self, void (*put)(const struct sp_record *record, vo
 	unsigned n;
 	struct receiver r = {.put = put, .arg = arg, .m = m};
 
+	take_names(m);
 	if (!may_take(m, &m->view.ring))
 		return 0;
 	n = sp_ring_drain(&m->view.ring, count_and_put, &r, max);
@@ -162,8 +176,18 @@ static void repeat_events(void *self)
 static const char *span_name_text(void *self, uint32_t id, size_t *len)
 {
 	struct sp_member *m = self;
+	const char *text = sp_name_texts_get(m->names, id, len);
 
-	return sp_name_texts_get(m->names, id, len);
+	if (text == NULL) {
+		take_names(m);
+		text = sp_name_texts_get(m->names, id, len);
+	}
+	if (text != NULL)
+		return text;
+	/* It found no room in its ring, or here. */
+	counter_add(m, SP_COUNT_NAMES_OTHER, 1);
+	*len = strlen(OTHER);
+	return OTHER;
 }
 
 static void facts(void *self, struct sp_core_facts *out)
@@ -319,7 +343,6 @@ static void take_over_counters(struct sp_member *m)
 int sp_member_open(struct sp_member *m, const struct sp_host_descriptors *fds,
 		   const struct sp_config *config)
 {
-	const struct sp_region_part *names = &m->view.part[SP_REGION_NAMES];
 	int err;
 
 	m->host = (struct sp_host){.pidfd = -1, .proc = -1, .maps = -1};
@@ -333,7 +356,7 @@ int sp_member_open(struct sp_member *m, const struct sp_host_descriptors *fds,
 	sp_messages_init(&m->messages, &m->host, m->view.region, config->log_level);
 	take_over_counters(m);
 	make_ops(m, config);
-	m->names = sp_name_texts_new((char *)m->view.region + names->at, names->bytes);
+	m->names = sp_name_texts_new();
 	return m->names != NULL ? 0 : -ENOMEM;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of span names, in an array with an index by id. */
+/* The span names of a process, in an array with an index by id (name_texts.h). Context: the exporter. */
 #include "export/exporter/name_texts.h"
 
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 
 #include "export/util/grow.h"
 #include "export/util/hash_index.h"
+#include "sampler/base/text.h"
 #include "sampler/region/names.h"
 
 /* What an honest host can have: SP_NAMES_MAX, and its 16 MiB of texts. */
@@ -20,8 +21,6 @@ struct name {
 };
 
 struct sp_name_texts {
-	const void *memory;
-	uint64_t bytes;
 	struct sp_hash_index index; /* of name[], by id */
 	struct name *name;
 	uint32_t n;
@@ -29,15 +28,9 @@ struct sp_name_texts {
 	size_t texts;
 };
 
-struct sp_name_texts *sp_name_texts_new(const void *memory, uint64_t bytes)
+struct sp_name_texts *sp_name_texts_new(void)
 {
-	struct sp_name_texts *n = calloc(1, sizeof(*n));
-
-	if (n != NULL) {
-		n->memory = memory;
-		n->bytes = bytes;
-	}
-	return n;
+	return calloc(1, sizeof(struct sp_name_texts));
 }
 
 void sp_name_texts_free(struct sp_name_texts *n)
@@ -66,41 +59,49 @@ static const struct name *find(const struct sp_name_texts *n, uint32_t id)
 	return NULL;
 }
 
-/* NULL = one too many, or out of memory. */
-static const struct name *add(struct sp_name_texts *n, uint32_t id, const char *text, size_t len)
+/* What is one too many, or finds no memory, stays unknown. */
+static void add(struct sp_name_texts *n, uint32_t id, const char *text, size_t len)
 {
 	char *copy;
 
 	if (n->n >= NAMES_MAX || n->texts + len > TEXTS_MAX ||
 	    !SP_GROW(n->name, n->cap, n->n + 1, NAMES_MAX))
-		return NULL;
+		return;
 	copy = malloc(len + 1);
 	if (copy == NULL || !sp_hash_index_put(&n->index, hash_of(id), n->n)) {
 		free(copy);
-		return NULL;
+		return;
 	}
 	memcpy(copy, text, len);
 	copy[len] = '\0';
 	n->texts += len;
-	n->name[n->n] = (struct name){id, (uint32_t)len, copy};
-	return &n->name[n->n++];
+	n->name[n->n++] = (struct name){id, (uint32_t)len, copy};
 }
 
-const char *sp_name_texts_get(struct sp_name_texts *n, uint32_t id, size_t *len)
+void sp_name_texts_drain(struct sp_name_texts *n, struct sp_ring *ring)
+{
+	struct sp_name_record r;
+	char text[SP_NAME_MAX];
+	uint32_t kind;
+	uint64_t len;
+
+	/* Bounded, because a host that means ill may be faster than we are. */
+	for (uint64_t most = ring->size / sizeof(r.head);
+	     most != 0 && (len = sp_ring_take(ring, &kind, &r, sizeof(r))) != 0; most--) {
+		if (kind != SP_RECORD_NAME || len < sizeof(r.head) || r.head.id == 0 ||
+		    r.head.len == 0 || r.head.len > SP_NAME_MAX ||
+		    len != sizeof(r.head) + SP_NAME_WORDS(r.head.len))
+			ring->damaged++;
+		else if (find(n, r.head.id) == NULL)
+			add(n, r.head.id, text,
+			    sp_text_clean(text, sizeof(text), r.text, r.head.len));
+	}
+}
+
+const char *sp_name_texts_get(const struct sp_name_texts *n, uint32_t id, size_t *len)
 {
 	const struct name *name = find(n, id);
-	char text[SP_NAMES_MAX_BYTES];
 
 	*len = name != NULL ? name->len : 0;
-	if (name != NULL)
-		return name->text;
-	if (id != 0)
-		*len = sp_names_read(n->memory, n->bytes, id, text, sizeof(text));
-	if (*len == 0)
-		return "";
-	name = add(n, id, text, *len);
-	if (name != NULL)
-		return name->text;
-	*len = strlen("(other)");
-	return "(other)";
+	return name != NULL ? name->text : NULL;
 }

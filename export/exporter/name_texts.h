@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names of spans by their ids, copied out of the region when they are first used. The region
- * may change at any time, and a text must not change while a profile is encoded from it.
+ * The names of spans by their ids, as the host has told them (sampler/region/names.h). Text and id belong
+ * together for the life of the process: the first text of an id stays, whatever comes later.
  */
 #ifndef SP_NAME_TEXTS_H
 #define SP_NAME_TEXTS_H
@@ -9,16 +9,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sampler/region/ring.h"
+
 struct sp_name_texts;
 
-/* memory is the host's table (names.h), of that many bytes. NULL = out of memory. */
-struct sp_name_texts *sp_name_texts_new(const void *memory, uint64_t bytes);
+/* NULL = out of memory. */
+struct sp_name_texts *sp_name_texts_new(void);
 void sp_name_texts_free(struct sp_name_texts *n);
 
-/*
- * Valid until sp_name_texts_free(). "" for an unknown id, "(other)" for one too many or without
- * memory.
- */
-const char *sp_name_texts_get(struct sp_name_texts *n, uint32_t id, size_t *len);
+/* Takes what is in the ring. It may say anything: what is no name counts as damaged there. */
+void sp_name_texts_drain(struct sp_name_texts *n, struct sp_ring *ring);
+
+/* Valid UTF-8, valid until sp_name_texts_free(). NULL for an unknown id, also if it was one too many. */
+const char *sp_name_texts_get(const struct sp_name_texts *n, uint32_t id, size_t *len);
 
 #endif

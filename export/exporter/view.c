@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define PAGE UINT64_C(4096)
-/* A host makes two rings of 16 MiB and 17 MiB of names at most; this is far more. */
+/* A host makes two rings of 16 MiB and a small one at most; this is far more. */
 #define BYTES_MAX (UINT64_C(1) << 30)
 
 /* A copy of the words that the host writes once. */
@@ -91,6 +91,8 @@ static int check(struct sp_view *v)
 		if (h.part[i].bytes != 0)
 			v->part[i] = h.part[i];
 	err = make_ring(&v->ring, v, SP_REGION_RING);
+	if (err == 0)
+		err = make_ring(&v->names, v, SP_REGION_NAMES);
 	if (err == 0 && v->part[SP_REGION_SNAPSHOTS].bytes != 0)
 		err = make_ring(&v->snapshots, v, SP_REGION_SNAPSHOTS);
 	if (err == 0)
@@ -147,6 +149,7 @@ int sp_view_leave(struct sp_view *v)
 	v->bytes = 0;
 	v->ring = (struct sp_ring){0};
 	v->snapshots = (struct sp_ring){0};
+	v->names = (struct sp_ring){0};
 	v->labels = NULL;
 	return 0;
 }

@@ -22,7 +22,8 @@ struct sp_view {
 	uint64_t mapped_at;
 	struct sp_region_part part[SP_REGION_PARTS];
 	struct sp_ring ring;
-	struct sp_ring snapshots;             /* without memory if the host makes none */
+	struct sp_ring snapshots; /* without memory if the host makes none */
+	struct sp_ring names;
 	struct sp_thread_labels_part *labels; /* NULL = the host shows none */
 	uint32_t label_places;
 };
@@ -35,7 +36,7 @@ struct sp_view {
 int sp_view_open(struct sp_view *v, int fd);
 
 /*
- * Goes on with a copy of the header, without rings and names, so that the memory is freed when no
+ * Goes on with a copy of the header, without rings, so that the memory is freed when no
  * other process has it. 0, or -ENOMEM, and then nothing has changed.
  */
 int sp_view_leave(struct sp_view *v);

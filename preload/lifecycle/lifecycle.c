@@ -258,7 +258,7 @@ static bool wait_for_winner(void)
 /* By one thread, which does the deferred work. Whoever has fd closes it. */
 static void begin_child(void)
 {
-	int fd = sp_sampler_begin(&sp_lifecycle_settings);
+	int fd = sp_sampler_begin();
 	int err = fd;
 
 	if (fd >= 0)

@@ -18,6 +18,8 @@
 struct sp_channel {
 	struct sp_ring ring;
 	struct sp_ring snapshots; /* has no memory if none are to be made */
+	struct sp_ring names;     /* span names, each before what has it (names.h) */
+	uint32_t number; /* no other one of this process, or of its parents, has the same */
 	/*
 	 * SP_COUNT_SAMPLES_PUT of the same region, so that each region's balance is exact. NULL:
 	 * the counter in use.

@@ -14,26 +14,19 @@
  * insert different names at the same moment may exceed the limit by their number. In return, a name
  * below the limit that another thread is just inserting never becomes "(other)".
  *
- * The memory may be shared with the exporter (region.h), so it holds offsets. What guides a look-up
- * (place, size, seed) is in private memory: whatever is written into the table, a look-up reads
- * nothing outside of it.
+ * The memory is private: a forked child has a copy of it, whatever another thread was doing.
  *
  * Context: APP.
  */
 #include "sampler/region/names.h"
 
 #include <errno.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "sampler/base/arena.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
 #include "sampler/base/text.h"
-#include "sampler/region/names_hash.h"
-#include "sampler/region/names_table.h"
 
 /*
  * At most a quarter of the slots are used, so ordinary names never fill a run of this length. Names
@@ -51,14 +44,89 @@
 
 #define RESERVED_NAMES 2U /* "(other)" and "(unnamed)" do not count against the limit */
 
-_Atomic(struct sp_names *) sp_names;
+/* What a text takes, with its NUL, in whole words. */
+#define ENTRY_BYTES(len) (sizeof(struct sp_name) + SP_NAME_WORDS((len) + 1))
+
+/*
+ * Up to seven bytes as a number, by overlapping loads; memcpy() of a variable length would be a
+ * function call.
+ */
+static inline uint64_t tail_of(const char *name, size_t len)
+{
+	uint32_t first;
+	uint32_t last;
+
+	if (len >= 4) {
+		memcpy(&first, name, 4);
+		memcpy(&last, name + len - 4, 4);
+		return (uint64_t)last << 32 | first;
+	}
+	if (len == 0)
+		return 0;
+	return (uint64_t)(uint8_t)name[0] << 16 | (uint64_t)(uint8_t)name[len / 2] << 8 |
+	       (uint8_t)name[len - 1];
+}
+
+/*
+ * Eight bytes a step, because a byte a step would cost more than all the rest of a look-up. The
+ * seed keeps the collisions unpredictable for whoever chooses the names.
+ */
+static inline uint64_t hash_of(uint64_t seed, const char *name, size_t len)
+{
+	const uint64_t k = UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t h = seed ^ (len * k);
+	uint64_t word;
+
+	for (; len >= 8; len -= 8, name += 8) {
+		memcpy(&word, name, 8);
+		h = (h ^ word) * k;
+		h ^= h >> 29;
+	}
+	h = (h ^ tail_of(name, len)) * k;
+	h ^= h >> 32;
+	h *= k;
+	return h ^ (h >> 29);
+}
+
+static inline uint64_t word_at(const char *p)
+{
+	uint64_t word;
+
+	memcpy(&word, p, sizeof(word));
+	return word;
+}
+
+/* Compares inline: names are short, and a function call would cost more than the comparison. */
+static inline bool is_same(const char *a, const char *b, size_t len)
+{
+	if (len < 8)
+		return tail_of(a, len) == tail_of(b, len);
+	for (size_t i = 0; i < len - 8; i += 8) {
+		if (word_at(a + i) != word_at(b + i))
+			return false;
+	}
+	return word_at(a + len - 8) == word_at(b + len - 8);
+}
+
+/*
+ * Not memcpy(): in a host with a thread sanitizer, the sanitizer sees memcpy() but not the atomic
+ * operations here that order the accesses, and would report a race. The empty statement keeps the
+ * compiler from calling memcpy().
+ */
+static void copy_text(char *to, const char *from, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		to[i] = from[i];
+		__asm__ volatile("" : : : "memory");
+	}
+}
 
 static bool slot_is(const struct sp_names *t, uint64_t slot, uint64_t h, const char *name,
 		    size_t len)
 {
-	const struct sp_names_entry *text = sp_names_text_of(t, slot);
+	const struct sp_name *text = sp_names_at(t, slot);
 
-	return slot >> 32 == h >> 32 && text->len == len && sp_names_same(text->bytes, name, len);
+	return slot >> 32 == h >> 32 && text->len == len && is_same(text->bytes, name, len);
 }
 
 /*
@@ -73,7 +141,7 @@ static uint32_t find(const struct sp_names *t, uint64_t h, const char *name, siz
 	for (i = *at; i < PROBES_MAX; i++) {
 		uint32_t n = ((uint32_t)h + i) & t->mask;
 		/* Pairs with the release in insert(): the text is complete before its slot. */
-		uint64_t slot = atomic_load_explicit(&t->table->slot[n], memory_order_acquire);
+		uint64_t slot = atomic_load_explicit(&t->slot[n], memory_order_acquire);
 
 		if (slot == 0)
 			break;
@@ -88,16 +156,18 @@ static uint32_t find(const struct sp_names *t, uint64_t h, const char *name, siz
 static uint32_t text_new(struct sp_names *t, const char *name, size_t len, size_t *size)
 {
 	uint64_t offset;
-	struct sp_names_entry *text;
+	struct sp_name *text;
 
-	*size = (sizeof(*text) + len + 1 + 3) & ~(size_t)3;
+	*size = ENTRY_BYTES(len);
 	/* Acquire pairs with text_free(): its writes are over before ours begin. */
-	offset = atomic_fetch_add_explicit(&t->table->texts_used, *size, memory_order_acquire);
-	if (offset > t->last_offset || offset % 4 != 0)
+	offset = atomic_fetch_add_explicit(&t->texts_used, *size, memory_order_acquire);
+	if (offset > t->last_offset)
 		return 0;
-	text = (struct sp_names_entry *)(void *)(t->texts + offset);
+	text = sp_names_at(t, offset);
 	text->len = (uint32_t)len;
-	sp_names_copy_text(text->bytes, name, len);
+	/* Here may be a part of a text that was given back. */
+	atomic_store_explicit(&text->told, 0, memory_order_relaxed);
+	copy_text(text->bytes, name, len);
 	text->bytes[len] = '\0';
 	return (uint32_t)offset;
 }
@@ -107,7 +177,7 @@ static void text_free(struct sp_names *t, uint32_t offset, size_t size)
 {
 	uint64_t end = offset + size;
 
-	(void)atomic_compare_exchange_strong_explicit(&t->table->texts_used, &end, offset,
+	(void)atomic_compare_exchange_strong_explicit(&t->texts_used, &end, offset,
 						      memory_order_release, memory_order_relaxed);
 }
 
@@ -124,7 +194,7 @@ static uint32_t insert(struct sp_names *t, uint64_t h, const char *name, size_t 
 	 * Acquire pairs with the count below. The last name that filled the table may be this very
 	 * one, inserted since we looked; then it is visible now.
 	 */
-	if (atomic_load_explicit(&t->table->names, memory_order_acquire) >= t->max_names)
+	if (atomic_load_explicit(&t->names, memory_order_acquire) >= t->max_names)
 		return find(t, h, name, len, &at);
 	offset = text_new(t, name, len, &size);
 	if (offset == 0)
@@ -135,10 +205,10 @@ static uint32_t insert(struct sp_names *t, uint64_t h, const char *name, size_t 
 		uint64_t slot = (h >> 32 << 32) | offset;
 
 		/* Release pairs with the acquire in find(): whoever sees the slot sees the text. */
-		if (atomic_compare_exchange_strong_explicit(&t->table->slot[n], &empty, slot,
+		if (atomic_compare_exchange_strong_explicit(&t->slot[n], &empty, slot,
 							    memory_order_release,
 							    memory_order_relaxed)) {
-			atomic_fetch_add_explicit(&t->table->names, 1, memory_order_release);
+			atomic_fetch_add_explicit(&t->names, 1, memory_order_release);
 			return n + 1;
 		}
 		id = find(t, h, name, len, &at);
@@ -153,14 +223,7 @@ static uint32_t intern_clean(struct sp_names *t, uint64_t h, const char *name, s
 			     uint32_t at)
 {
 	uint32_t id = insert(t, h, name, len, at);
-	struct sp_names *now = atomic_load_explicit(&sp_names, memory_order_acquire);
 
-	/* Meanwhile the names have been moved to other memory, with the same hash. */
-	if (id == 0 && now != t) {
-		at = 0;
-		id = find(now, h, name, len, &at);
-		id = id != 0 ? id : insert(now, h, name, len, at);
-	}
 	if (id == 0) {
 		id = t->other;
 		sp_count(SP_COUNT_NAMES_OTHER);
@@ -175,13 +238,13 @@ static uint32_t intern_clean(struct sp_names *t, uint64_t h, const char *name, s
 __attribute__((noinline)) static uint32_t intern_dirty(struct sp_names *t, const char *name,
 						       size_t len)
 {
-	char clean[SP_NAMES_MAX_BYTES];
+	char clean[SP_NAME_MAX];
 	uint32_t at = 0;
 	uint32_t id;
 	uint64_t h;
 
 	len = sp_text_clean(clean, sizeof(clean), name, len);
-	h = sp_names_hash(t->seed, clean, len);
+	h = hash_of(t->seed, clean, len);
 	id = find(t, h, clean, len, &at);
 	return id != 0 ? id : intern_clean(t, h, clean, len, at);
 }
@@ -193,16 +256,11 @@ __attribute__((noinline)) static uint32_t intern_dirty(struct sp_names *t, const
  */
 #define RECENT 4U
 struct recent {
-	const struct sp_names_entry *text;
+	const struct sp_name *text;
 	uint32_t id;
 	uint32_t len;
 };
 static SP_TLS struct recent recent[RECENT];
-
-void sp_names_forget_recent(void)
-{
-	memset(recent, 0, sizeof(recent));
-}
 
 static struct recent *recent_of(const char *name)
 {
@@ -212,7 +270,7 @@ static struct recent *recent_of(const char *name)
 /* noinline: the fast path then saves none of its registers. */
 __attribute__((noinline)) static uint32_t look_up(const char *name, size_t len, struct recent *r)
 {
-	/* Pairs with the release in sp_names_init_at(). */
+	/* Pairs with the release in sp_names_init(). */
 	struct sp_names *t = atomic_load_explicit(&sp_names, memory_order_acquire);
 	uint32_t at = 0;
 	uint32_t id;
@@ -222,14 +280,14 @@ __attribute__((noinline)) static uint32_t look_up(const char *name, size_t len, 
 		return 0;
 	if (name == NULL || len == 0)
 		return t->unnamed;
-	if (len > SP_NAMES_MAX_BYTES)
+	if (len > SP_NAME_MAX)
 		return intern_dirty(t, name, len);
 	/* Stored names are valid UTF-8, so bytes that equal one need no check of their own. */
-	h = sp_names_hash(t->seed, name, len);
+	h = hash_of(t->seed, name, len);
 	id = find(t, h, name, len, &at);
 	if (id != 0) {
-		r->text = sp_names_text_of(
-			t, atomic_load_explicit(&t->table->slot[id - 1], memory_order_relaxed));
+		r->text = sp_names_at(t,
+				      atomic_load_explicit(&t->slot[id - 1], memory_order_relaxed));
 		r->id = id;
 		r->len = (uint32_t)len;
 		return id;
@@ -243,25 +301,17 @@ uint32_t sp_names_intern(const char *name, size_t len)
 {
 	struct recent *r = recent_of(name);
 
-	if (r->text != NULL && r->len == len && sp_names_same(r->text->bytes, name, len))
+	if (r->text != NULL && r->len == len && is_same(r->text->bytes, name, len))
 		return r->id;
 	return look_up(name, len, r);
 }
 
 const char *sp_names_text(uint32_t id, size_t *len)
 {
-	const struct sp_names *t = atomic_load_explicit(&sp_names, memory_order_acquire);
-	const struct sp_names_entry *text;
-	uint64_t slot = 0;
+	const struct sp_name *text = sp_names_of(id);
 
-	*len = 0;
-	if (t != NULL && id != 0 && id - 1 <= t->mask)
-		slot = atomic_load_explicit(&t->table->slot[id - 1], memory_order_acquire);
-	if (slot == 0)
-		return "";
-	text = sp_names_text_of(t, slot);
-	*len = text->len <= SP_NAMES_MAX_BYTES ? text->len : 0;
-	return text->bytes;
+	*len = text != NULL ? text->len : 0;
+	return text != NULL ? text->bytes : "";
 }
 
 static uint32_t limit(uint32_t max_names)
@@ -278,60 +328,56 @@ static uint32_t slots_for(uint32_t max_names)
 	return slots;
 }
 
+static size_t head_bytes(uint32_t max_names)
+{
+	return sizeof(struct sp_names) + slots_for(max_names) * sizeof(uint64_t);
+}
+
 size_t sp_names_bytes(uint32_t max_names)
 {
-	size_t texts = ((size_t)limit(max_names) + RESERVED_NAMES) * (SP_NAMES_MAX_BYTES + 8);
+	size_t texts = ((size_t)limit(max_names) + RESERVED_NAMES) * ENTRY_BYTES(SP_NAME_MAX);
 
 	if (texts > TEXTS_MAX_BYTES)
 		texts = TEXTS_MAX_BYTES;
 	/* The last text may begin at a place where the longest one still fits. */
-	return sp_names_head_bytes(slots_for(max_names)) + texts + SP_NAMES_ENTRY_MAX;
+	return head_bytes(max_names) + texts + ENTRY_BYTES(SP_NAME_MAX);
 }
 
-/*
- * The reserved names are inserted before the table is published, and do not count against the
- * limit.
- */
-static void names_fill(struct sp_names *t, void *memory, size_t size, uint32_t max_names)
+static uint32_t reserve(struct sp_names *t, const char *name)
 {
-	static const char other[] = "(other)";
-	static const char unnamed[] = "(unnamed)";
+	size_t len = strlen(name);
 
-	t->mask = slots_for(max_names) - 1;
-	sp_names_point(t, memory);
-	t->max_names = limit(max_names) + RESERVED_NAMES;
-	/* The address of the mapping is random in each process, and costs no system call. */
-	t->seed = (uint64_t)(uintptr_t)t->table * UINT64_C(0xd6e8feb86659fd93);
-	t->table->slots = t->mask + 1;
-	t->table->texts_at = sp_names_head_bytes(t->mask + 1);
-	t->table->texts_bytes = size - t->table->texts_at;
-	t->last_offset = (size - t->table->texts_at - SP_NAMES_ENTRY_MAX) & ~(uint64_t)3;
-	/* Offset 0 would make an empty slot of a text. */
-	atomic_store_explicit(&t->table->texts_used, sizeof(struct sp_names_entry),
-			      memory_order_relaxed);
-	t->other = insert(t, sp_names_hash(t->seed, other, sizeof(other) - 1), other,
-			  sizeof(other) - 1, 0);
-	t->unnamed = insert(t, sp_names_hash(t->seed, unnamed, sizeof(unnamed) - 1), unnamed,
-			    sizeof(unnamed) - 1, 0);
+	return insert(t, hash_of(t->seed, name, len), name, len, 0);
 }
 
-int sp_names_init_at(void *memory, size_t bytes, uint32_t max_names)
+int sp_names_init(uint32_t max_names)
 {
-	struct sp_names *expected = NULL;
 	struct sp_names *t;
 
 	if (atomic_load_explicit(&sp_names, memory_order_acquire) != NULL)
-		return -EEXIST;
-	if (bytes < sp_names_bytes(max_names))
-		return -EINVAL;
-	t = sp_arena_map(sizeof(*t));
+		return 0;
+	max_names = limit(max_names);
+	while (max_names > 1 &&
+	       sp_names_bytes(max_names) > sp_arena_share(sp_names_bytes(max_names)))
+		max_names /= 2;
+	/* Other limits than that of addresses are not asked for. */
+	while ((t = sp_arena_map(sp_names_bytes(max_names))) == NULL && max_names > 1)
+		max_names /= 2;
 	if (t == NULL)
 		return -ENOMEM;
-	names_fill(t, memory, sp_names_bytes(max_names), max_names);
-	/* Release pairs with the acquire in sp_names_intern() and sp_names_text(). */
-	if (atomic_compare_exchange_strong_explicit(&sp_names, &expected, t, memory_order_release,
-						    memory_order_relaxed))
-		return 0;
-	(void)munmap(t, sizeof(*t));
-	return -EEXIST;
+	t->mask = slots_for(max_names) - 1;
+	t->texts = (char *)t + head_bytes(max_names);
+	t->last_offset =
+		sp_names_bytes(max_names) - head_bytes(max_names) - ENTRY_BYTES(SP_NAME_MAX);
+	/* The address of the mapping is random in each process, and costs no system call. */
+	t->seed = (uint64_t)(uintptr_t)t * UINT64_C(0xd6e8feb86659fd93);
+	/* Offset 0 would make an empty slot of a text. */
+	atomic_store_explicit(&t->texts_used, sizeof(struct sp_name), memory_order_relaxed);
+	/* Inserted before the table is published, and beyond the limit. */
+	t->max_names = max_names + RESERVED_NAMES;
+	t->other = reserve(t, "(other)");
+	t->unnamed = reserve(t, "(unnamed)");
+	/* Release pairs with the acquire of whoever uses it. */
+	atomic_store_explicit(&sp_names, t, memory_order_release);
+	return 0;
 }

@@ -1,60 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The names of spans, interned. A sample can then carry a small id instead of a text of any length.
- * Ids start at 1 and stay valid, with their text, until the process ends. APP context, lock-free,
- * in memory that is given once, at activation. The exporter reads it with sp_names_read(), which
- * trusts nothing there.
+ * Ids start at 1 and stay valid, with their text, until the process ends, and in its forked children.
+ *
+ * The exporter learns a name by a record in a ring of its own, which is there before the first sample that
+ * has the id: whoever puts a sample tells the name first (sp_names_tell()), once in each region. So names
+ * that no sample has cost nothing, and a new exporter, or that of a forked child, is told what it needs.
+ *
+ * Contexts: APP; SIG (tell).
  */
 #ifndef SP_NAMES_H
 #define SP_NAMES_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define SP_NAMES_MAX_BYTES 2048U
+#include "sampler/base/compiler.h"
+#include "sampler/region/channel.h"
+
 #define SP_NAMES_MAX 100000U /* a larger max_names counts as this */
 
 /* How much memory a table for up to max_names names takes; little of it is touched. */
 size_t sp_names_bytes(uint32_t max_names);
 
-/*
- * Makes the table in memory that is all zero, aligned to 8 and at least sp_names_bytes(). One thread. 0,
- * -EINVAL for too little memory, -EEXIST if there is a table, -ENOMEM.
- */
-int sp_names_init_at(void *memory, size_t bytes, uint32_t max_names);
+/* At activation, one thread: makes the table, unless there is one already. 0 or -ENOMEM. */
+int sp_names_init(uint32_t max_names);
 
 /*
- * Forked child, its only thread: moves the names to other memory of at least that size; ids stay
- * the same. The old memory may be unmapped then. 0, also without a table, or -EINVAL if it is too
- * small.
- */
-int sp_names_move(void *memory, size_t bytes);
-
-/*
- * APP, one thread at a time, while others intern: the same. The old memory has to stay mapped, and
- * new names that are interned while this runs may become "(other)" once. 0, also without a table,
- * -EINVAL if it is too small, or -ENOMEM.
- */
-int sp_names_move_live(void *memory, size_t bytes);
-
-/*
- * The id of a name. The text is cut at SP_NAMES_MAX_BYTES on a UTF-8 boundary and invalid UTF-8
+ * APP. The id of a name. The text is cut at SP_NAME_MAX bytes on a UTF-8 boundary and invalid UTF-8
  * becomes U+FFFD before it is stored. Past the limit every new name becomes "(other)" and is
- * counted. An empty name is "(unnamed)". Returns 0 only when the table could not be reserved.
+ * counted. An empty name is "(unnamed)". Returns 0 only when there is no table.
  */
 uint32_t sp_names_intern(const char *name, size_t len);
 
-/*
- * Any process that has mapped that memory. Copies the text of an id to out, as valid UTF-8 without
- * a NUL, at most cap bytes of it, whatever the table contains and whoever changes it meanwhile.
- * Returns its length; 0 for an unknown id.
- */
-size_t sp_names_read(const void *memory, uint64_t bytes, uint32_t id, char *out, size_t cap);
-
-/* The calling thread forgets where the texts that it used last are, because their memory goes. */
-void sp_names_forget_recent(void);
-
-/* The text of an id (not NUL-terminated by contract, though it is); "" for an unknown id. */
+/* APP. The text of an id, with a NUL behind it; "" for an unknown id. */
 const char *sp_names_text(uint32_t id, size_t *len);
+
+/*
+ * SIG. The exporter that takes what is put there knows the name of that id, or will before it takes anything that
+ * is put from now on. False if there is no room to tell it: then nothing with this id must be put there. 0 is no
+ * name.
+ */
+SP_SIGSAFE bool sp_names_tell(struct sp_channel *o, uint32_t id);
+
+/* For names.c and names_sig.c. */
+struct sp_name {
+	uint32_t len;
+	_Atomic uint32_t told; /* number of the last channel in which the exporter was told of it */
+	char bytes[];          /* a NUL, and whole words */
+};
+
+struct sp_names {
+	char *texts; /* behind the slots */
+	uint32_t mask;
+	uint32_t max_names;
+	uint64_t seed;
+	uint64_t last_offset; /* the last one at which the longest text fits */
+	uint32_t other;
+	uint32_t unnamed;
+	_Atomic uint32_t names;
+	_Atomic uint64_t texts_used;
+	_Atomic uint64_t
+		slot[]; /* tag in the upper half, offset of the text in the lower; 0 = free */
+};
+
+extern _Atomic(struct sp_names *) sp_names;
+
+static inline SP_SIGSAFE struct sp_name *sp_names_at(const struct sp_names *t, uint64_t slot)
+{
+	return (struct sp_name *)(void *)(t->texts + (uint32_t)slot);
+}
+
+/* NULL = there is no such id. */
+static inline SP_SIGSAFE struct sp_name *sp_names_of(uint32_t id)
+{
+	/* pairs with the release in sp_names_init() */
+	const struct sp_names *t = atomic_load_explicit(&sp_names, memory_order_acquire);
+	uint64_t slot = 0;
+
+	/* pairs with the release in insert(): the text is complete before its slot */
+	if (t != NULL && id != 0 && id - 1 <= t->mask)
+		slot = atomic_load_explicit(&t->slot[id - 1], memory_order_acquire);
+	return slot != 0 ? sp_names_at(t, slot) : NULL;
+}
 
 #endif

@@ -18,6 +18,7 @@ enum sp_record_kind {
 	SP_RECORD_CPU_TIME, /* struct sp_cpu_time */
 	SP_RECORD_MODULE_EVENT, /* struct sp_module_event */
 	SP_RECORD_SNAPSHOT,     /* struct sp_snapshot (snapshot.h), in a ring of its own */
+	SP_RECORD_NAME,         /* struct sp_name_record, in a ring of its own */
 };
 
 /* CPU time that no sample stands for (thread_account.h). */
@@ -51,9 +52,23 @@ struct sp_module_event {
 	char path[SP_MODULE_EVENT_PATH_MAX]; /* as the loader has it */
 };
 
+/* A span name (names.h): its id and length, then the text, padded to whole words. */
+#define SP_NAME_MAX 2048U
+#define SP_NAME_WORDS(len) (((uint64_t)(len) + 7) & ~UINT64_C(7))
+
+struct sp_name_head {
+	uint32_t id;
+	uint32_t len;
+};
+
+struct sp_name_record {
+	struct sp_name_head head;
+	char text[SP_NAME_MAX];
+};
+
 /* One of those that share a ring. */
 struct sp_record {
-	uint32_t kind; /* enum sp_record_kind; never a pad or a snapshot */
+	uint32_t kind; /* enum sp_record_kind: a sample, CPU time, or a module event */
 	union {
 		struct sp_sample sample;
 		struct sp_cpu_time cpu_time;

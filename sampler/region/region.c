@@ -39,10 +39,9 @@ struct mapping {
 	uint64_t bytes;
 	struct sp_region_part part[SP_REGION_PARTS];
 };
-/* In a forked child the first ones are those of its parent. */
-static struct mapping mapping[2 * SP_REGIONS_MAX];
+static struct mapping mapping[SP_REGIONS_MAX];
 static unsigned mappings;
-static unsigned parents;
+static bool are_parents; /* of a forked child that has made none yet */
 
 static uint64_t whole_pages(uint64_t bytes)
 {
@@ -128,13 +127,23 @@ static int map(struct mapping *m, int fd)
 	return fd;
 }
 
+static void release_parents(void)
+{
+	for (unsigned i = 0; are_parents && i < mappings; i++)
+		(void)syscall(SYS_munmap, mapping[i].region, mapping[i].bytes);
+	if (are_parents)
+		mappings = 0;
+	are_parents = false;
+}
+
 int sp_region_make(const uint64_t bytes[SP_REGION_PARTS], struct sp_region **made)
 {
 	int saved = errno;
 	struct mapping m = {.bytes = whole_pages(sizeof(struct sp_region))};
 	int fd;
 
-	if (mappings - parents == SP_REGIONS_MAX)
+	release_parents();
+	if (mappings == SP_REGIONS_MAX)
 		return -ENOMEM;
 	for (unsigned i = 0; i < SP_REGION_PARTS; i++) {
 		m.part[i] = (struct sp_region_part){m.bytes, whole_pages(bytes[i])};
@@ -217,23 +226,5 @@ void sp_region_forked(void)
 	if (!sp_region_is_there())
 		return;
 	sp_region_use(&sp_region_nowhere);
-	parents = mappings;
-	/*
-	 * If the names could not be moved out of the regions of the parent, there may be too many.
-	 */
-	if (mappings > SP_REGIONS_MAX)
-		parents = mappings = SP_REGIONS_MAX;
-}
-
-void sp_region_release(void)
-{
-	int saved = errno;
-
-	for (unsigned i = 0; i < parents; i++)
-		(void)munmap(mapping[i].region, mapping[i].bytes);
-	for (unsigned i = parents; i < mappings; i++)
-		mapping[i - parents] = mapping[i];
-	mappings -= parents;
-	parents = 0;
-	errno = saved;
+	are_parents = true;
 }

@@ -26,7 +26,7 @@
  * The version of layout and meaning, including the records in the rings. Object and program have to
  * be of the same build.
  */
-#define SP_REGION_VERSION 8U
+#define SP_REGION_VERSION 9U
 
 /*
  * The numbers of the descriptors that the exporter inherits: its region, the host's folder in /proc
@@ -85,7 +85,7 @@ struct sp_region_part {
 enum sp_region_parts {
 	SP_REGION_RING,      /* struct sp_ring_ends, then its words (ring.h) */
 	SP_REGION_SNAPSHOTS, /* the same; no bytes = there are none */
-	SP_REGION_NAMES,     /* span names (names.h) */
+	SP_REGION_NAMES,     /* a ring as well, of span names (names.h) */
 	SP_REGION_LABELS,    /* labels of threads (thread_labels.h); no bytes = nobody wants them */
 	SP_REGION_PARTS
 };
@@ -272,11 +272,9 @@ void *sp_region_part(const struct sp_region *r, enum sp_region_parts part, uint6
 void *sp_region_at(enum sp_region_parts part);
 
 /*
- * Forked child: the regions belong to its parent, and it has none from now on. They stay mapped, because
- * the span names are in them and are read, until the child has a region of its own and calls
- * sp_region_release(), while no other thread reads names.
+ * Forked child: the regions belong to its parent, and it has none from now on. They stay mapped until it makes
+ * one, because most children end or execute another program before that.
  */
 void sp_region_forked(void);
-void sp_region_release(void);
 
 #endif

@@ -28,6 +28,7 @@
 #include "sampler/base/thread_name.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/channel.h"
+#include "sampler/region/names.h"
 #include "sampler/region/region.h"
 #include "sampler/sampling/thread_account.h"
 #include "sampler/span/active_span.h"
@@ -131,6 +132,8 @@ static bool put(struct sp_channel *o, struct sp_thread *t, const void *ucontext,
 		sp_count(SP_COUNT_DROP_UNTOLD);
 		return false;
 	}
+	if (!sp_names_tell(o, s->name_id))
+		return false;
 	if ((own & SP_SAMPLE_RETRY) != 0 && put_snapshot(o, t, ucontext))
 		return true;
 	if (s->flags & SP_SAMPLE_TRUNCATED)

@@ -3,10 +3,10 @@
  * Replaces the region by a new one while other threads sample (region_swap.h). Records must neither
  * be lost uncounted nor get another meaning, and this depends on the order of the steps.
  *
- * First the names are moved, because records contain their ids. Second the rings: their content
- * goes into the new rings while handlers still write to the old ones, so that a module event stays
- * before the samples that need it. Third the handlers are pointed to the new region, where they
- * announce all objects again. What they wrote into the old rings in between, some microseconds'
+ * First the rings: their content goes into the new rings while handlers still write to the old ones, so
+ * that a module event stays before the samples that need it. The names of spans are told anew, as those
+ * that the old exporter took are known to nobody. Second the handlers are pointed to the new region,
+ * where they announce all objects again. What they wrote into the old rings in between, some microseconds'
  * worth, is counted as lost, because it has no right place in the order any more. Last the
  * counters.
  *
@@ -51,10 +51,21 @@ struct place {
 
 static struct place place[SP_REGIONS_MAX];
 static unsigned places; /* the last one is in use */
+/* A forked child counts on, so that its first channel is none in which its parent told a name. */
+static uint32_t channels;
 
 /* One record of any kind, none of which is longer; one thread at a time. */
 static struct sp_snapshot record;
 _Static_assert(sizeof(record) >= sizeof(struct sp_sample), "no record is longer than a snapshot");
+
+/* Samples, snapshots and CPU time have it at the same place. */
+_Static_assert(offsetof(struct sp_sample, name_id) == offsetof(struct sp_cpu_time, name_id) &&
+		       offsetof(struct sp_snapshot, sample) == 0,
+	       "one place for the name");
+static uint32_t name_of_record(void)
+{
+	return ((const struct sp_sample *)(const void *)&record)->name_id;
+}
 
 static void open_channel(struct place *p)
 {
@@ -65,6 +76,9 @@ static void open_channel(struct place *p)
 	part = sp_region_part(p->region, SP_REGION_SNAPSHOTS, &bytes);
 	if (part != NULL)
 		(void)sp_ring_at(&p->channel.snapshots, part, bytes);
+	part = sp_region_part(p->region, SP_REGION_NAMES, &bytes);
+	(void)sp_ring_at(&p->channel.names, part, bytes);
+	p->channel.number = ++channels;
 	p->channel.put = &p->region->counter[SP_COUNT_SAMPLES_PUT];
 	p->channel.deferred_work = &p->region->deferred_work;
 }
@@ -100,11 +114,11 @@ static void count_lost(uint32_t kind)
 }
 
 /*
- * Empties an old ring, into another one or, if to is NULL, counting what it drops. Takes at most as
+ * Empties an old ring, into that one or, if to is NULL, counting what it drops. Takes at most as
  * much as the ring holds, because others may be filling it. Returns how many samples and records it
  * took out.
  */
-static uint64_t empty(struct sp_ring *from, struct sp_ring *to, uint64_t *carried)
+static uint64_t empty(struct sp_ring *from, struct place *to, struct sp_ring *ring)
 {
 	uint64_t taken = 0;
 	uint64_t bytes = 0;
@@ -118,8 +132,9 @@ static uint64_t empty(struct sp_ring *from, struct sp_ring *to, uint64_t *carrie
 		bytes += len + sizeof(uint64_t);
 		taken += counts;
 		len = len < sizeof(record) ? len : sizeof(record);
-		if (to != NULL && sp_ring_put(to, (enum sp_record_kind)kind, &record, len) == 0)
-			*carried += counts;
+		if (to != NULL && (!counts || sp_names_tell(&to->channel, name_of_record())) &&
+		    sp_ring_put(ring, (enum sp_record_kind)kind, &record, len) == 0)
+			to->carried_in += counts;
 		else if (counts)
 			count_lost(kind);
 	}
@@ -128,9 +143,9 @@ static uint64_t empty(struct sp_ring *from, struct sp_ring *to, uint64_t *carrie
 
 static void carry_over(struct place *from, struct place *to)
 {
-	uint64_t taken = empty(&from->ring, &to->channel.ring, &to->carried_in);
+	uint64_t taken = empty(&from->ring, to, &to->channel.ring);
 
-	taken += empty(&from->snapshots, &to->channel.snapshots, &to->carried_in);
+	taken += empty(&from->snapshots, to, &to->channel.snapshots);
 	from->balance -= (int64_t)taken;
 }
 
@@ -164,7 +179,6 @@ static void settle(struct place *p)
 static void look_after(struct place *p)
 {
 	bool is_over = sp_monotonic_ns() >= p->settle_ns;
-	uint64_t none = 0;
 	uint64_t put;
 
 	/* Counters first: each record is in the ring before it is counted. */
@@ -175,8 +189,8 @@ static void look_after(struct place *p)
 		pass_unfinished(&p->ring);
 		pass_unfinished(&p->snapshots);
 	}
-	p->balance -= (int64_t)empty(&p->ring, NULL, &none);
-	p->balance -= (int64_t)empty(&p->snapshots, NULL, &none);
+	p->balance -= (int64_t)empty(&p->ring, NULL, NULL);
+	p->balance -= (int64_t)empty(&p->snapshots, NULL, NULL);
 	settle(p);
 	if (is_over && !p->is_discarded && is_empty(&p->ring) && is_empty(&p->snapshots)) {
 		p->ring = p->snapshots = (struct sp_ring){0};
@@ -246,23 +260,12 @@ static int make_like(const struct sp_region *old, struct sp_region **made)
 {
 	uint64_t bytes[SP_REGION_PARTS];
 	uint64_t all = 0;
-	int err = 0;
-	int fd;
 
 	for (unsigned i = 0; i < SP_REGION_PARTS; i++) {
 		(void)sp_region_part(old, (enum sp_region_parts)i, &bytes[i]);
 		all += bytes[i];
 	}
-	if (!is_room_for(all))
-		return -ENOMEM;
-	fd = sp_region_make(bytes, made);
-	if (fd >= 0)
-		err = sp_names_move_live(sp_region_part(*made, SP_REGION_NAMES, NULL),
-					 bytes[SP_REGION_NAMES]);
-	if (err == 0)
-		return fd;
-	(void)syscall(SYS_close, fd);
-	return err;
+	return is_room_for(all) ? sp_region_make(bytes, made) : -ENOMEM;
 }
 
 /* The host becomes the consumer of the old rings, starting where the exporter stopped. */

@@ -23,6 +23,7 @@
 #include "sampler/base/try_lock.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/channel.h"
+#include "sampler/region/names.h"
 #include "sampler/region/ring.h"
 #include "sampler/span/active_span.h"
 #include "sampler/thread/thread.h"
@@ -109,7 +110,8 @@ static void put(struct sp_cpu_time *record, uint64_t ns)
 		return;
 	record->ns = ns;
 	sp_count(SP_COUNT_UNSAMPLED);
-	if (sp_ring_put(&o->ring, SP_RECORD_CPU_TIME, record, sizeof(*record)) != 0) {
+	if (!sp_names_tell(o, record->name_id) ||
+	    sp_ring_put(&o->ring, SP_RECORD_CPU_TIME, record, sizeof(*record)) != 0) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
 		return;
 	}

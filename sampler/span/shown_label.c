@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "sampler/open_spans/span_table.h"
+#include "sampler/region/channel.h"
+#include "sampler/region/names.h"
 #include "sampler/span/active_span.h"
 
 bool sp_shown_label_parts_only;
@@ -44,5 +46,7 @@ void sp_shown_label_put(struct sp_thread *t)
 		shown = (struct sp_thread_label){0};
 	else
 		shown.part = t->part.shown;
+	/* Where there is no room the exporter shows "(other)", and counts that, until a later label or sample tells it. */
+	(void)sp_names_tell(sp_channel_now(), label.name_id);
 	sp_thread_labels_put(&owner, &shown);
 }

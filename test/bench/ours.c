@@ -20,7 +20,6 @@
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
 #include "test/bench/loop.h"
-#include "test/common/own_memory.h"
 
 /* Ids are as good as random, handles come back soon, as from malloc(). */
 static void begin(uint64_t number, uint64_t handle)
@@ -101,7 +100,7 @@ int main(int argc, char **argv)
 	static const struct sp_config config = {.thread_context = true};
 	struct loop loop = {.pairs = pairs, .open = open_spans};
 
-	if (names_init(1000) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
+	if (sp_names_init(1000) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
 		return 2;
 	if (getenv("BENCH_PUBLISH") != NULL)
 		sp_thread_context_init(&config, false);

@@ -57,7 +57,7 @@ $(FUZZ_DIR)/maps: $(call fuzz_objects,,export/objects/maps.c export/util/grow.c 
 $(FUZZ_DIR)/names: $(call fuzz_objects,,export/symbols/demangle.c sampler/base/text.c)
 $(FUZZ_DIR)/region: $(call fuzz_objects,,export/exporter/view.c export/exporter/name_texts.c \
 	export/util/grow.c export/util/hash_index.c sampler/region/ring.c sampler/region/ring_sig.c \
-	sampler/base/seccomp.c sampler/unwind/snapshot.c sampler/region/names_read.c sampler/base/text.c \
+	sampler/base/seccomp.c sampler/unwind/snapshot.c sampler/base/text.c \
 	sampler/base/arena.c)
 $(FUZZ_DIR)/sections: $(FUZZ_ELF)
 $(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c \

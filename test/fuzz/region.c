@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes the memory that the exporter shares with a host: header, both rings and the names are the
- * input's. What is accepted lies inside, what is handed out is whole, and draining ends.
+ * Fuzzes the memory that the exporter shares with a host: header and rings are the input's. What is accepted lies inside, what is handed out is whole, and draining ends.
  *
  * Input: the parts of the header (0 = as a host would write them, else 48 bytes follow), then words with
  * the place that they are written to, in 2 and 8 bytes.
@@ -15,8 +14,6 @@
 #include "export/exporter/name_texts.h"
 #include "export/exporter/view.h"
 #include "sampler/base/text.h"
-#include "sampler/region/names.h"
-#include "sampler/region/names_table.h"
 #include "sampler/region/ring.h"
 #include "sampler/unwind/snapshot.h"
 #include "test/fuzz/fuzz.h"
@@ -27,10 +24,8 @@ _Atomic(_Atomic uint64_t *) sp_counters = counters;
 
 #define RINGS_AT ((sizeof(struct sp_region) + 4095) / 4096 * 4096)
 #define RING SP_RING_BYTES(SP_RING_SIZE_MIN)
-#define RINGS 2U
-#define NAMES_AT (RINGS_AT + RINGS * RING)
-#define NAMES 65536U
-#define BYTES (NAMES_AT + NAMES)
+#define RINGS 3U
+#define BYTES (RINGS_AT + RINGS * RING)
 
 static struct {
 	struct sp_region *region;
@@ -50,7 +45,6 @@ static void make(void)
 static void fill(const uint8_t *data, size_t size)
 {
 	struct sp_region *r = shared.region;
-	struct sp_names_table *names = (void *)((char *)r + NAMES_AT);
 
 	memset(r, 0, BYTES);
 	r->magic = SP_REGION_MAGIC;
@@ -59,10 +53,6 @@ static void fill(const uint8_t *data, size_t size)
 	r->bytes = BYTES;
 	for (unsigned i = 0; i < RINGS; i++)
 		r->part[i] = (struct sp_region_part){RINGS_AT + i * RING, RING};
-	r->part[SP_REGION_NAMES] = (struct sp_region_part){NAMES_AT, NAMES};
-	names->slots = 1024;
-	names->texts_at = sizeof(*names) + names->slots * sizeof(names->slot[0]);
-	names->texts_bytes = NAMES - names->texts_at;
 	if (size != 0 && data[0] != 0 && size > sizeof(r->part)) {
 		memcpy(r->part, data + 1, sizeof(r->part));
 		data += sizeof(r->part);
@@ -99,7 +89,7 @@ static void put_snapshot(const struct sp_snapshot *s, void *arg)
 	shared.handed_out++;
 }
 
-static void drain(struct sp_view *v)
+static void drain(struct sp_view *v, struct sp_name_texts *names)
 {
 	for (unsigned n = 0; n == 0 || sp_ring_pass(&v->ring); n++) {
 		FUZZ_CHECK(n <= v->ring.size / 8);
@@ -111,27 +101,28 @@ static void drain(struct sp_view *v)
 		while (sp_snapshot_drain(&v->snapshots, put_snapshot, NULL, 16) != 0)
 			;
 	}
+	for (unsigned n = 0; n == 0 || sp_ring_pass(&v->names); n++) {
+		FUZZ_CHECK(n <= v->names.size);
+		sp_name_texts_drain(names, &v->names);
+	}
 	FUZZ_CHECK(v->ring.taken - atomic_load(&v->ring.ends->head) + 8 <= 8);
 }
 
-static void ask_names(const struct sp_view *v)
+static void ask_names(const struct sp_name_texts *names)
 {
-	const struct sp_region_part *part = &v->part[SP_REGION_NAMES];
-	struct sp_name_texts *names = sp_name_texts_new((char *)v->region + part->at, part->bytes);
 	size_t len;
 
-	FUZZ_CHECK(names != NULL);
 	for (uint32_t id = 0; id < 1100; id++) {
 		const char *text = sp_name_texts_get(names, id, &len);
 
-		FUZZ_CHECK(len <= SP_NAMES_MAX_BYTES && sp_text_valid(text, len));
+		FUZZ_CHECK(len <= SP_NAME_MAX && (text == NULL || sp_text_valid(text, len)));
 	}
 	(void)sp_name_texts_get(names, UINT32_MAX, &len);
-	sp_name_texts_free(names);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	struct sp_name_texts *names;
 	struct sp_view v;
 
 	if (shared.region == NULL)
@@ -141,8 +132,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		for (unsigned i = 0; i < SP_REGION_PARTS; i++)
 			FUZZ_CHECK(v.part[i].bytes == 0 ||
 				   v.part[i].at + v.part[i].bytes <= v.bytes);
-		drain(&v);
-		ask_names(&v);
+		names = sp_name_texts_new();
+		FUZZ_CHECK(names != NULL);
+		drain(&v, names);
+		ask_names(names);
+		sp_name_texts_free(names);
 	}
 	sp_view_close(&v);
 	return 0;

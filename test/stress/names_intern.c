@@ -12,7 +12,6 @@
 
 #include "sampler/base/counters.h"
 #include "sampler/region/names.h"
-#include "test/common/own_memory.h"
 
 #define THREADS 4U
 #define NAMES 2000U
@@ -107,7 +106,7 @@ int main(void)
 {
 	uint64_t sum = 0;
 
-	if (names_init(NAMES) != 0)
+	if (sp_names_init(NAMES) != 0)
 		fail("no table", 0);
 	run(intern_all);
 	for (unsigned n = 0; n < NAMES; n++)

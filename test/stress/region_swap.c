@@ -25,8 +25,9 @@
 #include "sampler/sampling/handler.h"
 
 #define PRODUCERS 4U
-/* New ones come up all the time, most of them while the names are moved. */
+/* New ones come up all the time, most of them while the region is exchanged. */
 #define NAMES 80000U
+#define IDS ((1U << 19) + 1) /* slots of the table, and none */
 #define ROUND_NS (150 * SP_NS_PER_MS)
 #define KEPT 7U /* every so many samples of an exporter are sent late: with it they are lost */
 
@@ -53,12 +54,12 @@ static uint32_t intern(uint64_t number)
 }
 
 /* As the handler, which takes the channel once. */
-static void put(enum sp_record_kind kind, const void *record, uint64_t bytes)
+static void put(enum sp_record_kind kind, const void *record, uint64_t bytes, uint32_t name_id)
 {
 	struct sp_channel *o = sp_channel_now();
 
 	atomic_fetch_add(&attempts, 1);
-	if (sp_ring_put(&o->ring, kind, record, bytes) == 0) {
+	if (sp_names_tell(o, name_id) && sp_ring_put(&o->ring, kind, record, bytes) == 0) {
 		sp_channel_count_put(o);
 		return;
 	}
@@ -86,9 +87,9 @@ static void *produce(void *arg)
 		t.name_id = s.name_id;
 		sp_count(SP_COUNT_SIGNALS);
 		if (s.span_id % 5 == 0)
-			put(SP_RECORD_CPU_TIME, &t, sizeof(t));
+			put(SP_RECORD_CPU_TIME, &t, sizeof(t), t.name_id);
 		else
-			put(SP_RECORD_SAMPLE, &s, sp_sample_bytes(s.depth));
+			put(SP_RECORD_SAMPLE, &s, sp_sample_bytes(s.depth), s.name_id);
 		(void)sched_yield();
 	}
 	return NULL;
@@ -100,21 +101,39 @@ struct exporter {
 	_Atomic bool killed;
 	_Atomic bool finished; /* ends by itself, with all that it took counted */
 	struct sp_ring ring;
-	void *names;
-	uint64_t names_bytes;
+	struct sp_ring names;
+	uint32_t number[IDS]; /* of the name, by its id; 0 = it was not told, else one more */
 	unsigned taken;
 };
 
-static void check_name(const struct exporter *x, uint32_t name_id, uint64_t span_id)
+/* Two threads may tell the same name at once. */
+static void take_names(struct exporter *x)
 {
-	char want[32];
-	char name[64];
-	size_t len = sp_names_read(x->names, x->names_bytes, name_id, name, sizeof(name) - 1);
+	struct sp_name_record r;
+	uint32_t kind;
 
-	name[len] = '\0';
-	(void)snprintf(want, sizeof(want), "name-%lu", span_id);
-	if (strcmp(name, want) != 0 && strcmp(name, "(other)") != 0) {
-		printf("%s instead of %s\n", name, want);
+	while (sp_ring_take(&x->names, &kind, &r, sizeof(r)) != 0) {
+		uint32_t number = UINT32_MAX;
+
+		EXPECT(kind == SP_RECORD_NAME && r.head.id < IDS);
+		r.text[r.head.len] = '\0';
+		if (strcmp(r.text, "(other)") != 0)
+			number = 1 + (uint32_t)strtoul(r.text + strlen("name-"), NULL, 10);
+		EXPECT(x->number[r.head.id] == 0 || x->number[r.head.id] == number);
+		x->number[r.head.id] = number;
+	}
+}
+
+/* It was told before it was used; behind a name that another thread has not finished to tell it may not be seen yet. */
+static void check_name(struct exporter *x, uint32_t name_id, uint64_t span_id)
+{
+	uint32_t number;
+
+	for (take_names(x); x->number[name_id] == 0; take_names(x))
+		(void)sched_yield();
+	number = x->number[name_id];
+	if (number != span_id + 1 && number != UINT32_MAX) {
+		printf("name %u instead of %lu\n", number - 1, span_id);
 		atomic_fetch_add(&failures, 1);
 	}
 }
@@ -164,7 +183,8 @@ static void begin(struct exporter *x)
 	x->region = sp_region_now();
 	part = sp_region_part(x->region, SP_REGION_RING, &bytes);
 	EXPECT(sp_ring_at(&x->ring, part, bytes) == 0);
-	x->names = sp_region_part(x->region, SP_REGION_NAMES, &x->names_bytes);
+	part = sp_region_part(x->region, SP_REGION_NAMES, &bytes);
+	EXPECT(sp_ring_at(&x->names, part, bytes) == 0);
 	if (pthread_create(&x->thread, NULL, export, x) != 0)
 		abort();
 }
@@ -224,7 +244,7 @@ static void check_sums(uint64_t lost)
 int main(void)
 {
 	const uint64_t bytes[SP_REGION_PARTS] = {SP_RING_BYTES(1 << 18), SP_RING_BYTES(1 << 18),
-						 sp_names_bytes(NAMES)};
+						 SP_RING_BYTES(1 << 17)};
 	static struct exporter exporter;
 	pthread_t producer[PRODUCERS];
 	uint64_t all_lost = 0;
@@ -232,7 +252,7 @@ int main(void)
 	int fd = sp_region_create(bytes);
 
 	EXPECT(fd >= 0 && close(fd) == 0);
-	EXPECT(sp_names_init_at(sp_region_at(SP_REGION_NAMES), bytes[SP_REGION_NAMES], NAMES) == 0);
+	EXPECT(sp_names_init(NAMES) == 0);
 	sp_region_swap_first(sp_region_now());
 	begin(&exporter);
 	for (uintptr_t i = 0; i < PRODUCERS; i++)

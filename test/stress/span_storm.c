@@ -20,7 +20,6 @@
 #include "sampler/span/span.h"
 #include "sampler/span/span_age.h"
 #include "sampler/thread/thread.h"
-#include "test/common/own_memory.h"
 
 #define THREADS 64U
 #define SPANS_DEFAULT 300000UL
@@ -275,7 +274,7 @@ int main(int argc, char **argv)
 	uint64_t aged;
 
 	spans_per_thread = spans / THREADS + 1;
-	if (names_init(100) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
+	if (sp_names_init(100) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
 		return 1;
 	sp_log_set_level(SP_LOG_NONE);
 	run();

@@ -16,7 +16,6 @@
 #include "sampler/region/names.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
-#include "test/common/own_memory.h"
 #include "test/unit/core/span_remove.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -300,7 +299,7 @@ static void forks_in_the_middle(void)
 
 int main(void)
 {
-	if (names_init(100) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
+	if (sp_names_init(100) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
 		return 1;
 	million_spans();
 	races_for_one_span(0);

@@ -14,9 +14,9 @@
 #include "sampler/config/config.h"
 #include "sampler/context/context_slot.h"
 #include "sampler/context/thread_context.h"
+#include "sampler/region/names.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
-#include "test/common/own_memory.h"
 #include "test/stress/race_step.h"
 
 static const struct sp_config config = {.service_name = "step", .thread_context = true};
@@ -137,7 +137,7 @@ int main(void)
 		return TRAP_STEP_SKIPPED;
 	}
 	sp_process_set();
-	if (names_init(10) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0 ||
+	if (sp_names_init(10) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0 ||
 	    trap_step_init(at_stop) != 0)
 		return fail("set-up");
 	sp_thread_context_init(&config, false);

@@ -13,7 +13,6 @@
 #include "sampler/span/active_span.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
-#include "test/common/own_memory.h"
 
 static inline const void *handle_of(uint64_t id)
 {
@@ -103,7 +102,7 @@ static inline void run(void *(*fn)(void *))
 static inline void set_up(void)
 {
 	sp_process_set();
-	cr_assert_eq(names_init(1000), 0);
+	cr_assert_eq(sp_names_init(1000), 0);
 	cr_assert_eq(sp_thread_init(), 0);
 	cr_assert_eq(sp_span_table_init(), 0);
 }

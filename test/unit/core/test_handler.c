@@ -5,6 +5,9 @@
 #include <sys/prctl.h>
 
 #include "sampled_host.h"
+#include "sampler/region/names.h"
+#include "sampler/region/ring.h"
+#include "sampler/span/manual_label.h"
 #include "sampler/thread/signals.h"
 #include "sampler/unwind/snapshot.h"
 
@@ -248,6 +251,38 @@ Test(handler, loses_a_sample_if_there_is_no_room_to_tell_of_its_object)
 	expire();
 	cr_assert_eq(drain(), 1, "there was room for it, and its objects are known by now");
 	cr_assert_eq(sp_count_read(SP_COUNT_DROP_UNTOLD), 1);
+}
+
+/* The exporter of a new region knows nothing, and of a name only what was told before the sample that has it. */
+Test(handler, loses_a_sample_if_there_is_no_room_to_tell_its_name)
+{
+	struct sp_ring *names;
+	struct sp_name_record r;
+	uint64_t filler = 0;
+	uint32_t kind;
+
+	prepare();
+	(void)enrol_without_timer();
+	names = &sp_channel_now()->names;
+	sp_manual_label_enter();
+	cr_assert_eq(sp_manual_label_show(7, sp_names_intern("GET /", 5)), 0);
+	while (sp_ring_put(names, SP_RECORD_NAME, &filler, sizeof(filler)) == 0)
+		;
+	expire();
+
+	cr_assert_eq(sp_count_read(SP_COUNT_DROP_RING_FULL), 1);
+	cr_assert_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), 0);
+	cr_assert_eq(drain(), 0);
+	while (sp_ring_take(names, &kind, &r, sizeof(r)) != 0)
+		;
+	expire();
+	cr_assert_eq(drain(), 1);
+	cr_assert_eq(sp_ring_take(names, &kind, &r, sizeof(r)), 16);
+	cr_assert_eq(kind, SP_RECORD_NAME);
+	cr_assert_eq(r.head.id, last.name_id);
+	cr_assert_eq(memcmp(r.text, "GET /", 5), 0);
+	expire();
+	cr_assert_eq(sp_ring_take(names, &kind, &r, sizeof(r)), 0, "once is enough");
 }
 
 Test(handler, cuts_at_the_configured_depth_and_counts_it)

@@ -10,12 +10,11 @@
 #include "sampler/region/names.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
-#include "test/common/own_memory.h"
 
 static void set_up(void)
 {
 	cr_assert_eq(sp_span_table_init(), 0);
-	cr_assert_eq(names_init(100), 0);
+	cr_assert_eq(sp_names_init(100), 0);
 	cr_assert_eq(sp_thread_init(), 0);
 }
 

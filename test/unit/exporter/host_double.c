@@ -18,8 +18,7 @@
 struct host_double host;
 const struct sp_host_descriptors host_nothing = {.region = -1, .folder = -1, .maps = -1};
 
-/* With names, which a process has one table of. */
-static void make(bool names)
+void host_make(void)
 {
 	struct sp_region *r;
 
@@ -40,22 +39,18 @@ static void make(bool names)
 	r->state = SP_REGION_SAMPLING;
 	cr_assert_eq(sp_ring_at(&host.ring, (char *)r + RING_AT, RING_BYTES), 0);
 	cr_assert_eq(sp_ring_at(&host.snapshots, (char *)r + RING_AT + RING_BYTES, RING_BYTES), 0);
-	if (names)
-		cr_assert_eq(sp_names_init_at((char *)r + NAMES_AT, NAMES_BYTES, 1000), 0);
+	cr_assert_eq(sp_ring_at(&host.channel.names, (char *)r + NAMES_AT, NAMES_BYTES), 0);
+	host.channel.number++;
+	cr_assert_eq(sp_names_init(1000), 0);
 	host.region = r;
 	host.pid = getpid();
-}
-
-void host_make(void)
-{
-	make(true);
 }
 
 struct host_double host_make_another(void)
 {
 	struct host_double first = host;
 
-	make(false);
+	host_make();
 	return first;
 }
 
@@ -97,12 +92,20 @@ bool becomes(const _Atomic uint32_t *word, uint32_t value)
 	return false;
 }
 
+uint32_t host_name(const char *name)
+{
+	uint32_t id = sp_names_intern(name, strlen(name));
+
+	cr_assert(sp_names_tell(&host.channel, id));
+	return id;
+}
+
 void host_sample(uint64_t span_id, const char *name)
 {
 	struct sp_sample s = {
 		.span_id = span_id, .weight = 1, .depth = 1, .flags = SP_SAMPLE_ROOTED};
 
-	s.name_id = sp_names_intern(name, strlen(name));
+	s.name_id = host_name(name);
 	s.pc[0] = (uintptr_t)host_sample;
 	cr_assert_eq(put_sample(&host.ring, &s), 0);
 	atomic_fetch_add(&host.region->counter[SP_COUNT_SAMPLES_PUT], 1);

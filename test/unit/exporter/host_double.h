@@ -9,6 +9,7 @@
 
 #include "export/exporter/host.h"
 #include "export/exporter/view.h"
+#include "sampler/region/channel.h"
 #include "sampler/region/region.h"
 #include "test/common/put_sample.h"
 
@@ -16,7 +17,7 @@
 #define RING_AT ((sizeof(struct sp_region) + 4095) / 4096 * 4096)
 #define RING_BYTES SP_RING_BYTES(65536)
 #define NAMES_AT (RING_AT + 2 * RING_BYTES)
-#define NAMES_BYTES ((uint64_t)3 << 20)
+#define NAMES_BYTES SP_RING_BYTES(65536)
 #define REGION_BYTES (NAMES_AT + NAMES_BYTES)
 
 struct host_double {
@@ -24,6 +25,7 @@ struct host_double {
 	int fd; /* of the region */
 	struct sp_ring ring;
 	struct sp_ring snapshots;
+	struct sp_channel channel; /* of it, the ring of names */
 	pid_t pid;
 };
 
@@ -35,7 +37,7 @@ extern const struct sp_host_descriptors host_nothing;
 /* Makes the region of a host, which is the calling process as long as nobody says otherwise. */
 void host_make(void);
 
-/* One more, without names, is `host` from now on; returns the one that was. */
+/* One more is `host` from now on; returns the one that was. */
 struct host_double host_make_another(void);
 
 /* Another process for the host; it runs that, or waits to be killed. */
@@ -47,6 +49,9 @@ void host_open(struct sp_view *v, struct sp_host *h);
 
 /* Waits until a word is that, for some seconds. */
 bool becomes(const _Atomic uint32_t *word, uint32_t value);
+
+/* Tells the name, and returns its id. */
+uint32_t host_name(const char *name);
 
 /* A sample of one frame, and its span's name. */
 void host_sample(uint64_t span_id, const char *name);

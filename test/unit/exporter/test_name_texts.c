@@ -1,62 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Span names out of the region: copied once, and as they were then. */
-#define _GNU_SOURCE
+/* Span names out of their ring: by id, as they were first told. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "export/exporter/name_texts.h"
-#include "host_double.h"
+#include "sampler/base/text.h"
 #include "sampler/region/names.h"
+#include "test/common/own_memory.h"
+
+#define RING (1U << 16)
 
 static struct sp_name_texts *names;
+static struct sp_channel host;
+static struct sp_ring ring; /* the same, as we see it */
 
 static void set_up(void)
 {
-	host_make();
-	names = sp_name_texts_new((char *)host.region + NAMES_AT, NAMES_BYTES);
+	names = sp_name_texts_new();
 	cr_assert_not_null(names);
+	cr_assert_eq(sp_names_init(2000), 0);
+	cr_assert_eq(ring_init(&host.names, RING), 0);
+	host.number = 1;
+	cr_assert_eq(sp_ring_at(&ring, host.names.ends, SP_RING_BYTES(RING)), 0);
 }
 
-TestSuite(name_texts, .init = set_up, .timeout = 20);
-
-static const char *text(uint32_t id)
+static void tear_down(void)
 {
-	size_t len;
-	const char *s = sp_name_texts_get(names, id, &len);
-
-	cr_assert_eq(strlen(s), len);
-	return s;
-}
-
-Test(name_texts, are_the_hosts)
-{
-	uint32_t id = sp_names_intern("GET /", 5);
-
-	cr_expect_str_eq(text(id), "GET /");
-	cr_expect_str_eq(text(0), "");
-	cr_expect_str_eq(text(id + 1), "");
 	sp_name_texts_free(names);
 }
 
-Test(name_texts, stay_what_they_were)
+TestSuite(name_texts, .init = set_up, .fini = tear_down, .timeout = 20);
+
+static uint32_t tell(const char *name)
 {
-	uint32_t id = sp_names_intern("GET /", 5);
-	const char *before = text(id);
+	uint32_t id = sp_names_intern(name, strlen(name));
 
-	memset((char *)host.region + NAMES_AT, 0xff, NAMES_BYTES);
-
-	cr_expect_eq(text(id), before);
-	cr_expect_str_eq(before, "GET /");
-	cr_expect_str_eq(text(id + 1), "");
+	cr_assert(sp_names_tell(&host, id));
+	return id;
 }
 
-Test(name_texts, that_came_later_are_found_later)
+/* "?" = unknown. */
+static const char *text(uint32_t id)
 {
-	uint32_t id = sp_names_intern("GET /", 5);
+	size_t len;
+	const char *s;
+
+	sp_name_texts_drain(names, &ring);
+	s = sp_name_texts_get(names, id, &len);
+	cr_assert_eq(s != NULL ? strlen(s) : 0, len);
+	return s != NULL ? s : "?";
+}
+
+Test(name_texts, are_those_that_were_told)
+{
+	uint32_t id = tell("GET /");
 
 	cr_expect_str_eq(text(id), "GET /");
-	cr_expect_str_eq(text(sp_names_intern("POST /", 6)), "POST /");
+	cr_expect_str_eq(text(0), "?");
+	cr_expect_str_eq(text(sp_names_intern("POST /", 6)), "?");
+	cr_expect_str_eq(text(tell("POST /")), "POST /");
+	cr_expect_eq(ring.damaged, 0);
+}
+
+Test(name_texts, are_of_every_length)
+{
+	char name[SP_NAME_MAX + 1] = "";
+
+	for (unsigned len = 1; len <= SP_NAME_MAX; len++) {
+		name[len - 1] = (char)('a' + len % 26);
+		if (len < 70 || len % 173 == 0 || len == SP_NAME_MAX)
+			cr_expect_str_eq(text(tell(name)), name);
+	}
+}
+
+/* One of many profiles may be encoded from it at this moment. */
+Test(name_texts, stay_what_they_were)
+{
+	const char *before = text(tell("GET /"));
+	uint64_t again[3] = {0};
+	struct sp_name_head head = {sp_names_intern("GET /", 5), 9};
+
+	memcpy(again, &head, sizeof(head));
+	memcpy(again + 1, "something", 9);
+	cr_assert_eq(sp_ring_put(&host.names, SP_RECORD_NAME, again, sizeof(again)), 0);
+
+	cr_expect_eq(text(head.id), before);
+	cr_expect_str_eq(before, "GET /");
 }
 
 Test(name_texts, may_be_many)
@@ -66,22 +96,39 @@ Test(name_texts, may_be_many)
 
 	for (unsigned i = 0; i < 1000; i++) {
 		(void)snprintf(name, sizeof(name), "name %u", i);
-		ids[i] = sp_names_intern(name, strlen(name));
-		cr_assert_str_eq(text(ids[i]), name);
+		ids[i] = tell(name);
+		if (i % 7 == 0)
+			cr_assert_str_eq(text(ids[i]), name);
 	}
 	for (unsigned i = 0; i < 1000; i++) {
 		(void)snprintf(name, sizeof(name), "name %u", i);
 		cr_assert_str_eq(text(ids[i]), name);
 	}
-	sp_name_texts_free(names);
 }
 
-Test(name_texts, are_clean_whatever_stands_there)
+static uint64_t put(enum sp_record_kind kind, uint32_t id, uint32_t len, const char *bytes,
+		    uint64_t words)
 {
-	uint32_t id = sp_names_intern("GET /", 5);
-	char *at = memmem(host.region, REGION_BYTES, "GET /", 5);
+	uint64_t before = ring.damaged;
+	struct sp_name_record r = {{id, len}, ""};
 
-	cr_assert_not_null(at);
-	at[2] = '\xff';
-	cr_expect_str_eq(text(id), "GE\xef\xbf\xbd /");
+	memcpy(r.text, bytes, strlen(bytes));
+	cr_assert_eq(sp_ring_put(&host.names, kind, &r, 8 * words), 0);
+	sp_name_texts_drain(names, &ring);
+	return ring.damaged - before;
+}
+
+Test(name_texts, are_clean_and_whole_whatever_stands_there)
+{
+	cr_expect_eq(put(SP_RECORD_NAME, 7, 5, "GE\xffT!", 2), 0);
+	cr_expect_str_eq(text(7), "GE\xef\xbf\xbdT!");
+	cr_expect_eq(put(SP_RECORD_SAMPLE, 8, 5, "GET /", 2), 1, "another kind");
+	cr_expect_eq(put(SP_RECORD_NAME, 8, 9, "GET /", 2), 1, "longer than the record");
+	cr_expect_eq(put(SP_RECORD_NAME, 8, 5, "GET /", 3), 1, "shorter");
+	cr_expect_eq(put(SP_RECORD_NAME, 8, UINT32_MAX, "GET /", 2), 1);
+	cr_expect_eq(put(SP_RECORD_NAME, 8, SP_NAME_MAX + 1, "GET /", SP_NAME_MAX / 8 + 1), 1);
+	cr_expect_eq(put(SP_RECORD_NAME, 8, 0, "", 1), 1);
+	cr_expect_eq(put(SP_RECORD_NAME, 0, 5, "GET /", 2), 1);
+	cr_expect_str_eq(text(8), "?");
+	cr_expect_str_eq(text(tell("PUT /")), "PUT /");
 }

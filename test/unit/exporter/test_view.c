@@ -140,6 +140,7 @@ static uint64_t next_random(uint64_t *state)
 Test(view, accepts_nothing_that_reaches_out)
 {
 	const struct sp_region_part zero = {0, 0};
+	const struct sp_region_part names = {NAMES_AT, NAMES_BYTES};
 	uint64_t state = 3;
 	unsigned accepted = 0;
 
@@ -147,10 +148,14 @@ Test(view, accepts_nothing_that_reaches_out)
 		uint64_t *words = (uint64_t *)host.region->part;
 
 		for (unsigned i = 0; i < 2 * SP_REGION_PARTS; i++)
-			words[i] =
-				next_random(&state) % 300 * (next_random(&state) % 9 ? 4096 : 512);
+			words[i] = next_random(&state) % (2 * REGION_BYTES / 4096) *
+				   (next_random(&state) % 9 ? 4096 : 512);
 		if (next_random(&state) % 2 != 0)
 			host.region->part[SP_REGION_SNAPSHOTS] = zero;
+		if (next_random(&state) % 4 != 0) {
+			host.region->part[SP_REGION_NAMES] = names;
+			host.region->part[SP_REGION_LABELS] = zero;
+		}
 		if (open_view() == 0) {
 			struct sp_sample s;
 			uint32_t kind;
@@ -164,5 +169,5 @@ Test(view, accepts_nothing_that_reaches_out)
 		}
 		sp_view_close(&view);
 	}
-	cr_expect_gt(accepted, 10, "else nothing was learnt");
+	cr_expect_gt(accepted, 10, "%u: else nothing was learnt", accepted);
 }

@@ -15,7 +15,6 @@
 #include "sampler/span/span.h"
 #include "sampler/span/span_times.h"
 #include "sampler/thread/thread.h"
-#include "test/common/own_memory.h"
 
 /* In place of lifecycle.c's. */
 struct sp_config sp_lifecycle_settings = {
@@ -78,7 +77,7 @@ static void apply(bool root)
 
 static void set_up(void)
 {
-	cr_assert_eq(names_init(100), 0);
+	cr_assert_eq(sp_names_init(100), 0);
 }
 
 TestSuite(span_attr, .init = set_up, .timeout = 20);

@@ -6,9 +6,14 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "sampler/base/counters.h"
+#include "sampler/region/ring.h"
 #include "test/common/own_memory.h"
+#include "test/unit/emulated.h"
 
 #define FFFD "\xef\xbf\xbd"
 
@@ -50,7 +55,7 @@ Test(names, gives_nothing_before_init, .timeout = 20)
 
 Test(names, returns_the_same_id_for_the_same_name, .timeout = 20)
 {
-	cr_assert_eq(names_init(10), 0);
+	cr_assert_eq(sp_names_init(10), 0);
 	uint32_t a = intern("GET /users");
 	uint32_t b = intern("GET /orders");
 
@@ -68,7 +73,7 @@ Test(names, tells_names_apart_at_every_length, .timeout = 20)
 	uint32_t ids[70];
 	char name[70];
 
-	cr_assert_eq(names_init(100), 0);
+	cr_assert_eq(sp_names_init(100), 0);
 	memset(name, 'a', sizeof(name));
 	for (size_t len = 1; len < 70; len++)
 		ids[len] = sp_names_intern(name, len);
@@ -87,7 +92,7 @@ Test(names, keeps_the_copy_when_the_caller_reuses_its_buffer, .timeout = 20)
 {
 	char name[] = "first";
 
-	cr_assert_eq(names_init(10), 0);
+	cr_assert_eq(sp_names_init(10), 0);
 	uint32_t id = intern(name);
 	memcpy(name, "other", 5);
 
@@ -97,7 +102,7 @@ Test(names, keeps_the_copy_when_the_caller_reuses_its_buffer, .timeout = 20)
 
 Test(names, names_the_nameless, .timeout = 20)
 {
-	cr_assert_eq(names_init(10), 0);
+	cr_assert_eq(sp_names_init(10), 0);
 
 	cr_expect_str_eq(text(sp_names_intern("", 0)), "(unnamed)");
 	cr_expect_str_eq(text(sp_names_intern(NULL, 0)), "(unnamed)");
@@ -106,7 +111,7 @@ Test(names, names_the_nameless, .timeout = 20)
 
 Test(names, knows_no_text_for_ids_it_never_gave, .timeout = 20)
 {
-	cr_assert_eq(names_init(10), 0);
+	cr_assert_eq(sp_names_init(10), 0);
 	uint32_t id = intern("only");
 	unsigned texts = 0;
 
@@ -121,7 +126,7 @@ Test(names, stores_up_to_the_limit_and_counts_what_is_over_it, .timeout = 20)
 {
 	char want[32];
 
-	cr_assert_eq(names_init(1000), 0);
+	cr_assert_eq(sp_names_init(1000), 0);
 	for (unsigned i = 0; i < 999; i++)
 		intern_number(i);
 	cr_expect_str_eq(text(intern_number(999)), "operation-999", "the last one that fits");
@@ -142,7 +147,7 @@ Test(names, stores_up_to_the_limit_and_counts_what_is_over_it, .timeout = 20)
 
 Test(names, holds_the_largest_limit, .timeout = 20)
 {
-	cr_assert_eq(names_init(UINT32_MAX), 0);
+	cr_assert_eq(sp_names_init(UINT32_MAX), 0);
 	for (unsigned i = 0; i < SP_NAMES_MAX; i++)
 		intern_number(i);
 	cr_expect_eq(over_limit(), 0);
@@ -154,10 +159,10 @@ Test(names, holds_the_largest_limit, .timeout = 20)
 
 Test(names, becomes_other_when_the_texts_are_full, .timeout = 20)
 {
-	char name[SP_NAMES_MAX_BYTES];
+	char name[SP_NAME_MAX];
 	unsigned stored = 0;
 
-	cr_assert_eq(names_init(SP_NAMES_MAX), 0);
+	cr_assert_eq(sp_names_init(SP_NAMES_MAX), 0);
 	memset(name, 'n', sizeof(name));
 	for (unsigned i = 0; i < 10000; i++) {
 		(void)snprintf(name, 16, "%08u", i);
@@ -175,7 +180,7 @@ Test(names, cuts_at_2048_bytes_and_never_inside_a_character, .timeout = 20)
 	char name[2100];
 	size_t len;
 
-	cr_assert_eq(names_init(10), 0);
+	cr_assert_eq(sp_names_init(10), 0);
 	memset(name, 'x', sizeof(name));
 	for (size_t n = 2047; n <= 2049; n++) {
 		(void)sp_names_text(sp_names_intern(name, n), &len);
@@ -193,7 +198,7 @@ Test(names, cuts_at_2048_bytes_and_never_inside_a_character, .timeout = 20)
 
 Test(names, repairs_invalid_utf8_to_one_and_the_same_name, .timeout = 20)
 {
-	cr_assert_eq(names_init(10), 0);
+	cr_assert_eq(sp_names_init(10), 0);
 	uint32_t id = intern("caf\xe9");
 
 	cr_expect_str_eq(text(id), "caf" FFFD);
@@ -204,102 +209,134 @@ Test(names, repairs_invalid_utf8_to_one_and_the_same_name, .timeout = 20)
 
 Test(names, has_one_table, .timeout = 20)
 {
-	cr_assert_eq(names_init(10), 0);
+	cr_assert_eq(sp_names_init(10), 0);
 	uint32_t id = intern("kept");
 
-	cr_assert_eq(names_init(99), -EEXIST);
+	cr_assert_eq(sp_names_init(99), 0);
 	cr_expect_eq(intern("kept"), id);
 }
 
 Test(names, leaves_errno_alone, .timeout = 20)
 {
 	errno = 1234;
-	cr_expect_eq(names_init(10), 0);
+	cr_expect_eq(sp_names_init(10), 0);
 	cr_expect_neq(intern("caf\xe9"), 0);
 	cr_expect_eq(errno, 1234);
 }
 
-static _Alignas(4096) char memory[2][4 << 20];
-
-static void expect_read(const void *from, uint32_t id, const char *want)
+/* What is in the ring: ids, in order. */
+static unsigned told(struct sp_ring *ring, uint32_t ids[8])
 {
-	char name[SP_NAMES_MAX_BYTES];
-	size_t len = sp_names_read(from, sizeof(memory[0]), id, name, sizeof(name));
-
-	cr_expect_eq(len, strlen(want), "%s: %zu", want, len);
-	cr_expect_eq(memcmp(name, want, len), 0, "%s", want);
-}
-
-Test(names, can_be_read_by_who_has_the_memory, .timeout = 20)
-{
-	uint32_t id;
-
-	cr_assert_leq(sp_names_bytes(1000), sizeof(memory[0]));
-	cr_assert_eq(sp_names_init_at(memory[0], sizeof(memory[0]), 1000), 0);
-	id = intern("GET /users");
-
-	expect_read(memory[0], id, "GET /users");
-	expect_read(memory[0], sp_names_intern("", 0), "(unnamed)");
-	expect_read(memory[0], 0, "");
-	expect_read(memory[0], id + 1, "");
-	expect_read(memory[0], UINT32_MAX, "");
-}
-
-Test(names, takes_no_memory_that_is_too_small, .timeout = 20)
-{
-	cr_expect_eq(sp_names_init_at(memory[0], sp_names_bytes(1000) - 1, 1000), -EINVAL);
-	cr_expect_eq(intern("early"), 0);
-	cr_expect_eq(sp_names_init_at(memory[0], sizeof(memory[0]), 1000), 0);
-	cr_expect_eq(sp_names_init_at(memory[1], sizeof(memory[1]), 1000), -EEXIST);
-}
-
-Test(names, goes_on_in_other_memory_with_the_same_ids, .timeout = 20)
-{
-	uint32_t a;
-	uint32_t b;
-
-	cr_assert_eq(sp_names_init_at(memory[0], sizeof(memory[0]), 1000), 0);
-	a = intern("GET /users");
-	cr_assert_eq(sp_names_move(memory[1], sp_names_bytes(1000) - 1), -EINVAL);
-	cr_assert_eq(sp_names_move(memory[1], sizeof(memory[1])), 0);
-	memset(memory[0], 0xff, sizeof(memory[0]));
-
-	b = intern("GET /orders");
-	cr_expect_eq(intern("GET /users"), a);
-	cr_expect_str_eq(text(a), "GET /users");
-	expect_read(memory[1], a, "GET /users");
-	expect_read(memory[1], b, "GET /orders");
-	expect_read(memory[0], a, "");
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-	*state = *state * UINT64_C(6364136223846793005) + 1442695040888963407U;
-	return *state >> 33;
-}
-
-/* Both sides, under the sanitizers: whatever stands there, nothing outside is touched. */
-Test(names, survives_any_words_in_its_memory, .timeout = 60)
-{
-	size_t bytes = sp_names_bytes(8);
-	char *end = memory[1];
-	uint64_t state = 1;
-	char name[64];
+	struct sp_name_record r;
+	unsigned n = 0;
+	uint32_t kind;
 	size_t len;
 
-	cr_assert_eq(sp_names_init_at(end - bytes, bytes, 8), 0);
-	for (unsigned round = 0; round < 20000; round++) {
-		uint32_t word = (uint32_t)next_random(&state) &
-				(next_random(&state) % 2 != 0 ? UINT32_MAX : 0xffff);
-		/* the head is worth most of it */
-		size_t at = next_random(&state) % (next_random(&state) % 2 != 0 ? 8 : bytes / 4);
-		uint32_t id = (uint32_t)next_random(&state) % 5000;
+	for (; sp_ring_take(ring, &kind, &r, sizeof(r)) != 0; n++) {
+		const char *text = sp_names_text(r.head.id, &len);
 
-		memcpy(end - bytes + at * 4, &word, sizeof(word));
-		len = sp_names_read(end - bytes, bytes, id, name, sizeof(name));
-		cr_assert_leq(len, sizeof(name));
-		(void)intern_number(round % 20);
-		(void)sp_names_text(id, &len);
-		cr_assert_leq(len, SP_NAMES_MAX_BYTES);
+		cr_assert_lt(n, 8);
+		cr_assert_eq(kind, SP_RECORD_NAME);
+		cr_assert_eq(r.head.len, len);
+		cr_assert_eq(memcmp(r.text, text, len), 0);
+		ids[n] = r.head.id;
 	}
+	return n;
+}
+
+Test(names, are_told_once_in_each_channel, .timeout = 20)
+{
+	struct sp_channel a = {.number = 1};
+	struct sp_channel b = {.number = 2};
+	uint32_t ids[8];
+
+	cr_assert(ring_init(&a.names, 8192) == 0 && ring_init(&b.names, 8192) == 0);
+	cr_assert_eq(sp_names_init(10), 0);
+	uint32_t get = intern("GET /users");
+	uint32_t put = intern("PUT");
+
+	cr_expect(sp_names_tell(&a, put) && sp_names_tell(&a, get) && sp_names_tell(&a, put));
+	cr_expect_eq(told(&a.names, ids), 2);
+	cr_expect(ids[0] == put && ids[1] == get);
+	cr_expect(sp_names_tell(&b, get));
+	cr_expect_eq(told(&b.names, ids), 1);
+	cr_expect(sp_names_tell(&b, 0) && sp_names_tell(&b, put + 1) &&
+		  sp_names_tell(&b, UINT32_MAX));
+	cr_expect_eq(told(&b.names, ids), 0, "no names");
+}
+
+Test(names, that_found_no_room_are_told_again, .timeout = 20)
+{
+	struct sp_channel o = {.number = 1};
+	uint64_t filler[500] = {0};
+	uint32_t ids[8];
+	uint32_t id;
+
+	cr_assert_eq(sp_names_init(10), 0);
+	id = intern("GET /users");
+	cr_expect_not(sp_names_tell(&o, id), "there is no ring");
+	cr_assert_eq(ring_init(&o.names, 8192), 0);
+	while (sp_ring_put(&o.names, SP_RECORD_NAME, filler, sizeof(filler)) == 0)
+		;
+	while (sp_ring_put(&o.names, SP_RECORD_NAME, filler, 8) == 0)
+		;
+	cr_expect_not(sp_names_tell(&o, id));
+	cr_expect_not(sp_names_tell(&o, id));
+	while (sp_ring_take(&o.names, ids, filler, sizeof(filler)) != 0)
+		;
+	cr_expect(sp_names_tell(&o, id));
+	cr_expect_eq(told(&o.names, ids), 1);
+	cr_expect_eq(ids[0], id);
+}
+
+/* Of two threads with the same new name one gives its text's memory back, and shorter texts come there. */
+Test(names, are_told_whatever_was_in_their_memory, .timeout = 20)
+{
+	struct sp_channel o = {.number = UINT32_C(0x61616161)};
+	uint32_t ids[8];
+	char *at;
+
+	cr_assert_eq(ring_init(&o.names, 8192), 0);
+	cr_assert_eq(sp_names_init(10), 0);
+	at = sp_names->texts + atomic_load(&sp_names->texts_used);
+	memset(at, 'a', 100);
+	cr_expect(sp_names_tell(&o, intern("x")));
+	cr_expect_eq(told(&o.names, ids), 1);
+}
+
+Test(names, of_a_parent_are_those_of_its_forked_child, .timeout = 20)
+{
+	uint32_t id;
+	int status = -1;
+	pid_t pid;
+
+	cr_assert_eq(sp_names_init(10), 0);
+	id = intern("GET /users");
+	pid = fork();
+	if (pid == 0) {
+		bool same = intern("GET /users") == id && strcmp(text(id), "GET /users") == 0;
+
+		_exit(same && intern("of the child") != id ? 0 : 1);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_expect_eq(status, 0);
+	cr_expect_str_eq(text(intern("of the parent")), "of the parent");
+}
+
+/* As far as that is allowed, and not at all beyond. */
+Test(names, are_fewer_where_memory_is_limited, .timeout = 20)
+{
+	struct rlimit limit = {.rlim_cur = 64 << 20, .rlim_max = RLIM_INFINITY};
+	unsigned n = 0;
+
+	if (emulated())
+		cr_skip_test("the emulator does not have that limit");
+#ifdef __SANITIZE_ADDRESS__
+	cr_skip_test("the sanitizer takes terabytes");
+#endif
+	cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
+	cr_assert_eq(sp_names_init(SP_NAMES_MAX), 0);
+	while (n < 10000 && over_limit() == 0)
+		(void)intern_number(n++);
+	cr_expect(n > 100 && n < 10000, "%u", n);
 }
