@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/profile/encode.h"
+#include "export/profile/interval.h"
 #include "export/symbols/builds.h"
 #include "export/symbols/debuginfod.h"
 #include "export/util/clock.h"
@@ -152,7 +152,7 @@ void sp_symbols_prepare(struct sp_symbols *s, const struct sp_core_ops *ops,
 		bool more = true;
 
 		for (unsigned i = 0; i < SP_SYMBOLS_MAPS; i++)
-			sp_encode_want(s->symbolizer, map[i]);
+			sp_interval_want(s->symbolizer, map[i]);
 		again = false;
 		while (more && sp_symbolizer_step(s->symbolizer, SP_SLICE_NS))
 			again = more = rest(s, flushing, end);

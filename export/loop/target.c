@@ -12,7 +12,7 @@
 #include "export/objects/modules.h"
 #include "export/objects/unwind_snapshot.h"
 #include "export/profile/bounded_names.h"
-#include "export/profile/encode.h"
+#include "export/profile/interval.h"
 #include "export/profile/stack_map.h"
 #include "export/util/clock.h"
 
@@ -39,7 +39,6 @@ struct sp_target_data {
 	struct sp_bounded_names *threads;  /* NULL = no thread_name labels */
 	struct sp_waits *waits;            /* NULL = nobody wants them, or they are over */
 	struct sp_off_cpu_news waits_news; /* of the last look */
-	enum sp_profile_type type;         /* of what is being encoded */
 	struct sp_status *status;
 	uint64_t sampled[2];      /* outside of spans, in spans */
 	uint64_t flushed_samples; /* of both, at the last flush */
@@ -173,18 +172,6 @@ bool sp_target_drain(struct sp_target *t)
 	return more || walked == most_walked;
 }
 
-static void put_profile(void *arg, const struct sp_bytes *profile, uint64_t samples)
-{
-	struct sp_target *t = arg;
-
-	sp_upload_put(t->data->shared->upload, &t->origin,
-		      &(struct sp_upload_profile){.bytes = profile,
-						  .type = t->data->type,
-						  .time_ns = t->data->begun.real_ns,
-						  .begun_ns = t->data->begun.mono_ns,
-						  .samples = samples});
-}
-
 static struct moment now(void)
 {
 	return (struct moment){sp_clock_mono_ns(), sp_clock_real_ns()};
@@ -224,73 +211,78 @@ static bool has_collected(const struct sp_target_data *d)
 	       (waits != NULL && sp_stack_map_samples(waits) != 0);
 }
 
-/*
- * The profiles of the types that are wanted. A profile stands for samples or for waits; one of both types, for
- * waits if no other one does.
- */
-static void encode_types(struct sp_target *t, struct sp_encoder *e)
+static uint64_t samples_of(const struct sp_stack_map *map)
 {
-	struct sp_target_data *d = t->data;
-	const struct sp_config *c = t->ops->config;
-	const struct sp_stack_map *waits = sp_waits_map(d->waits);
-	bool has_waits = waits != NULL && sp_stack_map_samples(waits) != 0;
-	bool has_samples = sp_stack_map_samples(d->map) != 0;
+	uint64_t samples = 0;
 
-	d->type = SP_PROFILE_CPU;
-	if (has_samples)
-		sp_encode(e, d->map, put_profile, t);
-	if (c->wall && (has_samples || has_waits)) {
-		d->type = e->times.type = SP_PROFILE_WALL;
-		e->waits = waits;
-		e->samples_elsewhere = true;
-		e->waits_elsewhere = c->off_cpu;
-		sp_encode(e, d->map, put_profile, t);
-	}
-	if (c->off_cpu && has_waits) {
-		d->type = e->times.type = SP_PROFILE_OFF_CPU;
-		e->times.period_ns = 0;
-		e->waits = waits;
-		e->waits_elsewhere = false;
-		sp_encode(e, NULL, put_profile, t);
-	}
+	for (uint32_t i = 0; map != NULL && i < sp_stack_map_entries(map); i++)
+		samples += sp_stack_map_entry(map, i)->count;
+	return samples;
 }
 
-/* Encodes what was collected, queues it, and begins the next profile. */
+/*
+ * What was collected since the profile began, with its names. Its maps go with it, and empty ones take their
+ * place. NULL without memory: then the old ones stay.
+ */
+static struct sp_interval *take_interval(struct sp_target *t, struct moment end)
+{
+	struct sp_target_data *d = t->data;
+	struct sp_interval_parts parts = {
+		.ops = t->ops,
+		.map = d->map,
+		.threads = d->threads,
+		.wait_names = sp_waits_names(d->waits),
+		.symbolizer = sp_symbols_symbolizer(d->shared->symbols),
+		.begun_ns = d->begun.mono_ns,
+		.time_ns = d->begun.real_ns,
+		.duration_ns = (int64_t)(end.mono_ns - d->begun.mono_ns),
+	};
+	struct sp_stack_map *map = sp_stack_map_new(&sp_stack_limits_default);
+
+	if (map == NULL || !sp_waits_take(d->waits, &parts.waits)) {
+		sp_stack_map_free(map);
+		return NULL;
+	}
+	d->map = map;
+	return sp_interval_new(&parts);
+}
+
+/* Makes profiles of what was collected, queues them, and begins the next ones. */
 static void encode(struct sp_target *t)
 {
 	struct sp_target_data *d = t->data;
-	const struct sp_config *c = t->ops->config;
+	const struct sp_core_ops *ops = t->ops;
 	const struct sp_stack_map *const maps[SP_SYMBOLS_MAPS] = {d->map, sp_waits_map(d->waits)};
-	uint32_t hz = c->sample_rate_hz != 0 ? c->sample_rate_hz : 1;
-	struct sp_encoder e = {
-		.ops = t->ops,
-		.symbolizer = sp_symbols_symbolizer(d->shared->symbols),
-		.threads = d->threads,
-		.limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES},
-		.times = {.period_ns = (int64_t)(SP_NS_PER_S / hz)},
-		.wait_names = sp_waits_names(d->waits),
-	};
+	struct sp_interval *interval = NULL;
+	uint64_t samples, waits;
 	struct moment end;
 
 	sp_waits_settle(d->waits);
 	/* What was collected is lost then, as the process is told to be served no more. */
-	if (has_collected(d) && !t->ops->may_open(t->ops->arg))
+	if (has_collected(d) && !ops->may_open(ops->arg))
 		return;
-	if (has_collected(d)) {
-		/*
-		 * For addresses in objects that no walk has passed, such as a thread's start
-		 * routine.
-		 */
-		(void)sp_modules_refresh(d->modules);
-		sp_symbols_prepare(d->shared->symbols, t->ops, d->modules, maps);
+	if (!has_collected(d)) {
+		begin_profile(t, now());
+		return;
 	}
+	/* For addresses in objects that no walk has passed, such as a thread's start routine. */
+	(void)sp_modules_refresh(d->modules);
+	sp_symbols_prepare(d->shared->symbols, ops, d->modules, maps);
 	/* Samples that are taken while this profile is encoded belong to the next one. */
 	end = now();
 	follow_clock(&d->begun, end);
-	e.times.time_ns = d->begun.real_ns;
-	e.times.duration_ns = (int64_t)(end.mono_ns - d->begun.mono_ns);
-	encode_types(t, &e);
+	samples = samples_of(d->map);
+	waits = samples_of(sp_waits_map(d->waits));
+	interval = take_interval(t, end);
 	begin_profile(t, end);
+	if (interval == NULL) {
+		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+		ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, samples);
+		ops->counter_add(ops->arg, SP_COUNT_WAITS_UNSENT, waits);
+		return;
+	}
+	sp_upload_put(d->shared->upload, &t->origin, interval);
+	sp_interval_release(interval);
 }
 
 void sp_target_make_room(struct sp_target *t)
@@ -367,17 +359,10 @@ void sp_target_finish(struct sp_target *t)
 
 void sp_target_abandon(struct sp_target *t)
 {
-	const struct sp_stack_map *map = t->data->map;
-	const struct sp_stack_map *waits = sp_waits_map(t->data->waits);
-	uint64_t samples = 0;
+	const struct sp_core_ops *ops = t->ops;
 
-	for (uint32_t i = 0; i < sp_stack_map_entries(map); i++)
-		samples += sp_stack_map_entry(map, i)->count;
-	t->ops->counter_add(t->ops->arg, SP_COUNT_SAMPLES_UNSENT, samples);
-	samples = 0;
-	for (uint32_t i = 0; waits != NULL && i < sp_stack_map_entries(waits); i++)
-		samples += sp_stack_map_entry(waits, i)->count;
-	t->ops->counter_add(t->ops->arg, SP_COUNT_WAITS_UNSENT, samples);
+	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, samples_of(t->data->map));
+	ops->counter_add(ops->arg, SP_COUNT_WAITS_UNSENT, samples_of(sp_waits_map(t->data->waits)));
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)

@@ -125,6 +125,18 @@ void sp_waits_clear(struct sp_waits *w)
 		sp_stack_map_clear(w->map);
 }
 
+bool sp_waits_take(struct sp_waits *w, struct sp_stack_map **map)
+{
+	struct sp_stack_map *empty = w != NULL ? sp_stack_map_new(&sp_stack_limits_default) : NULL;
+
+	*map = NULL;
+	if (empty == NULL)
+		return w == NULL;
+	*map = w->map;
+	w->map = empty;
+	return true;
+}
+
 uint64_t sp_waits_due_ns(const struct sp_waits *w)
 {
 	return w != NULL ? sp_off_cpu_due_ns(w->off_cpu) : UINT64_MAX;

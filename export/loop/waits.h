@@ -30,6 +30,8 @@ void sp_waits_free(struct sp_waits *w);
 void sp_waits_run(struct sp_waits *w);    /* looks at the threads if it is time to */
 void sp_waits_settle(struct sp_waits *w); /* a profile is about to end */
 void sp_waits_clear(struct sp_waits *w);  /* another one has begun */
+/* The caller has the map from now on, and an empty one takes its place. False without memory for that. */
+bool sp_waits_take(struct sp_waits *w, struct sp_stack_map **map);
 uint64_t sp_waits_due_ns(const struct sp_waits *w);
 const struct sp_stack_map *sp_waits_map(const struct sp_waits *w);
 const struct sp_bounded_names *sp_waits_names(const struct sp_waits *w);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encodes the samples of an upload interval as profiles: names every frame of the stack map and
- * adds every entry; when the next sample would exceed a limit of the server, the profile is closed
- * and another one begun. Context: the exporter.
+ * Encodes records of an interval as a profile: adds each with its frames, until the next one would exceed a
+ * limit of the server. A profile stands for samples or for waits, so that each of them is counted once: one of
+ * waiting time for the waits, one of both types for the waits if no other one does. Context: the exporter.
  */
 #include "export/profile/encode.h"
 
@@ -20,16 +20,7 @@
 
 /* A marker frame may come at either end of the deepest stack. */
 #define SP_ENCODE_FRAMES (SP_FRAMES_MAX + 2)
-/* No epoch is so late: the address is the number of what is waited for. */
-#define WAIT_EPOCH UINT32_MAX
 #define SP_MARKERS 5
-
-/* Location ids of addresses seen in this profile. */
-struct address {
-	uint64_t pc;
-	uint32_t epoch;
-	uint32_t id;
-};
 
 struct place_id {
 	uint64_t key;
@@ -37,17 +28,15 @@ struct place_id {
 };
 
 struct run {
-	const struct sp_encoder *e;
-	const struct sp_stack_map *map; /* the one whose entries are being added */
-	bool counts;                    /* they are what the profile stands for */
+	const struct sp_interval *interval;
+	const struct sp_pprof_limits *limits;
+	struct sp_pprof_times times;
 	struct sp_pprof *profile;
-	struct address *address;
-	size_t addresses, address_cap;
-	struct sp_hash_index by_pc;
+	uint32_t
+		*location; /* ids, by the place in the interval's named[]; 0 = not in the profile */
 	struct place_id *place;
 	size_t places, place_cap;
 	uint64_t marker[SP_MARKERS]; /* location ids */
-	uint64_t samples;
 };
 
 static const char *const marker_text[SP_MARKERS] = {
@@ -96,7 +85,7 @@ static int place_id(struct run *r, const struct sp_place *place, uint64_t *id)
 static int add_location(struct run *r, const struct sp_frame *f, uint64_t *id)
 {
 	struct sp_pprof_line line[SP_LINES_DEPTH];
-	size_t n = f->place.raw ? 0 : f->lines;
+	size_t n = f->lines;
 	uint64_t mapping;
 	int err = place_id(r, &f->place, &mapping);
 
@@ -124,55 +113,68 @@ static int marker_id(struct run *r, unsigned which, uint64_t *id)
 	return err;
 }
 
-/* What is at that address, or, for WAIT_EPOCH, waited for. */
-static void frame_of(struct run *r, uint64_t pc, uint32_t epoch, struct sp_line *line,
-		     struct sp_frame *f)
+/* The frame of what was named. Its lines are in line. */
+static void frame_of(const struct sp_interval *i, const struct sp_named *n,
+		     struct sp_line line[SP_LINES_DEPTH], struct sp_frame *f)
 {
-	if (epoch == WAIT_EPOCH)
-		sp_symbolize_marker(sp_wait_names_text(r->e->wait_names, (uint32_t)pc), line, f);
-	else
-		sp_symbolize(r->e->symbolizer, pc, epoch, f);
+	const struct sp_named_place *p = &i->place[n->place];
+
+	*f = (struct sp_frame){
+		.place = p->place, .address = n->address, .line = line, .lines = n->lines};
+	f->place.file = sp_interval_text(i, p->file);
+	f->place.build_id = p->build_id;
+	for (unsigned k = 0; k < n->lines; k++) {
+		const struct sp_named_line *from = &i->line[n->first + k];
+
+		line[k] = (struct sp_line){
+			.name = sp_interval_text(i, from->name),
+			.system_name = sp_interval_text(i, from->system_name),
+			.file = sp_interval_text(i, from->file),
+			.line = from->line,
+		};
+	}
 }
 
-static int address_id(struct run *r, uint64_t pc, uint32_t epoch, uint64_t *id)
+static int named_id(struct run *r, const struct sp_named *n, uint64_t *id)
 {
-	uint32_t hash = (uint32_t)sp_hash_add(sp_hash_add(0, epoch), pc);
-	struct sp_line line;
+	uint32_t *known = &r->location[n - r->interval->named];
+	struct sp_line line[SP_LINES_DEPTH];
 	struct sp_frame f;
-	uint32_t i;
 
-	for (uint32_t step = 0; sp_hash_index_next(&r->by_pc, hash, &step, &i);) {
-		/* The index contains only items of the array. */
-		const struct address *a = &r->address[i];
-
-		*id = a->id; // NOLINT(clang-analyzer-core.NullDereference)
-		if (a->pc == pc && a->epoch == epoch)
-			return 0;
-	}
-	frame_of(r, pc, epoch, &line, &f);
-	if (add_location(r, &f, id) != 0 ||
-	    !SP_GROW(r->address, r->address_cap, r->addresses + 1, UINT32_MAX) ||
-	    !sp_hash_index_put(&r->by_pc, hash, (uint32_t)r->addresses))
+	*id = *known;
+	if (*known != 0)
+		return 0;
+	frame_of(r->interval, n, line, &f);
+	if (add_location(r, &f, id) != 0)
 		return -ENOMEM;
-	r->address[r->addresses++] = (struct address){pc, epoch, (uint32_t)*id};
+	*known = (uint32_t)*id;
 	return 0;
 }
 
+static int wait_id(struct run *r, uint32_t wait, uint64_t *id)
+{
+	const struct sp_named *n = sp_interval_find(r->interval, wait, SP_NAMED_WAIT);
+
+	/* All that is in an interval is named in it. */
+	return n != NULL ? named_id(r, n, id) : marker_id(r, MARK_UNKNOWN, id);
+}
+
 /* Location ids of a stack, leaf first. Never empty. */
-static int locate(struct run *r, uint32_t stack, uint64_t id[SP_ENCODE_FRAMES], size_t *n)
+static int locate(struct run *r, const struct sp_stack_map *map, uint32_t stack,
+		  uint64_t id[SP_ENCODE_FRAMES], size_t *n)
 {
 	struct sp_stack s;
 
 	*n = 0;
 	if (stack == SP_STACK_OTHER)
 		return marker_id(r, MARK_OTHER, &id[(*n)++]);
-	sp_stack_map_stack(r->map, stack, &s);
+	sp_stack_map_stack(map, stack, &s);
 	if (s.unsampled && marker_id(r, MARK_UNSAMPLED, &id[(*n)++]) != 0)
 		return -ENOMEM;
-	if (s.wait != 0 && address_id(r, s.wait, WAIT_EPOCH, &id[(*n)++]) != 0)
+	if (s.wait != 0 && wait_id(r, s.wait, &id[(*n)++]) != 0)
 		return -ENOMEM;
 	for (unsigned i = 0; i < s.depth; i++)
-		if (address_id(r, s.pc[i], s.epoch, &id[(*n)++]) != 0)
+		if (named_id(r, &r->interval->named[s.pc[i]], &id[(*n)++]) != 0)
 			return -ENOMEM;
 	if (*n == 0 && marker_id(r, MARK_UNKNOWN, &id[(*n)++]) != 0)
 		return -ENOMEM;
@@ -194,8 +196,20 @@ static int64_t ns_of(const struct sp_stack_entry *entry, int64_t period_ns)
 	return ns;
 }
 
+static void put_label(const struct sp_interval *i, uint64_t id, uint32_t kind, const char **text,
+		      size_t *len)
+{
+	const struct sp_named *n = sp_interval_find(i, id, kind);
+
+	if (n == NULL)
+		return;
+	*text = sp_interval_text(i, n->place);
+	*len = strlen(*text);
+}
+
 /* -E2BIG: does not fit any more. */
-static int add_entry(struct run *r, const struct sp_stack_entry *entry, uint32_t stack)
+static int add_entry(struct run *r, const struct sp_stack_map *map,
+		     const struct sp_stack_entry *entry, uint32_t stack)
 {
 	static const uint8_t no_trace[16];
 	const struct sp_stack_labels *l = &entry->labels;
@@ -203,13 +217,13 @@ static int add_entry(struct run *r, const struct sp_stack_entry *entry, uint32_t
 	struct sp_pprof_sample s = {
 		.location = id,
 		.count = (int64_t)entry->count,
-		.ns = ns_of(entry, r->e->times.period_ns),
+		.ns = ns_of(entry, r->times.period_ns),
 	};
 	char span_id[2 * sizeof(l->span_id) + 1];
 	char trace_id[2 * sizeof(l->trace_id) + 1];
 	uint8_t bytes[sizeof(l->span_id)];
 
-	if (locate(r, stack, id, &s.locations) != 0)
+	if (locate(r, map, stack, id, &s.locations) != 0)
 		return -ENOMEM;
 	if (l->span_id != 0) {
 		memcpy(bytes, &l->span_id, sizeof(bytes));
@@ -221,10 +235,10 @@ static int add_entry(struct run *r, const struct sp_stack_entry *entry, uint32_t
 		s.trace_id = trace_id;
 	}
 	if (l->name_id != 0)
-		s.span_name =
-			r->e->ops->span_name_text(r->e->ops->arg, l->name_id, &s.span_name_len);
-	if (r->e->threads != NULL)
-		s.thread_name = sp_thread_names_text(r->e->threads, l->thread, &s.thread_name_len);
+		put_label(r->interval, l->name_id, SP_NAMED_SPAN, &s.span_name, &s.span_name_len);
+	if (r->interval->names_threads)
+		put_label(r->interval, l->thread, SP_NAMED_THREAD, &s.thread_name,
+			  &s.thread_name_len);
 	return sp_pprof_sample(r->profile, &s);
 }
 
@@ -243,10 +257,10 @@ static int add_comments(const struct run *r)
 	char text[96];
 	int err;
 
-	(void)snprintf(text, sizeof(text), "spanprof %s", r->e->ops->version);
+	(void)snprintf(text, sizeof(text), "spanprof %s", r->interval->ops->version);
 	err = sp_pprof_comment(r->profile, text);
 	for (size_t i = 0; err == 0 && i < sizeof(all) / sizeof(all[0]); i++) {
-		uint64_t n = r->e->ops->counter_read(r->e->ops->arg, all[i].counter);
+		uint64_t n = r->interval->ops->counter_read(r->interval->ops->arg, all[i].counter);
 
 		if (!all[i].loss || n == 0)
 			continue;
@@ -260,126 +274,140 @@ static void close_profile(struct run *r)
 {
 	sp_pprof_free(r->profile);
 	r->profile = NULL;
-	r->samples = 0;
 	r->places = 0;
-	r->addresses = 0;
 	memset(r->marker, 0, sizeof(r->marker));
-	sp_hash_index_clear(&r->by_pc);
+	memset(r->location, 0, r->interval->named_n * sizeof(*r->location));
 }
 
 static int open_profile(struct run *r)
 {
-	struct sp_place main_place;
+	const struct sp_interval *i = r->interval;
+	struct sp_place program;
 	uint64_t id;
 
-	r->profile = sp_pprof_new(&r->e->limits, &r->e->times);
+	r->profile = sp_pprof_new(r->limits, &r->times);
 	if (r->profile == NULL || add_comments(r) != 0)
 		return -ENOMEM;
+	if (!i->has_program)
+		return 0;
 	/* Tools take the first mapping for the program. */
-	return sp_symbolize_main(r->e->symbolizer, &main_place) ? place_id(r, &main_place, &id) : 0;
+	program = i->place[0].place;
+	program.file = sp_interval_text(i, i->place[0].file);
+	program.build_id = i->place[0].build_id;
+	return place_id(r, &program, &id);
 }
 
-static void drop_profile(struct run *r, uint64_t more)
+/* Instead of all that the profile holds, the stack without its frames, however much that is. */
+static int add_other(struct run *r, const struct sp_stack_map *map,
+		     const struct sp_stack_entry *entry)
 {
-	const struct sp_core_ops *ops = r->e->ops;
+	int err;
 
-	ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
-	ops->counter_add(ops->arg,
-			 r->e->times.type == SP_PROFILE_CPU ? SP_COUNT_SAMPLES_UNSENT
-							    : SP_COUNT_WAITS_UNSENT,
-			 r->samples + (r->counts ? more : 0));
 	close_profile(r);
-}
-
-static void finish_profile(struct run *r, sp_encoded put, void *arg)
-{
-	struct sp_bytes packed;
-
-	if (r->profile == NULL || sp_pprof_samples(r->profile) == 0) {
-		close_profile(r);
-		return;
-	}
-	if (sp_pprof_pack(r->profile, &packed) != 0) {
-		drop_profile(r, 0);
-		return;
-	}
-	put(arg, &packed, r->samples);
-	free(packed.data);
-	close_profile(r);
-}
-
-/* Adds one entry to the open profile. 0, -ENOMEM, or -E2BIG with the profile as it was before. */
-static int try_entry(struct run *r, const struct sp_stack_entry *entry, uint32_t stack)
-{
-	struct sp_pprof_mark mark;
-	int err = r->profile == NULL ? open_profile(r) : 0;
-
-	if (err != 0)
-		return err;
-	sp_pprof_mark(r->profile, &mark);
-	err = add_entry(r, entry, stack);
+	err = open_profile(r);
 	if (err == 0)
-		r->samples += r->counts ? entry->count : 0;
-	else if (err == -E2BIG)
-		sp_pprof_rewind(r->profile, &mark);
-	return err;
+		err = add_entry(r, map, entry, SP_STACK_OTHER);
+	return err == -E2BIG ? 0 : err;
 }
 
-void sp_encode_want(struct sp_symbolizer *symbolizer, const struct sp_stack_map *map)
+/* Whether the profile stands for the samples of that record. */
+static bool counts(const struct sp_encode_range *range, uint32_t record)
 {
-	for (uint32_t i = 0; map != NULL && i < sp_stack_map_entries(map); i++) {
-		uint32_t stack = sp_stack_map_entry(map, i)->stack;
-		struct sp_stack s;
+	bool is_wait = record >= range->interval->samples;
 
-		if (stack == SP_STACK_OTHER)
-			continue;
-		sp_stack_map_stack(map, stack, &s);
-		for (unsigned k = 0; k < s.depth; k++)
-			sp_symbolizer_want(symbolizer, s.pc[k], s.epoch);
+	switch (range->type) {
+	case SP_PROFILE_WALL:
+		return is_wait && !range->interval->ops->config->off_cpu;
+	case SP_PROFILE_CPU:
+	case SP_PROFILE_OFF_CPU:
+	case SP_PROFILE_TYPES:
+	default:
+		return true;
 	}
 }
 
-static void add_map(struct run *r, const struct sp_stack_map *map, sp_encoded put, void *arg)
+/* Moves out->end on, to the first record that is not in the profile. */
+static int add_records(struct run *r, const struct sp_encode_range *range, struct sp_encoded *out)
 {
-	const struct sp_core_ops *ops = r->e->ops;
+	int err = 0;
 
-	r->map = map;
-	for (uint32_t i = 0; map != NULL && i < sp_stack_map_entries(map); i++) {
-		const struct sp_stack_entry *entry = sp_stack_map_entry(map, i);
-		int err;
+	for (; err == 0 && out->end < range->end; out->end++) {
+		const struct sp_stack_map *map;
+		const struct sp_stack_entry *entry =
+			sp_interval_record(range->interval, out->end, &map);
+		struct sp_pprof_mark mark;
 
 		if (entry->count == 0 && entry->unsampled_ns == 0)
 			continue;
-		err = try_entry(r, entry, entry->stack);
-		if (err == -E2BIG) {
-			finish_profile(r, put, arg);
-			err = try_entry(r, entry, entry->stack);
+		sp_pprof_mark(r->profile, &mark);
+		err = add_entry(r, map, entry, entry->stack);
+		if (err == -E2BIG && mark.samples != 0) {
+			sp_pprof_rewind(r->profile, &mark);
+			return 0;
 		}
-		/*
-		 * A single stack that is too large for a profile keeps its time and loses its
-		 * frames.
-		 */
+		/* A single stack that is too large for a profile keeps its time and loses its frames. */
 		if (err == -E2BIG) {
-			close_profile(r);
-			ops->counter_add(ops->arg, SP_COUNT_STACKS_OTHER, entry->count);
-			err = try_entry(r, entry, SP_STACK_OTHER);
+			out->others += entry->count;
+			err = add_other(r, map, entry);
 		}
-		if (err != 0)
-			drop_profile(r, entry->count);
+		if (counts(range, out->end))
+			out->samples += entry->count;
 	}
+	return err;
 }
 
-void sp_encode(const struct sp_encoder *e, const struct sp_stack_map *map, sp_encoded put,
-	       void *arg)
+struct sp_encode_range sp_encode_all(const struct sp_interval *interval, enum sp_profile_type type)
 {
-	struct run r = {.e = e, .counts = !e->samples_elsewhere};
+	return (struct sp_encode_range){
+		.interval = interval,
+		.type = type,
+		.from = type == SP_PROFILE_OFF_CPU ? interval->samples : 0,
+		.end = type == SP_PROFILE_CPU ? interval->samples : interval->records,
+	};
+}
 
-	sp_symbolizer_begin(e->symbolizer);
-	add_map(&r, map, put, arg);
-	r.counts = !e->waits_elsewhere;
-	add_map(&r, e->waits, put, arg);
-	finish_profile(&r, put, arg);
-	sp_hash_index_fini(&r.by_pc);
-	free(r.address);
+uint64_t sp_encode_samples(const struct sp_encode_range *range)
+{
+	const struct sp_stack_map *map;
+	uint64_t sum = 0;
+
+	for (uint32_t i = range->from; i < range->end; i++)
+		if (counts(range, i))
+			sum += sp_interval_record(range->interval, i, &map)->count;
+	return sum;
+}
+
+int sp_encode(const struct sp_encode_range *range, const struct sp_pprof_limits *limits,
+	      struct sp_encoded *out)
+{
+	const struct sp_interval *i = range->interval;
+	uint32_t hz = i->ops->config->sample_rate_hz != 0 ? i->ops->config->sample_rate_hz : 1;
+	struct run r = {
+		.interval = i,
+		.limits = limits,
+		.times = {.period_ns = range->type == SP_PROFILE_OFF_CPU
+					       ? 0
+					       : (int64_t)(SP_NS_PER_S / hz),
+			  .time_ns = i->time_ns,
+			  .duration_ns = i->duration_ns,
+			  .type = range->type},
+		.location = calloc(i->named_n + 1, sizeof(*r.location)),
+	};
+	int err = r.location != NULL ? 0 : -ENOMEM;
+
+	*out = (struct sp_encoded){.end = range->from};
+	if (i->is_given_up)
+		err = -ESTALE;
+	if (err == 0)
+		err = open_profile(&r);
+	if (err == 0)
+		err = add_records(&r, range, out);
+	if (err == 0 && sp_pprof_samples(r.profile) == 0)
+		err = -ENOENT;
+	if (err == 0)
+		err = sp_pprof_pack(r.profile, &out->bytes);
+	sp_pprof_free(r.profile);
+	free(r.location);
 	free(r.place);
+	return err;
 }

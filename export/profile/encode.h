@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encodes one interval's samples as as many profiles as the server's limits require. */
+/* Encodes what an interval holds as as many profiles as the server's limits require. */
 #ifndef SP_ENCODE_H
 #define SP_ENCODE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
-#include "export/export.h"
-#include "export/profile/bounded_names.h"
+#include "export/profile/interval.h"
 #include "export/profile/pprof.h"
-#include "export/profile/stack_map.h"
-#include "export/symbols/symbolize.h"
 
 /*
  * What a default server takes in one push: 16,000 samples, and 2 MiB uncompressed together with
@@ -19,31 +15,32 @@
 #define SP_ENCODE_SAMPLES 16000U
 #define SP_ENCODE_BYTES (((size_t)2 << 20) - ((size_t)96 << 10))
 
-struct sp_encoder {
-	const struct sp_core_ops *ops;
-	struct sp_symbolizer *symbolizer;
-	const struct sp_bounded_names *threads; /* NULL = no thread_name labels */
-	struct sp_pprof_limits limits;
-	struct sp_pprof_times times;
-	/* The waits, after the samples: NULL = there are none. They may be all there is. */
-	const struct sp_stack_map *waits;
-	const struct sp_bounded_names *wait_names;
-	/* They are in another profile as well, which is the one that they are counted in. */
-	bool samples_elsewhere;
-	bool waits_elsewhere;
+/* Records of an interval, as a profile of that type. */
+struct sp_encode_range {
+	const struct sp_interval *interval;
+	enum sp_profile_type type;
+	uint32_t from;
+	uint32_t end;
 };
 
-/* Receives a packed profile and how many samples it stands for; the memory stays the caller's. */
-typedef void (*sp_encoded)(void *arg, const struct sp_bytes *profile, uint64_t samples);
+struct sp_encoded {
+	struct sp_bytes bytes; /* malloc'ed */
+	uint32_t end;          /* the first record that is not in it */
+	uint64_t samples; /* that it stands for: of CPU time in a profile of CPU time, else waits */
+	uint64_t others;  /* samples whose stack is too large for any profile, and has no frames */
+};
 
-/* Asks the symbolizer for every address of the map; symbolize.h says what follows. */
-void sp_encode_want(struct sp_symbolizer *symbolizer, const struct sp_stack_map *map);
+/* All records of that type. */
+struct sp_encode_range sp_encode_all(const struct sp_interval *interval, enum sp_profile_type type);
+
+/* Samples that profiles of the range stand for. */
+uint64_t sp_encode_samples(const struct sp_encode_range *range);
 
 /*
- * map: NULL = waits alone. Every sample of the maps gets into exactly one profile. When memory runs out, the profile that is
- * being made is dropped and counted, and encoding goes on with the next.
+ * The first profile of the range, of as many of its records as the limits allow, but at least one. 0; -ENOENT:
+ * there is nothing in it; -ESTALE: the interval was given up; -ENOMEM.
  */
-void sp_encode(const struct sp_encoder *e, const struct sp_stack_map *map, sp_encoded put,
-	       void *arg);
+int sp_encode(const struct sp_encode_range *range, const struct sp_pprof_limits *limits,
+	      struct sp_encoded *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes and reads push.v1's PushRequest by protobuf-c. Context: the exporter. */
+/* Makes push.v1's PushRequest by protobuf-c. Context: the exporter. */
 #include "export/profile/pprof_request.h"
 
 #include <errno.h>
@@ -47,25 +47,5 @@ int sp_pprof_request(const struct sp_label *labels, size_t n, const char *id,
 out:
 	free(pairs);
 	free(pair);
-	return err;
-}
-
-int sp_pprof_request_profile(const struct sp_bytes *request, struct sp_bytes *out)
-{
-	Spanprof__Push__PushRequest *r =
-		spanprof__push__push_request__unpack(NULL, request->len, request->data);
-	ProtobufCBinaryData *raw = NULL;
-	int err = -EINVAL;
-
-	*out = (struct sp_bytes){NULL, 0};
-	if (r != NULL && r->n_series == 1 && r->series[0]->n_samples == 1)
-		raw = &r->series[0]->samples[0]->raw_profile;
-	if (raw != NULL && raw->len != 0) {
-		*out = (struct sp_bytes){raw->data, raw->len};
-		*raw = (ProtobufCBinaryData){0, NULL};
-		err = 0;
-	}
-	if (r != NULL)
-		spanprof__push__push_request__free_unpacked(r, NULL);
 	return err;
 }

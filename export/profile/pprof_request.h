@@ -16,7 +16,4 @@ struct sp_label {
 int sp_pprof_request(const struct sp_label *labels, size_t n, const char *id,
 		     const struct sp_bytes *profile, struct sp_bytes *out);
 
-/* The profile out of one of these. 0, -ENOMEM or -EINVAL. */
-int sp_pprof_request_profile(const struct sp_bytes *request, struct sp_bytes *out);
-
 #endif

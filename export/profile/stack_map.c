@@ -202,6 +202,16 @@ void sp_stack_map_clear(struct sp_stack_map *m)
 	(void)intern_entry(m, SP_STACK_OTHER, &none, &loss);
 }
 
+size_t sp_stack_map_seal(struct sp_stack_map *m)
+{
+	if (m == NULL)
+		return 0;
+	sp_hash_index_fini(&m->by_stack);
+	sp_hash_index_fini(&m->by_entry);
+	return sizeof(*m) + m->stack_cap * sizeof(*m->stack) + m->entry_cap * sizeof(*m->entry) +
+	       m->word_cap * sizeof(*m->pc);
+}
+
 void sp_stack_loss_count(const struct sp_core_ops *ops, unsigned loss)
 {
 	if ((loss & SP_STACK_LOST) != 0)
@@ -262,6 +272,16 @@ void sp_stack_map_stack(const struct sp_stack_map *m, uint32_t stack, struct sp_
 	out->flags = k->flags;
 	out->unsampled = k->unsampled;
 	out->wait = k->wait;
+}
+
+uint32_t sp_stack_map_stacks(const struct sp_stack_map *m)
+{
+	return m->stacks;
+}
+
+uint64_t *sp_stack_map_pcs(struct sp_stack_map *m, uint32_t stack)
+{
+	return m->pc + m->stack[stack].first;
 }
 
 uint32_t sp_stack_map_room(const struct sp_stack_map *m)

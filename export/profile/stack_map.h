@@ -95,6 +95,10 @@ uint32_t sp_stack_map_entries(const struct sp_stack_map *m);
 const struct sp_stack_entry *sp_stack_map_entry(const struct sp_stack_map *m, uint32_t i);
 void sp_stack_map_stack(const struct sp_stack_map *m, uint32_t stack, struct sp_stack *out);
 
+/* Stacks, "(other)" included; and the program counters of one, for who owns the map and puts nothing any more. */
+uint32_t sp_stack_map_stacks(const struct sp_stack_map *m);
+uint64_t *sp_stack_map_pcs(struct sp_stack_map *m, uint32_t stack);
+
 /* How many more samples fit, whatever they are. */
 uint32_t sp_stack_map_room(const struct sp_stack_map *m);
 
@@ -105,5 +109,8 @@ bool sp_stack_map_is_crowded(const struct sp_stack_map *m);
 uint64_t sp_stack_map_samples(const struct sp_stack_map *m);
 
 void sp_stack_map_clear(struct sp_stack_map *m);
+
+/* Nothing is put any more: what was needed for that goes. The memory that is left; 0 for NULL. */
+size_t sp_stack_map_seal(struct sp_stack_map *m);
 
 #endif

@@ -36,14 +36,16 @@ bool sp_backlog_full(const struct sp_backlog *q)
 }
 
 void sp_backlog_put(struct sp_backlog *q, struct sp_origin *origin,
-		    const struct sp_message *message, uint64_t samples, uint64_t born_ns)
+		    const struct sp_message *message, uint64_t born_ns)
 {
 	struct sp_queued_profile *b = &q->profile[q->n++];
 
 	memset(b, 0, sizeof(*b));
 	b->origin = origin;
 	origin->queued++;
-	b->piece[b->pieces++] = (struct sp_piece){*message, samples};
+	b->message = *message;
+	b->end = message->end;
+	b->samples = message->samples;
 	b->born_ns = born_ns;
 }
 
@@ -90,18 +92,16 @@ void sp_backlog_end(struct sp_backlog *q, struct sp_queued_profile *b)
 	q->under_way--;
 }
 
-struct sp_piece *sp_backlog_piece(struct sp_queued_profile *b)
+void sp_backlog_replace(struct sp_queued_profile *b, const struct sp_message *message)
 {
-	return &b->piece[b->pieces - 1];
+	sp_message_fini(&b->message);
+	b->message = *message;
+	b->tries = 0;
 }
 
 void sp_backlog_drop(struct sp_backlog *q, struct sp_queued_profile *b)
 {
-	sp_message_fini(&sp_backlog_piece(b)->message);
-	b->pieces--;
-	b->tries = 0;
-	if (b->pieces != 0)
-		return;
+	sp_message_fini(&b->message);
 	b->origin->queued--;
 	q->n--;
 	memmove(b, b + 1, (size_t)(&q->profile[q->n] - b) * sizeof(*b));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles that wait to be sent, oldest first, and the pieces of those that were too large. One of each
- * process may be under way: its memory is in use then, and nothing takes it out.
+ * Profiles that wait to be sent, oldest first. One that was too large is encoded again part by part, and all of
+ * it has one place. One of each process may be under way: its memory is in use then, and nothing takes it out.
  */
 #ifndef SP_BACKLOG_H
 #define SP_BACKLOG_H
@@ -12,23 +12,19 @@
 #include "export/push/origin.h"
 #include "export/push/request.h"
 
-/* A profile has 16,000 records at most: 14 halvings leave one, and what is left of each. */
-#define SP_BACKLOG_PIECES 16U
-
-struct sp_piece {
-	struct sp_message message;
-	uint64_t samples;
-};
-
-/* A profile, or what is left of it once it was halved: the last piece is sent next. */
 struct sp_queued_profile {
 	struct sp_origin *origin;
-	struct sp_piece piece[SP_BACKLOG_PIECES];
-	uint32_t pieces;
-	uint64_t born_ns; /* the begin of the profile; may be before the machine's, and wrap */
-	uint32_t tries;   /* of the last piece */
-	uint32_t limited; /* how often the server had no room for it */
-	bool under_way;   /* the last piece is, in that slot of the transport's */
+	struct sp_message message; /* that is sent next: all of it, or a part */
+	uint32_t end;       /* of its records; those behind the message's are not encoded yet */
+	uint64_t samples;   /* of the message, and of what is not encoded yet */
+	uint32_t most;      /* records of its next part; 0 = as many as of any profile */
+	bool was_too_large; /* so said the server, and nothing of it has passed since */
+	uint32_t refusals;  /* for that, since something of it has passed */
+	int status;         /* why it is sent in parts */
+	uint64_t born_ns;   /* the begin of the profile; may be before the machine's, and wrap */
+	uint32_t tries;     /* of the message */
+	uint32_t limited;   /* how often the server had no room for it */
+	bool under_way;     /* the message is, in that slot of the transport's */
 	unsigned slot;
 	uint64_t era; /* backoff.h's, when it was begun */
 	uint64_t begun_ns;
@@ -50,7 +46,7 @@ void sp_backlog_fini(struct sp_backlog *q);
 bool sp_backlog_full(const struct sp_backlog *q);
 /* It must not be full. Takes over the message. */
 void sp_backlog_put(struct sp_backlog *q, struct sp_origin *origin,
-		    const struct sp_message *message, uint64_t samples, uint64_t born_ns);
+		    const struct sp_message *message, uint64_t born_ns);
 
 /* Pointers are valid until the next put or drop; NULL = there is none. */
 /* Of those that are not under way. */
@@ -60,13 +56,13 @@ struct sp_queued_profile *sp_backlog_next(const struct sp_backlog *q);
 /* The one that is under way in that slot. */
 struct sp_queued_profile *sp_backlog_in(const struct sp_backlog *q, unsigned slot);
 
-/* Its last piece is sent from now on, in a slot that is free; or no more. */
+/* It is sent from now on, in a slot that is free; or no more. */
 void sp_backlog_begin(struct sp_backlog *q, struct sp_queued_profile *b);
 void sp_backlog_end(struct sp_backlog *q, struct sp_queued_profile *b);
 
-/* What is sent next of it. */
-struct sp_piece *sp_backlog_piece(struct sp_queued_profile *b);
-/* Done with that; with the last one the profile is gone, and those behind it move up. */
+/* That message instead of the one that it has. */
+void sp_backlog_replace(struct sp_queued_profile *b, const struct sp_message *message);
+/* The profile is gone, and those behind it move up. */
 void sp_backlog_drop(struct sp_backlog *q, struct sp_queued_profile *b);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The outbox. Retries what may pass later (reply.c) with full-jitter backoff; halves what is too large;
+ * The outbox. Retries what may pass later (reply.c) with full-jitter backoff; sends what is too large in parts;
  * gives up on what is refused, too old for the server, tried too often, or sent and never answered;
  * counts every loss.
  */
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/profile/encode.h"
 #include "export/push/backlog.h"
 #include "export/push/backoff.h"
 #include "export/util/log.h"
@@ -19,12 +20,11 @@
 #define SP_PUSH_ROUND 32U   /* requests, then the caller has its turn */
 #define SP_PUSH_POLL_MS 10U /* as often a transfer is looked at */
 /*
- * A profile that is halved costs as many refusals as there are pieces in the end, and a server that
- * takes none of them would cost twice as many requests as there are records. So each halving takes
- * one, each piece that passed gives two, and each new profile what it takes to come down to one record.
+ * A profile of as many records as may be takes fourteen refusals to come down to one. A server that does not
+ * even take that one may take the others, so this is tried twice.
  */
-#define SP_PUSH_HALVINGS 64U
-#define SP_PUSH_HALVINGS_PROFILE 16U
+#define SP_PUSH_REFUSALS 32U
+#define SP_PUSH_LEARNT_NS (UINT64_C(3600) * SP_NS_PER_S)
 /* At the end of the process there is no later: so many refusals for lack of room on top of one each. */
 #define SP_PUSH_FLUSH_LIMITED 32U
 /* A flush waits for that part of its time at most from one failure to the next try, but never less than: */
@@ -36,7 +36,9 @@ struct sp_push {
 	struct sp_push_env env;
 	struct sp_push_limits limits;
 	struct sp_backlog backlog;
-	uint32_t halvings; /* that may still be done */
+	uint32_t most; /* records of a profile */
+	int learnt_status;
+	uint64_t learnt_ns; /* when that was learnt from the server; 0 = it was not */
 	struct sp_backoff backoff;
 	bool flushing; /* there is little time */
 	bool released; /* there is one after all */
@@ -49,37 +51,82 @@ static uint64_t now(const struct sp_push *p)
 	return p->env.now_ns(p->env.now_arg);
 }
 
-static void allow_halvings(struct sp_push *p, uint32_t n)
+/* As many as a server takes by default, or, for an hour, as it took after it had found a profile too large. */
+static uint32_t most_records(struct sp_push *p)
 {
-	p->halvings = p->halvings + n < SP_PUSH_HALVINGS ? p->halvings + n : SP_PUSH_HALVINGS;
+	if (p->learnt_ns != 0 && now(p) - p->learnt_ns > SP_PUSH_LEARNT_NS) {
+		p->most = SP_ENCODE_SAMPLES;
+		p->learnt_ns = 0;
+	}
+	return p->most;
 }
 
-static bool is_of_waits(struct sp_queued_profile *b)
+static bool is_of_waits(const struct sp_queued_profile *b)
 {
-	return sp_backlog_piece(b)->message.type != SP_PROFILE_CPU;
+	return b->message.type != SP_PROFILE_CPU;
 }
 
-static void lose_piece(struct sp_push *p, struct sp_queued_profile *b, enum sp_loss_cause cause,
-		       int status)
+/* The last part takes all that is left, so that no sample is counted twice or not at all. */
+static uint64_t samples_of_message(const struct sp_queued_profile *b)
+{
+	return b->message.end < b->end && b->message.samples < b->samples ? b->message.samples
+									  : b->samples;
+}
+
+/* Of b, which stays. */
+static void count_loss(struct sp_push *p, struct sp_queued_profile *b, uint64_t samples,
+		       enum sp_loss_cause cause, int status)
 {
 	const struct sp_loss loss = {
 		.cause = cause,
 		.status = status,
 		.profiles = 1,
-		.samples = is_of_waits(b) ? 0 : sp_backlog_piece(b)->samples,
-		.waits = is_of_waits(b) ? sp_backlog_piece(b)->samples : 0,
+		.samples = is_of_waits(b) ? 0 : samples,
+		.waits = is_of_waits(b) ? samples : 0,
 		/* Of the others it is not the answer that says why. */
-		.words = status != 0 ? p->news.last_error : NULL,
+		.words = status != 0 && status == p->news.last_status ? p->news.last_error : NULL,
 	};
 
 	sp_losses_add(&b->origin->losses, b->origin->ops, &loss);
+}
+
+/* All that is left of it. */
+static void lose_profile(struct sp_push *p, struct sp_queued_profile *b, enum sp_loss_cause cause,
+			 int status)
+{
+	count_loss(p, b, b->samples, cause, status);
 	sp_backlog_drop(&p->backlog, b);
 }
 
-static void lose_profile(struct sp_push *p, struct sp_queued_profile *b, enum sp_loss_cause cause)
+/* Its next message has at most so many records from there on. False: that cannot be, and nothing has changed. */
+static bool encode(struct sp_push *p, struct sp_queued_profile *b, uint32_t first, uint32_t most)
 {
-	for (uint32_t left = b->pieces; left != 0; left--)
-		lose_piece(p, b, cause, 0);
+	const struct sp_part part = {first, b->end, most};
+	struct sp_message message;
+
+	if (p->env.encode == NULL ||
+	    p->env.encode(p->env.encode_arg, b->origin, &b->message, &part, &message) != 0)
+		return false;
+	sp_backlog_replace(b, &message);
+	b->most = most;
+	return true;
+}
+
+/* Done with its message, whose samples are counted. What it was encoded from may be gone meanwhile. */
+static void go_on_with(struct sp_push *p, struct sp_queued_profile *b)
+{
+	b->samples -= samples_of_message(b);
+	if (b->message.end >= b->end)
+		sp_backlog_drop(&p->backlog, b);
+	else if (!encode(p, b, b->message.end, b->most))
+		lose_profile(p, b, SP_LOSS_REFUSED, b->status);
+}
+
+static void lose_message(struct sp_push *p, struct sp_queued_profile *b, enum sp_loss_cause cause,
+			 int status)
+{
+	count_loss(p, b, samples_of_message(b), cause, status);
+	go_on_with(p, b);
 }
 
 struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_env *env,
@@ -92,6 +139,7 @@ struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_
 	p->ops = ops;
 	p->env = *env;
 	p->limits = *limits;
+	p->most = SP_ENCODE_SAMPLES;
 	if (sp_backlog_limit(&p->backlog, limits->capacity) != 0) {
 		free(p);
 		return NULL;
@@ -118,12 +166,11 @@ void sp_push_serve(struct sp_push *p, const struct sp_core_ops *ops, uint32_t li
 }
 
 void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_message *message,
-		 uint64_t samples, uint64_t born_ns)
+		 uint64_t born_ns)
 {
 	while (sp_backlog_full(&p->backlog))
-		lose_profile(p, sp_backlog_oldest(&p->backlog), SP_LOSS_QUEUE_FULL);
-	sp_backlog_put(&p->backlog, origin, message, samples, born_ns);
-	allow_halvings(p, SP_PUSH_HALVINGS_PROFILE);
+		lose_profile(p, sp_backlog_oldest(&p->backlog), SP_LOSS_QUEUE_FULL, 0);
+	sp_backlog_put(&p->backlog, origin, message, born_ns);
 }
 
 /*
@@ -153,35 +200,48 @@ static void retry_later(struct sp_push *p, const struct sp_reply *r)
 			p->env.random(p->env.random_arg));
 }
 
-/* Its halves take the place of the current piece, the first one on top. False: it stays. */
+static uint32_t records_of(const struct sp_message *m)
+{
+	return m->end - m->first;
+}
+
+/* Half of what its message is. False: it is a single record, or cannot be encoded again. */
 static bool halve(struct sp_push *p, struct sp_queued_profile *b)
 {
-	struct sp_piece *whole = sp_backlog_piece(b);
-	struct sp_half half[2];
+	return records_of(&b->message) > 1 &&
+	       encode(p, b, b->message.first, records_of(&b->message) / 2);
+}
 
-	if (p->halvings == 0 || b->pieces == SP_BACKLOG_PIECES || p->env.halve == NULL ||
-	    p->env.halve(p->env.halve_arg, b->origin, &whole->message, half) != 0)
-		return false;
-	p->halvings--;
-	sp_message_fini(&whole->message);
-	/* By subtraction, so that no sample is counted twice or not at all. */
-	if (half[0].samples > whole->samples)
-		half[0].samples = whole->samples;
-	half[1].samples = whole->samples - half[0].samples;
-	*whole = (struct sp_piece){half[1].message, half[1].samples};
-	b->piece[b->pieces++] = (struct sp_piece){half[0].message, half[0].samples};
-	b->tries = 0;
-	return true;
+/*
+ * Where a single record is too large, it is no matter of how many there are, and the others may pass together.
+ * A server that takes nothing of a profile at all is not asked for each record of it.
+ */
+static void too_large(struct sp_push *p, struct sp_queued_profile *b, int status)
+{
+	bool is_single = records_of(&b->message) <= 1;
+
+	b->was_too_large = true;
+	b->status = status;
+	if (++b->refusals < SP_PUSH_REFUSALS && halve(p, b))
+		return;
+	if (b->refusals >= SP_PUSH_REFUSALS || !is_single) {
+		lose_profile(p, b, SP_LOSS_REFUSED, status);
+		return;
+	}
+	b->most = most_records(p);
+	b->was_too_large = false;
+	lose_message(p, b, SP_LOSS_REFUSED, status);
 }
 
 /*
  * The server has no room now. What is larger than its budget would be told so for ever, and what is
  * not may be: so it lets all others go first, and is halved when it comes back in vain. As long as the
- * server answers so, there is but one request in each time of waiting, however many pieces there are.
+ * server answers so, there is but one request in each time of waiting, however many parts there are.
  */
 static void limited(struct sp_push *p, struct sp_queued_profile *b)
 {
 	b->limited++;
+	b->status = p->reply.status;
 	if (p->flushing || b->limited % 2 == 0)
 		(void)halve(p, b);
 }
@@ -192,20 +252,20 @@ static enum outcome failed(struct sp_push *p, struct sp_queued_profile *b, const
 {
 	if (sp_reply_unknown(r)) {
 		retry_later(p, r);
-		lose_piece(p, b, SP_LOSS_UNKNOWN, 0);
+		lose_message(p, b, SP_LOSS_UNKNOWN, 0);
 		return STOPPED;
 	}
 	if (sp_reply_too_large(r)) {
-		if (!halve(p, b))
-			lose_piece(p, b, SP_LOSS_REFUSED, r->status);
+		too_large(p, b, r->status);
 		return WENT_ON;
 	}
 	if (!sp_reply_again(r)) {
-		lose_piece(p, b, SP_LOSS_REFUSED, r->status);
+		lose_message(p, b, SP_LOSS_REFUSED, r->status);
 		return WENT_ON;
 	}
 	if (p->limits.max_tries != 0 && b->tries >= p->limits.max_tries) {
-		lose_piece(p, b, r->status != 0 ? SP_LOSS_GIVEN_UP : SP_LOSS_UNANSWERED, r->status);
+		lose_message(p, b, r->status != 0 ? SP_LOSS_GIVEN_UP : SP_LOSS_UNANSWERED,
+			     r->status);
 		return STOPPED;
 	}
 	retry_later(p, r);
@@ -223,16 +283,19 @@ static void begin(struct sp_push *p)
 	       (b = sp_backlog_next(&p->backlog)) != NULL) {
 		/* What names secrets and certificates was said by a process that had as many rights as we. */
 		if (!b->origin->ops->may_open(b->origin->ops->arg)) {
-			lose_profile(p, b, SP_LOSS_UNSENT);
+			lose_profile(p, b, SP_LOSS_UNSENT, 0);
 			continue;
 		}
+		/* Others of its size were too large meanwhile: no need to be told so again. */
+		if (records_of(&b->message) > most_records(p) &&
+		    encode(p, b, b->message.first, p->most))
+			b->status = p->learnt_status;
 		if (b->tries != 0)
 			b->origin->ops->counter_add(b->origin->ops->arg, SP_COUNT_PUSH_RETRIED, 1);
 		b->era = p->backoff.era;
 		b->begun_ns = now(p);
 		sp_backlog_begin(&p->backlog, b);
-		p->env.start(p->env.transport_arg, b->slot, &sp_backlog_piece(b)->message,
-			     p->limits.timeout_ms);
+		p->env.start(p->env.transport_arg, b->slot, &b->message, p->limits.timeout_ms);
 	}
 }
 
@@ -250,18 +313,27 @@ static enum outcome ended(struct sp_push *p, unsigned slot)
 	sp_push_news_take(&p->news, p->ops, &p->reply);
 	sp_push_news_tell(p->ops, &p->reply,
 			  &(struct sp_push_try){.pid = ops->pid,
-						.type = sp_backlog_piece(b)->message.type,
-						.bytes = sp_backlog_piece(b)->message.body.len,
-						.samples = sp_backlog_piece(b)->samples,
+						.type = b->message.type,
+						.bytes = b->message.body.len,
+						.samples = samples_of_message(b),
 						.ns = now(p) - b->begun_ns});
 	sp_backoff_note(&p->backoff, b->era, sp_reply_good(&p->reply));
 	if (!sp_reply_good(&p->reply))
 		return failed(p, b, &p->reply);
 	ops->counter_add(ops->arg, SP_COUNT_UPLOADS, 1);
 	ops->counter_add(ops->arg, is_of_waits(b) ? SP_COUNT_WAITS_SENT : SP_COUNT_SAMPLES_SENT,
-			 sp_backlog_piece(b)->samples);
-	allow_halvings(p, 2);
-	sp_backlog_drop(&p->backlog, b);
+			 samples_of_message(b));
+	if (b->was_too_large && b->most < most_records(p)) {
+		p->most = b->most;
+		p->learnt_status = b->status;
+		p->learnt_ns = now(p);
+	} else if (b->limited != 0 && b->most <= most_records(p) / 2) {
+		/* The server has room again, perhaps for more. */
+		b->most *= 2;
+	}
+	b->was_too_large = false;
+	b->refusals = 0;
+	go_on_with(p, b);
 	return WENT_ON;
 }
 
@@ -280,7 +352,7 @@ static void drop_old(struct sp_push *p)
 
 	while ((b = sp_backlog_oldest(&p->backlog)) != NULL &&
 	       now(p) - b->born_ns > SP_PUSH_MAX_AGE_NS)
-		lose_profile(p, b, SP_LOSS_TOO_OLD);
+		lose_profile(p, b, SP_LOSS_TOO_OLD, 0);
 }
 
 void sp_push_run(struct sp_push *p)
@@ -303,7 +375,7 @@ static void lose_waiting(struct sp_push *p)
 	struct sp_queued_profile *b;
 
 	while ((b = sp_backlog_oldest(&p->backlog)) != NULL)
-		lose_profile(p, b, SP_LOSS_UNSENT);
+		lose_profile(p, b, SP_LOSS_UNSENT, 0);
 }
 
 static void stop_all(struct sp_push *p)
@@ -351,8 +423,7 @@ static void tell_unfinished(struct sp_push *p)
 	uint64_t samples = 0;
 
 	for (uint32_t i = 0; i < p->backlog.n; i++)
-		for (uint32_t k = 0; k < p->backlog.profile[i].pieces; k++)
-			samples += p->backlog.profile[i].piece[k].samples;
+		samples += p->backlog.profile[i].samples;
 	if (p->backlog.n != 0)
 		sp_export_log(p->ops, SP_LOG_WARN,
 			      "the process ends before the server has taken the last %s (samples: "

@@ -20,10 +20,11 @@
 #include "export/push/reply.h"
 #include "export/push/request.h"
 
-/* Half of a message that was too large. */
-struct sp_half {
-	struct sp_message message;
-	uint64_t samples;
+/* Records first to end - 1 of an interval, of which a message has at most so many, from the first one on. */
+struct sp_part {
+	uint32_t first;
+	uint32_t end;
+	uint32_t most;
 };
 
 /* Everything time and the network could do to the queue, so that tests can stand in for them. */
@@ -40,11 +41,13 @@ struct sp_push_env {
 	 */
 	bool (*idle)(void *arg, uint32_t wait_ms);
 	void *idle_arg;
-	/* Both halves, or a negative errno: there is but one record in it, or no memory. The samples
-	 * of both are those of the whole. NULL = nothing can be halved. */
-	int (*halve)(void *arg, struct sp_origin *origin, const struct sp_message *whole,
-		     struct sp_half half[2]);
-	void *halve_arg;
+	/*
+	 * A message of a part of what that one was encoded from. 0, or a negative errno: that is gone, or there
+	 * is no memory. NULL = nothing can be encoded again.
+	 */
+	int (*encode)(void *arg, struct sp_origin *origin, const struct sp_message *of,
+		      const struct sp_part *part, struct sp_message *out);
+	void *encode_arg;
 	uint64_t (*now_ns)(void *arg); /* monotonic */
 	void *now_arg;
 	uint64_t (*random)(void *arg); /* uniform */
@@ -83,17 +86,18 @@ void sp_push_serve(struct sp_push *p, const struct sp_core_ops *ops, uint32_t li
  * began, by the env's clock, as the clock of message->from_ns may be set meanwhile.
  */
 void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_message *message,
-		 uint64_t samples, uint64_t born_ns);
+		 uint64_t born_ns);
 
 /*
- * Goes on with the transfers that are under way, and begins those that are due, the oldest first; what the server had no room for (429) comes after all others. A profile that is too large is halved.
+ * Goes on with the transfers that are under way, and begins those that are due, the oldest first; what the server had no room for (429)
+ * comes after all others. A profile that is too large is encoded again within half of what it was, part by part.
  * Never waits, and ends after some requests, so that the caller's other work is done.
  */
 void sp_push_run(struct sp_push *p);
 
 /*
  * Sends what is queued, whatever was due when, within ops->flush_left_ms(ops->arg). What is under way already
- * gets half of that if others wait. Those that the server has no room for are halved and tried a few times
+ * gets half of that if others wait. Those that the server has no room for are sent in smaller parts and tried a few times
  * more at once. After any other failure they are tried again as long as there is time; if the process waits
  * for this (is_awaited), only where the next try may soon succeed, as all others would but delay its end.
  * What was not sent is told of, and stays queued: who is not followed by a sp_push_run() for long enough ends with

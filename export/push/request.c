@@ -5,13 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/profile/encode.h"
 #include "export/profile/gzip.h"
 #include "export/profile/pprof_request.h"
 #include "export/push/ingest.h"
-
-/* Twice what a profile and its labels may be. */
-#define SP_REQUEST_MAX (2 * SP_ENCODE_BYTES)
 
 /* The profile stays plain inside the compressed request: compressing twice gains nothing. */
 static int make_push(const struct sp_request *r, const struct sp_bytes *profile,
@@ -56,20 +52,6 @@ void sp_message_fini(struct sp_message *m)
 {
 	free(m->body.data);
 	free(m->query);
+	sp_interval_release(m->interval);
 	memset(m, 0, sizeof(*m));
-}
-
-int sp_message_profile(enum sp_protocol protocol, const struct sp_message *m, struct sp_bytes *out)
-{
-	struct sp_bytes envelope;
-	int err;
-
-	if (protocol != SP_PROTOCOL_PUSH)
-		return sp_gzip_unpack(m->body.data, m->body.len, SP_REQUEST_MAX, out);
-	err = sp_gzip_unpack(m->body.data, m->body.len, SP_REQUEST_MAX, &envelope);
-	if (err != 0)
-		return err;
-	err = sp_pprof_request_profile(&envelope, out);
-	free(envelope.data);
-	return err;
 }

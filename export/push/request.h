@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "export/profile/interval.h"
 #include "export/profile/pprof.h"
 #include "export/push/series.h"
 #include "sampler/config/config.h"
@@ -14,6 +15,11 @@
 
 struct sp_message {
 	enum sp_profile_type type;
+	uint64_t samples; /* that the profile stands for */
+	/* What it was encoded from, held: records from first to end - 1. NULL = it cannot be encoded again. */
+	struct sp_interval *interval;
+	uint32_t first;
+	uint32_t end;
 	struct sp_bytes body;
 	char *query; /* behind the path, from '?' on; NULL = none */
 	/* Begin and end of the profile, the latter when the first message with it was made. */
@@ -31,12 +37,9 @@ struct sp_request {
 	uint32_t rate_hz;
 };
 
-/* 0 or -ENOMEM; then sp_message_fini() is not needed, but harmless. */
+/* Without an interval. 0 or -ENOMEM; then sp_message_fini() is not needed, but harmless. */
 int sp_request_make(const struct sp_request *r, const struct sp_bytes *profile,
 		    struct sp_message *out);
 void sp_message_fini(struct sp_message *m);
-
-/* The profile that a message carries. 0, -ENOMEM or -EINVAL. */
-int sp_message_profile(enum sp_protocol protocol, const struct sp_message *m, struct sp_bytes *out);
 
 #endif

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/profile/encode.h"
 #include "export/profile/gzip.h"
-#include "export/profile/pprof_split.h"
 #include "export/push/file_sink.h"
 #include "export/push/http.h"
 #include "export/push/push.h"
@@ -27,6 +27,7 @@ struct sp_upload {
 	const struct sp_core_ops *ops;
 	struct sp_http *http; /* NULL = no server */
 	struct sp_push *push;
+	struct sp_interval_store kept;
 	uint64_t random_state;
 };
 
@@ -62,66 +63,54 @@ static void label_refused(void *arg, const char *name, size_t len, const char *r
 	sp_export_log(origin->ops, SP_LOG_WARN, "label \"%s\" is left out: %s", clean, reason);
 }
 
-/* The profile of that message: its type and times are set. */
-static int make(struct sp_origin *origin, const struct sp_bytes *profile,
-		const struct sp_message *of, struct sp_message *out)
+/* The request that carries what was encoded of that range. */
+static int make(struct sp_origin *origin, const struct sp_encode_range *range,
+		const struct sp_encoded *encoded, int64_t until_ns, struct sp_message *out)
 {
 	const struct sp_config *c = origin->ops->config;
 	char id[64];
 	const struct sp_request request = {
 		.protocol = c->protocol,
 		.series = &origin->series,
-		.type = of->type,
+		.type = range->type,
 		.id = id,
-		.from_ns = of->from_ns,
-		.until_ns = of->until_ns,
+		.from_ns = range->interval->time_ns,
+		.until_ns = until_ns,
 		.rate_hz = c->sample_rate_hz,
 	};
+	int err;
 
 	(void)snprintf(id, sizeof(id), "%" PRIu32 "-%" PRId64 "-%" PRIu32, origin->ops->pid,
-		       of->from_ns, ++origin->requests);
-	return sp_request_make(&request, profile, out);
-}
-
-static int make_half(struct sp_origin *origin, const struct sp_bytes *profile, size_t from,
-		     size_t to, const struct sp_message *whole, struct sp_half *out)
-{
-	struct sp_pprof_count count;
-	struct sp_bytes part;
-	int err = sp_pprof_part(profile, from, to, &part);
-
-	if (err == 0)
-		err = sp_pprof_count(&part, &count);
-	if (err == 0) {
-		out->samples = count.samples;
-		err = make(origin, &part, whole, &out->message);
-	}
-	free(part.data);
-	return err;
-}
-
-static int halve(void *arg, struct sp_origin *origin, const struct sp_message *whole,
-		 struct sp_half half[2])
-{
-	struct sp_pprof_count count;
-	struct sp_bytes profile;
-	int err = sp_message_profile(origin->ops->config->protocol, whole, &profile);
-
-	(void)arg;
+		       request.from_ns, ++origin->requests);
+	err = sp_request_make(&request, &encoded->bytes, out);
 	if (err != 0)
 		return err;
-	err = sp_pprof_count(&profile, &count);
-	if (err == 0 && count.records < 2)
-		err = -ERANGE;
+	out->samples = encoded->samples;
+	out->first = range->from;
+	out->end = encoded->end;
+	return 0;
+}
+
+static void hold(struct sp_message *m, struct sp_interval *interval)
+{
+	m->interval = interval;
+	sp_interval_hold(interval);
+}
+
+static int encode_again(void *arg, struct sp_origin *origin, const struct sp_message *of,
+			const struct sp_part *part, struct sp_message *out)
+{
+	const struct sp_pprof_limits limits = {part->most, SP_ENCODE_BYTES};
+	const struct sp_encode_range range = {of->interval, of->type, part->first, part->end};
+	struct sp_encoded encoded;
+	int err = sp_encode(&range, &limits, &encoded);
+
+	(void)arg;
 	if (err == 0)
-		err = make_half(origin, &profile, 0, count.records / 2, whole, &half[0]);
-	if (err == 0) {
-		err = make_half(origin, &profile, count.records / 2, count.records, whole,
-				&half[1]);
-		if (err != 0)
-			sp_message_fini(&half[0].message);
-	}
-	free(profile.data);
+		err = make(origin, &range, &encoded, of->until_ns, out);
+	if (err == 0)
+		hold(out, of->interval);
+	free(encoded.bytes.data);
 	return err;
 }
 
@@ -142,7 +131,7 @@ static int open_server(struct sp_upload *u, sp_upload_idle idle, void *arg)
 		.stop = sp_http_stop,
 		.idle = idle,
 		.idle_arg = arg,
-		.halve = halve,
+		.encode = encode_again,
 		.now_ns = now_ns,
 		.random = next_random,
 		.random_arg = u,
@@ -222,41 +211,41 @@ void sp_upload_forget(struct sp_origin *origin)
 	sp_series_fini(&origin->series);
 }
 
-static int queue(struct sp_upload *u, struct sp_origin *origin,
-		 const struct sp_upload_profile *profile)
-{
-	const struct sp_message of = {
-		.type = profile->type,
-		.from_ns = profile->time_ns,
-		/* Not by the clock of time_ns, which may have been set meanwhile. */
-		.until_ns = profile->time_ns + (int64_t)(sp_clock_mono_ns() - profile->begun_ns),
-	};
-	struct sp_message message;
-	int err = make(origin, profile->bytes, &of, &message);
-
-	if (err == 0)
-		sp_push_put(u->push, origin, &message, profile->samples, profile->begun_ns);
-	return err;
-}
-
-static void count_unsent(const struct sp_core_ops *ops, const struct sp_upload_profile *profile)
+static void count_unsent(const struct sp_core_ops *ops, enum sp_profile_type type, uint64_t samples)
 {
 	ops->counter_add(ops->arg,
-			 profile->type == SP_PROFILE_CPU ? SP_COUNT_SAMPLES_UNSENT
-							 : SP_COUNT_WAITS_UNSENT,
-			 profile->samples);
+			 type == SP_PROFILE_CPU ? SP_COUNT_SAMPLES_UNSENT : SP_COUNT_WAITS_UNSENT,
+			 samples);
+}
+
+static void queue(struct sp_upload *u, struct sp_origin *origin,
+		  const struct sp_encode_range *range, struct sp_interval *interval,
+		  const struct sp_encoded *encoded)
+{
+	/* Not by the clock of time_ns, which may have been set meanwhile. */
+	int64_t until_ns = interval->time_ns + (int64_t)(sp_clock_mono_ns() - interval->begun_ns);
+	struct sp_message message;
+
+	if (make(origin, range, encoded, until_ns, &message) != 0) {
+		origin->ops->counter_add(origin->ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+		count_unsent(origin->ops, range->type, encoded->samples);
+		return;
+	}
+	hold(&message, interval);
+	sp_push_put(u->push, origin, &message, interval->begun_ns);
 }
 
 /* -ENOMEM: it was not tried. */
-static int write_file(struct sp_origin *origin, const struct sp_upload_profile *profile)
+static int write_file(struct sp_origin *origin, const struct sp_encode_range *range,
+		      const struct sp_encoded *encoded)
 {
 	const struct sp_file_sink_item item = {
-		.suffix = sp_profile_type_names(profile->type)->suffix,
-		.time_ns = profile->time_ns,
-		.samples = profile->samples,
+		.suffix = sp_profile_type_names(range->type)->suffix,
+		.time_ns = range->interval->time_ns,
+		.samples = encoded->samples,
 	};
 	struct sp_bytes packed;
-	int err = sp_gzip_pack(profile->bytes, &packed);
+	int err = sp_gzip_pack(&encoded->bytes, &packed);
 
 	if (err != 0) {
 		origin->ops->counter_add(origin->ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
@@ -269,46 +258,83 @@ static int write_file(struct sp_origin *origin, const struct sp_upload_profile *
 }
 
 /* Where there is no server, what is in the folder was sent. */
-static void count_file(struct sp_origin *origin, const struct sp_upload_profile *profile, int err)
+static void count_file(struct sp_origin *origin, enum sp_profile_type type, uint64_t samples,
+		       int err)
 {
 	const struct sp_core_ops *ops = origin->ops;
-	bool is_of_waits = profile->type != SP_PROFILE_CPU;
+	bool is_of_waits = type != SP_PROFILE_CPU;
 	const struct sp_loss loss = {
 		.cause = SP_LOSS_UNWRITTEN,
 		.profiles = 1,
-		.samples = is_of_waits ? 0 : profile->samples,
-		.waits = is_of_waits ? profile->samples : 0,
+		.samples = is_of_waits ? 0 : samples,
+		.waits = is_of_waits ? samples : 0,
 	};
 
 	if (err == 0)
 		ops->counter_add(ops->arg,
 				 is_of_waits ? SP_COUNT_WAITS_SENT : SP_COUNT_SAMPLES_SENT,
-				 profile->samples);
+				 samples);
 	else if (err == -ENOMEM)
-		count_unsent(ops, profile);
+		count_unsent(ops, type, samples);
 	else
 		sp_losses_add(&origin->losses, ops, &loss);
 }
 
-void sp_upload_put(struct sp_upload *u, struct sp_origin *origin,
-		   const struct sp_upload_profile *profile)
+static void put_profile(struct sp_upload *u, struct sp_origin *origin,
+			const struct sp_encode_range *range, struct sp_interval *interval,
+			const struct sp_encoded *encoded)
 {
 	const struct sp_core_ops *ops = origin->ops;
 
+	ops->counter_add(ops->arg, SP_COUNT_STACKS_OTHER, encoded->others);
 	if (!ops->may_open(ops->arg)) {
-		count_unsent(ops, profile);
+		count_unsent(ops, range->type, encoded->samples);
 		return;
 	}
 	if (origin->files != NULL) {
-		int err = write_file(origin, profile);
+		int err = write_file(origin, range, encoded);
 
 		if (u->push == NULL)
-			count_file(origin, profile, err);
+			count_file(origin, range->type, encoded->samples, err);
 	}
-	if (u->push != NULL && queue(u, origin, profile) != 0) {
-		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
-		count_unsent(ops, profile);
-	}
+	if (u->push != NULL)
+		queue(u, origin, range, interval, encoded);
+}
+
+/* Without memory for a profile all that is left is lost, so that nothing is counted twice. */
+static void put_type(struct sp_upload *u, struct sp_origin *origin, struct sp_interval *interval,
+		     enum sp_profile_type type)
+{
+	const struct sp_core_ops *ops = origin->ops;
+	const struct sp_pprof_limits limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES};
+	struct sp_encode_range range = sp_encode_all(interval, type);
+	struct sp_encoded encoded;
+	int err;
+
+	do {
+		err = sp_encode(&range, &limits, &encoded);
+		if (err == 0)
+			put_profile(u, origin, &range, interval, &encoded);
+		free(encoded.bytes.data);
+		if (err == 0)
+			range.from = encoded.end;
+	} while (err == 0 && range.from < range.end);
+	if (err == 0 || err == -ENOENT)
+		return;
+	ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+	count_unsent(ops, type, sp_encode_samples(&range));
+}
+
+void sp_upload_put(struct sp_upload *u, struct sp_origin *origin, struct sp_interval *interval)
+{
+	const struct sp_config *c = origin->ops->config;
+
+	sp_interval_keep(interval, &u->kept);
+	put_type(u, origin, interval, SP_PROFILE_CPU);
+	if (c->wall)
+		put_type(u, origin, interval, SP_PROFILE_WALL);
+	if (c->off_cpu)
+		put_type(u, origin, interval, SP_PROFILE_OFF_CPU);
 }
 
 void sp_upload_run(struct sp_upload *u)

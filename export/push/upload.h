@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "export/export.h"
-#include "export/profile/pprof.h"
+#include "export/profile/interval.h"
 #include "export/push/origin.h"
 #include "export/push/push.h"
 
@@ -32,17 +32,11 @@ void sp_upload_serve(struct sp_upload *u, const struct sp_core_ops *ops, uint32_
 int sp_upload_know(struct sp_upload *u, struct sp_origin *origin, const struct sp_core_ops *ops);
 void sp_upload_forget(struct sp_origin *origin);
 
-struct sp_upload_profile {
-	const struct sp_bytes *bytes;
-	enum sp_profile_type type;
-	int64_t time_ns;   /* its begin, since the epoch */
-	uint64_t begun_ns; /* the same by the monotonic clock */
-	uint64_t samples;  /* that it stands for: of CPU time in one of CPU time, else waits */
-};
-
-/* Packs and queues or writes one profile. Copies what it needs. */
-void sp_upload_put(struct sp_upload *u, struct sp_origin *origin,
-		   const struct sp_upload_profile *profile);
+/*
+ * Packs and queues or writes the profiles of an interval that are wanted. What was taken and gets into none of
+ * them is counted. Holds the interval as long as something of it may have to be sent again.
+ */
+void sp_upload_put(struct sp_upload *u, struct sp_origin *origin, struct sp_interval *interval);
 
 void sp_upload_run(struct sp_upload *u); /* goes on with sending what is due; never waits */
 /* The last chance, within the flush's time; as sp_push_flush(). */

@@ -70,6 +70,6 @@ try nothing_fits
 expect "$WORK/nothing_fits.json" \
 	"$TAKEN == d['loss']['samples_in_lost_batches'] and d['push']['last_success_unix_ms'] is None"
 expect "$WORK/nothing_fits.json" "d['loss']['batches_rejected_by_server'] > 0"
-grep -Eq '^spanprof\[[0-9]+\]: [0-9]+ profiles lost: the server refused them \(400\), [0-9]+ samples' \
+grep -Eq '^spanprof\[[0-9]+\]: [0-9]+ profiles? lost: the server refused (it|them) \(400\), [0-9]+ samples' \
 	"$WORK/nothing_fits.err" || fail "it was not told: $(<"$WORK/nothing_fits.err")"
 (($(grep -c 'spanprof\[' "$WORK/nothing_fits.err") <= 8)) || fail "it was told too often"

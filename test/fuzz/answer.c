@@ -140,9 +140,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	push = sp_push_new(&core.ops, &env, &limits);
 	FUZZ_CHECK(push != NULL);
 	for (unsigned i = 0; i < profiles; i++)
-		sp_push_put(push, &origin,
-			    &(struct sp_message){.body = {(uint8_t *)strdup("body"), 4}}, 1,
-			    fuzz.now_ns);
+		sp_push_put(
+			push, &origin,
+			&(struct sp_message){.body = {(uint8_t *)strdup("body"), 4}, .samples = 1},
+			fuzz.now_ns);
 	for (unsigned i = 0; i < 4 && sp_push_queued(push) != 0; i++) {
 		fuzz.now_ns += (uint64_t)10 * 60 * 1000000000;
 		sp_push_run(push);

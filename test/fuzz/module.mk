@@ -29,6 +29,7 @@ FUZZ_HTTP := $(call fuzz_objects,,export/push/http.c export/push/libcurl.c \
 	export/push/http_request.c export/push/http_answer.c export/push/backlog.c export/push/backoff.c \
 	export/push/push.c export/push/push_news.c export/push/reply.c export/util/losses.c export/push/request.c \
 	export/push/ingest.c export/profile/pprof_request.c export/profile/gzip.c export/util/grow.c \
+	export/profile/interval.c export/profile/stack_map.c export/util/strtab.c export/util/hash_index.c \
 	export/push/address.c export/push/credentials.c export/push/secret.c export/push/tls_files.c \
 	export/util/user_file.c export/push/headers_json.c export/util/clock.c \
 	export/util/redact.c export/util/log.c export/util/text_out.c test/unit/export/core_double.c) $(FUZZ_DIR)/gen/push.pb-c.o
@@ -42,7 +43,6 @@ $(FUZZ_DIR)/headers: $(call fuzz_objects,,export/push/headers_json.c)
 $(FUZZ_DIR)/elf: $(FUZZ_ELF)
 $(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/ehframe_sig.c)
 $(FUZZ_DIR)/pprof: $(FUZZ_REPORT)
-$(FUZZ_DIR)/split: $(call fuzz_objects,,export/profile/pprof_split.c export/profile/pprof_wire.c)
 $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
 $(FUZZ_DIR)/address: $(call fuzz_objects,,export/push/address.c export/push/libcurl.c export/util/redact.c)
 $(FUZZ_DIR)/loaded: $(call fuzz_objects,,export/util/grow.c export/util/sorted.c export/util/hash_index.c \

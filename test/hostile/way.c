@@ -149,18 +149,12 @@ static void post(struct way *w, const struct sp_message *m, const char *what)
 	json_decref(in.query);
 }
 
-struct sending {
-	struct way *w;
-	const struct sp_series *series;
-	const char *what;
-};
-
-static void send_profile(void *arg, const struct sp_bytes *profile, uint64_t samples)
+static void send_profile(struct way *w, const struct sp_series *series,
+			 const struct sp_encoded *encoded, const char *what)
 {
-	const struct sending *s = arg;
 	const struct sp_request request = {
-		.protocol = s->w->config.protocol,
-		.series = s->series,
+		.protocol = w->config.protocol,
+		.series = series,
 		.id = "an-id",
 		.from_ns = WAY_NOW - INT64_C(15000000000),
 		.until_ns = WAY_NOW,
@@ -168,10 +162,10 @@ static void send_profile(void *arg, const struct sp_bytes *profile, uint64_t sam
 	};
 	struct sp_message m;
 
-	cr_assert_eq(sp_request_make(&request, profile, &m), 0);
-	s->w->sent += samples;
-	s->w->profiles++;
-	post(s->w, &m, s->what);
+	cr_assert_eq(sp_request_make(&request, &encoded->bytes, &m), 0);
+	w->sent += encoded->samples;
+	w->profiles++;
+	post(w, &m, what);
 	sp_message_fini(&m);
 }
 
@@ -188,19 +182,27 @@ static void label_refused(void *arg, const char *name, size_t len, const char *r
 void way_send(struct way *w, const char *what)
 {
 	struct sp_series series;
-	struct sending s = {w, &series, what};
-	const struct sp_encoder e = {
-		.ops = &w->ops,
-		.symbolizer = symbolizer,
-		.threads = w->config.thread_name ? names : NULL,
-		.limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES},
-		.times = {10000000, WAY_NOW - INT64_C(15000000000), INT64_C(15000000000),
-			  SP_PROFILE_CPU},
-	};
+	const struct sp_pprof_limits limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES};
+	struct sp_interval *interval = sp_interval_new(
+		&(struct sp_interval_parts){.ops = &w->ops,
+					    .map = w->map,
+					    .threads = w->config.thread_name ? names : NULL,
+					    .symbolizer = symbolizer,
+					    .time_ns = WAY_NOW - INT64_C(15000000000),
+					    .duration_ns = INT64_C(15000000000)});
+	struct sp_encode_range range;
+	struct sp_encoded encoded;
 
+	cr_assert_not_null(interval);
+	w->map = sp_stack_map_new(&sp_stack_limits_default);
 	cr_assert_eq(sp_series_init(&series, &w->config, w->ops.pid, label_refused, w), 0);
-	sp_encode(&e, w->map, send_profile, &s);
-	sp_stack_map_clear(w->map);
+	range = sp_encode_all(interval, SP_PROFILE_CPU);
+	while (range.from < range.end && sp_encode(&range, &limits, &encoded) == 0) {
+		send_profile(w, &series, &encoded, what);
+		free(encoded.bytes.data);
+		range.from = encoded.end;
+	}
+	sp_interval_release(interval);
 	sp_series_fini(&series);
 }
 

@@ -87,32 +87,28 @@ static bool idle(void *arg, uint32_t wait_ms)
 	return !u.released;
 }
 
-static struct sp_message message(char name, size_t records)
+/* Records from first to end - 1 of a profile of that name. */
+static struct sp_message message(char name, uint32_t first, uint32_t end)
 {
-	struct sp_message m = {.body = {malloc(records + 1), records + 1}};
+	struct sp_message m = {.first = first, .end = end, .samples = end - first};
 
+	m.body = (struct sp_bytes){malloc(end - first + 1), end - first + 1};
 	memset(m.body.data, name, m.body.len);
 	return m;
 }
 
-static int halve(void *arg, struct sp_origin *origin, const struct sp_message *whole,
-		 struct sp_half half[2])
+static int encode(void *arg, struct sp_origin *origin, const struct sp_message *of,
+		  const struct sp_part *part, struct sp_message *out)
 {
-	size_t records = whole->body.len - 1;
-	char name = (char)whole->body.data[0];
+	uint32_t n = part->end - part->first;
 
 	(void)arg;
 	(void)origin;
-	if (u.no_memory)
-		return -ENOMEM;
-	if (records < 2)
-		return -ERANGE;
-	u.halvings++;
-	for (unsigned i = 0; i < 2; i++) {
-		size_t part = i == 0 ? records / 2 : records - records / 2;
-
-		half[i] = (struct sp_half){message(name, part), part};
-	}
+	if (u.is_gone)
+		return -ESTALE;
+	u.encoded++;
+	*out = message((char)of->body.data[0], part->first,
+		       part->first + (n < part->most ? n : part->most));
 	return 0;
 }
 
@@ -163,7 +159,7 @@ void push_start(uint32_t capacity, uint32_t max_tries)
 					.poll = poll,
 					.stop = stop,
 					.idle = idle,
-					.halve = halve,
+					.encode = encode,
 					.now_ns = get_now,
 					.random = roll};
 	const struct sp_push_limits limits = {
@@ -187,40 +183,43 @@ void push_finish(void)
 
 void push_put(char name, uint64_t samples)
 {
-	struct sp_message m = message(name, 1);
+	struct sp_message m = message(name, 0, 1);
 
-	sp_push_put(u.push, &u.origin, &m, samples, u.now);
+	m.samples = samples;
+	sp_push_put(u.push, &u.origin, &m, u.now);
 }
 
 void push_put_of(unsigned process, char name, uint64_t samples)
 {
-	struct sp_message m = message(name, 1);
+	struct sp_message m = message(name, 0, 1);
 
+	m.samples = samples;
 	u.other[process].ops = &core.ops;
-	sp_push_put(u.push, &u.other[process], &m, samples, u.now);
+	sp_push_put(u.push, &u.other[process], &m, u.now);
 }
 
-void push_put_records(char name, size_t records)
+void push_put_records(char name, uint32_t records)
 {
-	struct sp_message m = message(name, records);
+	struct sp_message m = message(name, 0, records);
 
-	sp_push_put(u.push, &u.origin, &m, records, u.now);
+	sp_push_put(u.push, &u.origin, &m, u.now);
 }
 
 void push_put_until(char name, int64_t until_ns)
 {
-	struct sp_message m = message(name, 1);
+	struct sp_message m = message(name, 0, 1);
 
 	m.until_ns = until_ns;
-	sp_push_put(u.push, &u.origin, &m, 1, u.now);
+	sp_push_put(u.push, &u.origin, &m, u.now);
 }
 
 /* The server counts from the begin of the profile, and takes an hour; we give up a minute before. */
 void push_put_aged(char name, uint64_t age_s)
 {
-	struct sp_message m = message(name, 1);
+	struct sp_message m = message(name, 0, 1);
 
-	sp_push_put(u.push, &u.origin, &m, 4, u.now - age_s * SP_NS_PER_S);
+	m.samples = 4;
+	sp_push_put(u.push, &u.origin, &m, u.now - age_s * SP_NS_PER_S);
 }
 
 void push_tell(void)

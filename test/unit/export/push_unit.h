@@ -41,8 +41,8 @@ struct push_unit {
 	unsigned idles;
 	/* Answers instead of the above, if set. */
 	void (*server)(const struct sp_message *message, struct sp_reply *reply);
-	unsigned halvings;
-	bool no_memory; /* to halve anything */
+	unsigned encoded; /* again */
+	bool is_gone;     /* what profiles are encoded from */
 };
 
 extern struct push_unit u;
@@ -58,7 +58,7 @@ void push_answer(struct sp_reply *reply, int code, const char *words);
 
 void push_put(char name, uint64_t samples); /* one record of so many samples */
 void push_put_of(unsigned process, char name, uint64_t samples);
-void push_put_records(char name, size_t records);
+void push_put_records(char name, uint32_t records);
 void push_put_until(char name, int64_t until_ns); /* by the clock that may be set */
 void push_put_aged(char name, uint64_t age_s);
 

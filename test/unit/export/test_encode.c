@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,24 +12,18 @@
 #include "profile_reader.h"
 
 static struct sp_modules *modules;
-static struct sp_encoder encoder;
-static struct sp_stack_map *map;
+static struct sp_symbolizer *symbolizer;
+static struct sp_pprof_limits limits;
+static struct sp_stack_map *map; /* NULL = it is in the interval */
+static struct sp_interval *interval;
 static struct sp_bounded_names *threads;
 
 /* What came out. */
 static profile *out[4096];
 static uint64_t out_samples[4096];
 static size_t out_bytes[4096];
+static uint64_t out_others;
 static unsigned outs;
-
-static void keep(void *arg, const struct sp_bytes *packed, uint64_t samples)
-{
-	(void)arg;
-	cr_assert_lt(outs, 4096);
-	out[outs] = profile_read(packed->data, packed->len);
-	out_bytes[outs] = packed->len;
-	out_samples[outs++] = samples;
-}
 
 static void set_up(void)
 {
@@ -36,12 +31,8 @@ static void set_up(void)
 	modules = sp_modules_new("/proc/self", -1);
 	cr_assert_eq(sp_modules_refresh(modules), 0);
 	map = sp_stack_map_new(&sp_stack_limits_default);
-	encoder = (struct sp_encoder){
-		.ops = &core.ops,
-		.symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default),
-		.limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES},
-		.times = {10000000, 1700000000000000000, 15000000000, SP_PROFILE_CPU},
-	};
+	symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default);
+	limits = (struct sp_pprof_limits){SP_ENCODE_SAMPLES, SP_ENCODE_BYTES};
 }
 
 static void forget(void)
@@ -53,12 +44,50 @@ static void forget(void)
 static void tear_down(void)
 {
 	forget();
-	sp_symbolizer_free(encoder.symbolizer);
+	sp_interval_release(interval);
+	sp_symbolizer_free(symbolizer);
 	sp_modules_free(modules);
 	sp_stack_map_free(map);
 }
 
 TestSuite(encode, .init = set_up, .fini = tear_down);
+
+/* An interval of what is in the map, which is gone then. */
+static void collect(void)
+{
+	sp_interval_release(interval);
+	interval = sp_interval_new(&(struct sp_interval_parts){.ops = &core.ops,
+							       .map = map,
+							       .threads = threads,
+							       .symbolizer = symbolizer,
+							       .time_ns = 1700000000000000000,
+							       .duration_ns = 15000000000});
+	cr_assert_not_null(interval);
+	map = NULL;
+}
+
+/* Records from..end-1. */
+static void encode_part(uint32_t from, uint32_t end)
+{
+	struct sp_encode_range range = {interval, SP_PROFILE_CPU, from, end};
+	struct sp_encoded encoded;
+
+	while (range.from < range.end && sp_encode(&range, &limits, &encoded) == 0) {
+		cr_assert_lt(outs, 4096);
+		out[outs] = profile_read(encoded.bytes.data, encoded.bytes.len);
+		out_bytes[outs] = encoded.bytes.len;
+		out_samples[outs++] = encoded.samples;
+		out_others += encoded.others;
+		free(encoded.bytes.data);
+		cr_assert_gt(encoded.end, range.from, "it would never end");
+		range.from = encoded.end;
+	}
+}
+
+static void encode_all(void)
+{
+	encode_part(0, sp_encode_all(interval, SP_PROFILE_CPU).end);
+}
 
 /* Moves the records of core into the map and encodes. */
 static void encode(void)
@@ -72,7 +101,8 @@ static void encode(void)
 			(void)sp_stack_map_put(map, &r->sample, 0, 0);
 	}
 	core.records = 0;
-	sp_encode(&encoder, map, keep, NULL);
+	collect();
+	encode_all();
 }
 
 static uint64_t kept_samples(void)
@@ -166,7 +196,7 @@ Test(encode, keeps_sums_that_no_host_can_have_from_going_round, .timeout = 20)
 	core_cpu_time(2, NULL, INT64_MAX);
 	for (unsigned i = 0; i < 10; i++)
 		core_sample(3, 0, NULL)->weight = UINT32_MAX;
-	encoder.times.period_ns = 1000000000;
+	core.config.sample_rate_hz = 1;
 	encode();
 
 	cr_assert_eq(outs, 1);
@@ -223,7 +253,6 @@ Test(encode, names_the_thread_of_each_sample_once, .timeout = 20)
 	put_named("a", 1);
 	put_named("", 1);
 	put_named("c", 1); /* the fifth entry: "(other)", without any label of its own */
-	encoder.threads = threads;
 	encode();
 
 	cr_assert_eq(outs, 1);
@@ -234,11 +263,16 @@ Test(encode, names_the_thread_of_each_sample_once, .timeout = 20)
 		cr_expect_eq(count_label(out[0], out[0]->sample[i], "thread_name"), 1);
 	}
 	cr_expect_eq(out[0]->sample[1]->value[0], 2, "equal names are one row");
-	encoder.threads = NULL;
-	forget();
-	encode();
-	cr_expect_eq(count_label(out[0], out[0]->sample[1], "thread_name"), 0, "not asked for");
 	sp_bounded_names_free(threads);
+}
+
+Test(encode, names_no_thread_where_nobody_asked_for_it, .timeout = 20)
+{
+	core_sample(1, 0, (void *)core_reset, NULL);
+	encode();
+
+	cr_assert_eq(outs, 1);
+	cr_expect_eq(count_label(out[0], out[0]->sample[0], "thread_name"), 0);
 }
 
 Test(encode, sends_losses_as_comments, .timeout = 20)
@@ -281,9 +315,11 @@ Test(encode, fills_a_profile_to_the_sample_limit_and_not_beyond, .timeout = 60)
 
 	for (size_t i = 0; i < 3; i++) {
 		forget();
-		sp_stack_map_clear(map);
+		sp_stack_map_free(map);
+		map = sp_stack_map_new(&sp_stack_limits_default);
 		put_distinct(n[i]);
-		sp_encode(&encoder, map, keep, NULL);
+		collect();
+		encode_all();
 		cr_expect_eq(outs, profiles[i], "%u samples in %u profiles", n[i], outs);
 		cr_expect_eq(kept_samples(), n[i]);
 	}
@@ -291,9 +327,10 @@ Test(encode, fills_a_profile_to_the_sample_limit_and_not_beyond, .timeout = 60)
 
 Test(encode, splits_at_the_byte_limit_without_losing_a_sample, .timeout = 60)
 {
-	encoder.limits.bytes = 20000;
+	limits.bytes = 20000;
 	put_distinct(3000);
-	sp_encode(&encoder, map, keep, NULL);
+	collect();
+	encode_all();
 
 	cr_expect_gt(outs, 5);
 	for (unsigned i = 0; i < outs; i++) {
@@ -314,26 +351,95 @@ Test(encode, keeps_the_time_of_a_stack_that_fits_no_profile, .timeout = 60)
 		s.pc[i] = (uintptr_t)core_reset + i;
 	(void)sp_stack_map_put(map, &s, 0, 0);
 	core_sample(2, 0, (void *)core_reset, NULL);
-	encoder.limits.bytes = 1500;
+	limits.bytes = 1500;
 	encode();
 
 	cr_expect_eq(kept_samples(), 2);
-	cr_expect_eq(core.counter[SP_COUNT_STACKS_OTHER], 1);
+	cr_expect_eq(out_others, 1);
 	cr_expect_str_eq(profile_frame(out[0], out[0]->sample[0], 0), "(other)");
+}
+
+/*
+ * What a server found too large is encoded again from what was collected, in smaller parts. Whatever was freed
+ * or has changed meanwhile must not matter.
+ */
+Test(encode, needs_nothing_but_the_interval_to_encode_again, .timeout = 60)
+{
+	unsigned before;
+
+	core.label[0] = "GET /";
+	threads = sp_thread_names_new(&core.ops);
+	put_distinct(99);
+	put_named("worker", 100);
+	collect();
+	sp_bounded_names_free(threads);
+	sp_symbolizer_free(symbolizer);
+	sp_modules_free(modules);
+	threads = NULL;
+	symbolizer = NULL;
+	modules = NULL;
+	core.label[0] = NULL;
+	encode_all();
+	cr_assert_eq(outs, 1);
+	limits.samples = 7;
+	encode_all();
+
+	cr_expect_eq(outs, 1 + 15);
+	cr_expect_eq(kept_samples(), 2 * 100);
+	before = outs;
+	limits.samples = SP_ENCODE_SAMPLES;
+	encode_part(51, 101); /* record 0 is "(other)" */
+	cr_expect_eq(outs, before + 1);
+	cr_expect_eq(out_samples[before], 50);
+	cr_expect_str_eq(profile_label(out[before], out[before]->sample[49], "thread_name"),
+			 "worker");
+	cr_expect_str_eq(profile_frame(out[before], out[before]->sample[0], 0), "core_reset");
 }
 
 Test(encode, gives_the_same_bytes_for_the_same_samples, .timeout = 20)
 {
-	size_t first;
-
 	put_distinct(100);
-	sp_encode(&encoder, map, keep, NULL);
-	first = out_bytes[0];
-	sp_encode(&encoder, map, keep, NULL);
+	collect();
+	encode_all();
+	encode_all();
 
 	cr_assert_eq(outs, 2);
-	cr_expect_eq(out_bytes[1], first);
+	cr_expect_eq(out_bytes[1], out_bytes[0]);
 	cr_expect_eq(out[0]->n_sample, out[1]->n_sample);
+}
+
+static struct sp_interval *interval_of(unsigned stacks)
+{
+	put_distinct(stacks);
+	interval = NULL;
+	collect();
+	map = sp_stack_map_new(&sp_stack_limits_default);
+	return interval;
+}
+
+/* A server may be away for an hour, and each interval takes up to 25 MiB. */
+Test(encode, gives_up_the_oldest_intervals_where_they_need_too_much_memory, .timeout = 60)
+{
+	struct sp_interval_store store = {NULL, 0};
+	struct sp_interval *kept[40];
+	struct sp_encode_range range;
+	struct sp_encoded encoded;
+
+	for (unsigned i = 0; i < 40; i++) {
+		kept[i] = interval_of(40000);
+		sp_interval_keep(kept[i], &store);
+		cr_expect_leq(store.bytes, SP_INTERVALS_BYTES);
+	}
+	interval = NULL;
+	range = (struct sp_encode_range){kept[0], SP_PROFILE_CPU, 0, 10};
+	cr_expect_eq(sp_encode(&range, &limits, &encoded), -ESTALE);
+	range.interval = kept[39];
+	cr_expect_eq(sp_encode(&range, &limits, &encoded), 0);
+	free(encoded.bytes.data);
+	for (unsigned i = 0; i < 40; i++)
+		sp_interval_release(kept[i]);
+	cr_expect_eq(store.bytes, 0);
+	cr_expect_null(store.oldest);
 }
 
 Test(encode, leaves_objects_to_the_server_when_symbolization_is_off, .timeout = 20)
@@ -343,8 +449,8 @@ Test(encode, leaves_objects_to_the_server_when_symbolization_is_off, .timeout = 
 	const profile_location *l;
 
 	off.mode = SP_SYMBOLIZE_OFF;
-	sp_symbolizer_free(encoder.symbolizer);
-	encoder.symbolizer = sp_symbolizer_new(modules, &off);
+	sp_symbolizer_free(symbolizer);
+	symbolizer = sp_symbolizer_new(modules, &off);
 	core_sample(0, 0, (void *)core_reset, (void *)core_logged, (void *)16, NULL);
 	encode();
 
@@ -368,11 +474,11 @@ Test(encode, writes_files_lines_and_inlined_functions, .timeout = 20)
 	core_sample(0, 0, (void *)core_reset, NULL);
 	(void)sp_stack_map_put(map, &core.record[0].sample, 0, 0);
 	core.records = 0;
-	sp_symbolizer_begin(encoder.symbolizer);
-	sp_encode_want(encoder.symbolizer, map);
-	while (sp_symbolizer_step(encoder.symbolizer, 1000000))
+	sp_symbolizer_begin(symbolizer);
+	sp_interval_want(symbolizer, map);
+	while (sp_symbolizer_step(symbolizer, 1000000))
 		;
-	sp_symbolizer_end(encoder.symbolizer);
+	sp_symbolizer_end(symbolizer);
 	encode();
 
 	cr_assert_eq(outs, 1);

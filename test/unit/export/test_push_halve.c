@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is too large is halved, what there is no room for waits behind the others. */
+/* What is too large is sent in parts, what there is no room for waits behind the others. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,7 +58,9 @@ Test(push_halve, loses_nothing_where_the_parts_fit, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], requests);
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 0);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
-	cr_expect_eq(requests, 16 + 1 + 2);
+	/* 62 records have passed, so nothing larger is tried any more: 17, 2 and 2 parts of at most so many. */
+	cr_expect_eq(requests, 17 + 2 + 2);
+	cr_expect_eq(u.posts, 4 + 17 + 2 + 2, "it was told so again");
 	push_tell();
 	cr_expect_str_eq(core.log, "", "a refusal that was answered is no news");
 }
@@ -115,10 +117,11 @@ Test(push_halve, knows_a_limit_by_its_words, .timeout = 20)
 
 	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
 		start(4, said[i].status, said[i].words);
-		u.halvings = 0;
+		u.encoded = 0;
 		push_put_records('a', 8);
 		sp_push_run(u.push);
-		cr_expect_eq(u.halvings, said[i].halved, "%d %s", said[i].status, said[i].words);
+		cr_expect_eq(u.encoded != 0, said[i].halved, "%d %s", said[i].status,
+			     said[i].words);
 		cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], said[i].halved ? 0 : 8);
 		push_finish();
 	}
@@ -129,7 +132,7 @@ static void all_but_one(const struct sp_message *message, struct sp_reply *reply
 {
 	size_t records = message->body.len - 1;
 
-	/* The record is in the first piece of each size. */
+	/* The record is the first of all. */
 	if (taken == 0 && requests++ < 8)
 		push_answer(reply, 413, "");
 	else
@@ -146,6 +149,7 @@ Test(push_halve, loses_but_the_one_sample_that_is_too_large, .timeout = 20)
 	run_dry();
 
 	cr_expect_eq(taken, 127);
+	cr_expect_eq(u.posts, 8 + 1, "the others were not to blame");
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 1);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1);
 	push_tell();
@@ -167,15 +171,17 @@ Test(push_halve, costs_little_where_not_even_one_sample_passes, .timeout = 20)
 
 	cr_expect_eq(taken, 0);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1600000);
-	/* Each profile down to one record, and what the first ones may on top. */
-	cr_expect_leq(u.posts, 100 * 34 + 2 * 64, "%u", u.posts);
-	cr_expect_leq(u.halvings, 100 * 16 + 64, "%u", u.halvings);
+	/* Each profile twice down to one record. */
+	cr_expect_leq(u.posts, 100 * 32, "%u", u.posts);
+	push_tell();
+	cr_expect_leq(push_lines_with("lost"), 2, "%s", core.log);
 }
 
-Test(push_halve, without_memory_is_a_refusal, .timeout = 20)
+/* It was given up for others, or there is no memory: the profile is lost once and told. */
+Test(push_halve, what_cannot_be_encoded_again_is_refused, .timeout = 20)
 {
 	start(4, 413, "");
-	u.no_memory = true;
+	u.is_gone = true;
 	push_put_records('a', 8);
 	push_put_records('b', 4);
 	run_dry();
@@ -197,9 +203,81 @@ Test(push_halve, what_is_left_counts_when_the_queue_is_full, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 1, "2 of 8");
 	push_put_records('b', 1);
 
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_QUEUE_FULL], 2);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_QUEUE_FULL], 1);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 6);
 	cr_expect_eq(sp_push_queued(u.push), 1);
+}
+
+/* While a part was under way, what the others would be encoded from was given up. */
+Test(push_halve, what_is_left_is_lost_once_when_it_cannot_be_encoded, .timeout = 20)
+{
+	push_start(1, 0);
+	push_status(413);
+	push_status(503);
+	push_status(200);
+	push_put_records('a', 8);
+	sp_push_run(u.push);
+	cr_expect_eq(sp_push_queued(u.push), 1, "its first half was told to wait");
+	u.is_gone = true;
+	u.now += 30 * SP_NS_PER_S;
+	sp_push_run(u.push);
+
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 4);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 4);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 1);
+	cr_expect_eq(sp_push_queued(u.push), 0);
+	push_tell();
+	cr_expect(core_logged("1 profile lost: the server refused it (413), 4 samples\n"), "%s",
+		  core.log);
+}
+
+/* Whatever the size that has passed: else a small limit would fill the queue with a single interval. */
+Test(push_halve, has_one_place_in_the_queue_in_however_many_parts, .timeout = 20)
+{
+	start(10, 413, "");
+	push_put_records('a', 100);
+	run_dry();
+	for (char name = 'b'; name <= 'e'; name++)
+		push_put_records(name, 100);
+	cr_expect_eq(sp_push_queued(u.push), 4);
+	run_dry();
+
+	cr_expect_eq(taken, 500);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
+}
+
+/* A server that was set up wrong for a while, or has got larger limits. */
+Test(push_halve, what_was_learnt_is_forgotten_after_an_hour, .timeout = 20)
+{
+	start(100, 413, "");
+	push_put_records('a', 1000);
+	run_dry();
+	limit = 16000;
+	requests = 0;
+	push_put_records('a', 124);
+	run_dry();
+	cr_expect_eq(requests, 2, "62 records were what passed");
+	u.now += 3600 * SP_NS_PER_S;
+	requests = 0;
+	push_put_records('a', 1000);
+	run_dry();
+
+	cr_expect_eq(requests, 1);
+	cr_expect_eq(taken, 2124);
+}
+
+/* A server that takes nothing at all, for a minute, says nothing of how large a profile may be. */
+Test(push_halve, nothing_is_learnt_from_a_server_that_takes_nothing, .timeout = 20)
+{
+	start(0, 413, "");
+	push_put_records('a', 1000);
+	run_dry();
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1000);
+	limit = 16000;
+	push_put_records('a', 1000);
+	run_dry();
+
+	cr_expect_eq(requests, 1);
 }
 
 Test(push_halve, a_caller_has_its_turn_between_the_pieces, .timeout = 20)

@@ -12,20 +12,13 @@
 #include "profile_reader.h"
 
 static struct sp_modules *modules;
-static struct sp_encoder encoder;
+static struct sp_symbolizer *symbolizer;
+static struct sp_interval *interval;
 static struct sp_stack_map *map;
 static struct sp_stack_map *waits;
 static struct sp_bounded_names *names;
 static profile *out;
 static uint64_t out_samples;
-
-static void keep(void *arg, const struct sp_bytes *packed, uint64_t samples)
-{
-	(void)arg;
-	cr_assert_null(out);
-	out = profile_read(packed->data, packed->len);
-	out_samples = samples;
-}
 
 static void set_up(void)
 {
@@ -35,24 +28,20 @@ static void set_up(void)
 	map = sp_stack_map_new(&sp_stack_limits_default);
 	waits = sp_stack_map_new(&sp_stack_limits_default);
 	names = sp_wait_names_new(&core.ops);
-	encoder = (struct sp_encoder){
-		.ops = &core.ops,
-		.symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default),
-		.limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES},
-		.times = {.period_ns = 10000000, .time_ns = 1700000000000000000, .duration_ns = 1},
-		.waits = waits,
-		.wait_names = names,
-	};
+	symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default);
 }
 
 static void tear_down(void)
 {
 	if (out != NULL)
 		profile_done(out);
-	sp_symbolizer_free(encoder.symbolizer);
+	if (interval == NULL) {
+		sp_stack_map_free(map);
+		sp_stack_map_free(waits);
+	}
+	sp_interval_release(interval);
+	sp_symbolizer_free(symbolizer);
 	sp_modules_free(modules);
-	sp_stack_map_free(map);
-	sp_stack_map_free(waits);
 	sp_bounded_names_free(names);
 }
 
@@ -75,6 +64,34 @@ static void wait(const char *name, uint64_t span_id, uint64_t ns, bool begins)
 	cr_expect_eq(sp_stack_map_put_wait(waits, &w), SP_STACK_KEPT);
 }
 
+/* What was put becomes an interval, of which there is one profile of that type. */
+static void encode(enum sp_profile_type type)
+{
+	const struct sp_pprof_limits limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES};
+	struct sp_encode_range range;
+	struct sp_encoded encoded;
+
+	if (interval == NULL)
+		interval =
+			sp_interval_new(&(struct sp_interval_parts){.ops = &core.ops,
+								    .map = map,
+								    .waits = waits,
+								    .wait_names = names,
+								    .symbolizer = symbolizer,
+								    .time_ns = 1700000000000000000,
+								    .duration_ns = 1});
+	cr_assert_not_null(interval);
+	range = sp_encode_all(interval, type);
+	cr_assert_eq(sp_encode(&range, &limits, &encoded), 0);
+	cr_assert_eq(encoded.end, range.end);
+	cr_expect_eq(encoded.samples, sp_encode_samples(&range));
+	if (out != NULL)
+		profile_done(out);
+	out = profile_read(encoded.bytes.data, encoded.bytes.len);
+	out_samples = encoded.samples;
+	free(encoded.bytes.data);
+}
+
 static const char *type_of(size_t i)
 {
 	return profile_string(out, out->sample_type[i]->type);
@@ -86,9 +103,8 @@ Test(waits_profile, has_what_is_waited_for_as_its_leaves)
 	wait("read (pipe)", 1, 30, false);
 	wait("read (file)", 1, 7, true);
 	wait("[waiting for a CPU]", 2, 5, true);
-	encoder.times.type = SP_PROFILE_OFF_CPU;
-	encoder.times.period_ns = 0;
-	sp_encode(&encoder, NULL, keep, NULL);
+	core.config.off_cpu = true;
+	encode(SP_PROFILE_OFF_CPU);
 
 	cr_assert_not_null(out);
 	cr_expect_str_eq(type_of(0), "samples");
@@ -114,9 +130,8 @@ Test(waits_profile, of_both_stands_for_waits_alone)
 
 	(void)sp_stack_map_put(map, s, 0, 0);
 	wait("read (pipe)", 1, 50, true);
-	encoder.times.type = SP_PROFILE_WALL;
-	encoder.samples_elsewhere = true;
-	sp_encode(&encoder, map, keep, NULL);
+	core.config.wall = true;
+	encode(SP_PROFILE_WALL);
 
 	cr_assert_not_null(out);
 	cr_expect_str_eq(type_of(1), "wall");
@@ -125,10 +140,8 @@ Test(waits_profile, of_both_stands_for_waits_alone)
 	cr_expect_eq(profile_total(out, 0), 2);
 	cr_expect_eq(profile_total(out, 1), 10000050);
 	/* and for nothing, if waits have a profile as well */
-	profile_done(out);
-	out = NULL;
-	encoder.waits_elsewhere = true;
-	sp_encode(&encoder, map, keep, NULL);
+	core.config.off_cpu = true;
+	encode(SP_PROFILE_WALL);
 	cr_expect_eq(out_samples, 0);
 }
 
@@ -137,8 +150,8 @@ Test(waits_profile, of_cpu_time_is_as_it_was)
 	struct sp_sample *s = core_sample(1, 0, dlsym(RTLD_DEFAULT, "getenv"), NULL);
 
 	(void)sp_stack_map_put(map, s, 0, 0);
-	encoder.waits = NULL;
-	sp_encode(&encoder, map, keep, NULL);
+	wait("read (pipe)", 1, 50, true);
+	encode(SP_PROFILE_CPU);
 	cr_assert_not_null(out);
 	cr_expect_str_eq(type_of(1), "cpu");
 	cr_expect_eq(out_samples, 1);
@@ -174,7 +187,7 @@ Test(waits_profile, has_names_of_any_bytes_as_text)
 	memset(name, 0xff, sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
 	wait(name, 1, 1, true);
-	sp_encode(&encoder, NULL, keep, NULL);
+	encode(SP_PROFILE_OFF_CPU);
 	/* profile_read() refuses what is no UTF-8 */
 	cr_assert_not_null(out);
 	cr_expect_lt(strlen(profile_frame(out, out->sample[0], 0)), SP_WAIT_NAME_BYTES);

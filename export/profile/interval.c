@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps what profiles are encoded from (interval.h). While a server is away, many of them may wait; so what
+ * they take together is bounded, and the oldest give up their tables first. Context: the exporter.
+ */
+#include "export/profile/interval.h"
+
+#include <stdlib.h>
+
+static void free_tables(struct sp_interval *i)
+{
+	sp_stack_map_free(i->map);
+	sp_stack_map_free(i->waits);
+	sp_hash_index_fini(&i->by_number);
+	sp_strtab_fini(&i->text);
+	free(i->named);
+	free(i->line);
+	free(i->place);
+	i->map = NULL;
+	i->waits = NULL;
+}
+
+static void leave_store(struct sp_interval *i)
+{
+	struct sp_interval **at;
+
+	if (i->store == NULL)
+		return;
+	for (at = &i->store->oldest; *at != i; at = &(*at)->next)
+		;
+	*at = i->next;
+	i->store->bytes -= i->bytes;
+	i->store = NULL;
+}
+
+void sp_interval_keep(struct sp_interval *i, struct sp_interval_store *store)
+{
+	struct sp_interval **at = &store->oldest;
+
+	i->bytes = sp_stack_map_seal(i->map) + sp_stack_map_seal(i->waits) +
+		   sp_hash_index_bytes(&i->by_number) + sp_strtab_bytes(&i->text) +
+		   i->named_cap * sizeof(*i->named) + i->line_cap * sizeof(*i->line) +
+		   i->place_cap * sizeof(*i->place);
+	i->store = store;
+	i->next = NULL;
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = i;
+	store->bytes += i->bytes;
+	while (store->bytes > SP_INTERVALS_BYTES && store->oldest != i) {
+		struct sp_interval *old = store->oldest;
+
+		leave_store(old);
+		free_tables(old);
+		old->is_given_up = true;
+	}
+}
+
+void sp_interval_hold(struct sp_interval *i)
+{
+	i->holds++;
+}
+
+void sp_interval_release(struct sp_interval *i)
+{
+	if (i == NULL || --i->holds != 0)
+		return;
+	leave_store(i);
+	if (!i->is_given_up)
+		free_tables(i);
+	free(i);
+}
+
+static uint32_t hash(uint64_t number, uint32_t epoch)
+{
+	return (uint32_t)sp_hash_add(sp_hash_add(0, epoch), number);
+}
+
+const struct sp_named *sp_interval_find(const struct sp_interval *i, uint64_t number,
+					uint32_t epoch)
+{
+	uint32_t at;
+
+	for (uint32_t step = 0; sp_hash_index_next(&i->by_number, hash(number, epoch), &step, &at);)
+		if (i->named[at].number == number && i->named[at].epoch == epoch)
+			return &i->named[at];
+	return NULL;
+}
+
+bool sp_interval_index(struct sp_interval *i, uint32_t at)
+{
+	return sp_hash_index_put(&i->by_number, hash(i->named[at].number, i->named[at].epoch), at);
+}
+
+const char *sp_interval_text(const struct sp_interval *i, uint32_t id)
+{
+	size_t len;
+
+	return id != 0 ? sp_strtab_get(&i->text, id, &len) : "";
+}
+
+const struct sp_stack_entry *sp_interval_record(const struct sp_interval *i, uint32_t n,
+						const struct sp_stack_map **map)
+{
+	*map = n < i->samples ? i->map : i->waits;
+	return sp_stack_map_entry(*map, n < i->samples ? n : n - i->samples);
+}

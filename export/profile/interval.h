@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was collected of a process in one upload interval, with the names of all that is in it. Nothing of it
+ * changes any more, and it refers to no file, no table and nothing of the process but its counters. So profiles
+ * can be encoded from it at any time, and again within other limits if a server finds one too large.
+ *
+ * Its records are the entries of the map of samples, and behind them those of the map of waits. In their stacks
+ * there are no addresses any more, but places in named[].
+ */
+#ifndef SP_INTERVAL_H
+#define SP_INTERVAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "export/export.h"
+#include "export/profile/bounded_names.h"
+#include "export/profile/stack_map.h"
+#include "export/symbols/symbolize.h"
+#include "export/util/hash_index.h"
+#include "export/util/strtab.h"
+
+/* Those that are kept take no more memory together than this; the oldest go first. */
+#define SP_INTERVALS_BYTES ((size_t)48 << 20)
+
+#define SP_INTERVAL_TEXT_MAX 2048U /* bytes; longer ones are cut */
+
+/* In the place of an epoch where a number is no address: ids of what is waited for, of threads, of spans' names. */
+#define SP_NAMED_WAIT UINT32_MAX
+#define SP_NAMED_THREAD (UINT32_MAX - 1)
+#define SP_NAMED_SPAN (UINT32_MAX - 2)
+
+/* One function of a frame: numbers of texts. */
+struct sp_named_line {
+	uint32_t name;
+	uint32_t system_name;
+	uint32_t file;
+	uint32_t line;
+};
+
+struct sp_named_place {
+	struct sp_place place; /* its texts are those below */
+	uint32_t file;
+	uint8_t build_id[SP_BUILD_ID_MAX];
+};
+
+/* What an address, or another number, stands for. */
+struct sp_named {
+	uint64_t number;
+	uint32_t epoch;
+	uint32_t place; /* a text instead, of a thread's or a span's name */
+	uint64_t address;
+	uint32_t first; /* of its lines, innermost first */
+	uint32_t lines;
+};
+
+struct sp_interval_store;
+
+struct sp_interval {
+	const struct sp_core_ops *ops;
+	struct sp_stack_map *map;   /* NULL = there are no samples */
+	struct sp_stack_map *waits; /* NULL = there are none */
+	uint32_t samples, records;  /* records of samples, and all of them */
+	uint64_t begun_ns;          /* by the monotonic clock */
+	int64_t time_ns;            /* the same, since the epoch */
+	int64_t duration_ns;
+	bool names_threads;
+	bool is_given_up; /* only who holds it is known */
+	struct sp_named *named;
+	size_t named_n, named_cap;
+	struct sp_hash_index by_number;
+	struct sp_named_line *line;
+	size_t line_n, line_cap;
+	struct sp_named_place *place;
+	size_t place_n, place_cap;
+	bool has_program; /* the first place is the program's */
+	struct sp_strtab text;
+	unsigned holds;
+	size_t bytes;
+	struct sp_interval_store *store; /* that keeps it; NULL = none does */
+	struct sp_interval *next;
+};
+
+/* Intervals that something is still to be sent of, oldest first. Zero it at first use. */
+struct sp_interval_store {
+	struct sp_interval *oldest;
+	size_t bytes;
+};
+
+/*
+ * What it is made of. The maps are taken over, also if that fails. The interval is named once, while the process
+ * and its tables are at hand.
+ */
+struct sp_interval_parts {
+	const struct sp_core_ops *ops;
+	struct sp_stack_map *map;
+	struct sp_stack_map *waits;
+	const struct sp_bounded_names *threads; /* NULL = no thread_name labels */
+	const struct sp_bounded_names *wait_names;
+	struct sp_symbolizer *symbolizer;
+	uint64_t begun_ns;
+	int64_t time_ns;
+	int64_t duration_ns;
+};
+
+/* Asks the symbolizer for every address of the map; symbolize.h says what follows. */
+void sp_interval_want(struct sp_symbolizer *symbolizer, const struct sp_stack_map *map);
+
+/* Names all that is in it. Held once by the caller. NULL when out of memory. */
+struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts);
+
+/* From now on it counts, and others may be given up for it. */
+void sp_interval_keep(struct sp_interval *i, struct sp_interval_store *store);
+
+void sp_interval_hold(struct sp_interval *i);
+/* Frees it when nobody else holds it. No-op for NULL. */
+void sp_interval_release(struct sp_interval *i);
+
+/* What was named for that number; NULL = nothing. */
+const struct sp_named *sp_interval_find(const struct sp_interval *i, uint64_t number,
+					uint32_t epoch);
+/* Makes the item at that place of named[] one that is found. False when out of memory. */
+bool sp_interval_index(struct sp_interval *i, uint32_t at);
+/* A text of it; "" for 0. */
+const char *sp_interval_text(const struct sp_interval *i, uint32_t id);
+
+/* A record and the map that its stack is in. */
+const struct sp_stack_entry *sp_interval_record(const struct sp_interval *i, uint32_t n,
+						const struct sp_stack_map **map);
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names all that is in an interval, as long as the process, its files and its tables are at hand: frames by the
+ * symbolizer, what is waited for, threads and spans by their tables. Texts are interned, because one name is in
+ * many frames. Context: the exporter.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/profile/interval.h"
+#include "export/symbols/lines.h"
+#include "export/util/grow.h"
+#include "sampler/base/text.h"
+
+void sp_interval_want(struct sp_symbolizer *symbolizer, const struct sp_stack_map *map)
+{
+	for (uint32_t i = 0; map != NULL && i < sp_stack_map_entries(map); i++) {
+		uint32_t stack = sp_stack_map_entry(map, i)->stack;
+		struct sp_stack s;
+
+		if (stack == SP_STACK_OTHER)
+			continue;
+		sp_stack_map_stack(map, stack, &s);
+		for (unsigned k = 0; k < s.depth; k++)
+			sp_symbolizer_want(symbolizer, s.pc[k], s.epoch);
+	}
+}
+
+static int put_text(struct sp_interval *i, const char *text, size_t len, uint32_t *id)
+{
+	char clean[SP_INTERVAL_TEXT_MAX];
+
+	return sp_strtab_put(&i->text, clean, sp_text_clean(clean, sizeof(clean), text, len), id);
+}
+
+static int put_place(struct sp_interval *i, const struct sp_place *place, uint32_t *at)
+{
+	struct sp_named_place *p;
+
+	for (*at = (uint32_t)i->place_n; *at != 0;)
+		if (i->place[--*at].place.key == place->key)
+			return 0;
+	if (!SP_GROW(i->place, i->place_cap, i->place_n + 1, UINT32_MAX))
+		return -ENOMEM;
+	*at = (uint32_t)i->place_n;
+	p = &i->place[i->place_n++];
+	p->place = *place;
+	if (place->build_id_len != 0)
+		memcpy(p->build_id, place->build_id, place->build_id_len);
+	p->place.file = NULL;
+	p->place.build_id = NULL;
+	return put_text(i, place->file, strlen(place->file), &p->file);
+}
+
+static int put_line(struct sp_interval *i, const struct sp_line *line)
+{
+	struct sp_named_line *l;
+	int err;
+
+	if (!SP_GROW(i->line, i->line_cap, i->line_n + 1, UINT32_MAX))
+		return -ENOMEM;
+	l = &i->line[i->line_n++];
+	l->line = line->line;
+	err = put_text(i, line->name, strlen(line->name), &l->name);
+	if (err == 0)
+		err = put_text(i, line->system_name, strlen(line->system_name), &l->system_name);
+	return err == 0 ? put_text(i, line->file, strlen(line->file), &l->file) : err;
+}
+
+/* The last of its kind is new: what it stands for follows. */
+static int put_number(struct sp_interval *i, uint64_t number, uint32_t epoch)
+{
+	if (!SP_GROW(i->named, i->named_cap, i->named_n + 1, UINT32_MAX))
+		return -ENOMEM;
+	i->named[i->named_n] =
+		(struct sp_named){.number = number, .epoch = epoch, .first = (uint32_t)i->line_n};
+	return sp_interval_index(i, (uint32_t)i->named_n++) ? 0 : -ENOMEM;
+}
+
+static int name_frame(struct sp_interval *i, uint64_t number, uint32_t epoch,
+		      const struct sp_frame *f)
+{
+	int err = put_number(i, number, epoch);
+	struct sp_named *n;
+
+	if (err != 0)
+		return err;
+	n = &i->named[i->named_n - 1];
+	n->address = f->address;
+	/* A frame that is left to the server's symbolizer has its ELF address and no lines. */
+	n->lines = f->place.raw ? 0 : f->lines;
+	err = put_place(i, &f->place, &n->place);
+	for (unsigned k = 0; err == 0 && k < n->lines; k++)
+		err = put_line(i, &f->line[k]);
+	return err;
+}
+
+static int name_label(struct sp_interval *i, uint32_t id, uint32_t kind, const char *text,
+		      size_t len)
+{
+	int err = put_number(i, id, kind);
+
+	return err == 0 ? put_text(i, text, len, &i->named[i->named_n - 1].place) : err;
+}
+
+static int name_labels(struct sp_interval *i, const struct sp_interval_parts *parts,
+		       const struct sp_stack_labels *l)
+{
+	const char *text;
+	size_t len;
+	int err = 0;
+
+	if (l->name_id != 0 && sp_interval_find(i, l->name_id, SP_NAMED_SPAN) == NULL) {
+		text = i->ops->span_name_text(i->ops->arg, l->name_id, &len);
+		err = name_label(i, l->name_id, SP_NAMED_SPAN, text, len);
+	}
+	if (err == 0 && parts->threads != NULL &&
+	    sp_interval_find(i, l->thread, SP_NAMED_THREAD) == NULL) {
+		text = sp_thread_names_text(parts->threads, l->thread, &len);
+		err = name_label(i, l->thread, SP_NAMED_THREAD, text, len);
+	}
+	return err;
+}
+
+/* Replaces the addresses of a stack by the places of what they stand for. */
+static int name_stack(struct sp_interval *i, const struct sp_interval_parts *parts,
+		      struct sp_stack_map *map, uint32_t stack)
+{
+	uint64_t *pc = sp_stack_map_pcs(map, stack);
+	struct sp_stack s;
+	struct sp_line line;
+	struct sp_frame f;
+	int err = 0;
+
+	sp_stack_map_stack(map, stack, &s);
+	if (s.wait != 0 && sp_interval_find(i, s.wait, SP_NAMED_WAIT) == NULL) {
+		sp_symbolize_marker(sp_wait_names_text(parts->wait_names, s.wait), &line, &f);
+		err = name_frame(i, s.wait, SP_NAMED_WAIT, &f);
+	}
+	for (unsigned k = 0; err == 0 && k < s.depth; k++) {
+		const struct sp_named *n = sp_interval_find(i, pc[k], s.epoch);
+		size_t at = n != NULL ? (size_t)(n - i->named) : i->named_n;
+
+		if (n == NULL) {
+			sp_symbolize(parts->symbolizer, pc[k], s.epoch, &f);
+			err = name_frame(i, pc[k], s.epoch, &f);
+		}
+		pc[k] = at;
+	}
+	return err;
+}
+
+static int name_map(struct sp_interval *i, const struct sp_interval_parts *parts,
+		    struct sp_stack_map *map)
+{
+	int err = 0;
+
+	for (uint32_t n = 0; err == 0 && map != NULL && n < sp_stack_map_entries(map); n++)
+		err = name_labels(i, parts, &sp_stack_map_entry(map, n)->labels);
+	for (uint32_t n = SP_STACK_OTHER + 1;
+	     err == 0 && map != NULL && n < sp_stack_map_stacks(map); n++)
+		err = name_stack(i, parts, map, n);
+	return err;
+}
+
+static int name_program(struct sp_interval *i, struct sp_symbolizer *symbolizer)
+{
+	struct sp_place place;
+	uint32_t at;
+
+	i->has_program = sp_symbolize_main(symbolizer, &place);
+	return i->has_program ? put_place(i, &place, &at) : 0;
+}
+
+struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts)
+{
+	struct sp_interval *i = calloc(1, sizeof(*i));
+
+	if (i == NULL) {
+		sp_stack_map_free(parts->map);
+		sp_stack_map_free(parts->waits);
+		return NULL;
+	}
+	*i = (struct sp_interval){
+		.ops = parts->ops,
+		.map = parts->map,
+		.waits = parts->waits,
+		.samples = parts->map != NULL ? sp_stack_map_entries(parts->map) : 0,
+		.begun_ns = parts->begun_ns,
+		.time_ns = parts->time_ns,
+		.duration_ns = parts->duration_ns,
+		.names_threads = parts->threads != NULL,
+		.holds = 1,
+	};
+	i->records = i->samples + (i->waits != NULL ? sp_stack_map_entries(i->waits) : 0);
+	sp_symbolizer_begin(parts->symbolizer);
+	if (sp_strtab_init(&i->text) == 0 && name_program(i, parts->symbolizer) == 0 &&
+	    name_map(i, parts, i->map) == 0 && name_map(i, parts, i->waits) == 0)
+		return i;
+	sp_interval_release(i);
+	return NULL;
+}
