@@ -365,21 +365,12 @@ static void waits_without_stacks(const struct view *v)
 
 static void losses_with_remedy(const struct view *v)
 {
-	static const struct {
-		enum sp_counter counter;
-		const char *words;
-		const char *remedy;
-	} losses[] = {
-#define SP_WORDS_(id, words_, remedy_) {SP_COUNT_##id, words_, remedy_},
-		SP_FOR_EACH_LOSS(SP_WORDS_)
-#undef SP_WORDS_
-	};
+	for (size_t i = 0; i < sp_loss_words_n; i++) {
+		const struct sp_loss_words *w = &sp_loss_words[i];
+		uint64_t n = v->ops->counter_read(v->ops->arg, w->counter);
 
-	for (size_t i = 0; i < SP_ARRAY_LEN(losses); i++) {
-		uint64_t n = v->ops->counter_read(v->ops->arg, losses[i].counter);
-
-		if (n != 0 && losses[i].remedy != NULL)
-			problem(v, losses[i].remedy, "%" PRIu64 " %s", n, losses[i].words);
+		if (n != 0 && w->remedy != NULL)
+			problem(v, w->remedy, "%" PRIu64 " %s", n, sp_loss_words_for(w, n));
 	}
 }
 

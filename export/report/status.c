@@ -39,12 +39,6 @@ static const char *const names[] = {
 #undef SP_REASON_
 };
 
-static const char *const losses[] = {
-#define SP_WORDS_(id, words, remedy) [SP_COUNT_##id] = (words),
-	SP_FOR_EACH_LOSS(SP_WORDS_)
-#undef SP_WORDS_
-};
-
 static json_int_t integer(const json_t *root, const char *object, const char *key)
 {
 	return json_integer_value(json_object_get(json_object_get(root, object), key));
@@ -276,11 +270,11 @@ static void print_context(FILE *out, const json_t *root)
 			(void)fprintf(out, "context   %s\n", states[i].text);
 }
 
-static const char *words_of(const char *reason)
+static const char *words_of(const char *reason, json_int_t n)
 {
-	for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
-		if (losses[i] != NULL && strcmp(names[i], reason) == 0)
-			return losses[i];
+	for (size_t i = 0; i < sp_loss_words_n; i++)
+		if (strcmp(names[sp_loss_words[i].counter], reason) == 0)
+			return sp_loss_words_for(&sp_loss_words[i], (uint64_t)n);
 	return reason;
 }
 
@@ -297,7 +291,7 @@ static void print_losses(FILE *out, json_t *root)
 		any = true;
 		(void)fprintf(out, "lost      %" JSON_INTEGER_FORMAT " ",
 			      json_integer_value(count));
-		print_text(out, words_of(reason));
+		print_text(out, words_of(reason, json_integer_value(count)));
 		(void)fputc('\n', out);
 	}
 	if (!any)

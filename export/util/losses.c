@@ -63,24 +63,15 @@ static bool is_new(struct sp_losses *l, const char *words, int status)
 	return true;
 }
 
-static const struct {
-	enum sp_counter counter;
-	const char *words;
-	const char *remedy;
-} all[] = {
-#define SP_WORDS_(id, words, remedy) {SP_COUNT_##id, words, remedy},
-	SP_FOR_EACH_LOSS(SP_WORDS_)
-#undef SP_WORDS_
-};
-
 void sp_losses_init(struct sp_losses *l, const struct sp_core_ops *ops)
 {
 	memset(l, 0, sizeof(*l));
 	if (ops->counter_read(ops->arg, SP_COUNT_SAMPLES_DRAINED) == 0 &&
 	    ops->counter_read(ops->arg, SP_COUNT_WAITS) == 0)
 		return;
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		l->told[all[i].counter] = ops->counter_read(ops->arg, all[i].counter);
+	for (size_t i = 0; i < sp_loss_words_n; i++)
+		l->told[sp_loss_words[i].counter] =
+			ops->counter_read(ops->arg, sp_loss_words[i].counter);
 }
 
 static void note(struct sp_losses *l, const struct sp_loss *loss)
@@ -171,12 +162,16 @@ static bool is_of_profiles(enum sp_counter c)
 
 /* What a counter says beyond what was in those profiles. */
 static void tell_rest(const struct sp_core_ops *ops, uint64_t grown, uint64_t in_profiles,
-		      const char *noun)
+		      const char *one)
 {
-	if (grown > in_profiles)
-		sp_export_log(ops, SP_LOG_WARN,
-			      "%" PRIu64 " %s lost before a profile was made of them",
-			      grown - in_profiles, noun);
+	char text[48] = "";
+	struct sp_text_out counts = {text, sizeof(text), 0};
+
+	if (grown <= in_profiles)
+		return;
+	put_count(&counts, grown - in_profiles, one);
+	sp_export_log(ops, SP_LOG_WARN, "%s lost before a profile was made of %s", text,
+		      grown - in_profiles == 1 ? "it" : "them");
 }
 
 void sp_losses_tell(struct sp_losses *l, const struct sp_core_ops *ops)
@@ -195,19 +190,20 @@ void sp_losses_tell(struct sp_losses *l, const struct sp_core_ops *ops)
 	waits -= l->handed_over_waits;
 	l->handed_over_samples = 0;
 	l->handed_over_waits = 0;
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		uint64_t n = ops->counter_read(ops->arg, all[i].counter);
-		uint64_t grown = n - l->told[all[i].counter];
+	for (size_t i = 0; i < sp_loss_words_n; i++) {
+		const struct sp_loss_words *w = &sp_loss_words[i];
+		uint64_t n = ops->counter_read(ops->arg, w->counter);
+		uint64_t grown = n - l->told[w->counter];
 
-		l->told[all[i].counter] = n;
-		if (all[i].counter == SP_COUNT_SAMPLES_UNSENT)
-			tell_rest(ops, grown, samples, "samples");
-		else if (all[i].counter == SP_COUNT_WAITS_UNSENT)
-			tell_rest(ops, grown, waits, "waits");
-		else if (grown != 0 && !is_of_profiles(all[i].counter))
+		l->told[w->counter] = n;
+		if (w->counter == SP_COUNT_SAMPLES_UNSENT)
+			tell_rest(ops, grown, samples, "sample");
+		else if (w->counter == SP_COUNT_WAITS_UNSENT)
+			tell_rest(ops, grown, waits, "wait");
+		else if (grown != 0 && !is_of_profiles(w->counter))
 			sp_export_log(ops, SP_LOG_WARN,
 				      "lost since the last push: %" PRIu64 " %s%s%s", grown,
-				      all[i].words, all[i].remedy != NULL ? "; " : "",
-				      all[i].remedy != NULL ? all[i].remedy : "");
+				      sp_loss_words_for(w, grown), w->remedy != NULL ? "; " : "",
+				      w->remedy != NULL ? w->remedy : "");
 	}
 }

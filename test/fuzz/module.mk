@@ -27,7 +27,7 @@ FUZZ_ELF := $(call fuzz_objects,,export/util/grow.c export/util/sorted.c export/
 	export/symbols/builds.c export/symbols/elf_file.c export/symbols/lines.c export/symbols/demangle.c export/util/pool.c sampler/base/text.c sampler/unwind/ehframe_sig.c)
 FUZZ_HTTP := $(call fuzz_objects,,export/push/http.c export/push/libcurl.c \
 	export/push/http_request.c export/push/http_answer.c export/push/backlog.c export/push/backoff.c \
-	export/push/push.c export/push/push_news.c export/push/reply.c export/util/losses.c export/push/request.c \
+	export/push/push.c export/push/push_news.c export/push/reply.c export/util/losses.c export/util/loss_words.c export/push/request.c \
 	export/push/ingest.c export/profile/pprof_request.c export/profile/gzip.c export/util/grow.c \
 	export/profile/interval.c export/profile/stack_map.c export/util/strtab.c export/util/hash_index.c \
 	export/push/address.c export/push/credentials.c export/push/secret.c export/push/tls_files.c \
@@ -35,7 +35,7 @@ FUZZ_HTTP := $(call fuzz_objects,,export/push/http.c export/push/libcurl.c \
 	export/util/redact.c export/util/log.c export/util/text_out.c test/unit/export/core_double.c) $(FUZZ_DIR)/gen/push.pb-c.o
 FUZZ_REPORT := $(call fuzz_objects,export/report/main.c,export/report/*.c) $(call \
 	fuzz_objects,,export/util/grow.c export/util/hash_index.c export/profile/gzip.c \
-	export/util/strtab.c export/util/text_out.c sampler/base/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
+	export/util/strtab.c export/util/text_out.c export/util/loss_words.c sampler/base/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
 
 $(FUZZ_DIR)/config: $(FUZZ_CONFIG)
 $(FUZZ_DIR)/profile_url: $(call fuzz_objects,,preload/sdk/profile_url.c sampler/base/text.c)
@@ -62,7 +62,7 @@ $(FUZZ_DIR)/region: $(call fuzz_objects,,export/exporter/view.c export/exporter/
 $(FUZZ_DIR)/sections: $(FUZZ_ELF)
 $(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c \
 	export/report/file.c export/profile/gzip.c export/util/grow.c export/util/hash_index.c \
-	export/util/strtab.c sampler/base/text.c)
+	export/util/strtab.c export/util/loss_words.c sampler/base/text.c)
 $(FUZZ_DIR)/typeinfo: $(call fuzz_objects,,preload/sdk/sdk_typeinfo.c preload/elf/elf_image.c \
 	preload/elf/fork_barrier.c sampler/base/seccomp.c)
 $(FUZZ_DIR)/unwind: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/cfi_apply_sig.c \

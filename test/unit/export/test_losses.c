@@ -91,8 +91,21 @@ Test(losses, of_profiles_that_no_folder_took_are_one_sentence, .timeout = 20)
 	core.log[0] = '\0';
 	core.counter[SP_COUNT_FILE_FAILED] = 2;
 	push_tell();
-	cr_expect_str_eq(core.log, "lost since the last push: 1 profiles could not be written into "
+	cr_expect_str_eq(core.log, "lost since the last push: 1 profile could not be written into "
 				   "SPANPROF_OUTPUT_DIR\n");
+}
+
+Test(losses, of_one_are_told_in_the_singular, .timeout = 20)
+{
+	core_reset();
+	core.counter[SP_COUNT_DROP_RING_FULL] = 1;
+	core.counter[SP_COUNT_SAMPLES_UNSENT] = 1;
+	push_tell();
+
+	cr_expect_str_eq(core.log,
+			 "lost since the last push: 1 sample found the ring buffer full: the "
+			 "machine is very busy\n"
+			 "1 sample lost before a profile was made of it\n");
 }
 
 Test(losses, of_more_kinds_than_there_is_room_for_are_still_counted, .timeout = 20)
