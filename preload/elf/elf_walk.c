@@ -1,22 +1,208 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks over the loaded objects: what they define, and where they are (elf_walk.h). Context: APP.
+ * Walks over the loaded objects: what they define, where they are, and which of them need which
+ * (elf_walk.h). Each question is one walk, or a few, and nothing is kept of the answer, because the program
+ * may load and unload objects at any time. Context: APP.
  */
 #define _GNU_SOURCE
 #include "preload/elf/elf_walk.h"
 
+#include <elf.h>
+#include <limits.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "preload/elf/elf_symbols.h"
 #include "preload/elf/fork_barrier.h"
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/compiler.h"
 
 #define PRINTED_MAX 4096U
+/* The bound for a damaged or hostile object; no real table has chains this long. */
+#define CHAIN_MAX 65536U
+#define VERSYM_HIDDEN 0x8000U
+
+/* The dynamic symbol table of one object. Read in a walk, which keeps the object mapped. */
+struct symbols {
+	uintptr_t base;
+	const ElfW(Sym) * sym;
+	const char *str;
+	const uint32_t *gnu_hash;
+	const uint32_t *sysv_hash;
+	const uint16_t *versym;
+};
+
+/* Where the object's dynamic section is, or NULL. */
+static const ElfW(Dyn) * dynamic_of(const struct dl_phdr_info *info)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			return (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	}
+	return NULL;
+}
+
+/* The loader relocates d_ptr in place for most objects, but not for the vDSO. */
+static const void *dyn_ptr(uintptr_t base, ElfW(Addr) p)
+{
+	return (const void *)(p < base ? base + p : p);
+}
+
+/* Fills in what the object has. False if that is not enough for a search. */
+static bool read_symbols(uintptr_t base, const ElfW(Dyn) * d, struct symbols *o)
+{
+	memset(o, 0, sizeof(*o));
+	o->base = base;
+	for (; d->d_tag != DT_NULL; d++) {
+		switch (d->d_tag) {
+		case DT_SYMTAB:
+			o->sym = dyn_ptr(base, d->d_un.d_ptr);
+			break;
+		case DT_STRTAB:
+			o->str = dyn_ptr(base, d->d_un.d_ptr);
+			break;
+		case DT_GNU_HASH:
+			o->gnu_hash = dyn_ptr(base, d->d_un.d_ptr);
+			break;
+		case DT_HASH:
+			o->sysv_hash = dyn_ptr(base, d->d_un.d_ptr);
+			break;
+		case DT_VERSYM:
+			o->versym = dyn_ptr(base, d->d_un.d_ptr);
+			break;
+		default:
+			break;
+		}
+	}
+	return o->sym != NULL && o->str != NULL && (o->gnu_hash != NULL || o->sysv_hash != NULL);
+}
+
+/* What is looked for, and the best that was found so far. */
+struct search {
+	const struct symbols *o;
+	const char *name;
+	bool tls;
+	int best;
+	const ElfW(Sym) * found;
+};
+
+static bool is_of_kind(const ElfW(Sym) * s, bool tls)
+{
+	unsigned char type = ELF64_ST_TYPE(s->st_info);
+
+	/* the value of a thread-local variable is its offset, which may be 0 */
+	if (tls)
+		return type == STT_TLS;
+	return s->st_value != 0 && (type == STT_FUNC || type == STT_OBJECT || type == STT_NOTYPE);
+}
+
+/* 2 = the default version, 1 = an older (hidden) version, 0 = not a definition of name. */
+static int match(const struct search *q, uint32_t i)
+{
+	const struct symbols *o = q->o;
+	const ElfW(Sym) *s = &o->sym[i];
+
+	if (s->st_shndx == SHN_UNDEF || ELF64_ST_BIND(s->st_info) == STB_LOCAL ||
+	    !is_of_kind(s, q->tls) || strcmp(o->str + s->st_name, q->name) != 0)
+		return 0;
+	return o->versym != NULL && (o->versym[i] & VERSYM_HIDDEN) ? 1 : 2;
+}
+
+static uint32_t gnu_hash_of(const char *name)
+{
+	uint32_t h = 5381;
+
+	for (; *name != '\0'; name++)
+		h = h * 33 + (uint8_t)*name;
+	return h;
+}
+
+static uint32_t sysv_hash_of(const char *name)
+{
+	uint32_t h = 0;
+
+	for (; *name != '\0'; name++) {
+		h = (h << 4) + (uint8_t)*name;
+		h = (h ^ ((h & 0xf0000000U) >> 24)) & 0x0fffffffU;
+	}
+	return h;
+}
+
+static void better(struct search *q, uint32_t i)
+{
+	int m = match(q, i);
+
+	if (m <= q->best)
+		return;
+	q->best = m;
+	q->found = &q->o->sym[i];
+}
+
+static void lookup_gnu(struct search *q)
+{
+	const struct symbols *o = q->o;
+	uint32_t nbuckets = o->gnu_hash[0];
+	uint32_t first = o->gnu_hash[1];
+	uint32_t bloom_words = o->gnu_hash[2];
+	uint32_t shift = o->gnu_hash[3];
+	const ElfW(Addr) *bloom = (const void *)&o->gnu_hash[4];
+	const uint32_t *bucket = (const void *)&bloom[bloom_words];
+	const uint32_t *chain = &bucket[nbuckets];
+	uint32_t h = gnu_hash_of(q->name);
+
+	if (nbuckets == 0 || bloom_words == 0)
+		return;
+	ElfW(Addr) word = bloom[(h / 64) % bloom_words];
+
+	if (!((word >> (h % 64)) & (word >> ((h >> shift) % 64)) & 1))
+		return;
+	uint32_t i = bucket[h % nbuckets];
+
+	for (uint32_t n = 0; i >= first && n < CHAIN_MAX; n++, i++) {
+		if ((chain[i - first] | 1U) == (h | 1U))
+			better(q, i);
+		if (chain[i - first] & 1U)
+			break;
+	}
+}
+
+static void lookup_sysv(struct search *q)
+{
+	const struct symbols *o = q->o;
+	uint32_t nbuckets = o->sysv_hash[0];
+	uint32_t nchain = o->sysv_hash[1];
+	const uint32_t *bucket = &o->sysv_hash[2];
+
+	if (nbuckets == 0)
+		return;
+	uint32_t i = bucket[sysv_hash_of(q->name) % nbuckets];
+
+	for (uint32_t n = 0; i != 0 && i < nchain && n < CHAIN_MAX; n++) {
+		better(q, i);
+		i = bucket[nbuckets + i];
+	}
+}
+
+/* The definition of name, the default version first; NULL if there is none. */
+static const ElfW(Sym) * find(const struct symbols *o, const char *name, bool tls)
+{
+	struct search q = {.o = o, .name = name, .tls = tls};
+
+	if (o->gnu_hash != NULL)
+		lookup_gnu(&q);
+	else
+		lookup_sysv(&q);
+	return q.found;
+}
+
+static void *address_in(const struct symbols *o, const char *name)
+{
+	const ElfW(Sym) *s = find(o, name, false);
+
+	return s != NULL ? (void *)(o->base + s->st_value) : NULL;
+}
 
 /* Where this very object is loaded (defined by the linker). */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
@@ -42,21 +228,21 @@ static bool is_ours(const struct dl_phdr_info *info)
 static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
 	struct query *q = arg;
-	struct sp_elf_symbols o;
+	struct symbols o;
 	const ElfW(Dyn) * d;
 
 	if (is_ours(info)) {
 		q->past_ours = true;
 		return 0;
 	}
-	d = q->past_ours ? sp_elf_dynamic(info) : NULL;
-	if (d == NULL || !sp_elf_symbols_read(info->dlpi_addr, d, &o))
+	d = q->past_ours ? dynamic_of(info) : NULL;
+	if (d == NULL || !read_symbols(info->dlpi_addr, d, &o))
 		return 0;
 	for (const char *const *t = q->together; t != NULL && *t != NULL; t++) {
-		if (sp_elf_symbols_find(&o, *t) == NULL)
+		if (address_in(&o, *t) == NULL)
 			return 0;
 	}
-	void *found = sp_elf_symbols_find(&o, q->name);
+	void *found = address_in(&o, q->name);
 
 	if (found == NULL)
 		return 0;
@@ -85,19 +271,19 @@ struct each {
 static int visit_each(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
 	struct each *e = arg;
-	struct sp_elf_symbols o;
+	struct symbols o;
 	const ElfW(Dyn) * d;
 
 	if (is_ours(info)) {
 		e->past_ours = true;
 		return 0;
 	}
-	d = e->past_ours ? sp_elf_dynamic(info) : NULL;
-	if (d == NULL || !sp_elf_symbols_read(info->dlpi_addr, d, &o))
+	d = e->past_ours ? dynamic_of(info) : NULL;
+	if (d == NULL || !read_symbols(info->dlpi_addr, d, &o))
 		return 0;
 	for (unsigned i = 0; i < e->n; i++) {
 		if (e->found[i] == NULL)
-			e->found[i] = sp_elf_symbols_find(&o, e->names[i]);
+			e->found[i] = address_in(&o, e->names[i]);
 	}
 	return 0;
 }
@@ -156,11 +342,11 @@ static uint64_t mix(uint64_t print, const void *bytes, size_t n)
 static uint64_t print_of(const struct dl_phdr_info *info, const ElfW(Dyn) * d)
 {
 	uint64_t print = UINT64_C(0xcbf29ce484222325);
-	struct sp_elf_symbols o;
+	struct symbols o;
 
 	if (info->dlpi_name != NULL)
 		print = mix(print, info->dlpi_name, strlen(info->dlpi_name));
-	if (d == NULL || !sp_elf_symbols_read(info->dlpi_addr, d, &o))
+	if (d == NULL || !read_symbols(info->dlpi_addr, d, &o))
 		return print;
 	/* linkers put the strings behind the symbols */
 	if ((uintptr_t)o.str > (uintptr_t)o.sym) {
@@ -175,9 +361,9 @@ static int visit_spot(struct dl_phdr_info *info, size_t size SP_UNUSED, void *ar
 {
 	struct spot *spot = arg;
 	struct sp_elf_range range = range_of(info);
-	const ElfW(Dyn) *d = sp_elf_dynamic(info);
+	const ElfW(Dyn) *d = dynamic_of(info);
 	const ElfW(Sym) * s;
-	struct sp_elf_symbols o;
+	struct symbols o;
 	unsigned index = spot->index++;
 
 	if (!sp_elf_within(&range, (const void *)spot->address))
@@ -186,9 +372,9 @@ static int visit_spot(struct dl_phdr_info *info, size_t size SP_UNUSED, void *ar
 	range.unloads = info->dlpi_subs;
 	range.print = print_of(info, d);
 	spot->range = range;
-	if (spot->name == NULL || d == NULL || !sp_elf_symbols_read(info->dlpi_addr, d, &o))
+	if (spot->name == NULL || d == NULL || !read_symbols(info->dlpi_addr, d, &o))
 		return 1;
-	s = sp_elf_symbols_find_symbol(&o, spot->name);
+	s = find(&o, spot->name, false);
 	if (s != NULL) {
 		spot->found = (void *)(info->dlpi_addr + s->st_value);
 		spot->size = s->st_size;
@@ -324,11 +510,11 @@ static void note_definition(const struct dl_phdr_info *info, const ElfW(Sym) * s
 static int visit_tls(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct tls_query *q = arg;
-	struct sp_elf_symbols o;
+	struct symbols o;
 	/* glibc has told where the storage is since 2.4; other C libraries may not */
 	bool is_static = size >= offsetof(struct dl_phdr_info, dlpi_tls_data) + sizeof(void *) &&
 			 info->dlpi_tls_data != NULL && q->index < startup_objects;
-	const ElfW(Dyn) *d = sp_elf_dynamic(info);
+	const ElfW(Dyn) *d = dynamic_of(info);
 	const ElfW(Sym) * s;
 
 	q->index++;
@@ -338,9 +524,9 @@ static int visit_tls(struct dl_phdr_info *info, size_t size, void *arg)
 		q->past_ours = true;
 		return 0;
 	}
-	if (d == NULL || !sp_elf_symbols_read(info->dlpi_addr, d, &o))
+	if (d == NULL || !read_symbols(info->dlpi_addr, d, &o))
 		return 0;
-	s = sp_elf_symbols_find_tls(&o, q->name);
+	s = find(&o, q->name, true);
 	if (s == NULL)
 		return 0;
 	note_definition(info, s, is_static, q->out);
@@ -384,6 +570,140 @@ bool sp_elf_belongs(const char *name, const void *address, const char *const *to
 			return false;
 	}
 	return true;
+}
+
+/* The bound of the search; objects beyond it are not followed. */
+#define OBJECTS_MAX 1024U
+
+struct needs {
+	uint8_t reached[OBJECTS_MAX / CHAR_BIT];
+	uint8_t done[OBJECTS_MAX / CHAR_BIT];
+	uintptr_t from;
+	const struct sp_elf_range *wanted;
+	unsigned index; /* of the object that is looked at */
+	bool grown;
+	bool found;
+};
+
+/* One name in an object's list; the object with that name is reached. */
+struct edge {
+	struct needs *search;
+	const char *needed;
+	unsigned index;
+};
+
+static bool is_in(const uint8_t *set, unsigned i)
+{
+	return (set[i / CHAR_BIT] >> (i % CHAR_BIT)) & 1;
+}
+
+static void add_to(uint8_t *set, unsigned i)
+{
+	set[i / CHAR_BIT] |= (uint8_t)(1U << (i % CHAR_BIT));
+}
+
+static const char *strings_of(const struct dl_phdr_info *info, const ElfW(Dyn) * d)
+{
+	for (; d != NULL && d->d_tag != DT_NULL; d++) {
+		if (d->d_tag == DT_STRTAB)
+			return (const char *)(d->d_un.d_ptr < info->dlpi_addr
+						      ? info->dlpi_addr + d->d_un.d_ptr
+						      : d->d_un.d_ptr);
+	}
+	return NULL;
+}
+
+/* By SONAME, by the path it was loaded from, or by the last part of that. */
+static bool is_named(const struct dl_phdr_info *info, const char *name)
+{
+	const ElfW(Dyn) *d = dynamic_of(info);
+	const char *strings = strings_of(info, d);
+	const char *path = info->dlpi_name != NULL ? info->dlpi_name : "";
+	const char *slash = strrchr(path, '/');
+
+	if (strcmp(path, name) == 0 || (slash != NULL && strcmp(slash + 1, name) == 0))
+		return true;
+	for (; strings != NULL && d->d_tag != DT_NULL; d++) {
+		if (d->d_tag == DT_SONAME)
+			return strcmp(strings + d->d_un.d_val, name) == 0;
+	}
+	return false;
+}
+
+static bool lies_at(const struct dl_phdr_info *info, uintptr_t address)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+		if (p->p_type == PT_LOAD && address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz)
+			return true;
+	}
+	return false;
+}
+
+static void reach(struct needs *s, const struct dl_phdr_info *info, unsigned index)
+{
+	if (is_in(s->reached, index))
+		return;
+	add_to(s->reached, index);
+	s->grown = true;
+	if (lies_at(info, s->wanted->start))
+		s->found = true;
+}
+
+static int visit_edge(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct edge *e = arg;
+	unsigned index = e->index++;
+
+	if (index >= OBJECTS_MAX || e->search->found)
+		return 1;
+	if (!is_named(info, e->needed))
+		return 0;
+	reach(e->search, info, index);
+	return 1;
+}
+
+static void follow(struct needs *s, const struct dl_phdr_info *info)
+{
+	const ElfW(Dyn) *d = dynamic_of(info);
+	const char *strings = strings_of(info, d);
+
+	for (; strings != NULL && d->d_tag != DT_NULL && !s->found; d++) {
+		struct edge e = {.search = s, .needed = strings + d->d_un.d_val};
+
+		if (d->d_tag == DT_NEEDED)
+			(void)sp_fork_barrier_walk(visit_edge, &e);
+	}
+}
+
+static int visit_needing(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct needs *s = arg;
+	unsigned index = s->index++;
+
+	if (index >= OBJECTS_MAX || s->found)
+		return 1;
+	if (lies_at(info, s->from))
+		reach(s, info, index);
+	if (is_in(s->reached, index) && !is_in(s->done, index)) {
+		add_to(s->done, index);
+		follow(s, info);
+	}
+	return 0;
+}
+
+bool sp_elf_needs(const void *address, const struct sp_elf_range *other)
+{
+	struct needs s = {.from = (uintptr_t)address, .wanted = other};
+
+	/* each round except the last reaches another object */
+	do {
+		s.grown = false;
+		s.index = 0;
+		(void)sp_fork_barrier_walk(visit_needing, &s);
+	} while (s.grown && !s.found);
+	return s.found;
 }
 
 const char *sp_elf_own_path(void)
