@@ -418,7 +418,7 @@ $(B)/$(1)/exporter.a: $(patsubst %.c,$(B)/$(1)/%.o,$(filter-out export/exporter/
 $(B)/$(1)/report.a: $(patsubst %.c,$(B)/$(1)/%.o,$(filter-out export/report/main.c,$(REPORT_SRCS)))
 	$$(call archive)
 # Without the hooks that are exported: a test program is to start and end by the C library's own functions.
-$(B)/$(1)/preload.a: $(patsubst %.c,$(B)/$(1)/%.o,$(filter-out preload/hooks/% preload/lifecycle/init.c,$(PRELOAD_SRCS)))
+$(B)/$(1)/preload.a: $(patsubst %.c,$(B)/$(1)/%.o,$(filter-out preload/hooks/%,$(PRELOAD_SRCS)))
 	$$(call archive)
 
 $(patsubst %,$(B)/$(1)/%.a,sampler export exporter report preload): $(B)/.link

@@ -34,7 +34,7 @@
 #include "export/util/status_memory.h"
 #include "export/util/text_out.h"
 #include "export/util/user_file.h"
-#include "sampler/config/config_text.h"
+#include "sampler/config/config_parse.h"
 
 #define PROBLEM_BYTES 700
 #define SKEW_MAX_MS 600000

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The host's side of starting the exporter and of its end. The host's thread makes the keeper and
- * goes on; what the keeper reads lies in memory that does not change until the keeper has ended.
+ * goes on; what the keeper reads lies in memory that does not change until the keeper has ended. Where no
+ * child can share the host's memory (valgrind, qemu-user), there is no keeper, and the exporter is an orphan.
  */
 #include "preload/exporter/exporter_process.h"
 

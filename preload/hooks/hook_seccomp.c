@@ -1,29 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Calls by which the program changes what may be done in it, or says what it publishes: prctl(), syscall()
+ * and ptrace().
+ *
  * The program installs a seccomp filter: by prctl(PR_SET_SECCOMP), or by seccomp(2) through
  * syscall(3), as libseccomp does. Below the filter a system call of ours could kill the process, and
  * so could the return from our signal handler. So all of them have to stop before the kernel gets the
  * filter (sampler/base/seccomp.h). What the filter allows is not looked at: a later one may forbid it.
  *
- * All other calls of the two functions go on by a jump, with stack and registers as the caller made
- * them: syscall(3) has seven arguments, and it may be a clone or vfork. APP context;
- * async-signal-safe.
+ * The program is about to trace another process. Debuggers wait for children of any kind (__WALL), and the
+ * keeper is one: strace, which waits until it has no child left, would never end. So profiling ends for
+ * good before the first request of a tracer. PTRACE_TRACEME is the request of a process that is going to be
+ * traced, and changes nothing.
+ *
+ * All other calls of the three functions go on by a jump, with stack and registers as the caller made
+ * them: they take their arguments by "...", syscall(3) has seven, and it may be a clone or vfork. APP
+ * context; async-signal-safe.
  */
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "preload/elf/resolve.h"
 #include "preload/elf/tail_call.h"
-#include "preload/hooks/hook_memory_name.h"
 #include "preload/lifecycle/lifecycle.h"
+#include "preload/lifecycle/publisher.h"
+#include "preload/lifecycle/reentrancy_guard.h"
 #include "sampler/base/memory_name.h"
-#include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
+#include "sampler/context/process_context.h"
 
 /* Linux 5.0; headers may be older. */
 #ifndef SECCOMP_FILTER_FLAG_NEW_LISTENER
@@ -43,11 +54,10 @@ static long no_call(void)
  */
 static bool begin(void)
 {
-	int life = atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed);
 	int saved = errno;
 
-	if (life == SP_LIFECYCLE_OFF ||
-	    (!sp_seccomp_is_on() && sp_lifecycle_active() && !sp_process_is_ours()))
+	/* filters are counted, because the kernel may refuse the one that was there before this one */
+	if (sp_lifecycle_here() == SP_LIFECYCLE_OFF && !sp_seccomp_is_on())
 		return false;
 	sp_lifecycle_before_filter();
 	errno = saved;
@@ -94,6 +104,53 @@ static long set_by_syscall(long number, long a, long b, long c, long d, long e, 
 	return rc;
 }
 
+/*
+ * The program gives memory a name: as the last step of publishing a process context, for which profilers
+ * wait, or for somebody who reads /proc/PID/maps. This may be inside of the program's malloc. The kernel has
+ * read a name that it took. One that it did not take may be no text at all, but a kernel without such names
+ * refuses each, and then the memory itself says what it is.
+ *
+ * If the context says that threads publish their spans, sampling begins.
+ */
+static void named(long rc, unsigned long what, unsigned long at, unsigned long name)
+{
+	bool has_name = rc == 0;
+	int saved = errno;
+
+	if (what != SP_MEMORY_NAME_ANON || name == 0 || sp_lifecycle_here() == SP_LIFECYCLE_OFF ||
+	    !sp_lifecycle_wanted() ||
+	    (has_name && strcmp((const char *)name, SP_PROCESS_CONTEXT_NAME) != 0))
+		return;
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+
+	/* Otherwise it is our own. */
+	if (g.outermost && sp_publisher_announced(at, has_name) && sp_lifecycle_start())
+		sp_publisher_read_on();
+	sp_reentrancy_guard_leave(g);
+	errno = saved;
+}
+
+static int name_by_prctl(int option, unsigned long what, unsigned long at, unsigned long bytes,
+			 unsigned long name)
+{
+	__typeof__(&prctl) next = SP_NEXT(prctl);
+	int rc = next(option, what, at, bytes, name);
+
+	named(rc, what, at, name);
+	return rc;
+}
+
+/* NOLINTNEXTLINE(readability-function-size): the number and the six arguments of a system call */
+static long name_by_syscall(long number, long option, long what, long at, long bytes, long name,
+			    long unused)
+{
+	__typeof__(&syscall) next = SP_NEXT(syscall);
+	long rc = next(number, option, what, at, bytes, name, unused);
+
+	named(rc, (unsigned long)what, (unsigned long)at, (unsigned long)name);
+	return rc;
+}
+
 /* The targets of the two functions. */
 const void *sp_prctl_begin(int option);
 const void *sp_prctl_begin(int option)
@@ -103,7 +160,7 @@ const void *sp_prctl_begin(int option)
 	if (next == NULL)
 		return (const void *)no_call;
 	if (option == SP_MEMORY_NAME_OPTION)
-		return (const void *)sp_memory_name_prctl;
+		return (const void *)name_by_prctl;
 	return option == PR_SET_SECCOMP ? (const void *)set_by_prctl : next;
 }
 
@@ -121,9 +178,21 @@ const void *sp_syscall_begin(long number, long operation)
 	else if (number == SYS_prctl)
 		sets = (int)operation == PR_SET_SECCOMP;
 	if (number == SYS_prctl && (int)operation == SP_MEMORY_NAME_OPTION)
-		return (const void *)sp_memory_name_syscall;
+		return (const void *)name_by_syscall;
 	return sets ? (const void *)set_by_syscall : next;
 }
 
 SP_TAIL_CALL("prctl", "sp_prctl_begin", "");
 SP_TAIL_CALL("syscall", "sp_syscall_begin", "");
+
+const void *sp_ptrace_begin(int request);
+const void *sp_ptrace_begin(int request)
+{
+	const void *next = sp_next(SP_NEXT_ptrace);
+
+	if (request != PTRACE_TRACEME)
+		sp_lifecycle_trace();
+	return next != NULL ? next : (const void *)no_call;
+}
+
+SP_TAIL_CALL("ptrace", "sp_ptrace_begin", "");

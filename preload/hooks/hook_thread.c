@@ -6,10 +6,17 @@
  * call passes no hook; the exporter finds it in /proc. With the second thread of a process glibc installs its
  * own handler for the signal that we sample with, so we look after ours then (sampler/thread/signals.h).
  *
- * APP context.
+ * Where a handler of the host uses alternate signal stacks, ours has to run there too
+ * (sampler/thread/alternate_stack.h), so we look on when the first such handler is set, and when a
+ * thread changes its stack. Dispositions themselves are the host's business: our signal is none that it
+ * can name.
+ *
+ * APP context; sigaction() and sigaltstack() are async-signal-safe once the real functions were found, as
+ * they must be.
  */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,7 +36,7 @@ static struct sp_thread *claim(void)
 {
 	bool active;
 
-	if (!sp_lifecycle_active() ||
+	if (sp_lifecycle_here() != SP_LIFECYCLE_ACTIVE ||
 	    sp_reentrancy_guard_inside((uintptr_t)__builtin_frame_address(0)))
 		return NULL;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
@@ -156,5 +163,44 @@ SP_EXPORT int thrd_create(thrd_t *thread, thrd_start_t start, void *arg)
 			keep_signal();
 		}
 	}
+	return rc;
+}
+
+SP_EXPORT int sigaction(int signo, const struct sigaction *restrict act,
+			struct sigaction *restrict old)
+{
+	__typeof__(&sigaction) next = SP_NEXT(sigaction);
+	struct sigaction now;
+	int rc;
+
+	if (next == NULL) {
+		errno = ENOSYS;
+		return -1;
+	}
+	rc = next(signo, act, old);
+	/* What is set now is asked for, because *act may have been overwritten with the old one. */
+	if (rc == 0 && act != NULL && sp_lifecycle_active() && !sp_signals_on_alternate_stack() &&
+	    sp_lifecycle_here() == SP_LIFECYCLE_ACTIVE && next(signo, NULL, &now) == 0 &&
+	    (now.sa_flags & SA_ONSTACK) != 0)
+		sp_signals_use_alternate_stack();
+	return rc;
+}
+
+/*
+ * Between the call and our look at the new stack, our signal could be delivered on a stack that is
+ * too small for it. So the thread has no timer meanwhile.
+ */
+SP_EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
+{
+	__typeof__(&sigaltstack) next = SP_NEXT(sigaltstack);
+	bool ours = sp_lifecycle_here() == SP_LIFECYCLE_ACTIVE && sp_thread_alternate_begin();
+	int rc = -1;
+
+	if (next != NULL)
+		rc = next(stack, old);
+	else
+		errno = ENOSYS;
+	if (ours)
+		sp_thread_alternate_end();
 	return rc;
 }

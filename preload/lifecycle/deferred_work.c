@@ -14,8 +14,8 @@
 
 #include "preload/exporter/exporter.h"
 #include "preload/exporter/exporter_restart.h"
-#include "preload/lifecycle/lifecycle.h"
 #include "preload/lifecycle/sdk.h"
+#include "preload/lifecycle/state.h"
 #include "sampler/base/counters.h"
 #include "sampler/base/log.h"
 #include "sampler/base/monotonic.h"
@@ -288,6 +288,20 @@ static void do_work(struct sp_region *r, uint32_t asked)
 		name_tracer(r);
 }
 
+void sp_deferred_work_filtered(void)
+{
+	int active = SP_LIFECYCLE_ACTIVE;
+
+	if (!atomic_compare_exchange_strong_explicit(&sp_lifecycle_state, &active,
+						     sp_region_is_there() ? SP_LIFECYCLE_STOPPED
+									  : SP_LIFECYCLE_FAILED,
+						     memory_order_relaxed, memory_order_relaxed))
+		return;
+	sp_count(SP_COUNT_SECCOMP_STOPPED);
+	sp_thread_unpublish();
+	sp_deferred_work_publish();
+}
+
 void sp_deferred_work_run(void)
 {
 	const struct sp_config *config = sp_lifecycle_config();
@@ -301,7 +315,7 @@ void sp_deferred_work_run(void)
 	 */
 	if ((asked & SP_WORK_SECCOMP) != 0 && !sp_seccomp_is_on()) {
 		sp_seccomp_begin();
-		sp_lifecycle_after_filter(false);
+		sp_deferred_work_filtered();
 		return;
 	}
 	/* In a child of vfork, or of a raw clone, threads, timers and the exporter are its parent's. */

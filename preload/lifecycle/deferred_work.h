@@ -65,6 +65,9 @@ void sp_deferred_work_leave(void);
  */
 void sp_deferred_work_scan(void);
 
+/* APP. A seccomp filter of the program is in: sampling is off for good, and that is told. */
+void sp_deferred_work_filtered(void);
+
 /* APP. Writes the current state of this process into the region, also before a flush. */
 void sp_deferred_work_publish(void);
 

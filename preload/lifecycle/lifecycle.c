@@ -72,32 +72,15 @@
  */
 #define BRIEF_NS (1 * SP_NS_PER_MS)
 
-_Atomic int sp_lifecycle_state = SP_LIFECYCLE_OFF;
-struct sp_config sp_lifecycle_settings;
 static bool parsed;
 static bool watches_forks;
 static bool forked;
-static _Atomic bool ended;  /* the last flush has begun */
 static _Atomic bool traces; /* the program traces other processes */
 
 /* glibc: nptl/register-atfork.c; what pthread_atfork() calls. Absent from other C libraries. */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
 	__attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
-
-void sp_lifecycle_stop(void)
-{
-	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_STOPPED, memory_order_relaxed);
-	sp_thread_disarm_all();
-	sp_thread_unpublish();
-}
-
-void sp_lifecycle_fail(void)
-{
-	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_FAILED, memory_order_relaxed);
-	sp_thread_disarm_all();
-	sp_thread_unpublish();
-}
 
 /* There may be samples that were not sent. */
 static bool may_flush(void)
@@ -376,7 +359,7 @@ static void after_fork_in_child(void)
 	has_span = sp_sampler_forked();
 	sp_exporter_family_forked();
 	sp_exporter_restart_forked();
-	atomic_store_explicit(&ended, false, memory_order_relaxed);
+	atomic_store_explicit(&sp_lifecycle_ended, false, memory_order_relaxed);
 	/* What the parent was just starting is begun anew by the child's first span. */
 	goes_on =
 		was == SP_LIFECYCLE_ACTIVE && (has_span || sp_publisher_is_read() ||
@@ -453,12 +436,12 @@ static void flush(void)
 	sp_deferred_work_tell();
 }
 
-/* Nothing was started in this process. */
+/* Nothing was started in this process, or nothing may be done in it. */
 static bool is_untouched(void)
 {
-	int now = atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire);
+	enum sp_lifecycle_state here = sp_lifecycle_here();
 
-	return now == SP_LIFECYCLE_OFF || now == SP_LIFECYCLE_ASLEEP;
+	return here == SP_LIFECYCLE_OFF || here == SP_LIFECYCLE_ASLEEP;
 }
 
 /*
@@ -478,7 +461,7 @@ void sp_lifecycle_leave(void)
 	bool is_own;
 	bool began;
 
-	if (is_untouched() || !sp_process_is_ours())
+	if (is_untouched())
 		return;
 	wait_for_start();
 	is_own = sp_exporter_is_own();
@@ -499,11 +482,10 @@ void sp_lifecycle_end(void)
 
 	if (sp_lifecycle_asleep() && sp_trial_is_unknown())
 		sp_trial_tell_unknown();
-	/* In a child of vfork everything belongs to its parent. */
-	if (is_untouched() || !sp_process_is_ours())
+	if (is_untouched())
 		return;
 	/* Another thread may be here, or have been: the process must not end before it is done. */
-	if (!atomic_exchange_explicit(&ended, true, memory_order_relaxed)) {
+	if (!atomic_exchange_explicit(&sp_lifecycle_ended, true, memory_order_relaxed)) {
 		keep_exporters_off();
 		if (is_to_flush()) {
 			flush();
@@ -520,12 +502,12 @@ void sp_lifecycle_trace(void)
 {
 	int saved = errno;
 
-	if (is_untouched()) {
+	if (sp_lifecycle_asleep()) {
 		/* Told when something would be profiled. */
 		atomic_store_explicit(&traces, true, memory_order_relaxed);
 		return;
 	}
-	if (!sp_process_is_ours() || atomic_exchange_explicit(&traces, true, memory_order_relaxed))
+	if (is_untouched() || atomic_exchange_explicit(&traces, true, memory_order_relaxed))
 		return;
 	if (may_flush())
 		tell_tracing();
@@ -535,17 +517,12 @@ void sp_lifecycle_trace(void)
 	errno = saved;
 }
 
-bool sp_lifecycle_has_ended(void)
-{
-	return atomic_load_explicit(&ended, memory_order_relaxed);
-}
-
 void sp_lifecycle_before_filter(void)
 {
 	bool kept_off = false;
 
 	wait_for_start();
-	if (sp_lifecycle_active() && sp_process_is_ours()) {
+	if (sp_lifecycle_here() == SP_LIFECYCLE_ACTIVE) {
 		if (!sp_region_is_there())
 			(void)is_to_flush();
 		kept_off = sp_deferred_work_keep_off(START_WAIT_NS);
@@ -567,25 +544,16 @@ void sp_lifecycle_before_filter(void)
 
 void sp_lifecycle_after_filter(bool refused)
 {
-	int active = SP_LIFECYCLE_ACTIVE;
-
-	if (refused) {
-		sp_seccomp_take_back();
-		if (!sp_seccomp_is_on() && sp_lifecycle_active()) {
-			sp_thread_arm_again();
-			atomic_fetch_or_explicit(&sp_region_now()->deferred_work, SP_WORK_SCAN,
-						 memory_order_relaxed);
-		}
+	if (!refused) {
+		sp_deferred_work_filtered();
 		return;
 	}
-	if (!atomic_compare_exchange_strong_explicit(&sp_lifecycle_state, &active,
-						     sp_region_is_there() ? SP_LIFECYCLE_STOPPED
-									  : SP_LIFECYCLE_FAILED,
-						     memory_order_relaxed, memory_order_relaxed))
-		return;
-	sp_count(SP_COUNT_SECCOMP_STOPPED);
-	sp_thread_unpublish();
-	sp_deferred_work_publish();
+	sp_seccomp_take_back();
+	if (!sp_seccomp_is_on() && sp_lifecycle_active()) {
+		sp_thread_arm_again();
+		atomic_fetch_or_explicit(&sp_region_now()->deferred_work, SP_WORK_SCAN,
+					 memory_order_relaxed);
+	}
 }
 
 void sp_lifecycle_load(char *const *envp)

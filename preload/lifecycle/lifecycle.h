@@ -1,55 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lifecycle of the profiler in a process: asleep until the first recorded span, then active
- * until exit; a forked child starts anew.
+ * The lifecycle of the profiler in a process: what starts it, what each hook of the C library tells it, and
+ * its end.
  */
 #ifndef SP_LIFECYCLE_H
 #define SP_LIFECYCLE_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "preload/lifecycle/deferred_work.h"
-#include "sampler/config/config.h"
+#include "preload/lifecycle/state.h"
 
 /* INIT. Reads kill switches and remembers the environment. */
 void sp_lifecycle_load(char *const *envp);
 
 /* INIT, just before the host's main(). Starts where profiles are wanted from there on: wants_start(). */
 void sp_lifecycle_main(void);
-
-enum sp_lifecycle_state {
-	SP_LIFECYCLE_OFF,      /* kill switch, AT_SECURE, or before our constructor */
-	SP_LIFECYCLE_ASLEEP,   /* waiting for the first recorded span */
-	SP_LIFECYCLE_STARTING, /* one thread is setting up */
-	SP_LIFECYCLE_ACTIVE,
-	SP_LIFECYCLE_STOPPED, /* sampling has stopped; its samples are still to be sent */
-	SP_LIFECYCLE_FAILED,
-};
-/* Written by lifecycle.c alone, read by every hooked call. */
-extern _Atomic int sp_lifecycle_state;
-
-/* Neither switched off nor broken: a recorded span would find us active or start us. APP. */
-static inline bool sp_lifecycle_wanted(void)
-{
-	int now = atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed);
-
-	return now != SP_LIFECYCLE_OFF && now != SP_LIFECYCLE_STOPPED && now != SP_LIFECYCLE_FAILED;
-}
-
-/* Sampling is on. Any context. */
-static inline bool sp_lifecycle_active(void)
-{
-	/* pairs with start_by_winner(): the tables before "active" */
-	return atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire) ==
-	       SP_LIFECYCLE_ACTIVE;
-}
-
-static inline bool sp_lifecycle_asleep(void)
-{
-	return atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed) ==
-	       SP_LIFECYCLE_ASLEEP;
-}
 
 /*
  * APP, while asleep: the C library has made a thread for the program. Starts sampling if that is what a
@@ -81,14 +47,6 @@ static inline bool sp_lifecycle_work(void)
 	return sp_lifecycle_active();
 }
 
-/* Parsed configuration; valid once sp_lifecycle_start() returned true. */
-extern struct sp_config sp_lifecycle_settings;
-
-static inline const struct sp_config *sp_lifecycle_config(void)
-{
-	return &sp_lifecycle_settings;
-}
-
 /*
  * The process is about to end: sends what there is, waiting at most the configured flush time, and
  * ends what this process has started (sp_exporter_finish()). From then on nothing is started. No-op
@@ -99,9 +57,6 @@ void sp_lifecycle_end(void);
 
 /* The same, before the process executes another program. That may still fail. */
 void sp_lifecycle_leave(void);
-
-/* The end has begun. */
-bool sp_lifecycle_has_ended(void);
 
 /*
  * APP, around a call by which the program installs a seccomp filter (sampler/base/seccomp.h). Before
@@ -118,11 +73,5 @@ void sp_lifecycle_after_filter(bool refused);
  * later. The first time it is told. errno preserved.
  */
 void sp_lifecycle_trace(void);
-
-/* APP. Turns sampling off for good. Its samples are still sent, and the host runs on. */
-void sp_lifecycle_stop(void);
-
-/* APP. The same where no exporter is left to send the samples. */
-void sp_lifecycle_fail(void);
 
 #endif

@@ -2,16 +2,11 @@
 /* See publisher.h. Context: INIT, APP. */
 #include "preload/lifecycle/publisher.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "preload/elf/elf_walk.h"
-#include "preload/lifecycle/lifecycle.h"
-#include "preload/lifecycle/reentrancy_guard.h"
 #include "preload/lifecycle/sdk.h"
-#include "sampler/base/process.h"
-#include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
 #include "sampler/context/context_slot.h"
 #include "sampler/context/foreign_context.h"
@@ -80,46 +75,26 @@ static void take_service(const char *service)
 	sp_sdk_resource(service, text);
 }
 
-static void take(const struct sp_process_context_threads *threads)
-{
-	take_service(threads->service);
-	if (threads->root_key >= 0)
-		sp_foreign_context_set_root_key(threads->root_key);
-	atomic_store_explicit(&is_announced, true, memory_order_relaxed);
-	/* A forked child goes on with that, also where this process was already sampled. */
-	if (sp_lifecycle_start())
-		atomic_store_explicit(&is_read, true, memory_order_relaxed);
-}
-
-static void look_at(uintptr_t at, bool has_name)
+bool sp_publisher_announced(uintptr_t at, bool has_name)
 {
 	struct sp_process_context_threads threads;
 
 	if (!has_name && !sp_process_context_is_at(at))
-		return;
+		return false;
 	sp_process_context_made_by_program();
 	if (!sp_config_allows_context())
-		return;
+		return false;
 	sp_process_context_read(at, &threads);
-	if (threads.published)
-		take(&threads);
+	if (!threads.published)
+		return false;
+	take_service(threads.service);
+	if (threads.root_key >= 0)
+		sp_foreign_context_set_root_key(threads.root_key);
+	atomic_store_explicit(&is_announced, true, memory_order_relaxed);
+	return true;
 }
 
-/* In a child of vfork all of this belongs to its parent. */
-void sp_publisher_named(uintptr_t at, const char *name)
+void sp_publisher_read_on(void)
 {
-	int saved = errno;
-
-	if (name != NULL && strcmp(name, SP_PROCESS_CONTEXT_NAME) != 0)
-		return;
-	if (!sp_lifecycle_wanted() || sp_seccomp_is_on() ||
-	    (sp_lifecycle_active() && !sp_process_is_ours()))
-		return;
-	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
-
-	/* Otherwise it is our own. */
-	if (g.outermost)
-		look_at(at, name != NULL);
-	sp_reentrancy_guard_leave(g);
-	errno = saved;
+	atomic_store_explicit(&is_read, true, memory_order_relaxed);
 }

@@ -25,11 +25,14 @@ bool sp_publisher_found(void);
 void sp_publisher_prepare(const struct sp_config *config);
 
 /*
- * APP, not inside our own calls. The program has given the memory at that address a name (NULL = it cannot be
- * read), as the last step of publishing a process context (OTEP 4719). If that is one, and says that threads
- * publish their spans, their records label samples from now on, and sampling begins.
+ * APP. The memory at that address is one that the program publishes a process context (OTEP 4719) in; without a
+ * name it is looked at first. True if it says that threads publish their spans: their records are to label
+ * samples from now on.
  */
-void sp_publisher_named(uintptr_t at, const char *name);
+bool sp_publisher_announced(uintptr_t at, bool has_name);
+
+/* APP, after that, once sampling is on. A forked child goes on with it, also where sampling was on before. */
+void sp_publisher_read_on(void);
 
 /* Any context. Samples are labelled by what others publish: a forked child goes on with that, too. */
 bool sp_publisher_is_read(void);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "preload/elf/elf_walk.h"
-#include "preload/lifecycle/lifecycle.h"
+#include "preload/lifecycle/state.h"
 #include "sampler/base/fmt.h"
 #include "sampler/base/log.h"
 #include "sampler/config/config.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table as text, for tools that print it. Never runs in a host. */
 #include "sampler/base/fmt.h"
+#include "sampler/config/config_parse.h"
 #include "sampler/config/config_table.h"
-#include "sampler/config/config_text.h"
 
 #define WORDS_MAX 192U
 

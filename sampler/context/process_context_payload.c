@@ -123,7 +123,7 @@ static void key_map(struct writer *w)
 	end(w, start);
 }
 
-/* In place; the text is known to be right (config_text.c). Returns the new length. */
+/* In place; the text is known to be right (config_parse.c). Returns the new length. */
 static size_t decode(char *s, size_t len)
 {
 	size_t n = 0;

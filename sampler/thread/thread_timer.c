@@ -291,7 +291,7 @@ void sp_thread_rearm(void)
 
 bool sp_thread_alternate_begin(void)
 {
-	if (sp_thread_own == NULL || !sp_process_is_ours())
+	if (sp_thread_own == NULL)
 		return false;
 	if (sp_signals_on_alternate_stack())
 		sp_thread_disarm(sp_thread_own);

@@ -22,7 +22,7 @@ fault()
 	! cmp -s "$1" before || { echo "nothing to seed a fault into: $1, $2"; exit 1; }
 }
 
-fault sampler/config/config.c 's/variables are unknown, too/&./'
+fault sampler/config/config_read.c 's/variables are unknown, too/&./'
 fault preload/lifecycle/sdk.c 's/no supported OpenTelemetry SDK/No supported/'
 fault preload/exporter/exporter.c 's/no more profiles of this process/& SPANPROF_NO_SUCH/'
 fault preload/lifecycle/lifecycle.c 's/waiting for the last push/& of a batch/'

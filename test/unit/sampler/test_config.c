@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of sampler/config/config.c and config_copy.c: capture, ranks of names, defaults, kill switches. */
+/* Tests of sampler/config/config_read.c and config_copy.c: capture, ranks of names, defaults, kill switches. */
 #include "sampler/config/config.h"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of sampler/config/config_parse.c and config_text.c: good and bad values of every variable. */
+/* Tests of sampler/config/config_parse.c: good and bad values of every variable. */
 #include "sampler/config/config_parse.h"
 
 #include <signal.h>

@@ -13,7 +13,6 @@
 #include "sampler/base/text.h"
 #include "sampler/config/config_copy.h"
 #include "sampler/config/config_parse.h"
-#include "sampler/config/config_text.h"
 
 #define SHOWN_MAX 60 /* bytes of a bad value that a message quotes */
 #define EXE_MAX 256U
