@@ -118,6 +118,27 @@ bool sp_active_span_agrees(uint32_t storage, uint64_t says)
 	return !is_open(attached) && !is_open(says);
 }
 
+/* noinline: most starts without a given parent begin a trace. */
+static __attribute__((noinline)) bool is_in_trace(const struct sp_thread *t,
+						  const uint8_t *trace_id)
+{
+	struct sp_span_record r;
+	enum sp_span_active what = sp_span_stack_peek_span(&t->spans, &r);
+
+	return (what == SP_SPAN_KNOWN || what == SP_SPAN_ROOT_ALONE) &&
+	       memcmp(r.trace, trace_id, sizeof(r.trace)) == 0;
+}
+
+bool sp_active_span_tells_parent(const uint8_t *trace_id)
+{
+	const struct sp_thread *t = sp_thread_own;
+
+	return t != NULL && !sp_span_stack_is_beyond(&t->spans) &&
+	       (sp_active_span_source == SP_ACTIVE_AUTO ||
+		sp_active_span_source == SP_ACTIVE_SCOPE) &&
+	       (trace_id == NULL || is_in_trace(t, trace_id));
+}
+
 void sp_active_span_silence(uint32_t storage)
 {
 	const struct sp_thread_labels_part *shown = sp_thread_labels_now();

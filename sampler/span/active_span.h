@@ -97,6 +97,14 @@ void sp_active_span_detached(uint64_t token, bool through);
  */
 bool sp_active_span_agrees(uint32_t storage, uint64_t says);
 
+/*
+ * The active span of the calling thread is the parent of what is started there within its trace, as all
+ * that an SDK attached is on the thread's stack. trace_id: the active span has to be of that trace; NULL
+ * if it does not matter. What goes on with the trace of the start before it has a parent, so if that is not
+ * on the stack, something was attached unseen.
+ */
+bool sp_active_span_tells_parent(const uint8_t *trace_id);
+
 /* Scopes of that storage label nothing any more, on any thread. */
 void sp_active_span_silence(uint32_t storage);
 

@@ -30,6 +30,15 @@ typedef void end_fn(void *span, const void *options);
 typedef void destroy_fn(void *span);
 typedef void rename_fn(void *span, size_t len, const char *name);
 
+/* The real destructors call each other and end their span, which we have handled by then. */
+static SP_TLS const void *being_destroyed;
+
+/* The span that this thread closed last, if it has started none since: as a rule the next call destroys it. */
+static SP_TLS struct {
+	uint64_t id;
+	const void *span;
+} closed;
+
 /* Its span is told by its id, so that no index of objects has to be kept at each start and end. */
 static inline bool record_of(struct sp_otelcpp *sdk, void *span, struct sp_span_record *r)
 {
@@ -61,7 +70,7 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 {
 	struct sp_otelcpp_ids ids;
 	struct sp_span_start s;
-	bool nothing_current;
+	enum sp_otelcpp_current current;
 	void *span;
 
 	if (!sp_otelcpp_known(sdk))
@@ -73,23 +82,20 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 	sp_otelcpp_own_ids(sdk, span, &ids);
 	if ((ids.flags & SP_OTELCPP_FLAG_SAMPLED) == 0 || !sp_lifecycle_start())
 		return;
-	nothing_current = sp_otelcpp_scope_watch(sdk);
-	sp_otelcpp_scope_ask(sdk);
+	closed.id = 0;
+	current = sp_otelcpp_scope_current(sdk);
 	s.handle = span;
 	s.by_id = true;
 	s.name = name != NULL ? name : "";
 	s.name_len = name != NULL ? len : 0;
 	memcpy(s.span_id, ids.span_id, sizeof(s.span_id));
 	memcpy(s.trace_id, ids.trace_id, sizeof(s.trace_id));
-	s.has_parent = sp_otelcpp_parent(sdk, options, &ids, nothing_current, s.parent_id);
+	s.has_parent = sp_otelcpp_parent(sdk, options, &ids, current, s.parent_id);
 	s.how = sp_otelcpp_scopes_tell(sdk) ? SP_ACTIVATION_SCOPE : SP_ACTIVATION_NONE;
 	s.sdk = (uint8_t)sdk->names->sdk;
 	if (sp_span_started(&s))
 		watch_attributes(sdk, attributes, span);
 }
-
-/* The real destructors call each other and end their span, which we have handled by then. */
-static SP_TLS const void *being_destroyed;
 
 /* Also for a span that is destroyed without an end: the destructor ends it. */
 static void ending(struct sp_otelcpp *sdk, void *span)
@@ -102,6 +108,8 @@ static void ending(struct sp_otelcpp *sdk, void *span)
 
 	/* before the real end: after it another thread may get the same object */
 	if (sp_span_close(&r)) {
+		closed.id = r.span_id;
+		closed.span = span;
 		unsigned wanted = sp_span_attr_wanted(&r);
 
 		if (wanted != 0 && sp_otelcpp_is_recording(sdk, span))
@@ -112,7 +120,8 @@ static void ending(struct sp_otelcpp *sdk, void *span)
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters, and whose they are */
-static void *hook_start(struct sp_otelcpp *sdk, start_fn *next, PARAMETERS)
+static inline __attribute__((always_inline)) void *hook_start(struct sp_otelcpp *sdk,
+							      start_fn *next, PARAMETERS)
 {
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
@@ -171,6 +180,14 @@ static void hook_end(void *span, const void *options)
 		((end_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END))(span, options);
 }
 
+/* Nothing is left to do at its destruction. A program's own generator of ids may repeat them. */
+static inline bool is_closed(struct sp_otelcpp *sdk, void *span)
+{
+	uint64_t id;
+
+	return closed.span == span && sp_otelcpp_span_id(sdk, span, &id) && id == closed.id;
+}
+
 __attribute__((noinline)) static void destroy_seen(void *span, enum sp_otelcpp_real which,
 						   struct sp_otelcpp *sdk)
 {
@@ -187,7 +204,7 @@ static inline void hook_destroy(void *span, enum sp_otelcpp_real which)
 {
 	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span);
 
-	if (concerns_us(span))
+	if (concerns_us(span) && !is_closed(sdk, span))
 		destroy_seen(span, which, sdk);
 	else
 		((destroy_fn *)sp_otelcpp_real(sdk, which))(span);
@@ -214,7 +231,7 @@ static void hook_dispose(void *control, void *span, destroy_fn *next)
 
 	if (span != NULL && concerns_us(span))
 		sdk = sp_otelcpp_with(SP_OTELCPP_TYPE_SPAN, sp_otelcpp_member(span, 0));
-	if (sdk != NULL) {
+	if (sdk != NULL && !is_closed(sdk, span)) {
 		hook_ending(sdk, span);
 		being_destroyed = span;
 	}
@@ -256,26 +273,14 @@ static void hook_rename(void *span, size_t len, const char *name)
 	sp_reentrancy_guard_leave(g);
 }
 
-/* Two functions of the same type, so that the second is called by a jump, too. */
-/* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters */
-static __attribute__((noinline)) void *start_seen(PARAMETERS)
-{
-	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_TRACER, tracer);
-
-	return hook_start(sdk, (start_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_START), ARGUMENTS);
-}
-
 SP_OTELCPP_LOCAL_ENTRY(sp_otelcpp_start, start_fn, "sp_otelcpp_start_entry");
 
-/* NOLINTNEXTLINE(readability-function-size): the same */
+/* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters */
 void *sp_otelcpp_start(PARAMETERS)
 {
 	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_TRACER, tracer);
 
-	if (sp_lifecycle_wanted())
-		return start_seen(ARGUMENTS);
-	SP_OTELCPP_RETURN_CALL((start_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_START), result,
-			       ARGUMENTS);
+	return hook_start(sdk, (start_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_START), ARGUMENTS);
 }
 
 const void *const sp_otelcpp_hooks[SP_OTELCPP_REAL_N] = {
@@ -307,26 +312,29 @@ static inline start_fn *straight(const void *tracer)
 		       : NULL;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters, and by what name */
+static __attribute__((noinline)) void *start_by_name(const struct sp_otelcpp_names *names,
+						     unsigned which, PARAMETERS)
+{
+	void *next;
+	struct sp_otelcpp *sdk =
+		sp_otelcpp_started(names, which, sp_otelcpp_member(tracer, 0), &next);
+
+	if (sdk != NULL && next != NULL)
+		return hook_start(sdk, (start_fn *)next, ARGUMENTS);
+	if (next != NULL)
+		SP_OTELCPP_CALL((start_fn *)next, ARGUMENTS);
+	return result;
+}
+
 #define DEFINE_START(fn, symbol, version, which)                                                   \
 	SP_OTELCPP_ENTRY(fn, start_fn, symbol);                                                    \
-	static __attribute__((noinline)) void *fn##_first(PARAMETERS)                              \
-	{                                                                                          \
-		void *next;                                                                        \
-		struct sp_otelcpp *sdk = sp_otelcpp_started(&sp_otelcpp_names[version], which,     \
-							    sp_otelcpp_member(tracer, 0), &next);  \
-                                                                                                   \
-		if (sdk != NULL && next != NULL)                                                   \
-			return hook_start(sdk, (start_fn *)next, ARGUMENTS);                       \
-		if (next != NULL)                                                                  \
-			SP_OTELCPP_CALL((start_fn *)next, ARGUMENTS);                              \
-		return result;                                                                     \
-	}                                                                                          \
 	void *fn(PARAMETERS)                                                                       \
 	{                                                                                          \
 		start_fn *next = straight(tracer);                                                 \
                                                                                                    \
 		if (next == NULL)                                                                  \
-			return fn##_first(ARGUMENTS);                                              \
+			return start_by_name(&sp_otelcpp_names[version], which, ARGUMENTS);        \
 		SP_OTELCPP_RETURN_CALL(next, result, ARGUMENTS);                                   \
 	}
 

@@ -258,22 +258,28 @@ static void look_for_scopes(struct sp_otelcpp *sdk, uint64_t trace)
 }
 
 bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options,
-		       const struct sp_otelcpp_ids *ids, bool nothing_current, uint8_t parent_id[8])
+		       const struct sp_otelcpp_ids *ids, enum sp_otelcpp_current current,
+		       uint8_t parent_id[8])
 {
 	enum given from;
 	uint64_t trace;
+	bool goes_on;
 
 	memset(parent_id, 0, 8);
 	from = given(sdk, options, ids, parent_id);
 	memcpy(&trace, ids->trace_id + sizeof(ids->trace_id) - sizeof(trace), sizeof(trace));
 	if (from == GIVEN_NONE)
 		look_for_scopes(sdk, trace);
+	goes_on = trace == last_trace;
 	last_trace = trace;
 	switch (from) {
 	case GIVEN_UNKNOWN:
 		return false;
 	case GIVEN_NONE:
-		return nothing_current ||
+		if (current == SP_OTELCPP_CURRENT_SEEN &&
+		    sp_active_span_tells_parent(goes_on ? ids->trace_id : NULL))
+			return false;
+		return current == SP_OTELCPP_CURRENT_NONE ||
 		       sp_otelcpp_current_span(sdk, sp_otelcpp_storage(sdk), parent_id);
 	case GIVEN_PARENT:
 	case GIVEN_ROOT:

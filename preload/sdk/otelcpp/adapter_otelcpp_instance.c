@@ -59,6 +59,7 @@ static void forget(struct sp_otelcpp *sdk)
 	atomic_store_explicit(&sdk->options, SP_OTELCPP_UNTRIED, memory_order_relaxed);
 	atomic_store_explicit(&sdk->looks, 0, memory_order_relaxed);
 	atomic_store_explicit(&sdk->attached, false, memory_order_relaxed);
+	atomic_store_explicit(&sdk->unseen, false, memory_order_relaxed);
 	atomic_store_explicit(&sdk->scopes_foreign, false, memory_order_relaxed);
 }
 

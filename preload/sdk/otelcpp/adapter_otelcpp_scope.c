@@ -80,10 +80,17 @@ static uint64_t token_of(const struct vtable_copy *c, const void *context)
 	return sp_span_token_of(number_of(c), sp_otelcpp_context_key(c->sdk, context));
 }
 
-static void note_attached(struct sp_otelcpp *sdk)
+static void raise_flag(_Atomic bool *flag)
 {
-	if (!atomic_load_explicit(&sdk->attached, memory_order_relaxed))
-		atomic_store_explicit(&sdk->attached, true, memory_order_relaxed);
+	if (!atomic_load_explicit(flag, memory_order_relaxed))
+		atomic_store_explicit(flag, true, memory_order_relaxed);
+}
+
+/* Something is attached or detached, or may be, without a change of our stack. */
+static __attribute__((noinline)) void note_unseen(struct sp_otelcpp *sdk)
+{
+	raise_flag(&sdk->unseen);
+	raise_flag(&sdk->attached);
 }
 
 __attribute__((cold)) void sp_otelcpp_scope_give_up(struct sp_otelcpp *sdk, enum sp_sdk_fact why)
@@ -91,6 +98,7 @@ __attribute__((cold)) void sp_otelcpp_scope_give_up(struct sp_otelcpp *sdk, enum
 	unsigned used = atomic_load_explicit(&copies_used, memory_order_acquire);
 
 	atomic_store_explicit(&sdk->scopes_foreign, true, memory_order_relaxed);
+	raise_flag(&sdk->unseen);
 	for (unsigned i = 0; i < used; i++) {
 		if (copies[i].sdk == sdk)
 			atomic_store_explicit(&copies[i].token, TOKEN_FOREIGN,
@@ -123,14 +131,6 @@ static void ask(struct vtable_copy *c, void *self)
 	memcpy(&id, says, sizeof(id));
 	if (!sp_active_span_agrees(number_of(c), id))
 		silence(c);
-}
-
-void sp_otelcpp_scope_ask(struct sp_otelcpp *sdk)
-{
-	void *storage = sp_otelcpp_storage(sdk);
-
-	if (storage != NULL && is_watched(sp_otelcpp_member(storage, 0)))
-		ask(copy_of(storage), storage);
 }
 
 /*
@@ -189,6 +189,7 @@ static void attached(struct vtable_copy *c, void *self, const void *result, cons
 	if (token == TOKEN_UNKNOWN)
 		token = learn(c, self, sp_otelcpp_member(result, 0), context);
 	if (token == TOKEN_FOREIGN || !sp_otelcpp_context_understood(c->sdk, context)) {
+		note_unseen(c->sdk);
 		sp_active_span_forget_scopes();
 		return;
 	}
@@ -227,7 +228,7 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 	 * also inside of the reentrancy guard: what a wrapper attaches becomes current just the
 	 * same
 	 */
-	note_attached(c->sdk);
+	raise_flag(&c->sdk->attached);
 	if (c->is_own)
 		ask_before(c, self);
 	SP_OTELCPP_CALL(c->attach, result, self, context);
@@ -238,6 +239,8 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 
 		attached(c, self, result, context);
 		errno = saved;
+	} else {
+		note_unseen(c->sdk);
 	}
 	sp_reentrancy_guard_leave(g);
 	return result;
@@ -273,6 +276,8 @@ static bool detach(void *self, void *token)
 
 		sp_active_span_detached(scope, true);
 		errno = saved;
+	} else if (detached) {
+		note_unseen(c->sdk);
 	}
 	sp_reentrancy_guard_leave(g);
 	return detached;
@@ -351,7 +356,7 @@ static void watch(struct sp_otelcpp *sdk, const void *_Atomic *storage)
 	 * tries again.
 	 */
 	if (!sp_try_lock_once(&copies_busy)) {
-		note_attached(sdk);
+		note_unseen(sdk);
 		return;
 	}
 	vptr = atomic_load_explicit(storage, memory_order_relaxed);
@@ -361,24 +366,45 @@ static void watch(struct sp_otelcpp *sdk, const void *_Atomic *storage)
 		atomic_store_explicit(storage, &c->word[SP_OTELCPP_VTABLE_HEAD],
 				      memory_order_release);
 	else if (!is_watched(vptr))
-		note_attached(sdk);
+		note_unseen(sdk);
 	sp_unlock(&copies_busy);
 }
 
-bool sp_otelcpp_scope_watch(struct sp_otelcpp *sdk)
+void sp_otelcpp_scope_watch(struct sp_otelcpp *sdk)
 {
 	const void *_Atomic *storage = sp_otelcpp_storage(sdk);
 
-	if (storage == NULL) {
-		/* a library without any storage; otherwise it is created at its first use */
-		if (sp_otelcpp_get_storage(sdk) != NULL)
-			sp_otelcpp_expect_storage(sdk);
-		else if (!atomic_load_explicit(&sdk->expects, memory_order_relaxed) &&
-			 sp_otelcpp_scopes_tell(sdk))
-			sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
-		return false;
+	if (storage != NULL) {
+		if (!is_watched(atomic_load_explicit(storage, memory_order_relaxed)))
+			watch(sdk, storage);
+		return;
 	}
-	if (!is_watched(atomic_load_explicit(storage, memory_order_relaxed)))
-		watch(sdk, storage);
-	return !atomic_load_explicit(&sdk->attached, memory_order_relaxed);
+	/* a library without any storage; otherwise it is created at its first use */
+	if (sp_otelcpp_get_storage(sdk) != NULL)
+		sp_otelcpp_expect_storage(sdk);
+	else if (!atomic_load_explicit(&sdk->expects, memory_order_relaxed) &&
+		 sp_otelcpp_scopes_tell(sdk))
+		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
+}
+
+enum sp_otelcpp_current sp_otelcpp_scope_current(struct sp_otelcpp *sdk)
+{
+	void *storage = sp_otelcpp_storage(sdk);
+	struct vtable_copy *c;
+
+	if (storage == NULL || !is_watched(sp_otelcpp_member(storage, 0))) {
+		sp_otelcpp_scope_watch(sdk);
+		storage = sp_otelcpp_storage(sdk);
+		if (storage == NULL || !is_watched(sp_otelcpp_member(storage, 0)))
+			return SP_OTELCPP_CURRENT_ASKED;
+	}
+	c = copy_of(storage);
+	if (c->is_own)
+		ask(c, storage);
+	if (!atomic_load_explicit(&sdk->attached, memory_order_relaxed))
+		return SP_OTELCPP_CURRENT_NONE;
+	return c->is_own || c->sdk != sdk ||
+			       atomic_load_explicit(&sdk->unseen, memory_order_relaxed)
+		       ? SP_OTELCPP_CURRENT_ASKED
+		       : SP_OTELCPP_CURRENT_SEEN;
 }

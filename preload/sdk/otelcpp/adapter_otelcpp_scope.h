@@ -9,19 +9,20 @@
 #include "preload/sdk/otelcpp/adapter_otelcpp_sdk.h"
 
 /*
- * Makes attach and detach come to us from now on. Cheap if they already do. To be called at each
- * start, because the host may bring a storage of its own, and after a span was seen.
- *
- * True as long as no thread has attached anything since the first call, which came before the first
- * recorded span: then no recorded span can be current anywhere.
+ * Makes attach and detach come to us from now on, if they do not yet. After a span was seen.
  */
-bool sp_otelcpp_scope_watch(struct sp_otelcpp *sdk);
+void sp_otelcpp_scope_watch(struct sp_otelcpp *sdk);
 
 /*
- * At each start, after sp_otelcpp_scope_watch() and inside the reentrancy guard: if the context storage
- * is the program's own, asks it what is current (active_span.h).
+ * At each start, because the host may bring a storage of its own, and inside the reentrancy guard: the
+ * same, and what is known of the spans that are current on the calling thread. If the context storage is
+ * the program's own, it is asked (active_span.h).
+ *
+ * As long as no thread has attached anything since the first call, which came before the first recorded
+ * span, no recorded span can be current anywhere. After that, those that are current on the calling
+ * thread are on its stack, unless one was attached while we did not look or inside of another hooked call.
  */
-void sp_otelcpp_scope_ask(struct sp_otelcpp *sdk);
+enum sp_otelcpp_current sp_otelcpp_scope_current(struct sp_otelcpp *sdk);
 
 /*
  * Scopes of this instance are not understood, for that reason: logs it, and from now on its spans

@@ -46,6 +46,13 @@ enum sp_otelcpp_type {
 /* The function names under which a start may come to us (DEFINE_START of adapter_otelcpp.c). */
 #define SP_OTELCPP_STARTS 2U
 
+/* What is known of the spans that are current on the calling thread (sp_otelcpp_scope_current()). */
+enum sp_otelcpp_current {
+	SP_OTELCPP_CURRENT_NONE,  /* no recorded one is, on any thread */
+	SP_OTELCPP_CURRENT_SEEN,  /* our stack has all that were attached */
+	SP_OTELCPP_CURRENT_ASKED, /* only the storage can tell */
+};
+
 /* One ABI version. */
 struct sp_otelcpp_names {
 	const char *start[SP_OTELCPP_STARTS];
@@ -97,6 +104,7 @@ struct sp_otelcpp {
 	const struct sp_otelcpp_flavour *_Atomic flavour; /* NULL until a span was seen */
 	_Atomic bool expects;            /* the storage's class, adapter_otelcpp_expect.h */
 	_Atomic bool attached;           /* a context may be current on some thread */
+	_Atomic bool unseen;             /* and is on no stack of ours */
 	_Atomic bool attributes_watched; /* adapter_otelcpp_attr.h */
 	_Atomic bool scopes_foreign;     /* not understood: spans are active from start to end */
 	_Atomic int own_context;         /* enum sp_otelcpp_place */
@@ -273,11 +281,11 @@ bool sp_otelcpp_current_span(struct sp_otelcpp *sdk, void *storage, uint8_t span
 
 /*
  * The parent that StartSpan gave the span of those ids on the calling thread, all zero if it has
- * none, or none that is recorded here. False if it cannot be told. nothing_current:
- * sp_otelcpp_scope_watch().
+ * none, or none that is recorded here. False if it is the span that is active on the thread by our own
+ * stack, if they are of one trace, or cannot be told.
  */
 bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options,
-		       const struct sp_otelcpp_ids *ids, bool nothing_current,
+		       const struct sp_otelcpp_ids *ids, enum sp_otelcpp_current current,
 		       uint8_t parent_id[8]);
 
 /* Where the smart pointer to the storage is; NULL if it is not known. */

@@ -502,3 +502,29 @@ Test(active_span, of_a_silent_storage_is_none_beyond_the_end_of_the_stack)
 	attach_by(4, 1, 1);
 	cr_assert_eq(active(), 1);
 }
+
+/* Where all that an SDK attached is on the stack, the SDK need not be asked for the parent of a start. */
+Test(active_span, tells_the_parent_of_a_start_unless_something_is_not_on_the_stack)
+{
+	uint8_t trace[16];
+	uint8_t other[16];
+
+	memset(trace, 0x5a, sizeof(trace));
+	memset(other, 0x5b, sizeof(other));
+	cr_expect_not(sp_active_span_tells_parent(NULL), "a thread without a stack");
+	begin_scoped(1);
+	attach(10, 1);
+	cr_expect(sp_active_span_tells_parent(NULL));
+	cr_expect(sp_active_span_tells_parent(trace));
+	cr_expect_not(sp_active_span_tells_parent(other));
+	sp_active_span_detached(10, true);
+	cr_expect(sp_active_span_tells_parent(NULL), "nothing is attached");
+	cr_expect_not(sp_active_span_tells_parent(trace), "its parent was attached unseen");
+	for (uint64_t i = 0; i <= SP_SPAN_DEPTH_MAX; i++)
+		attach(100 + i, 1);
+	cr_expect_not(sp_active_span_tells_parent(NULL), "beyond the last frame");
+	sp_active_span_forget_scopes();
+	cr_expect(sp_active_span_tells_parent(NULL));
+	sp_active_span_set_source(SP_ACTIVE_START);
+	cr_expect_not(sp_active_span_tells_parent(NULL), "attach and detach are not looked at");
+}
