@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "sampler/base/compiler.h"
 #include "sampler/config/config.h"
 
 enum sp_lifecycle_state {
@@ -20,7 +21,7 @@ enum sp_lifecycle_state {
 	SP_LIFECYCLE_FAILED,
 };
 /* Written in this folder alone, read by every hooked call. */
-extern _Atomic int sp_lifecycle_state;
+SP_HIDDEN _Atomic int sp_lifecycle_state;
 
 /* Neither switched off nor broken: a recorded span would find us active or start us. APP. */
 static inline bool sp_lifecycle_wanted(void)

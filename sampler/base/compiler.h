@@ -7,6 +7,12 @@
 #define SP_EXPORT __attribute__((visibility("default")))
 
 /*
+ * Data of another file of the same object, declared so that it is reached without the global offset
+ * table: -fvisibility=hidden is for definitions alone. For what each span reads.
+ */
+#define SP_HIDDEN extern __attribute__((visibility("hidden")))
+
+/*
  * Thread-local storage of the preloaded object. Initial-exec because we are loaded at program
  * start: reads are one instruction, never allocate, and are safe inside a signal handler. Static
  * TLS comes out of every thread's stack, so the whole object may use at most 256 bytes of it.

@@ -118,7 +118,7 @@ struct sp_span_counts {
 	_Atomic uint64_t ended;
 	char pad[56];
 };
-extern _Atomic(struct sp_span_counts *) sp_span_counts; /* SP_SPAN_COUNTS of them */
+SP_HIDDEN _Atomic(struct sp_span_counts *) sp_span_counts; /* SP_SPAN_COUNTS of them */
 
 /* The number of a thread that has no block. */
 #define SP_SPAN_COUNTS_NO_THREAD UINT32_MAX

@@ -62,10 +62,10 @@ struct sp_thread_context {
  * Whether a change of an active span has to be told. False where nothing is published, now or
  * later.
  */
-extern _Atomic bool sp_thread_context_on;
+SP_HIDDEN _Atomic bool sp_thread_context_on;
 
 /* Incremented when threads have to look again whether they publish. Never 0 while that is on. */
-extern _Atomic uint32_t sp_thread_context_turn;
+SP_HIDDEN _Atomic uint32_t sp_thread_context_turn;
 
 /*
  * At activation, before the first span. is_programs: our own references to otel_thread_ctx_v1 mean

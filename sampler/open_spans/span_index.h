@@ -201,6 +201,15 @@ static inline void sp_span_index_nearer(struct sp_span_line *index, uint64_t has
 				  memory_order_relaxed);
 }
 
+/* Empties the cell, which is in the key's home line, if that reference of the key is still there. */
+static inline bool sp_span_index_empty(_Atomic uint64_t *cell, uint64_t key, uint32_t ref)
+{
+	uint64_t mine = sp_span_index_word(sp_span_index_hash(key), ref);
+
+	return atomic_compare_exchange_strong_explicit(cell, &mine, 0, memory_order_acq_rel,
+						       memory_order_relaxed);
+}
+
 /* Removes that reference of the key. True for exactly one of several concurrent callers. */
 static inline bool sp_span_index_remove(struct sp_span_line *index, enum sp_span_index_from from,
 					uint64_t key, uint32_t ref)

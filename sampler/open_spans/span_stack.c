@@ -46,7 +46,7 @@ void sp_span_stack_clear(struct sp_span_stack *s)
  * past those of starts whose span has ended. A reader skips all of these anyway, so nothing changes for
  * it.
  */
-static void reap(struct sp_span_stack *s)
+void sp_span_stack_reap(struct sp_span_stack *s)
 {
 	uint32_t struck = atomic_load_explicit(&s->struck, memory_order_relaxed);
 	uint32_t d = depth_of(s);
@@ -91,17 +91,17 @@ static uint32_t next_generation(const struct sp_span_stack *s)
 	return s->generation % UINT8_MAX + 1;
 }
 
-uint8_t sp_span_stack_place(struct sp_span_stack *s)
+uint8_t sp_span_stack_find_place(struct sp_span_stack *s)
 {
 	if (atomic_load_explicit(&s->struck, memory_order_relaxed) != s->reaped)
-		reap(s);
+		sp_span_stack_reap(s);
 	if (beyond_of(s) != 0)
 		return (uint8_t)s->generation;
 	return depth_of(s) < SP_SPAN_DEPTH_MAX ? 0 : (uint8_t)next_generation(s);
 }
 
-static __attribute__((noinline, cold)) void push_beyond(struct sp_span_stack *s, uint64_t span_id,
-							uint64_t token)
+__attribute__((cold)) void sp_span_stack_push_beyond(struct sp_span_stack *s, uint64_t span_id,
+						     uint64_t token)
 {
 	uint32_t beyond = beyond_of(s);
 	struct sp_span_record r;
@@ -121,23 +121,7 @@ static __attribute__((noinline, cold)) void push_beyond(struct sp_span_stack *s,
 		set_beyond(s, beyond + 1);
 }
 
-void sp_span_stack_put(struct sp_span_stack *s, uint64_t span_id, uint64_t token, uint8_t place)
-{
-	uint32_t d = depth_of(s);
-
-	if (place != 0) {
-		push_beyond(s, span_id, token);
-		return;
-	}
-	sp_span_stack_change(s);
-	atomic_store_explicit(&s->frame[d].token, token, memory_order_release);
-	atomic_store_explicit(&s->frame[d].span_id, span_id, memory_order_release);
-	/* the frame before the depth: our handler may run between the two */
-	atomic_signal_fence(memory_order_release);
-	set_depth(s, d + 1);
-}
-
-void sp_span_stack_ended(struct sp_span_stack *s, const struct sp_span_record *r)
+void sp_span_stack_ended_below(struct sp_span_stack *s, const struct sp_span_record *r)
 {
 	uint32_t d = depth_of(s);
 	uint32_t beyond = beyond_of(s);
@@ -150,7 +134,7 @@ void sp_span_stack_ended(struct sp_span_stack *s, const struct sp_span_record *r
 		set_depth(s, d - 1);
 	else
 		sp_span_stack_strike(s);
-	reap(s);
+	sp_span_stack_reap(s);
 }
 
 static void end_frame(struct sp_span_stack *s, uint32_t at)
@@ -169,11 +153,11 @@ static bool pop_beyond(struct sp_span_stack *s, bool has_frame)
 		s->again--;
 	sp_span_stack_change(s);
 	set_beyond(s, beyond - 1);
-	reap(s);
+	sp_span_stack_reap(s);
 	return true;
 }
 
-bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t token, bool through)
+bool sp_span_stack_pop_below(struct sp_span_stack *s, uint64_t token, bool through)
 {
 	uint32_t at;
 
@@ -190,7 +174,7 @@ bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t token, bool through)
 	} else {
 		end_frame(s, at - 1);
 	}
-	reap(s);
+	sp_span_stack_reap(s);
 	return true;
 }
 
@@ -207,7 +191,7 @@ void sp_span_stack_pop_scopes(struct sp_span_stack *s, bool silent_only)
 	/* Nobody knows which of what is beyond the last frame were such scopes. */
 	s->again = 0;
 	atomic_store_explicit(&s->beyond_root, 0, memory_order_release);
-	reap(s);
+	sp_span_stack_reap(s);
 }
 
 void sp_span_stack_met_root(struct sp_span_stack *s)

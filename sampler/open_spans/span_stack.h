@@ -87,13 +87,13 @@ static inline SP_SIGSAFE bool sp_span_token_attached(uint64_t token)
 /*
  * Some thread has attached something: from now on frames that yield label nothing, on any thread.
  */
-extern _Atomic bool sp_span_stack_scoped;
+SP_HIDDEN _Atomic bool sp_span_stack_scoped;
 
 /*
  * A bit for each storage whose scopes do not tell what runs on a thread (sampler/span/active_span.h):
  * their frames label nothing and hide nothing, on any thread. Bits are only added.
  */
-extern _Atomic uint32_t sp_span_stack_silent;
+SP_HIDDEN _Atomic uint32_t sp_span_stack_silent;
 
 static inline SP_SIGSAFE bool sp_span_token_silent(uint64_t token)
 {
@@ -180,11 +180,41 @@ static inline void sp_span_stack_change(struct sp_span_stack *s)
 			      memory_order_relaxed);
 }
 
+/* For the functions below, where the stack has more than they look at. */
+uint8_t sp_span_stack_find_place(struct sp_span_stack *s);
+void sp_span_stack_push_beyond(struct sp_span_stack *s, uint64_t span_id, uint64_t token);
+void sp_span_stack_ended_below(struct sp_span_stack *s, const struct sp_span_record *r);
+bool sp_span_stack_pop_below(struct sp_span_stack *s, uint64_t token, bool through);
+void sp_span_stack_reap(struct sp_span_stack *s);
+
 /* Owner only. Where the next push goes: what its span's record has to have in `beyond`. */
-uint8_t sp_span_stack_place(struct sp_span_stack *s);
+static inline uint8_t sp_span_stack_place(struct sp_span_stack *s)
+{
+	return atomic_load_explicit(&s->struck, memory_order_relaxed) == s->reaped &&
+			       atomic_load_explicit(&s->beyond, memory_order_relaxed) == 0 &&
+			       atomic_load_explicit(&s->depth, memory_order_relaxed) <
+				       SP_SPAN_DEPTH_MAX
+		       ? 0
+		       : sp_span_stack_find_place(s);
+}
 
 /* Owner only. Pushes to that place, with no other push or pop in between. */
-void sp_span_stack_put(struct sp_span_stack *s, uint64_t span_id, uint64_t token, uint8_t place);
+static inline void sp_span_stack_put(struct sp_span_stack *s, uint64_t span_id, uint64_t token,
+				     uint8_t place)
+{
+	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+
+	if (place != 0) {
+		sp_span_stack_push_beyond(s, span_id, token);
+		return;
+	}
+	sp_span_stack_change(s);
+	atomic_store_explicit(&s->frame[d].token, token, memory_order_release);
+	atomic_store_explicit(&s->frame[d].span_id, span_id, memory_order_release);
+	/* the frame before the depth: our handler may run between the two */
+	atomic_signal_fence(memory_order_release);
+	atomic_store_explicit(&s->depth, d + 1, memory_order_release);
+}
 
 /* Owner only. False if it lies beyond the last frame. */
 static inline bool sp_span_stack_push(struct sp_span_stack *s, uint64_t span_id, uint64_t token)
@@ -195,11 +225,33 @@ static inline bool sp_span_stack_push(struct sp_span_stack *s, uint64_t span_id,
 	return place == 0;
 }
 
+/* Owner only. Takes the topmost one of d frames away, beyond which there is nothing. */
+static inline void sp_span_stack_drop(struct sp_span_stack *s, uint32_t d)
+{
+	sp_span_stack_change(s);
+	atomic_store_explicit(&s->depth, d - 1, memory_order_release);
+	if (d == 1)
+		s->reaped = atomic_load_explicit(&s->struck, memory_order_relaxed);
+	else
+		sp_span_stack_reap(s);
+}
+
 /*
  * Owner only. That span, which was started on this thread, has left the table: its frame goes at
  * once if it is on top.
  */
-void sp_span_stack_ended(struct sp_span_stack *s, const struct sp_span_record *r);
+static inline void sp_span_stack_ended(struct sp_span_stack *s, const struct sp_span_record *r)
+{
+	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+	const struct sp_span_frame *top = &s->frame[d - 1];
+
+	if (d != 0 && atomic_load_explicit(&s->beyond, memory_order_relaxed) == 0 &&
+	    atomic_load_explicit(&top->span_id, memory_order_relaxed) == r->span_id &&
+	    !sp_span_token_attached(atomic_load_explicit(&top->token, memory_order_relaxed)))
+		sp_span_stack_drop(s, d);
+	else
+		sp_span_stack_ended_below(s, r);
+}
 
 /*
  * Any thread. A span that was started there leaves the table, and a frame behind, which the owner takes
@@ -216,7 +268,20 @@ static inline void sp_span_stack_strike(struct sp_span_stack *s)
  * same token the deeper one goes first. Of a manual label's token the level decides. False if no
  * frame was taken away.
  */
-bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t token, bool through);
+static inline bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t token, bool through)
+{
+	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
+	const struct sp_span_frame *top = &s->frame[d - 1];
+
+	/* the token of a scope, on top */
+	if (d == 0 || atomic_load_explicit(&s->beyond, memory_order_relaxed) != 0 ||
+	    atomic_load_explicit(&top->token, memory_order_relaxed) != token ||
+	    atomic_load_explicit(&top->span_id, memory_order_relaxed) == 0 ||
+	    token >= SP_SPAN_NO_SCOPE || token == SP_SPAN_STARTED || sp_span_token_silent(token))
+		return sp_span_stack_pop_below(s, token, through);
+	sp_span_stack_drop(s, d);
+	return true;
+}
 
 /* Owner only. Takes away all frames of scopes of SDKs; with silent_only those of silent storages. */
 void sp_span_stack_pop_scopes(struct sp_span_stack *s, bool silent_only);

@@ -151,6 +151,15 @@ void sp_span_table_release(const struct sp_span_record *r)
 	give(r->ref);
 }
 
+static inline void take_entry(struct sp_span_record *r, uint32_t ref)
+{
+	r->ref = ref;
+	r->cell = NULL;
+	if (r->root_id == r->span_id)
+		r->root_ref = ref;
+	store(sp_span_entry(ref), r);
+}
+
 int sp_span_table_add(struct sp_span_record *r)
 {
 	struct sp_span_line *by_id = sp_span_index_by_id();
@@ -158,10 +167,7 @@ int sp_span_table_add(struct sp_span_record *r)
 
 	if (e == 0)
 		return -ENOSPC;
-	r->ref = e;
-	if (r->root_id == r->span_id)
-		r->root_ref = e;
-	store(sp_span_entry(e), r);
+	take_entry(r, e);
 	if (!sp_span_index_put(by_id, BY_ID, r->span_id, e)) {
 		sp_span_table_release(r);
 		return -ENOSPC;
@@ -194,12 +200,41 @@ bool sp_span_table_may_have(uint64_t span_id, uint64_t handle)
 			   handle_hash)));
 }
 
+int sp_span_table_add_new(struct sp_span_record *r)
+{
+	struct sp_span_line *by_id = sp_span_index_by_id();
+	uint64_t hash = sp_span_index_hash(r->span_id);
+	struct sp_span_line *front;
+	uint32_t e;
+
+	if (by_id == NULL || (r->handle & SP_SPAN_BY_ID) == 0)
+		return sp_span_table_may_have(r->span_id, r->handle) ? -EEXIST
+								     : sp_span_table_add(r);
+	/* One look at the line in front, as there is room as a rule. */
+	front = sp_span_index_line(by_id, hash, 0);
+	if (may_be_in(front, hash))
+		return -EEXIST;
+	e = take();
+	if (e == 0)
+		return -ENOSPC;
+	take_entry(r, e);
+	if (sp_span_index_put_in(front, sp_span_index_word(hash, e)) ||
+	    sp_span_index_put(by_id, BY_ID, r->span_id, e))
+		return 0;
+	sp_span_table_release(r);
+	return -ENOSPC;
+}
+
 bool sp_span_table_close(const struct sp_span_record *r)
 {
 	struct sp_span_line *by_id = sp_span_index_by_id();
 
-	if (by_id == NULL || !sp_span_index_remove(by_id, BY_ID, r->span_id, r->ref))
+	if (r->cell != NULL) {
+		if (!sp_span_index_empty(r->cell, r->span_id, r->ref))
+			return false;
+	} else if (by_id == NULL || !sp_span_index_remove(by_id, BY_ID, r->span_id, r->ref)) {
 		return false;
+	}
 	/* nobody else gets past the line above with this reference */
 	if ((r->handle & SP_SPAN_BY_ID) == 0)
 		sp_span_index_clear(sp_span_tables.by_handle, BY_HANDLE, r->handle, r->ref);
@@ -229,23 +264,28 @@ void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id)
 		memory_order_relaxed);
 }
 
-static bool is_noted(const struct sp_span_record *r, uint32_t first)
+static inline bool is_noted(const struct sp_span_record *r, enum sp_span_note which)
 {
-	uint32_t n = (r->ref & SP_SPAN_NUMBER_MASK) - 1;
+	uint32_t n = ((r->ref & SP_SPAN_NUMBER_MASK) - 1) % SP_SPANS_MAX;
+	const _Atomic uint64_t *noted = sp_span_tables.noted;
 
-	return sp_span_index_by_id() != NULL && n < SP_SPANS_MAX &&
-	       atomic_load_explicit(&sp_span_tables.noted[first + n], memory_order_relaxed) ==
-		       r->span_id;
+	return noted != NULL && atomic_load_explicit(&noted[(size_t)n * SP_SPAN_NOTES + which],
+						     memory_order_relaxed) == r->span_id;
+}
+
+bool sp_span_table_has_note(const struct sp_span_record *r)
+{
+	return is_noted(r, SP_SPAN_NOTE_SAMPLE) || is_noted(r, SP_SPAN_NOTE_WAIT);
 }
 
 bool sp_span_table_has_sample(const struct sp_span_record *r)
 {
-	return is_noted(r, 0);
+	return is_noted(r, SP_SPAN_NOTE_SAMPLE);
 }
 
 bool sp_span_table_has_wait(const struct sp_span_record *r)
 {
-	return is_noted(r, SP_SPANS_MAX);
+	return is_noted(r, SP_SPAN_NOTE_WAIT);
 }
 
 /*

@@ -35,6 +35,7 @@ struct sp_span_record {
 	uint8_t sdk;     /* the adapter's number */
 	uint8_t beyond;  /* span_stack.h: the generation beyond its last frame; 0 = a frame */
 	uint32_t ref; /* written by the table: finds this record, never a later one in the entry */
+	_Atomic uint64_t *cell; /* the same: where its id was found; NULL = not in its home line */
 };
 #define SP_SPAN_NO_THREAD UINT16_MAX
 /* A bit that no address has: the span is found by its id alone, which costs one index less. */
@@ -72,6 +73,9 @@ int sp_span_table_add(struct sp_span_record *r);
  */
 bool sp_span_table_may_have(uint64_t span_id, uint64_t handle);
 
+/* Adds it, or -EEXIST if the table may have a span with that id or that object. */
+int sp_span_table_add_new(struct sp_span_record *r);
+
 /* Copies the open span with that id. */
 SP_SIGSAFE bool sp_span_table_by_id(uint64_t span_id, struct sp_span_record *out);
 
@@ -99,7 +103,8 @@ SP_SIGSAFE void sp_span_table_note_sample(uint32_t ref, uint64_t span_id);
 /* The same of a wait that is in a profile. */
 SP_SIGSAFE void sp_span_table_note_wait(uint32_t ref, uint64_t span_id);
 
-/* Whether that was noted of the span, which was not released yet. */
+/* Whether that was noted of the span, which was not released yet: one of them, a sample, a wait. */
+bool sp_span_table_has_note(const struct sp_span_record *r);
 bool sp_span_table_has_sample(const struct sp_span_record *r);
 bool sp_span_table_has_wait(const struct sp_span_record *r);
 

@@ -20,7 +20,7 @@ SP_TLS struct sp_span_spare *sp_span_spare_own;
 #define NOTE_TRIES 4
 
 /* The record that a cell leads to, if it has the key and is still the one that the cell leads to. */
-static inline bool take_copy(const _Atomic uint64_t *c, uint64_t hash, int word, uint64_t key,
+static inline bool take_copy(_Atomic uint64_t *c, uint64_t hash, int word, uint64_t key,
 			     struct sp_span_record *out)
 {
 	uint32_t ref = sp_span_index_ref(sp_span_index_load(c, hash));
@@ -41,7 +41,7 @@ static __attribute__((noinline)) bool find_anywhere(struct sp_span_line *index,
 	uint64_t hash = sp_span_index_hash(key);
 
 	for (uint32_t i = from; i < from + SP_SPAN_INDEX_REACH; i++) {
-		const struct sp_span_line *line = sp_span_index_line(index, hash, i);
+		struct sp_span_line *line = sp_span_index_line(index, hash, i);
 
 		for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++) {
 			if (take_copy(&line->cell[c], hash, word, key, out))
@@ -59,13 +59,16 @@ static inline __attribute__((always_inline)) bool find(struct sp_span_line *inde
 						       int word, struct sp_span_record *out)
 {
 	uint64_t hash = sp_span_index_hash(key);
-	const struct sp_span_line *line = sp_span_index_line(index, hash, from);
+	struct sp_span_line *line = sp_span_index_line(index, hash, from);
 	uint32_t c = sp_span_index_match(line, hash);
 
 	if (c == SP_SPAN_INDEX_CELLS && !sp_span_index_further(line))
 		return false;
-	if (c < SP_SPAN_INDEX_CELLS && take_copy(&line->cell[c], hash, word, key, out))
+	if (c < SP_SPAN_INDEX_CELLS && take_copy(&line->cell[c], hash, word, key, out)) {
+		if (word == SP_SPAN_WORD_ID)
+			out->cell = &line->cell[c];
 		return true;
+	}
 	return find_anywhere(index, from, key, word, out);
 }
 
@@ -130,14 +133,14 @@ SP_SIGSAFE bool sp_span_table_names(uint32_t ref, uint64_t span_id, struct sp_sp
 	return true;
 }
 
-static inline void note(uint32_t ref, uint64_t span_id, uint32_t first)
+static inline void note(uint32_t ref, uint64_t span_id, enum sp_span_note which)
 {
 	_Atomic uint64_t *noted;
 	uint64_t was;
 
 	if (entry_of(ref, span_id) == NULL)
 		return;
-	noted = &sp_span_tables.noted[first + (ref & SP_SPAN_NUMBER_MASK) - 1];
+	noted = &sp_span_tables.noted[((ref & SP_SPAN_NUMBER_MASK) - 1) * SP_SPAN_NOTES + which];
 	for (int i = 0; i < NOTE_TRIES; i++) {
 		/*
 		 * The old note is read before the entry is checked. If the span ends between here
@@ -155,10 +158,10 @@ static inline void note(uint32_t ref, uint64_t span_id, uint32_t first)
 
 SP_SIGSAFE void sp_span_table_note_sample(uint32_t ref, uint64_t span_id)
 {
-	note(ref, span_id, 0);
+	note(ref, span_id, SP_SPAN_NOTE_SAMPLE);
 }
 
 SP_SIGSAFE void sp_span_table_note_wait(uint32_t ref, uint64_t span_id)
 {
-	note(ref, span_id, SP_SPANS_MAX);
+	note(ref, span_id, SP_SPAN_NOTE_WAIT);
 }

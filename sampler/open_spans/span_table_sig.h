@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sampler/base/compiler.h"
 #include "sampler/open_spans/span_index.h"
 #include "sampler/open_spans/span_table.h"
 
@@ -45,15 +46,15 @@ struct sp_span_tables {
 	struct sp_span_words *words;
 	struct sp_span_line *by_handle;
 	/*
-	 * For each entry the id of the last span that was sampled, and after these for each of the last
-	 * that has a wait in a profile. An id and not a flag: if a slow handler writes it after the
+	 * For each entry the id of the last span that was sampled, and of the last that has a wait in a
+	 * profile. An id and not a flag: if a slow handler writes it after the
 	 * entry was reused, it does not count for the next span.
 	 */
 	_Atomic uint64_t *noted;
 	struct sp_span_line *_Atomic by_id;
 };
-#define SP_SPAN_NOTES 2U
-extern struct sp_span_tables sp_span_tables;
+enum sp_span_note { SP_SPAN_NOTE_SAMPLE, SP_SPAN_NOTE_WAIT, SP_SPAN_NOTES };
+SP_HIDDEN struct sp_span_tables sp_span_tables;
 
 static inline SP_SIGSAFE struct sp_span_line *sp_span_index_by_id(void)
 {
@@ -77,6 +78,7 @@ static inline SP_SIGSAFE void sp_span_load(uint32_t ref, struct sp_span_record *
 		__builtin_memcpy((char *)r + i * sizeof(w), &w, sizeof(w));
 	}
 	r->ref = ref;
+	r->cell = NULL;
 }
 
 #endif

@@ -219,7 +219,7 @@ struct sp_region {
  * sp_region_nowhere, which nobody else maps: what is written there does no harm and is told to nobody.
  */
 extern struct sp_region sp_region_nowhere;
-extern _Atomic(struct sp_region *) sp_region;
+SP_HIDDEN _Atomic(struct sp_region *) sp_region;
 static inline struct sp_region *sp_region_now(void)
 {
 	/* pairs with the release in sp_region_use(): the header is complete */

@@ -25,6 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sampler/base/compiler.h"
+
 /* One of them may be half written while it is read, so one less is known. */
 #define SP_THREAD_LABELS_KEPT 16U
 
@@ -89,7 +91,7 @@ struct sp_thread_labels_part {
 	 (uint64_t)(threads) * sizeof(struct sp_thread_labels))
 
 /* The host's part; NULL = nobody wants to know. Any context. */
-extern _Atomic(struct sp_thread_labels_part *) sp_thread_labels_part;
+SP_HIDDEN _Atomic(struct sp_thread_labels_part *) sp_thread_labels_part;
 
 static inline struct sp_thread_labels_part *sp_thread_labels_now(void)
 {
