@@ -110,7 +110,7 @@ void sp_active_span_silence(uint32_t storage);
 
 /* APP, at activation. What decides: scopes, starts or a foreign context; SP_ACTIVE_AUTO until then. */
 void sp_active_span_set_source(enum sp_active_span source);
-extern enum sp_active_span sp_active_span_source;
+SP_HIDDEN enum sp_active_span sp_active_span_source;
 
 /* Some thread has attached something: starts of SDKs with scopes no longer activate. */
 static inline bool sp_active_span_scopes_used(void)
@@ -140,9 +140,5 @@ static inline uint64_t sp_active_span_start_token(enum sp_activation how)
 		return SP_SPAN_STARTED;
 	return how == SP_ACTIVATION_SCOPE ? SP_SPAN_YIELDS : SP_SPAN_STANDS_IN;
 }
-
-/* That span was started on the calling thread, and is active there from now on unless it interleaves. */
-void sp_active_span_started(struct sp_thread *t, const struct sp_span_record *r,
-			    enum sp_activation how);
 
 #endif

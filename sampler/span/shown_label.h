@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "sampler/base/compiler.h"
 #include "sampler/context/thread_context.h"
 #include "sampler/region/thread_labels.h"
 #include "sampler/span/span_times.h"
@@ -21,7 +22,7 @@
 void sp_shown_label_put(struct sp_thread *t);
 
 /* Written at activation: it matters which spans have a wait in a profile (sp_span_table_note_wait()). */
-extern bool sp_shown_label_notes_waits;
+SP_HIDDEN bool sp_shown_label_notes_waits;
 
 /* Notes the span of that thread, which may be another one, whose wait the exporter has put into a profile. */
 void sp_shown_label_note_wait(uint32_t block);
@@ -30,7 +31,7 @@ void sp_shown_label_note_wait(uint32_t block);
  * Written at activation: nobody wants the labels but for the part of a root's time that is in them. Spans below the
  * root then change nothing.
  */
-extern bool sp_shown_label_parts_only;
+SP_HIDDEN bool sp_shown_label_parts_only;
 
 /* The exporter knows already which part the thread is in. */
 static inline bool sp_shown_label_goes_on(const struct sp_thread *t)

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Start and end of spans. A start finds the local root, interns the name, enters the span into the
- * span table and, if starting makes it active, puts it on the thread's stack. An end may come on
- * any thread, more than once, or never; the entry in the table decides, and only the caller who
- * removes it does the rest. Context: APP.
+ * Starts and ends of spans, and scopes (active_span.h). A start finds the local root, interns the name,
+ * enters the span into the span table and, if starting makes it active, puts it on the thread's stack. An
+ * end may come on any thread, more than once, or never; the entry in the table decides, and only the caller
+ * who removes it does the rest. Attach and detach change the stack of the calling thread. Context: APP.
  */
 #include "sampler/span/span.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
+#include "sampler/base/log.h"
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/region/names.h"
 #include "sampler/span/active_span.h"
@@ -56,7 +58,7 @@ static void find_root(const struct sp_span_start *s, const struct sp_thread *t,
 			take_root(r, parent.root_id, parent.root_ref, sp_span_root_name(&parent));
 		return;
 	}
-	if (t == NULL)
+	if (t == NULL || (sp_span_stack_empty(&t->spans) && !sp_span_stack_is_beyond(&t->spans)))
 		return;
 	/*
 	 * A manual label is not the root of a span. Nor is the active span if the new one is of another trace:
@@ -85,10 +87,13 @@ uint32_t sp_span_root_name(const struct sp_span_record *r)
 	return sp_span_table_names(r->root_ref, r->root_id, &root) ? root.name_id : r->root_name_id;
 }
 
-/* On another thread the exporter, and the thread itself, have to look again at what is active there. */
-static void strike(const struct sp_span_record *r)
+/*
+ * On the thread that the span's start put it on, which is another one, the exporter, and the thread itself,
+ * have to look again at what is active there.
+ */
+static __attribute__((noinline)) void strike(const struct sp_span_record *r)
 {
-	struct sp_thread *t = r->thread != SP_SPAN_NO_THREAD ? sp_thread_of(r->thread) : NULL;
+	struct sp_thread *t = sp_thread_of(r->thread);
 
 	/* The block may be another thread's by now. */
 	if (t == NULL || !(r->beyond != 0 || sp_span_stack_has(&t->spans, r->span_id)))
@@ -97,7 +102,7 @@ static void strike(const struct sp_span_record *r)
 	sp_thread_labels_strike(t->index);
 }
 
-static inline bool leave(const struct sp_span_record *r)
+static inline __attribute__((always_inline)) bool leave(const struct sp_span_record *r)
 {
 	struct sp_thread *own = sp_thread_own;
 	bool here = own != NULL && r->thread == own->index;
@@ -112,13 +117,13 @@ static inline bool leave(const struct sp_span_record *r)
 	/* Before and after: whoever finds it gone finds another version than whoever found it. */
 	if (here)
 		sp_span_stack_change(&own->spans);
-	else
+	else if (r->thread != SP_SPAN_NO_THREAD)
 		strike(r);
 	if (!sp_span_table_close(r))
 		return false;
 	if (here)
 		sp_span_stack_ended(&own->spans, r);
-	else
+	else if (r->thread != SP_SPAN_NO_THREAD)
 		strike(r);
 	if (own != NULL)
 		sp_span_stack_name_root(&own->spans, r->span_id, r->root_name_id);
@@ -172,6 +177,47 @@ static __attribute__((noinline)) bool is_known(const struct sp_span_record *r, b
 	return false;
 }
 
+/* noinline: most roots are started while no other is open on the thread. */
+static __attribute__((noinline)) void look_for_interleaving(const struct sp_thread *t)
+{
+	static _Atomic bool told;
+	struct sp_span_record r;
+
+	if (sp_span_stack_peek(&t->spans, &r) == SP_SPAN_INTERLEAVED &&
+	    !atomic_exchange_explicit(&told, true, memory_order_relaxed))
+		sp_log(SP_LOG_WARN,
+		       "spans interleave on a thread, so their starts do not tell which one it "
+		       "works for: its samples get no span while two root spans are open there "
+		       "(unless SPANPROF_ACTIVE_SPAN=start is set)");
+}
+
+/* That span was started on the calling thread, and is active there from now on unless it interleaves. */
+static inline void put(struct sp_thread *t, const struct sp_span_record *r, enum sp_activation how)
+{
+	uint64_t token = sp_active_span_start_token(how);
+	bool first = sp_span_stack_empty(&t->spans);
+
+	sp_span_stack_put(&t->spans, r->span_id, token, r->beyond);
+	sp_span_stack_meet_root(&t->spans);
+	if (!first && r->root_id == r->span_id && sp_span_token_stands_in(token))
+		look_for_interleaving(t);
+	sp_shown_label_update(t);
+}
+
+/* What the record says of the other spans and of the calling thread's stack, where the span goes next. */
+static inline void place(const struct sp_span_start *s, struct sp_thread *t,
+			 struct sp_span_record *r)
+{
+	r->ref = 0;
+	r->thread = SP_SPAN_NO_THREAD;
+	r->beyond = 0;
+	find_root(s, t, r);
+	if (t != NULL && sp_active_span_start_activates(s->how)) {
+		r->thread = (uint16_t)t->index;
+		r->beyond = sp_span_stack_place(&t->spans);
+	}
+}
+
 bool sp_span_started(const struct sp_span_start *s)
 {
 	struct sp_span_record r;
@@ -182,34 +228,29 @@ bool sp_span_started(const struct sp_span_start *s)
 	r.handle = (uint64_t)(uintptr_t)s->handle | (s->by_id ? SP_SPAN_BY_ID : 0);
 	if (r.span_id == 0)
 		return false;
-	if (sp_span_table_may_have(r.span_id, r.handle) && is_known(&r, &same))
-		return same;
 	memcpy(r.trace, s->trace_id, sizeof(r.trace));
 	r.start_ns = sp_span_age_start_ns();
 	r.name_id = sp_names_intern(s->name, s->name_len);
 	r.sdk = s->sdk;
-	r.beyond = 0;
-	r.ref = 0;
-	find_root(s, t, &r);
-	r.thread = SP_SPAN_NO_THREAD;
-	if (sp_active_span_start_activates(s->how)) {
-		if (t == NULL) {
-			sp_thread_count_missing();
-		} else {
-			r.thread = (uint16_t)t->index;
-			r.beyond = sp_span_stack_place(&t->spans);
+	place(s, t, &r);
+	if (sp_span_table_add_new(&r) != 0) {
+		if (is_known(&r, &same))
+			return same;
+		/* A span that was ended just now may have been below this one. */
+		place(s, t, &r);
+		/* Without a record the span has no label. */
+		if (!record(&r)) {
+			sp_count(SP_COUNT_SPAN_TABLE_FULL);
+			return false;
 		}
-	}
-	/* Without a record the span has no label. */
-	if (!record(&r)) {
-		sp_count(SP_COUNT_SPAN_TABLE_FULL);
-		return false;
 	}
 	sp_count_span_started(own_number(), s->sdk);
 	if (atomic_load_explicit(&sp_span_times_on, memory_order_relaxed))
 		sp_span_times_begin(&r);
 	if (r.thread != SP_SPAN_NO_THREAD)
-		sp_active_span_started(t, &r, s->how);
+		put(t, &r, s->how);
+	else if (t == NULL && sp_active_span_start_activates(s->how))
+		sp_thread_count_missing();
 	return true;
 }
 
@@ -262,4 +303,143 @@ void sp_span_forked(void)
 		sp_span_table_forked(sp_thread_own->index, ids, n);
 	}
 	sp_span_times_forked();
+}
+
+/*
+ * So many scopes in a row that did not fit are no deep nesting, where scopes would also be detached
+ * again. They are scopes that are never detached. All of the thread's scopes are then forgotten,
+ * and its spans label from start to end. A call tree with so many leaves below the last frame is
+ * treated the same.
+ */
+#define OVERFLOWS_MAX 1024U
+
+enum sp_active_span sp_active_span_source;
+
+void sp_active_span_set_source(enum sp_active_span which)
+{
+	sp_active_span_source = which;
+}
+
+void sp_active_span_forget_scopes(void)
+{
+	struct sp_thread *t = sp_thread_own;
+
+	if (t == NULL || sp_span_stack_empty(&t->spans))
+		return;
+	sp_span_stack_pop_scopes(&t->spans, false);
+	t->scope_overflows = 0;
+	sp_shown_label_update(t);
+}
+
+/*
+ * One more scope did not fit. True if they were too many and all scopes of the thread were
+ * forgotten.
+ */
+static bool pile_up(struct sp_thread *t)
+{
+	if (++t->scope_overflows < OVERFLOWS_MAX)
+		return false;
+	sp_count_add(SP_COUNT_SPAN_STACK_FULL, OVERFLOWS_MAX);
+	sp_active_span_forget_scopes();
+	return true;
+}
+
+bool sp_active_span_attached(uint64_t token, const uint8_t *span_id)
+{
+	struct sp_thread *t = sp_thread_own != NULL ? sp_thread_own : sp_thread_self();
+	uint64_t id = 0;
+	bool fits;
+
+	if (sp_active_span_source == SP_ACTIVE_START || sp_active_span_source == SP_ACTIVE_CONTEXT)
+		return true;
+	if (!sp_active_span_scopes_used())
+		atomic_store_explicit(&sp_span_stack_scoped, true, memory_order_relaxed);
+	if (t == NULL) {
+		sp_thread_count_missing();
+		return true;
+	}
+	if (sp_span_token_silent(token)) {
+		/* what is left of the time before takes room only */
+		if (!sp_span_stack_empty(&t->spans))
+			sp_span_stack_pop_scopes(&t->spans, true);
+		return true;
+	}
+	if (span_id != NULL)
+		memcpy(&id, span_id, sizeof(id));
+	fits = sp_span_stack_push(&t->spans, id != 0 ? id : SP_SPAN_BLANK, token);
+	sp_span_stack_meet_root(&t->spans);
+	sp_shown_label_update(t);
+	return fits || !pile_up(t);
+}
+
+void sp_active_span_detached(uint64_t token, bool through)
+{
+	struct sp_thread *t = sp_thread_own;
+
+	if (t == NULL)
+		return;
+	if (sp_span_stack_pop(&t->spans, token, through))
+		t->scope_overflows = 0;
+	sp_shown_label_update(t);
+}
+
+static bool is_open(uint64_t span_id)
+{
+	struct sp_span_record r;
+
+	return span_id != 0 && sp_span_table_by_id(span_id, &r);
+}
+
+bool sp_active_span_agrees(uint32_t storage, uint64_t says)
+{
+	struct sp_thread *t = sp_thread_own;
+	struct sp_span_record active;
+	uint64_t attached;
+
+	if (sp_active_span_source == SP_ACTIVE_START || sp_active_span_source == SP_ACTIVE_CONTEXT)
+		return true;
+	/* without a stack, or beyond its end, we know nothing that could be wrong */
+	if (t == NULL || sp_span_stack_is_beyond(&t->spans))
+		return true;
+	attached = sp_span_stack_attached(&t->spans, storage);
+	/* A wrapper's start attaches too, and its frame is not the storage's. */
+	if (says == attached ||
+	    (says != 0 && sp_span_stack_peek(&t->spans, &active) == SP_SPAN_KNOWN &&
+	     says == active.span_id))
+		return true;
+	return !is_open(attached) && !is_open(says);
+}
+
+/* noinline: most starts without a given parent begin a trace. */
+static __attribute__((noinline)) bool is_in_trace(const struct sp_thread *t,
+						  const uint8_t *trace_id)
+{
+	struct sp_span_record r;
+	enum sp_span_active what = sp_span_stack_peek_span(&t->spans, &r);
+
+	return (what == SP_SPAN_KNOWN || what == SP_SPAN_ROOT_ALONE) &&
+	       memcmp(r.trace, trace_id, sizeof(r.trace)) == 0;
+}
+
+bool sp_active_span_tells_parent(const uint8_t *trace_id)
+{
+	const struct sp_thread *t = sp_thread_own;
+
+	return t != NULL && !sp_span_stack_is_beyond(&t->spans) &&
+	       (sp_active_span_source == SP_ACTIVE_AUTO ||
+		sp_active_span_source == SP_ACTIVE_SCOPE) &&
+	       (trace_id == NULL || is_in_trace(t, trace_id));
+}
+
+void sp_active_span_silence(uint32_t storage)
+{
+	const struct sp_thread_labels_part *shown = sp_thread_labels_now();
+	uint32_t n = shown != NULL ? atomic_load_explicit(&shown->used, memory_order_relaxed) : 0;
+
+	atomic_fetch_or_explicit(&sp_span_stack_silent, UINT32_C(1) << storage,
+				 memory_order_relaxed);
+	/* What other threads have shown to the exporter is no longer so. */
+	for (uint32_t i = 0; i < n; i++)
+		sp_thread_labels_strike(i);
+	sp_shown_label_update(sp_thread_own);
 }

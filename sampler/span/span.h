@@ -15,15 +15,16 @@
 
 struct sp_span_start {
 	const void *handle; /* the SDK's span object, unique while the span is open */
-	bool by_id; /* whoever has the object knows the id: sp_span_of_id(), not sp_span_of() */
-	uint8_t span_id[8];
-	uint8_t trace_id[16];
-	bool has_parent;      /* an explicit parent was given: parent_id decides */
-	uint8_t parent_id[8]; /* otherwise the span that is active on this thread is the parent */
-	enum sp_activation how;
-	uint8_t sdk; /* the adapter's number */
 	const char *name;
 	size_t name_len;
+	uint8_t trace_id[16];
+	uint8_t span_id[8];
+	uint8_t parent_id[8]; /* with has_parent */
+	enum sp_activation how;
+	bool has_parent; /* an explicit parent was given; otherwise the span that is active on this thread
+			    is the parent */
+	bool by_id;  /* whoever has the object knows the id: sp_span_of_id(), not sp_span_of() */
+	uint8_t sdk; /* the adapter's number */
 };
 
 /*

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sampler/base/compiler.h"
 #include "sampler/open_spans/span_table.h"
 
 /*
@@ -36,7 +37,7 @@ bool sp_span_age_make_room(const struct sp_span_record *r, bool by_handle);
  * clock. A span's age needs no better one, and to read a clock for each span takes as long as a
  * locked operation. Only the URL of a profile contains the time itself.
  */
-extern _Atomic uint64_t sp_span_age_now_ns;
+SP_HIDDEN _Atomic uint64_t sp_span_age_now_ns;
 
 /* APP, at deferred work: as late as the spans' ages are then. exact: each span asks the clock. */
 void sp_span_age_tick(bool exact);

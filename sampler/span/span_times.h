@@ -29,6 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sampler/base/compiler.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/thread/thread.h"
 
@@ -36,7 +37,7 @@
 int sp_span_times_init(bool all);
 
 /* They were asked for; until then the functions below do nothing. */
-extern _Atomic bool sp_span_times_on;
+SP_HIDDEN _Atomic bool sp_span_times_on;
 
 /* For sp_span_times_change(). */
 void sp_span_times_changed(struct sp_thread *t);
