@@ -8,7 +8,6 @@
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/sdk/profile_url.h"
 #include "sampler/base/compiler.h"
-#include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
 #include "sampler/region/names.h"
 #include "sampler/span/span.h"
@@ -59,21 +58,6 @@ uint8_t sp_span_attr_find_key(const char *key, size_t len)
 static bool is_free(const struct sp_span_record *r, unsigned key)
 {
 	return (sp_span_keys(r) & 1U << key) == 0;
-}
-
-/* Whether a sample can be labelled with this span's id, and a link would lead to it. */
-static bool labelled(const struct sp_span_record *r, const struct sp_config *cfg)
-{
-	switch (cfg->span_id_scope) {
-	case SP_SCOPE_ROOT:
-		return sp_span_is_root(r);
-	case SP_SCOPE_ALL:
-		return true;
-	case SP_SCOPE_NONE:
-	case SP_SCOPE_AUTO: /* only for names */
-		break;
-	}
-	return false;
 }
 
 #define HOUR_NS (3600 * SP_NS_PER_S)
@@ -167,14 +151,6 @@ static __attribute__((noinline)) void set_times(const struct sp_span_record *r,
 		set_waits(&t, set, span);
 }
 
-static bool wants_link(const struct sp_span_record *r, const struct sp_config *cfg)
-{
-	if (cfg->attributes == SP_ATTRIBUTES_NEVER || !labelled(r, cfg))
-		return false;
-	return cfg->attributes == SP_ATTRIBUTES_ALWAYS || sp_span_table_has_sample(r) ||
-	       sp_span_table_has_wait(r);
-}
-
 /* The type of profile that has something of the span: wall has all of it, where there is one. */
 static const char *profile_type(const struct sp_span_record *r, const struct sp_config *cfg)
 {
@@ -183,17 +159,6 @@ static const char *profile_type(const struct sp_span_record *r, const struct sp_
 	return cfg->off_cpu && !sp_span_table_has_sample(r) && sp_span_table_has_wait(r)
 		       ? "off_cpu:off_cpu:nanoseconds::"
 		       : "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
-}
-
-/* A span that is too short for a sample has its times all the same. */
-unsigned sp_span_attr_wants(const struct sp_span_record *r)
-{
-	const struct sp_config *cfg = sp_lifecycle_config();
-	unsigned wanted = wants_link(r, cfg) ? SP_SPAN_ATTR_LINK : 0;
-
-	if ((cfg->span_cpu_time || cfg->span_times) && sp_span_is_root(r) && !sp_seccomp_is_on())
-		wanted |= SP_SPAN_ATTR_TIMES;
-	return wanted;
 }
 
 /* noinline: most users configure no URL. */

@@ -70,7 +70,6 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 {
 	struct sp_otelcpp_ids ids;
 	struct sp_span_start s;
-	enum sp_otelcpp_current current;
 	void *span;
 
 	if (!sp_otelcpp_known(sdk))
@@ -83,14 +82,13 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 	if ((ids.flags & SP_OTELCPP_FLAG_SAMPLED) == 0 || !sp_lifecycle_start())
 		return;
 	closed.id = 0;
-	current = sp_otelcpp_scope_current(sdk);
 	s.handle = span;
 	s.by_id = true;
 	s.name = name != NULL ? name : "";
 	s.name_len = name != NULL ? len : 0;
 	memcpy(s.span_id, ids.span_id, sizeof(s.span_id));
 	memcpy(s.trace_id, ids.trace_id, sizeof(s.trace_id));
-	s.has_parent = sp_otelcpp_parent(sdk, options, &ids, current, s.parent_id);
+	s.has_parent = sp_otelcpp_scope_parent(sdk, options, &ids, s.parent_id);
 	s.how = sp_otelcpp_scopes_tell(sdk) ? SP_ACTIVATION_SCOPE : SP_ACTIVATION_NONE;
 	s.sdk = (uint8_t)sdk->names->sdk;
 	if (sp_span_started(&s))
@@ -98,7 +96,7 @@ static void started(struct sp_otelcpp *sdk, const void *result, const char *name
 }
 
 /* Also for a span that is destroyed without an end: the destructor ends it. */
-static void ending(struct sp_otelcpp *sdk, void *span)
+static inline __attribute__((always_inline)) void ending(struct sp_otelcpp *sdk, void *span)
 {
 	struct sp_span_record r;
 
@@ -139,7 +137,7 @@ static inline __attribute__((always_inline)) void *hook_start(struct sp_otelcpp 
 /*
  * Also inside another hooked call, as when a processor ends a span at the start of another one.
  */
-static inline void hook_ending(struct sp_otelcpp *sdk, void *span)
+static inline __attribute__((always_inline)) void hook_ending(struct sp_otelcpp *sdk, void *span)
 {
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
@@ -147,10 +145,15 @@ static inline void hook_ending(struct sp_otelcpp *sdk, void *span)
 	sp_reentrancy_guard_leave(g);
 }
 
+/* noinline: spans are destroyed without an end now and then. */
+static __attribute__((noinline)) void end_unended(struct sp_otelcpp *sdk, void *span)
+{
+	hook_ending(sdk, span);
+}
+
 /*
  * Whether an end concerns us: not while we are switched off, nor in two of the four calls that end
- * and destroy a span, which its destructors make themselves. Those go on by a jump, without a frame
- * of ours.
+ * and destroy a span, which its destructors make themselves.
  */
 static inline bool concerns_us(const void *span)
 {
@@ -161,23 +164,13 @@ static inline bool concerns_us(const void *span)
  * The real end and the real destructor run outside of the reentrancy guard, because they may drop
  * the last reference to another span, whose end counts.
  */
-__attribute__((noinline)) static void end_seen(void *span, const void *options,
-					       struct sp_otelcpp *sdk)
-{
-	end_fn *next = (end_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END);
-
-	hook_ending(sdk, span);
-	next(span, options);
-}
-
 static void hook_end(void *span, const void *options)
 {
 	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span);
 
 	if (concerns_us(span))
-		end_seen(span, options, sdk);
-	else
-		((end_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END))(span, options);
+		hook_ending(sdk, span);
+	((end_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END))(span, options);
 }
 
 /* Nothing is left to do at its destruction. A program's own generator of ids may repeat them. */
@@ -194,7 +187,7 @@ __attribute__((noinline)) static void destroy_seen(void *span, enum sp_otelcpp_r
 	destroy_fn *next = (destroy_fn *)sp_otelcpp_real(sdk, which);
 	const void *outer = being_destroyed;
 
-	hook_ending(sdk, span);
+	end_unended(sdk, span);
 	being_destroyed = span;
 	next(span);
 	being_destroyed = outer;
@@ -232,7 +225,7 @@ static void hook_dispose(void *control, void *span, destroy_fn *next)
 	if (span != NULL && concerns_us(span))
 		sdk = sp_otelcpp_with(SP_OTELCPP_TYPE_SPAN, sp_otelcpp_member(span, 0));
 	if (sdk != NULL && !is_closed(sdk, span)) {
-		hook_ending(sdk, span);
+		end_unended(sdk, span);
 		being_destroyed = span;
 	}
 	next(control);

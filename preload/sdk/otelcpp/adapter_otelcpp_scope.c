@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replaces the vptr of the storage object by a copy of its vtable in which Attach and Detach are
- * ours (adapter_otelcpp_scope.h). The vtable itself is read-only and shared; the object lies in
- * ordinary memory. The copy keeps the typeinfo. APP context.
+ * Contexts of opentelemetry-cpp: what they hold, where they are attached and detached, and the parents
+ * of spans that follow from that. Their memory layout is no interface of the SDK, so each is checked
+ * against what the layout should be before it is trusted.
+ *
+ * All attach and detach goes through one storage object. Its vptr is replaced by a copy of its vtable in
+ * which Attach and Detach are ours. The vtable itself is read-only and shared; the object lies in ordinary
+ * memory. The copy keeps the typeinfo. APP context.
  */
 #include "preload/sdk/otelcpp/adapter_otelcpp_scope.h"
 
@@ -21,6 +25,150 @@
 #include "sampler/base/try_lock.h"
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/span/active_span.h"
+
+/* So many contexts with the expected layout are proof enough. */
+#define LOOKS_MAX 64U
+
+/* Identity of a context, as the SDK compares them: the head of its list of values; never 0. */
+static inline uint64_t context_key(const struct sp_otelcpp *sdk, const void *context)
+{
+	uintptr_t list = (uintptr_t)sp_otelcpp_pointee(sdk, context);
+
+	/* all empty contexts are equal; no list begins at 1 */
+	return list != 0 ? list : 1;
+}
+
+/* The node that GetValue(key) would find. Inlined: no call to compare a key of known length. */
+static inline __attribute__((always_inline)) const void *
+find_node(struct sp_otelcpp *sdk, const void *context, const char *key)
+{
+	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
+	const void *node = sp_otelcpp_pointee(sdk, context);
+	const size_t len = strlen(key);
+
+	for (unsigned n = 0; node != NULL && n < SP_OTELCPP_NODES_MAX; n++) {
+		if ((size_t)(uintptr_t)sp_otelcpp_member(node, f->node_key_len) == len &&
+		    memcmp(sp_otelcpp_member(node, SP_OTELCPP_NODE_KEY), key, len) == 0)
+			return node;
+		node = sp_otelcpp_member(node, (unsigned long)f->node_next + f->pointee);
+	}
+	return NULL;
+}
+
+/* Enough contexts and options were checked, without a contradiction. */
+static bool looked_enough(struct sp_otelcpp *sdk)
+{
+	return atomic_fetch_add_explicit(&sdk->looks, 1, memory_order_relaxed) >= LOOKS_MAX;
+}
+
+/* For is_understood(), while not enough contexts have been seen. */
+static __attribute__((noinline)) bool looks_right(struct sp_otelcpp *sdk, const void *context)
+{
+	int state = atomic_load_explicit(&sdk->contexts, memory_order_relaxed);
+
+	if (state != SP_OTELCPP_UNTRIED || sp_otelcpp_pointee(sdk, context) == NULL)
+		return state != SP_OTELCPP_REJECTED;
+	if (!sp_otelcpp_context_fits(sdk, context)) {
+		atomic_store_explicit(&sdk->contexts, SP_OTELCPP_REJECTED, memory_order_relaxed);
+		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_CONTEXT);
+		return false;
+	}
+	/* A context with a span in it proves most; some programs have only others. */
+	if (find_node(sdk, context, SP_OTELCPP_KEY_SPAN) != NULL || looked_enough(sdk))
+		atomic_store_explicit(&sdk->contexts, SP_OTELCPP_KNOWN, memory_order_relaxed);
+	return true;
+}
+
+/* This context has the layout that we know. Only the first contexts are examined. */
+static inline bool is_understood(struct sp_otelcpp *sdk, const void *context)
+{
+	return atomic_load_explicit(&sdk->contexts, memory_order_relaxed) == SP_OTELCPP_KNOWN ||
+	       looks_right(sdk, context);
+}
+
+/* An id of 8 or 16 bytes. */
+static bool all_zero(const uint8_t *id, size_t n)
+{
+	uint64_t first;
+	uint64_t last;
+
+	memcpy(&first, id, sizeof(first));
+	memcpy(&last, id + n - sizeof(last), sizeof(last));
+	return (first | last) == 0;
+}
+
+/* The ids of the valid span in a context that is understood. False if there is none. */
+static bool context_span(struct sp_otelcpp *sdk, const void *context, struct sp_otelcpp_ids *out)
+{
+	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
+	const void *node = find_node(sdk, context, SP_OTELCPP_KEY_SPAN);
+	void *span;
+
+	if (node == NULL || sp_otelcpp_byte(node, f->node_index) != SP_OTELCPP_VALUE_IS_SPAN)
+		return false;
+	span = sp_otelcpp_member(node, (unsigned long)f->node_value + f->pointee);
+	if (span == NULL)
+		return false;
+	/* also a remote parent is a span, of another class with the same interface */
+	if (sp_otelcpp_member(span, 0) == sdk->span_vptr)
+		sp_otelcpp_own_ids(sdk, span, out);
+	else
+		sp_otelcpp_ids(sdk, span, out);
+	return !all_zero(out->span_id, sizeof(out->span_id)) &&
+	       !all_zero(out->trace_id, sizeof(out->trace_id));
+}
+
+static bool context_says_root(struct sp_otelcpp *sdk, const void *context)
+{
+	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
+	const void *node = find_node(sdk, context, SP_OTELCPP_KEY_IS_ROOT);
+
+	return node != NULL && sp_otelcpp_byte(node, f->node_index) == SP_OTELCPP_VALUE_IS_BOOL &&
+	       sp_otelcpp_byte(node, f->node_value) != 0;
+}
+
+static void get_current(void *storage, struct sp_otelcpp_object *context)
+{
+	void *(*get)(void *, void *) = sp_otelcpp_member(
+		sp_otelcpp_member(storage, 0), SP_OTELCPP_SLOT_GET_CURRENT * sizeof(void *));
+
+	SP_OTELCPP_CALL(get, context, storage);
+}
+
+/* That context is the current one of the calling thread, by what the storage says. */
+static bool is_current(struct sp_otelcpp *sdk, void *storage, const void *context)
+{
+	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
+	struct sp_otelcpp_object current;
+
+	memset(&current, 0, sizeof(current));
+	get_current(storage, &current);
+	if (!sp_otelcpp_is_pointer(f, &current))
+		return false; /* unknown layout: it cannot be released */
+	bool same = sp_otelcpp_pointee(sdk, &current) == sp_otelcpp_pointee(sdk, context);
+
+	sp_otelcpp_release(f, &current);
+	return same;
+}
+
+/*
+ * The span that is current on the calling thread by what the storage says; zero if there is none.
+ * False if the storage cannot be understood.
+ */
+static bool current_span(struct sp_otelcpp *sdk, void *storage, uint8_t span_id[8])
+{
+	struct sp_otelcpp_object context;
+	struct sp_otelcpp_ids ids;
+
+	memset(span_id, 0, 8);
+	if (storage == NULL || atomic_load_explicit(&sdk->scopes_foreign, memory_order_relaxed))
+		return false;
+	get_current(storage, &context);
+	if (is_understood(sdk, &context) && context_span(sdk, &context, &ids))
+		memcpy(span_id, ids.span_id, 8);
+	sp_otelcpp_release(sp_otelcpp_flavour_of(sdk), &context);
+	return true;
+}
 
 /* Classes of storages: the SDK's own, one for each instance, and what a host may bring. */
 #define COPIES_MAX (SP_SPAN_STORAGES - 1)
@@ -77,7 +225,7 @@ static uint32_t number_of(const struct vtable_copy *c)
 
 static uint64_t token_of(const struct vtable_copy *c, const void *context)
 {
-	return sp_span_token_of(number_of(c), sp_otelcpp_context_key(c->sdk, context));
+	return sp_span_token_of(number_of(c), context_key(c->sdk, context));
 }
 
 static void raise_flag(_Atomic bool *flag)
@@ -126,7 +274,7 @@ static void ask(struct vtable_copy *c, void *self)
 
 	if (!c->is_own || atomic_load_explicit(&c->silent, memory_order_relaxed) ||
 	    atomic_load_explicit(&c->token, memory_order_relaxed) == TOKEN_FOREIGN ||
-	    !sp_otelcpp_current_span(c->sdk, self, says))
+	    !current_span(c->sdk, self, says))
 		return;
 	memcpy(&id, says, sizeof(id));
 	if (!sp_active_span_agrees(number_of(c), id))
@@ -164,7 +312,7 @@ static __attribute__((noinline, cold)) int learn(struct vtable_copy *c, void *se
 		sp_otelcpp_scope_give_up(c->sdk, SP_SDK_FACT_CONTEXT);
 		return TOKEN_FOREIGN;
 	}
-	if (!sp_otelcpp_is_current(c->sdk, self, context)) {
+	if (!is_current(c->sdk, self, context)) {
 		sp_otelcpp_scope_give_up(c->sdk, SP_SDK_FACT_STORAGE);
 		return TOKEN_FOREIGN;
 	}
@@ -188,12 +336,12 @@ static void attached(struct vtable_copy *c, void *self, const void *result, cons
 
 	if (token == TOKEN_UNKNOWN)
 		token = learn(c, self, sp_otelcpp_member(result, 0), context);
-	if (token == TOKEN_FOREIGN || !sp_otelcpp_context_understood(c->sdk, context)) {
+	if (token == TOKEN_FOREIGN || !is_understood(c->sdk, context)) {
 		note_unseen(c->sdk);
 		sp_active_span_forget_scopes();
 		return;
 	}
-	has_span = sp_otelcpp_context_span(c->sdk, context, &ids);
+	has_span = context_span(c->sdk, context, &ids);
 	if (sp_active_span_attached(token_of(c, context), has_span ? ids.span_id : NULL))
 		return;
 	/* Of fibers that go on elsewhere the scopes pile up where they were attached. */
@@ -387,7 +535,19 @@ void sp_otelcpp_scope_watch(struct sp_otelcpp *sdk)
 		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
 }
 
-enum sp_otelcpp_current sp_otelcpp_scope_current(struct sp_otelcpp *sdk)
+/* What is known of the spans that are current on the calling thread. */
+enum current {
+	CURRENT_NONE,  /* no recorded one is, on any thread */
+	CURRENT_SEEN,  /* our stack has all that were attached */
+	CURRENT_ASKED, /* only the storage can tell */
+};
+
+/*
+ * As long as no thread has attached anything since the first call, which came before the first recorded
+ * span, no recorded span can be current anywhere. After that, those that are current on the calling
+ * thread are on its stack, unless one was attached while we did not look or inside of another hooked call.
+ */
+static inline enum current current_of(struct sp_otelcpp *sdk)
 {
 	void *storage = sp_otelcpp_storage(sdk);
 	struct vtable_copy *c;
@@ -396,15 +556,152 @@ enum sp_otelcpp_current sp_otelcpp_scope_current(struct sp_otelcpp *sdk)
 		sp_otelcpp_scope_watch(sdk);
 		storage = sp_otelcpp_storage(sdk);
 		if (storage == NULL || !is_watched(sp_otelcpp_member(storage, 0)))
-			return SP_OTELCPP_CURRENT_ASKED;
+			return CURRENT_ASKED;
 	}
 	c = copy_of(storage);
 	if (c->is_own)
 		ask(c, storage);
 	if (!atomic_load_explicit(&sdk->attached, memory_order_relaxed))
-		return SP_OTELCPP_CURRENT_NONE;
+		return CURRENT_NONE;
 	return c->is_own || c->sdk != sdk ||
 			       atomic_load_explicit(&sdk->unseen, memory_order_relaxed)
-		       ? SP_OTELCPP_CURRENT_ASKED
-		       : SP_OTELCPP_CURRENT_SEEN;
+		       ? CURRENT_ASKED
+		       : CURRENT_SEEN;
+}
+
+static __attribute__((noinline, cold)) void disprove_options(struct sp_otelcpp *sdk)
+{
+	atomic_store_explicit(&sdk->options, SP_OTELCPP_REJECTED, memory_order_relaxed);
+	sp_sdk_disproved(sdk->names->sdk, SP_SDK_FACT_PARENT);
+}
+
+/* A span has the trace id of its parent. If that fits, the SDK found the same parent as we did. */
+static bool is_parent(struct sp_otelcpp *sdk, const void *parent_trace,
+		      const struct sp_otelcpp_ids *ids)
+{
+	if (atomic_load_explicit(&sdk->options, memory_order_relaxed) == SP_OTELCPP_KNOWN)
+		return true;
+	if (memcmp(parent_trace, ids->trace_id, sizeof(ids->trace_id)) != 0) {
+		disprove_options(sdk);
+		return false;
+	}
+	atomic_store_explicit(&sdk->options, SP_OTELCPP_KNOWN, memory_order_relaxed);
+	return true;
+}
+
+/* A context given in the options: its list can be trusted only if this is a context at all. */
+static __attribute__((noinline, cold)) bool look_at_options(struct sp_otelcpp *sdk,
+							    const void *context)
+{
+	if (!sp_otelcpp_context_fits(sdk, context)) {
+		disprove_options(sdk);
+		return false;
+	}
+	if (find_node(sdk, context, SP_OTELCPP_KEY_SPAN) != NULL ||
+	    find_node(sdk, context, SP_OTELCPP_KEY_IS_ROOT) != NULL || looked_enough(sdk))
+		atomic_store_explicit(&sdk->options, SP_OTELCPP_KNOWN, memory_order_relaxed);
+	return true;
+}
+
+enum given { GIVEN_NONE, GIVEN_PARENT, GIVEN_ROOT, GIVEN_UNKNOWN };
+
+/* A span context given in the options. */
+static enum given given_ids(struct sp_otelcpp *sdk, const uint8_t *parent,
+			    const struct sp_otelcpp_ids *ids, uint8_t parent_id[8])
+{
+	const uint8_t *id = parent + SP_OTELCPP_CONTEXT_SPAN_ID;
+
+	if (all_zero(id, 8) || all_zero(parent, 16))
+		return GIVEN_NONE;
+	if (!is_parent(sdk, parent, ids))
+		return GIVEN_UNKNOWN;
+	memcpy(parent_id, id, 8);
+	return GIVEN_PARENT;
+}
+
+static enum given given_context(struct sp_otelcpp *sdk, const void *context,
+				const struct sp_otelcpp_ids *ids, uint8_t parent_id[8])
+{
+	struct sp_otelcpp_ids parent;
+
+	if (sp_otelcpp_pointee(sdk, context) == NULL)
+		return GIVEN_NONE;
+	if (atomic_load_explicit(&sdk->options, memory_order_relaxed) != SP_OTELCPP_KNOWN &&
+	    !look_at_options(sdk, context))
+		return GIVEN_UNKNOWN;
+	if (!is_understood(sdk, context))
+		return GIVEN_UNKNOWN;
+	if (!context_span(sdk, context, &parent))
+		return context_says_root(sdk, context) ? GIVEN_ROOT : GIVEN_NONE;
+	if (!is_parent(sdk, parent.trace_id, ids))
+		return GIVEN_UNKNOWN;
+	memcpy(parent_id, parent.span_id, 8);
+	return GIVEN_PARENT;
+}
+
+static enum given given(struct sp_otelcpp *sdk, const void *options,
+			const struct sp_otelcpp_ids *ids, uint8_t parent_id[8])
+{
+	const void *field = sp_otelcpp_at(options, SP_OTELCPP_OPTIONS_PARENT);
+
+	if (atomic_load_explicit(&sdk->options, memory_order_relaxed) == SP_OTELCPP_REJECTED)
+		return GIVEN_UNKNOWN;
+	switch (sp_otelcpp_byte(options, sp_otelcpp_flavour_of(sdk)->parent_index)) {
+	case SP_OTELCPP_PARENT_IS_SPAN_CONTEXT:
+		return given_ids(sdk, field, ids, parent_id);
+	case SP_OTELCPP_PARENT_IS_CONTEXT:
+		return given_context(sdk, field, ids, parent_id);
+	default:
+		disprove_options(sdk);
+		return GIVEN_UNKNOWN;
+	}
+}
+
+/* Of the span that was last started on this thread: the half of the trace that every generator varies. */
+static SP_TLS uint64_t last_trace;
+
+/*
+ * A compiler that sees the whole program (clang's -fwhole-program-vtables) knows that there is one
+ * class of storages, and calls it directly and not through the slots that we watch. What gives it
+ * away: nobody named a parent and no scope was ever seen, and yet the span continues the trace of
+ * the one before it on this thread, so it was in a scope that the SDK found that. An SDK with names
+ * is no such program, and may have attached something before we first looked.
+ */
+static void look_for_scopes(struct sp_otelcpp *sdk, uint64_t trace)
+{
+	if (trace == last_trace && sdk->by_type &&
+	    !atomic_load_explicit(&sdk->attached, memory_order_relaxed) &&
+	    !sp_active_span_scopes_used() && sp_otelcpp_scopes_tell(sdk))
+		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
+}
+
+bool sp_otelcpp_scope_parent(struct sp_otelcpp *sdk, const void *options,
+			     const struct sp_otelcpp_ids *ids, uint8_t parent_id[8])
+{
+	enum current current = current_of(sdk);
+	enum given from;
+	uint64_t trace;
+	bool goes_on;
+
+	memset(parent_id, 0, 8);
+	from = given(sdk, options, ids, parent_id);
+	memcpy(&trace, ids->trace_id + sizeof(ids->trace_id) - sizeof(trace), sizeof(trace));
+	if (from == GIVEN_NONE)
+		look_for_scopes(sdk, trace);
+	goes_on = trace == last_trace;
+	last_trace = trace;
+	switch (from) {
+	case GIVEN_UNKNOWN:
+		return false;
+	case GIVEN_NONE:
+		if (current == CURRENT_SEEN &&
+		    sp_active_span_tells_parent(goes_on ? ids->trace_id : NULL))
+			return false;
+		return current == CURRENT_NONE ||
+		       current_span(sdk, sp_otelcpp_storage(sdk), parent_id);
+	case GIVEN_PARENT:
+	case GIVEN_ROOT:
+		break;
+	}
+	return true;
 }

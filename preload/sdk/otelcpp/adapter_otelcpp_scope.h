@@ -8,21 +8,18 @@
 
 #include "preload/sdk/otelcpp/adapter_otelcpp_sdk.h"
 
-/*
- * Makes attach and detach come to us from now on, if they do not yet. After a span was seen.
- */
+/* Makes attach and detach come to us from now on, if they do not yet. After a span was seen. */
 void sp_otelcpp_scope_watch(struct sp_otelcpp *sdk);
 
 /*
- * At each start, because the host may bring a storage of its own, and inside the reentrancy guard: the
- * same, and what is known of the spans that are current on the calling thread. If the context storage is
- * the program's own, it is asked (active_span.h).
- *
- * As long as no thread has attached anything since the first call, which came before the first recorded
- * span, no recorded span can be current anywhere. After that, those that are current on the calling
- * thread are on its stack, unless one was attached while we did not look or inside of another hooked call.
+ * At each start, inside the reentrancy guard: the parent that StartSpan gave the span of those ids on the
+ * calling thread, all zero if it has none, or none that is recorded here. False if it is the span that is
+ * active on the thread by our own stack, if they are of one trace, or cannot be told. Before, it does the
+ * same as the one above, as the host may bring a storage of its own; that one is asked what is current
+ * (active_span.h).
  */
-enum sp_otelcpp_current sp_otelcpp_scope_current(struct sp_otelcpp *sdk);
+bool sp_otelcpp_scope_parent(struct sp_otelcpp *sdk, const void *options,
+			     const struct sp_otelcpp_ids *ids, uint8_t parent_id[8]);
 
 /*
  * Scopes of this instance are not understood, for that reason: logs it, and from now on its spans

@@ -93,11 +93,6 @@ void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer)
 	return span;
 }
 
-void *sp_otelcpp_pointee(struct sp_otelcpp *sdk, const void *pointer)
-{
-	return sp_otelcpp_member(pointer, sp_otelcpp_flavour_of(sdk)->pointee);
-}
-
 /*
  * The SDK's own answer takes the lock of the span, and is that there is a recordable. Where the
  * span's context was found in its place, so is the recordable, just before it.
@@ -193,31 +188,13 @@ static enum sp_otelcpp_place find_place(struct sp_otelcpp *sdk, const void *span
 	return SP_OTELCPP_PLACE_UNKNOWN;
 }
 
-/* A function of its own, because hardly any build needs it after its first span. */
-static __attribute__((noinline, cold)) void ask_ids(struct sp_otelcpp *sdk, void *span, int place,
-						    struct sp_otelcpp_ids *out)
+__attribute__((cold)) void sp_otelcpp_ask_ids(struct sp_otelcpp *sdk, void *span, int place,
+					      struct sp_otelcpp_ids *out)
 {
 	sp_otelcpp_ids(sdk, span, out);
 	if (place == SP_OTELCPP_PLACE_UNTRIED)
 		atomic_store_explicit(&sdk->own_context, find_place(sdk, span, out),
 				      memory_order_relaxed);
-}
-
-void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out)
-{
-	int place = atomic_load_explicit(&sdk->own_context, memory_order_relaxed);
-	const void *context = sp_otelcpp_at(span, SP_OTELCPP_SPAN_CONTEXT);
-
-	if (place == SP_OTELCPP_PLACE_POINTER) {
-		context = sp_otelcpp_member(context, 0);
-	} else if (place != SP_OTELCPP_PLACE_INLINE) {
-		ask_ids(sdk, span, place, out);
-		return;
-	}
-	memcpy(out->trace_id, context, sizeof(out->trace_id));
-	memcpy(out->span_id, sp_otelcpp_at(context, SP_OTELCPP_CONTEXT_SPAN_ID),
-	       sizeof(out->span_id));
-	out->flags = sp_otelcpp_byte(context, SP_OTELCPP_CONTEXT_FLAGS);
 }
 
 __attribute__((cold)) bool sp_otelcpp_ask_span_id(struct sp_otelcpp *sdk, void *span, uint64_t *id)

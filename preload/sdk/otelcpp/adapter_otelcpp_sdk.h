@@ -16,6 +16,7 @@
 #include "preload/lifecycle/sdk.h"
 #include "preload/sdk/otelcpp/otelcpp_abi.h"
 #include "preload/sdk/span_attr.h"
+#include "sampler/base/compiler.h"
 
 /* The virtual functions that we put ours in place of. */
 enum sp_otelcpp_real {
@@ -45,13 +46,6 @@ enum sp_otelcpp_type {
 
 /* The function names under which a start may come to us (DEFINE_START of adapter_otelcpp.c). */
 #define SP_OTELCPP_STARTS 2U
-
-/* What is known of the spans that are current on the calling thread (sp_otelcpp_scope_current()). */
-enum sp_otelcpp_current {
-	SP_OTELCPP_CURRENT_NONE,  /* no recorded one is, on any thread */
-	SP_OTELCPP_CURRENT_SEEN,  /* our stack has all that were attached */
-	SP_OTELCPP_CURRENT_ASKED, /* only the storage can tell */
-};
 
 /* One ABI version. */
 struct sp_otelcpp_names {
@@ -147,7 +141,7 @@ static inline const struct sp_otelcpp_flavour *sp_otelcpp_flavour_of(const struc
 
 /* How many are alive at once, and those that are unloaded and still referred to. */
 #define SP_OTELCPP_INSTANCES_MAX 32U
-extern struct sp_otelcpp sp_otelcpp_instances[SP_OTELCPP_INSTANCES_MAX];
+SP_HIDDEN struct sp_otelcpp sp_otelcpp_instances[SP_OTELCPP_INSTANCES_MAX];
 
 /* The instance with that class; NULL if there is none. */
 struct sp_otelcpp *sp_otelcpp_with(enum sp_otelcpp_type type, const void *vptr);
@@ -223,7 +217,10 @@ static inline void *sp_otelcpp_returned(struct sp_otelcpp *sdk, const void *poin
 }
 
 /* Where a smart pointer of the SDK leads; a span must have been seen. */
-void *sp_otelcpp_pointee(struct sp_otelcpp *sdk, const void *pointer);
+static inline void *sp_otelcpp_pointee(const struct sp_otelcpp *sdk, const void *pointer)
+{
+	return sp_otelcpp_member(pointer, sp_otelcpp_flavour_of(sdk)->pointee);
+}
 
 /* Destroys a smart pointer that the SDK gave us. */
 void sp_otelcpp_release(const struct sp_otelcpp_flavour *f, void *pointer);
@@ -231,11 +228,29 @@ void sp_otelcpp_release(const struct sp_otelcpp_flavour *f, void *pointer);
 /* Calls of span methods, through the vtable. */
 bool sp_otelcpp_is_recording(const struct sp_otelcpp *sdk, void *span);
 void sp_otelcpp_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out);
-/* The same for one of the SDK's own spans: where its layout is what we expect, without a call. */
-void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out);
 
-/* For sp_otelcpp_span_id(), where the span has to be asked. */
+/* For the two below, where the span has to be asked: hardly any build needs that after its first span. */
+void sp_otelcpp_ask_ids(struct sp_otelcpp *sdk, void *span, int place, struct sp_otelcpp_ids *out);
 bool sp_otelcpp_ask_span_id(struct sp_otelcpp *sdk, void *span, uint64_t *id);
+
+/* The ids of one of the SDK's own spans: where its layout is what we expect, without a call. */
+static inline void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span,
+				      struct sp_otelcpp_ids *out)
+{
+	int place = atomic_load_explicit(&sdk->own_context, memory_order_relaxed);
+	const void *context = sp_otelcpp_at(span, SP_OTELCPP_SPAN_CONTEXT);
+
+	if (place == SP_OTELCPP_PLACE_POINTER) {
+		context = sp_otelcpp_member(context, 0);
+	} else if (place != SP_OTELCPP_PLACE_INLINE) {
+		sp_otelcpp_ask_ids(sdk, span, place, out);
+		return;
+	}
+	memcpy(out->trace_id, context, sizeof(out->trace_id));
+	memcpy(out->span_id, sp_otelcpp_at(context, SP_OTELCPP_CONTEXT_SPAN_ID),
+	       sizeof(out->span_id));
+	out->flags = sp_otelcpp_byte(context, SP_OTELCPP_CONTEXT_FLAGS);
+}
 
 /* The span id alone of one of the SDK's own spans. False before any was seen. */
 static inline bool sp_otelcpp_span_id(struct sp_otelcpp *sdk, void *span, uint64_t *id)
@@ -252,41 +267,6 @@ static inline bool sp_otelcpp_span_id(struct sp_otelcpp *sdk, void *span, uint64
 }
 
 extern const struct sp_span_attr_set sp_otelcpp_set;
-
-/* Identity of a context, as the SDK compares them; never 0. */
-uint64_t sp_otelcpp_context_key(struct sp_otelcpp *sdk, const void *context);
-
-/* For sp_otelcpp_context_understood(), while not enough contexts have been seen. */
-bool sp_otelcpp_context_looks_right(struct sp_otelcpp *sdk, const void *context);
-
-/* This context has the layout that we know. Only the first contexts are examined. */
-static inline bool sp_otelcpp_context_understood(struct sp_otelcpp *sdk, const void *context)
-{
-	return atomic_load_explicit(&sdk->contexts, memory_order_relaxed) == SP_OTELCPP_KNOWN ||
-	       sp_otelcpp_context_looks_right(sdk, context);
-}
-
-/* The ids of the valid span in a context that is understood. False if there is none. */
-bool sp_otelcpp_context_span(struct sp_otelcpp *sdk, const void *context,
-			     struct sp_otelcpp_ids *out);
-
-/* That context is the current one of the calling thread, by what the storage says. */
-bool sp_otelcpp_is_current(struct sp_otelcpp *sdk, void *storage, const void *context);
-
-/*
- * The span that is current on the calling thread by what the storage says; zero if there is none.
- * False if the storage cannot be understood.
- */
-bool sp_otelcpp_current_span(struct sp_otelcpp *sdk, void *storage, uint8_t span_id[8]);
-
-/*
- * The parent that StartSpan gave the span of those ids on the calling thread, all zero if it has
- * none, or none that is recorded here. False if it is the span that is active on the thread by our own
- * stack, if they are of one trace, or cannot be told.
- */
-bool sp_otelcpp_parent(struct sp_otelcpp *sdk, const void *options,
-		       const struct sp_otelcpp_ids *ids, enum sp_otelcpp_current current,
-		       uint8_t parent_id[8]);
 
 /* Where the smart pointer to the storage is; NULL if it is not known. */
 static inline const char *sp_otelcpp_get_storage(const struct sp_otelcpp *sdk)
