@@ -30,8 +30,6 @@
 #include "sampler/base/compiler.h"
 #include "sampler/open_spans/span_table.h"
 
-#define SP_SPAN_DEPTH_MAX 128U
-
 /*
  * Span ids are the 8 bytes of the id as they lie in memory; 0 never names a span. A frame with this
  * id stands for "no span": an attached context without a span hides what is below it.

@@ -19,7 +19,6 @@
 #include "sampler/base/arena.h"
 #include "sampler/base/compiler.h"
 #include "sampler/open_spans/span_index.h"
-#include "sampler/open_spans/span_stack.h"
 #include "sampler/open_spans/span_table_sig.h"
 
 #define INDEX_SIZE (SP_SPAN_INDEX_LINES * sizeof(struct sp_span_line))

@@ -19,6 +19,8 @@
 #include "sampler/base/compiler.h"
 
 #define SP_SPANS_MAX 16384U
+/* Frames of a thread's stack (span_stack.h). */
+#define SP_SPAN_DEPTH_MAX 128U
 /* So many keys with the same hash find room. */
 #define SP_SPAN_WINDOW 35U
 

@@ -3,23 +3,70 @@
  * Starts and ends of spans, and scopes (active_span.h). A start finds the local root, interns the name,
  * enters the span into the span table and, if starting makes it active, puts it on the thread's stack. An
  * end may come on any thread, more than once, or never; the entry in the table decides, and only the caller
- * who removes it does the rest. Attach and detach change the stack of the calling thread. Context: APP.
+ * who removes it does the rest. Attach and detach change the stack of the calling thread. Each of
+ * these shows the thread's label to whoever looks from outside (shown_label.h). Spans that are too old are
+ * given up (span_age.h). Context: APP; bounded, lock-free.
  */
 #include "sampler/span/span.h"
 
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
+#include "sampler/base/arena.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
 #include "sampler/base/log.h"
 #include "sampler/open_spans/span_stack.h"
+#include "sampler/open_spans/span_table_sig.h"
 #include "sampler/region/names.h"
 #include "sampler/span/active_span.h"
 #include "sampler/span/shown_label.h"
 #include "sampler/span/span_age.h"
 #include "sampler/span/span_times.h"
 #include "sampler/thread/thread.h"
+
+bool sp_shown_label_parts_only;
+bool sp_shown_label_notes_waits;
+
+void sp_shown_label_note_wait(uint32_t block)
+{
+	uint64_t id = sp_thread_labels_take_note(block);
+	struct sp_span_record r;
+
+	if (id != 0 && sp_span_table_by_id(id, &r))
+		sp_span_table_note_wait(r.ref, id);
+}
+
+void sp_shown_label_put(struct sp_thread *t)
+{
+	struct sp_thread_label shown = {0};
+	struct sp_span_label label;
+	const struct sp_thread_labels_owner owner = {
+		.block = t->index,
+		.tid = atomic_load_explicit(&t->tid, memory_order_relaxed),
+		.cpu_ns = atomic_load_explicit(&t->account.since_ns, memory_order_relaxed),
+	};
+
+	/* Before another label begins, of which the exporter may put down a wait, too. */
+	if (sp_shown_label_notes_waits)
+		sp_shown_label_note_wait(t->index);
+	/* First: a span that another thread ends from now on makes the next call show the label again. */
+	t->part.struck = atomic_load_explicit(&t->spans.struck, memory_order_relaxed);
+	t->part.shown = t->part.root_id != 0 ? t->part.number : 0;
+	sp_active_span_label(&t->spans, &label);
+	shown.span_id = label.span_id;
+	memcpy(shown.trace, label.trace_id, sizeof(shown.trace));
+	shown.name_id = label.name_id;
+	/* A trace alone is no label. */
+	if (label.span_id == 0 && label.name_id == 0)
+		shown = (struct sp_thread_label){0};
+	else
+		shown.part = t->part.shown;
+	/* Where there is no room the exporter shows "(other)", and counts that, until a later label or sample tells it. */
+	(void)sp_names_tell(sp_channel_now(), label.name_id);
+	sp_thread_labels_put(&owner, &shown);
+}
 
 static uint64_t id_word(const uint8_t id[8])
 {
@@ -54,7 +101,9 @@ static void find_root(const struct sp_span_start *s, const struct sp_thread *t,
 
 	take_root(r, r->span_id, 0, r->name_id);
 	if (s->has_parent) {
-		if (sp_span_table_by_id(id_word(s->parent_id), &parent))
+		uint64_t id = id_word(s->parent_id);
+
+		if (id != 0 && sp_span_table_by_id(id, &parent))
 			take_root(r, parent.root_id, parent.root_ref, sp_span_root_name(&parent));
 		return;
 	}
@@ -442,4 +491,70 @@ void sp_active_span_silence(uint32_t storage)
 	for (uint32_t i = 0; i < n; i++)
 		sp_thread_labels_strike(i);
 	sp_shown_label_update(sp_thread_own);
+}
+
+/*
+ * When a sweep first saw the span of a table entry. Kept apart from the table, so that starts of
+ * spans need not write it.
+ */
+struct first_seen {
+	uint32_t ref;
+	uint32_t ms; /* wraps after 49 days, and the longest age is shorter */
+};
+static struct first_seen *first_seen;
+
+#define FIRST_SEEN_BYTES (SP_SPANS_MAX * sizeof(struct first_seen))
+
+void sp_span_age_sweep(uint64_t now_ns, uint64_t max_age_ns)
+{
+	uint32_t now = (uint32_t)(now_ns / SP_NS_PER_MS);
+	uint32_t max_age = (uint32_t)(max_age_ns / SP_NS_PER_MS);
+	struct sp_span_record r;
+	uint32_t at = 0;
+
+	if (sp_span_table_count() == 0)
+		return;
+	if (first_seen == NULL)
+		first_seen = sp_arena_map(FIRST_SEEN_BYTES);
+	while (first_seen != NULL && sp_span_table_next(&at, &r)) {
+		struct first_seen *m = &first_seen[(r.ref & SP_SPAN_NUMBER_MASK) - 1];
+
+		if (m->ref != r.ref) {
+			m->ref = r.ref;
+			m->ms = now;
+		} else if (now - m->ms >= max_age) {
+			(void)sp_span_aged(&r);
+		}
+	}
+}
+
+bool sp_span_age_make_room(const struct sp_span_record *r, bool by_handle)
+{
+	struct sp_span_record oldest;
+
+	return sp_span_table_oldest(r, by_handle, &oldest) && oldest.start_ns <= r->start_ns &&
+	       r->start_ns - oldest.start_ns >= SP_SPAN_AGE_CROWDED_NS && sp_span_aged(&oldest);
+}
+
+_Atomic uint64_t sp_span_age_now_ns;
+
+uint64_t sp_span_age_clock_ns(void)
+{
+	struct timespec ts = {0, 0};
+
+	(void)clock_gettime(CLOCK_REALTIME_COARSE, &ts);
+	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+void sp_span_age_tick(bool exact)
+{
+	atomic_store_explicit(&sp_span_age_now_ns, exact ? 0 : sp_span_age_clock_ns(),
+			      memory_order_relaxed);
+}
+
+void sp_span_age_forked(void)
+{
+	atomic_store_explicit(&sp_span_age_now_ns, 0, memory_order_relaxed);
+	if (first_seen != NULL)
+		sp_arena_wipe(first_seen, FIRST_SEEN_BYTES);
 }
