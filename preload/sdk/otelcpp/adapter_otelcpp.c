@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adapter for opentelemetry-cpp: start, rename, end and destruction of sdk::trace::Span, in the slots
- * of its vtables (adapter_otelcpp_types.h). APP context.
+ * Adapter for opentelemetry-cpp: start, attributes, rename, end and destruction of sdk::trace::Span, in
+ * the slots of its vtables (adapter_otelcpp_types.h). APP context.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/lifecycle/reentrancy_guard.h"
 #include "preload/lifecycle/sdk.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_attr.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_call.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_scope.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_sdk.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_trigger.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp_vtable.h"
 #include "preload/sdk/otelcpp/otelcpp_abi.h"
 #include "preload/sdk/span_attr.h"
 #include "sampler/base/compiler.h"
+#include "sampler/base/try_lock.h"
 #include "sampler/span/span.h"
 
 #define PARAMETERS                                                                                 \
@@ -48,6 +50,118 @@ static inline bool record_of(struct sp_otelcpp *sdk, void *span, struct sp_span_
 }
 
 /*
+ * The attributes that a program sets on its own spans: a value that it sets under a key of ours must stay.
+ * Those given at the start are read there. SetAttribute is replaced in the vtable of the SDK's spans, because
+ * its mangled name depends on how the SDK was built.
+ */
+#define SET_PARAMETERS void *span, size_t len, const char *key, const void *value
+typedef void set_fn(SET_PARAMETERS);
+
+static struct sp_try_lock patching;
+
+static void program_sets(struct sp_otelcpp *sdk, void *span, uint8_t keys)
+{
+	int saved = errno;
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+	struct sp_span_record r;
+	uint64_t id;
+
+	if (sp_lifecycle_active() && sp_otelcpp_span_id(sdk, span, &id) &&
+	    sp_span_table_by_id(id, &r))
+		sp_span_keys_add(&r, keys);
+	sp_reentrancy_guard_leave(g);
+	errno = saved;
+}
+
+static inline set_fn *real_of(const struct sp_otelcpp *sdk)
+{
+	return (set_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_SET_ATTRIBUTE);
+}
+
+/* noinline and a tail call, so that other keys need no frame in the caller. */
+__attribute__((noinline)) static void set_like_ours(SET_PARAMETERS)
+{
+	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span);
+	uint8_t keys = sp_span_attr_key(key, len);
+
+	if (keys != 0)
+		program_sets(sdk, span, keys);
+	real_of(sdk)(span, len, key, value);
+}
+
+static void hook_set_attribute(SET_PARAMETERS)
+{
+	if (sp_span_attr_like_ours(key, len))
+		set_like_ours(span, len, key, value);
+	else
+		real_of(sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span))(span, len, key, value);
+}
+
+static void set_attribute(void *span, const char *key, const struct sp_otelcpp_attribute *value)
+{
+	/* not through the slot, where our replacement would take it for a call of the program */
+	real_of(sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span))(span, strlen(key), key, value);
+}
+
+static void set_string(void *span, const char *key, const char *value)
+{
+	set_attribute(span, key,
+		      &(struct sp_otelcpp_attribute){.value.string = value,
+						     .index = SP_OTELCPP_ATTRIBUTE_IS_STRING});
+}
+
+static void set_integer(void *span, const char *key, int64_t value)
+{
+	set_attribute(span, key,
+		      &(struct sp_otelcpp_attribute){.value.integer = value,
+						     .index = SP_OTELCPP_ATTRIBUTE_IS_INT64});
+}
+
+static const struct sp_span_attr_set ours = {.string = set_string, .integer = set_integer};
+
+/* SetAttribute is replaced at the first recorded span, as only then it is known whether we set any. */
+static __attribute__((noinline)) void replace_set_attribute(struct sp_otelcpp *sdk)
+{
+	/* a second thread leaves it to the first, or to a later span of its own instance */
+	if (!sp_span_attr_any() || !sp_try_lock_once(&patching))
+		return;
+	if (!atomic_load_explicit(&sdk->attributes_watched, memory_order_relaxed)) {
+		(void)sp_otelcpp_vtable_replace((const void *const *)sdk->span_vptr +
+							SP_OTELCPP_SLOT_SET_ATTRIBUTE,
+						(const void *)hook_set_attribute);
+		atomic_store_explicit(&sdk->attributes_watched, true, memory_order_relaxed);
+	}
+	sp_unlock(&patching);
+}
+
+/*
+ * What a function_ref<bool(string_view, AttributeValue)> calls. The value, which is not read, is the
+ * caller's: in its memory, or in a register with its address.
+ */
+static bool look_at(void *callable, size_t len, const char *key)
+{
+	uint8_t *keys = callable;
+
+	*keys |= sp_span_attr_key(key, len);
+	return true;
+}
+
+/* The keys of ours among the attributes of a start, a KeyValueIterable. */
+static inline uint8_t given_keys(const void *attributes)
+{
+	const void *vptr = sp_otelcpp_member(attributes, 0);
+	size_t (*size)(const void *) =
+		sp_otelcpp_member(vptr, SP_OTELCPP_SLOT_SIZE * sizeof(void *));
+	bool (*for_each)(const void *, void *, bool (*)(void *, size_t, const char *)) =
+		sp_otelcpp_member(vptr, SP_OTELCPP_SLOT_FOR_EACH * sizeof(void *));
+	uint8_t keys = 0;
+
+	if (size(attributes) != 0)
+		(void)for_each(attributes, &keys, look_at);
+	return keys;
+}
+
+/*
  * If the program sets an attribute with a key of ours at the start of that span or later, its value
  * stays.
  */
@@ -58,8 +172,9 @@ static void watch_attributes(struct sp_otelcpp *sdk, const void *attributes, voi
 
 	if (!sp_span_attr_any())
 		return;
-	sp_otelcpp_attr_watch(sdk);
-	keys = sp_otelcpp_attr_given(attributes);
+	if (!atomic_load_explicit(&sdk->attributes_watched, memory_order_relaxed))
+		replace_set_attribute(sdk);
+	keys = given_keys(attributes);
 	if (keys != 0 && record_of(sdk, span, &r))
 		sp_span_keys_add(&r, keys);
 }
@@ -111,7 +226,7 @@ static inline __attribute__((always_inline)) void ending(struct sp_otelcpp *sdk,
 		unsigned wanted = sp_span_attr_wanted(&r);
 
 		if (wanted != 0 && sp_otelcpp_is_recording(sdk, span))
-			sp_span_attr_give(&r, wanted, &sp_otelcpp_set, span);
+			sp_span_attr_give(&r, wanted, &ours, span);
 		sp_span_table_release(&r);
 	}
 	errno = saved;
@@ -282,7 +397,7 @@ const void *const sp_otelcpp_hooks[SP_OTELCPP_REAL_N] = {
 	[SP_OTELCPP_REAL_D1] = (const void *)hook_d1,
 	[SP_OTELCPP_REAL_D0] = (const void *)hook_d0,
 	[SP_OTELCPP_REAL_RENAME] = (const void *)hook_rename,
-	[SP_OTELCPP_REAL_SET_ATTRIBUTE] = (const void *)sp_otelcpp_attr_hook,
+	[SP_OTELCPP_REAL_SET_ATTRIBUTE] = (const void *)hook_set_attribute,
 	[SP_OTELCPP_REAL_DISPOSE_INSIDE] = (const void *)hook_dispose_inside,
 	[SP_OTELCPP_REAL_DISPOSE_POINTER] = (const void *)hook_dispose_pointer,
 };

@@ -15,11 +15,14 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "preload/elf/elf_image.h"
+#include "preload/elf/elf_walk.h"
+#include "preload/elf/relocations.h"
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/lifecycle/reentrancy_guard.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_call.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_expect.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_proof.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp_vtable.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/readable_sig.h"
 #include "sampler/base/try_lock.h"
@@ -169,6 +172,8 @@ static bool current_span(struct sp_otelcpp *sdk, void *storage, uint8_t span_id[
 	sp_otelcpp_release(sp_otelcpp_flavour_of(sdk), &context);
 	return true;
 }
+
+typedef void *attach_fn(void *result, void *self, const void *context);
 
 /* Classes of storages: the SDK's own, one for each instance, and what a host may bring. */
 #define COPIES_MAX (SP_SPAN_STORAGES - 1)
@@ -333,6 +338,7 @@ static void attached(struct vtable_copy *c, void *self, const void *result, cons
 	int token = atomic_load_explicit(&c->token, memory_order_relaxed);
 	struct sp_otelcpp_ids ids;
 	bool has_span;
+	bool fits;
 
 	if (token == TOKEN_UNKNOWN)
 		token = learn(c, self, sp_otelcpp_member(result, 0), context);
@@ -342,7 +348,10 @@ static void attached(struct vtable_copy *c, void *self, const void *result, cons
 		return;
 	}
 	has_span = context_span(c->sdk, context, &ids);
-	if (sp_active_span_attached(token_of(c, context), has_span ? ids.span_id : NULL))
+	fits = sp_active_span_attached(token_of(c, context), has_span ? ids.span_id : NULL);
+	if (sp_thread_own == NULL)
+		note_unseen(c->sdk);
+	if (fits)
 		return;
 	/* Of fibers that go on elsewhere the scopes pile up where they were attached. */
 	if (c->is_own)
@@ -363,8 +372,6 @@ static __attribute__((noinline)) void ask_before(struct vtable_copy *c, void *se
 	}
 	sp_reentrancy_guard_leave(g);
 }
-
-typedef void *attach_fn(void *result, void *self, const void *context);
 
 SP_OTELCPP_LOCAL_ENTRY(sp_otelcpp_attach, attach_fn, "sp_otelcpp_attach_entry");
 
@@ -494,6 +501,210 @@ static const struct vtable_copy *copy_vtable(struct sp_otelcpp *sdk, const void 
 	return c;
 }
 
+/*
+ * The context storage before it exists. opentelemetry-cpp creates it when the current context is
+ * first asked for; since 1.28 a span with an explicit root does not ask. If the program then
+ * attaches that span, the storage is created inside the attach, before there is an object whose
+ * vptr we could replace. We would miss the process's first scope, and its span would count as one that
+ * labels until its end. So until the storage exists, the vtable of its class leads Attach to us. The
+ * SDK's own function is restored at the first attach, or when the storage is seen in another way.
+ */
+
+/* Words that hold a storage's address: the SDK's, and what the program keeps of it. */
+#define REFERENCES_MAX 16U
+
+/*
+ * A program may keep the storage that it has made in a variable of its own. A plain pointer is told from
+ * the SDK's smart pointer by its surroundings. Another smart pointer serves as well as the SDK's: both
+ * lead to the storage for as long as it is in use.
+ */
+static bool find_storage(struct sp_otelcpp *sdk, const struct sp_otelcpp_flavour *f,
+			 const void *self)
+{
+	const void *const *word[REFERENCES_MAX];
+	struct sp_elf_image image;
+	unsigned n;
+
+	if (!sp_elf_image_at(sdk->span_vptr, &image))
+		return false;
+	n = sp_elf_image_references(&image, self, word, REFERENCES_MAX);
+	for (unsigned i = 0; i < n; i++) {
+		const char *pointer = (const char *)word[i] - f->pointee;
+
+		if (sp_elf_image_segment(&image, (uintptr_t)pointer, 2 * sizeof(void *)) != NULL &&
+		    sp_otelcpp_is_pointer(f, pointer)) {
+			sp_otelcpp_set_storage(sdk, pointer);
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * The storage of the instance's contexts, self, attaches one: looks for the place where the SDK
+ * keeps the pointer to it. False before the first span, when the place cannot be found yet. True at
+ * once for instances of which it is known.
+ */
+static bool see_storage(struct sp_otelcpp *sdk, const void *self)
+{
+	const struct sp_otelcpp_flavour *f =
+		atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
+
+	if (f == NULL) {
+		atomic_store_explicit(&sdk->attached, true, memory_order_relaxed);
+		return false;
+	}
+	/*
+	 * Also if the place that is known leads to another storage: the program has installed this one,
+	 * and the place may be a variable of the program's, which still has the one before.
+	 */
+	if (sp_otelcpp_get_storage(sdk) == NULL ||
+	    (sdk->by_type && sp_otelcpp_storage(sdk) != self)) {
+		if (!find_storage(sdk, f, self) && sp_otelcpp_get_storage(sdk) == NULL)
+			sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
+	}
+	return true;
+}
+
+/*
+ * Each object that includes the SDK's headers has a copy of the class; which one is used depends on
+ * linking.
+ */
+#define EXPECTED_MAX 16U
+
+struct expected {
+	const void *_Atomic vptr; /* NULL = free; written last */
+	struct sp_otelcpp *sdk;
+	const void *attach; /* the class's own */
+};
+
+static struct expected expected[EXPECTED_MAX];
+static struct sp_try_lock expected_busy;
+
+SP_OTELCPP_LOCAL_ENTRY(sp_otelcpp_first_attach, attach_fn, "sp_otelcpp_first_attach_entry");
+
+static const void *const *attach_slot(const void *vptr)
+{
+	return (const void *const *)vptr + SP_OTELCPP_SLOT_ATTACH;
+}
+
+static bool is_expected(const void *vptr)
+{
+	return *attach_slot(vptr) == SP_OTELCPP_ENTRY_OF(sp_otelcpp_first_attach);
+}
+
+static struct expected *expected_of(const void *vptr)
+{
+	for (unsigned i = 0; i < EXPECTED_MAX; i++) {
+		/* pairs with expect() */
+		if (atomic_load_explicit(&expected[i].vptr, memory_order_acquire) == vptr)
+			return &expected[i];
+	}
+	return NULL;
+}
+
+/* An object of that class exists: restores its vtable. False if that is impossible. */
+static bool expect_done(const void *vptr)
+{
+	const struct expected *e;
+
+	if (!is_expected(vptr))
+		return true;
+	e = expected_of(vptr);
+	if (e != NULL)
+		(void)sp_otelcpp_vtable_replace(attach_slot(vptr), e->attach);
+	return !is_expected(vptr);
+}
+
+/*
+ * Other threads may come in while the first one restores the vtable: each goes on with what the
+ * vtable says then.
+ */
+void *sp_otelcpp_first_attach(void *result, void *self, const void *context)
+{
+	const void *vptr = sp_otelcpp_member(self, 0);
+	const struct expected *e = expected_of(vptr);
+	int saved = errno;
+	const void *attach;
+
+	if (e != NULL && see_storage(e->sdk, self)) {
+		(void)expect_done(vptr);
+		(void)sp_otelcpp_scope_watch(e->sdk);
+	}
+	errno = saved;
+	attach = *attach_slot(sp_otelcpp_member(self, 0));
+	if (attach == SP_OTELCPP_ENTRY_OF(sp_otelcpp_first_attach) && e != NULL)
+		attach = e->attach;
+	SP_OTELCPP_CALL((attach_fn *)(uintptr_t)attach, result, self, context);
+	return result;
+}
+
+/* Under the lock. A class that was unloaded may have left its address to another one. */
+static bool expect(struct sp_otelcpp *sdk, const void *vptr)
+{
+	struct expected *e = expected_of(vptr);
+
+	if (is_expected(vptr))
+		return true;
+	if (e == NULL)
+		e = expected_of(NULL);
+	if (e == NULL)
+		return false;
+	e->sdk = sdk;
+	e->attach = *attach_slot(vptr);
+	atomic_store_explicit(&e->vptr, vptr, memory_order_release);
+	return sp_otelcpp_vtable_replace(attach_slot(vptr),
+					 SP_OTELCPP_ENTRY_OF(sp_otelcpp_first_attach));
+}
+
+static bool expect_vtable(struct sp_otelcpp *sdk, const void *vtable)
+{
+	return expect(sdk, (const void *const *)vtable + SP_OTELCPP_VTABLE_HEAD);
+}
+
+/* Under the lock. What refers to the instance is in vtables that are not ours. */
+static void hold(struct sp_otelcpp *sdk)
+{
+	atomic_store_explicit(&sdk->held, true, memory_order_release);
+}
+
+/* A span is recorded and there is no storage. Once for each instance; if it fails, nothing changes. */
+static void expect_storage(struct sp_otelcpp *sdk)
+{
+	void *vtable[EXPECTED_MAX];
+	const void *bound;
+	unsigned n;
+
+	if (atomic_exchange_explicit(&sdk->expects, true, memory_order_relaxed) ||
+	    !sp_try_lock_once(&expected_busy))
+		return;
+	n = sp_elf_find_all(sdk->names->storage_class, vtable, EXPECTED_MAX);
+	for (unsigned i = 0; i < n && i < EXPECTED_MAX; i++)
+		(void)expect_vtable(sdk, vtable[i]);
+	/* The program's own, which precedes us in the search order, if the SDK uses that. */
+	bound = sp_relocations_reference(&sdk->object, sdk->names->storage_class);
+	if (bound != NULL)
+		(void)expect_vtable(sdk, bound);
+	hold(sdk);
+	sp_unlock(&expected_busy);
+}
+
+bool sp_otelcpp_scope_expect(struct sp_otelcpp *sdk)
+{
+	bool all = sdk->storage_type[0] != NULL;
+
+	if (!sp_try_lock(&expected_busy))
+		return false;
+	hold(sdk);
+	for (unsigned i = 0; i < SP_OTELCPP_STORAGES_MAX && sdk->storage_type[i] != NULL; i++)
+		all = expect(sdk, sdk->storage_type[i]) && all;
+	/* with a name other objects have such classes too, which are found at the first span */
+	atomic_store_explicit(&sdk->expects, all && sp_otelcpp_get_storage(sdk) == NULL,
+			      memory_order_relaxed);
+	sp_unlock(&expected_busy);
+	return all;
+}
+
 static void watch(struct sp_otelcpp *sdk, const void *_Atomic *storage)
 {
 	const struct vtable_copy *c;
@@ -508,7 +719,7 @@ static void watch(struct sp_otelcpp *sdk, const void *_Atomic *storage)
 		return;
 	}
 	vptr = atomic_load_explicit(storage, memory_order_relaxed);
-	c = is_watched(vptr) || !sp_otelcpp_expect_done(vptr) ? NULL : copy_vtable(sdk, vptr);
+	c = is_watched(vptr) || !expect_done(vptr) ? NULL : copy_vtable(sdk, vptr);
 	/* release: a thread that sees the new vptr sees the complete copy */
 	if (c != NULL)
 		atomic_store_explicit(storage, &c->word[SP_OTELCPP_VTABLE_HEAD],
@@ -529,7 +740,7 @@ void sp_otelcpp_scope_watch(struct sp_otelcpp *sdk)
 	}
 	/* a library without any storage; otherwise it is created at its first use */
 	if (sp_otelcpp_get_storage(sdk) != NULL)
-		sp_otelcpp_expect_storage(sdk);
+		expect_storage(sdk);
 	else if (!atomic_load_explicit(&sdk->expects, memory_order_relaxed) &&
 		 sp_otelcpp_scopes_tell(sdk))
 		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);

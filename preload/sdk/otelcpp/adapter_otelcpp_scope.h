@@ -12,6 +12,12 @@
 void sp_otelcpp_scope_watch(struct sp_otelcpp *sdk);
 
 /*
+ * For an instance that was found by its classes, where nobody knows the storage before one of them
+ * attaches: Attach comes to us until then. False if there is no such class, or if one could not be replaced.
+ */
+bool sp_otelcpp_scope_expect(struct sp_otelcpp *sdk);
+
+/*
  * At each start, inside the reentrancy guard: the parent that StartSpan gave the span of those ids on the
  * calling thread, all zero if it has none, or none that is recorded here. False if it is the span that is
  * active on the thread by our own stack, if they are of one trace, or cannot be told. Before, it does the

@@ -15,7 +15,6 @@
 #include "preload/elf/elf_walk.h"
 #include "preload/lifecycle/sdk.h"
 #include "preload/sdk/otelcpp/otelcpp_abi.h"
-#include "preload/sdk/span_attr.h"
 #include "sampler/base/compiler.h"
 
 /* The virtual functions that we put ours in place of. */
@@ -96,10 +95,10 @@ struct sp_otelcpp {
 	/* smart pointer to the RuntimeContextStorage; NULL = out of reach, or not seen yet */
 	const char *_Atomic storage;
 	const struct sp_otelcpp_flavour *_Atomic flavour; /* NULL until a span was seen */
-	_Atomic bool expects;            /* the storage's class, adapter_otelcpp_expect.h */
+	_Atomic bool expects;                             /* its storage's first attach */
 	_Atomic bool attached;           /* a context may be current on some thread */
 	_Atomic bool unseen;             /* and is on no stack of ours */
-	_Atomic bool attributes_watched; /* adapter_otelcpp_attr.h */
+	_Atomic bool attributes_watched; /* SetAttribute is ours */
 	_Atomic bool scopes_foreign;     /* not understood: spans are active from start to end */
 	_Atomic int own_context;         /* enum sp_otelcpp_place */
 	/* enum sp_otelcpp_state of our knowledge of contexts and of options, and what led to it */
@@ -265,8 +264,6 @@ static inline bool sp_otelcpp_span_id(struct sp_otelcpp *sdk, void *span, uint64
 	memcpy(id, sp_otelcpp_at(context, SP_OTELCPP_CONTEXT_SPAN_ID), sizeof(*id));
 	return true;
 }
-
-extern const struct sp_span_attr_set sp_otelcpp_set;
 
 /* Where the smart pointer to the storage is; NULL if it is not known. */
 static inline const char *sp_otelcpp_get_storage(const struct sp_otelcpp *sdk)

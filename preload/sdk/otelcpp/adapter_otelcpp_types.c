@@ -12,7 +12,6 @@
 #include "preload/elf/resolve.h"
 #include "preload/lifecycle/sdk.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_classes.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_expect.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_proof.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_scope.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_vtable.h"
@@ -53,7 +52,7 @@ static const void *const *slot_of(const struct sp_otelcpp_found *f, unsigned i)
 /* Where this fails, what is hooked already only hands its calls on. */
 static bool hook(struct sp_otelcpp *sdk, const struct sp_otelcpp_found *f)
 {
-	if (!sp_otelcpp_expect_types(sdk) && sp_otelcpp_get_storage(sdk) == NULL)
+	if (!sp_otelcpp_scope_expect(sdk) && sp_otelcpp_get_storage(sdk) == NULL)
 		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
 	for (unsigned i = 0; i < SP_ARRAY_LEN(hooked); i++) {
 		const void *const *slot = slot_of(f, i);
@@ -226,55 +225,4 @@ bool sp_otelcpp_types_look(const void *address, const struct sp_elf_range *objec
 				 &found[(size_t)v * SP_OTELCPP_CLASSES], &sdk[v]) ||
 			known;
 	return known;
-}
-
-/* Words that hold a storage's address: the SDK's, and what the program keeps of it. */
-#define REFERENCES_MAX 16U
-
-/*
- * A program may keep the storage that it has made in a variable of its own. A plain pointer is told from
- * the SDK's smart pointer by its surroundings. Another smart pointer serves as well as the SDK's: both
- * lead to the storage for as long as it is in use.
- */
-static bool find_storage(struct sp_otelcpp *sdk, const struct sp_otelcpp_flavour *f,
-			 const void *self)
-{
-	const void *const *word[REFERENCES_MAX];
-	struct sp_elf_image image;
-	unsigned n;
-
-	if (!sp_elf_image_at(sdk->span_vptr, &image))
-		return false;
-	n = sp_elf_image_references(&image, self, word, REFERENCES_MAX);
-	for (unsigned i = 0; i < n; i++) {
-		const char *pointer = (const char *)word[i] - f->pointee;
-
-		if (sp_elf_image_segment(&image, (uintptr_t)pointer, 2 * sizeof(void *)) != NULL &&
-		    sp_otelcpp_is_pointer(f, pointer)) {
-			sp_otelcpp_set_storage(sdk, pointer);
-			return true;
-		}
-	}
-	return false;
-}
-
-bool sp_otelcpp_types_storage(struct sp_otelcpp *sdk, const void *self)
-{
-	const struct sp_otelcpp_flavour *f =
-		atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
-
-	if (f == NULL) {
-		atomic_store_explicit(&sdk->attached, true, memory_order_relaxed);
-		return false;
-	}
-	/*
-	 * Also if the place that is known leads to another storage: the program has installed this one,
-	 * and the place may be a variable of the program's, which still has the one before.
-	 */
-	if (sp_otelcpp_get_storage(sdk) == NULL ||
-	    (sdk->by_type && sp_otelcpp_storage(sdk) != self)) {
-		if (!find_storage(sdk, f, self) && sp_otelcpp_get_storage(sdk) == NULL)
-			sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
-	}
-	return true;
 }

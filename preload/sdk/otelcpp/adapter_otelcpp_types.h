@@ -22,11 +22,4 @@ bool sp_otelcpp_types_look(const void *address, const struct sp_elf_range *objec
 /* The function of that name in that object, else in the first one that has it; NULL if none has. */
 void *sp_otelcpp_types_real(const struct sp_elf_range *object, const char *name);
 
-/*
- * The storage of the instance's contexts, self, attaches one: looks for the place where the SDK
- * keeps the pointer to it. False before the first span, when the place cannot be found yet. True at
- * once for instances of which it is known.
- */
-bool sp_otelcpp_types_storage(struct sp_otelcpp *sdk, const void *self);
-
 #endif
