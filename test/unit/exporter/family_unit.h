@@ -88,8 +88,11 @@ static inline void start(void)
 	start_exporter();
 }
 
-/* In a process of its own, of which the kernel knows the number. */
-static inline void join_as(pid_t pid)
+/*
+ * In a process of its own, of which the kernel knows the number: says that it is that one, and hands over a
+ * region that says the same, and a folder of /proc.
+ */
+static inline void join_with(pid_t pid, pid_t region_pid, const char *folder)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(3 * sizeof(int))] = {0};
 	struct sp_family_join message = {
@@ -99,11 +102,11 @@ static inline void join_as(pid_t pid)
 			   .msg_iovlen = 1,
 			   .msg_control = control,
 			   .msg_controllen = sizeof(control)};
-	int fd[3] = {host.fd, open("/proc/self", O_PATH | O_DIRECTORY), host.fd};
+	int fd[3] = {host.fd, open(folder, O_PATH | O_DIRECTORY), host.fd};
 	struct cmsghdr *c = (struct cmsghdr *)(void *)control;
 	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	host.region->pid = (uint32_t)pid;
+	host.region->pid = (uint32_t)region_pid;
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(fd));
@@ -114,6 +117,11 @@ static inline void join_as(pid_t pid)
 	if (sendmsg(s, &m, MSG_NOSIGNAL) >= 0 && geteuid() == 65534)
 		(void)recv(s, &message, sizeof(message), 0);
 	(void)close(s);
+}
+
+static inline void join_as(pid_t pid)
+{
+	join_with(pid, pid, "/proc/self");
 }
 
 static inline void join(void)

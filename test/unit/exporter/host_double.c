@@ -16,6 +16,7 @@
 #include "sampler/region/names.h"
 
 struct host_double host;
+uint64_t host_bytes = REGION_BYTES;
 const struct sp_host_descriptors host_nothing = {.region = -1, .folder = -1, .maps = -1};
 
 void host_make(void)
@@ -24,14 +25,14 @@ void host_make(void)
 
 	host.fd = memfd_create("spanprof", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	cr_assert_geq(host.fd, 0);
-	cr_assert_eq(ftruncate(host.fd, REGION_BYTES), 0);
+	cr_assert_eq(ftruncate(host.fd, (off_t)host_bytes), 0);
 	cr_assert_eq(fcntl(host.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
-	r = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, host.fd, 0);
+	r = mmap(NULL, host_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, host.fd, 0);
 	cr_assert_neq((void *)r, MAP_FAILED);
 	r->magic = SP_REGION_MAGIC;
 	r->version = SP_REGION_VERSION;
 	r->pid = (uint32_t)getpid();
-	r->bytes = REGION_BYTES;
+	r->bytes = host_bytes;
 	r->mapped_at = (uintptr_t)r;
 	r->part[SP_REGION_RING] = (struct sp_region_part){RING_AT, RING_BYTES};
 	r->part[SP_REGION_SNAPSHOTS] = (struct sp_region_part){RING_AT + RING_BYTES, RING_BYTES};

@@ -31,6 +31,9 @@ struct host_double {
 
 extern struct host_double host;
 
+/* Of the regions that are made from now on; what is not used takes no memory. */
+extern uint64_t host_bytes;
+
 /* That it hands over no descriptors but its region's. */
 extern const struct sp_host_descriptors host_nothing;
 

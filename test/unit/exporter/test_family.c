@@ -2,9 +2,12 @@
 /* Who joins the exporter of a family and who may not, and for how long it is there. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/capability.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 
+#include "export/exporter/limits.h"
 #include "export/exporter/member.h"
 #include "family_unit.h"
 
@@ -129,6 +132,97 @@ Test(family, is_not_whoever_says_that_it_is_another_process)
 	host_start(join_as_parent);
 	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_REFUSED));
 	end(&host);
+	end_with(&first);
+}
+
+/* Whose region it is, is told twice, by the region and by the kernel. All else is as it should be. */
+static pid_t owner;
+
+static void join_for_another(void)
+{
+	char folder[32];
+
+	(void)snprintf(folder, sizeof(folder), "/proc/%d", (int)owner);
+	join_with(getpid(), owner, folder);
+	atomic_store(&host.region->state, SP_REGION_STOPPED);
+}
+
+Test(family, is_not_whoever_brings_the_region_of_another)
+{
+	struct host_double first;
+
+	start();
+	first = host_make_another();
+	host_start(NULL);
+	owner = host.pid;
+	host_start(join_for_another);
+	host.region->pid = (uint32_t)owner;
+	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_REFUSED));
+	end(&host);
+	(void)kill(owner, SIGKILL);
+	end_with(&first);
+}
+
+/* It would find the exporter among its children when it waits for them. */
+Test(family, is_not_the_parent_of_the_exporter)
+{
+	struct host_double first;
+
+	start();
+	first = host_make_another();
+	join();
+	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_REFUSED));
+	end_with(&first);
+}
+
+static void join_with_fewer_capabilities(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &head, data) != 0)
+		_exit(1);
+	data[0].effective = data[0].permitted &= ~(1U << CAP_CHOWN);
+	if (syscall(SYS_capset, &head, data) != 0)
+		_exit(1);
+	join();
+}
+
+Test(family, is_not_whoever_has_fewer_rights_as_the_same_user)
+{
+	struct host_double first;
+
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	start();
+	first = host_make_another();
+	host_start(join_with_fewer_capabilities);
+	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_REFUSED));
+	cr_expect_eq(host.region->exporter_pid, 0, "it was served for a while");
+	end(&host);
+	end_with(&first);
+}
+
+/* The exporter has room for so many addresses. The first member needs some of it. */
+Test(family, is_refused_before_addresses_run_out)
+{
+	struct host_double first;
+	pid_t pid[SP_LIMITS_REGIONS >> 30];
+
+	start();
+	first = host;
+	host_bytes = (uint64_t)1 << 30;
+	for (unsigned i = 0; i < SP_LIMITS_REGIONS >> 30; i++) {
+		(void)host_make_another();
+		host_start(join);
+		pid[i] = host.pid;
+		if (i < (SP_LIMITS_REGIONS >> 30) - 1)
+			cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING), "%u", i);
+		else
+			cr_expect(becomes(&host.region->exporter, SP_EXPORTER_REFUSED));
+	}
+	for (unsigned i = 0; i < SP_LIMITS_REGIONS >> 30; i++)
+		(void)kill(pid[i], SIGKILL);
 	end_with(&first);
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -49,6 +50,23 @@ Test(rights, are_exceeded_by_each_that_the_other_has_not, .timeout = 20)
 	cr_expect(exceeds(ROOT, STATUS("0 0 0 0", "0 0 0 0", "0", "1fffffffffe")), "capabilities");
 }
 
+/* A user or a group that is only the real or the saved one can become the effective one. */
+Test(rights, of_each_id_that_a_process_can_take_are_exceeded, .timeout = 20)
+{
+	const char *same = STATUS("7 7 7 7", "8 8 8 8", "", "0");
+
+	cr_expect(exceeds(STATUS("1 7 7 7", "8 8 8 8", "", "0"), same), "real user");
+	cr_expect(exceeds(STATUS("7 1 7 7", "8 8 8 8", "", "0"), same), "effective user");
+	cr_expect(exceeds(STATUS("7 7 1 7", "8 8 8 8", "", "0"), same), "saved user");
+	cr_expect(exceeds(STATUS("7 7 7 7", "1 8 8 8", "", "0"), same), "real group");
+	cr_expect(exceeds(STATUS("7 7 7 7", "8 1 8 8", "", "0"), same), "effective group");
+	cr_expect(exceeds(STATUS("7 7 7 7", "8 8 1 8", "", "0"), same), "saved group");
+	cr_expect(exceeds(STATUS("7 7 7 7", "8 8 8 8", "", "8000000000"), same),
+		  "the highest capability");
+	cr_expect_not(exceeds(STATUS("7 7 7 7", "8 8 8 8", "8", "0"), same),
+		      "a group that is the other's own");
+}
+
 Test(rights, that_are_only_laid_aside_are_not_given_up, .timeout = 20)
 {
 	cr_expect_not(exceeds(ROOT, STATUS("0 7 0 7", "0 8 0 8", "0", "1ffffffffff")));
@@ -65,7 +83,28 @@ Test(rights, are_not_read_from_what_has_none, .timeout = 20)
 {
 	cr_expect_not(sp_rights_parse("", &a));
 	cr_expect_not(sp_rights_parse("Name:\tx\nUid:\t1 1 1 1\n", &a));
+	cr_expect_not(sp_rights_parse("\nUid:\t1 1 1 1\nGid:\t1 1 1 1\nGroups:\t\n", &a));
+	cr_expect_not(sp_rights_parse("\nUid:\t1 1 1 1\nGid:\t1 1 1 1\nCapPrm:\t0\n", &a));
+	cr_expect_not(sp_rights_parse("\nUid:\t1 1 1 1\nGroups:\t\nCapPrm:\t0\n", &a));
+	cr_expect_not(sp_rights_parse("\nGid:\t1 1 1 1\nGroups:\t\nCapPrm:\t0\n", &a));
+	cr_expect_not(sp_rights_parse("\nUid:\t1 1\nGid:\t1 1 1 1\nGroups:\t\nCapPrm:\t0\n", &a));
+	cr_expect_not(sp_rights_parse("\nUid:\t1 1 1 1\nGid:\t1 1\nGroups:\t\nCapPrm:\t0\n", &a));
 	cr_expect_not(sp_rights_parse("Name:\tx\nUid:\nGid:\t1 1 1\nGroups:\nCapPrm:\t0\n", &a));
+}
+
+/* A list that was cut would be compared as a shorter one. */
+Test(rights, are_not_read_from_a_list_with_too_many_groups, .timeout = 20)
+{
+	static char text[128 + 2 * (SP_RIGHTS_GROUPS_MAX + 1)];
+
+	for (unsigned more = 0; more < 2; more++) {
+		char *at = stpcpy(text, "\nUid:\t1 1 1 1\nGid:\t1 1 1 1\nCapPrm:\t0\nGroups:\t");
+
+		for (unsigned i = 0; i < SP_RIGHTS_GROUPS_MAX + more; i++)
+			at = stpcpy(at, "9 ");
+		cr_expect_eq(sp_rights_parse(text, &a), more == 0);
+	}
+	cr_expect_eq(a.groups, SP_RIGHTS_GROUPS_MAX);
 }
 
 static int gone[2];
@@ -163,6 +202,37 @@ Test(rights, that_cannot_be_given_up_are_noticed, .timeout = 20)
 	if (geteuid() != 0)
 		cr_skip_test("needs root");
 	cr_expect_eq(follow(give_up, cannot), 0);
+}
+
+static void leave_namespace(void)
+{
+	if (unshare(CLONE_NEWUSER) != 0)
+		_exit(1);
+	(void)!write(gone[1], "x", 1);
+}
+
+static int cannot_follow(void)
+{
+	if (sp_host_open(&seen, &view, &host_nothing) != 0)
+		return 1;
+	return sp_rights_compare(&seen) == 1 ? 0 : 2;
+}
+
+/* There it has all capabilities, and none where we are. */
+Test(rights, of_another_user_namespace_are_not_ours, .timeout = 20)
+{
+	pid_t pid;
+	int status = 0;
+
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	pid = fork();
+	if (pid == 0)
+		_exit(unshare(CLONE_NEWUSER) == 0 ? 0 : 1);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	if (status != 0)
+		cr_skip_test("no user namespaces here");
+	cr_expect_eq(follow(leave_namespace, cannot_follow), 0);
 }
 
 Test(rights, of_a_dead_host_are_those_of_before, .timeout = 20)
