@@ -20,7 +20,7 @@ import sys
 import threading
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-WORK = "build/mutants"
+WORK = f"build/mutants/{os.getpid()}"
 PRODUCT = ("sampler/", "preload/", "export/", "scripts/run/")
 LIMIT_S = 60
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:\\\n|[^\n])*'

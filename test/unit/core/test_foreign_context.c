@@ -225,15 +225,109 @@ Test(foreign_context, knows_who_publishes_threads)
 	cr_expect_not(threads.published);
 }
 
+/* A message that says nothing but the service's name. */
+static const char *service_of(const char *text, size_t len)
+{
+	static struct sp_process_context_threads threads;
+	static uint8_t bytes[600];
+	uint8_t *at = bytes;
+	const size_t lengths[] = {len, 3 + len, 3 + len + 3 + 14, 3 + len + 3 + 14 + 3};
+	const uint8_t keys[] = {0x0a, 0x12, 0x0a, 0x0a};
+
+	/* Resource, attribute and its key, then the value and its text; each length has two bytes. */
+	for (unsigned i = 4; i-- != 0;) {
+		if (i == 1) {
+			*at++ = 0x0a;
+			*at++ = 12;
+			memcpy(at, "service.name", 12);
+			at += 12;
+		}
+		*at++ = keys[i];
+		*at++ = (uint8_t)(0x80 | (lengths[i] & 0x7f));
+		*at++ = (uint8_t)(lengths[i] >> 7);
+	}
+	memcpy(at, text, len);
+	sp_process_context_find_threads(bytes, (size_t)(at - bytes) + len, &threads);
+	return threads.service;
+}
+
+/* It is somebody else's text. */
+Test(foreign_context, believes_no_service_name_that_is_too_long_or_not_clean)
+{
+	char text[SP_PROCESS_CONTEXT_SERVICE_MAX + 100];
+
+	memset(text, 'x', sizeof(text));
+	cr_expect_str_eq(service_of("shop", 4), "shop");
+	cr_expect_eq(strlen(service_of(text, SP_PROCESS_CONTEXT_SERVICE_MAX - 1)),
+		     SP_PROCESS_CONTEXT_SERVICE_MAX - 1);
+	for (size_t more = 0; more < 100; more++)
+		cr_expect_str_eq(service_of(text, SP_PROCESS_CONTEXT_SERVICE_MAX + more), "");
+	cr_expect_str_eq(service_of("shop\n", 5), "");
+	cr_expect_str_eq(service_of("shop\xff", 5), "");
+	cr_expect_str_eq(service_of("", 0), "");
+}
+
+/* Fields that it does not know are skipped by their type; of types that it does not know nothing behind is read. */
+Test(foreign_context, skips_what_it_does_not_know)
+{
+	static const struct {
+		const char *bytes;
+		size_t n;
+		bool reads_on;
+	} before[] = {{"\x48\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, true},
+		      {"\x49"
+		       "12345678",
+		       9, true},
+		      {"\x4d"
+		       "1234",
+		       5, true},
+		      {"\x4a\x02"
+		       "12",
+		       4, true},
+		      {"\x4b", 1, false},
+		      {"\x4c", 1, false},
+		      {"\x4e"
+		       "1234",
+		       5, false},
+		      {"\x4f", 1, false}};
+	struct sp_process_context_threads threads;
+	size_t n = encode();
+
+	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
+		uint8_t *whole = malloc(before[i].n + n);
+
+		memcpy(whole, before[i].bytes, before[i].n);
+		memcpy(whole + before[i].n, message, n);
+		sp_process_context_find_threads(whole, before[i].n + n, &threads);
+		cr_expect_eq(threads.published, before[i].reads_on, "%zu", i);
+		free(whole);
+		/* Nor is anything read behind the end. */
+		for (size_t cut = 1; cut < before[i].n; cut++) {
+			uint8_t *part = malloc(cut);
+
+			memcpy(part, before[i].bytes, cut);
+			sp_process_context_find_threads(part, cut, &threads);
+			cr_expect_not(threads.published);
+			free(part);
+		}
+	}
+}
+
 Test(foreign_context, finds_the_roots_attribute_by_its_name)
 {
 	static const char map[] = "\x12\x52\n\x1dthreadlocal.attribute_key_map\x12\x31\x2a\x2f"
 				  "\n\x0d\n\x0bhttp.method\n\x1c\n\x1a"
 				  "datadog.local_root_span_id\n\x00";
+	static const char other[] = "\x12\x32\n\x1dthreadlocal.attribute_key_map\x12\x11\x2a\x0f"
+				    "\n\x0d\n\x0bhttp.method";
+	/* It is no list. */
+	static const char text[] = "\x12\x23\n\x1dthreadlocal.attribute_key_map\x12\x02\n\x00";
 	size_t n = encode();
 
 	cr_expect_eq(find_root_key(message, n), 0);
 	cr_expect_eq(find_root_key((const uint8_t *)map, sizeof(map) - 1), 1);
+	cr_expect_eq(find_root_key((const uint8_t *)other, sizeof(other) - 1), -1);
+	cr_expect_eq(find_root_key((const uint8_t *)text, sizeof(text) - 1), -1);
 }
 
 /* Under the sanitizers: whatever is cut off or changed, nothing outside is read. */
@@ -262,6 +356,49 @@ Test(foreign_context, believes_no_message)
 		message[i] = was;
 	}
 	cr_expect_eq(find_root_key(message, n), 0, "all is as it was");
+}
+
+/* Of a context with a message of so many bytes, which begins there. */
+static bool publishes(const void *payload, size_t bytes)
+{
+	struct sp_process_context header = {.version = SP_PROCESS_CONTEXT_VERSION,
+					    .payload_bytes = (uint32_t)bytes,
+					    .payload = (uintptr_t)payload};
+	struct sp_process_context_threads threads;
+
+	memcpy(header.signature, SP_PROCESS_CONTEXT_NAME, sizeof(header.signature));
+	atomic_store(&header.published_ns, 1);
+	sp_process_context_read((uintptr_t)&header, &threads);
+	return threads.published;
+}
+
+/* What follows the message in memory is nothing that may be read, or that there is room for. */
+Test(foreign_context, believes_no_size_of_a_message)
+{
+	const size_t most = 65536;
+	size_t n = encode();
+	uint8_t *at =
+		mmap(NULL, most + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_neq((void *)at, MAP_FAILED);
+	/* The zeros behind it are fields that nobody asks for. */
+	memcpy(at, message, n);
+	cr_assert(publishes(at, n));
+	cr_expect_not(publishes(at, 0));
+	cr_expect_not(publishes(NULL, n));
+	cr_expect(publishes(at, most));
+	cr_expect_not(publishes(at, most + 1));
+	cr_expect_not(publishes(at, UINT32_MAX));
+
+	/* The last byte is not there, then a page in the middle. */
+	cr_assert_eq(munmap(at + most, PAGE), 0);
+	memmove(at + 1, at, n);
+	cr_expect(publishes(at + 1, most - 1));
+	cr_expect_not(publishes(at + 1, most));
+	cr_assert_eq(munmap(at + most / 2, PAGE), 0);
+	cr_expect(publishes(at + 1, most / 2 - 1));
+	cr_expect_not(publishes(at + 1, most / 2));
+	cr_expect_not(publishes(at + 1, most - 1));
 }
 
 Test(foreign_context, reads_the_process_context_of_the_process)
