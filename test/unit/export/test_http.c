@@ -97,6 +97,16 @@ Test(http, an_answer_that_drips_is_one_when_its_head_is_there, .timeout = 20)
 	cr_expect_eq(reply.status, 200);
 }
 
+Test(http, a_head_with_line_feeds_alone_is_one, .timeout = 20)
+{
+	padding = 100000;
+	drip_ms = 50;
+	post("HTTP/1.1 200 OK\nContent-Length: 100000\n\n", 500);
+
+	cr_expect_eq(reply.kind, SP_REPLY_STATUS, "it would be sent again: %s", reply.text);
+	cr_expect_eq(reply.status, 200);
+}
+
 Test(http, half_a_head_is_no_answer, .timeout = 20)
 {
 	padding = 100000;
@@ -251,13 +261,35 @@ Test(http, refuses_addresses_it_cannot_use, .timeout = 20)
 	}
 }
 
+/* Servers take a line feed alone for a line break as well, and some a carriage return. */
 Test(http, sends_no_header_with_a_line_break, .timeout = 20)
 {
-	core.config.tenant_id = "a\r\nEvil: 1";
+	static const char *const breaks[] = {"a\r\nEvil: 1", "a\nEvil: 1", "a\rEvil: 1", "a\n"};
+
 	core.config.http_headers = "not json";
+	for (size_t i = 0; i < sizeof(breaks) / sizeof(breaks[0]); i++) {
+		warnings[0] = '\0';
+		core.config.tenant_id = breaks[i];
+		core.config.auth_token = i % 2 == 0 ? breaks[i] : NULL;
+		post(ok, 5000);
+
+		cr_expect_null(strstr(request, "Evil"), "%zu", i);
+		cr_expect_null(strcasestr(request, "X-Scope-OrgID"), "%zu", i);
+		cr_expect_null(strcasestr(request, "Authorization"), "%zu", i);
+		cr_expect_not_null(strstr(warnings, "line break"), "%zu", i);
+		cr_expect_not_null(strstr(warnings, "not a JSON object"), "%zu", i);
+	}
+}
+
+Test(http, sends_no_header_of_the_users_with_a_control_character, .timeout = 20)
+{
+	core.config.http_headers =
+		"{\"A\": \"1\\nEvil: 1\", \"B\": \"1\\rEvil: 1\", \"C\": \"Evil\\u007f\", "
+		"\"D\": \"Evil\\u0001\", \"E\\nEvil\": \"1\", \"F\": \"x\\ty\"}";
 	post(ok, 5000);
 
 	cr_expect_null(strstr(request, "Evil"));
-	cr_expect_not_null(strstr(warnings, "line break"));
-	cr_expect_not_null(strstr(warnings, "not a JSON object"));
+	cr_expect_not_null(strstr(request, "\r\nF: x\ty\r\n"));
+	cr_expect_not_null(
+		strstr(warnings, "some headers of SPANPROF_HTTP_HEADERS cannot be sent"));
 }

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "core_double.h"
 #include "export/util/clock.h"
 #include "test/unit/emulated.h"
+#include "test/unit/scratch.h"
 
 #define PLACES 2U
 #define KINDS 8U
@@ -318,4 +320,164 @@ Test(thread_waits, of_a_hostile_host_are_no_longer_than_the_time)
 		cr_assert_leq(env.put_ns - before, UINT64_C(1) << 61);
 		cr_assert(i % 2 != 0 || env.put_ns - before <= sp_clock_mono_ns() - begun);
 	}
+}
+
+/*
+ * A /proc of this thread that says what the test wants. The time between two looks is the one thing that is real; the
+ * account has noted when they were.
+ */
+static void pretend(void)
+{
+	char path[128];
+
+	scratch_make();
+	(void)snprintf(path, sizeof(path), "%s/task", scratch);
+	cr_assert_eq(mkdir(path, 0700), 0);
+	(void)snprintf(path, sizeof(path), "%s/task/%u", scratch, (unsigned)getpid());
+	cr_assert_eq(mkdir(path, 0700), 0);
+	core.ops.proc = scratch;
+}
+
+static void write_task(const char *name, const char *text)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "task/%u/%s", (unsigned)getpid(), name);
+	(void)scratch_write(path, text, strlen(text));
+}
+
+static void set_cpu(uint64_t ns)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "%llu 0 1\n", (unsigned long long)ns);
+	write_task("schedstat", text);
+}
+
+/* In a read of descriptor 3, which is none. */
+static void block(void)
+{
+	static char stack[8192];
+	char text[160];
+
+	(void)snprintf(text, sizeof(text), "0 0x3 0x0 0x0 0x0 0x0 0x0 0x%lx 0x%lx\n",
+		       ((unsigned long)stack + 4096) & ~7UL, (unsigned long)block);
+	write_task("syscall", text);
+}
+
+static uint64_t all_put(void)
+{
+	uint64_t ns = 0;
+
+	for (unsigned i = 0; i < kinds; i++)
+		ns += kept[i].ns;
+	return ns;
+}
+
+static void look_with_budget(int64_t ns)
+{
+	env.wait.walk_ns = ns;
+	(void)sp_thread_waits_look(&env, &waits, &part->thread[0]);
+}
+
+/* A clock that has lagged and catches up shows more time than there was: that much was put down too much. */
+Test(thread_waits, take_back_by_which_the_clocks_have_lagged)
+{
+	uint64_t last;
+	uint64_t put;
+	uint64_t lead;
+
+	pretend();
+	set_cpu(0);
+	block();
+	label(1);
+	look_with_budget(SP_NS_PER_S);
+	cr_assert(waits.has_clocks);
+	put = all_put();
+
+	last = waits.last_ns;
+	set_cpu(SP_NS_PER_S);
+	look_with_budget(SP_NS_PER_S);
+	lead = SP_NS_PER_S - (waits.last_ns - last);
+	cr_expect_eq(waits.lead_ns, (int64_t)lead);
+	cr_expect_eq(all_put(), put, "it ran all the time");
+
+	last = waits.last_ns;
+	look_with_budget(SP_NS_PER_S);
+	lead -= waits.last_ns - last;
+	cr_expect_eq(waits.lead_ns, (int64_t)lead, "the rest of the lead");
+	cr_expect_eq(all_put(), put);
+
+	waits.lead_ns = 1000;
+	last = waits.last_ns;
+	while (sp_clock_mono_ns() - last <= 1000)
+		;
+	look_with_budget(SP_NS_PER_S);
+	cr_expect_eq(all_put() + waits.left_ns, put + waits.last_ns - last - 1000);
+	cr_expect_eq(waits.lead_ns, 0);
+	scratch_remove();
+}
+
+/* Where there is no time for a stack, the wait is put down at a later look, or as unseen when its label ends. */
+Test(thread_waits, that_could_not_be_walked_are_put_down_later)
+{
+	uint64_t from;
+
+	pretend();
+	set_cpu(0);
+	block();
+	label(1);
+	from = part->thread[0].word[0][0];
+	look_with_budget(0);
+	cr_expect_eq(kinds, 0);
+	cr_expect_gt(waits.left_ns, 0);
+
+	look_with_budget(SP_NS_PER_S);
+	cr_expect_eq(waits.left_ns, 0);
+	cr_expect_eq(kinds, 1);
+	cr_expect_gt(kept[0].depth, 0);
+	cr_expect_lt(env.wait.walk_ns, (int64_t)SP_NS_PER_S, "the walk is paid for");
+	cr_expect_leq(all_put(), waits.last_ns);
+	cr_expect_lt(from, waits.last_ns);
+
+	waits.wait.is_known = false;
+	look_with_budget(0);
+	cr_expect_gt(waits.left_ns, 0);
+	from = all_put() + waits.left_ns;
+	part->thread[0].tid = 0;
+	look_with_budget(SP_NS_PER_S);
+	cr_expect_geq(all_put(), from, "nothing is left over");
+	scratch_remove();
+}
+
+/* Nothing is said of the rights to see a thread that has ended meanwhile. */
+Test(thread_waits, of_a_thread_that_has_ended_are_not_refused)
+{
+	char command[256];
+
+	pretend();
+	set_cpu(0);
+	block();
+	label(1);
+	look_with_budget(SP_NS_PER_S);
+	cr_expect_eq(kinds, 1);
+
+	/* The clock's file is open still. */
+	(void)snprintf(command, sizeof(command), "mv %s/task/%u %s/away", scratch,
+		       (unsigned)getpid(), scratch);
+	cr_assert_eq(system(command), 0);
+	kinds = 0;
+	waits.wait.is_known = false;
+	look_with_budget(SP_NS_PER_S);
+	cr_expect_eq(kinds, 0);
+	cr_expect_gt(waits.left_ns, 0);
+
+	/* It is there, and may not be seen. */
+	(void)snprintf(command, sizeof(command), "mkdir %s/task/%u", scratch, (unsigned)getpid());
+	cr_assert_eq(system(command), 0);
+	look_with_budget(SP_NS_PER_S);
+	cr_expect_eq(kinds, 1);
+	cr_expect_eq(strncmp(kept[0].leaf, "[blocked, no stack: ", 20), 0, "%s", kept[0].leaf);
+	cr_expect(waits.wait.is_refused);
+	scratch_remove();
 }
