@@ -31,11 +31,11 @@ UNSEEN_CALLS = re.compile(r"free|close|munmap|unlock|memset|log|debug|fence|asse
 
 
 def run(*command, **more):
-    return subprocess.run(command, capture_output=True, text=True, check=False, **more)
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, **more)
 
 
 def read(path):
-    with open(path, encoding="utf-8") as f:
+    with open(path, encoding="utf-8", errors="replace") as f:
         return f.read()
 
 

@@ -64,6 +64,89 @@ Test(report_compare, profiles_with_those_of_another_folder, .timeout = 20)
 	(void)remove(other);
 }
 
+/* Where that function's row is, from the head of the table on. */
+static const char *row_of(const char *function)
+{
+	const char *head = strstr(output, "self baseline");
+	char end[64];
+
+	(void)snprintf(end, sizeof(end), "  %s\n", function);
+	return head != NULL ? strstr(head, end) : NULL;
+}
+
+/*
+ * Own shares that changed most come first, whichever way, then shares with callees; what has not changed is in the
+ * order of the table without a comparison.
+ */
+Test(report_compare, puts_the_largest_changes_first, .timeout = 20)
+{
+	static const char *const wrapped[] = {"parse", "wrap", "main"};
+	static const char *const gone[] = {"gone", "main"};
+	static const char *const idle[] = {"idle"};
+	static const struct report_stack now[] = {STACK(wrapped, "00000000000000aa", "GET", 8),
+						  STACK(render, "00000000000000aa", "GET", 4),
+						  STACK(idle, "00000000000000aa", "GET", 4)};
+	static const struct report_stack before[] = {STACK(wrapped, "00000000000000ac", "GET", 4),
+						     STACK(render, "00000000000000ac", "GET", 6),
+						     STACK(gone, "00000000000000ac", "GET", 2),
+						     STACK(idle, "00000000000000ac", "GET", 4)};
+	static const char *const order[] = {"parse", "render", "gone", "wrap", "idle", "main"};
+	const char *last;
+
+	report_write_stacks("a.pb", before, 4, THEN);
+	report_write_stacks("b.pb", now, 3, THEN + 60);
+	cr_expect_eq(run_scratch("--from=2001-09-09T01:47", "--baseline-to=2001-09-09T01:47"), 0);
+
+	cr_expect(printed("  50.0%    25.0%   +25.0    50.0%    25.0%   +25.0  parse\n"), "%s",
+		  output);
+	cr_expect(printed("  25.0%    37.5%   -12.5    25.0%    37.5%   -12.5  render\n"), "%s",
+		  output);
+	cr_expect(printed("   0.0%    12.5%   -12.5     0.0%    12.5%   -12.5  gone\n"), "%s",
+		  output);
+	cr_expect(printed("   0.0%     0.0%    +0.0    50.0%    25.0%   +25.0  wrap\n"), "%s",
+		  output);
+	cr_expect(printed("  25.0%    25.0%    +0.0    25.0%    25.0%    +0.0  idle\n"), "%s",
+		  output);
+	cr_expect(printed("   0.0%     0.0%    +0.0    75.0%    75.0%    +0.0  main\n"), "%s",
+		  output);
+	last = output;
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		const char *at = row_of(order[i]);
+
+		cr_assert_not_null(at, "%s", order[i]);
+		cr_expect_gt(at, last, "%s in %s", order[i], output);
+		last = at;
+	}
+	cr_expect_eq(
+		run_scratch("--from=2001-09-09T01:47", "--baseline-to=2001-09-09T01:47", "--top=2"),
+		0);
+	cr_expect_not_null(row_of("render"));
+	cr_expect_null(row_of("gone"));
+}
+
+/* Of either side. */
+Test(report_compare, says_when_there_are_too_few_samples_to_compare, .timeout = 20)
+{
+	static const struct {
+		unsigned now;
+		unsigned before;
+	} samples[] = {{10, 10}, {9, 10}, {10, 9}};
+
+	for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+		const struct report_stack now =
+			STACK(parse, "00000000000000aa", "GET", samples[i].now);
+		const struct report_stack before =
+			STACK(parse, "00000000000000ab", "GET", samples[i].before);
+
+		report_write_stacks("a.pb", &before, 1, THEN);
+		report_write_stacks("b.pb", &now, 1, THEN + 60);
+		cr_expect_eq(
+			run_scratch("--from=2001-09-09T01:47", "--baseline-to=2001-09-09T01:47"),
+			0);
+		cr_expect_eq(printed("too few samples to compare"), i != 0, "%s", output);
+	}
+}
+
 Test(report_compare, profiles_of_two_times, .timeout = 20)
 {
 	write_two("a.pb", "b.pb");
