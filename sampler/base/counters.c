@@ -62,8 +62,7 @@ static uint64_t move(_Atomic uint64_t *to, _Atomic uint64_t *from)
 	uint64_t n = 0;
 
 	if (atomic_load_explicit(from, memory_order_relaxed) != 0)
-		/* pairs with the release in sp_channel_count_put() */
-		n = atomic_exchange_explicit(from, 0, memory_order_acquire);
+		n = atomic_exchange_explicit(from, 0, memory_order_relaxed);
 	if (n != 0)
 		atomic_fetch_add_explicit(to, n, memory_order_relaxed);
 	return n;

@@ -43,9 +43,8 @@ static inline SP_SIGSAFE struct sp_channel *sp_channel_now(void)
 /* Any context. A sample or a record of unsampled time is in its ring. */
 static inline SP_SIGSAFE void sp_channel_count_put(const struct sp_channel *o)
 {
-	/* pairs with the acquire in sp_counters_collect(): who finds it counted finds it in the ring */
 	if (o->put != NULL)
-		atomic_fetch_add_explicit(o->put, 1, memory_order_release);
+		atomic_fetch_add_explicit(o->put, 1, memory_order_relaxed);
 	else
 		sp_count(SP_COUNT_SAMPLES_PUT);
 }

@@ -3,16 +3,15 @@
  * Replaces the region by a new one while other threads sample (region_swap.h). Records must neither
  * be lost uncounted nor get another meaning, and this depends on the order of the steps.
  *
- * First the rings: their content goes into the new rings while handlers still write to the old ones, so
+ * First what nobody has taken goes into the new rings while handlers still write to the old ones, so
  * that a module event stays before the samples that need it. The names of spans are told anew, as those
- * that the old exporter took are known to nobody. Second the handlers are pointed to the new region,
- * where they announce all objects again. What they wrote into the old rings in between, some microseconds'
- * worth, is counted as lost, because it has no right place in the order any more. Last the
- * counters.
+ * that the old exporter took are known to nobody. Then the handlers are pointed to the new region,
+ * where they announce all objects again. What they still write into an old ring is lost: its place in the
+ * order is gone.
  *
- * Whether anything is missing is found by the balance of each old region: what was put into its
- * rings, less what was taken out. An exporter that was killed may have taken records without
- * counting them.
+ * All that is lost is one number: what was put, less what was carried over and what the old exporter had
+ * sent or told as lost. No old ring is looked at any more; what comes late is seen by its region's counter
+ * of puts alone.
  */
 #include "sampler/sampling/region_swap.h"
 
@@ -37,15 +36,7 @@
 struct place {
 	struct sp_region *region;
 	struct sp_channel channel;
-	uint64_t drained_before; /* drained by former exporters, when this began */
-	uint64_t carried_in;     /* records that it got from the region before */
-	uint64_t put_elsewhere;  /* of the counter's puts, those into other regions */
-
-	/* Only of a region that was replaced. */
-	struct sp_ring ring; /* its consumer is the host now */
-	struct sp_ring snapshots;
-	int64_t balance;    /* records that were put there and are not accounted for */
-	uint64_t settle_ns; /* the time after which nobody writes there any more */
+	uint64_t settle_ns; /* of one that was replaced: nobody writes there any more */
 	bool is_discarded;  /* sp_region_discard(); late writers are still counted */
 };
 
@@ -53,6 +44,11 @@ static struct place place[SP_REGIONS_MAX];
 static unsigned places; /* the last one is in use */
 /* A forked child counts on, so that its first channel is none in which its parent told a name. */
 static uint32_t channels;
+/*
+ * Records of former regions that are lost and not yet told. Negative for a moment, if one was carried over before
+ * its handler counted it.
+ */
+static int64_t lost;
 
 /* One record of any kind, none of which is longer; one thread at a time. */
 static struct sp_snapshot record;
@@ -106,21 +102,10 @@ void sp_region_swap_first(struct sp_region *r)
 	lead_handlers(p);
 }
 
-/* What was counted when it was put. Unsampled time is nothing that would be sent. */
-static void count_lost(uint32_t kind)
+/* Takes at most as much as the ring holds, because others may be filling it. How many records were carried over. */
+static uint64_t carry_over(struct sp_ring *from, struct place *to, struct sp_ring *ring)
 {
-	sp_count(SP_COUNT_SAMPLES_DRAINED);
-	sp_count(kind == SP_RECORD_CPU_TIME ? SP_COUNT_UNSAMPLED_DRAINED : SP_COUNT_SAMPLES_UNSENT);
-}
-
-/*
- * Empties an old ring, into that one or, if to is NULL, counting what it drops. Takes at most as
- * much as the ring holds, because others may be filling it. Returns how many samples and records it
- * took out.
- */
-static uint64_t empty(struct sp_ring *from, struct place *to, struct sp_ring *ring)
-{
-	uint64_t taken = 0;
+	uint64_t carried = 0;
 	uint64_t bytes = 0;
 	uint32_t kind;
 	uint64_t len;
@@ -130,79 +115,36 @@ static uint64_t empty(struct sp_ring *from, struct place *to, struct sp_ring *ri
 		bool counts = kind != SP_RECORD_MODULE_EVENT;
 
 		bytes += len + sizeof(uint64_t);
-		taken += counts;
 		len = len < sizeof(record) ? len : sizeof(record);
-		if (to != NULL && (!counts || sp_names_tell(&to->channel, name_of_record())) &&
+		if ((!counts || sp_names_tell(&to->channel, name_of_record())) &&
 		    sp_ring_put(ring, (enum sp_record_kind)kind, &record, len) == 0)
-			to->carried_in += counts;
-		else if (counts)
-			count_lost(kind);
+			carried += counts;
 	}
-	return taken;
+	return carried;
 }
 
-static void carry_over(struct place *from, struct place *to)
+/* Whoever sent or told of them is gone, and of what kind they were is not known. */
+static void tell_lost(void)
 {
-	uint64_t taken = empty(&from->ring, to, &to->channel.ring);
-
-	taken += empty(&from->snapshots, to, &to->channel.snapshots);
-	from->balance -= (int64_t)taken;
-}
-
-static bool is_empty(const struct sp_ring *r)
-{
-	return r->ends == NULL ||
-	       atomic_load_explicit(&r->ends->head, memory_order_relaxed) == r->taken;
-}
-
-/* Skips a record that nobody will finish. What it was to be is unknown. */
-static void pass_unfinished(struct sp_ring *r)
-{
-	if (!is_empty(r))
-		(void)sp_ring_pass(r);
-}
-
-/*
- * What is missing was taken by the exporter, which did not live to count it. Of what kind it was is
- * not known any more: all of it counts as lost samples. A record that is in the ring and not yet
- * counted can make the balance smaller, never larger.
- */
-static void settle(struct place *p)
-{
-	if (!is_empty(&p->ring) || !is_empty(&p->snapshots) || p->balance <= 0)
+	if (lost <= 0)
 		return;
-	sp_count_add(SP_COUNT_SAMPLES_DRAINED, (uint64_t)p->balance);
-	sp_count_add(SP_COUNT_SAMPLES_UNSENT, (uint64_t)p->balance);
-	p->balance = 0;
-}
-
-static void look_after(struct place *p)
-{
-	bool is_over = sp_monotonic_ns() >= p->settle_ns;
-	uint64_t put;
-
-	/* Counters first: each record is in the ring before it is counted. */
-	put = sp_counters_collect(p->region->counter, p->region->spans);
-	p->balance += (int64_t)put;
-	place[places - 1].put_elsewhere += put;
-	if (is_over) {
-		pass_unfinished(&p->ring);
-		pass_unfinished(&p->snapshots);
-	}
-	p->balance -= (int64_t)empty(&p->ring, NULL, NULL);
-	p->balance -= (int64_t)empty(&p->snapshots, NULL, NULL);
-	settle(p);
-	if (is_over && !p->is_discarded && is_empty(&p->ring) && is_empty(&p->snapshots)) {
-		p->ring = p->snapshots = (struct sp_ring){0};
-		p->is_discarded = true;
-		sp_region_discard(p->region);
-	}
+	sp_count_add(SP_COUNT_SAMPLES_DRAINED, (uint64_t)lost);
+	sp_count_add(SP_COUNT_SAMPLES_UNSENT, (uint64_t)lost);
+	lost = 0;
 }
 
 void sp_region_swap_look(void)
 {
-	for (unsigned i = 0; i + 1 < places; i++)
-		look_after(&place[i]);
+	uint64_t now = places > 1 ? sp_monotonic_ns() : 0;
+
+	for (struct place *p = place; p + 1 < place + places; p++) {
+		lost += (int64_t)sp_counters_collect(p->region->counter, p->region->spans);
+		if (p->is_discarded || now < p->settle_ns)
+			continue;
+		p->is_discarded = true;
+		sp_region_discard(p->region);
+	}
+	tell_lost();
 }
 
 static uint64_t told(const struct sp_region *r, enum sp_counter c)
@@ -210,38 +152,33 @@ static uint64_t told(const struct sp_region *r, enum sp_counter c)
 	return atomic_load_explicit(&r->exporter_counter[c], memory_order_relaxed);
 }
 
-/* Of what the exporter had taken, what it had neither sent nor counted as lost. */
-static uint64_t in_its_hands(uint64_t taken, uint64_t accounted)
+/* Of put records, those that nobody has sent or told as lost. Numbers that cannot be are somebody else's. */
+static int64_t unaccounted(const struct sp_region *r, uint64_t put)
 {
-	return taken < SP_COUNT_MOST && accounted < taken ? taken - accounted : 0;
+	uint64_t known = sp_count_read(SP_COUNT_SAMPLES_UNSENT) + told(r, SP_COUNT_SAMPLES_SENT) +
+			 told(r, SP_COUNT_SAMPLES_UNSENT) + told(r, SP_COUNT_UNSAMPLED_DRAINED);
+
+	return put < SP_COUNT_MOST && known < SP_COUNT_MOST ? (int64_t)(put - known) : 0;
 }
 
-/* The new exporter goes on with the counts of the old one. */
-static struct sp_region_loss inherit(struct place *from, struct place *to)
+/* The new exporter goes on with the counts of the old one, as if that had taken only what it has sent or told as lost. */
+static uint64_t inherit(const struct sp_region *old, struct sp_region *r)
 {
-	const struct sp_region *old = from->region;
-	struct sp_region *r = to->region;
-	uint64_t drained = told(old, SP_COUNT_SAMPLES_DRAINED);
-	const struct sp_region_loss lost = {
-		.samples = in_its_hands(drained, told(old, SP_COUNT_SAMPLES_SENT) +
-							 told(old, SP_COUNT_SAMPLES_UNSENT) +
-							 told(old, SP_COUNT_UNSAMPLED_DRAINED)),
-		.waits = in_its_hands(told(old, SP_COUNT_WAITS),
-				      told(old, SP_COUNT_WAITS_SENT) +
-					      told(old, SP_COUNT_WAITS_UNSENT)),
-	};
+	uint64_t waits = told(old, SP_COUNT_WAITS);
+	uint64_t known = told(old, SP_COUNT_WAITS_SENT) + told(old, SP_COUNT_WAITS_UNSENT);
 
 	for (unsigned c = 0; c < SP_COUNTER_N; c++)
 		atomic_store_explicit(&r->exporter_counter[c], told(old, (enum sp_counter)c),
 				      memory_order_relaxed);
-	atomic_fetch_add_explicit(&r->exporter_counter[SP_COUNT_SAMPLES_UNSENT], lost.samples,
+	atomic_store_explicit(&r->exporter_counter[SP_COUNT_SAMPLES_DRAINED],
+			      told(old, SP_COUNT_SAMPLES_SENT) +
+				      told(old, SP_COUNT_SAMPLES_UNSENT) +
+				      told(old, SP_COUNT_UNSAMPLED_DRAINED),
+			      memory_order_relaxed);
+	waits = waits < SP_COUNT_MOST && known < waits ? waits - known : 0;
+	atomic_fetch_add_explicit(&r->exporter_counter[SP_COUNT_WAITS_UNSENT], waits,
 				  memory_order_relaxed);
-	atomic_fetch_add_explicit(&r->exporter_counter[SP_COUNT_WAITS_UNSENT], lost.waits,
-				  memory_order_relaxed);
-	to->drained_before = drained;
-	from->balance +=
-		(int64_t)(from->carried_in + from->drained_before - drained - from->put_elsewhere);
-	return lost;
+	return waits;
 }
 
 /*
@@ -268,24 +205,30 @@ static int make_like(const struct sp_region *old, struct sp_region **made)
 	return is_room_for(all) ? sp_region_make(bytes, made) : -ENOMEM;
 }
 
-/* The host becomes the consumer of the old rings, starting where the exporter stopped. */
-static void take_over_rings(struct place *p)
+static uint64_t carry_all(const struct sp_region *old, struct place *to)
 {
+	struct sp_ring ring;
 	uint64_t bytes = 0;
-	void *part = sp_region_part(p->region, SP_REGION_RING, &bytes);
+	void *part = sp_region_part(old, SP_REGION_RING, &bytes);
+	uint64_t carried;
 
-	(void)sp_ring_at(&p->ring, part, bytes);
-	part = sp_region_part(p->region, SP_REGION_SNAPSHOTS, &bytes);
-	if (part != NULL)
-		(void)sp_ring_at(&p->snapshots, part, bytes);
+	/* Where the exporter stopped. */
+	(void)sp_ring_at(&ring, part, bytes);
+	carried = carry_over(&ring, to, &to->channel.ring);
+	part = sp_region_part(old, SP_REGION_SNAPSHOTS, &bytes);
+	if (part != NULL && sp_ring_at(&ring, part, bytes) == 0)
+		carried += carry_over(&ring, to, &to->channel.snapshots);
+	return carried;
 }
 
-int sp_region_swap(struct sp_region_loss *lost)
+int sp_region_swap(struct sp_region_loss *loss)
 {
 	int saved = errno;
 	struct place *from = &place[places - 1];
 	struct place *to = &place[places];
 	struct sp_region *r = NULL;
+	uint64_t carried;
+	uint64_t put;
 	int fd;
 
 	if (places == 0 || places == SP_REGIONS_MAX)
@@ -297,32 +240,31 @@ int sp_region_swap(struct sp_region_loss *lost)
 	memset(to, 0, sizeof(*to));
 	to->region = r;
 	open_channel(to);
-	*lost = inherit(from, to);
-	take_over_rings(from);
-	carry_over(from, to);
+	loss->waits = inherit(from->region, r);
+	carried = carry_all(from->region, to);
 	lead_handlers(to);
 	sp_counters_move(r->counter, r->spans);
+	put = sp_counters_collect(from->region->counter, from->region->spans);
+	lost = unaccounted(from->region, put) - (int64_t)carried;
+	loss->samples = lost > 0 ? (uint64_t)lost : 0;
+	tell_lost();
 	from->settle_ns = sp_monotonic_ns() + SETTLE_NS;
 	places++;
 	sp_region_use(r);
-	sp_region_swap_look();
 	return fd;
 }
 
 uint64_t sp_region_swap_unsent(void)
 {
-	const struct sp_region *r = sp_region_now();
-	uint64_t put = sp_count_read(SP_COUNT_SAMPLES_PUT);
-	uint64_t accounted = sp_count_read(SP_COUNT_UNSAMPLED) +
-			     sp_count_read(SP_COUNT_SAMPLES_UNSENT) +
-			     told(r, SP_COUNT_SAMPLES_SENT) + told(r, SP_COUNT_SAMPLES_UNSENT);
+	int64_t n = unaccounted(sp_region_now(), sp_count_read(SP_COUNT_SAMPLES_PUT));
 
-	return in_its_hands(put, accounted);
+	return n > 0 ? (uint64_t)n : 0;
 }
 
 void sp_region_swap_forked(void)
 {
 	places = 0;
+	lost = 0;
 	sp_module_event_move(&sp_channel_nowhere.ring, NULL);
 	atomic_store_explicit(&sp_channel_open, &sp_channel_nowhere, memory_order_relaxed);
 }

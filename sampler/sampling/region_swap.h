@@ -2,8 +2,8 @@
 /*
  * Goes on in a new region, for a new exporter, while other threads and their handlers run. It is
  * needed when the exporter of the old region has ended, or does not serve this process. Nobody
- * waits: a thread that is writing to the old region finishes there, and its records are collected
- * later, so old regions stay mapped. put = drained + dropped stays exact, and so does drained =
+ * waits: a thread that is writing to the old region finishes there, and what it put is counted as lost
+ * later, so the addresses of old regions stay. put = drained + dropped stays exact, and so does drained =
  * sent + lost + records of unsampled time.
  */
 #ifndef SP_REGION_SWAP_H
@@ -15,11 +15,11 @@
 
 /*
  * APP, at activation: the first region that was made is in use from now on, with its rings and
- * counters. The caller sets up the names.
+ * counters.
  */
 void sp_region_swap_first(struct sp_region *r);
 
-/* What an exporter had taken and neither sent nor counted as lost when it ended. */
+/* What was put, is not in the new region, and was neither sent nor told as lost by the exporter that has ended. */
 struct sp_region_loss {
 	uint64_t samples;
 	uint64_t waits;
@@ -28,16 +28,16 @@ struct sp_region_loss {
 /*
  * APP, one thread at a time, when the exporter of the region in use no longer touches it. Returns
  * the descriptor of a new region, which is in use from then on, or a negative errno; then nothing
- * has changed. What was in the old rings is in the new ones. *lost is counted as lost now.
+ * has changed. What was in the old rings is in the new ones, as far as it has room. *loss is counted as
+ * lost now.
  */
-int sp_region_swap(struct sp_region_loss *lost);
+int sp_region_swap(struct sp_region_loss *loss);
 
-/* APP, when no exporter will follow: how many samples were taken and neither sent nor told as lost. */
+/* APP, when no exporter will follow: how many records were put and neither sent nor told as lost. */
 uint64_t sp_region_swap_unsent(void);
 
 /*
- * APP, one thread at a time. Collects what was still written to old regions. Cheap if there are
- * none.
+ * APP, one thread at a time. Counts what was still written to old regions. Cheap if there are none.
  */
 void sp_region_swap_look(void);
 

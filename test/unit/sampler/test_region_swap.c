@@ -143,7 +143,8 @@ Test(region_swap, counts_what_the_exporter_had_in_its_hands_as_lost)
 
 	cr_expect_eq(swap(), 2);
 
-	cr_expect_eq(*told(SP_COUNT_SAMPLES_UNSENT), 2);
+	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 2);
+	cr_expect_eq(all(SP_COUNT_SAMPLES_DRAINED), 5);
 	cr_expect_eq(*told(SP_COUNT_UPLOADS), 7, "it goes on from there");
 	cr_expect_eq(*told(SP_COUNT_UNSAMPLED_DRAINED), 1);
 	cr_expect_eq(swap(), 0, "no sample is lost twice");
@@ -169,7 +170,9 @@ Test(region_swap, believes_no_counts_that_somebody_else_wrote)
 {
 	struct sp_region_loss lost;
 
-	*told(SP_COUNT_SAMPLES_DRAINED) = UINT64_MAX - 135;
+	put(sp_channel_now(), SP_RECORD_SAMPLE, 1);
+	drain(1);
+	*told(SP_COUNT_SAMPLES_SENT) = UINT64_MAX - 135;
 	*told(SP_COUNT_WAITS) = 3;
 	*told(SP_COUNT_WAITS_SENT) = 1000;
 	cr_assert_geq(sp_region_swap(&lost), 3);
@@ -188,9 +191,9 @@ Test(region_swap, knows_what_was_never_sent)
 	*told(SP_COUNT_SAMPLES_DRAINED) = 2;
 	*told(SP_COUNT_SAMPLES_SENT) = 1;
 
-	cr_expect_eq(sp_region_swap_unsent(), 4);
+	cr_expect_eq(sp_region_swap_unsent(), 5);
 	cr_expect_eq(swap(), 1);
-	cr_expect_eq(sp_region_swap_unsent(), 3, "one is told as lost");
+	cr_expect_eq(sp_region_swap_unsent(), 4, "one is told as lost");
 }
 
 /* A handler that was interrupted by the swap, and writes to what it found before. */
@@ -209,11 +212,50 @@ Test(region_swap, counts_what_comes_too_late)
 
 	cr_expect_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), 2);
 	cr_expect_eq(all(SP_COUNT_SAMPLES_DRAINED), 2);
-	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 1, "no sample is sent of unsampled time");
-	cr_expect_eq(all(SP_COUNT_UNSAMPLED_DRAINED), 1);
+	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 2);
 	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 1);
 	drain(10);
 	cr_expect_eq(seen_n, 0);
+}
+
+/* It is in the ring, and carried over, before its handler has counted it. */
+Test(region_swap, counts_nothing_twice_that_is_carried_over_too_early)
+{
+	struct sp_channel *old = sp_channel_now();
+	struct sp_sample s = {.span_id = 1, .depth = 2};
+
+	cr_assert_eq(put_sample(&old->ring, &s), 0);
+	cr_expect_eq(swap(), 0);
+	sp_region_swap_look();
+	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 0);
+	sp_channel_count_put(old);
+	sp_region_swap_look();
+
+	cr_expect_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), 1);
+	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 0);
+	drain(10);
+	cr_expect_eq(seen_n, 1);
+}
+
+/* No exporter was there for so long that the new rings are not large enough, or a name found no room. */
+Test(region_swap, counts_what_it_cannot_take_along)
+{
+	unsigned n = 0;
+
+	for (char name[1500] = ""; n < 30; n++) {
+		struct sp_sample s = {.depth = 2};
+
+		memset(name, 'a' + (int)n % 26, sizeof(name));
+		name[0] = (char)('a' + n / 26);
+		s.name_id = sp_names_intern(name, sizeof(name));
+		cr_assert_eq(put_sample(&sp_channel_now()->ring, &s), 0);
+		sp_channel_count_put(sp_channel_now());
+	}
+	n -= (unsigned)swap();
+	cr_expect(n > 0 && n < 10, "8 KiB of names");
+	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 30 - n);
+	drain(15);
+	cr_expect_eq(seen_n, n);
 }
 
 Test(region_swap, keeps_counters)
@@ -292,7 +334,6 @@ static unsigned pages(const struct sp_ring *r)
 	return n;
 }
 
-/* Those of an exporter that was away for long are full. */
 /* How many regions are mapped. */
 static unsigned mapped(void)
 {
