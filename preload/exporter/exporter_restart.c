@@ -55,31 +55,32 @@ static bool is_due(uint32_t state, bool ends)
 	return now >= due_ns && sp_exporter_process_may_start();
 }
 
-static void tell(bool moved, bool had_none, const struct sp_region_loss *lost)
+static void tell(bool moved, bool had_none, const struct sp_region_loss *loss)
 {
-	bool none = lost->samples == 0 && lost->waits == 0;
+	bool none = loss->samples == 0 && loss->waits == 0;
+	enum sp_log_level level = none ? SP_LOG_INFO : SP_LOG_WARN;
+	char lost[96] = "";
 	char waits[40] = "";
 
-	if (lost->waits != 0)
+	if (loss->waits != 0)
 		(void)sp_fmt_snprintf(waits, sizeof(waits), ", %llu waits",
-				      (unsigned long long)lost->waits);
-	if (moved && none)
-		sp_log(SP_LOG_INFO,
-		       "the program's exporter ended with the process that had started "
-		       "it: started another one");
-	else if (had_none && none)
-		sp_log(SP_LOG_INFO, "the program's exporter does not serve this process: "
-				    "started another one");
+				      (unsigned long long)loss->waits);
+	if (!none || (!moved && !had_none))
+		(void)sp_fmt_snprintf(lost, sizeof(lost),
+				      ", what it had not sent is lost: %llu samples%s",
+				      (unsigned long long)loss->samples, waits);
+	if (moved)
+		sp_log(level,
+		       "the program's exporter ended with the process that had started it: "
+		       "started another one%s",
+		       lost);
 	else if (had_none)
-		sp_log(SP_LOG_WARN,
-		       "the program's exporter does not serve this process any more: "
-		       "started another one, what it had not sent is lost: %llu samples%s",
-		       (unsigned long long)lost->samples, waits);
+		sp_log(level,
+		       "the program's exporter does not serve this process: started another one%s",
+		       lost);
 	else
-		sp_log(SP_LOG_WARN,
-		       "the exporter ended; started again (%u of %u times), what it had not sent "
-		       "is lost: %llu samples%s",
-		       restarts, RESTARTS_MAX, (unsigned long long)lost->samples, waits);
+		sp_log(SP_LOG_WARN, "the exporter ended; started again (%u of %u times)%s",
+		       restarts, RESTARTS_MAX, lost);
 }
 
 enum sp_restart sp_exporter_restart(const struct sp_config *cfg, bool ends)
@@ -93,7 +94,7 @@ enum sp_restart sp_exporter_restart(const struct sp_config *cfg, bool ends)
 	 */
 	bool had_none = refused || atomic_load_explicit(&sp_region_now()->exporter_pid,
 							memory_order_relaxed) == 0;
-	struct sp_region_loss lost = {0};
+	struct sp_region_loss loss = {0};
 	int fd;
 
 	/* One that never worked is not started again: it would fail in the same way. */
@@ -106,14 +107,14 @@ enum sp_restart sp_exporter_restart(const struct sp_config *cfg, bool ends)
 	/* Only what may happen again for the same reason is counted. */
 	restarts += !moved;
 	due_ns = 0;
-	fd = sp_region_swap(&lost);
+	fd = sp_region_swap(&loss);
 	/* Too many regions: what was to be replaced is gone for good, and is told of as such. */
 	if (fd < 0 && moved)
 		atomic_store_explicit(&sp_region_now()->exporter, SP_EXPORTER_GONE,
 				      memory_order_relaxed);
 	if (fd < 0 || sp_exporter_start(cfg, fd) != 0)
 		return SP_RESTART_NEVER;
-	tell(moved, had_none, &lost);
+	tell(moved, had_none, &loss);
 	return SP_RESTART_DONE;
 }
 
