@@ -24,6 +24,7 @@
 #include "preload/exporter/exporter.h"
 #include "preload/lifecycle/deferred_work.h"
 #include "preload/lifecycle/reentrancy_guard.h"
+#include "preload/lifecycle/sdk.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
 #include "sampler/base/cpu_clock.h"
@@ -33,6 +34,7 @@
 #include "sampler/sampling/thread_account.h"
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
+#include "test/unit/sampler/stderr_pipe.h"
 
 static _Atomic int early_result; /* of a thread that comes while another one starts; 0 = none yet */
 
@@ -641,4 +643,56 @@ Test(lifecycle, a_grandchild_is_armed_by_its_own_thread_id)
 		_exit(status_of(grandchild) == 0 ? 0 : 2);
 	}
 	cr_assert_eq(status_of(child), 0);
+}
+
+static bool is_made_up(const char *name)
+{
+	return sp_sdk_service_is_made_up(name, strlen(name));
+}
+
+/* SDKs give that name, with or without the program's, to a service that nobody has named. */
+Test(lifecycle, knows_a_service_name_that_an_sdk_has_made_up, .timeout = 20)
+{
+	cr_expect(is_made_up("unknown_service"));
+	cr_expect(is_made_up("unknown_service:shop"));
+	cr_expect_not(is_made_up("unknown_servic"));
+	cr_expect_not(is_made_up("my unknown_service"));
+	cr_expect_not(is_made_up(""));
+	cr_expect_not(sp_sdk_service_is_made_up("unknown_service", 14),
+		      "what is behind is none of it");
+}
+
+/* Profiles and spans then meet. */
+Test(lifecycle, takes_the_first_service_that_an_sdk_has, .timeout = 20)
+{
+	char level[] = "SPANPROF_LOG_LEVEL=warn";
+	char folder[] = "SPANPROF_OUTPUT_DIR=/nowhere";
+	char *envp[] = {level, folder, NULL};
+
+	sp_lifecycle_load(envp);
+	sp_sdk_resource("shop", "service.name=shop");
+	sp_sdk_resource("later", "service.name=later");
+	cr_assert(sp_lifecycle_start());
+
+	cr_expect_str_eq(sp_lifecycle_config()->service_name, "shop");
+	stderr_begin();
+	sp_sdk_resource("shop", "service.name=shop");
+	sp_sdk_resource("", "");
+	cr_expect_eq(stderr_end(), 0, "%s", stderr_text);
+	stderr_begin();
+	sp_sdk_resource("other", "service.name=other");
+	sp_sdk_resource("another", "service.name=another");
+	cr_expect_eq(stderr_end(), 1, "%s", stderr_text);
+	cr_expect_not_null(strstr(stderr_text, "shop"));
+	cr_expect_not_null(strstr(stderr_text, "other"));
+}
+
+Test(lifecycle, takes_no_service_of_an_sdk_that_names_none, .timeout = 20)
+{
+	load_with(NULL, NULL);
+	sp_sdk_resource("", "deployment.environment=test");
+	cr_assert(sp_lifecycle_start());
+
+	cr_expect_eq(strncmp(sp_lifecycle_config()->service_name, "unknown_service", 15), 0, "%s",
+		     sp_lifecycle_config()->service_name);
 }
