@@ -1,22 +1,334 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spanprof-run --check. */
+/*
+ * spanprof-run --check: the verdict on a program, or on a running process, in words; and the objects that it is made
+ * of, on which the verdict stands.
+ */
 #define _GNU_SOURCE
-#include "scripts/run/check.h"
+#include "scripts/run/run.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sampler/config/config.h"
-#include "scripts/run/line.h"
-#include "scripts/run/object.h"
-#include "scripts/run/process.h"
-#include "scripts/run/sdk.h"
+#include "scripts/run/elf_file.h"
 #include "scripts/run/target.h"
-#include "scripts/run/tree.h"
+
+#define TREE_MAX 512U
+
+struct tree_object {
+	char *path;
+	dev_t dev;
+	ino_t ino;
+};
+
+struct tree {
+	struct tree_object object[TREE_MAX]; /* in load order; the program is the first */
+	unsigned n;
+	char *missing; /* names that the loader does not find, separated by spaces; NULL = none */
+	char *said;    /* what else it said, or why it was not asked; NULL = nothing */
+	bool full;
+	int exe; /* the program's file when it runs, borrowed; -1 = by its path */
+};
+
+/*
+ * The objects of a program, from what its loader says, or of a process, from its mappings. The loader is asked
+ * as ldd does it: told by LD_TRACE_LOADED_OBJECTS, glibc's maps the program and all that it needs, tells where
+ * that is, and ends before it runs anything of it (elf/rtld.c of 2.36; with LD_WARN or LD_AUDIT it would). Its
+ * option --list does the same, but ends at the first object that is missing. A file that was made for it can
+ * turn the loader into anything, with the rights of whoever asks, as with ldd; a loader that others could have
+ * put there is not asked. Its answer is anybody's text.
+ */
+#define ANSWER_MAX ((size_t)1 << 20)
+#define ANSWER_SECONDS 10
+#define WORDS_MAX 2000U
+#define MAPS_LINE (PATH_MAX + 256)
+#define MAPPINGS_MAX 1000000U
+
+/* Nobody but root and ourselves can have put it there, or can replace it. */
+static bool is_trusted(char *path)
+{
+	struct stat st;
+	char *slash = path;
+
+	do {
+		slash = strchr(slash + 1, '/');
+		if (slash != NULL)
+			*slash = '\0';
+		if (stat(path, &st) != 0 || (st.st_uid != 0 && st.st_uid != geteuid()))
+			return false;
+		/* In a sticky folder others' files cannot be replaced. */
+		if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0 &&
+		    (!S_ISDIR(st.st_mode) || (st.st_mode & S_ISVTX) == 0))
+			return false;
+		if (slash != NULL)
+			*slash = '/';
+	} while (slash != NULL);
+	return S_ISREG(st.st_mode);
+}
+
+/* "NAME=VALUE" */
+static char *entry(const char *name, const char *value)
+{
+	char *text = NULL;
+
+	if (asprintf(&text, "%s=%s", name, value != NULL ? value : "") < 0)
+		_exit(1);
+	return text;
+}
+
+/* In the child. Our own failure is a line of the answer. */
+static _Noreturn void become_loader(const char *loader, const char *program, const char *preload,
+				    int answer)
+{
+	const char *argv[] = {loader, program, NULL};
+	char *envp[] = {entry("LD_TRACE_LOADED_OBJECTS", "1"), entry("LD_PRELOAD", preload),
+			entry("LD_LIBRARY_PATH", getenv("LD_LIBRARY_PATH")), NULL};
+	const struct rlimit no_core = {0, 0};
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	(void)setrlimit(RLIMIT_CORE, &no_core);
+	if (dup2(answer, STDOUT_FILENO) < 0 || dup2(answer, STDERR_FILENO) < 0)
+		_exit(1);
+	(void)close(STDIN_FILENO);
+	(void)execve(loader, (char **)(uintptr_t)argv, envp);
+	dprintf(STDERR_FILENO, "not asked: it cannot be started: %s\n", strerror(errno));
+	_exit(1);
+}
+
+static long milliseconds(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* All that comes through the pipe, or NULL. */
+static char *read_answer(int fd, const char **why)
+{
+	long until = milliseconds() + ANSWER_SECONDS * 1000L;
+	char *text = malloc(ANSWER_MAX + 1);
+	size_t len = 0;
+
+	*why = text == NULL ? "out of memory" : NULL;
+	while (*why == NULL) {
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		long left = until - milliseconds();
+		ssize_t got = 0;
+
+		if (left <= 0 || (poll(&p, 1, (int)left) == 0))
+			*why = "it does not answer";
+		else if (len == ANSWER_MAX)
+			*why = "its answer has no end";
+		else if ((got = read(fd, text + len, ANSWER_MAX - len)) <= 0)
+			break;
+		len += (size_t)got;
+	}
+	if (*why == NULL) {
+		text[len] = '\0';
+		return text;
+	}
+	free(text);
+	return NULL;
+}
+
+static char *ask_loader(const char *loader, const char *program, const char *preload,
+			const char **why)
+{
+	char path[PATH_MAX];
+	char target[PATH_MAX];
+	char *text;
+	int answer[2];
+	pid_t pid;
+
+	/*
+	 * Of a program that it starts itself the loader takes $ORIGIN from the path that it is given, which
+	 * may be a link. When the kernel starts the program, it takes the file behind the link.
+	 */
+	if (realpath(program, target) != NULL)
+		program = target;
+	*why = "not asked: others than root and you can replace it";
+	if (realpath(loader, path) == NULL || !is_trusted(path))
+		return NULL;
+	*why = "not asked: it cannot be started";
+	if (pipe2(answer, O_CLOEXEC) != 0)
+		return NULL;
+	pid = fork();
+	if (pid == 0)
+		become_loader(path, program, preload, answer[1]);
+	(void)close(answer[1]);
+	text = pid > 0 ? read_answer(answer[0], why) : NULL;
+	(void)close(answer[0]);
+	if (pid > 0) {
+		(void)kill(pid, SIGKILL);
+		(void)waitpid(pid, NULL, 0);
+	}
+	return text;
+}
+
+/* Adds it unless it is there. */
+static void add(struct tree *t, const char *path)
+{
+	struct tree_object *o = &t->object[t->n];
+	struct stat st;
+
+	if (stat(path, &st) != 0)
+		return;
+	for (unsigned i = 0; i < t->n; i++)
+		if (t->object[i].dev == st.st_dev && t->object[i].ino == st.st_ino)
+			return;
+	if (t->n == TREE_MAX) {
+		t->full = true;
+		return;
+	}
+	memset(o, 0, sizeof(*o));
+	o->path = strdup(path);
+	o->dev = st.st_dev;
+	o->ino = st.st_ino;
+	t->n += o->path != NULL;
+}
+
+static void append(char **list, const char *between, const char *words)
+{
+	char *longer = NULL;
+
+	if (*list != NULL && strlen(*list) > WORDS_MAX)
+		return;
+	if (asprintf(&longer, "%s%s%s", *list != NULL ? *list : "", *list != NULL ? between : "",
+		     words) < 0)
+		return;
+	free(*list);
+	*list = longer;
+}
+
+/* "\tNAME => PATH (0xADDRESS)", "\tPATH (0xADDRESS)", "\tNAME => not found", or an error. */
+static void take_line(struct tree *t, char *line)
+{
+	char *name = line + 1;
+	char *arrow = strstr(line, " => ");
+	char *path = arrow != NULL ? arrow + strlen(" => ") : name;
+	char *address = strstr(path, " (0x");
+
+	if (line[0] != '\t') {
+		append(&t->said, "; ", line);
+	} else if (arrow != NULL && strcmp(path, "not found") == 0) {
+		*arrow = '\0';
+		append(&t->missing, " ", name);
+	} else if (address != NULL) {
+		*address = '\0';
+		/* The vDSO has no path. */
+		if (strchr(path, '/') != NULL)
+			add(t, path);
+	}
+}
+
+/* With that LD_PRELOAD. The program alone if its loader cannot be asked. */
+static void tree_of_program(const struct sp_target *program, const char *preload, struct tree *t)
+{
+	const char *why;
+	char *answer;
+	char *rest;
+	char *line;
+
+	memset(t, 0, sizeof(*t));
+	t->exe = -1;
+	add(t, program->path);
+	answer = ask_loader(program->interp, program->path, preload, &why);
+	rest = answer;
+	while ((line = strsep(&rest, "\n")) != NULL)
+		if (line[0] != '\0')
+			take_line(t, line);
+	if (answer == NULL)
+		append(&t->said, "", why);
+	free(answer);
+}
+
+/* The path of an executable mapping of a file. */
+static const char *mapped_code(char *line)
+{
+	char *path = strchr(line, '/');
+	char *rights = strchr(line, ' ');
+
+	if (path == NULL || rights == NULL || strlen(rights) < 4 || rights[3] != 'x')
+		return NULL;
+	path[strcspn(path, "\n")] = '\0';
+	return path;
+}
+
+/* By its open file: a program that was replaced on the disk has no path any more. */
+static void add_program(struct tree *t, const struct sp_process *p)
+{
+	struct stat st;
+
+	t->exe = fstat(p->exe, &st) == 0 ? p->exe : -1;
+	t->object[0].path = strdup(p->path);
+	t->object[0].dev = t->exe >= 0 ? st.st_dev : 0;
+	t->object[0].ino = t->exe >= 0 ? st.st_ino : 0;
+	t->n = t->object[0].path != NULL;
+}
+
+/* What is mapped into a running process, which must outlive the tree. False when that cannot be read. */
+static bool tree_of_process(const struct sp_process *p, struct tree *t)
+{
+	char line[MAPS_LINE];
+	int fd = dup(p->maps);
+	FILE *maps = fd >= 0 ? fdopen(fd, "r") : NULL;
+
+	memset(t, 0, sizeof(*t));
+	t->exe = -1;
+	if (maps == NULL) {
+		if (fd >= 0)
+			(void)close(fd);
+		return false;
+	}
+	rewind(maps);
+	add_program(t, p);
+	for (unsigned n = 0; n < MAPPINGS_MAX && fgets(line, sizeof(line), maps) != NULL; n++) {
+		const char *mapped = mapped_code(line);
+
+		if (mapped != NULL)
+			add(t, mapped);
+	}
+	(void)fclose(maps);
+	return true;
+}
+
+/* As sp_elf_open(), of the i-th. */
+static int tree_open(const struct tree *t, unsigned i, struct sp_elf *f)
+{
+	int fd = i == 0 && t->exe >= 0 ? dup(t->exe) : -1;
+
+	return fd >= 0 ? sp_elf_take(fd, f) : sp_elf_open(t->object[i].path, f);
+}
+
+static void tree_free(struct tree *t)
+{
+	for (unsigned i = 0; i < t->n; i++)
+		free(t->object[i].path);
+	free(t->missing);
+	free(t->said);
+	t->n = 0;
+	t->missing = NULL;
+	t->said = NULL;
+}
+
+/* The verdict. */
 
 #define FOUND_MAX 8U
 
@@ -131,7 +443,7 @@ static void say_found(const struct sp_sdk_found *found, size_t n, const char *pa
 	}
 }
 
-static void say_sdks(const struct sp_tree *t, struct sdks *all)
+static void say_sdks(const struct tree *t, struct sdks *all)
 {
 	struct sp_sdk_found found[FOUND_MAX];
 	struct sp_sdk_place place = {.is_program = false};
@@ -140,7 +452,7 @@ static void say_sdks(const struct sp_tree *t, struct sdks *all)
 	for (unsigned i = 0; i < t->n; i++) {
 		size_t n;
 
-		if (is_ours(t->object[i].path) || sp_tree_open(t, i, &f) != 0)
+		if (is_ours(t->object[i].path) || tree_open(t, i, &f) != 0)
 			continue;
 		place.is_program = i == 0;
 		n = f.readable ? sp_sdk_look(&f, &place, found, FOUND_MAX) : 0;
@@ -183,7 +495,7 @@ static void say_config(char *const *environment)
 }
 
 /* gcc's AddressSanitizer ends a program in which another object was loaded before its runtime. */
-static void say_sanitizer(const struct sp_target *t, const struct sp_tree *tree)
+static void say_sanitizer(const struct sp_target *t, const struct tree *tree)
 {
 	const char *options = getenv("ASAN_OPTIONS");
 
@@ -205,7 +517,7 @@ static void say_sanitizer(const struct sp_target *t, const struct sp_tree *tree)
 			    tree->object[i].path);
 }
 
-static enum sp_check say_verdict(const struct sp_target *t, const struct sp_tree *tree)
+static enum sp_check say_verdict(const struct sp_target *t, const struct tree *tree)
 {
 	struct sdks all = {.hooked = 0};
 
@@ -217,7 +529,7 @@ static enum sp_check say_verdict(const struct sp_target *t, const struct sp_tree
 	if (tree->said != NULL)
 		row("loader", "%s", tree->said);
 	if (tree->full)
-		row("note", "more than %u objects: the others were not examined", SP_TREE_MAX);
+		row("note", "more than %u objects: the others were not examined", TREE_MAX);
 	if (all.hooked != 0) {
 		row("verdict", "can be profiled: its spans will be seen");
 		return SP_CHECK_HOOKED;
@@ -241,7 +553,7 @@ static enum sp_check say_verdict(const struct sp_target *t, const struct sp_tree
 }
 
 static enum sp_check check(const struct sp_target *t, const struct sp_elf *object,
-			   const struct sp_tree *tree)
+			   const struct tree *tree)
 {
 	char buf[SP_ELF_INTERP_MAX + 128];
 	const char *why = blocked(t, object, buf, sizeof(buf));
@@ -272,7 +584,7 @@ static void close_candidate(struct candidate *c)
 }
 
 static enum sp_check check_tree(const struct sp_target *t, const struct candidate *c,
-				const struct sp_tree *tree)
+				const struct tree *tree)
 {
 	say_target(t);
 	/* A process that runs has one of its own, or none. */
@@ -288,35 +600,28 @@ static enum sp_check check_tree(const struct sp_target *t, const struct candidat
 	return SP_CHECK_BLOCKED;
 }
 
-/* Only of a program that the loader would take us into: what else it says is of no use. */
-static void ask_loader(const struct sp_target *t, const struct candidate *object,
-		       struct sp_tree *tree)
-{
-	char buf[SP_ELF_INTERP_MAX + 128];
-	char *preload;
-
-	if (object->why != NULL || t->error != 0 ||
-	    blocked(t, &object->elf, buf, sizeof(buf)) != NULL)
-		return;
-	preload = sp_object_chain(object->path, getenv("LD_PRELOAD"));
-	sp_tree_of_program(t, preload, tree);
-	free(preload);
-}
-
 enum sp_check sp_check_program(const char *path)
 {
 	static struct candidate object;
 	static struct sp_target t;
-	static struct sp_tree tree;
+	static struct tree tree;
+	char buf[SP_ELF_INTERP_MAX + 128];
 	enum sp_check result;
 
 	sp_target_read(path, &t);
 	open_candidate(&object);
 	say_config(environ);
-	ask_loader(&t, &object, &tree);
+	/* The loader is asked only of a program that it would take us into: what else it says is of no use. */
+	if (object.why == NULL && t.error == 0 &&
+	    blocked(&t, &object.elf, buf, sizeof(buf)) == NULL) {
+		char *preload = sp_object_chain(object.path, getenv("LD_PRELOAD"));
+
+		tree_of_program(&t, preload, &tree);
+		free(preload);
+	}
 	result = check_tree(&t, &object, &tree);
 	close_candidate(&object);
-	sp_tree_free(&tree);
+	tree_free(&tree);
 	return result;
 }
 
@@ -324,17 +629,17 @@ enum sp_check sp_check_program(const char *path)
 static int look_at(struct sp_process *p, const struct candidate *object)
 {
 	static struct sp_target t;
-	static struct sp_tree tree;
+	static struct tree tree;
 	int result;
 
-	if (!sp_tree_of_process(p, &tree))
+	if (!tree_of_process(p, &tree))
 		return SP_CHECK_FAILED;
 	sp_target_of_process(p, &t);
 	row("user", "%u", (unsigned)p->uid);
 	if (!p->secure)
 		say_config(p->environment);
 	result = (int)check_tree(&t, object, &tree);
-	sp_tree_free(&tree);
+	tree_free(&tree);
 	return result;
 }
 

@@ -22,7 +22,7 @@
  * followed out of it. One thread; every path out of this file removes the file that lies beside the other.
  */
 #define _GNU_SOURCE
-#include "scripts/run/preload.h"
+#include "scripts/run/run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,8 +42,7 @@
 #include <unistd.h>
 
 #include "sampler/base/compiler.h"
-#include "scripts/run/line.h"
-#include "scripts/run/object.h"
+#include "scripts/run/target.h"
 
 #define FILE_OF_ALL "/etc/ld.so.preload"
 #define TEXT_MAX ((size_t)256 << 10)

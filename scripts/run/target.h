@@ -1,14 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program that a command line starts, and what of it decides whether we can be loaded. */
+/*
+ * A program behind a command or in a running process, and what of it decides whether we can be loaded; and where our
+ * object is.
+ */
 #ifndef SP_TARGET_H
 #define SP_TARGET_H
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "scripts/run/elf_file.h"
-#include "scripts/run/process.h"
+
+/* A running process, as /proc shows it to whoever asks. Nothing that the process names is opened. */
+struct sp_process {
+	int proc; /* its folder in /proc: stays that of this process when the number is used again */
+	int maps;
+	int exe;
+	uid_t uid;          /* effective */
+	bool secure;        /* started with more rights than its caller has: we are inert in it */
+	char **environment; /* what it was started with, NULL-terminated */
+	char *strings;      /* of which it is made */
+	char path[PATH_MAX];
+};
+
+/* False with the reason in why: there is none, or it has to be looked at by somebody else or from elsewhere. */
+bool sp_process_open(pid_t pid, struct sp_process *p, char why[256]);
+void sp_process_close(struct sp_process *p);
 
 enum sp_libc { SP_LIBC_NONE, SP_LIBC_GLIBC, SP_LIBC_MUSL, SP_LIBC_OTHER };
 
@@ -46,5 +66,23 @@ const char *sp_target_libc(enum sp_libc libc);
 /* A line of what keeps us out of it, without a full stop; NULL = nothing. object may be NULL. */
 const char *sp_target_obstacle(const struct sp_target *t, const struct sp_elf *object, char *buf,
 			       size_t len);
+
+/* The object to preload: where it lies, and LD_PRELOAD with it. */
+#define SP_OBJECT_NAME "libspanprof.so"
+/* The program that sends the profiles: beside the object, or where the variable says. */
+#define SP_EXPORTER_NAME "spanprof-exporter"
+#define SP_EXPORTER_VARIABLE "SPANPROF_EXPORTER"
+
+/*
+ * Beside this program or in ../lib/spanprof of it. False: path holds the first place that was
+ * looked at, and why what was wrong there.
+ */
+bool sp_object_find(char path[PATH_MAX], const char **why);
+
+/*
+ * The list with path in front (but behind AddressSanitizer's runtime), or a copy of the list when a
+ * libspanprof.so is in it already. NULL when out of memory. free().
+ */
+char *sp_object_chain(const char *path, const char *list);
 
 #endif
