@@ -161,6 +161,8 @@ root_add "$IMAGE" "$(type -P dash)" /bin/sh
 for program in true ls; do
 	root_add "$IMAGE" "$(type -P "$program")" "/bin/$program"
 done
+# For its libraries, which the package would bring along.
+root_add "$IMAGE" build/spanprof-report /app/test/report
 entry=$OBJECT
 if [[ $(uname -m) == x86_64 ]] && root_add_small "$IMAGE"; then
 	entry='/usr/lib/spanprof/$LIB/libspanprof.so'
