@@ -161,7 +161,7 @@ Test(lifecycle, a_thread_that_comes_while_another_one_starts_is_not_turned_away)
 	cr_assert_eq(exporter.started, 1);
 }
 
-/* The thread that was starting is gone. */
+/* The thread that was starting is gone. If each span waited its 50 ms, they would take 15 s, on any machine. */
 Test(lifecycle, a_start_that_never_ends_does_not_hold_up_every_span)
 {
 	uint64_t begin;
@@ -169,10 +169,10 @@ Test(lifecycle, a_start_that_never_ends_does_not_hold_up_every_span)
 	load_with(NULL, NULL);
 	atomic_store(&sp_lifecycle_state, SP_LIFECYCLE_STARTING);
 	begin = sp_monotonic_ns();
-	for (int i = 0; i < 100; i++)
+	for (int i = 0; i < 300; i++)
 		cr_assert_not(sp_lifecycle_start());
 
-	cr_expect_lt(sp_monotonic_ns() - begin, UINT64_C(2000000000));
+	cr_expect_lt(sp_monotonic_ns() - begin, UINT64_C(10000000000));
 }
 
 Test(lifecycle, is_off_before_it_was_loaded)
