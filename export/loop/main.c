@@ -264,7 +264,7 @@ static void dismiss(struct exporter *x)
 static void report(struct exporter *x)
 {
 	for (struct sp_target *t = x->targets; t != NULL; t = t->next)
-		if (t->report_due && !t->ended && !t->origin.is_pushing)
+		if (t->report_due && !t->ended && t->origin.pushing == 0)
 			sp_target_report(t);
 }
 

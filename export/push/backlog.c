@@ -36,7 +36,7 @@ bool sp_backlog_full(const struct sp_backlog *q)
 }
 
 void sp_backlog_put(struct sp_backlog *q, struct sp_origin *origin,
-		    const struct sp_message *message, uint64_t born_ns)
+		    const struct sp_message *message, uint64_t born_ns, uint64_t now_ns)
 {
 	struct sp_queued_profile *b = &q->profile[q->n++];
 
@@ -47,6 +47,7 @@ void sp_backlog_put(struct sp_backlog *q, struct sp_origin *origin,
 	b->end = message->end;
 	b->samples = message->samples;
 	b->born_ns = born_ns;
+	b->put_ns = now_ns;
 }
 
 struct sp_queued_profile *sp_backlog_oldest(const struct sp_backlog *q)
@@ -57,15 +58,25 @@ struct sp_queued_profile *sp_backlog_oldest(const struct sp_backlog *q)
 	return NULL;
 }
 
-struct sp_queued_profile *sp_backlog_next(const struct sp_backlog *q)
+struct sp_queued_profile *sp_backlog_next(const struct sp_backlog *q, bool one_each)
 {
 	struct sp_queued_profile *best = NULL;
 
 	for (uint32_t i = 0; i < q->n; i++)
-		if (!q->profile[i].origin->is_pushing &&
+		if (!q->profile[i].under_way && (!one_each || q->profile[i].origin->pushing == 0) &&
 		    (best == NULL || q->profile[i].limited < best->limited))
 			best = &q->profile[i];
 	return best;
+}
+
+bool sp_backlog_waits(const struct sp_backlog *q, const struct sp_origin *origin,
+		      enum sp_profile_type type, uint64_t then_ns)
+{
+	for (uint32_t i = 0; i < q->n; i++)
+		if (!q->profile[i].under_way && q->profile[i].origin == origin &&
+		    q->profile[i].message.type == type && q->profile[i].put_ns <= then_ns)
+			return true;
+	return false;
 }
 
 struct sp_queued_profile *sp_backlog_in(const struct sp_backlog *q, unsigned slot)
@@ -81,14 +92,14 @@ void sp_backlog_begin(struct sp_backlog *q, struct sp_queued_profile *b)
 	while (sp_backlog_in(q, b->slot) != NULL)
 		b->slot = (b->slot + 1) % SP_TRANSFERS;
 	b->under_way = true;
-	b->origin->is_pushing = true;
+	b->origin->pushing++;
 	q->under_way++;
 }
 
 void sp_backlog_end(struct sp_backlog *q, struct sp_queued_profile *b)
 {
 	b->under_way = false;
-	b->origin->is_pushing = false;
+	b->origin->pushing--;
 	q->under_way--;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Profiles that wait to be sent, oldest first. One that was too large is encoded again part by part, and all of
- * it has one place. One of each process may be under way: its memory is in use then, and nothing takes it out.
+ * it has one place. Some may be under way: their memory is in use then, and nothing takes them out.
  */
 #ifndef SP_BACKLOG_H
 #define SP_BACKLOG_H
@@ -21,6 +21,7 @@ struct sp_queued_profile {
 	bool was_too_large; /* so said the server, and nothing of it has passed since */
 	uint32_t refusals;  /* for that, since something of it has passed */
 	int status;         /* why it is sent in parts */
+	uint64_t put_ns;    /* when it came */
 	uint64_t born_ns;   /* the begin of the profile; may be before the machine's, and wrap */
 	uint32_t tries;     /* of the message */
 	uint32_t limited;   /* how often the server had no room for it */
@@ -46,13 +47,16 @@ void sp_backlog_fini(struct sp_backlog *q);
 bool sp_backlog_full(const struct sp_backlog *q);
 /* It must not be full. Takes over the message. */
 void sp_backlog_put(struct sp_backlog *q, struct sp_origin *origin,
-		    const struct sp_message *message, uint64_t born_ns);
+		    const struct sp_message *message, uint64_t born_ns, uint64_t now_ns);
 
 /* Pointers are valid until the next put or drop; NULL = there is none. */
 /* Of those that are not under way. */
 struct sp_queued_profile *sp_backlog_oldest(const struct sp_backlog *q);
-/* The oldest of those that the server had room for most often, of processes of which none is under way. */
-struct sp_queued_profile *sp_backlog_next(const struct sp_backlog *q);
+/* The oldest of those that the server had room for most often, and that are not under way; one_each: nor is another one of their process. */
+struct sp_queued_profile *sp_backlog_next(const struct sp_backlog *q, bool one_each);
+/* One of that type and process waits, and came before then. */
+bool sp_backlog_waits(const struct sp_backlog *q, const struct sp_origin *origin,
+		      enum sp_profile_type type, uint64_t then_ns);
 /* The one that is under way in that slot. */
 struct sp_queued_profile *sp_backlog_in(const struct sp_backlog *q, unsigned slot);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "export/push/backoff.h"
 
-#include "export/push/request.h"
 #include "sampler/base/compiler.h"
 
 #define BASE_MS UINT64_C(1000)
@@ -45,12 +44,6 @@ void sp_backoff_wait(struct sp_backoff *b, uint32_t retry_after_s, uint64_t most
 	/* Of those that failed side by side the one counts that asked for the longest wait. */
 	if (until_ns > b->until_ns)
 		b->until_ns = until_ns;
-}
-
-/* Of a server that failed last one at a time, until it has taken one. */
-uint32_t sp_backoff_room(const struct sp_backoff *b)
-{
-	return b->failures == 0 ? SP_TRANSFERS : 1;
 }
 
 bool sp_backoff_over(const struct sp_backoff *b, uint64_t now_ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a server that failed is asked again, and how many requests it gets at once: it waits longer with each
- * failure, with full jitter, but no longer than the caller can, and as long as the server wishes.
+ * When a server that failed is asked again: it waits longer with each failure, with full jitter, but no longer
+ * than the caller can, and as long as the server wishes.
  */
 #ifndef SP_BACKOFF_H
 #define SP_BACKOFF_H
@@ -25,9 +25,6 @@ void sp_backoff_note(struct sp_backoff *b, uint64_t era, bool good);
  */
 void sp_backoff_wait(struct sp_backoff *b, uint32_t retry_after_s, uint64_t most_ms,
 		     uint64_t now_ns, uint64_t random);
-
-/* How many requests may be under way at once. */
-uint32_t sp_backoff_room(const struct sp_backoff *b);
 
 /* Whether a request may be begun. */
 bool sp_backoff_over(const struct sp_backoff *b, uint64_t now_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drives transfers, by the multi interface, so that nobody waits for them. Each request has its own
- * connection, and when none is under way no descriptor is open.
+ * Drives transfers, by the multi interface, so that nobody waits for them. It keeps connections open for a few
+ * seconds, so that processes and types of profiles whose pushes follow each other have one for all.
  */
 #include "export/push/http.h"
 
@@ -61,10 +61,22 @@ static void end(struct sp_http *h, unsigned slot)
 	h->slot[slot].transfer = NULL;
 	h->slot[slot].used = false;
 	h->used--;
-	if (h->used != 0 || h->multi == NULL)
-		return;
-	curl_multi_cleanup(h->multi);
+	h->idle_ns = sp_clock_mono_ns();
+}
+
+static void close_connections(struct sp_http *h)
+{
+	if (h->multi != NULL)
+		curl_multi_cleanup(h->multi);
 	h->multi = NULL;
+}
+
+void sp_http_rest(void *http, uint64_t now_ns)
+{
+	struct sp_http *h = http;
+
+	if (h->used == 0 && now_ns > h->idle_ns + SP_HTTP_IDLE_S * SP_NS_PER_S)
+		close_connections(h);
 }
 
 int sp_http_new(const struct sp_config *config, const char *version,
@@ -108,6 +120,7 @@ void sp_http_free(struct sp_http *h)
 		return;
 	for (unsigned slot = 0; slot < SP_TRANSFERS; slot++)
 		end(h, slot);
+	close_connections(h);
 	sp_credentials_fini(&h->credentials);
 	sp_address_fini(&h->address);
 	free(h);

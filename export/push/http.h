@@ -31,8 +31,8 @@ void sp_http_free(struct sp_http *h);
 const char *sp_http_shown(const struct sp_http *h);
 
 /*
- * The transport for push.h. Begins a transfer, on a connection of its own, in a slot that is not in use:
- * 0 to SP_TRANSFERS - 1. The message's bytes must stay until poll said that it ended, or it was stopped.
+ * The transport for push.h. Begins a transfer, on an open connection if one is free, in a slot that is not in
+ * use: 0 to SP_TRANSFERS - 1. The message's bytes must stay until poll said that it ended, or it was stopped.
  */
 void sp_http_start(void *http, unsigned slot, const struct sp_message *message,
 		   uint32_t timeout_ms);
@@ -45,6 +45,9 @@ bool sp_http_poll(void *http, uint32_t wait_ms, unsigned *slot, struct sp_reply 
 
 /* Ends that one. SP_REPLY_ABORTED, unless there is an answer already. */
 void sp_http_stop(void *http, unsigned slot, struct sp_reply *reply);
+
+/* Closes connections that have been idle for long by then (CLOCK_MONOTONIC), if nothing is under way. */
+void sp_http_rest(void *http, uint64_t now_ns);
 
 /* All of it at once. No other may be under way. */
 void sp_http_post(struct sp_http *http, const struct sp_message *message, uint32_t timeout_ms,

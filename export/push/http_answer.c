@@ -99,6 +99,10 @@ static void say_trouble(const struct sp_http *h, CURL *c, CURLcode rc, struct sp
 	long connect = 0;
 	char text[200];
 
+	if (rc == CURLE_SEND_FAIL_REWIND) {
+		say(&t->reply, "the server closed the connection without an answer");
+		return;
+	}
 	if (t->error[0] != '\0' && !quotes) {
 		sp_redact(t->error);
 		say(&t->reply, t->error);
@@ -156,7 +160,10 @@ void sp_http_answer_read(const struct sp_http *h, struct sp_http_transfer *t, CU
 	curl_easy_getinfo(t->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
 	reply->kind = rc == CURLE_ABORTED_BY_CALLBACK ? SP_REPLY_ABORTED : SP_REPLY_UNREACHABLE;
 	if (!has_answer(t, rc, status)) {
-		reply->sent = (size_t)sent >= t->body && !is_no_http(rc);
+		/* When it ought to begin anew, libcurl has forgotten how much it had sent. */
+		if (rc == CURLE_SEND_FAIL_REWIND)
+			sent = (curl_off_t)t->given;
+		reply->sent = (size_t)sent >= t->body.len && !is_no_http(rc);
 		say_trouble(h, t->easy, rc, t);
 		return;
 	}

@@ -16,6 +16,9 @@
  * The library is loaded at run time, so it may know options that the headers do not, and the other way
  * round: it refuses those that it does not know.
  */
+#if LIBCURL_VERSION_NUM < CURL_VERSION_BITS(7, 65, 0)
+#define CURLOPT_MAXAGE_CONN ((CURLoption)(CURLOPTTYPE_LONG + 288))
+#endif
 #if LIBCURL_VERSION_NUM < CURL_VERSION_BITS(7, 77, 0)
 #define CURLOPT_CAINFO_BLOB ((CURLoption)(CURLOPTTYPE_BLOB + 309))
 #endif
@@ -137,7 +140,7 @@ static void set_connection(const struct sp_http *h, CURL *c, uint32_t timeout_ms
 	curl_easy_setopt(c, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, timeout);
 	curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, open_socket);
-	curl_easy_setopt(c, CURLOPT_FORBID_REUSE, 1L);
+	curl_easy_setopt(c, CURLOPT_MAXAGE_CONN, (long)SP_HTTP_IDLE_S);
 	if (h->address.socket != NULL)
 		curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, h->address.socket);
 	/* libcurl shall use no signals. */
@@ -148,15 +151,31 @@ static void set_connection(const struct sp_http *h, CURL *c, uint32_t timeout_ms
 	set_tls(h->config, c);
 }
 
-static void set_request(const struct sp_http *h, CURL *c, const struct sp_bytes *body,
-			struct sp_http_transfer *t)
+/*
+ * When a connection that was open already ends without an answer, libcurl sends the request again on another
+ * one. But the server may have it. So libcurl is given the body once, and cannot begin it anew.
+ */
+static size_t give_body(char *to, size_t size, size_t n, void *arg)
+{
+	struct sp_http_transfer *t = arg;
+	size_t left = t->body.len - t->given;
+	size_t len = size * n < left ? size * n : left;
+
+	if (len != 0)
+		memcpy(to, t->body.data + t->given, len);
+	t->given += len;
+	return len;
+}
+
+static void set_request(const struct sp_http *h, CURL *c, struct sp_http_transfer *t)
 {
 	const char *user = sp_credentials_user(&h->credentials);
 
 	curl_easy_setopt(c, CURLOPT_URL, t->url);
 	curl_easy_setopt(c, CURLOPT_POST, 1L);
-	curl_easy_setopt(c, CURLOPT_POSTFIELDS, (const char *)body->data);
-	curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->len);
+	curl_easy_setopt(c, CURLOPT_READFUNCTION, give_body);
+	curl_easy_setopt(c, CURLOPT_READDATA, t);
+	curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->body.len);
 	curl_easy_setopt(c, CURLOPT_HTTPHEADER, t->headers);
 	curl_easy_setopt(c, CURLOPT_USERAGENT, h->agent);
 	if (user == NULL)
@@ -176,9 +195,9 @@ bool sp_http_request(struct sp_http *h, struct sp_http_transfer *t,
 		t->url = NULL;
 	if (t->url == NULL || t->nomem)
 		return false;
-	t->body = message->body.len;
+	t->body = message->body;
 	set_connection(h, t->easy, t->timeout_ms);
-	set_request(h, t->easy, &message->body, t);
+	set_request(h, t->easy, t);
 	/* Never without the files: that would trust other servers than those that they name. */
 	if (h->address.tls &&
 	    sp_tls_files_read(&t->files, h->config, t->refused, sizeof(t->refused)) != 0)

@@ -16,13 +16,20 @@
 #include "export/push/http.h"
 #include "export/push/tls_files.h"
 
+/*
+ * So long a connection stays open without a transfer. Servers and proxies close theirs after five seconds or
+ * more, and a request that meets the end of its connection counts as lost, as the server may have it.
+ */
+#define SP_HTTP_IDLE_S 4
+
 struct sp_http_transfer {
 	CURL *easy;
 	char *url;
 	struct curl_slist *headers;
 	uint64_t begun_ns;
 	uint32_t timeout_ms;
-	size_t body; /* bytes that are to be sent */
+	struct sp_bytes body; /* of the message */
+	size_t given;         /* bytes of it that libcurl has taken */
 	size_t received;
 	bool answered; /* the head of the answer is complete */
 	bool ended;
@@ -42,7 +49,8 @@ struct sp_http {
 	struct sp_credentials credentials;
 	char agent[64];
 	bool warned_plain;
-	CURLM *multi; /* of all transfers; NULL = there is none */
+	CURLM *multi;     /* of all transfers and open connections; NULL = there is none */
+	uint64_t idle_ns; /* since when there is no transfer */
 	struct {
 		bool used;
 		struct sp_http_transfer *transfer; /* NULL = there was no memory for it */

@@ -6,7 +6,6 @@
 #ifndef SP_ORIGIN_H
 #define SP_ORIGIN_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "export/export.h"
@@ -21,7 +20,7 @@ struct sp_origin {
 	struct sp_file_sink *files; /* NULL = no folder */
 	uint32_t requests;          /* made so far */
 	uint32_t queued;            /* profiles that wait for the server or are being sent */
-	bool is_pushing; /* one is being sent: those of a process go one after the other */
+	uint32_t pushing;           /* of these, those that are being sent */
 };
 
 #endif

@@ -40,8 +40,9 @@ struct sp_push {
 	int learnt_status;
 	uint64_t learnt_ns; /* when that was learnt from the server; 0 = it was not */
 	struct sp_backoff backoff;
-	bool flushing; /* there is little time */
-	bool released; /* there is one after all */
+	uint32_t width; /* so many go side by side */
+	bool flushing;  /* there is little time */
+	bool released;  /* there is one after all */
 	struct sp_push_news news;
 	struct sp_reply reply; /* too large for a stack */
 };
@@ -140,6 +141,7 @@ struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_
 	p->env = *env;
 	p->limits = *limits;
 	p->most = SP_ENCODE_SAMPLES;
+	p->width = 1;
 	if (sp_backlog_limit(&p->backlog, limits->capacity) != 0) {
 		free(p);
 		return NULL;
@@ -165,12 +167,27 @@ void sp_push_serve(struct sp_push *p, const struct sp_core_ops *ops, uint32_t li
 	(void)sp_backlog_limit(&p->backlog, p->limits.capacity * living + ended);
 }
 
+/*
+ * One of its kind has waited for half an interval when the next one comes. Of a server that is away nothing is
+ * known.
+ */
+static bool falls_behind(const struct sp_push *p, const struct sp_origin *origin,
+			 enum sp_profile_type type)
+{
+	uint64_t half_ns = p->limits.interval_ms * SP_NS_PER_MS / 2;
+
+	return p->backoff.failures == 0 && p->width < SP_TRANSFERS && now(p) > half_ns &&
+	       sp_backlog_waits(&p->backlog, origin, type, now(p) - half_ns);
+}
+
 void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_message *message,
 		 uint64_t born_ns)
 {
 	while (sp_backlog_full(&p->backlog))
 		lose_profile(p, sp_backlog_oldest(&p->backlog), SP_LOSS_QUEUE_FULL, 0);
-	sp_backlog_put(&p->backlog, origin, message, born_ns);
+	if (falls_behind(p, origin, message->type))
+		p->width++;
+	sp_backlog_put(&p->backlog, origin, message, born_ns, now(p));
 }
 
 /*
@@ -274,13 +291,30 @@ static enum outcome failed(struct sp_push *p, struct sp_queued_profile *b, const
 	return sp_reply_limited(r) ? NO_ROOM : STOPPED;
 }
 
+/* Of a server that failed last one at a time, until it has taken one; at the end one of each process. */
+static uint32_t room(const struct sp_push *p)
+{
+	if (p->backoff.failures != 0)
+		return 1;
+	return p->flushing ? SP_TRANSFERS : p->width;
+}
+
+static bool is_too_old(const struct sp_push *p, const struct sp_queued_profile *b)
+{
+	return now(p) - b->born_ns > SP_PUSH_MAX_AGE_NS;
+}
+
 /* All that may be. */
 static void begin(struct sp_push *p)
 {
 	struct sp_queued_profile *b;
 
-	while (p->backlog.under_way < sp_backoff_room(&p->backoff) &&
-	       (b = sp_backlog_next(&p->backlog)) != NULL) {
+	while (p->backlog.under_way < room(p) &&
+	       (b = sp_backlog_next(&p->backlog, p->flushing)) != NULL) {
+		if (is_too_old(p, b)) {
+			lose_profile(p, b, SP_LOSS_TOO_OLD, 0);
+			continue;
+		}
 		/* What names secrets and certificates was said by a process that had as many rights as we. */
 		if (!b->origin->ops->may_open(b->origin->ops->arg)) {
 			lose_profile(p, b, SP_LOSS_UNSENT, 0);
@@ -350,8 +384,7 @@ static void drop_old(struct sp_push *p)
 {
 	struct sp_queued_profile *b;
 
-	while ((b = sp_backlog_oldest(&p->backlog)) != NULL &&
-	       now(p) - b->born_ns > SP_PUSH_MAX_AGE_NS)
+	while ((b = sp_backlog_oldest(&p->backlog)) != NULL && is_too_old(p, b))
 		lose_profile(p, b, SP_LOSS_TOO_OLD, 0);
 }
 
@@ -360,6 +393,10 @@ void sp_push_run(struct sp_push *p)
 	enum outcome outcome = WENT_ON;
 
 	drop_old(p);
+	if (p->backlog.n == 0)
+		p->width = 1;
+	if (p->env.rest != NULL && !sp_push_under_way(p))
+		p->env.rest(p->env.transport_arg, now(p));
 	for (unsigned i = 0; i < SP_PUSH_ROUND && outcome == WENT_ON; i++) {
 		if (sp_backoff_over(&p->backoff, now(p)) && !p->ops->flush_pending(p->ops->arg))
 			begin(p);

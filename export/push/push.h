@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bounded queue of requests and the rules by which they are sent, sent again or given up. The profiles
- * of a process go one after the other, those of several processes side by side, as long as the server
- * takes what it is sent; never several in one request, as a server that refuses one of them stores the
+ * A bounded queue of requests and the rules by which they are sent, sent again or given up. Profiles go one
+ * after the other, over one connection, as long as the server keeps up with what comes; where a profile still
+ * waits when the next one of its kind comes, one more goes side by side; never several in one request, as a server that refuses one of them stores the
  * others and answers with an error all the same. Nothing waits for a transfer but sp_push_flush(). No profile is sent a second time while the first
  * transfer may have succeeded: when all of a request has left us and no answer comes, until the time is
  * up or the connection ends, it counts as lost, with a cause of its own, though the server may have it.
@@ -34,6 +34,8 @@ struct sp_push_env {
 		      uint32_t timeout_ms);
 	bool (*poll)(void *arg, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply);
 	void (*stop)(void *arg, unsigned slot, struct sp_reply *reply);
+	/* As sp_http_rest(). NULL = there is nothing to be closed. */
+	void (*rest)(void *arg, uint64_t now_ns);
 	void *transport_arg;
 	/*
 	 * Called every few milliseconds while a flush waits for the server. Sleeps up to wait_ms. False: the

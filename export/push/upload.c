@@ -129,6 +129,7 @@ static int open_server(struct sp_upload *u, sp_upload_idle idle, void *arg)
 		.start = sp_http_start,
 		.poll = sp_http_poll,
 		.stop = sp_http_stop,
+		.rest = sp_http_rest,
 		.idle = idle,
 		.idle_arg = arg,
 		.encode = encode_again,

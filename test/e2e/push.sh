@@ -96,3 +96,14 @@ grep -q 'spanprof\[.*401' "$WORK/wrong.err" || fail "a refusal is not reported"
 if grep -q 'not-the-password' "$WORK/wrong.err"; then
 	fail "a secret on stderr"
 fi
+
+# Three types of profiles follow each other over one connection, and nothing of them is lost or sent twice.
+double_start --ack-delay 0
+run_under types SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_UPLOAD_INTERVAL=1s SPANPROF_WALL=true \
+	SPANPROF_OFF_CPU=true SPANPROF_STATUS_FILE="$WORK/types.json" "$HOSTS/waits" 2 300
+expect_rc types 0
+double_get /double/stats "$WORK/stats.json"
+expect "$WORK/stats.json" 'd["accepted"]["profiles"] >= 3 and d["rejected"] == {}'
+expect "$WORK/stats.json" '0 < d["connections"] < d["accepted"]["profiles"]'
+expect "$WORK/types.json" 'set(d["loss"].values()) == {0}'
+expect "$WORK/types.json" 'd["off_cpu"]["waits"] == d["off_cpu"]["sent"] > 0'

@@ -25,11 +25,12 @@ struct pd_options {
 
 struct pd_stats {
 	uint64_t profiles;
-	uint64_t samples; /* after merging */
-	uint64_t bytes;   /* uncompressed */
-	json_t *rejected; /* reason: count */
-	json_t *statuses; /* HTTP status: count */
-	json_t *reasons;  /* the last rejections' messages, newest last */
+	uint64_t connections; /* that something was posted over */
+	uint64_t samples;     /* after merging */
+	uint64_t bytes;       /* uncompressed */
+	json_t *rejected;     /* reason: count */
+	json_t *statuses;     /* HTTP status: count */
+	json_t *reasons;      /* the last rejections' messages, newest last */
 	struct pd_losses losses;
 };
 

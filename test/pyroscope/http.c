@@ -141,6 +141,33 @@ static enum MHD_Result add_value(void *into, enum MHD_ValueKind kind, const char
 	return MHD_YES;
 }
 
+/* Of each connection it is kept whether it was counted. */
+static void on_connection(void *cls, struct MHD_Connection *connection, void **is_counted,
+			  enum MHD_ConnectionNotificationCode what)
+{
+	(void)cls;
+	(void)connection;
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		*is_counted = calloc(1, sizeof(bool));
+	} else {
+		free(*is_counted);
+		*is_counted = NULL;
+	}
+}
+
+static void count_connection(struct pd_http *h, struct MHD_Connection *connection,
+			     const char *method)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	bool *is_counted = info != NULL ? info->socket_context : NULL;
+
+	if (is_counted == NULL || *is_counted || strcmp(method, "POST") != 0)
+		return;
+	*is_counted = true;
+	h->d->stats.connections++;
+}
+
 static struct pd_exchange *exchange_new(struct pd_http *h, struct MHD_Connection *connection,
 					const char *method, const char *path)
 {
@@ -150,6 +177,7 @@ static struct pd_exchange *exchange_new(struct pd_http *h, struct MHD_Connection
 		return NULL;
 	x->http = h;
 	x->connection = connection;
+	count_connection(h, connection, method);
 	x->number = ++h->requests;
 	x->method = strdup(method);
 	x->path = strdup(path);
@@ -258,7 +286,8 @@ int pd_http_start(struct pd_http *h, struct pd_double *d, uint16_t port)
 	h->daemon = MHD_start_daemon(
 		MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, port, NULL, NULL, on_request, h,
 		MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address, MHD_OPTION_NOTIFY_COMPLETED,
-		on_completed, NULL, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_TIMEOUT_S,
+		on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, NULL,
+		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_TIMEOUT_S,
 		MHD_OPTION_LISTENING_ADDRESS_REUSE, 1U, MHD_OPTION_END);
 	return h->daemon != NULL ? 0 : -1;
 }

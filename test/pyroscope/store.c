@@ -66,13 +66,13 @@ json_t *pd_stats_json(const struct pd_double *d)
 {
 	const struct pd_stats *s = &d->stats;
 
-	return json_pack("{s:{s:I,s:I,s:I},s:O,s:O,s:O,s:o,s:o,s:{s:I,s:I}}", "accepted",
-			 "profiles", (json_int_t)s->profiles, "samples", (json_int_t)s->samples,
-			 "bytes", (json_int_t)s->bytes, "rejected", s->rejected, "reasons",
-			 s->reasons, "requests", s->statuses, "silently_dropped",
-			 pd_losses_json(&s->losses), "noted", pd_losses_notes_json(&s->losses),
-			 "faults", "pending", (json_int_t)d->faults.len, "served",
-			 (json_int_t)d->faults.served);
+	return json_pack("{s:I,s:{s:I,s:I,s:I},s:O,s:O,s:O,s:o,s:o,s:{s:I,s:I}}", "connections",
+			 (json_int_t)s->connections, "accepted", "profiles",
+			 (json_int_t)s->profiles, "samples", (json_int_t)s->samples, "bytes",
+			 (json_int_t)s->bytes, "rejected", s->rejected, "reasons", s->reasons,
+			 "requests", s->statuses, "silently_dropped", pd_losses_json(&s->losses),
+			 "noted", pd_losses_notes_json(&s->losses), "faults", "pending",
+			 (json_int_t)d->faults.len, "served", (json_int_t)d->faults.served);
 }
 
 static json_t *labels_json(struct pd_labels l)

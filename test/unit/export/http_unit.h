@@ -120,8 +120,8 @@ static inline void post(const char *answer, uint32_t timeout_ms)
 	cr_assert_eq(sp_http_new(&core.config, "1.2.3", &hooks, &http), 0);
 	cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
 	sp_http_post(http, &m, timeout_ms, &reply);
-	cr_assert_eq(pthread_join(thread, NULL), 0);
 	sp_http_free(http);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
 }
 
 static const char ok[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
@@ -139,6 +139,8 @@ static inline void post_small(void)
 {
 	cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
 	send_small();
+	/* The server waits until the connection is closed. */
+	sp_http_rest(http, UINT64_MAX);
 	cr_assert_eq(pthread_join(thread, NULL), 0);
 }
 

@@ -31,6 +31,7 @@ static void start(void *arg, unsigned slot, const struct sp_message *message, ui
 	t->body = message->body.data;
 	t->name = (char)t->body[0];
 	t->number = u.posts;
+	t->begun = u.now;
 	u.sent[u.posts++] = t->name;
 	u.timeout_seen = timeout_ms;
 	u.under_way++;
@@ -55,8 +56,14 @@ static bool poll(void *arg, uint32_t wait_ms, unsigned *slot, struct sp_reply *r
 		pass(wait_ms * SP_NS_PER_MS);
 		return false;
 	}
-	for (*slot = 0; u.transfer[*slot].body == NULL; ++*slot)
-		;
+	for (*slot = 0; *slot < SP_TRANSFERS; ++*slot)
+		if (u.transfer[*slot].body != NULL &&
+		    u.now >= u.transfer[*slot].begun + u.answer_ns)
+			break;
+	if (*slot == SP_TRANSFERS) {
+		pass(wait_ms * SP_NS_PER_MS);
+		return false;
+	}
 	t = &u.transfer[*slot];
 	if (u.server != NULL) {
 		u.server(&t->message, reply);
@@ -77,6 +84,14 @@ static void stop(void *arg, unsigned slot, struct sp_reply *reply)
 	reply->kind = SP_REPLY_ABORTED;
 	reply->sent = u.all_sent;
 	end(&u.transfer[slot]);
+}
+
+static void rest(void *arg, uint64_t now_ns)
+{
+	(void)arg;
+	cr_expect_eq(now_ns, u.now);
+	cr_expect_eq(u.under_way, 0);
+	u.rests++;
 }
 
 static bool idle(void *arg, uint32_t wait_ms)
@@ -158,6 +173,7 @@ void push_start(uint32_t capacity, uint32_t max_tries)
 	const struct sp_push_env env = {.start = start,
 					.poll = poll,
 					.stop = stop,
+					.rest = rest,
 					.idle = idle,
 					.encode = encode,
 					.now_ns = get_now,
@@ -202,6 +218,14 @@ void push_put_records(char name, uint32_t records)
 {
 	struct sp_message m = message(name, 0, records);
 
+	sp_push_put(u.push, &u.origin, &m, u.now);
+}
+
+void push_put_type(enum sp_profile_type type)
+{
+	struct sp_message m = message((char)('a' + (int)type), 0, 1);
+
+	m.type = type;
 	sp_push_put(u.push, &u.origin, &m, u.now);
 }
 

@@ -26,12 +26,15 @@ struct push_unit {
 	char sent[4096]; /* the name of each request, in order */
 	unsigned posts;
 	uint32_t timeout_seen;
-	uint64_t post_takes_ns;
+	uint64_t post_takes_ns; /* one after the other */
+	uint64_t answer_ns;     /* after that each is answered, however many there are */
+	uint32_t rests;
 	struct transfer {
 		struct sp_message message;
 		const uint8_t *body; /* NULL = none is in this slot */
 		char name;
 		unsigned number; /* of the request */
+		uint64_t begun;
 	} transfer[SP_TRANSFERS];
 	unsigned under_way;
 	unsigned most_under_way;
@@ -59,6 +62,7 @@ void push_answer(struct sp_reply *reply, int code, const char *words);
 void push_put(char name, uint64_t samples); /* one record of so many samples */
 void push_put_of(unsigned process, char name, uint64_t samples);
 void push_put_records(char name, uint32_t records);
+void push_put_type(enum sp_profile_type type);
 void push_put_until(char name, int64_t until_ns); /* by the clock that may be set */
 void push_put_aged(char name, uint64_t age_s);
 

@@ -3,7 +3,9 @@
 #define _GNU_SOURCE
 #include <time.h>
 
+#include "export/util/clock.h"
 #include "http_unit.h"
+#include "sampler/base/compiler.h"
 #include "test/unit/descriptors.h"
 
 TestSuite(http_transfer, .init = set_up);
@@ -74,10 +76,10 @@ Test(http_transfer, an_answer_that_came_in_time_is_one_however_late_it_is_looked
 	nanosleep(&late, NULL);
 	while (!sp_http_poll(http, 0, &slot, &reply))
 		;
+	sp_http_free(http);
 	pthread_join(thread, NULL);
 
 	cr_expect_eq(reply.kind, SP_REPLY_STATUS, "%s", reply.text);
-	sp_http_free(http);
 }
 
 /* Nobody accepts the second one: it hangs, and the first one is answered all the same. */
@@ -95,13 +97,13 @@ Test(http_transfer, transfers_go_side_by_side, .timeout = 20)
 		;
 	cr_expect_eq(slot, SLOT);
 	cr_expect_eq(reply.status, 200);
-	pthread_join(thread, NULL);
 	while (!sp_http_poll(http, 10, &slot, &reply))
 		;
 	cr_expect_eq(slot, 0);
 	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
 	cr_expect(reply.sent);
 	sp_http_free(http);
+	pthread_join(thread, NULL);
 }
 
 /* What the kernel takes off our hands without a reader is far less. */
@@ -125,16 +127,91 @@ Test(http_transfer, knows_that_a_request_was_sent_and_not_answered, .timeout = 2
 	cr_expect(reply.sent, "the connection ended after the request: %s", reply.text);
 }
 
-Test(http_transfer, holds_no_descriptor_between_requests, .timeout = 20)
-{
-	unsigned before = open_descriptors();
+static unsigned connections, requests;
+static bool hangs_up_on_the_second;
 
-	response = ok;
-	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
-	for (unsigned i = 0; i < 3; i++) {
-		post_small();
-		cr_expect_eq(reply.status, 200);
-		cr_expect_eq(open_descriptors(), before);
+/* Answers whatever comes over a connection until the client closes it. */
+static void *serve_on(void *arg)
+{
+	int fd;
+
+	while ((fd = accept(listener, NULL, NULL)) >= 0) {
+		connections++;
+		for (;;) {
+			read_request(fd);
+			if (request_len == 0 || strstr(request, "\r\n\r\n") == NULL)
+				break;
+			requests++;
+			if (requests == 2 && hangs_up_on_the_second)
+				break;
+			(void)send(fd, ok, strlen(ok), MSG_NOSIGNAL);
+		}
+		close(fd);
 	}
+	return arg;
+}
+
+static void start_server(void)
+{
+	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, serve_on, NULL), 0);
+}
+
+static void stop_server(void)
+{
 	sp_http_free(http);
+	shutdown(listener, SHUT_RDWR);
+	pthread_join(thread, NULL);
+}
+
+Test(http_transfer, requests_that_follow_each_other_have_one_connection, .timeout = 20)
+{
+	start_server();
+	for (unsigned i = 0; i < 3; i++) {
+		send_small();
+		cr_expect_eq(reply.status, 200, "%s", reply.text);
+	}
+	stop_server();
+
+	cr_expect_eq(requests, 3);
+	cr_expect_eq(connections, 1);
+}
+
+Test(http_transfer, a_connection_is_closed_that_is_idle_for_some_seconds, .timeout = 20)
+{
+	uint64_t now = sp_clock_mono_ns();
+	unsigned before;
+
+	start_server();
+	send_small(); /* it loads libcurl */
+	sp_http_rest(http, UINT64_MAX);
+	before = open_descriptors();
+	send_small();
+	cr_expect_gt(open_descriptors(), before);
+	sp_http_rest(http, now);
+	cr_expect_gt(open_descriptors(), before, "too soon");
+	sp_http_rest(http, sp_clock_mono_ns() + 5 * SP_NS_PER_S);
+	cr_expect_leq(open_descriptors(), before);
+	send_small();
+	cr_expect_eq(reply.status, 200, "%s", reply.text);
+	stop_server();
+
+	cr_expect_eq(connections, 3);
+}
+
+/* libcurl would send it again on another connection. The server may have it. */
+Test(http_transfer, what_an_open_connection_took_is_not_sent_again_when_it_ends, .timeout = 20)
+{
+	hangs_up_on_the_second = true;
+	start_server();
+	send_small();
+	cr_expect_eq(reply.status, 200);
+	send_small();
+	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
+	cr_expect(reply.sent, "it would be sent again: %s", reply.text);
+	send_small();
+	cr_expect_eq(reply.status, 200, "%s", reply.text);
+	stop_server();
+
+	cr_expect_eq(requests, 3);
 }

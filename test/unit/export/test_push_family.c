@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The profiles of several processes go side by side, as long as the server takes them. */
+/* How many profiles go side by side: as many as it takes to keep up with what comes. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -27,41 +27,93 @@ static void start(void)
 	cr_assert_str_eq(u.sent, "A");
 }
 
-Test(push_family, as_many_as_there_are_slots, .timeout = 20)
+/* Each of them has two, and the first one has waited for an interval: so many go side by side then. */
+static void fall_behind(void)
 {
 	start();
 	put_all();
+	u.now += u.interval_ms * SP_NS_PER_MS;
+	put_all();
+}
+
+Test(push_family, one_after_the_other_as_long_as_the_server_keeps_up, .timeout = 20)
+{
+	start();
+	put_all();
+	put_all();
 	u.hangs = true;
 	sp_push_run(u.push);
-
-	cr_expect_eq(u.under_way, SP_TRANSFERS);
-	cr_expect_str_eq(u.sent, "Aabcdefghijklmnop");
+	cr_expect_eq(u.under_way, 1);
 	u.hangs = false;
 	sp_push_run(u.push);
-	cr_expect_str_eq(u.sent, "Aabcdefghijklmnopqrst");
-	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 1 + PROCESSES);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 1 + PROCESSES);
+	sp_push_run(u.push);
+
+	cr_expect_eq(u.most_under_way, 1);
+	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 1 + 2 * PROCESSES);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 1 + 2 * PROCESSES);
 	cr_expect_eq(sp_push_queued(u.push), 0);
 }
 
-Test(push_family, those_of_one_process_go_one_after_the_other, .timeout = 20)
+Test(push_family, side_by_side_where_it_falls_behind, .timeout = 20)
+{
+	fall_behind();
+	u.hangs = true;
+	sp_push_run(u.push);
+	cr_expect_eq(u.under_way, SP_TRANSFERS, "%u", u.under_way);
+	u.hangs = false;
+	sp_push_run(u.push);
+	sp_push_run(u.push);
+	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 1 + 2 * PROCESSES);
+	cr_expect_eq(sp_push_queued(u.push), 0);
+
+	sp_push_run(u.push);
+	put_all();
+	u.hangs = true;
+	sp_push_run(u.push);
+	cr_expect_eq(u.under_way, 1, "it has caught up");
+}
+
+/* Three types each second, and half a second for each push: two go side by side, and nothing queues up. */
+Test(push_family, three_types_a_second_at_half_a_second_each, .timeout = 20)
+{
+	u.interval_ms = 1000;
+	push_start(6, 0);
+	push_status(200);
+	u.answer_ns = 500 * SP_NS_PER_MS;
+	for (unsigned s = 0; s < 300; s++) {
+		push_put_type(SP_PROFILE_CPU);
+		push_put_type(SP_PROFILE_WALL);
+		push_put_type(SP_PROFILE_OFF_CPU);
+		for (unsigned i = 0; i < 100; i++) {
+			sp_push_run(u.push);
+			u.now += 10 * SP_NS_PER_MS;
+		}
+	}
+
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_QUEUE_FULL], 0);
+	cr_expect_geq(core.counter[SP_COUNT_UPLOADS], 3 * 300 - 6);
+	cr_expect_leq(u.most_under_way, 3, "%u", u.most_under_way);
+}
+
+Test(push_family, connections_are_rested_while_nothing_is_under_way, .timeout = 20)
 {
 	start();
-	for (char name = 'a'; name <= 'c'; name++) {
-		push_put_of(0, name, 1);
-		push_put_of(1, (char)(name + 10), 1);
-	}
+	u.rests = 0;
+	put_all();
+	u.hangs = true;
 	sp_push_run(u.push);
-
-	cr_expect_eq(u.most_under_way, 2);
-	cr_expect_str_eq(u.sent, "Aakbclm");
+	sp_push_run(u.push);
+	cr_expect_eq(u.rests, 1, "before the first one began");
+	u.hangs = false;
+	sp_push_run(u.push);
+	sp_push_run(u.push);
+	cr_expect_eq(u.rests, 2);
 }
 
 Test(push_family, after_a_failure_one_tries_for_all, .timeout = 20)
 {
-	start();
+	fall_behind();
 	push_status(503);
-	put_all();
 	u.dice = 500;
 	for (unsigned i = 0; i < SP_TRANSFERS; i++)
 		sp_push_run(u.push);
@@ -76,8 +128,9 @@ Test(push_family, after_a_failure_one_tries_for_all, .timeout = 20)
 	u.answers = 0;
 	push_status(200);
 	sp_push_run(u.push);
+	sp_push_run(u.push);
 	cr_expect_eq(sp_push_queued(u.push), 0);
-	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 1 + PROCESSES);
+	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 1 + 2 * PROCESSES);
 }
 
 Test(push_family, the_longest_wait_that_the_server_asks_for_counts, .timeout = 20)
@@ -87,7 +140,8 @@ Test(push_family, the_longest_wait_that_the_server_asks_for_counts, .timeout = 2
 	push_status(503);
 	u.answer[1].retry_after_s = 60;
 	push_put_of(0, 'a', 1);
-	push_put_of(1, 'b', 1);
+	u.now += u.interval_ms * SP_NS_PER_MS;
+	push_put_of(0, 'b', 1);
 	sp_push_run(u.push);
 	sp_push_run(u.push);
 
@@ -110,8 +164,7 @@ Test(push_family, a_flush_sends_those_of_all, .timeout = 20)
 
 Test(push_family, a_flush_for_which_nobody_waits_any_more_loses_nothing, .timeout = 20)
 {
-	start();
-	put_all();
+	fall_behind();
 	u.hangs = true;
 	sp_push_run(u.push);
 	u.released = true;
@@ -125,13 +178,13 @@ Test(push_family, a_flush_for_which_nobody_waits_any_more_loses_nothing, .timeou
 	core.pending = false;
 	u.hangs = false;
 	sp_push_run(u.push);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 1 + PROCESSES);
+	sp_push_run(u.push);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 1 + 2 * PROCESSES);
 }
 
 Test(push_family, the_end_stops_all, .timeout = 20)
 {
-	start();
-	put_all();
+	fall_behind();
 	u.hangs = true;
 	u.all_sent = true;
 	sp_push_run(u.push);
@@ -139,6 +192,6 @@ Test(push_family, the_end_stops_all, .timeout = 20)
 
 	cr_expect_eq(u.under_way, 0);
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], SP_TRANSFERS);
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], PROCESSES - SP_TRANSFERS);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], PROCESSES);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 2 * PROCESSES - SP_TRANSFERS);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 2 * PROCESSES);
 }
