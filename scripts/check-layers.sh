@@ -59,7 +59,7 @@ include  ^(pthread|threads)\.h               preload/.*|export/.*
 name     dlsym|dlvsym|__libc_dlsym           preload/(elf/resolve\.[ch]|hooks/hook_main\.c|sdk/otelc/adapter_otelc_sdk\.c)|export/(symbols/debuginfod|push/libcurl)\.c
 name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(symbols/(demangle|debuginfod)|push/libcurl)\.c
 name     f?exec[lv][a-z]*|posix_spawnp?|popen|system        preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))
-name     listen                              preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))|export/exporter/join\.c
+name     listen                              preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))|export/exporter/family\.c
 '
 
 # A noun is what a file and its header are about: names.c, names.h and names_sig.c are one. Nouns of a folder include

@@ -3,6 +3,7 @@
 #include "export/exporter/family.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,16 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-#include "export/exporter/join.h"
+#include "export/export.h"
 #include "export/exporter/limits.h"
+#include "export/exporter/member.h"
 #include "export/exporter/rights.h"
 #include "export/util/clock.h"
+#include "sampler/region/region.h"
 
 #define PIDFD_OPEN_NR 434L /* the same everywhere; headers may be older */
 /*
@@ -38,15 +43,169 @@
 /* A share of the limit, which off_cpu/ uses for files of threads. */
 #define DESCRIPTORS_THREADS 8U
 
+/*
+ * Processes that want to be served connect to the socket of their family and hand over their region
+ * (sampler/region/region.h). Any process of any user may connect, so all of it is checked.
+ */
+#define BACKLOG 4096
+#define HANDED 3U /* descriptors */
+/* Of a process of our user that has connected and was preempted before it sent anything. */
+#define PATIENCE_US 50000
+
+struct join {
+	struct sp_host_descriptors fds;
+	uint32_t pid;      /* the kernel's word */
+	bool is_of_family; /* the same program and environment; of others nothing may be opened */
+};
+
+/*
+ * Makes the socket ours: who connects from now on is told our process number. -1, and closes it, if it is
+ * not one that listens.
+ */
+static int make_ours(int fd)
+{
+	int on = 0;
+	int type = 0;
+	socklen_t len = sizeof(on);
+
+	if (fd < 0)
+		return -1;
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) == 0 && on != 0 &&
+	    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_SEQPACKET &&
+	    listen(fd, BACKLOG) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0 &&
+	    fcntl(fd, F_SETFD, FD_CLOEXEC) == 0)
+		return fd;
+	(void)close(fd);
+	return -1;
+}
+
+/* What came with a message, if that is a whole one; else all of it is closed. */
+static int take_descriptors(struct msghdr *m, int fd[HANDED])
+{
+	unsigned n = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c != NULL; c = CMSG_NXTHDR(m, c)) {
+		const unsigned char *at = CMSG_DATA(c);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t have = c->cmsg_len - CMSG_LEN(0); have >= sizeof(int);
+		     have -= sizeof(int), at += sizeof(int)) {
+			int one;
+
+			memcpy(&one, at, sizeof(one));
+			if (n < HANDED)
+				fd[n++] = one;
+			else
+				(void)close(one);
+		}
+	}
+	if (n == HANDED && (m->msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0)
+		return 0;
+	while (n != 0)
+		(void)close(fd[--n]);
+	return -EPROTO;
+}
+
+static int receive(int connection, struct sp_family_join *message, int fd[HANDED])
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))];
+	struct iovec part = {.iov_base = message, .iov_len = sizeof(*message)};
+	struct msghdr m = {.msg_iov = &part,
+			   .msg_iovlen = 1,
+			   .msg_control = control,
+			   .msg_controllen = sizeof(control)};
+	ssize_t got = recvmsg(connection, &m, MSG_CMSG_CLOEXEC);
+
+	if (got < 0)
+		return -errno;
+	if (take_descriptors(&m, fd) != 0)
+		return -EPROTO;
+	if (got == (ssize_t)sizeof(*message) && message->version == SP_REGION_VERSION)
+		return 0;
+	for (unsigned i = 0; i < HANDED; i++)
+		(void)close(fd[i]);
+	return -EPROTO;
+}
+
+static int take(int connection, uint64_t environment, struct join *out)
+{
+	const struct timeval patience = {.tv_usec = PATIENCE_US};
+	struct sp_family_join message;
+	struct ucred who = {.pid = 0};
+	socklen_t len = sizeof(who);
+	int fd[HANDED];
+	int err;
+
+	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0)
+		return -errno;
+	/*
+	 * Of strangers nothing is received: to close a descriptor of a file system in user space is to
+	 * wait for the process that serves it. Never received, it is dropped without asking that one.
+	 */
+	if (who.uid != geteuid())
+		return -EPERM;
+	if (setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0)
+		return -errno;
+	err = receive(connection, &message, fd);
+	if (err != 0)
+		return err;
+	*out = (struct join){
+		.fds = {.region = fd[0], .folder = fd[1], .maps = fd[2], .joined = true},
+		.pid = (uint32_t)who.pid,
+		/* In another pid namespace it would have another number there. */
+		.is_of_family = who.pid > 0 && (uint32_t)who.pid == message.pid &&
+				message.environment == environment,
+	};
+	return 0;
+}
+
+/*
+ * The next one that has come. environment: of ours, see sp_family_environment(). 0; -EAGAIN there is none;
+ * -EMFILE there may be one, but nothing is left to take it by, and the socket stays readable; -EPROTO: there
+ * was one, but it handed over nothing, or is of another user. Waits up to 50 ms for one of our user that was slow.
+ */
+static int next_join(int listener, uint64_t environment, struct join *out)
+{
+	int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	int err;
+
+	if (connection < 0 && (errno == EINTR || errno == ECONNABORTED))
+		return -EPROTO;
+	/* Shut down, it says EINVAL when nobody is left in it. */
+	if (connection < 0)
+		return errno == EAGAIN || errno == EINVAL ? -EAGAIN : -EMFILE;
+	err = take(connection, environment, out);
+	(void)close(connection);
+	return err != 0 ? -EPROTO : 0;
+}
+
+struct family {
+	struct sp_export_family ops;
+	const struct sp_config *config;
+	struct sp_member *members; /* oldest first */
+	uint32_t count;            /* without those that have ended */
+	uint32_t most;             /* members */
+	uint64_t bytes;            /* of their regions, SP_LIMITS_REGIONS at most */
+	struct sp_family_hook hook;
+	int event;    /* an eventfd: a member asks for something */
+	int epoll;    /* it, the listener, and the pidfds of the leader and of the members */
+	int listener; /* -1 = nobody can join */
+	uint64_t deaf_until_ns; /* nobody can be accepted until then; 0 = at once */
+	uint64_t environment;   /* sp_family_environment() of ours */
+	int leader; /* a pidfd of the process that executed the program; -1 = gone, or unknown */
+	uint64_t linger_ns; /* until when somebody may come while there is nobody; 0 = not set */
+};
+
 /* Other processes may have copies of a descriptor, with which it would stay in the set after it is closed. */
-static void forget_descriptor(const struct sp_family *f, int fd)
+static void forget_descriptor(const struct family *f, int fd)
 {
 	if (fd >= 0)
 		(void)epoll_ctl(f->epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
 /* Once: its end is told by a pidfd that stays readable from then on. */
-static void wait_for_end(const struct sp_family *f, struct sp_member *m)
+static void wait_for_end(const struct family *f, struct sp_member *m)
 {
 	struct epoll_event e = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = m};
 
@@ -54,7 +213,7 @@ static void wait_for_end(const struct sp_family *f, struct sp_member *m)
 		m->host.pidfd >= 0 && epoll_ctl(f->epoll, EPOLL_CTL_ADD, m->host.pidfd, &e) == 0;
 }
 
-static void listen_to(const struct sp_family *f, int operation, bool is_deaf)
+static void listen_to(const struct family *f, int operation, bool is_deaf)
 {
 	struct epoll_event e = {.events = is_deaf ? 0 : EPOLLIN};
 
@@ -62,7 +221,7 @@ static void listen_to(const struct sp_family *f, int operation, bool is_deaf)
 		(void)epoll_ctl(f->epoll, operation, f->listener, &e);
 }
 
-static void close_listener(struct sp_family *f)
+static void close_listener(struct family *f)
 {
 	forget_descriptor(f, f->listener);
 	if (f->listener >= 0)
@@ -71,7 +230,7 @@ static void close_listener(struct sp_family *f)
 }
 
 /* Besides that one. */
-static bool serves_others(const struct sp_family *f, const struct sp_waiter *process)
+static bool serves_others(const struct family *f, const struct sp_waiter *process)
 {
 	for (const struct sp_member *m = f->members; m != NULL; m = m->next)
 		if (&m->waiter != process && m->waiter.view != NULL && !m->waiter.gone)
@@ -86,7 +245,7 @@ static bool serves_others(const struct sp_family *f, const struct sp_waiter *pro
  */
 static int follow(void *self, const struct sp_waiter *process)
 {
-	struct sp_family *f = self;
+	struct family *f = self;
 	uid_t user = geteuid();
 	int err;
 
@@ -103,19 +262,19 @@ static int follow(void *self, const struct sp_waiter *process)
 	return err;
 }
 
-static void count(struct sp_family *f, const struct sp_member *m)
+static void count(struct family *f, const struct sp_member *m)
 {
 	f->count++;
 	f->bytes += m->view.bytes;
 }
 
-static void discount(struct sp_family *f, const struct sp_member *m)
+static void discount(struct family *f, const struct sp_member *m)
 {
 	f->count--;
 	f->bytes -= m->view.bytes;
 }
 
-static void append(struct sp_family *f, struct sp_member *m)
+static void append(struct family *f, struct sp_member *m)
 {
 	struct sp_member **at = &f->members;
 
@@ -125,7 +284,7 @@ static void append(struct sp_family *f, struct sp_member *m)
 	count(f, m);
 }
 
-static void forget(struct sp_family *f, struct sp_member *m, int err)
+static void forget(struct family *f, struct sp_member *m, int err)
 {
 	struct sp_member **at = &f->members;
 
@@ -145,7 +304,7 @@ static void forget(struct sp_family *f, struct sp_member *m, int err)
  * It starts an exporter of its own, or the next one of the family where this one ends. Of another
  * build the words lie elsewhere.
  */
-static void refuse(const struct sp_family *f, struct sp_view *v, int err)
+static void refuse(const struct family *f, struct sp_view *v, int err)
 {
 	if (v->region != NULL && err != -EPROTO)
 		(void)sp_view_answer(v, f->hook.ends ? SP_EXPORTER_MOVED : SP_EXPORTER_REFUSED);
@@ -165,14 +324,14 @@ static bool take_in(struct sp_member *m)
  * Whoever has fewer rights than we have must not get files opened by ours, and our parent would find us
  * among its children when it waits for them.
  */
-static bool may_join(const struct sp_family *f, const struct sp_member *m, const struct sp_join *j)
+static bool may_join(const struct family *f, const struct sp_member *m, const struct join *j)
 {
 	return m->host.pid == j->pid && m->host.pid != (uint32_t)getppid() &&
 	       m->view.bytes <= SP_LIMITS_REGIONS - f->bytes && sp_rights_compare(&m->host) == 0;
 }
 
 /* Of those of no family, and of those for whom there is no room, nothing is opened but the region. */
-static void turn_away(const struct sp_family *f, const struct sp_join *j)
+static void turn_away(const struct family *f, const struct join *j)
 {
 	struct sp_view v;
 
@@ -181,7 +340,7 @@ static void turn_away(const struct sp_family *f, const struct sp_join *j)
 	sp_host_decline(&j->fds);
 }
 
-static void join(struct sp_family *f, const struct sp_join *j)
+static void join(struct family *f, const struct join *j)
 {
 	bool has_room = f->count < f->most && !f->hook.ends;
 	struct sp_member *m = j->is_of_family && has_room ? calloc(1, sizeof(*m)) : NULL;
@@ -204,13 +363,13 @@ static void join(struct sp_family *f, const struct sp_join *j)
 	f->linger_ns = 0;
 }
 
-static void let_join(struct sp_family *f)
+static void let_join(struct family *f)
 {
 	uint64_t begun = sp_clock_mono_ns();
-	struct sp_join j;
+	struct join j;
 
 	for (unsigned i = 0; f->listener >= 0 && i < JOINS_MAX; i++) {
-		int err = sp_join_take(f->listener, f->environment, &j);
+		int err = next_join(f->listener, f->environment, &j);
 
 		if (err == -EMFILE) {
 			f->deaf_until_ns = sp_clock_mono_ns() + DEAF_NS;
@@ -226,7 +385,7 @@ static void let_join(struct sp_family *f)
 }
 
 /* Nobody can connect any more; who has before is in the queue still. */
-static void close_door(struct sp_family *f)
+static void close_door(struct family *f)
 {
 	if (f->listener < 0)
 		return;
@@ -237,7 +396,7 @@ static void close_door(struct sp_family *f)
 
 static void begin_end(void *self)
 {
-	struct sp_family *f = self;
+	struct family *f = self;
 
 	f->hook.ends = true;
 	close_door(f);
@@ -245,7 +404,7 @@ static void begin_end(void *self)
 
 static void wait_for_family(void *self, uint32_t timeout_ms)
 {
-	struct sp_family *f = self;
+	struct family *f = self;
 	struct epoll_event event[EVENTS];
 	uint32_t ms =
 		f->members == NULL && f->linger_ns != 0 ? LINGER_NS / SP_NS_PER_MS : timeout_ms;
@@ -271,7 +430,7 @@ static void wait_for_family(void *self, uint32_t timeout_ms)
 
 static const struct sp_core_ops *next(void *self)
 {
-	struct sp_family *f = self;
+	struct family *f = self;
 
 	for (struct sp_member *m = f->members; m != NULL; m = m->next) {
 		if (m->handed)
@@ -284,7 +443,7 @@ static const struct sp_core_ops *next(void *self)
 
 static void ended(void *self, const struct sp_core_ops *ops)
 {
-	struct sp_family *f = self;
+	struct family *f = self;
 	struct sp_member *m = ops->arg;
 
 	discount(f, m);
@@ -300,7 +459,7 @@ static void left(void *self, const struct sp_core_ops *ops, int err)
 	forget(self, ops->arg, err);
 }
 
-static bool leader_lives(const struct sp_family *f)
+static bool leader_lives(const struct family *f)
 {
 	struct pollfd p = {.fd = f->leader, .events = POLLIN};
 
@@ -309,7 +468,7 @@ static bool leader_lives(const struct sp_family *f)
 
 static bool is_open(void *self)
 {
-	struct sp_family *f = self;
+	struct family *f = self;
 	uint64_t now = sp_clock_mono_ns();
 
 	if (f->members != NULL)
@@ -347,15 +506,16 @@ static int find_leader(const struct sp_member *first)
 	return (int)syscall(PIDFD_OPEN_NR, pid, 0);
 }
 
-int sp_family_init(struct sp_family *f, const struct sp_host_descriptors *first, int listener,
-		   const struct sp_config *config)
+/* 0 or a negative errno for the first process, as sp_member_open(); fini() is right after either. */
+static int init(struct family *f, const struct sp_host_descriptors *first, int listener,
+		const struct sp_config *config)
 {
 	struct sp_member *m = calloc(1, sizeof(*m));
 	struct epoll_event asked = {.events = EPOLLIN};
 	struct epoll_event gone = {.events = EPOLLIN | EPOLLONESHOT};
 	int err;
 
-	*f = (struct sp_family){
+	*f = (struct family){
 		.ops = {.arg = f,
 			.wait = wait_for_family,
 			.next = next,
@@ -367,7 +527,7 @@ int sp_family_init(struct sp_family *f, const struct sp_host_descriptors *first,
 		.event = -1,
 		.epoll = -1,
 		.leader = -1,
-		.listener = sp_join_listen(listener),
+		.listener = make_ours(listener),
 		.environment = sp_family_environment(environ),
 		.most = most_members(config),
 	};
@@ -397,7 +557,8 @@ int sp_family_init(struct sp_family *f, const struct sp_host_descriptors *first,
 	return err;
 }
 
-void sp_family_fini(struct sp_family *f, int err)
+/* err: why those that are left cannot be served; 0 = they have been. */
+static void fini(struct family *f, int err)
 {
 	while (f->members != NULL)
 		forget(f, f->members, err);
@@ -408,4 +569,16 @@ void sp_family_fini(struct sp_family *f, int err)
 		(void)close(f->epoll);
 	if (f->event >= 0)
 		(void)close(f->event);
+}
+
+int sp_family_serve(const struct sp_host_descriptors *first, int listener,
+		    sp_family_configure configure)
+{
+	struct family family;
+	int err = init(&family, first, listener, configure());
+
+	if (err == 0)
+		err = sp_export_run(&family.ops);
+	fini(&family, err);
+	return err;
 }

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "export/exporter/family.h"
 #include "export/exporter/limits.h"
-#include "export/exporter/program.h"
 #include "sampler/config/config.h"
 #include "sampler/region/region.h"
 
@@ -43,7 +43,7 @@ static int run(void)
 	const struct sp_host_descriptors fds = {
 		.region = SP_REGION_FD, .folder = SP_HOST_FOLDER_FD, .maps = SP_HOST_MAPS_FD};
 
-	return sp_program_run(&fds, SP_FAMILY_FD, configure) == 0 ? 0 : 1;
+	return sp_family_serve(&fds, SP_FAMILY_FD, configure) == 0 ? 0 : 1;
 }
 
 int main(int argc, char **argv)

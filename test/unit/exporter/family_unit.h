@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "export/exporter/program.h"
+#include "export/exporter/family.h"
 #include "export/util/clock.h"
 #include "host_double.h"
 #include "program_unit.h"

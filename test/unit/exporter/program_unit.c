@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "export/exporter/program.h"
+#include "export/exporter/family.h"
 #include "export/util/clock.h"
 
 struct program_unit program;
@@ -63,7 +63,7 @@ void program_start(int listener)
 		(void)signal(SIGTERM, SIG_IGN);
 		if (program.descriptors != 0 && setrlimit(RLIMIT_NOFILE, &limit) != 0)
 			_exit(1);
-		_exit(sp_program_run(&fds, listener, program_configure) == 0 ? 0 : 1);
+		_exit(sp_family_serve(&fds, listener, program_configure) == 0 ? 0 : 1);
 	}
 }
 

@@ -23,7 +23,7 @@ extern struct program_unit program;
 void program_set_up(const char *status_name);
 void program_tear_down(void);
 
-/* The configuration, for sp_program_run(). */
+/* The configuration, for sp_family_serve(). */
 const struct sp_config *program_configure(void);
 
 /* Starts it for the host, with the socket of its family or -1. */

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "export/exporter/program.h"
+#include "export/exporter/family.h"
 #include "export/util/clock.h"
 #include "host_double.h"
 #include "program_unit.h"
@@ -328,7 +328,7 @@ static void start_without_a_socket(bool folder_and_maps)
 			(void)close(fds.folder);
 			(void)close(fds.maps);
 		}
-		_exit(sp_program_run(&fds, listener, program_configure) == 0 ? 0 : 1);
+		_exit(sp_family_serve(&fds, listener, program_configure) == 0 ? 0 : 1);
 	}
 }
 
