@@ -54,4 +54,13 @@ bool sp_exporter_is_own(void);
  */
 bool sp_exporter_finish(uint32_t timeout_ms);
 
+#define SP_EXPORTER_PATH_MAX 4096
+
+/*
+ * APP. The absolute path of the program, in the folder that our own object was loaded from. The loader may know our object by a relative name, and the host may have
+ * changed its working directory since. In that case the path comes from /proc/self/maps, which
+ * takes a descriptor for a moment. False if neither helps. errno preserved.
+ */
+bool sp_exporter_path(char out[SP_EXPORTER_PATH_MAX]);
+
 #endif

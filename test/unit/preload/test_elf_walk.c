@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "preload/elf/resolve.h"
-#include "preload/exporter/exporter_path.h"
+#include "preload/exporter/exporter.h"
 #include "sampler/base/compiler.h"
 
 #define PRIVATE_OBJECT "libthread_db.so.1"
