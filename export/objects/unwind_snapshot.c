@@ -336,7 +336,7 @@ static enum step follow(struct sp_unwinder *u, struct frame *f, unsigned max, st
 		struct frame next = *f;
 		enum step outcome;
 
-		/* sample.h's convention: a caller's pc lies inside its call. */
+		/* record.h's convention: a caller's pc lies inside its call. */
 		s->pc[s->depth++] = f->ip - (f->is_exact || trampoline ? 0 : 1);
 		if (s->depth >= max)
 			return STEP_CALLER;

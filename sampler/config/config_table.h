@@ -12,7 +12,7 @@
 
 #include "sampler/config/config.h"
 #include "sampler/region/names.h"
-#include "sampler/region/sample.h"
+#include "sampler/region/record.h"
 
 enum sp_config_type {
 	SP_TYPE_SWITCH,   /* a bool whose true, from any of its names, keeps us inert */

@@ -22,7 +22,7 @@
 #include "sampler/base/counters.h"
 #include "sampler/context/thread_context.h"
 #include "sampler/open_spans/span_stack.h"
-#include "sampler/region/sample.h"
+#include "sampler/region/record.h"
 #include "sampler/unwind/unwind_sig.h"
 
 #define SP_THREADS_MAX 16384U

@@ -27,7 +27,7 @@ struct sp_walk {
 
 /*
  * Takes at most max steps. Returns how many, and writes the pc of each frame that it left
- * (sample.h's convention).
+ * (record.h's convention).
  */
 SP_SIGSAFE unsigned sp_fast_path(struct sp_walk *w, uint64_t *pc, unsigned max);
 

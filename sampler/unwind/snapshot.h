@@ -15,7 +15,6 @@
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/compiler.h"
 #include "sampler/region/ring.h"
-#include "sampler/region/sample.h"
 #include "sampler/unwind/unwind_sig.h"
 
 /* Most stacks are shorter. Of deeper ones the outermost frames are cut. */

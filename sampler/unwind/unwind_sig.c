@@ -20,7 +20,7 @@
 
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/counters.h"
-#include "sampler/region/sample.h"
+#include "sampler/region/record.h"
 #include "sampler/unwind/cfi_sig.h"
 #include "sampler/unwind/compact_rule_sig.h"
 #include "sampler/unwind/ehframe_sig.h"

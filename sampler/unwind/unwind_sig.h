@@ -36,7 +36,7 @@ struct sp_unwind_room {
 
 /*
  * Walks from the interrupted context `ucontext` (the handler's third argument) into two places, one
- * after the other (sample.h's convention: leaf exact, callers minus one, except callers of a signal
+ * after the other (record.h's convention: leaf exact, callers minus one, except callers of a signal
  * frame and the signal trampoline itself, which are exact). Returns the number written (0 only if there
  * is no room) and sets *flags to SP_SAMPLE_ bits. A walk that ended too early was counted, or has
  * SP_SAMPLE_RETRY. When CFI is missing, falls back to one frame-pointer step at a time.

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "sampler/config/config.h"
-#include "sampler/region/sample.h"
+#include "sampler/region/record.h"
 #include "test/fuzz/fuzz.h"
 
 #define VARIABLES_MAX 200U

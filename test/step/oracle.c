@@ -12,7 +12,7 @@
 #include <string.h>
 #include <ucontext.h>
 
-#include "sampler/region/sample.h"
+#include "sampler/region/record.h"
 #include "sampler/unwind/rule_cache.h"
 #include "sampler/unwind/unwind_sig.h"
 #include "test/common/walk.h"
@@ -62,7 +62,7 @@ static struct {
 static struct sp_stack_bounds bounds;
 static uint64_t got[SP_FRAMES_MAX];
 
-/* sample.h's convention: callers are inside their call instruction. */
+/* record.h's convention: callers are inside their call instruction. */
 static unsigned first_difference(const struct stepper_truth *truth, unsigned depth)
 {
 	unsigned i;

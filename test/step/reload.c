@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "sampler/region/sample.h"
+#include "sampler/region/record.h"
 #include "sampler/unwind/rule_cache.h"
 #include "sampler/unwind/unwind_sig.h"
 #include "test/common/walk.h"

@@ -21,7 +21,7 @@
 
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/counters.h"
-#include "sampler/region/sample.h"
+#include "sampler/region/record.h"
 #include "sampler/unwind/rule_cache.h"
 #include "sampler/unwind/unwind_sig.h"
 #include "test/common/walk.h"
@@ -59,7 +59,7 @@ static inline void *find_symbol(const char *name)
 	return dlsym(RTLD_DEFAULT, name);
 }
 
-/* libunwind's walk in sample.h's convention: exact where interrupted and in the trampoline. */
+/* libunwind's walk in record.h's convention: exact where interrupted and in the trampoline. */
 static inline unsigned reference_walk(const ucontext_t *uc, uint64_t *pc, unsigned max)
 {
 	unw_context_t context;
