@@ -118,7 +118,7 @@ static int receive(int connection, struct sp_family_join *message, int fd[HANDED
 	ssize_t got = recvmsg(connection, &m, MSG_CMSG_CLOEXEC);
 
 	if (got < 0)
-		return -errno;
+		return -EPROTO;
 	if (take_descriptors(&m, fd) != 0)
 		return -EPROTO;
 	if (got == (ssize_t)sizeof(*message) && message->version == SP_REGION_VERSION)
@@ -138,15 +138,15 @@ static int take(int connection, uint64_t environment, struct join *out)
 	int err;
 
 	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0)
-		return -errno;
+		return -EPROTO;
 	/*
 	 * Of strangers nothing is received: to close a descriptor of a file system in user space is to
 	 * wait for the process that serves it. Never received, it is dropped without asking that one.
 	 */
 	if (who.uid != geteuid())
-		return -EPERM;
+		return -EPROTO;
 	if (setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0)
-		return -errno;
+		return -EPROTO;
 	err = receive(connection, &message, fd);
 	if (err != 0)
 		return err;
@@ -177,7 +177,7 @@ static int next_join(int listener, uint64_t environment, struct join *out)
 		return errno == EAGAIN || errno == EINVAL ? -EAGAIN : -EMFILE;
 	err = take(connection, environment, out);
 	(void)close(connection);
-	return err != 0 ? -EPROTO : 0;
+	return err;
 }
 
 struct family {
