@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tells a name one instruction at a time. After each of them another thread has the same name in a sample:
+ * if it finds the name told, the exporter can take it from the ring by then. Otherwise it tells the name itself,
+ * and that record is behind nothing but the one that is being written.
+ */
+#include <stdlib.h>
+
+#include "sampler/region/names.h"
+#include "sampler/region/ring.h"
+#include "test/common/own_memory.h"
+#include "test/stress/race_step.h"
+
+#define RING_BYTES 16384U
+
+static struct sp_channel channel;
+static uint32_t id;
+static bool is_told;    /* the operation's answer */
+static bool was_told;   /* the other thread's, and it found the name told */
+static bool was_taken;  /* and so was its record there */
+static unsigned copies; /* taken in all */
+
+static unsigned take(void)
+{
+	static struct sp_name_record r;
+	unsigned n = 0;
+	uint32_t kind;
+
+	while (sp_ring_take(&channel.names, &kind, &r, sizeof(r)) != 0)
+		n += kind == SP_RECORD_NAME && r.head.id == id && r.head.len == 5 &&
+		     memcmp(r.text, "GET /", 5) == 0;
+	return n;
+}
+
+/* As an exporter that has taken nothing, and a new region. */
+static void begin_channel(void)
+{
+	(void)take();
+	channel.number++;
+	is_told = was_told = was_taken = false;
+	copies = 0;
+}
+
+static void tell(void)
+{
+	is_told = sp_names_tell(&channel, id);
+}
+
+static void tell_too(void)
+{
+	uint64_t before = atomic_load(&channel.names.ends->head);
+	bool told = sp_names_tell(&channel, id);
+	unsigned n;
+
+	was_told = told && atomic_load(&channel.names.ends->head) == before;
+	n = take();
+	was_taken = n != 0;
+	copies += n;
+}
+
+static bool is_known(void)
+{
+	copies += take();
+	return is_told && (!was_told || was_taken) && (copies == 1 || (copies == 2 && !was_told));
+}
+
+int main(void)
+{
+	const struct race race = {.what = "a name is told",
+				  .prepare = begin_channel,
+				  .operation = tell,
+				  .meanwhile = tell_too,
+				  .is_right = is_known,
+				  .fewest = 40};
+
+	if (!TRAP_STEP_POSSIBLE) {
+		puts("single-stepping by the trap flag needs x86-64 without sanitizer");
+		return TRAP_STEP_SKIPPED;
+	}
+	if (sp_names_init(10) != 0 || ring_init(&channel.names, RING_BYTES) != 0 ||
+	    race_init() != 0)
+		return 1;
+	id = sp_names_intern("GET /", 5);
+	return race_run(&race) != 0;
+}
