@@ -32,7 +32,7 @@
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
 #include "sampler/thread/thread_scan.h"
-#include "sampler/thread/timer_limit.h"
+#include "sampler/thread/thread_timer.h"
 
 #define BEGIN_NS (20 * SP_NS_PER_MS)
 #define SWEEP_NS (30 * SP_NS_PER_S)

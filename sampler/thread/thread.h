@@ -73,7 +73,7 @@ struct sp_thread_part {
 /* Why a thread has no timer. */
 enum sp_unarmed {
 	SP_UNARMED_NOT,     /* it has one, or nobody has tried */
-	SP_UNARMED_LIMIT,   /* RLIMIT_SIGPENDING, see timer_limit.h */
+	SP_UNARMED_LIMIT,   /* RLIMIT_SIGPENDING (thread_timer.h) */
 	SP_UNARMED_REFUSED, /* by the kernel */
 	SP_UNARMED_STACK,   /* it, or its alternate signal stack, is too small for a signal */
 	SP_UNARMED_N
@@ -205,7 +205,7 @@ static inline struct sp_thread *sp_thread_of(uint32_t index)
 }
 
 /*
- * What thread.c asks of thread_account.c when a thread begins and ends. That stands above it: an account is
+ * What thread_table.c asks of thread_account.c when a thread begins and ends. That stands above it: an account is
  * settled with the label of a span, and spans are active on threads.
  */
 /* A block is about to be bound to that thread. */

@@ -21,7 +21,7 @@
 #include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
 #include "sampler/thread/thread.h"
-#include "sampler/thread/timer_limit.h"
+#include "sampler/thread/thread_timer.h"
 
 /* linux/dirent.h: struct linux_dirent64 up to its name. */
 struct dirent64_head {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The table of thread blocks behind thread.h. For thread.c, thread_sig.c, thread_timer.c and
- * thread_account.c.
- */
+/* The table of thread blocks behind thread.h. */
 #ifndef SP_THREAD_TABLE_H
 #define SP_THREAD_TABLE_H
 
@@ -29,7 +26,7 @@ struct sp_thread_table {
 	uint32_t limit;        /* blocks at most */
 	_Atomic uint64_t free; /* top of the free stack: change count << 32 | index + 1 */
 	_Atomic uint32_t armed;
-	_Atomic uint32_t armed_max; /* timer_limit.h */
+	_Atomic uint32_t armed_max; /* sp_timer_limit_look() */
 	_Atomic bool closed;        /* arm no more */
 };
 
@@ -42,7 +39,7 @@ extern struct sp_thread_table sp_thread_table;
 _Atomic uint16_t *sp_thread_by_tid(uint32_t tid);
 
 /*
- * At activation and in a forked child: a limit of timers that holds until timer_limit.h has looked.
+ * At activation and in a forked child: a limit of timers that holds until sp_timer_limit_look().
  */
 void sp_thread_limit_init(void);
 /* The block is bound to tid, but another thread may release it, and reuse it, at any time. */

@@ -10,7 +10,7 @@
  * own block back. Lock-free, because a hooked call must never wait for another thread. Contexts:
  * APP (the thread itself, or another one that enrols or frees it). thread.h tells who may do what.
  */
-#include "sampler/thread/thread.h"
+#include "sampler/thread/thread_table.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
@@ -22,7 +22,6 @@
 #include "sampler/base/seccomp.h"
 #include "sampler/region/thread_labels.h"
 #include "sampler/thread/alternate_stack.h"
-#include "sampler/thread/thread_table.h"
 
 #define TABLE (&sp_thread_table)
 
