@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "export/report/page.h"
-#include "export/report/page_text.h"
 
 /* Narrower frames can be neither seen nor clicked, even if their caller is as wide as the page. */
 #define SP_FLAME_SHARE_MIN (1.0 / 20000)

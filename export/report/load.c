@@ -7,13 +7,15 @@
 #include "export/report/load.h"
 
 #include <inttypes.h>
+#include <malloc.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/report/budget.h"
 #include "export/report/frame.h"
-#include "export/report/id_index.h"
 #include "export/util/grow.h"
 #include "profile.pb-c.h"
 
@@ -24,6 +26,104 @@
 #define SP_REPORT_STACK_MAX ((size_t)1 << 16)
 #define SP_REPORT_FRAMES_MAX ((size_t)1 << 25)
 #define SP_REPORT_FILE_NAME 255
+
+/* Memory that a file may make us take: two bytes of protobuf can ask for more than a hundred. */
+struct budget {
+	size_t left;
+	bool exceeded; /* something was refused */
+};
+
+/* Overhead of an allocation. Many small allocations are the danger. */
+#define BUDGET_HEAD ((size_t)16)
+
+/* As malloc() and free(), and as protobuf-c calls them: NULL when the budget does not allow it. */
+static void *budget_alloc(void *budget, size_t size)
+{
+	struct budget *b = budget;
+	void *p = size < b->left ? malloc(size) : NULL;
+	size_t taken = p != NULL ? malloc_usable_size(p) + BUDGET_HEAD : 0;
+
+	if (p == NULL || taken > b->left) {
+		b->exceeded = b->exceeded || size >= b->left || p != NULL;
+		free(p);
+		return NULL;
+	}
+	b->left -= taken;
+	return p;
+}
+
+static void budget_free(void *budget, void *p)
+{
+	struct budget *b = budget;
+
+	if (p != NULL)
+		b->left += malloc_usable_size(p) + BUDGET_HEAD;
+	free(p);
+}
+
+/* Where the message with an id is. Any writer may choose any ids. */
+struct id_at {
+	uint64_t id;
+	size_t at;
+};
+
+struct id_index {
+	struct id_at *row; /* NULL = the ids are 1, 2, 3 ..., as in nearly every file */
+	size_t n;
+};
+
+static int compare_ids(const void *a, const void *b)
+{
+	const struct id_at *x = a;
+	const struct id_at *y = b;
+
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+static void id_index_fini(struct id_index *x)
+{
+	free(x->row);
+	x->row = NULL;
+}
+
+/* Takes over rows with ascending at. False when two of them have the same id. */
+static bool id_index_init(struct id_index *x, struct id_at *row, size_t n)
+{
+	size_t i = 0;
+
+	x->row = row;
+	x->n = n;
+	while (i < n && row[i].id == i + 1)
+		i++;
+	if (i == n) {
+		id_index_fini(x);
+		return true;
+	}
+	qsort(row, n, sizeof(*row), compare_ids);
+	for (i = 1; i < n; i++)
+		if (row[i].id == row[i - 1].id)
+			return false;
+	return true;
+}
+
+/* Index of the message with this id, or SIZE_MAX. */
+static size_t id_index_find(const struct id_index *x, uint64_t id)
+{
+	size_t lo = 0;
+	size_t hi = x->n;
+
+	if (x->row == NULL)
+		return id >= 1 && id <= x->n ? (size_t)id - 1 : SIZE_MAX;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (x->row[mid].id < id)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < x->n && x->row[lo].id == id ? x->row[lo].at : SIZE_MAX;
+}
 
 typedef Spanprof__Pprof__Profile pb_profile;
 typedef Spanprof__Pprof__Sample pb_sample;
@@ -42,10 +142,10 @@ struct place {
 
 struct reader {
 	pb_profile *p;
-	struct sp_budget *budget;
+	struct budget *budget;
 	size_t ns_type;
 	size_t count_type; /* n_sample_type = there is none */
-	struct sp_id_index location, function, mapping;
+	struct id_index location, function, mapping;
 	struct place *place; /* by location */
 	struct sp_report_frame *frame;
 	size_t frames, frame_cap, all_frames;
@@ -80,14 +180,14 @@ static const char *text(const pb_profile *p, int64_t id)
 /* An id index for each kind of message. */
 #define SP_INDEX(reader, kind)                                                                     \
 	do {                                                                                       \
-		struct sp_id_at *row = calloc((reader)->p->n_##kind + 1, sizeof(*row));            \
+		struct id_at *row = calloc((reader)->p->n_##kind + 1, sizeof(*row));               \
                                                                                                    \
 		if (row == NULL)                                                                   \
 			return refuse(reader, "out of memory");                                    \
 		for (size_t i = 0; i < (reader)->p->n_##kind; i++)                                 \
-			row[i] = (struct sp_id_at){(reader)->p->kind[i]->id, i};                   \
+			row[i] = (struct id_at){(reader)->p->kind[i]->id, i};                      \
 		/* This happens if two profiles were written into one file. */                     \
-		if (!sp_id_index_init(&(reader)->kind, row, (reader)->p->n_##kind))                \
+		if (!id_index_init(&(reader)->kind, row, (reader)->p->n_##kind))                   \
 			return refuse(reader, "it has two " #kind "s with the same id");           \
 	} while (0)
 
@@ -109,7 +209,7 @@ static int check_sample(const struct reader *r, const pb_sample *s)
 		if (s->value[i] < 0)
 			return refuse(r, "a sample has a negative value");
 	for (size_t i = 0; i < s->n_location_id; i++)
-		if (sp_id_index_find(&r->location, s->location_id[i]) == SIZE_MAX)
+		if (id_index_find(&r->location, s->location_id[i]) == SIZE_MAX)
 			return refuse(r, "a sample refers to a location that is not there");
 	for (size_t i = 0; i < s->n_label; i++)
 		if (!text_ok(p, s->label[i]->key) || !text_ok(p, s->label[i]->str))
@@ -121,10 +221,10 @@ static int check_location(const struct reader *r, const pb_location *l)
 {
 	if (l->id == 0)
 		return refuse(r, "a location has the id 0");
-	if (l->mapping_id != 0 && sp_id_index_find(&r->mapping, l->mapping_id) == SIZE_MAX)
+	if (l->mapping_id != 0 && id_index_find(&r->mapping, l->mapping_id) == SIZE_MAX)
 		return refuse(r, "a location refers to a mapping that is not there");
 	for (size_t i = 0; i < l->n_line; i++)
-		if (sp_id_index_find(&r->function, l->line[i]->function_id) == SIZE_MAX)
+		if (id_index_find(&r->function, l->line[i]->function_id) == SIZE_MAX)
 			return refuse(r, "a location refers to a function that is not there");
 	return 0;
 }
@@ -179,7 +279,7 @@ static bool choose_types(struct reader *r, const char *wanted)
 
 static const char *object_of(const struct reader *r, const pb_location *l)
 {
-	size_t m = l->mapping_id != 0 ? sp_id_index_find(&r->mapping, l->mapping_id) : SIZE_MAX;
+	size_t m = l->mapping_id != 0 ? id_index_find(&r->mapping, l->mapping_id) : SIZE_MAX;
 
 	return m != SIZE_MAX ? text(r->p, r->p->mapping[m]->filename) : "";
 }
@@ -199,7 +299,7 @@ static char *bare_name(const struct reader *r, const pb_location *l)
 		       file[0] != '\0' ? file : "unknown", l->address);
 	/* A file name that was cut may end amid a character. */
 	(void)sp_report_clean(raw, name);
-	made = sp_budget_alloc(r->budget, strlen(name) + 1);
+	made = budget_alloc(r->budget, strlen(name) + 1);
 	return made != NULL ? memcpy(made, name, strlen(name) + 1) : NULL;
 }
 
@@ -214,8 +314,8 @@ static int read_place(const struct reader *r, size_t at)
 
 	if (n > SP_REPORT_STACK_MAX)
 		return refuse(r, "it has too many frames");
-	place->frame = sp_budget_alloc(r->budget, n * sizeof(*place->frame));
-	place->memo = sp_budget_alloc(r->budget, n * sizeof(*place->memo));
+	place->frame = budget_alloc(r->budget, n * sizeof(*place->frame));
+	place->memo = budget_alloc(r->budget, n * sizeof(*place->memo));
 	if (l->n_line == 0)
 		place->made = bare_name(r, l);
 	if (place->frame == NULL || place->memo == NULL || (l->n_line == 0 && place->made == NULL))
@@ -228,7 +328,7 @@ static int read_place(const struct reader *r, size_t at)
 		if (place->made == NULL) {
 			const pb_line *line = l->line[i];
 			const pb_function *f =
-				p->function[sp_id_index_find(&r->function, line->function_id)];
+				p->function[id_index_find(&r->function, line->function_id)];
 
 			frame.name = text(p, f->name);
 			frame.file = text(p, f->filename);
@@ -272,7 +372,7 @@ static int read_frames(struct reader *r, const pb_sample *s)
 {
 	r->frames = 0;
 	for (size_t i = 0; i < s->n_location_id; i++)
-		if (add_place(r, sp_id_index_find(&r->location, s->location_id[i])) != 0)
+		if (add_place(r, id_index_find(&r->location, s->location_id[i])) != 0)
 			return -1;
 	return 0;
 }
@@ -339,11 +439,11 @@ static int make_printable(const struct reader *r)
 		size_t len = sp_report_clean(*s, clean);
 
 		if (len > had) {
-			char *more = sp_budget_alloc(r->budget, len + 1);
+			char *more = budget_alloc(r->budget, len + 1);
 
 			if (more == NULL)
 				return refuse_memory(r);
-			sp_budget_free(r->budget, *s);
+			budget_free(r->budget, *s);
 			*s = more;
 		}
 		memcpy(*s, clean, len + 1);
@@ -381,8 +481,8 @@ int sp_report_load(const struct sp_bytes *profile, size_t memory_max,
 		   const struct sp_report_sink *sink,
 		   char why[SP_REPORT_ERROR]) // NOLINT(readability-non-const-parameter)
 {
-	struct sp_budget budget = {.left = memory_max};
-	ProtobufCAllocator counted = {sp_budget_alloc, sp_budget_free, &budget};
+	struct budget budget = {.left = memory_max};
+	ProtobufCAllocator counted = {budget_alloc, budget_free, &budget};
 	pb_profile *p = spanprof__pprof__profile__unpack(&counted, profile->len, profile->data);
 	struct reader r = {.p = p, .budget = &budget, .why = why};
 	int err;
@@ -393,15 +493,15 @@ int sp_report_load(const struct sp_bytes *profile, size_t memory_max,
 		return refuse(&r, "not a pprof profile");
 	err = read_profile(&r, sink);
 	for (size_t i = 0; r.place != NULL && i < p->n_location; i++) {
-		sp_budget_free(&budget, r.place[i].frame);
-		sp_budget_free(&budget, r.place[i].memo);
-		sp_budget_free(&budget, r.place[i].made);
+		budget_free(&budget, r.place[i].frame);
+		budget_free(&budget, r.place[i].memo);
+		budget_free(&budget, r.place[i].made);
 	}
 	free(r.place);
 	free(r.frame);
-	sp_id_index_fini(&r.location);
-	sp_id_index_fini(&r.function);
-	sp_id_index_fini(&r.mapping);
+	id_index_fini(&r.location);
+	id_index_fini(&r.function);
+	id_index_fini(&r.mapping);
 	spanprof__pprof__profile__free_unpacked(p, &counted);
 	return err;
 }

@@ -5,10 +5,31 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "export/report/print.h"
 #include "export/report/select.h"
-#include "export/report/time_window.h"
+
+/* Of which time the profiles are that are read. */
+/* Nanoseconds since the epoch; from inclusive, to exclusive, 0 = no bound. */
+struct sp_time_window {
+	uint64_t from_ns;
+	uint64_t to_ns;
+};
+
+/*
+ * Reads one point in time: "2026-11-22T19:30[:05][Z]" (local time without Z), "19:30[:05]" (today),
+ * or "-15m" (so long before now; s, m, h or d). False if it is none of them.
+ */
+bool sp_time_point_read(const char *text, time_t now, uint64_t *ns);
+
+static inline bool sp_time_window_is_set(const struct sp_time_window *w)
+{
+	return w->from_ns != 0 || w->to_ns != 0;
+}
+
+/* True if the middle of the interval is within. What has no time is in no bounded window. */
+bool sp_time_window_has(const struct sp_time_window *w, uint64_t time_ns, uint64_t duration_ns);
 
 /* Exit status, also in the help. */
 #define SP_EXIT_USAGE 1
@@ -49,8 +70,5 @@ int sp_report_options_read(int argc, char **argv, struct sp_report_options *o);
 
 /* There is something to compare with: other spans, or other profiles. */
 bool sp_report_options_compare(const struct sp_report_options *o);
-
-/* What --help prints. */
-extern const char sp_report_help[];
 
 #endif

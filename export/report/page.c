@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "export/report/frame.h"
+
 /* The assembler reads the file, by its path from the top of the repository, where everything is compiled. */
 #define SP_PAGE_FILE(symbol, file)                                                                 \
 	extern const char symbol[]; /* NOLINT(bugprone-macro-parentheses): a declaration */        \
@@ -73,4 +75,33 @@ void sp_page_print(FILE *out, const struct sp_page_file *file)
 	for (size_t i = 0; i < sp_page_scripts; i++)
 		(void)fprintf(out, "<script src=\"%s\"></script>\n", sp_page_script[i]->name);
 	(void)fprintf(out, "<script src=\"%s\"></script>\n</body>\n</html>\n", live.name);
+}
+
+/* In HTML a script ends at "</script" wherever that stands, and "<!--" changes what ends it. */
+void sp_page_put_json(FILE *out, const char *s)
+{
+	char clean[SP_REPORT_TEXT_MAX + 1];
+
+	(void)sp_report_clean(s, clean);
+	(void)fputc('"', out);
+	for (s = clean; *s != '\0'; s++) {
+		if (strchr("\"\\<>&", *s) != NULL)
+			(void)fprintf(out, "\\u%04x", (unsigned)*s);
+		else
+			(void)fputc(*s, out);
+	}
+	(void)fputc('"', out);
+}
+
+void sp_page_put_html(FILE *out, const char *s)
+{
+	char clean[SP_REPORT_TEXT_MAX + 1];
+
+	(void)sp_report_clean(s, clean);
+	for (s = clean; *s != '\0'; s++) {
+		if (strchr("\"'<>&", *s) != NULL)
+			(void)fprintf(out, "&#%u;", (unsigned)*s);
+		else
+			(void)fputc(*s, out);
+	}
 }

@@ -28,4 +28,11 @@ extern const size_t sp_page_scripts;
 const struct sp_page_file *sp_page_find(const char *path);
 void sp_page_print(FILE *out, const struct sp_page_file *file);
 
+/* Untrusted texts in pages: cleaned of control characters, and escaped. */
+/* A string of JSON with its quotes, which may stand in a script element: it has no "<", ">" and "&". */
+void sp_page_put_json(FILE *out, const char *s);
+
+/* Text of HTML, or of an attribute in double quotes. */
+void sp_page_put_html(FILE *out, const char *s);
+
 #endif

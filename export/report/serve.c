@@ -32,7 +32,6 @@
 #include "export/report/frame.h"
 #include "export/report/options.h"
 #include "export/report/page.h"
-#include "export/report/page_text.h"
 #include "export/report/print.h"
 #include "export/report/reading.h"
 

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "export/report/options.h"
 #include "export/report/reading.h"
-#include "export/report/time_window.h"
 #include "report_unit.h"
 #include "test/unit/scratch.h"
 
