@@ -122,14 +122,13 @@ poll_until 20 grep -q ' 200 ' "$WORK/requests" || fail "the new token was not se
 rm "$WORK/token"
 poll_until 20 grep -q 'SPANPROF_AUTH_TOKEN_FILE: the file cannot be used' "$WORK/rotate.err" ||
 	fail "nobody was told that the file is gone"
-# Between uploads the exporter has no file open, nor a socket.
+# Between uploads the exporter has no file open, and the host has no socket.
 exporter=$(exporter_of "$host") || fail "no exporter"
-# But the one by which its family joins it.
-family=$(awk '$NF ~ /^@spanprof-/ { print "socket:[" $7 "]" }' /proc/net/unix)
 has_none()
 {
-	! find "/proc/$exporter/fd" "/proc/$host/fd" \( -lname "*$WORK/t*" -o -lname 'socket:*' \) -printf '%l\n' \
-		2>/dev/null | grep -vxF "$family" | grep -q .
+	! find "/proc/$exporter/fd" -lname "*$WORK/t*" -printf '%l\n' 2>/dev/null | grep -q . &&
+		! find "/proc/$host/fd" \( -lname "*$WORK/t*" -o -lname 'socket:*' \) -printf '%l\n' \
+			2>/dev/null | grep -q .
 }
 poll_until 20 has_none || fail "a descriptor stays open"
 kill "$host"
