@@ -21,7 +21,6 @@
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/lifecycle/reentrancy_guard.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_call.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_proof.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_vtable.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/readable_sig.h"

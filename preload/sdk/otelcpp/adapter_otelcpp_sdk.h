@@ -215,6 +215,21 @@ static inline void *sp_otelcpp_returned(struct sp_otelcpp *sdk, const void *poin
 	return span != NULL && sp_otelcpp_member(span, 0) == sdk->span_vptr ? span : NULL;
 }
 
+/*
+ * Checks at first use: they ask the kernel whether memory is readable before they read it, and are too slow
+ * for every call. An aligned word can be read there.
+ */
+bool sp_otelcpp_readable(const void *p);
+
+/*
+ * A smart pointer of that kind of build lies there, which may be null: with a class of its own
+ * (nostd), or with a control block of libstdc++ in use.
+ */
+bool sp_otelcpp_is_pointer(const struct sp_otelcpp_flavour *f, const void *pointer);
+
+/* The context is a list as we know it, or empty. */
+bool sp_otelcpp_context_fits(struct sp_otelcpp *sdk, const void *context);
+
 /* Where a smart pointer of the SDK leads; a span must have been seen. */
 static inline void *sp_otelcpp_pointee(const struct sp_otelcpp *sdk, const void *pointer)
 {

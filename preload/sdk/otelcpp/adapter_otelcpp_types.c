@@ -12,7 +12,6 @@
 #include "preload/elf/resolve.h"
 #include "preload/lifecycle/sdk.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_classes.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_proof.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_scope.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_vtable.h"
 #include "preload/sdk/sdk_typeinfo.h"
