@@ -40,9 +40,10 @@ struct sp_push {
 	int learnt_status;
 	uint64_t learnt_ns; /* when that was learnt from the server; 0 = it was not */
 	struct sp_backoff backoff;
-	uint32_t width; /* so many go side by side */
-	bool flushing;  /* there is little time */
-	bool released;  /* there is one after all */
+	uint32_t width;    /* so many go side by side */
+	uint64_t taken_ns; /* when the server took the last one; 0 = it took none */
+	bool flushing;     /* there is little time */
+	bool released;     /* there is one after all */
 	struct sp_push_news news;
 	struct sp_reply reply; /* too large for a stack */
 };
@@ -168,15 +169,16 @@ void sp_push_serve(struct sp_push *p, const struct sp_core_ops *ops, uint32_t li
 }
 
 /*
- * One of its kind has waited for half an interval when the next one comes. Of a server that is away nothing is
- * known.
+ * One of its kind has waited for half an interval when the next one comes, and the server takes what is sent:
+ * one that hangs would cost every profile that goes to it.
  */
 static bool falls_behind(const struct sp_push *p, const struct sp_origin *origin,
 			 enum sp_profile_type type)
 {
 	uint64_t half_ns = p->limits.interval_ms * SP_NS_PER_MS / 2;
+	bool takes = p->taken_ns != 0 && now(p) - p->taken_ns <= 2 * half_ns;
 
-	return p->backoff.failures == 0 && p->width < SP_TRANSFERS && now(p) > half_ns &&
+	return takes && p->backoff.failures == 0 && p->width < SP_TRANSFERS && now(p) > half_ns &&
 	       sp_backlog_waits(&p->backlog, origin, type, now(p) - half_ns);
 }
 
@@ -354,6 +356,7 @@ static enum outcome ended(struct sp_push *p, unsigned slot)
 	sp_backoff_note(&p->backoff, b->era, sp_reply_good(&p->reply));
 	if (!sp_reply_good(&p->reply))
 		return failed(p, b, &p->reply);
+	p->taken_ns = now(p);
 	ops->counter_add(ops->arg, SP_COUNT_UPLOADS, 1);
 	ops->counter_add(ops->arg, is_of_waits(b) ? SP_COUNT_WAITS_SENT : SP_COUNT_SAMPLES_SENT,
 			 samples_of_message(b));

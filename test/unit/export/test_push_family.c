@@ -73,6 +73,19 @@ Test(push_family, side_by_side_where_it_falls_behind, .timeout = 20)
 	cr_expect_eq(u.under_way, 1, "it has caught up");
 }
 
+/* It would cost all that is sent to it. */
+Test(push_family, a_server_that_hangs_gets_one, .timeout = 20)
+{
+	start();
+	u.hangs = true;
+	for (unsigned i = 0; i < 8; i++) {
+		u.now += u.interval_ms * SP_NS_PER_MS + 1;
+		push_put('a', 1);
+		sp_push_run(u.push);
+		cr_expect_eq(u.under_way, 1, "%u", u.under_way);
+	}
+}
+
 /* Three types each second, and half a second for each push: two go side by side, and nothing queues up. */
 Test(push_family, three_types_a_second_at_half_a_second_each, .timeout = 20)
 {
