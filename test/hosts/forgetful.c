@@ -58,7 +58,7 @@ int main(int argc, char **argv)
 	otelc_init_tracer_provider("forgetful", "1.0", "test", "");
 	otelc_start_span(otelc_get_tracer(), "forgotten", OTELC_SPAN_KIND_INTERNAL, NULL);
 	young = work_until(begin + atoi(argv[2]));
-	while (!tells(argv[1], "spans were open for longer than SPANPROF_MAX_SPAN_AGE")) {
+	while (!tells(argv[1], "span was open for longer than SPANPROF_MAX_SPAN_AGE")) {
 		pthread_t thread;
 
 		/* each birth of a thread is an opportunity to look after old spans */
