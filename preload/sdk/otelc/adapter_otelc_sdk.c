@@ -132,8 +132,15 @@ static void take(enum sp_next which)
 	if (p == NULL)
 		p = sp_resolve(sp_next_name(which));
 	copy.object = sp_elf_object_at(p);
-	for (unsigned i = 0; i < SP_NEXT_SDK_N; i++)
-		atomic_store_explicit(&copy.fn[i], NULL, memory_order_relaxed);
+	/*
+	 * All at once: a child that is forked while another thread has the loader's lock could never look for
+	 * one. A copy may be spread over several objects.
+	 */
+	for (unsigned i = 0; i < SP_NEXT_SDK_N; i++) {
+		p = sp_elf_find_in(&copy.object, sp_next_name(i));
+		atomic_store_explicit(&copy.fn[i], p != NULL ? p : sp_resolve(sp_next_name(i)),
+				      memory_order_relaxed);
+	}
 }
 
 static void tell(enum sp_next which)
@@ -187,16 +194,7 @@ static void look_through(enum sp_next which)
 
 void *sp_otelc_fn(enum sp_next which)
 {
-	void *p = atomic_load_explicit(&copy.fn[which], memory_order_relaxed);
-
-	if (p == NULL) {
-		p = sp_elf_find_in(&copy.object, sp_next_name(which));
-		/* a copy that is spread over several objects */
-		if (p == NULL)
-			p = sp_resolve(sp_next_name(which));
-		atomic_store_explicit(&copy.fn[which], p, memory_order_relaxed);
-	}
-	return p;
+	return atomic_load_explicit(&copy.fn[which], memory_order_relaxed);
 }
 
 void *sp_otelc_next(enum sp_next which, const void *caller, bool *labelled)
@@ -204,9 +202,8 @@ void *sp_otelc_next(enum sp_next which, const void *caller, bool *labelled)
 	unsigned long long adds = atomic_load_explicit(&copy.adds, memory_order_acquire);
 	void *p = NULL;
 
-	if (atomic_load_explicit(&copy.for_good, memory_order_acquire)) {
-		p = sp_next(which);
-	} else if (adds == 0 || adds != sp_elf_adds()) {
+	if (!atomic_load_explicit(&copy.for_good, memory_order_acquire) &&
+	    (adds == 0 || adds != sp_elf_adds())) {
 		if (sp_try_lock(&busy)) {
 			look_through(which);
 			sp_unlock(&busy);
@@ -215,6 +212,9 @@ void *sp_otelc_next(enum sp_next which, const void *caller, bool *labelled)
 	}
 	if (p == NULL)
 		p = sp_otelc_fn(which);
+	/* Only an object that was loaded later has it. */
+	if (p == NULL)
+		p = sp_next(which);
 	/* other libraries have functions of these names, too */
 	*labelled = atomic_load_explicit(&copy.is_known, memory_order_relaxed) &&
 		    sp_elf_within(&copy.object, p);
