@@ -12,7 +12,7 @@ exporter_of()
 	[[ -n $region ]] || return 1
 	for maps in /proc/[0-9]*/maps; do
 		if [[ $maps != "/proc/$1/maps" ]] && grep -q " $region .*/memfd:spanprof" "$maps" 2>/dev/null &&
-			! grep -q '/libspanprof\.so$' "$maps" 2>/dev/null; then
+			! grep -q ' r-xp .*/libspanprof\.so$' "$maps" 2>/dev/null; then
 			maps=${maps#/proc/}
 			echo "${maps%/maps}"
 			return 0
