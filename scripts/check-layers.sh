@@ -67,7 +67,7 @@ name     listen                              preload/(hooks/hook[a-z_]*\.c|elf/(
 readonly NOUN_CIRCLES='
 export/off_cpu export/push export/report
 preload/exporter preload/sdk/otelcpp
-sampler/context sampler/open_spans sampler/region sampler/span sampler/unwind
+sampler/context sampler/open_spans sampler/unwind
 '
 bad=0
 
