@@ -10,7 +10,7 @@
 
 #include "test/hosts/host.h"
 
-#define SPAN_MS 8
+#define SPAN_MS 20
 
 struct plugin {
 	void *handle;
