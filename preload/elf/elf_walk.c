@@ -261,40 +261,6 @@ void *sp_elf_find(const char *name, const char *const *together)
 	return found;
 }
 
-struct each {
-	const char *const *names;
-	void **found;
-	unsigned n;
-	bool past_ours;
-};
-
-static int visit_each(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
-{
-	struct each *e = arg;
-	struct symbols o;
-	const ElfW(Dyn) * d;
-
-	if (is_ours(info)) {
-		e->past_ours = true;
-		return 0;
-	}
-	d = e->past_ours ? dynamic_of(info) : NULL;
-	if (d == NULL || !read_symbols(info->dlpi_addr, d, &o))
-		return 0;
-	for (unsigned i = 0; i < e->n; i++) {
-		if (e->found[i] == NULL)
-			e->found[i] = address_in(&o, e->names[i]);
-	}
-	return 0;
-}
-
-void sp_elf_find_each(const char *const *names, void **found, unsigned n)
-{
-	struct each e = {.names = names, .found = found, .n = n};
-
-	(void)sp_fork_barrier_walk(visit_each, &e);
-}
-
 unsigned sp_elf_find_all(const char *name, void **found, unsigned max)
 {
 	struct query q = {.name = name, .max = max, .found = found};
@@ -329,6 +295,50 @@ static struct sp_elf_range range_of(const struct dl_phdr_info *info)
 		end = at + p->p_memsz > end ? at + p->p_memsz : end;
 	}
 	return (struct sp_elf_range){.start = start, .size = end > start ? end - start : 0};
+}
+
+struct each {
+	const struct sp_elf_range *object;
+	const char *const *names;
+	void **found;
+	unsigned n;
+	bool past_ours;
+};
+
+static int visit_each(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct each *e = arg;
+	struct sp_elf_range range;
+	struct symbols o;
+	const ElfW(Dyn) * d;
+
+	if (is_ours(info)) {
+		e->past_ours = true;
+		return 0;
+	}
+	if (e->object == NULL && !e->past_ours)
+		return 0;
+	if (e->object != NULL) {
+		range = range_of(info);
+		if (!sp_elf_within(&range, (const void *)e->object->start))
+			return 0;
+	}
+	d = dynamic_of(info);
+	if (d == NULL || !read_symbols(info->dlpi_addr, d, &o))
+		return 0;
+	for (unsigned i = 0; i < e->n; i++) {
+		if (e->found[i] == NULL)
+			e->found[i] = address_in(&o, e->names[i]);
+	}
+	return 0;
+}
+
+void sp_elf_find_each(const struct sp_elf_range *object, const char *const *names, void **found,
+		      unsigned n)
+{
+	struct each e = {.object = object, .names = names, .found = found, .n = n};
+
+	(void)sp_fork_barrier_walk(visit_each, &e);
 }
 
 static uint64_t mix(uint64_t print, const void *bytes, size_t n)
@@ -368,11 +378,14 @@ static int visit_spot(struct dl_phdr_info *info, size_t size SP_UNUSED, void *ar
 
 	if (!sp_elf_within(&range, (const void *)spot->address))
 		return 0;
-	range.permanent = index < startup_objects;
-	range.unloads = info->dlpi_subs;
-	range.print = print_of(info, d);
-	spot->range = range;
-	if (spot->name == NULL || d == NULL || !read_symbols(info->dlpi_addr, d, &o))
+	if (spot->name == NULL) {
+		range.permanent = index < startup_objects;
+		range.unloads = info->dlpi_subs;
+		range.print = print_of(info, d);
+		spot->range = range;
+		return 1;
+	}
+	if (d == NULL || !read_symbols(info->dlpi_addr, d, &o))
 		return 1;
 	s = find(&o, spot->name, false);
 	if (s != NULL) {

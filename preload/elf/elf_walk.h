@@ -19,12 +19,6 @@
  */
 void *sp_elf_find(const char *name, const char *const *together);
 
-/*
- * The same without together for n names at once, which takes one walk. found[i] is left as it is if
- * no object defines names[i].
- */
-void sp_elf_find_each(const char *const *names, void **found, unsigned n);
-
 /* The same without together, of every object: how many there are, the first max of them in found. */
 unsigned sp_elf_find_all(const char *name, void **found, unsigned max);
 
@@ -58,6 +52,13 @@ struct sp_elf_range {
 		unloads; /* the loader's count of unloads when it was last seen */
 	bool permanent;  /* here since program start: never unloaded */
 };
+
+/*
+ * As sp_elf_find() without together, for n names at once, which takes one walk; with an object only what that
+ * one defines. found[i] is left as it is if it is known already, or if no object defines names[i].
+ */
+void sp_elf_find_each(const struct sp_elf_range *object, const char *const *names, void **found,
+		      unsigned n);
 
 static inline bool sp_elf_within(const struct sp_elf_range *r, const void *address)
 {

@@ -34,6 +34,12 @@ void *sp_next(enum sp_next which)
 	return p;
 }
 
+void sp_next_sdk(const struct sp_elf_range *object, void *found[SP_NEXT_SDK_N])
+{
+	sp_elf_find_each(object, names, found, SP_NEXT_SDK_N);
+	sp_elf_find_each(NULL, names, found, SP_NEXT_SDK_N);
+}
+
 void *sp_next_known(enum sp_next which)
 {
 	return atomic_load_explicit(&cache[which], memory_order_relaxed);
@@ -43,7 +49,7 @@ void sp_next_early(void)
 {
 	void *found[SP_NEXT_N - SP_NEXT_SDK_N] = {NULL};
 
-	sp_elf_find_each(&names[SP_NEXT_SDK_N], found, SP_ARRAY_LEN(found));
+	sp_elf_find_each(NULL, &names[SP_NEXT_SDK_N], found, SP_ARRAY_LEN(found));
 	for (unsigned i = 0; i < SP_ARRAY_LEN(found); i++)
 		atomic_store_explicit(&cache[SP_NEXT_SDK_N + i], found[i], memory_order_relaxed);
 }

@@ -58,6 +58,8 @@
 // clang-format on
 
 #define SP_NEXT_ENUM_(sym) SP_NEXT_##sym,
+struct sp_elf_range;
+
 enum sp_next { SP_FOR_EACH_NEXT(SP_NEXT_ENUM_) SP_NEXT_N };
 
 /* The C library's begin here; before it are the SDKs' functions. */
@@ -79,6 +81,12 @@ void *sp_next_known(enum sp_next which);
  * waits for the loader's lock, which another thread of the host may have held at the fork.
  */
 void sp_next_early(void);
+
+/*
+ * Fills in the SDKs' functions: those of that object, and of the others what any object after ours defines. NULL
+ * where none does.
+ */
+void sp_next_sdk(const struct sp_elf_range *object, void *found[SP_NEXT_SDK_N]);
 
 /* Look-up by name. NULL if absent. */
 void *sp_resolve(const char *name);

@@ -127,6 +127,7 @@ static const void *choose(const struct sp_elf_range *importer, const char *name,
 static void take(enum sp_next which)
 {
 	void *p = sp_elf_find(known[0], known);
+	void *found[SP_NEXT_SDK_N] = {NULL};
 
 	atomic_store_explicit(&copy.is_known, p != NULL, memory_order_relaxed);
 	if (p == NULL)
@@ -136,11 +137,9 @@ static void take(enum sp_next which)
 	 * All at once: a child that is forked while another thread has the loader's lock could never look for
 	 * one. A copy may be spread over several objects.
 	 */
-	for (unsigned i = 0; i < SP_NEXT_SDK_N; i++) {
-		p = sp_elf_find_in(&copy.object, sp_next_name(i));
-		atomic_store_explicit(&copy.fn[i], p != NULL ? p : sp_resolve(sp_next_name(i)),
-				      memory_order_relaxed);
-	}
+	sp_next_sdk(&copy.object, found);
+	for (unsigned i = 0; i < SP_NEXT_SDK_N; i++)
+		atomic_store_explicit(&copy.fn[i], found[i], memory_order_relaxed);
 }
 
 static void tell(enum sp_next which)
