@@ -64,10 +64,8 @@ static void program_sets(struct sp_otelcpp *sdk, void *span, uint8_t keys)
 	int saved = errno;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	struct sp_span_record r;
-	uint64_t id;
 
-	if (sp_lifecycle_active() && sp_otelcpp_span_id(sdk, span, &id) &&
-	    sp_span_table_by_id(id, &r))
+	if (sp_lifecycle_active() && record_of(sdk, span, &r))
 		sp_span_keys_add(&r, keys);
 	sp_reentrancy_guard_leave(g);
 	errno = saved;

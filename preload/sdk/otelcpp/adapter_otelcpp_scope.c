@@ -129,10 +129,15 @@ static bool context_says_root(struct sp_otelcpp *sdk, const void *context)
 	       sp_otelcpp_byte(node, f->node_value) != 0;
 }
 
+static void *slot(const void *vptr, unsigned which)
+{
+	return sp_otelcpp_member(vptr, which * sizeof(void *));
+}
+
 static void get_current(void *storage, struct sp_otelcpp_object *context)
 {
-	void *(*get)(void *, void *) = sp_otelcpp_member(
-		sp_otelcpp_member(storage, 0), SP_OTELCPP_SLOT_GET_CURRENT * sizeof(void *));
+	void *(*get)(void *, void *) =
+		slot(sp_otelcpp_member(storage, 0), SP_OTELCPP_SLOT_GET_CURRENT);
 
 	SP_OTELCPP_CALL(get, context, storage);
 }
@@ -437,17 +442,12 @@ static bool detach(void *self, void *token)
 	return detached;
 }
 
-static const void *slot(const void *vptr, unsigned which)
-{
-	return sp_otelcpp_member(vptr, which * sizeof(void *));
-}
-
 /* If a class was unloaded, another one may have got its address. */
 static bool is_copy_of(const struct vtable_copy *c, const struct sp_otelcpp *sdk, const void *vptr)
 {
 	return c->original == vptr && c->sdk == sdk &&
-	       slot(vptr, SP_OTELCPP_SLOT_ATTACH) == (const void *)c->attach &&
-	       slot(vptr, SP_OTELCPP_SLOT_DETACH) == (const void *)c->detach;
+	       slot(vptr, SP_OTELCPP_SLOT_ATTACH) == (void *)c->attach &&
+	       slot(vptr, SP_OTELCPP_SLOT_DETACH) == (void *)c->detach;
 }
 
 /*
@@ -465,6 +465,12 @@ static bool is_of_sdk(const struct sp_otelcpp *sdk, const void *vptr)
 	own = sp_otelcpp_member(info, sizeof(void *));
 	return sp_readable((uintptr_t)own) && sp_readable((uintptr_t)own + strlen(name)) &&
 	       strcmp(own, name) == 0;
+}
+
+/* What refers to the instance is in vtables that are not ours, or in a copy of one. */
+static void hold(struct sp_otelcpp *sdk)
+{
+	atomic_store_explicit(&sdk->held, true, memory_order_release);
 }
 
 /* A copy of that class's vtable, made when first needed; NULL when there are too many classes. */
@@ -485,13 +491,13 @@ static const struct vtable_copy *copy_vtable(struct sp_otelcpp *sdk, const void 
 	c = &copies[used];
 	memcpy(c->word, (const char *)vptr - head, sizeof(c->word));
 	c->sdk = sdk;
-	atomic_store_explicit(&sdk->held, true, memory_order_release);
+	hold(sdk);
 	atomic_store_explicit(&c->token, TOKEN_UNKNOWN, memory_order_relaxed);
 	c->original = vptr;
 	c->is_own = !is_of_sdk(sdk, vptr);
 	atomic_store_explicit(&c->silent, false, memory_order_relaxed);
-	c->attach = sp_otelcpp_member(vptr, SP_OTELCPP_SLOT_ATTACH * sizeof(void *));
-	c->detach = sp_otelcpp_member(vptr, SP_OTELCPP_SLOT_DETACH * sizeof(void *));
+	c->attach = slot(vptr, SP_OTELCPP_SLOT_ATTACH);
+	c->detach = slot(vptr, SP_OTELCPP_SLOT_DETACH);
 	c->word[SP_OTELCPP_VTABLE_HEAD + SP_OTELCPP_SLOT_ATTACH] =
 		SP_OTELCPP_ENTRY_OF(sp_otelcpp_attach);
 	c->word[SP_OTELCPP_VTABLE_HEAD + SP_OTELCPP_SLOT_DETACH] = (const void *)detach;
@@ -550,7 +556,7 @@ static bool see_storage(struct sp_otelcpp *sdk, const void *self)
 		atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
 
 	if (f == NULL) {
-		atomic_store_explicit(&sdk->attached, true, memory_order_relaxed);
+		raise_flag(&sdk->attached);
 		return false;
 	}
 	/*
@@ -628,7 +634,7 @@ void *sp_otelcpp_first_attach(void *result, void *self, const void *context)
 
 	if (e != NULL && see_storage(e->sdk, self)) {
 		(void)expect_done(vptr);
-		(void)sp_otelcpp_scope_watch(e->sdk);
+		sp_otelcpp_scope_watch(e->sdk);
 	}
 	errno = saved;
 	attach = *attach_slot(sp_otelcpp_member(self, 0));
@@ -659,12 +665,6 @@ static bool expect(struct sp_otelcpp *sdk, const void *vptr)
 static bool expect_vtable(struct sp_otelcpp *sdk, const void *vtable)
 {
 	return expect(sdk, (const void *const *)vtable + SP_OTELCPP_VTABLE_HEAD);
-}
-
-/* Under the lock. What refers to the instance is in vtables that are not ours. */
-static void hold(struct sp_otelcpp *sdk)
-{
-	atomic_store_explicit(&sdk->held, true, memory_order_release);
 }
 
 /* A span is recorded and there is no storage. Once for each instance; if it fails, nothing changes. */
