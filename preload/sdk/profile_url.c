@@ -303,11 +303,12 @@ static bool put_value(struct writer *w, const struct sp_profile_url *l, const ch
 	}
 	for (size_t i = 0; i < SP_ARRAY_LEN(texts); i++) {
 		const char *text = texts[i].text != NULL ? texts[i].text : "";
-		size_t len = text == l->span_name ? l->span_name_len : strlen(text);
+		size_t len;
 
 		if (!is(texts[i].name, name, n))
 			continue;
-		if (i == 0 && len > 0 && text[len - 1] == '/')
+		len = text == l->span_name ? l->span_name_len : strlen(text);
+		if (text == base && len > 0 && text[len - 1] == '/')
 			len--;
 		put(w, texts[i].before, len != 0 ? strlen(texts[i].before) : 0);
 		put_text(w, text, len, texts[i].place);
