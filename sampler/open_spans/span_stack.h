@@ -241,11 +241,11 @@ static inline void sp_span_stack_drop(struct sp_span_stack *s, uint32_t d)
 static inline void sp_span_stack_ended(struct sp_span_stack *s, const struct sp_span_record *r)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
-	const struct sp_span_frame *top = &s->frame[d - 1];
 
 	if (d != 0 && atomic_load_explicit(&s->beyond, memory_order_relaxed) == 0 &&
-	    atomic_load_explicit(&top->span_id, memory_order_relaxed) == r->span_id &&
-	    !sp_span_token_attached(atomic_load_explicit(&top->token, memory_order_relaxed)))
+	    atomic_load_explicit(&s->frame[d - 1].span_id, memory_order_relaxed) == r->span_id &&
+	    !sp_span_token_attached(
+		    atomic_load_explicit(&s->frame[d - 1].token, memory_order_relaxed)))
 		sp_span_stack_drop(s, d);
 	else
 		sp_span_stack_ended_below(s, r);
@@ -269,12 +269,11 @@ static inline void sp_span_stack_strike(struct sp_span_stack *s)
 static inline bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t token, bool through)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
-	const struct sp_span_frame *top = &s->frame[d - 1];
 
 	/* the token of a scope, on top */
 	if (d == 0 || atomic_load_explicit(&s->beyond, memory_order_relaxed) != 0 ||
-	    atomic_load_explicit(&top->token, memory_order_relaxed) != token ||
-	    atomic_load_explicit(&top->span_id, memory_order_relaxed) == 0 ||
+	    atomic_load_explicit(&s->frame[d - 1].token, memory_order_relaxed) != token ||
+	    atomic_load_explicit(&s->frame[d - 1].span_id, memory_order_relaxed) == 0 ||
 	    token >= SP_SPAN_NO_SCOPE || token == SP_SPAN_STARTED || sp_span_token_silent(token))
 		return sp_span_stack_pop_below(s, token, through);
 	sp_span_stack_drop(s, d);

@@ -333,7 +333,8 @@ static size_t head_bytes(uint32_t max_names)
 	return sizeof(struct sp_names) + slots_for(max_names) * sizeof(uint64_t);
 }
 
-size_t sp_names_bytes(uint32_t max_names)
+/* How much memory a table for up to max_names names takes; little of it is touched. */
+static size_t bytes_for(uint32_t max_names)
 {
 	size_t texts = ((size_t)limit(max_names) + RESERVED_NAMES) * ENTRY_BYTES(SP_NAME_MAX);
 
@@ -357,18 +358,16 @@ int sp_names_init(uint32_t max_names)
 	if (atomic_load_explicit(&sp_names, memory_order_acquire) != NULL)
 		return 0;
 	max_names = limit(max_names);
-	while (max_names > 1 &&
-	       sp_names_bytes(max_names) > sp_arena_share(sp_names_bytes(max_names)))
+	while (max_names > 1 && bytes_for(max_names) > sp_arena_share(bytes_for(max_names)))
 		max_names /= 2;
 	/* Other limits than that of addresses are not asked for. */
-	while ((t = sp_arena_map(sp_names_bytes(max_names))) == NULL && max_names > 1)
+	while ((t = sp_arena_map(bytes_for(max_names))) == NULL && max_names > 1)
 		max_names /= 2;
 	if (t == NULL)
 		return -ENOMEM;
 	t->mask = slots_for(max_names) - 1;
 	t->texts = (char *)t + head_bytes(max_names);
-	t->last_offset =
-		sp_names_bytes(max_names) - head_bytes(max_names) - ENTRY_BYTES(SP_NAME_MAX);
+	t->last_offset = bytes_for(max_names) - head_bytes(max_names) - ENTRY_BYTES(SP_NAME_MAX);
 	/* The address of the mapping is random in each process, and costs no system call. */
 	t->seed = (uint64_t)(uintptr_t)t * UINT64_C(0xd6e8feb86659fd93);
 	/* Offset 0 would make an empty slot of a text. */

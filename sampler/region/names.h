@@ -22,9 +22,6 @@
 
 #define SP_NAMES_MAX 100000U /* a larger max_names counts as this */
 
-/* How much memory a table for up to max_names names takes; little of it is touched. */
-size_t sp_names_bytes(uint32_t max_names);
-
 /* At activation, one thread: makes the table, unless there is one already. 0 or -ENOMEM. */
 int sp_names_init(uint32_t max_names);
 

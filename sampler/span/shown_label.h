@@ -24,9 +24,6 @@ void sp_shown_label_put(struct sp_thread *t);
 /* Written at activation: it matters which spans have a wait in a profile (sp_span_table_note_wait()). */
 SP_HIDDEN bool sp_shown_label_notes_waits;
 
-/* Notes the span of that thread, which may be another one, whose wait the exporter has put into a profile. */
-void sp_shown_label_note_wait(uint32_t block);
-
 /*
  * Written at activation: nobody wants the labels but for the part of a root's time that is in them. Spans below the
  * root then change nothing.

@@ -29,7 +29,8 @@
 bool sp_shown_label_parts_only;
 bool sp_shown_label_notes_waits;
 
-void sp_shown_label_note_wait(uint32_t block)
+/* Notes the span of that thread, which may be another one, whose wait the exporter has put into a profile. */
+static void note_wait(uint32_t block)
 {
 	uint64_t id = sp_thread_labels_take_note(block);
 	struct sp_span_record r;
@@ -50,7 +51,7 @@ void sp_shown_label_put(struct sp_thread *t)
 
 	/* Before another label begins, of which the exporter may put down a wait, too. */
 	if (sp_shown_label_notes_waits)
-		sp_shown_label_note_wait(t->index);
+		note_wait(t->index);
 	/* First: a span that another thread ends from now on makes the next call show the label again. */
 	t->part.struck = atomic_load_explicit(&t->spans.struck, memory_order_relaxed);
 	t->part.shown = t->part.root_id != 0 ? t->part.number : 0;
@@ -109,10 +110,7 @@ static void find_root(const struct sp_span_start *s, const struct sp_thread *t,
 	}
 	if (t == NULL || (sp_span_stack_empty(&t->spans) && !sp_span_stack_is_beyond(&t->spans)))
 		return;
-	/*
-	 * A manual label is not the root of a span. Nor is the active span if the new one is of another trace:
-	 * a child has its parent's.
-	 */
+	/* A manual label is not the root of a span. */
 	switch (sp_span_stack_peek_span(&t->spans, &parent)) {
 	case SP_SPAN_KNOWN:
 	case SP_SPAN_ROOT_ALONE:
@@ -159,9 +157,9 @@ static inline __attribute__((always_inline)) bool leave(const struct sp_span_rec
 	/* Later nobody would know whose wait that was. */
 	if (sp_shown_label_notes_waits) {
 		if (own != NULL)
-			sp_shown_label_note_wait(own->index);
+			note_wait(own->index);
 		if (!here && r->thread != SP_SPAN_NO_THREAD)
-			sp_shown_label_note_wait(r->thread);
+			note_wait(r->thread);
 	}
 	/* Before and after: whoever finds it gone finds another version than whoever found it. */
 	if (here)
@@ -337,21 +335,6 @@ bool sp_span_renamed(const void *handle, const char *name, size_t len)
 		return false;
 	sp_span_rename(&r, name, len);
 	return true;
-}
-
-void sp_span_forked(void)
-{
-	uint64_t ids[SP_SPAN_DEPTH_MAX];
-	unsigned n;
-
-	sp_span_age_forked();
-	if (sp_thread_own == NULL) {
-		sp_span_table_forked(SP_SPAN_NO_THREAD - 1U, NULL, 0);
-	} else {
-		n = sp_span_stack_ids(&sp_thread_own->spans, ids);
-		sp_span_table_forked(sp_thread_own->index, ids, n);
-	}
-	sp_span_times_forked();
 }
 
 /*
@@ -552,9 +535,19 @@ void sp_span_age_tick(bool exact)
 			      memory_order_relaxed);
 }
 
-void sp_span_age_forked(void)
+void sp_span_forked(void)
 {
+	uint64_t ids[SP_SPAN_DEPTH_MAX];
+	unsigned n;
+
 	atomic_store_explicit(&sp_span_age_now_ns, 0, memory_order_relaxed);
 	if (first_seen != NULL)
 		sp_arena_wipe(first_seen, FIRST_SEEN_BYTES);
+	if (sp_thread_own == NULL) {
+		sp_span_table_forked(SP_SPAN_NO_THREAD - 1U, NULL, 0);
+	} else {
+		n = sp_span_stack_ids(&sp_thread_own->spans, ids);
+		sp_span_table_forked(sp_thread_own->index, ids, n);
+	}
+	sp_span_times_forked();
 }

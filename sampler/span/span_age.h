@@ -52,7 +52,4 @@ static inline uint64_t sp_span_age_start_ns(void)
 	return now != 0 ? now : sp_span_age_clock_ns();
 }
 
-/* Forked child, only thread. */
-void sp_span_age_forked(void);
-
 #endif
