@@ -25,7 +25,8 @@
 #define CONTENT_MAX ((uint64_t)2 << 30)
 #define WINDOW ((size_t)256 << 10)
 
-bool sp_elf_read(const struct sp_elf *f, uint64_t offset, void *out, size_t len)
+/* All of it or nothing. */
+static bool read_at(const struct sp_elf *f, uint64_t offset, void *out, size_t len)
 {
 	char *at = out;
 
@@ -43,7 +44,8 @@ bool sp_elf_read(const struct sp_elf *f, uint64_t offset, void *out, size_t len)
 	return true;
 }
 
-char *sp_elf_copy(const struct sp_elf *f, uint64_t offset, uint64_t len, uint64_t max)
+/* A copy with a NUL behind it, at most max bytes long; NULL when that is not possible. free(). */
+static char *copy_at(const struct sp_elf *f, uint64_t offset, uint64_t len, uint64_t max)
 {
 	char *copy;
 
@@ -51,7 +53,7 @@ char *sp_elf_copy(const struct sp_elf *f, uint64_t offset, uint64_t len, uint64_
 	if (len > max || offset > f->size || len > f->size - offset)
 		return NULL;
 	copy = malloc((size_t)len + 1);
-	if (copy == NULL || !sp_elf_read(f, offset, copy, (size_t)len)) {
+	if (copy == NULL || !read_at(f, offset, copy, (size_t)len)) {
 		free(copy);
 		return NULL;
 	}
@@ -71,13 +73,11 @@ static const Elf64_Phdr *segment(const struct sp_elf *f, uint32_t type)
 static void read_tables(struct sp_elf *f, const Elf64_Ehdr *h)
 {
 	if (h->e_phentsize == sizeof(Elf64_Phdr) && h->e_phnum != 0) {
-		f->phdr = (void *)sp_elf_copy(f, h->e_phoff, h->e_phnum * sizeof(Elf64_Phdr),
-					      f->size);
+		f->phdr = (void *)copy_at(f, h->e_phoff, h->e_phnum * sizeof(Elf64_Phdr), f->size);
 		f->phdrs = f->phdr != NULL ? h->e_phnum : 0;
 	}
 	if (h->e_shentsize == sizeof(Elf64_Shdr) && h->e_shnum != 0 && h->e_shoff != 0) {
-		f->shdr = (void *)sp_elf_copy(f, h->e_shoff, h->e_shnum * sizeof(Elf64_Shdr),
-					      f->size);
+		f->shdr = (void *)copy_at(f, h->e_shoff, h->e_shnum * sizeof(Elf64_Shdr), f->size);
 		f->shdrs = f->shdr != NULL ? h->e_shnum : 0;
 	}
 }
@@ -88,7 +88,7 @@ static int read_headers(struct sp_elf *f)
 	const Elf64_Phdr *p;
 
 	/* The 32-bit header is shorter, and begins alike up to the machine. */
-	if (!sp_elf_read(f, 0, &h, sizeof(Elf32_Ehdr)) || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0)
+	if (!read_at(f, 0, &h, sizeof(Elf32_Ehdr)) || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0)
 		return -ENOEXEC;
 	f->word_size = h.e_ident[EI_CLASS];
 	f->type = h.e_type;
@@ -96,7 +96,7 @@ static int read_headers(struct sp_elf *f)
 	f->readable = f->word_size == ELFCLASS64 && h.e_ident[EI_DATA] == ELFDATA2LSB;
 	if (!f->readable)
 		return 0;
-	if (!sp_elf_read(f, 0, &h, sizeof(h)))
+	if (!read_at(f, 0, &h, sizeof(h)))
 		return -ENOEXEC;
 	read_tables(f, &h);
 	if (f->phdr == NULL)
@@ -104,7 +104,7 @@ static int read_headers(struct sp_elf *f)
 	f->dynamic = segment(f, PT_DYNAMIC) != NULL;
 	p = segment(f, PT_INTERP);
 	if (p != NULL && (p->p_filesz == 0 || p->p_filesz >= sizeof(f->interp) ||
-			  !sp_elf_read(f, p->p_offset, f->interp, (size_t)p->p_filesz)))
+			  !read_at(f, p->p_offset, f->interp, (size_t)p->p_filesz)))
 		return -ENOEXEC;
 	return 0;
 }
@@ -152,7 +152,7 @@ bool sp_elf_pie(const struct sp_elf *f)
 	Elf64_Dyn *d;
 	bool pie = false;
 
-	d = p != NULL ? (void *)sp_elf_copy(f, p->p_offset, p->p_filesz, DYNAMIC_MAX) : NULL;
+	d = p != NULL ? (void *)copy_at(f, p->p_offset, p->p_filesz, DYNAMIC_MAX) : NULL;
 	if (d == NULL)
 		return false;
 	for (size_t i = 0; i < p->p_filesz / sizeof(*d) && d[i].d_tag != DT_NULL; i++)
@@ -170,7 +170,11 @@ static const Elf64_Shdr *section_of_type(const struct sp_elf *f, uint32_t type)
 	return NULL;
 }
 
-bool sp_elf_symbols(const struct sp_elf *f, uint32_t table, sp_elf_symbol fn, void *arg)
+/* Called for every named symbol of a table. */
+typedef void (*symbol_fn)(void *arg, const char *name, const Elf64_Sym *symbol);
+
+/* table is SHT_DYNSYM or SHT_SYMTAB. False when there is none that can be read. */
+static bool each_symbol(const struct sp_elf *f, uint32_t table, symbol_fn fn, void *arg)
 {
 	const Elf64_Shdr *s = section_of_type(f, table);
 	const Elf64_Shdr *names = s != NULL && s->sh_link < f->shdrs ? &f->shdr[s->sh_link] : NULL;
@@ -180,14 +184,13 @@ bool sp_elf_symbols(const struct sp_elf *f, uint32_t table, sp_elf_symbol fn, vo
 
 	if (names == NULL || s->sh_entsize != sizeof(Elf64_Sym))
 		return false;
-	strings = sp_elf_copy(f, names->sh_offset, names->sh_size, STRINGS_MAX);
+	strings = copy_at(f, names->sh_offset, names->sh_size, STRINGS_MAX);
 	chunk = calloc(CHUNK, sizeof(*chunk));
 	n = strings != NULL && chunk != NULL ? s->sh_size / sizeof(*chunk) : 0;
 	for (uint64_t i = 0; i < n; i += CHUNK) {
 		size_t some = n - i < CHUNK ? (size_t)(n - i) : CHUNK;
 
-		if (!sp_elf_read(f, s->sh_offset + i * sizeof(*chunk), chunk,
-				 some * sizeof(*chunk)))
+		if (!read_at(f, s->sh_offset + i * sizeof(*chunk), chunk, some * sizeof(*chunk)))
 			break;
 		for (size_t k = 0; k < some; k++)
 			if (chunk[k].st_name != 0 && chunk[k].st_name < names->sh_size)
@@ -231,7 +234,7 @@ static bool has_bytes(const struct sp_elf *f, const char *needle, size_t len, bo
 		uint64_t left = end - at;
 		size_t some = left < WINDOW + len + 1 ? (size_t)left : WINDOW + len + 1;
 
-		if (!sp_elf_read(f, at, window, some))
+		if (!read_at(f, at, window, some))
 			break;
 		found = has_in(window, some, needle, len, apart);
 	}
@@ -239,17 +242,26 @@ static bool has_bytes(const struct sp_elf *f, const char *needle, size_t len, bo
 	return found;
 }
 
-bool sp_elf_has_string(const struct sp_elf *f, const char *text)
+/*
+ * The file holds that string, up to its NUL, and not as the end of a longer name. What lies before a
+ * constant may be any other one, so it need not be a NUL.
+ */
+static bool has_string(const struct sp_elf *f, const char *text)
 {
 	return has_bytes(f, text, strlen(text) + 1, true);
 }
 
-bool sp_elf_has_text(const struct sp_elf *f, const char *text)
+/* The same for text wherever it stands, as in programs whose strings have no end of their own. */
+static bool has_text(const struct sp_elf *f, const char *text)
 {
 	return has_bytes(f, text, strlen(text), false);
 }
 
-bool sp_elf_constants_in_code(const struct sp_elf *f)
+/*
+ * A program at a fixed address whose constants are in one segment with its code, where nobody could
+ * write to them while the code runs.
+ */
+static bool constants_in_code(const struct sp_elf *f)
 {
 	for (unsigned i = 0; i < f->phdrs; i++)
 		if (f->phdr[i].p_type == PT_LOAD && (f->phdr[i].p_flags & (PF_W | PF_X)) == 0)
@@ -264,10 +276,10 @@ bool sp_elf_has_section(const struct sp_elf *f, const char *name)
 	char *names;
 	bool found = false;
 
-	if (f->shdrs == 0 || !sp_elf_read(f, 0, &h, sizeof(h)) || h.e_shstrndx >= f->shdrs)
+	if (f->shdrs == 0 || !read_at(f, 0, &h, sizeof(h)) || h.e_shstrndx >= f->shdrs)
 		return false;
 	s = &f->shdr[h.e_shstrndx];
-	names = sp_elf_copy(f, s->sh_offset, s->sh_size, NAMES_MAX);
+	names = copy_at(f, s->sh_offset, s->sh_size, NAMES_MAX);
 	for (unsigned i = 0; names != NULL && i < f->shdrs && !found; i++)
 		found = f->shdr[i].sh_name < s->sh_size &&
 			strcmp(names + f->shdr[i].sh_name, name) == 0;
@@ -376,7 +388,7 @@ bool sp_sdk_publishes(const struct sp_elf *f)
 {
 	bool found = false;
 
-	(void)sp_elf_symbols(f, SHT_DYNSYM, look_for_variable, &found);
+	(void)each_symbol(f, SHT_DYNSYM, look_for_variable, &found);
 	return found;
 }
 
@@ -423,8 +435,7 @@ static bool complete(uint32_t bits, const struct row *r)
 
 static bool has_types(const struct sp_elf *f, const struct row *r)
 {
-	return r->type[0] != NULL && sp_elf_has_string(f, r->type[0]) &&
-	       sp_elf_has_string(f, r->type[1]);
+	return r->type[0] != NULL && has_string(f, r->type[0]) && has_string(f, r->type[1]);
 }
 
 /*
@@ -434,7 +445,7 @@ static bool has_types(const struct sp_elf *f, const struct row *r)
  */
 static bool has_shared_pointers_of_libcxx(const struct sp_elf *f)
 {
-	return sp_elf_has_text(f, "NSt3__1") && !sp_elf_has_text(f, "nostd10shared_ptrI");
+	return has_text(f, "NSt3__1") && !has_text(f, "nostd10shared_ptrI");
 }
 
 static const char of_libcxx[] =
@@ -460,7 +471,7 @@ static bool method_by_type(const struct sp_elf *f, const struct sp_sdk_place *pl
 		*how = "the program has a getenv of its own, so its SDK is not noticed";
 	else if (!seen->imports_getenv)
 		*how = "it never calls getenv, so its SDK is not noticed";
-	else if (sp_elf_constants_in_code(f))
+	else if (constants_in_code(f))
 		*how = "its vtables are in one segment with the code and cannot be changed "
 		       "(link it position-independent, or with -z separate-code)";
 	else
@@ -494,7 +505,7 @@ static bool method(const struct sp_elf *f, const struct sp_sdk_place *place,
 
 bool sp_sdk_is_opentelemetry(const struct sp_elf *f)
 {
-	return sp_elf_has_text(f, "OTEL_RESOURCE_ATTRIBUTES");
+	return has_text(f, "OTEL_RESOURCE_ATTRIBUTES");
 }
 
 size_t sp_sdk_look(const struct sp_elf *f, struct sp_sdk_place *place, struct sp_sdk_found *found,
@@ -504,8 +515,8 @@ size_t sp_sdk_look(const struct sp_elf *f, struct sp_sdk_place *place, struct sp
 	size_t n = 0;
 
 	memset(&seen, 0, sizeof(seen));
-	(void)sp_elf_symbols(f, SHT_DYNSYM, in_dynsym, &seen);
-	(void)sp_elf_symbols(f, SHT_SYMTAB, in_symtab, &seen);
+	(void)each_symbol(f, SHT_DYNSYM, in_dynsym, &seen);
+	(void)each_symbol(f, SHT_SYMTAB, in_symtab, &seen);
 	if (place->is_program)
 		place->own_getenv = seen.exports_getenv;
 	for (size_t i = 0; i < ROWS && n < max; i++) {

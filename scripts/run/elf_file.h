@@ -34,35 +34,8 @@ int sp_elf_open(const char *path, struct sp_elf *f);
 int sp_elf_take(int fd, struct sp_elf *f);
 void sp_elf_close(struct sp_elf *f);
 
-/* All of it or nothing. */
-bool sp_elf_read(const struct sp_elf *f, uint64_t offset, void *out, size_t len);
-
-/* A copy with a NUL behind it, at most max bytes long; NULL when that is not possible. free(). */
-char *sp_elf_copy(const struct sp_elf *f, uint64_t offset, uint64_t len, uint64_t max);
-
 /* The dynamic section marks it as a program. */
 bool sp_elf_pie(const struct sp_elf *f);
-
-/* Called for every named symbol of a table. */
-typedef void (*sp_elf_symbol)(void *arg, const char *name, const Elf64_Sym *symbol);
-
-/* table is SHT_DYNSYM or SHT_SYMTAB. False when there is none that can be read. */
-bool sp_elf_symbols(const struct sp_elf *f, uint32_t table, sp_elf_symbol fn, void *arg);
-
-/*
- * The file holds that string, up to its NUL, and not as the end of a longer name. What lies before a
- * constant may be any other one, so it need not be a NUL.
- */
-bool sp_elf_has_string(const struct sp_elf *f, const char *text);
-
-/* The same for text wherever it stands, as in programs whose strings have no end of their own. */
-bool sp_elf_has_text(const struct sp_elf *f, const char *text);
-
-/*
- * A program at a fixed address whose constants are in one segment with its code, where nobody could
- * write to them while the code runs.
- */
-bool sp_elf_constants_in_code(const struct sp_elf *f);
 
 /* The file has a section of that name. */
 bool sp_elf_has_section(const struct sp_elf *f, const char *name);

@@ -47,6 +47,19 @@ void sp_line(FILE *out, const char *fmt, ...)
 	put(out, text, sp_text_boundary(text, strlen(text)));
 }
 
+const char *sp_tool = "spanprof-run";
+
+void sp_complain(const char *fmt, ...)
+{
+	char text[SP_LINE_MAX];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	sp_line(stderr, "%s: %s", sp_tool, text);
+}
+
 void sp_line_copy(FILE *in, FILE *out, size_t max)
 {
 	char text[SP_LINE_MAX];
@@ -101,6 +114,7 @@ static const char usage[] =
 	"Exit status: that of COMMAND; 125 spanprof-run failed or was used wrongly, 126 COMMAND\n"
 	"cannot be run, 127 there is no such command.\n";
 
+static const char preload[] = "spanprof-preload";
 static const char entrypoint[] = "spanprof-entrypoint";
 static const char entrypoint_usage[] =
 	"Usage: spanprof-entrypoint COMMAND [ARGUMENT]...\n"
@@ -117,20 +131,6 @@ static const char no_attach[] =
 	"Start it again: spanprof-run -- COMMAND (man spanprof, STARTING, has systemd, Kubernetes "
 	"and compose). --check --pid %d examines it";
 
-/* The name that it was called by. */
-static const char *tool = "spanprof-run";
-
-static __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...)
-{
-	char text[SP_LINE_MAX];
-	va_list args;
-
-	va_start(args, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	sp_line(stderr, "%s: %s", tool, text);
-}
-
 /* Each decision, for whoever wonders. */
 static bool debugs(void)
 {
@@ -141,7 +141,7 @@ static bool debugs(void)
 
 static __attribute__((noreturn)) void out_of_memory(void)
 {
-	complain("out of memory");
+	sp_complain("out of memory");
 	exit(FAILED);
 }
 
@@ -169,7 +169,8 @@ static void set_output(const char *dir)
 		return;
 	}
 	if (getcwd(cwd, sizeof(cwd)) == NULL) {
-		complain("--output %s: cannot tell the current folder: %s", dir, strerror(errno));
+		sp_complain("--output %s: cannot tell the current folder: %s", dir,
+			    strerror(errno));
 		exit(FAILED);
 	}
 	if (asprintf(&path, "%s/%s", cwd, dir) < 0)
@@ -185,7 +186,7 @@ static void add_label(const char *pair)
 	char *all = NULL;
 
 	if (strchr(pair, '=') == NULL || pair[0] == '=' || strchr(pair, ',') != NULL) {
-		complain("--label %s: not of the form k=v", pair);
+		sp_complain("--label %s: not of the form k=v", pair);
 		exit(FAILED);
 	}
 	if (have == NULL || have[0] == '\0')
@@ -206,7 +207,7 @@ static void set_rate(const char *hz)
 	long n = strtol(hz, &end, 10);
 
 	if (*hz == '\0' || *end != '\0' || n < 1 || n > 1000) {
-		complain("--rate %s: not a number from 1 to 1000", hz);
+		sp_complain("--rate %s: not a number from 1 to 1000", hz);
 		exit(FAILED);
 	}
 	set("SPANPROF_SAMPLE_RATE", hz);
@@ -223,7 +224,7 @@ static void take_pid(struct choice *choice, const char *text)
 	long n = strtol(text, &end, 10);
 
 	if (*end != '\0' || n < 1 || n > INT_MAX) {
-		complain("--pid %s: not a process id", text);
+		sp_complain("--pid %s: not a process id", text);
 		exit(FAILED);
 	}
 	choice->pid = (pid_t)n;
@@ -315,44 +316,45 @@ static void preload_for(const char *path)
 	struct sp_elf object;
 	char so[PATH_MAX];
 	char buf[SP_ELF_INTERP_MAX + 128];
-	bool tells = tool != entrypoint || debugs();
+	bool tells = sp_tool != entrypoint || debugs();
 	const char *why;
 	char *list;
 
 	sp_target_read(path, &t);
 	if (!sp_object_find(so, &why)) {
-		complain("%s: %s; running %s without the profiler", so, why, path);
+		sp_complain("%s: %s; running %s without the profiler", so, why, path);
 		return;
 	}
 	if (sp_elf_open(so, &object) != 0) {
-		complain("%s: not an ELF file; running %s without the profiler", so, path);
+		sp_complain("%s: not an ELF file; running %s without the profiler", so, path);
 		return;
 	}
 	why = sp_target_obstacle(&t, &object, buf, sizeof(buf));
 	sp_elf_close(&object);
 	if (why != NULL) {
-		complain("%s: %s; running it without the profiler", t.path, why);
+		sp_complain("%s: %s; running it without the profiler", t.path, why);
 		return;
 	}
 	/* These can start others that are not so. */
 	if (t.error == 0 && t.is_static && tells)
-		complain("%s is statically linked and cannot be profiled; programs that it starts "
-			 "can",
-			 t.path);
+		sp_complain(
+			"%s is statically linked and cannot be profiled; programs that it starts "
+			"can",
+			t.path);
 	else if (t.secure != NULL && tells)
-		complain("%s cannot be profiled: %s", t.path, t.secure);
+		sp_complain("%s cannot be profiled: %s", t.path, t.secure);
 	list = sp_object_chain(so, getenv("LD_PRELOAD"));
 	if (list == NULL)
 		out_of_memory();
 	if (debugs())
-		complain("running %s with LD_PRELOAD=%s", t.path, list);
+		sp_complain("running %s with LD_PRELOAD=%s", t.path, list);
 	set("LD_PRELOAD", list);
 	free(list);
 }
 
 static int cannot_run(const char *name, int err)
 {
-	complain("%s: %s", name, strerror(err));
+	sp_complain("%s: %s", name, strerror(err));
 	return err == ENOENT ? NOT_FOUND : NOT_RUNNABLE;
 }
 
@@ -378,7 +380,7 @@ static int run(char **command)
 	if (!sp_config_disabled())
 		preload_for(path);
 	else if (debugs())
-		complain("profiling is switched off");
+		sp_complain("profiling is switched off");
 	(void)execv(path, command);
 	/* As a shell would: a script without a first line. */
 	if (errno == ENOEXEC && !is_elf(path))
@@ -388,7 +390,7 @@ static int run(char **command)
 
 static int be_entrypoint(char **command)
 {
-	tool = entrypoint;
+	sp_tool = entrypoint;
 	if (command[0] != NULL && strcmp(command[0], "--help") == 0)
 		finish(entrypoint_usage);
 	if (command[0] != NULL && strcmp(command[0], "--version") == 0)
@@ -408,13 +410,15 @@ int main(int argc, char **argv)
 
 	if (argc > 0 && strcmp(program_invocation_short_name, entrypoint) == 0)
 		return be_entrypoint(argv + 1);
-	if (argc > 0 && strcmp(program_invocation_short_name, "spanprof-preload") == 0)
+	if (argc > 0 && strcmp(program_invocation_short_name, preload) == 0) {
+		sp_tool = preload;
 		return sp_preload(argc - 1, argv + 1);
+	}
 	take_options(argc, argv, &choice);
 	if (choice.check && choice.pid != 0 && optind == argc)
 		return sp_check_process(choice.pid);
 	if (choice.pid != 0 && !choice.check) {
-		complain(no_attach, (int)choice.pid);
+		sp_complain(no_attach, (int)choice.pid);
 		return FAILED;
 	}
 	if (optind >= argc || choice.pid != 0) {

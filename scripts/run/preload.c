@@ -96,17 +96,6 @@ static struct text fresh;      /* what the file is to have instead */
 static struct text put;        /* what was put there last */
 static struct text expected;   /* what was read before, so it should be in the file aside */
 
-static __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...)
-{
-	char text[SP_LINE_MAX];
-	va_list args;
-
-	va_start(args, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	sp_line(stderr, "spanprof-preload: %s", text);
-}
-
 static bool holds(const struct text *t, const char *words)
 {
 	return memmem(t->data, t->len, words, strlen(words)) != NULL;
@@ -129,12 +118,12 @@ static __attribute__((format(printf, 1, 2), noreturn)) void give_up(const char *
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	if (takes_out && (holds(&content, object) || holds(&content, spread)))
-		complain("%s; %s%s still lists %s, which has to be taken out by hand before the "
-			 "object "
-			 "goes away",
-			 text, root, file, object);
+		sp_complain("%s; %s%s still lists %s, which has to be taken out by hand before the "
+			    "object "
+			    "goes away",
+			    text, root, file, object);
 	else
-		complain("%s", text);
+		sp_complain("%s", text);
 	exit(leave(REFUSED));
 }
 
@@ -398,8 +387,8 @@ static void settle(change_fn *change)
 		put = fresh;
 	}
 	if (aside[0] != '\0')
-		complain("another program changed %s%s at the same moment; check its content", root,
-			 file);
+		sp_complain("another program changed %s%s at the same moment; check its content",
+			    root, file);
 }
 
 /* False = the file is already as it should be. */
@@ -796,7 +785,7 @@ static int enable(void)
 	forget_complaints(&before);
 	lock();
 	if (!apply(with_object, true, false)) {
-		complain("already enabled: %s%s lists %s", root, file, wanted);
+		sp_complain("already enabled: %s%s lists %s", root, file, wanted);
 		return DONE;
 	}
 	before_us = content;
@@ -810,7 +799,7 @@ static int enable(void)
 			words_of(&after));
 	}
 	settle(with_object);
-	complain("enabled: every program started from now on loads %s", wanted);
+	sp_complain("enabled: every program started from now on loads %s", wanted);
 	return DONE;
 }
 
@@ -819,10 +808,10 @@ static int disable(void)
 	if (listing.found != NULL)
 		lock();
 	if (listing.found == NULL || !apply(without_object, false, false)) {
-		complain("not enabled: %s%s does not list %s", root, file, object);
+		sp_complain("not enabled: %s%s does not list %s", root, file, object);
 		return DONE;
 	}
-	complain("disabled; running programs keep it until they end");
+	sp_complain("disabled; running programs keep it until they end");
 	return DONE;
 }
 

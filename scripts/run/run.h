@@ -11,6 +11,12 @@
 /* One line, made printable and cut at SP_LINE_MAX bytes. */
 void sp_line(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* The name that it was called by. */
+extern const char *sp_tool;
+
+/* A line on stderr that begins with that name. */
+void sp_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /* Copies lines, each made printable, up to that many bytes. */
 void sp_line_copy(FILE *in, FILE *out, size_t max);
 
