@@ -7,7 +7,6 @@
 
 uint64_t sp_clock_mono_ns(void);
 int64_t sp_clock_real_ns(void);
-uint64_t sp_clock_cpu_ns(void);     /* of the calling thread */
 uint64_t sp_clock_process_ns(void); /* CPU time of all threads */
 
 /* Not for secrets: spreads the pushes and retries of many processes. */

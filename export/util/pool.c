@@ -8,7 +8,6 @@
 #include <stdalign.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define SP_POOL_CHUNK ((size_t)64 * 1024)
 
@@ -48,15 +47,6 @@ void *sp_pool_get(struct sp_pool *p, size_t size)
 	got = c->bytes + c->used;
 	c->used += size;
 	return got;
-}
-
-char *sp_pool_text(struct sp_pool *p, const char *s, size_t len)
-{
-	char *copy = sp_pool_get(p, len + 1);
-
-	if (copy != NULL)
-		memcpy(copy, s, len);
-	return copy;
 }
 
 void sp_pool_fini(struct sp_pool *p)

@@ -16,9 +16,6 @@ struct sp_pool {
 /* Zeroed memory, aligned for any type; NULL when out of memory. */
 void *sp_pool_get(struct sp_pool *p, size_t size);
 
-/* A NUL-terminated copy of len bytes of s. */
-char *sp_pool_text(struct sp_pool *p, const char *s, size_t len);
-
 void sp_pool_fini(struct sp_pool *p);
 
 #endif
