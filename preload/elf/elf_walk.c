@@ -50,9 +50,11 @@ static const void *dyn_ptr(uintptr_t base, ElfW(Addr) p)
 	return (const void *)(p < base ? base + p : p);
 }
 
-/* Fills in what the object has. False if that is not enough for a search. */
+/* Fills in what the object has. False if that is not enough for a search. d may be NULL. */
 static bool read_symbols(uintptr_t base, const ElfW(Dyn) * d, struct symbols *o)
 {
+	if (d == NULL)
+		return false;
 	memset(o, 0, sizeof(*o));
 	o->base = base;
 	for (; d->d_tag != DT_NULL; d++) {
@@ -236,7 +238,7 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 		return 0;
 	}
 	d = q->past_ours ? dynamic_of(info) : NULL;
-	if (d == NULL || !read_symbols(info->dlpi_addr, d, &o))
+	if (!read_symbols(info->dlpi_addr, d, &o))
 		return 0;
 	for (const char *const *t = q->together; t != NULL && *t != NULL; t++) {
 		if (address_in(&o, *t) == NULL)
@@ -305,26 +307,24 @@ struct each {
 	bool past_ours;
 };
 
+static bool covers(const struct dl_phdr_info *info, const void *address)
+{
+	struct sp_elf_range range = range_of(info);
+
+	return sp_elf_within(&range, address);
+}
+
 static int visit_each(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
 	struct each *e = arg;
-	struct sp_elf_range range;
 	struct symbols o;
-	const ElfW(Dyn) * d;
 
 	if (is_ours(info)) {
 		e->past_ours = true;
 		return 0;
 	}
-	if (e->object == NULL && !e->past_ours)
-		return 0;
-	if (e->object != NULL) {
-		range = range_of(info);
-		if (!sp_elf_within(&range, (const void *)e->object->start))
-			return 0;
-	}
-	d = dynamic_of(info);
-	if (d == NULL || !read_symbols(info->dlpi_addr, d, &o))
+	if (!e->past_ours || (e->object != NULL && !covers(info, (const void *)e->object->start)) ||
+	    !read_symbols(info->dlpi_addr, dynamic_of(info), &o))
 		return 0;
 	for (unsigned i = 0; i < e->n; i++) {
 		if (e->found[i] == NULL)
@@ -356,7 +356,7 @@ static uint64_t print_of(const struct dl_phdr_info *info, const ElfW(Dyn) * d)
 
 	if (info->dlpi_name != NULL)
 		print = mix(print, info->dlpi_name, strlen(info->dlpi_name));
-	if (d == NULL || !read_symbols(info->dlpi_addr, d, &o))
+	if (!read_symbols(info->dlpi_addr, d, &o))
 		return print;
 	/* linkers put the strings behind the symbols */
 	if ((uintptr_t)o.str > (uintptr_t)o.sym) {
@@ -385,7 +385,7 @@ static int visit_spot(struct dl_phdr_info *info, size_t size SP_UNUSED, void *ar
 		spot->range = range;
 		return 1;
 	}
-	if (d == NULL || !read_symbols(info->dlpi_addr, d, &o))
+	if (!read_symbols(info->dlpi_addr, d, &o))
 		return 1;
 	s = find(&o, spot->name, false);
 	if (s != NULL) {
@@ -441,11 +441,10 @@ struct place {
 static int visit_path(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
 	struct place *p = arg;
-	struct sp_elf_range range = range_of(info);
 	const char *path = info->dlpi_name != NULL ? info->dlpi_name : "";
 	size_t bytes = strlen(path) + 1;
 
-	if (!sp_elf_within(&range, p->address))
+	if (!covers(info, p->address))
 		return 0;
 	if (bytes > p->size) {
 		path += bytes - p->size;
@@ -537,7 +536,7 @@ static int visit_tls(struct dl_phdr_info *info, size_t size, void *arg)
 		q->past_ours = true;
 		return 0;
 	}
-	if (d == NULL || !read_symbols(info->dlpi_addr, d, &o))
+	if (!read_symbols(info->dlpi_addr, d, &o))
 		return 0;
 	s = find(&o, q->name, true);
 	if (s == NULL)

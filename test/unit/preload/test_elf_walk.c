@@ -171,18 +171,40 @@ Test(elf_walk, tells_which_object_an_address_lies_in)
 	cr_assert_eq(sp_elf_object_at(&on_the_stack).size, 0);
 }
 
+Test(elf_walk, finds_many_names_of_one_object_or_of_any)
+{
+	static const char *const names[] = {"td_init", "malloc", "no_such_function"};
+	struct sp_elf_range range = sp_elf_object_at(dlsym(open_private(), "td_init"));
+	void *found[] = {NULL, NULL, NULL};
+	void *known = &range;
+
+	sp_elf_find_each(&range, names, found, 3);
+	cr_expect_eq(found[0], sp_elf_find_in(&range, "td_init"));
+	cr_expect_neq(found[0], NULL);
+	cr_expect_null(found[1], "that is another object's");
+	sp_elf_find_each(NULL, names, found, 3);
+	cr_expect_eq(found[0], sp_elf_find_in(&range, "td_init"));
+	cr_expect_eq(found[1], sp_elf_find("malloc", NULL));
+	cr_expect_neq(found[1], NULL);
+	cr_expect_null(found[2]);
+	sp_elf_find_each(NULL, names, &known, 1);
+	cr_expect_eq(known, &range, "what is known already stays");
+}
+
 Test(elf_walk, an_object_is_alive_until_it_is_unloaded)
 {
 	void *object = open_private();
 	struct sp_elf_range range = sp_elf_object_at(dlsym(object, "td_init"));
 	unsigned long long adds = sp_elf_adds();
+	unsigned long long unloads = range.unloads;
 
 	cr_assert(sp_elf_alive(&range));
 	cr_assert_not(range.permanent);
 	cr_assert_eq(dlclose(object), 0);
 	cr_assert_not(sp_elf_alive(&range));
-	(void)open_private();
+	range = sp_elf_object_at(dlsym(open_private(), "td_init"));
 	cr_assert_gt(sp_elf_adds(), adds);
+	cr_assert_gt(range.unloads, unloads);
 }
 
 Test(elf_walk, what_is_here_at_startup_stays)

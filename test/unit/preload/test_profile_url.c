@@ -174,6 +174,16 @@ Test(profile_url, a_preset_starts_with_the_given_base)
 	cr_assert_eq(strncmp(url, "https://grafana.example/explore?left=%7B", 40), 0, "%s", url);
 }
 
+/* What lies before an empty base is not its last character. */
+Test(profile_url, an_empty_base_is_nothing)
+{
+	static const char slash[] = "/";
+
+	sample.base = &slash[1];
+	format("{base}/a");
+	cr_assert_str_eq(url, "/a");
+}
+
 static int hex(char c)
 {
 	return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;

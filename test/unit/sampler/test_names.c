@@ -340,3 +340,21 @@ Test(names, are_fewer_where_memory_is_limited, .timeout = 20)
 		(void)intern_number(n++);
 	cr_expect(n > 100 && n < 10000, "%u", n);
 }
+
+Test(names, without_any_address_there_is_no_table, .timeout = 20)
+{
+	struct rlimit was;
+	struct rlimit none;
+	int err;
+
+	if (emulated())
+		cr_skip_test("the emulator does not have that limit");
+	cr_assert_eq(getrlimit(RLIMIT_AS, &was), 0);
+	none = was;
+	none.rlim_cur = 1;
+	cr_assert_eq(setrlimit(RLIMIT_AS, &none), 0);
+	err = sp_names_init(SP_NAMES_MAX);
+	cr_assert_eq(setrlimit(RLIMIT_AS, &was), 0);
+	cr_expect_eq(err, -ENOMEM, "%d", err);
+	cr_expect_eq(intern("a name"), 0);
+}
