@@ -36,7 +36,7 @@ counted()
 	HOOK_CALLS=$(hits "$name" 3)
 	SPANS=$(wc -l <"$WORK/$name.spans")
 	echo "$name: $SPANS spans, $STARTED_CALLS started, $ATTACHED_CALLS attached, $HOOK_CALLS hooks"
-	((SPANS > 0)) || fail "$name: no spans"
+	((SPANS > 0)) || fail "$name: no spans: $(tail -n 20 "$WORK/$name.out" "$WORK/$name.err")"
 }
 
 # hits NAME NUMBER: how often that breakpoint was hit.
