@@ -179,7 +179,9 @@ ASAN_TESTS = $(UNIT_SRCS:%.c=$(B)/asan/%)
 # Single-stepping and the thread sanitizer exclude each other.
 TSAN_TESTS = $(patsubst %.c,$(B)/tsan/%,$(filter-out %_step.c,$(STRESS_SRCS)))
 
-include $(wildcard test/*/module.mk)
+# test/otelcpp first: others compile with headers that it makes, and make expands the names of prerequisites as
+# it reads a rule.
+include $(wildcard test/otelcpp/module.mk) $(filter-out test/otelcpp/module.mk,$(wildcard test/*/module.mk))
 
 RUN := test/run.sh
 as = $(addprefix $(1)=,$(2))

@@ -37,7 +37,7 @@ $(OTELCPP_DIR)/api/$(1)/opentelemetry/$(2): test/otelcpp/module.mk
 	$$(call say,GEN,$$@)
 	$$(Q)header=$$$$(echo '#include <opentelemetry/$(2)>' | $$(CXX) $$(CXXFLAGS) -std=gnu++17 \
 		-DHAVE_ABSEIL -E -x c++ - | sed -n 's,^# 1 "\(.*opentelemetry/$(2)\)".*,\1,p' | head -1) && \
-		sed '$(3)' "$$$$header" >$$@ && grep -q '$(4)' $$@
+		sed '$(3)' "$$$$header" >$$@.new && grep -q '$(4)' $$@.new && mv $$@.new $$@
 endef
 OTELCPP_FLAGS_v1_24 := -DOPENTELEMETRY_ABI_VERSION_NO=1
 OTELCPP_FLAGS_v2_24 := -DOPENTELEMETRY_ABI_VERSION_NO=2 -DOPENTELEMETRY_STL_VERSION=2017 \

@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Whatever test program compiles with a generated header has that header as a prerequisite: otherwise make may run the compiler
+# while the header is being written, and the build fails now and then.
+set -euo pipefail
+# shellcheck source=test/gates/seed.bash
+source "$(dirname "$0")/seed.bash"
+
+# without_header MAKEFILE_DUMP: of every object that is compiled with -I of a folder of headers made for it, but whose
+# prerequisites have none of that folder, a line. The dump has the commands as they would run, and the rules.
+without_header()
+{
+	awk -v build="$work/build" '
+		/ -c -o / {
+			for (i = 1; i <= NF; i++) {
+				if (index($i, "-I" build "/test/") == 1)
+					folder = substr($i, 3)
+				if ($i == "-o")
+					object = $(i + 1)
+			}
+			if (folder != "")
+				needs[object] = folder
+			folder = ""
+		}
+		$1 ~ /:$/ && index($1, build "/") == 1 { rule[substr($1, 1, length($1) - 1)] = $0 " " }
+		END {
+			for (object in needs) {
+				seen++
+				if (index(rule[object], " " needs[object] "/") == 0)
+					print object " does not wait for " needs[object]
+			}
+			if (seen < 20)
+				print "only " seen + 0 " objects are compiled with generated headers"
+		}' "$1"
+}
+
+env -u MAKEFLAGS -u MAKELEVEL make -pn DEV=1 B="$work/build" test-programs >"$work/dump" 2>/dev/null
+missing=$(without_header "$work/dump")
+[[ -z $missing ]] || { echo "$missing"; exit 1; }
+
+# One prerequisite less is seen.
+object=$work/build/test/conformance/v2_24/driver.o
+sed "s,^\($object:.*\) $work/build/test/otelcpp/api/.*,\1," "$work/dump" >"$work/faulty"
+[[ $(without_header "$work/faulty") == "$object does not wait for $work/build/test/otelcpp/api/v2_24" ]] ||
+	{ echo 'a prerequisite that is missing is not seen'; exit 1; }
