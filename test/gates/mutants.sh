@@ -62,3 +62,21 @@ printf 'sampler/seed.c\tg(b);\ta call is left out\tit does nothing\n' >"$work/te
 expect_fail 'has no such line any more: g(b);' python3 "$work/test/mutants/mutants.py" --check
 printf 'sampler/seed.c\tg(a);\ta call is left out\n' >"$work/test/mutants/reasons"
 expect_fail 'not of the form' python3 "$work/test/mutants/mutants.py" --check
+
+# A line that was written is changed; those that were only moved, to another file and further in, are not.
+cd "$work"
+git init -q . && git add sampler && git -c user.name=t -c user.email=t@t commit -qm base
+{
+	printf 'void k(void)\n{\n\twritten(1);\n}\n\n'
+	sed -n '3,/n -= 64/s/^/\t/p' sampler/seed.c
+} >sampler/other.c
+sed -i '3,/n -= 64/d' sampler/seed.c
+git add sampler
+python3 - >made <<'END_OF_PROGRAM'
+import sys
+sys.path.insert(0, "test/mutants")
+import mutants
+lines = mutants.changed_lines("HEAD")
+print(sorted(lines["sampler/other.c"]), sorted(lines.get("sampler/seed.c", [])))
+END_OF_PROGRAM
+echo '[1, 2, 3, 4] []' | diff - made

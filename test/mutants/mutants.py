@@ -23,6 +23,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 WORK = f"build/mutants/{os.getpid()}"
 PRODUCT = ("sampler/", "preload/", "export/", "scripts/run/")
 LIMIT_S = 60
+MOVED = 4  # lines
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:\\\n|[^\n])*'
                    r'|\d\w*|[A-Za-z_]\w*|->|\+\+|--|<<=|>>=|<<|>>|[-+*/%&|^=!<>]=|&&|\|\||\s+|.', re.S | re.M)
 # Nobody notices in a unit test that these are left out: they give something back, zero what is zero already, or say
@@ -216,19 +217,45 @@ class Mutant:
 
 
 def changed_lines(base):
-    """Of each file of the product. None = that cannot be told."""
+    """Of each file of the product; not what was only moved, from wherever. None = that cannot be told."""
     diff = run("git", "diff", "-U0", "--no-renames", base, "--", *PRODUCT)
     if diff.returncode != 0:
         return None
-    lines, path = {}, None
+    gone, runs, path = {}, [], None
     for line in diff.stdout.split("\n"):
-        if line.startswith("+++ "):
-            path = line[6:] if line[4:6] == "b/" else None
-        match = re.match(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@", line)
-        if match and path and path.endswith(".c"):
-            first, count = int(match.group(1)), int(match.group(2) or 1)
-            lines.setdefault(path, set()).update(range(first, first + count))
+        if line.startswith(("+++ ", "--- ")):
+            path = line[6:] if line.startswith("+++ b/") else None
+        elif line.startswith("-"):
+            gone[line[1:].strip()] = gone.get(line[1:].strip(), 0) + 1
+        elif match := re.match(r"@@ -\S+ \+(\d+)", line):
+            number, added = int(match.group(1)), []
+            runs.append((path, added))
+        elif line.startswith("+"):
+            if line[1:].strip():
+                added.append((number, line[1:].strip()))
+            number += 1
+    lines = {}
+    for path, added in runs:
+        if path and path.endswith(".c"):
+            moved = moved_lines(added, gone)
+            lines.setdefault(path, set()).update(number for number, _ in added if number not in moved)
     return lines
+
+
+def moved_lines(added, gone):
+    """The numbers of those that stand elsewhere no more: at least MOVED one behind the other, as a single one is often
+    the same by chance. Each that is gone stands for one."""
+    moved, block = set(), []
+    for number, text in [*added, (0, None)]:
+        if text is not None and gone.get(text, 0) > sum(t == text for _, t in block):
+            block.append((number, text))
+            continue
+        if len(block) >= MOVED:
+            for number_of_it, text_of_it in block:
+                moved.add(number_of_it)
+                gone[text_of_it] -= 1
+        block = []
+    return moved
 
 
 def draw(files, lines, seed, count, programs):
