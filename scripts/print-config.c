@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the table of variables as Markdown, for sampler/config/README.md, or with --man as roff, for spanprof(7).
- * A build tool, linked with the sampler objects; runs in no host.
+ * Prints the variables as a Markdown table with the first sentence of each, for sampler/config/README.md, or with
+ * --man all of it as roff, for spanprof(7). A build tool, linked with the sampler objects; runs in no host.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,9 +10,9 @@
 #include "sampler/config/config.h"
 
 /* A bar would end the cell, an angle bracket would open a tag. */
-static void print_text(const char *text)
+static void print_text(const char *text, size_t len)
 {
-	for (; *text != '\0'; text++) {
+	for (const char *end = text + len; text < end; text++) {
 		if (*text == '|')
 			fputs("\\|", stdout);
 		else if (*text == '<')
@@ -32,6 +32,13 @@ static void print_names(const char *list)
 	}
 }
 
+static size_t first_sentence(const char *text)
+{
+	const char *end = strstr(text, ". ");
+
+	return end != NULL ? (size_t)(end - text) + 1 : strlen(text);
+}
+
 static void print_row(const struct sp_config_help *h, void *arg)
 {
 	(void)arg;
@@ -42,11 +49,9 @@ static void print_row(const struct sp_config_help *h, void *arg)
 		putchar('`');
 	}
 	fputs(" | ", stdout);
-	print_text(h->type);
+	print_text(h->fallback, strlen(h->fallback));
 	fputs(" | ", stdout);
-	print_text(h->fallback);
-	fputs(" | ", stdout);
-	print_text(h->help);
+	print_text(h->help, first_sentence(h->help));
 	puts(" |");
 }
 
@@ -92,9 +97,9 @@ int main(int argc, char **argv)
 		sp_config_each(print_man_entry, NULL);
 		return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
 	}
-	puts("| Variable, then other names in the order they are asked | Type | Default | Meaning "
+	puts("| Variable, then other names in the order they are asked | Default | Meaning "
 	     "|");
-	puts("|---|---|---|---|");
+	puts("|---|---|---|");
 	sp_config_each(print_row, NULL);
 	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
 }

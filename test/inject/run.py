@@ -4,7 +4,7 @@
 usage: run.py BUILD POINTS [SEED]
 
 Each point is a run of the host with one failure, or with all from one on. The points are drawn from
-all that the run without failures shows: the same seed makes the same points. Prints the table of README.md, and ends
+all that the run without failures shows: the same seed makes the same points. Prints a table by kind of call, and ends
 with 1 where a host died, hung, printed something else, or where a process was left behind.
 """
 
