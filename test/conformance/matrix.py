@@ -283,35 +283,10 @@ def show(conf, stories, result):
         print(story.ljust(first) + "".join(r.ljust(width) for r in row).rstrip())
 
 
-def reason_numbers(conf, result):
-    used = {d for v, d in result.values() if v in ("na", "absent", "unseen")}
-    unknown = used - set(conf.reasons)
+def check_reasons(conf, result):
+    unknown = {d for v, d in result.values() if v in ("na", "absent", "unseen")} - set(conf.reasons)
     if unknown:
         sys.exit("matrix.conf has no reason %s" % ", ".join(sorted(unknown)))
-    return {k: i + 1 for i, k in enumerate(k for k in conf.reasons if k in used)}
-
-
-def story_cell(conf, result, number, story, sdk):
-    """One SDK's modes taken together."""
-    got = [result["%s|%s|%s" % (story, sdk, m)] for m in conf.modes]
-    if any(v == "fail" for v, _ in got):
-        return "**fails**"
-    proven = sum(v == "ok" for v, _ in got)
-    lacks = {d for v, d in got if v == "na"}
-    return "%d" % proven if proven else "– " + ", ".join("[%d]" % number[d] for d in sorted(lacks))
-
-
-def mode_cell(conf, result, number, stories, sdk, mode):
-    """One SDK's stories taken together."""
-    got = [result["%s|%s|%s" % (s, sdk, mode)] for s in stories]
-    if any(v == "fail" for v, _ in got):
-        return "**fails**"
-    kind, why = conf.exception.get((sdk, mode), ("seen", ""))
-    if kind == "absent":
-        return "– [%d]" % number[why]
-    if kind == "unseen":
-        return "not seen [%d]" % number[why]
-    return "%d" % sum(v == "ok" for v, _ in got)
 
 
 def table(head, rows):
@@ -322,20 +297,59 @@ def table(head, rows):
     print()
 
 
+def quoted(title):
+    return title.replace("-Bsymbolic", "`-Bsymbolic`")
+
+
+def shorter(names, everything, word):
+    """Names of a set, in the order of everything, or those that are missing where these are fewer."""
+    missing = [n for n in everything if n not in names]
+    if not missing:
+        return "all " + word
+    if len(missing) < len(names):
+        return "all %s but %s" % (word, ", ".join("*%s*" % n for n in missing))
+    return ", ".join("*%s*" % n for n in everything if n in names)
+
+
+def not_proven(conf, stories, result):
+    """Lines that tell each reason once: the SDKs, and their stories or ways, that it is the reason for."""
+    told = {}
+    for cell, (verdict, why) in result.items():
+        if verdict not in ("ok", "fail"):
+            story, sdk, mode = cell.split("|")
+            what = story if verdict == "na" else conf.modes[mode][0]
+            told.setdefault((why, verdict), {}).setdefault(quoted(conf.sdks[sdk]), set()).add(what)
+    titles = [quoted(t) for t in conf.sdks.values()]
+    letters = [letter for letter, _ in conf.modes.values()]
+    kinds = (("na", "without ", stories, "stories"), ("absent", "not built as ", letters, "ways"),
+             ("unseen", "not seen as ", letters, "ways"))
+    for why in conf.reasons:
+        for verdict, start, everything, word in kinds:
+            sets = {}
+            for sdk, whats in told.get((why, verdict), {}).items():
+                sets.setdefault(frozenset(whats), set()).add(sdk)
+            for whats, sdks in sets.items():
+                yield "- %s %s%s: %s" % (shorter(sdks, titles, "SDKs"), start,
+                                          shorter(whats, everything, word), conf.reasons[why])
+
+
 def readme(conf, stories, result):
-    number = reason_numbers(conf, result)
-    sdks = list(conf.sdks)
-    head = [conf.sdks[s].replace("-B", "`-B").replace("lic", "lic`") for s in sdks]
-    print("Stories, and in how many ways of loading each is proven:\n")
-    table(["story"] + head,
-          [[story] + [story_cell(conf, result, number, story, s) for s in sdks]
-           for story in stories])
-    print("Ways of loading, and how many stories are proven in each:\n")
-    table(["way of loading"] + head,
-          [[letter + ": " + title] + [mode_cell(conf, result, number, stories, s, m) for s in sdks]
-           for m, (letter, title) in conf.modes.items()])
-    for key, i in number.items():
-        print("- [%d] %s" % (i, conf.reasons[key]))
+    check_reasons(conf, result)
+    print("%d stories: %s.\n" % (len(stories), ", ".join(stories)))
+    print("%d ways of loading:\n" % len(conf.modes))
+    for letter, title in conf.modes.values():
+        print("- %s: %s" % (letter, title))
+    print("\nProven are, of each SDK, so many stories in so many ways, which is so many cells:\n")
+    rows = []
+    for sdk, title in conf.sdks.items():
+        got = {(s, m): result["%s|%s|%s" % (s, sdk, m)][0] for s in stories for m in conf.modes}
+        good = [cell for cell, verdict in got.items() if verdict == "ok"]
+        rows.append([quoted(title), str(len({s for s, _ in good})), str(len({m for _, m in good})),
+                     "**fails**" if "fail" in got.values() else str(len(good))])
+    table(["SDK", "stories", "ways", "cells"], rows)
+    print("What is not proven, and why:\n")
+    for line in not_proven(conf, stories, result):
+        print(line)
 
 
 def ways(conf, saved, version):
@@ -382,7 +396,7 @@ def main():
         json.dump({"stories": stories, "result": result}, file)
     show(conf, stories, result)
     count = {v: sum(r[0] == v for r in result.values()) for v in SYMBOL}
-    reason_numbers(conf, result)
+    check_reasons(conf, result)
     print("\n%d cells proven, %d proven not to be seen, %d without the operation, %d failed"
           % (count["ok"], count["unseen"], count["na"], count["fail"]))
     for cell, (verdict, detail) in result.items():

@@ -15,7 +15,7 @@ mkdir -p "$WORK/scripts" "$WORK/test" "$WORK/build/test/conformance"
 cp scripts/update-readme.sh scripts/between.awk "$WORK/scripts/"
 cp -r test/conformance "$WORK/test/"
 cp build/test/conformance/matrix.json "$WORK/build/test/conformance/"
-sed 's/^| single | [0-9]*/| single | 99/' test/conformance/README.md >"$WORK/test/conformance/README.md"
+sed 's/^| otel-c | [0-9]*/| otel-c | 99/' test/conformance/README.md >"$WORK/test/conformance/README.md"
 if cmp -s test/conformance/README.md "$WORK/test/conformance/README.md"; then
 	fail "no cell to seed a fault into"
 fi

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stories, the same for every SDK: what programs do with spans, and what a sample has to carry
- * at each moment (design of span semantics: preload/README.md, README.md).
+ * at each moment (README.md).
  */
 #include "test/conformance/story.h"
 #include "test/hosts/host.h"

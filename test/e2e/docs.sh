@@ -64,8 +64,7 @@ while read -r place commands; do
 		cat "$WORK/command.$tried".{out,err} >&2
 		fail "$place: ${commands//$'\t'/; }"
 	}
-done < <(python3 test/e2e/docs.py README.md scripts/deploy/README.md export/README.md export/off_cpu/README.md \
-	scripts/man/*.[1-8])
+done < <(python3 test/e2e/docs.py README.md scripts/deploy/README.md CONTRIBUTING.md scripts/man/*.[1-8])
 ((tried >= 10)) || fail "only $tried blocks of commands"
 [[ -s $PLACE/all.html ]] || fail "the page's flame graph was not written"
 # The doctor's push has no samples.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Facts in the pages that can be checked by reading: the length of the front page, links and their
-anchors, and the variables, options of our programs and targets of make that any page names."""
+anchors, and the files, variables, options of our programs and targets of make that any page names."""
 
 import os
 import re
@@ -53,6 +53,13 @@ def check_links(path, text):
             headings = re.findall(r"^#+ (.*)$", without_code(read(file)), flags=re.M)
             if fragment not in [anchor(h) for h in headings]:
                 problem(path, f"a link to {target}, and there is no such heading")
+
+
+def check_files(path, text):
+    """Files of ours that a page names with their folder, from the top or from the folder of the page."""
+    for name in re.findall(r"`((?:[a-z0-9_-]+/)+[\w.-]+\.(?:[chs]|cc|sh|py|bash|conf|allow|js|mk|md))`", text):
+        if not any(os.path.exists(os.path.join(d, name)) for d in ("", os.path.dirname(path), "test")):
+            problem(path, f"{name} is not there")
 
 
 def known_variables():
@@ -110,6 +117,7 @@ def main():
         else:
             check_links(path, text)
             check_targets(path, text, targets)
+            check_files(path, text)
         check_variables(path, text, known)
         check_options(path, text, options)
     if len(pages) < 20 or len(manuals) < 5 or len(known) < 50 or len(targets) < 20:

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The front page is short, and what it and the other pages say of the code is so: the tables are those
-# that the code prints, links lead somewhere, and variables, options and targets that are named exist.
+# that the code prints, links lead somewhere, and files, variables, options and targets that are named exist.
 # Each of these checks notices a fault.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -38,6 +38,7 @@ seed sampler/config/README.md 's/| `SPANPROF_SAMPLE_RATE`/| `SPANPROF_SAMPLING_R
 seed README.md 's/^| memory of each sampled thread | /&1/' scripts/update-readme.sh --check
 seed README.md '$s/$/\n[x](scripts\/no-such-page.md)/' python3 test/gates/pages.py
 seed README.md 's/#what-it-cannot-do/#what-it-can-do/' python3 test/gates/pages.py
+seed README.md '$s/$/\n`sampler\/no_such.c`/' python3 test/gates/pages.py
 seed README.md '$s/$/\n`SPANPROF_NO_SUCH`/' python3 test/gates/pages.py
 seed README.md '$s/$/\n`spanprof-report --no-such x`/' python3 test/gates/pages.py
 seed README.md '$s/$/\n`make no-such`/' python3 test/gates/pages.py
