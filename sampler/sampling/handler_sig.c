@@ -236,8 +236,7 @@ static void on_timer(struct sp_thread *t, const siginfo_t *si, const void *ucont
 	if (atomic_load_explicit(&t->alternate_bytes, memory_order_relaxed) != alternate)
 		atomic_store_explicit(&t->alternate_bytes, alternate, memory_order_relaxed);
 	if (t->in_handler) {
-		if (!t->settling)
-			sp_count(SP_COUNT_DROP_REENTERED);
+		sp_count(SP_COUNT_DROP_REENTERED);
 		return;
 	}
 	if (room_left < SP_HANDLER_ROOM_LEAST) {

@@ -3,13 +3,20 @@
  * Compares the CPU clock of a thread with the time that its samples stand for, and writes a record
  * for the difference (thread_account.h).
  *
+ * The kernel looks for expired CPU timers at its tick alone. A thread that ends before the tick after
+ * an expiry is not sampled, so samples lack half a tick for each thread in the mean, however random
+ * the first expiry is: with 250 ticks a second they stand for nine tenths of the time of threads of
+ * 20 ms, and for a quarter of that of threads of 2 ms. A server that makes a thread for each request
+ * would see that much less of its spans. So each thread tells what is missing at its end, and only the
+ * thread itself knows whose it is.
+ *
  * A sample stands for a whole period. A thread that ends shortly after a sample has used less than
  * that, so its samples are ahead of its clock by up to one period. Many short threads would add up
  * to more CPU time than the process has used. The surplus of ended threads is therefore summed up
  * for the process and subtracted from later records.
  *
- * Two threads may settle the same account at once; one compare-and-swap decides, and nobody waits.
- * Context: APP.
+ * Several threads may settle the same account at once, and samples come meanwhile; a compare-and-swap
+ * decides, and nobody waits. Context: APP.
  */
 #include "sampler/sampling/thread_account.h"
 
@@ -63,8 +70,6 @@ static void begin_at(struct sp_thread *t, uint64_t cpu_ns)
 {
 	atomic_store_explicit(&t->account.since_ns, cpu_ns, memory_order_relaxed);
 	atomic_store_explicit(&t->account.settled_ns, 0, memory_order_relaxed);
-	atomic_store_explicit(&t->account.version, sp_span_stack_version(&t->spans),
-			      memory_order_relaxed);
 	atomic_store_explicit(&t->account.outside, false, memory_order_relaxed);
 	sp_span_stack_count_roots(&t->spans);
 }
@@ -119,20 +124,6 @@ static void put(struct sp_cpu_time *record, uint64_t ns)
 	atomic_fetch_add_explicit(&sp_thread_accounted_ns, ns, memory_order_relaxed);
 }
 
-/* But for the name, which a thread alone can ask for. The exporter knows those of the others. */
-static struct sp_cpu_time describe(const struct sp_thread *t, const struct sp_span_label *label)
-{
-	struct sp_cpu_time record = {
-		.span_id = label->span_id,
-		.name_id = label->name_id,
-		.tid = atomic_load_explicit(&t->tid, memory_order_relaxed),
-		.start = (uintptr_t)t->start,
-	};
-
-	memcpy(record.trace_id, label->trace_id, sizeof(record.trace_id));
-	return record;
-}
-
 /*
  * What is left of ns after the surplus of ended threads is subtracted: at most one period per
  * thread, so that no thread pays for all others.
@@ -152,25 +143,14 @@ static uint64_t less_lead(uint64_t ns)
 }
 
 /*
- * The label of the span that was active all the time since the account was last settled; none if
- * the active span changed. A span that has just ended was not active all the time.
- */
-static void find_label(const struct sp_thread *t, uint64_t version, struct sp_span_label *label)
-{
-	sp_active_span_label(&t->spans, label);
-	if (sp_span_stack_version(&t->spans) != version ||
-	    version != atomic_load_explicit(&t->account.version, memory_order_relaxed))
-		memset(label, 0, sizeof(*label));
-}
-
-/*
  * The label of the only local root that the thread was ever in, if there is just one and no sample
  * was taken outside of it. The time that the thread spent outside is then as a rule less than one
  * period. Which child spans were active is unknown, so this is no label for the scope "all".
  */
-static void find_only_root(const struct sp_thread *t, struct sp_span_label *label)
+static void label_by_only_root(const struct sp_thread *t, struct sp_cpu_time *record)
 {
 	const struct sp_span_last_root *root = &t->spans.root;
+	struct sp_span_label label;
 	struct sp_span_record r = {
 		.span_id = root->id,
 		.root_id = root->id,
@@ -186,91 +166,57 @@ static void find_only_root(const struct sp_thread *t, struct sp_span_label *labe
 	memcpy(r.trace, root->trace, sizeof(r.trace));
 	if (sp_span_table_by_id(root->id, &open))
 		r = open;
-	sp_active_span_label_of(SP_SPAN_KNOWN, &r, label);
+	sp_active_span_label_of(SP_SPAN_KNOWN, &r, &label);
+	record->span_id = label.span_id;
+	record->name_id = label.name_id;
+	memcpy(record->trace_id, label.trace_id, sizeof(record->trace_id));
 }
 
 /*
  * Brings the account to what the clock shows now, if it is behind by at least at_least; with 0 also
- * if it is ahead. The record is prepared before: once the account is settled, the thread may be
- * gone and its id be another thread's.
+ * if it is ahead. A live thread that is ahead of its clock keeps its surplus: its own next records will
+ * be smaller. The record is prepared before: once the account is settled, the thread may be gone and its
+ * id be another thread's.
  */
-static void settle(struct sp_thread *t, uint64_t now, uint64_t at_least, uint64_t version,
-		   struct sp_cpu_time *record)
+static void settle(struct sp_thread *t, uint64_t now, uint64_t at_least, struct sp_cpu_time *record)
 {
 	struct sp_thread_account *a = &t->account;
 	uint64_t since = atomic_load_explicit(&a->since_ns, memory_order_relaxed);
 	uint64_t settled = atomic_load_explicit(&a->settled_ns, memory_order_relaxed);
 	uint64_t used = now > since ? now - since : 0;
 
-	if (used > settled && used - settled < at_least)
-		return;
-	/*
-	 * If another thread, or a sample of this one, changed the account meanwhile, that one has
-	 * settled it.
-	 */
-	if ((used > settled || at_least == 0) && used != settled &&
-	    !atomic_compare_exchange_strong_explicit(&a->settled_ns, &settled, used,
-						     memory_order_relaxed, memory_order_relaxed))
-		return;
-	/*
-	 * A live thread that is ahead of its clock keeps its surplus: its own next records will be
-	 * smaller.
-	 */
-	atomic_store_explicit(&a->version, version, memory_order_relaxed);
+	/* Another thread, or a sample of this one, may change the account meanwhile. */
+	do {
+		if (at_least != 0 && used < settled + at_least)
+			return;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&a->settled_ns, &settled, used, memory_order_relaxed, memory_order_relaxed));
 	if (used > settled)
 		put(record, less_lead(used - settled));
-	else if (at_least == 0)
+	else
 		atomic_fetch_add_explicit(&lead_ns, settled - used, memory_order_relaxed);
+}
+
+/* But for the name, which a thread alone can ask for. The exporter knows those of the others. */
+static struct sp_cpu_time describe(const struct sp_thread *t)
+{
+	return (struct sp_cpu_time){
+		.tid = atomic_load_explicit(&t->tid, memory_order_relaxed),
+		.start = (uintptr_t)t->start,
+	};
 }
 
 void sp_thread_account_end(struct sp_thread *t)
 {
-	uint64_t version = sp_span_stack_version(&t->spans);
-	struct sp_cpu_time record;
-	struct sp_span_label label;
+	struct sp_cpu_time record = describe(t);
 	uint64_t now;
 
-	/*
-	 * in_handler is set if the process is ended by a handler that interrupted our handler or
-	 * this function.
-	 */
-	if (!counting() || t->in_handler || !sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
+	if (!counting() || !sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
 		return;
-	/*
-	 * A sample that came now would change the account, and so leave it unsettled. Without it
-	 * nothing is lost, since the clock counts that time as well.
-	 */
-	t->settling = true;
-	t->in_handler = true;
-	atomic_signal_fence(memory_order_seq_cst);
-	find_label(t, version, &label);
-	if (label.span_id == 0 && label.name_id == 0)
-		find_only_root(t, &label);
-	record = describe(t, &label);
+	label_by_only_root(t, &record);
 	if (with_thread_name)
 		sp_thread_name_own(record.thread_name);
-	settle(t, now, 0, version, &record);
-	atomic_signal_fence(memory_order_seq_cst);
-	t->in_handler = false;
-	t->settling = false;
-}
-
-/* A thread that lives. */
-static void settle_other(struct sp_thread *t, uint32_t tid, uint64_t at_least)
-{
-	/*
-	 * Read before the clock: a change of span that comes later belongs to the next settlement.
-	 */
-	uint64_t version = sp_span_stack_version(&t->spans);
-	struct sp_span_label label;
-	struct sp_cpu_time record;
-	uint64_t now;
-
-	if (!sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now))
-		return;
-	find_label(t, version, &label);
-	record = describe(t, &label);
-	settle(t, now, at_least, version, &record);
+	settle(t, now, 0, &record);
 }
 
 /* Settles at most `most` blocks, beginning with number `at`. Returns the number to go on with. */
@@ -282,8 +228,11 @@ static uint32_t settle_some(uint32_t at, uint32_t most, uint64_t at_least)
 		struct sp_thread *t = sp_thread_at(at);
 		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
 
-		if (tid != 0)
-			settle_other(t, tid, at_least);
+		struct sp_cpu_time record = describe(t);
+		uint64_t now;
+
+		if (tid != 0 && sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now))
+			settle(t, now, at_least, &record);
 	}
 	return at < n ? at : 0;
 }

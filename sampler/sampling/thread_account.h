@@ -2,13 +2,11 @@
 /*
  * The account of a thread: its CPU clock compared with the time that its samples stand for. The
  * clock is ahead if the thread lived between two samples, works in step with the kernel's tick,
- * blocks our signal or lost a sample. The difference goes into the ring as a record of its own, so
+ * has no timer or lost a sample. The difference goes into the ring as a record of its own, so
  * that the total of a profile is the CPU time of the process.
  *
- * The record has the label of the active span, if the same span was active since the account was
- * last settled. No clock is read where spans start and end, so a record that covers a change of
- * span has no label, except for threads that are made for one task (sp_thread_account_end()).
- * Context: APP unless it says otherwise.
+ * No clock is read where spans start and end, so a record has no label, except for threads that are
+ * made for one task (sp_thread_account_end()). Context: APP unless it says otherwise.
  */
 #ifndef SP_THREAD_ACCOUNT_H
 #define SP_THREAD_ACCOUNT_H

@@ -46,7 +46,6 @@
 struct sp_thread_account {
 	_Atomic uint64_t since_ns;   /* the thread's CPU clock when counting began */
 	_Atomic uint64_t settled_ns; /* what its samples and records stand for; also the handler */
-	_Atomic uint64_t version;    /* of its span stack when the account was last settled */
 	_Atomic bool outside;        /* a sample was taken in no span; also the handler */
 };
 
@@ -84,9 +83,8 @@ struct sp_thread {
 	uint32_t index;
 	_Atomic uint32_t next_free; /* index + 1; only while free */
 	_Atomic int timer;          /* kernel timer id + 1, SP_THREAD_TIMER_NONE if there is none */
-	bool in_handler;            /* own handler, and while it is kept away */
-	bool settling; /* thread_account.c: that is why; what a sample would say is put down */
-	_Atomic uint8_t unarmed;          /* enum sp_unarmed, of the last try */
+	bool in_handler;            /* own handler */
+	_Atomic uint8_t unarmed;    /* enum sp_unarmed, of the last try */
 	_Atomic uint32_t alternate_bytes; /* of its alternate signal stack as last seen; 0 = none */
 	_Atomic uint32_t stack_bytes; /* as its creator asked for; 0 = unknown, or none asked for */
 	uint32_t scope_overflows; /* active_span.c: scopes that did not fit since the last detach */

@@ -123,7 +123,6 @@ static void clean(struct sp_thread *t)
 	t->bounds = (struct sp_stack_bounds){0, 0};
 	t->scope_overflows = 0;
 	t->in_handler = false;
-	t->settling = false;
 	t->spare.n = 0;
 	t->part.root_id = 0;
 	sp_thread_context_clean(&t->context);
@@ -410,7 +409,6 @@ void sp_thread_forked(void)
 	uint32_t tid = own_tid();
 
 	own->in_handler = false;
-	own->settling = false;
 	own->part.root_id = 0;
 	atomic_store_explicit(&own->tid, tid, memory_order_relaxed);
 	slot = sp_thread_by_tid(tid);

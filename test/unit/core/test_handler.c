@@ -141,18 +141,6 @@ Test(handler, drops_and_counts_when_it_is_entered_again)
 	cr_assert(t->in_handler);
 }
 
-Test(handler, counts_no_loss_while_the_threads_rest_is_put_down)
-{
-	struct sp_thread *t = enrol_without_timer();
-
-	t->settling = true;
-	t->in_handler = true;
-	expire();
-
-	cr_assert_eq(drain(), 0);
-	cr_assert_eq(sp_count_read(SP_COUNT_DROP_REENTERED), 0);
-}
-
 Test(handler, counts_what_the_ring_has_no_room_for)
 {
 	(void)enrol_without_timer();

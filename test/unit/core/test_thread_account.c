@@ -250,37 +250,14 @@ Test(thread_account, leaves_errno_alone)
 
 /* --- Labels --------------------------------------------------------------------------------------- */
 
-Test(thread_account, has_the_span_that_was_active_all_the_time)
+Test(thread_account, of_a_live_thread_has_no_label)
 {
 	begin(1);
-	work(5 * MS);
 	(void)flush();
-	cr_expect_eq(labelled[0], 5 * MS, "another thread cannot tell when it began");
 	work(7 * MS);
-	(void)flush();
-	cr_expect_eq(labelled[1], 7 * MS);
-	end(1);
-	work(MS);
-	(void)flush();
-	cr_expect_eq(labelled[0], MS);
-	begin(2);
-	work(2 * MS);
-	(void)flush();
-	cr_expect_eq(labelled[0], 2 * MS);
-}
 
-Test(thread_account, knows_the_span_since_a_look_that_found_it_even)
-{
-	begin(1);
-	work(PERIOD);
-	sample();
-	sp_thread_account_look();
-	work(PERIOD);
-	sample();
-	work(6 * MS);
-	(void)flush();
-
-	cr_expect_eq(labelled[1], 6 * MS);
+	cr_expect_eq(flush(), 7 * MS);
+	cr_expect_eq(labelled[0], 7 * MS);
 }
 
 Test(thread_account, has_no_label_when_several_roots_were_there)
@@ -291,58 +268,8 @@ Test(thread_account, has_no_label_when_several_roots_were_there)
 	begin(2);
 	work(4 * MS);
 	(void)end_thread();
+
 	cr_expect_eq(labelled[0], 8 * MS);
-
-	/* settled, and known again */
-	work(3 * MS);
-	(void)end_thread();
-	cr_expect_eq(labelled[2], 3 * MS);
-}
-
-Test(thread_account, has_no_label_when_a_sample_was_lost_in_another_span)
-{
-	begin(1);
-	work(PERIOD);
-	end(1);
-	begin(2);
-	for (int i = 0; i < 3; i++) {
-		work(PERIOD);
-		sample();
-	}
-	work(4 * MS);
-	(void)end_thread();
-
-	cr_expect_eq(labelled[0], 14 * MS, "10 of them in span 1");
-}
-
-Test(thread_account, has_no_label_of_what_lies_below_a_span_that_another_thread_ended)
-{
-	sp_active_span_label_scopes.id = SP_SCOPE_ALL;
-	sp_active_span_label_scopes.name = SP_SCOPE_ALL;
-	begin(1);
-	begin(2);
-	(void)flush();
-	work(5 * MS);
-	end_elsewhere(2);
-	work(MS);
-	(void)flush();
-	cr_expect_eq(labelled[0], 6 * MS, "only the last of them was in span 1");
-	work(2 * MS);
-	(void)flush();
-	cr_expect_eq(labelled[1], 2 * MS);
-}
-
-Test(thread_account, has_no_label_where_the_program_began_to_attach)
-{
-	begin(1);
-	begin_scoped(2); /* yields as soon as anything is attached anywhere */
-	(void)flush();
-	work(5 * MS);
-	atomic_store(&sp_span_stack_scoped, true);
-	work(MS);
-	(void)flush();
-
-	cr_expect_eq(labelled[0], 6 * MS);
 }
 
 /* --- Threads that are made for one task ----------------------------------------------------------- */
