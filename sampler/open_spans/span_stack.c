@@ -113,7 +113,6 @@ __attribute__((cold)) void sp_span_stack_push_beyond(struct sp_span_stack *s, ui
 	} else if (root != atomic_load_explicit(&s->beyond_root, memory_order_relaxed)) {
 		root = 0;
 	}
-	sp_span_stack_change(s);
 	atomic_store_explicit(&s->beyond_root, root, memory_order_release);
 	if (sp_span_token_attached(token) && find_token(s, token) != 0)
 		s->again++;
@@ -126,7 +125,6 @@ void sp_span_stack_ended_below(struct sp_span_stack *s, const struct sp_span_rec
 	uint32_t d = depth_of(s);
 	uint32_t beyond = beyond_of(s);
 
-	sp_span_stack_change(s);
 	if (beyond != 0 && r->beyond == s->generation)
 		set_beyond(s, beyond - 1);
 	else if (d != 0 && id_of(&s->frame[d - 1]) == r->span_id &&
@@ -151,7 +149,6 @@ static bool pop_beyond(struct sp_span_stack *s, bool has_frame)
 		return false;
 	if (has_frame)
 		s->again--;
-	sp_span_stack_change(s);
 	set_beyond(s, beyond - 1);
 	sp_span_stack_reap(s);
 	return true;
@@ -167,7 +164,6 @@ bool sp_span_stack_pop_below(struct sp_span_stack *s, uint64_t token, bool throu
 	at = find_token(s, token);
 	if (pop_beyond(s, at != 0) || at == 0)
 		return false;
-	sp_span_stack_change(s);
 	if (through) {
 		set_beyond(s, 0);
 		set_depth(s, at - 1);
@@ -180,7 +176,6 @@ bool sp_span_stack_pop_below(struct sp_span_stack *s, uint64_t token, bool throu
 
 void sp_span_stack_pop_scopes(struct sp_span_stack *s, bool silent_only)
 {
-	sp_span_stack_change(s);
 	for (uint32_t i = depth_of(s); i > 0; i--) {
 		uint64_t token = token_of(&s->frame[i - 1]);
 

@@ -2,7 +2,7 @@
 /*
  * The stack of spans of one thread. A frame is the id of a span and the token of what put it there, and
  * nothing else: the span table (span_table.h) is the only place that knows anything about a span. What
- * holds at every instruction, for the thread's own signal handler as for any other thread that reads:
+ * holds at every instruction, for the thread's own signal handler:
  *
  * - The active span is that of the topmost frame whose id is open in the table. Root, names and trace
  *   are read from its record at that moment.
@@ -125,31 +125,15 @@ struct sp_span_last_root {
 
 struct sp_span_stack {
 	_Atomic uint32_t depth;
-	_Atomic uint32_t changes; /* changes by the owner; incremented before each */
-	_Atomic uint32_t struck;  /* spans that ended and left a frame of this stack behind */
-	uint32_t reaped;          /* owner only: that number when there was no such frame */
-	_Atomic uint32_t beyond;  /* so many; while it is not 0, no frame is added */
+	_Atomic uint32_t struck; /* spans that ended and left a frame of this stack behind */
+	uint32_t reaped;         /* owner only: that number when there was no such frame */
+	_Atomic uint32_t beyond; /* so many; while it is not 0, no frame is added */
 	uint32_t again;      /* owner only: of them, scopes under a token that a frame has too */
 	uint32_t generation; /* owner only: changes whenever the first of them comes */
 	_Atomic uint64_t beyond_root; /* the root of all of it; 0 = there are several, or none */
 	struct sp_span_last_root root;
 	struct sp_span_frame frame[SP_SPAN_DEPTH_MAX];
 };
-/*
- * Any context. A number that changes whenever the active span of the thread may have changed. It
- * does not change when a span that is attached on another thread than it was started on merely ends.
- */
-static inline SP_SIGSAFE uint64_t sp_span_stack_version(const struct sp_span_stack *s)
-{
-	uint64_t own = atomic_load_explicit(&s->changes, memory_order_relaxed);
-	/* both only grow, so the sum tells that one of them has */
-	uint32_t others = (atomic_load_explicit(&s->struck, memory_order_relaxed) +
-			   atomic_load_explicit(&sp_span_stack_silent, memory_order_relaxed))
-			  << 1;
-
-	return own << 32 | others |
-	       atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
-}
 
 /* Owner or its handler. Something lies beyond the last frame. */
 static inline SP_SIGSAFE bool sp_span_stack_is_beyond(const struct sp_span_stack *s)
@@ -165,18 +149,6 @@ static inline SP_SIGSAFE bool sp_span_stack_empty(const struct sp_span_stack *s)
 
 /* Owner only, no handler running on it: the block is another thread's from now on. */
 void sp_span_stack_clear(struct sp_span_stack *s);
-
-/*
- * To be called by the owner before each change, and before a span that it has started leaves the table.
- * Whoever sees the change also sees the new count: the stores of the change are releases, which pair with
- * the acquires of sp_span_stack_peek().
- */
-static inline void sp_span_stack_change(struct sp_span_stack *s)
-{
-	atomic_store_explicit(&s->changes,
-			      atomic_load_explicit(&s->changes, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
-}
 
 /* For the functions below, where the stack has more than they look at. */
 uint8_t sp_span_stack_find_place(struct sp_span_stack *s);
@@ -206,7 +178,6 @@ static inline void sp_span_stack_put(struct sp_span_stack *s, uint64_t span_id, 
 		sp_span_stack_push_beyond(s, span_id, token);
 		return;
 	}
-	sp_span_stack_change(s);
 	atomic_store_explicit(&s->frame[d].token, token, memory_order_release);
 	atomic_store_explicit(&s->frame[d].span_id, span_id, memory_order_release);
 	/* the frame before the depth: our handler may run between the two */
@@ -226,7 +197,6 @@ static inline bool sp_span_stack_push(struct sp_span_stack *s, uint64_t span_id,
 /* Owner only. Takes the topmost one of d frames away, beyond which there is nothing. */
 static inline void sp_span_stack_drop(struct sp_span_stack *s, uint32_t d)
 {
-	sp_span_stack_change(s);
 	atomic_store_explicit(&s->depth, d - 1, memory_order_release);
 	if (d == 1)
 		s->reaped = atomic_load_explicit(&s->struck, memory_order_relaxed);
@@ -252,8 +222,8 @@ static inline void sp_span_stack_ended(struct sp_span_stack *s, const struct sp_
 }
 
 /*
- * Any thread. A span that was started there leaves the table, and a frame behind, which the owner takes
- * away when it comes to it. To be called before that and after it.
+ * Any thread. A span that was started there has left the table, and a frame behind, which the owner takes
+ * away when it comes to it.
  */
 static inline void sp_span_stack_strike(struct sp_span_stack *s)
 {
@@ -325,10 +295,9 @@ enum sp_span_active {
 };
 
 /*
- * Any thread; from another thread than the owner and its handler the answer is true if the version is
- * the same before and after. *out is the record of the active span, with the root's name as it is
- * now. Of SP_SPAN_LABEL only ids, names and the trace around it are there, of SP_SPAN_ROOT_ALONE only
- * what it says of the root and the trace. Of all else nothing.
+ * Owner or its handler. *out is the record of the active span, with the root's name as it is now. Of
+ * SP_SPAN_LABEL only ids, names and the trace around it are there, of SP_SPAN_ROOT_ALONE only what it says
+ * of the root and the trace. Of all else nothing.
  */
 SP_SIGSAFE enum sp_span_active sp_span_stack_peek(const struct sp_span_stack *s,
 						  struct sp_span_record *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is active on a thread (span_stack.h), read inside the sampling signal handler, or on any thread.
+ * What is active on a thread (span_stack.h), read by its signal handler or by the thread itself.
  */
 #include "sampler/open_spans/span_stack.h"
 
@@ -91,12 +91,9 @@ static enum sp_span_active beyond(struct at top, enum sp_span_active frames,
 	return SP_SPAN_ROOT_ALONE;
 }
 
-/* Of the stack's thread, or of another one: then its depth may be anything that it was. */
 static struct at top_of(const struct sp_span_stack *s)
 {
-	uint32_t d = atomic_load_explicit(&s->depth, memory_order_acquire);
-
-	return (struct at){.stack = s, .n = d < SP_SPAN_DEPTH_MAX ? d : SP_SPAN_DEPTH_MAX};
+	return (struct at){.stack = s, .n = atomic_load_explicit(&s->depth, memory_order_acquire)};
 }
 
 SP_SIGSAFE enum sp_span_active sp_span_stack_peek_span(const struct sp_span_stack *s,

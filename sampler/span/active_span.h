@@ -44,7 +44,7 @@ struct sp_active_span_label_scopes {
 extern struct sp_active_span_label_scopes sp_active_span_label_scopes;
 
 /*
- * Any thread, as sp_span_stack_peek() that it calls: the label of a sample that is taken now. The other
+ * Owner or its handler, as sp_span_stack_peek() that it calls: the label of a sample that is taken now. The other
  * one makes it of what that said.
  */
 SP_SIGSAFE void sp_active_span_label(const struct sp_span_stack *s, struct sp_span_label *out);

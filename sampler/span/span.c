@@ -161,11 +161,6 @@ static inline __attribute__((always_inline)) bool leave(const struct sp_span_rec
 		if (!here && r->thread != SP_SPAN_NO_THREAD)
 			note_wait(r->thread);
 	}
-	/* Before and after: whoever finds it gone finds another version than whoever found it. */
-	if (here)
-		sp_span_stack_change(&own->spans);
-	else if (r->thread != SP_SPAN_NO_THREAD)
-		strike(r);
 	if (!sp_span_table_close(r))
 		return false;
 	if (here)

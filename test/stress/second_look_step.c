@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/open_spans/span_stack.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/thread/signals.h"
 #include "sampler/unwind/rule_cache.h"
@@ -265,114 +264,6 @@ static unsigned race_in_table(void)
 	return bad;
 }
 
-/* --- What others see of a thread's stack of spans ------------------------------------------------- */
-
-#define UNDER UINT64_C(0x1111222233334444)
-#define UPPER UINT64_C(0x5555666677778888)
-
-static struct sp_span_stack stack;
-static struct sp_span_record under;
-static struct sp_span_record upper;
-static struct {
-	uint64_t version;
-	uint64_t id;
-} before, meanwhile;
-
-static void look(void)
-{
-	struct sp_span_record r = {0};
-
-	/* as whoever asks: the version around the look is the same, since the owner stands still */
-	meanwhile.version = sp_span_stack_version(&stack);
-	(void)sp_span_stack_peek(&stack, &r);
-	meanwhile.id = r.span_id;
-}
-
-static void remember_stack(void)
-{
-	look();
-	before = meanwhile;
-	meanwhile.version = before.version;
-}
-
-static void begin_stack(void)
-{
-	struct sp_span_record gone;
-
-	(void)sp_test_span_remove(UNDER, &gone);
-	(void)sp_test_span_remove(UPPER, &gone);
-	memset(&stack, 0, sizeof(stack));
-	under = (struct sp_span_record){.span_id = UNDER, .root_id = UNDER, .handle = 8};
-	upper = (struct sp_span_record){.span_id = UPPER, .root_id = UNDER, .handle = 16};
-	MUST(sp_span_table_add(&under) == 0 && sp_span_table_add(&upper) == 0);
-	MUST(sp_span_stack_push(&stack, UNDER, 77));
-	remember_stack();
-}
-
-static void begin_stack_of_two(void)
-{
-	begin_stack();
-	MUST(sp_span_stack_push(&stack, UPPER, SP_SPAN_STARTED));
-	remember_stack();
-}
-
-static void begin_stack_of_two_scopes(void)
-{
-	begin_stack();
-	MUST(sp_span_stack_push(&stack, UPPER, 88));
-	remember_stack();
-}
-
-static bool told_by_the_version(void)
-{
-	return meanwhile.version != before.version || meanwhile.id == before.id;
-}
-
-static void push_b(void)
-{
-	(void)sp_span_stack_push(&stack, UPPER, SP_SPAN_STARTED);
-}
-
-static void end_b(void)
-{
-	sp_span_stack_change(&stack);
-	(void)sp_span_table_close(&upper);
-	sp_span_stack_ended(&stack, &upper);
-	sp_span_table_release(&upper);
-}
-
-static void detach_b(void)
-{
-	(void)sp_span_stack_pop(&stack, 88, false);
-}
-
-static void end_b_elsewhere(void)
-{
-	sp_span_stack_strike(&stack);
-	(void)sp_span_table_close(&upper);
-	sp_span_stack_strike(&stack);
-	sp_span_table_release(&upper);
-}
-
-static unsigned race_on_stack(void)
-{
-	static const struct race races[] = {
-		{"a push, seen by another thread", begin_stack, push_b, look, told_by_the_version,
-		 20},
-		{"an end, seen by another thread", begin_stack_of_two, end_b, look,
-		 told_by_the_version, 20},
-		{"a detach, seen by another thread", begin_stack_of_two_scopes, detach_b, look,
-		 told_by_the_version, 20},
-		{"an end elsewhere, seen by a third thread", begin_stack_of_two, end_b_elsewhere,
-		 look, told_by_the_version, 5},
-	};
-	unsigned bad = 0;
-
-	for (size_t i = 0; i < SP_ARRAY_LEN(races); i++)
-		bad += race_run(&races[i]);
-	return bad;
-}
-
 /* --- Rows of unwinding rules ---------------------------------------------------------------------- */
 
 #define PC UINT64_C(0x401000)
@@ -493,7 +384,6 @@ int main(void)
 	MUST(sp_span_table_init() == 0);
 	MUST(sp_rule_cache_init() == 0);
 	bad = race_in_table();
-	bad += race_on_stack();
 	bad += race_for_rows();
 	bad += race_for_action();
 	return bad != 0;

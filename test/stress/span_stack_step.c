@@ -95,7 +95,6 @@ static void at_stop(int signo)
 	(void)signo;
 	seen.stops++;
 	if (seen.stops == seen.end_at) {
-		sp_span_stack_strike(&stack);
 		(void)sp_span_table_close(&records[seen.end_id]);
 		sp_span_stack_strike(&stack);
 	}
@@ -164,7 +163,6 @@ static void end(uint64_t id, uint64_t after)
 {
 	expect(after);
 	trap_step_on();
-	sp_span_stack_change(&stack);
 	if (sp_span_table_close(&records[id]))
 		sp_span_stack_ended(&stack, &records[id]);
 	trap_step_off();
@@ -273,10 +271,8 @@ static bool ended_at(unsigned n, uint64_t ended, uint64_t pushed, uint64_t elsew
 	trap_step_on();
 	if (pushed != 0) {
 		(void)sp_span_stack_push(&stack, pushed, SP_SPAN_STARTED);
-	} else {
-		sp_span_stack_change(&stack);
-		if (sp_span_table_close(&records[ended]))
-			sp_span_stack_ended(&stack, &records[ended]);
+	} else if (sp_span_table_close(&records[ended])) {
+		sp_span_stack_ended(&stack, &records[ended]);
 	}
 	trap_step_off();
 	all_stops += seen.stops;
