@@ -19,7 +19,6 @@
 #include "preload/elf/elf_walk.h"
 #include "preload/exporter/exporter_family.h"
 #include "preload/exporter/exporter_process.h"
-#include "preload/exporter/keeper.h"
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/fmt.h"
 #include "sampler/base/log.h"

@@ -2,12 +2,14 @@
 /*
  * Starts the program spanprof-exporter from a host so that the host does not notice: it gets no
  * SIGCHLD, has no child that wait() finds, and keeps its descriptors, signal handlers and memory.
- * Nor does anybody else find one: the exporter is a child of the keeper (keeper.h), and both have
- * ended before a host that ends by itself is gone.
+ * Nor does anybody else find one: the exporter is a child of the keeper, and both have ended before
+ * a host that ends by itself is gone.
  */
 #ifndef SP_EXPORTER_PROCESS_H
 #define SP_EXPORTER_PROCESS_H
 
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "sampler/region/region.h"
@@ -33,7 +35,8 @@ struct sp_exporter_start {
  * The start goes on while the host does. 0, or a negative errno: that of clone; -EXDEV: children of
  * the calling thread would be in another pid namespace; -EOPNOTSUPP: a keeper is needed and
  * impossible (emulators); -EBUSY: another start is under way, or the keeper of the former exporter
- * has not ended yet. What fails later is told by the region (sp_keeper_start()).
+ * has not ended yet. What fails later is told by the region: exporter_error, and the state becomes
+ * SP_EXPORTER_FAILED, or SP_EXPORTER_GONE where the exporter ends without a word.
  */
 int sp_exporter_process_start(const struct sp_exporter_start *start);
 
@@ -54,5 +57,35 @@ bool sp_exporter_process_alive(const struct sp_region *region);
  * started none. errno preserved.
  */
 bool sp_exporter_process_end(uint64_t end_ns);
+
+/*
+ * APP. The exporter of that region was started by a keeper of this process; the keeper may have
+ * ended. A forked child has none.
+ */
+bool sp_keeper_made(const struct sp_region *region);
+
+/* APP. This process has made a keeper that is not reaped yet. */
+bool sp_keeper_is_there(void);
+
+/*
+ * Children that share our memory, for trial.c as well. With these flags the parent waits until it executes
+ * or ends, and no debugger follows. The low byte, the exit signal, is 0: no SIGCHLD at its end.
+ */
+#define SP_CHILD_SHARING (CLONE_VM | CLONE_VFORK | CLONE_UNTRACED)
+
+#define SP_CLOSE_RANGE_NR 436L /* the same on all architectures; headers may be older */
+
+/* clone3(2) is tried first: it is what a filter is known to let pass (trial.h). */
+extern _Atomic bool sp_raw_clone_by_3;
+
+/*
+ * The child runs run(arg), which must not return. Returns the child's id or a negative errno; errno is not
+ * touched. stack_top is a multiple of 16, or NULL for a copy of our own stack, which is only for children
+ * that do not share our memory.
+ */
+long sp_raw_clone(unsigned long flags, void *stack_top, void (*run)(void *), void *arg);
+
+/* Ends the calling process, which must be one of ours. */
+_Noreturn void sp_child_exit(int status);
 
 #endif

@@ -22,9 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/exporter/exporter_child.h"
 #include "preload/exporter/exporter_family.h"
-#include "preload/exporter/raw_clone.h"
+#include "preload/exporter/exporter_process.h"
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/log.h"

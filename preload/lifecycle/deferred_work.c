@@ -13,10 +13,12 @@
 #include <sys/syscall.h>
 
 #include "preload/exporter/exporter.h"
-#include "preload/exporter/exporter_restart.h"
+#include "preload/exporter/exporter_family.h"
+#include "preload/exporter/exporter_process.h"
 #include "preload/lifecycle/sdk.h"
 #include "preload/lifecycle/state.h"
 #include "sampler/base/counters.h"
+#include "sampler/base/fmt.h"
 #include "sampler/base/log.h"
 #include "sampler/base/monotonic.h"
 #include "sampler/base/process.h"
@@ -204,24 +206,127 @@ static bool has_not_begun(const struct sp_region *r)
 }
 
 /*
- * The exporter does not work. True if another one was started, whose messages are in a region of
- * their own.
+ * Another exporter is started if the first one has ended, or serves the family but not this process; at
+ * most three times in a process, after growing pauses: what ended it once, such as too little memory, may
+ * end it again.
  */
+
+/* After exporters that ended before their time. */
+#define RESTARTS_MAX 3U
+
+/*
+ * The first restart is immediate: the process may be about to end, with samples that nobody has
+ * taken.
+ */
+static const uint64_t pause_ns[RESTARTS_MAX] = {
+	0,
+	1 * SP_NS_PER_S,
+	10 * SP_NS_PER_S,
+};
+
+static unsigned restarts;
+static uint64_t due_ns; /* of the next restart; 0 = none is needed so far */
+
+/*
+ * An exporter that has ended with the process that started it is replaced at once, unless that is
+ * this process: it is about to execute another program. If that fails, it goes on after this pause.
+ */
+#define EXEC_PAUSE_NS SP_NS_PER_S
+
+static bool is_due(const struct sp_region *r, bool moved)
+{
+	bool ends = sp_lifecycle_has_ended();
+	uint64_t now = sp_monotonic_ns();
+	uint64_t pause = 0;
+
+	if (!moved)
+		pause = pause_ns[restarts];
+	else if (!ends && atomic_load_explicit(&r->end_asked, memory_order_relaxed) != 0)
+		pause = EXEC_PAUSE_NS;
+	if (due_ns == 0 || (ends && moved))
+		due_ns = now + pause;
+	return now >= due_ns && sp_exporter_process_may_start();
+}
+
+static void tell_restart(bool moved, bool had_none, const struct sp_region_loss *loss)
+{
+	bool none = loss->samples == 0 && loss->waits == 0;
+	enum sp_log_level level = none ? SP_LOG_INFO : SP_LOG_WARN;
+	char lost[96] = "";
+	char waits[40] = "";
+
+	if (loss->waits != 0)
+		(void)sp_fmt_snprintf(waits, sizeof(waits), ", %llu waits",
+				      (unsigned long long)loss->waits);
+	if (!none || (!moved && !had_none))
+		(void)sp_fmt_snprintf(lost, sizeof(lost),
+				      ", what it had not sent is lost: %llu samples%s",
+				      (unsigned long long)loss->samples, waits);
+	if (moved)
+		sp_log(level,
+		       "the program's exporter ended with the process that had started it: "
+		       "started another one%s",
+		       lost);
+	else if (had_none)
+		sp_log(level,
+		       "the program's exporter does not serve this process: started another one%s",
+		       lost);
+	else
+		sp_log(SP_LOG_WARN, "the exporter ended; started again (%u of %u times)%s",
+		       restarts, RESTARTS_MAX, lost);
+}
+
+/* A new exporter, with a new region; false where there can be none. */
+static bool restart(bool moved, bool refused)
+{
+	/* Or this process was not taken in by the exporter that it joined, and has given up waiting. */
+	bool had_none = refused || atomic_load_explicit(&sp_region_now()->exporter_pid,
+							memory_order_relaxed) == 0;
+	struct sp_region_loss loss = {0};
+	int fd;
+
+	if (refused)
+		sp_exporter_family_leave();
+	/* Only what may happen again for the same reason is counted. */
+	restarts += !moved;
+	due_ns = 0;
+	fd = sp_region_swap(&loss);
+	/* Too many regions: what was to be replaced is gone for good, and is told of as such. */
+	if (fd < 0 && moved)
+		atomic_store_explicit(&sp_region_now()->exporter, SP_EXPORTER_GONE,
+				      memory_order_relaxed);
+	if (fd < 0 || sp_exporter_start(sp_lifecycle_config(), fd) != 0)
+		return false;
+	tell_restart(moved, had_none, &loss);
+	sp_deferred_work_publish();
+	return true;
+}
+
+/* The exporter does not work. True if another one was started. */
 static bool start_another(void)
 {
-	write_messages(sp_region_now());
-	switch (sp_exporter_restart(sp_lifecycle_config(), sp_lifecycle_has_ended())) {
-	case SP_RESTART_DONE:
-		sp_deferred_work_publish();
-		return true;
-	case SP_RESTART_LATER:
+	struct sp_region *r = sp_region_now();
+	uint32_t now = atomic_load_explicit(&r->exporter, memory_order_acquire);
+	bool refused = now == SP_EXPORTER_REFUSED;
+	bool moved = now == SP_EXPORTER_MOVED;
+	/* One that never worked is not started again: it would fail in the same way. */
+	bool never = !moved && ((!refused && now != SP_EXPORTER_GONE) || restarts == RESTARTS_MAX);
+
+	/* The next region has messages of its own. */
+	write_messages(r);
+	if (!never && !refused && !is_due(r, moved))
 		return false;
-	case SP_RESTART_NEVER:
-		break;
-	}
+	if (!never && restart(moved, refused))
+		return true;
 	sp_exporter_tell_ended();
 	sp_lifecycle_fail();
 	return false;
+}
+
+void sp_deferred_work_forked(void)
+{
+	restarts = 0;
+	due_ns = 0;
 }
 
 void sp_deferred_work_account(void)

@@ -68,6 +68,9 @@ void sp_deferred_work_scan(void);
 /* APP. A seccomp filter of the program is in: sampling is off for good, and that is told. */
 void sp_deferred_work_filtered(void);
 
+/* Forked child: it has had no restart of its exporter. */
+void sp_deferred_work_forked(void);
+
 /* APP. Writes the current state of this process into the region, also before a flush. */
 void sp_deferred_work_publish(void);
 

@@ -35,7 +35,6 @@
 #include "preload/exporter/exporter.h"
 #include "preload/exporter/exporter_family.h"
 #include "preload/exporter/exporter_process.h"
-#include "preload/exporter/exporter_restart.h"
 #include "preload/exporter/trial.h"
 #include "preload/lifecycle/deferred_work.h"
 #include "preload/lifecycle/publisher.h"
@@ -358,7 +357,7 @@ static void after_fork_in_child(void)
 	forked = true;
 	has_span = sp_sampler_forked();
 	sp_exporter_family_forked();
-	sp_exporter_restart_forked();
+	sp_deferred_work_forked();
 	atomic_store_explicit(&sp_lifecycle_ended, false, memory_order_relaxed);
 	/* What the parent was just starting is begun anew by the child's first span. */
 	goes_on =

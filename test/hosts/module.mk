@@ -146,7 +146,7 @@ TEST_PROGRAMS += $(B)/test/hosts/fibers
 endif
 
 # Our start of the exporter's process, and what stands for the exporter.
-HOST_STARTER_OBJS := $(addprefix $(B)/release/,$(addprefix preload/exporter/,exporter_process.o exporter_child.o keeper.o) \
+HOST_STARTER_OBJS := $(addprefix $(B)/release/,$(addprefix preload/exporter/,exporter_process.o) \
 	$(addprefix sampler/base/,fmt.o proc_status.o process.o seccomp.o text.o))
 
 $(B)/test/hosts/starter: $(HOST_STARTER_OBJS)

@@ -16,7 +16,6 @@
 
 #include "preload/exporter/exporter_family.h"
 #include "preload/exporter/exporter_process.h"
-#include "preload/exporter/keeper.h"
 #include "sampler/base/log.h"
 #include "sampler/base/monotonic.h"
 #include "sampler/region/region.h"
