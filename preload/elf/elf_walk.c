@@ -1,28 +1,160 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks over the loaded objects: what they define, where they are, and which of them need which
- * (elf_walk.h). Each question is one walk, or a few, and nothing is kept of the answer, because the program
- * may load and unload objects at any time. Context: APP.
+ * Walks over the loaded objects: what they define, where they are, which of them need which, and what can
+ * be read of one. Each question is one walk, or a few, and nothing is kept of the answer, because the
+ * program may load and unload objects at any time.
+ *
+ * dl_iterate_phdr() holds a lock of the loader. In a child that another thread forks meanwhile, nobody
+ * will ever give that lock back: the child's first own call hangs (seen with glibc 2.36, whose fork()
+ * resets other locks of the loader, but not dl_load_write_lock). Likewise a page that is writable while a
+ * slot is written would stay so in the child. So a fork waits until no thread of ours is in such a section,
+ * and our threads wait before one until the fork is done, as they do in malloc(). Threads of the host that
+ * walk over the objects themselves are not kept from it. In INIT there is one thread, and nothing waits.
+ *
+ * Contexts: INIT, APP.
  */
 #define _GNU_SOURCE
 #include "preload/elf/elf_walk.h"
 
 #include <elf.h>
-#include <limits.h>
+#include <errno.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include "preload/elf/fork_barrier.h"
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/compiler.h"
+#include "sampler/base/monotonic.h"
+#include "sampler/base/readable_sig.h"
+#include "sampler/base/seccomp.h"
 
 #define PRINTED_MAX 4096U
 /* The bound for a damaged or hostile object; no real table has chains this long. */
 #define CHAIN_MAX 65536U
 #define VERSYM_HIDDEN 0x8000U
+
+/* --- What a fork must not divide ------------------------------------------------------------------ */
+
+#define WAIT_NS SP_NS_PER_S
+
+/* glibc: nptl/register-atfork.c; what pthread_atfork() calls. Absent from other C libraries. */
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
+	__attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+
+static _Atomic unsigned inside;  /* sections of all threads */
+static _Atomic unsigned forking; /* threads between prepare and the end of their fork */
+/*
+ * Sections that will never end, because their thread was cancelled in it, or has jumped out of a
+ * signal handler. Each of them holds up one fork, not all that follow.
+ */
+static _Atomic unsigned lost;
+
+/* A signal handler of the host may interrupt a section, or a fork, and call us. */
+static SP_TLS unsigned own_sections;
+static SP_TLS unsigned own_forks;
+
+static bool is_over(uint64_t end)
+{
+	(void)sp_syscall(SYS_sched_yield);
+	return sp_monotonic_ns() >= end;
+}
+
+/* seq_cst, as in before_fork(): either the fork sees that we are inside, or we see that it is coming. */
+static bool begin(void)
+{
+	atomic_fetch_add_explicit(&inside, 1, memory_order_seq_cst);
+	if (own_forks != 0 || atomic_load_explicit(&forking, memory_order_seq_cst) == 0)
+		return true;
+	atomic_fetch_sub_explicit(&inside, 1, memory_order_release);
+	return false;
+}
+
+static __attribute__((noinline, cold)) void begin_after_forks(void)
+{
+	uint64_t end = sp_monotonic_ns() + WAIT_NS;
+
+	while (!is_over(end)) {
+		if (begin())
+			return;
+	}
+	atomic_fetch_add_explicit(&inside, 1, memory_order_seq_cst);
+}
+
+void sp_fork_barrier_enter(void)
+{
+	if (own_sections == 0 && !begin())
+		begin_after_forks();
+	own_sections++;
+}
+
+void sp_fork_barrier_leave(void)
+{
+	if (--own_sections == 0)
+		atomic_fetch_sub_explicit(&inside, 1, memory_order_release);
+}
+
+int sp_fork_barrier_walk(int (*visit)(struct dl_phdr_info *, size_t, void *), void *arg)
+{
+	int result;
+
+	sp_fork_barrier_enter();
+	result = dl_iterate_phdr(visit, arg);
+	sp_fork_barrier_leave();
+	return result;
+}
+
+static void before_fork(void)
+{
+	uint64_t end = sp_monotonic_ns() + WAIT_NS;
+	unsigned own = own_sections != 0;
+	unsigned now;
+	int saved = errno;
+
+	own_forks++;
+	own += atomic_load_explicit(&lost, memory_order_relaxed);
+	atomic_fetch_add_explicit(&forking, 1, memory_order_seq_cst);
+	while ((now = atomic_load_explicit(&inside, memory_order_seq_cst)) > own) {
+		if (is_over(end)) {
+			atomic_store_explicit(&lost, now - (own_sections != 0),
+					      memory_order_relaxed);
+			break;
+		}
+	}
+	errno = saved;
+}
+
+static void after_fork_in_parent(void)
+{
+	own_forks--;
+	atomic_fetch_sub_explicit(&forking, 1, memory_order_release);
+}
+
+/* There is one thread. */
+static void after_fork_in_child(void)
+{
+	own_forks = 0;
+	atomic_store_explicit(&forking, 0, memory_order_relaxed);
+	atomic_store_explicit(&inside, own_sections != 0, memory_order_relaxed);
+	atomic_store_explicit(&lost, 0, memory_order_relaxed);
+}
+
+void sp_fork_barrier_start(void)
+{
+	static _Atomic bool started;
+
+	if (__register_atfork == NULL || atomic_load_explicit(&started, memory_order_relaxed) ||
+	    atomic_exchange_explicit(&started, true, memory_order_relaxed))
+		return;
+	(void)__register_atfork(before_fork, after_fork_in_parent, after_fork_in_child,
+				&__dso_handle);
+}
+
+/* --- Symbols -------------------------------------------------------------------------------------- */
 
 /* The dynamic symbol table of one object. Read in a walk, which keeps the object mapped. */
 struct symbols {
@@ -231,14 +363,12 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
 	struct query *q = arg;
 	struct symbols o;
-	const ElfW(Dyn) * d;
 
 	if (is_ours(info)) {
 		q->past_ours = true;
 		return 0;
 	}
-	d = q->past_ours ? dynamic_of(info) : NULL;
-	if (!read_symbols(info->dlpi_addr, d, &o))
+	if (!q->past_ours || !read_symbols(info->dlpi_addr, dynamic_of(info), &o))
 		return 0;
 	for (const char *const *t = q->together; t != NULL && *t != NULL; t++) {
 		if (address_in(&o, *t) == NULL)
@@ -270,6 +400,8 @@ unsigned sp_elf_find_all(const char *name, void **found, unsigned max)
 	(void)sp_fork_barrier_walk(visit, &q);
 	return q.n;
 }
+
+/* --- Which objects there are ---------------------------------------------------------------------- */
 
 static unsigned startup_objects;
 
@@ -403,19 +535,33 @@ struct sp_elf_range sp_elf_object_at(const void *address)
 	return spot.range;
 }
 
-static int visit_subs(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+/* How many objects were ever loaded and unloaded. */
+struct counts {
+	unsigned long long adds;
+	unsigned long long subs;
+};
+
+static int visit_counts(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
-	*(unsigned long long *)arg = info->dlpi_subs;
+	*(struct counts *)arg = (struct counts){info->dlpi_adds, info->dlpi_subs};
 	return 1;
+}
+
+unsigned long long sp_elf_adds(void)
+{
+	struct counts now = {0};
+
+	(void)sp_fork_barrier_walk(visit_counts, &now);
+	return now.adds;
 }
 
 bool sp_elf_stayed(struct sp_elf_range *object)
 {
-	unsigned long long unloads = 0;
+	struct counts counts = {0};
 	struct sp_elf_range now;
 
-	(void)sp_fork_barrier_walk(visit_subs, &unloads);
-	if (atomic_load_explicit(&object->unloads, memory_order_relaxed) == unloads)
+	(void)sp_fork_barrier_walk(visit_counts, &counts);
+	if (atomic_load_explicit(&object->unloads, memory_order_relaxed) == counts.subs)
 		return object->size != 0;
 	now = sp_elf_object_at((const void *)object->start);
 	if (object->size == 0 || now.size != object->size || now.print != object->print)
@@ -430,6 +576,11 @@ static int visit_start(struct dl_phdr_info *info, size_t size SP_UNUSED, void *a
 	if (is_ours(info) && info->dlpi_name != NULL)
 		own_path = info->dlpi_name;
 	return 0;
+}
+
+const char *sp_elf_own_path(void)
+{
+	return own_path;
 }
 
 struct place {
@@ -462,20 +613,6 @@ void sp_elf_path_at(const void *address, char *path, size_t size)
 	(void)sp_fork_barrier_walk(visit_path, &p);
 }
 
-static int visit_adds(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
-{
-	*(unsigned long long *)arg = info->dlpi_adds;
-	return 1;
-}
-
-unsigned long long sp_elf_adds(void)
-{
-	unsigned long long adds = 0;
-
-	(void)sp_fork_barrier_walk(visit_adds, &adds);
-	return adds;
-}
-
 void sp_elf_startup(void)
 {
 	unsigned n = 0;
@@ -483,6 +620,8 @@ void sp_elf_startup(void)
 	(void)sp_fork_barrier_walk(visit_start, &n);
 	startup_objects = n;
 }
+
+/* --- Thread-local variables ----------------------------------------------------------------------- */
 
 struct tls_query {
 	const char *name;
@@ -584,43 +723,29 @@ bool sp_elf_belongs(const char *name, const void *address, const char *const *to
 	return true;
 }
 
+/* --- Which object needs which --------------------------------------------------------------------- */
+
 /* The bound of the search; objects beyond it are not followed. */
 #define OBJECTS_MAX 1024U
 
+enum { NOT_REACHED, REACHED, FOLLOWED };
+
 struct needs {
-	uint8_t reached[OBJECTS_MAX / CHAR_BIT];
-	uint8_t done[OBJECTS_MAX / CHAR_BIT];
-	uintptr_t from;
+	uint8_t state[OBJECTS_MAX];
+	const void *from;
 	const struct sp_elf_range *wanted;
-	unsigned index; /* of the object that is looked at */
+	const char *needed; /* one name in an object's list */
+	unsigned index;     /* of the object that is looked at, */
+	unsigned named;     /* and of one that may have that name */
 	bool grown;
 	bool found;
 };
-
-/* One name in an object's list; the object with that name is reached. */
-struct edge {
-	struct needs *search;
-	const char *needed;
-	unsigned index;
-};
-
-static bool is_in(const uint8_t *set, unsigned i)
-{
-	return (set[i / CHAR_BIT] >> (i % CHAR_BIT)) & 1;
-}
-
-static void add_to(uint8_t *set, unsigned i)
-{
-	set[i / CHAR_BIT] |= (uint8_t)(1U << (i % CHAR_BIT));
-}
 
 static const char *strings_of(const struct dl_phdr_info *info, const ElfW(Dyn) * d)
 {
 	for (; d != NULL && d->d_tag != DT_NULL; d++) {
 		if (d->d_tag == DT_STRTAB)
-			return (const char *)(d->d_un.d_ptr < info->dlpi_addr
-						      ? info->dlpi_addr + d->d_un.d_ptr
-						      : d->d_un.d_ptr);
+			return dyn_ptr(info->dlpi_addr, d->d_un.d_ptr);
 	}
 	return NULL;
 }
@@ -642,72 +767,49 @@ static bool is_named(const struct dl_phdr_info *info, const char *name)
 	return false;
 }
 
-static bool lies_at(const struct dl_phdr_info *info, uintptr_t address)
+static int visit_named(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+	struct needs *s = arg;
+	unsigned index = s->named++;
 
-		if (p->p_type == PT_LOAD && address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz)
-			return true;
-	}
-	return false;
-}
-
-static void reach(struct needs *s, const struct dl_phdr_info *info, unsigned index)
-{
-	if (is_in(s->reached, index))
-		return;
-	add_to(s->reached, index);
-	s->grown = true;
-	if (lies_at(info, s->wanted->start))
-		s->found = true;
-}
-
-static int visit_edge(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
-{
-	struct edge *e = arg;
-	unsigned index = e->index++;
-
-	if (index >= OBJECTS_MAX || e->search->found)
+	if (index >= OBJECTS_MAX)
 		return 1;
-	if (!is_named(info, e->needed))
+	if (!is_named(info, s->needed))
 		return 0;
-	reach(e->search, info, index);
-	return 1;
-}
-
-static void follow(struct needs *s, const struct dl_phdr_info *info)
-{
-	const ElfW(Dyn) *d = dynamic_of(info);
-	const char *strings = strings_of(info, d);
-
-	for (; strings != NULL && d->d_tag != DT_NULL && !s->found; d++) {
-		struct edge e = {.search = s, .needed = strings + d->d_un.d_val};
-
-		if (d->d_tag == DT_NEEDED)
-			(void)sp_fork_barrier_walk(visit_edge, &e);
+	if (s->state[index] == NOT_REACHED) {
+		s->state[index] = REACHED;
+		s->grown = true;
+		s->found |= covers(info, (const void *)s->wanted->start);
 	}
+	return 1;
 }
 
 static int visit_needing(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
 	struct needs *s = arg;
 	unsigned index = s->index++;
+	const ElfW(Dyn) *d = dynamic_of(info);
+	const char *strings = strings_of(info, d);
 
 	if (index >= OBJECTS_MAX || s->found)
 		return 1;
-	if (lies_at(info, s->from))
-		reach(s, info, index);
-	if (is_in(s->reached, index) && !is_in(s->done, index)) {
-		add_to(s->done, index);
-		follow(s, info);
+	if (s->state[index] == FOLLOWED ||
+	    (s->state[index] == NOT_REACHED && !covers(info, s->from)))
+		return 0;
+	s->state[index] = FOLLOWED;
+	s->found |= covers(info, (const void *)s->wanted->start);
+	for (; strings != NULL && d->d_tag != DT_NULL && !s->found; d++) {
+		s->needed = strings + d->d_un.d_val;
+		s->named = 0;
+		if (d->d_tag == DT_NEEDED)
+			(void)sp_fork_barrier_walk(visit_named, s);
 	}
 	return 0;
 }
 
 bool sp_elf_needs(const void *address, const struct sp_elf_range *other)
 {
-	struct needs s = {.from = (uintptr_t)address, .wanted = other};
+	struct needs s = {.from = address, .wanted = other};
 
 	/* each round except the last reaches another object */
 	do {
@@ -718,7 +820,113 @@ bool sp_elf_needs(const void *address, const struct sp_elf_range *other)
 	return s.found;
 }
 
-const char *sp_elf_own_path(void)
+/* --- The segments of an object, and words in them ------------------------------------------------- */
+
+#define WORD sizeof(uintptr_t)
+
+const struct sp_elf_segment *sp_elf_image_segment(const struct sp_elf_image *image,
+						  uintptr_t address, uintptr_t size)
 {
-	return own_path;
+	for (unsigned i = 0; i < image->n; i++) {
+		const struct sp_elf_segment *g = &image->segment[i];
+
+		if (address - g->start < g->size && g->size - (address - g->start) >= size)
+			return g;
+	}
+	return NULL;
+}
+
+bool sp_elf_image_readable(uintptr_t from, uintptr_t size)
+{
+	uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t page = from & ~(page_size - 1);
+
+	if (size > UINTPTR_MAX - from)
+		return false;
+	for (; page < from + size; page += page_size) {
+		if (!sp_readable(page))
+			return false;
+	}
+	return true;
+}
+
+bool sp_elf_image_word(const struct sp_elf_image *image, uintptr_t address, uintptr_t *word)
+{
+	if (address % WORD != 0 || sp_elf_image_segment(image, address, WORD) == NULL ||
+	    !sp_readable(address))
+		return false;
+	memcpy(word, (const void *)address, WORD);
+	return true;
+}
+
+static void add_segment(struct sp_elf_image *image, const struct dl_phdr_info *info,
+			const ElfW(Phdr) * p)
+{
+	bool relro = p->p_type == PT_GNU_RELRO;
+
+	if (image->n < SP_ELF_SEGMENTS_MAX)
+		image->segment[image->n] = (struct sp_elf_segment){
+			.start = info->dlpi_addr + p->p_vaddr,
+			.size = p->p_memsz,
+			.from_file = p->p_filesz < p->p_memsz ? p->p_filesz : p->p_memsz,
+			.writable = relro || (p->p_flags & PF_W) != 0,
+			.executable = !relro && (p->p_flags & PF_X) != 0,
+			.relro = relro,
+		};
+	image->n++;
+}
+
+struct image_query {
+	uintptr_t address;
+	struct sp_elf_image *image;
+};
+
+static int visit_image(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct image_query *q = arg;
+	bool here = false;
+
+	q->image->n = 0;
+	q->image->fixed = info->dlpi_addr == 0;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+		if (p->p_type == PT_LOAD && q->address - info->dlpi_addr - p->p_vaddr < p->p_memsz)
+			here = true;
+		if ((p->p_type == PT_LOAD || p->p_type == PT_GNU_RELRO) && (p->p_flags & PF_R) != 0)
+			add_segment(q->image, info, p);
+	}
+	return here;
+}
+
+bool sp_elf_image_at(const void *address, struct sp_elf_image *image)
+{
+	struct image_query q = {.address = (uintptr_t)address, .image = image};
+
+	return sp_fork_barrier_walk(visit_image, &q) != 0 && image->n <= SP_ELF_SEGMENTS_MAX;
+}
+
+unsigned sp_elf_image_references(const struct sp_elf_image *image, const void *address,
+				 const void *const *place[], unsigned max)
+{
+	uintptr_t bytes_left = SP_ELF_IMAGE_SEARCH_MAX;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < image->n; i++) {
+		const struct sp_elf_segment *g = &image->segment[i];
+		uintptr_t at = (g->start + WORD - 1) & ~(WORD - 1);
+
+		if (!g->writable || g->relro || g->executable)
+			continue;
+		if (g->size > bytes_left || !sp_elf_image_readable(g->start, g->size))
+			return 0;
+		bytes_left -= g->size;
+		for (; at + WORD <= g->start + g->size && n < max; at += WORD) {
+			const void *const *word = (const void *const *)at;
+
+			if (__atomic_load_n(word, __ATOMIC_RELAXED) == address)
+				place[n++] = word;
+		}
+	}
+	return n;
 }

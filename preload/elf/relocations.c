@@ -23,7 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/elf/fork_barrier.h"
+#include "preload/elf/elf_walk.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/seccomp.h"
 
@@ -46,13 +46,13 @@ struct importer {
 	size_t rela_size;
 	const ElfW(Rela) * jmprel;
 	size_t jmprel_size;
+	uintptr_t page_size;
 	uintptr_t protected_from; /* whole pages; empty without RELRO */
 	uintptr_t protected_to;
 };
 
 struct visit {
 	sp_relocations_choose *choose;
-	uintptr_t page_size;
 	bool complete;
 };
 
@@ -89,10 +89,11 @@ static void read_dynamic(struct importer *m, const ElfW(Dyn) * d)
 	}
 }
 
-static bool read_importer(const struct dl_phdr_info *info, uintptr_t page_size, struct importer *m)
+static bool read_importer(const struct dl_phdr_info *info, struct importer *m)
 {
 	memset(m, 0, sizeof(*m));
 	m->base = info->dlpi_addr;
+	m->page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
 		uintptr_t at = m->base + p->p_vaddr;
@@ -102,8 +103,8 @@ static bool read_importer(const struct dl_phdr_info *info, uintptr_t page_size, 
 			m->range = sp_elf_object_at((const void *)at);
 		} else if (p->p_type == PT_GNU_RELRO) {
 			/* glibc: elf/dl-reloc.c, _dl_protect_relro */
-			m->protected_from = at & ~(page_size - 1);
-			m->protected_to = (at + p->p_memsz) & ~(page_size - 1);
+			m->protected_from = at & ~(m->page_size - 1);
+			m->protected_to = (at + p->p_memsz) & ~(m->page_size - 1);
 		}
 	}
 	return m->sym != NULL && m->str != NULL && m->range.size != 0;
@@ -130,20 +131,19 @@ static bool is_finished(const struct importer *m)
 	return m->protected_from >= m->protected_to || !is_writable(m->protected_from);
 }
 
-static void replace(const struct visit *v, const struct importer *m, uintptr_t slot,
-		    const void *now, const void *next)
+static void replace(const struct importer *m, uintptr_t slot, const void *now, const void *next)
 {
-	uintptr_t page = slot & ~(v->page_size - 1);
+	uintptr_t page = slot & ~(m->page_size - 1);
 	bool is_protected = slot >= m->protected_from && slot < m->protected_to;
 	const void *_Atomic *word = (void *)slot;
 
 	if (is_protected &&
-	    sp_syscall(SYS_mprotect, page, v->page_size, PROT_READ | PROT_WRITE) != 0)
+	    sp_syscall(SYS_mprotect, page, m->page_size, PROT_READ | PROT_WRITE) != 0)
 		return;
 	(void)atomic_compare_exchange_strong_explicit(word, &now, next, memory_order_release,
 						      memory_order_relaxed);
 	if (is_protected)
-		(void)sp_syscall(SYS_mprotect, page, v->page_size, PROT_READ);
+		(void)sp_syscall(SYS_mprotect, page, m->page_size, PROT_READ);
 }
 
 static void offer(const struct visit *v, const struct importer *m, const ElfW(Rela) * r)
@@ -169,7 +169,7 @@ static void offer(const struct visit *v, const struct importer *m, const ElfW(Re
 	       (symbol->st_shndx == SHN_UNDEF || (uintptr_t)now != m->base + symbol->st_value);
 	next = v->choose(&m->range, name, now, lazy);
 	if (next != NULL && next != now)
-		replace(v, m, slot, now, next);
+		replace(m, slot, now, next);
 }
 
 static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
@@ -177,7 +177,7 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 	struct visit *v = arg;
 	struct importer m;
 
-	if (!read_importer(info, v->page_size, &m))
+	if (!read_importer(info, &m))
 		return 0;
 	if (!is_finished(&m)) {
 		v->complete = false;
@@ -192,11 +192,7 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 
 bool sp_relocations_visit(sp_relocations_choose *choose)
 {
-	struct visit v = {
-		.choose = choose,
-		.page_size = (uintptr_t)sysconf(_SC_PAGESIZE),
-		.complete = true,
-	};
+	struct visit v = {.choose = choose, .complete = true};
 
 	(void)sp_fork_barrier_walk(visit, &v);
 	return v.complete;
@@ -213,8 +209,7 @@ static int visit_reference(struct dl_phdr_info *info, size_t size SP_UNUSED, voi
 	struct reference *want = arg;
 	struct importer m;
 
-	if (!read_importer(info, (uintptr_t)sysconf(_SC_PAGESIZE), &m) ||
-	    m.range.start != want->object->start)
+	if (!read_importer(info, &m) || m.range.start != want->object->start)
 		return 0;
 	for (size_t i = 0; i < m.rela_size / sizeof(*m.rela); i++) {
 		const ElfW(Rela) *r = &m.rela[i];
@@ -238,27 +233,16 @@ const void *sp_relocations_reference(const struct sp_elf_range *object, const ch
 	return want.found;
 }
 
-struct doubt {
-	const void *address;
-	bool done;
-};
-
-static int visit_doubt(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+static int visit_done(struct dl_phdr_info *info, size_t size SP_UNUSED, void *address)
 {
-	struct doubt *doubt = arg;
 	struct importer m;
 
-	if (!read_importer(info, (uintptr_t)sysconf(_SC_PAGESIZE), &m) ||
-	    !sp_elf_within(&m.range, doubt->address))
+	if (!read_importer(info, &m) || !sp_elf_within(&m.range, address))
 		return 0;
-	doubt->done = is_finished(&m);
-	return 1;
+	return is_finished(&m) ? 1 : 2;
 }
 
 bool sp_relocations_done(const void *address)
 {
-	struct doubt doubt = {.address = address};
-
-	(void)sp_fork_barrier_walk(visit_doubt, &doubt);
-	return doubt.done;
+	return sp_fork_barrier_walk(visit_done, (void *)(uintptr_t)address) == 1;
 }

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "preload/elf/resolve.h"
-#include "preload/elf/tail_call.h"
 #include "preload/lifecycle/lifecycle.h"
 #include "sampler/base/compiler.h"
 #include "sampler/thread/thread.h"

@@ -22,7 +22,6 @@
 #include "preload/elf/elf_walk.h"
 #include "preload/elf/relocations.h"
 #include "preload/elf/resolve.h"
-#include "preload/elf/tail_call.h"
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/sdk/otelc/adapter_otelc_sdk.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_trigger.h"

@@ -28,7 +28,6 @@
 #include <unistd.h>
 
 #include "preload/elf/resolve.h"
-#include "preload/elf/tail_call.h"
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/lifecycle/publisher.h"
 #include "preload/lifecycle/reentrancy_guard.h"

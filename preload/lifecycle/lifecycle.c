@@ -30,7 +30,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/elf/fork_barrier.h"
+#include "preload/elf/elf_walk.h"
 #include "preload/elf/resolve.h"
 #include "preload/exporter/exporter.h"
 #include "preload/exporter/exporter_family.h"

@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "preload/elf/elf_image.h"
+#include "preload/elf/elf_walk.h"
 
 #define SP_TYPEINFO_VTABLES_MAX 4U
 #define SP_TYPEINFO_NAME_MAX 72U

@@ -63,8 +63,8 @@ $(FUZZ_DIR)/sections: $(FUZZ_ELF)
 $(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c \
 	export/report/file.c export/profile/gzip.c export/util/grow.c export/util/hash_index.c \
 	export/util/strtab.c export/util/loss_words.c sampler/base/text.c)
-$(FUZZ_DIR)/typeinfo: $(call fuzz_objects,,preload/sdk/sdk_typeinfo.c preload/elf/elf_image.c \
-	preload/elf/fork_barrier.c sampler/base/seccomp.c)
+$(FUZZ_DIR)/typeinfo: $(call fuzz_objects,,preload/sdk/sdk_typeinfo.c preload/elf/elf_walk.c \
+	sampler/base/seccomp.c)
 $(FUZZ_DIR)/unwind: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/cfi_apply_sig.c \
 	sampler/unwind/dwarf_expr_sig.c sampler/unwind/ehframe_sig.c sampler/unwind/compact_rule_sig.c \
 	sampler/base/readable_sig.c sampler/base/seccomp.c sampler/unwind/stack_bounds_sig.c \

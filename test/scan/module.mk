@@ -3,8 +3,8 @@
 # Files that are looked into for classes of opentelemetry-cpp (test/e2e/classes.sh).
 
 SCAN := $(B)/test/scan/classes
-$(SCAN): test/scan/classes.c $(B)/release/preload/sdk/sdk_typeinfo.o $(B)/release/preload/elf/elf_image.o \
-		$(B)/release/preload/elf/fork_barrier.o $(B)/release/sampler.a
+$(SCAN): test/scan/classes.c $(B)/release/preload/sdk/sdk_typeinfo.o $(B)/release/preload/elf/elf_walk.o \
+		$(B)/release/sampler.a
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $^ $(LDFLAGS)

@@ -35,7 +35,7 @@
 
 /*
  * A thread of the host that is in dlopen() or dlclose() may hold the loader's lock at a fork as well. Only
- * our own sections are kept apart from forks (fork_barrier.h), so the test keeps those apart itself.
+ * our own sections are kept apart from forks (sp_fork_barrier_enter()), so the test keeps those apart itself.
  */
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic unsigned failures;

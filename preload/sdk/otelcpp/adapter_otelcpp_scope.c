@@ -15,7 +15,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "preload/elf/elf_image.h"
 #include "preload/elf/elf_walk.h"
 #include "preload/elf/relocations.h"
 #include "preload/lifecycle/lifecycle.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "preload/elf/elf_walk.h"
-#include "preload/elf/fork_barrier.h"
 #include "preload/elf/relocations.h"
 #include "preload/elf/resolve.h"
 #include "preload/lifecycle/lifecycle.h"

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "preload/elf/fork_barrier.h"
+#include "preload/elf/elf_walk.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/try_lock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about the segments of a loaded object, and of one that the tests write: a page each. */
-#include "preload/elf/elf_image.h"
+#include "preload/elf/elf_walk.h"
 
 #include <criterion/criterion.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Forks and sections that they must not divide, each in a thread of its own. */
-#include "preload/elf/fork_barrier.h"
+#include "preload/elf/elf_walk.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
