@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "preload/lifecycle/lifecycle.h"
-#include "preload/lifecycle/reentrancy_guard.h"
 #include "preload/spanprof.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/text.h"

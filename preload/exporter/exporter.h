@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "preload/exporter/exporter_process.h"
 #include "sampler/config/config.h"
 
 /*
@@ -62,5 +63,39 @@ bool sp_exporter_finish(uint32_t timeout_ms);
  * takes a descriptor for a moment. False if neither helps. errno preserved.
  */
 bool sp_exporter_path(char out[SP_EXPORTER_PATH_MAX]);
+
+/*
+ * INIT. Notes by what the family will find each other, and with note_pid which process it is, by one system
+ * call: without, the exporter does not wait for who comes after the last process.
+ */
+void sp_exporter_family_load(bool note_pid);
+
+/* APP. This process was forked since then; false also where its number was not noted. */
+bool sp_exporter_family_is_forked(void);
+
+/*
+ * APP, one thread at a time. True: region and descriptors were handed to the exporter of the family, and
+ * exporter_pid is its own; it may be the number of the process that is just starting that exporter.
+ *
+ * False: there is none, and the caller starts one. start->family_fd is then a socket that listens for
+ * the family, which the caller hands on and closes; or -1 where that cannot be had, and the exporter
+ * will be for this process alone.
+ */
+bool sp_exporter_family_join(struct sp_exporter_start *start);
+
+/*
+ * APP, any thread. The exporter of the family does not serve this process: join() finds and leaves nobody
+ * any more, until the process is another user, whose exporter may.
+ */
+void sp_exporter_family_leave(void);
+
+/* Forked child: it may be another case. */
+void sp_exporter_family_forked(void);
+
+/*
+ * APP, after a join. False where nobody listens any more where we joined: whoever was to take us in has
+ * ended.
+ */
+bool sp_exporter_family_listens(void);
 
 #endif

@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/exporter/exporter_family.h"
+#include "preload/exporter/exporter.h"
 #include "preload/exporter/exporter_process.h"
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/compiler.h"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a process is met: the constructor and the destructor of our object, the moment before main(), and the
- * two functions by which a program finds what is to be profiled, getenv() and dlsym().
+ * How a process is met, and its ends: the constructor and the destructor of our object, the moment before
+ * main(), the two functions by which a program finds what is to be profiled, getenv() and dlsym(), and the
+ * functions that end the process without destructors, or execute another program.
  *
  * The object is loaded into every program that LD_PRELOAD reaches, and most of them never record a span. So
  * at load it only finds the C library's functions, checks the kill switches and copies our variables.
  *
- * Contexts: INIT, APP; the host may call getenv() in a child of fork or vfork and, though it must not, in a
- * signal handler.
+ * Contexts: INIT, APP; the host may call getenv() and the ends in a child of fork or vfork and, what it must not
+ * do with getenv(), in a signal handler.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,8 +16,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "preload/elf/elf_walk.h"
@@ -27,6 +30,7 @@
 #include "preload/sdk/otelcpp/adapter_otelcpp_trigger.h"
 #include "sampler/base/compiler.h"
 #include "sampler/config/config.h"
+#include "sampler/thread/thread.h"
 
 /*
  * glibc passes argc, argv and envp to constructors (elf/dl-init.c). Other C libraries do not; there
@@ -184,3 +188,90 @@ SP_EXPORT int __libc_start_main(int (*host_main)(int, char **, char **), int arg
 		__builtin_trap(); /* no C library: there is nothing to return to */
 	return next(host_main, argc, argv, init, fini, rtld_fini, stack_end);
 }
+
+/*
+ * The ends of a program. First what was sampled is sent, because the mapping and the timers end with the
+ * program; then comes the real function. Without anything to send they cost one load. A child of vfork, which
+ * shares our memory, is left alone.
+ */
+static _Noreturn void leave(int status)
+{
+	for (;;)
+		(void)syscall(SYS_exit_group, status);
+}
+
+SP_EXPORT _Noreturn void _exit(int status)
+{
+	sp_lifecycle_end();
+	__typeof__(&_exit) next = SP_NEXT(_exit);
+
+	if (next != NULL)
+		next(status);
+	leave(status);
+}
+
+SP_EXPORT _Noreturn void _Exit(int status)
+{
+	sp_lifecycle_end();
+	__typeof__(&_Exit) next = SP_NEXT(_Exit);
+
+	if (next != NULL)
+		next(status);
+	leave(status);
+}
+
+SP_EXPORT _Noreturn void quick_exit(int status)
+{
+	__typeof__(&quick_exit) next = SP_NEXT(quick_exit);
+
+	sp_lifecycle_end();
+	if (next != NULL)
+		next(status);
+	leave(status);
+}
+
+/*
+ * Half of the exec family takes its arguments by "...", which C can only hand on by copying them. So
+ * each symbol ends in a jump to the real function, with the arguments as the caller made them.
+ */
+static int no_exec(void)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
+/*
+ * Does our part and returns the real function. A process without a sample does not wait. The last
+ * flush takes the thread's timer away. If the exec fails nobody comes back here, and the thread would
+ * never be sampled again. So it gets another timer at once; a successful exec deletes it.
+ */
+static const void *begin(enum sp_next which)
+{
+	const void *next;
+
+	sp_lifecycle_leave();
+	if (sp_lifecycle_here() == SP_LIFECYCLE_ACTIVE && sp_thread_own != NULL)
+		sp_thread_rearm();
+	next = sp_next(which);
+	return next != NULL ? next : (const void *)no_exec;
+}
+
+// clang-format off
+#define SP_EXEC(sym) \
+	const void *sp_exec_begin_##sym(void); \
+	const void *sp_exec_begin_##sym(void) \
+	{ \
+		return begin(SP_NEXT_##sym); \
+	} \
+	SP_TAIL_CALL(#sym, "sp_exec_begin_" #sym, "");
+// clang-format on
+
+SP_EXEC(execve)
+SP_EXEC(execv)
+SP_EXEC(execvp)
+SP_EXEC(execvpe)
+SP_EXEC(execl)
+SP_EXEC(execle)
+SP_EXEC(execlp)
+SP_EXEC(fexecve)
+SP_EXEC(execveat)

@@ -29,8 +29,7 @@
 
 #include "preload/elf/resolve.h"
 #include "preload/lifecycle/lifecycle.h"
-#include "preload/lifecycle/publisher.h"
-#include "preload/lifecycle/reentrancy_guard.h"
+#include "preload/lifecycle/sdk.h"
 #include "sampler/base/memory_name.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/context/process_context.h"

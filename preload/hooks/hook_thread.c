@@ -26,7 +26,6 @@
 
 #include "preload/elf/resolve.h"
 #include "preload/lifecycle/lifecycle.h"
-#include "preload/lifecycle/reentrancy_guard.h"
 #include "sampler/base/compiler.h"
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"

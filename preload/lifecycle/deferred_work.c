@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does what the exporter, or our own handler, has asked for (deferred_work.h). Context: APP, one
+ * Deferred work: does what the exporter, or our own handler, has asked for (lifecycle.h). Context: APP, one
  * thread at a time.
  */
-#include "preload/lifecycle/deferred_work.h"
-
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -13,10 +11,9 @@
 #include <sys/syscall.h>
 
 #include "preload/exporter/exporter.h"
-#include "preload/exporter/exporter_family.h"
 #include "preload/exporter/exporter_process.h"
+#include "preload/lifecycle/lifecycle.h"
 #include "preload/lifecycle/sdk.h"
-#include "preload/lifecycle/state.h"
 #include "sampler/base/counters.h"
 #include "sampler/base/fmt.h"
 #include "sampler/base/log.h"

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 
-#include "preload/lifecycle/reentrancy_guard.h"
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/thread/thread.h"

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The state of the profiler in a process: asleep until the first recorded span, then active until exit; a
- * forked child starts anew. What leads from one state to the next is in lifecycle.h.
+ * forked child starts anew. What leads from one state to the next is in lifecycle.h. And which of nested
+ * hooked calls counts.
  */
 #ifndef SP_STATE_H
 #define SP_STATE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "sampler/base/compiler.h"
 #include "sampler/config/config.h"
@@ -73,6 +75,46 @@ extern _Atomic bool sp_lifecycle_ended;
 static inline bool sp_lifecycle_has_ended(void)
 {
 	return atomic_load_explicit(&sp_lifecycle_ended, memory_order_relaxed);
+}
+
+/*
+ * The reentrancy guard of hooked calls, for each thread. A wrapper over another SDK calls that
+ * SDK's hooked functions inside of its own hooked function, and one span would be recorded twice.
+ * Only the outermost hook counts.
+ *
+ * A host may leave a hooked call by longjmp or an exception, without sp_reentrancy_guard_leave().
+ * So the guard remembers its place on the stack, and an entry from an older frame knows that it is
+ * stale.
+ */
+
+/* Frame address of the outermost entry; 0 = not inside. */
+extern SP_TLS uintptr_t sp_reentrancy_guard_frame;
+
+struct sp_reentrancy_guard {
+	bool outermost;
+};
+
+static inline bool sp_reentrancy_guard_inside(uintptr_t here)
+{
+	/* the stack grows down: a live outer frame has the higher address */
+	return sp_reentrancy_guard_frame != 0 && here < sp_reentrancy_guard_frame;
+}
+
+static inline __attribute__((always_inline)) struct sp_reentrancy_guard
+sp_reentrancy_guard_enter(void)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	struct sp_reentrancy_guard g = {.outermost = !sp_reentrancy_guard_inside(here)};
+
+	if (g.outermost)
+		sp_reentrancy_guard_frame = here;
+	return g;
+}
+
+static inline void sp_reentrancy_guard_leave(struct sp_reentrancy_guard g)
+{
+	if (g.outermost)
+		sp_reentrancy_guard_frame = 0;
 }
 
 #endif

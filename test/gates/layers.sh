@@ -15,7 +15,7 @@ seed()
 }
 
 seed sampler/region/ring.c '#include "sampler/region/ring.h"\n#include <stdint.h>'
-seed preload/lifecycle/state.c '#include "preload/lifecycle/reentrancy_guard.h"\n#include "sampler/region/region.h"'
+seed preload/lifecycle/sdk.c '#include "preload/lifecycle/state.h"\n#include "sampler/region/region.h"'
 seed export/exporter/main.c '#include "export/export.h"\n#include "sampler/region/region.h"'
 seed export/push/http.c '#include "export/push/http.h"\n#include <curl/curl.h>'
 expect_pass scripts/check-layers.sh "$work/tree"
@@ -29,12 +29,12 @@ faulty()
 }
 
 faulty sampler/up.c '#include "export/export.h"' 'may not include "export/export.h"'
-faulty sampler/up.h '#  include "preload/lifecycle/reentrancy_guard.h"' 'may not include "preload/lifecycle/reentrancy_guard.h"'
-faulty export/up.c '#include "preload/lifecycle/reentrancy_guard.h"' 'may not include "preload/lifecycle/reentrancy_guard.h"'
+faulty sampler/up.h '#  include "preload/lifecycle/state.h"' 'may not include "preload/lifecycle/state.h"'
+faulty export/up.c '#include "preload/lifecycle/state.h"' 'may not include "preload/lifecycle/state.h"'
 faulty preload/inner.c '#include "export/push/http.h"' 'may not include "export/push/http.h"'
 faulty preload/door.c '#include "export/export.h"' 'may not include "export/export.h"'
-faulty export/exporter/up.c '#include "preload/lifecycle/reentrancy_guard.h"' 'may not include "preload/lifecycle/reentrancy_guard.h"'
-faulty export/report/up.c '#include "preload/lifecycle/reentrancy_guard.h"' 'may not include "preload/lifecycle/reentrancy_guard.h"'
+faulty export/exporter/up.c '#include "preload/lifecycle/state.h"' 'may not include "preload/lifecycle/state.h"'
+faulty export/report/up.c '#include "preload/lifecycle/state.h"' 'may not include "preload/lifecycle/state.h"'
 faulty export/push/push.c '#include <curl/curl.h>' 'may not use curl/curl.h'
 faulty export/stack.c '#include <libunwind.h>' 'may not use libunwind.h'
 faulty sampler/find.c 'void *f(void) { return dlsym(0, "x"); }' 'may not use dlsym'

@@ -13,7 +13,6 @@
 
 #include "preload/elf/resolve.h"
 #include "preload/lifecycle/lifecycle.h"
-#include "preload/lifecycle/reentrancy_guard.h"
 #include "preload/lifecycle/sdk.h"
 #include "preload/sdk/otelc/adapter_otelc_sdk.h"
 #include "preload/sdk/otelc/otelc_abi.h"

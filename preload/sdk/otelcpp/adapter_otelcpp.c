@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "preload/lifecycle/lifecycle.h"
-#include "preload/lifecycle/reentrancy_guard.h"
 #include "preload/lifecycle/sdk.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_call.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_scope.h"

@@ -18,7 +18,6 @@
 #include "preload/elf/elf_walk.h"
 #include "preload/elf/relocations.h"
 #include "preload/lifecycle/lifecycle.h"
-#include "preload/lifecycle/reentrancy_guard.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_call.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_vtable.h"
 #include "sampler/base/compiler.h"

@@ -14,7 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/exporter/exporter_family.h"
 #include "preload/exporter/exporter_process.h"
 #include "sampler/base/log.h"
 #include "sampler/base/monotonic.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about joining, with a child process of the test for the exporter. */
 #define _GNU_SOURCE
-#include "preload/exporter/exporter_family.h"
+#include "preload/exporter/exporter.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

@@ -22,8 +22,6 @@
 #include <unistd.h>
 
 #include "preload/exporter/exporter.h"
-#include "preload/lifecycle/deferred_work.h"
-#include "preload/lifecycle/reentrancy_guard.h"
 #include "preload/lifecycle/sdk.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
@@ -119,6 +117,23 @@ void sp_exporter_tell_ended(void)
 bool sp_exporter_is_own(void)
 {
 	return exporter.is_own;
+}
+
+void sp_exporter_family_load(bool note_pid SP_UNUSED)
+{
+}
+
+void sp_exporter_family_forked(void)
+{
+}
+
+void sp_exporter_family_leave(void)
+{
+}
+
+bool sp_exporter_family_is_forked(void)
+{
+	return false;
 }
 
 bool sp_exporter_finish(uint32_t timeout_ms)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about the reentrancy guard. */
-#include "preload/lifecycle/reentrancy_guard.h"
+#include "preload/lifecycle/state.h"
 
 #include <criterion/criterion.h>
 #include <setjmp.h>
