@@ -55,10 +55,7 @@ static __attribute__((destructor)) void unload(void)
 /*
  * getenv(): an SDK asks for variables that begin with OTEL_ before its first span, from inside the object
  * that holds it. Any other call goes on to the real function after a comparison or two, by a jump.
- */
-char *getenv(const char *name);
-
-/*
+ *
  * The name may be shorter, so this reads one byte after the other; and none where the C library reads none,
  * because there are no variables (clearenv()).
  */
