@@ -276,7 +276,7 @@ demo: ## build and run the ride-sharing demo (installs its packages first)
 	@test/rideshare/demo.sh
 
 ## Test
-.PHONY: test test-all test-programs unit stress stress-long e2e docs-test gates san tsan bench
+.PHONY: test test-all test-programs unit stress stress-long model-long e2e docs-test gates san tsan bench
 test: ## everything below, then one line of counts (installs the packages it needs first)
 	$(call install_deps,build demo test cross)
 	@$(MAKE) --no-print-directory test-all
@@ -309,6 +309,9 @@ san: $(ASAN_TESTS) ## unit tests under the address and undefined-behaviour sanit
 STRESS_LONG := 10000000
 stress-long: $(B)/release/test/stress/span_storm $(B)/tsan/test/stress/span_storm ## ten million spans on 64 threads, plain and under the thread sanitizer (minutes)
 	@for program in $^; do time "$$program" $(STRESS_LONG) || exit 1; done
+
+model-long: $(B)/release/test/unit/core/test_span_model ## ten thousand random sequences of spans beside the model of their rules (minutes); MODEL_SEED=... for others
+	MODEL_SEQUENCES=10000 $<
 
 tsan: $(TSAN_TESTS) ## stress programs under the thread sanitizer
 	@$(RUN) $(call as,stress,$(TSAN_TESTS))

@@ -121,17 +121,6 @@ static inline void end_elsewhere(uint64_t id)
 	cr_assert_eq(pthread_join(thread, NULL), 0);
 }
 
-/* The names on the frame that a sample of this thread would show: of the span and of its root. */
-static inline bool shows(const char *name, const char *root_name)
-{
-	struct sp_span_record e;
-	size_t len;
-
-	return sp_span_stack_peek(&sp_thread_own->spans, &e) == SP_SPAN_KNOWN &&
-	       strcmp(sp_names_text(e.name_id, &len), name) == 0 &&
-	       strcmp(sp_names_text(e.root_name_id, &len), root_name) == 0;
-}
-
 static inline void rename_to(uint64_t id, const char *name)
 {
 	cr_assert(sp_span_renamed(handle_of(id), name, strlen(name)));

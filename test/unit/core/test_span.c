@@ -1,212 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about span semantics: roots, activation, ends, what a forked child keeps. */
+/*
+ * Facts about spans for which a stack or the table has to be full, a thread has no block, or something is
+ * told. The rules of spans are test_span_model.c's.
+ */
 #include "sampler/span/span.h"
 
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "sampler/base/counters.h"
 #include "test/unit/core/span_host.h"
+#include "test/unit/sampler/stderr_pipe.h"
 
 TestSuite(span, .init = set_up, .timeout = 20);
-
-Test(span, without_a_parent_is_its_own_root)
-{
-	struct sp_span_record r;
-
-	cr_assert(begin(1));
-
-	cr_assert(sp_span_of(handle_of(1), &r));
-	cr_assert_eq(r.root_id, 1);
-	cr_assert(sp_span_is_root(&r));
-	cr_assert_eq(r.root_name_id, r.name_id);
-	cr_assert_gt(r.start_ns, UINT64_C(1700000000) * SP_NS_PER_S, "wall-clock time");
-	cr_assert_eq(active(), 1);
-}
-
-Test(span, started_under_an_active_one_has_its_root)
-{
-	struct sp_span_record r;
-
-	begin(1);
-	begin(2);
-	begin(3);
-
-	cr_assert_eq(root_of(2), 1);
-	cr_assert_eq(root_of(3), 1);
-	cr_assert(sp_span_of(handle_of(3), &r));
-	cr_assert_not(sp_span_is_root(&r));
-}
-
-Test(span, an_explicit_parent_decides_over_the_active_span)
-{
-	begin(1);
-	begin(2);
-	end(2);
-	begin_under(10, 77); /* remote: another service's */
-	cr_assert_eq(root_of(10), 10);
-
-	begin_under(11, 1);
-	cr_assert_eq(root_of(11), 1);
-}
-
-Test(span, a_parent_that_is_not_recorded_makes_a_root)
-{
-	begin(1);
-	end(1);
-
-	begin_under(2, 1);
-	cr_assert_eq(root_of(2), 2);
-}
-
-static void *child_of_1(void *arg)
-{
-	(void)arg;
-	cr_assert(begin_under(2, 1));
-	cr_assert_eq(root_of(2), 1);
-	cr_assert_eq(active(), 2);
-	cr_assert(begin(3));
-	cr_assert_eq(root_of(3), 1, "the root goes on through the active span");
-	return NULL;
-}
-
-Test(span, a_child_on_another_thread_belongs_to_its_parents_root)
-{
-	begin(1);
-
-	run(child_of_1);
-
-	cr_assert_eq(active(), 1, "this thread still works for span 1");
-}
-
-Test(span, ended_on_another_thread_is_active_nowhere)
-{
-	begin(1);
-
-	end_elsewhere(1);
-
-	cr_assert_eq(active(), 0);
-	cr_assert_not(end(1));
-	begin(2);
-	cr_assert_eq(root_of(2), 2);
-}
-
-static void *begin_5(void *arg)
-{
-	(void)arg;
-	cr_assert(begin(5));
-	sp_thread_ended();
-	return NULL;
-}
-
-Test(span, outlives_its_thread)
-{
-	begin(1);
-	run(begin_5);
-	/* whoever has the block of that thread now is not touched by the end */
-	cr_assert_not_null(sp_thread_claim());
-
-	cr_assert(end(5));
-	cr_assert_eq(active(), 1);
-	cr_assert_eq(sp_span_table_count(), 1);
-}
-
-Test(span, ends_once)
-{
-	begin(1);
-
-	cr_assert(end(1));
-	cr_assert_not(end(1));
-	cr_assert_not(end(2));
-	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 1);
-	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 1);
-}
-
-Test(span, without_an_id_is_refused)
-{
-	cr_assert_not(begin(0));
-	cr_assert_eq(sp_span_table_count(), 0);
-	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 0);
-}
-
-/* Two hooks may fire for one span. */
-Test(span, reported_twice_counts_once)
-{
-	cr_assert(begin(1));
-	cr_assert(begin(1));
-
-	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 1);
-	cr_assert(end(1));
-	cr_assert_eq(active(), 0);
-	cr_assert_eq(sp_span_table_count(), 0);
-}
-
-Test(span, reported_under_two_objects_counts_once)
-{
-	struct sp_span_start again = start_of(1);
-
-	begin(1);
-	again.handle = handle_of(99);
-
-	cr_assert_not(sp_span_started(&again));
-	cr_assert_eq(sp_span_table_count(), 1);
-	cr_assert_not(end(99));
-	cr_assert(end(1));
-	cr_assert_eq(active(), 0);
-	cr_assert_eq(sp_span_table_count(), 0);
-}
-
-Test(span, whose_end_was_missed_ends_when_its_object_is_used_again)
-{
-	struct sp_span_start next = start_of(2);
-
-	begin(1);
-	next.handle = handle_of(1);
-
-	cr_assert(sp_span_started(&next));
-	cr_assert_eq(active(), 2);
-	cr_assert(sp_span_ended(handle_of(1)));
-	cr_assert_eq(active(), 0);
-	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 2);
-}
-
-Test(span, found_by_its_id_is_not_in_the_index_of_objects)
-{
-	struct sp_span_start s = start_of(1);
-	struct sp_span_record r;
-
-	s.by_id = true;
-	cr_assert(sp_span_started(&s));
-
-	cr_expect_not(sp_span_of(handle_of(1), &r));
-	cr_expect_not(sp_span_of_id(1, handle_of(2), &r), "another object stands for it");
-	cr_assert(sp_span_of_id(1, handle_of(1), &r));
-	sp_span_rename(&r, "new", 3);
-	cr_assert(sp_span_of_id(1, handle_of(1), &r));
-	cr_expect_eq(sp_span_root_name(&r), sp_names_intern("new", 3));
-	cr_expect(sp_span_close(&r));
-	cr_expect_not(sp_span_close(&r));
-	sp_span_table_release(&r);
-	cr_expect_not(sp_span_of_id(1, handle_of(1), &r));
-	cr_expect_eq(active(), 0);
-	cr_expect_eq(sp_span_table_count(), 0);
-}
-
-/* As a wrapper's span and the one inside it, which is not reported then. */
-Test(span, known_by_an_object_is_not_found_by_its_id)
-{
-	struct sp_span_record r;
-
-	begin(1);
-
-	cr_assert_not(sp_span_of_id(1, handle_of(1), &r));
-	cr_assert(end(1));
-}
 
 static void begin_a_full_stack(void)
 {
@@ -342,65 +149,6 @@ Test(span, in_a_thread_that_has_ended_for_us_is_tracked_without_a_label)
 	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_NO_THREAD), 1);
 }
 
-Test(span, starts_and_ends_leave_errno_alone)
-{
-	errno = 4711;
-
-	begin(1);
-	end(1);
-
-	cr_assert_eq(errno, 4711);
-}
-
-Test(span, a_forked_child_keeps_the_spans_of_the_forking_thread)
-{
-	int status;
-
-	begin(1);
-	run(child_of_1);
-	begin(4);
-	fflush(NULL);
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		struct sp_span_record r;
-
-		sp_thread_forked();
-		sp_span_forked();
-		bool right = sp_span_table_count() == 2 && active() == 4 && end(4) &&
-			     active() == 1 && !sp_span_of(handle_of(2), &r) && end(1) &&
-			     active() == 0 && sp_span_table_count() == 0;
-
-		_exit(right ? 0 : 1);
-	}
-	cr_assert_eq(waitpid(pid, &status, 0), pid);
-	cr_assert_eq(status, 0);
-}
-
-Test(span, attached_in_a_forked_child_goes_on_under_its_root)
-{
-	const uint64_t two = 2;
-	int status;
-
-	sp_active_span_attached(99, NULL);
-	begin_scoped(1);
-	run(child_of_1);
-	sp_active_span_attached(20, (const uint8_t *)&two);
-	fflush(NULL);
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		sp_thread_forked();
-		sp_span_forked();
-		rename_to(2, "renamed");
-		bool right = sp_span_table_count() == 1 && active() == 2 && end(2) && active() == 0;
-
-		_exit(right ? 0 : 1);
-	}
-	cr_assert_eq(waitpid(pid, &status, 0), pid);
-	cr_assert_eq(status, 0);
-}
-
 static void *some_spans(void *arg)
 {
 	for (uint64_t id = 1; id <= 40; id++)
@@ -424,19 +172,6 @@ Test(span, a_thread_that_ends_leaves_all_places_to_others)
 			break;
 	}
 	cr_assert_eq(id, SP_SPANS_MAX + 1U);
-}
-
-Test(span, counts_the_spans_of_all_threads)
-{
-	cr_assert(begin(41));
-	run(some_spans);
-	cr_assert(end(41));
-
-	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 41);
-	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 41);
-	sp_counters_reset();
-	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 0);
-	cr_assert_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 0);
 }
 
 static void *begin_of_two_sdks(void *arg)
@@ -479,16 +214,95 @@ Test(span, counts_the_spans_of_each_sdk)
 	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 0);
 }
 
-/* Where nobody says what the parent is, as where a C++ program without a symbol has attached nothing. */
-Test(span, of_another_trace_than_the_active_one_is_a_root)
+Test(span, that_others_have_ended_leaves_an_empty_stack_at_the_next_start)
 {
-	struct sp_span_start other = start_of(2);
+	begin_a_full_stack();
+	cr_assert(begin(201));
+	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)
+		end_elsewhere(id);
+	end_elsewhere(201);
 
+	cr_assert(begin(300));
+	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), 1);
+	cr_assert_eq(beyond(), 0);
+}
+
+/* As SDKs do whose spans say by their arguments that they have no parent. */
+static void begin_root(uint64_t id)
+{
+	struct sp_span_start s = start_of(id);
+
+	s.how = SP_ACTIVATION_NONE;
+	s.has_parent = true;
+	cr_assert(sp_span_started(&s));
+}
+
+Test(span, of_a_thread_where_starts_interleave_are_told_once)
+{
+	stderr_begin();
+	begin_root(1);
+	cr_assert_eq(active(), 1);
+	cr_assert_eq(stderr_end(), 0);
+
+	stderr_begin();
+	begin_root(2);
+	cr_assert_eq(active(), 0);
+	cr_assert(end(2));
+	begin_root(3);
+	cr_assert_eq(stderr_end(), 1, "once is enough");
+	cr_assert(stderr_has("SPANPROF_ACTIVE_SPAN"));
+}
+
+/* What does not fit is no reason to give up as long as some of what is below goes. */
+Test(span, of_scopes_that_come_back_from_the_depth_are_believed)
+{
+	for (unsigned turn = 0; turn < 40; turn++) {
+		for (uint64_t token = 1; token <= 200; token++)
+			cr_assert(sp_active_span_attached(token, NULL), "turn %u", turn);
+		for (uint64_t token = 200; token >= 1; token--)
+			sp_active_span_detached(token, true);
+	}
+}
+
+static unsigned attached_until_given_up(void)
+{
+	unsigned n = 0;
+
+	while (n < 100000 && sp_active_span_attached(1000 + n, NULL))
+		n++;
+	return n;
+}
+
+Test(span, of_scopes_that_pile_up_are_given_up_and_hide_nothing_more)
+{
+	uint64_t lost = sp_count_read(SP_COUNT_SPAN_STACK_FULL);
+	unsigned n = attached_until_given_up();
+
+	cr_assert_lt(n, 10000);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_STACK_FULL), lost + n + 1 - SP_SPAN_DEPTH_MAX);
 	cr_assert(begin(1));
-	other.trace_id[0] = 1;
-	cr_assert(sp_span_started(&other));
+	cr_assert_eq(active(), 1, "by its start, as nothing is above it");
+	end(1);
+	cr_assert_eq(active(), 0);
+}
 
-	cr_assert_eq(root_of(2), 2);
-	cr_assert(begin(3));
-	cr_assert_eq(root_of(3), 3, "of the trace of 1, while 2 is active");
+static void attach_by(uint32_t storage, uint64_t key, uint64_t id)
+{
+	sp_active_span_attached(sp_span_token_of(storage, key), (const uint8_t *)&id);
+}
+
+Test(span, of_a_silent_storage_is_none_beyond_the_end_of_the_stack)
+{
+	attach_by(3, 1, 0);
+	begin_scoped(1);
+	for (uint64_t key = 2; key < 200; key++)
+		attach_by(3, key, 1);
+	cr_assert_eq(active(), ROOT_ALONE);
+
+	sp_active_span_silence(3);
+
+	cr_assert_eq(active(), 0);
+	attach_by(3, 300, 1);
+	attach_by(4, 1, 1);
+	cr_assert_eq(active(), 1);
 }

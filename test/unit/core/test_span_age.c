@@ -3,10 +3,7 @@
 #include "sampler/span/span_age.h"
 
 #include <criterion/criterion.h>
-#include <stdio.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "sampler/base/counters.h"
 #include "test/unit/core/span_host.h"
@@ -36,23 +33,6 @@ Test(span_age_before_init, has_nothing_to_sweep)
 
 	sweep(1);
 	cr_assert_not(sp_span_age_make_room(&r, false));
-}
-
-Test(span_age, over_the_limit_is_given_up)
-{
-	begin(1);
-	sweep(100);
-	begin(2);
-	sweep(109);
-	cr_assert_eq(active(), 2);
-	sweep(110);
-
-	expect_counts(2, 0, 1);
-	cr_assert_not(end(1), "its end comes too late");
-	cr_assert_eq(active(), 2);
-	end(2);
-	cr_assert_eq(active(), 0);
-	expect_counts(2, 1, 1);
 }
 
 static uint64_t start_ns_of(uint64_t id)
@@ -111,57 +91,6 @@ Test(span_age, is_swept_from_a_thread_of_its_own)
 	begin(3);
 	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), 1, "the frames are gone too");
 	expect_counts(3, 0, 2);
-}
-
-Test(span_age, labels_nothing_where_it_is_attached)
-{
-	const uint64_t one = 1;
-
-	sp_active_span_attached(99, NULL);
-	begin_scoped(1);
-	sp_active_span_attached(10, (const uint8_t *)&one);
-
-	run(sweep_twice);
-
-	cr_assert_eq(active(), 0);
-	sp_active_span_detached(10, false);
-	expect_counts(1, 0, 1);
-}
-
-Test(span_age, is_that_of_the_span_and_not_of_its_place)
-{
-	begin(1);
-	sweep(100);
-	end(1);
-	begin(2);
-	sweep(105);
-	sweep(114);
-
-	cr_assert_eq(active(), 2);
-	sweep(115);
-	cr_assert_eq(active(), 0);
-}
-
-Test(span_age, starts_afresh_in_a_forked_child)
-{
-	int status;
-
-	begin(1);
-	sweep(100);
-	fflush(NULL);
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		sp_thread_forked();
-		sp_span_forked();
-		sweep(110);
-		bool there = active() == 1;
-
-		sweep(120);
-		_exit(there && active() == 0 ? 0 : 1);
-	}
-	cr_assert_eq(waitpid(pid, &status, 0), pid);
-	cr_assert_eq(status, 0);
 }
 
 static uint64_t wall_ns(void)
