@@ -18,6 +18,7 @@
 #include "sampler/context/foreign_context.h"
 #include "sampler/context/process_context.h"
 #include "sampler/open_spans/span_table.h"
+#include "sampler/region/thread_labels.h"
 
 #define FLAG_SAMPLED 1U /* a span that is not sampled is not recorded, and never gets here */
 
@@ -68,6 +69,7 @@ void sp_thread_context_init(const struct sp_config *config, bool is_programs)
 	atomic_store_explicit(&state.begun, false, memory_order_relaxed);
 	atomic_store_explicit(&state.alone, false, memory_order_relaxed);
 	atomic_store_explicit(&sp_thread_context_on, wanted && !is_programs, memory_order_relaxed);
+	sp_thread_labels_watch(SP_THREAD_LABELS_CONTEXT, wanted && !is_programs);
 	if (wanted && is_programs)
 		sp_log(SP_LOG_WARN,
 		       "SPANPROF_THREAD_CONTEXT=true: the program defines " SP_CONTEXT_SYMBOL

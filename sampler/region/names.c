@@ -88,26 +88,6 @@ static inline uint64_t hash_of(uint64_t seed, const char *name, size_t len)
 	return h ^ (h >> 29);
 }
 
-static inline uint64_t word_at(const char *p)
-{
-	uint64_t word;
-
-	memcpy(&word, p, sizeof(word));
-	return word;
-}
-
-/* Compares inline: names are short, and a function call would cost more than the comparison. */
-static inline bool is_same(const char *a, const char *b, size_t len)
-{
-	if (len < 8)
-		return tail_of(a, len) == tail_of(b, len);
-	for (size_t i = 0; i < len - 8; i += 8) {
-		if (word_at(a + i) != word_at(b + i))
-			return false;
-	}
-	return word_at(a + len - 8) == word_at(b + len - 8);
-}
-
 /*
  * Not memcpy(): in a host with a thread sanitizer, the sanitizer sees memcpy() but not the atomic
  * operations here that order the accesses, and would report a race. The empty statement keeps the
@@ -126,7 +106,7 @@ static bool slot_is(const struct sp_names *t, uint64_t slot, uint64_t h, const c
 {
 	const struct sp_name *text = sp_names_at(t, slot);
 
-	return slot >> 32 == h >> 32 && text->len == len && is_same(text->bytes, name, len);
+	return slot >> 32 == h >> 32 && text->len == len && sp_names_same(text->bytes, name, len);
 }
 
 /*
@@ -249,26 +229,9 @@ __attribute__((noinline)) static uint32_t intern_dirty(struct sp_names *t, const
 	return id != 0 ? id : intern_clean(t, h, clean, len, at);
 }
 
-/*
- * The names that a thread used last, found by the address of the string: most names are string
- * literals. An address may hold another name by now, so the bytes are compared. Texts stay for
- * ever.
- */
-#define RECENT 4U
-struct recent {
-	const struct sp_name *text;
-	uint32_t id;
-	uint32_t len;
-};
-static SP_TLS struct recent recent[RECENT];
+SP_TLS struct sp_names_recent sp_names_recent[SP_NAMES_RECENT];
 
-static struct recent *recent_of(const char *name)
-{
-	return &recent[((uintptr_t)name >> 4 ^ (uintptr_t)name >> 2) % RECENT];
-}
-
-/* noinline: the fast path then saves none of its registers. */
-__attribute__((noinline)) static uint32_t look_up(const char *name, size_t len, struct recent *r)
+uint32_t sp_names_look_up(const char *name, size_t len, struct sp_names_recent *r)
 {
 	/* Pairs with the release in sp_names_init(). */
 	struct sp_names *t = atomic_load_explicit(&sp_names, memory_order_acquire);
@@ -295,15 +258,6 @@ __attribute__((noinline)) static uint32_t look_up(const char *name, size_t len, 
 	if (!sp_text_valid(name, len))
 		return intern_dirty(t, name, len);
 	return intern_clean(t, h, name, len, at);
-}
-
-uint32_t sp_names_intern(const char *name, size_t len)
-{
-	struct recent *r = recent_of(name);
-
-	if (r->text != NULL && r->len == len && is_same(r->text->bytes, name, len))
-		return r->id;
-	return look_up(name, len, r);
 }
 
 const char *sp_names_text(uint32_t id, size_t *len)

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "sampler/base/compiler.h"
 #include "sampler/region/channel.h"
@@ -30,7 +31,7 @@ int sp_names_init(uint32_t max_names);
  * becomes U+FFFD before it is stored. Past the limit every new name becomes "(other)" and is
  * counted. An empty name is "(unnamed)". Returns 0 only when there is no table.
  */
-uint32_t sp_names_intern(const char *name, size_t len);
+static inline uint32_t sp_names_intern(const char *name, size_t len);
 
 /* APP. The text of an id, with a NUL behind it; "" for an unknown id. */
 const char *sp_names_text(uint32_t id, size_t *len);
@@ -64,6 +65,66 @@ struct sp_names {
 };
 
 extern _Atomic(struct sp_names *) sp_names;
+
+/*
+ * The names that a thread used last, found by the address of the string: most names are string
+ * literals. An address may hold another name by now, so the bytes are compared. Texts stay for
+ * ever. len is 0 where there is none.
+ */
+#define SP_NAMES_RECENT 4U
+struct sp_names_recent {
+	const struct sp_name *text;
+	uint32_t id;
+	uint32_t len;
+};
+extern SP_TLS struct sp_names_recent sp_names_recent[SP_NAMES_RECENT];
+
+/* For sp_names_intern(), where it is not that name. Keeps it there if the table has it. */
+uint32_t sp_names_look_up(const char *name, size_t len, struct sp_names_recent *r);
+
+/*
+ * Whether two names of that length are the same, by overlapping words: names are short, and a call would cost
+ * more than the comparison. Of less than four bytes, which are rare, one at a time.
+ */
+static inline bool sp_names_same(const char *a, const char *b, size_t len)
+{
+	uint64_t wide[2];
+	uint32_t word[2];
+
+	if (len < 4) {
+		while (len != 0 && a[len - 1] == b[len - 1])
+			len--;
+		return len == 0;
+	}
+	if (len < 8) {
+		memcpy(&word[0], a, 4);
+		memcpy(&word[1], b, 4);
+		if (word[0] != word[1])
+			return false;
+		memcpy(&word[0], a + len - 4, 4);
+		memcpy(&word[1], b + len - 4, 4);
+		return word[0] == word[1];
+	}
+	for (size_t i = 0; i < len - 8; i += 8) {
+		memcpy(&wide[0], a + i, 8);
+		memcpy(&wide[1], b + i, 8);
+		if (wide[0] != wide[1])
+			return false;
+	}
+	memcpy(&wide[0], a + len - 8, 8);
+	memcpy(&wide[1], b + len - 8, 8);
+	return wide[0] == wide[1];
+}
+
+static inline uint32_t sp_names_intern(const char *name, size_t len)
+{
+	struct sp_names_recent *r =
+		&sp_names_recent[((uintptr_t)name >> 4 ^ (uintptr_t)name >> 2) % SP_NAMES_RECENT];
+
+	return len != 0 && r->len == len && sp_names_same(r->text->bytes, name, len)
+		       ? r->id
+		       : sp_names_look_up(name, len, r);
+}
 
 static inline SP_SIGSAFE struct sp_name *sp_names_at(const struct sp_names *t, uint64_t slot)
 {

@@ -11,6 +11,7 @@
 #define WORDS SP_THREAD_LABEL_WORDS
 
 _Atomic(struct sp_thread_labels_part *) sp_thread_labels_part;
+_Atomic unsigned sp_thread_labels_watchers;
 static _Atomic uint32_t places; /* that the part has room for */
 
 void sp_thread_labels_use(void *part, uint64_t bytes)
@@ -25,6 +26,7 @@ void sp_thread_labels_use(void *part, uint64_t bytes)
 	/* pairs with the acquire in sp_thread_labels_now() */
 	atomic_store_explicit(&sp_thread_labels_part, room != 0 ? part : NULL,
 			      memory_order_release);
+	sp_thread_labels_watch(SP_THREAD_LABELS_EXPORTER, room != 0);
 }
 
 static struct sp_thread_labels *place_of(struct sp_thread_labels_part *p, uint32_t block)

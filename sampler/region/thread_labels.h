@@ -90,6 +90,26 @@ struct sp_thread_labels_part {
 	(sizeof(struct sp_thread_labels_part) +                                                    \
 	 (uint64_t)(threads) * sizeof(struct sp_thread_labels))
 
+/*
+ * Who has to be told of each change of an active span: a bit for each, so that a start or an end of a span looks at
+ * one word.
+ */
+enum sp_thread_labels_watcher {
+	SP_THREAD_LABELS_EXPORTER = 1 << 0, /* these labels */
+	SP_THREAD_LABELS_CONTEXT = 1 << 1,  /* thread_context.h */
+	SP_THREAD_LABELS_TIMES = 1 << 2,    /* span_times.h */
+};
+SP_HIDDEN _Atomic unsigned sp_thread_labels_watchers;
+
+static inline void sp_thread_labels_watch(enum sp_thread_labels_watcher who, bool wants)
+{
+	if (wants)
+		atomic_fetch_or_explicit(&sp_thread_labels_watchers, who, memory_order_relaxed);
+	else
+		atomic_fetch_and_explicit(&sp_thread_labels_watchers, ~(unsigned)who,
+					  memory_order_relaxed);
+}
+
 /* The host's part; NULL = nobody wants to know. Any context. */
 SP_HIDDEN _Atomic(struct sp_thread_labels_part *) sp_thread_labels_part;
 

@@ -19,8 +19,6 @@
 #include "sampler/span/span_times.h"
 #include "sampler/thread/thread.h"
 
-void sp_shown_label_put(struct sp_thread *t);
-
 /* Written at activation: it matters which spans have a wait in a profile (sp_span_table_note_wait()). */
 SP_HIDDEN bool sp_shown_label_notes_waits;
 
@@ -30,23 +28,17 @@ SP_HIDDEN bool sp_shown_label_notes_waits;
  */
 SP_HIDDEN bool sp_shown_label_parts_only;
 
-/* The exporter knows already which part the thread is in. */
-static inline bool sp_shown_label_goes_on(const struct sp_thread *t)
-{
-	return sp_shown_label_parts_only && t->part.root_id != 0 &&
-	       t->part.shown == t->part.number &&
-	       t->part.struck == atomic_load_explicit(&t->spans.struck, memory_order_relaxed);
-}
+/* Shows it to the exporter. */
+void sp_shown_label_put(struct sp_thread *t);
 
-static inline void sp_shown_label_update(struct sp_thread *t)
+/* For the one below: somebody wants to be told. */
+void sp_shown_label_changed(struct sp_thread *t);
+
+static inline __attribute__((always_inline)) void sp_shown_label_update(struct sp_thread *t)
 {
-	if (t == NULL)
-		return;
-	/* First, because the label says which part of a root's time it is in. */
-	sp_span_times_change(t);
-	if (sp_thread_labels_now() != NULL && !sp_shown_label_goes_on(t))
-		sp_shown_label_put(t);
-	sp_thread_context_changed(&t->context, &t->spans);
+	if (atomic_load_explicit(&sp_thread_labels_watchers, memory_order_relaxed) != 0 &&
+	    t != NULL)
+		sp_shown_label_changed(t);
 }
 
 #endif

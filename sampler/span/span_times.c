@@ -61,6 +61,7 @@ int sp_span_times_init(bool all)
 	wants_all = all;
 	atomic_store_explicit(&accounts, made, memory_order_release);
 	atomic_store_explicit(&sp_span_times_on, true, memory_order_relaxed);
+	sp_thread_labels_watch(SP_THREAD_LABELS_TIMES, true);
 	return 0;
 }
 
