@@ -8,6 +8,7 @@
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/sdk/profile_url.h"
 #include "sampler/base/compiler.h"
+#include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
 #include "sampler/region/names.h"
 #include "sampler/span/span.h"
@@ -52,6 +53,33 @@ uint8_t sp_span_attr_find_key(const char *key, size_t len)
 			return (uint8_t)(1U << KEY_TIMES);
 	}
 	return 0;
+}
+
+enum sp_span_attr_when sp_span_attr_when(void)
+{
+	const struct sp_config *cfg = sp_lifecycle_config();
+
+	if (cfg->span_cpu_time || cfg->span_times)
+		return SP_SPAN_ATTR_EACH;
+	if (cfg->attributes == SP_ATTRIBUTES_NEVER || cfg->span_id_scope == SP_SCOPE_NONE)
+		return SP_SPAN_ATTR_NONE;
+	return cfg->attributes == SP_ATTRIBUTES_ALWAYS ? SP_SPAN_ATTR_EACH : SP_SPAN_ATTR_NOTED;
+}
+
+unsigned sp_span_attr_wanted(const struct sp_span_record *r)
+{
+	const struct sp_config *cfg = sp_lifecycle_config();
+	/* A sample can be labelled with this span's id, and a link would lead to it. */
+	bool labelled = cfg->span_id_scope == SP_SCOPE_ALL ||
+			(cfg->span_id_scope == SP_SCOPE_ROOT && sp_span_is_root(r));
+	unsigned wanted = 0;
+
+	if (cfg->attributes != SP_ATTRIBUTES_NEVER && labelled &&
+	    (cfg->attributes == SP_ATTRIBUTES_ALWAYS || sp_span_table_has_note(r)))
+		wanted = SP_SPAN_ATTR_LINK;
+	if ((cfg->span_cpu_time || cfg->span_times) && sp_span_is_root(r) && !sp_seccomp_is_on())
+		wanted |= SP_SPAN_ATTR_TIMES;
+	return wanted;
 }
 
 /* Whether the program has not set that attribute itself. */

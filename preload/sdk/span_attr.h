@@ -9,17 +9,16 @@
 #include <string.h>
 
 #include "preload/lifecycle/lifecycle.h"
-#include "sampler/base/seccomp.h"
 #include "sampler/open_spans/span_table.h"
 
-/* Some span may get an attribute. */
-static inline bool sp_span_attr_any(void)
-{
-	const struct sp_config *cfg = sp_lifecycle_config();
-
-	return (cfg->attributes != SP_ATTRIBUTES_NEVER && cfg->span_id_scope != SP_SCOPE_NONE) ||
-	       cfg->span_cpu_time || cfg->span_times;
-}
+/* Which spans may get an attribute, as it is configured. */
+enum sp_span_attr_when {
+	SP_SPAN_ATTR_UNTRIED, /* for whoever keeps the answer */
+	SP_SPAN_ATTR_NONE,
+	SP_SPAN_ATTR_NOTED, /* those of which a note was made (span_table.h) */
+	SP_SPAN_ATTR_EACH,
+};
+enum sp_span_attr_when sp_span_attr_when(void);
 
 /* Which attributes a span gets; 0 = none. */
 enum sp_span_attr {
@@ -27,32 +26,12 @@ enum sp_span_attr {
 	SP_SPAN_ATTR_TIMES = 1 << 1, /* those of span_times.h that are configured */
 };
 
-/* A sample can be labelled with this span's id, and a link would lead to it. */
-static inline bool sp_span_attr_labelled(const struct sp_span_record *r,
-					 const struct sp_config *cfg)
-{
-	return cfg->span_id_scope == SP_SCOPE_ALL ||
-	       (cfg->span_id_scope == SP_SCOPE_ROOT && r->span_id == r->root_id);
-}
-
 /*
  * Which attributes (enum sp_span_attr) the span gets, which is closed (sp_span_close()): a sample that
  * came after this question would belong to a span without a link to it. A span that is too short for a
  * sample has its times all the same.
  */
-static inline unsigned sp_span_attr_wanted(const struct sp_span_record *r)
-{
-	const struct sp_config *cfg = sp_lifecycle_config();
-	unsigned wanted = 0;
-
-	if (cfg->attributes != SP_ATTRIBUTES_NEVER && sp_span_attr_labelled(r, cfg) &&
-	    (cfg->attributes == SP_ATTRIBUTES_ALWAYS || sp_span_table_has_note(r)))
-		wanted = SP_SPAN_ATTR_LINK;
-	if ((cfg->span_cpu_time || cfg->span_times) && r->span_id == r->root_id &&
-	    !sp_seccomp_is_on())
-		wanted |= SP_SPAN_ATTR_TIMES;
-	return wanted;
-}
+unsigned sp_span_attr_wanted(const struct sp_span_record *r);
 
 /* For sp_span_attr_key(): the bit of that key, or 0. */
 uint8_t sp_span_attr_find_key(const char *key, size_t len);

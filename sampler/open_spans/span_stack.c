@@ -120,14 +120,14 @@ __attribute__((cold)) void sp_span_stack_push_beyond(struct sp_span_stack *s, ui
 		set_beyond(s, beyond + 1);
 }
 
-void sp_span_stack_ended_below(struct sp_span_stack *s, const struct sp_span_record *r)
+void sp_span_stack_ended_below(struct sp_span_stack *s, uint64_t span_id, uint8_t place)
 {
 	uint32_t d = depth_of(s);
 	uint32_t beyond = beyond_of(s);
 
-	if (beyond != 0 && r->beyond == s->generation)
+	if (beyond != 0 && place == s->generation)
 		set_beyond(s, beyond - 1);
-	else if (d != 0 && id_of(&s->frame[d - 1]) == r->span_id &&
+	else if (d != 0 && id_of(&s->frame[d - 1]) == span_id &&
 		 !sp_span_token_attached(token_of(&s->frame[d - 1])))
 		set_depth(s, d - 1);
 	else

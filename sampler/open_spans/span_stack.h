@@ -147,25 +147,35 @@ static inline SP_SIGSAFE bool sp_span_stack_empty(const struct sp_span_stack *s)
 	return atomic_load_explicit(&s->depth, memory_order_relaxed) == 0;
 }
 
+/* Owner only. Nothing is on it, and nothing beyond. */
+static inline __attribute__((always_inline)) bool sp_span_stack_bare(const struct sp_span_stack *s)
+{
+	return sp_span_stack_empty(s) && !sp_span_stack_is_beyond(s);
+}
+
 /* Owner only, no handler running on it: the block is another thread's from now on. */
 void sp_span_stack_clear(struct sp_span_stack *s);
 
 /* For the functions below, where the stack has more than they look at. */
 uint8_t sp_span_stack_find_place(struct sp_span_stack *s);
 void sp_span_stack_push_beyond(struct sp_span_stack *s, uint64_t span_id, uint64_t token);
-void sp_span_stack_ended_below(struct sp_span_stack *s, const struct sp_span_record *r);
+void sp_span_stack_ended_below(struct sp_span_stack *s, uint64_t span_id, uint8_t beyond);
 bool sp_span_stack_pop_below(struct sp_span_stack *s, uint64_t token, bool through);
 void sp_span_stack_reap(struct sp_span_stack *s);
+
+/* Owner only. The next push goes to a frame, which is free. */
+static inline __attribute__((always_inline)) bool
+sp_span_stack_has_room(const struct sp_span_stack *s)
+{
+	return atomic_load_explicit(&s->struck, memory_order_relaxed) == s->reaped &&
+	       atomic_load_explicit(&s->beyond, memory_order_relaxed) == 0 &&
+	       atomic_load_explicit(&s->depth, memory_order_relaxed) < SP_SPAN_DEPTH_MAX;
+}
 
 /* Owner only. Where the next push goes: what its span's record has to have in `beyond`. */
 static inline uint8_t sp_span_stack_place(struct sp_span_stack *s)
 {
-	return atomic_load_explicit(&s->struck, memory_order_relaxed) == s->reaped &&
-			       atomic_load_explicit(&s->beyond, memory_order_relaxed) == 0 &&
-			       atomic_load_explicit(&s->depth, memory_order_relaxed) <
-				       SP_SPAN_DEPTH_MAX
-		       ? 0
-		       : sp_span_stack_find_place(s);
+	return sp_span_stack_has_room(s) ? 0 : sp_span_stack_find_place(s);
 }
 
 /* Owner only. Pushes to that place, with no other push or pop in between. */
@@ -205,20 +215,20 @@ static inline void sp_span_stack_drop(struct sp_span_stack *s, uint32_t d)
 }
 
 /*
- * Owner only. That span, which was started on this thread, has left the table: its frame goes at
- * once if it is on top.
+ * Owner only. That span, which was started on this thread, at that place, has left the table: its frame
+ * goes at once if it is on top.
  */
-static inline void sp_span_stack_ended(struct sp_span_stack *s, const struct sp_span_record *r)
+static inline void sp_span_stack_ended(struct sp_span_stack *s, uint64_t span_id, uint8_t beyond)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
 
 	if (d != 0 && atomic_load_explicit(&s->beyond, memory_order_relaxed) == 0 &&
-	    atomic_load_explicit(&s->frame[d - 1].span_id, memory_order_relaxed) == r->span_id &&
+	    atomic_load_explicit(&s->frame[d - 1].span_id, memory_order_relaxed) == span_id &&
 	    !sp_span_token_attached(
 		    atomic_load_explicit(&s->frame[d - 1].token, memory_order_relaxed)))
 		sp_span_stack_drop(s, d);
 	else
-		sp_span_stack_ended_below(s, r);
+		sp_span_stack_ended_below(s, span_id, beyond);
 }
 
 /*
@@ -236,7 +246,8 @@ static inline void sp_span_stack_strike(struct sp_span_stack *s)
  * same token the deeper one goes first. Of a manual label's token the level decides. False if no
  * frame was taken away.
  */
-static inline bool sp_span_stack_pop(struct sp_span_stack *s, uint64_t token, bool through)
+static inline __attribute__((always_inline)) bool sp_span_stack_pop(struct sp_span_stack *s,
+								    uint64_t token, bool through)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
 

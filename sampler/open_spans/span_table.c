@@ -84,7 +84,7 @@ static __attribute__((noinline)) uint32_t take_shared(void)
 	return e + 1;
 }
 
-static __attribute__((noinline)) void give_shared(uint32_t ref)
+void sp_span_table_give_shared(uint32_t ref)
 {
 	uint64_t top = atomic_load_explicit(&free_list.top, memory_order_relaxed);
 	uint32_t n = ref & SP_SPAN_NUMBER_MASK;
@@ -106,22 +106,10 @@ static inline uint32_t take(void)
 	return spare != NULL && spare->n > 0 ? spare->ref[--spare->n] : take_shared();
 }
 
-/* The entry gets another reference when it is taken next. */
-static inline void give(uint32_t ref)
-{
-	struct sp_span_spare *spare = sp_span_spare_own;
-	uint32_t next_use = ref + SP_SPAN_NUMBER_MASK + 1;
-
-	if (spare != NULL && spare->n < SP_SPAN_SPARE_MAX)
-		spare->ref[spare->n++] = next_use;
-	else
-		give_shared(next_use);
-}
-
 void sp_span_table_thread_ended(struct sp_span_spare *spare)
 {
 	while (spare->n > 0)
-		give_shared(spare->ref[--spare->n]);
+		sp_span_table_give_shared(spare->ref[--spare->n]);
 }
 
 /* How many entries were ever taken: those with the numbers below. */
@@ -137,17 +125,13 @@ static void store(struct sp_span_words *e, const struct sp_span_record *r)
 		uint64_t w;
 
 		memcpy(&w, (const char *)r + i * sizeof(w), sizeof(w));
-		/* Pairs with sp_span_load(): whoever reads a new word finds the old reference removed. */
-		atomic_store_explicit(&e->word[i], w, memory_order_release);
+		sp_span_set_word(e, (unsigned)i, w);
 	}
 }
 
 void sp_span_table_release(const struct sp_span_record *r)
 {
-	/* relaxed: the words that follow it in the next store() carry a release */
-	atomic_store_explicit(&sp_span_entry(r->ref)->word[SP_SPAN_WORD_ID], 0,
-			      memory_order_relaxed);
-	give(r->ref);
+	sp_span_table_leave(r->ref);
 }
 
 static inline void take_entry(struct sp_span_record *r, uint32_t ref)
@@ -199,29 +183,16 @@ bool sp_span_table_may_have(uint64_t span_id, uint64_t handle)
 			   handle_hash)));
 }
 
-int sp_span_table_add_new(struct sp_span_record *r)
+_Atomic uint64_t *sp_span_table_find_room(struct sp_span_line *line, uint64_t hash)
 {
-	struct sp_span_line *by_id = sp_span_index_by_id();
-	uint64_t hash = sp_span_index_hash(r->span_id);
-	struct sp_span_line *front;
-	uint32_t e;
+	uint32_t c = 0;
 
-	if (by_id == NULL || (r->handle & SP_SPAN_BY_ID) == 0)
-		return sp_span_table_may_have(r->span_id, r->handle) ? -EEXIST
-								     : sp_span_table_add(r);
-	/* One look at the line in front, as there is room as a rule. */
-	front = sp_span_index_line(by_id, hash, 0);
-	if (may_be_in(front, hash))
-		return -EEXIST;
-	e = take();
-	if (e == 0)
-		return -ENOSPC;
-	take_entry(r, e);
-	if (sp_span_index_put_in(front, sp_span_index_word(hash, e)) ||
-	    sp_span_index_put(by_id, BY_ID, r->span_id, e))
-		return 0;
-	sp_span_table_release(r);
-	return -ENOSPC;
+	if (may_be_in(line, hash))
+		return NULL;
+	while (c < SP_SPAN_INDEX_CELLS &&
+	       atomic_load_explicit(&line->cell[c], memory_order_relaxed) != 0)
+		c++;
+	return c < SP_SPAN_INDEX_CELLS ? &line->cell[c] : NULL;
 }
 
 bool sp_span_table_close(const struct sp_span_record *r)

@@ -75,9 +75,6 @@ int sp_span_table_add(struct sp_span_record *r);
  */
 bool sp_span_table_may_have(uint64_t span_id, uint64_t handle);
 
-/* Adds it, or -EEXIST if the table may have a span with that id or that object. */
-int sp_span_table_add_new(struct sp_span_record *r);
-
 /* Copies the open span with that id. */
 SP_SIGSAFE bool sp_span_table_by_id(uint64_t span_id, struct sp_span_record *out);
 

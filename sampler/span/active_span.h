@@ -76,11 +76,23 @@ enum sp_activation {
  */
 bool sp_active_span_attached(uint64_t token, const uint8_t *span_id);
 
+/* Some thread has attached something: starts of SDKs with scopes no longer activate. */
+static inline bool sp_active_span_scopes_used(void)
+{
+	return atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
+}
+
+/* What decides. */
+SP_HIDDEN enum sp_active_span sp_active_span_source;
+
+/* Scopes decide, or may. */
+static inline bool sp_active_span_by_scopes(void)
+{
+	return sp_active_span_source == SP_ACTIVE_AUTO || sp_active_span_source == SP_ACTIVE_SCOPE;
+}
+
 /* Forgets all scopes of the calling thread: they label nothing and hide nothing any more. */
 void sp_active_span_forget_scopes(void);
-
-/* The calling thread detached that scope. With through, every scope attached after it goes too. */
-void sp_active_span_detached(uint64_t token, bool through);
 
 /*
  * A program that runs fibers or coroutines has a context storage of its own, which keeps what is
@@ -103,20 +115,25 @@ bool sp_active_span_agrees(uint32_t storage, uint64_t says);
  * if it does not matter. What goes on with the trace of the start before it has a parent, so if that is not
  * on the stack, something was attached unseen.
  */
-bool sp_active_span_tells_parent(const uint8_t *trace_id);
+static inline bool sp_active_span_tells_parent(const uint8_t *trace_id);
+
+/* For the one above: the active span is of that trace. */
+bool sp_active_span_is_in_trace(const struct sp_thread *t, const uint8_t *trace_id);
+
+static inline __attribute__((always_inline)) bool
+sp_active_span_tells_parent(const uint8_t *trace_id)
+{
+	const struct sp_thread *t = sp_thread_own;
+
+	return t != NULL && !sp_span_stack_is_beyond(&t->spans) && sp_active_span_by_scopes() &&
+	       (trace_id == NULL || sp_active_span_is_in_trace(t, trace_id));
+}
 
 /* Scopes of that storage label nothing any more, on any thread. */
 void sp_active_span_silence(uint32_t storage);
 
 /* APP, at activation. What decides: scopes, starts or a foreign context; SP_ACTIVE_AUTO until then. */
 void sp_active_span_set_source(enum sp_active_span source);
-SP_HIDDEN enum sp_active_span sp_active_span_source;
-
-/* Some thread has attached something: starts of SDKs with scopes no longer activate. */
-static inline bool sp_active_span_scopes_used(void)
-{
-	return atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
-}
 
 /* Whether starting a span of an SDK with this activation makes it active, as things are now. */
 static inline bool sp_active_span_start_activates(enum sp_activation how)

@@ -69,12 +69,21 @@ void sp_shown_label_put(struct sp_thread *t)
 	sp_thread_labels_put(&owner, &shown);
 }
 
-static uint64_t id_word(const uint8_t id[8])
+/* The exporter knows already which part the thread is in. */
+static bool goes_on(const struct sp_thread *t)
 {
-	uint64_t w;
+	return sp_shown_label_parts_only && t->part.root_id != 0 &&
+	       t->part.shown == t->part.number &&
+	       t->part.struck == atomic_load_explicit(&t->spans.struck, memory_order_relaxed);
+}
 
-	memcpy(&w, id, sizeof(w));
-	return w;
+void sp_shown_label_changed(struct sp_thread *t)
+{
+	/* First, because the label says which part of a root's time it is in. */
+	sp_span_times_change(t);
+	if (sp_thread_labels_now() != NULL && !goes_on(t))
+		sp_shown_label_put(t);
+	sp_thread_context_changed(&t->context, &t->spans);
 }
 
 static uint32_t own_number(void)
@@ -82,46 +91,36 @@ static uint32_t own_number(void)
 	return sp_thread_own != NULL ? sp_thread_own->index : SP_SPAN_COUNTS_NO_THREAD;
 }
 
-static void take_root(struct sp_span_record *r, uint64_t root_id, uint32_t root_ref,
-		      uint32_t root_name_id)
-{
-	r->root_id = root_id;
-	r->root_ref = root_ref;
-	r->root_name_id = root_name_id;
-}
-
 /*
  * The first recorded span without a recorded local parent is the root of what follows. Where nobody says
  * what the parent is, it is the span that is active on the thread, if they are of one trace: a child is of
  * the trace of its parent, and a root begins a new one.
  */
-static void find_root(const struct sp_span_start *s, const struct sp_thread *t,
-		      struct sp_span_record *r)
+struct sp_span_root sp_span_find_root(const struct sp_span_stack *s, uint64_t parent_id,
+				      const uint64_t trace[2])
 {
 	struct sp_span_record parent;
 
-	take_root(r, r->span_id, 0, r->name_id);
-	if (s->has_parent) {
-		uint64_t id = id_word(s->parent_id);
-
-		if (id != 0 && sp_span_table_by_id(id, &parent))
-			take_root(r, parent.root_id, parent.root_ref, sp_span_root_name(&parent));
-		return;
+	if (s == NULL) {
+		if (sp_span_table_by_id(parent_id, &parent))
+			return (struct sp_span_root){parent.root_id, parent.root_ref,
+						     sp_span_root_name(&parent)};
+		return (struct sp_span_root){0};
 	}
-	if (t == NULL || (sp_span_stack_empty(&t->spans) && !sp_span_stack_is_beyond(&t->spans)))
-		return;
 	/* A manual label is not the root of a span. */
-	switch (sp_span_stack_peek_span(&t->spans, &parent)) {
+	switch (sp_span_stack_peek_span(s, &parent)) {
 	case SP_SPAN_KNOWN:
 	case SP_SPAN_ROOT_ALONE:
-		if (memcmp(parent.trace, r->trace, sizeof(r->trace)) == 0)
-			take_root(r, parent.root_id, parent.root_ref, parent.root_name_id);
+		if (memcmp(parent.trace, trace, sizeof(parent.trace)) == 0)
+			return (struct sp_span_root){parent.root_id, parent.root_ref,
+						     parent.root_name_id};
 		break;
 	case SP_SPAN_NONE:
 	case SP_SPAN_LABEL:
 	case SP_SPAN_INTERLEAVED:
 		break;
 	}
+	return (struct sp_span_root){0};
 }
 
 uint32_t sp_span_root_name(const struct sp_span_record *r)
@@ -164,7 +163,7 @@ static inline __attribute__((always_inline)) bool leave(const struct sp_span_rec
 	if (!sp_span_table_close(r))
 		return false;
 	if (here)
-		sp_span_stack_ended(&own->spans, r);
+		sp_span_stack_ended(&own->spans, r->span_id, r->beyond);
 	else if (r->thread != SP_SPAN_NO_THREAD)
 		strike(r);
 	if (own != NULL)
@@ -219,8 +218,7 @@ static __attribute__((noinline)) bool is_known(const struct sp_span_record *r, b
 	return false;
 }
 
-/* noinline: most roots are started while no other is open on the thread. */
-static __attribute__((noinline)) void look_for_interleaving(const struct sp_thread *t)
+void sp_span_look_for_interleaving(const struct sp_thread *t)
 {
 	static _Atomic bool told;
 	struct sp_span_record r;
@@ -233,27 +231,22 @@ static __attribute__((noinline)) void look_for_interleaving(const struct sp_thre
 		       "(unless SPANPROF_ACTIVE_SPAN=start is set)");
 }
 
-/* That span was started on the calling thread, and is active there from now on unless it interleaves. */
-static inline void put(struct sp_thread *t, const struct sp_span_record *r, enum sp_activation how)
-{
-	uint64_t token = sp_active_span_start_token(how);
-	bool first = sp_span_stack_empty(&t->spans);
-
-	sp_span_stack_put(&t->spans, r->span_id, token, r->beyond);
-	sp_span_stack_meet_root(&t->spans);
-	if (!first && r->root_id == r->span_id && sp_span_token_stands_in(token))
-		look_for_interleaving(t);
-	sp_shown_label_update(t);
-}
-
 /* What the record says of the other spans and of the calling thread's stack, where the span goes next. */
-static inline void place(const struct sp_span_start *s, struct sp_thread *t,
-			 struct sp_span_record *r)
+static void place(const struct sp_span_start *s, struct sp_thread *t, struct sp_span_record *r)
 {
+	struct sp_span_root root = {0};
+	uint64_t parent = sp_span_id_word(s->parent_id);
+
+	if (s->has_parent && parent != 0)
+		root = sp_span_find_root(NULL, parent, r->trace);
+	else if (!s->has_parent && t != NULL && !sp_span_stack_bare(&t->spans))
+		root = sp_span_find_root(&t->spans, 0, r->trace);
+	r->root_id = root.id != 0 ? root.id : r->span_id;
+	r->root_ref = root.ref;
+	r->root_name_id = root.id != 0 ? root.name_id : r->name_id;
 	r->ref = 0;
 	r->thread = SP_SPAN_NO_THREAD;
 	r->beyond = 0;
-	find_root(s, t, r);
 	if (t != NULL && sp_active_span_start_activates(s->how)) {
 		r->thread = (uint16_t)t->index;
 		r->beyond = sp_span_stack_place(&t->spans);
@@ -262,38 +255,55 @@ static inline void place(const struct sp_span_start *s, struct sp_thread *t,
 
 bool sp_span_started(const struct sp_span_start *s)
 {
+	return sp_span_started_as(s, sp_names_intern(s->name, s->name_len));
+}
+
+bool sp_span_started_as(const struct sp_span_start *s, uint32_t name_id)
+{
 	struct sp_span_record r;
 	struct sp_thread *t = sp_thread_own != NULL ? sp_thread_own : sp_thread_self();
 	bool same;
 
-	r.span_id = id_word(s->span_id);
+	r.span_id = sp_span_id_word(s->span_id);
 	r.handle = (uint64_t)(uintptr_t)s->handle | (s->by_id ? SP_SPAN_BY_ID : 0);
 	if (r.span_id == 0)
 		return false;
 	memcpy(r.trace, s->trace_id, sizeof(r.trace));
 	r.start_ns = sp_span_age_start_ns();
-	r.name_id = sp_names_intern(s->name, s->name_len);
+	r.name_id = name_id;
 	r.sdk = s->sdk;
+	if (sp_span_table_may_have(r.span_id, r.handle) && is_known(&r, &same))
+		return same;
+	/* After that: a span that was ended just now may have been below this one. */
 	place(s, t, &r);
-	if (sp_span_table_add_new(&r) != 0) {
-		if (is_known(&r, &same))
-			return same;
-		/* A span that was ended just now may have been below this one. */
-		place(s, t, &r);
-		/* Without a record the span has no label. */
-		if (!record(&r)) {
-			sp_count(SP_COUNT_SPAN_TABLE_FULL);
-			return false;
-		}
+	/* Without a record the span has no label. */
+	if (!record(&r)) {
+		sp_count(SP_COUNT_SPAN_TABLE_FULL);
+		return false;
 	}
 	sp_count_span_started(own_number(), s->sdk);
 	if (atomic_load_explicit(&sp_span_times_on, memory_order_relaxed))
 		sp_span_times_begin(&r);
 	if (r.thread != SP_SPAN_NO_THREAD)
-		put(t, &r, s->how);
+		sp_span_put(t, r.span_id, r.root_id, r.beyond, s->how);
 	else if (t == NULL && sp_active_span_start_activates(s->how))
 		sp_thread_count_missing();
 	return true;
+}
+
+void sp_span_begin_times(uint32_t ref)
+{
+	struct sp_span_record r;
+
+	sp_span_load(ref, &r);
+	sp_span_times_begin(&r);
+}
+
+uint32_t sp_span_close_any(uint64_t span_id, const void *handle)
+{
+	struct sp_span_record r;
+
+	return sp_span_of_id(span_id, handle, &r) && sp_span_close(&r) ? r.ref : 0;
 }
 
 bool sp_span_of(const void *handle, struct sp_span_record *out)
@@ -377,7 +387,7 @@ bool sp_active_span_attached(uint64_t token, const uint8_t *span_id)
 	uint64_t id = 0;
 	bool fits;
 
-	if (sp_active_span_source == SP_ACTIVE_START || sp_active_span_source == SP_ACTIVE_CONTEXT)
+	if (!sp_active_span_by_scopes())
 		return true;
 	if (!sp_active_span_scopes_used())
 		atomic_store_explicit(&sp_span_stack_scoped, true, memory_order_relaxed);
@@ -399,17 +409,6 @@ bool sp_active_span_attached(uint64_t token, const uint8_t *span_id)
 	return fits || !pile_up(t);
 }
 
-void sp_active_span_detached(uint64_t token, bool through)
-{
-	struct sp_thread *t = sp_thread_own;
-
-	if (t == NULL)
-		return;
-	if (sp_span_stack_pop(&t->spans, token, through))
-		t->scope_overflows = 0;
-	sp_shown_label_update(t);
-}
-
 static bool is_open(uint64_t span_id)
 {
 	struct sp_span_record r;
@@ -423,7 +422,7 @@ bool sp_active_span_agrees(uint32_t storage, uint64_t says)
 	struct sp_span_record active;
 	uint64_t attached;
 
-	if (sp_active_span_source == SP_ACTIVE_START || sp_active_span_source == SP_ACTIVE_CONTEXT)
+	if (!sp_active_span_by_scopes())
 		return true;
 	/* without a stack, or beyond its end, we know nothing that could be wrong */
 	if (t == NULL || sp_span_stack_is_beyond(&t->spans))
@@ -437,25 +436,13 @@ bool sp_active_span_agrees(uint32_t storage, uint64_t says)
 	return !is_open(attached) && !is_open(says);
 }
 
-/* noinline: most starts without a given parent begin a trace. */
-static __attribute__((noinline)) bool is_in_trace(const struct sp_thread *t,
-						  const uint8_t *trace_id)
+bool sp_active_span_is_in_trace(const struct sp_thread *t, const uint8_t *trace_id)
 {
 	struct sp_span_record r;
 	enum sp_span_active what = sp_span_stack_peek_span(&t->spans, &r);
 
 	return (what == SP_SPAN_KNOWN || what == SP_SPAN_ROOT_ALONE) &&
 	       memcmp(r.trace, trace_id, sizeof(r.trace)) == 0;
-}
-
-bool sp_active_span_tells_parent(const uint8_t *trace_id)
-{
-	const struct sp_thread *t = sp_thread_own;
-
-	return t != NULL && !sp_span_stack_is_beyond(&t->spans) &&
-	       (sp_active_span_source == SP_ACTIVE_AUTO ||
-		sp_active_span_source == SP_ACTIVE_SCOPE) &&
-	       (trace_id == NULL || is_in_trace(t, trace_id));
 }
 
 void sp_active_span_silence(uint32_t storage)

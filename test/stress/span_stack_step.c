@@ -164,7 +164,7 @@ static void end(uint64_t id, uint64_t after)
 	expect(after);
 	trap_step_on();
 	if (sp_span_table_close(&records[id]))
-		sp_span_stack_ended(&stack, &records[id]);
+		sp_span_stack_ended(&stack, records[id].span_id, records[id].beyond);
 	trap_step_off();
 	finish();
 	sp_span_table_release(&records[id]);
@@ -272,7 +272,7 @@ static bool ended_at(unsigned n, uint64_t ended, uint64_t pushed, uint64_t elsew
 	if (pushed != 0) {
 		(void)sp_span_stack_push(&stack, pushed, SP_SPAN_STARTED);
 	} else if (sp_span_table_close(&records[ended])) {
-		sp_span_stack_ended(&stack, &records[ended]);
+		sp_span_stack_ended(&stack, records[ended].span_id, records[ended].beyond);
 	}
 	trap_step_off();
 	all_stops += seen.stops;

@@ -31,14 +31,16 @@ typedef void end_fn(void *span, const void *options);
 typedef void destroy_fn(void *span);
 typedef void rename_fn(void *span, size_t len, const char *name);
 
-/* The real destructors call each other and end their span, which we have handled by then. */
-static SP_TLS const void *being_destroyed;
-
-/* The span that this thread closed last, if it has started none since: as a rule the next call destroys it. */
 static SP_TLS struct {
-	uint64_t id;
-	const void *span;
-} closed;
+	/* The real destructors call each other and end their span, which we have handled by then. */
+	const void *being_destroyed;
+	/*
+	 * The span that this thread closed last, if it has started none since: as a rule the next call
+	 * destroys it.
+	 */
+	const void *closed;
+	uint64_t closed_id;
+} own;
 
 /* Its span is told by its id, so that no index of objects has to be kept at each start and end. */
 static inline bool record_of(struct sp_otelcpp *sdk, void *span, struct sp_span_record *r)
@@ -57,6 +59,11 @@ static inline bool record_of(struct sp_otelcpp *sdk, void *span, struct sp_span_
 typedef void set_fn(SET_PARAMETERS);
 
 static struct sp_try_lock patching;
+
+static inline int attributes_of(const struct sp_otelcpp *sdk)
+{
+	return atomic_load_explicit(&sdk->attributes, memory_order_relaxed);
+}
 
 static void program_sets(struct sp_otelcpp *sdk, void *span, uint8_t keys)
 {
@@ -116,19 +123,24 @@ static void set_integer(void *span, const char *key, int64_t value)
 
 static const struct sp_span_attr_set ours = {.string = set_string, .integer = set_integer};
 
-/* SetAttribute is replaced at the first recorded span, as only then it is known whether we set any. */
-static __attribute__((noinline)) void replace_set_attribute(struct sp_otelcpp *sdk)
+/*
+ * Which spans may get an attribute is known at the first recorded one. If any may, SetAttribute is replaced
+ * then.
+ */
+static __attribute__((noinline, cold)) int decide_attributes(struct sp_otelcpp *sdk)
 {
+	enum sp_span_attr_when when = sp_span_attr_when();
+
 	/* a second thread leaves it to the first, or to a later span of its own instance */
-	if (!sp_span_attr_any() || !sp_try_lock_once(&patching))
-		return;
-	if (!atomic_load_explicit(&sdk->attributes_watched, memory_order_relaxed)) {
+	if (!sp_try_lock_once(&patching))
+		return (int)when;
+	if (when != SP_SPAN_ATTR_NONE && attributes_of(sdk) == SP_SPAN_ATTR_UNTRIED)
 		(void)sp_otelcpp_vtable_replace((const void *const *)sdk->span_vptr +
 							SP_OTELCPP_SLOT_SET_ATTRIBUTE,
 						(const void *)hook_set_attribute);
-		atomic_store_explicit(&sdk->attributes_watched, true, memory_order_relaxed);
-	}
+	atomic_store_explicit(&sdk->attributes, (int)when, memory_order_relaxed);
 	sp_unlock(&patching);
+	return (int)when;
 }
 
 /*
@@ -143,90 +155,118 @@ static bool look_at(void *callable, size_t len, const char *key)
 	return true;
 }
 
-/* The keys of ours among the attributes of a start, a KeyValueIterable. */
-static inline uint8_t given_keys(const void *attributes)
+/* Keeps the keys of ours among the attributes of a start, a KeyValueIterable. */
+static __attribute__((noinline)) void keep_given(struct sp_otelcpp *sdk, const void *attributes,
+						 void *span)
 {
-	const void *vptr = sp_otelcpp_member(attributes, 0);
-	size_t (*size)(const void *) =
-		sp_otelcpp_member(vptr, SP_OTELCPP_SLOT_SIZE * sizeof(void *));
 	bool (*for_each)(const void *, void *, bool (*)(void *, size_t, const char *)) =
-		sp_otelcpp_member(vptr, SP_OTELCPP_SLOT_FOR_EACH * sizeof(void *));
+		sp_otelcpp_member(sp_otelcpp_member(attributes, 0),
+				  SP_OTELCPP_SLOT_FOR_EACH * sizeof(void *));
+	struct sp_span_record r;
 	uint8_t keys = 0;
 
-	if (size(attributes) != 0)
-		(void)for_each(attributes, &keys, look_at);
-	return keys;
+	(void)for_each(attributes, &keys, look_at);
+	if (keys != 0 && record_of(sdk, span, &r))
+		sp_span_keys_add(&r, keys);
 }
 
 /*
  * If the program sets an attribute with a key of ours at the start of that span or later, its value
  * stays.
  */
-static void watch_attributes(struct sp_otelcpp *sdk, const void *attributes, void *span)
+static inline void watch_attributes(struct sp_otelcpp *sdk, const void *attributes, void *span)
 {
-	struct sp_span_record r;
-	uint8_t keys;
+	size_t (*size)(const void *) = sp_otelcpp_member(sp_otelcpp_member(attributes, 0),
+							 SP_OTELCPP_SLOT_SIZE * sizeof(void *));
+	int when = attributes_of(sdk);
 
-	if (!sp_span_attr_any())
-		return;
-	if (!atomic_load_explicit(&sdk->attributes_watched, memory_order_relaxed))
-		replace_set_attribute(sdk);
-	keys = given_keys(attributes);
-	if (keys != 0 && record_of(sdk, span, &r))
-		sp_span_keys_add(&r, keys);
+	if (when == SP_SPAN_ATTR_UNTRIED)
+		when = decide_attributes(sdk);
+	if (when != SP_SPAN_ATTR_NONE && size(attributes) != 0)
+		keep_given(sdk, attributes, span);
 }
 
 /* NOLINTNEXTLINE(readability-function-size): of the SDK's own parameters those that say something */
-static void started(struct sp_otelcpp *sdk, const void *result, const char *name, size_t len,
-		    const void *attributes, const void *options)
+static inline __attribute__((always_inline)) void started(struct sp_otelcpp *sdk,
+							  const void *result, const char *name,
+							  size_t len, const void *attributes,
+							  const void *options)
 {
-	struct sp_otelcpp_ids ids;
+	const struct sp_otelcpp_ids *ids;
+	struct sp_otelcpp_parent parent;
+	struct sp_otelcpp_ids asked;
 	struct sp_span_start s;
+	uint32_t name_id;
 	void *span;
 
 	if (!sp_otelcpp_known(sdk))
 		return;
 	/* Dropped and no-op spans are of other classes: a span of this class records. */
-	span = sp_otelcpp_returned(sdk, result);
+	span = sp_otelcpp_returned(sdk, sp_otelcpp_flavour_of(sdk), result);
 	if (span == NULL)
 		return;
-	sp_otelcpp_own_ids(sdk, span, &ids);
-	if ((ids.flags & SP_OTELCPP_FLAG_SAMPLED) == 0 || !sp_lifecycle_start())
+	ids = sp_otelcpp_own_ids(sdk, span, &asked);
+	if ((ids->flags & SP_OTELCPP_FLAG_SAMPLED) == 0 || !sp_lifecycle_start())
 		return;
-	closed.id = 0;
+	own.closed = NULL;
+	name_id = sp_span_name(name != NULL ? name : "", name != NULL ? len : 0);
+	parent = sp_otelcpp_scope_parent(sdk, options, ids);
 	s.handle = span;
 	s.by_id = true;
-	s.name = name != NULL ? name : "";
-	s.name_len = name != NULL ? len : 0;
-	memcpy(s.span_id, ids.span_id, sizeof(s.span_id));
-	memcpy(s.trace_id, ids.trace_id, sizeof(s.trace_id));
-	s.has_parent = sp_otelcpp_scope_parent(sdk, options, &ids, s.parent_id);
+	s.name = NULL;
+	s.name_len = 0;
+	memcpy(s.span_id, ids->span_id, sizeof(s.span_id));
+	memcpy(s.trace_id, ids->trace_id, 8);
+	memcpy(s.trace_id + 8, ids->trace_id + 8, 8);
+	memcpy(s.parent_id, &parent.id, sizeof(s.parent_id));
+	s.has_parent = parent.is_told;
 	s.how = sp_otelcpp_scopes_tell(sdk) ? SP_ACTIVATION_SCOPE : SP_ACTIVATION_NONE;
 	s.sdk = (uint8_t)sdk->names->sdk;
-	if (sp_span_started(&s))
+	if (sp_span_started_by_id(&s, name_id))
 		watch_attributes(sdk, attributes, span);
 }
 
-/* Also for a span that is destroyed without an end: the destructor ends it. */
+/* noinline: hardly any span gets attributes. Its record is its ender's until it is released. */
+static __attribute__((noinline)) void give_attributes(struct sp_otelcpp *sdk, void *span,
+						      uint32_t ref)
+{
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+	int saved = errno;
+	struct sp_span_record r;
+	unsigned wanted;
+
+	sp_span_load(ref, &r);
+	wanted = sp_span_attr_wanted(&r);
+	if (wanted != 0 && sp_otelcpp_is_recording(sdk, span))
+		sp_span_attr_give(&r, wanted, &ours, span);
+	errno = saved;
+	sp_reentrancy_guard_leave(g);
+}
+
+/*
+ * Also for a span that is destroyed without an end: the destructor ends it. And also inside another hooked
+ * call, as when a processor ends a span at the start of another one. Only attributes call the SDK, so only they
+ * need the reentrancy guard.
+ */
 static inline __attribute__((always_inline)) void ending(struct sp_otelcpp *sdk, void *span)
 {
-	struct sp_span_record r;
-
-	if (!record_of(sdk, span, &r))
-		return;
-	int saved = errno;
+	uint32_t ref;
+	uint64_t id;
+	int when;
 
 	/* before the real end: after it another thread may get the same object */
-	if (sp_span_close(&r)) {
-		closed.id = r.span_id;
-		closed.span = span;
-		unsigned wanted = sp_span_attr_wanted(&r);
-
-		if (wanted != 0 && sp_otelcpp_is_recording(sdk, span))
-			sp_span_attr_give(&r, wanted, &ours, span);
-		sp_span_table_release(&r);
-	}
-	errno = saved;
+	if (!sp_otelcpp_span_id(sdk, span, &id))
+		return;
+	ref = sp_span_close_by_id(id, span);
+	if (ref == 0)
+		return;
+	own.closed_id = id;
+	own.closed = span;
+	when = attributes_of(sdk);
+	if (when != SP_SPAN_ATTR_NONE &&
+	    (when != SP_SPAN_ATTR_NOTED || sp_span_table_is_noted(ref, id)))
+		give_attributes(sdk, span, ref);
+	sp_span_table_leave(ref);
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters, and whose they are */
@@ -236,7 +276,7 @@ static inline __attribute__((always_inline)) void *hook_start(struct sp_otelcpp 
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	SP_OTELCPP_CALL(next, ARGUMENTS);
-	if (g.outermost && sp_lifecycle_wanted()) {
+	if (g.outermost && (sp_lifecycle_active() || sp_lifecycle_wanted())) {
 		int saved = errno;
 
 		started(sdk, result, name, len, attributes, options);
@@ -246,21 +286,10 @@ static inline __attribute__((always_inline)) void *hook_start(struct sp_otelcpp 
 	return result;
 }
 
-/*
- * Also inside another hooked call, as when a processor ends a span at the start of another one.
- */
-static inline __attribute__((always_inline)) void hook_ending(struct sp_otelcpp *sdk, void *span)
-{
-	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
-
-	ending(sdk, span);
-	sp_reentrancy_guard_leave(g);
-}
-
 /* noinline: spans are destroyed without an end now and then. */
 static __attribute__((noinline)) void end_unended(struct sp_otelcpp *sdk, void *span)
 {
-	hook_ending(sdk, span);
+	ending(sdk, span);
 }
 
 /*
@@ -269,50 +298,68 @@ static __attribute__((noinline)) void end_unended(struct sp_otelcpp *sdk, void *
  */
 static inline bool concerns_us(const void *span)
 {
-	return sp_lifecycle_active() && span != being_destroyed;
+	return sp_lifecycle_active() && span != own.being_destroyed;
 }
 
 /*
  * The real end and the real destructor run outside of the reentrancy guard, because they may drop
  * the last reference to another span, whose end counts.
  */
-static void hook_end(void *span, const void *options)
+static __attribute__((noinline)) void end_of_other(void *span, const void *options)
 {
 	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span);
 
 	if (concerns_us(span))
-		hook_ending(sdk, span);
+		end_unended(sdk, span);
+	((end_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END))(span, options);
+}
+
+static void hook_end(void *span, const void *options)
+{
+	struct sp_otelcpp *sdk = &sp_otelcpp_instances[0];
+
+	if (!sp_otelcpp_is_first(SP_OTELCPP_TYPE_SPAN, sp_otelcpp_member(span, 0))) {
+		end_of_other(span, options);
+		return;
+	}
+	if (concerns_us(span))
+		ending(sdk, span);
 	((end_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END))(span, options);
 }
 
 /* Nothing is left to do at its destruction. A program's own generator of ids may repeat them. */
-static inline bool is_closed(struct sp_otelcpp *sdk, void *span)
+static inline bool is_closed(const struct sp_otelcpp *sdk, const void *span)
 {
-	uint64_t id;
+	const struct sp_otelcpp_ids *ids = own.closed == span ? sp_otelcpp_ids_in(sdk, span) : NULL;
 
-	return closed.span == span && sp_otelcpp_span_id(sdk, span, &id) && id == closed.id;
+	return ids != NULL && sp_otelcpp_word(ids->span_id) == own.closed_id;
 }
 
-__attribute__((noinline)) static void destroy_seen(void *span, enum sp_otelcpp_real which,
-						   struct sp_otelcpp *sdk)
+static __attribute__((noinline)) void destroy(void *span, enum sp_otelcpp_real which)
 {
+	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span);
 	destroy_fn *next = (destroy_fn *)sp_otelcpp_real(sdk, which);
-	const void *outer = being_destroyed;
+	const void *outer = own.being_destroyed;
 
+	if (is_closed(sdk, span) || !concerns_us(span)) {
+		next(span);
+		return;
+	}
 	end_unended(sdk, span);
-	being_destroyed = span;
+	own.being_destroyed = span;
 	next(span);
-	being_destroyed = outer;
+	own.being_destroyed = outer;
 }
 
 static inline void hook_destroy(void *span, enum sp_otelcpp_real which)
 {
-	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span);
+	const struct sp_otelcpp *sdk = &sp_otelcpp_instances[0];
 
-	if (concerns_us(span) && !is_closed(sdk, span))
-		destroy_seen(span, which, sdk);
-	else
+	if (sp_otelcpp_is_first(SP_OTELCPP_TYPE_SPAN, sp_otelcpp_member(span, 0)) &&
+	    is_closed(sdk, span))
 		((destroy_fn *)sp_otelcpp_real(sdk, which))(span);
+	else
+		destroy(span, which);
 }
 
 static void hook_d1(void *span)
@@ -331,17 +378,17 @@ static void hook_d0(void *span)
  */
 static void hook_dispose(void *control, void *span, destroy_fn *next)
 {
-	const void *outer = being_destroyed;
+	const void *outer = own.being_destroyed;
 	struct sp_otelcpp *sdk = NULL;
 
 	if (span != NULL && concerns_us(span))
 		sdk = sp_otelcpp_with(SP_OTELCPP_TYPE_SPAN, sp_otelcpp_member(span, 0));
 	if (sdk != NULL && !is_closed(sdk, span)) {
 		end_unended(sdk, span);
-		being_destroyed = span;
+		own.being_destroyed = span;
 	}
 	next(control);
-	being_destroyed = outer;
+	own.being_destroyed = outer;
 }
 
 static void hook_dispose_inside(void *control)
@@ -378,14 +425,25 @@ static void hook_rename(void *span, size_t len, const char *name)
 	sp_reentrancy_guard_leave(g);
 }
 
+/* noinline: most programs have one instance, whose place is known here. */
+/* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters, and whose they are */
+static __attribute__((noinline)) void *start_of(struct sp_otelcpp *sdk, start_fn *next, PARAMETERS)
+{
+	return hook_start(sdk, next, ARGUMENTS);
+}
+
 SP_OTELCPP_LOCAL_ENTRY(sp_otelcpp_start, start_fn, "sp_otelcpp_start_entry");
 
 /* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters */
 void *sp_otelcpp_start(PARAMETERS)
 {
-	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_TRACER, tracer);
+	struct sp_otelcpp *sdk = &sp_otelcpp_instances[0];
 
-	return hook_start(sdk, (start_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_START), ARGUMENTS);
+	if (sp_otelcpp_is_first(SP_OTELCPP_TYPE_TRACER, sp_otelcpp_member(tracer, 0)))
+		return hook_start(sdk, (start_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_START),
+				  ARGUMENTS);
+	sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_TRACER, tracer);
+	return start_of(sdk, (start_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_START), ARGUMENTS);
 }
 
 const void *const sp_otelcpp_hooks[SP_OTELCPP_REAL_N] = {
@@ -426,7 +484,7 @@ static __attribute__((noinline)) void *start_by_name(const struct sp_otelcpp_nam
 		sp_otelcpp_started(names, which, sp_otelcpp_member(tracer, 0), &next);
 
 	if (sdk != NULL && next != NULL)
-		return hook_start(sdk, (start_fn *)next, ARGUMENTS);
+		return start_of(sdk, (start_fn *)next, ARGUMENTS);
 	if (next != NULL)
 		SP_OTELCPP_CALL((start_fn *)next, ARGUMENTS);
 	return result;

@@ -11,6 +11,7 @@
 
 #include "preload/elf/elf_walk.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_sdk.h"
+#include "preload/sdk/span_attr.h"
 #include "sampler/base/try_lock.h"
 
 struct sp_otelcpp sp_otelcpp_instances[SP_OTELCPP_INSTANCES_MAX];
@@ -59,8 +60,8 @@ static void forget(struct sp_otelcpp *sdk)
 	atomic_store_explicit(&sdk->options, SP_OTELCPP_UNTRIED, memory_order_relaxed);
 	atomic_store_explicit(&sdk->looks, 0, memory_order_relaxed);
 	atomic_store_explicit(&sdk->attached, false, memory_order_relaxed);
-	atomic_store_explicit(&sdk->unseen, false, memory_order_relaxed);
-	atomic_store_explicit(&sdk->scopes_foreign, false, memory_order_relaxed);
+	atomic_store_explicit(&sdk->doubts, 0, memory_order_relaxed);
+	atomic_store_explicit(&sdk->storage_vptr, NULL, memory_order_relaxed);
 }
 
 /* Under the lock: what had these classes before was unloaded, and its addresses are another's. */
@@ -91,7 +92,7 @@ static void take(struct sp_otelcpp *sdk, const struct sp_otelcpp_found *f)
 		atomic_store_explicit(&sdk->real[i], f->real[i], memory_order_relaxed);
 	/* the vtables of an object that was loaded again are as in the file */
 	atomic_store_explicit(&sdk->expects, false, memory_order_relaxed);
-	atomic_store_explicit(&sdk->attributes_watched, false, memory_order_relaxed);
+	atomic_store_explicit(&sdk->attributes, SP_SPAN_ATTR_UNTRIED, memory_order_relaxed);
 	atomic_store_explicit(&sdk->state, (int)f->state, memory_order_relaxed);
 	for (unsigned i = 0; i < SP_OTELCPP_TYPE_N; i++)
 		atomic_store_explicit(&sdk->type[i], f->type[i], memory_order_release);

@@ -24,7 +24,7 @@
 #include "sampler/base/readable_sig.h"
 #include "sampler/base/try_lock.h"
 #include "sampler/open_spans/span_stack.h"
-#include "sampler/span/active_span.h"
+#include "sampler/span/span.h"
 
 /* So many contexts with the expected layout are proof enough. */
 #define LOOKS_MAX 64U
@@ -111,7 +111,7 @@ static bool context_span(struct sp_otelcpp *sdk, const void *context, struct sp_
 		return false;
 	/* also a remote parent is a span, of another class with the same interface */
 	if (sp_otelcpp_member(span, 0) == sdk->span_vptr)
-		sp_otelcpp_own_ids(sdk, span, out);
+		memcpy(out, sp_otelcpp_own_ids(sdk, span, out), sizeof(*out));
 	else
 		sp_otelcpp_ids(sdk, span, out);
 	return !all_zero(out->span_id, sizeof(out->span_id)) &&
@@ -166,7 +166,7 @@ static bool current_span(struct sp_otelcpp *sdk, void *storage, uint8_t span_id[
 	struct sp_otelcpp_ids ids;
 
 	memset(span_id, 0, 8);
-	if (storage == NULL || atomic_load_explicit(&sdk->scopes_foreign, memory_order_relaxed))
+	if (storage == NULL || !sp_otelcpp_scopes_tell(sdk))
 		return false;
 	get_current(storage, &context);
 	if (is_understood(sdk, &context) && context_span(sdk, &context, &ids))
@@ -196,8 +196,10 @@ struct vtable_copy {
 	struct sp_otelcpp *sdk;
 	const void *original; /* vptr */
 	bool is_own;          /* not the SDK's class, so it may keep contexts by fibers */
-	_Atomic bool silent;  /* and does: its scopes label nothing */
-	_Atomic int token;    /* where the tokens that it makes keep their context */
+	uint32_t
+		number; /* of the storage, for tokens: 0 is of SDKs whose scopes are the threads' own */
+	_Atomic bool silent; /* and does: its scopes label nothing */
+	_Atomic int token;   /* where the tokens that it makes keep their context */
 	_Atomic unsigned empty;
 	void *(*attach)(void *result, void *self, const void *context);
 	bool (*detach)(void *self, void *token);
@@ -224,15 +226,9 @@ static bool is_watched(const void *vptr)
 	return p >= (uintptr_t)copies && p < (uintptr_t)&copies[COPIES_MAX];
 }
 
-/* Number 0 is of SDKs whose scopes are the threads' own. */
-static uint32_t number_of(const struct vtable_copy *c)
+static inline uint64_t token_of(const struct vtable_copy *c, const void *context)
 {
-	return (uint32_t)(c - copies) + 1;
-}
-
-static uint64_t token_of(const struct vtable_copy *c, const void *context)
-{
-	return sp_span_token_of(number_of(c), context_key(c->sdk, context));
+	return sp_span_token_of(c->number, context_key(c->sdk, context));
 }
 
 static void raise_flag(_Atomic bool *flag)
@@ -241,10 +237,16 @@ static void raise_flag(_Atomic bool *flag)
 		atomic_store_explicit(flag, true, memory_order_relaxed);
 }
 
+static void raise_doubt(struct sp_otelcpp *sdk, unsigned doubt)
+{
+	if ((atomic_load_explicit(&sdk->doubts, memory_order_relaxed) & doubt) != doubt)
+		atomic_fetch_or_explicit(&sdk->doubts, doubt, memory_order_relaxed);
+}
+
 /* Something is attached or detached, or may be, without a change of our stack. */
 static __attribute__((noinline)) void note_unseen(struct sp_otelcpp *sdk)
 {
-	raise_flag(&sdk->unseen);
+	raise_doubt(sdk, SP_OTELCPP_UNSEEN);
 	raise_flag(&sdk->attached);
 }
 
@@ -252,8 +254,7 @@ __attribute__((cold)) void sp_otelcpp_scope_give_up(struct sp_otelcpp *sdk, enum
 {
 	unsigned used = atomic_load_explicit(&copies_used, memory_order_acquire);
 
-	atomic_store_explicit(&sdk->scopes_foreign, true, memory_order_relaxed);
-	raise_flag(&sdk->unseen);
+	raise_doubt(sdk, SP_OTELCPP_FOREIGN | SP_OTELCPP_UNSEEN);
 	for (unsigned i = 0; i < used; i++) {
 		if (copies[i].sdk == sdk)
 			atomic_store_explicit(&copies[i].token, TOKEN_FOREIGN,
@@ -265,7 +266,7 @@ __attribute__((cold)) void sp_otelcpp_scope_give_up(struct sp_otelcpp *sdk, enum
 static __attribute__((noinline, cold)) void silence(struct vtable_copy *c)
 {
 	atomic_store_explicit(&c->silent, true, memory_order_relaxed);
-	sp_active_span_silence(number_of(c));
+	sp_active_span_silence(c->number);
 	sp_sdk_disproved(c->sdk->names->sdk, SP_SDK_FACT_OWN_STORAGE);
 }
 
@@ -284,7 +285,7 @@ static void ask(struct vtable_copy *c, void *self)
 	    !current_span(c->sdk, self, says))
 		return;
 	memcpy(&id, says, sizeof(id));
-	if (!sp_active_span_agrees(number_of(c), id))
+	if (!sp_active_span_agrees(c->number, id))
 		silence(c);
 }
 
@@ -334,13 +335,33 @@ static __attribute__((noinline, cold)) int learn(struct vtable_copy *c, void *se
 	return offset;
 }
 
-/* result: a unique pointer to the token. */
-static void attached(struct vtable_copy *c, void *self, const void *result, const void *context)
+/* The id of the span in a context that is understood, 0 if there is none. */
+static inline __attribute__((always_inline)) uint64_t span_in(struct sp_otelcpp *sdk,
+							      const void *context)
+{
+	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
+	const void *node = find_node(sdk, context, SP_OTELCPP_KEY_SPAN);
+	const struct sp_otelcpp_ids *ids = NULL;
+	struct sp_otelcpp_ids asked;
+	const void *span;
+
+	if (node == NULL || sp_otelcpp_byte(node, f->node_index) != SP_OTELCPP_VALUE_IS_SPAN)
+		return 0;
+	span = sp_otelcpp_member(node, (unsigned long)f->node_value + f->pointee);
+	if (span != NULL && sp_otelcpp_member(span, 0) == sdk->span_vptr)
+		ids = sp_otelcpp_ids_in(sdk, span);
+	if (ids != NULL)
+		return sp_otelcpp_word(ids->span_id);
+	return context_span(sdk, context, &asked) ? sp_otelcpp_word(asked.span_id) : 0;
+}
+
+/*
+ * result: a unique pointer to the token. noinline: as a rule, what is understood at once is all that is needed.
+ */
+static __attribute__((noinline)) void attached(struct vtable_copy *c, void *self,
+					       const void *result, const void *context)
 {
 	int token = atomic_load_explicit(&c->token, memory_order_relaxed);
-	struct sp_otelcpp_ids ids;
-	bool has_span;
-	bool fits;
 
 	if (token == TOKEN_UNKNOWN)
 		token = learn(c, self, sp_otelcpp_member(result, 0), context);
@@ -349,17 +370,32 @@ static void attached(struct vtable_copy *c, void *self, const void *result, cons
 		sp_active_span_forget_scopes();
 		return;
 	}
-	has_span = context_span(c->sdk, context, &ids);
-	fits = sp_active_span_attached(token_of(c, context), has_span ? ids.span_id : NULL);
+	if (!sp_active_span_attach(token_of(c, context), span_in(c->sdk, context))) {
+		/* Of fibers that go on elsewhere the scopes pile up where they were attached. */
+		if (c->is_own)
+			silence(c);
+		else
+			sp_otelcpp_scope_give_up(c->sdk, SP_SDK_FACT_NESTING);
+	}
 	if (sp_thread_own == NULL)
 		note_unseen(c->sdk);
-	if (fits)
-		return;
-	/* Of fibers that go on elsewhere the scopes pile up where they were attached. */
-	if (c->is_own)
-		silence(c);
-	else
-		sp_otelcpp_scope_give_up(c->sdk, SP_SDK_FACT_NESTING);
+}
+
+/* Everything but the common case, or what may call the SDK. */
+static __attribute__((noinline)) void attached_anyhow(struct vtable_copy *c, void *self,
+						      const void *result, const void *context)
+{
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+
+	if (g.outermost && sp_lifecycle_active()) {
+		int saved = errno;
+
+		attached(c, self, result, context);
+		errno = saved;
+	} else {
+		note_unseen(c->sdk);
+	}
+	sp_reentrancy_guard_leave(g);
 }
 
 static __attribute__((noinline)) void ask_before(struct vtable_copy *c, void *self)
@@ -389,31 +425,32 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 	if (c->is_own)
 		ask_before(c, self);
 	SP_OTELCPP_CALL(c->attach, result, self, context);
-	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
-
-	if (g.outermost && sp_lifecycle_active()) {
-		int saved = errno;
-
-		attached(c, self, result, context);
-		errno = saved;
+	/*
+	 * A thread that has a block, a context and a token as they are known: nothing is called that is not ours,
+	 * so neither the reentrancy guard nor errno has to be kept.
+	 */
+	if (!sp_reentrancy_guard_inside((uintptr_t)__builtin_frame_address(0)) &&
+	    sp_lifecycle_active() && sp_thread_own != NULL && !c->is_own &&
+	    atomic_load_explicit(&c->token, memory_order_relaxed) >= 0 &&
+	    atomic_load_explicit(&c->sdk->contexts, memory_order_relaxed) == SP_OTELCPP_KNOWN) {
+		if (!sp_active_span_attach(token_of(c, context), span_in(c->sdk, context)))
+			sp_otelcpp_scope_give_up(c->sdk, SP_SDK_FACT_NESTING);
 	} else {
-		note_unseen(c->sdk);
+		attached_anyhow(c, self, result, context);
 	}
-	sp_reentrancy_guard_leave(g);
 	return result;
 }
 
 /* What sp_active_span_attached() got for the context of this token; 0 if it is unknown. */
-static uint64_t token_of_scope(const struct vtable_copy *c, const void *token)
+static inline uint64_t token_of_scope(const struct vtable_copy *c, const void *token)
 {
 	int offset = atomic_load_explicit(&c->token, memory_order_relaxed);
 	/* before the first useful token there were only empty contexts */
 	static const struct sp_otelcpp_object empty;
 
-	if (offset == TOKEN_FOREIGN)
-		return 0;
-	return token_of(c, offset == TOKEN_UNKNOWN ? (const void *)&empty
-						   : (const char *)token + offset);
+	if (offset >= 0)
+		return token_of(c, (const char *)token + offset);
+	return offset == TOKEN_FOREIGN ? 0 : token_of(c, &empty);
 }
 
 /*
@@ -426,18 +463,15 @@ static bool detach(void *self, void *token)
 	const struct vtable_copy *c = copy_of(self);
 	uint64_t scope = token_of_scope(c, token);
 	bool detached = c->detach(self, token);
-	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
-	if (g.outermost && detached && scope != 0 && sp_lifecycle_active()) {
-		int saved = errno;
-
+	if (!detached)
+		return false;
+	if (scope != 0 && sp_lifecycle_active() &&
+	    !sp_reentrancy_guard_inside((uintptr_t)__builtin_frame_address(0)))
 		sp_active_span_detached(scope, true);
-		errno = saved;
-	} else if (detached) {
+	else
 		note_unseen(c->sdk);
-	}
-	sp_reentrancy_guard_leave(g);
-	return detached;
+	return true;
 }
 
 /* If a class was unloaded, another one may have got its address. */
@@ -492,6 +526,7 @@ static const struct vtable_copy *copy_vtable(struct sp_otelcpp *sdk, const void 
 	hold(sdk);
 	atomic_store_explicit(&c->token, TOKEN_UNKNOWN, memory_order_relaxed);
 	c->original = vptr;
+	c->number = used + 1;
 	c->is_own = !is_of_sdk(sdk, vptr);
 	atomic_store_explicit(&c->silent, false, memory_order_relaxed);
 	c->attach = slot(vptr, SP_OTELCPP_SLOT_ATTACH);
@@ -718,11 +753,15 @@ static void watch(struct sp_otelcpp *sdk, const void *_Atomic *storage)
 	vptr = atomic_load_explicit(storage, memory_order_relaxed);
 	c = is_watched(vptr) || !expect_done(vptr) ? NULL : copy_vtable(sdk, vptr);
 	/* release: a thread that sees the new vptr sees the complete copy */
-	if (c != NULL)
+	if (c != NULL) {
+		if (!c->is_own)
+			atomic_store_explicit(&sdk->storage_vptr, &c->word[SP_OTELCPP_VTABLE_HEAD],
+					      memory_order_relaxed);
 		atomic_store_explicit(storage, &c->word[SP_OTELCPP_VTABLE_HEAD],
 				      memory_order_release);
-	else if (!is_watched(vptr))
+	} else if (!is_watched(vptr)) {
 		note_unseen(sdk);
+	}
 	sp_unlock(&copies_busy);
 }
 
@@ -772,7 +811,8 @@ static inline enum current current_of(struct sp_otelcpp *sdk)
 	if (!atomic_load_explicit(&sdk->attached, memory_order_relaxed))
 		return CURRENT_NONE;
 	return c->is_own || c->sdk != sdk ||
-			       atomic_load_explicit(&sdk->unseen, memory_order_relaxed)
+			       (atomic_load_explicit(&sdk->doubts, memory_order_relaxed) &
+				SP_OTELCPP_UNSEEN) != 0
 		       ? CURRENT_ASKED
 		       : CURRENT_SEEN;
 }
@@ -780,6 +820,7 @@ static inline enum current current_of(struct sp_otelcpp *sdk)
 static __attribute__((noinline, cold)) void disprove_options(struct sp_otelcpp *sdk)
 {
 	atomic_store_explicit(&sdk->options, SP_OTELCPP_REJECTED, memory_order_relaxed);
+	raise_doubt(sdk, SP_OTELCPP_OPTIONS);
 	sp_sdk_disproved(sdk->names->sdk, SP_SDK_FACT_PARENT);
 }
 
@@ -865,8 +906,7 @@ static enum given given(struct sp_otelcpp *sdk, const void *options,
 	}
 }
 
-/* Of the span that was last started on this thread: the half of the trace that every generator varies. */
-static SP_TLS uint64_t last_trace;
+SP_TLS uint64_t sp_otelcpp_last_trace;
 
 /*
  * A compiler that sees the whole program (clang's -fwhole-program-vtables) knows that there is one
@@ -877,39 +917,39 @@ static SP_TLS uint64_t last_trace;
  */
 static void look_for_scopes(struct sp_otelcpp *sdk, uint64_t trace)
 {
-	if (trace == last_trace && sdk->by_type &&
+	if (trace == sp_otelcpp_last_trace && sdk->by_type &&
 	    !atomic_load_explicit(&sdk->attached, memory_order_relaxed) &&
 	    !sp_active_span_scopes_used() && sp_otelcpp_scopes_tell(sdk))
 		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
 }
 
-bool sp_otelcpp_scope_parent(struct sp_otelcpp *sdk, const void *options,
-			     const struct sp_otelcpp_ids *ids, uint8_t parent_id[8])
+struct sp_otelcpp_parent sp_otelcpp_scope_find_parent(struct sp_otelcpp *sdk, const void *options,
+						      const struct sp_otelcpp_ids *ids)
 {
 	enum current current = current_of(sdk);
-	enum given from;
-	uint64_t trace;
-	bool goes_on;
+	uint64_t trace = sp_otelcpp_word(ids->trace_id + sizeof(trace));
+	bool goes_on = trace == sp_otelcpp_last_trace;
+	uint8_t parent_id[8] = {0};
+	enum given from = given(sdk, options, ids, parent_id);
+	bool is_told = true;
 
-	memset(parent_id, 0, 8);
-	from = given(sdk, options, ids, parent_id);
-	memcpy(&trace, ids->trace_id + sizeof(ids->trace_id) - sizeof(trace), sizeof(trace));
 	if (from == GIVEN_NONE)
 		look_for_scopes(sdk, trace);
-	goes_on = trace == last_trace;
-	last_trace = trace;
+	sp_otelcpp_last_trace = trace;
 	switch (from) {
 	case GIVEN_UNKNOWN:
-		return false;
+		is_told = false;
+		break;
 	case GIVEN_NONE:
 		if (current == CURRENT_SEEN &&
 		    sp_active_span_tells_parent(goes_on ? ids->trace_id : NULL))
-			return false;
-		return current == CURRENT_NONE ||
-		       current_span(sdk, sp_otelcpp_storage(sdk), parent_id);
+			is_told = false;
+		else if (current != CURRENT_NONE)
+			is_told = current_span(sdk, sp_otelcpp_storage(sdk), parent_id);
+		break;
 	case GIVEN_PARENT:
 	case GIVEN_ROOT:
 		break;
 	}
-	return true;
+	return (struct sp_otelcpp_parent){.id = sp_otelcpp_word(parent_id), .is_told = is_told};
 }

@@ -595,13 +595,14 @@ static enum sp_otelcpp_place find_place(struct sp_otelcpp *sdk, const void *span
 	return SP_OTELCPP_PLACE_UNKNOWN;
 }
 
-__attribute__((cold)) void sp_otelcpp_ask_ids(struct sp_otelcpp *sdk, void *span, int place,
+__attribute__((cold)) void sp_otelcpp_ask_ids(struct sp_otelcpp *sdk, void *span,
 					      struct sp_otelcpp_ids *out)
 {
 	sp_otelcpp_ids(sdk, span, out);
-	if (place == SP_OTELCPP_PLACE_UNTRIED)
+	if (atomic_load_explicit(&sdk->own_context, memory_order_relaxed) ==
+	    SP_OTELCPP_PLACE_UNTRIED)
 		atomic_store_explicit(&sdk->own_context, find_place(sdk, span, out),
-				      memory_order_relaxed);
+				      memory_order_release);
 }
 
 __attribute__((cold)) bool sp_otelcpp_ask_span_id(struct sp_otelcpp *sdk, void *span, uint64_t *id)
@@ -610,8 +611,7 @@ __attribute__((cold)) bool sp_otelcpp_ask_span_id(struct sp_otelcpp *sdk, void *
 
 	if (!sp_otelcpp_known(sdk) || sp_otelcpp_flavour_of(sdk) == NULL)
 		return false;
-	sp_otelcpp_own_ids(sdk, span, &ids);
-	memcpy(id, ids.span_id, sizeof(*id));
+	*id = sp_otelcpp_word(sp_otelcpp_own_ids(sdk, span, &ids)->span_id);
 	return true;
 }
 

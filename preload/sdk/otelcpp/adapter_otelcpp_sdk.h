@@ -76,6 +76,14 @@ enum sp_otelcpp_place {
 	SP_OTELCPP_PLACE_UNKNOWN
 };
 
+/* Why a start has to look closer for the parent. Bits, which are only added. */
+enum sp_otelcpp_doubt {
+	SP_OTELCPP_UNSEEN = 1 << 0, /* what is attached may be on no stack of ours */
+	SP_OTELCPP_FOREIGN =
+		1 << 1, /* scopes are not understood: spans are active from start to end */
+	SP_OTELCPP_OPTIONS = 1 << 2, /* the options of a start are not understood */
+};
+
 /*
  * An instance of the SDK. Whoever finds one of its types finds what is behind it: types are stored
  * last.
@@ -96,22 +104,27 @@ struct sp_otelcpp {
 	const char *_Atomic storage;
 	const struct sp_otelcpp_flavour *_Atomic flavour; /* NULL until a span was seen */
 	_Atomic bool expects;                             /* its storage's first attach */
-	_Atomic bool attached;           /* a context may be current on some thread */
-	_Atomic bool unseen;             /* and is on no stack of ours */
-	_Atomic bool attributes_watched; /* SetAttribute is ours */
-	_Atomic bool scopes_foreign;     /* not understood: spans are active from start to end */
-	_Atomic int own_context;         /* enum sp_otelcpp_place */
+	_Atomic bool attached;   /* a context may be current on some thread */
+	_Atomic unsigned doubts; /* enum sp_otelcpp_doubt */
+	_Atomic int attributes;  /* enum sp_span_attr_when, once a span was recorded */
+	const void
+		*_Atomic storage_vptr; /* of its storages of the SDK's own class, once it is ours */
+	_Atomic int own_context;       /* enum sp_otelcpp_place */
 	/* enum sp_otelcpp_state of our knowledge of contexts and of options, and what led to it */
 	_Atomic int contexts;
 	_Atomic int options;
 	_Atomic unsigned looks;
 };
 
+/* As a SpanContext has them. */
 struct sp_otelcpp_ids {
 	uint8_t trace_id[16];
 	uint8_t span_id[8];
 	uint8_t flags;
 };
+_Static_assert(offsetof(struct sp_otelcpp_ids, span_id) == SP_OTELCPP_CONTEXT_SPAN_ID &&
+		       offsetof(struct sp_otelcpp_ids, flags) == SP_OTELCPP_CONTEXT_FLAGS,
+	       "as a SpanContext");
 
 /* Where a member lies; and what it is, if it is of a pointer's size, or a byte. */
 static inline const void *sp_otelcpp_at(const void *object, unsigned long offset)
@@ -125,6 +138,15 @@ static inline void *sp_otelcpp_member(const void *object, unsigned long offset)
 
 	memcpy(&p, sp_otelcpp_at(object, offset), sizeof(p));
 	return p;
+}
+
+/* The first word of an id, which for a span's is all of it. */
+static inline uint64_t sp_otelcpp_word(const void *id)
+{
+	uint64_t w;
+
+	memcpy(&w, id, sizeof(w));
+	return w;
 }
 
 static inline uint8_t sp_otelcpp_byte(const void *object, unsigned long offset)
@@ -204,9 +226,9 @@ static inline bool sp_otelcpp_known(const struct sp_otelcpp *sdk)
 void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer);
 
 /* The SDK's own span in the smart pointer that StartSpan returned; NULL if it is another class. */
-static inline void *sp_otelcpp_returned(struct sp_otelcpp *sdk, const void *pointer)
+static inline void *sp_otelcpp_returned(struct sp_otelcpp *sdk, const struct sp_otelcpp_flavour *f,
+					const void *pointer)
 {
-	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
 	void *span;
 
 	if (f == NULL)
@@ -244,39 +266,42 @@ bool sp_otelcpp_is_recording(const struct sp_otelcpp *sdk, void *span);
 void sp_otelcpp_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out);
 
 /* For the two below, where the span has to be asked: hardly any build needs that after its first span. */
-void sp_otelcpp_ask_ids(struct sp_otelcpp *sdk, void *span, int place, struct sp_otelcpp_ids *out);
+void sp_otelcpp_ask_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out);
 bool sp_otelcpp_ask_span_id(struct sp_otelcpp *sdk, void *span, uint64_t *id);
 
-/* The ids of one of the SDK's own spans: where its layout is what we expect, without a call. */
-static inline void sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span,
-				      struct sp_otelcpp_ids *out)
+/* Where one of the SDK's own spans has its ids; NULL if it has to be asked. */
+static inline const struct sp_otelcpp_ids *sp_otelcpp_ids_in(const struct sp_otelcpp *sdk,
+							     const void *span)
 {
-	int place = atomic_load_explicit(&sdk->own_context, memory_order_relaxed);
+	/* pairs with sp_otelcpp_ask_ids(): whoever sees the place sees the flavour */
+	int place = atomic_load_explicit(&sdk->own_context, memory_order_acquire);
 	const void *context = sp_otelcpp_at(span, SP_OTELCPP_SPAN_CONTEXT);
 
-	if (place == SP_OTELCPP_PLACE_POINTER) {
-		context = sp_otelcpp_member(context, 0);
-	} else if (place != SP_OTELCPP_PLACE_INLINE) {
-		sp_otelcpp_ask_ids(sdk, span, place, out);
-		return;
-	}
-	memcpy(out->trace_id, context, sizeof(out->trace_id));
-	memcpy(out->span_id, sp_otelcpp_at(context, SP_OTELCPP_CONTEXT_SPAN_ID),
-	       sizeof(out->span_id));
-	out->flags = sp_otelcpp_byte(context, SP_OTELCPP_CONTEXT_FLAGS);
+	if (place == SP_OTELCPP_PLACE_POINTER)
+		return sp_otelcpp_member(context, 0);
+	return place == SP_OTELCPP_PLACE_INLINE ? context : NULL;
+}
+
+/* The ids of one of the SDK's own spans, in the span or in what the caller has for the answer. */
+static inline const struct sp_otelcpp_ids *sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span,
+							      struct sp_otelcpp_ids *asked)
+{
+	const struct sp_otelcpp_ids *ids = sp_otelcpp_ids_in(sdk, span);
+
+	if (ids != NULL)
+		return ids;
+	sp_otelcpp_ask_ids(sdk, span, asked);
+	return asked;
 }
 
 /* The span id alone of one of the SDK's own spans. False before any was seen. */
 static inline bool sp_otelcpp_span_id(struct sp_otelcpp *sdk, void *span, uint64_t *id)
 {
-	int place = atomic_load_explicit(&sdk->own_context, memory_order_relaxed);
-	const void *context = sp_otelcpp_at(span, SP_OTELCPP_SPAN_CONTEXT);
+	const struct sp_otelcpp_ids *ids = sp_otelcpp_ids_in(sdk, span);
 
-	if (place == SP_OTELCPP_PLACE_POINTER)
-		context = sp_otelcpp_member(context, 0);
-	else if (place != SP_OTELCPP_PLACE_INLINE)
+	if (ids == NULL)
 		return sp_otelcpp_ask_span_id(sdk, span, id);
-	memcpy(id, sp_otelcpp_at(context, SP_OTELCPP_CONTEXT_SPAN_ID), sizeof(*id));
+	*id = sp_otelcpp_word(ids->span_id);
 	return true;
 }
 
@@ -295,7 +320,6 @@ static inline void sp_otelcpp_set_storage(struct sp_otelcpp *sdk, const void *st
 static inline void *sp_otelcpp_storage(const struct sp_otelcpp *sdk)
 {
 	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
-
 	const char *storage = sp_otelcpp_get_storage(sdk);
 
 	return storage != NULL ? sp_otelcpp_member(storage, f->pointee) : NULL;

@@ -306,3 +306,275 @@ Test(span, of_a_silent_storage_is_none_beyond_the_end_of_the_stack)
 	attach_by(4, 1, 1);
 	cr_assert_eq(active(), 1);
 }
+
+/*
+ * The short way of spans that are found by their id (sp_span_started_by_id(), sp_span_close_by_id(),
+ * sp_active_span_attach()) and the whole way have to say the same after each step of any sequence. The ids
+ * are few, so that starts of open spans, ends of others' objects and tokens twice come up again and again.
+ */
+#define STEPS 600U
+#define IDS 24U
+
+struct seen {
+	bool done;
+	enum sp_span_active is;
+	struct sp_span_record r;
+	uint64_t counted[3];
+};
+
+struct play {
+	uint64_t seed;
+	bool brief;
+	enum sp_active_span source;
+	uint64_t ended[IDS + 1];
+	struct seen seen[STEPS];
+};
+
+static uint64_t draw(uint64_t *seed, uint64_t below)
+{
+	*seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (*seed >> 33) % below;
+}
+
+static bool brief_start(const struct sp_span_start *s, bool brief)
+{
+	return brief ? sp_span_started_by_id(s, sp_span_name(s->name, s->name_len))
+		     : sp_span_started(s);
+}
+
+static bool brief_end(uint64_t id, const void *handle, bool brief)
+{
+	struct sp_span_record r;
+	uint32_t ref;
+
+	if (!brief) {
+		if (!sp_span_of_id(id, handle, &r) || !sp_span_close(&r))
+			return false;
+		sp_span_table_release(&r);
+		return true;
+	}
+	ref = sp_span_close_by_id(id, handle);
+	if (ref != 0)
+		sp_span_table_leave(ref);
+	return ref != 0;
+}
+
+/* One of a few ids. That of a span that has ended is given out no more: its root's name would depend on entries. */
+static uint64_t draw_id(struct play *p)
+{
+	return 1 + draw(&p->seed, IDS);
+}
+
+static uint64_t fresh(const struct play *p, uint64_t id)
+{
+	return id + IDS * p->ended[id];
+}
+
+static bool start_any(struct play *p)
+{
+	static const char *const name[] = {"", "a", "four", "seven77", "twelve lines"};
+	struct sp_span_start s = start_of(fresh(p, draw_id(p)));
+	uint64_t parent = draw(&p->seed, 3) != 0 ? fresh(p, draw_id(p)) : 0;
+	uint64_t n = draw(&p->seed, 5);
+
+	s.by_id = true;
+	s.name = name[n];
+	s.name_len = strlen(name[n]);
+	s.has_parent = draw(&p->seed, 2) == 0;
+	s.how = (enum sp_activation)draw(&p->seed, 3);
+	s.sdk = (uint8_t)draw(&p->seed, 3);
+	s.trace_id[0] = (uint8_t)draw(&p->seed, 2);
+	memcpy(s.parent_id, &parent, sizeof(parent));
+	if (draw(&p->seed, 9) == 0)
+		s.handle = handle_of(draw_id(p));
+	return brief_start(&s, p->brief);
+}
+
+static bool end_any(struct play *p)
+{
+	uint64_t id = draw_id(p);
+	const void *handle = handle_of(draw(&p->seed, 9) != 0 ? fresh(p, id) : draw_id(p));
+
+	if (!brief_end(fresh(p, id), handle, p->brief))
+		return false;
+	p->ended[id]++;
+	return true;
+}
+
+static bool attach_any(struct play *p)
+{
+	uint64_t token = sp_span_token_of(1, 1 + draw(&p->seed, 4));
+	uint64_t id = draw(&p->seed, 5) != 0 ? fresh(p, draw_id(p)) : 0;
+
+	return p->brief ? sp_active_span_attach(token, id)
+			: sp_active_span_attached(token, (const uint8_t *)&id);
+}
+
+static bool step_any(struct play *p, bool scopes)
+{
+	uint64_t token;
+
+	switch (draw(&p->seed, scopes ? 5 : 3)) {
+	case 0:
+		return start_any(p);
+	case 1:
+	case 2:
+		return end_any(p);
+	case 3:
+		return attach_any(p);
+	default:
+		token = sp_span_token_of(1, 1 + draw(&p->seed, 4));
+		sp_active_span_detached(token, draw(&p->seed, 2) == 0);
+		return true;
+	}
+}
+
+static void look(struct seen *s)
+{
+	memset(&s->r, 0, sizeof(s->r));
+	s->is = sp_span_stack_peek(&sp_thread_own->spans, &s->r);
+	if (s->is == SP_SPAN_NONE || s->is == SP_SPAN_INTERLEAVED)
+		memset(&s->r, 0, sizeof(s->r));
+	/* Which entry a span has does not matter. */
+	s->r.ref = 0;
+	s->r.root_ref = s->r.root_ref != 0;
+	s->r.cell = NULL;
+	s->r.start_ns = 0;
+	s->counted[0] = sp_count_read(SP_COUNT_SPANS_STARTED);
+	s->counted[1] = sp_count_read(SP_COUNT_SPANS_ENDED);
+	s->counted[2] = sp_span_table_count();
+}
+
+static void *play(void *arg)
+{
+	struct play *p = arg;
+	bool scopes = draw(&p->seed, 2) == 0;
+	struct sp_span_record r;
+	uint32_t at = 0;
+
+	/* So that there are free entries at hand. */
+	for (uint64_t id = 1; id <= 4; id++)
+		cr_assert(begin(id));
+	for (uint64_t id = 1; id <= 4; id++)
+		cr_assert(end(id));
+	sp_counters_reset();
+	for (unsigned i = 0; i < STEPS; i++) {
+		p->seen[i].done = step_any(p, scopes);
+		look(&p->seen[i]);
+	}
+	while (sp_span_table_next(&at, &r)) {
+		cr_assert(sp_span_close(&r));
+		sp_span_table_release(&r);
+	}
+	sp_thread_ended();
+	return NULL;
+}
+
+static void play_in_thread(struct play *p)
+{
+	pthread_t thread;
+
+	memset(p->ended, 0, sizeof(p->ended));
+	atomic_store(&sp_span_stack_scoped, false);
+	sp_active_span_set_source(p->source);
+	cr_assert_eq(pthread_create(&thread, NULL, play, p), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+	cr_assert_eq(sp_span_table_count(), 0);
+}
+
+Test(span, the_short_way_of_starts_and_ends_says_what_the_whole_way_says)
+{
+	static struct play whole;
+	static struct play brief;
+	static const enum sp_active_span sources[] = {SP_ACTIVE_AUTO, SP_ACTIVE_AUTO,
+						      SP_ACTIVE_SCOPE, SP_ACTIVE_START,
+						      SP_ACTIVE_CONTEXT};
+
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		whole.seed = brief.seed = seed;
+		whole.source = brief.source = sources[seed % SP_ARRAY_LEN(sources)];
+		brief.brief = true;
+		sp_span_age_tick(seed % 2 == 0);
+		play_in_thread(&whole);
+		play_in_thread(&brief);
+
+		for (unsigned i = 0; i < STEPS; i++)
+			cr_assert(memcmp(&whole.seen[i], &brief.seen[i], sizeof(struct seen)) == 0,
+				  "seed %lu, step %u: %d %d, active %d %d", seed, i,
+				  whole.seen[i].done, brief.seen[i].done, (int)whole.seen[i].is,
+				  (int)brief.seen[i].is);
+	}
+}
+
+/* A start by the short way takes an entry that the thread has at hand, and its end gives it back. */
+Test(span, the_short_way_uses_the_entries_at_hand)
+{
+	struct sp_span_start s = start_of(2);
+
+	s.by_id = true;
+	begin(1);
+	end(1);
+	cr_assert_eq(sp_thread_own->spare.n, 1);
+
+	cr_assert(brief_start(&s, true));
+	cr_expect_eq(sp_thread_own->spare.n, 0);
+	cr_expect_eq(active(), 2);
+	cr_expect(brief_end(2, s.handle, true));
+	cr_expect_eq(sp_thread_own->spare.n, 1);
+	cr_expect_eq(active(), 0);
+}
+
+static void *end_briefly(void *id)
+{
+	(void)sp_thread_self();
+	cr_expect(brief_end((uint64_t)(uintptr_t)id, handle_of((uint64_t)(uintptr_t)id), true));
+	return NULL;
+}
+
+Test(span, the_short_way_ends_on_another_thread)
+{
+	struct sp_span_start s = start_of(2);
+	pthread_t thread;
+	uint32_t struck;
+
+	s.by_id = true;
+	begin(1);
+	end(1);
+	cr_assert(brief_start(&s, true));
+	struck = atomic_load(&sp_thread_own->spans.struck);
+
+	cr_assert_eq(pthread_create(&thread, NULL, end_briefly, (void *)2), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+
+	cr_expect_eq(active(), 0);
+	cr_expect_gt(atomic_load(&sp_thread_own->spans.struck), struck);
+	cr_expect_not(brief_end(2, s.handle, true));
+}
+
+/*
+ * A program's own generator may give an id out again, and the SDK the same object: each is a span of its own,
+ * with an end of its own.
+ */
+Test(span, with_the_id_of_one_that_has_ended_is_another)
+{
+	struct sp_span_start s = start_of(7);
+	struct sp_span_record r;
+	uint32_t first;
+
+	s.by_id = true;
+	begin(1);
+	end(1);
+	for (unsigned i = 0; i < 3; i++) {
+		cr_assert(brief_start(&s, true));
+		cr_assert(sp_span_of_id(7, s.handle, &r));
+		cr_expect(i == 0 || r.ref != first, "the same entry is used again");
+		first = r.ref;
+		cr_expect_not(sp_span_table_is_noted(r.ref, 8));
+		cr_expect_eq(active(), 7);
+		cr_expect(brief_end(7, s.handle, true));
+		cr_expect_not(brief_end(7, s.handle, true));
+		cr_expect_eq(active(), 0);
+	}
+	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 4);
+	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 4);
+}
