@@ -12,8 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sampler/base/process.h"
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/open_spans/span_table.h"
+#include "sampler/region/names.h"
+#include "sampler/span/span.h"
+#include "sampler/thread/thread.h"
 #include "test/stress/trap_step.h"
 #include "test/unit/core/span_remove.h"
 
@@ -29,6 +33,7 @@
 typedef bool push_fn(struct sp_span_stack *s, uint64_t span_id, uint64_t token);
 
 static struct sp_span_stack stack;
+static const struct sp_span_stack *looked_at = &stack;
 static struct {
 	uint64_t before;
 	uint64_t after;
@@ -67,7 +72,7 @@ static uint64_t top(void)
 	struct sp_span_record r;
 	struct sp_span_record want;
 
-	switch (sp_span_stack_peek(&stack, &r)) {
+	switch (sp_span_stack_peek(looked_at, &r)) {
 	case SP_SPAN_NONE:
 		return NO_SPAN;
 	case SP_SPAN_INTERLEAVED:
@@ -317,6 +322,117 @@ static void rename_on_top(void)
 	seen.renaming = false;
 }
 
+/* As open_record(), for a start that makes the record itself. */
+static void start_by_id(uint64_t id, uint64_t root)
+{
+	struct sp_span_start s = {.handle = (const void *)(uintptr_t)(id * 64),
+				  .by_id = true,
+				  .has_parent = true,
+				  .how = SP_ACTIVATION_START,
+				  .sdk = 1};
+	uint32_t name_id = sp_span_name("span", 4);
+	const struct sp_span_record *parent = id != root ? &records[root] : NULL;
+
+	records[id] = (struct sp_span_record){
+		.span_id = id,
+		.root_id = root,
+		.handle = id * 64 | SP_SPAN_BY_ID,
+		.trace = {id * 3, id * 7},
+		.start_ns = sp_span_age_start_ns(),
+		.name_id = name_id,
+		.root_name_id = name_id,
+		/* The entry that the thread takes next. */
+		.root_ref = parent != NULL ? parent->root_ref
+					   : sp_thread_own->spare.ref[sp_thread_own->spare.n - 1],
+		.thread = (uint16_t)sp_thread_own->index,
+		.sdk = 1,
+	};
+	memcpy(s.span_id, &id, sizeof(id));
+	memcpy(s.trace_id, records[id].trace, sizeof(s.trace_id));
+	if (parent != NULL)
+		memcpy(s.parent_id, &parent->span_id, sizeof(s.parent_id));
+	expect(id);
+	trap_step_on();
+	(void)sp_span_started_by_id(&s, name_id);
+	trap_step_off();
+	finish();
+}
+
+static void end_by_id(uint64_t id, uint64_t after)
+{
+	uint32_t ref;
+
+	expect(after);
+	trap_step_on();
+	ref = sp_span_close_by_id(id, (const void *)(uintptr_t)(id * 64));
+	if (ref != 0)
+		sp_span_table_leave(ref);
+	trap_step_off();
+	finish();
+	seen.bad += ref == 0;
+}
+
+static void attach_by_id(uint64_t id)
+{
+	expect(id);
+	trap_step_on();
+	(void)sp_active_span_attach(TOKEN_OF(id), id);
+	trap_step_off();
+	finish();
+}
+
+static void detach_by_id(uint64_t id, uint64_t after)
+{
+	expect(after);
+	trap_step_on();
+	sp_active_span_detached(TOKEN_OF(id), true);
+	trap_step_off();
+	finish();
+}
+
+/* The short way of a thread's starts, ends, attaches and detaches (sampler/span/span.h). */
+static void short_way(void)
+{
+	clear();
+	looked_at = &sp_thread_own->spans;
+	for (unsigned round = 0; round < 3; round++) {
+		start_by_id(1, 1);
+		start_by_id(2, 1);
+		start_by_id(3, 1);
+		attach_by_id(2);
+		end_by_id(3, 2);
+		detach_by_id(2, 2);
+		end_by_id(2, 1);
+		end_by_id(1, NO_SPAN);
+	}
+	looked_at = &stack;
+}
+
+/* A block, entries at hand, a name that was used lately, a time, and a scope: what comes first takes the whole way. */
+static bool prepare_short_way(void)
+{
+	struct sp_span_start s = {.by_id = true, .how = SP_ACTIVATION_START};
+	struct sp_span_record gone;
+
+	for (uint64_t id = 1; id < IDS; id++)
+		(void)sp_test_span_remove(id, &gone);
+	sp_process_set();
+	if (sp_names_init(10) != 0 || sp_thread_init() != 0 || sp_thread_self() == NULL)
+		return false;
+	sp_span_age_tick(false);
+	(void)sp_span_name("span", 4);
+	for (uint64_t id = 1; id <= 4; id++) {
+		memcpy(s.span_id, &id, sizeof(id));
+		if (!sp_span_started(&s))
+			return false;
+	}
+	(void)sp_active_span_attach(TOKEN_OF(1), 1);
+	sp_active_span_detached(TOKEN_OF(1), true);
+	for (uint64_t id = 1; id <= 4; id++)
+		sp_span_table_leave(sp_span_close_by_id(id, NULL));
+	return sp_thread_own->spare.n == 4;
+}
+
 static unsigned report(const char *what)
 {
 	printf("%s: %u bad\n", what, seen.bad);
@@ -344,6 +460,10 @@ int main(void)
 	bad += report("ended by another thread");
 	rename_on_top();
 	bad += report("renamed");
+	if (!prepare_short_way())
+		return 1;
+	short_way();
+	bad += report("the short way");
 	stops = all_stops;
 	run_orders(push_in_wrong_order);
 	printf("%lu stops in all; a push in the wrong order: %u bad\n", stops, seen.bad);

@@ -87,6 +87,12 @@ static bool is_ancestor(uint64_t id, uint64_t number)
 	return false;
 }
 
+/* Every other tree is of an SDK whose spans are found by their id. */
+static bool is_by_id(uint64_t number)
+{
+	return number / NEST_MAX % 2 != 0;
+}
+
 static uint64_t begin(struct storm *s, uint64_t parent)
 {
 	uint64_t number = s->next++;
@@ -101,15 +107,37 @@ static uint64_t begin(struct storm *s, uint64_t parent)
 	memcpy(start.trace_id + 8, &number, sizeof(number));
 	start.name = names[number % 4];
 	start.name_len = strlen(start.name);
-	if (sp_span_started(&start))
+	start.by_id = is_by_id(number);
+	if (start.by_id ? sp_span_started_by_id(&start, sp_span_name(start.name, start.name_len))
+			: sp_span_started(&start))
 		atomic_fetch_add_explicit(&started, 1, memory_order_relaxed);
 	return number;
 }
 
 static void end(uint64_t number)
 {
-	if (sp_span_ended(object(number)))
-		atomic_fetch_add_explicit(&ended, 1, memory_order_relaxed);
+	uint32_t ref;
+
+	if (!is_by_id(number)) {
+		if (sp_span_ended(object(number)))
+			atomic_fetch_add_explicit(&ended, 1, memory_order_relaxed);
+		return;
+	}
+	ref = sp_span_close_by_id(mix(number), object(number));
+	if (ref == 0)
+		return;
+	atomic_fetch_add_explicit(&ended, 1, memory_order_relaxed);
+	sp_span_table_leave(ref);
+}
+
+static void rename_one(uint64_t number, const char *name)
+{
+	struct sp_span_record r;
+
+	if (!is_by_id(number))
+		(void)sp_span_renamed(object(number), name, strlen(name));
+	else if (sp_span_of_id(mix(number), object(number), &r))
+		sp_span_rename(&r, name, strlen(name));
 }
 
 static bool is_name(uint32_t id)
@@ -162,11 +190,12 @@ static void look(void)
 static void attach(struct storm *s, uint64_t number)
 {
 	uint64_t id = mix(number);
-	uint8_t bytes[8];
 	uint64_t token = ++s->token;
 
-	memcpy(bytes, &id, sizeof(bytes));
-	sp_active_span_attached(token, bytes);
+	if (is_by_id(number))
+		(void)sp_active_span_attach(token, id);
+	else
+		(void)sp_active_span_attached(token, (const uint8_t *)&id);
 	look();
 	if (dice(s, 2) == 0)
 		end(number);
@@ -206,7 +235,7 @@ static void tree(struct storm *s)
 		look();
 	}
 	name = names[dice(s, 4)];
-	(void)sp_span_renamed(object(span[dice(s, n)]), name, strlen(name));
+	rename_one(span[dice(s, n)], name);
 	/* in some order: swap the one to end next to the end */
 	for (unsigned left = n; left > 0; left--) {
 		unsigned pick = dice(s, 4) == 0 ? dice(s, left) : left - 1;
