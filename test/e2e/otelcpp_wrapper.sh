@@ -24,7 +24,7 @@ counted()
 		-ex 'set confirm off' -ex 'set breakpoint pending on' -ex 'set print thread-events off' \
 		-ex 'handle all nostop noprint pass' \
 		-ex "set exec-wrapper env LD_PRELOAD=$SO SPANPROF_OUTPUT_DIR=$WORK/profiles $RARELY" \
-		-ex 'break sp_span_started' -ex 'break sp_active_span_attached' -ex 'break hook_start' \
+		-ex 'break sp_span_started_by_id' -ex 'break sp_active_span_attach' -ex 'break hook_start' \
 		-ex 'ignore 1 1000000' -ex 'ignore 2 1000000' -ex 'ignore 3 1000000' \
 		-ex run -ex 'info breakpoints' --args "$@"
 	expect_rc "$name" 0

@@ -5,10 +5,11 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
-#include "preload/lifecycle/reentrancy_guard.h"
+#include "preload/lifecycle/sdk.h"
 #include "preload/lifecycle/state.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_call.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp_sdk.h"
@@ -246,9 +247,14 @@ Test(otelcpp, a_span_is_open_from_its_start_to_its_end_or_destruction)
 {
 	struct span a = span_of(1);
 	struct span b = span_of(2);
+	struct sp_span_record r;
 
+	memset(a.ids.trace_id, 0x5a, sizeof(a.ids.trace_id));
 	start(&a);
-	cr_expect(is_open(1));
+	cr_assert(sp_span_table_by_id(1, &r));
+	cr_expect(memcmp(r.trace, a.ids.trace_id, sizeof(r.trace)) == 0);
+	cr_expect_eq(r.name_id, sp_names_intern("span", 4));
+	cr_expect_eq(r.sdk, SP_SDK_OTELCPP_V1);
 	cr_expect_eq(active(), 1);
 	end(&a);
 	cr_expect_not(is_open(1));
@@ -285,6 +291,29 @@ Test(otelcpp, a_span_with_the_id_and_place_of_one_that_was_closed_ends_at_its_de
 	cr_expect_eq(sdk.destroyed, 3);
 }
 
+static void *start_in_thread(void *s)
+{
+	start(s);
+	return NULL;
+}
+
+/* Another thread has started a span at the place of the one that this thread closed last. */
+Test(otelcpp, a_span_at_the_place_of_a_closed_one_ends_at_its_destruction)
+{
+	struct span s = span_of(1);
+	pthread_t thread;
+
+	start(&s);
+	end(&s);
+	s = span_of(2);
+	cr_assert_eq(pthread_create(&thread, NULL, start_in_thread, &s), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+	cr_expect(is_open(2));
+	destroy(&s);
+
+	cr_expect_not(is_open(2));
+}
+
 Test(otelcpp, a_destruction_of_another_object_with_a_closed_spans_id_ends_it)
 {
 	struct span first = span_of(1);
@@ -298,6 +327,58 @@ Test(otelcpp, a_destruction_of_another_object_with_a_closed_spans_id_ends_it)
 	cr_expect_not(is_open(2));
 	destroy(&first);
 	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 2);
+}
+
+static struct span within;
+
+static void start_within(void)
+{
+	struct span *outermost = sdk.next;
+
+	sdk.inside = NULL;
+	start(&within);
+	sdk.next = outermost;
+}
+
+/* As in a wrapper, whose span would be counted twice otherwise. */
+Test(otelcpp, a_start_inside_another_one_is_not_recorded)
+{
+	struct span s = span_of(1);
+
+	within = span_of(2);
+	sdk.inside = start_within;
+	start(&s);
+
+	cr_expect(is_open(1));
+	cr_expect_not(is_open(2));
+	end(&within);
+	end(&s);
+	cr_expect_eq(sdk.ended, 2);
+	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 1);
+	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 1);
+}
+
+/* Neither what is not sampled nor what starts after the end of sampling, and the real functions are called. */
+Test(otelcpp, what_does_not_count_goes_through)
+{
+	struct span s = span_of(1);
+	struct span open = span_of(2);
+
+	s.ids.flags = 0;
+	start(&s);
+	cr_expect_not(is_open(1));
+
+	start(&open);
+	atomic_store(&sp_lifecycle_state, SP_LIFECYCLE_STOPPED);
+	s.ids.flags = SP_OTELCPP_FLAG_SAMPLED;
+	start(&s);
+	cr_expect_not(is_open(1));
+	end(&open);
+	cr_expect(is_open(2), "nothing is changed any more");
+	destroy(&open);
+	cr_expect_eq(sdk.ended, 1);
+	cr_expect_eq(sdk.destroyed, 1);
+	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_STARTED), 1);
 }
 
 Test(otelcpp, a_start_leaves_errno_as_the_sdk_left_it)
@@ -314,6 +395,7 @@ Test(otelcpp, a_start_leaves_errno_as_the_sdk_left_it)
 }
 
 static struct node node;
+static bool unlike; /* a node has a value of a kind that there is not */
 
 static struct pointer context_of(struct span *s)
 {
@@ -321,7 +403,7 @@ static struct pointer context_of(struct span *s)
 			     .next = {.vptr = pointer_class},
 			     .key_len = strlen(SP_OTELCPP_KEY_SPAN),
 			     .value = {.vptr = pointer_class, .object = s, .control = s},
-			     .index = SP_OTELCPP_VALUE_IS_SPAN};
+			     .index = unlike ? SP_OTELCPP_VALUES_MAX : SP_OTELCPP_VALUE_IS_SPAN};
 	return (struct pointer){.vptr = pointer_class, .object = &node, .control = &node};
 }
 
@@ -356,6 +438,30 @@ Test(otelcpp, a_span_is_active_while_it_is_attached)
 		end(&a);
 	}
 	cr_expect_eq(sp_otelcpp_instances[0].doubts, 0);
+}
+
+/* As long as not enough contexts were seen, one that is laid out otherwise ends all trust in scopes. */
+Test(otelcpp, a_context_that_is_not_understood_makes_spans_active_from_start_to_end)
+{
+	struct sp_otelcpp *i = &sp_otelcpp_instances[0];
+	struct span a = span_of(1);
+	struct span b = span_of(2);
+
+	start(&a);
+	attach(&a);
+	detach();
+	end(&a);
+	atomic_store(&i->contexts, SP_OTELCPP_UNTRIED);
+	unlike = true;
+	attach(&a);
+	unlike = false;
+
+	cr_expect_eq(i->contexts, SP_OTELCPP_REJECTED);
+	cr_expect((i->doubts & SP_OTELCPP_FOREIGN) != 0);
+	start(&b);
+	cr_expect_eq(active(), 2);
+	end(&b);
+	cr_expect_eq(active(), 0);
 }
 
 static struct span outer;

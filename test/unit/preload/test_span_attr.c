@@ -469,3 +469,29 @@ Test(span_attr, what_was_set_is_known_in_a_forked_child)
 	cr_assert_neq(after.ref, r.ref);
 	cr_assert_neq(sp_span_keys(&after), 0);
 }
+
+Test(span_attr, tells_which_spans_may_get_one_at_all)
+{
+	static const struct {
+		enum sp_attributes_mode attributes;
+		enum sp_label_scope scope;
+		bool cpu_time;
+		bool times;
+		enum sp_span_attr_when when;
+	} rows[] = {
+		{SP_ATTRIBUTES_NEVER, SP_SCOPE_ROOT, false, false, SP_SPAN_ATTR_NONE},
+		{SP_ATTRIBUTES_ALWAYS, SP_SCOPE_NONE, false, false, SP_SPAN_ATTR_NONE},
+		{SP_ATTRIBUTES_ALWAYS, SP_SCOPE_ROOT, false, false, SP_SPAN_ATTR_EACH},
+		{SP_ATTRIBUTES_WITH_SAMPLES, SP_SCOPE_ALL, false, false, SP_SPAN_ATTR_NOTED},
+		{SP_ATTRIBUTES_NEVER, SP_SCOPE_NONE, true, false, SP_SPAN_ATTR_EACH},
+		{SP_ATTRIBUTES_NEVER, SP_SCOPE_ROOT, false, true, SP_SPAN_ATTR_EACH},
+	};
+
+	for (unsigned i = 0; i < SP_ARRAY_LEN(rows); i++) {
+		sp_lifecycle_settings.attributes = rows[i].attributes;
+		sp_lifecycle_settings.span_id_scope = rows[i].scope;
+		sp_lifecycle_settings.span_cpu_time = rows[i].cpu_time;
+		sp_lifecycle_settings.span_times = rows[i].times;
+		cr_expect_eq(sp_span_attr_when(), rows[i].when, "row %u", i);
+	}
+}
