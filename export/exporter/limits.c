@@ -16,7 +16,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "export/util/status_memory.h"
+#include "export/util/losses.h"
 #include "sampler/base/compiler.h"
 
 #define MIB (UINT64_C(1) << 20)

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/util/grow.h"
-#include "export/util/hash_index.h"
+#include "export/util/containers.h"
 #include "sampler/base/text.h"
 #include "sampler/region/names.h"
 

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "export/util/log.h"
-#include "export/util/text_out.h"
 
 #define SP_START_LINE_BYTES 900
 

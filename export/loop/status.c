@@ -28,11 +28,9 @@
 
 #include "export/loop/start_line.h"
 #include "export/util/clock.h"
-#include "export/util/hash_index.h"
+#include "export/util/containers.h"
 #include "export/util/log.h"
-#include "export/util/loss_words.h"
-#include "export/util/status_memory.h"
-#include "export/util/text_out.h"
+#include "export/util/losses.h"
 #include "export/util/user_file.h"
 #include "sampler/config/config_parse.h"
 

@@ -22,8 +22,7 @@
 #include <unistd.h>
 
 #include "export/util/clock.h"
-#include "export/util/grow.h"
-#include "export/util/sorted.h"
+#include "export/util/containers.h"
 
 #define SP_REST_FACTOR 50U
 

@@ -15,8 +15,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "export/util/grow.h"
-#include "export/util/sorted.h"
+#include "export/util/containers.h"
 #include "sampler/base/text.h"
 
 #define SP_MAPS_KEPT_MAX 65536U

@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/util/grow.h"
-#include "export/util/hash_index.h"
+#include "export/util/containers.h"
 
 #define SP_MODULE_PATH_BYTES 1024U
 

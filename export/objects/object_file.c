@@ -20,7 +20,7 @@
 
 #include "export/objects/elf_notes.h"
 #include "export/objects/vdso.h"
-#include "export/util/grow.h"
+#include "export/util/containers.h"
 #include "sampler/base/arch_sig.h"
 
 #define SP_PHDRS_MAX 64U

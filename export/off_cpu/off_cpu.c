@@ -7,7 +7,7 @@
 
 #include "export/off_cpu/thread_waits.h"
 #include "export/util/clock.h"
-#include "export/util/grow.h"
+#include "export/util/containers.h"
 
 /* Looking at one takes 2 to 4 us. With more threads than that each is looked at less often. */
 #define LOOKS_MAX 128U

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "export/util/clock.h"
-#include "export/util/grow.h"
+#include "export/util/containers.h"
 
 /*
  * Walking stacks may take a 25th of the time, and this much at once: the first walks, which read the host's

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/util/strtab.h"
+#include "export/util/containers.h"
 #include "sampler/base/text.h"
 
 /* The first texts of the table; an empty name is stored as an empty text. */

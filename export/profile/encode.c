@@ -14,8 +14,7 @@
 #include <string.h>
 
 #include "export/symbols/lines.h"
-#include "export/util/grow.h"
-#include "export/util/hash_index.h"
+#include "export/util/containers.h"
 #include "sampler/base/text.h"
 
 /* A marker frame may come at either end of the deepest stack. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "export/util/grow.h"
+#include "export/util/containers.h"
 
 #define SP_GZIP_WINDOW (15 + 16) /* largest window, gzip header */
 #define SP_GZIP_LEVEL                                                                              \

@@ -18,8 +18,7 @@
 #include "export/profile/bounded_names.h"
 #include "export/profile/stack_map.h"
 #include "export/symbols/symbolize.h"
-#include "export/util/hash_index.h"
-#include "export/util/strtab.h"
+#include "export/util/containers.h"
 
 /* Those that are kept take no more memory together than this; the oldest go first. */
 #define SP_INTERVALS_BYTES ((size_t)48 << 20)

@@ -10,7 +10,7 @@
 
 #include "export/profile/interval.h"
 #include "export/symbols/lines.h"
-#include "export/util/grow.h"
+#include "export/util/containers.h"
 #include "sampler/base/text.h"
 
 void sp_interval_want(struct sp_symbolizer *symbolizer, const struct sp_stack_map *map)

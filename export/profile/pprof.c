@@ -12,10 +12,7 @@
 #include <string.h>
 
 #include "export/profile/pprof_out.h"
-#include "export/util/grow.h"
-#include "export/util/hash_index.h"
-#include "export/util/pool.h"
-#include "export/util/strtab.h"
+#include "export/util/containers.h"
 #include "sampler/base/text.h"
 
 /* The server refuses label values longer than this; no other string needs more. */

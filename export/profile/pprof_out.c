@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "export/util/grow.h"
+#include "export/util/containers.h"
 
 #define SP_VARINT_MAX 10U   /* bytes of the longest number */
 #define SP_SAMPLE_TAG 0x12U /* field 2, with a length */

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/util/grow.h"
-#include "export/util/hash_index.h"
+#include "export/util/containers.h"
 
 /* Memory at the limit is 25 MiB. 15 s of 20 fully used processors at 100 Hz stay below. */
 const struct sp_stack_limits sp_stack_limits_default = {

@@ -13,7 +13,7 @@
 #include <sys/un.h>
 
 #include "export/push/libcurl.h"
-#include "export/util/redact.h"
+#include "export/util/log.h"
 
 #define SP_UNIX "unix://"
 

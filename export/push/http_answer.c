@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "export/util/clock.h"
-#include "export/util/redact.h"
+#include "export/util/log.h"
 #include "sampler/base/compiler.h"
 
 #define SP_HTTP_BODY_MAX ((size_t)4 << 20) /* more than that is not read */

@@ -8,7 +8,6 @@
 #include <strings.h>
 
 #include "export/util/log.h"
-#include "export/util/text_out.h"
 #include "sampler/config/config_copy.h"
 
 #define SP_REPLY_SHOWN 300

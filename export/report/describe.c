@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "export/util/text_out.h"
+#include "export/util/log.h"
 #include "sampler/base/compiler.h"
 
 /* A function is worth a hint from this part of the time on. */

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "export/profile/gzip.h"
-#include "export/util/grow.h"
+#include "export/util/containers.h"
 #include "sampler/base/compiler.h"
 
 /* The server takes profiles of a few MiB. */

@@ -9,7 +9,7 @@
 
 #include "export/profile/pprof.h"
 #include "export/report/load.h"
-#include "export/util/strtab.h"
+#include "export/util/containers.h"
 
 /*
  * Opens a regular file and nothing else: a FIFO or a device would keep us waiting. A descriptor, or -1

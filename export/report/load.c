@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "export/report/frame.h"
-#include "export/util/grow.h"
+#include "export/util/containers.h"
 #include "profile.pb-c.h"
 
 /*

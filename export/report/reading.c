@@ -10,7 +10,7 @@
 
 #include "export/report/file.h"
 #include "export/report/frame.h"
-#include "export/util/text_out.h"
+#include "export/util/log.h"
 #include "sampler/base/compiler.h"
 
 /* The memory for tally and tree, which can grow with every file that differs from the others. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/util/grow.h"
+#include "export/util/containers.h"
 
 #define SP_SELECTION_NAMES_MAX 4096U
 

@@ -20,8 +20,7 @@
 
 #include "export/report/file.h"
 #include "export/report/frame.h"
-#include "export/util/loss_words.h"
-#include "export/util/status_memory.h"
+#include "export/util/losses.h"
 #include "sampler/base/counters.h"
 
 #define SP_STATUS_FILE_MAX ((off_t)1 << 20)

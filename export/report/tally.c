@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "export/report/frame.h"
-#include "export/util/grow.h"
+#include "export/util/containers.h"
 #include "sampler/base/text.h"
 
 const char *sp_tally_text(const struct sp_tally *t, uint32_t id)

@@ -9,7 +9,7 @@
 
 #include "export/report/load.h"
 #include "export/report/select.h"
-#include "export/util/strtab.h"
+#include "export/util/containers.h"
 
 /* CPU time between samples is under this frame; no sample was taken for it. */
 #define SP_REPORT_UNSAMPLED "[unsampled cpu]"

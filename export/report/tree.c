@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "export/report/frame.h"
-#include "export/util/grow.h"
+#include "export/util/containers.h"
 
 /* The number of hash slots, twice as many, must fit into 32 bits. */
 #define SP_TREE_NODES_MAX (UINT32_MAX / 2)

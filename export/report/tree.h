@@ -9,8 +9,7 @@
 
 #include "export/report/load.h"
 #include "export/report/select.h"
-#include "export/util/hash_index.h"
-#include "export/util/strtab.h"
+#include "export/util/containers.h"
 
 /* Frames further from the root are left out, and their time is that of the last one kept. */
 #define SP_TREE_DEPTH 1024U

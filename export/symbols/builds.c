@@ -21,8 +21,7 @@
 
 #include "export/objects/vdso.h"
 #include "export/symbols/elf_file.h"
-#include "export/util/grow.h"
-#include "export/util/sorted.h"
+#include "export/util/containers.h"
 #include "sampler/base/compiler.h"
 #include "sampler/unwind/ehframe_sig.h"
 

@@ -17,8 +17,7 @@
 #include <string.h>
 
 #include "export/symbols/elf_file.h"
-#include "export/util/grow.h"
-#include "export/util/sorted.h"
+#include "export/util/containers.h"
 
 #define SP_BLOCKS_MAX 32U      /* nested */
 #define SP_INLINES_WALK 65536U /* entries of one function looked at for one address */

@@ -17,9 +17,7 @@
 #include "export/symbols/demangle.h"
 #include "export/symbols/elf_file.h"
 #include "export/util/clock.h"
-#include "export/util/grow.h"
-#include "export/util/hash_index.h"
-#include "export/util/strtab.h"
+#include "export/util/containers.h"
 
 #define SP_KEY_MARKER UINT64_C(1)
 #define SP_KEY_UNKNOWN UINT64_C(2)

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formatted messages through sp_core_ops.log, with a limit for each site and minute. */
+/*
+ * What the exporter says: formatted messages through sp_core_ops.log, with a limit for each site and minute, and
+ * texts without secrets and control characters. Contexts: the exporter; sp_text_out also spanprof-report.
+ */
 #ifndef SP_EXPORT_LOG_H
 #define SP_EXPORT_LOG_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "export/export.h"
@@ -24,5 +28,25 @@ void sp_export_log_limited(const struct sp_core_ops *ops, struct sp_export_log_s
 /* One printable line out of foreign text (a server's message): control characters become blanks,
  * invalid UTF-8 is replaced, cut at cap - 1 bytes, NUL-terminated. cap must not be 0. */
 void sp_export_log_clean(char *out, size_t cap, const char *text, size_t len);
+
+/* A text that is put together piece by piece, and is cut where it does not fit. */
+struct sp_text_out {
+	char *text; /* of the caller; NUL-terminated after the first piece */
+	size_t cap; /* more than 0 */
+	size_t len;
+};
+
+void sp_text_out_put(struct sp_text_out *t, const char *format, ...) SP_PRINTF(2, 3);
+
+/*
+ * Addresses contain passwords before an "@" and tokens after a "?", and they get into messages: ours,
+ * libcurl's, and those of servers that quote the request. This removes the user information
+ * of each URL in the text, and what follows a "?" or "#". In place. A URL ends at a blank; what looks like user
+ * information counts as such, even after a "/".
+ */
+void sp_redact(char *text);
+
+/* The same for len bytes with room for one more; returns how many are left. NULs become blanks. */
+size_t sp_redact_bytes(char *text, size_t len);
 
 #endif

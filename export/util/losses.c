@@ -11,10 +11,84 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/util/hash_index.h"
+#include "export/util/containers.h"
 #include "export/util/log.h"
-#include "export/util/loss_words.h"
-#include "export/util/text_out.h"
+
+const struct sp_loss_words sp_loss_words[] = {
+	{SP_COUNT_SPANS_AGED,
+	 "span was open for longer than SPANPROF_MAX_SPAN_AGE, or for a minute while the table of "
+	 "open spans was full",
+	 "spans were open for longer than SPANPROF_MAX_SPAN_AGE, or for a minute while the table "
+	 "of open spans was full",
+	 NULL},
+	{SP_COUNT_DROP_RING_FULL, "sample found the ring buffer full: the machine is very busy",
+	 "samples found the ring buffer full: the machine is very busy", NULL},
+	{SP_COUNT_DROP_UNTOLD,
+	 "of these samples was in an object for whose name the ring buffer had no room",
+	 "of these samples were in an object for whose name the ring buffer had no room", NULL},
+	{SP_COUNT_DROP_REENTERED, "sample interrupted the signal handler itself",
+	 "samples interrupted the signal handler itself", NULL},
+	{SP_COUNT_DROP_STACK, "sample was not taken: the stack had too little room",
+	 "samples were not taken: the stack had too little room", NULL},
+	{SP_COUNT_RING_DAMAGED, "record was damaged: something else writes to the shared memory",
+	 "records were damaged: something else writes to the shared memory", NULL},
+	{SP_COUNT_RING_UNFINISHED, "sample was not finished when the program was killed",
+	 "samples were not finished when the program was killed", NULL},
+	{SP_COUNT_SPAN_STACK_FULL, "label or scope was nested too deep",
+	 "labels or scopes were nested too deep", NULL},
+	{SP_COUNT_SPAN_TABLE_FULL, "span did not fit into the table of open spans",
+	 "spans did not fit into the table of open spans", NULL},
+	{SP_COUNT_SPAN_NO_THREAD, "span started on a thread that is not known",
+	 "spans started on threads that are not known", NULL},
+	{SP_COUNT_NAMES_OTHER, "span is called (other)", "spans are called (other)",
+	 "raise SPANPROF_MAX_SPAN_NAMES"},
+	{SP_COUNT_THREAD_NAMES_OTHER,
+	 "sample is of a thread called (other): too many different names",
+	 "samples are of threads called (other): too many different names", NULL},
+	{SP_COUNT_WAIT_NAMES_OTHER, "wait is for (other): too many different files and addresses",
+	 "waits are for (other): too many different files and addresses", NULL},
+	{SP_COUNT_UNARMED_LIMIT, "thread had no timer: half of RLIMIT_SIGPENDING is in use",
+	 "threads had no timer: half of RLIMIT_SIGPENDING is in use", "raise that limit"},
+	{SP_COUNT_UNARMED_REFUSED, "thread had no timer: the kernel refused it",
+	 "threads had no timer: the kernel refused it", NULL},
+	{SP_COUNT_UNARMED_STACK,
+	 "thread had no timer: its stack or its alternate signal stack is too small",
+	 "threads had no timer: their stack or their alternate signal stack is too small", NULL},
+	{SP_COUNT_THREADS_NO_BLOCK, "time a thread was not sampled: there are too many threads",
+	 "times a thread was not sampled: there are too many threads", NULL},
+	{SP_COUNT_SIGNAL_TAKEN, "time the program took the signal",
+	 "times the program took the signal", "set SPANPROF_SIGNAL to another one"},
+	{SP_COUNT_SECCOMP_STOPPED, "time profiling stopped: the program installed a seccomp filter",
+	 "times profiling stopped: the program installed a seccomp filter", NULL},
+	{SP_COUNT_STACKS_OTHER, "sample is in (other): too many different stacks in one interval",
+	 "samples are in (other): too many different stacks in one interval", NULL},
+	{SP_COUNT_SPANS_OTHER, "sample has no label: too many spans in one interval",
+	 "samples have no label: too many spans in one interval", NULL},
+	{SP_COUNT_BATCH_QUEUE_FULL, "profile did not fit into the queue while the server was away",
+	 "profiles did not fit into the queue while the server was away", NULL},
+	{SP_COUNT_BATCH_TOO_OLD, "profile became too old for the server",
+	 "profiles became too old for the server", NULL},
+	{SP_COUNT_BATCH_REJECTED, "profile was refused by the server",
+	 "profiles were refused by the server", NULL},
+	{SP_COUNT_BATCH_UNANSWERED, "profile was sent, but no answer came: the server may have it",
+	 "profiles were sent, but no answer came: the server may have them", NULL},
+	{SP_COUNT_BATCH_UNSENT, "profile could not be sent before the end of the process",
+	 "profiles could not be sent before the end of the process", NULL},
+	{SP_COUNT_SAMPLES_UNSENT,
+	 "sample was in a lost profile, or in none yet when the exporter or the process ended",
+	 "samples were in lost profiles, or in none yet when the exporter or the process ended",
+	 NULL},
+	{SP_COUNT_WAITS_UNSENT,
+	 "wait was in a lost profile, or in none yet when the exporter or the process ended",
+	 "waits were in lost profiles, or in none yet when the exporter or the process ended",
+	 NULL},
+	{SP_COUNT_FILE_FAILED, "profile could not be written into SPANPROF_OUTPUT_DIR",
+	 "profiles could not be written into SPANPROF_OUTPUT_DIR", NULL},
+	{SP_COUNT_EXPORT_NOMEM, "time there was no memory for a profile",
+	 "times there was no memory for a profile", NULL},
+};
+
+const size_t sp_loss_words_n = SP_ARRAY_LEN(sp_loss_words);
 
 static const struct {
 	enum sp_counter counter;

@@ -1,11 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was lost since the last push, in words. */
+/*
+ * What was lost, in words: for the log since the last push, and for the status of a process, which the exporter
+ * writes and spanprof-report reads. Contexts: the exporter; the table of words also spanprof-report.
+ */
 #ifndef SP_LOSSES_H
 #define SP_LOSSES_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "export/export.h"
+#include "sampler/base/counters.h"
+
+/* How that status is found: the name that the exporter gives itself, as far as the kernel keeps it. */
+#define SP_STATUS_COMM "spanprof-export"
+
+/* Before the number of its process, the name of the memory file that the exporter keeps open. */
+#define SP_STATUS_MEMORY "spanprof-status-"
+
+/* Problems that are told at most. */
+#define SP_STATUS_PROBLEMS 16U
+
+/* What each counter of a loss counts, in words that follow the number, and what can be done about it. */
+struct sp_loss_words {
+	enum sp_counter counter;
+	const char *one; /* behind the number 1 */
+	const char *more;
+	const char *remedy; /* NULL = none is known */
+};
+
+extern const struct sp_loss_words sp_loss_words[];
+extern const size_t sp_loss_words_n;
+
+/* What follows that number. */
+static inline const char *sp_loss_words_for(const struct sp_loss_words *w, uint64_t n)
+{
+	return n == 1 ? w->one : w->more;
+}
 
 #define SP_LOSSES_KINDS 8U
 #define SP_LOSSES_WORDS 420U

@@ -23,19 +23,19 @@ $(FUZZ_DIR)/gen/%.o: $(B)/gen/%.c
 fuzz_objects = $(patsubst %.c,$(FUZZ_DIR)/%.o,$(filter-out $(1),$(wildcard $(2))))
 FUZZ_CONFIG := $(call fuzz_objects,,sampler/config/config*.c sampler/base/fmt.c sampler/base/log.c \
 	sampler/base/seccomp.c sampler/base/text.c)
-FUZZ_ELF := $(call fuzz_objects,,export/util/grow.c export/util/sorted.c export/objects/elf_*.c \
-	export/symbols/builds.c export/symbols/elf_file.c export/symbols/lines.c export/symbols/demangle.c export/util/pool.c sampler/base/text.c sampler/unwind/ehframe_sig.c)
-FUZZ_HTTP := $(call fuzz_objects,,export/push/http.c export/push/libcurl.c \
-	export/push/http_request.c export/push/http_answer.c export/push/backlog.c export/push/backoff.c \
-	export/push/push.c export/push/push_news.c export/push/reply.c export/util/losses.c export/util/loss_words.c export/push/request.c \
-	export/push/ingest.c export/profile/pprof_request.c export/profile/gzip.c export/util/grow.c \
-	export/profile/interval.c export/profile/stack_map.c export/util/strtab.c export/util/hash_index.c \
-	export/push/address.c export/push/credentials.c export/push/secret.c export/push/tls_files.c \
-	export/util/user_file.c export/push/headers_json.c export/util/clock.c \
-	export/util/redact.c export/util/log.c export/util/text_out.c test/unit/export/core_double.c) $(FUZZ_DIR)/gen/push.pb-c.o
+FUZZ_ELF := $(call fuzz_objects,,export/util/containers.c export/objects/elf_*.c export/symbols/builds.c \
+	export/symbols/elf_file.c export/symbols/lines.c export/symbols/demangle.c sampler/base/text.c \
+	sampler/unwind/ehframe_sig.c)
+FUZZ_HTTP := $(call fuzz_objects,,export/push/http.c export/push/libcurl.c export/push/http_request.c \
+	export/push/http_answer.c export/push/backlog.c export/push/backoff.c export/push/push.c \
+	export/push/push_news.c export/push/reply.c export/util/losses.c export/push/request.c export/push/ingest.c \
+	export/profile/pprof_request.c export/profile/gzip.c export/util/containers.c export/profile/interval.c \
+	export/profile/stack_map.c export/push/address.c export/push/credentials.c export/push/secret.c \
+	export/push/tls_files.c export/util/user_file.c export/push/headers_json.c export/util/clock.c \
+	export/util/log.c test/unit/export/core_double.c) $(FUZZ_DIR)/gen/push.pb-c.o
 FUZZ_REPORT := $(call fuzz_objects,export/report/main.c,export/report/*.c) $(call \
-	fuzz_objects,,export/util/grow.c export/util/hash_index.c export/profile/gzip.c \
-	export/util/strtab.c export/util/text_out.c export/util/loss_words.c sampler/base/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
+	fuzz_objects,,export/util/containers.c export/profile/gzip.c export/util/log.c export/util/losses.c \
+	sampler/base/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
 
 $(FUZZ_DIR)/config: $(FUZZ_CONFIG)
 $(FUZZ_DIR)/profile_url: $(call fuzz_objects,,preload/sdk/profile_url.c sampler/base/text.c)
@@ -44,25 +44,20 @@ $(FUZZ_DIR)/elf: $(FUZZ_ELF)
 $(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/ehframe_sig.c)
 $(FUZZ_DIR)/pprof: $(FUZZ_REPORT)
 $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
-$(FUZZ_DIR)/address: $(call fuzz_objects,,export/push/address.c export/push/libcurl.c export/util/redact.c)
-$(FUZZ_DIR)/loaded: $(call fuzz_objects,,export/util/grow.c export/util/sorted.c export/util/hash_index.c \
-	export/objects/modules.c export/objects/mapped.c export/objects/maps.c \
-	export/objects/host_objects.c export/objects/object_file.c \
-	export/objects/vdso.c export/util/clock.c export/objects/elf_notes.c \
-	sampler/unwind/object_identity_sig.c \
+$(FUZZ_DIR)/address: $(call fuzz_objects,,export/push/address.c export/push/libcurl.c export/util/log.c)
+$(FUZZ_DIR)/loaded: $(call fuzz_objects,,export/util/containers.c export/objects/modules.c \
+	export/objects/mapped.c export/objects/maps.c export/objects/host_objects.c export/objects/object_file.c \
+	export/objects/vdso.c export/util/clock.c export/objects/elf_notes.c sampler/unwind/object_identity_sig.c \
 	sampler/unwind/module_event.c sampler/unwind/module_event_sig.c sampler/region/ring.c \
 	sampler/region/ring_sig.c sampler/base/seccomp.c sampler/base/arena.c sampler/base/text.c)
-$(FUZZ_DIR)/maps: $(call fuzz_objects,,export/objects/maps.c export/util/grow.c \
-	export/util/sorted.c sampler/base/text.c)
+$(FUZZ_DIR)/maps: $(call fuzz_objects,,export/objects/maps.c export/util/containers.c sampler/base/text.c)
 $(FUZZ_DIR)/names: $(call fuzz_objects,,export/symbols/demangle.c sampler/base/text.c)
 $(FUZZ_DIR)/region: $(call fuzz_objects,,export/exporter/view.c export/exporter/name_texts.c \
-	export/util/grow.c export/util/hash_index.c sampler/region/ring.c sampler/region/ring_sig.c \
-	sampler/base/seccomp.c sampler/unwind/snapshot.c sampler/base/text.c \
-	sampler/base/arena.c)
+	export/util/containers.c sampler/region/ring.c sampler/region/ring_sig.c sampler/base/seccomp.c \
+	sampler/unwind/snapshot.c sampler/base/text.c sampler/base/arena.c)
 $(FUZZ_DIR)/sections: $(FUZZ_ELF)
-$(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c \
-	export/report/file.c export/profile/gzip.c export/util/grow.c export/util/hash_index.c \
-	export/util/strtab.c export/util/loss_words.c sampler/base/text.c)
+$(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c export/report/file.c \
+	export/profile/gzip.c export/util/containers.c export/util/losses.c export/util/log.c sampler/base/text.c)
 $(FUZZ_DIR)/typeinfo: $(call fuzz_objects,,preload/sdk/sdk_typeinfo.c preload/elf/elf_walk.c \
 	sampler/base/seccomp.c)
 $(FUZZ_DIR)/unwind: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/cfi_apply_sig.c \

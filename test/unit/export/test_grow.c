@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays that grow. */
-#include "export/util/grow.h"
+#include "export/util/containers.h"
 
 #include <criterion/criterion.h>
 #include <stdint.h>

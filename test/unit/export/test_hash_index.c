@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding items of an array by hash. */
-#include "export/util/hash_index.h"
+#include "export/util/containers.h"
 
 #include <criterion/criterion.h>
 

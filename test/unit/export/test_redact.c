@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "export/util/redact.h"
+#include "export/util/log.h"
 
 Test(redact, takes_the_secrets_out_of_every_url, .timeout = 20)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "export/util/sorted.h"
+#include "export/util/containers.h"
 
 #include <criterion/criterion.h>
 

@@ -14,7 +14,7 @@
 
 #include "core_double.h"
 #include "export/loop/status.h"
-#include "export/util/status_memory.h"
+#include "export/util/losses.h"
 #include "test/unit/scratch.h"
 
 static char path[128];

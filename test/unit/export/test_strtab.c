@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/util/strtab.h"
+#include "export/util/containers.h"
 
 static uint32_t put(struct sp_strtab *t, const char *s)
 {
