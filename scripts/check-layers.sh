@@ -57,7 +57,7 @@ include  ^lzma\.h                            export/symbols/builds\.c
 include  ^zlib\.h                            export/.*
 include  ^(pthread|threads)\.h               preload/.*|export/.*
 name     dlsym|dlvsym|__libc_dlsym           preload/(elf/resolve\.[ch]|hooks/hook_main\.c|sdk/otelc/adapter_otelc_sdk\.c)|export/(symbols/debuginfod|push/libcurl)\.c
-name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(symbols/(demangle|debuginfod)|push/libcurl)\.c
+name     dlopen|dlmopen|dladdr|dl_iterate_phdr  preload/.*|export/(symbols/debuginfod|push/libcurl)\.c
 name     f?exec[lv][a-z]*|posix_spawnp?|popen|system        preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))
 name     listen                              preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))|export/exporter/family\.c
 '

@@ -13,15 +13,88 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
-#include "export/objects/elf_notes.h"
-#include "export/objects/vdso.h"
+#include "export/objects/maps.h"
 #include "export/util/containers.h"
 #include "sampler/base/arch_sig.h"
+
+static size_t padded(size_t n)
+{
+	return (n + 3) & ~(size_t)3;
+}
+
+size_t sp_elf_build_id(const void *notes, size_t len, uint8_t *id, size_t cap)
+{
+	const unsigned char *at = notes;
+
+	while (len >= sizeof(Elf64_Nhdr)) {
+		Elf64_Nhdr n;
+		size_t need;
+
+		memcpy(&n, at, sizeof(n));
+		need = sizeof(n) + padded(n.n_namesz) + padded(n.n_descsz);
+		if (n.n_namesz > len || n.n_descsz > len || need > len + 3)
+			return 0;
+		if (n.n_type == NT_GNU_BUILD_ID && n.n_namesz == 4 && len >= sizeof(n) + 4 &&
+		    memcmp(at + sizeof(n), "GNU", 4) == 0) {
+			if (n.n_descsz > cap || sizeof(n) + 4 + n.n_descsz > len)
+				return 0;
+			memcpy(id, at + sizeof(n) + 4, n.n_descsz);
+			return n.n_descsz;
+		}
+		if (need >= len)
+			return 0;
+		at += need;
+		len -= need;
+	}
+	return 0;
+}
+
+/*
+ * The vDSO is found in our own memory. The kernel maps the file as it is, with section
+ * headers. Its program headers do not tell how much that is: where they end just below the end of a
+ * page, as in Linux 6.1, the section headers are on one more. So our list of mappings is asked, once.
+ * By a call of its own (mincore) the kernel would tell as well, but a filter of system calls that the
+ * host has left to us may end us for one that nothing else makes.
+ */
+
+static uint64_t end_of_mapping(uint64_t addr)
+{
+	struct sp_maps maps = {0};
+	const struct sp_map *map;
+	uint64_t end;
+
+	(void)sp_maps_read(&maps, "/proc/self/maps", -1);
+	map = sp_maps_find(&maps, addr);
+	end = map != NULL ? map->end : 0;
+	sp_maps_fini(&maps);
+	return end;
+}
+
+const uint8_t *sp_vdso_image(size_t *size)
+{
+	static uint64_t mapping_end;
+	uint64_t start = getauxval(AT_SYSINFO_EHDR);
+	/* The kernel passes the address as a number. */
+	const ElfW(Ehdr) *ehdr = (const ElfW(Ehdr) *)start; // NOLINT(performance-no-int-to-ptr)
+	uint64_t bytes;
+
+	if (ehdr == NULL || ehdr->e_shentsize != sizeof(ElfW(Shdr)))
+		return NULL;
+	if (mapping_end == 0)
+		mapping_end = end_of_mapping(start);
+	bytes = ehdr->e_shoff + (uint64_t)ehdr->e_shnum * ehdr->e_shentsize;
+	if (mapping_end < start || bytes > mapping_end - start)
+		return NULL;
+	*size = (size_t)bytes;
+	return (const uint8_t *)ehdr;
+}
 
 #define SP_PHDRS_MAX 64U
 #define SP_NOTES_MAX 65536U

@@ -55,6 +55,19 @@ struct sp_object_host {
 /* Bytes of the file from offset on, and zeros behind its end. False if it is not there any more. */
 bool sp_object_file_read(const struct sp_object_file *f, uint64_t offset, void *out, size_t bytes);
 
+/*
+ * Searches len bytes of notes for NT_GNU_BUILD_ID and copies at most cap bytes of it to id.
+ * Returns its length, 0 when there is none or the notes are damaged before it.
+ */
+size_t sp_elf_build_id(const void *notes, size_t len, uint8_t *id, size_t cap);
+
+/*
+ * The object that the kernel maps into every process (vDSO). It has no file, but all 64-bit processes get the
+ * same one, so a host's is the same as ours: a whole ELF file, mapped as long as we live; its size goes to
+ * *size. NULL when there is none.
+ */
+const uint8_t *sp_vdso_image(size_t *size);
+
 #define SP_OBJECT_FILES_MAX 4096U
 
 /* Zero it at first use. */

@@ -12,7 +12,7 @@
 
 #include <libunwind.h>
 
-#include "export/objects/mapped.h"
+#include "export/objects/host_objects.h"
 #include "sampler/base/arch_sig.h"
 
 /* The first page is never code. A return address in it is not a pointer. */

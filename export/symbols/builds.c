@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/objects/vdso.h"
+#include "export/objects/object_file.h"
 #include "export/symbols/elf_file.h"
 #include "export/util/containers.h"
 #include "sampler/base/compiler.h"

@@ -102,4 +102,12 @@ void sp_symbolizer_losses(const struct sp_symbolizer *s, struct sp_symbolizer_lo
 /* Builds whose files were read so far. Tests alone ask: that each is read once shows nowhere else. */
 unsigned sp_symbolizer_loads(const struct sp_symbolizer *s);
 
+#define SP_FUNCTION_NAME_MAX 1024U
+
+/*
+ * Writes the readable form of a symbol of C++ or Rust, or the symbol itself when it is not mangled, to out as
+ * clean UTF-8, at most SP_FUNCTION_NAME_MAX bytes and a NUL. Returns the length.
+ */
+size_t sp_demangle(const char *symbol, char out[SP_FUNCTION_NAME_MAX + 1]);
+
 #endif

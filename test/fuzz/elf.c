@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "export/objects/vdso.h"
+#include "export/objects/object_file.h"
 #include "export/symbols/builds.h"
 #include "test/fuzz/fuzz.h"
 

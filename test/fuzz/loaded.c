@@ -18,7 +18,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "export/objects/mapped.h"
+#include "export/objects/host_objects.h"
 #include "export/objects/modules.h"
 #include "sampler/base/counters.h"
 #include "sampler/region/ring.h"

@@ -23,9 +23,10 @@ $(FUZZ_DIR)/gen/%.o: $(B)/gen/%.c
 fuzz_objects = $(patsubst %.c,$(FUZZ_DIR)/%.o,$(filter-out $(1),$(wildcard $(2))))
 FUZZ_CONFIG := $(call fuzz_objects,,sampler/config/config*.c sampler/base/fmt.c sampler/base/log.c \
 	sampler/base/seccomp.c sampler/base/text.c)
-FUZZ_ELF := $(call fuzz_objects,,export/util/containers.c export/objects/elf_*.c export/symbols/builds.c \
-	export/symbols/elf_file.c export/symbols/lines.c export/symbols/demangle.c sampler/base/text.c \
-	sampler/unwind/ehframe_sig.c)
+FUZZ_OBJECTS := $(call fuzz_objects,export/objects/unwind_snapshot.c,export/objects/*.c) $(call fuzz_objects,, \
+	export/util/containers.c export/util/clock.c sampler/base/text.c)
+FUZZ_ELF := $(call fuzz_objects,,export/util/containers.c export/symbols/builds.c export/symbols/elf_file.c \
+	export/symbols/lines.c sampler/base/text.c sampler/unwind/ehframe_sig.c)
 FUZZ_HTTP := $(call fuzz_objects,,export/push/http.c export/push/libcurl.c export/push/http_request.c \
 	export/push/http_answer.c export/push/backlog.c export/push/backoff.c export/push/push.c \
 	export/push/push_news.c export/push/reply.c export/util/losses.c export/push/request.c export/push/ingest.c \
@@ -44,14 +45,13 @@ $(FUZZ_DIR)/elf: $(FUZZ_ELF)
 $(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/ehframe_sig.c)
 $(FUZZ_DIR)/pprof: $(FUZZ_REPORT)
 $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
-$(FUZZ_DIR)/address: $(call fuzz_objects,,export/push/address.c export/push/libcurl.c export/util/log.c)
-$(FUZZ_DIR)/loaded: $(call fuzz_objects,,export/util/containers.c export/objects/modules.c \
-	export/objects/mapped.c export/objects/maps.c export/objects/host_objects.c export/objects/object_file.c \
-	export/objects/vdso.c export/util/clock.c export/objects/elf_notes.c sampler/unwind/object_identity_sig.c \
+$(FUZZ_DIR)/address: $(call fuzz_objects,,export/push/address.c export/push/libcurl.c export/util/log.c \
+	sampler/base/text.c)
+$(FUZZ_DIR)/loaded: $(FUZZ_OBJECTS) $(call fuzz_objects,,sampler/unwind/object_identity_sig.c \
 	sampler/unwind/module_event.c sampler/unwind/module_event_sig.c sampler/region/ring.c \
-	sampler/region/ring_sig.c sampler/base/seccomp.c sampler/base/arena.c sampler/base/text.c)
-$(FUZZ_DIR)/maps: $(call fuzz_objects,,export/objects/maps.c export/util/containers.c sampler/base/text.c)
-$(FUZZ_DIR)/names: $(call fuzz_objects,,export/symbols/demangle.c sampler/base/text.c)
+	sampler/region/ring_sig.c sampler/base/seccomp.c sampler/base/arena.c)
+$(FUZZ_DIR)/maps: $(FUZZ_OBJECTS)
+$(FUZZ_DIR)/names: $(FUZZ_OBJECTS) $(FUZZ_ELF) $(call fuzz_objects,,export/symbols/symbolize.c)
 $(FUZZ_DIR)/region: $(call fuzz_objects,,export/exporter/view.c export/exporter/name_texts.c \
 	export/util/containers.c sampler/region/ring.c sampler/region/ring_sig.c sampler/base/seccomp.c \
 	sampler/unwind/snapshot.c sampler/base/text.c sampler/base/arena.c)

@@ -6,7 +6,7 @@
 #include <sanitizer/lsan_interface.h>
 #include <stdint.h>
 
-#include "export/symbols/demangle.h"
+#include "export/symbols/symbolize.h"
 #include "sampler/base/text.h"
 #include "test/fuzz/fuzz.h"
 

@@ -10,7 +10,7 @@
 #include <lzma.h>
 #include <stdint.h>
 
-#include "export/objects/vdso.h"
+#include "export/objects/object_file.h"
 #include "export/symbols/builds.h"
 #include "export/symbols/elf_file.h"
 #include "test/fuzz/fuzz.h"

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "export/objects/elf_notes.h"
+#include "export/objects/object_file.h"
 
 #define NOTES_MAX 4096U
 /* Nothing of ours is there. */

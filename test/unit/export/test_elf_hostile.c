@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "export/objects/vdso.h"
+#include "export/objects/object_file.h"
 #include "export/symbols/builds.h"
 #include "export/symbols/elf_file.h"
 #include "test/unit/emulated.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Build ids in the notes of objects, and of objects whose notes lie anywhere. */
-#include "export/objects/elf_notes.h"
+#include "export/objects/object_file.h"
 
 #include <criterion/criterion.h>
 #include <link.h>

@@ -14,7 +14,6 @@
 
 #include "export/objects/maps.h"
 #include "export/symbols/builds.h"
-#include "export/symbols/demangle.h"
 #include "export/symbols/elf_file.h"
 #include "export/symbols/symbolize.h"
 #include "test/unit/emulated.h"

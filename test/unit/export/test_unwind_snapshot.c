@@ -9,7 +9,7 @@
 #include <sys/auxv.h>
 #include <ucontext.h>
 
-#include "export/objects/mapped.h"
+#include "export/objects/host_objects.h"
 #include "export/objects/unwind_snapshot.h"
 #include "fake_host.h"
 #include "sampler/unwind/rule_cache.h"
