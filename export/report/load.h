@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads an untrusted profile. */
+/* Reads untrusted profiles, and tells whose code their frames are. */
 #ifndef SP_REPORT_LOAD_H
 #define SP_REPORT_LOAD_H
 
@@ -8,7 +8,33 @@
 #include <stdint.h>
 
 #include "export/profile/pprof.h"
-#include "export/report/frame_kind.h"
+
+/* CPU time between samples is under this frame; no sample was taken for it. */
+#define SP_REPORT_UNSAMPLED "[unsampled cpu]"
+
+/* Whose code a frame is: what the colours of a flame graph say. */
+enum sp_frame_kind {
+	SP_FRAME_OWN, /* the program, and shared objects that are not installed */
+	SP_FRAME_LIBRARY, /* installed shared objects, and what their headers brought into the program */
+	SP_FRAME_KERNEL,    /* the kernel, and the page of code that it lends (vdso) */
+	SP_FRAME_WAITING,   /* no code: what a thread waits for */
+	SP_FRAME_UNSAMPLED, /* no code: CPU time between samples */
+	SP_FRAME_MARKER,    /* no code: where something is missing */
+	SP_FRAME_SPAN,      /* no code: the name of a span, at the root */
+	SP_FRAME_KIND_N,
+};
+
+/* What is known of a frame besides its name; texts are never NULL. */
+struct sp_frame_place {
+	const char *object;   /* the file that is mapped there, "" = none */
+	const char *source;   /* "" = unknown */
+	bool is_leaf_of_wait; /* the leaf of a sample in a profile of waiting time */
+};
+
+enum sp_frame_kind sp_frame_kind_of(const char *name, const struct sp_frame_place *place);
+
+/* The word for it in the data of a flame graph. */
+extern const char *const sp_frame_kind_words[SP_FRAME_KIND_N];
 
 /*
  * Where those who add up samples have put a frame. A busy profile has thousands of samples for each
@@ -75,5 +101,20 @@ struct sp_report_sink {
  */
 int sp_report_load(const struct sp_bytes *profile, size_t memory_max,
 		   const struct sp_report_sink *sink, char why[SP_REPORT_ERROR]);
+
+#define SP_REPORT_TEXT_MAX 4096U
+
+/*
+ * Writes the function's name, with lines and as far as known followed by " (file:line)", cut to that
+ * size and NUL-terminated. Returns its length.
+ */
+size_t sp_report_frame_text(const struct sp_report_frame *f, bool lines,
+			    char out[SP_REPORT_TEXT_MAX + 1]);
+
+/* Any text as valid UTF-8 without control characters. Returns its length. */
+size_t sp_report_clean(const char *s, char out[SP_REPORT_TEXT_MAX + 1]);
+
+/* One line on stderr about a file, or "" for none. */
+void sp_report_complain(const char *path, const char *why);
 
 #endif

@@ -13,10 +13,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "export/report/describe.h"
-#include "export/report/flame.h"
-#include "export/report/frame.h"
+#include "export/report/load.h"
 #include "export/report/options.h"
+#include "export/report/page.h"
 #include "export/report/print.h"
 #include "export/report/reading.h"
 

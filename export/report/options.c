@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "export/report/frame.h"
+#include "export/report/load.h"
 #include "export/report/status.h"
 #include "sampler/base/compiler.h"
 
@@ -149,55 +149,6 @@ bool sp_time_window_has(const struct sp_time_window *w, uint64_t time_ns, uint64
 	return time_ns != 0 && middle >= w->from_ns && (w->to_ns == 0 || middle < w->to_ns);
 }
 
-enum {
-	TOP,
-	TYPE,
-	SPAN,
-	SPAN_NAME,
-	TRACE,
-	FROM,
-	TO,
-	DIFF,
-	BASELINE,
-	BASELINE_FROM,
-	BASELINE_TO,
-	BY,
-	LINES,
-	THREADS,
-	JSON,
-	FOLDED,
-	FLAMEGRAPH,
-	SERVE,
-	STATUS,
-	HELP,
-	VERSION
-};
-
-static const struct option options[] = {
-	{"top", required_argument, NULL, TOP},
-	{"type", required_argument, NULL, TYPE},
-	{"span", required_argument, NULL, SPAN},
-	{"span-name", required_argument, NULL, SPAN_NAME},
-	{"trace", required_argument, NULL, TRACE},
-	{"from", required_argument, NULL, FROM},
-	{"to", required_argument, NULL, TO},
-	{"diff", no_argument, NULL, DIFF},
-	{"baseline", required_argument, NULL, BASELINE},
-	{"baseline-from", required_argument, NULL, BASELINE_FROM},
-	{"baseline-to", required_argument, NULL, BASELINE_TO},
-	{"by", required_argument, NULL, BY},
-	{"lines", no_argument, NULL, LINES},
-	{"threads", no_argument, NULL, THREADS},
-	{"json", no_argument, NULL, JSON},
-	{"folded", no_argument, NULL, FOLDED},
-	{"flamegraph", required_argument, NULL, FLAMEGRAPH},
-	{"serve", required_argument, NULL, SERVE},
-	{"status", required_argument, NULL, STATUS},
-	{"help", no_argument, NULL, HELP},
-	{"version", no_argument, NULL, VERSION},
-	{NULL, 0, NULL, 0},
-};
-
 static int usage(const char *what)
 {
 	(void)fprintf(stderr, "spanprof-report: %s\n", what);
@@ -213,171 +164,156 @@ static bool parse_number(const char *arg, unsigned long most, unsigned long *out
 	return errno == 0 && *end == '\0' && arg[0] >= '0' && arg[0] <= '9' && *out <= most;
 }
 
-static int take_top(struct sp_report_options *o)
+/* What takes an option: -1 = go on, else the exit status. at: where in the options, or which form. */
+typedef int take_option(struct sp_report_options *o, const char *value, size_t at);
+
+static int take_text(struct sp_report_options *o, const char *value, size_t at)
+{
+	memcpy((char *)o + at, &value, sizeof(value));
+	return -1;
+}
+
+static int take_flag(struct sp_report_options *o, const char *value, size_t at)
+{
+	const bool is_set = value == NULL;
+
+	memcpy((char *)o + at, &is_set, sizeof(is_set));
+	return -1;
+}
+
+static int take_time(struct sp_report_options *o, const char *value, size_t at)
+{
+	uint64_t ns;
+
+	if (!sp_time_point_read(value, time(NULL), &ns))
+		return usage("not a time; examples: 2026-11-22T19:30, 19:30, -15m");
+	memcpy((char *)o + at, &ns, sizeof(ns));
+	return -1;
+}
+
+static int take_top(struct sp_report_options *o, const char *value, size_t at)
 {
 	unsigned long n;
 
-	if (!parse_number(optarg, SIZE_MAX, &n) || n == 0)
+	(void)at;
+	if (!parse_number(value, SIZE_MAX, &n) || n == 0)
 		return usage("--top needs a number");
 	o->top = n;
 	return -1;
 }
 
-static int take_by(struct sp_report_options *o)
+/* The variable is SPANPROF_OFF_CPU, and people say off-CPU. */
+static int take_type(struct sp_report_options *o, const char *value, size_t at)
 {
-	if (strcmp(optarg, "span") == 0)
-		o->by = SP_BY_SPAN;
-	else if (strcmp(optarg, "function") == 0)
-		o->by = SP_BY_FUNCTION;
-	else
+	(void)at;
+	o->type = strcasecmp(value, "offcpu") == 0 || strcasecmp(value, "off-cpu") == 0 ? "off_cpu"
+											: value;
+	return -1;
+}
+
+static int take_by(struct sp_report_options *o, const char *value, size_t at)
+{
+	(void)at;
+	if (strcmp(value, "span") != 0 && strcmp(value, "function") != 0)
 		return usage("--by needs \"span\" or \"function\"");
+	o->by = value[0] == 's' ? SP_BY_SPAN : SP_BY_FUNCTION;
 	return -1;
 }
 
-static int take_form(struct sp_report_options *o, enum sp_report_form form)
+static int take_form(struct sp_report_options *o, const char *value, size_t form)
 {
-	if (o->form != SP_FORM_TABLE)
-		return usage("choose one of --json, --folded, --flamegraph and --serve");
-	o->form = form;
-	return -1;
-}
-
-static int take_flamegraph(struct sp_report_options *o)
-{
-	size_t len = strlen(optarg);
+	size_t len = value != NULL ? strlen(value) : 0;
+	unsigned long port = 0;
 
 	/* Browsers go by the name and would read HTML as a broken picture. */
-	if (len > 4 && strcasecmp(optarg + len - 4, ".svg") == 0)
+	if (form == SP_FORM_FLAMEGRAPH && len > 4 && strcasecmp(value + len - 4, ".svg") == 0)
 		return usage("--flamegraph writes an HTML page: name the file .html");
-	o->flamegraph = optarg;
-	return take_form(o, SP_FORM_FLAMEGRAPH);
-}
-
-static int take_port(struct sp_report_options *o)
-{
-	unsigned long n;
-
-	if (!parse_number(optarg, UINT16_MAX, &n))
+	if (form == SP_FORM_SERVE && !parse_number(value, UINT16_MAX, &port))
 		return usage("--serve needs a port, 0 to 65535");
-	o->port = (uint16_t)n;
-	return take_form(o, SP_FORM_SERVE);
-}
-
-static int take_time(int c, struct sp_report_options *o)
-{
-	struct sp_time_window *w = c == FROM || c == TO ? &o->window : &o->baseline_window;
-	uint64_t *at = c == FROM || c == BASELINE_FROM ? &w->from_ns : &w->to_ns;
-
-	if (!sp_time_point_read(optarg, time(NULL), at))
-		return usage("not a time; examples: 2026-11-22T19:30, 19:30, -15m");
+	if (o->form != SP_FORM_TABLE)
+		return usage("choose one of --json, --folded, --flamegraph and --serve");
+	o->form = (enum sp_report_form)form;
+	o->flamegraph = value;
+	o->port = (uint16_t)port;
 	return -1;
 }
 
-/* True if c was an option without a rule for its value. */
-static bool take_any(int c, struct sp_report_options *o)
-{
-	switch (c) {
-	case TYPE:
-		/* The variable is SPANPROF_OFF_CPU, and people say off-CPU. */
-		o->type = strcasecmp(optarg, "offcpu") == 0 || strcasecmp(optarg, "off-cpu") == 0
-				  ? "off_cpu"
-				  : optarg;
-		return true;
-	case SPAN:
-		o->selection.span_id = optarg;
-		return true;
-	case SPAN_NAME:
-		o->selection.span_name = optarg;
-		return true;
-	case TRACE:
-		o->selection.trace_id = optarg;
-		return true;
-	case DIFF:
-		o->selection.diff = true;
-		return true;
-	case BASELINE:
-		o->baseline = optarg;
-		return true;
-	case LINES:
-		o->lines = true;
-		return true;
-	case THREADS:
-		o->threads = true;
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* -1, or the exit status if the value is wrong. */
-static int take(int c, struct sp_report_options *o)
-{
-	switch (c) {
-	case TOP:
-		return take_top(o);
-	case BY:
-		return take_by(o);
-	case JSON:
-		return take_form(o, SP_FORM_JSON);
-	case FOLDED:
-		return take_form(o, SP_FORM_FOLDED);
-	case FLAMEGRAPH:
-		return take_flamegraph(o);
-	case SERVE:
-		return take_port(o);
-	default:
-		return take_time(c, o);
-	}
-}
-
-static int print_version(void)
-{
-	(void)puts("spanprof-report " SP_VERSION);
-	return 0;
-}
-
-static int explain(const char *path)
+static int print_status(struct sp_report_options *o, const char *of, size_t at)
 {
 	char why[160];
 	struct timespec now;
 
+	(void)o, (void)at;
 	/* The times of files may be exact, and time() is up to a tick late: a second's first files
 	 * would have been written in the future. */
 	(void)clock_gettime(CLOCK_REALTIME, &now);
-	if (sp_report_status(stdout, path, now.tv_sec, why) == 0 && fflush(stdout) == 0)
+	if (sp_report_status(stdout, of, now.tv_sec, why) == 0 && fflush(stdout) == 0)
 		return 0;
-	sp_report_complain(path, why);
+	sp_report_complain(of, why);
 	return SP_EXIT_DAMAGED;
 }
 
-/* What is not about a report. -1 = c is about one. */
-static int do_at_once(int c)
+static int print_help(struct sp_report_options *o, const char *value, size_t at)
 {
-	switch (c) {
-	case STATUS:
-		return explain(optarg);
-	case HELP:
-		(void)fputs(help, stdout);
-		return 0;
-	case VERSION:
-		return print_version();
-	case '?':
-		(void)fputs("Try \"spanprof-report --help\".\n", stderr);
-		return SP_EXIT_USAGE;
-	default:
-		return -1;
-	}
+	(void)o, (void)value, (void)at;
+	(void)fputs(help, stdout);
+	return 0;
 }
+
+static int print_version(struct sp_report_options *o, const char *value, size_t at)
+{
+	(void)o, (void)value, (void)at;
+	(void)puts("spanprof-report " SP_VERSION);
+	return 0;
+}
+
+#define AT(field) offsetof(struct sp_report_options, field)
+
+static const struct rule {
+	const char *name;
+	int has_value;
+	take_option *take;
+	size_t at;
+} rules[] = {
+	{"top", required_argument, take_top, 0},
+	{"type", required_argument, take_type, 0},
+	{"span", required_argument, take_text, AT(selection.span_id)},
+	{"span-name", required_argument, take_text, AT(selection.span_name)},
+	{"trace", required_argument, take_text, AT(selection.trace_id)},
+	{"from", required_argument, take_time, AT(window.from_ns)},
+	{"to", required_argument, take_time, AT(window.to_ns)},
+	{"diff", no_argument, take_flag, AT(selection.diff)},
+	{"baseline", required_argument, take_text, AT(baseline)},
+	{"baseline-from", required_argument, take_time, AT(baseline_window.from_ns)},
+	{"baseline-to", required_argument, take_time, AT(baseline_window.to_ns)},
+	{"by", required_argument, take_by, 0},
+	{"lines", no_argument, take_flag, AT(lines)},
+	{"threads", no_argument, take_flag, AT(threads)},
+	{"json", no_argument, take_form, SP_FORM_JSON},
+	{"folded", no_argument, take_form, SP_FORM_FOLDED},
+	{"flamegraph", required_argument, take_form, SP_FORM_FLAMEGRAPH},
+	{"serve", required_argument, take_form, SP_FORM_SERVE},
+	{"status", required_argument, print_status, 0},
+	{"help", no_argument, print_help, 0},
+	{"version", no_argument, print_version, 0},
+};
+#define RULES (sizeof(rules) / sizeof(rules[0]))
 
 static int read_all(int argc, char **argv, struct sp_report_options *o)
 {
+	struct option options[RULES + 1] = {{0}};
 	int err = -1;
 	int c;
 
+	for (size_t i = 0; i < RULES; i++)
+		options[i] = (struct option){rules[i].name, rules[i].has_value, NULL, (int)i};
 	while (err < 0 && (c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		err = do_at_once(c);
-		if (err < 0 && !take_any(c, o))
-			err = take(c, o);
+		if (c != '?') {
+			err = rules[c].take(o, optarg, rules[c].at);
+			continue;
+		}
+		(void)fputs("Try \"spanprof-report --help\".\n", stderr);
+		return SP_EXIT_USAGE;
 	}
 	return err;
 }

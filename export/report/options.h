@@ -8,10 +8,9 @@
 #include <time.h>
 
 #include "export/report/print.h"
-#include "export/report/select.h"
+#include "export/report/tally.h"
 
-/* Of which time the profiles are that are read. */
-/* Nanoseconds since the epoch; from inclusive, to exclusive, 0 = no bound. */
+/* Of which time the profiles are: nanoseconds since the epoch; from inclusive, to exclusive, 0 = no bound. */
 struct sp_time_window {
 	uint64_t from_ns;
 	uint64_t to_ns;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Holds the files of pages (page.h). Context: the report tool. */
+/* Writes flame graphs, and holds the files of pages (page.h). Context: the report tool. */
 #include "export/report/page.h"
 
+#include <inttypes.h>
 #include <string.h>
 
-#include "export/report/frame.h"
+#include "export/report/load.h"
 
 /* The assembler reads the file, by its path from the top of the repository, where everything is compiled. */
 #define SP_PAGE_FILE(symbol, file)                                                                 \
@@ -18,63 +19,42 @@
 
 SP_PAGE_FILE(sp_page_css, "page.css");
 SP_PAGE_FILE(sp_page_body_html, "body.html");
-SP_PAGE_FILE(sp_page_names_js, "names.js");
-SP_PAGE_FILE(sp_page_tree_js, "tree.js");
-SP_PAGE_FILE(sp_page_change_js, "change.js");
-SP_PAGE_FILE(sp_page_draw_js, "draw.js");
-SP_PAGE_FILE(sp_page_search_js, "search.js");
-SP_PAGE_FILE(sp_page_lists_js, "lists.js");
 SP_PAGE_FILE(sp_page_page_js, "page.js");
 SP_PAGE_FILE(sp_page_live_js, "live.js");
 
 #define SP_PAGE_SCRIPT "text/javascript; charset=utf-8"
 
-const struct sp_page_file sp_page_style = {"/page.css", "text/css; charset=utf-8", sp_page_css};
-const struct sp_page_file sp_page_body = {"/", "text/html; charset=utf-8", sp_page_body_html};
-
+static const struct sp_page_file style = {"/page.css", "text/css; charset=utf-8", sp_page_css};
+/* The elements that the scripts fill; begins with <body> and does not end it. */
+static const struct sp_page_file body = {"/", "text/html; charset=utf-8", sp_page_body_html};
+static const struct sp_page_file script = {"/page.js", SP_PAGE_SCRIPT, sp_page_page_js};
 /* Asks for profiles. */
 static const struct sp_page_file live = {"/live.js", SP_PAGE_SCRIPT, sp_page_live_js};
 
-static const struct sp_page_file names = {"/names.js", SP_PAGE_SCRIPT, sp_page_names_js};
-static const struct sp_page_file tree = {"/tree.js", SP_PAGE_SCRIPT, sp_page_tree_js};
-static const struct sp_page_file change = {"/change.js", SP_PAGE_SCRIPT, sp_page_change_js};
-static const struct sp_page_file draw = {"/draw.js", SP_PAGE_SCRIPT, sp_page_draw_js};
-static const struct sp_page_file search = {"/search.js", SP_PAGE_SCRIPT, sp_page_search_js};
-static const struct sp_page_file lists = {"/lists.js", SP_PAGE_SCRIPT, sp_page_lists_js};
-static const struct sp_page_file page = {"/page.js", SP_PAGE_SCRIPT, sp_page_page_js};
-
-const struct sp_page_file *const sp_page_script[] = {&names,  &tree,  &change, &draw,
-						     &search, &lists, &page};
-const size_t sp_page_scripts = sizeof(sp_page_script) / sizeof(sp_page_script[0]);
-
 const struct sp_page_file *sp_page_find(const char *path)
 {
-	const struct sp_page_file *const others[] = {&sp_page_body, &sp_page_style, &live};
+	const struct sp_page_file *const file[] = {&body, &style, &script, &live};
 
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (strcmp(path, others[i]->name) == 0)
-			return others[i];
-	for (size_t i = 0; i < sp_page_scripts; i++)
-		if (strcmp(path, sp_page_script[i]->name) == 0)
-			return sp_page_script[i];
+	for (size_t i = 0; i < sizeof(file) / sizeof(file[0]); i++)
+		if (strcmp(path, file[i]->name) == 0)
+			return file[i];
 	return NULL;
 }
 
 /* What is inline in a file that is written is loaded by a page that is served. */
 void sp_page_print(FILE *out, const struct sp_page_file *file)
 {
-	if (file != &sp_page_body) {
+	if (file != &body) {
 		(void)fputs(file->text, out);
 		return;
 	}
 	(void)fprintf(out,
 		      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 		      "<meta name=\"viewport\" content=\"width=device-width\">\n"
-		      "<title>spanprof</title>\n<link rel=\"stylesheet\" href=\"%s\">\n</head>\n%s",
-		      sp_page_style.name, file->text);
-	for (size_t i = 0; i < sp_page_scripts; i++)
-		(void)fprintf(out, "<script src=\"%s\"></script>\n", sp_page_script[i]->name);
-	(void)fprintf(out, "<script src=\"%s\"></script>\n</body>\n</html>\n", live.name);
+		      "<title>spanprof</title>\n<link rel=\"stylesheet\" href=\"%s\">\n</head>\n%s"
+		      "<script src=\"%s\"></script>\n<script src=\"%s\"></script>\n"
+		      "</body>\n</html>\n",
+		      style.name, body.text, script.name, live.name);
 }
 
 /* In HTML a script ends at "</script" wherever that stands, and "<!--" changes what ends it. */
@@ -93,7 +73,8 @@ void sp_page_put_json(FILE *out, const char *s)
 	(void)fputc('"', out);
 }
 
-void sp_page_put_html(FILE *out, const char *s)
+/* Text of HTML, or of an attribute in double quotes. */
+static void put_html(FILE *out, const char *s)
 {
 	char clean[SP_REPORT_TEXT_MAX + 1];
 
@@ -104,4 +85,168 @@ void sp_page_put_html(FILE *out, const char *s)
 		else
 			(void)fputc(*s, out);
 	}
+}
+
+/* Narrower frames can be neither seen nor clicked, even if their caller is as wide as the page. */
+#define SP_FLAME_SHARE_MIN (1.0 / 20000)
+
+/* What stands for siblings that are too narrow, as the last of them. */
+#define SP_FLAME_NARROW "[too narrow to draw]"
+
+void sp_flame_head_of(const struct sp_reading *r, struct sp_flame_head *head)
+{
+	sp_describe_title(r, head->title);
+	sp_describe_sums(r, head->sums);
+	sp_describe_hint(r, head->hint);
+	head->time = sp_reading_time_of(r);
+	head->diff = r->tally.diff;
+	head->by_span =
+		r->o->by == SP_BY_SPAN || (r->o->by == SP_BY_DEFAULT && r->tally.name.n > 1);
+}
+
+struct writer {
+	FILE *out;
+	const struct sp_tree *t;
+	bool diff;
+	uint32_t nodes;                     /* written so far */
+	uint32_t number[SP_TREE_DEPTH + 1]; /* of the last node of that depth */
+};
+
+static void put_names(struct writer *w)
+{
+	const char *before = "";
+
+	(void)fputs("\"kinds\":[", w->out);
+	for (size_t i = 0; i < SP_FRAME_KIND_N; i++) {
+		(void)fprintf(w->out, "%s\"%s\"", before, sp_frame_kind_words[i]);
+		before = ",";
+	}
+	/* Number 0 is what is too narrow; a text has the number by which the tree knows it. */
+	(void)fputs("],\n\"names\":[\"" SP_FLAME_NARROW "\"", w->out);
+	for (uint32_t i = 1; i < w->t->text.n; i++) {
+		size_t len;
+
+		(void)fputs(",\n", w->out);
+		sp_page_put_json(w->out, sp_strtab_get(&w->t->text, i, &len));
+	}
+	(void)fputs("],\n", w->out);
+}
+
+struct sums {
+	uint64_t ns, samples, base_ns, base_samples;
+};
+
+/* One node: its caller's number, name, kind, and what it has itself. */
+static void put_node(struct writer *w, uint32_t depth, uint32_t name, enum sp_frame_kind kind,
+		     const struct sums *self)
+{
+	(void)fprintf(w->out, "%s%" PRIu32 ",%" PRIu32 ",%d,%" PRIu64 ",%" PRIu64,
+		      w->nodes != 0 ? ",\n" : "", w->number[depth - 1], name, (int)kind, self->ns,
+		      self->samples);
+	if (w->diff)
+		(void)fprintf(w->out, ",%" PRIu64 ",%" PRIu64, self->base_ns, self->base_samples);
+	w->number[depth] = ++w->nodes;
+}
+
+static void take_away(struct sums *sums, const struct sp_tree_node *child)
+{
+	sums->ns -= child->ns;
+	sums->samples -= child->samples;
+	sums->base_ns -= child->base_ns;
+	sums->base_samples -= child->base_samples;
+}
+
+static struct sums self_of(const struct sp_tree *t, const struct sp_tree_node *n)
+{
+	struct sums self = {n->ns, n->samples, n->base_ns, n->base_samples};
+
+	for (uint32_t i = n->first; i != 0; i = t->node[i].next)
+		take_away(&self, &t->node[i]);
+	return self;
+}
+
+/* This one and all siblings after it, which are no wider, as one. */
+static void put_narrow(struct writer *w, uint32_t i)
+{
+	uint32_t depth = w->t->node[i].depth;
+	struct sums sums = {0, 0, 0, 0};
+
+	for (; i != 0; i = w->t->node[i].next) {
+		const struct sp_tree_node *n = &w->t->node[i];
+
+		sums.ns += n->ns;
+		sums.samples += n->samples;
+		sums.base_ns += n->base_ns;
+		sums.base_samples += n->base_samples;
+	}
+	put_node(w, depth, 0, SP_FRAME_MARKER, &sums);
+}
+
+/* The node after i where i and all its siblings after it are done. */
+static uint32_t after_siblings(const struct sp_tree *t, uint32_t i)
+{
+	uint32_t parent = t->node[i].parent;
+
+	return parent != 0 ? sp_tree_after(t, parent, false) : 0;
+}
+
+static void put_nodes(struct writer *w)
+{
+	uint32_t i = w->t->node[0].first;
+
+	w->number[0] = 0;
+	(void)fputs("\"nodes\":[", w->out);
+	while (i != 0) {
+		const struct sp_tree_node *n = &w->t->node[i];
+		struct sums self;
+
+		if (sp_tree_share(w->t, n) < SP_FLAME_SHARE_MIN) {
+			put_narrow(w, i);
+			i = after_siblings(w->t, i);
+			continue;
+		}
+		self = self_of(w->t, n);
+		put_node(w, n->depth, n->text, n->kind, &self);
+		i = sp_tree_after(w->t, i, true);
+	}
+	(void)fputs("]", w->out);
+}
+
+void sp_flame_print_data(FILE *out, const struct sp_tree *t, const struct sp_flame_head *head)
+{
+	struct writer w = {.out = out, .t = t, .diff = head->diff};
+
+	(void)fputs("{\"title\":", out);
+	sp_page_put_json(out, head->title);
+	(void)fputs(",\n\"sums\":", out);
+	sp_page_put_json(out, head->sums);
+	(void)fputs(",\n\"hint\":", out);
+	sp_page_put_json(out, head->hint);
+	(void)fputs(",\n\"time\":", out);
+	sp_page_put_json(out, head->time);
+	(void)fprintf(out, ",\n\"diff\":%s,\n\"bySpan\":%s,\n", head->diff ? "true" : "false",
+		      head->by_span ? "true" : "false");
+	put_names(&w);
+	put_nodes(&w);
+	(void)fputs("}\n", out);
+}
+
+void sp_flame_print(FILE *out, const struct sp_tree *t, const struct sp_flame_head *head)
+{
+	(void)fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+		    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+		    "style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; "
+		    "form-action 'none'\">\n"
+		    "<meta name=\"viewport\" content=\"width=device-width\">\n<title>",
+		    out);
+	put_html(out, head->title);
+	(void)fputs("</title>\n<style>\n", out);
+	(void)fputs(style.text, out);
+	(void)fputs("</style>\n</head>\n", out);
+	(void)fputs(body.text, out);
+	(void)fputs("<script type=\"application/json\" id=\"profile\">\n", out);
+	sp_flame_print_data(out, t, head);
+	(void)fputs("</script>\n<script>\n", out);
+	(void)fputs(script.text, out);
+	(void)fputs("</script>\n<script>spanprof.showInline();</script>\n</body>\n</html>\n", out);
 }

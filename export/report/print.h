@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The forms of the report. All expect a sorted tally or tree. */
 #ifndef SP_REPORT_PRINT_H
 #define SP_REPORT_PRINT_H
 
@@ -7,7 +6,8 @@
 #include <stdio.h>
 
 #include "export/report/tally.h"
-#include "export/report/tree.h"
+
+/* The forms of the report. All expect a sorted tally or tree. */
 
 /* What to print besides the sums. */
 struct sp_print {

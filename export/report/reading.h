@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads all profiles that are asked for, and what they are compared with. */
+/* Reads all profiles that are asked for, and what they are compared with; and says what that is, in words. */
 #ifndef SP_REPORT_READING_H
 #define SP_REPORT_READING_H
 
@@ -7,11 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "export/report/frame.h"
 #include "export/report/load.h"
 #include "export/report/options.h"
 #include "export/report/tally.h"
-#include "export/report/tree.h"
 
 #define SP_READING_WHY 2048
 #define SP_READING_SERVICE 128
@@ -58,5 +56,17 @@ bool sp_reading_may_go_on(const struct sp_reading *r, const struct sp_report_opt
 
 /* What the nanoseconds are of: "CPU". */
 const char *sp_reading_time_of(const struct sp_reading *r);
+
+/* What a report is about: service, spans, time, sums. Not cleaned: names are of others. */
+#define SP_DESCRIBE_TEXT 1024
+
+/* "checkout: CPU time of span 9a517183f26a089d (GET /orders)" */
+void sp_describe_title(const struct sp_reading *r, char out[SP_DESCRIBE_TEXT]);
+
+/* "2026-11-22 19:30:05 to 19:40:12 UTC; 12.345 s CPU, 1234 samples, 120 spans, 3 profiles" */
+void sp_describe_sums(const struct sp_reading *r, char out[SP_DESCRIBE_TEXT]);
+
+/* What would make the names of functions better, or "". */
+void sp_describe_hint(const struct sp_reading *r, char out[SP_DESCRIBE_TEXT]);
 
 #endif

@@ -28,8 +28,7 @@
 #include <unistd.h>
 
 #include "export/report/file.h"
-#include "export/report/flame.h"
-#include "export/report/frame.h"
+#include "export/report/load.h"
 #include "export/report/options.h"
 #include "export/report/page.h"
 #include "export/report/print.h"

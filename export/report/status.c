@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "export/report/file.h"
-#include "export/report/frame.h"
+#include "export/report/load.h"
 #include "export/util/losses.h"
 #include "sampler/base/counters.h"
 
@@ -43,13 +43,18 @@ static json_int_t integer(const json_t *root, const char *object, const char *ke
 	return json_integer_value(json_object_get(json_object_get(root, object), key));
 }
 
-/* Terminals obey control characters. */
-static void print_text(FILE *out, const char *s)
+static const char *string(const json_t *object, const char *key)
+{
+	return json_string_value(json_object_get(object, key));
+}
+
+/* Words of ours, and a text of the file: terminals obey control characters. */
+static void put(FILE *out, const char *before, const char *s)
 {
 	char text[SP_REPORT_TEXT_MAX + 1];
 
 	(void)sp_report_clean(s != NULL ? s : "?", text);
-	(void)fputs(text, out);
+	(void)fprintf(out, "%s%s", before, text);
 }
 
 static void print_age(FILE *out, int64_t seconds)
@@ -80,28 +85,26 @@ static bool is_forgotten(const json_t *root, int64_t age_s)
 
 static void print_head(FILE *out, const json_t *root, int64_t age_s)
 {
-	const char *state = json_string_value(json_object_get(root, "state"));
+	static const struct words states[] = {
+		{"active", "active: samples are taken"},
+		{"ending", "ending: the process was about to end or to start another program"},
+		{"stopped", "stopped: nothing is sampled any more, its stderr says why"},
+	};
+	const char *state = string(root, "state");
 
-	print_text(out, json_string_value(json_object_get(root, "service")));
-	(void)fprintf(out, ", process %" JSON_INTEGER_FORMAT ", spanprof ",
+	put(out, "", string(root, "service"));
+	(void)fprintf(out, ", process %" JSON_INTEGER_FORMAT,
 		      json_integer_value(json_object_get(root, "pid")));
-	print_text(out, json_string_value(json_object_get(root, "version")));
+	put(out, ", spanprof ", string(root, "version"));
 	(void)fputs(", written ", out);
 	print_age(out, age_s);
-	(void)fputs("\nstate     ", out);
 	if (state != NULL && strcmp(state, "active") == 0 && is_forgotten(root, age_s))
-		(void)fputs("unknown: the exporter does not write this file any more, it has ended "
-			    "or hangs",
-			    out);
-	else if (state != NULL && strcmp(state, "active") == 0)
-		(void)fputs("active: samples are taken", out);
-	else if (state != NULL && strcmp(state, "ending") == 0)
-		(void)fputs("ending: the process was about to end or to start another program",
-			    out);
-	else if (state != NULL && strcmp(state, "stopped") == 0)
-		(void)fputs("stopped: nothing is sampled any more, its stderr says why", out);
-	else
-		print_text(out, state);
+		state = "unknown: the exporter does not write this file any more, it has ended or "
+			"hangs";
+	for (size_t i = 0; state != NULL && i < SP_ARRAY_LEN(states); i++)
+		if (strcmp(state, states[i].reason) == 0)
+			state = states[i].text;
+	put(out, "\nstate     ", state);
 	(void)fputc('\n', out);
 }
 
@@ -112,76 +115,44 @@ static void print_problems(FILE *out, const json_t *root)
 
 	for (size_t i = 0; i < json_array_size(list) && i < SP_STATUS_PROBLEMS; i++) {
 		const json_t *problem = json_array_get(list, i);
-		const char *remedy = json_string_value(json_object_get(problem, "remedy"));
 
-		(void)fputs("WRONG     ", out);
-		print_text(out, json_string_value(json_object_get(problem, "text")));
-		if (remedy != NULL) {
-			(void)fputs("\n          change: ", out);
-			print_text(out, remedy);
-		}
+		put(out, "WRONG     ", string(problem, "text"));
+		if (string(problem, "remedy") != NULL)
+			put(out, "\n          change: ", string(problem, "remedy"));
 		(void)fputc('\n', out);
 	}
-}
-
-static void print_unknowns(FILE *out, const json_t *sdk)
-{
-	const json_t *unknown;
-	size_t i;
-
-	json_array_foreach(json_object_get(sdk, "not_understood"), i, unknown)
-	{
-		(void)fputs("          not understood: ", out);
-		print_text(out, json_string_value(json_object_get(unknown, "fact")));
-		(void)fputs("; ", out);
-		print_text(out, json_string_value(json_object_get(unknown, "instead")));
-		(void)fputc('\n', out);
-	}
-}
-
-/* Older files do not say it. */
-static void print_where(FILE *out, const json_t *sdk)
-{
-	const char *object = json_string_value(json_object_get(sdk, "object"));
-	json_int_t instances = json_integer_value(json_object_get(sdk, "instances"));
-
-	if (object == NULL)
-		return;
-	(void)fputs(", in ", out);
-	print_text(out, object);
-	if (instances > 1)
-		(void)fprintf(out, " and %" JSON_INTEGER_FORMAT " more", instances - 1);
-}
-
-static void print_release(FILE *out, const json_t *sdk)
-{
-	const char *release = json_string_value(json_object_get(sdk, "release"));
-
-	if (release == NULL)
-		return;
-	(void)fputs(", release ", out);
-	print_text(out, release);
 }
 
 static void print_sdks(FILE *out, const json_t *root)
 {
 	const json_t *list = json_object_get(root, "sdks");
-	const json_t *sdk;
-	size_t i;
+	const json_t *sdk, *unknown;
+	size_t i, k;
 
 	if (json_array_size(list) == 0)
 		(void)fputs("SDK       none has recorded a span so far\n", out);
 	json_array_foreach(list, i, sdk)
 	{
-		(void)fputs("SDK       ", out);
-		print_text(out, json_string_value(json_object_get(sdk, "name")));
-		print_release(out, sdk);
-		(void)fprintf(out, ": %" JSON_INTEGER_FORMAT " spans, seen by its ",
+		json_int_t instances = json_integer_value(json_object_get(sdk, "instances"));
+
+		put(out, "SDK       ", string(sdk, "name"));
+		if (string(sdk, "release") != NULL)
+			put(out, ", release ", string(sdk, "release"));
+		(void)fprintf(out, ": %" JSON_INTEGER_FORMAT " spans",
 			      json_integer_value(json_object_get(sdk, "spans_started")));
-		print_text(out, json_string_value(json_object_get(sdk, "method")));
-		print_where(out, sdk);
+		put(out, ", seen by its ", string(sdk, "method"));
+		/* Older files do not say it. */
+		if (string(sdk, "object") != NULL)
+			put(out, ", in ", string(sdk, "object"));
+		if (string(sdk, "object") != NULL && instances > 1)
+			(void)fprintf(out, " and %" JSON_INTEGER_FORMAT " more", instances - 1);
 		(void)fputc('\n', out);
-		print_unknowns(out, sdk);
+		json_array_foreach(json_object_get(sdk, "not_understood"), k, unknown)
+		{
+			put(out, "          not understood: ", string(unknown, "fact"));
+			put(out, "; ", string(unknown, "instead"));
+			(void)fputc('\n', out);
+		}
 	}
 }
 
@@ -208,7 +179,7 @@ static void print_counts(FILE *out, const json_t *root)
 {
 	json_int_t with = integer(root, "samples", "with_span");
 	json_int_t without = integer(root, "samples", "without_span");
-	const char *signal = json_string_value(json_object_get(root, "signal"));
+	const char *signal = string(root, "signal");
 
 	(void)fprintf(out,
 		      "spans     %" JSON_INTEGER_FORMAT " started, %" JSON_INTEGER_FORMAT
@@ -218,8 +189,7 @@ static void print_counts(FILE *out, const json_t *root)
 	(void)fprintf(out, "threads   %" JSON_INTEGER_FORMAT " sampled",
 		      integer(root, "threads", "armed"));
 	if (signal != NULL) {
-		(void)fputs(" by ", out);
-		print_text(out, signal);
+		put(out, " by ", signal);
 	}
 	(void)fprintf(out, ", %" JSON_INTEGER_FORMAT " not", integer(root, "threads", "unarmed"));
 	print_unarmed(out, root);
@@ -235,7 +205,7 @@ static void print_counts(FILE *out, const json_t *root)
 static void print_waits(FILE *out, const json_t *root)
 {
 	const json_t *waits = json_object_get(root, "off_cpu");
-	const char *refusal = json_string_value(json_object_get(waits, "no_stacks_because"));
+	const char *refusal = string(waits, "no_stacks_because");
 
 	if (!json_is_object(waits))
 		return;
@@ -247,8 +217,7 @@ static void print_waits(FILE *out, const json_t *root)
 		      integer(root, "off_cpu", "sent"));
 	if (refusal == NULL)
 		return;
-	(void)fputs("          without stacks: ", out);
-	print_text(out, refusal);
+	put(out, "          without stacks: ", refusal);
 	(void)fputc('\n', out);
 }
 
@@ -262,7 +231,7 @@ static void print_context(FILE *out, const json_t *root)
 		{"read", "read: another library of the program publishes the spans"},
 		{"refused", "not published: the kernel does not allow it"},
 	};
-	const char *is = json_string_value(json_object_get(root, "thread_context"));
+	const char *is = string(root, "thread_context");
 
 	for (size_t i = 0; is != NULL && i < sizeof(states) / sizeof(states[0]); i++)
 		if (strcmp(is, states[i].reason) == 0)
@@ -290,7 +259,7 @@ static void print_losses(FILE *out, json_t *root)
 		any = true;
 		(void)fprintf(out, "lost      %" JSON_INTEGER_FORMAT " ",
 			      json_integer_value(count));
-		print_text(out, words_of(reason, json_integer_value(count)));
+		put(out, "", words_of(reason, json_integer_value(count)));
 		(void)fputc('\n', out);
 	}
 	if (!any)
@@ -300,15 +269,14 @@ static void print_losses(FILE *out, json_t *root)
 static void print_push(FILE *out, const json_t *root, time_t now)
 {
 	const json_t *push = json_object_get(root, "push");
-	const char *error = json_string_value(json_object_get(push, "last_error"));
+	const char *error = string(push, "last_error");
 	json_int_t success = integer(root, "push", "last_success_unix_ms");
 
 	if (!json_is_object(push)) {
 		(void)fputs("push      nothing is pushed\n", out);
 		return;
 	}
-	(void)fputs("push      to ", out);
-	print_text(out, json_string_value(json_object_get(push, "address")));
+	put(out, "push      to ", string(push, "address"));
 	(void)fprintf(out, ", %" JSON_INTEGER_FORMAT " tries, last success ",
 		      integer(root, "push", "attempts"));
 	if (success != 0)
@@ -317,8 +285,7 @@ static void print_push(FILE *out, const json_t *root, time_t now)
 		(void)fputs("never", out);
 	(void)fputc('\n', out);
 	if (error != NULL && error[0] != '\0') {
-		(void)fputs("          the last try failed: ", out);
-		print_text(out, error);
+		put(out, "          the last try failed: ", error);
 		(void)fputc('\n', out);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums samples for the report (tally.h). Context: the report tool. */
+/* Selects samples and sums them up (tally.h). Context: the report tool. */
 #define _GNU_SOURCE
 #include "export/report/tally.h"
 
@@ -8,9 +8,64 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/report/frame.h"
+#include "export/report/load.h"
 #include "export/util/containers.h"
 #include "sampler/base/text.h"
+
+/* The options --span, --span-name, --trace and --diff. */
+
+#define SP_SELECTION_NAMES_MAX 4096U
+
+static bool selected(const struct sp_selection *x, const struct sp_report_sample *s)
+{
+	return (x->span_id == NULL || strcasecmp(x->span_id, s->span_id) == 0) &&
+	       (x->span_name == NULL || strcmp(x->span_name, s->span_name) == 0) &&
+	       (x->trace_id == NULL || strcasecmp(x->trace_id, s->trace_id) == 0);
+}
+
+/* Often a trace is selected, so there may be several names, but few. */
+static bool known(const struct sp_selection *x, const char *name)
+{
+	for (size_t i = 0; i < x->names; i++)
+		if (strcmp(x->name[i], name) == 0)
+			return true;
+	return false;
+}
+
+void sp_selection_learn(void *arg, const struct sp_report_sample *s)
+{
+	struct sp_selection *x = arg;
+
+	if (s->span_name[0] == '\0' || !selected(x, s) || known(x, s->span_name))
+		return;
+	if (x->names == SP_SELECTION_NAMES_MAX) {
+		x->too_many = true;
+		return;
+	}
+	if (!SP_GROW(x->name, x->cap, x->names + 1, SP_SELECTION_NAMES_MAX)) {
+		x->nomem = true;
+		return;
+	}
+	x->name[x->names] = strdup(s->span_name);
+	if (x->name[x->names] == NULL)
+		x->nomem = true;
+	else
+		x->names++;
+}
+
+void sp_selection_fini(struct sp_selection *x)
+{
+	for (size_t i = 0; i < x->names; i++)
+		free(x->name[i]);
+	free(x->name);
+}
+
+enum sp_side sp_selection_side(const struct sp_selection *x, const struct sp_report_sample *s)
+{
+	if (selected(x, s))
+		return SP_SIDE_SELECTED;
+	return x->diff && known(x, s->span_name) ? SP_SIDE_BASELINE : SP_SIDE_NONE;
+}
 
 const char *sp_tally_text(const struct sp_tally *t, uint32_t id)
 {
@@ -36,19 +91,21 @@ static int intern(struct sp_tally *t, const char *s, uint32_t *id)
 	return 0;
 }
 
-/* The row of a text in *rows, a new and zeroed one if needed. NULL when out of memory. */
-static void *row_of(uint32_t *slot, void *rows, size_t *n, size_t *cap, size_t size)
+/* Adds to the row whose number is in that slot, a new and zeroed one if there is none. NULL when out of memory. */
+static struct sp_row *add_row(struct sp_rows *rows, uint32_t *slot, uint32_t text,
+			      const struct sp_report_sample *s)
 {
-	char *first;
+	struct sp_row *row;
 
-	if (*slot == 0 && !sp_grow(rows, cap, *n + 1, UINT32_MAX, size))
-		return NULL;
-	memcpy(&first, rows, sizeof(first));
 	if (*slot == 0) {
-		memset(first + *n * size, 0, size);
-		*slot = (uint32_t)++ * n;
+		if (!SP_GROW(rows->row, rows->cap, rows->n + 1, UINT32_MAX))
+			return NULL;
+		rows->row[rows->n++] = (struct sp_row){.text = text};
+		*slot = (uint32_t)rows->n;
 	}
-	return first + (*slot - 1) * size;
+	row = &rows->row[*slot - 1];
+	add_sum(&row->sum, s);
+	return row;
 }
 
 /* Ids are compared without regard to case. */
@@ -68,61 +125,41 @@ static int intern_id(struct sp_tally *t, const char *span_id, uint32_t *id)
 
 static int add_span(struct sp_tally *t, const struct sp_report_sample *s, uint32_t name)
 {
-	struct sp_span_row *row;
+	struct sp_row *row;
+	bool is_new;
 	uint32_t id;
 
 	if (intern_id(t, s->span_id, &id) != 0)
 		return -1;
-	row = row_of(&t->row[id].span, &t->span, &t->spans, &t->span_cap, sizeof(*row));
+	is_new = t->row[id].span == 0;
+	row = add_row(&t->span, &t->row[id].span, id, s);
 	if (row == NULL)
 		return -1;
-	if (row->id == 0 || s->ns > row->name_ns) {
-		if (row->id != 0)
-			t->name[t->row[row->name].name - 1].spans--;
-		t->name[t->row[name].name - 1].spans++;
-		row->id = id;
+	if (is_new || s->ns > row->name_ns) {
+		if (!is_new)
+			t->name.row[t->row[row->name].name - 1].spans--;
+		t->name.row[t->row[name].name - 1].spans++;
 		row->name = name;
 		row->name_ns = s->ns;
 	}
-	if (row->trace == 0 && intern(t, s->trace_id, &row->trace) != 0)
-		return -1;
-	add_sum(&row->sum, s);
-	return 0;
+	return row->trace == 0 ? intern(t, s->trace_id, &row->trace) : 0;
 }
 
 static int add_labels(struct sp_tally *t, const struct sp_report_sample *s)
 {
-	struct sp_name_row *row;
-	uint32_t name;
+	uint32_t text;
 
+	if (s->thread_name[0] != '\0' &&
+	    (intern(t, s->thread_name, &text) != 0 ||
+	     add_row(&t->thread, &t->row[text].thread, text, s) == NULL))
+		return -1;
 	if (s->span_id[0] == '\0' && s->span_name[0] == '\0')
 		return 0;
 	add_sum(&t->labelled, s);
-	if (intern(t, s->span_name, &name) != 0)
+	if (intern(t, s->span_name, &text) != 0 ||
+	    add_row(&t->name, &t->row[text].name, text, s) == NULL)
 		return -1;
-	row = row_of(&t->row[name].name, &t->name, &t->names, &t->name_cap, sizeof(*row));
-	if (row == NULL)
-		return -1;
-	row->name = name;
-	add_sum(&row->sum, s);
-	return s->span_id[0] != '\0' ? add_span(t, s, name) : 0;
-}
-
-static int add_thread(struct sp_tally *t, const struct sp_report_sample *s)
-{
-	struct sp_thread_row *row;
-	uint32_t name;
-
-	if (s->thread_name[0] == '\0')
-		return 0;
-	if (intern(t, s->thread_name, &name) != 0)
-		return -1;
-	row = row_of(&t->row[name].thread, &t->thread, &t->threads, &t->thread_cap, sizeof(*row));
-	if (row == NULL)
-		return -1;
-	row->name = name;
-	add_sum(&row->sum, s);
-	return 0;
+	return s->span_id[0] != '\0' ? add_span(t, s, text) : 0;
 }
 
 static int add_base_span(struct sp_tally *t, const struct sp_report_sample *s)
@@ -150,12 +187,16 @@ static struct sp_function_row *function_of(struct sp_tally *t, const struct sp_r
 	(void)sp_report_frame_text(frame, t->lines, text);
 	if (intern(t, text, &key) != 0)
 		return NULL;
-	row = row_of(&t->row[key].function, &t->function, &t->functions, &t->function_cap,
-		     sizeof(*row));
+	if (t->row[key].function == 0) {
+		if (!SP_GROW(t->function, t->function_cap, t->functions + 1, UINT32_MAX))
+			return NULL;
+		t->function[t->functions++] = (struct sp_function_row){.key = key};
+		t->row[key].function = (uint32_t)t->functions;
+	}
 	frame->memo->function = t->row[key].function;
-	if (row == NULL || row->seen != 0)
+	row = &t->function[t->row[key].function - 1];
+	if (row->seen != 0)
 		return row;
-	row->key = key;
 	row->line = t->lines ? frame->line : 0;
 	return intern(t, frame->name, &row->name) == 0 && intern(t, frame->file, &row->file) == 0
 		       ? row
@@ -193,8 +234,6 @@ void sp_tally_add(struct sp_tally *t, const struct sp_report_sample *s, enum sp_
 		if (s->frames != 0 && strcmp(s->frame[0].name, SP_REPORT_UNSAMPLED) == 0)
 			add_sum(&t->unsampled, s);
 		err = add_labels(t, s);
-		if (err == 0)
-			err = add_thread(t, s);
 	}
 	if (err != 0 || add_functions(t, s, side == SP_SIDE_BASELINE) != 0)
 		t->nomem = true;
@@ -203,8 +242,8 @@ void sp_tally_add(struct sp_tally *t, const struct sp_report_sample *s, enum sp_
 size_t sp_tally_bytes(const struct sp_tally *t)
 {
 	return sp_strtab_bytes(&t->text) + t->row_cap * sizeof(*t->row) +
-	       t->name_cap * sizeof(*t->name) + t->span_cap * sizeof(*t->span) +
-	       t->thread_cap * sizeof(*t->thread) + t->function_cap * sizeof(*t->function);
+	       (t->name.cap + t->span.cap + t->thread.cap) * sizeof(struct sp_row) +
+	       t->function_cap * sizeof(*t->function);
 }
 
 static double share(uint64_t part, uint64_t whole)
@@ -229,28 +268,12 @@ static int by_ns(const struct sp_tally *t, uint64_t a, uint64_t b, uint32_t x, u
 	return strcmp(sp_tally_text(t, x), sp_tally_text(t, y));
 }
 
-static int compare_names(const void *a, const void *b, void *t)
+static int compare_rows(const void *a, const void *b, void *t)
 {
-	const struct sp_name_row *x = a;
-	const struct sp_name_row *y = b;
+	const struct sp_row *x = a;
+	const struct sp_row *y = b;
 
-	return by_ns(t, x->sum.ns, y->sum.ns, x->name, y->name);
-}
-
-static int compare_spans(const void *a, const void *b, void *t)
-{
-	const struct sp_span_row *x = a;
-	const struct sp_span_row *y = b;
-
-	return by_ns(t, x->sum.ns, y->sum.ns, x->id, y->id);
-}
-
-static int compare_threads(const void *a, const void *b, void *t)
-{
-	const struct sp_thread_row *x = a;
-	const struct sp_thread_row *y = b;
-
-	return by_ns(t, x->sum.ns, y->sum.ns, x->name, y->name);
+	return by_ns(t, x->sum.ns, y->sum.ns, x->text, y->text);
 }
 
 static int compare_functions(const void *a, const void *b, void *t)
@@ -280,22 +303,21 @@ static int compare_changes(const void *a, const void *b, void *t)
 
 void sp_tally_sort(struct sp_tally *t)
 {
-	if (t->names != 0)
-		qsort_r(t->name, t->names, sizeof(*t->name), compare_names, t);
-	if (t->spans != 0)
-		qsort_r(t->span, t->spans, sizeof(*t->span), compare_spans, t);
-	if (t->threads != 0)
-		qsort_r(t->thread, t->threads, sizeof(*t->thread), compare_threads, t);
+	struct sp_rows *const rows[] = {&t->name, &t->span, &t->thread};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i]->n != 0)
+			qsort_r(rows[i]->row, rows[i]->n, sizeof(struct sp_row), compare_rows, t);
 	if (t->functions != 0)
 		qsort_r(t->function, t->functions, sizeof(*t->function),
 			t->diff ? compare_changes : compare_functions, t);
 	/* What is added after this has to find the rows in their new places. */
-	for (uint32_t i = 0; i < t->names; i++)
-		t->row[t->name[i].name].name = i + 1;
-	for (uint32_t i = 0; i < t->spans; i++)
-		t->row[t->span[i].id].span = i + 1;
-	for (uint32_t i = 0; i < t->threads; i++)
-		t->row[t->thread[i].name].thread = i + 1;
+	for (uint32_t i = 0; i < t->name.n; i++)
+		t->row[t->name.row[i].text].name = i + 1;
+	for (uint32_t i = 0; i < t->span.n; i++)
+		t->row[t->span.row[i].text].span = i + 1;
+	for (uint32_t i = 0; i < t->thread.n; i++)
+		t->row[t->thread.row[i].text].thread = i + 1;
 	for (uint32_t i = 0; i < t->functions; i++)
 		t->row[t->function[i].key].function = i + 1;
 }
@@ -314,9 +336,187 @@ void sp_tally_fini(struct sp_tally *t)
 {
 	sp_strtab_fini(&t->text);
 	free(t->row);
-	free(t->name);
-	free(t->span);
-	free(t->thread);
+	free(t->name.row);
+	free(t->span.row);
+	free(t->thread.row);
 	free(t->function);
 	memset(t, 0, sizeof(*t));
+}
+
+/* The number of hash slots, twice as many, must fit into 32 bits. */
+#define SP_TREE_NODES_MAX (UINT32_MAX / 2)
+
+/* The child's index, made if need be; 0 when out of memory. */
+static uint32_t child(struct sp_tree *t, uint32_t parent, const struct sp_report_frame *f)
+{
+	char name[SP_REPORT_TEXT_MAX + 1];
+	struct sp_tree_node *n;
+	uint32_t text = f->memo->node;
+	uint32_t hash, i;
+
+	if (text == 0) {
+		size_t len = sp_report_frame_text(f, t->lines, name);
+
+		if (sp_strtab_put(&t->text, name, len, &text) != 0)
+			return 0;
+		f->memo->node = text;
+	}
+	hash = (uint32_t)sp_hash_add(0, (uint64_t)parent << 32 | text);
+	for (uint32_t step = 0; sp_hash_index_next(&t->children, hash, &step, &i);)
+		if (t->node[i].parent == parent && t->node[i].text == text)
+			return i;
+	if (!SP_GROW(t->node, t->cap, (size_t)t->nodes + 1, SP_TREE_NODES_MAX) ||
+	    !sp_hash_index_put(&t->children, hash, t->nodes))
+		return 0;
+	n = &t->node[t->nodes];
+	*n = (struct sp_tree_node){.parent = parent,
+				   .text = text,
+				   .depth = t->node[parent].depth + 1,
+				   .kind = f->kind};
+	if (n->depth > t->depth)
+		t->depth = n->depth;
+	return t->nodes++;
+}
+
+/* A sample passes through a node. */
+static void pass(struct sp_tree_node *n, const struct sp_report_sample *s, enum sp_side side)
+{
+	if (side == SP_SIDE_BASELINE) {
+		n->base_ns += s->ns;
+		n->base_samples += s->samples;
+	} else {
+		n->ns += s->ns;
+		n->samples += s->samples;
+	}
+}
+
+/* Goes on to a child. 0 when out of memory. */
+static uint32_t step(struct sp_tree *t, uint32_t at, const struct sp_report_frame *f,
+		     const struct sp_report_sample *s, enum sp_side side)
+{
+	at = child(t, at, f);
+	if (at == 0)
+		t->nomem = true;
+	else
+		pass(&t->node[at], s, side);
+	return at;
+}
+
+void sp_tree_add(struct sp_tree *t, const struct sp_report_sample *s, enum sp_side side)
+{
+	struct sp_report_memo memo = {0};
+	const struct sp_report_frame span = {
+		.memo = &memo,
+		.name = s->span_name[0] != '\0' ? s->span_name : SP_TREE_NO_SPAN,
+		.file = "",
+		.kind = SP_FRAME_SPAN,
+	};
+	uint32_t at = 0;
+	size_t left = s->frames;
+
+	if (side == SP_SIDE_NONE)
+		return;
+	pass(&t->node[0], s, side);
+	if (t->by_span)
+		at = step(t, at, &span, s, side);
+	while (left != 0 && t->node[at].depth < SP_TREE_DEPTH && !t->nomem)
+		at = step(t, at, &s->frame[--left], s, side);
+	if (t->nomem)
+		return;
+	if (side == SP_SIDE_BASELINE)
+		t->node[at].base_self_ns += s->ns;
+	else
+		t->node[at].self_ns += s->ns;
+}
+
+size_t sp_tree_bytes(const struct sp_tree *t)
+{
+	return sp_strtab_bytes(&t->text) + t->cap * sizeof(*t->node) +
+	       sp_hash_index_bytes(&t->children);
+}
+
+const char *sp_tree_text(const struct sp_tree *t, const struct sp_tree_node *n)
+{
+	size_t len;
+
+	return sp_strtab_get(&t->text, n->text, &len);
+}
+
+static double part(uint64_t ns, uint64_t whole)
+{
+	return whole != 0 ? (double)ns / (double)whole : 0.0;
+}
+
+double sp_tree_share(const struct sp_tree *t, const struct sp_tree_node *n)
+{
+	const struct sp_tree_node *root = &t->node[0];
+
+	if (root->base_ns == 0)
+		return part(n->ns, root->ns);
+	return (part(n->ns, root->ns) + part(n->base_ns, root->base_ns)) / 2;
+}
+
+/* Siblings together, in the reverse of their order. */
+static int compare(const void *a, const void *b, void *arg)
+{
+	const struct sp_tree *t = arg;
+	const struct sp_tree_node *x = &t->node[*(const uint32_t *)a];
+	const struct sp_tree_node *y = &t->node[*(const uint32_t *)b];
+	double x_share = sp_tree_share(t, x);
+	double y_share = sp_tree_share(t, y);
+
+	if (x->parent != y->parent)
+		return x->parent < y->parent ? -1 : 1;
+	if (x_share != y_share)
+		return x_share < y_share ? -1 : 1;
+	return strcmp(sp_tree_text(t, y), sp_tree_text(t, x));
+}
+
+int sp_tree_sort(struct sp_tree *t)
+{
+	uint32_t *order = calloc(t->nodes, sizeof(*order));
+
+	if (order == NULL)
+		return -1;
+	for (uint32_t i = 1; i < t->nodes; i++)
+		order[i] = i;
+	/* More may have been added since they were linked. */
+	for (uint32_t i = 0; i < t->nodes; i++)
+		t->node[i].first = 0;
+	qsort_r(order + 1, t->nodes - 1, sizeof(*order), compare, t);
+	for (uint32_t i = 1; i < t->nodes; i++) {
+		struct sp_tree_node *n = &t->node[order[i]];
+		struct sp_tree_node *parent = &t->node[n->parent];
+
+		n->next = parent->first;
+		parent->first = order[i];
+	}
+	free(order);
+	return 0;
+}
+
+uint32_t sp_tree_after(const struct sp_tree *t, uint32_t n, bool children)
+{
+	if (children && t->node[n].first != 0)
+		return t->node[n].first;
+	while (n != 0 && t->node[n].next == 0)
+		n = t->node[n].parent;
+	return n != 0 ? t->node[n].next : 0;
+}
+
+int sp_tree_init(struct sp_tree *t)
+{
+	memset(t, 0, sizeof(*t));
+	if (sp_strtab_init(&t->text) != 0 || !SP_GROW(t->node, t->cap, 1, SP_TREE_NODES_MAX))
+		return -1;
+	t->node[0] = (struct sp_tree_node){0};
+	t->nodes = 1;
+	return 0;
+}
+
+void sp_tree_fini(struct sp_tree *t)
+{
+	sp_strtab_fini(&t->text);
+	free(t->node);
+	sp_hash_index_fini(&t->children);
 }

@@ -56,8 +56,7 @@ $(FUZZ_DIR)/region: $(call fuzz_objects,,export/exporter/view.c export/exporter/
 	export/util/containers.c sampler/region/ring.c sampler/region/ring_sig.c sampler/base/seccomp.c \
 	sampler/unwind/snapshot.c sampler/base/text.c sampler/base/arena.c)
 $(FUZZ_DIR)/sections: $(FUZZ_ELF)
-$(FUZZ_DIR)/status: $(call fuzz_objects,,export/report/status.c export/report/frame.c export/report/file.c \
-	export/profile/gzip.c export/util/containers.c export/util/losses.c export/util/log.c sampler/base/text.c)
+$(FUZZ_DIR)/status: $(FUZZ_REPORT)
 $(FUZZ_DIR)/typeinfo: $(call fuzz_objects,,preload/sdk/sdk_typeinfo.c preload/elf/elf_walk.c \
 	sampler/base/seccomp.c)
 $(FUZZ_DIR)/unwind: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/cfi_apply_sig.c \

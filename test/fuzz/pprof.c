@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "export/profile/gzip.h"
-#include "export/report/flame.h"
+#include "export/report/page.h"
 #include "export/report/load.h"
 #include "export/report/print.h"
 #include "test/fuzz/fuzz.h"

@@ -298,15 +298,15 @@ Test(report_compare, goes_on_reading_where_it_was, .timeout = 20)
 	read_of(&parts, &o, other);
 
 	cr_expect_eq(parts.files, 2);
-	cr_expect_eq(parts.tally.names, whole.tally.names);
-	cr_expect_eq(parts.tally.spans, whole.tally.spans);
+	cr_expect_eq(parts.tally.name.n, whole.tally.name.n);
+	cr_expect_eq(parts.tally.span.n, whole.tally.span.n);
 	cr_expect_eq(parts.tally.functions, whole.tally.functions);
-	for (size_t i = 0; i < whole.tally.names; i++) {
-		const struct sp_name_row *x = &parts.tally.name[i];
-		const struct sp_name_row *y = &whole.tally.name[i];
+	for (size_t i = 0; i < whole.tally.name.n; i++) {
+		const struct sp_row *x = &parts.tally.name.row[i];
+		const struct sp_row *y = &whole.tally.name.row[i];
 
-		cr_expect_str_eq(sp_tally_text(&parts.tally, x->name),
-				 sp_tally_text(&whole.tally, y->name));
+		cr_expect_str_eq(sp_tally_text(&parts.tally, x->text),
+				 sp_tally_text(&whole.tally, y->text));
 		cr_expect_eq(x->sum.ns, y->sum.ns);
 		cr_expect_eq(x->spans, y->spans);
 	}

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/report/frame_kind.h"
+#include "export/report/load.h"
 #include "report_unit.h"
 #include "test/unit/scratch.h"
 

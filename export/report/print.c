@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prints the report: as tables; as folded stacks, one line for each, "root;caller;function nanoseconds"; and as JSON,
+ * by jansson, whose keys are stable. Context: the report tool.
+ */
+#include "export/report/print.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "sampler/base/compiler.h"
+
+/* With fewer samples no difference of shares could be told from chance (page/page.js). */
+#define SP_COMPARED_SAMPLES 10
+
+/* Smaller changes are not shown: two tables that show "0.0" could differ by as much. */
+#define SP_CHANGE_SEEN 0.0005
+
+static double seconds(uint64_t ns)
+{
+	return (double)ns / (double)SP_NS_PER_S;
+}
+
+static double share(uint64_t part, uint64_t whole)
+{
+	return whole != 0 ? (double)part / (double)whole : 0.0;
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+	return 100.0 * share(part, whole);
+}
+
+static const char *bold(const struct sp_print *p)
+{
+	return p->coloured ? "\x1b[1m" : "";
+}
+
+static const char *change(const struct sp_print *p, double difference)
+{
+	if (!p->coloured || (difference < SP_CHANGE_SEEN && difference > -SP_CHANGE_SEEN))
+		return "";
+	return difference > 0 ? "\x1b[31m" : "\x1b[34m";
+}
+
+static const char *plain(const struct sp_print *p)
+{
+	return p->coloured ? "\x1b[0m" : "";
+}
+
+static size_t at_most(size_t n, size_t top)
+{
+	return top != 0 && top < n ? top : n;
+}
+
+/* Characters outside of the scripts of the west may take two columns; counted so, a line is never too long. */
+static unsigned columns_of(const char *c)
+{
+	return (unsigned char)c[0] >= 0xe1 ? 2 : 1;
+}
+
+static const char *after(const char *c)
+{
+	for (c++; ((unsigned char)*c & 0xc0) == 0x80; c++)
+		;
+	return c;
+}
+
+static unsigned width_of(const char *text)
+{
+	unsigned n = 0;
+
+	for (; *text != '\0'; text = after(text))
+		n += columns_of(text);
+	return n;
+}
+
+/* How many bytes of the text fit. */
+static size_t fitting(const char *text, unsigned room)
+{
+	const char *c = text;
+
+	for (; *c != '\0' && columns_of(c) <= room; c = after(c))
+		room -= columns_of(c);
+	return (size_t)(c - text);
+}
+
+/*
+ * A text at the end of a line of which so many columns are taken, cut to what the terminal has left: at
+ * its end, or in the middle, as the ends of functions' names tell more than what is between.
+ */
+enum sp_cut { SP_CUT_END, SP_CUT_MIDDLE };
+static void put_cut(FILE *out, const struct sp_print *p, unsigned taken, const char *text,
+		    enum sp_cut where)
+{
+	static const char cut[] = "...";
+	const unsigned least = 12;
+	unsigned whole = width_of(text);
+	unsigned room = p->width > taken + least ? p->width - taken : least;
+	unsigned tail;
+
+	if (p->width == 0 || whole <= room) {
+		(void)fputs(text, out);
+		return;
+	}
+	room -= (unsigned)strlen(cut);
+	tail = where == SP_CUT_MIDDLE ? room / 2 : 0;
+	(void)fwrite(text, 1, fitting(text, room - tail), out);
+	(void)fputs(cut, out);
+	while (width_of(text) > tail)
+		text = after(text);
+	(void)fputs(text, out);
+}
+
+static void print_baseline(FILE *out, const struct sp_tally *t, const struct sp_print *p)
+{
+	(void)fprintf(out, "baseline: %" PRIu64 " samples, %.2f s %s ", t->base.samples,
+		      seconds(t->base.ns), p->time);
+	if (p->base_files != 0)
+		(void)fprintf(out, "in %zu %s\n", p->base_files,
+			      p->base_files == 1 ? "profile" : "profiles");
+	else
+		(void)fprintf(out, "of %" PRIu32 " other spans of that name\n", t->base_spans);
+	if (t->total.samples < SP_COMPARED_SAMPLES || t->base.samples < SP_COMPARED_SAMPLES)
+		(void)fprintf(out, "too few samples to compare: differences may be chance\n");
+}
+
+static void print_totals(FILE *out, const struct sp_tally *t, const struct sp_print *p)
+{
+	(void)fprintf(out,
+		      "%s%zu %s, %" PRIu64 " samples, %.2f s %s; in spans: %" PRIu64
+		      " samples, %.2f s %s (%.1f %%), %zu %s%s\n",
+		      bold(p), p->files, p->files == 1 ? "profile" : "profiles", t->total.samples,
+		      seconds(t->total.ns), p->time, t->labelled.samples, seconds(t->labelled.ns),
+		      p->time, percent(t->labelled.ns, t->total.ns), t->span.n,
+		      t->span.n == 1 ? "span" : "spans", plain(p));
+	if (t->unsampled.ns != 0)
+		(void)fprintf(out, "%.2f s of it between samples, under %s\n",
+			      seconds(t->unsampled.ns), SP_REPORT_UNSAMPLED);
+	if (t->diff)
+		print_baseline(out, t, p);
+	if (p->waiting_ns != 0)
+		(void)fprintf(out, "%.2f s of waiting are in another profile: use --type off_cpu\n",
+			      seconds(p->waiting_ns));
+}
+
+/* The last column of a row, whose other columns have been printed. */
+static void put_name(FILE *out, const struct sp_print *p, const char *name, enum sp_cut where,
+		     int taken)
+{
+	put_cut(out, p, (unsigned)taken, name, where);
+	(void)fputc('\n', out);
+}
+
+/* All names of spans, and the largest spans or names of threads. */
+static void print_rows(FILE *out, const struct sp_tally *t, const struct sp_print *p,
+		       const struct sp_rows *rows, const char *heading)
+{
+	const bool names = rows == &t->name, threads = rows == &t->thread;
+	const uint64_t whole = threads ? t->total.ns : t->labelled.ns;
+	size_t n = at_most(rows->n, names ? 0 : p->top);
+
+	if (n == 0)
+		return;
+	(void)fprintf(out, "\n%s%9s %9s %8s s %*s  %s%s\n", bold(p), names ? "spans" : "",
+		      "samples", p->time, threads ? 9 : 11, threads ? "% of all" : "% of spans",
+		      heading, plain(p));
+	for (size_t i = 0; i < n; i++) {
+		const struct sp_row *r = &rows->row[i];
+		const char *name = sp_tally_text(t, rows == &t->span ? r->name : r->text);
+		int taken = names ? fprintf(out, "%9" PRIu32, r->spans) : fprintf(out, "%9s", "");
+
+		taken += fprintf(out, " %9" PRIu64 " %10.*f %*.1f%%  ", r->sum.samples,
+				 names ? 2 : 3, seconds(r->sum.ns), threads ? 8 : 10,
+				 percent(r->sum.ns, whole));
+		if (rows == &t->span)
+			taken += fprintf(out, "%-16s  ", sp_tally_text(t, r->text));
+		put_name(out, p, names && name[0] == '\0' ? "(no span_name)" : name, SP_CUT_END,
+			 taken);
+	}
+	if (n < rows->n)
+		(void)fprintf(out, "%19s %zu %s more\n", "", rows->n - n,
+			      threads ? "names" : "spans");
+}
+
+static void print_functions(FILE *out, const struct sp_tally *t, const struct sp_print *p)
+{
+	(void)fprintf(out, "\n%s%10s %9s %10s %9s  %s%s\n", bold(p), "self s", "% of all",
+		      "total s", "% of all", p->lines ? "function (file:line)" : "function",
+		      plain(p));
+	for (size_t i = 0; i < at_most(t->functions, p->top); i++) {
+		const struct sp_function_row *f = &t->function[i];
+
+		put_name(out, p, sp_tally_text(t, f->key), SP_CUT_MIDDLE,
+			 fprintf(out, "%10.2f %8.1f%% %10.2f %8.1f%%  ", seconds(f->self.ns),
+				 percent(f->self.ns, t->total.ns), seconds(f->total.ns),
+				 percent(f->total.ns, t->total.ns)));
+	}
+}
+
+static void print_change(FILE *out, const struct sp_print *p, double difference)
+{
+	(void)fprintf(out, " %s%+7.1f%s", change(p, difference), 100.0 * difference, plain(p));
+}
+
+static void print_changes(FILE *out, const struct sp_tally *t, const struct sp_print *p)
+{
+	static const char head[] = "   self baseline    diff    total baseline    diff  ";
+
+	(void)fprintf(out, "\n%s%s%s%s\n", bold(p), head,
+		      p->lines ? "function (file:line)" : "function", plain(p));
+	for (size_t i = 0; i < at_most(t->functions, p->top); i++) {
+		const struct sp_function_row *f = &t->function[i];
+
+		(void)fprintf(out, "%6.1f%% %7.1f%%", percent(f->self.ns, t->total.ns),
+			      percent(f->base_self.ns, t->base.ns));
+		print_change(out, p, sp_tally_self_change(t, f));
+		(void)fprintf(out, "  %6.1f%% %7.1f%%", percent(f->total.ns, t->total.ns),
+			      percent(f->base_total.ns, t->base.ns));
+		print_change(out, p, sp_tally_total_change(t, f));
+		(void)fputs("  ", out);
+		put_name(out, p, sp_tally_text(t, f->key), SP_CUT_MIDDLE, (int)strlen(head));
+	}
+}
+
+void sp_report_print_table(FILE *out, const struct sp_tally *t, const struct sp_print *p)
+{
+	print_totals(out, t, p);
+	print_rows(out, t, p, &t->name, "span_name");
+	print_rows(out, t, p, &t->span, "span_id           span_name");
+	if (p->threads)
+		print_rows(out, t, p, &t->thread, "thread_name");
+	if (p->threads && t->thread.n == 0)
+		(void)fputs("\nno sample has the name of its thread (SPANPROF_THREAD_NAME)\n", out);
+	if (t->functions == 0)
+		return;
+	if (t->diff)
+		print_changes(out, t, p);
+	else
+		print_functions(out, t, p);
+	if (p->hint != NULL && p->hint[0] != '\0')
+		(void)fprintf(out, "\n%s\n", p->hint);
+}
+
+static void print_text(FILE *out, const char *s)
+{
+	for (; *s != '\0'; s++)
+		(void)fputc(*s == ';' ? ':' : *s, out);
+}
+
+void sp_report_print_folded(FILE *out, const struct sp_tree *t, bool diff)
+{
+	uint32_t path[SP_TREE_DEPTH + 1];
+
+	for (uint32_t i = sp_tree_after(t, 0, true); i != 0; i = sp_tree_after(t, i, true)) {
+		const struct sp_tree_node *n = &t->node[i];
+
+		path[n->depth] = i;
+		if (n->self_ns == 0 && n->base_self_ns == 0)
+			continue;
+		for (uint32_t d = 1; d <= n->depth; d++) {
+			if (d != 1)
+				(void)fputc(';', out);
+			print_text(out, sp_tree_text(t, &t->node[path[d]]));
+		}
+		if (diff)
+			(void)fprintf(out, " %" PRIu64, n->base_self_ns);
+		(void)fprintf(out, " %" PRIu64 "\n", n->self_ns);
+	}
+}
+
+static json_t *number(uint64_t n)
+{
+	return json_integer(n <= INT64_MAX ? (json_int_t)n : INT64_MAX);
+}
+
+static json_t *json_text(const struct sp_tally *t, uint32_t id)
+{
+	return json_string(sp_tally_text(t, id));
+}
+
+static json_t *json_sum(const struct sp_sum *s)
+{
+	return json_pack("{s:o, s:o}", "samples", number(s->samples), "ns", number(s->ns));
+}
+
+static json_t *span_name(const struct sp_tally *t, size_t i)
+{
+	const struct sp_row *n = &t->name.row[i];
+
+	return json_pack("{s:o, s:o, s:o, s:o, s:f}", "span_name", json_text(t, n->text), "spans",
+			 number(n->spans), "samples", number(n->sum.samples), "ns",
+			 number(n->sum.ns), "share", share(n->sum.ns, t->labelled.ns));
+}
+
+static json_t *span(const struct sp_tally *t, size_t i)
+{
+	const struct sp_row *s = &t->span.row[i];
+
+	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "span_id", json_text(t, s->text), "span_name",
+			 json_text(t, s->name), "trace_id", json_text(t, s->trace), "samples",
+			 number(s->sum.samples), "ns", number(s->sum.ns));
+}
+
+static json_t *thread(const struct sp_tally *t, size_t i)
+{
+	const struct sp_row *r = &t->thread.row[i];
+
+	return json_pack("{s:o, s:o, s:o, s:f}", "thread_name", json_text(t, r->text), "samples",
+			 number(r->sum.samples), "ns", number(r->sum.ns), "share",
+			 share(r->sum.ns, t->total.ns));
+}
+
+static json_t *sums(const struct sp_sum *self, const struct sp_sum *total)
+{
+	return json_pack("{s:o, s:o, s:o, s:o}", "self_samples", number(self->samples), "self_ns",
+			 number(self->ns), "total_samples", number(total->samples), "total_ns",
+			 number(total->ns));
+}
+
+static json_t *function(const struct sp_tally *t, size_t i)
+{
+	const struct sp_function_row *f = &t->function[i];
+	json_t *row = json_pack("{s:o, s:o}", "function", json_text(t, f->name), "file",
+				json_text(t, f->file));
+	json_t *now = sums(&f->self, &f->total);
+	json_t *base;
+
+	if (t->lines)
+		json_object_set_new(row, "line", number(f->line));
+	json_object_update(row, now);
+	json_decref(now);
+	if (!t->diff)
+		return row;
+	base = sums(&f->base_self, &f->base_total);
+	json_object_set_new(base, "self_change", json_real(sp_tally_self_change(t, f)));
+	json_object_set_new(base, "total_change", json_real(sp_tally_total_change(t, f)));
+	json_object_set_new(row, "baseline", base);
+	return row;
+}
+
+/* A sum with one number more. */
+static json_t *sum_with(const struct sp_sum *s, const char *key, uint64_t n)
+{
+	json_t *sum = json_sum(s);
+
+	json_object_set_new(sum, key, number(n));
+	return sum;
+}
+
+struct writer {
+	FILE *out;
+	const char *before; /* the next key */
+	int err;
+};
+
+static void put_value(struct writer *w, json_t *value)
+{
+	if (value == NULL || json_dumpf(value, w->out, JSON_PRESERVE_ORDER | JSON_ENCODE_ANY) != 0)
+		w->err = -1;
+	json_decref(value);
+}
+
+static void put_key(struct writer *w, const char *key)
+{
+	(void)fprintf(w->out, "%s \"%s\": ", w->before, key);
+	w->before = ",\n";
+}
+
+static void put(struct writer *w, const char *key, json_t *value)
+{
+	put_key(w, key);
+	put_value(w, value);
+}
+
+/* A row at a time: as objects of jansson all of them would take many times the memory of the tally. */
+static void put_rows(struct writer *w, const char *key, const struct sp_tally *t, size_t n,
+		     json_t *(*row)(const struct sp_tally *t, size_t i))
+{
+	put_key(w, key);
+	(void)fputc('[', w->out);
+	for (size_t i = 0; i < n; i++) {
+		(void)fputs(i != 0 ? ",\n  " : "\n  ", w->out);
+		put_value(w, row(t, i));
+	}
+	(void)fputc(']', w->out);
+}
+
+int sp_report_print_json(FILE *out, const struct sp_tally *t, const struct sp_print *p)
+{
+	struct writer w = {.out = out, .before = "{\n"};
+
+	put(&w, "profiles", number(p->files));
+	put(&w, "total", json_sum(&t->total));
+	put(&w, "labelled", sum_with(&t->labelled, "spans", t->span.n));
+	put(&w, "residual", json_sum(&t->unsampled));
+	if (t->diff)
+		put(&w, "baseline", sum_with(&t->base, "spans", t->base_spans));
+	put_rows(&w, "span_names", t, t->name.n, span_name);
+	put_rows(&w, "spans", t, t->span.n, span);
+	put_rows(&w, "threads", t, t->thread.n, thread);
+	put_rows(&w, "functions", t, p->top != 0 && p->top < t->functions ? p->top : t->functions,
+		 function);
+	(void)fputs("\n}\n", out);
+	return w.err != 0 || ferror(out) != 0 ? -1 : 0;
+}
+
+/* So many spans are listed on the page. */
+#define SP_JSON_LISTED 200U
+
+void sp_report_print_lists(FILE *out, const struct sp_tally *t, const char *name)
+{
+	struct writer w = {.out = out, .before = ","};
+	const char *before = "";
+	unsigned listed = 0;
+
+	put(&w, "labelled", sum_with(&t->labelled, "spans", t->span.n));
+	put_rows(&w, "span_names", t, t->name.n, span_name);
+	put_key(&w, "spans");
+	(void)fputc('[', out);
+	for (size_t i = 0; i < t->span.n && listed < SP_JSON_LISTED; i++) {
+		if (name != NULL && strcmp(sp_tally_text(t, t->span.row[i].name), name) != 0)
+			continue;
+		(void)fputs(before, out);
+		put_value(&w, span(t, i));
+		before = ",\n  ";
+		listed++;
+	}
+	(void)fputc(']', out);
+}
