@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What encoding costs: CPU time and memory to turn 16,000 samples of depth 64 with 1,000 span ids
+ * The exporter's own work, without a host: stacks are made up of addresses of this program and its libraries.
+ *
+ * export: what encoding costs, CPU time and memory to turn 16,000 samples of depth 64 with 1,000 span ids
  * into compressed profiles, names known already, but not yet those of this interval. Prints "cpu_ms quiet_ms peak_kib
- * profiles plain_kib packed_kib", medians but for quiet_ms, which a tenth of the rounds beat. The
- * addresses are of code of this program and its libraries.
+ * profiles plain_kib packed_kib", medians but for quiet_ms, which a tenth of the rounds beat.
+ *
+ * export profiles FOLDER MIB: writes such profiles until they are so large together. Stacks come again in each, as in
+ * a program that does the same all day, and span ids do not.
+ *
+ * export stacks PER_SECOND SECONDS FOLDER: the whole loop of the exporter, which finds so many new stacks in its ring
+ * in each second. Prints its CPU time in ms, without that of making stacks up.
  */
 #define _GNU_SOURCE
+#include <limits.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,6 +38,9 @@ static uint64_t place[PLACES];
 static uint64_t state = 88172645463325252U;
 static size_t packed_bytes, plain_bytes;
 static unsigned profiles;
+static const char *folder; /* where profiles go; NULL = nowhere */
+static uint64_t first_span = 1;
+static unsigned places;
 
 static uint64_t next(uint64_t below)
 {
@@ -59,7 +70,7 @@ static int add_places(struct dl_phdr_info *info, size_t size, void *arg)
  * A walk from the root: a function nearly always calls the same one, and one time in eight one of
  * three others. So nearly all 16,000 stacks differ, as do their frames towards the leaf.
  */
-static void walk(struct sp_sample *s, unsigned places)
+static void walk(struct sp_sample *s)
 {
 	uint64_t at = 0;
 
@@ -69,7 +80,7 @@ static void walk(struct sp_sample *s, unsigned places)
 	}
 }
 
-static void fill(struct sp_stack_map *map, unsigned places)
+static void fill(struct sp_stack_map *map)
 {
 	static struct sp_sample s;
 
@@ -77,12 +88,23 @@ static void fill(struct sp_stack_map *map, unsigned places)
 	s.depth = DEPTH;
 	s.flags = SP_SAMPLE_ROOTED;
 	for (unsigned i = 0; i < SAMPLES; i++) {
-		s.span_id = 1 + next(SPANS);
+		s.span_id = first_span + next(SPANS);
 		s.name_id = 1 + (uint32_t)(s.span_id % NAMES);
 		memcpy(s.trace_id, &s.span_id, sizeof(s.span_id));
-		walk(&s, places);
+		walk(&s);
 		(void)sp_stack_map_put(map, &s, 0, 0);
 	}
+}
+
+static void keep(const struct sp_bytes *packed)
+{
+	char path[PATH_MAX];
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "%s/spanprof-bench-%u.pb.gz", folder, profiles);
+	f = fopen(path, "we");
+	if (f == NULL || fwrite(packed->data, 1, packed->len, f) != packed->len || fclose(f) != 0)
+		exit(2);
 }
 
 static void encode(const struct sp_interval *interval)
@@ -98,6 +120,8 @@ static void encode(const struct sp_interval *interval)
 		packed_bytes += packed.len;
 		plain_bytes += encoded.bytes.len;
 		profiles++;
+		if (folder != NULL)
+			keep(&packed);
 		free(packed.data);
 		free(encoded.bytes.data);
 		range.from = encoded.end;
@@ -144,18 +168,182 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-int main(void)
+static long before_interval;
+static double began_ms;
+
+static struct sp_interval *interval_of(struct sp_modules *modules)
 {
-	struct sp_modules *modules = sp_modules_new("/proc/self", -1);
-	struct sp_interval_parts parts = {
+	static struct sp_interval_parts parts = {
 		.ops = &core.ops,
 		.time_ns = 1700000000000000000,
 		.duration_ns = 15000000000,
 	};
-	struct sp_interval *interval;
+
+	if (parts.symbolizer == NULL)
+		parts.symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default);
+	parts.map = sp_stack_map_new(&sp_stack_limits_default);
+	if (parts.map == NULL || parts.symbolizer == NULL)
+		exit(2);
+	state = 88172645463325252U;
+	fill(parts.map);
+	parts.time_ns += parts.duration_ns;
+	before_interval = memory("VmRSS:");
+	forget_peak();
+	began_ms = cpu_ms();
+	return sp_interval_new(&parts);
+}
+
+static int write_profiles(struct sp_modules *modules, size_t mib)
+{
+	while (packed_bytes < mib << 20) {
+		struct sp_interval *interval = interval_of(modules);
+
+		if (interval == NULL)
+			return 2;
+		encode(interval);
+		sp_interval_release(interval);
+		first_span += SPANS;
+	}
+	return 0;
+}
+
+/* The loop of the exporter */
+
+static uint64_t begun_ns, end_ns, made, per_second;
+static double making_ms;
+static bool is_served;
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static unsigned drain(void *self, void (*put)(const struct sp_record *record, void *arg), void *arg,
+		      unsigned max)
+{
+	static struct sp_record r = {.kind = SP_RECORD_SAMPLE};
+	uint64_t due = (now_ns() - begun_ns) / 1000 * per_second / 1000000;
+	unsigned n = 0;
+
+	(void)self;
+	for (; made < due && n < max; made++, n++) {
+		double from = cpu_ms();
+
+		r.sample.weight = 1;
+		r.sample.depth = DEPTH;
+		r.sample.flags = SP_SAMPLE_ROOTED;
+		r.sample.span_id = 1 + next(SPANS);
+		r.sample.name_id = 1 + (uint32_t)(r.sample.span_id % NAMES);
+		walk(&r.sample);
+		/* As no other one, however the walk went. */
+		for (unsigned i = 0; i < 4; i++)
+			r.sample.pc[i] = place[(made >> 8 * i & 255) % places];
+		making_ms += cpu_ms() - from;
+		put(&r, arg);
+	}
+	return n;
+}
+
+static unsigned script(unsigned call)
+{
+	(void)call;
+	return now_ns() < end_ns ? 0 : SP_WAIT_STOP;
+}
+
+static void wait_for_family(void *self, uint32_t timeout_ms)
+{
+	struct timespec t = {0, (timeout_ms < 100 ? timeout_ms : 100) * 1000000L};
+
+	(void)self;
+	nanosleep(&t, NULL);
+}
+
+static const struct sp_core_ops *next_process(void *self)
+{
+	const struct sp_core_ops *ops = is_served ? NULL : &core.ops;
+
+	(void)self;
+	is_served = true;
+	return ops;
+}
+
+static void ended(void *self, const struct sp_core_ops *ops)
+{
+	(void)self;
+	(void)ops;
+}
+
+static void left(void *self, const struct sp_core_ops *ops, int error)
+{
+	(void)self;
+	(void)ops;
+	if (error != 0)
+		exit(2);
+}
+
+static bool is_open(void *self)
+{
+	(void)self;
+	return false;
+}
+
+static int run_loop(unsigned seconds)
+{
+	const struct sp_export_family family = {.wait = wait_for_family,
+						.next = next_process,
+						.ended = ended,
+						.left = left,
+						.open = is_open};
+	struct timespec t;
+
+	core.config.output_dir = folder;
+	core.config.symbolize = SP_SYMBOLIZE_FULL;
+	core.config.stack_depth = DEPTH;
+	core.ops.drain = drain;
+	core.script = script;
+	begun_ns = now_ns();
+	end_ns = begun_ns + seconds * UINT64_C(1000000000);
+	core.due_ns = end_ns;
+	if (sp_export_run(&family) != 0)
+		return 2;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	printf("%.0f\n", (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6 - making_ms);
+	return 0;
+}
+
+static int measure(struct sp_modules *modules)
+{
 	double ms[ROUNDS + 1];
-	unsigned places = 0;
-	long before, peak = 0;
+	long peak = 0;
+
+	/* At first all is looked up. */
+	for (unsigned i = 0; i <= ROUNDS; i++) {
+		struct sp_interval *interval;
+
+		packed_bytes = plain_bytes = 0;
+		profiles = 0;
+		interval = interval_of(modules);
+		if (interval == NULL)
+			return 2;
+		encode(interval);
+		ms[i] = cpu_ms() - began_ms;
+		if (i != 0 && memory("VmHWM:") - before_interval > peak)
+			peak = memory("VmHWM:") - before_interval;
+		sp_interval_release(interval);
+	}
+	memmove(ms, ms + 1, ROUNDS * sizeof(ms[0]));
+	qsort(ms, ROUNDS, sizeof(ms[0]), by_value);
+	printf("%.1f %.1f %ld %u %zu %zu\n", ms[ROUNDS / 2], ms[ROUNDS / 10], peak, profiles,
+	       plain_bytes / 1024, packed_bytes / 1024);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct sp_modules *modules = sp_modules_new("/proc/self", -1);
 
 	core_reset();
 	for (unsigned i = 0; i < NAMES; i++)
@@ -163,33 +351,13 @@ int main(void)
 	dl_iterate_phdr(add_places, &places);
 	if (modules == NULL || sp_modules_refresh(modules) != 0)
 		return 2;
-	parts.symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default);
-	/* At first all is looked up. */
-	for (unsigned i = 0; i <= ROUNDS; i++) {
-		parts.map = sp_stack_map_new(&sp_stack_limits_default);
-		if (parts.map == NULL)
-			return 2;
-		state = 88172645463325252U;
-		fill(parts.map, places);
-		packed_bytes = plain_bytes = 0;
-		profiles = 0;
-		before = memory("VmRSS:");
-		forget_peak();
-		ms[i] = cpu_ms();
-		interval = sp_interval_new(&parts);
-		if (interval == NULL)
-			return 2;
-		encode(interval);
-		ms[i] = cpu_ms() - ms[i];
-		if (i != 0 && memory("VmHWM:") - before > peak)
-			peak = memory("VmHWM:") - before;
-		sp_interval_release(interval);
-	}
-	memmove(ms, ms + 1, ROUNDS * sizeof(ms[0]));
-	qsort(ms, ROUNDS, sizeof(ms[0]), by_value);
-	printf("%.1f %.1f %ld %u %zu %zu\n", ms[ROUNDS / 2], ms[ROUNDS / 10], peak, profiles,
-	       plain_bytes / 1024, packed_bytes / 1024);
-	sp_symbolizer_free(parts.symbolizer);
-	sp_modules_free(modules);
-	return 0;
+	if (argc == 1)
+		return measure(modules);
+	folder = argv[argc == 4 ? 2 : argc - 1];
+	if (argc == 4 && strcmp(argv[1], "profiles") == 0)
+		return write_profiles(modules, (size_t)atoi(argv[3]));
+	if (argc != 5 || strcmp(argv[1], "stacks") != 0)
+		return 2;
+	per_second = (uint64_t)atoi(argv[2]);
+	return run_loop((unsigned)atoi(argv[3]));
 }

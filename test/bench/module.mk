@@ -83,6 +83,10 @@ bench-links: all demo-programs $(B)/test/bench/links ## how many spans have samp
 bench-execs: all $(B)/test/bench/execs $(B)/test/bench/libcurled.so ## what a preload costs each program that is started, alone
 	@test/bench/execs.sh
 
+.PHONY: bench-exporter
+bench-exporter: all $(B)/test/bench/export $(B)/test/bench/threads $(addprefix $(B)/test/hosts/,spans family) ## memory and CPU time of the exporter and of the report (some six minutes)
+	@test/bench/exporter.sh
+
 $(B)/test/bench/export: test/bench/export.c $(B)/release/test/unit/export/core_double.o \
 		$(B)/release/export.a $(B)/release/sampler.a
 	@mkdir -p $(@D)

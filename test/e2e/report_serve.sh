@@ -34,7 +34,7 @@ fi
 grep -qi "^Content-Security-Policy: default-src 'none'; script-src 'self';" "$WORK/head" || fail "$(<"$WORK/head")"
 grep -qi '^X-Content-Type-Options: nosniff' "$WORK/head" || fail "$(<"$WORK/head")"
 grep -oE '(src|href)="[^"]*"' "$WORK/body" | grep -oE '/[^"]*' >"$WORK/files"
-(($(wc -l <"$WORK/files") == 9)) || fail "$(<"$WORK/files")"
+(($(wc -l <"$WORK/files") == 3)) || fail "$(<"$WORK/files")"
 while read -r file; do
 	[[ $(get "$file") == 200 && -s $WORK/body ]] || fail "no $file"
 done <"$WORK/files"
