@@ -222,20 +222,32 @@ static int take_by(struct sp_report_options *o, const char *value, size_t at)
 
 static int take_form(struct sp_report_options *o, const char *value, size_t form)
 {
-	size_t len = value != NULL ? strlen(value) : 0;
-	unsigned long port = 0;
-
-	/* Browsers go by the name and would read HTML as a broken picture. */
-	if (form == SP_FORM_FLAMEGRAPH && len > 4 && strcasecmp(value + len - 4, ".svg") == 0)
-		return usage("--flamegraph writes an HTML page: name the file .html");
-	if (form == SP_FORM_SERVE && !parse_number(value, UINT16_MAX, &port))
-		return usage("--serve needs a port, 0 to 65535");
+	(void)value;
 	if (o->form != SP_FORM_TABLE)
 		return usage("choose one of --json, --folded, --flamegraph and --serve");
 	o->form = (enum sp_report_form)form;
-	o->flamegraph = value;
-	o->port = (uint16_t)port;
 	return -1;
+}
+
+static int take_flamegraph(struct sp_report_options *o, const char *value, size_t form)
+{
+	size_t len = strlen(value);
+
+	/* Browsers go by the name and would read HTML as a broken picture. */
+	if (len > 4 && strcasecmp(value + len - 4, ".svg") == 0)
+		return usage("--flamegraph writes an HTML page: name the file .html");
+	o->flamegraph = value;
+	return take_form(o, value, form);
+}
+
+static int take_port(struct sp_report_options *o, const char *value, size_t form)
+{
+	unsigned long port;
+
+	if (!parse_number(value, UINT16_MAX, &port))
+		return usage("--serve needs a port, 0 to 65535");
+	o->port = (uint16_t)port;
+	return take_form(o, value, form);
 }
 
 static int print_status(struct sp_report_options *o, const char *of, size_t at)
@@ -291,8 +303,8 @@ static const struct rule {
 	{"threads", no_argument, take_flag, AT(threads)},
 	{"json", no_argument, take_form, SP_FORM_JSON},
 	{"folded", no_argument, take_form, SP_FORM_FOLDED},
-	{"flamegraph", required_argument, take_form, SP_FORM_FLAMEGRAPH},
-	{"serve", required_argument, take_form, SP_FORM_SERVE},
+	{"flamegraph", required_argument, take_flamegraph, SP_FORM_FLAMEGRAPH},
+	{"serve", required_argument, take_port, SP_FORM_SERVE},
 	{"status", required_argument, print_status, 0},
 	{"help", no_argument, print_help, 0},
 	{"version", no_argument, print_version, 0},

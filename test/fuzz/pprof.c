@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "export/profile/gzip.h"
-#include "export/report/page.h"
 #include "export/report/load.h"
+#include "export/report/page.h"
 #include "export/report/print.h"
 #include "test/fuzz/fuzz.h"
 

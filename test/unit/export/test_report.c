@@ -109,6 +109,26 @@ Test(report, json_has_the_promised_keys, .timeout = 20)
 	json_decref(j);
 }
 
+/* CPU time between samples is told without samples, and some writers round their times down to nothing. */
+Test(report, names_a_span_without_any_time, .timeout = 20)
+{
+	static const char *const frame[] = {"main"};
+	const struct report_stack stack[] = {STACK(frame, "00000000000000aa", "GET /", 0),
+					     STACK(frame, "00000000000000bb", "POST /", 1)};
+	json_t *j, *row;
+
+	report_write_stacks("a.pb", stack, 2, 0);
+	cr_assert_eq(run("--json", scratch, NULL), 0, "%s", output);
+	j = json();
+
+	row = json_array_get(json_object_get(j, "spans"), 1);
+	cr_expect_str_eq(json_string_value(json_object_get(row, "span_id")), "00000000000000aa");
+	cr_expect_str_eq(json_string_value(json_object_get(row, "span_name")), "GET /");
+	row = json_array_get(json_object_get(j, "span_names"), 1);
+	cr_expect_eq(json_integer_value(json_object_get(row, "spans")), 1);
+	json_decref(j);
+}
+
 Test(report, filters, .timeout = 20)
 {
 	json_t *j;
